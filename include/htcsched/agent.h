@@ -1,0 +1,44 @@
+/**
+ * @file htcsched/agent.h
+ * @brief The pulling agent: takes tasks of one user from the gateway, runs them through its host, reports them, leaves.
+ *
+ * A state machine (htcsched/machine.h). It decides when to pull, what to start, when a limit is reached, how an attempt
+ * ended and when its outputs may be forgotten; its host starts processes and moves files when asked
+ * (lib/roles/calls.h lists the calls, lib/roles/agent_wire.h the messages).
+ *
+ * Threads: owner.
+ */
+#ifndef HTCSCHED_AGENT_H
+#define HTCSCHED_AGENT_H
+
+#include "htcsched/machine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct htc_agent_options {
+    size_t      size;    /* sizeof(htc_agent_options) */
+    uint64_t    agent;   /* id drawn by the gateway */
+    uint32_t    peer;    /* the driver's number of the connection to the gateway */
+    uint32_t    slots;   /* tasks run at once; 0: 1 */
+    const char *node;    /* host name; copied */
+    uint64_t    memory;  /* of the node, bytes */
+    uint32_t    cores;   /* of the node */
+    htc_ns      retry_ns;        /* repeat an unanswered message after this, doubling to 8 times; 0: 1 s */
+    htc_ns      kill_after_ns;   /* from SIGTERM to SIGKILL; 0: 10 s */
+    htc_ns      orphan_after_ns; /* idle and no gateway for this long: leave; 0: 60 s */
+    htc_ns      linger_ns;       /* agent.idle_linger_s: wait this long on an empty queue before leaving; 0: leave at once */
+    uint32_t    stage_retry;     /* transient stage-in errors; 0: 3 */
+} htc_agent_options;
+
+typedef struct htc_agent htc_agent;
+
+/** Create an agent that waits for HTC_IN_START. Gives it: ops->destroy. env is kept. */
+HTC_API htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options, htc_agent **out);
+HTC_API const htc_machine_ops *htc_agent_ops(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

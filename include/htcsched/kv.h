@@ -1,0 +1,119 @@
+/**
+ * @file htcsched/kv.h
+ * @brief The key-value store's client: requests in, answers out, no socket in sight.
+ *
+ * The client is embedded in a role (or a program): it turns requests into messages for one peer, repeats them until they
+ * are answered, and never lets a change be applied twice: each carries (client id, sequence, since), see
+ * doc/architecture.md, "The store". Requests on different keys may be in flight together; changes of one key are sent one
+ * after another, in the order they were submitted.
+ *
+ * Keys are 1 to HTC_KV_KEY_MAX bytes, values 0 to HTC_KV_VALUE_MAX. Versions grow with every change of a key, over
+ * deletion and re-creation too; 0 means "does not exist" only where an expected version is given.
+ *
+ * Threads: owner.   Allocation: through env; at most inflight_max requests and bytes_max bytes are held.
+ */
+#ifndef HTCSCHED_KV_H
+#define HTCSCHED_KV_H
+
+#include "htcsched/machine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HTC_KV_KEY_MAX 400
+#define HTC_KV_VALUE_MAX (16u << 20)
+
+typedef enum htc_kv_op {
+    HTC_KV_GET = 1,      /* key -> value, version */
+    HTC_KV_PUT,          /* key, value[, lease] -> version */
+    HTC_KV_DELETE,       /* key -> HTC_OK or HTC_ENOTFOUND */
+    HTC_KV_APPEND,       /* key, value -> version, number = new length */
+    HTC_KV_CAS_VERSION,  /* key, version (0: must not exist), value -> version; HTC_MISMATCH with value and version */
+    HTC_KV_CAS_VALUE,    /* key, seen, value -> version; HTC_MISMATCH with value and version (Algorithm 4) */
+    HTC_KV_ADD,          /* key, delta -> version, number; a missing key counts as 0; not a number: HTC_EINVAL */
+    HTC_KV_SCAN,         /* key = prefix, cursor (empty: from the start), limit -> items, cursor (empty: no more) */
+    HTC_KV_LEASE_GRANT,  /* ttl -> lease */
+    HTC_KV_LEASE_RENEW,  /* lease -> HTC_OK or HTC_ENOTFOUND */
+    HTC_KV_LEASE_REVOKE  /* lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
+} htc_kv_op;
+
+/** One request. All bytes are copied. */
+typedef struct htc_kv_request {
+    uint32_t  op; /* htc_kv_op */
+    uint32_t  limit;   /* SCAN: 1 to 10000; 0: 1000 */
+    htc_bytes key;
+    htc_bytes value;
+    htc_bytes seen;    /* CAS_VALUE */
+    htc_bytes cursor;  /* SCAN */
+    uint64_t  version; /* CAS_VERSION */
+    int64_t   delta;   /* ADD */
+    uint64_t  lease;   /* PUT: the key vanishes with it; 0 none. RENEW, REVOKE */
+    htc_ns    ttl;     /* LEASE_GRANT */
+} htc_kv_request;
+
+/** One answer, lent until the next call on the client. */
+typedef struct htc_kv_result {
+    uint64_t   tag;   /* as submitted */
+    uint32_t   index; /* which request of the submit, from 0 */
+    uint32_t   last;  /* 1: this was the last answer to that submit */
+    uint32_t   op;
+    htc_status status; /* HTC_OK, HTC_ENOTFOUND, HTC_MISMATCH, HTC_EUNKNOWN, HTC_EFULL, HTC_ENOSPC, HTC_ETIMEDOUT, … */
+    uint64_t   version;
+    uint64_t   lease;
+    int64_t    number;
+    htc_bytes  value;
+    htc_bytes  cursor;
+    uint32_t   items; /* SCAN: how many; read them with htc_kv_result_item */
+    htc_bytes  items_bytes;
+} htc_kv_result;
+
+typedef struct htc_kv_item {
+    htc_bytes key, value;
+    uint64_t  version;
+} htc_kv_item;
+
+typedef struct htc_kv_client_options {
+    size_t   size;         /* sizeof(htc_kv_client_options) */
+    uint64_t client_id;    /* never used before by any client: draw 64 secret-quality random bits */
+    uint32_t peer;         /* the driver's number of the connection to the server */
+    uint32_t inflight_max; /* requests held at once; 0: 4096. Beyond: HTC_EFULL */
+    size_t   bytes_max;    /* bytes held at once; 0: 64 MiB. Beyond: HTC_EFULL */
+    htc_ns   retry_ns;     /* repeat what is not answered after this, doubling to 16 times; 0: 1 s */
+    htc_ns   timeout_ns;   /* give up with HTC_ETIMEDOUT after this; 0: never */
+} htc_kv_client_options;
+
+typedef struct htc_kv_client htc_kv_client;
+
+/** Create a client that holds nothing yet. Gives it: htc_kv_client_destroy. env is kept. */
+HTC_API htc_status htc_kv_client_create(const htc_env *env, const htc_kv_client_options *options, htc_kv_client **out);
+HTC_API void       htc_kv_client_destroy(htc_kv_client *client);
+
+/** Send n requests as one message (n > 1: a multi; not a transaction, each succeeds or fails alone, in order).
+ *  Answers come from htc_kv_client_next, each with this tag. Without a connection they wait for one.
+ *  HTC_EINVAL for a wrong request (none is sent), HTC_EFULL, HTC_ENOMEM. */
+HTC_API htc_status htc_kv_client_submit(htc_kv_client *client, htc_ns now, const htc_kv_request *requests, size_t n,
+                                        uint64_t tag, htc_output *out);
+
+/** Hand over an input of the role (message, opened, closed of the client's peer; timeout). Others are ignored. */
+HTC_API htc_status htc_kv_client_step(htc_kv_client *client, const htc_input *in, htc_output *out);
+
+/** When the client wants an HTC_IN_TIMEOUT; HTC_NEVER if it waits for nothing. */
+HTC_API htc_ns htc_kv_client_deadline(const htc_kv_client *client);
+
+/** The next answer: 1 and *result, or 0 if there is none now. Call until 0 after every step. */
+HTC_API int htc_kv_client_next(htc_kv_client *client, htc_kv_result *result);
+
+/** Item i of a SCAN's answer; call with i = 0, 1, … in order, *at starts at 0 and is the client's place. */
+HTC_API htc_status htc_kv_result_item(const htc_kv_result *result, size_t *at, htc_kv_item *item);
+
+/** Requests that are not answered yet. */
+HTC_API size_t htc_kv_client_pending(const htc_kv_client *client);
+
+/** 1 while the server is connected and has welcomed this client. */
+HTC_API int htc_kv_client_connected(const htc_kv_client *client);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,69 @@
+/* The one codec: bounded byte buffers to write into, and a reader that never leaves its bytes.
+ *
+ * Integers are little-endian; a length or count is a varint (7 bits a byte, low first, at most 10 bytes, shortest form
+ * only); bytes and strings are a length and the bytes. Both sides are sticky: after the first error every call is
+ * harmless and the status says what went wrong, so a whole record is written or read and checked once at its end. */
+#ifndef HTC_CORE_CODEC_H
+#define HTC_CORE_CODEC_H
+
+#include "htcsched/env.h"
+
+typedef struct htc_buf {
+    uint8_t         *data;
+    size_t           len;
+    size_t           cap;
+    size_t           max; /* never holds more; 0 = 64 MiB */
+    const htc_alloc *alloc;
+    htc_status       status; /* HTC_OK, HTC_EFULL or HTC_ENOMEM */
+} htc_buf;
+
+#define HTC_BUF_MAX ((size_t)64 << 20)
+
+void      htc_buf_init(htc_buf *b, const htc_env *env, size_t max);
+void      htc_buf_free(htc_buf *b);
+void      htc_buf_clear(htc_buf *b); /* keeps the memory, forgets the error */
+htc_bytes htc_buf_bytes(const htc_buf *b);
+/* Room for n more bytes at the end, counted as written; NULL after an error. */
+uint8_t *htc_buf_extend(htc_buf *b, size_t n);
+/* Remove n bytes from the front (n <= len). */
+void htc_buf_consume(htc_buf *b, size_t n);
+
+void htc_put_raw(htc_buf *b, htc_bytes bytes); /* no length */
+void htc_put_u8(htc_buf *b, uint8_t v);
+void htc_put_u16(htc_buf *b, uint16_t v);
+void htc_put_u32(htc_buf *b, uint32_t v);
+void htc_put_u64(htc_buf *b, uint64_t v);
+void htc_put_f64(htc_buf *b, double v);
+void htc_put_varint(htc_buf *b, uint64_t v);
+void htc_put_bytes(htc_buf *b, htc_bytes bytes);
+void htc_put_str(htc_buf *b, const char *s); /* as bytes; NULL is "" */
+/* printf into the buffer, no length, no end. */
+void htc_put_text(htc_buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Overwrite four bytes written before at offset at. */
+void htc_patch_u32(htc_buf *b, size_t at, uint32_t v);
+
+typedef struct htc_reader {
+    const uint8_t *p, *end;
+    htc_status     status; /* HTC_OK, or HTC_EPROTO from the first thing that did not fit */
+} htc_reader;
+
+htc_reader htc_reader_of(htc_bytes bytes);
+size_t     htc_reader_left(const htc_reader *r);
+/* HTC_OK only if nothing went wrong and every byte was read. */
+htc_status htc_reader_done(const htc_reader *r);
+void       htc_reader_fail(htc_reader *r);
+
+uint8_t   htc_get_u8(htc_reader *r);
+uint16_t  htc_get_u16(htc_reader *r);
+uint32_t  htc_get_u32(htc_reader *r);
+uint64_t  htc_get_u64(htc_reader *r);
+double    htc_get_f64(htc_reader *r);
+uint64_t  htc_get_varint(htc_reader *r);
+htc_bytes htc_get_bytes(htc_reader *r);         /* borrowed from the reader's bytes */
+htc_bytes htc_get_raw(htc_reader *r, size_t n); /* borrowed, no length before it */
+/* A string of at most cap - 1 bytes without a zero byte, copied with its end; longer ones fail. */
+void htc_get_str(htc_reader *r, char *out, size_t cap);
+/* A count of things of at least min_size bytes each: fails if they cannot all be there. Allocate after this, never before. */
+size_t htc_get_count(htc_reader *r, size_t min_size);
+
+#endif

@@ -1,0 +1,93 @@
+#include "core/util.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const htc_alloc *allocator(const htc_env *env)
+{
+    return env ? env->alloc : NULL;
+}
+
+void *htc__resize(const htc_env *env, void *p, size_t old_size, size_t new_size)
+{
+    const htc_alloc *a = allocator(env);
+    if (new_size == 0)
+        new_size = 1;
+    void *q = a ? a->resize(a->ctx, p, old_size, new_size) : realloc(p, new_size);
+    if (q && new_size > old_size)
+        memset((char *)q + old_size, 0, new_size - old_size);
+    return q;
+}
+
+void *htc__alloc(const htc_env *env, size_t size)
+{
+    return htc__resize(env, NULL, 0, size);
+}
+
+void htc__free(const htc_env *env, void *p, size_t size)
+{
+    const htc_alloc *a = allocator(env);
+    if (!p)
+        return;
+    if (a)
+        a->resize(a->ctx, p, size ? size : 1, 0);
+    else
+        free(p);
+}
+
+char *htc__strdup(const htc_env *env, const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char  *copy = htc__alloc(env, n);
+    if (copy)
+        memcpy(copy, s, n);
+    return copy;
+}
+
+void htc__strfree(const htc_env *env, char *s)
+{
+    if (s)
+        htc__free(env, s, strlen(s) + 1);
+}
+
+void htc__log(const htc_env *env, uint32_t level, const char *format, ...)
+{
+    const htc_log *log = env ? env->log : NULL;
+    char           line[1024];
+    va_list        args;
+    if (!log || !log->write || level > log->level)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    log->write(log->ctx, level, line);
+}
+
+htc_status htc__error(htc_error *e, htc_status status, const char *format, ...)
+{
+    va_list args;
+    if (!e)
+        return status;
+    memset(e, 0, sizeof *e);
+    e->status = status;
+    va_start(args, format);
+    vsnprintf(e->text, sizeof e->text, format, args);
+    va_end(args);
+    return status;
+}
+
+htc_status htc__options_copy(void *out, size_t known, const void *in, size_t size, size_t min)
+{
+    const uint8_t *bytes = in;
+    if (!in)
+        return HTC_OK;
+    if (size < min)
+        return HTC_EINVAL;
+    for (size_t i = known; i < size; i++)
+        if (bytes[i] != 0)
+            return HTC_EABI;
+    memcpy(out, in, size < known ? size : known);
+    return HTC_OK;
+}

@@ -1,0 +1,24 @@
+/* Memory and log lines through the env: what every layer above uses instead of malloc and printf. */
+#ifndef HTC_CORE_UTIL_H
+#define HTC_CORE_UTIL_H
+
+#include "htcsched/env.h"
+
+/* Zeroed memory; NULL when refused. env or env->alloc NULL: malloc. */
+void *htc__alloc(const htc_env *env, size_t size);
+/* Like realloc, sizes in bytes; new bytes are zero. NULL: the old memory is as it was. */
+void *htc__resize(const htc_env *env, void *p, size_t old_size, size_t new_size);
+void  htc__free(const htc_env *env, void *p, size_t size);
+char *htc__strdup(const htc_env *env, const char *s);
+void  htc__strfree(const htc_env *env, char *s);
+
+void htc__log(const htc_env *env, uint32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Fill e (NULL is fine) and answer status. text is printf. */
+htc_status htc__error(htc_error *e, htc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Check a caller's options struct against what this library knows: size 0 or below min is HTC_EINVAL, a longer one
+ * with unknown bytes that are not zero HTC_EABI. Copies the known part over out, which holds the defaults' zeros. */
+htc_status htc__options_copy(void *out, size_t known, const void *in, size_t size, size_t min);
+
+#endif

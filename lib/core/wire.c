@@ -1,0 +1,76 @@
+#include "core/wire.h"
+
+const char *htc_wire_name(uint16_t type)
+{
+    switch ((htc_wire_type)type) {
+#define CASE(name, number)                                                                                             \
+    case HTC_WIRE_##name: return #name;
+        HTC_WIRE_TABLE(CASE)
+#undef CASE
+    }
+    return "?";
+}
+
+void htc_wire_begin(htc_buf *b, uint16_t type, uint64_t id)
+{
+    htc_buf_clear(b);
+    htc_put_u16(b, type);
+    htc_put_u64(b, id);
+}
+
+htc_reader htc_wire_open(htc_bytes message, uint16_t *type, uint64_t *id)
+{
+    htc_reader r = htc_reader_of(message);
+    *type = htc_get_u16(&r);
+    *id = htc_get_u64(&r);
+    return r;
+}
+
+void htc_wire_hello(htc_buf *b, uint8_t role)
+{
+    htc_wire_begin(b, HTC_WIRE_HELLO, 0);
+    htc_put_u32(b, HTC_WIRE_MAGIC);
+    htc_put_u16(b, HTC_WIRE_VERSION);
+    htc_put_u8(b, role);
+}
+
+htc_status htc_wire_read_hello(htc_reader *r, uint8_t *role)
+{
+    uint32_t magic = htc_get_u32(r);
+    uint16_t version = htc_get_u16(r);
+    *role = htc_get_u8(r);
+    if (htc_reader_done(r) != HTC_OK || magic != HTC_WIRE_MAGIC)
+        return HTC_EPROTO;
+    return version == HTC_WIRE_VERSION ? HTC_OK : HTC_EVERSION;
+}
+
+void htc_wire_welcome(htc_buf *b, uint64_t id)
+{
+    htc_wire_begin(b, HTC_WIRE_WELCOME, id);
+    htc_put_u16(b, HTC_WIRE_VERSION);
+}
+
+void htc_wire_error(htc_buf *b, uint64_t id, htc_status status, const char *text)
+{
+    htc_wire_begin(b, HTC_WIRE_ERROR, id);
+    htc_put_u32(b, (uint32_t)status);
+    htc_put_str(b, text);
+}
+
+void htc_peer_info_write(htc_buf *b, const htc_peer_info *info)
+{
+    htc_put_u32(b, info->transport);
+    htc_put_u32(b, info->uid);
+    htc_put_u32(b, info->pid);
+    htc_put_u32(b, info->port);
+}
+
+htc_status htc_peer_info_read(htc_bytes body, htc_peer_info *info)
+{
+    htc_reader r = htc_reader_of(body);
+    info->transport = htc_get_u32(&r);
+    info->uid = htc_get_u32(&r);
+    info->pid = htc_get_u32(&r);
+    info->port = htc_get_u32(&r);
+    return htc_reader_done(&r);
+}

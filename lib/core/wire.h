@@ -1,0 +1,71 @@
+/* What travels between programs: one message is u16 type, u64 id, payload. The transport adds a u32 length in front.
+ *
+ * id pairs an answer with its request and is the requester's to choose. Payloads are written with core/codec.h, unless
+ * their comment says JSON. The first message on every connection is HELLO; a listener answers WELCOME, or ERROR and
+ * closes. */
+#ifndef HTC_CORE_WIRE_H
+#define HTC_CORE_WIRE_H
+
+#include "core/codec.h"
+#include "htcsched/machine.h"
+
+#define HTC_WIRE_MAGIC UINT32_C(0x31435448) /* "HTC1" */
+#define HTC_WIRE_VERSION 1
+/* The longest message: the largest value and what stands around it. */
+#define HTC_WIRE_MESSAGE_MAX ((16u << 20) + (64u << 10))
+
+#define HTC_WIRE_TABLE(X)                                                                                              \
+    /* every connection */                                                                                             \
+    X(HELLO, 1)         /* u32 magic, u16 version, u8 htc_wire_role */                                                 \
+    X(WELCOME, 2)       /* u16 version */                                                                              \
+    X(ERROR, 3)         /* i32 status as u32, str text: about the message with this id */                              \
+    /* store: lib/kvs/kv_wire.h says their payloads */                                                                 \
+    X(KV_REQUEST, 100)                                                                                                 \
+    X(KV_ANSWER, 101)                                                                                                  \
+    /* a user's requests to the gateway: doc/api.md */                                                                 \
+    X(USER_REQUEST, 200)  /* JSON */                                                                                   \
+    X(USER_ANSWER, 201)   /* JSON: the answer, or the error object */                                                  \
+    X(UPLOAD, 202)        /* str user, str token, 32 B hash, u64 size, u64 offset, bytes -> USER_ANSWER */             \
+    X(DOWNLOAD, 203)      /* str user, str token, u64 job, u64 task, u32 attempt (0: the committed one, else the newest), str name, u64 offset, u32 len */ \
+    X(FILE_BYTES, 204)    /* u64 offset, u64 size of the file, u32 attempt, bytes: answer to DOWNLOAD */               \
+    /* agents: lib/roles/agent_wire.h says their payloads */                                                           \
+    X(AGENT_HELLO, 300)                                                                                                \
+    X(AGENT_WELCOME, 301)                                                                                              \
+    X(HEARTBEAT, 302)                                                                                                  \
+    X(HEARTBEAT_ANSWER, 303)                                                                                           \
+    X(PULL, 304)                                                                                                       \
+    X(GRANT, 305)                                                                                                      \
+    X(STARTED, 306)                                                                                                    \
+    X(TASK_RESULT, 307)                                                                                                \
+    X(TASK_VERDICT, 308)                                                                                               \
+    X(GIVE_BACK, 309)                                                                                                  \
+    X(BYE, 310)                                                                                                        \
+    X(DRAIN, 311)                                                                                                      \
+    X(CANCEL, 312)                                                                                                     \
+    X(STOP, 313)                                                                                                       \
+    X(NUDGE, 314)
+
+#define HTC__WIRE_ENUM(name, number) HTC_WIRE_##name = (number),
+typedef enum htc_wire_type { HTC_WIRE_TABLE(HTC__WIRE_ENUM) } htc_wire_type;
+#undef HTC__WIRE_ENUM
+
+typedef enum htc_wire_role { HTC_WIRE_ROLE_STORE_CLIENT = 1, HTC_WIRE_ROLE_USER, HTC_WIRE_ROLE_AGENT } htc_wire_role;
+
+/* Name of a type for traces and logs; "?" for an unknown one. */
+const char *htc_wire_name(uint16_t type);
+
+void htc_wire_begin(htc_buf *b, uint16_t type, uint64_t id); /* clears b first */
+/* Reads the header; the reader then stands at the payload. */
+htc_reader htc_wire_open(htc_bytes message, uint16_t *type, uint64_t *id);
+
+void htc_wire_hello(htc_buf *b, uint8_t role);
+void htc_wire_welcome(htc_buf *b, uint64_t id);
+void htc_wire_error(htc_buf *b, uint64_t id, htc_status status, const char *text);
+/* HTC_OK and the role, HTC_EPROTO or HTC_EVERSION. r stands at the payload. */
+htc_status htc_wire_read_hello(htc_reader *r, uint8_t *role);
+
+/* htc_peer_info as the body of HTC_IN_OPENED. */
+void       htc_peer_info_write(htc_buf *b, const htc_peer_info *info);
+htc_status htc_peer_info_read(htc_bytes body, htc_peer_info *info);
+
+#endif
