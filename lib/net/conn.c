@@ -1,0 +1,471 @@
+/* One connection: frames in, frames out, both bounded; dialled ones come back after growing pauses. */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/host_private.h"
+
+#define READ_AT_ONCE (256 << 10)
+#define FLUSH_PATIENCE (5 * HTC_SECOND) /* a closing connection may take this long to read what was sent */
+#define HEADER 4
+
+static void on_read(evutil_socket_t fd, short what, void *arg);
+static void on_write(evutil_socket_t fd, short what, void *arg);
+static void on_timer(evutil_socket_t fd, short what, void *arg);
+
+static void tell(htc__conn *c, uint32_t kind, htc_status status, htc_bytes body)
+{
+    htc__host_deliver(c->host, &(htc_input){ .kind = kind, .peer = c->peer, .status = status, .body = body });
+}
+
+static void tell_opened(htc__conn *c)
+{
+    htc_buf body;
+    htc_buf_init(&body, c->host->env, 256);
+    htc_peer_info_write(&body, &c->info);
+    c->told = 1;
+    if (body.status == HTC_OK)
+        tell(c, HTC_IN_OPENED, HTC_OK, htc_buf_bytes(&body));
+    else
+        htc_host_stop(c->host, HTC_ENOMEM);
+    htc_buf_free(&body);
+}
+
+static uint32_t frame_max(const htc__conn *c)
+{
+    if (c->state == CONN_TOKEN)
+        return HTC_HOST_TOKEN_LEN;
+    return c->dialled || c->welcomed ? HTC_WIRE_MESSAGE_MAX : HTC_HOST_STRANGER_MAX;
+}
+
+/* An incoming connection that does not read is not read from. A dialled one always is: if both sides of a connection
+ * waited for the other to read first, neither ever would. */
+static void set_interest(htc__conn *c)
+{
+    size_t waiting = evbuffer_get_length(c->out);
+    int    reads = (c->state == CONN_OPEN || c->state == CONN_TOKEN) &&
+                (c->dialled || waiting <= c->host->options.output_bytes_low);
+    if (c->state == CONN_DEAD || c->state == CONN_IDLE)
+        return;
+    if (reads)
+        event_add(c->read, NULL);
+    else
+        event_del(c->read);
+    if (waiting > 0)
+        event_add(c->write, NULL);
+    else
+        event_del(c->write);
+}
+
+static void set_timer(htc__conn *c, htc_ns after)
+{
+    struct timeval tv = htc__timeval(after);
+    event_add(c->timer, &tv);
+}
+
+static void events_free(htc__conn *c)
+{
+    if (c->read)
+        event_free(c->read);
+    if (c->write)
+        event_free(c->write);
+    c->read = c->write = NULL;
+}
+
+static void remove_from_table(htc__conn *c)
+{
+    htc_host *h = c->host;
+    for (size_t i = 0; i < h->conns_count; i++)
+        if (h->conns[i] == c) {
+            memmove(&h->conns[i], &h->conns[i + 1], (h->conns_count - i - 1) * sizeof *h->conns);
+            h->conns_count--;
+            return;
+        }
+}
+
+/* The socket is gone: forget it, tell the machine, and either wait for the next try or end. */
+static void drop(htc__conn *c, htc_status why)
+{
+    htc_host *h = c->host;
+    if (c->state == CONN_DEAD || c->state == CONN_IDLE)
+        return;
+    events_free(c);
+    close(c->fd);
+    c->fd = -1;
+    evbuffer_drain(c->in, evbuffer_get_length(c->in));
+    evbuffer_drain(c->out, evbuffer_get_length(c->out));
+    event_del(c->timer);
+    if (c->dialled) {
+        c->state = CONN_IDLE;
+        set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
+    } else {
+        c->state = CONN_DEAD;
+        h->incoming--;
+        remove_from_table(c);
+        c->next_dead = h->dead;
+        h->dead = c;
+        htc__host_pump(h);
+    }
+    if (c->told) {
+        c->told = 0;
+        tell(c, HTC_IN_CLOSED, why, (htc_bytes){ 0 });
+    }
+}
+
+/* Connect buffers and events to a socket that is open. */
+static htc_status attach(htc__conn *c, int fd)
+{
+    struct event_base *base = c->host->base;
+    c->read = event_new(base, fd, EV_READ | EV_PERSIST, on_read, c);
+    c->write = event_new(base, fd, EV_WRITE | EV_PERSIST, on_write, c);
+    if (!c->read || !c->write || event_add(c->read, NULL) != 0) {
+        events_free(c);
+        return HTC_ENOMEM;
+    }
+    c->fd = fd;
+    return HTC_OK;
+}
+
+static void credentials(int fd, htc_peer_info *info)
+{
+    struct ucred who;
+    socklen_t    len = sizeof who;
+    info->transport = HTC_TRANSPORT_UNIX;
+    info->uid = UINT32_MAX;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0) {
+        info->uid = who.uid;
+        info->pid = who.pid > 0 ? (uint32_t)who.pid : 0;
+    }
+}
+
+static void conn_free(htc__conn *c)
+{
+    if (!c)
+        return;
+    events_free(c);
+    if (c->timer)
+        event_free(c->timer);
+    if (c->in)
+        evbuffer_free(c->in);
+    if (c->out)
+        evbuffer_free(c->out);
+    if (c->fd >= 0)
+        close(c->fd);
+    htc__strfree(c->host->env, c->path);
+    htc__free(c->host->env, c, sizeof *c);
+}
+
+/* A connection with the next peer number, at the end of the table. */
+static htc__conn *conn_new(htc_host *h)
+{
+    if (h->peer_next == UINT32_MAX)
+        return NULL;
+    if (h->conns_count == h->conns_cap) {
+        size_t      cap = h->conns_cap ? h->conns_cap * 2 : 16;
+        htc__conn **grown = htc__resize(h->env, h->conns, h->conns_cap * sizeof *grown, cap * sizeof *grown);
+        if (!grown)
+            return NULL;
+        h->conns = grown;
+        h->conns_cap = cap;
+    }
+    htc__conn *c = htc__alloc(h->env, sizeof *c);
+    if (!c)
+        return NULL;
+    c->host = h;
+    c->fd = -1;
+    c->in = evbuffer_new();
+    c->out = evbuffer_new();
+    c->timer = evtimer_new(h->base, on_timer, c);
+    if (!c->in || !c->out || !c->timer) {
+        conn_free(c);
+        return NULL;
+    }
+    c->peer = ++h->peer_next;
+    h->conns[h->conns_count++] = c;
+    return c;
+}
+
+htc_status htc__conn_accept(htc_host *host, int fd, const htc_peer_info *info, const char *token)
+{
+    htc__conn *c = conn_new(host);
+    if (!c || attach(c, fd) != HTC_OK) {
+        if (c) {
+            remove_from_table(c);
+            conn_free(c);
+        }
+        close(fd);
+        return HTC_ENOMEM;
+    }
+    c->info = *info;
+    if (info->transport == HTC_TRANSPORT_UNIX)
+        credentials(fd, &c->info);
+    c->token = token;
+    c->state = token ? CONN_TOKEN : CONN_OPEN;
+    host->incoming++;
+    set_timer(c, host->options.handshake_ns);
+    if (!token)
+        tell_opened(c);
+    return HTC_OK;
+}
+
+htc_status htc__conn_dial(htc_host *host, const char *path, uint32_t port, uint32_t *peer)
+{
+    char      *copy = htc__strdup(host->env, path);
+    htc__conn *c = copy ? conn_new(host) : NULL;
+    if (!c) {
+        htc__strfree(host->env, copy);
+        return HTC_ENOMEM;
+    }
+    c->dialled = 1;
+    c->path = copy;
+    c->info.port = port;
+    c->state = CONN_IDLE;
+    c->pause = host->options.redial_ns;
+    *peer = c->peer;
+    return HTC_OK;
+}
+
+static void dial(htc__conn *c)
+{
+    htc_host *h = c->host;
+    int       fd = htc__unix_connect(c->path, SOCK_NONBLOCK);
+    if (fd >= 0 && attach(c, fd) != HTC_OK) {
+        close(fd);
+        fd = -1;
+    }
+    if (fd < 0) {
+        c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
+        set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
+        return;
+    }
+    credentials(fd, &c->info);
+    c->state = CONN_OPEN;
+    tell_opened(c);
+}
+
+void htc__conn_start_dialling(htc_host *host)
+{
+    for (size_t i = 0; i < host->conns_count; i++)
+        if (host->conns[i]->dialled && host->conns[i]->state == CONN_IDLE)
+            set_timer(host->conns[i], 0);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    htc__conn *c = arg;
+    (void)fd, (void)what;
+    if (c->state == CONN_IDLE)
+        dial(c);
+    else if (c->state == CONN_FLUSHING)
+        drop(c, c->why);
+    else if (!c->dialled && !c->welcomed)
+        htc__conn_refuse(c, HTC_ETIMEDOUT, "no hello in time");
+}
+
+htc__conn *htc__conn_find(const htc_host *host, uint32_t peer)
+{
+    size_t low = 0, high = host->conns_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (host->conns[middle]->peer == peer)
+            return host->conns[middle];
+        if (host->conns[middle]->peer < peer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* The token is compared in constant time; a stranger learns nothing but "denied". */
+static void take_token(htc__conn *c, htc_bytes frame)
+{
+    if (frame.len != HTC_HOST_TOKEN_LEN || sodium_memcmp(frame.data, c->token, HTC_HOST_TOKEN_LEN) != 0) {
+        htc__log(c->host->env, HTC_LOG_WARN, "peer %u: wrong token over TCP -> close", c->peer);
+        htc__conn_refuse(c, HTC_EDENIED, "the first frame has to be the token of the state directory");
+        return;
+    }
+    c->state = CONN_OPEN;
+    tell_opened(c);
+}
+
+/* One whole frame, if there is one. 0: not yet, or the connection is at its end. */
+static int take_frame(htc__conn *c)
+{
+    uint8_t header[HEADER];
+    char    text[128];
+    if (evbuffer_copyout(c->in, header, HEADER) < HEADER)
+        return 0;
+    htc_reader r = htc_reader_of((htc_bytes){ header, HEADER });
+    uint32_t   len = htc_get_u32(&r), min = c->state == CONN_TOKEN ? 0 : 10;
+    if (len < min || len > frame_max(c)) {
+        evutil_snprintf(text, sizeof text, "a frame of %u bytes: %u to %u are allowed here", len, min, frame_max(c));
+        htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %s -> close", c->peer, text);
+        htc__conn_refuse(c, HTC_EPROTO, text);
+        return 0;
+    }
+    if (evbuffer_get_length(c->in) < HEADER + (size_t)len)
+        return 0;
+    evbuffer_drain(c->in, HEADER);
+    const uint8_t *bytes = evbuffer_pullup(c->in, (ev_ssize_t)len);
+    if (len && !bytes) {
+        drop(c, HTC_ENOMEM);
+        return 0;
+    }
+    if (c->state == CONN_TOKEN)
+        take_token(c, (htc_bytes){ bytes, len });
+    else
+        tell(c, HTC_IN_MESSAGE, HTC_OK, (htc_bytes){ bytes, len });
+    if (c->state != CONN_OPEN && c->state != CONN_TOKEN)
+        return 0;
+    evbuffer_drain(c->in, len);
+    return 1;
+}
+
+static void on_read(evutil_socket_t fd, short what, void *arg)
+{
+    htc__conn *c = arg;
+    (void)what;
+    int n = evbuffer_read(c->in, fd, READ_AT_ONCE);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        drop(c, c->state == CONN_FLUSHING ? c->why : n == 0 || errno == ECONNRESET ? HTC_ECLOSED : HTC_EIO);
+        return;
+    }
+    if (c->state == CONN_FLUSHING) {
+        evbuffer_drain(c->in, evbuffer_get_length(c->in));
+        return;
+    }
+    while (!c->host->stopped && take_frame(c))
+        ;
+    if (c->dialled && c->state == CONN_OPEN)
+        c->pause = c->host->options.redial_ns; /* it speaks: the next loss begins with short pauses again */
+    set_interest(c);
+}
+
+static void on_write(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    htc__conn_flush(arg);
+}
+
+/* All is sent. Over TCP the other side has to close first: our close with unread input would throw away what it has not
+ * read yet. The timer ends the waiting. */
+static void finish(htc__conn *c)
+{
+    if (c->info.transport != HTC_TRANSPORT_TCP || shutdown(c->fd, SHUT_WR) != 0) {
+        drop(c, c->why);
+        return;
+    }
+    event_del(c->write);
+    event_add(c->read, NULL);
+}
+
+void htc__conn_flush(htc__conn *c)
+{
+    if (c->fd < 0)
+        return;
+    while (evbuffer_get_length(c->out) > 0) {
+        int n = evbuffer_write(c->out, c->fd);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n <= 0) {
+            drop(c, c->state == CONN_FLUSHING ? c->why : HTC_ECLOSED);
+            return;
+        }
+    }
+    if (c->state == CONN_FLUSHING && evbuffer_get_length(c->out) == 0)
+        finish(c);
+    else
+        set_interest(c);
+}
+
+void htc__conn_send(htc__conn *c, htc_bytes message)
+{
+    uint8_t  header[HEADER];
+    uint32_t len = (uint32_t)message.len;
+    if (c->state != CONN_OPEN && c->state != CONN_TOKEN)
+        return;
+    for (int i = 0; i < HEADER; i++)
+        header[i] = (uint8_t)(len >> (8 * i));
+    if (message.len > HTC_WIRE_MESSAGE_MAX ||
+        evbuffer_get_length(c->out) + HEADER + message.len > c->host->options.output_bytes_max ||
+        evbuffer_expand(c->out, HEADER + message.len) != 0) {
+        htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %zu bytes wait for it and %zu more are to come -> close", c->peer,
+                 evbuffer_get_length(c->out), message.len);
+        drop(c, HTC_EFULL);
+        return;
+    }
+    evbuffer_add(c->out, header, HEADER);
+    evbuffer_add(c->out, message.data, message.len);
+    if (!c->dialled && !c->welcomed && message.len >= 2 &&
+        ((const uint8_t *)message.data)[0] + (((const uint8_t *)message.data)[1] << 8) == HTC_WIRE_WELCOME) {
+        c->welcomed = 1;
+        event_del(c->timer);
+    }
+}
+
+void htc__conn_close(htc__conn *c, htc_status why)
+{
+    if (c->state != CONN_OPEN && c->state != CONN_TOKEN)
+        return;
+    c->why = why;
+    c->state = CONN_FLUSHING;
+    set_timer(c, FLUSH_PATIENCE);
+    htc__conn_flush(c);
+}
+
+void htc__conn_refuse(htc__conn *c, htc_status why, const char *text)
+{
+    htc_buf message;
+    htc_buf_init(&message, c->host->env, 4096);
+    htc_wire_error(&message, 0, why, text);
+    if (message.status == HTC_OK)
+        htc__conn_send(c, htc_buf_bytes(&message));
+    htc_buf_free(&message);
+    htc__conn_close(c, why);
+}
+
+void htc__conn_reap(htc_host *host)
+{
+    while (host->dead) {
+        htc__conn *c = host->dead;
+        host->dead = c->next_dead;
+        conn_free(c);
+    }
+}
+
+void htc__conns_flush_all(htc_host *host, htc_ns patience)
+{
+    htc_ns end = htc_host_now() + patience;
+    for (size_t i = 0; i < host->conns_count;) {
+        htc__conn *c = host->conns[i];
+        htc_ns     now = htc_host_now();
+        if (c->fd < 0 || evbuffer_get_length(c->out) == 0 || now >= end) {
+            i++;
+            continue;
+        }
+        struct pollfd p = { c->fd, POLLOUT, 0 };
+        if (poll(&p, 1, (int)((end - now) / HTC_MS) + 1) > 0)
+            htc__conn_flush(c);
+        if (i >= host->conns_count || host->conns[i] != c)
+            continue; /* it closed */
+    }
+}
+
+void htc__conns_free(htc_host *host)
+{
+    htc__conn_reap(host);
+    for (size_t i = 0; i < host->conns_count; i++)
+        conn_free(host->conns[i]);
+    htc__free(host->env, host->conns, host->conns_cap * sizeof *host->conns);
+    host->conns = NULL;
+    host->conns_count = host->conns_cap = 0;
+}

@@ -1,0 +1,434 @@
+/* The live loop: stamps inputs, steps the machine, carries out its effects in order. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/host_private.h"
+#include "roles/calls.h"
+
+#define STOP_PATIENCE HTC_SECOND /* what was sent before the end may take this long to leave */
+
+/* An input that came while the machine was in a step. */
+struct htc__queued {
+    htc_input    in;
+    htc__queued *next;
+    uint8_t      body[];
+};
+
+htc_ns htc_host_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (htc_ns)t.tv_sec * HTC_SECOND + (htc_ns)t.tv_nsec;
+}
+
+htc_ns htc_host_wall(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (htc_ns)t.tv_sec * HTC_SECOND + (htc_ns)t.tv_nsec;
+}
+
+void htc_host_random(void *bytes, size_t n)
+{
+    if (sodium_init() >= 0)
+        randombytes_buf(bytes, n);
+}
+
+void htc__host_pump(htc_host *host)
+{
+    event_active(host->pump, EV_TIMEOUT, 0);
+}
+
+void htc__host_hook(htc_host *host, htc__hook *hook)
+{
+    hook->next = host->hooks;
+    host->hooks = hook;
+}
+
+void htc_host_stop(htc_host *host, htc_status status)
+{
+    if (host->stopped)
+        return;
+    host->stopped = 1;
+    host->status = status;
+    event_base_loopbreak(host->base);
+}
+
+/* --- commits --- */
+
+static void tell_stored(htc_host *h, htc_bytes tags, htc_status status)
+{
+    htc_reader r = htc_reader_of(tags);
+    while (htc_reader_left(&r) >= 8)
+        htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_STORED, .tag = htc_get_u64(&r), .status = status });
+}
+
+static void commit_work(void *ctx)
+{
+    htc_host *h = ctx;
+    h->commit_status = h->commit(h->commit_ctx);
+}
+
+static void commit_start(htc_host *h);
+
+static void commit_done(void *ctx)
+{
+    htc_host *h = ctx;
+    h->commit_running = 0;
+    tell_stored(h, htc_buf_bytes(&h->commit_active), h->commit_status);
+    htc_buf_clear(&h->commit_active);
+    commit_start(h);
+}
+
+/* What was asked for while a commit ran shares the next one. */
+static void commit_start(htc_host *h)
+{
+    if (h->commit_running || h->commit_waiting.len == 0)
+        return;
+    htc_buf swap = h->commit_active;
+    h->commit_active = h->commit_waiting;
+    h->commit_waiting = swap;
+    h->commit_running = 1;
+    htc_status status = htc_host_work(h, commit_work, commit_done, h);
+    if (status != HTC_OK) {
+        h->commit_status = status;
+        commit_done(h);
+    }
+}
+
+static void commit(htc_host *h, uint64_t tag)
+{
+    if (!h->commit || !h->commit_threaded) {
+        htc_status status = h->commit ? h->commit(h->commit_ctx) : HTC_EUNSUPPORTED;
+        htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_STORED, .tag = tag, .status = status });
+        return;
+    }
+    htc_put_u64(&h->commit_waiting, tag);
+    if (h->commit_waiting.status != HTC_OK)
+        htc_host_stop(h, HTC_ENOMEM);
+    else
+        commit_start(h);
+}
+
+/* --- effects --- */
+
+static void call(htc_host *h, const htc_effect *e)
+{
+    htc_status status = h->call ? h->call(h->call_ctx, h, e->op, e->tag, e->body) : HTC_EUNSUPPORTED;
+    if (status != HTC_OK)
+        htc_host_answer(h, e->op, e->tag, status, (htc_bytes){ 0 });
+}
+
+static void carry_out(htc_host *h)
+{
+    htc_effect e;
+    for (size_t i = 0; htc_output_get(h->out, i, &e) == HTC_OK; i++) {
+        htc__conn *c = e.peer ? htc__conn_find(h, e.peer) : NULL;
+        switch ((htc_effect_kind)e.kind) {
+        case HTC_OUT_MESSAGE:
+            if (c)
+                htc__conn_send(c, e.body);
+            break;
+        case HTC_OUT_CLOSE:
+            if (c)
+                htc__conn_close(c, e.status);
+            break;
+        case HTC_OUT_CALL:
+            call(h, &e);
+            break;
+        case HTC_OUT_COMMIT:
+            commit(h, e.tag);
+            break;
+        case HTC_OUT_STOP:
+            htc_host_stop(h, e.status);
+            break;
+        }
+    }
+    /* One write a connection and step, after everything that was said to it. */
+    for (size_t i = 0; htc_output_get(h->out, i, &e) == HTC_OK; i++) {
+        htc__conn *c = e.kind == HTC_OUT_MESSAGE ? htc__conn_find(h, e.peer) : NULL;
+        if (c && evbuffer_get_length(c->out) > 0)
+            htc__conn_flush(c);
+    }
+}
+
+/* --- inputs --- */
+
+static void arm(htc_host *h)
+{
+    htc_ns deadline = h->ops->deadline(h->machine), now = htc_host_now();
+    if (h->stopped || deadline == HTC_NEVER) {
+        event_del(h->timer);
+        return;
+    }
+    htc_ns         wait = deadline > now ? deadline - now : 0;
+    struct timeval tv = htc__timeval(wait > 3600 * HTC_SECOND ? 3600 * HTC_SECOND : wait + 999);
+    event_add(h->timer, &tv);
+}
+
+static void step(htc_host *h, const htc_input *in)
+{
+    htc_input stamped = *in;
+    stamped.now = htc_host_now();
+    stamped.wall = htc_host_wall();
+    h->stepping = 1;
+    htc_output_clear(h->out);
+    htc_status status = h->ops->step(h->machine, &stamped, h->out);
+    if (status < 0) {
+        htc__log(h->env, HTC_LOG_ERROR, "the machine broke: %s -> end the loop", htc_status_name(status));
+        htc_host_stop(h, status);
+    } else {
+        carry_out(h);
+    }
+    h->stepping = 0;
+}
+
+static void enqueue(htc_host *h, const htc_input *in)
+{
+    htc__queued *q = htc__alloc(h->env, sizeof *q + in->body.len);
+    if (!q) {
+        htc_host_stop(h, HTC_ENOMEM);
+        return;
+    }
+    q->in = *in;
+    if (in->body.len)
+        memcpy(q->body, in->body.data, in->body.len);
+    q->in.body.data = q->body;
+    q->next = NULL;
+    *h->queue_last = q;
+    h->queue_last = &q->next;
+}
+
+static void pop(htc_host *h)
+{
+    htc__queued *q = h->queue_first;
+    h->queue_first = q->next;
+    if (!h->queue_first)
+        h->queue_last = &h->queue_first;
+    htc__free(h->env, q, sizeof *q + q->in.body.len);
+}
+
+/* What queued up during steps, but not for ever: sockets want their turn too. */
+static void drain(htc_host *h)
+{
+    for (int i = 0; i < 1024 && h->queue_first && !h->stopped; i++) {
+        step(h, &h->queue_first->in);
+        pop(h);
+    }
+    if (h->queue_first)
+        htc__host_pump(h);
+    if (!h->stopped)
+        arm(h);
+}
+
+void htc__host_deliver(htc_host *host, const htc_input *in)
+{
+    if (host->stopped || !host->running)
+        return;
+    if (host->stepping || host->queue_first) {
+        enqueue(host, in);
+        htc__host_pump(host);
+        return;
+    }
+    step(host, in);
+    drain(host);
+}
+
+static void on_pump(evutil_socket_t fd, short what, void *arg)
+{
+    htc_host *h = arg;
+    (void)fd, (void)what;
+    htc__conn_reap(h);
+    if (h->queue_first)
+        drain(h);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+    htc_host *h = arg;
+    (void)fd, (void)what;
+    if (h->ops->deadline(h->machine) <= htc_host_now())
+        htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_TIMEOUT });
+    else
+        arm(h);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+    htc_host *h = arg;
+    (void)what;
+    int at_once = number == SIGQUIT || h->signals_seen > 0;
+    h->signals_seen++;
+    htc__log(h->env, HTC_LOG_INFO, "signal %d -> %s", number, at_once ? "end at once" : "end");
+    htc_host_event(h, HTC_EVENT_SHUTDOWN, at_once ? HTC_EKILLED : HTC_OK, (htc_bytes){ 0 });
+}
+
+/* --- the public door --- */
+
+void htc_host_on_call(htc_host *host, htc_host_call_fn fn, void *ctx)
+{
+    host->call = fn;
+    host->call_ctx = ctx;
+}
+
+void htc_host_on_commit(htc_host *host, htc_host_commit_fn fn, void *ctx, uint32_t threaded)
+{
+    host->commit = fn;
+    host->commit_ctx = ctx;
+    host->commit_threaded = threaded;
+}
+
+htc_status htc_host_answer(htc_host *host, uint32_t op, uint64_t tag, htc_status status, htc_bytes body)
+{
+    htc__host_deliver(
+        host, &(htc_input){ .kind = HTC_IN_RESULT, .op = op, .tag = tag, .status = status, .body = body });
+    return HTC_OK;
+}
+
+htc_status htc_host_event(htc_host *host, uint32_t op, htc_status status, htc_bytes body)
+{
+    htc__host_deliver(host, &(htc_input){ .kind = HTC_IN_EVENT, .op = op, .status = status, .body = body });
+    return HTC_OK;
+}
+
+htc_status htc_host_work(htc_host *host, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
+{
+    if (!host || !work)
+        return HTC_EINVAL;
+    return htc__pool_add(host->pool, work, done, ctx);
+}
+
+static void set_defaults(htc_host_options *o)
+{
+    struct rlimit files;
+    if (!o->connections_max)
+        o->connections_max = 1024;
+    /* The rest is for what the host itself opens: files, pipes, processes. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+        rlim_t room = files.rlim_cur > 80 ? files.rlim_cur - 64 : 16;
+        if (o->connections_max > room)
+            o->connections_max = (uint32_t)room;
+    }
+    o->workers = o->workers ? o->workers : 4;
+    o->output_bytes_max = o->output_bytes_max ? o->output_bytes_max : (size_t)64 << 20;
+    o->output_bytes_low = o->output_bytes_low ? o->output_bytes_low : (size_t)4 << 20;
+    o->handshake_ns = o->handshake_ns ? o->handshake_ns : 30 * HTC_SECOND;
+    o->redial_ns = o->redial_ns ? o->redial_ns : 20 * HTC_MS;
+    o->redial_max_ns = o->redial_max_ns ? o->redial_max_ns : 2 * HTC_SECOND;
+}
+
+static htc_status open_base(htc_host *h)
+{
+    struct event_config *config = event_config_new();
+    if (!config)
+        return HTC_ENOMEM;
+    /* No cached time: the machine's clock and the timers' must not drift apart within a turn of the loop. */
+    event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME | EVENT_BASE_FLAG_IGNORE_ENV);
+    h->base = event_base_new_with_config(config);
+    event_config_free(config);
+    if (!h->base)
+        return HTC_ENOMEM;
+    h->timer = evtimer_new(h->base, on_deadline, h);
+    h->pump = evtimer_new(h->base, on_pump, h);
+    return h->timer && h->pump ? HTC_OK : HTC_ENOMEM;
+}
+
+static htc_status open_signals(htc_host *h)
+{
+    static const int numbers[3] = { SIGTERM, SIGINT, SIGQUIT };
+    for (int i = 0; i < 3; i++) {
+        h->signals[i] = evsignal_new(h->base, numbers[i], on_signal, h);
+        if (!h->signals[i] || event_add(h->signals[i], NULL) != 0)
+            return HTC_ENOMEM;
+    }
+    return HTC_OK;
+}
+
+htc_status htc_host_create(const htc_env *env, const htc_host_options *options, htc_host **out)
+{
+    if (!out)
+        return HTC_EINVAL;
+    if (sodium_init() < 0)
+        return HTC_EINTERNAL;
+    htc_host *h = htc__alloc(env, sizeof *h);
+    if (!h)
+        return HTC_ENOMEM;
+    h->env = env;
+    h->queue_last = &h->queue_first;
+    htc_buf_init(&h->commit_waiting, env, 0);
+    htc_buf_init(&h->commit_active, env, 0);
+    h->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (env && env->rng)
+        h->rng = htc_rng_fork(env->rng, "host");
+    else
+        randombytes_buf(&h->rng, sizeof h->rng);
+    htc_status status =
+        options ? htc__options_copy(&h->options, sizeof h->options, options, options->size, sizeof(size_t)) : HTC_OK;
+    set_defaults(&h->options);
+    if (status == HTC_OK)
+        status = open_base(h);
+    if (status == HTC_OK)
+        status = htc_output_create(env, 0, &h->out);
+    if (status == HTC_OK)
+        status = htc__pool_create(h, h->options.workers, &h->pool);
+    if (status == HTC_OK && h->options.handle_signals)
+        status = open_signals(h);
+    if (status != HTC_OK) {
+        htc_host_destroy(h);
+        return status;
+    }
+    *out = h;
+    return HTC_OK;
+}
+
+void htc_host_destroy(htc_host *h)
+{
+    if (!h)
+        return;
+    h->stopped = 1;
+    htc__pool_destroy(h->pool);
+    while (h->hooks) {
+        htc__hook *hook = h->hooks;
+        h->hooks = hook->next;
+        hook->fn(hook->ctx);
+    }
+    htc__listeners_free(h);
+    htc__conns_free(h);
+    while (h->queue_first)
+        pop(h);
+    htc_buf_free(&h->commit_waiting);
+    htc_buf_free(&h->commit_active);
+    htc_output_destroy(h->out);
+    struct event *events[] = { h->timer, h->pump, h->signals[0], h->signals[1], h->signals[2] };
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i])
+            event_free(events[i]);
+    if (h->base)
+        event_base_free(h->base);
+    if (h->spare_fd >= 0)
+        close(h->spare_fd);
+    htc__free(h->env, h, sizeof *h);
+}
+
+htc_status htc_host_run(htc_host *host, const htc_machine_ops *ops, void *machine)
+{
+    if (!host || !ops || !ops->step || !ops->deadline || host->running)
+        return HTC_EINVAL;
+    /* A peer that is gone is an error of the write, not a signal. Children get the default back (exec.c). */
+    signal(SIGPIPE, SIG_IGN);
+    host->ops = ops;
+    host->machine = machine;
+    host->running = 1;
+    htc__conn_start_dialling(host);
+    htc__host_deliver(host, &(htc_input){ .kind = HTC_IN_START });
+    if (!host->stopped)
+        event_base_dispatch(host->base);
+    host->stopped = 1;
+    htc__conns_flush_all(host, STOP_PATIENCE);
+    return host->status;
+}
