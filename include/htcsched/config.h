@@ -36,6 +36,8 @@ HTC_API htc_ns      htc_config_ns(const htc_config *config, const char *key); /*
 
 /** Item i of a list (fair.users, task.env_pass: words separated by commas or blanks); NULL beyond its end. Lent. */
 HTC_API const char *htc_config_item(const htc_config *config, const char *key, size_t i);
+/** All items, NULL at the end; lent. An empty or missing list is just that NULL. */
+HTC_API const char *const *htc_config_list(const htc_config *config, const char *key);
 
 /** Key i of the table, what is allowed and the default, for documents and tests; NULL beyond its end. */
 HTC_API const char *htc_config_key(size_t i, const char **allowed, const char **fallback);
