@@ -1,7 +1,15 @@
+/* RA(U) against the tables of the specification, against a slow model of it, and against wrong use. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <math.h>
 
+#include "alloc_fail.h"
 #include "htcsched/allot.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+#define CASES 100000
+#define USERS_MAX 9
 
 typedef struct row {
     uint64_t weight, demand, expected;
@@ -25,7 +33,7 @@ static void divide(const row *rows, size_t n, uint64_t slots, htc_allot_share *o
             cr_expect(eq(u64, got[i].ra, rows[i].expected), "A=%d user %zu", (int)(slots), i);                         \
     } while (0)
 
-/* The tables of the specification. */
+/* The tables of the specification, section 3.5. */
 Test(allot, worked_tables)
 {
     TABLE(10, { 1, 100, 4 }, { 1, 100, 3 }, { 1, 100, 3 });
@@ -35,4 +43,277 @@ Test(allot, worked_tables)
     TABLE(10, { 3, 4, 4 }, { 1, 100, 6 });
     TABLE(0, { 1, 5, 0 }, { 7, 5, 0 });
     TABLE(10, { 1, 0, 0 }, { 1, 0, 0 });
+}
+
+/* Everybody gets one if there is one for everybody, taken from the largest if rounding left none; a share below one that was
+ * raised to one counts as rounded up. */
+Test(allot, minimum_of_one)
+{
+    TABLE(4, { 1000, 50, 1 }, { 1, 50, 1 }, { 1, 50, 1 }, { 1, 50, 1 });
+    TABLE(10, { 1, 50, 1 }, { 1, 50, 1 }, { 998, 50, 8 });
+    TABLE(20, { 9, 50, 1 }, { 18, 50, 2 }, { 173, 50, 17 });
+    TABLE(2, { 1, 50, 0 }, { 1, 50, 0 }, { 998, 50, 2 });
+}
+
+Test(allot, no_minimum_when_told_so)
+{
+    htc_allot_options o = { .size = sizeof o, .min_agents = HTC_ALLOT_NO_MINIMUM };
+    htc_allot_user    u[] = { { .weight = 1, .queued = 50, .id = 0 }, { .weight = 999, .queued = 50, .id = 1 } };
+    htc_allot_share   s[2];
+    cr_assert(eq(int, htc_allot(NULL, &o, u, 2, 10, s), HTC_OK));
+    cr_expect(eq(u64, s[0].ra, 0));
+    cr_expect(eq(u64, s[1].ra, 10));
+    o.min_agents = 3;
+    cr_assert(eq(int, htc_allot(NULL, &o, u, 2, 10, s), HTC_OK));
+    cr_expect(eq(u64, s[0].ra, 3));
+    cr_expect(eq(u64, s[1].ra, 7));
+}
+
+/* What a filling adds is no entitlement: base stays, so nobody is drained for it. */
+Test(allot, base_is_before_filling)
+{
+    htc_allot_user  u[] = { { .weight = 1, .queued = 50, .running = 50, .agents = 50, .id = 1 },
+                            { .weight = 1, .running = 50, .agents = 50, .id = 2 },
+                            { .weight = 1, .queued = 20, .id = 3 } };
+    htc_allot_share s[3];
+    cr_assert(eq(int, htc_allot(NULL, NULL, u, 3, 100, s), HTC_OK));
+    cr_expect(s[0].base == 50 && s[0].ra == 80);
+    cr_expect(s[1].base == 0 && s[1].ra == 0); /* satisfied: not divided for */
+    cr_expect(s[2].base == 20 && s[2].ra == 20);
+}
+
+Test(allot, other_policies)
+{
+    htc_allot_options o = { .size = sizeof o, .fixed_users = 4 };
+    htc_allot_user    u[] = { { .weight = 1, .queued = 50, .running = 50, .agents = 50, .arrival = 2, .id = 1, .fixed = 1 },
+                              { .weight = 1, .running = 50, .agents = 50, .arrival = 1, .id = 2, .fixed = 1 },
+                              { .weight = 1, .queued = 20, .arrival = 3, .id = 3 } };
+    const uint64_t expected[][3] = { [HTC_ALLOT_EQ1] = { 80, 0, 20 }, [HTC_ALLOT_STATIC] = { 25, 25, 0 },
+                                     [HTC_ALLOT_MAXMIN] = { 40, 40, 20 }, [HTC_ALLOT_FCFS] = { 50, 50, 0 } };
+    const char *const names[] = { "eq1", "static", "maxmin", "fcfs" };
+    for (uint32_t p = 0; p < 4; p++) {
+        htc_allot_share s[3];
+        cr_assert(eq(int, htc_allot_policy_from_name(names[p], &o.policy), HTC_OK));
+        cr_assert(eq(u32, o.policy, p));
+        cr_assert(eq(int, htc_allot(NULL, &o, u, 3, 100, s), HTC_OK));
+        for (size_t i = 0; i < 3; i++)
+            cr_expect(eq(u64, s[i].ra, expected[p][i]), "%s user %zu", names[p], i);
+    }
+    cr_expect(eq(int, htc_allot_policy_from_name("simple", &o.policy), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_allot_policy_from_name(NULL, &o.policy), HTC_ENOTFOUND));
+}
+
+Test(allot, weights_in_units_of_1_1024)
+{
+    cr_expect(eq(u64, htc_allot_weight(1.0), HTC_ALLOT_WEIGHT_ONE));
+    cr_expect(eq(u64, htc_allot_weight(0.125), 128));
+    cr_expect(eq(u64, htc_allot_weight(1.00048), 1024));
+    cr_expect(eq(u64, htc_allot_weight(1.00049), 1025));
+    cr_expect(eq(u64, htc_allot_weight(0.0), 1));
+    cr_expect(eq(u64, htc_allot_weight(-4.0), 1));
+    cr_expect(eq(u64, htc_allot_weight(NAN), 1));
+    cr_expect(eq(u64, htc_allot_weight(INFINITY), HTC_ALLOT_WEIGHT_MAX));
+    cr_expect(eq(u64, htc_allot_weight(4294967296.0), HTC_ALLOT_WEIGHT_MAX));
+}
+
+/* ---- random users, and the specification written down slowly ---- */
+
+static htc_allot_user random_user(htc_rng *rng, uint64_t id, int equal)
+{
+    static const uint64_t scale[] = { 1, 4, 50, 1000, UINT64_C(1) << 40 };
+    uint64_t              span = scale[htc_rng_below(rng, 5)];
+    return (htc_allot_user){ .weight = equal ? 3 : htc_rng_below(rng, scale[htc_rng_below(rng, 5)]) + 1,
+                             .queued = htc_rng_below(rng, span + 1), .running = htc_rng_below(rng, 40),
+                             .agents = htc_rng_below(rng, 40), .draining = htc_rng_below(rng, 5),
+                             .last_served = htc_rng_below(rng, 3), .arrival = htc_rng_below(rng, 3), .id = id };
+}
+
+static uint64_t demand(const htc_allot_user *u)
+{
+    return u->queued + u->running;
+}
+
+/* Does x come before y where a remainder is left to give? A * weight mod W is the remainder of both. */
+static int model_before(const htc_allot_user *x, const htc_allot_user *y, uint64_t slots, u128 whole)
+{
+    u128 a = (u128)slots * x->weight % whole, b = (u128)slots * y->weight % whole;
+    if (a != b)
+        return a > b;
+    u128 p = (u128)(x->agents + x->draining) * y->weight, q = (u128)(y->agents + y->draining) * x->weight;
+    if (p != q)
+        return p < q;
+    if (x->last_served != y->last_served)
+        return x->last_served < y->last_served;
+    return x->arrival != y->arrival ? x->arrival < y->arrival : x->id < y->id;
+}
+
+/* Section 3.2 up to its step 1, in the order it is written, without fair.min_agents. */
+static void model_base(const htc_allot_user *u, size_t n, uint64_t slots, uint64_t *base)
+{
+    u128     whole = 0;
+    uint64_t left = slots;
+    int      served[USERS_MAX] = { 0 };
+    for (size_t i = 0; i < n; i++)
+        whole += u[i].queued ? u[i].weight : 0;
+    for (size_t i = 0; i < n; i++) {
+        u128 x = u[i].queued ? (u128)slots * u[i].weight / whole : 0;
+        base[i] = x < demand(&u[i]) ? (uint64_t)x : demand(&u[i]);
+        left -= base[i];
+    }
+    for (size_t round = 0; round < n && left > 0; round++) {
+        size_t first = n;
+        for (size_t i = 0; i < n; i++)
+            if (u[i].queued && !served[i] && (first == n || model_before(&u[i], &u[first], slots, whole)))
+                first = i;
+        if (first == n)
+            break;
+        served[first] = 1;
+        if (base[first] < demand(&u[first]) && (u128)slots * u[first].weight % whole > 0) {
+            base[first]++;
+            left--;
+        }
+    }
+}
+
+/* What filling added is in proportion: nobody got more for his weight than one who still has room, but for one slot. */
+static void expect_filled_fairly(const htc_allot_user *u, const htc_allot_share *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            if (u[i].queued && s[i].ra < demand(&u[i]) && s[j].ra > s[j].base) {
+                int fair = (u128)(s[j].ra - s[j].base - 1) * u[i].weight < (u128)(s[i].ra - s[i].base + 1) * u[j].weight;
+                cr_assert(eq(int, fair, 1));
+            }
+}
+
+static void expect_invariants(const htc_allot_user *u, const htc_allot_share *s, size_t n, uint64_t slots, int equal)
+{
+    u128 sum = 0, wanted = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += s[i].ra;
+        wanted += u[i].queued ? demand(&u[i]) : 0;
+        cr_assert(s[i].ra <= demand(&u[i]) && s[i].base <= s[i].ra && (u[i].queued || s[i].ra == 0));
+    }
+    cr_assert(sum == (wanted < slots ? wanted : slots));
+    for (size_t i = 0; equal && i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            if (u[i].queued && s[i].ra < demand(&u[i]))
+                cr_assert(s[j].ra <= s[i].ra + 1);
+}
+
+Test(allot, random_users_against_the_model, .timeout = 120)
+{
+    const uint64_t seed = 20260101;
+    htc_rng        rng = { seed };
+    cr_log_info("seed %llu", (unsigned long long)seed);
+    for (int k = 0; k < CASES; k++) {
+        size_t            n = htc_rng_below(&rng, USERS_MAX) + 1;
+        int               equal = htc_rng_below(&rng, 4) == 0;
+        uint64_t          slots = htc_rng_below(&rng, k % 16 ? 64 : HTC_ALLOT_SLOTS_MAX + 1), base[USERS_MAX];
+        htc_allot_user    u[USERS_MAX], scaled[USERS_MAX];
+        htc_allot_share   s[USERS_MAX], t[USERS_MAX];
+        htc_allot_options none = { .size = sizeof none, .min_agents = HTC_ALLOT_NO_MINIMUM };
+        for (size_t i = 0; i < n; i++) {
+            scaled[i] = u[i] = random_user(&rng, i, equal);
+            scaled[i].weight *= 3;
+        }
+        cr_assert(eq(int, htc_allot(NULL, NULL, u, n, slots, s), HTC_OK));
+        expect_invariants(u, s, n, slots, equal);
+        expect_filled_fairly(u, s, n);
+        cr_assert(eq(int, htc_allot(NULL, NULL, scaled, n, slots, t), HTC_OK));
+        for (size_t i = 0; i < n; i++)
+            cr_assert(s[i].ra == t[i].ra && s[i].base == t[i].base, "case %d: weights times 3 change user %zu", k, i);
+        cr_assert(eq(int, htc_allot(NULL, &none, u, n, slots, t), HTC_OK));
+        model_base(u, n, slots, base);
+        for (size_t i = 0; i < n; i++)
+            cr_assert(eq(u64, t[i].base, base[i]), "case %d user %zu of %zu", k, i, n);
+        expect_invariants(u, t, n, slots, equal);
+    }
+}
+
+/* The order of the array is no matter. */
+Test(allot, order_of_users_changes_nothing)
+{
+    htc_rng rng = { 7 };
+    for (int k = 0; k < 2000; k++) {
+        size_t          n = htc_rng_below(&rng, USERS_MAX) + 1;
+        htc_allot_user  u[USERS_MAX], back[USERS_MAX];
+        htc_allot_share s[USERS_MAX], t[USERS_MAX];
+        for (size_t i = 0; i < n; i++)
+            back[n - 1 - i] = u[i] = random_user(&rng, i, k & 1);
+        uint64_t slots = htc_rng_below(&rng, 64);
+        cr_assert(eq(int, htc_allot(NULL, NULL, u, n, slots, s), HTC_OK));
+        cr_assert(eq(int, htc_allot(NULL, NULL, back, n, slots, t), HTC_OK));
+        for (size_t i = 0; i < n; i++)
+            cr_assert(eq(u64, s[i].ra, t[n - 1 - i].ra));
+    }
+}
+
+/* A thousand users and 2^48 slots cost what a thousand users and ten slots cost: this would not end otherwise. */
+Test(allot, cost_does_not_depend_on_slots, .timeout = 60)
+{
+    enum { N = 1000 };
+    static htc_allot_user  u[N];
+    static htc_allot_share s[N];
+    uint64_t               sum = 0;
+    for (uint64_t i = 0; i < N; i++)
+        u[i] = (htc_allot_user){ .weight = i % 2 ? HTC_ALLOT_WEIGHT_MAX : i + 1, .queued = UINT64_MAX, .running = i, .id = i };
+    cr_assert(eq(int, htc_allot(NULL, NULL, u, N, HTC_ALLOT_SLOTS_MAX, s), HTC_OK));
+    for (size_t i = 0; i < N; i++)
+        sum += s[i].ra;
+    cr_expect(eq(u64, sum, HTC_ALLOT_SLOTS_MAX));
+}
+
+Test(allot, wrong_use)
+{
+    htc_allot_user  u = { .weight = 1, .queued = 1 };
+    htc_allot_share s = { 77, 77 };
+    struct {
+        htc_allot_options known;
+        uint64_t          newer;
+    } o = { .known.size = sizeof o };
+    cr_expect(eq(int, htc_allot(NULL, NULL, NULL, 0, 5, NULL), HTC_OK));
+    cr_expect(eq(int, htc_allot(NULL, NULL, NULL, 1, 5, &s), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot(NULL, NULL, &u, 1, 5, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot(NULL, NULL, &u, 1, HTC_ALLOT_SLOTS_MAX + 1, &s), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot(NULL, NULL, &u, HTC_ALLOT_USERS_MAX + 1, 5, &s), HTC_EINVAL));
+    u.weight = 0;
+    cr_expect(eq(int, htc_allot(NULL, NULL, &u, 1, 5, &s), HTC_EINVAL));
+    u.weight = HTC_ALLOT_WEIGHT_MAX + 1;
+    cr_expect(eq(int, htc_allot(NULL, NULL, &u, 1, 5, &s), HTC_EINVAL));
+    u.weight = 1;
+    u.starting = 1;
+    cr_expect(eq(int, htc_allot(NULL, NULL, &u, 1, 5, &s), HTC_EINVAL));
+    u.starting = 0;
+    o.known.policy = 4;
+    cr_expect(eq(int, htc_allot(NULL, &o.known, &u, 1, 5, &s), HTC_EINVAL));
+    o.known.policy = HTC_ALLOT_STATIC;
+    cr_expect(eq(int, htc_allot(NULL, &o.known, &u, 1, 5, &s), HTC_EINVAL)); /* no K */
+    o.known.policy = HTC_ALLOT_EQ1;
+    o.newer = 1;
+    cr_expect(eq(int, htc_allot(NULL, &o.known, &u, 1, 5, &s), HTC_EABI));
+    o.known.size = 0;
+    cr_expect(eq(int, htc_allot(NULL, &o.known, &u, 1, 5, &s), HTC_EINVAL));
+    cr_expect(s.ra == 77 && s.base == 77, "untouched on failure");
+    o.newer = 0;
+    o.known.size = sizeof o;
+    cr_expect(eq(int, htc_allot(NULL, &o.known, &u, 1, 5, &s), HTC_OK));
+    cr_expect(eq(u64, s.ra, 1));
+}
+
+Test(allot, out_of_memory)
+{
+    htc_allot_user u = { .weight = 1, .queued = 1 };
+    ALLOC_FAIL_EVERY (f, 20) {
+        htc_env          env = alloc_fail_env(&f);
+        htc_allot_share  s = { 77, 77 };
+        htc_allot_change c = { .grant = 77 };
+        htc_status       status = htc_allot(&env, NULL, &u, 1, 5, &s);
+        cr_expect(eq(int, status, f.refused ? HTC_ENOMEM : HTC_OK));
+        cr_expect(eq(u64, s.ra, f.refused ? 77 : 1));
+        status = htc_allot_plan(&env, NULL, &u, 1, 5, 5, &c);
+        cr_expect(eq(int, status, f.refused ? HTC_ENOMEM : HTC_OK));
+        cr_expect(eq(u64, c.grant, f.refused ? 77 : 1));
+        cr_expect(f.live == 0 && f.wrong_sizes == 0);
+    }
 }
