@@ -1,0 +1,578 @@
+/* The client: one connection, its session, what is pending on it, and what was answered. */
+#include <string.h>
+
+#include "core/util.h"
+#include "kvs/client.h"
+
+/* Operations of one submit are cut into messages of about this size. */
+#define PART_MAX ((size_t)1 << 20)
+#define PART_COUNT_MAX 256
+/* After "send again": the server has too much at once. */
+#define PUSHED_BACK (5 * HTC_MS)
+
+static htc_ns later(htc_ns now, htc_ns pause)
+{
+    return pause > HTC_NEVER - now ? HTC_NEVER : now + pause;
+}
+
+static size_t part_size(const htc__kv_part *part)
+{
+    return sizeof *part + part->count * sizeof *part->waits + part->ops_len;
+}
+
+static void part_free(htc_kv_client *c, htc__kv_part *part)
+{
+    c->bytes -= part_size(part);
+    htc__free(&c->env, part, part_size(part));
+}
+
+static void submission_done(htc_kv_client *c, htc__kv_submission *submission, size_t n)
+{
+    submission->left -= n;
+    if (submission->left == 0)
+        htc__free(&c->env, submission, sizeof *submission);
+}
+
+/* ---------------------------------------------------------------- sending */
+
+static htc_status send(htc_kv_client *c, htc_output *out)
+{
+    if (c->message.status != HTC_OK)
+        return c->message.status;
+    return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE,
+                                              .peer = c->options.peer,
+                                              .body = htc_buf_bytes(&c->message) });
+}
+
+/* Greet, or ask for the session's name: whatever the server has not answered yet. */
+static htc_status greet(htc_kv_client *c, htc_ns now, htc_output *out)
+{
+    if (!c->welcomed) {
+        htc_wire_hello(&c->message, HTC_WIRE_ROLE_STORE_CLIENT);
+    } else {
+        htc_wire_begin(&c->message, HTC_WIRE_KV_REQUEST, ++c->serial);
+        htc__kv_head_write(&c->message, &(htc__kv_head){ .client = c->options.client_id });
+    }
+    c->greet_due = later(now, c->greet_pause);
+    c->greet_pause = c->greet_pause < 8 * c->options.retry_ns ? c->greet_pause * 2 : 16 * c->options.retry_ns;
+    return send(c, out);
+}
+
+static htc_status transmit(htc_kv_client *c, htc__kv_part *part, htc_ns now, htc_output *out)
+{
+    uint64_t serial = c->serial + 1;
+    uint64_t since = part->sends ? part->since : c->clock;
+    htc_wire_begin(&c->message, HTC_WIRE_KV_REQUEST, serial);
+    htc__kv_head_write(&c->message, &(htc__kv_head){ .session = c->session,
+                                                     .client = c->options.client_id,
+                                                     .since = since,
+                                                     .flags = part->sends ? HTC__KV_REPEATED : 0,
+                                                     .sequence = part->sequence + part->first,
+                                                     .count = part->count - part->first });
+    htc_put_raw(&c->message, (htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });
+    htc_status status = send(c, out);
+    if (status != HTC_OK)
+        return status;
+    c->serial = part->serial = serial;
+    part->since = since;
+    part->pause = part->sends == 0                            ? c->options.retry_ns
+                  : part->pause < 8 * c->options.retry_ns ? part->pause * 2
+                                                          : 16 * c->options.retry_ns;
+    part->sends++;
+    part->due = later(now, part->pause);
+    if (part->due < c->next_due)
+        c->next_due = part->due;
+    return HTC_OK;
+}
+
+/* Send what is ready, as far as the step's effects have room; the rest leaves in the next step. */
+static htc_status send_ready(htc_kv_client *c, htc_ns now, htc_output *out)
+{
+    while (c->session && c->ready.first) {
+        htc__kv_part *part = c->ready.first;
+        htc_status    status = transmit(c, part, now, out);
+        if (status == HTC_EFULL && htc_output_count(out) > 0)
+            return HTC_OK;
+        if (status != HTC_OK)
+            return status;
+        htc__kv_parts_remove(&c->ready, part);
+        part->state = HTC__KV_PART_SENT;
+        htc__kv_parts_add(&c->sent, part);
+    }
+    return HTC_OK;
+}
+
+static void resend_all(htc_kv_client *c)
+{
+    /* In front of what was never sent, in the old order. */
+    for (htc__kv_part *part; (part = c->sent.last);) {
+        htc__kv_parts_remove(&c->sent, part);
+        part->state = HTC__KV_PART_READY;
+        part->prev = NULL;
+        part->next = c->ready.first;
+        *(c->ready.first ? &c->ready.first->prev : &c->ready.last) = part;
+        c->ready.first = part;
+    }
+}
+
+/* ---------------------------------------------------------------- answers */
+
+static void answers_add(htc_kv_client *c, htc__kv_answers *answers)
+{
+    answers->next = NULL;
+    *c->answers_last = answers;
+    c->answers_last = &answers->next;
+}
+
+static htc__kv_answers *answers_make(htc_kv_client *c, htc__kv_part *part, htc_status status, size_t count, htc_bytes bytes)
+{
+    htc__kv_answers *answers = htc__alloc(&c->env, sizeof *answers + bytes.len);
+    if (!answers)
+        return NULL;
+    answers->part = part;
+    answers->status = status;
+    answers->count = count;
+    answers->len = bytes.len;
+    answers->first = part->first;
+    answers->ops_at = part->ops_at;
+    if (bytes.len)
+        memcpy(answers->bytes, bytes.data, bytes.len);
+    return answers;
+}
+
+static void skip_ops(htc__kv_part *part, size_t n)
+{
+    htc_reader     r = htc_reader_of((htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });
+    htc_kv_request q;
+    part->first += (uint32_t)n;
+    for (size_t i = 0; i < n; i++)
+        htc__kv_op_read(&r, &q);
+    part->ops_at = part->ops_len - htc_reader_left(&r);
+}
+
+/* Give up the rest of a part. */
+static htc_status part_ends(htc_kv_client *c, htc__kv_part *part, htc_status why)
+{
+    htc__kv_answers *answers = answers_make(c, part, why, part->count - part->first, (htc_bytes){ NULL, 0 });
+    if (!answers)
+        return HTC_ENOMEM;
+    c->pending -= answers->count;
+    htc__kv_queue_leave(c, part);
+    part->first = part->count;
+    answers_add(c, answers);
+    return HTC_OK;
+}
+
+static int readable(htc_reader r, size_t count)
+{
+    htc_kv_result result = { 0 };
+    for (size_t i = 0; r.status == HTC_OK && i < count; i++)
+        htc__kv_result_read(&r, &result);
+    return htc_reader_done(&r) == HTC_OK;
+}
+
+/* Only the answer to the latest transmission counts: earlier ones may still say "failed" of what the later one did. */
+static htc__kv_part *part_of(const htc_kv_client *c, uint64_t serial)
+{
+    htc__kv_part *part = c->sent.first;
+    while (part && part->serial != serial)
+        part = part->next;
+    return part;
+}
+
+static htc_status answered(htc_kv_client *c, htc__kv_part *part, size_t count, htc_reader r, htc_ns now)
+{
+    if (count > part->count - part->first || !readable(r, count))
+        return HTC_OK; /* not from our server: as if it had been lost */
+    /* What the server says it has not executed was not executed by this transmission; if it was the only one, never. */
+    uint32_t sends = part->sends == 1 ? 0 : part->sends;
+    if (count == 0) {
+        part->sends = sends;
+        part->due = later(now, PUSHED_BACK);
+        if (part->due < c->next_due)
+            c->next_due = part->due;
+        return HTC_OK;
+    }
+    htc__kv_answers *answers = answers_make(c, part, HTC_OK, count, (htc_bytes){ r.p, htc_reader_left(&r) });
+    if (!answers)
+        return HTC_ENOMEM;
+    answers->repeated = part->sends > 1;
+    c->pending -= count;
+    answers_add(c, answers);
+    skip_ops(part, count);
+    if (part->first == part->count) {
+        htc__kv_queue_leave(c, part);
+    } else {
+        part->sends = sends;
+        htc__kv_parts_remove(&c->sent, part);
+        part->state = HTC__KV_PART_READY;
+        htc__kv_parts_add(&c->ready, part);
+    }
+    return HTC_OK;
+}
+
+static htc_status kv_answer(htc_kv_client *c, uint64_t serial, htc_reader r, htc_ns now)
+{
+    uint64_t clock = htc_get_u64(&r), session = htc_get_u64(&r);
+    size_t   count = htc_get_u32(&r);
+    if (r.status != HTC_OK || session == 0 || serial < c->serial_first || serial > c->serial || !c->welcomed)
+        return HTC_OK;
+    if (clock > c->clock)
+        c->clock = clock;
+    if (session != c->session) {
+        c->session = session;
+        c->greet_due = HTC_NEVER;
+        resend_all(c);
+        return HTC_OK;
+    }
+    htc__kv_part *part = part_of(c, serial);
+    return part ? answered(c, part, count, r, now) : HTC_OK;
+}
+
+/* ---------------------------------------------------------------- the machine */
+
+static htc_status message(htc_kv_client *c, const htc_input *in, htc_output *out)
+{
+    uint16_t   type;
+    uint64_t   id;
+    htc_reader r = htc_wire_open(in->body, &type, &id);
+    if (r.status != HTC_OK || !c->connected)
+        return HTC_OK;
+    if (type == HTC_WIRE_KV_ANSWER)
+        return kv_answer(c, id, r, in->now);
+    if (type == HTC_WIRE_WELCOME && !c->welcomed) {
+        c->welcomed = 1;
+        c->greet_pause = c->options.retry_ns;
+        return greet(c, in->now, out);
+    }
+    if (type == HTC_WIRE_ERROR) {
+        htc_status why = (htc_status)(int32_t)htc_get_u32(&r);
+        htc__log(&c->env, HTC_LOG_WARN, "store says: %s -> wait for a new connection", htc_strerror(why));
+    }
+    return HTC_OK;
+}
+
+static htc_status timeout(htc_kv_client *c, htc_ns now, htc_output *out)
+{
+    if (c->connected && now >= c->greet_due) {
+        htc_status status = greet(c, now, out);
+        if (status != HTC_OK)
+            return status;
+    }
+    if (now < c->next_due)
+        return HTC_OK;
+    c->next_due = HTC_NEVER;
+    htc__kv_list_of_parts *lists[] = { &c->sent, &c->ready, &c->waiting };
+    for (size_t i = 0; i < 3; i++) {
+        for (htc__kv_part *part = lists[i]->first, *next; part; part = next) {
+            htc_status status = HTC_OK;
+            next = part->next;
+            if (now >= part->give_up) {
+                /* Who becomes ready by it is sent or given up in this or the next turn. */
+                status = part_ends(c, part, HTC_ETIMEDOUT);
+                next = lists[i]->first;
+            } else if (i == 0 && c->session && now >= part->due) {
+                status = transmit(c, part, now, out);
+                if (status == HTC_EFULL && htc_output_count(out) > 0) {
+                    c->next_due = now;
+                    return HTC_OK;
+                }
+            }
+            if (status != HTC_OK)
+                return status;
+        }
+        for (const htc__kv_part *part = lists[i]->first; part; part = part->next) {
+            htc_ns due = i == 0 && c->session && part->due < part->give_up ? part->due : part->give_up;
+            if (due < c->next_due)
+                c->next_due = due;
+        }
+    }
+    return HTC_OK;
+}
+
+static void disconnected(htc_kv_client *c)
+{
+    c->connected = c->welcomed = 0;
+    c->session = 0;
+    c->greet_due = HTC_NEVER;
+    resend_all(c);
+}
+
+htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *in, htc_output *out)
+{
+    htc_status status = HTC_OK;
+    if (!c || !in || !out)
+        return HTC_EINVAL;
+    int ours = in->peer == c->options.peer;
+    switch ((htc_input_kind)in->kind) {
+    case HTC_IN_OPENED:
+        if (!ours)
+            return HTC_OK;
+        disconnected(c);
+        c->connected = 1;
+        c->serial_first = c->serial + 1;
+        c->greet_pause = c->options.retry_ns;
+        status = greet(c, in->now, out);
+        break;
+    case HTC_IN_CLOSED:
+        if (ours)
+            disconnected(c);
+        break;
+    case HTC_IN_MESSAGE:
+        if (ours)
+            status = message(c, in, out);
+        break;
+    case HTC_IN_START:
+    case HTC_IN_TIMEOUT:
+    case HTC_IN_STORED:
+    case HTC_IN_RESULT:
+    case HTC_IN_EVENT: break;
+    default: return HTC_EUNSUPPORTED;
+    }
+    if (status == HTC_OK)
+        status = timeout(c, in->now, out);
+    return status == HTC_OK ? send_ready(c, in->now, out) : status;
+}
+
+htc_ns htc_kv_client_deadline(const htc_kv_client *c)
+{
+    if (c->session && c->ready.first)
+        return 0;
+    htc_ns due = c->pending ? c->next_due : HTC_NEVER;
+    return c->connected && c->greet_due < due ? c->greet_due : due;
+}
+
+int htc_kv_client_connected(const htc_kv_client *c)
+{
+    return c->welcomed;
+}
+
+size_t htc_kv_client_pending(const htc_kv_client *c)
+{
+    return c->pending;
+}
+
+/* ---------------------------------------------------------------- submitting */
+
+/* How many of the requests the next message takes: no key changed twice (the store's record of a key lists one change of
+ * each client), about PART_MAX bytes. */
+static size_t part_take(const htc_kv_request *requests, size_t n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        const htc_kv_request *q = &requests[i];
+        bytes += q->key.len + q->value.len + q->seen.len + q->cursor.len + 32;
+        if (i > 0 && (bytes > PART_MAX || i == PART_COUNT_MAX || q->op == HTC_KV_LEASE_REVOKE ||
+                      requests[i - 1].op == HTC_KV_LEASE_REVOKE))
+            return i;
+        for (size_t j = 0; htc__kv_is_change(q->op) && j < i; j++)
+            if (htc__kv_is_change(requests[j].op) && htc_bytes_equal(requests[j].key, q->key))
+                return i;
+    }
+    return n;
+}
+
+static htc__kv_part *part_make(htc_kv_client *c, const htc_kv_request *requests, size_t n)
+{
+    htc_buf *b = &c->message;
+    htc_buf_clear(b);
+    for (size_t i = 0; i < n; i++)
+        htc__kv_op_write(b, &requests[i]);
+    if (b->status != HTC_OK)
+        return NULL;
+    size_t        size = sizeof(htc__kv_part) + n * sizeof(htc__kv_wait) + b->len;
+    htc__kv_part *part = htc__alloc(&c->env, size);
+    if (!part)
+        return NULL;
+    part->count = (uint32_t)n;
+    part->waits = (htc__kv_wait *)(part + 1);
+    part->ops = (uint8_t *)(part->waits + n);
+    part->ops_len = b->len;
+    memcpy(part->ops, b->data, b->len);
+    for (size_t i = 0; i < n; i++) {
+        const htc_kv_request *q = &requests[i];
+        int                   change = htc__kv_is_change(q->op);
+        if (change || q->op == HTC_KV_GET)
+            part->waits[part->wait_count++] =
+                (htc__kv_wait){ .part = part, .hash = htc_hash64(q->key, 0), .change = change };
+        part->scans += q->op == HTC_KV_SCAN;
+        part->revokes += q->op == HTC_KV_LEASE_REVOKE;
+    }
+    c->bytes += size;
+    return part;
+}
+
+static htc_status check(const htc_kv_client *c, const htc_kv_request *requests, size_t n)
+{
+    size_t bytes = c->bytes;
+    for (size_t i = 0; i < n; i++) {
+        if (htc__kv_op_check(&requests[i]) != HTC_OK)
+            return HTC_EINVAL;
+        bytes += requests[i].key.len + requests[i].value.len + requests[i].seen.len;
+    }
+    if (n > c->options.inflight_max - c->pending || bytes > c->options.bytes_max)
+        return HTC_EFULL;
+    return HTC_OK;
+}
+
+htc_status htc_kv_client_submit(htc_kv_client *c, htc_ns now, const htc_kv_request *requests, size_t n, uint64_t tag,
+                                htc_output *out)
+{
+    if (!c || !requests || n == 0 || !out)
+        return HTC_EINVAL;
+    htc_status            status = check(c, requests, n);
+    htc__kv_list_of_parts parts = { NULL, NULL };
+    if (status != HTC_OK)
+        return status;
+    htc__kv_submission *submission = htc__alloc(&c->env, sizeof *submission);
+    if (!submission)
+        return HTC_ENOMEM;
+    *submission = (htc__kv_submission){ tag, n };
+    for (size_t at = 0, take; at < n; at += take) {
+        take = part_take(requests + at, n - at);
+        htc__kv_part *part = part_make(c, requests + at, take);
+        if (!part) {
+            for (; (part = parts.first);) {
+                htc__kv_parts_remove(&parts, part);
+                part_free(c, part);
+            }
+            htc__free(&c->env, submission, sizeof *submission);
+            return HTC_ENOMEM;
+        }
+        part->index = (uint32_t)at;
+        htc__kv_parts_add(&parts, part);
+    }
+    c->pending += n;
+    for (htc__kv_part *part; (part = parts.first);) {
+        htc__kv_parts_remove(&parts, part);
+        part->submission = submission;
+        part->order = ++c->order;
+        part->sequence = c->sequence;
+        c->sequence += part->count;
+        part->give_up = c->options.timeout_ns ? later(now, c->options.timeout_ns) : HTC_NEVER;
+        if (part->give_up < c->next_due)
+            c->next_due = part->give_up;
+        htc__kv_queue_enter(c, part);
+    }
+    /* Taken. If it cannot leave now, for want of memory or room, it leaves later: deadline says at once. */
+    (void)send_ready(c, now, out);
+    return HTC_OK;
+}
+
+/* ---------------------------------------------------------------- answers for the user */
+
+static void drop_lent(htc_kv_client *c)
+{
+    htc__kv_answers *lent = c->lent;
+    c->lent = NULL;
+    if (!lent)
+        return;
+    htc__kv_part       *part = lent->part;
+    htc__kv_submission *submission = part->submission;
+    int                 last_of_part = lent->first + lent->count == part->count;
+    if (last_of_part)
+        part_free(c, part);
+    submission_done(c, submission, lent->count);
+    htc__free(&c->env, lent, sizeof *lent + lent->len);
+}
+
+/* A failure told to a repeated end of a lease may be the success of the first: the record that knew it is gone. */
+static htc_status told(const htc__kv_answers *a, uint32_t op, htc_status status)
+{
+    return a->repeated && op == HTC_KV_LEASE_REVOKE && status == HTC_ENOTFOUND ? HTC_EUNKNOWN : status;
+}
+
+int htc_kv_client_next(htc_kv_client *c, htc_kv_result *result)
+{
+    if (!c || !result)
+        return 0;
+    if (c->lent && c->lent->told == c->lent->count)
+        drop_lent(c);
+    if (!c->lent) {
+        if (!(c->lent = c->answers))
+            return 0;
+        if (!(c->answers = c->lent->next))
+            c->answers_last = &c->answers;
+    }
+    htc__kv_answers *a = c->lent;
+    htc__kv_part    *part = a->part;
+    htc_kv_request   q;
+    htc_reader       ops = htc_reader_of((htc_bytes){ part->ops + a->ops_at, part->ops_len - a->ops_at });
+    htc_reader       r = htc_reader_of((htc_bytes){ a->bytes + a->at, a->len - a->at });
+    htc__kv_op_read(&ops, &q);
+    a->ops_at = part->ops_len - htc_reader_left(&ops);
+    *result = (htc_kv_result){ .status = a->status };
+    if (a->status == HTC_OK) {
+        htc__kv_result_read(&r, result);
+        a->at = a->len - htc_reader_left(&r);
+    }
+    result->tag = part->submission->tag;
+    result->index = part->index + a->first + a->told;
+    result->op = q.op;
+    result->status = told(a, q.op, result->status);
+    a->told++;
+    result->last = part->submission->left == a->told;
+    return 1;
+}
+
+/* ---------------------------------------------------------------- life */
+
+htc_status htc_kv_client_create(const htc_env *env, const htc_kv_client_options *options, htc_kv_client **out)
+{
+    htc_kv_client_options o = { 0 };
+    if (!options || !out)
+        return HTC_EINVAL;
+    htc_status status =
+        htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_client_options, inflight_max));
+    if (status != HTC_OK)
+        return status;
+    o.inflight_max = o.inflight_max ? o.inflight_max : 4096;
+    o.bytes_max = o.bytes_max ? o.bytes_max : (size_t)64 << 20;
+    o.retry_ns = o.retry_ns ? o.retry_ns : HTC_SECOND;
+    if (o.retry_ns > HTC_NEVER / 32)
+        return HTC_EINVAL;
+    htc_kv_client *c = htc__alloc(env, sizeof *c);
+    if (!c)
+        return HTC_ENOMEM;
+    c->slot_count = 64;
+    while (c->slot_count < o.inflight_max && c->slot_count < 8192)
+        c->slot_count *= 2;
+    c->slots = htc__alloc(env, c->slot_count * sizeof *c->slots);
+    if (!c->slots) {
+        htc__free(env, c, sizeof *c);
+        return HTC_ENOMEM;
+    }
+    if (env)
+        c->env = *env;
+    c->options = o;
+    c->sequence = 1;
+    c->next_due = c->greet_due = HTC_NEVER;
+    c->answers_last = &c->answers;
+    htc_buf_init(&c->message, env, HTC_WIRE_MESSAGE_MAX);
+    *out = c;
+    return HTC_OK;
+}
+
+void htc_kv_client_destroy(htc_kv_client *c)
+{
+    if (!c)
+        return;
+    htc__kv_list_of_parts *lists[] = { &c->sent, &c->ready, &c->waiting };
+    while (c->lent || c->answers) {
+        if (!c->lent) {
+            c->lent = c->answers;
+            c->answers = c->answers->next;
+        }
+        drop_lent(c);
+    }
+    for (size_t i = 0; i < 3; i++)
+        for (htc__kv_part *part; (part = lists[i]->first);) {
+            htc__kv_parts_remove(lists[i], part);
+            submission_done(c, part->submission, part->count - part->first);
+            part_free(c, part);
+        }
+    htc_env env = c->env;
+    htc_buf_free(&c->message);
+    htc__free(&env, c->slots, c->slot_count * sizeof *c->slots);
+    htc__free(&env, c, sizeof *c);
+}

@@ -1,0 +1,180 @@
+#include "kvs/kv_wire.h"
+
+void htc__kv_head_write(htc_buf *b, const htc__kv_head *head)
+{
+    htc_put_u64(b, head->session);
+    htc_put_u64(b, head->client);
+    htc_put_varint(b, head->since);
+    htc_put_u8(b, head->flags);
+    htc_put_varint(b, head->sequence);
+    htc_put_varint(b, head->count);
+}
+
+void htc__kv_head_read(htc_reader *r, htc__kv_head *head)
+{
+    head->session = htc_get_u64(r);
+    head->client = htc_get_u64(r);
+    head->since = htc_get_varint(r);
+    head->flags = htc_get_u8(r);
+    head->sequence = htc_get_varint(r);
+    head->count = htc_get_count(r, 2);
+    if (head->flags > HTC__KV_REPEATED || head->sequence > UINT64_MAX - head->count)
+        htc_reader_fail(r);
+}
+
+int htc__kv_is_change(uint32_t op)
+{
+    switch ((htc_kv_op)op) {
+    case HTC_KV_PUT:
+    case HTC_KV_DELETE:
+    case HTC_KV_APPEND:
+    case HTC_KV_CAS_VERSION:
+    case HTC_KV_CAS_VALUE:
+    case HTC_KV_ADD: return 1;
+    case HTC_KV_GET:
+    case HTC_KV_SCAN:
+    case HTC_KV_LEASE_GRANT:
+    case HTC_KV_LEASE_RENEW:
+    case HTC_KV_LEASE_REVOKE: break;
+    }
+    return 0;
+}
+
+static int has_key(uint32_t op)
+{
+    return op == HTC_KV_GET || htc__kv_is_change(op);
+}
+
+htc_status htc__kv_op_check(const htc_kv_request *q)
+{
+    if (q->op < HTC_KV_GET || q->op > HTC_KV_LEASE_REVOKE || (has_key(q->op) && q->key.len == 0))
+        return HTC_EINVAL;
+    if (q->key.len > HTC_KV_KEY_MAX || q->cursor.len > HTC_KV_KEY_MAX)
+        return HTC_ETOOBIG;
+    if (q->value.len > HTC_KV_VALUE_MAX || q->seen.len > HTC_KV_VALUE_MAX ||
+        (q->op == HTC_KV_CAS_VALUE && q->seen.len + q->value.len > HTC_KV_VALUE_MAX))
+        return HTC_ETOOBIG;
+    if (q->op == HTC_KV_SCAN && q->limit > HTC__KV_SCAN_LIMIT)
+        return HTC_EINVAL;
+    if (q->op == HTC_KV_LEASE_GRANT && q->ttl == 0)
+        return HTC_EINVAL;
+    if ((q->op == HTC_KV_LEASE_RENEW || q->op == HTC_KV_LEASE_REVOKE) && q->lease == 0)
+        return HTC_EINVAL;
+    return HTC_OK;
+}
+
+void htc__kv_op_write(htc_buf *b, const htc_kv_request *q)
+{
+    htc_put_u8(b, (uint8_t)q->op);
+    if (has_key(q->op) || q->op == HTC_KV_SCAN)
+        htc_put_bytes(b, q->key);
+    switch ((htc_kv_op)q->op) {
+    case HTC_KV_GET:
+    case HTC_KV_DELETE: break;
+    case HTC_KV_PUT: htc_put_varint(b, q->lease); htc_put_bytes(b, q->value); break;
+    case HTC_KV_APPEND: htc_put_bytes(b, q->value); break;
+    case HTC_KV_CAS_VERSION: htc_put_varint(b, q->version); htc_put_bytes(b, q->value); break;
+    case HTC_KV_CAS_VALUE: htc_put_bytes(b, q->seen); htc_put_bytes(b, q->value); break;
+    case HTC_KV_ADD: htc_put_u64(b, (uint64_t)q->delta); break;
+    case HTC_KV_SCAN: htc_put_bytes(b, q->cursor); htc_put_varint(b, q->limit); break;
+    case HTC_KV_LEASE_GRANT: htc_put_varint(b, q->ttl); break;
+    case HTC_KV_LEASE_RENEW:
+    case HTC_KV_LEASE_REVOKE: htc_put_varint(b, q->lease); break;
+    }
+}
+
+void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
+{
+    *q = (htc_kv_request){ .op = htc_get_u8(r) };
+    if (has_key(q->op) || q->op == HTC_KV_SCAN)
+        q->key = htc_get_bytes(r);
+    switch ((htc_kv_op)q->op) {
+    case HTC_KV_GET:
+    case HTC_KV_DELETE: break;
+    case HTC_KV_PUT: q->lease = htc_get_varint(r); q->value = htc_get_bytes(r); break;
+    case HTC_KV_APPEND: q->value = htc_get_bytes(r); break;
+    case HTC_KV_CAS_VERSION: q->version = htc_get_varint(r); q->value = htc_get_bytes(r); break;
+    case HTC_KV_CAS_VALUE: q->seen = htc_get_bytes(r); q->value = htc_get_bytes(r); break;
+    case HTC_KV_ADD: q->delta = (int64_t)htc_get_u64(r); break;
+    case HTC_KV_SCAN: {
+        q->cursor = htc_get_bytes(r);
+        uint64_t limit = htc_get_varint(r);
+        q->limit = limit > HTC__KV_SCAN_LIMIT ? HTC__KV_SCAN_LIMIT + 1 : (uint32_t)limit;
+        break;
+    }
+    case HTC_KV_LEASE_GRANT: q->ttl = htc_get_varint(r); break;
+    case HTC_KV_LEASE_RENEW:
+    case HTC_KV_LEASE_REVOKE: q->lease = htc_get_varint(r); break;
+    }
+    if (r->status == HTC_OK && htc__kv_op_check(q) != HTC_OK)
+        htc_reader_fail(r);
+}
+
+void htc__kv_result_write(htc_buf *b, const htc_kv_result *a, uint8_t fields)
+{
+    htc_put_u32(b, (uint32_t)a->status);
+    htc_put_varint(b, a->version);
+    htc_put_u8(b, fields);
+    if (fields & HTC__KV_HAS_NUMBER)
+        htc_put_u64(b, (uint64_t)a->number);
+    if (fields & HTC__KV_HAS_LEASE)
+        htc_put_u64(b, a->lease);
+    if (fields & HTC__KV_HAS_VALUE)
+        htc_put_bytes(b, a->value);
+    if (fields & HTC__KV_HAS_ITEMS) {
+        htc_put_varint(b, a->items);
+        htc_put_bytes(b, a->cursor);
+        htc_put_bytes(b, a->items_bytes);
+    }
+}
+
+void htc__kv_result_read(htc_reader *r, htc_kv_result *a)
+{
+    a->status = (htc_status)(int32_t)htc_get_u32(r);
+    a->version = htc_get_varint(r);
+    uint8_t fields = htc_get_u8(r);
+    if (fields & HTC__KV_HAS_NUMBER)
+        a->number = (int64_t)htc_get_u64(r);
+    if (fields & HTC__KV_HAS_LEASE)
+        a->lease = htc_get_u64(r);
+    if (fields & HTC__KV_HAS_VALUE)
+        a->value = htc_get_bytes(r);
+    if (fields & HTC__KV_HAS_ITEMS) {
+        uint64_t items = htc_get_varint(r);
+        a->cursor = htc_get_bytes(r);
+        a->items_bytes = htc_get_bytes(r);
+        /* An item has at least three bytes: a longer list than can be there is a broken answer. */
+        if (items > a->items_bytes.len / 3)
+            htc_reader_fail(r);
+        else
+            a->items = (uint32_t)items;
+    }
+    if (fields > 15)
+        htc_reader_fail(r);
+}
+
+void htc__kv_item_write(htc_buf *b, htc_bytes key, uint64_t version, htc_bytes value)
+{
+    htc_put_bytes(b, key);
+    htc_put_varint(b, version);
+    htc_put_bytes(b, value);
+}
+
+htc_status htc_kv_result_item(const htc_kv_result *result, size_t *at, htc_kv_item *item)
+{
+    if (!result || !at || !item || *at > result->items_bytes.len)
+        return HTC_EINVAL;
+    if (*at == result->items_bytes.len)
+        return HTC_ENOTFOUND;
+    size_t     left = result->items_bytes.len - *at;
+    htc_reader r = htc_reader_of((htc_bytes){ (const uint8_t *)result->items_bytes.data + *at, left });
+    htc_kv_item found;
+    found.key = htc_get_bytes(&r);
+    found.version = htc_get_varint(&r);
+    found.value = htc_get_bytes(&r);
+    if (r.status != HTC_OK)
+        return HTC_EPROTO;
+    *item = found;
+    *at += left - htc_reader_left(&r);
+    return HTC_OK;
+}

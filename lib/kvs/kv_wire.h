@@ -1,0 +1,57 @@
+/* The store's messages: KV_REQUEST and KV_ANSWER of core/wire.h.
+ *
+ * The id of a KV_REQUEST is its serial: the client never uses one twice, not for a repetition either, and numbers its
+ * transmissions upwards. A session is one connection as the server names it; a request of another session, or one whose
+ * serial is not above all serials of its session before, is not executed. So each transmission is executed at most once, and
+ * none after a later one: a copy that wandered in the network can do no harm, and the first transmission of a change
+ * is known to be the first.
+ *
+ * KV_REQUEST: u64 session (0: name me one), u64 client, varint since, u8 flags, varint sequence of the first operation
+ *   (the next ones count on), varint count, operations.
+ * Operation: u8 htc_kv_op, then
+ *   GET, DELETE      bytes key                        CAS_VERSION  bytes key, varint version, bytes value
+ *   PUT              bytes key, varint lease, bytes value   CAS_VALUE    bytes key, bytes seen, bytes value
+ *   APPEND           bytes key, bytes value           ADD          bytes key, u64 delta
+ *   SCAN             bytes prefix, bytes cursor, varint limit
+ *   LEASE_GRANT      varint ttl                       LEASE_RENEW, LEASE_REVOKE   varint lease
+ * KV_ANSWER, id = serial: u64 clock, u64 session, u32 count, answers. The count may be smaller than asked: the
+ *   operations beyond were not executed and are to be sent again (0: a little later). clock is the newest durable version.
+ * Answer: u32 status, varint version, u8 fields, then u64 number, u64 lease, bytes value, and {varint items, bytes cursor,
+ *   bytes items} where fields says so. Item: bytes key, varint version, bytes value. */
+#ifndef HTC_KVS_KV_WIRE_H
+#define HTC_KVS_KV_WIRE_H
+
+#include "core/wire.h"
+#include "htcsched/kv.h"
+
+enum { HTC__KV_REPEATED = 1 };
+enum { HTC__KV_HAS_NUMBER = 1, HTC__KV_HAS_LEASE = 2, HTC__KV_HAS_VALUE = 4, HTC__KV_HAS_ITEMS = 8 };
+
+/* Offset of the clock in a KV_ANSWER: filled in when the answer leaves. */
+#define HTC__KV_ANSWER_CLOCK 10
+/* An answer is not begun beyond this, so that what a change answers always fits. */
+#define HTC__KV_ANSWER_MAX (HTC_WIRE_MESSAGE_MAX - 4096u)
+#define HTC__KV_SCAN_LIMIT 10000
+
+typedef struct htc__kv_head {
+    uint64_t session, client, since, sequence;
+    uint8_t  flags;
+    size_t   count;
+} htc__kv_head;
+
+void htc__kv_head_write(htc_buf *b, const htc__kv_head *head);
+void htc__kv_head_read(htc_reader *r, htc__kv_head *head);
+
+/* HTC_OK if the request keeps the limits of htcsched/kv.h, else HTC_EINVAL or HTC_ETOOBIG. */
+htc_status htc__kv_op_check(const htc_kv_request *request);
+void       htc__kv_op_write(htc_buf *b, const htc_kv_request *request);
+/* Bytes are borrowed; fails the reader for anything that htc__kv_op_check refuses. */
+void htc__kv_op_read(htc_reader *r, htc_kv_request *request);
+int  htc__kv_is_change(uint32_t op); /* of a key: leases are not */
+
+/* status, version, number, lease, value, items, cursor and items_bytes of result. */
+void htc__kv_result_write(htc_buf *b, const htc_kv_result *result, uint8_t fields);
+void htc__kv_result_read(htc_reader *r, htc_kv_result *result);
+void htc__kv_item_write(htc_buf *b, htc_bytes key, uint64_t version, htc_bytes value);
+
+#endif
