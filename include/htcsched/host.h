@@ -60,9 +60,9 @@ HTC_API htc_status htc_host_dial_unix(htc_host *host, const char *path, uint32_t
 typedef htc_status (*htc_host_call_fn)(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body);
 HTC_API void htc_host_on_call(htc_host *host, htc_host_call_fn call, void *ctx);
 
-/** Carry out HTC_OUT_COMMIT: make durable all that was done before. With threaded 1 it runs on a worker thread, one at a
- *  time, and commits asked for meanwhile share the next one. Its status comes back as HTC_IN_STORED. */
-typedef htc_status (*htc_host_commit_fn)(void *ctx);
+/** Carry out HTC_OUT_COMMIT: make batch, the effect's body, durable. With threaded 1 it runs on a worker thread, one at a
+ *  time and in order; what is asked for meanwhile comes next, until one fails. Its status comes back as HTC_IN_STORED. */
+typedef htc_status (*htc_host_commit_fn)(void *ctx, htc_bytes batch);
 HTC_API void htc_host_on_commit(htc_host *host, htc_host_commit_fn commit, void *ctx, uint32_t threaded);
 
 /** Start the machine (HTC_IN_START) and run until HTC_OUT_STOP (answers its status), a step that fails (answers that), or

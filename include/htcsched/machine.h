@@ -56,7 +56,7 @@ typedef enum htc_effect_kind {
     HTC_OUT_MESSAGE = 1, /* send body to peer; dropped if the peer is gone */
     HTC_OUT_CLOSE,       /* close peer after what was sent; status says why */
     HTC_OUT_CALL,        /* do op with body, answer with HTC_IN_RESULT and this tag */
-    HTC_OUT_COMMIT,      /* make durable what the engine holds; answer with HTC_IN_STORED and this tag */
+    HTC_OUT_COMMIT,      /* make body (a batch) durable; answer with HTC_IN_STORED and this tag */
     HTC_OUT_STOP         /* this machine has ended with status; step it no more */
 } htc_effect_kind;
 

@@ -61,17 +61,25 @@ void htc_host_stop(htc_host *host, htc_status status)
 
 /* --- commits --- */
 
-static void tell_stored(htc_host *h, htc_bytes tags, htc_status status)
+static void tell_stored(htc_host *h, htc_bytes batches, htc_status status)
 {
-    htc_reader r = htc_reader_of(tags);
-    while (htc_reader_left(&r) >= 8)
-        htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_STORED, .tag = htc_get_u64(&r), .status = status });
+    htc_reader r = htc_reader_of(batches);
+    while (htc_reader_left(&r)) {
+        uint64_t tag = htc_get_u64(&r);
+        (void)htc_get_bytes(&r);
+        htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_STORED, .tag = tag, .status = status });
+    }
 }
 
 static void commit_work(void *ctx)
 {
-    htc_host *h = ctx;
-    h->commit_status = h->commit(h->commit_ctx);
+    htc_host  *h = ctx;
+    htc_reader r = htc_reader_of(htc_buf_bytes(&h->commit_active));
+    h->commit_status = HTC_OK;
+    while (h->commit_status == HTC_OK && htc_reader_left(&r)) {
+        (void)htc_get_u64(&r);
+        h->commit_status = h->commit(h->commit_ctx, htc_get_bytes(&r));
+    }
 }
 
 static void commit_start(htc_host *h);
@@ -85,7 +93,7 @@ static void commit_done(void *ctx)
     commit_start(h);
 }
 
-/* What was asked for while a commit ran shares the next one. */
+/* What was asked for while a commit ran comes next. */
 static void commit_start(htc_host *h)
 {
     if (h->commit_running || h->commit_waiting.len == 0)
@@ -101,14 +109,15 @@ static void commit_start(htc_host *h)
     }
 }
 
-static void commit(htc_host *h, uint64_t tag)
+static void commit(htc_host *h, uint64_t tag, htc_bytes batch)
 {
     if (!h->commit || !h->commit_threaded) {
-        htc_status status = h->commit ? h->commit(h->commit_ctx) : HTC_EUNSUPPORTED;
+        htc_status status = h->commit ? h->commit(h->commit_ctx, batch) : HTC_EUNSUPPORTED;
         htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_STORED, .tag = tag, .status = status });
         return;
     }
     htc_put_u64(&h->commit_waiting, tag);
+    htc_put_bytes(&h->commit_waiting, batch);
     if (h->commit_waiting.status != HTC_OK)
         htc_host_stop(h, HTC_ENOMEM);
     else
@@ -142,7 +151,7 @@ static void carry_out(htc_host *h)
             call(h, &e);
             break;
         case HTC_OUT_COMMIT:
-            commit(h, e.tag);
+            commit(h, e.tag, e.body);
             break;
         case HTC_OUT_STOP:
             htc_host_stop(h, e.status);

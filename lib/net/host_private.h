@@ -51,7 +51,7 @@ struct htc_host {
     uint32_t               commit_threaded;
     int                    commit_running;
     htc_status             commit_status;
-    htc_buf                commit_waiting, commit_active; /* tags as u64 */
+    htc_buf                commit_waiting, commit_active; /* u64 tag, bytes batch; in order */
     htc__pool             *pool;
     htc__hook             *hooks;
 };

@@ -186,8 +186,9 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     return htc_host_work(host, slow_work, slow_done, s);
 }
 
-static htc_status on_commit(void *ctx)
+static htc_status on_commit(void *ctx, htc_bytes batch)
 {
+    (void)batch;
     __atomic_add_fetch(&((world *)ctx)->commits, 1, __ATOMIC_RELAXED);
     return HTC_OK;
 }
