@@ -1,0 +1,236 @@
+/* One task as bytes and back: the one way a htc_task comes to be.
+ *
+ *   u32 magic, u64 index, str executable, str values_json,
+ *   u8 which of input, output, error, directory, host, architecture, system are there, and those,
+ *   u64 memory_min, limits (12 u64, u32 cores, u8 core_is_set),
+ *   counts of args, env, in, out; the strings; a staging is str name, str uri, varint flags */
+#include <string.h>
+
+#include "work/work_private.h"
+
+typedef struct task_block {
+    htc_task task; /* first: what the caller holds */
+    htc_env  env;
+    size_t   size;
+} task_block;
+
+#define OPTIONAL 7
+
+static void list_optional(const htc_task *t, const char *out[OPTIONAL])
+{
+    const char *all[OPTIONAL] = { t->input, t->output, t->error, t->directory, t->host, t->architecture, t->system };
+    memcpy(out, all, sizeof all);
+}
+
+static void put_limits(htc_buf *b, const htc_limits *l)
+{
+    const uint64_t all[] = { l->wall,       l->cpu,   l->memory, l->virtual_memory, l->file_size, l->core_size,
+                             l->open_files, l->stack, l->data,   l->processes };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        htc_put_varint(b, all[i]);
+    htc_put_varint(b, l->cores);
+    htc_put_u8(b, l->core_is_set ? 1 : 0);
+}
+
+static void put_stages(htc_buf *b, const htc_stage *stages, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        htc_put_str(b, stages[i].name);
+        htc_put_str(b, stages[i].uri);
+        htc_put_varint(b, stages[i].flags);
+    }
+}
+
+static int task_is_whole(const htc_task *t)
+{
+    return t && t->executable && (t->args || !t->n_args) && (t->env || !t->n_env) && (t->in || !t->n_in) &&
+           (t->out || !t->n_out);
+}
+
+htc_status htc_task_to_bytes(const htc_env *env, const htc_task *task, htc_bytes *out)
+{
+    const char *optional[OPTIONAL];
+    htc_buf     b;
+    if (!task_is_whole(task))
+        return HTC_EINVAL;
+    htc_buf_init(&b, env, 0);
+    htc_put_u32(&b, HTC__TASK_MAGIC);
+    htc_put_u64(&b, task->index);
+    htc_put_str(&b, task->executable);
+    htc_put_str(&b, task->values_json ? task->values_json : "{}");
+    list_optional(task, optional);
+    uint8_t there = 0;
+    for (unsigned i = 0; i < OPTIONAL; i++)
+        there = (uint8_t)(there | (optional[i] ? 1u << i : 0));
+    htc_put_u8(&b, there);
+    for (unsigned i = 0; i < OPTIONAL; i++)
+        if (optional[i])
+            htc_put_str(&b, optional[i]);
+    htc_put_varint(&b, task->memory_min);
+    put_limits(&b, &task->limits);
+    htc_put_varint(&b, task->n_args);
+    htc_put_varint(&b, task->n_env);
+    htc_put_varint(&b, task->n_in);
+    htc_put_varint(&b, task->n_out);
+    for (size_t i = 0; i < task->n_args; i++)
+        htc_put_str(&b, task->args[i]);
+    for (size_t i = 0; i < task->n_env; i++)
+        htc_put_str(&b, task->env[i]);
+    put_stages(&b, task->in, task->n_in);
+    put_stages(&b, task->out, task->n_out);
+    return htc__take_bytes(env, &b, out);
+}
+
+/* Strings are copied behind the arrays. Each was written as a length of at least one byte and its own bytes, so all of
+ * them with their ends fit into as many bytes as were read. */
+typedef struct task_reader {
+    htc_reader r;
+    char      *text;
+} task_reader;
+
+static const char *get_text(task_reader *d)
+{
+    htc_bytes s = htc_get_bytes(&d->r);
+    char     *copy = d->text;
+    if (d->r.status != HTC_OK)
+        return "";
+    if (s.len && memchr(s.data, 0, s.len)) {
+        htc_reader_fail(&d->r);
+        return "";
+    }
+    if (s.len)
+        memcpy(copy, s.data, s.len);
+    copy[s.len] = '\0';
+    d->text += s.len + 1;
+    return copy;
+}
+
+static void get_limits(htc_reader *r, htc_limits *l)
+{
+    uint64_t *all[] = { &l->wall,       &l->cpu,   &l->memory, &l->virtual_memory, &l->file_size, &l->core_size,
+                        &l->open_files, &l->stack, &l->data,   &l->processes };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        *all[i] = htc_get_varint(r);
+    uint64_t cores = htc_get_varint(r);
+    l->core_is_set = htc_get_u8(r);
+    if (cores == 0 || cores > UINT32_MAX || l->core_is_set > 1)
+        htc_reader_fail(r);
+    l->cores = (uint32_t)cores;
+}
+
+static int stage_is_fine(const htc_stage *s, int is_input)
+{
+    uint32_t  creation = s->flags & (HTC_STAGE_OVERWRITE | HTC_STAGE_APPEND | HTC_STAGE_KEEP);
+    htc_bytes uri = htc_bytes_of(s->uri);
+    if (!htc__path_stays(htc_bytes_of(s->name)) || s->flags > 31 || creation == 0 || (creation & (creation - 1)) != 0)
+        return 0;
+    if (htc__uri_is_file(uri) || (is_input && htc__uri_is_upload(uri)))
+        return 1;
+    return !is_input && !htc__has_scheme(uri) && htc__path_stays(uri);
+}
+
+static void get_stages(task_reader *d, htc_stage *stages, size_t n, int is_input)
+{
+    for (size_t i = 0; i < n && d->r.status == HTC_OK; i++) {
+        stages[i].name = get_text(d);
+        stages[i].uri = get_text(d);
+        uint64_t flags = htc_get_varint(&d->r);
+        stages[i].flags = flags > 31 ? 32 : (uint32_t)flags;
+        if (!stage_is_fine(&stages[i], is_input))
+            htc_reader_fail(&d->r);
+    }
+}
+
+static int env_is_fine(const char *entry)
+{
+    const char *equals = strchr(entry, '=');
+    return equals && equals != entry;
+}
+
+static int stream_is_fine(const char *name)
+{
+    return !name || htc__path_stays(htc_bytes_of(name));
+}
+
+/* What stands before the lists; the strings go to text. */
+static void get_head(task_reader *d, htc_task *t)
+{
+    const char **optional[OPTIONAL] = { &t->input, &t->output,       &t->error, &t->directory,
+                                        &t->host,  &t->architecture, &t->system };
+    if (htc_get_u32(&d->r) != HTC__TASK_MAGIC)
+        htc_reader_fail(&d->r);
+    t->index = htc_get_u64(&d->r);
+    t->executable = get_text(d);
+    t->values_json = get_text(d);
+    uint8_t there = htc_get_u8(&d->r);
+    for (unsigned i = 0; i < OPTIONAL; i++)
+        *optional[i] = there >> i & 1 ? get_text(d) : NULL;
+    t->memory_min = htc_get_varint(&d->r);
+    get_limits(&d->r, &t->limits);
+    t->n_args = htc_get_count(&d->r, 1);
+    t->n_env = htc_get_count(&d->r, 1);
+    t->n_in = htc_get_count(&d->r, 3);
+    t->n_out = htc_get_count(&d->r, 3);
+    if (there >> OPTIONAL || !t->executable[0] || !stream_is_fine(t->input) || !stream_is_fine(t->output) ||
+        !stream_is_fine(t->error))
+        htc_reader_fail(&d->r);
+}
+
+static void get_lists(task_reader *d, htc_task *t, char *arrays)
+{
+    htc_stage   *in = (htc_stage *)(void *)arrays, *out = in + t->n_in;
+    const char **args = (const char **)(out + t->n_out), **env = args + t->n_args + 1;
+    for (size_t i = 0; i < t->n_args; i++)
+        args[i] = get_text(d);
+    for (size_t i = 0; i < t->n_env; i++) {
+        env[i] = get_text(d);
+        if (!env_is_fine(env[i]))
+            htc_reader_fail(&d->r);
+    }
+    get_stages(d, in, t->n_in, 1);
+    get_stages(d, out, t->n_out, 0);
+    t->args = args;
+    t->env = env;
+    t->in = in;
+    t->out = out;
+}
+
+htc_status htc_task_from_bytes(const htc_env *env, htc_bytes bytes, htc_task **out)
+{
+    /* Read the head twice: once into a scratch block for its counts, then where it stays. */
+    char *scratch = htc__alloc(env, bytes.len + 1);
+    if (!scratch)
+        return HTC_ENOMEM;
+    task_reader first = { htc_reader_of(bytes), scratch };
+    htc_task    head = { 0 };
+    get_head(&first, &head);
+    htc__free(env, scratch, bytes.len + 1);
+    if (first.r.status != HTC_OK)
+        return HTC_EPROTO;
+    size_t arrays = (head.n_in + head.n_out) * sizeof(htc_stage) + (head.n_args + head.n_env + 2) * sizeof(char *);
+    size_t size = sizeof(task_block) + arrays + bytes.len + 1;
+    task_block *block = htc__alloc(env, size);
+    if (!block)
+        return HTC_ENOMEM;
+    if (env)
+        block->env = *env;
+    block->size = size;
+    task_reader d = { htc_reader_of(bytes), (char *)(block + 1) + arrays };
+    get_head(&d, &block->task);
+    get_lists(&d, &block->task, (char *)(block + 1));
+    if (htc_reader_done(&d.r) != HTC_OK) {
+        htc_task_destroy(&block->task);
+        return HTC_EPROTO;
+    }
+    *out = &block->task;
+    return HTC_OK;
+}
+
+void htc_task_destroy(htc_task *task)
+{
+    task_block *block = (task_block *)(void *)task;
+    if (!block)
+        return;
+    htc_env env = block->env;
+    htc__free(&env, block, block->size);
+}
