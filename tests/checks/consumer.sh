@@ -1,0 +1,30 @@
+#!/bin/bash
+# usage: consumer.sh BUILD_DIR INSTALL_DIR CONSUMER.c CONSUMER.cpp
+# A stranger's program: installs the library, finds it by pkg-config, builds against it in C and in C++, runs.
+set -euo pipefail
+build=$1 root=$2 c=$3 cpp=$4
+
+command -v pkg-config > /dev/null || { echo "SKIP no pkg-config"; exit 77; }
+rm -rf "$root"
+meson install -C "$build" --no-rebuild --quiet --destdir "$root"
+pc=$(find "$root" -name htcsched.pc)
+[ -n "$pc" ] || { echo "htcsched.pc was not installed"; exit 1; }
+export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=${pc%/*}
+# pkg-config escapes blanks for the shell: eval undoes that.
+eval "cflags=($(pkg-config --cflags htcsched)) libs=($(pkg-config --libs htcsched))"
+LD_LIBRARY_PATH=$(dirname "$(find "$root" -name libhtcsched.so)")
+export LD_LIBRARY_PATH
+sanitize=()
+[ "$SANITIZE" = none ] || sanitize=("-fsanitize=$SANITIZE")
+strict=(-Wall -Wextra -pedantic -Werror)
+
+$CC -std=c11 "${strict[@]}" "${sanitize[@]}" "${cflags[@]}" -o "$root/consumer_c" "$c" "${libs[@]}"
+"$root/consumer_c"
+if [ -z "$CXX" ]; then
+    echo "SKIP no C++ compiler: only the C program was built"
+    exit 77
+fi
+# The C++ compiler of the same house, or the sanitizers' libraries do not fit.
+case $CC in *clang*) CXX=$(command -v clang++ || echo "$CXX") ;; esac
+$CXX -std=c++17 "${strict[@]}" "${sanitize[@]}" "${cflags[@]}" -o "$root/consumer_cpp" "$cpp" "${libs[@]}"
+"$root/consumer_cpp"

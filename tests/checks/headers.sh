@@ -1,0 +1,18 @@
+#!/bin/bash
+# usage: SOURCE=DIR CC=… CXX=… headers.sh
+# Each public header compiles alone, as C11 and as C++17, without a warning.
+set -euo pipefail
+
+flags=(-Wall -Wextra -pedantic -Werror -fsyntax-only)
+failed=0
+cd "$SOURCE/include"
+for header in htcsched/*.h; do
+    $CC -std=c11 "${flags[@]}" -I. -x c - <<<"#include \"$header\"" || { echo "$header does not compile alone as C11"; failed=1; }
+    [ -z "$CXX" ] || $CXX -std=c++17 "${flags[@]}" -I. -x c++ - <<<"#include \"$header\"" ||
+        { echo "$header does not compile alone as C++17"; failed=1; }
+done
+if [ -z "$CXX" ] && [ $failed = 0 ]; then
+    echo "SKIP no C++ compiler: only C11 was tried"
+    exit 77
+fi
+exit $failed

@@ -1,0 +1,28 @@
+#!/bin/bash
+# usage: SOURCE=DIR symbols.sh LIBRARY
+# What the shared library exports and what the public headers promise are the same, and all of it is called htc_….
+set -euo pipefail
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# Type A is the version node itself.
+nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u > "$dir/exported"
+# Comments away, one line, one declaration a line; the name stands before the first parenthesis.
+cat "$SOURCE"/include/htcsched/*.h | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' |
+    grep -oE 'HTC_API [^;{]*\(' | sed -E 's/^([^(]*)\(.*/\1/; s/.*[ *]([A-Za-z_0-9]+) *$/\1/' | sort -u > "$dir/declared"
+
+[ -s "$dir/exported" ] && [ -s "$dir/declared" ] || { echo "nothing exported or nothing declared: this check is broken"; exit 1; }
+failed=0
+complain() {
+    if [ -n "$2" ]; then
+        echo "$1:"
+        echo "$2"
+        failed=1
+    fi
+}
+complain "exported, but not called htc_" "$(grep -v '^htc_[a-z0-9]' "$dir/exported" || true)"
+complain "exported, but in no public header" "$(comm -23 "$dir/exported" "$dir/declared")"
+complain "declared in a public header, but not exported" "$(comm -13 "$dir/exported" "$dir/declared")"
+echo "$(wc -l < "$dir/exported") symbols exported, $(wc -l < "$dir/declared") declared"
+exit $failed
