@@ -1,0 +1,825 @@
+/* The agent against a gateway and a host that the test plays: each scenario is asserted as the trace of all it did. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "htcsched/agent.h"
+#include "htcsched/work.h"
+#include "roles/calls.h"
+
+#define GATEWAY 5
+#define MS HTC_MS
+
+static htc_rng     rng;
+static htc_env     env;
+static htc_agent  *agent;
+static htc_output *out;
+static htc_buf     body;
+static htc_ns      now;
+static htc_status  step_status;
+static char        trace[1 << 16];
+static size_t      trace_len;
+static int         stopped;
+/* What the host knows of runs: asked for and not answered, cleaned. */
+static uint32_t running, running_max, cleaned[4096], staged[4096];
+static struct {
+    uint64_t run;
+    uint32_t op;
+} owed[4096];
+static uint32_t owed_count;
+
+static void say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(trace + trace_len, sizeof trace - trace_len, format, args);
+    va_end(args);
+    trace_len += (size_t)n < sizeof trace - trace_len ? (size_t)n : 0;
+}
+
+static void say_attempt(const htc_attempt *a)
+{
+    say(" %llu.%llu/%u", (unsigned long long)a->job, (unsigned long long)a->task, (unsigned)a->attempt);
+}
+
+static void say_held(const htc_held_list *list)
+{
+    static const char letters[] = "?wirsR"; /* waiting, in, running, staging out, Reporting */
+    for (uint32_t i = 0; i < list->count; i++) {
+        say_attempt(&list->held[i].attempt);
+        say("%c", letters[list->held[i].state]);
+    }
+}
+
+static void say_message(htc_bytes message)
+{
+    static union {
+        htc_agent_hello hello;
+        htc_heartbeat   beat;
+        htc_pull        pull;
+        htc_started     started;
+        htc_task_result result;
+        htc_give_back   back;
+        htc_bye         bye;
+    } m;
+    uint16_t   type;
+    uint64_t   id;
+    htc_reader r = htc_wire_open(message, &type, &id);
+    say("send %s", htc_wire_name(type));
+    switch (type) {
+    case HTC_WIRE_AGENT_HELLO:
+        cr_assert(eq(int, htc_agent_hello_read(&r, &m.hello), HTC_OK));
+        cr_expect(m.hello.agent == 77 && strcmp(m.hello.node, "n1") == 0 && m.hello.memory == 1000 && m.hello.cores == 4);
+        say(" grant %llu", (unsigned long long)m.hello.last_grant);
+        say_held(&m.hello.held);
+        break;
+    case HTC_WIRE_HEARTBEAT:
+        cr_assert(eq(int, htc_heartbeat_read(&r, &m.beat), HTC_OK));
+        say(" %llu grant %llu", (unsigned long long)m.beat.seq, (unsigned long long)m.beat.last_grant);
+        say_held(&m.beat.held);
+        break;
+    case HTC_WIRE_PULL:
+        cr_assert(eq(int, htc_pull_read(&r, &m.pull), HTC_OK));
+        say(" %llu want %u", (unsigned long long)m.pull.seq, (unsigned)m.pull.want);
+        break;
+    case HTC_WIRE_STARTED:
+        cr_assert(eq(int, htc_started_read(&r, &m.started), HTC_OK));
+        say_attempt(&m.started.attempt);
+        break;
+    case HTC_WIRE_TASK_RESULT:
+        cr_assert(eq(int, htc_task_result_read(&r, NULL, &m.result), HTC_OK));
+        say_attempt(&m.result.attempt);
+        say(" %s (%s)", htc_status_name(m.result.outcome.status), m.result.outcome.reason);
+        for (uint32_t i = 0; i < m.result.outcome.outputs; i++)
+            say(" %s", m.result.outcome.output[i].name);
+        cr_expect(eq(str, m.result.outcome.node, "n1"));
+        htc_outcome_free(NULL, &m.result.outcome);
+        break;
+    case HTC_WIRE_GIVE_BACK:
+        cr_assert(eq(int, htc_give_back_read(&r, &m.back), HTC_OK));
+        for (uint32_t i = 0; i < m.back.count; i++)
+            say_attempt(&m.back.attempts[i]);
+        break;
+    case HTC_WIRE_BYE:
+        cr_assert(eq(int, htc_bye_read(&r, &m.bye), HTC_OK));
+        say(" %s (%s)", htc_status_name(m.bye.status), m.bye.reason);
+        break;
+    }
+}
+
+static void say_call(const htc_effect *e)
+{
+    htc_reader r = htc_reader_of(e->body);
+    uint64_t   run = htc_get_u64(&r);
+    cr_assert(eq(u64, run, e->tag));
+    say("call %s %llu", htc_call_name(e->op), (unsigned long long)run);
+    if (e->op == HTC_CALL_RUN && ++running > running_max)
+        running_max = running;
+    if (e->op != HTC_CALL_SIGNAL && e->op != HTC_CALL_CLEAN) {
+        cr_assert(owed_count < 4096 && run < 4096);
+        owed[owed_count].run = run;
+        owed[owed_count++].op = e->op;
+        staged[run] = 1;
+    }
+    if (e->op == HTC_CALL_SIGNAL) {
+        uint32_t number = htc_get_u32(&r);
+        say(" %u %s", (unsigned)number, htc_status_name((htc_status)(int32_t)htc_get_u32(&r)));
+    }
+    if (e->op == HTC_CALL_CLEAN) {
+        cr_assert(run < sizeof cleaned / sizeof cleaned[0]);
+        cleaned[run]++;
+        say("%s", htc_get_u8(&r) ? " drop" : "");
+    }
+}
+
+static void step(htc_input in)
+{
+    htc_effect e;
+    in.now = now;
+    htc_output_clear(out);
+    step_status = htc_agent_ops()->step(agent, &in, out);
+    for (size_t i = 0; htc_output_get(out, i, &e) == HTC_OK; i++) {
+        say("[%6llu] ", (unsigned long long)(now / MS));
+        cr_assert(stopped == 0, "an effect after the stop");
+        if (e.kind == HTC_OUT_MESSAGE) {
+            cr_assert(eq(u32, e.peer, GATEWAY));
+            say_message(e.body);
+        } else if (e.kind == HTC_OUT_CALL) {
+            say_call(&e);
+        } else if (e.kind == HTC_OUT_STOP) {
+            say("stop %s", htc_status_name(e.status));
+            stopped = 1;
+        }
+        say("\n");
+    }
+}
+
+/* Time passes: every deadline up to then is kept. */
+static void wait_until(htc_ns then)
+{
+    for (int i = 0; i < 10000; i++) {
+        htc_ns at = htc_agent_ops()->deadline(agent);
+        if (at > then) {
+            now = then;
+            return;
+        }
+        now = at > now ? at : now;
+        step((htc_input){ .kind = HTC_IN_TIMEOUT });
+    }
+    cr_assert(0, "the deadline does not move on");
+}
+
+static void expect(const char *text)
+{
+    cr_expect(strcmp(trace, text) == 0, "expected:\n%s\nhappened:\n%s", text, trace);
+    trace_len = 0;
+    trace[0] = '\0';
+}
+
+static void forget(void)
+{
+    trace_len = 0;
+    trace[0] = '\0';
+}
+
+static void hear(void)
+{
+    cr_assert(eq(int, body.status, HTC_OK));
+    step((htc_input){ .kind = HTC_IN_MESSAGE, .peer = GATEWAY, .body = htc_buf_bytes(&body) });
+}
+
+static void hear_welcome(htc_status status)
+{
+    htc_agent_welcome_write(&body, &(htc_agent_welcome){ status, 10 * HTC_SECOND, 30 * HTC_SECOND });
+    hear();
+}
+
+static htc_bytes a_task(htc_ns wall)
+{
+    htc_task  task = { .index = 7, .executable = "/bin/true", .values_json = "{}", .limits = { .wall = wall, .cores = 1 } };
+    htc_bytes bytes = { 0 };
+    cr_assert(eq(int, htc_task_to_bytes(NULL, &task, &bytes), HTC_OK));
+    return bytes;
+}
+
+/* Grants the tasks 1.first, 1.first+1, … as first attempts. */
+static void hear_tasks(uint64_t seq, uint64_t grant, uint64_t first, uint32_t count, htc_ns wall)
+{
+    static htc_grant m;
+    htc_bytes        task = a_task(wall);
+    m = (htc_grant){ .seq = seq, .grant = grant, .kind = HTC_GRANT_TASKS, .count = count };
+    for (uint32_t i = 0; i < count; i++)
+        m.tasks[i] = (htc_granted){ .attempt = { 1, first + i, 1 }, .count = 100, .user = "ada", .task = task };
+    htc_grant_write(&body, &m);
+    htc_work_free(NULL, task);
+    hear();
+}
+
+static void hear_grant(uint64_t seq, htc_grant_kind kind, htc_ns retry_ns)
+{
+    static htc_grant m;
+    m = (htc_grant){ .seq = seq, .kind = kind, .retry_ns = retry_ns };
+    htc_grant_write(&body, &m);
+    hear();
+}
+
+static void hear_verdict(uint64_t task, htc_status status)
+{
+    htc_task_verdict_write(&body, &(htc_task_verdict){ { 1, task, 1 }, status });
+    hear();
+}
+
+static void hear_answer(uint64_t seq, uint32_t flags, int revoke, int cancel)
+{
+    static htc_heartbeat_answer m;
+    m = (htc_heartbeat_answer){ .seq = seq, .flags = flags };
+    if (revoke >= 0)
+        m.revoke[m.revoked++] = (htc_attempt){ 1, (uint64_t)revoke, 1 };
+    if (cancel >= 0)
+        m.cancel[m.cancelled++] = (htc_attempt){ 1, (uint64_t)cancel, 1 };
+    htc_heartbeat_answer_write(&body, &m);
+    hear();
+}
+
+static void result(uint32_t op, uint64_t run, htc_status status, htc_bytes bytes)
+{
+    if (op == HTC_CALL_RUN)
+        running--;
+    step((htc_input){ .kind = HTC_IN_RESULT, .op = op, .tag = run, .status = status, .body = bytes });
+}
+
+static void event(uint32_t op, uint64_t run)
+{
+    htc_buf_clear(&body);
+    htc_put_u64(&body, run);
+    step((htc_input){ .kind = HTC_IN_EVENT, .op = op, .body = htc_buf_bytes(&body) });
+}
+
+static void ends(uint64_t run, htc_status status, int32_t code, uint32_t signal)
+{
+    htc_outcome o = { .status = status, .exit_code = code, .signal = signal, .started = 1, .ended = 2 };
+    if (status != HTC_OK)
+        o.stderr_tail = htc_bytes_of("it went wrong");
+    htc_buf_clear(&body);
+    htc_outcome_write(&body, &o);
+    result(HTC_CALL_RUN, run, HTC_OK, htc_buf_bytes(&body));
+}
+
+static void stored(uint64_t run)
+{
+    htc_output_file file = { .name = "stdout", .size = 3 };
+    htc_buf_clear(&body);
+    htc_write_output_files(&body, &file, 1);
+    result(HTC_CALL_STAGE_OUT, run, HTC_OK, htc_buf_bytes(&body));
+}
+
+static void create(htc_agent_options o)
+{
+    o.size = sizeof o;
+    o.agent = 77;
+    o.peer = GATEWAY;
+    o.node = "n1";
+    o.memory = 1000;
+    o.cores = 4;
+    rng = (htc_rng){ 1 };
+    env = (htc_env){ .size = sizeof env, .rng = &rng };
+    now = 1000 * HTC_SECOND; /* its origin means nothing */
+    running = running_max = 0;
+    stopped = 0;
+    owed_count = 0;
+    memset(cleaned, 0, sizeof cleaned);
+    memset(staged, 0, sizeof staged);
+    htc_buf_init(&body, NULL, 0);
+    cr_assert(eq(int, htc_output_create(NULL, 0, &out), HTC_OK));
+    cr_assert(eq(int, htc_agent_create(&env, &o, &agent), HTC_OK));
+    step((htc_input){ .kind = HTC_IN_START });
+    now = 1000 * HTC_SECOND;
+}
+
+static void open_connection(void)
+{
+    step((htc_input){ .kind = HTC_IN_OPENED, .peer = GATEWAY });
+}
+
+/* Registered, with the first pull on its way. */
+static void create_serving(htc_agent_options o)
+{
+    create(o);
+    open_connection();
+    hear_welcome(HTC_OK);
+    hear_answer(1, 0, -1, -1);
+    forget();
+}
+
+/* Runs tasks 1.0 … at once, of the wall limit given. */
+static void create_running(htc_agent_options o, uint32_t count, htc_ns wall)
+{
+    create_serving(o);
+    hear_tasks(1, 1, 0, count, wall);
+    for (uint64_t run = 1; run <= (o.slots ? o.slots : 1); run++) {
+        result(HTC_CALL_STAGE_IN, run, HTC_OK, htc_bytes_of(NULL));
+        event(HTC_EVENT_STARTED, run);
+    }
+    forget();
+}
+
+static void destroy(void)
+{
+    htc_agent_ops()->destroy(agent);
+    agent = NULL;
+    htc_output_destroy(out);
+    htc_buf_free(&body);
+}
+
+TestSuite(agent, .fini = destroy);
+
+/* The whole life: register, pull, stage, run, store, report; the next pull leaves with the report, not after its verdict. */
+Test(agent, runs_a_task_and_leaves_an_empty_queue)
+{
+    create((htc_agent_options){ 0 });
+    open_connection();
+    hear_welcome(HTC_OK);
+    hear_tasks(1, 1, 7, 1, 0);
+    result(HTC_CALL_STAGE_IN, 1, HTC_OK, htc_bytes_of(NULL));
+    event(HTC_EVENT_STARTED, 1);
+    now += 2000 * MS;
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    hear_grant(2, HTC_GRANT_EXIT, 0);
+    hear_verdict(7, HTC_OK);
+    expect("[1000000] send HELLO\n"
+           "[1000000] send AGENT_HELLO grant 0\n"
+           "[1000000] send HEARTBEAT 1 grant 0\n"
+           "[1000000] send PULL 1 want 128\n"
+           "[1000000] call STAGE_IN 1\n"
+           "[1000000] call RUN 1\n"
+           "[1000000] send STARTED 1.7/1\n"
+           "[1002000] call STAGE_OUT 1\n"
+           "[1002000] send TASK_RESULT 1.7/1 HTC_OK () stdout\n"
+           "[1002000] send PULL 2 want 127\n"
+           "[1002000] call CLEAN 1\n"
+           "[1002000] send BYE HTC_OK (the queue is empty)\n"
+           "[1002000] stop HTC_OK\n");
+    cr_expect(eq(u64, htc_agent_ops()->deadline(agent), HTC_NEVER));
+}
+
+/* A grant that comes twice, or again after a heartbeat, is one grant. An answered pull is not repeated, a lost one is. */
+Test(agent, takes_a_repeated_grant_once)
+{
+    create_serving((htc_agent_options){ 0 });
+    wait_until(now + 3000 * MS);
+    expect("[1001000] send PULL 1 want 128\n"
+           "[1003000] send PULL 1 want 128\n");
+    hear_tasks(0, 1, 0, 1, 0);
+    hear_tasks(1, 1, 0, 1, 0);
+    hear_tasks(1, 1, 0, 1, 0);
+    hear_tasks(9, 1, 5, 1, 0);
+    expect("[1003000] call STAGE_IN 1\n");
+    wait_until(now + 5000 * MS);
+    expect("");
+}
+
+Test(agent, waits_as_told_and_pulls_when_nudged)
+{
+    create_serving((htc_agent_options){ 0 });
+    hear_grant(1, HTC_GRANT_WAIT, 400 * MS);
+    wait_until(now + 500 * MS);
+    expect("[1000400] send PULL 2 want 128\n");
+    hear_grant(2, HTC_GRANT_WAIT, 1000 * HTC_SECOND);
+    htc_nudge_write(&body);
+    hear();
+    expect("[1000500] send PULL 3 want 128\n");
+    /* A nudge that overtakes the answer "wait" counts: there is work now. */
+    htc_nudge_write(&body);
+    hear();
+    hear_grant(3, HTC_GRANT_WAIT, 1000 * HTC_SECOND);
+    expect("[1000500] send PULL 4 want 128\n");
+}
+
+/* Prefetched tasks run one after another without a pull; the slots bound what runs at once. */
+Test(agent, works_through_prefetched_tasks)
+{
+    create_serving((htc_agent_options){ .slots = 2 });
+    hear_tasks(1, 1, 0, 3, 0);
+    result(HTC_CALL_STAGE_IN, 1, HTC_OK, htc_bytes_of(NULL));
+    result(HTC_CALL_STAGE_IN, 2, HTC_OK, htc_bytes_of(NULL));
+    ends(2, HTC_EEXIT, 3, 0);
+    stored(2);
+    expect("[1000000] call STAGE_IN 1\n"
+           "[1000000] call STAGE_IN 2\n"
+           "[1000000] call RUN 1\n"
+           "[1000000] call RUN 2\n"
+           "[1000000] call STAGE_OUT 2\n"
+           "[1000000] send TASK_RESULT 1.1/1 HTC_EEXIT (exit code 3) stdout\n"
+           "[1000000] call STAGE_IN 3\n");
+    ends(1, HTC_ESIGNAL, 0, 11);
+    stored(1);
+    expect("[1000000] call STAGE_OUT 1\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_ESIGNAL (killed by signal 11 (SEGV)) stdout\n"
+           "[1000000] send PULL 2 want 125\n");
+}
+
+/* Both are repeated, with growing pauses, until the verdict; a discarded attempt's outputs go. */
+Test(agent, repeats_a_result_until_the_verdict)
+{
+    create_running((htc_agent_options){ 0 }, 1, 0);
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    hear_grant(2, HTC_GRANT_WAIT, 1000 * HTC_SECOND);
+    wait_until(now + 8000 * MS);
+    hear_verdict(0, HTC_MISMATCH);
+    expect("[1000000] call STAGE_OUT 1\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1000000] send PULL 2 want 127\n"
+           "[1001000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1003000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1007000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1008000] call CLEAN 1 drop\n");
+}
+
+Test(agent, ends_a_task_at_its_wall_time_limit)
+{
+    create_running((htc_agent_options){ 0 }, 1, 3600 * MS);
+    wait_until(now + 20000 * MS);
+    ends(1, HTC_ESIGNAL, 0, 9);
+    stored(1);
+    expect("[1003600] call SIGNAL 1 15 HTC_EWALLTIME\n"
+           "[1010000] send HEARTBEAT 2 grant 1 1.0/1r\n"
+           "[1013600] call SIGNAL 1 9 HTC_EWALLTIME\n"
+           "[1020000] send HEARTBEAT 3 grant 1 1.0/1r\n"
+           "[1020000] call STAGE_OUT 1\n"
+           "[1020000] send TASK_RESULT 1.0/1 HTC_EWALLTIME (wall-time limit of 3.600 s reached) stdout\n"
+           "[1020000] send PULL 2 want 127\n");
+}
+
+/* A process that ends well before the signal reaches it has ended well: the host's answer decides. */
+Test(agent, cancels_what_runs_and_what_waits)
+{
+    create_running((htc_agent_options){ .slots = 2 }, 4, 0);
+    hear_answer(1, 0, -1, 3); /* an old answer is ignored */
+    for (uint64_t i = 0; i < 3; i++) {
+        htc_cancel_write(&body, &(htc_attempt){ 1, i, 1 });
+        hear();
+    }
+    htc_cancel_write(&body, &(htc_attempt){ 1, 0, 2 });
+    hear();
+    ends(1, HTC_EEXIT, 143, 0);
+    ends(2, HTC_OK, 0, 0);
+    stored(1);
+    stored(2);
+    expect("[1000000] call SIGNAL 1 15 HTC_ECANCELLED\n"
+           "[1000000] call SIGNAL 2 15 HTC_ECANCELLED\n"
+           "[1000000] send TASK_RESULT 1.2/1 HTC_ECANCELLED (cancelled before it started)\n"
+           "[1000000] call STAGE_OUT 1\n"
+           "[1000000] call STAGE_OUT 2\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_ECANCELLED (cancelled) stdout\n"
+           "[1000000] call STAGE_IN 4\n"
+           "[1000000] send TASK_RESULT 1.1/1 HTC_OK () stdout\n"
+           "[1000000] send PULL 2 want 124\n");
+}
+
+/* A revoked attempt is killed and dropped; but one that is reported waits for its verdict: the revocation may be older
+ * than the commit, and its outputs would be lost. */
+Test(agent, drops_revoked_attempts_but_not_reported_ones)
+{
+    create_running((htc_agent_options){ .slots = 2 }, 3, 0);
+    ends(2, HTC_OK, 0, 0);
+    stored(2);
+    wait_until(now + 500 * MS);
+    forget();
+    wait_until(1010000 * MS);
+    forget();
+    hear_answer(2, 0, 0, -1);
+    ends(1, HTC_EKILLED, 0, 9);
+    expect("[1010000] call SIGNAL 1 9 HTC_EKILLED\n"
+           "[1010000] call CLEAN 1 drop\n"
+           "[1010000] send PULL 2 want 126\n");
+    wait_until(1020000 * MS);
+    forget();
+    hear_answer(3, 0, 1, -1);
+    expect("");
+    hear_verdict(1, HTC_OK);
+    expect("[1020000] call CLEAN 2\n");
+}
+
+/* What has not begun goes back at once, repeated like a result; what runs is finished. */
+Test(agent, drains_after_the_current_task)
+{
+    create_running((htc_agent_options){ 0 }, 2, 0);
+    htc_drain_write(&body, 1);
+    hear();
+    hear();
+    wait_until(now + 1000 * MS);
+    hear_verdict(1, HTC_OK);
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    hear_verdict(0, HTC_OK);
+    expect("[1000000] send GIVE_BACK 1.1/1\n"
+           "[1001000] send GIVE_BACK 1.1/1\n"
+           "[1001000] call STAGE_OUT 1\n"
+           "[1001000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1001000] call CLEAN 1\n"
+           "[1001000] send BYE HTC_OK (drained)\n"
+           "[1001000] stop HTC_OK\n");
+}
+
+/* A drain that is no longer owed is called off by a message, or by the flags of the next heartbeat's answer. */
+Test(agent, serves_on_when_the_drain_is_called_off)
+{
+    create_running((htc_agent_options){ 0 }, 1, 0);
+    htc_drain_write(&body, 1);
+    hear();
+    wait_until(1010000 * MS);
+    hear_answer(2, 0, -1, -1);
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    expect("[1010000] send HEARTBEAT 2 grant 1 1.0/1r\n"
+           "[1010000] call STAGE_OUT 1\n"
+           "[1010000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1010000] send PULL 2 want 127\n");
+}
+
+/* The word of the agent's own host is not called off by the gateway. */
+Test(agent, a_signal_to_the_agent_drains_it_for_good)
+{
+    create_running((htc_agent_options){ 0 }, 1, 0);
+    step((htc_input){ .kind = HTC_IN_EVENT, .op = HTC_EVENT_SHUTDOWN, .status = HTC_OK });
+    wait_until(1010000 * MS);
+    hear_answer(2, 0, -1, -1);
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    hear_verdict(0, HTC_OK);
+    expect("[1010000] send HEARTBEAT 2 grant 1 1.0/1r\n"
+           "[1010000] call STAGE_OUT 1\n"
+           "[1010000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1010000] call CLEAN 1\n"
+           "[1010000] send BYE HTC_OK (drained)\n"
+           "[1010000] stop HTC_OK\n");
+}
+
+/* Told to stop, it kills and gives all back uncharged; what had ended by itself is still reported. */
+Test(agent, stops_at_once_and_gives_everything_back)
+{
+    create_running((htc_agent_options){ .slots = 2 }, 3, 0);
+    htc_stop_write(&body);
+    hear();
+    ends(1, HTC_EKILLED, 0, 9);
+    ends(2, HTC_OK, 0, 0);
+    stored(2);
+    hear_verdict(2, HTC_OK);
+    hear_verdict(0, HTC_OK);
+    hear_verdict(1, HTC_OK);
+    expect("[1000000] call SIGNAL 2 9 HTC_EKILLED\n"
+           "[1000000] call SIGNAL 1 9 HTC_EKILLED\n"
+           "[1000000] send GIVE_BACK 1.2/1\n"
+           "[1000000] send GIVE_BACK 1.0/1\n"
+           "[1000000] call STAGE_OUT 2\n"
+           "[1000000] send TASK_RESULT 1.1/1 HTC_OK () stdout\n"
+           "[1000000] call CLEAN 1 drop\n"
+           "[1000000] call CLEAN 2\n"
+           "[1000000] send BYE HTC_OK (told to stop)\n"
+           "[1000000] stop HTC_OK\n");
+}
+
+/* Without a gateway the task runs on and its result is kept; all that waits is said again at the next connection. */
+Test(agent, keeps_results_while_the_gateway_is_away)
+{
+    create_running((htc_agent_options){ 0 }, 1, 0);
+    step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    expect("[1000000] call STAGE_OUT 1\n");
+    wait_until(now + 3600 * HTC_SECOND);
+    expect("");
+    open_connection();
+    hear_welcome(HTC_OK);
+    expect("[4600000] send HELLO\n"
+           "[4600000] send AGENT_HELLO grant 1 1.0/1R\n"
+           "[4600000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[4600000] send HEARTBEAT 2 grant 1 1.0/1R\n"
+           "[4600000] send PULL 2 want 127\n");
+    step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+    open_connection();
+    hear_welcome(HTC_OK);
+    hear_verdict(0, HTC_OK);
+    step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+    forget();
+    wait_until(now + 3600 * HTC_SECOND);
+    expect("[4660000] stop HTC_EUNREACHABLE\n");
+}
+
+/* It slept for longer than the gateway waits. Nothing new may begin before both know where they stand. */
+Test(agent, registers_again_after_it_was_stalled)
+{
+    create_running((htc_agent_options){ 0 }, 2, 0);
+    now += 60 * HTC_SECOND;
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    expect("[1060000] send AGENT_HELLO grant 1 1.0/1r 1.1/1w\n"
+           "[1060000] call STAGE_OUT 1\n");
+    hear_welcome(HTC_OK);
+    expect("[1060000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1060000] send HEARTBEAT 2 grant 1 1.0/1R 1.1/1w\n");
+    hear_answer(2, 0, 1, -1);
+    expect("[1060000] send PULL 2 want 127\n");
+}
+
+Test(agent, registers_again_when_the_gateway_is_silent)
+{
+    create_running((htc_agent_options){ 0 }, 1, 0);
+    wait_until(now + 32 * HTC_SECOND);
+    expect("[1010000] send HEARTBEAT 2 grant 1 1.0/1r\n"
+           "[1020000] send HEARTBEAT 3 grant 1 1.0/1r\n"
+           "[1030000] send AGENT_HELLO grant 1 1.0/1r\n"
+           "[1031000] send AGENT_HELLO grant 1 1.0/1r\n");
+}
+
+/* Written off: what was never reported is dropped, what was may be committed and keeps its outputs. */
+Test(agent, ends_all_when_the_gateway_does_not_know_it)
+{
+    create_running((htc_agent_options){ .slots = 2 }, 3, 0);
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+    open_connection();
+    forget();
+    hear_welcome(HTC_ENOTFOUND);
+    ends(2, HTC_EKILLED, 0, 9);
+    result(HTC_CALL_STAGE_IN, 3, HTC_OK, htc_bytes_of(NULL));
+    expect("[1000000] call SIGNAL 2 9 HTC_EKILLED\n"
+           "[1000000] call CLEAN 1\n"
+           "[1000000] call CLEAN 2 drop\n"
+           "[1000000] call CLEAN 3 drop\n"
+           "[1000000] send BYE HTC_ENOTFOUND (the gateway does not know this agent)\n"
+           "[1000000] stop HTC_ENOTFOUND\n");
+}
+
+Test(agent, gives_a_task_back_when_the_node_is_full)
+{
+    create_serving((htc_agent_options){ 0 });
+    hear_tasks(1, 1, 0, 2, 0);
+    forget();
+    result(HTC_CALL_STAGE_IN, 1, HTC_ENOSPC, htc_bytes_of("slots/0/scratch"));
+    hear_verdict(0, HTC_OK);
+    hear_verdict(1, HTC_OK);
+    expect("[1000000] send GIVE_BACK 1.0/1 1.1/1\n"
+           "[1000000] call CLEAN 1 drop\n"
+           "[1000000] send BYE HTC_ENOSPC (staging in: the disk is full: slots/0/scratch)\n"
+           "[1000000] stop HTC_ENOSPC\n");
+}
+
+/* A missing input fails at once; what may pass is tried again, three times. */
+Test(agent, retries_only_passing_troubles_of_staging)
+{
+    create_serving((htc_agent_options){ 0 });
+    hear_tasks(1, 1, 0, 2, 0);
+    result(HTC_CALL_STAGE_IN, 1, HTC_EINPUT, htc_bytes_of("a.pdbqt is not there"));
+    expect("[1000000] call STAGE_IN 1\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_EINPUT (a.pdbqt is not there)\n"
+           "[1000000] call STAGE_IN 2\n");
+    hear_verdict(0, HTC_OK);
+    forget();
+    for (int i = 0; i < 4; i++) {
+        result(HTC_CALL_STAGE_IN, 2, HTC_ETIMEDOUT, htc_bytes_of("server is slow"));
+        if (i < 3)
+            wait_until(now + (HTC_SECOND << i));
+    }
+    expect("[1001000] call STAGE_IN 2\n"
+           "[1003000] call STAGE_IN 2\n"
+           "[1007000] call STAGE_IN 2\n"
+           "[1007000] send TASK_RESULT 1.1/1 HTC_ESTAGEIN (server is slow)\n"
+           "[1007000] send PULL 2 want 127\n");
+}
+
+Test(agent, a_suspended_task_is_ended_to_run_again)
+{
+    create_running((htc_agent_options){ 0 }, 1, 0);
+    event(HTC_EVENT_TASK_STOPPED, 1);
+    ends(1, HTC_EKILLED, 0, 9);
+    expect("[1000000] call SIGNAL 1 9 HTC_EKILLED\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_ELOST (its process was suspended: ended, to run again)\n"
+           "[1000000] send PULL 2 want 127\n");
+}
+
+Test(agent, lingers_on_an_empty_queue_if_it_may)
+{
+    create_serving((htc_agent_options){ .linger_ns = 5 * HTC_SECOND });
+    hear_grant(1, HTC_GRANT_EXIT, 0);
+    wait_until(now + 4 * HTC_SECOND);
+    htc_nudge_write(&body);
+    hear();
+    hear_grant(2, HTC_GRANT_EXIT, 0);
+    wait_until(now + 5 * HTC_SECOND);
+    expect("[1004000] send PULL 2 want 128\n"
+           "[1009000] send BYE HTC_OK (the queue is empty)\n"
+           "[1009000] stop HTC_OK\n");
+}
+
+/* A task that came from a broken gateway, or from another version, fails alone. */
+Test(agent, refuses_a_task_that_it_cannot_read)
+{
+    static htc_grant m;
+    create_serving((htc_agent_options){ 0 });
+    m = (htc_grant){ .seq = 1, .grant = 1, .kind = HTC_GRANT_TASKS, .count = 1 };
+    m.tasks[0] = (htc_granted){ .attempt = { 1, 0, 1 }, .count = 1, .user = "ada", .task = htc_bytes_of("?") };
+    htc_grant_write(&body, &m);
+    hear();
+    cr_expect(strstr(trace, "send TASK_RESULT 1.0/1 HTC_EREFUSED (the task cannot be read: ") != NULL, "%s", trace);
+}
+
+/* --- any order of anything --- */
+
+static void answer_one(uint32_t i)
+{
+    static const htc_status failures[] = { HTC_OK, HTC_OK, HTC_OK, HTC_EINPUT, HTC_ETIMEDOUT, HTC_ENOSPC };
+    uint64_t                run = owed[i].run;
+    uint32_t                op = owed[i].op;
+    owed[i] = owed[--owed_count];
+    htc_status status = failures[htc_rng_below(&rng, htc_rng_below(&rng, 20) ? 5 : 6)];
+    if (op == HTC_CALL_RUN)
+        ends(run, htc_rng_below(&rng, 3) ? HTC_OK : HTC_EKILLED, 0, 9);
+    else if (op == HTC_CALL_STAGE_OUT && status == HTC_OK)
+        stored(run);
+    else
+        result(op, run, status, htc_bytes_of("why not"));
+}
+
+static void random_input(uint64_t *grant, uint64_t *seq, uint64_t *next)
+{
+    uint64_t task = *next ? htc_rng_below(&rng, *next) : 0;
+    switch (htc_rng_below(&rng, 20)) {
+    case 0:
+    case 1:
+    case 2:
+        if (owed_count)
+            answer_one((uint32_t)htc_rng_below(&rng, owed_count));
+        break;
+    case 3:
+        if (*next < 2000) {
+            uint32_t n = (uint32_t)htc_rng_below(&rng, 6);
+            hear_tasks(htc_rng_below(&rng, ++*seq + 1), ++*grant, *next, n, htc_rng_below(&rng, 2) * 3 * HTC_SECOND);
+            *next += n;
+        }
+        break;
+    case 4: hear_tasks(*seq, *grant ? *grant : 1, task, 1, 0); break;
+    case 5: hear_grant(htc_rng_below(&rng, *seq + 2), HTC_GRANT_WAIT, htc_rng_below(&rng, HTC_SECOND)); break;
+    case 6: hear_verdict(task, htc_rng_below(&rng, 2) ? HTC_OK : HTC_MISMATCH); break;
+    case 7: hear_answer(htc_rng_below(&rng, 40), htc_rng_below(&rng, 8) == 0, (int)task, (int)task + 1); break;
+    case 8: htc_cancel_write(&body, &(htc_attempt){ 1, task, 1 }); hear(); break;
+    case 9: htc_drain_write(&body, (int)htc_rng_below(&rng, 2)); hear(); break;
+    case 10: hear_welcome(HTC_OK); break;
+    case 11: step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED }); break;
+    case 12:
+    case 13: open_connection(); hear_welcome(HTC_OK); break;
+    case 14: htc_nudge_write(&body); hear(); break;
+    case 15: event(HTC_EVENT_STARTED, htc_rng_below(&rng, 20)); break;
+    case 16:
+        if (htc_rng_below(&rng, 20) == 0)
+            event(HTC_EVENT_TASK_STOPPED, htc_rng_below(&rng, 20));
+        break;
+    default: wait_until(now + htc_rng_below(&rng, 10 * HTC_SECOND)); break;
+    }
+}
+
+/* Whatever comes in whatever order: never more runs than slots, no step fails, and when the gateway then takes all back,
+ * the agent leaves and every directory that was made has been removed exactly once. */
+Test(agent, survives_any_order_of_anything)
+{
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        uint64_t grant = 0, seq = 0, next = 0;
+        create((htc_agent_options){ .slots = 1 + (uint32_t)(seed % 3) });
+        rng = (htc_rng){ seed };
+        for (int i = 0; i < 300 && !stopped; i++) {
+            forget();
+            random_input(&grant, &seq, &next);
+            cr_assert(eq(int, step_status, HTC_OK), "seed %llu", (unsigned long long)seed);
+            cr_assert(running_max <= 1 + seed % 3, "seed %llu: %u ran at once", (unsigned long long)seed, running_max);
+        }
+        for (int i = 0; i < 10000 && !stopped; i++) {
+            if (i < 9990)
+                forget();
+            if (i == 0)
+                step((htc_input){ .kind = HTC_IN_EVENT, .op = HTC_EVENT_SHUTDOWN, .status = HTC_OK });
+            else if (i == 1)
+                open_connection();
+            else if (i == 2)
+                hear_welcome(HTC_OK);
+            else if (owed_count)
+                answer_one(0);
+            else if (i % 2)
+                wait_until(now + HTC_SECOND);
+            else
+                for (uint64_t task = 0; task <= next && !stopped; task++)
+                    hear_verdict(task, HTC_OK);
+        }
+        cr_assert(stopped, "seed %llu: it does not leave\n%s", (unsigned long long)seed, trace);
+        for (uint64_t run = 0; run < 4096; run++)
+            cr_assert(cleaned[run] == staged[run], "seed %llu: run %llu cleaned %u times", (unsigned long long)seed,
+                      (unsigned long long)run, (unsigned)cleaned[run]);
+        if (seed < 300)
+            destroy();
+    }
+}
