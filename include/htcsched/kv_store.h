@@ -1,0 +1,70 @@
+/**
+ * @file htcsched/kv_store.h
+ * @brief The engine that keeps records on disk (LMDB), and a whole store in three calls.
+ *
+ * What htc-kvd does:
+ *
+ *     htc_kv_store_open(&env, &options, &store, &error);
+ *     htc_kv_store_attach(store, host);
+ *     status = htc_host_run(host, htc_kv_server_ops(), htc_kv_store_server(store));
+ *     htc_kv_store_close(store);      (after htc_host_destroy)
+ *
+ * Threads: owner, but the engine's apply, which the host may run on another thread beside reads.
+ */
+#ifndef HTCSCHED_KV_STORE_H
+#define HTCSCHED_KV_STORE_H
+
+#include "htcsched/host.h"
+#include "htcsched/kv_server.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What "stored" means before it is answered. */
+typedef enum htc_kv_durability {
+    HTC_KV_SYNC = 1, /* it survives a power failure: every commit is synced */
+    HTC_KV_INTERVAL, /* it survives the end of the process; a power failure may take the last interval_ns */
+    HTC_KV_MEMORY    /* it lasts as long as the process: nothing is written */
+} htc_kv_durability;
+
+typedef struct htc_kv_lmdb_options {
+    size_t      size;        /* sizeof(htc_kv_lmdb_options) */
+    const char *dir;         /* made if missing (0700); copied */
+    uint32_t    durability;  /* HTC_KV_SYNC (0: the same) or HTC_KV_INTERVAL; HTC_KV_MEMORY never syncs */
+    uint64_t    bytes_max;   /* how far the file may grow; 0: 1 TiB, or as far as addresses go. Beyond: HTC_ENOSPC */
+} htc_kv_lmdb_options;
+
+/** Open or make a store's files. One process holds them: a second gets HTC_ELOCKED. HTC_EFORMAT: written by another
+ *  version. HTC_ECORRUPT: this is no store, or a damaged one. HTC_EDENIED, HTC_EIO, HTC_ENOSPC. env is kept.
+ *  Gives engine->ctx: engine->ops->destroy. apply may run on another thread beside get and scan. */
+HTC_API htc_status htc_kv_lmdb_open(const htc_env *env, const htc_kv_lmdb_options *options, htc_kv_engine *engine,
+                                    htc_error *error);
+
+/** Write to the disk what was committed without being synced. Threads: shared. */
+HTC_API htc_status htc_kv_lmdb_sync(const htc_kv_engine *engine);
+
+typedef struct htc_kv_store_options {
+    size_t      size;        /* sizeof(htc_kv_store_options) */
+    const char *dir;         /* the state directory's store/; not used with HTC_KV_MEMORY */
+    uint32_t    durability;  /* htc_kv_durability; 0: HTC_KV_SYNC */
+    htc_ns      interval_ns; /* HTC_KV_INTERVAL; 0: 100 ms */
+    uint64_t    bytes_max;   /* of the file, or of memory with HTC_KV_MEMORY; 0: no ceiling of ours */
+} htc_kv_store_options;
+
+typedef struct htc_kv_store htc_kv_store;
+
+/** Engine and server over it. env (with its rng) is kept. Gives it: htc_kv_store_close. */
+HTC_API htc_status htc_kv_store_open(const htc_env *env, const htc_kv_store_options *options, htc_kv_store **out,
+                                     htc_error *error);
+/** Let host carry out its commits: on a worker thread where they are synced. */
+HTC_API void htc_kv_store_attach(htc_kv_store *store, htc_host *host);
+/** The machine for htc_host_run; lent. */
+HTC_API htc_kv_server *htc_kv_store_server(htc_kv_store *store);
+/** After the host is destroyed. Syncs what an interval has not. NULL is fine. */
+HTC_API void htc_kv_store_close(htc_kv_store *store);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
