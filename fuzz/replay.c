@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A copy of exactly this size, so that AddressSanitizer sees a byte too far. */
 static void run(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = malloc(size ? size : 1);
+    uint8_t *copy = calloc(1, size ? size : 1);
     if (!copy)
         exit(2);
     if (size)

@@ -9,7 +9,7 @@ trap 'rm -rf "$dir"' EXIT
 # Type A is the version node itself.
 nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u > "$dir/exported"
 # Comments away, one line, one declaration a line; the name stands before the first parenthesis.
-cat "$SOURCE"/include/htcsched/*.h | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' |
+cat "$SOURCE"/include/htcsched/*.h | grep -v '^#' | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' |
     grep -oE 'HTC_API [^;{]*\(' | sed -E 's/^([^(]*)\(.*/\1/; s/.*[ *]([A-Za-z_0-9]+) *$/\1/' | sort -u > "$dir/declared"
 
 [ -s "$dir/exported" ] && [ -s "$dir/declared" ] || { echo "nothing exported or nothing declared: this check is broken"; exit 1; }
