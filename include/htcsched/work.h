@@ -69,7 +69,8 @@ typedef enum htc_stage_flags {
 
 typedef struct htc_stage {
     const char *name; /* relative to the working directory; never leaves it */
-    const char *uri;  /* file:… or htc:HASH (64 hex digits: uploaded content) */
+    const char *uri;  /* file:/path, file:///path; of an input also htc:HASH (64 hex digits: uploaded content); of an
+                         output also a relative name without scheme: its name in the result set */
     uint32_t    flags;
 } htc_stage;
 
@@ -85,7 +86,7 @@ typedef struct htc_task {
     const htc_stage   *in, *out;
     size_t             n_args, n_env, n_in, n_out;
     htc_limits         limits;
-    /* filters; NULL or 0 = any */
+    /* filters; NULL or 0 = any. host: one name, or several with commas between them */
     const char *host, *architecture, *system;
     uint64_t    memory_min; /* IndividualPhysicalMemory */
 } htc_task;
@@ -95,16 +96,25 @@ typedef struct htc_task {
 HTC_API htc_status htc_spec_task(const htc_spec *spec, uint64_t index, htc_task **out, htc_error *error);
 HTC_API void       htc_task_destroy(htc_task *task);
 
-/** Encode a task for an agent (appended to a buffer that the callee allocates through env; free with htc_work_free). */
+/** Encode a task for an agent. Gives *out: htc_work_free. */
 HTC_API htc_status htc_task_to_bytes(const htc_env *env, const htc_task *task, htc_bytes *out);
+/** Back from bytes that may come from anybody: HTC_EPROTO if they are not a task, or one with an impossible name. Gives
+ *  *out: htc_task_destroy. Copies. */
 HTC_API htc_status htc_task_from_bytes(const htc_env *env, htc_bytes bytes, htc_task **out);
 HTC_API void       htc_work_free(const htc_env *env, htc_bytes bytes);
 
 /** The JSDL of a command with parameters, in the manner of GNU parallel.
  *
- * words: a command with {name} places, then sources: `::: name=a,b,c`, `::: name=1:100[:step]`, `::: name=@file`
- * (its lines are in files), `::: a b c` (named {} or {1}, {2}, …); several `:::` make every combination, the last fastest;
- * `:::+` goes in lock-step with the source before it. */
+ * words: a command with places, then sources. A place is {name}, {3} (the third source) or {} (the only source, or the
+ * only one without a name), also inside a word ("--seed={seed}") and in env, input, outputs and staging; \{ is a brace,
+ * and so is one that opens no place ("${HOME}", "{print $1}"). Sources:
+ *
+ *     ::: name=a,b,c            a list (\, is a comma); name=1:100[:step] a range, name=@file the lines of a file
+ *     ::: a b c                 a list without a name
+ *     :::: file...              lines of files (--each-line FILE is ":::: FILE")
+ *     :::+ and ::::+            in lock-step with the source before it; otherwise every combination, the last fastest
+ *
+ * Without any place, sources without names become the last arguments. Empty lines of files are left out. */
 typedef struct htc_command {
     size_t             size; /* sizeof(htc_command) */
     const char *const *words; /* command, then sources */
@@ -118,7 +128,8 @@ typedef struct htc_command {
     /* Answers the content of a file named with @ (or --each-line); lent until the next call. NULL: files are refused. */
     htc_status (*read_file)(void *ctx, const char *path, htc_bytes *content);
     void *ctx;
-    /* htc generate --pairs A B: two @files (or the same one); every pair, or each unordered pair i < j once. */
+    /* htc generate --pairs A B: two files (or the same one, B NULL), their places are {a} and {b}; every pair, or each
+     * unordered pair i < j of one list once. */
     const char *pairs_a, *pairs_b;
     uint32_t    pairs_unordered;
 } htc_command;

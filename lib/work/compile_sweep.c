@@ -441,12 +441,13 @@ static htc_status second_of(htc__compiler *c, const xmlNode *assignment, const x
 /* The names that a generated document gives its parameters; "" where there is none. Two for Pairs. */
 static void given_names(const xmlNode *function, char first[128], char second[128])
 {
-    xmlChar *text = htc__xml_attribute(function, HTC_OWN_NS, "name");
+    int      pairs = htc__xml_is(function, HTC_OWN_NS, "Pairs");
+    xmlChar *text = htc__xml_attribute(function, pairs ? NULL : HTC_OWN_NS, "name");
     first[0] = second[0] = '\0';
     if (!text)
         return;
     const char *t = (const char *)text;
-    size_t      n = htc__xml_is(function, HTC_OWN_NS, "Pairs") ? strcspn(t, " ") : strlen(t);
+    size_t      n = pairs ? strcspn(t, " ") : strlen(t);
     snprintf(first, 128, "%.*s", (int)(n > 100 ? 100 : n), t);
     if (t[n])
         snprintf(second, 128, "%.100s", t + n + 1);

@@ -139,7 +139,7 @@ static const declaration declarations[] = {
     { HTC_SWEEP_FUNCTIONS_NS, "LoopDouble", TEXT_NONE, "Exception*", "start:double end:double step:double other", 0 },
     { HTC_SWEEP_FUNCTIONS_NS, "Exception", TEXT_STRING, "", "", 1 }, /* a number: see check_exception */
 
-    { HTC_OWN_NS, "Pairs", TEXT_NONE, "Value+", "second:integer? other", 0 },
+    { HTC_OWN_NS, "Pairs", TEXT_NONE, "Value+", "second:integer? name:string? other", 0 },
     { HTC_OWN_NS, "Value", TEXT_STRING, "", "", 1 },
     { HTC_OWN_NS, "Executable", TEXT_BOOLEAN, "", "", 0 },
 };
