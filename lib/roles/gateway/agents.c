@@ -1,0 +1,513 @@
+/* Agents: launched, registered, heard from, suspected, lost, gone.
+ *
+ *   submitted --launched--> starting --hello--> ready --told to exit, or bye--> leaving --process ended--> (gone)
+ *   any --silent for lost_after, or stopped--> lost --process ended--> (gone);   from the store: unknown --hello--> ready
+ *
+ * A slot is free again only when the process of its agent is gone. */
+#include <stdio.h>
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+#define LEAVE_WITHIN (10 * HTC_SECOND) /* of being told; then it is ended */
+#define IDS_AT_ONCE 256
+
+agent *gw_agent(htc_gateway *gw, uint64_t id)
+{
+    agent *a;
+    HASH_FIND(hh, gw->agents, &id, sizeof id, a);
+    return a;
+}
+
+const char *agent_state_name(const agent *a)
+{
+    switch ((agent_state)a->state) {
+    case AGENT_SUBMITTED: return "submitted";
+    case AGENT_STARTING: return "starting";
+    case AGENT_UNKNOWN: return "suspected";
+    case AGENT_READY: return a->suspected ? "suspected" : a->draining ? "draining" : a->n_held ? "busy" : "idle";
+    case AGENT_LEAVING: return "leaving";
+    case AGENT_LOST: return "lost";
+    }
+    return "?";
+}
+
+/* Every change of an agent's state or mark stands between a -1 and a +1. */
+void gw_agent_counts(htc_gateway *gw, agent *a, int add)
+{
+    user    *u = a->user;
+    uint32_t d = (uint32_t)add;
+    (void)gw;
+    if (a->state == AGENT_LOST)
+        return;
+    if (a->draining || a->stop || a->state == AGENT_LEAVING)
+        u->draining += d;
+    else
+        u->agents += d;
+    if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
+        u->starting += d;
+}
+
+static void set_state(htc_gateway *gw, agent *a, agent_state state)
+{
+    gw_agent_counts(gw, a, -1);
+    a->state = (uint8_t)state;
+    a->since = gw->now;
+    gw_agent_counts(gw, a, 1);
+}
+
+static void set_reason(agent *a, const char *why)
+{
+    snprintf(a->reason, sizeof a->reason, "%s", why);
+}
+
+/* ---- launch ---- */
+
+static void save_agent(htc_gateway *gw, const agent *a)
+{
+    record_agent_write(&gw->scratch, a);
+    gw_put(gw, key_agent(a->id), htc_buf_bytes(&gw->scratch));
+}
+
+static void launch_failed(htc_gateway *gw, site *s, const char *why)
+{
+    htc_ns pause = gw->options.relaunch_backoff_ns;
+    for (uint32_t i = 0; i < s->failures && pause < 300 * HTC_SECOND; i++)
+        pause *= 2;
+    if (pause > 300 * HTC_SECOND)
+        pause = 300 * HTC_SECOND;
+    s->failures++;
+    s->not_before = gw->now + pause;
+    snprintf(s->reason, sizeof s->reason, "%s", why);
+    htc__log(&gw->env, HTC_LOG_WARN, "site %s: %s (%u in a row) -> launch again in %.0f s", s->name, why, s->failures,
+             (double)pause / 1e9);
+}
+
+static void launched(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    uint64_t id = *(uint64_t *)ctx;
+    htc__free(&gw->env, ctx, sizeof id);
+    agent *a = gw_agent(gw, id);
+    if (!a)
+        return;
+    if (status != HTC_OK) {
+        char why[128];
+        snprintf(why, sizeof why, "an agent could not be launched: %.*s", body.len < 90 ? (int)body.len : 90,
+                 body.len ? (const char *)body.data : "");
+        launch_failed(gw, &gw->sites[a->site], body.len ? why : htc_strerror(status));
+        gw_agent_gone(gw, a, "it could not be launched");
+        return;
+    }
+    htc_reader r = htc_reader_of(body);
+    a->pid = htc_get_u32(&r);
+    if (a->state == AGENT_SUBMITTED)
+        set_state(gw, a, AGENT_STARTING);
+    save_agent(gw, a);
+}
+
+static void ids_reserved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    (void)ctx;
+    gw->agent_ids_asked = 0;
+    if (r->status != HTC_OK || r->number < IDS_AT_ONCE)
+        return;
+    gw->agent_ids_end = (uint64_t)r->number + 1;
+    gw->agent_ids = gw->agent_ids_end - IDS_AT_ONCE;
+    gw_reallocate_soon(gw);
+}
+
+static uint64_t next_id(htc_gateway *gw)
+{
+    if (gw->agent_ids < gw->agent_ids_end)
+        return gw->agent_ids++;
+    if (!gw->agent_ids_asked)
+        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_ADD, .key = htc_bytes_of("g/agent"), .delta = IDS_AT_ONCE },
+                     ids_reserved, NULL);
+    gw->agent_ids_asked = 1;
+    return 0;
+}
+
+static void agent_free(htc_gateway *gw, agent *a)
+{
+    htc_buf_free(&a->last_grant);
+    htc__free(&gw->env, a->held, a->cap_held * sizeof *a->held);
+    htc__free(&gw->env, a, sizeof *a);
+}
+
+static int seat(htc_gateway *gw, agent *a)
+{
+    site *s = &gw->sites[a->site];
+    HASH_ADD(hh, gw->agents, id, sizeof a->id, a);
+    if (!a->hh.tbl) {
+        gw_break(gw, HTC_ENOMEM, "making room for an agent");
+        return 0;
+    }
+    s->slots[a->slot].agent = a;
+    s->used++;
+    gw->free--;
+    htc_buf_init(&a->last_grant, &gw->env, HTC_WIRE_MESSAGE_MAX);
+    gw_agent_counts(gw, a, 1);
+    return 1;
+}
+
+void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
+{
+    site    *s = &gw->sites[site_index];
+    uint32_t free_slot = 0;
+    while (free_slot < s->cores && s->slots[free_slot].agent)
+        free_slot++;
+    uint64_t id = free_slot < s->cores ? next_id(gw) : 0;
+    if (!id)
+        return;
+    agent    *a = htc__alloc(&gw->env, sizeof *a);
+    uint64_t *ctx = a ? htc__alloc(&gw->env, sizeof *ctx) : NULL;
+    if (!ctx) {
+        htc__free(&gw->env, a, sizeof *a);
+        gw_break(gw, HTC_ENOMEM, "launching an agent");
+        return;
+    }
+    *a = (agent){ .id = id, .user = u, .site = site_index, .slot = free_slot, .state = AGENT_SUBMITTED,
+                  .launched = gw->now, .heard = gw->now, .since = gw->now, .launched_wall = gw->wall };
+    *ctx = id;
+    if (!seat(gw, a))
+        return;
+    u->last_served = ++gw->served;
+    save_agent(gw, a);
+    htc_buf_clear(&gw->scratch);
+    htc_put_str(&gw->scratch, s->name);
+    htc_put_u64(&gw->scratch, id);
+    htc_put_u32(&gw->scratch, free_slot);
+    htc_put_str(&gw->scratch, u->name);
+    gw_call(gw, HTC_CALL_LAUNCH, htc_buf_bytes(&gw->scratch), launched, ctx);
+}
+
+static void call_with_pid(htc_gateway *gw, uint32_t op, const agent *a)
+{
+    htc_buf_clear(&gw->scratch);
+    htc_put_u64(&gw->scratch, a->id);
+    htc_put_u32(&gw->scratch, a->pid);
+    gw_call(gw, op, htc_buf_bytes(&gw->scratch), NULL, NULL);
+}
+
+void gw_agent_adopt(htc_gateway *gw, agent *a)
+{
+    a->state = AGENT_UNKNOWN;
+    a->heard = a->launched = a->since = gw->now;
+    if (seat(gw, a) && a->pid)
+        call_with_pid(gw, HTC_CALL_WATCH_AGENT, a);
+}
+
+/* ---- the end of an agent ---- */
+
+static void lose_tasks(htc_gateway *gw, agent *a, const char *why)
+{
+    while (a->n_held) {
+        htc_attempt at = a->held[a->n_held - 1].attempt;
+        a->n_held--;
+        gw_task_lost(gw, &at, a->id, why);
+    }
+    htc_buf_clear(&a->last_grant);
+    a->grant_pending = 0;
+}
+
+static void unbind(htc_gateway *gw, agent *a)
+{
+    conn *c;
+    HASH_FIND(hh, gw->conns, &a->peer, sizeof a->peer, c);
+    if (c)
+        c->agent = 0;
+    a->peer = 0;
+}
+
+void gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
+{
+    site *s = &gw->sites[a->site];
+    lose_tasks(gw, a, why);
+    unbind(gw, a);
+    gw_agent_counts(gw, a, -1);
+    s->slots[a->slot].agent = NULL;
+    s->used--;
+    gw->free++;
+    HASH_DEL(gw->agents, a);
+    gw_delete(gw, key_agent(a->id));
+    htc__log(&gw->env, HTC_LOG_DEBUG, "agent %llu of %s is gone: %s", (unsigned long long)a->id, a->user->name, why);
+    agent_free(gw, a);
+    gw_reallocate_soon(gw);
+}
+
+void gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
+{
+    if (a->state == AGENT_LOST)
+        return;
+    htc__log(&gw->env, HTC_LOG_WARN, "agent %llu of %s: %s -> it is lost, its tasks wait again, its process is ended",
+             (unsigned long long)a->id, a->user->name, why);
+    uint32_t peer = a->peer;
+    lose_tasks(gw, a, why);
+    set_state(gw, a, AGENT_LOST);
+    set_reason(a, why);
+    unbind(gw, a);
+    if (peer)
+        gw_close(gw, peer, HTC_ETIMEDOUT);
+    if (a->pid)
+        call_with_pid(gw, HTC_CALL_KILL_AGENT, a);
+    gw_reallocate_soon(gw);
+}
+
+/* ---- what it is told ---- */
+
+void gw_agent_drain(htc_gateway *gw, agent *a, int on)
+{
+    gw_agent_counts(gw, a, -1);
+    a->draining = on != 0;
+    a->drain_order = on ? ++gw->drains : 0;
+    gw_agent_counts(gw, a, 1);
+    htc_drain_write(&gw->scratch, on);
+    gw_send(gw, a->peer, &gw->scratch);
+}
+
+void gw_agents_stop(htc_gateway *gw, int now)
+{
+    agent *a, *next;
+    HASH_ITER(hh, gw->agents, a, next)
+    {
+        if (now && !a->stop) {
+            gw_agent_counts(gw, a, -1);
+            a->stop = 1;
+            gw_agent_counts(gw, a, 1);
+            htc_stop_write(&gw->scratch);
+            gw_send(gw, a->peer, &gw->scratch);
+        } else if (!now && !a->draining && a->state != AGENT_LEAVING && a->state != AGENT_LOST) {
+            gw_agent_drain(gw, a, 1);
+        }
+    }
+}
+
+/* ---- what it says ---- */
+
+static void answer_heartbeat(htc_gateway *gw, agent *a, const htc_heartbeat *m)
+{
+    htc_heartbeat_answer *answer = htc__alloc(&gw->env, sizeof *answer);
+    if (!answer) {
+        gw_break(gw, HTC_ENOMEM, "answering a heartbeat");
+        return;
+    }
+    answer->seq = m->seq;
+    gw_reconcile(gw, a, m, answer);
+    answer->flags = (a->draining ? HTC_AGENT_DRAIN : 0u) | (a->stop ? HTC_AGENT_STOP : 0u);
+    htc_heartbeat_answer_write(&gw->scratch, answer);
+    gw_send(gw, a->peer, &gw->scratch);
+    htc__free(&gw->env, answer, sizeof *answer);
+}
+
+static void heard_from(htc_gateway *gw, agent *a)
+{
+    a->heard = gw->now;
+    if (a->suspected)
+        htc__log(&gw->env, HTC_LOG_INFO, "agent %llu answers again -> no longer suspected", (unsigned long long)a->id);
+    a->suspected = 0;
+}
+
+static void welcome(htc_gateway *gw, uint32_t peer, htc_status status)
+{
+    htc_agent_welcome_write(&gw->scratch, &(htc_agent_welcome){ .status = status, .heartbeat_ns = gw->options.heartbeat_ns,
+                                                                 .lost_after_ns = gw->options.lost_after_ns });
+    gw_send(gw, peer, &gw->scratch);
+}
+
+static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
+{
+    agent *a = gw_agent(gw, m->agent);
+    if (!a || a->state == AGENT_LOST) {
+        htc__log(&gw->env, HTC_LOG_INFO, "agent %llu registers and is not known (any more) -> sent away",
+                 (unsigned long long)m->agent);
+        welcome(gw, c->peer, HTC_ENOTFOUND);
+        return;
+    }
+    if (a->peer && a->peer != c->peer) {
+        uint32_t old = a->peer;
+        unbind(gw, a);
+        gw_close(gw, old, HTC_ECLOSED);
+    }
+    a->peer = c->peer;
+    c->agent = a->id;
+    heard_from(gw, a);
+    snprintf(a->node, sizeof a->node, "%s", m->node);
+    if (!a->pid && c->info.pid) {
+        a->pid = c->info.pid;
+        call_with_pid(gw, HTC_CALL_WATCH_AGENT, a);
+    }
+    if (a->grant < m->last_grant)
+        a->grant = m->last_grant; /* of a gateway before this one */
+    if (a->state < AGENT_READY) {
+        set_state(gw, a, AGENT_READY);
+        gw->sites[a->site].failures = 0;
+        gw->sites[a->site].reason[0] = '\0';
+        if (gw->shutdown)
+            gw_agents_stop(gw, gw->stop_now);
+    }
+    welcome(gw, c->peer, HTC_OK);
+    if (m->seq >= a->hb_seq) {
+        htc_heartbeat beat = { .agent = a->id, .seq = m->seq, .last_grant = m->last_grant, .held = m->held };
+        a->hb_seq = m->seq;
+        answer_heartbeat(gw, a, &beat);
+    }
+    gw_reallocate_soon(gw);
+}
+
+static void bye(htc_gateway *gw, agent *a, const htc_bye *m)
+{
+    if (a->state == AGENT_LOST)
+        return;
+    if (a->state != AGENT_LEAVING)
+        set_state(gw, a, AGENT_LEAVING);
+    set_reason(a, m->reason);
+    if (m->status != HTC_OK) {
+        site *s = &gw->sites[a->site];
+        s->not_before = gw->now + 10 * HTC_SECOND;
+        snprintf(s->reason, sizeof s->reason, "%.150s", m->reason);
+        htc__log(&gw->env, HTC_LOG_WARN, "agent %llu leaves: %s (%s) -> site %s gets no agent for 10 s",
+                 (unsigned long long)a->id, m->reason, htc_status_name(m->status), s->name);
+    }
+    gw_reallocate_soon(gw);
+}
+
+/* Messages too large for the stack live in the heap while they are read. */
+typedef union message {
+    htc_agent_hello hello;
+    htc_heartbeat   heartbeat;
+    htc_pull        pull;
+    htc_started     started;
+    htc_task_result result;
+    htc_give_back   give_back;
+    htc_bye         bye;
+} message;
+
+static htc_status read_message(htc_gateway *gw, uint16_t type, htc_reader *r, message *m, uint64_t *id)
+{
+    htc_status status = HTC_EPROTO;
+    switch (type) {
+    case HTC_WIRE_AGENT_HELLO: status = htc_agent_hello_read(r, &m->hello); *id = m->hello.agent; break;
+    case HTC_WIRE_HEARTBEAT: status = htc_heartbeat_read(r, &m->heartbeat); *id = m->heartbeat.agent; break;
+    case HTC_WIRE_PULL: status = htc_pull_read(r, &m->pull); *id = m->pull.agent; break;
+    case HTC_WIRE_STARTED: status = htc_started_read(r, &m->started); *id = m->started.agent; break;
+    case HTC_WIRE_TASK_RESULT: status = htc_task_result_read(r, &gw->env, &m->result); *id = m->result.agent; break;
+    case HTC_WIRE_GIVE_BACK: status = htc_give_back_read(r, &m->give_back); *id = m->give_back.agent; break;
+    case HTC_WIRE_BYE: status = htc_bye_read(r, &m->bye); *id = m->bye.agent; break;
+    default: break;
+    }
+    return status;
+}
+
+static void act(htc_gateway *gw, conn *c, agent *a, uint16_t type, message *m)
+{
+    heard_from(gw, a);
+    switch (type) {
+    case HTC_WIRE_HEARTBEAT:
+        if (m->heartbeat.seq > a->hb_seq) {
+            a->hb_seq = m->heartbeat.seq;
+            answer_heartbeat(gw, a, &m->heartbeat);
+        }
+        break;
+    case HTC_WIRE_PULL: gw_pull(gw, a, &m->pull); break;
+    case HTC_WIRE_STARTED: gw_started(gw, a, &m->started.attempt); break;
+    case HTC_WIRE_TASK_RESULT: gw_result(gw, a, c->peer, &m->result); break;
+    case HTC_WIRE_GIVE_BACK: gw_give_back(gw, a, c->peer, &m->give_back); break;
+    case HTC_WIRE_BYE: bye(gw, a, &m->bye); break;
+    default: break;
+    }
+}
+
+void gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r)
+{
+    uint64_t id = 0;
+    message *m = htc__alloc(&gw->env, sizeof *m);
+    if (!m) {
+        gw_break(gw, HTC_ENOMEM, "reading an agent's message");
+        return;
+    }
+    htc_status status = read_message(gw, type, r, m, &id);
+    if (status == HTC_ENOMEM) {
+        gw_break(gw, status, "reading an agent's message");
+    } else if (status != HTC_OK) {
+        htc_wire_error(&gw->scratch, 0, HTC_EPROTO, "this is not a message that an agent sends");
+        gw_send(gw, c->peer, &gw->scratch);
+        gw_close(gw, c->peer, HTC_EPROTO);
+    } else if (gw->phase == PHASE_READY) {
+        agent *a = gw_agent(gw, id);
+        if (type == HTC_WIRE_AGENT_HELLO)
+            hello(gw, c, &m->hello);
+        else if (a && c->agent == id && a->state != AGENT_LOST)
+            act(gw, c, a, type, m);
+        else if (type != HTC_WIRE_BYE && (!a || a->state == AGENT_LOST))
+            welcome(gw, c->peer, HTC_ENOTFOUND); /* one that is known registers on each connection first */
+    }
+    if (type == HTC_WIRE_TASK_RESULT && status == HTC_OK)
+        htc_outcome_free(&gw->env, &m->result.outcome);
+    htc__free(&gw->env, m, sizeof *m);
+}
+
+void gw_agent_closed(htc_gateway *gw, conn *c)
+{
+    agent *a = c->agent ? gw_agent(gw, c->agent) : NULL;
+    if (a && a->peer == c->peer)
+        a->peer = 0; /* it comes back, or its process ends, or its silence is noticed */
+}
+
+/* ---- what the host says of its process ---- */
+
+void gw_agent_event(htc_gateway *gw, const htc_input *in)
+{
+    htc_reader r = htc_reader_of(in->body);
+    uint64_t   id = htc_get_u64(&r);
+    agent     *a = r.status == HTC_OK ? gw_agent(gw, id) : NULL;
+    if (!a)
+        return;
+    if (in->op == HTC_EVENT_AGENT_STOPPED) {
+        gw_agent_lost(gw, a, "its process is in the stopped state");
+        return;
+    }
+    if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
+        launch_failed(gw, &gw->sites[a->site], "an agent ended before it registered (see its log)");
+    gw_agent_gone(gw, a, "its process has ended");
+}
+
+/* ---- silence ---- */
+
+static void check_one(htc_gateway *gw, agent *a)
+{
+    htc_ns silent = gw->now - a->heard, age = gw->now - a->since;
+    switch ((agent_state)a->state) {
+    case AGENT_SUBMITTED:
+    case AGENT_STARTING:
+        if (age > gw->options.launch_timeout_ns) {
+            launch_failed(gw, &gw->sites[a->site], "an agent did not register in time");
+            gw_agent_lost(gw, a, "it did not register in time");
+        }
+        break;
+    case AGENT_UNKNOWN:
+    case AGENT_READY:
+        if (silent > gw->options.lost_after_ns) {
+            gw_agent_lost(gw, a, "it has been silent for too long");
+        } else if (silent > 2 * gw->options.heartbeat_ns && !a->suspected && a->state == AGENT_READY) {
+            a->suspected = 1;
+            htc__log(&gw->env, HTC_LOG_WARN, "agent %llu has been silent for %.1f s -> suspected",
+                     (unsigned long long)a->id, (double)silent / 1e9);
+        }
+        break;
+    case AGENT_LEAVING:
+        if (age > LEAVE_WITHIN && silent > LEAVE_WITHIN)
+            gw_agent_lost(gw, a, "it did not leave");
+        break;
+    case AGENT_LOST:
+        if (age > LEAVE_WITHIN)
+            gw_agent_gone(gw, a, "nobody tells of its process");
+        break;
+    }
+}
+
+void gw_agents_check(htc_gateway *gw)
+{
+    agent *a, *next;
+    HASH_ITER(hh, gw->agents, a, next)
+    check_one(gw, a);
+}

@@ -1,0 +1,446 @@
+/* The inside of the gateway. One struct a thing, one file a duty:
+ *
+ *   gateway.c   create, step, deadline, connections       fair.c      who gets slots, who leaves (htcsched/allot.h)
+ *   store.c     requests to the store, answers back       agents.c    launch, register, heartbeat, lose, leave
+ *   records.c   what is kept there, byte by byte          grants.c    pull, grant, result, verdict: fenced attempts
+ *   jobs.c      open jobs, their counts and chunks        accounts.c  users, passwords, tokens
+ *   recover.c   the start: everything back from the store api*.c      the users' requests (doc/api.md)
+ *
+ * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
+ * is said only after the record that holds it is durable. Memory runs ahead of the store, never the other way; each
+ * record has at most one write in flight, and what changes meanwhile travels with the next. */
+#ifndef HTC_ROLES_GATEWAY_GATEWAY_H
+#define HTC_ROLES_GATEWAY_GATEWAY_H
+
+#include <jansson.h>
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+#include <utlist.h>
+
+#include "core/util.h"
+#include "core/wire.h"
+#include "htcsched/gateway.h"
+#include "htcsched/kv.h"
+#include "htcsched/work.h"
+#include "roles/agent_wire.h"
+#include "roles/calls.h"
+
+#define NAME_MAX_BYTES 64
+#define CHUNK_TASKS 1024u      /* tasks in one chunk record */
+#define CHUNKS_OPEN_MAX 256    /* of one job: no fresh chunk is begun beyond, which bounds memory when everything fails */
+#define REALLOCATE_GAP (50 * HTC_MS)
+
+typedef struct user  user;
+typedef struct job   job;
+typedef struct chunk chunk;
+typedef struct agent agent;
+
+/* ---- tasks and chunks ---- */
+
+typedef enum task_state {
+    TASK_NEW = 0,    /* waiting, never handed out: attempt 0 */
+    TASK_WAITING,    /* waiting again */
+    TASK_LEASED,     /* an agent holds it; phase says how far it is */
+    TASK_RETRY_WAIT, /* until due */
+    TASK_DONE,
+    TASK_FAILED,
+    TASK_CANCELLED
+} task_state;
+
+typedef struct task {
+    uint8_t  state;  /* task_state */
+    uint8_t  phase;  /* htc_held_state while LEASED; not stored */
+    uint8_t  cancel; /* asked to end while LEASED; stored, so that a restart does not forget */
+    uint16_t tries;  /* failed attempts counted against the limit */
+    uint16_t lost;
+    uint32_t attempt; /* newest attempt number; only grows */
+    int32_t  status;  /* of the last attempt that ended */
+    uint64_t agent;   /* while LEASED */
+    htc_ns   since;   /* on the clock of now; RETRY_WAIT: when it is due. Not stored */
+} task;
+
+/* Something to do once a write is durable. */
+typedef struct waiter {
+    void (*fn)(htc_gateway *gw, void *ctx, htc_status status);
+    void          *ctx;
+    struct waiter *next;
+} waiter;
+
+/* A put that travels in front of a record's write. */
+typedef struct extra_put {
+    htc_buf           key, value;
+    struct extra_put *next;
+} extra_put;
+
+struct chunk {
+    job       *job;
+    uint64_t   index;
+    uint32_t   n;      /* tasks in it */
+    uint32_t   cursor; /* no task below is TASK_NEW */
+    uint32_t   open;   /* tasks that are not terminal */
+    uint64_t   version;
+    uint8_t    dirty, writing;
+    uint32_t   puts_pending; /* result writes that the record's own write waits for */
+    extra_put *puts;         /* results of the next write */
+    extra_put *putting;      /* results of the write in flight */
+    waiter    *next_done;    /* wait for the next write */
+    waiter    *write_done;   /* wait for the one in flight */
+    chunk     *dirty_prev, *dirty_next;
+    UT_hash_handle hh;
+    task           tasks[];
+};
+
+typedef struct counts {
+    uint64_t fresh; /* TASK_NEW, in and out of chunks */
+    uint64_t waiting, leased, retry_wait, done, failed, cancelled;
+} counts;
+
+typedef struct ready_task {
+    uint64_t           index;
+    struct ready_task *prev, *next;
+} ready_task;
+
+struct job {
+    uint64_t  id;
+    user     *user;
+    htc_spec *spec;
+    uint64_t  count;
+    char      name[128];
+    double    time_limit_s; /* of submit; 0: the document's */
+    uint64_t  memory;
+    uint32_t  max_attempts, compat;
+    char      output[256], error_output[256], submit_dir[512];
+    htc_ns    submitted, started, ended; /* wall */
+    uint64_t  attempts, losses, duplicates;
+    uint8_t   cancelled, paused, finished;
+    uint64_t  next;  /* lowest index that may be TASK_NEW */
+    uint64_t  low;   /* chunks below are complete */
+    counts    base;  /* of the chunks below low, as in the record */
+    counts    now;   /* of all */
+    chunk    *chunks;
+    uint32_t  chunks_open;
+    ready_task *head, *tail; /* lost ones go first; retries after the fresh ones */
+    uint64_t    version;
+    uint8_t     dirty, writing, low_busy;
+    uint8_t     open; /* in gw->jobs; else read for one request and freed after it */
+    uint32_t    uses; /* continuations that hold this pointer */
+    job        *dirty_prev, *dirty_next;
+    waiter     *next_done, *write_done;
+    UT_hash_handle hh;
+    job *ready_prev, *ready_next; /* among the user's jobs with something to hand out, by id */
+    uint8_t in_ready;
+};
+
+/* ---- users ---- */
+
+struct user {
+    char     name[NAME_MAX_BYTES];
+    uint64_t weight; /* 1 to 2^32 */
+    char     verifier[160];
+    uint64_t version; /* of the record */
+    htc_ns   created;
+    job     *ready;
+    uint64_t queued;  /* tasks that could be handed out now */
+    uint64_t running; /* leased tasks */
+    uint64_t retrying; /* tasks in retry_wait */
+    uint64_t open_jobs;
+    uint32_t agents, draining, starting; /* agents: without the draining */
+    uint64_t ra, base;
+    uint64_t last_served, arrival;
+    double   mean_run_s; /* EWMA 0.2; 0: nothing known */
+    uint64_t core_ns, tasks_done; /* since this gateway's start plus what the record held */
+    UT_hash_handle hh;
+};
+
+/* ---- agents ---- */
+
+typedef enum agent_state {
+    AGENT_SUBMITTED = 1, /* asked for */
+    AGENT_STARTING,      /* its process runs, it has not registered */
+    AGENT_UNKNOWN,       /* known from the store, has not come back yet */
+    AGENT_READY,         /* idle or busy */
+    AGENT_LEAVING,       /* told to exit, or said BYE */
+    AGENT_LOST           /* given up; its slot waits for its process to be gone */
+} agent_state;
+
+typedef struct held {
+    htc_attempt attempt;
+    uint64_t    grant;
+    uint8_t     misses;
+    uint8_t     durable; /* the grant was sent at least once */
+} held;
+
+struct agent {
+    uint64_t id;
+    user    *user;
+    uint32_t site, slot, pid, peer;
+    uint8_t  state; /* agent_state */
+    uint8_t  draining, stop, suspected;
+    uint64_t drain_order;
+    char     node[64];
+    htc_ns   launched, heard, since; /* now */
+    htc_ns   launched_wall;
+    uint64_t hb_seq, pull_seq, grant;
+    htc_buf  last_grant; /* message, as sent; empty while its writes are not durable */
+    uint32_t grant_pending;
+    held    *held;
+    uint32_t n_held, cap_held;
+    uint64_t tasks_done;
+    char     reason[128];
+    UT_hash_handle hh;
+};
+
+typedef struct slot {
+    agent *agent;
+} slot;
+
+typedef struct site {
+    char     name[NAME_MAX_BYTES];
+    uint32_t cores, node_cores;
+    uint64_t memory;
+    slot    *slots;
+    uint32_t used, failures;
+    htc_ns   not_before; /* launches pause until */
+    char     reason[160];
+} site;
+
+/* How a node behaves: the guard against nodes that fail everything fast. */
+typedef struct node {
+    char     name[64];
+    uint32_t in_a_row;     /* fast failures since the last success */
+    uint32_t users_failed; /* different users among them */
+    char     users[4][NAME_MAX_BYTES];
+    htc_ns   pause_until, aside_until;
+    UT_hash_handle hh;
+} node;
+
+/* ---- connections, pending work ---- */
+
+typedef struct conn {
+    uint32_t      peer;
+    uint8_t       role; /* htc_wire_role; 0 before HELLO */
+    htc_peer_info info;
+    uint64_t      agent; /* 0: none */
+    UT_hash_handle hh;
+} conn;
+
+typedef void (*store_fn)(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+typedef void (*call_fn)(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body);
+
+typedef struct pending {
+    uint64_t tag;
+    store_fn store;
+    call_fn  call;
+    void    *ctx;
+    UT_hash_handle hh;
+} pending;
+
+typedef struct due {
+    htc_ns   at;
+    uint64_t job, index;
+} due;
+
+/* A user's request while it is worked on. */
+typedef struct request request;
+
+typedef enum gw_phase { PHASE_NEW = 0, PHASE_CONNECTING, PHASE_RECOVERING, PHASE_READY, PHASE_STOPPED } gw_phase;
+
+struct htc_gateway {
+    htc_env             env;
+    htc_gateway_options options;
+    char                owner_name[NAME_MAX_BYTES];
+    char                policy[16];
+    char              **fair_users;
+    size_t              n_fair_users;
+    site               *sites;
+    size_t              n_sites;
+    uint32_t            slots, free;
+    htc_kv_client      *kv;
+    htc_output         *out; /* of the step at hand */
+    htc_ns              now, wall, started_wall, expected; /* expected: when the driver was to call at the latest */
+    uint8_t             phase, shutdown, stop_now;
+    htc_status          broken; /* a step that met it answers it */
+    user               *users;
+    job                *jobs;
+    agent              *agents;
+    conn               *conns;
+    node               *nodes;
+    pending            *pending;
+    request            *requests;
+    uint64_t            last_tag, served, arrivals, drains;
+    uint64_t            agent_ids, agent_ids_end; /* ids reserved in the store */
+    uint8_t             agent_ids_asked;
+    chunk              *dirty_chunks;
+    job                *dirty_jobs;
+    due                *dues;
+    size_t              n_dues, cap_dues;
+    htc_ns              reallocated; /* last run */
+    uint8_t             reallocate_wanted;
+    htc_ns              tick_at, check_at, store_retry_at;
+    htc_status          store_status; /* HTC_OK, or why the store refuses changes */
+    htc_buf             scratch;
+};
+
+/* store.c */
+typedef struct key {
+    char   text[64];
+    size_t len;
+} key;
+key key_user(const char *name);
+key key_token(const char *hash_hex);
+key key_open(uint64_t id);
+key key_job(uint64_t id);
+key key_spec(uint64_t id);
+key key_chunk(uint64_t id, uint64_t index);
+key key_chunks(uint64_t id);
+key key_result(uint64_t id, uint64_t index, uint32_t attempt);
+key key_results(uint64_t id);
+key key_agent(uint64_t id);
+htc_bytes key_bytes(const key *k);
+
+void gw_break(htc_gateway *gw, htc_status status, const char *why);
+/* fn is called for each answer (r->last marks the last). Never fails: a failure breaks the gateway. */
+void gw_store(htc_gateway *gw, const htc_kv_request *requests, size_t n, store_fn fn, void *ctx);
+void gw_store_one(htc_gateway *gw, htc_kv_request rq, store_fn fn, void *ctx);
+void gw_put(htc_gateway *gw, key k, htc_bytes value);
+void gw_delete(htc_gateway *gw, key k);
+void gw_store_answers(htc_gateway *gw);
+/* call_fn NULL: the call has no answer. */
+void gw_call(htc_gateway *gw, uint32_t op, htc_bytes body, call_fn fn, void *ctx);
+void gw_call_answer(htc_gateway *gw, const htc_input *in);
+void gw_send(htc_gateway *gw, uint32_t peer, const htc_buf *message);
+void gw_close(htc_gateway *gw, uint32_t peer, htc_status status);
+waiter *waiter_new(htc_gateway *gw, void (*fn)(htc_gateway *, void *, htc_status), void *ctx);
+void waiters_run(htc_gateway *gw, waiter **list, htc_status status);
+
+/* records.c: each writer clears b first; each reader answers HTC_ECORRUPT for what it cannot have written. */
+void       record_user_write(htc_buf *b, const user *u);
+htc_status record_user_read(htc_bytes bytes, user *u);
+void       record_job_write(htc_buf *b, const job *j);
+htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES]);
+void       record_chunk_write(htc_buf *b, const chunk *c);
+htc_status record_chunk_read(htc_bytes bytes, chunk *c); /* c->n is set and its tasks are zero */
+void       record_agent_write(htc_buf *b, const agent *a);
+htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES]);
+
+/* jobs.c */
+job     *gw_job(htc_gateway *gw, uint64_t id);
+job     *gw_job_new(htc_gateway *gw);
+void     gw_job_add(htc_gateway *gw, job *j); /* into the tables; j->user is set */
+void     gw_job_free(htc_gateway *gw, job *j);
+void     gw_job_hold(job *j);                     /* one use more */
+void     gw_job_release(htc_gateway *gw, job *j); /* one use less; the last use of a finished job frees it */
+void     gw_job_drop(htc_gateway *gw, job *j);    /* out of the tables; freed with its last use */
+void     gw_flush(htc_gateway *gw);               /* at the end of a step: write what is dirty */
+uint64_t job_chunks(const job *j);
+uint32_t job_chunk_size(const job *j, uint64_t index);
+uint64_t job_terminal(const job *j);
+const char *job_state(const job *j);
+uint64_t job_ready(const job *j);
+void     gw_job_touch(htc_gateway *gw, job *j, uint64_t ready_before);
+void     gw_job_dirty(htc_gateway *gw, job *j, waiter *w);
+chunk   *gw_chunk(job *j, uint64_t index); /* in memory, or NULL */
+chunk   *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index);
+void     gw_chunk_dirty(htc_gateway *gw, chunk *c, waiter *w);
+void     gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value);
+void     gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state); /* keeps every count right */
+void     gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first);      /* -> WAITING, queued */
+int      gw_job_take(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);         /* next task to hand out */
+void     gw_due_add(htc_gateway *gw, htc_ns at, uint64_t job, uint64_t index);
+void     gw_dues_run(htc_gateway *gw);
+void     gw_job_cancel(htc_gateway *gw, job *j);
+/* Continue with the chunk in memory (c) or NULL if it does not exist in the store either. */
+typedef void (*chunk_fn)(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status);
+void gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx);
+void gw_chunk_settle(htc_gateway *gw, chunk *c); /* drop it from memory if nothing keeps it there */
+
+/* agents.c */
+agent *gw_agent(htc_gateway *gw, uint64_t id);
+void   gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index);
+void   gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r);
+void   gw_agent_closed(htc_gateway *gw, conn *c);
+void   gw_agent_event(htc_gateway *gw, const htc_input *in);
+void   gw_agents_check(htc_gateway *gw);
+void   gw_agent_drain(htc_gateway *gw, agent *a, int on);
+void   gw_agent_gone(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its slot is free */
+void   gw_agent_lost(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its process is ended */
+void   gw_agent_adopt(htc_gateway *gw, agent *a);                 /* recovered from the store */
+void   gw_agent_counts(htc_gateway *gw, agent *a, int add);
+const char *agent_state_name(const agent *a);
+void   gw_agents_stop(htc_gateway *gw, int now);
+
+/* grants.c */
+void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m);
+void gw_started(htc_gateway *gw, agent *a, const htc_attempt *at);
+void gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *m);
+void gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back *m);
+void gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbeat_answer *answer);
+void gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, const char *why);
+held *agent_held(agent *a, const htc_attempt *at);
+int   agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant);
+void  agent_unhold(agent *a, const htc_attempt *at);
+htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap);
+int   gw_node_blocked(htc_gateway *gw, const char *name, htc_ns *until);
+
+/* fair.c */
+void gw_reallocate_soon(htc_gateway *gw);
+void gw_reallocate(htc_gateway *gw);
+
+/* accounts.c */
+user *gw_user(htc_gateway *gw, const char *name);
+user *gw_user_new(htc_gateway *gw, const char *name);
+int   user_name_ok(const char *name);
+
+/* recover.c */
+void gw_recover(htc_gateway *gw);
+
+/* api.c */
+struct request {
+    uint32_t peer;
+    uint64_t id;
+    user    *user; /* who is acted for */
+    uint8_t  operator_, by_token;
+    json_t  *body;
+    char     op[24];
+    htc_ns   until; /* wait: HTC_NEVER or the time to give up */
+    htc_bytes raw;  /* of UPLOAD and DOWNLOAD: owned copy */
+    uint16_t type;
+    request *prev, *next;
+};
+void gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload);
+void req_answer(htc_gateway *gw, request *q, json_t *answer /* taken */);
+void req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+void req_error(htc_gateway *gw, request *q, const htc_error *error);
+void req_free(htc_gateway *gw, request *q);
+const char *req_str(const request *q, const char *name); /* NULL if it is not a string */
+uint64_t    req_u64(const request *q, const char *name, uint64_t otherwise);
+double      req_num(const request *q, const char *name, double otherwise);
+int         req_flag(const request *q, const char *name);
+void gw_requests_closed(htc_gateway *gw, uint32_t peer);
+void gw_waits_check(htc_gateway *gw);
+
+typedef struct selector {
+    uint64_t job;      /* 0: several */
+    uint8_t  all, last, has_tasks;
+    struct { uint64_t from, to; } ranges[64];
+    uint32_t n_ranges;
+} selector;
+htc_status selector_parse(const char *text, selector *s);
+
+void api_accounts(htc_gateway *gw, request *q);
+void api_submit(htc_gateway *gw, request *q);
+void api_status(htc_gateway *gw, request *q);
+void api_tasks(htc_gateway *gw, request *q);
+void api_results(htc_gateway *gw, request *q);
+void api_control(htc_gateway *gw, request *q); /* cancel, retry, rm, shutdown */
+void api_listing(htc_gateway *gw, request *q); /* users, agents, ping */
+void api_why(htc_gateway *gw, request *q);
+void api_files(htc_gateway *gw, request *q); /* log, blob, UPLOAD, DOWNLOAD */
+json_t *job_json(htc_gateway *gw, const job *j);
+/* Find the jobs that a selector names for this request; fn gets each with a use held (open ones from memory, finished
+ * ones read from the store and freed after), then once with NULL. */
+typedef void (*job_fn)(htc_gateway *gw, request *q, job *j, htc_status status);
+void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn);
+
+#endif

@@ -1,0 +1,654 @@
+/* Pull, grant, result, verdict.
+ *
+ * An attempt's number is written into the chunk record before its grant leaves, and a result counts only while that very
+ * (attempt, agent) holds the task there: that is the fence. Whatever else arrives is told HTC_MISMATCH and forgotten. */
+#include <stdio.h>
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+/* ---- what an agent holds ---- */
+
+static int same(const htc_attempt *a, const htc_attempt *b)
+{
+    return a->job == b->job && a->task == b->task && a->attempt == b->attempt;
+}
+
+held *agent_held(agent *a, const htc_attempt *at)
+{
+    for (uint32_t i = 0; i < a->n_held; i++)
+        if (same(&a->held[i].attempt, at))
+            return &a->held[i];
+    return NULL;
+}
+
+int agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant)
+{
+    if (a->n_held == a->cap_held) {
+        uint32_t cap = a->cap_held ? a->cap_held * 2 : 4;
+        held    *more = htc__resize(&gw->env, a->held, a->cap_held * sizeof *more, cap * sizeof *more);
+        if (!more) {
+            gw_break(gw, HTC_ENOMEM, "noting a lease");
+            return 0;
+        }
+        a->held = more;
+        a->cap_held = cap;
+    }
+    a->held[a->n_held++] = (held){ .attempt = *at, .grant = grant };
+    return 1;
+}
+
+void agent_unhold(agent *a, const htc_attempt *at)
+{
+    held *h = agent_held(a, at);
+    if (h)
+        *h = a->held[--a->n_held];
+}
+
+/* ---- may it run at all, and here ---- */
+
+htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap)
+{
+    uint64_t memory = j->memory ? j->memory : t->limits.memory;
+    double   wall_s = j->time_limit_s > 0 ? j->time_limit_s : (double)t->limits.wall / (double)HTC_SECOND;
+    uint64_t most_memory = 0;
+    uint32_t most_cores = 0, named = 0;
+    if (memory < t->memory_min)
+        memory = t->memory_min;
+    for (size_t i = 0; i < gw->n_sites; i++) {
+        const site *s = &gw->sites[i];
+        if (t->host && strcmp(t->host, s->name) != 0)
+            continue;
+        named++;
+        if (s->memory > most_memory)
+            most_memory = s->memory;
+        if (s->node_cores > most_cores)
+            most_cores = s->node_cores;
+        if (s->memory == 0)
+            most_memory = UINT64_MAX;
+    }
+    if (!named)
+        snprintf(why, cap, "asks for host %s, and no site has that name", t->host ? t->host : "?");
+    else if (memory > most_memory)
+        snprintf(why, cap, "asks for %.1f GB of memory, and the largest node has %.1f GB", (double)memory / 1e9,
+                 (double)most_memory / 1e9);
+    else if (t->limits.cores > most_cores)
+        snprintf(why, cap, "asks for %u cores, and the largest node has %u", t->limits.cores, most_cores);
+    else if (gw->options.task_wall_max_ns && wall_s * 1e9 > (double)gw->options.task_wall_max_ns)
+        snprintf(why, cap, "asks for a wall time of %.0f s, and the sites allow %.0f s", wall_s,
+                 (double)gw->options.task_wall_max_ns / 1e9);
+    else if (t->limits.cores > 1)
+        snprintf(why, cap, "asks for %u cores, and an agent runs on one", t->limits.cores);
+    else
+        return HTC_OK;
+    return HTC_ENOFIT;
+}
+
+int gw_node_blocked(htc_gateway *gw, const char *name, htc_ns *until)
+{
+    node *n;
+    HASH_FIND_STR(gw->nodes, name, n);
+    if (!n)
+        return 0;
+    *until = n->aside_until > n->pause_until ? n->aside_until : n->pause_until;
+    return *until > gw->now;
+}
+
+static node *node_of(htc_gateway *gw, const char *name)
+{
+    node *n;
+    HASH_FIND_STR(gw->nodes, name, n);
+    if (n)
+        return n;
+    n = htc__alloc(&gw->env, sizeof *n);
+    if (!n) {
+        gw_break(gw, HTC_ENOMEM, "noting a node");
+        return NULL;
+    }
+    snprintf(n->name, sizeof n->name, "%s", name);
+    HASH_ADD_STR(gw->nodes, name, n);
+    if (!n->hh.tbl)
+        gw_break(gw, HTC_ENOMEM, "noting a node");
+    return n;
+}
+
+#define FAST (2 * HTC_SECOND)
+#define PAUSE_FROM 5u            /* fast failures in a row */
+#define PAUSE_FIRST (100 * HTC_MS)
+#define PAUSE_MAX (5 * HTC_SECOND)
+#define ASIDE (600 * HTC_SECOND)
+
+/* A node that fails tasks fast eats the queue: from the fifth fast failure in a row it gets work ever more slowly, and
+ * with failures of three users among them it is set aside for ten minutes, unless it is the only node there is. */
+static void judge_node(htc_gateway *gw, agent *a, const htc_outcome *o)
+{
+    node *n = node_of(gw, a->node);
+    if (!n)
+        return;
+    if (o->status == HTC_OK) {
+        n->in_a_row = n->users_failed = 0;
+        n->pause_until = 0;
+        return;
+    }
+    if (o->ended > o->started + FAST || o->status == HTC_ECANCELLED || o->status == HTC_EINPUT)
+        return;
+    n->in_a_row++;
+    uint32_t i = 0;
+    while (i < n->users_failed && strcmp(n->users[i], a->user->name) != 0)
+        i++;
+    if (i == n->users_failed && i < 4)
+        snprintf(n->users[n->users_failed++], NAME_MAX_BYTES, "%s", a->user->name);
+    if (n->in_a_row < PAUSE_FROM)
+        return;
+    uint32_t doublings = n->in_a_row - PAUSE_FROM;
+    htc_ns   pause = doublings > 6 ? PAUSE_MAX : PAUSE_FIRST << doublings;
+    n->pause_until = gw->now + (pause > PAUSE_MAX ? PAUSE_MAX : pause);
+    if (n->in_a_row == PAUSE_FROM)
+        htc__log(&gw->env, HTC_LOG_WARN, "node %s failed %u tasks fast in a row -> give it work more slowly", n->name,
+                 n->in_a_row);
+    if (n->users_failed >= 3 && HASH_COUNT(gw->nodes) > 1 && n->aside_until <= gw->now) {
+        n->aside_until = gw->now + ASIDE;
+        htc__log(&gw->env, HTC_LOG_WARN, "node %s failed tasks of %u users fast -> set it aside for 600 s", n->name,
+                 n->users_failed);
+    }
+}
+
+/* ---- grants ---- */
+
+typedef struct on_durable {
+    uint64_t    agent, grant;
+    uint32_t    peer;
+    htc_attempt attempt;
+    htc_status  status;
+} on_durable;
+
+static waiter *wait_with(htc_gateway *gw, void (*fn)(htc_gateway *, void *, htc_status), on_durable values)
+{
+    on_durable *d = htc__alloc(&gw->env, sizeof *d);
+    if (!d) {
+        gw_break(gw, HTC_ENOMEM, "remembering what waits for a write");
+        return NULL;
+    }
+    *d = values;
+    waiter *w = waiter_new(gw, fn, d);
+    if (!w)
+        htc__free(&gw->env, d, sizeof *d);
+    return w;
+}
+
+static void grant_durable(htc_gateway *gw, void *ctx, htc_status status)
+{
+    on_durable d = *(on_durable *)ctx;
+    agent     *a = gw_agent(gw, d.agent);
+    htc__free(&gw->env, ctx, sizeof d);
+    if (status != HTC_OK || !a || a->grant != d.grant || a->grant_pending == 0 || --a->grant_pending > 0)
+        return;
+    gw_send(gw, a->peer, &a->last_grant);
+}
+
+/* Note how a task ended that no agent will ever run. */
+static void fail_unrun(htc_gateway *gw, job *j, chunk *c, uint32_t offset, htc_status status, const char *reason)
+{
+    htc_outcome o = { .status = status };
+    htc_buf     b;
+    task       *t = &c->tasks[offset];
+    snprintf(o.reason, sizeof o.reason, "%s", reason);
+    t->attempt++;
+    t->status = status;
+    htc_buf_init(&b, &gw->env, 0);
+    htc_outcome_write(&b, &o);
+    gw_chunk_put(gw, c, key_result(j->id, c->index * CHUNK_TASKS + offset, t->attempt), &b);
+    htc_buf_free(&b);
+    gw_task_set(gw, c, offset, TASK_FAILED);
+    gw_chunk_dirty(gw, c, NULL);
+}
+
+/* Lease one task to the agent and append it to the grant; 0 if it can never run (it has failed then). */
+static int lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset, htc_granted *g)
+{
+    htc_error error = { 0 };
+    char      why[256];
+    htc_task *t = NULL;
+    uint64_t  index = c->index * CHUNK_TASKS + offset;
+    htc_status status = htc_spec_task(j->spec, index, &t, &error);
+    if (status == HTC_ENOMEM) {
+        gw_break(gw, status, "expanding a task");
+        return 0;
+    }
+    if (status != HTC_OK) {
+        fail_unrun(gw, j, c, offset, status, error.text);
+        return 0;
+    }
+    status = gw_fits(gw, j, t, why, sizeof why);
+    if (status != HTC_OK) {
+        htc_task_destroy(t);
+        fail_unrun(gw, j, c, offset, status, why);
+        return 0;
+    }
+    htc_task copy = *t;
+    if (j->time_limit_s > 0)
+        copy.limits.wall = (htc_ns)(j->time_limit_s * 1e9);
+    if (j->memory)
+        copy.limits.memory = j->memory;
+    memset(g, 0, sizeof *g);
+    status = htc_task_to_bytes(&gw->env, &copy, &g->task);
+    htc_task_destroy(t);
+    if (status != HTC_OK) {
+        gw_break(gw, status, "writing a task");
+        return 0;
+    }
+    task *k = &c->tasks[offset];
+    k->attempt++;
+    k->agent = a->id;
+    k->phase = HTC_HELD_WAITING;
+    gw_task_set(gw, c, offset, TASK_LEASED);
+    g->attempt = (htc_attempt){ j->id, index, k->attempt };
+    g->count = j->count;
+    g->compat = j->compat;
+    snprintf(g->user, sizeof g->user, "%s", j->user->name);
+    j->attempts++;
+    if (!j->started) {
+        j->started = gw->wall;
+        gw_job_dirty(gw, j, NULL);
+    }
+    return agent_hold(gw, a, &g->attempt, a->grant);
+}
+
+/* One task at a time, or as many as run in a tenth of a second: then handing out costs little, and none is hoarded. */
+static uint32_t batch_size(htc_gateway *gw, agent *a, uint32_t want)
+{
+    user    *u = a->user;
+    uint32_t max = gw->options.prefetch_max ? gw->options.prefetch_max : 64;
+    uint32_t n = 1;
+    if (u->mean_run_s > 0 && u->mean_run_s < 0.1)
+        n = u->mean_run_s < 0.1 / 64 ? 64 : (uint32_t)(0.1 / u->mean_run_s + 0.999);
+    uint64_t share = u->queued / ((uint64_t)(u->agents ? u->agents : 1) * 2);
+    if (n > share)
+        n = share ? (uint32_t)share : 1;
+    if (n > max)
+        n = max;
+    if (n > want)
+        n = want ? want : 1;
+    return n > HTC_AGENT_HELD_MAX ? HTC_AGENT_HELD_MAX : n;
+}
+
+static void answer_pull(htc_gateway *gw, agent *a, uint32_t kind, htc_ns retry_ns)
+{
+    htc_grant *m = htc__alloc(&gw->env, sizeof *m);
+    if (!m) {
+        gw_break(gw, HTC_ENOMEM, "answering a pull");
+        return;
+    }
+    m->seq = a->pull_seq;
+    m->kind = kind;
+    m->retry_ns = retry_ns;
+    htc_grant_write(&a->last_grant, m);
+    htc__free(&gw->env, m, sizeof *m);
+    a->grant_pending = 0;
+    gw_send(gw, a->peer, &a->last_grant);
+}
+
+#define UNFIT_AT_ONCE 256 /* tasks that are found unfit in one step; more wait for the next pull */
+
+void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
+{
+    htc_ns until;
+    if (m->seq < a->pull_seq)
+        return;
+    if (m->seq == a->pull_seq) {
+        if (a->last_grant.len && a->grant_pending == 0)
+            gw_send(gw, a->peer, &a->last_grant);
+        return;
+    }
+    if (gw->phase != PHASE_READY || a->state < AGENT_READY)
+        return; /* not yet, or not registered: it asks again */
+    a->pull_seq = m->seq;
+    htc_buf_clear(&a->last_grant);
+    a->grant_pending = 0;
+    if (gw->shutdown || a->draining || a->stop || a->state != AGENT_READY || !a->user->ready) {
+        if (a->state == AGENT_READY && a->n_held == 0) {
+            gw_agent_counts(gw, a, -1);
+            a->state = AGENT_LEAVING;
+            gw_agent_counts(gw, a, 1);
+            gw_reallocate_soon(gw);
+        }
+        answer_pull(gw, a, a->n_held ? HTC_GRANT_WAIT : HTC_GRANT_EXIT, 200 * HTC_MS);
+        return;
+    }
+    if (gw->store_status != HTC_OK) {
+        answer_pull(gw, a, HTC_GRANT_WAIT, HTC_SECOND);
+        return;
+    }
+    if (gw_node_blocked(gw, a->node, &until)) {
+        answer_pull(gw, a, HTC_GRANT_WAIT, until - gw->now);
+        return;
+    }
+    htc_grant *g = htc__alloc(&gw->env, sizeof *g);
+    if (!g) {
+        gw_break(gw, HTC_ENOMEM, "making a grant");
+        return;
+    }
+    uint32_t n = batch_size(gw, a, m->want), unfit = 0;
+    chunk   *c;
+    uint32_t offset;
+    g->seq = m->seq;
+    g->grant = ++a->grant;
+    g->kind = HTC_GRANT_TASKS;
+    while (g->count < n && unfit < UNFIT_AT_ONCE && a->user->ready && gw->broken == HTC_OK) {
+        job *j = a->user->ready;
+        if (!gw_job_take(gw, j, &c, &offset))
+            break;
+        if (!lease(gw, a, j, c, offset, &g->tasks[g->count])) {
+            unfit++;
+            continue;
+        }
+        g->count++;
+        a->grant_pending++;
+        gw_chunk_dirty(gw, c, wait_with(gw, grant_durable, (on_durable){ .agent = a->id, .grant = a->grant }));
+    }
+    if (g->count) {
+        a->user->last_served = ++gw->served;
+        htc_grant_write(&a->last_grant, g);
+        for (uint32_t i = 0; i < g->count; i++)
+            htc_work_free(&gw->env, g->tasks[i].task);
+        a->since = gw->now;
+    } else {
+        a->grant--;
+        answer_pull(gw, a, HTC_GRANT_WAIT, unfit ? HTC_MS : 100 * HTC_MS);
+    }
+    htc__free(&gw->env, g, sizeof *g);
+}
+
+void gw_started(htc_gateway *gw, agent *a, const htc_attempt *at)
+{
+    job   *j = gw_job(gw, at->job);
+    chunk *c = j ? gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
+    if (!c || at->task >= j->count || !agent_held(a, at))
+        return;
+    task *t = &c->tasks[at->task % CHUNK_TASKS];
+    if (t->state == TASK_LEASED && t->agent == a->id && t->attempt == at->attempt && t->phase < HTC_HELD_RUNNING) {
+        t->phase = HTC_HELD_RUNNING;
+        t->since = gw->now;
+    }
+}
+
+/* ---- results ---- */
+
+static void send_verdict(htc_gateway *gw, uint32_t peer, const htc_attempt *at, htc_status status)
+{
+    htc_task_verdict_write(&gw->scratch, &(htc_task_verdict){ *at, status });
+    gw_send(gw, peer, &gw->scratch);
+}
+
+static void verdict_durable(htc_gateway *gw, void *ctx, htc_status status)
+{
+    on_durable d = *(on_durable *)ctx;
+    agent     *a = gw_agent(gw, d.agent);
+    htc__free(&gw->env, ctx, sizeof d);
+    if (status == HTC_OK && a)
+        send_verdict(gw, a->peer, &d.attempt, d.status);
+}
+
+static void verdict_later(htc_gateway *gw, chunk *c, const agent *a, const htc_attempt *at, htc_status status)
+{
+    waiter *w = wait_with(gw, verdict_durable, (on_durable){ .agent = a->id, .attempt = *at, .status = status });
+    if (w)
+        gw_chunk_dirty(gw, c, w);
+}
+
+static void drop_output(htc_gateway *gw, uint64_t id, uint64_t index, uint32_t attempt)
+{
+    htc_buf_clear(&gw->scratch);
+    htc_put_u64(&gw->scratch, id);
+    htc_put_u64(&gw->scratch, index);
+    htc_put_u32(&gw->scratch, attempt);
+    gw_call(gw, HTC_CALL_DROP_OUTPUT, htc_buf_bytes(&gw->scratch), NULL, NULL);
+}
+
+/* Repeating cannot mend these. */
+static int final_status(htc_status status)
+{
+    return status == HTC_EINPUT || status == HTC_ENOEXEC || status == HTC_ENOFIT || status == HTC_EPATH ||
+           status == HTC_EUNSUPPORTED;
+}
+
+static htc_ns backoff(const htc_gateway *gw, uint32_t tries)
+{
+    htc_ns pause = gw->options.retry_backoff_ns;
+    for (uint32_t i = 1; i < tries && pause < gw->options.retry_backoff_max_ns; i++)
+        pause *= 2;
+    return pause < gw->options.retry_backoff_max_ns ? pause : gw->options.retry_backoff_max_ns;
+}
+
+static void keep_result(htc_gateway *gw, chunk *c, const htc_attempt *at, const htc_outcome *o)
+{
+    htc_buf b;
+    htc_buf_init(&b, &gw->env, HTC_KV_VALUE_MAX);
+    htc_outcome_write(&b, o);
+    gw_chunk_put(gw, c, key_result(at->job, at->task, at->attempt), &b);
+    htc_buf_free(&b);
+}
+
+static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc_task_result *m)
+{
+    uint32_t           offset = (uint32_t)(m->attempt.task % CHUNK_TASKS);
+    task              *t = &c->tasks[offset];
+    const htc_outcome *o = &m->outcome;
+    double             ran = o->ended > o->started ? (double)(o->ended - o->started) / 1e9 : 0;
+    agent_unhold(a, &m->attempt);
+    a->tasks_done++;
+    a->since = gw->now;
+    judge_node(gw, a, o);
+    if (o->ended > o->started)
+        j->user->core_ns += o->ended - o->started;
+    t->status = o->status;
+    keep_result(gw, c, &m->attempt, o);
+    if (o->status == HTC_OK) {
+        j->user->mean_run_s = j->user->mean_run_s > 0 ? 0.8 * j->user->mean_run_s + 0.2 * ran : ran;
+        if (j->user->mean_run_s <= 0)
+            j->user->mean_run_s = 1e-6;
+        j->user->tasks_done++;
+        gw_task_set(gw, c, offset, TASK_DONE);
+    } else if (o->status == HTC_ECANCELLED || t->cancel || j->cancelled) {
+        gw_task_set(gw, c, offset, TASK_CANCELLED);
+    } else if (o->status == HTC_ELOST) {
+        /* Suspended on its node: resubmitted, not charged against its attempts. */
+        j->losses++;
+        if (++t->lost > gw->options.max_lost)
+            gw_task_set(gw, c, offset, TASK_FAILED);
+        else
+            gw_task_again(gw, c, offset, 1);
+    } else if (++t->tries >= j->max_attempts || final_status(o->status)) {
+        gw_task_set(gw, c, offset, TASK_FAILED);
+    } else {
+        htc_ns at = gw->now + backoff(gw, t->tries);
+        gw_task_set(gw, c, offset, TASK_RETRY_WAIT);
+        t->since = at;
+        gw_due_add(gw, at, j->id, m->attempt.task);
+    }
+    /* What an earlier attempt left is superseded by this one. */
+    if (m->attempt.attempt > 1)
+        drop_output(gw, j->id, m->attempt.task, m->attempt.attempt - 1);
+    verdict_later(gw, c, a, &m->attempt, HTC_OK);
+    gw_reallocate_soon(gw);
+}
+
+/* The verdict on a result whose lease is not held: the same one again if it was counted, else none of our business. */
+static htc_status judge_late(const task *t, const htc_attempt *at, htc_status status)
+{
+    int counted = t->attempt == at->attempt && t->status == status && t->state != TASK_LEASED && t->state != TASK_NEW;
+    return counted ? HTC_OK : HTC_MISMATCH;
+}
+
+typedef struct late {
+    uint32_t    peer;
+    uint64_t    agent;
+    htc_attempt attempt;
+    htc_status  status;
+} late;
+
+static void late_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    late       l = *(late *)ctx;
+    htc_status verdict = HTC_MISMATCH;
+    htc__free(&gw->env, ctx, sizeof l);
+    if (r->status == HTC_OK) {
+        htc_reader reader = htc_reader_of(r->value);
+        htc_get_u8(&reader);
+        uint64_t n = htc_get_varint(&reader);
+        if (reader.status == HTC_OK && n <= CHUNK_TASKS && l.attempt.task % CHUNK_TASKS < n) {
+            chunk *c = htc__alloc(&gw->env, sizeof *c + n * sizeof c->tasks[0]);
+            if (c) {
+                c->n = (uint32_t)n;
+                if (record_chunk_read(r->value, c) == HTC_OK)
+                    verdict = judge_late(&c->tasks[l.attempt.task % CHUNK_TASKS], &l.attempt, l.status);
+                htc__free(&gw->env, c, sizeof *c + n * sizeof c->tasks[0]);
+            }
+        }
+    } else if (r->status != HTC_ENOTFOUND) {
+        return; /* it is asked again */
+    }
+    send_verdict(gw, l.peer, &l.attempt, verdict);
+}
+
+static void result_late(htc_gateway *gw, agent *a, uint32_t peer, const htc_attempt *at, htc_status status)
+{
+    late *l = htc__alloc(&gw->env, sizeof *l);
+    if (!l) {
+        gw_break(gw, HTC_ENOMEM, "judging a late result");
+        return;
+    }
+    *l = (late){ peer, a ? a->id : 0, *at, status };
+    key k = key_chunk(at->job, at->task / CHUNK_TASKS);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, late_answer, l);
+}
+
+void gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *m)
+{
+    job   *j = gw_job(gw, m->attempt.job);
+    chunk *c = j && m->attempt.task < j->count ? gw_chunk(j, m->attempt.task / CHUNK_TASKS) : NULL;
+    if (gw->phase != PHASE_READY)
+        return; /* it is repeated */
+    if (!c) {
+        result_late(gw, a, peer, &m->attempt, m->outcome.status);
+        return;
+    }
+    task *t = &c->tasks[m->attempt.task % CHUNK_TASKS];
+    if (a && t->state == TASK_LEASED && t->agent == a->id && t->attempt == m->attempt.attempt) {
+        accept_result(gw, a, j, c, m);
+        return;
+    }
+    htc_status verdict = judge_late(t, &m->attempt, m->outcome.status);
+    j->duplicates++;
+    htc__log(&gw->env, HTC_LOG_INFO, "a result of %llu.%llu attempt %u comes without its lease -> %s",
+             (unsigned long long)j->id, (unsigned long long)m->attempt.task, m->attempt.attempt,
+             verdict == HTC_OK ? "counted already" : "discarded");
+    if (verdict == HTC_OK && a && (c->dirty || c->writing))
+        verdict_later(gw, c, a, &m->attempt, verdict);
+    else
+        send_verdict(gw, peer, &m->attempt, verdict);
+}
+
+void gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back *m)
+{
+    if (gw->phase != PHASE_READY)
+        return;
+    for (uint32_t i = 0; i < m->count; i++) {
+        const htc_attempt *at = &m->attempts[i];
+        job               *j = gw_job(gw, at->job);
+        chunk             *c = j && at->task < j->count ? gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
+        uint32_t           offset = (uint32_t)(at->task % CHUNK_TASKS);
+        task              *t = c ? &c->tasks[offset] : NULL;
+        if (t && t->state == TASK_LEASED && t->agent == a->id && t->attempt == at->attempt) {
+            t->status = HTC_OK;
+            if (t->cancel || j->cancelled)
+                gw_task_set(gw, c, offset, TASK_CANCELLED);
+            else
+                gw_task_again(gw, c, offset, 1);
+            agent_unhold(a, at);
+            verdict_later(gw, c, a, at, HTC_OK);
+        } else if (c && (c->dirty || c->writing)) {
+            verdict_later(gw, c, a, at, HTC_OK);
+        } else {
+            send_verdict(gw, peer, at, HTC_OK);
+        }
+    }
+}
+
+/* ---- losses ---- */
+
+void gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, const char *why)
+{
+    job     *j = gw_job(gw, at->job);
+    chunk   *c = j && at->task < j->count ? gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
+    uint32_t offset = (uint32_t)(at->task % CHUNK_TASKS);
+    task    *t = c ? &c->tasks[offset] : NULL;
+    if (!t || t->state != TASK_LEASED || t->agent != agent_id || t->attempt != at->attempt)
+        return;
+    htc__log(&gw->env, HTC_LOG_INFO, "%llu.%llu attempt %u is lost (%s) -> it waits again", (unsigned long long)j->id,
+             (unsigned long long)at->task, at->attempt, why);
+    t->status = HTC_ELOST;
+    t->lost++;
+    j->losses++;
+    if (t->cancel || j->cancelled) {
+        gw_task_set(gw, c, offset, TASK_CANCELLED);
+    } else if (t->lost > gw->options.max_lost) {
+        htc_outcome o = { .status = HTC_ELOST };
+        snprintf(o.reason, sizeof o.reason, "lost %u times, the last time because %s", t->lost, why);
+        keep_result(gw, c, at, &o);
+        gw_task_set(gw, c, offset, TASK_FAILED);
+    } else {
+        gw_task_again(gw, c, offset, 1);
+    }
+    gw_chunk_dirty(gw, c, NULL);
+}
+
+/* ---- what both sides believe, compared ---- */
+
+static const htc_held *listed(const htc_held_list *list, const htc_attempt *at)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (same(&list->held[i].attempt, at))
+            return &list->held[i];
+    return NULL;
+}
+
+static task *task_of(htc_gateway *gw, const htc_attempt *at)
+{
+    job   *j = gw_job(gw, at->job);
+    chunk *c = j && at->task < j->count ? gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
+    return c ? &c->tasks[at->task % CHUNK_TASKS] : NULL;
+}
+
+void gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbeat_answer *answer)
+{
+    int again = 0;
+    for (uint32_t i = a->n_held; i > 0; i--) {
+        held           *h = &a->held[i - 1];
+        htc_attempt     at = h->attempt;
+        task           *t = task_of(gw, &at);
+        const htc_held *l = listed(&m->held, &at);
+        if (l) {
+            h->misses = 0;
+            if (t && t->phase != l->state) {
+                t->phase = l->state;
+                t->since = gw->now;
+            }
+            if (t && t->cancel && answer->cancelled < HTC_AGENT_HELD_MAX)
+                answer->cancel[answer->cancelled++] = at;
+        } else if (h->grant > m->last_grant) {
+            again = 1;
+        } else if (++h->misses >= 2) {
+            agent_unhold(a, &at);
+            gw_task_lost(gw, &at, a->id, "its agent does not have it");
+        }
+    }
+    if (again && a->grant_pending == 0 && a->last_grant.len)
+        gw_send(gw, a->peer, &a->last_grant);
+    for (uint32_t i = 0; i < m->held.count; i++) {
+        const htc_held *l = &m->held.held[i];
+        /* One that reports gets its verdict by its result. */
+        if (l->state != HTC_HELD_REPORTING && !agent_held(a, &l->attempt) && answer->revoked < HTC_AGENT_HELD_MAX)
+            answer->revoke[answer->revoked++] = l->attempt;
+    }
+}

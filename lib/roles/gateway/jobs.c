@@ -1,0 +1,743 @@
+/* Open jobs: their counts, their chunks, what is handed out next, and the writes that keep the store up with it. */
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+/* ---- counts ---- */
+
+static uint64_t *count_of(counts *c, uint8_t state)
+{
+    switch ((task_state)state) {
+    case TASK_NEW: return &c->fresh;
+    case TASK_WAITING: return &c->waiting;
+    case TASK_LEASED: return &c->leased;
+    case TASK_RETRY_WAIT: return &c->retry_wait;
+    case TASK_DONE: return &c->done;
+    case TASK_FAILED: return &c->failed;
+    case TASK_CANCELLED: return &c->cancelled;
+    }
+    return NULL;
+}
+
+static int terminal(uint8_t state)
+{
+    return state >= TASK_DONE;
+}
+
+uint64_t job_chunks(const job *j)
+{
+    return (j->count - 1) / CHUNK_TASKS + 1;
+}
+
+uint32_t job_chunk_size(const job *j, uint64_t index)
+{
+    uint64_t left = j->count - index * CHUNK_TASKS;
+    return left < CHUNK_TASKS ? (uint32_t)left : CHUNK_TASKS;
+}
+
+uint64_t job_terminal(const job *j)
+{
+    return j->now.done + j->now.failed + j->now.cancelled + (j->cancelled ? j->now.fresh : 0);
+}
+
+const char *job_state(const job *j)
+{
+    if (job_terminal(j) == j->count) {
+        if (j->cancelled)
+            return "cancelled";
+        return j->now.failed ? "done_with_failures" : j->now.done ? "done" : "cancelled";
+    }
+    if (j->paused)
+        return "paused";
+    return j->started ? "running" : "queued";
+}
+
+/* How many tasks could be handed out now. */
+uint64_t job_ready(const job *j)
+{
+    if (!j->open || j->paused || j->cancelled || j->finished)
+        return 0;
+    /* No fresh chunk is begun while too many are unfinished: the retries have to go first. */
+    int fresh = j->chunks_open < CHUNKS_OPEN_MAX || gw_chunk((job *)j, j->next / CHUNK_TASKS) != NULL;
+    return j->now.waiting + (fresh ? j->now.fresh : 0);
+}
+
+/* ---- the tables ---- */
+
+job *gw_job(htc_gateway *gw, uint64_t id)
+{
+    job *j;
+    HASH_FIND(hh, gw->jobs, &id, sizeof id, j);
+    return j;
+}
+
+job *gw_job_new(htc_gateway *gw)
+{
+    job *j = htc__alloc(&gw->env, sizeof *j);
+    if (!j)
+        gw_break(gw, HTC_ENOMEM, "making room for a job");
+    return j;
+}
+
+static int by_id(const job *a, const job *b)
+{
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* Keep the user's sum and his list of jobs with something to hand out; call with job_ready() from before the change. */
+void gw_job_touch(htc_gateway *gw, job *j, uint64_t before)
+{
+    uint64_t ready = job_ready(j);
+    user    *u = j->user;
+    uint64_t queued = u->queued;
+    u->queued = u->queued - before + ready;
+    if (ready && !j->in_ready)
+        DL_INSERT_INORDER2(u->ready, j, by_id, ready_prev, ready_next);
+    else if (!ready && j->in_ready)
+        DL_DELETE2(u->ready, j, ready_prev, ready_next);
+    j->in_ready = ready != 0;
+    if ((queued == 0) != (u->queued == 0)) {
+        if (queued == 0)
+            u->arrival = ++gw->arrivals;
+        gw_reallocate_soon(gw);
+    }
+}
+
+void gw_job_add(htc_gateway *gw, job *j)
+{
+    j->open = 1;
+    HASH_ADD(hh, gw->jobs, id, sizeof j->id, j);
+    if (!j->hh.tbl)
+        gw_break(gw, HTC_ENOMEM, "making room for a job");
+    j->user->open_jobs++;
+    j->user->running += j->now.leased;
+    j->user->retrying += j->now.retry_wait;
+    gw_job_touch(gw, j, 0);
+}
+
+static void free_list(htc_gateway *gw, ready_task **list)
+{
+    ready_task *r, *next;
+    DL_FOREACH_SAFE(*list, r, next)
+    {
+        DL_DELETE(*list, r);
+        htc__free(&gw->env, r, sizeof *r);
+    }
+}
+
+static void free_puts(htc_gateway *gw, extra_put **list)
+{
+    while (*list) {
+        extra_put *p = *list;
+        *list = p->next;
+        htc_buf_free(&p->key);
+        htc_buf_free(&p->value);
+        htc__free(&gw->env, p, sizeof *p);
+    }
+}
+
+static void chunk_free(htc_gateway *gw, chunk *c)
+{
+    waiters_run(gw, &c->write_done, HTC_ECLOSED);
+    waiters_run(gw, &c->next_done, HTC_ECLOSED);
+    free_puts(gw, &c->puts);
+    free_puts(gw, &c->putting);
+    if (c->dirty)
+        DL_DELETE2(gw->dirty_chunks, c, dirty_prev, dirty_next);
+    htc__free(&gw->env, c, sizeof *c + c->n * sizeof c->tasks[0]);
+}
+
+void gw_job_free(htc_gateway *gw, job *j)
+{
+    chunk *c, *next;
+    HASH_ITER(hh, j->chunks, c, next)
+    {
+        HASH_DEL(j->chunks, c);
+        chunk_free(gw, c);
+    }
+    waiters_run(gw, &j->write_done, HTC_ECLOSED);
+    waiters_run(gw, &j->next_done, HTC_ECLOSED);
+    free_list(gw, &j->head);
+    free_list(gw, &j->tail);
+    htc_spec_destroy(j->spec);
+    htc__free(&gw->env, j, sizeof *j);
+}
+
+void gw_job_hold(job *j)
+{
+    j->uses++;
+}
+
+void gw_job_release(htc_gateway *gw, job *j)
+{
+    if (--j->uses == 0 && !j->open)
+        gw_job_free(gw, j);
+}
+
+void gw_job_drop(htc_gateway *gw, job *j)
+{
+    uint64_t ready = job_ready(j);
+    if (!j->open)
+        return;
+    j->open = 0;
+    gw_job_touch(gw, j, ready);
+    HASH_DEL(gw->jobs, j);
+    j->user->open_jobs--;
+    if (j->dirty)
+        DL_DELETE2(gw->dirty_jobs, j, dirty_prev, dirty_next);
+    j->dirty = 0;
+    if (j->uses == 0)
+        gw_job_free(gw, j);
+}
+
+/* ---- chunks ---- */
+
+chunk *gw_chunk(job *j, uint64_t index)
+{
+    chunk *c;
+    HASH_FIND(hh, j->chunks, &index, sizeof index, c);
+    return c;
+}
+
+chunk *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
+{
+    uint32_t n = job_chunk_size(j, index);
+    chunk   *c = htc__alloc(&gw->env, sizeof *c + n * sizeof c->tasks[0]);
+    if (!c) {
+        gw_break(gw, HTC_ENOMEM, "making room for a chunk");
+        return NULL;
+    }
+    c->job = j;
+    c->index = index;
+    c->n = n;
+    c->open = n;
+    HASH_ADD(hh, j->chunks, index, sizeof c->index, c);
+    if (!c->hh.tbl)
+        gw_break(gw, HTC_ENOMEM, "making room for a chunk");
+    uint64_t ready = job_ready(j);
+    j->chunks_open++;
+    gw_job_touch(gw, j, ready);
+    return c;
+}
+
+static void job_check_end(htc_gateway *gw, job *j);
+static void low_advance(htc_gateway *gw, job *j);
+
+void gw_chunk_settle(htc_gateway *gw, chunk *c)
+{
+    job *j = c->job;
+    if (c->open || c->dirty || c->writing || c->next_done || c->write_done)
+        return;
+    if (j->open) {
+        low_advance(gw, j);
+        /* One that lies ahead of the place where fresh tasks are taken would be begun a second time. */
+        if (c->index * CHUNK_TASKS + c->n > j->next)
+            return;
+    }
+    uint64_t ready = job_ready(j);
+    HASH_DEL(j->chunks, c);
+    j->chunks_open--;
+    chunk_free(gw, c);
+    if (j->open)
+        gw_job_touch(gw, j, ready);
+}
+
+static void queue_task(htc_gateway *gw, job *j, uint64_t index, int first)
+{
+    ready_task *r = htc__alloc(&gw->env, sizeof *r);
+    if (!r) {
+        gw_break(gw, HTC_ENOMEM, "queueing a task");
+        return;
+    }
+    r->index = index;
+    if (first)
+        DL_APPEND(j->head, r);
+    else
+        DL_APPEND(j->tail, r);
+}
+
+void gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state)
+{
+    job     *j = c->job;
+    task    *t = &c->tasks[offset];
+    uint64_t ready = job_ready(j);
+    uint8_t  old = t->state;
+    --*count_of(&j->now, old);
+    ++*count_of(&j->now, (uint8_t)state);
+    if (j->open) {
+        j->user->running += (uint64_t)((state == TASK_LEASED) - (old == TASK_LEASED));
+        j->user->retrying += (uint64_t)((state == TASK_RETRY_WAIT) - (old == TASK_RETRY_WAIT));
+    }
+    c->open += (uint32_t)(terminal(old) - terminal((uint8_t)state));
+    t->state = (uint8_t)state;
+    t->since = gw->now;
+    if (j->open)
+        gw_job_touch(gw, j, ready);
+}
+
+void gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first)
+{
+    queue_task(gw, c->job, c->index * CHUNK_TASKS + offset, first);
+    c->tasks[offset].cancel = 0;
+    gw_task_set(gw, c, offset, TASK_WAITING);
+}
+
+static int take_listed(htc_gateway *gw, job *j, ready_task **list, chunk **out, uint32_t *offset)
+{
+    while (*list) {
+        ready_task *r = *list;
+        chunk      *c = gw_chunk(j, r->index / CHUNK_TASKS);
+        *offset = (uint32_t)(r->index % CHUNK_TASKS);
+        DL_DELETE(*list, r);
+        htc__free(&gw->env, r, sizeof *r);
+        /* Cancelled meanwhile: its place in the list is stale. */
+        if (c && c->tasks[*offset].state == TASK_WAITING) {
+            *out = c;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int take_fresh(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
+{
+    while (j->now.fresh && j->next < j->count) {
+        uint64_t index = j->next / CHUNK_TASKS;
+        chunk   *c = gw_chunk(j, index);
+        if (!c && j->chunks_open >= CHUNKS_OPEN_MAX)
+            return 0;
+        if (!c)
+            c = gw_chunk_new(gw, j, index);
+        if (!c)
+            return 0;
+        while (c->cursor < c->n && c->tasks[c->cursor].state != TASK_NEW)
+            c->cursor++;
+        j->next = c->index * CHUNK_TASKS + c->cursor;
+        if (c->cursor < c->n) {
+            *out = c;
+            *offset = c->cursor;
+            return 1;
+        }
+        gw_chunk_settle(gw, c);
+    }
+    return 0;
+}
+
+/* Lost tasks return to the head of the queue; retries wait at its tail. */
+int gw_job_take(htc_gateway *gw, job *j, chunk **c, uint32_t *offset)
+{
+    return job_ready(j) && (take_listed(gw, j, &j->head, c, offset) || take_fresh(gw, j, c, offset) ||
+                            take_listed(gw, j, &j->tail, c, offset));
+}
+
+/* ---- writes ---- */
+
+static void store_refuses(htc_gateway *gw, htc_status status)
+{
+    if (gw->store_status == HTC_OK)
+        htc__log(&gw->env, HTC_LOG_ERROR, "the store answers %s (%s) -> hold new work, try again every second",
+                 htc_status_name(status), htc_strerror(status));
+    gw->store_status = status;
+    if (gw->store_retry_at == HTC_NEVER)
+        gw->store_retry_at = gw->now + HTC_SECOND;
+}
+
+static void store_accepts(htc_gateway *gw)
+{
+    if (gw->store_status != HTC_OK)
+        htc__log(&gw->env, HTC_LOG_INFO, "the store takes changes again -> go on");
+    gw->store_status = HTC_OK;
+    gw->store_retry_at = HTC_NEVER;
+}
+
+static int refusal(htc_status status)
+{
+    return status == HTC_ENOSPC || status == HTC_EFULL || status == HTC_ESTORE || status == HTC_ETIMEDOUT ||
+           status == HTC_EBUSY;
+}
+
+static void waiters_append(waiter **list, waiter *w)
+{
+    LL_CONCAT(*list, w);
+}
+
+static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
+{
+    c->writing = 0;
+    gw_job_hold(c->job);
+    job *j = c->job;
+    if (r->status == HTC_OK) {
+        c->version = r->version;
+        free_puts(gw, &c->putting);
+        store_accepts(gw);
+        waiters_run(gw, &c->write_done, HTC_OK);
+        if (c->dirty || c->next_done)
+            gw_chunk_dirty(gw, c, NULL);
+        gw_chunk_settle(gw, c);
+        if (j->open)
+            job_check_end(gw, j);
+    } else if (refusal(r->status)) {
+        /* All of it waits for the next try, in the same order. */
+        waiter *later = c->next_done;
+        c->next_done = c->write_done;
+        c->write_done = NULL;
+        waiters_append(&c->next_done, later);
+        LL_CONCAT(c->putting, c->puts);
+        c->puts = c->putting;
+        c->putting = NULL;
+        store_refuses(gw, r->status);
+        gw_chunk_dirty(gw, c, NULL);
+    } else {
+        gw_break(gw, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a chunk record was changed by somebody else");
+    }
+    gw_job_release(gw, j);
+}
+
+static void chunk_put_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+
+static void chunk_cas(htc_gateway *gw, chunk *c)
+{
+    key k = key_chunk(c->job->id, c->index);
+    record_chunk_write(&gw->scratch, c);
+    gw_store_one(gw,
+                 (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
+                                   .version = c->version },
+                 chunk_put_answer, c);
+}
+
+/* Answers to the results and to the record's own write; a result that was refused holds the record back. */
+static void chunk_put_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    chunk *c = ctx;
+    if (r->op == HTC_KV_CAS_VERSION) {
+        chunk_written(gw, c, r);
+        return;
+    }
+    if (r->status != HTC_OK)
+        c->puts_pending |= UINT32_C(1) << 31;
+    if (--c->puts_pending == 0)
+        chunk_cas(gw, c);
+    else if (c->puts_pending == UINT32_C(1) << 31) {
+        c->puts_pending = 0;
+        chunk_written(gw, c, &(htc_kv_result){ .op = HTC_KV_CAS_VERSION, .status = refusal(r->status) ? r->status : HTC_ESTORE });
+    }
+}
+
+#define TOGETHER_MAX 64
+
+/* The results first, then the record that counts them: a few travel in one message, where the store keeps their order. */
+static void chunk_write(htc_gateway *gw, chunk *c)
+{
+    htc_kv_request rq[TOGETHER_MAX + 1];
+    size_t         n = 0, bytes = 0;
+    uint32_t       puts = 0;
+    extra_put     *p;
+    c->dirty = 0;
+    DL_DELETE2(gw->dirty_chunks, c, dirty_prev, dirty_next);
+    c->writing = 1;
+    c->write_done = c->next_done;
+    c->next_done = NULL;
+    c->putting = c->puts;
+    c->puts = NULL;
+    LL_FOREACH(c->putting, p)
+    {
+        puts++;
+        bytes += p->value.len;
+    }
+    c->puts_pending = puts;
+    LL_FOREACH(c->putting, p)
+    {
+        rq[n++] = (htc_kv_request){ .op = HTC_KV_PUT, .key = htc_buf_bytes(&p->key), .value = htc_buf_bytes(&p->value) };
+        if (n == TOGETHER_MAX && p->next) {
+            gw_store(gw, rq, n, chunk_put_answer, c);
+            n = 0;
+        }
+    }
+    if (n == 0) {
+        chunk_cas(gw, c);
+    } else {
+        (void)bytes;
+        gw_store(gw, rq, n, chunk_put_answer, c);
+    }
+}
+
+void gw_chunk_dirty(htc_gateway *gw, chunk *c, waiter *w)
+{
+    if (w)
+        LL_APPEND(c->next_done, w);
+    if (!c->dirty)
+        DL_APPEND2(gw->dirty_chunks, c, dirty_prev, dirty_next);
+    c->dirty = 1;
+}
+
+void gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value)
+{
+    extra_put *p = htc__alloc(&gw->env, sizeof *p);
+    if (!p) {
+        gw_break(gw, HTC_ENOMEM, "keeping a result");
+        return;
+    }
+    htc_buf_init(&p->key, &gw->env, 0);
+    htc_buf_init(&p->value, &gw->env, HTC_KV_VALUE_MAX);
+    htc_put_raw(&p->key, key_bytes(&k));
+    htc_put_raw(&p->value, htc_buf_bytes(value));
+    if (p->key.status != HTC_OK || p->value.status != HTC_OK)
+        gw_break(gw, HTC_ENOMEM, "keeping a result");
+    LL_APPEND(c->puts, p);
+}
+
+static void job_written(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    job *j = ctx;
+    j->writing = 0;
+    if (r->status == HTC_OK) {
+        j->version = r->version;
+        store_accepts(gw);
+        waiters_run(gw, &j->write_done, HTC_OK);
+        if (j->next_done)
+            gw_job_dirty(gw, j, NULL);
+        if (j->finished && j->open && !j->dirty) {
+            gw_delete(gw, key_open(j->id));
+            gw_waits_check(gw);
+            gw_job_drop(gw, j);
+        }
+    } else if (refusal(r->status)) {
+        waiter *later = j->next_done;
+        j->next_done = j->write_done;
+        j->write_done = NULL;
+        waiters_append(&j->next_done, later);
+        store_refuses(gw, r->status);
+        gw_job_dirty(gw, j, NULL);
+    } else {
+        gw_break(gw, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a job record was changed by somebody else");
+    }
+    gw_job_release(gw, j);
+}
+
+static void job_write(htc_gateway *gw, job *j)
+{
+    key k = key_job(j->id);
+    DL_DELETE2(gw->dirty_jobs, j, dirty_prev, dirty_next);
+    j->dirty = 0;
+    j->writing = 1;
+    j->write_done = j->next_done;
+    j->next_done = NULL;
+    gw_job_hold(j);
+    record_job_write(&gw->scratch, j);
+    gw_store_one(gw,
+                 (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
+                                   .version = j->version },
+                 job_written, j);
+}
+
+void gw_job_dirty(htc_gateway *gw, job *j, waiter *w)
+{
+    if (w)
+        LL_APPEND(j->next_done, w);
+    if (!j->dirty)
+        DL_APPEND2(gw->dirty_jobs, j, dirty_prev, dirty_next);
+    j->dirty = 1;
+}
+
+void gw_flush(htc_gateway *gw)
+{
+    chunk *c, *cn;
+    job   *j, *jn;
+    if (gw->broken != HTC_OK || gw->store_retry_at != HTC_NEVER)
+        return;
+    DL_FOREACH_SAFE2(gw->dirty_chunks, c, cn, dirty_next)
+    if (!c->writing)
+        chunk_write(gw, c);
+    DL_FOREACH_SAFE2(gw->dirty_jobs, j, jn, dirty_next)
+    if (!j->writing)
+        job_write(gw, j);
+}
+
+/* ---- the end of chunks and jobs ---- */
+
+static void add_chunk_counts(counts *sum, chunk *c)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        ++*count_of(sum, c->tasks[i].state);
+}
+
+static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
+{
+    (void)ctx;
+    j->low_busy = 0;
+    if (status == HTC_OK && c && c->index == j->low && c->open == 0) {
+        add_chunk_counts(&j->base, c);
+        j->low++;
+        gw_job_dirty(gw, j, NULL);
+        low_advance(gw, j);
+    }
+}
+
+/* low is where a restart begins to read: every chunk below is complete, and counted in base. */
+static void low_advance(htc_gateway *gw, job *j)
+{
+    while (!j->low_busy && !j->finished && j->low < job_chunks(j) && (j->low + 1) * CHUNK_TASKS <= j->next) {
+        chunk *c = gw_chunk(j, j->low);
+        if (!c) {
+            j->low_busy = 1;
+            gw_chunk_load(gw, j, j->low, low_loaded, NULL);
+            return;
+        }
+        if (c->open || c->dirty || c->writing)
+            return;
+        add_chunk_counts(&j->base, c);
+        j->low++;
+        gw_job_dirty(gw, j, NULL);
+    }
+}
+
+static void job_check_end(htc_gateway *gw, job *j)
+{
+    chunk *c, *next;
+    if (j->finished || job_terminal(j) != j->count)
+        return;
+    HASH_ITER(hh, j->chunks, c, next)
+    if (c->dirty || c->writing)
+        return;
+    j->finished = 1;
+    j->ended = gw->wall;
+    j->base = j->now;
+    j->base.cancelled += j->base.fresh;
+    j->base.fresh = 0;
+    j->low = job_chunks(j);
+    htc__log(&gw->env, HTC_LOG_INFO, "job %llu of %s has ended: %llu done, %llu failed, %llu cancelled",
+             (unsigned long long)j->id, j->user->name, (unsigned long long)j->base.done,
+             (unsigned long long)j->base.failed, (unsigned long long)j->base.cancelled);
+    gw_job_dirty(gw, j, NULL);
+}
+
+/* Everything that no agent holds ends at once; what one holds is asked to. The caller waits on the job's record. */
+void gw_job_cancel(htc_gateway *gw, job *j)
+{
+    chunk   *c, *next;
+    uint64_t ready = job_ready(j);
+    j->cancelled = 1;
+    gw_job_touch(gw, j, ready);
+    HASH_ITER(hh, j->chunks, c, next)
+    {
+        for (uint32_t i = 0; i < c->n; i++) {
+            task *t = &c->tasks[i];
+            if (t->state == TASK_WAITING || t->state == TASK_RETRY_WAIT)
+                gw_task_set(gw, c, i, TASK_CANCELLED);
+            else if (t->state == TASK_LEASED)
+                t->cancel = 1;
+        }
+        gw_chunk_dirty(gw, c, NULL);
+    }
+    gw_job_dirty(gw, j, NULL);
+    job_check_end(gw, j);
+}
+
+/* ---- a chunk that is not in memory ---- */
+
+typedef struct loading {
+    job     *job;
+    uint64_t index;
+    chunk_fn fn;
+    void    *ctx;
+} loading;
+
+static void chunk_loaded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    loading  l = *(loading *)ctx;
+    htc__free(&gw->env, ctx, sizeof l);
+    chunk     *c = gw_chunk(l.job, l.index);
+    htc_status status = HTC_OK;
+    if (!c && r->status == HTC_OK) {
+        c = gw_chunk_new(gw, l.job, l.index);
+        if (c) {
+            status = record_chunk_read(r->value, c);
+            c->version = r->version;
+            c->open = 0;
+            for (uint32_t i = 0; i < c->n; i++)
+                c->open += !terminal(c->tasks[i].state);
+            if (status != HTC_OK)
+                gw_break(gw, status, "reading a chunk record");
+        }
+    } else if (!c && r->status != HTC_ENOTFOUND) {
+        status = r->status;
+    }
+    l.fn(gw, l.ctx, l.job, c, status);
+    c = gw_chunk(l.job, l.index);
+    if (c)
+        gw_chunk_settle(gw, c);
+    gw_job_release(gw, l.job);
+}
+
+void gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx)
+{
+    chunk   *c = gw_chunk(j, index);
+    loading *l = c ? NULL : htc__alloc(&gw->env, sizeof *l);
+    if (c) {
+        gw_job_hold(j);
+        fn(gw, ctx, j, c, HTC_OK);
+        gw_job_release(gw, j);
+        return;
+    }
+    if (!l) {
+        gw_break(gw, HTC_ENOMEM, "reading a chunk record");
+        return;
+    }
+    *l = (loading){ j, index, fn, ctx };
+    gw_job_hold(j);
+    key k = key_chunk(j->id, index);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, chunk_loaded, l);
+}
+
+/* ---- what is due later: a binary heap by time ---- */
+
+void gw_due_add(htc_gateway *gw, htc_ns at, uint64_t id, uint64_t index)
+{
+    if (gw->n_dues == gw->cap_dues) {
+        size_t cap = gw->cap_dues ? gw->cap_dues * 2 : 64;
+        due   *dues = htc__resize(&gw->env, gw->dues, gw->cap_dues * sizeof *dues, cap * sizeof *dues);
+        if (!dues) {
+            gw_break(gw, HTC_ENOMEM, "remembering a retry");
+            return;
+        }
+        gw->dues = dues;
+        gw->cap_dues = cap;
+    }
+    size_t i = gw->n_dues++;
+    for (; i > 0 && gw->dues[(i - 1) / 2].at > at; i = (i - 1) / 2)
+        gw->dues[i] = gw->dues[(i - 1) / 2];
+    gw->dues[i] = (due){ at, id, index };
+}
+
+static due due_pop(htc_gateway *gw)
+{
+    due    top = gw->dues[0], last = gw->dues[--gw->n_dues];
+    size_t i = 0;
+    for (;;) {
+        size_t kid = 2 * i + 1;
+        if (kid >= gw->n_dues)
+            break;
+        if (kid + 1 < gw->n_dues && gw->dues[kid + 1].at < gw->dues[kid].at)
+            kid++;
+        if (gw->dues[kid].at >= last.at)
+            break;
+        gw->dues[i] = gw->dues[kid];
+        i = kid;
+    }
+    if (gw->n_dues)
+        gw->dues[i] = last;
+    return top;
+}
+
+void gw_dues_run(htc_gateway *gw)
+{
+    while (gw->n_dues && gw->dues[0].at <= gw->now) {
+        due    d = due_pop(gw);
+        job   *j = gw_job(gw, d.job);
+        chunk *c = j ? gw_chunk(j, d.index / CHUNK_TASKS) : NULL;
+        task  *t = c ? &c->tasks[d.index % CHUNK_TASKS] : NULL;
+        /* since holds when it is due: an entry of an older wait finds another time there. */
+        if (t && t->state == TASK_RETRY_WAIT && t->since == d.at)
+            gw_task_again(gw, c, (uint32_t)(d.index % CHUNK_TASKS), 0);
+    }
+}

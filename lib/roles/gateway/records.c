@@ -1,0 +1,214 @@
+/* What the gateway keeps in the store, byte by byte. Each record begins with its format's number. */
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+#define USER_FORMAT 1
+#define JOB_FORMAT 1
+#define CHUNK_FORMAT 1
+#define AGENT_FORMAT 1
+
+static htc_status done(htc_reader *r)
+{
+    return htc_reader_done(r) == HTC_OK ? HTC_OK : HTC_ECORRUPT;
+}
+
+static void need(htc_reader *r, int condition)
+{
+    if (!condition)
+        htc_reader_fail(r);
+}
+
+void record_user_write(htc_buf *b, const user *u)
+{
+    htc_buf_clear(b);
+    htc_put_u8(b, USER_FORMAT);
+    htc_put_str(b, u->name);
+    htc_put_u64(b, u->weight);
+    htc_put_str(b, u->verifier);
+    htc_put_u64(b, u->created);
+    htc_put_u64(b, u->core_ns);
+    htc_put_u64(b, u->tasks_done);
+}
+
+htc_status record_user_read(htc_bytes bytes, user *u)
+{
+    htc_reader r = htc_reader_of(bytes);
+    need(&r, htc_get_u8(&r) == USER_FORMAT);
+    htc_get_str(&r, u->name, sizeof u->name);
+    u->weight = htc_get_u64(&r);
+    htc_get_str(&r, u->verifier, sizeof u->verifier);
+    u->created = htc_get_u64(&r);
+    u->core_ns = htc_get_u64(&r);
+    u->tasks_done = htc_get_u64(&r);
+    need(&r, u->weight >= 1 && u->weight <= UINT64_C(1) << 32);
+    return done(&r);
+}
+
+static void counts_write(htc_buf *b, const counts *c)
+{
+    htc_put_varint(b, c->done);
+    htc_put_varint(b, c->failed);
+    htc_put_varint(b, c->cancelled);
+}
+
+static void counts_read(htc_reader *r, counts *c)
+{
+    memset(c, 0, sizeof *c);
+    c->done = htc_get_varint(r);
+    c->failed = htc_get_varint(r);
+    c->cancelled = htc_get_varint(r);
+}
+
+void record_job_write(htc_buf *b, const job *j)
+{
+    htc_buf_clear(b);
+    htc_put_u8(b, JOB_FORMAT);
+    htc_put_u64(b, j->id);
+    htc_put_str(b, j->user->name);
+    htc_put_str(b, j->name);
+    htc_put_varint(b, j->count);
+    htc_put_f64(b, j->time_limit_s);
+    htc_put_varint(b, j->memory);
+    htc_put_varint(b, j->max_attempts);
+    htc_put_varint(b, j->compat);
+    htc_put_str(b, j->output);
+    htc_put_str(b, j->error_output);
+    htc_put_str(b, j->submit_dir);
+    htc_put_u64(b, j->submitted);
+    htc_put_u64(b, j->started);
+    htc_put_u64(b, j->ended);
+    htc_put_varint(b, j->attempts);
+    htc_put_varint(b, j->losses);
+    htc_put_varint(b, j->duplicates);
+    htc_put_u8(b, (uint8_t)(j->cancelled | j->paused << 1 | j->finished << 2));
+    htc_put_varint(b, j->low);
+    counts_write(b, &j->base);
+}
+
+htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES])
+{
+    htc_reader r = htc_reader_of(bytes);
+    need(&r, htc_get_u8(&r) == JOB_FORMAT);
+    j->id = htc_get_u64(&r);
+    htc_get_str(&r, user_name, NAME_MAX_BYTES);
+    htc_get_str(&r, j->name, sizeof j->name);
+    j->count = htc_get_varint(&r);
+    j->time_limit_s = htc_get_f64(&r);
+    j->memory = htc_get_varint(&r);
+    j->max_attempts = (uint32_t)htc_get_varint(&r);
+    j->compat = (uint32_t)htc_get_varint(&r);
+    htc_get_str(&r, j->output, sizeof j->output);
+    htc_get_str(&r, j->error_output, sizeof j->error_output);
+    htc_get_str(&r, j->submit_dir, sizeof j->submit_dir);
+    j->submitted = htc_get_u64(&r);
+    j->started = htc_get_u64(&r);
+    j->ended = htc_get_u64(&r);
+    j->attempts = htc_get_varint(&r);
+    j->losses = htc_get_varint(&r);
+    j->duplicates = htc_get_varint(&r);
+    uint8_t flags = htc_get_u8(&r);
+    j->cancelled = flags & 1;
+    j->paused = flags >> 1 & 1;
+    j->finished = flags >> 2 & 1;
+    j->low = htc_get_varint(&r);
+    counts_read(&r, &j->base);
+    need(&r, j->id != 0 && j->count != 0 && flags < 8);
+    need(&r, j->low <= (j->count - 1) / CHUNK_TASKS + 1);
+    need(&r, j->base.done <= j->count && j->base.failed <= j->count - j->base.done &&
+                 j->base.cancelled <= j->count - j->base.done - j->base.failed);
+    return done(&r);
+}
+
+/* A task that is done at its first attempt, and one that was never touched, cost one bit each; the others have an entry. */
+static int plain(const task *t)
+{
+    return t->state == TASK_NEW || (t->state == TASK_DONE && t->attempt == 1 && t->lost == 0 && t->tries == 0);
+}
+
+void record_chunk_write(htc_buf *b, const chunk *c)
+{
+    htc_buf_clear(b);
+    htc_put_u8(b, CHUNK_FORMAT);
+    htc_put_varint(b, c->n);
+    uint8_t *bits = htc_buf_extend(b, (c->n + 7) / 8);
+    if (bits)
+        memset(bits, 0, (c->n + 7) / 8);
+    uint64_t entries = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (bits && c->tasks[i].state == TASK_DONE)
+            bits[i / 8] = (uint8_t)(bits[i / 8] | 1u << i % 8);
+        entries += !plain(&c->tasks[i]);
+    }
+    htc_put_varint(b, entries);
+    for (uint32_t i = 0; i < c->n; i++) {
+        const task *t = &c->tasks[i];
+        if (plain(t))
+            continue;
+        htc_put_varint(b, i);
+        htc_put_u8(b, (uint8_t)(t->state | t->cancel << 7));
+        htc_put_varint(b, t->attempt);
+        htc_put_varint(b, t->tries);
+        htc_put_varint(b, t->lost);
+        htc_put_u8(b, (uint8_t)-t->status);
+        if (t->state == TASK_LEASED)
+            htc_put_u64(b, t->agent);
+    }
+}
+
+htc_status record_chunk_read(htc_bytes bytes, chunk *c)
+{
+    htc_reader r = htc_reader_of(bytes);
+    need(&r, htc_get_u8(&r) == CHUNK_FORMAT);
+    need(&r, htc_get_varint(&r) == c->n);
+    htc_bytes bits = htc_get_raw(&r, (c->n + 7) / 8);
+    for (uint32_t i = 0; bits.len && i < c->n; i++)
+        if (((const uint8_t *)bits.data)[i / 8] >> i % 8 & 1)
+            c->tasks[i] = (task){ .state = TASK_DONE, .attempt = 1 };
+    size_t   entries = htc_get_count(&r, 6);
+    uint64_t next = 0;
+    for (size_t e = 0; e < entries && r.status == HTC_OK; e++) {
+        uint64_t i = htc_get_varint(&r);
+        need(&r, i >= next && i < c->n);
+        if (r.status != HTC_OK)
+            break;
+        next = i + 1;
+        task   *t = &c->tasks[i];
+        uint8_t was_done = t->state == TASK_DONE;
+        uint8_t state = htc_get_u8(&r);
+        *t = (task){ .state = state & 0x7f, .cancel = state >> 7 };
+        t->attempt = (uint32_t)htc_get_varint(&r);
+        t->tries = (uint16_t)htc_get_varint(&r);
+        t->lost = (uint16_t)htc_get_varint(&r);
+        t->status = -(int32_t)htc_get_u8(&r);
+        if (t->state == TASK_LEASED)
+            t->agent = htc_get_u64(&r);
+        need(&r, t->state > TASK_NEW && t->state <= TASK_CANCELLED && was_done == (t->state == TASK_DONE));
+    }
+    return done(&r);
+}
+
+void record_agent_write(htc_buf *b, const agent *a)
+{
+    htc_buf_clear(b);
+    htc_put_u8(b, AGENT_FORMAT);
+    htc_put_u64(b, a->id);
+    htc_put_str(b, a->user->name);
+    htc_put_varint(b, a->site);
+    htc_put_varint(b, a->slot);
+    htc_put_varint(b, a->pid);
+    htc_put_u64(b, a->launched_wall);
+}
+
+htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES])
+{
+    htc_reader r = htc_reader_of(bytes);
+    need(&r, htc_get_u8(&r) == AGENT_FORMAT);
+    a->id = htc_get_u64(&r);
+    htc_get_str(&r, user_name, NAME_MAX_BYTES);
+    a->site = (uint32_t)htc_get_varint(&r);
+    a->slot = (uint32_t)htc_get_varint(&r);
+    a->pid = (uint32_t)htc_get_varint(&r);
+    a->launched_wall = htc_get_u64(&r);
+    return done(&r);
+}
