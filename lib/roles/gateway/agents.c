@@ -40,7 +40,9 @@ void gw_agent_counts(htc_gateway *gw, agent *a, int add)
     (void)gw;
     if (a->state == AGENT_LOST)
         return;
-    if (a->draining || a->stop || a->state == AGENT_LEAVING)
+    if (a->stop || a->state == AGENT_LEAVING)
+        u->leaving += d;
+    else if (a->draining)
         u->draining += d;
     else
         u->agents += d;
@@ -58,7 +60,7 @@ static void set_state(htc_gateway *gw, agent *a, agent_state state)
 
 static void set_reason(agent *a, const char *why)
 {
-    snprintf(a->reason, sizeof a->reason, "%s", why);
+    snprintf(a->reason, sizeof a->reason, "%.127s", why);
 }
 
 /* ---- launch ---- */
@@ -86,7 +88,7 @@ static void launch_failed(htc_gateway *gw, site *s, const char *why)
 static void launched(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
 {
     uint64_t id = *(uint64_t *)ctx;
-    htc__free(&gw->env, ctx, sizeof id);
+    ctx_free(gw, ctx);
     agent *a = gw_agent(gw, id);
     if (!a)
         return;
@@ -116,14 +118,19 @@ static void ids_reserved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     gw_reallocate_soon(gw);
 }
 
-static uint64_t next_id(htc_gateway *gw)
+void gw_ids_reserve(htc_gateway *gw)
 {
-    if (gw->agent_ids < gw->agent_ids_end)
-        return gw->agent_ids++;
     if (!gw->agent_ids_asked)
         gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_ADD, .key = htc_bytes_of("g/agent"), .delta = IDS_AT_ONCE },
                      ids_reserved, NULL);
     gw->agent_ids_asked = 1;
+}
+
+static uint64_t next_id(htc_gateway *gw)
+{
+    if (gw->agent_ids < gw->agent_ids_end)
+        return gw->agent_ids++;
+    gw_ids_reserve(gw);
     return 0;
 }
 
@@ -160,7 +167,7 @@ void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
     if (!id)
         return;
     agent    *a = htc__alloc(&gw->env, sizeof *a);
-    uint64_t *ctx = a ? htc__alloc(&gw->env, sizeof *ctx) : NULL;
+    uint64_t *ctx = a ? ctx_new(gw, sizeof *ctx) : NULL;
     if (!ctx) {
         htc__free(&gw->env, a, sizeof *a);
         gw_break(gw, HTC_ENOMEM, "launching an agent");
@@ -265,18 +272,18 @@ void gw_agent_drain(htc_gateway *gw, agent *a, int on)
     gw_send(gw, a->peer, &gw->scratch);
 }
 
-void gw_agents_stop(htc_gateway *gw, int now)
+void gw_agents_stop(htc_gateway *gw, int at_once)
 {
     agent *a, *next;
     HASH_ITER(hh, gw->agents, a, next)
     {
-        if (now && !a->stop) {
+        if (at_once && !a->stop) {
             gw_agent_counts(gw, a, -1);
             a->stop = 1;
             gw_agent_counts(gw, a, 1);
             htc_stop_write(&gw->scratch);
             gw_send(gw, a->peer, &gw->scratch);
-        } else if (!now && !a->draining && a->state != AGENT_LEAVING && a->state != AGENT_LOST) {
+        } else if (!at_once && !a->draining && a->state != AGENT_LEAVING && a->state != AGENT_LOST) {
             gw_agent_drain(gw, a, 1);
         }
     }
@@ -510,4 +517,14 @@ void gw_agents_check(htc_gateway *gw)
     agent *a, *next;
     HASH_ITER(hh, gw->agents, a, next)
     check_one(gw, a);
+}
+
+void gw_agents_free(htc_gateway *gw)
+{
+    agent *a, *next;
+    HASH_ITER(hh, gw->agents, a, next)
+    {
+        HASH_DEL(gw->agents, a);
+        agent_free(gw, a);
+    }
 }

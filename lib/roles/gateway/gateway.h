@@ -19,6 +19,7 @@
 
 #include "core/util.h"
 #include "core/wire.h"
+#include "htcsched/allot.h"
 #include "htcsched/gateway.h"
 #include "htcsched/kv.h"
 #include "htcsched/work.h"
@@ -121,7 +122,7 @@ struct job {
     uint32_t  chunks_open;
     ready_task *head, *tail; /* lost ones go first; retries after the fresh ones */
     uint64_t    version;
-    uint8_t     dirty, writing, low_busy;
+    uint8_t     dirty, writing, low_busy, reopening;
     uint8_t     open; /* in gw->jobs; else read for one request and freed after it */
     uint32_t    uses; /* continuations that hold this pointer */
     job        *dirty_prev, *dirty_next;
@@ -144,11 +145,12 @@ struct user {
     uint64_t running; /* leased tasks */
     uint64_t retrying; /* tasks in retry_wait */
     uint64_t open_jobs;
-    uint32_t agents, draining, starting; /* agents: without the draining */
+    uint32_t agents, draining, leaving, starting; /* agents: without the draining and the leaving */
     uint64_t ra, base;
     uint64_t last_served, arrival;
     double   mean_run_s; /* EWMA 0.2; 0: nothing known */
-    uint64_t core_ns, tasks_done; /* since this gateway's start plus what the record held */
+    uint64_t core_ns, tasks_done;        /* used and done, ever */
+    uint64_t saved_core_ns, saved_done; /* as in the record */
     UT_hash_handle hh;
 };
 
@@ -249,7 +251,7 @@ struct htc_gateway {
     htc_env             env;
     htc_gateway_options options;
     char                owner_name[NAME_MAX_BYTES];
-    char                policy[16];
+    uint32_t            policy; /* htc_allot_policy */
     char              **fair_users;
     size_t              n_fair_users;
     site               *sites;
@@ -267,6 +269,7 @@ struct htc_gateway {
     node               *nodes;
     pending            *pending;
     request            *requests;
+    struct ctx_head    *ctxs;
     uint64_t            last_tag, served, arrivals, drains;
     uint64_t            agent_ids, agent_ids_end; /* ids reserved in the store */
     uint8_t             agent_ids_asked;
@@ -282,6 +285,11 @@ struct htc_gateway {
 };
 
 /* store.c */
+/* What a continuation remembers; freed by it, or with the gateway. Zeroed; NULL breaks the gateway. */
+void *ctx_new(htc_gateway *gw, size_t size);
+void  ctx_free(htc_gateway *gw, void *ctx);
+void  gw_pending_free(htc_gateway *gw);
+
 typedef struct key {
     char   text[64];
     size_t len;
@@ -335,6 +343,7 @@ void     gw_flush(htc_gateway *gw);               /* at the end of a step: write
 uint64_t job_chunks(const job *j);
 uint32_t job_chunk_size(const job *j, uint64_t index);
 uint64_t job_terminal(const job *j);
+void     job_counts_from_record(job *j); /* of one that is not open */
 const char *job_state(const job *j);
 uint64_t job_ready(const job *j);
 void     gw_job_touch(htc_gateway *gw, job *j, uint64_t ready_before);
@@ -349,6 +358,10 @@ int      gw_job_take(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);     
 void     gw_due_add(htc_gateway *gw, htc_ns at, uint64_t job, uint64_t index);
 void     gw_dues_run(htc_gateway *gw);
 void     gw_job_cancel(htc_gateway *gw, job *j);
+void     gw_job_check(htc_gateway *gw, job *j); /* has it ended? */
+void     gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first); /* one that is TASK_WAITING already */
+void     gw_jobs_free(htc_gateway *gw);
+void     chunk_count(counts *sum, const chunk *c);
 /* Continue with the chunk in memory (c) or NULL if it does not exist in the store either. */
 typedef void (*chunk_fn)(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status);
 void gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx);
@@ -367,7 +380,9 @@ void   gw_agent_lost(htc_gateway *gw, agent *a, const char *why); /* its tasks a
 void   gw_agent_adopt(htc_gateway *gw, agent *a);                 /* recovered from the store */
 void   gw_agent_counts(htc_gateway *gw, agent *a, int add);
 const char *agent_state_name(const agent *a);
-void   gw_agents_stop(htc_gateway *gw, int now);
+void   gw_agents_stop(htc_gateway *gw, int at_once);
+void   gw_agents_free(htc_gateway *gw);
+void   gw_ids_reserve(htc_gateway *gw);
 
 /* grants.c */
 void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m);
@@ -390,11 +405,28 @@ void gw_reallocate(htc_gateway *gw);
 user *gw_user(htc_gateway *gw, const char *name);
 user *gw_user_new(htc_gateway *gw, const char *name);
 int   user_name_ok(const char *name);
+void  gw_token_check(htc_gateway *gw, request *q, const char *token); /* then gw_request_run, or an error */
 
 /* recover.c */
 void gw_recover(htc_gateway *gw);
+/* Read job id into memory as an open one, then fn; its end is not looked for until reopening is cleared. */
+void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx);
+void gw_shutdown(htc_gateway *gw, int at_once);
 
 /* api.c */
+/* The jobs that q's selector (its "id") names and q may see, newest first, at most SELECT_MAX; fn may be called at once.
+ * Without a match fn is not called and q is answered with the error. */
+#define SELECT_MAX 10000
+typedef void (*select_fn)(htc_gateway *gw, request *q, const uint64_t *ids, size_t n);
+typedef struct selector {
+    uint64_t job;      /* 0: several */
+    uint8_t  all, last, has_tasks;
+    struct {
+        uint64_t from, to;
+    } ranges[64]; /* of tasks, both ends included */
+    uint32_t n_ranges;
+} selector;
+
 struct request {
     uint32_t peer;
     uint64_t id;
@@ -402,12 +434,18 @@ struct request {
     uint8_t  operator_, by_token;
     json_t  *body;
     char     op[24];
-    htc_ns   until; /* wait: HTC_NEVER or the time to give up */
-    htc_bytes raw;  /* of UPLOAD and DOWNLOAD: owned copy */
-    uint16_t type;
+    htc_ns   until;  /* wait: HTC_NEVER or the time to give up; 0: not waiting */
+    selector select; /* of "id" */
+    uint64_t *ids;   /* of the jobs it names */
+    size_t    n_ids, cap_ids, at;
+    select_fn selected;
+    htc_buf   raw;   /* the payload of UPLOAD and DOWNLOAD */
+    json_t   *answer; /* as far as it is */
+    uint64_t  total;
     request *prev, *next;
 };
 void gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload);
+void gw_request_run(htc_gateway *gw, request *q); /* who asks is settled: do it */
 void req_answer(htc_gateway *gw, request *q, json_t *answer /* taken */);
 void req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -420,13 +458,9 @@ int         req_flag(const request *q, const char *name);
 void gw_requests_closed(htc_gateway *gw, uint32_t peer);
 void gw_waits_check(htc_gateway *gw);
 
-typedef struct selector {
-    uint64_t job;      /* 0: several */
-    uint8_t  all, last, has_tasks;
-    struct { uint64_t from, to; } ranges[64];
-    uint32_t n_ranges;
-} selector;
 htc_status selector_parse(const char *text, selector *s);
+void       gw_select(htc_gateway *gw, request *q, select_fn fn);
+int        gw_may_see(const request *q, const job *j);
 
 void api_accounts(htc_gateway *gw, request *q);
 void api_submit(htc_gateway *gw, request *q);
@@ -438,9 +472,9 @@ void api_listing(htc_gateway *gw, request *q); /* users, agents, ping */
 void api_why(htc_gateway *gw, request *q);
 void api_files(htc_gateway *gw, request *q); /* log, blob, UPLOAD, DOWNLOAD */
 json_t *job_json(htc_gateway *gw, const job *j);
-/* Find the jobs that a selector names for this request; fn gets each with a use held (open ones from memory, finished
- * ones read from the store and freed after), then once with NULL. */
-typedef void (*job_fn)(htc_gateway *gw, request *q, job *j, htc_status status);
+/* Job id for this request: an open one from memory, another from its record (without a specification). It is held while
+ * fn runs. Not there, or not his: q is answered with the error and fn is not called. */
+typedef void (*job_fn)(htc_gateway *gw, request *q, job *j);
 void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn);
 
 #endif

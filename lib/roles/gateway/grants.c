@@ -164,15 +164,13 @@ typedef struct on_durable {
 
 static waiter *wait_with(htc_gateway *gw, void (*fn)(htc_gateway *, void *, htc_status), on_durable values)
 {
-    on_durable *d = htc__alloc(&gw->env, sizeof *d);
-    if (!d) {
-        gw_break(gw, HTC_ENOMEM, "remembering what waits for a write");
+    on_durable *d = ctx_new(gw, sizeof *d);
+    if (!d)
         return NULL;
-    }
     *d = values;
     waiter *w = waiter_new(gw, fn, d);
     if (!w)
-        htc__free(&gw->env, d, sizeof *d);
+        ctx_free(gw, d);
     return w;
 }
 
@@ -180,7 +178,7 @@ static void grant_durable(htc_gateway *gw, void *ctx, htc_status status)
 {
     on_durable d = *(on_durable *)ctx;
     agent     *a = gw_agent(gw, d.agent);
-    htc__free(&gw->env, ctx, sizeof d);
+    ctx_free(gw, ctx);
     if (status != HTC_OK || !a || a->grant != d.grant || a->grant_pending == 0 || --a->grant_pending > 0)
         return;
     gw_send(gw, a->peer, &a->last_grant);
@@ -384,7 +382,7 @@ static void verdict_durable(htc_gateway *gw, void *ctx, htc_status status)
 {
     on_durable d = *(on_durable *)ctx;
     agent     *a = gw_agent(gw, d.agent);
-    htc__free(&gw->env, ctx, sizeof d);
+    ctx_free(gw, ctx);
     if (status == HTC_OK && a)
         send_verdict(gw, a->peer, &d.attempt, d.status);
 }
@@ -491,7 +489,7 @@ static void late_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     late       l = *(late *)ctx;
     htc_status verdict = HTC_MISMATCH;
-    htc__free(&gw->env, ctx, sizeof l);
+    ctx_free(gw, ctx);
     if (r->status == HTC_OK) {
         htc_reader reader = htc_reader_of(r->value);
         htc_get_u8(&reader);
@@ -513,11 +511,9 @@ static void late_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 
 static void result_late(htc_gateway *gw, agent *a, uint32_t peer, const htc_attempt *at, htc_status status)
 {
-    late *l = htc__alloc(&gw->env, sizeof *l);
-    if (!l) {
-        gw_break(gw, HTC_ENOMEM, "judging a late result");
+    late *l = ctx_new(gw, sizeof *l);
+    if (!l)
         return;
-    }
     *l = (late){ peer, a ? a->id : 0, *at, status };
     key k = key_chunk(at->job, at->task / CHUNK_TASKS);
     gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, late_answer, l);

@@ -40,6 +40,13 @@ uint64_t job_terminal(const job *j)
     return j->now.done + j->now.failed + j->now.cancelled + (j->cancelled ? j->now.fresh : 0);
 }
 
+void job_counts_from_record(job *j)
+{
+    j->now = j->base;
+    if (!j->finished)
+        j->now.fresh = j->count - j->now.done - j->now.failed - j->now.cancelled;
+}
+
 const char *job_state(const job *j)
 {
     if (job_terminal(j) == j->count) {
@@ -163,6 +170,16 @@ void gw_job_free(htc_gateway *gw, job *j)
     htc__free(&gw->env, j, sizeof *j);
 }
 
+void gw_jobs_free(htc_gateway *gw)
+{
+    job *j, *next;
+    HASH_ITER(hh, gw->jobs, j, next)
+    {
+        HASH_DEL(gw->jobs, j);
+        gw_job_free(gw, j);
+    }
+}
+
 void gw_job_hold(job *j)
 {
     j->uses++;
@@ -220,7 +237,6 @@ chunk *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
     return c;
 }
 
-static void job_check_end(htc_gateway *gw, job *j);
 static void low_advance(htc_gateway *gw, job *j);
 
 void gw_chunk_settle(htc_gateway *gw, chunk *c)
@@ -242,7 +258,7 @@ void gw_chunk_settle(htc_gateway *gw, chunk *c)
         gw_job_touch(gw, j, ready);
 }
 
-static void queue_task(htc_gateway *gw, job *j, uint64_t index, int first)
+void gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first)
 {
     ready_task *r = htc__alloc(&gw->env, sizeof *r);
     if (!r) {
@@ -277,7 +293,7 @@ void gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state)
 
 void gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first)
 {
-    queue_task(gw, c->job, c->index * CHUNK_TASKS + offset, first);
+    gw_task_queue(gw, c->job, c->index * CHUNK_TASKS + offset, first);
     c->tasks[offset].cancel = 0;
     gw_task_set(gw, c, offset, TASK_WAITING);
 }
@@ -375,7 +391,7 @@ static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
             gw_chunk_dirty(gw, c, NULL);
         gw_chunk_settle(gw, c);
         if (j->open)
-            job_check_end(gw, j);
+            gw_job_check(gw, j);
     } else if (refusal(r->status)) {
         /* All of it waits for the next try, in the same order. */
         waiter *later = c->next_done;
@@ -555,7 +571,7 @@ void gw_flush(htc_gateway *gw)
 
 /* ---- the end of chunks and jobs ---- */
 
-static void add_chunk_counts(counts *sum, chunk *c)
+void chunk_count(counts *sum, const chunk *c)
 {
     for (uint32_t i = 0; i < c->n; i++)
         ++*count_of(sum, c->tasks[i].state);
@@ -565,8 +581,8 @@ static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
 {
     (void)ctx;
     j->low_busy = 0;
-    if (status == HTC_OK && c && c->index == j->low && c->open == 0) {
-        add_chunk_counts(&j->base, c);
+    if (status == HTC_OK && c && c->index == j->low && c->open == 0 && !j->reopening && !j->finished) {
+        chunk_count(&j->base, c);
         j->low++;
         gw_job_dirty(gw, j, NULL);
         low_advance(gw, j);
@@ -576,7 +592,7 @@ static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
 /* low is where a restart begins to read: every chunk below is complete, and counted in base. */
 static void low_advance(htc_gateway *gw, job *j)
 {
-    while (!j->low_busy && !j->finished && j->low < job_chunks(j) && (j->low + 1) * CHUNK_TASKS <= j->next) {
+    while (!j->low_busy && !j->finished && !j->reopening && j->low < job_chunks(j) && (j->low + 1) * CHUNK_TASKS <= j->next) {
         chunk *c = gw_chunk(j, j->low);
         if (!c) {
             j->low_busy = 1;
@@ -585,16 +601,16 @@ static void low_advance(htc_gateway *gw, job *j)
         }
         if (c->open || c->dirty || c->writing)
             return;
-        add_chunk_counts(&j->base, c);
+        chunk_count(&j->base, c);
         j->low++;
         gw_job_dirty(gw, j, NULL);
     }
 }
 
-static void job_check_end(htc_gateway *gw, job *j)
+void gw_job_check(htc_gateway *gw, job *j)
 {
     chunk *c, *next;
-    if (j->finished || job_terminal(j) != j->count)
+    if (j->finished || j->reopening || job_terminal(j) != j->count)
         return;
     HASH_ITER(hh, j->chunks, c, next)
     if (c->dirty || c->writing)
@@ -630,7 +646,7 @@ void gw_job_cancel(htc_gateway *gw, job *j)
         gw_chunk_dirty(gw, c, NULL);
     }
     gw_job_dirty(gw, j, NULL);
-    job_check_end(gw, j);
+    gw_job_check(gw, j);
 }
 
 /* ---- a chunk that is not in memory ---- */
@@ -645,7 +661,7 @@ typedef struct loading {
 static void chunk_loaded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     loading  l = *(loading *)ctx;
-    htc__free(&gw->env, ctx, sizeof l);
+    ctx_free(gw, ctx);
     chunk     *c = gw_chunk(l.job, l.index);
     htc_status status = HTC_OK;
     if (!c && r->status == HTC_OK) {
@@ -672,17 +688,15 @@ static void chunk_loaded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 void gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx)
 {
     chunk   *c = gw_chunk(j, index);
-    loading *l = c ? NULL : htc__alloc(&gw->env, sizeof *l);
+    loading *l = c ? NULL : ctx_new(gw, sizeof *l);
     if (c) {
         gw_job_hold(j);
         fn(gw, ctx, j, c, HTC_OK);
         gw_job_release(gw, j);
         return;
     }
-    if (!l) {
-        gw_break(gw, HTC_ENOMEM, "reading a chunk record");
+    if (!l)
         return;
-    }
     *l = (loading){ j, index, fn, ctx };
     gw_job_hold(j);
     key k = key_chunk(j->id, index);

@@ -1,5 +1,6 @@
 /* Requests to the store and calls to the host, and what goes on when they are answered. */
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,6 +103,46 @@ void gw_break(htc_gateway *gw, htc_status status, const char *why)
     }
 }
 
+typedef struct ctx_head {
+    struct ctx_head *prev, *next;
+    size_t           size;
+    max_align_t      data[];
+} ctx_head;
+
+void *ctx_new(htc_gateway *gw, size_t size)
+{
+    ctx_head *h = htc__alloc(&gw->env, sizeof *h + size);
+    if (!h) {
+        gw_break(gw, HTC_ENOMEM, "remembering what to do next");
+        return NULL;
+    }
+    h->size = size;
+    DL_APPEND(gw->ctxs, h);
+    return h->data;
+}
+
+void ctx_free(htc_gateway *gw, void *ctx)
+{
+    ctx_head *h = (ctx_head *)(void *)((char *)ctx - offsetof(ctx_head, data));
+    DL_DELETE(gw->ctxs, h);
+    htc__free(&gw->env, h, sizeof *h + h->size);
+}
+
+static void forget(htc_gateway *gw, pending *p)
+{
+    HASH_DEL(gw->pending, p);
+    htc__free(&gw->env, p, sizeof *p);
+}
+
+void gw_pending_free(htc_gateway *gw)
+{
+    pending *p, *next;
+    HASH_ITER(hh, gw->pending, p, next)
+    forget(gw, p);
+    while (gw->ctxs)
+        ctx_free(gw, gw->ctxs->data);
+}
+
 static pending *remember(htc_gateway *gw, store_fn store, call_fn call, void *ctx)
 {
     pending *p = htc__alloc(&gw->env, sizeof *p);
@@ -117,12 +158,6 @@ static pending *remember(htc_gateway *gw, store_fn store, call_fn call, void *ct
         return NULL;
     }
     return p;
-}
-
-static void forget(htc_gateway *gw, pending *p)
-{
-    HASH_DEL(gw->pending, p);
-    htc__free(&gw->env, p, sizeof *p);
 }
 
 void gw_store(htc_gateway *gw, const htc_kv_request *requests, size_t n, store_fn fn, void *ctx)

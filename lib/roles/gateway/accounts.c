@@ -1,0 +1,292 @@
+/* Users, passwords and tokens. A password is hashed by the host (Argon2id, bounded); a token is 32 random bytes, of which
+ * the store keeps only the BLAKE2b hash. */
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+#define TOKEN_BYTES 32
+
+user *gw_user(htc_gateway *gw, const char *name)
+{
+    user *u = NULL;
+    if (name)
+        HASH_FIND_STR(gw->users, name, u);
+    return u;
+}
+
+user *gw_user_new(htc_gateway *gw, const char *name)
+{
+    user *u = htc__alloc(&gw->env, sizeof *u);
+    if (!u) {
+        gw_break(gw, HTC_ENOMEM, "making room for a user");
+        return NULL;
+    }
+    snprintf(u->name, sizeof u->name, "%s", name);
+    u->weight = 1;
+    u->created = gw->wall;
+    HASH_ADD_STR(gw->users, name, u);
+    if (!u->hh.tbl)
+        gw_break(gw, HTC_ENOMEM, "making room for a user");
+    return u;
+}
+
+/* Letters, digits, '.', '_' and '-', not first a '.' or '-', at most 32: fit for a file name and an environment variable. */
+int user_name_ok(const char *name)
+{
+    size_t n = strlen(name);
+    if (n == 0 || n > 32 || name[0] == '.' || name[0] == '-')
+        return 0;
+    return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
+}
+
+/* ---- a user is created or changed ---- */
+
+typedef struct change {
+    request *q;
+    char     name[NAME_MAX_BYTES];
+    char     verifier[160];
+    uint64_t weight;
+    uint8_t  create;
+} change;
+
+static void user_saved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    change ch = *(change *)ctx;
+    ctx_free(gw, ctx);
+    if (r->status != HTC_OK) {
+        if (r->status == HTC_MISMATCH)
+            req_fail(gw, ch.q, HTC_EEXISTS, "", "user %s exists already", ch.name);
+        else
+            req_fail(gw, ch.q, r->status, "", "user %s could not be stored: %s", ch.name, htc_strerror(r->status));
+        return;
+    }
+    user *u = gw_user(gw, ch.name);
+    if (!u)
+        u = gw_user_new(gw, ch.name);
+    if (!u)
+        return;
+    u->weight = ch.weight;
+    snprintf(u->verifier, sizeof u->verifier, "%s", ch.verifier);
+    u->version = r->version;
+    gw_reallocate_soon(gw);
+    req_answer(gw, ch.q, json_pack("{s:s,s:I}", "name", ch.name, "weight", (json_int_t)u->weight));
+}
+
+static void save_change(htc_gateway *gw, change *ch)
+{
+    user u = { .weight = ch->weight, .created = gw->wall };
+    const user *old = gw_user(gw, ch->name);
+    if (old) {
+        u.created = old->created;
+        u.core_ns = old->core_ns;
+        u.tasks_done = old->tasks_done;
+    }
+    snprintf(u.name, sizeof u.name, "%s", ch->name);
+    snprintf(u.verifier, sizeof u.verifier, "%s", ch->verifier);
+    record_user_write(&gw->scratch, &u);
+    key k = key_user(ch->name);
+    gw_store_one(gw,
+                 (htc_kv_request){ .op = ch->create ? HTC_KV_CAS_VERSION : HTC_KV_PUT, .key = key_bytes(&k),
+                                   .value = htc_buf_bytes(&gw->scratch) },
+                 user_saved, ch);
+}
+
+static void password_hashed(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    change    *ch = ctx;
+    htc_reader r = htc_reader_of(body);
+    if (status == HTC_OK) {
+        htc_get_str(&r, ch->verifier, sizeof ch->verifier);
+        if (htc_reader_done(&r) != HTC_OK)
+            status = HTC_EINTERNAL;
+    }
+    if (status != HTC_OK) {
+        req_fail(gw, ch->q, status, status == HTC_EBUSY ? "try again in a moment" : "", "the password could not be hashed: %s",
+                 htc_strerror(status));
+        ctx_free(gw, ch);
+        return;
+    }
+    save_change(gw, ch);
+}
+
+static void set_user(htc_gateway *gw, request *q, int create)
+{
+    const char *name = req_str(q, "name"), *password = req_str(q, "password");
+    user       *old = gw_user(gw, name);
+    uint64_t    weight = req_u64(q, "weight", old ? old->weight : 1);
+    int         himself = old && old == q->user && !json_object_get(q->body, "weight");
+    if (!q->operator_ && !(himself && !create)) {
+        req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may change users");
+    } else if (!name || !user_name_ok(name)) {
+        req_fail(gw, q, HTC_EINVAL, "use 1 to 32 letters, digits, '.', '_' or '-'", "'%s' is not a user name", name ? name : "");
+    } else if (weight < 1 || weight > UINT64_C(1) << 32) {
+        req_fail(gw, q, HTC_EINVAL, "a whole number from 1 to 4294967296", "the weight is out of range");
+    } else if (create && old) {
+        req_fail(gw, q, HTC_EEXISTS, "", "user %s exists already", name);
+    } else if (!create && !old) {
+        req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name);
+    } else if (password && (strlen(password) < 1 || strlen(password) > 1024)) {
+        req_fail(gw, q, HTC_EINVAL, "", "a password has 1 to 1024 bytes");
+    } else {
+        change *ch = ctx_new(gw, sizeof *ch);
+        if (!ch)
+            return;
+        ch->q = q;
+        ch->weight = weight;
+        ch->create = create != 0;
+        snprintf(ch->name, sizeof ch->name, "%s", name);
+        if (old)
+            snprintf(ch->verifier, sizeof ch->verifier, "%s", old->verifier);
+        if (!password) {
+            save_change(gw, ch);
+            return;
+        }
+        htc_buf_clear(&gw->scratch);
+        htc_put_str(&gw->scratch, password);
+        gw_call(gw, HTC_CALL_HASH_PASSWORD, htc_buf_bytes(&gw->scratch), password_hashed, ch);
+    }
+}
+
+/* ---- login ---- */
+
+typedef struct login {
+    request *q;
+    char     name[NAME_MAX_BYTES];
+    char     token[2 * TOKEN_BYTES + 1];
+    htc_ns   expires;
+} login;
+
+static void hash_token(const char *token, char hex[2 * TOKEN_BYTES + 1])
+{
+    unsigned char hash[TOKEN_BYTES];
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)token, strlen(token), NULL, 0);
+    sodium_bin2hex(hex, 2 * TOKEN_BYTES + 1, hash, sizeof hash);
+}
+
+static void login_failed(htc_gateway *gw, login *l, htc_status status)
+{
+    if (status == HTC_EAUTH)
+        req_fail(gw, l->q, status, "", "wrong user name or password");
+    else
+        req_fail(gw, l->q, status, status == HTC_EBUSY ? "try again in a moment" : "", "login failed: %s", htc_strerror(status));
+    ctx_free(gw, l);
+}
+
+static void token_saved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    login *l = ctx;
+    if (r->status != HTC_OK) {
+        login_failed(gw, l, r->status);
+        return;
+    }
+    req_answer(gw, l->q,
+               json_pack("{s:s,s:s,s:f}", "token", l->token, "user", l->name, "expires", (double)l->expires / 1e9));
+    sodium_memzero(l, sizeof *l);
+    ctx_free(gw, l);
+}
+
+static void token_drawn(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    login *l = ctx;
+    char   hex[2 * TOKEN_BYTES + 1];
+    if (status != HTC_OK || body.len != TOKEN_BYTES) {
+        login_failed(gw, l, status != HTC_OK ? status : HTC_EINTERNAL);
+        return;
+    }
+    sodium_bin2hex(l->token, sizeof l->token, body.data, body.len);
+    hash_token(l->token, hex);
+    l->expires = gw->wall + gw->options.token_life_ns;
+    htc_buf_clear(&gw->scratch);
+    htc_put_str(&gw->scratch, l->name);
+    htc_put_u64(&gw->scratch, l->expires);
+    key k = key_token(hex);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                 token_saved, l);
+}
+
+static void password_verified(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    (void)body;
+    login *l = ctx;
+    if (status != HTC_OK || !gw_user(gw, l->name)) {
+        login_failed(gw, l, status != HTC_OK ? status : HTC_EAUTH);
+        return;
+    }
+    htc_buf_clear(&gw->scratch);
+    htc_put_u32(&gw->scratch, TOKEN_BYTES);
+    gw_call(gw, HTC_CALL_RANDOM, htc_buf_bytes(&gw->scratch), token_drawn, l);
+}
+
+/* What an unknown name is checked against, so that its answer takes as long: the hash of a password nobody knows. */
+#define NOBODY                                                                                                         \
+    "$argon2id$v=19$m=65536,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+static void log_in(htc_gateway *gw, request *q)
+{
+    const char *name = req_str(q, "name"), *password = req_str(q, "password");
+    if (!name || !password || strlen(name) >= NAME_MAX_BYTES || strlen(password) > 1024) {
+        req_fail(gw, q, HTC_EINVAL, "", "login needs a name and a password");
+        return;
+    }
+    login *l = ctx_new(gw, sizeof *l);
+    if (!l)
+        return;
+    const user *u = gw_user(gw, name);
+    l->q = q;
+    snprintf(l->name, sizeof l->name, "%s", name);
+    htc_buf_clear(&gw->scratch);
+    htc_put_str(&gw->scratch, u && u->verifier[0] ? u->verifier : NOBODY);
+    htc_put_str(&gw->scratch, password);
+    gw_call(gw, HTC_CALL_VERIFY_PASSWORD, htc_buf_bytes(&gw->scratch), password_verified, l);
+}
+
+void api_accounts(htc_gateway *gw, request *q)
+{
+    if (strcmp(q->op, "login") == 0)
+        log_in(gw, q);
+    else
+        set_user(gw, q, strcmp(q->op, "user.add") == 0);
+}
+
+/* ---- a token that comes with a request ---- */
+
+static void token_found(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    request   *q = ctx;
+    char       name[NAME_MAX_BYTES] = "";
+    htc_reader reader = htc_reader_of(r->value);
+    if (r->status != HTC_OK) {
+        if (r->status == HTC_ENOTFOUND)
+            req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token is not known here");
+        else
+            req_fail(gw, q, r->status, "", "the token could not be looked up: %s", htc_strerror(r->status));
+        return;
+    }
+    htc_get_str(&reader, name, sizeof name);
+    htc_ns expires = htc_get_u64(&reader);
+    user  *u = htc_reader_done(&reader) == HTC_OK ? gw_user(gw, name) : NULL;
+    if (!u) {
+        req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token belongs to nobody");
+    } else if (expires <= gw->wall) {
+        req_fail(gw, q, HTC_EEXPIRED, "log in again: htc login NAME", "the token of %s has expired", name);
+    } else {
+        const char *wanted = req_str(q, "user");
+        q->user = u;
+        q->by_token = 1;
+        q->operator_ = 0;
+        if (wanted && strcmp(wanted, u->name) != 0)
+            req_fail(gw, q, HTC_EDENIED, "leave --user away, or log in as that user", "the token is %s's, not %s's", u->name, wanted);
+        else
+            gw_request_run(gw, q);
+    }
+}
+
+void gw_token_check(htc_gateway *gw, request *q, const char *token)
+{
+    char hex[2 * TOKEN_BYTES + 1];
+    hash_token(token, hex);
+    key k = key_token(hex);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, token_found, q);
+}

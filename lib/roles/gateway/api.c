@@ -1,0 +1,442 @@
+/* The users' requests (doc/api.md): who asks, what for, and the answer or the error object. */
+#include "roles/gateway/gateway.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REQUESTS_OF_ONE 64   /* unanswered, of one connection */
+#define REQUESTS_MAX 4096
+
+/* ---- answers ---- */
+
+void req_free(htc_gateway *gw, request *q)
+{
+    DL_DELETE(gw->requests, q);
+    json_decref(q->body);
+    json_decref(q->answer);
+    htc_buf_free(&q->raw);
+    htc__free(&gw->env, q->ids, q->cap_ids * sizeof *q->ids);
+    htc__free(&gw->env, q, sizeof *q);
+}
+
+static void send_json(htc_gateway *gw, uint32_t peer, uint64_t id, json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    if (!text) {
+        gw_break(gw, HTC_ENOMEM, "writing an answer");
+        return;
+    }
+    htc_wire_begin(&gw->scratch, HTC_WIRE_USER_ANSWER, id);
+    htc_put_raw(&gw->scratch, htc_bytes_of(text));
+    free(text);
+    if (gw->scratch.status == HTC_EFULL) {
+        htc_wire_begin(&gw->scratch, HTC_WIRE_USER_ANSWER, id);
+        htc_put_text(&gw->scratch, "{\"error\":\"HTC_ETOOBIG\",\"message\":\"the answer is too long for one message\","
+                                   "\"hint\":\"ask for fewer at a time\"}");
+    }
+    gw_send(gw, peer, &gw->scratch);
+}
+
+void req_answer(htc_gateway *gw, request *q, json_t *answer)
+{
+    send_json(gw, q->peer, q->id, answer);
+    json_decref(answer);
+    req_free(gw, q);
+}
+
+static json_t *error_object(const htc_error *e)
+{
+    json_t *o = json_pack("{s:s,s:s}", "error", htc_status_name(e->status), "message", e->text);
+    json_t *where = json_object();
+    if (e->line)
+        json_object_set_new(where, "line", json_integer(e->line));
+    if (e->column)
+        json_object_set_new(where, "column", json_integer(e->column));
+    if (e->where[0])
+        json_object_set_new(where, "element", json_string(e->where));
+    if (json_object_size(where))
+        json_object_set(o, "where", where);
+    if (e->hint[0])
+        json_object_set_new(o, "hint", json_string(e->hint));
+    json_decref(where);
+    return o;
+}
+
+void req_error(htc_gateway *gw, request *q, const htc_error *error)
+{
+    json_t *o = error_object(error);
+    if (!o)
+        o = json_pack("{s:s,s:s}", "error", htc_status_name(error->status), "message", htc_strerror(error->status));
+    req_answer(gw, q, o);
+}
+
+void req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, const char *format, ...)
+{
+    htc_error e = { .status = status };
+    va_list   args;
+    va_start(args, format);
+    vsnprintf(e.text, sizeof e.text, format, args);
+    va_end(args);
+    snprintf(e.hint, sizeof e.hint, "%s", hint);
+    req_error(gw, q, &e);
+}
+
+/* ---- parameters ---- */
+
+const char *req_str(const request *q, const char *name)
+{
+    return json_string_value(json_object_get(q->body, name));
+}
+
+uint64_t req_u64(const request *q, const char *name, uint64_t otherwise)
+{
+    const json_t *v = json_object_get(q->body, name);
+    if (!json_is_integer(v))
+        return otherwise;
+    return json_integer_value(v) < 0 ? UINT64_MAX : (uint64_t)json_integer_value(v);
+}
+
+double req_num(const request *q, const char *name, double otherwise)
+{
+    const json_t *v = json_object_get(q->body, name);
+    return json_is_number(v) ? json_number_value(v) : otherwise;
+}
+
+int req_flag(const request *q, const char *name)
+{
+    return json_is_true(json_object_get(q->body, name));
+}
+
+static int parse_number(const char **p, uint64_t *out)
+{
+    uint64_t v = 0;
+    if (**p < '0' || **p > '9')
+        return 0;
+    for (; **p >= '0' && **p <= '9'; ++*p) {
+        if (v > UINT64_MAX / 10 - 1)
+            return 0;
+        v = v * 10 + (uint64_t)(**p - '0');
+    }
+    *out = v;
+    return 1;
+}
+
+htc_status selector_parse(const char *text, selector *s)
+{
+    memset(s, 0, sizeof *s);
+    if (strcmp(text, "all") == 0) {
+        s->all = 1;
+        return HTC_OK;
+    }
+    const char *p = text;
+    if (strncmp(p, "last", 4) == 0) {
+        s->last = 1;
+        p += 4;
+    } else if (!parse_number(&p, &s->job) || s->job == 0) {
+        return HTC_EINVAL;
+    }
+    if (*p == '\0')
+        return HTC_OK;
+    if (*p++ != '.')
+        return HTC_EINVAL;
+    s->has_tasks = 1;
+    for (;;) {
+        uint64_t from, to;
+        if (s->n_ranges == sizeof s->ranges / sizeof s->ranges[0] || !parse_number(&p, &from))
+            return HTC_EINVAL;
+        to = from;
+        if (*p == '-' && (++p, !parse_number(&p, &to) || to < from))
+            return HTC_EINVAL;
+        s->ranges[s->n_ranges].from = from;
+        s->ranges[s->n_ranges++].to = to;
+        if (*p == '\0')
+            return HTC_OK;
+        if (*p++ != ',')
+            return HTC_EINVAL;
+    }
+}
+
+/* ---- which jobs ---- */
+
+int gw_may_see(const request *q, const job *j)
+{
+    return q->operator_ || j->user == q->user;
+}
+
+static void add_id(htc_gateway *gw, request *q, uint64_t id)
+{
+    if (q->n_ids == q->cap_ids) {
+        size_t    cap = q->cap_ids ? q->cap_ids * 2 : 8;
+        uint64_t *ids = htc__resize(&gw->env, q->ids, q->cap_ids * sizeof *ids, cap * sizeof *ids);
+        if (!ids) {
+            gw_break(gw, HTC_ENOMEM, "listing jobs");
+            return;
+        }
+        q->ids = ids;
+        q->cap_ids = cap;
+    }
+    q->ids[q->n_ids++] = id;
+}
+
+/* Whose jobs "last" and "all" mean: those of the user named; everybody's for the operator who named nobody. */
+static int counts_for(const request *q, const char *owner)
+{
+    if (q->operator_ && q->select.all && !req_str(q, "user"))
+        return 1;
+    return strcmp(q->user->name, owner) == 0;
+}
+
+static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    request    *q = ctx;
+    htc_kv_item item;
+    size_t      at = 0;
+    size_t      most = q->select.last ? 1 : SELECT_MAX;
+    char        cursor[HTC_KV_KEY_MAX + 16];
+    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0;
+    if (r->status != HTC_OK) {
+        req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
+        return;
+    }
+    if (cursor_len)
+        memcpy(cursor, r->cursor.data, cursor_len);
+    for (uint32_t i = 0; i < r->items && q->n_ids < most; i++) {
+        char owner[NAME_MAX_BYTES];
+        job  j;
+        memset(&j, 0, sizeof j);
+        if (htc_kv_result_item(r, &at, &item) == HTC_OK && record_job_read(item.value, &j, owner) == HTC_OK &&
+            counts_for(q, owner))
+            add_id(gw, q, j.id);
+    }
+    if (q->n_ids < most && cursor_len)
+        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("j/"), .cursor = { cursor, cursor_len } },
+                     select_page, q);
+    else if (q->n_ids == 0 && q->select.last)
+        req_fail(gw, q, HTC_ENOTFOUND, "submit one: htc submit -- COMMAND", "%s has no job yet", q->user->name);
+    else
+        q->selected(gw, q, q->ids, q->n_ids);
+}
+
+void gw_select(htc_gateway *gw, request *q, select_fn fn)
+{
+    const json_t *v = json_object_get(q->body, "id");
+    char          number[32];
+    const char   *text = json_string_value(v);
+    if (json_is_integer(v)) {
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
+        text = number;
+    }
+    if (!text || selector_parse(text, &q->select) != HTC_OK) {
+        req_fail(gw, q, HTC_EINVAL, "say ID, ID.7, ID.1-10, last or all", "'%s' names no job or task", text ? text : "");
+        return;
+    }
+    q->selected = fn;
+    if (q->select.job) {
+        add_id(gw, q, q->select.job);
+        if (gw->broken == HTC_OK)
+            fn(gw, q, q->ids, q->n_ids);
+        return;
+    }
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("j/") }, select_page, q);
+}
+
+typedef struct with_job {
+    request *q;
+    uint64_t id;
+    job_fn   fn;
+} with_job;
+
+static void use_job(htc_gateway *gw, request *q, job *j, job_fn fn)
+{
+    gw_job_hold(j);
+    if (gw_may_see(q, j))
+        fn(gw, q, j);
+    else
+        req_fail(gw, q, HTC_EDENIED, "htc status lists your jobs", "job %llu belongs to another user", (unsigned long long)j->id);
+    gw_job_release(gw, j);
+}
+
+static void job_found(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    with_job w = *(with_job *)ctx;
+    char     owner[NAME_MAX_BYTES];
+    ctx_free(gw, ctx);
+    job *j = gw_job(gw, w.id); /* opened again meanwhile */
+    if (j) {
+        use_job(gw, w.q, j, w.fn);
+        return;
+    }
+    if (r->status == HTC_ENOTFOUND) {
+        req_fail(gw, w.q, HTC_ENOTFOUND, "htc status lists your jobs", "there is no job %llu", (unsigned long long)w.id);
+        return;
+    }
+    j = r->status == HTC_OK ? gw_job_new(gw) : NULL;
+    if (!j) {
+        req_fail(gw, w.q, r->status, "", "job %llu could not be read: %s", (unsigned long long)w.id, htc_strerror(r->status));
+        return;
+    }
+    if (record_job_read(r->value, j, owner) != HTC_OK || !(j->user = gw_user(gw, owner))) {
+        gw_job_free(gw, j);
+        req_fail(gw, w.q, HTC_ECORRUPT, "", "the record of job %llu is damaged", (unsigned long long)w.id);
+        return;
+    }
+    j->version = r->version;
+    job_counts_from_record(j);
+    j->next = j->count;
+    use_job(gw, w.q, j, w.fn);
+}
+
+void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn)
+{
+    job *j = gw_job(gw, id);
+    if (j) {
+        use_job(gw, q, j, fn);
+        return;
+    }
+    with_job *w = ctx_new(gw, sizeof *w);
+    if (!w)
+        return;
+    *w = (with_job){ q, id, fn };
+    key k = key_job(id);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, job_found, w);
+}
+
+/* ---- dispatch ---- */
+
+static const struct {
+    const char *op;
+    void (*fn)(htc_gateway *gw, request *q);
+} ops[] = {
+    { "ping", api_listing },     { "user.add", api_accounts }, { "user.set", api_accounts }, { "login", api_accounts },
+    { "submit", api_submit },    { "status", api_status },     { "wait", api_status },       { "tasks", api_tasks },
+    { "results", api_results },  { "why", api_why },           { "cancel", api_control },    { "retry", api_control },
+    { "rm", api_control },       { "shutdown", api_control },  { "users", api_listing },     { "agents", api_listing },
+    { "log", api_files },        { "blob", api_files },        { "upload", api_files },      { "download", api_files },
+};
+
+void gw_request_run(htc_gateway *gw, request *q)
+{
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        if (strcmp(ops[i].op, q->op) == 0) {
+            ops[i].fn(gw, q);
+            return;
+        }
+    }
+    req_fail(gw, q, HTC_EUNSUPPORTED, "see doc/api.md", "there is no request '%s'", q->op);
+}
+
+static void identify(htc_gateway *gw, conn *c, request *q)
+{
+    const char *token = req_str(q, "token"), *wanted = req_str(q, "user");
+    int         open_to_all = strcmp(q->op, "login") == 0 || strcmp(q->op, "ping") == 0;
+    if (token) {
+        gw_token_check(gw, q, token);
+    } else if (c->info.transport != HTC_TRANSPORT_TCP && c->info.uid == gw->options.owner_uid) {
+        q->operator_ = 1;
+        q->user = gw_user(gw, wanted ? wanted : gw->owner_name);
+        if (q->user)
+            gw_request_run(gw, q);
+        else
+            req_fail(gw, q, HTC_ENOTFOUND, "htc user add NAME creates one", "there is no user %s", wanted ? wanted : gw->owner_name);
+    } else if (open_to_all) {
+        gw_request_run(gw, q);
+    } else {
+        req_fail(gw, q, HTC_EDENIED, "log in: htc login NAME", "you are not the owner of this system and sent no token");
+    }
+}
+
+static request *request_new(htc_gateway *gw, conn *c, uint64_t id)
+{
+    request *q, *r;
+    uint32_t of_one = 0, all = 0;
+    DL_FOREACH(gw->requests, r)
+    {
+        all++;
+        of_one += r->peer == c->peer;
+    }
+    if (of_one >= REQUESTS_OF_ONE || all >= REQUESTS_MAX) {
+        htc_wire_begin(&gw->scratch, HTC_WIRE_USER_ANSWER, id);
+        htc_put_text(&gw->scratch, "{\"error\":\"HTC_EBUSY\",\"message\":\"too many requests are unanswered\"}");
+        gw_send(gw, c->peer, &gw->scratch);
+        return NULL;
+    }
+    q = htc__alloc(&gw->env, sizeof *q);
+    if (!q) {
+        gw_break(gw, HTC_ENOMEM, "taking a request");
+        return NULL;
+    }
+    q->peer = c->peer;
+    q->id = id;
+    htc_buf_init(&q->raw, &gw->env, 0);
+    DL_APPEND(gw->requests, q);
+    return q;
+}
+
+/* UPLOAD and DOWNLOAD are binary; who asks stands in front in the same words. */
+static int read_binary(request *q, uint16_t type, htc_bytes payload)
+{
+    char       name[NAME_MAX_BYTES], token[128];
+    htc_reader r = htc_reader_of(payload);
+    htc_get_str(&r, name, sizeof name);
+    htc_get_str(&r, token, sizeof token);
+    if (r.status != HTC_OK)
+        return 0;
+    htc_put_raw(&q->raw, (htc_bytes){ r.p, htc_reader_left(&r) });
+    q->body = json_object();
+    json_object_set_new(q->body, "op", json_string(type == HTC_WIRE_UPLOAD ? "upload" : "download"));
+    if (name[0])
+        json_object_set_new(q->body, "user", json_string(name));
+    if (token[0])
+        json_object_set_new(q->body, "token", json_string(token));
+    return q->raw.status == HTC_OK;
+}
+
+void gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload)
+{
+    json_error_t error;
+    if (type != HTC_WIRE_USER_REQUEST && type != HTC_WIRE_UPLOAD && type != HTC_WIRE_DOWNLOAD) {
+        htc_wire_error(&gw->scratch, id, HTC_EPROTO, "this is not a message that a user sends");
+        gw_send(gw, c->peer, &gw->scratch);
+        gw_close(gw, c->peer, HTC_EPROTO);
+        return;
+    }
+    request *q = request_new(gw, c, id);
+    if (!q)
+        return;
+    if (type == HTC_WIRE_USER_REQUEST) {
+        q->body = json_loadb(payload.len ? payload.data : "", payload.len, JSON_REJECT_DUPLICATES, &error);
+        if (!q->body) {
+            req_fail(gw, q, HTC_EJSON, "", "line %d, column %d: %s", error.line, error.column, error.text);
+            return;
+        }
+    } else if (!read_binary(q, type, payload)) {
+        req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
+        return;
+    }
+    const char *op = req_str(q, "op");
+    if (!json_is_object(q->body) || !op || strlen(op) >= sizeof q->op) {
+        req_fail(gw, q, HTC_EJSON, "see doc/api.md", "a request is an object with an \"op\"");
+        return;
+    }
+    snprintf(q->op, sizeof q->op, "%s", op);
+    if (gw->phase != PHASE_READY) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", gw->phase == PHASE_STOPPED ? "the gateway is ending" : "the gateway is starting");
+        return;
+    }
+    identify(gw, c, q);
+}
+
+/* Answers that are still worked on find nobody; one that only waits ends here. */
+void gw_requests_closed(htc_gateway *gw, uint32_t peer)
+{
+    request *q, *next;
+    DL_FOREACH_SAFE(gw->requests, q, next)
+    {
+        if (q->peer != peer)
+            continue;
+        q->peer = 0;
+        if (q->until)
+            req_free(gw, q);
+    }
+}

@@ -1,0 +1,425 @@
+/* cancel, retry, rm, shutdown. Each works through the jobs that its selector names, one after another. */
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+#define TASKS_NAMED_MAX 100000 /* of one request; whole jobs have no such limit */
+
+static void next_job(htc_gateway *gw, request *q);
+
+static const char *answer_key(const request *q)
+{
+    return strcmp(q->op, "cancel") == 0 ? "cancelled" : strcmp(q->op, "retry") == 0 ? "retried" : "removed";
+}
+
+static void job_done(htc_gateway *gw, request *q, uint64_t changed)
+{
+    q->total += changed;
+    next_job(gw, q);
+}
+
+/* ---- one task after another ---- */
+
+typedef struct sweep {
+    request *q;
+    job     *job;
+    uint32_t range;
+    uint64_t index, changed;
+    uint8_t  whole, last_dirty; /* whole: all tasks of the job */
+    uint32_t writes;            /* that are not durable yet */
+    uint8_t  walked;
+} sweep;
+
+static void reopened(htc_gateway *gw, job *j)
+{
+    j->reopening = 0;
+    gw_job_check(gw, j);
+}
+
+static void sweep_end(htc_gateway *gw, sweep *s)
+{
+    request *q = s->q;
+    job     *j = s->job;
+    uint64_t changed = s->changed;
+    if (!s->walked || s->writes)
+        return;
+    ctx_free(gw, s);
+    reopened(gw, j);
+    job_done(gw, q, changed);
+    gw_job_release(gw, j);
+}
+
+static void sweep_written(htc_gateway *gw, void *ctx, htc_status status)
+{
+    sweep *s = ctx;
+    (void)status;
+    if (status == HTC_ECLOSED)
+        return; /* the gateway is being destroyed */
+    s->writes--;
+    sweep_end(gw, s);
+}
+
+static void wait_for_chunk(htc_gateway *gw, sweep *s, chunk *c)
+{
+    waiter *w = waiter_new(gw, sweep_written, s);
+    if (w) {
+        s->writes++;
+        gw_chunk_dirty(gw, c, w);
+    }
+}
+
+static int cancel_task(htc_gateway *gw, chunk *c, uint32_t i)
+{
+    task *t = &c->tasks[i];
+    if (t->state >= TASK_DONE)
+        return 0;
+    if (t->state != TASK_LEASED) {
+        gw_task_set(gw, c, i, TASK_CANCELLED);
+        return 1;
+    }
+    t->cancel = 1;
+    agent      *a = gw_agent(gw, t->agent);
+    htc_attempt at = { c->job->id, c->index * CHUNK_TASKS + i, t->attempt };
+    htc_cancel_write(&gw->scratch, &at);
+    if (a)
+        gw_send(gw, a->peer, &gw->scratch);
+    return 1;
+}
+
+static int retry_task(htc_gateway *gw, chunk *c, uint32_t i)
+{
+    task *t = &c->tasks[i];
+    if (t->state != TASK_FAILED)
+        return 0;
+    t->tries = t->lost = 0; /* the budget; never the attempt's number */
+    gw_task_again(gw, c, i, 0);
+    return 1;
+}
+
+static void sweep_go(htc_gateway *gw, sweep *s);
+
+static void sweep_chunk(htc_gateway *gw, sweep *s, chunk *c, uint64_t end)
+{
+    int      cancel = strcmp(s->q->op, "cancel") == 0;
+    uint64_t changed = 0;
+    for (; c && s->index <= end && s->index / CHUNK_TASKS == c->index; s->index++) {
+        uint32_t i = (uint32_t)(s->index % CHUNK_TASKS);
+        changed += (uint64_t)(cancel ? cancel_task(gw, c, i) : retry_task(gw, c, i));
+    }
+    s->changed += changed;
+    if (c && changed)
+        wait_for_chunk(gw, s, c);
+}
+
+static void sweep_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
+{
+    sweep   *s = ctx;
+    uint64_t end = s->whole ? j->count - 1 : s->q->select.ranges[s->range].to;
+    int      cancel = strcmp(s->q->op, "cancel") == 0;
+    if (status != HTC_OK) {
+        htc__log(&gw->env, HTC_LOG_WARN, "job %llu: a chunk could not be read (%s) -> its tasks stay as they are",
+                 (unsigned long long)j->id, htc_strerror(status));
+        s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
+    } else if (!c && cancel) {
+        /* Never begun: it exists from now on, so that its cancelled tasks are remembered. */
+        c = gw_chunk_new(gw, j, s->index / CHUNK_TASKS);
+        sweep_chunk(gw, s, c, end);
+    } else if (!c) {
+        s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
+    } else {
+        sweep_chunk(gw, s, c, end);
+    }
+    sweep_go(gw, s);
+}
+
+static void sweep_go(htc_gateway *gw, sweep *s)
+{
+    job *j = s->job;
+    for (; !s->whole && s->range < s->q->select.n_ranges; s->range++) {
+        if (s->index < s->q->select.ranges[s->range].from)
+            s->index = s->q->select.ranges[s->range].from;
+        if (s->index <= s->q->select.ranges[s->range].to && s->index < j->count)
+            break;
+    }
+    int more = s->whole ? s->index < j->next : s->range < s->q->select.n_ranges;
+    if (more && gw->broken == HTC_OK) {
+        gw_chunk_load(gw, j, s->index / CHUNK_TASKS, sweep_came, s);
+        return;
+    }
+    s->walked = 1;
+    sweep_end(gw, s);
+}
+
+static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
+{
+    uint64_t named = 0;
+    for (uint32_t i = 0; !whole && i < q->select.n_ranges; i++) {
+        if (q->select.ranges[i].from >= j->count) {
+            req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
+                     (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)q->select.ranges[i].from);
+            reopened(gw, j);
+            return;
+        }
+        uint64_t to = q->select.ranges[i].to < j->count ? q->select.ranges[i].to : j->count - 1;
+        q->select.ranges[i].to = to;
+        named += to - q->select.ranges[i].from + 1;
+    }
+    if (named > TASKS_NAMED_MAX) {
+        req_fail(gw, q, HTC_ETOOBIG, "name the whole job, or fewer tasks", "%llu tasks are named, and at most %d may be",
+                 (unsigned long long)named, TASKS_NAMED_MAX);
+        reopened(gw, j);
+        return;
+    }
+    sweep *s = ctx_new(gw, sizeof *s);
+    if (!s)
+        return;
+    *s = (sweep){ .q = q, .job = j, .whole = whole != 0 };
+    gw_job_hold(j);
+    sweep_go(gw, s);
+}
+
+/* ---- cancel ---- */
+
+typedef struct cancelling {
+    request *q;
+    uint64_t changed;
+} cancelling;
+
+static void cancel_written(htc_gateway *gw, void *ctx, htc_status status)
+{
+    cancelling c = *(cancelling *)ctx;
+    if (status == HTC_ECLOSED)
+        return;
+    ctx_free(gw, ctx);
+    job_done(gw, c.q, c.changed);
+}
+
+static void tell_agents(htc_gateway *gw, const job *j)
+{
+    for (const chunk *c = j->chunks; c; c = c->hh.next) {
+        for (uint32_t i = 0; i < c->n; i++) {
+            const task *t = &c->tasks[i];
+            agent      *a = t->state == TASK_LEASED ? gw_agent(gw, t->agent) : NULL;
+            if (!a)
+                continue;
+            htc_cancel_write(&gw->scratch, &(htc_attempt){ j->id, c->index * CHUNK_TASKS + i, t->attempt });
+            gw_send(gw, a->peer, &gw->scratch);
+        }
+    }
+}
+
+static void cancel_job(htc_gateway *gw, request *q, job *j)
+{
+    if (!j->open || j->finished) {
+        job_done(gw, q, 0); /* it has ended: nothing to do, and that is fine */
+        return;
+    }
+    if (q->select.has_tasks) {
+        sweep_start(gw, q, j, 0);
+        return;
+    }
+    cancelling *c = ctx_new(gw, sizeof *c);
+    waiter     *w = c ? waiter_new(gw, cancel_written, c) : NULL;
+    if (!w)
+        return;
+    *c = (cancelling){ q, j->count - job_terminal(j) };
+    gw_job_cancel(gw, j);
+    gw_job_dirty(gw, j, w);
+    tell_agents(gw, j);
+}
+
+/* ---- retry ---- */
+
+static void retry_opened(htc_gateway *gw, void *ctx, job *j)
+{
+    request *q = ctx;
+    if (!j) {
+        req_fail(gw, q, HTC_ENOTFOUND, "", "the job is gone");
+        return;
+    }
+    sweep_start(gw, q, j, !q->select.has_tasks);
+}
+
+static void retry_reopened(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    request *q = ctx;
+    if (r->status != HTC_OK && r->last) {
+        req_fail(gw, q, r->status, "", "the job could not be opened again: %s", htc_strerror(r->status));
+        return;
+    }
+    if (!r->last)
+        return;
+    uint64_t id = q->ids[q->at - 1];
+    job     *j = gw_job(gw, id);
+    if (j)
+        sweep_start(gw, q, j, !q->select.has_tasks);
+    else
+        gw_job_open(gw, id, retry_opened, q);
+}
+
+static void retry_job(htc_gateway *gw, request *q, job *j)
+{
+    if (j->cancelled) {
+        req_fail(gw, q, HTC_EINVAL, "submit it again", "job %llu was cancelled", (unsigned long long)j->id);
+    } else if (!q->select.has_tasks && !req_flag(q, "failed")) {
+        req_fail(gw, q, HTC_EINVAL, "add --failed, or name tasks as ID.7", "retry needs to know what to retry");
+    } else if (gw->shutdown) {
+        req_fail(gw, q, HTC_EBUSY, "", "the system is ending");
+    } else if (j->open && !j->finished) {
+        /* The chunks that were counted as complete may open again: they are walked through anew. */
+        j->reopening = 1;
+        j->low = 0;
+        j->base = (counts){ 0 };
+        sweep_start(gw, q, j, !q->select.has_tasks);
+    } else if (j->now.failed == 0) {
+        job_done(gw, q, 0);
+    } else if (j->open) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just ending", (unsigned long long)j->id);
+    } else {
+        key open_key = key_open(j->id), job_key = key_job(j->id);
+        j->finished = 0;
+        j->ended = 0;
+        j->low = 0;
+        j->base = (counts){ 0 };
+        record_job_write(&gw->scratch, j);
+        htc_kv_request rq[2] = {
+            { .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") },
+            { .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch), .version = j->version },
+        };
+        gw_store(gw, rq, 2, retry_reopened, q);
+    }
+}
+
+/* ---- rm ---- */
+
+typedef struct removal {
+    request *q;
+    uint64_t id;
+    uint8_t  stage; /* 0 results, 1 chunks, 2 the rest */
+    uint32_t left;
+    htc_status status;
+} removal;
+
+static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+
+static void remove_next(htc_gateway *gw, removal *m)
+{
+    key k = m->stage == 0 ? key_results(m->id) : key_chunks(m->id);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = key_bytes(&k), .limit = 256 }, remove_page, m);
+}
+
+static void removed(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    removal *m = ctx;
+    if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
+        m->status = r->status;
+    if (!r->last)
+        return;
+    if (m->status != HTC_OK) {
+        req_fail(gw, m->q, m->status, "run it again", "job %llu could not be removed: %s", (unsigned long long)m->id,
+                 htc_strerror(m->status));
+        ctx_free(gw, m);
+    } else if (m->stage < 2) {
+        remove_next(gw, m);
+    } else {
+        request *q = m->q;
+        ctx_free(gw, m);
+        job_done(gw, q, 1);
+    }
+}
+
+static void remove_rest(htc_gateway *gw, removal *m)
+{
+    key            keys[3] = { key_open(m->id), key_spec(m->id), key_job(m->id) };
+    htc_kv_request rq[3];
+    m->stage = 2;
+    htc_buf_clear(&gw->scratch);
+    htc_put_u64(&gw->scratch, m->id);
+    gw_call(gw, HTC_CALL_DROP_JOB, htc_buf_bytes(&gw->scratch), NULL, NULL);
+    for (int i = 0; i < 3; i++)
+        rq[i] = (htc_kv_request){ .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
+    gw_store(gw, rq, 3, removed, m);
+}
+
+static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    removal       *m = ctx;
+    htc_kv_request rq[256];
+    htc_kv_item    item;
+    size_t         at = 0, n = 0;
+    if (r->status != HTC_OK) {
+        req_fail(gw, m->q, r->status, "run it again", "the job's records could not be read: %s", htc_strerror(r->status));
+        ctx_free(gw, m);
+        return;
+    }
+    /* The page is lent until the client is asked again. */
+    htc_buf_clear(&gw->scratch);
+    htc_put_raw(&gw->scratch, r->items_bytes);
+    htc_kv_result page = *r;
+    page.items_bytes = htc_buf_bytes(&gw->scratch);
+    while (n < page.items && n < 256 && htc_kv_result_item(&page, &at, &item) == HTC_OK)
+        rq[n++] = (htc_kv_request){ .op = HTC_KV_DELETE, .key = item.key };
+    if (n) {
+        gw_store(gw, rq, n, removed, m);
+    } else if (m->stage == 0) {
+        m->stage = 1;
+        remove_next(gw, m);
+    } else {
+        remove_rest(gw, m);
+    }
+}
+
+static void rm_job(htc_gateway *gw, request *q, job *j)
+{
+    if (j->open && !j->finished) {
+        req_fail(gw, q, HTC_EBUSY, "htc cancel ends it first", "job %llu has not ended", (unsigned long long)j->id);
+        return;
+    }
+    if (q->select.has_tasks) {
+        req_fail(gw, q, HTC_EINVAL, "name the job alone", "rm removes whole jobs");
+        return;
+    }
+    removal *m = ctx_new(gw, sizeof *m);
+    if (!m)
+        return;
+    *m = (removal){ .q = q, .id = j->id };
+    remove_next(gw, m);
+}
+
+/* ---- all ---- */
+
+static void next_job(htc_gateway *gw, request *q)
+{
+    if (q->at == q->n_ids) {
+        req_answer(gw, q, json_pack("{s:I}", answer_key(q), (json_int_t)q->total));
+        return;
+    }
+    job_fn fn = strcmp(q->op, "cancel") == 0 ? cancel_job : strcmp(q->op, "retry") == 0 ? retry_job : rm_job;
+    gw_with_job(gw, q, q->ids[q->at++], fn);
+}
+
+static void control_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
+    (void)ids;
+    (void)n;
+    q->at = 0;
+    next_job(gw, q);
+}
+
+void api_control(htc_gateway *gw, request *q)
+{
+    if (strcmp(q->op, "shutdown") != 0) {
+        gw_select(gw, q, control_selected);
+        return;
+    }
+    if (!q->operator_) {
+        req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may end the system");
+        return;
+    }
+    uint64_t running = 0;
+    for (const user *u = gw->users; u; u = u->hh.next)
+        running += u->running;
+    int at_once = req_flag(q, "now");
+    req_answer(gw, q, json_pack("{s:I}", "running", (json_int_t)running));
+    gw_shutdown(gw, at_once);
+}

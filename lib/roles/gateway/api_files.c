@@ -1,0 +1,253 @@
+/* What a task has written, and the content of files: log, blob, UPLOAD, DOWNLOAD. The bytes are the host's; who may see them
+ * is decided here. */
+#include <sodium.h>
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+#define PIECE_MAX (1u << 20)
+#define LOG_MAX (256u << 10)
+
+/* ---- one stored output, or what a running task has written so far ---- */
+
+typedef struct reading {
+    request    *q;
+    job        *job;
+    htc_attempt at;
+    char        name[HTC_OUTPUT_NAME_MAX];
+    uint64_t    offset;
+    uint32_t    len;
+    uint8_t     final, live;
+} reading;
+
+static void reading_end(htc_gateway *gw, reading *f)
+{
+    gw_job_release(gw, f->job);
+    ctx_free(gw, f);
+}
+
+static void answer_log(htc_gateway *gw, reading *f, uint64_t size, htc_bytes bytes)
+{
+    json_t *o = json_pack("{s:I,s:I,s:I,s:b}", "size", (json_int_t)size, "offset", (json_int_t)f->offset, "attempt",
+                          (json_int_t)f->at.attempt, "final", f->final);
+    json_t *text = json_stringn(bytes.len ? bytes.data : "", bytes.len);
+    if (text) {
+        json_object_set_new(o, "text", text);
+    } else {
+        size_t n = sodium_base64_encoded_len(bytes.len, sodium_base64_VARIANT_ORIGINAL);
+        char  *b64 = htc__alloc(&gw->env, n);
+        if (b64)
+            json_object_set_new(o, "base64", json_string(sodium_bin2base64(b64, n, bytes.data, bytes.len, sodium_base64_VARIANT_ORIGINAL)));
+        htc__free(&gw->env, b64, n);
+    }
+    req_answer(gw, f->q, o);
+}
+
+static void answer_bytes(htc_gateway *gw, reading *f, uint64_t size, htc_bytes bytes)
+{
+    htc_wire_begin(&gw->scratch, HTC_WIRE_FILE_BYTES, f->q->id);
+    htc_put_u64(&gw->scratch, f->offset);
+    htc_put_u64(&gw->scratch, size);
+    htc_put_u32(&gw->scratch, f->at.attempt);
+    htc_put_bytes(&gw->scratch, bytes);
+    gw_send(gw, f->q->peer, &gw->scratch);
+    req_free(gw, f->q);
+}
+
+static void file_read(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    reading   *f = ctx;
+    htc_reader r = htc_reader_of(body);
+    int        log = strcmp(f->q->op, "log") == 0;
+    if (status == HTC_ENOTFOUND && log) {
+        answer_log(gw, f, 0, (htc_bytes){ NULL, 0 }); /* nothing was written */
+    } else if (status != HTC_OK) {
+        req_fail(gw, f->q, status, "", "%s of %llu.%llu: %s", f->name, (unsigned long long)f->at.job,
+                 (unsigned long long)f->at.task, htc_strerror(status));
+    } else {
+        uint64_t  size = htc_get_u64(&r);
+        htc_bytes bytes = htc_get_bytes(&r);
+        if (log)
+            answer_log(gw, f, size, bytes);
+        else
+            answer_bytes(gw, f, size, bytes);
+    }
+    reading_end(gw, f);
+}
+
+static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
+{
+    reading    *f = ctx;
+    const task *t = c ? &c->tasks[f->at.task % CHUNK_TASKS] : NULL;
+    if (status != HTC_OK || !t || t->attempt == 0) {
+        req_fail(gw, f->q, status != HTC_OK ? status : HTC_ENOTFOUND, "htc why says what it waits for",
+                 "%llu.%llu has not started", (unsigned long long)j->id, (unsigned long long)f->at.task);
+        reading_end(gw, f);
+        return;
+    }
+    if (f->at.attempt == 0)
+        f->at.attempt = t->attempt;
+    f->final = t->state >= TASK_DONE;
+    f->live = t->state == TASK_LEASED && f->at.attempt == t->attempt;
+    htc_buf_clear(&gw->scratch);
+    if (f->live) {
+        htc_put_u64(&gw->scratch, t->agent);
+        htc_write_attempt(&gw->scratch, &f->at);
+    } else {
+        htc_put_u64(&gw->scratch, f->at.job);
+        htc_put_u64(&gw->scratch, f->at.task);
+        htc_put_u32(&gw->scratch, f->at.attempt);
+    }
+    htc_put_str(&gw->scratch, f->name);
+    htc_put_u64(&gw->scratch, f->offset);
+    htc_put_u32(&gw->scratch, f->len);
+    gw_call(gw, f->live ? HTC_CALL_LIVE_READ : HTC_CALL_FILE_READ, htc_buf_bytes(&gw->scratch), file_read, f);
+}
+
+static void start_reading(htc_gateway *gw, request *q, job *j, reading wanted)
+{
+    if (wanted.at.task >= j->count) {
+        req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
+                 (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)wanted.at.task);
+        return;
+    }
+    reading *f = ctx_new(gw, sizeof *f);
+    if (!f)
+        return;
+    *f = wanted;
+    f->q = q;
+    f->job = j;
+    f->at.job = j->id;
+    gw_job_hold(j);
+    gw_chunk_load(gw, j, f->at.task / CHUNK_TASKS, task_known, f);
+}
+
+static void log_job(htc_gateway *gw, request *q, job *j)
+{
+    const char *stream = req_str(q, "stream");
+    reading     f = { .offset = req_u64(q, "offset", 0) };
+    uint64_t    length = req_u64(q, "length", LOG_MAX);
+    f.len = length > LOG_MAX ? LOG_MAX : (uint32_t)length;
+    if (stream && strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0) {
+        req_fail(gw, q, HTC_EINVAL, "stdout or stderr", "there is no stream '%s'", stream);
+        return;
+    }
+    if (!q->select.has_tasks && j->count > 1) {
+        req_fail(gw, q, HTC_EINVAL, "name one as ID.0", "job %llu has %llu tasks", (unsigned long long)j->id,
+                 (unsigned long long)j->count);
+        return;
+    }
+    f.at.task = q->select.has_tasks ? q->select.ranges[0].from : 0;
+    strcpy(f.name, stream ? stream : "stdout");
+    start_reading(gw, q, j, f);
+}
+
+static void log_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
+    if (n == 1)
+        gw_with_job(gw, q, ids[0], log_job);
+    else
+        req_fail(gw, q, HTC_EINVAL, "name one task", "logs shows one task at a time");
+}
+
+/* A name that stays in its directory: relative, without "..". */
+static int name_ok(const char *name)
+{
+    if (!name[0] || name[0] == '/')
+        return 0;
+    for (const char *p = name; *p;) {
+        size_t n = strcspn(p, "/");
+        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+            return 0;
+        p += n;
+        if (*p == '/' && *++p == '\0')
+            return 0;
+    }
+    return 1;
+}
+
+static void download_job(htc_gateway *gw, request *q, job *j)
+{
+    htc_reader r = htc_reader_of(htc_buf_bytes(&q->raw));
+    reading    f = { 0 };
+    htc_get_u64(&r);
+    f.at.task = htc_get_u64(&r);
+    f.at.attempt = htc_get_u32(&r);
+    htc_get_str(&r, f.name, sizeof f.name);
+    f.offset = htc_get_u64(&r);
+    f.len = htc_get_u32(&r);
+    if (htc_reader_done(&r) != HTC_OK)
+        req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
+    else if (!name_ok(f.name))
+        req_fail(gw, q, HTC_EPATH, "", "'%s' is not the name of an output", f.name);
+    else if (f.len == 0 || f.len > PIECE_MAX)
+        req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "a piece of %u bytes", f.len);
+    else
+        start_reading(gw, q, j, f);
+}
+
+/* ---- uploads ---- */
+
+static void piece_written(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    request *q = ctx;
+    if (status == HTC_OK)
+        req_answer(gw, q, json_object());
+    else
+        req_fail(gw, q, status, status == HTC_ENOSPC ? "free some space and try again" : "", "the upload was refused: %.*s",
+                 body.len ? (int)body.len : (int)strlen(htc_strerror(status)),
+                 body.len ? (const char *)body.data : htc_strerror(status));
+}
+
+static void upload(htc_gateway *gw, request *q)
+{
+    htc_reader r = htc_reader_of(htc_buf_bytes(&q->raw));
+    htc_get_raw(&r, 32);
+    uint64_t  size = htc_get_u64(&r), offset = htc_get_u64(&r);
+    htc_bytes piece = htc_get_bytes(&r);
+    if (htc_reader_done(&r) != HTC_OK)
+        req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
+    else if (piece.len > PIECE_MAX || offset > size || piece.len > size - offset)
+        req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "the piece does not lie within the file");
+    else
+        gw_call(gw, HTC_CALL_BLOB_WRITE, htc_buf_bytes(&q->raw), piece_written, q);
+}
+
+static void blob_known(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    request   *q = ctx;
+    htc_reader r = htc_reader_of(body);
+    if (status == HTC_OK)
+        req_answer(gw, q, json_pack("{s:I}", "size", (json_int_t)htc_get_u64(&r)));
+    else
+        req_fail(gw, q, status, "", "no such content here");
+}
+
+static void blob(htc_gateway *gw, request *q)
+{
+    const char   *hex = req_str(q, "hash");
+    unsigned char hash[32];
+    size_t        n = 0;
+    if (!hex || sodium_hex2bin(hash, sizeof hash, hex, strlen(hex), NULL, &n, NULL) != 0 || n != 32 || strlen(hex) != 64) {
+        req_fail(gw, q, HTC_EINVAL, "64 hex digits", "this is not a content hash");
+        return;
+    }
+    gw_call(gw, HTC_CALL_BLOB_STAT, (htc_bytes){ hash, sizeof hash }, blob_known, q);
+}
+
+void api_files(htc_gateway *gw, request *q)
+{
+    int binary = q->raw.len != 0;
+    if (strcmp(q->op, "log") == 0) {
+        gw_select(gw, q, log_selected);
+    } else if (strcmp(q->op, "blob") == 0) {
+        blob(gw, q);
+    } else if (!binary) {
+        req_fail(gw, q, HTC_EUNSUPPORTED, "see doc/api.md", "'%s' is a binary message", q->op);
+    } else if (strcmp(q->op, "upload") == 0) {
+        upload(gw, q);
+    } else {
+        htc_reader r = htc_reader_of(htc_buf_bytes(&q->raw));
+        gw_with_job(gw, q, htc_get_u64(&r), download_job);
+    }
+}

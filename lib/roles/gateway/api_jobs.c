@@ -1,0 +1,339 @@
+/* submit, status, wait. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+/* ---- a job as JSON ---- */
+
+static json_t *seconds(htc_ns at)
+{
+    return at ? json_real((double)at / 1e9) : json_null();
+}
+
+static void leased_phases(const job *j, uint64_t *leased, uint64_t *running, uint64_t *staging_out)
+{
+    *leased = *running = *staging_out = 0;
+    for (const chunk *c = j->chunks; c; c = c->hh.next) {
+        for (uint32_t i = 0; i < c->n; i++) {
+            const task *t = &c->tasks[i];
+            if (t->state != TASK_LEASED)
+                continue;
+            *running += t->phase == HTC_HELD_RUNNING;
+            *staging_out += t->phase > HTC_HELD_RUNNING;
+            *leased += t->phase < HTC_HELD_RUNNING;
+        }
+    }
+}
+
+json_t *job_json(htc_gateway *gw, const job *j)
+{
+    uint64_t leased, running, staging_out, agents = 0;
+    leased_phases(j, &leased, &running, &staging_out);
+    if (j->open)
+        agents = leased + running + staging_out;
+    uint64_t cancelled = j->now.cancelled + (j->cancelled ? j->now.fresh : 0);
+    uint64_t waiting = j->now.waiting + (j->cancelled ? 0 : j->now.fresh);
+    json_t  *tasks = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "waiting", (json_int_t)waiting, "leased",
+                               (json_int_t)leased, "running", (json_int_t)running, "staging_out", (json_int_t)staging_out,
+                               "retry_wait", (json_int_t)j->now.retry_wait, "done", (json_int_t)j->now.done, "failed",
+                               (json_int_t)j->now.failed, "cancelled", (json_int_t)cancelled);
+    const user *u = j->user;
+    json_t *o = json_pack("{s:I,s:s,s:s,s:s,s:o,s:o,s:o,s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:s}", "id", (json_int_t)j->id,
+                          "user", u->name, "name", j->name, "state", job_state(j), "submitted", seconds(j->submitted),
+                          "started", seconds(j->started), "ended", seconds(j->ended), "count", (json_int_t)j->count, "tasks",
+                          tasks, "attempts", (json_int_t)j->attempts, "lost", (json_int_t)j->losses, "duplicates",
+                          (json_int_t)j->duplicates, "agents", (json_int_t)agents, "ra", (json_int_t)u->ra, "weight",
+                          (json_int_t)u->weight, "output", j->output, "error_output", j->error_output);
+    uint64_t left = j->count - job_terminal(j);
+    if (o && j->open && left && u->mean_run_s > 0 && agents)
+        json_object_set_new(o, "eta_s", json_real(ceil((double)left / (double)agents) * u->mean_run_s));
+    else if (o)
+        json_object_set_new(o, "eta_s", json_null());
+    (void)gw;
+    return o;
+}
+
+/* ---- submit ---- */
+
+typedef struct submission {
+    request *q;
+    job     *job;
+    uint8_t  failed;
+} submission;
+
+static void give_up(htc_gateway *gw, submission *s, htc_status status)
+{
+    htc_status said = status == HTC_ENOSPC || status == HTC_EFULL ? status : HTC_ESTORE;
+    req_fail(gw, s->q, said, "nothing was accepted; try again when there is room", "the job could not be stored: %s",
+             htc_strerror(status));
+    gw_job_free(gw, s->job);
+    ctx_free(gw, s);
+}
+
+static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    submission *s = ctx;
+    job        *j = s->job;
+    if (r->status != HTC_OK)
+        s->failed = 1;
+    if (!r->last)
+        return;
+    if (s->failed) {
+        give_up(gw, s, r->status != HTC_OK ? r->status : HTC_ESTORE);
+        return;
+    }
+    j->version = r->version;
+    gw_job_add(gw, j);
+    htc__log(&gw->env, HTC_LOG_INFO, "%s submits job %llu (%s): %llu tasks", j->user->name, (unsigned long long)j->id, j->name,
+             (unsigned long long)j->count);
+    json_t     *warnings = json_array();
+    const char *line = htc_spec_warnings(j->spec);
+    while (*line) {
+        size_t n = strcspn(line, "\n");
+        json_array_append_new(warnings, json_stringn(line, n));
+        line += n + (line[n] == '\n');
+    }
+    req_answer(gw, s->q,
+               json_pack("{s:I,s:I,s:s,s:o}", "id", (json_int_t)j->id, "count", (json_int_t)j->count, "name", j->name,
+                         "warnings", warnings));
+    ctx_free(gw, s);
+}
+
+static void numbered(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    submission *s = ctx;
+    job        *j = s->job;
+    if (r->status != HTC_OK || r->number < 1) {
+        give_up(gw, s, r->status != HTC_OK ? r->status : HTC_ESTORE);
+        return;
+    }
+    j->id = (uint64_t)r->number;
+    if (!j->name[0])
+        snprintf(j->name, sizeof j->name, "job-%llu", (unsigned long long)j->id);
+    record_job_write(&gw->scratch, j);
+    key            open_key = key_open(j->id), spec_key = key_spec(j->id), job_key = key_job(j->id);
+    htc_kv_request rq[3] = {
+        { .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") },
+        { .op = HTC_KV_PUT, .key = key_bytes(&spec_key), .value = htc_spec_bytes(j->spec) },
+        { .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch) },
+    };
+    gw_store(gw, rq, 3, stored, s);
+}
+
+static int option_text(htc_gateway *gw, request *q, const char *name, char *out, size_t cap)
+{
+    const char *value = req_str(q, name);
+    if (value && strlen(value) >= cap) {
+        req_fail(gw, q, HTC_ETOOBIG, "", "'%s' is longer than %zu bytes", name, cap - 1);
+        return 0;
+    }
+    snprintf(out, cap, "%s", value ? value : "");
+    return 1;
+}
+
+static int options(htc_gateway *gw, request *q, job *j)
+{
+    const char *compat = req_str(q, "compat");
+    uint64_t    retries = req_u64(q, "retries", gw->options.max_attempts - 1);
+    double      limit = req_num(q, "time_limit", 0);
+    if (!option_text(gw, q, "name", j->name, sizeof j->name) || !option_text(gw, q, "output", j->output, sizeof j->output) ||
+        !option_text(gw, q, "error_output", j->error_output, sizeof j->error_output) ||
+        !option_text(gw, q, "submit_dir", j->submit_dir, sizeof j->submit_dir))
+        return 0;
+    if (retries > 1000 || !(limit >= 0 && limit < 1e9)) {
+        req_fail(gw, q, HTC_EINVAL, "", retries > 1000 ? "retries: 0 to 1000" : "time_limit: 0 to 1e9 seconds");
+        return 0;
+    }
+    if (compat && strcmp(compat, "slurm") != 0 && strcmp(compat, "sge") != 0) {
+        req_fail(gw, q, HTC_EINVAL, "slurm or sge", "there is no compatible environment called '%s'", compat);
+        return 0;
+    }
+    j->compat = !compat ? HTC_COMPAT_NONE : strcmp(compat, "slurm") == 0 ? HTC_COMPAT_SLURM : HTC_COMPAT_SGE;
+    j->max_attempts = (uint32_t)retries + 1;
+    j->time_limit_s = limit;
+    j->memory = req_u64(q, "memory", 0);
+    j->paused = req_flag(q, "paused") != 0;
+    return 1;
+}
+
+/* Its first task, when nothing differs between tasks that could matter, stands for all: what can never fit any node is
+ * said now, not when its turn comes. */
+static int first_task_fits(htc_gateway *gw, request *q, const job *j)
+{
+    htc_error  error = { 0 };
+    char       why[256];
+    htc_task  *t = NULL;
+    htc_status status = htc_spec_task(j->spec, 0, &t, &error);
+    if (status != HTC_OK) {
+        error.status = status;
+        req_error(gw, q, &error);
+        return 0;
+    }
+    status = gw_fits(gw, j, t, why, sizeof why);
+    htc_task_destroy(t);
+    if (status != HTC_OK)
+        req_fail(gw, q, status, "ask for less, or add a larger node", "the task %s", why);
+    return status == HTC_OK;
+}
+
+void api_submit(htc_gateway *gw, request *q)
+{
+    htc_error        error = { 0 };
+    const json_t    *text = json_object_get(q->body, "jsdl");
+    htc_spec_options limits = { .size = sizeof limits, .tasks_max = gw->options.tasks_max };
+    if (gw->shutdown || gw->store_status != HTC_OK) {
+        req_fail(gw, q, gw->shutdown ? HTC_EBUSY : gw->store_status, "", "no job is accepted now: %s",
+                 gw->shutdown ? "the system is ending" : htc_strerror(gw->store_status));
+        return;
+    }
+    if (!json_is_string(text)) {
+        req_fail(gw, q, HTC_EINVAL, "see doc/api.md", "submit needs a \"jsdl\" document");
+        return;
+    }
+    job *j = gw_job_new(gw);
+    if (!j)
+        return;
+    j->user = q->user;
+    htc_bytes  xml = { json_string_value(text), json_string_length(text) };
+    htc_status status = htc_spec_parse(&gw->env, xml, &limits, &j->spec, &error);
+    if (status != HTC_OK) {
+        error.status = status;
+        req_error(gw, q, &error);
+        gw_job_free(gw, j);
+        return;
+    }
+    j->count = htc_spec_count(j->spec);
+    j->now.fresh = j->count;
+    j->submitted = gw->wall;
+    if (!options(gw, q, j) || !first_task_fits(gw, q, j)) {
+        gw_job_free(gw, j);
+        return;
+    }
+    if (!j->name[0])
+        snprintf(j->name, sizeof j->name, "%s", htc_spec_name(j->spec));
+    submission *s = ctx_new(gw, sizeof *s);
+    if (!s)
+        return;
+    *s = (submission){ .q = q, .job = j };
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_ADD, .key = htc_bytes_of("g/job"), .delta = 1 }, numbered, s);
+}
+
+/* ---- status ---- */
+
+static void list_answer(htc_gateway *gw, request *q, int more)
+{
+    json_t *jobs = q->answer;
+    q->answer = NULL;
+    req_answer(gw, q, json_pack("{s:o,s:b}", "jobs", jobs, "more", more));
+}
+
+static void list_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    request    *q = ctx;
+    uint64_t    limit = req_u64(q, "limit", 50), before = req_u64(q, "before", UINT64_MAX);
+    htc_kv_item item;
+    size_t      at = 0;
+    int         mine = req_str(q, "user") || !q->operator_;
+    char        cursor[HTC_KV_KEY_MAX + 16];
+    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0;
+    if (r->status != HTC_OK) {
+        req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
+        return;
+    }
+    if (cursor_len)
+        memcpy(cursor, r->cursor.data, cursor_len);
+    for (uint32_t i = 0; i < r->items; i++) {
+        char owner[NAME_MAX_BYTES];
+        job  read;
+        memset(&read, 0, sizeof read);
+        if (htc_kv_result_item(r, &at, &item) != HTC_OK || record_job_read(item.value, &read, owner) != HTC_OK)
+            continue;
+        read.user = gw_user(gw, owner);
+        if (!read.user || read.id >= before || (mine && read.user != q->user))
+            continue;
+        if (json_array_size(q->answer) >= limit) {
+            list_answer(gw, q, 1);
+            return;
+        }
+        job_counts_from_record(&read);
+        const job *open_job = gw_job(gw, read.id);
+        json_array_append_new(q->answer, job_json(gw, open_job ? open_job : &read));
+    }
+    if (cursor_len)
+        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("j/"), .cursor = { cursor, cursor_len } },
+                     list_page, q);
+    else
+        list_answer(gw, q, 0);
+}
+
+static void status_next(htc_gateway *gw, request *q);
+
+static void status_one(htc_gateway *gw, request *q, job *j)
+{
+    json_array_append_new(q->answer, job_json(gw, j));
+    status_next(gw, q);
+}
+
+static void status_next(htc_gateway *gw, request *q)
+{
+    if (q->at < q->n_ids)
+        gw_with_job(gw, q, q->ids[q->at++], status_one);
+    else
+        list_answer(gw, q, 0);
+}
+
+static void status_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
+    (void)ids;
+    (void)n;
+    q->answer = json_array();
+    q->at = 0;
+    status_next(gw, q);
+}
+
+/* ---- wait: answered when every job named has ended, which is when none of them is open ---- */
+
+static void wait_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
+    double timeout = req_num(q, "timeout", -1);
+    (void)ids;
+    (void)n;
+    q->until = timeout >= 0 && timeout < 1e9 ? gw->now + (htc_ns)(timeout * 1e9) + 1 : HTC_NEVER;
+    gw_waits_check(gw);
+}
+
+void gw_waits_check(htc_gateway *gw)
+{
+    request *q, *next;
+    DL_FOREACH_SAFE(gw->requests, q, next)
+    {
+        int open_jobs = 0;
+        if (!q->until)
+            continue;
+        for (size_t i = 0; i < q->n_ids && !open_jobs; i++) {
+            const job *j = gw_job(gw, q->ids[i]);
+            open_jobs = j && !(j->finished && !j->dirty && !j->writing);
+        }
+        if (!open_jobs) {
+            q->until = 0;
+            status_selected(gw, q, q->ids, q->n_ids);
+        } else if (gw->now >= q->until) {
+            q->until = 0;
+            req_fail(gw, q, HTC_ETIMEDOUT, "htc status shows how far they are", "not all jobs have ended in this time");
+        }
+    }
+}
+
+void api_status(htc_gateway *gw, request *q)
+{
+    if (strcmp(q->op, "wait") == 0) {
+        gw_select(gw, q, wait_selected);
+    } else if (json_object_get(q->body, "id")) {
+        gw_select(gw, q, status_selected);
+    } else {
+        q->answer = json_array();
+        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("j/") }, list_page, q);
+    }
+}

@@ -1,0 +1,285 @@
+/* ping, users, agents, and why: what waits, and for what, in the words of the rules that decide. */
+#include <stdio.h>
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+/* ---- lists ---- */
+
+static json_t *user_json(const user *u)
+{
+    return json_pack("{s:s,s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:I}", "name", u->name, "weight", (json_int_t)u->weight,
+                     "demanding", u->queued > 0, "queued", (json_int_t)u->queued, "running", (json_int_t)u->running, "agents",
+                     (json_int_t)(u->agents + u->draining + u->leaving), "ra", (json_int_t)u->ra, "base",
+                     (json_int_t)u->base, "jobs", (json_int_t)u->open_jobs, "core_s", (double)u->core_ns / 1e9,
+                     "tasks_done", (json_int_t)u->tasks_done);
+}
+
+static void list_users(htc_gateway *gw, request *q)
+{
+    json_t *list = json_array();
+    for (const user *u = gw->users; u; u = u->hh.next)
+        json_array_append_new(list, user_json(u));
+    req_answer(gw, q, json_pack("{s:o}", "users", list));
+}
+
+static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *a)
+{
+    char        text[64];
+    double      since = (double)gw->wall / 1e9 - (double)(gw->now - a->since) / 1e9;
+    htc_ns      until;
+    const site *s = &gw->sites[a->site];
+    const char *reason = a->reason;
+    if (!reason[0] && a->node[0] && gw_node_blocked((htc_gateway *)gw, a->node, &until))
+        reason = "its node fails tasks fast and gets work slowly";
+    json_t *o = json_pack("{s:I,s:s,s:s,s:I,s:s,s:s,s:f,s:I,s:I,s:s}", "id", (json_int_t)a->id, "user", a->user->name, "site",
+                          s->name, "slot", (json_int_t)a->slot, "node", a->node, "state", agent_state_name(a), "since", since,
+                          "pid", (json_int_t)a->pid, "tasks_done", (json_int_t)a->tasks_done, "reason", reason);
+    if (o && a->n_held && (q->operator_ || q->user == a->user)) {
+        snprintf(text, sizeof text, "%llu.%llu", (unsigned long long)a->held[0].attempt.job,
+                 (unsigned long long)a->held[0].attempt.task);
+        json_object_set_new(o, "task", json_string(text));
+        json_object_set_new(o, "held", json_integer(a->n_held));
+    }
+    return o;
+}
+
+static void list_agents(htc_gateway *gw, request *q)
+{
+    json_t *list = json_array(), *sites = json_array();
+    for (const agent *a = gw->agents; a; a = a->hh.next)
+        json_array_append_new(list, agent_json(gw, q, a));
+    for (size_t i = 0; i < gw->n_sites; i++) {
+        const site *s = &gw->sites[i];
+        json_array_append_new(sites, json_pack("{s:s,s:I,s:I,s:b,s:s}", "name", s->name, "slots", (json_int_t)s->cores,
+                                               "used", (json_int_t)s->used, "paused", s->not_before > gw->now, "reason", s->reason));
+    }
+    req_answer(gw, q, json_pack("{s:o,s:o,s:I,s:I}", "agents", list, "sites", sites, "slots", (json_int_t)gw->slots, "free",
+                                (json_int_t)gw->free));
+}
+
+static const char *const policy_names[] = { "eq1", "static", "maxmin", "fcfs" };
+
+void api_listing(htc_gateway *gw, request *q)
+{
+    if (strcmp(q->op, "users") == 0)
+        list_users(gw, q);
+    else if (strcmp(q->op, "agents") == 0)
+        list_agents(gw, q);
+    else
+        req_answer(gw, q,
+                   json_pack("{s:s,s:i,s:f,s:s,s:I,s:s}", "version", "0.1.0", "protocol", HTC_WIRE_VERSION, "uptime",
+                             (double)(gw->wall - gw->started_wall) / 1e9, "policy", policy_names[gw->policy], "slots",
+                             (json_int_t)gw->slots, "store", htc_status_name(gw->store_status)));
+}
+
+/* ---- why ---- */
+
+static void why_answer(htc_gateway *gw, request *q, const char *code, const char *text)
+{
+    req_answer(gw, q, json_pack("{s:s,s:s}", "why", text, "code", code));
+}
+
+static const site *paused_site(const htc_gateway *gw)
+{
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].not_before > gw->now)
+            return &gw->sites[i];
+    return NULL;
+}
+
+/* Who holds more than his base, and by how much: he is the one a newcomer waits for. */
+static const user *over_base(const htc_gateway *gw, const user *except)
+{
+    const user *best = NULL;
+    for (const user *u = gw->users; u; u = u->hh.next) {
+        uint64_t held_now = (uint64_t)u->agents + u->draining;
+        if (u != except && held_now > u->base && (!best || held_now - u->base > (uint64_t)best->agents + best->draining - best->base))
+            best = u;
+    }
+    return best;
+}
+
+/* Why a user who has tasks to hand out does not have more agents; the code, and the sentence in text. */
+static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    const char *name = u->name;
+    uint64_t    mine = u->agents + u->draining;
+    const site *paused = paused_site(gw);
+    const user *other = over_base(gw, u);
+    if (gw->shutdown) {
+        snprintf(text, cap, "the system is ending, so nothing new is started");
+        return "Ending";
+    }
+    if (gw->store_status != HTC_OK) {
+        snprintf(text, cap, "the store takes no changes now (%s), so nothing new is handed out", htc_strerror(gw->store_status));
+        return "Store";
+    }
+    if (u->queued == 0 && u->running == 0 && u->retrying == 0) {
+        snprintf(text, cap, "%s has no unfinished task", name);
+        return "Idle";
+    }
+    if (u->queued == 0 && u->retrying && !u->running) {
+        snprintf(text, cap, "%llu tasks of %s failed and pause before they are tried again", (unsigned long long)u->retrying, name);
+        return "RetryWait";
+    }
+    if (u->queued == 0) {
+        snprintf(text, cap, "nothing of %s waits: %llu tasks run", name, (unsigned long long)u->running);
+        return "Satisfied";
+    }
+    if (u->starting) {
+        snprintf(text, cap, "%u agents of %s are starting", u->starting, name);
+        return "Starting";
+    }
+    if (gw->free && paused) {
+        snprintf(text, cap, "%u slots are free, but site %s launches nothing for %.0f s more: %s", gw->free, paused->name,
+                 (double)(paused->not_before - gw->now) / 1e9, paused->reason);
+        return "Site";
+    }
+    if (mine >= u->ra && u->ra > 0) {
+        snprintf(text, cap, "%s holds %llu of %u slots, which is his share now (RA = %llu); %llu tasks wait for one of them", name,
+                 (unsigned long long)mine, gw->slots, (unsigned long long)u->ra, (unsigned long long)u->queued);
+        return "Share";
+    }
+    if (other) {
+        snprintf(text, cap, "%s is due %llu of %u slots and holds %llu; the others are freed as soon as tasks of %s end", name,
+                 (unsigned long long)(u->ra ? u->ra : u->base), gw->slots, (unsigned long long)mine, other->name);
+        return "Resources";
+    }
+    snprintf(text, cap, "%s holds %llu of %u slots and waits for the next one to be free", name, (unsigned long long)mine, gw->slots);
+    return "Resources";
+}
+
+typedef struct asking {
+    request *q;
+    job     *job;
+    uint64_t index;
+} asking;
+
+static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t index, const task *t)
+{
+    char        text[640], user_text[512];
+    const char *code = "None";
+    unsigned long long id = j->id, i = index;
+    const agent *a = t->state == TASK_LEASED ? gw_agent(gw, t->agent) : NULL;
+    switch ((task_state)t->state) {
+    case TASK_NEW:
+    case TASK_WAITING:
+        if (j->cancelled) {
+            snprintf(text, sizeof text, "%llu.%llu was cancelled", id, i);
+        } else if (j->paused) {
+            snprintf(text, sizeof text, "%llu.%llu waits because its job is paused", id, i);
+            code = "Paused";
+        } else {
+            unsigned long long ahead = 0;
+            for (const job *o = j->user->ready; o && o->id < j->id; o = o->ready_next)
+                ahead += job_ready(o);
+            if (t->state == TASK_NEW && index > j->next)
+                ahead += index - j->next;
+            code = why_user(gw, j->user, user_text, sizeof user_text);
+            snprintf(text, sizeof text, "%llu.%llu waits with %llu tasks before it: %s", id, i, ahead, user_text);
+        }
+        break;
+    case TASK_LEASED:
+        snprintf(text, sizeof text, "%llu.%llu is with agent %llu%s%s: attempt %u", id, i, (unsigned long long)t->agent,
+                 a ? " on " : "", a ? a->node : "", t->attempt);
+        if (a && (a->suspected || a->state == AGENT_UNKNOWN)) {
+            snprintf(text, sizeof text, "%llu.%llu is with agent %llu, which has not been heard for %.0f s", id, i,
+                     (unsigned long long)t->agent, (double)(gw->now - a->heard) / 1e9);
+            code = "Suspected";
+        }
+        break;
+    case TASK_RETRY_WAIT:
+        snprintf(text, sizeof text, "%llu.%llu is tried again in %.1f s: %s, %u of %u attempts used", id, i,
+                 t->since > gw->now ? (double)(t->since - gw->now) / 1e9 : 0.0, htc_strerror((htc_status)t->status), t->tries,
+                 j->max_attempts);
+        code = "RetryWait";
+        break;
+    case TASK_DONE: snprintf(text, sizeof text, "%llu.%llu is done", id, i); break;
+    case TASK_FAILED:
+        snprintf(text, sizeof text, "%llu.%llu has failed: %s; htc retry %llu --failed tries again", id, i,
+                 htc_strerror((htc_status)t->status), id);
+        code = "Failed";
+        break;
+    case TASK_CANCELLED: snprintf(text, sizeof text, "%llu.%llu was cancelled", id, i); break;
+    }
+    why_answer(gw, q, code, text);
+}
+
+static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
+{
+    asking            w = *(asking *)ctx;
+    static const task untouched = { .state = TASK_NEW };
+    ctx_free(gw, ctx);
+    if (status != HTC_OK)
+        req_fail(gw, w.q, status, "", "the task could not be read: %s", htc_strerror(status));
+    else
+        explain_task(gw, w.q, j, w.index, c ? &c->tasks[w.index % CHUNK_TASKS] : &untouched);
+    gw_job_release(gw, j);
+}
+
+static void why_job(htc_gateway *gw, request *q, job *j)
+{
+    char        text[640], user_text[512];
+    const char *code;
+    if (q->select.has_tasks || j->count == 1) {
+        uint64_t index = q->select.has_tasks ? q->select.ranges[0].from : 0;
+        asking  *w = index < j->count ? ctx_new(gw, sizeof *w) : NULL;
+        if (!w) {
+            req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has no task %llu", (unsigned long long)j->id,
+                     (unsigned long long)index);
+            return;
+        }
+        *w = (asking){ q, j, index };
+        gw_job_hold(j);
+        gw_chunk_load(gw, j, index / CHUNK_TASKS, task_known, w);
+        return;
+    }
+    uint64_t waiting = job_ready(j);
+    if (!j->open || j->finished) {
+        snprintf(text, sizeof text, "job %llu has ended: %s", (unsigned long long)j->id, job_state(j));
+        code = "None";
+    } else if (j->paused) {
+        snprintf(text, sizeof text, "job %llu is paused", (unsigned long long)j->id);
+        code = "Paused";
+    } else if (waiting == 0 && j->now.retry_wait) {
+        snprintf(text, sizeof text, "nothing of job %llu waits for a slot: %llu tasks run, %llu failed and pause before the next try",
+                 (unsigned long long)j->id, (unsigned long long)j->now.leased, (unsigned long long)j->now.retry_wait);
+        code = "RetryWait";
+    } else if (waiting == 0) {
+        snprintf(text, sizeof text, "nothing of job %llu waits: its last %llu tasks run", (unsigned long long)j->id,
+                 (unsigned long long)j->now.leased);
+        code = "Running";
+    } else {
+        unsigned long long ahead = 0;
+        for (const job *o = j->user->ready; o && o->id < j->id; o = o->ready_next)
+            ahead += job_ready(o);
+        code = why_user(gw, j->user, user_text, sizeof user_text);
+        if (ahead)
+            snprintf(text, sizeof text, "%llu tasks of job %llu wait, with %llu of earlier jobs before them: %s",
+                     (unsigned long long)waiting, (unsigned long long)j->id, ahead, user_text);
+        else
+            snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting,
+                     (unsigned long long)j->id, user_text);
+    }
+    why_answer(gw, q, code, text);
+}
+
+static void why_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
+    if (n == 1)
+        gw_with_job(gw, q, ids[0], why_job);
+    else
+        req_fail(gw, q, HTC_EINVAL, "name one job or task", "why explains one thing at a time");
+}
+
+void api_why(htc_gateway *gw, request *q)
+{
+    char text[512];
+    if (json_object_get(q->body, "id")) {
+        gw_select(gw, q, why_selected);
+        return;
+    }
+    const char *code = why_user(gw, q->user, text, sizeof text);
+    why_answer(gw, q, code, text);
+}

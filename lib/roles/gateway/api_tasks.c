@@ -1,0 +1,255 @@
+/* tasks and results: a job's tasks page by page, chunk after chunk. */
+#include <sodium.h>
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+#define CHUNKS_OF_ONE 64 /* chunks looked at for one answer */
+#define RESULTS_AT_ONCE 64 /* result records asked for together */
+
+typedef struct listing {
+    request *q;
+    job     *job;
+    uint64_t index, last, limit; /* next task to look at; last one wanted */
+    uint32_t chunks;
+    uint8_t  results, failed_only;
+    char     state_name[16]; /* wanted; empty: every */
+    uint32_t n;              /* results asked for */
+    htc_attempt asked[RESULTS_AT_ONCE];
+    int32_t     status[RESULTS_AT_ONCE];
+} listing;
+
+static const char *state_name(const job *j, const task *t)
+{
+    switch ((task_state)t->state) {
+    case TASK_NEW: return j->cancelled ? "cancelled" : "waiting";
+    case TASK_WAITING: return "waiting";
+    case TASK_LEASED:
+        return t->phase == HTC_HELD_RUNNING ? "running" : t->phase > HTC_HELD_RUNNING ? "staging_out" : "leased";
+    case TASK_RETRY_WAIT: return "retry_wait";
+    case TASK_DONE: return "done";
+    case TASK_FAILED: return "failed";
+    case TASK_CANCELLED: return "cancelled";
+    }
+    return "?";
+}
+
+static void finish(htc_gateway *gw, listing *l, htc_status status)
+{
+    request *q = l->q;
+    if (status != HTC_OK) {
+        req_fail(gw, q, status, "", "the tasks of job %llu could not be read: %s", (unsigned long long)l->job->id,
+                 htc_strerror(status));
+    } else {
+        json_t *list = q->answer;
+        q->answer = NULL;
+        req_answer(gw, q,
+                   json_pack("{s:I,s:o,s:o}", "job", (json_int_t)l->job->id, l->results ? "results" : "tasks", list, "next",
+                             l->index <= l->last && l->index < l->job->count ? json_integer((json_int_t)l->index) : json_null()));
+    }
+    gw_job_release(gw, l->job);
+    ctx_free(gw, l);
+}
+
+static json_t *wall_of(const htc_gateway *gw, htc_ns moment)
+{
+    /* A moment of the gateway's own clock, as people read it. */
+    double ago = gw->now >= moment ? (double)(gw->now - moment) / 1e9 : -(double)(moment - gw->now) / 1e9;
+    return json_real((double)gw->wall / 1e9 - ago);
+}
+
+static json_t *task_json(const htc_gateway *gw, const job *j, uint64_t index, const task *t)
+{
+    json_t *o = json_pack("{s:I,s:s,s:I,s:I,s:I}", "index", (json_int_t)index, "state", state_name(j, t), "attempt",
+                          (json_int_t)t->attempt, "tries", (json_int_t)t->tries, "lost", (json_int_t)t->lost);
+    if (!o)
+        return NULL;
+    const agent *a = t->state == TASK_LEASED ? gw_agent((htc_gateway *)gw, t->agent) : NULL;
+    if (t->state == TASK_LEASED)
+        json_object_set_new(o, "agent", json_integer((json_int_t)t->agent));
+    if (a)
+        json_object_set_new(o, "node", json_string(a->node));
+    if (t->status != HTC_OK) {
+        json_object_set_new(o, "status", json_string(htc_status_name((htc_status)t->status)));
+        json_object_set_new(o, "reason", json_string(htc_strerror((htc_status)t->status)));
+    }
+    if (t->state == TASK_RETRY_WAIT)
+        json_object_set_new(o, "not_before", wall_of(gw, t->since));
+    else if (t->state == TASK_LEASED)
+        json_object_set_new(o, "since", wall_of(gw, t->since));
+    return o;
+}
+
+static int wanted(const listing *l, const task *t)
+{
+    if (l->failed_only)
+        return t->state == TASK_FAILED;
+    return l->state_name[0] == '\0' || strcmp(l->state_name, state_name(l->job, t)) == 0;
+}
+
+/* ---- results ---- */
+
+static json_t *outcome_json(const htc_attempt *at, const htc_outcome *o)
+{
+    char    hex[65];
+    json_t *outputs = json_array();
+    for (uint32_t i = 0; i < o->outputs; i++) {
+        sodium_bin2hex(hex, sizeof hex, o->output[i].hash, 32);
+        json_array_append_new(outputs, json_pack("{s:s,s:I,s:s}", "name", o->output[i].name, "size",
+                                                 (json_int_t)o->output[i].size, "hash", hex));
+    }
+    json_t *v = json_pack("{s:I,s:I,s:s,s:i,s:I,s:f,s:f,s:f,s:I,s:s,s:s,s:o}", "index", (json_int_t)at->task, "attempt",
+                          (json_int_t)at->attempt, "status", htc_status_name(o->status), "exit_code", (int)o->exit_code,
+                          "signal", (json_int_t)o->signal, "started", (double)o->started / 1e9, "ended",
+                          (double)o->ended / 1e9, "cpu_s", (double)o->cpu_ns / 1e9, "memory_peak",
+                          (json_int_t)o->memory_peak, "node", o->node, "reason", o->reason, "outputs", outputs);
+    if (v && o->status != HTC_OK && o->stderr_tail.len) {
+        json_t *tail = json_stringn(o->stderr_tail.data, o->stderr_tail.len);
+        json_object_set_new(v, "stderr_tail", tail ? tail : json_string("(not text)"));
+    }
+    return v;
+}
+
+static void walk(htc_gateway *gw, listing *l);
+
+static void result_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    listing           *l = ctx;
+    const htc_attempt *at = &l->asked[r->index];
+    htc_outcome        o = { .status = (htc_status)l->status[r->index] };
+    htc_reader         reader = htc_reader_of(r->value);
+    /* One that was cancelled before it ran has no record; its state says all. */
+    if (r->status == HTC_OK && htc_outcome_read(&reader, &gw->env, &o) != HTC_OK)
+        o = (htc_outcome){ .status = HTC_ECORRUPT };
+    json_array_append_new(l->q->answer, outcome_json(at, &o));
+    htc_outcome_free(&gw->env, &o);
+    if (r->last) {
+        l->n = 0;
+        walk(gw, l);
+    }
+}
+
+static void ask_results(htc_gateway *gw, listing *l)
+{
+    htc_kv_request rq[RESULTS_AT_ONCE];
+    key            keys[RESULTS_AT_ONCE];
+    for (uint32_t i = 0; i < l->n; i++) {
+        keys[i] = key_result(l->asked[i].job, l->asked[i].task, l->asked[i].attempt);
+        rq[i] = (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&keys[i]) };
+    }
+    gw_store(gw, rq, l->n, result_read, l);
+}
+
+static void take_result(listing *l, uint64_t index, const task *t)
+{
+    if (t->state != TASK_DONE && t->state != TASK_FAILED && t->state != TASK_CANCELLED)
+        return;
+    l->asked[l->n] = (htc_attempt){ l->job->id, index, t->attempt };
+    l->status[l->n++] = t->state == TASK_CANCELLED ? HTC_ECANCELLED : t->status;
+}
+
+/* ---- chunk after chunk ---- */
+
+/* Take what is wanted of one chunk (NULL: it was never begun); 1 if results were asked for and the walk goes on with them. */
+static int take_chunk(htc_gateway *gw, listing *l, chunk *c)
+{
+    static const task untouched = { .state = TASK_NEW };
+    const job        *j = l->job;
+    uint64_t          end = (l->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
+    if (end > l->last + 1)
+        end = l->last + 1;
+    l->chunks++;
+    /* In a chunk that was never begun all tasks are alike: skip it whole where they are not wanted. */
+    if (!c && (l->results || !wanted(l, &untouched)))
+        l->index = end;
+    for (; l->index < end && json_array_size(l->q->answer) + l->n < l->limit && l->n < RESULTS_AT_ONCE; l->index++) {
+        const task *t = c ? &c->tasks[l->index % CHUNK_TASKS] : &untouched;
+        if (!wanted(l, t))
+            continue;
+        if (l->results)
+            take_result(l, l->index, t);
+        else
+            json_array_append_new(l->q->answer, task_json(gw, j, l->index, t));
+    }
+    if (l->n)
+        ask_results(gw, l);
+    return l->n != 0;
+}
+
+static void chunk_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
+{
+    listing *l = ctx;
+    (void)j;
+    if (status != HTC_OK)
+        finish(gw, l, status);
+    else if (!take_chunk(gw, l, c))
+        walk(gw, l);
+}
+
+static void walk(htc_gateway *gw, listing *l)
+{
+    while (l->index <= l->last && json_array_size(l->q->answer) < l->limit && l->chunks < CHUNKS_OF_ONE) {
+        uint64_t index = l->index / CHUNK_TASKS;
+        chunk   *c = gw_chunk(l->job, index);
+        /* An open job has all in memory that lies ahead of what was handed out. */
+        if (!c && l->job->open && l->index >= l->job->next && l->results)
+            l->index = l->last + 1;
+        else if (!c && !(l->job->open && index * CHUNK_TASKS >= l->job->next)) {
+            gw_chunk_load(gw, l->job, index, chunk_came, l);
+            return;
+        } else if (take_chunk(gw, l, c)) {
+            return;
+        }
+    }
+    finish(gw, l, HTC_OK);
+}
+
+static void list_job(htc_gateway *gw, request *q, job *j)
+{
+    const char *state = req_str(q, "state");
+    uint64_t    from = req_u64(q, "from", 0), limit = req_u64(q, "limit", 500), last = j->count - 1;
+    if (q->select.has_tasks) {
+        if (from < q->select.ranges[0].from)
+            from = q->select.ranges[0].from;
+        if (last > q->select.ranges[q->select.n_ranges - 1].to)
+            last = q->select.ranges[q->select.n_ranges - 1].to;
+        if (q->select.ranges[0].from >= j->count) {
+            req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
+                     (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)q->select.ranges[0].from);
+            return;
+        }
+    }
+    listing *l = ctx_new(gw, sizeof *l);
+    if (!l)
+        return;
+    l->q = q;
+    l->job = j;
+    l->results = strcmp(q->op, "results") == 0;
+    l->failed_only = req_flag(q, "failed") != 0;
+    l->index = from;
+    l->last = last;
+    l->limit = limit < 1 ? 1 : limit > 5000 ? 5000 : limit;
+    if (state && strlen(state) < sizeof l->state_name)
+        strcpy(l->state_name, state);
+    q->answer = json_array();
+    gw_job_hold(j);
+    walk(gw, l);
+}
+
+static void list_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
+    if (n == 1)
+        gw_with_job(gw, q, ids[0], list_job);
+    else
+        req_fail(gw, q, HTC_EINVAL, "name one job", n ? "this works on one job at a time" : "there is no job");
+}
+
+void api_tasks(htc_gateway *gw, request *q)
+{
+    gw_select(gw, q, list_selected);
+}
+
+void api_results(htc_gateway *gw, request *q)
+{
+    gw_select(gw, q, list_selected);
+}

@@ -1,0 +1,388 @@
+/* The gateway's door: one step for each thing that happened, and what time alone brings about. */
+#include "roles/gateway/gateway.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TICK_CHECK (250 * HTC_MS) /* how often silence is looked for */
+
+/* ---- create and destroy ---- */
+
+static htc_ns or_default(htc_ns value, htc_ns otherwise)
+{
+    return value ? value : otherwise;
+}
+
+static void defaults(htc_gateway_options *o)
+{
+    o->tick_ns = or_default(o->tick_ns, 5 * HTC_SECOND);
+    o->heartbeat_ns = or_default(o->heartbeat_ns, 10 * HTC_SECOND);
+    o->lost_after_ns = or_default(o->lost_after_ns, 30 * HTC_SECOND);
+    o->launch_timeout_ns = or_default(o->launch_timeout_ns, 600 * HTC_SECOND);
+    o->relaunch_backoff_ns = or_default(o->relaunch_backoff_ns, 5 * HTC_SECOND);
+    o->max_relaunch = o->max_relaunch ? o->max_relaunch : 5;
+    o->max_attempts = o->max_attempts ? o->max_attempts : 3;
+    o->max_lost = o->max_lost ? o->max_lost : 20;
+    o->retry_backoff_ns = or_default(o->retry_backoff_ns, HTC_SECOND);
+    o->retry_backoff_max_ns = or_default(o->retry_backoff_max_ns, 300 * HTC_SECOND);
+    o->tasks_max = o->tasks_max ? o->tasks_max : UINT64_C(1) << 40;
+    o->token_life_ns = or_default(o->token_life_ns, 7 * 86400 * HTC_SECOND);
+}
+
+static void destroy(void *self)
+{
+    htc_gateway *gw = self;
+    user        *u, *un;
+    conn        *c, *cn;
+    node        *n, *nn;
+    request     *q, *qn;
+    if (!gw)
+        return;
+    htc_env env = gw->env;
+    gw_agents_free(gw);
+    gw_jobs_free(gw);
+    HASH_ITER(hh, gw->users, u, un)
+    {
+        HASH_DEL(gw->users, u);
+        htc__free(&env, u, sizeof *u);
+    }
+    HASH_ITER(hh, gw->conns, c, cn)
+    {
+        HASH_DEL(gw->conns, c);
+        htc__free(&env, c, sizeof *c);
+    }
+    HASH_ITER(hh, gw->nodes, n, nn)
+    {
+        HASH_DEL(gw->nodes, n);
+        htc__free(&env, n, sizeof *n);
+    }
+    DL_FOREACH_SAFE(gw->requests, q, qn)
+    req_free(gw, q);
+    gw_pending_free(gw);
+    for (size_t i = 0; i < gw->n_sites; i++)
+        htc__free(&env, gw->sites[i].slots, gw->sites[i].cores * sizeof *gw->sites[i].slots);
+    htc__free(&env, gw->sites, gw->n_sites * sizeof *gw->sites);
+    for (size_t i = 0; i < gw->n_fair_users; i++)
+        htc__strfree(&env, gw->fair_users[i]);
+    htc__free(&env, gw->fair_users, gw->n_fair_users * sizeof *gw->fair_users);
+    htc__free(&env, gw->dues, gw->cap_dues * sizeof *gw->dues);
+    htc_kv_client_destroy(gw->kv);
+    htc_buf_free(&gw->scratch);
+    htc__free(&env, gw, sizeof *gw);
+}
+
+static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
+{
+    gw->sites = htc__alloc(&gw->env, o->n_sites * sizeof *gw->sites);
+    if (!gw->sites)
+        return HTC_ENOMEM;
+    gw->n_sites = o->n_sites;
+    for (size_t i = 0; i < o->n_sites; i++) {
+        const htc_site_options *from = &o->sites[i];
+        site                   *s = &gw->sites[i];
+        if (!from->name || strlen(from->name) >= sizeof s->name || from->cores == 0 || from->cores > 1u << 20)
+            return HTC_EINVAL;
+        snprintf(s->name, sizeof s->name, "%s", from->name);
+        s->slots = htc__alloc(&gw->env, from->cores * sizeof *s->slots);
+        if (!s->slots)
+            return HTC_ENOMEM;
+        s->cores = from->cores;
+        s->node_cores = from->node_cores ? from->node_cores : from->cores;
+        s->memory = from->memory;
+        gw->slots += s->cores;
+    }
+    gw->free = gw->slots;
+    return HTC_OK;
+}
+
+static htc_status copy_fair_users(htc_gateway *gw, const char *const *names)
+{
+    size_t n = 0;
+    while (names && names[n])
+        n++;
+    gw->fair_users = htc__alloc(&gw->env, n * sizeof *gw->fair_users);
+    if (!gw->fair_users)
+        return HTC_ENOMEM;
+    for (; gw->n_fair_users < n; gw->n_fair_users++)
+        if (!(gw->fair_users[gw->n_fair_users] = htc__strdup(&gw->env, names[gw->n_fair_users])))
+            return HTC_ENOMEM;
+    return gw->policy == HTC_ALLOT_STATIC && n == 0 ? HTC_EINVAL : HTC_OK;
+}
+
+htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *options, htc_gateway **out)
+{
+    htc_gateway_options o = { 0 };
+    if (!options || !out)
+        return HTC_EINVAL;
+    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_gateway_options, tick_ns));
+    if (status != HTC_OK)
+        return status;
+    if (!o.owner_name || !user_name_ok(o.owner_name) || o.n_sites == 0 || !o.sites || o.store_peer == 0)
+        return HTC_EINVAL;
+    htc_gateway *gw = htc__alloc(env, sizeof *gw);
+    if (!gw)
+        return HTC_ENOMEM;
+    if (env)
+        gw->env = *env;
+    htc_buf_init(&gw->scratch, env, HTC_WIRE_MESSAGE_MAX);
+    snprintf(gw->owner_name, sizeof gw->owner_name, "%s", o.owner_name);
+    status = o.policy ? htc_allot_policy_from_name(o.policy, &gw->policy) : HTC_OK;
+    if (status == HTC_OK)
+        status = copy_sites(gw, &o);
+    if (status == HTC_OK)
+        status = copy_fair_users(gw, o.fair_users);
+    htc_kv_client_options kv = { .size = sizeof kv, .client_id = o.store_client_id, .peer = o.store_peer,
+                                 .inflight_max = 1u << 16, .bytes_max = (size_t)256 << 20 };
+    if (status == HTC_OK)
+        status = htc_kv_client_create(env, &kv, &gw->kv);
+    if (status != HTC_OK) {
+        destroy(gw);
+        return status;
+    }
+    defaults(&o);
+    o.sites = NULL;
+    o.fair_users = NULL;
+    o.owner_name = gw->owner_name;
+    o.policy = NULL;
+    gw->options = o;
+    gw->store_retry_at = HTC_NEVER;
+    gw->expected = HTC_NEVER;
+    *out = gw;
+    return HTC_OK;
+}
+
+/* ---- connections ---- */
+
+static void opened(htc_gateway *gw, const htc_input *in)
+{
+    conn *c;
+    HASH_FIND(hh, gw->conns, &in->peer, sizeof in->peer, c);
+    if (c)
+        return;
+    c = htc__alloc(&gw->env, sizeof *c);
+    if (!c) {
+        gw_break(gw, HTC_ENOMEM, "taking a connection");
+        return;
+    }
+    c->peer = in->peer;
+    c->info.uid = UINT32_MAX;
+    htc_peer_info_read(in->body, &c->info);
+    HASH_ADD(hh, gw->conns, peer, sizeof c->peer, c);
+    if (!c->hh.tbl)
+        gw_break(gw, HTC_ENOMEM, "taking a connection");
+}
+
+static void closed(htc_gateway *gw, uint32_t peer)
+{
+    conn *c;
+    HASH_FIND(hh, gw->conns, &peer, sizeof peer, c);
+    if (!c)
+        return;
+    gw_agent_closed(gw, c);
+    gw_requests_closed(gw, peer);
+    HASH_DEL(gw->conns, c);
+    htc__free(&gw->env, c, sizeof *c);
+}
+
+static void refuse(htc_gateway *gw, conn *c, uint64_t id, htc_status status, const char *why)
+{
+    htc_wire_error(&gw->scratch, id, status, why);
+    gw_send(gw, c->peer, &gw->scratch);
+    gw_close(gw, c->peer, status);
+}
+
+static void greet(htc_gateway *gw, conn *c, uint64_t id, htc_reader *r)
+{
+    uint8_t    role = 0;
+    htc_status status = htc_wire_read_hello(r, &role);
+    int        local = c->info.transport == HTC_TRANSPORT_UNIX;
+    if (status != HTC_OK) {
+        refuse(gw, c, id, status, "this is the gateway of libhtcsched; your greeting is not one of its protocol");
+    } else if (role != HTC_WIRE_ROLE_USER && role != HTC_WIRE_ROLE_AGENT) {
+        refuse(gw, c, id, HTC_EPROTO, "the gateway serves users and agents");
+    } else if (role == HTC_WIRE_ROLE_AGENT && local && c->info.uid != gw->options.owner_uid) {
+        refuse(gw, c, id, HTC_EDENIED, "an agent runs as the owner of the state directory");
+    } else {
+        c->role = role;
+        htc_wire_welcome(&gw->scratch, id);
+        gw_send(gw, c->peer, &gw->scratch);
+    }
+}
+
+static void message(htc_gateway *gw, const htc_input *in)
+{
+    conn *c;
+    HASH_FIND(hh, gw->conns, &in->peer, sizeof in->peer, c);
+    if (!c)
+        return;
+    uint16_t   type;
+    uint64_t   id;
+    htc_reader r = htc_wire_open(in->body, &type, &id);
+    if (r.status != HTC_OK)
+        refuse(gw, c, 0, HTC_EPROTO, "a message is shorter than its header");
+    else if (type == HTC_WIRE_HELLO)
+        greet(gw, c, id, &r);
+    else if (c->role == HTC_WIRE_ROLE_AGENT)
+        gw_agent_message(gw, c, type, &r);
+    else if (c->role == HTC_WIRE_ROLE_USER)
+        gw_user_message(gw, c, type, id, (htc_bytes){ r.p, htc_reader_left(&r) });
+    else
+        refuse(gw, c, id, HTC_EPROTO, "the first message has to be a greeting");
+}
+
+/* ---- time ---- */
+
+/* A gateway that was itself asleep (stopped, swapped out) has heard nobody: it must not blame them for it. */
+static void notice_stall(htc_gateway *gw)
+{
+    agent *a, *next;
+    if (gw->expected == HTC_NEVER || gw->now <= gw->expected + gw->options.heartbeat_ns)
+        return;
+    htc_ns stall = gw->now - gw->expected;
+    htc__log(&gw->env, HTC_LOG_WARN, "this gateway was stalled for %.1f s -> nobody's silence counts during it",
+             (double)stall / 1e9);
+    HASH_ITER(hh, gw->agents, a, next)
+    {
+        a->heard += stall;
+        a->since += stall;
+    }
+}
+
+static void save_usage(htc_gateway *gw)
+{
+    user *u, *next;
+    HASH_ITER(hh, gw->users, u, next)
+    {
+        if (u->saved_core_ns == u->core_ns && u->saved_done == u->tasks_done)
+            continue;
+        u->saved_core_ns = u->core_ns;
+        u->saved_done = u->tasks_done;
+        record_user_write(&gw->scratch, u);
+        gw_put(gw, key_user(u->name), htc_buf_bytes(&gw->scratch));
+    }
+}
+
+static void run_time(htc_gateway *gw)
+{
+    if (gw->now >= gw->store_retry_at)
+        gw->store_retry_at = HTC_NEVER;
+    if (gw->phase != PHASE_READY)
+        return;
+    gw_dues_run(gw);
+    if (gw->now >= gw->check_at) {
+        gw_agents_check(gw);
+        gw_waits_check(gw);
+        gw->check_at = gw->now + TICK_CHECK;
+    }
+    if (gw->now >= gw->tick_at) {
+        gw->tick_at = gw->now + gw->options.tick_ns;
+        save_usage(gw);
+        gw_reallocate_soon(gw);
+    }
+    if (gw->reallocate_wanted && gw->now >= gw->reallocated + REALLOCATE_GAP)
+        gw_reallocate(gw);
+}
+
+static htc_ns earlier(htc_ns a, htc_ns b)
+{
+    return a < b ? a : b;
+}
+
+static htc_ns deadline(const void *self)
+{
+    const htc_gateway *gw = self;
+    htc_ns             at = htc_kv_client_deadline(gw->kv);
+    at = earlier(at, gw->store_retry_at);
+    if (gw->phase != PHASE_READY)
+        return at;
+    if (gw->n_dues)
+        at = earlier(at, gw->dues[0].at);
+    if (gw->reallocate_wanted)
+        at = earlier(at, gw->reallocated + REALLOCATE_GAP);
+    if (HASH_COUNT(gw->agents) || gw->requests)
+        at = earlier(at, gw->check_at);
+    return earlier(at, gw->tick_at);
+}
+
+void gw_shutdown(htc_gateway *gw, int at_once)
+{
+    if (!gw->shutdown)
+        htc__log(&gw->env, HTC_LOG_INFO, "asked to end -> %s", at_once ? "end all tasks" : "let running tasks finish");
+    gw->shutdown = 1;
+    gw->stop_now |= at_once != 0;
+    gw_agents_stop(gw, gw->stop_now);
+}
+
+static void check_shutdown(htc_gateway *gw)
+{
+    if (!gw->shutdown || gw->phase == PHASE_STOPPED || HASH_COUNT(gw->agents) || gw->dirty_chunks || gw->dirty_jobs ||
+        htc_kv_client_pending(gw->kv))
+        return;
+    gw->phase = PHASE_STOPPED;
+    htc_output_add(gw->out, &(htc_effect){ .kind = HTC_OUT_STOP, .status = HTC_OK });
+}
+
+static void event(htc_gateway *gw, const htc_input *in)
+{
+    switch (in->op) {
+    case HTC_EVENT_AGENT_EXIT:
+    case HTC_EVENT_AGENT_STOPPED: gw_agent_event(gw, in); break;
+    case HTC_EVENT_SHUTDOWN: gw_shutdown(gw, in->status != HTC_OK); break;
+    default: break;
+    }
+}
+
+static htc_status step(void *self, const htc_input *in, htc_output *out)
+{
+    htc_gateway *gw = self;
+    if (gw->broken != HTC_OK)
+        return gw->broken;
+    int from_store = in->peer == gw->options.store_peer;
+    gw->out = out;
+    gw->now = in->now;
+    gw->wall = in->wall;
+    notice_stall(gw);
+    switch ((htc_input_kind)in->kind) {
+    case HTC_IN_START:
+        gw->started_wall = in->wall;
+        gw->reallocated = 0;
+        gw_recover(gw);
+        break;
+    case HTC_IN_MESSAGE:
+        if (!from_store)
+            message(gw, in);
+        break;
+    case HTC_IN_OPENED:
+        if (!from_store)
+            opened(gw, in);
+        break;
+    case HTC_IN_CLOSED:
+        if (!from_store)
+            closed(gw, in->peer);
+        break;
+    case HTC_IN_TIMEOUT: break;
+    case HTC_IN_RESULT: gw_call_answer(gw, in); break;
+    case HTC_IN_EVENT: event(gw, in); break;
+    case HTC_IN_STORED: break;
+    default: return HTC_EUNSUPPORTED;
+    }
+    if (gw->broken == HTC_OK && (from_store || in->kind == HTC_IN_TIMEOUT)) {
+        htc_status status = htc_kv_client_step(gw->kv, in, out);
+        if (status != HTC_OK)
+            gw_break(gw, status, "talking to the store");
+    }
+    gw_store_answers(gw);
+    if (gw->broken == HTC_OK)
+        run_time(gw);
+    gw_flush(gw);
+    if (gw->broken == HTC_OK)
+        check_shutdown(gw);
+    gw->expected = deadline(gw);
+    return gw->broken;
+}
+
+const htc_machine_ops *htc_gateway_ops(void)
+{
+    static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy };
+    return &ops;
+}

@@ -1,0 +1,434 @@
+/* The start: users, agents and open jobs come back from the store; then the gateway is ready.
+ *
+ *   users -> the operator's own -> agents -> the list of open jobs -> each job: record, specification, chunks -> ready */
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+typedef struct recovery {
+    uint64_t *ids; /* of open jobs */
+    size_t    n, cap, at;
+    job      *job; /* the one being read */
+    uint8_t   gap; /* job->next is settled */
+    uint64_t  expect; /* index of the next chunk if none is missing */
+    void (*opened)(htc_gateway *gw, void *ctx, job *j); /* of gw_job_open */
+    void *ctx;
+} recovery;
+
+static void next_job(htc_gateway *gw, recovery *rec);
+
+static int answered(htc_gateway *gw, const htc_kv_result *r)
+{
+    if (r->status == HTC_OK)
+        return 1;
+    gw_break(gw, r->status, "reading the state back from the store");
+    return 0;
+}
+
+static void scan(htc_gateway *gw, const char *prefix, htc_bytes cursor, store_fn fn, void *ctx)
+{
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of(prefix), .cursor = cursor }, fn, ctx);
+}
+
+/* ---- ready ---- */
+
+static void ready(htc_gateway *gw, recovery *rec)
+{
+    agent *a, *next;
+    int for_one = rec->opened != NULL;
+    htc__free(&gw->env, rec->ids, rec->cap * sizeof *rec->ids);
+    ctx_free(gw, rec);
+    if (for_one)
+        return;
+    gw->phase = PHASE_READY;
+    gw_ids_reserve(gw);
+    gw_reallocate_soon(gw);
+    uint32_t agents = HASH_COUNT(gw->agents);
+    HASH_ITER(hh, gw->agents, a, next)
+    a->heard = gw->now; /* each has lost_after from now on to come back */
+    htc__log(&gw->env, HTC_LOG_INFO, "ready: %u users, %u open jobs, %u agents to come back, %u slots", HASH_COUNT(gw->users),
+             HASH_COUNT(gw->jobs), agents, gw->slots);
+}
+
+/* ---- one job ---- */
+
+/* Leases go back to their agents, or are lost with them. */
+static void settle_tasks(htc_gateway *gw, job *j)
+{
+    chunk *c, *next;
+    HASH_ITER(hh, j->chunks, c, next)
+    {
+        for (uint32_t i = 0; i < c->n; i++) {
+            task       *t = &c->tasks[i];
+            htc_attempt at = { j->id, c->index * CHUNK_TASKS + i, t->attempt };
+            t->since = gw->now;
+            if (j->cancelled && (t->state == TASK_WAITING || t->state == TASK_RETRY_WAIT)) {
+                gw_task_set(gw, c, i, TASK_CANCELLED);
+                gw_chunk_dirty(gw, c, NULL);
+            } else if (t->state == TASK_WAITING) {
+                gw_task_queue(gw, j, at.task, 1);
+            } else if (t->state == TASK_RETRY_WAIT) {
+                t->since = gw->now + gw->options.retry_backoff_ns;
+                gw_due_add(gw, t->since, j->id, at.task);
+            } else if (t->state == TASK_LEASED) {
+                agent *a = gw_agent(gw, t->agent);
+                t->phase = HTC_HELD_WAITING;
+                t->cancel |= j->cancelled;
+                if (a)
+                    agent_hold(gw, a, &at, 0);
+                else
+                    gw_task_lost(gw, &at, t->agent, "its agent is gone");
+            }
+        }
+    }
+}
+
+static void job_complete(htc_gateway *gw, recovery *rec)
+{
+    job   *j = rec->job;
+    chunk *c, *next;
+    if (!rec->gap)
+        j->next = rec->expect * CHUNK_TASKS < j->count ? rec->expect * CHUNK_TASKS : j->count;
+    counts *n = &j->now;
+    n->fresh = j->count - n->waiting - n->leased - n->retry_wait - n->done - n->failed - n->cancelled;
+    rec->job = NULL;
+    j->reopening = rec->opened != NULL;
+    gw_job_add(gw, j);
+    gw_job_hold(j);
+    settle_tasks(gw, j);
+    HASH_ITER(hh, j->chunks, c, next)
+    gw_chunk_settle(gw, c);
+    if (rec->opened)
+        rec->opened(gw, rec->ctx, j);
+    gw_job_check(gw, j);
+    gw_job_release(gw, j);
+    next_job(gw, rec);
+}
+
+static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
+{
+    job        *j = rec->job;
+    char        digits[17];
+    char       *end;
+    if (item->key.len != 2 + 16 + 1 + 16) {
+        gw_break(gw, HTC_ECORRUPT, "reading a chunk's key");
+        return;
+    }
+    memcpy(digits, (const char *)item->key.data + 19, 16);
+    digits[16] = '\0';
+    uint64_t index = strtoull(digits, &end, 16);
+    if (*end || index >= job_chunks(j)) {
+        gw_break(gw, HTC_ECORRUPT, "reading a chunk's key");
+        return;
+    }
+    if (index < j->low)
+        return;
+    if (!rec->gap && index > rec->expect) {
+        rec->gap = 1;
+        j->next = rec->expect * CHUNK_TASKS;
+    }
+    chunk *c = gw_chunk_new(gw, j, index);
+    if (!c)
+        return;
+    c->version = item->version;
+    if (record_chunk_read(item->value, c) != HTC_OK) {
+        gw_break(gw, HTC_ECORRUPT, "reading a chunk record");
+        return;
+    }
+    c->open = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        c->open += c->tasks[i].state < TASK_DONE;
+        if (c->tasks[i].state == TASK_NEW && !rec->gap) {
+            rec->gap = 1;
+            j->next = index * CHUNK_TASKS + i;
+        }
+    }
+    chunk_count(&j->now, c);
+    rec->expect = index + 1;
+    if (!rec->gap) {
+        j->next = rec->expect * CHUNK_TASKS < j->count ? rec->expect * CHUNK_TASKS : j->count;
+        gw_chunk_settle(gw, c); /* complete: its counts are all that is needed */
+    }
+}
+
+static void chunks_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    recovery   *rec = ctx;
+    htc_kv_item item;
+    size_t      at = 0;
+    char        cursor[HTC_KV_KEY_MAX + 16];
+    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0;
+    if (!answered(gw, r))
+        return;
+    if (cursor_len)
+        memcpy(cursor, r->cursor.data, cursor_len);
+    for (uint32_t i = 0; i < r->items && gw->broken == HTC_OK; i++)
+        if (htc_kv_result_item(r, &at, &item) == HTC_OK)
+            take_chunk(gw, rec, &item);
+    if (gw->broken != HTC_OK)
+        return;
+    if (cursor_len == 0) {
+        job_complete(gw, rec);
+        return;
+    }
+    key  k = key_chunks(rec->job->id);
+    char prefix[64];
+    memcpy(prefix, k.text, k.len);
+    prefix[k.len] = '\0';
+    scan(gw, prefix, (htc_bytes){ cursor, cursor_len }, chunks_page, rec);
+}
+
+static void skip_job(htc_gateway *gw, recovery *rec)
+{
+    uint64_t id = rec->ids[rec->at - 1];
+    if (rec->job)
+        gw_job_free(gw, rec->job);
+    rec->job = NULL;
+    gw_delete(gw, key_open(id));
+    if (rec->opened)
+        rec->opened(gw, rec->ctx, NULL);
+    next_job(gw, rec);
+}
+
+static void spec_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    recovery *rec = ctx;
+    if (r->status == HTC_OK) {
+        htc_status status = htc_spec_from_bytes(&gw->env, r->value, &rec->job->spec);
+        if (status != HTC_OK) {
+            gw_break(gw, status, "reading a job's specification");
+            return;
+        }
+        key  k = key_chunks(rec->job->id);
+        char prefix[64];
+        memcpy(prefix, k.text, k.len);
+        prefix[k.len] = '\0';
+        rec->gap = 0;
+        rec->expect = rec->job->low;
+        rec->job->next = rec->job->low * CHUNK_TASKS;
+        scan(gw, prefix, (htc_bytes){ NULL, 0 }, chunks_page, rec);
+    } else if (r->status == HTC_ENOTFOUND) {
+        skip_job(gw, rec);
+    } else {
+        answered(gw, r);
+    }
+}
+
+static void job_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    recovery *rec = ctx;
+    char      owner[NAME_MAX_BYTES];
+    if (r->status == HTC_ENOTFOUND) {
+        skip_job(gw, rec); /* its submission was not acknowledged */
+        return;
+    }
+    if (!answered(gw, r))
+        return;
+    job *j = gw_job_new(gw);
+    if (!j)
+        return;
+    rec->job = j;
+    if (record_job_read(r->value, j, owner) != HTC_OK || !(j->user = gw_user(gw, owner))) {
+        gw_job_free(gw, j);
+        rec->job = NULL;
+        gw_break(gw, HTC_ECORRUPT, "reading a job record");
+        return;
+    }
+    j->version = r->version;
+    j->now = j->base;
+    if (j->finished) {
+        skip_job(gw, rec);
+        return;
+    }
+    key k = key_spec(j->id);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, spec_read, rec);
+}
+
+static void next_job(htc_gateway *gw, recovery *rec)
+{
+    if (gw->broken != HTC_OK)
+        return;
+    if (rec->at == rec->n) {
+        ready(gw, rec);
+        return;
+    }
+    key k = key_job(rec->ids[rec->at++]);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, job_read, rec);
+}
+
+/* ---- the lists ---- */
+
+static void take_open(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
+{
+    char digits[17];
+    if (item->key.len != 18)
+        return;
+    memcpy(digits, (const char *)item->key.data + 2, 16);
+    digits[16] = '\0';
+    if (rec->n == rec->cap) {
+        size_t    cap = rec->cap ? rec->cap * 2 : 64;
+        uint64_t *ids = htc__resize(&gw->env, rec->ids, rec->cap * sizeof *ids, cap * sizeof *ids);
+        if (!ids) {
+            gw_break(gw, HTC_ENOMEM, "reading the open jobs");
+            return;
+        }
+        rec->ids = ids;
+        rec->cap = cap;
+    }
+    rec->ids[rec->n++] = strtoull(digits, NULL, 16);
+}
+
+static void take_agent(htc_gateway *gw, const htc_kv_item *item)
+{
+    char   owner[NAME_MAX_BYTES];
+    agent *a = htc__alloc(&gw->env, sizeof *a);
+    if (!a) {
+        gw_break(gw, HTC_ENOMEM, "reading the agents");
+        return;
+    }
+    int good = record_agent_read(item->value, a, owner) == HTC_OK && (a->user = gw_user(gw, owner)) != NULL &&
+               a->site < gw->n_sites && a->slot < gw->sites[a->site].cores && !gw->sites[a->site].slots[a->slot].agent;
+    if (good) {
+        gw_agent_adopt(gw, a);
+        return;
+    }
+    /* A slot that the configuration no longer has: its agent is sent away when it registers. */
+    uint64_t id = a->id;
+    htc__free(&gw->env, a, sizeof *a);
+    gw_delete(gw, key_agent(id));
+}
+
+static void take_user(htc_gateway *gw, const htc_kv_item *item)
+{
+    user  read;
+    memset(&read, 0, sizeof read);
+    if (record_user_read(item->value, &read) != HTC_OK || !user_name_ok(read.name)) {
+        gw_break(gw, HTC_ECORRUPT, "reading a user record");
+        return;
+    }
+    user *u = gw_user_new(gw, read.name);
+    if (!u)
+        return;
+    u->weight = read.weight;
+    memcpy(u->verifier, read.verifier, sizeof u->verifier);
+    u->created = read.created;
+    u->core_ns = read.core_ns;
+    u->tasks_done = read.tasks_done;
+    u->version = item->version;
+}
+
+static void open_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+
+static void owner_made(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    if (r->status != HTC_OK && r->status != HTC_MISMATCH) {
+        gw_break(gw, r->status, "creating the operator's user");
+        return;
+    }
+    scan(gw, "a/", (htc_bytes){ NULL, 0 }, agents_page, ctx);
+}
+
+static void users_read(htc_gateway *gw, recovery *rec)
+{
+    if (gw_user(gw, gw->owner_name)) {
+        scan(gw, "a/", (htc_bytes){ NULL, 0 }, agents_page, rec);
+        return;
+    }
+    user *u = gw_user_new(gw, gw->owner_name);
+    if (!u)
+        return;
+    record_user_write(&gw->scratch, u);
+    key k = key_user(u->name);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                 owner_made, rec);
+}
+
+/* One page of a list: each item to take, then the next page or what comes after. */
+static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const char *prefix, store_fn again)
+{
+    htc_kv_item item;
+    size_t      at = 0;
+    char        cursor[HTC_KV_KEY_MAX + 16];
+    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0;
+    if (!answered(gw, r))
+        return;
+    if (cursor_len)
+        memcpy(cursor, r->cursor.data, cursor_len);
+    for (uint32_t i = 0; i < r->items && gw->broken == HTC_OK; i++) {
+        if (htc_kv_result_item(r, &at, &item) != HTC_OK)
+            break;
+        if (prefix[0] == 'u')
+            take_user(gw, &item);
+        else if (prefix[0] == 'o')
+            take_open(gw, rec, &item);
+    }
+    if (gw->broken != HTC_OK)
+        return;
+    if (cursor_len)
+        scan(gw, prefix, (htc_bytes){ cursor, cursor_len }, again, rec);
+    else if (prefix[0] == 'u')
+        users_read(gw, rec);
+    else
+        next_job(gw, rec);
+}
+
+static void users_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    page(gw, ctx, r, "u/", users_page);
+}
+
+static void open_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    page(gw, ctx, r, "o/", open_page);
+}
+
+/* Adopting an agent talks to the host only, so the page stays readable; deleting one talks to the store: bytes are copied. */
+static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    htc_kv_item item;
+    size_t      at = 0;
+    if (!answered(gw, r))
+        return;
+    htc_buf items;
+    htc_buf_init(&items, &gw->env, 0);
+    htc_put_raw(&items, r->items_bytes);
+    htc_put_raw(&items, r->cursor);
+    if (items.status != HTC_OK) {
+        gw_break(gw, items.status, "reading the agents");
+        return;
+    }
+    htc_kv_result copy = *r;
+    copy.items_bytes = (htc_bytes){ items.data, r->items_bytes.len };
+    htc_bytes cursor = { items.data + r->items_bytes.len, r->cursor.len };
+    for (uint32_t i = 0; i < copy.items && gw->broken == HTC_OK; i++)
+        if (htc_kv_result_item(&copy, &at, &item) == HTC_OK)
+            take_agent(gw, &item);
+    if (gw->broken == HTC_OK && cursor.len)
+        scan(gw, "a/", cursor, agents_page, ctx);
+    else if (gw->broken == HTC_OK)
+        scan(gw, "o/", (htc_bytes){ NULL, 0 }, open_page, ctx);
+    htc_buf_free(&items);
+}
+
+void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx)
+{
+    recovery *rec = ctx_new(gw, sizeof *rec);
+    uint64_t *ids = rec ? htc__alloc(&gw->env, sizeof *ids) : NULL;
+    if (!ids) {
+        gw_break(gw, HTC_ENOMEM, "opening a job");
+        return;
+    }
+    ids[0] = id;
+    *rec = (recovery){ .ids = ids, .n = 1, .cap = 1, .opened = fn, .ctx = ctx };
+    next_job(gw, rec);
+}
+
+void gw_recover(htc_gateway *gw)
+{
+    recovery *rec = ctx_new(gw, sizeof *rec);
+    if (!rec)
+        return;
+    gw->phase = PHASE_RECOVERING;
+    scan(gw, "u/", (htc_bytes){ NULL, 0 }, users_page, rec);
+}
