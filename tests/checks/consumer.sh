@@ -2,17 +2,22 @@
 # usage: consumer.sh BUILD_DIR INSTALL_DIR CONSUMER.c CONSUMER.cpp
 # A stranger's program: installs the library, finds it by pkg-config, builds against it in C and in C++, runs.
 set -euo pipefail
-build=$1 root=$2 c=$3 cpp=$4
+build=$1 installed=$2 c=$3 cpp=$4
 
 command -v pkg-config > /dev/null || { echo "SKIP no pkg-config"; exit 77; }
-rm -rf "$root"
-meson install -C "$build" --no-rebuild --quiet --destdir "$root"
-pc=$(find "$root" -name htcsched.pc)
+rm -rf "$installed"
+meson install -C "$build" --no-rebuild --quiet --destdir "$installed"
+# pkg-config cannot cope with a blank in the system root: it gets a name without one.
+link=$(mktemp -d /tmp/htc-consumer-XXXXXX)
+trap 'rm -rf "$link"' EXIT
+root=$link/root
+ln -s "$installed" "$root"
+pc=$(find "$root/" -name htcsched.pc)
 [ -n "$pc" ] || { echo "htcsched.pc was not installed"; exit 1; }
 export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=${pc%/*}
-# pkg-config escapes blanks for the shell: eval undoes that.
-eval "cflags=($(pkg-config --cflags htcsched)) libs=($(pkg-config --libs htcsched))"
-LD_LIBRARY_PATH=$(dirname "$(find "$root" -name libhtcsched.so)")
+read -ra cflags <<< "$(pkg-config --cflags htcsched)"
+read -ra libs <<< "$(pkg-config --libs htcsched)"
+LD_LIBRARY_PATH=$(dirname "$(find "$root/" -name libhtcsched.so)")
 export LD_LIBRARY_PATH
 sanitize=()
 [ "$SANITIZE" = none ] || sanitize=("-fsanitize=$SANITIZE")

@@ -41,8 +41,7 @@ LIST
 offences() {
     local pattern
     pattern=$(forbidden | grep -v '^#' | paste -sd'|')
-    nm -A -u "$@" | awk '{ name = $NF; where = $1; sub(/@.*/, "", name); print where, name }' |
-        sed -E 's/ __([a-z]+)_chk$/ \1/' | grep -E " ($pattern)$" || true
+    nm -A -u "$@" | sed -E 's/: +[A-Za-z] ([^ @]+).*$/: \1/; s/ __([a-z]+)_chk$/ \1/' | grep -E " ($pattern)$" || true
 }
 
 self_test() {
