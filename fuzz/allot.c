@@ -1,5 +1,5 @@
-/* Any users: the division keeps its promises, agrees with a slow model that knows nothing of its shortcuts, and the plan
- * never gives what is not there nor takes what nobody is owed. */
+/* Any users: the division keeps its promises, agrees with a slow model that knows nothing of its shortcuts, and the
+ * plan never gives what is not there nor takes what nobody is owed. */
 #include <stdlib.h>
 
 #include "core/codec.h"
@@ -30,8 +30,8 @@ static int divided_for(uint32_t policy, const htc_allot_user *u)
     return policy == HTC_ALLOT_EQ1 ? u->queued > 0 : u->queued + u->running > 0;
 }
 
-/* maxmin, one slot after the other: the next goes to the one who has least for his weight, counting the slot. With weights
- * that are all 1 this is the division itself, but for which of the equals get the odd slots. */
+/* maxmin, one slot after the other: the next goes to the one who has least for his weight, counting the slot. With
+ * weights that are all 1 this is the division itself, but for which of the equals get the odd slots. */
 static void check_even_maxmin(const htc_allot_user *u, size_t n, uint64_t slots, const htc_allot_share *s)
 {
     uint64_t model[USERS_MAX] = { 0 };
@@ -69,7 +69,8 @@ static void check_division(uint32_t policy, const htc_allot_user *u, size_t n, u
                 CHECK(s[i].ra <= s[j].ra + 1);
 }
 
-static void check_plan(uint32_t policy, const htc_allot_user *u, size_t n, uint64_t free_slots, const htc_allot_change *c)
+static void check_plan(uint32_t policy, const htc_allot_user *u, size_t n, uint64_t free_slots,
+                       const htc_allot_change *c)
 {
     uint64_t granted = 0, drained = 0, owed = 0;
     for (size_t i = 0; i < n; i++) {
@@ -89,7 +90,8 @@ static void check_plan(uint32_t policy, const htc_allot_user *u, size_t n, uint6
     /* No slot is idle while somebody could use it. */
     for (size_t i = 0; i < n && granted < free_slots; i++)
         if (divided_for(policy, &u[i]))
-            CHECK(u[i].agents + c[i].undrain + c[i].grant >= c[i].share.ra || u[i].starting + c[i].grant >= u[i].queued);
+            CHECK(u[i].agents + c[i].undrain + c[i].grant >= c[i].share.ra ||
+                  u[i].starting + c[i].grant >= u[i].queued);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -106,9 +108,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     o.min_agents = flags & 2 ? HTC_ALLOT_NO_MINIMUM : (flags >> 2) % 4;
     for (size_t i = 0; i < n; i++) {
         htc_allot_user *u = &users[i];
-        *u = (htc_allot_user){ .weight = even ? 1 : (uint64_t)htc_get_u32(&r) % 100000 + 1, .queued = htc_get_u16(&r) % 2048,
-                               .running = htc_get_u8(&r), .agents = htc_get_u8(&r), .draining = htc_get_u8(&r) % 16,
-                               .starting = 0, .last_served = htc_get_u8(&r), .arrival = htc_get_u8(&r), .id = i,
+        *u = (htc_allot_user){ .weight = even ? 1 : (uint64_t)htc_get_u32(&r) % 100000 + 1,
+                               .queued = htc_get_u16(&r) % 2048,
+                               .running = htc_get_u8(&r),
+                               .agents = htc_get_u8(&r),
+                               .draining = htc_get_u8(&r) % 16,
+                               .starting = 0,
+                               .last_served = htc_get_u8(&r),
+                               .arrival = htc_get_u8(&r),
+                               .id = i,
                                .fixed = i < 3 };
         u->starting = u->agents ? htc_get_u8(&r) % (u->agents + 1) : 0;
         scaled[i] = *u;

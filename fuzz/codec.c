@@ -21,11 +21,21 @@ static void read_and_write(uint8_t op, htc_reader *r, htc_buf *b)
     char      text[32];
     htc_bytes bytes;
     switch (op % 9) {
-    case 0: htc_put_u8(b, htc_get_u8(r)); break;
-    case 1: htc_put_u16(b, htc_get_u16(r)); break;
-    case 2: htc_put_u32(b, htc_get_u32(r)); break;
-    case 3: htc_put_u64(b, htc_get_u64(r)); break;
-    case 4: htc_put_varint(b, htc_get_varint(r)); break;
+    case 0:
+        htc_put_u8(b, htc_get_u8(r));
+        break;
+    case 1:
+        htc_put_u16(b, htc_get_u16(r));
+        break;
+    case 2:
+        htc_put_u32(b, htc_get_u32(r));
+        break;
+    case 3:
+        htc_put_u64(b, htc_get_u64(r));
+        break;
+    case 4:
+        htc_put_varint(b, htc_get_varint(r));
+        break;
     case 5:
         bytes = htc_get_bytes(r);
         htc_put_bytes(b, bytes);

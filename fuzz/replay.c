@@ -1,5 +1,5 @@
-/* In place of a fuzzing engine: runs the target on nothing, on every file of the directories and files named, and on every
- * beginning of the short ones. */
+/* In place of a fuzzing engine: runs the target on nothing, on every file of the directories and files named, and on
+ * every beginning of the short ones. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

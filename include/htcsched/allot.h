@@ -2,12 +2,12 @@
  * @file htcsched/allot.h
  * @brief RA(U): how many slots each user is entitled to, and what to do about it now.
  *
- * Equation 1: RA(U) = min(demand(U), A / sum of weights * weight(U)) over the demanding users, in integers without loss:
- * largest remainders first, then what capped users cannot use is filled up in proportion to weight. All comparisons are
- * exact, so scaling all weights changes nothing.
+ * Equation 1: RA(U) = min(demand(U), A / sum of weights * weight(U)) over the demanding users, in integers without
+ * loss: largest remainders first, then what capped users cannot use is filled up in proportion to weight. All
+ * comparisons are exact, so scaling all weights changes nothing.
  *
- * Pure functions: no clock, no state, no input or output. Threads: pure. Allocation: scratch through env, freed before the
- * call returns. Source: doc/papers.md#allot, equation 1.
+ * Pure functions: no clock, no state, no input or output. Threads: pure. Allocation: scratch through env, freed before
+ * the call returns. Source: doc/papers.md#allot, equation 1.
  */
 #ifndef HTCSCHED_ALLOT_H
 #define HTCSCHED_ALLOT_H
@@ -22,8 +22,8 @@ extern "C" {
 #define HTC_ALLOT_WEIGHT_MAX (UINT64_C(1) << 42)
 /** What htc_allot_weight answers for the weight 1. */
 #define HTC_ALLOT_WEIGHT_ONE UINT64_C(1024)
-#define HTC_ALLOT_SLOTS_MAX (UINT64_C(1) << 48)
-#define HTC_ALLOT_USERS_MAX ((size_t)1 << 20)
+#define HTC_ALLOT_SLOTS_MAX  (UINT64_C(1) << 48)
+#define HTC_ALLOT_USERS_MAX  ((size_t)1 << 20)
 /** min_agents: nobody is promised anything. */
 #define HTC_ALLOT_NO_MINIMUM UINT32_MAX
 
@@ -57,7 +57,7 @@ typedef struct htc_allot_options {
 
 typedef struct htc_allot_share {
     uint64_t ra;   /* RA(U): slots he may hold; 0 for a user who is not divided for */
-    uint64_t base; /* his entitlement before unused shares were filled in: below it he is owed, above it he may have to give */
+    uint64_t base; /* his entitlement before filling: below it he is owed slots, above it he may have to give some */
 } htc_allot_share;
 
 /** What to do for one user, in this order: keep, grant, then mark. */
@@ -83,15 +83,16 @@ typedef struct htc_allot_change {
  *
  * Cost: O(n log n), whatever the number of slots.   Since: 0.1
  */
-HTC_API htc_status htc_allot(const htc_env *env, const htc_allot_options *options, const htc_allot_user *users, size_t n,
-                             uint64_t slots, htc_allot_share *out);
+HTC_API htc_status htc_allot(const htc_env *env, const htc_allot_options *options, const htc_allot_user *users,
+                             size_t n, uint64_t slots, htc_allot_share *out);
 
 /**
  * Decide who gets the free slots, who is to give back, and which marks are no longer needed.
  *
- * Free slots go to users below base, then below ra, fewest agents for their weight first. Only as many slots are marked as
- * users below base could use and free slots and earlier marks do not cover. No task is ever interrupted: a marked agent
- * leaves after its task. When slots cannot be divided evenly, the odd ones go round among equals, a task at a time.
+ * Free slots go to users below base, then below ra, fewest agents for their weight first. Only as many slots are marked
+ * as users below base could use and free slots and earlier marks do not cover. No task is ever interrupted: a marked
+ * agent leaves after its task. When slots cannot be divided evenly, the odd ones go round among equals, a task at a
+ * time.
  *
  * @param[in]  free_slots  slots nobody holds or has reserved, at most slots
  * @param[out] out         n changes, caller-allocated; untouched on failure

@@ -9,12 +9,12 @@
 /* One user who is divided for. */
 typedef struct entry {
     const htc_allot_user *user;
-    size_t   at; /* place in the caller's arrays */
-    uint64_t demand, ra, base;
-    uint64_t floor;     /* what min_agents promises him */
-    uint64_t remainder; /* of his exact share, in parts of the same whole for everybody */
-    uint64_t room;      /* how much more he could use; of a filling */
-    int      raised;    /* by min_agents: that was his remainder */
+    size_t                at; /* place in the caller's arrays */
+    uint64_t              demand, ra, base;
+    uint64_t              floor;     /* what min_agents promises him */
+    uint64_t              remainder; /* of his exact share, in parts of the same whole for everybody */
+    uint64_t              room;      /* how much more he could use; of a filling */
+    int                   raised;    /* by min_agents: that was his remainder */
 } entry;
 
 typedef struct division {
@@ -42,9 +42,9 @@ static uint64_t sum_of_weights(const division *d)
     return sum;
 }
 
-/* Among equal remainders the poorest first, so that a slot short of enough for everybody goes round. But whoever has agents
- * starting keeps what he was just given: a slot is not to move on before it has run a task. Marked agents count as held, or
- * he who is to give back would look poorer for it and the marks would wander about. */
+/* Among equal remainders the poorest first, so that a slot short of enough for everybody goes round. But whoever has
+ * agents starting keeps what he was just given: a slot is not to move on before it has run a task. Marked agents count
+ * as held, or he who is to give back would look poorer for it and the marks would wander about. */
 static int before_remainder(const void *ctx, size_t a, size_t b)
 {
     const entry          *x = &((const entry *)ctx)[a], *y = &((const entry *)ctx)[b];

@@ -99,7 +99,8 @@ static void sort_by(plan *p, htc_before *before)
     htc__sort(p->order, p->n, before, p->entries);
 }
 
-/* Slots that users below their entitlement could use are marked with those above theirs; marks nobody waits for come off. */
+/* Slots that users below their entitlement could use are marked with those above theirs; marks nobody waits for come
+ * off. */
 static void release(plan *p)
 {
     uint64_t owed = 0, covered = p->free_slots;
@@ -141,7 +142,7 @@ htc_status htc_allot_plan(const htc_env *env, const htc_allot_options *options, 
         status = HTC_EINVAL;
     if (status != HTC_OK || n == 0)
         return status;
-    plan p = { .n = n, .free_slots = free_slots };
+    plan             p = { .n = n, .free_slots = free_slots };
     htc_allot_share *shares = htc__alloc(env, n * sizeof *shares);
     p.entries = htc__alloc(env, n * sizeof *p.entries);
     p.order = htc__alloc(env, n * sizeof *p.order);
@@ -151,8 +152,11 @@ htc_status htc_allot_plan(const htc_env *env, const htc_allot_options *options, 
         status = htc_allot(env, options, users, n, slots, shares);
     if (status == HTC_OK) {
         for (size_t i = 0; i < n; i++)
-            p.entries[i] = (entry){ .user = &users[i], .change.share = shares[i], .agents = users[i].agents,
-                                    .draining = users[i].draining, .starting = users[i].starting,
+            p.entries[i] = (entry){ .user = &users[i],
+                                    .change.share = shares[i],
+                                    .agents = users[i].agents,
+                                    .draining = users[i].draining,
+                                    .starting = users[i].starting,
                                     .divided_for = htc__allot_divided_for(&o, &users[i]) };
         decide(&p, &o);
         for (size_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* An allocator that refuses: the nth allocation and all after it. It also knows what was not given back, and what was given
- * back with another size than it was taken with.
+/* An allocator that refuses: the nth allocation and all after it. It also knows what was not given back, and what was
+ * given back with another size than it was taken with.
  *
  *     alloc_fail f = alloc_fail_at(0);            never fails, counts
  *     htc_env env = alloc_fail_env(&f);

@@ -8,7 +8,7 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-#define CASES 100000
+#define CASES     100000
 #define USERS_MAX 9
 
 typedef struct row {
@@ -45,8 +45,8 @@ Test(allot, worked_tables)
     TABLE(10, { 1, 0, 0 }, { 1, 0, 0 });
 }
 
-/* Everybody gets one if there is one for everybody, taken from the largest if rounding left none; a share below one that was
- * raised to one counts as rounded up. */
+/* Everybody gets one if there is one for everybody, taken from the largest if rounding left none; a share below one
+ * that was raised to one counts as rounded up. */
 Test(allot, minimum_of_one)
 {
     TABLE(4, { 1000, 50, 1 }, { 1, 50, 1 }, { 1, 50, 1 }, { 1, 50, 1 });
@@ -85,11 +85,15 @@ Test(allot, base_is_before_filling)
 Test(allot, other_policies)
 {
     htc_allot_options o = { .size = sizeof o, .fixed_users = 4 };
-    htc_allot_user    u[] = { { .weight = 1, .queued = 50, .running = 50, .agents = 50, .arrival = 2, .id = 1, .fixed = 1 },
-                              { .weight = 1, .running = 50, .agents = 50, .arrival = 1, .id = 2, .fixed = 1 },
-                              { .weight = 1, .queued = 20, .arrival = 3, .id = 3 } };
-    const uint64_t expected[][3] = { [HTC_ALLOT_EQ1] = { 80, 0, 20 }, [HTC_ALLOT_STATIC] = { 25, 25, 0 },
-                                     [HTC_ALLOT_MAXMIN] = { 40, 40, 20 }, [HTC_ALLOT_FCFS] = { 50, 50, 0 } };
+    htc_allot_user    u[] = {
+           { .weight = 1, .queued = 50, .running = 50, .agents = 50, .arrival = 2, .id = 1, .fixed = 1 },
+           { .weight = 1, .running = 50, .agents = 50, .arrival = 1, .id = 2, .fixed = 1 },
+           { .weight = 1, .queued = 20, .arrival = 3, .id = 3 }
+    };
+    const uint64_t    expected[][3] = { [HTC_ALLOT_EQ1] = { 80, 0, 20 },
+                                        [HTC_ALLOT_STATIC] = { 25, 25, 0 },
+                                        [HTC_ALLOT_MAXMIN] = { 40, 40, 20 },
+                                        [HTC_ALLOT_FCFS] = { 50, 50, 0 } };
     const char *const names[] = { "eq1", "static", "maxmin", "fcfs" };
     for (uint32_t p = 0; p < 4; p++) {
         htc_allot_share s[3];
@@ -123,9 +127,13 @@ static htc_allot_user random_user(htc_rng *rng, uint64_t id, int equal)
     static const uint64_t scale[] = { 1, 4, 50, 1000, UINT64_C(1) << 40 };
     uint64_t              span = scale[htc_rng_below(rng, 5)];
     return (htc_allot_user){ .weight = equal ? 3 : htc_rng_below(rng, scale[htc_rng_below(rng, 5)]) + 1,
-                             .queued = htc_rng_below(rng, span + 1), .running = htc_rng_below(rng, 40),
-                             .agents = htc_rng_below(rng, 40), .draining = htc_rng_below(rng, 5),
-                             .last_served = htc_rng_below(rng, 3), .arrival = htc_rng_below(rng, 3), .id = id };
+                             .queued = htc_rng_below(rng, span + 1),
+                             .running = htc_rng_below(rng, 40),
+                             .agents = htc_rng_below(rng, 40),
+                             .draining = htc_rng_below(rng, 5),
+                             .last_served = htc_rng_below(rng, 3),
+                             .arrival = htc_rng_below(rng, 3),
+                             .id = id };
 }
 
 static uint64_t demand(const htc_allot_user *u)
@@ -181,7 +189,8 @@ static void expect_filled_fairly(const htc_allot_user *u, const htc_allot_share 
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
             if (u[i].queued && s[i].ra < demand(&u[i]) && s[j].ra > s[j].base) {
-                int fair = (u128)(s[j].ra - s[j].base - 1) * u[i].weight < (u128)(s[i].ra - s[i].base + 1) * u[j].weight;
+                int fair =
+                    (u128)(s[j].ra - s[j].base - 1) * u[i].weight < (u128)(s[i].ra - s[i].base + 1) * u[j].weight;
                 cr_assert(eq(int, fair, 1));
             }
 }
@@ -257,7 +266,9 @@ Test(allot, cost_does_not_depend_on_slots, .timeout = 60)
     static htc_allot_share s[N];
     uint64_t               sum = 0;
     for (uint64_t i = 0; i < N; i++)
-        u[i] = (htc_allot_user){ .weight = i % 2 ? HTC_ALLOT_WEIGHT_MAX : i + 1, .queued = UINT64_MAX, .running = i, .id = i };
+        u[i] = (htc_allot_user){
+            .weight = i % 2 ? HTC_ALLOT_WEIGHT_MAX : i + 1, .queued = UINT64_MAX, .running = i, .id = i
+        };
     cr_assert(eq(int, htc_allot(NULL, NULL, u, N, HTC_ALLOT_SLOTS_MAX, s), HTC_OK));
     for (size_t i = 0; i < N; i++)
         sum += s[i].ra;
@@ -304,7 +315,8 @@ Test(allot, wrong_use)
 Test(allot, out_of_memory)
 {
     htc_allot_user u = { .weight = 1, .queued = 1 };
-    ALLOC_FAIL_EVERY (f, 20) {
+    ALLOC_FAIL_EVERY(f, 20)
+    {
         htc_env          env = alloc_fail_env(&f);
         htc_allot_share  s = { 77, 77 };
         htc_allot_change c = { .grant = 77 };

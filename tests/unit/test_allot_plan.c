@@ -1,14 +1,14 @@
-/* Who gets and who gives: the worked example of the specification (section 3.5) played event by event, the rotation of odd
- * slots, and single decisions. */
+/* Who gets and who gives: the worked example of the specification (section 3.5) played event by event, the rotation of
+ * odd slots, and single decisions. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
 #include "htcsched/allot.h"
 
 #define SLOTS_MAX 128
-#define A 0
-#define B 1
-#define C 2
+#define A         0
+#define B         1
+#define C         2
 
 typedef struct slot {
     int  user; /* -1: free */
@@ -27,7 +27,8 @@ typedef struct world {
 
 static world world_with(uint32_t policy, int n_slots, int n_users)
 {
-    world w = { .options = { .size = sizeof w.options, .policy = policy, .fixed_users = 2 }, .n_slots = n_slots,
+    world w = { .options = { .size = sizeof w.options, .policy = policy, .fixed_users = 2 },
+                .n_slots = n_slots,
                 .n_users = n_users };
     for (int i = 0; i < n_slots; i++)
         w.slots[i].user = -1;
@@ -85,11 +86,19 @@ static void plan(world *w)
 {
     htc_allot_user u[5];
     for (int i = 0; i < w->n_users; i++)
-        u[i] = (htc_allot_user){ .weight = 1, .queued = w->queued[i], .running = (uint64_t)held(w, i),
-                                 .agents = (uint64_t)count(w, i, 0), .draining = (uint64_t)count(w, i, 1),
-                                 .last_served = w->last_served[i], .arrival = w->arrival[i], .id = (uint64_t)i, .fixed = i < 2 };
-    cr_assert(eq(int, htc_allot_plan(NULL, &w->options, u, (size_t)w->n_users, (uint64_t)w->n_slots,
-                                     (uint64_t)count(w, -1, 0), w->changes), HTC_OK));
+        u[i] = (htc_allot_user){ .weight = 1,
+                                 .queued = w->queued[i],
+                                 .running = (uint64_t)held(w, i),
+                                 .agents = (uint64_t)count(w, i, 0),
+                                 .draining = (uint64_t)count(w, i, 1),
+                                 .last_served = w->last_served[i],
+                                 .arrival = w->arrival[i],
+                                 .id = (uint64_t)i,
+                                 .fixed = i < 2 };
+    cr_assert(eq(int,
+                 htc_allot_plan(NULL, &w->options, u, (size_t)w->n_users, (uint64_t)w->n_slots,
+                                (uint64_t)count(w, -1, 0), w->changes),
+                 HTC_OK));
     for (int i = 0; i < w->n_users; i++)
         mark(w, i, w->changes[i].undrain, 0);
     for (int i = 0; i < w->n_users; i++)
@@ -276,8 +285,8 @@ Test(allot_plan, nobody_drains_for_what_cannot_be_used)
 /* His own marks come off before anything is started for him or anybody is drained for him. */
 Test(allot_plan, own_marks_come_off_first)
 {
-    htc_allot_user u[] = { { .queued = 50, .running = 6, .agents = 2, .draining = 4 },
-                           { .queued = 50, .running = 4, .agents = 4 } };
+    htc_allot_user   u[] = { { .queued = 50, .running = 6, .agents = 2, .draining = 4 },
+                             { .queued = 50, .running = 4, .agents = 4 } };
     htc_allot_change c = decide_for(u, 2, 10, 0, 0);
     cr_expect(c.undrain == 3 && c.grant == 0 && c.drain == 0);
     c = decide_for(u, 2, 10, 0, 1);

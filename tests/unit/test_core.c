@@ -49,7 +49,8 @@ Test(codec, reads_back_what_was_written)
 /* The bytes are the same on every machine: they are stored and sent. */
 Test(codec, golden_bytes)
 {
-    static const uint8_t expected[] = { 0x02, 0x01, 0x04, 0x03, 0x02, 0x01, 0xac, 0x02, 0x01, 'x', 0, 0, 0, 0, 0, 0, 0xe0, 0x3f };
+    static const uint8_t expected[] = { 0x02, 0x01, 0x04, 0x03, 0x02, 0x01, 0xac, 0x02, 0x01,
+                                        'x',  0,    0,    0,    0,    0,    0,    0xe0, 0x3f };
     htc_buf              b;
     htc_buf_init(&b, NULL, 0);
     htc_put_u16(&b, 0x0102);
@@ -128,14 +129,26 @@ Test(codec, whatever_does_not_fit_fails)
     FAILS("\x80", htc_get_varint(&r));
     FAILS("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", htc_get_varint(&r));
     FAILS("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x81\x01", htc_get_varint(&r));
-    FAILS("\x03" "ab", htc_get_bytes(&r));
-    FAILS("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" "ab", htc_get_bytes(&r));
+    FAILS("\x03"
+          "ab",
+          htc_get_bytes(&r));
+    FAILS("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+          "ab",
+          htc_get_bytes(&r));
     FAILS("ab", htc_get_raw(&r, 3));
     FAILS("ab", htc_get_raw(&r, SIZE_MAX));
-    FAILS("\x04" "four", (htc_get_str(&r, text, sizeof text), 0));
-    FAILS("\x02" "a\0", (htc_get_str(&r, text, sizeof text), 0));
-    FAILS("\x03" "12345678", htc_get_count(&r, 3));
-    FAILS("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" "1", htc_get_count(&r, 0));
+    FAILS("\x04"
+          "four",
+          (htc_get_str(&r, text, sizeof text), 0));
+    FAILS("\x02"
+          "a\0",
+          (htc_get_str(&r, text, sizeof text), 0));
+    FAILS("\x03"
+          "12345678",
+          htc_get_count(&r, 3));
+    FAILS("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+          "1",
+          htc_get_count(&r, 0));
 }
 
 Test(codec, a_byte_left_over_is_an_error)
@@ -152,7 +165,9 @@ Test(codec, a_byte_left_over_is_an_error)
 
 Test(codec, counts_that_can_be_there)
 {
-    htc_reader r = reader_of("\x02" "123456", 7);
+    htc_reader r = reader_of("\x02"
+                             "123456",
+                             7);
     cr_expect(eq(sz, htc_get_count(&r, 3), 2));
     r = reader_of("\x00", 1);
     cr_expect(eq(sz, htc_get_count(&r, 100), 0));
@@ -204,7 +219,8 @@ Test(buf, text_patch_and_consume)
 
 Test(buf, out_of_memory_at_every_point)
 {
-    ALLOC_FAIL_EVERY (f, 100) {
+    ALLOC_FAIL_EVERY(f, 100)
+    {
         htc_env env = alloc_fail_env(&f);
         htc_buf b;
         htc_buf_init(&b, &env, 0);
@@ -228,7 +244,8 @@ Test(buf, out_of_memory_at_every_point)
 
 Test(output, out_of_memory_at_every_point)
 {
-    ALLOC_FAIL_EVERY (f, 200) {
+    ALLOC_FAIL_EVERY(f, 200)
+    {
         htc_env     env = alloc_fail_env(&f);
         htc_output *out = NULL;
         uint64_t    tags[100];
@@ -347,7 +364,7 @@ Test(status, names_and_numbers_are_unique_and_complete)
         cr_expect(eq(int, htc_status_from_name(x->name), x->number));
         cr_expect(eq(str, (char *)htc_strerror((htc_status)x->number), (char *)x->text));
         cr_expect(eq(int, htc_exit_code((htc_status)x->number), x->exit_code));
-        cr_expect(x->text[0] != '\0' && !strpbrk(x->text, "\n.") , "%s: one line, no full stop", x->name);
+        cr_expect(x->text[0] != '\0' && !strpbrk(x->text, "\n."), "%s: one line, no full stop", x->name);
     }
 }
 
@@ -465,7 +482,8 @@ Test(util, options_older_same_newer)
     new_options newer = { { sizeof newer, 5, 6, 7 }, { 0, 0 } };
     cr_expect(eq(int, htc__options_copy(&out, sizeof out, NULL, 0, sizeof(size_t)), HTC_OK));
     cr_expect(out.a == 0 && out.c == 0);
-    cr_expect(eq(int, htc__options_copy(&out, sizeof out, &older, offsetof(old_options, a) + 4, sizeof(size_t)), HTC_OK));
+    cr_expect(
+        eq(int, htc__options_copy(&out, sizeof out, &older, offsetof(old_options, a) + 4, sizeof(size_t)), HTC_OK));
     cr_expect(out.a == 1 && out.b == 0 && out.c == 0);
     cr_expect(eq(int, htc__options_copy(&out, sizeof out, &same, sizeof same, sizeof(size_t)), HTC_OK));
     cr_expect(out.a == 2 && out.b == 3 && out.c == 4);
