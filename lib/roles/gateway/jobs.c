@@ -103,11 +103,10 @@ void gw_job_touch(htc_gateway *gw, job *j, uint64_t before)
     else if (!ready && j->in_ready)
         DL_DELETE2(u->ready, j, ready_prev, ready_next);
     j->in_ready = ready != 0;
-    if ((queued == 0) != (u->queued == 0)) {
-        if (queued == 0)
-            u->arrival = ++gw->arrivals;
+    if (queued == 0 && u->queued)
+        u->arrival = ++gw->arrivals;
+    if (u->queued > queued || (queued && !u->queued))
         gw_reallocate_soon(gw);
-    }
 }
 
 void gw_job_add(htc_gateway *gw, job *j)

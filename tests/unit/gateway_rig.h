@@ -1,0 +1,337 @@
+/* A gateway over a real store in one process, everything delivered at once and in order: for tests that look at one thing.
+ * Faults, delays and many seeds are the world's business (tests/world). */
+#ifndef GATEWAY_RIG_H
+#define GATEWAY_RIG_H
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "core/wire.h"
+#include "htcsched/gateway.h"
+#include "htcsched/kv_server.h"
+#include "roles/agent_wire.h"
+#include "roles/calls.h"
+
+#define RIG_STORE 1u /* the gateway's number of the store; the store knows the gateway by the same */
+#define RIG_UID 1000u
+
+typedef struct rig_message {
+    uint32_t peer;
+    uint16_t type;
+    uint64_t id;
+    size_t   len;
+    uint8_t *bytes; /* the payload */
+} rig_message;
+
+typedef struct rig {
+    htc_env        env;
+    htc_rng        rng;
+    htc_kv_engine  engine;
+    htc_kv_server *server;
+    htc_gateway   *gateway;
+    htc_output    *gw_out, *kv_out;
+    htc_ns         now, wall;
+    uint64_t       starts;
+    uint32_t       last_peer;
+    rig_message    inbox[256]; /* to others than the store */
+    size_t         n_inbox;
+    struct {
+        uint64_t agent;
+        uint32_t slot;
+        char     user[64];
+    } launched[64];
+    size_t     n_launched;
+    uint32_t   closed; /* the peer that was closed last */
+    uint32_t   calls[80];
+    htc_status stopped;
+    int        has_stopped;
+    struct rig_post *posts;
+    int              busy;
+} rig;
+
+/* What is under way, in order: inputs of the gateway and of the store. */
+typedef struct rig_post {
+    int              to_store;
+    htc_input        in; /* its body is a copy */
+    struct rig_post *next;
+} rig_post;
+
+static void rig_post_input(rig *r, int to_store, const htc_input *in)
+{
+    rig_post *p = calloc(1, sizeof *p), **end = &r->posts;
+    uint8_t  *bytes = malloc(in->body.len + 1);
+    p->to_store = to_store;
+    p->in = *in;
+    if (in->body.len)
+        memcpy(bytes, in->body.data, in->body.len);
+    p->in.body.data = bytes;
+    while (*end)
+        end = &(*end)->next;
+    *end = p;
+}
+
+static void rig_run(rig *r);
+
+static void rig_gateway(rig *r, const htc_input *in)
+{
+    rig_post_input(r, 0, in);
+    if (!r->busy)
+        rig_run(r);
+}
+
+static void rig_store(rig *r, const htc_input *in)
+{
+    rig_post_input(r, 1, in);
+    if (!r->busy)
+        rig_run(r);
+}
+
+static void rig_store_step(rig *r, const htc_input *in)
+{
+    htc_output_clear(r->kv_out);
+    if (htc_kv_server_ops()->step(r->server, in, r->kv_out) != HTC_OK)
+        abort();
+    for (size_t i = 0; i < htc_output_count(r->kv_out); i++) {
+        htc_effect e;
+        htc_output_get(r->kv_out, i, &e);
+        if (e.kind == HTC_OUT_COMMIT)
+            rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_STORED, .tag = e.tag,
+                                       .status = r->engine.ops->apply(r->engine.ctx, e.body) });
+        else if (e.kind == HTC_OUT_MESSAGE)
+            rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = RIG_STORE, .body = e.body });
+    }
+}
+
+static void rig_answer(rig *r, const htc_effect *e, htc_status status, const htc_buf *body)
+{
+    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_RESULT, .op = e->op, .tag = e->tag,
+                                 .status = status, .body = body ? htc_buf_bytes(body) : (htc_bytes){ NULL, 0 } });
+}
+
+static void rig_call(rig *r, const htc_effect *e)
+{
+    htc_reader in = htc_reader_of(e->body);
+    htc_buf    b;
+    char       text[256], other[256];
+    htc_buf_init(&b, NULL, 0);
+    r->calls[e->op]++;
+    switch (e->op) {
+    case HTC_CALL_LAUNCH:
+        htc_get_str(&in, text, sizeof text);
+        r->launched[r->n_launched].agent = htc_get_u64(&in);
+        r->launched[r->n_launched].slot = htc_get_u32(&in);
+        htc_get_str(&in, r->launched[r->n_launched].user, 64);
+        htc_put_u32(&b, (uint32_t)(5000 + r->launched[r->n_launched].agent));
+        r->n_launched++;
+        rig_answer(r, e, HTC_OK, &b);
+        break;
+    case HTC_CALL_HASH_PASSWORD: {
+        htc_bytes password = htc_get_bytes(&in);
+        snprintf(text, sizeof text, "plain:%.*s", (int)password.len, (const char *)password.data);
+        htc_put_str(&b, text);
+        rig_answer(r, e, HTC_OK, &b);
+        break;
+    }
+    case HTC_CALL_VERIFY_PASSWORD: {
+        htc_get_str(&in, text, sizeof text);
+        htc_bytes password = htc_get_bytes(&in);
+        snprintf(other, sizeof other, "plain:%.*s", (int)password.len, (const char *)password.data);
+        rig_answer(r, e, strcmp(text, other) == 0 ? HTC_OK : HTC_EAUTH, NULL);
+        break;
+    }
+    case HTC_CALL_RANDOM: {
+        uint32_t n = htc_get_u32(&in);
+        for (uint32_t i = 0; i < n; i++)
+            htc_put_u8(&b, (uint8_t)htc_rng_next(&r->rng));
+        rig_answer(r, e, HTC_OK, &b);
+        break;
+    }
+    case HTC_CALL_DROP_JOB:
+    case HTC_CALL_BLOB_WRITE:
+        if (e->tag)
+            rig_answer(r, e, HTC_OK, NULL);
+        break;
+    default:
+        if (e->tag)
+            rig_answer(r, e, HTC_ENOTFOUND, NULL);
+    }
+    htc_buf_free(&b);
+}
+
+static void rig_keep(rig *r, const htc_effect *e)
+{
+    rig_message *m = &r->inbox[r->n_inbox++ % 256];
+    free(m->bytes);
+    htc_reader in = htc_wire_open(e->body, &m->type, &m->id);
+    m->peer = e->peer;
+    m->len = htc_reader_left(&in);
+    m->bytes = malloc(m->len + 1);
+    if (m->len)
+        memcpy(m->bytes, in.p, m->len);
+}
+
+static void rig_gateway_step(rig *r, const htc_input *in)
+{
+    if (!r->gateway || r->has_stopped)
+        return;
+    htc_output *out = NULL;
+    htc_output_create(NULL, 0, &out);
+    htc_status status = htc_gateway_ops()->step(r->gateway, in, out);
+    if (status != HTC_OK) {
+        r->has_stopped = 1;
+        r->stopped = status;
+    }
+    for (size_t i = 0; i < htc_output_count(out); i++) {
+        htc_effect e;
+        htc_output_get(out, i, &e);
+        if (e.kind == HTC_OUT_MESSAGE && e.peer == RIG_STORE)
+            rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = RIG_STORE, .body = e.body });
+        else if (e.kind == HTC_OUT_MESSAGE)
+            rig_keep(r, &e);
+        else if (e.kind == HTC_OUT_CALL)
+            rig_call(r, &e);
+        else if (e.kind == HTC_OUT_CLOSE)
+            r->closed = e.peer;
+        else if (e.kind == HTC_OUT_STOP) {
+            r->has_stopped = 1;
+            r->stopped = e.status;
+        }
+    }
+    htc_output_destroy(out);
+}
+
+static void rig_run(rig *r)
+{
+    r->busy = 1;
+    while (r->posts) {
+        rig_post *p = r->posts;
+        r->posts = p->next;
+        if (p->to_store)
+            rig_store_step(r, &p->in);
+        else
+            rig_gateway_step(r, &p->in);
+        free((void *)(uintptr_t)p->in.body.data);
+        free(p);
+    }
+    r->busy = 0;
+}
+
+/* Let span pass, waking the gateway whenever it wants to be woken. */
+static void rig_pass(rig *r, htc_ns span)
+{
+    htc_ns end = r->now + span;
+    while (!r->has_stopped) {
+        htc_ns at = htc_gateway_ops()->deadline(r->gateway);
+        if (at > end)
+            break;
+        if (at > r->now) {
+            r->wall += at - r->now;
+            r->now = at;
+        }
+        rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_TIMEOUT });
+    }
+    r->wall += end - r->now;
+    r->now = end;
+}
+
+static uint32_t rig_open(rig *r, uint32_t uid, uint8_t role)
+{
+    htc_buf  b;
+    uint32_t peer = ++r->last_peer;
+    htc_buf_init(&b, NULL, 0);
+    htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_UNIX, .uid = uid, .pid = 4000 + peer });
+    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) });
+    htc_wire_hello(&b, role);
+    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) });
+    htc_buf_free(&b);
+    return peer;
+}
+
+static void rig_say(rig *r, uint32_t peer, const htc_buf *b)
+{
+    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(b) });
+}
+
+static void rig_start(rig *r)
+{
+    static const htc_site_options site = { .name = "local", .cores = 4, .memory = UINT64_C(8) << 30 };
+    htc_gateway_options o = { .size = sizeof o, .store_peer = RIG_STORE, .store_client_id = 77 + ++r->starts,
+                              .owner_uid = RIG_UID, .owner_name = "olga", .sites = &site, .n_sites = 1, .prefetch_max = 1 };
+    htc_buf b;
+    if (htc_gateway_create(&r->env, &o, &r->gateway) != HTC_OK)
+        abort();
+    r->has_stopped = 0;
+    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_START });
+    htc_buf_init(&b, NULL, 0);
+    htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_SIM });
+    rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = RIG_STORE, .body = htc_buf_bytes(&b) });
+    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = RIG_STORE, .body = htc_buf_bytes(&b) });
+    htc_buf_free(&b);
+    rig_pass(r, HTC_SECOND);
+}
+
+/* Like kill -9: what the store holds is all that the next one knows. */
+static void rig_kill(rig *r)
+{
+    htc_gateway_ops()->destroy(r->gateway);
+    r->gateway = NULL;
+    rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_CLOSED, .peer = RIG_STORE, .status = HTC_ECLOSED });
+}
+
+static void rig_begin(rig *r)
+{
+    memset(r, 0, sizeof *r);
+    r->rng.state = 7;
+    r->env = (htc_env){ .size = sizeof r->env, .rng = &r->rng };
+    r->now = 100 * HTC_SECOND;
+    r->wall = UINT64_C(1700000000) * HTC_SECOND;
+    r->last_peer = 100;
+    htc_output_create(NULL, 0, &r->kv_out);
+    if (htc_kv_memory_create(NULL, &r->engine) != HTC_OK)
+        abort();
+    htc_kv_server_options o = { .size = sizeof o, .engine = r->engine };
+    if (htc_kv_server_create(&r->env, &o, &r->server) != HTC_OK)
+        abort();
+    rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_START });
+    rig_start(r);
+}
+
+static void rig_end(rig *r)
+{
+    htc_gateway_ops()->destroy(r->gateway);
+    htc_kv_server_destroy(r->server);
+    r->engine.ops->destroy(r->engine.ctx);
+    htc_output_destroy(r->kv_out);
+    for (size_t i = 0; i < 256; i++)
+        free(r->inbox[i].bytes);
+}
+
+/* The newest message of this type to peer; NULL if there is none. */
+static const rig_message *rig_newest(rig *r, uint32_t peer, uint16_t type)
+{
+    for (size_t i = r->n_inbox; i > 0 && r->n_inbox - i < 256; i--) {
+        const rig_message *m = &r->inbox[(i - 1) % 256];
+        if (m->peer == peer && m->type == type)
+            return m;
+    }
+    return NULL;
+}
+
+/* Ask as peer; the answer is the caller's to json_decref, NULL if there is none yet. */
+static json_t *rig_ask(rig *r, uint32_t peer, const char *json)
+{
+    static uint64_t id;
+    htc_buf         b;
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_begin(&b, HTC_WIRE_USER_REQUEST, ++id);
+    htc_put_raw(&b, htc_bytes_of(json));
+    rig_say(r, peer, &b);
+    htc_buf_free(&b);
+    const rig_message *m = rig_newest(r, peer, HTC_WIRE_USER_ANSWER);
+    return m && m->id == id ? json_loadb((const char *)m->bytes, m->len, 0, NULL) : NULL;
+}
+
+#endif

@@ -1,0 +1,513 @@
+/* The gateway, one rule at a time, over a real store in the same process. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include "gateway_rig.h"
+
+static rig r;
+
+static void begin(void)
+{
+    rig_begin(&r);
+}
+
+static void end(void)
+{
+    rig_end(&r);
+}
+
+TestSuite(gateway, .init = begin, .fini = end);
+
+#define SWEEP(n)                                                                                                       \
+    "<jsdl:JobDefinition xmlns:jsdl='http://schemas.ggf.org/jsdl/2005/11/jsdl'"                                        \
+    " xmlns:px='http://schemas.ggf.org/jsdl/2005/11/jsdl-posix' xmlns:sweep='http://schemas.ogf.org/jsdl/2009/03/sweep'" \
+    " xmlns:sf='http://schemas.ogf.org/jsdl/2009/03/sweep/functions'><jsdl:JobDescription><jsdl:Application>"            \
+    "<px:POSIXApplication><px:Executable>/bin/true</px:Executable><px:Argument>0</px:Argument></px:POSIXApplication>"    \
+    "</jsdl:Application></jsdl:JobDescription><sweep:Sweep><sweep:Assignment><sweep:DocumentNode>"                       \
+    "<sweep:NamespaceBinding ns='http://schemas.ggf.org/jsdl/2005/11/jsdl-posix' prefix='p'/>"                           \
+    "<sweep:Match>//p:Argument[1]</sweep:Match></sweep:DocumentNode><sf:LoopInteger start='1' end='" #n "'/>"            \
+    "</sweep:Assignment></sweep:Sweep></jsdl:JobDefinition>"
+
+static uint32_t operator_peer(void)
+{
+    return rig_open(&r, RIG_UID, HTC_WIRE_ROLE_USER);
+}
+
+static uint64_t submit(uint32_t peer, const char *user, const char *jsdl)
+{
+    json_t *rq = json_pack("{s:s,s:s,s:s}", "op", "submit", "user", user, "jsdl", jsdl);
+    char   *text = json_dumps(rq, 0);
+    json_t *answer = rig_ask(&r, peer, text);
+    free(text);
+    json_decref(rq);
+    cr_assert(json_object_get(answer, "id") != NULL, "submit: %s", json_string_value(json_object_get(answer, "message")));
+    uint64_t id = (uint64_t)json_integer_value(json_object_get(answer, "id"));
+    json_decref(answer);
+    return id;
+}
+
+/* What the error object of this request names; "" if it was no error. The text is kept until the next call. */
+static const char *refusal(uint32_t peer, const char *json)
+{
+    static char name[64];
+    json_t     *answer = rig_ask(&r, peer, json);
+    cr_assert(answer != NULL, "no answer to %s", json);
+    const char *e = json_string_value(json_object_get(answer, "error"));
+    snprintf(name, sizeof name, "%s", e ? e : "");
+    json_decref(answer);
+    return name;
+}
+
+static json_t *job_of(uint32_t peer, uint64_t id)
+{
+    char text[96];
+    snprintf(text, sizeof text, "{\"op\":\"status\",\"id\":%llu}", (unsigned long long)id);
+    json_t *answer = rig_ask(&r, peer, text);
+    json_t *j = json_incref(json_array_get(json_object_get(answer, "jobs"), 0));
+    json_decref(answer);
+    return j;
+}
+
+static long long count_of(uint32_t peer, uint64_t id, const char *state)
+{
+    json_t   *j = job_of(peer, id), *tasks = json_object_get(j, "tasks"), *v;
+    long long n = json_integer_value(json_object_get(tasks, state)), sum = 0;
+    const char *key;
+    json_object_foreach(tasks, key, v)
+    sum += json_integer_value(v);
+    cr_expect(eq(long, (long)sum, (long)json_integer_value(json_object_get(j, "count"))), "the counts do not add up");
+    json_decref(j);
+    return n;
+}
+
+/* ---- an agent in the test's hand ---- */
+
+typedef struct hand {
+    uint64_t id;
+    uint32_t peer;
+    uint64_t seq, beat, last_grant;
+} hand;
+
+static hand hello(uint64_t agent)
+{
+    hand            h = { .id = agent, .peer = rig_open(&r, RIG_UID, HTC_WIRE_ROLE_AGENT) };
+    htc_agent_hello m = { .agent = agent, .node = "node1", .slots = 1, .cores = 4 };
+    htc_buf         b;
+    htc_buf_init(&b, NULL, 0);
+    htc_agent_hello_write(&b, &m);
+    rig_say(&r, h.peer, &b);
+    htc_buf_free(&b);
+    return h;
+}
+
+static htc_status welcome_of(const hand *h)
+{
+    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_AGENT_WELCOME);
+    cr_assert(m != NULL, "no welcome");
+    htc_reader        in = htc_reader_of((htc_bytes){ m->bytes, m->len });
+    htc_agent_welcome w;
+    cr_assert(eq(int, htc_agent_welcome_read(&in, &w), HTC_OK));
+    return w.status;
+}
+
+/* Pull once: the kind of grant, and its first task. */
+static uint32_t pull(hand *h, htc_attempt *at)
+{
+    static htc_grant g;
+    htc_buf          b;
+    htc_buf_init(&b, NULL, 0);
+    htc_pull_write(&b, &(htc_pull){ .agent = h->id, .seq = ++h->seq, .want = 1, .last_grant = h->last_grant });
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+    const rig_message *m = rig_newest(&r, h->peer, HTC_WIRE_GRANT);
+    cr_assert(m != NULL, "no grant");
+    htc_reader in = htc_reader_of((htc_bytes){ m->bytes, m->len });
+    cr_assert(eq(int, htc_grant_read(&in, &g), HTC_OK));
+    cr_assert(eq(u64, g.seq, h->seq));
+    if (g.kind == HTC_GRANT_TASKS) {
+        *at = g.tasks[0].attempt;
+        h->last_grant = g.grant;
+    }
+    return g.kind;
+}
+
+/* Report how an attempt ended; the verdict, HTC_AGAIN if none came. */
+static htc_status report(hand *h, const htc_attempt *at, htc_status status)
+{
+    htc_task_result m = { .agent = h->id, .attempt = *at,
+                          .outcome = { .status = status, .exit_code = status == HTC_EEXIT, .started = r.wall - 10 * HTC_SECOND,
+                                       .ended = r.wall, .node = "node1" } };
+    size_t          before = r.n_inbox;
+    htc_buf         b;
+    htc_buf_init(&b, NULL, 0);
+    htc_task_result_write(&b, &m);
+    rig_say(&r, h->peer, &b);
+    htc_buf_free(&b);
+    const rig_message *v = rig_newest(&r, h->peer, HTC_WIRE_TASK_VERDICT);
+    if (r.n_inbox == before || !v)
+        return HTC_AGAIN;
+    htc_reader       in = htc_reader_of((htc_bytes){ v->bytes, v->len });
+    htc_task_verdict verdict;
+    cr_assert(eq(int, htc_task_verdict_read(&in, &verdict), HTC_OK));
+    return verdict.status;
+}
+
+static void process_ended(uint64_t agent)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&b, agent);
+    htc_put_u32(&b, (uint32_t)(5000 + agent));
+    htc_put_u32(&b, 9);
+    rig_gateway(&r, &(htc_input){ .now = r.now, .wall = r.wall, .kind = HTC_IN_EVENT, .op = HTC_EVENT_AGENT_EXIT, .body = htc_buf_bytes(&b) });
+    htc_buf_free(&b);
+    rig_pass(&r, 100 * HTC_MS);
+}
+
+/* ---- jobs ---- */
+
+/* A billion points cost what one costs: a record, and no time that depends on them. */
+Test(gateway, accepts_a_billion_tasks_as_one_record)
+{
+    uint32_t p = operator_peer();
+    uint64_t id = submit(p, "olga", SWEEP(1000000000));
+    cr_expect(eq(long, (long)count_of(p, id, "waiting"), 1000000000L));
+}
+
+Test(gateway, launches_an_agent_for_each_task_up_to_the_slots)
+{
+    uint32_t p = operator_peer();
+    submit(p, "olga", SWEEP(3));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_expect(eq(sz, r.n_launched, 3));
+    submit(p, "olga", SWEEP(30));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_expect(eq(sz, r.n_launched, 4));
+}
+
+Test(gateway, runs_a_job_to_its_end_and_answers_who_waits)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(2));
+    htc_attempt at;
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(int, welcome_of(&h), HTC_OK));
+    cr_expect(rig_ask(&r, p, "{\"op\":\"wait\",\"id\":1}") == NULL, "it has not ended");
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_expect(eq(u64, at.task, (uint64_t)i));
+        cr_expect(eq(u32, at.attempt, 1));
+        cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    }
+    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_EXIT));
+    const rig_message *m = rig_newest(&r, p, HTC_WIRE_USER_ANSWER);
+    cr_assert(m && memmem(m->bytes, m->len, "\"state\":\"done\"", 14), "the waiting request was not answered");
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 2L));
+    json_t *results = rig_ask(&r, p, "{\"op\":\"results\",\"id\":\"last\"}");
+    cr_expect(eq(sz, json_array_size(json_object_get(results, "results")), 2));
+    json_decref(results);
+}
+
+/* ---- fenced attempts ---- */
+
+Test(gateway, counts_a_repeated_result_once_also_after_the_job_has_ended)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(1));
+    htc_attempt at;
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    rig_pass(&r, HTC_SECOND);
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK), "the agent would drop outputs that count");
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 1L));
+}
+
+Test(gateway, discards_the_result_of_an_attempt_that_was_given_up)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(1));
+    htc_attempt first, second;
+    rig_pass(&r, 100 * HTC_MS);
+    hand old = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&old, &first), HTC_GRANT_TASKS));
+    process_ended(old.id);
+    cr_assert(eq(sz, r.n_launched, 2), "no replacement");
+    hand young = hello(r.launched[1].agent);
+    cr_assert(eq(u32, pull(&young, &second), HTC_GRANT_TASKS));
+    cr_expect(eq(u32, second.attempt, 2));
+    cr_expect(eq(int, report(&young, &first, HTC_OK), HTC_MISMATCH));
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 0L));
+    cr_expect(eq(int, report(&young, &second, HTC_OK), HTC_OK));
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 1L));
+}
+
+Test(gateway, finds_a_lost_grant_again_by_the_heartbeat)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(1));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    size_t        before = r.n_inbox;
+    htc_heartbeat beat = { .agent = h.id, .seq = 1, .last_grant = 0 }; /* it never came */
+    htc_buf       b;
+    htc_buf_init(&b, NULL, 0);
+    htc_heartbeat_write(&b, &beat);
+    rig_say(&r, h.peer, &b);
+    htc_buf_free(&b);
+    int again = 0;
+    for (size_t i = before; i < r.n_inbox; i++)
+        again |= r.inbox[i % 256].type == HTC_WIRE_GRANT;
+    cr_expect(again, "the grant was not sent again");
+}
+
+Test(gateway, ends_a_lease_after_two_heartbeats_without_it_but_not_by_an_old_one)
+{
+    uint32_t      p = operator_peer();
+    uint64_t      id = submit(p, "olga", SWEEP(1));
+    htc_attempt   at;
+    htc_heartbeat beat = { 0 };
+    htc_buf       b;
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    htc_buf_init(&b, NULL, 0);
+    beat.agent = h.id;
+    beat.last_grant = h.last_grant;
+    for (int i = 0; i < 3; i++) { /* the same one thrice is one */
+        beat.seq = 1;
+        htc_heartbeat_write(&b, &beat);
+        rig_say(&r, h.peer, &b);
+    }
+    cr_expect(eq(long, (long)count_of(p, id, "leased"), 1L));
+    beat.seq = 2;
+    htc_heartbeat_write(&b, &beat);
+    rig_say(&r, h.peer, &b);
+    cr_expect(eq(long, (long)count_of(p, id, "leased"), 0L));
+    cr_expect(eq(long, (long)count_of(p, id, "waiting"), 1L));
+    htc_buf_free(&b);
+}
+
+/* ---- a gateway that was killed ---- */
+
+Test(gateway, goes_on_after_a_kill_where_it_was)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(3));
+    htc_attempt done, running, next;
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &done), HTC_GRANT_TASKS));
+    cr_expect(eq(int, report(&h, &done, HTC_OK), HTC_OK));
+    cr_assert(eq(u32, pull(&h, &running), HTC_GRANT_TASKS));
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 1L));
+    cr_expect(eq(long, (long)count_of(p, id, "leased"), 1L), "the lease of a living agent was forgotten");
+    hand again = hello(h.id);
+    again.seq = h.seq;
+    cr_assert(eq(int, welcome_of(&again), HTC_OK));
+    cr_expect(eq(int, report(&again, &running, HTC_OK), HTC_OK));
+    cr_assert(eq(u32, pull(&again, &next), HTC_GRANT_TASKS));
+    cr_expect(eq(u64, next.task, 2));
+    cr_expect(eq(int, report(&again, &next, HTC_OK), HTC_OK));
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 3L));
+}
+
+Test(gateway, waits_for_agents_after_a_kill_and_then_gives_them_up)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(1));
+    htc_attempt at;
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    rig_pass(&r, 20 * HTC_SECOND);
+    cr_expect(eq(long, (long)count_of(p, id, "leased"), 1L));
+    rig_pass(&r, 25 * HTC_SECOND);
+    cr_expect(eq(long, (long)count_of(p, id, "waiting"), 1L));
+}
+
+/* ---- retries ---- */
+
+Test(gateway, retries_to_the_limit_and_by_hand_without_turning_the_number_back)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(1));
+    htc_attempt at;
+    rig_pass(&r, 100 * HTC_MS);
+    for (uint32_t i = 1; i <= 4; i++) {
+        size_t n = r.n_launched;
+        hand   h = hello(r.launched[n - 1].agent);
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_expect(eq(u32, at.attempt, i));
+        cr_expect(eq(int, report(&h, &at, i < 4 ? HTC_EEXIT : HTC_OK), HTC_OK));
+        cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_EXIT));
+        process_ended(h.id);
+        if (i == 3) {
+            cr_expect(eq(long, (long)count_of(p, id, "failed"), 1L));
+            cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"retry\",\"id\":1,\"failed\":true}"), ""));
+        }
+        rig_pass(&r, 10 * HTC_SECOND);
+    }
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 1L));
+}
+
+Test(gateway, does_not_repeat_what_cannot_be_mended)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(1));
+    htc_attempt at;
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    report(&h, &at, HTC_ENOEXEC);
+    cr_expect(eq(long, (long)count_of(p, id, "failed"), 1L));
+}
+
+Test(gateway, refuses_a_task_that_fits_no_node)
+{
+    uint32_t p = operator_peer();
+    json_t  *rq = json_pack("{s:s,s:s,s:I}", "op", "submit", "jsdl", SWEEP(2), "memory", (json_int_t)INT64_C(1) << 40);
+    char    *text = json_dumps(rq, 0);
+    cr_expect(eq(str, (char *)refusal(p, text), "HTC_ENOFIT"));
+    free(text);
+    json_decref(rq);
+}
+
+/* ---- cancel and rm ---- */
+
+Test(gateway, cancels_what_waits_at_once_and_what_runs_when_it_has_ended)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(1000000));
+    htc_attempt at;
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":\"last\"}");
+    cr_expect(eq(long, (long)json_integer_value(json_object_get(answer, "cancelled")), 1000000L));
+    json_decref(answer);
+    cr_expect(rig_newest(&r, h.peer, HTC_WIRE_CANCEL) != NULL, "the agent was not told");
+    cr_expect(eq(long, (long)count_of(p, id, "cancelled"), 999999L));
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"rm\",\"id\":1}"), "HTC_EBUSY"));
+    cr_expect(eq(int, report(&h, &at, HTC_ECANCELLED), HTC_OK));
+    cr_expect(eq(long, (long)count_of(p, id, "cancelled"), 1000000L));
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"rm\",\"id\":1}"), ""));
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"status\",\"id\":1}"), "HTC_ENOTFOUND"));
+}
+
+Test(gateway, cancels_single_tasks_far_ahead_and_remembers_them)
+{
+    uint32_t p = operator_peer();
+    uint64_t id = submit(p, "olga", SWEEP(100000));
+    json_t  *answer = rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":\"1.5,99990-99999\"}");
+    cr_expect(eq(long, (long)json_integer_value(json_object_get(answer, "cancelled")), 11L));
+    json_decref(answer);
+    cr_expect(eq(long, (long)count_of(p, id, "cancelled"), 11L));
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    cr_expect(eq(long, (long)count_of(p, id, "cancelled"), 11L));
+    cr_expect(eq(long, (long)count_of(p, id, "waiting"), 99989L));
+}
+
+/* ---- who may ---- */
+
+Test(gateway, keeps_users_apart)
+{
+    uint32_t p = operator_peer(), stranger = rig_open(&r, 2000, HTC_WIRE_ROLE_USER);
+    char     text[512];
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"user.add\",\"name\":\"ann\",\"password\":\"secret\"}"), ""));
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"user.add\",\"name\":\"ann\"}"), "HTC_EEXISTS"));
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"user.add\",\"name\":\"../x\"}"), "HTC_EINVAL"));
+    cr_expect(eq(str, (char *)refusal(stranger, "{\"op\":\"status\"}"), "HTC_EDENIED"));
+    cr_expect(eq(str, (char *)refusal(stranger, "{\"op\":\"login\",\"name\":\"ann\",\"password\":\"wrong\"}"), "HTC_EAUTH"));
+    cr_expect(eq(str, (char *)refusal(stranger, "{\"op\":\"login\",\"name\":\"nobody\",\"password\":\"x\"}"), "HTC_EAUTH"));
+    json_t *answer = rig_ask(&r, stranger, "{\"op\":\"login\",\"name\":\"ann\",\"password\":\"secret\"}");
+    char    token[80];
+    snprintf(token, sizeof token, "%s", json_string_value(json_object_get(answer, "token")));
+    json_decref(answer);
+    submit(p, "olga", SWEEP(1));
+    snprintf(text, sizeof text, "{\"op\":\"status\",\"id\":1,\"token\":\"%s\"}", token);
+    cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_EDENIED"));
+    snprintf(text, sizeof text, "{\"op\":\"cancel\",\"id\":1,\"token\":\"%s\"}", token);
+    cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_EDENIED"));
+    snprintf(text, sizeof text, "{\"op\":\"status\",\"user\":\"olga\",\"token\":\"%s\"}", token);
+    cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_EDENIED"));
+    snprintf(text, sizeof text, "{\"op\":\"shutdown\",\"token\":\"%s\"}", token);
+    cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_EDENIED"));
+    snprintf(text, sizeof text, "{\"op\":\"status\",\"token\":\"%s\"}", token);
+    cr_expect(eq(str, (char *)refusal(stranger, text), ""));
+    r.wall += 8 * 86400 * HTC_SECOND;
+    cr_expect(eq(str, (char *)refusal(stranger, text), "HTC_EEXPIRED"));
+    cr_expect(eq(str, (char *)refusal(stranger, "{\"op\":\"status\",\"token\":\"00\"}"), "HTC_EAUTH"));
+}
+
+/* Each refusal names its cause; nothing is created by any of them. */
+Test(gateway, refuses_what_is_not_a_request)
+{
+    static const struct {
+        const char *json, *error;
+    } table[] = {
+        { "", "HTC_EJSON" },
+        { "{", "HTC_EJSON" },
+        { "[]", "HTC_EJSON" },
+        { "{\"op\":7}", "HTC_EJSON" },
+        { "{\"op\":\"fly\"}", "HTC_EUNSUPPORTED" },
+        { "{\"op\":\"upload\"}", "HTC_EUNSUPPORTED" },
+        { "{\"op\":\"status\",\"id\":\"x\"}", "HTC_EINVAL" },
+        { "{\"op\":\"status\",\"id\":0}", "HTC_EINVAL" },
+        { "{\"op\":\"status\",\"id\":\"1.\"}", "HTC_EINVAL" },
+        { "{\"op\":\"status\",\"id\":\"1.9-3\"}", "HTC_EINVAL" },
+        { "{\"op\":\"status\",\"id\":17}", "HTC_ENOTFOUND" },
+        { "{\"op\":\"status\",\"user\":\"nobody\"}", "HTC_ENOTFOUND" },
+        { "{\"op\":\"why\",\"id\":\"last\"}", "HTC_ENOTFOUND" },
+        { "{\"op\":\"submit\"}", "HTC_EINVAL" },
+        { "{\"op\":\"submit\",\"jsdl\":\"<a\"}", "HTC_EXML" },
+        { "{\"op\":\"submit\",\"jsdl\":\"<a/>\"}", "HTC_ESCHEMA" },
+        { "{\"op\":\"blob\",\"hash\":\"zz\"}", "HTC_EINVAL" },
+        { "{\"op\":\"user.set\",\"name\":\"olga\",\"weight\":0}", "HTC_EINVAL" },
+    };
+    uint32_t p = operator_peer();
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        cr_expect(eq(str, (char *)refusal(p, table[i].json), (char *)table[i].error), "%s", table[i].json);
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"status\"}");
+    cr_expect(eq(sz, json_array_size(json_object_get(answer, "jobs")), 0));
+    json_decref(answer);
+}
+
+/* ---- the end ---- */
+
+Test(gateway, ends_when_its_agents_have_left)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(5));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h[4];
+    for (int i = 0; i < 4; i++) {
+        h[i] = hello(r.launched[i].agent);
+        cr_assert(eq(u32, pull(&h[i], &at), HTC_GRANT_TASKS));
+        if (i < 3)
+            cr_expect(eq(int, report(&h[i], &at, HTC_OK), HTC_OK));
+    }
+    json_decref(rig_ask(&r, p, "{\"op\":\"shutdown\"}"));
+    for (int i = 0; i < 3; i++) {
+        process_ended(h[i].id);
+        cr_expect(r.has_stopped == 0);
+    }
+    cr_expect(eq(int, report(&h[3], &at, HTC_OK), HTC_OK), "a running task is let finish");
+    cr_expect(eq(u32, pull(&h[3], &at), HTC_GRANT_EXIT));
+    process_ended(h[3].id);
+    cr_expect(r.has_stopped);
+    cr_expect(eq(int, r.stopped, HTC_OK));
+}
