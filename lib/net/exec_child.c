@@ -1,0 +1,155 @@
+/* Between fork and exec: only what is safe in a process that other threads were torn away from. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net/exec_private.h"
+
+static void __attribute__((noreturn)) fail(const htc__child *c, int stage)
+{
+    htc__child_report report = { stage, errno };
+    ssize_t           n = write(c->report_fd, &report, sizeof report);
+    _exit(n == (ssize_t)sizeof report ? 127 : 126);
+}
+
+static void reset_signals(void)
+{
+    struct sigaction standard = { .sa_handler = SIG_DFL };
+    sigset_t         none;
+    for (int i = 1; i < NSIG; i++)
+        sigaction(i, &standard, NULL); /* fails for those that cannot be changed, and that is as well */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Everything but the three streams closes at exec: also what the host opened without thinking of us. */
+static void close_at_exec(int report_fd)
+{
+    if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+        return;
+    struct rlimit files;
+    int           max = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < 65536 ? (int)files.rlim_cur : 65536;
+    for (int fd = 3; fd < max; fd++)
+        if (fd != report_fd)
+            fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+void htc__child_run(const htc__child *c)
+{
+    char go = 0;
+    reset_signals();
+    if (setsid() < 0)
+        fail(c, CHILD_SESSION);
+    /* Dies with the agent: what it leaves behind in spite of that is recorded and ended by the next one. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    /* Nothing of the task runs before its process is recorded; the end of the pipe means that the agent is gone. */
+    while (read(c->go_fd, &go, 1) < 0 && errno == EINTR)
+        ;
+    if (!go)
+        _exit(125);
+    if (getppid() != c->parent)
+        _exit(125);
+    umask(022);
+    if (chdir(c->directory) != 0)
+        fail(c, CHILD_DIRECTORY);
+    if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0)
+        fail(c, CHILD_STREAMS);
+    close_at_exec(c->report_fd);
+    for (size_t i = 0; i < c->limits_count; i++)
+        if (setrlimit((__rlimit_resource_t)c->limits[i].resource, &c->limits[i].limit) != 0)
+            fail(c, CHILD_LIMITS);
+    execve(c->program, c->argv, c->envp);
+    fail(c, CHILD_EXEC);
+}
+
+static void add_limit(htc__child *c, int resource, uint64_t value, uint64_t grace)
+{
+    struct rlimit now;
+    rlim_t        soft = (rlim_t)value, hard = (rlim_t)(value + grace);
+    if (getrlimit((__rlimit_resource_t)resource, &now) == 0 && now.rlim_max != RLIM_INFINITY) {
+        if (hard > now.rlim_max)
+            hard = now.rlim_max;
+        if (soft > hard)
+            soft = hard;
+    }
+    c->limits[c->limits_count].resource = resource;
+    c->limits[c->limits_count++].limit = (struct rlimit){ soft, hard };
+}
+
+/* RLIMIT_NPROC counts all processes of the uid, not the task's: what is there already is added. The tree itself is counted
+ * while it runs (exec_run.c); this one only stops a flood between two looks. */
+static uint64_t processes_of_uid(void)
+{
+    htc__procs procs = { 0 };
+    uint64_t   n = htc__procs_look(&procs, 1, 0) == 0 ? procs.count : 0;
+    htc__procs_free(&procs);
+    return n;
+}
+
+void htc__child_limits(htc__child *c, const htc_limits *l)
+{
+    c->limits_count = 0;
+    if (l->cpu)
+        add_limit(c, RLIMIT_CPU, (l->cpu + HTC_SECOND - 1) / HTC_SECOND, 5);
+    if (l->virtual_memory)
+        add_limit(c, RLIMIT_AS, l->virtual_memory, 0);
+    if (l->file_size)
+        add_limit(c, RLIMIT_FSIZE, l->file_size, 0);
+    add_limit(c, RLIMIT_CORE, l->core_is_set ? l->core_size : 0, 0);
+    if (l->open_files)
+        add_limit(c, RLIMIT_NOFILE, l->open_files, 0);
+    if (l->stack)
+        add_limit(c, RLIMIT_STACK, l->stack, 0);
+    if (l->data)
+        add_limit(c, RLIMIT_DATA, l->data, 0);
+    if (l->processes)
+        add_limit(c, RLIMIT_NPROC, processes_of_uid() + l->processes, 0);
+}
+
+static int runnable(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* dir/name in c->program; 0 if it does not fit. */
+static int join(htc__child *c, const char *dir, size_t len, const char *name)
+{
+    int n = len ? snprintf(c->program, sizeof c->program, "%.*s/%s", (int)len, dir, name)
+                : snprintf(c->program, sizeof c->program, "%s", name);
+    return n > 0 && (size_t)n < sizeof c->program;
+}
+
+htc_status htc__child_find(htc__child *c, const htc__run *r, char *text, size_t room)
+{
+    const char *name = r->task->executable ? r->task->executable : "";
+    struct stat st;
+    if (strchr(name, '/')) {
+        if (!join(c, r->work, name[0] == '/' ? 0 : strlen(r->work), name)) {
+            snprintf(text, room, "the name of the executable is too long");
+            return HTC_ENOEXEC;
+        }
+        if (runnable(c->program))
+            return HTC_OK;
+        snprintf(text, room, "%.200s: %s", name, stat(c->program, &st) == 0 ? "not an executable file" : strerror(errno));
+        return HTC_ENOEXEC;
+    }
+    if (*name && join(c, r->work, strlen(r->work), name) && runnable(c->program))
+        return HTC_OK;
+    for (const char *p = r->agent->path; *name && *p; p += strspn(p, ":")) {
+        size_t n = strcspn(p, ":");
+        if (n && join(c, p, n, name) && runnable(c->program))
+            return HTC_OK;
+        p += n;
+    }
+    snprintf(text, room, "%.200s is no executable of the task's directory nor of PATH", *name ? name : "(nothing)");
+    return HTC_ENOEXEC;
+}

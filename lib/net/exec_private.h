@@ -1,0 +1,125 @@
+/* The executor's run: one attempt of one task on this node, from staging in to cleaning up. */
+#ifndef HTC_NET_EXEC_PRIVATE_H
+#define HTC_NET_EXEC_PRIVATE_H
+
+#include <limits.h>
+#include <sys/resource.h>
+
+#include "htcsched/agent_host.h"
+#include "htcsched/work.h"
+#include "net/host_private.h"
+#include "net/proc.h"
+#include "roles/calls.h"
+
+typedef enum htc__run_phase {
+    RUN_STAGING_IN = 1,
+    RUN_READY,   /* staged in, or ended */
+    RUN_STARTING, /* forked; exec has not happened */
+    RUN_RUNNING,
+    RUN_SWEEPING, /* its first process has ended; the rest of its tree is being ended */
+    RUN_STAGING_OUT
+} htc__run_phase;
+
+/* Written by the main thread only while no worker has the run; by the worker only then. */
+typedef struct htc__run {
+    htc_agent_host  *agent;
+    struct htc__run *next;
+    uint64_t         run, tag, count;
+    htc_attempt      attempt;
+    uint32_t         phase, compat;
+    char             user[64];
+    htc_task        *task;  /* malloc'd: read by worker threads */
+    char            *dir;   /* slots/N/scratch/JOB.TASK.ATTEMPT */
+    char            *work;  /* dir/work, or the task's own absolute directory: where it runs */
+    char            *scratch; /* dir/work */
+    char            *out;   /* dir/out */
+    char            *scratch_entry; /* "HTC_SCRATCH=…", by which orphans are known */
+    /* cleaning was asked for while something was going on */
+    int              clean_wanted, drop_wanted;
+    /* the process */
+    pid_t            pid;
+    uint64_t         start;
+    int              pidfd, report_fd;
+    struct event    *exit_event, *report_event, *sweep_event;
+    htc_ns           sweep_pause, sweep_since;
+    int              leader_reaped, wait_status;
+    int              stop_told;
+    htc_status       why; /* HTC_OK: nobody ended it */
+    char             why_text[256];
+    uint64_t         cpu_ns, memory_peak;
+    htc_ns           started, ended; /* wall */
+    int              failed;  /* the outcome was not HTC_OK: missing outputs are no news */
+    int              exec_errno, exec_stage;
+    /* a worker's answer */
+    htc_status       status;
+    char             text[512];
+    htc_output_file *files;
+    uint32_t         files_count;
+} htc__run;
+
+struct htc_agent_host {
+    const htc_env *env;
+    htc_host      *host;
+    htc__hook      hook;
+    char          *slot_dir, *data_dir, *node, *site, *home, *path;
+    char         **env_pass; /* "NAME=value" that were found; NULL at the end */
+    uint64_t       agent;
+    uint32_t       durable;
+    uint64_t       outputs_bytes_max;
+    htc__run      *runs;
+    htc__procs     procs;
+    struct event  *poll;
+    int            poll_armed;
+    int            lock_fd;
+    int            closing;
+    uint32_t       in_work; /* pieces of work on the threads */
+};
+
+/* exec.c */
+void htc__exec_answer(htc__run *r, uint32_t op, uint64_t tag, htc_status status, const char *text);
+/* The run may be forgotten now if that was asked for. Frees it then. */
+void htc__exec_settle(htc__run *r);
+void htc__run_free(htc__run *r);
+htc_status htc__exec_work(htc__run *r, void (*work)(void *), void (*done)(void *));
+
+/* stage.c: on a worker thread */
+void htc__stage_in(void *run);
+/* outputs.c: on a worker thread */
+void htc__stage_out(void *run);
+void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt);
+
+/* exec_run.c: the life of a process */
+htc_status htc__run_start(htc__run *r, uint64_t tag);
+void       htc__run_signal(htc__run *r, int signal);
+void       htc__run_end_now(htc__run *r); /* at the end of everything: blocks until its tree is gone */
+void       htc__exec_poll_arm(htc_agent_host *a);
+
+/* exec_child.c: what the child needs, made before the fork, for afterwards nothing may allocate */
+typedef struct htc__child {
+    char       **argv, **envp;
+    char         program[PATH_MAX];
+    const char  *directory;
+    int          in, out, err;
+    int          go_fd, report_fd;
+    struct { int resource; struct rlimit limit; } limits[12];
+    size_t       limits_count;
+    pid_t        parent;
+} htc__child;
+typedef struct htc__child_report {
+    int stage, error;
+} htc__child_report;
+typedef enum htc__child_stage { CHILD_SESSION = 1, CHILD_LIMITS, CHILD_DIRECTORY, CHILD_STREAMS, CHILD_EXEC } htc__child_stage;
+void       htc__child_run(const htc__child *c) __attribute__((noreturn));
+void       htc__child_limits(htc__child *c, const htc_limits *limits);
+/* Find the program of a task: in its directory, then along path. HTC_ENOEXEC with a sentence. */
+htc_status htc__child_find(htc__child *c, const htc__run *r, char *text, size_t room);
+
+/* exec_env.c */
+char **htc__child_env(const htc__run *r, htc_ns wall_now); /* NULL: out of memory */
+void   htc__strings_free(char **list);
+
+/* exec_record.c: slots/N/groups; the slot and its lock. real is malloced. */
+htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_error *error);
+htc_status htc__record_write(const htc_agent_host *a);
+
+#endif

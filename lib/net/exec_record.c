@@ -1,0 +1,181 @@
+/* slots/N/groups: which process groups this agent runs, written before anything of a task runs; and what the next agent
+ * does with what it finds there. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/exec_private.h"
+#include "net/files.h"
+
+#define RECOVER_PATIENCE (10 * HTC_SECOND)
+#define RECORD_MAX 65536
+
+htc_status htc__record_write(const htc_agent_host *a)
+{
+    char    path[PATH_MAX], temporary[PATH_MAX], boot[64];
+    htc_buf text;
+    htc_buf_init(&text, NULL, RECORD_MAX);
+    htc__boot_id(boot);
+    htc_put_text(&text, "boot %s\n", boot);
+    for (const htc__run *r = a->runs; r; r = r->next)
+        if (r->pid > 0)
+            htc_put_text(&text, "%ld %" PRIu64 "\n", (long)r->pid, r->start);
+    snprintf(path, sizeof path, "%.4000s/groups", a->slot_dir);
+    snprintf(temporary, sizeof temporary, "%.4000s/groups.new", a->slot_dir);
+    /* No sync: this has to survive the agent, not the machine, whose processes do not survive it either. */
+    int     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    ssize_t n = fd >= 0 && text.status == HTC_OK ? write(fd, text.data, text.len) : -1;
+    int     why = errno;
+    if (fd >= 0 && close(fd) != 0)
+        n = -1;
+    int ok = n == (ssize_t)text.len && rename(temporary, path) == 0;
+    htc_buf_free(&text);
+    return ok ? HTC_OK : htc__status_of(why, HTC_EIO);
+}
+
+typedef struct record {
+    pid_t    pid;
+    uint64_t start;
+} record;
+
+/* The records of this boot; those of another boot name nobody who still lives. */
+static size_t read_records(const char *slot_dir, record *list, size_t max)
+{
+    char   path[PATH_MAX], boot[64], want[80], *text = malloc(RECORD_MAX), *rest = NULL;
+    size_t count = 0;
+    if (!text)
+        return 0;
+    snprintf(path, sizeof path, "%.4000s/groups", slot_dir);
+    htc__boot_id(boot);
+    snprintf(want, sizeof want, "boot %s", boot);
+    if (htc__read_text(path, text, RECORD_MAX) > 0) {
+        char *line = strtok_r(text, "\n", &rest);
+        if (line && strcmp(line, want) == 0)
+            while (count < max && (line = strtok_r(NULL, "\n", &rest))) {
+                long     pid;
+                uint64_t start;
+                if (sscanf(line, "%ld %" SCNu64, &pid, &start) == 2 && pid > 1)
+                    list[count++] = (record){ (pid_t)pid, start };
+            }
+    }
+    free(text);
+    return count;
+}
+
+/* Does p belong to a recorded group? A group's number is not used again while anybody is in it, so whoever is in the
+ * session began with it, unless its leader lives and is another process than the one recorded. */
+static int is_leftover(const htc__procs *procs, const htc__proc *p, const record *list, size_t count, const char *entry)
+{
+    if (p->state == 'Z' || p->pid == getpid())
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        const htc__proc *leader = htc__procs_find(procs, list[i].pid);
+        if (leader && leader->start != list[i].start)
+            continue;
+        if ((p->group == list[i].pid || p->session == list[i].pid) && p->start >= list[i].start)
+            return 1;
+    }
+    return htc__proc_has_env(p->pid, entry, 1);
+}
+
+static uint32_t end_leftovers(const htc_env *env, const char *slot_dir)
+{
+    record     list[HTC_AGENT_HELD_MAX];
+    size_t     count = read_records(slot_dir, list, HTC_AGENT_HELD_MAX);
+    char       entry[PATH_MAX + 32];
+    htc__procs procs = { 0 };
+    uint32_t   ended = 0, alive = 1;
+    htc_ns     began = htc_host_now();
+    snprintf(entry, sizeof entry, "HTC_SCRATCH=%s/scratch/", slot_dir);
+    for (int round = 0; alive && htc_host_now() - began < RECOVER_PATIENCE; round++) {
+        alive = 0;
+        if (htc__procs_look(&procs, 1, 0) != 0)
+            break;
+        for (size_t i = 0; i < procs.count; i++)
+            if (is_leftover(&procs, &procs.list[i], list, count, entry)) {
+                htc__proc_signal(&procs.list[i], SIGKILL);
+                alive++;
+            }
+        if (round == 0)
+            ended = alive;
+        if (alive)
+            usleep(2000); /* a killed process needs a moment; the loop looks again until there is none */
+    }
+    htc__procs_free(&procs);
+    if (ended)
+        htc__log(env, HTC_LOG_WARN, "%u processes of an agent that was killed -> ended%s", ended,
+                 alive ? ", some of them not yet" : "");
+    return ended;
+}
+
+/* Nobody else lives in the slot: *fd holds the lock. */
+static htc_status lock_slot(const char *slot_dir, int *fd, htc_error *error)
+{
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char         path[PATH_MAX];
+    if (htc__make_dirs(slot_dir) != 0)
+        return htc__error(error, htc__status_of(errno, HTC_EIO), "cannot create %s: %s", slot_dir, strerror(errno));
+    snprintf(path, sizeof path, "%.4000s/lock", slot_dir);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (*fd < 0)
+        return htc__error(error, htc__status_of(errno, HTC_EIO), "cannot open %s: %s", path, strerror(errno));
+    if (fcntl(*fd, F_OFD_SETLK, &whole) == 0)
+        return HTC_OK;
+    close(*fd);
+    *fd = -1;
+    return htc__error(error, HTC_ELOCKED, "another agent lives in %s", slot_dir);
+}
+
+static char *absolute_slot(const char *slot_dir, htc_error *error)
+{
+    char *real = htc__make_dirs(slot_dir) == 0 ? realpath(slot_dir, NULL) : NULL;
+    if (!real)
+        htc__error(error, htc__status_of(errno, HTC_EIO), "cannot use %s: %s", slot_dir, strerror(errno));
+    else if (strlen(real) > 3500) {
+        htc__error(error, HTC_EINVAL, "the path of the slot is too long");
+        free(real);
+        real = NULL;
+    }
+    return real;
+}
+
+htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_error *error)
+{
+    *real = absolute_slot(slot_dir, error);
+    if (!*real)
+        return error && error->status ? error->status : HTC_EIO;
+    htc_status status = lock_slot(*real, lock_fd, error);
+    if (status != HTC_OK) {
+        free(*real);
+        *real = NULL;
+    }
+    return status;
+}
+
+htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, uint32_t *ended, htc_error *error)
+{
+    char     path[PATH_MAX], *real;
+    int      fd;
+    uint32_t n;
+    if (!slot_dir)
+        return htc__error(error, HTC_EINVAL, "a slot directory is needed");
+    htc_status status = htc__slot_enter(slot_dir, &real, &fd, error);
+    if (status != HTC_OK)
+        return status;
+    n = end_leftovers(env, real);
+    snprintf(path, sizeof path, "%s/scratch", real);
+    if (htc__remove_tree(path) != 0)
+        htc__log(env, HTC_LOG_WARN, "%s cannot be removed: %s -> leave it", path, strerror(errno));
+    snprintf(path, sizeof path, "%s/groups", real);
+    unlink(path);
+    close(fd);
+    free(real);
+    if (ended)
+        *ended = n;
+    return HTC_OK;
+}

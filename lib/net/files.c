@@ -1,0 +1,252 @@
+#include "net/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PIECE (128 << 10)
+#define DEPTH_MAX 512 /* directories below each other that are removed: each one holds a descriptor open */
+
+int htc__name_stays(const char *name)
+{
+    for (const char *p = name;;) {
+        size_t n = strcspn(p, "/");
+        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+            return 0;
+        if (!p[n])
+            return 1;
+        p += n + 1;
+    }
+}
+
+int htc__open_below(int dir, const char *name, int flags, mode_t mode, int make_dirs)
+{
+    char part[NAME_MAX + 1];
+    int  at = dir;
+    if (!htc__name_stays(name)) {
+        errno = EPERM;
+        return -1;
+    }
+    for (;;) {
+        size_t n = strcspn(name, "/");
+        if (n > NAME_MAX) {
+            errno = ENAMETOOLONG;
+            break;
+        }
+        memcpy(part, name, n);
+        part[n] = 0;
+        int last = !name[n];
+        if (!last && make_dirs && mkdirat(at, part, 0700) != 0 && errno != EEXIST)
+            break;
+        int fd = openat(at, part, (last ? flags : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC, mode);
+        int why = errno;
+        if (at != dir)
+            close(at);
+        errno = why;
+        if (last || fd < 0)
+            return fd;
+        at = fd;
+        name += n + 1;
+    }
+    int why = errno;
+    if (at != dir)
+        close(at);
+    errno = why;
+    return -1;
+}
+
+int htc__make_dirs(const char *path)
+{
+    char   copy[PATH_MAX];
+    size_t n = strlen(path);
+    if (n >= sizeof copy) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+        return 0;
+    memcpy(copy, path, n + 1);
+    for (size_t i = 1; i <= n; i++)
+        if (copy[i] == '/' || copy[i] == 0) {
+            char kept = copy[i];
+            copy[i] = 0;
+            if (mkdir(copy, 0700) != 0 && errno != EEXIST)
+                return -1;
+            copy[i] = kept;
+        }
+    return 0;
+}
+
+htc_status htc__status_of(int error, htc_status other)
+{
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT: return HTC_ENOSPC;
+    case EIO:
+    case EMFILE:
+    case ENFILE:
+    case EROFS: return HTC_EIO;
+    case ENOMEM: return HTC_ENOMEM;
+    default: return other;
+    }
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+htc_status htc__copy(int from, int to, uint64_t bytes_max, htc__copied *copied)
+{
+    crypto_generichash_state state;
+    uint8_t                  piece[PIECE];
+    copied->size = 0;
+    crypto_generichash_init(&state, NULL, 0, 32);
+    for (;;) {
+        ssize_t n = read(from, piece, sizeof piece);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return HTC_EIO;
+        if (n == 0)
+            break;
+        copied->size += (uint64_t)n;
+        if (copied->size > bytes_max)
+            return HTC_ETOOBIG;
+        crypto_generichash_update(&state, piece, (unsigned long long)n);
+        if (to >= 0 && write_all(to, piece, (size_t)n) != 0)
+            return htc__status_of(errno, HTC_ESTAGEOUT);
+    }
+    crypto_generichash_final(&state, copied->hash, 32);
+    return HTC_OK;
+}
+
+/* Empty the directory of descriptor fd, which is taken. A task may have made its directories unreadable for itself. */
+static int empty_dir(int fd, int depth)
+{
+    struct dirent *e;
+    int            result = 0;
+    DIR           *d = fdopendir(fd);
+    if (!d) {
+        close(fd);
+        return -1;
+    }
+    while ((e = readdir(d))) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (unlinkat(fd, e->d_name, 0) == 0)
+            continue;
+        if (errno != EISDIR && errno != EPERM) {
+            result = -1;
+            continue;
+        }
+        int below = depth < DEPTH_MAX ? openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        if (below < 0 && errno == EACCES && fchmodat(fd, e->d_name, 0700, 0) == 0)
+            below = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (below >= 0) {
+            struct stat st;
+            if (fstat(below, &st) == 0 && (st.st_mode & 0700) != 0700)
+                fchmod(below, 0700);
+            empty_dir(below, depth + 1);
+        }
+        if (unlinkat(fd, e->d_name, AT_REMOVEDIR) != 0)
+            result = -1;
+    }
+    closedir(d);
+    return result;
+}
+
+int htc__remove_tree(const char *path)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return 0;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES && chmod(path, 0700) == 0)
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -1;
+    fchmod(fd, 0700);
+    empty_dir(fd, 0);
+    return rmdir(path);
+}
+
+int htc__sync_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int result = fsync(fd);
+    close(fd);
+    return result;
+}
+
+ssize_t htc__read_text(const char *path, char *out, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, out, room - 1);
+    close(fd);
+    out[n > 0 ? n : 0] = 0;
+    return n;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+htc_status htc__file_uri(const char *uri, char *out, size_t room)
+{
+    size_t n = 0;
+    if (strncmp(uri, "file:", 5) != 0)
+        return HTC_EINPUT;
+    uri += 5;
+    if (strncmp(uri, "//localhost/", 12) == 0)
+        uri += 11;
+    else if (strncmp(uri, "///", 3) == 0)
+        uri += 2;
+    if (uri[0] != '/' || uri[1] == '/')
+        return HTC_EINPUT;
+    for (; *uri; uri++) {
+        char c = *uri;
+        if (c == '%') {
+            int high = hex_digit(uri[1]), low = high < 0 ? -1 : hex_digit(uri[2]);
+            if (low < 0 || (c = (char)(high * 16 + low)) == 0)
+                return HTC_EINPUT;
+            uri += 2;
+        }
+        if (n + 1 >= room)
+            return HTC_EINPUT;
+        out[n++] = c;
+    }
+    out[n] = 0;
+    return HTC_OK;
+}
+
+int htc__output_dir(char *out, size_t room, const char *data_dir, uint64_t job, uint64_t task, uint32_t attempt)
+{
+    /* 1024 tasks a directory: listing one stays cheap for a sweep of a billion. */
+    int n = snprintf(out, room, "%s/out/%" PRIu64 "/%" PRIu64 "/%" PRIu64 ".%" PRIu32, data_dir, job, task / 1024, task,
+                     attempt);
+    return n > 0 && (size_t)n < room ? 0 : -1;
+}

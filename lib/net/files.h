@@ -1,0 +1,47 @@
+/* Files that other people name: never followed out of the directory they belong to, copied with their hash, removed with
+ * all that is in them. Everything here may run on a worker thread; nothing is shared. */
+#ifndef HTC_NET_FILES_H
+#define HTC_NET_FILES_H
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "htcsched/status.h"
+
+/* 1 if name is relative and has no empty, "." or ".." part. */
+int htc__name_stays(const char *name);
+
+/* open of a name below dir in which no part is a symbolic link. make_dirs: 0700 directories on the way are made. -1 and errno. */
+int htc__open_below(int dir, const char *name, int flags, mode_t mode, int make_dirs);
+
+/* mkdir -p, 0700. */
+int htc__make_dirs(const char *path);
+
+typedef struct htc__copied {
+    uint64_t size;
+    uint8_t  hash[32];
+} htc__copied;
+
+/* Copy what is left of from to to, hashing it. to may be -1: only hash. HTC_EIO (reading), HTC_ENOSPC, HTC_ESTAGEOUT
+ * (writing otherwise), HTC_ETOOBIG beyond bytes_max. */
+htc_status htc__copy(int from, int to, uint64_t bytes_max, htc__copied *copied);
+
+/* HTC_ENOSPC, HTC_EIO or other for an errno of file work. */
+htc_status htc__status_of(int error, htc_status other);
+
+/* Remove path and all below it; symbolic links are removed, not followed. A path that is not there is fine. */
+int htc__remove_tree(const char *path);
+
+/* fsync of a directory. */
+int htc__sync_dir(const char *path);
+
+/* Read a small file as text with an end; -1 if it is not there. */
+ssize_t htc__read_text(const char *path, char *out, size_t room);
+
+/* The path of a file: URI (absolute; %XX decoded) in out; HTC_EINPUT if it is none. */
+htc_status htc__file_uri(const char *uri, char *out, size_t room);
+
+/* Where the outputs of an attempt are kept below the data directory. 0, or -1 if it does not fit. */
+int htc__output_dir(char *out, size_t room, const char *data_dir, uint64_t job, uint64_t task, uint32_t attempt);
+
+#endif

@@ -1,0 +1,334 @@
+/* Staging out: what a task left behind is hashed and stored under (job, task, attempt). On a worker thread. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net/exec_private.h"
+#include "net/files.h"
+
+#define SAY(o, ...) snprintf((o)->run->text, sizeof(o)->run->text, __VA_ARGS__)
+#define DEPTH_MAX 32
+
+typedef struct outputs {
+    htc__run *run;
+    char      final[PATH_MAX - 16], part[PATH_MAX]; /* stored as part, renamed to final when all is there */
+    int       made;
+    uint64_t  bytes;
+} outputs;
+
+static htc_status make_part(outputs *o)
+{
+    if (o->made)
+        return HTC_OK;
+    htc__remove_tree(o->part);
+    if (htc__make_dirs(o->part) != 0) {
+        SAY(o, "cannot create %.300s: %s", o->part, strerror(errno));
+        return htc__status_of(errno, HTC_ESTAGEOUT);
+    }
+    o->made = 1;
+    return HTC_OK;
+}
+
+static htc_output_file *file_named(const outputs *o, const char *name)
+{
+    for (uint32_t i = 0; i < o->run->files_count; i++)
+        if (strcmp(o->run->files[i].name, name) == 0)
+            return &o->run->files[i];
+    return NULL;
+}
+
+static htc_output_file *next_file(outputs *o, const char *name, htc_status *status)
+{
+    htc__run *r = o->run;
+    *status = HTC_ESTAGEOUT;
+    if (strlen(name) >= HTC_OUTPUT_NAME_MAX || !htc__name_stays(name)) {
+        SAY(o, "%.300s is no name for an output", name);
+        *status = strlen(name) >= HTC_OUTPUT_NAME_MAX ? HTC_ESTAGEOUT : HTC_EPATH;
+        return NULL;
+    }
+    if (file_named(o, name)) {
+        SAY(o, "two outputs are called %.300s", name);
+        return NULL;
+    }
+    if (r->files_count == HTC_OUTPUTS_MAX) {
+        SAY(o, "more than %d output files", HTC_OUTPUTS_MAX);
+        return NULL;
+    }
+    if (!r->files && !(r->files = calloc(HTC_OUTPUTS_MAX, sizeof *r->files))) {
+        *status = HTC_ENOMEM;
+        return NULL;
+    }
+    htc_output_file *f = &r->files[r->files_count];
+    memset(f, 0, sizeof *f);
+    memcpy(f->name, name, strlen(name) + 1);
+    *status = HTC_OK;
+    return f;
+}
+
+static htc_status copy_failed(outputs *o, const char *name, htc_status status)
+{
+    if (status == HTC_ETOOBIG) {
+        SAY(o, "the outputs together are larger than %" PRIu64 " bytes", o->run->agent->outputs_bytes_max);
+        return HTC_ESTAGEOUT;
+    }
+    SAY(o, "storing the output %.300s: %s", name, htc_strerror(status));
+    return status;
+}
+
+/* Store the regular file (dir, from) as name: hashed, then moved where that is possible (the same file system, and ours
+ * to move), else copied. */
+static htc_status store(outputs *o, int dir, const char *from, const char *name, int move)
+{
+    htc__run        *r = o->run;
+    struct stat      st;
+    htc_status       status;
+    htc__copied      copied = { 0 };
+    htc_output_file *f = next_file(o, name, &status);
+    if (!f)
+        return status;
+    int in = htc__open_below(dir, from, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
+    if (in < 0 || fstat(in, &st) != 0 || !S_ISREG(st.st_mode)) {
+        SAY(o, "the output %.300s: %s", from, in < 0 ? strerror(errno) : "not a regular file");
+        if (in >= 0)
+            close(in);
+        return HTC_ESTAGEOUT;
+    }
+    status = make_part(o);
+    int store_dir = status == HTC_OK ? open(o->part, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    int to = store_dir < 0 ? -1 : htc__open_below(store_dir, name, O_RDWR | O_CREAT | O_TRUNC, 0600, 1);
+    if (status == HTC_OK && to < 0) {
+        SAY(o, "storing the output %.300s: %s", name, strerror(errno));
+        status = htc__status_of(errno, HTC_ESTAGEOUT);
+    }
+    uint64_t room = r->agent->outputs_bytes_max ? r->agent->outputs_bytes_max - o->bytes : UINT64_MAX;
+    char     source[64];
+    int      moved = 0;
+    /* A second name for the same file instead of a copy: it has no other writer any more, its task has ended. */
+    if (status == HTC_OK && move && st.st_nlink == 1) {
+        char place[PATH_MAX + HTC_OUTPUT_NAME_MAX];
+        snprintf(source, sizeof source, "/proc/self/fd/%d", in);
+        snprintf(place, sizeof place, "%s/%s", o->part, name);
+        if (unlink(place) == 0)
+            moved = linkat(AT_FDCWD, source, AT_FDCWD, place, AT_SYMLINK_FOLLOW) == 0;
+        close(to);
+        to = -1;
+        if (!moved)
+            to = htc__open_below(store_dir, name, O_RDWR | O_CREAT | O_TRUNC, 0600, 1);
+        else
+            fchmod(in, 0600);
+    }
+    if (status == HTC_OK)
+        status = htc__copy(in, moved ? -1 : to, room, &copied);
+    if (status == HTC_OK && r->agent->durable && fsync(moved ? in : to) != 0)
+        status = htc__status_of(errno, HTC_EIO);
+    if (status != HTC_OK && !r->text[0])
+        status = copy_failed(o, name, status);
+    if (to >= 0 && close(to) != 0 && status == HTC_OK)
+        status = copy_failed(o, name, htc__status_of(errno, HTC_ESTAGEOUT));
+    if (store_dir >= 0)
+        close(store_dir);
+    close(in);
+    if (status != HTC_OK)
+        return status;
+    f->size = copied.size;
+    memcpy(f->hash, copied.hash, sizeof f->hash);
+    o->bytes += copied.size;
+    r->files_count++;
+    return HTC_OK;
+}
+
+/* Everything below the output directory; links and devices are left where they are. */
+static htc_status collect(outputs *o, int top, const char *below, int depth)
+{
+    char           name[2 * HTC_OUTPUT_NAME_MAX];
+    struct dirent *e;
+    htc_status     status = HTC_OK;
+    int fd = *below ? htc__open_below(top, below, O_RDONLY | O_DIRECTORY, 0, 0) : openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        SAY(o, "cannot read the output directory %.200s: %s", below, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return HTC_ESTAGEOUT;
+    }
+    while (status == HTC_OK && (e = readdir(d))) {
+        struct stat st;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        int n = snprintf(name, sizeof name, "%s%s%s", below, *below ? "/" : "", e->d_name);
+        if (n < 0 || n >= HTC_OUTPUT_NAME_MAX) {
+            SAY(o, "the name of an output is longer than %d bytes: %.200s", HTC_OUTPUT_NAME_MAX - 1, name);
+            status = HTC_ESTAGEOUT;
+        } else if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+            continue;
+        } else if (S_ISDIR(st.st_mode) && depth >= DEPTH_MAX) {
+            SAY(o, "output directories are more than %d deep", DEPTH_MAX);
+            status = HTC_ESTAGEOUT;
+        } else if (S_ISDIR(st.st_mode)) {
+            status = collect(o, top, name, depth + 1);
+        } else if (S_ISREG(st.st_mode)) {
+            status = store(o, top, name, name, 1);
+        }
+    }
+    closedir(d);
+    return status;
+}
+
+/* Copy a target to its absolute path: under another name first, so that nobody sees half of it. */
+static htc_status deliver(outputs *o, int dir, const htc_stage *s)
+{
+    char        path[PATH_MAX - 64], temporary[PATH_MAX];
+    htc__copied copied;
+    if (htc__file_uri(s->uri, path, sizeof path) != HTC_OK) {
+        SAY(o, "%.100s: %.300s is neither file: with an absolute path nor htc:", s->name, s->uri);
+        return HTC_ESTAGEOUT;
+    }
+    int in = htc__open_below(dir, s->name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
+    if (in < 0) {
+        SAY(o, "the output %.300s: %s", s->name, strerror(errno));
+        return HTC_ESTAGEOUT;
+    }
+    struct stat there;
+    if ((s->flags & HTC_STAGE_KEEP) && lstat(path, &there) == 0) {
+        close(in);
+        return HTC_OK;
+    }
+    snprintf(temporary, sizeof temporary, "%s.htc-%" PRIu64 ".%" PRIu64 ".%" PRIu32, path, o->run->attempt.job,
+             o->run->attempt.task, o->run->attempt.attempt);
+    int append = (s->flags & HTC_STAGE_APPEND) != 0;
+    int out = append ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)
+                     : open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    htc_status status = out < 0 ? htc__status_of(errno, HTC_ESTAGEOUT) : HTC_OK;
+    int        why = errno;
+    if (status == HTC_OK && (status = htc__copy(in, out, UINT64_MAX, &copied)) != HTC_OK)
+        why = errno;
+    if (status == HTC_OK && o->run->agent->durable && fsync(out) != 0)
+        status = htc__status_of(why = errno, HTC_EIO);
+    if (out >= 0 && close(out) != 0 && status == HTC_OK)
+        status = htc__status_of(why = errno, HTC_ESTAGEOUT);
+    close(in);
+    if (status == HTC_OK && !append && rename(temporary, path) != 0)
+        status = htc__status_of(why = errno, HTC_ESTAGEOUT);
+    if (status != HTC_OK) {
+        if (out >= 0 && !append)
+            unlink(temporary);
+        SAY(o, "cannot write %.300s: %s", path, strerror(why));
+    }
+    return status;
+}
+
+/* A target: to a path of the node, or into the result set. */
+static htc_status target(outputs *o, int dir, const htc_stage *s)
+{
+    const char *uri = s->uri ? s->uri : "", *name = s->name;
+    struct stat st;
+    if (fstatat(dir, s->name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (o->run->failed)
+            return HTC_OK;
+        SAY(o, "the task did not write its output %.300s", s->name);
+        return HTC_ESTAGEOUT;
+    }
+    if (strncmp(uri, "file:", 5) == 0)
+        return deliver(o, dir, s);
+    if (strncmp(uri, "htc:", 4) == 0)
+        uri += 4 + strspn(uri + 4, "/");
+    if (*uri)
+        name = uri;
+    return file_named(o, name) ? HTC_OK : store(o, dir, s->name, name, 0);
+}
+
+/* stdout and stderr: where they were redirected to, or their own names if anything was written. */
+static htc_status stream(outputs *o, int work, int own, const char *redirected, const char *name)
+{
+    struct stat st;
+    if (redirected) {
+        if (file_named(o, redirected) || fstatat(work, redirected, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            return HTC_OK; /* the same file for both, or the task removed it */
+        return store(o, work, redirected, redirected, 0);
+    }
+    if (fstatat(own, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_size == 0)
+        return HTC_OK;
+    return store(o, own, name, name, 1);
+}
+
+static htc_status everything(outputs *o, int work, int own, int out)
+{
+    const htc_task *t = o->run->task;
+    htc_status      status = stream(o, work, own, t->output, "stdout");
+    if (status == HTC_OK)
+        status = stream(o, work, own, t->error, "stderr");
+    if (status == HTC_OK)
+        status = collect(o, out, "", 0);
+    for (size_t i = 0; i < t->n_out && status == HTC_OK; i++)
+        status = target(o, work, &t->out[i]);
+    return status;
+}
+
+static htc_status finish(outputs *o)
+{
+    if (!o->made)
+        return HTC_OK;
+    if (rename(o->part, o->final) != 0) {
+        htc__remove_tree(o->final); /* of a try before this one */
+        if (rename(o->part, o->final) != 0) {
+            SAY(o, "cannot store the outputs in %.300s: %s", o->final, strerror(errno));
+            return htc__status_of(errno, HTC_ESTAGEOUT);
+        }
+    }
+    if (!o->run->agent->durable)
+        return HTC_OK;
+    char *slash = strrchr(o->part, '/');
+    *slash = 0;
+    if (htc__sync_dir(o->final) == 0 && htc__sync_dir(o->part) == 0)
+        return HTC_OK;
+    SAY(o, "cannot sync %.300s: %s", o->final, strerror(errno));
+    return HTC_EIO;
+}
+
+void htc__stage_out(void *arg)
+{
+    htc__run *r = arg;
+    outputs   o = { .run = r };
+    r->text[0] = 0;
+    r->files_count = 0;
+    if (htc__output_dir(o.final, sizeof o.final, r->agent->data_dir, r->attempt.job, r->attempt.task,
+                                     r->attempt.attempt) != 0) {
+        r->status = HTC_EINTERNAL;
+        return;
+    }
+    snprintf(o.part, sizeof o.part, "%s.part", o.final);
+    int work = open(r->work, O_PATH | O_DIRECTORY | O_CLOEXEC), own = open(r->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int out = open(r->out, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (work < 0 || own < 0 || out < 0) {
+        SAY(&o, "the task removed its own directories");
+        r->status = HTC_ESTAGEOUT;
+    } else {
+        r->status = everything(&o, work, own, out);
+    }
+    if (r->status == HTC_OK)
+        r->status = finish(&o);
+    if (r->status != HTC_OK && o.made)
+        htc__remove_tree(o.part);
+    if (work >= 0)
+        close(work);
+    if (own >= 0)
+        close(own);
+    if (out >= 0)
+        close(out);
+}
+
+void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt)
+{
+    char final[PATH_MAX - 16], part[PATH_MAX];
+    if (htc__output_dir(final, sizeof final, data_dir, attempt->job, attempt->task, attempt->attempt) != 0)
+        return;
+    snprintf(part, sizeof part, "%s.part", final);
+    htc__remove_tree(part);
+    htc__remove_tree(final);
+}

@@ -1,0 +1,136 @@
+/* Staging in: the private directories and the inputs of a task, before it starts. On a worker thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "htcsched/client.h"
+#include "net/exec_private.h"
+#include "net/files.h"
+
+#define SAY(r, ...) snprintf((r)->text, sizeof(r)->text, __VA_ARGS__)
+
+static htc_status make_scratch(htc__run *r)
+{
+    htc__remove_tree(r->dir); /* of an attempt that an agent before us began */
+    if (htc__make_dirs(r->dir) != 0 || mkdir(r->scratch, 0700) != 0 || mkdir(r->out, 0700) != 0) {
+        SAY(r, "cannot create %.300s: %s", r->dir, strerror(errno));
+        return htc__status_of(errno, HTC_EIO);
+    }
+    if (!r->task->directory || r->task->directory[0] == '/') {
+        struct stat st;
+        if (stat(r->work, &st) == 0 && S_ISDIR(st.st_mode))
+            return HTC_OK;
+        SAY(r, "the working directory %.300s does not exist", r->work);
+        return HTC_EINPUT;
+    }
+    if (!htc__name_stays(r->task->directory)) {
+        SAY(r, "the working directory %.300s leaves the scratch directory", r->task->directory);
+        return HTC_EPATH;
+    }
+    if (htc__make_dirs(r->work) != 0) {
+        SAY(r, "cannot create %.300s: %s", r->work, strerror(errno));
+        return htc__status_of(errno, HTC_EIO);
+    }
+    return HTC_OK;
+}
+
+/* The source of a stage: a descriptor, and the content it has to have if that is known. -1: status and text are set. */
+static int open_source(htc__run *r, const htc_stage *s, uint8_t hash[32], int *known, htc_status *status)
+{
+    char        path[PATH_MAX], hex[65];
+    struct stat st;
+    *known = 0;
+    if (strncmp(s->uri, "htc:", 4) == 0) {
+        const char *digits = s->uri + 4 + strspn(s->uri + 4, "/");
+        if (htc_content_unhex(digits, hash) != HTC_OK) {
+            *status = HTC_EINPUT;
+            SAY(r, "%.100s: %.300s is not the hash of an upload", s->name, s->uri);
+            return -1;
+        }
+        htc_content_hex(hash, hex);
+        snprintf(path, sizeof path, "%.3900s/blobs/%s", r->agent->data_dir, hex);
+        *known = 1;
+    } else if (htc__file_uri(s->uri, path, sizeof path) != HTC_OK) {
+        *status = HTC_EINPUT;
+        SAY(r, "%.100s: %.300s is neither file: with an absolute path nor htc: with a hash", s->name, s->uri);
+        return -1;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a fifo must not hold us */
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        int why = fd < 0 ? errno : 0;
+        if (fd >= 0)
+            close(fd);
+        *status = htc__status_of(why, HTC_EINPUT);
+        SAY(r, "%.100s: %.300s: %s", s->name, path, why ? strerror(why) : "not a regular file");
+        return -1;
+    }
+    return fd;
+}
+
+static int is_program(const htc__run *r, const htc_stage *s)
+{
+    const char *name = r->task->executable ? r->task->executable : "";
+    return strcmp(strncmp(name, "./", 2) == 0 ? name + 2 : name, s->name) == 0;
+}
+
+static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
+{
+    uint8_t     hash[32];
+    htc__copied copied;
+    int         known;
+    htc_status  status = HTC_OK;
+    int         from = open_source(r, s, hash, &known, &status);
+    if (from < 0)
+        return status;
+    int how = s->flags & HTC_STAGE_APPEND ? O_APPEND : s->flags & HTC_STAGE_KEEP ? O_EXCL : O_TRUNC;
+    int to = htc__open_below(dir, s->name, O_WRONLY | O_CREAT | how, 0644, 1);
+    if (to < 0) {
+        int why = errno;
+        close(from);
+        if (why == EEXIST && (s->flags & HTC_STAGE_KEEP))
+            return HTC_OK;
+        SAY(r, "cannot create the input %.200s: %s", s->name,
+            why == EPERM || why == ELOOP || why == ENOTDIR ? "it leaves the working directory" : strerror(why));
+        return why == EPERM || why == ELOOP || why == ENOTDIR ? HTC_EPATH : htc__status_of(why, HTC_ESTAGEIN);
+    }
+    status = htc__copy(from, to, UINT64_MAX, &copied);
+    if (status == HTC_ESTAGEOUT)
+        status = HTC_ESTAGEIN;
+    if (status != HTC_OK)
+        SAY(r, "copying the input %.200s: %s", s->name, htc_strerror(status));
+    if (status == HTC_OK && known && memcmp(copied.hash, hash, 32) != 0) {
+        status = HTC_ESTAGEIN;
+        SAY(r, "%.200s was staged in wrong: its content has another hash than %.100s", s->name, s->uri);
+    }
+    if (status == HTC_OK && ((s->flags & HTC_STAGE_EXECUTABLE) || is_program(r, s)) && fchmod(to, 0755) != 0) {
+        status = HTC_ESTAGEIN;
+        SAY(r, "cannot make %.200s executable: %s", s->name, strerror(errno));
+    }
+    close(from);
+    if (close(to) != 0 && status == HTC_OK) {
+        status = htc__status_of(errno, HTC_ESTAGEIN);
+        SAY(r, "writing the input %.200s: %s", s->name, strerror(errno));
+    }
+    return status;
+}
+
+void htc__stage_in(void *arg)
+{
+    htc__run *r = arg;
+    r->text[0] = 0;
+    r->status = make_scratch(r);
+    if (r->status != HTC_OK)
+        return;
+    int dir = open(r->work, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0) {
+        SAY(r, "cannot enter %.300s: %s", r->work, strerror(errno));
+        r->status = htc__status_of(errno, HTC_EINPUT);
+        return;
+    }
+    for (size_t i = 0; i < r->task->n_in && r->status == HTC_OK; i++)
+        r->status = stage_one(r, dir, &r->task->in[i]);
+    close(dir);
+}
