@@ -71,7 +71,8 @@ HTC_API htc_status htc_host_run(htc_host *host, const htc_machine_ops *ops, void
 /** End the loop with status after the present step. */
 HTC_API void htc_host_stop(htc_host *host, htc_status status);
 
-/** Answer a call (HTC_IN_RESULT). Also from within the call function: the input then waits for the end of the step. */
+/** Answer a call (HTC_IN_RESULT); also from within the call function. The machine is stepped later, from the loop, never
+ *  from inside this call. HTC_ECLOSED when the loop does not run (any more). */
 HTC_API htc_status htc_host_answer(htc_host *host, uint32_t op, uint64_t tag, htc_status status, htc_bytes body);
 /** Tell the machine that something happened (HTC_IN_EVENT). */
 HTC_API htc_status htc_host_event(htc_host *host, uint32_t op, htc_status status, htc_bytes body);

@@ -292,17 +292,25 @@ void htc_host_on_commit(htc_host *host, htc_host_commit_fn fn, void *ctx, uint32
     host->commit_threaded = threaded;
 }
 
+/* Always in turn, never at once: the caller may hold what the machine, stepped now, would ask it to give up. */
+static htc_status later(htc_host *h, const htc_input *in)
+{
+    if (h->stopped || !h->running)
+        return HTC_ECLOSED;
+    enqueue(h, in);
+    htc__host_pump(h);
+    return HTC_OK;
+}
+
 htc_status htc_host_answer(htc_host *host, uint32_t op, uint64_t tag, htc_status status, htc_bytes body)
 {
-    htc__host_deliver(
-        host, &(htc_input){ .kind = HTC_IN_RESULT, .op = op, .tag = tag, .status = status, .body = body });
-    return HTC_OK;
+    return later(host,
+                 &(htc_input){ .kind = HTC_IN_RESULT, .op = op, .tag = tag, .status = status, .body = body });
 }
 
 htc_status htc_host_event(htc_host *host, uint32_t op, htc_status status, htc_bytes body)
 {
-    htc__host_deliver(host, &(htc_input){ .kind = HTC_IN_EVENT, .op = op, .status = status, .body = body });
-    return HTC_OK;
+    return later(host, &(htc_input){ .kind = HTC_IN_EVENT, .op = op, .status = status, .body = body });
 }
 
 htc_status htc_host_work(htc_host *host, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)

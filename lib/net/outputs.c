@@ -47,9 +47,10 @@ static htc_output_file *next_file(outputs *o, const char *name, htc_status *stat
 {
     htc__run *r = o->run;
     *status = HTC_ESTAGEOUT;
-    if (strlen(name) >= HTC_OUTPUT_NAME_MAX || !htc__name_stays(name)) {
-        SAY(o, "%.300s is no name for an output", name);
-        *status = strlen(name) >= HTC_OUTPUT_NAME_MAX ? HTC_ESTAGEOUT : HTC_EPATH;
+    size_t len = strlen(name);
+    if (len >= HTC_OUTPUT_NAME_MAX || !htc__name_stays(name)) {
+        SAY(o, "%.*s is no name for an output", len > 300 ? 300 : (int)len, name);
+        *status = len >= HTC_OUTPUT_NAME_MAX ? HTC_ESTAGEOUT : HTC_EPATH;
         return NULL;
     }
     if (file_named(o, name)) {
@@ -66,7 +67,7 @@ static htc_output_file *next_file(outputs *o, const char *name, htc_status *stat
     }
     htc_output_file *f = &r->files[r->files_count];
     memset(f, 0, sizeof *f);
-    memcpy(f->name, name, strlen(name) + 1);
+    memcpy(f->name, name, len + 1);
     *status = HTC_OK;
     return f;
 }

@@ -1,0 +1,827 @@
+/* The executor with real processes: how each kind of end is told apart, that nothing of a task stays behind, and that files
+ * come in and go out as they should. The machine here does what an agent does for one task: stage in, run, signal when
+ * told to, stage out, clean. Each test is a process of its own (Criterion), so no other children get in the way. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/util.h"
+#include "htcsched/agent_host.h"
+#include "htcsched/client.h"
+#include "htcsched/work.h"
+#include "net/files.h"
+#include "net/proc.h"
+#include "roles/calls.h"
+
+enum { RUN = 77, TAG = 5 };
+
+typedef struct drive {
+    char     dir[256], slot[512], data[512];
+    htc_task task;
+    uint32_t compat;
+    uint64_t count;
+    /* signals sent once the task runs */
+    int        signal_count;
+    uint32_t   signals[2];
+    htc_status why;
+    htc_ns     signal_gap; /* between them */
+    uint32_t   signal_after_file; /* wait until the file "ready" exists in the scratch directory before the first one */
+    uint32_t   keep; /* do not clean */
+    uint32_t   durable;
+    /* what came */
+    htc_status  staged_in, staged_out;
+    char        text[600];
+    int         ran, started, stopped_seen;
+    htc_outcome outcome;
+    char        tail[HTC_STDERR_TAIL_MAX + 1];
+    uint32_t    files_count;
+    htc_output_file *files;
+    htc_ns      next;
+} drive;
+
+static void drive_open(drive *d)
+{
+    memset(d, 0, sizeof *d);
+    snprintf(d->dir, sizeof d->dir, "/tmp/htc test exec XXXXXX");
+    cr_assert(mkdtemp(d->dir) != NULL);
+    snprintf(d->slot, sizeof d->slot, "%s/slots/0", d->dir);
+    snprintf(d->data, sizeof d->data, "%s/data", d->dir);
+    d->count = 10;
+    d->task.index = 7;
+    d->task.values_json = "{\"x\":\"1\"}";
+    d->task.limits.cores = 1;
+    d->why = HTC_ECANCELLED;
+}
+
+static void drive_close(drive *d)
+{
+    htc_outcome_free(NULL, &d->outcome);
+    htc__free(NULL, d->files, d->files_count * sizeof *d->files);
+    cr_expect(eq(int, htc__remove_tree(d->dir), 0));
+}
+
+static void call(htc_output *out, uint32_t op, htc_buf *b)
+{
+    htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = op, .tag = TAG, .body = htc_buf_bytes(b) });
+    htc_buf_clear(b);
+}
+
+static void call_run(htc_output *out, uint32_t op)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&b, RUN);
+    if (op == HTC_CALL_CLEAN)
+        htc_put_u8(&b, 0);
+    call(out, op, &b);
+    htc_buf_free(&b);
+}
+
+static void stop(htc_output *out)
+{
+    htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP, .status = HTC_OK });
+}
+
+static void clean(drive *d, htc_output *out)
+{
+    if (!d->keep)
+        call_run(out, HTC_CALL_CLEAN);
+    stop(out);
+}
+
+static void stage_in(drive *d, htc_output *out)
+{
+    htc_buf   b;
+    htc_bytes bytes;
+    static const htc_attempt attempt = { 3, 7, 2 };
+    cr_assert(eq(int, htc_task_to_bytes(NULL, &d->task, &bytes), HTC_OK));
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&b, RUN);
+    htc_write_attempt(&b, &attempt);
+    htc_put_str(&b, "ada");
+    htc_put_u64(&b, d->count);
+    htc_put_u32(&b, d->compat);
+    htc_put_bytes(&b, bytes);
+    call(out, HTC_CALL_STAGE_IN, &b);
+    htc_buf_free(&b);
+    htc_work_free(NULL, bytes);
+}
+
+static void keep_text(drive *d, const htc_input *in)
+{
+    snprintf(d->text, sizeof d->text, "%.*s", (int)in->body.len, in->body.len ? (const char *)in->body.data : "");
+}
+
+static void on_result(drive *d, const htc_input *in, htc_output *out)
+{
+    htc_reader r = htc_reader_of(in->body);
+    switch (in->op) {
+    case HTC_CALL_STAGE_IN:
+        d->staged_in = in->status;
+        if (in->status == HTC_OK) {
+            call_run(out, HTC_CALL_RUN);
+        } else {
+            keep_text(d, in);
+            clean(d, out);
+        }
+        break;
+    case HTC_CALL_RUN:
+        cr_assert(eq(int, in->status, HTC_OK));
+        d->ran++;
+        cr_assert(eq(int, htc_outcome_read(&r, NULL, &d->outcome), HTC_OK));
+        memcpy(d->tail, d->outcome.stderr_tail.len ? d->outcome.stderr_tail.data : "", d->outcome.stderr_tail.len);
+        d->outcome.stderr_tail = (htc_bytes){ 0 };
+        d->next = HTC_NEVER;
+        call_run(out, HTC_CALL_STAGE_OUT);
+        break;
+    case HTC_CALL_STAGE_OUT:
+        d->staged_out = in->status;
+        if (in->status == HTC_OK)
+            cr_assert(eq(int, htc_read_output_files(&r, NULL, &d->files, &d->files_count), HTC_OK));
+        else
+            keep_text(d, in);
+        clean(d, out);
+        break;
+    default:
+        cr_assert(0, "an answer to call %u", in->op);
+    }
+}
+
+static int is_ready(const drive *d)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/scratch/3.7.2/work/ready", d->slot);
+    return access(path, F_OK) == 0;
+}
+
+static void send_signal(drive *d, const htc_input *in, htc_output *out)
+{
+    htc_buf b;
+    if (d->signal_count == 0)
+        return;
+    if (d->signal_after_file && !is_ready(d)) {
+        d->next = in->now + 5 * HTC_MS;
+        return;
+    }
+    d->signal_after_file = 0;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&b, RUN);
+    htc_put_u32(&b, d->signals[0]);
+    htc_put_u32(&b, (uint32_t)d->why);
+    call(out, HTC_CALL_SIGNAL, &b);
+    htc_buf_free(&b);
+    d->signals[0] = d->signals[1];
+    d->next = --d->signal_count ? in->now + d->signal_gap : HTC_NEVER;
+}
+
+static htc_status drive_step(void *self, const htc_input *in, htc_output *out)
+{
+    drive *d = self;
+    if (in->kind == HTC_IN_START)
+        stage_in(d, out);
+    else if (in->kind == HTC_IN_RESULT)
+        on_result(d, in, out);
+    else if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_STARTED) {
+        d->started++;
+        d->next = in->now;
+    } else if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_TASK_STOPPED)
+        d->stopped_seen++;
+    else if (in->kind == HTC_IN_TIMEOUT)
+        d->next = HTC_NEVER, send_signal(d, in, out);
+    return HTC_OK;
+}
+
+static htc_ns drive_deadline(const void *self)
+{
+    return ((const drive *)self)->next;
+}
+
+static const htc_machine_ops drive_ops = { sizeof drive_ops, drive_step, drive_deadline, NULL };
+
+static int children_left(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static void drive_run(drive *d)
+{
+    static const char *const pass[] = { "PASSED", "MISSING", NULL };
+    static const char *const environ[] = { "HOME=/nonexistent home", "PATH=/usr/bin:/bin", "PASSED=yes", "SECRET=no", NULL };
+    htc_agent_host_options o = { .size = sizeof o, .slot_dir = d->slot, .data_dir = d->data, .agent = 99,
+                                 .node = "here", .site = "local", .env_pass = pass, .environ = environ,
+                                 .durable = d->durable };
+    htc_host       *host;
+    htc_agent_host *agent;
+    htc_error       error = { 0 };
+    d->next = HTC_NEVER;
+    cr_assert(eq(int, htc_agent_host_recover(NULL, d->slot, NULL, &error), HTC_OK), "%s", error.text);
+    cr_assert(eq(int, htc_host_create(NULL, NULL, &host), HTC_OK));
+    cr_assert(eq(int, htc_agent_host_create(NULL, host, &o, &agent, &error), HTC_OK), "%s", error.text);
+    cr_expect(eq(int, htc_host_run(host, &drive_ops, d), HTC_OK));
+    htc_host_destroy(host);
+    htc_agent_host_destroy(agent);
+    cr_expect(eq(int, children_left(), 0), "a child was left behind");
+    if (!d->keep) {
+        char path[700];
+        snprintf(path, sizeof path, "%s/scratch/3.7.2", d->slot);
+        cr_expect(access(path, F_OK) != 0, "the scratch directory is still there");
+    }
+}
+
+/* One shell script as a task. */
+static void shell(drive *d, const char *script)
+{
+    static const char *args[3];
+    args[0] = "-c";
+    args[1] = script;
+    args[2] = NULL;
+    d->task.executable = "sh";
+    d->task.args = args;
+    d->task.n_args = 2;
+}
+
+static const htc_output_file *file_named(const drive *d, const char *name)
+{
+    for (uint32_t i = 0; i < d->files_count; i++)
+        if (strcmp(d->files[i].name, name) == 0)
+            return &d->files[i];
+    return NULL;
+}
+
+/* The stored content of an output, checked against its hash. */
+static void expect_output(const drive *d, const char *name, const char *content)
+{
+    char                   path[1024], text[65536];
+    uint8_t                hash[32];
+    const htc_output_file *f = file_named(d, name);
+    cr_assert(f != NULL, "no output %s", name);
+    snprintf(path, sizeof path, "%s/out/3/0/7.2/%s", d->data, name);
+    ssize_t n = htc__read_text(path, text, sizeof text);
+    cr_assert(n >= 0, "%s is not stored", path);
+    htc_content_hash((htc_bytes){ text, (size_t)n }, hash);
+    cr_expect(memcmp(hash, f->hash, 32) == 0);
+    cr_expect(eq(u64, f->size, (uint64_t)n));
+    cr_expect(eq(str, text, (char *)content));
+}
+
+/* --- ends --- */
+
+typedef struct end {
+    const char *script;
+    htc_status  status;
+    int         exit_code;
+    uint32_t    signal;
+    const char *reason;
+} end;
+
+/* The agent owns the terminal state: each way to end is another one. */
+Test(exec, every_way_to_end_is_told_apart)
+{
+    static const end ends[] = {
+        { "exit 0", HTC_OK, 0, 0, "" },
+        { "exit 3", HTC_EEXIT, 3, 0, "exit code 3" },
+        { "exit 137", HTC_EEXIT, 137, 0, "exit code 137" },
+        { "kill -SEGV $$", HTC_ESIGNAL, 0, SIGSEGV, "ended by SIGSEGV" },
+        { "kill -TERM $$", HTC_ESIGNAL, 0, SIGTERM, "ended by SIGTERM" },
+        { "kill -KILL $$", HTC_EKILLED, 0, SIGKILL, "killed from outside by SIGKILL" },
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        drive d;
+        drive_open(&d);
+        shell(&d, ends[i].script);
+        drive_run(&d);
+        cr_expect(eq(int, d.ran, 1));
+        cr_expect(eq(int, d.started, 1));
+        cr_expect(eq(int, d.outcome.status, ends[i].status), "%s: %s", ends[i].script, d.outcome.reason);
+        cr_expect(eq(int, d.outcome.exit_code, ends[i].exit_code));
+        cr_expect(eq(u32, d.outcome.signal, ends[i].signal));
+        cr_expect(eq(str, d.outcome.reason, (char *)ends[i].reason));
+        cr_expect(eq(str, d.outcome.node, "here"));
+        cr_expect(d.outcome.started > 0 && d.outcome.ended >= d.outcome.started);
+        cr_expect(eq(u32, d.files_count, 0));
+        drive_close(&d);
+    }
+}
+
+Test(exec, no_outputs_cost_no_directories)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, "exit 0");
+    drive_run(&d);
+    char path[700];
+    snprintf(path, sizeof path, "%s/out", d.data);
+    cr_expect(access(path, F_OK) != 0);
+    drive_close(&d);
+}
+
+Test(exec, a_missing_executable_names_itself)
+{
+    static const char *const names[] = { "no-such-program", "./no-such-program", "/no/such/program", "/etc/hostname", "/tmp" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        drive d;
+        drive_open(&d);
+        d.task.executable = names[i];
+        drive_run(&d);
+        cr_expect(eq(int, d.outcome.status, HTC_ENOEXEC), "%s: %s", names[i], d.outcome.reason);
+        cr_expect(strstr(d.outcome.reason, names[i]) != NULL, "%s", d.outcome.reason);
+        cr_expect(eq(int, d.started, 0));
+        drive_close(&d);
+    }
+}
+
+/* What only exec itself finds out comes back through the pipe: an interpreter that is not there. */
+Test(exec, a_failed_exec_is_reported_with_its_reason)
+{
+    drive d;
+    char  script[600], uri[700];
+    drive_open(&d);
+    snprintf(script, sizeof script, "%s/script", d.dir);
+    FILE *f = fopen(script, "w");
+    fputs("#!/no/such/interpreter\n", f);
+    fclose(f);
+    snprintf(uri, sizeof uri, "file://%s", script);
+    htc_stage in = { "run.sh", uri, HTC_STAGE_OVERWRITE | HTC_STAGE_EXECUTABLE };
+    d.task.in = &in;
+    d.task.n_in = 1;
+    d.task.executable = "run.sh";
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_in, HTC_OK), "%s", d.text);
+    cr_expect(eq(int, d.outcome.status, HTC_ENOEXEC));
+    cr_expect(eq(str, d.outcome.reason, "run.sh: executing it: No such file or directory"));
+    cr_expect(eq(int, d.started, 0));
+    drive_close(&d);
+}
+
+/* A task that ignores SIGTERM is ended by SIGKILL, and the reason is the one given, not the signal. */
+Test(exec, who_ignores_sigterm_is_killed_and_the_reason_stays)
+{
+    static const htc_status whys[] = { HTC_EWALLTIME, HTC_ECANCELLED };
+    for (int i = 0; i < 2; i++) {
+        drive d;
+        drive_open(&d);
+        shell(&d, "trap '' TERM; : > ready; while :; do sleep 1; done");
+        d.signal_count = 2;
+        d.signals[0] = SIGTERM;
+        d.signals[1] = SIGKILL;
+        d.signal_after_file = 1;
+        d.signal_gap = 50 * HTC_MS;
+        d.why = whys[i];
+        d.task.limits.wall = 2 * HTC_SECOND;
+        drive_run(&d);
+        cr_expect(eq(int, d.outcome.status, whys[i]), "%s", d.outcome.reason);
+        cr_expect(eq(u32, d.outcome.signal, SIGKILL));
+        drive_close(&d);
+    }
+}
+
+Test(exec, a_stopped_task_takes_sigterm_and_is_noticed)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, ": > ready; kill -STOP $$; exit 9");
+    d.task.limits.memory = (uint64_t)1 << 40; /* looked at often */
+    d.signal_count = 1;
+    d.signals[0] = SIGTERM;
+    d.signal_after_file = 1;
+    drive_run(&d);
+    cr_expect(eq(int, d.outcome.status, HTC_ECANCELLED), "%s", d.outcome.reason);
+    drive_close(&d);
+}
+
+/* --- nothing stays behind --- */
+
+static int alive(const char *path)
+{
+    char      text[64];
+    htc__proc p;
+    if (htc__read_text(path, text, sizeof text) <= 0)
+        return -1;
+    return htc__proc_read(atoi(text), &p) == 0 && p.state != 'Z';
+}
+
+/* Children in the background, in sessions of their own, with a clean environment, holding the task's streams open: the task
+ * ends when its first process does, and they with it. */
+Test(exec, daemons_of_a_task_end_with_it)
+{
+    static const char *const scripts[] = {
+        "sleep 1000 & echo $! > %s; exit 0",
+        "setsid sh -c 'echo $$ > %s; exec sleep 1000' & while [ ! -s %s ]; do sleep 0.01; done; exit 0",
+        "setsid env -i sh -c 'setsid sh -c \"echo \\$\\$ > %s; exec sleep 1000\" & exit 0' & while [ ! -s %s ]; do sleep 0.01; done; exit 0",
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        drive d;
+        char  pid_file[64] = "/tmp/htc-test-exec-pid-XXXXXX", script[700];
+        int   fd = mkstemp(pid_file);
+        close(fd);
+        drive_open(&d);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(script, sizeof script, scripts[i], pid_file, pid_file);
+#pragma GCC diagnostic pop
+        shell(&d, script);
+        drive_run(&d);
+        cr_expect(eq(int, d.outcome.status, HTC_OK), "%s", d.outcome.reason);
+        cr_expect(eq(int, alive(pid_file), 0), "script %zu", i);
+        unlink(pid_file);
+        drive_close(&d);
+    }
+}
+
+/* The memory limit counts the whole tree: here in the child of a child. */
+Test(exec, too_much_memory_of_the_tree_is_its_own_state)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, "sh -c 'x=$(head -c 200000000 /dev/zero | tr \"\\\\0\" x); sleep 100; echo ${#x}' & wait");
+    d.task.limits.memory = 64 << 20;
+    drive_run(&d);
+    cr_expect(eq(int, d.outcome.status, HTC_EOOM), "%s", d.outcome.reason);
+    cr_expect(d.outcome.memory_peak > (64 << 20));
+    cr_expect(strstr(d.outcome.reason, "67108864 allowed") != NULL, "%s", d.outcome.reason);
+    drive_close(&d);
+}
+
+/* A fork bomb stays within what ProcessCountLimit allows, and nothing of it survives. The bomb is a tame one, in case the
+ * limit does not work: it stops by itself at 300. */
+Test(exec, a_fork_bomb_is_bounded)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, "i=0; while [ $i -lt 300 ]; do setsid sleep 1000 & i=$((i+1)); done; wait");
+    d.task.limits.processes = 20;
+    drive_run(&d);
+    cr_expect(d.outcome.status == HTC_EKILLED || d.outcome.status == HTC_EEXIT, "%s", d.outcome.reason);
+    if (getuid() == 0) /* rlimits do not bind root: the count of the tree does */
+        cr_expect(strstr(d.outcome.reason, "20 allowed") != NULL, "%s", d.outcome.reason);
+    drive_close(&d);
+}
+
+Test(exec, limits_of_a_process_are_set)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, "ulimit -t; ulimit -f; ulimit -c; ulimit -n; ulimit -s");
+    d.task.limits.cpu = 1500 * HTC_MS;
+    d.task.limits.file_size = 1 << 20;
+    d.task.limits.open_files = 50;
+    d.task.limits.stack = 4 << 20;
+    drive_run(&d);
+    expect_output(&d, "stdout", "2\n2048\n0\n50\n4096\n");
+    drive_close(&d);
+}
+
+Test(exec, cpu_time_of_the_tree_is_counted)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'");
+    drive_run(&d);
+    cr_expect(d.outcome.cpu_ns > 10 * HTC_MS, "%llu ns", (unsigned long long)d.outcome.cpu_ns);
+    cr_expect(d.outcome.memory_peak > 100000);
+    drive_close(&d);
+}
+
+/* --- environment and streams --- */
+
+Test(exec, the_environment_is_clean_and_complete)
+{
+    drive d;
+    char  text[65536], path[1024];
+    static const char *const env[] = { "MINE=1 2", "PATH=/bin:/usr/bin", "HTC_USER=mallory", NULL };
+    drive_open(&d);
+    d.task.executable = "env";
+    d.task.env = env;
+    d.task.n_env = 3;
+    d.compat = HTC_COMPAT_SLURM;
+    d.task.limits.wall = HTC_SECOND;
+    drive_run(&d);
+    snprintf(path, sizeof path, "%s/out/3/0/7.2/stdout", d.data);
+    cr_assert(htc__read_text(path, text, sizeof text) > 0);
+    static const char *const want[] = {
+        "HTC_USER=ada\n", "HTC_METAJOB_ID=3\n", "HTC_TASK_INDEX=7\n", "HTC_TASK_COUNT=10\n", "HTC_TASK_ATTEMPT=2\n",
+        "HTC_AGENT_ID=99\n", "HTC_SITE=local\n", "HTC_SCRATCH=/", "HTC_OUTPUT_DIR=/", "HTC_WALL_DEADLINE=",
+        "HTC_SWEEP={\"x\":\"1\"}\n", "HTC_CORES=1\n", "HOME=/nonexistent home\n", "PATH=/bin:/usr/bin\n", "TMPDIR=/",
+        "MINE=1 2\n", "PASSED=yes\n", "SLURM_ARRAY_TASK_ID=7\n", "SLURM_ARRAY_JOB_ID=3\n", "SLURM_ARRAY_TASK_COUNT=10\n",
+        "SLURM_ARRAY_TASK_MIN=0\n", "SLURM_ARRAY_TASK_MAX=9\n", "SLURM_JOB_ID=3\n",
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        cr_expect(strstr(text, want[i]) != NULL, "%s is missing in\n%s", want[i], text);
+    cr_expect(strstr(text, "SECRET") == NULL);
+    cr_expect(strstr(text, "mallory") == NULL);
+    cr_expect(strstr(text, "MISSING") == NULL);
+    drive_close(&d);
+    drive_open(&d);
+    shell(&d, "echo $SGE_TASK_ID $JOB_ID $SGE_TASK_LAST");
+    d.compat = HTC_COMPAT_SGE;
+    drive_run(&d);
+    expect_output(&d, "stdout", "8 3 10\n");
+    drive_close(&d);
+}
+
+Test(exec, no_descriptor_of_the_host_leaks_and_stdin_is_empty)
+{
+    drive d;
+    int   leak = open("/etc/hostname", O_RDONLY); /* not close-on-exec, as a careless host's might be */
+    drive_open(&d);
+    shell(&d, "cat; ls /proc/self/fd | wc -l"); /* 0 1 2 and the directory that ls reads */
+    drive_run(&d);
+    expect_output(&d, "stdout", "4\n");
+    close(leak);
+    drive_close(&d);
+}
+
+Test(exec, streams_are_redirected_and_stderr_has_a_tail)
+{
+    drive d;
+    char  in_path[600], uri[700];
+    drive_open(&d);
+    snprintf(in_path, sizeof in_path, "%s/words %%20", d.dir);
+    FILE *f = fopen(in_path, "w");
+    fputs("some words", f);
+    fclose(f);
+    snprintf(uri, sizeof uri, "file://localhost%s/words %%2520", d.dir);
+    htc_stage in = { "in/words", uri, HTC_STAGE_OVERWRITE };
+    d.task.in = &in;
+    d.task.n_in = 1;
+    d.task.input = "in/words";
+    d.task.output = "log/out.txt";
+    shell(&d, "cat; echo oops >&2; exit 1");
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_in, HTC_OK), "%s", d.text);
+    expect_output(&d, "log/out.txt", "some words");
+    expect_output(&d, "stderr", "oops\n");
+    cr_expect(eq(str, d.tail, "oops\n"));
+    drive_close(&d);
+    drive_open(&d);
+    d.task.output = d.task.error = "both";
+    shell(&d, "echo one; echo two >&2");
+    drive_run(&d);
+    expect_output(&d, "both", "one\ntwo\n");
+    cr_expect(eq(u32, d.files_count, 1));
+    drive_close(&d);
+}
+
+/* --- files --- */
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    cr_assert(f != NULL, "%s", path);
+    fputs(text, f);
+    fclose(f);
+}
+
+Test(exec, uploads_are_staged_in_by_hash)
+{
+    drive   d;
+    char    path[1024], hex[65], uri[100];
+    uint8_t hash[32];
+    drive_open(&d);
+    htc_content_hash(htc_bytes_of("echo from the blob\n"), hash);
+    htc_content_hex(hash, hex);
+    snprintf(path, sizeof path, "%s/blobs", d.data);
+    cr_assert(eq(int, htc__make_dirs(path), 0));
+    snprintf(path, sizeof path, "%s/blobs/%s", d.data, hex);
+    write_file(path, "echo from the blob\n");
+    snprintf(uri, sizeof uri, "htc:%s", hex);
+    htc_stage in = { "tool", uri, HTC_STAGE_OVERWRITE };
+    d.task.in = &in;
+    d.task.n_in = 1;
+    shell(&d, "sh ./tool");
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_in, HTC_OK), "%s", d.text);
+    expect_output(&d, "stdout", "echo from the blob\n" + 5);
+    /* the same name with other content: staged in wrong, and told so */
+    write_file(path, "echo from the bl0b\n");
+    htc_outcome_free(NULL, &d.outcome);
+    htc__free(NULL, d.files, d.files_count * sizeof *d.files);
+    d.files = NULL;
+    d.ran = d.files_count = 0;
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_in, HTC_ESTAGEIN));
+    cr_expect(strstr(d.text, "staged in wrong") != NULL, "%s", d.text);
+    cr_expect(eq(int, d.ran, 0));
+    drive_close(&d);
+}
+
+Test(exec, bad_inputs_are_refused_with_their_path)
+{
+    static const struct {
+        const char *name, *uri;
+        htc_status  status;
+        const char *text;
+    } cases[] = {
+        { "x", "file:///no/such/file", HTC_EINPUT, "/no/such/file" },
+        { "x", "file:///tmp", HTC_EINPUT, "not a regular file" },
+        { "x", "htc:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", HTC_EINPUT, "blobs/0123" },
+        /* impossible names do not even get through the decoder */
+        { "../x", "file:///etc/hostname", HTC_EPROTO, "" },
+        { "a/../../x", "file:///etc/hostname", HTC_EPROTO, "" },
+        { "/tmp/htc-test-escape", "file:///etc/hostname", HTC_EPROTO, "" },
+        { "x", "http://example.org/x", HTC_EPROTO, "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        drive     d;
+        htc_stage in = { cases[i].name, cases[i].uri, HTC_STAGE_OVERWRITE };
+        drive_open(&d);
+        d.task.in = &in;
+        d.task.n_in = 1;
+        shell(&d, "exit 0");
+        drive_run(&d);
+        cr_expect(eq(int, d.staged_in, cases[i].status), "%s: %s", cases[i].uri, d.text);
+        cr_expect(strstr(d.text, cases[i].text) != NULL, "%s", d.text);
+        cr_expect(eq(int, d.ran, 0));
+        drive_close(&d);
+    }
+    cr_expect(access("/tmp/htc-test-escape", F_OK) != 0);
+}
+
+Test(exec, creation_flags_are_kept)
+{
+    drive     d;
+    char      one[600], two[600];
+    drive_open(&d);
+    snprintf(one, sizeof one, "file://%s/one", d.dir);
+    snprintf(two, sizeof two, "file://%s/two", d.dir);
+    write_file(one + 7, "one");
+    write_file(two + 7, "two");
+    htc_stage in[] = {
+        { "over", one, HTC_STAGE_OVERWRITE }, { "over", two, HTC_STAGE_OVERWRITE }, { "app", one, HTC_STAGE_OVERWRITE },
+        { "app", two, HTC_STAGE_APPEND },     { "keep", one, HTC_STAGE_KEEP },      { "keep", two, HTC_STAGE_KEEP },
+    };
+    d.task.in = in;
+    d.task.n_in = 6;
+    shell(&d, "cat over; echo; cat app; echo; cat keep");
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_in, HTC_OK), "%s", d.text);
+    expect_output(&d, "stdout", "two\nonetwo\none");
+    drive_close(&d);
+}
+
+Test(exec, outputs_are_collected_and_links_are_not_followed)
+{
+    drive d;
+    char  target[600], text[64];
+    drive_open(&d);
+    d.durable = 1;
+    snprintf(target, sizeof target, "file://%s/delivered", d.dir);
+    htc_stage out[] = { { "energy.txt", "energy.txt", HTC_STAGE_OVERWRITE },
+                        { "poses", "named/poses", HTC_STAGE_OVERWRITE },
+                        { "copy", target, HTC_STAGE_OVERWRITE } };
+    d.task.out = out;
+    d.task.n_out = 3;
+    shell(&d, "echo -7.5 > energy.txt; echo p > poses; echo c > copy; mkdir -p \"$HTC_OUTPUT_DIR/deep/er\";"
+              "echo x > \"$HTC_OUTPUT_DIR/deep/er/file\"; ln -s /etc/passwd \"$HTC_OUTPUT_DIR/link\";"
+              "ln -s /etc \"$HTC_OUTPUT_DIR/dir\"; mkfifo \"$HTC_OUTPUT_DIR/pipe\"; echo to stdout");
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_out, HTC_OK), "%s", d.text);
+    cr_expect(eq(u32, d.files_count, 4));
+    expect_output(&d, "energy.txt", "-7.5\n");
+    expect_output(&d, "named/poses", "p\n");
+    expect_output(&d, "deep/er/file", "x\n");
+    expect_output(&d, "stdout", "to stdout\n");
+    cr_expect(htc__read_text(target + 7, text, sizeof text) == 2);
+    drive_close(&d);
+}
+
+Test(exec, outputs_cannot_leave_their_place)
+{
+    static const struct {
+        const char *script;
+        htc_stage   out;
+        htc_status  status;
+    } cases[] = {
+        { "exit 0", { "missing", "missing", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
+        { "ln -s /etc/passwd x", { "x", "x", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
+        { "ln -s /etc d", { "d/passwd", "passwd", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
+        { "mkdir x", { "x", "x", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
+        { "echo > x", { "x", "file:///no/such/dir/x", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        drive d;
+        drive_open(&d);
+        d.task.out = &cases[i].out;
+        d.task.n_out = 1;
+        shell(&d, cases[i].script);
+        drive_run(&d);
+        cr_expect(eq(int, d.staged_out, cases[i].status), "case %zu: %s", i, d.text);
+        cr_expect(d.text[0] != 0);
+        char path[1024];
+        snprintf(path, sizeof path, "%s/out/3/0/7.2", d.data);
+        cr_expect(access(path, F_OK) != 0, "half a result set is stored");
+        drive_close(&d);
+    }
+}
+
+/* A small disk: staging in and out both say that it is full, and nothing half is left. */
+Test(exec, a_full_disk_is_told)
+{
+    drive d;
+    char  big[600];
+    drive_open(&d);
+    cr_assert(eq(int, htc__make_dirs(d.data), 0));
+    if (mount("none", d.data, "tmpfs", 0, "size=256k") != 0) {
+        drive_close(&d);
+        fprintf(stderr, "skipped: a small disk cannot be mounted here\n");
+        cr_skip_test("a small disk cannot be mounted here");
+    }
+    snprintf(big, sizeof big, "head -c 1000000 /dev/zero > \"$HTC_OUTPUT_DIR/big\"");
+    shell(&d, big);
+    drive_run(&d);
+    cr_expect(eq(int, d.outcome.status, HTC_OK), "%s", d.outcome.reason);
+    cr_expect(eq(int, d.staged_out, HTC_ENOSPC), "%s", d.text);
+    cr_assert(eq(int, umount(d.data), 0));
+    drive_close(&d);
+    drive_open(&d);
+    cr_assert(eq(int, htc__make_dirs(d.slot), 0));
+    cr_assert(eq(int, mount("none", d.slot, "tmpfs", 0, "size=256k"), 0));
+    snprintf(big, sizeof big, "file://%s/big", d.dir);
+    FILE *f = fopen(big + 7, "w");
+    for (int i = 0; i < 1000000; i++)
+        fputc('x', f);
+    fclose(f);
+    htc_stage in = { "big", big, HTC_STAGE_OVERWRITE };
+    d.task.in = &in;
+    d.task.n_in = 1;
+    shell(&d, "exit 0");
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_in, HTC_ENOSPC), "%s", d.text);
+    cr_assert(eq(int, umount(d.slot), 0));
+    drive_close(&d);
+}
+
+/* --- after kill -9 --- */
+
+/* The host is killed with its task running, one part of it in a session of its own; the next one finds the record, ends
+ * what lives, and cleans. A process that merely has a recorded number again is left alone. */
+Test(exec, what_a_killed_agent_left_is_ended_by_the_next)
+{
+    drive d;
+    char  first[64] = "/tmp/htc-test-exec-pid-XXXXXX", second[64] = "/tmp/htc-test-exec-pid-XXXXXX", script[400], path[700];
+    drive_open(&d);
+    close(mkstemp(first));
+    close(mkstemp(second));
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* or init would reap what we want to look at */
+    snprintf(script, sizeof script,
+             "sleep 1000 & echo $! > %s; setsid sh -c 'echo $$ > %s; : > ready; exec sleep 1000' & wait", first, second);
+    shell(&d, script);
+    pid_t host = fork();
+    if (host == 0) {
+        drive_run(&d);
+        _exit(0);
+    }
+    for (int i = 0; i < 5000 && !is_ready(&d); i++)
+        usleep(2000);
+    cr_assert(is_ready(&d));
+    htc_error error;
+    uint32_t  ended = 0;
+    cr_expect(eq(int, htc_agent_host_recover(NULL, d.slot, &ended, &error), HTC_ELOCKED), "while it lives");
+    kill(host, SIGKILL);
+    cr_assert(waitpid(host, NULL, 0) == host);
+    cr_expect(eq(int, alive(first), 1));
+    cr_expect(eq(int, alive(second), 1));
+    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, &ended, &error), HTC_OK), "%s", error.text);
+    cr_expect(ended >= 2, "%u", ended);
+    cr_expect(eq(int, alive(first), 0));
+    cr_expect(eq(int, alive(second), 0));
+    snprintf(path, sizeof path, "%s/scratch", d.slot);
+    cr_expect(access(path, F_OK) != 0);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+    /* our own number with another start time */
+    char      boot[64], text[200];
+    htc__proc self;
+    pid_t     innocent = fork();
+    if (innocent == 0) {
+        setsid();
+        pause();
+        _exit(0);
+    }
+    cr_assert(eq(int, htc__proc_read(innocent, &self), 0));
+    htc__boot_id(boot);
+    snprintf(text, sizeof text, "boot %s\n%d %llu\n", boot, innocent, (unsigned long long)self.start - 1);
+    snprintf(path, sizeof path, "%s/groups", d.slot);
+    write_file(path, text);
+    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, &ended, &error), HTC_OK));
+    cr_expect(eq(u32, ended, 0));
+    cr_expect(eq(int, kill(innocent, 0), 0));
+    cr_expect(eq(int, waitpid(innocent, NULL, WNOHANG), 0));
+    kill(innocent, SIGKILL);
+    waitpid(innocent, NULL, 0);
+    unlink(first);
+    unlink(second);
+    drive_close(&d);
+}
