@@ -430,21 +430,21 @@ static void counters_history(uint64_t seed, int clients, int keys, int rounds, f
 
 static const faults bad = { .lose = 100, .doubled = 100, .late = 50, .cut = 30, .kill = 20, .delay = 5 * HTC_MS };
 
-Test(kvs, additions_are_applied_exactly_once, .timeout = 120)
+Test(kvs, additions_are_applied_exactly_once)
 {
     for (uint64_t seed = 1; seed <= 400; seed++)
         counters_history(seed, 3, 2, 40, bad, HTC_OK);
 }
 
 /* More clients on one key than its record lists: outcomes may be unknown, but what is acknowledged happened, once. */
-Test(kvs, more_clients_than_a_record_lists, .timeout = 120)
+Test(kvs, more_clients_than_a_record_lists)
 {
     for (uint64_t seed = 1; seed <= 60; seed++)
         counters_history(1000 + seed, CLIENTS, 1, 200, bad, HTC_OK);
 }
 
 /* A commit that fails takes its changes along, and those that were built on them; what is answered as done stays. */
-Test(kvs, a_full_disk_undoes_whole_batches, .timeout = 120)
+Test(kvs, a_full_disk_undoes_whole_batches)
 {
     for (uint64_t seed = 1; seed <= 200; seed++)
         counters_history(2000 + seed, 4, 3, 60, bad, HTC_ENOSPC);
@@ -616,7 +616,7 @@ static void any_history(uint64_t seed, int clients, int ops, int deletes, faults
     free(w);
 }
 
-Test(kvs, every_history_is_linearizable, .timeout = 250)
+Test(kvs, every_history_is_linearizable)
 {
     for (uint64_t seed = 1; seed <= 1500; seed++)
         any_history(seed, 1 + (int)(seed % 4), 100, (int)(seed % 3), bad, seed % 5 ? HTC_OK : HTC_ENOSPC);

@@ -18,6 +18,7 @@
 #define MAP_MAX ((uint64_t)1 << 40)
 /* More than LMDB wants for its table of readers: taken at once, for a full disk found later would be a SIGBUS. */
 #define LOCK_TABLE_BYTES (16 << 10)
+#define PROBE_BYTES ((size_t)1 << 20)
 
 typedef struct lmdb {
     htc_env  env;
@@ -108,6 +109,18 @@ static int put_all(lmdb *l, MDB_txn *txn, htc_bytes batch, int *more)
     return rc;
 }
 
+/* LMDB says EIO when the disk took a part of what it wrote, that is, when it was full. The transaction is off then, and
+ * nothing that is stored refers to it; so ask for the room it wanted. A disk that has it has failed in earnest. */
+static htc_status full_or_failed(lmdb *l, size_t wanted)
+{
+    struct stat file;
+    int         fd;
+    if (mdb_env_get_fd(l->mdb, &fd) != 0 || fstat(fd, &file) != 0)
+        return HTC_EIO;
+    int rc = posix_fallocate(fd, file.st_size, (off_t)(2 * wanted + PROBE_BYTES));
+    return status_of(rc) == HTC_ENOSPC ? HTC_ENOSPC : HTC_EIO;
+}
+
 static htc_status lmdb_apply(void *ctx, htc_bytes batch)
 {
     lmdb    *l = ctx;
@@ -120,7 +133,8 @@ static htc_status lmdb_apply(void *ctx, htc_bytes batch)
         mdb_txn_abort(txn);
         return rc != 0 ? status_of(rc) : HTC_ECORRUPT;
     }
-    return status_of(mdb_txn_commit(txn));
+    rc = mdb_txn_commit(txn);
+    return rc == EIO ? full_or_failed(l, batch.len) : status_of(rc);
 }
 
 static size_t lmdb_used(const void *ctx)
