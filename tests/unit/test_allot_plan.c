@@ -250,6 +250,150 @@ Test(allot_plan, too_few_slots_go_round)
     cr_expect(most - least <= 4, "%d to %d tasks", (int)least, (int)most);
 }
 
+/* ---- random days: launches take time, users come and go, marks fall on agents that have not started first ---- */
+
+typedef struct day {
+    world w;
+    long  launch;
+    int   starting[SLOTS_MAX];
+    int   launches, tasks, wasted; /* wasted: agents that left without a task though their user had some */
+} day;
+
+static int starting_of(const day *d, int user)
+{
+    int n = 0;
+    for (int i = 0; i < d->w.n_slots; i++)
+        n += d->w.slots[i].user == user && d->starting[i] && !d->w.slots[i].draining;
+    return n;
+}
+
+static int running_of(const day *d, int user)
+{
+    int n = 0;
+    for (int i = 0; i < d->w.n_slots; i++)
+        n += d->w.slots[i].user == user && !d->starting[i];
+    return n;
+}
+
+/* As a gateway would that has not read why marks prefer agents that are about to finish: the worst one to serve. */
+static void mark_worst(day *d, int user, uint64_t k, int draining)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < d->w.n_slots && k > 0; i++) {
+            slot *s = &d->w.slots[i];
+            if (s->user == user && s->draining != draining && (pass || d->starting[i])) {
+                s->draining = draining;
+                k--;
+            }
+        }
+    cr_assert(eq(u64, k, 0), "marks for agents that are not there");
+}
+
+static void launch(day *d, int user, uint64_t k)
+{
+    for (int i = 0; i < d->w.n_slots && k > 0; i++)
+        if (d->w.slots[i].user == -1) {
+            d->w.slots[i] = (slot){ .user = user, .ends = d->w.now + d->launch };
+            d->starting[i] = 1;
+            d->w.last_served[user] = ++d->w.served;
+            d->launches++;
+            k--;
+        }
+    cr_assert(eq(u64, k, 0), "granted a slot that is not free");
+}
+
+static void plan_day(day *d)
+{
+    world         *w = &d->w;
+    htc_allot_user u[5];
+    for (int i = 0; i < w->n_users; i++)
+        u[i] = (htc_allot_user){ .weight = 1 + (uint64_t)i % 2,
+                                 .queued = w->queued[i],
+                                 .running = (uint64_t)running_of(d, i),
+                                 .agents = (uint64_t)count(w, i, 0),
+                                 .draining = (uint64_t)count(w, i, 1),
+                                 .starting = (uint64_t)starting_of(d, i),
+                                 .last_served = w->last_served[i],
+                                 .arrival = w->arrival[i],
+                                 .id = (uint64_t)i,
+                                 .fixed = 1 };
+    cr_assert(eq(int,
+                 htc_allot_plan(NULL, &w->options, u, (size_t)w->n_users, (uint64_t)w->n_slots,
+                                (uint64_t)count(w, -1, 0), w->changes),
+                 HTC_OK));
+    for (int i = 0; i < w->n_users; i++)
+        mark_worst(d, i, w->changes[i].undrain, 0);
+    for (int i = 0; i < w->n_users; i++)
+        launch(d, i, w->changes[i].grant);
+    for (int i = 0; i < w->n_users; i++)
+        mark_worst(d, i, w->changes[i].drain, 1);
+    /* No slot is free while somebody has tasks that no agent is on its way to. */
+    for (int i = 0; count(w, -1, 0) > 0 && i < w->n_users; i++)
+        cr_assert(w->queued[i] <= (uint64_t)starting_of(d, i), "slots idle at %ld while user %d waits", w->now, i);
+}
+
+static void run_slot(day *d, int i)
+{
+    world *w = &d->w;
+    slot  *s = &w->slots[i];
+    if (!d->starting[i])
+        w->left[s->user]--;
+    if (s->draining || w->queued[s->user] == 0) {
+        d->wasted += d->starting[i] && w->queued[s->user] > 0;
+        s->user = -1;
+        s->draining = 0;
+    } else {
+        pull(w, s);
+        d->tasks++;
+    }
+    d->starting[i] = 0;
+}
+
+/* Tasks of 50 to 150, arrivals at random, until all is done. The tick recomputes between the events too. */
+static day play_day(htc_rng *rng, uint32_t policy)
+{
+    day d = { .w = world_with(policy, 4 + (int)htc_rng_below(rng, 12), 5), .launch = (long)htc_rng_below(rng, 30) + 1 };
+    int submitted = 0;
+    long arrives[5];
+    for (int u = 0; u < 5; u++)
+        arrives[u] = (long)htc_rng_below(rng, 1000);
+    for (uint64_t left = 1; submitted < 5 || left > 0; d.w.now++) {
+        cr_assert(d.w.now < 100000, "tasks are never done");
+        for (int u = 0; u < 5; u++)
+            if (arrives[u] == d.w.now) {
+                d.w.queued[u] = d.w.left[u] = htc_rng_below(rng, 60) + 1;
+                d.w.length[u] = 50 + (long)htc_rng_below(rng, 100);
+                d.w.arrival[u] = (uint64_t)d.w.now;
+                submitted++;
+            }
+        for (int i = 0; i < d.w.n_slots; i++)
+            if (d.w.slots[i].user != -1 && d.w.slots[i].ends == d.w.now)
+                run_slot(&d, i);
+        plan_day(&d);
+        left = 0;
+        for (int u = 0; u < 5; u++)
+            left += d.w.left[u];
+    }
+    return d;
+}
+
+Test(allot_plan, random_days, .timeout = 120)
+{
+    const uint64_t seed = 4711;
+    htc_rng        rng = { seed };
+    int            launches = 0, wasted = 0, tasks = 0;
+    for (int k = 0; k < 200; k++) {
+        day d = play_day(&rng, k % 2 ? HTC_ALLOT_EQ1 : HTC_ALLOT_MAXMIN);
+        launches += d.launches;
+        wasted += d.wasted;
+        tasks += d.tasks;
+    }
+    cr_log_info("seed %d: %d tasks, %d launches, %d wasted", (int)seed, tasks, launches, wasted);
+    /* Slots that go round cost a launch each time, but hardly ever one for nothing. */
+    cr_expect(wasted * 30 < launches && launches * 2 < tasks, "%d tasks, %d launches, %d wasted", tasks, launches,
+              wasted);
+}
+
 /* ---- single decisions ---- */
 
 static htc_allot_change decide_for(htc_allot_user *u, size_t n, uint64_t slots, uint64_t free_slots, size_t who)
