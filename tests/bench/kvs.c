@@ -19,7 +19,8 @@ static double seconds(void)
 
 static void say(const char *which, size_t n, const char *unit, double value, double goal)
 {
-    printf("{\"bench\":\"kvs\",\"case\":\"%s\",\"n\":%zu,\"unit\":\"%s\",\"value\":%.4g,\"goal\":%.4g,\"better\":\"more\"}\n",
+    printf("{\"bench\":\"kvs\",\"case\":\"%s\",\"n\":%zu,\"unit\":\"%s\",\"value\":%.4g,\"goal\":%.4g,\"better\":"
+           "\"more\"}\n",
            which, n, unit, value, goal);
 }
 
@@ -39,7 +40,9 @@ static double run(kvs_local *l, uint32_t op, size_t n, size_t records, size_t to
         htc_kv_result r;
         for (size_t i = 0; i < together; i++) {
             uint64_t which = op == HTC_KV_PUT ? (done + i) % records : htc_rng_below(&l->rng, records);
-            kvs_local_submit(l, (htc_kv_request){ .op = op, .key = key_of(text, which), .value = { value, sizeof value },
+            kvs_local_submit(l, (htc_kv_request){ .op = op,
+                                                  .key = key_of(text, which),
+                                                  .value = { value, sizeof value },
                                                   .seen = { value, sizeof value } });
         }
         kvs_local_pump(l);
@@ -56,9 +59,12 @@ static void memory(size_t n)
     for (size_t together = 1; together <= 64; together *= 64) {
         kvs_local_must(htc_kv_memory_create(NULL, &engine), "engine");
         kvs_local_open(&l, engine, 1);
-        say(together == 1 ? "memory put, 1 in flight" : "memory put, 64 in flight", n, "1/s", run(&l, HTC_KV_PUT, n, n, together), 0);
-        say(together == 1 ? "memory get, 1 in flight" : "memory get, 64 in flight", n, "1/s", run(&l, HTC_KV_GET, n, n, together), 0);
-        say(together == 1 ? "memory cas, 1 in flight" : "memory cas, 64 in flight", n, "1/s", run(&l, HTC_KV_CAS_VALUE, n, n, together), 0);
+        say(together == 1 ? "memory put, 1 in flight" : "memory put, 64 in flight", n, "1/s",
+            run(&l, HTC_KV_PUT, n, n, together), 0);
+        say(together == 1 ? "memory get, 1 in flight" : "memory get, 64 in flight", n, "1/s",
+            run(&l, HTC_KV_GET, n, n, together), 0);
+        say(together == 1 ? "memory cas, 1 in flight" : "memory cas, 64 in flight", n, "1/s",
+            run(&l, HTC_KV_CAS_VALUE, n, n, together), 0);
         say("memory bytes a record of 100", n, "B", (double)engine.ops->used(engine.ctx) / (double)n, 0);
         kvs_local_close(&l);
         engine.ops->destroy(engine.ctx);
