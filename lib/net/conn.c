@@ -229,6 +229,12 @@ htc_status htc__conn_dial(htc_host *host, const char *path, uint32_t port, uint3
     return HTC_OK;
 }
 
+htc_status htc_host_dial_unix(htc_host *host, const char *path, uint32_t port, uint32_t *peer, htc_error *error)
+{
+    htc_status status = host && path && peer ? htc__conn_dial(host, path, port, peer) : HTC_EINVAL;
+    return status == HTC_OK ? HTC_OK : htc__error(error, status, "cannot dial %s: %s", path ? path : "", htc_strerror(status));
+}
+
 static void dial(htc__conn *c)
 {
     htc_host *h = c->host;

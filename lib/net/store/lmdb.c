@@ -1,8 +1,7 @@
 /* The engine on disk: LMDB, one transaction a batch.
  *
- * The map is made as large as addresses allow and the file grows in it, so the map never has to be moved under a
- * reader. LMDB's own lock table lets the loop read while a worker commits; a lock of ours keeps a second process out.
- */
+ * The map is made as large as addresses allow and the file grows in it, so the map never has to be moved under a reader.
+ * LMDB's own lock table lets the loop read while a worker commits; a lock of ours keeps a second process out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <lmdb.h>
@@ -15,11 +14,11 @@
 #include "htcsched/kv_store.h"
 
 #define LMDB_FORMAT "htcsched-store 1"
-#define MAP_MIN     ((uint64_t)64 << 20)
-#define MAP_MAX     ((uint64_t)1 << 40)
+#define MAP_MIN ((uint64_t)64 << 20)
+#define MAP_MAX ((uint64_t)1 << 40)
 /* More than LMDB wants for its table of readers: taken at once, for a full disk found later would be a SIGBUS. */
 #define LOCK_TABLE_BYTES (16 << 10)
-#define PROBE_BYTES      ((size_t)1 << 20)
+#define PROBE_BYTES ((size_t)1 << 20)
 
 typedef struct lmdb {
     htc_env  env;
@@ -33,29 +32,21 @@ typedef struct lmdb {
 static htc_status status_of(int rc)
 {
     switch (rc) {
-    case MDB_SUCCESS:
-        return HTC_OK;
-    case MDB_NOTFOUND:
-        return HTC_ENOTFOUND;
+    case MDB_SUCCESS: return HTC_OK;
+    case MDB_NOTFOUND: return HTC_ENOTFOUND;
     case MDB_MAP_FULL:
     case ENOSPC:
     case EDQUOT:
-    case EFBIG:
-        return HTC_ENOSPC;
-    case ENOMEM:
-        return HTC_ENOMEM;
+    case EFBIG: return HTC_ENOSPC;
+    case ENOMEM: return HTC_ENOMEM;
     case EACCES:
     case EPERM:
-    case EROFS:
-        return HTC_EDENIED;
-    case MDB_VERSION_MISMATCH:
-        return HTC_EFORMAT;
+    case EROFS: return HTC_EDENIED;
+    case MDB_VERSION_MISMATCH: return HTC_EFORMAT;
     case MDB_INVALID:
     case MDB_CORRUPTED:
-    case MDB_PAGE_NOTFOUND:
-        return HTC_ECORRUPT;
-    default:
-        return HTC_EIO;
+    case MDB_PAGE_NOTFOUND: return HTC_ECORRUPT;
+    default: return HTC_EIO;
     }
 }
 
@@ -309,8 +300,7 @@ htc_status htc_kv_lmdb_open(const htc_env *env, const htc_kv_lmdb_options *optio
     htc_kv_lmdb_options o = { 0 };
     if (!options || !engine)
         return htc__error(error, HTC_EINVAL, "no options");
-    htc_status status =
-        htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_lmdb_options, durability));
+    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_lmdb_options, durability));
     o.durability = o.durability ? o.durability : HTC_KV_SYNC;
     if (status == HTC_OK && (!o.dir || !o.dir[0] || o.durability > HTC_KV_MEMORY))
         status = HTC_EINVAL;

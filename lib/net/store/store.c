@@ -90,9 +90,10 @@ static htc_status engine_open(htc_kv_store *s, htc_error *error)
 {
     if (s->options.durability == HTC_KV_MEMORY)
         return htc_kv_memory_create(&s->env, &s->engine);
-    htc_kv_lmdb_options o = {
-        .size = sizeof o, .dir = s->options.dir, .durability = s->options.durability, .bytes_max = s->options.bytes_max
-    };
+    htc_kv_lmdb_options o = { .size = sizeof o,
+                              .dir = s->options.dir,
+                              .durability = s->options.durability,
+                              .bytes_max = s->options.bytes_max };
     return htc_kv_lmdb_open(&s->env, &o, &s->engine, error);
 }
 
@@ -102,8 +103,7 @@ htc_status htc_kv_store_open(const htc_env *env, const htc_kv_store_options *opt
     htc_kv_store_options o = { 0 };
     if (!env || !options || !out)
         return htc__error(error, HTC_EINVAL, "no options");
-    htc_status status =
-        htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_store_options, interval_ns));
+    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_store_options, interval_ns));
     o.durability = o.durability ? o.durability : HTC_KV_SYNC;
     o.interval_ns = o.interval_ns ? o.interval_ns : 100 * HTC_MS;
     if (status == HTC_OK && (o.durability > HTC_KV_MEMORY || o.interval_ns > 3600 * HTC_SECOND))
