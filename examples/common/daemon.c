@@ -1,0 +1,142 @@
+#include "daemon.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const htc_env plain = { .size = sizeof plain };
+
+static const struct {
+    struct option option;
+    const char   *arg, *help;
+} known[] = {
+    { { "dir", required_argument, NULL, 'd' }, "DIR", "state directory ($HTC_DIR, else ./htc-state)" },
+    { { "config", required_argument, NULL, 'c' }, "FILE", "configuration (DIR/htc.ini if there is one)" },
+    { { "slots", required_argument, NULL, 's' }, "N", "tasks run at once on this machine" },
+    { { "agent", required_argument, NULL, 'a' }, "ID", "number the gateway gave it" },
+    { { "slot", required_argument, NULL, 'n' }, "N", "which place of this machine" },
+    { { "user", required_argument, NULL, 'u' }, "NAME", "whose tasks it runs" },
+    { { "site", required_argument, NULL, 'i' }, "NAME", "site it belongs to" },
+};
+#define KNOWN (sizeof known / sizeof known[0])
+
+static void help(const htc_daemon *d, const char *allowed)
+{
+    printf("usage: %s [options]\n\n", d->name);
+    for (size_t i = 0; i < KNOWN; i++)
+        if (strchr(allowed, known[i].option.val))
+            printf("  --%-8s %-6s %s\n", known[i].option.name, known[i].arg, known[i].help);
+    printf("  --help, --version\n");
+}
+
+static htc_status number(htc_daemon *d, const char *name, uint64_t *out)
+{
+    char *end;
+    *out = strtoull(optarg, &end, 10);
+    if (end != optarg && !*end && optarg[0] != '-')
+        return HTC_OK;
+    snprintf(d->error.text, sizeof d->error.text, "--%s %.40s is not a number", name, optarg);
+    return HTC_EUSAGE;
+}
+
+htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *allowed, htc_daemon_options *o)
+{
+    struct option table[KNOWN + 3] = { { "help", no_argument, NULL, 'h' }, { "version", no_argument, NULL, 'V' } };
+    size_t        n = 2;
+    uint64_t      slot = 0;
+    htc_status    s = HTC_OK;
+    for (size_t i = 0; i < KNOWN; i++)
+        if (strchr(allowed, known[i].option.val))
+            table[n++] = known[i].option;
+    for (int letter; s == HTC_OK && (letter = getopt_long(argc, argv, "+", table, NULL)) != -1;) {
+        switch (letter) {
+        case 'd':
+            o->dir = optarg;
+            break;
+        case 'c':
+            o->config = optarg;
+            break;
+        case 's':
+            o->slots = optarg;
+            break;
+        case 'u':
+            o->user = optarg;
+            break;
+        case 'i':
+            o->site = optarg;
+            break;
+        case 'a':
+            s = number(d, "agent", &o->agent);
+            break;
+        case 'n':
+            s = number(d, "slot", &slot);
+            o->slot = (uint32_t)slot;
+            break;
+        case 'h':
+            help(d, allowed);
+            return HTC_AGAIN;
+        case 'V':
+            printf("%s " HTC_VERSION "\n", d->name);
+            return HTC_AGAIN;
+        default: /* getopt has said what is wrong */
+            exit(htc_exit_code(HTC_EUSAGE));
+        }
+    }
+    if (s == HTC_OK && optind < argc) {
+        snprintf(d->error.text, sizeof d->error.text, "'%.60s' is one word too many", argv[optind]);
+        return HTC_EUSAGE;
+    }
+    return s;
+}
+
+htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const char *log_name)
+{
+    const char *const candidates[] = { o->dir, getenv("HTC_DIR"), "./htc-state", NULL };
+    static const uint32_t levels[] = { HTC_LOG_ERROR, HTC_LOG_WARN, HTC_LOG_INFO, HTC_LOG_DEBUG };
+    char                  path[4200];
+    signal(SIGPIPE, SIG_IGN);
+    htc_status s = htc_state_open(&plain, htc_state_find(candidates), 0, &d->state, &d->error);
+    if (s != HTC_OK)
+        return s;
+    const char *config = o->config ? o->config : htc_state_path(d->state, HTC_STATE_CONFIG);
+    FILE       *there = o->config ? NULL : fopen(config, "re");
+    s = htc_config_load(&plain, o->config || there ? config : NULL, &d->config, &d->error);
+    if (there)
+        fclose(there);
+    if (s != HTC_OK)
+        return s;
+    snprintf(path, sizeof path, "%s/%s.log", htc_state_path(d->state, HTC_STATE_LOG), log_name);
+    htc_logfile_options options = { .size = sizeof options,
+                                    .path = path,
+                                    .name = d->name,
+                                    .level = levels[htc_config_number(d->config, "log.level") & 3],
+                                    .bytes_max = htc_config_number(d->config, "log.bytes_max"),
+                                    .files_max = (uint32_t)htc_config_number(d->config, "log.files_max") };
+    s = htc_logfile_open(&options, &d->log, &d->error);
+    if (s != HTC_OK)
+        return s;
+    htc_host_random(&d->rng.state, sizeof d->rng.state);
+    d->env = (htc_env){ .size = sizeof d->env, .rng = &d->rng, .log = htc_logfile_log(d->log) };
+    return HTC_OK;
+}
+
+int htc_daemon_close(htc_daemon *d, htc_status status)
+{
+    if (status == HTC_AGAIN) /* help was printed */
+        status = HTC_OK;
+    if (status != HTC_OK) {
+        const htc_error *e = &d->error;
+        char             line[800];
+        snprintf(line, sizeof line, "%s%s%s%s%s", e->where, e->where[0] ? ": " : "",
+                 e->text[0] ? e->text : htc_strerror(status), e->hint[0] ? ": " : "", e->hint);
+        fprintf(stderr, "%s: %s\n", d->name, line);
+        if (d->log)
+            htc_logfile_log(d->log)->write(htc_logfile_log(d->log)->ctx, HTC_LOG_ERROR, line);
+    }
+    htc_logfile_close(d->log);
+    htc_config_destroy(d->config);
+    htc_state_close(d->state);
+    return htc_exit_code(status);
+}

@@ -1,0 +1,33 @@
+/* What the three daemons' mains share: options, configuration, state directory, log and random numbers. */
+#ifndef HTC_EXAMPLES_DAEMON_H
+#define HTC_EXAMPLES_DAEMON_H
+
+#include "htcsched/config.h"
+#include "htcsched/host.h"
+#include "htcsched/state.h"
+
+typedef struct htc_daemon_options {
+    const char *dir, *config, *slots, *user, *site;
+    uint64_t    agent;
+    uint32_t    slot;
+} htc_daemon_options;
+
+typedef struct htc_daemon {
+    const char  *name;
+    htc_env      env; /* for the role and its host */
+    htc_rng      rng;
+    htc_state   *state;
+    htc_config  *config;
+    htc_logfile *log;
+    htc_error    error;
+} htc_daemon;
+
+/* Reads the command line. allowed: letters of --dir d, --config c, --slots s, --agent a, --slot n, --user u, --site i.
+ * HTC_AGAIN: help or version was printed. */
+htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *allowed, htc_daemon_options *o);
+/* Opens state directory (which exists), configuration and log file (log/NAME.log). */
+htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const char *log_name);
+/* Prints the one error line if there is one, closes everything, answers the exit code. */
+int htc_daemon_close(htc_daemon *d, htc_status status);
+
+#endif

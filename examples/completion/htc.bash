@@ -1,0 +1,67 @@
+# bash completion for htc
+_htc()
+{
+    local cur prev command i
+    cur=${COMP_WORDS[COMP_CWORD]}
+    prev=${COMP_WORDS[COMP_CWORD - 1]}
+    command=
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --dir | --user | -u | --token-file) ((i++)) ;;
+        --) return ;;
+        -*) ;;
+        *)
+            command=${COMP_WORDS[i]}
+            break
+            ;;
+        esac
+    done
+    case $prev in
+    --dir | --to)
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    --config | --token-file | --password-file | --input | -i | --each-line | --out | --tar | --svg)
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --state | -s)
+        mapfile -t COMPREPLY < <(compgen -W "waiting leased running staging_out retry_wait done failed cancelled" -- "$cur")
+        return
+        ;;
+    --compat)
+        mapfile -t COMPREPLY < <(compgen -W "slurm sge" -- "$cur")
+        return
+        ;;
+    esac
+    local common="--dir --user --token-file --json --help"
+    if [[ -z $command ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "up down user login submit generate validate status tasks why logs fetch wait \
+            cancel retry rm users agents report help $common --version" -- "$cur")
+        return
+    fi
+    local options= words=
+    local work="--name --time --mem --input --env --each-line"
+    case $command in
+    up) options="--config --slots --foreground" ;;
+    down) options="--now" ;;
+    user) options="--weight --password-file" words="add set" ;;
+    login) options="--password-file" ;;
+    submit) options="$work --retries --output --error --compat --wait --hold --dry-run" ;;
+    generate) options="$work --exe --args --sweep --pairs --unordered --out" ;;
+    validate) options="--count --show" ;;
+    status) options="--watch --limit" words="last all" ;;
+    tasks) options="--state --failed --limit" words="last" ;;
+    logs) options="--follow --stderr" words="last" ;;
+    fetch) options="--to --tar --output --error" words="last" ;;
+    wait) options="--timeout" words="last all" ;;
+    retry) options="--failed" words="last all" ;;
+    why | cancel | rm | report) words="last all" ;;
+    esac
+    [[ $command == report ]] && options="--svg"
+    mapfile -t COMPREPLY < <(compgen -W "$options $common $words" -- "$cur")
+    if [[ $cur != -* && ($command == submit || $command == validate) ]]; then
+        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$cur")
+    fi
+}
+complete -F _htc htc

@@ -1,0 +1,71 @@
+/* htc-agent: the role of include/htcsched/agent.h in the live host. The gateway's host starts it; people need not. */
+#include "daemon.h"
+
+#include "htcsched/agent.h"
+#include "htcsched/agent_host.h"
+
+#include <stdio.h>
+
+extern char **environ;
+
+static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
+{
+    htc_host       *host = NULL;
+    htc_agent_host *hands = NULL;
+    htc_agent      *agent = NULL;
+    char            slot[4200], node[64];
+    const char     *pass[257] = { NULL };
+    for (size_t i = 0; i < 256 && (pass[i] = htc_config_item(d->config, "task.env_pass", i)); i++)
+        ;
+    htc_agent_options options = { .size = sizeof options, .agent = o->agent, .slots = 1, .node = node,
+                                  .kill_after_ns = htc_config_ns(d->config, "agent.kill_after_s"),
+                                  .orphan_after_ns = htc_config_ns(d->config, "agent.orphan_after_s"),
+                                  .linger_ns = htc_config_ns(d->config, "agent.idle_linger_s"),
+                                  .stage_retry = (uint32_t)htc_config_number(d->config, "data.stage_retry") };
+    htc_host_options       host_options = { .size = sizeof host_options, .handle_signals = 1 };
+    htc_agent_host_options hands_options = { .size = sizeof hands_options,
+                                             .slot_dir = slot,
+                                             .data_dir = htc_state_path(d->state, HTC_STATE_DATA),
+                                             .agent = o->agent,
+                                             .node = node,
+                                             .site = o->site ? o->site : "local",
+                                             .env_pass = pass,
+                                             .environ = (const char *const *)environ,
+                                             .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
+    snprintf(slot, sizeof slot, "%s/%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->slot);
+    htc_agent_host_node(&options.memory, &options.cores, node);
+    uint32_t   ended = 0;
+    htc_status s = htc_agent_host_recover(&d->env, slot, &ended, &d->error);
+    if (s == HTC_OK)
+        s = htc_host_create(&d->env, &host_options, &host);
+    if (s == HTC_OK)
+        s = htc_agent_host_create(&d->env, host, &hands_options, &hands, &d->error);
+    if (s == HTC_OK)
+        s = htc_host_dial_unix(host, htc_state_path(d->state, HTC_STATE_GATEWAY_SOCKET), 1, &options.peer, &d->error);
+    if (s == HTC_OK)
+        s = htc_agent_create(&d->env, &options, &agent);
+    if (s == HTC_OK)
+        s = htc_host_run(host, htc_agent_ops(), agent);
+    htc_host_destroy(host);
+    htc_agent_host_destroy(hands);
+    htc_agent_ops()->destroy(agent);
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    htc_daemon         d = { .name = "htc-agent" };
+    htc_daemon_options o = { 0 };
+    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcanui", &o);
+    if (s == HTC_OK && !o.agent) {
+        snprintf(d.error.text, sizeof d.error.text, "--agent is missing: the gateway starts agents, people need not");
+        s = HTC_EUSAGE;
+    }
+    char log[32];
+    snprintf(log, sizeof log, "agent-%u", o.slot); /* one agent a slot: nobody else writes there */
+    if (s == HTC_OK)
+        s = htc_daemon_open(&d, &o, log);
+    if (s == HTC_OK)
+        s = serve(&d, &o);
+    return htc_daemon_close(&d, s);
+}

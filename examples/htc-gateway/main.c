@@ -1,0 +1,110 @@
+/* htc-gateway: the role of include/htcsched/gateway.h in the live host. */
+#include "daemon.h"
+
+#include "htcsched/gateway.h"
+#include "htcsched/gateway_host.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Beside this program, else wherever PATH has it. */
+static const char *agent_program(char *path, size_t cap)
+{
+    ssize_t n = readlink("/proc/self/exe", path, cap - sizeof "htc-agent");
+    char   *slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
+    strcpy(slash ? slash + 1 : path, "htc-agent");
+    return slash && access(path, X_OK) == 0 ? path : "htc-agent";
+}
+
+static const char *own_name(char *buffer, size_t cap)
+{
+    const struct passwd *pw = getpwuid(getuid());
+    if (pw && pw->pw_name[0])
+        snprintf(buffer, cap, "%s", pw->pw_name);
+    else
+        snprintf(buffer, cap, "uid%lu", (unsigned long)getuid());
+    return buffer;
+}
+
+/* --slots N: of the first site, or of "local" where none is configured. */
+static htc_status set_slots(htc_daemon *d, const char *slots)
+{
+    htc_config_site site;
+    char            key[160];
+    htc_status      s = htc_config_site_get(d->config, 0, &site);
+    if (s != HTC_OK)
+        return s;
+    snprintf(key, sizeof key, "site.%.64s.cores", site.name);
+    return htc_config_set(d->config, key, slots, &d->error);
+}
+
+static htc_status listen_all(htc_daemon *d, htc_host *host)
+{
+    int         others = htc_config_number(d->config, "server.others") != 0;
+    const char *listen = htc_config_text(d->config, "server.listen"), *colon = strrchr(listen, ':');
+    htc_status  s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_GATEWAY_SOCKET), others ? 0666 : 0600, 1,
+                                         &d->error);
+    if (s != HTC_OK || !listen[0])
+        return s;
+    char address[64];
+    snprintf(address, sizeof address, "%.*s", (int)(colon ? colon - listen : 0), listen);
+    return htc_host_listen_tcp(host, address, (uint16_t)strtoul(colon ? colon + 1 : "0", NULL, 10),
+                               htc_state_path(d->state, HTC_STATE_TCP_TOKEN), 2, NULL, &d->error);
+}
+
+static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
+{
+    htc_host            *host = NULL;
+    htc_gateway_host    *hands = NULL;
+    htc_gateway         *gateway = NULL;
+    char                 agent[4200], name[64];
+    htc_gateway_options  options = { .size = sizeof options };
+    htc_host_options     host_options = { .size = sizeof host_options, .handle_signals = 1,
+                                          .connections_max = (uint32_t)htc_config_number(d->config, "server.connections_max") };
+    htc_gateway_host_options hands_options = { .size = sizeof hands_options,
+                                               .state_dir = htc_state_dir(d->state),
+                                               .agent_path = agent_program(agent, sizeof agent),
+                                               .config_path = o->config,
+                                               .environ = (const char *const *)environ,
+                                               .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
+    htc_status s = htc_host_create(&d->env, &host_options, &host);
+    if (s == HTC_OK)
+        s = htc_gateway_host_create(&d->env, host, &hands_options, &hands, &d->error);
+    if (s == HTC_OK)
+        s = htc_host_dial_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), 3, &options.store_peer, &d->error);
+    if (s == HTC_OK)
+        s = htc_config_gateway(d->config, &options);
+    if (s == HTC_OK) {
+        htc_host_random(&options.store_client_id, sizeof options.store_client_id);
+        options.owner_uid = getuid();
+        options.owner_name = own_name(name, sizeof name);
+        s = htc_gateway_create(&d->env, &options, &gateway);
+    }
+    if (s == HTC_OK)
+        s = listen_all(d, host);
+    if (s == HTC_OK)
+        s = htc_host_run(host, htc_gateway_ops(), gateway);
+    htc_host_destroy(host);
+    htc_gateway_host_destroy(hands);
+    htc_gateway_ops()->destroy(gateway);
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    htc_daemon         d = { .name = "htc-gateway" };
+    htc_daemon_options o = { 0 };
+    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcs", &o);
+    if (s == HTC_OK)
+        s = htc_daemon_open(&d, &o, "gateway");
+    if (s == HTC_OK && o.slots)
+        s = set_slots(&d, o.slots);
+    if (s == HTC_OK)
+        s = serve(&d, &o);
+    return htc_daemon_close(&d, s);
+}

@@ -1,0 +1,51 @@
+/* htc-kvd: the store of include/htcsched/kv_store.h in the live host. */
+#include "daemon.h"
+
+#include "htcsched/kv_store.h"
+
+static uint32_t durability(const htc_config *config)
+{
+    switch (htc_config_durability(config)) {
+    case HTC_DURABLE_MEMORY:
+        return HTC_KV_MEMORY;
+    case HTC_DURABLE_INTERVAL:
+        return HTC_KV_INTERVAL;
+    default:
+        return HTC_KV_SYNC;
+    }
+}
+
+static htc_status serve(htc_daemon *d)
+{
+    htc_host            *host = NULL;
+    htc_kv_store        *store = NULL;
+    htc_host_options     host_options = { .size = sizeof host_options, .handle_signals = 1 };
+    htc_kv_store_options options = { .size = sizeof options,
+                                     .dir = htc_state_path(d->state, HTC_STATE_STORE),
+                                     .durability = durability(d->config),
+                                     .interval_ns = htc_config_ns(d->config, "db.sync_ms") };
+    htc_status s = htc_kv_store_open(&d->env, &options, &store, &d->error);
+    if (s == HTC_OK)
+        s = htc_host_create(&d->env, &host_options, &host);
+    if (s == HTC_OK)
+        s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), 0600, 1, &d->error);
+    if (s == HTC_OK) {
+        htc_kv_store_attach(store, host);
+        s = htc_host_run(host, htc_kv_server_ops(), htc_kv_store_server(store));
+    }
+    htc_host_destroy(host);
+    htc_kv_store_close(store);
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    htc_daemon         d = { .name = "htc-kvd" };
+    htc_daemon_options o = { 0 };
+    htc_status         s = htc_daemon_parse(&d, argc, argv, "dc", &o);
+    if (s == HTC_OK)
+        s = htc_daemon_open(&d, &o, "kvd");
+    if (s == HTC_OK)
+        s = serve(&d);
+    return htc_daemon_close(&d, s);
+}

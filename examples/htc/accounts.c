@@ -1,0 +1,184 @@
+/* Users: adding them, and logging in. A password is never on the command line, where everybody's `ps` would show it. */
+#include "htc.h"
+
+#include "htcsched/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define PASSWORD_MAX 1024
+
+static void forget(char *secret)
+{
+    if (secret)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+/* One line from the terminal, not shown. Gives it; NULL without a terminal. */
+static char *ask_terminal(const char *prompt)
+{
+    int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return NULL;
+    struct termios before, quiet;
+    sigset_t       block, old;
+    sigemptyset(&block);
+    sigaddset(&block, SIGINT);
+    sigaddset(&block, SIGTSTP);
+    sigprocmask(SIG_BLOCK, &block, &old); /* the echo has to come back */
+    char *line = NULL;
+    if (tcgetattr(fd, &before) == 0) {
+        quiet = before;
+        quiet.c_lflag &= ~(tcflag_t)ECHO;
+        tcsetattr(fd, TCSAFLUSH, &quiet);
+        dprintf(fd, "%s", prompt);
+        line = must(calloc(1, PASSWORD_MAX + 1));
+        ssize_t got = read(fd, line, PASSWORD_MAX);
+        line[got > 0 ? got : 0] = '\0';
+        line[strcspn(line, "\r\n")] = '\0';
+        dprintf(fd, "\n");
+        tcsetattr(fd, TCSAFLUSH, &before);
+    }
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    close(fd);
+    return line;
+}
+
+static htc_status get_password(cli *c, const char *file, const char *user, uint32_t twice, char **password)
+{
+    if (file) {
+        size_t     len;
+        htc_status s = read_file(c, strcmp(file, "-") == 0 ? "/dev/stdin" : file, PASSWORD_MAX, password, &len);
+        if (s != HTC_OK)
+            return s;
+        (*password)[strcspn(*password, "\r\n")] = '\0';
+    } else {
+        char *prompt = must_print("password of %s: ", user);
+        *password = ask_terminal(prompt);
+        free(prompt);
+        if (!*password)
+            return cli_error(c, HTC_EUSAGE, "", "--password-file FILE reads it from a file, - from standard input",
+                             "no terminal to ask for the password");
+        if (twice) {
+            char *again = ask_terminal("once more: ");
+            int   same = again && strcmp(again, *password) == 0;
+            forget(again);
+            if (!same) {
+                forget(*password);
+                *password = NULL;
+                return cli_error(c, HTC_EUSAGE, "", "type them again", "the two passwords differ");
+            }
+        }
+    }
+    if (!(*password)[0]) {
+        forget(*password);
+        *password = NULL;
+        return cli_error(c, HTC_EUSAGE, file ? file : "", "", "the password is empty");
+    }
+    return HTC_OK;
+}
+
+htc_status run_user(cli *c, int argc, char **argv)
+{
+    const char *file = NULL;
+    int64_t     weight = -1;
+    words       w;
+    const opt   opts[] = {
+        { "weight", 0, OPT_COUNT, &weight, "W", "share relative to others (1)" },
+        { "password-file", 0, OPT_TEXT, &file, "F", "read the password from a file; - standard input" },
+    };
+    const command *cmd = find_command("user");
+    char          *password = NULL;
+    json_t        *answer;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 2, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 2, 2);
+    int set = s == HTC_OK && strcmp(w.at[0], "set") == 0;
+    if (s == HTC_OK && !set && strcmp(w.at[0], "add") != 0)
+        s = cli_error(c, HTC_EUSAGE, "user", "htc user add NAME, htc user set NAME --weight W", "'%.60s' is not known",
+                      w.at[0]);
+    if (s == HTC_OK && !valid_name(w.at[1]))
+        s = cli_error(c, HTC_EUSAGE, "user", "letters, digits, - _ . and no more than 63 of them",
+                      "'%.70s' cannot be a user's name", w.at[1]);
+    if (s == HTC_OK && (!set || file))
+        s = get_password(c, file, w.at[1], 1, &password);
+    if (s == HTC_OK) {
+        json_t *r = json_pack("{s:s, s:s}", "op", set ? "user.set" : "user.add", "name", w.at[1]);
+        if (password)
+            json_object_set_new(r, "password", json_string(password));
+        if (weight >= 0)
+            json_object_set_new(r, "weight", json_integer(weight));
+        s = api_call(c, r, 0, &answer);
+        if (s == HTC_OK) {
+            if (c->json)
+                put_json(c, answer);
+            else
+                printf("user %s\n", w.at[1]);
+            json_decref(answer);
+        }
+    }
+    forget(password);
+    words_free(&w);
+    return s;
+}
+
+static htc_status keep_token(cli *c, const char *user, const char *token)
+{
+    char *own = NULL;
+    if (!c->token_file) {
+        char *folder = must_print("%s/tokens", c->dir);
+        if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
+            htc_status s = cli_error(c, HTC_EIO, folder, "name another place with --token-file", "cannot make it: %s",
+                                     strerror(errno));
+            free(folder);
+            return s;
+        }
+        own = must_print("%s/%s", folder, user);
+        free(folder);
+    }
+    htc_status s = write_secret(c, own ? own : c->token_file, token);
+    if (s == HTC_OK && !c->json)
+        printf("logged in as %s; the token is in %s\n", user, own ? own : c->token_file);
+    free(own);
+    return s;
+}
+
+htc_status run_login(cli *c, int argc, char **argv)
+{
+    const char    *file = NULL;
+    words          w;
+    const opt      opts[] = { { "password-file", 0, OPT_TEXT, &file, "F", "read the password from a file; - standard input" } };
+    const command *cmd = find_command("login");
+    char          *password = NULL;
+    json_t        *answer;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 1, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 1, 1);
+    if (s == HTC_OK && !valid_name(w.at[0]))
+        s = cli_error(c, HTC_EUSAGE, "login", "", "'%.70s' cannot be a user's name", w.at[0]);
+    if (s == HTC_OK)
+        s = get_password(c, file, w.at[0], 0, &password);
+    if (s == HTC_OK) {
+        const char *token_file = c->token_file;
+        c->token_file = NULL; /* where the new one goes, not one to show */
+        c->user = NULL;
+        s = api_call(c, json_pack("{s:s, s:s, s:s}", "op", "login", "name", w.at[0], "password", password), 0, &answer);
+        c->token_file = token_file;
+    }
+    if (s == HTC_OK) {
+        s = keep_token(c, w.at[0], j_str(answer, "token"));
+        if (s == HTC_OK && c->json)
+            put_json(c, answer);
+        json_decref(answer);
+    }
+    forget(password);
+    words_free(&w);
+    return s;
+}

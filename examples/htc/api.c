@@ -1,0 +1,210 @@
+/* Requests to the gateway: doc/api.md says what they hold. The connection is opened by the first and kept. */
+#include "htc.h"
+
+#include "htcsched/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const htc_env plain = { .size = sizeof plain };
+
+int valid_name(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    return name[0] && name[0] != '.' && name[0] != '-' && strlen(name) < 64 && name[strspn(name, allowed)] == '\0';
+}
+
+/* The token named, or the one that a login of --user left in the state directory. */
+static htc_status find_token(cli *c)
+{
+    char *own = NULL;
+    if (c->token || (!c->token_file && !c->user))
+        return HTC_OK;
+    if (!c->token_file) {
+        if (!valid_name(c->user))
+            return cli_error(c, HTC_EUSAGE, "--user", "letters, digits, - _ . and no more than 63 of them",
+                             "'%.70s' cannot be a user's name", c->user);
+        own = must_print("%s/tokens/%s", c->dir, c->user);
+        if (access(own, R_OK) != 0) { /* the operator needs none */
+            free(own);
+            return HTC_OK;
+        }
+    }
+    char      *data = NULL;
+    size_t     len = 0;
+    htc_status s = read_file(c, own ? own : c->token_file, 4096, &data, &len);
+    free(own);
+    if (s != HTC_OK)
+        return s;
+    data[strcspn(data, "\r\n")] = '\0';
+    c->token = data;
+    return HTC_OK;
+}
+
+static htc_status open_client(cli *c)
+{
+    htc_status s = find_token(c);
+    if (s != HTC_OK || c->client)
+        return s;
+    htc_state *state;
+    htc_error  e = { 0 };
+    s = htc_state_open(&plain, c->dir, 0, &state, &e);
+    if (s == HTC_ENOTFOUND)
+        return cli_error(c, HTC_EUNREACHABLE, c->dir, "start one with `htc up`", "no system runs here");
+    if (s != HTC_OK && s != HTC_EDENIED) {
+        c->error = e;
+        return s;
+    }
+    /* A user who does not own the directory may still reach the socket, if its owner lets him. */
+    char *path = s == HTC_OK ? must_dup(htc_state_path(state, HTC_STATE_GATEWAY_SOCKET))
+                             : must_print("%s/gateway.sock", c->dir);
+    if (s == HTC_OK)
+        htc_state_close(state);
+    htc_client_options options = { .size = sizeof options, .path = path, .user = c->user, .token = c->token };
+    s = htc_client_open(&plain, &options, &c->client, &c->error);
+    free(path);
+    if (s == HTC_EUNREACHABLE)
+        return cli_error(c, s, c->dir, "start one with `htc up`", "no system runs here");
+    return s;
+}
+
+void api_close(cli *c)
+{
+    htc_client_close(c->client);
+    c->client = NULL;
+    free(c->token);
+    c->token = NULL;
+}
+
+static void take_error_object(cli *c, const json_t *o, htc_status status)
+{
+    const json_t *where = json_object_get(o, "where");
+    cli_error(c, status, j_str(where, "element"), j_str(o, "hint"), "%s", j_str(o, "message"));
+    c->error.line = (uint32_t)j_u64(where, "line");
+    c->error.column = (uint32_t)j_u64(where, "column");
+    if (!c->error.text[0])
+        snprintf(c->error.text, sizeof c->error.text, "%s", htc_strerror(status));
+}
+
+static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json_t **answer)
+{
+    htc_status s = open_client(c);
+    if (s != HTC_OK)
+        return s;
+    json_t *full = json_copy((json_t *)(uintptr_t)request);
+    if (c->user && !json_object_get(full, "user"))
+        json_object_set_new(full, "user", json_string(c->user));
+    if (c->token)
+        json_object_set_new(full, "token", json_string(c->token));
+    char *text = json_dumps(full, JSON_COMPACT);
+    json_decref(full);
+    if (!text)
+        return cli_error(c, HTC_EUSAGE, "", "use UTF-8 only", "a word on the command line is not valid UTF-8");
+    const char *reply = NULL;
+    s = htc_client_request(c->client, text, (htc_ns)((timeout_s > 0 ? timeout_s : 60) * 1e9), &reply, &c->error);
+    free(text);
+    if (s != HTC_OK) {
+        if (s != HTC_ETIMEDOUT) { /* the next request dials again */
+            htc_client_close(c->client);
+            c->client = NULL;
+        }
+        return s;
+    }
+    json_error_t e;
+    json_t      *o = json_loads(reply, 0, &e);
+    if (!json_is_object(o)) {
+        json_decref(o);
+        return cli_error(c, HTC_EPROTO, "gateway", "", "its answer is not a JSON object: %s", e.text);
+    }
+    const char *error = j_str(o, "error");
+    if (error[0]) {
+        s = htc_status_from_name(error);
+        take_error_object(c, o, s);
+        json_decref(o);
+        return s;
+    }
+    *answer = o;
+    return HTC_OK;
+}
+
+htc_status api_call(cli *c, json_t *request, double timeout_s, json_t **answer)
+{
+    htc_status s = request ? ask_once(c, request, timeout_s, answer) : HTC_EINTERNAL;
+    json_decref(request);
+    return s;
+}
+
+htc_status api_ask(cli *c, json_t *request, double timeout_s, double patience_s, json_t **answer)
+{
+    double     until = now_s() + patience_s;
+    unsigned   pause = 50;
+    htc_status s;
+    for (;;) {
+        s = request ? ask_once(c, request, timeout_s, answer) : HTC_EINTERNAL;
+        if ((s != HTC_ECLOSED && s != HTC_EUNREACHABLE && s != HTC_EBUSY && s != HTC_AGAIN) || now_s() >= until)
+            break;
+        pause_ms(pause);
+        pause = pause < 800 ? pause * 2 : 1000;
+    }
+    json_decref(request);
+    return s;
+}
+
+htc_status api_upload(cli *c, const char *path, char hex[65], progress *p)
+{
+    struct stat st;
+    htc_status  s = open_client(c);
+    if (s != HTC_OK)
+        return s;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        const char *why = fd < 0 ? strerror(errno) : S_ISDIR(st.st_mode) ? "it is a directory" : "not a plain file";
+        s = cli_error(c, HTC_EINPUT, path, "check the name and its permissions", "cannot read the input: %s", why);
+        if (fd >= 0)
+            close(fd);
+        return s;
+    }
+    progress_say(p, "uploading %s (%s)", path, show_size((double)st.st_size).s);
+    uint8_t hash[32];
+    s = htc_client_upload(c->client, fd, hash, &c->error);
+    close(fd);
+    if (s == HTC_OK)
+        htc_content_hex(hash, hex);
+    else if (!c->error.where[0])
+        snprintf(c->error.where, sizeof c->error.where, "%s", path);
+    return s;
+}
+
+htc_status api_download(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, int fd, uint64_t *size,
+                        char hex[65])
+{
+    uint8_t    hash[32];
+    htc_status s = open_client(c);
+    if (s == HTC_OK)
+        s = htc_client_download(c->client, job, task, attempt, name, fd, size, hash, &c->error);
+    if (s == HTC_OK && hex)
+        htc_content_hex(hash, hex);
+    return s;
+}
+
+htc_status api_one_job(cli *c, const char *selector, json_t **job)
+{
+    json_t    *answer;
+    htc_status s = api_ask(c, json_pack("{s:s, s:s}", "op", "status", "id", selector), 0, 30, &answer);
+    if (s != HTC_OK)
+        return s;
+    json_t *jobs = json_object_get(answer, "jobs");
+    if (json_array_size(jobs) != 1)
+        s = json_array_size(jobs) == 0
+                ? cli_error(c, HTC_ENOTFOUND, selector, "htc status lists your jobs", "no such job")
+                : cli_error(c, HTC_EUSAGE, selector, "name one job by its number", "this names %zu jobs",
+                            json_array_size(jobs));
+    else
+        *job = json_incref(json_array_get(jobs, 0));
+    json_decref(answer);
+    return s;
+}

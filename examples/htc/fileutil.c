@@ -1,0 +1,118 @@
+/* Files and memory of a short-lived program. */
+#include "htc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void *must(void *p)
+{
+    if (!p) {
+        fputs("htc: out of memory\n", stderr);
+        exit(htc_exit_code(HTC_ENOMEM));
+    }
+    return p;
+}
+
+char *must_dup(const char *s)
+{
+    return must(strdup(s));
+}
+
+char *must_print(const char *format, ...)
+{
+    char   *s;
+    va_list ap;
+    va_start(ap, format);
+    if (vasprintf(&s, format, ap) < 0)
+        s = NULL;
+    va_end(ap);
+    return must(s);
+}
+
+char *path_join(const char *a, const char *b)
+{
+    return b[0] == '/' || !a[0] ? must_dup(b) : must_print("%s/%s", a, b);
+}
+
+htc_status read_file(cli *c, const char *path, size_t max, char **data, size_t *len)
+{
+    struct stat st;
+    int         fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        int why = fd < 0 ? errno : EISDIR;
+        if (fd >= 0)
+            close(fd);
+        return cli_error(c, HTC_EINPUT, path, "check the name and its permissions", "cannot read: %s", strerror(why));
+    }
+    size_t used = 0, cap = 4096;
+    char  *buf = must(malloc(cap + 1));
+    for (;;) {
+        ssize_t got = read(fd, buf + used, cap - used);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 || used + (size_t)(got > 0 ? got : 0) > max) {
+            htc_status s = got < 0 ? HTC_EINPUT : HTC_ETOOBIG;
+            cli_error(c, s, path, "", got < 0 ? "cannot read: %s" : "longer than what is allowed", strerror(errno));
+            free(buf);
+            close(fd);
+            return s;
+        }
+        if (got == 0)
+            break;
+        used += (size_t)got;
+        if (used == cap) {
+            cap *= 2;
+            buf = must(realloc(buf, cap + 1));
+        }
+    }
+    close(fd);
+    buf[used] = '\0';
+    *data = buf;
+    *len = used;
+    return HTC_OK;
+}
+
+htc_status make_dirs(cli *c, const char *path)
+{
+    char *copy = must_dup(path);
+    for (char *p = copy + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char end = *p;
+        *p = '\0';
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
+            htc_status s = errno == ENOSPC || errno == EDQUOT ? HTC_ENOSPC : HTC_EIO;
+            cli_error(c, s, path, "name another place", "cannot make the directory: %s", strerror(errno));
+            free(copy);
+            return s;
+        }
+        *p = end;
+        if (!end)
+            break;
+    }
+    free(copy);
+    return HTC_OK;
+}
+
+htc_status write_secret(cli *c, const char *path, const char *data)
+{
+    char *temporary = must_print("%s.%ld", path, (long)getpid());
+    int   fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int   ok = fd >= 0 && dprintf(fd, "%s\n", data) > 0 && fsync(fd) == 0;
+    int   why = errno;
+    if (fd >= 0)
+        ok = close(fd) == 0 && ok;
+    ok = ok && rename(temporary, path) == 0;
+    if (!ok && fd >= 0)
+        unlink(temporary);
+    free(temporary);
+    if (!ok)
+        return cli_error(c, why == ENOSPC ? HTC_ENOSPC : HTC_EIO, path, "name another place with --token-file",
+                         "cannot write: %s", strerror(why));
+    return HTC_OK;
+}

@@ -1,0 +1,179 @@
+/* What the files of the command htc share: one struct for a call of the program, and a function for each thing done twice.
+ *
+ * Every function that can fail answers an htc_status and leaves the reason in cli.error; main prints it, once, as one
+ * line (or one JSON object). Nothing else writes to stderr but progress on a terminal. */
+#ifndef HTC_EXAMPLES_HTC_H
+#define HTC_EXAMPLES_HTC_H
+
+#include "htcsched/client.h"
+#include "htcsched/status.h"
+#include "htcsched/work.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct cli {
+    const char *program; /* argv[0], to find the daemons beside it */
+    const char *dir;     /* state directory */
+    const char *user;    /* act for this user, or NULL */
+    const char *token_file;
+    uint32_t    json;      /* --json: one JSON value on stdout */
+    uint32_t    json_done; /* that value has been written */
+    uint32_t    colour;    /* stdout is a terminal that may have colours */
+    uint32_t    progress;  /* stderr is a terminal */
+    htc_error   error;
+    htc_client *client; /* opened by the first request */
+    char       *token;
+} cli;
+
+typedef struct command {
+    const char *name, *args, *summary;
+    htc_status (*run)(cli *c, int argc, char **argv);
+} command;
+
+/* Fill cli.error and answer status. where: file, job or option; hint: the next step; either may be "". */
+htc_status cli_error(cli *c, htc_status status, const char *where, const char *hint, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* options.c */
+typedef enum opt_kind {
+    OPT_FLAG = 1, /* uint32_t */
+    OPT_TEXT,     /* const char * */
+    OPT_LIST,     /* words: may be repeated */
+    OPT_PAIR,     /* const char *[2]: takes two words */
+    OPT_COUNT,    /* int64_t, 0 or more */
+    OPT_TIME,     /* double, seconds */
+    OPT_SIZE      /* uint64_t, bytes */
+} opt_kind;
+
+typedef struct opt {
+    const char *name;
+    char        letter; /* 0: none */
+    opt_kind    kind;
+    void       *into;
+    const char *arg, *help;
+} opt;
+
+typedef struct words {
+    const char **at;
+    size_t       count;
+    size_t       dashed; /* how many stood before "--"; SIZE_MAX: there was none */
+} words;
+
+/* Reads argv[1..] of the command by its table (and the options that every command has). HTC_AGAIN: help was printed. */
+htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const opt *opts, size_t n, words *rest);
+void       words_add(words *w, const char *word);
+void       words_free(words *w);
+/* "D-HH:MM:SS", "HH:MM:SS", "MM:SS", "MM", "90s", "5m", "2h", "1d" -> seconds; HTC_EUSAGE. */
+htc_status parse_duration(const char *text, double *seconds);
+/* "4G", "512M", "100K", "1T", "4096" (MiB, as people of batch systems expect), "900B" -> bytes; HTC_EUSAGE. */
+htc_status parse_size(const char *text, uint64_t *bytes);
+htc_status want_words(cli *c, const command *cmd, const words *w, size_t min, size_t max);
+
+/* print.c */
+#define TABLE_COLUMNS 16
+typedef struct table {
+    size_t columns, rows, cap;
+    char **cells;
+    uint32_t right[TABLE_COLUMNS]; /* 1: flush right */
+} table;
+
+/* Titles, NULL at the end; one that begins with '>' is flush right. */
+void table_begin(table *t, ...) __attribute__((sentinel));
+/* One printf for the whole row, cells divided by tabs. Control characters of strangers are replaced. */
+void table_row(table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_end(cli *c, table *t); /* prints and frees */
+const char *colour_state(const cli *c, const char *state);
+const char *colour_end(const cli *c);
+
+typedef struct shown_text {
+    char s[48];
+} shown_text;
+shown_text show_seconds(double seconds); /* "1h02m", "12.3s", "-" if negative */
+shown_text show_size(double bytes);      /* "1.2 GiB" */
+shown_text show_time(double epoch);      /* local "2026-01-31 12:00:00", "-" if 0 */
+shown_text show_clock(double epoch);     /* "12:00:00" */
+shown_text show_count(double n);
+void clean(char *s);               /* replace control characters by '?' */
+
+/* Progress of what takes longer than two seconds, on a terminal's stderr only. */
+typedef struct progress {
+    cli   *c;
+    double started, shown;
+} progress;
+void   progress_begin(progress *p, cli *c);
+void   progress_say(progress *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void   progress_end(progress *p);
+double now_s(void); /* monotonic */
+void   pause_ms(unsigned ms);
+
+/* json.c: members of answers, whatever they hold */
+const char *j_str(const json_t *o, const char *key);  /* "" if missing */
+double      j_num(const json_t *o, const char *key);  /* 0 */
+uint64_t    j_u64(const json_t *o, const char *key);  /* 0 */
+int         j_bool(const json_t *o, const char *key); /* 0 */
+shown_text  show_id(const json_t *id); /* a number or a string */
+void        put_json(cli *c, const json_t *value);    /* the one value of --json */
+
+/* api.c */
+/* Send a request (taken), wait for its answer (given). An error object becomes the status and cli.error.
+ * timeout_s 0: 60 seconds. */
+htc_status api_call(cli *c, json_t *request, double timeout_s, json_t **answer);
+/* The same for requests that change nothing: a gateway that is being restarted is waited for, up to patience_s. */
+htc_status api_ask(cli *c, json_t *request, double timeout_s, double patience_s, json_t **answer);
+/* Make sure that the gateway has the file's content; hex: its BLAKE2b-256. */
+htc_status api_upload(cli *c, const char *path, char hex[65], progress *p);
+/* One stored output into fd, from its present position: size and hash (may be NULL) of what was written. */
+htc_status api_download(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, int fd, uint64_t *size,
+                        char hex[65]);
+htc_status api_one_job(cli *c, const char *selector, json_t **job); /* exactly one; given */
+void       api_close(cli *c);
+int        valid_name(const char *name); /* of a user, fit for a file name */
+
+/* fileutil.c */
+htc_status read_file(cli *c, const char *path, size_t max, char **data, size_t *len); /* gives, with a zero at the end */
+htc_status write_secret(cli *c, const char *path, const char *data); /* 0600, replaced as a whole */
+char      *path_join(const char *a, const char *b);                  /* gives */
+htc_status make_dirs(cli *c, const char *path);                      /* as mkdir -p */
+void      *must(void *p);                                            /* out of memory ends the program with 70 */
+char      *must_dup(const char *s);
+char      *must_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* pattern.c: names of outputs. %j job, %a index, %u user, %n job name, %% percent; %4a pads with zeros. */
+typedef struct pattern_values {
+    uint64_t    job, index;
+    const char *user, *name;
+} pattern_values;
+/* HTC_EUSAGE for an unknown letter, HTC_EPATH if the result leaves its directory. Gives *out. */
+htc_status pattern_expand(cli *c, const char *pattern, const pattern_values *v, char **out);
+int        path_stays(const char *path); /* 1: relative, not empty, no "..", no control characters */
+
+/* The commands, one file a group. */
+extern const command commands[];
+extern const size_t  n_commands;
+const command       *find_command(const char *name);
+htc_status           run_submit(cli *c, int argc, char **argv);
+htc_status           run_generate(cli *c, int argc, char **argv);
+htc_status           run_validate(cli *c, int argc, char **argv);
+htc_status           run_status(cli *c, int argc, char **argv);
+htc_status           run_tasks(cli *c, int argc, char **argv);
+htc_status           run_why(cli *c, int argc, char **argv);
+htc_status           run_users(cli *c, int argc, char **argv);
+htc_status           run_agents(cli *c, int argc, char **argv);
+htc_status           run_wait(cli *c, int argc, char **argv);
+htc_status           run_cancel(cli *c, int argc, char **argv);
+htc_status           run_retry(cli *c, int argc, char **argv);
+htc_status           run_rm(cli *c, int argc, char **argv);
+htc_status           run_logs(cli *c, int argc, char **argv);
+htc_status           run_fetch(cli *c, int argc, char **argv);
+htc_status           run_user(cli *c, int argc, char **argv);
+htc_status           run_login(cli *c, int argc, char **argv);
+htc_status           run_report(cli *c, int argc, char **argv);
+htc_status           run_up(cli *c, int argc, char **argv);
+htc_status           run_down(cli *c, int argc, char **argv);
+/* Wait until the selected jobs are terminal; HTC_ETASKS if tasks failed. Ctrl-C leaves the jobs alone and says so. */
+htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s);
+
+#endif

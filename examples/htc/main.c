@@ -1,0 +1,169 @@
+/* htc: what a user types. A thin client of the gateway; this file finds the command and prints the one error line. */
+#include "htc.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const command commands[] = {
+    { "up", "[--config FILE] [--slots N] [--foreground]", "Start store and gateway on this machine and supervise them.", run_up },
+    { "down", "[--now]", "Stop the system: running tasks finish first, or end with --now.", run_down },
+    { "user", "add NAME [--weight W] [--password-file F]", "Add a user (the operator only). The password is asked for.", run_user },
+    { "login", "NAME [--password-file F]", "Get a token for a user; it is kept in the state directory.", run_login },
+    { "submit", "FILE.jsdl | -- COMMAND... [::: SOURCE...]", "Submit a job: a JSDL document, or a command with parameters.", run_submit },
+    { "generate", "-- COMMAND... [::: SOURCE...] | --exe P --args '...' --sweep x=1:100 | --pairs A B", "Write the JSDL document of a command with parameters.", run_generate },
+    { "validate", "FILE.jsdl [--count] [--show INDEX]", "Check a JSDL document without submitting it.", run_validate },
+    { "status", "[ID] [--watch]", "List jobs, newest first.", run_status },
+    { "tasks", "ID [--state S] [--failed]", "List the tasks of a job.", run_tasks },
+    { "why", "ID | --user NAME", "Say in one sentence what a job, task or user is waiting for.", run_why },
+    { "logs", "ID[.TASK] [-f] [--stderr]", "Show what a task has written so far.", run_logs },
+    { "fetch", "ID [--to DIR] [--tar FILE]", "Fetch the results of a job, every hash verified.", run_fetch },
+    { "wait", "ID", "Wait until a job has ended; exit code 5 if tasks failed.", run_wait },
+    { "cancel", "ID", "Cancel jobs or tasks.", run_cancel },
+    { "retry", "ID --failed | ID.TASKS", "Run tasks again: those that failed, or those named.", run_retry },
+    { "rm", "ID", "Remove ended jobs and their outputs.", run_rm },
+    { "users", "", "List users, their shares and agents.", run_users },
+    { "agents", "", "List agents and what they run.", run_agents },
+    { "report", "[ID...] [--svg FILE]", "Makespans, efficiency and cores held over time.", run_report },
+};
+const size_t n_commands = sizeof commands / sizeof commands[0];
+
+const command *find_command(const char *name)
+{
+    for (size_t i = 0; i < n_commands; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+htc_status cli_error(cli *c, htc_status status, const char *where, const char *hint, const char *format, ...)
+{
+    c->error = (htc_error){ .status = status };
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(c->error.text, sizeof c->error.text, format, ap);
+    va_end(ap);
+    snprintf(c->error.where, sizeof c->error.where, "%s", where);
+    snprintf(c->error.hint, sizeof c->error.hint, "%s", hint);
+    return status;
+}
+
+static void print_error(cli *c, htc_status status)
+{
+    htc_error *e = &c->error;
+    if (e->status == HTC_OK)
+        cli_error(c, status, "", "", "%s", htc_strerror(status));
+    clean(e->text);
+    clean(e->where);
+    clean(e->hint);
+    if (c->json && !c->json_done) {
+        json_t *o = json_pack("{s:s, s:s}", "error", htc_status_name(status), "message", e->text);
+        json_t *where = json_object();
+        if (e->where[0])
+            json_object_set_new(where, "element", json_string(e->where));
+        if (e->line)
+            json_object_set_new(where, "line", json_integer(e->line));
+        if (e->column)
+            json_object_set_new(where, "column", json_integer(e->column));
+        if (json_object_size(where))
+            json_object_set(o, "where", where);
+        json_decref(where);
+        if (e->hint[0])
+            json_object_set_new(o, "hint", json_string(e->hint));
+        put_json(c, o);
+        json_decref(o);
+    }
+    fprintf(stderr, "htc: ");
+    if (e->where[0])
+        fprintf(stderr, "%s: ", e->where);
+    if (e->line)
+        fprintf(stderr, "line %u: ", e->line);
+    fprintf(stderr, "%s%s%s\n", e->text, e->hint[0] ? ": " : "", e->hint);
+}
+
+static void print_help(void)
+{
+    puts("usage: htc COMMAND [options]\n\nRuns many tasks for many users on this machine, with fair shares.\n");
+    for (size_t i = 0; i < n_commands; i++)
+        printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+    puts("\nEvery command: --dir DIR, --user NAME, --token-file FILE, --json, --help.\n"
+         "ID is a job's number, ID.7 or ID.1-10 tasks of it, `last` the newest job, `all` every job.\n"
+         "Exit codes: 0 ok, 1 usage, 2 rejected input, 3 unreachable, 4 not found or denied, 5 tasks failed,\n"
+         "6 try again (full, locked, timed out), 70 our fault.");
+}
+
+/* `htc --dir X status`: options before the command are moved behind it. */
+static int command_at(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] != '-')
+            return i;
+        if (strcmp(argv[i], "--dir") == 0 || strcmp(argv[i], "--user") == 0 || strcmp(argv[i], "-u") == 0 ||
+            strcmp(argv[i], "--token-file") == 0)
+            i++;
+    }
+    return 0;
+}
+
+static htc_status dispatch(cli *c, int argc, char **argv)
+{
+    int at = command_at(argc, argv);
+    if (at == 0 || at >= argc) {
+        for (int i = 1; i < argc; i++)
+            if (strcmp(argv[i], "--version") == 0) {
+                puts("htc " HTC_VERSION);
+                return HTC_OK;
+            }
+        for (int i = 1; i < argc; i++)
+            if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+                print_help();
+                return HTC_OK;
+            }
+        return cli_error(c, HTC_EUSAGE, "", "htc --help lists the commands", "what is to be done?");
+    }
+    const char *name = argv[at];
+    if (strcmp(name, "help") == 0) {
+        const command *about = at + 1 < argc ? find_command(argv[at + 1]) : NULL;
+        if (!about) {
+            print_help();
+            return HTC_OK;
+        }
+        char *words_of_help[] = { argv[at], "--help", NULL };
+        return about->run(c, 2, words_of_help);
+    }
+    const command *cmd = find_command(name);
+    if (!cmd)
+        return cli_error(c, HTC_EUSAGE, "", "htc --help lists the commands", "there is no command '%.60s'", name);
+    /* The command comes first, the options that stood before it right after. */
+    memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof *argv);
+    return cmd->run(c, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, "");
+    signal(SIGPIPE, SIG_IGN);
+    const char *term = getenv("TERM"), *dir = getenv("HTC_DIR");
+    cli         c = { .program = argv[0], .dir = dir && dir[0] ? dir : "./htc-state" };
+    c.progress = isatty(STDERR_FILENO) == 1;
+    c.colour = isatty(STDOUT_FILENO) == 1 && !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0;
+    /* An error before the options are read has to be JSON too. */
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            c.json = 1;
+    htc_status status = dispatch(&c, argc, argv);
+    if (status == HTC_AGAIN) /* help was printed */
+        status = HTC_OK;
+    errno = 0;
+    if (status == HTC_OK && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
+        status = cli_error(&c, errno == ENOSPC ? HTC_ENOSPC : HTC_EIO, "standard output", "", "cannot write: %s",
+                           strerror(errno));
+    if (status != HTC_OK)
+        print_error(&c, status);
+    api_close(&c);
+    return htc_exit_code(status);
+}

@@ -1,0 +1,227 @@
+/* Options by table: the same table is read by the parser and printed by --help, so they cannot differ. */
+#include "htc.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void words_add(words *w, const char *word)
+{
+    w->at = must(realloc(w->at, (w->count + 1) * sizeof *w->at));
+    w->at[w->count++] = word;
+}
+
+void words_free(words *w)
+{
+    free(w->at);
+    *w = (words){ 0 };
+}
+
+/* Numbers joined by ':', each at most 10 digits; answers how many, 0 if text is something else. */
+static size_t colon_numbers(const char *s, double *out, size_t max)
+{
+    size_t n = 0;
+    for (;;) {
+        size_t digits = strspn(s, "0123456789");
+        if (digits == 0 || digits > 10 || n == max)
+            return 0;
+        out[n++] = (double)strtoull(s, NULL, 10);
+        s += digits;
+        if (*s == '\0')
+            return n;
+        if (*s++ != ':')
+            return 0;
+    }
+}
+
+htc_status parse_duration(const char *text, double *seconds)
+{
+    char  *end;
+    double v = isdigit((unsigned char)text[0]) ? strtod(text, &end) : -1;
+    if (v >= 0 && v < 1e9 && end != text && end[0] && !end[1] && strchr("smhd", end[0])) {
+        static const double unit[] = { 1, 60, 3600, 86400 };
+        *seconds = v * unit[strchr("smhd", end[0]) - "smhd"];
+        return HTC_OK;
+    }
+    double      d = 0, n[3];
+    const char *clock = text, *dash = strchr(text, '-');
+    char        days[12];
+    if (dash) {
+        size_t len = (size_t)(dash - text);
+        if (len == 0 || len >= sizeof days)
+            return HTC_EUSAGE;
+        memcpy(days, text, len);
+        days[len] = '\0';
+        if (colon_numbers(days, &d, 1) != 1)
+            return HTC_EUSAGE;
+        clock = dash + 1;
+    }
+    size_t count = colon_numbers(clock, n, 3);
+    if (count == 0)
+        return HTC_EUSAGE;
+    if (dash) /* D-HH[:MM[:SS]] */
+        *seconds = d * 86400 + n[0] * 3600 + (count > 1 ? n[1] * 60 : 0) + (count > 2 ? n[2] : 0);
+    else if (count == 3)
+        *seconds = n[0] * 3600 + n[1] * 60 + n[2];
+    else
+        *seconds = n[0] * 60 + (count > 1 ? n[1] : 0);
+    return HTC_OK;
+}
+
+htc_status parse_size(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "BKMGT";
+    if (!isdigit((unsigned char)text[0]))
+        return HTC_EUSAGE;
+    char  *end;
+    double v = strtod(text, &end), factor = 1024.0 * 1024.0;
+    if (*end) {
+        const char *unit = strchr(units, toupper((unsigned char)*end));
+        if (!unit)
+            return HTC_EUSAGE;
+        factor = pow(1024.0, (double)(unit - units));
+        end++;
+        if (strcmp(end, "iB") == 0 || strcmp(end, "B") == 0)
+            end += strlen(end);
+    }
+    if (*end || v * factor >= 9.0e18)
+        return HTC_EUSAGE;
+    *bytes = (uint64_t)(v * factor);
+    return HTC_OK;
+}
+
+static void print_options(const opt *opts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%c%s--%s %s", opts[i].letter ? "-" : " ", opts[i].letter ? opts[i].letter : ' ',
+                 opts[i].letter ? ", " : "  ", opts[i].name, opts[i].arg ? opts[i].arg : "");
+        printf("  %-30s %s\n", left, opts[i].help);
+    }
+}
+
+static const opt *find_opt(const opt *opts, size_t n, const char *name, size_t len, char letter)
+{
+    for (size_t i = 0; i < n; i++)
+        if (letter ? opts[i].letter == letter : strlen(opts[i].name) == len && memcmp(opts[i].name, name, len) == 0)
+            return &opts[i];
+    return NULL;
+}
+
+static htc_status store(cli *c, const opt *o, const char *value)
+{
+    htc_status s = HTC_OK;
+    char      *end;
+    switch (o->kind) {
+    case OPT_FLAG:
+        *(uint32_t *)o->into = 1;
+        return HTC_OK;
+    case OPT_TEXT:
+        *(const char **)o->into = value;
+        return HTC_OK;
+    case OPT_LIST:
+        words_add(o->into, value);
+        return HTC_OK;
+    case OPT_PAIR:
+        return HTC_OK;
+    case OPT_COUNT:
+        errno = 0;
+        *(int64_t *)o->into = strtoll(value, &end, 10);
+        s = errno || end == value || *end || *(int64_t *)o->into < 0 ? HTC_EUSAGE : HTC_OK;
+        break;
+    case OPT_TIME:
+        s = parse_duration(value, o->into);
+        break;
+    case OPT_SIZE:
+        s = parse_size(value, o->into);
+        break;
+    }
+    if (s != HTC_OK) {
+        char where[96];
+        snprintf(where, sizeof where, "--%s", o->name);
+        return cli_error(c, HTC_EUSAGE, where,
+                         o->kind == OPT_TIME   ? "write D-HH:MM:SS, HH:MM:SS, MM, 90s, 5m, 2h or 1d"
+                         : o->kind == OPT_SIZE ? "write 512M, 4G or a number of MiB"
+                                               : "write a number",
+                         "'%.80s' is not a %s", value,
+                         o->kind == OPT_TIME   ? "time"
+                         : o->kind == OPT_SIZE ? "size"
+                                               : "count");
+    }
+    return HTC_OK;
+}
+
+htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const opt *opts, size_t n, words *rest)
+{
+    uint32_t  help = 0;
+    const opt common[] = {
+        { "dir", 0, OPT_TEXT, &c->dir, "DIR", "the system's state directory ($HTC_DIR, else ./htc-state)" },
+        { "user", 'u', OPT_TEXT, &c->user, "NAME", "act for this user" },
+        { "token-file", 0, OPT_TEXT, &c->token_file, "FILE", "token of `htc login` (DIR/tokens/USER)" },
+        { "json", 0, OPT_FLAG, &c->json, NULL, "one JSON value on standard output, also for errors" },
+        { "help", 'h', OPT_FLAG, &help, NULL, "this text" },
+    };
+    size_t n_common = sizeof common / sizeof common[0];
+    *rest = (words){ .dashed = SIZE_MAX };
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (strcmp(a, "--") == 0) {
+            rest->dashed = rest->count;
+            for (i++; i < argc; i++)
+                words_add(rest, argv[i]);
+            break;
+        }
+        if (a[0] != '-' || a[1] == '\0') {
+            words_add(rest, a);
+            continue;
+        }
+        int         is_long = a[1] == '-';
+        const char *equals = is_long ? strchr(a, '=') : NULL;
+        size_t      len = is_long ? (equals ? (size_t)(equals - a) - 2 : strlen(a) - 2) : 0;
+        const opt  *o = find_opt(opts, n, a + 2, len, is_long ? 0 : a[1]);
+        if (!o)
+            o = find_opt(common, n_common, a + 2, len, is_long ? 0 : a[1]);
+        char hint[96];
+        snprintf(hint, sizeof hint, "htc %s --help lists its options", cmd->name);
+        if (!o)
+            return cli_error(c, HTC_EUSAGE, cmd->name, hint, "unknown option %.80s", a);
+        const char *value = is_long ? (equals ? equals + 1 : NULL) : (a[2] ? a + 2 : NULL);
+        if (o->kind == OPT_FLAG && value)
+            return cli_error(c, HTC_EUSAGE, a, hint, "this option takes no value");
+        if (o->kind == OPT_PAIR) {
+            if (value || i + 2 >= argc)
+                return cli_error(c, HTC_EUSAGE, a, hint, "this option takes two words after it");
+            ((const char **)o->into)[0] = argv[++i];
+            ((const char **)o->into)[1] = argv[++i];
+            continue;
+        }
+        if (o->kind != OPT_FLAG && !value) {
+            if (i + 1 >= argc)
+                return cli_error(c, HTC_EUSAGE, a, hint, "this option needs a value");
+            value = argv[++i];
+        }
+        htc_status s = store(c, o, value);
+        if (s != HTC_OK)
+            return s;
+    }
+    if (help) {
+        printf("usage: htc %s%s%s\n\n%s\n\n", cmd->name, cmd->args[0] ? " " : "", cmd->args, cmd->summary);
+        print_options(opts, n);
+        print_options(common, n_common);
+        return HTC_AGAIN;
+    }
+    return HTC_OK;
+}
+
+htc_status want_words(cli *c, const command *cmd, const words *w, size_t min, size_t max)
+{
+    if (w->count >= min && w->count <= max)
+        return HTC_OK;
+    char hint[160];
+    snprintf(hint, sizeof hint, "usage: htc %s %s", cmd->name, cmd->args);
+    if (w->count > max)
+        return cli_error(c, HTC_EUSAGE, cmd->name, hint, "'%.80s' is one word too many", w->at[max]);
+    return cli_error(c, HTC_EUSAGE, cmd->name, hint, "something is missing");
+}

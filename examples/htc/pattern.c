@@ -1,0 +1,72 @@
+/* Names of outputs by pattern, as people of batch systems write them. */
+#include "htc.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+int path_stays(const char *path)
+{
+    if (!path[0] || path[0] == '/')
+        return 0;
+    for (const char *p = path;;) {
+        size_t len = strcspn(p, "/");
+        if (len == 0 || (len == 1 && p[0] == '.') || (len == 2 && p[0] == '.' && p[1] == '.'))
+            return 0;
+        for (size_t i = 0; i < len; i++)
+            if (iscntrl((unsigned char)p[i]))
+                return 0;
+        if (!p[len])
+            return 1;
+        p += len + 1;
+    }
+}
+
+htc_status pattern_expand(cli *c, const char *pattern, const pattern_values *v, char **out)
+{
+    char  *buf = NULL;
+    size_t len = 0;
+    FILE  *f = must(open_memstream(&buf, &len));
+    for (const char *p = pattern; *p; p++) {
+        if (*p != '%') {
+            fputc(*p, f);
+            continue;
+        }
+        int width = 0;
+        for (p++; isdigit((unsigned char)*p); p++)
+            width = width * 10 + (*p - '0') > 20 ? 20 : width * 10 + (*p - '0');
+        switch (*p) {
+        case 'j':
+            fprintf(f, "%0*" PRIu64, width, v->job);
+            break;
+        case 'a':
+            fprintf(f, "%0*" PRIu64, width, v->index);
+            break;
+        case 'u':
+            fputs(v->user, f);
+            break;
+        case 'n':
+            for (const char *n = v->name; *n; n++)
+                fputc(*n == '/' ? '_' : *n, f);
+            break;
+        case '%':
+            fputc('%', f);
+            break;
+        default:
+            fclose(f);
+            free(buf);
+            return cli_error(c, HTC_EUSAGE, pattern, "%j job, %a index, %u user, %n name, %% a percent sign; %4a pads",
+                             "unknown letter after %% in a pattern");
+        }
+    }
+    fclose(f);
+    if (!path_stays(must(buf))) {
+        htc_status s = cli_error(c, HTC_EPATH, pattern, "use a relative name without ..",
+                                 "'%.100s' leaves the result directory", buf);
+        free(buf);
+        return s;
+    }
+    *out = buf;
+    return HTC_OK;
+}

@@ -1,0 +1,218 @@
+/* report: what jobs took: makespans, efficiency, cores held over time. Every figure comes from the gateway's records. */
+#include "chart.h"
+#include "htc.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct totals {
+    double   first, last; /* first submission, last end */
+    double   sum_makespan, cpu_s, run_s;
+    uint64_t tasks, slots, cores;
+    chart    chart;
+} totals;
+
+static double wall_s(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static htc_status gather_jobs(cli *c, const words *w, json_t *jobs)
+{
+    json_t    *answer;
+    htc_status s = HTC_OK;
+    size_t     n = w->count ? w->count : 1;
+    for (size_t i = 0; i < n && s == HTC_OK; i++) {
+        s = api_ask(c, json_pack("{s:s, s:s, s:i}", "op", "status", "id", w->count ? w->at[i] : "all",
+                                 "limit", 10000), 0, 30, &answer);
+        if (s == HTC_OK) {
+            json_array_extend(jobs, json_object_get(answer, "jobs"));
+            json_decref(answer);
+        }
+    }
+    return s;
+}
+
+/* Results of one job, a page at a time, into the totals and the job's own line. */
+static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
+{
+    uint64_t    from = 0;
+    int         more = 1;
+    double      cpu = 0, run = 0, last = 0;
+    json_int_t  done = 0, failed = 0;
+    size_t      user = chart_user(&t->chart, j_str(job, "user"));
+    const char *id = json_string_value(json_object_get(line, "selector"));
+    while (more) {
+        json_t    *answer, *r;
+        size_t     i;
+        htc_status s = api_ask(c, json_pack("{s:s, s:s, s:I}", "op", "results", "id", id, "from", (json_int_t)from), 0, 30,
+                               &answer);
+        if (s != HTC_OK)
+            return s;
+        json_array_foreach(json_object_get(answer, "results"), i, r)
+        {
+            double started = j_num(r, "started"), ended = j_num(r, "ended");
+            int    ok = strcmp(j_str(r, "status"), "HTC_OK") == 0;
+            done += ok;
+            failed += !ok;
+            cpu += j_num(r, "cpu_s");
+            if (started > 0 && ended >= started) {
+                run += ended - started;
+                chart_add(&t->chart, user, started, ended);
+            }
+            last = fmax(last, ended);
+        }
+        json_t *next = json_object_get(answer, "next");
+        more = json_is_integer(next);
+        from = (uint64_t)json_integer_value(next);
+        json_decref(answer);
+    }
+    double submitted = j_num(job, "submitted"), makespan = last > submitted ? last - submitted : 0;
+    t->cpu_s += cpu;
+    t->run_s += run;
+    t->tasks += (uint64_t)(done + failed);
+    t->sum_makespan += makespan;
+    t->last = fmax(t->last, last);
+    json_object_set_new(line, "done", json_integer(done));
+    json_object_set_new(line, "failed", json_integer(failed));
+    json_object_set_new(line, "cpu_s", json_real(cpu));
+    json_object_set_new(line, "run_s", json_real(run));
+    json_object_set_new(line, "ended", json_real(last));
+    json_object_set_new(line, "makespan_s", json_real(makespan));
+    return HTC_OK;
+}
+
+static json_t *chart_json(const chart *ch)
+{
+    json_t *users = json_array();
+    for (size_t u = 0; u < ch->users; u++) {
+        json_t *held = json_array();
+        for (size_t b = 0; b < CHART_BINS; b++)
+            json_array_append_new(held, json_real(round(ch->held[u][b] * 1000) / 1000));
+        json_array_append_new(users, json_pack("{s:s, s:o}", "user", ch->name[u], "held", held));
+    }
+    return json_pack("{s:f, s:f, s:o}", "from", ch->from, "to", ch->to, "users", users);
+}
+
+/* Equation 2: NT * PTE / NCU over the makespan. Slots that share cores slow each other down, so that only CPU seconds
+ * and the cores there are mean something then. */
+static json_t *totals_json(const totals *t)
+{
+    int      shared = t->slots > t->cores;
+    double   pte = t->tasks ? (shared ? t->cpu_s : t->run_s) / (double)t->tasks : 0;
+    uint64_t ncu = shared ? t->cores : t->slots;
+    double   makespan = t->last > t->first ? t->last - t->first : 0;
+    double   rounds = ncu ? (double)t->tasks / (double)ncu : 0;
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:b, s:I, s:f, s:f, s:f}", "first_submitted", t->first,
+                     "last_end", t->last, "last_end_s", makespan, "sum_makespan_s", t->sum_makespan, "tasks",
+                     (json_int_t)t->tasks, "cpu_s", t->cpu_s, "slots", (json_int_t)t->slots, "cores", (json_int_t)t->cores,
+                     "shared_cores", shared, "ncu", (json_int_t)ncu, "pte_s", pte, "efficiency",
+                     makespan > 0 ? rounds * pte / makespan : 0.0, "efficiency_bound",
+                     rounds > 0 ? rounds / ceil(rounds) : 0.0);
+}
+
+static void print_report(cli *c, const json_t *lines, const json_t *total, const totals *t)
+{
+    table   tab;
+    size_t  i;
+    json_t *l;
+    table_begin(&tab, ">ID", "USER", "NAME", ">TASKS", ">FAILED", "SUBMITTED", "ENDED", ">MAKESPAN", ">CPU TIME", NULL);
+    json_array_foreach(lines, i, l)
+        table_row(&tab, "%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\t%s", j_str(l, "selector"), j_str(l, "user"),
+                  j_str(l, "name"), j_u64(l, "count"), j_u64(l, "failed"), show_clock(j_num(l, "submitted")).s,
+                  show_clock(j_num(l, "ended")).s, show_seconds(j_num(l, "makespan_s")).s,
+                  show_seconds(j_num(l, "cpu_s")).s);
+    table_end(c, &tab);
+    printf("\nlast end %.1f s after the first submission; makespans together %.1f s; efficiency %.1f%% (bound %.1f%%)\n",
+           j_num(total, "last_end_s"), j_num(total, "sum_makespan_s"), 100 * j_num(total, "efficiency"),
+           100 * j_num(total, "efficiency_bound"));
+    printf("%" PRIu64 " tasks, %.2f s each in %s, on %" PRIu64 " cores\n\ncores held\n", j_u64(total, "tasks"),
+           j_num(total, "pte_s"), j_bool(total, "shared_cores") ? "CPU time (slots share cores)" : "run time",
+           j_u64(total, "ncu"));
+    chart_print(&t->chart, stdout, c->colour, t->slots ? t->slots : 1, 70);
+}
+
+static htc_status write_svg(cli *c, const totals *t, const char *path)
+{
+    FILE *f = fopen(path, "we");
+    if (f)
+        chart_svg(&t->chart, "cores held by each user", NULL, NULL, t->slots, f);
+    if (!f || fclose(f) != 0)
+        return cli_error(c, HTC_EIO, path, "name another place", "cannot write the chart");
+    return HTC_OK;
+}
+
+static htc_status count_slots(cli *c, totals *t)
+{
+    json_t    *answer;
+    cpu_set_t  set;
+    htc_status s = api_ask(c, json_pack("{s:s}", "op", "agents"), 0, 30, &answer);
+    if (s != HTC_OK)
+        return s;
+    t->slots = j_u64(answer, "slots");
+    t->cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
+    json_decref(answer);
+    return HTC_OK;
+}
+
+htc_status run_report(cli *c, int argc, char **argv)
+{
+    const char    *svg = NULL;
+    words          w;
+    const opt      opts[] = { { "svg", 0, OPT_TEXT, &svg, "FILE", "write the chart of cores held as a picture" } };
+    const command *cmd = find_command("report");
+    totals        *t = must(calloc(1, sizeof *t));
+    json_t        *jobs = json_array(), *lines = json_array(), *job;
+    size_t         i;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 1, &w);
+    if (s == HTC_OK)
+        s = gather_jobs(c, &w, jobs);
+    if (s == HTC_OK)
+        s = count_slots(c, t);
+    double from = HUGE_VAL, to = 0;
+    json_array_foreach(jobs, i, job)
+    {
+        double ended = j_num(job, "ended");
+        from = fmin(from, j_num(job, "submitted"));
+        to = fmax(to, ended > 0 ? ended : wall_s());
+    }
+    t->first = json_array_size(jobs) ? from : 0;
+    t->chart.from = t->first;
+    t->chart.to = to;
+    for (i = json_array_size(jobs); s == HTC_OK && i-- > 0;) { /* oldest first */
+        char selector[32];
+        job = json_array_get(jobs, i);
+        snprintf(selector, sizeof selector, "%" PRIu64, j_u64(job, "id"));
+        json_t *line = json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:f}", "id", (json_int_t)j_u64(job, "id"), "selector",
+                                 selector, "user", j_str(job, "user"), "name", j_str(job, "name"), "state",
+                                 j_str(job, "state"), "count", (json_int_t)j_u64(job, "count"), "submitted",
+                                 j_num(job, "submitted"));
+        json_array_append_new(lines, line);
+        s = gather_results(c, t, job, line);
+    }
+    if (s == HTC_OK && json_array_size(jobs) == 0)
+        s = cli_error(c, HTC_ENOTFOUND, "report", "htc submit -- COMMAND...", "there are no jobs to report on");
+    if (s == HTC_OK && svg)
+        s = write_svg(c, t, svg);
+    if (s == HTC_OK) {
+        json_t *total = totals_json(t);
+        if (c->json) {
+            json_t *o = json_pack("{s:O, s:O, s:o}", "jobs", lines, "total", total, "chart", chart_json(&t->chart));
+            put_json(c, o);
+            json_decref(o);
+        } else
+            print_report(c, lines, total, t);
+        json_decref(total);
+    }
+    json_decref(jobs);
+    json_decref(lines);
+    words_free(&w);
+    free(t);
+    return s;
+}

@@ -1,0 +1,374 @@
+/* What is going on: jobs, tasks, users, agents, why something waits, and waiting for it. */
+#include "htc.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static void catch_interrupt(void)
+{
+    struct sigaction sa = { .sa_handler = on_interrupt };
+    sigaction(SIGINT, &sa, NULL);
+}
+
+static double wall_s(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static uint64_t ended_tasks(const json_t *job)
+{
+    const json_t *t = json_object_get(job, "tasks");
+    return j_u64(t, "done") + j_u64(t, "failed") + j_u64(t, "cancelled");
+}
+
+static void print_jobs(cli *c, const json_t *jobs)
+{
+    table  t;
+    size_t i;
+    json_t *job;
+    table_begin(&t, ">ID", "USER", "NAME", "STATE", ">TASKS", ">WAIT", ">RUN", ">DONE", ">FAIL", ">AGENTS", ">TIME",
+                "SUBMITTED", NULL);
+    json_array_foreach(jobs, i, job)
+    {
+        const json_t *n = json_object_get(job, "tasks");
+        double        started = j_num(job, "started"), ended = j_num(job, "ended");
+        table_row(&t, "%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+                      "\t%s\t%s",
+                  j_u64(job, "id"), j_str(job, "user"), j_str(job, "name"), j_str(job, "state"), j_u64(job, "count"),
+                  j_u64(n, "waiting") + j_u64(n, "retry_wait"),
+                  j_u64(n, "leased") + j_u64(n, "running") + j_u64(n, "staging_out"), j_u64(n, "done"),
+                  j_u64(n, "failed") + j_u64(n, "cancelled"), j_u64(job, "agents"),
+                  show_seconds(started > 0 ? (ended > 0 ? ended : wall_s()) - started : -1).s,
+                  show_time(j_num(job, "submitted")).s);
+    }
+    table_end(c, &t);
+}
+
+/* One job in full: a line for each thing a person may ask next. */
+static void print_job(cli *c, const json_t *job)
+{
+    const json_t *n = json_object_get(job, "tasks");
+    uint64_t      count = j_u64(job, "count"), ended = ended_tasks(job);
+    char         *name = must_dup(j_str(job, "name")), *reason = must_dup(j_str(job, "reason"));
+    clean(name);
+    clean(reason);
+    printf("job %" PRIu64 "  %s%s%s  user %s%s%s\n", j_u64(job, "id"), colour_state(c, j_str(job, "state")),
+           j_str(job, "state"), colour_end(c), j_str(job, "user"), name[0] ? "  name " : "", name);
+    int filled = count ? (int)(40.0 * (double)ended / (double)count) : 0;
+    printf("[%.*s%*s] %" PRIu64 " of %" PRIu64 " tasks ended\n", filled, "########################################",
+           40 - filled, "", ended, count);
+    printf("waiting %" PRIu64 "  leased %" PRIu64 "  running %" PRIu64 "  staging out %" PRIu64 "  retry %" PRIu64
+           "  done %" PRIu64 "  failed %" PRIu64 "  cancelled %" PRIu64 "\n",
+           j_u64(n, "waiting"), j_u64(n, "leased"), j_u64(n, "running"), j_u64(n, "staging_out"), j_u64(n, "retry_wait"),
+           j_u64(n, "done"), j_u64(n, "failed"), j_u64(n, "cancelled"));
+    printf("submitted %s  started %s  ended %s\n", show_time(j_num(job, "submitted")).s,
+           show_time(j_num(job, "started")).s, show_time(j_num(job, "ended")).s);
+    printf("agents %" PRIu64 "  entitled to %" PRIu64 "  attempts %" PRIu64 "  lost %" PRIu64, j_u64(job, "agents"),
+           j_u64(job, "ra"), j_u64(job, "attempts"), j_u64(job, "lost"));
+    if (j_num(job, "eta_s") > 0)
+        printf("  about %s left", show_seconds(j_num(job, "eta_s")).s);
+    printf("\n");
+    if (reason[0])
+        printf("reason: %s\n", reason);
+    free(name);
+    free(reason);
+}
+
+static htc_status show_status(cli *c, const char *selector, int64_t limit, double patience_s, int *all_ended)
+{
+    json_t *request = json_pack("{s:s}", "op", "status"), *answer;
+    if (selector)
+        json_object_set_new(request, "id", json_string(selector));
+    else if (limit)
+        json_object_set_new(request, "limit", json_integer(limit));
+    htc_status s = api_ask(c, request, 0, patience_s, &answer);
+    if (s != HTC_OK)
+        return s;
+    json_t *jobs = json_object_get(answer, "jobs"), *job;
+    size_t  i;
+    *all_ended = 1;
+    json_array_foreach(jobs, i, job) *all_ended &= ended_tasks(job) == j_u64(job, "count");
+    if (c->json && !c->json_done)
+        put_json(c, answer);
+    else if (!c->json && selector && json_array_size(jobs) == 1)
+        print_job(c, json_array_get(jobs, 0));
+    else if (!c->json && json_array_size(jobs) == 0)
+        puts("no jobs: submit one with `htc submit -- COMMAND...`");
+    else if (!c->json) {
+        print_jobs(c, jobs);
+        if (j_bool(answer, "more"))
+            puts("there are older ones: --limit N shows more");
+    }
+    json_decref(answer);
+    return HTC_OK;
+}
+
+htc_status run_status(cli *c, int argc, char **argv)
+{
+    uint32_t  watch = 0;
+    int64_t   limit = 0;
+    words     w;
+    int       all_ended;
+    const opt opts[] = {
+        { "watch", 'w', OPT_FLAG, &watch, NULL, "redraw every second until all have ended (Ctrl-C ends the watching)" },
+        { "limit", 0, OPT_COUNT, &limit, "N", "list at most N jobs (50)" },
+    };
+    const command *cmd = find_command("status");
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 2, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 0, 1);
+    const char *selector = w.count ? w.at[0] : NULL;
+    if (s == HTC_OK && (!watch || c->json))
+        s = show_status(c, selector, limit, 5, &all_ended);
+    else if (s == HTC_OK) {
+        catch_interrupt();
+        do {
+            if (c->colour)
+                fputs("\033[H\033[J", stdout);
+            s = show_status(c, selector, limit, 60, &all_ended);
+            fflush(stdout);
+            for (int i = 0; i < 10 && s == HTC_OK && !all_ended && !interrupted; i++)
+                pause_ms(100);
+        } while (s == HTC_OK && !all_ended && !interrupted);
+    }
+    words_free(&w);
+    return s;
+}
+
+static const char *last_reason(const json_t *task)
+{
+    const char *reason = j_str(task, "reason");
+    return reason[0] ? reason : strcmp(j_str(task, "status"), "HTC_OK") == 0 ? "" : j_str(task, "status");
+}
+
+static void print_tasks(cli *c, const json_t *tasks)
+{
+    table   t;
+    size_t  i;
+    json_t *task;
+    double  now = wall_s();
+    table_begin(&t, ">TASK", "STATE", ">ATTEMPT", "NODE", ">FOR", "REASON", NULL);
+    json_array_foreach(tasks, i, task)
+        table_row(&t, "%" PRIu64 "\t%s\t%" PRIu64 "\t%s\t%s\t%s", j_u64(task, "index"), j_str(task, "state"),
+                  j_u64(task, "attempt"), j_str(task, "node"),
+                  show_seconds(j_num(task, "since") > 0 ? now - j_num(task, "since") : -1).s, last_reason(task));
+    table_end(c, &t);
+}
+
+htc_status run_tasks(cli *c, int argc, char **argv)
+{
+    const char *state = NULL;
+    uint32_t    failed = 0;
+    int64_t     limit = 0;
+    words       w;
+    const opt   opts[] = {
+        { "state", 's', OPT_TEXT, &state, "STATE", "only those waiting, leased, running, staging_out, retry_wait, done, ..." },
+        { "failed", 0, OPT_FLAG, &failed, NULL, "only those that failed" },
+        { "limit", 0, OPT_COUNT, &limit, "N", "at most N tasks" },
+    };
+    const command *cmd = find_command("tasks");
+    json_t        *all = NULL, *answer;
+    uint64_t       from = 0;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 3, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 1, 1);
+    int more = s == HTC_OK;
+    while (more) { /* a page at a time; people see each as it comes */
+        json_t *request = json_pack("{s:s, s:s, s:I, s:b}", "op", "tasks", "id", w.at[0], "from", (json_int_t)from,
+                                    "failed", (int)failed);
+        if (state)
+            json_object_set_new(request, "state", json_string(state));
+        if (limit)
+            json_object_set_new(request, "limit", json_integer(limit < 1000 ? limit : 1000));
+        s = api_ask(c, request, 0, 10, &answer);
+        if (s != HTC_OK)
+            break;
+        json_t *tasks = json_object_get(answer, "tasks"), *next = json_object_get(answer, "next");
+        more = json_is_integer(next);
+        from = (uint64_t)json_integer_value(next);
+        if (limit && (limit -= (int64_t)json_array_size(tasks)) <= 0)
+            more = 0;
+        if (!c->json)
+            print_tasks(c, tasks);
+        else if (!all)
+            all = json_incref(answer);
+        else {
+            json_array_extend(json_object_get(all, "tasks"), tasks);
+            json_object_set(all, "next", next);
+        }
+        json_decref(answer);
+    }
+    if (s == HTC_OK && all)
+        put_json(c, all);
+    json_decref(all);
+    words_free(&w);
+    return s;
+}
+
+htc_status run_why(cli *c, int argc, char **argv)
+{
+    words          w;
+    const command *cmd = find_command("why");
+    json_t        *answer;
+    htc_status     s = opt_parse(c, cmd, argc, argv, NULL, 0, &w);
+    if (s == HTC_OK && !(w.count == 0 && c->user))
+        s = want_words(c, cmd, &w, 1, 1);
+    if (s == HTC_OK)
+        s = api_ask(c, w.count ? json_pack("{s:s, s:s}", "op", "why", "id", w.at[0]) : json_pack("{s:s}", "op", "why"), 0,
+                    5, &answer);
+    if (s == HTC_OK) {
+        if (c->json)
+            put_json(c, answer);
+        else
+            puts(j_str(answer, "why"));
+        json_decref(answer);
+    }
+    words_free(&w);
+    return s;
+}
+
+static htc_status list(cli *c, const char *name, int argc, char **argv, void (*print)(cli *, const json_t *))
+{
+    words          w;
+    const command *cmd = find_command(name);
+    json_t        *answer;
+    htc_status     s = opt_parse(c, cmd, argc, argv, NULL, 0, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 0, 0);
+    if (s == HTC_OK)
+        s = api_ask(c, json_pack("{s:s}", "op", name), 0, 5, &answer);
+    if (s == HTC_OK) {
+        if (c->json)
+            put_json(c, answer);
+        else
+            print(c, answer);
+        json_decref(answer);
+    }
+    words_free(&w);
+    return s;
+}
+
+static void print_users(cli *c, const json_t *answer)
+{
+    table   t;
+    size_t  i;
+    json_t *u;
+    table_begin(&t, "USER", ">WEIGHT", ">JOBS", ">QUEUED", ">RUNNING", ">AGENTS", ">SHARE", ">DONE", ">CORE TIME", NULL);
+    json_array_foreach(json_object_get(answer, "users"), i, u)
+        table_row(&t, "%s\t%.6g\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%s", j_str(u, "name"),
+                  j_num(u, "weight"), j_u64(u, "jobs"), j_u64(u, "queued"), j_u64(u, "running"), j_u64(u, "agents"),
+                  j_bool(u, "demanding") ? show_count(j_num(u, "ra")).s : "-", j_u64(u, "tasks_done"),
+                  show_seconds(j_num(u, "core_s")).s);
+    table_end(c, &t);
+}
+
+static void print_agents(cli *c, const json_t *answer)
+{
+    table   t;
+    size_t  i;
+    json_t *a;
+    double  now = wall_s();
+    table_begin(&t, "AGENT", "USER", "NODE", ">SLOT", "STATE", "TASK", ">FOR", ">PID", ">DONE", "REASON", NULL);
+    json_array_foreach(json_object_get(answer, "agents"), i, a)
+        table_row(&t, "%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s",
+                  show_id(json_object_get(a, "id")).s, j_str(a, "user"),
+                  j_str(a, "node"), j_u64(a, "slot"), j_str(a, "state"), j_str(a, "task"),
+                  show_seconds(j_num(a, "since") > 0 ? now - j_num(a, "since") : -1).s, j_u64(a, "pid"),
+                  j_u64(a, "tasks_done"), j_str(a, "reason"));
+    table_end(c, &t);
+    printf("%" PRIu64 " slots, %" PRIu64 " free\n", j_u64(answer, "slots"), j_u64(answer, "free"));
+}
+
+htc_status run_users(cli *c, int argc, char **argv)
+{
+    return list(c, "users", argc, argv, print_users);
+}
+
+htc_status run_agents(cli *c, int argc, char **argv)
+{
+    return list(c, "agents", argc, argv, print_agents);
+}
+
+htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
+{
+    progress   p;
+    htc_status s = HTC_OK;
+    double     until = timeout_s > 0 ? now_s() + timeout_s : HUGE_VAL;
+    json_t    *answer = NULL, *job;
+    size_t     i;
+    uint64_t   failed = 0, ended = 0, count = 0;
+    progress_begin(&p, c);
+    catch_interrupt();
+    for (;;) {
+        double left = until - now_s();
+        s = api_ask(c, json_pack("{s:s, s:s, s:f}", "op", "wait", "id", selector, "timeout", left < 1 ? left : 1.0), 20,
+                    60, &answer);
+        if (interrupted) {
+            progress_end(&p);
+            if (s == HTC_OK)
+                json_decref(answer);
+            return cli_error(c, HTC_ETIMEDOUT, selector, "htc wait waits again, htc cancel ends it",
+                             "the waiting was interrupted, the job goes on");
+        }
+        if (s != HTC_ETIMEDOUT || now_s() >= until)
+            break;
+        if (c->progress && api_ask(c, json_pack("{s:s, s:s}", "op", "status", "id", selector), 20, 60, &answer) == HTC_OK) {
+            ended = count = 0;
+            json_array_foreach(json_object_get(answer, "jobs"), i, job)
+            {
+                ended += ended_tasks(job);
+                count += j_u64(job, "count");
+            }
+            json_decref(answer);
+            progress_say(&p, "%" PRIu64 " of %" PRIu64 " tasks ended", ended, count);
+        }
+    }
+    progress_end(&p);
+    if (s != HTC_OK)
+        return s;
+    json_array_foreach(json_object_get(answer, "jobs"), i, job)
+    {
+        const json_t *n = json_object_get(job, "tasks");
+        failed += j_u64(n, "failed") + j_u64(n, "cancelled");
+        count = i == 0 ? j_u64(job, "count") : count + j_u64(job, "count");
+    }
+    if (c->json && !c->json_done)
+        put_json(c, answer);
+    json_decref(answer);
+    if (failed) {
+        char hint[160];
+        snprintf(hint, sizeof hint, "htc tasks %.60s --failed says why", selector);
+        return cli_error(c, HTC_ETASKS, selector, hint, "%" PRIu64 " of %" PRIu64 " tasks failed or were cancelled", failed,
+                         count);
+    }
+    return HTC_OK;
+}
+
+htc_status run_wait(cli *c, int argc, char **argv)
+{
+    double         timeout = 0;
+    words          w;
+    const opt      opts[] = { { "timeout", 0, OPT_TIME, &timeout, "TIME", "give up after this long (exit code 6)" } };
+    const command *cmd = find_command("wait");
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 1, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 1, 1);
+    if (s == HTC_OK)
+        s = wait_for_jobs(c, w.at[0], timeout);
+    words_free(&w);
+    return s;
+}

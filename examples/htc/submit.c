@@ -1,0 +1,457 @@
+/* submit, generate, validate: from a command with parameters, or a document, to a job. */
+#include "htc.h"
+#include "staging.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DOCUMENT_MAX ((size_t)15 << 20)
+#define SHOWN_MAX 1000 /* tasks of a --dry-run */
+
+static const htc_env plain = { .size = sizeof plain };
+
+/* What submit and generate may be told. */
+typedef struct plan {
+    const char *name, *output, *error_output, *each_line, *compat, *out, *exe, *args, *pairs[2];
+    double      time_s;
+    uint64_t    memory;
+    int64_t     retries;
+    uint32_t    wait, dry_run, paused, unordered;
+    words       inputs, env, sweeps;
+    staging     staging;
+    char       *files[64]; /* contents of @files; a command names no more */
+    size_t      n_files;
+    char       *split; /* --args, cut into words */
+    words       command;
+} plan;
+
+static void plan_end(plan *p)
+{
+    staging_end(&p->staging);
+    words_free(&p->inputs);
+    words_free(&p->env);
+    words_free(&p->sweeps);
+    words_free(&p->command);
+    for (size_t i = 0; i < p->n_files; i++)
+        free(p->files[i]);
+    free(p->split);
+}
+
+typedef struct reader_context {
+    cli  *c;
+    plan *p;
+} reader_context;
+
+static htc_status read_list(void *ctx, const char *path, htc_bytes *content)
+{
+    reader_context *r = ctx;
+    size_t          len;
+    if (r->p->n_files == sizeof r->p->files / sizeof r->p->files[0])
+        return HTC_ETOOBIG;
+    htc_status s = read_file(r->c, path, DOCUMENT_MAX, &r->p->files[r->p->n_files], &len);
+    if (s == HTC_OK)
+        *content = (htc_bytes){ r->p->files[r->p->n_files++], len };
+    return s;
+}
+
+/* The words of --args '...': blanks divide, quotes keep together, as a shell would. In place. */
+static htc_status cut_args(cli *c, plan *p)
+{
+    p->split = must_dup(p->args);
+    char *in = p->split, *out = p->split;
+    for (;;) {
+        in += strspn(in, " \t\n");
+        if (!*in)
+            return HTC_OK;
+        char *word = out, quote = 0;
+        for (; *in && (quote || !strchr(" \t\n", *in)); in++) {
+            if (quote ? *in == quote : *in == '\'' || *in == '"')
+                quote = quote ? 0 : *in;
+            else
+                *out++ = *in;
+        }
+        if (quote)
+            return cli_error(c, HTC_EUSAGE, "--args", "close the quotation", "a quotation does not end");
+        if (*in)
+            in++;
+        *out++ = '\0';
+        words_add(&p->command, word);
+    }
+}
+
+/* Everything after the executable, as htc_command wants it. */
+static htc_status gather_words(cli *c, const command *cmd, plan *p, const words *w)
+{
+    size_t first = w->dashed == SIZE_MAX ? 0 : w->dashed;
+    if (p->exe) {
+        words_add(&p->command, p->exe);
+        htc_status s = p->args ? cut_args(c, p) : HTC_OK;
+        if (s != HTC_OK)
+            return s;
+    }
+    for (size_t i = first; i < w->count; i++)
+        words_add(&p->command, w->at[i]);
+    if (p->command.count == 0)
+        return want_words(c, cmd, &p->command, 1, SIZE_MAX);
+    for (size_t i = 0; i < p->sweeps.count; i++) {
+        words_add(&p->command, ":::");
+        words_add(&p->command, p->sweeps.at[i]);
+    }
+    if (p->each_line) {
+        words_add(&p->command, "::::");
+        words_add(&p->command, p->each_line);
+    }
+    return HTC_OK;
+}
+
+static htc_status write_document(cli *c, const command *cmd, plan *p, const words *w, htc_bytes *xml)
+{
+    htc_status s = gather_words(c, cmd, p, w);
+    for (size_t i = 0; s == HTC_OK && i < p->inputs.count; i++)
+        s = staging_input(c, &p->staging, p->inputs.at[i]);
+    if (s == HTC_OK)
+        s = staging_executable(c, &p->staging, &p->command.at[0]);
+    if (s != HTC_OK)
+        return s;
+    for (size_t i = 0; i < p->env.count; i++)
+        if (!strchr(p->env.at[i], '=') || p->env.at[i][0] == '=')
+            return cli_error(c, HTC_EUSAGE, "--env", "write --env NAME=VALUE", "'%.80s' is not NAME=VALUE", p->env.at[i]);
+    if (p->env.count)
+        words_add(&p->env, NULL);
+    reader_context reader = { c, p };
+    htc_command    command_of = {
+           .size = sizeof command_of,
+           .words = p->command.at,
+           .n_words = p->command.count,
+           .name = p->name,
+           .limits = { .wall = (htc_ns)(p->time_s * 1e9), .memory = p->memory, .cores = 1 },
+           .env = p->env.count ? p->env.at : NULL,
+           .in = p->staging.stage,
+           .n_in = p->staging.count,
+           .read_file = read_list,
+           .ctx = &reader,
+           .pairs_a = p->pairs[0],
+           .pairs_b = p->pairs[1],
+           .pairs_unordered = p->unordered,
+    };
+    htc_error e = { 0 };
+    s = htc_command_to_jsdl(&plain, &command_of, xml, &e);
+    if (s != HTC_OK && c->error.status == HTC_OK) /* else the reader of @files has said more */
+        c->error = e;
+    return s;
+}
+
+static void print_task(cli *c, const htc_task *task)
+{
+    (void)c;
+    printf("%s", task->executable);
+    for (size_t i = 0; i < task->n_args; i++) {
+        const char *a = task->args[i];
+        if (*a && a[strspn(a, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%")] == '\0')
+            printf(" %s", a);
+        else {
+            fputs(" '", stdout);
+            for (; *a; a++)
+                fputs(*a == '\'' ? "'\\''" : (char[]){ *a, '\0' }, stdout);
+            putchar('\'');
+        }
+    }
+    putchar('\n');
+}
+
+static json_t *task_json(const htc_task *task)
+{
+    json_t *args = json_array(), *in = json_array(), *out = json_array(), *o;
+    for (size_t i = 0; i < task->n_args; i++)
+        json_array_append_new(args, json_string(task->args[i]));
+    for (size_t i = 0; i < task->n_in; i++)
+        json_array_append_new(in, json_pack("{s:s, s:s}", "name", task->in[i].name, "uri", task->in[i].uri));
+    for (size_t i = 0; i < task->n_out; i++)
+        json_array_append_new(out, json_string(task->out[i].name));
+    o = json_pack("{s:I, s:s, s:o, s:o, s:o}", "index", (json_int_t)task->index, "executable", task->executable, "args",
+                  args, "inputs", in, "outputs", out);
+    json_object_set_new(o, "values", json_loads(task->values_json, 0, NULL));
+    return o;
+}
+
+/* Count and commands, without asking anybody. */
+static htc_status show_tasks(cli *c, htc_bytes xml, uint64_t from, uint64_t shown)
+{
+    htc_spec  *spec;
+    htc_status s = htc_spec_parse(&plain, xml, NULL, &spec, &c->error);
+    if (s != HTC_OK)
+        return s;
+    uint64_t count = htc_spec_count(spec);
+    json_t  *tasks = json_array();
+    if (from >= count && shown)
+        s = cli_error(c, HTC_ENOTFOUND, "--show", "indexes count from 0", "there are %" PRIu64 " tasks", count);
+    for (uint64_t i = from; s == HTC_OK && i < count && i - from < shown; i++) {
+        htc_task *task;
+        s = htc_spec_task(spec, i, &task, &c->error);
+        if (s != HTC_OK)
+            break;
+        if (c->json)
+            json_array_append_new(tasks, task_json(task));
+        else
+            print_task(c, task);
+        htc_task_destroy(task);
+    }
+    if (s == HTC_OK && c->json) {
+        json_t *o = json_pack("{s:I, s:s, s:O}", "count", (json_int_t)count, "name", htc_spec_name(spec), "tasks", tasks);
+        put_json(c, o);
+        json_decref(o);
+    } else if (s == HTC_OK && shown > 1 && count > shown)
+        printf("... and %" PRIu64 " more\n", count - shown);
+    json_decref(tasks);
+    htc_spec_destroy(spec);
+    return s;
+}
+
+/* A document as it stands in a file: checked first, so that lines are those of the file. */
+static htc_status read_document(cli *c, const char *path, char **data, size_t *len)
+{
+    htc_spec  *spec;
+    htc_status s = strcmp(path, "-") == 0 ? read_file(c, "/dev/stdin", DOCUMENT_MAX, data, len)
+                                          : read_file(c, path, DOCUMENT_MAX, data, len);
+    if (s != HTC_OK)
+        return s;
+    htc_error e = { 0 };
+    s = htc_spec_parse(&plain, (htc_bytes){ *data, *len }, NULL, &spec, &e);
+    if (s == HTC_OK)
+        htc_spec_destroy(spec);
+    else {
+        char element[160];
+        memcpy(element, e.where, sizeof element);
+        c->error = e;
+        snprintf(c->error.where, sizeof c->error.where, "%.90s%s%.60s", path, element[0] ? ": " : "", element);
+        free(*data);
+        *data = NULL;
+    }
+    return s;
+}
+
+static htc_status prepare(cli *c, const command *cmd, plan *p, const words *w, char **xml, size_t *len)
+{
+    int is_document = !p->exe && w->dashed == SIZE_MAX && w->count == 1 && !p->each_line;
+    if (!p->exe && w->dashed == SIZE_MAX && w->count > 1)
+        return cli_error(c, HTC_EUSAGE, w->at[0], "put -- before a command: htc submit -- COMMAND...",
+                         "more than one word, and no --");
+    if (w->dashed != SIZE_MAX && w->dashed != 0)
+        return cli_error(c, HTC_EUSAGE, w->at[0], "name a document or give a command after --, not both",
+                         "a word before --");
+    if (!is_document) {
+        htc_bytes  made;
+        htc_status s = write_document(c, cmd, p, w, &made);
+        if (s != HTC_OK)
+            return s;
+        *xml = must(strndup(made.data, made.len));
+        *len = made.len;
+        htc_work_free(&plain, made);
+        return HTC_OK;
+    }
+    char      *data = NULL;
+    htc_status s = read_document(c, w->at[0], &data, len);
+    if (s != HTC_OK)
+        return s;
+    char *base = must_dup(w->at[0]), *slash = strrchr(base, '/');
+    if (slash)
+        slash[slash == base] = '\0';
+    s = p->staging.upload ? staging_document(c, &p->staging, slash ? base : "", (htc_bytes){ data, *len }, xml, len)
+                          : HTC_OK;
+    if (p->staging.upload)
+        free(data);
+    else
+        *xml = data;
+    free(base);
+    return s;
+}
+
+static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answer)
+{
+    char   *cwd = getcwd(NULL, 0);
+    json_t *r = json_pack("{s:s}", "op", "submit");
+    json_object_set_new(r, "jsdl", json_string(xml));
+    json_object_set_new(r, "submit_dir", json_string(cwd ? cwd : ""));
+    if (p->name)
+        json_object_set_new(r, "name", json_string(p->name));
+    if (p->time_s > 0)
+        json_object_set_new(r, "time_limit", json_real(p->time_s));
+    if (p->memory)
+        json_object_set_new(r, "memory", json_integer((json_int_t)p->memory));
+    if (p->retries >= 0)
+        json_object_set_new(r, "retries", json_integer(p->retries));
+    if (p->output)
+        json_object_set_new(r, "output", json_string(p->output));
+    if (p->error_output)
+        json_object_set_new(r, "error_output", json_string(p->error_output));
+    if (p->compat)
+        json_object_set_new(r, "compat", json_string(p->compat));
+    if (p->paused)
+        json_object_set_new(r, "paused", json_true());
+    free(cwd);
+    return api_call(c, r, 120, answer);
+}
+
+static htc_status check_patterns(cli *c, const plan *p)
+{
+    const char          *patterns[] = { p->output, p->error_output };
+    const pattern_values v = { 1, 0, "user", "name" };
+    for (size_t i = 0; i < 2; i++) {
+        char      *out;
+        htc_status s = patterns[i] ? pattern_expand(c, patterns[i], &v, &out) : HTC_OK;
+        if (s != HTC_OK)
+            return s;
+        if (patterns[i])
+            free(out);
+    }
+    if (p->compat && strcmp(p->compat, "slurm") != 0 && strcmp(p->compat, "sge") != 0)
+        return cli_error(c, HTC_EUSAGE, "--compat", "slurm or sge", "'%.60s' is not known", p->compat);
+    return HTC_OK;
+}
+
+#define PLAN_OPTIONS(p)                                                                                                \
+    { "name", 'J', OPT_TEXT, &(p).name, "NAME", "the job's name" },                                                    \
+    { "time", 't', OPT_TIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM, 90s" },        \
+    { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory limit of a task: 512M, 4G" },                                 \
+    { "input", 'i', OPT_LIST, &(p).inputs, "[NAME=]FILE", "stage a file into every task (may be repeated)" },          \
+    { "env", 0, OPT_LIST, &(p).env, "NAME=VALUE", "environment of every task (may be repeated)" },                     \
+    { "each-line", 0, OPT_TEXT, &(p).each_line, "FILE", "one task for each line of FILE, as {}" }
+
+htc_status run_submit(cli *c, int argc, char **argv)
+{
+    plan      p = { .retries = -1 };
+    words     w;
+    const opt opts[] = {
+        PLAN_OPTIONS(p),
+        { "retries", 'r', OPT_COUNT, &p.retries, "N", "run a failed task again up to N times" },
+        { "output", 'o', OPT_TEXT, &p.output, "PATTERN", "name of standard output in the results: %j job %a task %u user %n name" },
+        { "error", 'e', OPT_TEXT, &p.error_output, "PATTERN", "name of standard error in the results" },
+        { "compat", 0, OPT_TEXT, &p.compat, "slurm|sge", "set SLURM_ARRAY_* or SGE_TASK_ID too" },
+        { "wait", 'w', OPT_FLAG, &p.wait, NULL, "wait until it has ended; exit code 5 if tasks failed" },
+        { "hold", 0, OPT_FLAG, &p.paused, NULL, "queue it, start nothing" },
+        { "dry-run", 'n', OPT_FLAG, &p.dry_run, NULL, "print the commands, submit nothing" },
+    };
+    const command *cmd = find_command("submit");
+    char          *xml = NULL;
+    size_t         len = 0;
+    json_t        *answer = NULL;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
+    staging_begin(c, &p.staging, !p.dry_run);
+    if (s == HTC_OK)
+        s = check_patterns(c, &p);
+    if (s == HTC_OK)
+        s = prepare(c, cmd, &p, &w, &xml, &len);
+    if (s == HTC_OK && p.dry_run)
+        s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);
+    else if (s == HTC_OK)
+        s = send_job(c, &p, xml, &answer);
+    if (s == HTC_OK && answer) {
+        uint64_t id = j_u64(answer, "id"), count = j_u64(answer, "count");
+        char     selector[32];
+        size_t   i;
+        json_t  *warning;
+        snprintf(selector, sizeof selector, "%" PRIu64, id);
+        json_array_foreach(json_object_get(answer, "warnings"), i, warning)
+            fprintf(stderr, "htc: warning: %s\n", json_string_value(warning));
+        if (!c->json)
+            printf("job %" PRIu64 ": %" PRIu64 " task%s\n", id, count, count == 1 ? "" : "s");
+        else if (!p.wait)
+            put_json(c, answer);
+        fflush(stdout);
+        if (p.wait)
+            s = wait_for_jobs(c, selector, 0);
+    }
+    json_decref(answer);
+    free(xml);
+    plan_end(&p);
+    words_free(&w);
+    return s;
+}
+
+htc_status run_generate(cli *c, int argc, char **argv)
+{
+    plan      p = { .retries = -1 };
+    words     w;
+    const opt opts[] = {
+        PLAN_OPTIONS(p),
+        { "exe", 0, OPT_TEXT, &p.exe, "P", "the program" },
+        { "args", 0, OPT_TEXT, &p.args, "'...'", "its arguments, with {NAME} where a value goes" },
+        { "sweep", 0, OPT_LIST, &p.sweeps, "SOURCE", "x=1:100[:step], x=a,b,c or x=@FILE (may be repeated)" },
+        { "pairs", 0, OPT_PAIR, &p.pairs, "A B", "a task for each pair of lines of two files, as {1} and {2}" },
+        { "unordered", 0, OPT_FLAG, &p.unordered, NULL, "each pair of one list once" },
+        { "out", 0, OPT_TEXT, &p.out, "FILE", "write there instead of standard output" },
+    };
+    const command *cmd = find_command("generate");
+    char          *xml = NULL;
+    size_t         len = 0;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
+    staging_begin(c, &p.staging, 0);
+    if (s == HTC_OK && w.dashed == SIZE_MAX && !p.exe && w.count)
+        s = cli_error(c, HTC_EUSAGE, w.at[0], "put -- before the command", "a word without option");
+    else if (s == HTC_OK && w.count == 0 && !p.exe)
+        s = want_words(c, cmd, &w, 1, SIZE_MAX);
+    if (s == HTC_OK)
+        s = prepare(c, cmd, &p, &w, &xml, &len);
+    if (s == HTC_OK && p.out) {
+        FILE *f = fopen(p.out, "we");
+        int   ok = f && fwrite(xml, 1, len, f) == len;
+        ok = (!f || fclose(f) == 0) && ok;
+        if (!ok)
+            s = cli_error(c, HTC_EIO, p.out, "name another place", "cannot write");
+    }
+    if (s == HTC_OK && c->json) {
+        htc_spec *spec;
+        s = htc_spec_parse(&plain, (htc_bytes){ xml, len }, NULL, &spec, &c->error);
+        if (s == HTC_OK) {
+            json_t *o = json_pack("{s:I, s:s?}", "count", (json_int_t)htc_spec_count(spec), "jsdl", p.out ? NULL : xml);
+            put_json(c, o);
+            json_decref(o);
+            htc_spec_destroy(spec);
+        }
+    } else if (s == HTC_OK && !p.out)
+        fwrite(xml, 1, len, stdout);
+    free(xml);
+    plan_end(&p);
+    words_free(&w);
+    return s;
+}
+
+htc_status run_validate(cli *c, int argc, char **argv)
+{
+    uint32_t  count_only = 0;
+    int64_t   show = -1;
+    words     w;
+    const opt opts[] = {
+        { "count", 0, OPT_FLAG, &count_only, NULL, "print the number of tasks" },
+        { "show", 0, OPT_COUNT, &show, "INDEX", "print the command of one task" },
+    };
+    const command *cmd = find_command("validate");
+    char          *data = NULL;
+    size_t         len;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 2, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 1, 1);
+    if (s == HTC_OK)
+        s = read_document(c, w.at[0], &data, &len);
+    if (s == HTC_OK && (show >= 0 || c->json))
+        s = show_tasks(c, (htc_bytes){ data, len }, show >= 0 ? (uint64_t)show : 0, show >= 0);
+    else if (s == HTC_OK) {
+        htc_spec *spec;
+        s = htc_spec_parse(&plain, (htc_bytes){ data, len }, NULL, &spec, &c->error);
+        if (s == HTC_OK) {
+            if (count_only)
+                printf("%" PRIu64 "\n", htc_spec_count(spec));
+            else
+                printf("%s: valid, %" PRIu64 " task%s\n", w.at[0], htc_spec_count(spec),
+                       htc_spec_count(spec) == 1 ? "" : "s");
+            if (htc_spec_warnings(spec)[0])
+                fprintf(stderr, "htc: warning: %s\n", htc_spec_warnings(spec));
+            htc_spec_destroy(spec);
+        }
+    }
+    free(data);
+    words_free(&w);
+    return s;
+}

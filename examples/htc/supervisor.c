@@ -1,0 +1,273 @@
+/* The supervisor is a subreaper: agents and tasks whose parents were killed become its children, so that it can leave
+ * nothing behind when it ends. The daemons die with it (they lose nothing by that); agents do not. */
+#include "supervisor.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAUSE_MIN (100 * HTC_MS)
+#define PAUSE_MAX (10 * HTC_SECOND)
+#define HEALTHY (30 * HTC_SECOND) /* after this long the next accident is a first one again */
+#define OUT_BYTES_MAX (1 << 20)   /* of what a daemon says before it has a log, or while it crashes */
+
+typedef struct daemon {
+    const char *name;
+    char       *path;
+    pid_t       pid; /* 0: not running */
+    htc_ns      started, pause, next_start;
+} daemon_process;
+
+typedef struct supervisor {
+    htc_state                *state;
+    const supervisor_options *options;
+    const htc_log            *log;
+    daemon_process            kvd, gateway;
+    int                       stopping; /* 1: let tasks finish, 2: at once */
+    htc_ns                    stop_until; /* then the gateway is killed */
+} supervisor;
+
+static void say(const supervisor *s, uint32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void say(const supervisor *s, uint32_t level, const char *format, ...)
+{
+    char    line[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(line, sizeof line, format, ap);
+    va_end(ap);
+    if (s->log && level <= s->log->level)
+        s->log->write(s->log->ctx, level, line);
+    if (level <= HTC_LOG_WARN && s->options->report >= 0)
+        dprintf(s->options->report, "%s\n", line);
+}
+
+char *find_program(const char *programs, const char *name)
+{
+    char       *full;
+    const char *path = getenv("PATH");
+    if (asprintf(&full, "%s/%s", programs, name) < 0)
+        return NULL;
+    if (access(full, X_OK) == 0)
+        return full;
+    free(full);
+    for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; *p;) {
+        size_t len = strcspn(p, ":");
+        if (asprintf(&full, "%.*s/%s", (int)len, p, name) < 0)
+            return NULL;
+        if (len && access(full, X_OK) == 0)
+            return full;
+        free(full);
+        p += len + (p[len] == ':');
+    }
+    return NULL;
+}
+
+static void become(const supervisor *s, const daemon_process *d, pid_t parent)
+{
+    char        out[4096];
+    struct stat st;
+    sigset_t    none;
+    const char *argv[10];
+    int         n = 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(70);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    snprintf(out, sizeof out, "%s/%s.out", htc_state_path(s->state, HTC_STATE_LOG), d->name);
+    int fd = open(out, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > OUT_BYTES_MAX && ftruncate(fd, 0) != 0)
+        _exit(70);
+    if (fd >= 0) {
+        dup2(fd, STDOUT_FILENO);
+        dup2(fd, STDERR_FILENO);
+        if (fd > STDERR_FILENO)
+            close(fd);
+    }
+    argv[n++] = d->path;
+    argv[n++] = "--dir";
+    argv[n++] = htc_state_dir(s->state);
+    if (s->options->config) {
+        argv[n++] = "--config";
+        argv[n++] = s->options->config;
+    }
+    if (d == &s->gateway && s->options->slots) {
+        argv[n++] = "--slots";
+        argv[n++] = s->options->slots;
+    }
+    argv[n] = NULL;
+    execv(d->path, (char *const *)(uintptr_t)argv);
+    dprintf(STDERR_FILENO, "cannot run %s: %s\n", d->path, strerror(errno));
+    _exit(70);
+}
+
+static void start(supervisor *s, daemon_process *d, htc_ns now)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become(s, d, parent);
+    d->started = now;
+    if (pid < 0) {
+        d->pause = d->pause ? (d->pause * 2 < PAUSE_MAX ? d->pause * 2 : PAUSE_MAX) : PAUSE_MIN;
+        d->next_start = now + d->pause;
+        say(s, HTC_LOG_WARN, "cannot fork for %s: %s -> again in %.1f s", d->name, strerror(errno), (double)d->pause / 1e9);
+        return;
+    }
+    d->pid = pid;
+    say(s, HTC_LOG_INFO, "%s starts as process %ld", d->name, (long)pid);
+}
+
+static void ended(supervisor *s, daemon_process *d, int status, htc_ns now)
+{
+    d->pid = 0;
+    if (s->stopping || (d == &s->gateway && WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+        say(s, HTC_LOG_INFO, "%s has ended", d->name);
+        if (d == &s->gateway && !s->stopping)
+            s->stopping = 1; /* it was asked to by `htc down` */
+        return;
+    }
+    d->pause = now - d->started > HEALTHY || !d->pause ? PAUSE_MIN : d->pause * 2;
+    if (d->pause > PAUSE_MAX)
+        d->pause = PAUSE_MAX;
+    d->next_start = now + d->pause;
+    if (WIFSIGNALED(status))
+        say(s, HTC_LOG_WARN, "%s was ended by signal %d -> start it again in %.1f s", d->name, WTERMSIG(status),
+            (double)d->pause / 1e9);
+    else
+        say(s, HTC_LOG_WARN, "%s ended with exit code %d -> start it again in %.1f s", d->name, WEXITSTATUS(status),
+            (double)d->pause / 1e9);
+}
+
+static void reap(supervisor *s, htc_ns now)
+{
+    int   status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == s->kvd.pid)
+            ended(s, &s->kvd, status, now);
+        else if (pid == s->gateway.pid)
+            ended(s, &s->gateway, status, now);
+    }
+}
+
+/* Kill every child there is; answers how many. */
+static int kill_children(void)
+{
+    DIR           *proc = opendir("/proc");
+    struct dirent *e;
+    int            n = 0;
+    long           self = (long)getpid();
+    while (proc && (e = readdir(proc))) {
+        if (!isdigit((unsigned char)e->d_name[0]))
+            continue;
+        char  path[300], line[512];
+        snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
+        FILE *f = fopen(path, "re");
+        char *p = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+        long  parent = 0;
+        if (p && sscanf(p + 1, " %*c %ld", &parent) == 1 && parent == self) {
+            kill((pid_t)strtol(e->d_name, NULL, 10), SIGKILL);
+            n++;
+        }
+        if (f)
+            fclose(f);
+    }
+    if (proc)
+        closedir(proc);
+    return n;
+}
+
+/* What was orphaned on the way becomes a child too: until there is none. */
+static void end_rest(supervisor *s)
+{
+    for (int i = 0; i < 500; i++) {
+        int left = kill_children();
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        if (left == 0)
+            return;
+        if (i == 0)
+            say(s, HTC_LOG_INFO, "%d processes are left -> end them", left);
+        nanosleep(&(struct timespec){ 0, 10 * 1000 * 1000 }, NULL);
+    }
+    say(s, HTC_LOG_ERROR, "processes that cannot be ended are left");
+}
+
+static void signalled(supervisor *s, htc_ns now)
+{
+    s->stopping = s->stopping ? 2 : 1;
+    say(s, HTC_LOG_INFO, "a signal asks to end -> %s", s->stopping == 2 ? "tasks are ended" : "running tasks finish first");
+    if (s->gateway.pid)
+        kill(s->gateway.pid, SIGTERM); /* the second one means: at once */
+    if (s->stopping == 2)
+        s->stop_until = now + 20 * HTC_SECOND;
+}
+
+/* 1 when all is over. */
+static int step(supervisor *s, htc_ns now)
+{
+    reap(s, now);
+    if (!s->stopping) {
+        if (!s->kvd.pid && now >= s->kvd.next_start)
+            start(s, &s->kvd, now);
+        if (!s->gateway.pid && now >= s->gateway.next_start)
+            start(s, &s->gateway, now);
+        return 0;
+    }
+    if (s->gateway.pid) { /* it needs the store as long as it runs */
+        if (!s->kvd.pid && now >= s->kvd.next_start && now - s->kvd.started > HTC_SECOND)
+            start(s, &s->kvd, now);
+        if (s->stop_until && now >= s->stop_until)
+            kill(s->gateway.pid, SIGKILL);
+        return 0;
+    }
+    if (s->kvd.pid) {
+        if (!s->stop_until || s->stop_until > now + 15 * HTC_SECOND) {
+            kill(s->kvd.pid, SIGTERM);
+            s->stop_until = now + 15 * HTC_SECOND;
+        } else if (now >= s->stop_until)
+            kill(s->kvd.pid, SIGKILL);
+        return 0;
+    }
+    return 1;
+}
+
+htc_status supervise(htc_state *state, const supervisor_options *options, const htc_log *log)
+{
+    supervisor s = { .state = state, .options = options, .log = log };
+    sigset_t   signals;
+    s.kvd = (daemon_process){ .name = "kvd", .path = find_program(options->programs, "htc-kvd") };
+    s.gateway = (daemon_process){ .name = "gateway", .path = find_program(options->programs, "htc-gateway") };
+    htc_status status = s.kvd.path && s.gateway.path ? HTC_OK : HTC_ENOEXEC;
+    if (status != HTC_OK)
+        say(&s, HTC_LOG_ERROR, "htc-kvd and htc-gateway are neither in %s nor on PATH", options->programs);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    while (status == HTC_OK && !step(&s, htc_host_now())) {
+        struct timespec wait = { 0, 100 * 1000 * 1000 };
+        int             number = sigtimedwait(&signals, NULL, &wait);
+        if (number == SIGTERM || number == SIGINT)
+            signalled(&s, htc_host_now());
+    }
+    end_rest(&s);
+    say(&s, HTC_LOG_INFO, "all have ended");
+    free(s.kvd.path);
+    free(s.gateway.path);
+    return status;
+}

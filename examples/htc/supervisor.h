@@ -1,0 +1,23 @@
+/* Runs the daemons of one state directory and starts again what ends by accident. */
+#ifndef HTC_EXAMPLES_SUPERVISOR_H
+#define HTC_EXAMPLES_SUPERVISOR_H
+
+#include "htcsched/host.h"
+#include "htcsched/state.h"
+
+#include <sys/types.h>
+
+typedef struct supervisor_options {
+    const char *programs; /* directory that is searched before PATH */
+    const char *config;   /* absolute, or NULL */
+    const char *slots;    /* or NULL */
+    int         report;   /* descriptor that a line is written to when a daemon ends by accident; -1: none */
+} supervisor_options;
+
+/* The caller holds the lock of state. Blocks SIGCHLD, SIGTERM and SIGINT; returns when all have ended. */
+htc_status supervise(htc_state *state, const supervisor_options *options, const htc_log *log);
+
+/* Where a program is: beside the others, else on PATH. Gives it, or NULL. */
+char *find_program(const char *programs, const char *name);
+
+#endif

@@ -1,0 +1,358 @@
+/* up and down: one system on this machine, started and stopped as a whole. */
+#include "htc.h"
+#include "supervisor.h"
+
+#include "htcsched/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define START_PATIENCE_S 30.0
+#define START_ACCIDENTS 3
+
+static const htc_env plain = { .size = sizeof plain };
+
+typedef struct up_options {
+    const char *config, *slots;
+    uint32_t    foreground;
+} up_options;
+
+static char *own_directory(void)
+{
+    char    path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0)
+        return must_dup(".");
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+    return must_dup(path);
+}
+
+/* The configuration that was named, else the one in the state directory, else none. Gives an absolute path or NULL. */
+static htc_status find_config(cli *c, const up_options *o, const htc_state *state, char **path)
+{
+    const char *named = o->config ? o->config : htc_state_path(state, HTC_STATE_CONFIG);
+    *path = NULL;
+    if (!o->config && access(named, F_OK) != 0)
+        return HTC_OK;
+    htc_config *config;
+    htc_status  s = htc_config_load(&plain, named, &config, &c->error);
+    if (s != HTC_OK)
+        return s;
+    htc_config_destroy(config);
+    *path = realpath(named, NULL);
+    return HTC_OK;
+}
+
+/* What the supervisor's process does: hold the directory, run the daemons. Errors go up the pipe. */
+static htc_status hold_and_supervise(const char *dir, const char *config, const char *slots, int report, htc_error *error)
+{
+    htc_state  *state;
+    htc_logfile *file;
+    htc_status  s = htc_state_open(&plain, dir, 1, &state, error);
+    if (s != HTC_OK)
+        return s;
+    s = htc_state_lock(state, error);
+    char               *log = must_print("%s/supervisor.log", htc_state_path(state, HTC_STATE_LOG)), *programs = own_directory();
+    htc_logfile_options options = { .size = sizeof options, .path = log, .name = "supervisor" };
+    if (s == HTC_OK)
+        s = htc_logfile_open(&options, &file, error);
+    if (s == HTC_OK) {
+        supervisor_options so = { programs, config, slots, report };
+        if (report >= 0 && dprintf(report, "held\n") < 0)
+            error->line = 0;
+        s = supervise(state, &so, htc_logfile_log(file));
+        if (s != HTC_OK)
+            snprintf(error->text, sizeof error->text, "htc-kvd and htc-gateway are neither in %.120s nor on PATH", programs);
+        htc_logfile_close(file);
+    }
+    free(programs);
+    free(log);
+    htc_state_close(state);
+    error->status = s;
+    return s;
+}
+
+/* A process of its own: no terminal, none of the caller's descriptors. Never returns in the child. */
+static pid_t start_supervisor(const char *dir, const char *config, const char *slots, int *from)
+{
+    int   ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid != 0) {
+        close(ends[1]);
+        *from = ends[0];
+        return pid;
+    }
+    htc_error error = { 0 };
+    setsid();
+    int report = fcntl(ends[1], F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_RDWR);
+    for (int i = 0; i < 3; i++)
+        dup2(null, i);
+    if (report != 3) {
+        dup3(report, 3, O_CLOEXEC);
+        report = 3;
+    }
+    syscall(SYS_close_range, 4U, ~0U, 0U);
+    umask(077);
+    if (chdir("/") != 0)
+        _exit(70);
+    htc_status s = hold_and_supervise(dir, config, slots, report, &error);
+    if (s != HTC_OK)
+        dprintf(report, "error %s\t%s\t%s\t%s\n", htc_status_name(s), error.where, error.text, error.hint);
+    _exit(htc_exit_code(s));
+}
+
+static void last_line(const char *dir, const char *name, char *line, size_t cap)
+{
+    char *path = must_print("%s/log/%s", dir, name), buffer[1024];
+    int   fd = open(path, O_RDONLY | O_CLOEXEC);
+    line[0] = '\0';
+    if (fd >= 0) {
+        off_t   size = lseek(fd, 0, SEEK_END);
+        off_t   from = size > (off_t)sizeof buffer - 1 ? size - (off_t)sizeof buffer + 1 : 0;
+        ssize_t n = pread(fd, buffer, sizeof buffer - 1, from);
+        buffer[n > 0 ? n : 0] = '\0';
+        size_t len = strlen(buffer);
+        while (len && buffer[len - 1] == '\n')
+            buffer[--len] = '\0';
+        char *start = strrchr(buffer, '\n');
+        snprintf(line, cap, "%s", start ? start + 1 : buffer);
+        close(fd);
+    }
+    free(path);
+}
+
+typedef struct start_watch {
+    char line[1024]; /* last report, or an error */
+    char buffer[1024];
+    size_t have;
+    int  accidents, closed;
+} start_watch;
+
+/* Reads what the supervisor has reported; a line at a time. */
+static void read_reports(start_watch *w, int fd, int timeout_ms)
+{
+    struct pollfd p = { fd, POLLIN, 0 };
+    while (!w->closed && poll(&p, 1, timeout_ms) > 0) {
+        ssize_t n = read(fd, w->buffer + w->have, sizeof w->buffer - 1 - w->have);
+        if (n <= 0) {
+            w->closed = 1;
+            return;
+        }
+        w->have += (size_t)n;
+        w->buffer[w->have] = '\0';
+        char *end;
+        while ((end = strchr(w->buffer, '\n'))) {
+            *end = '\0';
+            if (strcmp(w->buffer, "held") != 0) {
+                snprintf(w->line, sizeof w->line, "%s", w->buffer);
+                w->accidents++;
+            }
+            w->have -= (size_t)(end + 1 - w->buffer);
+            memmove(w->buffer, end + 1, w->have + 1);
+        }
+        if (w->have == sizeof w->buffer - 1)
+            w->have = 0;
+        timeout_ms = 0;
+    }
+}
+
+/* "error NAME\twhere\ttext\thint" back into cli.error. */
+static htc_status reported_error(cli *c, const char *dir, char *line)
+{
+    char *part[4] = { line + 6, "", "", "" };
+    for (int i = 1; i < 4; i++) {
+        char *tab = strchr(part[i - 1], '\t');
+        if (!tab)
+            break;
+        *tab = '\0';
+        part[i] = tab + 1;
+    }
+    htc_status s = htc_status_from_name(part[0]);
+    const char *hint = part[3];
+    if (s == HTC_ELOCKED && !hint[0])
+        hint = "htc status talks to it, htc down ends it";
+    return cli_error(c, s, part[1][0] ? part[1] : dir, hint, "%s", part[2][0] ? part[2] : htc_strerror(s));
+}
+
+static htc_status wait_until_up(cli *c, const char *dir, pid_t pid, int from)
+{
+    start_watch w = { 0 };
+    progress    p;
+    double      until = now_s() + START_PATIENCE_S;
+    htc_status  s = HTC_EUNREACHABLE;
+    progress_begin(&p, c);
+    while (now_s() < until && !w.closed && w.accidents < START_ACCIDENTS) {
+        read_reports(&w, from, 50);
+        json_t *answer;
+        const char *user = c->user;
+        c->user = NULL;
+        s = w.closed ? HTC_EUNREACHABLE : api_call(c, json_pack("{s:s}", "op", "ping"), 2, &answer);
+        c->user = user;
+        if (s == HTC_OK) {
+            json_decref(answer);
+            break;
+        }
+        progress_say(&p, "starting ...%s%.200s", w.line[0] ? " " : "", w.line);
+    }
+    progress_end(&p);
+    if (s == HTC_OK)
+        return HTC_OK;
+    if (strncmp(w.line, "error ", 6) == 0) {
+        waitpid(pid, NULL, 0);
+        return reported_error(c, dir, w.line);
+    }
+    kill(pid, SIGTERM);
+    kill(pid, SIGTERM);
+    for (int i = 0; i < 300 && waitpid(pid, NULL, WNOHANG) == 0; i++) {
+        kill(pid, SIGTERM);
+        pause_ms(100);
+    }
+    char        log[400] = "";
+    const char *culprit = strncmp(w.line, "kvd", 3) == 0 ? "kvd" : "gateway";
+    char       *names[] = { must_print("%s.out", culprit), must_print("%s.log", culprit) };
+    for (int i = 0; i < 2; i++) {
+        if (!log[0])
+            last_line(dir, names[i], log, sizeof log);
+        free(names[i]);
+    }
+    return cli_error(c, HTC_EUNREACHABLE, dir, "the files in log/ say more", "the system did not start: %.80s%s%.200s",
+                     w.line[0] ? w.line : "no answer from the gateway", log[0] ? "; " : "", log);
+}
+
+htc_status run_up(cli *c, int argc, char **argv)
+{
+    up_options     o = { 0 };
+    int64_t        slots = 0;
+    words          w;
+    const opt      opts[] = {
+        { "config", 0, OPT_TEXT, &o.config, "FILE", "configuration (DIR/htc.ini if there is one)" },
+        { "slots", 0, OPT_COUNT, &slots, "N", "how many tasks run at once (the larger of 4 and the cores)" },
+        { "foreground", 0, OPT_FLAG, &o.foreground, NULL, "stay here; Ctrl-C ends it" },
+    };
+    const command *cmd = find_command("up");
+    htc_state     *state = NULL;
+    char          *config = NULL, *dir = NULL, slots_text[24];
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 3, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 0, 0);
+    if (s == HTC_OK)
+        s = htc_state_open(&plain, c->dir, 1, &state, &c->error);
+    if (s == HTC_OK && htc_state_holder(state))
+        s = cli_error(c, HTC_ELOCKED, c->dir, "htc status talks to it, htc down ends it",
+                      "a system runs here already (process %" PRIu32 ")", htc_state_holder(state));
+    if (s == HTC_OK)
+        s = find_config(c, &o, state, &config);
+    if (s == HTC_OK) {
+        dir = must_dup(htc_state_dir(state));
+        if (slots) {
+            snprintf(slots_text, sizeof slots_text, "%" PRId64, slots);
+            o.slots = slots_text;
+        }
+    }
+    htc_state_close(state);
+    if (s == HTC_OK && o.foreground) {
+        s = hold_and_supervise(dir, config, o.slots, STDERR_FILENO, &c->error);
+    } else if (s == HTC_OK) {
+        int   from = -1;
+        pid_t pid = start_supervisor(dir, config, o.slots, &from);
+        s = pid < 0 ? cli_error(c, HTC_EBUSY, dir, "end some processes", "cannot start: %s", strerror(errno))
+                    : wait_until_up(c, dir, pid, from);
+        if (s == HTC_OK && c->json) {
+            json_t *answer = json_pack("{s:s, s:i}", "dir", dir, "pid", (int)pid);
+            put_json(c, answer);
+            json_decref(answer);
+        } else if (s == HTC_OK)
+            printf("the system runs in %s (process %ld)\n", dir, (long)pid);
+        if (from >= 0)
+            close(from);
+    }
+    free(dir);
+    free(config);
+    words_free(&w);
+    return s;
+}
+
+static htc_status wait_until_down(cli *c, int pidfd, uint32_t now, uint32_t supervisor)
+{
+    progress p;
+    double   started = now_s();
+    int      pushed = 0;
+    progress_begin(&p, c);
+    for (;;) {
+        struct pollfd f = { pidfd, POLLIN, 0 };
+        if (poll(&f, 1, 200) > 0)
+            break;
+        double waited = now_s() - started;
+        if (now && waited > 20 + 20 * pushed) { /* the gateway does not get it done: its supervisor will */
+            if (pushed++ == 3) {
+                progress_end(&p);
+                return cli_error(c, HTC_ETIMEDOUT, c->dir, "the files in log/ say more",
+                                 "it is still there after %.0f seconds", waited);
+            }
+            kill((pid_t)supervisor, SIGTERM);
+        }
+        progress_say(&p, now ? "stopping ... %.0f s" : "running tasks finish first (htc down --now ends them) ... %.0f s",
+                     waited);
+    }
+    progress_end(&p);
+    return HTC_OK;
+}
+
+htc_status run_down(cli *c, int argc, char **argv)
+{
+    uint32_t       now = 0, holder = 0;
+    words          w;
+    const opt      opts[] = { { "now", 0, OPT_FLAG, &now, NULL, "end running tasks instead of letting them finish; they run again later" } };
+    const command *cmd = find_command("down");
+    htc_state     *state = NULL;
+    json_t        *answer;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 1, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 0, 0);
+    if (s == HTC_OK) {
+        s = htc_state_open(&plain, c->dir, 0, &state, &c->error);
+        holder = s == HTC_OK ? htc_state_holder(state) : 0;
+        htc_state_close(state);
+    }
+    if (s == HTC_ENOTFOUND || (s == HTC_OK && !holder))
+        s = cli_error(c, HTC_EUNREACHABLE, c->dir, "there is nothing to stop", "no system runs here");
+    if (s == HTC_OK) {
+        int pidfd = (int)syscall(SYS_pidfd_open, (pid_t)holder, 0U);
+        s = api_ask(c, json_pack("{s:s, s:b}", "op", "shutdown", "now", (int)now), 10, 5, &answer);
+        if (s == HTC_OK)
+            json_decref(answer);
+        else if (htc_exit_code(s) == 3 || s == HTC_ETIMEDOUT) { /* no gateway to tell: its supervisor does it */
+            s = HTC_OK;
+            kill((pid_t)holder, SIGTERM);
+            if (now)
+                kill((pid_t)holder, SIGTERM);
+        }
+        if (s == HTC_OK && pidfd >= 0)
+            s = wait_until_down(c, pidfd, now, holder);
+        if (pidfd >= 0)
+            close(pidfd);
+    }
+    if (s == HTC_OK && c->json) {
+        json_t *o = json_pack("{s:s, s:s}", "dir", c->dir, "state", "stopped");
+        put_json(c, o);
+        json_decref(o);
+    } else if (s == HTC_OK)
+        printf("stopped\n");
+    words_free(&w);
+    return s;
+}
