@@ -147,8 +147,6 @@ static int compare_edits(const void *pa, const void *pb)
         return a->slot < b->slot ? -1 : 1;
     if (a->start != b->start)
         return a->start < b->start ? -1 : 1;
-    if (a->end != b->end) /* what only inserts comes before what replaces from there on */
-        return a->end < b->end ? -1 : 1;
     return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
