@@ -27,8 +27,8 @@ typedef struct rig_message {
 } rig_message;
 
 typedef struct rig {
-    htc_env        env;
-    htc_rng        rng;
+    htc_env        env, gw_env; /* the store's; the gateway's */
+    htc_rng        rng, gw_rng;
     htc_kv_engine  engine;
     htc_kv_server *server;
     htc_gateway   *gateway;
@@ -222,6 +222,8 @@ static void rig_run(rig *r)
 /* Let span pass, waking the gateway whenever it wants to be woken. */
 static void rig_pass(rig *r, htc_ns span)
 {
+    if (!r->gateway)
+        return;
     htc_ns end = r->now + span;
     while (!r->has_stopped) {
         htc_ns at = htc_gateway_ops()->deadline(r->gateway);
@@ -261,9 +263,12 @@ static void rig_start(rig *r)
     htc_gateway_options o = { .size = sizeof o, .store_peer = RIG_STORE, .store_client_id = 77 + ++r->starts,
                               .owner_uid = RIG_UID, .owner_name = "olga", .sites = &site, .n_sites = 1, .prefetch_max = 1 };
     htc_buf b;
-    if (htc_gateway_create(&r->env, &o, &r->gateway) != HTC_OK)
-        abort();
     r->has_stopped = 0;
+    r->stopped = htc_gateway_create(&r->gw_env, &o, &r->gateway);
+    if (r->stopped != HTC_OK) {
+        r->has_stopped = 1;
+        return;
+    }
     rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_START });
     htc_buf_init(&b, NULL, 0);
     htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_SIM });
@@ -274,18 +279,21 @@ static void rig_start(rig *r)
 }
 
 /* Like kill -9: what the store holds is all that the next one knows. */
-static void rig_kill(rig *r)
+static inline void rig_kill(rig *r)
 {
     htc_gateway_ops()->destroy(r->gateway);
     r->gateway = NULL;
     rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_CLOSED, .peer = RIG_STORE, .status = HTC_ECLOSED });
 }
 
-static void rig_begin(rig *r)
+/* alloc: the gateway's; NULL: malloc. */
+static void rig_begin_with(rig *r, const htc_alloc *alloc)
 {
     memset(r, 0, sizeof *r);
     r->rng.state = 7;
+    r->gw_rng.state = 8;
     r->env = (htc_env){ .size = sizeof r->env, .rng = &r->rng };
+    r->gw_env = (htc_env){ .size = sizeof r->env, .rng = &r->gw_rng, .alloc = alloc };
     r->now = 100 * HTC_SECOND;
     r->wall = UINT64_C(1700000000) * HTC_SECOND;
     r->last_peer = 100;
@@ -299,6 +307,11 @@ static void rig_begin(rig *r)
     rig_start(r);
 }
 
+static inline void rig_begin(rig *r)
+{
+    rig_begin_with(r, NULL);
+}
+
 static void rig_end(rig *r)
 {
     htc_gateway_ops()->destroy(r->gateway);
@@ -310,7 +323,7 @@ static void rig_end(rig *r)
 }
 
 /* The newest message of this type to peer; NULL if there is none. */
-static const rig_message *rig_newest(rig *r, uint32_t peer, uint16_t type)
+static inline const rig_message *rig_newest(rig *r, uint32_t peer, uint16_t type)
 {
     for (size_t i = r->n_inbox; i > 0 && r->n_inbox - i < 256; i--) {
         const rig_message *m = &r->inbox[(i - 1) % 256];
@@ -321,7 +334,7 @@ static const rig_message *rig_newest(rig *r, uint32_t peer, uint16_t type)
 }
 
 /* Ask as peer; the answer is the caller's to json_decref, NULL if there is none yet. */
-static json_t *rig_ask(rig *r, uint32_t peer, const char *json)
+static inline json_t *rig_ask(rig *r, uint32_t peer, const char *json)
 {
     static uint64_t id;
     htc_buf         b;

@@ -126,6 +126,7 @@ struct job {
     uint8_t     open; /* in gw->jobs; else read for one request and freed after it */
     uint32_t    uses; /* continuations that hold this pointer */
     job        *dirty_prev, *dirty_next;
+    job        *all_prev, *all_next; /* every job in memory, open or not */
     waiter     *next_done, *write_done;
     UT_hash_handle hh;
     job *ready_prev, *ready_next; /* among the user's jobs with something to hand out, by id */
@@ -274,7 +275,7 @@ struct htc_gateway {
     uint64_t            agent_ids, agent_ids_end; /* ids reserved in the store */
     uint8_t             agent_ids_asked;
     chunk              *dirty_chunks;
-    job                *dirty_jobs;
+    job                *dirty_jobs, *all_jobs;
     due                *dues;
     size_t              n_dues, cap_dues;
     htc_ns              reallocated; /* last run */

@@ -249,7 +249,10 @@ static int lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset, h
         j->started = gw->wall;
         gw_job_dirty(gw, j, NULL);
     }
-    return agent_hold(gw, a, &g->attempt, a->grant);
+    if (agent_hold(gw, a, &g->attempt, a->grant))
+        return 1;
+    htc_work_free(&gw->env, g->task);
+    return 0;
 }
 
 /* One task at a time, or as many as run in a tenth of a second: then handing out costs little, and none is hoarded. */

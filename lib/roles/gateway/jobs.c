@@ -81,8 +81,11 @@ job *gw_job(htc_gateway *gw, uint64_t id)
 job *gw_job_new(htc_gateway *gw)
 {
     job *j = htc__alloc(&gw->env, sizeof *j);
-    if (!j)
+    if (!j) {
         gw_break(gw, HTC_ENOMEM, "making room for a job");
+        return NULL;
+    }
+    DL_APPEND2(gw->all_jobs, j, all_prev, all_next);
     return j;
 }
 
@@ -166,17 +169,15 @@ void gw_job_free(htc_gateway *gw, job *j)
     free_list(gw, &j->head);
     free_list(gw, &j->tail);
     htc_spec_destroy(j->spec);
+    DL_DELETE2(gw->all_jobs, j, all_prev, all_next);
     htc__free(&gw->env, j, sizeof *j);
 }
 
 void gw_jobs_free(htc_gateway *gw)
 {
-    job *j, *next;
-    HASH_ITER(hh, gw->jobs, j, next)
-    {
-        HASH_DEL(gw->jobs, j);
-        gw_job_free(gw, j);
-    }
+    HASH_CLEAR(hh, gw->jobs);
+    while (gw->all_jobs)
+        gw_job_free(gw, gw->all_jobs);
 }
 
 void gw_job_hold(job *j)

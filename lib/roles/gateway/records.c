@@ -19,6 +19,14 @@ static void need(htc_reader *r, int condition)
         htc_reader_fail(r);
 }
 
+/* A varint that is at most max. */
+static uint64_t get_max(htc_reader *r, uint64_t max)
+{
+    uint64_t v = htc_get_varint(r);
+    need(r, v <= max);
+    return v;
+}
+
 void record_user_write(htc_buf *b, const user *u)
 {
     htc_buf_clear(b);
@@ -96,8 +104,8 @@ htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTE
     j->count = htc_get_varint(&r);
     j->time_limit_s = htc_get_f64(&r);
     j->memory = htc_get_varint(&r);
-    j->max_attempts = (uint32_t)htc_get_varint(&r);
-    j->compat = (uint32_t)htc_get_varint(&r);
+    j->max_attempts = (uint32_t)get_max(&r, UINT32_MAX);
+    j->compat = (uint32_t)get_max(&r, UINT32_MAX);
     htc_get_str(&r, j->output, sizeof j->output);
     htc_get_str(&r, j->error_output, sizeof j->error_output);
     htc_get_str(&r, j->submit_dir, sizeof j->submit_dir);
@@ -177,9 +185,9 @@ htc_status record_chunk_read(htc_bytes bytes, chunk *c)
         uint8_t was_done = t->state == TASK_DONE;
         uint8_t state = htc_get_u8(&r);
         *t = (task){ .state = state & 0x7f, .cancel = state >> 7 };
-        t->attempt = (uint32_t)htc_get_varint(&r);
-        t->tries = (uint16_t)htc_get_varint(&r);
-        t->lost = (uint16_t)htc_get_varint(&r);
+        t->attempt = (uint32_t)get_max(&r, UINT32_MAX);
+        t->tries = (uint16_t)get_max(&r, UINT16_MAX);
+        t->lost = (uint16_t)get_max(&r, UINT16_MAX);
         t->status = -(int32_t)htc_get_u8(&r);
         if (t->state == TASK_LEASED)
             t->agent = htc_get_u64(&r);
@@ -206,9 +214,9 @@ htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_
     need(&r, htc_get_u8(&r) == AGENT_FORMAT);
     a->id = htc_get_u64(&r);
     htc_get_str(&r, user_name, NAME_MAX_BYTES);
-    a->site = (uint32_t)htc_get_varint(&r);
-    a->slot = (uint32_t)htc_get_varint(&r);
-    a->pid = (uint32_t)htc_get_varint(&r);
+    a->site = (uint32_t)get_max(&r, UINT32_MAX);
+    a->slot = (uint32_t)get_max(&r, UINT32_MAX);
+    a->pid = (uint32_t)get_max(&r, UINT32_MAX);
     a->launched_wall = htc_get_u64(&r);
     return done(&r);
 }
