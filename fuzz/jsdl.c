@@ -1,0 +1,49 @@
+/* A JSDL document from a stranger: refused with a reason, or a specification whose stored form reads back and whose
+ * tasks stay in their directory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "work/work_private.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(x)                                                                                                       \
+    do {                                                                                                               \
+        if (!(x))                                                                                                      \
+            abort();                                                                                                   \
+    } while (0)
+
+static void look_at(const htc_spec *spec, uint64_t index)
+{
+    htc_task  *t = NULL;
+    htc_error  e;
+    htc_status status = htc_spec_task(spec, index, &t, &e);
+    if (status != HTC_OK) {
+        CHECK(e.status == status && e.text[0]);
+        return;
+    }
+    CHECK(t->index == index && t->executable[0] && !t->args[t->n_args] && !t->env[t->n_env] && t->values_json[0] == '{');
+    for (size_t i = 0; i < t->n_in; i++)
+        CHECK(htc__path_stays(htc_bytes_of(t->in[i].name)));
+    htc_task_destroy(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    htc_spec  *spec = NULL, *back = NULL;
+    htc_error  e = { .status = HTC_OK };
+    htc_status status = htc_spec_parse(NULL, (htc_bytes){ data, size }, NULL, &spec, &e);
+    if (status != HTC_OK) {
+        CHECK(spec == NULL && e.status == status && e.text[0] && htc_exit_code(status) == 2);
+        return 0;
+    }
+    CHECK(htc_spec_count(spec) >= 1 && htc_spec_count(spec) <= HTC_TASKS_MAX);
+    CHECK(htc_spec_from_bytes(NULL, htc_spec_bytes(spec), &back) == HTC_OK);
+    CHECK(htc_spec_count(back) == htc_spec_count(spec));
+    look_at(back, 0);
+    look_at(back, htc_spec_count(back) / 2);
+    look_at(back, htc_spec_count(back) - 1);
+    htc_spec_destroy(back);
+    htc_spec_destroy(spec);
+    return 0;
+}
