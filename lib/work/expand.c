@@ -490,7 +490,7 @@ static htc_status fill(expander *x)
             n++;
         htc_bytes text = { NULL, 0 };
         x->edited = n > 0;
-        htc_status status = slot_text(x, x->edits + e, n, &text);
+        htc_status status = slot_text(x, n ? &x->edits[e] : NULL, n, &text);
         if (status == HTC_OK && !order_is_known(x))
             status = HTC_ECORRUPT;
         if (status == HTC_OK)
@@ -548,6 +548,7 @@ htc_status htc__spec_expand(const htc_spec *spec, uint64_t index, htc_task **out
     expander x = { .spec = spec, .env = &spec->env, .error = error, .slot = SIZE_MAX, .task = { .index = index } };
     htc_buf_init(&x.values, x.env, 0);
     htc_buf_init(&x.json, x.env, 0);
+    htc_put_u8(&x.values, 0); /* so that there is a place even where all values are empty */
     htc_status status = choose_values(&x, index);
     if (status == HTC_OK) {
         if (x.n_edits > 1)
