@@ -43,7 +43,7 @@ _htc()
     local options= words=
     local work="--name --time --mem --input --env --each-line"
     case $command in
-    up) options="--config --slots --foreground" ;;
+    up) options="--config --slots --pause-max --foreground" ;;
     down) options="--now" ;;
     user) options="--weight --password-file" words="add set" ;;
     login) options="--password-file" ;;

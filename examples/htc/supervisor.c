@@ -113,6 +113,14 @@ static void become(const supervisor *s, const daemon_process *d, pid_t parent)
     _exit(70);
 }
 
+/* Twice the last pause, between the first and the longest. */
+static htc_ns next_pause(const supervisor *s, htc_ns pause)
+{
+    htc_ns longest = s->options->pause_max ? s->options->pause_max : PAUSE_MAX;
+    pause = pause ? pause * 2 : PAUSE_MIN;
+    return pause < longest ? pause : longest;
+}
+
 static void start(supervisor *s, daemon_process *d, htc_ns now)
 {
     pid_t parent = getpid(), pid = fork();
@@ -120,7 +128,7 @@ static void start(supervisor *s, daemon_process *d, htc_ns now)
         become(s, d, parent);
     d->started = now;
     if (pid < 0) {
-        d->pause = d->pause ? (d->pause * 2 < PAUSE_MAX ? d->pause * 2 : PAUSE_MAX) : PAUSE_MIN;
+        d->pause = next_pause(s, d->pause);
         d->next_start = now + d->pause;
         say(s, HTC_LOG_WARN, "cannot fork for %s: %s -> again in %.1f s", d->name, strerror(errno), (double)d->pause / 1e9);
         return;
@@ -138,9 +146,7 @@ static void ended(supervisor *s, daemon_process *d, int status, htc_ns now)
             s->stopping = 1; /* it was asked to by `htc down` */
         return;
     }
-    d->pause = now - d->started > HEALTHY || !d->pause ? PAUSE_MIN : d->pause * 2;
-    if (d->pause > PAUSE_MAX)
-        d->pause = PAUSE_MAX;
+    d->pause = next_pause(s, now - d->started > HEALTHY ? 0 : d->pause);
     d->next_start = now + d->pause;
     if (WIFSIGNALED(status))
         say(s, HTC_LOG_WARN, "%s was ended by signal %d -> start it again in %.1f s", d->name, WTERMSIG(status),

@@ -11,6 +11,7 @@ typedef struct supervisor_options {
     const char *programs; /* directory that is searched before PATH */
     const char *config;   /* absolute, or NULL */
     const char *slots;    /* or NULL */
+    htc_ns      pause_max; /* longest pause before a daemon is started again; 0: 10 s */
     int         report;   /* descriptor that a line is written to when a daemon ends by accident; -1: none */
 } supervisor_options;
 

@@ -23,6 +23,7 @@ static const htc_env plain = { .size = sizeof plain };
 
 typedef struct up_options {
     const char *config, *slots;
+    double      pause_max;
     uint32_t    foreground;
 } up_options;
 
@@ -56,7 +57,7 @@ static htc_status find_config(cli *c, const up_options *o, const htc_state *stat
 }
 
 /* What the supervisor's process does: hold the directory, run the daemons. Errors go up the pipe. */
-static htc_status hold_and_supervise(const char *dir, const char *config, const char *slots, int report, htc_error *error)
+static htc_status hold_and_supervise(const char *dir, const char *config, const up_options *o, int report, htc_error *error)
 {
     htc_state  *state;
     htc_logfile *file;
@@ -69,7 +70,7 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
     if (s == HTC_OK)
         s = htc_logfile_open(&options, &file, error);
     if (s == HTC_OK) {
-        supervisor_options so = { programs, config, slots, report };
+        supervisor_options so = { programs, config, o->slots, (htc_ns)(o->pause_max * 1e9), report };
         if (report >= 0 && dprintf(report, "held\n") < 0)
             error->line = 0;
         s = supervise(state, &so, htc_logfile_log(file));
@@ -85,7 +86,7 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
 }
 
 /* A process of its own: no terminal, none of the caller's descriptors. Never returns in the child. */
-static pid_t start_supervisor(const char *dir, const char *config, const char *slots, int *from)
+static pid_t start_supervisor(const char *dir, const char *config, const up_options *o, int *from)
 {
     int   ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -110,7 +111,7 @@ static pid_t start_supervisor(const char *dir, const char *config, const char *s
     umask(077);
     if (chdir("/") != 0)
         _exit(70);
-    htc_status s = hold_and_supervise(dir, config, slots, report, &error);
+    htc_status s = hold_and_supervise(dir, config, o, report, &error);
     if (s != HTC_OK)
         dprintf(report, "error %s\t%s\t%s\t%s\n", htc_status_name(s), error.where, error.text, error.hint);
     _exit(htc_exit_code(s));
@@ -242,12 +243,13 @@ htc_status run_up(cli *c, int argc, char **argv)
     const opt      opts[] = {
         { "config", 0, OPT_TEXT, &o.config, "FILE", "configuration (DIR/htc.ini if there is one)" },
         { "slots", 0, OPT_COUNT, &slots, "N", "how many tasks run at once (the larger of 4 and the cores)" },
+        { "pause-max", 0, OPT_TIME, &o.pause_max, "TIME", "longest pause before what ended by accident is started again (10s)" },
         { "foreground", 0, OPT_FLAG, &o.foreground, NULL, "stay here; Ctrl-C ends it" },
     };
     const command *cmd = find_command("up");
     htc_state     *state = NULL;
     char          *config = NULL, *dir = NULL, slots_text[24];
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 3, &w);
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 4, &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 0, 0);
     if (s == HTC_OK)
@@ -266,10 +268,10 @@ htc_status run_up(cli *c, int argc, char **argv)
     }
     htc_state_close(state);
     if (s == HTC_OK && o.foreground) {
-        s = hold_and_supervise(dir, config, o.slots, STDERR_FILENO, &c->error);
+        s = hold_and_supervise(dir, config, &o, STDERR_FILENO, &c->error);
     } else if (s == HTC_OK) {
         int   from = -1;
-        pid_t pid = start_supervisor(dir, config, o.slots, &from);
+        pid_t pid = start_supervisor(dir, config, &o, &from);
         s = pid < 0 ? cli_error(c, HTC_EBUSY, dir, "end some processes", "cannot start: %s", strerror(errno))
                     : wait_until_up(c, dir, pid, from);
         if (s == HTC_OK && c->json) {
@@ -339,8 +341,10 @@ htc_status run_down(cli *c, int argc, char **argv)
         else if (htc_exit_code(s) == 3 || s == HTC_ETIMEDOUT) { /* no gateway to tell: its supervisor does it */
             s = HTC_OK;
             kill((pid_t)holder, SIGTERM);
-            if (now)
+            if (now) { /* two signals at once would be one */
+                pause_ms(300);
                 kill((pid_t)holder, SIGTERM);
+            }
         }
         if (s == HTC_OK && pidfd >= 0)
             s = wait_until_down(c, pidfd, now, holder);

@@ -1,0 +1,42 @@
+#!/bin/bash
+# What a task costs at the start and after many have finished, with a million more queued; the gateway's memory, and how
+# long htc status takes. Usage: tasks.sh FOLDER-OF-PROGRAMS [FINISHED]   (FINISHED: 10000; 100000 with HTC_TEST_FULL=1)
+source "$(dirname "$0")/../live/live.sh"
+finished=${2:-$([ "${HTC_TEST_FULL:-0}" = 1 ] && echo 100000 || echo 10000)}
+sample=2000
+dir=$top/state
+H=("$htc" --dir "$dir")
+
+gateway_kib()
+{
+    local p
+    for p in $(ours); do
+        [ "$(cat "/proc/$p/comm" 2> /dev/null)" = htc-gateway ] && awk '/VmRSS/ { print $2 }' "/proc/$p/status"
+    done
+}
+measure() # LABEL: time of `sample` tasks, memory, status
+{
+    local begun ended s
+    begun=$(date +%s%N)
+    expect 0 "${H[@]}" submit --wait -- true '{}' ::: "1:$sample"
+    ended=$(date +%s%N)
+    s=$(date +%s%N)
+    expect 0 "${H[@]}" status
+    printf '%-34s %6d us a task   gateway %6d KiB   htc status %4d ms\n' "$1" $(((ended - begun) / sample / 1000)) "$(gateway_kib)" \
+        $((($(date +%s%N) - s) / 1000000))
+}
+expect 0 "${H[@]}" up --slots 4
+expect 0 "${H[@]}" submit --wait -- true '{}' ::: 1:200
+measure "at the start"
+measure "at the start, again"
+begun=$(date +%s)
+expect 0 timeout 3000 "${H[@]}" submit -- true '{}' ::: "1:$finished"
+until timeout 600 "${H[@]}" wait last --timeout 300s > /dev/null 2>&1; do :; done
+echo "$finished tasks in $(($(date +%s) - begun)) s"
+measure "after $finished finished"
+begun=$(date +%s%N)
+expect 0 "${H[@]}" submit --hold -- true '{}' ::: 1:1000000
+echo "1000000 tasks queued in $((($(date +%s%N) - begun) / 1000000)) ms"
+measure "and 1000000 queued"
+expect 0 "${H[@]}" cancel last || true
+expect 0 "${H[@]}" down --now

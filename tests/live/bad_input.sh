@@ -1,0 +1,141 @@
+#!/bin/bash
+# Every bad input: one clear line that names the cause, the documented exit code, and nothing lost.
+source "$(dirname "$0")/live.sh"
+dir=$top/state
+H=("$htc" --dir "$dir")
+
+refuse 3 'no system runs in|no system runs here' "${H[@]}" status
+expect 3 "${H[@]}" status --json
+[ "$(json "$out" 'v["error"]')" = HTC_EUNREACHABLE ] || fail "no JSON error: $out"
+refuse 1 'no command' "$htc" frobnicate
+refuse 1 'unknown option' "$htc" status --frobnicate
+printf '[fair]\npolicy = best\n' > bad.ini
+refuse 1 'bad.ini:2.*policy' "${H[@]}" up --config bad.ini
+printf '[fair]\nfrob = 1\n' > bad.ini
+refuse 1 'bad.ini:2.*frob' "${H[@]}" up --config bad.ini
+expect 0 "${H[@]}" up --slots 2
+refuse 6 'runs here already' "${H[@]}" up
+expect 6 "${H[@]}" up --json
+[ "$(json "$out" 'v["error"]')" = HTC_ELOCKED ] || fail "no JSON error: $out"
+expect 0 "${H[@]}" submit --name witness --wait -- true
+
+J='xmlns:j="http://schemas.ggf.org/jsdl/2005/11/jsdl" xmlns:p="http://schemas.ggf.org/jsdl/2005/11/jsdl-posix" xmlns:s="http://schemas.ogf.org/jsdl/2009/03/sweep" xmlns:f="http://schemas.ogf.org/jsdl/2009/03/sweep/functions"'
+doc() # FILE APPLICATION AFTER
+{
+    printf '<j:JobDefinition %s>\n<j:JobDescription><j:Application><p:POSIXApplication>\n%s\n</p:POSIXApplication></j:Application>%s</j:JobDescription>%s</j:JobDefinition>\n' \
+        "$J" "$2" "${3:-}" "${4:-}" > "$1"
+}
+ARG='<s:Assignment><s:DocumentNode><s:NamespaceBinding ns="http://schemas.ggf.org/jsdl/2005/11/jsdl-posix" prefix="p"/><s:Match>//p:Argument[%d]</s:Match></s:DocumentNode>%s</s:Assignment>'
+two='<p:Executable>true</p:Executable><p:Argument>a</p:Argument><p:Argument>b</p:Argument>'
+one() { printf "$ARG" "$1" "$2"; }
+
+printf '<j:JobDefinition %s><open>' "$J" > malformed.jsdl
+doc invalid.jsdl '<p:Frobnicate/>'
+printf '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>\n<j:JobDefinition %s><j:JobDescription><j:Application><p:POSIXApplication><p:Executable>&a;</p:Executable></p:POSIXApplication></j:Application></j:JobDescription></j:JobDefinition>' "$J" > external.jsdl
+{
+    echo '<!DOCTYPE x [<!ENTITY a0 "ha">'
+    for i in 1 2 3 4 5 6 7 8 9; do
+        printf '<!ENTITY a%d "%s">\n' $i "$(printf "&a$((i - 1));%.0s" 1 2 3 4 5 6 7 8 9 10)"
+    done
+    printf ']>\n<j:JobDefinition %s><j:JobDescription><j:Application><p:POSIXApplication><p:Executable>&a9;</p:Executable></p:POSIXApplication></j:Application></j:JobDescription></j:JobDefinition>' "$J"
+} > exploding.jsdl
+doc contradiction.jsdl "$two" '' "<s:Sweep>$(one 1 '<f:Values><f:Value>1</f:Value><f:Value>2</f:Value></f:Values>')$(one 2 '<f:LoopInteger start="1" end="3"/>')</s:Sweep>"
+doc unsupported.jsdl '<p:Executable>true</p:Executable><p:UserName>root</p:UserName>'
+doc leaving.jsdl '<p:Executable>true</p:Executable>' '<j:DataStaging><j:FileName>../../evil</j:FileName><j:CreationFlag>overwrite</j:CreationFlag><j:Source><j:URI>file:/etc/hostname</j:URI></j:Source></j:DataStaging>'
+doc missing-input.jsdl '<p:Executable>true</p:Executable>' '<j:DataStaging><j:FileName>x</j:FileName><j:CreationFlag>overwrite</j:CreationFlag><j:Source><j:URI>file:not-there</j:URI></j:Source></j:DataStaging>'
+doc missing-program.jsdl '<p:Executable>not-there.sh</p:Executable>'
+for f in malformed invalid external exploding contradiction unsupported leaving; do
+    refuse 2 "$f.jsdl" "${H[@]}" validate $f.jsdl
+    refuse 2 "$f.jsdl" "${H[@]}" submit $f.jsdl
+done
+refuse 2 'not-there' "${H[@]}" submit missing-input.jsdl
+refuse 2 'not-there.sh.*no such program' "${H[@]}" submit missing-program.jsdl
+refuse 2 'no such program' "${H[@]}" submit -- not-there.sh
+echo text > plain.txt
+refuse 2 'not executable' "${H[@]}" submit -- ./plain.txt
+refuse 2 'cannot read' "${H[@]}" submit --input not-there -- true
+refuse 2 'leaves' "${H[@]}" submit --input ../x=plain.txt -- true
+refuse 2 'leaves' "${H[@]}" submit --output '../%j' -- true
+refuse 1 'not a time' "${H[@]}" submit --time soon -- true
+refuse 2 '.' "${H[@]}" submit -- echo '{x}' '{y}' ::: x=1:3 :::+ y=1:4
+mkdir unreadable.d
+refuse 2 'cannot read' "${H[@]}" submit --input unreadable.d -- true
+refuse 4 'no job|not found|no such' "${H[@]}" status 4711
+refuse 4 'no job|not found|no such' "${H[@]}" cancel 4711
+refuse 4 'no job|not found|no such' "${H[@]}" fetch 4711
+expect 4 "${H[@]}" tasks 4711 --json
+[ "$(json "$out" 'v["error"]')" = HTC_ENOTFOUND ] || fail "no JSON error: $out"
+
+# Passwords, tokens, and another user's work.
+echo secret > password
+echo wrong > wrong
+expect 0 "${H[@]}" user add ada --password-file password
+expect 0 "${H[@]}" user add ben --password-file password
+refuse 4 'password' "${H[@]}" login ada --password-file wrong
+refuse 4 'password' "${H[@]}" login nobody-here --password-file password
+expect 0 "${H[@]}" login ada --password-file password
+expect 0 "${H[@]}" login ben --password-file password
+expect 0 "${H[@]}" --user ada submit --wait --json -- true
+ada=$(json "$out" 'v["jobs"][0]["id"]')
+for command in "status $ada" "tasks $ada" "cancel $ada" "rm $ada" "fetch $ada" "logs $ada.0" "why $ada" "retry $ada --failed"; do
+    # shellcheck disable=SC2086
+    refuse 4 '.' "${H[@]}" --user ben $command
+done
+refuse 4 '.' "${H[@]}" --user ada --token-file "$dir/tokens/ben" status
+echo 0000000000000000000000000000000000000000000000000000000000000000 > forged
+refuse 4 '.' "${H[@]}" --user ada --token-file forged status
+expect 0 "${H[@]}" --user ada status "$ada"
+
+# Garbage on every socket: the connection ends, the daemons do not.
+python3 - "$dir" << 'END' || fail "garbage was answered in a strange way"
+import os, random, socket, struct, sys
+random.seed(7)
+os.chdir(sys.argv[1])
+for name in ("gateway.sock", "kvd.sock"):
+    for i in range(60):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(10)
+        s.connect(name)
+        kind = i % 6
+        if kind == 0:
+            data = os.urandom(random.randrange(1, 3000))
+        elif kind == 1:
+            data = struct.pack("<I", 0xFFFFFFFF) + b"x" * 100
+        elif kind == 2:
+            data = struct.pack("<I", 0)
+        elif kind == 3:
+            data = struct.pack("<IHQ", 17, 1, 1) + b"\0" * 7
+        elif kind == 4:
+            data = struct.pack("<IHQIHB", 17, 1, 1, 0x31435448, 1, random.randrange(1, 4)) + struct.pack("<IHQ", 30, random.choice([100, 200, 202, 203, 300, 302, 307]), 5) + os.urandom(20)
+        else:
+            data = struct.pack("<IHQIHB", 17, 1, 1, 0x31435448, 1, 2) + struct.pack("<IHQ", 10 + 5, 200, 5) + b"{\"op\""
+        try:
+            s.sendall(data)
+            if kind != 5:
+                s.shutdown(socket.SHUT_WR)
+                while s.recv(65536):
+                    pass
+            else:
+                assert s.recv(65536)
+        except (ConnectionError, BrokenPipeError):
+            pass
+        s.close()
+END
+for i in gateway kvd; do
+    grep -qE 'ended by signal|exit code' "$dir/log/supervisor.log" && fail "garbage ended a daemon"
+done
+expect 0 "${H[@]}" status --json
+[ "$(json "$out" '[j["state"] for j in v["jobs"] if j["name"] == "witness"]')" = "['done']" ] || fail "work was lost: $out"
+expect 0 "${H[@]}" submit --wait -- true
+expect 0 "${H[@]}" down
+none_left
+
+# A token that has expired, and a state directory of another format.
+printf '[server]\ntoken_life_s = 60\n' > short.ini
+expect 0 "${H[@]}" up --slots 2 --config short.ini
+expect 0 "${H[@]}" down
+cp "$dir/format" format
+echo 'htcsched 999' > "$dir/format"
+refuse 70 'format|version' "${H[@]}" up
+cp format "$dir/format"
+echo "bad_input: all is well"

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Kill -9 of random agents, gateway and store at random moments while fast tasks run.
+
+Every task ends with exactly one committed result, the same as in a serial run; no status is ever impossible; tasks of a
+living agent go on. Prints its seed; HTC_TEST_SEED repeats one, HTC_TEST_FULL=1 kills for longer.
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = os.path.abspath(sys.argv[1])
+HTC = os.path.join(BIN, "htc")
+SECONDS = 900 if os.environ.get("HTC_TEST_FULL") == "1" else 75
+SEED = int(os.environ.get("HTC_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
+TASKS = 400
+STATES = ["waiting", "leased", "running", "staging_out", "retry_wait", "done", "failed", "cancelled"]
+INI = """[agent]
+heartbeat_s = 0.3
+lost_after_s = 2
+launch_timeout_s = 5
+max_relaunch = 1000
+relaunch_backoff_s = 0.05
+[task]
+max_lost = 100000
+[fair]
+tick_s = 0.2
+"""
+
+
+def fail(text):
+    print("FAILED:", text, file=sys.stderr)
+    for name in ("supervisor.log", "gateway.log", "kvd.log", "gateway.out", "kvd.out"):
+        try:
+            lines = open(os.path.join(STATE, "log", name), errors="replace").read().splitlines()[-15:]
+            print("---", name, *lines, sep="\n", file=sys.stderr)
+        except OSError:
+            pass
+    raise SystemExit(1)
+
+
+def htc(*args, check=True, timeout=180):
+    r = subprocess.run([HTC, "--dir", STATE, *args], capture_output=True, text=True, timeout=timeout)
+    if check and r.returncode != 0:
+        fail(f"htc {' '.join(args)}: exit code {r.returncode}: {r.stdout} {r.stderr}")
+    return r
+
+
+def daemons():
+    """(name, pid) of the programs that run on this state directory."""
+    found = []
+    for p in os.listdir("/proc"):
+        if not p.isdigit():
+            continue
+        try:
+            words = open(f"/proc/{p}/cmdline", "rb").read().split(b"\0")
+        except OSError:
+            continue
+        name = os.path.basename(words[0].decode(errors="replace"))
+        if name in ("htc-kvd", "htc-gateway", "htc-agent") and STATE.encode() in words:
+            found.append((name, int(p)))
+    return found
+
+
+def check_status(last_done):
+    """One look at all jobs; a gateway that is just being started again is not an error."""
+    r = htc("status", "--json", check=False)
+    if r.returncode not in (0, 3, 6):
+        fail(f"status: exit code {r.returncode}: {r.stdout}")
+    if r.returncode != 0:
+        return 0
+    for job in json.loads(r.stdout)["jobs"]:
+        counts = job["tasks"]
+        if any(counts[s] < 0 for s in STATES) or sum(counts[s] for s in STATES) != job["count"]:
+            fail(f"impossible counts: {job}")
+        if counts["done"] < last_done.get(job["id"], 0):
+            fail(f"done tasks became fewer ({last_done[job['id']]}): {job}")
+        if counts["failed"] or counts["cancelled"]:
+            fail(f"a task failed: {job} {htc('tasks', str(job['id']), '--failed', check=False).stdout}")
+        last_done[job["id"]] = counts["done"]
+    return 1
+
+
+def main():
+    rng = random.Random(SEED)
+    print(f"seed {SEED}, {SECONDS} s")
+    os.chdir(TOP)
+    with open("htc.ini", "w") as f:
+        f.write(INI)
+    with open("task.sh", "w") as f:
+        f.write('#!/bin/sh\n[ "$2" = 0 ] || sleep "$2"\necho "$1 squared is $(($1 * $1))" > "$HTC_OUTPUT_DIR/result.txt"\n')
+    os.chmod("task.sh", 0o755)
+    htc("up", "--slots", "4", "--config", "htc.ini", "--pause-max", "1s")
+    ids, last_done, kills, looks = [], {}, {}, 0
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        unfinished = sum(TASKS for i in ids) - sum(last_done.values())
+        if unfinished < TASKS:
+            # Not while somebody may be killed under it: an acknowledgement that is lost leaves the outcome open.
+            for _ in range(200):
+                r = htc("submit", "--json", "--", "task.sh", "{n}", rng.choice(["0", "0.01", "0.05"]), ":::", f"n=1:{TASKS}",
+                        check=False)
+                if r.returncode == 0:
+                    break
+                if r.returncode not in (3, 6):
+                    fail(f"submit: {r.stdout}")
+                time.sleep(0.1)
+                ids = [j["id"] for j in json.loads(htc("status", "--json").stdout)["jobs"]]
+            ids = sorted(j["id"] for j in json.loads(htc("status", "--json").stdout)["jobs"])
+        time.sleep(rng.choice([0.02, 0.1, 0.3, 0.6]) * rng.random() * 2)
+        victims = daemons()
+        name = rng.choice(["htc-agent", "htc-agent", "htc-gateway", "htc-kvd"])
+        victims = [v for v in victims if v[0] == name]
+        if victims:
+            victim = rng.choice(victims)
+            try:
+                os.kill(victim[1], signal.SIGKILL)
+                kills[name] = kills.get(name, 0) + 1
+            except ProcessLookupError:
+                pass
+        looks += check_status(last_done)
+    print("kills:", kills, "looks at status:", looks, "jobs:", len(ids), "done before the end:", sum(last_done.values()))
+    if sum(kills.values()) < SECONDS or min(kills.get(n, 0) for n in ("htc-agent", "htc-gateway", "htc-kvd")) == 0:
+        fail("too few kills for a verdict")
+    for i in ids:
+        htc("wait", str(i), timeout=600)
+    check_status(last_done)
+    for i in ids:
+        htc("fetch", str(i), "--to", f"results-{i}")
+        manifest = json.load(open(f"results-{i}/manifest.json"))
+        if [t["index"] for t in manifest["tasks"]] != list(range(TASKS)):
+            fail(f"job {i}: the result set has not each task once")
+        for n in range(1, TASKS + 1):
+            text = open(f"results-{i}/{n - 1}/result.txt").read()
+            if text != f"{n} squared is {n * n}\n":
+                fail(f"job {i}, task {n - 1}: {text!r}")
+    htc("down")
+    left = daemons()
+    if left:
+        fail(f"processes are left: {left}")
+    print(f"kill: {sum(kills.values())} kills, {len(ids) * TASKS} tasks, each with its one result")
+
+
+TOP = tempfile.mkdtemp(prefix="htc-kill.")
+STATE = os.path.join(TOP, "state")
+try:
+    main()
+finally:
+    subprocess.run([HTC, "--dir", STATE, "down", "--now"], capture_output=True)
+    for _, pid in daemons():
+        os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(TOP, ignore_errors=True)

@@ -1,0 +1,92 @@
+# What the live tests share. Usage: source it with the folder of the programs as $1.
+# Everything a test makes is under $top; it must leave no process and nothing else.
+set -uo pipefail
+bin=$(cd "$1" && pwd)
+htc=$bin/htc
+top=$(mktemp -d "${TMPDIR:-/tmp}/htc-live.XXXXXX")
+unset HTC_DIR
+export HOME=$top/home PATH=$bin:$PATH
+mkdir -p "$HOME" "$top/work"
+cd "$top/work" || exit 1
+
+fail()
+{
+    echo "FAILED: $*" >&2
+    for f in "$top"/*/log/*.log "$top"/*/log/*.out; do
+        [ -s "$f" ] && { echo "--- ${f#"$top"/}"; tail -n 15 "$f"; } >&2
+    done
+    exit 1
+}
+
+skip()
+{
+    echo "skipped: $*"
+    exit 77
+}
+
+# Processes whose command line or working directory is under $top.
+ours()
+{
+    local p
+    for p in /proc/[0-9]*; do
+        [ "${p#/proc/}" = $$ ] && continue
+        if { tr '\0' ' ' < "$p/cmdline" 2> /dev/null | grep -qF -- "--dir $top/"; } ||
+            [[ $(readlink "$p/cwd" 2> /dev/null) == "$top"/*/slots/* ]]; then
+            echo "${p#/proc/}"
+        fi
+    done
+}
+
+clean_up()
+{
+    local code=$? p
+    for p in "$top"/*/lock; do
+        [ -e "$p" ] && timeout 60 "$htc" --dir "${p%/lock}" down --now > /dev/null 2>&1
+    done
+    # shellcheck disable=SC2046
+    [ -z "$(ours)" ] || kill -9 $(ours) 2> /dev/null
+    rm -rf "$top"
+    exit $code
+}
+trap clean_up EXIT
+
+none_left()
+{
+    local left i
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        left=$(ours)
+        [ -z "$left" ] && break
+        sleep 0.1
+    done
+    [ -z "$left" ] || fail "processes are left: $(for p in $left; do tr '\0' ' ' < "/proc/$p/cmdline"; done)"
+    [ -z "$(find "$HOME" -mindepth 1)" ] || fail "files in the home directory: $(find "$HOME" -mindepth 1)"
+}
+
+# expect CODE COMMAND...: runs it, keeps standard output in $out and standard error in $err.
+expect()
+{
+    local code=$1 got
+    shift
+    out=$(timeout 120 "$@" 2> "$top/err")
+    got=$?
+    err=$(cat "$top/err")
+    [ $got = "$code" ] || fail "exit code $got instead of $code of: $*"$'\n'"$out"$'\n'"$err"
+}
+
+# refuse CODE PATTERN COMMAND...: one line on standard error that matches, and this exit code; with --json one JSON
+# object with error and message.
+refuse()
+{
+    local code=$1 pattern=$2
+    shift 2
+    expect "$code" "$@"
+    [ "$(printf '%s\n' "$err" | wc -l)" = 1 ] || fail "not one line: $err"
+    [[ $err =~ $pattern ]] || fail "'$err' does not say '$pattern': $*"
+    echo "ok: $code $err"
+}
+
+# member FILE-OR-TEXT EXPRESSION: python expression over the JSON value v.
+json()
+{
+    printf '%s' "$1" | python3 -c "import json,sys; v=json.load(sys.stdin); print($2)"
+}

@@ -1,0 +1,110 @@
+#!/bin/bash
+# A day with the system: up, submit, watch, fetch, fail, retry, cancel, down. Nothing may be left behind.
+source "$(dirname "$0")/live.sh"
+dir=$top/state
+H=("$htc" --dir "$dir")
+
+printf '[agent]\nheartbeat_s = 0.5\n[task]\nretry_backoff_s = 0.1\n' > htc.ini
+expect 0 "${H[@]}" up --slots 2 --config htc.ini
+[ "$(stat -c %a "$dir")" = 700 ] || fail "the state directory is open to others"
+
+# A sweep with a staged executable and an input.
+printf '#!/bin/sh\necho "$1 $(cat data.txt)" > "$HTC_OUTPUT_DIR/answer.txt"\necho "task $HTC_TASK_INDEX of $HTC_TASK_COUNT"\n' > run.sh
+chmod +x run.sh
+echo molecules > data.txt
+expect 0 "${H[@]}" submit --name sweep --input data.txt --output 'out-%j-%3a.txt' --wait -- run.sh '{x}' ::: x=5:9
+[[ $out == "job 1: 5 tasks"* ]] || fail "submit said: $out"
+expect 0 "${H[@]}" fetch 1 --to results
+for i in 0 1 2 3 4; do
+    [ "$(cat results/$i/answer.txt)" = "$((i + 5)) molecules" ] || fail "answer of task $i"
+    [ "$(cat results/out-1-00$i.txt)" = "task $i of 5" ] || fail "standard output of task $i"
+done
+python3 - results << 'END' || fail "the manifest does not describe the files"
+import hashlib, json, os, sys
+d = sys.argv[1]
+m = json.load(open(d + "/manifest.json"))
+assert m["job"] == 1 and m["count"] == 5 and [t["index"] for t in m["tasks"]] == list(range(5)), m
+for t in m["tasks"]:
+    assert t["status"] == "HTC_OK" and t["exit_code"] == 0 and t["attempt"] == 1, t
+    for o in t["outputs"]:
+        data = open(os.path.join(d, o["file"]), "rb").read()
+        assert len(data) == o["size"] and hashlib.blake2b(data, digest_size=32).hexdigest() == o["hash"], o
+END
+expect 0 "${H[@]}" fetch 1 --tar results.tar
+tar xf results.tar --one-top-level=unpacked && diff -r results unpacked || fail "the archive differs from the directory"
+# A damaged file is noticed and fetched again; the others are kept.
+echo rubbish > results/2/answer.txt
+expect 0 "${H[@]}" fetch 1 --to results --json
+[ "$(json "$out" 'v["kept"]')" = 9 ] || fail "kept: $out"
+[ "$(cat results/2/answer.txt)" = "7 molecules" ] || fail "a damaged file stayed"
+
+# A failing task, its reason, and a retry of those that failed alone.
+printf '#!/bin/sh\necho trouble >&2\n[ "$HTC_TASK_INDEX" != 1 ] || [ -e "%s/fixed" ]\n' "$top" > moody.sh
+chmod +x moody.sh
+expect 5 "${H[@]}" submit --retries 1 --wait -- moody.sh '{}' ::: a b c
+expect 0 "${H[@]}" tasks 2 --failed --json
+[ "$(json "$out" '[(t["index"], t["tries"]) for t in v["tasks"]]')" = "[(1, 2)]" ] || fail "failed tasks: $out"
+expect 0 "${H[@]}" logs 2.1 --stderr
+[ "$out" = trouble ] || fail "standard error of 2.1: $out"
+: > "$top/fixed"
+expect 0 "${H[@]}" retry 2 --failed
+expect 0 "${H[@]}" wait 2
+expect 0 "${H[@]}" status 2 --json
+[ "$(json "$out" 'v["jobs"][0]["tasks"]["done"], v["jobs"][0]["state"]')" = "(3, 'done')" ] || fail "after the retry: $out"
+expect 0 "${H[@]}" tasks 2.1 --json
+[ "$(json "$out" 'v["tasks"][0]["attempt"]')" = 3 ] || fail "an attempt's number only grows: $out"
+
+# Logs while it runs, why the next one waits, cancelling.
+expect 0 "${H[@]}" submit --name long -- sh -c 'echo begun; sleep 600' 
+expect 0 "${H[@]}" submit --name wide -- sleep 600 ::: 1 2 3
+for i in $(seq 100); do
+    expect 0 "${H[@]}" status 4 --json
+    [ "$(json "$out" 'v["jobs"][0]["tasks"]["running"]')" -ge 1 ] && break
+    sleep 0.1
+done
+timeout 10 "$htc" --dir "$dir" logs 3 -f > followed &
+follower=$!
+for i in $(seq 100); do
+    grep -q begun followed && break
+    sleep 0.1
+done
+grep -q begun followed || fail "the log of a running task does not show"
+kill $follower
+wait $follower 2> /dev/null
+expect 0 "${H[@]}" why 4
+[ -n "$out" ] && [ "$(printf '%s\n' "$out" | wc -l)" = 1 ] || fail "why: $out"
+echo "why: $out"
+expect 0 "${H[@]}" agents --json
+[ "$(json "$out" 'v["slots"]')" = 2 ] || fail "slots: $out"
+expect 0 "${H[@]}" cancel 3
+expect 0 "${H[@]}" cancel 4
+expect 5 "${H[@]}" wait 4
+expect 5 "${H[@]}" wait 3
+expect 0 "${H[@]}" rm 3
+refuse 4 'no job|not found|no such' "${H[@]}" status 3
+
+# Users and passwords.
+echo secret > password
+echo wrong > wrong
+expect 0 "${H[@]}" user add ada --weight 2 --password-file password
+refuse 4 'exists' "${H[@]}" user add ada --password-file password
+refuse 4 'password' "${H[@]}" login ada --password-file wrong
+expect 0 "${H[@]}" login ada --password-file password
+[ "$(stat -c %a "$dir/tokens/ada")" = 600 ] || fail "the token can be read by others"
+expect 0 "${H[@]}" --user ada submit --wait -- true
+expect 0 "${H[@]}" users --json
+[ "$(json "$out" '[u["weight"] for u in v["users"] if u["name"] == "ada"]')" = "[2]" ] || fail "users: $out"
+expect 0 "${H[@]}" report all --svg chart.svg
+grep -q '</svg>' chart.svg || fail "no picture"
+
+expect 0 "${H[@]}" down
+refuse 3 'no system runs' "${H[@]}" status
+none_left
+# What was acknowledged is still there after a restart, with another format refused.
+expect 0 "${H[@]}" up --slots 2 --config htc.ini
+expect 0 "${H[@]}" status 1 --json
+[ "$(json "$out" 'v["jobs"][0]["tasks"]["done"]')" = 5 ] || fail "after a restart: $out"
+expect 0 "${H[@]}" submit -- sleep 600
+expect 0 "${H[@]}" down --now
+none_left
+echo "smoke: all is well"
