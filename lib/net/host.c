@@ -87,9 +87,10 @@ static void commit_start(htc_host *h);
 static void commit_done(void *ctx)
 {
     htc_host *h = ctx;
-    h->commit_running = 0;
+    /* Running still: the machine, told, may ask for the next one at once, which must not take this buffer's place yet. */
     tell_stored(h, htc_buf_bytes(&h->commit_active), h->commit_status);
     htc_buf_clear(&h->commit_active);
+    h->commit_running = 0;
     commit_start(h);
 }
 

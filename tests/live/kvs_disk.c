@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -97,6 +98,7 @@ static void kill_rounds(int rounds)
         pid_t pid = fork();
         check(pid >= 0, "fork");
         if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             close(ends[0]);
             child_commits(ends[1], 1000 + (uint64_t)round);
         }
@@ -153,7 +155,8 @@ static void fill(const char *how, uint64_t bytes_max)
     kvs_local_open(&l, engine, 7);
     do {
         snprintf(key, sizeof key, "k%05d", n++);
-        r = kvs_local_ask(&l, (htc_kv_request){ .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = { value, 50000 } });
+        r = kvs_local_ask(&l,
+                          (htc_kv_request){ .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = { value, 50000 } });
     } while (r.status == HTC_OK && n < 10000);
     check(r.status == HTC_ENOSPC, "a full disk says so");
     check(n > 5, "something fitted");
@@ -279,8 +282,12 @@ static void damage_is_told(void)
         }
         engine.ops->destroy(engine.ctx);
         if (how < 3)
-            overwrite(how == 0 ? 40960 : how == 1 ? 100 : 400000, how == 2 ? "this is not what it was, not any more, and "
-                      "it is long enough to cover what stood at the beginning" : NULL);
+            overwrite(how == 0   ? 40960
+                      : how == 1 ? 100
+                                 : 400000,
+                      how == 2 ? "this is not what it was, not any more, and "
+                                 "it is long enough to cover what stood at the beginning"
+                               : NULL);
         htc_status status = open_engine(&engine, 0);
         int        seen = 0;
         if (status == HTC_OK) {

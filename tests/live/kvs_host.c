@@ -1,9 +1,10 @@
-/* The store as htc-kvd runs it: behind a socket in the live host, one process; a client in another host, in this one. For
- * each durability: many changes pipelined, an end by request, and everything is there in the next process. */
+/* The store as htc-kvd runs it: behind a socket in the live host, one process; a client in another host, in this one.
+ * For each durability: many changes pipelined, an end by request, and everything is there in the next process. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,13 +115,16 @@ static void round_trip(uint32_t durability, const char *what)
     for (int64_t life = 1; life <= 2; life++) {
         pid_t pid = fork();
         check(pid >= 0, "fork");
-        if (pid == 0)
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             _exit(serve(durability));
+        }
         int64_t sum = add(ADDITIONS);
         check(sum == (durability == HTC_KV_MEMORY ? ADDITIONS : life * ADDITIONS), "the sum of all additions");
         int status;
         kill(pid, SIGTERM);
-        check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0, "it ends when asked to");
+        check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+              "it ends when asked to");
     }
     char command[200];
     snprintf(command, sizeof command, "rm -rf %s", dir);
