@@ -44,17 +44,26 @@ static uint32_t frame_max(const htc__conn *c)
 
 /* An incoming connection that does not read is not read from. A dialled one always is: if both sides of a connection
  * waited for the other to read first, neither ever would. */
+static int is_heard(const htc__conn *c)
+{
+    return (c->state == CONN_OPEN || c->state == CONN_TOKEN) &&
+           (c->dialled || evbuffer_get_length(c->out) <= c->host->options.output_bytes_low);
+}
+
 static void set_interest(htc__conn *c)
 {
     size_t waiting = evbuffer_get_length(c->out);
-    int    reads = (c->state == CONN_OPEN || c->state == CONN_TOKEN) &&
-                (c->dialled || waiting <= c->host->options.output_bytes_low);
     if (c->state == CONN_DEAD || c->state == CONN_IDLE)
         return;
-    if (reads)
-        event_add(c->read, NULL);
-    else
+    if (!is_heard(c)) {
         event_del(c->read);
+        c->deaf = 1;
+    } else {
+        event_add(c->read, NULL);
+        if (c->deaf && evbuffer_get_length(c->in) > 0)
+            event_active(c->read, EV_READ, 0); /* whole frames may wait here that no new byte would wake */
+        c->deaf = 0;
+    }
     if (waiting > 0)
         event_add(c->write, NULL);
     else
@@ -337,9 +346,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
     htc__conn *c = arg;
     (void)what;
     int n = evbuffer_read(c->in, fd, READ_AT_ONCE);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n <= 0) {
+    if (n <= 0 && !(n < 0 && (errno == EAGAIN || errno == EINTR))) {
         drop(c, c->state == CONN_FLUSHING ? c->why : n == 0 || errno == ECONNRESET ? HTC_ECLOSED : HTC_EIO);
         return;
     }
@@ -347,7 +354,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
         evbuffer_drain(c->in, evbuffer_get_length(c->in));
         return;
     }
-    while (!c->host->stopped && take_frame(c))
+    while (!c->host->stopped && is_heard(c) && take_frame(c))
         ;
     if (c->dialled && c->state == CONN_OPEN)
         c->pause = c->host->options.redial_ns; /* it speaks: the next loss begins with short pauses again */

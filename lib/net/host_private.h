@@ -83,6 +83,7 @@ struct htc__conn {
     int              fd;
     uint32_t         state; /* htc__conn_state */
     int              dialled, welcomed, told; /* told: the machine knows it as open */
+    int              deaf; /* not read from until it has read */
     htc_peer_info    info;
     struct event    *read, *write, *timer;
     struct evbuffer *in, *out;
