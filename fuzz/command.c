@@ -72,7 +72,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* The last words again as what else may hold places. */
     const char *last = l.n ? l.words[l.n - 1] : "";
     const char *env[] = { "PLACE={1}", NULL };
-    htc_command c = { .size = sizeof c, .words = l.words, .n_words = l.n, .read_file = read_file, .ctx = &l, .name = last };
+    htc_command c = {
+        .size = sizeof c, .words = l.words, .n_words = l.n, .read_file = read_file, .ctx = &l, .name = last
+    };
     if (size % 5 == 1)
         c.env = env;
     if (size % 7 == 1) {

@@ -22,7 +22,8 @@ static void look_at(const htc_spec *spec, uint64_t index)
         CHECK(e.status == status && e.text[0]);
         return;
     }
-    CHECK(t->index == index && t->executable[0] && !t->args[t->n_args] && !t->env[t->n_env] && t->values_json[0] == '{');
+    CHECK(t->index == index && t->executable[0] && !t->args[t->n_args] && !t->env[t->n_env] &&
+          t->values_json[0] == '{');
     for (size_t i = 0; i < t->n_in; i++)
         CHECK(htc__path_stays(htc_bytes_of(t->in[i].name)));
     htc_task_destroy(t);

@@ -306,7 +306,9 @@ static void put_limits(writer *w)
 static htc_status put_stage(writer *w, const htc_stage *s, size_t number, const char *end)
 {
     char        path[96];
-    const char *flag = s->flags & HTC_STAGE_APPEND ? "append" : s->flags & HTC_STAGE_KEEP ? "dontOverwrite" : "overwrite";
+    const char *flag = s->flags & HTC_STAGE_APPEND ? "append"
+                       : s->flags & HTC_STAGE_KEEP ? "dontOverwrite"
+                                                   : "overwrite";
     put(w, "  <jsdl:DataStaging>\n");
     snprintf(path, sizeof path, "//j:DataStaging[%zu]/j:FileName", number);
     htc_status status = put_element(w, "   ", "jsdl:FileName", s->name, path);
@@ -355,8 +357,9 @@ static htc_status put_description(writer *w, size_t n_words)
     put_limits(w);
     put(w, "   </posix:POSIXApplication>\n  </jsdl:Application>\n");
     if (c->limits.cores > 1)
-        htc_put_text(&w->b, "  <jsdl:Resources><jsdl:TotalCPUCount><jsdl:Exact>%u</jsdl:Exact></jsdl:TotalCPUCount>"
-                            "</jsdl:Resources>\n",
+        htc_put_text(&w->b,
+                     "  <jsdl:Resources><jsdl:TotalCPUCount><jsdl:Exact>%u</jsdl:Exact></jsdl:TotalCPUCount>"
+                     "</jsdl:Resources>\n",
                      c->limits.cores);
     if (status == HTC_OK)
         status = put_stages(w);
@@ -505,7 +508,8 @@ htc_status htc_command_to_jsdl(const htc_env *env, const htc_command *command, h
     }
     htc__free(env, sources, sizeof *sources);
     if (status == HTC_EFULL)
-        status = htc__refuse(&ours, HTC_ETOOBIG, 0, "", "the document would have more than %zu bytes", HTC_XML_BYTES_MAX);
+        status =
+            htc__refuse(&ours, HTC_ETOOBIG, 0, "", "the document would have more than %zu bytes", HTC_XML_BYTES_MAX);
     if (status != HTC_OK && error) {
         if (ours.status == HTC_OK)
             htc__refuse(&ours, status, 0, "", "%s", htc_strerror(status));

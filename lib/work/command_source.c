@@ -13,7 +13,7 @@ int htc__source_begins(const char *word)
 static size_t xml_character(const unsigned char *p, size_t left)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t                n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
     if (n == 0 || n > left)
         return 0;
     if (n == 1)
@@ -250,8 +250,8 @@ static htc_status read_pairs(const htc_env *env, const htc_command *command, htc
     if (!command->pairs_unordered)
         return HTC_OK;
     if (!htc_bytes_equal(htc_buf_bytes(&s[0]->values), htc_buf_bytes(&s[1]->values)))
-        return htc__refuse(error, HTC_EUSAGE, 0, paths[1], "unordered pairs are made of one list, and %s is another than %s",
-                           paths[1], paths[0]);
+        return htc__refuse(error, HTC_EUSAGE, 0, paths[1],
+                           "unordered pairs are made of one list, and %s is another than %s", paths[1], paths[0]);
     if (s[0]->n_values < 2 || s[0]->n_values > UINT32_MAX)
         return htc__refuse(error, HTC_ESWEEP, 0, paths[0], "unordered pairs need two lines or more in %s", paths[0]);
     htc__function f = { .kind = HTC__FUNCTION_PAIRS, .n_values = s[0]->n_values };

@@ -12,6 +12,14 @@ htc_status htc__compile_refuse(htc__compiler *c, htc_status status, const xmlNod
     return htc__refuse(c->error, status, htc__xml_line(at), htc__xml_name(at), "%s", why);
 }
 
+htc_status htc__compile_spend(htc__compiler *c, const xmlNode *at, uint64_t n)
+{
+    if (c->work < n)
+        return htc__compile_refuse(c, HTC_ETOOBIG, at, "the Match expressions look at too many elements");
+    c->work -= n;
+    return HTC_OK;
+}
+
 static htc_status not_done(htc__compiler *c, const xmlNode *node)
 {
     return htc__refuse(c->error, HTC_EUNSUPPORTED, htc__xml_line(node), htc__xml_name(node),
@@ -69,9 +77,8 @@ static htc_status add_slot(htc__compiler *c, htc__slot_kind kind, const xmlNode 
 htc_status htc__compile_foreign(htc__compiler *c, const xmlNode *node)
 {
     if (htc__xml_in(node, HTC_JSDL_NS) || htc__xml_in(node, HTC_POSIX_NS) || htc__xml_in(node, HTC_SWEEP_NS) ||
-        htc__xml_in(node, HTC_SWEEP_FUNCTIONS_NS) || htc__xml_in(node, HTC_OWN_NS) ||
-        htc__xml_in(node, HTC_HPCP_NS) || htc__xml_in(node, HTC_SPMD_NS) || htc__xml_in(node, HTC_FILE_SWEEP_NS) ||
-        htc__xml_in(node, HTC_SWEEP_DRAFT_NS))
+        htc__xml_in(node, HTC_SWEEP_FUNCTIONS_NS) || htc__xml_in(node, HTC_OWN_NS) || htc__xml_in(node, HTC_HPCP_NS) ||
+        htc__xml_in(node, HTC_SPMD_NS) || htc__xml_in(node, HTC_FILE_SWEEP_NS) || htc__xml_in(node, HTC_SWEEP_DRAFT_NS))
         return htc__refuse(c->error, HTC_EUNSUPPORTED, htc__xml_line(node), htc__xml_name(node),
                            "%s is not done here, in %s", htc__xml_name(node), htc__xml_name(node->parent));
     warn(c, node);
@@ -227,7 +234,8 @@ static htc_status staging_end(htc__compiler *c, htc__slot_kind kind, const xmlNo
         if (status != HTC_OK)
             return status;
     }
-    return uri ? HTC_OK : htc__compile_refuse(c, HTC_EUNSUPPORTED, node, "a Source or Target without URI is not done here");
+    return uri ? HTC_OK
+               : htc__compile_refuse(c, HTC_EUNSUPPORTED, node, "a Source or Target without URI is not done here");
 }
 
 static htc_status data_staging(htc__compiler *c, const xmlNode *node)
@@ -304,8 +312,7 @@ static htc_status collect(htc__compiler *c, xmlNode *node, uint32_t parent)
             continue;
         if (c->n_elements == c->cap_elements) {
             size_t        cap = c->cap_elements ? c->cap_elements * 2 : 64;
-            htc__element *more =
-                htc__resize(c->env, c->elements, c->cap_elements * sizeof *more, cap * sizeof *more);
+            htc__element *more = htc__resize(c->env, c->elements, c->cap_elements * sizeof *more, cap * sizeof *more);
             if (!more)
                 return HTC_ENOMEM;
             c->elements = more;
@@ -377,7 +384,6 @@ static void write_all(htc__compiler *c, htc_buf *out)
     htc_put_raw(out, htc_buf_bytes(&c->tree));
 }
 
-/* What any task can show about the template shows in the first and the last one. */
 static htc_status try_task(const htc__compiler *c, const htc_spec *spec, uint64_t index)
 {
     htc_task  *task = NULL;
@@ -387,6 +393,54 @@ static htc_status try_task(const htc__compiler *c, const htc_spec *spec, uint64_
     if (status != HTC_OK && slot != SIZE_MAX && c->error && slot < c->n_slots)
         memcpy(&c->error->line, c->lines.data + slot * sizeof(uint32_t), sizeof(uint32_t));
     return status;
+}
+
+/* Slots whose text can be refused. Any text makes an argument. */
+static int is_checked(const htc_spec *spec, const htc__param *p)
+{
+    uint8_t kind = p->slot ? spec->slots[p->slot - 1].kind : HTC__SLOT_JOB_NAME;
+    return kind != HTC__SLOT_JOB_NAME && kind != HTC__SLOT_ARGUMENT && kind != HTC__SLOT_ENV_VALUE;
+}
+
+static int sweep_is_checked(const htc_spec *spec, const htc__sweep *w)
+{
+    for (size_t a = 0; a < w->n_assignments; a++) {
+        const htc__assignment *one = &spec->assignments[w->assignment_first + a];
+        for (size_t i = 0; i < one->n_params; i++)
+            if (is_checked(spec, &spec->params[one->param_first + i]))
+                return 1;
+    }
+    return 0;
+}
+
+/* Try the values that go into names, numbers and URIs, each once: better refused now than as failing tasks. Where that
+ * would take long (patience in slots looked at) the rest shows when those tasks are made. first: the sweep's first
+ * task. */
+static htc_status try_values(const htc__compiler *c, const htc_spec *spec, size_t from, size_t end, uint64_t first,
+                             uint64_t *patience)
+{
+    htc_status status = HTC_OK;
+    for (size_t i = from; i < end && status == HTC_OK; i = spec->sweeps[i].next) {
+        const htc__sweep *w = &spec->sweeps[i];
+        uint64_t          steps = sweep_is_checked(spec, w) ? w->steps : 0;
+        for (uint64_t k = 1; k < steps && status == HTC_OK && *patience > spec->n_slots; k++) {
+            *patience -= spec->n_slots + 1;
+            status = try_task(c, spec, first + k * w->inner);
+        }
+        if (status == HTC_OK)
+            status = try_values(c, spec, i + 1, w->next, first, patience);
+        first += w->size;
+    }
+    return status;
+}
+
+static htc_status try_tasks(const htc__compiler *c, const htc_spec *spec)
+{
+    uint64_t   patience = 1000000;
+    htc_status status = try_task(c, spec, 0);
+    if (status == HTC_OK && spec->count > 1)
+        status = try_task(c, spec, spec->count - 1);
+    return status == HTC_OK ? try_values(c, spec, 0, spec->n_sweeps, 0, &patience) : status;
 }
 
 static htc_status finish(htc__compiler *c, htc_spec **out)
@@ -400,9 +454,7 @@ static htc_status finish(htc__compiler *c, htc_spec **out)
         status = htc_spec_from_bytes(c->env, htc_buf_bytes(&b), &spec);
     htc_buf_free(&b);
     if (status == HTC_OK)
-        status = try_task(c, spec, 0);
-    if (status == HTC_OK && htc_spec_count(spec) > 1)
-        status = try_task(c, spec, htc_spec_count(spec) - 1);
+        status = try_tasks(c, spec);
     if (status != HTC_OK) {
         htc_spec_destroy(spec);
         return status;

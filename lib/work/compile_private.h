@@ -23,6 +23,8 @@ typedef struct htc__compiler {
 htc_status htc__compile_refuse(htc__compiler *c, htc_status status, const xmlNode *at, const char *why);
 /* An element of a namespace that is not its place's own: a warning, or refused where it would change the meaning. */
 htc_status htc__compile_foreign(htc__compiler *c, const xmlNode *node);
+/* Looking costs: HTC_ETOOBIG when a document makes us look too often. */
+htc_status htc__compile_spend(htc__compiler *c, const xmlNode *at, uint64_t n);
 htc_status htc__compile_sweep(htc__compiler *c, const xmlNode *sweep, uint32_t depth, uint64_t *size);
 
 #endif

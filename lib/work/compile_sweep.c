@@ -204,8 +204,8 @@ static htc_status loop_double(htc__compiler *c, const xmlNode *node, uint64_t *c
 
 static htc_status put_function(htc__compiler *c, const xmlNode *node, uint64_t *count)
 {
-    const char       *name = htc__xml_name(node);
-    htc__function     f = { .kind = HTC__FUNCTION_PAIRS };
+    const char        *name = htc__xml_name(node);
+    htc__function      f = { .kind = HTC__FUNCTION_PAIRS };
     htc__function_kind kind = strcmp(name, "Values") == 0        ? HTC__FUNCTION_VALUES
                               : strcmp(name, "LoopInteger") == 0 ? HTC__FUNCTION_INTEGER
                               : strcmp(name, "LoopDouble") == 0  ? HTC__FUNCTION_DOUBLE
@@ -225,10 +225,11 @@ static htc_status put_function(htc__compiler *c, const xmlNode *node, uint64_t *
 
 /* ---- places ---- */
 
-static void label_of(const xmlNode *node, char *out, size_t cap)
+/* Answers how many elements it looked at. */
+static size_t label_of(const xmlNode *node, char *out, size_t cap)
 {
-    size_t number = 1, same = 0;
-    for (const xmlNode *n = htc__xml_first(node->parent); n; n = htc__xml_next(n))
+    size_t number = 1, same = 0, looked = 0;
+    for (const xmlNode *n = htc__xml_first(node->parent); n; n = htc__xml_next(n), looked++)
         if (strcmp(htc__xml_name(n), htc__xml_name(node)) == 0) {
             same++;
             if (n == node)
@@ -236,16 +237,17 @@ static void label_of(const xmlNode *node, char *out, size_t cap)
         }
     int counted = same > 1 || strcmp(htc__xml_name(node), "Argument") == 0;
     snprintf(out, cap, counted ? "%s[%zu]" : "%s", htc__xml_name(node), number);
+    return looked;
 }
 
 /* "Argument[2]", "DataStaging[1]/Source/URI", "Environment[3]/@name": the key of its values. */
-static void name_of(const htc__compiler *c, const htc__place *place, const htc__selection *s, char out[128])
+static htc_status name_of(htc__compiler *c, const htc__place *place, const htc__selection *s, char out[128])
 {
-    static const char *const containers[] = { "JobDefinition",     "JobDescription", "Application",
+    static const char *const containers[] = { "JobDefinition",    "JobDescription", "Application",
                                               "POSIXApplication", "Resources",      "JobIdentification" };
-    char           label[64], rest[128];
-    const xmlNode *node = c->elements[place->element].node;
-    label_of(node, out, 100);
+    char                     label[64], rest[128];
+    const xmlNode           *node = c->elements[place->element].node;
+    size_t                   looked = label_of(node, out, 100);
     while (node->parent && node->parent->type == XML_ELEMENT_NODE) {
         node = node->parent;
         for (size_t i = 0; i < sizeof containers / sizeof containers[0]; i++)
@@ -253,7 +255,7 @@ static void name_of(const htc__compiler *c, const htc__place *place, const htc__
                 node = NULL, i = sizeof containers;
         if (!node)
             break;
-        label_of(node, label, sizeof label);
+        looked += label_of(node, label, sizeof label);
         snprintf(rest, sizeof rest, "%s", out);
         snprintf(out, 128, "%s/%.*s", label, 60, rest);
     }
@@ -262,6 +264,7 @@ static void name_of(const htc__compiler *c, const htc__place *place, const htc__
         snprintf(out + n, 128 - n, "/@%s", place->attribute);
     else if (s->part)
         snprintf(out + n, 128 - n, ":%" PRIu64, s->first);
+    return htc__compile_spend(c, c->elements[place->element].node, looked);
 }
 
 /* Bytes of a text before character n (from 1); the whole text if it is shorter. */
@@ -279,9 +282,9 @@ static size_t byte_of(const char *text, uint64_t n)
 
 static htc_status make_active(htc__compiler *c, const xmlNode *match, const htc__param *p)
 {
-    if (c->work < c->n_active)
-        return htc__compile_refuse(c, HTC_ETOOBIG, match, "the Match expressions look at too many elements");
-    c->work -= c->n_active;
+    htc_status status = htc__compile_spend(c, match, c->n_active);
+    if (status != HTC_OK)
+        return status;
     for (size_t i = 0; i < c->n_active; i++) {
         const htc__param *a = &c->active[i];
         if (a->slot == p->slot && (!a->part || !p->part || (a->start < p->end && p->start < a->end)))
@@ -316,9 +319,7 @@ static htc_status add_place(htc__compiler *c, const xmlNode *match, const htc__p
                             uint32_t which, htc_buf *out, size_t *n)
 {
     const htc__element *e = &c->elements[place->element];
-    uint32_t            slot = !place->attribute                        ? e->slot
-                               : strcmp(place->attribute, "name") == 0 ? e->name_slot
-                                                                       : 0;
+    uint32_t            slot = !place->attribute ? e->slot : strcmp(place->attribute, "name") == 0 ? e->name_slot : 0;
     if (!place->attribute && htc__xml_first(e->node))
         return htc__refuse(c->error, HTC_ESWEEP, htc__xml_line(match), "Match",
                            "Match selects %s (line %u), which holds elements, not text", htc__xml_name(e->node),
@@ -330,16 +331,15 @@ static htc_status add_place(htc__compiler *c, const xmlNode *match, const htc__p
         return HTC_ENOMEM;
     const char *t = (const char *)text;
     size_t      start = s->part ? byte_of(t, s->first) : 0, end = strlen(t);
+    htc_status  status = htc__compile_spend(c, match, end);
     if (s->part && s->length < UINT64_MAX - 1)
         end = start + byte_of(t + start, s->length + 1);
     xmlFree(text);
-    htc__param p = { .slot = slot,
-                     .part = (uint8_t)s->part,
-                     .which = (uint8_t)which,
-                     .start = (uint32_t)start,
-                     .end = (uint32_t)end };
+    htc__param p = {
+        .slot = slot, .part = (uint8_t)s->part, .which = (uint8_t)which, .start = (uint32_t)start, .end = (uint32_t)end
+    };
     (*n)++;
-    return put_param(c, match, &p, out);
+    return status == HTC_OK ? put_param(c, match, &p, out) : status;
 }
 
 #define BINDINGS_MAX 64
@@ -407,7 +407,7 @@ static htc_status document_node(htc__compiler *c, const xmlNode *node, uint32_t 
     if (status == HTC_OK)
         status = select_places(c, match, &b, &s);
     if (status == HTC_OK && !name[0])
-        name_of(c, &s.places[0], &s, name);
+        status = name_of(c, &s.places[0], &s, name);
     for (size_t i = 0; i < s.n && status == HTC_OK; i++)
         status = add_place(c, match, &s.places[i], &s, which, out, n);
     free_bindings(&b);

@@ -147,6 +147,8 @@ static int compare_edits(const void *pa, const void *pb)
         return a->slot < b->slot ? -1 : 1;
     if (a->start != b->start)
         return a->start < b->start ? -1 : 1;
+    if (a->end != b->end) /* what only inserts comes before what replaces from there on */
+        return a->end < b->end ? -1 : 1;
     return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
@@ -349,8 +351,8 @@ static htc_status begin_stage(expander *x, const char *name)
 
 static htc_status set_creation(expander *x, const char *value)
 {
-    uint32_t flag = strcmp(value, "overwrite") == 0     ? HTC_STAGE_OVERWRITE
-                    : strcmp(value, "append") == 0      ? HTC_STAGE_APPEND
+    uint32_t flag = strcmp(value, "overwrite") == 0       ? HTC_STAGE_OVERWRITE
+                    : strcmp(value, "append") == 0        ? HTC_STAGE_APPEND
                     : strcmp(value, "dontOverwrite") == 0 ? HTC_STAGE_KEEP
                                                           : 0;
     x->stage_flags |= flag;

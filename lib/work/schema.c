@@ -42,7 +42,8 @@ static const declaration declarations[] = {
     { HTC_JSDL_NS, "JobDefinition", TEXT_NONE, "JobDescription any*", "id:NCName? other", 0 },
     { HTC_JSDL_NS, "JobDescription", TEXT_NONE, "JobIdentification? Application? Resources? DataStaging* any*", "other",
       0 },
-    { HTC_JSDL_NS, "JobIdentification", TEXT_NONE, "JobName? Description? JobAnnotation* JobProject* any*", "other", 0 },
+    { HTC_JSDL_NS, "JobIdentification", TEXT_NONE, "JobName? Description? JobAnnotation* JobProject* any*", "other",
+      0 },
     { HTC_JSDL_NS, "JobName", TEXT_STRING, "", "", 0 },
     { HTC_JSDL_NS, "Description", TEXT_STRING, "", "", 0 },
     { HTC_JSDL_NS, "JobAnnotation", TEXT_STRING, "", "", 0 },
@@ -135,7 +136,8 @@ static const declaration declarations[] = {
     { HTC_SWEEP_NS, "Match", TEXT_STRING, "", "", 1 },
     { HTC_SWEEP_FUNCTIONS_NS, "Values", TEXT_NONE, "Value+", "other", 0 },
     { HTC_SWEEP_FUNCTIONS_NS, "Value", TEXT_ANYTHING, "", "", 1 },
-    { HTC_SWEEP_FUNCTIONS_NS, "LoopInteger", TEXT_NONE, "Exception*", "start:integer end:integer step:integer? other", 0 },
+    { HTC_SWEEP_FUNCTIONS_NS, "LoopInteger", TEXT_NONE, "Exception*", "start:integer end:integer step:integer? other",
+      0 },
     { HTC_SWEEP_FUNCTIONS_NS, "LoopDouble", TEXT_NONE, "Exception*", "start:double end:double step:double other", 0 },
     { HTC_SWEEP_FUNCTIONS_NS, "Exception", TEXT_STRING, "", "", 1 }, /* a number: see check_exception */
 
@@ -144,22 +146,45 @@ static const declaration declarations[] = {
     { HTC_OWN_NS, "Executable", TEXT_BOOLEAN, "", "", 0 },
 };
 
-static const char *const architectures[] = { "sparc", "powerpc", "x86",  "x86_32", "x86_64", "parisc",
+static const char *const architectures[] = { "sparc", "powerpc", "x86", "x86_32", "x86_64", "parisc",
                                              "mips",  "ia64",    "arm", "other",  NULL };
 static const char *const file_systems[] = { "swap", "temporary", "spool", "normal", NULL };
 static const char *const creations[] = { "overwrite", "append", "dontOverwrite", NULL };
-static const char *const systems[] = {
-    "Unknown",      "MACOS",   "ATTUNIX",     "DGUX",       "DECNT",        "Tru64_UNIX",       "OpenVMS",
-    "HPUX",         "AIX",     "MVS",         "OS400",      "OS_2",         "JavaVM",           "MSDOS",
-    "WIN3x",        "WIN95",   "WIN98",       "WINNT",      "WINCE",        "NCR3000",          "NetWare",
-    "OSF",          "DC_OS",   "Reliant_UNIX", "SCO_UnixWare", "SCO_OpenServer", "Sequent",     "IRIX",
-    "Solaris",      "SunOS",   "U6000",       "ASERIES",    "TandemNSK",    "TandemNT",         "BS2000",
-    "LINUX",        "Lynx",    "XENIX",       "VM",         "Interactive_UNIX", "BSDUNIX",      "FreeBSD",
-    "NetBSD",       "GNU_Hurd", "OS9",        "MACH_Kernel", "Inferno",     "QNX",              "EPOC",
-    "IxWorks",      "VxWorks", "MiNT",        "BeOS",       "HP_MPE",       "NextStep",         "PalmPilot",
-    "Rhapsody",     "Windows_2000", "Dedicated", "OS_390",  "VSE",          "TPF",              "Windows_R_Me",
-    "Caldera_Open_UNIX", "OpenBSD", "Not_Applicable", "Windows_XP", "z_OS", "other",            NULL
-};
+static const char *const systems[] = { "Unknown",      "MACOS",
+                                       "ATTUNIX",      "DGUX",
+                                       "DECNT",        "Tru64_UNIX",
+                                       "OpenVMS",      "HPUX",
+                                       "AIX",          "MVS",
+                                       "OS400",        "OS_2",
+                                       "JavaVM",       "MSDOS",
+                                       "WIN3x",        "WIN95",
+                                       "WIN98",        "WINNT",
+                                       "WINCE",        "NCR3000",
+                                       "NetWare",      "OSF",
+                                       "DC_OS",        "Reliant_UNIX",
+                                       "SCO_UnixWare", "SCO_OpenServer",
+                                       "Sequent",      "IRIX",
+                                       "Solaris",      "SunOS",
+                                       "U6000",        "ASERIES",
+                                       "TandemNSK",    "TandemNT",
+                                       "BS2000",       "LINUX",
+                                       "Lynx",         "XENIX",
+                                       "VM",           "Interactive_UNIX",
+                                       "BSDUNIX",      "FreeBSD",
+                                       "NetBSD",       "GNU_Hurd",
+                                       "OS9",          "MACH_Kernel",
+                                       "Inferno",      "QNX",
+                                       "EPOC",         "IxWorks",
+                                       "VxWorks",      "MiNT",
+                                       "BeOS",         "HP_MPE",
+                                       "NextStep",     "PalmPilot",
+                                       "Rhapsody",     "Windows_2000",
+                                       "Dedicated",    "OS_390",
+                                       "VSE",          "TPF",
+                                       "Windows_R_Me", "Caldera_Open_UNIX",
+                                       "OpenBSD",      "Not_Applicable",
+                                       "Windows_XP",   "z_OS",
+                                       "other",        NULL };
 
 static const declaration *declared(const xmlNode *node, int global_only)
 {
@@ -188,7 +213,7 @@ static int one_of(htc_bytes text, const char *const *list)
 
 static int is_uri(const char *text)
 {
-    char  *copy = (char *)xmlStrdup((const xmlChar *)text);
+    char   *copy = (char *)xmlStrdup((const xmlChar *)text);
     xmlURI *uri;
     if (!copy)
         return 1;
@@ -287,8 +312,11 @@ static text_type attribute_type(htc_bytes type)
     static const struct {
         const char *name;
         text_type   type;
-    } types[] = { { "NCName", TEXT_NCNAME }, { "boolean", TEXT_BOOLEAN }, { "double", TEXT_DOUBLE },
-                  { "integer", TEXT_INTEGER }, { "anyURI", TEXT_URI } };
+    } types[] = { { "NCName", TEXT_NCNAME },
+                  { "boolean", TEXT_BOOLEAN },
+                  { "double", TEXT_DOUBLE },
+                  { "integer", TEXT_INTEGER },
+                  { "anyURI", TEXT_URI } };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (htc_bytes_equal(type, htc_bytes_of(types[i].name)))
             return types[i].type;

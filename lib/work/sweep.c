@@ -103,8 +103,7 @@ void htc__function_value(const htc__function *f, uint64_t k, uint32_t which, htc
         htc_put_raw(out, f->values[pair[which ? 1 : 0]]);
         break;
     case HTC__FUNCTION_INTEGER:
-        htc_put_text(out, "%" PRId64,
-                     (int64_t)((uint64_t)f->start + htc__function_step(f, k) * (uint64_t)f->step));
+        htc_put_text(out, "%" PRId64, (int64_t)((uint64_t)f->start + htc__function_step(f, k) * (uint64_t)f->step));
         break;
     case HTC__FUNCTION_DOUBLE:
         htc__double_text(f->start_real + (double)htc__function_step(f, k) * f->step_real, text);

@@ -24,8 +24,8 @@ static void list_optional(const htc_task *t, const char *out[OPTIONAL])
 
 static void put_limits(htc_buf *b, const htc_limits *l)
 {
-    const uint64_t all[] = { l->wall,       l->cpu,   l->memory, l->virtual_memory, l->file_size, l->core_size,
-                             l->open_files, l->stack, l->data,   l->processes };
+    const uint64_t all[] = { l->wall,      l->cpu,        l->memory, l->virtual_memory, l->file_size,
+                             l->core_size, l->open_files, l->stack,  l->data,           l->processes };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         htc_put_varint(b, all[i]);
     htc_put_varint(b, l->cores);
@@ -107,8 +107,8 @@ static const char *get_text(task_reader *d)
 
 static void get_limits(htc_reader *r, htc_limits *l)
 {
-    uint64_t *all[] = { &l->wall,       &l->cpu,   &l->memory, &l->virtual_memory, &l->file_size, &l->core_size,
-                        &l->open_files, &l->stack, &l->data,   &l->processes };
+    uint64_t *all[] = { &l->wall,      &l->cpu,        &l->memory, &l->virtual_memory, &l->file_size,
+                        &l->core_size, &l->open_files, &l->stack,  &l->data,           &l->processes };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         *all[i] = htc_get_varint(r);
     uint64_t cores = htc_get_varint(r);
@@ -207,8 +207,8 @@ htc_status htc_task_from_bytes(const htc_env *env, htc_bytes bytes, htc_task **o
     htc__free(env, scratch, bytes.len + 1);
     if (first.r.status != HTC_OK)
         return HTC_EPROTO;
-    size_t arrays = (head.n_in + head.n_out) * sizeof(htc_stage) + (head.n_args + head.n_env + 2) * sizeof(char *);
-    size_t size = sizeof(task_block) + arrays + bytes.len + 1;
+    size_t      arrays = (head.n_in + head.n_out) * sizeof(htc_stage) + (head.n_args + head.n_env + 2) * sizeof(char *);
+    size_t      size = sizeof(task_block) + arrays + bytes.len + 1;
     task_block *block = htc__alloc(env, size);
     if (!block)
         return HTC_ENOMEM;

@@ -10,25 +10,25 @@
 #include "core/util.h"
 #include "htcsched/work.h"
 
-#define HTC_JSDL_NS "http://schemas.ggf.org/jsdl/2005/11/jsdl"
-#define HTC_POSIX_NS "http://schemas.ggf.org/jsdl/2005/11/jsdl-posix"
-#define HTC_HPCP_NS "http://schemas.ggf.org/jsdl/2006/07/jsdl-hpcpa"
-#define HTC_SPMD_NS "http://schemas.ogf.org/jsdl/2007/02/jsdl-spmd"
-#define HTC_SWEEP_NS "http://schemas.ogf.org/jsdl/2009/03/sweep"
+#define HTC_JSDL_NS            "http://schemas.ggf.org/jsdl/2005/11/jsdl"
+#define HTC_POSIX_NS           "http://schemas.ggf.org/jsdl/2005/11/jsdl-posix"
+#define HTC_HPCP_NS            "http://schemas.ggf.org/jsdl/2006/07/jsdl-hpcpa"
+#define HTC_SPMD_NS            "http://schemas.ogf.org/jsdl/2007/02/jsdl-spmd"
+#define HTC_SWEEP_NS           "http://schemas.ogf.org/jsdl/2009/03/sweep"
 #define HTC_SWEEP_FUNCTIONS_NS "http://schemas.ogf.org/jsdl/2009/03/sweep/functions"
-#define HTC_FILE_SWEEP_NS "http://schemas.ogf.org/jsdl/2009/03/file-sweep"
-#define HTC_SWEEP_DRAFT_NS "http://schemas.ogf.org/jsdl/2007/01/jsdl-sweep"
+#define HTC_FILE_SWEEP_NS      "http://schemas.ogf.org/jsdl/2009/03/file-sweep"
+#define HTC_SWEEP_DRAFT_NS     "http://schemas.ogf.org/jsdl/2007/01/jsdl-sweep"
 /* Ours: Pairs, Executable (of a staged file), and the attributes name and literal. */
 #define HTC_OWN_NS "urn:htcsched:jsdl"
 
-#define HTC_TASKS_MAX (UINT64_C(1) << 40)
-#define HTC_XML_BYTES_MAX ((size_t)15 << 20)
-#define HTC_SWEEPS_MAX 4096u       /* of one document, nested or not */
+#define HTC_TASKS_MAX       (UINT64_C(1) << 40)
+#define HTC_XML_BYTES_MAX   ((size_t)15 << 20)
+#define HTC_SWEEPS_MAX      4096u  /* of one document, nested or not */
 #define HTC_SWEEP_DEPTH_MAX 32u    /* of nesting */
-#define HTC_MATCHES_MAX 4096u      /* Match elements */
-#define HTC_PARAMS_MAX 65536u      /* places that values go into */
-#define HTC_SLOTS_MAX 65536u
-#define HTC_MATCH_WORK_MAX 200000000u /* elements looked at by all Match expressions together */
+#define HTC_MATCHES_MAX     4096u  /* Match elements */
+#define HTC_PARAMS_MAX      65536u /* places that values go into */
+#define HTC_SLOTS_MAX       65536u
+#define HTC_MATCH_WORK_MAX  200000000u /* elements looked at by all Match expressions together */
 
 /* What the text of a slot means to a task. */
 typedef enum htc__slot_kind {
@@ -165,7 +165,8 @@ int htc__uri_is_upload(htc_bytes uri);
 int htc__uri_is_file(htc_bytes uri);
 int htc__has_scheme(htc_bytes uri);
 
-/* Take a finished buffer's bytes as memory of exactly their length (htc_work_free); HTC_ENOMEM or the buffer's error. */
+/* Take a finished buffer's bytes as memory of exactly their length (htc_work_free); HTC_ENOMEM or the buffer's error.
+ */
 htc_status htc__take_bytes(const htc_env *env, htc_buf *b, htc_bytes *out);
 
 /* A printf that fills *e with a place; text is cleaned of control characters. */

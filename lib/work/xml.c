@@ -56,9 +56,9 @@ static htc_status report(const reader_state *s, htc_error *error)
     if (s->out_of_memory)
         return HTC_ENOMEM;
     if (s->has_doctype) {
-        htc_status status = htc__refuse(error, HTC_EXML, s->line, "DOCTYPE",
-                                        "a document type declaration (<!DOCTYPE %s>) is refused: it could define entities",
-                                        s->doctype);
+        htc_status status =
+            htc__refuse(error, HTC_EXML, s->line, "DOCTYPE",
+                        "a document type declaration (<!DOCTYPE %s>) is refused: it could define entities", s->doctype);
         if (error)
             strcpy(error->hint, "remove the DOCTYPE and write the text of each entity in its place");
         return status;

@@ -11,8 +11,8 @@ htc_status htc__xml_read(htc_bytes xml, size_t bytes_max, xmlDoc **out, htc_erro
 /* HTC_ESCHEMA at the first element that breaks our schema (schema.c). */
 htc_status htc__schema_check(const xmlDoc *doc, htc_error *error);
 
-int  htc__xml_is(const xmlNode *node, const char *ns, const char *name);
-int  htc__xml_in(const xmlNode *node, const char *ns);
+int htc__xml_is(const xmlNode *node, const char *ns, const char *name);
+int htc__xml_in(const xmlNode *node, const char *ns);
 /* "Argument": the element a message names. */
 const char *htc__xml_name(const xmlNode *node);
 uint32_t    htc__xml_line(const xmlNode *node);

@@ -15,16 +15,16 @@
 #define PREDICATES_MAX 4
 
 typedef struct predicate {
-    uint64_t  position;  /* 0: an attribute's value */
+    uint64_t  position; /* 0: an attribute's value */
     htc_bytes attribute, literal;
 } predicate;
 
 typedef struct step {
-    int         descend;  /* came after "//" */
+    int         descend; /* came after "//" */
     int         is_attribute, is_text;
-    const char *ns;       /* NULL: none; any_ns: whatever */
+    const char *ns; /* NULL: none; any_ns: whatever */
     int         any_ns;
-    htc_bytes   name;     /* "*" is any */
+    htc_bytes   name; /* "*" is any */
     predicate   predicates[PREDICATES_MAX];
     size_t      n_predicates;
 } step;
@@ -331,18 +331,18 @@ htc_status htc__xpath_select(const htc_env *env, const char *expression, const h
     uint32_t *block = htc__alloc(env, size);
     if (!block)
         return HTC_ENOMEM;
-    parser p = { .text = expression,
-                 .bindings = bindings,
-                 .n_bindings = n_bindings,
-                 .elements = elements,
-                 .n_elements = n_elements,
-                 .counts = block,
-                 .marks = (uint8_t *)block + counts,
-                 .next = (uint8_t *)block + counts + n_elements,
-                 .work = work,
-                 .env = env,
-                 .out = out,
-                 .error = error };
+    parser     p = { .text = expression,
+                     .bindings = bindings,
+                     .n_bindings = n_bindings,
+                     .elements = elements,
+                     .n_elements = n_elements,
+                     .counts = block,
+                     .marks = (uint8_t *)block + counts,
+                     .next = (uint8_t *)block + counts + n_elements,
+                     .work = work,
+                     .env = env,
+                     .out = out,
+                     .error = error };
     htc_status status = select_match(&p);
     htc__free(env, block, size);
     return status;
