@@ -305,16 +305,16 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
 
 /* --- the agent's host --- */
 
-static const char *value_in(const char *const *environ, const char *name)
+static const char *value_in(const char *const *variables, const char *name)
 {
     size_t n = strlen(name);
-    for (; environ && *environ; environ++)
-        if (strncmp(*environ, name, n) == 0 && (*environ)[n] == '=')
-            return *environ;
+    for (; variables && *variables; variables++)
+        if (strncmp(*variables, name, n) == 0 && (*variables)[n] == '=')
+            return *variables;
     return NULL;
 }
 
-static char **copy_passed(const char *const *names, const char *const *environ)
+static char **copy_passed(const char *const *names, const char *const *variables)
 {
     size_t n = 0;
     while (names && names[n])
@@ -322,7 +322,7 @@ static char **copy_passed(const char *const *names, const char *const *environ)
     char **list = calloc(n + 1, sizeof *list);
     size_t k = 0;
     for (size_t i = 0; list && i < n; i++) {
-        const char *entry = value_in(environ, names[i]);
+        const char *entry = value_in(variables, names[i]);
         if (entry && !(list[k++] = strdup(entry))) {
             htc__strings_free(list);
             return NULL;

@@ -603,7 +603,7 @@ Test(exec, uploads_are_staged_in_by_hash)
     shell(&d, "sh ./tool");
     drive_run(&d);
     cr_expect(eq(int, d.staged_in, HTC_OK), "%s", d.text);
-    expect_output(&d, "stdout", "echo from the blob\n" + 5);
+    expect_output(&d, "stdout", &"echo from the blob\n"[5]);
     /* the same name with other content: staged in wrong, and told so */
     write_file(path, "echo from the bl0b\n");
     htc_outcome_free(NULL, &d.outcome);
