@@ -1,0 +1,212 @@
+/* htc.ini and the state directory: defaults, every kind of mistake with its place, the lock and the format. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "htcsched/config.h"
+#include "htcsched/state.h"
+#include "net/files.h"
+
+static htc_config *parse(const char *text)
+{
+    htc_config *c = NULL;
+    htc_error   error = { 0 };
+    cr_assert(eq(int, htc_config_parse(NULL, htc_bytes_of(text), "t.ini", &c, &error), HTC_OK), "%s: %s", error.where,
+              error.text);
+    return c;
+}
+
+Test(config, defaults_work_without_a_file)
+{
+    htc_config         *c = NULL;
+    htc_gateway_options o = { .size = sizeof o };
+    htc_config_site     site;
+    cr_assert(eq(int, htc_config_load(NULL, NULL, &c, NULL), HTC_OK));
+    cr_expect(eq(str, (char *)htc_config_text(c, "fair.policy"), "eq1"));
+    cr_expect(eq(u64, htc_config_number(c, "split.max_tasks"), (uint64_t)1 << 40));
+    cr_expect(eq(u64, htc_config_number(c, "log.bytes_max"), 8 << 20));
+    cr_expect(eq(u64, htc_config_ns(c, "agent.heartbeat_s"), 10 * HTC_SECOND));
+    cr_expect(eq(u64, htc_config_ns(c, "db.sync_ms"), 5 * HTC_MS));
+    cr_expect(eq(u32, htc_config_durability(c), HTC_DURABLE_INTERVAL));
+    cr_expect(eq(sz, htc_config_sites(c), 1));
+    cr_assert(eq(int, htc_config_site_get(c, 0, &site), HTC_OK));
+    cr_expect(site.cores >= 4 && site.memory > 0);
+    cr_expect(eq(int, htc_config_site_get(c, 1, &site), HTC_EINVAL));
+    cr_assert(eq(int, htc_config_gateway(c, &o), HTC_OK));
+    cr_expect(eq(u64, o.lost_after_ns, 30 * HTC_SECOND));
+    cr_expect(eq(u32, o.prefetch_max, 0));
+    cr_expect(eq(u32, o.min_agents, 1));
+    cr_expect(o.fair_users[0] == NULL);
+    htc_config_destroy(c);
+}
+
+/* Every default is a value that the key itself allows. */
+Test(config, every_default_is_allowed)
+{
+    htc_config *c = parse("");
+    const char *key, *allowed, *fallback;
+    htc_error   error;
+    for (size_t i = 0; (key = htc_config_key(i, &allowed, &fallback)); i++) {
+        cr_expect(eq(int, htc_config_set(c, key, fallback, &error), HTC_OK), "%s", error.text);
+        cr_expect(strlen(allowed) > 0);
+    }
+    htc_config_destroy(c);
+}
+
+Test(config, values_are_read)
+{
+    htc_config *c = parse("; a comment\n[fair]\npolicy = static ; why not\n  users = ada, bob carl\nmin_agents=0\n"
+                          "[db]\nmode = on\n[agent]\nprefetch = 8\nheartbeat_s = 0.25\n"
+                          "[site.big-one]\ncores = 64\nmemory = 2G\n[site.small]\ncores=2\n[log]\nbytes_max=64K\n");
+    htc_gateway_options o = { .size = sizeof o };
+    cr_expect(eq(u32, htc_config_durability(c), HTC_DURABLE_SYNC));
+    cr_expect(eq(str, (char *)htc_config_item(c, "fair.users", 2), "carl"));
+    cr_expect(htc_config_item(c, "fair.users", 3) == NULL);
+    cr_expect(eq(u64, htc_config_number(c, "log.bytes_max"), 65536));
+    cr_assert(eq(int, htc_config_gateway(c, &o), HTC_OK));
+    cr_expect(eq(str, (char *)o.policy, "static"));
+    cr_expect(eq(sz, o.n_sites, 2));
+    cr_expect(eq(str, (char *)o.sites[0].name, "big-one"));
+    cr_expect(eq(u32, o.sites[0].cores, 64));
+    cr_expect(eq(u64, o.sites[0].memory, (uint64_t)2 << 30));
+    cr_expect(eq(u32, o.sites[1].cores, 2));
+    cr_expect(eq(u32, o.min_agents, UINT32_MAX));
+    cr_expect(eq(u32, o.prefetch_max, 8));
+    cr_expect(eq(u64, o.heartbeat_ns, 250 * HTC_MS));
+    htc_config_destroy(c);
+}
+
+Test(config, mistakes_name_file_line_key_and_what_is_allowed)
+{
+    static const struct {
+        const char *text;
+        uint32_t    line;
+        const char *says, *more;
+    } cases[] = {
+        { "[fair]\npolicy = eq1\nticks = 5\n", 3, "fair.ticks", "tick_s" },
+        { "\n\n[unfair]\nx = 1\n", 4, "unfair.x", "sections are" },
+        { "[fair]\npolicy = simple\n", 2, "eq1|static|maxmin|fcfs", "" },
+        { "[agent]\nheartbeat_s = soon\n", 2, "agent.heartbeat_s", "" },
+        { "[agent]\nheartbeat_s = nan\n", 2, "0.01 to 3600", "" },
+        { "[agent]\nheartbeat_s = 1e999\n", 2, "0.01 to 3600", "" },
+        { "[task]\nmax_attempts = 0\n", 2, "1 to 1000", "" },
+        { "[task]\nmax_attempts = 1.5\n", 2, "1 to 1000", "" },
+        { "[task]\nmax_attempts = 3x\n", 2, "1 to 1000", "" },
+        { "[log]\nbytes_max = 8Q\n", 2, "4K to 1T", "" },
+        { "[db]\nmode = yes\n", 2, "sync|interval|memory", "" },
+        { "[site.a b]\ncores = 1\n", 2, "site.NAME", "" },
+        { "[site.a]\nadapter = slurm\n", 2, "fork", "" },
+        { "[site.a]\ncolour = red\n", 2, "site.a.colour", "" },
+        { "[fair]\nnonsense\n", 2, "neither", "" },
+        { "cores = 4\n", 1, "unknown key cores", "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        htc_config *c = NULL;
+        htc_error   e = { 0 };
+        char        where[32];
+        cr_expect(eq(int, htc_config_parse(NULL, htc_bytes_of(cases[i].text), "my.ini", &c, &e), HTC_ECONFIG), "%s",
+                  cases[i].text);
+        cr_assert(c == NULL);
+        snprintf(where, sizeof where, "my.ini:%u", cases[i].line);
+        cr_expect(eq(u32, e.line, cases[i].line));
+        cr_expect(eq(str, e.where, where));
+        cr_expect(strstr(e.text, cases[i].says) != NULL, "%s", e.text);
+        cr_expect(strstr(e.hint, cases[i].more) != NULL, "%s", e.hint);
+    }
+}
+
+Test(config, a_long_line_is_refused_not_cut)
+{
+    char        text[1000] = "[fair]\nusers = ";
+    htc_config *c = NULL;
+    htc_error   e = { 0 };
+    memset(text + strlen(text), 'u', 600);
+    cr_expect(eq(int, htc_config_parse(NULL, htc_bytes_of(text), "my.ini", &c, &e), HTC_ECONFIG));
+    cr_expect(eq(u32, e.line, 2));
+    cr_expect(eq(int, htc_config_load(NULL, "/no/such/htc.ini", &c, &e), HTC_EINPUT));
+    cr_expect(strstr(e.text, "/no/such/htc.ini") != NULL);
+}
+
+/* --- the state directory --- */
+
+Test(state, is_created_opened_locked_and_refused)
+{
+    char       base[] = "/tmp/htc-test-state-XXXXXX", dir[200], path[300];
+    htc_state *s = NULL, *second = NULL;
+    htc_error  e = { 0 };
+    struct stat st;
+    cr_assert(mkdtemp(base) != NULL);
+    snprintf(dir, sizeof dir, "%s/a b/htc-state", base);
+    cr_expect(eq(int, htc_state_open(NULL, dir, 0, &s, &e), HTC_ENOTFOUND));
+    cr_expect(strstr(e.text, dir) != NULL, "%s", e.text);
+    cr_assert(eq(int, htc_state_open(NULL, dir, 1, &s, &e), HTC_OK), "%s", e.text);
+    cr_assert(eq(int, stat(dir, &st), 0));
+    cr_expect(eq(u32, st.st_mode & 0777, 0700));
+    cr_expect(eq(str, (char *)htc_state_dir(s), dir));
+    snprintf(path, sizeof path, "%s/gateway.sock", dir);
+    cr_expect(eq(str, (char *)htc_state_path(s, HTC_STATE_GATEWAY_SOCKET), path));
+    cr_expect(eq(int, stat(htc_state_path(s, HTC_STATE_LOG), &st), 0));
+    cr_expect(htc_state_path(s, 99) == NULL);
+    /* a second one */
+    cr_expect(eq(u32, htc_state_holder(s), 0));
+    cr_assert(eq(int, htc_state_lock(s, &e), HTC_OK));
+    cr_assert(eq(int, htc_state_open(NULL, dir, 1, &second, &e), HTC_OK));
+    cr_expect(eq(u32, htc_state_holder(second), (uint32_t)getpid()));
+    cr_expect(eq(int, htc_state_lock(second, &e), HTC_ELOCKED));
+    snprintf(path, sizeof path, "process %d", getpid());
+    cr_expect(strstr(e.text, path) != NULL, "%s", e.text);
+    htc_state_close(s);
+    cr_expect(eq(int, htc_state_lock(second, &e), HTC_OK), "%s", e.text);
+    htc_state_close(second);
+    /* another version */
+    snprintf(path, sizeof path, "%s/format", dir);
+    cr_assert(eq(int, htc_state_write_file(path, htc_bytes_of("htcsched 7\n"), 0600, &e), HTC_OK));
+    cr_expect(eq(int, htc_state_open(NULL, dir, 1, &s, &e), HTC_EFORMAT));
+    cr_expect(strstr(e.text, "version 7") && strstr(e.text, "version 1"), "%s", e.text);
+    cr_assert(eq(int, htc_state_write_file(path, htc_bytes_of("rubbish"), 0600, &e), HTC_OK));
+    cr_expect(eq(int, htc_state_open(NULL, dir, 0, &s, &e), HTC_EFORMAT));
+    cr_assert(eq(int, htc_state_write_file(path, htc_bytes_of("htcsched 1\n"), 0600, &e), HTC_OK));
+    chmod(dir, 0777);
+    cr_expect(eq(int, htc_state_open(NULL, dir, 0, &s, &e), HTC_EDENIED));
+    htc__remove_tree(base);
+}
+
+/* The lock ends with its process, however that ends. */
+Test(state, a_killed_holder_leaves_no_lock)
+{
+    char       dir[] = "/tmp/htc-test-state-XXXXXX", byte;
+    htc_state *s = NULL;
+    int        ready[2];
+    cr_assert(mkdtemp(dir) != NULL && pipe(ready) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (htc_state_open(NULL, dir, 1, &s, NULL) == HTC_OK && htc_state_lock(s, NULL) == HTC_OK &&
+            write(ready[1], "x", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    close(ready[1]);
+    cr_assert(read(ready[0], &byte, 1) == 1);
+    cr_assert(eq(int, htc_state_open(NULL, dir, 0, &s, NULL), HTC_OK));
+    cr_expect(eq(int, htc_state_lock(s, NULL), HTC_ELOCKED));
+    cr_expect(eq(u32, htc_state_holder(s), (uint32_t)pid));
+    kill(pid, 9);
+    waitpid(pid, NULL, 0);
+    cr_expect(eq(u32, htc_state_holder(s), 0));
+    cr_expect(eq(int, htc_state_lock(s, NULL), HTC_OK));
+    htc_state_close(s);
+    htc__remove_tree(dir);
+}
+
+Test(state, the_first_named_candidate_is_taken)
+{
+    static const char *const candidates[] = { "", "", "third", "fourth", NULL };
+    cr_expect(eq(str, (char *)htc_state_find(candidates), "third"));
+    cr_expect(htc_state_find(candidates + 4) == NULL);
+}
