@@ -114,9 +114,11 @@ void sys_committed(sys *s, htc_bytes key, htc_bytes value)
 void sys_check(sys *s)
 {
     sys_books b;
+    int       add_up = !s->options.check_every || ++s->steps % s->options.check_every == 0;
+    const char *wrong = add_up ? sys_gateway_wrong(s) : NULL;
     sys_gateway_books(s, &b);
-    if (b.wrong)
-        world_fail(s->w, "%s", b.wrong);
+    if (wrong)
+        world_fail(s->w, "%s", wrong);
     if (!s->options.check_idle)
         return;
     if (!b.ready || b.unusable || b.free == 0 || b.wanting == 0) {

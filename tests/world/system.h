@@ -47,6 +47,7 @@ typedef struct sys_options {
     /* NULL: no task takes time or fails. */
     void (*run)(sys *s, const char *user, const htc_attempt *attempt, sys_run *run);
     int   check_idle;  /* no slot is free for longer than it may be while somebody demands it */
+    uint32_t check_every; /* steps of the gateway are its counts added up; 0: 1 */
     void *ctx;
 } sys_options;
 
@@ -121,6 +122,7 @@ struct sys {
     struct sys_job *jobs;
     struct sys_account *accounts;
     htc_ns       watch_every;
+    uint64_t     steps; /* of the gateway */
 };
 
 sys *sys_open(const sys_options *options);
@@ -140,9 +142,9 @@ typedef struct sys_books {
     uint32_t free;     /* slots */
     uint64_t wanting;  /* tasks that wait and that no agent of their user is about to take */
     int      unusable; /* a site is paused */
-    const char *wrong; /* a count that does not add up, or NULL */
 } sys_books;
 void sys_gateway_books(const sys *s, sys_books *b);
+const char *sys_gateway_wrong(const sys *s); /* a count that does not add up; NULL: all do */
 /* The tasks that a durable chunk record calls done; HTC_EINVAL if it is no chunk record. */
 htc_status sys_chunk_read(htc_bytes value, void (*done)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx);
 /* Slots that agents hold for this user, his leaving ones included; as the gateway knows. */

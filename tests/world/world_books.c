@@ -59,11 +59,16 @@ void sys_gateway_books(const sys *s, sys_books *b)
     b->free = gw->free;
     for (size_t i = 0; i < gw->n_sites; i++)
         b->unusable |= gw->sites[i].not_before > gw->now;
-    for (u = gw->users; u; u = u->hh.next) {
+    for (u = gw->users; u && gw->free; u = u->hh.next) {
         uint64_t n = takers(gw, u);
         b->wanting += u->queued > n ? u->queued - n : 0;
     }
-    b->wrong = wrong_count(gw);
+}
+
+const char *sys_gateway_wrong(const sys *s)
+{
+    const htc_gateway *gw = s->gateway->machine;
+    return gw && gw->phase == PHASE_READY ? wrong_count(gw) : NULL;
 }
 
 uint32_t sys_gateway_slots(const sys *s, const char *name)
