@@ -89,6 +89,8 @@ static htc_status write_piece(htc__job *j, upload *u)
         else
             done += (size_t)n;
     }
+    if (status == HTC_ENOSPC)
+        unlink(u->part); /* else what did not fit keeps the disk full */
     if (status == HTC_OK && u->offset + u->bytes.len == u->size)
         status = complete(j, u, fd);
     close(fd);
