@@ -98,7 +98,7 @@ run()
             break
         elif [ $submitted -lt 4 ]; then
             # Until the next second or the next arrival, whichever is first.
-            sleep "$(awk -v b="$begun" -v n="$next" -v now="$(date +%s.%N)" 'BEGIN { w = b + n - now; print w < 0 ? 0 : w > 1 ? 1 : w }')"
+            sleep "$(awk -v b="$begun" -v n="$next" -v now="$(date +%s.%N)" 'BEGIN { w = b + n - now; printf "%.3f", (w < 0 ? 0 : (w > 1 ? 1 : w)) }')"
         fi
         if [ "$SECONDS" -gt 600 ]; then
             echo "campaign.sh: no end after ten minutes; $("$htc" --dir "$state" why last || true)" >&2

@@ -80,7 +80,10 @@ static void print_error(cli *c, htc_status status)
     fprintf(stderr, "htc: ");
     if (e->where[0])
         fprintf(stderr, "%s: ", e->where);
-    if (e->line)
+    char number[24];
+    snprintf(number, sizeof number, ":%u", e->line);
+    size_t where = strlen(e->where), end = strlen(number);
+    if (e->line && !(where > end && strcmp(e->where + where - end, number) == 0)) /* FILE:LINE says it already */
         fprintf(stderr, "line %u: ", e->line);
     fprintf(stderr, "%s%s%s\n", e->text, e->hint[0] ? ": " : "", e->hint);
 }

@@ -49,6 +49,8 @@ for f in malformed invalid external exploding contradiction unsupported leaving;
     refuse 2 "$f.jsdl" "${H[@]}" submit $f.jsdl
 done
 refuse 2 'not-there' "${H[@]}" submit missing-input.jsdl
+sed -i 's,file:not-there,file:/not-there/at-all,' missing-input.jsdl
+refuse 2 'not-there/at-all' "${H[@]}" submit missing-input.jsdl
 refuse 2 'not-there.sh.*no such program' "${H[@]}" submit missing-program.jsdl
 refuse 2 'no such program' "${H[@]}" submit -- not-there.sh
 echo text > plain.txt
@@ -131,8 +133,14 @@ expect 0 "${H[@]}" down
 none_left
 
 # A token that has expired, and a state directory of another format.
-printf '[server]\ntoken_life_s = 60\n' > short.ini
+printf '[server]\ntoken_life_s = 1\n' > short.ini
 expect 0 "${H[@]}" up --slots 2 --config short.ini
+expect 0 "${H[@]}" login ada --password-file password
+for i in $(seq 50); do
+    timeout 60 "${H[@]}" --user ada status > /dev/null 2>&1 || break
+    sleep 0.1
+done
+refuse 4 'expired' "${H[@]}" --user ada status
 expect 0 "${H[@]}" down
 cp "$dir/format" format
 echo 'htcsched 999' > "$dir/format"

@@ -16,7 +16,7 @@ import time
 
 BIN = os.path.abspath(sys.argv[1])
 HTC = os.path.join(BIN, "htc")
-SECONDS = 900 if os.environ.get("HTC_TEST_FULL") == "1" else 75
+SECONDS = int(os.environ.get("HTC_KILL_S", 900 if os.environ.get("HTC_TEST_FULL") == "1" else 100))
 SEED = int(os.environ.get("HTC_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
 TASKS = 400
 STATES = ["waiting", "leased", "running", "staging_out", "retry_wait", "done", "failed", "cancelled"]
@@ -95,7 +95,7 @@ def main():
     with open("task.sh", "w") as f:
         f.write('#!/bin/sh\n[ "$2" = 0 ] || sleep "$2"\necho "$1 squared is $(($1 * $1))" > "$HTC_OUTPUT_DIR/result.txt"\n')
     os.chmod("task.sh", 0o755)
-    htc("up", "--slots", "4", "--config", "htc.ini", "--pause-max", "1s")
+    htc("up", "--slots", "4", "--config", "htc.ini", "--pause-max", "0.2s")
     ids, last_done, kills, looks = [], {}, {}, 0
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
@@ -112,7 +112,7 @@ def main():
                 time.sleep(0.1)
                 ids = [j["id"] for j in json.loads(htc("status", "--json").stdout)["jobs"]]
             ids = sorted(j["id"] for j in json.loads(htc("status", "--json").stdout)["jobs"])
-        time.sleep(rng.choice([0.02, 0.1, 0.3, 0.6]) * rng.random() * 2)
+        time.sleep(rng.choice([0.02, 0.1, 0.3]) * rng.random() * 2)
         victims = daemons()
         name = rng.choice(["htc-agent", "htc-agent", "htc-gateway", "htc-kvd"])
         victims = [v for v in victims if v[0] == name]
@@ -125,7 +125,7 @@ def main():
                 pass
         looks += check_status(last_done)
     print("kills:", kills, "looks at status:", looks, "jobs:", len(ids), "done before the end:", sum(last_done.values()))
-    if sum(kills.values()) < SECONDS or min(kills.get(n, 0) for n in ("htc-agent", "htc-gateway", "htc-kvd")) == 0:
+    if sum(kills.values()) < SECONDS / 2 or min(kills.get(n, 0) for n in ("htc-agent", "htc-gateway", "htc-kvd")) == 0:
         fail("too few kills for a verdict")
     for i in ids:
         htc("wait", str(i), timeout=600)

@@ -30,7 +30,7 @@ ours()
     local p
     for p in /proc/[0-9]*; do
         [ "${p#/proc/}" = $$ ] && continue
-        if { tr '\0' ' ' < "$p/cmdline" 2> /dev/null | grep -qF -- "--dir $top/"; } ||
+        if { tr '\0' ' ' < "$p/cmdline" | grep -qF -- "--dir $top/"; } 2> /dev/null ||
             [[ $(readlink "$p/cwd" 2> /dev/null) == "$top"/*/slots/* ]]; then
             echo "${p#/proc/}"
         fi

@@ -50,7 +50,7 @@ expect 0 "${H[@]}" logs 2.1 --stderr
 expect 0 "${H[@]}" retry 2 --failed
 expect 0 "${H[@]}" wait 2
 expect 0 "${H[@]}" status 2 --json
-[ "$(json "$out" 'v["jobs"][0]["tasks"]["done"], v["jobs"][0]["state"]')" = "(3, 'done')" ] || fail "after the retry: $out"
+[ "$(json "$out" '(v["jobs"][0]["tasks"]["done"], v["jobs"][0]["state"])')" = "(3, 'done')" ] || fail "after the retry: $out"
 expect 0 "${H[@]}" tasks 2.1 --json
 [ "$(json "$out" 'v["tasks"][0]["attempt"]')" = 3 ] || fail "an attempt's number only grows: $out"
 
