@@ -24,7 +24,8 @@ static void record_of(htc_bytes bytes)
         /* What is read is written back to what was read. */
         htc__kv_record_write(&written, key, &record);
         must(htc__kv_record_read(htc_buf_bytes(&written), key, &again) == HTC_OK);
-        must(again.version == record.version && again.count == record.count && htc_bytes_equal(again.value, record.value));
+        must(again.version == record.version && again.count == record.count &&
+             htc_bytes_equal(again.value, record.value));
         must(htc_bytes_equal(htc_buf_bytes(&written), htc_buf_bytes(&sealed)));
         htc__kv_record_note(&record, &(htc__kv_seen){ 1, 2, 3, 4 });
         must(record.count <= HTC__KV_CLIENTS && htc__kv_record_find(&record, 1));

@@ -51,8 +51,12 @@ static void server(world *w, htc_input in)
 static void request(world *w, htc_bytes bytes, uint8_t flags)
 {
     htc_wire_begin(&w->message, HTC_WIRE_KV_REQUEST, ++w->serial);
-    htc__kv_head_write(&w->message, &(htc__kv_head){ .session = w->session, .client = 7, .since = 1, .flags = flags & 1,
-                                                     .sequence = w->serial * 16, .count = (flags >> 1) & 3 });
+    htc__kv_head_write(&w->message, &(htc__kv_head){ .session = w->session,
+                                                     .client = 7,
+                                                     .since = 1,
+                                                     .flags = flags & 1,
+                                                     .sequence = w->serial * 16,
+                                                     .count = (flags >> 1) & 3 });
     htc_put_raw(&w->message, bytes);
     server(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = htc_buf_bytes(&w->message) });
 }
@@ -110,14 +114,28 @@ static void answer(world *w, htc_bytes bytes, uint32_t count)
 static void play(world *w, uint8_t what, htc_bytes bytes)
 {
     switch (what & 7) {
-    case 0: server(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = bytes }); break;
+    case 0:
+        server(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = bytes });
+        break;
     case 1:
-    case 2: request(w, bytes, what >> 3); break;
-    case 3: stored(w, what & 8 ? HTC_ENOSPC : HTC_OK); break;
-    case 4: greet(w); break;
-    case 5: client(w, HTC_IN_MESSAGE, bytes); break;
-    case 6: answer(w, bytes, what >> 3 & 3); break;
-    case 7: server(w, (htc_input){ .kind = HTC_IN_TIMEOUT, .now = (htc_ns)what * HTC_SECOND }); break;
+    case 2:
+        request(w, bytes, what >> 3);
+        break;
+    case 3:
+        stored(w, what & 8 ? HTC_ENOSPC : HTC_OK);
+        break;
+    case 4:
+        greet(w);
+        break;
+    case 5:
+        client(w, HTC_IN_MESSAGE, bytes);
+        break;
+    case 6:
+        answer(w, bytes, what >> 3 & 3);
+        break;
+    case 7:
+        server(w, (htc_input){ .kind = HTC_IN_TIMEOUT, .now = (htc_ns)what * HTC_SECOND });
+        break;
     }
 }
 

@@ -1,5 +1,5 @@
-/* A client and a server in one process over one engine, nothing lost between them: for tests and benchmarks that are about
- * the engine or about speed. */
+/* A client and a server in one process over one engine, nothing lost between them: for tests and benchmarks that are
+ * about the engine or about speed. */
 #ifndef HTC_TESTS_KVS_LOCAL_H
 #define HTC_TESTS_KVS_LOCAL_H
 
@@ -53,7 +53,9 @@ static inline void kvs_local_pump(kvs_local *l)
             else if (e.kind == HTC_OUT_STOP)
                 l->stopped = e.status;
             else if (e.kind == HTC_OUT_COMMIT)
-                stored = (htc_input){ .kind = HTC_IN_STORED, .tag = e.tag, .status = l->engine.ops->apply(l->engine.ctx, e.body) };
+                stored = (htc_input){ .kind = HTC_IN_STORED,
+                                      .tag = e.tag,
+                                      .status = l->engine.ops->apply(l->engine.ctx, e.body) };
         }
         htc_output_clear(l->to_client);
         if (stored.kind)

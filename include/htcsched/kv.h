@@ -2,13 +2,19 @@
  * @file htcsched/kv.h
  * @brief The key-value store's client: requests in, answers out, no socket in sight.
  *
- * The client is embedded in a role (or a program): it turns requests into messages for one peer, repeats them until they
- * are answered, and never lets a change be applied twice: each carries (client id, sequence, since), see
- * doc/architecture.md, "The store". Requests on different keys may be in flight together; changes of one key are sent one
- * after another, in the order they were submitted.
+ * The client is embedded in a role (or a program): it turns requests into messages for one peer, repeats them until
+ * they are answered, and never lets a change be applied twice: each carries (client id, sequence, since), see
+ * doc/architecture.md, "The store". Requests on different keys may be in flight together; changes of one key are sent
+ * one after another, in the order they were submitted.
  *
- * Keys are 1 to HTC_KV_KEY_MAX bytes, values 0 to HTC_KV_VALUE_MAX. Versions grow with every change of a key, over
- * deletion and re-creation too; 0 means "does not exist" only where an expected version is given.
+ * Keys are 1 to HTC_KV_KEY_MAX bytes, values 0 to HTC_KV_VALUE_MAX (for CAS_VALUE: seen and value together). Versions
+ * grow with every change of a key, over deletion and re-creation too; they do not count by one. 0 means "does not exist",
+ * where a version is expected and where one is answered: a CAS on a missing key is HTC_MISMATCH with version 0, unless it
+ * expects version 0.
+ *
+ * What a client reads, it reads after its own changes that were submitted before. A page of a SCAN is consistent for each
+ * key, not across keys. HTC_EUNKNOWN is rare and means what it says: the change was repeated, and whether it was made cannot
+ * be told; read the key.
  *
  * Threads: owner.   Allocation: through env; at most inflight_max requests and bytes_max bytes are held.
  */
@@ -21,27 +27,27 @@
 extern "C" {
 #endif
 
-#define HTC_KV_KEY_MAX 400
+#define HTC_KV_KEY_MAX   400
 #define HTC_KV_VALUE_MAX (16u << 20)
 
 typedef enum htc_kv_op {
-    HTC_KV_GET = 1,      /* key -> value, version */
-    HTC_KV_PUT,          /* key, value[, lease] -> version */
-    HTC_KV_DELETE,       /* key -> HTC_OK or HTC_ENOTFOUND */
-    HTC_KV_APPEND,       /* key, value -> version, number = new length */
-    HTC_KV_CAS_VERSION,  /* key, version (0: must not exist), value -> version; HTC_MISMATCH with value and version */
-    HTC_KV_CAS_VALUE,    /* key, seen, value -> version; HTC_MISMATCH with value and version (Algorithm 4) */
-    HTC_KV_ADD,          /* key, delta -> version, number; a missing key counts as 0; not a number: HTC_EINVAL */
-    HTC_KV_SCAN,         /* key = prefix, cursor (empty: from the start), limit -> items, cursor (empty: no more) */
-    HTC_KV_LEASE_GRANT,  /* ttl -> lease */
-    HTC_KV_LEASE_RENEW,  /* lease -> HTC_OK or HTC_ENOTFOUND */
-    HTC_KV_LEASE_REVOKE  /* lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
+    HTC_KV_GET = 1,     /* key -> value, version */
+    HTC_KV_PUT,         /* key, value[, lease] -> version */
+    HTC_KV_DELETE,      /* key -> HTC_OK or HTC_ENOTFOUND */
+    HTC_KV_APPEND,      /* key, value -> version, number = new length */
+    HTC_KV_CAS_VERSION, /* key, version (0: must not exist), value -> version; HTC_MISMATCH with value and version */
+    HTC_KV_CAS_VALUE,   /* key, seen, value -> version; HTC_MISMATCH with value and version (Algorithm 4) */
+    HTC_KV_ADD,         /* key, delta -> version, number; a missing key counts as 0; not a number: HTC_EINVAL */
+    HTC_KV_SCAN,        /* key = prefix, cursor (empty: from the start), limit -> items, cursor (empty: no more) */
+    HTC_KV_LEASE_GRANT, /* ttl -> lease */
+    HTC_KV_LEASE_RENEW, /* lease -> HTC_OK or HTC_ENOTFOUND */
+    HTC_KV_LEASE_REVOKE /* lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
 } htc_kv_op;
 
 /** One request. All bytes are copied. */
 typedef struct htc_kv_request {
-    uint32_t  op; /* htc_kv_op */
-    uint32_t  limit;   /* SCAN: 1 to 10000; 0: 1000 */
+    uint32_t  op;    /* htc_kv_op */
+    uint32_t  limit; /* SCAN: 1 to 10000; 0: 1000 */
     htc_bytes key;
     htc_bytes value;
     htc_bytes seen;    /* CAS_VALUE */
@@ -91,6 +97,7 @@ HTC_API void       htc_kv_client_destroy(htc_kv_client *client);
 
 /** Send n requests as one message (n > 1: a multi; not a transaction, each succeeds or fails alone, in order).
  *  Answers come from htc_kv_client_next, each with this tag. Without a connection they wait for one.
+ *  Requests that do not fit into one message, or change one key twice, leave as several.
  *  HTC_EINVAL for a wrong request (none is sent), HTC_EFULL, HTC_ENOMEM. */
 HTC_API htc_status htc_kv_client_submit(htc_kv_client *client, htc_ns now, const htc_kv_request *requests, size_t n,
                                         uint64_t tag, htc_output *out);

@@ -3,8 +3,8 @@
  * @brief What the store asks of the place where its records lie: read what is committed, apply one batch.
  *
  * An engine knows nothing of versions, leases or retries: it holds bytes under bytes, in the order of
- * htc_bytes_compare. It never sees a change that is not part of a whole batch: the server keeps what is staged to itself
- * and hands over one batch at a time, as the body of HTC_OUT_COMMIT. A batch is applied entirely or not at all.
+ * htc_bytes_compare. It never sees a change that is not part of a whole batch: the server keeps what is staged to
+ * itself and hands over one batch at a time, as the body of HTC_OUT_COMMIT. A batch is applied entirely or not at all.
  *
  * Threads: get and scan belong to the server's thread. apply may run on another one beside them only if the engine
  * says so (lmdb does, memory does not); never two at once.
@@ -26,7 +26,8 @@ typedef int (*htc_kv_visit)(void *visitor, htc_bytes key, htc_bytes value);
 
 typedef struct htc_kv_engine_ops {
     size_t size;
-    /** The committed value; lent until the next call on the engine. HTC_ENOTFOUND, HTC_EIO, HTC_ECORRUPT, HTC_ENOMEM. */
+    /** The committed value; lent until the next call on the engine. HTC_ENOTFOUND, HTC_EIO, HTC_ECORRUPT, HTC_ENOMEM.
+     */
     htc_status (*get)(void *ctx, htc_bytes key, htc_bytes *value);
     /** Visit committed records with key >= from, in order. The visitor does not call the engine. */
     htc_status (*scan)(void *ctx, htc_bytes from, htc_kv_visit visit, void *visitor);

@@ -2,13 +2,14 @@
  * @file htcsched/kv_server.h
  * @brief The key-value store's server, single member: messages in, commits and answers out.
  *
- * Drive it as any machine (htcsched/machine.h): START first, then OPENED, MESSAGE, CLOSED of its peers, TIMEOUT, STORED.
+ * Drive it as any machine (htcsched/machine.h): START first, then OPENED, MESSAGE, CLOSED of its peers, TIMEOUT,
+ * STORED.
  *
  * Changes are staged in memory and leave as HTC_OUT_COMMIT whose body is one batch; the driver applies it
- * (engine->ops->apply, or somewhere else) and says HTC_IN_STORED with the same tag. One commit is in flight at a time; what
- * arrives meanwhile is the next one, so a driver gets group commit by handing over all messages of a loop turn before it
- * carries out the commit of the first, or by committing on another thread. Nothing that depends on a change, a read
- * included, is answered before that change is stored.
+ * (engine->ops->apply, or somewhere else) and says HTC_IN_STORED with the same tag. One commit is in flight at a time;
+ * what arrives meanwhile is the next one, so a driver gets group commit by handing over all messages of a loop turn
+ * before it carries out the commit of the first, or by committing on another thread. Nothing that depends on a change,
+ * a read included, is answered before that change is stored.
  *
  * STORED with HTC_EIO or HTC_ECORRUPT ends the server (HTC_OUT_STOP with that status): after a failed sync nobody knows
  * what is on the disk. With any other failure (HTC_ENOSPC) the batch is undone, its changes are answered with that
@@ -30,17 +31,17 @@ extern "C" {
 #define HTC_KV_SERVER_SHUTDOWN 64
 
 typedef struct htc_kv_server_options {
-    size_t        size;   /* sizeof(htc_kv_server_options) */
-    htc_kv_engine engine; /* kept, not destroyed */
+    size_t        size;            /* sizeof(htc_kv_server_options) */
+    htc_kv_engine engine;          /* kept, not destroyed */
     uint32_t      connections_max; /* 0: 256. Beyond: HTC_EFULL and closed */
     uint32_t      inflight_max;    /* messages of one connection not yet answered; 0: 8192. Beyond: "send again" */
     size_t        output_max;      /* bytes of answers held for one connection; 0: 32 MiB. Beyond: "send again" */
     size_t        memory_max;      /* bytes of records in memory (engine->ops->used); growing changes beyond it are
                                       answered HTC_EFULL; 0: no ceiling */
-    uint32_t      leases_max;      /* 0: 65536. Beyond: HTC_EFULL */
-    uint32_t      tombstones_max;  /* deletions remembered one by one; 0: 10000 */
-    htc_ns        lease_ttl_min;   /* shorter ones are raised to it; 0: 1 ms */
-    htc_ns        lease_ttl_max;   /* longer ones are cut to it; 0: 1 hour */
+    uint32_t leases_max;           /* 0: 65536. Beyond: HTC_EFULL */
+    uint32_t tombstones_max;       /* deletions remembered one by one; 0: 10000 */
+    htc_ns   lease_ttl_min;        /* shorter ones are raised to it; 0: 1 ms */
+    htc_ns   lease_ttl_max;        /* longer ones are cut to it; 0: 1 hour */
 } htc_kv_server_options;
 
 typedef struct htc_kv_server htc_kv_server;

@@ -29,10 +29,10 @@ typedef enum htc_kv_durability {
 } htc_kv_durability;
 
 typedef struct htc_kv_lmdb_options {
-    size_t      size;        /* sizeof(htc_kv_lmdb_options) */
-    const char *dir;         /* made if missing (0700); copied */
-    uint32_t    durability;  /* HTC_KV_SYNC (0: the same) or HTC_KV_INTERVAL; HTC_KV_MEMORY never syncs */
-    uint64_t    bytes_max;   /* how far the file may grow; 0: 1 TiB, or as far as addresses go. Beyond: HTC_ENOSPC */
+    size_t      size;       /* sizeof(htc_kv_lmdb_options) */
+    const char *dir;        /* made if missing (0700); copied */
+    uint32_t    durability; /* HTC_KV_SYNC (0: the same) or HTC_KV_INTERVAL; HTC_KV_MEMORY never syncs */
+    uint64_t    bytes_max;  /* how far the file may grow; 0: 1 TiB, or as far as addresses go. Beyond: HTC_ENOSPC */
 } htc_kv_lmdb_options;
 
 /** Open or make a store's files. One process holds them: a second gets HTC_ELOCKED. HTC_EFORMAT: written by another

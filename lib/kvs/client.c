@@ -5,7 +5,7 @@
 #include "kvs/client.h"
 
 /* Operations of one submit are cut into messages of about this size. */
-#define PART_MAX ((size_t)1 << 20)
+#define PART_MAX       ((size_t)1 << 20)
 #define PART_COUNT_MAX 256
 /* After "send again": the server has too much at once. */
 #define PUSHED_BACK (5 * HTC_MS)
@@ -39,9 +39,8 @@ static htc_status send(htc_kv_client *c, htc_output *out)
 {
     if (c->message.status != HTC_OK)
         return c->message.status;
-    return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE,
-                                              .peer = c->options.peer,
-                                              .body = htc_buf_bytes(&c->message) });
+    return htc_output_add(
+        out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = c->options.peer, .body = htc_buf_bytes(&c->message) });
 }
 
 /* Greet, or ask for the session's name: whatever the server has not answered yet. */
@@ -75,7 +74,7 @@ static htc_status transmit(htc_kv_client *c, htc__kv_part *part, htc_ns now, htc
         return status;
     c->serial = part->serial = serial;
     part->since = since;
-    part->pause = part->sends == 0                            ? c->options.retry_ns
+    part->pause = part->sends == 0                        ? c->options.retry_ns
                   : part->pause < 8 * c->options.retry_ns ? part->pause * 2
                                                           : 16 * c->options.retry_ns;
     part->sends++;
@@ -124,7 +123,8 @@ static void answers_add(htc_kv_client *c, htc__kv_answers *answers)
     c->answers_last = &answers->next;
 }
 
-static htc__kv_answers *answers_make(htc_kv_client *c, htc__kv_part *part, htc_status status, size_t count, htc_bytes bytes)
+static htc__kv_answers *answers_make(htc_kv_client *c, htc__kv_part *part, htc_status status, size_t count,
+                                     htc_bytes bytes)
 {
     htc__kv_answers *answers = htc__alloc(&c->env, sizeof *answers + bytes.len);
     if (!answers)
@@ -326,8 +326,10 @@ htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *in, htc_output 
     case HTC_IN_TIMEOUT:
     case HTC_IN_STORED:
     case HTC_IN_RESULT:
-    case HTC_IN_EVENT: break;
-    default: return HTC_EUNSUPPORTED;
+    case HTC_IN_EVENT:
+        break;
+    default:
+        return HTC_EUNSUPPORTED;
     }
     if (status == HTC_OK)
         status = timeout(c, in->now, out);
@@ -354,8 +356,8 @@ size_t htc_kv_client_pending(const htc_kv_client *c)
 
 /* ---------------------------------------------------------------- submitting */
 
-/* How many of the requests the next message takes: no key changed twice (the store's record of a key lists one change of
- * each client), about PART_MAX bytes. */
+/* How many of the requests the next message takes: no key changed twice (the store's record of a key lists one change
+ * of each client), about PART_MAX bytes. */
 static size_t part_take(const htc_kv_request *requests, size_t n)
 {
     size_t bytes = 0;

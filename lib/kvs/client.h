@@ -38,7 +38,7 @@ struct htc__kv_part {
     uint64_t            sequence, since, serial;
     htc_ns              due, pause, give_up;
     uint32_t            state, sends;
-    uint32_t            index; /* of its first operation in the submission */
+    uint32_t            index;        /* of its first operation in the submission */
     uint32_t            count, first; /* operations; how many are answered already */
     uint32_t            wait_count;
     uint32_t            scans, revokes;
@@ -48,9 +48,9 @@ struct htc__kv_part {
 
 typedef struct htc__kv_answers {
     struct htc__kv_answers *next;
-    htc__kv_part           *part; /* removed with the last answer if it is done */
-    htc_status              status; /* not HTC_OK: every operation is answered with it, there are no bytes */
-    uint32_t                repeated; /* the part had been sent more than once */
+    htc__kv_part           *part;        /* removed with the last answer if it is done */
+    htc_status              status;      /* not HTC_OK: every operation is answered with it, there are no bytes */
+    uint32_t                repeated;    /* the part had been sent more than once */
     uint32_t                first, told; /* operation of the part that the first answer is for; answers handed out */
     size_t                  count, at, len, ops_at;
     uint8_t                 bytes[];

@@ -30,12 +30,14 @@ int htc__kv_is_change(uint32_t op)
     case HTC_KV_APPEND:
     case HTC_KV_CAS_VERSION:
     case HTC_KV_CAS_VALUE:
-    case HTC_KV_ADD: return 1;
+    case HTC_KV_ADD:
+        return 1;
     case HTC_KV_GET:
     case HTC_KV_SCAN:
     case HTC_KV_LEASE_GRANT:
     case HTC_KV_LEASE_RENEW:
-    case HTC_KV_LEASE_REVOKE: break;
+    case HTC_KV_LEASE_REVOKE:
+        break;
     }
     return 0;
 }
@@ -70,16 +72,37 @@ void htc__kv_op_write(htc_buf *b, const htc_kv_request *q)
         htc_put_bytes(b, q->key);
     switch ((htc_kv_op)q->op) {
     case HTC_KV_GET:
-    case HTC_KV_DELETE: break;
-    case HTC_KV_PUT: htc_put_varint(b, q->lease); htc_put_bytes(b, q->value); break;
-    case HTC_KV_APPEND: htc_put_bytes(b, q->value); break;
-    case HTC_KV_CAS_VERSION: htc_put_varint(b, q->version); htc_put_bytes(b, q->value); break;
-    case HTC_KV_CAS_VALUE: htc_put_bytes(b, q->seen); htc_put_bytes(b, q->value); break;
-    case HTC_KV_ADD: htc_put_u64(b, (uint64_t)q->delta); break;
-    case HTC_KV_SCAN: htc_put_bytes(b, q->cursor); htc_put_varint(b, q->limit); break;
-    case HTC_KV_LEASE_GRANT: htc_put_varint(b, q->ttl); break;
+    case HTC_KV_DELETE:
+        break;
+    case HTC_KV_PUT:
+        htc_put_varint(b, q->lease);
+        htc_put_bytes(b, q->value);
+        break;
+    case HTC_KV_APPEND:
+        htc_put_bytes(b, q->value);
+        break;
+    case HTC_KV_CAS_VERSION:
+        htc_put_varint(b, q->version);
+        htc_put_bytes(b, q->value);
+        break;
+    case HTC_KV_CAS_VALUE:
+        htc_put_bytes(b, q->seen);
+        htc_put_bytes(b, q->value);
+        break;
+    case HTC_KV_ADD:
+        htc_put_u64(b, (uint64_t)q->delta);
+        break;
+    case HTC_KV_SCAN:
+        htc_put_bytes(b, q->cursor);
+        htc_put_varint(b, q->limit);
+        break;
+    case HTC_KV_LEASE_GRANT:
+        htc_put_varint(b, q->ttl);
+        break;
     case HTC_KV_LEASE_RENEW:
-    case HTC_KV_LEASE_REVOKE: htc_put_varint(b, q->lease); break;
+    case HTC_KV_LEASE_REVOKE:
+        htc_put_varint(b, q->lease);
+        break;
     }
 }
 
@@ -90,21 +113,39 @@ void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
         q->key = htc_get_bytes(r);
     switch ((htc_kv_op)q->op) {
     case HTC_KV_GET:
-    case HTC_KV_DELETE: break;
-    case HTC_KV_PUT: q->lease = htc_get_varint(r); q->value = htc_get_bytes(r); break;
-    case HTC_KV_APPEND: q->value = htc_get_bytes(r); break;
-    case HTC_KV_CAS_VERSION: q->version = htc_get_varint(r); q->value = htc_get_bytes(r); break;
-    case HTC_KV_CAS_VALUE: q->seen = htc_get_bytes(r); q->value = htc_get_bytes(r); break;
-    case HTC_KV_ADD: q->delta = (int64_t)htc_get_u64(r); break;
+    case HTC_KV_DELETE:
+        break;
+    case HTC_KV_PUT:
+        q->lease = htc_get_varint(r);
+        q->value = htc_get_bytes(r);
+        break;
+    case HTC_KV_APPEND:
+        q->value = htc_get_bytes(r);
+        break;
+    case HTC_KV_CAS_VERSION:
+        q->version = htc_get_varint(r);
+        q->value = htc_get_bytes(r);
+        break;
+    case HTC_KV_CAS_VALUE:
+        q->seen = htc_get_bytes(r);
+        q->value = htc_get_bytes(r);
+        break;
+    case HTC_KV_ADD:
+        q->delta = (int64_t)htc_get_u64(r);
+        break;
     case HTC_KV_SCAN: {
         q->cursor = htc_get_bytes(r);
         uint64_t limit = htc_get_varint(r);
         q->limit = limit > HTC__KV_SCAN_LIMIT ? HTC__KV_SCAN_LIMIT + 1 : (uint32_t)limit;
         break;
     }
-    case HTC_KV_LEASE_GRANT: q->ttl = htc_get_varint(r); break;
+    case HTC_KV_LEASE_GRANT:
+        q->ttl = htc_get_varint(r);
+        break;
     case HTC_KV_LEASE_RENEW:
-    case HTC_KV_LEASE_REVOKE: q->lease = htc_get_varint(r); break;
+    case HTC_KV_LEASE_REVOKE:
+        q->lease = htc_get_varint(r);
+        break;
     }
     if (r->status == HTC_OK && htc__kv_op_check(q) != HTC_OK)
         htc_reader_fail(r);
@@ -166,8 +207,8 @@ htc_status htc_kv_result_item(const htc_kv_result *result, size_t *at, htc_kv_it
         return HTC_EINVAL;
     if (*at == result->items_bytes.len)
         return HTC_ENOTFOUND;
-    size_t     left = result->items_bytes.len - *at;
-    htc_reader r = htc_reader_of((htc_bytes){ (const uint8_t *)result->items_bytes.data + *at, left });
+    size_t      left = result->items_bytes.len - *at;
+    htc_reader  r = htc_reader_of((htc_bytes){ (const uint8_t *)result->items_bytes.data + *at, left });
     htc_kv_item found;
     found.key = htc_get_bytes(&r);
     found.version = htc_get_varint(&r);

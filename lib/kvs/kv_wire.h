@@ -2,9 +2,9 @@
  *
  * The id of a KV_REQUEST is its serial: the client never uses one twice, not for a repetition either, and numbers its
  * transmissions upwards. A session is one connection as the server names it; a request of another session, or one whose
- * serial is not above all serials of its session before, is not executed. So each transmission is executed at most once, and
- * none after a later one: a copy that wandered in the network can do no harm, and the first transmission of a change
- * is known to be the first.
+ * serial is not above all serials of its session before, is not executed. So each transmission is executed at most
+ * once, and none after a later one: a copy that wandered in the network can do no harm, and the first transmission of a
+ * change is known to be the first.
  *
  * KV_REQUEST: u64 session (0: name me one), u64 client, varint since, u8 flags, varint sequence of the first operation
  *   (the next ones count on), varint count, operations.
@@ -15,9 +15,9 @@
  *   SCAN             bytes prefix, bytes cursor, varint limit
  *   LEASE_GRANT      varint ttl                       LEASE_RENEW, LEASE_REVOKE   varint lease
  * KV_ANSWER, id = serial: u64 clock, u64 session, u32 count, answers. The count may be smaller than asked: the
- *   operations beyond were not executed and are to be sent again (0: a little later). clock is the newest durable version.
- * Answer: u32 status, varint version, u8 fields, then u64 number, u64 lease, bytes value, and {varint items, bytes cursor,
- *   bytes items} where fields says so. Item: bytes key, varint version, bytes value. */
+ *   operations beyond were not executed and are to be sent again (0: a little later). clock is the newest durable
+ * version. Answer: u32 status, varint version, u8 fields, then u64 number, u64 lease, bytes value, and {varint items,
+ * bytes cursor, bytes items} where fields says so. Item: bytes key, varint version, bytes value. */
 #ifndef HTC_KVS_KV_WIRE_H
 #define HTC_KVS_KV_WIRE_H
 

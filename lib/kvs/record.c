@@ -58,7 +58,8 @@ htc_status htc__kv_record_read(htc_bytes bytes, htc_bytes key, htc__kv_record *r
     record->forgot = htc_get_varint(&r);
     record->lease = htc_get_varint(&r);
     record->count = htc_get_u8(&r);
-    if (r.status != HTC_OK || format != HTC__KV_RECORD_FORMAT || flags > FLAG_DELETED || record->count > HTC__KV_CLIENTS)
+    if (r.status != HTC_OK || format != HTC__KV_RECORD_FORMAT || flags > FLAG_DELETED ||
+        record->count > HTC__KV_CLIENTS)
         return HTC_ECORRUPT;
     for (size_t i = 0; i < record->count; i++) {
         record->seen[i].client = htc_get_u64(&r);

@@ -1,9 +1,9 @@
 /* What is stored under a user's key: its value, version and lease, and what makes a repeated change harmless.
  *
  * The last change of each of at most HTC__KV_CLIENTS clients stands in the record itself, so it is as durable as the
- * change, needs no table of its own, and goes where the key goes. `forgot` is the version written by the newest change that
- * was dropped from the list: a change first sent when its client had already seen that version (or a later one) and not
- * listed was never applied. A deleted key leaves its record without a value (a tombstone).
+ * change, needs no table of its own, and goes where the key goes. `forgot` is the version written by the newest change
+ * that was dropped from the list: a change first sent when its client had already seen that version (or a later one)
+ * and not listed was never applied. A deleted key leaves its record without a value (a tombstone).
  *
  * Stored: u8 format, u8 flags, varint version, forgot, lease, u8 count, count x {u64 client, varint sequence, version,
  * u64 number}, value up to the checksum, u64 XXH3 of all before it, seeded with the hash of the key: a record that was
@@ -13,7 +13,7 @@
 
 #include "core/codec.h"
 
-#define HTC__KV_CLIENTS 16
+#define HTC__KV_CLIENTS       16
 #define HTC__KV_RECORD_FORMAT 1
 
 typedef struct htc__kv_seen {

@@ -1,4 +1,5 @@
-/* The server as a machine: peers and their sessions, commits, and answers held back until what they rest on is stored. */
+/* The server as a machine: peers and their sessions, commits, and answers held back until what they rest on is stored.
+ */
 #include "htcsched/kv_server.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ struct htc__kv_held {
 
 /* Where the count of answers stands in a KV_ANSWER: behind type, id, clock and session. */
 #define ANSWER_COUNT 26
-#define FLUSH_MAX ((size_t)8 << 20)
+#define FLUSH_MAX    ((size_t)8 << 20)
 
 static void list_init(htc__kv_list *list)
 {
@@ -147,8 +148,8 @@ static htc_status execute(htc_kv_server *s, htc__kv_held *held, int fresh_sessio
     htc__kv_head_read(&r, &head);
     answer_begin(&held->answer, held->serial, held->session, 0);
     s->touched = 0;
-    htc_status status = htc__kv_execute(s, &head, &r, &held->answer, &done,
-                                        fresh_session && !(head.flags & HTC__KV_REPEATED));
+    htc_status status =
+        htc__kv_execute(s, &head, &r, &held->answer, &done, fresh_session && !(head.flags & HTC__KV_REPEATED));
     htc_patch_u32(&held->answer, ANSWER_COUNT, (uint32_t)done);
     return status != HTC_OK ? status : held->answer.status;
 }
@@ -166,13 +167,13 @@ static int well_formed(htc_reader r)
 
 static htc_status request(htc_kv_server *s, htc__kv_conn *conn, uint64_t serial, htc_reader r)
 {
-    htc_bytes     body = { r.p, htc_reader_left(&r) };
-    htc__kv_head  head;
+    htc_bytes    body = { r.p, htc_reader_left(&r) };
+    htc__kv_head head;
     htc__kv_head_read(&r, &head);
     int current = head.session == conn->session;
     if (current && serial <= conn->serial)
         return HTC_OK; /* a copy, or overtaken by a later one: whoever sent it will ask again */
-    int busy = conn->held >= s->options.inflight_max || conn->held_bytes >= s->options.output_max || s->stopping;
+    int    busy = conn->held >= s->options.inflight_max || conn->held_bytes >= s->options.output_max || s->stopping;
     size_t keep = current && !busy ? body.len : 0;
     htc__kv_held *held = htc__alloc(&s->env, sizeof *held + keep);
     if (!held)
@@ -195,9 +196,9 @@ static htc_status request(htc_kv_server *s, htc__kv_conn *conn, uint64_t serial,
     conn->held++;
     held->charged = held->answer.len;
     conn->held_bytes += held->charged;
-    list_add(s->touched >= s->open                    ? &s->waiting_open
+    list_add(s->touched >= s->open                       ? &s->waiting_open
              : s->in_flight && s->touched + 1 == s->open ? &s->waiting_flight
-                                                      : &s->ready,
+                                                         : &s->ready,
              held);
     return status;
 }
@@ -273,12 +274,12 @@ static htc_status commit(htc_kv_server *s, htc_output *out)
     if (status != HTC_OK)
         return status;
     list_move(&s->waiting_open, &s->waiting_flight);
-    return htc_output_add(
-        out, &(htc_effect){ .kind = HTC_OUT_COMMIT, .tag = s->open - 1, .body = htc_buf_bytes(&s->body) });
+    return htc_output_add(out,
+                          &(htc_effect){ .kind = HTC_OUT_COMMIT, .tag = s->open - 1, .body = htc_buf_bytes(&s->body) });
 }
 
-/* Send what is ready, about FLUSH_MAX bytes of it, so that the step has room for a commit too; the rest leaves in the next
- * one, which deadline asks for at once. */
+/* Send what is ready, about FLUSH_MAX bytes of it, so that the step has room for a commit too; the rest leaves in the
+ * next one, which deadline asks for at once. */
 static htc_status flush(htc_kv_server *s, htc_output *out)
 {
     for (size_t sent = 0; s->ready.first && sent < FLUSH_MAX;) {
@@ -309,13 +310,21 @@ static htc_status dispatch(htc_kv_server *s, const htc_input *in, htc_output *ou
             return HTC_OK;
         s->started = 1;
         return htc__kv_state_load(s);
-    case HTC_IN_MESSAGE: return message(s, in, out);
-    case HTC_IN_STORED: return stored(s, in, out);
-    case HTC_IN_OPENED: return open_peer(s, in->peer, out);
-    case HTC_IN_CLOSED: htc__table_remove(&s->conns, (htc_bytes){ &in->peer, sizeof in->peer }); return HTC_OK;
-    case HTC_IN_EVENT: s->stopping |= in->op == HTC_KV_SERVER_SHUTDOWN; return HTC_OK;
+    case HTC_IN_MESSAGE:
+        return message(s, in, out);
+    case HTC_IN_STORED:
+        return stored(s, in, out);
+    case HTC_IN_OPENED:
+        return open_peer(s, in->peer, out);
+    case HTC_IN_CLOSED:
+        htc__table_remove(&s->conns, (htc_bytes){ &in->peer, sizeof in->peer });
+        return HTC_OK;
+    case HTC_IN_EVENT:
+        s->stopping |= in->op == HTC_KV_SERVER_SHUTDOWN;
+        return HTC_OK;
     case HTC_IN_TIMEOUT:
-    case HTC_IN_RESULT: return HTC_OK;
+    case HTC_IN_RESULT:
+        return HTC_OK;
     }
     return HTC_EUNSUPPORTED;
 }
@@ -376,8 +385,8 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     htc_kv_server_options o = { 0 };
     if (!env || !env->rng || !options || !out)
         return HTC_EINVAL;
-    htc_status status = htc__options_copy(&o, sizeof o, options, options->size,
-                                          offsetof(htc_kv_server_options, connections_max));
+    htc_status status =
+        htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_server_options, connections_max));
     if (status != HTC_OK)
         return status;
     if (!o.engine.ops || o.engine.ops->size < sizeof *o.engine.ops)

@@ -60,12 +60,12 @@ struct htc_kv_server {
     uint64_t floor, floor_flight, floor_stored; /* version of an absent key, and its forgot */
     size_t   tombstones, tombstones_flight, tombstones_stored;
 
-    htc__table leases; /* by id: htc__kv_lease */
+    htc__table leases;     /* by id: htc__kv_lease */
     htc_ns     lease_next; /* no lease ends before */
     uint64_t   sweeping;   /* ended leases whose keys are not all removed */
     htc_ns     sweep_after;
-    uint64_t   gone;       /* removed leases whose removal is not stored yet */
-    uint64_t   swept;      /* the batch that holds the newest slice of a sweep */
+    uint64_t   gone;  /* removed leases whose removal is not stored yet */
+    uint64_t   swept; /* the batch that holds the newest slice of a sweep */
 
     uint64_t   touched; /* the newest batch that what is executed now has looked at or changed */
     htc_status refuse;  /* not HTC_OK: changes are answered with it (a batch has failed, reads are being repeated) */
@@ -91,8 +91,9 @@ htc_status htc__kv_stage(htc_kv_server *s, htc_bytes name, htc_bytes value);
 htc_status htc__kv_stage_drop(htc_kv_server *s, htc_bytes name);
 /* The record of a user's key. An absent or expired one is `deleted`, with the version it would have. */
 htc_status htc__kv_load(htc_kv_server *s, htc_bytes key, htc__kv_record *record);
-htc_status htc__kv_save(htc_kv_server *s, htc_bytes key, const htc__kv_record *record); /* a deleted one joins the queue */
-htc_status htc__kv_collect(htc_kv_server *s); /* the oldest tombstones, while there are too many */
+htc_status htc__kv_save(htc_kv_server *s, htc_bytes key,
+                        const htc__kv_record *record); /* a deleted one joins the queue */
+htc_status htc__kv_collect(htc_kv_server *s);          /* the oldest tombstones, while there are too many */
 htc_status htc__kv_state_load(htc_kv_server *s);
 htc_status htc__kv_batch_close(htc_kv_server *s); /* body holds the open batch; the next one is open */
 void       htc__kv_batch_stored(htc_kv_server *s);
@@ -108,8 +109,9 @@ htc_status htc__kv_lease_op(htc_kv_server *s, const htc_kv_request *q, uint64_t 
                             htc_kv_result *result);
 int        htc__kv_lease_alive(htc_kv_server *s, uint64_t id);
 htc_status htc__kv_lease_bind(htc_kv_server *s, htc_bytes key, uint64_t old_lease, uint64_t new_lease);
-htc_status htc__kv_leases_tick(htc_kv_server *s); /* end those that are over, remove keys of ended ones, a slice at a time */
-void       htc__kv_leases_stored(htc_kv_server *s);
-void       htc__kv_leases_undone(htc_kv_server *s);
+htc_status
+     htc__kv_leases_tick(htc_kv_server *s); /* end those that are over, remove keys of ended ones, a slice at a time */
+void htc__kv_leases_stored(htc_kv_server *s);
+void htc__kv_leases_undone(htc_kv_server *s);
 
 #endif

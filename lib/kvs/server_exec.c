@@ -6,7 +6,7 @@
 #include "kvs/server.h"
 
 /* A batch is not added to beyond this; one more change may stand on top. */
-#define STAGED_MAX ((size_t)16 << 20)
+#define STAGED_MAX    ((size_t)16 << 20)
 #define SCAN_PAGE_MAX ((size_t)1 << 20)
 
 typedef struct execution {
@@ -111,7 +111,8 @@ static htc_status new_value(execution *x, const htc__kv_record *record, htc_byte
     case HTC_KV_SCAN:
     case HTC_KV_LEASE_GRANT:
     case HTC_KV_LEASE_RENEW:
-    case HTC_KV_LEASE_REVOKE: break;
+    case HTC_KV_LEASE_REVOKE:
+        break;
     }
     return HTC_EINTERNAL;
 }
@@ -184,10 +185,10 @@ typedef struct page {
 
 static int add_item(void *visitor, htc_bytes name, htc_bytes value)
 {
-    page           *p = visitor;
-    htc_buf        *b = &p->x->s->scratch_items;
-    htc_bytes       key = { (const uint8_t *)name.data + 1, name.len - 1 }, prefix = p->x->q.key;
-    htc__kv_record  record;
+    page          *p = visitor;
+    htc_buf       *b = &p->x->s->scratch_items;
+    htc_bytes      key = { (const uint8_t *)name.data + 1, name.len - 1 }, prefix = p->x->q.key;
+    htc__kv_record record;
     if (((const uint8_t *)name.data)[0] != 'k' || key.len < prefix.len ||
         (prefix.len && memcmp(key.data, prefix.data, prefix.len) != 0))
         return 0;
@@ -232,14 +233,17 @@ static htc_status scan(execution *x)
 static htc_status execute_one(execution *x)
 {
     switch ((htc_kv_op)x->q.op) {
-    case HTC_KV_GET: return get(x);
-    case HTC_KV_SCAN: return scan(x);
+    case HTC_KV_GET:
+        return get(x);
+    case HTC_KV_SCAN:
+        return scan(x);
     case HTC_KV_PUT:
     case HTC_KV_DELETE:
     case HTC_KV_APPEND:
     case HTC_KV_CAS_VERSION:
     case HTC_KV_CAS_VALUE:
-    case HTC_KV_ADD: return change(x);
+    case HTC_KV_ADD:
+        return change(x);
     case HTC_KV_LEASE_GRANT:
     case HTC_KV_LEASE_RENEW:
     case HTC_KV_LEASE_REVOKE: {

@@ -1,8 +1,8 @@
 /* Leases: a term that ends by the server's clock, and the keys that vanish with it.
  *
- * How long a lease lasts is kept in memory only: renewals never wait for a disk, and after a restart every lease is given
- * its full term anew. That it exists, and that it has ended, is stored: from the batch with its end on its keys are absent
- * for every reader; they are removed afterwards, a slice at a time. */
+ * How long a lease lasts is kept in memory only: renewals never wait for a disk, and after a restart every lease is
+ * given its full term anew. That it exists, and that it has ended, is stored: from the batch with its end on its keys
+ * are absent for every reader; they are removed afterwards, a slice at a time. */
 #include <string.h>
 
 #include "core/util.h"
@@ -241,8 +241,8 @@ static htc_status remove_bound(htc_kv_server *s, const htc__kv_lease *lease, con
 
 static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease)
 {
-    htc_bytes  none = { NULL, 0 };
-    slice     *p = htc__alloc(&s->env, sizeof *p);
+    htc_bytes none = { NULL, 0 };
+    slice    *p = htc__alloc(&s->env, sizeof *p);
     if (!p)
         return HTC_ENOMEM;
     p->first = htc__kv_name_of('b', &lease->id, none);

@@ -50,8 +50,7 @@ htc__node *htc__table_make(htc__table *t, htc_bytes key, size_t value_len)
 {
     uint64_t   hash = htc_hash64(key, 0);
     uint32_t   levels = levels_of(hash);
-    htc__node *node =
-        htc__alloc(&t->env, sizeof *node + levels * sizeof node->next[0] + value_len + key.len);
+    htc__node *node = htc__alloc(&t->env, sizeof *node + levels * sizeof node->next[0] + value_len + key.len);
     if (!node)
         return NULL;
     node->hash = hash;

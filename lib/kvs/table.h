@@ -1,7 +1,8 @@
 /* An ordered table of bytes under bytes: a skip list for order, a hash beside it for exact look-ups.
  *
  * A node is made first (the only step that can fail) and linked later (which cannot): so a batch of changes is prepared
- * as a whole and then takes place as a whole. How high a node stands follows from the hash of its key, not from chance. */
+ * as a whole and then takes place as a whole. How high a node stands follows from the hash of its key, not from chance.
+ */
 #ifndef HTC_KVS_TABLE_H
 #define HTC_KVS_TABLE_H
 

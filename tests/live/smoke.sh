@@ -55,7 +55,7 @@ expect 0 "${H[@]}" tasks 2.1 --json
 [ "$(json "$out" 'v["tasks"][0]["attempt"]')" = 3 ] || fail "an attempt's number only grows: $out"
 
 # Logs while it runs, why the next one waits, cancelling.
-expect 0 "${H[@]}" submit --name long -- sh -c 'echo begun; sleep 600' 
+expect 0 "${H[@]}" submit --name long -- sh -c 'echo begun; sleep 600'
 expect 0 "${H[@]}" submit --name wide -- sleep 600 ::: 1 2 3
 for i in $(seq 100); do
     expect 0 "${H[@]}" status 4 --json

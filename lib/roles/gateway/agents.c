@@ -46,7 +46,8 @@ void gw_agent_counts(htc_gateway *gw, agent *a, int add)
         u->draining += d;
     else
         u->agents += d;
-    if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
+    /* Of the agents that count: one that is marked before it came is not awaited. */
+    if ((a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING) && !a->stop && !a->draining)
         u->starting += d;
 }
 
@@ -157,6 +158,24 @@ static int seat(htc_gateway *gw, agent *a)
     return 1;
 }
 
+/* Its record is durable: now its process may be. Without it, a gateway that starts again would take the slot for free. */
+static void noted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    agent *a = gw_agent(gw, *(uint64_t *)ctx);
+    if (!a || a->state != AGENT_SUBMITTED || r->status != HTC_OK) {
+        htc__free(&gw->env, ctx, sizeof(uint64_t));
+        if (a && a->state == AGENT_SUBMITTED)
+            gw_agent_gone(gw, a, "it could not be noted");
+        return;
+    }
+    htc_buf_clear(&gw->scratch);
+    htc_put_str(&gw->scratch, gw->sites[a->site].name);
+    htc_put_u64(&gw->scratch, a->id);
+    htc_put_u32(&gw->scratch, a->slot);
+    htc_put_str(&gw->scratch, a->user->name);
+    gw_call(gw, HTC_CALL_LAUNCH, htc_buf_bytes(&gw->scratch), launched, ctx);
+}
+
 void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
 {
     site    *s = &gw->sites[site_index];
@@ -179,13 +198,10 @@ void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
     if (!seat(gw, a))
         return;
     u->last_served = ++gw->served;
-    save_agent(gw, a);
-    htc_buf_clear(&gw->scratch);
-    htc_put_str(&gw->scratch, s->name);
-    htc_put_u64(&gw->scratch, id);
-    htc_put_u32(&gw->scratch, free_slot);
-    htc_put_str(&gw->scratch, u->name);
-    gw_call(gw, HTC_CALL_LAUNCH, htc_buf_bytes(&gw->scratch), launched, ctx);
+    key k = key_agent(id);
+    record_agent_write(&gw->scratch, a);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, noted,
+                 ctx);
 }
 
 static void call_with_pid(htc_gateway *gw, uint32_t op, const agent *a)

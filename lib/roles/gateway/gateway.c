@@ -279,6 +279,11 @@ static void run_time(htc_gateway *gw)
         save_usage(gw);
         gw_reallocate_soon(gw);
     }
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].not_before && gw->now >= gw->sites[i].not_before) {
+            gw->sites[i].not_before = 0;
+            gw_reallocate_soon(gw);
+        }
     if (gw->reallocate_wanted && gw->now >= gw->reallocated + REALLOCATE_GAP)
         gw_reallocate(gw);
 }
@@ -297,6 +302,9 @@ static htc_ns deadline(const void *self)
         return at;
     if (gw->n_dues)
         at = earlier(at, gw->dues[0].at);
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].not_before)
+            at = earlier(at, gw->sites[i].not_before);
     if (gw->reallocate_wanted)
         at = earlier(at, gw->reallocated + REALLOCATE_GAP);
     if (HASH_COUNT(gw->agents) || gw->requests)

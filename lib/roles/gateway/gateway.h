@@ -84,6 +84,7 @@ struct chunk {
     uint32_t   puts_pending; /* result writes that the record's own write waits for */
     extra_put *puts;         /* results of the next write */
     extra_put *putting;      /* results of the write in flight */
+    htc_buf    image;        /* the record of the write in flight */
     waiter    *next_done;    /* wait for the next write */
     waiter    *write_done;   /* wait for the one in flight */
     chunk     *dirty_prev, *dirty_next;

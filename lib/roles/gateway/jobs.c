@@ -49,7 +49,8 @@ void job_counts_from_record(job *j)
 
 const char *job_state(const job *j)
 {
-    if (job_terminal(j) == j->count) {
+    /* The end is said when it is durable: a gateway that starts again does not take it back. */
+    if (job_terminal(j) == j->count && !j->open) {
         if (j->cancelled)
             return "cancelled";
         return j->now.failed ? "done_with_failures" : j->now.done ? "done" : "cancelled";
@@ -151,6 +152,7 @@ static void chunk_free(htc_gateway *gw, chunk *c)
     waiters_run(gw, &c->next_done, HTC_ECLOSED);
     free_puts(gw, &c->puts);
     free_puts(gw, &c->putting);
+    htc_buf_free(&c->image);
     if (c->dirty)
         DL_DELETE2(gw->dirty_chunks, c, dirty_prev, dirty_next);
     htc__free(&gw->env, c, sizeof *c + c->n * sizeof c->tasks[0]);
@@ -228,6 +230,7 @@ chunk *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
     c->index = index;
     c->n = n;
     c->open = n;
+    htc_buf_init(&c->image, &gw->env, 0);
     HASH_ADD(hh, j->chunks, index, sizeof c->index, c);
     if (!c->hh.tbl)
         gw_break(gw, HTC_ENOMEM, "making room for a chunk");
@@ -414,11 +417,11 @@ static void chunk_put_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 static void chunk_cas(htc_gateway *gw, chunk *c)
 {
     key k = key_chunk(c->job->id, c->index);
-    record_chunk_write(&gw->scratch, c);
     gw_store_one(gw,
-                 (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
+                 (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&c->image),
                                    .version = c->version },
                  chunk_put_answer, c);
+    htc_buf_free(&c->image);
 }
 
 /* Answers to the results and to the record's own write; a result that was refused holds the record back. */
@@ -441,7 +444,8 @@ static void chunk_put_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 
 #define TOGETHER_MAX 64
 
-/* The results first, then the record that counts them: a few travel in one message, where the store keeps their order. */
+/* The results first, then the record that counts them. It is written down now: what is counted while the results are on
+ * their way has its results in the next write, and must not be in this record. */
 static void chunk_write(htc_gateway *gw, chunk *c)
 {
     htc_kv_request rq[TOGETHER_MAX + 1];
@@ -451,6 +455,9 @@ static void chunk_write(htc_gateway *gw, chunk *c)
     c->dirty = 0;
     DL_DELETE2(gw->dirty_chunks, c, dirty_prev, dirty_next);
     c->writing = 1;
+    record_chunk_write(&c->image, c);
+    if (c->image.status != HTC_OK)
+        gw_break(gw, c->image.status, "writing down a chunk");
     c->write_done = c->next_done;
     c->next_done = NULL;
     c->putting = c->puts;
@@ -514,8 +521,8 @@ static void job_written(htc_gateway *gw, void *ctx, const htc_kv_result *r)
             gw_job_dirty(gw, j, NULL);
         if (j->finished && j->open && !j->dirty) {
             gw_delete(gw, key_open(j->id));
-            gw_waits_check(gw);
             gw_job_drop(gw, j);
+            gw_waits_check(gw);
         }
     } else if (refusal(r->status)) {
         waiter *later = j->next_done;

@@ -287,8 +287,12 @@ static void take_agent(htc_gateway *gw, const htc_kv_item *item)
         return;
     }
     int good = record_agent_read(item->value, a, owner) == HTC_OK && (a->user = gw_user(gw, owner)) != NULL &&
-               a->site < gw->n_sites && a->slot < gw->sites[a->site].cores && !gw->sites[a->site].slots[a->slot].agent;
+               a->site < gw->n_sites && a->slot < gw->sites[a->site].cores;
     if (good) {
+        /* A slot goes to the next agent when the process of the last one is gone: its record outlived it. */
+        agent *before = gw->sites[a->site].slots[a->slot].agent;
+        if (before)
+            gw_agent_gone(gw, before, "its slot was given to a later one");
         gw_agent_adopt(gw, a);
         return;
     }

@@ -1,0 +1,370 @@
+/* The gateway's host with real files and processes: agents (here a shell script that sleeps), uploads, stored outputs, live
+ * logs, passwords. The machine is a list of calls; each answer is kept, and the next call is made. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/util.h"
+#include "htcsched/client.h"
+#include "htcsched/gateway_host.h"
+#include "net/files.h"
+#include "roles/calls.h"
+
+#define CALLS_MAX 128
+
+typedef struct play {
+    char       dir[128], agent[200];
+    htc_buf    bodies[CALLS_MAX];
+    uint32_t   ops[CALLS_MAX], count, next, answered;
+    int        at_once; /* all calls in the first step */
+    uint32_t   wait_events;
+    htc_status status[CALLS_MAX];
+    char       text[CALLS_MAX][300];
+    size_t     len[CALLS_MAX];
+    /* events */
+    uint32_t   exits, stops, exit_status, exit_pid;
+} play;
+
+static htc_buf *add(play *p, uint32_t op)
+{
+    htc_buf *b = &p->bodies[p->count];
+    htc_buf_init(b, NULL, 0);
+    p->ops[p->count++] = op;
+    return b;
+}
+
+static int answered(uint32_t op)
+{
+    return op != HTC_CALL_KILL_AGENT && op != HTC_CALL_WATCH_AGENT && op != HTC_CALL_DROP_OUTPUT;
+}
+
+static void go_on(play *p, htc_output *out)
+{
+    while (p->next < p->count && (p->at_once || p->answered == p->next)) {
+        uint32_t i = p->next++;
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = p->ops[i], .tag = i, .body = htc_buf_bytes(&p->bodies[i]) });
+        if (!answered(p->ops[i]))
+            p->answered++;
+    }
+    if (p->answered == p->count && p->exits + p->stops >= p->wait_events)
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP });
+}
+
+static htc_status step(void *self, const htc_input *in, htc_output *out)
+{
+    play      *p = self;
+    htc_reader r = htc_reader_of(in->body);
+    if (in->kind == HTC_IN_RESULT) {
+        p->status[in->tag] = in->status;
+        p->len[in->tag] = in->body.len;
+        memcpy(p->text[in->tag], in->body.len ? in->body.data : "", in->body.len < 299 ? in->body.len : 299);
+        p->answered++;
+    } else if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_AGENT_EXIT) {
+        p->exits++;
+        htc_get_u64(&r);
+        p->exit_pid = htc_get_u32(&r);
+        p->exit_status = htc_get_u32(&r);
+        cr_expect(eq(int, htc_reader_done(&r), HTC_OK));
+    } else if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_AGENT_STOPPED) {
+        p->stops++;
+    }
+    go_on(p, out);
+    return HTC_OK;
+}
+
+static htc_ns never(const void *self)
+{
+    (void)self;
+    return HTC_NEVER;
+}
+
+static const htc_machine_ops ops = { sizeof ops, step, never, NULL };
+
+static void play_open(play *p)
+{
+    memset(p, 0, sizeof *p);
+    snprintf(p->dir, sizeof p->dir, "/tmp/htc-test-gw-XXXXXX");
+    cr_assert(mkdtemp(p->dir) != NULL);
+    snprintf(p->agent, sizeof p->agent, "%s/agent program", p->dir);
+}
+
+static void script(play *p, const char *text)
+{
+    int fd = open(p->agent, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    cr_assert(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void play_run(play *p)
+{
+    static const char *const env[] = { "PATH=/usr/bin:/bin", NULL };
+    htc_gateway_host_options o = { .size = sizeof o, .state_dir = p->dir, .agent_path = p->agent, .environ = env,
+                                   .blob_bytes_max = 1 << 20, .durable = 1 };
+    htc_gateway_host *g;
+    htc_host         *h;
+    htc_error         e = { 0 };
+    cr_assert(eq(int, htc_host_create(NULL, NULL, &h), HTC_OK));
+    cr_assert(eq(int, htc_gateway_host_create(NULL, h, &o, &g, &e), HTC_OK), "%s", e.text);
+    cr_expect(eq(int, htc_host_run(h, &ops, p), HTC_OK));
+    htc_host_destroy(h);
+    htc_gateway_host_destroy(g);
+    for (uint32_t i = 0; i < p->count; i++)
+        htc_buf_free(&p->bodies[i]);
+}
+
+static uint32_t get_pid(const play *p, uint32_t i)
+{
+    htc_reader r = htc_reader_of((htc_bytes){ p->text[i], p->len[i] });
+    return htc_get_u32(&r);
+}
+
+static void launch(play *p, uint64_t agent)
+{
+    htc_buf *b = add(p, HTC_CALL_LAUNCH);
+    htc_put_str(b, "local");
+    htc_put_u64(b, agent);
+    htc_put_u32(b, 3);
+    htc_put_str(b, "ada");
+}
+
+Test(gateway_host, an_agent_gets_its_arguments_and_its_end_is_told)
+{
+    play p;
+    char path[200], text[1000], want[400];
+    play_open(&p);
+    script(&p, "#!/bin/sh\necho \"$@\"\nps -o sid= -p $$\nexit 7\n");
+    launch(&p, 42);
+    p.wait_events = 1;
+    play_run(&p);
+    cr_assert(eq(int, p.status[0], HTC_OK), "%s", p.text[0]);
+    cr_expect(eq(u32, p.exit_pid, get_pid(&p, 0)));
+    int ended_as_asked = WIFEXITED(p.exit_status) && WEXITSTATUS(p.exit_status) == 7;
+    cr_expect(ended_as_asked);
+    snprintf(path, sizeof path, "%s/log/agent-3.out", p.dir);
+    cr_assert(htc__read_text(path, text, sizeof text) > 0);
+    snprintf(want, sizeof want, "--dir %s --agent 42 --slot 3 --user ada --site local\n", p.dir);
+    cr_expect(strncmp(text, want, strlen(want)) == 0, "%s", text);
+    cr_expect(eq(u32, (uint32_t)atoi(text + strlen(want)), get_pid(&p, 0)), "a session of its own");
+    htc__remove_tree(p.dir);
+}
+
+Test(gateway_host, a_missing_agent_program_is_told)
+{
+    play p;
+    play_open(&p);
+    launch(&p, 42);
+    play_run(&p);
+    cr_expect(eq(int, p.status[0], HTC_ENOEXEC));
+    cr_expect(strstr(p.text[0], p.agent) != NULL, "%s", p.text[0]);
+    htc__remove_tree(p.dir);
+}
+
+/* A process is killed and watched only if it is the agent of that number: here first with a wrong number, then right. */
+Test(gateway_host, only_agents_are_killed_and_watched)
+{
+    play     p;
+    htc_buf *b;
+    play_open(&p);
+    script(&p, "#!/bin/sh\nexec sh -c 'while :; do sleep 1; done' agent \"$@\"\n");
+    launch(&p, 42);
+    play_run(&p);
+    cr_assert(eq(int, p.status[0], HTC_OK));
+    pid_t pid = (pid_t)get_pid(&p, 0);
+    cr_expect(eq(int, kill(pid, 0), 0), "the agent outlives its gateway");
+    kill(pid, SIGSTOP);
+    /* the next gateway */
+    p.count = p.next = p.answered = 0;
+    b = add(&p, HTC_CALL_KILL_AGENT);
+    htc_put_u64(b, 41);
+    htc_put_u32(b, (uint32_t)pid);
+    b = add(&p, HTC_CALL_WATCH_AGENT);
+    htc_put_u64(b, 41);
+    htc_put_u32(b, (uint32_t)pid);
+    b = add(&p, HTC_CALL_WATCH_AGENT);
+    htc_put_u64(b, 42);
+    htc_put_u32(b, (uint32_t)pid);
+    p.wait_events = 2; /* 41 is not there; 42 is stopped */
+    play_run(&p);
+    cr_expect(eq(u32, p.exits, 1));
+    cr_expect(eq(u32, p.exit_status, UINT32_MAX));
+    cr_expect(eq(u32, p.stops, 1));
+    cr_assert(waitpid(pid, NULL, WNOHANG) == 0, "a process that is not agent 41 was killed");
+    p.count = p.next = p.answered = p.exits = p.stops = 0;
+    b = add(&p, HTC_CALL_WATCH_AGENT);
+    htc_put_u64(b, 42);
+    htc_put_u32(b, (uint32_t)pid);
+    b = add(&p, HTC_CALL_KILL_AGENT);
+    htc_put_u64(b, 42);
+    htc_put_u32(b, (uint32_t)pid);
+    p.wait_events = 1;
+    play_run(&p);
+    int killed = WIFSIGNALED(p.exit_status) && WTERMSIG(p.exit_status) == SIGKILL;
+    cr_expect(killed);
+    htc__remove_tree(p.dir);
+}
+
+static void piece(play *p, const uint8_t hash[32], uint64_t size, uint64_t at, const char *text)
+{
+    htc_buf *b = add(p, HTC_CALL_BLOB_WRITE);
+    htc_put_raw(b, (htc_bytes){ hash, 32 });
+    htc_put_u64(b, size);
+    htc_put_u64(b, at);
+    htc_put_str(b, text);
+}
+
+Test(gateway_host, uploads_are_kept_only_with_their_hash)
+{
+    play    p;
+    uint8_t hash[32];
+    char    hex[65], path[300], text[100];
+    play_open(&p);
+    htc_content_hash(htc_bytes_of("hello world"), hash);
+    htc_content_hex(hash, hex);
+    htc_buf *b = add(&p, HTC_CALL_BLOB_STAT);
+    htc_put_raw(b, (htc_bytes){ hash, 32 });
+    piece(&p, hash, 11, 6, "world"); /* out of turn */
+    piece(&p, hash, 11, 0, "hello ");
+    piece(&p, hash, 11, 6, "w0rld"); /* damaged: all of it is forgotten */
+    piece(&p, hash, 11, 0, "hello ");
+    piece(&p, hash, 11, 0, "hello "); /* said twice */
+    piece(&p, hash, 11, 6, "world");
+    piece(&p, hash, 11, 6, "world"); /* said twice, after its end */
+    b = add(&p, HTC_CALL_BLOB_STAT);
+    htc_put_raw(b, (htc_bytes){ hash, 32 });
+    piece(&p, hash, 5, 3, "world");
+    piece(&p, hash, (1 << 20) + 1, 0, "x");
+    htc_put_u8(add(&p, HTC_CALL_BLOB_WRITE), 1);
+    play_run(&p);
+    static const htc_status want[] = { HTC_ENOTFOUND, HTC_EINPUT, HTC_OK, HTC_EINPUT, HTC_OK, HTC_OK, HTC_OK, HTC_OK,
+                                       HTC_OK, HTC_EINPUT, HTC_ETOOBIG, HTC_EPROTO };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        cr_expect(eq(int, p.status[i], want[i]), "call %zu: %s", i, p.text[i]);
+    snprintf(path, sizeof path, "%s/data/blobs/%s", p.dir, hex);
+    cr_assert(htc__read_text(path, text, sizeof text) == 11);
+    cr_expect(eq(str, text, "hello world"));
+    htc__remove_tree(p.dir);
+}
+
+static void read_call(play *p, uint32_t attempt, const char *name, uint64_t offset, uint32_t len)
+{
+    htc_buf *b = add(p, HTC_CALL_FILE_READ);
+    htc_put_u64(b, 3);
+    htc_put_u64(b, 2000);
+    htc_put_u32(b, attempt);
+    htc_put_str(b, name);
+    htc_put_u64(b, offset);
+    htc_put_u32(b, len);
+}
+
+static void expect_bytes(const play *p, uint32_t i, uint64_t size, const char *bytes)
+{
+    htc_reader r = htc_reader_of((htc_bytes){ p->text[i], p->len[i] });
+    cr_expect(eq(u64, htc_get_u64(&r), size), "call %u", i);
+    cr_expect(htc_bytes_equal(htc_get_bytes(&r), htc_bytes_of(bytes)), "call %u", i);
+    cr_expect(eq(int, htc_reader_done(&r), HTC_OK));
+}
+
+static void put_file(const char *dir, const char *name, const char *text)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    cr_assert(eq(int, htc__make_dirs(dir), 0));
+    FILE *f = fopen(path, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+Test(gateway_host, outputs_are_read_dropped_and_never_left)
+{
+    play     p;
+    char     dir[300];
+    htc_buf *b;
+    play_open(&p);
+    snprintf(dir, sizeof dir, "%s/data/out/3/1/2000.2/sub", p.dir);
+    put_file(dir, "file", "0123456789");
+    snprintf(dir, sizeof dir, "%s/slots/1/scratch/3.2000.2", p.dir);
+    put_file(dir, "stdout", "live");
+    snprintf(dir, sizeof dir, "%s/slots/1", p.dir);
+    put_file(dir, "agent", "42 1234\n");
+    read_call(&p, 2, "sub/file", 3, 4);
+    read_call(&p, 2, "sub/file", 100, 4);
+    read_call(&p, 2, "../../../../../etc/passwd", 0, 4);
+    read_call(&p, 1, "sub/file", 0, 4);
+    read_call(&p, 2, "sub", 0, 4);
+    b = add(&p, HTC_CALL_LIVE_READ);
+    htc_put_u64(b, 42);
+    htc_write_attempt(b, &(htc_attempt){ 3, 2000, 2 });
+    htc_put_str(b, "stdout");
+    htc_put_u64(b, 1);
+    htc_put_u32(b, 100);
+    b = add(&p, HTC_CALL_LIVE_READ);
+    htc_put_u64(b, 43);
+    htc_write_attempt(b, &(htc_attempt){ 3, 2000, 2 });
+    htc_put_str(b, "stdout");
+    htc_put_u64(b, 1);
+    htc_put_u32(b, 100);
+    htc_put_u64(add(&p, HTC_CALL_DROP_JOB), 3);
+    read_call(&p, 2, "sub/file", 3, 4);
+    htc_put_u64(add(&p, HTC_CALL_DROP_JOB), 3);
+    play_run(&p);
+    static const htc_status want[] = { HTC_OK, HTC_OK, HTC_EPATH, HTC_ENOTFOUND, HTC_ENOTFOUND, HTC_OK, HTC_ENOTFOUND,
+                                       HTC_OK, HTC_ENOTFOUND, HTC_OK };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        cr_expect(eq(int, p.status[i], want[i]), "call %zu: %s", i, p.text[i]);
+    expect_bytes(&p, 0, 10, "3456");
+    expect_bytes(&p, 1, 10, "");
+    expect_bytes(&p, 5, 4, "ive");
+    htc__remove_tree(p.dir);
+}
+
+Test(gateway_host, passwords_are_verified_and_their_hashing_is_bounded)
+{
+    play     p;
+    htc_buf *b;
+    play_open(&p);
+    htc_put_str(add(&p, HTC_CALL_HASH_PASSWORD), "correct horse");
+    htc_put_u32(add(&p, HTC_CALL_RANDOM), 32);
+    htc_put_u32(add(&p, HTC_CALL_RANDOM), 65);
+    play_run(&p);
+    cr_assert(eq(int, p.status[0], HTC_OK));
+    cr_expect(eq(sz, p.len[1], 32));
+    cr_expect(eq(int, p.status[2], HTC_EPROTO));
+    char       verifier[200];
+    htc_reader r = htc_reader_of((htc_bytes){ p.text[0], p.len[0] });
+    htc_get_str(&r, verifier, sizeof verifier);
+    cr_expect(strncmp(verifier, "$argon2id$", 10) == 0, "%s", verifier);
+    p.count = p.next = p.answered = 0;
+    for (int i = 0; i < 2; i++) {
+        b = add(&p, HTC_CALL_VERIFY_PASSWORD);
+        htc_put_str(b, verifier);
+        htc_put_str(b, i ? "battery staple" : "correct horse");
+    }
+    play_run(&p);
+    cr_expect(eq(int, p.status[0], HTC_OK));
+    cr_expect(eq(int, p.status[1], HTC_EAUTH));
+    /* A flood: two at a time and 64 waiting are taken, the rest is told to come again. The verifier is no verifier, so
+     * that the test costs no minutes. */
+    uint32_t refused = 0;
+    p.count = p.next = p.answered = 0;
+    p.at_once = 1;
+    for (int i = 0; i < 100; i++) {
+        b = add(&p, HTC_CALL_VERIFY_PASSWORD);
+        htc_put_str(b, "none");
+        htc_put_str(b, "x");
+    }
+    play_run(&p);
+    for (int i = 0; i < 100; i++) {
+        cr_expect(p.status[i] == HTC_EAUTH || p.status[i] == HTC_EBUSY, "%d", p.status[i]);
+        refused += p.status[i] == HTC_EBUSY;
+    }
+    cr_expect(eq(u32, refused, 34));
+    htc__remove_tree(p.dir);
+}

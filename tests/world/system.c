@@ -1,0 +1,418 @@
+#include "system.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what the disks hold ---- */
+
+sys_task *sys_task_of(sys *s, uint64_t job, uint64_t task)
+{
+    sys_task *t, find;
+    memset(&find, 0, sizeof find);
+    find.key.job = job;
+    find.key.task = task;
+    HASH_FIND(hh, s->tasks, &find.key, sizeof find.key, t);
+    if (t)
+        return t;
+    t = calloc(1, sizeof *t);
+    if (!t)
+        abort();
+    t->key = find.key;
+    HASH_ADD(hh, s->tasks, key, sizeof t->key, t);
+    return t;
+}
+
+static void need_attempt(sys_task *t, uint32_t attempt)
+{
+    if (attempt < t->n_attempts)
+        return;
+    t->attempts = realloc(t->attempts, (attempt + 1) * sizeof *t->attempts);
+    if (!t->attempts)
+        abort();
+    memset(t->attempts + t->n_attempts, 0, (attempt + 1 - t->n_attempts) * sizeof *t->attempts);
+    t->n_attempts = attempt + 1;
+}
+
+void sys_output_stored(sys *s, const htc_attempt *a)
+{
+    sys_task *t = sys_task_of(s, a->job, a->task);
+    need_attempt(t, a->attempt);
+    t->attempts[a->attempt].output = 1;
+}
+
+void sys_output_dropped(sys *s, const htc_attempt *a)
+{
+    sys_task *t = sys_task_of(s, a->job, a->task);
+    need_attempt(t, a->attempt);
+    if (t->committed == a->attempt)
+        world_fail(s->w, "the outputs of %llu.%llu attempt %u are dropped, and it is committed", (unsigned long long)a->job,
+                   (unsigned long long)a->task, (unsigned)a->attempt);
+    if (t->attempts[a->attempt].output)
+        t->attempts[a->attempt].output = 2;
+}
+
+static void result_durable(sys *s, const htc_attempt *a, htc_bytes value)
+{
+    htc_outcome o;
+    htc_reader  r = htc_reader_of(value);
+    sys_task   *t = sys_task_of(s, a->job, a->task);
+    need_attempt(t, a->attempt);
+    if (htc_outcome_read(&r, NULL, &o) != HTC_OK)
+        world_fail(s->w, "a result that cannot be read");
+    else if (o.status == HTC_OK)
+        t->attempts[a->attempt].result = 1;
+    htc_outcome_free(NULL, &o);
+}
+
+typedef struct chunk_at {
+    sys     *s;
+    uint64_t job, first;
+} chunk_at;
+
+/* The heart of the matter: a task is done once, by one attempt, for ever; its result and outputs lie there already. */
+static void task_done(void *ctx, uint64_t offset, uint32_t attempt)
+{
+    const chunk_at    *c = ctx;
+    sys               *s = c->s;
+    unsigned long long job = c->job, task = c->first + offset;
+    sys_task          *t = sys_task_of(s, job, task);
+    if (t->committed == attempt)
+        return;
+    need_attempt(t, attempt);
+    if (t->committed)
+        world_fail(s->w, "%llu.%llu is committed twice: attempts %u and %u", job, task, (unsigned)t->committed, (unsigned)attempt);
+    else if (!t->attempts[attempt].result)
+        world_fail(s->w, "%llu.%llu attempt %u is committed, and its result is not there", job, task, (unsigned)attempt);
+    else if (t->attempts[attempt].output != 1)
+        world_fail(s->w, "%llu.%llu attempt %u is committed, and its outputs are not there", job, task, (unsigned)attempt);
+    s->committed++;
+    t->committed = attempt;
+    t->ended = world_now(s->w);
+}
+
+/* The keys that matter here: r/JOB/TASK/ATTEMPT, the result of an attempt, and c/JOB/CHUNK, the states of 1024 tasks. */
+void sys_committed(sys *s, htc_bytes key, htc_bytes value)
+{
+    char               text[64];
+    unsigned long long job, number;
+    unsigned           attempt;
+    if (key.len >= sizeof text)
+        return;
+    memcpy(text, key.data, key.len);
+    text[key.len] = '\0';
+    if (sscanf(text, "r/%16llx/%16llx/%8x", &job, &number, &attempt) == 3)
+        result_durable(s, &(htc_attempt){ job, number, attempt }, value);
+    else if (sscanf(text, "c/%16llx/%16llx", &job, &number) == 2 &&
+             sys_chunk_read(value, task_done, &(chunk_at){ s, job, number * 1024 }) != HTC_OK)
+        world_fail(s->w, "a chunk record that cannot be read");
+}
+
+/* ---- checks ---- */
+
+#define IDLE_MAX (50 * HTC_MS)
+
+void sys_check(sys *s)
+{
+    sys_books b;
+    int       add_up = !s->options.check_every || ++s->steps % s->options.check_every == 0;
+    const char *wrong = add_up ? sys_gateway_wrong(s) : NULL;
+    sys_gateway_books(s, &b);
+    if (wrong)
+        world_fail(s->w, "%s", wrong);
+    if (!s->options.check_idle)
+        return;
+    if (!b.ready || b.unusable || b.free == 0 || b.wanting == 0) {
+        s->idle_since = HTC_NEVER;
+        return;
+    }
+    if (s->idle_since == HTC_NEVER)
+        s->idle_since = world_now(s->w);
+    htc_ns idle = world_now(s->w) - s->idle_since;
+    if (idle > s->idle_longest)
+        s->idle_longest = idle;
+    if (idle > IDLE_MAX)
+        world_fail(s->w, "%u slots have been free for %.3f ms while %llu tasks wait", (unsigned)b.free, (double)idle / 1e6,
+                   (unsigned long long)b.wanting);
+}
+
+static void fail_job(const sys_job *j, const char *what, uint64_t n)
+{
+    world_fail(j->s->w, "job %llu (%s): %s %llu of %llu", (unsigned long long)j->id, j->name, what, (unsigned long long)n,
+               (unsigned long long)j->count);
+}
+
+void sys_check_results(sys *s)
+{
+    for (const sys_job *j = s->jobs; j; j = j->next) {
+        uint64_t n = 0;
+        if (!j->finished)
+            fail_job(j, "not finished", 0);
+        for (uint64_t i = 0; i < j->count; i++)
+            n += sys_task_of(s, j->id, i)->committed != 0;
+        if (n != j->count)
+            fail_job(j, "committed results:", n);
+    }
+    for (const sys_task *t = s->tasks; t; t = t->hh.next) /* of any job that came to be, acknowledged or not */
+        if (t->runs && !t->committed)
+            world_fail(s->w, "%llu.%llu has run and has no result", (unsigned long long)t->key.job,
+                       (unsigned long long)t->key.task);
+}
+
+/* ---- what users do ---- */
+
+static const char *text_of(json_t *o, const char *name)
+{
+    const char *text = json_string_value(json_object_get(o, name));
+    return text ? text : "";
+}
+
+static uint64_t number_of(json_t *o, const char *name)
+{
+    return (uint64_t)json_integer_value(json_object_get(o, name));
+}
+
+static void look_for(world *w, void *ctx);
+
+const char *sys_jsdl(uint64_t n)
+{
+    static char text[2048];
+    snprintf(text, sizeof text,
+             "<JobDefinition xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl\""
+             " xmlns:sweep=\"http://schemas.ogf.org/jsdl/2009/03/sweep\""
+             " xmlns:sweepfunc=\"http://schemas.ogf.org/jsdl/2009/03/sweep/functions\">"
+             "<JobDescription><Application>"
+             "<POSIXApplication xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\">"
+             "<Executable>/bin/true</Executable><Argument>x</Argument></POSIXApplication></Application></JobDescription>"
+             "<sweep:Sweep><sweep:Assignment><sweep:DocumentNode>"
+             "<sweep:NamespaceBinding ns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\" prefix=\"p\"/>"
+             "<sweep:Match>//p:Argument</sweep:Match></sweep:DocumentNode>"
+             "<sweepfunc:LoopInteger start=\"1\" end=\"%llu\"/></sweep:Assignment></sweep:Sweep></JobDefinition>",
+             (unsigned long long)n);
+    return text;
+}
+
+static void submitted(sys_user *u, void *ctx, json_t *answer)
+{
+    sys_job *j = ctx;
+    uint64_t id = answer ? number_of(answer, "id") : 0;
+    (void)u;
+    if (!id) {
+        if (answer)
+            world_note(j->s->w, "submit: %s %s", text_of(answer, "error"), text_of(answer, "message"));
+        world_at(j->s->w, world_now(j->s->w) + 500 * HTC_MS, look_for, j);
+        return;
+    }
+    if (number_of(answer, "count") != j->count)
+        world_fail(j->s->w, "%llu tasks were submitted, %llu accepted", (unsigned long long)j->count,
+                   (unsigned long long)number_of(answer, "count"));
+    j->id = id;
+    j->acknowledged = 1;
+}
+
+static void submit(sys_job *j)
+{
+    sys_ask(j->s->operator_,
+            json_pack("{s:s, s:s, s:s, s:s}", "op", "submit", "user", j->user, "name", j->name, "jsdl", sys_jsdl(j->count)),
+            submitted, j);
+}
+
+/* The answer was lost: is the job there? Names are used once. */
+static void looked_for(sys_user *u, void *ctx, json_t *answer)
+{
+    sys_job *j = ctx;
+    json_t  *job;
+    size_t   i;
+    (void)u;
+    json_t *jobs = answer ? json_object_get(answer, "jobs") : NULL;
+    if (!jobs) {
+        world_at(j->s->w, world_now(j->s->w) + 500 * HTC_MS, look_for, j);
+        return;
+    }
+    json_array_foreach(jobs, i, job)
+    if (strcmp(text_of(job, "name"), j->name) == 0)
+        j->id = number_of(job, "id");
+    if (!j->id)
+        submit(j);
+}
+
+static void look_for(world *w, void *ctx)
+{
+    sys_job *j = ctx;
+    (void)w;
+    sys_ask(j->s->operator_, json_pack("{s:s, s:s, s:i}", "op", "status", "user", j->user, "limit", 50), looked_for, j);
+}
+
+sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count)
+{
+    sys_job *j = calloc(1, sizeof *j), **at = &s->jobs;
+    if (!j)
+        abort();
+    *j = (sys_job){ .s = s, .count = count, .submitted = world_now(s->w) };
+    snprintf(j->user, sizeof j->user, "%s", user);
+    snprintf(j->name, sizeof j->name, "%s", name);
+    while (*at)
+        at = &(*at)->next;
+    *at = j;
+    submit(j);
+    return j;
+}
+
+static sys_job *job_of(sys *s, uint64_t id)
+{
+    for (sys_job *j = s->jobs; j; j = j->next)
+        if (j->id == id)
+            return j;
+    return NULL;
+}
+
+static void check_status(sys *s, json_t *job)
+{
+    static const char *const states[] = { "waiting", "leased", "running", "staging_out", "retry_wait", "done", "failed", "cancelled" };
+    json_t                  *tasks = json_object_get(job, "tasks");
+    uint64_t                 count = number_of(job, "count"), sum = 0;
+    sys_job                 *j = job_of(s, number_of(job, "id"));
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        sum += number_of(tasks, states[i]);
+    if (sum != count)
+        world_fail(s->w, "status of job %llu: %llu tasks in all states, %llu in the job",
+                   (unsigned long long)number_of(job, "id"), (unsigned long long)sum, (unsigned long long)count);
+    int done = strcmp(text_of(job, "state"), "done") == 0;
+    if (j && j->finished && !done)
+        world_fail(s->w, "job %llu was done and is %s again", (unsigned long long)j->id, text_of(job, "state"));
+    if (j && done && !j->finished) {
+        j->finished = 1;
+        j->ended = world_now(s->w);
+        if (number_of(tasks, "done") != count)
+            fail_job(j, "done, with finished tasks:", number_of(tasks, "done"));
+    }
+}
+
+static void ask_status(world *w, void *ctx);
+
+static void status_answered(sys_user *u, void *ctx, json_t *answer)
+{
+    sys    *s = ctx;
+    json_t *job;
+    size_t  i;
+    (void)u;
+    if (answer)
+        json_array_foreach(json_object_get(answer, "jobs"), i, job)
+    check_status(s, job);
+    world_at(s->w, world_now(s->w) + s->watch_every, ask_status, s);
+}
+
+static void ask_status(world *w, void *ctx)
+{
+    sys *s = ctx;
+    (void)w;
+    sys_ask(s->operator_, json_pack("{s:s, s:s, s:i}", "op", "status", "id", "all", "limit", 1000), status_answered, s);
+}
+
+void sys_watch_jobs(sys *s, htc_ns every)
+{
+    s->watch_every = every;
+    world_at(s->w, world_now(s->w) + every, ask_status, s);
+}
+
+int sys_all_finished(const sys *s)
+{
+    for (const sys_job *j = s->jobs; j; j = j->next)
+        if (!j->finished)
+            return 0;
+    return 1;
+}
+
+/* ---- accounts ---- */
+
+static void add_account(world *w, void *ctx);
+
+static void account_added(sys_user *u, void *ctx, json_t *answer)
+{
+    sys_account *a = ctx;
+    sys         *s = a->s;
+    (void)u;
+    if (answer && (json_object_get(answer, "name") || strcmp(text_of(answer, "error"), "HTC_EEXISTS") == 0)) {
+        a->ready = 1;
+        return;
+    }
+    if (answer)
+        world_note(s->w, "user.add: %s %s", text_of(answer, "error"), text_of(answer, "message"));
+    world_at(s->w, world_now(s->w) + 100 * HTC_MS, add_account, a);
+}
+
+static void add_account(world *w, void *ctx)
+{
+    sys_account *a = ctx;
+    (void)w;
+    sys_ask(a->s->operator_,
+            json_pack("{s:s, s:s, s:s, s:I}", "op", "user.add", "name", a->name, "password", "secret", "weight",
+                      (json_int_t)a->weight),
+            account_added, a);
+}
+
+void sys_add_account(sys *s, const char *name, uint64_t weight)
+{
+    sys_account *a = calloc(1, sizeof *a);
+    if (!a)
+        abort();
+    *a = (sys_account){ .s = s, .weight = weight, .next = s->accounts };
+    snprintf(a->name, sizeof a->name, "%s", name);
+    s->accounts = a;
+    add_account(s->w, a);
+}
+
+int sys_accounts_ready(const sys *s)
+{
+    for (const sys_account *a = s->accounts; a; a = a->next)
+        if (!a->ready)
+            return 0;
+    return 1;
+}
+
+/* ---- open and close ---- */
+
+sys *sys_open(const sys_options *options)
+{
+    sys *s = calloc(1, sizeof *s);
+    if (!s)
+        abort();
+    s->options = *options;
+    s->w = world_open(&options->world);
+    world_set_user(s->w, s);
+    s->idle_since = HTC_NEVER;
+    s->rng_disk = world_rng(s->w, "disk");
+    s->rng_launch = world_rng(s->w, "launch");
+    s->rng_host = world_rng(s->w, "host");
+    s->rng_random = world_rng(s->w, "random");
+    s->store = sys_store_add(s);
+    s->gateway = sys_gateway_add(s);
+    world_boot(s->store);
+    world_boot(s->gateway);
+    s->operator_ = sys_user_add(s, "operator");
+    return s;
+}
+
+void sys_close(sys *s)
+{
+    sys_task *t, *next;
+    world_close(s->w);
+    sys_store_close(s);
+    sys_agents_close(s);
+    HASH_ITER(hh, s->tasks, t, next)
+    {
+        HASH_DEL(s->tasks, t);
+        free(t->attempts);
+        free(t);
+    }
+    while (s->jobs) {
+        sys_job *j = s->jobs;
+        s->jobs = j->next;
+        free(j);
+    }
+    while (s->accounts) {
+        sys_account *a = s->accounts;
+        s->accounts = a->next;
+        free(a);
+    }
+    free(s);
+}

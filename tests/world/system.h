@@ -1,0 +1,199 @@
+/* The whole system in a world: one store, one gateway, the agents it launches and the users who ask it, with a model of
+ * what tasks do and checks of what must hold after every event.
+ *
+ *   world_store.c    the store over a disk that keeps what was durable at a crash and no more
+ *   world_gateway.c  the gateway and what its host does for it: launching, ending and watching agents
+ *   world_agent.c    agents and their executor: run times and failures from the seed, stored outputs
+ *   world_user.c     users: requests in JSON, repeated over broken connections
+ *   system.c         puts them together; what was submitted, committed and stored, and the checks
+ */
+#ifndef SYSTEM_H
+#define SYSTEM_H
+
+#include <jansson.h>
+#include <uthash.h>
+
+#include "htcsched/agent.h"
+#include "htcsched/gateway.h"
+#include "htcsched/kv_server.h"
+#include "roles/calls.h"
+#include "world.h"
+
+#define SYS_SITES_MAX 4
+#define SYS_PEER_STORE 1   /* the gateway's number of its connection to the store */
+#define SYS_PEER_GATEWAY 1 /* an agent's or user's number of its connection to the gateway */
+
+typedef struct sys       sys;
+typedef struct sys_agent sys_agent;
+typedef struct sys_user  sys_user;
+
+/* How one attempt goes. */
+typedef struct sys_run {
+    htc_ns     span;
+    htc_status status; /* of the outcome */
+    int32_t    exit_code;
+    htc_status stage_in, stage_out; /* of those calls */
+} sys_run;
+
+typedef struct sys_options {
+    world_options       world;
+    htc_gateway_options gateway; /* sites, policy, periods; the rest is filled in */
+    htc_site_options    sites[SYS_SITES_MAX];
+    uint32_t            n_sites;
+    htc_ns              commit_ns, commit_jitter_ns; /* of the disk */
+    htc_ns              launch_ns, launch_jitter_ns; /* until an agent's process is there */
+    htc_ns              stage_ns;                    /* of staging either way */
+    uint32_t            launch_fail_ppm;
+    /* NULL: no task takes time or fails. */
+    void (*run)(sys *s, const char *user, const htc_attempt *attempt, sys_run *run);
+    int   check_idle;  /* no slot is free for longer than it may be while somebody demands it */
+    uint32_t check_every; /* steps of the gateway are its counts added up; 0: 1 */
+    void *ctx;
+} sys_options;
+
+/* What the disk holds of one task: results by attempt, and the stored outputs. */
+typedef struct sys_task {
+    struct {
+        uint64_t job, task;
+    } key;
+    uint32_t       committed; /* the attempt that the durable chunk record calls done; 0: none */
+    struct {
+        uint8_t output; /* 1 stored, 2 dropped again */
+        uint8_t result; /* 1: a result of success is durable */
+    }             *attempts;
+    uint32_t       n_attempts;
+    uint32_t       runs; /* processes started for it */
+    htc_ns         ended;
+    UT_hash_handle hh;
+} sys_task;
+
+struct sys_agent {
+    sys        *s;
+    world_node *node;
+    uint64_t    id;
+    uint32_t    pid, site, slot;
+    char        user[64];
+    int         alive, watched; /* watched: the gateway of this incarnation is told of its end */
+    uint64_t    watcher;
+    uint32_t    running; /* processes */
+    struct sys_process *processes;
+    sys_agent  *next;
+};
+
+/* A request, until it is answered or its connection breaks. */
+typedef struct sys_request {
+    uint64_t            id;
+    json_t             *body;
+    int                 sent;
+    void (*answer)(sys_user *u, void *ctx, json_t *answer);
+    void               *ctx;
+    struct sys_request *next;
+} sys_request;
+
+struct sys_user {
+    sys         *s;
+    world_node  *node;
+    sys_request *requests;
+    uint64_t     last_id;
+    int          connected;
+    htc_buf      buf;
+};
+
+struct sys {
+    sys_options  options;
+    world       *w;
+    htc_kv_engine disk;
+    world_node  *store, *gateway;
+    struct {
+        uint64_t tag;
+        htc_buf  batch;
+        int      pending;
+    } commit;
+    htc_rng      rng_disk, rng_launch, rng_host, rng_random;
+    sys_agent   *agents;   /* newest first */
+    uint32_t     last_pid, agents_alive, agents_launched;
+    sys_task    *tasks;
+    uint64_t     committed;
+    uint32_t     crashes;      /* of gateway and store */
+    htc_ns       idle_since;   /* a slot is free and somebody demands it; HTC_NEVER: not so */
+    htc_ns       idle_longest;
+    htc_ns       disturbed_at; /* the last crash or pause of gateway or store */
+    sys_user    *operator_; /* who submits for everybody */
+    struct sys_job *jobs;
+    struct sys_account *accounts;
+    htc_ns       watch_every;
+    uint64_t     steps; /* of the gateway */
+};
+
+sys *sys_open(const sys_options *options);
+void sys_close(sys *s);
+
+/* world_store.c */
+world_node *sys_store_add(sys *s);
+void        sys_store_close(sys *s);
+/* Reads one committed value of the store's keys; HTC_ENOTFOUND. */
+htc_status sys_store_get(sys *s, const char *key, htc_bytes *value);
+
+/* world_gateway.c */
+world_node *sys_gateway_add(sys *s);
+/* world_books.c: the gateway's own books, for checks. */
+typedef struct sys_books {
+    int      ready;    /* it has recovered and the store answers */
+    uint32_t free;     /* slots */
+    uint64_t wanting;  /* tasks that wait and that no agent of their user is about to take */
+    int      unusable; /* a site is paused */
+} sys_books;
+void sys_gateway_books(const sys *s, sys_books *b);
+const char *sys_gateway_wrong(const sys *s); /* a count that does not add up; NULL: all do */
+/* The tasks that a durable chunk record calls done; HTC_EINVAL if it is no chunk record. */
+htc_status sys_chunk_read(htc_bytes value, void (*done)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx);
+/* Slots that agents hold for this user, his leaving ones included; as the gateway knows. */
+uint32_t sys_gateway_slots(const sys *s, const char *user);
+
+/* world_agent.c */
+sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user);
+sys_agent *sys_agent_find(sys *s, uint64_t id);
+void       sys_agent_tell_exit(sys_agent *a);
+void       sys_agents_close(sys *s);
+
+/* world_user.c */
+sys_user *sys_user_add(sys *s, const char *name);
+/* Ask as soon as there is a connection. body is taken, the answer is borrowed; NULL: the connection broke first. */
+void sys_ask(sys_user *u, json_t *body, void (*answer)(sys_user *u, void *ctx, json_t *answer), void *ctx);
+
+/* system.c */
+sys_task *sys_task_of(sys *s, uint64_t job, uint64_t task);
+void      sys_output_stored(sys *s, const htc_attempt *attempt);
+void      sys_output_dropped(sys *s, const htc_attempt *attempt);
+void      sys_committed(sys *s, htc_bytes key, htc_bytes value); /* a value has become durable */
+void      sys_check(sys *s);                                     /* after every step of the gateway */
+/* A job of a user, submitted again until it is there: the answer may be lost, the job not. */
+typedef struct sys_job {
+    sys     *s;
+    char     user[64], name[64];
+    uint64_t count, id; /* 0: not known yet */
+    int      acknowledged, finished;
+    htc_ns   submitted, ended;
+    struct sys_job *next;
+} sys_job;
+sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count);
+/* Keeps asking for all jobs: their counts must add up, and once finished they stay so. */
+void sys_watch_jobs(sys *s, htc_ns every);
+int  sys_all_finished(const sys *s);
+/* Once nothing moves any more: each task has exactly one committed result, and what it names is stored. */
+void sys_check_results(sys *s);
+typedef struct sys_account {
+    sys     *s;
+    char     name[64];
+    uint64_t weight;
+    int      ready;
+    struct sys_account *next;
+} sys_account;
+/* Adds a user to the system, however often it has to be asked for. */
+void sys_add_account(sys *s, const char *name, uint64_t weight);
+int  sys_accounts_ready(const sys *s);
+
+/* The JSDL of a sweep of n tasks, no-ops for this world. Lent until the next call. */
+const char *sys_jsdl(uint64_t n);
+
+#endif

@@ -1,0 +1,249 @@
+/* Everything that can go wrong, over many seeds: messages lost, doubled, delayed, out of order; connections broken; agents,
+ * gateway and store killed and stopped; tasks that fail, nodes that are full, launches that do not work.
+ *
+ * After every event: no result is committed twice or without its outputs, no slot is held by two living agents, the books
+ * add up, no slot is free for longer than 50 ms while somebody who could use it waits (as far as the gateway knows). In
+ * the end, when the faults have stopped: every task of every accepted job has exactly one committed result, every agent
+ * has left. The same seed gives the same trace.
+ *
+ * HTC_SEED=n runs one seed and prints its trace; HTC_TEST_FULL=1 runs ten times as many. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "system.h"
+
+#define SEEDS 2000
+#define SEEDS_FULL 20000
+
+typedef struct plan {
+    htc_rng rng;
+    htc_ns  trouble_gap, trouble_end;
+    int     crashes, pauses;
+    uint32_t fail_ppm;
+} plan;
+
+typedef struct verdict {
+    uint64_t hash, events, tasks;
+    uint32_t crashes, agents;
+    htc_ns   idle_longest, took;
+    char     failure[1024];
+} verdict;
+
+static uint32_t draw(htc_rng *rng, uint32_t from, uint32_t to)
+{
+    return from + (uint32_t)htc_rng_below(rng, to - from + 1);
+}
+
+/* How an attempt goes follows from the seed and its numbers alone, not from when it runs. */
+static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *run)
+{
+    const plan *p = s->options.ctx;
+    uint64_t    words[4] = { s->options.world.seed, a->job, a->task, a->attempt };
+    htc_rng     rng = { htc_hash64((htc_bytes){ words, sizeof words }, 0) };
+    (void)user;
+    run->span = htc_rng_below(&rng, 4) ? htc_rng_below(&rng, 50 * HTC_MS) : htc_rng_below(&rng, 2 * HTC_SECOND);
+    run->status = HTC_OK;
+    if (htc_rng_below(&rng, 1000000) < p->fail_ppm) {
+        run->status = htc_rng_below(&rng, 2) ? HTC_EEXIT : HTC_EOOM;
+        run->exit_code = 3;
+    }
+    if (htc_rng_below(&rng, 1000000) < p->fail_ppm / 4)
+        run->stage_in = htc_rng_below(&rng, 2) ? HTC_ETIMEDOUT : HTC_ENOSPC;
+    if (htc_rng_below(&rng, 1000000) < p->fail_ppm / 4)
+        run->stage_out = htc_rng_below(&rng, 2) ? HTC_EBUSY : HTC_ENOSPC;
+}
+
+static void boot_again(world *w, void *ctx)
+{
+    (void)w;
+    world_boot(ctx);
+}
+
+static sys_agent *some_agent(sys *s, htc_rng *rng)
+{
+    uint64_t n = s->agents_alive ? htc_rng_below(rng, s->agents_alive) : 0;
+    for (sys_agent *a = s->agents; a; a = a->next)
+        if (a->alive && n-- == 0)
+            return world_up(a->node) ? a : NULL;
+    return NULL;
+}
+
+static void crash(sys *s, world_node *node, htc_rng *rng)
+{
+    static const htc_ns longest[] = { 5 * HTC_MS, 200 * HTC_MS, 5 * HTC_SECOND };
+    if (!world_up(node))
+        return;
+    world_crash(node);
+    world_at(s->w, world_now(s->w) + htc_rng_below(rng, longest[htc_rng_below(rng, 3)]), boot_again, node);
+}
+
+static void stop_for_a_while(sys *s, world_node *node, htc_rng *rng)
+{
+    htc_ns span = htc_rng_below(rng, htc_rng_below(rng, 3) ? HTC_SECOND : 8 * HTC_SECOND);
+    world_note(s->w, "%s is stopped for %.3f s", node->name, (double)span / 1e9);
+    world_pause(node, span);
+    if (node == s->gateway || node == s->store) {
+        s->disturbed_at = world_now(s->w);
+        s->idle_since = HTC_NEVER;
+    }
+}
+
+static void trouble(world *w, void *ctx)
+{
+    sys       *s = ctx;
+    plan      *p = s->options.ctx;
+    sys_agent *a = some_agent(s, &p->rng);
+    uint32_t   what = draw(&p->rng, 0, 9);
+    if (world_now(w) >= p->trouble_end)
+        return;
+    if (what <= 2 && p->crashes && a)
+        world_crash(a->node);
+    else if (what == 3 && p->crashes)
+        crash(s, s->gateway, &p->rng);
+    else if (what == 4 && p->crashes)
+        crash(s, s->store, &p->rng);
+    else if (what == 5)
+        world_break(w, s->gateway, s->store);
+    else if (what == 6)
+        world_break(w, s->gateway, s->operator_->node);
+    else if (what == 7 && a)
+        world_break(w, s->gateway, a->node);
+    else if (what == 8 && p->pauses && a)
+        stop_for_a_while(s, a->node, &p->rng);
+    else if (what == 9 && p->pauses)
+        stop_for_a_while(s, draw(&p->rng, 0, 1) ? s->gateway : s->store, &p->rng);
+    world_at(w, world_now(w) + 1 + htc_rng_below(&p->rng, 2 * p->trouble_gap), trouble, s);
+}
+
+/* Every fourth seed has no faults at all, the next faults of messages only, then crashes, then everything. */
+static void make_options(uint64_t seed, plan *p, sys_options *o)
+{
+    htc_rng rng = { seed };
+    rng = htc_rng_fork(&rng, "plan");
+    uint64_t kind = seed % 4;
+    int      messages = kind == 1 || kind == 3, crashes = kind >= 2;
+    *o = (sys_options){ .world = { .seed = seed, .jitter_ns = draw(&rng, 0, 200) * HTC_US },
+                        .commit_ns = draw(&rng, 0, 2000) * HTC_US, .commit_jitter_ns = draw(&rng, 0, 3000) * HTC_US,
+                        .launch_ns = draw(&rng, 1, 20) * HTC_MS, .launch_jitter_ns = draw(&rng, 0, 20) * HTC_MS,
+                        .stage_ns = draw(&rng, 0, 2) * HTC_MS, .n_sites = draw(&rng, 1, 2), .run = run_task,
+                        .check_idle = 1, .ctx = p };
+    if (messages) {
+        o->world.loss_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
+        o->world.duplicate_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
+        o->world.reorder_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 200000);
+        o->world.reorder_ns = draw(&rng, 1, 100) * HTC_MS;
+    }
+    o->sites[0] = (htc_site_options){ .name = "here", .cores = draw(&rng, 1, 2) };
+    o->sites[1] = (htc_site_options){ .name = "there", .cores = draw(&rng, 1, 2) };
+    o->launch_fail_ppm = crashes ? draw(&rng, 0, 1) * 20000 : 0;
+    o->gateway = (htc_gateway_options){ .tick_ns = HTC_SECOND, .heartbeat_ns = HTC_SECOND, .lost_after_ns = 3 * HTC_SECOND,
+                                        .launch_timeout_ns = 10 * HTC_SECOND, .relaunch_backoff_ns = 100 * HTC_MS,
+                                        .max_attempts = 60, .max_lost = 10000, .retry_backoff_ns = 100 * HTC_MS,
+                                        .retry_backoff_max_ns = HTC_SECOND };
+    *p = (plan){ .rng = htc_rng_fork(&rng, "trouble"), .trouble_gap = draw(&rng, 20, 1000) * HTC_MS, .crashes = crashes,
+                 .pauses = crashes, .fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0 };
+}
+
+static void add_jobs(sys *s, htc_rng *rng, uint64_t *tasks)
+{
+    static const char *const names[] = { "ada", "bob", "eve" };
+    uint32_t                 users = draw(rng, 2, 3), left = 30;
+    for (uint32_t i = 0; i < users; i++)
+        sys_add_account(s, names[i], draw(rng, 1, 3));
+    while (!sys_accounts_ready(s) && world_next(s->w))
+        ;
+    for (uint32_t i = 0; i < users + 1 && left > 2; i++) {
+        char     name[16];
+        uint32_t n = draw(rng, 1, left / 2);
+        snprintf(name, sizeof name, "job%u", (unsigned)i);
+        sys_submit(s, names[i % users], name, n);
+        left -= n;
+        *tasks += n;
+        world_run_until(s->w, world_now(s->w) + htc_rng_below(rng, HTC_SECOND));
+    }
+}
+
+static void all_up(sys *s)
+{
+    world_boot(s->store);
+    world_boot(s->gateway);
+}
+
+static void run_world(sys *s, plan *p, verdict *v)
+{
+    htc_rng rng = htc_rng_fork(&p->rng, "jobs");
+    htc_ns  begin = world_now(s->w);
+    p->trouble_end = begin + draw(&rng, 2, 15) * HTC_SECOND;
+    sys_watch_jobs(s, 300 * HTC_MS);
+    if (s->options.world.seed % 4)
+        world_at(s->w, begin + htc_rng_below(&rng, HTC_SECOND), trouble, s);
+    add_jobs(s, &rng, &v->tasks);
+    world_run_until(s->w, p->trouble_end + 6 * HTC_SECOND); /* the longest way back up, and more */
+    world_set_faults(s->w, 0);
+    all_up(s);
+    while (!sys_all_finished(s) && world_now(s->w) < p->trouble_end + 400 * HTC_SECOND && world_next(s->w))
+        ;
+    v->took = world_now(s->w) - begin;
+    world_run_until(s->w, world_now(s->w) + 20 * HTC_SECOND);
+    if (!world_failure(s->w))
+        sys_check_results(s);
+    if (s->agents_alive)
+        world_fail(s->w, "%u agents are still there, with nothing to do", (unsigned)s->agents_alive);
+}
+
+static void run_seed(uint64_t seed, FILE *trace, verdict *v)
+{
+    sys_options o;
+    plan        p;
+    memset(v, 0, sizeof *v);
+    make_options(seed, &p, &o);
+    o.world.trace = trace;
+    sys *s = sys_open(&o);
+    run_world(s, &p, v);
+    v->hash = world_trace_hash(s->w);
+    v->events = world_events(s->w);
+    v->crashes = s->crashes;
+    v->agents = s->agents_launched;
+    v->idle_longest = s->idle_longest;
+    if (world_failure(s->w))
+        snprintf(v->failure, sizeof v->failure, "%s", world_failure(s->w));
+    sys_close(s);
+}
+
+int main(void)
+{
+    const char *one = getenv("HTC_SEED"), *full = getenv("HTC_TEST_FULL");
+    uint64_t    seeds = full && *full == '1' ? SEEDS_FULL : SEEDS, events = 0, tasks = 0, crashes = 0, agents = 0;
+    uint32_t    failed = 0;
+    htc_ns      idle = 0;
+    verdict     v, again;
+    if (one) {
+        run_seed(strtoull(one, NULL, 10), stdout, &v);
+        printf("%s\n", v.failure[0] ? v.failure : "ok");
+        return v.failure[0] != 0;
+    }
+    for (uint64_t seed = 1; seed <= seeds && failed < 20; seed++) {
+        run_seed(seed, NULL, &v);
+        if (seed % 100 == 1) {
+            run_seed(seed, NULL, &again);
+            if (v.hash != again.hash || v.events != again.events) {
+                printf("seed %llu: two runs differ\n", (unsigned long long)seed);
+                failed++;
+            }
+        }
+        if (v.failure[0]) {
+            printf("%s   (HTC_SEED=%llu shows the trace)\n", v.failure, (unsigned long long)seed);
+            failed++;
+        }
+        events += v.events;
+        tasks += v.tasks;
+        crashes += v.crashes;
+        agents += v.agents;
+        idle = v.idle_longest > idle ? v.idle_longest : idle;
+    }
+    printf("%llu seeds: %llu tasks, %llu agents, %llu crashes of gateway or store, %llu events; a slot was free for at most "
+           "%.1f ms; %u failed\n",
+           (unsigned long long)seeds, (unsigned long long)tasks, (unsigned long long)agents, (unsigned long long)crashes,
+           (unsigned long long)events, (double)idle / 1e6, (unsigned)failed);
+    return failed != 0;
+}

@@ -1,0 +1,99 @@
+/* What the gateway itself believes: read, never changed, by the checks. */
+#include <stdlib.h>
+
+#include "roles/gateway/gateway.h"
+
+#include "system.h"
+
+/* Agents of a user that are about to take a task: registered without one, or on their way. */
+static uint64_t takers(const htc_gateway *gw, const user *u)
+{
+    uint64_t     n = 0;
+    const agent *a;
+    for (a = gw->agents; a; a = a->hh.next)
+        n += a->user == u && a->n_held == 0 && !a->draining && !a->stop && a->state <= AGENT_READY;
+    return n;
+}
+
+static const char *wrong_count(const htc_gateway *gw)
+{
+    const job   *j;
+    const user  *u;
+    const agent *a;
+    uint32_t     seated = 0;
+    for (j = gw->jobs; j; j = j->hh.next) {
+        const counts *c = &j->now;
+        if (c->fresh + c->waiting + c->leased + c->retry_wait + c->done + c->failed + c->cancelled != j->count)
+            return "the states of a job's tasks do not add up to its tasks";
+    }
+    for (u = gw->users; u; u = u->hh.next) {
+        uint64_t running = 0, held_tasks = 0;
+        uint32_t agents = 0;
+        for (j = gw->jobs; j; j = j->hh.next)
+            running += j->user == u ? j->now.leased : 0;
+        for (a = gw->agents; a; a = a->hh.next)
+            if (a->user == u) {
+                held_tasks += a->n_held;
+                agents += a->state != AGENT_LOST;
+            }
+        if (u->running != running)
+            return "a user's running tasks are not the leased tasks of his jobs";
+        if (held_tasks != running)
+            return "the tasks that agents hold are not the leased ones";
+        if (u->agents + u->draining + u->leaving != agents)
+            return "a user's agents are not those there are";
+    }
+    for (a = gw->agents; a; a = a->hh.next)
+        seated++;
+    return gw->free + seated == gw->slots ? NULL : "free and held slots are not all slots";
+}
+
+void sys_gateway_books(const sys *s, sys_books *b)
+{
+    const htc_gateway *gw = s->gateway->machine;
+    const user        *u;
+    memset(b, 0, sizeof *b);
+    if (!gw || gw->phase != PHASE_READY)
+        return;
+    b->ready = htc_kv_client_connected(gw->kv) && !gw->agent_ids_asked && gw->store_status == HTC_OK && !gw->shutdown;
+    b->free = gw->free;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        b->unusable |= gw->sites[i].not_before > gw->now;
+    for (u = gw->users; u && gw->free; u = u->hh.next) {
+        uint64_t n = takers(gw, u);
+        b->wanting += u->queued > n ? u->queued - n : 0;
+    }
+}
+
+const char *sys_gateway_wrong(const sys *s)
+{
+    const htc_gateway *gw = s->gateway->machine;
+    return gw && gw->phase == PHASE_READY ? wrong_count(gw) : NULL;
+}
+
+uint32_t sys_gateway_slots(const sys *s, const char *name)
+{
+    const htc_gateway *gw = s->gateway->machine;
+    const agent       *a;
+    uint32_t           n = 0;
+    for (a = gw ? gw->agents : NULL; a; a = a->hh.next)
+        n += strcmp(a->user->name, name) == 0;
+    return n;
+}
+
+htc_status sys_chunk_read(htc_bytes value, void (*done)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx)
+{
+    htc_reader r = htc_reader_of(value);
+    htc_get_u8(&r);
+    uint64_t n = htc_get_varint(&r);
+    chunk   *c = r.status == HTC_OK && n <= CHUNK_TASKS ? calloc(1, sizeof *c + n * sizeof c->tasks[0]) : NULL;
+    if (!c)
+        return HTC_EINVAL;
+    c->n = (uint32_t)n;
+    htc_status status = record_chunk_read(value, c);
+    for (uint32_t i = 0; status == HTC_OK && i < c->n; i++)
+        if (c->tasks[i].state == TASK_DONE)
+            done(ctx, i, c->tasks[i].attempt);
+    free(c);
+    return status;
+}

@@ -1,0 +1,154 @@
+/* The gateway's node and its host: it launches, ends and watches agents, hashes passwords, draws random bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "system.h"
+
+static void launch(world_node *node, const htc_effect *effect)
+{
+    sys       *s = node->ctx;
+    htc_reader r = htc_reader_of(effect->body);
+    char       site_name[64], user_name[64];
+    uint8_t    bytes[4];
+    uint32_t   site_index = 0;
+    htc_get_str(&r, site_name, sizeof site_name);
+    uint64_t id = htc_get_u64(&r);
+    uint32_t slot_number = htc_get_u32(&r);
+    htc_get_str(&r, user_name, sizeof user_name);
+    while (site_index < s->options.n_sites && strcmp(s->options.sites[site_index].name, site_name) != 0)
+        site_index++;
+    if (htc_reader_done(&r) != HTC_OK || site_index == s->options.n_sites ||
+        slot_number >= s->options.sites[site_index].cores) {
+        world_fail(s->w, "the gateway launches an agent at %s, slot %u", site_name, (unsigned)slot_number);
+        return;
+    }
+    if (htc_rng_below(&s->rng_launch, 1000000) < s->options.launch_fail_ppm) {
+        world_result(node, HTC_MS, effect, HTC_EBUSY, htc_bytes_of("no process could be started"));
+        return;
+    }
+    sys_agent *a = sys_agent_launch(s, id, site_index, slot_number, user_name);
+    htc_buf    b;
+    htc_buf_init(&b, NULL, sizeof bytes);
+    htc_put_u32(&b, a->pid);
+    world_result(node, HTC_MS, effect, HTC_OK, htc_buf_bytes(&b));
+    htc_buf_free(&b);
+}
+
+static void kill_agent(sys *s, htc_reader *r)
+{
+    uint64_t   id = htc_get_u64(r);
+    sys_agent *a = sys_agent_find(s, id);
+    if (!a || !a->alive || htc_get_u32(r) != a->pid)
+        return;
+    if (world_up(a->node)) {
+        world_crash(a->node);
+    } else { /* its process has only just begun */
+        a->alive = 0;
+        s->agents_alive--;
+        sys_agent_tell_exit(a);
+    }
+}
+
+static void watch_agent(sys *s, htc_reader *r)
+{
+    sys_agent *a = sys_agent_find(s, htc_get_u64(r));
+    if (!a || htc_get_u32(r) != a->pid)
+        return;
+    a->watched = 1;
+    a->watcher = s->gateway->incarnation;
+    if (!a->alive)
+        sys_agent_tell_exit(a);
+}
+
+static void drop_outputs_of_job(sys *s, uint64_t id)
+{
+    sys_task *t, *next;
+    HASH_ITER(hh, s->tasks, t, next)
+    for (uint32_t i = 0; t->key.job == id && i < t->n_attempts; i++)
+        if (t->attempts[i].output)
+            t->attempts[i].output = 2;
+}
+
+static void answer_with(world_node *node, const htc_effect *effect, htc_status status, htc_buf *b)
+{
+    world_result(node, HTC_MS, effect, status, htc_buf_bytes(b));
+}
+
+static void call(world_node *node, const htc_effect *effect)
+{
+    sys        *s = node->ctx;
+    htc_reader  r = htc_reader_of(effect->body);
+    htc_attempt attempt = { 0 };
+    htc_buf     b;
+    htc_buf_init(&b, NULL, 0);
+    switch (effect->op) {
+    case HTC_CALL_LAUNCH: launch(node, effect); break;
+    case HTC_CALL_KILL_AGENT: kill_agent(s, &r); break;
+    case HTC_CALL_WATCH_AGENT: watch_agent(s, &r); break;
+    case HTC_CALL_HASH_PASSWORD:
+        htc_put_str(&b, "verifier");
+        answer_with(node, effect, HTC_OK, &b);
+        break;
+    case HTC_CALL_RANDOM:
+        for (uint32_t n = htc_get_u32(&r); n > 0 && n <= 64; n--)
+            htc_put_u8(&b, (uint8_t)htc_rng_next(&s->rng_random));
+        answer_with(node, effect, HTC_OK, &b);
+        break;
+    case HTC_CALL_DROP_JOB:
+        drop_outputs_of_job(s, htc_get_u64(&r));
+        answer_with(node, effect, HTC_OK, &b);
+        break;
+    case HTC_CALL_DROP_OUTPUT:
+        attempt.job = htc_get_u64(&r);
+        attempt.task = htc_get_u64(&r);
+        attempt.attempt = htc_get_u32(&r);
+        sys_output_dropped(s, &attempt);
+        break;
+    case HTC_CALL_VERIFY_PASSWORD:
+    case HTC_CALL_BLOB_WRITE: answer_with(node, effect, HTC_OK, &b); break;
+    case HTC_CALL_BLOB_STAT:
+    case HTC_CALL_FILE_READ:
+    case HTC_CALL_LIVE_READ: answer_with(node, effect, HTC_ENOTFOUND, &b); break;
+    default: world_fail(s->w, "the gateway asks for %s", htc_call_name(effect->op));
+    }
+    htc_buf_free(&b);
+}
+
+static void boot(world_node *node)
+{
+    sys                *s = node->ctx;
+    htc_gateway_options o = s->options.gateway;
+    htc_gateway        *machine;
+    o.size = sizeof o;
+    o.store_peer = SYS_PEER_STORE;
+    o.store_client_id = htc_rng_next(&s->rng_random);
+    o.owner_uid = node->info.uid;
+    o.owner_name = "operator";
+    o.sites = s->options.sites;
+    o.n_sites = s->options.n_sites;
+    if (htc_gateway_create(&node->env, &o, &machine) != HTC_OK)
+        abort();
+    world_install(node, htc_gateway_ops(), machine);
+    world_dial(node, SYS_PEER_STORE, s->store);
+}
+
+static void ended(world_node *node, htc_status status, int crashed)
+{
+    sys *s = node->ctx;
+    if (!crashed)
+        world_fail(s->w, "the gateway has ended: %s", htc_status_name(status));
+    s->crashes++;
+    s->disturbed_at = world_now(s->w);
+    s->idle_since = HTC_NEVER;
+}
+
+static void checked(world_node *node)
+{
+    sys_check(node->ctx);
+}
+
+world_node *sys_gateway_add(sys *s)
+{
+    static const world_host host = { .boot = boot, .call = call, .ended = ended, .checked = checked };
+    return world_add(s->w, "gateway", &host, s);
+}

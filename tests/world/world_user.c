@@ -1,0 +1,134 @@
+/* A user's program: requests in JSON over a connection that may break. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "system.h"
+
+static void send_request(sys_user *u, sys_request *q, htc_output *out)
+{
+    char *text = json_dumps(q->body, JSON_COMPACT);
+    if (!text)
+        abort();
+    htc_wire_begin(&u->buf, HTC_WIRE_USER_REQUEST, q->id);
+    htc_put_raw(&u->buf, htc_bytes_of(text));
+    free(text);
+    htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = SYS_PEER_GATEWAY, .body = htc_buf_bytes(&u->buf) });
+    q->sent = 1;
+}
+
+static void finish(sys_user *u, sys_request **at, json_t *answer)
+{
+    sys_request *q = *at;
+    *at = q->next;
+    if (q->answer)
+        q->answer(u, q->ctx, answer);
+    json_decref(q->body);
+    free(q);
+}
+
+static void answered(sys_user *u, uint64_t id, htc_bytes text)
+{
+    sys_request **at = &u->requests;
+    json_error_t  e;
+    while (*at && (*at)->id != id)
+        at = &(*at)->next;
+    json_t *answer = *at ? json_loadb(text.data, text.len, 0, &e) : NULL;
+    if (!json_is_object(answer))
+        world_fail(u->s->w, "an answer to nothing, or not a JSON object: %.*s", (int)text.len, (const char *)text.data);
+    else
+        finish(u, at, answer);
+    json_decref(answer);
+}
+
+/* The connection broke: nobody knows what became of what was asked on it. */
+static void lost(sys_user *u)
+{
+    sys_request **at = &u->requests;
+    while (*at)
+        if ((*at)->sent)
+            finish(u, at, NULL);
+        else
+            at = &(*at)->next;
+}
+
+static htc_status step(void *self, const htc_input *in, htc_output *out)
+{
+    sys_user  *u = self;
+    uint16_t   type;
+    uint64_t   id;
+    htc_reader r;
+    switch (in->kind) {
+    case HTC_IN_OPENED:
+        u->connected = 1;
+        htc_wire_hello(&u->buf, HTC_WIRE_ROLE_USER);
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = in->peer, .body = htc_buf_bytes(&u->buf) });
+        break;
+    case HTC_IN_CLOSED:
+        u->connected = 0;
+        lost(u);
+        break;
+    case HTC_IN_MESSAGE:
+        r = htc_wire_open(in->body, &type, &id);
+        if (type == HTC_WIRE_USER_ANSWER)
+            answered(u, id, (htc_bytes){ r.p, htc_reader_left(&r) });
+        break;
+    default: break;
+    }
+    for (sys_request *q = u->requests; u->connected && q; q = q->next)
+        if (!q->sent)
+            send_request(u, q, out);
+    return HTC_OK;
+}
+
+static htc_ns deadline(const void *self)
+{
+    (void)self;
+    return HTC_NEVER;
+}
+
+static void destroy(void *self)
+{
+    sys_user *u = self;
+    while (u->requests) {
+        sys_request *q = u->requests;
+        u->requests = q->next;
+        json_decref(q->body);
+        free(q);
+    }
+    htc_buf_free(&u->buf);
+    free(u);
+}
+
+static void boot(world_node *node)
+{
+    static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy };
+    sys_user                    *u = node->ctx;
+    world_install(node, &ops, u);
+    world_dial(node, SYS_PEER_GATEWAY, u->s->gateway);
+}
+
+sys_user *sys_user_add(sys *s, const char *name)
+{
+    static const world_host host = { .boot = boot };
+    sys_user               *u = calloc(1, sizeof *u);
+    if (!u)
+        abort();
+    u->s = s;
+    htc_buf_init(&u->buf, NULL, 0);
+    u->node = world_add(s->w, name, &host, u);
+    u->node->faithful = 1; /* a stream of bytes: it breaks, but loses nothing in the middle */
+    world_boot(u->node);
+    return u;
+}
+
+void sys_ask(sys_user *u, json_t *body, void (*answer)(sys_user *u, void *ctx, json_t *answer), void *ctx)
+{
+    sys_request *q = calloc(1, sizeof *q), **at = &u->requests;
+    if (!q || !body)
+        abort();
+    *q = (sys_request){ .id = ++u->last_id, .body = body, .answer = answer, .ctx = ctx };
+    while (*at)
+        at = &(*at)->next;
+    *at = q;
+    world_event(u->node, 0, 0, HTC_OK, htc_bytes_of(NULL)); /* so that it looks at what it has to say */
+}
