@@ -67,8 +67,9 @@ static void fill_chart(const run *r, chart *c)
     }
 }
 
-/* Last end of an ideal scheduler: no overhead, `slots` places, `cores` of which work at full speed together. With shares
- * every user has slots/users places of his own, else any waiting task takes any place. Processor sharing, exact. */
+/* Last end of an ideal scheduler: no overhead, `slots` places, `cores` of which work at full speed together. With
+ * shares every user has slots/users places of his own, else any waiting task takes any place. Processor sharing, exact.
+ */
 static double ideal_last_end(const run *r, double length, int slots, int cores, int shares)
 {
     int    waiting[USERS_MAX] = { 0 }, running[USERS_MAX] = { 0 }, arrived = 0, total = 0, own = slots / (int)r->users;
@@ -169,7 +170,8 @@ int main(int argc, char **argv)
     double d_sum = num(dynamic.total, "sum_makespan_s"), s_sum = num(fixed.total, "sum_makespan_s");
     /* Both ideals from the same task length, and each run's own arrivals. */
     double length = (num(dynamic.total, "pte_s") + num(fixed.total, "pte_s")) / 2;
-    double d_ideal = ideal_last_end(&dynamic, length, slots, cores, 0), s_ideal = ideal_last_end(&fixed, length, slots, cores, 1);
+    double d_ideal = ideal_last_end(&dynamic, length, slots, cores, 0),
+           s_ideal = ideal_last_end(&fixed, length, slots, cores, 1);
     fill_chart(&dynamic, &dc);
     fill_chart(&fixed, &sc);
 
@@ -189,7 +191,8 @@ int main(int argc, char **argv)
     printf("  paper, multi-cluster            0.644 (it does not say which)\n");
     printf("  pilot calculation, one cluster  0.500          0.707\n");
     if (shared)
-        printf("\nThe %d slots share %d cores: a slot left idle speeds the others up, which static shares gain from most. The last\n"
+        printf("\nThe %d slots share %d cores: a slot left idle speeds the others up, which static shares gain from "
+               "most. The last\n"
                "end alone is judged here, against the ideal for shared cores; times per task are CPU seconds.\n",
                slots, cores);
     printf("\nEfficiency, NT x PTE / NCU / makespan\n");
@@ -202,8 +205,9 @@ int main(int argc, char **argv)
     chart_print(&sc, stdout, colour, (uint64_t)slots, 70);
 
     int failed = failures(&dynamic) + failures(&fixed), ahead = d_end < s_end;
-    printf("\n%s: dynamic fair shares end %.1f s %s static ones (%.0f%%)%s\n", ahead && !failed ? "Verdict" : "VERDICT: NOT SHOWN",
-           fabs(s_end - d_end), ahead ? "before" : "after", 100 * fabs(1 - d_end / s_end), failed ? ", but tasks failed" : "");
+    printf("\n%s: dynamic fair shares end %.1f s %s static ones (%.0f%%)%s\n",
+           ahead && !failed ? "Verdict" : "VERDICT: NOT SHOWN", fabs(s_end - d_end), ahead ? "before" : "after",
+           100 * fabs(1 - d_end / s_end), failed ? ", but tasks failed" : "");
     int bad = svg ? write_svg(svg, &dc, &sc, slots) : 0;
     json_decref(dynamic.root);
     json_decref(fixed.root);

@@ -17,11 +17,14 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     const char     *pass[257] = { NULL };
     for (size_t i = 0; i < 256 && (pass[i] = htc_config_item(d->config, "task.env_pass", i)); i++)
         ;
-    htc_agent_options options = { .size = sizeof options, .agent = o->agent, .slots = 1, .node = node,
-                                  .kill_after_ns = htc_config_ns(d->config, "agent.kill_after_s"),
-                                  .orphan_after_ns = htc_config_ns(d->config, "agent.orphan_after_s"),
-                                  .linger_ns = htc_config_ns(d->config, "agent.idle_linger_s"),
-                                  .stage_retry = (uint32_t)htc_config_number(d->config, "data.stage_retry") };
+    htc_agent_options      options = { .size = sizeof options,
+                                       .agent = o->agent,
+                                       .slots = 1,
+                                       .node = node,
+                                       .kill_after_ns = htc_config_ns(d->config, "agent.kill_after_s"),
+                                       .orphan_after_ns = htc_config_ns(d->config, "agent.orphan_after_s"),
+                                       .linger_ns = htc_config_ns(d->config, "agent.idle_linger_s"),
+                                       .stage_retry = (uint32_t)htc_config_number(d->config, "data.stage_retry") };
     htc_host_options       host_options = { .size = sizeof host_options, .handle_signals = 1 };
     htc_agent_host_options hands_options = { .size = sizeof hands_options,
                                              .slot_dir = slot,

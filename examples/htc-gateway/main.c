@@ -47,8 +47,8 @@ static htc_status listen_all(htc_daemon *d, htc_host *host)
 {
     int         others = htc_config_number(d->config, "server.others") != 0;
     const char *listen = htc_config_text(d->config, "server.listen"), *colon = strrchr(listen, ':');
-    htc_status  s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_GATEWAY_SOCKET), others ? 0666 : 0600, 1,
-                                         &d->error);
+    htc_status  s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_GATEWAY_SOCKET), others ? 0666 : 0600,
+                                         1, &d->error);
     if (s != HTC_OK || !listen[0])
         return s;
     char address[64];
@@ -59,24 +59,27 @@ static htc_status listen_all(htc_daemon *d, htc_host *host)
 
 static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
 {
-    htc_host            *host = NULL;
-    htc_gateway_host    *hands = NULL;
-    htc_gateway         *gateway = NULL;
-    char                 agent[4200], name[64];
-    htc_gateway_options  options = { .size = sizeof options };
-    htc_host_options     host_options = { .size = sizeof host_options, .handle_signals = 1,
-                                          .connections_max = (uint32_t)htc_config_number(d->config, "server.connections_max") };
+    htc_host                *host = NULL;
+    htc_gateway_host        *hands = NULL;
+    htc_gateway             *gateway = NULL;
+    char                     agent[4200], name[64];
+    htc_gateway_options      options = { .size = sizeof options };
+    htc_host_options         host_options = { .size = sizeof host_options,
+                                              .handle_signals = 1,
+                                              .connections_max =
+                                                  (uint32_t)htc_config_number(d->config, "server.connections_max") };
     htc_gateway_host_options hands_options = { .size = sizeof hands_options,
                                                .state_dir = htc_state_dir(d->state),
                                                .agent_path = agent_program(agent, sizeof agent),
                                                .config_path = o->config,
                                                .environ = (const char *const *)environ,
                                                .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
-    htc_status s = htc_host_create(&d->env, &host_options, &host);
+    htc_status               s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)
         s = htc_gateway_host_create(&d->env, host, &hands_options, &hands, &d->error);
     if (s == HTC_OK)
-        s = htc_host_dial_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), 3, &options.store_peer, &d->error);
+        s = htc_host_dial_unix(host, htc_state_path(d->state, HTC_STATE_STORE_SOCKET), 3, &options.store_peer,
+                               &d->error);
     if (s == HTC_OK)
         s = htc_config_gateway(d->config, &options);
     if (s == HTC_OK) {

@@ -24,7 +24,7 @@ static htc_status serve(htc_daemon *d)
                                      .dir = htc_state_path(d->state, HTC_STATE_STORE),
                                      .durability = durability(d->config),
                                      .interval_ns = htc_config_ns(d->config, "db.sync_ms") };
-    htc_status s = htc_kv_store_open(&d->env, &options, &store, &d->error);
+    htc_status           s = htc_kv_store_open(&d->env, &options, &store, &d->error);
     if (s == HTC_OK)
         s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)

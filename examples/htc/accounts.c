@@ -91,8 +91,8 @@ htc_status run_user(cli *c, int argc, char **argv)
     int64_t     weight = -1;
     words       w;
     const opt   opts[] = {
-        { "weight", 0, OPT_COUNT, &weight, "W", "share relative to others (1)" },
-        { "password-file", 0, OPT_TEXT, &file, "F", "read the password from a file; - standard input" },
+          { "weight", 0, OPT_COUNT, &weight, "W", "share relative to others (1)" },
+          { "password-file", 0, OPT_TEXT, &file, "F", "read the password from a file; - standard input" },
     };
     const command *cmd = find_command("user");
     char          *password = NULL;
@@ -154,7 +154,8 @@ htc_status run_login(cli *c, int argc, char **argv)
 {
     const char    *file = NULL;
     words          w;
-    const opt      opts[] = { { "password-file", 0, OPT_TEXT, &file, "F", "read the password from a file; - standard input" } };
+    const opt      opts[] = { { "password-file", 0, OPT_TEXT, &file, "F",
+                                "read the password from a file; - standard input" } };
     const command *cmd = find_command("login");
     char          *password = NULL;
     json_t        *answer;

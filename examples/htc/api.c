@@ -60,8 +60,8 @@ static htc_status open_client(cli *c)
         return s;
     }
     /* A user who does not own the directory may still reach the socket, if its owner lets him. */
-    char *path = s == HTC_OK ? must_dup(htc_state_path(state, HTC_STATE_GATEWAY_SOCKET))
-                             : must_print("%s/gateway.sock", c->dir);
+    char *path =
+        s == HTC_OK ? must_dup(htc_state_path(state, HTC_STATE_GATEWAY_SOCKET)) : must_print("%s/gateway.sock", c->dir);
     if (s == HTC_OK)
         htc_state_close(state);
     htc_client_options options = { .size = sizeof options, .path = path, .user = c->user, .token = c->token };

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const svg_colour[] = { "#4472c4", "#ed7d31", "#70ad47", "#c0504d", "#7e57c2", "#26a69a", "#8d6e63", "#607d8b" };
+static const char *const svg_colour[] = { "#4472c4", "#ed7d31", "#70ad47", "#c0504d",
+                                          "#7e57c2", "#26a69a", "#8d6e63", "#607d8b" };
 #define COLOURS (sizeof svg_colour / sizeof svg_colour[0])
 static const int terminal_colour[COLOURS] = { 34, 33, 32, 31, 35, 36, 37, 90 };
 
@@ -100,12 +101,14 @@ enum { LEFT = 50, WIDE = 720, HIGH = 180, TOP = 40, GAP = 90 };
 
 static void svg_part(const chart *c, const char *title, double seconds, uint64_t slots, int top, FILE *out)
 {
-    double below[CHART_BINS] = { 0 }, x_of = WIDE * (c->to - c->from) / seconds / CHART_BINS, y_of = HIGH / (double)slots;
+    double below[CHART_BINS] = { 0 }, x_of = WIDE * (c->to - c->from) / seconds / CHART_BINS,
+           y_of = HIGH / (double)slots;
     fprintf(out, "<text x=\"%d\" y=\"%d\" font-weight=\"bold\">", LEFT, top - 12);
     put_text(out, title);
     fprintf(out, "</text>\n");
     for (uint64_t y = 0; y <= slots; y += slots > 16 ? (slots + 7) / 8 : 1)
-        fprintf(out, "<path d=\"M%d %.1fh%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%llu</text>\n",
+        fprintf(out,
+                "<path d=\"M%d %.1fh%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%llu</text>\n",
                 LEFT, top + HIGH - (double)y * y_of, WIDE, LEFT - 6, top + HIGH - (double)y * y_of + 4,
                 (unsigned long long)y);
     for (size_t u = 0; u < c->users; u++) {
@@ -122,8 +125,8 @@ static void svg_part(const chart *c, const char *title, double seconds, uint64_t
             below[b] += c->held[u][b];
     }
     for (int i = 0; i <= 6; i++)
-        fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%.0f s</text>\n", LEFT + i * WIDE / 6, top + HIGH + 16,
-                seconds * i / 6);
+        fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%.0f s</text>\n", LEFT + i * WIDE / 6,
+                top + HIGH + 16, seconds * i / 6);
     for (size_t u = 0; u < c->users; u++) {
         int x = LEFT + (int)(u % 8) * 90, y = top + HIGH + 30;
         fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">", x, y,
@@ -133,16 +136,18 @@ static void svg_part(const chart *c, const char *title, double seconds, uint64_t
     }
 }
 
-void chart_svg(const chart *c, const char *title, const chart *second, const char *second_title, uint64_t slots, FILE *out)
+void chart_svg(const chart *c, const char *title, const chart *second, const char *second_title, uint64_t slots,
+               FILE *out)
 {
     double seconds = fmax(fmax(c->to - c->from, second ? second->to - second->from : 0), 1e-3);
     int    height = TOP + HIGH + GAP + (second ? HIGH + GAP : 0);
     if (slots == 0)
         slots = 1;
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-            LEFT + WIDE + 30, height);
+    fprintf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
+        "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+        LEFT + WIDE + 30, height);
     svg_part(c, title, seconds, slots, TOP, out);
     if (second)
         svg_part(second, second_title, seconds, slots, TOP + HIGH + GAP, out);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CHART_BINS 600
+#define CHART_BINS  600
 #define CHART_USERS 16
 
 typedef struct chart {
@@ -20,6 +20,7 @@ size_t chart_user(chart *c, const char *name); /* finds or adds; those beyond th
 void   chart_add(chart *c, size_t user, double start, double end);
 void   chart_print(const chart *c, FILE *out, uint32_t colour, uint64_t slots, int columns);
 /* The second chart may be NULL; else it is drawn below the first, on the same scale of time. */
-void chart_svg(const chart *c, const char *title, const chart *second, const char *second_title, uint64_t slots, FILE *out);
+void chart_svg(const chart *c, const char *title, const chart *second, const char *second_title, uint64_t slots,
+               FILE *out);
 
 #endif

@@ -44,9 +44,9 @@ htc_status run_rm(cli *c, int argc, char **argv)
 
 htc_status run_retry(cli *c, int argc, char **argv)
 {
-    uint32_t       failed = 0;
-    words          w;
-    const opt      opts[] = { { "failed", 0, OPT_FLAG, &failed, NULL, "those tasks of the job that failed, no others" } };
+    uint32_t  failed = 0;
+    words     w;
+    const opt opts[] = { { "failed", 0, OPT_FLAG, &failed, NULL, "those tasks of the job that failed, no others" } };
     const command *cmd = find_command("retry");
     htc_status     s = opt_parse(c, cmd, argc, argv, opts, 1, &w);
     if (s == HTC_OK)

@@ -15,8 +15,8 @@
 typedef struct fetch {
     cli        *c;
     progress    p;
-    const char *dir;      /* directory form */
-    tar_writer *tar;      /* archive form */
+    const char *dir; /* directory form */
+    tar_writer *tar; /* archive form */
     const char *output, *error_output;
     uint64_t    job, count, tasks, files, bytes, kept, not_done;
     const char *user, *name;
@@ -28,7 +28,9 @@ typedef struct fetch {
 /* Where an output goes, relative to the result set: its pattern, else INDEX/NAME. */
 static htc_status place_of(fetch *f, uint64_t index, const char *name, char **place)
 {
-    const char *pattern = strcmp(name, "stdout") == 0 ? f->output : strcmp(name, "stderr") == 0 ? f->error_output : NULL;
+    const char *pattern = strcmp(name, "stdout") == 0   ? f->output
+                          : strcmp(name, "stderr") == 0 ? f->error_output
+                                                        : NULL;
     if (!path_stays(name))
         return cli_error(f->c, HTC_EPATH, name, "", "an output of task %" PRIu64 " leaves the result directory", index);
     if (pattern && pattern[0]) {
@@ -149,9 +151,9 @@ static htc_status fetch_result(fetch *f, const json_t *result)
         f->files++;
         f->bytes += size;
     }
-    json_t *entry = json_pack("{s:I, s:I, s:s, s:I, s:o}", "index", (json_int_t)index, "attempt", (json_int_t)attempt,
-                              "status", j_str(result, "status"), "exit_code", (json_int_t)j_num(result, "exit_code"),
-                              "outputs", outputs);
+    json_t *entry =
+        json_pack("{s:I, s:I, s:s, s:I, s:o}", "index", (json_int_t)index, "attempt", (json_int_t)attempt, "status",
+                  j_str(result, "status"), "exit_code", (json_int_t)j_num(result, "exit_code"), "outputs", outputs);
     fputs(f->tasks ? ",\n" : "\n", f->manifest);
     json_dumpf(entry, f->manifest, JSON_COMPACT);
     json_decref(entry);
@@ -167,9 +169,9 @@ static htc_status fetch_all(fetch *f, const char *selector)
     while (more) {
         json_t    *answer, *result, *next;
         size_t     i;
-        htc_status s = api_ask(f->c, json_pack("{s:s, s:s, s:I}", "op", "results", "id", selector, "from",
-                                               (json_int_t)from),
-                               0, 60, &answer);
+        htc_status s =
+            api_ask(f->c, json_pack("{s:s, s:s, s:I}", "op", "results", "id", selector, "from", (json_int_t)from), 0,
+                    60, &answer);
         if (s != HTC_OK)
             return s;
         json_array_foreach(json_object_get(answer, "results"), i, result)
@@ -191,10 +193,10 @@ static htc_status fetch_all(fetch *f, const char *selector)
 static void begin_manifest(fetch *f, const json_t *job)
 {
     f->manifest = must(open_memstream(&f->manifest_text, &f->manifest_len));
-    json_t *head = json_pack("{s:I, s:s, s:s, s:s, s:I, s:f}", "job", (json_int_t)f->job, "name", f->name, "user", f->user,
-                             "state", j_str(job, "state"), "count", (json_int_t)f->count, "submitted",
-                             j_num(job, "submitted"));
-    char   *text = json_dumps(head, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    json_t *head =
+        json_pack("{s:I, s:s, s:s, s:s, s:I, s:f}", "job", (json_int_t)f->job, "name", f->name, "user", f->user,
+                  "state", j_str(job, "state"), "count", (json_int_t)f->count, "submitted", j_num(job, "submitted"));
+    char *text = json_dumps(head, JSON_COMPACT | JSON_REAL_PRECISION(15));
     text[strlen(text) - 1] = '\0';
     fprintf(f->manifest, "%s,\"tasks\":[", text);
     free(text);
@@ -212,9 +214,9 @@ static htc_status end_manifest(fetch *f)
             return cannot_write(f->c, "manifest.json", errno);
         return HTC_OK;
     }
-    char      *path = must_print("%s/manifest.json", f->dir), *part = must_print("%s.part", path);
-    FILE      *out = fopen(part, "we");
-    int        ok = out && fwrite(f->manifest_text, 1, f->manifest_len, out) == f->manifest_len;
+    char *path = must_print("%s/manifest.json", f->dir), *part = must_print("%s.part", path);
+    FILE *out = fopen(part, "we");
+    int   ok = out && fwrite(f->manifest_text, 1, f->manifest_len, out) == f->manifest_len;
     ok = (!out || fclose(out) == 0) && ok && rename(part, path) == 0;
     htc_status s = ok ? HTC_OK : cannot_write(f->c, path, errno);
     free(part);
@@ -254,10 +256,10 @@ htc_status run_fetch(cli *c, int argc, char **argv)
     const char *to = NULL, *archive = NULL, *output = NULL, *error_output = NULL;
     words       w;
     const opt   opts[] = {
-        { "to", 0, OPT_TEXT, &to, "DIR", "into this directory (job-ID)" },
-        { "tar", 0, OPT_TEXT, &archive, "FILE", "as one archive" },
-        { "output", 'o', OPT_TEXT, &output, "PATTERN", "name of standard output (INDEX/stdout, or the job's own)" },
-        { "error", 'e', OPT_TEXT, &error_output, "PATTERN", "name of standard error" },
+          { "to", 0, OPT_TEXT, &to, "DIR", "into this directory (job-ID)" },
+          { "tar", 0, OPT_TEXT, &archive, "FILE", "as one archive" },
+          { "output", 'o', OPT_TEXT, &output, "PATTERN", "name of standard output (INDEX/stdout, or the job's own)" },
+          { "error", 'e', OPT_TEXT, &error_output, "PATTERN", "name of standard error" },
     };
     const command *cmd = find_command("fetch");
     json_t        *job = NULL;
@@ -270,8 +272,12 @@ htc_status run_fetch(cli *c, int argc, char **argv)
     if (s == HTC_OK)
         s = api_one_job(c, w.at[0], &job);
     if (s == HTC_OK) {
-        fetch f = { .c = c, .job = j_u64(job, "id"), .count = j_u64(job, "count"), .user = j_str(job, "user"),
-                    .name = j_str(job, "name"), .output = output ? output : j_str(job, "output"),
+        fetch f = { .c = c,
+                    .job = j_u64(job, "id"),
+                    .count = j_u64(job, "count"),
+                    .user = j_str(job, "user"),
+                    .name = j_str(job, "name"),
+                    .output = output ? output : j_str(job, "output"),
                     .error_output = error_output ? error_output : j_str(job, "error_output") };
         progress_begin(&f.p, c);
         if (!to && !archive)
@@ -281,8 +287,8 @@ htc_status run_fetch(cli *c, int argc, char **argv)
         const char *where = archive ? archive : to ? to : own;
         if (s == HTC_OK && c->json) {
             json_t *o = json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "job", (json_int_t)f.job, "to", where, "tasks",
-                                  (json_int_t)f.tasks, "files", (json_int_t)f.files, "bytes", (json_int_t)f.bytes, "kept",
-                                  (json_int_t)f.kept, "failed", (json_int_t)f.not_done);
+                                  (json_int_t)f.tasks, "files", (json_int_t)f.files, "bytes", (json_int_t)f.bytes,
+                                  "kept", (json_int_t)f.kept, "failed", (json_int_t)f.not_done);
             put_json(c, o);
             json_decref(o);
         } else if (s == HTC_OK)

@@ -1,4 +1,5 @@
-/* What the files of the command htc share: one struct for a call of the program, and a function for each thing done twice.
+/* What the files of the command htc share: one struct for a call of the program, and a function for each thing done
+ * twice.
  *
  * Every function that can fail answers an htc_status and leaves the reason in cli.error; main prints it, once, as one
  * line (or one JSON object). Nothing else writes to stderr but progress on a terminal. */
@@ -75,16 +76,16 @@ htc_status want_words(cli *c, const command *cmd, const words *w, size_t min, si
 /* print.c */
 #define TABLE_COLUMNS 16
 typedef struct table {
-    size_t columns, rows, cap;
-    char **cells;
+    size_t   columns, rows, cap;
+    char   **cells;
     uint32_t right[TABLE_COLUMNS]; /* 1: flush right */
 } table;
 
 /* Titles, NULL at the end; one that begins with '>' is flush right. */
 void table_begin(table *t, ...) __attribute__((sentinel));
 /* One printf for the whole row, cells divided by tabs. Control characters of strangers are replaced. */
-void table_row(table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void table_end(cli *c, table *t); /* prints and frees */
+void        table_row(table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void        table_end(cli *c, table *t); /* prints and frees */
 const char *colour_state(const cli *c, const char *state);
 const char *colour_end(const cli *c);
 
@@ -96,7 +97,7 @@ shown_text show_size(double bytes);      /* "1.2 GiB" */
 shown_text show_time(double epoch);      /* local "2026-01-31 12:00:00", "-" if 0 */
 shown_text show_clock(double epoch);     /* "12:00:00" */
 shown_text show_count(double n);
-void clean(char *s);               /* replace control characters by '?' */
+void       clean(char *s); /* replace control characters by '?' */
 
 /* Progress of what takes longer than two seconds, on a terminal's stderr only. */
 typedef struct progress {
@@ -114,7 +115,7 @@ const char *j_str(const json_t *o, const char *key);  /* "" if missing */
 double      j_num(const json_t *o, const char *key);  /* 0 */
 uint64_t    j_u64(const json_t *o, const char *key);  /* 0 */
 int         j_bool(const json_t *o, const char *key); /* 0 */
-shown_text  show_id(const json_t *id); /* a number or a string */
+shown_text  show_id(const json_t *id);                /* a number or a string */
 void        put_json(cli *c, const json_t *value);    /* the one value of --json */
 
 /* api.c */
@@ -133,7 +134,8 @@ void       api_close(cli *c);
 int        valid_name(const char *name); /* of a user, fit for a file name */
 
 /* fileutil.c */
-htc_status read_file(cli *c, const char *path, size_t max, char **data, size_t *len); /* gives, with a zero at the end */
+htc_status read_file(cli *c, const char *path, size_t max, char **data,
+                     size_t *len);                                   /* gives, with a zero at the end */
 htc_status write_secret(cli *c, const char *path, const char *data); /* 0600, replaced as a whole */
 char      *path_join(const char *a, const char *b);                  /* gives */
 htc_status make_dirs(cli *c, const char *path);                      /* as mkdir -p */

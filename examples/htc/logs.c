@@ -11,8 +11,8 @@
 static size_t unbase64(char *s)
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t bits = 0, have = 0;
-    size_t   n = 0;
+    uint32_t          bits = 0, have = 0;
+    size_t            n = 0;
     for (const char *p = s; *p && *p != '='; p++) {
         const char *at = strchr(alphabet, *p);
         if (!at)
@@ -61,8 +61,10 @@ htc_status run_logs(cli *c, int argc, char **argv)
         s = want_words(c, cmd, &w, 1, 1);
     int more = s == HTC_OK;
     while (more) {
-        s = api_ask(c, json_pack("{s:s, s:s, s:s, s:I, s:i}", "op", "log", "id", w.at[0], "stream",
-                                 from_stderr ? "stderr" : "stdout", "offset", (json_int_t)offset, "length", (int)LOG_PIECE),
+        s = api_ask(c,
+                    json_pack("{s:s, s:s, s:s, s:I, s:i}", "op", "log", "id", w.at[0], "stream",
+                              from_stderr ? "stderr" : "stdout", "offset", (json_int_t)offset, "length",
+                              (int)LOG_PIECE),
                     0, 60, &answer);
         if (s == HTC_ENOTFOUND && follow && attempt == 0 && strstr(c->error.text, "started")) {
             pause_ms(300);

@@ -10,12 +10,16 @@
 #include <unistd.h>
 
 const command commands[] = {
-    { "up", "[--config FILE] [--slots N] [--foreground]", "Start store and gateway on this machine and supervise them.", run_up },
+    { "up", "[--config FILE] [--slots N] [--foreground]", "Start store and gateway on this machine and supervise them.",
+      run_up },
     { "down", "[--now]", "Stop the system: running tasks finish first, or end with --now.", run_down },
-    { "user", "add NAME [--weight W] [--password-file F]", "Add a user (the operator only). The password is asked for.", run_user },
+    { "user", "add NAME [--weight W] [--password-file F]", "Add a user (the operator only). The password is asked for.",
+      run_user },
     { "login", "NAME [--password-file F]", "Get a token for a user; it is kept in the state directory.", run_login },
-    { "submit", "FILE.jsdl | -- COMMAND... [::: SOURCE...]", "Submit a job: a JSDL document, or a command with parameters.", run_submit },
-    { "generate", "-- COMMAND... [::: SOURCE...] | --exe P --args '...' --sweep x=1:100 | --pairs A B", "Write the JSDL document of a command with parameters.", run_generate },
+    { "submit", "FILE.jsdl | -- COMMAND... [::: SOURCE...]",
+      "Submit a job: a JSDL document, or a command with parameters.", run_submit },
+    { "generate", "-- COMMAND... [::: SOURCE...] | --exe P --args '...' --sweep x=1:100 | --pairs A B",
+      "Write the JSDL document of a command with parameters.", run_generate },
     { "validate", "FILE.jsdl [--count] [--show INDEX]", "Check a JSDL document without submitting it.", run_validate },
     { "status", "[ID] [--watch]", "List jobs, newest first.", run_status },
     { "tasks", "ID [--state S] [--failed]", "List the tasks of a job.", run_tasks },

@@ -103,8 +103,8 @@ const char *colour_state(const cli *c, const char *state)
     static const struct {
         const char *state, *colour;
     } colours[] = {
-        { "done", "\033[32m" },    { "running", "\033[36m" },   { "busy", "\033[36m" },
-        { "failed", "\033[31m" },  { "cancelled", "\033[33m" }, { "done_with_failures", "\033[31m" },
+        { "done", "\033[32m" },      { "running", "\033[36m" },    { "busy", "\033[36m" },
+        { "failed", "\033[31m" },    { "cancelled", "\033[33m" },  { "done_with_failures", "\033[31m" },
         { "suspected", "\033[33m" }, { "retry_wait", "\033[33m" }, { "draining", "\033[33m" },
     };
     for (size_t i = 0; c->colour && i < sizeof colours / sizeof colours[0]; i++)
@@ -137,7 +137,7 @@ shown_text show_seconds(double s)
 shown_text show_size(double bytes)
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
-    size_t u = 0;
+    size_t                   u = 0;
     while (bytes >= 1024 && u + 1 < sizeof units / sizeof units[0]) {
         bytes /= 1024;
         u++;
@@ -150,8 +150,8 @@ shown_text show_size(double bytes)
 static shown_text show(double epoch, const char *format)
 {
     shown_text t = { "-" };
-    time_t    when = (time_t)epoch;
-    struct tm tm;
+    time_t     when = (time_t)epoch;
+    struct tm  tm;
     if (epoch > 0 && localtime_r(&when, &tm))
         strftime(t.s, sizeof t.s, format, &tm);
     return t;

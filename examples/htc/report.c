@@ -1,4 +1,5 @@
-/* report: what jobs took: makespans, efficiency, cores held over time. Every figure comes from the gateway's records. */
+/* report: what jobs took: makespans, efficiency, cores held over time. Every figure comes from the gateway's records.
+ */
 #include "chart.h"
 #include "htc.h"
 
@@ -29,8 +30,8 @@ static htc_status gather_jobs(cli *c, const words *w, json_t *jobs)
     htc_status s = HTC_OK;
     size_t     n = w->count ? w->count : 1;
     for (size_t i = 0; i < n && s == HTC_OK; i++) {
-        s = api_ask(c, json_pack("{s:s, s:s, s:i}", "op", "status", "id", w->count ? w->at[i] : "all",
-                                 "limit", 10000), 0, 30, &answer);
+        s = api_ask(c, json_pack("{s:s, s:s, s:i}", "op", "status", "id", w->count ? w->at[i] : "all", "limit", 10000),
+                    0, 30, &answer);
         if (s == HTC_OK) {
             json_array_extend(jobs, json_object_get(answer, "jobs"));
             json_decref(answer);
@@ -51,8 +52,8 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
     while (more) {
         json_t    *answer, *r;
         size_t     i;
-        htc_status s = api_ask(c, json_pack("{s:s, s:s, s:I}", "op", "results", "id", id, "from", (json_int_t)from), 0, 30,
-                               &answer);
+        htc_status s = api_ask(c, json_pack("{s:s, s:s, s:I}", "op", "results", "id", id, "from", (json_int_t)from), 0,
+                               30, &answer);
         if (s != HTC_OK)
             return s;
         json_array_foreach(json_object_get(answer, "results"), i, r)
@@ -111,8 +112,8 @@ static json_t *totals_json(const totals *t)
     double   rounds = ncu ? (double)t->tasks / (double)ncu : 0;
     return json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:b, s:I, s:f, s:f, s:f}", "first_submitted", t->first,
                      "last_end", t->last, "last_end_s", makespan, "sum_makespan_s", t->sum_makespan, "tasks",
-                     (json_int_t)t->tasks, "cpu_s", t->cpu_s, "slots", (json_int_t)t->slots, "cores", (json_int_t)t->cores,
-                     "shared_cores", shared, "ncu", (json_int_t)ncu, "pte_s", pte, "efficiency",
+                     (json_int_t)t->tasks, "cpu_s", t->cpu_s, "slots", (json_int_t)t->slots, "cores",
+                     (json_int_t)t->cores, "shared_cores", shared, "ncu", (json_int_t)ncu, "pte_s", pte, "efficiency",
                      makespan > 0 ? rounds * pte / makespan : 0.0, "efficiency_bound",
                      rounds > 0 ? rounds / ceil(rounds) : 0.0);
 }
@@ -123,15 +124,15 @@ static void print_report(cli *c, const json_t *lines, const json_t *total, const
     size_t  i;
     json_t *l;
     table_begin(&tab, ">ID", "USER", "NAME", ">TASKS", ">FAILED", "SUBMITTED", "ENDED", ">MAKESPAN", ">CPU TIME", NULL);
-    json_array_foreach(lines, i, l)
-        table_row(&tab, "%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\t%s", j_str(l, "selector"), j_str(l, "user"),
-                  j_str(l, "name"), j_u64(l, "count"), j_u64(l, "failed"), show_clock(j_num(l, "submitted")).s,
-                  show_clock(j_num(l, "ended")).s, show_seconds(j_num(l, "makespan_s")).s,
-                  show_seconds(j_num(l, "cpu_s")).s);
+    json_array_foreach(lines, i, l) table_row(
+        &tab, "%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\t%s", j_str(l, "selector"), j_str(l, "user"),
+        j_str(l, "name"), j_u64(l, "count"), j_u64(l, "failed"), show_clock(j_num(l, "submitted")).s,
+        show_clock(j_num(l, "ended")).s, show_seconds(j_num(l, "makespan_s")).s, show_seconds(j_num(l, "cpu_s")).s);
     table_end(c, &tab);
-    printf("\nlast end %.1f s after the first submission; makespans together %.1f s; efficiency %.1f%% (bound %.1f%%)\n",
-           j_num(total, "last_end_s"), j_num(total, "sum_makespan_s"), 100 * j_num(total, "efficiency"),
-           100 * j_num(total, "efficiency_bound"));
+    printf(
+        "\nlast end %.1f s after the first submission; makespans together %.1f s; efficiency %.1f%% (bound %.1f%%)\n",
+        j_num(total, "last_end_s"), j_num(total, "sum_makespan_s"), 100 * j_num(total, "efficiency"),
+        100 * j_num(total, "efficiency_bound"));
     printf("%" PRIu64 " tasks, %.2f s each in %s, on %" PRIu64 " cores\n\ncores held\n", j_u64(total, "tasks"),
            j_num(total, "pte_s"), j_bool(total, "shared_cores") ? "CPU time (slots share cores)" : "run time",
            j_u64(total, "ncu"));
@@ -189,10 +190,10 @@ htc_status run_report(cli *c, int argc, char **argv)
         char selector[32];
         job = json_array_get(jobs, i);
         snprintf(selector, sizeof selector, "%" PRIu64, j_u64(job, "id"));
-        json_t *line = json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:f}", "id", (json_int_t)j_u64(job, "id"), "selector",
-                                 selector, "user", j_str(job, "user"), "name", j_str(job, "name"), "state",
-                                 j_str(job, "state"), "count", (json_int_t)j_u64(job, "count"), "submitted",
-                                 j_num(job, "submitted"));
+        json_t *line =
+            json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:f}", "id", (json_int_t)j_u64(job, "id"), "selector", selector,
+                      "user", j_str(job, "user"), "name", j_str(job, "name"), "state", j_str(job, "state"), "count",
+                      (json_int_t)j_u64(job, "count"), "submitted", j_num(job, "submitted"));
         json_array_append_new(lines, line);
         s = gather_results(c, t, job, line);
     }

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define JSDL "http://schemas.ggf.org/jsdl/2005/11/jsdl"
+#define JSDL  "http://schemas.ggf.org/jsdl/2005/11/jsdl"
 #define POSIX "http://schemas.ggf.org/jsdl/2005/11/jsdl-posix"
-#define OWN "urn:htcsched:jsdl"
+#define OWN   "urn:htcsched:jsdl"
 #define SWEEP "http://schemas.ogf.org/jsdl/2009/03/sweep"
 /* Where a task finds programs: its PATH. */
 static const char *const system_path[] = { "/usr/local/bin", "/usr/bin", "/bin" };
@@ -71,8 +71,7 @@ static htc_status add(cli *c, staging *s, const char *name, const char *path, ui
     htc_status status = uri_of(c, s, path, &uri);
     if (status != HTC_OK)
         return status;
-    s->stage[s->count++] =
-        (htc_stage){ keep(s, must_dup(name)), keep(s, uri), HTC_STAGE_OVERWRITE | flags };
+    s->stage[s->count++] = (htc_stage){ keep(s, must_dup(name)), keep(s, uri), HTC_STAGE_OVERWRITE | flags };
     return HTC_OK;
 }
 

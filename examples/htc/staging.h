@@ -9,18 +9,19 @@
 typedef struct staging {
     htc_stage stage[STAGES_MAX];
     size_t    count;
-    uint32_t  upload; /* 1: content goes to the gateway and is named htc:HASH; 0: named file:/path (generate, --dry-run) */
-    char     *words[4 * STAGES_MAX]; /* what the stages point to */
-    size_t    n_words;
-    progress  p;
+    uint32_t
+           upload; /* 1: content goes to the gateway and is named htc:HASH; 0: named file:/path (generate, --dry-run) */
+    char  *words[4 * STAGES_MAX]; /* what the stages point to */
+    size_t n_words;
+    progress p;
 } staging;
 
 void staging_begin(cli *c, staging *s, uint32_t upload);
 void staging_end(staging *s);
 /* FILE or NAME=FILE: an input of every task. HTC_EINPUT, HTC_EPATH. */
 htc_status staging_input(cli *c, staging *s, const char *word);
-/* The command's first word: a local file is staged in as an executable and *word becomes its name there; a program of the
- * system stays as it is. HTC_ENOEXEC if there is no such program. */
+/* The command's first word: a local file is staged in as an executable and *word becomes its name there; a program of
+ * the system stays as it is. HTC_ENOEXEC if there is no such program. */
 htc_status staging_executable(cli *c, staging *s, const char **word);
 /* Documents: file: sources are uploaded and renamed htc:HASH; a relative Executable that is not staged by the document
  * itself is staged in. base: directory that relative names start from. Gives *out. */

@@ -37,8 +37,8 @@ static uint64_t ended_tasks(const json_t *job)
 
 static void print_jobs(cli *c, const json_t *jobs)
 {
-    table  t;
-    size_t i;
+    table   t;
+    size_t  i;
     json_t *job;
     table_begin(&t, ">ID", "USER", "NAME", "STATE", ">TASKS", ">WAIT", ">RUN", ">DONE", ">FAIL", ">AGENTS", ">TIME",
                 "SUBMITTED", NULL);
@@ -46,8 +46,9 @@ static void print_jobs(cli *c, const json_t *jobs)
     {
         const json_t *n = json_object_get(job, "tasks");
         double        started = j_num(job, "started"), ended = j_num(job, "ended");
-        table_row(&t, "%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-                      "\t%s\t%s",
+        table_row(&t,
+                  "%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+                  "\t%s\t%s",
                   j_u64(job, "id"), j_str(job, "user"), j_str(job, "name"), j_str(job, "state"), j_u64(job, "count"),
                   j_u64(n, "waiting") + j_u64(n, "retry_wait"),
                   j_u64(n, "leased") + j_u64(n, "running") + j_u64(n, "staging_out"), j_u64(n, "done"),
@@ -73,8 +74,8 @@ static void print_job(cli *c, const json_t *job)
            40 - filled, "", ended, count);
     printf("waiting %" PRIu64 "  leased %" PRIu64 "  running %" PRIu64 "  staging out %" PRIu64 "  retry %" PRIu64
            "  done %" PRIu64 "  failed %" PRIu64 "  cancelled %" PRIu64 "\n",
-           j_u64(n, "waiting"), j_u64(n, "leased"), j_u64(n, "running"), j_u64(n, "staging_out"), j_u64(n, "retry_wait"),
-           j_u64(n, "done"), j_u64(n, "failed"), j_u64(n, "cancelled"));
+           j_u64(n, "waiting"), j_u64(n, "leased"), j_u64(n, "running"), j_u64(n, "staging_out"),
+           j_u64(n, "retry_wait"), j_u64(n, "done"), j_u64(n, "failed"), j_u64(n, "cancelled"));
     printf("submitted %s  started %s  ended %s\n", show_time(j_num(job, "submitted")).s,
            show_time(j_num(job, "started")).s, show_time(j_num(job, "ended")).s);
     printf("agents %" PRIu64 "  entitled to %" PRIu64 "  attempts %" PRIu64 "  lost %" PRIu64, j_u64(job, "agents"),
@@ -176,9 +177,10 @@ htc_status run_tasks(cli *c, int argc, char **argv)
     int64_t     limit = 0;
     words       w;
     const opt   opts[] = {
-        { "state", 's', OPT_TEXT, &state, "STATE", "only those waiting, leased, running, staging_out, retry_wait, done, ..." },
-        { "failed", 0, OPT_FLAG, &failed, NULL, "only those that failed" },
-        { "limit", 0, OPT_COUNT, &limit, "N", "at most N tasks" },
+          { "state", 's', OPT_TEXT, &state, "STATE",
+            "only those waiting, leased, running, staging_out, retry_wait, done, ..." },
+          { "failed", 0, OPT_FLAG, &failed, NULL, "only those that failed" },
+          { "limit", 0, OPT_COUNT, &limit, "N", "at most N tasks" },
     };
     const command *cmd = find_command("tasks");
     json_t        *all = NULL, *answer;
@@ -228,8 +230,8 @@ htc_status run_why(cli *c, int argc, char **argv)
     if (s == HTC_OK && !(w.count == 0 && c->user))
         s = want_words(c, cmd, &w, 1, 1);
     if (s == HTC_OK)
-        s = api_ask(c, w.count ? json_pack("{s:s, s:s}", "op", "why", "id", w.at[0]) : json_pack("{s:s}", "op", "why"), 0,
-                    5, &answer);
+        s = api_ask(c, w.count ? json_pack("{s:s, s:s}", "op", "why", "id", w.at[0]) : json_pack("{s:s}", "op", "why"),
+                    0, 5, &answer);
     if (s == HTC_OK) {
         if (c->json)
             put_json(c, answer);
@@ -267,12 +269,13 @@ static void print_users(cli *c, const json_t *answer)
     table   t;
     size_t  i;
     json_t *u;
-    table_begin(&t, "USER", ">WEIGHT", ">JOBS", ">QUEUED", ">RUNNING", ">AGENTS", ">SHARE", ">DONE", ">CORE TIME", NULL);
+    table_begin(&t, "USER", ">WEIGHT", ">JOBS", ">QUEUED", ">RUNNING", ">AGENTS", ">SHARE", ">DONE", ">CORE TIME",
+                NULL);
     json_array_foreach(json_object_get(answer, "users"), i, u)
-        table_row(&t, "%s\t%.6g\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%s", j_str(u, "name"),
-                  j_num(u, "weight"), j_u64(u, "jobs"), j_u64(u, "queued"), j_u64(u, "running"), j_u64(u, "agents"),
-                  j_bool(u, "demanding") ? show_count(j_num(u, "ra")).s : "-", j_u64(u, "tasks_done"),
-                  show_seconds(j_num(u, "core_s")).s);
+        table_row(&t, "%s\t%.6g\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%s",
+                  j_str(u, "name"), j_num(u, "weight"), j_u64(u, "jobs"), j_u64(u, "queued"), j_u64(u, "running"),
+                  j_u64(u, "agents"), j_bool(u, "demanding") ? show_count(j_num(u, "ra")).s : "-",
+                  j_u64(u, "tasks_done"), show_seconds(j_num(u, "core_s")).s);
     table_end(c, &t);
 }
 
@@ -283,12 +286,11 @@ static void print_agents(cli *c, const json_t *answer)
     json_t *a;
     double  now = wall_s();
     table_begin(&t, "AGENT", "USER", "NODE", ">SLOT", "STATE", "TASK", ">FOR", ">PID", ">DONE", "REASON", NULL);
-    json_array_foreach(json_object_get(answer, "agents"), i, a)
-        table_row(&t, "%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s",
-                  show_id(json_object_get(a, "id")).s, j_str(a, "user"),
-                  j_str(a, "node"), j_u64(a, "slot"), j_str(a, "state"), j_str(a, "task"),
-                  show_seconds(j_num(a, "since") > 0 ? now - j_num(a, "since") : -1).s, j_u64(a, "pid"),
-                  j_u64(a, "tasks_done"), j_str(a, "reason"));
+    json_array_foreach(json_object_get(answer, "agents"), i, a) table_row(
+        &t, "%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s", show_id(json_object_get(a, "id")).s,
+        j_str(a, "user"), j_str(a, "node"), j_u64(a, "slot"), j_str(a, "state"), j_str(a, "task"),
+        show_seconds(j_num(a, "since") > 0 ? now - j_num(a, "since") : -1).s, j_u64(a, "pid"), j_u64(a, "tasks_done"),
+        j_str(a, "reason"));
     table_end(c, &t);
     printf("%" PRIu64 " slots, %" PRIu64 " free\n", j_u64(answer, "slots"), j_u64(answer, "free"));
 }
@@ -326,7 +328,8 @@ htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
         }
         if (s != HTC_ETIMEDOUT || now_s() >= until)
             break;
-        if (c->progress && api_ask(c, json_pack("{s:s, s:s}", "op", "status", "id", selector), 20, 60, &answer) == HTC_OK) {
+        if (c->progress &&
+            api_ask(c, json_pack("{s:s, s:s}", "op", "status", "id", selector), 20, 60, &answer) == HTC_OK) {
             ended = count = 0;
             json_array_foreach(json_object_get(answer, "jobs"), i, job)
             {
@@ -352,8 +355,8 @@ htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
     if (failed) {
         char hint[160];
         snprintf(hint, sizeof hint, "htc tasks %.60s --failed says why", selector);
-        return cli_error(c, HTC_ETASKS, selector, hint, "%" PRIu64 " of %" PRIu64 " tasks failed or were cancelled", failed,
-                         count);
+        return cli_error(c, HTC_ETASKS, selector, hint, "%" PRIu64 " of %" PRIu64 " tasks failed or were cancelled",
+                         failed, count);
     }
     return HTC_OK;
 }

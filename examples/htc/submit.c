@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define DOCUMENT_MAX ((size_t)15 << 20)
-#define SHOWN_MAX 1000 /* tasks of a --dry-run */
+#define SHOWN_MAX    1000 /* tasks of a --dry-run */
 
 static const htc_env plain = { .size = sizeof plain };
 
@@ -117,7 +117,8 @@ static htc_status write_document(cli *c, const command *cmd, plan *p, const word
         return s;
     for (size_t i = 0; i < p->env.count; i++)
         if (!strchr(p->env.at[i], '=') || p->env.at[i][0] == '=')
-            return cli_error(c, HTC_EUSAGE, "--env", "write --env NAME=VALUE", "'%.80s' is not NAME=VALUE", p->env.at[i]);
+            return cli_error(c, HTC_EUSAGE, "--env", "write --env NAME=VALUE", "'%.80s' is not NAME=VALUE",
+                             p->env.at[i]);
     if (p->env.count)
         words_add(&p->env, NULL);
     reader_context reader = { c, p };
@@ -199,7 +200,8 @@ static htc_status show_tasks(cli *c, htc_bytes xml, uint64_t from, uint64_t show
         htc_task_destroy(task);
     }
     if (s == HTC_OK && c->json) {
-        json_t *o = json_pack("{s:I, s:s, s:O}", "count", (json_int_t)count, "name", htc_spec_name(spec), "tasks", tasks);
+        json_t *o =
+            json_pack("{s:I, s:s, s:O}", "count", (json_int_t)count, "name", htc_spec_name(spec), "tasks", tasks);
         put_json(c, o);
         json_decref(o);
     } else if (s == HTC_OK && shown > 1 && count > shown)
@@ -313,11 +315,13 @@ static htc_status check_patterns(cli *c, const plan *p)
 
 #define PLAN_OPTIONS(p)                                                                                                \
     { "name", 'J', OPT_TEXT, &(p).name, "NAME", "the job's name" },                                                    \
-    { "time", 't', OPT_TIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM, 90s" },        \
-    { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory limit of a task: 512M, 4G" },                                 \
-    { "input", 'i', OPT_LIST, &(p).inputs, "[NAME=]FILE", "stage a file into every task (may be repeated)" },          \
-    { "env", 0, OPT_LIST, &(p).env, "NAME=VALUE", "environment of every task (may be repeated)" },                     \
-    { "each-line", 0, OPT_TEXT, &(p).each_line, "FILE", "one task for each line of FILE, as {}" }
+        { "time", 't', OPT_TIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM, 90s" },    \
+        { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory limit of a task: 512M, 4G" },                             \
+        { "input", 'i', OPT_LIST, &(p).inputs, "[NAME=]FILE", "stage a file into every task (may be repeated)" },      \
+        { "env", 0, OPT_LIST, &(p).env, "NAME=VALUE", "environment of every task (may be repeated)" },                 \
+    {                                                                                                                  \
+        "each-line", 0, OPT_TEXT, &(p).each_line, "FILE", "one task for each line of FILE, as {}"                      \
+    }
 
 htc_status run_submit(cli *c, int argc, char **argv)
 {
@@ -326,7 +330,8 @@ htc_status run_submit(cli *c, int argc, char **argv)
     const opt opts[] = {
         PLAN_OPTIONS(p),
         { "retries", 'r', OPT_COUNT, &p.retries, "N", "run a failed task again up to N times" },
-        { "output", 'o', OPT_TEXT, &p.output, "PATTERN", "name of standard output in the results: %j job %a task %u user %n name" },
+        { "output", 'o', OPT_TEXT, &p.output, "PATTERN",
+          "name of standard output in the results: %j job %a task %u user %n name" },
         { "error", 'e', OPT_TEXT, &p.error_output, "PATTERN", "name of standard error in the results" },
         { "compat", 0, OPT_TEXT, &p.compat, "slurm|sge", "set SLURM_ARRAY_* or SGE_TASK_ID too" },
         { "wait", 'w', OPT_FLAG, &p.wait, NULL, "wait until it has ended; exit code 5 if tasks failed" },

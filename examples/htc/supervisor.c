@@ -17,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAUSE_MIN (100 * HTC_MS)
-#define PAUSE_MAX (10 * HTC_SECOND)
-#define HEALTHY (30 * HTC_SECOND) /* after this long the next accident is a first one again */
-#define OUT_BYTES_MAX (1 << 20)   /* of what a daemon says before it has a log, or while it crashes */
+#define PAUSE_MIN     (100 * HTC_MS)
+#define PAUSE_MAX     (10 * HTC_SECOND)
+#define HEALTHY       (30 * HTC_SECOND) /* after this long the next accident is a first one again */
+#define OUT_BYTES_MAX (1 << 20)         /* of what a daemon says before it has a log, or while it crashes */
 
 typedef struct daemon {
     const char *name;
@@ -34,7 +34,7 @@ typedef struct supervisor {
     const supervisor_options *options;
     const htc_log            *log;
     daemon_process            kvd, gateway;
-    int                       stopping; /* 1: let tasks finish, 2: at once */
+    int                       stopping;   /* 1: let tasks finish, 2: at once */
     htc_ns                    stop_until; /* then the gateway is killed */
 } supervisor;
 
@@ -130,7 +130,8 @@ static void start(supervisor *s, daemon_process *d, htc_ns now)
     if (pid < 0) {
         d->pause = next_pause(s, d->pause);
         d->next_start = now + d->pause;
-        say(s, HTC_LOG_WARN, "cannot fork for %s: %s -> again in %.1f s", d->name, strerror(errno), (double)d->pause / 1e9);
+        say(s, HTC_LOG_WARN, "cannot fork for %s: %s -> again in %.1f s", d->name, strerror(errno),
+            (double)d->pause / 1e9);
         return;
     }
     d->pid = pid;
@@ -178,7 +179,7 @@ static int kill_children(void)
     while (proc && (e = readdir(proc))) {
         if (!isdigit((unsigned char)e->d_name[0]))
             continue;
-        char  path[300], line[512];
+        char path[300], line[512];
         snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
         FILE *f = fopen(path, "re");
         char *p = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
@@ -214,7 +215,8 @@ static void end_rest(supervisor *s)
 static void signalled(supervisor *s, htc_ns now)
 {
     s->stopping = s->stopping ? 2 : 1;
-    say(s, HTC_LOG_INFO, "a signal asks to end -> %s", s->stopping == 2 ? "tasks are ended" : "running tasks finish first");
+    say(s, HTC_LOG_INFO, "a signal asks to end -> %s",
+        s->stopping == 2 ? "tasks are ended" : "running tasks finish first");
     if (s->gateway.pid)
         kill(s->gateway.pid, SIGTERM); /* the second one means: at once */
     if (s->stopping == 2)

@@ -8,11 +8,11 @@
 #include <sys/types.h>
 
 typedef struct supervisor_options {
-    const char *programs; /* directory that is searched before PATH */
-    const char *config;   /* absolute, or NULL */
-    const char *slots;    /* or NULL */
+    const char *programs;  /* directory that is searched before PATH */
+    const char *config;    /* absolute, or NULL */
+    const char *slots;     /* or NULL */
     htc_ns      pause_max; /* longest pause before a daemon is started again; 0: 10 s */
-    int         report;   /* descriptor that a line is written to when a daemon ends by accident; -1: none */
+    int         report;    /* descriptor that a line is written to when a daemon ends by accident; -1: none */
 } supervisor_options;
 
 /* The caller holds the lock of state. Blocks SIGCHLD, SIGTERM and SIGINT; returns when all have ended. */

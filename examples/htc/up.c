@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define START_PATIENCE_S 30.0
-#define START_ACCIDENTS 3
+#define START_ACCIDENTS  3
 
 static const htc_env plain = { .size = sizeof plain };
 
@@ -57,15 +57,16 @@ static htc_status find_config(cli *c, const up_options *o, const htc_state *stat
 }
 
 /* What the supervisor's process does: hold the directory, run the daemons. Errors go up the pipe. */
-static htc_status hold_and_supervise(const char *dir, const char *config, const up_options *o, int report, htc_error *error)
+static htc_status hold_and_supervise(const char *dir, const char *config, const up_options *o, int report,
+                                     htc_error *error)
 {
-    htc_state  *state;
+    htc_state   *state;
     htc_logfile *file;
-    htc_status  s = htc_state_open(&plain, dir, 1, &state, error);
+    htc_status   s = htc_state_open(&plain, dir, 1, &state, error);
     if (s != HTC_OK)
         return s;
     s = htc_state_lock(state, error);
-    char               *log = must_print("%s/supervisor.log", htc_state_path(state, HTC_STATE_LOG)), *programs = own_directory();
+    char *log = must_print("%s/supervisor.log", htc_state_path(state, HTC_STATE_LOG)), *programs = own_directory();
     htc_logfile_options options = { .size = sizeof options, .path = log, .name = "supervisor" };
     if (s == HTC_OK)
         s = htc_logfile_open(&options, &file, error);
@@ -75,7 +76,8 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
             error->line = 0;
         s = supervise(state, &so, htc_logfile_log(file));
         if (s != HTC_OK)
-            snprintf(error->text, sizeof error->text, "htc-kvd and htc-gateway are neither in %.120s nor on PATH", programs);
+            snprintf(error->text, sizeof error->text, "htc-kvd and htc-gateway are neither in %.120s nor on PATH",
+                     programs);
         htc_logfile_close(file);
     }
     free(programs);
@@ -88,7 +90,7 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
 /* A process of its own: no terminal, none of the caller's descriptors. Never returns in the child. */
 static pid_t start_supervisor(const char *dir, const char *config, const up_options *o, int *from)
 {
-    int   ends[2];
+    int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -1;
     fflush(NULL);
@@ -138,10 +140,10 @@ static void last_line(const char *dir, const char *name, char *line, size_t cap)
 }
 
 typedef struct start_watch {
-    char line[1024]; /* last report, or an error */
-    char buffer[1024];
+    char   line[1024]; /* last report, or an error */
+    char   buffer[1024];
     size_t have;
-    int  accidents, closed;
+    int    accidents, closed;
 } start_watch;
 
 /* Reads what the supervisor has reported; a line at a time. */
@@ -183,7 +185,7 @@ static htc_status reported_error(cli *c, const char *dir, char *line)
         *tab = '\0';
         part[i] = tab + 1;
     }
-    htc_status s = htc_status_from_name(part[0]);
+    htc_status  s = htc_status_from_name(part[0]);
     const char *hint = part[3];
     if (s == HTC_ELOCKED && !hint[0])
         hint = "htc status talks to it, htc down ends it";
@@ -199,7 +201,7 @@ static htc_status wait_until_up(cli *c, const char *dir, pid_t pid, int from)
     progress_begin(&p, c);
     while (now_s() < until && !w.closed && w.accidents < START_ACCIDENTS) {
         read_reports(&w, from, 50);
-        json_t *answer;
+        json_t     *answer;
         const char *user = c->user;
         c->user = NULL;
         s = w.closed ? HTC_EUNREACHABLE : api_call(c, json_pack("{s:s}", "op", "ping"), 2, &answer);
@@ -237,14 +239,15 @@ static htc_status wait_until_up(cli *c, const char *dir, pid_t pid, int from)
 
 htc_status run_up(cli *c, int argc, char **argv)
 {
-    up_options     o = { 0 };
-    int64_t        slots = 0;
-    words          w;
-    const opt      opts[] = {
-        { "config", 0, OPT_TEXT, &o.config, "FILE", "configuration (DIR/htc.ini if there is one)" },
-        { "slots", 0, OPT_COUNT, &slots, "N", "how many tasks run at once (the larger of 4 and the cores)" },
-        { "pause-max", 0, OPT_TIME, &o.pause_max, "TIME", "longest pause before what ended by accident is started again (10s)" },
-        { "foreground", 0, OPT_FLAG, &o.foreground, NULL, "stay here; Ctrl-C ends it" },
+    up_options o = { 0 };
+    int64_t    slots = 0;
+    words      w;
+    const opt  opts[] = {
+         { "config", 0, OPT_TEXT, &o.config, "FILE", "configuration (DIR/htc.ini if there is one)" },
+         { "slots", 0, OPT_COUNT, &slots, "N", "how many tasks run at once (the larger of 4 and the cores)" },
+         { "pause-max", 0, OPT_TIME, &o.pause_max, "TIME",
+           "longest pause before what ended by accident is started again (10s)" },
+         { "foreground", 0, OPT_FLAG, &o.foreground, NULL, "stay here; Ctrl-C ends it" },
     };
     const command *cmd = find_command("up");
     htc_state     *state = NULL;
@@ -308,7 +311,8 @@ static htc_status wait_until_down(cli *c, int pidfd, uint32_t now, uint32_t supe
             }
             kill((pid_t)supervisor, SIGTERM);
         }
-        progress_say(&p, now ? "stopping ... %.0f s" : "running tasks finish first (htc down --now ends them) ... %.0f s",
+        progress_say(&p,
+                     now ? "stopping ... %.0f s" : "running tasks finish first (htc down --now ends them) ... %.0f s",
                      waited);
     }
     progress_end(&p);
@@ -319,7 +323,8 @@ htc_status run_down(cli *c, int argc, char **argv)
 {
     uint32_t       now = 0, holder = 0;
     words          w;
-    const opt      opts[] = { { "now", 0, OPT_FLAG, &now, NULL, "end running tasks instead of letting them finish; they run again later" } };
+    const opt      opts[] = { { "now", 0, OPT_FLAG, &now, NULL,
+                                "end running tasks instead of letting them finish; they run again later" } };
     const command *cmd = find_command("down");
     htc_state     *state = NULL;
     json_t        *answer;
