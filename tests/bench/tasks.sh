@@ -16,26 +16,27 @@ gateway_kib()
 }
 measure() # LABEL: time of `sample` tasks, memory, status
 {
-    local begun ended s
+    local begun ended s answered
     begun=$(date +%s%N)
-    expect 0 "${H[@]}" submit --wait -- true '{}' ::: "1:$sample"
+    expect 0 "${H[@]}" submit --wait -- true '{n}' ::: "n=1:$sample"
     ended=$(date +%s%N)
     s=$(date +%s%N)
     expect 0 "${H[@]}" status
+    answered=$(date +%s%N)
     printf '%-34s %6d us a task   gateway %6d KiB   htc status %4d ms\n' "$1" $(((ended - begun) / sample / 1000)) "$(gateway_kib)" \
-        $((($(date +%s%N) - s) / 1000000))
+        $(((answered - s) / 1000000))
 }
 expect 0 "${H[@]}" up --slots 4
-expect 0 "${H[@]}" submit --wait -- true '{}' ::: 1:200
+expect 0 "${H[@]}" submit --wait -- true '{n}' ::: n=1:200
 measure "at the start"
 measure "at the start, again"
 begun=$(date +%s)
-expect 0 timeout 3000 "${H[@]}" submit -- true '{}' ::: "1:$finished"
+expect 0 timeout 3000 "${H[@]}" submit -- true '{n}' ::: "n=1:$finished"
 until timeout 600 "${H[@]}" wait last --timeout 300s > /dev/null 2>&1; do :; done
 echo "$finished tasks in $(($(date +%s) - begun)) s"
 measure "after $finished finished"
 begun=$(date +%s%N)
-expect 0 "${H[@]}" submit --hold -- true '{}' ::: 1:1000000
+expect 0 "${H[@]}" submit --hold -- true '{n}' ::: n=1:1000000
 echo "1000000 tasks queued in $((($(date +%s%N) - begun) / 1000000)) ms"
 measure "and 1000000 queued"
 expect 0 "${H[@]}" cancel last || true
