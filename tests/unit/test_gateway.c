@@ -384,6 +384,36 @@ Test(gateway, refuses_a_task_that_fits_no_node)
     json_decref(rq);
 }
 
+/* ---- nodes that fail everything ---- */
+
+/* Five fast failures in a row: the sixth hand-out has to wait, and says so; a success ends it. */
+Test(gateway, gives_work_slowly_to_a_user_whose_tasks_fail_fast)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(20));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    for (int i = 0; i < 5; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        htc_task_result m = { .agent = h.id, .attempt = at,
+                              .outcome = { .status = HTC_EEXIT, .exit_code = 1, .started = r.wall, .ended = r.wall + HTC_MS } };
+        htc_buf         b;
+        htc_buf_init(&b, NULL, 0);
+        htc_task_result_write(&b, &m);
+        rig_say(&r, h.peer, &b);
+        htc_buf_free(&b);
+    }
+    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_WAIT));
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"why\",\"user\":\"olga\"}");
+    cr_expect(eq(str, (char *)json_string_value(json_object_get(answer, "code")), "Starting"), "three more are on their way");
+    json_decref(answer);
+    rig_pass(&r, 200 * HTC_MS);
+    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+}
+
 /* ---- cancel and rm ---- */
 
 Test(gateway, cancels_what_waits_at_once_and_what_runs_when_it_has_ended)

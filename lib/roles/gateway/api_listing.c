@@ -30,7 +30,7 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
     htc_ns      until;
     const site *s = &gw->sites[a->site];
     const char *reason = a->reason;
-    if (!reason[0] && a->node[0] && gw_node_blocked((htc_gateway *)gw, a->node, &until))
+    if (!reason[0] && a->node[0] && gw_node_blocked((htc_gateway *)gw, a->node, a->user->name, &until))
         reason = "its node fails tasks fast and gets work slowly";
     json_t *o = json_pack("{s:I,s:s,s:s,s:I,s:s,s:s,s:f,s:I,s:I,s:s}", "id", (json_int_t)a->id, "user", a->user->name, "site",
                           s->name, "slot", (json_int_t)a->slot, "node", a->node, "state", agent_state_name(a), "since", since,
@@ -130,6 +130,14 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     if (u->starting) {
         snprintf(text, cap, "%u agents of %s are starting", u->starting, name);
         return "Starting";
+    }
+    for (const agent *a = gw->agents; a; a = a->hh.next) {
+        htc_ns until;
+        if (a->user != u || a->n_held || a->state != AGENT_READY || !gw_node_blocked(gw, a->node, name, &until))
+            continue;
+        snprintf(text, cap, "tasks of %s fail fast on node %s, so they get its slots slowly: the next in %.1f s", name, a->node,
+                 (double)(until - gw->now) / 1e9);
+        return "FailingFast";
     }
     if (gw->free && paused) {
         snprintf(text, cap, "%u slots are free, but site %s launches nothing for %.0f s more: %s", gw->free, paused->name,

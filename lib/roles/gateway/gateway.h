@@ -208,13 +208,12 @@ typedef struct site {
     char     reason[160];
 } site;
 
-/* How a node behaves: the guard against nodes that fail everything fast. */
+/* How a node behaves, for one user or (with the user "") for all: the guard against nodes that fail everything fast. */
 typedef struct node {
-    char     name[64];
-    uint32_t in_a_row;     /* fast failures since the last success */
-    uint32_t users_failed; /* different users among them */
-    char     users[4][NAME_MAX_BYTES];
-    htc_ns   pause_until, aside_until;
+    char     key[64 + NAME_MAX_BYTES + 2]; /* NODE/USER */
+    uint32_t in_a_row;      /* a user's fast failures since his last success there */
+    uint32_t failing_users; /* of all: users with too many of them */
+    htc_ns   until;         /* no work there before */
     UT_hash_handle hh;
 } node;
 
@@ -269,6 +268,7 @@ struct htc_gateway {
     agent              *agents;
     conn               *conns;
     node               *nodes;
+    uint32_t            n_nodes;
     pending            *pending;
     request            *requests;
     struct ctx_head    *ctxs;
@@ -397,7 +397,7 @@ held *agent_held(agent *a, const htc_attempt *at);
 int   agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant);
 void  agent_unhold(agent *a, const htc_attempt *at);
 htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap);
-int   gw_node_blocked(htc_gateway *gw, const char *name, htc_ns *until);
+int   gw_node_blocked(htc_gateway *gw, const char *name, const char *user_name, htc_ns *until);
 
 /* fair.c */
 void gw_reallocate_soon(htc_gateway *gw);

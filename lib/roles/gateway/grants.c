@@ -84,20 +84,19 @@ htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, 
     return HTC_ENOFIT;
 }
 
-int gw_node_blocked(htc_gateway *gw, const char *name, htc_ns *until)
+/* One entry for each node (user ""), and one for each user whose tasks failed fast there. */
+static node *node_find(htc_gateway *gw, const char *name, const char *user_name)
 {
+    char  key_text[sizeof((node *)0)->key];
     node *n;
-    HASH_FIND_STR(gw->nodes, name, n);
-    if (!n)
-        return 0;
-    *until = n->aside_until > n->pause_until ? n->aside_until : n->pause_until;
-    return *until > gw->now;
+    snprintf(key_text, sizeof key_text, "%s/%s", name, user_name);
+    HASH_FIND_STR(gw->nodes, key_text, n);
+    return n;
 }
 
-static node *node_of(htc_gateway *gw, const char *name)
+static node *node_of(htc_gateway *gw, const char *name, const char *user_name)
 {
-    node *n;
-    HASH_FIND_STR(gw->nodes, name, n);
+    node *n = node_find(gw, name, user_name);
     if (n)
         return n;
     n = htc__alloc(&gw->env, sizeof *n);
@@ -105,51 +104,69 @@ static node *node_of(htc_gateway *gw, const char *name)
         gw_break(gw, HTC_ENOMEM, "noting a node");
         return NULL;
     }
-    snprintf(n->name, sizeof n->name, "%s", name);
-    HASH_ADD_STR(gw->nodes, name, n);
+    snprintf(n->key, sizeof n->key, "%s/%s", name, user_name);
+    HASH_ADD_STR(gw->nodes, key, n);
     if (!n->hh.tbl)
         gw_break(gw, HTC_ENOMEM, "noting a node");
+    if (!user_name[0])
+        gw->n_nodes++;
     return n;
 }
 
+int gw_node_blocked(htc_gateway *gw, const char *name, const char *user_name, htc_ns *until)
+{
+    const node *all = node_find(gw, name, ""), *his = node_find(gw, name, user_name);
+    *until = all ? all->until : 0;
+    if (his && his->until > *until)
+        *until = his->until;
+    return *until > gw->now;
+}
+
 #define FAST (2 * HTC_SECOND)
-#define PAUSE_FROM 5u            /* fast failures in a row */
+#define PAUSE_FROM 5u /* fast failures in a row */
 #define PAUSE_FIRST (100 * HTC_MS)
 #define PAUSE_MAX (5 * HTC_SECOND)
+#define ASIDE_USERS 3u
 #define ASIDE (600 * HTC_SECOND)
 
-/* A node that fails tasks fast eats the queue: from the fifth fast failure in a row it gets work ever more slowly, and
- * with failures of three users among them it is set aside for ten minutes, unless it is the only node there is. */
-static void judge_node(htc_gateway *gw, agent *a, const htc_outcome *o)
+static void node_succeeds(htc_gateway *gw, const agent *a)
 {
-    node *n = node_of(gw, a->node);
-    if (!n)
-        return;
+    node *all = node_find(gw, a->node, ""), *his = node_find(gw, a->node, a->user->name);
+    if (his) {
+        if (all && his->in_a_row >= PAUSE_FROM && all->failing_users)
+            all->failing_users--;
+        his->in_a_row = 0;
+        his->until = 0;
+    }
+}
+
+/* A node that fails tasks fast eats the queue, and so does a bag that fails everywhere. From a user's fifth fast failure in a
+ * row on a node he gets work there ever more slowly, he alone; when that is so for three users, the node is set aside for
+ * ten minutes, unless it is the only one there is. */
+static void judge_node(htc_gateway *gw, const agent *a, const htc_outcome *o)
+{
     if (o->status == HTC_OK) {
-        n->in_a_row = n->users_failed = 0;
-        n->pause_until = 0;
+        node_succeeds(gw, a);
         return;
     }
     if (o->ended > o->started + FAST || o->status == HTC_ECANCELLED || o->status == HTC_EINPUT)
         return;
-    n->in_a_row++;
-    uint32_t i = 0;
-    while (i < n->users_failed && strcmp(n->users[i], a->user->name) != 0)
-        i++;
-    if (i == n->users_failed && i < 4)
-        snprintf(n->users[n->users_failed++], NAME_MAX_BYTES, "%s", a->user->name);
-    if (n->in_a_row < PAUSE_FROM)
+    node *all = node_of(gw, a->node, ""), *his = all ? node_of(gw, a->node, a->user->name) : NULL;
+    if (!his)
         return;
-    uint32_t doublings = n->in_a_row - PAUSE_FROM;
+    if (++his->in_a_row < PAUSE_FROM)
+        return;
+    uint32_t doublings = his->in_a_row - PAUSE_FROM;
     htc_ns   pause = doublings > 6 ? PAUSE_MAX : PAUSE_FIRST << doublings;
-    n->pause_until = gw->now + (pause > PAUSE_MAX ? PAUSE_MAX : pause);
-    if (n->in_a_row == PAUSE_FROM)
-        htc__log(&gw->env, HTC_LOG_WARN, "node %s failed %u tasks fast in a row -> give it work more slowly", n->name,
-                 n->in_a_row);
-    if (n->users_failed >= 3 && HASH_COUNT(gw->nodes) > 1 && n->aside_until <= gw->now) {
-        n->aside_until = gw->now + ASIDE;
-        htc__log(&gw->env, HTC_LOG_WARN, "node %s failed tasks of %u users fast -> set it aside for 600 s", n->name,
-                 n->users_failed);
+    his->until = gw->now + (pause > PAUSE_MAX ? PAUSE_MAX : pause);
+    if (his->in_a_row > PAUSE_FROM)
+        return;
+    htc__log(&gw->env, HTC_LOG_WARN, "node %s failed %u tasks of %s fast in a row -> he gets work there more slowly", a->node,
+             his->in_a_row, a->user->name);
+    if (++all->failing_users >= ASIDE_USERS && gw->n_nodes > 1 && all->until <= gw->now) {
+        all->until = gw->now + ASIDE;
+        htc__log(&gw->env, HTC_LOG_WARN, "node %s fails the tasks of %u users -> set aside for 600 s", a->node,
+                 all->failing_users);
     }
 }
 
@@ -320,7 +337,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
         answer_pull(gw, a, HTC_GRANT_WAIT, HTC_SECOND);
         return;
     }
-    if (gw_node_blocked(gw, a->node, &until)) {
+    if (gw_node_blocked(gw, a->node, a->user->name, &until)) {
         answer_pull(gw, a, HTC_GRANT_WAIT, until - gw->now);
         return;
     }
