@@ -163,7 +163,7 @@ static void noted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     agent *a = gw_agent(gw, *(uint64_t *)ctx);
     if (!a || a->state != AGENT_SUBMITTED || r->status != HTC_OK) {
-        htc__free(&gw->env, ctx, sizeof(uint64_t));
+        ctx_free(gw, ctx);
         if (a && a->state == AGENT_SUBMITTED)
             gw_agent_gone(gw, a, "it could not be noted");
         return;

@@ -404,7 +404,7 @@ static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     }
     htc_kv_result copy = *r;
     copy.items_bytes = (htc_bytes){ items.data, r->items_bytes.len };
-    htc_bytes cursor = { items.data + r->items_bytes.len, r->cursor.len };
+    htc_bytes cursor = { r->cursor.len ? items.data + r->items_bytes.len : NULL, r->cursor.len };
     for (uint32_t i = 0; i < copy.items && gw->broken == HTC_OK; i++)
         if (htc_kv_result_item(&copy, &at, &item) == HTC_OK)
             take_agent(gw, &item);
