@@ -70,12 +70,20 @@ typedef struct chunk_at {
 } chunk_at;
 
 /* The heart of the matter: a task is done once, by one attempt, for ever; its result and outputs lie there already. */
-static void task_done(void *ctx, uint64_t offset, uint32_t attempt)
+static void task_ended(void *ctx, uint64_t offset, uint32_t attempt)
 {
     const chunk_at    *c = ctx;
     sys               *s = c->s;
     unsigned long long job = c->job, task = c->first + offset;
     sys_task          *t = sys_task_of(s, job, task);
+    if (attempt == 0) {
+        if (t->committed)
+            world_fail(s->w, "%llu.%llu was done and is cancelled", job, task);
+        t->cancelled = 1;
+        return;
+    }
+    if (t->cancelled)
+        world_fail(s->w, "%llu.%llu was cancelled and is done", job, task);
     if (t->committed == attempt)
         return;
     need_attempt(t, attempt);
@@ -103,7 +111,7 @@ void sys_committed(sys *s, htc_bytes key, htc_bytes value)
     if (sscanf(text, "r/%16llx/%16llx/%8x", &job, &number, &attempt) == 3)
         result_durable(s, &(htc_attempt){ job, number, attempt }, value);
     else if (sscanf(text, "c/%16llx/%16llx", &job, &number) == 2 &&
-             sys_chunk_read(value, task_done, &(chunk_at){ s, job, number * 1024 }) != HTC_OK)
+             sys_chunk_read(value, task_ended, &(chunk_at){ s, job, number * 1024 }) != HTC_OK)
         world_fail(s->w, "a chunk record that cannot be read");
 }
 
@@ -121,7 +129,9 @@ void sys_check(sys *s)
         world_fail(s->w, "%s", wrong);
     if (!s->options.check_idle)
         return;
-    if (!b.ready || b.unusable || b.free == 0 || b.wanting == 0) {
+    /* A full disk refuses the record of a new agent too; the gateway looks again within two seconds. */
+    int full = world_now(s->w) < s->disk_full_until + 2 * HTC_SECOND;
+    if (!b.ready || full || b.unusable || b.free == 0 || b.wanting == 0) {
         s->idle_since = HTC_NEVER;
         return;
     }
@@ -149,11 +159,11 @@ void sys_check_results(sys *s)
             fail_job(j, "not finished", 0);
         for (uint64_t i = 0; i < j->count; i++)
             n += sys_task_of(s, j->id, i)->committed != 0;
-        if (n != j->count)
+        if (n != j->count && !j->cancelled)
             fail_job(j, "committed results:", n);
     }
     for (const sys_task *t = s->tasks; t; t = t->hh.next) /* of any job that came to be, acknowledged or not */
-        if (t->runs && !t->committed)
+        if (t->runs && !t->committed && !t->cancelled)
             world_fail(s->w, "%llu.%llu has run and has no result", (unsigned long long)t->key.job,
                        (unsigned long long)t->key.task);
 }
@@ -257,6 +267,28 @@ sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count)
     return j;
 }
 
+static void cancel_again(world *w, void *ctx)
+{
+    (void)w;
+    sys_cancel(ctx);
+}
+
+static void cancel_answered(sys_user *u, void *ctx, json_t *answer)
+{
+    sys_job *j = ctx;
+    (void)u;
+    if (!answer || !json_object_get(answer, "cancelled"))
+        world_at(j->s->w, world_now(j->s->w) + 300 * HTC_MS, cancel_again, j);
+}
+
+void sys_cancel(sys_job *j)
+{
+    char id[32];
+    snprintf(id, sizeof id, "%llu", (unsigned long long)j->id);
+    j->cancelled = 1;
+    sys_ask(j->s->operator_, json_pack("{s:s, s:s}", "op", "cancel", "id", id), cancel_answered, j);
+}
+
 static sys_job *job_of(sys *s, uint64_t id)
 {
     for (sys_job *j = s->jobs; j; j = j->next)
@@ -276,13 +308,13 @@ static void check_status(sys *s, json_t *job)
     if (sum != count)
         world_fail(s->w, "status of job %llu: %llu tasks in all states, %llu in the job",
                    (unsigned long long)number_of(job, "id"), (unsigned long long)sum, (unsigned long long)count);
-    int done = strcmp(text_of(job, "state"), "done") == 0;
+    int done = strcmp(text_of(job, "state"), "done") == 0 || strcmp(text_of(job, "state"), "cancelled") == 0;
     if (j && j->finished && !done)
         world_fail(s->w, "job %llu was done and is %s again", (unsigned long long)j->id, text_of(job, "state"));
     if (j && done && !j->finished) {
         j->finished = 1;
         j->ended = world_now(s->w);
-        if (number_of(tasks, "done") != count)
+        if (number_of(tasks, "done") + (j->cancelled ? number_of(tasks, "cancelled") : 0) != count)
             fail_job(j, "done, with finished tasks:", number_of(tasks, "done"));
     }
 }

@@ -63,6 +63,7 @@ typedef struct sys_task {
     }             *attempts;
     uint32_t       n_attempts;
     uint32_t       runs; /* processes started for it */
+    int            cancelled; /* so says the durable chunk record */
     htc_ns         ended;
     UT_hash_handle hh;
 } sys_task;
@@ -109,6 +110,7 @@ struct sys {
         htc_buf  batch;
         int      pending;
     } commit;
+    htc_ns       disk_full_until;
     htc_rng      rng_disk, rng_launch, rng_host, rng_random;
     sys_agent   *agents;   /* newest first */
     uint32_t     last_pid, agents_alive, agents_launched;
@@ -145,8 +147,8 @@ typedef struct sys_books {
 } sys_books;
 void sys_gateway_books(const sys *s, sys_books *b);
 const char *sys_gateway_wrong(const sys *s); /* a count that does not add up; NULL: all do */
-/* The tasks that a durable chunk record calls done; HTC_EINVAL if it is no chunk record. */
-htc_status sys_chunk_read(htc_bytes value, void (*done)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx);
+/* The tasks that a durable chunk record calls done, or cancelled (attempt 0); HTC_EINVAL if it is no chunk record. */
+htc_status sys_chunk_read(htc_bytes value, void (*ended)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx);
 /* Slots that agents hold for this user, his leaving ones included; as the gateway knows. */
 uint32_t sys_gateway_slots(const sys *s, const char *user);
 
@@ -154,6 +156,7 @@ uint32_t sys_gateway_slots(const sys *s, const char *user);
 sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user);
 sys_agent *sys_agent_find(sys *s, uint64_t id);
 void       sys_agent_tell_exit(sys_agent *a);
+void       sys_agent_stop_task(sys_agent *a); /* somebody suspends the process that it runs */
 void       sys_agents_close(sys *s);
 
 /* world_user.c */
@@ -172,11 +175,12 @@ typedef struct sys_job {
     sys     *s;
     char     user[64], name[64];
     uint64_t count, id; /* 0: not known yet */
-    int      acknowledged, finished;
+    int      acknowledged, finished, cancelled;
     htc_ns   submitted, ended;
     struct sys_job *next;
 } sys_job;
 sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count);
+void     sys_cancel(sys_job *j); /* until it is told that it has */
 /* Keeps asking for all jobs: their counts must add up, and once finished they stay so. */
 void sys_watch_jobs(sys *s, htc_ns every);
 int  sys_all_finished(const sys *s);

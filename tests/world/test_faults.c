@@ -18,7 +18,7 @@
 typedef struct plan {
     htc_rng rng;
     htc_ns  trouble_gap, trouble_end;
-    int     crashes, pauses;
+    int     crashes, pauses, cancels;
     uint32_t fail_ppm;
 } plan;
 
@@ -88,12 +88,36 @@ static void stop_for_a_while(sys *s, world_node *node, htc_rng *rng)
     }
 }
 
+/* The host of the gateway sees the stopped state of its child. */
+static void stop_and_tell(sys *s, sys_agent *a, htc_rng *rng)
+{
+    uint8_t bytes[12];
+    htc_buf b;
+    stop_for_a_while(s, a->node, rng);
+    if (!world_up(s->gateway) || a->watcher != s->gateway->incarnation)
+        return;
+    htc_buf_init(&b, NULL, sizeof bytes);
+    htc_put_u64(&b, a->id);
+    htc_put_u32(&b, a->pid);
+    world_event(s->gateway, HTC_MS, HTC_EVENT_AGENT_STOPPED, HTC_OK, htc_buf_bytes(&b));
+    htc_buf_free(&b);
+}
+
+static void cancel_some(sys *s, htc_rng *rng)
+{
+    for (sys_job *j = s->jobs; j; j = j->next)
+        if (j->acknowledged && !j->cancelled && !j->finished && htc_rng_below(rng, 2)) {
+            sys_cancel(j);
+            return;
+        }
+}
+
 static void trouble(world *w, void *ctx)
 {
     sys       *s = ctx;
     plan      *p = s->options.ctx;
     sys_agent *a = some_agent(s, &p->rng);
-    uint32_t   what = draw(&p->rng, 0, 9);
+    uint32_t   what = draw(&p->rng, 0, 13);
     if (world_now(w) >= p->trouble_end)
         return;
     if (what <= 2 && p->crashes && a)
@@ -112,6 +136,14 @@ static void trouble(world *w, void *ctx)
         stop_for_a_while(s, a->node, &p->rng);
     else if (what == 9 && p->pauses)
         stop_for_a_while(s, draw(&p->rng, 0, 1) ? s->gateway : s->store, &p->rng);
+    else if (what == 10 && p->pauses && a)
+        sys_agent_stop_task(a);
+    else if (what == 11 && p->pauses && a)
+        stop_and_tell(s, a, &p->rng);
+    else if (what == 12 && p->crashes && sys_accounts_ready(s))
+        s->disk_full_until = world_now(w) + htc_rng_below(&p->rng, HTC_SECOND);
+    else if (what == 13 && p->cancels)
+        cancel_some(s, &p->rng);
     world_at(w, world_now(w) + 1 + htc_rng_below(&p->rng, 2 * p->trouble_gap), trouble, s);
 }
 
@@ -141,7 +173,8 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
                                         .max_attempts = 60, .max_lost = 10000, .retry_backoff_ns = 100 * HTC_MS,
                                         .retry_backoff_max_ns = HTC_SECOND };
     *p = (plan){ .rng = htc_rng_fork(&rng, "trouble"), .trouble_gap = draw(&rng, 20, 1000) * HTC_MS, .crashes = crashes,
-                 .pauses = crashes, .fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0 };
+                 .pauses = crashes, .cancels = (int)draw(&rng, 0, 1),
+                 .fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0 };
 }
 
 static void add_jobs(sys *s, htc_rng *rng, uint64_t *tasks)

@@ -193,6 +193,19 @@ void sys_agent_tell_exit(sys_agent *a)
     htc_buf_free(&b);
 }
 
+void sys_agent_stop_task(sys_agent *a)
+{
+    uint8_t bytes[8];
+    htc_buf b;
+    for (const sys_process *p = a->processes; p; p = p->next)
+        if (p->running) {
+            htc_buf_init(&b, NULL, sizeof bytes);
+            htc_put_u64(&b, p->run);
+            world_event(a->node, HTC_MS, HTC_EVENT_TASK_STOPPED, HTC_OK, htc_buf_bytes(&b));
+            htc_buf_free(&b);
+        }
+}
+
 static void ended(world_node *node, htc_status status, int crashed)
 {
     sys_agent *a = node->ctx;

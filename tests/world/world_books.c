@@ -81,7 +81,7 @@ uint32_t sys_gateway_slots(const sys *s, const char *name)
     return n;
 }
 
-htc_status sys_chunk_read(htc_bytes value, void (*done)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx)
+htc_status sys_chunk_read(htc_bytes value, void (*ended)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx)
 {
     htc_reader r = htc_reader_of(value);
     htc_get_u8(&r);
@@ -92,8 +92,8 @@ htc_status sys_chunk_read(htc_bytes value, void (*done)(void *ctx, uint64_t offs
     c->n = (uint32_t)n;
     htc_status status = record_chunk_read(value, c);
     for (uint32_t i = 0; status == HTC_OK && i < c->n; i++)
-        if (c->tasks[i].state == TASK_DONE)
-            done(ctx, i, c->tasks[i].attempt);
+        if (c->tasks[i].state == TASK_DONE || c->tasks[i].state == TASK_CANCELLED)
+            ended(ctx, i, c->tasks[i].state == TASK_DONE ? c->tasks[i].attempt : 0);
     free(c);
     return status;
 }

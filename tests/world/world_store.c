@@ -43,10 +43,13 @@ static void synced(world *w, void *ctx)
 {
     sync  *y = ctx;
     sys   *s = y->s;
-    (void)w;
     if (s->store->incarnation == y->incarnation && s->commit.pending && s->commit.tag == y->tag) {
-        durable(s);
-        world_stored(s->store, 0, y->tag, HTC_OK);
+        int full = world_now(w) < s->disk_full_until;
+        if (full)
+            s->commit.pending = 0;
+        else
+            durable(s);
+        world_stored(s->store, 0, y->tag, full ? HTC_ENOSPC : HTC_OK);
     }
 }
 
