@@ -140,6 +140,9 @@ def main():
             if text != f"{n} squared is {n * n}\n":
                 fail(f"job {i}, task {n - 1}: {text!r}")
     htc("down")
+    for name in os.listdir(os.path.join(STATE, "log")):
+        if name.endswith(".out") and os.path.getsize(os.path.join(STATE, "log", name)):
+            fail(f"a daemon said: {open(os.path.join(STATE, 'log', name), errors='replace').read(2000)}")
     left = daemons()
     if left:
         fail(f"processes are left: {left}")

@@ -59,6 +59,10 @@ none_left()
         sleep 0.1
     done
     [ -z "$left" ] || fail "processes are left: $(for p in $left; do tr '\0' ' ' < "/proc/$p/cmdline"; done)"
+    # What a daemon says beside its log is the last word of a crash or a sanitizer.
+    for left in "$top"/*/log/*.out; do
+        [ ! -s "$left" ] || fail "a daemon said: $(head -c 2000 "$left")"
+    done
     [ -z "$(find "$HOME" -mindepth 1)" ] || fail "files in the home directory: $(find "$HOME" -mindepth 1)"
 }
 
