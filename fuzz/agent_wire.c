@@ -1,4 +1,5 @@
-/* Any bytes as any message of gateway and agent: the readers stay inside, and what one accepts is written back the same. */
+/* Any bytes as any message of gateway and agent: the readers stay inside, and what one accepts is written back the
+ * same. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static int read_and_write(uint16_t type, htc_reader *r, htc_buf *b)
         TRY(HTC_WIRE_AGENT_HELLO, htc_agent_hello_read(r, &m.hello), htc_agent_hello_write(b, &m.hello))
         TRY(HTC_WIRE_AGENT_WELCOME, htc_agent_welcome_read(r, &m.welcome), htc_agent_welcome_write(b, &m.welcome))
         TRY(HTC_WIRE_HEARTBEAT, htc_heartbeat_read(r, &m.beat), htc_heartbeat_write(b, &m.beat))
-        TRY(HTC_WIRE_HEARTBEAT_ANSWER, htc_heartbeat_answer_read(r, &m.answer), htc_heartbeat_answer_write(b, &m.answer))
+        TRY(HTC_WIRE_HEARTBEAT_ANSWER, htc_heartbeat_answer_read(r, &m.answer),
+            htc_heartbeat_answer_write(b, &m.answer))
         TRY(HTC_WIRE_PULL, htc_pull_read(r, &m.pull), htc_pull_write(b, &m.pull))
         TRY(HTC_WIRE_GRANT, htc_grant_read(r, &m.grant), htc_grant_write(b, &m.grant))
         TRY(HTC_WIRE_STARTED, htc_started_read(r, &m.started), htc_started_write(b, &m.started))
@@ -46,7 +48,8 @@ static int read_and_write(uint16_t type, htc_reader *r, htc_buf *b)
         TRY(HTC_WIRE_BYE, htc_bye_read(r, &m.bye), htc_bye_write(b, &m.bye))
         TRY(HTC_WIRE_DRAIN, htc_drain_read(r, &m.on), htc_drain_write(b, m.on))
         TRY(HTC_WIRE_CANCEL, htc_cancel_read(r, &m.attempt), htc_cancel_write(b, &m.attempt))
-    default: return 0;
+    default:
+        return 0;
     }
     return 1;
 }

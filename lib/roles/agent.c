@@ -196,7 +196,8 @@ static void end(htc_agent *a, htc_status status, const char *reason)
     htc__log(&a->env, HTC_LOG_INFO, "nothing left to do (%s) -> leave", reason);
 }
 
-/* Idle and alone for this long, an agent leaves. Idle: what it holds, if anything, has not begun, so nobody misses it. */
+/* Idle and alone for this long, an agent leaves. Idle: what it holds, if anything, has not begun, so nobody misses it.
+ */
 static htc_ns orphan_at(const htc_agent *a)
 {
     if (htc__agent_begun(a) > 0)
@@ -244,8 +245,11 @@ static htc_status dispatch(htc_agent *a, const htc_input *in)
     switch ((htc_input_kind)in->kind) {
     case HTC_IN_START:
     case HTC_IN_TIMEOUT:
-    case HTC_IN_STORED: return HTC_OK;
-    case HTC_IN_MESSAGE: message(a, in); return HTC_OK;
+    case HTC_IN_STORED:
+        return HTC_OK;
+    case HTC_IN_MESSAGE:
+        message(a, in);
+        return HTC_OK;
     case HTC_IN_OPENED:
         if (in->peer == a->peer)
             opened(a);
@@ -254,8 +258,12 @@ static htc_status dispatch(htc_agent *a, const htc_input *in)
         if (in->peer == a->peer)
             a->connected = a->registered = 0;
         return HTC_OK;
-    case HTC_IN_RESULT: htc__agent_result(a, in); return HTC_OK;
-    case HTC_IN_EVENT: htc__agent_event(a, in); return HTC_OK;
+    case HTC_IN_RESULT:
+        htc__agent_result(a, in);
+        return HTC_OK;
+    case HTC_IN_EVENT:
+        htc__agent_event(a, in);
+        return HTC_OK;
     }
     return HTC_EUNSUPPORTED;
 }

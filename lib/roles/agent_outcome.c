@@ -1,5 +1,5 @@
-/* How an attempt ended, as the host saw it and in words that a person can act on. What the task itself says (its output,
- * its exit code's meaning) decides nothing here. */
+/* How an attempt ended, as the host saw it and in words that a person can act on. What the task itself says (its
+ * output, its exit code's meaning) decides nothing here. */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,8 +52,11 @@ void htc__agent_outcome_words(agent_held *t)
     if (o->reason[0] != '\0')
         return;
     switch (o->status) {
-    case HTC_OK: break;
-    case HTC_EEXIT: snprintf(o->reason, sizeof o->reason, "exit code %d", (int)o->exit_code); break;
+    case HTC_OK:
+        break;
+    case HTC_EEXIT:
+        snprintf(o->reason, sizeof o->reason, "exit code %d", (int)o->exit_code);
+        break;
     case HTC_ESIGNAL:
         snprintf(o->reason, sizeof o->reason, "killed by signal %u (%s)", (unsigned)o->signal, signal_name(o->signal));
         break;
@@ -71,7 +74,9 @@ void htc__agent_outcome_words(agent_held *t)
         seconds(span, sizeof span, t->wall);
         snprintf(o->reason, sizeof o->reason, "wall-time limit of %s reached", span);
         break;
-    default: snprintf(o->reason, sizeof o->reason, "%s", htc_strerror(o->status)); break;
+    default:
+        snprintf(o->reason, sizeof o->reason, "%s", htc_strerror(o->status));
+        break;
     }
 }
 

@@ -1,5 +1,5 @@
-/* What the files of the agent share. agent.c: who it is to the gateway, and when it leaves. agent_task.c: the life of one
- * held task. agent_talk.c: messages. agent_outcome.c: how an attempt ended, in words. */
+/* What the files of the agent share. agent.c: who it is to the gateway, and when it leaves. agent_task.c: the life of
+ * one held task. agent_talk.c: messages. agent_outcome.c: how an attempt ended, in words. */
 #ifndef HTC_ROLES_AGENT_PRIVATE_H
 #define HTC_ROLES_AGENT_PRIVATE_H
 
@@ -42,13 +42,13 @@ typedef struct agent_held {
     uint8_t     staged;   /* the host has been asked for something: CLEAN is owed */
     uint8_t     reported; /* a TASK_RESULT left: it may have been committed, its outputs are not ours to drop */
     uint32_t    compat;
-    uint32_t    tries;  /* of the staging under way, or of the message that is repeated */
-    uint64_t    count;  /* tasks of the job */
+    uint32_t    tries; /* of the staging under way, or of the message that is repeated */
+    uint64_t    count; /* tasks of the job */
     char        user[64];
-    htc_bytes   task;   /* own copy */
-    htc_ns      wall;   /* limit; 0: none */
-    uint64_t    memory; /* limit, for the words of an outcome */
-    htc_ns      wall_at, kill_at, timer_at; /* limit reached; SIGKILL; pause over or message due. HTC_NEVER: no such time */
+    htc_bytes   task;                  /* own copy */
+    htc_ns      wall;                  /* limit; 0: none */
+    uint64_t    memory;                /* limit, for the words of an outcome */
+    htc_ns wall_at, kill_at, timer_at; /* limit reached; SIGKILL; pause over or message due. HTC_NEVER: no such time */
     htc_outcome outcome;
     uint8_t     tail[HTC_STDERR_TAIL_MAX];
 } agent_held;
@@ -62,25 +62,25 @@ struct htc_agent {
     htc_ns   retry_ns, kill_after_ns, orphan_after_ns, linger_ns;
     htc_ns   heartbeat_ns, lost_after_ns; /* as the gateway said last */
 
-    htc_ns     now, wall; /* of the step under way, or of the last one */
-    htc_output *out;      /* of the step under way */
-    htc_status  failed;   /* an effect could not be added: the step answers this */
+    htc_ns      now, wall; /* of the step under way, or of the last one */
+    htc_output *out;       /* of the step under way */
+    htc_status  failed;    /* an effect could not be added: the step answers this */
     htc_buf     buf;
 
-    uint8_t  begun, connected, registered, ended;
-    uint8_t  draining;    /* the gateway says so */
-    uint8_t  finishing;   /* the host says so: as draining, but nobody calls it off */
-    uint8_t  stopping;    /* end all now */
-    uint8_t  disowned;    /* the gateway does not know this agent */
-    uint8_t  exit;        /* the gateway has nothing more for this agent */
-    uint8_t  pulling;     /* a pull is not answered yet */
-    uint8_t  nudged;      /* a NUDGE came while a pull was under way */
-    uint64_t reconciling; /* start nothing before the heartbeat with this seq is answered; 0: free to start */
-    htc_status leave;     /* why it leaves by itself; HTC_OK: it does not */
+    uint8_t    begun, connected, registered, ended;
+    uint8_t    draining;    /* the gateway says so */
+    uint8_t    finishing;   /* the host says so: as draining, but nobody calls it off */
+    uint8_t    stopping;    /* end all now */
+    uint8_t    disowned;    /* the gateway does not know this agent */
+    uint8_t    exit;        /* the gateway has nothing more for this agent */
+    uint8_t    pulling;     /* a pull is not answered yet */
+    uint8_t    nudged;      /* a NUDGE came while a pull was under way */
+    uint64_t   reconciling; /* start nothing before the heartbeat with this seq is answered; 0: free to start */
+    htc_status leave;       /* why it leaves by itself; HTC_OK: it does not */
     char       leave_reason[256];
 
-    htc_ns   heard_at;  /* last word of the gateway */
-    htc_ns   idle_at;   /* since when nothing is held that has begun */
+    htc_ns   heard_at; /* last word of the gateway */
+    htc_ns   idle_at;  /* since when nothing is held that has begun */
     htc_ns   hello_at, beat_at, pull_at, wait_until, exit_at, stop_at;
     uint32_t hello_tries, pull_tries;
     uint64_t beat_seq, beat_answered, pull_seq, last_grant, last_run;
@@ -103,7 +103,7 @@ void htc__agent_leave(htc_agent *a, htc_status why, const char *reason);
 void htc__agent_stop(htc_agent *a);
 void htc__agent_drain(htc_agent *a, int on);
 /* 1 if nothing new may begin: draining, finishing, stopping or leaving. */
-int  htc__agent_ending(const htc_agent *a);
+int    htc__agent_ending(const htc_agent *a);
 htc_ns htc__agent_backoff(const htc_agent *a, uint32_t *tries);
 
 /* agent_task.c */

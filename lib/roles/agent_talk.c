@@ -1,5 +1,5 @@
-/* What the agent says to the gateway and hears from it. A message that cannot be read, or is about what this agent does not
- * hold, is ignored: heartbeats put it right. */
+/* What the agent says to the gateway and hears from it. A message that cannot be read, or is about what this agent does
+ * not hold, is ignored: heartbeats put it right. */
 #include <string.h>
 
 #include "roles/agent_private.h"
@@ -23,8 +23,12 @@ static void list_held(const htc_agent *a, htc_held_list *list)
 void htc__agent_say_hello(htc_agent *a)
 {
     htc_agent_hello *m = &a->m.hello;
-    *m = (htc_agent_hello){ .agent = a->id, .slots = a->slots, .memory = a->memory, .cores = a->cores,
-                            .seq = a->beat_seq, .last_grant = a->last_grant };
+    *m = (htc_agent_hello){ .agent = a->id,
+                            .slots = a->slots,
+                            .memory = a->memory,
+                            .cores = a->cores,
+                            .seq = a->beat_seq,
+                            .last_grant = a->last_grant };
     memcpy(m->node, a->node, sizeof m->node);
     list_held(a, &m->held);
     htc_agent_hello_write(&a->buf, m);
@@ -46,7 +50,9 @@ void htc__agent_say_heartbeat(htc_agent *a)
 
 void htc__agent_say_pull(htc_agent *a)
 {
-    htc_pull m = { .agent = a->id, .seq = a->pull_seq, .want = HTC_AGENT_HELD_MAX - a->count, .last_grant = a->last_grant };
+    htc_pull m = {
+        .agent = a->id, .seq = a->pull_seq, .want = HTC_AGENT_HELD_MAX - a->count, .last_grant = a->last_grant
+    };
     htc_pull_write(&a->buf, &m);
     say(a);
     a->pull_at = a->now + htc__agent_backoff(a, &a->pull_tries);
@@ -109,7 +115,8 @@ static void repeat_all(htc_agent *a)
 /* The gateway has written this agent off. What it has reported may be committed, so its outputs stay; the rest goes. */
 static void disowned(htc_agent *a)
 {
-    htc__log(&a->env, HTC_LOG_WARN, "the gateway does not know this agent -> drop %u tasks and leave", (unsigned)a->count);
+    htc__log(&a->env, HTC_LOG_WARN, "the gateway does not know this agent -> drop %u tasks and leave",
+             (unsigned)a->count);
     a->disowned = 1;
     for (uint32_t i = a->count; i > 0; i--) {
         agent_held *t = a->held[i - 1];
@@ -245,15 +252,34 @@ void htc__agent_heard(htc_agent *a, htc_bytes body)
         return;
     a->heard_at = a->now;
     switch (type) {
-    case HTC_WIRE_ERROR: hear_error(a, &r); break;
-    case HTC_WIRE_AGENT_WELCOME: hear_welcome(a, &r); break;
-    case HTC_WIRE_HEARTBEAT_ANSWER: hear_heartbeat_answer(a, &r); break;
-    case HTC_WIRE_GRANT: hear_grant(a, &r); break;
-    case HTC_WIRE_TASK_VERDICT: hear_verdict(a, &r); break;
-    case HTC_WIRE_DRAIN: hear_drain(a, &r); break;
-    case HTC_WIRE_CANCEL: hear_cancel(a, &r); break;
-    case HTC_WIRE_STOP: htc__agent_stop(a); break;
-    case HTC_WIRE_NUDGE: hear_nudge(a); break;
-    default: break; /* WELCOME, and what is not for an agent */
+    case HTC_WIRE_ERROR:
+        hear_error(a, &r);
+        break;
+    case HTC_WIRE_AGENT_WELCOME:
+        hear_welcome(a, &r);
+        break;
+    case HTC_WIRE_HEARTBEAT_ANSWER:
+        hear_heartbeat_answer(a, &r);
+        break;
+    case HTC_WIRE_GRANT:
+        hear_grant(a, &r);
+        break;
+    case HTC_WIRE_TASK_VERDICT:
+        hear_verdict(a, &r);
+        break;
+    case HTC_WIRE_DRAIN:
+        hear_drain(a, &r);
+        break;
+    case HTC_WIRE_CANCEL:
+        hear_cancel(a, &r);
+        break;
+    case HTC_WIRE_STOP:
+        htc__agent_stop(a);
+        break;
+    case HTC_WIRE_NUDGE:
+        hear_nudge(a);
+        break;
+    default:
+        break; /* WELCOME, and what is not for an agent */
     }
 }

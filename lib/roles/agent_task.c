@@ -6,8 +6,8 @@
  *               PAUSED_IN                  PAUSED_OUT
  *   WAITING, or a phase in which the node failed or the agent was told to stop ──▶ RETURNING ──verdict──▶ forgotten
  *
- * What an order does in each phase is the table below. An order that comes while the host works is noted and obeyed when
- * the host has answered; the host's answer alone says how a process ended. */
+ * What an order does in each phase is the table below. An order that comes while the host works is noted and obeyed
+ * when the host has answered; the host's answer alone says how a process ended. */
 #include <signal.h>
 #include <string.h>
 
@@ -172,9 +172,9 @@ static void report(htc_agent *a, agent_held *t)
     t->tries = 0;
     t->timer_at = a->now;
     htc__agent_outcome_words(t);
-    htc__log(&a->env, HTC_LOG_INFO, "task %llu.%llu attempt %u ended: %s %s -> report", (unsigned long long)t->attempt.job,
-             (unsigned long long)t->attempt.task, (unsigned)t->attempt.attempt, htc_status_name(t->outcome.status),
-             t->outcome.reason);
+    htc__log(&a->env, HTC_LOG_INFO, "task %llu.%llu attempt %u ended: %s %s -> report",
+             (unsigned long long)t->attempt.job, (unsigned long long)t->attempt.task, (unsigned)t->attempt.attempt,
+             htc_status_name(t->outcome.status), t->outcome.reason);
     if (a->registered)
         htc__agent_say_result(a, t);
 }
@@ -199,10 +199,17 @@ void htc__agent_order(htc_agent *a, agent_held *t, agent_order order)
         t->order = (uint8_t)order;
     switch (what) {
     case IGNORE:
-    case NOTE: break;
-    case REPORT: report_order(a, t); break;
-    case FORGET: htc__agent_remove(a, t, 1); break;
-    case RETURN: give_back(a, t); break;
+    case NOTE:
+        break;
+    case REPORT:
+        report_order(a, t);
+        break;
+    case FORGET:
+        htc__agent_remove(a, t, 1);
+        break;
+    case RETURN:
+        give_back(a, t);
+        break;
     case TERM:
         if (t->kill_at == HTC_NEVER && t->order == order) {
             send_signal(a, t, SIGTERM);
@@ -298,7 +305,7 @@ void htc__agent_start_waiting(htc_agent *a)
 /* The node, not the task, is at fault: somebody else shall run it, and this agent leaves the node. */
 static void node_failed(htc_agent *a, agent_held *t, const htc_input *in, const char *doing)
 {
-    char reason[200];
+    char      reason[200];
     htc_bytes text = in->body;
     if (text.len > 150)
         text.len = 150;

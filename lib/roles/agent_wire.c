@@ -1,5 +1,5 @@
-/* Writers and readers of what gateway and agent say to each other. Every reader is given bytes from a stranger: counts are
- * checked against what is there and against the list that takes them, enumerations against their values. */
+/* Writers and readers of what gateway and agent say to each other. Every reader is given bytes from a stranger: counts
+ * are checked against what is there and against the list that takes them, enumerations against their values. */
 #include "roles/agent_wire.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "roles/calls.h"
 
 #define GATEWAY 5
-#define MS HTC_MS
+#define MS      HTC_MS
 
 static htc_rng     rng;
 static htc_env     env;
@@ -72,7 +72,8 @@ static void say_message(htc_bytes message)
     switch (type) {
     case HTC_WIRE_AGENT_HELLO:
         cr_assert(eq(int, htc_agent_hello_read(&r, &m.hello), HTC_OK));
-        cr_expect(m.hello.agent == 77 && strcmp(m.hello.node, "n1") == 0 && m.hello.memory == 1000 && m.hello.cores == 4);
+        cr_expect(m.hello.agent == 77 && strcmp(m.hello.node, "n1") == 0 && m.hello.memory == 1000 &&
+                  m.hello.cores == 4);
         say(" grant %llu", (unsigned long long)m.hello.last_grant);
         say_held(&m.hello.held);
         break;
@@ -199,7 +200,9 @@ static void hear_welcome(htc_status status)
 
 static htc_bytes a_task(htc_ns wall)
 {
-    htc_task  task = { .index = 7, .executable = "/bin/true", .values_json = "{}", .limits = { .wall = wall, .cores = 1 } };
+    htc_task task = {
+        .index = 7, .executable = "/bin/true", .values_json = "{}", .limits = { .wall = wall, .cores = 1 }
+    };
     htc_bytes bytes = { 0 };
     cr_assert(eq(int, htc_task_to_bytes(NULL, &task, &bytes), HTC_OK));
     return bytes;
@@ -336,7 +339,8 @@ static void destroy(void)
 
 TestSuite(agent, .fini = destroy);
 
-/* The whole life: register, pull, stage, run, store, report; the next pull leaves with the report, not after its verdict. */
+/* The whole life: register, pull, stage, run, store, report; the next pull leaves with the report, not after its
+ * verdict. */
 Test(agent, runs_a_task_and_leaves_an_empty_queue)
 {
     create((htc_agent_options){ 0 });
@@ -366,7 +370,8 @@ Test(agent, runs_a_task_and_leaves_an_empty_queue)
     cr_expect(eq(u64, htc_agent_ops()->deadline(agent), HTC_NEVER));
 }
 
-/* A grant that comes twice, or again after a heartbeat, is one grant. An answered pull is not repeated, a lost one is. */
+/* A grant that comes twice, or again after a heartbeat, is one grant. An answered pull is not repeated, a lost one is.
+ */
 Test(agent, takes_a_repeated_grant_once)
 {
     create_serving((htc_agent_options){ 0 });
@@ -764,28 +769,56 @@ static void random_input(uint64_t *grant, uint64_t *seq, uint64_t *next)
             *next += n;
         }
         break;
-    case 4: hear_tasks(*seq, *grant ? *grant : 1, task, 1, 0); break;
-    case 5: hear_grant(htc_rng_below(&rng, *seq + 2), HTC_GRANT_WAIT, htc_rng_below(&rng, HTC_SECOND)); break;
-    case 6: hear_verdict(task, htc_rng_below(&rng, 2) ? HTC_OK : HTC_MISMATCH); break;
-    case 7: hear_answer(htc_rng_below(&rng, 40), htc_rng_below(&rng, 8) == 0, (int)task, (int)task + 1); break;
-    case 8: htc_cancel_write(&body, &(htc_attempt){ 1, task, 1 }); hear(); break;
-    case 9: htc_drain_write(&body, (int)htc_rng_below(&rng, 2)); hear(); break;
-    case 10: hear_welcome(HTC_OK); break;
-    case 11: step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED }); break;
+    case 4:
+        hear_tasks(*seq, *grant ? *grant : 1, task, 1, 0);
+        break;
+    case 5:
+        hear_grant(htc_rng_below(&rng, *seq + 2), HTC_GRANT_WAIT, htc_rng_below(&rng, HTC_SECOND));
+        break;
+    case 6:
+        hear_verdict(task, htc_rng_below(&rng, 2) ? HTC_OK : HTC_MISMATCH);
+        break;
+    case 7:
+        hear_answer(htc_rng_below(&rng, 40), htc_rng_below(&rng, 8) == 0, (int)task, (int)task + 1);
+        break;
+    case 8:
+        htc_cancel_write(&body, &(htc_attempt){ 1, task, 1 });
+        hear();
+        break;
+    case 9:
+        htc_drain_write(&body, (int)htc_rng_below(&rng, 2));
+        hear();
+        break;
+    case 10:
+        hear_welcome(HTC_OK);
+        break;
+    case 11:
+        step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+        break;
     case 12:
-    case 13: open_connection(); hear_welcome(HTC_OK); break;
-    case 14: htc_nudge_write(&body); hear(); break;
-    case 15: event(HTC_EVENT_STARTED, htc_rng_below(&rng, 20)); break;
+    case 13:
+        open_connection();
+        hear_welcome(HTC_OK);
+        break;
+    case 14:
+        htc_nudge_write(&body);
+        hear();
+        break;
+    case 15:
+        event(HTC_EVENT_STARTED, htc_rng_below(&rng, 20));
+        break;
     case 16:
         if (htc_rng_below(&rng, 20) == 0)
             event(HTC_EVENT_TASK_STOPPED, htc_rng_below(&rng, 20));
         break;
-    default: wait_until(now + htc_rng_below(&rng, 10 * HTC_SECOND)); break;
+    default:
+        wait_until(now + htc_rng_below(&rng, 10 * HTC_SECOND));
+        break;
     }
 }
 
-/* Whatever comes in whatever order: never more runs than slots, no step fails, and when the gateway then takes all back,
- * the agent leaves and every directory that was made has been removed exactly once. */
+/* Whatever comes in whatever order: never more runs than slots, no step fails, and when the gateway then takes all
+ * back, the agent leaves and every directory that was made has been removed exactly once. */
 Test(agent, survives_any_order_of_anything)
 {
     for (uint64_t seed = 1; seed <= 300; seed++) {

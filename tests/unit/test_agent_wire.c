@@ -63,8 +63,14 @@ Test(agent_wire, hello_and_heartbeat_read_back)
 {
     htc_rng rng = { 1 };
     for (int i = 0; i < 200; i++) {
-        htc_agent_hello hello = { .agent = htc_rng_next(&rng), .node = "node-7.example", .slots = 3, .memory = 1 << 30,
-                                  .cores = 16, .seq = 9, .last_grant = htc_rng_next(&rng) }, hello2;
+        htc_agent_hello hello = { .agent = htc_rng_next(&rng),
+                                  .node = "node-7.example",
+                                  .slots = 3,
+                                  .memory = 1 << 30,
+                                  .cores = 16,
+                                  .seq = 9,
+                                  .last_grant = htc_rng_next(&rng) },
+                        hello2;
         some_held(&rng, &hello.held);
         htc_agent_hello_write(&b, &hello);
         htc_reader r = payload(HTC_WIRE_AGENT_HELLO);
@@ -84,7 +90,8 @@ Test(agent_wire, hello_and_heartbeat_read_back)
 Test(agent_wire, answers_of_the_gateway_read_back)
 {
     htc_rng              rng = { 2 };
-    htc_heartbeat_answer answer = { .seq = 3, .flags = HTC_AGENT_STOP, .revoked = HTC_AGENT_HELD_MAX, .cancelled = 1 }, a2;
+    htc_heartbeat_answer answer = { .seq = 3, .flags = HTC_AGENT_STOP, .revoked = HTC_AGENT_HELD_MAX, .cancelled = 1 },
+                         a2;
     for (uint32_t i = 0; i < HTC_AGENT_HELD_MAX; i++)
         answer.revoke[i] = answer.cancel[i] = some_attempt(&rng);
     htc_heartbeat_answer_write(&b, &answer);
@@ -187,9 +194,18 @@ static htc_task_result some_result(htc_output_file *files, uint32_t count)
 {
     htc_task_result result = { .agent = 11, .attempt = { 3, 7, 2 } };
     htc_outcome    *o = &result.outcome;
-    *o = (htc_outcome){ .status = HTC_ESIGNAL, .exit_code = -1, .signal = 11, .cpu_ns = 12, .memory_peak = 13,
-                        .started = 14, .ended = 15, .node = "n1", .reason = "killed by signal 11 (SEGV)",
-                        .stderr_tail = htc_bytes_of("oops"), .outputs = count, .output = files };
+    *o = (htc_outcome){ .status = HTC_ESIGNAL,
+                        .exit_code = -1,
+                        .signal = 11,
+                        .cpu_ns = 12,
+                        .memory_peak = 13,
+                        .started = 14,
+                        .ended = 15,
+                        .node = "n1",
+                        .reason = "killed by signal 11 (SEGV)",
+                        .stderr_tail = htc_bytes_of("oops"),
+                        .outputs = count,
+                        .output = files };
     for (uint32_t i = 0; i < count; i++) {
         snprintf(files[i].name, sizeof files[i].name, "dir/out.%u", (unsigned)i);
         files[i].size = i * UINT64_C(1000000007);
@@ -207,7 +223,8 @@ Test(agent_wire, results_read_back_with_every_output)
     cr_assert(eq(int, htc_task_result_read(&r, NULL, &r2), HTC_OK));
     cr_expect(r2.agent == 11 && same_attempt(&r2.attempt, &result.attempt));
     cr_expect(r2.outcome.status == HTC_ESIGNAL && r2.outcome.exit_code == -1 && r2.outcome.signal == 11);
-    cr_expect(r2.outcome.cpu_ns == 12 && r2.outcome.memory_peak == 13 && r2.outcome.started == 14 && r2.outcome.ended == 15);
+    cr_expect(r2.outcome.cpu_ns == 12 && r2.outcome.memory_peak == 13 && r2.outcome.started == 14 &&
+              r2.outcome.ended == 15);
     cr_expect(eq(str, r2.outcome.node, "n1"));
     cr_expect(eq(str, r2.outcome.reason, "killed by signal 11 (SEGV)"));
     cr_expect(htc_bytes_equal(r2.outcome.stderr_tail, htc_bytes_of("oops")));
@@ -224,9 +241,9 @@ Test(agent_wire, names_of_outputs_stay_below_their_directory)
     static const struct {
         const char *name;
         htc_status  status;
-    } cases[] = { { "stdout", HTC_OK },      { "a/b/c", HTC_OK },      { "..a", HTC_OK },      { "", HTC_EPROTO },
-                  { "/etc/passwd", HTC_EPROTO }, { "..", HTC_EPROTO },  { "a/../b", HTC_EPROTO }, { "a//b", HTC_EPROTO },
-                  { "a/", HTC_EPROTO },      { "./a", HTC_EPROTO } };
+    } cases[] = { { "stdout", HTC_OK },          { "a/b/c", HTC_OK },  { "..a", HTC_OK },        { "", HTC_EPROTO },
+                  { "/etc/passwd", HTC_EPROTO }, { "..", HTC_EPROTO }, { "a/../b", HTC_EPROTO }, { "a//b", HTC_EPROTO },
+                  { "a/", HTC_EPROTO },          { "./a", HTC_EPROTO } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         htc_output_file file = { .size = 1 }, *back;
         uint32_t        count;

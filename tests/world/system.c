@@ -45,8 +45,8 @@ void sys_output_dropped(sys *s, const htc_attempt *a)
     sys_task *t = sys_task_of(s, a->job, a->task);
     need_attempt(t, a->attempt);
     if (t->committed == a->attempt)
-        world_fail(s->w, "the outputs of %llu.%llu attempt %u are dropped, and it is committed", (unsigned long long)a->job,
-                   (unsigned long long)a->task, (unsigned)a->attempt);
+        world_fail(s->w, "the outputs of %llu.%llu attempt %u are dropped, and it is committed",
+                   (unsigned long long)a->job, (unsigned long long)a->task, (unsigned)a->attempt);
     if (t->attempts[a->attempt].output)
         t->attempts[a->attempt].output = 2;
 }
@@ -88,17 +88,21 @@ static void task_ended(void *ctx, uint64_t offset, uint32_t attempt)
         return;
     need_attempt(t, attempt);
     if (t->committed)
-        world_fail(s->w, "%llu.%llu is committed twice: attempts %u and %u", job, task, (unsigned)t->committed, (unsigned)attempt);
+        world_fail(s->w, "%llu.%llu is committed twice: attempts %u and %u", job, task, (unsigned)t->committed,
+                   (unsigned)attempt);
     else if (!t->attempts[attempt].result)
-        world_fail(s->w, "%llu.%llu attempt %u is committed, and its result is not there", job, task, (unsigned)attempt);
+        world_fail(s->w, "%llu.%llu attempt %u is committed, and its result is not there", job, task,
+                   (unsigned)attempt);
     else if (t->attempts[attempt].output != 1)
-        world_fail(s->w, "%llu.%llu attempt %u is committed, and its outputs are not there", job, task, (unsigned)attempt);
+        world_fail(s->w, "%llu.%llu attempt %u is committed, and its outputs are not there", job, task,
+                   (unsigned)attempt);
     s->committed++;
     t->committed = attempt;
     t->ended = world_now(s->w);
 }
 
-/* The keys that matter here: r/JOB/TASK/ATTEMPT, the result of an attempt, and c/JOB/CHUNK, the states of 1024 tasks. */
+/* The keys that matter here: r/JOB/TASK/ATTEMPT, the result of an attempt, and c/JOB/CHUNK, the states of 1024 tasks.
+ */
 void sys_committed(sys *s, htc_bytes key, htc_bytes value)
 {
     char               text[64];
@@ -121,8 +125,8 @@ void sys_committed(sys *s, htc_bytes key, htc_bytes value)
 
 void sys_check(sys *s)
 {
-    sys_books b;
-    int       add_up = !s->options.check_every || ++s->steps % s->options.check_every == 0;
+    sys_books   b;
+    int         add_up = !s->options.check_every || ++s->steps % s->options.check_every == 0;
     const char *wrong = add_up ? sys_gateway_wrong(s) : NULL;
     sys_gateway_books(s, &b);
     if (wrong)
@@ -141,14 +145,14 @@ void sys_check(sys *s)
     if (idle > s->idle_longest)
         s->idle_longest = idle;
     if (idle > IDLE_MAX)
-        world_fail(s->w, "%u slots have been free for %.3f ms while %llu tasks wait", (unsigned)b.free, (double)idle / 1e6,
-                   (unsigned long long)b.wanting);
+        world_fail(s->w, "%u slots have been free for %.3f ms while %llu tasks wait", (unsigned)b.free,
+                   (double)idle / 1e6, (unsigned long long)b.wanting);
 }
 
 static void fail_job(const sys_job *j, const char *what, uint64_t n)
 {
-    world_fail(j->s->w, "job %llu (%s): %s %llu of %llu", (unsigned long long)j->id, j->name, what, (unsigned long long)n,
-               (unsigned long long)j->count);
+    world_fail(j->s->w, "job %llu (%s): %s %llu of %llu", (unsigned long long)j->id, j->name, what,
+               (unsigned long long)n, (unsigned long long)j->count);
 }
 
 void sys_check_results(sys *s)
@@ -186,18 +190,19 @@ static void look_for(world *w, void *ctx);
 const char *sys_jsdl(uint64_t n)
 {
     static char text[2048];
-    snprintf(text, sizeof text,
-             "<JobDefinition xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl\""
-             " xmlns:sweep=\"http://schemas.ogf.org/jsdl/2009/03/sweep\""
-             " xmlns:sweepfunc=\"http://schemas.ogf.org/jsdl/2009/03/sweep/functions\">"
-             "<JobDescription><Application>"
-             "<POSIXApplication xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\">"
-             "<Executable>/bin/true</Executable><Argument>x</Argument></POSIXApplication></Application></JobDescription>"
-             "<sweep:Sweep><sweep:Assignment><sweep:DocumentNode>"
-             "<sweep:NamespaceBinding ns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\" prefix=\"p\"/>"
-             "<sweep:Match>//p:Argument</sweep:Match></sweep:DocumentNode>"
-             "<sweepfunc:LoopInteger start=\"1\" end=\"%llu\"/></sweep:Assignment></sweep:Sweep></JobDefinition>",
-             (unsigned long long)n);
+    snprintf(
+        text, sizeof text,
+        "<JobDefinition xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl\""
+        " xmlns:sweep=\"http://schemas.ogf.org/jsdl/2009/03/sweep\""
+        " xmlns:sweepfunc=\"http://schemas.ogf.org/jsdl/2009/03/sweep/functions\">"
+        "<JobDescription><Application>"
+        "<POSIXApplication xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\">"
+        "<Executable>/bin/true</Executable><Argument>x</Argument></POSIXApplication></Application></JobDescription>"
+        "<sweep:Sweep><sweep:Assignment><sweep:DocumentNode>"
+        "<sweep:NamespaceBinding ns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\" prefix=\"p\"/>"
+        "<sweep:Match>//p:Argument</sweep:Match></sweep:DocumentNode>"
+        "<sweepfunc:LoopInteger start=\"1\" end=\"%llu\"/></sweep:Assignment></sweep:Sweep></JobDefinition>",
+        (unsigned long long)n);
     return text;
 }
 
@@ -221,9 +226,10 @@ static void submitted(sys_user *u, void *ctx, json_t *answer)
 
 static void submit(sys_job *j)
 {
-    sys_ask(j->s->operator_,
-            json_pack("{s:s, s:s, s:s, s:s}", "op", "submit", "user", j->user, "name", j->name, "jsdl", sys_jsdl(j->count)),
-            submitted, j);
+    sys_ask(
+        j->s->operator_,
+        json_pack("{s:s, s:s, s:s, s:s}", "op", "submit", "user", j->user, "name", j->name, "jsdl", sys_jsdl(j->count)),
+        submitted, j);
 }
 
 /* The answer was lost: is the job there? Names are used once. */
@@ -238,9 +244,7 @@ static void looked_for(sys_user *u, void *ctx, json_t *answer)
         world_at(j->s->w, world_now(j->s->w) + 500 * HTC_MS, look_for, j);
         return;
     }
-    json_array_foreach(jobs, i, job)
-    if (strcmp(text_of(job, "name"), j->name) == 0)
-        j->id = number_of(job, "id");
+    json_array_foreach(jobs, i, job) if (strcmp(text_of(job, "name"), j->name) == 0) j->id = number_of(job, "id");
     if (!j->id)
         submit(j);
 }
@@ -299,7 +303,8 @@ static sys_job *job_of(sys *s, uint64_t id)
 
 static void check_status(sys *s, json_t *job)
 {
-    static const char *const states[] = { "waiting", "leased", "running", "staging_out", "retry_wait", "done", "failed", "cancelled" };
+    static const char *const states[] = { "waiting",    "leased", "running", "staging_out",
+                                          "retry_wait", "done",   "failed",  "cancelled" };
     json_t                  *tasks = json_object_get(job, "tasks");
     uint64_t                 count = number_of(job, "count"), sum = 0;
     sys_job                 *j = job_of(s, number_of(job, "id"));
@@ -328,8 +333,7 @@ static void status_answered(sys_user *u, void *ctx, json_t *answer)
     size_t  i;
     (void)u;
     if (answer)
-        json_array_foreach(json_object_get(answer, "jobs"), i, job)
-    check_status(s, job);
+        json_array_foreach(json_object_get(answer, "jobs"), i, job) check_status(s, job);
     world_at(s->w, world_now(s->w) + s->watch_every, ask_status, s);
 }
 

@@ -19,8 +19,8 @@
 #include "roles/calls.h"
 #include "world.h"
 
-#define SYS_SITES_MAX 4
-#define SYS_PEER_STORE 1   /* the gateway's number of its connection to the store */
+#define SYS_SITES_MAX    4
+#define SYS_PEER_STORE   1 /* the gateway's number of its connection to the store */
 #define SYS_PEER_GATEWAY 1 /* an agent's or user's number of its connection to the gateway */
 
 typedef struct sys       sys;
@@ -46,9 +46,9 @@ typedef struct sys_options {
     uint32_t            launch_fail_ppm;
     /* NULL: no task takes time or fails. */
     void (*run)(sys *s, const char *user, const htc_attempt *attempt, sys_run *run);
-    int   check_idle;  /* no slot is free for longer than it may be while somebody demands it */
+    int      check_idle;  /* no slot is free for longer than it may be while somebody demands it */
     uint32_t check_every; /* steps of the gateway are its counts added up; 0: 1 */
-    void *ctx;
+    void    *ctx;
 } sys_options;
 
 /* What the disk holds of one task: results by attempt, and the stored outputs. */
@@ -56,36 +56,36 @@ typedef struct sys_task {
     struct {
         uint64_t job, task;
     } key;
-    uint32_t       committed; /* the attempt that the durable chunk record calls done; 0: none */
+    uint32_t committed; /* the attempt that the durable chunk record calls done; 0: none */
     struct {
         uint8_t output; /* 1 stored, 2 dropped again */
         uint8_t result; /* 1: a result of success is durable */
-    }             *attempts;
+    } * attempts;
     uint32_t       n_attempts;
-    uint32_t       runs; /* processes started for it */
+    uint32_t       runs;      /* processes started for it */
     int            cancelled; /* so says the durable chunk record */
     htc_ns         ended;
     UT_hash_handle hh;
 } sys_task;
 
 struct sys_agent {
-    sys        *s;
-    world_node *node;
-    uint64_t    id;
-    uint32_t    pid, site, slot;
-    char        user[64];
-    int         alive, watched; /* watched: the gateway of this incarnation is told of its end */
-    uint64_t    watcher;
-    uint32_t    running; /* processes */
+    sys                *s;
+    world_node         *node;
+    uint64_t            id;
+    uint32_t            pid, site, slot;
+    char                user[64];
+    int                 alive, watched; /* watched: the gateway of this incarnation is told of its end */
+    uint64_t            watcher;
+    uint32_t            running; /* processes */
     struct sys_process *processes;
-    sys_agent  *next;
+    sys_agent          *next;
 };
 
 /* A request, until it is answered or its connection breaks. */
 typedef struct sys_request {
-    uint64_t            id;
-    json_t             *body;
-    int                 sent;
+    uint64_t id;
+    json_t  *body;
+    int      sent;
     void (*answer)(sys_user *u, void *ctx, json_t *answer);
     void               *ctx;
     struct sys_request *next;
@@ -101,30 +101,30 @@ struct sys_user {
 };
 
 struct sys {
-    sys_options  options;
-    world       *w;
+    sys_options   options;
+    world        *w;
     htc_kv_engine disk;
-    world_node  *store, *gateway;
+    world_node   *store, *gateway;
     struct {
         uint64_t tag;
         htc_buf  batch;
         int      pending;
     } commit;
-    htc_ns       disk_full_until;
-    htc_rng      rng_disk, rng_launch, rng_host, rng_random;
-    sys_agent   *agents;   /* newest first */
-    uint32_t     last_pid, agents_alive, agents_launched;
-    sys_task    *tasks;
-    uint64_t     committed;
-    uint32_t     crashes;      /* of gateway and store */
-    htc_ns       idle_since;   /* a slot is free and somebody demands it; HTC_NEVER: not so */
-    htc_ns       idle_longest;
-    htc_ns       disturbed_at; /* the last crash or pause of gateway or store */
-    sys_user    *operator_; /* who submits for everybody */
-    struct sys_job *jobs;
+    htc_ns              disk_full_until;
+    htc_rng             rng_disk, rng_launch, rng_host, rng_random;
+    sys_agent          *agents; /* newest first */
+    uint32_t            last_pid, agents_alive, agents_launched;
+    sys_task           *tasks;
+    uint64_t            committed;
+    uint32_t            crashes;    /* of gateway and store */
+    htc_ns              idle_since; /* a slot is free and somebody demands it; HTC_NEVER: not so */
+    htc_ns              idle_longest;
+    htc_ns              disturbed_at; /* the last crash or pause of gateway or store */
+    sys_user           *operator_;    /* who submits for everybody */
+    struct sys_job     *jobs;
     struct sys_account *accounts;
-    htc_ns       watch_every;
-    uint64_t     steps; /* of the gateway */
+    htc_ns              watch_every;
+    uint64_t            steps; /* of the gateway */
 };
 
 sys *sys_open(const sys_options *options);
@@ -145,7 +145,7 @@ typedef struct sys_books {
     uint64_t wanting;  /* tasks that wait and that no agent of their user is about to take */
     int      unusable; /* a site is paused */
 } sys_books;
-void sys_gateway_books(const sys *s, sys_books *b);
+void        sys_gateway_books(const sys *s, sys_books *b);
 const char *sys_gateway_wrong(const sys *s); /* a count that does not add up; NULL: all do */
 /* The tasks that a durable chunk record calls done, or cancelled (attempt 0); HTC_EINVAL if it is no chunk record. */
 htc_status sys_chunk_read(htc_bytes value, void (*ended)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx);
@@ -172,11 +172,11 @@ void      sys_committed(sys *s, htc_bytes key, htc_bytes value); /* a value has 
 void      sys_check(sys *s);                                     /* after every step of the gateway */
 /* A job of a user, submitted again until it is there: the answer may be lost, the job not. */
 typedef struct sys_job {
-    sys     *s;
-    char     user[64], name[64];
-    uint64_t count, id; /* 0: not known yet */
-    int      acknowledged, finished, cancelled;
-    htc_ns   submitted, ended;
+    sys            *s;
+    char            user[64], name[64];
+    uint64_t        count, id; /* 0: not known yet */
+    int             acknowledged, finished, cancelled;
+    htc_ns          submitted, ended;
     struct sys_job *next;
 } sys_job;
 sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count);
@@ -187,10 +187,10 @@ int  sys_all_finished(const sys *s);
 /* Once nothing moves any more: each task has exactly one committed result, and what it names is stored. */
 void sys_check_results(sys *s);
 typedef struct sys_account {
-    sys     *s;
-    char     name[64];
-    uint64_t weight;
-    int      ready;
+    sys                *s;
+    char                name[64];
+    uint64_t            weight;
+    int                 ready;
     struct sys_account *next;
 } sys_account;
 /* Adds a user to the system, however often it has to be asked for. */

@@ -1,5 +1,5 @@
-/* Fair shares with the real gateway, store and agents: the table of makespans of the specification (4.5, rows with equal
- * run times) and its worked example (3.5), counted on the agents there are. */
+/* Fair shares with the real gateway, store and agents: the table of makespans of the specification (4.5, rows with
+ * equal run times) and its worked example (3.5), counted on the agents there are. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +39,21 @@ static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *ru
 }
 
 /* Small latencies, no faults; heartbeats matter to nothing here and are rare. */
-static sys *open_system(const char *policy, const char *const *fair_users, const htc_site_options *sites, uint32_t n, spans *p)
+static sys *open_system(const char *policy, const char *const *fair_users, const htc_site_options *sites, uint32_t n,
+                        spans *p)
 {
-    sys_options o = { .world = { .seed = 1, .jitter_ns = 20 * HTC_US }, .commit_ns = HTC_MS, .launch_ns = 5 * HTC_MS,
-                      .stage_ns = HTC_MS, .n_sites = n, .run = run_task, .ctx = p, .check_idle = policy == NULL,
+    sys_options o = { .world = { .seed = 1, .jitter_ns = 20 * HTC_US },
+                      .commit_ns = HTC_MS,
+                      .launch_ns = 5 * HTC_MS,
+                      .stage_ns = HTC_MS,
+                      .n_sites = n,
+                      .run = run_task,
+                      .ctx = p,
+                      .check_idle = policy == NULL,
                       .check_every = 50,
-                      .gateway = { .policy = policy, .fair_users = fair_users, .heartbeat_ns = 100 * HTC_SECOND,
+                      .gateway = { .policy = policy,
+                                   .fair_users = fair_users,
+                                   .heartbeat_ns = 100 * HTC_SECOND,
                                    .lost_after_ns = 300 * HTC_SECOND } };
     memcpy(o.sites, sites, n * sizeof *sites);
     sys *s = sys_open(&o);
@@ -79,9 +88,9 @@ static void close_system(sys *s)
 /* ---- the table of makespans ---- */
 
 #define TASK_S 760
-#define GAP_S 600
-/* The table allows one task length. The waves of equal tasks make anything between its values a mistake by a whole wave, so
- * this is much narrower: launches, commits and messages of at most 17 waves take less. */
+#define GAP_S  600
+/* The table allows one task length. The waves of equal tasks make anything between its values a mistake by a whole
+ * wave, so this is much narrower: launches, commits and messages of at most 17 waves take less. */
 #define SLACK_S 10
 
 typedef struct row {
@@ -93,13 +102,26 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    { "single 360", { { .name = "one", .cores = 360 } }, 1, { 1000, 500, 250, 100 }, { 9120, 4560, 2280, 1520 },
+    { "single 360",
+      { { .name = "one", .cores = 360 } },
+      1,
+      { 1000, 500, 250, 100 },
+      { 9120, 4560, 2280, 1520 },
       { 4560, 3200, 2600, 2000 } },
     { "multi 954",
-      { { .name = "helix", .cores = 128 }, { .name = "gene", .cores = 128 }, { .name = "kobic", .cores = 184 },
-        { .name = "glory", .cores = 514 } }, 4, { 2000, 1000, 500, 250 }, { 6840, 3800, 2280, 1520 },
+      { { .name = "helix", .cores = 128 },
+        { .name = "gene", .cores = 128 },
+        { .name = "kobic", .cores = 184 },
+        { .name = "glory", .cores = 514 } },
+      4,
+      { 2000, 1000, 500, 250 },
+      { 6840, 3800, 2280, 1520 },
       { 3040, 2440, 1840, 1240 } },
-    { "multi 480", { { .name = "free", .cores = 480 } }, 1, { 2000, 1000, 500, 250 }, { 12920, 6840, 3800, 2280 },
+    { "multi 480",
+      { { .name = "free", .cores = 480 } },
+      1,
+      { 2000, 1000, 500, 250 },
+      { 12920, 6840, 3800, 2280 },
       { 6080, 4720, 3360, 2760 } },
 };
 
@@ -122,8 +144,8 @@ static void run_bags(const row *r, const char *policy, const double *expected, d
     for (int i = 0; i < 4; i++) {
         double m = makespan(s, jobs[i]);
         printf(" %8.1f", m);
-        expect(m > expected[i] - SLACK_S && m < expected[i] + SLACK_S, "%s of %s: %.1f s, the table says %.0f", names[i], r->name,
-               m, expected[i]);
+        expect(m > expected[i] - SLACK_S && m < expected[i] + SLACK_S, "%s of %s: %.1f s, the table says %.0f",
+               names[i], r->name, m, expected[i]);
         *sum += m;
         *last = m + i * GAP_S > *last ? m + i * GAP_S : *last;
     }
@@ -152,7 +174,8 @@ static void slots_are(sys *s, htc_ns begin, uint32_t at_s, uint32_t a, uint32_t 
     world_run_until(s->w, begin + (at_s + 3) * HTC_SECOND);
     uint32_t is[3] = { sys_gateway_slots(s, "ada"), sys_gateway_slots(s, "bob"), sys_gateway_slots(s, "cy") };
     printf("  t = %3u s: A %3u  B %3u  C %3u\n", (unsigned)at_s, (unsigned)is[0], (unsigned)is[1], (unsigned)is[2]);
-    expect(is[0] == a && is[1] == b && is[2] == c, "the example says A %u B %u C %u", (unsigned)a, (unsigned)b, (unsigned)c);
+    expect(is[0] == a && is[1] == b && is[2] == c, "the example says A %u B %u C %u", (unsigned)a, (unsigned)b,
+           (unsigned)c);
 }
 
 static void worked_example(void)

@@ -1,10 +1,10 @@
-/* Everything that can go wrong, over many seeds: messages lost, doubled, delayed, out of order; connections broken; agents,
- * gateway and store killed and stopped; tasks that fail, nodes that are full, launches that do not work.
+/* Everything that can go wrong, over many seeds: messages lost, doubled, delayed, out of order; connections broken;
+ * agents, gateway and store killed and stopped; tasks that fail, nodes that are full, launches that do not work.
  *
- * After every event: no result is committed twice or without its outputs, no slot is held by two living agents, the books
- * add up, no slot is free for longer than 50 ms while somebody who could use it waits (as far as the gateway knows). In
- * the end, when the faults have stopped: every task of every accepted job has exactly one committed result, every agent
- * has left. The same seed gives the same trace.
+ * After every event: no result is committed twice or without its outputs, no slot is held by two living agents, the
+ * books add up, no slot is free for longer than 50 ms while somebody who could use it waits (as far as the gateway
+ * knows). In the end, when the faults have stopped: every task of every accepted job has exactly one committed result,
+ * every agent has left. The same seed gives the same trace.
  *
  * HTC_SEED=n runs one seed and prints its trace; HTC_TEST_FULL=1 runs ten times as many. */
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 
 #include "system.h"
 
-#define SEEDS 2000
+#define SEEDS      2000
 #define SEEDS_FULL 20000
 
 typedef struct plan {
-    htc_rng rng;
-    htc_ns  trouble_gap, trouble_end;
-    int     crashes, pauses, cancels;
+    htc_rng  rng;
+    htc_ns   trouble_gap, trouble_end;
+    int      crashes, pauses, cancels;
     uint32_t fail_ppm;
 } plan;
 
@@ -155,10 +155,15 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
     uint64_t kind = seed % 4;
     int      messages = kind == 1 || kind == 3, crashes = kind >= 2;
     *o = (sys_options){ .world = { .seed = seed, .jitter_ns = draw(&rng, 0, 200) * HTC_US },
-                        .commit_ns = draw(&rng, 0, 2000) * HTC_US, .commit_jitter_ns = draw(&rng, 0, 3000) * HTC_US,
-                        .launch_ns = draw(&rng, 1, 20) * HTC_MS, .launch_jitter_ns = draw(&rng, 0, 20) * HTC_MS,
-                        .stage_ns = draw(&rng, 0, 2) * HTC_MS, .n_sites = draw(&rng, 1, 2), .run = run_task,
-                        .check_idle = 1, .ctx = p };
+                        .commit_ns = draw(&rng, 0, 2000) * HTC_US,
+                        .commit_jitter_ns = draw(&rng, 0, 3000) * HTC_US,
+                        .launch_ns = draw(&rng, 1, 20) * HTC_MS,
+                        .launch_jitter_ns = draw(&rng, 0, 20) * HTC_MS,
+                        .stage_ns = draw(&rng, 0, 2) * HTC_MS,
+                        .n_sites = draw(&rng, 1, 2),
+                        .run = run_task,
+                        .check_idle = 1,
+                        .ctx = p };
     if (messages) {
         o->world.loss_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
         o->world.duplicate_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
@@ -168,12 +173,20 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
     o->sites[0] = (htc_site_options){ .name = "here", .cores = draw(&rng, 1, 2) };
     o->sites[1] = (htc_site_options){ .name = "there", .cores = draw(&rng, 1, 2) };
     o->launch_fail_ppm = crashes ? draw(&rng, 0, 1) * 20000 : 0;
-    o->gateway = (htc_gateway_options){ .tick_ns = HTC_SECOND, .heartbeat_ns = HTC_SECOND, .lost_after_ns = 3 * HTC_SECOND,
-                                        .launch_timeout_ns = 10 * HTC_SECOND, .relaunch_backoff_ns = 100 * HTC_MS,
-                                        .max_attempts = 60, .max_lost = 10000, .retry_backoff_ns = 100 * HTC_MS,
+    o->gateway = (htc_gateway_options){ .tick_ns = HTC_SECOND,
+                                        .heartbeat_ns = HTC_SECOND,
+                                        .lost_after_ns = 3 * HTC_SECOND,
+                                        .launch_timeout_ns = 10 * HTC_SECOND,
+                                        .relaunch_backoff_ns = 100 * HTC_MS,
+                                        .max_attempts = 60,
+                                        .max_lost = 10000,
+                                        .retry_backoff_ns = 100 * HTC_MS,
                                         .retry_backoff_max_ns = HTC_SECOND };
-    *p = (plan){ .rng = htc_rng_fork(&rng, "trouble"), .trouble_gap = draw(&rng, 20, 1000) * HTC_MS, .crashes = crashes,
-                 .pauses = crashes, .cancels = (int)draw(&rng, 0, 1),
+    *p = (plan){ .rng = htc_rng_fork(&rng, "trouble"),
+                 .trouble_gap = draw(&rng, 20, 1000) * HTC_MS,
+                 .crashes = crashes,
+                 .pauses = crashes,
+                 .cancels = (int)draw(&rng, 0, 1),
                  .fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0 };
 }
 
@@ -274,9 +287,10 @@ int main(void)
         agents += v.agents;
         idle = v.idle_longest > idle ? v.idle_longest : idle;
     }
-    printf("%llu seeds: %llu tasks, %llu agents, %llu crashes of gateway or store, %llu events; a slot was free for at most "
+    printf("%llu seeds: %llu tasks, %llu agents, %llu crashes of gateway or store, %llu events; a slot was free for at "
+           "most "
            "%.1f ms; %u failed\n",
-           (unsigned long long)seeds, (unsigned long long)tasks, (unsigned long long)agents, (unsigned long long)crashes,
-           (unsigned long long)events, (double)idle / 1e6, (unsigned)failed);
+           (unsigned long long)seeds, (unsigned long long)tasks, (unsigned long long)agents,
+           (unsigned long long)crashes, (unsigned long long)events, (double)idle / 1e6, (unsigned)failed);
     return failed != 0;
 }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PEER_FIRST 1000 /* numbers of accepted connections; asked-for ones are below */
-#define STILL_MAX 200000 /* events at one moment: more is a machine that asks for a deadline it has reached */
-#define WALL_BASE (UINT64_C(1700000000) * HTC_SECOND)
+#define PEER_FIRST 1000   /* numbers of accepted connections; asked-for ones are below */
+#define STILL_MAX  200000 /* events at one moment: more is a machine that asks for a deadline it has reached */
+#define WALL_BASE  (UINT64_C(1700000000) * HTC_SECOND)
 
 typedef struct conn {
     struct end {
@@ -15,7 +15,7 @@ typedef struct conn {
         uint32_t    peer;
         int         open;         /* its machine has been told OPENED and not CLOSED */
         htc_ns      last_arrival; /* at this end: order is kept */
-    } end[2]; /* 0 has dialled */
+    } end[2];                     /* 0 has dialled */
     int          broken;
     int          cut; /* what was under way is lost */
     struct conn *prev, *next;
@@ -154,7 +154,9 @@ static void input_after(world_node *node, htc_ns delay, const htc_input *in)
 
 void world_result(world_node *node, htc_ns delay, const htc_effect *call, htc_status status, htc_bytes body)
 {
-    input_after(node, delay, &(htc_input){ .kind = HTC_IN_RESULT, .op = call->op, .tag = call->tag, .status = status, .body = body });
+    input_after(
+        node, delay,
+        &(htc_input){ .kind = HTC_IN_RESULT, .op = call->op, .tag = call->tag, .status = status, .body = body });
 }
 
 void world_event(world_node *node, htc_ns delay, uint32_t op, htc_status status, htc_bytes body)
@@ -231,7 +233,8 @@ static void dial_now(world *w, void *ctx)
     }
     conn *c = need(calloc(1, sizeof *c));
     c->end[0] = (struct end){ .node = d->node, .incarnation = d->incarnation, .peer = d->peer };
-    c->end[1] = (struct end){ .node = d->target, .incarnation = d->target->incarnation, .peer = d->target->next_peer++ };
+    c->end[1] =
+        (struct end){ .node = d->target, .incarnation = d->target->incarnation, .peer = d->target->next_peer++ };
     c->next = w->conns;
     if (w->conns)
         w->conns->prev = c;
@@ -248,7 +251,9 @@ static void redial(world *w, dial *d, htc_ns delay)
 void world_dial(world_node *node, uint32_t peer, world_node *target)
 {
     dial *d = need(calloc(1, sizeof *d));
-    *d = (dial){ .node = node, .target = target, .incarnation = node->incarnation, .peer = peer, .next = node->w->dials };
+    *d = (dial){
+        .node = node, .target = target, .incarnation = node->incarnation, .peer = peer, .next = node->w->dials
+    };
     node->w->dials = d;
     redial(node->w, d, latency(node->w));
 }
@@ -287,11 +292,11 @@ static void deliver_copy(world *w, conn *c, int to, htc_bytes body, int first)
 
 static void send_message(world_node *node, const htc_effect *effect)
 {
-    world     *w = node->w;
-    int        side;
-    conn      *c = conn_of(node, effect->peer, &side);
-    uint16_t   type;
-    uint64_t   id;
+    world   *w = node->w;
+    int      side;
+    conn    *c = conn_of(node, effect->peer, &side);
+    uint16_t type;
+    uint64_t id;
     if (!c)
         return;
     htc_wire_open(effect->body, &type, &id);
@@ -423,10 +428,18 @@ static void carry_out(world_node *node)
     int        stop = 0;
     for (size_t i = 0; htc_output_get(node->out, i, &e) == HTC_OK; i++)
         switch ((htc_effect_kind)e.kind) {
-        case HTC_OUT_MESSAGE: send_message(node, &e); break;
-        case HTC_OUT_CLOSE: close_peer(node, e.peer, e.status); break;
-        case HTC_OUT_CALL: node->host->call(node, &e); break;
-        case HTC_OUT_COMMIT: node->host->commit(node, &e); break;
+        case HTC_OUT_MESSAGE:
+            send_message(node, &e);
+            break;
+        case HTC_OUT_CLOSE:
+            close_peer(node, e.peer, e.status);
+            break;
+        case HTC_OUT_CALL:
+            node->host->call(node, &e);
+            break;
+        case HTC_OUT_COMMIT:
+            node->host->commit(node, &e);
+            break;
         case HTC_OUT_STOP:
             stop = 1;
             stopped = e.status;
@@ -438,7 +451,8 @@ static void carry_out(world_node *node)
 
 static void trace_input(world *w, const world_node *node, const htc_input *in)
 {
-    static const char *const kinds[] = { "?", "start", "message", "timeout", "stored", "opened", "closed", "result", "event" };
+    static const char *const kinds[] = { "?",      "start",  "message", "timeout", "stored",
+                                         "opened", "closed", "result",  "event" };
     uint16_t                 type;
     uint64_t                 id;
     struct {
@@ -489,7 +503,8 @@ static int conn_event(world *w, event *e)
         deliver = alive && !c->broken;
         end->open = deliver;
         break;
-    case HTC_IN_MESSAGE: return alive && end->open == 1 && !c->cut;
+    case HTC_IN_MESSAGE:
+        return alive && end->open == 1 && !c->cut;
     case HTC_IN_CLOSED:
         deliver = alive && end->open == 1;
         end->open = -1; /* nothing more comes here */
@@ -498,7 +513,8 @@ static int conn_event(world *w, event *e)
                 if (d->node == end->node && d->incarnation == end->incarnation && d->peer == end->peer)
                     redial(w, d, w->options.redial_ns);
         break;
-    default: break;
+    default:
+        break;
     }
     return deliver;
 }

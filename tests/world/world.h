@@ -1,8 +1,8 @@
 /* A world in virtual time: machines on nodes, connections between them, faults from one seed.
  *
- * Nothing here knows a role. A node hosts one machine (htcsched/machine.h) at a time; its host functions start the machine
- * and carry out what it asks of its surroundings. Events are delivered in the order of (time, number), random numbers come
- * from named streams, and the trace hash covers every delivered input: the same seed gives the same hash.
+ * Nothing here knows a role. A node hosts one machine (htcsched/machine.h) at a time; its host functions start the
+ * machine and carry out what it asks of its surroundings. Events are delivered in the order of (time, number), random
+ * numbers come from named streams, and the trace hash covers every delivered input: the same seed gives the same hash.
  *
  * Faults of messages are those that the layers above have to bear: loss, duplication, delay, reordering, broken
  * connections. Two things are kept because every stream keeps them: a greeting comes first on its connection (losing it
@@ -22,23 +22,23 @@ typedef struct world_node world_node;
 
 typedef struct world_options {
     uint64_t seed;
-    htc_ns   latency_ns;     /* of every message; 0: 50 us */
-    htc_ns   jitter_ns;      /* up to this much more; order is kept */
-    uint32_t loss_ppm;       /* of messages */
+    htc_ns   latency_ns; /* of every message; 0: 50 us */
+    htc_ns   jitter_ns;  /* up to this much more; order is kept */
+    uint32_t loss_ppm;   /* of messages */
     uint32_t duplicate_ppm;
-    uint32_t reorder_ppm;    /* these take up to reorder_ns more, and others overtake them */
+    uint32_t reorder_ppm; /* these take up to reorder_ns more, and others overtake them */
     htc_ns   reorder_ns;
-    htc_ns   redial_ns;      /* from a failed or broken connection to the next try; 0: 100 ms */
-    FILE    *trace;          /* every delivered input and log line; NULL: none */
+    htc_ns   redial_ns; /* from a failed or broken connection to the next try; 0: 100 ms */
+    FILE    *trace;     /* every delivered input and log line; NULL: none */
 } world_options;
 
 typedef struct world_host {
     /* Creates the machine: world_install. Called at every start; what the node keeps over a crash is in its ctx. */
     void (*boot)(world_node *node);
-    void (*call)(world_node *node, const htc_effect *effect);   /* NULL: none are expected */
-    void (*commit)(world_node *node, const htc_effect *effect); /* NULL: none are expected */
+    void (*call)(world_node *node, const htc_effect *effect);        /* NULL: none are expected */
+    void (*commit)(world_node *node, const htc_effect *effect);      /* NULL: none are expected */
     void (*ended)(world_node *node, htc_status status, int crashed); /* the machine is gone already; may be NULL */
-    void (*checked)(world_node *node);                          /* after every step, its effects carried out; may be NULL */
+    void (*checked)(world_node *node); /* after every step, its effects carried out; may be NULL */
 } world_host;
 
 struct world_node {
@@ -54,7 +54,7 @@ struct world_node {
     htc_ns                 paused_until, armed;
     uint32_t               next_peer;
     int                    faithful; /* its messages are delayed only: faults of messages are for the others */
-    htc_peer_info          info; /* who it is to those it connects to */
+    htc_peer_info          info;     /* who it is to those it connects to */
     htc_rng                rng;
     htc_env                env;
     htc_log                log;
@@ -101,7 +101,7 @@ uint64_t world_events(const world *w); /* delivered so far */
 
 /* The first failure ends the run. */
 void        world_fail(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *world_failure(const world *w); /* NULL: none */
+const char *world_failure(const world *w);                                                       /* NULL: none */
 void        world_note(world *w, const char *format, ...) __attribute__((format(printf, 2, 3))); /* into the trace */
 void       *world_user(const world *w); /* what world_set_user was given */
 void        world_set_user(world *w, void *user);

@@ -117,7 +117,8 @@ static void stage_out(sys_agent *a, const htc_effect *effect, sys_process *p)
     htc_write_output_files(&b, &file, 1);
     if (status == HTC_OK)
         sys_output_stored(a->s, &p->attempt);
-    world_result(a->node, a->s->options.stage_ns, effect, status, status == HTC_OK ? htc_buf_bytes(&b) : htc_bytes_of("no luck"));
+    world_result(a->node, a->s->options.stage_ns, effect, status,
+                 status == HTC_OK ? htc_buf_bytes(&b) : htc_bytes_of("no luck"));
     htc_buf_free(&b);
 }
 
@@ -150,16 +151,23 @@ static void call(world_node *node, const htc_effect *effect)
         return;
     }
     switch (effect->op) {
-    case HTC_CALL_RUN: run(a, effect, p); break;
+    case HTC_CALL_RUN:
+        run(a, effect, p);
+        break;
     case HTC_CALL_SIGNAL: {
         uint32_t   sig = htc_get_u32(&r);
         htc_status why = (htc_status)(int32_t)htc_get_u32(&r);
         end_after(a, p, HTC_MS, why, sig); /* no task here ignores SIGTERM */
         break;
     }
-    case HTC_CALL_STAGE_OUT: stage_out(a, effect, p); break;
-    case HTC_CALL_CLEAN: clean(a, p, htc_get_u8(&r)); break;
-    default: world_fail(a->s->w, "an agent asks for %s", htc_call_name(effect->op));
+    case HTC_CALL_STAGE_OUT:
+        stage_out(a, effect, p);
+        break;
+    case HTC_CALL_CLEAN:
+        clean(a, p, htc_get_u8(&r));
+        break;
+    default:
+        world_fail(a->s->w, "an agent asks for %s", htc_call_name(effect->op));
     }
 }
 
@@ -167,10 +175,16 @@ static void boot(world_node *node)
 {
     sys_agent        *a = node->ctx;
     htc_agent        *machine;
-    htc_agent_options o = { .size = sizeof o, .agent = a->id, .peer = SYS_PEER_GATEWAY, .slots = 1, .node = "n0",
-                            .memory = 1 << 30, .cores = 4, .retry_ns = a->s->options.gateway.heartbeat_ns,
+    htc_agent_options o = { .size = sizeof o,
+                            .agent = a->id,
+                            .peer = SYS_PEER_GATEWAY,
+                            .slots = 1,
+                            .node = "n0",
+                            .memory = 1 << 30,
+                            .cores = 4,
+                            .retry_ns = a->s->options.gateway.heartbeat_ns,
                             .kill_after_ns = a->s->options.gateway.heartbeat_ns };
-    char name[32];
+    char              name[32];
     snprintf(name, sizeof name, "site%u-n%u", (unsigned)a->site, (unsigned)a->slot);
     o.node = name;
     if (htc_agent_create(&node->env, &o, &machine) != HTC_OK)
@@ -254,8 +268,15 @@ sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, c
         if (other->id == id)
             world_fail(s->w, "agent %llu is launched twice", (unsigned long long)id);
     }
-    *a = (sys_agent){ .s = s, .id = id, .pid = ++s->last_pid, .site = site, .slot = slot, .alive = 1, .watched = 1,
-                      .watcher = s->gateway->incarnation, .next = s->agents };
+    *a = (sys_agent){ .s = s,
+                      .id = id,
+                      .pid = ++s->last_pid,
+                      .site = site,
+                      .slot = slot,
+                      .alive = 1,
+                      .watched = 1,
+                      .watcher = s->gateway->incarnation,
+                      .next = s->agents };
     snprintf(a->user, sizeof a->user, "%s", user);
     snprintf(name, sizeof name, "agent%llu", (unsigned long long)id);
     s->agents = a;
@@ -263,7 +284,8 @@ sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, c
     s->agents_launched++;
     a->node = world_add(s->w, name, &host, a);
     a->node->info.pid = a->pid;
-    world_at(s->w, world_now(s->w) + s->options.launch_ns + htc_rng_below(&s->rng_launch, s->options.launch_jitter_ns + 1),
+    world_at(s->w,
+             world_now(s->w) + s->options.launch_ns + htc_rng_below(&s->rng_launch, s->options.launch_jitter_ns + 1),
              appear, a);
     return a;
 }

@@ -82,9 +82,15 @@ static void call(world_node *node, const htc_effect *effect)
     htc_buf     b;
     htc_buf_init(&b, NULL, 0);
     switch (effect->op) {
-    case HTC_CALL_LAUNCH: launch(node, effect); break;
-    case HTC_CALL_KILL_AGENT: kill_agent(s, &r); break;
-    case HTC_CALL_WATCH_AGENT: watch_agent(s, &r); break;
+    case HTC_CALL_LAUNCH:
+        launch(node, effect);
+        break;
+    case HTC_CALL_KILL_AGENT:
+        kill_agent(s, &r);
+        break;
+    case HTC_CALL_WATCH_AGENT:
+        watch_agent(s, &r);
+        break;
     case HTC_CALL_HASH_PASSWORD:
         htc_put_str(&b, "verifier");
         answer_with(node, effect, HTC_OK, &b);
@@ -105,11 +111,16 @@ static void call(world_node *node, const htc_effect *effect)
         sys_output_dropped(s, &attempt);
         break;
     case HTC_CALL_VERIFY_PASSWORD:
-    case HTC_CALL_BLOB_WRITE: answer_with(node, effect, HTC_OK, &b); break;
+    case HTC_CALL_BLOB_WRITE:
+        answer_with(node, effect, HTC_OK, &b);
+        break;
     case HTC_CALL_BLOB_STAT:
     case HTC_CALL_FILE_READ:
-    case HTC_CALL_LIVE_READ: answer_with(node, effect, HTC_ENOTFOUND, &b); break;
-    default: world_fail(s->w, "the gateway asks for %s", htc_call_name(effect->op));
+    case HTC_CALL_LIVE_READ:
+        answer_with(node, effect, HTC_ENOTFOUND, &b);
+        break;
+    default:
+        world_fail(s->w, "the gateway asks for %s", htc_call_name(effect->op));
     }
     htc_buf_free(&b);
 }

@@ -1,5 +1,5 @@
-/* The store's node. Its disk is the memory engine: a batch reaches it when it is durable and not before, so a crash loses
- * exactly what was not; whether the batch under way was written is the disk's own secret. */
+/* The store's node. Its disk is the memory engine: a batch reaches it when it is durable and not before, so a crash
+ * loses exactly what was not; whether the batch under way was written is the disk's own secret. */
 #include "kvs/record.h"
 #include "system.h"
 
@@ -41,8 +41,8 @@ typedef struct sync {
 
 static void synced(world *w, void *ctx)
 {
-    sync  *y = ctx;
-    sys   *s = y->s;
+    sync *y = ctx;
+    sys  *s = y->s;
     if (s->store->incarnation == y->incarnation && s->commit.pending && s->commit.tag == y->tag) {
         int full = world_now(w) < s->disk_full_until;
         if (full)
@@ -66,8 +66,9 @@ static void commit(world_node *node, const htc_effect *effect)
     htc_buf_clear(&s->commit.batch);
     htc_put_raw(&s->commit.batch, effect->body);
     *y = (sync){ s, node->incarnation, effect->tag };
-    world_at_taken(s->w, world_now(s->w) + s->options.commit_ns + htc_rng_below(&s->rng_disk, s->options.commit_jitter_ns + 1),
-             synced, y);
+    world_at_taken(
+        s->w, world_now(s->w) + s->options.commit_ns + htc_rng_below(&s->rng_disk, s->options.commit_jitter_ns + 1),
+        synced, y);
 }
 
 static void ended(world_node *node, htc_status status, int crashed)

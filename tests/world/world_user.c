@@ -12,7 +12,8 @@ static void send_request(sys_user *u, sys_request *q, htc_output *out)
     htc_wire_begin(&u->buf, HTC_WIRE_USER_REQUEST, q->id);
     htc_put_raw(&u->buf, htc_bytes_of(text));
     free(text);
-    htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = SYS_PEER_GATEWAY, .body = htc_buf_bytes(&u->buf) });
+    htc_output_add(out,
+                   &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = SYS_PEER_GATEWAY, .body = htc_buf_bytes(&u->buf) });
     q->sent = 1;
 }
 
@@ -72,7 +73,8 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
         if (type == HTC_WIRE_USER_ANSWER)
             answered(u, id, (htc_bytes){ r.p, htc_reader_left(&r) });
         break;
-    default: break;
+    default:
+        break;
     }
     for (sys_request *q = u->requests; u->connected && q; q = q->next)
         if (!q->sent)
