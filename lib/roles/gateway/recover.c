@@ -36,7 +36,8 @@ static void ready(htc_gateway *gw, recovery *rec)
 {
     agent *a, *next;
     int for_one = rec->opened != NULL;
-    htc__free(&gw->env, rec->ids, rec->cap * sizeof *rec->ids);
+    if (rec->ids)
+        ctx_free(gw, rec->ids);
     ctx_free(gw, rec);
     if (for_one)
         return;
@@ -267,10 +268,12 @@ static void take_open(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
     digits[16] = '\0';
     if (rec->n == rec->cap) {
         size_t    cap = rec->cap ? rec->cap * 2 : 64;
-        uint64_t *ids = htc__resize(&gw->env, rec->ids, rec->cap * sizeof *ids, cap * sizeof *ids);
-        if (!ids) {
-            gw_break(gw, HTC_ENOMEM, "reading the open jobs");
+        uint64_t *ids = ctx_new(gw, cap * sizeof *ids); /* ends with the gateway, if that ends first */
+        if (!ids)
             return;
+        if (rec->ids) {
+            memcpy(ids, rec->ids, rec->n * sizeof *ids);
+            ctx_free(gw, rec->ids);
         }
         rec->ids = ids;
         rec->cap = cap;
@@ -418,11 +421,9 @@ static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx)
 {
     recovery *rec = ctx_new(gw, sizeof *rec);
-    uint64_t *ids = rec ? htc__alloc(&gw->env, sizeof *ids) : NULL;
-    if (!ids) {
-        gw_break(gw, HTC_ENOMEM, "opening a job");
+    uint64_t *ids = rec ? ctx_new(gw, sizeof *ids) : NULL;
+    if (!ids)
         return;
-    }
     ids[0] = id;
     *rec = (recovery){ .ids = ids, .n = 1, .cap = 1, .opened = fn, .ctx = ctx };
     next_job(gw, rec);
