@@ -17,10 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAUSE_MIN     (100 * HTC_MS)
-#define PAUSE_MAX     (10 * HTC_SECOND)
-#define HEALTHY       (30 * HTC_SECOND) /* after this long the next accident is a first one again */
-#define OUT_BYTES_MAX (1 << 20)         /* of what a daemon says before it has a log, or while it crashes */
+#define PAUSE_MIN        (100 * HTC_MS)
+#define PAUSE_MAX        (10 * HTC_SECOND)
+#define GATEWAY_PATIENCE (20 * HTC_SECOND) /* to end its tasks and itself, before it is killed */
+#define STORE_PATIENCE   (15 * HTC_SECOND)
+#define HEALTHY          (30 * HTC_SECOND) /* after this long the next accident is a first one again */
+#define OUT_BYTES_MAX    (1 << 20)         /* of what a daemon says before it has a log, or while it crashes */
 
 typedef struct daemon {
     const char *name;
@@ -34,8 +36,10 @@ typedef struct supervisor {
     const supervisor_options *options;
     const htc_log            *log;
     daemon_process            kvd, gateway;
-    int                       stopping;   /* 1: let tasks finish, 2: at once */
-    htc_ns                    stop_until; /* then the gateway is killed */
+    int                       stopping; /* 1: let tasks finish, 2: at once */
+    uint32_t                  signals;
+    htc_ns                    stop_until;  /* then the gateway is killed */
+    htc_ns                    store_until; /* then the store is */
 } supervisor;
 
 static void say(const supervisor *s, uint32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -212,15 +216,20 @@ static void end_rest(supervisor *s)
     say(s, HTC_LOG_ERROR, "processes that cannot be ended are left");
 }
 
+/* The first signal lets tasks finish, the second ends them, the fifth ends all without asking. */
 static void signalled(supervisor *s, htc_ns now)
 {
-    s->stopping = s->stopping ? 2 : 1;
-    say(s, HTC_LOG_INFO, "a signal asks to end -> %s",
-        s->stopping == 2 ? "tasks are ended" : "running tasks finish first");
-    if (s->gateway.pid)
-        kill(s->gateway.pid, SIGTERM); /* the second one means: at once */
-    if (s->stopping == 2)
-        s->stop_until = now + 20 * HTC_SECOND;
+    s->signals++;
+    s->stopping = s->signals > 1 ? 2 : 1;
+    if (s->signals <= 2)
+        say(s, HTC_LOG_INFO, "a signal asks to end -> %s",
+            s->stopping == 2 ? "tasks are ended" : "running tasks finish first");
+    if (s->gateway.pid && s->signals <= 2)
+        kill(s->gateway.pid, SIGTERM);
+    if (s->signals == 2)
+        s->stop_until = now + GATEWAY_PATIENCE;
+    if (s->signals == 5)
+        s->stop_until = now;
 }
 
 /* 1 when all is over. */
@@ -242,10 +251,10 @@ static int step(supervisor *s, htc_ns now)
         return 0;
     }
     if (s->kvd.pid) {
-        if (!s->stop_until || s->stop_until > now + 15 * HTC_SECOND) {
+        if (!s->store_until) {
             kill(s->kvd.pid, SIGTERM);
-            s->stop_until = now + 15 * HTC_SECOND;
-        } else if (now >= s->stop_until)
+            s->store_until = now + STORE_PATIENCE;
+        } else if (now >= s->store_until || s->signals >= 5)
             kill(s->kvd.pid, SIGKILL);
         return 0;
     }

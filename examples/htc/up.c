@@ -343,7 +343,7 @@ htc_status run_down(cli *c, int argc, char **argv)
         s = api_ask(c, json_pack("{s:s, s:b}", "op", "shutdown", "now", (int)now), 10, 5, &answer);
         if (s == HTC_OK)
             json_decref(answer);
-        else if (htc_exit_code(s) == 3 || s == HTC_ETIMEDOUT) { /* no gateway to tell: its supervisor does it */
+        else if (htc_exit_code(s) == 3 || htc_exit_code(s) == 6) { /* no gateway to tell: its supervisor does it */
             s = HTC_OK;
             kill((pid_t)holder, SIGTERM);
             if (now) { /* two signals at once would be one */

@@ -146,4 +146,18 @@ cp "$dir/format" format
 echo 'htcsched 999' > "$dir/format"
 refuse 70 'format|version' "${H[@]}" up
 cp format "$dir/format"
+
+# Its supervisor killed: the daemons end with it, a new one finds everything. A damaged store: said, and nothing is left.
+expect 0 "${H[@]}" up --slots 2
+kill -9 "$(cat "$dir/lock")"
+none_left
+expect 0 "${H[@]}" up --slots 2
+expect 0 "${H[@]}" status --json
+[ "$(json "$out" '[j["state"] for j in v["jobs"] if j["name"] == "witness"]')" = "['done']" ] || fail "work was lost: $out"
+expect 0 "${H[@]}" down
+head -c 20000 /dev/urandom | dd of="$dir/store/data.mdb" conv=notrunc status=none
+refuse 3 'did not start.*store' "${H[@]}" up
+refuse 3 'no system runs' "${H[@]}" down
+rm -f "$dir"/log/*.out
+none_left
 echo "bad_input: all is well"
