@@ -150,23 +150,57 @@ htc_status run_status(cli *c, int argc, char **argv)
     return s;
 }
 
-static const char *last_reason(const json_t *task)
+#define EXPLAINED_MAX 100 /* failed tasks of a page whose outcome is asked for */
+
+/* How a failed task ended: "exit code 1: last line of its standard error". Gives it, and its outcome (or NULL). */
+static char *failure(cli *c, uint64_t job, const json_t *task, json_t **outcome)
 {
-    const char *reason = j_str(task, "reason");
-    return reason[0] ? reason : strcmp(j_str(task, "status"), "HTC_OK") == 0 ? "" : j_str(task, "status");
+    char    selector[32];
+    json_t *answer;
+    *outcome = NULL;
+    snprintf(selector, sizeof selector, "%" PRIu64, job);
+    if (api_ask(c,
+                json_pack("{s:s, s:s, s:I, s:i}", "op", "results", "id", selector, "from",
+                          (json_int_t)j_u64(task, "index"), "limit", 1),
+                0, 10, &answer) != HTC_OK)
+        return must_dup(j_str(task, "reason"));
+    json_t *result = json_array_get(json_object_get(answer, "results"), 0);
+    char   *said = must_dup(j_str(result, "stderr_tail"));
+    size_t  len = strlen(said);
+    while (len && (said[len - 1] == '\n' || said[len - 1] == '\r'))
+        said[--len] = '\0';
+    const char *line = strrchr(said, '\n') ? strrchr(said, '\n') + 1 : said;
+    const char *reason = j_str(result, "reason")[0] ? j_str(result, "reason") : j_str(task, "reason");
+    char       *text = must_print("%s%s%.100s", reason, line[0] ? ": " : "", line);
+    *outcome = json_incref(result);
+    json_decref(answer);
+    free(said);
+    return text;
 }
 
-static void print_tasks(cli *c, const json_t *tasks)
+static void print_tasks(cli *c, uint64_t job, const json_t *tasks)
 {
     table   t;
-    size_t  i;
+    size_t  i, explained = 0;
     json_t *task;
     double  now = wall_s();
     table_begin(&t, ">TASK", "STATE", ">ATTEMPT", "NODE", ">FOR", "REASON", NULL);
     json_array_foreach(tasks, i, task)
+    {
+        double  since = j_num(task, "since");
+        json_t *outcome = NULL;
+        char   *reason = strcmp(j_str(task, "state"), "failed") == 0 && explained++ < EXPLAINED_MAX
+                             ? failure(c, job, task, &outcome)
+                             : must_dup(j_str(task, "reason"));
+        double  seconds = outcome ? j_num(outcome, "ended") - j_num(outcome, "started") : since > 0 ? now - since : -1;
+        for (char *p = reason; *p; p++) /* tabs divide the table's cells */
+            *p = *p == '\t' ? ' ' : *p;
         table_row(&t, "%" PRIu64 "\t%s\t%" PRIu64 "\t%s\t%s\t%s", j_u64(task, "index"), j_str(task, "state"),
-                  j_u64(task, "attempt"), j_str(task, "node"),
-                  show_seconds(j_num(task, "since") > 0 ? now - j_num(task, "since") : -1).s, last_reason(task));
+                  j_u64(task, "attempt"), outcome ? j_str(outcome, "node") : j_str(task, "node"),
+                  show_seconds(seconds).s, reason);
+        json_decref(outcome);
+        free(reason);
+    }
     table_end(c, &t);
 }
 
@@ -205,7 +239,7 @@ htc_status run_tasks(cli *c, int argc, char **argv)
         if (limit && (limit -= (int64_t)json_array_size(tasks)) <= 0)
             more = 0;
         if (!c->json)
-            print_tasks(c, tasks);
+            print_tasks(c, j_u64(answer, "job"), tasks);
         else if (!all)
             all = json_incref(answer);
         else {
