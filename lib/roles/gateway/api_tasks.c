@@ -5,13 +5,14 @@
 #include "roles/gateway/gateway.h"
 
 #define CHUNKS_OF_ONE 64 /* chunks looked at for one answer */
+#define OUTPUTS_OF_ONE 20000 /* named in one answer: what keeps it within one message */
 #define RESULTS_AT_ONCE 64 /* result records asked for together */
 
 typedef struct listing {
     request *q;
     job     *job;
     uint64_t index, last, limit; /* next task to look at; last one wanted */
-    uint32_t chunks;
+    uint32_t chunks, outputs;
     uint8_t  results, failed_only;
     char     state_name[16]; /* wanted; empty: every */
     uint32_t n;              /* results asked for */
@@ -121,6 +122,7 @@ static void result_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     /* One that was cancelled before it ran has no record; its state says all. */
     if (r->status == HTC_OK && htc_outcome_read(&reader, &gw->env, &o) != HTC_OK)
         o = (htc_outcome){ .status = HTC_ECORRUPT };
+    l->outputs += o.outputs;
     json_array_append_new(l->q->answer, outcome_json(at, &o));
     htc_outcome_free(&gw->env, &o);
     if (r->last) {
@@ -188,7 +190,8 @@ static void chunk_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
 
 static void walk(htc_gateway *gw, listing *l)
 {
-    while (l->index <= l->last && json_array_size(l->q->answer) < l->limit && l->chunks < CHUNKS_OF_ONE) {
+    while (l->index <= l->last && json_array_size(l->q->answer) < l->limit && l->chunks < CHUNKS_OF_ONE &&
+           l->outputs < OUTPUTS_OF_ONE) {
         uint64_t index = l->index / CHUNK_TASKS;
         chunk   *c = gw_chunk(l->job, index);
         /* An open job has all in memory that lies ahead of what was handed out. */
