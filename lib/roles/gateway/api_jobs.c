@@ -31,15 +31,16 @@ json_t *job_json(htc_gateway *gw, const job *j)
 {
     uint64_t leased, running, staging_out, agents = 0;
     leased_phases(j, &leased, &running, &staging_out);
-    if (j->open)
-        agents = leased + running + staging_out;
+    const user *u = j->user;
+    uint64_t    held = u->agents + u->draining + u->leaving;
+    if (j->open) /* a prefetching agent holds several tasks */
+        agents = leased + running + staging_out < held ? leased + running + staging_out : held;
     uint64_t cancelled = j->now.cancelled + (j->cancelled ? j->now.fresh : 0);
     uint64_t waiting = j->now.waiting + (j->cancelled ? 0 : j->now.fresh);
     json_t  *tasks = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "waiting", (json_int_t)waiting, "leased",
                                (json_int_t)leased, "running", (json_int_t)running, "staging_out", (json_int_t)staging_out,
                                "retry_wait", (json_int_t)j->now.retry_wait, "done", (json_int_t)j->now.done, "failed",
                                (json_int_t)j->now.failed, "cancelled", (json_int_t)cancelled);
-    const user *u = j->user;
     json_t *o = json_pack("{s:I,s:s,s:s,s:s,s:o,s:o,s:o,s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:s}", "id", (json_int_t)j->id,
                           "user", u->name, "name", j->name, "state", job_state(j), "submitted", seconds(j->submitted),
                           "started", seconds(j->started), "ended", seconds(j->ended), "count", (json_int_t)j->count, "tasks",
