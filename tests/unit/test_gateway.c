@@ -543,6 +543,188 @@ Test(gateway, ends_when_its_agents_have_left)
     cr_expect(eq(int, r.stopped, HTC_OK));
 }
 
+/* ---- changes of a job while others work on it ---- */
+
+static void submit_once(uint32_t peer, const char *jsdl)
+{
+    json_t *rq = json_pack("{s:s,s:s,s:i}", "op", "submit", "jsdl", jsdl, "retries", 0);
+    char   *text = json_dumps(rq, 0);
+    json_decref(rig_ask(&r, peer, text));
+    free(text);
+    json_decref(rq);
+}
+
+/* Two requests that meet: the second is taken before the store has answered the first. Each by a connection of its own. */
+static void ask_both(uint32_t one, const char *first, uint32_t two, const char *second)
+{
+    r.busy = 1;
+    json_decref(rig_ask(&r, one, first));
+    json_decref(rig_ask(&r, two, second));
+    r.busy = 0;
+    rig_run(&r);
+}
+
+static int answered_with(uint32_t peer, const char *text)
+{
+    const rig_message *m = rig_newest(&r, peer, HTC_WIRE_USER_ANSWER);
+    return m && memmem(m->bytes, m->len, text, strlen(text)) != NULL;
+}
+
+static long queued_of_olga(uint32_t peer)
+{
+    json_t *users = rig_ask(&r, peer, "{\"op\":\"users\"}");
+    long    n = (long)json_integer_value(json_object_get(json_array_get(json_object_get(users, "users"), 0), "queued"));
+    json_decref(users);
+    return n;
+}
+
+/* Tasks that are cancelled by name exist before their turn; they must not use up the room for chunks that are begun. */
+Test(gateway, goes_on_when_many_tasks_far_ahead_were_cancelled)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(2000000));
+    htc_attempt at;
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, "{\"op\":\"cancel\",\"id\":\"1.2048-102047\"}"), ""));
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, "{\"op\":\"cancel\",\"id\":\"1.102048-202047\"}"), ""));
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, "{\"op\":\"cancel\",\"id\":\"1.202048-302047\"}"), "HTC_EFULL"));
+    long cancelled = (long)count_of(p, id, "cancelled");
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    for (int i = 0; i < 2050; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS), "nothing is handed out after %d tasks", i);
+        cr_assert(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    }
+    cr_expect(at.task > 202047, "a cancelled task was handed out");
+    cr_expect(eq(long, queued_of_olga(p), 2000000L - cancelled - 2050L));
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    cr_expect(eq(long, queued_of_olga(p), 2000000L - cancelled - 2050L));
+}
+
+/* When everything fails, no more than so many chunks are begun, and the sum of what waits stays the truth. */
+Test(gateway, counts_what_waits_when_no_more_chunks_may_be_begun, .timeout = 300)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(400000));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    for (int i = 0; i < 300 * 1024; i++) {
+        if (pull(&h, &at) != HTC_GRANT_TASKS)
+            break;
+        cr_assert(eq(int, report(&h, &at, i % 1024 ? HTC_OK : HTC_EEXIT), HTC_OK));
+    }
+    cr_expect(eq(u64, at.task, 256 * 1024 - 1));
+    cr_expect(eq(long, queued_of_olga(p), 0L));
+    rig_pass(&r, 2 * HTC_SECOND);
+    cr_expect(eq(long, queued_of_olga(p), 256L));
+    for (int i = 0; i < 300; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_assert(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    }
+    cr_expect(eq(long, queued_of_olga(p) + (long)count_of(p, 1, "done"), 400000L));
+}
+
+/* A retry that was acknowledged is kept: also that of a task in a chunk that a restart would not have looked at. */
+Test(gateway, keeps_a_retry_over_a_kill_in_a_chunk_that_was_complete)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit_once(p, SWEEP(3000));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    for (int i = 0; i < 2050; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_assert(eq(int, report(&h, &at, i == 5 ? HTC_EEXIT : HTC_OK), HTC_OK));
+    }
+    cr_expect(eq(long, (long)count_of(p, 1, "failed"), 1L));
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, "{\"op\":\"retry\",\"id\":1,\"failed\":true}"), ""));
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    cr_expect(eq(long, (long)count_of(p, 1, "failed"), 0L));
+    cr_expect(eq(long, (long)count_of(p, 1, "waiting"), 951L));
+    hand again = hello(h.id);
+    again.seq = h.seq;
+    for (int i = 0; i < 951; i++) {
+        cr_assert(eq(u32, pull(&again, &at), HTC_GRANT_TASKS));
+        cr_assert(eq(int, report(&again, &at, HTC_OK), HTC_OK));
+    }
+    cr_expect(eq(long, (long)count_of(p, 1, "done"), 3000L));
+}
+
+static void one_failed_job(uint32_t p)
+{
+    htc_attempt at;
+    submit_once(p, SWEEP(1));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[r.n_launched - 1].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_assert(eq(int, report(&h, &at, HTC_EEXIT), HTC_OK));
+    process_ended(h.id);
+}
+
+Test(gateway, does_not_remove_a_job_that_is_opened_again_nor_the_reverse)
+{
+    uint32_t p = operator_peer(), other = operator_peer();
+    one_failed_job(p);
+    ask_both(p, "{\"op\":\"retry\",\"id\":1,\"failed\":true}", other, "{\"op\":\"rm\",\"id\":1}");
+    cr_expect(answered_with(p, "\"retried\":1"));
+    cr_expect(answered_with(other, "HTC_EBUSY"));
+    cr_expect(r.has_stopped == 0);
+    cr_expect(eq(long, (long)count_of(p, 1, "waiting"), 1L));
+    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":1}"));
+    one_failed_job(p);
+    ask_both(p, "{\"op\":\"rm\",\"id\":2}", other, "{\"op\":\"retry\",\"id\":2,\"failed\":true}");
+    cr_expect(answered_with(p, "\"removed\":1"));
+    cr_expect(answered_with(other, "HTC_EBUSY"));
+    cr_expect(r.has_stopped == 0);
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, "{\"op\":\"status\",\"id\":2}"), "HTC_ENOTFOUND"));
+}
+
+Test(gateway, retries_twice_at_once_and_counts_once)
+{
+    uint32_t    p = operator_peer(), other = operator_peer();
+    htc_attempt at;
+    submit_once(p, SWEEP(3000));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    for (int i = 0; i < 2050; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_assert(eq(int, report(&h, &at, i % 100 == 5 ? HTC_EEXIT : HTC_OK), HTC_OK));
+    }
+    ask_both(p, "{\"op\":\"retry\",\"id\":1,\"failed\":true}", other, "{\"op\":\"retry\",\"id\":1,\"failed\":true}");
+    cr_expect(answered_with(p, "retried"));
+    cr_expect(answered_with(other, "retried"));
+    cr_expect(eq(long, (long)count_of(p, 1, "failed"), 0L));
+    for (int i = 0; i < 950 + 21; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS), "%d", i);
+        cr_assert(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    }
+    json_t *j = job_of(p, 1);
+    cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(j, "state")), "done"));
+    json_decref(j);
+}
+
+/* A cancel that meets a retry wins, and the job ends. */
+Test(gateway, ends_a_job_that_is_cancelled_while_it_is_tried_again)
+{
+    uint32_t    p = operator_peer(), other = operator_peer();
+    htc_attempt at;
+    submit_once(p, SWEEP(3000));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    for (int i = 0; i < 2050; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_assert(eq(int, report(&h, &at, i % 100 == 5 ? HTC_EEXIT : HTC_OK), HTC_OK));
+    }
+    ask_both(p, "{\"op\":\"retry\",\"id\":1,\"failed\":true}", other, "{\"op\":\"cancel\",\"id\":1}");
+    json_t *j = job_of(p, 1);
+    cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(j, "state")), "cancelled"));
+    json_decref(j);
+}
+
 /* ---- memory refused ---- */
 
 /* One job through its life, whatever fails on the way. */

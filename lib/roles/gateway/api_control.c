@@ -18,6 +18,55 @@ static void job_done(htc_gateway *gw, request *q, uint64_t changed)
     next_job(gw, q);
 }
 
+/* ---- one change of a job at a time ----
+ *
+ * Removing a job and opening it again take several steps in the store, during which it is not in memory: whoever came
+ * between would see half of it, and write over the other. */
+
+typedef struct changing {
+    uint64_t       id;
+    UT_hash_handle hh;
+} changing;
+
+static changing *changing_of(const htc_gateway *gw, uint64_t id)
+{
+    changing *c;
+    HASH_FIND(hh, gw->changing, &id, sizeof id, c);
+    return c;
+}
+
+static int change_begin(htc_gateway *gw, uint64_t id)
+{
+    changing *c = htc__alloc(&gw->env, sizeof *c);
+    if (!c) {
+        gw_break(gw, HTC_ENOMEM, "changing a job");
+        return 0;
+    }
+    c->id = id;
+    HASH_ADD(hh, gw->changing, id, sizeof c->id, c);
+    if (!c->hh.tbl) {
+        htc__free(&gw->env, c, sizeof *c);
+        gw_break(gw, HTC_ENOMEM, "changing a job");
+        return 0;
+    }
+    return 1;
+}
+
+static void change_end(htc_gateway *gw, uint64_t id)
+{
+    changing *c = changing_of(gw, id);
+    if (c) {
+        HASH_DEL(gw->changing, c);
+        htc__free(&gw->env, c, sizeof *c);
+    }
+}
+
+void gw_changing_free(htc_gateway *gw)
+{
+    while (gw->changing)
+        change_end(gw, gw->changing->id);
+}
+
 /* ---- one task after another ---- */
 
 typedef struct sweep {
@@ -25,14 +74,15 @@ typedef struct sweep {
     job     *job;
     uint32_t range;
     uint64_t index, changed;
-    uint8_t  whole, last_dirty; /* whole: all tasks of the job */
+    uint8_t  whole; /* all tasks of the job */
+    uint8_t  full;  /* ended early: no room for more chunks that are only known by their cancelled tasks */
     uint32_t writes;            /* that are not durable yet */
     uint8_t  walked;
 } sweep;
 
-static void reopened(htc_gateway *gw, job *j)
+static void walk_end(htc_gateway *gw, job *j)
 {
-    j->reopening = 0;
+    j->walks--;
     gw_job_check(gw, j);
 }
 
@@ -41,11 +91,17 @@ static void sweep_end(htc_gateway *gw, sweep *s)
     request *q = s->q;
     job     *j = s->job;
     uint64_t changed = s->changed;
+    int      full = s->full;
     if (!s->walked || s->writes)
         return;
     ctx_free(gw, s);
-    reopened(gw, j);
-    job_done(gw, q, changed);
+    walk_end(gw, j);
+    if (full)
+        req_fail(gw, q, HTC_EFULL, "cancel the whole job, or tasks that are closer to each other",
+                 "%llu tasks of job %llu are cancelled, and the others lie too far apart to be remembered",
+                 (unsigned long long)(q->total + changed), (unsigned long long)j->id);
+    else
+        job_done(gw, q, changed);
     gw_job_release(gw, j);
 }
 
@@ -102,6 +158,10 @@ static void sweep_chunk(htc_gateway *gw, sweep *s, chunk *c, uint64_t end)
 {
     int      cancel = strcmp(s->q->op, "cancel") == 0;
     uint64_t changed = 0;
+    if (!cancel && s->job->cancelled) { /* while this walk was under way: nothing is tried again */
+        s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
+        return;
+    }
     for (; c && s->index <= end && s->index / CHUNK_TASKS == c->index; s->index++) {
         uint32_t i = (uint32_t)(s->index % CHUNK_TASKS);
         changed += (uint64_t)(cancel ? cancel_task(gw, c, i) : retry_task(gw, c, i));
@@ -120,9 +180,18 @@ static void sweep_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
         htc__log(&gw->env, HTC_LOG_WARN, "job %llu: a chunk could not be read (%s) -> its tasks stay as they are",
                  (unsigned long long)j->id, htc_strerror(status));
         s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
+    } else if (!c && cancel && j->cancelled) {
+        s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
+    } else if (!c && cancel && j->chunks_ahead >= CHUNKS_AHEAD_MAX) {
+        s->full = s->walked = 1;
+        sweep_end(gw, s);
+        return;
     } else if (!c && cancel) {
         /* Never begun: it exists from now on, so that its cancelled tasks are remembered. */
         c = gw_chunk_new(gw, j, s->index / CHUNK_TASKS);
+        if (!c)
+            return;
+        gw_chunk_ahead(gw, c, 1);
         sweep_chunk(gw, s, c, end);
     } else if (!c) {
         s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
@@ -150,6 +219,7 @@ static void sweep_go(htc_gateway *gw, sweep *s)
     sweep_end(gw, s);
 }
 
+/* Ends one of j's walks, now or later. */
 static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
 {
     uint64_t named = 0;
@@ -157,7 +227,7 @@ static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
         if (q->select.ranges[i].from >= j->count) {
             req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
                      (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)q->select.ranges[i].from);
-            reopened(gw, j);
+            walk_end(gw, j);
             return;
         }
         uint64_t to = q->select.ranges[i].to < j->count ? q->select.ranges[i].to : j->count - 1;
@@ -167,7 +237,7 @@ static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
     if (named > TASKS_NAMED_MAX) {
         req_fail(gw, q, HTC_ETOOBIG, "name the whole job, or fewer tasks", "%llu tasks are named, and at most %d may be",
                  (unsigned long long)named, TASKS_NAMED_MAX);
-        reopened(gw, j);
+        walk_end(gw, j);
         return;
     }
     sweep *s = ctx_new(gw, sizeof *s);
@@ -210,11 +280,16 @@ static void tell_agents(htc_gateway *gw, const job *j)
 
 static void cancel_job(htc_gateway *gw, request *q, job *j)
 {
+    if (changing_of(gw, j->id)) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
+        return;
+    }
     if (!j->open || j->finished) {
         job_done(gw, q, 0); /* it has ended: nothing to do, and that is fine */
         return;
     }
     if (q->select.has_tasks) {
+        j->walks++;
         sweep_start(gw, q, j, 0);
         return;
     }
@@ -233,6 +308,7 @@ static void cancel_job(htc_gateway *gw, request *q, job *j)
 static void retry_opened(htc_gateway *gw, void *ctx, job *j)
 {
     request *q = ctx;
+    change_end(gw, q->ids[q->at - 1]);
     if (!j) {
         req_fail(gw, q, HTC_ENOTFOUND, "", "the job is gone");
         return;
@@ -243,18 +319,46 @@ static void retry_opened(htc_gateway *gw, void *ctx, job *j)
 static void retry_reopened(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     request *q = ctx;
-    if (r->status != HTC_OK && r->last) {
+    uint64_t id = q->ids[q->at - 1];
+    if (!r->last)
+        return;
+    if (r->status != HTC_OK) {
+        change_end(gw, id);
         req_fail(gw, q, r->status, "", "the job could not be opened again: %s", htc_strerror(r->status));
         return;
     }
-    if (!r->last)
+    gw_job_open(gw, id, retry_opened, q);
+}
+
+typedef struct lowering {
+    request *q;
+    job     *job;
+} lowering;
+
+static void lowered(htc_gateway *gw, void *ctx, htc_status status)
+{
+    lowering l = *(lowering *)ctx;
+    if (status == HTC_ECLOSED)
+        return; /* the gateway is being destroyed */
+    ctx_free(gw, ctx);
+    sweep_start(gw, l.q, l.job, !l.q->select.has_tasks);
+    gw_job_release(gw, l.job);
+}
+
+/* The chunks that were counted as complete may open again. First the record has to say that none is: a restart would not
+ * look for waiting tasks among those that it says are complete. */
+static void retry_open_job(htc_gateway *gw, request *q, job *j)
+{
+    lowering *l = ctx_new(gw, sizeof *l);
+    waiter   *w = l ? waiter_new(gw, lowered, l) : NULL;
+    if (!w)
         return;
-    uint64_t id = q->ids[q->at - 1];
-    job     *j = gw_job(gw, id);
-    if (j)
-        sweep_start(gw, q, j, !q->select.has_tasks);
-    else
-        gw_job_open(gw, id, retry_opened, q);
+    *l = (lowering){ q, j };
+    gw_job_hold(j);
+    j->walks++;
+    j->low = 0;
+    j->base = (counts){ 0 };
+    gw_job_dirty(gw, j, w);
 }
 
 static void retry_job(htc_gateway *gw, request *q, job *j)
@@ -265,17 +369,15 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
         req_fail(gw, q, HTC_EINVAL, "add --failed, or name tasks as ID.7", "retry needs to know what to retry");
     } else if (gw->shutdown) {
         req_fail(gw, q, HTC_EBUSY, "", "the system is ending");
+    } else if (changing_of(gw, j->id)) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
     } else if (j->open && !j->finished) {
-        /* The chunks that were counted as complete may open again: they are walked through anew. */
-        j->reopening = 1;
-        j->low = 0;
-        j->base = (counts){ 0 };
-        sweep_start(gw, q, j, !q->select.has_tasks);
+        retry_open_job(gw, q, j);
     } else if (j->now.failed == 0) {
         job_done(gw, q, 0);
     } else if (j->open) {
         req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just ending", (unsigned long long)j->id);
-    } else {
+    } else if (change_begin(gw, j->id)) {
         key open_key = key_open(j->id), job_key = key_job(j->id);
         j->finished = 0;
         j->ended = 0;
@@ -293,11 +395,12 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
 /* ---- rm ---- */
 
 typedef struct removal {
-    request *q;
-    uint64_t id;
-    uint8_t  stage; /* 0 results, 1 chunks, 2 the rest */
-    uint32_t left;
+    request   *q;
+    uint64_t   id;
+    uint8_t    stage; /* 0 results, 1 chunks, 2 the rest */
     htc_status status;
+    char       cursor[HTC_KV_KEY_MAX + 16]; /* behind what is removed already: what is deleted still costs a scan time */
+    size_t     cursor_len;
 } removal;
 
 static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
@@ -305,24 +408,46 @@ static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
 static void remove_next(htc_gateway *gw, removal *m)
 {
     key k = m->stage == 0 ? key_results(m->id) : key_chunks(m->id);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = key_bytes(&k), .limit = 256 }, remove_page, m);
+    gw_store_one(gw,
+                 (htc_kv_request){ .op = HTC_KV_SCAN, .key = key_bytes(&k), .limit = 256,
+                                   .cursor = { m->cursor, m->cursor_len } },
+                 remove_page, m);
+}
+
+static void remove_failed(htc_gateway *gw, removal *m, htc_status status)
+{
+    change_end(gw, m->id);
+    req_fail(gw, m->q, status, "run it again", "job %llu could not be removed: %s", (unsigned long long)m->id,
+             htc_strerror(status));
+    ctx_free(gw, m);
+}
+
+static void remove_rest(htc_gateway *gw, removal *m);
+
+static void remove_on(htc_gateway *gw, removal *m)
+{
+    if (m->cursor_len == 0)
+        m->stage++;
+    if (m->stage < 2)
+        remove_next(gw, m);
+    else
+        remove_rest(gw, m);
 }
 
 static void removed(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     removal *m = ctx;
+    request *q = m->q;
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
         m->status = r->status;
     if (!r->last)
         return;
     if (m->status != HTC_OK) {
-        req_fail(gw, m->q, m->status, "run it again", "job %llu could not be removed: %s", (unsigned long long)m->id,
-                 htc_strerror(m->status));
-        ctx_free(gw, m);
+        remove_failed(gw, m, m->status);
     } else if (m->stage < 2) {
-        remove_next(gw, m);
+        remove_on(gw, m);
     } else {
-        request *q = m->q;
+        change_end(gw, m->id);
         ctx_free(gw, m);
         job_done(gw, q, 1);
     }
@@ -332,7 +457,6 @@ static void remove_rest(htc_gateway *gw, removal *m)
 {
     key            keys[3] = { key_open(m->id), key_spec(m->id), key_job(m->id) };
     htc_kv_request rq[3];
-    m->stage = 2;
     htc_buf_clear(&gw->scratch);
     htc_put_u64(&gw->scratch, m->id);
     gw_call(gw, HTC_CALL_DROP_JOB, htc_buf_bytes(&gw->scratch), NULL, NULL);
@@ -348,10 +472,12 @@ static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_kv_item    item;
     size_t         at = 0, n = 0;
     if (r->status != HTC_OK) {
-        req_fail(gw, m->q, r->status, "run it again", "the job's records could not be read: %s", htc_strerror(r->status));
-        ctx_free(gw, m);
+        remove_failed(gw, m, r->status);
         return;
     }
+    m->cursor_len = r->cursor.len < sizeof m->cursor ? r->cursor.len : 0;
+    if (m->cursor_len)
+        memcpy(m->cursor, r->cursor.data, m->cursor_len);
     /* The page is lent until the client is asked again. */
     htc_buf_clear(&gw->scratch);
     htc_put_raw(&gw->scratch, r->items_bytes);
@@ -359,27 +485,24 @@ static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     page.items_bytes = htc_buf_bytes(&gw->scratch);
     while (n < page.items && n < 256 && htc_kv_result_item(&page, &at, &item) == HTC_OK)
         rq[n++] = (htc_kv_request){ .op = HTC_KV_DELETE, .key = item.key };
-    if (n) {
+    if (n)
         gw_store(gw, rq, n, removed, m);
-    } else if (m->stage == 0) {
-        m->stage = 1;
-        remove_next(gw, m);
-    } else {
-        remove_rest(gw, m);
-    }
+    else
+        remove_on(gw, m);
 }
 
 static void rm_job(htc_gateway *gw, request *q, job *j)
 {
-    if (j->open && !j->finished) {
-        req_fail(gw, q, HTC_EBUSY, "htc cancel ends it first", "job %llu has not ended", (unsigned long long)j->id);
+    if (j->open || changing_of(gw, j->id)) {
+        req_fail(gw, q, HTC_EBUSY, j->open && !j->finished ? "htc cancel ends it first" : "try again in a moment",
+                 j->open && !j->finished ? "job %llu has not ended" : "job %llu is just being changed", (unsigned long long)j->id);
         return;
     }
     if (q->select.has_tasks) {
         req_fail(gw, q, HTC_EINVAL, "name the job alone", "rm removes whole jobs");
         return;
     }
-    removal *m = ctx_new(gw, sizeof *m);
+    removal *m = change_begin(gw, j->id) ? ctx_new(gw, sizeof *m) : NULL;
     if (!m)
         return;
     *m = (removal){ .q = q, .id = j->id };

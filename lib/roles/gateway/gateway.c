@@ -58,6 +58,7 @@ static void destroy(void *self)
     }
     DL_FOREACH_SAFE(gw->requests, q, qn)
     req_free(gw, q);
+    gw_changing_free(gw);
     gw_pending_free(gw);
     for (size_t i = 0; i < gw->n_sites; i++)
         htc__free(&env, gw->sites[i].slots, gw->sites[i].cores * sizeof *gw->sites[i].slots);

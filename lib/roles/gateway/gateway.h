@@ -29,6 +29,7 @@
 #define NAME_MAX_BYTES 64
 #define CHUNK_TASKS 1024u      /* tasks in one chunk record */
 #define CHUNKS_OPEN_MAX 256    /* of one job: no fresh chunk is begun beyond, which bounds memory when everything fails */
+#define CHUNKS_AHEAD_MAX 256   /* of one job: chunks that exist only because tasks in them were cancelled by name */
 #define REALLOCATE_GAP (50 * HTC_MS)
 
 typedef struct user  user;
@@ -81,6 +82,7 @@ struct chunk {
     uint32_t   open;   /* tasks that are not terminal */
     uint64_t   version;
     uint8_t    dirty, writing;
+    uint8_t    ahead; /* it exists, but its turn has not come: not among job->chunks_open */
     uint32_t   puts_pending; /* result writes that the record's own write waits for */
     extra_put *puts;         /* results of the next write */
     extra_put *putting;      /* results of the write in flight */
@@ -120,10 +122,11 @@ struct job {
     counts    base;  /* of the chunks below low, as in the record */
     counts    now;   /* of all */
     chunk    *chunks;
-    uint32_t  chunks_open;
+    uint32_t  chunks_open, chunks_ahead;
     ready_task *head, *tail; /* lost ones go first; retries after the fresh ones */
     uint64_t    version;
-    uint8_t     dirty, writing, low_busy, reopening;
+    uint8_t     dirty, writing, low_busy;
+    uint32_t    walks; /* through its tasks, under way: each may open chunks again that were complete */
     uint8_t     open; /* in gw->jobs; else read for one request and freed after it */
     uint32_t    uses; /* continuations that hold this pointer */
     job        *dirty_prev, *dirty_next;
@@ -131,7 +134,8 @@ struct job {
     waiter     *next_done, *write_done;
     UT_hash_handle hh;
     job *ready_prev, *ready_next; /* among the user's jobs with something to hand out, by id */
-    uint8_t in_ready;
+    uint8_t  in_ready;
+    uint64_t queued; /* of job_ready(), as it is in the user's sum */
 };
 
 /* ---- users ---- */
@@ -272,6 +276,7 @@ struct htc_gateway {
     pending            *pending;
     request            *requests;
     struct ctx_head    *ctxs;
+    struct changing    *changing; /* jobs that are not open, and are being opened again or removed */
     uint64_t            last_tag, served, arrivals, drains;
     uint64_t            agent_ids, agent_ids_end; /* ids reserved in the store */
     uint8_t             agent_ids_asked;
@@ -348,10 +353,11 @@ uint64_t job_terminal(const job *j);
 void     job_counts_from_record(job *j); /* of one that is not open */
 const char *job_state(const job *j);
 uint64_t job_ready(const job *j);
-void     gw_job_touch(htc_gateway *gw, job *j, uint64_t ready_before);
+void     gw_job_touch(htc_gateway *gw, job *j);
 void     gw_job_dirty(htc_gateway *gw, job *j, waiter *w);
 chunk   *gw_chunk(job *j, uint64_t index); /* in memory, or NULL */
 chunk   *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index);
+void     gw_chunk_ahead(htc_gateway *gw, chunk *c, int on); /* its turn has not come yet, or comes now */
 void     gw_chunk_dirty(htc_gateway *gw, chunk *c, waiter *w);
 void     gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value);
 void     gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state); /* keeps every count right */
@@ -411,7 +417,7 @@ void  gw_token_check(htc_gateway *gw, request *q, const char *token); /* then gw
 
 /* recover.c */
 void gw_recover(htc_gateway *gw);
-/* Read job id into memory as an open one, then fn; its end is not looked for until reopening is cleared. */
+/* Read job id into memory as an open one, then fn, with one walk begun: its end is not looked for before that ends. */
 void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx);
 void gw_shutdown(htc_gateway *gw, int at_once);
 
@@ -458,6 +464,7 @@ uint64_t    req_u64(const request *q, const char *name, uint64_t otherwise);
 double      req_num(const request *q, const char *name, double otherwise);
 int         req_flag(const request *q, const char *name);
 void gw_requests_closed(htc_gateway *gw, uint32_t peer);
+void gw_changing_free(htc_gateway *gw);
 void gw_waits_check(htc_gateway *gw);
 
 htc_status selector_parse(const char *text, selector *s);

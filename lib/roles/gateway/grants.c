@@ -354,8 +354,11 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     g->kind = HTC_GRANT_TASKS;
     while (g->count < n && unfit < UNFIT_AT_ONCE && a->user->ready && gw->broken == HTC_OK) {
         job *j = a->user->ready;
-        if (!gw_job_take(gw, j, &c, &offset))
-            break;
+        if (!gw_job_take(gw, j, &c, &offset)) {
+            if (a->user->ready == j)
+                break;
+            continue; /* it has nothing left that could be handed out now: the next of his jobs */
+        }
         if (!lease(gw, a, j, c, offset, &g->tasks[g->count])) {
             unfit++;
             continue;

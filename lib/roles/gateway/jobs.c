@@ -95,13 +95,15 @@ static int by_id(const job *a, const job *b)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Keep the user's sum and his list of jobs with something to hand out; call with job_ready() from before the change. */
-void gw_job_touch(htc_gateway *gw, job *j, uint64_t before)
+/* Keep the user's sum and his list of jobs with something to hand out; call after every change of what job_ready() looks
+ * at. What is in the sum is remembered, so that a change that was not told is put right by the next call. */
+void gw_job_touch(htc_gateway *gw, job *j)
 {
     uint64_t ready = job_ready(j);
     user    *u = j->user;
     uint64_t queued = u->queued;
-    u->queued = u->queued - before + ready;
+    u->queued = u->queued - j->queued + ready;
+    j->queued = ready;
     if (ready && !j->in_ready)
         DL_INSERT_INORDER2(u->ready, j, by_id, ready_prev, ready_next);
     else if (!ready && j->in_ready)
@@ -122,7 +124,7 @@ void gw_job_add(htc_gateway *gw, job *j)
     j->user->open_jobs++;
     j->user->running += j->now.leased;
     j->user->retrying += j->now.retry_wait;
-    gw_job_touch(gw, j, 0);
+    gw_job_touch(gw, j);
 }
 
 static void free_list(htc_gateway *gw, ready_task **list)
@@ -195,11 +197,10 @@ void gw_job_release(htc_gateway *gw, job *j)
 
 void gw_job_drop(htc_gateway *gw, job *j)
 {
-    uint64_t ready = job_ready(j);
     if (!j->open)
         return;
     j->open = 0;
-    gw_job_touch(gw, j, ready);
+    gw_job_touch(gw, j);
     HASH_DEL(gw->jobs, j);
     j->user->open_jobs--;
     if (j->dirty)
@@ -234,10 +235,25 @@ chunk *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
     HASH_ADD(hh, j->chunks, index, sizeof c->index, c);
     if (!c->hh.tbl)
         gw_break(gw, HTC_ENOMEM, "making room for a chunk");
-    uint64_t ready = job_ready(j);
     j->chunks_open++;
-    gw_job_touch(gw, j, ready);
+    gw_job_touch(gw, j);
     return c;
+}
+
+void gw_chunk_ahead(htc_gateway *gw, chunk *c, int on)
+{
+    job     *j = c->job;
+    if (c->ahead == (on != 0))
+        return;
+    c->ahead = on != 0;
+    if (on) {
+        j->chunks_open--;
+        j->chunks_ahead++;
+    } else {
+        j->chunks_ahead--;
+        j->chunks_open++;
+    }
+    gw_job_touch(gw, j);
 }
 
 static void low_advance(htc_gateway *gw, job *j);
@@ -253,12 +269,12 @@ void gw_chunk_settle(htc_gateway *gw, chunk *c)
         if (c->index * CHUNK_TASKS + c->n > j->next)
             return;
     }
-    uint64_t ready = job_ready(j);
     HASH_DEL(j->chunks, c);
-    j->chunks_open--;
+    j->chunks_open -= !c->ahead;
+    j->chunks_ahead -= c->ahead;
     chunk_free(gw, c);
     if (j->open)
-        gw_job_touch(gw, j, ready);
+        gw_job_touch(gw, j);
 }
 
 void gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first)
@@ -279,7 +295,6 @@ void gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state)
 {
     job     *j = c->job;
     task    *t = &c->tasks[offset];
-    uint64_t ready = job_ready(j);
     uint8_t  old = t->state;
     --*count_of(&j->now, old);
     ++*count_of(&j->now, (uint8_t)state);
@@ -291,7 +306,7 @@ void gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state)
     t->state = (uint8_t)state;
     t->since = gw->now;
     if (j->open)
-        gw_job_touch(gw, j, ready);
+        gw_job_touch(gw, j);
 }
 
 void gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first)
@@ -318,7 +333,7 @@ static int take_listed(htc_gateway *gw, job *j, ready_task **list, chunk **out, 
     return 0;
 }
 
-static int take_fresh(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
+static int take_fresh_from(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
 {
     while (j->now.fresh && j->next < j->count) {
         uint64_t index = j->next / CHUNK_TASKS;
@@ -329,6 +344,7 @@ static int take_fresh(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
             c = gw_chunk_new(gw, j, index);
         if (!c)
             return 0;
+        gw_chunk_ahead(gw, c, 0);
         while (c->cursor < c->n && c->tasks[c->cursor].state != TASK_NEW)
             c->cursor++;
         j->next = c->index * CHUNK_TASKS + c->cursor;
@@ -340,6 +356,14 @@ static int take_fresh(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
         gw_chunk_settle(gw, c);
     }
     return 0;
+}
+
+/* Going from one chunk to the next may bring the job to its limit of open chunks: then nothing fresh is ready any more. */
+static int take_fresh(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
+{
+    int taken = take_fresh_from(gw, j, out, offset);
+    gw_job_touch(gw, j);
+    return taken;
 }
 
 /* Lost tasks return to the head of the queue; retries wait at its tail. */
@@ -588,7 +612,7 @@ static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
 {
     (void)ctx;
     j->low_busy = 0;
-    if (status == HTC_OK && c && c->index == j->low && c->open == 0 && !j->reopening && !j->finished) {
+    if (status == HTC_OK && c && c->index == j->low && c->open == 0 && !j->walks && !j->finished) {
         chunk_count(&j->base, c);
         j->low++;
         gw_job_dirty(gw, j, NULL);
@@ -599,7 +623,7 @@ static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
 /* low is where a restart begins to read: every chunk below is complete, and counted in base. */
 static void low_advance(htc_gateway *gw, job *j)
 {
-    while (!j->low_busy && !j->finished && !j->reopening && j->low < job_chunks(j) && (j->low + 1) * CHUNK_TASKS <= j->next) {
+    while (!j->low_busy && !j->finished && !j->walks && j->low < job_chunks(j) && (j->low + 1) * CHUNK_TASKS <= j->next) {
         chunk *c = gw_chunk(j, j->low);
         if (!c) {
             j->low_busy = 1;
@@ -617,7 +641,7 @@ static void low_advance(htc_gateway *gw, job *j)
 void gw_job_check(htc_gateway *gw, job *j)
 {
     chunk *c, *next;
-    if (j->finished || j->reopening || job_terminal(j) != j->count)
+    if (j->finished || j->walks || job_terminal(j) != j->count)
         return;
     HASH_ITER(hh, j->chunks, c, next)
     if (c->dirty || c->writing)
@@ -638,9 +662,8 @@ void gw_job_check(htc_gateway *gw, job *j)
 void gw_job_cancel(htc_gateway *gw, job *j)
 {
     chunk   *c, *next;
-    uint64_t ready = job_ready(j);
     j->cancelled = 1;
-    gw_job_touch(gw, j, ready);
+    gw_job_touch(gw, j);
     HASH_ITER(hh, j->chunks, c, next)
     {
         for (uint32_t i = 0; i < c->n; i++) {

@@ -93,7 +93,7 @@ static void job_complete(htc_gateway *gw, recovery *rec)
     counts *n = &j->now;
     n->fresh = j->count - n->waiting - n->leased - n->retry_wait - n->done - n->failed - n->cancelled;
     rec->job = NULL;
-    j->reopening = rec->opened != NULL;
+    j->walks = rec->opened != NULL;
     gw_job_add(gw, j);
     gw_job_hold(j);
     settle_tasks(gw, j);
@@ -132,6 +132,8 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
     if (!c)
         return;
     c->version = item->version;
+    if (rec->gap && index > j->next / CHUNK_TASKS)
+        gw_chunk_ahead(gw, c, 1);
     if (record_chunk_read(item->value, c) != HTC_OK) {
         gw_break(gw, HTC_ECORRUPT, "reading a chunk record");
         return;
