@@ -11,7 +11,7 @@ htc=${HTC:-htc}
 report=${REPORT:-$(dirname "$(command -v "$htc")")/docking-report}
 scale=${SCALE:-1}
 users=(ada ben cleo dan)
-bags=($((40 / scale)) $((20 / scale)) $((10 / scale)) $((4 / scale)))
+bags=($((40 / scale)) $((20 / scale)) $((10 / scale)) $((4 / scale > 0 ? 4 / scale : 1)))
 cores=$(nproc)
 slots=$((cores > 4 ? cores : 4))
 state=
@@ -119,7 +119,8 @@ run dynamic "Dynamic fair shares" eq1 ""
 run static "Static equal shares" static "$(IFS=,; echo "${users[*]}")"
 
 echo
-"$report" --svg "$folder/cores.svg" "$folder/dynamic.json" "$folder/static.json"
+verdict=0
+"$report" --svg "$folder/cores.svg" "$folder/dynamic.json" "$folder/static.json" || verdict=$?
 echo
 echo "Binding energies (kcal/mol), best of each user:"
 for u in "${users[@]}"; do
@@ -133,3 +134,4 @@ done
 echo "  the same in both runs: $same"
 [ $same = yes ]
 echo "Chart: $folder/cores.svg; poses: $folder/results-dynamic/"
+exit $verdict
