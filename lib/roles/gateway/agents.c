@@ -355,6 +355,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
     c->agent = a->id;
     heard_from(gw, a);
     snprintf(a->node, sizeof a->node, "%s", m->node);
+    gw_node_seen(gw, a->node);
     if (!a->pid && c->info.pid) {
         a->pid = c->info.pid;
         call_with_pid(gw, HTC_CALL_WATCH_AGENT, a);

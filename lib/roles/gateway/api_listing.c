@@ -31,7 +31,8 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
     const site *s = &gw->sites[a->site];
     const char *reason = a->reason;
     if (!reason[0] && a->node[0] && gw_node_blocked((htc_gateway *)gw, a->node, a->user->name, &until))
-        reason = "its node fails tasks fast and gets work slowly";
+        reason = gw_node_aside((htc_gateway *)gw, a->node) ? "its node fails everybody's tasks fast and is set aside"
+                                                           : "its node fails this user's tasks fast and gives him work slowly";
     json_t *o = json_pack("{s:I,s:s,s:s,s:I,s:s,s:s,s:f,s:I,s:I,s:s}", "id", (json_int_t)a->id, "user", a->user->name, "site",
                           s->name, "slot", (json_int_t)a->slot, "node", a->node, "state", agent_state_name(a), "since", since,
                           "pid", (json_int_t)a->pid, "tasks_done", (json_int_t)a->tasks_done, "reason", reason);
@@ -135,6 +136,11 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         htc_ns until;
         if (a->user != u || a->n_held || a->state != AGENT_READY || !gw_node_blocked(gw, a->node, name, &until))
             continue;
+        if (gw_node_aside(gw, a->node)) {
+            snprintf(text, cap, "node %s fails everybody's tasks fast and is set aside for %.0f s more", a->node,
+                     (double)(until - gw->now) / 1e9);
+            return "NodeAside";
+        }
         snprintf(text, cap, "tasks of %s fail fast on node %s, so they get its slots slowly: the next in %.1f s", name, a->node,
                  (double)(until - gw->now) / 1e9);
         return "FailingFast";
@@ -162,9 +168,11 @@ typedef struct asking {
     request *q;
     job     *job;
     uint64_t index;
+    task     task; /* as it was when its last result was asked for */
 } asking;
 
-static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t index, const task *t)
+/* reason: how its last attempt ended, in the words of who saw it. */
+static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t index, const task *t, const char *reason)
 {
     char        text[640], user_text[512];
     const char *code = "None";
@@ -199,14 +207,13 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         break;
     case TASK_RETRY_WAIT:
         snprintf(text, sizeof text, "%llu.%llu is tried again in %.1f s: %s, %u of %u attempts used", id, i,
-                 t->since > gw->now ? (double)(t->since - gw->now) / 1e9 : 0.0, htc_strerror((htc_status)t->status), t->tries,
+                 t->since > gw->now ? (double)(t->since - gw->now) / 1e9 : 0.0, reason, t->tries,
                  j->max_attempts);
         code = "RetryWait";
         break;
     case TASK_DONE: snprintf(text, sizeof text, "%llu.%llu is done", id, i); break;
     case TASK_FAILED:
-        snprintf(text, sizeof text, "%llu.%llu has failed: %s; htc retry %llu --failed tries again", id, i,
-                 htc_strerror((htc_status)t->status), id);
+        snprintf(text, sizeof text, "%llu.%llu has failed: %s; htc retry %llu --failed tries again", id, i, reason, id);
         code = "Failed";
         break;
     case TASK_CANCELLED: snprintf(text, sizeof text, "%llu.%llu was cancelled", id, i); break;
@@ -214,15 +221,39 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
     why_answer(gw, q, code, text);
 }
 
+static void outcome_known(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    asking      w = *(asking *)ctx;
+    htc_outcome o = { 0 };
+    htc_reader  reader = htc_reader_of(r->value);
+    char        reason[sizeof o.reason + 80];
+    htc_status  status = r->status == HTC_OK ? htc_outcome_read(&reader, &gw->env, &o) : r->status;
+    const char *text = htc_strerror((htc_status)w.task.status);
+    ctx_free(gw, ctx);
+    snprintf(reason, sizeof reason, "%s", text);
+    if (status == HTC_OK && o.reason[0] && strcmp(o.reason, text) != 0)
+        snprintf(reason, sizeof reason, "%s: %s", text, o.reason);
+    explain_task(gw, w.q, w.job, w.index, &w.task, reason);
+    htc_outcome_free(&gw->env, &o);
+    gw_job_release(gw, w.job);
+}
+
 static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
 {
-    asking            w = *(asking *)ctx;
+    asking           *w = ctx;
     static const task untouched = { .state = TASK_NEW };
-    ctx_free(gw, ctx);
+    const task       *t = c ? &c->tasks[w->index % CHUNK_TASKS] : &untouched;
+    if (status == HTC_OK && (t->state == TASK_FAILED || t->state == TASK_RETRY_WAIT)) {
+        key k = key_result(j->id, w->index, t->attempt);
+        w->task = *t;
+        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, outcome_known, w);
+        return;
+    }
     if (status != HTC_OK)
-        req_fail(gw, w.q, status, "", "the task could not be read: %s", htc_strerror(status));
+        req_fail(gw, w->q, status, "", "the task could not be read: %s", htc_strerror(status));
     else
-        explain_task(gw, w.q, j, w.index, c ? &c->tasks[w.index % CHUNK_TASKS] : &untouched);
+        explain_task(gw, w->q, j, w->index, t, "");
+    ctx_free(gw, w);
     gw_job_release(gw, j);
 }
 
@@ -238,7 +269,7 @@ static void why_job(htc_gateway *gw, request *q, job *j)
                      (unsigned long long)index);
             return;
         }
-        *w = (asking){ q, j, index };
+        *w = (asking){ .q = q, .job = j, .index = index };
         gw_job_hold(j);
         gw_chunk_load(gw, j, index / CHUNK_TASKS, task_known, w);
         return;

@@ -18,6 +18,7 @@ typedef struct listing {
     uint32_t n;              /* results asked for */
     htc_attempt asked[RESULTS_AT_ONCE];
     int32_t     status[RESULTS_AT_ONCE];
+    size_t      place[RESULTS_AT_ONCE]; /* in the list of tasks that is being made */
 } listing;
 
 static const char *state_name(const job *j, const task *t)
@@ -33,6 +34,16 @@ static const char *state_name(const job *j, const task *t)
     case TASK_CANCELLED: return "cancelled";
     }
     return "?";
+}
+
+static int is_state(const char *name)
+{
+    static const char *const names[] = { "waiting", "leased", "running", "staging_out", "retry_wait", "done", "failed",
+                                         "cancelled" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], name) == 0)
+            return 1;
+    return 0;
 }
 
 static void finish(htc_gateway *gw, listing *l, htc_status status)
@@ -81,6 +92,15 @@ static json_t *task_json(const htc_gateway *gw, const job *j, uint64_t index, co
     return o;
 }
 
+/* The selector may name several ranges of tasks; the walk goes from the first to the end of the last. */
+static int named(const request *q, uint64_t index)
+{
+    for (uint32_t i = 0; i < q->select.n_ranges; i++)
+        if (index >= q->select.ranges[i].from && index <= q->select.ranges[i].to)
+            return 1;
+    return !q->select.has_tasks;
+}
+
 static int wanted(const listing *l, const task *t)
 {
     if (l->failed_only)
@@ -113,6 +133,21 @@ static json_t *outcome_json(const htc_attempt *at, const htc_outcome *o)
 
 static void walk(htc_gateway *gw, listing *l);
 
+/* What a listed task's last attempt came to: where it ran, and the reason in the agent's own words. */
+static void add_outcome(json_t *listed, const htc_outcome *o)
+{
+    if (!listed)
+        return;
+    if (o->node[0] && !json_object_get(listed, "node"))
+        json_object_set_new(listed, "node", json_string(o->node));
+    if (o->reason[0])
+        json_object_set_new(listed, "reason", json_string(o->reason));
+    if (o->started)
+        json_object_set_new(listed, "started", json_real((double)o->started / 1e9));
+    if (o->ended)
+        json_object_set_new(listed, "ended", json_real((double)o->ended / 1e9));
+}
+
 static void result_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     listing           *l = ctx;
@@ -120,10 +155,16 @@ static void result_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_outcome        o = { .status = (htc_status)l->status[r->index] };
     htc_reader         reader = htc_reader_of(r->value);
     /* One that was cancelled before it ran has no record; its state says all. */
-    if (r->status == HTC_OK && htc_outcome_read(&reader, &gw->env, &o) != HTC_OK)
+    if (r->status == HTC_OK && htc_outcome_read(&reader, &gw->env, &o) != HTC_OK) {
+        htc_outcome_free(&gw->env, &o);
         o = (htc_outcome){ .status = HTC_ECORRUPT };
-    l->outputs += o.outputs;
-    json_array_append_new(l->q->answer, outcome_json(at, &o));
+    }
+    if (l->results) {
+        l->outputs += o.outputs;
+        json_array_append_new(l->q->answer, outcome_json(at, &o));
+    } else if (r->status == HTC_OK) {
+        add_outcome(json_array_get(l->q->answer, l->place[r->index]), &o);
+    }
     htc_outcome_free(&gw->env, &o);
     if (r->last) {
         l->n = 0;
@@ -142,10 +183,19 @@ static void ask_results(htc_gateway *gw, listing *l)
     gw_store(gw, rq, l->n, result_read, l);
 }
 
+static int ended(const task *t)
+{
+    return t->state == TASK_DONE || t->state == TASK_FAILED || t->state == TASK_CANCELLED;
+}
+
+/* A list of many tasks says more only about what went wrong; one that names tasks says all of each. */
+static int says_more(const listing *l, const task *t)
+{
+    return t->attempt && (t->state == TASK_FAILED || t->state == TASK_RETRY_WAIT || (l->q->select.has_tasks && ended(t)));
+}
+
 static void take_result(listing *l, uint64_t index, const task *t)
 {
-    if (t->state != TASK_DONE && t->state != TASK_FAILED && t->state != TASK_CANCELLED)
-        return;
     l->asked[l->n] = (htc_attempt){ l->job->id, index, t->attempt };
     l->status[l->n++] = t->state == TASK_CANCELLED ? HTC_ECANCELLED : t->status;
 }
@@ -164,14 +214,23 @@ static int take_chunk(htc_gateway *gw, listing *l, chunk *c)
     /* In a chunk that was never begun all tasks are alike: skip it whole where they are not wanted. */
     if (!c && (l->results || !wanted(l, &untouched)))
         l->index = end;
-    for (; l->index < end && json_array_size(l->q->answer) + l->n < l->limit && l->n < RESULTS_AT_ONCE; l->index++) {
+    for (; l->index < end && l->n < RESULTS_AT_ONCE; l->index++) {
+        size_t      listed = json_array_size(l->q->answer);
         const task *t = c ? &c->tasks[l->index % CHUNK_TASKS] : &untouched;
-        if (!wanted(l, t))
+        if (listed + (l->results ? l->n : 0) >= l->limit)
+            break;
+        if (!named(l->q, l->index) || !wanted(l, t))
             continue;
-        if (l->results)
+        if (l->results) {
+            if (ended(t))
+                take_result(l, l->index, t);
+            continue;
+        }
+        json_array_append_new(l->q->answer, task_json(gw, j, l->index, t));
+        if (says_more(l, t)) {
+            l->place[l->n] = listed;
             take_result(l, l->index, t);
-        else
-            json_array_append_new(l->q->answer, task_json(gw, j, l->index, t));
+        }
     }
     if (l->n)
         ask_results(gw, l);
@@ -212,15 +271,23 @@ static void list_job(htc_gateway *gw, request *q, job *j)
     const char *state = req_str(q, "state");
     uint64_t    from = req_u64(q, "from", 0), limit = req_u64(q, "limit", 500), last = j->count - 1;
     if (q->select.has_tasks) {
-        if (from < q->select.ranges[0].from)
-            from = q->select.ranges[0].from;
-        if (last > q->select.ranges[q->select.n_ranges - 1].to)
-            last = q->select.ranges[q->select.n_ranges - 1].to;
-        if (q->select.ranges[0].from >= j->count) {
+        uint64_t low = UINT64_MAX, high = 0;
+        for (uint32_t i = 0; i < q->select.n_ranges; i++) {
+            low = q->select.ranges[i].from < low ? q->select.ranges[i].from : low;
+            high = q->select.ranges[i].to > high ? q->select.ranges[i].to : high;
+        }
+        from = from < low ? low : from;
+        last = last > high ? high : last;
+        if (low >= j->count) {
             req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
-                     (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)q->select.ranges[0].from);
+                     (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)low);
             return;
         }
+    }
+    if (state && !is_state(state)) {
+        req_fail(gw, q, HTC_EINVAL, "waiting, leased, running, staging_out, retry_wait, done, failed or cancelled",
+                 "'%.40s' is not a state of a task", state);
+        return;
     }
     listing *l = ctx_new(gw, sizeof *l);
     if (!l)
@@ -232,7 +299,7 @@ static void list_job(htc_gateway *gw, request *q, job *j)
     l->index = from;
     l->last = last;
     l->limit = limit < 1 ? 1 : limit > 5000 ? 5000 : limit;
-    if (state && strlen(state) < sizeof l->state_name)
+    if (state)
         strcpy(l->state_name, state);
     q->answer = json_array();
     gw_job_hold(j);

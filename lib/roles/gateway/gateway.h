@@ -403,7 +403,9 @@ held *agent_held(agent *a, const htc_attempt *at);
 int   agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant);
 void  agent_unhold(agent *a, const htc_attempt *at);
 htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap);
+void  gw_node_seen(htc_gateway *gw, const char *name); /* there is such a node, however its tasks fare */
 int   gw_node_blocked(htc_gateway *gw, const char *name, const char *user_name, htc_ns *until);
+int   gw_node_aside(htc_gateway *gw, const char *name);
 
 /* fair.c */
 void gw_reallocate_soon(htc_gateway *gw);

@@ -113,6 +113,11 @@ static node *node_of(htc_gateway *gw, const char *name, const char *user_name)
     return n;
 }
 
+void gw_node_seen(htc_gateway *gw, const char *name)
+{
+    node_of(gw, name, "");
+}
+
 int gw_node_blocked(htc_gateway *gw, const char *name, const char *user_name, htc_ns *until)
 {
     const node *all = node_find(gw, name, ""), *his = node_find(gw, name, user_name);
@@ -120,6 +125,13 @@ int gw_node_blocked(htc_gateway *gw, const char *name, const char *user_name, ht
     if (his && his->until > *until)
         *until = his->until;
     return *until > gw->now;
+}
+
+/* Set aside for all users. */
+int gw_node_aside(htc_gateway *gw, const char *name)
+{
+    const node *all = node_find(gw, name, "");
+    return all && all->until > gw->now;
 }
 
 #define FAST (2 * HTC_SECOND)
@@ -159,11 +171,12 @@ static void judge_node(htc_gateway *gw, const agent *a, const htc_outcome *o)
     uint32_t doublings = his->in_a_row - PAUSE_FROM;
     htc_ns   pause = doublings > 6 ? PAUSE_MAX : PAUSE_FIRST << doublings;
     his->until = gw->now + (pause > PAUSE_MAX ? PAUSE_MAX : pause);
-    if (his->in_a_row > PAUSE_FROM)
-        return;
-    htc__log(&gw->env, HTC_LOG_WARN, "node %s failed %u tasks of %s fast in a row -> he gets work there more slowly", a->node,
-             his->in_a_row, a->user->name);
-    if (++all->failing_users >= ASIDE_USERS && gw->n_nodes > 1 && all->until <= gw->now) {
+    if (his->in_a_row == PAUSE_FROM) {
+        all->failing_users++;
+        htc__log(&gw->env, HTC_LOG_WARN, "node %s failed %u tasks of %s fast in a row -> he gets work there more slowly",
+                 a->node, his->in_a_row, a->user->name);
+    }
+    if (all->failing_users >= ASIDE_USERS && gw->n_nodes > 1 && all->until <= gw->now) {
         all->until = gw->now + ASIDE;
         htc__log(&gw->env, HTC_LOG_WARN, "node %s fails the tasks of %u users -> set aside for 600 s", a->node,
                  all->failing_users);
@@ -612,7 +625,9 @@ void gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, con
     if (t->cancel || j->cancelled) {
         gw_task_set(gw, c, offset, TASK_CANCELLED);
     } else if (t->lost > gw->options.max_lost) {
-        htc_outcome o = { .status = HTC_ELOST };
+        htc_outcome  o = { .status = HTC_ELOST };
+        const agent *a = gw_agent(gw, agent_id);
+        snprintf(o.node, sizeof o.node, "%s", a ? a->node : "");
         snprintf(o.reason, sizeof o.reason, "lost %u times, the last time because %s", t->lost, why);
         keep_result(gw, c, at, &o);
         gw_task_set(gw, c, offset, TASK_FAILED);
