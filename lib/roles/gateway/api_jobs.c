@@ -32,9 +32,9 @@ json_t *job_json(htc_gateway *gw, const job *j)
     uint64_t leased, running, staging_out, agents = 0;
     leased_phases(j, &leased, &running, &staging_out);
     const user *u = j->user;
-    uint64_t    held = u->agents + u->draining + u->leaving;
+    uint64_t    of_user = u->agents + u->draining + u->leaving;
     if (j->open) /* a prefetching agent holds several tasks */
-        agents = leased + running + staging_out < held ? leased + running + staging_out : held;
+        agents = leased + running + staging_out < of_user ? leased + running + staging_out : of_user;
     uint64_t cancelled = j->now.cancelled + (j->cancelled ? j->now.fresh : 0);
     uint64_t waiting = j->now.waiting + (j->cancelled ? 0 : j->now.fresh);
     json_t  *tasks = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "waiting", (json_int_t)waiting, "leased",
