@@ -176,8 +176,9 @@ void htc__pool_destroy(htc__pool *p)
 {
     if (!p)
         return;
-    /* A done may ask for more work: go on until nothing is left. */
-    for (;;) {
+    /* A done may ask for more work, which starts threads again: go on until there was none. (An empty list does not say so:
+     * the last piece may be in the hands of a thread.) */
+    do {
         pthread_mutex_lock(&p->lock);
         p->ending = 1;
         pthread_cond_broadcast(&p->more);
@@ -187,9 +188,7 @@ void htc__pool_destroy(htc__pool *p)
         p->threads_count = 0;
         p->ending = 0;
         call_done(p);
-        if (!p->waiting.first)
-            break;
-    }
+    } while (p->threads_count > 0);
     event_free(p->wake);
     close(p->wake_fd);
     pthread_mutex_destroy(&p->lock);
