@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "htcsched/kv_store.h"
+#include "kvs_adder.h"
 
 #define ADDITIONS 2000
 
@@ -43,69 +44,6 @@ static int serve(uint32_t durability)
     return htc_exit_code(status);
 }
 
-/* A role with nothing but a client: it submits additions, reads the sum at the end, and stops. */
-typedef struct adder {
-    htc_kv_client *client;
-    uint32_t       peer;
-    uint64_t       submitted, answered, additions;
-    int64_t        sum;
-} adder;
-
-static htc_status adder_step(void *self, const htc_input *in, htc_output *out)
-{
-    adder        *a = self;
-    htc_kv_result r;
-    htc_status    status = htc_kv_client_step(a->client, in, out);
-    /* On eight keys, and up to 256 in flight. */
-    while (status == HTC_OK && a->submitted < a->additions && htc_kv_client_pending(a->client) < 256) {
-        char           key = (char)('a' + a->submitted++ % 8);
-        htc_kv_request q = { .op = HTC_KV_ADD, .key = { &key, 1 }, .delta = 1 };
-        status = htc_kv_client_submit(a->client, in->now, &q, 1, 0, out);
-    }
-    while (status == HTC_OK && htc_kv_client_next(a->client, &r)) {
-        char value[24] = { 0 };
-        check(r.status == HTC_OK, htc_status_name(r.status));
-        if (r.op == HTC_KV_GET) {
-            memcpy(value, r.value.data, r.value.len < 23 ? r.value.len : 23);
-            a->sum += atoll(value);
-            if (r.last)
-                status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP });
-        } else if (++a->answered == a->additions) {
-            htc_kv_request q[8];
-            char           keys[8];
-            for (int i = 0; i < 8; i++) {
-                keys[i] = (char)('a' + i);
-                q[i] = (htc_kv_request){ .op = HTC_KV_GET, .key = { &keys[i], 1 } };
-            }
-            status = htc_kv_client_submit(a->client, in->now, q, 8, 1, out);
-        }
-    }
-    return status;
-}
-
-static htc_ns adder_deadline(const void *self)
-{
-    return htc_kv_client_deadline(((const adder *)self)->client);
-}
-
-static int64_t add(uint64_t additions)
-{
-    static const htc_machine_ops ops = { sizeof ops, adder_step, adder_deadline, NULL };
-    adder                        a = { .additions = additions };
-    htc_host                    *host;
-    htc_error                    error;
-    htc_host_options             ho = { .size = sizeof ho };
-    htc_host_random(&rng.state, sizeof rng.state);
-    check(htc_host_create(&env, &ho, &host) == HTC_OK, "host");
-    check(htc_host_dial_unix(host, socket_path, 1, &a.peer, &error) == HTC_OK, error.text);
-    htc_kv_client_options co = { .size = sizeof co, .peer = a.peer, .client_id = htc_rng_next(&rng) };
-    check(htc_kv_client_create(&env, &co, &a.client) == HTC_OK, "client");
-    check(htc_host_run(host, &ops, &a) == HTC_OK, "run");
-    htc_host_destroy(host);
-    htc_kv_client_destroy(a.client);
-    return a.sum;
-}
-
 static void round_trip(uint32_t durability, const char *what)
 {
     snprintf(dir, sizeof dir, "/tmp/htc-kvd-XXXXXX");
@@ -119,8 +57,9 @@ static void round_trip(uint32_t durability, const char *what)
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             _exit(serve(durability));
         }
-        int64_t sum = add(ADDITIONS);
-        check(sum == (durability == HTC_KV_MEMORY ? ADDITIONS : life * ADDITIONS), "the sum of all additions");
+        kvs_adder a = { .additions = ADDITIONS };
+        kvs_adder_run(&a, socket_path);
+        check(a.sum == (durability == HTC_KV_MEMORY ? ADDITIONS : life * ADDITIONS), "the sum of all additions");
         int status;
         kill(pid, SIGTERM);
         check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
