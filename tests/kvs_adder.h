@@ -1,5 +1,5 @@
-/* A role with nothing but a client of the store: it adds ones to eight keys, many in flight, reads the sum of the keys at
- * the end, and stops. For tests of a whole store behind a socket. */
+/* A role with nothing but a client of the store: it adds ones to eight keys, many in flight, reads the sum of the keys
+ * at the end, and stops. For tests of a whole store behind a socket. */
 #ifndef HTC_TESTS_KVS_ADDER_H
 #define HTC_TESTS_KVS_ADDER_H
 
@@ -10,7 +10,7 @@
 #include "htcsched/host.h"
 #include "htcsched/kv.h"
 
-#define KVS_ADDER_KEYS 8
+#define KVS_ADDER_KEYS        8
 #define KVS_ADDER_PENDING_MAX 256
 
 typedef struct kvs_adder {
@@ -33,7 +33,8 @@ static inline void kvs_adder_must(int ok, const char *what)
 static inline htc_status kvs_adder_submit(kvs_adder *a, const htc_input *in, htc_output *out)
 {
     htc_status status = HTC_OK;
-    while (status == HTC_OK && a->submitted < a->additions && htc_kv_client_pending(a->client) < KVS_ADDER_PENDING_MAX) {
+    while (status == HTC_OK && a->submitted < a->additions &&
+           htc_kv_client_pending(a->client) < KVS_ADDER_PENDING_MAX) {
         char           key = (char)('a' + a->submitted++ % KVS_ADDER_KEYS);
         htc_kv_request q = { .op = HTC_KV_ADD, .key = { &key, 1 }, .delta = 1 };
         status = htc_kv_client_submit(a->client, in->now, &q, 1, 0, out);

@@ -7,9 +7,19 @@
 #include "net/host_private.h"
 #include "race.h"
 
-enum { CALL_HASH = 1000, CLIENTS = 6, LIVES = 6, REQUESTS = 40, CHAIN = 3, BURST = 20, WORK = 100 /* else a piece is done before anybody else has looked */, SLOTS = 1024 };
+enum {
+    CALL_HASH = 1000,
+    CLIENTS = 6,
+    LIVES = 6,
+    REQUESTS = 40,
+    CHAIN = 3,
+    BURST = 20,
+    WORK = 100 /* else a piece is done before anybody else has looked */,
+    SLOTS = 1024
+};
 
-/* Hashes what it is asked, on a worker thread, or commits it first: "h…" and "c…". Anything else comes back as it is. */
+/* Hashes what it is asked, on a worker thread, or commits it first: "h…" and "c…". Anything else comes back as it is.
+ */
 typedef struct hasher {
     htc_host *host;
     uint64_t  tag, stop_after, answers;
@@ -39,7 +49,8 @@ static void answer(htc_output *out, hasher *h, uint64_t tag, htc_bytes text)
     htc_buf_init(&b, NULL, 0);
     htc_wire_begin(&b, HTC_WIRE_USER_ANSWER, h->asked[tag % SLOTS].id);
     htc_put_raw(&b, text);
-    htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = h->asked[tag % SLOTS].peer, .body = htc_buf_bytes(&b) });
+    htc_output_add(
+        out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = h->asked[tag % SLOTS].peer, .body = htc_buf_bytes(&b) });
     htc_buf_free(&b);
     if (++h->answers == h->stop_after)
         htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP });
@@ -159,7 +170,7 @@ static int ask(customer *c, htc_client *client, uint32_t life, uint32_t i)
     char        text[64], want[65];
     const char *got;
     htc_error   error = { 0 };
-    size_t      n = (size_t)snprintf(text, sizeof text, "%c %u.%u.%u", "hce"[i % 3], c->number, life, i);
+    size_t      n = (size_t)snprintf(text, sizeof text, "%c %u.%u.%u", "hce"[i % 3], c -> number, life, i);
     htc_status  status = htc_client_request(client, text, HTC_NEVER, &got, &error);
     if (status != HTC_OK && c->until_closed)
         return 0;
@@ -233,7 +244,8 @@ static void scene(uint64_t stop_after, int until_closed, const char *what)
     race_check(htc_host_listen_unix(h.host, path, 0, 1, &error) == HTC_OK, "%s", error.text);
     race_check(pthread_create(&loop, NULL, run_host, &h) == 0, "a thread");
     for (uint32_t i = 0; i < CLIENTS; i++)
-        customers[i] = (customer){ .path = path, .number = i, .lives = LIVES, .requests = REQUESTS, .until_closed = until_closed };
+        customers[i] =
+            (customer){ .path = path, .number = i, .lives = LIVES, .requests = REQUESTS, .until_closed = until_closed };
     race_threads(threads, CLIENTS, customer_lives, customers, sizeof *customers);
     race_check(pthread_join(loop, NULL) == 0, "join");
     htc_host_destroy(h.host);
@@ -244,9 +256,10 @@ static void scene(uint64_t stop_after, int until_closed, const char *what)
         commits += customers[i].commits;
         bytes += customers[i].commit_bytes;
     }
-    race_check(h.accepted == h.done, "%lu pieces of work accepted, %lu done", (unsigned long)h.accepted, (unsigned long)h.done);
-    race_check(commits <= h.commits && bytes <= h.commit_bytes, "%lu commits answered, %lu done", (unsigned long)commits,
-               (unsigned long)h.commits);
+    race_check(h.accepted == h.done, "%lu pieces of work accepted, %lu done", (unsigned long)h.accepted,
+               (unsigned long)h.done);
+    race_check(commits <= h.commits && bytes <= h.commit_bytes, "%lu commits answered, %lu done",
+               (unsigned long)commits, (unsigned long)h.commits);
     race_check(until_closed || (answered == stop_after && commits == h.commits && bytes == h.commit_bytes),
                "%lu of %lu answered", (unsigned long)answered, (unsigned long)stop_after);
     printf("%lu requests answered, %lu pieces of work, %lu commits, %lu connections\n", (unsigned long)answered,

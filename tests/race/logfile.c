@@ -42,13 +42,13 @@ static uint32_t read_lines(const char *path, uint8_t seen[WRITERS][LINES])
 
 int main(void)
 {
-    static uint8_t      seen[WRITERS][LINES];
-    char                dir[RACE_DIR], path[RACE_DIR + 8], one[RACE_DIR + 16];
-    htc_logfile        *file;
-    htc_error           error = { 0 };
-    pthread_t           threads[WRITERS];
-    writer              writers[WRITERS];
-    uint32_t            lines = 0, files = 0;
+    static uint8_t seen[WRITERS][LINES];
+    char           dir[RACE_DIR], path[RACE_DIR + 8], one[RACE_DIR + 16];
+    htc_logfile   *file;
+    htc_error      error = { 0 };
+    pthread_t      threads[WRITERS];
+    writer         writers[WRITERS];
+    uint32_t       lines = 0, files = 0;
     race_dir(dir);
     snprintf(path, sizeof path, "%s/log", dir);
     /* About 55 bytes a line: 2000 lines are some 30 files of 4096. */

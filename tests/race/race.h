@@ -1,5 +1,5 @@
-/* What the programs here share. They are plain ones, each bounded in count; ThreadSanitizer is what looks at them, and it
- * sees one process: whoever is to race is a thread of it. */
+/* What the programs here share. They are plain ones, each bounded in count; ThreadSanitizer is what looks at them, and
+ * it sees one process: whoever is to race is a thread of it. */
 #ifndef HTC_TESTS_RACE_H
 #define HTC_TESTS_RACE_H
 

@@ -110,8 +110,9 @@ static void scene(uint32_t durability, const char *name)
     store_open(&s);
     int64_t more = sum_of(&s) - all - ADDITIONS;
     store_end(&s);
-    race_check(more >= (int64_t)answered && more <= (int64_t)submitted, "%s: %llu answered, %lld stored, %llu submitted", name,
-               (unsigned long long)answered, (long long)more, (unsigned long long)submitted);
+    race_check(more >= (int64_t)answered && more <= (int64_t)submitted,
+               "%s: %llu answered, %lld stored, %llu submitted", name, (unsigned long long)answered, (long long)more,
+               (unsigned long long)submitted);
     race_dir_end(s.dir);
     printf("%s: %lld additions, then %lld in the life that was ended, %llu of them answered\n", name, (long long)all,
            (long long)more, (unsigned long long)answered);
