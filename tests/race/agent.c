@@ -141,7 +141,7 @@ static void scene(uint64_t stop_after, const char *what)
 {
     static const char *const variables[] = { "PATH=/usr/bin:/bin", "HOME=/", NULL };
     static const char        content[] = "what goes in comes out";
-    char            dir[RACE_DIR], slot[RACE_DIR + 8], data[RACE_DIR + 8], path[RACE_DIR + 32], uri[RACE_DIR + 16];
+    char            dir[RACE_DIR], slot[RACE_DIR + 8], data[RACE_DIR + 8], path[RACE_DIR + 24], uri[RACE_DIR + 32];
     feeder          f = { .input_uri = uri, .stop_after = stop_after };
     htc_host       *host;
     htc_agent_host *agent;
