@@ -13,12 +13,13 @@
 
 #include "core/util.h"
 #include "htcsched/config.h"
+#include "net/host_private.h"
 
 #define FILE_MAX ((size_t)1 << 20)
 #define SITES_MAX 256
 #define LIST_MAX 1024
 
-typedef enum kind { TEXT = 1, LIST, CHOICE, NUMBER, AUTO_NUMBER, SIZE, SECONDS, MILLISECONDS } kind;
+typedef enum kind { LOOPBACK = 1, LIST, CHOICE, NUMBER, AUTO_NUMBER, SIZE, SECONDS, MILLISECONDS } kind;
 
 /* allowed: for people, and for CHOICE the very list (separated by |). min and max: NUMBER, SIZE; SECONDS in seconds. */
 static const struct key {
@@ -27,9 +28,8 @@ static const struct key {
     const char *fallback, *allowed;
     double      min, max;
 } keys[] = {
-    { "server.listen", TEXT, "", "empty (Unix socket alone) or 127.0.0.1:PORT", 0, 0 },
+    { "server.listen", LOOPBACK, "", "empty (Unix socket alone) or 127.0.0.1:PORT; nothing beyond loopback yet", 0, 0 },
     { "server.others", CHOICE, "off", "off|on", 0, 0 },
-    { "server.state_dir", TEXT, "./htc-state", "a directory", 0, 0 },
     { "server.connections_max", NUMBER, "1024", "16 to 65536", 16, 65536 },
     { "server.token_life_s", SECONDS, "604800", "1 to 31536000 seconds", 1, 31536000 },
     { "fair.policy", CHOICE, "eq1", "eq1|static|maxmin|fcfs", 0, 0 },
@@ -57,9 +57,6 @@ static const struct key {
     { "db.sync_ms", MILLISECONDS, "5", "0 to 60000 milliseconds", 0, 60000 },
     { "data.stage_retry", NUMBER, "3", "0 to 100", 0, 100 },
     { "data.output", CHOICE, "local", "local", 0, 0 },
-    { "data.merge", CHOICE, "dir", "dir|tar", 0, 0 },
-    { "monitor.period_s", SECONDS, "10", "0.01 to 3600 seconds", 0.01, 3600 },
-    { "monitor.stall_s", SECONDS, "0", "0 to 86400 seconds", 0, 86400 },
     { "log.level", CHOICE, "info", "error|warn|info|debug", 0, 0 },
     { "log.bytes_max", SIZE, "8M", "4K to 1T", 4096, 1099511627776.0 },
     { "log.files_max", NUMBER, "4", "1 to 100", 1, 100 },
@@ -142,15 +139,31 @@ static int choice_of(const char *allowed, const char *text)
     }
 }
 
+/* "ADDRESS:PORT" of this machine alone, or nothing; 0, or -1. */
+static int loopback_of(const char *text)
+{
+    char        address[64];
+    const char *colon = strrchr(text, ':');
+    double      port;
+    if (!text[0])
+        return 0;
+    if (!colon || (size_t)(colon - text) >= sizeof address || strlen(colon + 1) > 5 ||
+        number_of(colon + 1, &port) != 0 || port < 1 || port > 65535 || port != floor(port))
+        return -1;
+    snprintf(address, sizeof address, "%.*s", (int)(colon - text), text);
+    return htc__is_loopback(address) ? 0 : -1;
+}
+
 /* The value as a number in the unit of the key; -1 if it is not allowed. */
 static int value_of(const struct key *k, const char *text, double *out)
 {
     int choice;
     *out = 0;
     switch ((kind)k->kind) {
-    case TEXT:
     case LIST:
         return 0;
+    case LOOPBACK:
+        return loopback_of(text);
     case CHOICE:
         choice = choice_of(k->allowed, text);
         *out = choice;

@@ -109,6 +109,7 @@ void htc__conns_free(htc_host *host);
 
 /* listen.c */
 void htc__listeners_free(htc_host *host);
+int  htc__is_loopback(const char *address); /* 1: an address of this machine alone */
 
 /* socket.c: Unix sockets of any path length. Answers a descriptor or -1 with errno. */
 int htc__unix_connect(const char *path, int flags);

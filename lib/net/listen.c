@@ -226,6 +226,13 @@ static int loopback(const char *text, uint16_t port, struct sockaddr_storage *ou
     return -1;
 }
 
+int htc__is_loopback(const char *address)
+{
+    struct sockaddr_storage where;
+    socklen_t               len;
+    return loopback(address, 0, &where, &len) == 1;
+}
+
 htc_status htc_host_listen_tcp(htc_host *host, const char *address, uint16_t tcp_port, const char *token_path,
                                uint32_t port, uint16_t *bound, htc_error *error)
 {

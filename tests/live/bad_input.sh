@@ -13,6 +13,8 @@ printf '[fair]\npolicy = best\n' > bad.ini
 refuse 1 'bad.ini:2.*policy' "${H[@]}" up --config bad.ini
 printf '[fair]\nfrob = 1\n' > bad.ini
 refuse 1 'bad.ini:2.*frob' "${H[@]}" up --config bad.ini
+printf '[server]\n\nlisten = 0.0.0.0:7000\n' > bad.ini
+refuse 1 'bad.ini:3.*server.listen.*loopback' "${H[@]}" up --config bad.ini
 expect 0 "${H[@]}" up --slots 2
 refuse 6 'runs here already' "${H[@]}" up
 expect 6 "${H[@]}" up --json

@@ -103,6 +103,12 @@ Test(config, mistakes_name_file_line_key_and_what_is_allowed)
         { "[site.a b]\ncores = 1\n", 2, "site.NAME", "" },
         { "[site.a]\nadapter = slurm\n", 2, "fork", "" },
         { "[site.a]\ncolour = red\n", 2, "site.a.colour", "" },
+        { "[server]\nlisten = 0.0.0.0:7000\n", 2, "beyond loopback", "" },
+        { "[server]\nlisten = 192.0.2.1:7000\n", 2, "server.listen", "" },
+        { "[server]\nlisten = 127.0.0.1\n", 2, "server.listen", "" },
+        { "[server]\nlisten = 127.0.0.1:0\n", 2, "server.listen", "" },
+        { "[server]\nlisten = 127.0.0.1:99999\n", 2, "server.listen", "" },
+        { "[server]\nlisten = localhost:7000\n", 2, "server.listen", "" },
         { "[fair]\nnonsense\n", 2, "neither", "" },
         { "cores = 4\n", 1, "unknown key cores", "" },
     };
