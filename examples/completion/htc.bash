@@ -41,13 +41,13 @@ _htc()
         return
     fi
     local options= words=
-    local work="--name --time --mem --input --env --each-line"
+    local work="--name --time --mem --input --env --each-line --retries --output --error --compat --wait --hold --dry-run"
     case $command in
     up) options="--config --slots --pause-max --foreground" ;;
     down) options="--now" ;;
     user) options="--weight --password-file" words="add set" ;;
     login) options="--password-file" ;;
-    submit) options="$work --retries --output --error --compat --wait --hold --dry-run" ;;
+    submit) options=$work ;;
     generate) options="$work --exe --args --sweep --pairs --unordered --out" ;;
     validate) options="--count --show" ;;
     status) options="--watch --limit" words="last all" ;;

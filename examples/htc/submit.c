@@ -253,6 +253,9 @@ static htc_status prepare(cli *c, const command *cmd, plan *p, const words *w, c
         htc_work_free(&plain, made);
         return HTC_OK;
     }
+    if (p->inputs.count || p->env.count)
+        return cli_error(c, HTC_EUSAGE, p->inputs.count ? "--input" : "--env", "write it into the document",
+                         "this goes with a command, and %.200s is a document", w->at[0]);
     char      *data = NULL;
     htc_status s = read_document(c, w->at[0], &data, len);
     if (s != HTC_OK)
@@ -323,20 +326,25 @@ static htc_status check_patterns(cli *c, const plan *p)
         "each-line", 0, OPT_TEXT, &(p).each_line, "FILE", "one task for each line of FILE, as {}"                      \
     }
 
+#define SUBMIT_OPTIONS(p)                                                                                              \
+    { "retries", 'r', OPT_COUNT, &(p).retries, "N", "run a failed task again up to N times" },                         \
+        { "output", 'o', OPT_TEXT, &(p).output, "PATTERN",                                                             \
+          "name of standard output in the results: %j job %a task %u user %n name" },                                  \
+        { "error", 'e', OPT_TEXT, &(p).error_output, "PATTERN", "name of standard error in the results" },             \
+        { "compat", 0, OPT_TEXT, &(p).compat, "slurm|sge", "set SLURM_ARRAY_* or SGE_TASK_ID too" },                   \
+        { "wait", 'w', OPT_FLAG, &(p).wait, NULL, "wait until it has ended; exit code 5 if tasks failed" },            \
+        { "hold", 0, OPT_FLAG, &(p).paused, NULL, "queue it, start nothing" },                                         \
+    {                                                                                                                  \
+        "dry-run", 'n', OPT_FLAG, &(p).dry_run, NULL, "print the commands, submit nothing"                             \
+    }
+
 htc_status run_submit(cli *c, int argc, char **argv)
 {
     plan      p = { .retries = -1 };
     words     w;
     const opt opts[] = {
         PLAN_OPTIONS(p),
-        { "retries", 'r', OPT_COUNT, &p.retries, "N", "run a failed task again up to N times" },
-        { "output", 'o', OPT_TEXT, &p.output, "PATTERN",
-          "name of standard output in the results: %j job %a task %u user %n name" },
-        { "error", 'e', OPT_TEXT, &p.error_output, "PATTERN", "name of standard error in the results" },
-        { "compat", 0, OPT_TEXT, &p.compat, "slurm|sge", "set SLURM_ARRAY_* or SGE_TASK_ID too" },
-        { "wait", 'w', OPT_FLAG, &p.wait, NULL, "wait until it has ended; exit code 5 if tasks failed" },
-        { "hold", 0, OPT_FLAG, &p.paused, NULL, "queue it, start nothing" },
-        { "dry-run", 'n', OPT_FLAG, &p.dry_run, NULL, "print the commands, submit nothing" },
+        SUBMIT_OPTIONS(p),
     };
     const command *cmd = find_command("submit");
     char          *xml = NULL;
@@ -381,6 +389,7 @@ htc_status run_generate(cli *c, int argc, char **argv)
     words     w;
     const opt opts[] = {
         PLAN_OPTIONS(p),
+        SUBMIT_OPTIONS(p),
         { "exe", 0, OPT_TEXT, &p.exe, "P", "the program" },
         { "args", 0, OPT_TEXT, &p.args, "'...'", "its arguments, with {NAME} where a value goes" },
         { "sweep", 0, OPT_LIST, &p.sweeps, "SOURCE", "x=1:100[:step], x=a,b,c or x=@FILE (may be repeated)" },
@@ -398,15 +407,22 @@ htc_status run_generate(cli *c, int argc, char **argv)
     else if (s == HTC_OK && w.count == 0 && !p.exe)
         s = want_words(c, cmd, &w, 1, SIZE_MAX);
     if (s == HTC_OK)
+        s = check_patterns(c, &p);
+    if (s == HTC_OK)
         s = prepare(c, cmd, &p, &w, &xml, &len);
-    if (s == HTC_OK && p.out) {
+    if (s == HTC_OK && (p.retries >= 0 || p.output || p.error_output || p.compat || p.wait || p.paused))
+        fprintf(stderr, "htc: warning: --retries, --output, --error, --compat, --wait and --hold are not in a document: "
+                        "give them to htc submit\n");
+    if (s == HTC_OK && p.dry_run) {
+        s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);
+    } else if (s == HTC_OK && p.out) {
         FILE *f = fopen(p.out, "we");
         int   ok = f && fwrite(xml, 1, len, f) == len;
         ok = (!f || fclose(f) == 0) && ok;
         if (!ok)
             s = cli_error(c, HTC_EIO, p.out, "name another place", "cannot write");
     }
-    if (s == HTC_OK && c->json) {
+    if (s == HTC_OK && c->json && !p.dry_run) {
         htc_spec *spec;
         s = htc_spec_parse(&plain, (htc_bytes){ xml, len }, NULL, &spec, &c->error);
         if (s == HTC_OK) {
@@ -415,7 +431,7 @@ htc_status run_generate(cli *c, int argc, char **argv)
             json_decref(o);
             htc_spec_destroy(spec);
         }
-    } else if (s == HTC_OK && !p.out)
+    } else if (s == HTC_OK && !p.out && !p.dry_run)
         fwrite(xml, 1, len, stdout);
     free(xml);
     plan_end(&p);
