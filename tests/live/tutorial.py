@@ -34,6 +34,7 @@ def commands():
 
 
 def plain(line):
+    line = line.replace(os.path.join(os.path.realpath(TOP), "htc-state"), "/htc-state")
     return " ".join(re.sub(r"/\S*htc-state", "STATE", re.sub(r"[0-9.]+", "#", line)).split())
 
 
