@@ -91,3 +91,42 @@ htc_status htc__options_copy(void *out, size_t known, const void *in, size_t siz
     memcpy(out, in, size < known ? size : known);
     return HTC_OK;
 }
+
+size_t htc__utf8_len(const char *p, size_t n)
+{
+    const unsigned char *c = (const unsigned char *)p;
+    size_t               len = n == 0 ? 0 : c[0] < 0x80 ? 1 : c[0] < 0xc2 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : c[0] < 0xf5 ? 4 : 0;
+    if (len > n)
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    /* No overlong form, no surrogate, nothing beyond the last character. */
+    if (len == 3 && ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0)))
+        return 0;
+    if (len == 4 && ((c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90)))
+        return 0;
+    return len;
+}
+
+void htc__text_clean(char *text)
+{
+    size_t n = strlen(text), len;
+    for (size_t i = 0; i < n; i += len) {
+        len = htc__utf8_len(text + i, n - i);
+        if (len == 0 && n - i < 4 && ((unsigned char)text[i] & 0xc0) == 0xc0) {
+            size_t more = 1;
+            while (i + more < n && ((unsigned char)text[i + more] & 0xc0) == 0x80)
+                more++;
+            if (i + more == n) { /* cut off */
+                text[i] = '\0';
+                return;
+            }
+        }
+        if (len == 0)
+            text[i] = '?';
+        else if (len == 1 && ((unsigned char)text[i] < 0x20 || text[i] == 0x7f))
+            text[i] = ' ';
+        len += len == 0;
+    }
+}

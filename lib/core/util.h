@@ -17,6 +17,12 @@ void htc__log(const htc_env *env, uint32_t level, const char *format, ...) __att
 /* Fill e (NULL is fine) and answer status. text is printf. */
 htc_status htc__error(htc_error *e, htc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Length of the UTF-8 character at p, of which at most n bytes are to be read; 0: there is none. */
+size_t htc__utf8_len(const char *p, size_t n);
+/* Make text one line of whole UTF-8 characters, in place: what cannot be is '?', a character cut off at the end goes. For what
+ * other programs say, before it stands in a message or a record. */
+void htc__text_clean(char *text);
+
 /* Check a caller's options struct against what this library knows: size 0 or below min is HTC_EINVAL, a longer one
  * with unknown bytes that are not zero HTC_EABI. Copies the known part over out, which holds the defaults' zeros. */
 htc_status htc__options_copy(void *out, size_t known, const void *in, size_t size, size_t min);

@@ -144,6 +144,28 @@ static htc_status store(outputs *o, int dir, const char *from, const char *name,
     return HTC_OK;
 }
 
+/* A name for the result set: what is not UTF-8 in it, which no answer could carry, stands there as %XX. */
+static int printable(const char *name, char *out, size_t room)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t            n = strlen(name), at = 0, len;
+    for (size_t i = 0; i < n; i += len ? len : 1) {
+        len = htc__utf8_len(name + i, n - i);
+        if (at + 4 >= room)
+            return -1;
+        if (len) {
+            memcpy(out + at, name + i, len);
+            at += len;
+        } else {
+            out[at++] = '%';
+            out[at++] = digits[(unsigned char)name[i] >> 4];
+            out[at++] = digits[(unsigned char)name[i] & 15];
+        }
+    }
+    out[at] = '\0';
+    return 0;
+}
+
 /* Everything below the output directory; links and devices are left where they are. */
 static htc_status collect(outputs *o, int top, const char *below, int depth)
 {
@@ -174,7 +196,13 @@ static htc_status collect(outputs *o, int top, const char *below, int depth)
         } else if (S_ISDIR(st.st_mode)) {
             status = collect(o, top, name, depth + 1);
         } else if (S_ISREG(st.st_mode)) {
-            status = store(o, top, name, name, 1);
+            char shown[HTC_OUTPUT_NAME_MAX + 4];
+            if (printable(name, shown, sizeof shown) != 0) {
+                SAY(o, "the name of an output is longer than %d bytes: %.200s", HTC_OUTPUT_NAME_MAX - 1, name);
+                status = HTC_ESTAGEOUT;
+            } else {
+                status = store(o, top, name, shown, 1);
+            }
         }
     }
     closedir(d);

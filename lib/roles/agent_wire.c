@@ -119,6 +119,7 @@ htc_status htc_agent_hello_read(htc_reader *r, htc_agent_hello *m)
 {
     m->agent = htc_get_u64(r);
     htc_get_str(r, m->node, sizeof m->node);
+    htc__text_clean(m->node);
     m->slots = htc_get_u32(r);
     m->memory = htc_get_u64(r);
     m->cores = htc_get_u32(r);
@@ -284,6 +285,8 @@ htc_status htc_outcome_read(htc_reader *r, const htc_env *env, htc_outcome *o)
     o->ended = htc_get_u64(r);
     htc_get_str(r, o->node, sizeof o->node);
     htc_get_str(r, o->reason, sizeof o->reason);
+    htc__text_clean(o->node);
+    htc__text_clean(o->reason);
     o->stderr_tail = htc_get_bytes(r);
     if (o->stderr_tail.len > HTC_STDERR_TAIL_MAX)
         htc_reader_fail(r);
@@ -358,6 +361,7 @@ htc_status htc_bye_read(htc_reader *r, htc_bye *m)
     m->agent = htc_get_u64(r);
     m->status = get_status(r);
     htc_get_str(r, m->reason, sizeof m->reason);
+    htc__text_clean(m->reason);
     return htc_reader_done(r);
 }
 

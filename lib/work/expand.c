@@ -515,6 +515,9 @@ static htc_status build(expander *x, htc_task **out)
         texts += s->slots[i].text.len;
     for (size_t i = 0; i < x->n_edits; i++)
         texts += x->edits[i].len;
+    if (texts > HTC_TASK_TEXTS_MAX || x->json.len > HTC_TASK_TEXTS_MAX)
+        return htc__refuse(x->error, HTC_ETOOBIG, 0, "", "the texts of task %" PRIu64 " have %zu bytes, more than %zu",
+                           x->task.index, texts > x->json.len ? texts : x->json.len, HTC_TASK_TEXTS_MAX);
     /* Each text at most three times: itself, as NAME=value, and in the list of hosts. */
     size_t size = n * (2 * sizeof(char *) + 2 * sizeof(htc_stage)) + 3 * (texts + n);
     char  *block = htc__alloc(x->env, size);

@@ -23,6 +23,7 @@
 
 #define HTC_TASKS_MAX       (UINT64_C(1) << 40)
 #define HTC_XML_BYTES_MAX   ((size_t)15 << 20)
+#define HTC_TASK_TEXTS_MAX  ((size_t)4 << 20) /* of one task, expanded; a system hands at most about half of it to a program */
 #define HTC_SWEEPS_MAX      4096u  /* of one document, nested or not */
 #define HTC_SWEEP_DEPTH_MAX 32u    /* of nesting */
 #define HTC_MATCHES_MAX     4096u  /* Match elements */

@@ -48,6 +48,7 @@ typedef struct rig {
     uint32_t   calls[80];
     htc_status stopped;
     int        has_stopped;
+    uint32_t   prefetch; /* 0: 1 */
     struct rig_post *posts;
     int              busy;
 } rig;
@@ -261,7 +262,7 @@ static void rig_start(rig *r)
 {
     static const htc_site_options site = { .name = "local", .cores = 4, .memory = UINT64_C(8) << 30 };
     htc_gateway_options o = { .size = sizeof o, .store_peer = RIG_STORE, .store_client_id = 77 + ++r->starts,
-                              .owner_uid = RIG_UID, .owner_name = "olga", .sites = &site, .n_sites = 1, .prefetch_max = 1 };
+                              .owner_uid = RIG_UID, .owner_name = "olga", .sites = &site, .n_sites = 1, .prefetch_max = r->prefetch ? r->prefetch : 1 };
     htc_buf b;
     r->has_stopped = 0;
     r->stopped = htc_gateway_create(&r->gw_env, &o, &r->gateway);

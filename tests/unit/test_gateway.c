@@ -839,6 +839,145 @@ Test(gateway, ends_a_job_that_is_cancelled_while_it_is_tried_again)
     json_decref(j);
 }
 
+/* ---- what users and their tasks may say ---- */
+
+/* Tasks run in no time, so many are handed out at once; but a grant is one message. */
+Test(gateway, hands_out_fewer_at_once_when_they_are_large)
+{
+    static char  document[2200000];
+    static htc_grant g;
+    rig_kill(&r);
+    r.prefetch = 64;
+    rig_start(&r);
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    char       *middle = strstr(strcpy(document, SWEEP(200)), "</px:POSIXApplication>");
+    char        rest[2000];
+    snprintf(rest, sizeof rest, "%s", middle);
+    middle += sprintf(middle, "<px:Argument>");
+    memset(middle, 'x', 1000000);
+    sprintf(middle + 1000000, "</px:Argument>%s", rest);
+    submit(p, "olga", document);
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    htc_task_result m = { .agent = h.id, .attempt = at, .outcome = { .started = r.wall, .ended = r.wall + HTC_US } };
+    htc_buf         b;
+    htc_buf_init(&b, NULL, 0);
+    htc_task_result_write(&b, &m);
+    rig_say(&r, h.peer, &b);
+    htc_pull_write(&b, &(htc_pull){ .agent = h.id, .seq = ++h.seq, .want = 64, .last_grant = h.last_grant });
+    rig_say(&r, h.peer, &b);
+    htc_buf_free(&b);
+    cr_assert(r.has_stopped == 0, "the gateway ended: %s", htc_status_name(r.stopped));
+    const rig_message *got = rig_newest(&r, h.peer, HTC_WIRE_GRANT);
+    htc_reader         in = htc_reader_of((htc_bytes){ got->bytes, got->len });
+    cr_assert(eq(int, htc_grant_read(&in, &g), HTC_OK));
+    cr_expect(g.count > 1 && g.count < 10, "%u tasks", g.count);
+}
+
+/* What expands to more than a message holds is refused when it is submitted. */
+Test(gateway, refuses_a_task_that_expands_beyond_all_bounds)
+{
+    static char document[2200000];
+    uint32_t    p = operator_peer();
+    char       *end = document + sprintf(document, "%s", "{\"op\":\"submit\",\"jsdl\":\"<j:JobDefinition xmlns:j='http://schemas.ggf.org/jsdl/2005/11/jsdl'"
+        " xmlns:px='http://schemas.ggf.org/jsdl/2005/11/jsdl-posix' xmlns:s='http://schemas.ogf.org/jsdl/2009/03/sweep'"
+        " xmlns:f='http://schemas.ogf.org/jsdl/2009/03/sweep/functions'><j:JobDescription><j:Application><px:POSIXApplication>"
+        "<px:Executable>/bin/true</px:Executable>");
+    for (int i = 0; i < 1000; i++)
+        end += sprintf(end, "<px:Argument>a</px:Argument>");
+    end += sprintf(end, "</px:POSIXApplication></j:Application></j:JobDescription><s:Sweep><s:Assignment><s:DocumentNode>"
+        "<s:NamespaceBinding ns='http://schemas.ggf.org/jsdl/2005/11/jsdl-posix' prefix='p'/><s:Match>//p:Argument</s:Match>"
+        "</s:DocumentNode><f:Values><f:Value>");
+    memset(end, 'x', 1000000);
+    sprintf(end + 1000000, "</f:Value></f:Values></s:Assignment></s:Sweep></j:JobDefinition>\"}");
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, document), "HTC_ETOOBIG"));
+}
+
+Test(gateway, cuts_a_long_name_between_characters)
+{
+    uint32_t p = operator_peer();
+    char     jsdl[4000], name[400] = "xx";
+    for (int i = 0; i < 120; i++)
+        strcat(name, "\xc3\xa9");
+    snprintf(jsdl, sizeof jsdl, "%s", SWEEP(1));
+    char *at = strstr(jsdl, "<jsdl:Application>"), rest[3000];
+    snprintf(rest, sizeof rest, "%s", at);
+    sprintf(at, "<jsdl:JobIdentification><jsdl:JobName>%s</jsdl:JobName></jsdl:JobIdentification>%s", name, rest);
+    uint64_t id = submit(p, "olga", jsdl);
+    cr_expect(eq(long, (long)count_of(p, id, "waiting"), 1L));
+    cr_expect(r.has_stopped == 0);
+}
+
+Test(gateway, refuses_a_request_that_is_made_of_too_many_parts)
+{
+    static char text[60000] = "{\"op\":\"ping\",\"x\":[0";
+    uint32_t    p = operator_peer();
+    for (size_t n = strlen(text), i = 0; i < 20000; i++)
+        memcpy(text + n + 2 * i, ",0", 3);
+    strcat(text, "]}");
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, text), "HTC_ETOOBIG"));
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, "{\"op\":\"ping\",\"x\":\",,,\\\",,,\"}"), ""));
+}
+
+/* The tick writes users' usage; it must not write what a change under way has just replaced. */
+Test(gateway, keeps_a_change_of_a_user_that_meets_the_tick)
+{
+    uint32_t p = operator_peer();
+    uint64_t weight = 0;
+    one_failed_job(p);
+    r.busy = 1;
+    rig_ask(&r, p, "{\"op\":\"user.set\",\"name\":\"olga\",\"weight\":5}");
+    r.now += 6 * HTC_SECOND;
+    rig_gateway(&r, &(htc_input){ .now = r.now, .wall = r.wall, .kind = HTC_IN_TIMEOUT });
+    r.busy = 0;
+    rig_run(&r);
+    cr_expect(answered_with(p, "\"weight\":5"));
+    rig_pass(&r, 6 * HTC_SECOND);
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    json_t *users = rig_ask(&r, p, "{\"op\":\"users\"}"), *olga = json_array_get(json_object_get(users, "users"), 0);
+    weight = (uint64_t)json_integer_value(json_object_get(olga, "weight"));
+    cr_expect(eq(u64, weight, 5));
+    cr_expect(eq(dbl, json_number_value(json_object_get(olga, "core_s")), 10.0));
+    json_decref(users);
+}
+
+Test(gateway, forgets_tokens_that_have_long_expired)
+{
+    uint32_t p = operator_peer(), stranger = rig_open(&r, RIG_UID + 1, HTC_WIRE_ROLE_USER);
+    char     ask[256];
+    json_decref(rig_ask(&r, p, "{\"op\":\"user.add\",\"name\":\"anna\",\"password\":\"secret\"}"));
+    json_t *token = rig_ask(&r, stranger, "{\"op\":\"login\",\"name\":\"anna\",\"password\":\"secret\"}");
+    snprintf(ask, sizeof ask, "{\"op\":\"users\",\"token\":\"%s\"}", json_string_value(json_object_get(token, "token")));
+    json_decref(token);
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(stranger, ask), ""));
+    rig_pass(&r, UINT64_C(8) * 86400 * HTC_SECOND);
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(stranger, ask), "HTC_EEXPIRED"));
+    rig_pass(&r, UINT64_C(7) * 86400 * HTC_SECOND);
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(stranger, ask), "HTC_EAUTH"));
+}
+
+Test(gateway, drops_what_all_earlier_attempts_may_have_left)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(1));
+    rig_pass(&r, 100 * HTC_MS);
+    for (int i = 0; i < 2; i++) {
+        hand lost = hello(r.launched[r.n_launched - 1].agent);
+        cr_assert(eq(u32, pull(&lost, &at), HTC_GRANT_TASKS));
+        process_ended(lost.id);
+    }
+    hand h = hello(r.launched[r.n_launched - 1].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_assert(eq(u32, at.attempt, 3));
+    cr_assert(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    cr_expect(eq(u32, r.calls[HTC_CALL_DROP_OUTPUT], 2));
+}
+
 /* ---- memory refused ---- */
 
 /* One job through its life, whatever fails on the way. */

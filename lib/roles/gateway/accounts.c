@@ -51,10 +51,18 @@ typedef struct change {
     uint8_t  create;
 } change;
 
+static void change_over(htc_gateway *gw, change *ch)
+{
+    user *u = gw_user(gw, ch->name);
+    if (u && !ch->create)
+        u->changing = 0;
+    ctx_free(gw, ch);
+}
+
 static void user_saved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     change ch = *(change *)ctx;
-    ctx_free(gw, ctx);
+    change_over(gw, ctx);
     if (r->status != HTC_OK) {
         if (r->status == HTC_MISMATCH)
             req_fail(gw, ch.q, HTC_EEXISTS, "", "user %s exists already", ch.name);
@@ -105,7 +113,7 @@ static void password_hashed(htc_gateway *gw, void *ctx, htc_status status, htc_b
     if (status != HTC_OK) {
         req_fail(gw, ch->q, status, status == HTC_EBUSY ? "try again in a moment" : "", "the password could not be hashed: %s",
                  htc_strerror(status));
-        ctx_free(gw, ch);
+        change_over(gw, ch);
         return;
     }
     save_change(gw, ch);
@@ -129,10 +137,14 @@ static void set_user(htc_gateway *gw, request *q, int create)
         req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name);
     } else if (password && (strlen(password) < 1 || strlen(password) > 1024)) {
         req_fail(gw, q, HTC_EINVAL, "", "a password has 1 to 1024 bytes");
+    } else if (old && old->changing) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed", name);
     } else {
         change *ch = ctx_new(gw, sizeof *ch);
         if (!ch)
             return;
+        if (old)
+            old->changing = 1;
         ch->q = q;
         ch->weight = weight;
         ch->create = create != 0;
@@ -248,6 +260,57 @@ void api_accounts(htc_gateway *gw, request *q)
         log_in(gw, q);
     else
         set_user(gw, q, strcmp(q->op, "user.add") == 0);
+}
+
+/* ---- tokens that have expired are of no use to anybody ---- */
+
+#define TOKENS_LOOK_EVERY (600 * HTC_SECOND)
+
+static void tokens_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+
+static void tokens_scan(htc_gateway *gw, htc_bytes cursor)
+{
+    gw->tokens_busy = 1;
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("t/"), .limit = 256, .cursor = cursor },
+                 tokens_page, NULL);
+}
+
+static void tokens_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    char        cursor[HTC_KV_KEY_MAX + 16];
+    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0, at = 0;
+    key         expired[256];
+    size_t      n = 0;
+    htc_kv_item item;
+    (void)ctx;
+    gw->tokens_busy = 0;
+    if (r->status != HTC_OK)
+        return; /* the next look finds them */
+    if (cursor_len)
+        memcpy(cursor, r->cursor.data, cursor_len);
+    for (uint32_t i = 0; i < r->items && htc_kv_result_item(r, &at, &item) == HTC_OK; i++) {
+        char       name[NAME_MAX_BYTES];
+        htc_reader reader = htc_reader_of(item.value);
+        htc_get_str(&reader, name, sizeof name);
+        htc_ns expires = htc_get_u64(&reader);
+        /* For a while an expired one is kept, so that its owner is told that, and not that it is unknown. */
+        if (htc_reader_done(&reader) != HTC_OK || gw->wall < expires || gw->wall - expires < gw->options.token_life_ns || item.key.len > sizeof expired[0].text || n == 256)
+            continue;
+        memcpy(expired[n].text, item.key.data, item.key.len);
+        expired[n++].len = item.key.len;
+    }
+    for (size_t i = 0; i < n; i++)
+        gw_delete(gw, expired[i]);
+    if (cursor_len)
+        tokens_scan(gw, (htc_bytes){ cursor, cursor_len });
+}
+
+void gw_tokens_sweep(htc_gateway *gw)
+{
+    if (gw->tokens_busy || gw->now < gw->tokens_at)
+        return;
+    gw->tokens_at = gw->now + TOKENS_LOOK_EVERY;
+    tokens_scan(gw, (htc_bytes){ NULL, 0 });
 }
 
 /* ---- a token that comes with a request ---- */

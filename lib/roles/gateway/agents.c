@@ -62,6 +62,7 @@ static void set_state(htc_gateway *gw, agent *a, agent_state state)
 static void set_reason(agent *a, const char *why)
 {
     snprintf(a->reason, sizeof a->reason, "%.127s", why);
+    htc__text_clean(a->reason);
 }
 
 /* ---- launch ---- */
@@ -82,6 +83,7 @@ static void launch_failed(htc_gateway *gw, site *s, const char *why)
     s->failures++;
     s->not_before = gw->now + pause;
     snprintf(s->reason, sizeof s->reason, "%s", why);
+    htc__text_clean(s->reason);
     htc__log(&gw->env, HTC_LOG_WARN, "site %s: %s (%u in a row) -> launch again in %.0f s", s->name, why, s->failures,
              (double)pause / 1e9);
 }
@@ -389,6 +391,7 @@ static void bye(htc_gateway *gw, agent *a, const htc_bye *m)
         site *s = &gw->sites[a->site];
         s->not_before = gw->now + 10 * HTC_SECOND;
         snprintf(s->reason, sizeof s->reason, "%.150s", m->reason);
+        htc__text_clean(s->reason);
         htc__log(&gw->env, HTC_LOG_WARN, "agent %llu leaves: %s (%s) -> site %s gets no agent for 10 s",
                  (unsigned long long)a->id, m->reason, htc_status_name(m->status), s->name);
     }

@@ -23,12 +23,11 @@ void req_free(htc_gateway *gw, request *q)
 static void send_json(htc_gateway *gw, uint32_t peer, uint64_t id, json_t *value)
 {
     char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-    if (!text) {
-        gw_break(gw, HTC_ENOMEM, "writing an answer");
-        return;
-    }
+    static const char fault[] = "{\"error\":\"HTC_EINTERNAL\",\"message\":\"the answer could not be written down\"}";
+    if (!text)
+        htc__log(&gw->env, HTC_LOG_ERROR, "an answer could not be written down -> say so");
     htc_wire_begin(&gw->scratch, HTC_WIRE_USER_ANSWER, id);
-    htc_put_raw(&gw->scratch, htc_bytes_of(text));
+    htc_put_raw(&gw->scratch, htc_bytes_of(text ? text : fault));
     free(text);
     if (gw->scratch.status == HTC_EFULL) {
         htc_wire_begin(&gw->scratch, HTC_WIRE_USER_ANSWER, id);
@@ -78,6 +77,7 @@ void req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, 
     va_start(args, format);
     vsnprintf(e.text, sizeof e.text, format, args);
     va_end(args);
+    htc__text_clean(e.text);
     snprintf(e.hint, sizeof e.hint, "%s", hint);
     req_error(gw, q, &e);
 }
@@ -346,6 +346,25 @@ static void identify(htc_gateway *gw, conn *c, request *q)
     }
 }
 
+/* Parsed, a small number takes thirty times its room: a request that is made of many is refused as it came. */
+#define PARTS_MAX 10000
+
+static int has_too_many_parts(htc_bytes json)
+{
+    const char *p = json.data;
+    size_t      parts = 0;
+    int         in_text = 0;
+    for (size_t i = 0; i < json.len && parts <= PARTS_MAX; i++) {
+        if (in_text && p[i] == '\\')
+            i++;
+        else if (p[i] == '"')
+            in_text = !in_text;
+        else
+            parts += !in_text && (p[i] == ',' || p[i] == '[' || p[i] == '{');
+    }
+    return parts > PARTS_MAX;
+}
+
 static request *request_new(htc_gateway *gw, conn *c, uint64_t id)
 {
     request *q, *r;
@@ -405,6 +424,10 @@ void gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_b
     if (!q)
         return;
     if (type == HTC_WIRE_USER_REQUEST) {
+        if (has_too_many_parts(payload)) {
+            req_fail(gw, q, HTC_ETOOBIG, "see doc/api.md", "the request has more than %d parts", PARTS_MAX);
+            return;
+        }
         q->body = json_loadb(payload.len ? payload.data : "", payload.len, JSON_REJECT_DUPLICATES, &error);
         if (!q->body) {
             req_fail(gw, q, HTC_EJSON, "", "line %d, column %d: %s", error.line, error.column, error.text);

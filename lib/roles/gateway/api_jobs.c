@@ -58,15 +58,24 @@ json_t *job_json(htc_gateway *gw, const job *j)
 
 /* ---- submit ---- */
 
+#define SUBMITTING_MAX ((size_t)64 << 20) /* bytes of specifications that are on their way to the store */
+
 typedef struct submission {
-    request *q;
-    job     *job;
-    uint8_t  failed;
+    request   *q;
+    job       *job;
+    size_t     bytes;
+    htc_status failed;
 } submission;
 
 static void give_up(htc_gateway *gw, submission *s, htc_status status)
 {
     htc_status said = status == HTC_ENOSPC || status == HTC_EFULL ? status : HTC_ESTORE;
+    gw->submitting -= s->bytes;
+    if (s->job->id) { /* some of it may be stored, and nobody shall find it */
+        gw_delete(gw, key_open(s->job->id));
+        gw_delete(gw, key_job(s->job->id));
+        gw_delete(gw, key_spec(s->job->id));
+    }
     req_fail(gw, s->q, said, "nothing was accepted; try again when there is room", "the job could not be stored: %s",
              htc_strerror(status));
     gw_job_free(gw, s->job);
@@ -77,14 +86,15 @@ static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     submission *s = ctx;
     job        *j = s->job;
-    if (r->status != HTC_OK)
-        s->failed = 1;
+    if (r->status != HTC_OK && s->failed == HTC_OK)
+        s->failed = r->status;
     if (!r->last)
         return;
-    if (s->failed) {
-        give_up(gw, s, r->status != HTC_OK ? r->status : HTC_ESTORE);
+    if (s->failed != HTC_OK) {
+        give_up(gw, s, s->failed);
         return;
     }
+    gw->submitting -= s->bytes;
     j->version = r->version;
     gw_job_add(gw, j);
     htc__log(&gw->env, HTC_LOG_INFO, "%s submits job %llu (%s): %llu tasks", j->user->name, (unsigned long long)j->id, j->name,
@@ -214,10 +224,22 @@ void api_submit(htc_gateway *gw, request *q)
     }
     if (!j->name[0])
         snprintf(j->name, sizeof j->name, "%s", htc_spec_name(j->spec));
+    htc__text_clean(j->name);
+    size_t bytes = htc_spec_bytes(j->spec).len;
+    if (bytes > HTC_KV_VALUE_MAX || bytes > SUBMITTING_MAX - gw->submitting) {
+        req_fail(gw, q, bytes > HTC_KV_VALUE_MAX ? HTC_ETOOBIG : HTC_EBUSY,
+                 bytes > HTC_KV_VALUE_MAX ? "submit it in parts" : "try again in a moment",
+                 bytes > HTC_KV_VALUE_MAX ? "the job needs %zu bytes, more than one record holds"
+                                          : "too many large jobs are being submitted for one of %zu bytes more", bytes);
+        gw_job_free(gw, j);
+        return;
+    }
+    json_object_del(q->body, "jsdl"); /* what was said of it is in the specification */
     submission *s = ctx_new(gw, sizeof *s);
     if (!s)
         return;
-    *s = (submission){ .q = q, .job = j };
+    *s = (submission){ .q = q, .job = j, .bytes = bytes };
+    gw->submitting += bytes;
     gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_ADD, .key = htc_bytes_of("g/job"), .delta = 1 }, numbered, s);
 }
 

@@ -159,7 +159,8 @@ static void result_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         htc_outcome_free(&gw->env, &o);
         o = (htc_outcome){ .status = HTC_ECORRUPT };
     }
-    if (l->results) {
+    int on_its_way = r->status == HTC_ENOTFOUND && o.status != HTC_ECANCELLED; /* to the store: it is listed later */
+    if (l->results && !on_its_way) {
         l->outputs += o.outputs;
         json_array_append_new(l->q->answer, outcome_json(at, &o));
     } else if (r->status == HTC_OK) {

@@ -254,7 +254,7 @@ static void save_usage(htc_gateway *gw)
     user *u, *next;
     HASH_ITER(hh, gw->users, u, next)
     {
-        if (u->saved_core_ns == u->core_ns && u->saved_done == u->tasks_done)
+        if (u->changing || (u->saved_core_ns == u->core_ns && u->saved_done == u->tasks_done))
             continue;
         u->saved_core_ns = u->core_ns;
         u->saved_done = u->tasks_done;
@@ -278,6 +278,7 @@ static void run_time(htc_gateway *gw)
     if (gw->now >= gw->tick_at) {
         gw->tick_at = gw->now + gw->options.tick_ns;
         save_usage(gw);
+        gw_tokens_sweep(gw);
         gw_reallocate_soon(gw);
     }
     for (size_t i = 0; i < gw->n_sites; i++)

@@ -157,6 +157,7 @@ struct user {
     double   mean_run_s; /* EWMA 0.2; 0: nothing known */
     uint64_t core_ns, tasks_done;        /* used and done, ever */
     uint64_t saved_core_ns, saved_done; /* as in the record */
+    uint8_t  changing; /* a change of his record is under way: nobody else writes it */
     UT_hash_handle hh;
 };
 
@@ -289,6 +290,9 @@ struct htc_gateway {
     htc_ns              tick_at, check_at, store_retry_at;
     htc_status          store_status; /* HTC_OK, or why the store refuses changes */
     htc_buf             scratch;
+    size_t              submitting; /* bytes of specifications that are on their way to the store */
+    htc_ns              tokens_at;  /* when expired tokens are looked for */
+    uint8_t             tokens_busy;
 };
 
 /* store.c */
@@ -415,6 +419,7 @@ void gw_reallocate(htc_gateway *gw);
 user *gw_user(htc_gateway *gw, const char *name);
 user *gw_user_new(htc_gateway *gw, const char *name);
 int   user_name_ok(const char *name);
+void  gw_tokens_sweep(htc_gateway *gw);
 void  gw_token_check(htc_gateway *gw, request *q, const char *token); /* then gw_request_run, or an error */
 
 /* recover.c */

@@ -319,6 +319,7 @@ static void answer_pull(htc_gateway *gw, agent *a, uint32_t kind, htc_ns retry_n
     gw_send(gw, a->peer, &a->last_grant);
 }
 
+#define GRANT_BYTES_MAX ((size_t)4 << 20) /* of tasks, from which on no further one is added: a grant is one message */
 #define UNFIT_AT_ONCE 256 /* tasks that are found unfit in one step; more wait for the next pull */
 
 void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
@@ -360,12 +361,13 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
         return;
     }
     uint32_t n = batch_size(gw, a, m->want), unfit = 0;
+    size_t   bytes = 0;
     chunk   *c;
     uint32_t offset;
     g->seq = m->seq;
     g->grant = ++a->grant;
     g->kind = HTC_GRANT_TASKS;
-    while (g->count < n && unfit < UNFIT_AT_ONCE && a->user->ready && gw->broken == HTC_OK) {
+    while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && a->user->ready && gw->broken == HTC_OK) {
         job *j = a->user->ready;
         if (!gw_job_take(gw, j, &c, &offset)) {
             if (a->user->ready == j)
@@ -376,7 +378,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
             unfit++;
             continue;
         }
-        g->count++;
+        bytes += g->tasks[g->count++].task.len;
         a->grant_pending++;
         gw_chunk_dirty(gw, c, wait_with(gw, grant_durable, (on_durable){ .agent = a->id, .grant = a->grant }));
     }
@@ -439,6 +441,8 @@ static void drop_output(htc_gateway *gw, uint64_t id, uint64_t index, uint32_t a
     gw_call(gw, HTC_CALL_DROP_OUTPUT, htc_buf_bytes(&gw->scratch), NULL, NULL);
 }
 
+#define DROPPED_MAX 32 /* attempts before this one whose outputs are looked for */
+
 /* Repeating cannot mend these. */
 static int final_status(htc_status status)
 {
@@ -500,9 +504,9 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
         t->since = at;
         gw_due_add(gw, at, j->id, m->attempt.task);
     }
-    /* What an earlier attempt left is superseded by this one. */
-    if (m->attempt.attempt > 1)
-        drop_output(gw, j->id, m->attempt.task, m->attempt.attempt - 1);
+    /* What earlier attempts left is superseded by this one; those that were lost could not drop it themselves. */
+    for (uint32_t n = 1; n < m->attempt.attempt && n <= DROPPED_MAX; n++)
+        drop_output(gw, j->id, m->attempt.task, m->attempt.attempt - n);
     verdict_later(gw, c, a, &m->attempt, HTC_OK);
     gw_reallocate_soon(gw);
 }
