@@ -21,7 +21,7 @@ stop()
     [ -z "$state" ] || "$htc" --dir "$state" down --now > /dev/null 2>&1 || true
 }
 trap stop EXIT
-trap 'exit 130' INT TERM
+trap 'echo; echo "Interrupted: stopping what was started."; exit 130' INT TERM
 
 echo "Preparing the molecules (receptor maps and ligand of 1PGP from autodock-test) ..."
 bash "$here"/prepare.sh "$folder"/molecules
@@ -45,6 +45,20 @@ for i in 0 1 2 3; do
     (cd "$folder"/molecules && "$htc" generate --name "docking" "${inputs[@]}" --out "$folder/bag-${users[$i]}.jsdl" \
         -- dock.sh '{seed}' "$evaluations" ::: "seed=$first:$((first + bags[i] - 1))")
 done
+
+# CPU seconds that all programs of this machine have used since it started.
+busy_cpu_s()
+{
+    awk -v hz="$(getconf CLK_TCK)" '$1 == "cpu" { print ($2 + $3 + $4 + $7 + $8) / hz }' /proc/stat
+}
+
+# Percent of the CPU time used during a run that was not the dockings': a busy machine's figures are not a quiet one's.
+others()
+{
+    awk -v tasks="$(sed -n 's/.*"cpu_s": \([0-9.]*\).*/\1/p' "$folder/$1.json" | awk '$1 > most { most = $1 } END { print most }')" '
+        { at[NR] = $1 }
+        END { used = at[2] - at[1]; printf "%.0f", used > 0 && tasks < used ? 100 * (1 - tasks / used) : 0 }' "$folder/$1.busy"
+}
 
 # One line about all jobs: `user done/total +running`.
 line()
@@ -87,6 +101,7 @@ run()
     SECONDS=0
     local next=0 begun submitted=0
     begun=$(date +%s.%N)
+    busy_cpu_s > "$folder/$name.busy"
     while :; do
         while [ $submitted -lt 4 ] && awk -v b="$begun" -v n="$next" -v now="$(date +%s.%N)" 'BEGIN { exit !(now - b >= n) }'; do
             "$htc" --dir "$state" submit --user "${users[$submitted]}" "$folder/bag-${users[$submitted]}.jsdl" > /dev/null
@@ -105,6 +120,7 @@ run()
             exit 1
         fi
     done
+    busy_cpu_s >> "$folder/$name.busy"
     show "$title, $SECONDS s"
     "$htc" --dir "$state" report all --json > "$folder/$name.json"
     rm -rf "$folder/results-$name"
@@ -122,6 +138,12 @@ echo
 verdict=0
 "$report" --svg "$folder/cores.svg" "$folder/dynamic.json" "$folder/static.json" || verdict=$?
 echo
+busy=$(others dynamic) busy_static=$(others static)
+if [ "$busy" -gt 25 ] || [ "$busy_static" -gt 25 ]; then
+    echo "This machine was busy: other programs had $busy% of the CPU time that was used during the dynamic run, and"
+    echo "$busy_static% during the static one. Makespans are longer than on a quiet machine, efficiency is lower, ratios vary."
+    echo
+fi
 echo "Binding energies (kcal/mol), best of each user:"
 for u in "${users[@]}"; do
     cat "$folder"/results-dynamic/"$u"/*/result.txt | sort -g -k 4 |

@@ -134,10 +134,12 @@ static void print_efficiency(const char *name, const run *r)
            100 * num(r->total, "efficiency_bound"));
 }
 
-static int write_svg(const char *path, const chart *d, const chart *s, int slots)
+static int write_svg(const char *path, const chart *d, const chart *s, int slots, int shared)
 {
     FILE *f = fopen(path, "we");
-    if (f)
+    if (f && shared)
+        chart_svg(d, "Slots held: dynamic fair shares", s, "Slots held: static equal shares", (uint64_t)slots, f);
+    else if (f)
         chart_svg(d, "Cores held: dynamic fair shares", s, "Cores held: static equal shares", (uint64_t)slots, f);
     if (f && fclose(f) == 0)
         return 0;
@@ -188,27 +190,29 @@ int main(int argc, char **argv)
     printf("\nTotal, dynamic / static      (i) last end   (ii) sum of makespans\n");
     printf("  here                            %5.3f          %5.3f\n", d_end / s_end, d_sum / s_sum);
     printf("  ideal on this machine           %5.3f              -\n", d_ideal / s_ideal);
-    printf("  paper, multi-cluster            0.644 (it does not say which)\n");
-    printf("  pilot calculation, one cluster  0.500          0.707\n");
+    printf("  paper, measured, 4 clusters     0.644 (it does not say which of the two)\n");
+    printf("  paper's bags, calculated        0.500          0.707   (equal tasks on 360 cores of one cluster)\n");
     if (shared)
         printf("\nThe %d slots share %d cores: a slot left idle speeds the others up, which static shares gain from "
-               "most. The last\n"
-               "end alone is judged here, against the ideal for shared cores; times per task are CPU seconds.\n",
+               "most.\n"
+               "So the last end alone is judged here, beside the ideal for shared cores (no overhead, equal tasks).\n",
                slots, cores);
-    printf("\nEfficiency, NT x PTE / NCU / makespan\n");
+    printf("\nEfficiency (equation 2) = NT tasks x PTE %s each / NCU cores / last end\n",
+           shared ? "CPU seconds" : "seconds");
     print_efficiency("dynamic", &dynamic);
     print_efficiency("static", &fixed);
-    printf("\nCores held, dynamic fair shares\n");
+    printf("  The bound is what is left when the last round of equal tasks does not fill all cores.\n");
+    printf("\n%s held by each user, dynamic fair shares\n", shared ? "Slots" : "Cores");
     uint32_t colour = isatty(STDOUT_FILENO) == 1 && !getenv("NO_COLOR");
-    chart_print(&dc, stdout, colour, (uint64_t)slots, 70);
-    printf("\nCores held, static equal shares\n");
-    chart_print(&sc, stdout, colour, (uint64_t)slots, 70);
+    chart_print(&dc, stdout, colour, (uint64_t)slots, chart_columns(stdout));
+    printf("\n%s held by each user, static equal shares\n", shared ? "Slots" : "Cores");
+    chart_print(&sc, stdout, colour, (uint64_t)slots, chart_columns(stdout));
 
     int failed = failures(&dynamic) + failures(&fixed), ahead = d_end < s_end;
     printf("\n%s: dynamic fair shares end %.1f s %s static ones (%.0f%%)%s\n",
            ahead && !failed ? "Verdict" : "VERDICT: NOT SHOWN", fabs(s_end - d_end), ahead ? "before" : "after",
            100 * fabs(1 - d_end / s_end), failed ? ", but tasks failed" : "");
-    int bad = svg ? write_svg(svg, &dc, &sc, slots) : 0;
+    int bad = svg ? write_svg(svg, &dc, &sc, slots, shared) : 0;
     json_decref(dynamic.root);
     json_decref(fixed.root);
     return bad ? 70 : ahead && !failed ? 0 : 5;

@@ -135,8 +135,8 @@ static htc_status keep_token(cli *c, const char *user, const char *token)
     if (!c->token_file) {
         char *folder = must_print("%s/tokens", c->dir);
         if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-            htc_status s = cli_error(c, HTC_EIO, folder, "name another place with --token-file", "cannot make it: %s",
-                                     strerror(errno));
+            htc_status s = cli_error(c, write_status(errno), folder, "name another place with --token-file",
+                                     "cannot make it: %s", strerror(errno));
             free(folder);
             return s;
         }

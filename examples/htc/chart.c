@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 static const char *const svg_colour[] = { "#4472c4", "#ed7d31", "#70ad47", "#c0504d",
                                           "#7e57c2", "#26a69a", "#8d6e63", "#607d8b" };
@@ -55,6 +56,14 @@ static size_t owner(const chart *c, int column, int columns, double height)
     return c->users;
 }
 
+int chart_columns(FILE *out)
+{
+    struct winsize w;
+    if (ioctl(fileno(out), TIOCGWINSZ, &w) != 0 || w.ws_col == 0 || w.ws_col >= 78)
+        return 70;
+    return w.ws_col > 28 ? w.ws_col - 8 : 20;
+}
+
 void chart_print(const chart *c, FILE *out, uint32_t colour, uint64_t slots, int columns)
 {
     int rows = slots < 8 ? (int)(slots * (slots < 5 ? 2 : 1)) : slots < 16 ? (int)slots : 16;
@@ -65,16 +74,20 @@ void chart_print(const chart *c, FILE *out, uint32_t colour, uint64_t slots, int
             fprintf(out, "%5.0f |", label);
         else
             fprintf(out, "      |");
+        size_t before = c->users;
         for (int x = 0; x < columns; x++) {
             size_t u = owner(c, x, columns, height);
+            if (colour && u != before && u < c->users)
+                fprintf(out, "\033[%dm", terminal_colour[u % COLOURS]);
             if (u == c->users)
                 fputc(' ', out);
             else if (colour)
-                fprintf(out, "\033[%dm\u2588\033[0m", terminal_colour[u % COLOURS]);
+                fputs("\u2588", out);
             else
                 fputc('A' + (int)u, out);
+            before = u;
         }
-        fputc('\n', out);
+        fputs(colour ? "\033[0m\n" : "\n", out);
     }
     fprintf(out, "      +");
     for (int x = 0; x < columns; x++)

@@ -25,7 +25,8 @@ typedef struct fetch {
     size_t      manifest_len;
 } fetch;
 
-/* Where an output goes, relative to the result set: its pattern, else INDEX/NAME. */
+/* Where an output goes, relative to the result set: its pattern, else INDEX/NAME. A pattern that would give many tasks
+ * one name counts within each task's folder, so that none takes another's place. */
 static htc_status place_of(fetch *f, uint64_t index, const char *name, char **place)
 {
     const char *pattern = strcmp(name, "stdout") == 0   ? f->output
@@ -35,7 +36,17 @@ static htc_status place_of(fetch *f, uint64_t index, const char *name, char **pl
         return cli_error(f->c, HTC_EPATH, name, "", "an output of task %" PRIu64 " leaves the result directory", index);
     if (pattern && pattern[0]) {
         const pattern_values v = { f->job, index, f->user, f->name };
-        return pattern_expand(f->c, pattern, &v, place);
+        char                *expanded = NULL;
+        htc_status           s = pattern_expand(f->c, pattern, &v, &expanded);
+        if (s != HTC_OK)
+            return s;
+        if (f->count == 1 || pattern_names_task(pattern))
+            *place = expanded;
+        else {
+            *place = must_print("%" PRIu64 "/%s", index, expanded);
+            free(expanded);
+        }
+        return HTC_OK;
     }
     *place = must_print("%" PRIu64 "/%s", index, name);
     return HTC_OK;
@@ -43,7 +54,8 @@ static htc_status place_of(fetch *f, uint64_t index, const char *name, char **pl
 
 static htc_status cannot_write(cli *c, const char *path, int why)
 {
-    return cli_error(c, why == ENOSPC || why == EDQUOT ? HTC_ENOSPC : HTC_EIO, path, "make room and fetch again",
+    htc_status s = write_status(why);
+    return cli_error(c, s, path, s == HTC_ENOSPC ? "make room and fetch again" : "name another place",
                      "cannot write: %s", strerror(why));
 }
 
@@ -135,7 +147,7 @@ static htc_status fetch_result(fetch *f, const json_t *result)
     {
         const char *name = j_str(output, "name"), *hash = j_str(output, "hash");
         uint64_t    size = j_u64(output, "size");
-        char       *place;
+        char       *place = NULL;
         s = place_of(f, index, name, &place);
         if (s != HTC_OK)
             break;
@@ -269,6 +281,8 @@ htc_status run_fetch(cli *c, int argc, char **argv)
         s = want_words(c, cmd, &w, 1, 1);
     if (s == HTC_OK && to && archive)
         s = cli_error(c, HTC_EUSAGE, "--tar", "name one of them", "--to and --tar together");
+    if (s == HTC_OK)
+        s = patterns_check(c, output, error_output);
     if (s == HTC_OK)
         s = api_one_job(c, w.at[0], &job);
     if (s == HTC_OK) {

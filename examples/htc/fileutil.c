@@ -77,6 +77,16 @@ htc_status read_file(cli *c, const char *path, size_t max, char **data, size_t *
     return HTC_OK;
 }
 
+htc_status write_status(int why)
+{
+    if (why == ENOSPC || why == EDQUOT)
+        return HTC_ENOSPC;
+    if (why == ENOENT || why == EACCES || why == EPERM || why == EROFS || why == ENOTDIR || why == EISDIR ||
+        why == ENAMETOOLONG || why == ELOOP || why == EEXIST)
+        return HTC_EDENIED;
+    return HTC_EIO;
+}
+
 htc_status make_dirs(cli *c, const char *path)
 {
     char *copy = must_dup(path);
@@ -86,7 +96,7 @@ htc_status make_dirs(cli *c, const char *path)
         char end = *p;
         *p = '\0';
         if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
-            htc_status s = errno == ENOSPC || errno == EDQUOT ? HTC_ENOSPC : HTC_EIO;
+            htc_status s = write_status(errno);
             cli_error(c, s, path, "name another place", "cannot make the directory: %s", strerror(errno));
             free(copy);
             return s;
@@ -112,7 +122,7 @@ htc_status write_secret(cli *c, const char *path, const char *data)
         unlink(temporary);
     free(temporary);
     if (!ok)
-        return cli_error(c, why == ENOSPC ? HTC_ENOSPC : HTC_EIO, path, "name another place with --token-file",
-                         "cannot write: %s", strerror(why));
+        return cli_error(c, write_status(why), path, "name another place with --token-file", "cannot write: %s",
+                         strerror(why));
     return HTC_OK;
 }

@@ -138,8 +138,10 @@ htc_status read_file(cli *c, const char *path, size_t max, char **data,
                      size_t *len);                                   /* gives, with a zero at the end */
 htc_status write_secret(cli *c, const char *path, const char *data); /* 0600, replaced as a whole */
 char      *path_join(const char *a, const char *b);                  /* gives */
-htc_status make_dirs(cli *c, const char *path);                      /* as mkdir -p */
-void      *must(void *p);                                            /* out of memory ends the program with 70 */
+htc_status
+write_status(int why); /* what an errno of a failed write means: a full disk, a place that cannot be, our fault */
+htc_status make_dirs(cli *c, const char *path); /* as mkdir -p */
+void      *must(void *p);                       /* out of memory ends the program with 70 */
 char      *must_dup(const char *s);
 char      *must_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -150,6 +152,9 @@ typedef struct pattern_values {
 } pattern_values;
 /* HTC_EUSAGE for an unknown letter, HTC_EPATH if the result leaves its directory. Gives *out. */
 htc_status pattern_expand(cli *c, const char *pattern, const pattern_values *v, char **out);
+int        pattern_names_task(const char *pattern); /* it has a %a, so that no two tasks get one name */
+/* Either may be NULL: each a good pattern, and not both the same. */
+htc_status patterns_check(cli *c, const char *output, const char *error_output);
 int        path_stays(const char *path); /* 1: relative, not empty, no "..", no control characters */
 
 /* The commands, one file a group. */

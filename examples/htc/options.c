@@ -185,6 +185,8 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
             o = find_opt(common, n_common, a + 2, len, is_long ? 0 : a[1]);
         char hint[96];
         snprintf(hint, sizeof hint, "htc %s --help lists its options", cmd->name);
+        if (!o && (strncmp(a, "--array", 7) == 0 || (is_long == 0 && a[1] == 'a')) && strcmp(cmd->name, "submit") == 0)
+            snprintf(hint, sizeof hint, "a task for each of many values: htc submit -- COMMAND {i} ::: i=1:10");
         if (!o)
             return cli_error(c, HTC_EUSAGE, cmd->name, hint, "unknown option %.80s", a);
         const char *value = is_long ? (equals ? equals + 1 : NULL) : (a[2] ? a + 2 : NULL);

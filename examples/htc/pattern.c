@@ -70,3 +70,31 @@ htc_status pattern_expand(cli *c, const char *pattern, const pattern_values *v, 
     *out = buf;
     return HTC_OK;
 }
+
+int pattern_names_task(const char *pattern)
+{
+    for (const char *p = pattern; (p = strchr(p, '%')); p += p[0] != '\0') {
+        p++;
+        p += strspn(p, "0123456789");
+        if (*p == 'a')
+            return 1;
+    }
+    return 0;
+}
+
+htc_status patterns_check(cli *c, const char *output, const char *error_output)
+{
+    const char          *patterns[] = { output, error_output };
+    const pattern_values v = { 1, 0, "user", "name" };
+    for (size_t i = 0; i < 2; i++) {
+        char      *out;
+        htc_status s = patterns[i] ? pattern_expand(c, patterns[i], &v, &out) : HTC_OK;
+        if (s != HTC_OK)
+            return s;
+        if (patterns[i])
+            free(out);
+    }
+    if (output && error_output && strcmp(output, error_output) == 0)
+        return cli_error(c, HTC_EUSAGE, "--error", "give them two names", "standard output and error in one file");
+    return HTC_OK;
+}

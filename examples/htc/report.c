@@ -3,6 +3,7 @@
 #include "chart.h"
 #include "htc.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <sched.h>
@@ -133,10 +134,10 @@ static void print_report(cli *c, const json_t *lines, const json_t *total, const
         "\nlast end %.1f s after the first submission; makespans together %.1f s; efficiency %.1f%% (bound %.1f%%)\n",
         j_num(total, "last_end_s"), j_num(total, "sum_makespan_s"), 100 * j_num(total, "efficiency"),
         100 * j_num(total, "efficiency_bound"));
-    printf("%" PRIu64 " tasks, %.2f s each in %s, on %" PRIu64 " cores\n\ncores held\n", j_u64(total, "tasks"),
+    printf("%" PRIu64 " tasks, %.2f s each in %s, on %" PRIu64 " cores\n\n%s held\n", j_u64(total, "tasks"),
            j_num(total, "pte_s"), j_bool(total, "shared_cores") ? "CPU time (slots share cores)" : "run time",
-           j_u64(total, "ncu"));
-    chart_print(&t->chart, stdout, c->colour, t->slots ? t->slots : 1, 70);
+           j_u64(total, "ncu"), j_bool(total, "shared_cores") ? "slots" : "cores");
+    chart_print(&t->chart, stdout, c->colour, t->slots ? t->slots : 1, chart_columns(stdout));
 }
 
 static htc_status write_svg(cli *c, const totals *t, const char *path)
@@ -145,7 +146,8 @@ static htc_status write_svg(cli *c, const totals *t, const char *path)
     if (f)
         chart_svg(&t->chart, "cores held by each user", NULL, NULL, t->slots, f);
     if (!f || fclose(f) != 0)
-        return cli_error(c, HTC_EIO, path, "name another place", "cannot write the chart");
+        return cli_error(c, write_status(errno), path, "name another place", "cannot write the chart: %s",
+                         strerror(errno));
     return HTC_OK;
 }
 

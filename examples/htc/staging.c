@@ -147,7 +147,10 @@ htc_status staging_executable(cli *c, staging *s, const char **word)
         }
     }
     if (!local)
-        return cli_error(c, HTC_ENOEXEC, w, "check its name: it is looked for here and on PATH", "no such program");
+        return cli_error(c, HTC_ENOEXEC, w,
+                         strchr(w, ' ') ? "a command in one word? Write its words apart, or sh -c '...'"
+                                        : "check its name: it is looked for here and on PATH",
+                         "no such program");
     if (!runs(w))
         return cli_error(c, HTC_ENOEXEC, w, "make it executable with chmod +x", "the program is not executable");
     htc_status status = add(c, s, last_part(w), w, HTC_STAGE_EXECUTABLE);

@@ -2,6 +2,7 @@
 #include "htc.h"
 #include "staging.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,18 +300,11 @@ static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answ
     return api_call(c, r, 120, answer);
 }
 
-static htc_status check_patterns(cli *c, const plan *p)
+static htc_status check_names(cli *c, const plan *p)
 {
-    const char          *patterns[] = { p->output, p->error_output };
-    const pattern_values v = { 1, 0, "user", "name" };
-    for (size_t i = 0; i < 2; i++) {
-        char      *out;
-        htc_status s = patterns[i] ? pattern_expand(c, patterns[i], &v, &out) : HTC_OK;
-        if (s != HTC_OK)
-            return s;
-        if (patterns[i])
-            free(out);
-    }
+    htc_status s = patterns_check(c, p->output, p->error_output);
+    if (s != HTC_OK)
+        return s;
     if (p->compat && strcmp(p->compat, "slurm") != 0 && strcmp(p->compat, "sge") != 0)
         return cli_error(c, HTC_EUSAGE, "--compat", "slurm or sge", "'%.60s' is not known", p->compat);
     return HTC_OK;
@@ -328,8 +322,8 @@ static htc_status check_patterns(cli *c, const plan *p)
 
 #define SUBMIT_OPTIONS(p)                                                                                              \
     { "retries", 'r', OPT_COUNT, &(p).retries, "N", "run a failed task again up to N times" },                         \
-        { "output", 'o', OPT_TEXT, &(p).output, "PATTERN",                                                             \
-          "name of standard output in the results: %j job %a task %u user %n name" },                                  \
+        { "output",    'o',       OPT_TEXT,                                                                            \
+          &(p).output, "PATTERN", "name of standard output in the results: %j job %a task %u user %n name" },          \
         { "error", 'e', OPT_TEXT, &(p).error_output, "PATTERN", "name of standard error in the results" },             \
         { "compat", 0, OPT_TEXT, &(p).compat, "slurm|sge", "set SLURM_ARRAY_* or SGE_TASK_ID too" },                   \
         { "wait", 'w', OPT_FLAG, &(p).wait, NULL, "wait until it has ended; exit code 5 if tasks failed" },            \
@@ -353,7 +347,7 @@ htc_status run_submit(cli *c, int argc, char **argv)
     htc_status     s = opt_parse(c, cmd, argc, argv, opts, sizeof opts / sizeof opts[0], &w);
     staging_begin(c, &p.staging, !p.dry_run);
     if (s == HTC_OK)
-        s = check_patterns(c, &p);
+        s = check_names(c, &p);
     if (s == HTC_OK)
         s = prepare(c, cmd, &p, &w, &xml, &len);
     if (s == HTC_OK && p.dry_run)
@@ -407,12 +401,13 @@ htc_status run_generate(cli *c, int argc, char **argv)
     else if (s == HTC_OK && w.count == 0 && !p.exe)
         s = want_words(c, cmd, &w, 1, SIZE_MAX);
     if (s == HTC_OK)
-        s = check_patterns(c, &p);
+        s = check_names(c, &p);
     if (s == HTC_OK)
         s = prepare(c, cmd, &p, &w, &xml, &len);
     if (s == HTC_OK && (p.retries >= 0 || p.output || p.error_output || p.compat || p.wait || p.paused))
-        fprintf(stderr, "htc: warning: --retries, --output, --error, --compat, --wait and --hold are not in a document: "
-                        "give them to htc submit\n");
+        fprintf(stderr,
+                "htc: warning: --retries, --output, --error, --compat, --wait and --hold are not in a document: "
+                "give them to htc submit\n");
     if (s == HTC_OK && p.dry_run) {
         s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);
     } else if (s == HTC_OK && p.out) {
@@ -420,7 +415,7 @@ htc_status run_generate(cli *c, int argc, char **argv)
         int   ok = f && fwrite(xml, 1, len, f) == len;
         ok = (!f || fclose(f) == 0) && ok;
         if (!ok)
-            s = cli_error(c, HTC_EIO, p.out, "name another place", "cannot write");
+            s = cli_error(c, write_status(errno), p.out, "name another place", "cannot write: %s", strerror(errno));
     }
     if (s == HTC_OK && c->json && !p.dry_run) {
         htc_spec *spec;

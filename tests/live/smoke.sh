@@ -83,6 +83,14 @@ expect 5 "${H[@]}" wait 3
 expect 0 "${H[@]}" rm 3
 refuse 4 'no job|not found|no such' "${H[@]}" status 3
 
+# A pattern without the task's number: none takes another's place.
+expect 0 "${H[@]}" submit --name same --output '%n.txt' --wait -- echo '{}' ::: a b
+expect 0 "${H[@]}" fetch last --to same
+[ "$(cat same/0/same.txt same/1/same.txt)" = $'a\nb' ] || fail "one name for two tasks: $(find same)"
+refuse 1 'one file' "${H[@]}" submit -o '%a' -e '%a' -- true
+refuse 4 'cannot make the directory' "${H[@]}" fetch last --to /proc/nowhere
+expect 0 "${H[@]}" rm last
+
 # Users and passwords.
 echo secret > password
 echo wrong > wrong

@@ -70,8 +70,8 @@ htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, 
     if (!named)
         snprintf(why, cap, "asks for host %s, and no site has that name", t->host ? t->host : "?");
     else if (memory > most_memory)
-        snprintf(why, cap, "asks for %.1f GB of memory, and the largest node has %.1f GB", (double)memory / 1e9,
-                 (double)most_memory / 1e9);
+        snprintf(why, cap, "asks for %.1f GiB of memory, and the largest node has %.1f GiB", (double)memory / (1 << 30),
+                 (double)most_memory / (1 << 30));
     else if (t->limits.cores > most_cores)
         snprintf(why, cap, "asks for %u cores, and the largest node has %u", t->limits.cores, most_cores);
     else if (gw->options.task_wall_max_ns && wall_s * 1e9 > (double)gw->options.task_wall_max_ns)
