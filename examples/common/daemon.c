@@ -50,6 +50,7 @@ htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *al
     for (size_t i = 0; i < KNOWN; i++)
         if (strchr(allowed, known[i].option.val))
             table[n++] = known[i].option;
+    opterr = 0; /* one line for every error, ours */
     for (int letter; s == HTC_OK && (letter = getopt_long(argc, argv, "+", table, NULL)) != -1;) {
         switch (letter) {
         case 'd':
@@ -80,14 +81,17 @@ htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *al
         case 'V':
             printf("%s " HTC_VERSION "\n", d->name);
             return HTC_AGAIN;
-        default: /* getopt has said what is wrong */
-            exit(htc_exit_code(HTC_EUSAGE));
+        default:
+            snprintf(d->error.text, sizeof d->error.text, "'%.60s' is no option, or lacks its value", argv[optind - 1]);
+            s = HTC_EUSAGE;
         }
     }
     if (s == HTC_OK && optind < argc) {
         snprintf(d->error.text, sizeof d->error.text, "'%.60s' is one word too many", argv[optind]);
-        return HTC_EUSAGE;
+        s = HTC_EUSAGE;
     }
+    if (s != HTC_OK)
+        snprintf(d->error.hint, sizeof d->error.hint, "%.40s --help lists the options", d->name);
     return s;
 }
 

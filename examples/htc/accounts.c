@@ -112,7 +112,7 @@ htc_status run_user(cli *c, int argc, char **argv)
     if (s == HTC_OK) {
         json_t *r = json_pack("{s:s, s:s}", "op", set ? "user.set" : "user.add", "name", w.at[1]);
         if (password)
-            json_object_set_new(r, "password", json_string(password));
+            j_add(&r, "password", password);
         if (weight >= 0)
             json_object_set_new(r, "weight", json_integer(weight));
         s = api_call(c, r, 0, &answer);

@@ -90,20 +90,28 @@ static void take_error_object(cli *c, const json_t *o, htc_status status)
         snprintf(c->error.text, sizeof c->error.text, "%s", htc_strerror(status));
 }
 
+static htc_status not_utf8(cli *c)
+{
+    return cli_error(c, HTC_EUSAGE, "", "use UTF-8 only", "a word on the command line is not valid UTF-8");
+}
+
+/* request NULL: it could not be made of the words given. */
 static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json_t **answer)
 {
+    if (!request)
+        return not_utf8(c);
     htc_status s = open_client(c);
     if (s != HTC_OK)
         return s;
     json_t *full = json_copy((json_t *)(uintptr_t)request);
     if (c->user && !json_object_get(full, "user"))
-        json_object_set_new(full, "user", json_string(c->user));
+        j_add(&full, "user", c->user);
     if (c->token)
-        json_object_set_new(full, "token", json_string(c->token));
-    char *text = json_dumps(full, JSON_COMPACT);
+        j_add(&full, "token", c->token);
+    char *text = full ? json_dumps(full, JSON_COMPACT) : NULL;
     json_decref(full);
     if (!text)
-        return cli_error(c, HTC_EUSAGE, "", "use UTF-8 only", "a word on the command line is not valid UTF-8");
+        return not_utf8(c);
     const char *reply = NULL;
     s = htc_client_request(c->client, text, (htc_ns)((timeout_s > 0 ? timeout_s : 60) * 1e9), &reply, &c->error);
     free(text);
@@ -133,7 +141,7 @@ static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json
 
 htc_status api_call(cli *c, json_t *request, double timeout_s, json_t **answer)
 {
-    htc_status s = request ? ask_once(c, request, timeout_s, answer) : HTC_EINTERNAL;
+    htc_status s = ask_once(c, request, timeout_s, answer);
     json_decref(request);
     return s;
 }
@@ -144,7 +152,7 @@ htc_status api_ask(cli *c, json_t *request, double timeout_s, double patience_s,
     unsigned   pause = 50;
     htc_status s;
     for (;;) {
-        s = request ? ask_once(c, request, timeout_s, answer) : HTC_EINTERNAL;
+        s = ask_once(c, request, timeout_s, answer);
         if ((s != HTC_ECLOSED && s != HTC_EUNREACHABLE && s != HTC_EBUSY && s != HTC_AGAIN) || now_s() >= until)
             break;
         pause_ms(pause);

@@ -97,7 +97,7 @@ shown_text show_size(double bytes);      /* "1.2 GiB" */
 shown_text show_time(double epoch);      /* local "2026-01-31 12:00:00", "-" if 0 */
 shown_text show_clock(double epoch);     /* "12:00:00" */
 shown_text show_count(double n);
-void       clean(char *s); /* replace control characters by '?' */
+void       clean(char *s); /* replace control characters, and what is no UTF-8, by '?' */
 
 /* Progress of what takes longer than two seconds, on a terminal's stderr only. */
 typedef struct progress {
@@ -116,7 +116,9 @@ double      j_num(const json_t *o, const char *key);  /* 0 */
 uint64_t    j_u64(const json_t *o, const char *key);  /* 0 */
 int         j_bool(const json_t *o, const char *key); /* 0 */
 shown_text  show_id(const json_t *id);                /* a number or a string */
-void        put_json(cli *c, const json_t *value);    /* the one value of --json */
+/* Add a word to a request; one that is not UTF-8 makes the request NULL, which api_call refuses with the reason. */
+void j_add(json_t **request, const char *key, const char *word);
+void put_json(cli *c, const json_t *value); /* the one value of --json */
 
 /* api.c */
 /* Send a request (taken), wait for its answer (given). An error object becomes the status and cli.error.

@@ -25,9 +25,19 @@ int j_bool(const json_t *o, const char *key)
     return json_is_true(json_object_get(o, key));
 }
 
+void j_add(json_t **request, const char *key, const char *word)
+{
+    if (*request && json_object_set_new(*request, key, json_string(word)) != 0) {
+        json_decref(*request);
+        *request = NULL;
+    }
+}
+
 void put_json(cli *c, const json_t *value)
 {
-    json_dumpf(value, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+    /* There is no value where a name in it, of a directory say, is not UTF-8: JSON has no word for that. */
+    if (!value || json_dumpf(value, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) != 0)
+        fputs("null", stdout);
     putchar('\n');
     c->json_done = 1;
 }

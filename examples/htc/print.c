@@ -8,11 +8,29 @@
 #include <string.h>
 #include <time.h>
 
+/* Bytes of the UTF-8 character at s; 0 if there is none: overlong, a surrogate, cut off. */
+static size_t character(const char *s)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    size_t n = u[0] < 0x80 ? 1 : u[0] < 0xC2 ? 0 : u[0] < 0xE0 ? 2 : u[0] < 0xF0 ? 3 : u[0] < 0xF5 ? 4 : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((u[i] & 0xC0) != 0x80)
+            return 0;
+    int wrong = (u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] > 0x9F) || (u[0] == 0xF0 && u[1] < 0x90) ||
+                (u[0] == 0xF4 && u[1] > 0x8F);
+    return wrong ? 0 : n;
+}
+
 void clean(char *s)
 {
-    for (; *s; s++)
-        if (iscntrl((unsigned char)*s))
+    while (*s) {
+        size_t n = character(s);
+        if (n == 0 || iscntrl((unsigned char)*s)) {
             *s = '?';
+            n = 1;
+        }
+        s += n;
+    }
 }
 
 /* Columns on the screen: the bytes that do not continue a UTF-8 character. */

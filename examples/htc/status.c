@@ -93,7 +93,7 @@ static htc_status show_status(cli *c, const char *selector, int64_t limit, doubl
 {
     json_t *request = json_pack("{s:s}", "op", "status"), *answer;
     if (selector)
-        json_object_set_new(request, "id", json_string(selector));
+        j_add(&request, "id", selector);
     else if (limit)
         json_object_set_new(request, "limit", json_integer(limit));
     htc_status s = api_ask(c, request, 0, patience_s, &answer);
@@ -227,7 +227,7 @@ htc_status run_tasks(cli *c, int argc, char **argv)
         json_t *request = json_pack("{s:s, s:s, s:I, s:b}", "op", "tasks", "id", w.at[0], "from", (json_int_t)from,
                                     "failed", (int)failed);
         if (state)
-            json_object_set_new(request, "state", json_string(state));
+            j_add(&request, "state", state);
         if (limit)
             json_object_set_new(request, "limit", json_integer(limit < 1000 ? limit : 1000));
         s = api_ask(c, request, 0, 10, &answer);

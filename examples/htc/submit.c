@@ -278,10 +278,10 @@ static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answ
 {
     char   *cwd = getcwd(NULL, 0);
     json_t *r = json_pack("{s:s}", "op", "submit");
-    json_object_set_new(r, "jsdl", json_string(xml));
+    j_add(&r, "jsdl", xml);
     json_object_set_new(r, "submit_dir", json_string(cwd ? cwd : ""));
     if (p->name)
-        json_object_set_new(r, "name", json_string(p->name));
+        j_add(&r, "name", p->name);
     if (p->time_s > 0)
         json_object_set_new(r, "time_limit", json_real(p->time_s));
     if (p->memory)
@@ -289,11 +289,11 @@ static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answ
     if (p->retries >= 0)
         json_object_set_new(r, "retries", json_integer(p->retries));
     if (p->output)
-        json_object_set_new(r, "output", json_string(p->output));
+        j_add(&r, "output", p->output);
     if (p->error_output)
-        json_object_set_new(r, "error_output", json_string(p->error_output));
+        j_add(&r, "error_output", p->error_output);
     if (p->compat)
-        json_object_set_new(r, "compat", json_string(p->compat));
+        j_add(&r, "compat", p->compat);
     if (p->paused)
         json_object_set_new(r, "paused", json_true());
     free(cwd);

@@ -72,12 +72,13 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
         s = htc_logfile_open(&options, &file, error);
     if (s == HTC_OK) {
         supervisor_options so = { programs, config, o->slots, (htc_ns)(o->pause_max * 1e9), report };
-        if (report >= 0 && dprintf(report, "held\n") < 0)
-            error->line = 0;
+        if (report >= 0)
+            dprintf(report, "held\n"); /* nobody may be there to read it any more */
         s = supervise(state, &so, htc_logfile_log(file));
         if (s != HTC_OK)
-            snprintf(error->text, sizeof error->text, "htc-kvd and htc-gateway are neither in %.120s nor on PATH",
-                     programs);
+            *error = (htc_error){ .status = s, .hint = "install all programs in one directory" };
+        snprintf(error->text, sizeof error->text, "htc-kvd and htc-gateway are neither in %.120s nor on PATH",
+                 programs);
         htc_logfile_close(file);
     }
     free(programs);
@@ -237,6 +238,13 @@ static htc_status wait_until_up(cli *c, const char *dir, pid_t pid, int from)
                      w.line[0] ? w.line : "no answer from the gateway", log[0] ? "; " : "", log);
 }
 
+static void put_stopped(cli *c, const char *dir)
+{
+    json_t *o = json_pack("{s:s, s:s}", "dir", dir, "state", "stopped");
+    put_json(c, o);
+    json_decref(o);
+}
+
 htc_status run_up(cli *c, int argc, char **argv)
 {
     up_options o = { 0 };
@@ -272,6 +280,8 @@ htc_status run_up(cli *c, int argc, char **argv)
     htc_state_close(state);
     if (s == HTC_OK && o.foreground) {
         s = hold_and_supervise(dir, config, &o, STDERR_FILENO, &c->error);
+        if (s == HTC_OK && c->json)
+            put_stopped(c, dir);
     } else if (s == HTC_OK) {
         int   from = -1;
         pid_t pid = start_supervisor(dir, config, &o, &from);
@@ -357,9 +367,7 @@ htc_status run_down(cli *c, int argc, char **argv)
             close(pidfd);
     }
     if (s == HTC_OK && c->json) {
-        json_t *o = json_pack("{s:s, s:s}", "dir", c->dir, "state", "stopped");
-        put_json(c, o);
-        json_decref(o);
+        put_stopped(c, c->dir);
     } else if (s == HTC_OK)
         printf("stopped\n");
     words_free(&w);
