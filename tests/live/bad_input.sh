@@ -9,6 +9,11 @@ expect 3 "${H[@]}" status --json
 [ "$(json "$out" 'v["error"]')" = HTC_EUNREACHABLE ] || fail "no JSON error: $out"
 refuse 1 'no command' "$htc" frobnicate
 refuse 1 'unknown option' "$htc" status --frobnicate
+# A message cut within a character is JSON all the same: 59 letters, then one of two bytes.
+expect 1 "$htc" --json "$(printf 'a%.0s' {1..59})ä"
+[ "$(json "$out" 'v["error"]')" = HTC_EUSAGE ] || fail "no JSON error: $out"
+refuse 1 'is no option.*--help' "${htc%/*}/htc-kvd" --frobnicate
+refuse 4 'cannot write: No such' "$htc" generate --out not-there/x.jsdl -- echo {} ::: 1 2
 printf '[fair]\npolicy = best\n' > bad.ini
 refuse 1 'bad.ini:2.*policy' "${H[@]}" up --config bad.ini
 printf '[fair]\nfrob = 1\n' > bad.ini
@@ -17,6 +22,7 @@ printf '[server]\n\nlisten = 0.0.0.0:7000\n' > bad.ini
 refuse 1 'bad.ini:3.*server.listen.*loopback' "${H[@]}" up --config bad.ini
 expect 0 "${H[@]}" up --slots 2
 refuse 6 'runs here already' "${H[@]}" up
+refuse 1 'UTF-8' "${H[@]}" status $'\xff'
 expect 6 "${H[@]}" up --json
 [ "$(json "$out" 'v["error"]')" = HTC_ELOCKED ] || fail "no JSON error: $out"
 expect 0 "${H[@]}" submit --name witness --wait -- true
