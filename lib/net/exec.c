@@ -53,7 +53,7 @@ static htc__run *run_new(htc_agent_host *a, uint64_t number, const htc_attempt *
     r->agent = a;
     r->run = number;
     r->attempt = *attempt;
-    r->pidfd = r->report_fd = -1;
+    r->pidfd = -1;
     int bad = asprintf(&r->dir, "%s/scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32, a->slot_dir, attempt->job, attempt->task,
                        attempt->attempt) < 0;
     bad = bad || asprintf(&r->scratch, "%s/work", r->dir) < 0 || asprintf(&r->out, "%s/out", r->dir) < 0 ||
@@ -256,7 +256,7 @@ static htc_status stage_out(htc__run *r, uint64_t tag)
 
 static void send_signal(htc__run *r, uint32_t signal, htc_status why)
 {
-    if (r->phase != RUN_STARTING && r->phase != RUN_RUNNING)
+    if (r->phase != RUN_RUNNING)
         return;
     if (r->why == HTC_OK) {
         r->why = why;
@@ -272,7 +272,7 @@ static void clean(htc__run *r, int drop)
 {
     r->clean_wanted = 1;
     r->drop_wanted |= drop;
-    if (r->phase == RUN_STARTING || r->phase == RUN_RUNNING)
+    if (r->phase == RUN_RUNNING)
         send_signal(r, SIGKILL, HTC_EKILLED);
     htc__exec_settle(r);
 }
@@ -376,7 +376,7 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
     if (!a)
         return htc__error(error, HTC_ENOMEM, "out of memory");
     a->env = env;
-    a->lock_fd = -1;
+    a->lock_fd = a->record_fd = -1;
     a->agent = o.agent;
     a->durable = o.durable;
     a->outputs_bytes_max = o.outputs_bytes_max;
@@ -397,6 +397,8 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         status = htc__error(error, HTC_EIO, "cannot become a subreaper: %s", strerror(errno));
     if (status == HTC_OK)
         status = write_who(a, error);
+    if (status == HTC_OK && (status = htc__record_open(a)) != HTC_OK)
+        status = htc__error(error, status, "cannot write %s/groups: %s", a->slot_dir, strerror(errno));
     if (status != HTC_OK) {
         htc_agent_host_destroy(a);
         return status;
@@ -419,6 +421,8 @@ void htc_agent_host_destroy(htc_agent_host *a)
         unlink(path);
         close(a->lock_fd);
     }
+    if (a->record_fd >= 0)
+        close(a->record_fd);
     htc__procs_free(&a->procs);
     htc__strings_free(a->env_pass);
     free(a->slot_dir);

@@ -1,4 +1,6 @@
-/* Between fork and exec: only what is safe in a process that other threads were torn away from. */
+/* Between vfork and exec. The child borrows the memory and the stack of its parent, which waits: no copy of page tables is
+ * made, which would cost more than the rest of the start. So what it writes is seen by the parent, and nothing of it may
+ * stay behind: no lock, no allocation. Signals are blocked until those of the parent's handlers are gone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -11,63 +13,86 @@
 
 #include "net/exec_private.h"
 
-static void __attribute__((noreturn)) fail(const htc__child *c, int stage)
+static void __attribute__((noreturn)) fail(htc__child *c, int stage)
 {
-    htc__child_report report = { stage, errno };
-    ssize_t           n = write(c->report_fd, &report, sizeof report);
-    _exit(n == (ssize_t)sizeof report ? 127 : 126);
+    c->error = errno ? errno : EINVAL;
+    c->stage = stage;
+    _exit(127);
 }
 
 static void reset_signals(void)
 {
     struct sigaction standard = { .sa_handler = SIG_DFL };
-    sigset_t         none;
     for (int i = 1; i < NSIG; i++)
         sigaction(i, &standard, NULL); /* fails for those that cannot be changed, and that is as well */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Everything but the three streams closes at exec: also what the host opened without thinking of us. */
-static void close_at_exec(int report_fd)
+static void close_at_exec(void)
 {
     if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
         return;
     struct rlimit files;
     int           max = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < 65536 ? (int)files.rlim_cur : 65536;
     for (int fd = 3; fd < max; fd++)
-        if (fd != report_fd)
-            fcntl(fd, F_SETFD, FD_CLOEXEC);
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-void htc__child_run(const htc__child *c)
+/* Nothing of the task runs before its process is recorded. */
+static void record(htc__child *c)
 {
-    char go = 0;
+    htc__proc self;
+    if (htc__proc_read(getpid(), &self) != 0)
+        fail(c, CHILD_RECORD);
+    c->run->start = self.start;
+    c->run->pid = self.pid;
+    c->record_status = htc__record_write(c->run->agent);
+    if (c->record_status != HTC_OK)
+        fail(c, CHILD_RECORD);
+}
+
+static void __attribute__((noreturn)) run(htc__child *c)
+{
+    sigset_t none;
     reset_signals();
     if (setsid() < 0)
         fail(c, CHILD_SESSION);
     /* Dies with the agent: what it leaves behind in spite of that is recorded and ended by the next one. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_CHILD_SUBREAPER, 0);
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    /* Nothing of the task runs before its process is recorded; the end of the pipe means that the agent is gone. */
-    while (read(c->go_fd, &go, 1) < 0 && errno == EINTR)
-        ;
-    if (!go)
-        _exit(125);
     if (getppid() != c->parent)
         _exit(125);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    record(c);
     umask(022);
     if (chdir(c->directory) != 0)
         fail(c, CHILD_DIRECTORY);
     if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0)
         fail(c, CHILD_STREAMS);
-    close_at_exec(c->report_fd);
+    close_at_exec();
     for (size_t i = 0; i < c->limits_count; i++)
         if (setrlimit((__rlimit_resource_t)c->limits[i].resource, &c->limits[i].limit) != 0)
             fail(c, CHILD_LIMITS);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     execve(c->program, c->argv, c->envp);
     fail(c, CHILD_EXEC);
+}
+
+pid_t htc__child_start(htc__child *c)
+{
+    sigset_t all, before;
+    c->parent = getpid();
+    c->stage = c->error = 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = vfork();
+    if (pid == 0)
+        run(c);
+    int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return pid;
 }
 
 static void add_limit(htc__child *c, int resource, uint64_t value, uint64_t grace)

@@ -14,7 +14,6 @@
 typedef enum htc__run_phase {
     RUN_STAGING_IN = 1,
     RUN_READY,   /* staged in, or ended */
-    RUN_STARTING, /* forked; exec has not happened */
     RUN_RUNNING,
     RUN_SWEEPING, /* its first process has ended; the rest of its tree is being ended */
     RUN_STAGING_OUT
@@ -39,8 +38,8 @@ typedef struct htc__run {
     /* the process */
     pid_t            pid;
     uint64_t         start;
-    int              pidfd, report_fd;
-    struct event    *exit_event, *report_event, *sweep_event;
+    int              pidfd;
+    struct event    *exit_event, *sweep_event;
     htc_ns           sweep_pause, sweep_since;
     int              leader_reaped, wait_status;
     int              stop_told;
@@ -71,6 +70,9 @@ struct htc_agent_host {
     struct event  *poll;
     int            poll_armed;
     int            lock_fd;
+    int            record_fd; /* slots/N/groups */
+    size_t         record_len;
+    char           boot[64];
     int            closing;
     uint32_t       in_work; /* pieces of work on the threads */
 };
@@ -94,22 +96,25 @@ void       htc__run_signal(htc__run *r, int signal);
 void       htc__run_end_now(htc__run *r); /* at the end of everything: blocks until its tree is gone */
 void       htc__exec_poll_arm(htc_agent_host *a);
 
-/* exec_child.c: what the child needs, made before the fork, for afterwards nothing may allocate */
+/* exec_child.c: what the child needs, and what it says of itself, in memory that both see until exec. */
+typedef enum htc__child_stage {
+    CHILD_SESSION = 1, CHILD_RECORD, CHILD_LIMITS, CHILD_DIRECTORY, CHILD_STREAMS, CHILD_EXEC
+} htc__child_stage;
 typedef struct htc__child {
+    htc__run    *run;
     char       **argv, **envp;
     char         program[PATH_MAX];
     const char  *directory;
     int          in, out, err;
-    int          go_fd, report_fd;
     struct { int resource; struct rlimit limit; } limits[12];
     size_t       limits_count;
     pid_t        parent;
+    int          stage, error;  /* 0: it has begun; else where it failed, and errno */
+    htc_status   record_status; /* if it failed in CHILD_RECORD */
 } htc__child;
-typedef struct htc__child_report {
-    int stage, error;
-} htc__child_report;
-typedef enum htc__child_stage { CHILD_SESSION = 1, CHILD_LIMITS, CHILD_DIRECTORY, CHILD_STREAMS, CHILD_EXEC } htc__child_stage;
-void       htc__child_run(const htc__child *c) __attribute__((noreturn));
+/* Answers the pid when the program has begun or could not (stage), -1 when there is no process. Its process is recorded
+ * before anything of the program runs. */
+pid_t      htc__child_start(htc__child *c);
 void       htc__child_limits(htc__child *c, const htc_limits *limits);
 /* Find the program of a task: in its directory, then along path. HTC_ENOEXEC with a sentence. */
 htc_status htc__child_find(htc__child *c, const htc__run *r, char *text, size_t room);
@@ -120,6 +125,7 @@ void   htc__strings_free(char **list);
 
 /* exec_record.c: slots/N/groups; the slot and its lock. real is malloced. */
 htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_error *error);
-htc_status htc__record_write(const htc_agent_host *a);
+htc_status htc__record_open(htc_agent_host *a);
+htc_status htc__record_write(htc_agent_host *a);
 
 #endif

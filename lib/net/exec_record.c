@@ -14,28 +14,38 @@
 
 #define RECOVER_PATIENCE (10 * HTC_SECOND)
 #define RECORD_MAX 65536
+#define RECORD_PAGE 4096 /* more than HTC_AGENT_HELD_MAX lines */
 
-htc_status htc__record_write(const htc_agent_host *a)
+/* In place, in one write of less than a page: a process that is killed has done all of such a write or nothing. (To write
+ * another file and rename it would have file systems flush it to the disk, at every start and end of a task.) No sync: this
+ * has to survive the agent, not the machine, whose processes do not survive it either. */
+htc_status htc__record_write(htc_agent_host *a)
 {
-    char    path[PATH_MAX], temporary[PATH_MAX], boot[64];
-    htc_buf text;
-    htc_buf_init(&text, NULL, RECORD_MAX);
-    htc__boot_id(boot);
-    htc_put_text(&text, "boot %s\n", boot);
+    uint8_t bytes[RECORD_PAGE];
+    size_t  n = (size_t)snprintf((char *)bytes, sizeof bytes, "boot %s\n", a->boot);
     for (const htc__run *r = a->runs; r; r = r->next)
-        if (r->pid > 0)
-            htc_put_text(&text, "%ld %" PRIu64 "\n", (long)r->pid, r->start);
+        if (r->pid > 0) {
+            int more = snprintf((char *)bytes + n, sizeof bytes - n, "%ld %" PRIu64 "\n", (long)r->pid, r->start);
+            if (more < 0 || (size_t)more >= sizeof bytes - n)
+                return HTC_ETOOBIG;
+            n += (size_t)more;
+        }
+    /* What an older record had behind that becomes empty lines. */
+    size_t len = n > a->record_len ? n : a->record_len;
+    memset(bytes + n, '\n', len - n);
+    if (pwrite(a->record_fd, bytes, len, 0) != (ssize_t)len)
+        return htc__status_of(errno, HTC_EIO);
+    a->record_len = n;
+    return HTC_OK;
+}
+
+htc_status htc__record_open(htc_agent_host *a)
+{
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%.4000s/groups", a->slot_dir);
-    snprintf(temporary, sizeof temporary, "%.4000s/groups.new", a->slot_dir);
-    /* No sync: this has to survive the agent, not the machine, whose processes do not survive it either. */
-    int     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    ssize_t n = fd >= 0 && text.status == HTC_OK ? write(fd, text.data, text.len) : -1;
-    int     why = errno;
-    if (fd >= 0 && close(fd) != 0)
-        n = -1;
-    int ok = n == (ssize_t)text.len && rename(temporary, path) == 0;
-    htc_buf_free(&text);
-    return ok ? HTC_OK : htc__status_of(why, HTC_EIO);
+    htc__boot_id(a->boot);
+    a->record_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return a->record_fd < 0 ? htc__status_of(errno, HTC_EIO) : HTC_OK;
 }
 
 typedef struct record {

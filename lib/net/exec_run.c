@@ -1,4 +1,4 @@
-/* The life of a process: fork, record, exec, watch, end, and end what is left of its tree. */
+/* The life of a process: start, watch, end, and end what is left of its tree. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,12 +21,11 @@
 #define SWEEP_GIVE_UP (30 * HTC_SECOND) /* processes that hang in the kernel are left to it */
 
 static void on_exit_event(evutil_socket_t fd, short what, void *arg);
-static void on_report(evutil_socket_t fd, short what, void *arg);
 static void on_sweep(evutil_socket_t fd, short what, void *arg);
 
 static int lives(const htc__run *r)
 {
-    return r->phase == RUN_STARTING || r->phase == RUN_RUNNING || r->phase == RUN_SWEEPING;
+    return r->phase == RUN_RUNNING || r->phase == RUN_SWEEPING;
 }
 
 /* --- whose process is it --- */
@@ -80,7 +79,7 @@ static void outcome_of_exit(const htc__run *r, htc_outcome *o)
 {
     int s = r->wait_status;
     if (r->exec_errno) {
-        static const char *const stages[] = { "", "starting its session", "setting its limits",
+        static const char *const stages[] = { "", "starting its session", "recording its process", "setting its limits",
                                               "entering its directory", "opening its streams", "executing it" };
         o->status = HTC_ENOEXEC;
         snprintf(o->reason, sizeof o->reason, "%.120s: %s: %s", r->task->executable,
@@ -137,17 +136,15 @@ static void answer_outcome(htc__run *r, htc_outcome *o)
 
 static void forget_process(htc__run *r)
 {
-    struct event **events[] = { &r->exit_event, &r->report_event, &r->sweep_event };
-    for (int i = 0; i < 3; i++)
+    struct event **events[] = { &r->exit_event, &r->sweep_event };
+    for (int i = 0; i < 2; i++)
         if (*events[i]) {
             event_free(*events[i]);
             *events[i] = NULL;
         }
     if (r->pidfd >= 0)
         close(r->pidfd);
-    if (r->report_fd >= 0)
-        close(r->report_fd);
-    r->pidfd = r->report_fd = -1;
+    r->pidfd = -1;
     r->pid = 0;
 }
 
@@ -234,31 +231,9 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
     sweep_or_again(arg);
 }
 
-/* What came through the pipe that closes at exec: nothing, or why there was no exec. */
-static int read_report(htc__run *r)
+static void tell_started(htc__run *r)
 {
-    htc__child_report report;
-    ssize_t           n = r->report_fd >= 0 ? read(r->report_fd, &report, sizeof report) : 0;
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (n == (ssize_t)sizeof report) {
-        r->exec_stage = report.stage;
-        r->exec_errno = report.error ? report.error : EINVAL;
-    }
-    return 1;
-}
-
-static void on_report(evutil_socket_t fd, short what, void *arg)
-{
-    htc__run *r = arg;
-    htc_buf   body;
-    (void)fd, (void)what;
-    if (!read_report(r))
-        return;
-    event_del(r->report_event);
-    if (r->exec_errno || r->phase != RUN_STARTING)
-        return; /* its end is reported by its exit */
-    r->phase = RUN_RUNNING;
+    htc_buf body;
     htc_buf_init(&body, r->agent->env, 64);
     htc_put_u64(&body, r->run);
     if (body.status == HTC_OK)
@@ -271,8 +246,6 @@ static void on_exit_event(evutil_socket_t fd, short what, void *arg)
     htc__run *r = arg;
     (void)fd, (void)what;
     event_del(r->exit_event);
-    if (r->phase == RUN_STARTING)
-        on_report(-1, 0, r); /* a short task may end before its start was seen */
     r->phase = RUN_SWEEPING;
     r->sweep_since = htc_host_now();
     r->sweep_pause = SWEEP_FIRST;
@@ -372,10 +345,9 @@ void htc__run_signal(htc__run *r, int signal)
 {
     htc_agent_host *a = r->agent;
     int             place = place_of(a, r);
-    if ((r->phase != RUN_STARTING && r->phase != RUN_RUNNING) || r->pid <= 0)
+    if (r->phase != RUN_RUNNING || r->pid <= 0)
         return;
-    if (kill(-r->pid, signal) != 0)
-        kill(r->pid, signal); /* its session is not there yet */
+    kill(-r->pid, signal);
     if (look(a, 1, place) == 0)
         for (size_t i = 0; i < a->procs.count; i++)
             if (a->procs.list[i].owner == place && a->procs.list[i].group != r->pid && a->procs.list[i].state != 'Z')
@@ -466,7 +438,7 @@ static htc_status open_streams(htc__run *r, htc__child *c)
 
 static void child_close(htc__child *c)
 {
-    int *fds[] = { &c->in, &c->out, &c->err, &c->go_fd, &c->report_fd };
+    int *fds[] = { &c->in, &c->out, &c->err };
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
@@ -489,65 +461,42 @@ static htc_status child_words(htc__run *r, htc__child *c)
     return HTC_OK;
 }
 
-/* The process is there and waits at the pipe: record it, watch it, and only then let it go on. */
-static htc_status let_go(htc__run *r, int go_fd)
+static htc_status watch(htc__run *r)
 {
     struct event_base *base = r->agent->host->base;
-    htc__proc          p;
-    char               go = 1;
-    if (htc__proc_read(r->pid, &p) != 0)
-        return HTC_EREFUSED;
-    r->start = p.start;
     r->pidfd = pidfd_open(r->pid, 0);
     r->exit_event = r->pidfd < 0 ? NULL : event_new(base, r->pidfd, EV_READ | EV_PERSIST, on_exit_event, r);
-    r->report_event = event_new(base, r->report_fd, EV_READ | EV_PERSIST, on_report, r);
     r->sweep_event = evtimer_new(base, on_sweep, r);
-    if (!r->exit_event || !r->report_event || !r->sweep_event || event_add(r->exit_event, NULL) != 0 ||
-        event_add(r->report_event, NULL) != 0)
+    if (!r->exit_event || !r->sweep_event || event_add(r->exit_event, NULL) != 0) {
+        snprintf(r->text, sizeof r->text, "cannot watch a process: %s", strerror(errno));
         return HTC_EREFUSED;
-    htc_status status = htc__record_write(r->agent);
-    if (status != HTC_OK) {
-        snprintf(r->text, sizeof r->text, "cannot record the process group in %.300s", r->agent->slot_dir);
-        return status;
     }
-    return write(go_fd, &go, 1) == 1 ? HTC_OK : HTC_EREFUSED;
+    return HTC_OK;
 }
 
-static htc_status fork_child(htc__run *r, htc__child *c)
+static htc_status start_child(htc__run *r, htc__child *c)
 {
-    int go[2], report[2];
-    if (pipe2(go, O_CLOEXEC) != 0)
-        return HTC_EREFUSED;
-    if (pipe2(report, O_CLOEXEC) != 0) {
-        close(go[0]);
-        close(go[1]);
-        return HTC_EREFUSED;
-    }
-    c->go_fd = go[0];
-    c->report_fd = report[1];
-    c->parent = getpid();
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(go[1]);
-        close(report[0]);
-        htc__child_run(c);
-    }
+    htc_status status = HTC_OK;
+    c->run = r;
+    pid_t pid = htc__child_start(c);
     if (pid < 0) {
         snprintf(r->text, sizeof r->text, "cannot start a process: %s", strerror(errno));
-        close(go[1]);
-        close(report[0]);
         return HTC_EREFUSED;
     }
     r->pid = pid;
-    r->report_fd = report[0];
-    evutil_make_socket_nonblocking(r->report_fd);
-    r->phase = RUN_STARTING;
-    htc_status status = let_go(r, go[1]);
-    close(go[1]);
-    if (status != HTC_OK) {
-        r->leader_reaped = 0;
-        htc__run_end_now(r);
+    r->phase = RUN_RUNNING;
+    if (c->stage == CHILD_RECORD) {
+        snprintf(r->text, sizeof r->text, "cannot record the process group in %.300s", r->agent->slot_dir);
+        status = c->record_status != HTC_OK ? c->record_status : HTC_EREFUSED;
+    } else {
+        r->exec_stage = c->stage; /* if it has failed, that is told when its process has ended */
+        r->exec_errno = c->error;
+        status = watch(r);
     }
+    if (status != HTC_OK)
+        htc__run_end_now(r);
+    else if (!c->error)
+        tell_started(r);
     return status;
 }
 
@@ -557,7 +506,7 @@ htc_status htc__run_start(htc__run *r, uint64_t tag)
     htc_outcome o = { 0 };
     if (!c)
         return HTC_ENOMEM;
-    c->in = c->out = c->err = c->go_fd = c->report_fd = -1;
+    c->in = c->out = c->err = -1;
     c->directory = r->work;
     r->tag = tag;
     r->text[0] = 0;
@@ -570,7 +519,7 @@ htc_status htc__run_start(htc__run *r, uint64_t tag)
         status = open_streams(r, c);
     if (status == HTC_OK) {
         htc__child_limits(c, &r->task->limits);
-        status = fork_child(r, c);
+        status = start_child(r, c);
     }
     child_close(c);
     free(c);
