@@ -81,10 +81,14 @@ static void *worker(void *arg)
         j->work(j->ctx);
         pthread_mutex_lock(&p->lock);
         list_push(&p->finished, j);
+        int first = p->finished.count == 1;
+        pthread_mutex_unlock(&p->lock);
+        /* Without the lock, which the loop wants as soon as it wakes. It takes all there are, so one word is enough. */
         uint64_t one = 1;
-        if (write(p->wake_fd, &one, sizeof one) < 0) {
+        if (first && write(p->wake_fd, &one, sizeof one) < 0) {
             /* Only a full counter refuses, and then the loop is awake anyway. */
         }
+        pthread_mutex_lock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -162,12 +166,12 @@ htc_status htc__pool_add(htc__pool *p, void (*work)(void *), void (*done)(void *
     if (status == HTC_OK && p->waiting.count >= p->idle && p->threads_count < p->threads_max && start_thread(p) != 0 &&
         p->threads_count == 0)
         status = HTC_EBUSY;
-    if (status == HTC_OK) {
+    if (status == HTC_OK)
         list_push(&p->waiting, j);
-        pthread_cond_signal(&p->more);
-    }
     pthread_mutex_unlock(&p->lock);
-    if (status != HTC_OK)
+    if (status == HTC_OK)
+        pthread_cond_signal(&p->more);
+    else
         free(j);
     return status;
 }

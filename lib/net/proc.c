@@ -119,7 +119,8 @@ static int compare_pids(const void *a, const void *b)
 
 void htc__procs_spread(htc__procs *procs)
 {
-    int changed = 1;
+    int   changed = 1;
+    pid_t self = getpid();
     /* Children mostly have greater pids than their parents, so one or two rounds do. */
     while (changed) {
         changed = 0;
@@ -132,7 +133,7 @@ void htc__procs_spread(htc__procs *procs)
         }
     }
     for (size_t i = 0; i < procs->count; i++)
-        if (procs->list[i].owner < 0 && procs->list[i].parent != getpid() &&
+        if (procs->list[i].owner < 0 && procs->list[i].parent != self &&
             grow((void **)&procs->foreign, &procs->foreign_cap, procs->foreign_count, sizeof *procs->foreign) == 0)
             procs->foreign[procs->foreign_count++] = procs->list[i].pid;
     if (procs->foreign_count)
