@@ -1,0 +1,139 @@
+#!/bin/bash
+# Each way an attempt can end, as the agent sees it: its own state, with its reason, in the list of tasks and in why.
+# And what is stopped or killed around a task: the task goes on, or runs again, and ends once.
+source "$(dirname "$0")/live.sh"
+dir=$top/state
+H=("$htc" --dir "$dir")
+printf '[agent]\nheartbeat_s = 0.3\nlost_after_s = 2\n[task]\nmax_attempts = 1\nmax_lost = 2\nretry_backoff_s = 0.1\n' > htc.ini
+expect 0 "${H[@]}" up --slots 2 --config htc.ini
+
+submit() # ARGS...: sets $id
+{
+    expect 0 "${H[@]}" submit --json "$@"
+    id=$(json "$out" 'v["id"]')
+}
+
+# ends STATUS PATTERN: the one task of job $id fails with this status, for this reason.
+ends()
+{
+    expect 5 "${H[@]}" wait "$id"
+    expect 0 "${H[@]}" tasks "$id" --json
+    [ "$(json "$out" 'v["tasks"][0]["status"]')" = "$1" ] || fail "job $id is not $1: $out"
+    [[ $(json "$out" 'v["tasks"][0]["reason"]') =~ $2 ]] || fail "the reason of $id does not say '$2': $out"
+    expect 0 "${H[@]}" why "$id"
+    [[ $out =~ $2 ]] || fail "why $id does not say '$2': $out"
+    echo "ok: $out"
+}
+
+# until CONDITION: a python expression over the task of job $id as v.
+until_task()
+{
+    local i
+    for i in $(seq 300); do
+        expect 0 "${H[@]}" tasks "$id" --json
+        [ "$(json "$out" "bool((lambda v: $1)(v[\"tasks\"][0]))")" = True ] && return
+        sleep 0.1
+    done
+    fail "job $id never came to '$1': $out"
+}
+
+agent_pid() # of job $id, from the list of agents
+{
+    local i
+    for i in $(seq 100); do
+        expect 0 "${H[@]}" agents --json
+        pid=$(json "$out" "([a['pid'] for a in v['agents'] if a.get('task') == '$id.0'] or [''])[0]")
+        [ -n "$pid" ] && return
+        sleep 0.1
+    done
+    fail "no agent has job $id: $out"
+}
+
+daemon_pid() # NAME
+{
+    local p
+    for p in $(ours); do
+        [ "$(basename "$(readlink "/proc/$p/exe")")" = "$1" ] && pid=$p && return
+    done
+    fail "no $1"
+}
+
+submit -- sh -c 'exit 42'
+ends HTC_EEXIT 'exit code 42'
+submit -- sh -c 'kill -SEGV $$'
+ends HTC_ESIGNAL 'SEGV'
+submit --mem 40M -- python3 -c 'x = bytearray(120 << 20); import time; time.sleep(600)'
+ends HTC_EOOM '41943040 allowed'
+submit -- sh -c 'kill -KILL $$'
+ends HTC_EKILLED 'KILL'
+submit --time 1s -- sleep 600
+ends HTC_EWALLTIME 'limit of 1 s'
+refuse 5 'memory' "${H[@]}" submit --mem 900T -- true
+
+# Refused by the node: what the document names is not there when it runs. Wrong at stage-in: an upload that is gone.
+J='xmlns:j="http://schemas.ggf.org/jsdl/2005/11/jsdl" xmlns:p="http://schemas.ggf.org/jsdl/2005/11/jsdl-posix"'
+printf '<j:JobDefinition %s><j:JobDescription><j:Application><p:POSIXApplication><p:Executable>bin/tool</p:Executable></p:POSIXApplication></j:Application><j:DataStaging><j:FileName>bin/tool</j:FileName><j:CreationFlag>overwrite</j:CreationFlag><j:Source><j:URI>file:%s/tool</j:URI></j:Source></j:DataStaging></j:JobDescription></j:JobDefinition>' "$J" "$PWD" > refused.jsdl
+printf '#!/no/such/interpreter\n' > tool
+chmod +x tool
+submit refused.jsdl
+ends HTC_ENOEXEC 'bin/tool'
+echo some > input.txt
+submit --hold --input input.txt -- cat input.txt
+held=$id
+submit -- sleep 600
+first=$id
+submit -- sleep 600
+second=$id
+submit --input other.txt=input.txt -- cat other.txt
+find "$dir/data/blobs" -type f -delete
+expect 0 "${H[@]}" cancel "$first"
+ends HTC_EINPUT 'other.txt'
+expect 0 "${H[@]}" cancel "$second"
+expect 0 "${H[@]}" cancel "$held"
+
+# Lost: its agent is killed until there is an end of it.
+submit -- sleep 600
+for attempt in 1 2 3; do
+    until_task "v['state'] == 'running' and v['attempt'] == $attempt"
+    agent_pid
+    kill -9 "$pid"
+done
+ends HTC_ELOST 'lost 3 times'
+
+# A gateway that is killed, or stopped for longer than agents are waited for: the task goes on.
+submit -- sh -c 'sleep 4; echo once >> "$HTC_OUTPUT_DIR/n"'
+until_task "v['state'] == 'running'"
+daemon_pid htc-gateway
+kill -9 "$pid"
+expect 0 "${H[@]}" wait "$id"
+until_task "v['attempt'] == 1 and v['state'] == 'done'"
+submit -- sh -c 'sleep 5; echo once >> "$HTC_OUTPUT_DIR/n"'
+until_task "v['state'] == 'running'"
+daemon_pid htc-gateway
+kill -STOP "$pid"
+sleep 3
+kill -CONT "$pid"
+expect 0 "${H[@]}" wait "$id"
+until_task "v['attempt'] == 1 and v['state'] == 'done'"
+grep -q 'stalled' "$dir/log/gateway.log" || fail "the gateway did not notice its own stall"
+
+# An agent, and a task, that somebody stopped: done by another attempt, once.
+submit -- sh -c 'sleep 2; echo "$HTC_TASK_ATTEMPT" > "$HTC_OUTPUT_DIR/n"'
+until_task "v['state'] == 'running'"
+agent_pid
+kill -STOP "$pid"
+expect 0 "${H[@]}" wait "$id"
+until_task "v['attempt'] == 2 and v['state'] == 'done'"
+submit -- sh -c 'echo $$ > "'"$top"'/pid"; sleep 2'
+until_task "v['state'] == 'running'"
+for i in $(seq 100); do
+    [ -s "$top/pid" ] && break
+    sleep 0.1
+done
+kill -STOP "$(cat "$top/pid")"
+expect 0 "${H[@]}" wait "$id"
+until_task "v['attempt'] == 2 and v['state'] == 'done'"
+
+expect 0 "${H[@]}" down
+none_left
+echo "states: all is well"
