@@ -387,7 +387,10 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     gw_flush(gw);
     if (gw->broken == HTC_OK)
         check_shutdown(gw);
+    /* What is due already is expected now, not back then: a deadline may be older than the step that has set it. */
     gw->expected = deadline(gw);
+    if (gw->expected < gw->now)
+        gw->expected = gw->now;
     return gw->broken;
 }
 
