@@ -106,6 +106,21 @@ HTC_API htc_status htc_allot_plan(const htc_env *env, const htc_allot_options *o
 /** A real weight in units of 1/1024, rounded, at least 1 and at most HTC_ALLOT_WEIGHT_MAX; not a number: 1. */
 HTC_API uint64_t htc_allot_weight(double weight);
 
+/**
+ * Weights from profiles: weight = priority * clamp((work / median of all work)^gamma, 1/8, 8), in units of 1/1024.
+ *
+ * @param[in]  priority  n numbers, 1 to 2^32
+ * @param[in]  work      n amounts of unfinished work (tasks times their mean run time); 0 or less: not known, factor 1,
+ *                       and left out of the median
+ * @param[in]  gamma     -1 to 1: below 0 short bags weigh more, above 0 long ones, at 0 nothing changes
+ * @param[out] weight    n weights, caller-allocated; untouched on failure
+ * @return HTC_OK; HTC_EINVAL if a priority or gamma is out of range; HTC_ENOMEM
+ *
+ * Cost: O(n log n).   Since: 0.1
+ */
+HTC_API htc_status htc_allot_profiled(const htc_env *env, const uint64_t *priority, const double *work, size_t n,
+                                      double gamma, uint64_t *weight);
+
 /** The policy called "eq1", "static", "maxmin" or "fcfs"; HTC_ENOTFOUND for any other name. */
 HTC_API htc_status htc_allot_policy_from_name(const char *name, uint32_t *policy);
 

@@ -19,7 +19,7 @@
 #define SITES_MAX 256
 #define LIST_MAX 1024
 
-typedef enum kind { LOOPBACK = 1, LIST, CHOICE, NUMBER, AUTO_NUMBER, SIZE, SECONDS, MILLISECONDS } kind;
+typedef enum kind { LOOPBACK = 1, LIST, CHOICE, NUMBER, AUTO_NUMBER, SIZE, SECONDS, MILLISECONDS, REAL } kind;
 
 /* allowed: for people, and for CHOICE the very list (separated by |). min and max: NUMBER, SIZE; SECONDS in seconds. */
 static const struct key {
@@ -33,7 +33,8 @@ static const struct key {
     { "server.connections_max", NUMBER, "1024", "16 to 65536", 16, 65536 },
     { "server.token_life_s", SECONDS, "604800", "1 to 31536000 seconds", 1, 31536000 },
     { "fair.policy", CHOICE, "eq1", "eq1|static|maxmin|fcfs", 0, 0 },
-    { "fair.weight", CHOICE, "const", "const", 0, 0 },
+    { "fair.weight", CHOICE, "const", "const|profiled", 0, 0 },
+    { "fair.gamma", REAL, "0", "-1 to 1", -1, 1 },
     { "fair.users", LIST, "", "user names separated by commas", 0, 0 },
     { "fair.min_agents", NUMBER, "1", "0 to 1000000", 0, 1000000 },
     { "fair.tick_s", SECONDS, "5", "0.01 to 3600 seconds", 0.01, 3600 },
@@ -176,6 +177,7 @@ static int value_of(const struct key *k, const char *text, double *out)
         return size_of(text, out) == 0 && *out >= k->min && *out <= k->max && *out == floor(*out) ? 0 : -1;
     case SECONDS:
     case MILLISECONDS:
+    case REAL:
         return number_of(text, out) == 0 && *out >= k->min && *out <= k->max ? 0 : -1;
     case NUMBER:
         break;
@@ -578,6 +580,8 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
     o->n_sites = n;
     o->policy = htc_config_text(c, "fair.policy");
     o->fair_users = htc_config_list(c, "fair.users");
+    o->weight_profiled = strcmp(htc_config_text(c, "fair.weight"), "profiled") == 0;
+    o->gamma = number(c, "fair.gamma");
     o->tick_ns = htc_config_ns(c, "fair.tick_s");
     o->heartbeat_ns = htc_config_ns(c, "agent.heartbeat_s");
     o->lost_after_ns = htc_config_ns(c, "agent.lost_after_s");

@@ -329,3 +329,30 @@ Test(allot, out_of_memory)
         cr_expect(f.live == 0 && f.wrong_sizes == 0);
     }
 }
+
+/* The specification's 3.8: weight = priority * clamp((work / median)^gamma, 1/8, 8), in 1/1024. */
+Test(allot, weights_from_profiles)
+{
+    static const struct {
+        double   gamma, work[3];
+        uint64_t priority[3], weight[3];
+    } table[] = {
+        { 0, { 100, 200, 400 }, { 1, 1, 1 }, { 1024, 1024, 1024 } },
+        { 0, { 100, 200, 400 }, { 1, 3, UINT64_C(1) << 32 }, { 1024, 3072, UINT64_C(1) << 42 } },
+        { 1, { 100, 200, 400 }, { 1, 1, 1 }, { 512, 1024, 2048 } },
+        { -1, { 100, 200, 400 }, { 1, 1, 2 }, { 2048, 1024, 1024 } },
+        { -0.5, { 50, 200, 800 }, { 1, 1, 1 }, { 2048, 1024, 512 } },
+        { 1, { 1, 1000, 1e9 }, { 1, 1, 1 }, { 128, 1024, 8192 } },   /* the clamps */
+        { 1, { 0, 100, 200 }, { 5, 1, 1 }, { 5120, 683, 1365 } },    /* unknown: 1; the median is 150 */
+        { 1, { 0, 0, 0 }, { 1, 2, 3 }, { 1024, 2048, 3072 } },
+    };
+    uint64_t weight[3];
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        cr_assert(eq(int, htc_allot_profiled(NULL, table[i].priority, table[i].work, 3, table[i].gamma, weight), HTC_OK));
+        for (int k = 0; k < 3; k++)
+            cr_expect(eq(u64, weight[k], table[i].weight[k]), "row %zu, user %d", i, k);
+    }
+    cr_expect(eq(int, htc_allot_profiled(NULL, table[0].priority, table[0].work, 3, 1.5, weight), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_profiled(NULL, (uint64_t[]){ 0 }, table[0].work, 1, 0, weight), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_profiled(NULL, NULL, NULL, 0, 0, NULL), HTC_OK));
+}

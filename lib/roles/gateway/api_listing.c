@@ -8,7 +8,8 @@
 
 static json_t *user_json(const user *u)
 {
-    return json_pack("{s:s,s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:I}", "name", u->name, "weight", (json_int_t)u->weight,
+    return json_pack("{s:s,s:I,s:f,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:I}", "name", u->name, "weight", (json_int_t)u->weight,
+                     "weight_used", (double)(u->weight_used ? u->weight_used : u->weight * HTC_ALLOT_WEIGHT_ONE) / (double)HTC_ALLOT_WEIGHT_ONE,
                      "demanding", u->queued > 0, "queued", (json_int_t)u->queued, "running", (json_int_t)u->running, "agents",
                      (json_int_t)(u->agents + u->draining + u->leaving), "ra", (json_int_t)u->ra, "base",
                      (json_int_t)u->base, "jobs", (json_int_t)u->open_jobs, "core_s", (double)u->core_ns / 1e9,

@@ -79,10 +79,38 @@ static int fixed_user(const htc_gateway *gw, const char *name)
 
 static void view(const htc_gateway *gw, const user *u, uint64_t id, htc_allot_user *v)
 {
-    *v = (htc_allot_user){ .weight = u->weight * HTC_ALLOT_WEIGHT_ONE, .queued = u->queued, .running = u->running,
+    *v = (htc_allot_user){ .weight = u->weight_used, .queued = u->queued, .running = u->running,
                            .agents = u->agents, .draining = u->draining, .starting = u->starting,
                            .last_served = u->last_served, .arrival = u->arrival, .id = id,
                            .fixed = (uint64_t)fixed_user(gw, u->name) };
+}
+
+/* The weight of each as it is set, or also by what his unfinished tasks will take: their number times the mean run time of his
+ * tasks so far, or of everybody's as long as none of his has ended. */
+static htc_status weigh(htc_gateway *gw, user **who, size_t n)
+{
+    uint64_t  *priority = htc__alloc(&gw->env, n * sizeof *priority), *weight = htc__alloc(&gw->env, n * sizeof *weight);
+    double    *work = htc__alloc(&gw->env, n * sizeof *work);
+    double     sum = 0;
+    uint32_t   known = 0;
+    htc_status status = priority && weight && work ? HTC_OK : HTC_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        known += who[i]->mean_run_s > 0;
+        sum += who[i]->mean_run_s;
+    }
+    for (size_t i = 0; status == HTC_OK && i < n; i++) {
+        double mean = who[i]->mean_run_s > 0 ? who[i]->mean_run_s : known ? sum / known : 0;
+        priority[i] = who[i]->weight;
+        work[i] = (double)(who[i]->queued + who[i]->running) * mean;
+    }
+    if (status == HTC_OK)
+        status = htc_allot_profiled(&gw->env, priority, work, n, gw->options.weight_profiled ? gw->options.gamma : 0, weight);
+    for (size_t i = 0; status == HTC_OK && i < n; i++)
+        who[i]->weight_used = weight[i];
+    htc__free(&gw->env, priority, n * sizeof *priority);
+    htc__free(&gw->env, weight, n * sizeof *weight);
+    htc__free(&gw->env, work, n * sizeof *work);
+    return status;
 }
 
 void gw_reallocate(htc_gateway *gw)
@@ -110,11 +138,14 @@ void gw_reallocate(htc_gateway *gw)
         {
             u->ra = u->base = 0;
             if (u->queued || u->running || u->agents || u->draining) {
-                who[n] = u;
-                view(gw, u, n, &views[n]);
-                n++;
+                who[n++] = u;
             }
         }
+        status = weigh(gw, who, n);
+        for (size_t i = 0; i < n; i++)
+            view(gw, who[i], i, &views[i]);
+    }
+    if (status == HTC_OK) {
         status = n ? htc_allot_plan(&gw->env, &options, views, n, slots, free_slots, changes) : HTC_OK;
     }
     for (size_t i = 0; status == HTC_OK && i < n; i++) {

@@ -118,7 +118,7 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_gateway_options, tick_ns));
     if (status != HTC_OK)
         return status;
-    if (!o.owner_name || !user_name_ok(o.owner_name) || o.n_sites == 0 || !o.sites || o.store_peer == 0)
+    if (!(o.gamma >= -1 && o.gamma <= 1) || !o.owner_name || !user_name_ok(o.owner_name) || o.n_sites == 0 || !o.sites || o.store_peer == 0)
         return HTC_EINVAL;
     htc_gateway *gw = htc__alloc(env, sizeof *gw);
     if (!gw)

@@ -153,6 +153,7 @@ struct user {
     uint64_t open_jobs;
     uint32_t agents, draining, leaving, starting; /* agents: without the draining and the leaving */
     uint64_t ra, base;
+    uint64_t weight_used; /* as the last division counted it, in 1/1024 */
     uint64_t last_served, arrival;
     double   mean_run_s; /* EWMA 0.2; 0: nothing known */
     uint64_t core_ns, tasks_done;        /* used and done, ever */
