@@ -1,17 +1,8 @@
 /* Any users: the division keeps its promises, agrees with a slow model that knows nothing of its shortcuts, and the
  * plan never gives what is not there nor takes what nobody is owed. */
-#include <stdlib.h>
-
 #include "core/codec.h"
 #include "htcsched/allot.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                                                       \
-    do {                                                                                                               \
-        if (!(x))                                                                                                      \
-            abort();                                                                                                   \
-    } while (0)
+#include "check.h"
 
 #define USERS_MAX 12
 

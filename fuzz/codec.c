@@ -1,17 +1,9 @@
 /* The codec and the message header: what is read stays inside its bytes, and what was read is written back the same. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/codec.h"
 #include "core/wire.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                                                       \
-    do {                                                                                                               \
-        if (!(x))                                                                                                      \
-            abort();                                                                                                   \
-    } while (0)
+#include "check.h"
 
 #define OPS_MAX 64
 

@@ -4,14 +4,7 @@
 #include <string.h>
 
 #include "work/work_private.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                                                       \
-    do {                                                                                                               \
-        if (!(x))                                                                                                      \
-            abort();                                                                                                   \
-    } while (0)
+#include "check.h"
 
 #define WORDS_MAX 100
 

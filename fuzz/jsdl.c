@@ -1,17 +1,9 @@
 /* A JSDL document from a stranger: refused with a reason, or a specification whose stored form reads back and whose
  * tasks stay in their directory. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "work/work_private.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                                                       \
-    do {                                                                                                               \
-        if (!(x))                                                                                                      \
-            abort();                                                                                                   \
-    } while (0)
+#include "check.h"
 
 static void look_at(const htc_spec *spec, uint64_t index)
 {

@@ -1,15 +1,6 @@
 /* The stored form of a specification, damaged: refused as corrupt, or one that answers. */
-#include <stdlib.h>
-
 #include "work/work_private.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                                                       \
-    do {                                                                                                               \
-        if (!(x))                                                                                                      \
-            abort();                                                                                                   \
-    } while (0)
+#include "check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
