@@ -1,8 +1,8 @@
 /* Any users: the division keeps its promises, agrees with a slow model that knows nothing of its shortcuts, and the
  * plan never gives what is not there nor takes what nobody is owed. */
-#include "core/codec.h"
 #include "htcsched/allot.h"
 #include "check.h"
+#include "core/codec.h"
 
 #define USERS_MAX 12
 

@@ -1,9 +1,9 @@
 /* The codec and the message header: what is read stays inside its bytes, and what was read is written back the same. */
 #include <string.h>
 
+#include "check.h"
 #include "core/codec.h"
 #include "core/wire.h"
-#include "check.h"
 
 #define OPS_MAX 64
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "work/work_private.h"
 #include "check.h"
+#include "work/work_private.h"
 
 #define WORDS_MAX 100
 

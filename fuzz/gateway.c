@@ -1,6 +1,6 @@
 /* Whatever users and agents send, over a real store: nothing breaks the gateway, and its counts still add up.
- * Input: pieces of u8 who (0 the operator, 1 a stranger, 2 an agent that was launched, 3 time passes), u16 type, u16 length,
- * payload. */
+ * Input: pieces of u8 who (0 the operator, 1 a stranger, 2 an agent that was launched, 3 time passes), u16 type, u16
+ * length, payload. */
 #include "../tests/unit/gateway_rig.h"
 
 static void piece(rig *r, const uint32_t peers[3], uint8_t who, uint16_t type, const uint8_t *data, size_t size)

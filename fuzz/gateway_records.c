@@ -1,17 +1,20 @@
-/* The gateway's records: any bytes are read or refused, and what is read is written back as a record that reads the same. */
+/* The gateway's records: any bytes are read or refused, and what is read is written back as a record that reads the
+ * same. */
 #include "roles/gateway/gateway.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void chunk_record(htc_bytes bytes)
 {
-    chunk  *c = calloc(1, sizeof *c + CHUNK_TASKS * sizeof c->tasks[0]), *again = calloc(1, sizeof *c + CHUNK_TASKS * sizeof c->tasks[0]);
+    chunk *c = calloc(1, sizeof *c + CHUNK_TASKS * sizeof c->tasks[0]),
+          *again = calloc(1, sizeof *c + CHUNK_TASKS * sizeof c->tasks[0]);
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
     c->n = again->n = bytes.len > 3 ? 64 : 5;
     if (record_chunk_read(bytes, c) == HTC_OK) {
         record_chunk_write(&b, c);
-        if (record_chunk_read(htc_buf_bytes(&b), again) != HTC_OK || memcmp(c->tasks, again->tasks, c->n * sizeof c->tasks[0]) != 0)
+        if (record_chunk_read(htc_buf_bytes(&b), again) != HTC_OK ||
+            memcmp(c->tasks, again->tasks, c->n * sizeof c->tasks[0]) != 0)
             abort();
     }
     htc_buf_free(&b);
@@ -48,7 +51,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (record_agent_read(bytes, &a, name) == HTC_OK)
             memcpy(u.name, name, sizeof u.name), record_agent_write(&b, &a);
         break;
-    case 3: chunk_record(bytes); break;
+    case 3:
+        chunk_record(bytes);
+        break;
     }
     /* Each form is the only one: what was read is what would be written. Doubles may be any bits, so compare bytes. */
     if (b.len && !htc_bytes_equal(htc_buf_bytes(&b), bytes))

@@ -2,8 +2,8 @@
  * tasks stay in their directory. */
 #include <string.h>
 
-#include "work/work_private.h"
 #include "check.h"
+#include "work/work_private.h"
 
 static void look_at(const htc_spec *spec, uint64_t index)
 {

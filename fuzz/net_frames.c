@@ -1,5 +1,6 @@
-/* Bytes from a stranger on a socket: whatever they are, they are cut into whole messages of the lengths they announced, or
- * the connection is closed. The first byte says whether the machine welcomes, and whether a token is wanted first. */
+/* Bytes from a stranger on a socket: whatever they are, they are cut into whole messages of the lengths they announced,
+ * or the connection is closed. The first byte says whether the machine welcomes, and whether a token is wanted first.
+ */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
         abort();
     if (in->kind == HTC_IN_MESSAGE) {
         htc_buf b;
-        if (!w->open || in->body.len < 10 || in->body.len > (w->welcomes ? HTC_WIRE_MESSAGE_MAX : HTC_HOST_STRANGER_MAX))
+        if (!w->open || in->body.len < 10 ||
+            in->body.len > (w->welcomes ? HTC_WIRE_MESSAGE_MAX : HTC_HOST_STRANGER_MAX))
             abort();
         w->taken += 4 + in->body.len;
         htc_buf_init(&b, NULL, 0);

@@ -1,6 +1,6 @@
 /* The stored form of a specification, damaged: refused as corrupt, or one that answers. */
-#include "work/work_private.h"
 #include "check.h"
+#include "work/work_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,8 +1,8 @@
 /* A task from the wire: refused, or one that is written back the same and names nothing outside its directory. */
 #include <string.h>
 
-#include "work/work_private.h"
 #include "check.h"
+#include "work/work_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
