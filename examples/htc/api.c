@@ -123,7 +123,7 @@ static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json
         return s;
     }
     json_error_t e;
-    json_t      *o = json_loads(reply, 0, &e);
+    json_t      *o = json_loads(reply, JSON_ALLOW_NUL, &e);
     if (!json_is_object(o)) {
         json_decref(o);
         return cli_error(c, HTC_EPROTO, "gateway", "", "its answer is not a JSON object: %s", e.text);

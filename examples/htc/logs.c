@@ -89,10 +89,10 @@ htc_status run_logs(cli *c, int argc, char **argv)
         write_piece(answer, &offset);
         int at_end = offset >= j_u64(answer, "size") || offset == before;
         more = !at_end || (follow && !j_bool(answer, "final"));
-        if (at_end && more) {
-            fflush(stdout);
+        if ((at_end && more && fflush(stdout) != 0) || ferror(stdout))
+            more = 0; /* whoever read this has gone: `| head` */
+        else if (at_end && more)
             pause_ms(300);
-        }
         json_decref(answer);
     }
     words_free(&w);

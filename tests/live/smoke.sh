@@ -91,6 +91,18 @@ refuse 1 'one file' "${H[@]}" submit -o '%a' -e '%a' -- true
 refuse 4 'cannot make the directory' "${H[@]}" fetch last --to /proc/nowhere
 expect 0 "${H[@]}" rm last
 
+# What a task prints comes back byte by byte, whatever it is; a reader that goes ends a following.
+expect 0 "${H[@]}" submit --wait -- sh -c 'head -c 300000 /dev/zero; printf "\\377\\n"'
+[ "$("${H[@]}" logs last | sha256sum)" = "$( (head -c 300000 /dev/zero; printf '\377\n') | sha256sum)" ] || fail "zero bytes in a log"
+expect 0 "${H[@]}" submit --name talker -- sh -c 'while sleep 0.1; do echo on; done'
+for i in $(seq 100); do
+    "${H[@]}" logs last 2> /dev/null | grep -q on && break
+    sleep 0.1
+done
+timeout 30 "${H[@]}" logs last -f | head -n 1 > /dev/null
+[ "${PIPESTATUS[0]}" != 124 ] || fail "logs -f outlives its reader"
+expect 0 "${H[@]}" cancel last
+
 # Users and passwords.
 echo secret > password
 echo wrong > wrong
