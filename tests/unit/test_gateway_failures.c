@@ -1,0 +1,183 @@
+/* Tasks that fail: how often they are tried, what is left to read of it, and nodes that fail everything. */
+#include "gateway_hand.h"
+
+TestSuite(gateway_failures, .init = begin, .fini = end);
+
+/* ---- retries ---- */
+
+Test(gateway_failures, retries_to_the_limit_and_by_hand_without_turning_the_number_back)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(1));
+    htc_attempt at;
+    rig_pass(&r, 100 * HTC_MS);
+    for (uint32_t i = 1; i <= 4; i++) {
+        size_t n = r.n_launched;
+        hand   h = hello(r.launched[n - 1].agent);
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_expect(eq(u32, at.attempt, i));
+        cr_expect(eq(int, report(&h, &at, i < 4 ? HTC_EEXIT : HTC_OK), HTC_OK));
+        cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_EXIT));
+        process_ended(h.id);
+        if (i == 3) {
+            cr_expect(eq(long, (long)count_of(p, id, "failed"), 1L));
+            cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"retry\",\"id\":1,\"failed\":true}"), ""));
+        }
+        rig_pass(&r, 10 * HTC_SECOND);
+    }
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 1L));
+}
+
+Test(gateway_failures, does_not_repeat_what_cannot_be_mended)
+{
+    uint32_t    p = operator_peer();
+    uint64_t    id = submit(p, "olga", SWEEP(1));
+    htc_attempt at;
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    report(&h, &at, HTC_ENOEXEC);
+    cr_expect(eq(long, (long)count_of(p, id, "failed"), 1L));
+}
+
+Test(gateway_failures, refuses_a_task_that_fits_no_node)
+{
+    uint32_t p = operator_peer();
+    json_t  *rq = json_pack("{s:s,s:s,s:I}", "op", "submit", "jsdl", SWEEP(2), "memory", (json_int_t)INT64_C(1) << 40);
+    char    *text = json_dumps(rq, 0);
+    cr_expect(eq(str, (char *)refusal(p, text), "HTC_ENOFIT"));
+    free(text);
+    json_decref(rq);
+}
+
+/* ---- nodes that fail everything ---- */
+
+/* Five fast failures in a row: the sixth hand-out has to wait, and says so; a success ends it. */
+Test(gateway_failures, gives_work_slowly_to_a_user_whose_tasks_fail_fast)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(20));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    for (int i = 0; i < 5; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        htc_task_result m = { .agent = h.id, .attempt = at,
+                              .outcome = { .status = HTC_EEXIT, .exit_code = 1, .started = r.wall, .ended = r.wall + HTC_MS } };
+        htc_buf         b;
+        htc_buf_init(&b, NULL, 0);
+        htc_task_result_write(&b, &m);
+        rig_say(&r, h.peer, &b);
+        htc_buf_free(&b);
+    }
+    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_WAIT));
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"why\",\"user\":\"olga\"}");
+    cr_expect(eq(str, (char *)json_string_value(json_object_get(answer, "code")), "Starting"), "three more are on their way");
+    json_decref(answer);
+    rig_pass(&r, 200 * HTC_MS);
+    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+}
+
+/* Three users whose tasks all fail fast on one of two nodes: it gets nothing for ten minutes, and says so. */
+Test(gateway_failures, sets_a_node_aside_where_the_tasks_of_three_users_fail_fast)
+{
+    static const char *const names[] = { "ann", "ben", "cy" };
+    uint32_t    p = operator_peer();
+    char        text[96];
+    htc_attempt at;
+    hand        bad[3];
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, "{\"op\":\"user.add\",\"name\":\"%s\",\"password\":\"x\"}", names[i]);
+        cr_assert(eq(str, (char *)refusal(p, text), ""));
+        submit(p, names[i], SWEEP(30));
+        rig_pass(&r, 100 * HTC_MS);
+    }
+    cr_assert(eq(sz, r.n_launched, 4));
+    /* The first user has all four slots. One of his agents was on another node; as three leave, the others get theirs. */
+    hello_on(r.launched[0].agent, "node2");
+    bad[0] = hello(r.launched[1].agent);
+    cr_assert(eq(u32, pull(&bad[0], &at), HTC_GRANT_EXIT), "he has more than his share");
+    for (size_t i = 0; i < 4; i++)
+        process_ended(r.launched[i].agent);
+    rig_pass(&r, 30 * HTC_SECOND);
+    for (int u = 0; u < 3; u++) {
+        size_t i = 4;
+        while (i < r.n_launched && strcmp(r.launched[i].user, names[u]) != 0)
+            i++;
+        cr_assert(i < r.n_launched, "no agent of %s", names[u]);
+        bad[u] = hello(r.launched[i].agent);
+    }
+    for (int u = 0; u < 3; u++)
+        for (int i = 0; i < 5; i++) {
+            cr_assert(eq(u32, pull(&bad[u], &at), HTC_GRANT_TASKS), "user %d, failure %d", u, i);
+            cr_expect(eq(int, report_after(&bad[u], &at, HTC_EEXIT, HTC_MS, "exit code 1"), HTC_OK));
+        }
+    rig_pass(&r, 20 * HTC_SECOND);
+    cr_expect(eq(u32, pull(&bad[2], &at), HTC_GRANT_WAIT), "the node is set aside, not slowed");
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"agents\"}");
+    char   *list = json_dumps(answer, 0);
+    cr_expect(strstr(list, "set aside") != NULL, "%s", list);
+    free(list);
+    json_decref(answer);
+    answer = rig_ask(&r, p, "{\"op\":\"why\",\"user\":\"cy\"}");
+    cr_expect(eq(str, (char *)json_string_value(json_object_get(answer, "code")), "NodeAside"));
+    json_decref(answer);
+    process_ended(bad[2].id);
+    rig_pass(&r, 590 * HTC_SECOND);
+    hand later = hello(r.launched[r.n_launched - 1].agent);
+    cr_expect(eq(u32, pull(&later, &at), HTC_GRANT_TASKS), "not for ever");
+}
+
+/* ---- what a failure leaves to read ---- */
+
+static char *first_task(uint32_t peer, const char *request, const char *member)
+{
+    static char text[400];
+    json_t     *answer = rig_ask(&r, peer, request), *v;
+    v = json_object_get(json_array_get(json_object_get(answer, "tasks"), 0), member);
+    snprintf(text, sizeof text, "%s", json_is_string(v) ? json_string_value(v) : "(none)");
+    json_decref(answer);
+    return text;
+}
+
+/* The reason is the agent's own, down to the number: in the list of tasks and in why, while it pauses and for ever. */
+Test(gateway_failures, keeps_the_reason_and_node_of_a_failure)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(1));
+    rig_pass(&r, 100 * HTC_MS);
+    for (int i = 1; i <= 3; i++) {
+        hand h = hello(r.launched[r.n_launched - 1].agent);
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_expect(eq(int, report_after(&h, &at, HTC_EEXIT, 10 * HTC_SECOND, "exit code 42"), HTC_OK));
+        cr_expect(eq(str, first_task(p, "{\"op\":\"tasks\",\"id\":1}", "state"), (char *)(i < 3 ? "retry_wait" : "failed")));
+        cr_expect(eq(str, first_task(p, "{\"op\":\"tasks\",\"id\":1}", "status"), "HTC_EEXIT"));
+        cr_expect(eq(str, first_task(p, "{\"op\":\"tasks\",\"id\":1}", "reason"), "exit code 42"));
+        cr_expect(eq(str, first_task(p, "{\"op\":\"tasks\",\"id\":1}", "node"), "node1"));
+        json_t *why = rig_ask(&r, p, "{\"op\":\"why\",\"id\":1}");
+        cr_expect(strstr(json_string_value(json_object_get(why, "why")), "exit code 42") != NULL, "%s",
+                  json_string_value(json_object_get(why, "why")));
+        json_decref(why);
+        cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_EXIT));
+        process_ended(h.id);
+        rig_pass(&r, 10 * HTC_SECOND);
+    }
+}
+
+Test(gateway_failures, lists_the_tasks_named_and_no_others)
+{
+    uint32_t p = operator_peer();
+    submit(p, "olga", SWEEP(50));
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"tasks\",\"id\":\"1.40,3-5,41\"}"), *t;
+    size_t  i;
+    static const int wanted[] = { 3, 4, 5, 40, 41 };
+    cr_assert(eq(sz, json_array_size(json_object_get(answer, "tasks")), 5));
+    json_array_foreach(json_object_get(answer, "tasks"), i, t)
+    cr_expect(eq(int, (int)json_integer_value(json_object_get(t, "index")), wanted[i]));
+    json_decref(answer);
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"tasks\",\"id\":1,\"state\":\"resting\"}"), "HTC_EINVAL"));
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"tasks\",\"id\":\"1.50\"}"), "HTC_ENOTFOUND"));
+}
