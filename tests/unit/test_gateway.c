@@ -445,6 +445,16 @@ Test(gateway, does_not_remove_a_job_that_is_opened_again_nor_the_reverse)
     cr_expect(eq(str, (char *)(uintptr_t)refusal(p, "{\"op\":\"status\",\"id\":2}"), "HTC_ENOTFOUND"));
 }
 
+Test(gateway, retries_all_but_the_cancelled_ones)
+{
+    uint32_t p = operator_peer();
+    one_failed_job(p);
+    submit(p, "olga", SWEEP(3));
+    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":2}"));
+    json_decref(rig_ask(&r, p, "{\"op\":\"retry\",\"id\":\"all\",\"failed\":true}"));
+    cr_expect(answered_with(p, "\"retried\":1"));
+}
+
 Test(gateway, retries_twice_at_once_and_counts_once)
 {
     uint32_t    p = operator_peer(), other = operator_peer();
@@ -541,6 +551,32 @@ Test(gateway, refuses_a_task_that_expands_beyond_all_bounds)
     memset(end, 'x', 1000000);
     sprintf(end + 1000000, "</f:Value></f:Values></s:Assignment></s:Sweep></j:JobDefinition>\"}");
     cr_expect(eq(str, (char *)(uintptr_t)refusal(p, document), "HTC_ETOOBIG"));
+}
+
+/* The largest document there is: stored, read back after a kill, and handed out. */
+Test(gateway, takes_a_document_of_fourteen_megabytes)
+{
+    size_t       room = (size_t)15 << 20;
+    char        *document = malloc(room), *end = document + sprintf(document, "%s", SWEEP(2));
+    uint32_t     p = operator_peer();
+    htc_attempt  at;
+    end = strstr(document, "<sf:LoopInteger");
+    end += sprintf(end, "<sf:Values>");
+    uint64_t n = 0;
+    while ((size_t)(end - document) < ((size_t)14 << 20))
+        end += sprintf(end, "<sf:Value>ligand-%llu</sf:Value>", (unsigned long long)n++);
+    sprintf(end, "</sf:Values></sweep:Assignment></sweep:Sweep></jsdl:JobDefinition>");
+    uint64_t id = submit(p, "olga", document);
+    free(document);
+    cr_expect(eq(long, (long)count_of(p, id, "waiting"), (long)n));
+    rig_pass(&r, 100 * HTC_MS);
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    cr_expect(eq(long, (long)count_of(p, id, "waiting"), (long)n));
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
 }
 
 Test(gateway, cuts_a_long_name_between_characters)

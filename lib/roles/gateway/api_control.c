@@ -363,7 +363,9 @@ static void retry_open_job(htc_gateway *gw, request *q, job *j)
 
 static void retry_job(htc_gateway *gw, request *q, job *j)
 {
-    if (j->cancelled) {
+    if (j->cancelled && q->select.all) {
+        job_done(gw, q, 0); /* among all, those that cannot be tried again are passed over */
+    } else if (j->cancelled) {
         req_fail(gw, q, HTC_EINVAL, "submit it again", "job %llu was cancelled", (unsigned long long)j->id);
     } else if (!q->select.has_tasks && !req_flag(q, "failed")) {
         req_fail(gw, q, HTC_EINVAL, "add --failed, or name tasks as ID.7", "retry needs to know what to retry");

@@ -58,7 +58,7 @@ json_t *job_json(htc_gateway *gw, const job *j)
 
 /* ---- submit ---- */
 
-#define SUBMITTING_MAX ((size_t)64 << 20) /* bytes of specifications that are on their way to the store */
+#define SUBMITTING_MAX ((size_t)32 << 20) /* bytes of specifications on their way to the store: after a break all is sent again at once */
 
 typedef struct submission {
     request   *q;

@@ -233,6 +233,11 @@ static void message(htc_gateway *gw, const htc_input *in)
 
 /* ---- time ---- */
 
+static htc_ns earlier(htc_ns a, htc_ns b)
+{
+    return a < b ? a : b;
+}
+
 /* A gateway that was itself asleep (stopped, swapped out) has heard nobody: it must not blame them for it. */
 static void notice_stall(htc_gateway *gw)
 {
@@ -244,8 +249,8 @@ static void notice_stall(htc_gateway *gw)
              (double)stall / 1e9);
     HASH_ITER(hh, gw->agents, a, next)
     {
-        a->heard += stall;
-        a->since += stall;
+        a->heard = earlier(a->heard + stall, gw->now);
+        a->since = earlier(a->since + stall, gw->now);
     }
 }
 
@@ -288,11 +293,6 @@ static void run_time(htc_gateway *gw)
         }
     if (gw->reallocate_wanted && gw->now >= gw->reallocated + REALLOCATE_GAP)
         gw_reallocate(gw);
-}
-
-static htc_ns earlier(htc_ns a, htc_ns b)
-{
-    return a < b ? a : b;
 }
 
 static htc_ns deadline(const void *self)
