@@ -57,7 +57,7 @@ others()
 {
     awk -v tasks="$(sed -n 's/.*"cpu_s": \([0-9.]*\).*/\1/p' "$folder/$1.json" | awk '$1 > most { most = $1 } END { print most }')" '
         { at[NR] = $1 }
-        END { used = at[2] - at[1]; printf "%.0f", used > 0 && tasks < used ? 100 * (1 - tasks / used) : 0 }' "$folder/$1.busy"
+        END { used = at[2] - at[1]; printf "%.0f", (tasks < used ? 100 * (1 - tasks / used) : 0) }' "$folder/$1.busy"
 }
 
 # One line about all jobs: `user done/total +running`.
