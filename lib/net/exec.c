@@ -390,6 +390,9 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         a->home = strdup(home ? home + 5 : "/");
         a->path = strdup(path && path[5] ? path + 5 : "/usr/local/bin:/usr/bin:/bin");
         a->env_pass = copy_passed(o.env_pass, o.environ);
+        char events[PATH_MAX];
+        if (htc__oom_events_path(events, sizeof events) == 0)
+            a->oom_events = strdup(events);
     }
     if (status == HTC_OK && (!a->node || !a->site || !a->home || !a->path || !a->env_pass))
         status = htc__error(error, HTC_ENOMEM, "out of memory");
@@ -431,6 +434,7 @@ void htc_agent_host_destroy(htc_agent_host *a)
     free(a->site);
     free(a->home);
     free(a->path);
+    free(a->oom_events);
     free(a);
 }
 

@@ -43,6 +43,7 @@ typedef struct htc__run {
     htc_ns           sweep_pause, sweep_since;
     int              leader_reaped, wait_status;
     int              stop_told;
+    uint64_t         oom_kills; /* of the cgroup, before it began */
     htc_status       why; /* HTC_OK: nobody ended it */
     char             why_text[256];
     uint64_t         cpu_ns, memory_peak;
@@ -61,6 +62,7 @@ struct htc_agent_host {
     htc_host      *host;
     htc__hook      hook;
     char          *slot_dir, *data_dir, *node, *site, *home, *path;
+    char          *oom_events; /* where the cgroup's are counted, or NULL */
     char         **env_pass; /* "NAME=value" that were found; NULL at the end */
     uint64_t       agent;
     uint32_t       durable;

@@ -95,6 +95,12 @@ static void outcome_of_exit(const htc__run *r, htc_outcome *o)
         return;
     }
     o->signal = WIFSIGNALED(s) ? (uint32_t)WTERMSIG(s) : 0;
+    /* The kernel tells nobody whom it killed for want of memory, only that it did, somewhere in the cgroup. */
+    if (o->signal == SIGKILL && htc__oom_kills(r->agent->oom_events) > r->oom_kills) {
+        o->status = HTC_EOOM;
+        snprintf(o->reason, sizeof o->reason, "killed by the kernel: the memory of its cgroup is used up");
+        return;
+    }
     o->status = o->signal == SIGKILL ? HTC_EKILLED : HTC_ESIGNAL;
     const char *name = sigabbrev_np((int)o->signal);
     snprintf(o->reason, sizeof o->reason, o->signal == SIGKILL ? "killed from outside by SIG%s" : "ended by SIG%s%s",
@@ -513,6 +519,7 @@ htc_status htc__run_start(htc__run *r, uint64_t tag)
     r->text[0] = 0;
     r->started = htc_host_wall();
     r->leader_reaped = 0;
+    r->oom_kills = htc__oom_kills(r->agent->oom_events);
     htc_status status = htc__child_find(c, r, r->text, sizeof r->text);
     if (status == HTC_OK)
         status = child_words(r, c);

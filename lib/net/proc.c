@@ -167,6 +167,50 @@ int htc__proc_has_env(pid_t pid, const char *entry, int prefix)
     return found;
 }
 
+/* The number after "oom_kill "; -1 if there is none. */
+static int oom_kill_line(const char *path, uint64_t *count)
+{
+    char text[1024];
+    if (htc__read_text(path, text, sizeof text) <= 0)
+        return -1;
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        if (strncmp(line, "oom_kill ", 9) == 0) {
+            *count = strtoull(line + 9, NULL, 10);
+            return 0;
+        }
+    return -1;
+}
+
+int htc__oom_events_path(char *path, size_t size)
+{
+    char     text[8192], *rest = text, *line;
+    uint64_t count;
+    if (htc__read_text("/proc/self/cgroup", text, sizeof text) <= 0)
+        return -1;
+    while ((line = strsep(&rest, "\n"))) {
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group++ = 0;
+        int unified = strcmp(line, "0:") == 0, memory = strcmp(controllers, ":memory") == 0;
+        const char *base = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory",
+                   *file = unified ? "memory.events" : "memory.oom_control";
+        /* In a container the group's name may be that of the outside: then the root is what is seen of it. */
+        for (int root = 0; (unified || memory) && root < 2; root++) {
+            int n = snprintf(path, size, "%s%s/%s", base, root ? "" : group, file);
+            if (n > 0 && (size_t)n < size && oom_kill_line(path, &count) == 0)
+                return 0;
+        }
+    }
+    return -1;
+}
+
+uint64_t htc__oom_kills(const char *path)
+{
+    uint64_t count = 0;
+    return path && oom_kill_line(path, &count) == 0 ? count : 0;
+}
+
 void htc__boot_id(char out[64])
 {
     if (htc__read_text("/proc/sys/kernel/random/boot_id", out, 64) <= 0)

@@ -39,6 +39,12 @@ int htc__proc_has_env(pid_t pid, const char *entry, int prefix);
 /* Send a signal to exactly the process that was seen: nothing if its number has been used again. */
 void htc__proc_signal(const htc__proc *p, int signal);
 
+/* The file in which the kernel counts what it has killed for want of memory in this process's cgroup (version 2 or 1).
+ * 0, or -1 if there is none. */
+int htc__oom_events_path(char *path, size_t size);
+/* That count; 0 if it cannot be read. */
+uint64_t htc__oom_kills(const char *path);
+
 /* Text that names this boot of the machine. */
 void htc__boot_id(char out[64]);
 

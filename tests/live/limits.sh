@@ -28,6 +28,24 @@ for p in $(ours); do
         fail "process $p listens on TCP"
     fi
 done
+# Without root, where somebody else can reach the programs. (Else whoever runs this is not root, and all of it was that.)
+if [ "$(id -u)" = 0 ]; then
+    chmod 711 "$top" "$top/work"
+    install -d -o 65534 -g 65534 -m 700 "$top/nobody"
+    as=(setpriv --reuid=65534 --regid=65534 --clear-groups env "HOME=$top/nobody")
+    if "${as[@]}" test -x "$htc" -a -w "$top/nobody" 2> /dev/null; then
+        state=$top/nobody/state
+        expect 0 "${as[@]}" "$htc" --dir "$state" up --slots 2
+        expect 0 "${as[@]}" "$htc" --dir "$state" submit --wait -- sh -c 'id -u > "$HTC_OUTPUT_DIR/uid"'
+        expect 0 "${as[@]}" "$htc" --dir "$state" fetch 1 --to "$top/nobody/results"
+        [ "$(cat "$top/nobody/results/0/uid")" = 65534 ] || fail "not run by the one who started it"
+        expect 0 "${as[@]}" "$htc" --dir "$state" down
+        echo "ok: without root"
+    else
+        echo "not tried without root: the programs are where only root can reach them"
+    fi
+fi
+
 expect 0 "$htc" --dir "$first" down
 expect 0 "$htc" --dir "$second" status
 expect 0 "$htc" --dir "$second" down

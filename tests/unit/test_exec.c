@@ -20,6 +20,7 @@
 #include "htcsched/agent_host.h"
 #include "htcsched/client.h"
 #include "htcsched/work.h"
+#include "net/exec_private.h"
 #include "net/files.h"
 #include "net/proc.h"
 #include "roles/calls.h"
@@ -39,6 +40,7 @@ typedef struct drive {
     uint32_t   signal_after_file; /* wait until the file "ready" exists in the scratch directory before the first one */
     uint32_t   keep; /* do not clean */
     uint32_t   durable;
+    const char *oom_events; /* instead of the cgroup's */
     /* what came */
     htc_status  staged_in, staged_out;
     char        text[600];
@@ -229,6 +231,10 @@ static void drive_run(drive *d)
     cr_assert(eq(int, htc_agent_host_recover(NULL, d->slot, NULL, &error), HTC_OK), "%s", error.text);
     cr_assert(eq(int, htc_host_create(NULL, NULL, &host), HTC_OK));
     cr_assert(eq(int, htc_agent_host_create(NULL, host, &o, &agent, &error), HTC_OK), "%s", error.text);
+    if (d->oom_events) {
+        free(agent->oom_events);
+        agent->oom_events = strdup(d->oom_events);
+    }
     cr_expect(eq(int, htc_host_run(host, &drive_ops, d), HTC_OK));
     htc_host_destroy(host);
     htc_agent_host_destroy(agent);
@@ -452,6 +458,29 @@ Test(exec, too_much_memory_of_the_tree_is_its_own_state)
     cr_expect(d.outcome.memory_peak > (64 << 20));
     cr_expect(strstr(d.outcome.reason, "64 MiB allowed") != NULL, "%s", d.outcome.reason);
     drive_close(&d);
+}
+
+/* The kernel's own killing is known by the count of the cgroup. Here a file plays the cgroup's part. */
+Test(exec, the_kernels_oom_killer_is_told_from_a_stranger)
+{
+    static const char *const counts[] = { "oom_kill 3", "oom_kill 2" };
+    for (int i = 0; i < 2; i++) {
+        drive d;
+        char  events[600], script[800];
+        drive_open(&d);
+        snprintf(events, sizeof events, "%s/events", d.dir);
+        snprintf(script, sizeof script, "printf 'low 0\\n%s\\n' > '%s'; kill -KILL $$", counts[i], events);
+        FILE *f = fopen(events, "w");
+        cr_assert(f != NULL);
+        fputs("low 0\noom_kill 2\noom_group_kill 9\n", f);
+        fclose(f);
+        d.oom_events = events;
+        shell(&d, script);
+        drive_run(&d);
+        cr_expect(eq(int, d.outcome.status, i == 0 ? HTC_EOOM : HTC_EKILLED), "%s", d.outcome.reason);
+        cr_expect(strstr(d.outcome.reason, i == 0 ? "cgroup" : "outside") != NULL, "%s", d.outcome.reason);
+        drive_close(&d);
+    }
 }
 
 /* A fork bomb stays within what ProcessCountLimit allows, and nothing of it survives. The bomb is a tame one, in case the
