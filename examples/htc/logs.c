@@ -1,6 +1,7 @@
 /* logs: what a task has written so far, also while it runs. */
 #include "htc.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,9 +90,11 @@ htc_status run_logs(cli *c, int argc, char **argv)
         write_piece(answer, &offset);
         int at_end = offset >= j_u64(answer, "size") || offset == before;
         more = !at_end || (follow && !j_bool(answer, "final"));
-        if ((at_end && more && fflush(stdout) != 0) || ferror(stdout))
-            more = 0; /* whoever read this has gone: `| head` */
-        else if (at_end && more)
+        if ((at_end && more && fflush(stdout) != 0) || ferror(stdout)) {
+            more = 0;
+            if (errno == EPIPE) /* whoever read this has gone: `| head` */
+                clearerr(stdout);
+        } else if (at_end && more)
             pause_ms(300);
         json_decref(answer);
     }
