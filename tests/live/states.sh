@@ -63,7 +63,7 @@ ends HTC_EEXIT 'exit code 42'
 submit -- sh -c 'kill -SEGV $$'
 ends HTC_ESIGNAL 'SEGV'
 submit --mem 40M -- python3 -c 'x = bytearray(120 << 20); import time; time.sleep(600)'
-ends HTC_EOOM '41943040 allowed'
+ends HTC_EOOM '40 MiB allowed'
 submit -- sh -c 'kill -KILL $$'
 ends HTC_EKILLED 'KILL'
 submit --time 1s -- sleep 600
