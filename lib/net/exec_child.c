@@ -1,7 +1,7 @@
-/* Between vfork and exec. The child borrows the memory and the stack of its parent, which waits: no copy of page tables is
- * made, which would cost more than the rest of the start. So what it writes is seen by the parent, and nothing of it may
- * stay behind: no lock, no allocation. Signals are blocked until the parent's handlers are gone. (Under ThreadSanitizer and valgrind
- * vfork is a fork: then a program that cannot be executed is told as exit code 127.) */
+/* Between vfork and exec. The child borrows the memory and the stack of its parent, which waits: no copy of page tables
+ * is made, which would cost more than the rest of the start. So what it writes is seen by the parent, and nothing of it
+ * may stay behind: no lock, no allocation. Signals are blocked until the parent's handlers are gone. (Under
+ * ThreadSanitizer and valgrind vfork is a fork: then a program that cannot be executed is told as exit code 127.) */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>

@@ -16,9 +16,9 @@
 #define RECORD_MAX 65536
 #define RECORD_PAGE 4096 /* more than HTC_AGENT_HELD_MAX lines */
 
-/* In place, in one write of less than a page: a process that is killed has done all of such a write or nothing. (To write
- * another file and rename it would have file systems flush it to the disk, at every start and end of a task.) No sync: this
- * has to survive the agent, not the machine, whose processes do not survive it either. */
+/* In place, in one write of less than a page: a process that is killed has done all of such a write or nothing. (To
+ * write another file and rename it would have file systems flush it to the disk, at every start and end of a task.) No
+ * sync: this has to survive the agent, not the machine, whose processes do not survive it either. */
 htc_status htc__record_write(htc_agent_host *a)
 {
     uint8_t bytes[RECORD_PAGE];

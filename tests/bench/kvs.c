@@ -32,8 +32,8 @@ static htc_bytes key_of(char *text, uint64_t i)
 
 #define TOGETHER_MAX 64
 
-/* n requests, `together` of them handed over at once, as one submission, which is one commit, or each for itself. Answers the
- * number a second. */
+/* n requests, `together` of them handed over at once: as one submission, which is one commit, or each for itself.
+ * Answers the number a second. */
 static double run(kvs_local *l, uint32_t op, size_t n, size_t records, size_t together, int one)
 {
     static const char value[100];

@@ -1,61 +1,77 @@
 #!/bin/bash
-# What a task costs at the start and after many have finished, with a million more queued: seconds on the clock, and CPU
-# time of gateway and store, which other programs on the machine change little; the gateway's memory, and how long htc
-# status takes. Usage: tasks.sh FOLDER-OF-PROGRAMS [FINISHED]   (FINISHED: 10000; 100000 with HTC_TEST_FULL=1)
+# What a task that does nothing costs at the start, after many have finished, and with a million more queued: time on the
+# clock, and CPU time of gateway, store, and agents with their tasks, which other programs on the machine change less. And what
+# gateway and store hold in memory, and how long htc status takes (median of 11).
+# Usage: tasks.sh FOLDER-OF-PROGRAMS [FINISHED]   (FINISHED: 10000; 10000 and 100000 with HTC_TEST_FULL=1)
 source "$(dirname "$0")/../live/live.sh"
-finished=${2:-$([ "${HTC_TEST_FULL:-0}" = 1 ] && echo 100000 || echo 10000)}
-sample=2000
+full=$([ "${HTC_TEST_FULL:-0}" = 1 ] && echo 1 || echo 0)
+levels=(${2:-$([ $full = 1 ] && echo 10000 100000 || echo 10000)})
+sample=$([ $full = 1 ] && echo 5000 || echo 2000)
 dir=$top/state
 H=("$htc" --dir "$dir")
 
-gateway_kib()
+pid_of() # NAME
 {
     local p
     for p in $(ours); do
-        [ "$(cat "/proc/$p/comm" 2> /dev/null)" = htc-gateway ] && awk '/VmRSS/ { print $2 }' "/proc/$p/status"
+        [ "$(cat "/proc/$p/comm" 2> /dev/null)" = "$1" ] && echo "$p"
     done
 }
-# CPU time of gateway and store so far, in microseconds.
+# Microseconds of CPU time so far: gateway, store, agents and tasks. The gateway's children are the agents that have ended.
 cpu_us()
 {
-    local p t sum=0
-    for p in $(ours); do
-        case $(cat "/proc/$p/comm" 2> /dev/null) in
-        htc-gateway | htc-kvd)
-            read -ra t < "/proc/$p/stat"
-            sum=$((sum + (t[13] + t[14]) * 1000000 / $(getconf CLK_TCK)))
-            ;;
-        esac
-    done
-    echo $sum
+    # shellcheck disable=SC2046
+    awk -v tick="$(getconf CLK_TCK)" -v gateway="$gateway" -v kvd="$kvd" '
+        { pid = $1; sub(/.*\) /, ""); own = $12 + $13; all = own + $14 + $15 }
+        pid == gateway { g = own; a += all - own; next }
+        pid == kvd { k = own; next }
+        { a += all }
+        END { printf "%d %d %d\n", g / tick * 1e6, k / tick * 1e6, a / tick * 1e6 }' \
+        $(printf '/proc/%s/stat ' "$gateway" "$kvd" $(pid_of htc-agent)) 2> /dev/null
 }
-measure() # LABEL: time of `sample` tasks, memory, status
+kib() # PID
 {
-    local begun ended s answered cpu
-    cpu=$(cpu_us)
-    begun=$(date +%s%N)
-    expect 0 "${H[@]}" submit --wait -- true '{n}' ::: "n=1:$sample"
-    ended=$(date +%s%N)
-    cpu=$(($(cpu_us) - cpu))
-    s=$(date +%s%N)
-    expect 0 "${H[@]}" status
-    answered=$(date +%s%N)
-    printf '%-28s %5d us a task (%4d us CPU)   gateway %6d KiB   htc status %4d ms\n' "$1" $(((ended - begun) / sample / 1000)) $((cpu / sample)) \
-        "$(gateway_kib)" \
-        $(((answered - s) / 1000000))
+    awk '/VmRSS/ { print $2 }' "/proc/$1/status"
 }
+status_ms()
+{
+    local i s
+    for i in 1 2 3 4 5 6 7 8 9 10 11; do
+        s=$(date +%s%N)
+        expect 0 "${H[@]}" status
+        echo $((($(date +%s%N) - s) / 100000))
+    done | sort -n | sed -n '6s/\(.\)$/.\1/p'
+}
+measure() # LABEL
+{
+    local begun ended before after
+    read -ra before <<< "$(cpu_us)"
+    begun=$(date +%s%N)
+    expect 0 timeout 600 "${H[@]}" submit --wait -- true '{n}' ::: "n=1:$sample"
+    ended=$(date +%s%N)
+    read -ra after <<< "$(cpu_us)"
+    printf '%-24s %6d us a task on the clock, CPU: gateway %4d, store %4d, agents and tasks %5d us; gateway %6d KiB, store %6d KiB; status %5s ms\n' \
+        "$1" $(((ended - begun) / sample / 1000)) $(((after[0] - before[0]) / sample)) $(((after[1] - before[1]) / sample)) \
+        $(((after[2] - before[2]) / sample)) "$(kib "$gateway")" "$(kib "$kvd")" "$(status_ms)"
+}
+echo "load at the start: $(cut -d' ' -f1-3 /proc/loadavg), $(nproc) cores, $sample tasks a line"
 expect 0 "${H[@]}" up --slots 4
+gateway=$(pid_of htc-gateway) kvd=$(pid_of htc-kvd)
 expect 0 "${H[@]}" submit --wait -- true '{n}' ::: n=1:200
 measure "at the start"
-measure "at the start, again"
-begun=$(date +%s)
-expect 0 timeout 3000 "${H[@]}" submit -- true '{n}' ::: "n=1:$finished"
-until timeout 600 "${H[@]}" wait last --timeout 300s > /dev/null 2>&1; do :; done
-echo "$finished tasks in $(($(date +%s) - begun)) s"
-measure "after $finished finished"
+measure "again"
+for finished in "${levels[@]}"; do
+    begun=$(date +%s%N)
+    expect 0 "${H[@]}" submit -- true '{n}' ::: "n=1:$finished"
+    until timeout 600 "${H[@]}" wait last --timeout 300s > /dev/null 2>&1; do :; done
+    ended=$(date +%s%N)
+    echo "$finished tasks in $(((ended - begun) / 1000000)) ms"
+    measure "after $finished"
+done
 begun=$(date +%s%N)
 expect 0 "${H[@]}" submit --hold -- true '{n}' ::: n=1:1000000
 echo "1000000 tasks queued in $((($(date +%s%N) - begun) / 1000000)) ms"
 measure "and 1000000 queued"
-expect 0 "${H[@]}" cancel last || true
+echo "load at the end: $(cut -d' ' -f1-3 /proc/loadavg)"
+expect 0 "${H[@]}" cancel last
 expect 0 "${H[@]}" down --now

@@ -794,6 +794,29 @@ Test(exec, a_full_disk_is_told)
 
 /* --- after kill -9 --- */
 
+/* The task sees itself in the record; when it has ended nothing stands there but whose boot it was. */
+Test(exec, a_process_is_recorded_before_it_runs_and_not_after)
+{
+    drive d;
+    char  script[700], path[700], text[4096], boot[64];
+    drive_open(&d);
+    snprintf(script, sizeof script, "grep -q \"^$$ [0-9]*\\$\" '%s/groups'", d.slot);
+    for (int i = 0; i < 2; i++) {
+        shell(&d, script);
+        drive_run(&d);
+        cr_expect(eq(int, d.outcome.status, HTC_OK), "%s", d.outcome.reason);
+        snprintf(path, sizeof path, "%s/groups", d.slot);
+        ssize_t n = htc__read_text(path, text, sizeof text);
+        cr_assert(n > 0);
+        while (n > 0 && text[n - 1] == '\n')
+            text[--n] = 0;
+        htc__boot_id(boot);
+        cr_expect(eq(int, strncmp(text, "boot ", 5), 0));
+        cr_expect(eq(str, text + 5, boot));
+    }
+    drive_close(&d);
+}
+
 /* The host is killed with its task running, one part of it in a session of its own; the next one finds the record, ends
  * what lives, and cleans. A process that merely has a recorded number again is left alone. */
 Test(exec, what_a_killed_agent_left_is_ended_by_the_next)
