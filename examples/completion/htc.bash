@@ -37,7 +37,7 @@ _htc()
     local common="--dir --user --token-file --json --help"
     if [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "up down user login submit generate validate status tasks why logs fetch wait \
-            cancel retry rm users agents report help $common --version" -- "$cur")
+            cancel release retry rm users agents report help $common --version" -- "$cur")
         return
     fi
     local options= words=
@@ -56,7 +56,7 @@ _htc()
     fetch) options="--to --tar --output --error" words="last" ;;
     wait) options="--timeout" words="last all" ;;
     retry) options="--failed" words="last all" ;;
-    why | cancel | rm | report) words="last all" ;;
+    why | cancel | release | rm | report) words="last all" ;;
     esac
     [[ $command == report ]] && options="--svg"
     mapfile -t COMPREPLY < <(compgen -W "$options $common $words" -- "$cur")

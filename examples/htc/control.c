@@ -1,4 +1,4 @@
-/* cancel, retry, rm: what changes a job that was submitted. */
+/* cancel, release, retry, rm: what changes a job that was submitted. */
 #include "htc.h"
 
 #include <inttypes.h>
@@ -35,6 +35,11 @@ static htc_status simple(cli *c, const char *name, int argc, char **argv, const 
 htc_status run_cancel(cli *c, int argc, char **argv)
 {
     return simple(c, "cancel", argc, argv, "cancelled", "cancelled", "task");
+}
+
+htc_status run_release(cli *c, int argc, char **argv)
+{
+    return simple(c, "release", argc, argv, "released", "released", "job");
 }
 
 htc_status run_rm(cli *c, int argc, char **argv)

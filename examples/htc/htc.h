@@ -173,6 +173,7 @@ htc_status           run_users(cli *c, int argc, char **argv);
 htc_status           run_agents(cli *c, int argc, char **argv);
 htc_status           run_wait(cli *c, int argc, char **argv);
 htc_status           run_cancel(cli *c, int argc, char **argv);
+htc_status           run_release(cli *c, int argc, char **argv);
 htc_status           run_retry(cli *c, int argc, char **argv);
 htc_status           run_rm(cli *c, int argc, char **argv);
 htc_status           run_logs(cli *c, int argc, char **argv);

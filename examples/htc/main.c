@@ -28,6 +28,7 @@ const command commands[] = {
     { "fetch", "ID [--to DIR] [--tar FILE]", "Fetch the results of a job, every hash verified.", run_fetch },
     { "wait", "ID", "Wait until a job has ended; exit code 5 if tasks failed.", run_wait },
     { "cancel", "ID", "Cancel jobs or tasks.", run_cancel },
+    { "release", "ID", "Let jobs run that were submitted with --hold.", run_release },
     { "retry", "ID --failed | ID.TASKS", "Run tasks again: those that failed, or those named.", run_retry },
     { "rm", "ID", "Remove ended jobs and their outputs.", run_rm },
     { "users", "", "List users, their shares and agents.", run_users },

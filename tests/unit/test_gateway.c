@@ -213,6 +213,29 @@ Test(gateway, cancels_single_tasks_far_ahead_and_remembers_them)
     cr_expect(eq(long, (long)count_of(p, id, "waiting"), 99989L));
 }
 
+Test(gateway, holds_a_paused_job_until_it_is_released)
+{
+    uint32_t p = operator_peer();
+    json_t  *rq = json_pack("{s:s,s:s,s:b}", "op", "submit", "jsdl", SWEEP(2), "paused", 1);
+    char    *text = json_dumps(rq, 0);
+    json_decref(rig_ask(&r, p, text));
+    free(text);
+    json_decref(rq);
+    rig_pass(&r, 10 * HTC_SECOND);
+    cr_expect(eq(sz, r.n_launched, 0));
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"release\",\"id\":\"all\"}");
+    cr_expect(eq(long, (long)json_integer_value(json_object_get(answer, "released")), 1L));
+    json_decref(answer);
+    rig_pass(&r, 100 * HTC_MS);
+    cr_expect(eq(sz, r.n_launched, 2));
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    answer = rig_ask(&r, p, "{\"op\":\"release\",\"id\":1}");
+    cr_expect(eq(long, (long)json_integer_value(json_object_get(answer, "released")), 0L), "it was forgotten");
+    json_decref(answer);
+}
+
 /* ---- who may ---- */
 
 Test(gateway, keeps_users_apart)
@@ -557,7 +580,9 @@ Test(gateway, refuses_a_task_that_expands_beyond_all_bounds)
 Test(gateway, takes_a_document_of_fourteen_megabytes)
 {
     size_t       room = (size_t)15 << 20;
-    char        *document = malloc(room), *end = document + sprintf(document, "%s", SWEEP(2));
+    char        *document = malloc(room), *end;
+    cr_assert(document != NULL);
+    memcpy(document, SWEEP(2), sizeof SWEEP(2));
     uint32_t     p = operator_peer();
     htc_attempt  at;
     end = strstr(document, "<sf:LoopInteger");

@@ -311,6 +311,7 @@ static const struct {
     { "ping", api_listing },     { "user.add", api_accounts }, { "user.set", api_accounts }, { "login", api_accounts },
     { "submit", api_submit },    { "status", api_status },     { "wait", api_status },       { "tasks", api_tasks },
     { "results", api_results },  { "why", api_why },           { "cancel", api_control },    { "retry", api_control },
+    { "release", api_control },
     { "rm", api_control },       { "shutdown", api_control },  { "users", api_listing },     { "agents", api_listing },
     { "log", api_files },        { "blob", api_files },        { "upload", api_files },      { "download", api_files },
 };

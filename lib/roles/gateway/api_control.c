@@ -1,4 +1,4 @@
-/* cancel, retry, rm, shutdown. Each works through the jobs that its selector names, one after another. */
+/* cancel, release, retry, rm, shutdown. Each works through the jobs that its selector names, one after another. */
 #include <string.h>
 
 #include "roles/gateway/gateway.h"
@@ -6,11 +6,6 @@
 #define TASKS_NAMED_MAX 100000 /* of one request; whole jobs have no such limit */
 
 static void next_job(htc_gateway *gw, request *q);
-
-static const char *answer_key(const request *q)
-{
-    return strcmp(q->op, "cancel") == 0 ? "cancelled" : strcmp(q->op, "retry") == 0 ? "retried" : "removed";
-}
 
 static void job_done(htc_gateway *gw, request *q, uint64_t changed)
 {
@@ -250,14 +245,15 @@ static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
 
 /* ---- cancel ---- */
 
-typedef struct cancelling {
+/* A change that one write of the job's record makes durable. */
+typedef struct job_change {
     request *q;
     uint64_t changed;
-} cancelling;
+} job_change;
 
-static void cancel_written(htc_gateway *gw, void *ctx, htc_status status)
+static void change_written(htc_gateway *gw, void *ctx, htc_status status)
 {
-    cancelling c = *(cancelling *)ctx;
+    job_change c = *(job_change *)ctx;
     if (status == HTC_ECLOSED)
         return;
     ctx_free(gw, ctx);
@@ -293,14 +289,32 @@ static void cancel_job(htc_gateway *gw, request *q, job *j)
         sweep_start(gw, q, j, 0);
         return;
     }
-    cancelling *c = ctx_new(gw, sizeof *c);
-    waiter     *w = c ? waiter_new(gw, cancel_written, c) : NULL;
+    job_change *c = ctx_new(gw, sizeof *c);
+    waiter     *w = c ? waiter_new(gw, change_written, c) : NULL;
     if (!w)
         return;
-    *c = (cancelling){ q, j->count - job_terminal(j) };
+    *c = (job_change){ q, j->count - job_terminal(j) };
     gw_job_cancel(gw, j);
     gw_job_dirty(gw, j, w);
     tell_agents(gw, j);
+}
+
+/* ---- release: a job that was submitted paused may run ---- */
+
+static void release_job(htc_gateway *gw, request *q, job *j)
+{
+    if (!j->open || j->finished || !j->paused) {
+        job_done(gw, q, 0);
+        return;
+    }
+    job_change *c = ctx_new(gw, sizeof *c);
+    waiter     *w = c ? waiter_new(gw, change_written, c) : NULL;
+    if (!w)
+        return;
+    *c = (job_change){ q, 1 };
+    j->paused = 0;
+    gw_job_touch(gw, j);
+    gw_job_dirty(gw, j, w);
 }
 
 /* ---- retry ---- */
@@ -513,14 +527,35 @@ static void rm_job(htc_gateway *gw, request *q, job *j)
 
 /* ---- all ---- */
 
+static const struct {
+    const char *op, *answer;
+    job_fn      fn;
+} changes[] = {
+    { "cancel", "cancelled", cancel_job },
+    { "release", "released", release_job },
+    { "retry", "retried", retry_job },
+    { "rm", "removed", rm_job },
+};
+
+static const char *answer_key(const request *q)
+{
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+        if (strcmp(changes[i].op, q->op) == 0)
+            return changes[i].answer;
+    return "changed";
+}
+
 static void next_job(htc_gateway *gw, request *q)
 {
     if (q->at == q->n_ids) {
         req_answer(gw, q, json_pack("{s:I}", answer_key(q), (json_int_t)q->total));
         return;
     }
-    job_fn fn = strcmp(q->op, "cancel") == 0 ? cancel_job : strcmp(q->op, "retry") == 0 ? retry_job : rm_job;
-    gw_with_job(gw, q, q->ids[q->at++], fn);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+        if (strcmp(changes[i].op, q->op) == 0) {
+            gw_with_job(gw, q, q->ids[q->at++], changes[i].fn);
+            return;
+        }
 }
 
 static void control_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
