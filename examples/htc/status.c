@@ -52,7 +52,7 @@ static void print_jobs(cli *c, const json_t *jobs)
                   j_u64(job, "id"), j_str(job, "user"), j_str(job, "name"), j_str(job, "state"), j_u64(job, "count"),
                   j_u64(n, "waiting") + j_u64(n, "retry_wait"),
                   j_u64(n, "leased") + j_u64(n, "running") + j_u64(n, "staging_out"), j_u64(n, "done"),
-                  j_u64(n, "failed") + j_u64(n, "cancelled"), j_u64(job, "agents"),
+                  j_u64(n, "failed"), j_u64(job, "agents"),
                   show_seconds(started > 0 ? (ended > 0 ? ended : wall_s()) - started : -1).s,
                   show_time(j_num(job, "submitted")).s);
     }
