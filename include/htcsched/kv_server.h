@@ -33,12 +33,12 @@ extern "C" {
 typedef struct htc_kv_server_options {
     size_t        size;            /* sizeof(htc_kv_server_options) */
     htc_kv_engine engine;          /* kept, not destroyed */
-    uint32_t      connections_max; /* 0: 256. Beyond: HTC_EFULL and closed */
+    uint32_t      connections_max; /* 0: 256. Beyond: HTC_EBUSY and closed */
     uint32_t      inflight_max;    /* messages of one connection not yet answered; 0: 8192. Beyond: "send again" */
     size_t        output_max;      /* bytes of answers held for one connection; 0: 32 MiB. Beyond: "send again" */
     size_t        memory_max;      /* bytes of records in memory (engine->ops->used); growing changes beyond it are
                                       answered HTC_EFULL; 0: no ceiling */
-    uint32_t leases_max;           /* 0: 65536. Beyond: HTC_EFULL */
+    uint32_t leases_max;           /* 0: 65536. Beyond: HTC_EBUSY */
     uint32_t tombstones_max;       /* deletions remembered one by one; 0: 10000 */
     htc_ns   lease_ttl_min;        /* shorter ones are raised to it; 0: 1 ms */
     htc_ns   lease_ttl_max;        /* longer ones are cut to it; 0: 1 hour */

@@ -96,7 +96,7 @@ static htc_status open_peer(htc_kv_server *s, uint32_t peer, htc_output *out)
     htc_bytes key = { &peer, sizeof peer };
     htc__table_remove(&s->conns, key);
     if (s->conns.count >= s->options.connections_max)
-        return refuse_peer(s, peer, 0, HTC_EFULL, "too many connections", out);
+        return refuse_peer(s, peer, 0, HTC_EBUSY, "too many connections", out);
     htc__node *node = htc__table_make(&s->conns, key, sizeof(htc__kv_conn));
     if (!node)
         return HTC_ENOMEM;

@@ -142,7 +142,7 @@ static htc_status grant(htc_kv_server *s, const htc_kv_request *q, uint64_t clie
         return HTC_OK;
     }
     if (s->refuse != HTC_OK || s->leases.count >= s->options.leases_max) {
-        result->status = s->refuse != HTC_OK ? s->refuse : HTC_EFULL;
+        result->status = s->refuse != HTC_OK ? s->refuse : HTC_EBUSY;
         return HTC_OK;
     }
     if (!(lease = add(s, id)))
