@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: SOURCE=DIR CC=… CXX=… headers.sh
-# Each public header compiles alone, as C11 and as C++17, without a warning.
+# Each public header compiles alone, as C11 and as C++17, without a warning, and htcsched.h includes them all.
 set -euo pipefail
 
 flags=(-Wall -Wextra -pedantic -Werror -fsyntax-only)
@@ -10,6 +10,8 @@ for header in htcsched/*.h; do
     $CC -std=c11 "${flags[@]}" -I. -x c - <<<"#include \"$header\"" || { echo "$header does not compile alone as C11"; failed=1; }
     [ -z "$CXX" ] || $CXX -std=c++17 "${flags[@]}" -I. -x c++ - <<<"#include \"$header\"" ||
         { echo "$header does not compile alone as C++17"; failed=1; }
+    [ "$header" = htcsched/htcsched.h ] || grep -qF "#include \"$header\"" htcsched/htcsched.h ||
+        { echo "htcsched/htcsched.h does not include $header"; failed=1; }
 done
 if [ -z "$CXX" ] && [ $failed = 0 ]; then
     echo "SKIP no C++ compiler: only C11 was tried"

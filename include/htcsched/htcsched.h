@@ -1,0 +1,27 @@
+/**
+ * @file htcsched/htcsched.h
+ * @brief All of the library: every public header.
+ */
+#ifndef HTCSCHED_HTCSCHED_H
+#define HTCSCHED_HTCSCHED_H
+
+#include "htcsched/agent.h"
+#include "htcsched/agent_host.h"
+#include "htcsched/allot.h"
+#include "htcsched/bytes.h"
+#include "htcsched/client.h"
+#include "htcsched/config.h"
+#include "htcsched/env.h"
+#include "htcsched/gateway.h"
+#include "htcsched/gateway_host.h"
+#include "htcsched/host.h"
+#include "htcsched/kv.h"
+#include "htcsched/kv_engine.h"
+#include "htcsched/kv_server.h"
+#include "htcsched/kv_store.h"
+#include "htcsched/machine.h"
+#include "htcsched/state.h"
+#include "htcsched/status.h"
+#include "htcsched/work.h"
+
+#endif
