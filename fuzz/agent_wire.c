@@ -1,8 +1,7 @@
-/* Any bytes as any message of gateway and agent: the readers stay inside, and what one accepts is written back the
- * same. */
+/* Any bytes as any message of gateway and agent: the readers stay inside, and what one accepts is written back as it was, but
+ * for texts, which are cleaned on arrival: a second reading changes nothing any more. */
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "roles/calls.h"
 
@@ -58,18 +57,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint16_t   type;
     uint64_t   id;
-    htc_buf    b;
+    htc_buf    once, twice;
     htc_reader r = htc_wire_open((htc_bytes){ data, size }, &type, &id);
     if (r.status != HTC_OK)
         return 0;
-    htc_buf_init(&b, NULL, 0);
-    if (read_and_write(type, &r, &b)) {
-        /* One form only: but for the id, which writers set to 0, the bytes are the same again. */
-        if (b.status != HTC_OK || b.len != size || memcmp(b.data + 10, data + 10, size - 10) != 0)
+    htc_buf_init(&once, NULL, 0);
+    htc_buf_init(&twice, NULL, 0);
+    if (read_and_write(type, &r, &once)) {
+        if (type == HTC_WIRE_TASK_RESULT)
+            htc_outcome_free(NULL, &m.result.outcome);
+        if (once.status != HTC_OK || once.len > size)
+            abort();
+        r = htc_wire_open(htc_buf_bytes(&once), &type, &id);
+        if (!read_and_write(type, &r, &twice) || !htc_bytes_equal(htc_buf_bytes(&once), htc_buf_bytes(&twice)))
             abort();
         if (type == HTC_WIRE_TASK_RESULT)
             htc_outcome_free(NULL, &m.result.outcome);
     }
-    htc_buf_free(&b);
+    htc_buf_free(&once);
+    htc_buf_free(&twice);
     return 0;
 }

@@ -140,7 +140,7 @@ Test(gateway_host, an_agent_gets_its_arguments_and_its_end_is_told)
     play p;
     char path[200], text[1000], want[400];
     play_open(&p);
-    script(&p, "#!/bin/sh\necho \"$@\"\nps -o sid= -p $$\nexit 7\n");
+    script(&p, "#!/bin/sh\necho \"$@\"\nread -r a b c d e sid rest < /proc/$$/stat\necho $sid\nexit 7\n");
     launch(&p, 42);
     p.wait_events = 1;
     play_run(&p);
