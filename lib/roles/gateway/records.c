@@ -131,7 +131,8 @@ htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTE
 /* A task that is done at its first attempt, and one that was never touched, cost one bit each; the others have an entry. */
 static int plain(const task *t)
 {
-    return t->state == TASK_NEW || (t->state == TASK_DONE && t->attempt == 1 && t->lost == 0 && t->tries == 0);
+    return t->state == TASK_NEW || (t->state == TASK_DONE && t->attempt == 1 && t->lost == 0 && t->tries == 0 &&
+                                     t->status == HTC_OK && !t->cancel);
 }
 
 void record_chunk_write(htc_buf *b, const chunk *c)
