@@ -20,6 +20,7 @@
 #include "htcsched/kv_server.h"
 #include "htcsched/kv_store.h"
 #include "htcsched/machine.h"
+#include "htcsched/registry.h"
 #include "htcsched/state.h"
 #include "htcsched/status.h"
 #include "htcsched/work.h"

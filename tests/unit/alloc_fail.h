@@ -1,11 +1,13 @@
-/* An allocator that refuses: the nth allocation and all after it. It also knows what was not given back, and what was
+/* An allocator that refuses: the nth allocation alone, or it and all after it. It also knows what was not given back, and what was
  * given back with another size than it was taken with.
  *
  *     alloc_fail f = alloc_fail_at(0);            never fails, counts
  *     htc_env env = alloc_fail_env(&f);
  *     ... ; cr_expect(eq(sz, f.live, 0));
  *
- *     ALLOC_FAIL_EVERY (f, 1000) { env ...; status = thing(&env); ...; }   n = 1, 2, ... until nothing is refused */
+ *     ALLOC_FAIL_EVERY (f, 1000) { env ...; status = thing(&env); ...; }   n = 1, 2, ... until nothing is refused: the
+ *                                                                          nth and all after it
+ *     ALLOC_FAIL_ONCE (f, 1000) { ... }                                    the nth alone */
 #ifndef HTC_TESTS_ALLOC_FAIL_H
 #define HTC_TESTS_ALLOC_FAIL_H
 
@@ -16,6 +18,7 @@
 
 typedef struct alloc_fail {
     size_t    fail_at; /* 0: never */
+    int       once;    /* that one alone */
     size_t    calls;   /* allocations asked for */
     size_t    refused;
     size_t    live; /* pieces of memory not given back */
@@ -42,7 +45,7 @@ static inline void *alloc_fail_resize(void *ctx, void *p, size_t old_size, size_
         return NULL;
     }
     f->calls++;
-    if (f->fail_at && f->calls >= f->fail_at) {
+    if (f->fail_at && (f->once ? f->calls == f->fail_at : f->calls >= f->fail_at)) {
         f->refused++;
         return NULL;
     }
@@ -79,11 +82,13 @@ static inline int alloc_fail_next(alloc_fail *f, size_t limit)
         return 0;
     if (f->fail_at >= limit)
         abort(); /* a scenario that never gets through */
-    *f = alloc_fail_at(f->fail_at + 1);
+    *f = (alloc_fail){ .fail_at = f->fail_at + 1, .once = f->once };
     return 1;
 }
 
 /* The body runs once for each allocation of the scenario with that one and all after it refused, and once with none. */
 #define ALLOC_FAIL_EVERY(f, limit) for (alloc_fail f = { 0 }; alloc_fail_next(&f, limit);)
+/* The same with that one alone refused. */
+#define ALLOC_FAIL_ONCE(f, limit) for (alloc_fail f = { .once = 1 }; alloc_fail_next(&f, limit);)
 
 #endif

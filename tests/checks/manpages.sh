@@ -1,0 +1,49 @@
+#!/bin/bash
+# usage: SOURCE=DIR CC=… SANITIZE=… manpages.sh LIBRARY
+# Every page is well formed. Each doc/man/htc_NAME.3 names every function of htcsched/NAME.h, and the program between its .EX
+# and .EE compiles without a warning, links with the library and ends with 0.
+set -euo pipefail
+library=$(realpath "$1")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+failed=0
+complain() {
+    echo "$1"
+    [ -z "${2-}" ] || sed 's/^/    /' <<< "$2"
+    failed=1
+}
+
+if command -v groff > /dev/null; then
+    for page in "$SOURCE"/doc/man/*.[1-8]; do
+        said=$(groff -man -Tutf8 -ww -z -rLL=100n "$page" 2>&1 || true)
+        [ -z "$said" ] || complain "${page##*/} is not well formed:" "$said"
+    done
+else
+    echo "no groff: the form of the pages was not looked at"
+fi
+
+functions() {
+    grep -v '^#' "$1" | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE 'HTC_API [^;{]*\(' |
+        sed -E 's/^([^(]*)\(.*/\1/; s/.*[ *]([A-Za-z_0-9]+) *$/\1/' | sort -u
+}
+
+sanitize=()
+[ "$SANITIZE" = none ] || sanitize=("-fsanitize=$SANITIZE")
+for page in "$SOURCE"/doc/man/htc_*.3; do
+    [ -e "$page" ] || continue
+    name=${page##*/htc_} name=${name%.3}
+    header=$SOURCE/include/htcsched/$name.h
+    [ -f "$header" ] || { complain "${page##*/} describes htcsched/$name.h, which does not exist"; continue; }
+    for f in $(functions "$header"); do
+        sed 's/\\f.//g' "$page" | grep -qw "$f" || complain "${page##*/} does not name $f"
+    done
+    awk '/^\.EX/ { inside = 1; next } /^\.EE/ { inside = 0 } inside' "$page" | sed 's/\\e/\\/g; s/\\-/-/g; s/\\(aq/'"'"'/g; s/\\&//g; s/\\(dq/"/g' > "$dir/$name.c"
+    [ -s "$dir/$name.c" ] || { complain "${page##*/} has no example"; continue; }
+    if ! $CC -std=c11 -Wall -Wextra -pedantic -Werror "${sanitize[@]}" -I"$SOURCE/include" -o "$dir/$name" "$dir/$name.c" "$library" \
+        -Wl,-rpath,"$(dirname "$library")" -lm > "$dir/said" 2>&1; then
+        complain "the example of ${page##*/} does not compile:" "$(cat "$dir/said")"
+    elif ! (cd "$dir" && "./$name" > "$dir/said" 2>&1 < /dev/null); then
+        complain "the example of ${page##*/} fails:" "$(cat "$dir/said")"
+    fi
+done
+exit $failed

@@ -1,0 +1,55 @@
+/* A property over many random cases. A case that fails tells its seed, and the seed replays it alone:
+ *
+ *     Test(ring, agrees_with_the_model)
+ *     {
+ *         PROPERTY (rng, 2000) {                  2000 seeds; twenty times as many with HTC_TEST_FULL set
+ *             size_t n = htc_rng_below(&rng, 40);
+ *             HOLDS(htc_ring_members(ring) == n);
+ *         }
+ *     }
+ *
+ *     HTC_TEST_SEED=1234 build/tests/unit/test_ring --filter ring/agrees_with_the_model
+ *
+ * A case that crashes tells nothing: with HTC_TEST_TRACE set each seed is printed before its case. */
+#ifndef HTC_TESTS_PROPERTY_H
+#define HTC_TESTS_PROPERTY_H
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "htcsched/env.h"
+
+/* The seed of the case that runs. Criterion runs each test in a process of its own. */
+static uint64_t property_seed;
+
+static inline htc_rng property_case(uint64_t seed)
+{
+    property_seed = seed;
+    if (getenv("HTC_TEST_TRACE"))
+        fprintf(stderr, "property seed %llu\n", (unsigned long long)seed);
+    return (htc_rng){ seed };
+}
+
+static inline uint64_t property_first(void)
+{
+    const char *one = getenv("HTC_TEST_SEED");
+    return one ? strtoull(one, NULL, 10) : 1;
+}
+
+static inline uint64_t property_behind(uint64_t seeds)
+{
+    return property_first() + (getenv("HTC_TEST_SEED") ? 1 : getenv("HTC_TEST_FULL") ? seeds * 20 : seeds);
+}
+
+#define PROPERTY(rng, seeds)                                                                                           \
+    for (uint64_t property_at = property_first(), property_end = property_behind(seeds); property_at < property_end;   \
+         property_at++)                                                                                                \
+        for (htc_rng rng = property_case(property_at), *property_once = &rng; property_once; property_once = NULL)
+
+/* What has to hold in this case. */
+#define HOLDS(...)                                                                                                     \
+    cr_assert(__VA_ARGS__, "seed %llu; HTC_TEST_SEED=%llu replays it", (unsigned long long)property_seed,              \
+              (unsigned long long)property_seed)
+
+#endif
