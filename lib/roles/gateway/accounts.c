@@ -268,26 +268,22 @@ void api_accounts(htc_gateway *gw, request *q)
 
 static void tokens_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
 
-static void tokens_scan(htc_gateway *gw, htc_bytes cursor)
+static void tokens_scan(htc_gateway *gw, const place *from)
 {
     gw->tokens_busy = 1;
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("t/"), .limit = 256, .cursor = cursor },
-                 tokens_page, NULL);
+    gw_scan(gw, htc_bytes_of("t/"), from, 256, tokens_page, NULL);
 }
 
 static void tokens_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
-    char        cursor[HTC_KV_KEY_MAX + 16];
-    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0, at = 0;
     key         expired[256];
-    size_t      n = 0;
+    size_t      n = 0, at = 0;
     htc_kv_item item;
     (void)ctx;
     gw->tokens_busy = 0;
     if (r->status != HTC_OK)
         return; /* the next look finds them */
-    if (cursor_len)
-        memcpy(cursor, r->cursor.data, cursor_len);
+    place next = gw_next_page(gw, r);
     for (uint32_t i = 0; i < r->items && htc_kv_result_item(r, &at, &item) == HTC_OK; i++) {
         char       name[NAME_MAX_BYTES];
         htc_reader reader = htc_reader_of(item.value);
@@ -301,8 +297,8 @@ static void tokens_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     }
     for (size_t i = 0; i < n; i++)
         gw_delete(gw, expired[i]);
-    if (cursor_len)
-        tokens_scan(gw, (htc_bytes){ cursor, cursor_len });
+    if (next.len)
+        tokens_scan(gw, &next);
 }
 
 void gw_tokens_sweep(htc_gateway *gw)
@@ -310,7 +306,7 @@ void gw_tokens_sweep(htc_gateway *gw)
     if (gw->tokens_busy || gw->now < gw->tokens_at)
         return;
     gw->tokens_at = gw->now + TOKENS_LOOK_EVERY;
-    tokens_scan(gw, (htc_bytes){ NULL, 0 });
+    tokens_scan(gw, NULL);
 }
 
 /* ---- a token that comes with a request ---- */

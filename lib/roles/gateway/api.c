@@ -193,14 +193,11 @@ static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_kv_item item;
     size_t      at = 0;
     size_t      most = q->select.last ? 1 : SELECT_MAX;
-    char        cursor[HTC_KV_KEY_MAX + 16];
-    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0;
     if (r->status != HTC_OK) {
         req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
         return;
     }
-    if (cursor_len)
-        memcpy(cursor, r->cursor.data, cursor_len);
+    place next = gw_next_page(gw, r);
     for (uint32_t i = 0; i < r->items && q->n_ids < most; i++) {
         char owner[NAME_MAX_BYTES];
         job  j;
@@ -209,9 +206,8 @@ static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
             counts_for(q, owner))
             add_id(gw, q, j.id);
     }
-    if (q->n_ids < most && cursor_len)
-        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("j/"), .cursor = { cursor, cursor_len } },
-                     select_page, q);
+    if (q->n_ids < most && next.len)
+        gw_scan(gw, htc_bytes_of("j/"), &next, 0, select_page, q);
     else if (q->n_ids == 0 && q->select.last)
         req_fail(gw, q, HTC_ENOTFOUND, "submit one: htc submit -- COMMAND", "%s has no job yet", q->user->name);
     else
@@ -238,7 +234,7 @@ void gw_select(htc_gateway *gw, request *q, select_fn fn)
             fn(gw, q, q->ids, q->n_ids);
         return;
     }
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("j/") }, select_page, q);
+    gw_scan(gw, htc_bytes_of("j/"), NULL, 0, select_page, q);
 }
 
 typedef struct with_job {

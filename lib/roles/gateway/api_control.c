@@ -415,8 +415,7 @@ typedef struct removal {
     uint64_t   id;
     uint8_t    stage; /* 0 results, 1 chunks, 2 the rest */
     htc_status status;
-    char       cursor[HTC_KV_KEY_MAX + 16]; /* behind what is removed already: what is deleted still costs a scan time */
-    size_t     cursor_len;
+    place      next; /* behind what is removed already: what is deleted still costs a scan time */
 } removal;
 
 static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
@@ -424,10 +423,7 @@ static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
 static void remove_next(htc_gateway *gw, removal *m)
 {
     key k = m->stage == 0 ? key_results(m->id) : key_chunks(m->id);
-    gw_store_one(gw,
-                 (htc_kv_request){ .op = HTC_KV_SCAN, .key = key_bytes(&k), .limit = 256,
-                                   .cursor = { m->cursor, m->cursor_len } },
-                 remove_page, m);
+    gw_scan(gw, key_bytes(&k), &m->next, 256, remove_page, m);
 }
 
 static void remove_failed(htc_gateway *gw, removal *m, htc_status status)
@@ -442,7 +438,7 @@ static void remove_rest(htc_gateway *gw, removal *m);
 
 static void remove_on(htc_gateway *gw, removal *m)
 {
-    if (m->cursor_len == 0)
+    if (m->next.len == 0)
         m->stage++;
     if (m->stage < 2)
         remove_next(gw, m);
@@ -491,9 +487,7 @@ static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         remove_failed(gw, m, r->status);
         return;
     }
-    m->cursor_len = r->cursor.len < sizeof m->cursor ? r->cursor.len : 0;
-    if (m->cursor_len)
-        memcpy(m->cursor, r->cursor.data, m->cursor_len);
+    m->next = gw_next_page(gw, r);
     /* The page is lent until the client is asked again. */
     htc_buf_clear(&gw->scratch);
     htc_put_raw(&gw->scratch, r->items_bytes);

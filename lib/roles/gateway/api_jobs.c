@@ -259,14 +259,11 @@ static void list_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_kv_item item;
     size_t      at = 0;
     int         mine = req_str(q, "user") || !q->operator_;
-    char        cursor[HTC_KV_KEY_MAX + 16];
-    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0;
     if (r->status != HTC_OK) {
         req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
         return;
     }
-    if (cursor_len)
-        memcpy(cursor, r->cursor.data, cursor_len);
+    place next = gw_next_page(gw, r);
     for (uint32_t i = 0; i < r->items; i++) {
         char owner[NAME_MAX_BYTES];
         job  read;
@@ -284,9 +281,8 @@ static void list_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         const job *open_job = gw_job(gw, read.id);
         json_array_append_new(q->answer, job_json(gw, open_job ? open_job : &read));
     }
-    if (cursor_len)
-        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("j/"), .cursor = { cursor, cursor_len } },
-                     list_page, q);
+    if (next.len)
+        gw_scan(gw, htc_bytes_of("j/"), &next, 0, list_page, q);
     else
         list_answer(gw, q, 0);
 }
@@ -357,6 +353,6 @@ void api_status(htc_gateway *gw, request *q)
         gw_select(gw, q, status_selected);
     } else {
         q->answer = json_array();
-        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of("j/") }, list_page, q);
+        gw_scan(gw, htc_bytes_of("j/"), NULL, 0, list_page, q);
     }
 }

@@ -322,6 +322,17 @@ void gw_break(htc_gateway *gw, htc_status status, const char *why);
 /* fn is called for each answer (r->last marks the last). Never fails: a failure breaks the gateway. */
 void gw_store(htc_gateway *gw, const htc_kv_request *requests, size_t n, store_fn fn, void *ctx);
 void gw_store_one(htc_gateway *gw, htc_kv_request rq, store_fn fn, void *ctx);
+
+/* Where a scan goes on: a copy, since a page is lent only until the store is asked again. len 0: at the start, or at its end. */
+typedef struct place {
+    char   text[HTC_KV_KEY_MAX + 16];
+    size_t len;
+} place;
+/* One page of the keys that begin with prefix, from a place on (NULL: from the first), of at most limit items (0: the
+ * store's own limit). */
+void  gw_scan(htc_gateway *gw, htc_bytes prefix, const place *from, uint32_t limit, store_fn fn, void *ctx);
+place gw_next_page(htc_gateway *gw, const htc_kv_result *r);
+
 void gw_put(htc_gateway *gw, key k, htc_bytes value);
 void gw_delete(htc_gateway *gw, key k);
 void gw_store_answers(htc_gateway *gw);

@@ -25,11 +25,6 @@ static int answered(htc_gateway *gw, const htc_kv_result *r)
     return 0;
 }
 
-static void scan(htc_gateway *gw, const char *prefix, htc_bytes cursor, store_fn fn, void *ctx)
-{
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_SCAN, .key = htc_bytes_of(prefix), .cursor = cursor }, fn, ctx);
-}
-
 /* ---- ready ---- */
 
 static void ready(htc_gateway *gw, recovery *rec)
@@ -159,26 +154,20 @@ static void chunks_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     recovery   *rec = ctx;
     htc_kv_item item;
     size_t      at = 0;
-    char        cursor[HTC_KV_KEY_MAX + 16];
-    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0;
     if (!answered(gw, r))
         return;
-    if (cursor_len)
-        memcpy(cursor, r->cursor.data, cursor_len);
+    place next = gw_next_page(gw, r);
     for (uint32_t i = 0; i < r->items && gw->broken == HTC_OK; i++)
         if (htc_kv_result_item(r, &at, &item) == HTC_OK)
             take_chunk(gw, rec, &item);
     if (gw->broken != HTC_OK)
         return;
-    if (cursor_len == 0) {
+    if (next.len == 0) {
         job_complete(gw, rec);
         return;
     }
-    key  k = key_chunks(rec->job->id);
-    char prefix[64];
-    memcpy(prefix, k.text, k.len);
-    prefix[k.len] = '\0';
-    scan(gw, prefix, (htc_bytes){ cursor, cursor_len }, chunks_page, rec);
+    key k = key_chunks(rec->job->id);
+    gw_scan(gw, key_bytes(&k), &next, 0, chunks_page, rec);
 }
 
 static void skip_job(htc_gateway *gw, recovery *rec)
@@ -202,14 +191,11 @@ static void spec_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
             gw_break(gw, status, "reading a job's specification");
             return;
         }
-        key  k = key_chunks(rec->job->id);
-        char prefix[64];
-        memcpy(prefix, k.text, k.len);
-        prefix[k.len] = '\0';
+        key k = key_chunks(rec->job->id);
         rec->gap = 0;
         rec->expect = rec->job->low;
         rec->job->next = rec->job->low * CHUNK_TASKS;
-        scan(gw, prefix, (htc_bytes){ NULL, 0 }, chunks_page, rec);
+        gw_scan(gw, key_bytes(&k), NULL, 0, chunks_page, rec);
     } else if (r->status == HTC_ENOTFOUND) {
         skip_job(gw, rec);
     } else {
@@ -335,13 +321,13 @@ static void owner_made(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         gw_break(gw, r->status, "creating the operator's user");
         return;
     }
-    scan(gw, "a/", (htc_bytes){ NULL, 0 }, agents_page, ctx);
+    gw_scan(gw, htc_bytes_of("a/"), NULL, 0, agents_page, ctx);
 }
 
 static void users_read(htc_gateway *gw, recovery *rec)
 {
     if (gw_user(gw, gw->owner_name)) {
-        scan(gw, "a/", (htc_bytes){ NULL, 0 }, agents_page, rec);
+        gw_scan(gw, htc_bytes_of("a/"), NULL, 0, agents_page, rec);
         return;
     }
     user *u = gw_user_new(gw, gw->owner_name);
@@ -358,12 +344,9 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
 {
     htc_kv_item item;
     size_t      at = 0;
-    char        cursor[HTC_KV_KEY_MAX + 16];
-    size_t      cursor_len = r->cursor.len < sizeof cursor ? r->cursor.len : 0;
     if (!answered(gw, r))
         return;
-    if (cursor_len)
-        memcpy(cursor, r->cursor.data, cursor_len);
+    place next = gw_next_page(gw, r);
     for (uint32_t i = 0; i < r->items && gw->broken == HTC_OK; i++) {
         if (htc_kv_result_item(r, &at, &item) != HTC_OK)
             break;
@@ -374,8 +357,8 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
     }
     if (gw->broken != HTC_OK)
         return;
-    if (cursor_len)
-        scan(gw, prefix, (htc_bytes){ cursor, cursor_len }, again, rec);
+    if (next.len)
+        gw_scan(gw, htc_bytes_of(prefix), &next, 0, again, rec);
     else if (prefix[0] == 'u')
         users_read(gw, rec);
     else
@@ -402,21 +385,20 @@ static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_buf items;
     htc_buf_init(&items, &gw->env, 0);
     htc_put_raw(&items, r->items_bytes);
-    htc_put_raw(&items, r->cursor);
     if (items.status != HTC_OK) {
         gw_break(gw, items.status, "reading the agents");
         return;
     }
     htc_kv_result copy = *r;
     copy.items_bytes = (htc_bytes){ items.data, r->items_bytes.len };
-    htc_bytes cursor = { r->cursor.len ? items.data + r->items_bytes.len : NULL, r->cursor.len };
+    place next = gw_next_page(gw, r);
     for (uint32_t i = 0; i < copy.items && gw->broken == HTC_OK; i++)
         if (htc_kv_result_item(&copy, &at, &item) == HTC_OK)
             take_agent(gw, &item);
-    if (gw->broken == HTC_OK && cursor.len)
-        scan(gw, "a/", cursor, agents_page, ctx);
+    if (gw->broken == HTC_OK && next.len)
+        gw_scan(gw, htc_bytes_of("a/"), &next, 0, agents_page, ctx);
     else if (gw->broken == HTC_OK)
-        scan(gw, "o/", (htc_bytes){ NULL, 0 }, open_page, ctx);
+        gw_scan(gw, htc_bytes_of("o/"), NULL, 0, open_page, ctx);
     htc_buf_free(&items);
 }
 
@@ -437,5 +419,5 @@ void gw_recover(htc_gateway *gw)
     if (!rec)
         return;
     gw->phase = PHASE_RECOVERING;
-    scan(gw, "u/", (htc_bytes){ NULL, 0 }, users_page, rec);
+    gw_scan(gw, htc_bytes_of("u/"), NULL, 0, users_page, rec);
 }

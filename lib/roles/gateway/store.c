@@ -177,6 +177,27 @@ void gw_store_one(htc_gateway *gw, htc_kv_request rq, store_fn fn, void *ctx)
     gw_store(gw, &rq, 1, fn, ctx);
 }
 
+place gw_next_page(htc_gateway *gw, const htc_kv_result *r)
+{
+    place p;
+    p.len = r->cursor.len;
+    if (p.len > sizeof p.text) {
+        gw_break(gw, HTC_EPROTO, "reading on from a place of the store's that is too long");
+        p.len = 0;
+    }
+    if (p.len)
+        memcpy(p.text, r->cursor.data, p.len);
+    return p;
+}
+
+void gw_scan(htc_gateway *gw, htc_bytes prefix, const place *from, uint32_t limit, store_fn fn, void *ctx)
+{
+    htc_kv_request rq = { .op = HTC_KV_SCAN, .key = prefix, .limit = limit };
+    if (from && from->len)
+        rq.cursor = (htc_bytes){ from->text, from->len };
+    gw_store_one(gw, rq, fn, ctx);
+}
+
 static void put_done(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     (void)ctx;
