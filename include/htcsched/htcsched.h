@@ -23,6 +23,7 @@
 #include "htcsched/registry.h"
 #include "htcsched/state.h"
 #include "htcsched/status.h"
+#include "htcsched/steal.h"
 #include "htcsched/work.h"
 
 #endif
