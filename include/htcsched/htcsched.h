@@ -11,6 +11,7 @@
 #include "htcsched/bytes.h"
 #include "htcsched/client.h"
 #include "htcsched/config.h"
+#include "htcsched/deque.h"
 #include "htcsched/env.h"
 #include "htcsched/gateway.h"
 #include "htcsched/gateway_host.h"

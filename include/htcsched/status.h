@@ -25,6 +25,7 @@ extern "C" {
 /* X(name, number, exit code, text). Exit codes of every program: 0 ok, 1 usage, 2 rejected input, 3 unreachable,
  * 4 not found or denied, 5 tasks failed, 6 try again (full, locked, timed out), 70 our fault. */
 #define HTC_STATUS_TABLE(X)                                                                                            \
+    X(HTC_EMPTY, 3, 6, "nothing is there")                                                                             \
     X(HTC_MISMATCH, 2, 6, "the value was changed by somebody else")                                                    \
     X(HTC_AGAIN, 1, 6, "not now: try again")                                                                           \
     X(HTC_OK, 0, 0, "ok")                                                                                              \
