@@ -22,6 +22,7 @@
 #include "htcsched/kv_store.h"
 #include "htcsched/machine.h"
 #include "htcsched/registry.h"
+#include "htcsched/ring.h"
 #include "htcsched/state.h"
 #include "htcsched/status.h"
 #include "htcsched/steal.h"
