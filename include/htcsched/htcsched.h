@@ -21,6 +21,7 @@
 #include "htcsched/kv_server.h"
 #include "htcsched/kv_store.h"
 #include "htcsched/machine.h"
+#include "htcsched/record.h"
 #include "htcsched/registry.h"
 #include "htcsched/ring.h"
 #include "htcsched/state.h"
