@@ -34,8 +34,9 @@ for page in "$SOURCE"/doc/man/htc_*.3; do
     name=${page##*/htc_} name=${name%.3}
     header=$SOURCE/include/htcsched/$name.h
     [ -f "$header" ] || { complain "${page##*/} describes htcsched/$name.h, which does not exist"; continue; }
+    text=$(sed 's/\\f.//g' "$page") # at once: grep -q stops reading, and a pipe would break under whoever writes into it
     for f in $(functions "$header"); do
-        sed 's/\\f.//g' "$page" | grep -qw "$f" || complain "${page##*/} does not name $f"
+        grep -qw "$f" <<< "$text" || complain "${page##*/} does not name $f"
     done
     awk '/^\.EX/ { inside = 1; next } /^\.EE/ { inside = 0 } inside' "$page" | sed 's/\\e/\\/g; s/\\-/-/g; s/\\(aq/'"'"'/g; s/\\&//g; s/\\(dq/"/g' > "$dir/$name.c"
     [ -s "$dir/$name.c" ] || { complain "${page##*/} has no example"; continue; }
