@@ -15,6 +15,7 @@
 #include "htcsched/env.h"
 #include "htcsched/gateway.h"
 #include "htcsched/gateway_host.h"
+#include "htcsched/hierarchy.h"
 #include "htcsched/host.h"
 #include "htcsched/kv.h"
 #include "htcsched/kv_engine.h"
