@@ -13,6 +13,7 @@
 #include "htcsched/config.h"
 #include "htcsched/deque.h"
 #include "htcsched/env.h"
+#include "htcsched/fit.h"
 #include "htcsched/gateway.h"
 #include "htcsched/gateway_host.h"
 #include "htcsched/hierarchy.h"

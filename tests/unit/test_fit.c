@@ -1,0 +1,818 @@
+/* Which parallel job starts next: worked examples, the slow model, the promises, wrong use, and memory that runs out.
+ */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "alloc_fail.h"
+#include "fit_twins.h"
+#include "property.h"
+
+#define S HTC_SECOND
+
+static htc_fit *fit_of(uint32_t promise, uint32_t nodes)
+{
+    htc_fit        *fit;
+    htc_fit_policy  policy = { .size = sizeof policy, .promise = promise };
+    htc_fit_options options = { .size = sizeof options, .policy = &policy, .nodes = nodes };
+    cr_assert(eq(int, htc_fit_create(NULL, &options, &fit), HTC_OK));
+    return fit;
+}
+
+static htc_fit_job job_of(uint64_t id, uint32_t nodes, htc_ns estimate)
+{
+    return (htc_fit_job){ .id = id, .nodes = nodes, .estimate = estimate };
+}
+
+/* ---- worked examples ---- */
+
+/* In seconds. Jobs run as long as they say but where `runs` is set. */
+typedef struct row {
+    int arrives, nodes, estimate, runs;
+} row;
+
+#define ROWS_MAX 4096
+
+static int runs(const row *r)
+{
+    return r->runs ? r->runs : r->estimate;
+}
+
+/* Everything that happens at a moment is told before the fit decides: ends, then arrivals. */
+static void play(uint32_t promise, uint32_t nodes, const row *rows, size_t n, int *starts)
+{
+    htc_fit    *fit = fit_of(promise, nodes);
+    htc_fit_job job;
+    size_t      ended = 0;
+    for (size_t i = 0; i < n; i++)
+        starts[i] = -1;
+    for (int now = 0; ended < n;) {
+        int next = INT32_MAX;
+        for (size_t i = 0; i < n; i++)
+            if (starts[i] >= 0 && starts[i] + runs(&rows[i]) == now) {
+                cr_assert(eq(int, htc_fit_end(fit, (htc_ns)now * S, i), HTC_OK));
+                ended++;
+            }
+        for (size_t i = 0; i < n; i++)
+            if (rows[i].arrives == now) {
+                job = job_of(i, (uint32_t)rows[i].nodes, (htc_ns)rows[i].estimate * S);
+                cr_assert(eq(int, htc_fit_submit(fit, (htc_ns)now * S, &job), HTC_OK));
+            }
+        while (htc_fit_next(fit, (htc_ns)now * S, &job) == HTC_OK)
+            starts[job.id] = now;
+        for (size_t i = 0; i < n; i++) {
+            int at = rows[i].arrives > now ? rows[i].arrives : starts[i] >= 0 ? starts[i] + runs(&rows[i]) : now;
+            next = at > now && at < next ? at : next;
+        }
+        cr_assert(next < INT32_MAX || ended == n, "nothing will ever happen again");
+        now = next;
+    }
+    htc_fit_destroy(fit);
+}
+
+typedef struct example {
+    const char *what;
+    uint32_t    nodes;
+    size_t      n;
+    row         rows[8];
+    int         starts[5][8]; /* by promise */
+} example;
+
+static const example examples[] = {
+    /* The second job is the head: it can start at 10, when 2 of the 10 nodes are left over. The third takes these, the
+     * fourth ends just at 10; the last has to wait for them. */
+    { "who backfills",
+      10,
+      5,
+      { { 0, 6, 10, 0 }, { 0, 8, 5, 0 }, { 0, 2, 100, 0 }, { 0, 2, 10, 0 }, { 0, 1, 5, 0 } },
+      { [HTC_FIT_PROMISE_ORDER] = { 0, 10, 10, 15, 15 },
+        [HTC_FIT_PROMISE_NOTHING] = { 0, 10, 0, 0, 15 },
+        [HTC_FIT_PROMISE_HEAD] = { 0, 10, 0, 0, 15 },
+        [HTC_FIT_PROMISE_ALL] = { 0, 10, 0, 0, 15 } } },
+    /* A second too long and wider than what is left over: only first fit starts the third, and the head pays. */
+    { "a second too long",
+      10,
+      3,
+      { { 0, 6, 10, 0 }, { 0, 8, 5, 0 }, { 0, 3, 11, 0 } },
+      { [HTC_FIT_PROMISE_ORDER] = { 0, 10, 15 },
+        [HTC_FIT_PROMISE_NOTHING] = { 0, 11, 0 },
+        [HTC_FIT_PROMISE_HEAD] = { 0, 10, 15 },
+        [HTC_FIT_PROMISE_ALL] = { 0, 10, 15 } } },
+    /* EASY protects the head alone: the fourth does not delay the second, but the third. */
+    { "the second in the queue",
+      10,
+      4,
+      { { 0, 6, 10, 0 }, { 0, 8, 5, 0 }, { 0, 10, 5, 0 }, { 0, 2, 17, 0 } },
+      { [HTC_FIT_PROMISE_ORDER] = { 0, 10, 15, 20 },
+        [HTC_FIT_PROMISE_NOTHING] = { 0, 10, 17, 0 },
+        [HTC_FIT_PROMISE_HEAD] = { 0, 10, 17, 0 },
+        [HTC_FIT_PROMISE_ALL] = { 0, 10, 15, 20 } } },
+    /* The first ends at 4 instead of 10. Everybody moves up; under conservative in the order of the reserved starts. */
+    { "ends early",
+      4,
+      4,
+      { { 0, 4, 10, 4 }, { 0, 3, 10, 0 }, { 0, 2, 10, 0 }, { 1, 1, 10, 0 } },
+      { [HTC_FIT_PROMISE_ORDER] = { 0, 4, 14, 14 },
+        [HTC_FIT_PROMISE_NOTHING] = { 0, 4, 14, 4 },
+        [HTC_FIT_PROMISE_HEAD] = { 0, 4, 14, 4 },
+        [HTC_FIT_PROMISE_ALL] = { 0, 4, 14, 4 } } },
+    /* The first says 5 and runs 8. At 6 it counts as ending at 7: too soon for the third, which takes 2, to pass the
+       second. */
+    { "overdue",
+      4,
+      3,
+      { { 0, 3, 5, 8 }, { 0, 4, 5, 0 }, { 6, 1, 2, 0 } },
+      { [HTC_FIT_PROMISE_ORDER] = { 0, 8, 13 },
+        [HTC_FIT_PROMISE_NOTHING] = { 0, 8, 6 },
+        [HTC_FIT_PROMISE_HEAD] = { 0, 8, 13 },
+        [HTC_FIT_PROMISE_ALL] = { 0, 8, 13 } } },
+    /* The same, but it takes 1: a second is a second. */
+    { "overdue by a second",
+      4,
+      3,
+      { { 0, 3, 5, 8 }, { 0, 4, 5, 0 }, { 6, 1, 1, 0 } },
+      { [HTC_FIT_PROMISE_ORDER] = { 0, 8, 13 },
+        [HTC_FIT_PROMISE_NOTHING] = { 0, 8, 6 },
+        [HTC_FIT_PROMISE_HEAD] = { 0, 8, 6 },
+        [HTC_FIT_PROMISE_ALL] = { 0, 8, 6 } } },
+    /* First fit starves who is wide: narrow jobs that overlap keep half of the nodes busy for ever. */
+    { "starvation",
+      2,
+      6,
+      { { 0, 1, 4, 0 }, { 1, 2, 1, 0 }, { 2, 1, 4, 0 }, { 4, 1, 4, 0 }, { 6, 1, 4, 0 }, { 8, 1, 4, 0 } },
+      { [HTC_FIT_PROMISE_ORDER] = { 0, 4, 5, 5, 9, 9 },
+        [HTC_FIT_PROMISE_NOTHING] = { 0, 12, 2, 4, 6, 8 },
+        [HTC_FIT_PROMISE_HEAD] = { 0, 4, 5, 5, 9, 9 },
+        [HTC_FIT_PROMISE_ALL] = { 0, 4, 5, 5, 9, 9 } } },
+};
+
+Test(fit, starts_jobs_as_the_worked_examples_say)
+{
+    int starts[ROWS_MAX];
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+        for (uint32_t p = HTC_FIT_PROMISE_NOTHING; p <= HTC_FIT_PROMISE_ALL; p++) {
+            const example *e = &examples[i];
+            play(p, e->nodes, e->rows, e->n, starts);
+            for (size_t k = 0; k < e->n; k++)
+                cr_expect(eq(int, starts[k], e->starts[p][k]), "%s, promise %u, job %zu", e->what, p, k);
+        }
+}
+
+/* ---- a real log ---- */
+
+static FILE *log_file(const char *name)
+{
+    static const char *const places[] = { "../shared/data/swf", "../../shared/data/swf", "../../../shared/data/swf",
+                                          NULL };
+    char                     path[256];
+    for (size_t i = 0; places[i]; i++) {
+        snprintf(path, sizeof path, "%s/%s", places[i], name);
+        FILE *f = fopen(path, "r");
+        if (f)
+            return f;
+    }
+    return NULL;
+}
+
+/* Records of the Standard Workload Format: number, submit time, wait, run time, processors, ..., requested time the
+ * ninth. */
+static size_t read_log(FILE *f, row *rows)
+{
+    char   line[512];
+    size_t n = 0;
+    while (n < ROWS_MAX && fgets(line, sizeof line, f)) {
+        double at, run, nodes, asked;
+        if (sscanf(line, "%*f %lf %*f %lf %lf %*f %*f %*f %lf", &at, &run, &nodes, &asked) != 4 || run < 1 || nodes < 1)
+            continue;
+        asked = asked > run ? asked : run;
+        rows[n++] = (row){ (int)at, (int)nodes, (int)asked, (int)run };
+    }
+    return n;
+}
+
+static double mean_wait(uint32_t promise, uint32_t nodes, const row *rows, size_t n)
+{
+    static int starts[ROWS_MAX];
+    double     sum = 0;
+    play(promise, nodes, rows, n, starts);
+    for (size_t i = 0; i < n; i++)
+        sum += starts[i] - rows[i].arrives;
+    return sum / (double)n;
+}
+
+/* Two weeks of SDSC Blue Horizon, with the times its users asked for, on half of its 1152 processors, so that there is
+ * a queue: backfilling is what it was invented for. */
+Test(fit, backfilling_shortens_the_waits_of_a_real_log)
+{
+    static row rows[ROWS_MAX];
+    FILE      *f = log_file("SDSC-BLUE-2000-4.2-cln.first14days.swf");
+    if (!f)
+        cr_skip("skipped: no logs in ../shared/data/swf");
+    size_t n = read_log(f, rows), kept = 0;
+    fclose(f);
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].nodes <= 576)
+            rows[kept++] = rows[i];
+    double fcfs = mean_wait(HTC_FIT_PROMISE_ORDER, 576, rows, kept),
+           easy = mean_wait(HTC_FIT_PROMISE_HEAD, 576, rows, kept);
+    double all = mean_wait(HTC_FIT_PROMISE_ALL, 576, rows, kept);
+    cr_expect(gt(sz, kept, 2500));
+    cr_expect(easy < fcfs / 2 && all < fcfs / 2, "mean waits in s: fcfs %.0f, easy %.0f, conservative %.0f", fcfs, easy,
+              all);
+}
+
+/* ---- against the model ---- */
+
+static void agree(uint32_t promise, uint64_t seeds)
+{
+    PROPERTY(rng, seeds)
+    {
+        twins       t;
+        const char *wrong = NULL;
+        HOLDS(twins_open(&t, NULL, promise, (uint32_t)htc_rng_below(&rng, 12)) == HTC_OK);
+        for (int step = 0; step < 100 && !wrong; step++)
+            wrong = twins_step(&t, htc_rng_next(&rng));
+        cr_assert(wrong == NULL, "%s; HTC_TEST_SEED=%llu replays it", wrong, (unsigned long long)property_seed);
+        htc_fit_destroy(t.fit);
+    }
+}
+
+Test(fit, agrees_with_the_slow_model_first_fit)
+{
+    agree(HTC_FIT_PROMISE_NOTHING, 1000);
+}
+
+Test(fit, agrees_with_the_slow_model_fcfs)
+{
+    agree(HTC_FIT_PROMISE_ORDER, 1000);
+}
+
+Test(fit, agrees_with_the_slow_model_easy)
+{
+    agree(HTC_FIT_PROMISE_HEAD, 1000);
+}
+
+Test(fit, agrees_with_the_slow_model_conservative)
+{
+    agree(HTC_FIT_PROMISE_ALL, 1000);
+}
+
+/* ---- what is promised is kept ---- */
+
+/* A machine on which jobs end when they like, but never later than they said. Ids are 0 .. n-1. */
+typedef struct rig {
+    htc_fit *fit;
+    htc_ns   now, ends[ROWS_MAX];
+    uint32_t running[ROWS_MAX];
+    uint64_t n;
+    uint32_t nodes, used;
+} rig;
+
+static void rig_arrive(rig *r, htc_rng *rng)
+{
+    htc_fit_job job = job_of(r->n, (uint32_t)htc_rng_below(rng, r->nodes) + 1, htc_rng_below(rng, 100) + 1);
+    r->ends[r->n] = HTC_NEVER;
+    HOLDS(htc_fit_submit(r->fit, r->now, &job) == HTC_OK);
+    r->n++;
+}
+
+static htc_ns rig_next_end(const rig *r)
+{
+    htc_ns next = HTC_NEVER;
+    for (uint64_t i = 0; i < r->n; i++)
+        if (r->running[i] && r->ends[i] < next)
+            next = r->ends[i];
+    return next;
+}
+
+static void rig_end(rig *r, uint64_t i)
+{
+    htc_fit_info info;
+    HOLDS(htc_fit_get(r->fit, i, &info) == HTC_OK && info.state == HTC_FIT_RUNNING);
+    HOLDS(htc_fit_end(r->fit, r->now, i) == HTC_OK);
+    r->running[i] = 0;
+    r->used -= info.job.nodes;
+}
+
+/* How long jobs run: at most what they said; exactly that if exact. */
+static void rig_decide(rig *r, htc_rng *rng, int exact)
+{
+    htc_fit_job job;
+    while (htc_fit_next(r->fit, r->now, &job) == HTC_OK) {
+        r->used += job.nodes;
+        HOLDS(r->used <= r->nodes);
+        r->running[job.id] = 1;
+        r->ends[job.id] =
+            r->now + (exact || htc_rng_below(rng, 2) ? job.estimate : htc_rng_below(rng, job.estimate) + 1);
+    }
+}
+
+/* Something arrives or something ends. */
+static void rig_step(rig *r, htc_rng *rng, int exact)
+{
+    htc_ns next = rig_next_end(r);
+    htc_ns soon = r->now + htc_rng_below(rng, 30);
+    if (next > soon && r->n < 60) {
+        r->now = soon;
+        rig_arrive(r, rng);
+    } else if (next < HTC_NEVER) {
+        r->now = next;
+        for (uint64_t i = 0; i < r->n; i++)
+            if (r->running[i] && r->ends[i] == next)
+                rig_end(r, i);
+    }
+    rig_decide(r, rng, exact);
+}
+
+/* Whoever comes to stand at the head is told a start, and starts no later, whatever is backfilled: estimates are upper
+ * bounds. */
+Test(fit, easy_never_delays_the_head)
+{
+    PROPERTY(rng, 2000)
+    {
+        rig          r = { .nodes = (uint32_t)htc_rng_below(&rng, 30) + 1 };
+        htc_ns       promised[60];
+        htc_fit_job  head;
+        htc_fit_info info;
+        for (size_t i = 0; i < 60; i++)
+            promised[i] = HTC_NEVER;
+        r.fit = fit_of(HTC_FIT_PROMISE_HEAD, r.nodes);
+        for (int step = 0; step < 200; step++) {
+            rig_step(&r, &rng, 0);
+            if (htc_fit_at(r.fit, 0, &head) == HTC_OK) {
+                htc_ns   start;
+                uint32_t reserved;
+                HOLDS(htc_fit_when(r.fit, r.now, head.id, &start, &reserved) == HTC_OK && reserved == 1);
+                HOLDS(start <= promised[head.id]);
+                promised[head.id] = start;
+            }
+            for (uint64_t i = 0; i < r.n; i++)
+                if (htc_fit_get(r.fit, i, &info) == HTC_OK && info.state == HTC_FIT_RUNNING)
+                    HOLDS(info.started <= promised[i]);
+        }
+        HOLDS(r.n == 60 && rig_next_end(&r) == HTC_NEVER);
+        htc_fit_destroy(r.fit);
+    }
+}
+
+/* Everybody is told a start when he comes; it may only move forward. */
+Test(fit, conservative_never_delays_anybody)
+{
+    PROPERTY(rng, 2000)
+    {
+        rig          r = { .nodes = (uint32_t)htc_rng_below(&rng, 30) + 1 };
+        htc_ns       promised[60];
+        htc_fit_info info;
+        for (size_t i = 0; i < 60; i++)
+            promised[i] = HTC_NEVER;
+        r.fit = fit_of(HTC_FIT_PROMISE_ALL, r.nodes);
+        for (int step = 0; step < 200; step++) {
+            rig_step(&r, &rng, 0);
+            for (uint64_t i = 0; i < r.n; i++) {
+                htc_ns   start;
+                uint32_t reserved;
+                if (htc_fit_get(r.fit, i, &info) != HTC_OK)
+                    continue;
+                if (info.state == HTC_FIT_WAITING) {
+                    HOLDS(htc_fit_when(r.fit, r.now, i, &start, &reserved) == HTC_OK && reserved == 1);
+                    HOLDS(start >= r.now && start <= promised[i]);
+                    promised[i] = start;
+                } else {
+                    HOLDS(info.started <= promised[i]);
+                }
+            }
+        }
+        HOLDS(r.n == 60 && rig_next_end(&r) == HTC_NEVER);
+        htc_fit_destroy(r.fit);
+    }
+}
+
+/* What is foretold happens, if jobs run as long as they say and nobody else comes. */
+Test(fit, forecasts_come_true)
+{
+    PROPERTY(rng, 1000)
+    {
+        rig         r = { .nodes = (uint32_t)htc_rng_below(&rng, 30) + 1 };
+        htc_ns      starts[60];
+        uint64_t    ids[60];
+        htc_fit_job job;
+        size_t      n = 0;
+        r.fit = fit_of((uint32_t)(property_seed % 4) + HTC_FIT_PROMISE_NOTHING, r.nodes);
+        while (r.n < 60)
+            rig_step(&r, &rng, 1);
+        for (; htc_fit_at(r.fit, n, &job) == HTC_OK; n++)
+            ids[n] = job.id;
+        HOLDS(htc_fit_forecast(r.fit, r.now, starts, n) == HTC_OK);
+        while (rig_next_end(&r) < HTC_NEVER) {
+            for (size_t i = 0; i < n; i++) {
+                htc_fit_info info;
+                if (htc_fit_get(r.fit, ids[i], &info) == HTC_OK && info.state == HTC_FIT_RUNNING)
+                    HOLDS(info.started == starts[i]);
+            }
+            rig_step(&r, &rng, 1);
+        }
+        htc_fit_destroy(r.fit);
+    }
+}
+
+/* ---- a policy of one's own ---- */
+
+/* Of all that may start, the shortest. */
+static htc_status shortest(void *ctx, const htc_fit *fit, htc_ns now, uint64_t *id)
+{
+    htc_fit_job job, best = { .estimate = 0 };
+    htc_status  status = htc_fit_candidate(fit, now, NULL, &job);
+    for (; status == HTC_OK; status = htc_fit_candidate(fit, now, &job, &job))
+        if (best.estimate == 0 || job.estimate < best.estimate)
+            best = job;
+    *(int *)ctx += 1;
+    *id = best.id;
+    return best.estimate ? HTC_OK : HTC_AGAIN;
+}
+
+Test(fit, lets_a_policy_of_ones_own_choose_within_the_promise)
+{
+    int            asked = 0;
+    htc_fit_policy policy = {
+        .size = sizeof policy, .promise = HTC_FIT_PROMISE_HEAD, .choose = shortest, .ctx = &asked
+    };
+    htc_fit_options options = { .size = sizeof options, .policy = &policy, .nodes = 4 };
+    htc_fit        *fit;
+    htc_fit_job     job;
+    htc_ns          starts[4];
+    cr_assert(eq(int, htc_fit_create(NULL, &options, &fit), HTC_OK));
+    const htc_fit_job jobs[] = { job_of(1, 3, 10 * S), job_of(2, 4, 10 * S), job_of(3, 1, 9 * S), job_of(4, 1, 5 * S),
+                                 job_of(5, 1, 11 * S) };
+    cr_assert(eq(int, htc_fit_submit(fit, 0, &jobs[0]), HTC_OK));
+    cr_assert(eq(int, htc_fit_next(fit, 0, &job), HTC_OK));
+    for (size_t i = 1; i < 5; i++)
+        cr_assert(eq(int, htc_fit_submit(fit, 0, &jobs[i]), HTC_OK));
+    /* 2 waits for 10 s; then 4 before 3, and 5 never before 2, for it runs longer than 2 is to wait. */
+    cr_assert(eq(int, htc_fit_forecast(fit, 0, starts, 4), HTC_OK));
+    cr_expect(eq(u64, starts[0], 10 * S));
+    cr_expect(eq(u64, starts[1], 20 * S));
+    cr_expect(eq(u64, starts[2], 0));
+    cr_expect(eq(u64, starts[3], 20 * S));
+    cr_expect(eq(int, htc_fit_next(fit, 0, &job), HTC_OK));
+    cr_expect(eq(u64, job.id, 4));
+    cr_expect(eq(int, htc_fit_next(fit, 0, &job), HTC_AGAIN));
+    cr_expect(asked > 2);
+    htc_fit_destroy(fit);
+}
+
+static htc_status stubborn(void *ctx, const htc_fit *fit, htc_ns now, uint64_t *id)
+{
+    (void)fit, (void)now;
+    *id = *(uint64_t *)ctx;
+    return *id == 99 ? HTC_EIO : HTC_OK;
+}
+
+/* A policy cannot break the promise, start what is not there, or start what does not fit. */
+Test(fit, refuses_a_choice_that_would_break_the_promise)
+{
+    uint64_t        choice = 0;
+    htc_fit_policy  policy = { .size = sizeof policy, .choose = stubborn, .ctx = &choice };
+    htc_fit_options options = { .size = sizeof options, .policy = &policy, .nodes = 4 };
+    for (policy.promise = HTC_FIT_PROMISE_NOTHING; policy.promise <= HTC_FIT_PROMISE_ALL; policy.promise++) {
+        /* 1 runs, 2 waits for its end, 3 fits but is too long, 4 fits. */
+        static const uint64_t choices[] = { 1, 2, 3, 77, 99 };
+        const htc_fit_job     jobs[] = { job_of(1, 3, 10 * S), job_of(2, 4, 10 * S), job_of(3, 1, 11 * S),
+                                         job_of(4, 1, 5 * S) };
+        htc_fit              *fit;
+        htc_fit_job           job = { 0 };
+        cr_assert(eq(int, htc_fit_create(NULL, &options, &fit), HTC_OK));
+        for (size_t i = 0; i < 4; i++)
+            cr_assert(eq(int, htc_fit_submit(fit, 0, &jobs[i]), HTC_OK));
+        cr_assert(eq(int, htc_fit_start(fit, 0, 1), HTC_OK));
+        for (size_t i = 0; i < 5; i++) {
+            choice = choices[i];
+            if (choice == 3 && policy.promise == HTC_FIT_PROMISE_NOTHING)
+                continue;
+            cr_expect(eq(int, htc_fit_next(fit, 0, &job), choice == 99 ? HTC_EIO : HTC_EINVAL), "%u %llu",
+                      policy.promise, (unsigned long long)choice);
+        }
+        cr_expect(eq(u64, job.id, 0), "untouched");
+        choice = 4;
+        cr_expect(eq(int, htc_fit_next(fit, 0, &job), policy.promise == HTC_FIT_PROMISE_ORDER ? HTC_EINVAL : HTC_OK));
+        htc_fit_destroy(fit);
+    }
+}
+
+Test(fit, finds_policies_by_name)
+{
+    static const struct {
+        const char *name;
+        uint32_t    promise;
+    } rows[] = { { "fcfs", HTC_FIT_PROMISE_ORDER },
+                 { "first_fit", HTC_FIT_PROMISE_NOTHING },
+                 { "easy", HTC_FIT_PROMISE_HEAD },
+                 { "conservative", HTC_FIT_PROMISE_ALL } };
+    static const htc_fit_policy mine = { .size = sizeof mine, .promise = HTC_FIT_PROMISE_HEAD, .choose = shortest };
+    static const htc_fit_policy none = { .size = sizeof none };
+    const htc_fit_policy       *found = NULL;
+    htc_registry               *r;
+    cr_assert(eq(int, htc_registry_create(NULL, &r), HTC_OK));
+    cr_assert(eq(int, htc_registry_add_builtin(r), HTC_OK));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cr_expect(eq(int, htc_fit_find(r, rows[i].name, &found), HTC_OK));
+        cr_expect(eq(u32, found->promise, rows[i].promise));
+    }
+    cr_expect(eq(int, htc_fit_register(r, "shortest", &mine), HTC_OK));
+    cr_expect(eq(int, htc_fit_find(r, "shortest", &found), HTC_OK));
+    cr_expect(found == &mine);
+    cr_expect(eq(int, htc_fit_register(r, "easy", &mine), HTC_EEXISTS));
+    cr_expect(eq(int, htc_fit_register(r, "none", &none), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_register(r, "none", NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_find(r, "none", &found), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_fit_find(r, "easy", NULL), HTC_EINVAL));
+    cr_expect(found == &mine);
+    htc_registry_destroy(r);
+}
+
+/* ---- why ---- */
+
+static void expect_reason(const htc_fit *fit, htc_ns now, uint64_t id, uint32_t why, int64_t blocker, const char *text)
+{
+    htc_fit_reason r;
+    cr_assert(eq(int, htc_fit_explain(fit, now, id, &r), HTC_OK));
+    cr_expect(eq(u32, r.why, why), "job %llu: %s", (unsigned long long)id, r.text);
+    cr_expect(eq(int, r.has_blocker, blocker >= 0));
+    if (blocker >= 0)
+        cr_expect(eq(u64, r.blocker, (uint64_t)blocker));
+    cr_expect(eq(str, r.text, (char *)text));
+}
+
+Test(fit, says_why_a_job_waits)
+{
+    const htc_fit_job jobs[] = { job_of(1, 3, 10 * S), job_of(2, 4, 3600 * S), job_of(3, 1, 11 * S),
+                                 job_of(4, 9, S),      job_of(5, 1, 5 * S),    job_of(6, 2, 5 * S) };
+    htc_fit          *fit[5] = { 0 };
+    for (uint32_t p = HTC_FIT_PROMISE_NOTHING; p <= HTC_FIT_PROMISE_ALL; p++) {
+        fit[p] = fit_of(p, 4);
+        for (size_t i = 0; i < 6; i++)
+            cr_assert(eq(int, htc_fit_submit(fit[p], 0, &jobs[i]), HTC_OK));
+        cr_assert(eq(int, htc_fit_next(fit[p], 0, NULL), HTC_OK));
+        expect_reason(fit[p], 0, 4, HTC_FIT_WHY_TOO_WIDE, -1, "asks for 9 nodes, only 4 are up: waits for more");
+        cr_expect(eq(int, htc_fit_explain(fit[p], 0, 1, &(htc_fit_reason){ 0 }), HTC_EINVAL), "it runs");
+    }
+    const char *plain = "asks for 4 nodes, 1 is free: enough when job 1 ends, expected in 00:00:10";
+    const char *promised = "asks for 4 nodes, 1 is free: enough when job 1 ends, expected in 00:00:10; "
+                           "starts in 00:00:10 at the latest";
+    expect_reason(fit[HTC_FIT_PROMISE_NOTHING], 0, 2, HTC_FIT_WHY_NODES, 1, plain);
+    expect_reason(fit[HTC_FIT_PROMISE_ORDER], 0, 2, HTC_FIT_WHY_NODES, 1, plain);
+    expect_reason(fit[HTC_FIT_PROMISE_HEAD], 0, 2, HTC_FIT_WHY_NODES, 1, promised);
+    expect_reason(fit[HTC_FIT_PROMISE_ALL], 0, 2, HTC_FIT_WHY_NODES, 1, promised);
+    expect_reason(fit[HTC_FIT_PROMISE_NOTHING], 0, 3, HTC_FIT_WHY_NOTHING, -1,
+                  "asks for 1 node, 1 is free: can start now");
+    expect_reason(fit[HTC_FIT_PROMISE_ORDER], 0, 3, HTC_FIT_WHY_TURN, 2,
+                  "asks for 1 node, 1 is free: but job 2 goes first");
+    expect_reason(fit[HTC_FIT_PROMISE_HEAD], 0, 3, HTC_FIT_WHY_DELAY, 2,
+                  "asks for 1 node, 1 is free: but it would delay job 2, which is to start in 00:00:10");
+    expect_reason(fit[HTC_FIT_PROMISE_ALL], 0, 3, HTC_FIT_WHY_DELAY, 5,
+                  "asks for 1 node, 1 is free: but it would delay job 5, which is to start now; "
+                  "starts in 01:00:10 at the latest");
+    expect_reason(fit[HTC_FIT_PROMISE_HEAD], 0, 5, HTC_FIT_WHY_NOTHING, -1,
+                  "asks for 1 node, 1 is free: can start now");
+    expect_reason(fit[HTC_FIT_PROMISE_HEAD], 0, 6, HTC_FIT_WHY_NODES, 1,
+                  "asks for 2 nodes, 1 is free: enough when job 1 ends, expected in 00:00:10");
+    for (uint32_t p = HTC_FIT_PROMISE_NOTHING; p <= HTC_FIT_PROMISE_ALL; p++)
+        htc_fit_destroy(fit[p]);
+}
+
+/* Who never said how long he runs is not waited for as if he had. */
+Test(fit, knows_what_it_does_not_know)
+{
+    htc_fit          *fit = fit_of(HTC_FIT_PROMISE_HEAD, 4);
+    htc_ns            start = 0;
+    uint32_t          reserved = 7, spare;
+    const htc_fit_job jobs[] = { job_of(1, 2, HTC_NEVER), job_of(2, 3, 10 * S), job_of(3, 2, HTC_NEVER),
+                                 job_of(4, 1, HTC_NEVER), job_of(5, 1, 86400 * S) };
+    for (size_t i = 0; i < 5; i++)
+        cr_assert(eq(int, htc_fit_submit(fit, 0, &jobs[i]), HTC_OK));
+    cr_assert(eq(int, htc_fit_next(fit, 0, NULL), HTC_OK));
+    cr_expect(eq(int, htc_fit_shadow(fit, 0, 3, &start, &spare), HTC_OK));
+    cr_expect(start == HTC_NEVER && spare == 1);
+    cr_expect(eq(int, htc_fit_when(fit, 0, 2, &start, &reserved), HTC_OK));
+    cr_expect(start == HTC_NEVER && reserved == 0);
+    expect_reason(fit, 0, 2, HTC_FIT_WHY_NODES, 1,
+                  "asks for 3 nodes, 2 are free: enough when job 1 ends, expected at no known time");
+    /* 3 would hold the head up for ever; 4 takes the one node the head will not need; 5 ends some day. */
+    htc_fit_job job;
+    cr_expect(htc_fit_next(fit, 0, &job) == HTC_OK && job.id == 4);
+    cr_expect(htc_fit_next(fit, 0, &job) == HTC_OK && job.id == 5);
+    cr_expect(htc_fit_next(fit, 0, &job) == HTC_AGAIN);
+    htc_fit_destroy(fit);
+}
+
+/* ---- nodes that go, and what is told of jobs ---- */
+
+Test(fit, drains_nodes_and_sets_wide_jobs_aside)
+{
+    htc_fit          *fit = fit_of(HTC_FIT_PROMISE_HEAD, 8);
+    htc_fit_counts    c;
+    htc_fit_job       job;
+    htc_fit_info      info;
+    const htc_fit_job jobs[] = { job_of(1, 6, 10 * S), job_of(2, 8, 10 * S), job_of(3, 3, 20 * S) };
+    for (size_t i = 0; i < 3; i++)
+        cr_assert(eq(int, htc_fit_submit(fit, 0, &jobs[i]), HTC_OK));
+    cr_expect(htc_fit_next(fit, 0, &job) == HTC_OK && job.id == 1);
+    cr_expect(eq(int, htc_fit_remove_nodes(fit, S, 4), HTC_OK));
+    htc_fit_count(fit, &c);
+    cr_expect(c.nodes == 4 && c.busy == 6 && c.free == 0 && c.waiting == 2 && c.running == 1);
+    cr_expect(c.waiting_nodes == 11 && c.widest == 8);
+    cr_expect(eq(int, htc_fit_next(fit, S, &job), HTC_AGAIN));
+    cr_expect(eq(int, htc_fit_get(fit, 1, &info), HTC_OK));
+    cr_expect(info.state == HTC_FIT_RUNNING && info.submitted == 0 && info.started == 0 && info.ends == 10 * S);
+    cr_expect(eq(int, htc_fit_get(fit, 2, &info), HTC_OK));
+    cr_expect(info.state == HTC_FIT_WAITING && info.started == HTC_NEVER && info.ends == HTC_NEVER);
+    /* 2 is too wide now: 3 is the head. A node lost under a running job: it is the first again. */
+    cr_expect(eq(int, htc_fit_requeue(fit, 2 * S, 1), HTC_OK));
+    cr_expect(htc_fit_at(fit, 0, &job) == HTC_OK && job.id == 1);
+    cr_expect(htc_fit_next(fit, 2 * S, &job) == HTC_OK && job.id == 3);
+    cr_expect(eq(int, htc_fit_add_nodes(fit, 3 * S, 4), HTC_OK));
+    cr_expect(htc_fit_next(fit, 3 * S, &job) == HTC_AGAIN);
+    cr_expect(eq(int, htc_fit_end(fit, 4 * S, 3), HTC_OK));
+    cr_expect(htc_fit_next(fit, 4 * S, &job) == HTC_OK && job.id == 1);
+    htc_fit_destroy(fit);
+}
+
+/* ---- wrong use ---- */
+
+Test(fit, refuses_wrong_use)
+{
+    htc_fit          *fit = fit_of(HTC_FIT_PROMISE_HEAD, 4), *other = NULL;
+    const htc_fit_job good = job_of(1, 1, S), no_nodes = job_of(2, 0, S), no_time = job_of(2, 1, 0),
+                      unknown = job_of(9, 1, S);
+    htc_fit_job     job;
+    htc_fit_info    info;
+    htc_fit_reason  reason;
+    htc_fit_policy  policy = { .size = sizeof policy, .promise = 5 };
+    htc_fit_options options = { .size = sizeof options, .policy = &policy };
+    htc_ns          when;
+    uint32_t        n;
+    cr_expect(eq(int, htc_fit_create(NULL, NULL, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_create(NULL, &options, &other), HTC_EINVAL));
+    policy.promise = 0;
+    cr_expect(eq(int, htc_fit_create(NULL, &options, &other), HTC_EINVAL));
+    policy.size = 3;
+    cr_expect(eq(int, htc_fit_create(NULL, &options, &other), HTC_EINVAL));
+    options = (htc_fit_options){ .size = sizeof options, .jobs_max = HTC_FIT_JOBS_MAX + 1 };
+    cr_expect(eq(int, htc_fit_create(NULL, &options, &other), HTC_EINVAL));
+    options = (htc_fit_options){ .size = 0 };
+    cr_expect(eq(int, htc_fit_create(NULL, &options, &other), HTC_EINVAL));
+    struct {
+        htc_fit_options known;
+        uint64_t        more;
+    } newer = { { .size = sizeof newer, .nodes = 1 }, 1 };
+    cr_expect(eq(int, htc_fit_create(NULL, &newer.known, &other), HTC_EABI));
+    cr_expect(other == NULL);
+    cr_expect(eq(int, htc_fit_submit(fit, 5, &good), HTC_OK));
+    cr_expect(eq(int, htc_fit_submit(fit, 4, &unknown), HTC_EINVAL), "before the last moment");
+    cr_expect(eq(int, htc_fit_submit(fit, HTC_NEVER, &unknown), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_submit(fit, 5, &no_nodes), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_submit(fit, 5, &no_time), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_submit(fit, 5, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_submit(NULL, 5, &good), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_submit(fit, 5, &good), HTC_EEXISTS));
+    cr_expect(eq(int, htc_fit_change(fit, 5, &no_time), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_change(fit, 5, &unknown), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_fit_change(fit, 5, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_start(fit, 5, 9), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_fit_end(fit, 5, 9), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_fit_end(fit, 4, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_requeue(fit, 5, 9), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_fit_requeue(fit, 5, 1), HTC_EINVAL), "it waits");
+    cr_expect(eq(int, htc_fit_add_nodes(fit, 5, UINT32_MAX), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_remove_nodes(fit, 5, 5), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_add_nodes(NULL, 5, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_remove_nodes(NULL, 5, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_get(fit, 9, &info), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_fit_get(fit, 1, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_get(NULL, 1, &info), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_at(fit, 1, &job), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_fit_at(NULL, 0, &job), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_candidate(fit, 5, NULL, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_candidate(NULL, 5, NULL, &job), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_shadow(fit, 5, 1, NULL, &n), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_shadow(fit, 5, 1, &when, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_when(fit, 5, 9, &when, NULL), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_fit_when(fit, 5, 1, NULL, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_forecast(fit, 5, NULL, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_forecast(fit, 5, &when, 2), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_explain(fit, 5, 1, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_explain(fit, 5, 9, &reason), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_fit_next(NULL, 5, &job), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_next(fit, 4, &job), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_next(fit, 5, &job), HTC_OK));
+    cr_expect(eq(int, htc_fit_start(fit, 5, 1), HTC_EINVAL), "it runs");
+    cr_expect(eq(int, htc_fit_change(fit, 5, &(htc_fit_job){ .id = 1, .nodes = 2, .estimate = S }), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_when(fit, 5, 1, &when, NULL), HTC_EINVAL), "it runs");
+    htc_fit_count(NULL, &(htc_fit_counts){ 0 });
+    htc_fit_count(fit, NULL);
+    htc_fit_options_init(NULL);
+    htc_fit_destroy(fit);
+    htc_fit_destroy(NULL);
+}
+
+Test(fit, holds_as_many_jobs_as_it_was_told)
+{
+    htc_fit_options options;
+    htc_fit        *fit;
+    htc_fit_options_init(&options);
+    options.jobs_max = 20;
+    options.nodes = 10;
+    cr_assert(eq(int, htc_fit_create(NULL, &options, &fit), HTC_OK));
+    for (uint64_t id = 0; id < 20; id++)
+        cr_expect(eq(int, htc_fit_submit(fit, 0, &(htc_fit_job){ .id = id, .nodes = 1, .estimate = 1 }), HTC_OK));
+    cr_expect(eq(int, htc_fit_next(fit, 0, NULL), HTC_OK));
+    cr_expect(eq(int, htc_fit_submit(fit, 0, &(htc_fit_job){ .id = 20, .nodes = 1, .estimate = 1 }), HTC_EFULL));
+    cr_expect(eq(int, htc_fit_end(fit, 0, 0), HTC_OK));
+    cr_expect(eq(int, htc_fit_submit(fit, 0, &(htc_fit_job){ .id = 20, .nodes = 1, .estimate = 1 }), HTC_OK));
+    htc_fit_destroy(fit);
+}
+
+/* The ends of the numbers: the most nodes, the last moment, the longest estimate that is one. */
+Test(fit, takes_the_largest_numbers)
+{
+    for (uint32_t p = HTC_FIT_PROMISE_NOTHING; p <= HTC_FIT_PROMISE_ALL; p++) {
+        htc_fit          *fit = fit_of(p, UINT32_MAX);
+        htc_ns            last = HTC_NEVER - 1, starts[2];
+        htc_fit_job       job;
+        const htc_fit_job all = {
+            .id = UINT64_MAX, .nodes = UINT32_MAX, .estimate = HTC_NEVER - 1, .priority = UINT32_MAX
+        };
+        const htc_fit_job more[] = { job_of(1, UINT32_MAX, 1), job_of(2, 1, HTC_NEVER) };
+        cr_assert(eq(int, htc_fit_submit(fit, 7, &all), HTC_OK));
+        cr_expect(eq(int, htc_fit_next(fit, 7, &job), HTC_OK));
+        cr_expect(eq(int, htc_fit_submit(fit, 7, &more[0]), HTC_OK));
+        cr_expect(eq(int, htc_fit_submit(fit, 7, &more[1]), HTC_OK));
+        cr_expect(eq(int, htc_fit_forecast(fit, 7, starts, 2), HTC_OK));
+        cr_expect(eq(u64, starts[0], HTC_NEVER));
+        cr_expect(eq(int, htc_fit_next(fit, last, &job), HTC_AGAIN));
+        cr_expect(eq(int, htc_fit_remove_nodes(fit, last, UINT32_MAX), HTC_OK));
+        cr_expect(eq(int, htc_fit_next(fit, last, &job), HTC_AGAIN));
+        cr_expect(eq(int, htc_fit_explain(fit, last, 1, &(htc_fit_reason){ 0 }), HTC_OK));
+        cr_expect(eq(int, htc_fit_add_nodes(fit, last, UINT32_MAX), HTC_OK));
+        cr_expect(eq(int, htc_fit_end(fit, last, UINT64_MAX), HTC_OK));
+        cr_expect(eq(int, htc_fit_next(fit, last, &job), HTC_OK));
+        htc_fit_destroy(fit);
+    }
+}
+
+/* ---- memory ---- */
+
+/* Arrivals, decisions and forecasts until memory is refused: what failed has changed nothing, and all goes on. */
+static void without_memory(alloc_fail *f, uint32_t promise)
+{
+    htc_env env = alloc_fail_env(f);
+    twins   t;
+    htc_rng rng = { promise };
+    if (twins_open(&t, &env, promise, 6) != HTC_OK)
+        return;
+    for (int i = 0; i < 40; i++) {
+        htc_ns      now = model_ns(t.now), starts[64];
+        htc_fit_job job = job_of((uint64_t)i, (uint32_t)htc_rng_below(&rng, 6) + 1, (htc_rng_below(&rng, 9) + 1) * S);
+        if (t.model.n < MODEL_JOBS) {
+            htc_status status = htc_fit_submit(t.fit, now, &job);
+            cr_assert(status == HTC_OK || status == HTC_ENOMEM);
+            if (status == HTC_OK)
+                model_submit(&t.model, t.now, job.id, (int)job.nodes, (int)(job.estimate / S), 0);
+        }
+        const char *wrong = twins_decide(&t);
+        wrong = wrong ? wrong : twins_compare(&t);
+        cr_assert(wrong == NULL, "%s", wrong);
+        htc_fit_counts c;
+        htc_fit_count(t.fit, &c);
+        starts[0] = 1;
+        htc_status status = htc_fit_forecast(t.fit, now, starts, c.waiting);
+        cr_assert(status == HTC_OK || (status == HTC_ENOMEM && starts[0] == 1));
+        if (c.waiting > 0) {
+            cr_assert(htc_fit_at(t.fit, c.waiting - 1, &job) == HTC_OK);
+            htc_ns start = 1;
+            status = htc_fit_when(t.fit, now, job.id, &start, NULL);
+            cr_assert(status == HTC_OK || (status == HTC_ENOMEM && start == 1));
+        }
+        t.now += i % 3;
+        wrong = twins_due(&t, ~UINT64_C(0));
+        cr_assert(wrong == NULL, "%s", wrong);
+    }
+    htc_fit_destroy(t.fit);
+}
+
+Test(fit, stays_as_it_was_without_memory)
+{
+    for (uint32_t p = HTC_FIT_PROMISE_NOTHING; p <= HTC_FIT_PROMISE_ALL; p++) {
+        ALLOC_FAIL_EVERY(f, 2000)
+        {
+            without_memory(&f, p);
+            cr_expect(eq(sz, f.live, 0));
+            cr_expect(eq(sz, f.wrong_sizes, 0));
+        }
+        ALLOC_FAIL_ONCE(f, 2000)
+        {
+            without_memory(&f, p);
+            cr_expect(eq(sz, f.live, 0));
+            cr_expect(eq(sz, f.wrong_sizes, 0));
+        }
+    }
+}
