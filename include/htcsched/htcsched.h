@@ -22,6 +22,7 @@
 #include "htcsched/kv_engine.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/kv_store.h"
+#include "htcsched/locality.h"
 #include "htcsched/machine.h"
 #include "htcsched/record.h"
 #include "htcsched/registry.h"
