@@ -54,7 +54,7 @@ extern "C" {
 #define HTC_RING_OWNERS_MAX 8
 /** Weights are 1 to this. */
 #define HTC_RING_WEIGHT_MAX 65535
-/** A ring takes one member for this many buckets unless told otherwise: the largest load is then within 1 % of the mean. */
+/** A ring takes one member for this many buckets unless told otherwise: the largest load is then within 2 % of the mean. */
 #define HTC_RING_BUCKETS_A_MEMBER 50
 /** No seat: there is no such member, or no owner. */
 #define HTC_RING_NONE UINT32_MAX
@@ -104,11 +104,11 @@ typedef struct htc_ring_move {
 /**
  * HTC_RING_OPTIONS_INIT for bindings.
  *
- * @return the options with every default
+ * @param[out] options  every default; NULL: nothing happens
  *
  * Cost: none.   Since: 0.2
  */
-HTC_API htc_ring_options htc_ring_options_init(void);
+HTC_API void htc_ring_options_init(htc_ring_options *options);
 
 /**
  * Create a ring with its first members, in epoch 1.

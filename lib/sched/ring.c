@@ -158,14 +158,15 @@ void htc__ring_recount(htc_ring *r)
 
 /* ---- birth and death ---- */
 
-htc_ring_options htc_ring_options_init(void)
+void htc_ring_options_init(htc_ring_options *options)
 {
-    return (htc_ring_options)HTC_RING_OPTIONS_INIT;
+    if (options)
+        *options = (htc_ring_options)HTC_RING_OPTIONS_INIT;
 }
 
 static htc_status options_check(const htc_ring_options *in, htc_ring_options *o)
 {
-    *o = htc_ring_options_init();
+    htc_ring_options_init(o);
     htc_status status = htc__options_copy(o, sizeof *o, in, in ? in->size : 0, sizeof in->size);
     if (status != HTC_OK)
         return status;
@@ -271,7 +272,7 @@ htc_status htc_ring_copy(const htc_ring *ring, const htc_env *env, htc_ring **ou
     htc_ring *r;
     if (!ring || !out)
         return HTC_EINVAL;
-    htc_ring_options o = htc_ring_options_init();
+    htc_ring_options o = HTC_RING_OPTIONS_INIT;
     o.bits = ring->bits;
     o.owners = ring->wanted;
     o.members_max = ring->members_max;
