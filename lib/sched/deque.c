@@ -145,7 +145,9 @@ void htc_deque_destroy(htc_deque *deque)
 
 /* ---- the owner ---- */
 
-htc_status htc_deque_push(htc_deque *deque, void *item)
+/* "inline" is for programs that link this layer with optimisation across files; the functions are there for all others,
+ * too. */
+inline htc_status htc_deque_push(htc_deque *deque, void *item)
 {
     if (!DEQUE_LIKELY(deque))
         return HTC_EINVAL;
@@ -157,7 +159,7 @@ htc_status htc_deque_push(htc_deque *deque, void *item)
     return status;
 }
 
-htc_status htc_deque_pop(htc_deque *deque, void **item)
+inline htc_status htc_deque_pop(htc_deque *deque, void **item)
 {
     if (!DEQUE_LIKELY(deque && item))
         return HTC_EINVAL;
@@ -174,7 +176,7 @@ htc_status htc_deque_expose(htc_deque *deque)
 
 /* ---- thieves ---- */
 
-htc_status htc_deque_steal(htc_deque *victim, void **item)
+inline htc_status htc_deque_steal(htc_deque *victim, void **item)
 {
     if (!DEQUE_LIKELY(victim && item))
         return HTC_EINVAL;
@@ -203,6 +205,7 @@ htc_status htc_deque_steal_half(htc_deque *victim, htc_deque *own, size_t max, s
         deque_ask(victim);
         return HTC_EMPTY;
     }
+    deque_expect(victim, w, n);
     if (!deque_claim(victim, w, n))
         return HTC_AGAIN;
     deque_move(victim, w, n, own);
@@ -222,6 +225,7 @@ htc_status htc_deque_steal_half_out(htc_deque *victim, size_t max, void **items,
         deque_ask(victim);
         return HTC_EMPTY;
     }
+    deque_expect(victim, w, n);
     if (!deque_claim(victim, w, n))
         return HTC_AGAIN;
     deque_ring *ring = deque_claimed_in(victim);

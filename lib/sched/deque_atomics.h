@@ -41,12 +41,15 @@ typedef _Atomic(void *) deque_slot;
     (DEQUE_STEP(), atomic_compare_exchange_strong_explicit(p, was, v, ORDER(order), memory_order_relaxed))
 
 /* Two lines: processors fetch them in pairs. */
-#define DEQUE_BLOCK_BYTES 128
-#define DEQUE_BLOCK       alignas(DEQUE_BLOCK_BYTES)
-#define DEQUE_COLD        __attribute__((noinline, cold, unused))
-#define DEQUE_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define DEQUE_BLOCK_BYTES    128
+#define DEQUE_BLOCK          alignas(DEQUE_BLOCK_BYTES)
+#define DEQUE_COLD           __attribute__((noinline, cold, unused))
+#define DEQUE_LIKELY(x)      __builtin_expect(!!(x), 1)
+/* Eight slots are a line. */
+#define DEQUE_PREFETCH(slot) __builtin_prefetch((const void *)(slot))
+#define DEQUE_PREFETCH_MAX   64
 /* How often the owner looks whether a thief has done copying before it takes other slots. */
-#define DEQUE_PATIENCE    64
+#define DEQUE_PATIENCE       64
 #if defined(__x86_64__) || defined(__i386__)
 #define DEQUE_PAUSE() __builtin_ia32_pause()
 #elif defined(__aarch64__)

@@ -48,7 +48,7 @@ typedef uint8_t deque_count;
 typedef struct deque_ring {
     uint64_t           mask; /* slots - 1; slots is a power of two up to DEQUE_RING_MAX */
     deque_slot        *slots;
-    struct deque_ring *older; /* the one it replaced: a thief may still read there */
+    struct deque_ring *older;  /* the one it replaced: a thief may still read there */
     void              *memory; /* what it lies in, aligned */
 } deque_ring;
 
@@ -148,15 +148,20 @@ static inline void deque_publish(struct htc_deque *d, uint64_t n)
     d->split += n;
 }
 
-/* A thief found nothing public: half of what is private, with more = 1 rounded up. A request that cannot be met stays.
- * One that comes between the two lines is lost: the thief sees what is public when it comes again. */
-DEQUE_COLD static void deque_share(struct htc_deque *d, uint64_t more)
+/* A thief found nothing public: it gets n of what is private. A request that comes between the two lines is lost; the
+ * thief sees what is public when it comes again. */
+DEQUE_COLD static void deque_share(struct htc_deque *d, uint64_t n)
 {
-    uint64_t n = (ATOMIC_GET(&d->bottom, relaxed) - d->split + more) / 2;
-    if (n == 0)
-        return;
     deque_publish(d, n);
     ATOMIC_SET(&d->asked, 0, relaxed);
+}
+
+/* Half of what is private below b, with more = 1 rounded up. A request that cannot be met stays, so that thieves need
+ * not write it again and again. */
+static inline void deque_answer(struct htc_deque *d, uint64_t b, uint64_t more)
+{
+    if (!DEQUE_LIKELY(!ATOMIC_GET(&d->asked, relaxed)) && b - d->split + more >= 2)
+        deque_share(d, (b - d->split + more) / 2);
 }
 
 static inline void deque_expose(struct htc_deque *d)
@@ -179,8 +184,7 @@ static inline int deque_push(struct htc_deque *d, void *item)
         return 0;
     SLOT_SET(&d->slots[b & d->mask], item);
     ATOMIC_SET(&d->bottom, b + 1, relaxed);
-    if (!DEQUE_LIKELY(!ATOMIC_GET(&d->asked, relaxed)))
-        deque_share(d, 0);
+    deque_answer(d, b + 1, 0);
     return 1;
 }
 
@@ -215,8 +219,7 @@ static inline int deque_pop(struct htc_deque *d, void **item)
     ATOMIC_SET(&d->bottom, b, relaxed);
     *item = SLOT_GET(&d->slots[b & d->mask]);
     /* It has one in hand: of a single other it keeps none. */
-    if (!DEQUE_LIKELY(!ATOMIC_GET(&d->asked, relaxed)))
-        deque_share(d, 1);
+    deque_answer(d, b, 1);
     return 1;
 }
 
@@ -302,6 +305,14 @@ static inline uint64_t deque_half(const struct htc_deque *d, deque_word w)
     return all - all / 2 < shown ? all - all / 2 : shown;
 }
 
+/* On many items: have their lines on the way before the claim. What a slot says then is not looked at. */
+static inline void deque_expect(struct htc_deque *d, deque_word w, uint64_t n)
+{
+    deque_ring *ring = ATOMIC_GET(&d->ring, DEQUE_RING_GET);
+    for (uint64_t i = 0; i < n && i < DEQUE_PREFETCH_MAX; i += 8)
+        DEQUE_PREFETCH(&ring->slots[(w + i) & ring->mask]);
+}
+
 /* Take n of the items that w shows. 0: w is no longer so. */
 static inline int deque_claim(struct htc_deque *d, deque_word w, uint64_t n)
 {
@@ -349,8 +360,7 @@ static inline void deque_move(struct htc_deque *d, deque_word w, uint64_t n, str
         SLOT_SET(&own->slots[(b + i) & own->mask], deque_claimed_item(ring, w, i));
     deque_copied(d, w, n);
     ATOMIC_SET(&own->bottom, b + n, relaxed);
-    if (ATOMIC_GET(&own->asked, relaxed))
-        deque_share(own, 0);
+    deque_answer(own, b + n, 0);
 }
 
 #endif

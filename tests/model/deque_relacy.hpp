@@ -32,9 +32,11 @@ typedef rl::var<void *> deque_slot;
 #define SLOT_SET(slot, v) (*(slot))(RL_INFO).store(v)
 
 #define DEQUE_BLOCK
-#define DEQUE_COLD      __attribute__((unused))
-#define DEQUE_LIKELY(x) (x)
-#define DEQUE_PATIENCE  2
-#define DEQUE_PAUSE()   ((void)0)
+#define DEQUE_COLD           __attribute__((unused))
+#define DEQUE_LIKELY(x)      (x)
+#define DEQUE_PREFETCH(slot) ((void)(slot))
+#define DEQUE_PREFETCH_MAX   64
+#define DEQUE_PATIENCE       2
+#define DEQUE_PAUSE()        ((void)0)
 
 #endif
