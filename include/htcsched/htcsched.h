@@ -24,6 +24,7 @@
 #include "htcsched/kv_store.h"
 #include "htcsched/locality.h"
 #include "htcsched/machine.h"
+#include "htcsched/provision.h"
 #include "htcsched/record.h"
 #include "htcsched/registry.h"
 #include "htcsched/ring.h"

@@ -31,6 +31,8 @@ typedef enum htc_registry_kind {
     HTC_REGISTRY_LOCALITY,  /**< htc_locality_policy: where a ready task waits */
     HTC_REGISTRY_PROVISION, /**< htc_provision_policy: when to ask for nodes and when to give them back */
     HTC_REGISTRY_FIT,       /**< htc_fit_policy: which parallel job starts next */
+    HTC_REGISTRY_GRANT,     /**< htc_provision_granter: whose request for nodes is granted */
+    HTC_REGISTRY_SETUP,     /**< htc_provision_setup: what is done to a node that changes hands */
     HTC_REGISTRY_USER = 1000
 } htc_registry_kind;
 

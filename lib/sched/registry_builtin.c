@@ -1,12 +1,16 @@
 /* Every policy that the library brings: a module that has some lists them beside their code, one line here for each list. */
 #include "sched/fit_private.h"
 #include "sched/locality_private.h"
+#include "sched/provision_private.h"
 #include "sched/registry_private.h"
 #include "sched/steal_private.h"
 
 const htc__builtin *const htc__builtin_lists[] = {
     htc__fit_builtin,
     htc__locality_builtin,
+    htc__provision_builtin,
+    htc__provision_granter_builtin,
+    htc__provision_setup_builtin,
     htc__steal_builtin,
     NULL,
 };

@@ -1,0 +1,115 @@
+/* The management policies over two weeks of jobs: that of the paper against its published figures, ours against that of
+ * the paper. The logs are read at run time from the shared data; without it the made-up weeks remain. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include "../provision_sim.h"
+#include "property.h"
+
+#define TWO_WEEKS_S UINT64_C(1209600)
+#define POOL        480 /* nodes of the provider; the paper does not say, 438 to 480 agree with its peak */
+#define PHASES      20
+
+static const char nasa[] = "NASA-iPSC-1993-3.1-cln.first14days.swf", blue[] = "SDSC-BLUE-2000-4.2-cln.first14days.swf";
+
+static sim_job *jobs_of(const char *log, uint64_t per_node, size_t *n)
+{
+    sim_job *jobs = sim_read_swf(log, TWO_WEEKS_S, per_node, n);
+    if (!jobs)
+        cr_skip("skipped: no %s in ../shared/data/swf", log);
+    return jobs;
+}
+
+/* The mean over 20 moments at which the first scan may fall. */
+static sim_result mean_of_phases(sim_job *jobs, size_t n, uint32_t policy, uint64_t initial, uint64_t ratio)
+{
+    sim_result mean = { 0 };
+    for (uint64_t phase = 1; phase <= PHASES; phase++) {
+        htc_provision_options o = { .size = sizeof o,
+                                    .policy = htc_provision_policy_of(policy),
+                                    .initial = initial,
+                                    .ratio = ratio,
+                                    .phase_ns = phase * 3 * HTC_SECOND };
+        sim_result            r = simulate(jobs, n, &o, TWO_WEEKS_S, POOL);
+        mean.node_hours += r.node_hours;
+        mean.completed += r.completed;
+        mean.granted += r.granted;
+        mean.wait_s += r.wait_s / PHASES;
+        mean.peak = r.peak > mean.peak ? r.peak : mean.peak;
+    }
+    mean.node_hours /= PHASES;
+    mean.granted /= PHASES;
+    return mean;
+}
+
+/* NASA iPSC, B40_R1.2: 29,014 node-hours published and 2603 jobs completed in the period (Table 2); the log itself:
+ * 2604 jobs submitted, 16,091 node-hours of work. */
+Test(provision_trace, the_paper_s_policy_costs_what_the_paper_published)
+{
+    size_t   n;
+    uint64_t work_s = 0, drp = 0;
+    sim_job *jobs = jobs_of(nasa, 1, &n);
+    cr_assert(eq(sz, n, 2604));
+    for (size_t i = 0; i < n; i++) {
+        work_s += jobs[i].nodes * jobs[i].runs_s;
+        drp +=
+            jobs[i].nodes * htc_provision_units(jobs[i].runs_s * HTC_SECOND, 3600 * HTC_SECOND, HTC_PROVISION_STARTED);
+    }
+    cr_expect(eq(u64, (work_s + 1800) / 3600, 16091));
+    cr_expect(eq(u64, drp, 54118), "DRP: each started hour of each job");
+    sim_result r = mean_of_phases(jobs, n, HTC_PROVISION_PAPER, 40, 1200000);
+    cr_expect(eq(u64, r.completed, PHASES * 2603));
+    cr_expect(r.node_hours > 29014 * 97 / 100 && r.node_hours < 29014 * 103 / 100, "%llu node-hours",
+              (unsigned long long)r.node_hours);
+    free(jobs);
+}
+
+/* perlease with as many initial nodes, and with none: fewer node-hours, and jobs wait less; no job is lost to the end
+ * of the period. */
+static void compare(const char *log, uint64_t per_node, uint64_t initial, uint64_t ratio, uint64_t saved_percent)
+{
+    size_t     n;
+    sim_job   *jobs = jobs_of(log, per_node, &n);
+    sim_result paper = mean_of_phases(jobs, n, HTC_PROVISION_PAPER, initial, ratio);
+    sim_result same = mean_of_phases(jobs, n, HTC_PROVISION_PERLEASE, initial, ratio);
+    sim_result none = mean_of_phases(jobs, n, HTC_PROVISION_PERLEASE, HTC_PROVISION_NO_NODES, ratio);
+    cr_expect(same.node_hours < paper.node_hours, "%llu node-hours, the paper's %llu",
+              (unsigned long long)same.node_hours, (unsigned long long)paper.node_hours);
+    cr_expect(none.node_hours * 100 < paper.node_hours * (100 - saved_percent), "%llu node-hours, the paper's %llu",
+              (unsigned long long)none.node_hours, (unsigned long long)paper.node_hours);
+    cr_expect(same.wait_s < paper.wait_s && none.wait_s < paper.wait_s, "waits %.0f and %.0f s, the paper's %.0f",
+              same.wait_s, none.wait_s, paper.wait_s);
+    cr_expect(same.completed >= paper.completed && none.completed >= paper.completed);
+    cr_expect(none.peak <= POOL && same.peak <= POOL);
+    free(jobs);
+}
+
+Test(provision_trace, perlease_saves_a_fifth_of_nasa_and_waits_less)
+{
+    compare(nasa, 1, 40, 1200000, 19);
+}
+
+Test(provision_trace, perlease_saves_a_third_of_blue_and_waits_less)
+{
+    compare(blue, 8, 80, 1500000, 33);
+}
+
+/* Made-up weeks: with as many initial nodes perlease never costs more, and on the whole jobs wait less. */
+Test(provision_trace, perlease_is_never_dearer_on_made_up_weeks)
+{
+    double paper_s = 0, perlease_s = 0;
+    PROPERTY(rng, 40)
+    {
+        static sim_job        jobs[8000];
+        size_t                n = sim_generate(&rng, jobs, sizeof jobs / sizeof *jobs, TWO_WEEKS_S);
+        htc_provision_options o = { .size = sizeof o, .initial = htc_rng_below(&rng, 60) + 1 };
+        sim_result            paper = simulate(jobs, n, &o, TWO_WEEKS_S, POOL);
+        o.policy = htc_provision_policy_of(HTC_PROVISION_PERLEASE);
+        sim_result perlease = simulate(jobs, n, &o, TWO_WEEKS_S, POOL);
+        HOLDS(perlease.node_hours <= paper.node_hours);
+        HOLDS(perlease.completed + 5 >= paper.completed);
+        paper_s += paper.wait_s;
+        perlease_s += perlease.wait_s;
+    }
+    cr_expect(perlease_s < paper_s, "%.0f s, the paper's %.0f s", perlease_s / 40, paper_s / 40);
+}
