@@ -2,10 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "allot_private.h"
 #include "core/util.h"
-#include "htcsched/allot.h"
-
-#define FACTOR_MAX 8.0
 
 static int ascending(const void *a, const void *b)
 {
@@ -13,10 +11,20 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Of an even number the mean of the two in the middle. */
-static double median(const double *sorted, size_t n)
+double htc__allot_median(double *amounts, size_t n)
 {
-    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    if (n == 0)
+        return 0;
+    qsort(amounts, n, sizeof *amounts, ascending);
+    return n % 2 ? amounts[n / 2] : (amounts[n / 2 - 1] + amounts[n / 2]) / 2;
+}
+
+double htc__allot_factor(double amount, double typical, double gamma)
+{
+    double factor = amount > 0 && isfinite(amount) && typical > 0 ? pow(amount / typical, gamma) : 1;
+    if (factor < 1 / HTC__ALLOT_FACTOR_MAX)
+        return 1 / HTC__ALLOT_FACTOR_MAX;
+    return factor > HTC__ALLOT_FACTOR_MAX ? HTC__ALLOT_FACTOR_MAX : factor;
 }
 
 htc_status htc_allot_profiled(const htc_env *env, const uint64_t *priority, const double *work, size_t n, double gamma,
@@ -34,13 +42,9 @@ htc_status htc_allot_profiled(const htc_env *env, const uint64_t *priority, cons
     for (size_t i = 0; i < n; i++)
         if (work[i] > 0 && isfinite(work[i]))
             sorted[known++] = work[i];
-    qsort(sorted, known, sizeof *sorted, ascending);
-    double middle = known ? median(sorted, known) : 0;
+    double middle = htc__allot_median(sorted, known);
     htc__free(env, sorted, n * sizeof *sorted);
-    for (size_t i = 0; i < n; i++) {
-        double factor = work[i] > 0 && isfinite(work[i]) && middle > 0 ? pow(work[i] / middle, gamma) : 1;
-        factor = factor < 1 / FACTOR_MAX ? 1 / FACTOR_MAX : factor > FACTOR_MAX ? FACTOR_MAX : factor;
-        weight[i] = htc_allot_weight((double)priority[i] * factor);
-    }
+    for (size_t i = 0; i < n; i++)
+        weight[i] = htc_allot_weight((double)priority[i] * htc__allot_factor(work[i], middle, gamma));
     return HTC_OK;
 }

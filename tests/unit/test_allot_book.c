@@ -1,0 +1,486 @@
+/* The book: the tables of the specification, a slow model of it over random changes, its tree, and wrong use. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include "../allot_model.h"
+#include "alloc_fail.h"
+#include "property.h"
+#include "sched/allot_book.h"
+
+static htc_allot_book *book_of(uint64_t slots)
+{
+    htc_allot_book        *book;
+    htc_allot_book_options o = HTC_ALLOT_BOOK_OPTIONS_INIT;
+    o.slots = slots;
+    cr_assert(eq(int, htc_allot_book_create(NULL, &o, &book), HTC_OK));
+    return book;
+}
+
+static uint64_t share_of(const htc_allot_book *book, uint32_t user)
+{
+    uint64_t share = 0;
+    cr_assert(eq(int, htc_allot_book_share(book, user, &share), HTC_OK));
+    return share;
+}
+
+typedef struct row {
+    htc_allot_claim claim;
+    uint64_t        expected;
+} row;
+
+#define TABLE(slots, ...)                                                                                              \
+    do {                                                                                                               \
+        const row       rows[] = { __VA_ARGS__ };                                                                      \
+        htc_allot_book *book = book_of(slots);                                                                         \
+        uint32_t        user;                                                                                          \
+        for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {                                                    \
+            cr_assert(eq(int, htc_allot_book_add(book, &rows[i].claim, &user), HTC_OK));                               \
+            cr_assert(eq(u32, user, i));                                                                               \
+        }                                                                                                              \
+        for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++)                                                      \
+            cr_expect(eq(u64, share_of(book, i), rows[i].expected), "A=%d user %u", (int)(slots), i);                  \
+        htc_allot_book_destroy(book);                                                                                  \
+    } while (0)
+
+/* The tables of the specification, section 3.5. With fewer slots than users they go to others than in one call: those
+ * whom rounding up reaches first. */
+Test(allot_book, divides_as_the_worked_tables_say)
+{
+    TABLE(10, { { 1, 100, 0, 0 }, 4 }, { { 1, 100, 0, 0 }, 3 }, { { 1, 100, 0, 0 }, 3 });
+    TABLE(3, { { 1, 9, 0, 0 }, 1 }, { { 1, 9, 0, 0 }, 1 }, { { 1, 9, 0, 0 }, 0 }, { { 1, 9, 0, 0 }, 1 },
+          { { 1, 9, 0, 0 }, 0 });
+    TABLE(10, { { 2, 100, 0, 0 }, 5 }, { { 1, 100, 0, 0 }, 3 }, { { 1, 100, 0, 0 }, 2 });
+    TABLE(10, { { 1, 1, 0, 0 }, 1 }, { { 1, 100, 0, 0 }, 5 }, { { 1, 100, 0, 0 }, 4 });
+    TABLE(10, { { 3, 4, 0, 0 }, 4 }, { { 1, 100, 0, 0 }, 6 });
+    TABLE(0, { { 1, 5, 0, 0 }, 0 }, { { 7, 5, 0, 0 }, 0 });
+    TABLE(10, { { 1, 0, 0, 0 }, 0 }, { { 1, 0, 0, 0 }, 0 });
+    TABLE(100, { { 1, 100, 0, 0 }, 40 }, { { 1, 50, 0, 0 }, 40 }, { { 1, 20, 0, 0 }, 20 }); /* t3 under maxmin */
+}
+
+Test(allot_book, keeps_minimums_and_caps)
+{
+    TABLE(100, { { 1, 200, 70, 0 }, 70 }, { { 1, 200, 0, 0 }, 15 }, { { 1, 200, 0, 0 }, 15 });
+    TABLE(100, { { 1, 200, 10, 0 }, 50 }, { { 1, 200, 0, 0 }, 50 }); /* a minimum below the share changes nothing */
+    TABLE(100, { { 1, 200, 0, 10 }, 10 }, { { 1, 200, 0, 0 }, 90 });
+    TABLE(100, { { 1, 5, 70, 0 }, 5 }, { { 1, 200, 0, 0 }, 95 });     /* nobody gets what he has no work for */
+    TABLE(100, { { 9, 200, 20, 20 }, 20 }, { { 1, 200, 0, 0 }, 80 }); /* neither more nor less */
+    TABLE(100, { { 1, 200, 60, 0 }, 60 }, { { 1, 200, 40, 0 }, 40 }, { { 1, 9, 0, 0 }, 0 });
+    TABLE(99, { { 1, 200, 60, 0 }, 45 }, { { 1, 200, 40, 0 }, 45 },
+          { { 1, 9, 0, 0 }, 9 }); /* more minimums than slots: void */
+    TABLE(10, { { 1, UINT64_MAX, 0, 0 }, 5 }, { { 1, UINT64_MAX, 0, UINT64_MAX }, 5 });
+}
+
+Test(allot_book, numbers_are_small_and_given_again)
+{
+    htc_allot_book_options o = { .size = sizeof o, .users_max = 20, .slots = 7 };
+    const htc_allot_claim  one = { .weight = 1, .demand = 1 };
+    htc_allot_totals       totals;
+    htc_allot_claim        claim;
+    htc_allot_book        *book;
+    uint32_t               user;
+    cr_assert(eq(int, htc_allot_book_create(NULL, &o, &book), HTC_OK));
+    for (uint32_t i = 0; i < 20; i++) {
+        cr_assert(eq(int, htc_allot_book_add(book, &one, &user), HTC_OK));
+        cr_assert(eq(u32, user, i));
+    }
+    cr_expect(eq(int, htc_allot_book_add(book, &one, &user), HTC_EFULL));
+    cr_expect(eq(int, htc_allot_book_remove(book, 3), HTC_OK));
+    cr_expect(eq(int, htc_allot_book_remove(book, 3), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_allot_book_claim(book, 3, &claim), HTC_ENOTFOUND));
+    cr_assert(eq(int, htc_allot_book_add(book, &one, &user), HTC_OK));
+    cr_expect(eq(u32, user, 3));
+    cr_expect(eq(int, htc_allot_book_totals(book, &totals), HTC_OK));
+    cr_expect(totals.users == 20 && totals.slots == 7 && totals.wanted == 20 && totals.given == 7);
+    cr_expect(eq(int, htc_allot_book_claim(book, 3, &claim), HTC_OK));
+    cr_expect(claim.weight == 1 && claim.demand == 1 && claim.minimum == 0 && claim.cap == 0);
+    htc_allot_book_destroy(book);
+}
+
+Test(allot_book, refuses_wrong_use)
+{
+    const htc_allot_claim  good = { .weight = 1, .demand = 5 };
+    const htc_allot_claim  bad[] = { { .weight = 0 },
+                                     { .weight = HTC_ALLOT_WEIGHT_MAX + 1 },
+                                     { .weight = 1, .minimum = 5, .cap = 4 } };
+    htc_allot_book        *book = NULL;
+    uint32_t               user = 77;
+    uint64_t               share = 77;
+    htc_allot_claim        claim;
+    htc_allot_reason       reason;
+    htc_allot_totals       totals;
+    htc_allot_book_options o = htc_allot_book_options_init();
+    struct {
+        htc_allot_book_options known;
+        uint64_t               newer;
+    } newer = { { .size = sizeof newer }, 1 };
+    o.users_max = HTC_ALLOT_USERS_MAX + 1;
+    cr_expect(eq(int, htc_allot_book_create(NULL, &o, &book), HTC_EINVAL));
+    o = (htc_allot_book_options){ .size = sizeof o, .slots = HTC_ALLOT_BOOK_SLOTS_MAX + 1 };
+    cr_expect(eq(int, htc_allot_book_create(NULL, &o, &book), HTC_EINVAL));
+    o.size = 0;
+    cr_expect(eq(int, htc_allot_book_create(NULL, &o, &book), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_create(NULL, &newer.known, &book), HTC_EABI));
+    cr_expect(eq(int, htc_allot_book_create(NULL, NULL, NULL), HTC_EINVAL));
+    cr_expect(book == NULL, "untouched on failure");
+    cr_assert(eq(int, htc_allot_book_create(NULL, NULL, &book), HTC_OK));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_expect(eq(int, htc_allot_book_add(book, &bad[i], &user), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_add(NULL, &good, &user), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_add(book, NULL, &user), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_add(book, &good, NULL), HTC_EINVAL));
+    cr_expect(eq(u32, user, 77));
+    for (uint32_t i = 0; i < 3; i++) {
+        static const uint32_t unknown[] = { 0, 1, HTC_ALLOT_NOBODY };
+        cr_expect(eq(int, htc_allot_book_remove(book, unknown[i]), HTC_ENOTFOUND));
+        cr_expect(eq(int, htc_allot_book_set_demand(book, unknown[i], 1), HTC_ENOTFOUND));
+        cr_expect(eq(int, htc_allot_book_set_weight(book, unknown[i], 1), HTC_ENOTFOUND));
+        cr_expect(eq(int, htc_allot_book_set_limits(book, unknown[i], 1, 1), HTC_ENOTFOUND));
+        cr_expect(eq(int, htc_allot_book_share(book, unknown[i], &share), HTC_ENOTFOUND));
+        cr_expect(eq(int, htc_allot_book_claim(book, unknown[i], &claim), HTC_ENOTFOUND));
+        cr_expect(eq(int, htc_allot_explain(book, unknown[i], &reason), HTC_ENOTFOUND));
+    }
+    cr_assert(eq(int, htc_allot_book_add(book, &good, &user), HTC_OK));
+    cr_expect(eq(int, htc_allot_book_set_weight(book, user, 0), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_set_limits(book, user, 2, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_set_slots(book, HTC_ALLOT_BOOK_SLOTS_MAX + 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_remove(NULL, user), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_set_demand(NULL, user, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_set_slots(NULL, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_share(book, user, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_share(NULL, user, &share), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_claim(book, user, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_totals(NULL, &totals), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_totals(book, NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_explain(book, user, NULL), HTC_EINVAL));
+    cr_expect(eq(u64, share, 77));
+    htc_allot_book_destroy(book);
+    htc_allot_book_destroy(NULL);
+}
+
+/* ---- random changes against the model ---- */
+
+/* Small numbers, so that many are equal; sometimes as large as can be. */
+static uint64_t number(htc_rng *rng, uint64_t most)
+{
+    static const uint64_t scale[] = { 3, 3, 12, 100, 100000, UINT64_MAX };
+    uint64_t              span = scale[htc_rng_below(rng, 6)];
+    return htc_rng_below(rng, span < most ? span + 1 : most);
+}
+
+static htc_allot_claim random_claim(htc_rng *rng)
+{
+    htc_allot_claim c = { .weight = number(rng, HTC_ALLOT_WEIGHT_MAX) + 1, .demand = number(rng, UINT64_MAX) };
+    if (htc_rng_below(rng, 2))
+        c.minimum = number(rng, 40);
+    if (htc_rng_below(rng, 3) == 0)
+        c.cap = c.minimum + number(rng, 100);
+    return c;
+}
+
+/* Links, order, balance and sums of a subtree; answers its height. */
+static int check_tree(const htc__corners *t, htc__corner_id c, htc__corner_id parent, htc__corner_sums *sums)
+{
+    htc__corner_sums before = { 0 }, behind = { 0 };
+    *sums = (htc__corner_sums){ 0 };
+    if (!c)
+        return 0;
+    const htc__corner *k = htc__corner_at(t, c);
+    int                left = check_tree(t, k->child[0], c, &before), right = check_tree(t, k->child[1], c, &behind);
+    HOLDS(k->parent == parent);
+    HOLDS(k->balance == right - left && k->balance >= -1 && k->balance <= 1);
+    htc__corner_sums kept = htc__corner_left(t, c);
+    HOLDS(memcmp(&before, &kept, sizeof before) == 0);
+    for (int side = 0; side < 2; side++) {
+        const htc__corner *child = k->child[side] ? htc__corner_at(t, k->child[side]) : k;
+        int                order = htc__compare_ratio(child->slots, child->weight, k->slots, k->weight);
+        HOLDS(side ? order >= 0 : order <= 0);
+    }
+    *sums = htc__corner_own(t, c);
+    htc__sums_add(sums, &before);
+    htc__sums_add(sums, &behind);
+    return 1 + (left > right ? left : right);
+}
+
+static uint64_t share_with(allot_model m, size_t i, uint64_t slots)
+{
+    m.slots = slots;
+    allot_model_divide(&m);
+    return m.users[i].share;
+}
+
+static void expect_reason(const htc_allot_book *book, const allot_model *m, size_t i)
+{
+    const allot_model_user *u = &m->users[i];
+    htc_allot_reason        r;
+    uint32_t                users[3] = { 0 };
+    uint64_t                slots[3] = { 0 };
+    size_t                  next = allot_model_next(m);
+    for (size_t j = 0; j < m->n; j++) {
+        users[m->users[j].stand] += m->users[j].high > 0;
+        slots[m->users[j].stand] += m->users[j].share;
+    }
+    HOLDS(htc_allot_explain(book, u->number, &r) == HTC_OK);
+    HOLDS(r.share == u->share && r.wanted == u->high && r.minimums_void == (uint32_t)m->minimums_void);
+    HOLDS(r.level_slots == m->level_slots && r.level_weight == m->level_weight);
+    HOLDS(r.satisfied_users == users[MODEL_SATISFIED] && r.satisfied_slots == slots[MODEL_SATISFIED]);
+    HOLDS(r.dividing_users == users[MODEL_DIVIDING] && r.dividing_slots == slots[MODEL_DIVIDING]);
+    HOLDS(r.promised_users == users[MODEL_PROMISED] && r.promised_slots == slots[MODEL_PROMISED]);
+    HOLDS(r.next == (next < m->n ? m->users[next].number : HTC_ALLOT_NOBODY));
+    if (u->share < u->high)
+        HOLDS(r.limit == (u->stand == MODEL_PROMISED ? HTC_ALLOT_BY_MINIMUM : HTC_ALLOT_BY_WEIGHT));
+    else
+        HOLDS(r.limit ==
+              (u->claim.cap == u->high && u->claim.demand > u->high ? HTC_ALLOT_BY_CAP : HTC_ALLOT_BY_DEMAND));
+    if (r.slots_needed <= HTC_ALLOT_BOOK_SLOTS_MAX)
+        HOLDS(share_with(*m, i, r.slots_needed) == u->high);
+    if (r.slots_needed > 0 && r.slots_needed <= HTC_ALLOT_BOOK_SLOTS_MAX) {
+        allot_model less = *m;
+        less.slots = r.slots_needed - 1;
+        allot_model_divide(&less);
+        HOLDS(less.users[i].stand != MODEL_SATISFIED);
+    }
+    HOLDS(r.text[0] && !memchr(r.text, '\n', strlen(r.text)) && strlen(r.text) < sizeof r.text - 1);
+}
+
+static void expect_as_model(const htc_allot_book *book, allot_model *m)
+{
+    htc_allot_totals totals;
+    htc__corner_sums sums;
+    allot_model_divide(m);
+    HOLDS(allot_model_is_fair(m));
+    for (size_t i = 0; i < m->n; i++)
+        HOLDS(share_of(book, m->users[i].number) == m->users[i].share);
+    HOLDS(htc_allot_book_totals(book, &totals) == HTC_OK);
+    HOLDS(totals.users == m->n && totals.slots == m->slots && totals.wanted == m->wanted);
+    HOLDS(totals.given == (m->wanted < m->slots ? m->wanted : m->slots));
+    check_tree(&book->corners, book->corners.root, 0, &sums);
+    HOLDS(memcmp(&sums, &book->corners.total, sizeof sums) == 0);
+}
+
+static void random_change(htc_rng *rng, htc_allot_book *book, allot_model *m, size_t users_most)
+{
+    uint64_t          what = htc_rng_below(rng, 8);
+    size_t            i = htc_rng_below(rng, m->n ? m->n : 1);
+    allot_model_user *u = &m->users[i];
+    if (what == 0) {
+        m->slots = number(rng, HTC_ALLOT_BOOK_SLOTS_MAX);
+        HOLDS(htc_allot_book_set_slots(book, m->slots) == HTC_OK);
+    } else if (m->n == 0 || (what <= 3 && m->n < users_most)) {
+        allot_model_user *new = &m->users[m->n++];
+        *new = (allot_model_user){ .claim = random_claim(rng), .arrival = m->arrivals++ };
+        HOLDS(htc_allot_book_add(book, &new->claim, &new->number) == HTC_OK);
+    } else if (what == 4) {
+        HOLDS(htc_allot_book_remove(book, u->number) == HTC_OK);
+        *u = m->users[--m->n];
+    } else if (what == 5) {
+        u->claim.weight = random_claim(rng).weight;
+        HOLDS(htc_allot_book_set_weight(book, u->number, u->claim.weight) == HTC_OK);
+    } else if (what == 6) {
+        htc_allot_claim c = random_claim(rng);
+        u->claim.minimum = c.minimum, u->claim.cap = c.cap;
+        HOLDS(htc_allot_book_set_limits(book, u->number, c.minimum, c.cap) == HTC_OK);
+    } else {
+        u->claim.demand = number(rng, UINT64_MAX);
+        HOLDS(htc_allot_book_set_demand(book, u->number, u->claim.demand) == HTC_OK);
+    }
+}
+
+/* Over ten users with minimum shares some are marked one by one, others all at once. */
+Test(allot_book, agrees_with_the_model, .timeout = 280)
+{
+    PROPERTY(rng, 3000)
+    {
+        static allot_model m;
+        size_t             users_most = htc_rng_below(&rng, 4) ? htc_rng_below(&rng, 10) + 1 : ALLOT_MODEL_USERS_MAX;
+        htc_allot_book    *book = book_of(m.slots = number(&rng, HTC_ALLOT_BOOK_SLOTS_MAX));
+        m.n = 0, m.arrivals = 0;
+        for (int step = 0; step < 60; step++) {
+            random_change(&rng, book, &m, users_most);
+            expect_as_model(book, &m);
+            if (m.n > 0)
+                expect_reason(book, &m, htc_rng_below(&rng, m.n));
+        }
+        htc_allot_book_destroy(book);
+    }
+}
+
+/* Both round by less than one from the same exact share. */
+Test(allot_book, differs_from_one_call_by_at_most_one)
+{
+    PROPERTY(rng, 2000)
+    {
+        htc_allot_options o = { .size = sizeof o, .policy = HTC_ALLOT_MAXMIN, .min_agents = HTC_ALLOT_NO_MINIMUM };
+        htc_allot_user    users[20];
+        htc_allot_share   shares[20];
+        size_t            n = htc_rng_below(&rng, 20) + 1;
+        uint64_t          slots = number(&rng, HTC_ALLOT_BOOK_SLOTS_MAX);
+        htc_allot_book   *book = book_of(slots);
+        uint32_t          user;
+        for (size_t i = 0; i < n; i++) {
+            users[i] = (htc_allot_user){ .weight = number(&rng, HTC_ALLOT_WEIGHT_MAX) + 1,
+                                         .queued = number(&rng, UINT64_MAX),
+                                         .id = i };
+            htc_allot_claim claim = { .weight = users[i].weight, .demand = users[i].queued };
+            HOLDS(htc_allot_book_add(book, &claim, &user) == HTC_OK);
+        }
+        HOLDS(htc_allot(NULL, &o, users, n, slots, shares) == HTC_OK);
+        for (size_t i = 0; i < n; i++) {
+            uint64_t a = share_of(book, (uint32_t)i), b = shares[i].ra;
+            HOLDS(a <= b + 1 && b <= a + 1);
+        }
+        htc_allot_book_destroy(book);
+    }
+}
+
+/* Users who come in order of what they want, all with a minimum, and slots that come and go: what would make an
+ * unbalanced tree or marking one by one take hours. */
+Test(allot_book, bears_many_users_in_the_worst_order, .timeout = 120)
+{
+    enum { N = 1 << 16 };
+    htc_allot_book *book = book_of(0);
+    uint32_t        user;
+    for (uint32_t i = 0; i < N; i++) {
+        htc_allot_claim claim = { .weight = 1, .demand = 2 * i + 2, .minimum = i / 2 };
+        cr_assert(eq(int, htc_allot_book_add(book, &claim, &user), HTC_OK));
+    }
+    for (uint64_t slots = 1; slots <= HTC_ALLOT_BOOK_SLOTS_MAX; slots *= 4) {
+        uint64_t         sum = 0;
+        htc_allot_totals totals;
+        cr_assert(eq(int, htc_allot_book_set_slots(book, slots), HTC_OK));
+        cr_assert(eq(int, htc_allot_book_totals(book, &totals), HTC_OK));
+        for (uint32_t i = 0; i < N; i++)
+            sum += share_of(book, i);
+        cr_expect(eq(u64, sum, totals.given));
+    }
+    for (uint32_t i = 0; i < N; i++)
+        cr_assert(eq(int, htc_allot_book_remove(book, i), HTC_OK));
+    htc_allot_book_destroy(book);
+}
+
+/* The largest numbers there are: nothing overflows. */
+Test(allot_book, divides_the_largest_numbers)
+{
+    enum { N = 1 << 12 };
+    htc_allot_book  *book = book_of(HTC_ALLOT_BOOK_SLOTS_MAX);
+    uint64_t         sum = 0;
+    uint32_t         user;
+    htc_allot_reason r;
+    for (uint32_t i = 0; i < N; i++) {
+        htc_allot_claim claim = { .weight = i ? HTC_ALLOT_WEIGHT_MAX : 1,
+                                  .demand = UINT64_MAX,
+                                  .minimum = i % 2 ? 0 : HTC_ALLOT_BOOK_SLOTS_MAX / N };
+        cr_assert(eq(int, htc_allot_book_add(book, &claim, &user), HTC_OK));
+    }
+    for (uint32_t i = 0; i < N; i++)
+        sum += share_of(book, i);
+    cr_expect(eq(u64, sum, HTC_ALLOT_BOOK_SLOTS_MAX));
+    cr_assert(eq(int, htc_allot_explain(book, 0, &r), HTC_OK));
+    cr_expect(eq(u32, r.limit, HTC_ALLOT_BY_MINIMUM));
+    htc_allot_book_destroy(book);
+}
+
+/* ---- out of memory ---- */
+
+static void grow_without_memory(alloc_fail *f)
+{
+    htc_env         env = alloc_fail_env(f);
+    htc_allot_book *book = NULL;
+    allot_model     m = { .slots = 50 };
+    if (htc_allot_book_create(&env, NULL, &book) != HTC_OK) {
+        cr_expect(f->refused > 0 && f->live == 0);
+        return;
+    }
+    cr_assert(eq(int, htc_allot_book_set_slots(book, 50), HTC_OK));
+    for (uint32_t i = 0; i < 40; i++) {
+        htc_allot_claim claim = { .weight = i + 1, .demand = i, .minimum = i % 5 == 4 };
+        uint32_t        user = 77;
+        htc_status      status = htc_allot_book_add(book, &claim, &user);
+        cr_assert(status == HTC_OK || (status == HTC_ENOMEM && f->refused && user == 77));
+        if (status == HTC_OK)
+            m.users[m.n++] = (allot_model_user){ .claim = claim, .number = user, .arrival = i };
+        expect_as_model(book, &m);
+    }
+    for (size_t i = 0; i < m.n; i++) {
+        htc_status status = htc_allot_book_set_limits(book, m.users[i].number, 2, 9);
+        cr_assert(status == HTC_OK || (status == HTC_ENOMEM && f->refused));
+        if (status == HTC_OK)
+            m.users[i].claim.minimum = 2, m.users[i].claim.cap = 9;
+        expect_as_model(book, &m);
+    }
+    htc_allot_book_destroy(book);
+    cr_expect(f->live == 0 && f->wrong_sizes == 0);
+}
+
+Test(allot_book, stays_as_it_was_without_memory)
+{
+    property_seed = 0;
+    ALLOC_FAIL_ONCE(f, 100)
+    grow_without_memory(&f);
+    ALLOC_FAIL_EVERY(f, 100)
+    grow_without_memory(&f);
+}
+
+/* ---- explanations ---- */
+
+Test(allot_book, explains_in_a_sentence)
+{
+    static const struct {
+        uint64_t        slots;
+        htc_allot_claim claims[4];
+        uint32_t        user, limit;
+        const char     *text;
+    } table[] = {
+        { 10, { { 1, 4, 0, 0 }, { 1, 100, 0, 0 } }, 0, HTC_ALLOT_BY_DEMAND, "user 0 has all 4 slots he has work for" },
+        { 10, { { 1, 0, 0, 0 }, { 1, 100, 0, 0 } }, 0, HTC_ALLOT_BY_DEMAND, "user 0 wants no slots" },
+        { 10,
+          { { 1, 9, 0, 3 }, { 1, 100, 0, 0 } },
+          0,
+          HTC_ALLOT_BY_CAP,
+          "user 0 has 3 slots, his cap, and work for 9" },
+        { 10,
+          { { 1, 4, 0, 0 }, { 1, 20, 0, 0 }, { 2, 100, 0, 0 }, { 1, 1, 0, 0 } },
+          2,
+          HTC_ALLOT_BY_WEIGHT,
+          "user 2 has 4 of 100 slots, his weight gives 4.50: 9 slots are divided by weight (users: 3), 1 are with "
+          "those "
+          "who want no more (users: 1); he waits for user 0, the next to have enough, and with 125 slots in all he "
+          "would "
+          "have all" },
+        { 10,
+          { { 1, 50, 6, 0 }, { 1, 60, 0, 0 }, { 1, 70, 0, 0 } },
+          0,
+          HTC_ALLOT_BY_MINIMUM,
+          "user 0 has 6 of 50 slots, his minimum; his weight alone gives 2.00: 4 slots are divided by weight (users: "
+          "2), "
+          "6 are promised (users: 1); he waits for user 1, the next to have enough, and with 150 slots in all he would "
+          "have all" },
+        { 10,
+          { { 1, 50, 6, 0 }, { 1, 60, 5, 0 } },
+          0,
+          HTC_ALLOT_BY_WEIGHT,
+          "user 0 has 5 of 50 slots, his weight gives 5.00: 10 slots are divided by weight (users: 2); no minimum "
+          "counts, "
+          "as there are more of them than slots; he is the next to have enough, and with 100 slots in all he would "
+          "have "
+          "all" },
+        { 11,
+          { { 1, 50, 6, 0 }, { 1, 60, 5, 0 } },
+          0,
+          HTC_ALLOT_BY_MINIMUM,
+          "user 0 has 6 of 50 slots, his minimum; his weight alone gives 5.00: 5 slots are divided by weight (users: "
+          "1), "
+          "6 are promised (users: 1); he waits for user 1, the next to have enough, and with 100 slots in all he would "
+          "have all" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        htc_allot_book  *book = book_of(table[i].slots);
+        htc_allot_reason r;
+        uint32_t         user;
+        for (size_t k = 0; k < 4 && table[i].claims[k].weight; k++)
+            cr_assert(eq(int, htc_allot_book_add(book, &table[i].claims[k], &user), HTC_OK));
+        cr_assert(eq(int, htc_allot_explain(book, table[i].user, &r), HTC_OK));
+        cr_expect(eq(u32, r.limit, table[i].limit), "row %zu", i);
+        cr_expect(eq(str, r.text, (char *)table[i].text), "row %zu", i);
+        htc_allot_book_destroy(book);
+    }
+}
