@@ -749,6 +749,95 @@ HTC_API htc_status htc_hierarchy_adapt(htc_hierarchy *hierarchy, htc_ns now, con
  */
 HTC_API htc_status htc_hierarchy_reorder(htc_hierarchy *hierarchy, const htc_hierarchy_options *options, htc_ns now);
 
+/* ---- estimators: anything that tells bounds; these two come along ---- */
+
+/**
+ * The bound that a modelled estimator has reached, for simulations: C * max(1, rho * 2^(-t / h)), h = 4 s * max(1, C / 60 CPU-s)^(1/4).
+ *
+ * @param[in] kflop    C, the true complexity; above 0
+ * @param[in] kflops   P of the CPU it is estimated on
+ * @param[in] rho      how far the first guess is above the truth (drawn once a job: lognormal, median 14, sigma 0.8)
+ * @param[in] spent_s  t, CPU time spent on estimating so far
+ * @return KFlop, never below C; 0 if an argument is not a number or out of range
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API double htc_hierarchy_synthetic(double kflop, double kflops, double rho, double spent_s);
+
+/** Variables of an elimination at most. */
+#define HTC_HIERARCHY_VARIABLES_MAX 4096
+
+/** What is to be computed: the sum over all variables of a product of functions of some of them (equation 2). */
+typedef struct htc_hierarchy_product {
+    size_t          size;         /**< sizeof(htc_hierarchy_product) */
+    const uint32_t *domains;      /**< how many values each variable has, at least 1 */
+    size_t          variables;    /**< 1 to HTC_HIERARCHY_VARIABLES_MAX */
+    const uint32_t *scopes;       /**< the variables of the first function, then those of the second, ... */
+    const size_t   *scope_sizes;  /**< how many each function has */
+    size_t          functions;    /**< how many functions */
+} htc_hierarchy_product;
+
+/** A search for a good order of elimination: its cost so far is an upper bound that only falls. */
+typedef struct htc_hierarchy_order htc_hierarchy_order;
+
+/**
+ * Begin a search (section 4.2 of the paper; finding the best order is NP-complete).
+ *
+ * @param[in]  env      kept; NULL: malloc
+ * @param[in]  product  borrowed
+ * @param[out] out      gives the search: htc_hierarchy_order_destroy
+ * @return HTC_OK; HTC_EINVAL if a domain is 0 or a variable is not there; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: O(variables^2 + scopes^2); about a quarter of a byte for each pair of variables.   Since: 0.2
+ */
+HTC_API htc_status htc_hierarchy_order_create(const htc_env *env, const htc_hierarchy_product *product, htc_hierarchy_order **out);
+
+/** End a search. @param[in] order  NULL is fine. Cost: O(1). Since: 0.2 */
+HTC_API void htc_hierarchy_order_destroy(htc_hierarchy_order *order);
+
+/**
+ * Search on: stochastic greedy. Each attempt eliminates one of the three cheapest variables after the other, with probability
+ * proportional to 1 / cost, and is given up once it is dearer than the best order so far.
+ *
+ * Call it with a few attempts at a time and look at the clock in between: that is all there is to being interrupted. Searches with
+ * streams of their own may run on many CPUs; htc_hierarchy_order_learn brings their results together.
+ *
+ * @param[in,out] order     the best order so far
+ * @param[in,out] rng       stream to draw from
+ * @param[in]     attempts  how many
+ * @param[out]    kflop     the bound now; NULL is fine
+ * @return HTC_OK; HTC_EINVAL
+ *
+ * Cost: O(variables^2) an attempt for sparse products, O(variables^3) at worst.   Since: 0.2
+ */
+HTC_API htc_status htc_hierarchy_order_improve(htc_hierarchy_order *order, htc_rng *rng, uint64_t attempts, double *kflop);
+
+/**
+ * Take over an order found elsewhere or earlier, if it is better: the state of a search is its best order.
+ *
+ * @param[in,out] order      as it was if the other is not better
+ * @param[in]     variables  each variable once, in the order of elimination
+ * @param[in]     n          how many
+ * @param[out]    kflop      the bound now; NULL is fine
+ * @return HTC_OK; HTC_EINVAL if it is no order of all variables
+ *
+ * Cost: as an attempt.   Since: 0.2
+ */
+HTC_API htc_status htc_hierarchy_order_learn(htc_hierarchy_order *order, const uint32_t *variables, size_t n, double *kflop);
+
+/**
+ * The best order so far.
+ *
+ * @param[in]  order  borrowed
+ * @param[out] n      how many variables; 0 before the first attempt
+ * @param[out] kflop  its cost: for each variable the product of the domains of it and its neighbours at that time, in thousands; 0
+ *                    before the first attempt. NULL is fine
+ * @return lends the variables until the next call on this search; NULL if order or n is NULL
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API const uint32_t *htc_hierarchy_order_best(const htc_hierarchy_order *order, size_t *n, double *kflop);
+
 #ifdef __cplusplus
 }
 #endif
