@@ -203,6 +203,8 @@ void htc__hierarchy_refresh(htc_hierarchy *h)
     for (size_t i = 0; i < h->options.queue_count; i++) {
         hier_queue *q = &h->queues[i];
         q->unit = q->spec.kflops * q->spec.beta;
+        q->te_s = (double)q->spec.te_ns / 1e9;
+        q->tq_s = (double)q->spec.tq_ns / 1e9;
         q->period_ns = period_of(q);
         q->policies = q->spec.policies         ? q->spec.policies & ALL_POLICIES :
                       q->spec.level == lowest ? ALL_POLICIES & ~POTENTIALS :

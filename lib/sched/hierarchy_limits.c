@@ -5,12 +5,12 @@
 
 double htc__hierarchy_ce(const htc_hierarchy *h, const hier_queue *q, uint32_t cpus)
 {
-    return htc__hierarchy_phi(q->spec.te_ns, htc__hierarchy_least(cpus, htc__hierarchy_cpus_now(h, q)), q->unit);
+    return q->te_s * (htc__hierarchy_least(cpus, htc__hierarchy_cpus_now(h, q)) * q->unit);
 }
 
 double htc__hierarchy_cq(const htc_hierarchy *h, const hier_queue *q)
 {
-    return htc__hierarchy_phi(q->spec.tq_ns, htc__hierarchy_least(q->spec.cpus, htc__hierarchy_cpus_now(h, q)), q->unit);
+    return q->tq_s * (htc__hierarchy_least(q->spec.cpus, htc__hierarchy_cpus_now(h, q)) * q->unit);
 }
 
 void htc__hierarchy_decided(const htc_hierarchy *h, uint32_t job, uint32_t action, htc_hierarchy_decision *out)

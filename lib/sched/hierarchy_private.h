@@ -25,24 +25,25 @@ typedef struct hier_entry {
 
 typedef struct hier_job {
     uint64_t id;
-    double   left; /* while it waits outside the queue's array; else its entry's counts */
-    uint64_t bytes, features;
-    htc_ns   arrived; /* likewise */
-    htc_ns   until;   /* of its estimation */
-    htc_ns   hold_until;
-    double   pledged; /* to the queue it is pushed to */
+    uint64_t features;
     uint32_t memory_mb;
     uint32_t queue;
     uint32_t at;   /* index of its entry; HIER_NONE: it waits outside */
     uint32_t to;   /* HTC_HIERARCHY_NOWHERE: to its end */
     uint32_t cpus; /* as in its entry */
+    uint8_t  state; /* HTC_HIERARCHY_ESTIMATING, _QUEUED (also when it runs) or _LEAVING; 0: not in use */
+    uint8_t  reason;
+    uint8_t  returned;
+    htc_ns   until; /* of its estimation; a scan that tells it to leave looks no further */
+    double   left;  /* while it waits outside the queue's array; else its entry's counts */
+    htc_ns   arrived; /* likewise */
+    uint64_t bytes;
+    htc_ns   hold_until;
+    double   pledged; /* to the queue it is pushed to */
     uint32_t split, tasks, tasks_first;
     uint32_t first_task; /* of those that run; HIER_NONE: none */
     uint32_t moves;
     uint32_t next_free;
-    uint8_t  state; /* HTC_HIERARCHY_ESTIMATING, _QUEUED (also when it runs) or _LEAVING; 0: not in use */
-    uint8_t  reason;
-    uint8_t  returned;
 } hier_job;
 
 /* A running task; those of a job are a list. */
@@ -68,6 +69,7 @@ typedef struct hier_queue {
     uint32_t            peers;    /* other queues of its level */
     htc_ns              period_ns; /* of enforcement */
     double              unit;     /* P * beta */
+    double              te_s, tq_s; /* the limits in seconds */
     double              factor;   /* te_factor */
     hier_entry         *entries;
     size_t              first, end, cap; /* of the array */

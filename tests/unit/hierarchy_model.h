@@ -703,7 +703,8 @@ static inline void model_is_looked_at(model *m)
         MODEL_SAYS(m, info.queue == j->queue && info.kflop == j->left && info.remaining == model_remaining(m, j));
         MODEL_SAYS(m, info.tq_ns == m->clock[j->queue] - j->arrived);
         MODEL_SAYS(m, info.te_ns == (!j->waits && j->has_started ? m->clock[j->queue] - j->started : 0));
-        MODEL_SAYS(m, info.running == model_running(m, j) && info.tasks == j->tasks && info.moves == j->moves);
+        MODEL_SAYS(m, info.running == model_running(m, j) && info.tasks == j->tasks && info.moves == j->moves &&
+                          info.returned == j->returned);
     }
 }
 
