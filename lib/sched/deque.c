@@ -145,9 +145,14 @@ void htc_deque_destroy(htc_deque *deque)
 
 /* ---- the owner ---- */
 
-/* "inline" is for programs that link this layer with optimisation across files; the functions are there for all others,
- * too. */
-inline htc_status htc_deque_push(htc_deque *deque, void *item)
+/* A wish of gcc's, for programs that link this layer with optimisation across files; clang inlines by itself, and warns. */
+#ifdef __clang__
+#define ACROSS_FILES
+#else
+#define ACROSS_FILES inline
+#endif
+
+ACROSS_FILES htc_status htc_deque_push(htc_deque *deque, void *item)
 {
     if (!DEQUE_LIKELY(deque))
         return HTC_EINVAL;
@@ -159,7 +164,7 @@ inline htc_status htc_deque_push(htc_deque *deque, void *item)
     return status;
 }
 
-inline htc_status htc_deque_pop(htc_deque *deque, void **item)
+ACROSS_FILES htc_status htc_deque_pop(htc_deque *deque, void **item)
 {
     if (!DEQUE_LIKELY(deque && item))
         return HTC_EINVAL;
@@ -176,7 +181,7 @@ htc_status htc_deque_expose(htc_deque *deque)
 
 /* ---- thieves ---- */
 
-inline htc_status htc_deque_steal(htc_deque *victim, void **item)
+ACROSS_FILES htc_status htc_deque_steal(htc_deque *victim, void **item)
 {
     if (!DEQUE_LIKELY(victim && item))
         return HTC_EINVAL;
