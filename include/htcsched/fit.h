@@ -19,8 +19,8 @@
  * Time is the caller's: nanoseconds of one clock that does not run backwards; HTC_EINVAL for a moment before the last one
  * or HTC_NEVER. Report what ended at a moment before you ask what starts at it.
  *
- * Threads: owner.   Allocation: through env; 130 to 260 bytes a job, 120 to 240 more where all have reservations; only
- * htc_fit_create, htc_fit_submit, htc_fit_when and htc_fit_forecast allocate.
+ * Threads: owner.   Allocation: through env; 130 to 260 bytes a job; where all have reservations
+ * 120 to 240 more, and 67 KiB. Only htc_fit_create, htc_fit_submit, htc_fit_when and htc_fit_forecast allocate.
  * Source: doc/papers.md#fit; Lifka 1995 and Mu'alem, Feitelson 2001 (backfilling), DawningCloud section 4.4 (first fit, FCFS).
  */
 #ifndef HTCSCHED_FIT_H
@@ -191,8 +191,8 @@ HTC_API htc_status htc_fit_submit(htc_fit *fit, htc_ns now, const htc_fit_job *j
  *         policy answered
  *
  * Cost: O(log jobs); EASY O(waiting) at worst, where each narrow job is too long and each short one too wide.
- * HTC_FIT_PROMISE_ALL: O(log jobs) while everything goes as estimated, else the plan is made again: O(waiting log jobs)
- * for each gap tried.   Since: 0.2
+ * HTC_FIT_PROMISE_ALL: O(log jobs) while everything goes as estimated, else the plan is made again: about 2 us a waiting
+ * job.   Since: 0.2
  */
 HTC_API htc_status htc_fit_next(htc_fit *fit, htc_ns now, htc_fit_job *job);
 

@@ -133,24 +133,30 @@ void htc_fit_destroy(htc_fit *fit)
     htc__free(fit->env, fit, sizeof *fit);
 }
 
-static void *copied(const htc_env *env, const void *of, size_t size)
+static void *copied(const htc_env *env, const void *of, size_t size, int *ok)
 {
-    void *copy = htc__alloc(env, size);
-    if (copy && size)
+    void *copy = of ? htc__alloc(env, size) : NULL;
+    if (copy)
         memcpy(copy, of, size);
+    else if (of)
+        *ok = 0;
     return copy;
 }
 
 htc_status htc__fit_clone(const htc_fit *fit, htc_fit **out)
 {
-    htc_fit *clone = copied(fit->env, fit, sizeof *fit);
+    int             ok = 1;
+    const htc_env  *env = fit->env;
+    const fit_plan *plan = &fit->plan;
+    htc_fit        *clone = copied(env, fit, sizeof *fit, &ok);
     if (!clone)
         return HTC_ENOMEM;
-    clone->slots = copied(fit->env, fit->slots, fit->cap * sizeof *fit->slots);
-    clone->table = copied(fit->env, fit->table, fit->table_cap * sizeof *fit->table);
-    clone->plan.points = copied(fit->env, fit->plan.points, fit->plan.points_cap * sizeof *fit->plan.points);
-    clone->plan.order = copied(fit->env, fit->plan.order, fit->plan.order_cap * sizeof *fit->plan.order);
-    if (!clone->slots || !clone->table || !clone->plan.points || !clone->plan.order) {
+    clone->slots = copied(env, fit->slots, fit->cap * sizeof *fit->slots, &ok);
+    clone->table = copied(env, fit->table, fit->table_cap * sizeof *fit->table, &ok);
+    clone->plan.floor = copied(env, plan->floor, sizeof *plan->floor, &ok);
+    clone->plan.points = copied(env, plan->points, plan->points_cap * sizeof *plan->points, &ok);
+    clone->plan.order = copied(env, plan->order, plan->order_cap * sizeof *plan->order, &ok);
+    if (!ok) {
         htc_fit_destroy(clone);
         return HTC_ENOMEM;
     }

@@ -22,6 +22,8 @@
 htc_status htc__fit_plan_reserve(const htc_env *env, fit_plan *plan, size_t jobs)
 {
     size_t points_cap = POINTS(jobs);
+    if (!plan->floor && !(plan->floor = htc__alloc(env, sizeof *plan->floor)))
+        return HTC_ENOMEM;
     if (plan->points_cap < points_cap) {
         fit_point *points =
             htc__resize(env, plan->points, plan->points_cap * sizeof *points, points_cap * sizeof *points);
@@ -42,6 +44,7 @@ htc_status htc__fit_plan_reserve(const htc_env *env, fit_plan *plan, size_t jobs
 
 void htc__fit_plan_free(const htc_env *env, fit_plan *plan)
 {
+    htc__free(env, plan->floor, sizeof *plan->floor);
     htc__free(env, plan->points, plan->points_cap * sizeof *plan->points);
     htc__free(env, plan->order, plan->order_cap * sizeof *plan->order);
 }
@@ -210,7 +213,7 @@ static uint32_t find(const fit_point *p, uint32_t at, int64_t add, htc_ns from, 
 static htc_ns earliest(const fit_plan *plan, const htc_fit_job *job)
 {
     const fit_point *p = plan->points;
-    for (htc_ns from = 0;;) {
+    for (htc_ns from = htc__fit_floor(plan->floor, job);;) {
         uint32_t begin = find(p, plan->root, 0, from, job->nodes, 1);
         if (begin == FIT_NONE)
             return HTC_NEVER;
@@ -225,8 +228,10 @@ static void reserve(htc_fit *fit, uint32_t at)
 {
     fit_slot *s = &fit->slots[at];
     s->reserved = earliest(&fit->plan, &s->job);
-    if (s->reserved != HTC_NEVER)
-        change(&fit->plan, s->reserved, htc__fit_later(s->reserved, s->job.estimate), -(int64_t)s->job.nodes);
+    if (s->reserved == HTC_NEVER)
+        return;
+    htc__fit_floor_found(fit->plan.floor, &s->job, s->reserved);
+    change(&fit->plan, s->reserved, htc__fit_later(s->reserved, s->job.estimate), -(int64_t)s->job.nodes);
 }
 
 void htc__fit_plan_add(htc_fit *fit, htc_ns now, uint32_t at)
@@ -321,6 +326,7 @@ void htc__fit_plan_refresh(htc_fit *fit, htc_ns now)
     plan->made = now;
     plan->overdue_ends = htc__fit_later(now, HTC_FIT_OVERDUE_NS);
     plan->broken = plan->loose = 0;
+    htc__fit_floor_forget(plan->floor);
     plan->root = new_point(plan, now, (int64_t)fit->nodes - (int64_t)fit->busy);
     enter_running(fit, fit->running);
     for (size_t i = 0; i < n; i++)

@@ -119,11 +119,9 @@ static int may_start(const htc_fit *fit, const fit_rule *rule, uint32_t at)
 static uint32_t candidate(const htc_fit *fit, const fit_rule *rule, uint32_t after)
 {
     uint32_t first = rule->first;
-    if (first != FIT_NONE && (after == FIT_NONE || htc__fit_before(fit->slots, after, first))) {
-        if (may_start(fit, rule, first))
-            return first;
-        after = first;
-    }
+    if (first != FIT_NONE && (after == FIT_NONE || htc__fit_before(fit->slots, after, first)) &&
+        may_start(fit, rule, first))
+        return first;
     return htc__fit_first(fit->slots, fit->waiting, after, &rule->bounds);
 }
 

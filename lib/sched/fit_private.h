@@ -72,8 +72,16 @@ typedef struct fit_point {
     uint32_t left, right, heap;
 } fit_point;
 
+/* By class of width and of length, in the manner of a Fenwick tree: fit_floor.c. */
+#define FIT_FLOOR_WIDTHS  66
+#define FIT_FLOOR_LENGTHS 130
+typedef struct fit_floor {
+    htc_ns start[FIT_FLOOR_WIDTHS][FIT_FLOOR_LENGTHS];
+} fit_floor;
+
 typedef struct fit_plan {
     fit_point *points;
+    fit_floor *floor;
     size_t    *order; /* room to sort all jobs */
     size_t     points_cap, order_cap;
     uint64_t   points_ever;
@@ -111,6 +119,13 @@ void htc__fit_plan_moved(htc_fit *fit, htc_ns end, htc_ns to);
 void htc__fit_plan_refresh(htc_fit *fit, htc_ns now);
 /* The first moment from now on that leaves fewer than so many nodes; HTC_NEVER: none. */
 htc_ns htc__fit_plan_short(const htc_fit *fit, htc_ns now, uint32_t nodes);
+
+/* ---- fit_floor.c: bounds for the search of a start. ---- */
+
+/* No start is earlier than this; a start that was found for a job; and a plan made again from nothing. */
+htc_ns htc__fit_floor(const fit_floor *floor, const htc_fit_job *job);
+void   htc__fit_floor_found(fit_floor *floor, const htc_fit_job *job, htc_ns start);
+void   htc__fit_floor_forget(fit_floor *floor);
 
 /* ---- fit.c ---- */
 

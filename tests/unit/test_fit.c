@@ -604,6 +604,24 @@ Test(fit, knows_what_it_does_not_know)
     htc_fit_destroy(fit);
 }
 
+/* A job that is overdue when the plan is made counts as ending in a second; when it goes on, in another. */
+Test(fit, plans_with_an_overdue_job_from_second_to_second)
+{
+    htc_fit          *fit = fit_of(HTC_FIT_PROMISE_ALL, 2);
+    const htc_fit_job late = job_of(1, 1, 5 * S), wide = job_of(2, 2, 5 * S);
+    htc_ns            start;
+    uint32_t          reserved;
+    cr_assert(eq(int, htc_fit_submit(fit, 0, &late), HTC_OK));
+    cr_assert(eq(int, htc_fit_next(fit, 0, NULL), HTC_OK));
+    cr_assert(eq(int, htc_fit_next(fit, 6 * S, NULL), HTC_AGAIN));
+    cr_assert(eq(int, htc_fit_submit(fit, 10 * S, &wide), HTC_OK));
+    cr_assert(eq(int, htc_fit_when(fit, 10 * S, 2, &start, &reserved), HTC_OK));
+    cr_expect(start == 11 * S && reserved == 1);
+    cr_assert(eq(int, htc_fit_end(fit, 12 * S, 1), HTC_OK));
+    cr_expect(eq(int, htc_fit_next(fit, 12 * S, NULL), HTC_OK));
+    htc_fit_destroy(fit);
+}
+
 /* ---- nodes that go, and what is told of jobs ---- */
 
 Test(fit, drains_nodes_and_sets_wide_jobs_aside)
