@@ -8,6 +8,7 @@
 #include "htcsched/agent.h"
 #include "htcsched/agent_host.h"
 #include "htcsched/allot.h"
+#include "htcsched/balance.h"
 #include "htcsched/bytes.h"
 #include "htcsched/client.h"
 #include "htcsched/config.h"

@@ -1,5 +1,7 @@
 /* Every policy that the library brings: a module that has some lists them beside their code, one line here for each list. */
 #include "sched/allot_private.h"
+
+#include "sched/balance_private.h"
 #include "sched/fit_private.h"
 #include "sched/locality_private.h"
 #include "sched/provision_private.h"
@@ -8,6 +10,7 @@
 
 const htc__builtin *const htc__builtin_lists[] = {
     htc__allot_builtin,
+    htc__balance_builtin,
     htc__fit_builtin,
     htc__locality_builtin,
     htc__provision_builtin,
