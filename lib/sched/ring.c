@@ -136,10 +136,24 @@ static uint32_t count_groups(const htc_ring *r, uint32_t except, htc__ring_level
     return n;
 }
 
+static size_t cells_size(const htc_ring *r)
+{
+    return ((size_t)r->wanted << r->bits) * r->width + 4;
+}
+
+static size_t changed_size(const htc_ring *r)
+{
+    return ((size_t)1 << r->bits) * sizeof *r->changed;
+}
+
 void htc__ring_demand(htc_ring *r, uint32_t except)
 {
     uint32_t members = r->members - (except != HTC_RING_NONE);
     r->each = members < r->wanted ? members : r->wanted;
+    /* Nobody's ring is full of ones: what a lookup finds there is HTC_RING_NONE. */
+    if (r->each == 0)
+        memset(r->cells, 0xff, cells_size(r));
+    r->seat_mask = r->each == 0 ? UINT32_MAX : r->width == 2 ? 0xffff : 0xffffff;
     r->domains = count_groups(r, except, HTC__RING_DOMAIN, r->each);
     r->processes = count_groups(r, except, HTC__RING_PROCESS, r->each);
 }
@@ -181,16 +195,6 @@ static htc_status options_check(const htc_ring_options *in, htc_ring_options *o)
     return o->members_max > buckets || o->members_max > 0xfffffe ? HTC_EINVAL : HTC_OK;
 }
 
-static size_t cells_size(const htc_ring *r)
-{
-    return ((size_t)r->wanted << r->bits) * r->width + 4;
-}
-
-static size_t changed_size(const htc_ring *r)
-{
-    return ((size_t)1 << r->bits) * sizeof *r->changed;
-}
-
 htc_status htc__ring_new(const htc_env *env, const htc_ring_options *o, htc_ring **out)
 {
     /* What a table may need, where size_t has 32 bits. */
@@ -203,6 +207,7 @@ htc_status htc__ring_new(const htc_env *env, const htc_ring_options *o, htc_ring
     r->bits = o->bits;
     r->wanted = o->owners;
     r->members_max = o->members_max;
+    r->shift = 64 - o->bits;
     r->width = o->members_max <= 0xfffe ? 2 : 3;
     r->cells = htc__alloc(env, cells_size(r));
     r->changed = r->cells ? htc__alloc(env, changed_size(r)) : NULL;
@@ -210,6 +215,7 @@ htc_status htc__ring_new(const htc_env *env, const htc_ring_options *o, htc_ring
         htc_ring_destroy(r);
         return HTC_ENOMEM;
     }
+    htc__ring_demand(r, HTC_RING_NONE);
     *out = r;
     return HTC_OK;
 }
@@ -290,6 +296,7 @@ htc_status htc_ring_copy(const htc_ring *ring, const htc_env *env, htc_ring **ou
         memcpy(r->seats, ring->seats, ring->seats_n * sizeof *r->seats);
     r->seats_n = ring->seats_n;
     r->each = ring->each;
+    r->seat_mask = ring->seat_mask;
     r->domains = ring->domains;
     r->processes = ring->processes;
     r->members = ring->members;
@@ -305,14 +312,14 @@ htc_status htc_ring_copy(const htc_ring *ring, const htc_env *env, htc_ring **ou
 
 uint32_t htc_ring_find(const htc_ring *ring, uint64_t hash)
 {
-    if (!ring || ring->each == 0)
+    if (!ring)
         return HTC_RING_NONE;
-    return htc__ring_get(ring, 0, (uint32_t)(hash >> (64 - ring->bits)));
+    return htc__ring_get(ring, 0, (uint32_t)(hash >> ring->shift));
 }
 
 uint32_t htc_ring_bucket(const htc_ring *ring, uint64_t hash)
 {
-    return ring ? (uint32_t)(hash >> (64 - ring->bits)) : 0;
+    return ring ? (uint32_t)(hash >> ring->shift) : 0;
 }
 
 uint32_t htc_ring_owners(const htc_ring *ring, uint32_t bucket, uint32_t *seats)

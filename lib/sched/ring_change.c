@@ -6,7 +6,9 @@ static void begin(htc__ring_change *c, htc_ring *r, uint32_t seat)
 {
     *c = (htc__ring_change){ .r = r, .m = seat };
     r->epoch++;
-    c->start = (uint32_t)(((r->seats[seat].id ^ r->epoch) * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - r->bits));
+    htc_rng rng = { r->seats[seat].id ^ r->epoch };
+    c->start = (uint32_t)htc_rng_next(&rng) & ~(HTC__RING_ROW - 1u);
+    c->step = ((uint32_t)htc_rng_next(&rng) & ~(HTC__RING_ROW - 1u)) | HTC__RING_ROW;
     r->seats[seat].changed = r->epoch;
 }
 

@@ -106,7 +106,7 @@ static void take_first_places(const htc__ring_change *c, htc__ring_gifts *g)
             if (rank == c->r->each)
                 continue;
             const htc__ring_seat *s = &c->r->seats[owners[rank]];
-            if (i <= htc__ring_mask(c->r) && htc__ring_load((uint64_t)s->total + 1, s->weight) <= level)
+            if (i <= htc__ring_mask(c->r) && htc__ring_load((uint64_t)s->total + 1, s->weight) < level)
                 continue;
             htc__ring_exchange(c, b, rank, c->m);
         }

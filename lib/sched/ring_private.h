@@ -17,8 +17,10 @@ struct htc_ring {
     /* The table by rank: all first owners, then all second ones, ... so that a lookup touches the smallest memory there
      * is. A cell is a seat in width bytes, low byte first. */
     uint8_t  *cells;
+    size_t    width;
+    uint32_t  seat_mask; /* what of four bytes is the cell */
+    uint32_t  shift;     /* 64 - bits */
     uint32_t  bits;
-    uint32_t  width;
     uint32_t  each;      /* n = min(wanted, members): owners that every bucket has */
     uint32_t  domains;   /* what a bucket's owners are spread over: min(n, D) domains */
     uint32_t  processes; /* and min(n, P) processes */
@@ -50,7 +52,7 @@ static inline uint32_t htc__ring_get(const htc_ring *r, uint32_t rank, uint32_t 
 {
     const uint8_t *p = htc__ring_cell(r, rank, bucket);
     uint32_t       four = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-    return four & (r->width == 2 ? 0xffffu : 0xffffffu);
+    return four & r->seat_mask;
 }
 
 static inline void htc__ring_put(htc_ring *r, uint32_t rank, uint32_t bucket, uint32_t seat)
@@ -184,7 +186,8 @@ uint32_t htc__ring_pick(htc__ring_picker *p, const uint32_t *owners, uint32_t ho
 typedef struct htc__ring_change {
     htc_ring *r;
     uint32_t  m;     /* the seat it is about */
-    uint32_t  start; /* where walks over the buckets begin: elsewhere for each change */
+    uint32_t  start; /* where walks over the buckets begin, and how they go on: another way for each change */
+    uint32_t  step;
 } htc__ring_change;
 
 static inline htc__ring_seat *htc__ring_sitting(const htc__ring_change *c)
@@ -192,10 +195,14 @@ static inline htc__ring_seat *htc__ring_sitting(const htc__ring_change *c)
     return &c->r->seats[c->m];
 }
 
-/* The i-th bucket of a walk. */
+/* The i-th bucket of a walk: some in a row, then a step to another row, by an odd number of rows that is drawn for each
+ * change. What a member takes lies all over the table then, and the next walk, which looks for something of his, finds
+ * it soon. */
+enum { HTC__RING_ROW = 64 };
+
 static inline uint32_t htc__ring_bucket_of(const htc__ring_change *c, uint32_t i)
 {
-    return (c->start + i) & htc__ring_mask(c->r);
+    return (c->start + i / HTC__RING_ROW * c->step + i % HTC__RING_ROW) & htc__ring_mask(c->r);
 }
 
 /* Whoever is at this rank goes, seat comes in his place. */

@@ -9,30 +9,30 @@ static uint64_t pressure(const htc__ring_change *c, uint32_t count, int leaves)
     return leaves ? UINT64_MAX : htc__ring_load(count, htc__ring_sitting(c)->weight);
 }
 
-/* The first bucket of the walk from the i-th on where m is at this rank; 2^k if there is none. The loop within looks at
- * a whole block and is one the compiler can do eight cells at a time. */
+/* The loop is one the compiler can do eight cells at a time. */
+static int is_in_row(const htc_ring *r, uint32_t rank, uint32_t bucket, uint32_t seat)
+{
+    uint16_t      cells[HTC__RING_ROW], wanted, hit = 0;
+    const uint8_t low_first[2] = { (uint8_t)seat, (uint8_t)(seat >> 8) };
+    memcpy(cells, htc__ring_cell(r, rank, bucket), sizeof cells);
+    memcpy(&wanted, low_first, sizeof wanted);
+    for (int k = 0; k < HTC__RING_ROW; k++)
+        hit |= (uint16_t)(cells[k] == wanted);
+    return hit;
+}
+
 uint32_t htc__ring_next_of(const htc__ring_change *c, uint32_t rank, uint32_t i)
 {
     const htc_ring *r = c->r;
-    enum { BLOCK = 64 };
+    int             by_row = r->width == 2 && htc__ring_mask(r) >= HTC__RING_ROW - 1;
     while (i <= htc__ring_mask(r)) {
         uint32_t b = htc__ring_bucket_of(c, i);
-        if (r->width == 2 && b + BLOCK - 1 <= htc__ring_mask(r) && i + BLOCK - 1 <= htc__ring_mask(r)) {
-            uint16_t       cells[BLOCK], seat;
-            const uint8_t  low_first[2] = { (uint8_t)c->m, (uint8_t)(c->m >> 8) };
-            unsigned short hit = 0;
-            memcpy(cells, htc__ring_cell(r, rank, b), sizeof cells);
-            memcpy(&seat, low_first, sizeof seat);
-            for (int k = 0; k < BLOCK; k++)
-                hit |= (unsigned short)(cells[k] == seat);
-            if (!hit) {
-                i += BLOCK;
-                continue;
-            }
-        }
-        for (int k = 0; k < BLOCK && i <= htc__ring_mask(r); k++, i++)
-            if (htc__ring_get(r, rank, htc__ring_bucket_of(c, i)) == c->m)
-                return i;
+        if (by_row && i % HTC__RING_ROW == 0 && !is_in_row(r, rank, b, c->m))
+            i += HTC__RING_ROW;
+        else if (htc__ring_get(r, rank, b) == c->m)
+            return i;
+        else
+            i++;
     }
     return i;
 }
