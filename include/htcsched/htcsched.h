@@ -12,6 +12,7 @@
 #include "htcsched/bytes.h"
 #include "htcsched/client.h"
 #include "htcsched/config.h"
+#include "htcsched/dag.h"
 #include "htcsched/deque.h"
 #include "htcsched/env.h"
 #include "htcsched/fit.h"

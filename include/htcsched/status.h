@@ -44,6 +44,7 @@ extern "C" {
     X(HTC_EINPUT, -16, 2, "an input file is missing or cannot be read")                                                \
     X(HTC_ENOEXEC, -17, 2, "an executable is missing or may not be executed")                                          \
     X(HTC_EJSON, -18, 2, "not valid JSON")                                                                             \
+    X(HTC_ECYCLE, -19, 2, "tasks wait for one another in a circle")                                                    \
     X(HTC_EUNREACHABLE, -30, 3, "nobody answers")                                                                      \
     X(HTC_ECLOSED, -31, 3, "the connection was closed")                                                                \
     X(HTC_EPROTO, -32, 3, "the peer broke the protocol")                                                               \

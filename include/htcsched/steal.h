@@ -3,8 +3,8 @@
  * @brief Whom to rob, how many tasks to take and when to try again: the choices of adaptive work stealing.
  *
  * An idle worker (the thief) asks a few others for their load, all at once, takes a share from the most loaded one, and
- * after a round that brought nothing waits twice as long as before (Algorithm 2). This header chooses; asking and moving
- * tasks is the caller's. From the single rules upwards:
+ * after a round that brought nothing waits twice as long as before (Algorithm 2). This header chooses; asking and
+ * moving tasks is the caller's. From the single rules upwards:
  *
  *     htc_steal_pick, htc_steal_nearest, htc_steal_mesh       neighbours, each by one rule
  *     htc_steal_victim, htc_steal_amount, htc_steal_least     who is robbed, of how many and which tasks
@@ -12,8 +12,8 @@
  *     htc_steal_start, _ask, _settle, _nudge, _give           one thief's rounds, under a policy
  *
  * Functions of what is passed in: no clock, no allocation, no state but htc_rng and htc_steal_thief, which the caller
- * keeps. Threads: pure; two threads do not share one htc_rng or one htc_steal_thief. Workers of a group of n are numbered
- * 0 to n - 1. Source: doc/papers.md#steal, MATRIX, Algorithms 1 and 2.
+ * keeps. Threads: pure; two threads do not share one htc_rng or one htc_steal_thief. Workers of a group of n are
+ * numbered 0 to n - 1. Source: doc/papers.md#steal, MATRIX, Algorithms 1 and 2.
  */
 #ifndef HTCSCHED_STEAL_H
 #define HTCSCHED_STEAL_H
@@ -59,8 +59,8 @@ HTC_API uint32_t htc_steal_neighbours(uint32_t rule, uint32_t n);
 /**
  * Draw k distinct neighbours, never the caller (Algorithm 1).
  *
- * Every ordered choice of k among the n - 1 others is equally likely. The draws are counted from the caller's place on, so
- * that thieves whose streams are in the same state still rob different victims.
+ * Every ordered choice of k among the n - 1 others is equally likely. The draws are counted from the caller's place on,
+ * so that thieves whose streams are in the same state still rob different victims.
  *
  * @param[in,out] rng   stream to draw from; how far it advances is not part of the contract
  * @param[in]     n     size of the group
@@ -91,7 +91,8 @@ HTC_API htc_status htc_steal_nearest(uint32_t n, uint32_t self, uint32_t k, uint
 /**
  * The neighbours within some hops on a mesh or torus, nearest first.
  *
- * Inside a large mesh there are 2h(h + 1) of them within h hops in two dimensions, (2h + 1)(2h^2 + 2h + 3) / 3 - 1 in three.
+ * Inside a large mesh there are 2h(h + 1) of them within h hops in two dimensions, (2h + 1)(2h^2 + 2h + 3) / 3 - 1 in
+ * three.
  *
  * @param[in]  shape  borrowed; points from number n on have no worker
  * @param[in]  n      size of the group, at most x * y * z
@@ -155,7 +156,8 @@ HTC_API uint64_t htc_steal_amount(uint32_t rule, uint64_t waiting, uint64_t idle
  * @param[in]  bytes   input data of n waiting tasks
  * @param[in]  n       how many wait, up to UINT32_MAX
  * @param[in]  amount  how many to give, 0 to n
- * @param[out] out     their places in bytes, least data first, of equals the first; caller-allocated; untouched on failure
+ * @param[out] out     their places in bytes, least data first, of equals the first; caller-allocated; untouched on
+ *                     failure
  * @return HTC_OK; HTC_EINVAL if a pointer is NULL where something is to be read or written, or amount or n out of range
  *
  * Cost: O(n log amount).   Since: 0.2
@@ -185,15 +187,15 @@ typedef struct htc_steal_view {
 } htc_steal_view;
 
 /**
- * A way to steal. Fill one in, register it, and it can be chosen by name wherever a built-in one can. Its functions keep to
- * what the library itself keeps to: no clock, no state but rng and what ctx points to.
+ * A way to steal. Fill one in, register it, and it can be chosen by name wherever a built-in one can. Its functions
+ * keep to what the library itself keeps to: no clock, no state but rng and what ctx points to.
  */
 typedef struct htc_steal_policy {
     size_t      size; /**< sizeof(htc_steal_policy) */
     const char *name; /**< kept; as htc_registry_add wants it */
     const void *ctx;  /**< handed to each of the functions */
-    /** Whom to ask: write at most cap distinct numbers below n other than self, the preferred first, and how many. An error
-     *  ends the round before it began. Not NULL. */
+    /** Whom to ask: write at most cap distinct numbers below n other than self, the preferred first, and how many. An
+     *  error ends the round before it began. Not NULL. */
     htc_status (*choose)(const void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
                          uint32_t *count);
     /** How long to wait after a round that brought nothing, view->failures counting it; HTC_NEVER: until a nudge.
@@ -214,7 +216,7 @@ struct htc_steal_options {
     uint32_t                degree;       /**< htc_steal_rule for neighbours; 0: HTC_STEAL_SQRT */
     uint32_t                amount;       /**< htc_steal_rule for tasks; 0: HTC_STEAL_HALF */
     uint32_t                near_workers; /**< "near": workers of one group of near ones; 0: the square root of n */
-    uint32_t                hops;         /**< "mesh-2d", "mesh-3d"; 0: as few as give as many neighbours as degree says */
+    uint32_t                hops;         /**< "mesh-2d", "mesh-3d"; 0: as few as give that many neighbours */
     htc_steal_shape         shape;        /**< "mesh-2d", "mesh-3d"; x = 0: as square as can be */
 };
 
@@ -245,13 +247,13 @@ HTC_API void htc_steal_options_init(htc_steal_options *options);
  *     one two log2 sqrt   the same with that many, whatever options say
  *     static              the nearest numbers, always the same
  *     mesh-2d mesh-3d     all within some hops, nearest first
- *     near                drawn from a group of near workers first, after each failure at once from a group as many times
+ *     near                drawn from a group of near workers first, after each failure at once from one as many times
  *                         larger, and when all were in question with doubling waits
  *
  * @param[in,out] registry  as it was on failure
  * @param[in]     policy    kept: outlives the registry
- * @return HTC_OK; HTC_EINVAL if a pointer or choose is NULL, or the name is not one; HTC_EABI if the policy is newer than
- *         this library; HTC_EEXISTS; HTC_EFULL; HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL if a pointer or choose is NULL, or the name is not one; HTC_EABI if the policy is newer
+ *         than this library; HTC_EEXISTS; HTC_EFULL; HTC_ENOMEM
  *
  * Cost: as htc_registry_add.   Since: 0.2
  */
@@ -304,8 +306,8 @@ HTC_API htc_ns htc_steal_due(const htc_steal_thief *thief);
 /**
  * Begin a round: whom to ask for their load, all at once.
  *
- * Call it when both ready queues are empty and a slot is idle. Send all the questions before waiting for the first answer,
- * or a round takes as many round trips as there are neighbours.
+ * Call it when both ready queues are empty and a slot is idle. Send all the questions before waiting for the first
+ * answer, or a round takes as many round trips as there are neighbours.
  *
  * @param[in,out] thief    after HTC_OK a round is under way; else as it was, but that with nobody to ask it rests
  * @param[in]     options  borrowed; NULL: every default
@@ -326,9 +328,9 @@ HTC_API htc_status htc_steal_ask(htc_steal_thief *thief, const htc_steal_options
 /**
  * End a round: what it brought, and so when the next may begin.
  *
- * After success at once; after failures poll_ns, 2 * poll_ns, 4 * poll_ns, ... and at the ceiling as at_ceiling says; after a
- * nudge during the round at once. Tasks are counted when they are the thief's, never when they are asked for: tasks on the
- * way belong to the victim until then, or a transfer that fails loses them.
+ * After success at once; after failures poll_ns, 2 * poll_ns, 4 * poll_ns, ... and at the ceiling as at_ceiling says;
+ * after a nudge during the round at once. Tasks are counted when they are the thief's, never when they are asked for:
+ * tasks on the way belong to the victim until then, or a transfer that fails loses them.
  *
  * @param[in,out] thief    as it was on failure
  * @param[in]     options  borrowed; NULL: every default
