@@ -273,7 +273,7 @@ HTC_API htc_status htc_allot_book_create(const htc_env *env, const htc_allot_boo
  *
  * @param[in] book  NULL is fine
  *
- * Cost: O(1) and the freeing of at most three blocks.   Since: 0.2
+ * Cost: O(1) and the freeing of a few blocks.   Since: 0.2
  */
 HTC_API void htc_allot_book_destroy(htc_allot_book *book);
 
@@ -287,7 +287,8 @@ HTC_API void htc_allot_book_destroy(htc_allot_book *book);
  * @return HTC_OK; HTC_EINVAL if a pointer is NULL or a number out of range; HTC_EFULL if there are users_max; HTC_ENOMEM
  *
  * Cost: O(log n) for n users, and as long again for each user whom it moves onto his minimum or off it, all together never
- * more than O(n); about 140 bytes a user, 230 once minimum shares are used. Growing copies what there is.   Since: 0.2
+ * more than O(n); about 140 bytes a user, 230 once minimum shares are used, and up to as much again as room to grow. Growing
+ * copies what there is.   Since: 0.2
  */
 HTC_API htc_status htc_allot_book_add(htc_allot_book *book, const htc_allot_claim *claim, uint32_t *user);
 

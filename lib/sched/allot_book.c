@@ -47,16 +47,16 @@ static void *aligned(void *block)
     return block ? (char *)block + (0 - (uintptr_t)block) % LINE : NULL;
 }
 
-/* An array with room for the user with this number, new elements zero; NULL: the old one is as it was. */
-static void *grown(htc_allot_book *book, int which, size_t size, uint32_t user)
+/* An array with room for so many, new elements zero; NULL: the old one is as it was. */
+static void *grown(htc_allot_book *book, int which, size_t size, uint32_t needed, uint32_t most)
 {
     htc__book_array *a = &book->arrays[which];
     uint32_t         room = a->room ? a->room : 16;
-    if (user < a->room)
+    if (needed <= a->room)
         return aligned(a->block);
-    while (room <= user)
+    while (room < needed)
         room *= 2;
-    room = room < book->users_max ? room : book->users_max;
+    room = room < most ? room : most;
     size_t bytes = room * size + LINE;
     void  *block = htc__alloc(book->env, bytes);
     if (!block)
@@ -68,25 +68,29 @@ static void *grown(htc_allot_book *book, int which, size_t size, uint32_t user)
     return aligned(block);
 }
 
-#define GROW(book, array, which, user)                                                                                 \
-    do {                                                                                                               \
-        void *p_ = grown(book, which, sizeof *(book)->array, user);                                                    \
-        if (!p_)                                                                                                       \
-            return HTC_ENOMEM;                                                                                         \
-        (book)->array = p_;                                                                                            \
-    } while (0)
-
-/* Once minimum shares are used, all arrays are. */
-static htc_status reserve(htc_allot_book *book, uint32_t user, int minimum)
+/* Room for so many users. Once a minimum has been asked for, each may have two corners. */
+static htc_status reserve(htc_allot_book *book, uint32_t users, int minimums)
 {
-    GROW(book, users, HTC__BOOK_USERS, user);
-    GROW(book, corners.nodes[1], HTC__BOOK_HIGH, user);
-    if (!minimum && !book->corners.nodes[0])
-        return HTC_OK;
-    uint32_t last = book->arrays[HTC__BOOK_HIGH].room - 1;
-    GROW(book, corners.more[1], HTC__BOOK_HIGH_MORE, last);
-    GROW(book, corners.more[0], HTC__BOOK_LOW_MORE, last);
-    GROW(book, corners.nodes[0], HTC__BOOK_LOW, last);
+    htc__corners *t = &book->corners;
+    int           low_too = minimums || t->more;
+    uint32_t      shelves = htc__shelves_for((uint64_t)users << low_too);
+    uint32_t      most = htc__shelves_for((uint64_t)book->users_max << low_too);
+    void         *p = grown(book, HTC__BOOK_USERS, sizeof *book->users, users, book->users_max);
+    if (!p)
+        return HTC_ENOMEM;
+    book->users = p;
+    p = grown(book, HTC__BOOK_SHELVES, sizeof *t->shelves, shelves, most);
+    if (!p)
+        return HTC_ENOMEM;
+    t->shelves = p;
+    p = grown(book, HTC__BOOK_CORNERS, sizeof *t->on, shelves, most);
+    if (!p)
+        return HTC_ENOMEM;
+    t->on = p;
+    p = low_too ? grown(book, HTC__BOOK_MORE, sizeof *t->more, shelves, most) : NULL;
+    if (low_too && !p)
+        return HTC_ENOMEM;
+    t->more = p;
     return HTC_OK;
 }
 
@@ -95,37 +99,26 @@ const htc__book_user *htc__book_user_at(const htc_allot_book *book, uint32_t use
     return user < book->behind && book->users[user].in_use ? &book->users[user] : NULL;
 }
 
-static void enter_corner(htc_allot_book *book, htc__corner_id id, uint64_t slots, const htc__book_user *u)
-{
-    htc__corner *c = htc__corner_at(&book->corners, id);
-    c->slots = slots;
-    c->weight = u->claim.weight;
-    c->arrival = u->arrival;
-    c->shut = 0;
-    htc__corners_insert(&book->corners, id);
-}
-
-/* Into the tree: nobody who wants nothing, no low corner for him who is promised nothing. Whether he is open is found
- * when the book settles; one without a minimum always is. */
+/* Into the order: nobody who wants nothing, no low corner for him who is promised nothing. Whether he is shut is found
+ * when the book settles; one without a minimum never is. */
 static void enter(htc_allot_book *book, uint32_t user)
 {
-    const htc__book_user *u = &book->users[user];
-    uint64_t              wanted = htc__book_wanted(&u->claim), promised = htc__book_promised(&u->claim);
-    if (wanted > 0)
-        enter_corner(book, htc__high_corner(user), wanted, u);
-    if (promised > 0)
-        enter_corner(book, htc__low_corner(user), promised, u);
+    const htc_allot_claim *claim = &book->users[user].claim;
+    for (int high = 0; high < 2; high++)
+        if ((high ? htc__book_wanted(claim) : htc__book_promised(claim)) > 0) {
+            htc__corner c = htc__book_corner(book, user, high);
+            htc__corners_insert(&book->corners, &c);
+        }
 }
 
 static void leave(htc_allot_book *book, uint32_t user)
 {
     const htc_allot_claim *claim = &book->users[user].claim;
-    if (htc__book_wanted(claim) > 0)
-        htc__corners_remove(&book->corners, htc__high_corner(user));
-    if (htc__book_promised(claim) > 0) {
-        htc__corners_remove(&book->corners, htc__low_corner(user));
-        htc__corner_at(&book->corners, htc__low_corner(user))->weight = 0;
-    }
+    for (int high = 0; high < 2; high++)
+        if ((high ? htc__book_wanted(claim) : htc__book_promised(claim)) > 0) {
+            htc__corner c = htc__book_corner(book, user, high);
+            htc__corners_remove(&book->corners, &c);
+        }
 }
 
 static int is_valid(const htc_allot_claim *c)
@@ -140,7 +133,7 @@ htc_status htc_allot_book_add(htc_allot_book *book, const htc_allot_claim *claim
     if (book->n >= book->users_max)
         return HTC_EFULL;
     uint32_t   number = book->free_user != HTC_ALLOT_NOBODY ? book->free_user : book->behind;
-    htc_status status = reserve(book, number, claim->minimum > 0);
+    htc_status status = reserve(book, number < book->behind ? book->behind : number + 1, claim->minimum > 0);
     if (status != HTC_OK)
         return status;
     htc__book_user *u = &book->users[number];
@@ -175,7 +168,7 @@ static htc_status change(htc_allot_book *book, uint32_t user, const htc_allot_cl
 {
     if (!is_valid(claim))
         return HTC_EINVAL;
-    htc_status status = reserve(book, user, claim->minimum > 0);
+    htc_status status = reserve(book, book->behind, claim->minimum > 0);
     if (status != HTC_OK)
         return status;
     leave(book, user);

@@ -18,8 +18,8 @@ typedef struct htc__book_level {
     int              minimums_void;
 } htc__book_level;
 
-/* What lies behind users and corners: aligned to the lines of the cache, which no allocator promises. */
-enum { HTC__BOOK_USERS, HTC__BOOK_HIGH, HTC__BOOK_LOW, HTC__BOOK_HIGH_MORE, HTC__BOOK_LOW_MORE, HTC__BOOK_ARRAYS };
+/* What lies behind users and shelves: aligned to the lines of the cache, which no allocator promises. */
+enum { HTC__BOOK_USERS, HTC__BOOK_SHELVES, HTC__BOOK_CORNERS, HTC__BOOK_MORE, HTC__BOOK_ARRAYS };
 typedef struct htc__book_array {
     void    *block;
     size_t   block_bytes;
@@ -47,6 +47,8 @@ const htc__book_user *htc__book_user_at(const htc_allot_book *book, uint32_t use
 /* What he could use, and what he is promised of it. */
 uint64_t htc__book_wanted(const htc_allot_claim *claim);
 uint64_t htc__book_promised(const htc_allot_claim *claim);
+/* Where his line bends: of a high corner at what he wants, of a low one at what he is promised; neither may be 0. */
+htc__corner htc__book_corner(const htc_allot_book *book, uint32_t user, int high);
 
 /* Between two corners; sums: over those that are not above the level. */
 htc__book_line htc__book_line_at(const htc_allot_book *book, int minimums_void, const htc__corner_sums *sums);

@@ -1,6 +1,8 @@
-/* The corners of a book: an AVL tree (Adelson-Velsky and Landis 1962) whose nodes keep the sums of their left subtrees,
- * so that neither a change nor a question has to look at siblings. */
+/* The corners of a book: shelves of them in an AVL tree (Adelson-Velsky and Landis 1962) whose nodes keep the sums of
+ * their left subtrees, so that neither a change nor a question has to look at siblings. */
 #include "allot_corners.h"
+
+#include <string.h>
 
 void htc__sums_add(htc__corner_sums *s, const htc__corner_sums *more)
 {
@@ -28,149 +30,149 @@ static htc__corner_sums negative(const htc__corner_sums *s)
                                .low_shut_users = 0 - s->low_shut_users };
 }
 
-htc__corner_sums htc__corner_own(const htc__corners *t, htc__corner_id c)
+htc__corner_sums htc__corner_own(const htc__corner *c)
 {
-    const htc__corner *k = htc__corner_at(t, c);
-    if (c & 1)
-        return (htc__corner_sums){ .high_slots = k->slots,
-                                   .high_weight = k->weight,
-                                   .shut_weight = k->shut ? k->weight : 0,
+    if (c->high)
+        return (htc__corner_sums){ .high_slots = c->slots,
+                                   .high_weight = c->weight,
+                                   .shut_weight = c->shut ? c->weight : 0,
                                    .high_users = 1,
-                                   .shut_users = k->shut };
+                                   .shut_users = c->shut };
     return (
-        htc__corner_sums){ .low_slots = k->slots, .low_weight = k->weight, .low_users = 1, .low_shut_users = k->shut };
+        htc__corner_sums){ .low_slots = c->slots, .low_weight = c->weight, .low_users = 1, .low_shut_users = c->shut };
 }
 
-htc__corner_sums htc__corner_left(const htc__corners *t, htc__corner_id c)
+static void add_own(htc__corner_sums *s, const htc__corner *c)
 {
-    const htc__corner *k = htc__corner_at(t, c);
-    htc__corner_sums   left = { k->high_slots, k->high_weight, .high_users = k->high_users };
-    if (t->more[c & 1]) {
-        const htc__corner_more *m = &t->more[c & 1][c / 2 - 1];
-        left.shut_weight = m->shut_weight;
-        left.low_slots = m->low_slots;
-        left.low_weight = m->low_weight;
-        left.shut_users = m->shut_users;
-        left.low_users = m->low_users;
-        left.low_shut_users = m->low_shut_users;
-    }
-    return left;
+    htc__corner_sums own = htc__corner_own(c);
+    htc__sums_add(s, &own);
 }
 
-static void set_left(htc__corners *t, htc__corner_id c, const htc__corner_sums *left)
+static int stands_before(const htc__corner *x, const htc__corner *y)
 {
-    htc__corner *k = htc__corner_at(t, c);
-    k->high_slots = left->high_slots;
-    k->high_weight = left->high_weight;
-    k->high_users = left->high_users;
-    if (t->more[c & 1])
-        t->more[c & 1][c / 2 - 1] = (htc__corner_more){ left->shut_weight, left->low_slots, left->low_weight,
-                                                        left->shut_users,  left->low_users, left->low_shut_users };
-}
-
-/* The left subtree of c has gained this. */
-static void gain(htc__corners *t, htc__corner_id c, const htc__corner_sums *gained)
-{
-    htc__corner_sums left = htc__corner_left(t, c);
-    htc__sums_add(&left, gained);
-    set_left(t, c, &left);
-}
-
-static int stands_before(const htc__corners *t, htc__corner_id a, htc__corner_id b)
-{
-    const htc__corner *x = htc__corner_at(t, a), *y = htc__corner_at(t, b);
-    int                c = htc__compare_ratio(x->slots, x->weight, y->slots, y->weight);
+    int c = htc__compare_ratio(x->slots, x->weight, y->slots, y->weight);
     if (c)
         return c < 0;
-    return x->arrival != y->arrival ? x->arrival < y->arrival : a < b;
+    return x->arrival != y->arrival ? x->arrival < y->arrival : x->high < y->high;
 }
 
-static int side_of(const htc__corners *t, htc__corner_id parent, htc__corner_id c)
+/* ---- the tree of shelves ---- */
+
+/* Over the left subtree of s and s itself. */
+static htc__corner_sums sums_to(const htc__corners *t, uint32_t s)
 {
-    return htc__corner_at(t, parent)->child[1] == c;
+    const htc__shelf *k = &t->shelves[s];
+    htc__corner_sums sums = { .high_slots = k->high_slots, .high_weight = k->high_weight, .high_users = k->high_users };
+    if (t->more) {
+        const htc__shelf_more *m = &t->more[s];
+        sums.shut_weight = m->shut_weight;
+        sums.low_slots = m->low_slots;
+        sums.low_weight = m->low_weight;
+        sums.shut_users = m->shut_users;
+        sums.low_users = m->low_users;
+        sums.low_shut_users = m->low_shut_users;
+    }
+    return sums;
 }
 
-/* b (or nothing) stands where a stood. */
-static void replace(htc__corners *t, htc__corner_id a, htc__corner_id b)
+static void set_sums(htc__corners *t, uint32_t s, const htc__corner_sums *sums)
 {
-    htc__corner_id parent = htc__corner_at(t, a)->parent;
+    htc__shelf *k = &t->shelves[s];
+    k->high_slots = sums->high_slots;
+    k->high_weight = sums->high_weight;
+    k->high_users = sums->high_users;
+    if (t->more)
+        t->more[s] = (htc__shelf_more){ sums->shut_weight, sums->low_slots, sums->low_weight,
+                                        sums->shut_users,  sums->low_users, sums->low_shut_users };
+}
+
+static void gain(htc__corners *t, uint32_t s, const htc__corner_sums *gained)
+{
+    htc__corner_sums sums = sums_to(t, s);
+    htc__sums_add(&sums, gained);
+    set_sums(t, s, &sums);
+}
+
+static int side_of(const htc__corners *t, uint32_t parent, uint32_t s)
+{
+    return t->shelves[parent].child[1] == s;
+}
+
+/* s has gained this: so have all above it, up to end, that have it on their left. */
+static void gain_up(htc__corners *t, uint32_t s, uint32_t end, const htc__corner_sums *gained)
+{
+    gain(t, s, gained);
+    for (uint32_t p = t->shelves[s].parent; p != end; s = p, p = t->shelves[s].parent)
+        if (side_of(t, p, s) == 0)
+            gain(t, p, gained);
+}
+
+/* b (or nothing) hangs where a hung. */
+static void replace(htc__corners *t, uint32_t a, uint32_t b)
+{
+    uint32_t parent = t->shelves[a].parent;
     if (parent)
-        htc__corner_at(t, parent)->child[side_of(t, parent, a)] = b;
+        t->shelves[parent].child[side_of(t, parent, a)] = b;
     else
         t->root = b;
     if (b)
-        htc__corner_at(t, b)->parent = parent;
+        t->shelves[b].parent = parent;
 }
 
 /* x goes down to that side, its other child takes its place. */
-static htc__corner_id rotate(htc__corners *t, htc__corner_id x, int side)
+static uint32_t rotate(htc__corners *t, uint32_t x, int side)
 {
-    htc__corner     *down = htc__corner_at(t, x);
-    htc__corner_id   y = down->child[!side];
-    htc__corner     *up = htc__corner_at(t, y);
-    htc__corner_id   between = up->child[side];
-    htc__corner_sums lower;
+    htc__shelf      *down = &t->shelves[x];
+    uint32_t         y = down->child[!side];
+    htc__shelf      *up = &t->shelves[y];
+    uint32_t         between = up->child[side];
+    htc__corner_sums moved = sums_to(t, side == 0 ? x : y);
     replace(t, x, y);
     down->child[!side] = between;
     if (between)
-        htc__corner_at(t, between)->parent = x;
+        t->shelves[between].parent = x;
     up->child[side] = x;
     down->parent = y;
     if (side == 0) {
-        lower = htc__corner_own(t, x);
-        gain(t, y, &lower);
-        lower = htc__corner_left(t, x);
-        gain(t, y, &lower);
+        gain(t, y, &moved);
         down->balance = (int8_t)(down->balance - 1 - (up->balance > 0 ? up->balance : 0));
         up->balance = (int8_t)(up->balance - 1 + (down->balance < 0 ? down->balance : 0));
     } else {
-        htc__corner_sums gone = htc__corner_own(t, y);
-        lower = htc__corner_left(t, y);
-        htc__sums_add(&gone, &lower);
-        gone = negative(&gone);
-        gain(t, x, &gone);
+        moved = negative(&moved);
+        gain(t, x, &moved);
         down->balance = (int8_t)(down->balance + 1 - (up->balance < 0 ? up->balance : 0));
         up->balance = (int8_t)(up->balance + 1 + (down->balance > 0 ? down->balance : 0));
     }
     return y;
 }
 
-/* One side of x is too high by one: answers who stands there then. */
-static htc__corner_id straighten(htc__corners *t, htc__corner_id x)
+/* One side of x is too high by one: answers who hangs there then. */
+static uint32_t straighten(htc__corners *t, uint32_t x)
 {
-    htc__corner *k = htc__corner_at(t, x);
-    int          high = k->balance > 0;
-    int8_t       inner = htc__corner_at(t, k->child[high])->balance;
+    const htc__shelf *k = &t->shelves[x];
+    int               high = k->balance > 0, inner = t->shelves[k->child[high]].balance;
     if (high ? inner < 0 : inner > 0)
         rotate(t, k->child[high], high);
     return rotate(t, x, !high);
 }
 
-void htc__corners_insert(htc__corners *t, htc__corner_id c)
+/* Hang the empty shelf s behind another, or as the only one if that is 0. */
+static void hang(htc__corners *t, uint32_t s, uint32_t before)
 {
-    htc__corner     *k = htc__corner_at(t, c);
-    htc__corner_sums own = htc__corner_own(t, c);
-    htc__corner_id   parent = 0;
-    int              side = 0;
-    for (htc__corner_id at = t->root; at; at = htc__corner_at(t, at)->child[side]) {
-        parent = at;
-        side = stands_before(t, at, c);
-        if (side == 0)
-            gain(t, at, &own);
-    }
-    k->parent = parent;
-    k->child[0] = k->child[1] = 0;
-    k->balance = 0;
-    set_left(t, c, &(htc__corner_sums){ 0 });
-    htc__sums_add(&t->total, &own);
+    uint32_t parent = before;
+    int      side = 1;
+    if (before && t->shelves[before].child[1])
+        for (parent = t->shelves[before].child[1], side = 0; t->shelves[parent].child[0];)
+            parent = t->shelves[parent].child[0];
+    t->shelves[s].parent = parent;
     if (!parent) {
-        t->root = c;
+        t->root = s;
         return;
     }
-    htc__corner_at(t, parent)->child[side] = c;
-    for (; parent; c = parent, parent = htc__corner_at(t, c)->parent) { /* the subtree of c has become higher */
-        htc__corner *p = htc__corner_at(t, parent);
-        p->balance = (int8_t)(p->balance + (p->child[1] == c ? 1 : -1));
+    t->shelves[parent].child[side] = s;
+    for (; parent; s = parent, parent = t->shelves[s].parent) { /* the subtree of s has become higher */
+        htc__shelf *p = &t->shelves[parent];
+        p->balance = (int8_t)(p->balance + (p->child[1] == s ? 1 : -1));
         if (p->balance == 0)
             return;
         if (p->balance == 2 || p->balance == -2) {
@@ -181,128 +183,314 @@ void htc__corners_insert(htc__corners *t, htc__corner_id c)
 }
 
 /* That side of parent has become lower. */
-static void lowered(htc__corners *t, htc__corner_id parent, int side)
+static void lowered(htc__corners *t, uint32_t parent, int side)
 {
     while (parent) {
-        htc__corner *p = htc__corner_at(t, parent);
+        htc__shelf *p = &t->shelves[parent];
         p->balance = (int8_t)(p->balance + (side ? -1 : 1));
-        htc__corner_id top = p->balance == 2 || p->balance == -2 ? straighten(t, parent) : parent;
-        if (htc__corner_at(t, top)->balance != 0)
+        uint32_t top = p->balance == 2 || p->balance == -2 ? straighten(t, parent) : parent;
+        if (t->shelves[top].balance != 0)
             return;
-        parent = htc__corner_at(t, top)->parent;
+        parent = t->shelves[top].parent;
         side = parent ? side_of(t, parent, top) : 0;
     }
 }
 
-/* All between c and end that have c on their left have gained this. */
-static void gain_above(htc__corners *t, htc__corner_id c, htc__corner_id end, const htc__corner_sums *gained)
+/* Over what lies on shelf s. */
+static htc__corner_sums sums_on(const htc__corners *t, uint32_t s)
 {
-    for (htc__corner_id p = htc__corner_at(t, c)->parent; p != end; c = p, p = htc__corner_at(t, c)->parent)
-        if (side_of(t, p, c) == 0)
-            gain(t, p, gained);
+    htc__corner_sums sums = { 0 };
+    for (uint32_t i = 0; i < t->shelves[s].n; i++)
+        add_own(&sums, &t->on[s][i]);
+    return sums;
 }
 
-void htc__corners_remove(htc__corners *t, htc__corner_id c)
+/* Take down shelf s, which counts for nothing any more. */
+static void take_down(htc__corners *t, uint32_t s)
 {
-    htc__corner     *k = htc__corner_at(t, c);
-    htc__corner_sums own = htc__corner_own(t, c);
-    own = negative(&own);
-    gain_above(t, c, 0, &own);
-    htc__sums_add(&t->total, &own);
+    htc__shelf *k = &t->shelves[s];
     if (!k->child[0] || !k->child[1]) {
-        htc__corner_id parent = k->parent;
-        int            side = parent ? side_of(t, parent, c) : 0;
-        replace(t, c, k->child[0] ? k->child[0] : k->child[1]);
+        uint32_t parent = k->parent;
+        int      side = parent ? side_of(t, parent, s) : 0;
+        replace(t, s, k->child[0] ? k->child[0] : k->child[1]);
         lowered(t, parent, side);
         return;
     }
-    /* The one behind c takes its place. */
-    htc__corner_id heir = k->child[1];
-    while (htc__corner_at(t, heir)->child[0])
-        heir = htc__corner_at(t, heir)->child[0];
-    htc__corner     *h = htc__corner_at(t, heir);
-    htc__corner_sums moved = htc__corner_own(t, heir), left = htc__corner_left(t, c);
-    htc__corner_id   parent = h->parent == c ? heir : h->parent;
-    int              side = h->parent == c;
-    moved = negative(&moved);
-    gain_above(t, heir, c, &moved);
+    /* The one behind s takes its place, and counts for what s did besides itself. */
+    uint32_t heir = k->child[1];
+    while (t->shelves[heir].child[0])
+        heir = t->shelves[heir].child[0];
+    htc__shelf      *h = &t->shelves[heir];
+    uint32_t         parent = h->parent == s ? heir : h->parent;
+    int              side = h->parent == s;
+    htc__corner_sums own = sums_on(t, heir), gone = negative(&own), left = sums_to(t, s);
+    gain_up(t, heir, s, &gone);
+    htc__sums_add(&own, &left);
     if (parent != heir) {
         replace(t, heir, h->child[1]);
         h->child[1] = k->child[1];
-        htc__corner_at(t, h->child[1])->parent = heir;
+        t->shelves[h->child[1]].parent = heir;
     }
     h->child[0] = k->child[0];
-    htc__corner_at(t, h->child[0])->parent = heir;
-    set_left(t, heir, &left);
+    t->shelves[h->child[0]].parent = heir;
+    set_sums(t, heir, &own);
     h->balance = k->balance;
-    replace(t, c, heir);
+    replace(t, s, heir);
     lowered(t, parent, side);
 }
 
-void htc__corners_set_shut(htc__corners *t, htc__corner_id c, int shut)
+/* The shelf behind s (side 1) or before it (side 0); 0: there is none. */
+static uint32_t neighbour(const htc__corners *t, uint32_t s, int side)
 {
-    htc__corner *k = htc__corner_at(t, c);
-    if (k->shut == !!shut)
-        return;
-    htc__corner_sums was = htc__corner_own(t, c);
-    k->shut = !!shut;
-    htc__corner_sums is = htc__corner_own(t, c);
-    was = negative(&was);
-    htc__sums_add(&is, &was);
-    htc__sums_add(&t->total, &is);
-    gain_above(t, c, 0, &is);
+    uint32_t at = t->shelves[s].child[side];
+    if (at) {
+        while (t->shelves[at].child[!side])
+            at = t->shelves[at].child[!side];
+        return at;
+    }
+    for (at = t->shelves[s].parent; at && side_of(t, at, s) == side; at = t->shelves[s].parent)
+        s = at;
+    return at;
 }
 
-/* As deep as the tree is high: at most 1.44 log2 of 2^21 corners. */
-static htc__corner_sums recount(htc__corners *t, htc__corner_id c)
+/* ---- the shelves ---- */
+
+uint32_t htc__shelves_for(uint64_t corners)
 {
-    htc__corner_sums sums = { 0 };
-    if (!c)
+    return (uint32_t)(2 * corners / (HTC__SHELF_CORNERS * 3 / 4 + 1)) + 3;
+}
+
+static uint32_t new_shelf(htc__corners *t)
+{
+    uint32_t s = t->unused;
+    if (s)
+        t->unused = t->shelves[s].parent;
+    else
+        s = ++t->used;
+    t->shelves[s] = (htc__shelf){ 0 };
+    set_sums(t, s, &(htc__corner_sums){ 0 });
+    return s;
+}
+
+static void give_back(htc__corners *t, uint32_t s)
+{
+    t->shelves[s] = (htc__shelf){ .parent = t->unused };
+    t->unused = s;
+}
+
+static htc__corner last_on(const htc__shelf *s)
+{
+    return (
+        htc__corner){ .slots = s->slots, .weight = s->weight, .arrival = s->arrival, .high = s->high, .shut = s->shut };
+}
+
+/* Shelf s, which is not empty, knows its last corner. */
+static void note_last(htc__corners *t, uint32_t s)
+{
+    htc__shelf        *k = &t->shelves[s];
+    const htc__corner *last = &t->on[s][k->n - 1];
+    k->slots = last->slots;
+    k->weight = last->weight;
+    k->arrival = last->arrival;
+    k->high = (uint8_t)last->high;
+    k->shut = (uint8_t)last->shut;
+}
+
+/* The first shelf whose last corner does not stand before c, else the last of all. before: sums over the shelves before
+ * it. */
+static uint32_t shelf_of(const htc__corners *t, const htc__corner *c, htc__corner_sums *before)
+{
+    uint32_t at = t->root, found = 0, last = 0;
+    while (at) {
+        htc__corner its = last_on(&t->shelves[at]);
+        int         right = stands_before(&its, c);
+        if (!right)
+            found = at;
+        else if (before) {
+            htc__corner_sums sums = sums_to(t, at);
+            htc__sums_add(before, &sums);
+        }
+        last = at;
+        at = t->shelves[at].child[right];
+    }
+    found = found ? found : last;
+    for (uint32_t i = 0; found && i < t->shelves[found].n; i += 2) /* two on a line of the cache: ask for all at once */
+        __builtin_prefetch(&t->on[found][i], 1);
+    return found;
+}
+
+/* Where on shelf s c lies, or would. */
+static uint32_t place_of(const htc__corners *t, uint32_t s, const htc__corner *c)
+{
+    uint32_t low = 0, high = t->shelves[s].n;
+    while (low < high) {
+        uint32_t mid = (low + high) / 2;
+        if (stands_before(&t->on[s][mid], c))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Move all from place on, on shelf from, to the end of shelf to. */
+static void move(htc__corners *t, uint32_t from, uint32_t place, uint32_t to)
+{
+    htc__shelf      *f = &t->shelves[from], *o = &t->shelves[to];
+    htc__corner_sums moved = { 0 }, gone;
+    uint32_t         n = f->n - place;
+    for (uint32_t i = place; i < f->n; i++)
+        add_own(&moved, &t->on[from][i]);
+    memcpy(t->on[to] + o->n, t->on[from] + place, n * sizeof **t->on);
+    o->n = (uint8_t)(o->n + n);
+    f->n = (uint8_t)place;
+    note_last(t, to);
+    if (f->n > 0)
+        note_last(t, from);
+    gone = negative(&moved);
+    gain_up(t, from, 0, &gone);
+    gain_up(t, to, 0, &moved);
+}
+
+/* What lies on a shelf and its neighbour behind it comes on one, if that leaves room. */
+static void merge(htc__corners *t, uint32_t s, uint32_t behind)
+{
+    if (!s || !behind || t->shelves[s].n + t->shelves[behind].n > HTC__SHELF_CORNERS * 3 / 4)
+        return;
+    move(t, behind, 0, s);
+    take_down(t, behind);
+    give_back(t, behind);
+}
+
+/* Half of a full shelf goes to a new one, and then there may be room for a neighbour. */
+static void split(htc__corners *t, uint32_t s)
+{
+    uint32_t new = new_shelf(t);
+    hang(t, new, s);
+    move(t, s, HTC__SHELF_CORNERS / 2, new);
+    merge(t, new, neighbour(t, new, 1));
+    merge(t, neighbour(t, s, 0), s);
+}
+
+void htc__corners_insert(htc__corners *t, const htc__corner *c)
+{
+    htc__corner_sums own = htc__corner_own(c);
+    uint32_t         s = shelf_of(t, c, NULL);
+    if (!s)
+        hang(t, s = new_shelf(t), 0);
+    else if (t->shelves[s].n == HTC__SHELF_CORNERS) {
+        split(t, s);
+        s = shelf_of(t, c, NULL);
+    }
+    htc__shelf  *k = &t->shelves[s];
+    uint32_t     at = place_of(t, s, c);
+    htc__corner *place = &t->on[s][at];
+    memmove(place + 1, place, (k->n - at) * sizeof *place);
+    *place = *c;
+    k->n++;
+    note_last(t, s);
+    gain_up(t, s, 0, &own);
+    htc__sums_add(&t->total, &own);
+}
+
+void htc__corners_remove(htc__corners *t, const htc__corner *c)
+{
+    uint32_t         s = shelf_of(t, c, NULL), at = place_of(t, s, c);
+    htc__shelf      *k = &t->shelves[s];
+    htc__corner     *place = &t->on[s][at];
+    htc__corner_sums gone = htc__corner_own(place);
+    gone = negative(&gone);
+    k->n--;
+    memmove(place, place + 1, (k->n - at) * sizeof *place);
+    gain_up(t, s, 0, &gone);
+    htc__sums_add(&t->total, &gone);
+    if (k->n == 0) {
+        take_down(t, s);
+        give_back(t, s);
+        return;
+    }
+    note_last(t, s);
+    if (k->n <= HTC__SHELF_CORNERS * 3 / 4) {
+        merge(t, s, neighbour(t, s, 1));
+        merge(t, neighbour(t, s, 0), s);
+    }
+}
+
+void htc__corners_set_shut(htc__corners *t, const htc__corner *c, int shut)
+{
+    uint32_t         s = shelf_of(t, c, NULL);
+    htc__corner     *place = &t->on[s][place_of(t, s, c)];
+    htc__corner_sums changed = htc__corner_own(place);
+    changed = negative(&changed);
+    place->shut = !!shut;
+    add_own(&changed, place);
+    note_last(t, s);
+    gain_up(t, s, 0, &changed);
+    htc__sums_add(&t->total, &changed);
+}
+
+/* Sums over a subtree. As deep as the tree is high: at most 1.44 log2 of the shelves. */
+static htc__corner_sums recount(htc__corners *t, uint32_t s)
+{
+    htc__corner_sums sums = { 0 }, own, behind;
+    if (!s)
         return sums;
-    htc__corner_sums left = recount(t, htc__corner_at(t, c)->child[0]), behind;
-    set_left(t, c, &left);
-    sums = htc__corner_own(t, c);
-    htc__sums_add(&sums, &left);
-    behind = recount(t, htc__corner_at(t, c)->child[1]);
+    sums = recount(t, t->shelves[s].child[0]);
+    own = sums_on(t, s);
+    htc__sums_add(&sums, &own);
+    set_sums(t, s, &sums);
+    behind = recount(t, t->shelves[s].child[1]);
     htc__sums_add(&sums, &behind);
     return sums;
 }
 
-void htc__corners_recount(htc__corners *t)
+void htc__corners_mark_all(htc__corners *t, int (*is_shut)(const void *ctx, uint32_t user), const void *ctx)
 {
+    for (uint32_t s = 1; s <= t->used; s++) {
+        for (uint32_t i = 0; i < t->shelves[s].n; i++)
+            t->on[s][i].shut = !!is_shut(ctx, t->on[s][i].user);
+        if (t->shelves[s].n > 0)
+            note_last(t, s);
+    }
     t->total = recount(t, t->root);
 }
 
-htc__corner_sums htc__corners_before(const htc__corners *t, htc__corner_id c)
+htc__corner_sums htc__corners_before(const htc__corners *t, const htc__corner *c)
 {
-    htc__corner_sums sums = htc__corner_left(t, c);
-    for (htc__corner_id p = htc__corner_at(t, c)->parent; p; c = p, p = htc__corner_at(t, c)->parent)
-        if (side_of(t, p, c)) {
-            htc__corner_sums own = htc__corner_own(t, p), left = htc__corner_left(t, p);
-            htc__sums_add(&sums, &left);
-            htc__sums_add(&sums, &own);
-        }
-    return sums;
+    htc__corner_sums before = { 0 };
+    uint32_t         s = shelf_of(t, c, &before), n = s ? place_of(t, s, c) : 0;
+    for (uint32_t i = 0; i < n; i++)
+        add_own(&before, &t->on[s][i]);
+    return before;
 }
 
-htc__corner_sums htc__corners_row(const htc__corners *t, htc__corner_holds *holds, const void *ctx,
-                                  htc__corner_id *next)
+htc__corner_sums htc__corners_row(const htc__corners *t, htc__corner_holds *holds, const void *ctx, htc__corner *next,
+                                  int *has_next)
 {
-    htc__corner_sums row = { 0 };
-    htc__corner_id   at = t->root, behind = 0;
-    while (at) {
-        const htc__corner *k = htc__corner_at(t, at);
-        htc__corner_sums   up_to = row, own = htc__corner_own(t, at), left = htc__corner_left(t, at);
-        htc__sums_add(&up_to, &left);
-        htc__sums_add(&up_to, &own);
-        int held = holds(ctx, k, &up_to);
+    htc__corner_sums row = { 0 }, up_to;
+    uint32_t         at = t->root, end = 0, i = 0;
+    while (at) { /* the row ends on the first shelf that is not all in it */
+        htc__corner      last = last_on(&t->shelves[at]);
+        htc__corner_sums sums = sums_to(t, at);
+        up_to = row;
+        htc__sums_add(&up_to, &sums);
+        int held = holds(ctx, &last, &up_to);
         if (held)
             row = up_to;
         else
-            behind = at;
-        at = k->child[held];
+            end = at;
+        at = t->shelves[at].child[held];
     }
-    if (next)
-        *next = behind;
+    for (; end; i++) {
+        up_to = row;
+        add_own(&up_to, &t->on[end][i]);
+        if (!holds(ctx, &t->on[end][i], &up_to))
+            break;
+        row = up_to;
+    }
+    if (has_next)
+        *has_next = end != 0;
+    if (next && end)
+        *next = t->on[end][i];
     return row;
 }

@@ -10,13 +10,13 @@
 static uint64_t slots_needed(const htc_allot_book *book, uint32_t user)
 {
     const htc__corner_sums *all = &book->corners.total;
-    const htc__corner      *high = htc__corner_at(&book->corners, htc__high_corner(user));
-    htc__corner_sums        before = htc__corners_before(&book->corners, htc__high_corner(user));
+    htc__corner             high = htc__book_corner(book, user, 1);
+    htc__corner_sums        before = htc__corners_before(&book->corners, &high);
     uint64_t                needed = 0;
     for (int minimums_void = 1; minimums_void >= 0; minimums_void--) {
         htc__book_line line = htc__book_line_at(book, minimums_void, &before);
-        htc_u128       rising = (htc_u128)line.rising * high->slots;
-        needed = line.flat + (uint64_t)((rising + high->weight - 1) / high->weight);
+        htc_u128       rising = (htc_u128)line.rising * high.slots;
+        needed = line.flat + (uint64_t)((rising + high.weight - 1) / high.weight);
         if (minimums_void && needed < all->low_slots)
             break; /* so few that minimums would be void */
     }

@@ -13,6 +13,16 @@ uint64_t htc__book_promised(const htc_allot_claim *claim)
     return claim->minimum < wanted ? claim->minimum : wanted;
 }
 
+htc__corner htc__book_corner(const htc_allot_book *book, uint32_t user, int high)
+{
+    const htc__book_user *u = &book->users[user];
+    return (htc__corner){ .slots = high ? htc__book_wanted(&u->claim) : htc__book_promised(&u->claim),
+                          .weight = u->claim.weight,
+                          .arrival = u->arrival,
+                          .user = user,
+                          .high = (uint16_t)high };
+}
+
 /* Up to their low corner users take their minimum, from their high corner on what they want, between them the level
  * times their weight. Void minimums are as if there were no low corners. */
 htc__book_line htc__book_line_at(const htc_allot_book *book, int minimums_void, const htc__corner_sums *sums)
@@ -54,24 +64,24 @@ static int is_none_open_beyond(const void *ctx, const htc__corner *c, const htc_
            up_to->high_users - up_to->shut_users <= known->high;
 }
 
-/* Mark all users anew and add up once: for when there is much to change. */
-static void mark_all(htc_allot_book *book)
+static int is_above(const htc__book_level *level, uint64_t slots, uint64_t weight)
 {
-    const htc__book_level *level = &book->level;
-    for (uint32_t u = 0; u < book->behind; u++) {
-        htc__corner *low = htc__corner_at(&book->corners, htc__low_corner(u));
-        if (low->weight > 0)
-            low->shut = htc__corner_at(&book->corners, htc__high_corner(u))->shut =
-                !level->minimums_void && level->weight > 0 &&
-                htc__compare_ratio(low->slots, low->weight, level->slots, level->weight) > 0;
-    }
-    htc__corners_recount(&book->corners);
+    return level->weight > 0 && htc__compare_ratio(slots, weight, level->slots, level->weight) > 0;
 }
 
-static void mark(htc_allot_book *book, htc__corner_id low, int shut)
+static int is_shut(const void *ctx, uint32_t user)
 {
-    htc__corners_set_shut(&book->corners, low, shut);
-    htc__corners_set_shut(&book->corners, htc__high_corner(htc__corner_user(low)), shut);
+    const htc_allot_book  *book = ctx;
+    const htc_allot_claim *claim = &book->users[user].claim;
+    uint64_t               promised = htc__book_promised(claim);
+    return promised > 0 && !book->level.minimums_void && is_above(&book->level, promised, claim->weight);
+}
+
+static void mark(htc_allot_book *book, uint32_t user, int shut)
+{
+    htc__corner low = htc__book_corner(book, user, 0), high = htc__book_corner(book, user, 1);
+    htc__corners_set_shut(&book->corners, &low, shut);
+    htc__corners_set_shut(&book->corners, &high, shut);
 }
 
 /* A user is shut while his minimum is above the level. Those for whom that has changed are found by the sums. */
@@ -80,18 +90,18 @@ static void mark_shut(htc_allot_book *book, htc__corner_sums below)
     const htc__corner_sums *all = &book->corners.total;
     uint32_t                to_open = below.low_shut_users;
     uint32_t                to_shut = all->low_users - all->low_shut_users - (below.low_users - below.low_shut_users);
-    htc__corner_id          low;
+    htc__corner             low;
     if (to_open + to_shut > all->low_users / 32 + 8) {
-        mark_all(book);
+        htc__corners_mark_all(&book->corners, is_shut, book);
         return;
     }
     for (; to_open > 0; to_open--) {
-        htc__corners_row(&book->corners, is_none_shut, NULL, &low);
-        mark(book, low, 0);
+        htc__corners_row(&book->corners, is_none_shut, NULL, &low, NULL);
+        mark(book, low.user, 0);
     }
     for (; to_shut > 0; to_shut--) {
-        htc__corners_row(&book->corners, is_none_open_beyond, &(open_users){ below.low_users, UINT32_MAX }, &low);
-        mark(book, low, 1);
+        htc__corners_row(&book->corners, is_none_open_beyond, &(open_users){ below.low_users, UINT32_MAX }, &low, NULL);
+        mark(book, low.user, 1);
     }
 }
 
@@ -100,7 +110,7 @@ void htc__book_settle(htc_allot_book *book)
     htc__corners    *corners = &book->corners;
     htc__book_level *level = &book->level;
     level->minimums_void = corners->total.low_slots > book->slots;
-    level->below = htc__corners_row(corners, is_affordable, book, NULL);
+    level->below = htc__corners_row(corners, is_affordable, book, NULL, NULL);
     htc__book_line line = htc__book_line_at(book, level->minimums_void, &level->below);
     level->slots = line.rising ? book->slots - line.flat : 0;
     level->weight = line.rising;
@@ -110,21 +120,19 @@ void htc__book_settle(htc_allot_book *book)
 /* Nobody below the level is shut, so the next one who is not divides. */
 uint32_t htc__book_next(const htc_allot_book *book)
 {
-    htc__corner_id next;
+    htc__corner next;
+    int         has_next;
     htc__corners_row(&book->corners, is_none_open_beyond, &(open_users){ UINT32_MAX, book->level.below.high_users },
-                     &next);
-    return next ? htc__corner_user(next) : HTC_ALLOT_NOBODY;
+                     &next, &has_next);
+    return has_next ? next.user : HTC_ALLOT_NOBODY;
 }
 
 htc__book_stand htc__book_stand_of(const htc_allot_book *book, uint32_t user)
 {
-    const htc__book_level *level = &book->level;
-    const htc__corner     *high = htc__corner_at(&book->corners, htc__high_corner(user));
-    if (high->shut)
+    const htc_allot_claim *claim = &book->users[user].claim;
+    if (is_shut(book, user))
         return HTC__BOOK_PROMISED;
-    if (level->weight == 0 || htc__compare_ratio(high->slots, high->weight, level->slots, level->weight) <= 0)
-        return HTC__BOOK_SATISFIED;
-    return HTC__BOOK_DIVIDING;
+    return is_above(&book->level, htc__book_wanted(claim), claim->weight) ? HTC__BOOK_DIVIDING : HTC__BOOK_SATISFIED;
 }
 
 static uint64_t rounded_up(const htc__book_level *level, uint64_t weight)
@@ -142,7 +150,8 @@ uint64_t htc__book_share_of(const htc_allot_book *book, uint32_t user)
         return wanted;
     if (stand == HTC__BOOK_PROMISED)
         return htc__book_promised(claim);
-    htc__corner_sums before = htc__corners_before(&book->corners, htc__high_corner(user));
+    htc__corner      high = htc__book_corner(book, user, 1);
+    htc__corner_sums before = htc__corners_before(&book->corners, &high);
     uint64_t         row = before.high_weight - before.shut_weight - book->level.below.high_weight;
     return rounded_up(&book->level, row + claim->weight) - rounded_up(&book->level, row);
 }

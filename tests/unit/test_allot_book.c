@@ -177,28 +177,49 @@ static htc_allot_claim random_claim(htc_rng *rng)
     return c;
 }
 
-/* Links, order, balance and sums of a subtree; answers its height. */
-static int check_tree(const htc__corners *t, htc__corner_id c, htc__corner_id parent, htc__corner_sums *sums)
+/* Links, order, balance and sums of the shelves of a subtree; answers its height. */
+static int check_tree(const htc__corners *t, uint32_t at, uint32_t parent, const htc__corner **last, uint32_t *last_n,
+                      htc__corner_sums *sums)
 {
-    htc__corner_sums before = { 0 }, behind = { 0 };
+    htc__corner_sums right_sums;
     *sums = (htc__corner_sums){ 0 };
-    if (!c)
+    if (!at)
         return 0;
-    const htc__corner *k = htc__corner_at(t, c);
-    int                left = check_tree(t, k->child[0], c, &before), right = check_tree(t, k->child[1], c, &behind);
-    HOLDS(k->parent == parent);
-    HOLDS(k->balance == right - left && k->balance >= -1 && k->balance <= 1);
-    htc__corner_sums kept = htc__corner_left(t, c);
-    HOLDS(memcmp(&before, &kept, sizeof before) == 0);
-    for (int side = 0; side < 2; side++) {
-        const htc__corner *child = k->child[side] ? htc__corner_at(t, k->child[side]) : k;
-        int                order = htc__compare_ratio(child->slots, child->weight, k->slots, k->weight);
-        HOLDS(side ? order >= 0 : order <= 0);
+    const htc__shelf *s = &t->shelves[at];
+    int               left = check_tree(t, s->child[0], at, last, last_n, sums);
+    HOLDS(s->parent == parent && s->n > 0 && s->n <= HTC__SHELF_CORNERS);
+    HOLDS(0 == *last_n || *last_n + s->n > HTC__SHELF_CORNERS * 3 / 4);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const htc__corner *c = &t->on[at][i];
+        htc__corner_sums   own = htc__corner_own(c);
+        int order = *last ? htc__compare_ratio((*last)->slots, (*last)->weight, c->slots, c->weight) : -1;
+        HOLDS(order <= 0);
+        htc__sums_add(sums, &own);
+        *last = c;
     }
-    *sums = htc__corner_own(t, c);
-    htc__sums_add(sums, &before);
-    htc__sums_add(sums, &behind);
+    HOLDS(s->slots == (*last)->slots && s->weight == (*last)->weight && s->arrival == (*last)->arrival);
+    HOLDS(s->high == (*last)->high && s->shut == (*last)->shut);
+    *last_n = s->n;
+    HOLDS(s->high_slots == sums->high_slots && s->high_weight == sums->high_weight &&
+          s->high_users == sums->high_users);
+    if (t->more) {
+        htc__shelf_more more = { sums->shut_weight, sums->low_slots, sums->low_weight,
+                                 sums->shut_users,  sums->low_users, sums->low_shut_users };
+        HOLDS(memcmp(&more, &t->more[at], offsetof(htc__shelf_more, low_shut_users) + sizeof(uint32_t)) == 0);
+    }
+    int right = check_tree(t, s->child[1], at, last, last_n, &right_sums);
+    HOLDS(s->balance == right - left && s->balance >= -1 && s->balance <= 1);
+    htc__sums_add(sums, &right_sums);
     return 1 + (left > right ? left : right);
+}
+
+static void expect_whole_tree(const htc_allot_book *book)
+{
+    const htc__corner *last = NULL;
+    uint32_t           last_n = 0;
+    htc__corner_sums   sums;
+    check_tree(&book->corners, book->corners.root, 0, &last, &last_n, &sums);
+    HOLDS(memcmp(&sums, &book->corners.total, sizeof sums) == 0);
 }
 
 static uint64_t share_with(allot_model m, size_t i, uint64_t slots)
@@ -245,7 +266,6 @@ static void expect_reason(const htc_allot_book *book, const allot_model *m, size
 static void expect_as_model(const htc_allot_book *book, allot_model *m)
 {
     htc_allot_totals totals;
-    htc__corner_sums sums;
     allot_model_divide(m);
     HOLDS(allot_model_is_fair(m));
     for (size_t i = 0; i < m->n; i++)
@@ -253,8 +273,7 @@ static void expect_as_model(const htc_allot_book *book, allot_model *m)
     HOLDS(htc_allot_book_totals(book, &totals) == HTC_OK);
     HOLDS(totals.users == m->n && totals.slots == m->slots && totals.wanted == m->wanted);
     HOLDS(totals.given == (m->wanted < m->slots ? m->wanted : m->slots));
-    check_tree(&book->corners, book->corners.root, 0, &sums);
-    HOLDS(memcmp(&sums, &book->corners.total, sizeof sums) == 0);
+    expect_whole_tree(book);
 }
 
 static void random_change(htc_rng *rng, htc_allot_book *book, allot_model *m, size_t users_most)
@@ -355,6 +374,46 @@ Test(allot_book, bears_many_users_in_the_worst_order, .timeout = 120)
     for (uint32_t i = 0; i < N; i++)
         cr_assert(eq(int, htc_allot_book_remove(book, i), HTC_OK));
     htc_allot_book_destroy(book);
+}
+
+/* The model is too slow for more than a shelf or two of corners. Here there are dozens, and the tree grows, shrinks and
+ * turns: it is looked at now and then, and in the end all shares are added up. */
+Test(allot_book, stays_in_order_with_many_users, .timeout = 120)
+{
+    enum { N = 3000 };
+    PROPERTY(rng, 12)
+    {
+        static uint32_t numbers[N];
+        htc_allot_book *book = book_of(number(&rng, 100000));
+        size_t          n = 0, most = 500 + htc_rng_below(&rng, N - 500);
+        for (int step = 0; step < 20000; step++) {
+            int             grows = step / 4000 % 2 == 0;
+            htc_allot_claim c = random_claim(&rng);
+            size_t          i = htc_rng_below(&rng, n ? n : 1);
+            if (n == 0 || (n < most && htc_rng_below(&rng, 4) < (grows ? 3 : 1))) {
+                HOLDS(htc_allot_book_add(book, &c, &numbers[n++]) == HTC_OK);
+            } else if (htc_rng_below(&rng, 4) < (grows ? 1 : 3)) {
+                HOLDS(htc_allot_book_remove(book, numbers[i]) == HTC_OK);
+                numbers[i] = numbers[--n];
+            } else if (step % 2) {
+                HOLDS(htc_allot_book_set_demand(book, numbers[i], c.demand) == HTC_OK);
+            } else {
+                HOLDS(htc_allot_book_set_slots(book, number(&rng, 1000000)) == HTC_OK);
+            }
+            if (step % 500 == 0)
+                expect_whole_tree(book);
+        }
+        uint64_t         sum = 0;
+        htc_allot_totals totals;
+        HOLDS(htc_allot_book_totals(book, &totals) == HTC_OK);
+        for (size_t i = 0; i < n; i++)
+            sum += share_of(book, numbers[i]);
+        HOLDS(sum == totals.given);
+        for (; n > 0; n--)
+            HOLDS(htc_allot_book_remove(book, numbers[n - 1]) == HTC_OK);
+        HOLDS(book->corners.root == 0);
+        htc_allot_book_destroy(book);
+    }
 }
 
 /* The largest numbers there are: nothing overflows. */
