@@ -6,7 +6,7 @@
  * ended and when its outputs may be forgotten; its host starts processes and moves files when asked
  * (lib/roles/calls.h lists the calls, lib/roles/agent_wire.h the messages).
  *
- * Threads: owner.
+ * Threads: owner.   Allocation: through env.
  */
 #ifndef HTCSCHED_AGENT_H
 #define HTCSCHED_AGENT_H
@@ -17,25 +17,44 @@
 extern "C" {
 #endif
 
+/** How an agent works; every field's zero is its default. */
 typedef struct htc_agent_options {
-    size_t      size;    /* sizeof(htc_agent_options) */
-    uint64_t    agent;   /* id drawn by the gateway */
-    uint32_t    peer;    /* the driver's number of the connection to the gateway */
-    uint32_t    slots;   /* tasks run at once; 0: 1 */
-    const char *node;    /* host name; copied */
-    uint64_t    memory;  /* of the node, bytes */
-    uint32_t    cores;   /* of the node */
-    htc_ns      retry_ns;        /* repeat an unanswered message after this, doubling to 8 times; 0: 1 s */
-    htc_ns      kill_after_ns;   /* from SIGTERM to SIGKILL; 0: 10 s */
-    htc_ns      orphan_after_ns; /* idle and no gateway for this long: leave; 0: 60 s */
-    htc_ns      linger_ns;       /* agent.idle_linger_s: wait this long on an empty queue before leaving; 0: leave at once */
-    uint32_t    stage_retry;     /* transient stage-in errors; 0: 3 */
+    size_t      size;    /**< sizeof(htc_agent_options) */
+    uint64_t    agent;   /**< id drawn by the gateway */
+    uint32_t    peer;    /**< the driver's number of the connection to the gateway */
+    uint32_t    slots;   /**< tasks run at once; 0: 1 */
+    const char *node;    /**< host name; copied */
+    uint64_t    memory;  /**< of the node, bytes */
+    uint32_t    cores;   /**< of the node */
+    htc_ns      retry_ns;        /**< repeat an unanswered message after this, doubling to 8 times; 0: 1 s */
+    htc_ns      kill_after_ns;   /**< from SIGTERM to SIGKILL; 0: 10 s */
+    htc_ns      orphan_after_ns; /**< idle and no gateway for this long: leave; 0: 60 s */
+    htc_ns      linger_ns;       /**< agent.idle_linger_s: wait this long on an empty queue before leaving; 0: leave at once */
+    uint32_t    stage_retry;     /**< transient stage-in errors; 0: 3 */
 } htc_agent_options;
 
+/** An agent, as a machine: self of htc_agent_ops. */
 typedef struct htc_agent htc_agent;
 
-/** Create an agent that waits for HTC_IN_START. Gives it: ops->destroy. env is kept. */
+/**
+ * Create an agent that waits for HTC_IN_START.
+ *
+ * @param[in]  env      kept; not NULL
+ * @param[in]  options  borrowed; strings are copied; not NULL
+ * @param[out] out      gives the agent: htc_agent_ops()->destroy
+ * @return HTC_OK; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: some allocations.   Since: 0.1
+ */
 HTC_API htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options, htc_agent **out);
+
+/**
+ * The agent as a machine, for a driver.
+ *
+ * @return lends a constant
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API const htc_machine_ops *htc_agent_ops(void);
 
 #ifdef __cplusplus

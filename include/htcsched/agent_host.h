@@ -6,7 +6,8 @@
  * rlimits and no_new_privs. The agent's process is the subreaper of all that a task starts: when a task's first process
  * has ended, what is left of its tree is killed.
  *
- * Threads: owner (the host's); files are moved on the host's worker threads.
+ * Threads: owner (the host's); files are moved on the host's worker threads.   Allocation: through env, and by malloc where
+ * the system's own functions do.
  */
 #ifndef HTCSCHED_AGENT_HOST_H
 #define HTCSCHED_AGENT_HOST_H
@@ -17,33 +18,71 @@
 extern "C" {
 #endif
 
+/** An executor at work beside its host. */
 typedef struct htc_agent_host htc_agent_host;
 
+/** Where and how tasks run. */
 typedef struct htc_agent_host_options {
-    size_t      size;     /* sizeof(htc_agent_host_options) */
-    const char *slot_dir; /* slots/N: scratch directories and the record of process groups; created */
-    const char *data_dir; /* data: uploads in, outputs out */
-    uint64_t    agent;
-    const char *node;     /* host name */
-    const char *site;
-    const char *const *env_pass; /* task.env_pass: names passed on from environ; NULL at the end, or NULL */
-    const char *const *environ;  /* of this program, for HOME, PATH and env_pass; NULL at the end */
-    uint32_t    durable;  /* 1: outputs are synced before they are reported */
-    uint64_t    outputs_bytes_max; /* of one attempt; 0: no limit */
+    size_t      size;     /**< sizeof(htc_agent_host_options) */
+    const char *slot_dir; /**< slots/N: scratch directories and the record of process groups; created */
+    const char *data_dir; /**< data: uploads in, outputs out */
+    uint64_t    agent;    /**< its id, drawn by the gateway */
+    const char *node;     /**< host name */
+    const char *site;     /**< where it runs; tasks see it as HTC_SITE */
+    const char *const *env_pass; /**< task.env_pass: names passed on from environ; NULL at the end, or NULL */
+    const char *const *environ;  /**< of this program, for HOME, PATH and env_pass; NULL at the end */
+    uint32_t    durable;  /**< 1: outputs are synced before they are reported */
+    uint64_t    outputs_bytes_max; /**< of one attempt; 0: no limit */
 } htc_agent_host_options;
 
-/** Takes over the calls of host, and makes this process a subreaper. Strings are copied; environ is copied as far as used.
- *  Gives it: htc_agent_host_destroy, after the host. Call htc_agent_host_recover first. */
+/**
+ * Take over the calls of a host, and make this process a subreaper. Call htc_agent_host_recover first.
+ *
+ * @param[in]     env      kept
+ * @param[in,out] host     kept; its calls are carried out here from now on
+ * @param[in]     options  borrowed; strings are copied, environ as far as it is used
+ * @param[out]    out      gives the executor: htc_agent_host_destroy, after the host
+ * @param[out]    error    why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ELOCKED if another agent lives in slot_dir; HTC_EIO and others of the file
+ *         system; HTC_ENOMEM
+ *
+ * Cost: some file system calls.   Since: 0.1
+ */
 HTC_API htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_agent_host_options *options,
                                          htc_agent_host **out, htc_error *error);
-/** Ends all processes still running. */
+/**
+ * End all processes that still run, and the executor.
+ *
+ * @param[in] agent  NULL is fine
+ *
+ * Cost: one kill a process group.   Since: 0.1
+ */
 HTC_API void htc_agent_host_destroy(htc_agent_host *agent);
 
-/** End the process groups that a killed agent recorded in slot_dir (a pid is only touched if its start time matches) and
- *  remove its scratch directories. HTC_ELOCKED if another agent lives in slot_dir. *ended may be NULL. */
+/**
+ * Clean up after a killed agent: end the process groups that it recorded and remove its scratch directories.
+ *
+ * A pid is only touched if its start time matches.
+ *
+ * @param[in]  env       scratch memory; NULL: malloc
+ * @param[in]  slot_dir  borrowed; made if missing
+ * @param[out] ended     how many process groups; NULL is fine
+ * @param[out] error     why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ELOCKED if another agent lives in slot_dir; HTC_EIO; HTC_ENOMEM
+ *
+ * Cost: the files that were left.   Since: 0.1
+ */
 HTC_API htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, uint32_t *ended, htc_error *error);
 
-/** What this machine has, for htc_agent_options: memory in bytes, cores this process may use, host name. */
+/**
+ * What this machine has, for htc_agent_options.
+ *
+ * @param[out] memory  bytes
+ * @param[out] cores   that this process may use
+ * @param[out] node    host name, cut to 63 bytes
+ *
+ * Cost: some system calls.   Since: 0.1
+ */
 HTC_API void htc_agent_host_node(uint64_t *memory, uint32_t *cores, char node[64]);
 
 #ifdef __cplusplus

@@ -13,48 +13,148 @@
 extern "C" {
 #endif
 
+/** A connection to a gateway. */
 typedef struct htc_client htc_client;
 
+/** Whom to talk to, and as whom. */
 typedef struct htc_client_options {
-    size_t      size;       /* sizeof(htc_client_options) */
-    const char *path;       /* Unix socket, of any length; or NULL for TCP */
-    uint16_t    tcp_port;   /* on 127.0.0.1 */
-    const char *token_path; /* TCP: the state directory's token file */
-    htc_ns      timeout_ns; /* for connecting and saying hello; 0: 10 s */
-    const char *user;       /* who uploads and downloads; NULL or "": who the peer's credentials say */
-    const char *token;      /* from login; NULL or "": none */
+    size_t      size;       /**< sizeof(htc_client_options) */
+    const char *path;       /**< Unix socket, of any length; or NULL for TCP */
+    uint16_t    tcp_port;   /**< on 127.0.0.1 */
+    const char *token_path; /**< TCP: the state directory's token file */
+    htc_ns      timeout_ns; /**< for connecting and saying hello; 0: 10 s */
+    const char *user;       /**< who uploads and downloads; NULL or "": who the peer's credentials say */
+    const char *token;      /**< from login; NULL or "": none */
 } htc_client_options;
 
-/** Connect and say hello as a user. Strings are copied. Gives it: htc_client_close.
- *  HTC_EUNREACHABLE (the sentence names the socket), HTC_EDENIED, HTC_EVERSION. */
+/**
+ * Connect and say hello as a user.
+ *
+ * @param[in]  env      kept; NULL: malloc
+ * @param[in]  options  borrowed; strings are copied
+ * @param[out] out      gives the client: htc_client_close; untouched on failure
+ * @param[out] error    why, naming the socket; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_EUNREACHABLE if nobody answers; HTC_EDENIED; HTC_ETIMEDOUT; HTC_EVERSION; HTC_EPROTO; what
+ *         the gateway refused with; HTC_ENOMEM
+ *
+ * Cost: a round trip.   Since: 0.1
+ */
 HTC_API htc_status htc_client_open(const htc_env *env, const htc_client_options *options, htc_client **out,
                                    htc_error *error);
-HTC_API void       htc_client_close(htc_client *client);
-/** Change who uploads and downloads (after a login). */
+
+/**
+ * Hang up.
+ *
+ * @param[in] client  NULL is fine
+ *
+ * Cost: O(1).   Since: 0.1
+ */
+HTC_API void htc_client_close(htc_client *client);
+
+/**
+ * Change who uploads and downloads, as after a login.
+ *
+ * @param[in,out] client  open; as it was on failure
+ * @param[in]     user    copied; NULL: who the peer's credentials say
+ * @param[in]     token   copied; NULL: none
+ * @return HTC_OK; HTC_ENOMEM
+ *
+ * Cost: O(length).   Since: 0.1
+ */
 HTC_API htc_status htc_client_identify(htc_client *client, const char *user, const char *token);
 
-/** Send one JSON request and wait for its answer (also an error object: HTC_OK is returned, the answer says so).
- *  @param[in]  timeout_ns  HTC_NEVER: for ever. HTC_ETIMEDOUT afterwards; a late answer is then dropped.
- *  @param[out] answer      one JSON object; lent until the next call; a zero byte follows. */
+/**
+ * Send one JSON request and wait for its answer.
+ *
+ * An error object is an answer too: HTC_OK is returned, and the answer says so. doc/api.md lists the requests.
+ *
+ * @param[in,out] client      open
+ * @param[in]     json        one object; borrowed
+ * @param[in]     timeout_ns  HTC_NEVER: for ever
+ * @param[out]    answer      lends one JSON object with a zero byte behind it, until the next call; untouched on failure
+ * @param[out]    error       why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ETIMEDOUT, and a late answer is dropped; HTC_EUNREACHABLE if the connection is lost;
+ *         HTC_ETOOBIG; HTC_EPROTO; HTC_ENOMEM
+ *
+ * Cost: a round trip.   Since: 0.1
+ */
 HTC_API htc_status htc_client_request(htc_client *client, const char *json, htc_ns timeout_ns, const char **answer,
                                       htc_error *error);
 
-/** Read fd to its end, hash it, and send it unless the gateway has this content already.
- *  @param[in]  fd    a seekable file.
- *  @param[out] hash  BLAKE2b-256 of the content. */
+/**
+ * Hash a file, and send it unless the gateway has this content already.
+ *
+ * @param[in,out] client  open
+ * @param[in]     fd      a seekable file; borrowed; its position does not matter and does not move
+ * @param[out]    hash    BLAKE2b-256 of the content
+ * @param[out]    error   why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_EINPUT if the file cannot be read or changed meanwhile; as htc_client_request; what the
+ *         gateway refused with
+ *
+ * Cost: reads the file once or twice, sends it at most once.   Since: 0.1
+ */
 HTC_API htc_status htc_client_upload(htc_client *client, int fd, uint8_t hash[32], htc_error *error);
 
-/** Write one stored output to fd, from its present position.
- *  @param[in]  attempt  0: the committed one, else the newest.
- *  @param[out] size, hash  of what was written; may be NULL. */
+/**
+ * Write one stored output to a file, from its present position.
+ *
+ * @param[in,out] client   open
+ * @param[in]     job      number of the job
+ * @param[in]     task     index of the task
+ * @param[in]     attempt  0: the committed one, else the newest
+ * @param[in]     name     of the output, in the result set; borrowed
+ * @param[in]     fd       written to; borrowed
+ * @param[out]    size     bytes written; NULL is fine
+ * @param[out]    hash     BLAKE2b-256 of them; NULL is fine
+ * @param[out]    error    why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOTFOUND; HTC_ENOSPC or HTC_EIO of fd; as htc_client_request; what the gateway refused with
+ *
+ * Cost: a round trip for each 512 KiB or so.   Since: 0.1
+ */
 HTC_API htc_status htc_client_download(htc_client *client, uint64_t job, uint64_t task, uint32_t attempt,
                                        const char *name, int fd, uint64_t *size, uint8_t hash[32], htc_error *error);
 
-/** BLAKE2b-256 of a file from its beginning; and of bytes. 64 hex digits and an end for people and URIs. */
+/**
+ * BLAKE2b-256 of a file from its beginning.
+ *
+ * @param[in]  fd    seekable; borrowed; its position does not move
+ * @param[out] hash  untouched on failure
+ * @param[out] size  bytes; untouched on failure; NULL is fine
+ * @return HTC_OK; HTC_EIO
+ *
+ * Cost: O(size).   Since: 0.1
+ */
 HTC_API htc_status htc_content_hash_fd(int fd, uint8_t hash[32], uint64_t *size);
-HTC_API void       htc_content_hash(htc_bytes bytes, uint8_t hash[32]);
-HTC_API void       htc_content_hex(const uint8_t hash[32], char hex[65]);
-/** HTC_EINVAL if hex is not 64 hex digits. */
+
+/**
+ * BLAKE2b-256 of bytes.
+ *
+ * @param[in]  bytes  borrowed
+ * @param[out] hash   32 bytes
+ *
+ * Cost: O(length).   Since: 0.1
+ */
+HTC_API void htc_content_hash(htc_bytes bytes, uint8_t hash[32]);
+
+/**
+ * A hash as people and URIs write it.
+ *
+ * @param[in]  hash  borrowed
+ * @param[out] hex   64 hex digits and an end
+ *
+ * Cost: O(1).   Since: 0.1
+ */
+HTC_API void htc_content_hex(const uint8_t hash[32], char hex[65]);
+
+/**
+ * Back from hex digits.
+ *
+ * @param[in]  hex   borrowed
+ * @param[out] hash  untouched on failure
+ * @return HTC_OK; HTC_EINVAL if hex is not 64 hex digits
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API htc_status htc_content_unhex(const char *hex, uint8_t hash[32]);
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
  *
  * A name written a.b.c is key c of section [a.b]. Keys are listed by htc_config_key.
  *
- * Threads: a loaded htc_config may be read by any thread.
+ * Threads: owner; any number of threads may read while none sets.   Allocation: through env.
  */
 #ifndef HTCSCHED_CONFIG_H
 #define HTCSCHED_CONFIG_H
@@ -15,50 +15,187 @@
 extern "C" {
 #endif
 
+/** All keys with their values. */
 typedef struct htc_config htc_config;
 
-/** Read path; NULL: the defaults alone. Gives it: htc_config_destroy. HTC_ECONFIG with where = "FILE:LINE", HTC_EINPUT if
- *  the file cannot be read. */
+/**
+ * Read a configuration file.
+ *
+ * @param[in]  env    kept; NULL: malloc
+ * @param[in]  path   at most 1 MiB; borrowed; NULL: the defaults alone
+ * @param[out] out    gives the configuration: htc_config_destroy; untouched on failure
+ * @param[out] error  why, its where is "FILE:LINE"; NULL is fine
+ * @return HTC_OK; HTC_EINVAL if out is NULL; HTC_ECONFIG; HTC_EINPUT if the file cannot be read; HTC_ENOMEM
+ *
+ * Cost: O(size).   Since: 0.1
+ */
 HTC_API htc_status htc_config_load(const htc_env *env, const char *path, htc_config **out, htc_error *error);
-/** The same from bytes; name stands in errors for the file. */
+
+/**
+ * The same from bytes.
+ *
+ * @param[in]  env    kept; NULL: malloc
+ * @param[in]  text   borrowed
+ * @param[in]  name   stands in errors for the file; borrowed; NULL: "htc.ini"
+ * @param[out] out    gives the configuration: htc_config_destroy; untouched on failure
+ * @param[out] error  why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL if out is NULL; HTC_ECONFIG; HTC_ENOMEM
+ *
+ * Cost: O(size).   Since: 0.1
+ */
 HTC_API htc_status htc_config_parse(const htc_env *env, htc_bytes text, const char *name, htc_config **out,
                                     htc_error *error);
-HTC_API void       htc_config_destroy(htc_config *config);
 
-/** Set one key as a line of the file would ("fair.policy", "static"). */
+/**
+ * Free a configuration and what it lent.
+ *
+ * @param[in] config  NULL is fine
+ *
+ * Cost: O(keys).   Since: 0.1
+ */
+HTC_API void htc_config_destroy(htc_config *config);
+
+/**
+ * Set one key as a line of the file would.
+ *
+ * @param[in,out] config  as it was on failure
+ * @param[in]     key     as "fair.policy"; borrowed
+ * @param[in]     value   as "static"; copied
+ * @param[out]    error   why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL; HTC_ECONFIG if there is no such key or it may not have this value;
+ *         HTC_ENOMEM
+ *
+ * Cost: O(keys).   Since: 0.1
+ */
 HTC_API htc_status htc_config_set(htc_config *config, const char *key, const char *value, htc_error *error);
 
-/** The value as text, as number (on 1, off 0; choices: their place in the list of allowed values), as duration. Keys
- *  without value are "", 0. A key that does not exist: "", 0. Lent as long as the config lives and is not set. */
+/**
+ * A value as text.
+ *
+ * @param[in] config  borrowed
+ * @param[in] key     borrowed
+ * @return lends the text until this key is set; "" for a key without value and one that does not exist
+ *
+ * Cost: O(keys).   Since: 0.1
+ */
 HTC_API const char *htc_config_text(const htc_config *config, const char *key);
-HTC_API uint64_t    htc_config_number(const htc_config *config, const char *key);
-HTC_API htc_ns      htc_config_ns(const htc_config *config, const char *key); /* keys ending in _s or _ms */
 
-/** Item i of a list (fair.users, task.env_pass: words separated by commas or blanks); NULL beyond its end. Lent. */
+/**
+ * A value as number.
+ *
+ * @param[in] config  borrowed
+ * @param[in] key     borrowed
+ * @return the number; on is 1, off 0, a choice its place in the list of allowed values; 0 for a key without value and one that
+ *         does not exist
+ *
+ * Cost: O(keys).   Since: 0.1
+ */
+HTC_API uint64_t htc_config_number(const htc_config *config, const char *key);
+
+/**
+ * A value as duration.
+ *
+ * @param[in] config  borrowed
+ * @param[in] key     one that ends in _s or _ms; borrowed
+ * @return nanoseconds; 0 for any other key
+ *
+ * Cost: O(keys).   Since: 0.1
+ */
+HTC_API htc_ns htc_config_ns(const htc_config *config, const char *key);
+
+/**
+ * One word of a list: of fair.users or task.env_pass, separated by commas or blanks.
+ *
+ * @param[in] config  borrowed
+ * @param[in] key     borrowed
+ * @param[in] i       from 0
+ * @return lends the word until this key is set; NULL behind the last
+ *
+ * Cost: O(keys).   Since: 0.1
+ */
 HTC_API const char *htc_config_item(const htc_config *config, const char *key, size_t i);
-/** All items, NULL at the end; lent. An empty or missing list is just that NULL. */
+
+/**
+ * All words of a list.
+ *
+ * @param[in] config  borrowed
+ * @param[in] key     borrowed
+ * @return lends the words, NULL at the end, until this key is set; an empty or missing list is just that NULL
+ *
+ * Cost: O(keys).   Since: 0.1
+ */
 HTC_API const char *const *htc_config_list(const htc_config *config, const char *key);
 
-/** Key i of the table, what is allowed and the default, for documents and tests; NULL beyond its end. */
+/**
+ * The table of keys, for documents and tests.
+ *
+ * @param[in]  i         from 0
+ * @param[out] allowed   lends a constant: what values there are; NULL is fine
+ * @param[out] fallback  lends a constant: the default; NULL is fine
+ * @return lends a constant: the key; NULL behind the last
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API const char *htc_config_key(size_t i, const char **allowed, const char **fallback);
 
 /** One [site.NAME]; without any there is one site "local" with the machine's cores. */
 typedef struct htc_config_site {
-    const char *name;
-    const char *adapter; /* "fork" */
-    uint32_t    cores;   /* slots; 0 in the file: max(4, cores of this machine) */
-    uint32_t    node_cores;
-    uint64_t    memory;  /* of this machine, bytes */
+    const char *name;    /**< lent by the configuration */
+    const char *adapter; /**< "fork" */
+    uint32_t    cores;   /**< slots; 0 in the file: max(4, cores of this machine) */
+    uint32_t    node_cores; /**< the largest task, in cores */
+    uint64_t    memory;  /**< of this machine, bytes */
 } htc_config_site;
-HTC_API size_t     htc_config_sites(const htc_config *config);
+
+/**
+ * How many sites there are.
+ *
+ * @param[in] config  borrowed
+ * @return at least 1
+ *
+ * Cost: O(1).   Since: 0.1
+ */
+HTC_API size_t htc_config_sites(const htc_config *config);
+
+/**
+ * One site.
+ *
+ * @param[in]  config  borrowed
+ * @param[in]  i       from 0
+ * @param[out] site    its strings are lent until a key is set; untouched on failure
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL or there is no such site
+ *
+ * Cost: some system calls.   Since: 0.1
+ */
 HTC_API htc_status htc_config_site_get(const htc_config *config, size_t i, htc_config_site *site);
 
-typedef enum htc_durability { HTC_DURABLE_SYNC = 1, HTC_DURABLE_INTERVAL, HTC_DURABLE_MEMORY } htc_durability;
-/** db.mode: sync (on), interval (batch), memory (off). */
+/** What "stored" means: see htc_kv_durability. */
+typedef enum htc_durability {
+    HTC_DURABLE_SYNC = 1, /**< HTC_KV_SYNC */
+    HTC_DURABLE_INTERVAL, /**< HTC_KV_INTERVAL */
+    HTC_DURABLE_MEMORY    /**< HTC_KV_MEMORY */
+} htc_durability;
+
+/**
+ * db.mode: sync (on), interval (batch), memory (off).
+ *
+ * @param[in] config  borrowed
+ * @return htc_durability
+ *
+ * Cost: O(keys).   Since: 0.1
+ */
 HTC_API uint32_t htc_config_durability(const htc_config *config);
 
-/** Fill the policy part of a gateway's options (sites, fair, agent, task, split). store_peer, store_client_id, owner_* stay
- *  the caller's. What it points to is lent as long as the config lives and is not set. */
+/**
+ * Fill the policy part of a gateway's options: sites, fair, agent, task, split.
+ *
+ * @param[in,out] config   keeps what it lends
+ * @param[in,out] options  size, store_peer, store_client_id and owner_* stay the caller's; what the rest points to is lent
+ *                         until a key is set or this is called again
+ * @return HTC_OK; HTC_ENOMEM
+ *
+ * Cost: O(keys).   Since: 0.1
+ */
 HTC_API htc_status htc_config_gateway(htc_config *config, htc_gateway_options *options);
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
  * @brief What a state machine may need from its host: random numbers, memory and a place to log.
  *
  * The library reads no clock, draws no random number and prints nothing by itself: it uses what is passed in here.
- * Threads: an htc_env and what it points to belong to one thread at a time (owner).
+ * Threads: an htc_env and what it points to belong to one thread at a time (owner).   Allocation: none.
  */
 #ifndef HTCSCHED_ENV_H
 #define HTCSCHED_ENV_H
@@ -17,40 +17,84 @@ extern "C" {
 /** A stream of random numbers (SplitMix64): any state is a good seed, equal states give equal streams.
  *  For choices that have to be spread, never for secrets. */
 typedef struct htc_rng {
-    uint64_t state;
+    uint64_t state; /**< all there is of it */
 } htc_rng;
 
-/** The next 64 random bits. */
+/**
+ * Draw 64 random bits.
+ *
+ * @param[in,out] rng  the stream; goes on
+ * @return the bits, all equally likely
+ *
+ * Cost: 1 ns.   Since: 0.1
+ */
 HTC_API uint64_t htc_rng_next(htc_rng *rng);
 
-/** A number in [0, n), every one as likely as the next; 0 if n is 0. */
+/**
+ * Draw a number below n, every one as likely as the next.
+ *
+ * @param[in,out] rng  the stream; goes on
+ * @param[in]     n    any
+ * @return 0 .. n-1; 0 if n is 0
+ *
+ * Cost: some ns: at most two draws expected.   Since: 0.1
+ */
 HTC_API uint64_t htc_rng_below(htc_rng *rng, uint64_t n);
 
-/** Derive an independent stream for the consumer called name: a new consumer shifts no other. */
+/**
+ * Derive an independent stream for a consumer: a new consumer shifts no other.
+ *
+ * @param[in] rng   the parent stream; stays where it is
+ * @param[in] name  of the consumer; borrowed
+ * @return the stream: the same for the same parent state and name
+ *
+ * Cost: O(length of name).   Since: 0.1
+ */
 HTC_API htc_rng htc_rng_fork(const htc_rng *rng, const char *name);
 
-/** Where memory comes from. One function does all three:
- *  p NULL: allocate new_size; new_size 0: free p (answer ignored); else grow or shrink. NULL = refused. */
+/** Where memory comes from. */
 typedef struct htc_alloc {
+    /**
+     * One function does all three: allocate, free, grow or shrink.
+     *
+     * @param[in] ctx       of the allocator
+     * @param[in] p         NULL: allocate
+     * @param[in] old_size  of p in bytes; 0 if p is NULL
+     * @param[in] new_size  in bytes; 0: free p, the answer is ignored
+     * @return the memory, aligned for anything; NULL: refused, and p is as it was
+     */
     void *(*resize)(void *ctx, void *p, size_t old_size, size_t new_size);
-    void *ctx;
+    void *ctx; /**< handed to resize */
 } htc_alloc;
 
-typedef enum htc_log_level { HTC_LOG_ERROR = 1, HTC_LOG_WARN, HTC_LOG_INFO, HTC_LOG_DEBUG } htc_log_level;
+/** How much a line matters. */
+typedef enum htc_log_level {
+    HTC_LOG_ERROR = 1, /**< something is lost or refused */
+    HTC_LOG_WARN,      /**< something is wrong, and was dealt with */
+    HTC_LOG_INFO,      /**< what an operator wants to know */
+    HTC_LOG_DEBUG      /**< each decision */
+} htc_log_level;
 
-/** Where lines go. A line has no newline and reads "what I see -> what I do"; borrowed until the call returns. */
+/** Where lines go. */
 typedef struct htc_log {
+    /**
+     * Take one line.
+     *
+     * @param[in] ctx    of the log
+     * @param[in] level  htc_log_level
+     * @param[in] line   "what I see -> what I do", no newline; borrowed until the call returns
+     */
     void (*write)(void *ctx, uint32_t level, const char *line);
-    void    *ctx;
-    uint32_t level; /* lines above this htc_log_level are not formatted at all */
+    void    *ctx;   /**< handed to write */
+    uint32_t level; /**< lines above this htc_log_level are not formatted at all */
 } htc_log;
 
 /** Kept: outlives every object created with it. */
 typedef struct htc_env {
-    size_t           size;  /* sizeof(htc_env) */
-    htc_rng         *rng;   /* this machine's own stream */
-    const htc_alloc *alloc; /* NULL: malloc and free */
-    const htc_log   *log;   /* NULL: silent */
+    size_t           size;  /**< sizeof(htc_env) */
+    htc_rng         *rng;   /**< this machine's own stream */
+    const htc_alloc *alloc; /**< NULL: malloc and free */
+    const htc_log   *log;   /**< NULL: silent */
 } htc_env;
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
  * again goes on where it was. Users talk to it in JSON (doc/api.md), agents in lib/roles/agent_wire.h, its host carries
  * out lib/roles/calls.h.
  *
- * Threads: owner.
+ * Threads: owner.   Allocation: through env.
  */
 #ifndef HTCSCHED_GATEWAY_H
 #define HTCSCHED_GATEWAY_H
@@ -17,42 +17,67 @@
 extern "C" {
 #endif
 
+/** A place where agents run. */
 typedef struct htc_site_options {
-    const char *name;    /* copied */
-    uint32_t    cores;   /* slots */
-    uint64_t    memory;  /* of a node, bytes; 0: not known */
-    uint32_t    node_cores; /* the largest task, in cores; 0: cores */
+    const char *name;    /**< copied */
+    uint32_t    cores;   /**< slots */
+    uint64_t    memory;  /**< of a node, bytes; 0: not known */
+    uint32_t    node_cores; /**< the largest task, in cores; 0: cores */
 } htc_site_options;
 
+/** How a gateway works; zero is the default of every field from tick_ns on. */
 typedef struct htc_gateway_options {
-    size_t      size; /* sizeof(htc_gateway_options) */
-    uint32_t    store_peer;  /* the driver's number of the connection to the store */
-    uint64_t    store_client_id; /* 64 random bits, new at each start */
-    uint32_t    owner_uid;   /* a Unix peer with this uid is the operator: may add users and act for any of them */
-    const char *owner_name;  /* that uid's own user name, created at the first start; copied */
-    const htc_site_options *sites; /* copied */
-    size_t      n_sites;
-    const char *policy;      /* fair.policy: eq1 (NULL), static, maxmin, fcfs */
-    const char *const *fair_users; /* of static; NULL at the end; copied */
-    htc_ns   tick_ns, heartbeat_ns, lost_after_ns, launch_timeout_ns, relaunch_backoff_ns; /* 0: 5, 10, 30, 600, 5 s */
-    uint32_t max_relaunch;   /* 0: 5 */
-    uint32_t max_attempts;   /* task.max_attempts; 0: 3 */
-    uint32_t max_lost;       /* task.max_lost; 0: 20 */
-    htc_ns   retry_backoff_ns, retry_backoff_max_ns; /* 0: 1 s, 300 s */
-    uint64_t tasks_max;      /* split.max_tasks; 0: 2^40 */
-    htc_ns   token_life_ns;  /* 0: 7 days */
-    htc_ns   idle_linger_ns;
-    uint32_t prefetch_max;   /* agent.prefetch: tasks in one grant; 0: auto (to 64), 1: one by one */
-    uint32_t min_agents;     /* fair.min_agents; UINT32_MAX: none; 0: 1 */
-    htc_ns   task_wall_max_ns; /* longest wall time a site allows; 0: any */
-    uint32_t weight_profiled; /* fair.weight: 1: a user's weight counts what his unfinished tasks will take */
-    double   gamma;           /* fair.gamma: -1 to 1, see htc_allot_profiled */
+    size_t      size; /**< sizeof(htc_gateway_options) */
+    uint32_t    store_peer;  /**< the driver's number of the connection to the store */
+    uint64_t    store_client_id; /**< 64 random bits, new at each start */
+    uint32_t    owner_uid;   /**< a Unix peer with this uid is the operator: may add users and act for any of them */
+    const char *owner_name;  /**< that uid's own user name, created at the first start; copied */
+    const htc_site_options *sites; /**< copied */
+    size_t      n_sites;     /**< how many; at least 1 */
+    const char *policy;      /**< fair.policy: eq1 (NULL), static, maxmin, fcfs */
+    const char *const *fair_users; /**< of static; NULL at the end; copied */
+    htc_ns   tick_ns;        /**< between two looks at the shares; 0: 5 s */
+    htc_ns   heartbeat_ns;   /**< agents are to be heard of at least so often; 0: 10 s */
+    htc_ns   lost_after_ns;  /**< not heard of for this long: the agent is lost; 0: 30 s */
+    htc_ns   launch_timeout_ns;   /**< launched and not heard of for this long: not coming; 0: 600 s */
+    htc_ns   relaunch_backoff_ns; /**< pause before the next try, doubling; 0: 5 s */
+    uint32_t max_relaunch;   /**< launches that fail in a row; 0: 5 */
+    uint32_t max_attempts;   /**< task.max_attempts: tries of a task that fails; 0: 3 */
+    uint32_t max_lost;       /**< task.max_lost: attempts lost with their agents; 0: 20 */
+    htc_ns   retry_backoff_ns;     /**< pause before a task is tried again, doubling; 0: 1 s */
+    htc_ns   retry_backoff_max_ns; /**< to this at most; 0: 300 s */
+    uint64_t tasks_max;      /**< split.max_tasks of one job; 0: 2^40 */
+    htc_ns   token_life_ns;  /**< a login lasts this long; 0: 7 days */
+    htc_ns   idle_linger_ns; /**< agent.idle_linger_s: agents wait this long on an empty queue; 0: not */
+    uint32_t prefetch_max;   /**< agent.prefetch: tasks in one grant; 0: auto (to 64), 1: one by one */
+    uint32_t min_agents;     /**< fair.min_agents; UINT32_MAX: none; 0: 1 */
+    htc_ns   task_wall_max_ns; /**< longest wall time a site allows; 0: any */
+    uint32_t weight_profiled; /**< fair.weight: 1: a user's weight counts what his unfinished tasks will take */
+    double   gamma;           /**< fair.gamma: -1 to 1, see htc_allot_profiled */
 } htc_gateway_options;
 
+/** A gateway, as a machine: self of htc_gateway_ops. */
 typedef struct htc_gateway htc_gateway;
 
-/** Create a gateway that waits for HTC_IN_START. Gives it: ops->destroy. env is kept. */
+/**
+ * Create a gateway that waits for HTC_IN_START.
+ *
+ * @param[in]  env      what it points to is kept
+ * @param[in]  options  borrowed; strings and lists are copied
+ * @param[out] out      gives the gateway: htc_gateway_ops()->destroy
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOTFOUND for an unknown policy; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: some allocations.   Since: 0.1
+ */
 HTC_API htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *options, htc_gateway **out);
+
+/**
+ * The gateway as a machine, for a driver.
+ *
+ * @return lends a constant
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API const htc_machine_ops *htc_gateway_ops(void);
 
 #ifdef __cplusplus

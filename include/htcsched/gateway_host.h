@@ -2,7 +2,7 @@
  * @file htcsched/gateway_host.h
  * @brief Carries out what a gateway asks of its host: agents to launch, passwords to hash, files to keep and read.
  *
- * Threads: owner (the host's).
+ * Threads: owner (the host's); passwords and files on the host's worker threads.   Allocation: through env.
  */
 #ifndef HTCSCHED_GATEWAY_HOST_H
 #define HTCSCHED_GATEWAY_HOST_H
@@ -13,22 +13,41 @@
 extern "C" {
 #endif
 
+/** What works beside a gateway's host. */
 typedef struct htc_gateway_host htc_gateway_host;
 
+/** Where things are. */
 typedef struct htc_gateway_host_options {
-    size_t      size;       /* sizeof(htc_gateway_host_options) */
-    const char *state_dir;
-    const char *agent_path; /* the program htc-agent: started as agent_path --dir D --agent ID --slot N --user U --site S */
-    const char *config_path; /* passed on as --config; NULL: not */
-    const char *const *environ; /* for the agents; NULL at the end */
-    uint32_t    durable;    /* 1: uploads are synced */
-    uint64_t    blob_bytes_max; /* of one upload; 0: 2^40 */
+    size_t      size;       /**< sizeof(htc_gateway_host_options) */
+    const char *state_dir;  /**< exists: see htc_state_open */
+    const char *agent_path; /**< the program htc-agent: started as agent_path --dir D --agent ID --slot N --user U --site S */
+    const char *config_path; /**< passed on as --config; NULL: not */
+    const char *const *environ; /**< for the agents; NULL at the end */
+    uint32_t    durable;    /**< 1: uploads are synced */
+    uint64_t    blob_bytes_max; /**< of one upload; 0: 2^40 */
 } htc_gateway_host_options;
 
-/** Takes over the calls of host. Strings are copied, environ is kept. Gives it: htc_gateway_host_destroy, after the host. */
+/**
+ * Take over the calls of a host.
+ *
+ * @param[in]     env      kept
+ * @param[in,out] host     kept; its calls are carried out here from now on
+ * @param[in]     options  borrowed; strings are copied, environ is kept
+ * @param[out]    out      gives it: htc_gateway_host_destroy, after the host
+ * @param[out]    error    why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOTFOUND if there is no state directory; HTC_ENOMEM
+ *
+ * Cost: some file system calls.   Since: 0.1
+ */
 HTC_API htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc_gateway_host_options *options,
                                            htc_gateway_host **out, htc_error *error);
-/** Agents go on without it. */
+/**
+ * Free it; agents go on without it.
+ *
+ * @param[in] gateway  NULL is fine
+ *
+ * Cost: O(agents).   Since: 0.1
+ */
 HTC_API void htc_gateway_host_destroy(htc_gateway_host *gateway);
 
 #ifdef __cplusplus

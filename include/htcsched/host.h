@@ -22,86 +22,272 @@
 extern "C" {
 #endif
 
+/** A loop and what it watches. */
 typedef struct htc_host htc_host;
 
+/** How a host works; every field's zero is its default. */
 typedef struct htc_host_options {
-    size_t   size;             /* sizeof(htc_host_options) */
-    uint32_t connections_max;  /* incoming ones at once; 0: 1024. Never more than the descriptor limit minus 64 */
-    uint32_t workers;          /* threads for what blocks, started when needed; 0: 4 */
-    size_t   output_bytes_max; /* waiting to go out on one connection, then it is closed; 0: 64 MiB */
-    size_t   output_bytes_low; /* above this nothing more is read from an incoming connection; 0: 4 MiB */
-    htc_ns   handshake_ns;     /* an incoming connection not welcomed by then is closed; 0: 30 s */
-    htc_ns   redial_ns, redial_max_ns; /* pauses between tries, doubled, with jitter; 0: 20 ms, 2 s */
-    uint32_t handle_signals;   /* 1: SIGTERM and SIGINT become HTC_EVENT_SHUTDOWN (again: at once); for one host a process */
+    size_t   size;             /**< sizeof(htc_host_options) */
+    uint32_t connections_max;  /**< incoming ones at once; 0: 1024. Never more than the descriptor limit minus 64 */
+    uint32_t workers;          /**< threads for what blocks, started when needed; 0: 4 */
+    size_t   output_bytes_max; /**< waiting to go out on one connection, then it is closed; 0: 64 MiB */
+    size_t   output_bytes_low; /**< above this nothing more is read from an incoming connection; 0: 4 MiB */
+    htc_ns   handshake_ns;     /**< an incoming connection not welcomed by then is closed; 0: 30 s */
+    htc_ns   redial_ns;        /**< pause before a lost connection is dialled again, doubled, with jitter; 0: 20 ms */
+    htc_ns   redial_max_ns;    /**< the longest such pause; 0: 2 s */
+    uint32_t handle_signals;   /**< 1: SIGTERM and SIGINT become HTC_IN_EVENT 64, status HTC_OK: end when work is done; once
+                                    more HTC_EKILLED: end at once. For one host a process */
 } htc_host_options;
 
-/** Gives a host: htc_host_destroy. env is kept; env->rng (jitter) may be NULL. */
+/**
+ * Create a host.
+ *
+ * @param[in]  env      kept; env->rng is for jitter and may be NULL
+ * @param[in]  options  borrowed; NULL: the defaults
+ * @param[out] out      gives the host: htc_host_destroy
+ * @return HTC_OK; HTC_EINVAL; HTC_EABI; HTC_EINTERNAL if the system has no randomness; HTC_ENOMEM
+ *
+ * Cost: some system calls.   Since: 0.1
+ */
 HTC_API htc_status htc_host_create(const htc_env *env, const htc_host_options *options, htc_host **out);
-/** Waits for work in progress, closes everything, removes the socket files. Does not destroy the machine. */
+
+/**
+ * Wait for work in progress, close everything, remove the socket files. The machine stays the caller's.
+ *
+ * @param[in] host  NULL is fine
+ *
+ * Cost: as long as the work in progress takes.   Since: 0.1
+ */
 HTC_API void htc_host_destroy(htc_host *host);
 
-/** Listen on a Unix socket; a path of any length. A stale file is replaced, one that answers is HTC_ELOCKED.
- *  @param mode  of the file: 0600 (0: the same) or 0666 to let other users in.
- *  @param port  number handed to the machine in htc_peer_info.port. */
+/**
+ * Listen on a Unix socket. A stale file is replaced.
+ *
+ * @param[in,out] host   not running yet
+ * @param[in]     path   of any length; copied
+ * @param[in]     mode   of the file: 0600 (0: the same), or 0666 to let other users in
+ * @param[in]     port   number handed to the machine in htc_peer_info.port
+ * @param[out]    error  why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ELOCKED if somebody answers there; HTC_EIO; HTC_ENOMEM
+ *
+ * Cost: some system calls.   Since: 0.1
+ */
 HTC_API htc_status htc_host_listen_unix(htc_host *host, const char *path, uint32_t mode, uint32_t port,
                                         htc_error *error);
-/** Listen on loopback TCP. The first frame of a connection has to be the token in the file token_path (64 hex digits),
- *  which is created with mode 0600 if it does not exist. An address beyond loopback is HTC_EUNSUPPORTED.
- *  @param[in]  tcp_port  0: any.
- *  @param[out] bound     the port listened on; may be NULL. */
+
+/**
+ * Listen on loopback TCP. The first frame of a connection has to be the token: 64 hex digits in a file.
+ *
+ * @param[in,out] host        not running yet
+ * @param[in]     address     of this machine's loopback, as "127.0.0.1"; borrowed
+ * @param[in]     tcp_port    0: any
+ * @param[in]     token_path  made with mode 0600 if it does not exist; borrowed
+ * @param[in]     port        number handed to the machine in htc_peer_info.port
+ * @param[out]    bound       the TCP port listened on; NULL is fine
+ * @param[out]    error       why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_EUNSUPPORTED for an address beyond loopback; HTC_EDENIED if the token's file is not its
+ *         owner's alone; HTC_ELOCKED if the port is taken; HTC_EIO; HTC_ENOMEM
+ *
+ * Cost: some system calls.   Since: 0.1
+ */
 HTC_API htc_status htc_host_listen_tcp(htc_host *host, const char *address, uint16_t tcp_port, const char *token_path,
                                        uint32_t port, uint16_t *bound, htc_error *error);
-/** Keep a connection to a Unix socket: dialled when the loop runs, and again whenever it is lost. Nobody has to answer yet.
- *  @param[out] peer  its number, the same for ever; HTC_IN_OPENED and HTC_IN_CLOSED come in turn. */
+
+/**
+ * Keep a connection to a Unix socket: dialled when the loop runs, and again whenever it is lost. Nobody has to answer yet.
+ *
+ * @param[in,out] host   not running yet
+ * @param[in]     path   of any length; copied
+ * @param[in]     port   number handed to the machine in htc_peer_info.port
+ * @param[out]    peer   its number, the same for ever; HTC_IN_OPENED and HTC_IN_CLOSED come in turn
+ * @param[out]    error  why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOMEM
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API htc_status htc_host_dial_unix(htc_host *host, const char *path, uint32_t port, uint32_t *peer, htc_error *error);
 
-/** Carry out HTC_OUT_CALL. HTC_OK: htc_host_answer comes, now or later (or never, for calls without an answer);
- *  anything else is answered for you with that status. body is borrowed until the function returns. */
+/**
+ * Carries out HTC_OUT_CALL.
+ *
+ * @param[in]     ctx   as registered
+ * @param[in,out] host  to be answered
+ * @param[in]     op    what to do
+ * @param[in]     tag   for htc_host_answer
+ * @param[in]     body  the argument; borrowed until the function returns
+ * @return HTC_OK: htc_host_answer comes, now or later, or never for calls without an answer; anything else is answered for you
+ *         with that status
+ */
 typedef htc_status (*htc_host_call_fn)(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body);
+
+/**
+ * Register who carries out calls. Without anybody they are answered HTC_EUNSUPPORTED.
+ *
+ * @param[in,out] host  not running yet
+ * @param[in]     call  the function; in the loop's thread
+ * @param[in]     ctx   kept
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API void htc_host_on_call(htc_host *host, htc_host_call_fn call, void *ctx);
 
-/** Carry out HTC_OUT_COMMIT: make batch, the effect's body, durable. With threaded 1 it runs on a worker thread, one at a
- *  time and in order; what is asked for meanwhile comes next, until one fails. Its status comes back as HTC_IN_STORED. */
+/**
+ * Carries out HTC_OUT_COMMIT: makes a batch durable.
+ *
+ * @param[in] ctx    as registered
+ * @param[in] batch  the effect's body; borrowed until the function returns
+ * @return what comes back as the status of HTC_IN_STORED
+ */
 typedef htc_status (*htc_host_commit_fn)(void *ctx, htc_bytes batch);
+
+/**
+ * Register who carries out commits. Without anybody they are answered HTC_EUNSUPPORTED.
+ *
+ * @param[in,out] host      not running yet
+ * @param[in]     commit    the function
+ * @param[in]     ctx       kept
+ * @param[in]     threaded  1: on a worker thread, one at a time and in order; what is asked for meanwhile comes next, until one
+ *                          fails. 0: in the loop's thread
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API void htc_host_on_commit(htc_host *host, htc_host_commit_fn commit, void *ctx, uint32_t threaded);
 
-/** Start the machine (HTC_IN_START) and run until HTC_OUT_STOP (answers its status), a step that fails (answers that), or
- *  htc_host_stop. The machine stays the caller's to destroy, after the host was destroyed or not. */
+/**
+ * Start the machine (HTC_IN_START) and run until it stops. Once for a host.
+ *
+ * @param[in,out] host     borrowed
+ * @param[in]     ops      borrowed
+ * @param[in,out] machine  borrowed; stays the caller's to destroy, before or after the host
+ * @return the status of HTC_OUT_STOP, of a step that failed, or given to htc_host_stop; HTC_EINVAL
+ *
+ * Cost: the calling thread, until then.   Since: 0.1
+ */
 HTC_API htc_status htc_host_run(htc_host *host, const htc_machine_ops *ops, void *machine);
-/** End the loop with status after the present step. */
+
+/**
+ * End the loop after the present step.
+ *
+ * @param[in,out] host    running
+ * @param[in]     status  what htc_host_run answers
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API void htc_host_stop(htc_host *host, htc_status status);
 
-/** Answer a call (HTC_IN_RESULT); also from within the call function. The machine is stepped later, from the loop, never
- *  from inside this call. HTC_ECLOSED when the loop does not run (any more). */
+/**
+ * Answer a call (HTC_IN_RESULT); also from within the call function.
+ *
+ * The machine is stepped later, from the loop, never from inside this function.
+ *
+ * @param[in,out] host    in the loop's thread
+ * @param[in]     op      of the call
+ * @param[in]     tag     of the call
+ * @param[in]     status  how it went
+ * @param[in]     body    the answer; copied
+ * @return HTC_OK; HTC_ECLOSED when the loop does not run (any more)
+ *
+ * Cost: O(length).   Since: 0.1
+ */
 HTC_API htc_status htc_host_answer(htc_host *host, uint32_t op, uint64_t tag, htc_status status, htc_bytes body);
-/** Tell the machine that something happened (HTC_IN_EVENT). */
+
+/**
+ * Tell the machine that something happened (HTC_IN_EVENT). It is stepped later, from the loop.
+ *
+ * @param[in,out] host    in the loop's thread
+ * @param[in]     op      what happened
+ * @param[in]     status  how
+ * @param[in]     body    as op says; copied
+ * @return HTC_OK; HTC_ECLOSED when the loop does not run (any more)
+ *
+ * Cost: O(length).   Since: 0.1
+ */
 HTC_API htc_status htc_host_event(htc_host *host, uint32_t op, htc_status status, htc_bytes body);
-/** Run work(ctx) on a worker thread, then done(ctx) in the loop's thread. done may be NULL.
- *  HTC_EBUSY when 65536 pieces wait. What was accepted is done: also by htc_host_destroy. */
+
+/**
+ * Run something that blocks on a worker thread. What was accepted is done, also by htc_host_destroy.
+ *
+ * @param[in,out] host  in the loop's thread
+ * @param[in]     work  run on a worker thread
+ * @param[in]     done  run afterwards in the loop's thread; NULL: nothing
+ * @param[in]     ctx   handed to both
+ * @return HTC_OK; HTC_EINVAL; HTC_EBUSY when 65536 pieces wait; HTC_ENOMEM
+ *
+ * Cost: two hand-overs between threads.   Since: 0.1
+ */
 HTC_API htc_status htc_host_work(htc_host *host, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx);
 
-/** The clocks, as the next input would be stamped. */
+/**
+ * The clock of `now`, as the next input would be stamped: CLOCK_MONOTONIC.
+ *
+ * @return nanoseconds since some moment
+ *
+ * Cost: 30 ns.   Since: 0.1
+ */
 HTC_API htc_ns htc_host_now(void);
+
+/**
+ * The clock of `wall`, as the next input would be stamped: CLOCK_REALTIME.
+ *
+ * @return nanoseconds since 1970; may jump
+ *
+ * Cost: 30 ns.   Since: 0.1
+ */
 HTC_API htc_ns htc_host_wall(void);
 
 /** A log over a file: lines "2026-01-31T12:00:00.123Z level name: text", a new file when it is full. Threads: shared. */
 typedef struct htc_logfile htc_logfile;
+
+/** Where a log goes. */
 typedef struct htc_logfile_options {
-    size_t      size;      /* sizeof(htc_logfile_options) */
-    const char *path;      /* NULL: descriptor fd alone; copied */
-    const char *name;      /* of the program; copied; NULL: none */
-    uint32_t    level;     /* htc_log_level; 0: HTC_LOG_INFO */
-    uint64_t    bytes_max; /* of one file; 0: 8 MiB */
-    uint32_t    files_max; /* path, path.1, … path.N-1; 0: 4 */
-    int         fd;        /* used when path is NULL; not closed */
+    size_t      size;      /**< sizeof(htc_logfile_options) */
+    const char *path;      /**< NULL: descriptor fd alone; copied */
+    const char *name;      /**< of the program; copied; NULL: none */
+    uint32_t    level;     /**< htc_log_level; 0: HTC_LOG_INFO */
+    uint64_t    bytes_max; /**< of one file; 0: 8 MiB */
+    uint32_t    files_max; /**< path, path.1, … path.N-1; 0: 4 */
+    int         fd;        /**< used when path is NULL; not closed */
 } htc_logfile_options;
-/** Gives a log file: htc_logfile_close. HTC_EIO with the reason. */
-HTC_API htc_status     htc_logfile_open(const htc_logfile_options *options, htc_logfile **out, htc_error *error);
-HTC_API void           htc_logfile_close(htc_logfile *file);
-/** What goes into htc_env.log; lent as long as the file is open. */
+
+/**
+ * Open a log file.
+ *
+ * @param[in]  options  borrowed
+ * @param[out] out      gives the log file: htc_logfile_close; untouched on failure
+ * @param[out] error    why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_EIO; HTC_ENOMEM
+ *
+ * Cost: some system calls.   Since: 0.1
+ */
+HTC_API htc_status htc_logfile_open(const htc_logfile_options *options, htc_logfile **out, htc_error *error);
+
+/**
+ * Close a log file.
+ *
+ * @param[in] file  nobody writes to it any more; NULL is fine
+ *
+ * Cost: one system call.   Since: 0.1
+ */
+HTC_API void htc_logfile_close(htc_logfile *file);
+
+/**
+ * What goes into htc_env.log.
+ *
+ * @param[in] file  open
+ * @return lends the log as long as the file is open
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API const htc_log *htc_logfile_log(htc_logfile *file);
 
-/** Fill bytes with random bits of secret quality (client ids, seeds, tokens). */
+/**
+ * Random bits of secret quality: for client ids, seeds, tokens.
+ *
+ * @param[out] bytes  filled
+ * @param[in]  n      how many
+ *
+ * Cost: O(n).   Since: 0.1
+ */
 HTC_API void htc_host_random(void *bytes, size_t n);
 
 #ifdef __cplusplus

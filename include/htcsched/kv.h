@@ -27,97 +27,182 @@
 extern "C" {
 #endif
 
-#define HTC_KV_KEY_MAX   400
+/** The longest key, in bytes. */
+#define HTC_KV_KEY_MAX 400
+/** The longest value, in bytes. */
 #define HTC_KV_VALUE_MAX (16u << 20)
 
+/** What can be asked of the store. */
 typedef enum htc_kv_op {
-    HTC_KV_GET = 1,     /* key -> value, version */
-    HTC_KV_PUT,         /* key, value[, lease] -> version */
-    HTC_KV_DELETE,      /* key -> HTC_OK or HTC_ENOTFOUND */
-    HTC_KV_APPEND,      /* key, value -> version, number = new length */
-    HTC_KV_CAS_VERSION, /* key, version (0: must not exist), value -> version; HTC_MISMATCH with value and version */
-    HTC_KV_CAS_VALUE,   /* key, seen, value -> version; HTC_MISMATCH with value and version (Algorithm 4) */
-    HTC_KV_ADD,         /* key, delta -> version, number; a missing key counts as 0; not a number: HTC_EINVAL */
-    HTC_KV_SCAN,        /* key = prefix, cursor (empty: from the start), limit -> items, cursor (empty: no more) */
-    HTC_KV_LEASE_GRANT, /* ttl -> lease */
-    HTC_KV_LEASE_RENEW, /* lease -> HTC_OK or HTC_ENOTFOUND */
-    HTC_KV_LEASE_REVOKE /* lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
+    HTC_KV_GET = 1,     /**< key -> value, version */
+    HTC_KV_PUT,         /**< key, value[, lease] -> version */
+    HTC_KV_DELETE,      /**< key -> HTC_OK or HTC_ENOTFOUND */
+    HTC_KV_APPEND,      /**< key, value -> version, number = new length */
+    HTC_KV_CAS_VERSION, /**< key, version (0: must not exist), value -> version; HTC_MISMATCH with value and version */
+    HTC_KV_CAS_VALUE,   /**< key, seen, value -> version; HTC_MISMATCH with value and version (Algorithm 4) */
+    HTC_KV_ADD,         /**< key, delta -> version, number; a missing key counts as 0; not a number: HTC_EINVAL */
+    HTC_KV_SCAN,        /**< key = prefix, cursor (empty: from the start), limit -> items, cursor (empty: no more) */
+    HTC_KV_LEASE_GRANT, /**< ttl -> lease */
+    HTC_KV_LEASE_RENEW, /**< lease -> HTC_OK or HTC_ENOTFOUND */
+    HTC_KV_LEASE_REVOKE /**< lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
 } htc_kv_op;
 
 /** One request. All bytes are copied. */
 typedef struct htc_kv_request {
-    uint32_t  op;    /* htc_kv_op */
-    uint32_t  limit; /* SCAN: 1 to 10000; 0: 1000 */
-    htc_bytes key;
-    htc_bytes value;
-    htc_bytes seen;    /* CAS_VALUE */
-    htc_bytes cursor;  /* SCAN */
-    uint64_t  version; /* CAS_VERSION */
-    int64_t   delta;   /* ADD */
-    uint64_t  lease;   /* PUT: the key vanishes with it; 0 none. RENEW, REVOKE */
-    htc_ns    ttl;     /* LEASE_GRANT */
+    uint32_t  op;    /**< htc_kv_op */
+    uint32_t  limit; /**< SCAN: 1 to 10000; 0: 1000 */
+    htc_bytes key;     /**< what it is about */
+    htc_bytes value;   /**< PUT, APPEND, CAS_VERSION, CAS_VALUE */
+    htc_bytes seen;    /**< CAS_VALUE */
+    htc_bytes cursor;  /**< SCAN */
+    uint64_t  version; /**< CAS_VERSION */
+    int64_t   delta;   /**< ADD */
+    uint64_t  lease;   /**< PUT: the key vanishes with it; 0 none. RENEW, REVOKE */
+    htc_ns    ttl;     /**< LEASE_GRANT */
 } htc_kv_request;
 
 /** One answer, lent until the next call on the client. */
 typedef struct htc_kv_result {
-    uint64_t   tag;   /* as submitted */
-    uint32_t   index; /* which request of the submit, from 0 */
-    uint32_t   last;  /* 1: this was the last answer to that submit */
-    uint32_t   op;
-    htc_status status; /* HTC_OK, HTC_ENOTFOUND, HTC_MISMATCH, HTC_EUNKNOWN, HTC_EFULL, HTC_ENOSPC, HTC_ETIMEDOUT, … */
-    uint64_t   version;
-    uint64_t   lease;
-    int64_t    number;
-    htc_bytes  value;
-    htc_bytes  cursor;
-    uint32_t   items; /* SCAN: how many; read them with htc_kv_result_item */
-    htc_bytes  items_bytes;
+    uint64_t   tag;   /**< as submitted */
+    uint32_t   index; /**< which request of the submit, from 0 */
+    uint32_t   last;  /**< 1: this was the last answer to that submit */
+    uint32_t   op;    /**< htc_kv_op of the request */
+    htc_status status; /**< HTC_OK, HTC_ENOTFOUND, HTC_MISMATCH, HTC_EUNKNOWN, HTC_EFULL, HTC_ENOSPC, HTC_ETIMEDOUT, … */
+    uint64_t   version;     /**< of the key: after a change, as read, or as it is on a HTC_MISMATCH */
+    uint64_t   lease;       /**< LEASE_GRANT: its number */
+    int64_t    number;      /**< ADD: the new number; APPEND: the new length */
+    htc_bytes  value;       /**< GET, HTC_MISMATCH: what is stored */
+    htc_bytes  cursor;      /**< SCAN: for the next page; empty: no more */
+    uint32_t   items;       /**< SCAN: how many; read them with htc_kv_result_item */
+    htc_bytes  items_bytes; /**< SCAN: for htc_kv_result_item alone */
 } htc_kv_result;
 
+/** One record of a SCAN's answer; lent as long as the answer. */
 typedef struct htc_kv_item {
-    htc_bytes key, value;
-    uint64_t  version;
+    htc_bytes key;     /**< of the record */
+    htc_bytes value;   /**< what is stored */
+    uint64_t  version; /**< of the key */
 } htc_kv_item;
 
+/** How a client works; every field's zero is its default but for client_id and peer. */
 typedef struct htc_kv_client_options {
-    size_t   size;         /* sizeof(htc_kv_client_options) */
-    uint64_t client_id;    /* never used before by any client: draw 64 secret-quality random bits */
-    uint32_t peer;         /* the driver's number of the connection to the server */
-    uint32_t inflight_max; /* requests held at once; 0: 4096. Beyond: HTC_EFULL */
-    size_t   bytes_max;    /* bytes held at once; 0: 64 MiB. Beyond: HTC_EFULL */
-    htc_ns   retry_ns;     /* repeat what is not answered after this, doubling to 16 times; 0: 1 s */
-    htc_ns   timeout_ns;   /* give up with HTC_ETIMEDOUT after this; 0: never */
+    size_t   size;         /**< sizeof(htc_kv_client_options) */
+    uint64_t client_id;    /**< never used before by any client: draw 64 secret-quality random bits */
+    uint32_t peer;         /**< the driver's number of the connection to the server */
+    uint32_t inflight_max; /**< requests held at once; 0: 4096. Beyond: HTC_EFULL */
+    size_t   bytes_max;    /**< bytes held at once; 0: 64 MiB. Beyond: HTC_EFULL */
+    htc_ns   retry_ns;     /**< repeat what is not answered after this, doubling to 16 times; 0: 1 s */
+    htc_ns   timeout_ns;   /**< give up with HTC_ETIMEDOUT after this; 0: never */
 } htc_kv_client_options;
 
+/** The requests of one role, on their way. */
 typedef struct htc_kv_client htc_kv_client;
 
-/** Create a client that holds nothing yet. Gives it: htc_kv_client_destroy. env is kept. */
+/**
+ * Create a client that holds nothing yet.
+ *
+ * @param[in]  env      what it points to is kept; NULL: malloc
+ * @param[in]  options  borrowed
+ * @param[out] out      gives the client: htc_kv_client_destroy
+ * @return HTC_OK; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: some allocations.   Since: 0.1
+ */
 HTC_API htc_status htc_kv_client_create(const htc_env *env, const htc_kv_client_options *options, htc_kv_client **out);
-HTC_API void       htc_kv_client_destroy(htc_kv_client *client);
 
-/** Send n requests as one message (n > 1: a multi; not a transaction, each succeeds or fails alone, in order).
- *  Answers come from htc_kv_client_next, each with this tag. Without a connection they wait for one.
- *  Requests that do not fit into one message, or change one key twice, leave as several.
- *  HTC_EINVAL for a wrong request (none is sent), HTC_EFULL, HTC_ENOMEM. */
+/**
+ * Free a client; what is not answered yet will not be.
+ *
+ * @param[in] client  NULL is fine
+ *
+ * Cost: O(requests held).   Since: 0.1
+ */
+HTC_API void htc_kv_client_destroy(htc_kv_client *client);
+
+/**
+ * Send requests as one message.
+ *
+ * More than one are no transaction: each succeeds or fails alone, in order. Answers come from htc_kv_client_next, each with
+ * this tag. Without a connection they wait for one. Requests that do not fit into one message, or change one key twice, leave
+ * as several.
+ *
+ * @param[in,out] client    as it was on failure
+ * @param[in]     now       the moment, on the clock of the machine's inputs
+ * @param[in]     requests  n of them; copied with all their bytes
+ * @param[in]     n         at least 1
+ * @param[in]     tag       the caller's, comes back with each answer
+ * @param[in,out] out       messages are appended
+ * @return HTC_OK; HTC_EINVAL for a wrong request, and none is sent; HTC_EFULL beyond inflight_max or bytes_max; HTC_ENOMEM
+ *
+ * Cost: O(bytes), amortised.   Since: 0.1
+ */
 HTC_API htc_status htc_kv_client_submit(htc_kv_client *client, htc_ns now, const htc_kv_request *requests, size_t n,
                                         uint64_t tag, htc_output *out);
 
-/** Hand over an input of the role (message, opened, closed of the client's peer; timeout). Others are ignored. */
+/**
+ * Hand over an input of the role: messages, opening and closing of the client's peer, timeouts. Others are ignored.
+ *
+ * @param[in,out] client  whose peer it may be
+ * @param[in]     in      borrowed
+ * @param[in,out] out     messages are appended
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL; HTC_EUNSUPPORTED for an unknown kind of input; HTC_ENOMEM and HTC_EFULL of
+ *         out: the role is broken
+ *
+ * Cost: O(bytes), amortised.   Since: 0.1
+ */
 HTC_API htc_status htc_kv_client_step(htc_kv_client *client, const htc_input *in, htc_output *out);
 
-/** When the client wants an HTC_IN_TIMEOUT; HTC_NEVER if it waits for nothing. */
+/**
+ * When the client wants an HTC_IN_TIMEOUT.
+ *
+ * @param[in] client  borrowed
+ * @return a moment on the clock of the inputs; HTC_NEVER if it waits for nothing
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API htc_ns htc_kv_client_deadline(const htc_kv_client *client);
 
-/** The next answer: 1 and *result, or 0 if there is none now. Call until 0 after every step. */
+/**
+ * Take the next answer. Call until 0 after every step.
+ *
+ * @param[in,out] client  borrowed
+ * @param[out]    result  what it points to is lent until the next call on the client; untouched if there is none
+ * @return 1: there was one; 0: none now
+ *
+ * Cost: O(1), amortised.   Since: 0.1
+ */
 HTC_API int htc_kv_client_next(htc_kv_client *client, htc_kv_result *result);
 
-/** Item i of a SCAN's answer; call with i = 0, 1, … in order, *at starts at 0 and is the client's place. */
+/**
+ * The next record of a SCAN's answer: call result->items times.
+ *
+ * @param[in]     result  borrowed
+ * @param[in,out] at      the place in the answer: 0 before the first
+ * @param[out]    item    lent as long as result; untouched on failure
+ * @return HTC_OK; HTC_ENOTFOUND behind the last; HTC_EINVAL; HTC_EPROTO
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API htc_status htc_kv_result_item(const htc_kv_result *result, size_t *at, htc_kv_item *item);
 
-/** Requests that are not answered yet. */
+/**
+ * How many requests are not answered yet.
+ *
+ * @param[in] client  borrowed
+ * @return their number, without those whose answers wait for htc_kv_client_next
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API size_t htc_kv_client_pending(const htc_kv_client *client);
 
-/** 1 while the server is connected and has welcomed this client. */
+/**
+ * Is the server there?
+ *
+ * @param[in] client  borrowed
+ * @return 1 while it is connected and has welcomed this client, else 0
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API int htc_kv_client_connected(const htc_kv_client *client);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
  * reads no clock and never blocks: what blocks is an effect HTC_OUT_CALL, answered later by an input HTC_IN_RESULT
  * with the same tag. Inputs may come late, twice, reordered or from strangers; each is answered or ignored.
  *
- * Threads: owner.
+ * Threads: owner.   Allocation: an output's, through env; it keeps the memory of one step for the next.
  */
 #ifndef HTCSCHED_MACHINE_H
 #define HTCSCHED_MACHINE_H
@@ -19,79 +19,156 @@
 extern "C" {
 #endif
 
+/** What can happen to a machine. */
 typedef enum htc_input_kind {
-    HTC_IN_START = 1, /* first input, exactly once */
-    HTC_IN_MESSAGE,   /* body arrived from peer, one whole message */
-    HTC_IN_TIMEOUT,   /* the deadline has passed; a late or spurious one is harmless */
-    HTC_IN_STORED,    /* the commit with this tag is durable (status HTC_OK) or failed */
-    HTC_IN_OPENED,    /* peer is connected; body = htc_peer_info. A peer that was asked for may open again and again */
-    HTC_IN_CLOSED,    /* peer is gone; status says why */
-    HTC_IN_RESULT,    /* the call with this tag ended with status; body is its answer (op repeated) */
-    HTC_IN_EVENT      /* op happened in the host without having been asked for; body as op says */
+    HTC_IN_START = 1, /**< first input, exactly once */
+    HTC_IN_MESSAGE,   /**< body arrived from peer, one whole message */
+    HTC_IN_TIMEOUT,   /**< the deadline has passed; a late or spurious one is harmless */
+    HTC_IN_STORED,    /**< the commit with this tag is durable (status HTC_OK) or failed */
+    HTC_IN_OPENED,    /**< peer is connected; body = htc_peer_info. A peer that was asked for may open again and again */
+    HTC_IN_CLOSED,    /**< peer is gone; status says why */
+    HTC_IN_RESULT,    /**< the call with this tag ended with status; body is its answer (op repeated) */
+    HTC_IN_EVENT      /**< op happened in the host without having been asked for; body as op says */
 } htc_input_kind;
 
 /** One thing that happened. The machine borrows all of it. */
 typedef struct htc_input {
-    htc_ns     now;    /* the driver's clock: never runs backwards, its origin means nothing */
-    htc_ns     wall;   /* time since 1970 for what people read and for expiry dates; may jump */
-    uint32_t   kind;   /* htc_input_kind; an unknown one answers HTC_EUNSUPPORTED */
-    uint32_t   peer;   /* number of the connection; 0 = none */
-    uint32_t   op;     /* HTC_IN_RESULT and HTC_IN_EVENT */
-    htc_status status;
-    uint64_t   tag;
-    htc_bytes  body;
+    htc_ns     now;    /**< the driver's clock: never runs backwards, its origin means nothing */
+    htc_ns     wall;   /**< time since 1970 for what people read and for expiry dates; may jump */
+    uint32_t   kind;   /**< htc_input_kind; an unknown one answers HTC_EUNSUPPORTED */
+    uint32_t   peer;   /**< number of the connection; 0 = none */
+    uint32_t   op;     /**< HTC_IN_RESULT and HTC_IN_EVENT */
+    htc_status status; /**< HTC_IN_STORED, HTC_IN_CLOSED, HTC_IN_RESULT, HTC_IN_EVENT: how it went */
+    uint64_t   tag;    /**< HTC_IN_STORED, HTC_IN_RESULT: as in the effect that asked for it */
+    htc_bytes  body;   /**< as kind and op say */
 } htc_input;
 
 /** Who is at the other end of a connection, as the body of HTC_IN_OPENED. */
 typedef struct htc_peer_info {
-    uint32_t transport; /* htc_transport */
-    uint32_t uid;       /* Unix sockets: the peer's user; UINT32_MAX where there is none */
-    uint32_t pid;       /* Unix sockets: the peer's process; 0 where there is none */
-    uint32_t port;      /* the number the driver gave the listener or the outgoing connection */
+    uint32_t transport; /**< htc_transport */
+    uint32_t uid;       /**< Unix sockets: the peer's user; UINT32_MAX where there is none */
+    uint32_t pid;       /**< Unix sockets: the peer's process; 0 where there is none */
+    uint32_t port;      /**< the number the driver gave the listener or the outgoing connection */
 } htc_peer_info;
 
-typedef enum htc_transport { HTC_TRANSPORT_UNIX = 1, HTC_TRANSPORT_TCP, HTC_TRANSPORT_SIM } htc_transport;
+/** What a connection runs over. */
+typedef enum htc_transport {
+    HTC_TRANSPORT_UNIX = 1, /**< a Unix socket: the peer's uid is known */
+    HTC_TRANSPORT_TCP,      /**< TCP on this machine: the peer has shown the token */
+    HTC_TRANSPORT_SIM       /**< the simulated world */
+} htc_transport;
 
+/** What a machine can ask for. */
 typedef enum htc_effect_kind {
-    HTC_OUT_MESSAGE = 1, /* send body to peer; dropped if the peer is gone */
-    HTC_OUT_CLOSE,       /* close peer after what was sent; status says why */
-    HTC_OUT_CALL,        /* do op with body, answer with HTC_IN_RESULT and this tag */
-    HTC_OUT_COMMIT,      /* make body (a batch) durable; answer with HTC_IN_STORED and this tag */
-    HTC_OUT_STOP         /* this machine has ended with status; step it no more */
+    HTC_OUT_MESSAGE = 1, /**< send body to peer; dropped if the peer is gone */
+    HTC_OUT_CLOSE,       /**< close peer after what was sent; status says why */
+    HTC_OUT_CALL,        /**< do op with body, answer with HTC_IN_RESULT and this tag */
+    HTC_OUT_COMMIT,      /**< make body (a batch) durable; answer with HTC_IN_STORED and this tag */
+    HTC_OUT_STOP         /**< this machine has ended with status; step it no more */
 } htc_effect_kind;
 
 /** One thing to do. Lent by the htc_output until its next clear. */
 typedef struct htc_effect {
-    uint32_t   kind; /* htc_effect_kind */
-    uint32_t   peer;
-    uint32_t   op;
-    htc_status status;
-    uint64_t   tag;
-    htc_bytes  body;
+    uint32_t   kind;   /**< htc_effect_kind */
+    uint32_t   peer;   /**< HTC_OUT_MESSAGE, HTC_OUT_CLOSE: number of the connection */
+    uint32_t   op;     /**< HTC_OUT_CALL: what to do */
+    htc_status status; /**< HTC_OUT_CLOSE, HTC_OUT_STOP: why */
+    uint64_t   tag;    /**< HTC_OUT_CALL, HTC_OUT_COMMIT: comes back with the answer */
+    htc_bytes  body;   /**< the message, the argument of the call, or the batch */
 } htc_effect;
 
 /** The ordered effects of one step. */
 typedef struct htc_output htc_output;
 
-/** Create an empty output; bytes_max bounds what it may hold at once (0: 64 MiB). Gives it: htc_output_destroy. */
+/**
+ * Create an empty output.
+ *
+ * @param[in]  env        copied, its allocator is kept; NULL: malloc
+ * @param[in]  bytes_max  how much the bodies may take at once; 0: 64 MiB
+ * @param[out] out        gives the output: htc_output_destroy
+ * @return HTC_OK; HTC_EINVAL if out is NULL; HTC_ENOMEM
+ *
+ * Cost: one allocation.   Since: 0.1
+ */
 HTC_API htc_status htc_output_create(const htc_env *env, size_t bytes_max, htc_output **out);
-HTC_API void       htc_output_destroy(htc_output *out);
-/** Forget all effects; the memory is kept for the next step. */
+
+/**
+ * Free an output and what it lent.
+ *
+ * @param[in] out  NULL is fine
+ *
+ * Cost: O(1).   Since: 0.1
+ */
+HTC_API void htc_output_destroy(htc_output *out);
+
+/**
+ * Forget all effects; the memory is kept for the next step.
+ *
+ * @param[in,out] out  not NULL
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API void htc_output_clear(htc_output *out);
-/** How many effects there are. */
+
+/**
+ * How many effects there are.
+ *
+ * @param[in] out  not NULL
+ * @return their number
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API size_t htc_output_count(const htc_output *out);
-/** Effect i in order; lent until the next clear or add. HTC_EINVAL if there is no such effect. */
+
+/**
+ * One effect.
+ *
+ * @param[in]  out     not NULL
+ * @param[in]  i       from 0, in order
+ * @param[out] effect  its body is lent until the next clear or add; untouched on failure
+ * @return HTC_OK; HTC_EINVAL if there is no such effect
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API htc_status htc_output_get(const htc_output *out, size_t i, htc_effect *effect);
-/** Append an effect; its body is copied. HTC_EFULL beyond the bound, HTC_ENOMEM; then the output is as it was. */
+
+/**
+ * Append an effect.
+ *
+ * @param[in,out] out     not NULL; as it was on failure
+ * @param[in]     effect  copied with its body
+ * @return HTC_OK; HTC_EFULL if the bodies would take more than bytes_max; HTC_ENOMEM
+ *
+ * Cost: O(length of the body), amortised.   Since: 0.1
+ */
 HTC_API htc_status htc_output_add(htc_output *out, const htc_effect *effect);
 
 /** A role as its drivers see it; the live loop and the simulator know nothing more.
  *  A step that answers an error has broken the machine: its driver ends it, and a new one starts from the store. */
 typedef struct htc_machine_ops {
-    size_t size;
+    size_t size; /**< sizeof(htc_machine_ops) */
+    /**
+     * Take one input and answer what to do.
+     *
+     * @param[in,out] self  the machine
+     * @param[in]     in    borrowed
+     * @param[in,out] out   effects are appended; carry them out in order
+     * @return HTC_OK; HTC_EUNSUPPORTED for an unknown kind of input; anything else: the machine is broken
+     */
     htc_status (*step)(void *self, const htc_input *in, htc_output *out);
-    htc_ns (*deadline)(const void *self); /* on the clock of `now`; HTC_NEVER: only an input can wake it */
-    void (*destroy)(void *self);          /* NULL is fine */
+    /**
+     * When the machine wants an HTC_IN_TIMEOUT.
+     *
+     * @param[in] self  the machine
+     * @return a moment on the clock of `now`; HTC_NEVER: only an input can wake it
+     */
+    htc_ns (*deadline)(const void *self);
+    /**
+     * Free the machine.
+     *
+     * @param[in] self  NULL is fine
+     */
+    void (*destroy)(void *self);
 } htc_machine_ops;
 
 #ifdef __cplusplus

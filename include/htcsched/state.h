@@ -13,45 +13,112 @@
 extern "C" {
 #endif
 
+/** The format that this library reads and writes. */
 #define HTC_STATE_FORMAT 1
 
+/** An open state directory. */
 typedef struct htc_state htc_state;
 
-/** The first candidate that is neither NULL nor "" (`--dir`, then $HTC_DIR, then "./htc-state": the caller reads them,
- *  the library reads no environment). NULL at the end of the list. */
+/**
+ * Choose a directory: the first candidate that says anything.
+ *
+ * Usual are `--dir`, then $HTC_DIR, then "./htc-state"; the caller reads them, the library reads no environment.
+ *
+ * @param[in] candidates  borrowed; "" says nothing, NULL ends the list
+ * @return one of them; NULL if none says anything
+ *
+ * Cost: O(candidates).   Since: 0.1
+ */
 HTC_API const char *htc_state_find(const char *const *candidates);
 
-/** Open dir. create 1: make it (0700) and its directories if there is nothing yet. Gives it: htc_state_close.
- *  HTC_ENOTFOUND (no state there), HTC_EFORMAT (another version: both numbers), HTC_EDENIED (not ours, or open to others). */
+/**
+ * Open a state directory.
+ *
+ * @param[in]  env     kept; NULL: malloc
+ * @param[in]  dir     copied
+ * @param[in]  create  1: make it (mode 0700) and its directories if there is nothing yet
+ * @param[out] out     gives the state: htc_state_close; untouched on failure
+ * @param[out] error   why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOTFOUND if there is no state; HTC_EFORMAT for another version (error names both);
+ *         HTC_EDENIED if it is not ours or others may write there; HTC_EIO; HTC_ENOSPC; HTC_ENOMEM
+ *
+ * Cost: some file system calls.   Since: 0.1
+ */
 HTC_API htc_status htc_state_open(const htc_env *env, const char *dir, uint32_t create, htc_state **out,
                                   htc_error *error);
-/** Also gives the lock back. */
+/**
+ * Close a state, and give its lock back.
+ *
+ * @param[in] state  NULL is fine
+ *
+ * Cost: one file system call.   Since: 0.1
+ */
 HTC_API void htc_state_close(htc_state *state);
 
-/** Hold the directory, as one `htc up` does until it is closed; HTC_ELOCKED naming the holder's pid.
- *  The lock does not pass on to children. */
+/**
+ * Hold the directory until the state is closed, as one `htc up` does. The lock does not pass on to children.
+ *
+ * @param[in,out] state  open
+ * @param[out]    error  why; NULL is fine
+ * @return HTC_OK; HTC_ELOCKED if another process holds it (error names its pid); HTC_EIO
+ *
+ * Cost: some file system calls.   Since: 0.1
+ */
 HTC_API htc_status htc_state_lock(htc_state *state, htc_error *error);
-/** The pid of the process that holds the directory now; 0 if none does. */
+/**
+ * Who holds the directory now?
+ *
+ * @param[in] state  open
+ * @return a pid; 0 if nobody does
+ *
+ * Cost: one file system call.   Since: 0.1
+ */
 HTC_API uint32_t htc_state_holder(const htc_state *state);
 
-/** The absolute path of dir; lent. */
+/**
+ * The directory's absolute path.
+ *
+ * @param[in] state  open
+ * @return lends the path as long as the state is open
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API const char *htc_state_dir(const htc_state *state);
 
+/** What lies in a state directory. */
 typedef enum htc_state_place {
-    HTC_STATE_GATEWAY_SOCKET = 1, /* gateway.sock */
-    HTC_STATE_STORE_SOCKET,       /* kvd.sock */
-    HTC_STATE_TCP_TOKEN,          /* tcp-token */
-    HTC_STATE_STORE,              /* store/ */
-    HTC_STATE_DATA,               /* data/ */
-    HTC_STATE_SLOTS,              /* slots/ */
-    HTC_STATE_LOG,                /* log/ */
-    HTC_STATE_RUN,                /* run/: pid files */
-    HTC_STATE_CONFIG              /* htc.ini */
+    HTC_STATE_GATEWAY_SOCKET = 1, /**< gateway.sock */
+    HTC_STATE_STORE_SOCKET,       /**< kvd.sock */
+    HTC_STATE_TCP_TOKEN,          /**< tcp-token */
+    HTC_STATE_STORE,              /**< store/ */
+    HTC_STATE_DATA,               /**< data/ */
+    HTC_STATE_SLOTS,              /**< slots/ */
+    HTC_STATE_LOG,                /**< log/ */
+    HTC_STATE_RUN,                /**< run/: pid files */
+    HTC_STATE_CONFIG              /**< htc.ini */
 } htc_state_place;
-/** The absolute path of a place; lent as long as the state is open. NULL for an unknown one. */
+/**
+ * The absolute path of a place.
+ *
+ * @param[in] state  open
+ * @param[in] place  htc_state_place
+ * @return lends the path as long as the state is open; NULL for an unknown place
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API const char *htc_state_path(const htc_state *state, uint32_t place);
 
-/** Write a small file of this directory as a whole: temporary name, then rename. path is absolute. */
+/**
+ * Write a small file as a whole: under a temporary name beside it, synced, then renamed.
+ *
+ * @param[in]  path     absolute
+ * @param[in]  content  borrowed
+ * @param[in]  mode     of the file, as 0600
+ * @param[out] error    why; NULL is fine
+ * @return HTC_OK; HTC_EIO; HTC_ENOSPC; HTC_ENOMEM. On failure the old file is as it was
+ *
+ * Cost: some file system calls.   Since: 0.1
+ */
 HTC_API htc_status htc_state_write_file(const char *path, htc_bytes content, uint32_t mode, htc_error *error);
 
 #ifdef __cplusplus

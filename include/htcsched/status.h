@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+/** In front of everything that the library exports. */
 #if defined(__GNUC__)
 #define HTC_API __attribute__((visibility("default")))
 #else
@@ -22,8 +23,9 @@
 extern "C" {
 #endif
 
-/* X(name, number, exit code, text). Exit codes of every program: 0 ok, 1 usage, 2 rejected input, 3 unreachable,
- * 4 not found or denied, 5 tasks failed, 6 try again (full, locked, timed out), 70 our fault. */
+/** Every status as X(name, number, exit code, text): for a table of one's own. Exit codes of every program: 0 ok, 1 usage,
+ *  2 rejected input, 3 unreachable, 4 not found or denied, 5 tasks failed, 6 try again (full, locked, timed out), 70 our
+ *  fault. */
 #define HTC_STATUS_TABLE(X)                                                                                            \
     X(HTC_EMPTY, 3, 6, "nothing is there")                                                                             \
     X(HTC_MISMATCH, 2, 6, "the value was changed by somebody else")                                                    \
@@ -78,30 +80,61 @@ extern "C" {
     X(HTC_EFORMAT, -92, 70, "the state directory has another format version")                                          \
     X(HTC_EINTERNAL, -99, 70, "internal error")
 
+/** @cond */
 #define HTC__ENUM(name, number, exit_code, text) name = (number),
+/** @endcond */
+/** What a call answers. */
 typedef enum htc_status { HTC_STATUS_TABLE(HTC__ENUM) } htc_status;
 #undef HTC__ENUM
 
-/** The one-line text of a status; "unknown status" for a number that is not in the table. Lends a constant. */
+/**
+ * The one-line text of a status.
+ *
+ * @param[in] status  any number
+ * @return lends a constant; "unknown status" for a number that is not in the table
+ *
+ * Cost: O(statuses).   Since: 0.1
+ */
 HTC_API const char *htc_strerror(htc_status status);
 
-/** The name of a status as it stands in JSON ("HTC_ENOTFOUND"); "HTC_EINTERNAL" for an unknown number. Lends a constant. */
+/**
+ * The name of a status as it stands in JSON ("HTC_ENOTFOUND").
+ *
+ * @param[in] status  any number
+ * @return lends a constant; "HTC_EINTERNAL" for a number that is not in the table
+ *
+ * Cost: O(statuses).   Since: 0.1
+ */
 HTC_API const char *htc_status_name(htc_status status);
 
-/** The status with this name; HTC_EINTERNAL if there is none. */
+/**
+ * The status with a name.
+ *
+ * @param[in] name  borrowed; NULL is fine
+ * @return the status; HTC_EINTERNAL if there is none of this name
+ *
+ * Cost: O(statuses).   Since: 0.1
+ */
 HTC_API htc_status htc_status_from_name(const char *name);
 
-/** The exit code a program ends with for this status (0, 1, 2, 3, 4, 5, 6 or 70). */
+/**
+ * The exit code that a program ends with for a status.
+ *
+ * @param[in] status  any number
+ * @return 0, 1, 2, 3, 4, 5, 6 or 70; 70 for a number that is not in the table
+ *
+ * Cost: O(statuses).   Since: 0.1
+ */
 HTC_API int htc_exit_code(htc_status status);
 
 /** Where and why something that a person wrote was refused. Filled by the callee, caller-allocated. */
 typedef struct htc_error {
-    htc_status status;
-    uint32_t   line;      /* from 1; 0 = not known */
-    uint32_t   column;    /* from 1; 0 = not known */
-    char       where[160]; /* element, key or file; may be empty */
-    char       text[320];  /* one sentence, no full stop, no newline */
-    char       hint[160];  /* the next step to take; may be empty */
+    htc_status status;     /**< what the call answered */
+    uint32_t   line;       /**< from 1; 0 = not known */
+    uint32_t   column;     /**< from 1; 0 = not known */
+    char       where[160]; /**< element, key or file; may be empty */
+    char       text[320];  /**< one sentence, no full stop, no newline */
+    char       hint[160];  /**< the next step to take; may be empty */
 } htc_error;
 
 #ifdef __cplusplus

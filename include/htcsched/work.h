@@ -16,125 +16,264 @@
 extern "C" {
 #endif
 
+/** A job's specification, compiled. */
 typedef struct htc_spec htc_spec;
 
+/** What a specification may ask for; every field's zero is its default. */
 typedef struct htc_spec_options {
-    size_t   size;      /* sizeof(htc_spec_options) */
-    uint64_t tasks_max; /* split.max_tasks; 0: 2^40 */
-    size_t   bytes_max; /* longest document; 0: 15 MiB */
+    size_t   size;      /**< sizeof(htc_spec_options) */
+    uint64_t tasks_max; /**< split.max_tasks; 0: 2^40 */
+    size_t   bytes_max; /**< longest document; 0: 15 MiB */
 } htc_spec_options;
 
-/** Read a JSDL 1.0 document with the POSIX application element and the parameter sweep extension.
+/**
+ * Read a JSDL 1.0 document with the POSIX application element and the parameter sweep extension.
  *
- * No network, no entity expansion. Refused with the element and its line in *error: not well-formed (HTC_EXML), against
- * the schema (HTC_ESCHEMA), valid but asking for what is not done here (HTC_EUNSUPPORTED), bad XPath (HTC_EXPATH), bad
- * sweep (HTC_ESWEEP), too many tasks or bytes (HTC_ETOOBIG), a staging name that leaves its directory (HTC_EPATH).
- * @param[in]  xml    borrowed.
- * @param[out] out    gives the specification: htc_spec_destroy.
- * @param[out] error  may be NULL. */
+ * No network, no entity expansion.
+ *
+ * @param[in]  env      kept; NULL: malloc
+ * @param[in]  xml      borrowed
+ * @param[in]  options  borrowed; NULL: the defaults
+ * @param[out] out      gives the specification: htc_spec_destroy; untouched on failure
+ * @param[out] error    why, with the element and its line; NULL is fine
+ * @return HTC_OK; HTC_EXML if it is not well-formed; HTC_ESCHEMA against the schema; HTC_EUNSUPPORTED if it is valid but asks for
+ *         what is not done here; HTC_EXPATH; HTC_ESWEEP; HTC_ETOOBIG for too many tasks or bytes; HTC_EPATH for a staging name
+ *         that leaves its directory; HTC_ENOEXEC without an executable; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: O(size), whatever the number of tasks.   Since: 0.1
+ */
 HTC_API htc_status htc_spec_parse(const htc_env *env, htc_bytes xml, const htc_spec_options *options, htc_spec **out,
                                   htc_error *error);
-HTC_API void       htc_spec_destroy(htc_spec *spec);
 
-/** The stored form, a few kilobytes for any number of tasks. Lent as long as the specification lives. */
+/**
+ * Free a specification and what it lent.
+ *
+ * @param[in] spec  NULL is fine
+ *
+ * Cost: O(size).   Since: 0.1
+ */
+HTC_API void htc_spec_destroy(htc_spec *spec);
+
+/**
+ * The stored form: a few kilobytes for any number of tasks.
+ *
+ * @param[in] spec  borrowed
+ * @return lends the bytes as long as the specification lives
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API htc_bytes htc_spec_bytes(const htc_spec *spec);
-/** Back from the stored form; HTC_ECORRUPT if it is not one. Copies. */
+
+/**
+ * Back from the stored form.
+ *
+ * @param[in]  env    kept; NULL: malloc
+ * @param[in]  bytes  copied
+ * @param[out] out    gives the specification: htc_spec_destroy; untouched on failure
+ * @return HTC_OK; HTC_ECORRUPT if it is not one; HTC_ENOMEM
+ *
+ * Cost: O(length).   Since: 0.1
+ */
 HTC_API htc_status htc_spec_from_bytes(const htc_env *env, htc_bytes bytes, htc_spec **out);
 
-/** How many tasks; at least 1. */
+/**
+ * How many tasks it has.
+ *
+ * @param[in] spec  borrowed
+ * @return their number, at least 1
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API uint64_t htc_spec_count(const htc_spec *spec);
-/** JobName, or "". Lent as long as the specification lives. */
+
+/**
+ * JobName.
+ *
+ * @param[in] spec  borrowed
+ * @return lends the name as long as the specification lives; "" if there is none
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API const char *htc_spec_name(const htc_spec *spec);
-/** Warnings of the parse (ignored foreign elements), one a line, or "". Lent. */
+
+/**
+ * What the parse found odd but took: foreign elements that are ignored, for one.
+ *
+ * @param[in] spec  borrowed
+ * @return lends the warnings, one a line, as long as the specification lives; "" if there are none
+ *
+ * Cost: O(1).   Since: 0.1
+ */
 HTC_API const char *htc_spec_warnings(const htc_spec *spec);
 
 /** Limits of a task; 0 = none. Sizes in bytes, times in ns. */
 typedef struct htc_limits {
-    htc_ns   wall, cpu;
-    uint64_t memory;         /* MemoryLimit: resident set of the whole process tree, watched by the agent */
-    uint64_t virtual_memory; /* of each process (RLIMIT_AS) */
-    uint64_t file_size, core_size, open_files, stack, data, processes;
-    uint32_t cores; /* TotalCPUCount; at least 1 */
-    /* core_size 0 means no core file unless core_is_set. */
-    uint32_t core_is_set;
+    htc_ns   wall;           /**< WallTimeLimit */
+    htc_ns   cpu;            /**< CPUTimeLimit, of each process */
+    uint64_t memory;         /**< MemoryLimit: resident set of the whole process tree, watched by the agent */
+    uint64_t virtual_memory; /**< of each process (RLIMIT_AS) */
+    uint64_t file_size;      /**< FileSizeLimit */
+    uint64_t core_size;      /**< CoreDumpLimit, if core_is_set */
+    uint64_t open_files;     /**< OpenDescriptorsLimit */
+    uint64_t stack;          /**< StackSizeLimit */
+    uint64_t data;           /**< DataSegmentLimit */
+    uint64_t processes;      /**< ProcessCountLimit */
+    uint32_t cores;          /**< TotalCPUCount; at least 1 */
+    uint32_t core_is_set;    /**< 1: core_size counts, 0 too; 0: no core file */
 } htc_limits;
 
+/** What to do with a staged file. */
 typedef enum htc_stage_flags {
-    HTC_STAGE_OVERWRITE = 1,  /* CreationFlag; exactly one of the three */
-    HTC_STAGE_APPEND = 2,
-    HTC_STAGE_KEEP = 4,       /* dontOverwrite */
-    HTC_STAGE_DELETE = 8,     /* DeleteOnTermination */
-    HTC_STAGE_EXECUTABLE = 16 /* mark executable after staging */
+    HTC_STAGE_OVERWRITE = 1,  /**< CreationFlag; exactly one of the three */
+    HTC_STAGE_APPEND = 2,     /**< behind what is there */
+    HTC_STAGE_KEEP = 4,       /**< dontOverwrite */
+    HTC_STAGE_DELETE = 8,     /**< DeleteOnTermination */
+    HTC_STAGE_EXECUTABLE = 16 /**< mark executable after staging */
 } htc_stage_flags;
 
+/** One file to bring in or to take out. */
 typedef struct htc_stage {
-    const char *name; /* relative to the working directory; never leaves it */
-    const char *uri;  /* file:/path, file:///path; of an input also htc:HASH (64 hex digits: uploaded content); of an
-                         output also a relative name without scheme: its name in the result set */
-    uint32_t    flags;
+    const char *name; /**< relative to the working directory; never leaves it */
+    const char *uri;  /**< file:/path, file:///path; of an input also htc:HASH (64 hex digits: uploaded content); of an
+                           output also a relative name without scheme: its name in the result set */
+    uint32_t    flags; /**< htc_stage_flags */
 } htc_stage;
 
 /** One task, ready to run. Everything is lent as long as the task lives. */
 typedef struct htc_task {
-    uint64_t           index;
-    const char        *executable;
-    const char *const *args; /* without the executable; NULL at the end */
-    const char *const *env;  /* "NAME=value"; NULL at the end */
-    const char        *input, *output, *error; /* standard streams, relative names or NULL */
-    const char        *directory;              /* WorkingDirectory or NULL: the private scratch directory */
-    const char        *values_json;            /* the assigned values by parameter, "{}" without a sweep */
-    const htc_stage   *in, *out;
-    size_t             n_args, n_env, n_in, n_out;
-    htc_limits         limits;
-    /* filters; NULL or 0 = any. host: one name, or several with commas between them */
-    const char *host, *architecture, *system;
-    uint64_t    memory_min; /* IndividualPhysicalMemory */
+    uint64_t           index;      /**< from 0 */
+    const char        *executable; /**< a path, or a name to be looked for in PATH */
+    const char *const *args; /**< without the executable; NULL at the end */
+    const char *const *env;  /**< "NAME=value"; NULL at the end */
+    const char        *input;        /**< standard input: a relative name, or NULL */
+    const char        *output;       /**< standard output: a relative name, or NULL */
+    const char        *error;        /**< standard error: a relative name, or NULL */
+    const char        *directory;    /**< WorkingDirectory or NULL: the private scratch directory */
+    const char        *values_json;  /**< the assigned values by parameter, "{}" without a sweep */
+    const htc_stage   *in;           /**< n_in files to bring in */
+    const htc_stage   *out;          /**< n_out files to take out */
+    size_t             n_args;       /**< of args */
+    size_t             n_env;        /**< of env */
+    size_t             n_in;         /**< of in */
+    size_t             n_out;        /**< of out */
+    htc_limits         limits;       /**< what it may use */
+    const char        *host;         /**< filter: one name, or several with commas between them; NULL: any */
+    const char        *architecture; /**< filter: CPUArchitectureName; NULL: any */
+    const char        *system;       /**< filter: OperatingSystemName; NULL: any */
+    uint64_t           memory_min;   /**< filter: IndividualPhysicalMemory in bytes; 0: any */
 } htc_task;
 
-/** Task index of the specification, expanded. Gives it: htc_task_destroy. HTC_EINVAL beyond the count; HTC_EPATH or
- *  HTC_ESWEEP if the assigned values make an impossible task, with the reason in *error. Cost: the document. */
+/**
+ * Expand one task of a specification.
+ *
+ * @param[in]  spec   borrowed
+ * @param[in]  index  from 0, below htc_spec_count
+ * @param[out] out    gives the task: htc_task_destroy; untouched on failure
+ * @param[out] error  why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL beyond the count; HTC_EPATH, HTC_ESWEEP and others of htc_spec_parse if the assigned values make an
+ *         impossible task; HTC_ENOMEM
+ *
+ * Cost: O(size of the document), whatever the index.   Since: 0.1
+ */
 HTC_API htc_status htc_spec_task(const htc_spec *spec, uint64_t index, htc_task **out, htc_error *error);
-HTC_API void       htc_task_destroy(htc_task *task);
 
-/** Encode a task for an agent. Gives *out: htc_work_free. */
+/**
+ * Free a task and what it lent.
+ *
+ * @param[in] task  NULL is fine
+ *
+ * Cost: O(1).   Since: 0.1
+ */
+HTC_API void htc_task_destroy(htc_task *task);
+
+/**
+ * Encode a task for an agent.
+ *
+ * @param[in]  env   where the bytes come from; NULL: malloc
+ * @param[in]  task  borrowed
+ * @param[out] out   gives the bytes: htc_work_free; untouched on failure
+ * @return HTC_OK; HTC_EINVAL if the task is not whole; HTC_ENOMEM; HTC_EFULL
+ *
+ * Cost: O(size).   Since: 0.1
+ */
 HTC_API htc_status htc_task_to_bytes(const htc_env *env, const htc_task *task, htc_bytes *out);
-/** Back from bytes that may come from anybody: HTC_EPROTO if they are not a task, or one with an impossible name. Gives
- *  *out: htc_task_destroy. Copies. */
+
+/**
+ * Back from bytes that may come from anybody.
+ *
+ * @param[in]  env    what it points to is kept; NULL: malloc
+ * @param[in]  bytes  copied
+ * @param[out] out    gives the task: htc_task_destroy; untouched on failure
+ * @return HTC_OK; HTC_EPROTO if they are not a task, or one with an impossible name; HTC_ENOMEM
+ *
+ * Cost: O(length).   Since: 0.1
+ */
 HTC_API htc_status htc_task_from_bytes(const htc_env *env, htc_bytes bytes, htc_task **out);
-HTC_API void       htc_work_free(const htc_env *env, htc_bytes bytes);
+
+/**
+ * Free bytes that this header gave.
+ *
+ * @param[in] env    with which they were made
+ * @param[in] bytes  an empty run is fine
+ *
+ * Cost: O(1).   Since: 0.1
+ */
+HTC_API void htc_work_free(const htc_env *env, htc_bytes bytes);
 
 /** The JSDL of a command with parameters, in the manner of GNU parallel.
  *
  * words: a command with places, then sources. A place is {name}, {3} (the third source) or {} (the only source, or the
- * only one without a name), also inside a word ("--seed={seed}") and in env, input, outputs and staging; \{ is a brace,
- * and so is one that opens no place ("${HOME}", "{print $1}"). Sources:
+ * only one without a name), also inside a word ("--seed={seed}") and in env, input, outputs and staging; a backslash in front
+ * makes it a plain brace, and so is one that opens no place ("${HOME}", "{print $1}"). Sources:
  *
- *     ::: name=a,b,c            a list (\, is a comma); name=1:100[:step] a range, name=@file the lines of a file
+ *     ::: name=a,b,c            a list (a comma with a backslash in front belongs to a value)
+ *     ::: name=1:100[:step]     a range
+ *     ::: name=@file            the lines of a file
  *     ::: a b c                 a list without a name
  *     :::: file...              lines of files (--each-line FILE is ":::: FILE")
  *     :::+ and ::::+            in lock-step with the source before it; otherwise every combination, the last fastest
  *
  * Without any place, sources without names become the last arguments. Empty lines of files are left out. */
 typedef struct htc_command {
-    size_t             size; /* sizeof(htc_command) */
-    const char *const *words; /* command, then sources */
-    size_t             n_words;
-    const char        *name;     /* JobName or NULL */
-    const char        *output, *error_output, *input;
-    htc_limits         limits;
-    const char *const *env; /* NAME=value; NULL at the end, or NULL */
-    const htc_stage   *in, *out;
-    size_t             n_in, n_out;
-    /* Answers the content of a file named with @ (or --each-line); lent until the next call. NULL: files are refused. */
+    size_t             size; /**< sizeof(htc_command) */
+    const char *const *words; /**< command, then sources */
+    size_t             n_words; /**< of words */
+    const char        *name;     /**< JobName or NULL */
+    const char        *output;       /**< name for standard output, or NULL */
+    const char        *error_output; /**< name for standard error, or NULL */
+    const char        *input;        /**< name for standard input, or NULL */
+    htc_limits         limits;       /**< of each task */
+    const char *const *env; /**< NAME=value; NULL at the end, or NULL */
+    const htc_stage   *in;    /**< n_in files to bring in */
+    const htc_stage   *out;   /**< n_out files to take out */
+    size_t             n_in;  /**< of in */
+    size_t             n_out; /**< of out */
+    /**
+     * Reads a file named with @ or behind ::::. NULL: files are refused.
+     *
+     * @param[in]  ctx      of the command
+     * @param[in]  path     borrowed
+     * @param[out] content  lends the content until the next call
+     * @return HTC_OK; anything else ends htc_command_to_jsdl with HTC_EINPUT
+     */
     htc_status (*read_file)(void *ctx, const char *path, htc_bytes *content);
-    void *ctx;
-    /* htc generate --pairs A B: two files (or the same one, B NULL), their places are {a} and {b}; every pair, or each
-     * unordered pair i < j of one list once. */
-    const char *pairs_a, *pairs_b;
-    uint32_t    pairs_unordered;
+    void       *ctx;             /**< handed to read_file */
+    const char *pairs_a;         /**< htc generate --pairs: a file whose lines are for the place {a}; NULL: no pairs */
+    const char *pairs_b;         /**< the file for the place {b}; NULL: the same */
+    uint32_t    pairs_unordered; /**< 1: each unordered pair i < j of one list once; 0: every pair */
 } htc_command;
 
-/** Write the document. Gives *xml: htc_work_free. HTC_EUSAGE, HTC_ESWEEP, HTC_EINPUT with the place in *error. */
+/**
+ * Write the document of a command.
+ *
+ * @param[in]  env      where the bytes come from; NULL: malloc
+ * @param[in]  command  borrowed
+ * @param[out] xml      gives the document: htc_work_free; untouched on failure
+ * @param[out] error    why, with the place; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_EABI; HTC_EUSAGE; HTC_ESWEEP; HTC_EINPUT if a file cannot be read; HTC_ETOOBIG; HTC_ENOMEM
+ *
+ * Cost: O(size of the document).   Since: 0.1
+ */
 HTC_API htc_status htc_command_to_jsdl(const htc_env *env, const htc_command *command, htc_bytes *xml, htc_error *error);
 
 #ifdef __cplusplus
