@@ -16,16 +16,20 @@
  *
  * Changes compose: settle and take one after the other, then swap once.
  *
- * *The life of a taking.* The job's record exists before the first node is taken for it. Then: take; write the job's
- * entry for this partition, with the attempt and the nodes; settle; start the job, by a compare-and-swap of the job's
- * record from this attempt. The way back: end the job, or raise its attempt; read the record and after it the entry,
- * and unsettle by a compare-and-swap of the *version* read; remove the entry; release. Each step may be repeated after a
- * crash, by anybody.
+ * *The life of a taking.* The job's own record is the arbiter: it exists before the first node is taken, and says which
+ * attempt the job is at and whether that attempt is *committed* to its nodes. Then: take, in each partition; write the
+ * job's entry for it, with the attempt and the nodes; commit, by a compare-and-swap of the job's record; settle; start.
+ * The way back: end the job in its record; for each partition unsettle, remove the entry, release; at last delete the
+ * job's record, or raise its attempt.
  *
- * A sweeper that finds a taking asks htc_record_judge. Nothing is released whose job is still at that attempt; to stop
- * waiting for a controller the sweeper raises the job's attempt. So a slow controller never starts on nodes that were
- * given to somebody else, and a dead one leaves no orphan, without a clock. A controller whose settle answers
- * HTC_ENOTFOUND was overtaken: if the job still is at its attempt, the sweeper has settled for it.
+ * Anybody may do or repeat any step after a crash, for *one rule*: who changes a record because of what another key says
+ * reads the record first and that key after it, and swaps by the version of the record read, even where not a byte
+ * changes. On the way back this is: read the record, then the entry. If it is there, unsettle, swap, remove it, and
+ * look again; if it is not, release what the record still has for the attempt.
+ *
+ * A sweeper goes through the takings and does what htc_record_judge says of each. It never releases what an attempt
+ * that may still commit has taken; to stop waiting for a controller it raises the job's attempt, and who comes too late
+ * cannot commit any more. So no node is given to two, none is lost, and no step depends on time.
  *
  * Threads: pure (records), owner (sets); a node list may be read by any number of threads.   Allocation: through env;
  * sets and node lists keep some, transforms give their result.   Source: doc/papers.md#record, Algorithm 4 and
@@ -385,11 +389,20 @@ typedef struct htc_record_taking {
     uint32_t  nodes;   /**< how many, at least 1 */
 } htc_record_taking;
 
+/** What the record of a job says of it. */
+typedef enum htc_record_job {
+    HTC_RECORD_JOB_GONE = 0,  /**< there is no record */
+    HTC_RECORD_JOB_WAITING,   /**< its attempt is looking for nodes */
+    HTC_RECORD_JOB_COMMITTED, /**< its attempt holds the nodes that its entries name */
+    HTC_RECORD_JOB_ENDED      /**< its attempt was committed and is over */
+} htc_record_job;
+
 /** What a sweeper is to do about a taking. */
 typedef enum htc_record_verdict {
-    HTC_RECORD_WAIT = 1, /**< its controller is at work, or slow: leave it */
-    HTC_RECORD_SETTLE,   /**< the job's entry names the nodes: htc_record_settle */
-    HTC_RECORD_RELEASE   /**< an orphan: remove the entry that this attempt may have, then htc_record_release */
+    HTC_RECORD_WAIT = 1, /**< its controller is at work, or slow: leave it, or raise the job's attempt */
+    HTC_RECORD_SETTLE,   /**< committed: htc_record_settle */
+    HTC_RECORD_RELEASE,  /**< an orphan: htc_record_release, whatever entry there may be */
+    HTC_RECORD_GO_BACK   /**< the job has ended: go its way back */
 } htc_record_verdict;
 
 /**
@@ -424,14 +437,15 @@ HTC_API htc_status htc_record_take(const htc_env *env, htc_bytes record, const h
                                    htc_record_set *got);
 
 /**
- * Strike a taking off: the job's own records name its nodes now.
+ * Strike a taking off: the job is committed to its nodes, and its entry names them.
  *
  * @param[in]  env      see above
  * @param[in]  record   see above
  * @param[in]  job      the job's id; borrowed
  * @param[in]  attempt  of this job
  * @param[out] out      see above
- * @return HTC_OK; HTC_ENOTFOUND if there is no such taking; HTC_EINVAL; HTC_ECORRUPT; HTC_EVERSION; HTC_ENOMEM
+ * @return HTC_OK; HTC_ENOTFOUND if there is no such taking (a sweeper was faster); HTC_EINVAL; HTC_ECORRUPT; HTC_EVERSION;
+ *         HTC_ENOMEM
  *
  * Cost: O(nodes / 64 + bytes).   Since: 0.2
  */
@@ -570,17 +584,17 @@ HTC_API htc_status htc_record_taking_at(const htc_env *env, htc_bytes record, ui
                                         htc_record_set *set);
 
 /**
- * Tell an orphan from a slow controller. Read the job's records after the partition's record.
+ * Tell an orphan from a slow controller. Read the job's record after the partition's.
  *
  * @param[in] attempt      of the taking
- * @param[in] job_attempt  what the job's record says now; 0: there is no such job, or it has ended
- * @param[in] written      1 if the job's entry for this partition names the nodes of the taking, else 0
- * @return htc_record_verdict: release if the job is gone or at a later attempt, settle if its entry is written, else
- * wait
+ * @param[in] job_attempt  the attempt that the job's record says; of no meaning if the job is gone
+ * @param[in] job          htc_record_job; anything else is taken for waiting
+ * @return htc_record_verdict: release if the job is gone or at a later attempt; else what the state of the job asks for;
+ *         wait if the job is at an earlier attempt, which is an old answer
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API uint32_t htc_record_judge(uint64_t attempt, uint64_t job_attempt, uint32_t written);
+HTC_API uint32_t htc_record_judge(uint64_t attempt, uint64_t job_attempt, uint32_t job);
 
 #ifdef __cplusplus
 }

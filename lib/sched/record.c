@@ -546,9 +546,13 @@ htc_status htc_record_taking_at(const htc_env *env, htc_bytes bytes, uint32_t i,
     return status;
 }
 
-uint32_t htc_record_judge(uint64_t attempt, uint64_t job_attempt, uint32_t written)
+uint32_t htc_record_judge(uint64_t attempt, uint64_t job_attempt, uint32_t job)
 {
-    if (job_attempt == 0 || job_attempt > attempt)
+    if (job == HTC_RECORD_JOB_GONE || job_attempt > attempt)
         return HTC_RECORD_RELEASE;
-    return job_attempt == attempt && written ? HTC_RECORD_SETTLE : HTC_RECORD_WAIT;
+    if (job_attempt < attempt)
+        return HTC_RECORD_WAIT;
+    return job == HTC_RECORD_JOB_COMMITTED ? HTC_RECORD_SETTLE
+           : job == HTC_RECORD_JOB_ENDED   ? HTC_RECORD_GO_BACK
+                                           : HTC_RECORD_WAIT;
 }

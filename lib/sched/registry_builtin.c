@@ -1,6 +1,5 @@
 /* Every policy that the library brings: a module that has some lists them beside their code, one line here for each list. */
 #include "sched/allot_private.h"
-
 #include "sched/balance_private.h"
 #include "sched/fit_private.h"
 #include "sched/locality_private.h"

@@ -381,18 +381,21 @@ Test(record, a_sweeper_tells_an_orphan_from_a_slow_controller)
     static const struct {
         const char *what;
         uint64_t    attempt, job_attempt;
-        uint32_t    written, verdict;
+        uint32_t    job, verdict;
     } table[] = {
-        { "no such job: its controller died before it wrote it, or it has ended", 1, 0, 0, HTC_RECORD_RELEASE },
-        { "the entry is left over, the job is not", 1, 0, 1, HTC_RECORD_RELEASE },
-        { "requeued", 1, 2, 0, HTC_RECORD_RELEASE },
-        { "requeued after its entry was written", 1, 2, 1, HTC_RECORD_RELEASE },
-        { "at work, or slow", 2, 2, 0, HTC_RECORD_WAIT },
-        { "written, not settled", 2, 2, 1, HTC_RECORD_SETTLE },
-        { "an old answer about the job: ask again", 3, 2, 1, HTC_RECORD_WAIT },
+        { "no such job: it was deleted after its end", 1, 0, HTC_RECORD_JOB_GONE, HTC_RECORD_RELEASE },
+        { "whatever attempt it had", 1, 1, HTC_RECORD_JOB_GONE, HTC_RECORD_RELEASE },
+        { "requeued", 1, 2, HTC_RECORD_JOB_WAITING, HTC_RECORD_RELEASE },
+        { "the next attempt was faster", 1, 2, HTC_RECORD_JOB_COMMITTED, HTC_RECORD_RELEASE },
+        { "and has ended", 1, 2, HTC_RECORD_JOB_ENDED, HTC_RECORD_RELEASE },
+        { "at work, or slow", 2, 2, HTC_RECORD_JOB_WAITING, HTC_RECORD_WAIT },
+        { "died before it settled", 2, 2, HTC_RECORD_JOB_COMMITTED, HTC_RECORD_SETTLE },
+        { "died on the way back", 2, 2, HTC_RECORD_JOB_ENDED, HTC_RECORD_GO_BACK },
+        { "an old answer about the job: ask again", 3, 2, HTC_RECORD_JOB_ENDED, HTC_RECORD_WAIT },
+        { "no state of a job", 3, 3, 77, HTC_RECORD_WAIT },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        cr_expect(eq(u32, htc_record_judge(table[i].attempt, table[i].job_attempt, table[i].written), table[i].verdict),
+        cr_expect(eq(u32, htc_record_judge(table[i].attempt, table[i].job_attempt, table[i].job), table[i].verdict),
                   "%s", table[i].what);
 }
 
