@@ -495,22 +495,29 @@ Test(steal_thief, registers_only_what_is_a_policy)
     htc_registry_destroy(r);
 }
 
-Test(steal_thief, a_registry_without_memory_stays_as_it_was)
+static void register_with(alloc_fail *f)
 {
     htc_steal_policy p = { .size = sizeof p, .name = "p", .choose = ask_always };
-    ALLOC_FAIL_EVERY(f, 100)
-    {
-        htc_env       env = alloc_fail_env(&f);
-        htc_registry *r = NULL;
-        if (htc_registry_create(&env, &r) == HTC_OK) {
-            const htc_steal_policy *found;
-            htc_status              status = htc_steal_register(r, &p);
-            cr_expect(status == HTC_OK || (status == HTC_ENOMEM && f.refused));
-            cr_expect(eq(int, htc_steal_find(r, "p", &found), status == HTC_OK ? HTC_OK : HTC_ENOTFOUND));
-        }
-        htc_registry_destroy(r);
-        cr_expect(eq(sz, f.live, 0));
+    htc_env          env = alloc_fail_env(f);
+    htc_registry    *r = NULL;
+    if (htc_registry_create(&env, &r) == HTC_OK) {
+        const htc_steal_policy *found;
+        htc_status              status = htc_steal_register(r, &p);
+        cr_expect(status == HTC_OK || (status == HTC_ENOMEM && f->refused));
+        cr_expect(eq(int, htc_steal_find(r, "p", &found), status == HTC_OK ? HTC_OK : HTC_ENOTFOUND));
+        cr_expect(htc_steal_register(r, &p) != HTC_OK || f->once, "taken, or without memory still");
     }
+    htc_registry_destroy(r);
+    cr_expect(eq(sz, f->live, 0));
+    cr_expect(eq(sz, f->wrong_sizes, 0));
+}
+
+Test(steal_thief, a_registry_without_memory_stays_as_it_was)
+{
+    ALLOC_FAIL_EVERY(f, 100)
+    register_with(&f);
+    ALLOC_FAIL_ONCE(f, 100)
+    register_with(&f);
 }
 
 /* ---- a world ---- */
