@@ -210,7 +210,7 @@ static void play(size_t thieves, size_t size, uint64_t rounds, uint64_t *operati
 
 int main(void)
 {
-    uint64_t goal = getenv("HTC_TEST_FULL") ? 1000000000 : 10000000, done = 0, items = 0, stolen = 0;
+    uint64_t goal = getenv("HTC_TEST_FULL") ? 1000000000 : 30000000, done = 0, items = 0, stolen = 0;
     /* What looks closer is slower. */
 #if defined(__SANITIZE_THREAD__) || defined(HTC__DEQUE_CHECKED)
     goal /= 10;
