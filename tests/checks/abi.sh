@@ -9,7 +9,7 @@ saved=$SOURCE/tests/checks/htcsched.abi
 for tool in abidw abidiff; do
     command -v $tool > /dev/null || { echo "SKIP no $tool: the package abigail-tools has it"; exit 77; }
 done
-if ! readelf -S "$library" | grep -q '\.debug_info'; then
+if ! readelf -S "$library" | grep -F .debug_info > /dev/null; then
     echo "SKIP $library has no debug information: build it with -Ddebug=true"
     exit 77
 fi
@@ -23,7 +23,7 @@ cat > "$dir/public" <<'EOF'
   drop = yes
 EOF
 abidw --suppressions "$dir/public" --no-corpus-path --no-comp-dir-path --exported-interfaces-only --no-show-locs "$library" > "$dir/now.abi"
-grep -q "<class-decl name='htc_env'" "$dir/now.abi" || { echo "the description of $library has no htc_env: this check is broken"; exit 1; }
+grep -qF "<class-decl name='htc_env'" "$dir/now.abi" || { echo "the description of $library has no htc_env: this check is broken"; exit 1; }
 if [ "${2-}" = --save ]; then
     cp "$dir/now.abi" "$saved"
     exit 0

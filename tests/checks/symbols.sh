@@ -1,6 +1,7 @@
 #!/bin/bash
 # usage: SOURCE=DIR symbols.sh LIBRARY
-# What the shared library exports and what the public headers promise are the same, and all of it is called htc_….
+# What the shared library exports, what the public headers promise and what lib/htcsched.map names are the same, and all of it is
+# called htc_….
 set -euo pipefail
 
 dir=$(mktemp -d)
@@ -13,6 +14,9 @@ cat "$SOURCE"/include/htcsched/*.h | grep -v '^#' | tr '\n' ' ' | sed -E 's:/\*(
     grep -oE 'HTC_API [^;{]*\(' | sed -E 's/^([^(]*)\(.*/\1/; s/.*[ *]([A-Za-z_0-9]+) *$/\1/' | sort -u > "$dir/declared"
 
 [ -s "$dir/exported" ] && [ -s "$dir/declared" ] || { echo "nothing exported or nothing declared: this check is broken"; exit 1; }
+# Comments away; a name a line, up to its semicolon.
+tr '\n' ' ' < "$SOURCE/lib/htcsched.map" | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE '[A-Za-z_][A-Za-z_0-9.]*;' | tr -d ';' | grep -v '^HTCSCHED_' |
+    sort > "$dir/mapped"
 failed=0
 complain() {
     if [ -n "$2" ]; then
@@ -22,6 +26,9 @@ complain() {
     fi
 }
 complain "exported, but not called htc_" "$(grep -v '^htc_[a-z0-9]' "$dir/exported" || true)"
+complain "twice in lib/htcsched.map" "$(uniq -d "$dir/mapped")"
+complain "declared in a public header, but not in lib/htcsched.map" "$(comm -23 "$dir/declared" "$dir/mapped")"
+complain "in lib/htcsched.map, but in no public header" "$(comm -13 "$dir/declared" "$dir/mapped")"
 complain "exported, but in no public header" "$(comm -23 "$dir/exported" "$dir/declared")"
 complain "declared in a public header, but not exported" "$(comm -13 "$dir/exported" "$dir/declared")"
 echo "$(wc -l < "$dir/exported") symbols exported, $(wc -l < "$dir/declared") declared"

@@ -70,7 +70,7 @@ void api_listing(htc_gateway *gw, request *q)
         list_agents(gw, q);
     else
         req_answer(gw, q,
-                   json_pack("{s:s,s:i,s:f,s:s,s:I,s:s}", "version", "0.1.0", "protocol", HTC_WIRE_VERSION, "uptime",
+                   json_pack("{s:s,s:i,s:f,s:s,s:I,s:s}", "version", HTC_VERSION, "protocol", HTC_WIRE_VERSION, "uptime",
                              (double)(gw->wall - gw->started_wall) / 1e9, "policy", policy_names[gw->policy], "slots",
                              (json_int_t)gw->slots, "store", htc_status_name(gw->store_status)));
 }
