@@ -1,7 +1,8 @@
 #!/bin/bash
 # usage: SOURCE=DIR CC=… SANITIZE=… manpages.sh LIBRARY
-# Every page is well formed. Each doc/man/htc_NAME.3 names every function of htcsched/NAME.h, and the program between its .EX
-# and .EE compiles without a warning, links with the library and ends with 0.
+# Every page is well formed and installed; every header has one, and htcsched(7) names it. Each doc/man/htc_NAME.3 names every
+# function of htcsched/NAME.h, and the program between its .EX and .EE compiles without a warning, links with the library and
+# ends with 0.
 set -euo pipefail
 library=$(realpath "$1")
 dir=$(mktemp -d)
@@ -21,6 +22,16 @@ if command -v groff > /dev/null; then
 else
     echo "no groff: the form of the pages was not looked at"
 fi
+
+for page in "$SOURCE"/doc/man/*.[1-8]; do
+    grep -qF "'${page##*/}'" "$SOURCE/doc/man/meson.build" || complain "${page##*/} is not installed"
+done
+for header in "$SOURCE"/include/htcsched/*.h; do
+    name=${header##*/} name=${name%.h}
+    [ "$name" = htcsched ] && continue
+    [ -f "$SOURCE/doc/man/htc_$name.3" ] || complain "htcsched/$name.h has no page htc_$name.3"
+    grep -q "htc_$name (3)" "$SOURCE/doc/man/htcsched.7" || complain "htcsched.7 does not name htc_$name(3)"
+done
 
 functions() {
     grep -v '^#' "$1" | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE 'HTC_API [^;{]*\(' |
