@@ -72,13 +72,13 @@ typedef struct htc_allot_options {
 #define HTC_ALLOT_OPTIONS_INIT { sizeof(htc_allot_options), 0, 0, 0 }
 
 /**
- * HTC_ALLOT_OPTIONS_INIT as a function, for bindings.
+ * HTC_ALLOT_OPTIONS_INIT for languages that cannot use it.
  *
- * @return options that are all defaults
+ * @param[out] options  every field its default; NULL is fine
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API htc_allot_options htc_allot_options_init(void);
+HTC_API void htc_allot_options_init(htc_allot_options *options);
 
 /** What a user is entitled to. */
 typedef struct htc_allot_share {
@@ -248,13 +248,13 @@ typedef struct htc_allot_totals {
 } htc_allot_totals;
 
 /**
- * HTC_ALLOT_BOOK_OPTIONS_INIT as a function, for bindings.
+ * HTC_ALLOT_BOOK_OPTIONS_INIT for languages that cannot use it.
  *
- * @return options that are all defaults
+ * @param[out] options  every field its default; NULL is fine
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API htc_allot_book_options htc_allot_book_options_init(void);
+HTC_API void htc_allot_book_options_init(htc_allot_book_options *options);
 
 /**
  * Create a book without users.
@@ -453,13 +453,13 @@ typedef struct htc_allot_weigher {
 } htc_allot_weigher;
 
 /**
- * HTC_ALLOT_WEIGHING_INIT as a function, for bindings.
+ * HTC_ALLOT_WEIGHING_INIT for languages that cannot use it.
  *
- * @return options that are all defaults
+ * @param[out] how  every field its default; NULL is fine
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API htc_allot_weighing htc_allot_weighing_init(void);
+HTC_API void htc_allot_weighing_init(htc_allot_weighing *how);
 
 /**
  * Register a maker of weights under its name.

@@ -43,28 +43,22 @@ typedef struct htc_deque htc_deque;
 
 /** How large a deque is to be. */
 typedef struct htc_deque_options {
-    size_t size; /**< sizeof(htc_deque_options) */
-    uint64_t
-        capacity; /**< items it has room for from the beginning, rounded up to a power of two; 0: 256, or the maximum */
-    uint64_t
-        capacity_max; /**< items it holds at most, capacity to HTC_DEQUE_CAPACITY_MAX; 0: 2^20, or capacity if more */
+    size_t   size;         /**< sizeof(htc_deque_options) */
+    uint64_t capacity;     /**< room for so many items from the beginning, rounded up to a power of two; 0: 256, or the maximum */
+    uint64_t capacity_max; /**< items it holds at most, capacity to HTC_DEQUE_CAPACITY_MAX; 0: 2^20, or capacity if more */
 } htc_deque_options;
 
 /** Options that are all default. */
-#define HTC_DEQUE_OPTIONS_INIT                                                                                         \
-    {                                                                                                                  \
-        sizeof(htc_deque_options), 0, 0                                                                                \
-    }
+#define HTC_DEQUE_OPTIONS_INIT { sizeof(htc_deque_options), 0, 0 }
 
 /**
- * Set options to their defaults: HTC_DEQUE_OPTIONS_INIT for other languages.
+ * HTC_DEQUE_OPTIONS_INIT for languages that cannot use it.
  *
- * @param[out] options  caller-allocated
- * @return HTC_OK; HTC_EINVAL if options is NULL
+ * @param[out] options  every field its default; NULL is fine
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API htc_status htc_deque_options_init(htc_deque_options *options);
+HTC_API void htc_deque_options_init(htc_deque_options *options);
 
 /**
  * Create an empty deque.
@@ -135,8 +129,8 @@ HTC_API htc_status htc_deque_expose(htc_deque *deque);
  * @param[in,out] victim  any deque
  * @param[out]    item    untouched on failure
  * @return HTC_OK; HTC_AGAIN if another thread was faster: try again at once; HTC_EMPTY if nothing is public (its owner
- *         has been asked to publish half of what it has): look elsewhere, come back later; HTC_EINVAL if a pointer is
- * NULL
+ *         has been asked to publish half of what it has): look elsewhere, come back later; HTC_EINVAL if a pointer
+ *         is NULL
  *
  * Cost: one compare-and-swap; none where nothing is public.   Since: 0.2
  */

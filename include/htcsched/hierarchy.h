@@ -173,7 +173,8 @@ typedef struct htc_hierarchy_options {
 } htc_hierarchy_options;
 
 /** Options with all defaults; grids and queues are still to be named. */
-#define HTC_HIERARCHY_OPTIONS_INIT { .size = sizeof(htc_hierarchy_options) }
+#define HTC_HIERARCHY_OPTIONS_INIT \
+    { sizeof(htc_hierarchy_options), NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** One job as it comes. */
 typedef struct htc_hierarchy_job {

@@ -274,9 +274,10 @@ static void divide(htc__division *d, const htc_allot_options *options)
     }
 }
 
-htc_allot_options htc_allot_options_init(void)
+void htc_allot_options_init(htc_allot_options *options)
 {
-    return (htc_allot_options)HTC_ALLOT_OPTIONS_INIT;
+    if (options)
+        *options = (htc_allot_options)HTC_ALLOT_OPTIONS_INIT;
 }
 
 htc_status htc_allot(const htc_env *env, const htc_allot_options *options, const htc_allot_user *users, size_t n,

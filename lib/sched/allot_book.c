@@ -8,9 +8,10 @@
 /* Of the cache, in bytes. */
 #define LINE 64
 
-htc_allot_book_options htc_allot_book_options_init(void)
+void htc_allot_book_options_init(htc_allot_book_options *options)
 {
-    return (htc_allot_book_options)HTC_ALLOT_BOOK_OPTIONS_INIT;
+    if (options)
+        *options = (htc_allot_book_options)HTC_ALLOT_BOOK_OPTIONS_INIT;
 }
 
 htc_status htc_allot_book_create(const htc_env *env, const htc_allot_book_options *options, htc_allot_book **out)

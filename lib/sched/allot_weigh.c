@@ -7,9 +7,10 @@
 
 #define HALF_LIFE_NS (UINT64_C(7) * 24 * 3600 * HTC_SECOND)
 
-htc_allot_weighing htc_allot_weighing_init(void)
+void htc_allot_weighing_init(htc_allot_weighing *how)
 {
-    return (htc_allot_weighing)HTC_ALLOT_WEIGHING_INIT;
+    if (how)
+        *how = (htc_allot_weighing)HTC_ALLOT_WEIGHING_INIT;
 }
 
 /* ---- past usage and run times ---- */

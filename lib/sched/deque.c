@@ -75,12 +75,10 @@ DEQUE_COLD static htc_status make_room(htc_deque *d, uint64_t n)
 
 /* ---- creation ---- */
 
-htc_status htc_deque_options_init(htc_deque_options *options)
+void htc_deque_options_init(htc_deque_options *options)
 {
-    if (!options)
-        return HTC_EINVAL;
-    *options = (htc_deque_options)HTC_DEQUE_OPTIONS_INIT;
-    return HTC_OK;
+    if (options)
+        *options = (htc_deque_options)HTC_DEQUE_OPTIONS_INIT;
 }
 
 /* Options with every default filled in. */

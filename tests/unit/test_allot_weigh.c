@@ -190,13 +190,15 @@ Test(allot_weigh, refuses_wrong_use)
     const htc_allot_weigher *w = &good;
     htc_registry            *r = with_builtin();
     htc_allot_facts          user = { .priority = (UINT64_C(1) << 32) + 1 };
-    htc_allot_weighing       how = htc_allot_weighing_init();
+    htc_allot_weighing       how;
     uint64_t                 weight = 77;
     double                   typical = 77;
     struct {
         htc_allot_weigher known;
         uint64_t          newer;
     } newer = { good, 1 };
+    htc_allot_weighing_init(NULL);
+    htc_allot_weighing_init(&how);
     newer.known.size = sizeof newer;
     cr_expect(eq(int, htc_allot_register(NULL, &good), HTC_EINVAL));
     cr_expect(eq(int, htc_allot_register(r, NULL), HTC_EINVAL));
