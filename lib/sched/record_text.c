@@ -247,7 +247,7 @@ static htc_status expand(walk *w, const item *it, size_t g, char *prefix, size_t
     for (const char *p = it->group[g]; p < it->group_end[g] && status == HTC_OK; p++) {
         range r = { 0, 0, 0 };
         read_range(&p, it->group_end[g], &r);
-        if (g + 1 == it->groups) {
+        if (g + 1 == it->groups || g + 1 == HTC_RECORD_GROUPS_MAX) { /* there are no more; the compiler cannot know */
             htc__hosts hosts = { prefix, last, len, (size_t)(last_end - last), r.first, r.last, r.width };
             status = emit(w, it->literal[0], &hosts);
             continue;
