@@ -369,7 +369,7 @@ static void sizes(const bench *b, uint32_t n)
         htc_ring_destroy(r);
         return;
     }
-    htc_ring *old, *decoded;
+    htc_ring *old = NULL, *decoded = NULL;
     size_t    size = htc_ring_encoded_size(r, 0), len;
     uint8_t  *bytes = malloc(size);
     bench_must(bytes && htc_ring_copy(r, &env, &old) == HTC_OK, "htc_ring_copy");
