@@ -331,7 +331,8 @@ HTC_API htc_status htc_locality_switch(htc_locality *locality, const htc_localit
 /**
  * Is another policy of the paper better for what was measured over the last whole window? See htc_locality_advised.
  *
- * It only answers; htc_locality_switch does it. A policy just switched to is left alone until a whole window has passed.
+ * It only answers; htc_locality_switch does it. A policy just switched to is left alone until a whole window has passed, counted
+ * from the first call after the switch that tells the time.
  *
  * @param[in,out] locality  as it was on failure
  * @param[in]     now       the caller's clock; never runs backwards

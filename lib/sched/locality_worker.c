@@ -24,6 +24,7 @@ struct htc_locality {
     htc_ns                     tt_ns;
     htc_ns                     last;    /* the latest time seen; HTC_NEVER: none yet */
     uint32_t                   tail;    /* 1: HTC_LOCALITY_TT_MOVE has begun */
+    uint32_t                   fresh;   /* 1: nobody has told the time since the policy was switched */
     meter                      done;    /* tasks */
     meter                      traffic; /* bytes needed, bytes moved */
 };
@@ -62,10 +63,11 @@ static htc_status clock_to(htc_locality *l, htc_ns now)
 {
     if (!l || now == HTC_NEVER || (l->last != HTC_NEVER && now < l->last))
         return HTC_EINVAL;
-    if (l->last == HTC_NEVER) {
+    if (l->last == HTC_NEVER)
         meter_restart(&l->done, now);
+    if (l->last == HTC_NEVER || l->fresh)
         meter_restart(&l->traffic, now);
-    }
+    l->fresh = 0;
     l->last = now;
     meter_turn(&l->done, now, l->o.window_ns);
     meter_turn(&l->traffic, now, l->o.window_ns);
@@ -230,8 +232,7 @@ htc_status htc_locality_switch(htc_locality *locality, const htc_locality_policy
     if (status != HTC_OK)
         return status;
     locality->policy = policy;
-    if (locality->last != HTC_NEVER)
-        meter_restart(&locality->traffic, locality->last);
+    locality->fresh = 1;
     return HTC_OK;
 }
 

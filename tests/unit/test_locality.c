@@ -282,6 +282,24 @@ Test(locality, switches_while_it_runs)
     htc_locality_destroy(l);
 }
 
+/* The switch knows no time, and the last call that did may be long ago: the minute in which nobody asked is not the new policy's. It was,
+ * and a policy that was put in force after a pause was judged at once, by what had not moved before it. */
+Test(locality, a_policy_is_left_alone_after_a_pause_too)
+{
+    htc_locality_options       o = HTC_LOCALITY_OPTIONS_INIT;
+    htc_locality              *l;
+    const htc_locality_policy *better = NULL;
+    o.bytes_per_s = 100 * MB;
+    cr_assert(eq(int, htc_locality_create(NULL, &o, &l), HTC_OK));
+    cr_assert(eq(int, htc_locality_finished(l, 0, 0, 0), HTC_OK));
+    cr_assert(eq(int, htc_locality_switch(l, htc_locality_builtin(HTC_LOCALITY_MDL)), HTC_OK));
+    cr_expect(eq(int, htc_locality_advise(l, 60 * HTC_SECOND, &better), HTC_AGAIN), "just switched");
+    cr_expect(eq(int, htc_locality_advise(l, 69 * HTC_SECOND, &better), HTC_AGAIN), "no whole window");
+    cr_expect(eq(int, htc_locality_advise(l, 70 * HTC_SECOND, &better), HTC_OK));
+    cr_expect(better == htc_locality_builtin(HTC_LOCALITY_MLB), "nothing is needed");
+    htc_locality_destroy(l);
+}
+
 /* ---- tt ---- */
 
 static htc_locality *worker(uint32_t tt_rule, htc_ns tt)
@@ -374,7 +392,7 @@ typedef struct event {
 typedef struct model {
     event    events[EVENTS];
     size_t   n;
-    htc_ns   last;                    /* the worker was told of a time */
+    int      fresh;                   /* the worker was not told of a time since it switched */
     htc_ns   done_from, traffic_from; /* measured from here */
     size_t   done_first, traffic_first;
     htc_ns   tt, window;
@@ -448,8 +466,10 @@ Test(locality, agrees_with_a_list_of_all_events)
                 m.done_from = m.traffic_from = now;
                 began = 1;
             }
-            if (what < 5 || what == 7)
-                m.last = now;
+            if ((what < 5 || what == 7) && m.fresh) {
+                m.traffic_from = now;
+                m.fresh = 0;
+            }
             if (what < 3) {
                 HOLDS(htc_locality_finished(l, now, needed, moved) == HTC_OK);
                 m.events[m.n++] = (event){ now, needed, moved };
@@ -478,7 +498,7 @@ Test(locality, agrees_with_a_list_of_all_events)
                 m.rule = (uint32_t)htc_rng_below(&rng, 4);
                 m.traffic_first = m.n;
                 HOLDS(htc_locality_switch(l, htc_locality_builtin(m.rule)) == HTC_OK);
-                m.traffic_from = m.last;
+                m.fresh = 1;
             }
             HOLDS(htc_locality_tt(l) == (m.tt_rule == HTC_LOCALITY_TT_MOVE && !m.tail ? HTC_NEVER : m.tt));
         }
