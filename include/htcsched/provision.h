@@ -87,7 +87,8 @@ typedef struct htc_provision_view {
     const htc_provision_demand *demand;   /**< as the server saw it */
 } htc_provision_view;
 
-/** A management policy: two decisions. Functions keep nothing between calls but in ctx. */
+/** A management policy: two decisions. Functions keep nothing between calls but in ctx. A call from inside them that would change
+ *  the book they decide about answers HTC_EINVAL. */
 typedef struct htc_provision_policy {
     size_t size; /**< sizeof(htc_provision_policy) */
     void  *ctx;  /**< handed to both functions */
@@ -311,7 +312,7 @@ HTC_API htc_status htc_provision_lost(htc_provision *provision, htc_ns now, uint
  * @param[in,out] provision  as it was on failure
  * @param[in]     now        the caller's clock, not before lease->granted_at
  * @param[in]     lease      borrowed; nodes from 1, check_at a whole number of units (from 1) after granted_at
- * @return HTC_OK; HTC_EINVAL; HTC_EFULL; HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL; HTC_EFULL if there is no room beside what is asked for at the moment; HTC_ENOMEM
  *
  * Cost: O(log leases).   Since: 0.2
  */

@@ -18,6 +18,7 @@ struct htc_provision {
     htc_provision_options o; /* defaults filled in */
     htc_ns                start, last, scan_at;
     uint32_t              closed;
+    uint32_t              deciding; /* 1: its policy is being asked, and may not change what it decides about */
     uint64_t              initial, owned, peak;
     uint64_t              asked;  /* 0: no answer is outstanding */
     chunk                *leases; /* a heap: the first is due first */
@@ -69,11 +70,13 @@ static void remove_lease(htc_provision *p, size_t at)
         settle(p, at);
 }
 
+/* Beside the one that an outstanding answer may bring: its room was made when it was asked for. */
 static htc_status room_for_lease(htc_provision *p)
 {
-    if (p->n >= p->o.leases_max)
+    size_t taken = p->n + (p->asked > 0);
+    if (taken >= p->o.leases_max)
         return HTC_EFULL;
-    if (p->n < p->cap)
+    if (taken < p->cap)
         return HTC_OK;
     size_t cap = p->cap ? p->cap * 2 : 16;
     chunk *grown = htc__resize(p->env, p->leases, p->cap * sizeof *grown, cap * sizeof *grown);
@@ -160,7 +163,7 @@ void htc_provision_destroy(htc_provision *provision)
 
 static int now_ok(const htc_provision *p, htc_ns now)
 {
-    return p && !p->closed && now >= p->last && now != HTC_NEVER;
+    return p && !p->closed && !p->deciding && now >= p->last && now != HTC_NEVER;
 }
 
 /* Everything up to now was held; only now may owned change. */
@@ -224,8 +227,10 @@ htc_status htc_provision_scan(htc_provision *provision, htc_ns now, const htc_pr
     if (now < p->scan_at)
         return HTC_AGAIN;
     htc_provision_view view = view_of(p, now, demand);
-    uint64_t           nodes = p->o.policy->request(p->o.policy->ctx, &view, &reason);
-    htc_status         status = nodes ? room_for_lease(p) : HTC_OK;
+    p->deciding = 1;
+    uint64_t nodes = p->o.policy->request(p->o.policy->ctx, &view, &reason);
+    p->deciding = 0;
+    htc_status status = nodes ? room_for_lease(p) : HTC_OK;
     if (status != HTC_OK)
         return status;
     clock_to(p, now);
@@ -269,7 +274,9 @@ htc_status htc_provision_check(htc_provision *provision, htc_ns now, const htc_p
     while (p->n && p->leases[0].lease.check_at <= now) {
         htc_provision_lease *due = &p->leases[0].lease;
         htc_provision_view   view = view_of(p, now, demand);
-        uint64_t             back = p->o.policy->release(p->o.policy->ctx, &view, due->nodes);
+        p->deciding = 1;
+        uint64_t back = p->o.policy->release(p->o.policy->ctx, &view, due->nodes);
+        p->deciding = 0;
         back = back < due->nodes ? back : due->nodes;
         back = back < view.idle ? back : view.idle;
         if (back > 0)
@@ -327,9 +334,9 @@ htc_status htc_provision_lost(htc_provision *provision, htc_ns now, uint64_t nod
 htc_status htc_provision_adopt(htc_provision *provision, htc_ns now, const htc_provision_lease *lease)
 {
     htc_provision *p = provision;
-    if (!now_ok(p, now) || !lease || lease->nodes == 0 || lease->nodes > HTC_PROVISION_NODES_MAX - p->owned ||
-        lease->granted_at > now || lease->check_at <= lease->granted_at ||
-        (lease->check_at - lease->granted_at) % p->o.unit_ns != 0)
+    if (!now_ok(p, now) || !lease || lease->nodes == 0 ||
+        lease->nodes > HTC_PROVISION_NODES_MAX - p->owned - p->asked || lease->granted_at > now ||
+        lease->check_at <= lease->granted_at || (lease->check_at - lease->granted_at) % p->o.unit_ns != 0)
         return HTC_EINVAL;
     htc_status status = room_for_lease(p);
     if (status != HTC_OK)

@@ -589,6 +589,101 @@ Test(provision, asks_for_no_lease_it_cannot_hold)
     htc_provision_destroy(p);
 }
 
+/* An answer that is outstanding has its place among the leases and its nodes under the limit, whatever is adopted meanwhile: the 16th
+ * lease used to be adopted into the room of the one that was asked for, which was then written behind the array. */
+Test(provision, what_is_asked_for_keeps_its_room)
+{
+    htc_provision_options     o = { .size = sizeof o, .initial = 1, .leases_max = 18 };
+    const htc_provision_lease old = { 1, 0, HOUR };
+    htc_provision_demand      d = demand(1, 90, 90, 0);
+    htc_provision_order       order;
+    htc_provision            *p;
+    cr_assert(eq(int, htc_provision_create(NULL, &o, 0, &p), HTC_OK));
+    for (int i = 0; i < 15; i++)
+        cr_assert(eq(int, htc_provision_adopt(p, 1, &old), HTC_OK));
+    cr_assert(eq(int, htc_provision_scan(p, MINUTE, &d, &order), HTC_OK));
+    cr_expect(eq(int, htc_provision_adopt(p, MINUTE, &old), HTC_OK));
+    cr_expect(eq(int, htc_provision_granted(p, MINUTE, order.nodes), HTC_OK));
+    d = demand(1, 190, 190, 0);
+    cr_assert(eq(int, htc_provision_scan(p, 2 * MINUTE, &d, &order), HTC_OK));
+    cr_expect(eq(int, htc_provision_adopt(p, 2 * MINUTE, &old), HTC_EFULL), "18 with the one that is asked for");
+    cr_expect(eq(int, htc_provision_granted(p, 2 * MINUTE, order.nodes), HTC_OK));
+    cr_expect(eq(u64, usage_of(p, 2 * MINUTE).leases, 18));
+    htc_provision_destroy(p);
+    d = demand(1, 90, 90, 0);
+
+    const uint64_t            most = HTC_PROVISION_NODES_MAX;
+    const htc_provision_lease large = { most - 90, 0, HOUR }, larger = { most - 89, 0, HOUR };
+    cr_assert(eq(int, htc_provision_create(NULL, &o, 0, &p), HTC_OK));
+    cr_assert(eq(int, htc_provision_scan(p, MINUTE, &d, &order), HTC_OK));
+    cr_assert(eq(u64, order.nodes, 89));
+    cr_expect(eq(int, htc_provision_adopt(p, MINUTE, &larger), HTC_EINVAL), "a node too many once the answer is there");
+    cr_expect(eq(int, htc_provision_adopt(p, MINUTE, &large), HTC_OK));
+    cr_expect(eq(int, htc_provision_granted(p, MINUTE, 89), HTC_OK));
+    cr_expect(eq(u64, usage_of(p, MINUTE).owned, most));
+    htc_provision_destroy(p);
+}
+
+/* A policy that plays with the book it is asked about. */
+typedef struct meddler {
+    htc_provision *book;
+    htc_status     scan, granted, check, adopt, lost, end;
+} meddler;
+
+static void meddle(meddler *m, htc_ns now)
+{
+    const htc_provision_lease  lease = { 1, 0, HOUR };
+    const htc_provision_demand d = demand(1, 90, 90, 0);
+    htc_provision_order        order;
+    m->scan = htc_provision_scan(m->book, now, &d, &order);
+    m->granted = htc_provision_granted(m->book, now, 1);
+    m->check = htc_provision_check(m->book, now, &d, &order);
+    m->adopt = htc_provision_adopt(m->book, now, &lease);
+    m->lost = htc_provision_lost(m->book, now, 1);
+    m->end = htc_provision_end(m->book, now, NULL);
+}
+
+static uint64_t meddling_request(void *ctx, const htc_provision_view *v, uint32_t *reason)
+{
+    *reason = 1000;
+    meddle(ctx, v->now);
+    return 5;
+}
+
+static uint64_t meddling_release(void *ctx, const htc_provision_view *v, uint64_t leased)
+{
+    meddle(ctx, v->now);
+    return leased;
+}
+
+/* Without that the lease under inspection might move, or be gone, while it is inspected. */
+Test(provision, a_policy_cannot_change_the_book_it_decides_about)
+{
+    meddler                    m = { 0 };
+    const htc_provision_policy mine = { sizeof mine, &m, meddling_request, meddling_release };
+    htc_provision_options      o = { .size = sizeof o, .policy = &mine };
+    htc_provision_demand       d = demand(1, 90, 90, 0);
+    htc_provision_order        order;
+    cr_assert(eq(int, htc_provision_create(NULL, &o, 0, &m.book), HTC_OK));
+    for (int check = 0; check < 2; check++) {
+        cr_assert(eq(int,
+                     check ? htc_provision_check(m.book, 2 * HOUR, &d, &order)
+                           : htc_provision_scan(m.book, MINUTE, &d, &order),
+                     HTC_OK));
+        cr_expect(eq(u64, order.nodes, 5));
+        cr_expect(eq(int, m.scan, HTC_EINVAL));
+        cr_expect(eq(int, m.granted, HTC_EINVAL));
+        cr_expect(eq(int, m.check, HTC_EINVAL));
+        cr_expect(eq(int, m.adopt, HTC_EINVAL));
+        cr_expect(eq(int, m.lost, HTC_EINVAL));
+        cr_expect(eq(int, m.end, HTC_EINVAL));
+        m = (meddler){ .book = m.book };
+        if (!check)
+            cr_assert(eq(int, htc_provision_granted(m.book, MINUTE, 5), HTC_OK));
+    }
+    htc_provision_destroy(m.book);
+}
+
 /* Forty leases make the heap grow twice. Without memory the scan fails, and the book is as it was. */
 static void scenario(alloc_fail *f)
 {
