@@ -19,7 +19,7 @@ htc_status htc_hierarchy_get_grid(const htc_hierarchy *h, uint32_t grid, htc_hie
     return HTC_OK;
 }
 
-/* A queue as measured: latency and speed are means over the CPUs of its grids. */
+/* A queue as measured: latency and speed are means over the CPUs of its grids of which they are known; a latency of 0 is not. */
 typedef struct measured {
     double latency_s, cpus, kflops;
 } measured;
@@ -27,25 +27,29 @@ typedef struct measured {
 static measured measure(const htc_hierarchy *h, const hier_queue *q)
 {
     measured m = { 0 };
-    double   latency = 0, speed = 0, all = 0, known = 0;
+    double   latency = 0, speed = 0, timed = 0, known = 0;
     for (size_t i = 0; i < q->spec.grid_count; i++) {
         const hier_grid *g = &h->grids[q->grid[i]];
         m.cpus += g->spec.tasks_max > 0 ? fmin(g->cpus, g->spec.tasks_max) : g->cpus;
-        all += g->cpus;
-        latency += g->latency_s * g->cpus;
+        if (g->latency_s > 0) {
+            timed += g->cpus;
+            latency += g->latency_s * g->cpus;
+        }
         if (g->kflops > 0) {
             known += g->cpus;
             speed += g->kflops * g->cpus;
         }
     }
-    m.latency_s = all > 0 ? latency / all : 0;
+    m.latency_s = timed > 0 ? latency / timed : 0;
     m.kflops = known > 0 ? speed / known : q->spec.kflops;
     return m;
 }
 
-/* Small and responsive first; what is about the same keeps its order. */
+/* Small and responsive first; what is about the same keeps its order, and so does what cannot be compared. */
 static int goes_before(const measured *a, const measured *b, double ratio)
 {
+    if ((a->latency_s > 0) != (b->latency_s > 0))
+        return 0;
     if (a->latency_s * (1 + ratio) < b->latency_s)
         return 1;
     if (b->latency_s * (1 + ratio) < a->latency_s)
@@ -103,7 +107,7 @@ static htc_ns round_limit(double ns)
     if (!(ns < (double)HTC_HIERARCHY_TIME_MAX))
         return HTC_HIERARCHY_TIME_MAX;
     htc_ns unit = ns >= 2.0 * MINUTE ? MINUTE : HTC_SECOND, t = ((htc_ns)ns + unit / 2) / unit * unit;
-    return t > 0 ? t : unit;
+    return t == 0 ? unit : t < HTC_HIERARCHY_TIME_MAX ? t : HTC_HIERARCHY_TIME_MAX;
 }
 
 static void set_limits(const htc_hierarchy *h, const measured *m, htc_hierarchy_proposal *p)

@@ -441,6 +441,52 @@ Test(hierarchy_adapt, the_order_follows_the_latency)
     htc_hierarchy_destroy(h);
 }
 
+/* A latency that nobody knows is not a latency of nothing: the large grid below, never measured, used to become the top. */
+Test(hierarchy_adapt, what_is_not_known_changes_no_order)
+{
+    pair                   p;
+    htc_hierarchy_proposal plan[3];
+    for (uint32_t unknown = 0; unknown < 3; unknown++) {
+        pair_init(&p);
+        p.grids[unknown].latency_ns = 0;
+        for (int q = 0; q < 3; q++)
+            p.queues[q].te_factor = 5000;
+        htc_hierarchy *h = pair_open(&p);
+        cr_assert(eq(int, htc_hierarchy_plan(h, plan, 3), HTC_OK));
+        for (int q = 0; q < 3; q++)
+            cr_expect(eq(u32, plan[q].level, p.queues[q].level), "queue %d, grid %u is not known", q, unknown);
+        cr_expect(eq(u64, plan[0].te_ns, unknown == 2 ? 100000 * HTC_SECOND : 16667 * MIN), "nor a limit");
+        htc_hierarchy_destroy(h);
+    }
+    /* Beside one that is known it does not make a queue faster than that is. */
+    static const uint32_t both[] = { 2, 1 };
+    pair_init(&p);
+    p.grids[1].latency_ns = 0;
+    p.queues[2].grids = both;
+    p.queues[2].grid_count = 2;
+    p.queues[0].te_factor = 5000;
+    htc_hierarchy *h = pair_open(&p);
+    cr_assert(eq(int, htc_hierarchy_plan(h, plan, 3), HTC_OK));
+    cr_expect(eq(u64, plan[0].te_ns, 16667 * MIN));
+    htc_hierarchy_destroy(h);
+}
+
+/* Whole minutes do not lead beyond what a hierarchy may have. */
+Test(hierarchy_adapt, a_limit_stays_within_the_largest)
+{
+    pair                   p;
+    htc_hierarchy_proposal plan[3];
+    pair_init(&p);
+    p.queues[0].te_factor = 1e9;
+    p.grids[0].latency_ns = p.grids[1].latency_ns = HTC_SECOND;
+    p.grids[2].latency_ns = HTC_HIERARCHY_TIME_MAX / 1000000000;
+    htc_hierarchy *h = pair_open(&p);
+    cr_assert(eq(int, htc_hierarchy_plan(h, plan, 3), HTC_OK));
+    cr_expect(eq(u64, plan[0].te_ns, HTC_HIERARCHY_TIME_MAX));
+    cr_expect(eq(u64, plan[0].tq_ns, HTC_HIERARCHY_TIME_MAX));
+    htc_hierarchy_destroy(h);
+}
+
 /* By hand: a level more, while jobs are there. Those on their way to a place that is above them now stay. */
 Test(hierarchy_adapt, a_hierarchy_is_changed_while_it_runs)
 {
