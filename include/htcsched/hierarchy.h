@@ -449,7 +449,8 @@ typedef struct htc_hierarchy_grant {
 } htc_hierarchy_grant;
 
 /**
- * Who gets free CPUs of a grid: first come, first served, each at most N; a later job gets what the earlier ones cannot use.
+ * Who gets free CPUs of a grid: first come, first served, each at most N; a later job gets what the earlier ones cannot use. With the
+ * tasks of this queue that run there never more than the grid's tasks_max.
  *
  * @param[in]  hierarchy  borrowed; nothing is reserved: tell htc_hierarchy_task_started
  * @param[in]  queue      whose jobs

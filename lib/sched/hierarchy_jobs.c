@@ -212,6 +212,7 @@ static htc_ns end_task(htc_hierarchy *h, uint32_t task)
     h->grids[t->grid].busy_ns += ran;
     q->entries[j->at].running--;
     q->running--;
+    q->running_on[t->grid]--;
     q->busy_ns += ran;
     t->next = h->free_task;
     h->free_task = task;
@@ -324,6 +325,7 @@ htc_status htc_hierarchy_task_started(htc_hierarchy *h, const htc_hierarchy_task
     }
     e->running++;
     q->running++;
+    q->running_on[t.grid]++;
     if (t.waited_ns > 0)
         average(&h->grids[t.grid].latency_s, (double)t.waited_ns / 1e9);
     return HTC_OK;
@@ -452,7 +454,10 @@ htc_status htc_hierarchy_dispatch(const htc_hierarchy *h, uint32_t queue, uint32
     const hier_queue *q = h ? htc__hierarchy_queue(h, queue) : NULL;
     if (!q || !n || (max > 0 && !out) || !has_grid(q, grid))
         return HTC_EINVAL;
-    size_t granted = 0;
+    size_t   granted = 0;
+    uint32_t most = h->grids[grid].spec.tasks_max, held = q->running_on[grid];
+    if (most > 0 && cpus > (most > held ? most - held : 0))
+        cpus = most > held ? most - held : 0;
     for (size_t i = q->first; i < q->end && cpus > 0 && granted < max; i++) {
         const hier_entry *e = &q->entries[i];
         if (e->place != HIER_HERE || e->running >= q->spec.cpus)

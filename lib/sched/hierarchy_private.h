@@ -81,6 +81,7 @@ typedef struct hier_queue {
     size_t              incoming_n;
     double              peer_load; /* remote */
     uint32_t            running;
+    uint32_t            running_on[HTC_HIERARCHY_GRIDS_MAX];
     uint32_t            frozen;
     htc_ns              frozen_since, frozen_ns;
     htc_ns              enforce_at, share_at;

@@ -107,6 +107,15 @@ static inline double model_held(const model *m, uint32_t queue)
     return n;
 }
 
+static inline uint32_t model_held_on(const model *m, uint32_t queue, uint32_t grid)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < MODEL_JOBS; i++)
+        for (int k = 0; k < MODEL_TASKS; k++)
+            n += m->jobs[i].used && m->jobs[i].queue == queue && m->jobs[i].task[k].runs && m->jobs[i].task[k].grid == grid;
+    return n;
+}
+
 static inline double model_phi(const model *m, uint32_t queue, htc_ns t, uint32_t cpus)
 {
     const htc_hierarchy_queue *q = &m->queues[queue];
@@ -410,10 +419,12 @@ static inline htc_hierarchy_decision model_moved(model *m, model_job *j)
 static inline void model_draw(model *m, size_t queues, size_t grids)
 {
     uint32_t levels = (uint32_t)model_below(m, queues < 3 ? queues : 3) + 1;
-    for (uint32_t i = 0; i < grids; i++)
+    for (uint32_t i = 0; i < grids; i++) {
         m->grids[i] = (htc_hierarchy_grid){ .cpus = (uint32_t)model_below(m, 8) + 1,
                                             .memory_mb = (uint32_t)model_below(m, 3) * 512,
                                             .latency_ns = model_below(m, 4) * 32 * HTC_SECOND };
+        m->grids[i].tasks_max = m->grids[i].cpus % 4;
+    }
     for (uint32_t i = 0; i < queues; i++) {
         htc_hierarchy_queue *q = &m->queues[i];
         /* The first ones make sure that no level is empty. */
@@ -712,10 +723,12 @@ static inline void model_gives_cpus(model *m)
 {
     uint32_t            queue = (uint32_t)model_below(m, m->options.queue_count);
     uint32_t            grid = m->queues[queue].grids[model_below(m, m->queues[queue].grid_count)];
-    uint32_t            cpus = (uint32_t)model_below(m, 20);
+    uint32_t            cpus = (uint32_t)model_below(m, 20), most = m->grids[grid].tasks_max, held = model_held_on(m, queue, grid);
     htc_hierarchy_grant grants[MODEL_JOBS];
     size_t              n, at = 0;
     MODEL_SAYS(m, htc_hierarchy_dispatch(m->h, queue, grid, cpus, grants, MODEL_JOBS, &n) == HTC_OK);
+    while (most > 0 && cpus > 0 && held + cpus > most)
+        cpus--;
     for (model_job *j = model_behind(m, queue, 0); j && !m->wrong; j = model_behind(m, queue, j->place)) {
         uint32_t running = model_running(m, j), give = m->queues[queue].cpus > running ? m->queues[queue].cpus - running : 0;
         if (j->state == HTC_HIERARCHY_LEAVING || !model_suits(m, grid, j))

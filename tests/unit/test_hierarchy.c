@@ -493,6 +493,32 @@ Test(hierarchy, later_jobs_get_what_earlier_ones_leave)
     htc_hierarchy_destroy(h);
 }
 
+/* Done means 18: the front end of each queue may run 500 tasks on the pool that two queues share. */
+Test(hierarchy, no_queue_runs_more_than_its_front_end_may)
+{
+    htc_hierarchy      *h = open_superlink();
+    htc_hierarchy_grant g[2];
+    size_t              n;
+    arrive(h, 2, 1, 1e12, 0);
+    arrive(h, 3, 2, 1e12, 0);
+    arrive(h, 2, 3, 1e12, 0);
+    for (uint32_t i = 0; i < 300; i++)
+        start(h, 1, i, 2, 1, 0);
+    cr_assert(eq(int, htc_hierarchy_dispatch(h, 2, 2, 2000, g, 2, &n), HTC_OK));
+    cr_expect(n == 1 && g[0].id == 1 && g[0].cpus == 200, "500 in all, whoever they are for");
+    cr_assert(eq(int, htc_hierarchy_dispatch(h, 3, 2, 2000, g, 2, &n), HTC_OK));
+    cr_expect(n == 1 && g[0].id == 2 && g[0].cpus == 500, "the other queue has a front end of its own");
+    for (uint32_t i = 0; i < 200; i++)
+        start(h, 3, i, 2, 1, 0);
+    cr_assert(eq(int, htc_hierarchy_dispatch(h, 2, 2, 2000, g, 2, &n), HTC_OK));
+    cr_expect(eq(sz, n, 0));
+    cr_assert(eq(int, htc_hierarchy_task_done(h, 3, 0, 1), HTC_OK));
+    cr_assert(eq(int, htc_hierarchy_remove(h, 1, 1), HTC_OK));
+    cr_assert(eq(int, htc_hierarchy_dispatch(h, 2, 2, 2000, g, 2, &n), HTC_OK));
+    cr_expect(n == 1 && g[0].id == 3 && g[0].cpus == 301, "and gets back what ends or leaves");
+    htc_hierarchy_destroy(h);
+}
+
 /* Section 6: if all grids of the level are down nobody gets overdue meanwhile, if the queue says so. */
 Test(hierarchy, time_may_stand_still_while_a_level_is_down)
 {
