@@ -201,7 +201,7 @@ typedef struct htc_hierarchy_decision {
     uint32_t reason; /**< htc_hierarchy_reason; HTC_HIERARCHY_NO_REASON if it is queued or estimated */
     uint32_t from;   /**< the queue it is in */
     uint32_t to;     /**< HTC_HIERARCHY_MIGRATE: the queue it goes to; else HTC_HIERARCHY_NOWHERE */
-    double   kflop;  /**< its complexity or bound, as known; 0: not known */
+    double   kflop;  /**< its complexity or bound, as known; 0: not known, or nothing is to do */
     double   limit;  /**< HTC_HIERARCHY_REJECT: the largest C_e there is; else C_e of `from` for this job */
     htc_ns   until;  /**< HTC_HIERARCHY_ESTIMATE: the end of its budget, alpha * T_e; else 0 */
     uint32_t cpus;   /**< HTC_HIERARCHY_ESTIMATE: CPUs to estimate on, 1 on level 1; else 0 */
@@ -334,7 +334,7 @@ HTC_API htc_status htc_hierarchy_arrive(htc_hierarchy *hierarchy, uint32_t queue
 HTC_API htc_status htc_hierarchy_restore(htc_hierarchy *hierarchy, uint32_t queue, const htc_hierarchy_job *job, htc_ns now);
 
 /**
- * An estimator has a bound. Bounds only fall: a higher one is ignored and counted.
+ * An estimator has a bound. Bounds only fall: a higher one is ignored and counted, and so is any when all tasks are done.
  *
  * The estimation is over as soon as the bound is at most C_e. Bounds of jobs that are not being estimated count as well.
  *
@@ -707,9 +707,10 @@ typedef struct htc_hierarchy_proposal {
 /**
  * The order and the limits that the measurements call for (section 8, the paper's future work).
  *
- * Queues are sorted by the latency of their grids, then by size; two that differ by at most adapt_ratio keep their order. The levels
- * there are go to them in this order; who has to leads to the first queue of the level below. T_e is te_factor times the latency of the next queue, in whole minutes (below two: seconds); on
- * the lowest level it is the longest there was. T_q keeps its ratio to T_e. N is what the grids have, P what their tasks reach.
+ * Queues are sorted by the latency of their grids, then by size; two that differ by at most adapt_ratio keep their order, and so do two
+ * of which one's latency is not known. The levels there are go to them in this order; who has to leads to the first queue of the level
+ * below. T_e is te_factor times the latency of the next queue, in whole minutes (below two: seconds), if that is known; on the lowest
+ * level it is the longest there was. T_q keeps its ratio to T_e. N is what the grids have, P what their tasks reach.
  *
  * @param[in]  hierarchy  borrowed
  * @param[out] out        one for each queue, caller-allocated, by number

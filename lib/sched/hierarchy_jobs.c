@@ -88,7 +88,8 @@ htc_status htc__hierarchy_add(htc_hierarchy *h, uint32_t queue, const htc_hierar
                           .first_task = HIER_NONE,
                           .moves = in->moves,
                           .state = HTC_HIERARCHY_QUEUED,
-                          .returned = in->returned != 0 };
+                          .returned = in->returned != 0,
+                          .known = in->kflop > 0 };
     if (htc__hierarchy_find(h, in->id) != HIER_NONE)
         return HTC_EEXISTS;
     fresh.cpus = htc__hierarchy_cpus_for(h, q, &fresh);

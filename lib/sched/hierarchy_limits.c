@@ -119,7 +119,7 @@ void htc__hierarchy_process(htc_hierarchy *h, uint32_t job, htc_ns now, htc_hier
         accept(h, job, out);
     } else if (htc__hierarchy_on(q, HTC_HIERARCHY_OVERLOAD) && q->load > htc__hierarchy_cq(h, q)) { /* 1 */
         refuse(h, job, HTC_HIERARCHY_OVERLOAD, out);
-    } else if (j->left > 0 && j->left <= htc__hierarchy_ce(h, q, j->cpus)) { /* 3 */
+    } else if (j->known && j->left <= htc__hierarchy_ce(h, q, j->cpus)) { /* 3 */
         accept(h, job, out);
     } else { /* 2 */
         htc_ns budget = (htc_ns)(q->spec.alpha * (double)q->spec.te_ns);
@@ -135,7 +135,7 @@ static void conclude(htc_hierarchy *h, uint32_t job, htc_hierarchy_decision *out
 {
     hier_job   *j = &h->jobs[job];
     hier_queue *q = &h->queues[j->queue];
-    int         fits = j->left > 0 && j->left <= htc__hierarchy_ce(h, q, j->cpus);
+    int         fits = j->known && j->left <= htc__hierarchy_ce(h, q, j->cpus);
     if (fits || !htc__hierarchy_on(q, HTC_HIERARCHY_MISMATCH))
         accept(h, job, out);
     else
@@ -195,10 +195,11 @@ htc_status htc_hierarchy_bound(htc_hierarchy *h, uint64_t id, double kflop, htc_
         return HTC_EINVAL;
     }
     now = htc__hierarchy_now(h, now);
-    if (*left > 0 && kflop > *left)
+    if (j->known && kflop > *left)
         q->bad_bounds++;
     else
         *left = kflop;
+    j->known = 1;
     if (j->state == HTC_HIERARCHY_LEAVING)
         htc__hierarchy_decided(h, job, j->to == HTC_HIERARCHY_NOWHERE ? HTC_HIERARCHY_TERMINATE : HTC_HIERARCHY_MIGRATE, out);
     else if (j->state == HTC_HIERARCHY_QUEUED)

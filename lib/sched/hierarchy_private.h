@@ -34,6 +34,7 @@ typedef struct hier_job {
     uint8_t  state; /* HTC_HIERARCHY_ESTIMATING, _QUEUED (also when it runs) or _LEAVING; 0: not in use */
     uint8_t  reason;
     uint8_t  returned;
+    uint8_t  known; /* its complexity: 0 left then means that nothing is */
     htc_ns   until; /* of its estimation; a scan that tells it to leave looks no further */
     double   left;  /* while it waits outside the queue's array; else its entry's counts */
     htc_ns   arrived; /* likewise */

@@ -30,7 +30,7 @@ typedef struct model_task {
 } model_task;
 
 typedef struct model_job {
-    int        used, waits, has_started;
+    int        used, waits, has_started, known;
     uint64_t   id, bytes, place; /* place: order in the queue */
     uint32_t   state, queue, to, reason, memory_mb, split, tasks, tasks_first, moves, returned;
     double     left, pledged;
@@ -284,7 +284,7 @@ static inline htc_hierarchy_decision model_process(model *m, model_job *j)
         return model_append(m, j);
     if (model_overloaded(m, j->queue))
         return model_refuse(m, j, HTC_HIERARCHY_OVERLOAD);
-    if (j->left > 0 && j->left <= model_ce(m, j->queue, j))
+    if (j->known && j->left <= model_ce(m, j->queue, j))
         return model_append(m, j);
     htc_ns budget = (htc_ns)((q->alpha > 0 ? q->alpha : 0.06) * (double)q->te_ns);
     j->state = HTC_HIERARCHY_ESTIMATING;
@@ -296,7 +296,7 @@ static inline htc_hierarchy_decision model_process(model *m, model_job *j)
 
 static inline htc_hierarchy_decision model_conclude(model *m, model_job *j)
 {
-    if ((j->left > 0 && j->left <= model_ce(m, j->queue, j)) || !model_on(m, j->queue, HTC_HIERARCHY_MISMATCH))
+    if ((j->known && j->left <= model_ce(m, j->queue, j)) || !model_on(m, j->queue, HTC_HIERARCHY_MISMATCH))
         return model_append(m, j);
     return model_refuse(m, j, HTC_HIERARCHY_MISMATCH);
 }
@@ -537,6 +537,7 @@ static inline void model_arrives(model *m)
                                           .arrived = m->clock[queue] };
     htc_ns            tq = (model_below(m, 64) + 1) * HTC_SECOND, te = model_below(m, tq / HTC_SECOND) * HTC_SECOND;
     int               restored = model_below(m, 8) == 0;
+    fresh.known = fresh.left > 0;
     fresh.tasks = fresh.tasks_first = fresh.split ? (uint32_t)model_below(m, 40) + 1 : 0;
     htc_hierarchy_job job = { .size = sizeof job, .id = fresh.id, .kflop = fresh.left, .memory_mb = fresh.memory_mb,
                               .tasks = fresh.tasks, .tq_ns = tq, .te_ns = te };
@@ -584,8 +585,9 @@ static inline void model_bounds(model *m, model_job *j)
     MODEL_SAYS(m, htc_hierarchy_bound(m->h, j->id, bound, m->now, &d) == (bound > 0 ? HTC_OK : HTC_EINVAL));
     if (bound == 0)
         return;
-    if (j->left == 0 || bound < j->left)
+    if (!j->known || bound < j->left)
         j->left = bound;
+    j->known = 1;
     if (j->state == HTC_HIERARCHY_LEAVING)
         expected = model_decision(m, j, j->to == HTC_HIERARCHY_NOWHERE ? HTC_HIERARCHY_TERMINATE : HTC_HIERARCHY_MIGRATE);
     else if (j->state == HTC_HIERARCHY_QUEUED)

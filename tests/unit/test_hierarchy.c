@@ -519,6 +519,25 @@ Test(hierarchy, no_queue_runs_more_than_its_front_end_may)
     htc_hierarchy_destroy(h);
 }
 
+/* Nothing left is not the same as nothing known. A late bound used to bring the work of a finished job back, and one that had only its
+ * results to combine was estimated anew one level down, and rejected there for want of a bound. */
+Test(hierarchy, a_job_with_nothing_left_is_small)
+{
+    htc_hierarchy         *h = open_small(PLAIN, PLAIN, NULL);
+    htc_hierarchy_decision d;
+    htc_hierarchy_job_info info;
+    arrive(h, 0, 1, 20, 0);
+    start(h, 1, 0, 0, 20, 0);
+    cr_assert(eq(int, htc_hierarchy_task_done(h, 1, 0, HTC_SECOND), HTC_OK));
+    cr_assert(eq(int, htc_hierarchy_bound(h, 1, 15, HTC_SECOND, &d), HTC_OK));
+    cr_assert(eq(int, htc_hierarchy_get_job(h, 1, HTC_SECOND, &info), HTC_OK));
+    cr_expect(eq(dbl, info.kflop, 0));
+    cr_expect(eq(u64, look(h, 0).bad_bounds, 1));
+    cr_assert(eq(int, htc_hierarchy_send(h, 1, 1, HTC_SECOND, &d), HTC_OK));
+    cr_expect(eq(u32, moved(h, 1, HTC_SECOND).action, HTC_HIERARCHY_QUEUE));
+    htc_hierarchy_destroy(h);
+}
+
 /* Section 6: if all grids of the level are down nobody gets overdue meanwhile, if the queue says so. */
 Test(hierarchy, time_may_stand_still_while_a_level_is_down)
 {
