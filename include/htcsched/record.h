@@ -249,7 +249,8 @@ HTC_API htc_status htc_record_set_read(htc_bytes bytes, htc_record_set *set);
  * @return HTC_OK; HTC_EINVAL for a text that is no hostlist, or out NULL; HTC_EEXISTS if a name comes twice;
  * HTC_ETOOBIG if there are too many names, or one is too long; HTC_ENOMEM
  *
- * Cost: O(nodes) expected, at most 16 bytes a node and 40 a range.   Since: 0.2
+ * Cost: O(nodes) expected; at most 16 bytes a node, and 64 and twice the rest of its name for each range whose names do not go on where
+ * the one before ends; half a KiB more for the smallest lists.   Since: 0.2
  */
 HTC_API htc_status htc_record_names_parse(const htc_env *env, htc_bytes text, uint32_t nodes_max,
                                           htc_record_names **out, htc_error *error);
