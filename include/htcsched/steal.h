@@ -216,7 +216,7 @@ struct htc_steal_options {
     uint32_t                degree;       /**< htc_steal_rule for neighbours; 0: HTC_STEAL_SQRT */
     uint32_t                amount;       /**< htc_steal_rule for tasks; 0: HTC_STEAL_HALF */
     uint32_t                near_workers; /**< "near": workers of one group of near ones; 0: the square root of n */
-    uint32_t                hops;         /**< "mesh-2d", "mesh-3d"; 0: as few as give that many neighbours */
+    uint32_t                hops;         /**< "mesh-2d", "mesh-3d"; 0: as few as give that many far from all ends */
     htc_steal_shape         shape;        /**< "mesh-2d", "mesh-3d"; x = 0: as square as can be */
 };
 
