@@ -620,8 +620,9 @@ HTC_API htc_status htc_hierarchy_peer(htc_hierarchy *hierarchy, uint32_t queue, 
  *
  *     ECT(j, g) = lat_g + (Q_g before j + C_j) / (max(1, min(avail_g + held by us, N_g, tasks of j)) * P_g * beta)
  *
- * Q_g before j is what stands in front of it where it is, all of Q elsewhere. Of several grids the free CPUs add up, and lat_g is that
- * of the first with a free CPU, else of the first.
+ * C_j is what is still to do, elsewhere without the progress of its running tasks, which a move loses. Q_g before j is what stands in front
+ * of it where it is, all of Q elsewhere. Of several grids the free CPUs add up, and lat_g is that of the first with a free CPU, else of the
+ * first.
  *
  * @param[in]  hierarchy  borrowed
  * @param[in]  id         a job

@@ -296,9 +296,11 @@ htc_status htc_hierarchy_enforce(htc_hierarchy *h, uint32_t queue, htc_ns now, c
 static int welcome(const htc_hierarchy *h, const hier_job *j, const hier_queue *to, htc_ns now)
 {
     const hier_queue *home = &h->queues[j->queue];
+    const hier_entry *e = htc__hierarchy_entry_of(h, j);
     if (htc__hierarchy_on(to, HTC_HIERARCHY_OVERLOAD) && to->load > htc__hierarchy_cq(h, to))
         return 0;
-    return j->returned || htc__hierarchy_pays(h, j, htc__hierarchy_left(h, j), home, htc__hierarchy_ahead(h, j, now), to);
+    hier_work work = { e ? htc__hierarchy_remaining(h, home, e, now) : j->left, htc__hierarchy_left(h, j) };
+    return j->returned || htc__hierarchy_pays(h, j, &work, home, htc__hierarchy_ahead(h, j, now), to);
 }
 
 htc_status htc_hierarchy_moved(htc_hierarchy *h, uint64_t id, htc_ns now, htc_hierarchy_decision *out)
@@ -363,8 +365,9 @@ htc_status htc_hierarchy_offer(htc_hierarchy *h, uint32_t queue, const htc_hiera
     uint32_t cpus = htc__hierarchy_cpus_for(h, to, &seen), at;
     if (cpus == 0)
         return HTC_ENOFIT;
-    int overloaded = htc__hierarchy_on(to, HTC_HIERARCHY_OVERLOAD) && to->load > htc__hierarchy_cq(h, to);
-    if (overloaded || (!copy.returned && !htc__hierarchy_pays(h, &seen, copy.kflop, &h->queues[home], ahead_kflop, to))) {
+    hier_work work = { copy.kflop, copy.kflop };
+    int       overloaded = htc__hierarchy_on(to, HTC_HIERARCHY_OVERLOAD) && to->load > htc__hierarchy_cq(h, to);
+    if (overloaded || (!copy.returned && !htc__hierarchy_pays(h, &seen, &work, &h->queues[home], ahead_kflop, to))) {
         htc__hierarchy_now(h, now);
         *out = (htc_hierarchy_decision){ .id = copy.id, .action = HTC_HIERARCHY_STAY, .reason = HTC_HIERARCHY_SHARE,
                                          .from = home, .to = HTC_HIERARCHY_NOWHERE, .kflop = copy.kflop,

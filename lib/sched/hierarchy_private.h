@@ -187,7 +187,11 @@ void htc__hierarchy_freeze(htc_hierarchy *h, htc_ns now); /* which queues' clock
 double htc__hierarchy_ect(const htc_hierarchy *h, const hier_queue *q, const hier_job *j, double before, double left);
 /* What stands before it where it is. */
 double htc__hierarchy_ahead(const htc_hierarchy *h, const hier_job *j, htc_ns now);
-/* Is it worth being in queue to instead of home, with ahead before it there? */
-int htc__hierarchy_pays(const htc_hierarchy *h, const hier_job *j, double left, const hier_queue *home, double ahead,
+/* What a job has to do where it is, less the progress of its running tasks, and elsewhere, where that would be lost. */
+typedef struct hier_work {
+    double left, whole;
+} hier_work;
+/* Is it worth being in queue to instead of home, with ahead before it at home? */
+int htc__hierarchy_pays(const htc_hierarchy *h, const hier_job *j, const hier_work *work, const hier_queue *home, double ahead,
                         const hier_queue *to);
 #endif

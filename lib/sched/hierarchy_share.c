@@ -107,11 +107,11 @@ static double move_cost(const htc_hierarchy *h, const hier_job *j, const hier_qu
 }
 
 /* The job itself is among what is on its way there; it is not before itself. */
-int htc__hierarchy_pays(const htc_hierarchy *h, const hier_job *j, double left, const hier_queue *home, double ahead,
+int htc__hierarchy_pays(const htc_hierarchy *h, const hier_job *j, const hier_work *work, const hier_queue *home, double ahead,
                         const hier_queue *to)
 {
     double before = load_of(to) - j->pledged;
-    return htc__hierarchy_ect(h, to, j, before > 0 ? before : 0, left) < htc__hierarchy_ect(h, home, j, ahead, left);
+    return htc__hierarchy_ect(h, to, j, before > 0 ? before : 0, work->whole) < htc__hierarchy_ect(h, home, j, ahead, work->left);
 }
 
 htc_status htc_hierarchy_expected(const htc_hierarchy *h, uint64_t id, uint32_t queue, htc_ns now, double *seconds)
@@ -127,8 +127,9 @@ htc_status htc_hierarchy_expected(const htc_hierarchy *h, uint64_t id, uint32_t 
     if (htc__hierarchy_cpus_for(h, q, j) == 0)
         return HTC_ENOFIT;
     now = now > h->now ? now : h->now;
-    double left = e ? htc__hierarchy_remaining(h, home, e, now) : j->left;
-    *seconds = htc__hierarchy_ect(h, q, j, queue == j->queue ? htc__hierarchy_ahead(h, j, now) : load_of(q), left);
+    double left = !e ? j->left : queue == j->queue ? htc__hierarchy_remaining(h, home, e, now) : e->left;
+    double before = load_of(q) - (queue == j->to ? j->pledged : 0);
+    *seconds = htc__hierarchy_ect(h, q, j, queue == j->queue ? htc__hierarchy_ahead(h, j, now) : before > 0 ? before : 0, left);
     return HTC_OK;
 }
 
@@ -143,19 +144,19 @@ static int nearly_done(const hier_job *j, const hier_entry *e)
 
 /* The queue where the job would be done first, if the move pays. Each further move has to pay by the margin once more: averages of a
  * square wave still swing by 1 / (1 - lambda) = 1.43, more than one margin of 1.2 and less than two. */
-static uint32_t better_place(const htc_hierarchy *h, uint32_t home, const hier_job *j, double ahead, double left)
+static uint32_t better_place(const htc_hierarchy *h, uint32_t home, const hier_job *j, double ahead, const hier_work *work)
 {
     const hier_queue *here = &h->queues[home];
-    double            best = INFINITY, at_home = htc__hierarchy_ect(h, here, j, ahead, left);
+    double            best = INFINITY, at_home = htc__hierarchy_ect(h, here, j, ahead, work->left);
     uint32_t          to = HTC_HIERARCHY_NOWHERE;
     for (uint32_t i = 0; i < h->options.queue_count; i++) {
         const hier_queue *q = &h->queues[i];
         if (i == home || q->spec.level != here->spec.level)
             continue;
         uint32_t cpus = htc__hierarchy_cpus_for(h, q, j);
-        if (cpus == 0 || left > htc__hierarchy_ce(h, q, cpus))
+        if (cpus == 0 || work->whole > htc__hierarchy_ce(h, q, cpus))
             continue;
-        double there = htc__hierarchy_ect(h, q, j, load_of(q), left) + move_cost(h, j, q);
+        double there = htc__hierarchy_ect(h, q, j, load_of(q), work->whole) + move_cost(h, j, q);
         if (there < best) {
             best = there;
             to = i;
@@ -192,17 +193,17 @@ htc_status htc_hierarchy_share(htc_hierarchy *h, uint32_t queue, htc_ns now, con
         if (e->place != HIER_HERE)
             continue;
         hier_job *j = &h->jobs[e->job];
-        double    left = htc__hierarchy_remaining(h, q, e, now);
+        hier_work work = { htc__hierarchy_remaining(h, q, e, now), e->left };
         uint32_t  to = HTC_HIERARCHY_NOWHERE;
-        if (left > 0 && j->moves < h->options.share_moves_max && now >= j->hold_until && !nearly_done(j, e))
-            to = better_place(h, queue, j, ahead, left);
+        if (work.left > 0 && j->moves < h->options.share_moves_max && now >= j->hold_until && !nearly_done(j, e))
+            to = better_place(h, queue, j, ahead, &work);
         if (to == HTC_HIERARCHY_NOWHERE) {
-            ahead += left;
+            ahead += work.left;
             continue;
         }
         htc__hierarchy_leave(h, e->job, HTC_HIERARCHY_SHARE, to, &h->decisions[told++]);
-        j->pledged = left;
-        h->queues[to].incoming += left;
+        j->pledged = work.whole;
+        h->queues[to].incoming += work.whole;
         h->queues[to].incoming_n++;
     }
     q->share_at = pushes && q->live + q->waiting > 0 ? htc__hierarchy_after(now, h->options.share_period_ns) : HTC_NEVER;

@@ -359,9 +359,9 @@ static inline size_t model_share(model *m, uint32_t queue, htc_hierarchy_decisio
             continue;
         for (uint32_t i = 0; i < m->options.queue_count; i++) {
             if (i == queue || m->queues[i].level != m->queues[queue].level || model_cpus_for(m, i, j) == 0 ||
-                left > model_ce(m, i, j))
+                j->left > model_ce(m, i, j))
                 continue;
-            double there = model_ect(m, i, j, model_load_of(m, i), left);
+            double there = model_ect(m, i, j, model_load_of(m, i), j->left);
             if (to == HTC_HIERARCHY_NOWHERE || there < best) {
                 best = there;
                 to = i;
@@ -369,7 +369,7 @@ static inline size_t model_share(model *m, uint32_t queue, htc_hierarchy_decisio
         }
         if (to != HTC_HIERARCHY_NOWHERE && home > pow(1 + 0.2, j->moves + 1) * best && home - best >= 30) {
             out[n++] = model_leave(m, j, HTC_HIERARCHY_SHARE, to);
-            j->pledged = left;
+            j->pledged = j->left;
         }
     }
     return n;
@@ -394,7 +394,7 @@ static inline htc_hierarchy_decision model_moved(model *m, model_job *j)
     if (!stays && to_level == from_level && reason == HTC_HIERARCHY_SHARE) {
         double before = model_load_of(m, to) - j->pledged;
         stays = model_overloaded(m, to) ||
-                (!j->returned && model_ect(m, to, j, before, j->left) >= model_ect(m, j->queue, j, model_ahead(m, j), j->left));
+                (!j->returned && model_ect(m, to, j, before, j->left) >= model_ect(m, j->queue, j, model_ahead(m, j), model_remaining(m, j)));
     }
     if (stays) {
         model_stay(m, j);

@@ -163,6 +163,44 @@ Test(hierarchy_share, each_push_counts_as_load_at_once)
     htc_hierarchy_destroy(h);
 }
 
+/* A move loses what the running tasks have done: elsewhere all of the job is to do. 1000 s of work of which 900 are done used to be pushed
+ * as if 100 were left, into a queue that then found it too complex and sent it down. */
+Test(hierarchy_share, a_push_counts_what_it_loses)
+{
+    pair p;
+    pair_init(&p);
+    p.queues[1].te_ns = 99 * HTC_SECOND; /* C_e = 990 */
+    htc_hierarchy                *h = pair_open(&p);
+    const htc_hierarchy_decision *d;
+    double                        seconds;
+    htc_hierarchy_sample(h, 0, 0, 0, 0);
+    arrive_with(h, 0, (htc_hierarchy_job){ .id = 1, .kflop = 3000, .moves = 9 }, 0);
+    arrive(h, 0, 2, 1000, 0);
+    htc_hierarchy_task t = { .size = sizeof t, .id = 2, .kflop = 1000 };
+    cr_assert(eq(int, htc_hierarchy_task_started(h, &t, 0), HTC_OK));
+    cr_expect(eq(int, htc_hierarchy_expected(h, 2, 1, 900 * HTC_SECOND, &seconds), HTC_OK));
+    cr_expect(eq(dbl, seconds, 20 + 1000 / 10.0));
+    cr_expect(eq(int, htc_hierarchy_expected(h, 2, 0, 900 * HTC_SECOND, &seconds), HTC_OK));
+    cr_expect(eq(dbl, seconds, 20 + 3100));
+    cr_expect(eq(sz, share(h, 0, 900 * HTC_SECOND, &d), 0), "there it would be 1000, and C_e is 990");
+    htc_hierarchy_destroy(h);
+}
+
+/* A job on its way somewhere is not before itself there. */
+Test(hierarchy_share, a_push_is_not_before_itself)
+{
+    pair p;
+    pair_init(&p);
+    htc_hierarchy                *h = pair_open(&p);
+    const htc_hierarchy_decision *d;
+    htc_hierarchy_sample(h, 0, 1, 0, 0);
+    arrive(h, 0, 1, 1000, 0);
+    cr_expect(eq(dbl, expected(h, 1, 1), 20 + 1000 / 10.0));
+    cr_assert(eq(sz, share(h, 0, 0, &d), 1));
+    cr_expect(eq(dbl, expected(h, 1, 1), 20 + 1000 / 10.0));
+    htc_hierarchy_destroy(h);
+}
+
 /* 3.6: on arrival both sides are looked at afresh. Not better any longer: back once, in its old place, and held for five minutes; the next time
  * it is kept. */
 Test(hierarchy_share, a_push_is_looked_at_again_on_arrival)
