@@ -235,10 +235,10 @@ typedef struct htc_hierarchy_queue_info {
     uint64_t jobs;        /**< in the queue, those that are leaving included */
     uint64_t estimating;  /**< beside them: being estimated, or refused here and not yet gone */
     uint64_t running;     /**< tasks that run */
-    htc_ns   enforce_at;  /**< when htc_hierarchy_enforce is due: on its period, at once after a departure; HTC_NEVER
-                               while the queue is empty */
-    htc_ns   share_at;    /**< when htc_hierarchy_share is due; HTC_NEVER while the queue is empty or has none beside it, or
-                               without push */
+    htc_ns   enforce_at;  /**< when htc_hierarchy_enforce is due: on its period, at once after a departure from the queue; HTC_NEVER
+                               once it has found the queue empty */
+    htc_ns   share_at;    /**< when htc_hierarchy_share is due; HTC_NEVER once it has found the queue empty, if there is none beside
+                               it, or without push */
     uint64_t out[HTC_HIERARCHY_REASONS]; /**< jobs told to leave, by reason; taken back by htc_hierarchy_stay */
     uint64_t shared_in;   /**< jobs that came sideways */
     uint64_t busy_ns;     /**< CPU time of tasks that ended, lost ones included */
@@ -279,7 +279,7 @@ HTC_API void htc_hierarchy_destroy(htc_hierarchy *hierarchy);
  * @param[in] cpus     N
  * @param[in] kflops   P, KFlop a second of one CPU
  * @param[in] beta     efficiency, above 0, at most 1
- * @return KFlop; 0 if kflops or beta is not a number or not above 0
+ * @return KFlop; 0 if kflops or beta is not a number, not above 0 or infinite
  *
  * Cost: O(1).   Since: 0.2
  */
@@ -419,7 +419,7 @@ HTC_API htc_status htc_hierarchy_stay(htc_hierarchy *hierarchy, uint64_t id, htc
 /**
  * A job is gone: completed, failed, cancelled, terminated, or taken over by another process.
  *
- * @param[in,out] hierarchy  its queue is due for htc_hierarchy_enforce
+ * @param[in,out] hierarchy  the queue that it was in is due for htc_hierarchy_enforce
  * @param[in]     id         any job
  * @param[in]     now        moment
  * @return HTC_OK; HTC_EINVAL if hierarchy is NULL; HTC_ENOTFOUND

@@ -16,7 +16,7 @@
 
 double htc_hierarchy_phi(htc_ns time_ns, uint32_t cpus, double kflops, double beta)
 {
-    return kflops > 0 && beta > 0 ? htc__hierarchy_phi(time_ns, cpus, kflops * beta) : 0;
+    return kflops > 0 && beta > 0 && isfinite(kflops * beta) ? htc__hierarchy_phi(time_ns, cpus, kflops * beta) : 0;
 }
 
 /* ---- small things every file uses ---- */

@@ -246,8 +246,8 @@ void htc__hierarchy_detach(htc_hierarchy *h, uint32_t job)
         if (q->first == q->end)
             q->first = q->end = 0;
         j->at = HIER_NONE;
+        q->enforce_at = h->now; /* one that waited outside was no load: nobody's chances are better now */
     }
-    q->enforce_at = h->now;
 }
 
 void htc__hierarchy_forget(htc_hierarchy *h, uint32_t job)

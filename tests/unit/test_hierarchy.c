@@ -29,6 +29,8 @@ Test(hierarchy, limits_are_those_of_table_2)
     cr_expect(eq(dbl, htc_hierarchy_phi(10 * HTC_SECOND, 4, 100, 0.5), 2000));
     cr_expect(eq(dbl, htc_hierarchy_phi(10 * HTC_SECOND, 4, NAN, 0.5), 0));
     cr_expect(eq(dbl, htc_hierarchy_phi(10 * HTC_SECOND, 4, 100, -1), 0));
+    cr_expect(eq(dbl, htc_hierarchy_phi(0, 4, INFINITY, 0.5), 0));
+    cr_expect(eq(dbl, htc_hierarchy_phi(10 * HTC_SECOND, 4, 100, INFINITY), 0));
     htc_hierarchy_destroy(h);
 }
 
@@ -610,6 +612,28 @@ Test(hierarchy, the_deadline_is_the_next_scan)
     cr_expect(eq(u64, htc_hierarchy_deadline(h), 11));
     enforce(h, 0, 11, &n);
     cr_expect(eq(u64, look(h, 0).enforce_at, HTC_NEVER));
+    htc_hierarchy_destroy(h);
+}
+
+/* 3.4: an arrival runs figure 1 alone, the scan is linear in the queue. One that is refused was never in the queue: its going is no
+ * reason to scan either, or each job that an overloaded queue turns away would cost a scan of all that wait. */
+Test(hierarchy, who_is_refused_causes_no_scan)
+{
+    htc_hierarchy         *h = open_small(PLAIN, PLAIN, NULL);
+    htc_hierarchy_decision d;
+    const htc_ns           due = 7 + HTC_SECOND;
+    for (uint64_t id = 1; id <= 3; id++)
+        arrive(h, 0, id, 20, 7);
+    for (uint64_t id = 1; id <= 11; id++)
+        arrive(h, 1, 100 + id, 20, 7);
+    cr_expect(eq(u32, arrive(h, 1, 4, 20, 8).action, HTC_HIERARCHY_REJECT));
+    cr_expect(eq(u64, look(h, 1).enforce_at, 7 + 100 * HTC_SECOND / 60));
+    cr_expect(eq(u32, arrive(h, 0, 5, 20, 8).action, HTC_HIERARCHY_MIGRATE));
+    cr_expect(eq(u32, moved(h, 5, 9).action, HTC_HIERARCHY_REJECT));
+    cr_expect(eq(u64, htc_hierarchy_deadline(h), due));
+    cr_assert(eq(int, htc_hierarchy_send(h, 1, 1, 10, &d), HTC_OK));
+    moved(h, 1, 10);
+    cr_expect(eq(u64, htc_hierarchy_deadline(h), 10), "who was in it does");
     htc_hierarchy_destroy(h);
 }
 
