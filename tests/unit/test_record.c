@@ -193,7 +193,7 @@ Test(record, other_forms_of_a_set_are_refused)
         { "a range where bits are shorter", 3, { 1 << 1, 0, 1 } },
         { "bits where ranges are shorter", 10, { 8 << 1 | 1, 0, 255, 255, 255, 255, 255, 255, 255, 255 } },
         { "bits that end in a zero byte", 4, { 2 << 1 | 1, 0, 1, 0 } },
-        { "bits that begin with eight zero bytes", 11, { 9 << 1 | 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 } },
+        { "bits that begin with eight zero bytes", 11, { 9 << 1 | 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x55 } },
         { "two ranges that are one", 5, { 2 << 1, 0, 30, 0, 34 } },
         { "an empty range", 5, { 2 << 1, 0, 1, 62, 0 } },
         { "a range too far", 7, { 1 << 1, 0xff, 0xff, 0x3f, 0xff, 0xff, 0x3f } },
@@ -682,6 +682,22 @@ Test(record, damaged_bytes_are_refused_or_are_a_record)
         htc_record_set_destroy(set);
     }
     cr_expect(refused > 500 || getenv("HTC_TEST_SEED"));
+}
+
+/* No node is in two places. Idle are 0 and 1, and of two takings the second one has this set as its bits. */
+Test(record, a_node_is_in_one_place)
+{
+    static const struct {
+        uint8_t    bits;
+        htc_status status;
+    } table[] = { { 8, HTC_OK }, { 2, HTC_ECORRUPT }, { 3, HTC_ECORRUPT }, { 4, HTC_ECORRUPT }, { 12, HTC_ECORRUPT } };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const uint8_t      bytes[] = { 1, 64,         7, 1 << 1 | 1, 0, 3,   0, 2,          1, 'a',
+                                       5, 1 << 1 | 1, 0, 4,          1, 'b', 5, 1 << 1 | 1, 0, table[i].bits };
+        htc_record_summary s;
+        cr_expect(eq(int, htc_record_count(NULL, (htc_bytes){ bytes, sizeof bytes }, &s), table[i].status), "%u",
+                  table[i].bits);
+    }
 }
 
 /* Format 1, byte for byte: what is in stores today is read for ever. */
