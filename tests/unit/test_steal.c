@@ -27,6 +27,20 @@ Test(steal, pick_is_fair)
         cr_expect(w == 7 || (hits[w] > 19300 && hits[w] < 20700), "worker %u: %u draws", w, hits[w]);
 }
 
+/* Where the group is not much smaller than the 2^32 values of a random word, scaling these without throwing some away would make every
+ * third worker of three quarters of them twice as likely: half of the draws. 60,000 draws, 20,000 expected; six standard deviations. */
+Test(steal, pick_is_fair_in_the_largest_groups)
+{
+    uint32_t hits[3] = { 0 }, out;
+    htc_rng  rng = { 4 };
+    for (int i = 0; i < 60000; i++) {
+        cr_assert(eq(int, htc_steal_pick(&rng, UINT32_C(3) << 30 | 1, UINT32_C(3) << 30, 1, &out), HTC_OK));
+        hits[out % 3]++;
+    }
+    for (uint32_t w = 0; w < 3; w++)
+        cr_expect(hits[w] > 19300 && hits[w] < 20700, "%u draws", hits[w]);
+}
+
 /* Order too: 12 ordered pairs of the 4 others, 10 000 each of 120 000; six standard deviations are 575. */
 Test(steal, every_order_of_a_choice_is_as_likely)
 {
