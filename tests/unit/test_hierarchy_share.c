@@ -450,6 +450,33 @@ Test(hierarchy_adapt, size_and_speed_are_followed_if_they_last)
     htc_hierarchy_destroy(h);
 }
 
+/* N of a job grows with N where it was the same, keeps its own value where it was less, and never exceeds N. */
+Test(hierarchy_adapt, n_of_a_job_follows_n)
+{
+    static const struct {
+        uint32_t job_cpus, cpus; /* the grid has so many now; it had 100 */
+        uint32_t after;
+    } table[] = { { 0, 500, 500 }, { 40, 500, 40 }, { 0, 20, 20 }, { 40, 20, 20 } };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        superlink                     s = superlink_2005();
+        const htc_hierarchy_proposal *d;
+        htc_hierarchy_queue_info      info;
+        size_t                        n;
+        s.options.adapt = 1;
+        s.queues[1].job_cpus = table[i].job_cpus;
+        htc_hierarchy *h = superlink_open(&s);
+        for (int k = 0; k < 100; k++)
+            htc_hierarchy_sample(h, 1, 1, table[i].cpus, 0);
+        cr_assert(eq(int, htc_hierarchy_adapt(h, 0, &d, &n), HTC_OK));
+        cr_assert(eq(int, htc_hierarchy_adapt(h, DAY, &d, &n), HTC_OK));
+        cr_assert(eq(sz, n, 4));
+        cr_assert(eq(int, htc_hierarchy_get_queue(h, 1, &info), HTC_OK));
+        cr_expect(eq(u32, info.cpus, table[i].cpus));
+        cr_expect(eq(dbl, info.ce_kflop, htc_hierarchy_phi(info.te_ns, table[i].after, 775251, 1)), "row %zu", i);
+        htc_hierarchy_destroy(h);
+    }
+}
+
 /* Section 8: the order itself. Q2 becomes the slowest of all: it goes to the bottom, Q3 and Q4 come up; jobs stay where they are and sink by
  * the new order from there. */
 Test(hierarchy_adapt, the_order_follows_the_latency)
