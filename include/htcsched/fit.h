@@ -111,7 +111,8 @@ typedef struct htc_fit_policy {
      * Choose the job that starts now, among those that htc_fit_candidate tells; NULL: the first of them.
      *
      * Called by htc_fit_next, and about imagined moments with an imagined fit by htc_fit_when and htc_fit_forecast. It
-     * may ask the fit anything and has to answer the same to the same.
+     * may ask the fit anything but what depends on its own answers: there htc_fit_when and htc_fit_forecast answer
+     * HTC_EINVAL unless all that is asked for is reserved. It has to answer the same to the same.
      *
      * @param[in]  ctx  of the policy
      * @param[in]  fit  borrowed

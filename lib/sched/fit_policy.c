@@ -143,8 +143,10 @@ htc_status htc_fit_candidate(const htc_fit *fit, htc_ns now, const htc_fit_job *
 /* What the policy chooses; the library sees to the promise. */
 static htc_status choose(htc_fit *fit, htc_ns now, const fit_rule *rule, uint32_t *at)
 {
-    uint64_t   id;
+    uint64_t id = 0;
+    fit->choosing = 1;
     htc_status status = fit->policy.choose(fit->policy.ctx, fit, now, &id);
+    fit->choosing = 0;
     if (status != HTC_OK)
         return status;
     *at = htc__fit_slot_of(fit, id);

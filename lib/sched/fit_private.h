@@ -103,7 +103,8 @@ struct htc_fit {
     uint32_t       nodes, busy;
     uint64_t       sequence;
     htc_ns         now;
-    fit_plan       plan; /* HTC_FIT_PROMISE_ALL */
+    uint32_t       choosing; /* the policy is being asked */
+    fit_plan       plan;     /* HTC_FIT_PROMISE_ALL */
 };
 
 /* Room for so many jobs. */

@@ -80,10 +80,13 @@ static int has_promise(const htc_fit *fit, htc_ns now, uint32_t at, htc_ns *star
     return 0;
 }
 
-/* The starts of all slots, in a copy; a plan is only made again there, not followed. */
+/* The starts of all slots, in a copy; a plan is only made again there, not followed. To go on in imagination is to ask
+ * the policy: if it is the policy who wants to know, that would never end. */
 static htc_status foresee(const htc_fit *fit, htc_ns now, uint32_t until, htc_ns *starts)
 {
-    htc_fit   *copy;
+    htc_fit *copy;
+    if (fit->choosing && fit->policy.promise != HTC_FIT_PROMISE_ALL)
+        return HTC_EINVAL;
     htc_status status = htc__fit_clone(fit, &copy);
     if (status != HTC_OK)
         return status;

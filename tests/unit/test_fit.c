@@ -463,8 +463,59 @@ Test(fit, lets_a_policy_of_ones_own_choose_within_the_promise)
 static htc_status stubborn(void *ctx, const htc_fit *fit, htc_ns now, uint64_t *id)
 {
     (void)fit, (void)now;
-    *id = *(uint64_t *)ctx;
-    return *id == 99 ? HTC_EIO : HTC_OK;
+    if (*(uint64_t *)ctx != 0) /* 0: says nothing */
+        *id = *(uint64_t *)ctx;
+    return *(uint64_t *)ctx == 99 ? HTC_EIO : HTC_OK;
+}
+
+/* What it is told when it asks for the start of the second in the queue, and for all of them. */
+typedef struct curious {
+    htc_status when, forecast;
+    htc_ns     start;
+} curious;
+
+static htc_status ask_for_starts(void *ctx, const htc_fit *fit, htc_ns now, uint64_t *id)
+{
+    curious       *c = ctx;
+    htc_fit_counts counts;
+    htc_fit_job    job;
+    htc_ns         starts[3];
+    htc_fit_count(fit, &counts);
+    if (htc_fit_at(fit, 1, &job) == HTC_OK && counts.waiting <= 3) {
+        c->when = htc_fit_when(fit, now, job.id, &c->start, NULL);
+        c->forecast = htc_fit_forecast(fit, now, starts, counts.waiting);
+    }
+    htc_status status = htc_fit_candidate(fit, now, NULL, &job);
+    if (status == HTC_OK)
+        *id = job.id;
+    return status;
+}
+
+/* A start that is imagined is what the policy would answer: a policy that asked for one was asked by it, without end.
+ * Reserved starts are there to be asked for. */
+Test(fit, does_not_ask_a_policy_what_the_policy_asks)
+{
+    for (uint32_t promise = HTC_FIT_PROMISE_NOTHING; promise <= HTC_FIT_PROMISE_ALL; promise++) {
+        curious         c = { .when = HTC_EIO, .forecast = HTC_EIO };
+        htc_fit_policy  policy = { .size = sizeof policy, .promise = promise, .choose = ask_for_starts, .ctx = &c };
+        htc_fit_options options = { .size = sizeof options, .policy = &policy, .nodes = 4 };
+        int             reserved = promise == HTC_FIT_PROMISE_ALL;
+        htc_fit        *fit;
+        htc_fit_job     job;
+        htc_ns          start;
+        cr_assert(eq(int, htc_fit_create(NULL, &options, &fit), HTC_OK));
+        for (uint64_t id = 1; id <= 3; id++)
+            cr_assert(
+                eq(int, htc_fit_submit(fit, 0, &(htc_fit_job){ .id = id, .nodes = 3, .estimate = 10 * S }), HTC_OK));
+        cr_expect(eq(int, htc_fit_next(fit, 0, &job), HTC_OK));
+        cr_expect(eq(u64, job.id, 1));
+        cr_expect(eq(int, c.when, reserved ? HTC_OK : HTC_EINVAL), "promise %u", promise);
+        cr_expect(eq(int, c.forecast, reserved ? HTC_OK : HTC_EINVAL), "promise %u", promise);
+        cr_expect(reserved == 0 || c.start == 10 * S);
+        cr_expect(eq(int, htc_fit_when(fit, 0, 3, &start, NULL), HTC_OK), "from outside all can be asked");
+        cr_expect(eq(u64, start, 20 * S));
+        htc_fit_destroy(fit);
+    }
 }
 
 /* A policy cannot break the promise, start what is not there, or start what does not fit. */
@@ -475,7 +526,7 @@ Test(fit, refuses_a_choice_that_would_break_the_promise)
     htc_fit_options options = { .size = sizeof options, .policy = &policy, .nodes = 4 };
     for (policy.promise = HTC_FIT_PROMISE_NOTHING; policy.promise <= HTC_FIT_PROMISE_ALL; policy.promise++) {
         /* 1 runs, 2 waits for its end, 3 fits but is too long, 4 fits. */
-        static const uint64_t choices[] = { 1, 2, 3, 77, 99 };
+        static const uint64_t choices[] = { 1, 2, 3, 77, 99, 0 };
         const htc_fit_job     jobs[] = { job_of(1, 3, 10 * S), job_of(2, 4, 10 * S), job_of(3, 1, 11 * S),
                                          job_of(4, 1, 5 * S) };
         htc_fit              *fit;
@@ -484,7 +535,7 @@ Test(fit, refuses_a_choice_that_would_break_the_promise)
         for (size_t i = 0; i < 4; i++)
             cr_assert(eq(int, htc_fit_submit(fit, 0, &jobs[i]), HTC_OK));
         cr_assert(eq(int, htc_fit_start(fit, 0, 1), HTC_OK));
-        for (size_t i = 0; i < 5; i++) {
+        for (size_t i = 0; i < 6; i++) {
             choice = choices[i];
             if (choice == 3 && policy.promise == HTC_FIT_PROMISE_NOTHING)
                 continue;
