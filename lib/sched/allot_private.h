@@ -60,7 +60,7 @@ int htc__allot_divided_for(const htc_allot_options *options, const htc_allot_use
 #define HTC__ALLOT_FACTOR_MAX 8.0
 /* (amount / typical)^gamma within these bounds; 1 if one of them is not known. */
 double htc__allot_factor(double amount, double typical, double gamma);
-/* Of an even number the mean of the two in the middle; 0 of none. Sorts what it is given. */
+/* Of an even number the mean of the two in the middle; 0 of none. Changes the order of what it is given. */
 double                    htc__allot_median(double *amounts, size_t n);
 extern const htc__builtin htc__allot_builtin[];
 

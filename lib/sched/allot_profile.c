@@ -1,22 +1,49 @@
 /* Weights from job profiles (the specification of fair shares, 3.8). */
 #include <math.h>
-#include <stdlib.h>
 
 #include "allot_private.h"
 #include "core/util.h"
 
-static int ascending(const void *a, const void *b)
+/* The item at position at sinks until no child is larger. */
+static void sink(double *heap, size_t n, size_t at)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
+    double sinking = heap[at];
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && heap[child + 1] > heap[child])
+            child++;
+        if (heap[child] <= sinking)
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = sinking;
 }
 
+/* Heapsort, as far as the upper half: the C library's qsort takes memory of its own. */
+static void sort_upper_half(double *amounts, size_t n)
+{
+    for (size_t at = n / 2; at-- > 0;)
+        sink(amounts, n, at);
+    for (size_t left = n; left > n / 2; left--) {
+        double largest = amounts[0];
+        amounts[0] = amounts[left - 1];
+        amounts[left - 1] = largest;
+        sink(amounts, left - 1, 0);
+    }
+}
+
+/* Of two numbers whose sum may not be one. */
+static double mean(double a, double b)
+{
+    return isfinite(a + b) ? (a + b) / 2 : a / 2 + b / 2;
+}
+
+/* With the upper half in place, the largest of the lower half is on top of what is left of the heap. */
 double htc__allot_median(double *amounts, size_t n)
 {
     if (n == 0)
         return 0;
-    qsort(amounts, n, sizeof *amounts, ascending);
-    return n % 2 ? amounts[n / 2] : (amounts[n / 2 - 1] + amounts[n / 2]) / 2;
+    sort_upper_half(amounts, n);
+    return n % 2 ? amounts[n / 2] : mean(amounts[0], amounts[n / 2]);
 }
 
 double htc__allot_factor(double amount, double typical, double gamma)

@@ -1,7 +1,8 @@
 #!/bin/bash
 # usage: pure.sh ARCHIVE...
 # The layers below lib/net decide and do nothing else: their objects call no socket, clock, file, process, thread or source
-# of randomness. Looks at what they leave undefined, and first proves that it would see a call that is not allowed.
+# of randomness. Those of lib/sched take no memory but through the env either. Looks at what they leave undefined, and
+# first proves that it would see a call that is not allowed.
 set -euo pipefail
 
 # Names as extended regular expressions, each matching a whole symbol. Fortified names (__read_chk) count as the plain one.
@@ -37,17 +38,28 @@ json_(load|dump)(f|fd|_file)
 LIST
 }
 
-# Undefined names of the archives that are forbidden, one a line: "object name".
-offences() {
-    local pattern
-    pattern=$(forbidden | grep -v '^#' | paste -sd'|')
+# What takes memory by itself; the C library's qsort does.
+allocating='(m|c|re|aligned_)alloc|free|reallocarray|posix_memalign|qsort(_r)?|strn?dup|v?asprintf|open_memstream'
+
+# Undefined names of the archives that match, one a line: "object name".
+undefined() {
+    local pattern=$1
+    shift
     nm -A -u "$@" | sed -E 's/: +[A-Za-z] ([^ @]+).*$/: \1/; s/ __([a-z]+)_chk$/ \1/' | grep -E " ($pattern)$" || true
+}
+
+offences() {
+    local archive
+    undefined "$(forbidden | grep -v '^#' | paste -sd'|')" "$@"
+    for archive in "$@"; do
+        [[ $archive != *htc_sched.a ]] || undefined "$allocating" "$archive"
+    done
 }
 
 self_test() {
     local dir=$1
     printf '%s\n' '#include <stdio.h>' '#include <stdlib.h>' '#include <time.h>' \
-        'long planted(void); long planted(void) { puts(getenv("HOME")); return (long)time(NULL); }' > "$dir/planted.c"
+        'long planted(void); long planted(void) { puts(getenv("HOME")); return (long)time(NULL) + (long)malloc(4); }' > "$dir/planted.c"
     $CC -O2 -c -o "$dir/planted.o" "$dir/planted.c"
     printf '%s\n' '#include <string.h>' \
         'unsigned long innocent(const char *); unsigned long innocent(const char *s) { return strlen(s); }' > "$dir/innocent.c"
@@ -58,6 +70,9 @@ self_test() {
     for name in puts getenv time; do
         grep -q "planted.o: *$name$" <<<"$found" || { echo "the planted call of $name was not seen in: $found"; exit 1; }
     done
+    ! grep -q malloc <<<"$found" || { echo "memory is not for lib/sched alone to take: $found"; exit 1; }
+    cp "$dir/planted.a" "$dir/libhtc_sched.a"
+    offences "$dir/libhtc_sched.a" | grep -q "planted.o: *malloc$" || { echo "the planted call of malloc was not seen"; exit 1; }
     ! grep -q innocent <<<"$found" || { echo "an innocent object was accused: $found"; exit 1; }
 }
 

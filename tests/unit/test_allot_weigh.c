@@ -1,6 +1,7 @@
 /* What weights are made of: the weighers of the library, one of our own, past usage and profiles. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -80,6 +81,54 @@ Test(allot_weigh, who_used_less_weighs_more)
     uint64_t later[4];
     cr_assert(eq(int, htc_allot_weigh(NULL, found(r, "usage"), &how, users, 4, later, NULL), HTC_OK));
     cr_expect(eq(int, memcmp(weights, later, sizeof later), 0));
+    htc_registry_destroy(r);
+}
+
+/* The largest usage that htc_allot_usage_add counts to: two users with as much are equal, and their median is a number
+ * that htc_allot_weigh_one takes. So for work in htc_allot_profiled. The smallest ones have a median too. */
+Test(allot_weigh, the_median_of_the_largest_amounts_is_a_number)
+{
+    htc_registry            *r = with_builtin();
+    const htc_allot_weigher *usage = found(r, "usage");
+    const double             amounts[] = { DBL_MAX, DBL_TRUE_MIN };
+    for (size_t i = 0; i < 2; i++) {
+        htc_allot_facts users[2] = { { .usage = { amounts[i], 0 } }, { .usage = { amounts[i], 0 } } };
+        double          typical, work[2] = { amounts[i], amounts[i] };
+        uint64_t        weights[2], one, priority[2] = { 1, 1 };
+        cr_assert(eq(int, htc_allot_weigh(NULL, usage, NULL, users, 2, weights, &typical), HTC_OK));
+        cr_expect(typical == amounts[i]);
+        cr_expect(weights[0] == 1024 && weights[1] == 1024, "as typical as can be");
+        cr_expect(eq(int, htc_allot_weigh_one(usage, NULL, users, typical, &one), HTC_OK));
+        cr_expect(eq(u64, one, 1024));
+        cr_expect(eq(int, htc_allot_profiled(NULL, priority, work, 2, -1, weights), HTC_OK));
+        cr_expect(weights[0] == 1024 && weights[1] == 1024);
+    }
+    htc_registry_destroy(r);
+}
+
+/* Against all pairs: the median has as many below it as above. */
+Test(allot_weigh, the_median_is_in_the_middle)
+{
+    htc_registry            *r = with_builtin();
+    const htc_allot_weigher *tasks = found(r, "tasks");
+    PROPERTY(rng, 2000)
+    {
+        htc_allot_facts users[12] = { 0 };
+        uint64_t        weights[12];
+        double          typical, sum = 0;
+        size_t          n = htc_rng_below(&rng, 12) + 1, wanted[2] = { (n - 1) / 2, n / 2 };
+        for (size_t i = 0; i < n; i++)
+            users[i].tasks = htc_rng_below(&rng, 20) + 1;
+        HOLDS(htc_allot_weigh(NULL, tasks, NULL, users, n, weights, &typical) == HTC_OK);
+        for (int k = 0; k < 2; k++)
+            for (size_t i = 0; i < n; i++) {
+                size_t before = 0; /* of equal ones those with lower indices */
+                for (size_t j = 0; j < n; j++)
+                    before += users[j].tasks < users[i].tasks || (users[j].tasks == users[i].tasks && j < i);
+                sum += before == wanted[k] ? (double)users[i].tasks : 0;
+            }
+        HOLDS(typical == sum / 2);
+    }
     htc_registry_destroy(r);
 }
 
