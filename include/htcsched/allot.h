@@ -501,7 +501,7 @@ HTC_API htc_status htc_allot_find(const htc_registry *registry, const char *name
  *                      none: for htc_allot_weigh_one; untouched on failure; NULL: not wanted
  * @return HTC_OK; HTC_EINVAL if a pointer is NULL or a number out of range; HTC_EABI; HTC_ENOMEM
  *
- * Cost: O(n log n) and two calls of the weigher for each user.   Since: 0.2
+ * Cost: O(n log n) and three calls of the weigher for each user, two of them of amount.   Since: 0.2
  */
 HTC_API htc_status htc_allot_weigh(const htc_env *env, const htc_allot_weigher *weigher, const htc_allot_weighing *how,
                                    const htc_allot_facts *users, size_t n, uint64_t *weights, double *typical);

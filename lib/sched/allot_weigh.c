@@ -17,7 +17,7 @@ void htc_allot_weighing_init(htc_allot_weighing *how)
 
 double htc_allot_usage_now(const htc_allot_usage *usage, htc_ns now, htc_ns half_life_ns)
 {
-    if (!usage || !(usage->slot_s > 0))
+    if (!usage || !(usage->slot_s > 0) || !isfinite(usage->slot_s))
         return 0;
     double passed = now > usage->at ? (double)(now - usage->at) : 0;
     return usage->slot_s * exp2(-passed / (double)(half_life_ns ? half_life_ns : HALF_LIFE_NS));
@@ -39,7 +39,8 @@ htc_status htc_allot_profile_add(htc_allot_profile *profile, double run_s)
         return HTC_EINVAL;
     double distance = profile->count ? run_s - profile->mean_s : 0;
     profile->mean_s = profile->count ? profile->mean_s + share * distance : run_s;
-    profile->variance = (1 - share) * (profile->variance + share * distance * distance);
+    double variance = (1 - share) * (profile->variance + share * distance * distance);
+    profile->variance = isfinite(variance) ? variance : DBL_MAX;
     profile->max_s = run_s > profile->max_s ? run_s : profile->max_s;
     profile->count++;
     return HTC_OK;

@@ -185,6 +185,7 @@ Test(allot_weigh, usage_halves_with_every_half_life)
     cr_expect(isfinite(usage.slot_s));
     cr_expect(htc_allot_usage_now(&usage, HTC_NEVER, 1) == 0);
     cr_expect(htc_allot_usage_now(&(htc_allot_usage){ NAN, 0 }, 1, 1) == 0);
+    cr_expect(htc_allot_usage_now(&(htc_allot_usage){ INFINITY, 0 }, HTC_NEVER, 1) == 0);
     cr_expect(htc_allot_usage_now(NULL, 1, 1) == 0);
 }
 
@@ -201,6 +202,8 @@ Test(allot_weigh, profile_follows_the_run_times)
     cr_expect(eq(int, htc_allot_profile_add(&p, INFINITY), HTC_EINVAL));
     cr_expect(eq(int, htc_allot_profile_add(NULL, 1), HTC_EINVAL));
     cr_expect(eq(u64, p.count, 2));
+    cr_expect(eq(int, htc_allot_profile_add(&p, 1e300), HTC_OK));
+    cr_expect(isfinite(p.mean_s) && isfinite(p.variance), "a square beyond all numbers");
 }
 
 /* ---- one of our own ---- */
