@@ -97,7 +97,8 @@ htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *al
 
 htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const char *log_name)
 {
-    const char *const     candidates[] = { o->dir, getenv("HTC_DIR"), "./htc-state", NULL };
+    const char           *wanted = getenv("HTC_DIR"); /* an empty candidate is passed over, NULL ends them */
+    const char *const     candidates[] = { o->dir ? o->dir : "", wanted ? wanted : "", "./htc-state", NULL };
     static const uint32_t levels[] = { HTC_LOG_ERROR, HTC_LOG_WARN, HTC_LOG_INFO, HTC_LOG_DEBUG };
     char                  path[4200];
     signal(SIGPIPE, SIG_IGN);

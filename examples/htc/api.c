@@ -53,7 +53,8 @@ static htc_status open_client(cli *c)
     htc_state *state;
     htc_error  e = { 0 };
     s = htc_state_open(&plain, c->dir, 0, &state, &e);
-    if (s == HTC_ENOTFOUND)
+    c->nowhere = s == HTC_ENOTFOUND;
+    if (c->nowhere)
         return cli_error(c, HTC_EUNREACHABLE, c->dir, "start one with `htc up`", "no system runs here");
     if (s != HTC_OK && s != HTC_EDENIED) {
         c->error = e;
@@ -153,7 +154,8 @@ htc_status api_ask(cli *c, json_t *request, double timeout_s, double patience_s,
     htc_status s;
     for (;;) {
         s = ask_once(c, request, timeout_s, answer);
-        if ((s != HTC_ECLOSED && s != HTC_EUNREACHABLE && s != HTC_EBUSY && s != HTC_AGAIN) || now_s() >= until)
+        if ((s != HTC_ECLOSED && s != HTC_EUNREACHABLE && s != HTC_EBUSY && s != HTC_AGAIN) || c->nowhere ||
+            now_s() >= until)
             break;
         pause_ms(pause);
         pause = pause < 800 ? pause * 2 : 1000;

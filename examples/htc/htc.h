@@ -25,7 +25,8 @@ typedef struct cli {
     uint32_t    colour;    /* stdout is a terminal that may have colours */
     uint32_t    progress;  /* stderr is a terminal */
     htc_error   error;
-    htc_client *client; /* opened by the first request */
+    uint32_t    nowhere; /* there is no state directory: nothing that could come back */
+    htc_client *client;  /* opened by the first request */
     char       *token;
 } cli;
 

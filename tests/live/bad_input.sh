@@ -5,6 +5,13 @@ dir=$top/state
 H=("$htc" --dir "$dir")
 
 refuse 3 'no system runs in|no system runs here' "${H[@]}" status
+began=$SECONDS
+refuse 3 'no system runs here' "${H[@]}" wait 1
+[ $((SECONDS - began)) -lt 30 ] || fail "htc wait waited for a system that does not exist"
+for daemon in htc-kvd htc-gateway; do
+    refuse 4 "$top/from-environment" env "HTC_DIR=$top/from-environment" "$bin/$daemon"
+    refuse 4 '\./htc-state' env -C "$top" "$bin/$daemon"
+done
 expect 3 "${H[@]}" status --json
 [ "$(json "$out" 'v["error"]')" = HTC_EUNREACHABLE ] || fail "no JSON error: $out"
 refuse 1 'no command' "$htc" frobnicate
