@@ -274,8 +274,9 @@ HTC_API htc_status htc_balance_learn(htc_balance *balance, uint32_t partition, u
  * @param[in]     now      the caller's clock; the next pull is due pull_ns later
  * @param[in,out] rng      two controllers with different streams prefer different ones among equal partitions
  * @param[in]     census   what stands under the monitor's key; borrowed; anything may stand there. Partitions that are
- * not in it are unknown, those beyond the options' are ignored
- * @return HTC_OK; HTC_EINVAL; HTC_ECORRUPT; HTC_EVERSION; HTC_EUNSUPPORTED if the policy needs no census; HTC_ENOMEM
+ *                         not in it are unknown, those beyond the options' are ignored
+ * @return HTC_OK; HTC_EINVAL; HTC_ECORRUPT; HTC_EVERSION; HTC_EUNSUPPORTED if the policy needs no census; HTC_ENOMEM; what
+ *         else the policy's pull answers
  *
  * Cost: O(partitions).   Since: 0.2
  */

@@ -185,7 +185,7 @@ HTC_API htc_status htc_fit_submit(htc_fit *fit, htc_ns now, const htc_fit_job *j
  * The job runs from now on. Nothing starts by the passing of time alone that would not start at the next event, so no timer is
  * needed; calling at any time is harmless.
  *
- * @param[in,out] fit  as it was unless HTC_OK
+ * @param[in,out] fit  as it was unless HTC_OK, but that its clock stands at now
  * @param[in]     now  the moment
  * @param[out]    job  the job to start; untouched unless HTC_OK; NULL is fine
  * @return HTC_OK; HTC_AGAIN if nothing starts; HTC_EINVAL, also if the policy chose a job that may not start; what the

@@ -253,8 +253,9 @@ HTC_API htc_ns htc_provision_deadline(const htc_provision *provision);
  * @param[in]     now        the caller's clock
  * @param[in]     demand     borrowed; running_nodes at most the nodes held
  * @param[out]    order      nodes and reason; untouched unless HTC_OK
- * @return HTC_OK: ask; HTC_AGAIN: not now, or no scan is due; HTC_EINVAL if a number is out of range, now is before an earlier one, an answer to the
- *         last request is outstanding, or the book is closed; HTC_EFULL if there is no room for another lease; HTC_ENOMEM
+ * @return HTC_OK: ask; HTC_AGAIN: not now, or no scan is due; HTC_EINVAL if a number is out of range, now is before an
+ *         earlier one, an answer to the last request is outstanding, or the book is closed; HTC_EFULL if there is no room
+ *         for another lease, or HTC_ENOMEM: the scan stays due, so wait for a lease to end before the next call
  *
  * Cost: O(1).   Since: 0.2
  */
