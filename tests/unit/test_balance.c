@@ -6,33 +6,8 @@
 #include <string.h>
 
 #include "alloc_fail.h"
-#include "htcsched/balance.h"
+#include "balance_hand.h"
 #include "property.h"
-
-static htc_balance_options options_of(uint32_t partitions, uint32_t own)
-{
-    htc_balance_options o = HTC_BALANCE_OPTIONS_INIT;
-    o.partitions = partitions;
-    o.own = own;
-    return o;
-}
-
-static const htc_balance_policy *policy_called(const char *name)
-{
-    htc_registry             *r;
-    const htc_balance_policy *policy = NULL;
-    cr_assert(htc_registry_create(NULL, &r) == HTC_OK && htc_registry_add_builtin(r) == HTC_OK);
-    cr_assert(htc_balance_find(r, name, &policy) == HTC_OK);
-    htc_registry_destroy(r);
-    return policy;
-}
-
-static htc_balance *open_balance(const htc_balance_options *o)
-{
-    htc_balance *b = NULL;
-    cr_assert(htc_balance_create(NULL, o, &b) == HTC_OK);
-    return b;
-}
 
 /* ---- The tree ---- */
 
