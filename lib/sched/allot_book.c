@@ -5,9 +5,6 @@
 
 #include "core/util.h"
 
-/* Of the cache, in bytes. */
-#define LINE 64
-
 void htc_allot_book_options_init(htc_allot_book_options *options)
 {
     if (options)
@@ -29,7 +26,7 @@ htc_status htc_allot_book_create(const htc_env *env, const htc_allot_book_option
     b->slots = o.slots;
     b->users_max = (uint32_t)(o.users_max ? o.users_max : HTC_ALLOT_USERS_MAX);
     b->free_user = HTC_ALLOT_NOBODY;
-    htc__book_settle(b);
+    htc__book_settle(b, HTC_ALLOT_NOBODY);
     *out = b;
     return HTC_OK;
 }
@@ -45,7 +42,7 @@ void htc_allot_book_destroy(htc_allot_book *book)
 
 static void *aligned(void *block)
 {
-    return block ? (char *)block + (0 - (uintptr_t)block) % LINE : NULL;
+    return block ? (char *)block + (0 - (uintptr_t)block) % HTC__LINE : NULL;
 }
 
 /* An array with room for so many, new elements zero; NULL: the old one is as it was. */
@@ -58,7 +55,7 @@ static void *grown(htc_allot_book *book, int which, size_t size, uint32_t needed
     while (room < needed)
         room *= 2;
     room = room < most ? room : most;
-    size_t bytes = room * size + LINE;
+    size_t bytes = room * size + HTC__LINE;
     void  *block = htc__alloc(book->env, bytes);
     if (!block)
         return NULL;
@@ -69,29 +66,83 @@ static void *grown(htc_allot_book *book, int which, size_t size, uint32_t needed
     return aligned(block);
 }
 
-/* Room for so many users. Once a minimum has been asked for, each may have two corners. */
+/* Room for so many users. */
 static htc_status reserve(htc_allot_book *book, uint32_t users, int minimums)
 {
     htc__corners *t = &book->corners;
-    int           low_too = minimums || t->more;
-    uint32_t      shelves = htc__shelves_for((uint64_t)users << low_too);
-    uint32_t      most = htc__shelves_for((uint64_t)book->users_max << low_too);
+    int           two = minimums || book->minimums;
+    uint32_t      shelves = htc__shelves_for((uint64_t)users << two);
+    uint32_t      shelves_most = htc__shelves_for((uint64_t)book->users_max << two);
     void         *p = grown(book, HTC__BOOK_USERS, sizeof *book->users, users, book->users_max);
     if (!p)
         return HTC_ENOMEM;
     book->users = p;
-    p = grown(book, HTC__BOOK_SHELVES, sizeof *t->shelves, shelves, most);
+    p = grown(book, HTC__BOOK_SHELVES, sizeof *t->shelves, shelves, shelves_most);
     if (!p)
         return HTC_ENOMEM;
     t->shelves = p;
-    p = grown(book, HTC__BOOK_CORNERS, sizeof *t->on, shelves, most);
+    p = grown(book, HTC__BOOK_BRANCHES, sizeof *t->branches, htc__branches_for(shelves),
+              htc__branches_for(shelves_most));
     if (!p)
         return HTC_ENOMEM;
-    t->on = p;
-    p = low_too ? grown(book, HTC__BOOK_MORE, sizeof *t->more, shelves, most) : NULL;
-    if (low_too && !p)
+    t->branches = p;
+    book->minimums = two;
+    return HTC_OK;
+}
+
+/* Those who are there move up to where others went: all keep their order. */
+static void move_up(htc_allot_book *book)
+{
+    htc__arrivals *a = &book->arrivals;
+    uint32_t       used = 0;
+    for (uint32_t i = 0; i < a->used; i++) {
+        uint64_t weight = a->weights[i];
+        a->weights[i] = 0;
+        if (a->users[i] == HTC_ALLOT_NOBODY)
+            continue;
+        book->users[a->users[i]].place = used;
+        a->users[used] = a->users[i];
+        a->weights[used++] = weight;
+    }
+    a->used = used;
+    htc__arrivals_sum_up(a);
+}
+
+/* An array may have grown while another could not. */
+static uint32_t places_granted(const htc_allot_book *book)
+{
+    uint32_t users = book->arrays[HTC__BOOK_PLACES].room, weights = book->arrays[HTC__BOOK_WEIGHTS].room;
+    uint32_t sums = book->arrays[HTC__BOOK_SUMS].room * HTC__ARRIVAL_STRETCH;
+    uint32_t both = users < weights ? users : weights;
+    return both < sums ? both : sums;
+}
+
+/* A place for one more in order of arrival. */
+static htc_status reserve_place(htc_allot_book *book)
+{
+    htc__arrivals *a = &book->arrivals;
+    uint32_t       places = htc__arrivals_places_for(book->n + 1);
+    if (a->used < a->room)
+        return HTC_OK;
+    if (places <= a->room) {
+        move_up(book);
+        return HTC_OK;
+    }
+    uint32_t most = htc__arrivals_places_for(book->users_max);
+    uint32_t stretches = htc__arrivals_stretches_for(places), stretches_most = htc__arrivals_stretches_for(most);
+    void    *p = grown(book, HTC__BOOK_PLACES, sizeof *a->users, places, most);
+    if (!p)
         return HTC_ENOMEM;
-    t->more = p;
+    a->users = p;
+    p = grown(book, HTC__BOOK_WEIGHTS, sizeof *a->weights, places, most);
+    if (!p)
+        return HTC_ENOMEM;
+    a->weights = p;
+    p = grown(book, HTC__BOOK_SUMS, sizeof *a->sums, stretches, stretches_most);
+    if (!p)
+        return HTC_ENOMEM;
+    a->sums = p;
+    htc__arrivals_widen(a, places_granted(book));
     return HTC_OK;
 }
 
@@ -100,26 +151,45 @@ const htc__book_user *htc__book_user_at(const htc_allot_book *book, uint32_t use
     return user < book->behind && book->users[user].in_use ? &book->users[user] : NULL;
 }
 
-/* Into the order: nobody who wants nothing, no low corner for him who is promised nothing. Whether he is shut is found
- * when the book settles; one without a minimum never is. */
+/* His corners: none of who wants nothing, no low one of him who is promised nothing; answers how many. */
+static uint32_t corners_of(const htc__book_user *u, uint32_t user, htc__corner *corners)
+{
+    uint32_t n = 0;
+    if (htc__book_promised(&u->claim) > 0)
+        corners[n++] = htc__book_corner(u, user, 0);
+    if (htc__book_wanted(&u->claim) > 0)
+        corners[n++] = htc__book_corner(u, user, 1);
+    return n;
+}
+
+/* Where he stands is found when the book settles. */
 static void enter(htc_allot_book *book, uint32_t user)
 {
-    const htc_allot_claim *claim = &book->users[user].claim;
-    for (int high = 0; high < 2; high++)
-        if ((high ? htc__book_wanted(claim) : htc__book_promised(claim)) > 0) {
-            htc__corner c = htc__book_corner(book, user, high);
-            htc__corners_insert(&book->corners, &c);
-        }
+    htc__corner c[2];
+    uint32_t    n = corners_of(&book->users[user], user, c);
+    for (uint32_t i = 0; i < n; i++)
+        htc__corners_insert(&book->corners, &c[i]);
 }
 
 static void leave(htc_allot_book *book, uint32_t user)
 {
-    const htc_allot_claim *claim = &book->users[user].claim;
-    for (int high = 0; high < 2; high++)
-        if ((high ? htc__book_wanted(claim) : htc__book_promised(claim)) > 0) {
-            htc__corner c = htc__book_corner(book, user, high);
-            htc__corners_remove(&book->corners, &c);
-        }
+    htc__corner c[2];
+    uint32_t    n = corners_of(&book->users[user], user, c);
+    htc__book_stands(book, user, HTC__BOOK_SATISFIED);
+    for (uint32_t i = 0; i < n; i++)
+        htc__corners_remove(&book->corners, &c[i]);
+}
+
+/* He is about to leave, and to enter with another claim. */
+static void expect(const htc_allot_book *book, uint32_t user, const htc_allot_claim *claim)
+{
+    htc__corner    c[HTC__CORNERS_EXPECTED];
+    htc__book_user u = book->users[user];
+    uint32_t       n = corners_of(&u, user, c);
+    htc__arrivals_expect(&book->arrivals, u.place);
+    u.claim = *claim;
+    n += corners_of(&u, user, &c[n]);
+    htc__corners_expect(&book->corners, c, n);
 }
 
 static int is_valid(const htc_allot_claim *c)
@@ -135,17 +205,22 @@ htc_status htc_allot_book_add(htc_allot_book *book, const htc_allot_claim *claim
         return HTC_EFULL;
     uint32_t   number = book->free_user != HTC_ALLOT_NOBODY ? book->free_user : book->behind;
     htc_status status = reserve(book, number < book->behind ? book->behind : number + 1, claim->minimum > 0);
+    if (status == HTC_OK)
+        status = reserve_place(book);
     if (status != HTC_OK)
         return status;
     htc__book_user *u = &book->users[number];
     if (number == book->behind)
         book->behind++;
     else
-        book->free_user = u->next_free;
-    *u = (htc__book_user){ .claim = *claim, .arrival = book->arrivals++, .in_use = 1 };
+        book->free_user = u->place;
+    *u = (htc__book_user){
+        .claim = *claim, .arrival = book->arrived++, .place = htc__arrivals_come(&book->arrivals, number), .in_use = 1
+    };
     book->n++;
+    expect(book, number, &(htc_allot_claim){ 0 });
     enter(book, number);
-    htc__book_settle(book);
+    htc__book_settle(book, number);
     *user = number;
     return HTC_OK;
 }
@@ -156,11 +231,13 @@ htc_status htc_allot_book_remove(htc_allot_book *book, uint32_t user)
         return HTC_EINVAL;
     if (!htc__book_user_at(book, user))
         return HTC_ENOTFOUND;
+    expect(book, user, &(htc_allot_claim){ 0 });
     leave(book, user);
-    book->users[user] = (htc__book_user){ .next_free = book->free_user };
+    htc__arrivals_go(&book->arrivals, book->users[user].place);
+    book->users[user] = (htc__book_user){ .place = book->free_user };
     book->free_user = user;
     book->n--;
-    htc__book_settle(book);
+    htc__book_settle(book, HTC_ALLOT_NOBODY);
     return HTC_OK;
 }
 
@@ -169,13 +246,13 @@ static htc_status change(htc_allot_book *book, uint32_t user, const htc_allot_cl
 {
     if (!is_valid(claim))
         return HTC_EINVAL;
-    htc_status status = reserve(book, book->behind, claim->minimum > 0);
-    if (status != HTC_OK)
-        return status;
+    if (claim->minimum > 0 && !book->minimums && reserve(book, book->behind, 1) != HTC_OK)
+        return HTC_ENOMEM;
+    expect(book, user, claim);
     leave(book, user);
     book->users[user].claim = *claim;
     enter(book, user);
-    htc__book_settle(book);
+    htc__book_settle(book, user);
     return HTC_OK;
 }
 
@@ -209,7 +286,7 @@ htc_status htc_allot_book_set_slots(htc_allot_book *book, uint64_t slots)
     if (!book || slots > HTC_ALLOT_BOOK_SLOTS_MAX)
         return HTC_EINVAL;
     book->slots = slots;
-    htc__book_settle(book);
+    htc__book_settle(book, HTC_ALLOT_NOBODY);
     return HTC_OK;
 }
 

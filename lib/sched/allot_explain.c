@@ -10,8 +10,9 @@
 static uint64_t slots_needed(const htc_allot_book *book, uint32_t user)
 {
     const htc__corner_sums *all = &book->corners.total;
-    htc__corner             high = htc__book_corner(book, user, 1);
-    htc__corner_sums        before = htc__corners_before(&book->corners, &high);
+    htc__corner             high = htc__book_corner(&book->users[user], user, 1);
+    htc__corner_at          place;
+    htc__corner_sums        before = htc__corners_before(&book->corners, &high, &place);
     uint64_t                needed = 0;
     for (int minimums_void = 1; minimums_void >= 0; minimums_void--) {
         htc__book_line line = htc__book_line_at(book, minimums_void, &before);

@@ -1,4 +1,4 @@
-/* Order without allocation: a heap of indices, heapsort, exact comparison of ratios. */
+/* Order without allocation: a heap of indices, heapsort, ties. */
 #include "allot_private.h"
 
 void htc__heap_sink(size_t *heap, size_t n, size_t at, htc_before *before, const void *ctx)
@@ -42,12 +42,6 @@ void htc__sort(size_t *order, size_t n, htc_before *before, const void *ctx)
         order[left - 1] = last;
         htc__heap_sink(order, left - 1, 0, after, &r);
     }
-}
-
-int htc__compare_ratio(uint64_t x, uint64_t wx, uint64_t y, uint64_t wy)
-{
-    htc_u128 a = (htc_u128)x * wy, b = (htc_u128)y * wx;
-    return (a > b) - (a < b);
 }
 
 int htc__before_tie(const htc_allot_user *a, const htc_allot_user *b)

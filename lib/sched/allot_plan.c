@@ -29,6 +29,12 @@ static uint64_t over(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
+/* The same of sums, as far as 64 bits tell. */
+static uint64_t excess(htc_u128 a, htc_u128 b)
+{
+    return a <= b ? 0 : a - b > UINT64_MAX ? UINT64_MAX : (uint64_t)(a - b);
+}
+
 /* How many more slots he lacks to target and has tasks for: an agent that is starting will take one of them. */
 static uint64_t wants(const entry *e, uint64_t target)
 {
@@ -103,12 +109,12 @@ static void sort_by(plan *p, htc_before *before)
  * off. */
 static void release(plan *p)
 {
-    uint64_t owed = 0, covered = p->free_slots;
+    htc_u128 owed = 0, covered = p->free_slots; /* a million users may have 2^48 marks each */
     for (size_t i = 0; i < p->n; i++) {
         owed += wants(&p->entries[i], p->entries[i].change.share.base);
         covered += p->entries[i].draining;
     }
-    uint64_t more = over(owed, covered), fewer = over(covered, owed);
+    uint64_t more = excess(owed, covered), fewer = excess(covered, owed);
     sort_by(p, more ? before_richer : before_poorer);
     for (size_t i = 0; i < p->n && more > 0; i++) {
         entry   *e = &p->entries[p->order[i]];

@@ -16,39 +16,65 @@ void htc__heap_make(size_t *heap, size_t n, htc_before *before, const void *ctx)
 /* Sort indices: no allocation, O(n log n) at worst (the C library's qsort promises neither). */
 void htc__sort(size_t *order, size_t n, htc_before *before, const void *ctx);
 /* Below 0, 0 or above 0 as x/wx is below, equal to or above y/wy, exactly. */
-int htc__compare_ratio(uint64_t x, uint64_t wx, uint64_t y, uint64_t wy);
+static inline int htc__compare_ratio(uint64_t x, uint64_t wx, uint64_t y, uint64_t wy)
+{
+    htc_u128 a = (htc_u128)x * wy, b = (htc_u128)y * wx;
+    return (a > b) - (a < b);
+}
 /* Ties: who was served longest ago, then who came first, then the smallest id. */
 int htc__before_tie(const htc_allot_user *a, const htc_allot_user *b);
 
-/* One user who is divided for: no more than is looked at again and again, for a million of these are beyond any cache.
- */
+/* What is looked at again and again of a user, for a million of them are beyond any cache: these and the shares are gone
+ * through from end to end. All zero: he is not divided for. */
+#define HTC__ENTRY_WEIGHT (HTC_ALLOT_WEIGHT_MAX * 2 - 1) /* all of these bits */
 typedef struct htc__entry {
-    uint32_t at;     /* place in the caller's arrays */
-    uint32_t raised; /* by min_agents: that was his remainder */
-    uint64_t weight, demand, ra, base;
+    uint64_t weight : 43;
+    uint64_t raised : 1; /* by min_agents: that was his remainder */
+    uint64_t demand;
     uint64_t remainder; /* of his exact share, in parts of the same whole for everybody */
 } htc__entry;
 
+/* One who stands in a row. */
+typedef struct htc__candidate {
+    uint64_t key;
+    uint32_t user;
+} htc__candidate;
+
+/* What one could use more, and his weight. */
+typedef struct htc__need {
+    uint64_t room, weight;
+} htc__need;
+
 typedef struct htc__division {
     const htc_allot_user *users;   /* as the caller sees them */
-    htc__entry           *entries; /* in any order */
+    htc_allot_share      *shares;  /* his too: they grow to what they will be */
+    htc__entry           *entries; /* one for each user */
     size_t                n;
     uint64_t              slots, left;
     uint64_t              whole; /* the sum of weights */
+    union {                      /* room to work in, for as many */
+        htc__candidate *row;
+        htc__need      *needs;
+    };
 } htc__division;
 
-/* How much more he could use of what is left. */
-uint64_t htc__room_of(const htc__division *d, const htc__entry *e);
-/* 1 if a belongs before b. */
-typedef int htc__entry_before(const htc__division *d, const htc__entry *a, const htc__entry *b);
-/* Bring those k <= n to the front of the n entries that belong before the others: O(n) expected, O(n log n) at worst,
- * where sorting a million costs a second. */
-void htc__entries_select(const htc__division *d, htc__entry *entries, size_t n, size_t k, htc__entry_before *before);
-/* Is there enough for all in a row that goes up to this one, or to others who stand like him, and has such sums? */
-typedef int htc__entry_enough(const htc__division *d, const htc__entry *last, htc_u128 rooms, uint64_t weights);
-/* How many, in this order, there is enough for: these stand first then, and who comes next behind them. Costs the same.
- */
-size_t htc__entries_row(htc__division *d, htc__entry_before *before, htc__entry_enough *enough);
+/* Slots for a unit of weight: slots / weight; weight 0: more than anybody wants. */
+typedef struct htc__fill {
+    uint64_t slots, weight;
+    uint32_t rounds; /* it took to find out */
+} htc__fill;
+
+/* The level up to which those who need something are filled by so many slots; weights: the sum of all. Changes needs.
+ * O(n) a round: a handful of rounds as a rule, fewer than 90 whoever chose the numbers. */
+htc__fill htc__fill_level(htc__need *needs, size_t n, uint64_t slots, uint64_t weights);
+
+/* By what a row is in order: the smallest comes first. */
+typedef uint64_t htc__row_key(const htc_allot_user *u, const htc__entry *e);
+/* Lists that end with NULL: by the first of the keys, among equals by the second, and so on. */
+extern htc__row_key *const htc__row_by_remainder[], *const htc__row_by_arrival[];
+/* Hand out what is left to the first n in d->row: each takes what he has room for, but at most so much, until there is no
+ * more. Who comes before whom matters only where it ends, so nothing is sorted: O(n), whatever the keys. */
+void htc__row_serve(htc__division *d, size_t n, uint64_t most, htc__row_key *const *keys);
 
 /* Defaults filled in and checked; also checks users, n and slots. */
 htc_status htc__allot_check(const htc_allot_options *in, const htc_allot_user *users, size_t n, uint64_t slots,

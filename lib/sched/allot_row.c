@@ -1,119 +1,136 @@
-/* Quickselect over the users of a division. The entries themselves change places: with indices each comparison of a
- * million would be a miss of the cache. */
+/* Who is served of a row when there is not enough for all: radix selection, which looks at the row's keys a digit at a
+ * time, serves all below the digit where it ends, and goes on with those who have that digit. */
 #include "allot_private.h"
 
-static void swap(htc__entry *a, htc__entry *b)
+static uint64_t by_remainder(const htc_allot_user *u, const htc__entry *e)
 {
-    htc__entry keep = *a;
-    *a = *b;
-    *b = keep;
+    (void)u;
+    return ~e->remainder;
 }
 
-uint64_t htc__room_of(const htc__division *d, const htc__entry *e)
+/* Among equal remainders the poorest first, so that a slot short of enough for everybody goes round. But whoever has
+ * agents starting keeps what he was just given: a slot is not to move on before it has run a task. Marked agents count
+ * as held, or he who is to give back would look poorer for it and the marks would wander about. */
+static uint64_t by_starting(const htc_allot_user *u, const htc__entry *e)
 {
-    uint64_t room = e->demand - e->ra;
-    return room < d->left ? room : d->left;
+    (void)e;
+    return u->starting == 0;
 }
 
-static const htc__entry *middle_of(const htc__division *d, const htc__entry *a, const htc__entry *b,
-                                   const htc__entry *c, htc__entry_before *before)
+static uint64_t richest_if_starting(const htc_allot_user *u, uint64_t held)
 {
-    const htc__entry *first = before(d, b, a) ? b : a, *last = before(d, b, a) ? a : b;
-    return before(d, c, first) ? first : before(d, c, last) ? c : last;
+    return u->starting ? ~held : held;
 }
 
-/* Hoare's, of n > 1: none of the first ones, whose number is answered, belongs behind the pivot, and none of the others
- * before it; neither part is empty. */
-static size_t partition(const htc__division *d, htc__entry *e, size_t n, htc__entry *pivot, htc__entry_before *before)
+/* What he holds for his weight as three numbers: whole slots, and two times 64 bits behind the point. Two such ratios
+ * that differ do so by at least 1 / HTC_ALLOT_WEIGHT_MAX^2, so these bits tell them apart. */
+static uint64_t by_held(const htc_allot_user *u, const htc__entry *e)
 {
-    *pivot = *middle_of(d, &e[0], &e[(n - 1) / 2], &e[n - 1], before);
-    for (size_t i = 0, j = n - 1;; i++, j--) {
-        while (before(d, &e[i], pivot))
-            i++;
-        while (before(d, pivot, &e[j]))
-            j--;
-        if (i >= j)
-            return j + 1;
-        swap(&e[i], &e[j]);
+    (void)e;
+    return richest_if_starting(u, (u->agents + u->draining) / u->weight);
+}
+
+static uint64_t by_held_fraction(const htc_allot_user *u, const htc__entry *e)
+{
+    uint64_t rest = (u->agents + u->draining) % u->weight;
+    (void)e;
+    return richest_if_starting(u, (uint64_t)(((htc_u128)rest << 64) / u->weight));
+}
+
+static uint64_t by_held_rest(const htc_allot_user *u, const htc__entry *e)
+{
+    uint64_t rest = (u->agents + u->draining) % u->weight;
+    (void)e;
+    rest = (uint64_t)(((htc_u128)rest << 64) % u->weight);
+    return richest_if_starting(u, (uint64_t)(((htc_u128)rest << 64) / u->weight));
+}
+
+static uint64_t by_last_served(const htc_allot_user *u, const htc__entry *e)
+{
+    (void)e;
+    return u->last_served;
+}
+
+static uint64_t by_arrival(const htc_allot_user *u, const htc__entry *e)
+{
+    (void)e;
+    return u->arrival;
+}
+
+static uint64_t by_id(const htc_allot_user *u, const htc__entry *e)
+{
+    (void)e;
+    return u->id;
+}
+
+htc__row_key *const htc__row_by_remainder[] = { by_remainder,     by_starting,  by_held,
+                                                by_held_fraction, by_held_rest, by_last_served,
+                                                by_arrival,       by_id,        NULL };
+htc__row_key *const htc__row_by_arrival[] = { by_arrival, by_id, NULL };
+
+static uint64_t takes(const htc__division *d, uint32_t user, uint64_t most)
+{
+    uint64_t room = d->entries[user].demand - d->shares[user].ra;
+    return room < most ? room : most;
+}
+
+static void serve(htc__division *d, uint32_t user, uint64_t most)
+{
+    uint64_t take = takes(d, user, most);
+    take = take < d->left ? take : d->left;
+    d->shares[user].ra += take;
+    d->left -= take;
+}
+
+#define DIGITS 256
+
+/* By the digit there: serve those for all of whom there is enough, and keep those who have the first one that there is
+ * not enough for; answers how many they are. */
+static size_t narrow(htc__division *d, size_t n, uint64_t most, int shift)
+{
+    htc_u128 wanted[DIGITS] = { 0 }, sum = 0;
+    size_t   end = 0, kept = 0;
+    for (size_t i = 0; i < n; i++)
+        wanted[d->row[i].key >> shift & (DIGITS - 1)] += takes(d, d->row[i].user, most);
+    while (end < DIGITS && sum + wanted[end] <= d->left)
+        sum += wanted[end++];
+    for (size_t i = 0; i < n; i++) {
+        size_t digit = d->row[i].key >> shift & (DIGITS - 1);
+        if (digit < end)
+            serve(d, d->row[i].user, most);
+        else if (digit == end)
+            d->row[kept++] = d->row[i];
     }
+    return kept;
 }
 
-static void sink(const htc__division *d, htc__entry *e, size_t n, size_t at, htc__entry_before *before)
+/* The bits in which keys differ. */
+static uint64_t difference(const htc__candidate *row, size_t n)
 {
-    for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && before(d, &e[child], &e[child + 1]))
-            child++;
-        if (!before(d, &e[at], &e[child]))
-            return;
-        swap(&e[at], &e[child]);
-    }
+    uint64_t bits = 0;
+    for (size_t i = 1; i < n; i++)
+        bits |= row[i].key ^ row[0].key;
+    return bits;
 }
 
-/* Heapsort: for when pivots were bad ones, since somebody chose them. */
-static void sort(const htc__division *d, htc__entry *e, size_t n, htc__entry_before *before)
+static int is_enough(const htc__division *d, size_t n, uint64_t most)
 {
-    for (size_t i = n / 2; i > 0; i--)
-        sink(d, e, n, i - 1, before);
-    for (size_t left = n; left > 1; left--) {
-        swap(&e[0], &e[left - 1]);
-        sink(d, e, left - 1, 0, before);
-    }
+    htc_u128 wanted = 0;
+    for (size_t i = 0; i < n; i++)
+        wanted += takes(d, d->row[i].user, most);
+    return wanted <= d->left;
 }
 
-/* Twice as many partitions as halving would take. */
-static size_t rounds_for(size_t n)
+void htc__row_serve(htc__division *d, size_t n, uint64_t most, htc__row_key *const *keys)
 {
-    size_t rounds = 2;
-    while (n >>= 1)
-        rounds += 2;
-    return rounds;
-}
-
-void htc__entries_select(const htc__division *d, htc__entry *entries, size_t n, size_t k, htc__entry_before *before)
-{
-    size_t     low = 0, high = n, rounds = rounds_for(n);
-    htc__entry pivot;
-    while (low < k && k < high) {
-        if (rounds-- == 0) {
-            sort(d, entries + low, high - low, before);
-            return;
+    for (int enough = is_enough(d, n, most); !enough && *keys && n > 1 && d->left > 0; keys++) {
+        for (size_t i = 0; i < n; i++)
+            d->row[i].key = (*keys)(&d->users[d->row[i].user], &d->entries[d->row[i].user]);
+        for (uint64_t bits; (bits = difference(d->row, n)) != 0;) {
+            int top = 64 - __builtin_clzll(bits); /* all bits above are alike */
+            n = narrow(d, n, most, top > 8 ? top - 8 : 0);
         }
-        size_t middle = low + partition(d, entries + low, high - low, &pivot, before);
-        if (k < middle)
-            high = middle;
-        else
-            low = middle;
     }
-}
-
-/* The sums say on which side of the pivot to go on. */
-size_t htc__entries_row(htc__division *d, htc__entry_before *before, htc__entry_enough *enough)
-{
-    size_t   low = 0, high = d->n, rounds = rounds_for(d->n);
-    htc_u128 rooms_low = 0;
-    uint64_t weights_low = 0;
-    while (low < high) {
-        if (rounds-- == 0) /* from now on the pivots halve */
-            sort(d, d->entries + low, high - low, before);
-        htc__entry pivot = d->entries[low];
-        size_t     middle = high;
-        htc_u128   rooms = rooms_low;
-        uint64_t   weights = weights_low;
-        if (high - low > 1)
-            middle = low + partition(d, d->entries + low, high - low, &pivot, before);
-        for (size_t i = low; i < middle; i++) {
-            rooms += htc__room_of(d, &d->entries[i]);
-            weights += d->entries[i].weight;
-        }
-        if (enough(d, &pivot, rooms, weights)) {
-            low = middle;
-            rooms_low = rooms;
-            weights_low = weights;
-        } else if (high - low > 1) {
-            high = middle;
-        } else {
-            break;
-        }
-    }
-    return low;
+    for (size_t i = 0; i < n; i++)
+        serve(d, d->row[i].user, most);
 }

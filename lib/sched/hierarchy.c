@@ -95,7 +95,8 @@ static htc_status check_queue(const htc_hierarchy_options *o, size_t at)
     uint64_t                   seen = 0;
     if (q->level < 1 || q->level > o->queue_count || !q->grids || q->grid_count < 1 || q->grid_count > o->grid_count ||
         q->te_ns < 1 || q->tq_ns < q->te_ns || q->tq_ns > HTC_HIERARCHY_TIME_MAX || q->cpus < 1 || q->job_cpus > q->cpus ||
-        !(q->kflops > 0 && q->kflops <= 1e15) || !between(q->beta, 0, 1) || !(q->alpha >= 0 && q->alpha < 1) ||
+        !(q->kflops > 0 && q->kflops <= HIER_KFLOPS_MAX) || !between(q->beta, 0, 1) ||
+        !(q->kflops * (q->beta > 0 ? q->beta : 1) > 0) || !(q->alpha >= 0 && q->alpha < 1) ||
         (q->policies & ~(ALL_POLICIES | HTC_HIERARCHY_NO_POLICY)) || (q->flags & ~(uint32_t)ALL_FLAGS) ||
         q->period_ns > HTC_HIERARCHY_TIME_MAX || !between(q->te_factor, 0, 1e9))
         return HTC_EINVAL;

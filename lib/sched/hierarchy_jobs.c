@@ -210,11 +210,11 @@ static htc_ns end_task(htc_hierarchy *h, uint32_t task)
     if (t->next != HIER_NONE)
         h->tasks[t->next].prev = t->prev;
     htc__hierarchy_index_drop(&h->by_task, task_key(t->job, t->task));
-    h->grids[t->grid].busy_ns += ran;
+    h->grids[t->grid].busy_ns = htc__hierarchy_after(h->grids[t->grid].busy_ns, ran);
     q->entries[j->at].running--;
     q->running--;
     q->running_on[t->grid]--;
-    q->busy_ns += ran;
+    q->busy_ns = htc__hierarchy_after(q->busy_ns, ran);
     t->next = h->free_task;
     h->free_task = task;
     h->tasks_n--;
@@ -228,7 +228,7 @@ void htc__hierarchy_detach(htc_hierarchy *h, uint32_t job)
     while (j->first_task != HIER_NONE) {
         htc_ns ran = end_task(h, j->first_task);
         if (j->state == HTC_HIERARCHY_LEAVING && j->to != HTC_HIERARCHY_NOWHERE)
-            q->lost_ns += ran;
+            q->lost_ns = htc__hierarchy_after(q->lost_ns, ran);
     }
     htc__hierarchy_unpledge(h, j);
     if (j->at == HIER_NONE) {
@@ -355,7 +355,7 @@ htc_status htc_hierarchy_task_done(htc_hierarchy *h, uint64_t id, uint32_t task,
     if (j->split)
         j->tasks--;
     if (ran > 0 && t.kflop > 0)
-        average(&h->grids[t.grid].kflops, t.kflop / ((double)ran / 1e9) / q->spec.beta);
+        average(&h->grids[t.grid].kflops, htc__hierarchy_least(t.kflop / ((double)ran / 1e9) / q->spec.beta, HIER_KFLOPS_MAX));
     return HTC_OK;
 }
 
@@ -369,7 +369,7 @@ htc_status htc_hierarchy_task_lost(htc_hierarchy *h, uint64_t id, uint32_t task,
     htc__hierarchy_now(h, now);
     hier_queue *q = &h->queues[h->jobs[h->tasks[slot].job].queue];
     h->grids[h->tasks[slot].grid].lost++;
-    q->lost_ns += end_task(h, slot);
+    q->lost_ns = htc__hierarchy_after(q->lost_ns, end_task(h, slot));
     return HTC_OK;
 }
 

@@ -303,6 +303,12 @@ static int welcome(const htc_hierarchy *h, const hier_job *j, const hier_queue *
     return j->returned || htc__hierarchy_pays(h, j, &work, home, htc__hierarchy_ahead(h, j, now), to);
 }
 
+/* A count that came from outside may stand at its end already, and no move may make it a small one. */
+static uint32_t one_more(uint32_t moves)
+{
+    return moves < UINT32_MAX ? moves + 1 : moves;
+}
+
 htc_status htc_hierarchy_moved(htc_hierarchy *h, uint64_t id, htc_ns now, htc_hierarchy_decision *out)
 {
     if (!h || !out)
@@ -339,7 +345,7 @@ htc_status htc_hierarchy_moved(htc_hierarchy *h, uint64_t id, htc_ns now, htc_hi
     j->until = 0;
     j->reason = HTC_HIERARCHY_NO_REASON;
     j->state = HTC_HIERARCHY_QUEUED;
-    j->moves = sideways ? j->moves + 1 : 0;
+    j->moves = sideways ? one_more(j->moves) : 0;
     j->returned = sideways ? j->returned : 0;
     to->shared_in += sideways;
     htc__hierarchy_joined(h, to, now);
@@ -374,7 +380,7 @@ htc_status htc_hierarchy_offer(htc_hierarchy *h, uint32_t queue, const htc_hiera
                                          .limit = htc__hierarchy_ce(h, to, cpus) };
         return HTC_OK;
     }
-    copy.moves++;
+    copy.moves = one_more(copy.moves);
     status = htc__hierarchy_add(h, queue, &copy, now > h->now ? now : h->now, &at);
     if (status != HTC_OK)
         return status;

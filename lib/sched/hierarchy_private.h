@@ -7,6 +7,8 @@
 #include "htcsched/hierarchy.h"
 
 #define HIER_NONE UINT32_MAX
+/* No CPU is faster, configured or measured: KFlop/s. */
+#define HIER_KFLOPS_MAX 1e15
 
 /* A job's place in a queue. */
 enum { HIER_HOLE = 0, HIER_HERE, HIER_LEAVING };

@@ -5,6 +5,7 @@
 
 #include "alloc_fail.h"
 #include "htcsched/allot.h"
+#include "sched/allot_private.h"
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -53,6 +54,123 @@ Test(allot, minimum_of_one)
     TABLE(10, { 1, 50, 1 }, { 1, 50, 1 }, { 998, 50, 8 });
     TABLE(20, { 9, 50, 1 }, { 18, 50, 2 }, { 173, 50, 17 });
     TABLE(2, { 1, 50, 0 }, { 1, 50, 0 }, { 998, 50, 2 });
+    TABLE(10, { 1000, 50, 4 }, { 1000, 50, 3 }, { 1, 50, 1 }, { 1, 50, 1 }, { 1, 50, 1 }); /* one of two as large */
+}
+
+/* Of equals who want the odd slot: the poorest; but of those with agents starting the richest, who was just given it. */
+Test(allot, the_odd_slot_stays_where_agents_are_starting)
+{
+    htc_allot_user  users[] = { { .weight = 1, .queued = 50, .agents = 1, .id = 1 },
+                                { .weight = 1, .queued = 50, .agents = 2, .id = 2 } };
+    htc_allot_share got[2];
+    cr_assert(eq(int, htc_allot(NULL, NULL, users, 2, 3, got), HTC_OK));
+    cr_expect(got[0].ra == 2 && got[1].ra == 1);
+    users[0].starting = users[1].starting = 1;
+    cr_assert(eq(int, htc_allot(NULL, NULL, users, 2, 3, got), HTC_OK));
+    cr_expect(got[0].ra == 1 && got[1].ra == 2);
+}
+
+/* ---- who is served of a row ---- */
+
+/* The order by remainder as one reads it: largest remainder, agents starting, what is held for the weight, ties. */
+static int stands_before(const htc_allot_user *x, const htc__entry *ex, const htc_allot_user *y, const htc__entry *ey)
+{
+    u128 p = (u128)(x->agents + x->draining) * y->weight, q = (u128)(y->agents + y->draining) * x->weight;
+    if (ex->remainder != ey->remainder)
+        return ex->remainder > ey->remainder;
+    if ((x->starting > 0) != (y->starting > 0))
+        return x->starting > 0;
+    if (p != q)
+        return x->starting > 0 ? p > q : p < q;
+    if (x->last_served != y->last_served)
+        return x->last_served < y->last_served;
+    return x->arrival != y->arrival ? x->arrival < y->arrival : x->id < y->id;
+}
+
+enum { ROW = 40 };
+
+/* Numbers that are alike or all but alike: 1 / 2^42 and 1 / (2^42 - 1) differ behind the 84th bit. */
+static htc_allot_user one_of_many_alike(htc_rng *rng, uint64_t id)
+{
+    uint64_t w = HTC_ALLOT_WEIGHT_MAX - htc_rng_below(rng, 2), agents = htc_rng_below(rng, 3);
+    if (htc_rng_below(rng, 2))
+        agents += w * htc_rng_below(rng, 3);
+    return (htc_allot_user){ .weight = w,
+                             .agents = agents,
+                             .draining = htc_rng_below(rng, 2),
+                             .starting = htc_rng_below(rng, 2),
+                             .last_served = htc_rng_below(rng, 2) << htc_rng_below(rng, 64),
+                             .arrival = htc_rng_below(rng, 2),
+                             .id = id };
+}
+
+/* Against going through a row that is sorted; who gets a part, too. */
+Test(allot, serves_a_row_in_its_order)
+{
+    const uint64_t seed = 20260102;
+    htc_rng        rng = { seed };
+    cr_log_info("seed %llu", (unsigned long long)seed);
+    for (int k = 0; k < 20000; k++) {
+        size_t          n = htc_rng_below(&rng, ROW) + 1;
+        int             by_arrival = k % 2;
+        uint64_t        most = by_arrival ? UINT64_MAX : htc_rng_below(&rng, 3) + 1, left, expected;
+        htc_allot_user  u[ROW];
+        htc_allot_share shares[ROW] = { 0 };
+        htc__entry      e[ROW] = { 0 };
+        htc__candidate  stood[ROW];
+        htc__division   d = { .users = u, .shares = shares, .entries = e, .n = n, .row = stood };
+        d.left = left = htc_rng_below(&rng, 2 * n + 1);
+        for (size_t i = 0; i < n; i++) {
+            u[i] = one_of_many_alike(&rng, (n - i) * 1000003 % 65536);
+            e[i].demand = htc_rng_below(&rng, 4);
+            e[i].remainder = htc_rng_below(&rng, 2) << (k % 62);
+            stood[i].user = (uint32_t)i;
+        }
+        htc__row_serve(&d, n, most, by_arrival ? htc__row_by_arrival : htc__row_by_remainder);
+        for (size_t i = 0; i < n; i++) {
+            uint64_t before = 0;
+            for (size_t j = 0; j < n; j++)
+                if (by_arrival ? u[j].arrival < u[i].arrival || (u[j].arrival == u[i].arrival && u[j].id < u[i].id)
+                               : stands_before(&u[j], &e[j], &u[i], &e[i]))
+                    before += e[j].demand < most ? e[j].demand : most;
+            expected = e[i].demand < most ? e[i].demand : most;
+            expected = before >= left ? 0 : expected < left - before ? expected : left - before;
+            cr_assert(eq(u64, shares[i].ra, expected), "case %d user %zu of %zu", k, i, n);
+        }
+    }
+}
+
+/* Whoever chose the numbers: needs that are powers of two for weights that are, so that one after the other is filled.
+ * Taking them out one by one would take a round each. */
+Test(allot, finds_the_level_in_few_rounds)
+{
+    enum { N = 4096 };
+    static htc__need needs[N], left[N];
+    uint32_t         most = 0;
+    htc_rng          rng = { 20260103 };
+    for (uint64_t slots = 1; slots <= HTC_ALLOT_SLOTS_MAX; slots += slots / 3 + 1)
+        for (unsigned down = 0; down < 4; down++) {
+            uint64_t weights = 0, filled = 0, rising = 0;
+            for (size_t i = 0; i < N; i++) {
+                uint64_t at = i * 42 / N, away = htc_rng_below(&rng, 3);
+                needs[i].room = ((UINT64_C(1) << at) + away) >> (down == 1 ? at / 2 : 0);
+                needs[i].weight = down == 2   ? HTC_ALLOT_WEIGHT_MAX >> at
+                                  : down == 3 ? (UINT64_C(1) << at / 2) + away
+                                              : 1;
+                weights += needs[i].weight;
+                left[i] = needs[i];
+            }
+            htc__fill level = htc__fill_level(left, N, slots, weights);
+            for (size_t i = 0; i < N; i++)
+                if ((u128)needs[i].room * level.weight <= (u128)level.slots * needs[i].weight)
+                    filled += needs[i].room;
+                else
+                    rising += needs[i].weight;
+            cr_assert(eq(u64, rising, level.weight));
+            cr_assert(level.weight == 0 ? filled <= slots : filled + level.slots == slots);
+            most = level.rounds > most ? level.rounds : most;
+        }
+    cr_expect(most < 90, "%u rounds", most);
 }
 
 Test(allot, no_minimum_when_told_so)
@@ -342,17 +460,21 @@ Test(allot, weights_from_profiles)
         { 1, { 100, 200, 400 }, { 1, 1, 1 }, { 512, 1024, 2048 } },
         { -1, { 100, 200, 400 }, { 1, 1, 2 }, { 2048, 1024, 1024 } },
         { -0.5, { 50, 200, 800 }, { 1, 1, 1 }, { 2048, 1024, 512 } },
-        { 1, { 1, 1000, 1e9 }, { 1, 1, 1 }, { 128, 1024, 8192 } },   /* the clamps */
-        { 1, { 0, 100, 200 }, { 5, 1, 1 }, { 5120, 683, 1365 } },    /* unknown: 1; the median is 150 */
+        { 1, { 1, 1000, 1e9 }, { 1, 1, 1 }, { 128, 1024, 8192 } }, /* the clamps */
+        { 1, { 0, 100, 200 }, { 5, 1, 1 }, { 5120, 683, 1365 } },  /* unknown: 1; the median is 150 */
         { 1, { 0, 0, 0 }, { 1, 2, 3 }, { 1024, 2048, 3072 } },
     };
     uint64_t weight[3];
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        cr_assert(eq(int, htc_allot_profiled(NULL, table[i].priority, table[i].work, 3, table[i].gamma, weight), HTC_OK));
+        cr_assert(
+            eq(int, htc_allot_profiled(NULL, table[i].priority, table[i].work, 3, table[i].gamma, weight), HTC_OK));
         for (int k = 0; k < 3; k++)
             cr_expect(eq(u64, weight[k], table[i].weight[k]), "row %zu, user %d", i, k);
     }
     cr_expect(eq(int, htc_allot_profiled(NULL, table[0].priority, table[0].work, 3, 1.5, weight), HTC_EINVAL));
     cr_expect(eq(int, htc_allot_profiled(NULL, (uint64_t[]){ 0 }, table[0].work, 1, 0, weight), HTC_EINVAL));
     cr_expect(eq(int, htc_allot_profiled(NULL, NULL, NULL, 0, 0, NULL), HTC_OK));
+    cr_expect(eq(int, htc_allot_profiled(NULL, NULL, table[0].work, 1, 0, weight), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_profiled(NULL, table[0].priority, NULL, 1, 0, weight), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_profiled(NULL, table[0].priority, table[0].work, 1, 0, NULL), HTC_EINVAL));
 }

@@ -57,6 +57,39 @@ Test(allot_book, divides_as_the_worked_tables_say)
     TABLE(100, { { 1, 100, 0, 0 }, 40 }, { { 1, 50, 0, 0 }, 40 }, { { 1, 20, 0, 0 }, 20 }); /* t3 under maxmin */
 }
 
+/* Whatever they want and weigh, and whoever stands between them without dividing. */
+Test(allot_book, gives_the_odd_slots_in_order_of_arrival)
+{
+    TABLE(10, { { 1, 99, 0, 0 }, 4 }, { { 1, 50, 0, 0 }, 3 }, { { 1, 70, 0, 0 }, 3 });
+    TABLE(10, { { 1, 50, 0, 0 }, 4 }, { { 1, 70, 0, 0 }, 3 }, { { 1, 99, 0, 0 }, 3 });
+    TABLE(11, { { 1, 99, 0, 0 }, 4 }, { { 1, 1, 0, 0 }, 1 }, { { 1, 50, 0, 0 }, 3 }, { { 1, 70, 0, 0 }, 3 });
+    TABLE(21, { { 2, 99, 0, 0 }, 6 }, { { 1, 40, 9, 0 }, 9 }, { { 1, 60, 0, 0 }, 3 }, { { 1, 20, 0, 0 }, 3 });
+    TABLE(22, { { 2, 99, 0, 0 }, 7 }, { { 1, 40, 9, 0 }, 9 }, { { 1, 60, 0, 0 }, 3 }, { { 1, 20, 0, 0 }, 3 });
+    TABLE(7, { { 1, 99, 0, 0 }, 3 }, { { 2, 50, 0, 0 }, 4 }); /* 2.33 and 4.67 */
+    TABLE(7, { { 2, 50, 0, 0 }, 5 }, { { 1, 99, 0, 0 }, 2 });
+}
+
+/* Who changes what he asks for keeps his turn; who leaves and comes back has the last one. */
+Test(allot_book, arrival_is_when_a_user_was_added)
+{
+    htc_allot_book       *book = book_of(10);
+    const htc_allot_claim claim = { .weight = 1, .demand = 90 };
+    uint32_t              user;
+    for (uint32_t i = 0; i < 3; i++)
+        cr_assert(eq(int, htc_allot_book_add(book, &claim, &user), HTC_OK));
+    cr_expect(share_of(book, 0) == 4 && share_of(book, 1) == 3 && share_of(book, 2) == 3);
+    cr_assert(eq(int, htc_allot_book_set_demand(book, 0, 0), HTC_OK));
+    cr_expect(share_of(book, 0) == 0 && share_of(book, 1) == 5 && share_of(book, 2) == 5);
+    cr_assert(eq(int, htc_allot_book_set_demand(book, 0, 99), HTC_OK));
+    cr_assert(eq(int, htc_allot_book_set_limits(book, 0, 1, 80), HTC_OK));
+    cr_expect(share_of(book, 0) == 4 && share_of(book, 1) == 3 && share_of(book, 2) == 3);
+    cr_assert(eq(int, htc_allot_book_remove(book, 0), HTC_OK));
+    cr_assert(eq(int, htc_allot_book_add(book, &claim, &user), HTC_OK));
+    cr_expect(eq(u32, user, 0));
+    cr_expect(share_of(book, 0) == 3 && share_of(book, 1) == 4 && share_of(book, 2) == 3);
+    htc_allot_book_destroy(book);
+}
+
 Test(allot_book, keeps_minimums_and_caps)
 {
     TABLE(100, { { 1, 200, 70, 0 }, 70 }, { { 1, 200, 0, 0 }, 15 }, { { 1, 200, 0, 0 }, 15 });
@@ -87,6 +120,12 @@ Test(allot_book, numbers_are_small_and_given_again)
     cr_expect(eq(int, htc_allot_book_remove(book, 3), HTC_OK));
     cr_expect(eq(int, htc_allot_book_remove(book, 3), HTC_ENOTFOUND));
     cr_expect(eq(int, htc_allot_book_claim(book, 3, &claim), HTC_ENOTFOUND));
+    cr_assert(eq(int, htc_allot_book_add(book, &one, &user), HTC_OK));
+    cr_expect(eq(u32, user, 3));
+    cr_expect(eq(int, htc_allot_book_remove(book, 3), HTC_OK));
+    cr_expect(eq(int, htc_allot_book_remove(book, 5), HTC_OK));
+    cr_assert(eq(int, htc_allot_book_add(book, &one, &user), HTC_OK));
+    cr_expect(eq(u32, user, 5), "the one that was given back last");
     cr_assert(eq(int, htc_allot_book_add(book, &one, &user), HTC_OK));
     cr_expect(eq(u32, user, 3));
     cr_expect(eq(int, htc_allot_book_totals(book, &totals), HTC_OK));
@@ -145,6 +184,7 @@ Test(allot_book, refuses_wrong_use)
     cr_expect(eq(int, htc_allot_book_set_weight(book, user, 0), HTC_EINVAL));
     cr_expect(eq(int, htc_allot_book_set_limits(book, user, 2, 1), HTC_EINVAL));
     cr_expect(eq(int, htc_allot_book_set_slots(book, HTC_ALLOT_BOOK_SLOTS_MAX + 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_allot_book_set_slots(book, HTC_ALLOT_BOOK_SLOTS_MAX), HTC_OK));
     cr_expect(eq(int, htc_allot_book_remove(NULL, user), HTC_EINVAL));
     cr_expect(eq(int, htc_allot_book_set_demand(NULL, user, 1), HTC_EINVAL));
     cr_expect(eq(int, htc_allot_book_set_slots(NULL, 1), HTC_EINVAL));
@@ -179,49 +219,94 @@ static htc_allot_claim random_claim(htc_rng *rng)
     return c;
 }
 
-/* Links, order, balance and sums of the shelves of a subtree; answers its height. */
-static int check_tree(const htc__corners *t, uint32_t at, uint32_t parent, const htc__corner **last, uint32_t *last_n,
-                      htc__corner_sums *sums)
+/* A way through the tree from its first corner to its last. */
+typedef struct walk {
+    const htc_allot_book *book;
+    const htc__corner    *last;
+    uint32_t              shelf, shelves, branches;
+} walk;
+
+static int are_same(const htc__corner_sums *a, const htc__corner_sums *b)
 {
-    htc__corner_sums right_sums;
-    *sums = (htc__corner_sums){ 0 };
-    if (!at)
-        return 0;
-    const htc__shelf *s = &t->shelves[at];
-    int               left = check_tree(t, s->child[0], at, last, last_n, sums);
-    HOLDS(s->parent == parent && s->n > 0 && s->n <= HTC__SHELF_CORNERS);
-    HOLDS(0 == *last_n || *last_n + s->n > HTC__SHELF_CORNERS * 3 / 4);
+    return a->high_slots == b->high_slots && a->high_weight == b->high_weight && a->low_slots == b->low_slots &&
+           a->low_weight == b->low_weight && a->high_users == b->high_users && a->low_users == b->low_users &&
+           a->shut_users == b->shut_users;
+}
+
+static htc__corner_sums check_shelf(walk *w, uint32_t at)
+{
+    const htc__shelf *s = &w->book->corners.shelves[at];
+    htc__corner_sums  sums = { 0 };
+    HOLDS(s->next[0] == w->shelf && (w->shelf == 0 || w->book->corners.shelves[w->shelf].next[1] == at));
+    w->shelf = at;
+    w->shelves++;
     for (uint32_t i = 0; i < s->n; i++) {
-        const htc__corner *c = &t->on[at][i];
+        const htc__corner *c = &s->on[i], *last = w->last;
         htc__corner_sums   own = htc__corner_own(c);
-        int order = *last ? htc__compare_ratio((*last)->slots, (*last)->weight, c->slots, c->weight) : -1;
-        HOLDS(order <= 0);
-        htc__sums_add(sums, &own);
-        *last = c;
+        int                order = last ? htc__compare_ratio(last->slots, last->weight, c->slots, c->weight) : -1;
+        HOLDS(order < 0 || (order == 0 && (last->arrival < c->arrival || (last->arrival == c->arrival && c->high))));
+        HOLDS(c->arrival == w->book->users[c->user].arrival);
+        htc__sums_add(&sums, &own);
+        w->last = c;
     }
-    HOLDS(s->slots == (*last)->slots && s->weight == (*last)->weight && s->arrival == (*last)->arrival);
-    HOLDS(s->high == (*last)->high && s->shut == (*last)->shut);
-    *last_n = s->n;
-    HOLDS(s->high_slots == sums->high_slots && s->high_weight == sums->high_weight &&
-          s->high_users == sums->high_users);
-    if (t->more) {
-        htc__shelf_more more = { sums->shut_weight, sums->low_slots, sums->low_weight,
-                                 sums->shut_users,  sums->low_users, sums->low_shut_users };
-        HOLDS(memcmp(&more, &t->more[at], offsetof(htc__shelf_more, low_shut_users) + sizeof(uint32_t)) == 0);
+    return sums;
+}
+
+/* Links, order, filling and sums of a subtree. */
+static htc__corner_sums check_tree(walk *w, uint32_t at, uint32_t height)
+{
+    const htc__corners *t = &w->book->corners;
+    htc__corner_sums    sums = { 0 };
+    if (height == 0)
+        return check_shelf(w, at);
+    const htc__branch *b = &t->branches[at];
+    w->branches++;
+    for (uint32_t i = 0; i < b->n; i++) {
+        uint32_t         n = height > 1 ? t->branches[b->part[i]].n : t->shelves[b->part[i]].n;
+        htc__corner_sums part = check_tree(w, b->part[i], height - 1);
+        HOLDS(b->has[i] == n && n >= (uint32_t)(height > 1 ? HTC__BRANCH_LEAST : HTC__SHELF_LEAST));
+        HOLDS(n <= (uint32_t)(height > 1 ? HTC__BRANCH_PARTS : HTC__SHELF_CORNERS));
+        HOLDS(b->last[i].slots == w->last->slots && b->last[i].weight == w->last->weight);
+        HOLDS(b->last[i].arrival == w->last->arrival && b->last[i].high == w->last->high);
+        HOLDS(are_same(&part, &b->sums[i]));
+        htc__sums_add(&sums, &part);
     }
-    int right = check_tree(t, s->child[1], at, last, last_n, &right_sums);
-    HOLDS(s->balance == right - left && s->balance >= -1 && s->balance <= 1);
-    htc__sums_add(sums, &right_sums);
-    return 1 + (left > right ? left : right);
+    return sums;
 }
 
 static void expect_whole_tree(const htc_allot_book *book)
 {
-    const htc__corner *last = NULL;
-    uint32_t           last_n = 0;
-    htc__corner_sums   sums;
-    check_tree(&book->corners, book->corners.root, 0, &last, &last_n, &sums);
-    HOLDS(memcmp(&sums, &book->corners.total, sizeof sums) == 0);
+    const htc__corners *t = &book->corners;
+    walk                w = { .book = book };
+    htc__corner_sums    sums = { 0 };
+    if (t->root) {
+        sums = check_tree(&w, t->root, t->height);
+        HOLDS(w.last && t->shelves[w.shelf].next[1] == 0 && (t->height == 0 || t->branches[t->root].n > 1));
+    }
+    HOLDS(are_same(&sums, &t->total));
+    HOLDS(w.shelves < htc__shelves_for(sums.high_users + sums.low_users));
+    HOLDS(w.branches < htc__branches_for(htc__shelves_for(sums.high_users + sums.low_users)));
+}
+
+/* Everybody who is there has a place of his own, in order of arrival, and the sums are those of the weights. */
+static void expect_order_of_arrival(const htc_allot_book *book)
+{
+    const htc__arrivals *a = &book->arrivals;
+    uint64_t             sum = 0, last = 0;
+    uint32_t             users = 0;
+    for (uint32_t i = 0; i < a->used; i++) {
+        if (a->users[i] == HTC_ALLOT_NOBODY) {
+            HOLDS(a->weights[i] == 0);
+            continue;
+        }
+        const htc__book_user *u = htc__book_user_at(book, a->users[i]);
+        HOLDS(u && u->place == i && (users++ == 0 || u->arrival > last));
+        HOLDS(a->weights[i] == (u->stand == HTC__BOOK_DIVIDING ? u->claim.weight : 0));
+        HOLDS(htc__arrivals_before(a, i) == sum);
+        sum += a->weights[i];
+        last = u->arrival;
+    }
+    HOLDS(users == book->n && (sum == book->level.weight) == (book->late.at.weight == 0));
 }
 
 static uint64_t share_with(allot_model m, size_t i, uint64_t slots)
@@ -276,6 +361,7 @@ static void expect_as_model(const htc_allot_book *book, allot_model *m)
     HOLDS(totals.users == m->n && totals.slots == m->slots && totals.wanted == m->wanted);
     HOLDS(totals.given == (m->wanted < m->slots ? m->wanted : m->slots));
     expect_whole_tree(book);
+    expect_order_of_arrival(book);
 }
 
 static void random_change(htc_rng *rng, htc_allot_book *book, allot_model *m, size_t users_most)
@@ -306,7 +392,8 @@ static void random_change(htc_rng *rng, htc_allot_book *book, allot_model *m, si
     }
 }
 
-/* Over ten users with minimum shares some are marked one by one, others all at once. */
+/* Changes move a few of the users one by one and many all at once. In long cases more come than there are places in the
+ * order of arrival, and those who are there move up. */
 Test(allot_book, agrees_with_the_model, .timeout = 280)
 {
     PROPERTY(rng, 3000)
@@ -314,12 +401,51 @@ Test(allot_book, agrees_with_the_model, .timeout = 280)
         static allot_model m;
         size_t             users_most = htc_rng_below(&rng, 4) ? htc_rng_below(&rng, 10) + 1 : ALLOT_MODEL_USERS_MAX;
         htc_allot_book    *book = book_of(m.slots = number(&rng, HTC_ALLOT_BOOK_SLOTS_MAX));
+        int                steps = htc_rng_below(&rng, 32) ? 60 : 500;
         m.n = 0, m.arrivals = 0;
-        for (int step = 0; step < 60; step++) {
+        for (int step = 0; step < steps; step++) {
             random_change(&rng, book, &m, users_most);
             expect_as_model(book, &m);
             if (m.n > 0)
                 expect_reason(book, &m, htc_rng_below(&rng, m.n));
+        }
+        htc_allot_book_destroy(book);
+    }
+}
+
+/* Many who want the same for their weight, and a level that goes to and fro past one, two or all such groups: those whom
+ * it has passed last are left counted as before, until it goes on. */
+Test(allot_book, agrees_with_the_model_where_many_are_alike)
+{
+    PROPERTY(rng, 150)
+    {
+        static allot_model m;
+        uint64_t           groups = htc_rng_below(&rng, 4) + 1, heavy = htc_rng_below(&rng, 3) + 1;
+        uint64_t           full = ALLOT_MODEL_USERS_MAX * groups * 3;
+        htc_allot_book    *book = book_of(m.slots = htc_rng_below(&rng, full));
+        m.n = 0, m.arrivals = 0;
+        for (int step = 0; step < 300; step++) {
+            htc_allot_claim c = { .weight = htc_rng_below(&rng, heavy) + 1 };
+            c.demand = c.weight * (htc_rng_below(&rng, groups) + 1) * 3;
+            c.minimum = htc_rng_below(&rng, 24) ? 0 : htc_rng_below(&rng, 12);
+            size_t i = htc_rng_below(&rng, m.n ? m.n : 1), what = htc_rng_below(&rng, 8);
+            if (m.n < ALLOT_MODEL_USERS_MAX && (m.n < 20 || what < 2)) {
+                allot_model_user *new = &m.users[m.n++];
+                *new = (allot_model_user){ .claim = c, .arrival = m.arrivals++ };
+                HOLDS(htc_allot_book_add(book, &c, &new->number) == HTC_OK);
+            } else if (what == 2) {
+                HOLDS(htc_allot_book_remove(book, m.users[i].number) == HTC_OK);
+                m.users[i] = m.users[--m.n];
+            } else if (what == 3) {
+                m.users[i].claim.demand = c.demand;
+                HOLDS(htc_allot_book_set_demand(book, m.users[i].number, c.demand) == HTC_OK);
+            } else {
+                m.slots = what == 4 ? htc_rng_below(&rng, full) : m.slots + htc_rng_below(&rng, 41) - 20;
+                m.slots = m.slots > 2 * full ? 0 : m.slots;
+                HOLDS(htc_allot_book_set_slots(book, m.slots) == HTC_OK);
+            }
+            expect_as_model(book, &m);
+            expect_reason(book, &m, htc_rng_below(&rng, m.n));
         }
         htc_allot_book_destroy(book);
     }
@@ -402,8 +528,10 @@ Test(allot_book, stays_in_order_with_many_users, .timeout = 120)
             } else {
                 HOLDS(htc_allot_book_set_slots(book, number(&rng, 1000000)) == HTC_OK);
             }
-            if (step % 500 == 0)
+            if (step % 500 == 0) {
                 expect_whole_tree(book);
+                expect_order_of_arrival(book);
+            }
         }
         uint64_t         sum = 0;
         htc_allot_totals totals;
@@ -452,13 +580,18 @@ static void grow_without_memory(alloc_fail *f)
         return;
     }
     cr_assert(eq(int, htc_allot_book_set_slots(book, 50), HTC_OK));
-    for (uint32_t i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < 80; i++) { /* one in four goes: more come than ever are there */
         htc_allot_claim claim = { .weight = i + 1, .demand = i, .minimum = i % 5 == 4 };
         uint32_t        user = 77;
-        htc_status      status = htc_allot_book_add(book, &claim, &user);
-        cr_assert(status == HTC_OK || (status == HTC_ENOMEM && f->refused && user == 77));
-        if (status == HTC_OK)
-            m.users[m.n++] = (allot_model_user){ .claim = claim, .number = user, .arrival = i };
+        if (i % 4 == 3 && m.n > 0) {
+            cr_assert(eq(int, htc_allot_book_remove(book, m.users[0].number), HTC_OK));
+            m.users[0] = m.users[--m.n];
+        } else {
+            htc_status status = htc_allot_book_add(book, &claim, &user);
+            cr_assert(status == HTC_OK || (status == HTC_ENOMEM && f->refused && user == 77));
+            if (status == HTC_OK)
+                m.users[m.n++] = (allot_model_user){ .claim = claim, .number = user, .arrival = i };
+        }
         expect_as_model(book, &m);
     }
     for (size_t i = 0; i < m.n; i++) {

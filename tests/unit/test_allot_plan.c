@@ -2,6 +2,7 @@
  * odd slots, and single decisions. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdlib.h>
 
 #include "htcsched/allot.h"
 
@@ -437,6 +438,18 @@ Test(allot_plan, own_marks_come_off_first)
     cr_expect(c.undrain == 0 && c.grant == 0 && c.drain == 0);
 }
 
+/* 3 marks, and one slot is still waited for: no more than 2 come off, whoever has them. */
+Test(allot_plan, marks_that_are_waited_for_stay)
+{
+    htc_allot_user   u[] = { { .weight = 1, .running = 4, .agents = 3, .draining = 1, .id = 1 },
+                             { .weight = 1, .queued = 3, .running = 7, .agents = 7, .id = 2 },
+                             { .weight = 1, .running = 5, .agents = 3, .draining = 2, .id = 3 } };
+    htc_allot_change c[3];
+    cr_assert(eq(int, htc_allot_plan(NULL, NULL, u, 3, 18, 2, c), HTC_OK));
+    cr_expect(c[1].grant == 2 && c[1].undrain == 0);
+    cr_expect(eq(u64, c[0].undrain + c[2].undrain, 2));
+}
+
 /* The one furthest above his entitlement for his weight gives first. */
 Test(allot_plan, richest_for_his_weight_gives)
 {
@@ -466,6 +479,26 @@ Test(allot_plan, a_starting_agent_keeps_the_odd_slot)
     htc_allot_change c = decide_for(u, 3, 10, 0, 0);
     cr_expect(c.drain == 0 && c.undrain == 0);
     cr_expect(eq(u64, decide_for(u, 3, 10, 0, 1).drain, 0));
+}
+
+/* Marks are counted whatever they add up to: here to 2^64, of which a sum of 64 bits sees nothing. */
+Test(allot_plan, more_marks_than_64_bits)
+{
+    enum { N = (1 << 16) + 1 };
+    htc_allot_user   *u = calloc(N, sizeof *u);
+    htc_allot_change *c = calloc(N, sizeof *c);
+    uint64_t          drained = 0;
+    cr_assert(u && c);
+    for (int i = 0; i < N; i++)
+        u[i] = (htc_allot_user){ .weight = 1, .queued = 9, .running = 9, .agents = 9, .id = (uint64_t)i,
+                                 .draining = i ? HTC_ALLOT_SLOTS_MAX : 0 };
+    u[0].agents = u[0].running = 0;
+    cr_assert(eq(int, htc_allot_plan(NULL, NULL, u, N, N, 0, c), HTC_OK));
+    for (int i = 0; i < N; i++)
+        drained += c[i].drain;
+    cr_expect(eq(u64, drained, 0));
+    free(u);
+    free(c);
 }
 
 Test(allot_plan, wrong_use)
