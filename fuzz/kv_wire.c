@@ -40,8 +40,9 @@ static void server(world *w, htc_input in)
             htc_reader r = htc_wire_open(e.body, &type, &id);
             must(r.status == HTC_OK && e.body.len <= HTC_WIRE_MESSAGE_MAX);
             if (type == HTC_WIRE_KV_ANSWER) {
-                (void)htc_get_u64(&r);
-                w->session = htc_get_u64(&r);
+                htc__kv_answer_head head;
+                htc__kv_answer_read(&r, &head);
+                w->session = head.session;
             }
         }
     }
@@ -92,7 +93,7 @@ static void client(world *w, uint32_t kind, htc_bytes body)
 }
 
 /* An answer to what the client sent last, with the bytes in it. */
-static void answer(world *w, htc_bytes bytes, uint32_t count)
+static void answer(world *w, htc_bytes bytes, uint32_t count, uint32_t more)
 {
     htc_kv_request q[] = { { .op = HTC_KV_SCAN }, { .op = HTC_KV_ADD, .key = { "n", 1 } } };
     htc_effect     e = { .kind = 0 };
@@ -103,10 +104,7 @@ static void answer(world *w, htc_bytes bytes, uint32_t count)
     must(status == HTC_OK || status == HTC_EFULL);
     for (size_t i = 0; htc_output_get(w->out, i, &e) == HTC_OK; i++)
         htc_wire_open(e.body, &type, &serial);
-    htc_wire_begin(&w->message, HTC_WIRE_KV_ANSWER, serial);
-    htc_put_u64(&w->message, 5);
-    htc_put_u64(&w->message, 99);
-    htc_put_u32(&w->message, count);
+    htc__kv_answer_begin(&w->message, serial, &(htc__kv_answer_head){ 5, 99, count, 0, more });
     htc_put_raw(&w->message, bytes);
     client(w, HTC_IN_MESSAGE, htc_buf_bytes(&w->message));
 }
@@ -131,7 +129,7 @@ static void play(world *w, uint8_t what, htc_bytes bytes)
         client(w, HTC_IN_MESSAGE, bytes);
         break;
     case 6:
-        answer(w, bytes, what >> 3 & 3);
+        answer(w, bytes, what >> 3 & 3, what >> 5 & 1);
         break;
     case 7:
         server(w, (htc_input){ .kind = HTC_IN_TIMEOUT, .now = (htc_ns)what * HTC_SECOND });
@@ -157,10 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     htc_wire_welcome(&w.message, 0);
     client(&w, HTC_IN_MESSAGE, htc_buf_bytes(&w.message));
     /* Names the session 99. */
-    htc_wire_begin(&w.message, HTC_WIRE_KV_ANSWER, 1);
-    htc_put_u64(&w.message, 5);
-    htc_put_u64(&w.message, 99);
-    htc_put_u32(&w.message, 0);
+    htc__kv_answer_begin(&w.message, 1, &(htc__kv_answer_head){ 5, 99, 0, 0, 0 });
     client(&w, HTC_IN_MESSAGE, htc_buf_bytes(&w.message));
     for (size_t at = 0; at + 2 <= size;) {
         size_t len = data[at + 1] < size - at - 2 ? data[at + 1] : size - at - 2;

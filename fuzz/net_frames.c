@@ -45,7 +45,7 @@ static htc_ns never(const void *self)
     return HTC_NEVER;
 }
 
-static const htc_machine_ops ops = { sizeof ops, step, never, NULL };
+static const htc_machine_ops ops = { sizeof ops, step, never, NULL, 0 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,7 +1,8 @@
 /* Two things in one input, by its first byte.
  *
  * 0: the rest are the bytes of a record, from anybody. They are refused, or they are a record: its numbers add up, its
- * takings are where the sum says, every change of it is a record again, and a change of nothing gives the same bytes.
+ * takings are where the sum says, every change of it is a record again, and a change of nothing gives the same bytes. Or they are a
+ * set: written again it is the same bytes, whatever it was read over.
  *
  * Else: the container fuzzer. The rest are changes of a record of up to 256 nodes, and a plain array, which says for
  * each node what it is, goes along. */
@@ -79,6 +80,30 @@ static void check_bytes(htc_bytes record)
         htc_record_free(NULL, next);
     }
     htc_record_set_destroy(set);
+}
+
+static void check_set(htc_bytes bytes)
+{
+    htc_record_set *set = new_set(), *same = new_set();
+    htc_bytes       again;
+    uint32_t        count = 0, first, many;
+    CHECK(htc_record_set_add(set, 3, 1000) == HTC_OK);
+    htc_status status = htc_record_set_read(bytes, set);
+    CHECK(status == HTC_OK || status == HTC_ECORRUPT);
+    if (status == HTC_OK) {
+        CHECK(htc_record_set_write(NULL, set, &again) == HTC_OK && htc_bytes_equal(bytes, again));
+        htc_record_free(NULL, again);
+        for (uint32_t at = 0; htc_record_set_run(set, at, &first, &many) == HTC_OK; at = first + many) {
+            CHECK(many > 0 && first >= at && htc_record_set_has(set, first) && htc_record_set_has(set, first + many - 1));
+            CHECK(htc_record_set_add(same, first, many) == HTC_OK);
+            count += many;
+        }
+        CHECK(count == htc_record_set_count(set) && htc_record_set_equal(set, same));
+    } else {
+        CHECK(htc_record_set_count(set) == 1000); /* as it was */
+    }
+    htc_record_set_destroy(set);
+    htc_record_set_destroy(same);
 }
 
 /* ---- Changes beside an array ---- */
@@ -274,7 +299,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     htc_reader r = htc_reader_of((htc_bytes){ data, size });
     if (htc_get_u8(&r))
         check_changes(&r);
-    else if (size > 0)
+    else if (size > 0) {
         check_bytes((htc_bytes){ data + 1, size - 1 });
+        check_set((htc_bytes){ data + 1, size - 1 });
+    }
     return 0;
 }

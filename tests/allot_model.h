@@ -82,6 +82,7 @@ static inline uint64_t allot_model_up(const allot_model *m, uint64_t weight)
     return (uint64_t)(((allot_model_u128)m->level_slots * weight + m->level_weight - 1) / m->level_weight);
 }
 
+/* Is a the first of the two to have enough? */
 static inline int allot_model_first(const allot_model_user *a, const allot_model_user *b)
 {
     if (allot_model_below(a->high, a->claim.weight, b->high, b->claim.weight))
@@ -91,7 +92,8 @@ static inline int allot_model_first(const allot_model_user *a, const allot_model
     return a->arrival < b->arrival;
 }
 
-/* Everybody's share. */
+/* Everybody's share. Those who divide are rounded in order of arrival: what is due up to each of them, rounded up, less
+ * what was due up to the one before him. */
 static inline void allot_model_divide(allot_model *m)
 {
     uint64_t promised = 0;
@@ -115,7 +117,7 @@ static inline void allot_model_divide(allot_model *m)
         if (u->stand != MODEL_DIVIDING)
             continue;
         for (size_t j = 0; j < m->n; j++)
-            if (m->users[j].stand == MODEL_DIVIDING && allot_model_first(&m->users[j], u))
+            if (m->users[j].stand == MODEL_DIVIDING && m->users[j].arrival < u->arrival)
                 row += m->users[j].claim.weight;
         u->share = allot_model_up(m, row + u->claim.weight) - allot_model_up(m, row);
     }

@@ -82,7 +82,7 @@ static inline htc_ns kvs_adder_deadline(const void *self)
 /* The whole life of one, in a host of its own. */
 static inline void kvs_adder_run(kvs_adder *a, const char *socket_path)
 {
-    static const htc_machine_ops ops = { sizeof ops, kvs_adder_step, kvs_adder_deadline, NULL };
+    static const htc_machine_ops ops = { sizeof ops, kvs_adder_step, kvs_adder_deadline, NULL, 0 };
     htc_rng                      rng;
     htc_env                      env = { .size = sizeof env, .rng = &rng };
     htc_kv_client_options        co = { .size = sizeof co };

@@ -136,7 +136,8 @@ int htc_daemon_close(htc_daemon *d, htc_status status)
         char             line[800];
         snprintf(line, sizeof line, "%s%s%s%s%s", e->where, e->where[0] ? ": " : "",
                  e->text[0] ? e->text : htc_strerror(status), e->hint[0] ? ": " : "", e->hint);
-        fprintf(stderr, "%s: %s\n", d->name, line);
+        if (!(d->log && d->log_is_stderr))
+            fprintf(stderr, "%s: %s\n", d->name, line);
         if (d->log)
             htc_logfile_log(d->log)->write(htc_logfile_log(d->log)->ctx, HTC_LOG_ERROR, line);
     }

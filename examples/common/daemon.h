@@ -19,6 +19,7 @@ typedef struct htc_daemon {
     htc_state   *state;
     htc_config  *config;
     htc_logfile *log;
+    int          log_is_stderr; /* what ends it is said there alone */
     htc_error    error;
 } htc_daemon;
 

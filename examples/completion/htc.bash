@@ -21,12 +21,16 @@ _htc()
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
         return
         ;;
-    --config | --token-file | --password-file | --input | -i | --each-line | --out | --tar | --svg)
+    --config | --file | --key | --ring | --once | --token-file | --password-file | --input | -i | --each-line | --out | --tar | --svg)
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
     --state | -s)
         mapfile -t COMPREPLY < <(compgen -W "waiting leased running staging_out retry_wait done failed cancelled" -- "$cur")
+        return
+        ;;
+    --role)
+        mapfile -t COMPREPLY < <(compgen -W "member host user" -- "$cur")
         return
         ;;
     --compat)
@@ -37,7 +41,7 @@ _htc()
     local common="--dir --user --token-file --json --help"
     if [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "up down user login submit generate validate status tasks why logs fetch wait \
-            cancel release retry rm users agents report help $common --version" -- "$cur")
+            cancel release retry rm users agents report keys kv help $common --version" -- "$cur")
         return
     fi
     local options= words=
@@ -56,6 +60,12 @@ _htc()
     fetch) options="--to --tar --output --error" words="last" ;;
     wait) options="--timeout" words="last all" ;;
     retry) options="--failed" words="last all" ;;
+    keys)
+        options="--ring --key --server --once --role --for --next --use --finish"
+        words="new show add list revoke rotate enrol join"
+        ;;
+    kv) options="--store --key --ring --server --file --version --seen --values --namespace --context --reconcile --limit --replace --members --base-port --shards --engine --durability --stop"
+        words="get put delete append add cas scan backup restore fsck dump cluster" ;;
     why | cancel | release | rm | report) words="last all" ;;
     esac
     [[ $command == report ]] && options="--svg"

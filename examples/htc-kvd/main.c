@@ -1,7 +1,10 @@
 /* htc-kvd: the store of include/htcsched/kv_store.h in the live host. */
-#include "daemon.h"
+#include "member.h"
+
+#include <stdio.h>
 
 #include "htcsched/kv_store.h"
+#include "identity.h"
 
 static uint32_t durability(const htc_config *config)
 {
@@ -24,7 +27,17 @@ static htc_status serve(htc_daemon *d)
                                      .dir = htc_state_path(d->state, HTC_STATE_STORE),
                                      .durability = durability(d->config),
                                      .interval_ns = htc_config_ns(d->config, "db.sync_ms") };
-    htc_status           s = htc_kv_store_open(&d->env, &options, &store, &d->error);
+    uint64_t             id;
+    htc_status           s = identity_read(d, &id);
+    if (s == HTC_OK) {
+        snprintf(d->error.where, sizeof d->error.where, "%s", htc_state_dir(d->state));
+        snprintf(d->error.text, sizeof d->error.text, "this is the directory of one of several members");
+        snprintf(d->error.hint, sizeof d->error.hint, "htc-kvd --engine ENGINE --member ... for each of them");
+        return HTC_EUSAGE;
+    }
+    if (s != HTC_ENOTFOUND)
+        return s;
+    s = htc_kv_store_open(&d->env, &options, &store, &d->error);
     if (s == HTC_OK)
         s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)
@@ -42,7 +55,9 @@ int main(int argc, char **argv)
 {
     htc_daemon         d = { .name = "htc-kvd" };
     htc_daemon_options o = { 0 };
-    htc_status         s = htc_daemon_parse(&d, argc, argv, "dc", &o);
+    if (member_wanted(argc, argv))
+        return htc_daemon_close(&d, member_main(&d, argc, argv));
+    htc_status s = htc_daemon_parse(&d, argc, argv, "dc", &o);
     if (s == HTC_OK)
         s = htc_daemon_open(&d, &o, "kvd");
     if (s == HTC_OK)

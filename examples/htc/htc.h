@@ -72,6 +72,10 @@ void       words_free(words *w);
 htc_status parse_duration(const char *text, double *seconds);
 /* "4G", "512M", "100K", "1T", "4096" (MiB, as people of batch systems expect), "900B" -> bytes; HTC_EUSAGE. */
 htc_status parse_size(const char *text, uint64_t *bytes);
+/* For commands with commands of their own. Options may stand before the inner one (htc --dir X kv get a): it is moved to the front,
+ * and answered; NULL: there is none. */
+const char *bring_forward(int argc, char **argv);
+int         wants_help(int argc, char **argv);
 htc_status want_words(cli *c, const command *cmd, const words *w, size_t min, size_t max);
 
 /* print.c */
@@ -182,6 +186,8 @@ htc_status           run_fetch(cli *c, int argc, char **argv);
 htc_status           run_user(cli *c, int argc, char **argv);
 htc_status           run_login(cli *c, int argc, char **argv);
 htc_status           run_report(cli *c, int argc, char **argv);
+htc_status           run_kv(cli *c, int argc, char **argv);
+htc_status           run_keys(cli *c, int argc, char **argv);
 htc_status           run_up(cli *c, int argc, char **argv);
 htc_status           run_down(cli *c, int argc, char **argv);
 /* Wait until the selected jobs are terminal; HTC_ETASKS if tasks failed. Ctrl-C leaves the jobs alone and says so. */

@@ -33,6 +33,8 @@ const command commands[] = {
     { "rm", "ID", "Remove ended jobs and their outputs.", run_rm },
     { "users", "", "List users, their shares and agents.", run_users },
     { "agents", "", "List agents and what they run.", run_agents },
+    { "kv", "get|put|delete|append|add|cas|scan|backup|restore ...", "The key-value store: htc kv --help.", run_kv },
+    { "keys", "new|show|add|list|revoke|rotate|enrol|join ...", "Keys of secure connections: htc keys --help.", run_keys },
     { "report", "[ID...] [--svg FILE]", "Makespans, efficiency and cores held over time.", run_report },
 };
 const size_t n_commands = sizeof commands / sizeof commands[0];

@@ -227,3 +227,33 @@ htc_status want_words(cli *c, const command *cmd, const words *w, size_t min, si
         return cli_error(c, HTC_EUSAGE, cmd->name, hint, "'%.80s' is one word too many", w->at[max]);
     return cli_error(c, HTC_EUSAGE, cmd->name, hint, "something is missing");
 }
+
+const char *bring_forward(int argc, char **argv)
+{
+    static const char *const with_word[] = { "--dir", "--user",    "-u",          "--token-file", "--store",
+                                             "--key", "--ring",    "--server",    "--once",       "--role",
+                                             "--for", "--members", "--base-port", "--engine",     "--durability" };
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] != '-') {
+            char *name = argv[i];
+            memmove(&argv[2], &argv[1], (size_t)(i - 1) * sizeof *argv);
+            return argv[1] = name;
+        }
+        for (size_t j = 0; j < sizeof with_word / sizeof *with_word; j++) {
+            if (strcmp(argv[i], with_word[j]) == 0) {
+                i++;
+                break;
+            }
+        }
+    }
+    return NULL;
+}
+
+int wants_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return 1;
+    }
+    return 0;
+}

@@ -89,12 +89,26 @@ typedef struct htc_log {
     uint32_t level; /**< lines above this htc_log_level are not formatted at all */
 } htc_log;
 
+/** Who decides at the fault points inside the library: the simulator. Only builds for tests (-Dfaults=true) have such points. */
+typedef struct htc_fault {
+    /**
+     * Does this point fire now?
+     *
+     * @param[in] ctx   of the faults
+     * @param[in] name  of the point; borrowed
+     * @return 1 or 0
+     */
+    int (*fires)(void *ctx, const char *name);
+    void *ctx; /**< handed to fires */
+} htc_fault;
+
 /** Kept: outlives every object created with it. */
 typedef struct htc_env {
     size_t           size;  /**< sizeof(htc_env) */
     htc_rng         *rng;   /**< this machine's own stream */
     const htc_alloc *alloc; /**< NULL: malloc and free */
     const htc_log   *log;   /**< NULL: silent */
+    const htc_fault *fault; /**< NULL: none; looked at in builds for tests alone */
 } htc_env;
 
 #ifdef __cplusplus

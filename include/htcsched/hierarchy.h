@@ -241,7 +241,7 @@ typedef struct htc_hierarchy_queue_info {
                                it, or without push */
     uint64_t out[HTC_HIERARCHY_REASONS]; /**< jobs told to leave, by reason; taken back by htc_hierarchy_stay */
     uint64_t shared_in;   /**< jobs that came sideways */
-    uint64_t busy_ns;     /**< CPU time of tasks that ended, lost ones included */
+    uint64_t busy_ns;     /**< CPU time of tasks that ended, lost ones included; at most HTC_NEVER, as is lost_ns */
     uint64_t lost_ns;     /**< of that, lost by evictions and migrations */
     uint64_t bad_bounds;  /**< bounds that rose or were none: ignored */
     uint32_t level;       /**< from 1 */

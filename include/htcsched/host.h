@@ -6,11 +6,17 @@
  * carries out calls and commits, then run. The host stamps every input with CLOCK_MONOTONIC (now) and CLOCK_REALTIME (wall),
  * steps the machine, and carries out its effects in order.
  *
+ * A machine with HTC_MACHINE_TURNS gets HTC_IN_TURN after whatever was ready together; then the streams it spoke to are
+ * written to.
+ *
  * A frame on a connection is a u32 length (little-endian) and one message. An incoming connection may send at most 64 KiB
  * in a frame until the machine has answered its HELLO with WELCOME. What comes in and what waits to go out is bounded for
  * each connection: who does not read is not read from, and beyond a hard limit the connection is closed.
  *
- * Threads: owner; htc_host_work moves what blocks to threads of the host's own.   Allocation: through env in the loop's
+ * Several hosts of one process, each in a thread of its own, share nothing: htc_host_post hands one of them something to do, and
+ * htc_host_deal the connections that come to another one's listeners.
+ *
+ * Threads: owner, but htc_host_post: shared; htc_host_work moves what blocks to threads of the host's own.   Allocation: through env in the loop's
  * thread; libevent's own buffers by malloc.
  */
 #ifndef HTCSCHED_HOST_H
@@ -85,13 +91,52 @@ HTC_API htc_status htc_host_listen_unix(htc_host *host, const char *path, uint32
  * @param[in]     port        number handed to the machine in htc_peer_info.port
  * @param[out]    bound       the TCP port listened on; NULL is fine
  * @param[out]    error       why; NULL is fine
- * @return HTC_OK; HTC_EINVAL; HTC_EUNSUPPORTED for an address beyond loopback; HTC_EDENIED if the token's file is not its
- *         owner's alone; HTC_ELOCKED if the port is taken; HTC_EIO; HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL; HTC_EDENIED for an address beyond loopback (htcsched/host_keys.h listens there), and if the token's
+ *         file is not its owner's alone; HTC_ELOCKED if the port is taken; HTC_EIO; HTC_ENOMEM
  *
  * Cost: some system calls.   Since: 0.1
  */
 HTC_API htc_status htc_host_listen_tcp(htc_host *host, const char *address, uint16_t tcp_port, const char *token_path,
                                        uint32_t port, uint16_t *bound, htc_error *error);
+
+/** Where streams come from; every field's zero is its default but for address. */
+typedef struct htc_host_stream_options {
+    size_t      size;    /**< sizeof(htc_host_stream_options) */
+    const char *address; /**< "127.0.0.1:6379", "[::1]:6379" (port 0: any) or "unix:PATH"; copied */
+    uint32_t    mode;    /**< of the file of a Unix socket; 0: 0600 */
+    uint32_t    port;    /**< number handed to the machine in htc_peer_info.port */
+    const char *refusal; /**< sent to whom there is no room for, before it is closed; NULL: nothing; copied */
+} htc_host_stream_options;
+
+/**
+ * Listen for streams: connections without frames and without a greeting, whose bytes are the machine's own business
+ * (HTC_IN_BYTES, HTC_OUT_BYTES). Who they are is for the machine to find out; over TCP every user of this computer can come.
+ *
+ * One read takes at most 64 KiB; what is said to one connection in a turn leaves in one write. A peer that has closed its
+ * half is still answered. Above output_bytes_low nothing more is read from it, above output_bytes_max it is closed. An idle
+ * stream costs less than 1 KiB here.
+ *
+ * @param[in,out] host     not running yet
+ * @param[in]     options  borrowed; strings are copied
+ * @param[out]    bound    TCP: the port listened on; NULL is fine
+ * @param[out]    error    why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_EABI; HTC_EDENIED for an address beyond loopback; HTC_ELOCKED if the port or path is
+ *         taken; HTC_EIO; HTC_ENOMEM
+ *
+ * Cost: some system calls.   Since: 0.2
+ */
+HTC_API htc_status htc_host_listen_stream(htc_host *host, const htc_host_stream_options *options, uint16_t *bound,
+                                          htc_error *error);
+
+/**
+ * Let connections in, or leave them waiting in front of the listeners, as a machine wants that is not ready yet.
+ *
+ * @param[in,out] host  in the loop's thread, or not running yet
+ * @param[in]     yes   1: accept them (as from the beginning); 0: as many as the system keeps wait, those that are in stay
+ *
+ * Cost: O(listeners).   Since: 0.2
+ */
+HTC_API void htc_host_accept(htc_host *host, uint32_t yes);
 
 /**
  * Keep a connection to a Unix socket: dialled when the loop runs, and again whenever it is lost. Nobody has to answer yet.
@@ -218,6 +263,49 @@ HTC_API htc_status htc_host_event(htc_host *host, uint32_t op, htc_status status
 HTC_API htc_status htc_host_work(htc_host *host, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx);
 
 /**
+ * Have something done in the loop's thread of a host, between two steps of its machine: the way into it from other threads. In the
+ * order of posting, each once; what is left when the loop has ended is done by htc_host_destroy, in its caller's thread.
+ *
+ * @param[in,out] host  not being destroyed; Threads: shared
+ * @param[in]     fn    called; it must not block
+ * @param[in]     ctx   handed to it
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOMEM
+ *
+ * Cost: an allocation, and a system call if the loop has not been woken yet.   Since: 0.2
+ */
+HTC_API htc_status htc_host_post(htc_host *host, void (*fn)(void *ctx), void *ctx);
+
+/**
+ * Deal connections: those that come to this host's listeners for streams and Unix sockets go to other hosts in turn, as if they had come
+ * to a listener of theirs. What htc_host_listen_tcp and htc_host_keys_listen let in stays here. A host whose doors are closed
+ * (htc_host_accept) lets its share in when it opens them. There may be more than options.connections_max on the way to a host for a
+ * moment; those beyond are refused there.
+ *
+ * In turn, and not by the system's choice, so that few connections that last spread as well as many, over TCP and Unix sockets alike, and
+ * an address is one listener's alone.
+ *
+ * @param[in,out] host   not running yet; destroyed before the others are
+ * @param[in]     to     count hosts, each in any thread; the array is copied
+ * @param[in]     count  at least 1
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOMEM
+ *
+ * Cost: an allocation; htc_host_post for each connection.   Since: 0.2
+ */
+HTC_API htc_status htc_host_deal(htc_host *host, htc_host *const *to, size_t count);
+
+/**
+ * Call something at SIGHUP, in the loop's thread.
+ *
+ * @param[in,out] host  not running yet, with handle_signals; once for a host
+ * @param[in]     fn    called
+ * @param[in]     ctx   kept
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOMEM
+ *
+ * Cost: some system calls.   Since: 0.2
+ */
+HTC_API htc_status htc_host_on_hangup(htc_host *host, void (*fn)(void *ctx), void *ctx);
+
+/**
  * The clock of `now`, as the next input would be stamped: CLOCK_MONOTONIC.
  *
  * @return nanoseconds since some moment
@@ -247,6 +335,8 @@ typedef struct htc_logfile_options {
     uint64_t    bytes_max; /**< of one file; 0: 8 MiB */
     uint32_t    files_max; /**< path, path.1, … path.N-1; 0: 4 */
     int         fd;        /**< used when path is NULL; not closed */
+    uint32_t    json;      /**< 1: each line is a JSON object: time, level, source (the name), message; 0: text. Since: 0.2 */
+    uint32_t    reserved;  /**< 0 */
 } htc_logfile_options;
 
 /**
@@ -289,6 +379,19 @@ HTC_API const htc_log *htc_logfile_log(htc_logfile *file);
  * Cost: O(n).   Since: 0.1
  */
 HTC_API void htc_host_random(void *bytes, size_t n);
+
+/** Room for the name of a start of the machine, its end included. */
+#define HTC_HOST_BOOT_MAX 64
+
+/**
+ * What names this start of the machine: it is the same for all processes until the machine starts anew, and never again after that.
+ *
+ * @param[out] boot  HTC_HOST_BOOT_MAX bytes, caller-allocated; "" on failure
+ * @return HTC_OK; HTC_EINVAL if boot is NULL; HTC_EIO: the system does not tell, so it may be any
+ *
+ * Cost: reads a file of /proc.   Since: 0.2
+ */
+HTC_API htc_status htc_host_boot(char *boot);
 
 #ifdef __cplusplus
 }

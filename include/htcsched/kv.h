@@ -12,6 +12,11 @@
  * where a version is expected and where one is answered: a CAS on a missing key is HTC_MISMATCH with version 0, unless it
  * expects version 0.
  *
+ * A request with a namespace (space) is for that one, which is eventual: GET, PUT and DELETE alone, and a key may have several
+ * values beside each other, its siblings. A GET answers all of them, as items, and a context; a PUT or DELETE that carries that
+ * context replaces just those, and one without a context replaces nothing. htcsched/kv_siblings.h makes one value of several and
+ * the request that writes it back; doc/consistency.md says what is promised.
+ *
  * What a client reads, it reads after its own changes that were submitted before. A page of a SCAN is consistent for each
  * key, not across keys. HTC_EUNKNOWN is rare and means what it says: the change was repeated, and whether it was made cannot
  * be told; read the key.
@@ -31,11 +36,17 @@ extern "C" {
 #define HTC_KV_KEY_MAX 400
 /** The longest value, in bytes. */
 #define HTC_KV_VALUE_MAX (16u << 20)
+/** The longest name of a namespace, in bytes: a-z, 0-9, dash, underscore, dot. It counts, with one more, into the key's. */
+#define HTC_KV_SPACE_MAX 31
+/** The longest value in an eventual namespace, in bytes: all siblings that there can ever be fit into one message. */
+#define HTC_KV_SIBLING_MAX (64u << 10)
+/** The longest context, in bytes. */
+#define HTC_KV_CONTEXT_MAX 1280
 
 /** What can be asked of the store. */
 typedef enum htc_kv_op {
     HTC_KV_GET = 1,     /**< key -> value, version */
-    HTC_KV_PUT,         /**< key, value[, lease] -> version */
+    HTC_KV_PUT,         /**< key, value[, lease or ttl] -> version */
     HTC_KV_DELETE,      /**< key -> HTC_OK or HTC_ENOTFOUND */
     HTC_KV_APPEND,      /**< key, value -> version, number = new length */
     HTC_KV_CAS_VERSION, /**< key, version (0: must not exist), value -> version; HTC_MISMATCH with value and version */
@@ -44,8 +55,22 @@ typedef enum htc_kv_op {
     HTC_KV_SCAN,        /**< key = prefix, cursor (empty: from the start), limit -> items, cursor (empty: no more) */
     HTC_KV_LEASE_GRANT, /**< ttl -> lease */
     HTC_KV_LEASE_RENEW, /**< lease -> HTC_OK or HTC_ENOTFOUND */
-    HTC_KV_LEASE_REVOKE /**< lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
+    HTC_KV_LEASE_REVOKE, /**< lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
+    HTC_KV_COUNT         /**< -> number: how many keys there are */
 } htc_kv_op;
+
+/** Conditions and wishes of a request, or-ed. A member that does not know them answers HTC_EUNSUPPORTED. */
+typedef enum htc_kv_flag {
+    HTC_KV_NX = 1,       /**< PUT: only a key that does not exist; else HTC_MISMATCH with value and version */
+    HTC_KV_XX = 2,       /**< PUT: only a key that exists; else HTC_ENOTFOUND */
+    HTC_KV_WANT_OLD = 4, /**< PUT, DELETE: value is what was there before, and existed whether anything was; not in an answer to a
+                              repeated request */
+    HTC_KV_KEEP_TTL = 8, /**< PUT, CAS_VERSION, CAS_VALUE: ttl and lease of the key stay as they are; not with ttl or lease */
+    HTC_KV_PERSIST = 16, /**< with TOUCH: no ttl and no lease from now on; HTC_ENOTFOUND if there was none */
+    HTC_KV_TOUCH = 32,   /**< PUT without a value: only ttl and lease are changed, the value stays; a missing key is HTC_ENOTFOUND */
+    HTC_KV_PLACES = 64   /**< SCAN: in the order of places, not of keys; key is empty, a cursor has 8 bytes. A page never ends
+                              between two keys of one place. HTC_EUNSUPPORTED where records are in order of keys alone */
+} htc_kv_flag;
 
 /** One request. All bytes are copied. */
 typedef struct htc_kv_request {
@@ -58,7 +83,10 @@ typedef struct htc_kv_request {
     uint64_t  version; /**< CAS_VERSION */
     int64_t   delta;   /**< ADD */
     uint64_t  lease;   /**< PUT: the key vanishes with it; 0 none. RENEW, REVOKE */
-    htc_ns    ttl;     /**< LEASE_GRANT */
+    htc_ns    ttl;     /**< LEASE_GRANT; PUT, CAS_VERSION, CAS_VALUE: the key vanishes after this, 0: never */
+    uint32_t  flags;   /**< htc_kv_flag, several by |. Since: 0.2 */
+    htc_bytes space;   /**< GET, PUT, DELETE: the eventual namespace; empty: the one that is strong. Since: 0.2 */
+    htc_bytes context; /**< PUT, DELETE with a namespace: of the GET whose values it replaces; empty: it replaces none. Since: 0.2 */
 } htc_kv_request;
 
 /** One answer, lent until the next call on the client. */
@@ -70,18 +98,23 @@ typedef struct htc_kv_result {
     htc_status status; /**< HTC_OK, HTC_ENOTFOUND, HTC_MISMATCH, HTC_EUNKNOWN, HTC_EFULL, HTC_ENOSPC, HTC_ETIMEDOUT, … */
     uint64_t   version;     /**< of the key: after a change, as read, or as it is on a HTC_MISMATCH */
     uint64_t   lease;       /**< LEASE_GRANT: its number */
-    int64_t    number;      /**< ADD: the new number; APPEND: the new length */
-    htc_bytes  value;       /**< GET, HTC_MISMATCH: what is stored */
+    int64_t    number;      /**< ADD: the new number; APPEND: the new length; COUNT */
+    htc_bytes  value;       /**< GET, HTC_MISMATCH: what is stored; with WANT_OLD what was */
     htc_bytes  cursor;      /**< SCAN: for the next page; empty: no more */
-    uint32_t   items;       /**< SCAN: how many; read them with htc_kv_result_item */
-    htc_bytes  items_bytes; /**< SCAN: for htc_kv_result_item alone */
+    uint32_t   items;       /**< SCAN, GET with a namespace: how many; read them with htc_kv_result_item */
+    htc_bytes  items_bytes; /**< for htc_kv_result_item alone */
+    htc_ns     ttl;         /**< GET, HTC_MISMATCH: what is left of the key's own ttl; 0: it has none. Since: 0.2 */
+    uint32_t   existed;     /**< WANT_OLD: 1: value is what was there, 0: nothing was. Since: 0.2 */
+    htc_bytes  context; /**< with a namespace: GET: covers the items. PUT, DELETE: covers what was written; empty if that has siblings:
+                             GET them first. Since: 0.2 */
+    uint64_t   member;  /**< PUT, DELETE with a namespace: who coordinated it; version counts its writes of that key. Since: 0.2 */
 } htc_kv_result;
 
-/** One record of a SCAN's answer; lent as long as the answer. */
+/** One record of a SCAN's answer, or one sibling of a key; lent as long as the answer. */
 typedef struct htc_kv_item {
-    htc_bytes key;     /**< of the record */
+    htc_bytes key;     /**< of the record; of a sibling: empty */
     htc_bytes value;   /**< what is stored */
-    uint64_t  version; /**< of the key */
+    uint64_t  version; /**< of the key; of a sibling: 0 */
 } htc_kv_item;
 
 /** How a client works; every field's zero is its default but for client_id and peer. */
@@ -174,7 +207,7 @@ HTC_API htc_ns htc_kv_client_deadline(const htc_kv_client *client);
 HTC_API int htc_kv_client_next(htc_kv_client *client, htc_kv_result *result);
 
 /**
- * The next record of a SCAN's answer: call result->items times.
+ * The next record of a SCAN's answer, or sibling of a key: call result->items times.
  *
  * @param[in]     result  borrowed
  * @param[in,out] at      the place in the answer: 0 before the first

@@ -1,6 +1,6 @@
 /**
  * @file htcsched/kv_server.h
- * @brief The key-value store's server, single member: messages in, commits and answers out.
+ * @brief The key-value store's server, alone or as one of several members: messages in, commits and answers out.
  *
  * Drive it as any machine (htcsched/machine.h): START first, then OPENED, MESSAGE, CLOSED of its peers, TIMEOUT,
  * STORED.
@@ -11,9 +11,22 @@
  * before it carries out the commit of the first, or by committing on another thread. Nothing that depends on a change,
  * a read included, is answered before that change is stored.
  *
+ * Instead of an engine there may be a log (log_durability): then the records are in memory, and what the driver carries out are
+ * calls with the requests of htcsched/disk.h. It serves once it has read the log (HTC_KV_SERVER_READY). A change that
+ * the log has no room for yet waits for it, with all that is asked after it; while the disk is full changes are answered HTC_ENOSPC
+ * and reads go on; what cannot be written or synced ends the server.
+ *
  * STORED with HTC_EIO or HTC_ECORRUPT ends the server (HTC_OUT_STOP with that status): after a failed sync nobody knows
  * what is on the disk. With any other failure (HTC_ENOSPC) the batch is undone, its changes are answered with that
  * status, and reads go on.
+ *
+ * With several members (self, members), each key is kept by `owners` of them and goes on as long as a majority of those is
+ * there; any member may be asked for any key. Members may be shards of one process: those of a process that is alone keep each key
+ * once, and promise what a single member does. The driver connects each member to each other one: peers of these numbers that
+ * open, again and again. What "stored" means has to outlive a restart then, and a member whose store is lost must come back as
+ * another member. With namespaces, keys named by one of these are kept as siblings (htcsched/kv.h) instead; a single server without self has
+ * none: HTC_EINVAL. A SCAN in the order of places is HTC_EUNSUPPORTED there, and keys that begin with a zero byte, "htc" and another zero
+ * byte are the store's own: HTC_EINVAL. A request that no majority answers is answered HTC_ETIMEDOUT, and may be done later.
  *
  * Threads: owner.   Allocation: through env, bounded by the options.
  */
@@ -22,6 +35,7 @@
 
 #include "htcsched/kv.h"
 #include "htcsched/kv_engine.h"
+#include "htcsched/metrics.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,10 +44,44 @@ extern "C" {
 /** HTC_IN_EVENT with this op: commit what is staged, answer it, then HTC_OUT_STOP with HTC_OK. */
 #define HTC_KV_SERVER_SHUTDOWN 64
 
-/** How a server works; every field's zero is its default but for engine. */
+/** HTC_OUT_CALL with this op, once and only with a log: all that is stored has been read, from now on it serves. (Peers that
+ *  open before are closed with HTC_EBUSY.) It needs no answer. */
+#define HTC_KV_SERVER_READY 65
+
+/** HTC_OUT_CALL with this op, once, if options.tell_serving asks for it: with several members, a majority of the owners of every key
+ *  is there, so that requests are answered. */
+#define HTC_KV_SERVER_SERVING 66
+
+/** HTC_OUT_CALL with this op, the address of a member in body and its id as the tag: keep a connection to it, as to those of
+ *  options.members, and answer with four bytes, the number of that connection, low byte first. Only where members come that were not
+ *  named at the start. */
+#define HTC_KV_SERVER_DIAL 67
+
+/** One of the members that keep a store together. */
+typedef struct htc_kv_member {
+    uint64_t id;     /**< drawn at random when its store was made, never 0; a member that has lost its store gets another one */
+    uint64_t domain; /**< members of one rack have the same; 0: none */
+    uint32_t weight; /**< its share is in proportion to this; 0: 1 */
+    uint32_t peer;   /**< the driver's number of the connection to it, not 0; of the server itself: not used */
+    uint64_t process; /**< shards of one process have the same: they are lost together, and no key is kept by two of them; 0: a
+                           process of its own */
+    const char *name; /**< whose key speaks as it, as the ring has it: connections that show another key are closed when they do.
+                           NULL: any key of the role member. One that shows no key is this user's own, on this machine */
+} htc_kv_member;
+
+/** A set of keys that is eventual: a key has N copies, a change is answered when W of them have it, a read when R have answered. */
+typedef struct htc_kv_namespace {
+    htc_bytes name; /**< as htc_kv_request.space; not "default" */
+    uint32_t  n;    /**< owners of a key, the first of its bucket's; 0: 3. Not more than htc_kv_server_options.owners */
+    uint32_t  r;    /**< 1 to n; 0: 2 */
+    uint32_t  w;    /**< 1 to n; 0: 2. A read sees what was answered before it if r + w > n */
+} htc_kv_namespace;
+
+/** How a server works; every field's zero is its default. */
 typedef struct htc_kv_server_options {
     size_t        size;            /**< sizeof(htc_kv_server_options) */
-    htc_kv_engine engine;          /**< kept, not destroyed */
+    htc_kv_engine engine;          /**< kept, not destroyed; ops NULL: records are in memory, kept with the server, which then never
+                                        commits. Not for one of several processes */
     uint32_t      connections_max; /**< 0: 256. Beyond: HTC_EBUSY and closed */
     uint32_t      inflight_max;    /**< messages of one connection not yet answered; 0: 8192. Beyond: "send again" */
     size_t        output_max;      /**< bytes of answers held for one connection; 0: 32 MiB. Beyond: "send again" */
@@ -43,6 +91,62 @@ typedef struct htc_kv_server_options {
     uint32_t tombstones_max;       /**< deletions remembered one by one; 0: 10000 */
     htc_ns   lease_ttl_min;        /**< shorter ones are raised to it; 0: 1 ms */
     htc_ns   lease_ttl_max;        /**< longer ones are cut to it; 0: 1 hour */
+
+    /* Several members: the same for all of them and for good, but for peer and self. */
+    uint64_t             self;         /**< the id of this member; 0: it is the only one. Since: 0.2 */
+    const htc_kv_member *members;      /**< all of them, this one too; borrowed. Since: 0.2 */
+    uint32_t             member_count; /**< how many. Since: 0.2 */
+    uint32_t             owners;       /**< how many keep each key, N; 0: 3. As many as there are processes if those are fewer.
+                                            Since: 0.2 */
+    uint32_t             bits;         /**< there are 2^bits buckets; 0: 12. Since: 0.2 */
+    uint32_t             tell_serving; /**< 1: HTC_KV_SERVER_SERVING is said. Since: 0.2 */
+    uint64_t             place_seed;   /**< of the hash that places keys. Since: 0.2 */
+    htc_ns               suspect_ns;   /**< a member that was not heard for so long is not relied on; 0: 1 s. Since: 0.2 */
+    htc_ns               request_ns;   /**< what no majority answers in this time is answered HTC_ETIMEDOUT; 0: 10 s. Since: 0.2 */
+    htc_ns               member_retry_ns; /**< say it again to an owner that has not answered; 0: 50 ms. Since: 0.2 */
+    const htc_kv_namespace *namespaces; /**< those that are eventual, the same for all members; copied. Since: 0.2 */
+    uint32_t namespace_count; /**< how many, at most 64. Since: 0.2 */
+    uint32_t hints_max;  /**< eventual: changes remembered for owners that are away; 0: 100000. Beyond, they are found by comparing.
+                              Since: 0.2 */
+    htc_ns   compare_ns; /**< eventual: between two buckets that a member compares with another owner, a sixteenth of it after
+                              that one was away; 0: 50 ms. Since: 0.2 */
+    htc_ns   deleted_ns; /**< eventual: a deletion is remembered at least for so long, twice request_ns if that is longer, and until
+                              all owners hold it; 0: 1 hour. Since: 0.2 */
+
+    /* Redis' clients. */
+    uint32_t resp_port;            /**< connections with this htc_peer_info.port speak RESP, as Redis' clients do; 0: none.
+                                        Since: 0.2 */
+    uint32_t resp_connections_max; /**< of them; 0: 65536. Beyond: told and closed. Since: 0.2 */
+    htc_bytes resp_password;       /**< what they have to show first, at most 512 bytes; len 0: nothing; copied. Since: 0.2 */
+    uint32_t  resp_flush;          /**< 1: FLUSHALL and FLUSHDB delete everything. Since: 0.2 */
+
+    /* Records in memory with a log of all changes behind them, instead of an engine: the driver carries out the calls of
+     * htcsched/disk.h. */
+    uint32_t log_durability;    /**< htc_kv_durability (htcsched/kv_store.h): when a change counts as stored; HTC_KV_MEMORY: when it
+                                     was written, and it is not synced. 0: there is no log. Since: 0.2 */
+    htc_ns   log_interval_ns;   /**< HTC_KV_INTERVAL; 0: 100 ms. Since: 0.2 */
+    uint64_t log_segment_bytes; /**< the log is made of files of this length, a multiple of 512 from 8 KiB on; no record is longer;
+                                     0: 64 MiB. Since: 0.2 */
+    htc_bytes log_boot;         /**< what names this start of the machine, at most 40 bytes; copied. Since: 0.2 */
+    /**
+     * What was found damaged in the log, or why the server ends. NULL: it goes to env->log. Since: 0.2
+     *
+     * @param[in] ctx     log_problem_ctx
+     * @param[in] status  HTC_ECORRUPT: found while reading; HTC_EFORMAT; HTC_EIO: the server ends
+     * @param[in] file    its name
+     * @param[in] offset  where in it
+     * @param[in] text    one sentence
+     */
+    void (*log_problem)(void *ctx, htc_status status, const char *file, uint64_t offset, const char *text);
+    void *log_problem_ctx; /**< kept. Since: 0.2 */
+
+    /* Members that come and go. */
+    const char *const *member_addresses; /**< where each of members is reached, as HTC_KV_SERVER_DIAL is to say it: at most 119 bytes;
+                                              borrowed; NULL: members come and go only where all were named. Since: 0.2 */
+    uint32_t join; /**< 1: this member is not one yet, and asks to be let in by those of members whose id is 0 (theirs is not known,
+                        and they are reached at peer); owners, bits and place_seed are then the store's. Until it is let in, nobody is
+                        answered. Since: 0.2 */
+    uint64_t replaces; /**< join: in the place of this member, with its weight and domain; 0: beside all others. Since: 0.2 */
 } htc_kv_server_options;
 
 /** A server, as a machine: self of htc_kv_server_ops. */
@@ -106,6 +210,17 @@ typedef struct htc_kv_server_stats {
  * Cost: O(1).   Since: 0.1
  */
 HTC_API htc_status htc_kv_server_stats_get(const htc_kv_server *server, htc_kv_server_stats *stats);
+
+/**
+ * Write the counters of a server for a monitor: families whose names begin with htc_kv_, as doc/metrics.md lists them. Of several
+ * members each shows its own. What has been counted begins with the server.
+ *
+ * @param[in]     server   borrowed; between two steps
+ * @param[in,out] metrics  the text to add to; other families may come before and after. 64 KiB are enough
+ *
+ * Cost: O(members), some 200 lines.   Since: 0.2
+ */
+HTC_API void htc_kv_server_metrics(const htc_kv_server *server, htc_metrics *metrics);
 
 #ifdef __cplusplus
 }

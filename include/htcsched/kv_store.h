@@ -1,6 +1,6 @@
 /**
  * @file htcsched/kv_store.h
- * @brief The engine that keeps records on disk (LMDB), and a whole store in three calls.
+ * @brief The engine that keeps records on disk (LMDB), and a whole store, over it or with a log, in three calls.
  *
  * What htc-kvd does:
  *
@@ -26,8 +26,16 @@ extern "C" {
 typedef enum htc_kv_durability {
     HTC_KV_SYNC = 1, /**< it survives a power failure: every commit is synced */
     HTC_KV_INTERVAL, /**< it survives the end of the process; a power failure may take the last interval_ns */
-    HTC_KV_MEMORY    /**< it lasts as long as the process: nothing is written */
+    HTC_KV_MEMORY    /**< it lasts as long as the process; what LMDB or the log write is never synced, so that a power failure may
+                          leave nothing that can be read, but the end of the process does not */
 } htc_kv_durability;
+
+/** Where the records of a whole store are. */
+typedef enum htc_kv_engine_kind {
+    HTC_KV_IN_MEMORY = 1, /**< in memory, for as long as the process lasts; only with HTC_KV_MEMORY */
+    HTC_KV_LMDB,          /**< in a file of LMDB, also more than there is memory for */
+    HTC_KV_LOG            /**< in memory, with a log of all changes on disk, which is read at the start */
+} htc_kv_engine_kind;
 
 /** Where the records are, and how safe. */
 typedef struct htc_kv_lmdb_options {
@@ -65,10 +73,25 @@ HTC_API htc_status htc_kv_lmdb_sync(const htc_kv_engine *engine);
 /** How a whole store works. */
 typedef struct htc_kv_store_options {
     size_t      size;        /**< sizeof(htc_kv_store_options) */
-    const char *dir;         /**< the state directory's store/; not used with HTC_KV_MEMORY */
+    const char *dir;         /**< the state directory's store/; not used with HTC_KV_IN_MEMORY */
     uint32_t    durability;  /**< htc_kv_durability; 0: HTC_KV_SYNC */
     htc_ns      interval_ns; /**< HTC_KV_INTERVAL; 0: 100 ms */
-    uint64_t    bytes_max;   /**< of the file, or of memory with HTC_KV_MEMORY; 0: no ceiling of ours */
+    uint64_t    bytes_max;   /**< of LMDB's file, else of memory for records; 0: no ceiling of ours */
+    const htc_kv_server_options *server; /**< what else the server is told, its engine and memory_max aside; borrowed; NULL: nothing.
+                                              HTC_KV_IN_MEMORY is not for one of several processes. Since: 0.2 */
+    uint32_t    engine;        /**< htc_kv_engine_kind; 0: HTC_KV_LMDB, with HTC_KV_MEMORY HTC_KV_IN_MEMORY. A directory made by one
+                                    engine is refused by the other (HTC_EFORMAT). Since: 0.2 */
+    uint32_t    reserved;      /**< 0 */
+    uint64_t    segment_bytes; /**< HTC_KV_LOG: of one of its files, see htc_kv_server_options; 0: 64 MiB. Since: 0.2 */
+    /**
+     * Called once, when the store answers: by htc_kv_store_attach, with HTC_KV_LOG in the loop's thread after the log has been
+     * read, until when connections wait. One of several members calls it when a majority of the owners of every key is there.
+     * NULL: nobody is told. Since: 0.2
+     *
+     * @param[in] ctx  ready_ctx
+     */
+    void (*ready)(void *ctx);
+    void *ready_ctx; /**< kept. Since: 0.2 */
 } htc_kv_store_options;
 
 /** An engine with a server over it. */
@@ -89,7 +112,8 @@ HTC_API htc_status htc_kv_store_open(const htc_env *env, const htc_kv_store_opti
                                      htc_error *error);
 
 /**
- * Let a host carry out the commits: on a worker thread where they are synced.
+ * Let a host carry out the commits, or the requests of the log: on worker threads where they are synced. With a log the host lets
+ * nobody in before it has been read (htc_host_accept), and its calls are the store's (htc_host_on_call).
  *
  * @param[in,out] store  outlives the host
  * @param[in,out] host   not running yet
@@ -116,6 +140,67 @@ HTC_API htc_kv_server *htc_kv_store_server(htc_kv_store *store);
  * Cost: a sync at most.   Since: 0.1
  */
 HTC_API void htc_kv_store_close(htc_kv_store *store);
+
+/** Something wrong with a store on the disk. All text is lent until the function returns. */
+typedef struct htc_kv_problem {
+    htc_status  status; /**< HTC_ECORRUPT, HTC_EFORMAT */
+    const char *file;   /**< its name in the store's directory */
+    uint64_t    offset; /**< where in it, in bytes; 0 also where that is not known */
+    const char *text;   /**< what is wrong */
+    const char *next;   /**< what to do */
+} htc_kv_problem;
+
+/** What is to be looked at, and who is told. */
+typedef struct htc_kv_check_options {
+    size_t      size; /**< sizeof(htc_kv_check_options) */
+    const char *dir;  /**< the store's directory; borrowed */
+    /**
+     * A key that is there, in the order of keys. NULL: they are only counted.
+     *
+     * @param[in] ctx      as given
+     * @param[in] key      borrowed
+     * @param[in] version  of its value
+     * @param[in] value    borrowed
+     * @return HTC_OK; anything else ends the reading with it
+     */
+    htc_status (*record)(void *ctx, htc_bytes key, uint64_t version, htc_bytes value);
+    /**
+     * Something that is wrong. NULL: they are only counted.
+     *
+     * @param[in] ctx      as given
+     * @param[in] problem  borrowed
+     */
+    void (*problem)(void *ctx, const htc_kv_problem *problem);
+    void *ctx; /**< handed to both */
+} htc_kv_check_options;
+
+/** What was found. */
+typedef struct htc_kv_check_found {
+    size_t   size;         /**< sizeof(htc_kv_check_found), set by the caller */
+    uint32_t engine;       /**< htc_kv_engine_kind that made the store */
+    uint32_t reserved;     /**< 0 */
+    uint64_t keys;         /**< that are there and can be read */
+    uint64_t lost;         /**< whose values cannot */
+    uint64_t problems;     /**< that were told */
+    uint64_t segments;     /**< of a log: its files */
+    uint64_t batches;      /**< of a log: that were read; else records */
+    uint64_t end_offset;   /**< of a log: where it ends, in end_file */
+    char     end_file[24]; /**< its last segment */
+} htc_kv_check_found;
+
+/**
+ * Look at a store that no process holds: every problem is told, and none keeps the rest from being read. Nothing is changed but
+ * LMDB's own lock file.
+ *
+ * @param[in]     options  borrowed
+ * @param[in,out] found    as much of it is filled as its size says
+ * @param[out]    error    why it could not be looked at; NULL is fine
+ * @return HTC_OK, also with problems; HTC_EINVAL; HTC_EABI; HTC_ENOTFOUND if there is no store; HTC_ELOCKED if a process holds it;
+ *         HTC_EFORMAT; HTC_EDENIED; HTC_EIO; HTC_ENOMEM; what record answered
+ *
+ * Cost: reads all of it; a log is held in memory.   Since: 0.2
+ */
+HTC_API htc_status htc_kv_check(const htc_kv_check_options *options, htc_kv_check_found *found, htc_error *error);
 
 #ifdef __cplusplus
 }

@@ -25,10 +25,14 @@ typedef enum htc_input_kind {
     HTC_IN_MESSAGE,   /**< body arrived from peer, one whole message */
     HTC_IN_TIMEOUT,   /**< the deadline has passed; a late or spurious one is harmless */
     HTC_IN_STORED,    /**< the commit with this tag is durable (status HTC_OK) or failed */
-    HTC_IN_OPENED,    /**< peer is connected; body = htc_peer_info. A peer that was asked for may open again and again */
+    HTC_IN_OPENED,    /**< peer is connected; body = htc_peer_info, and who it is (htc_peer_identity_read). A peer that was asked for may open again and again */
     HTC_IN_CLOSED,    /**< peer is gone; status says why */
     HTC_IN_RESULT,    /**< the call with this tag ended with status; body is its answer (op repeated) */
-    HTC_IN_EVENT      /**< op happened in the host without having been asked for; body as op says */
+    HTC_IN_EVENT,     /**< op happened in the host without having been asked for; body as op says */
+    HTC_IN_BYTES,     /**< body arrived from peer, a stream, cut anywhere; an empty body: peer says no more, and is to be closed
+                           once it has been answered */
+    HTC_IN_SENT,      /**< peer, a stream, has been sent all up to the HTC_OUT_BYTES with this tag */
+    HTC_IN_TURN       /**< the driver has handed over all that was there; only for machines with HTC_MACHINE_TURNS */
 } htc_input_kind;
 
 /** One thing that happened. The machine borrows all of it. */
@@ -39,7 +43,7 @@ typedef struct htc_input {
     uint32_t   peer;   /**< number of the connection; 0 = none */
     uint32_t   op;     /**< HTC_IN_RESULT and HTC_IN_EVENT */
     htc_status status; /**< HTC_IN_STORED, HTC_IN_CLOSED, HTC_IN_RESULT, HTC_IN_EVENT: how it went */
-    uint64_t   tag;    /**< HTC_IN_STORED, HTC_IN_RESULT: as in the effect that asked for it */
+    uint64_t   tag;    /**< HTC_IN_STORED, HTC_IN_RESULT, HTC_IN_SENT: as in the effect that asked for it */
     htc_bytes  body;   /**< as kind and op say */
 } htc_input;
 
@@ -55,8 +59,31 @@ typedef struct htc_peer_info {
 typedef enum htc_transport {
     HTC_TRANSPORT_UNIX = 1, /**< a Unix socket: the peer's uid is known */
     HTC_TRANSPORT_TCP,      /**< TCP on this machine: the peer has shown the token */
-    HTC_TRANSPORT_SIM       /**< the simulated world */
+    HTC_TRANSPORT_SIM,      /**< the simulated world */
+    HTC_TRANSPORT_STREAM,   /**< TCP on this machine, not framed: nobody has shown anything yet */
+    HTC_TRANSPORT_SECURE    /**< TCP from anywhere through a secure channel: htc_peer_identity_read says whose key it is */
 } htc_transport;
+
+/** Room for the name of a peer, its end included. */
+#define HTC_PEER_NAME_MAX 64
+
+/** Whose key the other end of a connection has shown. */
+typedef struct htc_peer_identity {
+    char     name[HTC_PEER_NAME_MAX]; /**< as it is pinned here */
+    uint32_t role;                    /**< htc_key_role (htcsched/keyring.h), as it is pinned here */
+    uint8_t  key[32];                 /**< its public key */
+} htc_peer_identity;
+
+/**
+ * Read who has opened a connection from the body of HTC_IN_OPENED: for machines that let in some and not others.
+ *
+ * @param[in]  body      of the input; borrowed
+ * @param[out] identity  filled; untouched on failure
+ * @return HTC_OK; HTC_EMPTY: the transport is another one than HTC_TRANSPORT_SECURE; HTC_EPROTO: this is no such body; HTC_EINVAL
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API htc_status htc_peer_identity_read(htc_bytes body, htc_peer_identity *identity);
 
 /** What a machine can ask for. */
 typedef enum htc_effect_kind {
@@ -64,17 +91,20 @@ typedef enum htc_effect_kind {
     HTC_OUT_CLOSE,       /**< close peer after what was sent; status says why */
     HTC_OUT_CALL,        /**< do op with body, answer with HTC_IN_RESULT and this tag */
     HTC_OUT_COMMIT,      /**< make body (a batch) durable; answer with HTC_IN_STORED and this tag */
-    HTC_OUT_STOP         /**< this machine has ended with status; step it no more */
+    HTC_OUT_STOP,        /**< this machine has ended with status; step it no more */
+    HTC_OUT_BYTES,       /**< send body to peer, a stream, as it is; dropped if the peer is gone. A tag that is not 0 asks for
+                              HTC_IN_SENT; only the newest one of a peer is answered */
+    HTC_OUT_HOLD         /**< op 1: read no more from peer, a stream; what was read already may still arrive. op 0: go on */
 } htc_effect_kind;
 
 /** One thing to do. Lent by the htc_output until its next clear. */
 typedef struct htc_effect {
     uint32_t   kind;   /**< htc_effect_kind */
-    uint32_t   peer;   /**< HTC_OUT_MESSAGE, HTC_OUT_CLOSE: number of the connection */
-    uint32_t   op;     /**< HTC_OUT_CALL: what to do */
+    uint32_t   peer;   /**< HTC_OUT_MESSAGE, HTC_OUT_BYTES, HTC_OUT_HOLD, HTC_OUT_CLOSE: number of the connection */
+    uint32_t   op;     /**< HTC_OUT_CALL: what to do; HTC_OUT_HOLD: 1 or 0 */
     htc_status status; /**< HTC_OUT_CLOSE, HTC_OUT_STOP: why */
-    uint64_t   tag;    /**< HTC_OUT_CALL, HTC_OUT_COMMIT: comes back with the answer */
-    htc_bytes  body;   /**< the message, the argument of the call, or the batch */
+    uint64_t   tag;    /**< HTC_OUT_CALL, HTC_OUT_COMMIT, HTC_OUT_BYTES: comes back with the answer */
+    htc_bytes  body;   /**< the message, the bytes, the argument of the call, or the batch */
 } htc_effect;
 
 /** The ordered effects of one step. */
@@ -143,6 +173,10 @@ HTC_API htc_status htc_output_get(const htc_output *out, size_t i, htc_effect *e
  */
 HTC_API htc_status htc_output_add(htc_output *out, const htc_effect *effect);
 
+/** In htc_machine_ops.flags: the machine wants HTC_IN_TURN after whatever came in together, and leaves until then what is
+ *  cheaper for many at once: a commit, the answers to one connection. Without it a machine finishes in each step. */
+#define HTC_MACHINE_TURNS 1u
+
 /** A role as its drivers see it; the live loop and the simulator know nothing more.
  *  A step that answers an error has broken the machine: its driver ends it, and a new one starts from the store. */
 typedef struct htc_machine_ops {
@@ -169,6 +203,7 @@ typedef struct htc_machine_ops {
      * @param[in] self  NULL is fine
      */
     void (*destroy)(void *self);
+    uint32_t flags; /**< HTC_MACHINE_TURNS or 0; ops of a size without this field have none. Since: 0.2 */
 } htc_machine_ops;
 
 #ifdef __cplusplus

@@ -75,6 +75,7 @@ extern "C" {
     X(HTC_EBUSY, -74, 6, "too much at once")                                                                           \
     X(HTC_EUNKNOWN, -75, 6, "the outcome of a repeated change is not known")                                           \
     X(HTC_ESTORE, -76, 6, "the store refuses changes")                                                                 \
+    X(HTC_ECONFLICT, -77, 6, "too many values beside each other: read them and write one")                             \
     X(HTC_EIO, -90, 70, "input/output error")                                                                          \
     X(HTC_ECORRUPT, -91, 70, "stored data is damaged")                                                                 \
     X(HTC_EFORMAT, -92, 70, "the state directory has another format version")                                          \

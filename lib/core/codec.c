@@ -40,7 +40,7 @@ static int reserve(htc_buf *b, size_t n)
     }
     if (b->len + n <= b->cap)
         return 1;
-    size_t cap = b->cap ? b->cap : 64;
+    size_t cap = b->cap ? b->cap : b->max < 64 ? b->max : 64; /* never beyond max: extend looks at cap alone */
     while (cap < b->len + n)
         cap = cap > b->max / 2 ? b->max : cap * 2;
     uint8_t *data = htc__resize(&env, b->data, b->cap, cap);
@@ -53,7 +53,7 @@ static int reserve(htc_buf *b, size_t n)
     return 1;
 }
 
-uint8_t *htc_buf_extend(htc_buf *b, size_t n)
+uint8_t *htc__buf_extend_slowly(htc_buf *b, size_t n)
 {
     if (!reserve(b, n))
         return NULL;
@@ -69,23 +69,11 @@ void htc_buf_consume(htc_buf *b, size_t n)
         memmove(b->data, b->data + n, b->len);
 }
 
-void htc_put_raw(htc_buf *b, htc_bytes bytes)
-{
-    uint8_t *p = bytes.len ? htc_buf_extend(b, bytes.len) : NULL;
-    if (p)
-        memcpy(p, bytes.data, bytes.len);
-}
-
 static void put_le(htc_buf *b, uint64_t v, size_t n)
 {
     uint8_t *p = htc_buf_extend(b, n);
     for (size_t i = 0; p && i < n; i++)
         p[i] = (uint8_t)(v >> (8 * i));
-}
-
-void htc_put_u8(htc_buf *b, uint8_t v)
-{
-    put_le(b, v, 1);
 }
 
 void htc_put_u16(htc_buf *b, uint16_t v)
@@ -110,13 +98,6 @@ void htc_put_f64(htc_buf *b, double v)
     put_le(b, bits, 8);
 }
 
-void htc_put_varint(htc_buf *b, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        htc_put_u8(b, (uint8_t)(v | 0x80));
-    htc_put_u8(b, (uint8_t)v);
-}
-
 void htc_put_bytes(htc_buf *b, htc_bytes bytes)
 {
     htc_put_varint(b, bytes.len);
@@ -126,6 +107,17 @@ void htc_put_bytes(htc_buf *b, htc_bytes bytes)
 void htc_put_str(htc_buf *b, const char *s)
 {
     htc_put_bytes(b, htc_bytes_of(s));
+}
+
+char *htc__decimal(char *end, int64_t v)
+{
+    uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    do
+        *--end = (char)('0' + u % 10);
+    while (u /= 10);
+    if (v < 0)
+        *--end = '-';
+    return end;
 }
 
 void htc_put_text(htc_buf *b, const char *format, ...)
@@ -159,11 +151,6 @@ htc_reader htc_reader_of(htc_bytes bytes)
     return (htc_reader){ p, p + bytes.len, HTC_OK };
 }
 
-size_t htc_reader_left(const htc_reader *r)
-{
-    return (size_t)(r->end - r->p);
-}
-
 htc_status htc_reader_done(const htc_reader *r)
 {
     return r->status != HTC_OK ? r->status : r->p == r->end ? HTC_OK : HTC_EPROTO;
@@ -195,11 +182,6 @@ static uint64_t get_le(htc_reader *r, size_t n)
     return v;
 }
 
-uint8_t htc_get_u8(htc_reader *r)
-{
-    return (uint8_t)get_le(r, 1);
-}
-
 uint16_t htc_get_u16(htc_reader *r)
 {
     return (uint16_t)get_le(r, 2);
@@ -223,7 +205,7 @@ double htc_get_f64(htc_reader *r)
     return v;
 }
 
-uint64_t htc_get_varint(htc_reader *r)
+uint64_t htc__get_long_varint(htc_reader *r)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {

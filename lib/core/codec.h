@@ -6,6 +6,8 @@
 #ifndef HTC_CORE_CODEC_H
 #define HTC_CORE_CODEC_H
 
+#include <string.h>
+
 #include "htcsched/env.h"
 
 typedef struct htc_buf {
@@ -23,20 +25,54 @@ void      htc_buf_init(htc_buf *b, const htc_env *env, size_t max);
 void      htc_buf_free(htc_buf *b);
 void      htc_buf_clear(htc_buf *b); /* keeps the memory, forgets the error */
 htc_bytes htc_buf_bytes(const htc_buf *b);
+/* For what follows: as much more memory as n bytes take. */
+uint8_t *htc__buf_extend_slowly(htc_buf *b, size_t n);
 /* Room for n more bytes at the end, counted as written; NULL after an error. */
-uint8_t *htc_buf_extend(htc_buf *b, size_t n);
+static inline uint8_t *htc_buf_extend(htc_buf *b, size_t n)
+{
+    if (b->status != HTC_OK || n > b->cap - b->len)
+        return htc__buf_extend_slowly(b, n);
+    uint8_t *p = b->data ? b->data + b->len : NULL;
+    b->len += n;
+    return p;
+}
 /* Remove n bytes from the front (n <= len). */
 void htc_buf_consume(htc_buf *b, size_t n);
 
-void htc_put_raw(htc_buf *b, htc_bytes bytes); /* no length */
-void htc_put_u8(htc_buf *b, uint8_t v);
+/* No length. */
+static inline void htc_put_raw(htc_buf *b, htc_bytes bytes)
+{
+    uint8_t *p = bytes.len ? htc_buf_extend(b, bytes.len) : NULL;
+    if (p)
+        memcpy(p, bytes.data, bytes.len);
+}
+
+static inline void htc_put_u8(htc_buf *b, uint8_t v)
+{
+    uint8_t *p = htc_buf_extend(b, 1);
+    if (p)
+        *p = v;
+}
+
 void htc_put_u16(htc_buf *b, uint16_t v);
 void htc_put_u32(htc_buf *b, uint32_t v);
 void htc_put_u64(htc_buf *b, uint64_t v);
 void htc_put_f64(htc_buf *b, double v);
-void htc_put_varint(htc_buf *b, uint64_t v);
+
+static inline void htc_put_varint(htc_buf *b, uint64_t v)
+{
+    uint8_t form[10];
+    size_t  n = 0;
+    for (; v >= 0x80; v >>= 7)
+        form[n++] = (uint8_t)(v | 0x80);
+    form[n++] = (uint8_t)v;
+    htc_put_raw(b, (htc_bytes){ form, n });
+}
+
 void htc_put_bytes(htc_buf *b, htc_bytes bytes);
 void htc_put_str(htc_buf *b, const char *s); /* as bytes; NULL is "" */
+/* A number in decimal, written backwards from end (20 bytes at most); where it begins. */
+char *htc__decimal(char *end, int64_t v);
 /* printf into the buffer, no length, no end. */
 void htc_put_text(htc_buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Overwrite four bytes written before at offset at. */
@@ -48,17 +84,36 @@ typedef struct htc_reader {
 } htc_reader;
 
 htc_reader htc_reader_of(htc_bytes bytes);
-size_t     htc_reader_left(const htc_reader *r);
+
+static inline size_t htc_reader_left(const htc_reader *r)
+{
+    return (size_t)(r->end - r->p);
+}
+
 /* HTC_OK only if nothing went wrong and every byte was read. */
 htc_status htc_reader_done(const htc_reader *r);
 void       htc_reader_fail(htc_reader *r);
 
-uint8_t   htc_get_u8(htc_reader *r);
-uint16_t  htc_get_u16(htc_reader *r);
-uint32_t  htc_get_u32(htc_reader *r);
-uint64_t  htc_get_u64(htc_reader *r);
-double    htc_get_f64(htc_reader *r);
-uint64_t  htc_get_varint(htc_reader *r);
+static inline uint8_t htc_get_u8(htc_reader *r)
+{
+    if (r->p != r->end) /* never so after an error */
+        return *r->p++;
+    htc_reader_fail(r);
+    return 0;
+}
+
+uint16_t htc_get_u16(htc_reader *r);
+uint32_t htc_get_u32(htc_reader *r);
+uint64_t htc_get_u64(htc_reader *r);
+double   htc_get_f64(htc_reader *r);
+/* One of more than a byte. */
+uint64_t htc__get_long_varint(htc_reader *r);
+
+static inline uint64_t htc_get_varint(htc_reader *r)
+{
+    return r->p != r->end && *r->p < 0x80 ? *r->p++ : htc__get_long_varint(r);
+}
+
 htc_bytes htc_get_bytes(htc_reader *r);         /* borrowed from the reader's bytes */
 htc_bytes htc_get_raw(htc_reader *r, size_t n); /* borrowed, no length before it */
 /* A string of at most cap - 1 bytes without a zero byte, copied with its end; longer ones fail. */

@@ -26,6 +26,12 @@ void *htc__alloc(const htc_env *env, size_t size)
     return htc__resize(env, NULL, 0, size);
 }
 
+void *htc__alloc_raw(const htc_env *env, size_t size)
+{
+    const htc_alloc *a = allocator(env);
+    return a ? a->resize(a->ctx, NULL, 0, size ? size : 1) : malloc(size ? size : 1);
+}
+
 void htc__free(const htc_env *env, void *p, size_t size)
 {
     const htc_alloc *a = allocator(env);

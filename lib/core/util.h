@@ -6,6 +6,8 @@
 
 /* Zeroed memory; NULL when refused. env or env->alloc NULL: malloc. */
 void *htc__alloc(const htc_env *env, size_t size);
+/* As it comes, not zeroed. */
+void *htc__alloc_raw(const htc_env *env, size_t size);
 /* Like realloc, sizes in bytes; new bytes are zero. NULL: the old memory is as it was. */
 void *htc__resize(const htc_env *env, void *p, size_t old_size, size_t new_size);
 void  htc__free(const htc_env *env, void *p, size_t size);

@@ -1,5 +1,7 @@
 #include "core/wire.h"
 
+#include <string.h>
+
 const char *htc_wire_name(uint16_t type)
 {
     switch ((htc_wire_type)type) {
@@ -65,12 +67,47 @@ void htc_peer_info_write(htc_buf *b, const htc_peer_info *info)
     htc_put_u32(b, info->port);
 }
 
-htc_status htc_peer_info_read(htc_bytes body, htc_peer_info *info)
+void htc_peer_identity_write(htc_buf *b, const htc_peer_identity *identity)
+{
+    htc_put_str(b, identity->name);
+    htc_put_u32(b, identity->role);
+    htc_put_raw(b, (htc_bytes){ identity->key, sizeof identity->key });
+}
+
+static htc_status read_both(htc_bytes body, htc_peer_info *info, htc_peer_identity *identity)
 {
     htc_reader r = htc_reader_of(body);
     info->transport = htc_get_u32(&r);
     info->uid = htc_get_u32(&r);
     info->pid = htc_get_u32(&r);
     info->port = htc_get_u32(&r);
+    if (info->transport == HTC_TRANSPORT_SECURE) {
+        htc_get_str(&r, identity->name, sizeof identity->name);
+        identity->role = htc_get_u32(&r);
+        htc_bytes key = htc_get_raw(&r, sizeof identity->key);
+        if (r.status == HTC_OK)
+            memcpy(identity->key, key.data, sizeof identity->key);
+    }
     return htc_reader_done(&r);
+}
+
+htc_status htc_peer_info_read(htc_bytes body, htc_peer_info *info)
+{
+    htc_peer_identity identity;
+    return read_both(body, info, &identity);
+}
+
+htc_status htc_peer_identity_read(htc_bytes body, htc_peer_identity *identity)
+{
+    htc_peer_info     info;
+    htc_peer_identity found;
+    if (!identity)
+        return HTC_EINVAL;
+    htc_status status = read_both(body, &info, &found);
+    if (status != HTC_OK)
+        return status;
+    if (info.transport != HTC_TRANSPORT_SECURE)
+        return HTC_EMPTY;
+    *identity = found;
+    return HTC_OK;
 }

@@ -22,6 +22,7 @@
     /* store: lib/kvs/kv_wire.h says their payloads */                                                                 \
     X(KV_REQUEST, 100)                                                                                                 \
     X(KV_ANSWER, 101)                                                                                                  \
+    X(KV_MEMBERS, 102)  /* between members: lib/kvs/members.h */                                                       \
     /* a user's requests to the gateway: doc/api.md */                                                                 \
     X(USER_REQUEST, 200)  /* JSON */                                                                                   \
     X(USER_ANSWER, 201)   /* JSON: the answer, or the error object */                                                  \
@@ -49,7 +50,7 @@
 typedef enum htc_wire_type { HTC_WIRE_TABLE(HTC__WIRE_ENUM) } htc_wire_type;
 #undef HTC__WIRE_ENUM
 
-typedef enum htc_wire_role { HTC_WIRE_ROLE_STORE_CLIENT = 1, HTC_WIRE_ROLE_USER, HTC_WIRE_ROLE_AGENT } htc_wire_role;
+typedef enum htc_wire_role { HTC_WIRE_ROLE_STORE_CLIENT = 1, HTC_WIRE_ROLE_USER, HTC_WIRE_ROLE_AGENT, HTC_WIRE_ROLE_STORE_MEMBER } htc_wire_role;
 
 /* Name of a type for traces and logs; "?" for an unknown one. */
 const char *htc_wire_name(uint16_t type);
@@ -67,5 +68,7 @@ htc_status htc_wire_read_hello(htc_reader *r, uint8_t *role);
 /* htc_peer_info as the body of HTC_IN_OPENED. */
 void       htc_peer_info_write(htc_buf *b, const htc_peer_info *info);
 htc_status htc_peer_info_read(htc_bytes body, htc_peer_info *info);
+/* Behind it where the transport is HTC_TRANSPORT_SECURE. */
+void htc_peer_identity_write(htc_buf *b, const htc_peer_identity *identity);
 
 #endif

@@ -9,6 +9,8 @@
 #define PART_COUNT_MAX 256
 /* After "send again": the server has too much at once. */
 #define PUSHED_BACK (5 * HTC_MS)
+/* As often a change is sent anew before its outcome is called unknown. */
+#define ANEW_MAX 16
 
 static htc_ns later(htc_ns now, htc_ns pause)
 {
@@ -24,6 +26,36 @@ static void part_free(htc_kv_client *c, htc__kv_part *part)
 {
     c->bytes -= part_size(part);
     htc__free(&c->env, part, part_size(part));
+}
+
+static htc__kv_part *part_make(htc_kv_client *c, const htc_kv_request *requests, size_t n)
+{
+    htc_buf *b = &c->message;
+    htc_buf_clear(b);
+    for (size_t i = 0; i < n; i++)
+        htc__kv_op_write(b, &requests[i]);
+    if (b->status != HTC_OK)
+        return NULL;
+    size_t        size = sizeof(htc__kv_part) + n * sizeof(htc__kv_wait) + b->len;
+    htc__kv_part *part = htc__alloc(&c->env, size);
+    if (!part)
+        return NULL;
+    part->count = part->held = (uint32_t)n;
+    part->waits = (htc__kv_wait *)(part + 1);
+    part->ops = (uint8_t *)(part->waits + n);
+    part->ops_len = b->len;
+    memcpy(part->ops, b->data, b->len);
+    for (size_t i = 0; i < n; i++) {
+        const htc_kv_request *q = &requests[i];
+        int                   change = htc__kv_is_change(q->op);
+        if (change || q->op == HTC_KV_GET)
+            part->waits[part->wait_count++] =
+                (htc__kv_wait){ .part = part, .hash = htc_hash64(q->key, 0), .change = change };
+        part->scans += q->op == HTC_KV_SCAN;
+        part->revokes += q->op == HTC_KV_LEASE_REVOKE;
+    }
+    c->bytes += size;
+    return part;
 }
 
 static void submission_done(htc_kv_client *c, htc__kv_submission *submission, size_t n)
@@ -73,6 +105,7 @@ static htc_status transmit(htc_kv_client *c, htc__kv_part *part, htc_ns now, htc
     if (status != HTC_OK)
         return status;
     c->serial = part->serial = serial;
+    part->sent_first = part->first;
     part->since = since;
     part->pause = part->sends == 0                        ? c->options.retry_ns
                   : part->pause < 8 * c->options.retry_ns ? part->pause * 2
@@ -180,10 +213,69 @@ static htc__kv_part *part_of(const htc_kv_client *c, uint64_t serial)
     return part;
 }
 
-static htc_status answered(htc_kv_client *c, htc__kv_part *part, size_t count, htc_reader r, htc_ns now)
+/* HTC_AGAIN: not executed, and nobody may have executed it unless another transmission did; there was none. So it is asked for
+ * as if for the first time, with what is known now. It keeps its number, since later changes of that key have theirs. */
+static htc_status send_anew(htc_kv_client *c, htc__kv_part *part)
 {
-    if (count > part->count - part->first || !readable(r, count))
+    htc_reader     r = htc_reader_of((htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });
+    htc_kv_request q;
+    htc__kv_op_read(&r, &q);
+    htc__kv_part *anew = part_make(c, &q, 1);
+    if (!anew)
+        return HTC_ENOMEM;
+    anew->submission = part->submission;
+    anew->order = part->order;
+    anew->sequence = part->sequence + part->first;
+    anew->index = part->index + part->first;
+    anew->give_up = part->give_up;
+    anew->anew = part->anew + 1;
+    htc__kv_queue_enter(c, anew);
+    part->held--;
+    skip_ops(part, 1);
+    return HTC_OK;
+}
+
+static int goes_anew(const htc__kv_part *part, const htc_kv_result *a)
+{
+    return a->status == HTC_AGAIN && part->sends == 1 && part->anew < ANEW_MAX;
+}
+
+/* The answers from here on that the user gets, then one that is no answer. */
+static htc_status take_answers(htc_kv_client *c, htc__kv_part *part, htc_reader *r, size_t *left)
+{
+    htc_reader    at = *r;
+    htc_kv_result result = { 0 };
+    size_t        n = 0, bytes = 0;
+    for (; n < *left; n++, bytes = htc_reader_left(r) - htc_reader_left(&at)) {
+        htc__kv_result_read(&at, &result);
+        if (goes_anew(part, &result))
+            break;
+    }
+    if (n > 0) {
+        htc__kv_answers *answers = answers_make(c, part, HTC_OK, n, (htc_bytes){ r->p, bytes });
+        if (!answers)
+            return HTC_ENOMEM;
+        answers->repeated = part->sends > 1;
+        c->pending -= n;
+        answers_add(c, answers);
+        skip_ops(part, n);
+    }
+    *left -= n;
+    if (*left == 0)
+        return HTC_OK;
+    *r = at;
+    --*left;
+    return send_anew(c, part);
+}
+
+static htc_status answered(htc_kv_client *c, htc__kv_part *part, const htc__kv_answer_head *head, htc_reader r,
+                           htc_ns now)
+{
+    size_t count = head->count;
+    if (count > part->count - part->first || !readable(r, count) || (head->more && count == 0))
         return HTC_OK; /* not from our server: as if it had been lost */
+    if (head->first != part->first - part->sent_first)
+        return HTC_OK; /* a piece that was there already, or one that overtook another */
     /* What the server says it has not executed was not executed by this transmission; if it was the only one, never. */
     uint32_t sends = part->sends == 1 ? 0 : part->sends;
     if (count == 0) {
@@ -193,16 +285,16 @@ static htc_status answered(htc_kv_client *c, htc__kv_part *part, size_t count, h
             c->next_due = part->due;
         return HTC_OK;
     }
-    htc__kv_answers *answers = answers_make(c, part, HTC_OK, count, (htc_bytes){ r.p, htc_reader_left(&r) });
-    if (!answers)
-        return HTC_ENOMEM;
-    answers->repeated = part->sends > 1;
-    c->pending -= count;
-    answers_add(c, answers);
-    skip_ops(part, count);
+    while (count > 0) {
+        htc_status status = take_answers(c, part, &r, &count);
+        if (status != HTC_OK)
+            return status; /* the rest is sent again, later */
+    }
     if (part->first == part->count) {
         htc__kv_queue_leave(c, part);
-    } else {
+        if (part->held == 0)
+            part_free(c, part);
+    } else if (!head->more) {
         part->sends = sends;
         htc__kv_parts_remove(&c->sent, part);
         part->state = HTC__KV_PART_READY;
@@ -213,8 +305,9 @@ static htc_status answered(htc_kv_client *c, htc__kv_part *part, size_t count, h
 
 static htc_status kv_answer(htc_kv_client *c, uint64_t serial, htc_reader r, htc_ns now)
 {
-    uint64_t clock = htc_get_u64(&r), session = htc_get_u64(&r);
-    size_t   count = htc_get_u32(&r);
+    htc__kv_answer_head head;
+    htc__kv_answer_read(&r, &head);
+    uint64_t clock = head.clock, session = head.session;
     if (r.status != HTC_OK || session == 0 || serial < c->serial_first || serial > c->serial || !c->welcomed)
         return HTC_OK;
     if (clock > c->clock)
@@ -226,7 +319,7 @@ static htc_status kv_answer(htc_kv_client *c, uint64_t serial, htc_reader r, htc
         return HTC_OK;
     }
     htc__kv_part *part = part_of(c, serial);
-    return part ? answered(c, part, count, r, now) : HTC_OK;
+    return part ? answered(c, part, &head, r, now) : HTC_OK;
 }
 
 /* ---------------------------------------------------------------- the machine */
@@ -327,6 +420,9 @@ htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *in, htc_output 
     case HTC_IN_STORED:
     case HTC_IN_RESULT:
     case HTC_IN_EVENT:
+    case HTC_IN_BYTES:
+    case HTC_IN_SENT:
+    case HTC_IN_TURN:
         break;
     default:
         return HTC_EUNSUPPORTED;
@@ -363,7 +459,7 @@ static size_t part_take(const htc_kv_request *requests, size_t n)
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         const htc_kv_request *q = &requests[i];
-        bytes += q->key.len + q->value.len + q->seen.len + q->cursor.len + 32;
+        bytes += q->key.len + q->value.len + q->seen.len + q->cursor.len + q->space.len + q->context.len + 32;
         if (i > 0 && (bytes > PART_MAX || i == PART_COUNT_MAX || q->op == HTC_KV_LEASE_REVOKE ||
                       requests[i - 1].op == HTC_KV_LEASE_REVOKE))
             return i;
@@ -374,43 +470,13 @@ static size_t part_take(const htc_kv_request *requests, size_t n)
     return n;
 }
 
-static htc__kv_part *part_make(htc_kv_client *c, const htc_kv_request *requests, size_t n)
-{
-    htc_buf *b = &c->message;
-    htc_buf_clear(b);
-    for (size_t i = 0; i < n; i++)
-        htc__kv_op_write(b, &requests[i]);
-    if (b->status != HTC_OK)
-        return NULL;
-    size_t        size = sizeof(htc__kv_part) + n * sizeof(htc__kv_wait) + b->len;
-    htc__kv_part *part = htc__alloc(&c->env, size);
-    if (!part)
-        return NULL;
-    part->count = (uint32_t)n;
-    part->waits = (htc__kv_wait *)(part + 1);
-    part->ops = (uint8_t *)(part->waits + n);
-    part->ops_len = b->len;
-    memcpy(part->ops, b->data, b->len);
-    for (size_t i = 0; i < n; i++) {
-        const htc_kv_request *q = &requests[i];
-        int                   change = htc__kv_is_change(q->op);
-        if (change || q->op == HTC_KV_GET)
-            part->waits[part->wait_count++] =
-                (htc__kv_wait){ .part = part, .hash = htc_hash64(q->key, 0), .change = change };
-        part->scans += q->op == HTC_KV_SCAN;
-        part->revokes += q->op == HTC_KV_LEASE_REVOKE;
-    }
-    c->bytes += size;
-    return part;
-}
-
 static htc_status check(const htc_kv_client *c, const htc_kv_request *requests, size_t n)
 {
     size_t bytes = c->bytes;
     for (size_t i = 0; i < n; i++) {
         if (htc__kv_op_check(&requests[i]) != HTC_OK)
             return HTC_EINVAL;
-        bytes += requests[i].key.len + requests[i].value.len + requests[i].seen.len;
+        bytes += requests[i].key.len + requests[i].value.len + requests[i].seen.len + requests[i].context.len;
     }
     if (n > c->options.inflight_max - c->pending || bytes > c->options.bytes_max)
         return HTC_EFULL;
@@ -471,16 +537,19 @@ static void drop_lent(htc_kv_client *c)
         return;
     htc__kv_part       *part = lent->part;
     htc__kv_submission *submission = part->submission;
-    int                 last_of_part = lent->first + lent->count == part->count;
-    if (last_of_part)
+    part->held -= (uint32_t)lent->count;
+    if (part->held == 0 && part->state == HTC__KV_PART_ANSWERED)
         part_free(c, part);
     submission_done(c, submission, lent->count);
     htc__free(&c->env, lent, sizeof *lent + lent->len);
 }
 
-/* A failure told to a repeated end of a lease may be the success of the first: the record that knew it is gone. */
+/* A failure told to a repeated end of a lease may be the success of the first: the record that knew it is gone. Who sent a change
+ * more than once does not know whether nobody has executed it (HTC_AGAIN). */
 static htc_status told(const htc__kv_answers *a, uint32_t op, htc_status status)
 {
+    if (status == HTC_AGAIN)
+        return HTC_EUNKNOWN;
     return a->repeated && op == HTC_KV_LEASE_REVOKE && status == HTC_ENOTFOUND ? HTC_EUNKNOWN : status;
 }
 

@@ -40,8 +40,11 @@ struct htc__kv_part {
     uint32_t            state, sends;
     uint32_t            index;        /* of its first operation in the submission */
     uint32_t            count, first; /* operations; how many are answered already */
+    uint32_t            sent_first;   /* the first operation of the newest transmission */
     uint32_t            wait_count;
     uint32_t            scans, revokes;
+    uint32_t            held; /* operations that are neither told to the user nor sent anew in another part */
+    uint32_t            anew; /* how often it was */
     size_t              ops_len, ops_at; /* bytes of the operations; where the unanswered ones begin */
     uint8_t            *ops;
 };

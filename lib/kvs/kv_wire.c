@@ -17,7 +17,7 @@ void htc__kv_head_read(htc_reader *r, htc__kv_head *head)
     head->since = htc_get_varint(r);
     head->flags = htc_get_u8(r);
     head->sequence = htc_get_varint(r);
-    head->count = htc_get_count(r, 2);
+    head->count = htc_get_count(r, 1); /* COUNT is one byte */
     if (head->flags > HTC__KV_REPEATED || head->sequence > UINT64_MAX - head->count)
         htc_reader_fail(r);
 }
@@ -37,6 +37,7 @@ int htc__kv_is_change(uint32_t op)
     case HTC_KV_LEASE_GRANT:
     case HTC_KV_LEASE_RENEW:
     case HTC_KV_LEASE_REVOKE:
+    case HTC_KV_COUNT:
         break;
     }
     return 0;
@@ -47,10 +48,76 @@ static int has_key(uint32_t op)
     return op == HTC_KV_GET || htc__kv_is_change(op);
 }
 
+/* What flags and a ttl go with which operation, and with one another. */
+static int extras_fit(const htc_kv_request *q)
+{
+    uint32_t f = q->flags, sets = HTC_KV_KEEP_TTL | HTC_KV_TOUCH | HTC_KV_PERSIST;
+    int      both = (f & HTC_KV_NX && f & HTC_KV_XX) || (q->lease && q->ttl);
+    switch ((htc_kv_op)q->op) {
+    case HTC_KV_PUT:
+        if (f & ~(sets | HTC_KV_NX | HTC_KV_XX | HTC_KV_WANT_OLD) || both)
+            return 0;
+        if (f & HTC_KV_KEEP_TTL && (f & HTC_KV_TOUCH || q->ttl || q->lease))
+            return 0;
+        if (f & HTC_KV_TOUCH)
+            return !(f & (HTC_KV_NX | HTC_KV_XX)) && !q->lease && q->value.len == 0 &&
+                   !(f & HTC_KV_PERSIST) == (q->ttl > 0);
+        return !(f & HTC_KV_PERSIST);
+    case HTC_KV_CAS_VERSION:
+    case HTC_KV_CAS_VALUE:
+        return !(f & ~(uint32_t)HTC_KV_KEEP_TTL) && !(f && q->ttl);
+    case HTC_KV_DELETE:
+        return !(f & ~(uint32_t)HTC_KV_WANT_OLD) && !q->ttl;
+    case HTC_KV_SCAN:
+        return !(f & ~(uint32_t)HTC_KV_PLACES) && !q->ttl &&
+               (!f || (q->key.len == 0 && (q->cursor.len == 0 || q->cursor.len == 8)));
+    case HTC_KV_LEASE_GRANT:
+        return !f;
+    case HTC_KV_GET:
+    case HTC_KV_APPEND:
+    case HTC_KV_ADD:
+    case HTC_KV_LEASE_RENEW:
+    case HTC_KV_LEASE_REVOKE:
+    case HTC_KV_COUNT:
+        return !f && !q->ttl;
+    }
+    return 0;
+}
+
+int htc__kv_space_name_fits(htc_bytes name)
+{
+    const uint8_t *at = name.data;
+    if (name.len == 0 || name.len > HTC_KV_SPACE_MAX)
+        return 0;
+    for (size_t i = 0; i < name.len; i++)
+        if (!(at[i] >= 'a' && at[i] <= 'z') && !(at[i] >= '0' && at[i] <= '9') && !memchr("-_.", at[i], 3))
+            return 0;
+    return 1;
+}
+
+/* What can be asked of an eventual namespace. */
+static htc_status check_space(const htc_kv_request *q)
+{
+    if (q->space.len == 0)
+        return q->context.len ? HTC_EINVAL : HTC_OK;
+    if ((q->op != HTC_KV_GET && q->op != HTC_KV_PUT && q->op != HTC_KV_DELETE) || q->flags || q->ttl || q->lease ||
+        (q->op == HTC_KV_GET && q->context.len) || !htc__kv_space_name_fits(q->space))
+        return HTC_EINVAL;
+    if (q->space.len + 1 + q->key.len > HTC_KV_KEY_MAX || q->value.len > HTC_KV_SIBLING_MAX ||
+        q->context.len > HTC_KV_CONTEXT_MAX)
+        return HTC_ETOOBIG;
+    return HTC_OK;
+}
+
 htc_status htc__kv_op_check(const htc_kv_request *q)
 {
-    if (q->op < HTC_KV_GET || q->op > HTC_KV_LEASE_REVOKE || (has_key(q->op) && q->key.len == 0))
+    if (q->op < HTC_KV_GET || q->op > HTC_KV_COUNT || (has_key(q->op) && q->key.len == 0))
         return HTC_EINVAL;
+    if ((q->flags || q->ttl) && !extras_fit(q))
+        return HTC_EINVAL;
+    htc_status space = check_space(q);
+    if (space != HTC_OK)
+        return space;
     if (q->key.len > HTC_KV_KEY_MAX || q->cursor.len > HTC_KV_KEY_MAX)
         return HTC_ETOOBIG;
     if (q->value.len > HTC_KV_VALUE_MAX || q->seen.len > HTC_KV_VALUE_MAX ||
@@ -67,7 +134,17 @@ htc_status htc__kv_op_check(const htc_kv_request *q)
 
 void htc__kv_op_write(htc_buf *b, const htc_kv_request *q)
 {
-    htc_put_u8(b, (uint8_t)q->op);
+    htc_ns ttl = q->op == HTC_KV_LEASE_GRANT ? 0 : q->ttl;
+    uint32_t flags = q->flags | (q->space.len ? HTC__KV_IN_SPACE : 0);
+    htc_put_u8(b, (uint8_t)(q->op | (flags || ttl ? HTC__KV_OP_EXTRAS : 0)));
+    if (flags || ttl) {
+        htc_put_varint(b, flags);
+        htc_put_varint(b, ttl);
+    }
+    if (q->space.len) {
+        htc_put_bytes(b, q->space);
+        htc_put_bytes(b, q->context);
+    }
     if (has_key(q->op) || q->op == HTC_KV_SCAN)
         htc_put_bytes(b, q->key);
     switch ((htc_kv_op)q->op) {
@@ -103,12 +180,29 @@ void htc__kv_op_write(htc_buf *b, const htc_kv_request *q)
     case HTC_KV_LEASE_REVOKE:
         htc_put_varint(b, q->lease);
         break;
+    case HTC_KV_COUNT:
+        break;
     }
 }
 
 void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
 {
-    *q = (htc_kv_request){ .op = htc_get_u8(r) };
+    uint32_t op = htc_get_u8(r);
+    *q = (htc_kv_request){ .op = op & ~HTC__KV_OP_EXTRAS };
+    if (op & HTC__KV_OP_EXTRAS) {
+        uint64_t flags = htc_get_varint(r);
+        q->flags = flags > UINT32_MAX ? UINT32_MAX : (uint32_t)flags;
+        q->ttl = htc_get_varint(r);
+        if ((!q->flags && !q->ttl) || (q->ttl && q->op == HTC_KV_LEASE_GRANT))
+            htc_reader_fail(r);
+        if (q->flags & HTC__KV_IN_SPACE) {
+            q->flags &= ~HTC__KV_IN_SPACE;
+            q->space = htc_get_bytes(r);
+            q->context = htc_get_bytes(r);
+            if (q->space.len == 0)
+                htc_reader_fail(r);
+        }
+    }
     if (has_key(q->op) || q->op == HTC_KV_SCAN)
         q->key = htc_get_bytes(r);
     switch ((htc_kv_op)q->op) {
@@ -146,13 +240,59 @@ void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
     case HTC_KV_LEASE_REVOKE:
         q->lease = htc_get_varint(r);
         break;
+    case HTC_KV_COUNT:
+        break;
     }
     if (r->status == HTC_OK && htc__kv_op_check(q) != HTC_OK)
         htc_reader_fail(r);
 }
 
-void htc__kv_result_write(htc_buf *b, const htc_kv_result *a, uint8_t fields)
+void htc__kv_answer_begin(htc_buf *b, uint64_t serial, const htc__kv_answer_head *head)
 {
+    htc_wire_begin(b, HTC_WIRE_KV_ANSWER, serial);
+    htc_put_u64(b, head->clock);
+    htc_put_u64(b, head->session);
+    htc_put_u32(b, head->count);
+    htc_put_u32(b, head->first);
+    htc_put_u8(b, head->more != 0);
+}
+
+void htc__kv_answer_end(htc_buf *b, uint32_t count, int more)
+{
+    if (b->status != HTC_OK)
+        return;
+    htc_patch_u32(b, HTC__KV_ANSWER_HEAD - 9, count);
+    b->data[HTC__KV_ANSWER_HEAD - 1] = more != 0;
+}
+
+void htc__kv_answer_read(htc_reader *r, htc__kv_answer_head *head)
+{
+    head->clock = htc_get_u64(r);
+    head->session = htc_get_u64(r);
+    head->count = htc_get_u32(r);
+    head->first = htc_get_u32(r);
+    head->more = htc_get_u8(r);
+    if (head->more > 1)
+        htc_reader_fail(r);
+}
+
+void htc__kv_result_write(htc_buf *b, const htc_kv_result *a)
+{
+    uint8_t fields = 0;
+    if (a->number)
+        fields |= HTC__KV_HAS_NUMBER;
+    if (a->lease)
+        fields |= HTC__KV_HAS_LEASE;
+    if (a->value.data)
+        fields |= HTC__KV_HAS_VALUE;
+    if (a->op == HTC_KV_SCAN || a->items)
+        fields |= HTC__KV_HAS_ITEMS;
+    if (a->existed)
+        fields |= HTC__KV_HAS_OLD;
+    if (a->ttl)
+        fields |= HTC__KV_HAS_TTL;
+    if (a->member || a->context.len)
+        fields |= HTC__KV_HAS_CONTEXT;
     htc_put_u32(b, (uint32_t)a->status);
     htc_put_varint(b, a->version);
     htc_put_u8(b, fields);
@@ -166,6 +306,14 @@ void htc__kv_result_write(htc_buf *b, const htc_kv_result *a, uint8_t fields)
         htc_put_varint(b, a->items);
         htc_put_bytes(b, a->cursor);
         htc_put_bytes(b, a->items_bytes);
+    }
+    if (fields & HTC__KV_HAS_OLD)
+        htc_put_u8(b, (uint8_t)a->existed);
+    if (fields & HTC__KV_HAS_TTL)
+        htc_put_varint(b, a->ttl);
+    if (fields & HTC__KV_HAS_CONTEXT) {
+        htc_put_u64(b, a->member);
+        htc_put_bytes(b, a->context);
     }
 }
 
@@ -190,7 +338,15 @@ void htc__kv_result_read(htc_reader *r, htc_kv_result *a)
         else
             a->items = (uint32_t)items;
     }
-    if (fields > 15)
+    if (fields & HTC__KV_HAS_OLD)
+        a->existed = htc_get_u8(r);
+    if (fields & HTC__KV_HAS_TTL)
+        a->ttl = htc_get_varint(r);
+    if (fields & HTC__KV_HAS_CONTEXT) {
+        a->member = htc_get_u64(r);
+        a->context = htc_get_bytes(r);
+    }
+    if (fields > 127 || a->existed > 1)
         htc_reader_fail(r);
 }
 

@@ -8,16 +8,20 @@
  *
  * KV_REQUEST: u64 session (0: name me one), u64 client, varint since, u8 flags, varint sequence of the first operation
  *   (the next ones count on), varint count, operations.
- * Operation: u8 htc_kv_op, then
+ * Operation: u8 htc_kv_op, with HTC__KV_OP_EXTRAS if {varint flags, varint ttl} come next (not both 0), and {bytes namespace, bytes
+ *   context} if the flags have HTC__KV_IN_SPACE, then
  *   GET, DELETE      bytes key                        CAS_VERSION  bytes key, varint version, bytes value
  *   PUT              bytes key, varint lease, bytes value   CAS_VALUE    bytes key, bytes seen, bytes value
  *   APPEND           bytes key, bytes value           ADD          bytes key, u64 delta
  *   SCAN             bytes prefix, bytes cursor, varint limit
  *   LEASE_GRANT      varint ttl                       LEASE_RENEW, LEASE_REVOKE   varint lease
- * KV_ANSWER, id = serial: u64 clock, u64 session, u32 count, answers. The count may be smaller than asked: the
- *   operations beyond were not executed and are to be sent again (0: a little later). clock is the newest durable
- * version. Answer: u32 status, varint version, u8 fields, then u64 number, u64 lease, bytes value, and {varint items,
- * bytes cursor, bytes items} where fields says so. Item: bytes key, varint version, bytes value. */
+ *   COUNT            nothing
+ * KV_ANSWER, id = serial: u64 clock, u64 session, u32 count, u32 first, u8 more, answers: to count operations of that
+ *   transmission from number first on. more 1: another KV_ANSWER goes on behind them. Else, where they end before the last
+ *   operation, those beyond were not executed and are to be sent again (count 0: a little later). clock is the newest
+ *   durable version. Status HTC_AGAIN: no owner has tried this change, but whether another transmission of it was executed cannot be
+ *   told; a client that sent it once sends it anew, not as repeated, with a newer since. Answer: u32 status, varint version, u8 fields, then u64 number, u64 lease, bytes value, {varint items,
+ *   bytes cursor, bytes items}, u8 existed, varint ttl and {u64 member, bytes context} where fields says so. Item: bytes key, varint version, bytes value. */
 #ifndef HTC_KVS_KV_WIRE_H
 #define HTC_KVS_KV_WIRE_H
 
@@ -25,11 +29,21 @@
 #include "htcsched/kv.h"
 
 enum { HTC__KV_REPEATED = 1 };
-enum { HTC__KV_HAS_NUMBER = 1, HTC__KV_HAS_LEASE = 2, HTC__KV_HAS_VALUE = 4, HTC__KV_HAS_ITEMS = 8 };
+#define HTC__KV_OP_EXTRAS 0x80u
+#define HTC__KV_IN_SPACE  0x80u /* of the flags on the wire: a namespace is named, which is none of the request's flags */
+enum {
+    HTC__KV_HAS_NUMBER = 1,
+    HTC__KV_HAS_LEASE = 2,
+    HTC__KV_HAS_VALUE = 4,
+    HTC__KV_HAS_ITEMS = 8,
+    HTC__KV_HAS_OLD = 16, /* existed; the value is HTC__KV_HAS_VALUE's */
+    HTC__KV_HAS_TTL = 32,
+    HTC__KV_HAS_CONTEXT = 64 /* and the member */
+};
 
-/* Offset of the clock in a KV_ANSWER: filled in when the answer leaves. */
-#define HTC__KV_ANSWER_CLOCK 10
-/* An answer is not begun beyond this, so that what a change answers always fits. */
+/* Where the answers begin in a KV_ANSWER. */
+#define HTC__KV_ANSWER_HEAD 35
+/* No answer is added to a message that would be longer than this. */
 #define HTC__KV_ANSWER_MAX (HTC_WIRE_MESSAGE_MAX - 4096u)
 #define HTC__KV_SCAN_LIMIT 10000
 
@@ -48,9 +62,19 @@ void       htc__kv_op_write(htc_buf *b, const htc_kv_request *request);
 /* Bytes are borrowed; fails the reader for anything that htc__kv_op_check refuses. */
 void htc__kv_op_read(htc_reader *r, htc_kv_request *request);
 int  htc__kv_is_change(uint32_t op); /* of a key: leases are not */
+int  htc__kv_space_name_fits(htc_bytes name);
 
-/* status, version, number, lease, value, items, cursor and items_bytes of result. */
-void htc__kv_result_write(htc_buf *b, const htc_kv_result *result, uint8_t fields);
+typedef struct htc__kv_answer_head {
+    uint64_t clock, session;
+    uint32_t count, first, more;
+} htc__kv_answer_head;
+
+void htc__kv_answer_begin(htc_buf *b, uint64_t serial, const htc__kv_answer_head *head); /* clears b first */
+void htc__kv_answer_end(htc_buf *b, uint32_t count, int more); /* when its answers are behind the head */
+void htc__kv_answer_read(htc_reader *r, htc__kv_answer_head *head);
+
+/* status, version, and of number, lease, value, items, cursor and items_bytes what is there. */
+void htc__kv_result_write(htc_buf *b, const htc_kv_result *result);
 void htc__kv_result_read(htc_reader *r, htc_kv_result *result);
 void htc__kv_item_write(htc_buf *b, htc_bytes key, uint64_t version, htc_bytes value);
 

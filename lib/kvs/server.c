@@ -1,243 +1,13 @@
-/* The server as a machine: peers and their sessions, commits, and answers held back until what they rest on is stored.
- */
+/* The server as a machine: inputs go to the cells and to the face they are for; what is staged is committed. */
 #include "htcsched/kv_server.h"
 
 #include <string.h>
 
 #include "core/util.h"
-#include "kvs/server.h"
-
-/* What an answer rests on is kept with it: if its batch fails, the request is executed again without its changes. */
-struct htc__kv_held {
-    htc__kv_held *next;
-    uint64_t      session, serial;
-    uint32_t      peer;
-    htc_buf       answer;
-    size_t        charged; /* to the connection's output */
-    size_t        request_len;
-    uint8_t       request[];
-};
-
-/* Where the count of answers stands in a KV_ANSWER: behind type, id, clock and session. */
-#define ANSWER_COUNT 26
-#define FLUSH_MAX    ((size_t)8 << 20)
-
-static void list_init(htc__kv_list *list)
-{
-    list->first = NULL;
-    list->last = &list->first;
-}
-
-static void list_add(htc__kv_list *list, htc__kv_held *held)
-{
-    held->next = NULL;
-    *list->last = held;
-    list->last = &held->next;
-}
-
-static void list_move(htc__kv_list *from, htc__kv_list *to)
-{
-    if (!from->first)
-        return;
-    *to->last = from->first;
-    to->last = from->last;
-    list_init(from);
-}
-
-static htc__kv_held *list_take(htc__kv_list *list)
-{
-    htc__kv_held *held = list->first;
-    if (held && !(list->first = held->next))
-        list->last = &list->first;
-    return held;
-}
-
-static void held_free(htc_kv_server *s, htc__kv_held *held)
-{
-    htc_buf_free(&held->answer);
-    htc__free(&s->env, held, sizeof *held + held->request_len);
-}
-
-static void list_free(htc_kv_server *s, htc__kv_list *list)
-{
-    for (htc__kv_held *held; (held = list_take(list));)
-        held_free(s, held);
-}
-
-static htc__kv_conn *conn_of(const htc_kv_server *s, uint32_t peer)
-{
-    htc__node *node = htc__table_find(&s->conns, (htc_bytes){ &peer, sizeof peer });
-    return node ? htc__node_value(node) : NULL;
-}
-
-static htc_status send(htc_output *out, uint32_t peer, htc_bytes body)
-{
-    return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = peer, .body = body });
-}
-
-/* Say what is wrong, and close. */
-static htc_status refuse_peer(htc_kv_server *s, uint32_t peer, uint64_t id, htc_status why, const char *text,
-                              htc_output *out)
-{
-    htc_buf b;
-    htc_buf_init(&b, &s->env, 0);
-    htc_wire_error(&b, id, why, text);
-    htc_status status = b.status == HTC_OK ? send(out, peer, htc_buf_bytes(&b)) : b.status;
-    htc_buf_free(&b);
-    htc__table_remove(&s->conns, (htc_bytes){ &peer, sizeof peer });
-    htc__log(&s->env, HTC_LOG_WARN, "peer %u: %s -> close it", peer, text);
-    if (status == HTC_OK)
-        status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = peer, .status = why });
-    return status;
-}
-
-static htc_status open_peer(htc_kv_server *s, uint32_t peer, htc_output *out)
-{
-    htc_bytes key = { &peer, sizeof peer };
-    htc__table_remove(&s->conns, key);
-    if (s->conns.count >= s->options.connections_max)
-        return refuse_peer(s, peer, 0, HTC_EBUSY, "too many connections", out);
-    htc__node *node = htc__table_make(&s->conns, key, sizeof(htc__kv_conn));
-    if (!node)
-        return HTC_ENOMEM;
-    htc__kv_conn *conn = htc__node_value(node);
-    conn->peer = peer;
-    do
-        conn->session = htc_rng_next(s->env.rng);
-    while (conn->session == 0);
-    htc__table_link(&s->conns, node);
-    return HTC_OK;
-}
-
-static htc_status hello(htc_kv_server *s, uint32_t peer, uint64_t id, htc_reader *r, htc_output *out)
-{
-    uint8_t    role;
-    htc_status status = htc_wire_read_hello(r, &role);
-    if (status != HTC_OK)
-        return refuse_peer(s, peer, id, status, status == HTC_EVERSION ? "another version" : "no greeting", out);
-    if (role != HTC_WIRE_ROLE_STORE_CLIENT)
-        return refuse_peer(s, peer, id, HTC_EPROTO, "not a client of the store", out);
-    if (!conn_of(s, peer)) /* its OPENED was lost or is late: who greets is there */
-        status = open_peer(s, peer, out);
-    htc__kv_conn *conn = conn_of(s, peer);
-    if (status != HTC_OK || !conn)
-        return status;
-    conn->welcomed = 1;
-    htc_buf b;
-    htc_buf_init(&b, &s->env, 0);
-    htc_wire_welcome(&b, id);
-    status = b.status == HTC_OK ? send(out, peer, htc_buf_bytes(&b)) : b.status;
-    htc_buf_free(&b);
-    return status;
-}
-
-static void answer_begin(htc_buf *b, uint64_t serial, uint64_t session, size_t count)
-{
-    htc_wire_begin(b, HTC_WIRE_KV_ANSWER, serial);
-    htc_put_u64(b, 0); /* the clock: known when the answer leaves */
-    htc_put_u64(b, session);
-    htc_put_u32(b, (uint32_t)count);
-}
-
-/* Execute a request into held->answer. */
-static htc_status execute(htc_kv_server *s, htc__kv_held *held, int fresh_session)
-{
-    htc_reader   r = htc_reader_of((htc_bytes){ held->request, held->request_len });
-    htc__kv_head head;
-    size_t       done = 0;
-    htc__kv_head_read(&r, &head);
-    answer_begin(&held->answer, held->serial, held->session, 0);
-    s->touched = 0;
-    htc_status status =
-        htc__kv_execute(s, &head, &r, &held->answer, &done, fresh_session && !(head.flags & HTC__KV_REPEATED));
-    htc_patch_u32(&held->answer, ANSWER_COUNT, (uint32_t)done);
-    return status != HTC_OK ? status : held->answer.status;
-}
-
-/* Read the whole request before anything of it is executed: a broken one changes nothing. */
-static int well_formed(htc_reader r)
-{
-    htc__kv_head   head;
-    htc_kv_request q;
-    htc__kv_head_read(&r, &head);
-    for (size_t i = 0; r.status == HTC_OK && i < head.count; i++)
-        htc__kv_op_read(&r, &q);
-    return htc_reader_done(&r) == HTC_OK;
-}
-
-static htc_status request(htc_kv_server *s, htc__kv_conn *conn, uint64_t serial, htc_reader r)
-{
-    htc_bytes    body = { r.p, htc_reader_left(&r) };
-    htc__kv_head head;
-    htc__kv_head_read(&r, &head);
-    int current = head.session == conn->session;
-    if (current && serial <= conn->serial)
-        return HTC_OK; /* a copy, or overtaken by a later one: whoever sent it will ask again */
-    int    busy = conn->held >= s->options.inflight_max || conn->held_bytes >= s->options.output_max || s->stopping;
-    size_t keep = current && !busy ? body.len : 0;
-    htc__kv_held *held = htc__alloc(&s->env, sizeof *held + keep);
-    if (!held)
-        return HTC_ENOMEM;
-    htc_buf_init(&held->answer, &s->env, 3 * (size_t)HTC_WIRE_MESSAGE_MAX);
-    held->session = conn->session;
-    held->serial = serial;
-    held->peer = conn->peer;
-    held->request_len = keep;
-    s->stats.messages++;
-    if (keep == 0) {
-        s->stats.pushed_back += current;
-        answer_begin(&held->answer, serial, conn->session, 0);
-        list_add(&s->ready, held);
-        return held->answer.status;
-    }
-    memcpy(held->request, body.data, body.len);
-    conn->serial = serial;
-    htc_status status = execute(s, held, 1);
-    conn->held++;
-    held->charged = held->answer.len;
-    conn->held_bytes += held->charged;
-    list_add(s->touched >= s->open                       ? &s->waiting_open
-             : s->in_flight && s->touched + 1 == s->open ? &s->waiting_flight
-                                                         : &s->ready,
-             held);
-    return status;
-}
-
-static htc_status message(htc_kv_server *s, const htc_input *in, htc_output *out)
-{
-    uint16_t      type;
-    uint64_t      id;
-    htc_reader    r = htc_wire_open(in->body, &type, &id);
-    htc__kv_conn *conn = conn_of(s, in->peer);
-    if (r.status == HTC_OK && type == HTC_WIRE_HELLO)
-        return hello(s, in->peer, id, &r, out);
-    if (!conn || !conn->welcomed)
-        return refuse_peer(s, in->peer, id, HTC_EPROTO, "no greeting", out);
-    if (r.status != HTC_OK || type != HTC_WIRE_KV_REQUEST)
-        return refuse_peer(s, in->peer, id, HTC_EPROTO, "unknown message", out);
-    if (!well_formed(r))
-        return refuse_peer(s, in->peer, id, HTC_EPROTO, "broken request", out);
-    return request(s, conn, id, r);
-}
-
-/* A batch has failed: what rested on it or came after it is executed again on what is stored, its changes refused. */
-static htc_status repeat_without(htc_kv_server *s, htc_status why)
-{
-    htc__kv_list again;
-    htc_status   status = HTC_OK;
-    list_init(&again);
-    list_move(&s->waiting_flight, &again);
-    list_move(&s->waiting_open, &again);
-    htc__kv_batch_undone(s);
-    s->refuse = why;
-    for (htc__kv_held *held; (held = list_take(&again));) {
-        list_add(&s->ready, held);
-        if (status == HTC_OK)
-            status = execute(s, held, 0);
-    }
-    s->refuse = HTC_OK;
-    return status;
-}
+#include "kvs/cells_overlay.h"
+#include "kvs/cells_table.h"
+#include "kvs/cluster.h"
+#include "kvs/log.h"
 
 static htc_status stop(htc_kv_server *s, htc_status why, htc_output *out)
 {
@@ -245,88 +15,163 @@ static htc_status stop(htc_kv_server *s, htc_status why, htc_output *out)
     return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP, .status = why });
 }
 
-static htc_status stored(htc_kv_server *s, const htc_input *in, htc_output *out)
+/* Every input goes to the cells first: it may be the end of a batch. */
+static htc_status cells_step(htc_kv_server *s, const htc_input *in, htc_output *out)
 {
-    if (!s->in_flight || in->tag != s->open - 1)
-        return HTC_OK; /* of a batch that is long settled */
-    if (in->status == HTC_OK) {
-        s->stats.commits++;
-        htc__kv_batch_stored(s);
-        list_move(&s->waiting_flight, &s->ready);
+    uint64_t   before = htc__kv_stored(s);
+    htc_status status = s->cells.ops->step(s->cells.ctx, in, out, &s->loaded);
+    if (status != HTC_OK)
+        return status;
+    if (!s->serving)
         return HTC_OK;
+    htc_status why = s->cells.ops->undone(s->cells.ctx);
+    if (why != HTC_OK) {
+        s->stats.commits_failed++;
+        htc__log(&s->env, HTC_LOG_ERROR, "commit failed: %s -> refuse its changes, go on reading", htc_strerror(why));
+        if (s->cluster) {
+            htc__kv_cluster_undone(s);
+            return HTC_OK;
+        }
+        status = htc__kv_batch_undone(s);
+        htc__kv_held_again(s, why);
+        return status;
     }
-    s->stats.commits_failed++;
-    htc__log(&s->env, HTC_LOG_ERROR, "commit failed: %s -> %s", htc_strerror(in->status),
-             in->status == HTC_EIO || in->status == HTC_ECORRUPT ? "stop: what is stored is not known"
-                                                                 : "refuse its changes, go on reading");
-    if (in->status == HTC_EIO || in->status == HTC_ECORRUPT)
-        return stop(s, in->status, out);
-    return repeat_without(s, in->status);
+    if (htc__kv_stored(s) != before) {
+        s->stats.commits += htc__kv_stored(s) - before;
+        htc__kv_count_commit(&s->counts, s->now);
+    }
+    if (s->cluster)
+        return HTC_OK; /* htc__kv_cluster_finish looks what that was */
+    if (htc__kv_stored(s) != before) {
+        htc__kv_batch_stored(s);
+        htc__kv_held_stored(s);
+    }
+    if (s->delayed.first)
+        htc__kv_held_go_on(s);
+    return HTC_OK;
 }
 
 static htc_status commit(htc_kv_server *s, htc_output *out)
 {
-    if (s->in_flight || s->staged == 0)
+    if (!htc__kv_may_commit(s) || htc__kv_staged(s) == 0)
         return HTC_OK;
-    htc_status status = htc__kv_collect(s);
-    if (status == HTC_OK)
+    htc_status status = s->cluster ? HTC_OK : htc__kv_collect(s);
+    if (status == HTC_OK && !s->cluster)
         status = htc__kv_batch_close(s);
-    if (status != HTC_OK)
-        return status;
-    list_move(&s->waiting_open, &s->waiting_flight);
-    return htc_output_add(out,
-                          &(htc_effect){ .kind = HTC_OUT_COMMIT, .tag = s->open - 1, .body = htc_buf_bytes(&s->body) });
+    s->counts.on_way = htc__kv_staged(s);
+    s->counts.begun = s->now;
+    if (status == HTC_OK)
+        status = s->cells.ops->commit(s->cells.ctx, out);
+    htc__kv_held_sent(s);
+    return status;
 }
 
-/* Send what is ready, about FLUSH_MAX bytes of it, so that the step has room for a commit too; the rest leaves in the
- * next one, which deadline asks for at once. */
-static htc_status flush(htc_kv_server *s, htc_output *out)
+/* The listener it came from says which language it speaks. */
+static htc_status opened(htc_kv_server *s, const htc_input *in, htc_output *out)
 {
-    for (size_t sent = 0; s->ready.first && sent < FLUSH_MAX;) {
-        htc__kv_held *held = s->ready.first;
-        htc__kv_conn *conn = conn_of(s, held->peer);
-        if (conn && conn->session == held->session) {
-            htc_patch_u32(&held->answer, HTC__KV_ANSWER_CLOCK, (uint32_t)s->clock_stored);
-            htc_patch_u32(&held->answer, HTC__KV_ANSWER_CLOCK + 4, (uint32_t)(s->clock_stored >> 32));
-            htc_status status = send(out, held->peer, htc_buf_bytes(&held->answer));
-            if (status != HTC_OK)
-                return status;
-            sent += held->answer.len;
-            if (held->request_len) {
-                conn->held--;
-                conn->held_bytes -= held->charged;
-            }
-        }
-        held_free(s, list_take(&s->ready));
-    }
+    htc_peer_info info = { 0 };
+    if (s->resp && htc_peer_info_read(in->body, &info) == HTC_OK && info.port == s->options.resp_port)
+        return htc__resp_input(s->resp, in, out);
+    return htc__kv_native_opened(&s->native, in->peer, out);
+}
+
+static htc_status closed(htc_kv_server *s, const htc_input *in, htc_output *out)
+{
+    if (s->resp && htc__resp_owns(s->resp, in->peer))
+        return htc__resp_input(s->resp, in, out);
+    htc__kv_native_closed(&s->native, in->peer);
     return HTC_OK;
+}
+
+/* What was acknowledged without a sync is gone when the machine has started anew: then this member would break its promises. */
+static int has_lost(const htc_kv_server *s)
+{
+    return s->cluster && !s->alone && s->options.log_durability && htc__log_has_lost(&s->cells);
+}
+
+/* All that is stored has been read: from now on it answers. */
+static htc_status serve(htc_kv_server *s, htc_output *out)
+{
+    if (has_lost(s)) {
+        htc__log(&s->env, HTC_LOG_ERROR, "the machine has started anew, and what was not synced may be gone -> stop; let it join as a "
+                                         "new member");
+        return HTC_ECORRUPT;
+    }
+    s->serving = 1;
+    htc_status status = s->cluster ? htc__kv_cluster_load(s) : htc__kv_state_load(s);
+    if (status == HTC_OK && s->options.log_durability)
+        status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_KV_SERVER_READY });
+    return status;
+}
+
+/* Whoever comes before is to come again. */
+static htc_status dispatch_early(htc_kv_server *s, const htc_input *in, htc_output *out)
+{
+    if (in->kind == HTC_IN_OPENED)
+        return htc_output_add(out,
+                              &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = in->peer, .status = HTC_EBUSY });
+    if (in->kind == HTC_IN_EVENT && in->op == HTC_KV_SERVER_SHUTDOWN)
+        return stop(s, HTC_OK, out);
+    if (in->kind == HTC_IN_START && !s->started) {
+        s->started = 1;
+        htc__wheel_init(&s->wheel, s->now, HTC_MS);
+    }
+    return s->loaded ? serve(s, out) : HTC_OK;
 }
 
 static htc_status dispatch(htc_kv_server *s, const htc_input *in, htc_output *out)
 {
-    switch ((htc_input_kind)in->kind) {
-    case HTC_IN_START:
-        if (s->started)
-            return HTC_OK;
-        s->started = 1;
-        return htc__kv_state_load(s);
-    case HTC_IN_MESSAGE:
-        return message(s, in, out);
-    case HTC_IN_STORED:
-        return stored(s, in, out);
-    case HTC_IN_OPENED:
-        return open_peer(s, in->peer, out);
-    case HTC_IN_CLOSED:
-        htc__table_remove(&s->conns, (htc_bytes){ &in->peer, sizeof in->peer });
+    if (!s->serving)
+        return dispatch_early(s, in, out);
+    if (s->cluster && htc__kv_cluster_input(s, in, out))
         return HTC_OK;
+    switch ((htc_input_kind)in->kind) {
+    case HTC_IN_MESSAGE:
+        return htc__kv_native_input(&s->native, in, out);
+    case HTC_IN_OPENED:
+        return opened(s, in, out);
+    case HTC_IN_CLOSED:
+        return closed(s, in, out);
     case HTC_IN_EVENT:
         s->stopping |= in->op == HTC_KV_SERVER_SHUTDOWN;
+        s->native.stopping = s->stopping != 0;
         return HTC_OK;
+    case HTC_IN_START:
     case HTC_IN_TIMEOUT:
+    case HTC_IN_STORED:
     case HTC_IN_RESULT:
+    case HTC_IN_TURN:
         return HTC_OK;
+    case HTC_IN_BYTES:
+    case HTC_IN_SENT:
+        return s->resp && !s->stopping ? htc__resp_input(s->resp, in, out) : HTC_OK;
     }
     return HTC_EUNSUPPORTED;
+}
+
+/* What follows every input, in this order: answers before the commit, which may take the step's room. */
+static htc_status finish(htc_kv_server *s, htc_output *out)
+{
+    htc_status status = HTC_OK;
+    if (s->cluster) {
+        status = htc__kv_cluster_finish(s, out);
+        s->native.clock = htc__kv_cluster_clock(s);
+    } else if (!s->stopping) {
+        status = htc__kv_leases_tick(s);
+        if (status == HTC_OK)
+            status = htc__kv_ends_tick(s);
+    }
+    if (s->contest)
+        htc__kv_rivals_tick(s);
+    if (status == HTC_OK)
+        status = htc__kv_native_flush(&s->native, out);
+    if (status == HTC_OK && s->resp)
+        status = htc__resp_flush(s->resp, s->now, s->wall, out);
+    if (status == HTC_OK)
+        status = commit(s, out);
+    if (status == HTC_OK && s->stopping && htc__kv_held_none(s) && !htc__kv_in_flight(s) && !s->native.ready)
+        status = stop(s, HTC_OK, out);
+    return status;
 }
 
 static htc_status server_step(void *self, const htc_input *in, htc_output *out)
@@ -336,24 +181,33 @@ static htc_status server_step(void *self, const htc_input *in, htc_output *out)
         return HTC_EINVAL;
     if (s->stopped)
         return HTC_OK;
-    s->now = in->now;
     if (!s->started && in->kind != HTC_IN_START)
         return HTC_EINVAL;
-    htc_status status = dispatch(s, in, out);
+    s->now = in->now;
+    s->wall = in->wall;
+    s->turns |= in->kind == HTC_IN_TURN;
+    if (in->kind == HTC_IN_MESSAGE || in->kind == HTC_IN_BYTES)
+        s->counts.received += in->body.len;
+    htc_status status = cells_step(s, in, out);
+    if (status == HTC_OK) {
+        s->native.clock = s->cluster ? htc__kv_cluster_clock(s) : s->clock_stored;
+        status = dispatch(s, in, out);
+    }
+    if (status == HTC_OK)
+        status = s->broken;
+    /* A driver that says where turns end has sent one right after the start. */
+    if (status == HTC_OK && s->serving && !s->stopped && (!s->turns || in->kind == HTC_IN_TURN))
+        status = finish(s, out);
     if (status == HTC_ECORRUPT || status == HTC_EFORMAT || status == HTC_EIO) {
-        htc__log(&s->env, HTC_LOG_ERROR, "reading the store: %s -> stop", htc_strerror(status));
+        htc__log(&s->env, HTC_LOG_ERROR, "%s: what is stored is not known -> stop", htc_strerror(status));
         return stop(s, status, out);
     }
-    if (status != HTC_OK || s->stopped)
-        return status;
-    status = s->stopping ? HTC_OK : htc__kv_leases_tick(s);
-    if (status == HTC_OK)
-        status = flush(s, out);
-    if (status == HTC_OK)
-        status = commit(s, out);
-    if (status == HTC_OK && s->stopping && !s->in_flight && !s->ready.first)
-        status = stop(s, HTC_OK, out);
     return status;
+}
+
+static htc_ns earlier(htc_ns a, htc_ns b)
+{
+    return a < b ? a : b;
 }
 
 static htc_ns server_deadline(const void *self)
@@ -361,7 +215,15 @@ static htc_ns server_deadline(const void *self)
     const htc_kv_server *s = self;
     if (s->stopped)
         return HTC_NEVER;
-    return s->ready.first ? 0 : s->lease_next;
+    if ((s->resp && htc__resp_more(s->resp)) || s->native.ready)
+        return 0;
+    htc_ns cells = s->cells.ops->deadline(s->cells.ctx);
+    if (!s->serving)
+        return cells;
+    if (s->cluster)
+        return earlier(cells, htc__kv_cluster_deadline(s));
+    htc_ns ends = earlier(htc__kv_leases_deadline(s), htc__kv_ends_deadline(s));
+    return earlier(cells, earlier(ends, htc__kv_rivals_deadline(s)));
 }
 
 static void server_destroy(void *self)
@@ -371,13 +233,36 @@ static void server_destroy(void *self)
 
 const htc_machine_ops *htc_kv_server_ops(void)
 {
-    static const htc_machine_ops ops = { sizeof ops, server_step, server_deadline, server_destroy };
+    static const htc_machine_ops ops = { sizeof ops, server_step, server_deadline, server_destroy, HTC_MACHINE_TURNS };
     return &ops;
 }
 
 static uint32_t or32(uint32_t given, uint32_t otherwise)
 {
     return given ? given : otherwise;
+}
+
+static htc_status cells_create(const htc_env *env, htc_kv_server *s)
+{
+    htc_kv_server_options *o = &s->options;
+    htc__heap_options      table = { .seed = o->place_seed, .ordered = 1 };
+    if (o->engine.ops)
+        return htc__cells_overlay(env, &o->engine, &s->cells);
+    if (!o->log_durability)
+        return htc__cells_table_create(env, &table, &s->cells);
+    htc__log_options log = { .durability = o->log_durability,
+                             .interval_ns = o->log_interval_ns,
+                             .segment_bytes = o->log_segment_bytes,
+                             .member = o->self ? o->self : htc_rng_next(env->rng) | 1,
+                             .seed = o->place_seed ? o->place_seed : htc_rng_next(env->rng),
+                             .ordered = 1,
+                             .problem = o->log_problem,
+                             .problem_ctx = o->log_problem_ctx };
+    log.guarded = o->self && !s->alone;
+    if (o->log_boot.len)
+        memcpy(log.boot, o->log_boot.data, o->log_boot.len < sizeof log.boot ? o->log_boot.len : sizeof log.boot);
+    o->log_boot = (htc_bytes){ NULL, 0 }; /* it was the caller's */
+    return htc__log_create(env, &log, &s->cells);
 }
 
 htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options *options, htc_kv_server **out)
@@ -389,7 +274,7 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
         htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_server_options, connections_max));
     if (status != HTC_OK)
         return status;
-    if (!o.engine.ops || o.engine.ops->size < sizeof *o.engine.ops)
+    if (o.engine.ops && (o.engine.ops->size < sizeof *o.engine.ops || o.log_durability))
         return HTC_EINVAL;
     o.connections_max = or32(o.connections_max, 256);
     o.inflight_max = or32(o.inflight_max, 8192);
@@ -398,24 +283,58 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     o.tombstones_max = or32(o.tombstones_max, 10000);
     o.lease_ttl_min = o.lease_ttl_min ? o.lease_ttl_min : HTC_MS;
     o.lease_ttl_max = o.lease_ttl_max ? o.lease_ttl_max : 3600 * HTC_SECOND;
-    if (o.lease_ttl_min > o.lease_ttl_max)
+    o.owners = or32(o.owners, 3);
+    o.bits = or32(o.bits, 12);
+    o.suspect_ns = o.suspect_ns ? o.suspect_ns : HTC_SECOND;
+    o.request_ns = o.request_ns ? o.request_ns : 10 * HTC_SECOND;
+    o.hints_max = or32(o.hints_max, 100000);
+    o.compare_ns = o.compare_ns ? o.compare_ns : 50 * HTC_MS;
+    o.deleted_ns = o.deleted_ns ? o.deleted_ns : 3600 * HTC_SECOND;
+    o.deleted_ns = o.deleted_ns > 2 * o.request_ns ? o.deleted_ns : 2 * o.request_ns;
+    if (o.namespace_count && !o.self)
+        return HTC_EINVAL;
+    if (o.lease_ttl_min > o.lease_ttl_max || (o.self && (!o.members || o.member_count == 0)))
+        return HTC_EINVAL;
+    /* One of several processes has to find again what it had stored. */
+    int alone = htc__kv_cluster_alone(&o);
+    if (o.self && !o.engine.ops && !o.log_durability && !alone)
         return HTC_EINVAL;
     htc_kv_server *s = htc__alloc(env, sizeof *s);
     if (!s)
         return HTC_ENOMEM;
     s->env = *env;
     s->options = o;
-    s->open = 2;
+    s->alone = alone;
     s->lease_next = HTC_NEVER;
-    htc__table_init(&s->conns, env);
-    htc__table_init(&s->overlay, env);
     htc__table_init(&s->leases, env);
-    list_init(&s->waiting_flight);
-    list_init(&s->waiting_open);
-    list_init(&s->ready);
-    htc_buf_init(&s->body, env, 0);
+    htc__table_init(&s->contests, env);
+    htc__kv_ends_init(s);
+    htc__kv_held_init(s);
+    s->native.env = *env;
+    s->native.backend = htc__kv_backend_of(s);
+    s->native.connections_max = o.connections_max;
+    s->native.inflight_max = o.inflight_max;
+    s->native.output_max = o.output_max;
+    htc__kv_native_init(&s->native);
     htc_buf_init(&s->scratch, env, 0);
     htc_buf_init(&s->scratch_items, env, 0);
+    status = cells_create(env, s);
+    if (status == HTC_OK && o.self)
+        status = htc__kv_cluster_create(s);
+    s->options.members = NULL; /* they were the caller's */
+    s->options.namespaces = NULL;
+    if (status != HTC_OK) {
+        htc_kv_server_destroy(s);
+        return status;
+    }
+    htc__resp_options ro = { .connections_max = o.resp_connections_max,
+                             .password = o.resp_password,
+                             .flush = o.resp_flush };
+    if (o.resp_port && (status = htc__resp_create(&s->env, &ro, htc__kv_backend_of(s), &s->resp)) != HTC_OK) {
+        htc_kv_server_destroy(s);
+        return status;
+    }
+    s->options.resp_password = (htc_bytes){ NULL, 0 }; /* it was the caller's */
     *out = s;
     return HTC_OK;
 }
@@ -425,13 +344,15 @@ void htc_kv_server_destroy(htc_kv_server *s)
     if (!s)
         return;
     htc_env env = s->env;
-    list_free(s, &s->waiting_flight);
-    list_free(s, &s->waiting_open);
-    list_free(s, &s->ready);
-    htc__table_free(&s->conns);
-    htc__table_free(&s->overlay);
+    htc__resp_destroy(s->resp);
+    htc__kv_cluster_free(s);
+    htc__kv_held_free(s);
+    htc__kv_rivals_free(s);
+    htc__kv_native_free(&s->native);
+    if (s->cells.ops)
+        s->cells.ops->destroy(s->cells.ctx);
     htc__table_free(&s->leases);
-    htc_buf_free(&s->body);
+    htc__kv_ends_free(s);
     htc_buf_free(&s->scratch);
     htc_buf_free(&s->scratch_items);
     htc__free(&env, s, sizeof *s);
@@ -443,10 +364,16 @@ htc_status htc_kv_server_stats_get(const htc_kv_server *s, htc_kv_server_stats *
         return HTC_EINVAL;
     htc_kv_server_stats all = s->stats;
     all.size = stats->size;
+    for (uint32_t f = 0; f < HTC__KV_FATES && !s->cluster; f++)
+        all.reads += s->counts.answers[HTC_KV_GET][f];
     all.clock = s->clock_stored;
     all.leases = s->leases.count;
     all.tombstones = s->tombstones;
-    all.connections = s->conns.count;
+    if (s->cluster)
+        htc__kv_cluster_stats(s, &all);
+    all.connections = s->native.conns.count;
+    all.messages = s->native.received;
+    all.pushed_back = s->native.pushed_back;
     memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
     return HTC_OK;
 }

@@ -45,11 +45,10 @@ static htc_status store(htc_kv_server *s, const htc__kv_lease *lease)
 {
     htc__kv_name name = htc__kv_name_of('l', &lease->id, (htc_bytes){ NULL, 0 });
     htc_buf_clear(&s->scratch);
-    htc_put_u8(&s->scratch, lease->ended_batch != 0);
+    htc_put_u8(&s->scratch, lease->ended != 0);
     htc_put_varint(&s->scratch, lease->ttl);
     htc_put_u64(&s->scratch, lease->client);
     htc_put_varint(&s->scratch, lease->sequence);
-    htc__kv_seal(&s->scratch, htc__kv_name_bytes(&name), 0);
     return s->scratch.status == HTC_OK ? htc__kv_stage(s, htc__kv_name_bytes(&name), htc_buf_bytes(&s->scratch))
                                        : s->scratch.status;
 }
@@ -68,11 +67,10 @@ typedef struct loading {
 
 static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 {
-    loading  *l = visitor;
-    htc_bytes payload;
+    loading *l = visitor;
     if (((const uint8_t *)name.data)[0] != 'l')
         return 0;
-    if (name.len != 9 || htc__kv_unseal(value, name, &payload) != HTC_OK) {
+    if (name.len != 9 || !value.data) {
         l->status = HTC_ECORRUPT;
         return 0;
     }
@@ -81,12 +79,12 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
         l->status = HTC_ENOMEM;
         return 0;
     }
-    htc_reader r = htc_reader_of(payload);
-    lease->ended_batch = htc_get_u8(&r) != 0;
+    htc_reader r = htc_reader_of(value);
+    lease->ended = htc_get_u8(&r) != 0;
     lease->ttl = htc_get_varint(&r);
     lease->client = htc_get_u64(&r);
     lease->sequence = htc_get_varint(&r);
-    l->s->sweeping += lease->ended_batch != 0;
+    l->s->sweeping += lease->ended;
     term_begins(l->s, lease);
     if (htc_reader_done(&r) != HTC_OK)
         l->status = HTC_ECORRUPT;
@@ -105,8 +103,8 @@ int htc__kv_lease_alive(htc_kv_server *s, uint64_t id)
     const htc__kv_lease *lease = find(s, id);
     if (!lease)
         return 0;
-    touch(s, lease->ended_batch ? lease->ended_batch : lease->made_batch);
-    return lease->ended_batch == 0;
+    touch(s, lease->ended ? lease->ended_batch : lease->made_batch);
+    return !lease->ended;
 }
 
 htc_status htc__kv_lease_bind(htc_kv_server *s, htc_bytes key, uint64_t old_lease, uint64_t new_lease)
@@ -125,6 +123,13 @@ htc_status htc__kv_lease_bind(htc_kv_server *s, htc_bytes key, uint64_t old_leas
     return status;
 }
 
+static int no_room(htc_kv_server *s, htc_kv_result *result)
+{
+    result->status = htc__kv_room(s, 0, 0);
+    s->wait = result->status == HTC_EBUSY;
+    return result->status != HTC_OK;
+}
+
 /* The id follows from who asked for it, so that asking again finds the lease instead of making another. */
 static htc_status grant(htc_kv_server *s, const htc_kv_request *q, uint64_t client, uint64_t sequence,
                         htc_kv_result *result)
@@ -138,13 +143,15 @@ static htc_status grant(htc_kv_server *s, const htc_kv_request *q, uint64_t clie
     result->lease = id;
     if (lease) {
         touch(s, lease->made_batch);
-        result->status = lease->ended_batch ? HTC_ENOTFOUND : HTC_OK;
+        result->status = lease->ended ? HTC_ENOTFOUND : HTC_OK;
         return HTC_OK;
     }
     if (s->refuse != HTC_OK || s->leases.count >= s->options.leases_max) {
         result->status = s->refuse != HTC_OK ? s->refuse : HTC_EBUSY;
         return HTC_OK;
     }
+    if (no_room(s, result))
+        return HTC_OK;
     if (!(lease = add(s, id)))
         return HTC_ENOMEM;
     lease->ttl = q->ttl < s->options.lease_ttl_min   ? s->options.lease_ttl_min
@@ -152,14 +159,15 @@ static htc_status grant(htc_kv_server *s, const htc_kv_request *q, uint64_t clie
                                                      : q->ttl;
     lease->client = client;
     lease->sequence = sequence;
-    lease->made_batch = s->open;
+    lease->made_batch = htc__kv_open(s);
     term_begins(s, lease);
     return store(s, lease);
 }
 
 static htc_status end(htc_kv_server *s, htc__kv_lease *lease)
 {
-    lease->ended_batch = s->open;
+    lease->ended = 1;
+    lease->ended_batch = htc__kv_open(s);
     s->sweeping++;
     return store(s, lease);
 }
@@ -182,7 +190,7 @@ htc_status htc__kv_lease_op(htc_kv_server *s, const htc_kv_request *q, uint64_t 
         return HTC_OK;
     }
     result->status = s->refuse;
-    return s->refuse == HTC_OK ? end(s, lease) : HTC_OK;
+    return s->refuse != HTC_OK || no_room(s, result) ? HTC_OK : end(s, lease);
 }
 
 static htc_status end_those_over(htc_kv_server *s)
@@ -190,12 +198,16 @@ static htc_status end_those_over(htc_kv_server *s)
     s->lease_next = HTC_NEVER;
     for (htc__node *node = s->leases.head[0]; node; node = node->next[0]) {
         htc__kv_lease *lease = htc__node_value(node);
-        if (lease->ended_batch)
+        if (lease->ended)
             continue;
         if (lease->expires > s->now) {
             if (lease->expires < s->lease_next)
                 s->lease_next = lease->expires;
             continue;
+        }
+        if (htc__kv_room(s, 0, 0) != HTC_OK) {
+            s->lease_next = s->now + HTC__KV_ROOM_AGAIN;
+            return HTC_OK;
         }
         htc_status status = end(s, lease);
         if (status != HTC_OK)
@@ -223,20 +235,26 @@ static int take_bound(void *visitor, htc_bytes name, htc_bytes value)
 
 static htc_status remove_bound(htc_kv_server *s, const htc__kv_lease *lease, const htc__kv_name *bound)
 {
-    htc_bytes      key = { bound->data + 9, bound->len - 9 };
-    htc__kv_record record;
-    htc_status     status = htc__kv_stage_drop(s, htc__kv_name_bytes(bound));
+    htc_bytes    key = { bound->data + 9, bound->len - 9 };
+    htc__kv_cell cell;
+    htc__kv_name name = htc__kv_name_of('k', NULL, key);
+    htc_bytes    value;
+    htc_status   status = htc__kv_stage_drop(s, htc__kv_name_bytes(bound));
     if (status == HTC_OK)
-        status = htc__kv_load(s, key, &record);
-    if (status == HTC_ECORRUPT)
+        status = htc__kv_read(s, htc__kv_name_bytes(&name), &value);
+    if (status == HTC_ENOTFOUND || status == HTC_ECORRUPT)
         return HTC_OK;
-    if (status != HTC_OK || record.lease != lease->id)
+    if (status != HTC_OK)
         return status;
-    record.deleted = 1;
-    record.version = ++s->clock;
-    record.lease = 0;
-    record.value = (htc_bytes){ NULL, 0 };
-    return htc__kv_save(s, key, &record);
+    if (htc__kv_cell_read(value, NULL, &cell) != HTC_OK || cell.lease != lease->id)
+        return HTC_OK;
+    htc__kv_cell old = cell;
+    cell.deleted = 1;
+    cell.version = ++s->clock;
+    cell.lease = cell.ttl = cell.term = 0;
+    cell.value = (htc_bytes){ NULL, 0 };
+    old.lease = 0; /* its binding is dropped already */
+    return htc__kv_save(s, key, &cell, &old);
 }
 
 static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease)
@@ -247,67 +265,85 @@ static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease)
         return HTC_ENOMEM;
     p->first = htc__kv_name_of('b', &lease->id, none);
     htc_status status = htc__kv_scan(s, htc__kv_name_bytes(&p->first), take_bound, p);
-    size_t     count = p->count;
-    for (size_t i = 0; status == HTC_OK && i < count; i++)
-        status = remove_bound(s, lease, &p->names[i]);
+    size_t     done = 0;
+    for (; status == HTC_OK && done < p->count && htc__kv_room(s, HTC_KV_KEY_MAX, 0) == HTC_OK; done++)
+        status = remove_bound(s, lease, &p->names[done]);
+    int all = done == p->count && done < SWEEP_SLICE && htc__kv_room(s, 0, 0) == HTC_OK;
     htc__free(&s->env, p, sizeof *p);
-    if (status != HTC_OK || count == SWEEP_SLICE)
+    if (status != HTC_OK || !all)
         return status;
     htc__kv_name name = htc__kv_name_of('l', &lease->id, none);
-    lease->gone_batch = s->open;
+    lease->gone = 1;
+    lease->gone_batch = htc__kv_open(s);
     s->gone++;
     s->sweeping--;
     return htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
 }
 
-htc_status htc__kv_leases_tick(htc_kv_server *s)
-{
-    htc_status status = s->now >= s->lease_next ? end_those_over(s) : HTC_OK;
-    /* One slice a batch: whoever waits for the next commit does not wait for a long sweep. */
-    if (status != HTC_OK || s->sweeping == 0 || s->now < s->sweep_after || s->in_flight || s->swept == s->open)
-        return status;
-    for (htc__node *node = s->leases.head[0]; node; node = node->next[0]) {
-        htc__kv_lease *lease = htc__node_value(node);
-        if (lease->ended_batch && !lease->gone_batch) {
-            s->swept = s->open;
-            return sweep(s, lease);
-        }
-    }
-    return HTC_OK;
-}
-
-void htc__kv_leases_stored(htc_kv_server *s)
+static void forget_gone(htc_kv_server *s)
 {
     if (s->gone == 0)
         return;
     for (htc__node *node = s->leases.head[0], *next; node; node = next) {
         const htc__kv_lease *lease = htc__node_value(node);
         next = node->next[0];
-        if (lease->gone_batch && lease->gone_batch < s->open) {
+        if (lease->gone && lease->gone_batch <= htc__kv_stored(s)) {
             forget(s, lease->id);
             s->gone--;
         }
     }
 }
 
+/* One slice a batch: whoever waits for the next commit does not wait for a long sweep. */
+static int may_sweep(const htc_kv_server *s)
+{
+    return s->sweeping && !htc__kv_in_flight(s) && s->swept <= htc__kv_stored(s);
+}
+
+htc_ns htc__kv_leases_deadline(const htc_kv_server *s)
+{
+    return may_sweep(s) && s->sweep_after < s->lease_next ? s->sweep_after : s->lease_next;
+}
+
+htc_status htc__kv_leases_tick(htc_kv_server *s)
+{
+    forget_gone(s);
+    htc_status status = s->now >= s->lease_next ? end_those_over(s) : HTC_OK;
+    if (status != HTC_OK || !may_sweep(s) || s->now < s->sweep_after)
+        return status;
+    if (htc__kv_room(s, HTC_KV_KEY_MAX, 0) != HTC_OK) {
+        s->sweep_after = s->now + HTC__KV_ROOM_AGAIN;
+        return HTC_OK;
+    }
+    for (htc__node *node = s->leases.head[0]; node; node = node->next[0]) {
+        htc__kv_lease *lease = htc__node_value(node);
+        if (lease->ended && !lease->gone) {
+            s->swept = htc__kv_open(s);
+            return sweep(s, lease);
+        }
+    }
+    return HTC_OK;
+}
+
 /* The disk was full or the like: leases are as they were stored, and those that are over are tried again in a while. */
 void htc__kv_leases_undone(htc_kv_server *s)
 {
-    uint64_t stored = s->open - 2; /* the open batch and the one before it have failed */
+    uint64_t stored = htc__kv_stored(s);
     for (htc__node *node = s->leases.head[0], *next; node; node = next) {
         htc__kv_lease *lease = htc__node_value(node);
         next = node->next[0];
-        if (lease->gone_batch > stored) {
-            lease->gone_batch = 0;
+        if (lease->gone && lease->gone_batch > stored) {
+            lease->gone = 0;
             s->gone--;
             s->sweeping++;
         }
-        if (lease->ended_batch > stored) {
-            lease->ended_batch = 0;
+        if (lease->ended && lease->ended_batch > stored) {
+            lease->ended = 0;
             s->sweeping--;
         }
         if (lease->made_batch > stored)
             forget(s, lease->id);
     }
+    s->swept = 0;
     s->lease_next = s->sweep_after = s->now + HTC_SECOND;
 }

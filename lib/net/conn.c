@@ -7,29 +7,43 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/host_private.h"
+#include "net/secure.h"
 
 #define READ_AT_ONCE (256 << 10)
-#define FLUSH_PATIENCE (5 * HTC_SECOND) /* a closing connection may take this long to read what was sent */
 #define HEADER 4
 
 static void on_read(evutil_socket_t fd, short what, void *arg);
 static void on_write(evutil_socket_t fd, short what, void *arg);
 static void on_timer(evutil_socket_t fd, short what, void *arg);
 
-static void tell(htc__conn *c, uint32_t kind, htc_status status, htc_bytes body)
+void htc__conn_tell(htc__conn *c, uint32_t kind, htc_status status, uint64_t tag, htc_bytes body)
 {
-    htc__host_deliver(c->host, &(htc_input){ .kind = kind, .peer = c->peer, .status = status, .body = body });
+    htc__host_deliver(c->host,
+                      &(htc_input){ .kind = kind, .peer = c->peer, .status = status, .tag = tag, .body = body });
 }
 
-static void tell_opened(htc__conn *c)
+static void put_identity(htc_buf *body, const htc__conn *c)
+{
+    htc_channel_peer_info peer;
+    htc_peer_identity     identity = { .role = 0 };
+    if (htc_channel_peer(c->secure->channel, &peer) != HTC_OK)
+        return;
+    memcpy(identity.name, peer.name, strlen(peer.name) + 1);
+    identity.role = peer.role;
+    memcpy(identity.key, peer.key, sizeof identity.key);
+    htc_peer_identity_write(body, &identity);
+}
+
+void htc__conn_tell_opened(htc__conn *c)
 {
     htc_buf body;
     htc_buf_init(&body, c->host->env, 256);
     htc_peer_info_write(&body, &c->info);
+    if (c->secure)
+        put_identity(&body, c);
     c->told = 1;
     if (body.status == HTC_OK)
-        tell(c, HTC_IN_OPENED, HTC_OK, htc_buf_bytes(&body));
+        htc__conn_tell(c, HTC_IN_OPENED, HTC_OK, 0, htc_buf_bytes(&body));
     else
         htc_host_stop(c->host, HTC_ENOMEM);
     htc_buf_free(&body);
@@ -42,20 +56,31 @@ static uint32_t frame_max(const htc__conn *c)
     return c->dialled || c->welcomed ? HTC_WIRE_MESSAGE_MAX : HTC_HOST_STRANGER_MAX;
 }
 
+/* Bytes that are to go out. */
+static size_t waiting_of(const htc__conn *c)
+{
+    if (c->stream)
+        return htc__stream_waiting(c);
+    if (c->secure)
+        return c->secure->channel ? htc_channel_waiting(c->secure->channel) : 0;
+    return evbuffer_get_length(c->out);
+}
+
 /* An incoming connection that does not read is not read from. A dialled one always is: if both sides of a connection
  * waited for the other to read first, neither ever would. */
 static int is_heard(const htc__conn *c)
 {
-    return (c->state == CONN_OPEN || c->state == CONN_TOKEN) &&
-           (c->dialled || evbuffer_get_length(c->out) <= c->host->options.output_bytes_low);
+    return (c->state == CONN_OPEN || c->state == CONN_TOKEN || c->state == CONN_SHAKE) &&
+           (c->dialled || waiting_of(c) <= c->host->options.output_bytes_low);
 }
 
 static void set_interest(htc__conn *c)
 {
-    size_t waiting = evbuffer_get_length(c->out);
-    if (c->state == CONN_DEAD || c->state == CONN_IDLE)
+    size_t waiting = waiting_of(c);
+    if (c->state == CONN_DEAD || c->state == CONN_IDLE || c->state == CONN_CONNECTING)
         return;
-    if (!is_heard(c)) {
+    /* A closing one is read once all was sent, for its end alone. */
+    if (c->state == CONN_FLUSHING ? waiting > 0 : !is_heard(c)) {
         event_del(c->read);
         c->deaf = 1;
     } else {
@@ -64,16 +89,19 @@ static void set_interest(htc__conn *c)
             event_active(c->read, EV_READ, 0); /* whole frames may wait here that no new byte would wake */
         c->deaf = 0;
     }
-    if (waiting > 0)
+    if (waiting > 0 && !c->dirty) /* a dirty one is written to when the turn ends */
         event_add(c->write, NULL);
     else
         event_del(c->write);
 }
 
-static void set_timer(htc__conn *c, htc_ns after)
+void htc__conn_set_timer(htc__conn *c, htc_ns after)
 {
     struct timeval tv = htc__timeval(after);
-    event_add(c->timer, &tv);
+    if (!c->timer)
+        c->timer = evtimer_new(c->host->base, on_timer, c);
+    if (c->timer)
+        event_add(c->timer, &tv);
 }
 
 static void events_free(htc__conn *c)
@@ -85,32 +113,63 @@ static void events_free(htc__conn *c)
     c->read = c->write = NULL;
 }
 
+/* The place of the first connection whose number is not below this one. */
+static size_t place_of(const htc_host *host, uint32_t peer)
+{
+    size_t low = 0, high = host->conns_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (host->conns[middle]->peer < peer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+htc__conn *htc__conn_after(htc_host *host, uint32_t peer)
+{
+    size_t i = peer == UINT32_MAX ? host->conns_count : place_of(host, peer + 1);
+    return i < host->conns_count ? host->conns[i] : NULL;
+}
+
 static void remove_from_table(htc__conn *c)
 {
     htc_host *h = c->host;
-    for (size_t i = 0; i < h->conns_count; i++)
-        if (h->conns[i] == c) {
-            memmove(&h->conns[i], &h->conns[i + 1], (h->conns_count - i - 1) * sizeof *h->conns);
-            h->conns_count--;
-            return;
-        }
+    size_t    i = place_of(h, c->peer);
+    if (h->recent[c->peer % HTC_HOST_RECENT] == c)
+        h->recent[c->peer % HTC_HOST_RECENT] = NULL;
+    if (i < h->conns_count && h->conns[i] == c) {
+        memmove(&h->conns[i], &h->conns[i + 1], (h->conns_count - i - 1) * sizeof *h->conns);
+        h->conns_count--;
+    }
 }
 
 /* The socket is gone: forget it, tell the machine, and either wait for the next try or end. */
-static void drop(htc__conn *c, htc_status why)
+void htc__conn_drop(htc__conn *c, htc_status why)
 {
     htc_host *h = c->host;
     if (c->state == CONN_DEAD || c->state == CONN_IDLE)
         return;
     events_free(c);
-    close(c->fd);
+    if (c->fd >= 0)
+        close(c->fd);
     c->fd = -1;
-    evbuffer_drain(c->in, evbuffer_get_length(c->in));
-    evbuffer_drain(c->out, evbuffer_get_length(c->out));
-    event_del(c->timer);
+    if (c->secure) {
+        htc__secure_gone(c);
+        if (c->dialled && !c->told) /* nobody there, or not the one who should be */
+            c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
+    }
+    htc__stream_gone(c);
+    if (!c->stream) {
+        evbuffer_drain(c->in, evbuffer_get_length(c->in));
+        evbuffer_drain(c->out, evbuffer_get_length(c->out));
+    }
+    if (c->timer)
+        event_del(c->timer);
     if (c->dialled) {
         c->state = CONN_IDLE;
-        set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
+        htc__conn_set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
     } else {
         c->state = CONN_DEAD;
         h->incoming--;
@@ -121,12 +180,11 @@ static void drop(htc__conn *c, htc_status why)
     }
     if (c->told) {
         c->told = 0;
-        tell(c, HTC_IN_CLOSED, why, (htc_bytes){ 0 });
+        htc__conn_tell(c, HTC_IN_CLOSED, why, 0, (htc_bytes){ 0 });
     }
 }
 
-/* Connect buffers and events to a socket that is open. */
-static htc_status attach(htc__conn *c, int fd)
+htc_status htc__conn_attach(htc__conn *c, int fd)
 {
     struct event_base *base = c->host->base;
     c->read = event_new(base, fd, EV_READ | EV_PERSIST, on_read, c);
@@ -139,7 +197,7 @@ static htc_status attach(htc__conn *c, int fd)
     return HTC_OK;
 }
 
-static void credentials(int fd, htc_peer_info *info)
+void htc__conn_credentials(int fd, htc_peer_info *info)
 {
     struct ucred who;
     socklen_t    len = sizeof who;
@@ -164,12 +222,21 @@ static void conn_free(htc__conn *c)
         evbuffer_free(c->out);
     if (c->fd >= 0)
         close(c->fd);
+    htc_buf_free(&c->waiting);
+    htc__secure_free(c);
     htc__strfree(c->host->env, c->path);
     htc__free(c->host->env, c, sizeof *c);
 }
 
-/* A connection with the next peer number, at the end of the table. */
-static htc__conn *conn_new(htc_host *h)
+void htc__conn_forget(htc__conn *c)
+{
+    remove_from_table(c);
+    conn_free(c);
+}
+
+/* A connection with the next peer number, at the end of the table. A stream costs no more than it has to: there may be
+ * tens of thousands. */
+htc__conn *htc__conn_new(htc_host *h, int stream)
 {
     if (h->peer_next == UINT32_MAX)
         return NULL;
@@ -186,10 +253,14 @@ static htc__conn *conn_new(htc_host *h)
         return NULL;
     c->host = h;
     c->fd = -1;
-    c->in = evbuffer_new();
-    c->out = evbuffer_new();
-    c->timer = evtimer_new(h->base, on_timer, c);
-    if (!c->in || !c->out || !c->timer) {
+    c->stream = stream;
+    htc_buf_init(&c->waiting, h->env, h->options.output_bytes_max);
+    if (!stream) {
+        c->in = evbuffer_new();
+        c->out = evbuffer_new();
+        c->timer = evtimer_new(h->base, on_timer, c);
+    }
+    if (!stream && (!c->in || !c->out || !c->timer)) {
         conn_free(c);
         return NULL;
     }
@@ -200,31 +271,29 @@ static htc__conn *conn_new(htc_host *h)
 
 htc_status htc__conn_accept(htc_host *host, int fd, const htc_peer_info *info, const char *token)
 {
-    htc__conn *c = conn_new(host);
-    if (!c || attach(c, fd) != HTC_OK) {
-        if (c) {
-            remove_from_table(c);
-            conn_free(c);
-        }
+    htc__conn *c = htc__conn_new(host, 0);
+    if (!c || htc__conn_attach(c, fd) != HTC_OK) {
+        if (c)
+            htc__conn_forget(c);
         close(fd);
         return HTC_ENOMEM;
     }
     c->info = *info;
     if (info->transport == HTC_TRANSPORT_UNIX)
-        credentials(fd, &c->info);
+        htc__conn_credentials(fd, &c->info);
     c->token = token;
     c->state = token ? CONN_TOKEN : CONN_OPEN;
     host->incoming++;
-    set_timer(c, host->options.handshake_ns);
+    htc__conn_set_timer(c, host->options.handshake_ns);
     if (!token)
-        tell_opened(c);
+        htc__conn_tell_opened(c);
     return HTC_OK;
 }
 
 htc_status htc__conn_dial(htc_host *host, const char *path, uint32_t port, uint32_t *peer)
 {
     char      *copy = htc__strdup(host->env, path);
-    htc__conn *c = copy ? conn_new(host) : NULL;
+    htc__conn *c = copy ? htc__conn_new(host, 0) : NULL;
     if (!c) {
         htc__strfree(host->env, copy);
         return HTC_ENOMEM;
@@ -248,52 +317,52 @@ static void dial(htc__conn *c)
 {
     htc_host *h = c->host;
     int       fd = htc__unix_connect(c->path, SOCK_NONBLOCK);
-    if (fd >= 0 && attach(c, fd) != HTC_OK) {
+    if (fd >= 0 && htc__conn_attach(c, fd) != HTC_OK) {
         close(fd);
         fd = -1;
     }
     if (fd < 0) {
         c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
-        set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
+        htc__conn_set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
         return;
     }
-    credentials(fd, &c->info);
+    htc__conn_credentials(fd, &c->info);
     c->state = CONN_OPEN;
-    tell_opened(c);
+    htc__conn_tell_opened(c);
 }
 
 void htc__conn_start_dialling(htc_host *host)
 {
     for (size_t i = 0; i < host->conns_count; i++)
         if (host->conns[i]->dialled && host->conns[i]->state == CONN_IDLE)
-            set_timer(host->conns[i], 0);
+            htc__conn_set_timer(host->conns[i], 0);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     htc__conn *c = arg;
     (void)fd, (void)what;
-    if (c->state == CONN_IDLE)
+    if (c->state == CONN_IDLE && c->secure)
+        htc__secure_dial(c);
+    else if (c->state == CONN_IDLE)
         dial(c);
+    else if (c->state == CONN_CONNECTING || c->state == CONN_SHAKE)
+        htc__secure_late(c);
     else if (c->state == CONN_FLUSHING)
-        drop(c, c->why);
-    else if (!c->dialled && !c->welcomed)
+        htc__conn_drop(c, c->why);
+    else if (!c->dialled && !c->stream && !c->welcomed)
         htc__conn_refuse(c, HTC_ETIMEDOUT, "no hello in time");
 }
 
-htc__conn *htc__conn_find(const htc_host *host, uint32_t peer)
+htc__conn *htc__conn_find(htc_host *host, uint32_t peer)
 {
-    size_t low = 0, high = host->conns_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (host->conns[middle]->peer == peer)
-            return host->conns[middle];
-        if (host->conns[middle]->peer < peer)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    htc__conn *c = host->recent[peer % HTC_HOST_RECENT];
+    if (c && c->peer == peer)
+        return c;
+    size_t i = place_of(host, peer);
+    if (i == host->conns_count || host->conns[i]->peer != peer)
+        return NULL;
+    return host->recent[peer % HTC_HOST_RECENT] = host->conns[i];
 }
 
 /* The token is compared in constant time; a stranger learns nothing but "denied". */
@@ -305,7 +374,7 @@ static void take_token(htc__conn *c, htc_bytes frame)
         return;
     }
     c->state = CONN_OPEN;
-    tell_opened(c);
+    htc__conn_tell_opened(c);
 }
 
 /* One whole frame, if there is one. 0: not yet, or the connection is at its end. */
@@ -328,96 +397,138 @@ static int take_frame(htc__conn *c)
     evbuffer_drain(c->in, HEADER);
     const uint8_t *bytes = evbuffer_pullup(c->in, (ev_ssize_t)len);
     if (len && !bytes) {
-        drop(c, HTC_ENOMEM);
+        htc__conn_drop(c, HTC_ENOMEM);
         return 0;
     }
     if (c->state == CONN_TOKEN)
         take_token(c, (htc_bytes){ bytes, len });
     else
-        tell(c, HTC_IN_MESSAGE, HTC_OK, (htc_bytes){ bytes, len });
+        htc__conn_tell(c, HTC_IN_MESSAGE, HTC_OK, 0, (htc_bytes){ bytes, len });
     if (c->state != CONN_OPEN && c->state != CONN_TOKEN)
         return 0;
     evbuffer_drain(c->in, len);
     return 1;
 }
 
+/* As htc__secure_read. */
+static int read_in(htc__conn *c)
+{
+    int n = evbuffer_read(c->in, c->fd, READ_AT_ONCE);
+    if (n <= 0 && !(n < 0 && (errno == EAGAIN || errno == EINTR))) {
+        htc__conn_drop(c, c->state == CONN_FLUSHING ? c->why : n == 0 || errno == ECONNRESET ? HTC_ECLOSED : HTC_EIO);
+        return -1;
+    }
+    if (c->state != CONN_FLUSHING)
+        return 1;
+    evbuffer_drain(c->in, evbuffer_get_length(c->in));
+    return -1;
+}
+
 static void on_read(evutil_socket_t fd, short what, void *arg)
 {
     htc__conn *c = arg;
-    (void)what;
-    int n = evbuffer_read(c->in, fd, READ_AT_ONCE);
-    if (n <= 0 && !(n < 0 && (errno == EAGAIN || errno == EINTR))) {
-        drop(c, c->state == CONN_FLUSHING ? c->why : n == 0 || errno == ECONNRESET ? HTC_ECLOSED : HTC_EIO);
+    (void)fd, (void)what;
+    int how = c->secure ? htc__secure_read(c) : read_in(c);
+    if (how < 0)
         return;
-    }
-    if (c->state == CONN_FLUSHING) {
-        evbuffer_drain(c->in, evbuffer_get_length(c->in));
-        return;
-    }
     while (!c->host->stopped && is_heard(c) && take_frame(c))
         ;
     if (c->dialled && c->state == CONN_OPEN)
         c->pause = c->host->options.redial_ns; /* it speaks: the next loss begins with short pauses again */
+    if (how == 0 && (c->state == CONN_OPEN || c->state == CONN_SHAKE))
+        htc__conn_drop(c, HTC_ECLOSED);
     set_interest(c);
 }
 
 static void on_write(evutil_socket_t fd, short what, void *arg)
 {
+    htc__conn *c = arg;
     (void)fd, (void)what;
-    htc__conn_flush(arg);
+    if (c->state == CONN_CONNECTING)
+        htc__secure_connected(c);
+    else
+        htc__conn_flush(c);
 }
 
 /* All is sent. Over TCP the other side has to close first: our close with unread input would throw away what it has not
  * read yet. The timer ends the waiting. */
 static void finish(htc__conn *c)
 {
-    if (c->info.transport != HTC_TRANSPORT_TCP || shutdown(c->fd, SHUT_WR) != 0) {
-        drop(c, c->why);
+    if (c->info.transport == HTC_TRANSPORT_UNIX || shutdown(c->fd, SHUT_WR) != 0) {
+        htc__conn_drop(c, c->why);
         return;
     }
     event_del(c->write);
     event_add(c->read, NULL);
 }
 
+/* As write: what is waiting, sealed. */
+static ssize_t write_sealed(htc__conn *c)
+{
+    htc_bytes bytes;
+    (void)htc_channel_output(c->secure->channel, &bytes); /* after a failure it lends what tells the peer why */
+    ssize_t n = bytes.len ? send(c->fd, bytes.data, bytes.len, MSG_NOSIGNAL) : 0;
+    if (n > 0)
+        htc_channel_sent(c->secure->channel, (size_t)n);
+    return n;
+}
+
 void htc__conn_flush(htc__conn *c)
 {
-    if (c->fd < 0)
+    if (c->fd < 0 || c->state == CONN_CONNECTING)
         return;
-    while (evbuffer_get_length(c->out) > 0) {
-        int n = evbuffer_write(c->out, c->fd);
+    while (waiting_of(c) > 0) {
+        ssize_t n = c->secure ? write_sealed(c) : evbuffer_write(c->out, c->fd);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
             break;
         if (n <= 0) {
-            drop(c, c->state == CONN_FLUSHING ? c->why : HTC_ECLOSED);
+            htc__conn_drop(c, c->state == CONN_FLUSHING ? c->why : HTC_ECLOSED);
             return;
         }
     }
-    if (c->state == CONN_FLUSHING && evbuffer_get_length(c->out) == 0)
+    if (c->state == CONN_FLUSHING && waiting_of(c) == 0)
         finish(c);
     else
         set_interest(c);
+}
+
+/* Sealed when the turn ends. A channel that has failed meanwhile says so at its next reading. */
+static htc_status send_sealed(htc__conn *c, htc_bytes header, htc_bytes message)
+{
+    htc_status status = htc_channel_write(c->secure->channel, header);
+    if (status == HTC_OK)
+        status = htc_channel_write(c->secure->channel, message);
+    htc__conn_spoken_to(c);
+    return status == HTC_EFULL || status == HTC_ENOMEM ? status : HTC_OK;
 }
 
 void htc__conn_send(htc__conn *c, htc_bytes message)
 {
     uint8_t  header[HEADER];
     uint32_t len = (uint32_t)message.len;
-    if (c->state != CONN_OPEN && c->state != CONN_TOKEN)
+    htc_status status = HTC_OK;
+    if (c->stream || (c->state != CONN_OPEN && c->state != CONN_TOKEN))
         return;
     for (int i = 0; i < HEADER; i++)
         header[i] = (uint8_t)(len >> (8 * i));
-    if (message.len > HTC_WIRE_MESSAGE_MAX ||
-        evbuffer_get_length(c->out) + HEADER + message.len > c->host->options.output_bytes_max ||
-        evbuffer_expand(c->out, HEADER + message.len) != 0) {
+    if (message.len > HTC_WIRE_MESSAGE_MAX || waiting_of(c) + HEADER + message.len > c->host->options.output_bytes_max)
+        status = HTC_EFULL;
+    else if (c->secure)
+        status = send_sealed(c, (htc_bytes){ header, HEADER }, message);
+    else if (evbuffer_expand(c->out, HEADER + message.len) != 0)
+        status = HTC_EFULL;
+    if (status != HTC_OK) {
         htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %zu bytes wait for it and %zu more are to come -> close", c->peer,
-                 evbuffer_get_length(c->out), message.len);
-        drop(c, HTC_EFULL);
+                 waiting_of(c), message.len);
+        htc__conn_drop(c, HTC_EFULL);
         return;
     }
-    evbuffer_add(c->out, header, HEADER);
-    evbuffer_add(c->out, message.data, message.len);
+    if (!c->secure) {
+        evbuffer_add(c->out, header, HEADER);
+        evbuffer_add(c->out, message.data, message.len);
+    }
     if (!c->dialled && !c->welcomed && message.len >= 2 &&
         ((const uint8_t *)message.data)[0] + (((const uint8_t *)message.data)[1] << 8) == HTC_WIRE_WELCOME) {
         c->welcomed = 1;
@@ -429,9 +540,15 @@ void htc__conn_close(htc__conn *c, htc_status why)
 {
     if (c->state != CONN_OPEN && c->state != CONN_TOKEN)
         return;
+    if (c->stream) {
+        htc__stream_close(c, why);
+        return;
+    }
     c->why = why;
     c->state = CONN_FLUSHING;
-    set_timer(c, FLUSH_PATIENCE);
+    htc__conn_set_timer(c, HTC_HOST_FLUSH_PATIENCE);
+    if (c->secure)
+        (void)htc_channel_close(c->secure->channel); /* without it the other end would call this a cut */
     htc__conn_flush(c);
 }
 
@@ -458,15 +575,23 @@ void htc__conn_reap(htc_host *host)
 void htc__conns_flush_all(htc_host *host, htc_ns patience)
 {
     htc_ns end = htc_host_now() + patience;
+    for (htc__conn *c = htc__conn_after(host, 0); c; c = htc__conn_after(host, c->peer))
+        if (c->secure && c->state == CONN_OPEN)
+            (void)htc_channel_close(c->secure->channel);
     for (size_t i = 0; i < host->conns_count;) {
         htc__conn *c = host->conns[i];
         htc_ns     now = htc_host_now();
-        if (c->fd < 0 || evbuffer_get_length(c->out) == 0 || now >= end) {
+        size_t     waiting = waiting_of(c);
+        if (c->fd < 0 || waiting == 0 || now >= end) {
             i++;
             continue;
         }
         struct pollfd p = { c->fd, POLLOUT, 0 };
-        if (poll(&p, 1, (int)((end - now) / HTC_MS) + 1) > 0)
+        if (poll(&p, 1, (int)((end - now) / HTC_MS) + 1) <= 0)
+            continue;
+        if (c->stream)
+            htc__stream_flush(c);
+        else
             htc__conn_flush(c);
         if (i >= host->conns_count || host->conns[i] != c)
             continue; /* it closed */

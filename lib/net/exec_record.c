@@ -43,7 +43,7 @@ htc_status htc__record_open(htc_agent_host *a)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%.4000s/groups", a->slot_dir);
-    htc__boot_id(a->boot);
+    (void)htc_host_boot(a->boot); /* "" is as good a name as any: numbers and starts of processes say the rest */
     a->record_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     return a->record_fd < 0 ? htc__status_of(errno, HTC_EIO) : HTC_OK;
 }
@@ -61,7 +61,7 @@ static size_t read_records(const char *slot_dir, record *list, size_t max)
     if (!text)
         return 0;
     snprintf(path, sizeof path, "%.4000s/groups", slot_dir);
-    htc__boot_id(boot);
+    (void)htc_host_boot(boot);
     snprintf(want, sizeof want, "boot %s", boot);
     if (htc__read_text(path, text, RECORD_MAX) > 0) {
         char *line = strtok_r(text, "\n", &rest);

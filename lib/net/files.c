@@ -97,8 +97,9 @@ htc_status htc__status_of(int error, htc_status other)
     }
 }
 
-static int write_all(int fd, const uint8_t *bytes, size_t len)
+int htc__write_all(int fd, const void *data, size_t len)
 {
+    const uint8_t *bytes = data;
     while (len > 0) {
         ssize_t n = write(fd, bytes, len);
         if (n < 0 && errno == EINTR)
@@ -129,7 +130,7 @@ htc_status htc__copy(int from, int to, uint64_t bytes_max, htc__copied *copied)
         if (copied->size > bytes_max)
             return HTC_ETOOBIG;
         crypto_generichash_update(&state, piece, (unsigned long long)n);
-        if (to >= 0 && write_all(to, piece, (size_t)n) != 0)
+        if (to >= 0 && htc__write_all(to, piece, (size_t)n) != 0)
             return htc__status_of(errno, HTC_ESTAGEOUT);
     }
     crypto_generichash_final(&state, copied->hash, 32);

@@ -44,4 +44,7 @@ htc_status htc__file_uri(const char *uri, char *out, size_t room);
 /* Where the outputs of an attempt are kept below the data directory. 0, or -1 if it does not fit. */
 int htc__output_dir(char *out, size_t room, const char *data_dir, uint64_t job, uint64_t task, uint32_t attempt);
 
+/* All of it. 0, or -1 with errno. */
+int htc__write_all(int fd, const void *data, size_t len);
+
 #endif

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -137,8 +138,10 @@ static void call(htc_host *h, const htc_effect *e)
 static void carry_out(htc_host *h)
 {
     htc_effect e;
+    int        messages = 0;
     for (size_t i = 0; htc_output_get(h->out, i, &e) == HTC_OK; i++) {
         htc__conn *c = e.peer ? htc__conn_find(h, e.peer) : NULL;
+        messages |= e.kind == HTC_OUT_MESSAGE;
         switch ((htc_effect_kind)e.kind) {
         case HTC_OUT_MESSAGE:
             if (c)
@@ -157,12 +160,20 @@ static void carry_out(htc_host *h)
         case HTC_OUT_STOP:
             htc_host_stop(h, e.status);
             break;
+        case HTC_OUT_BYTES:
+            if (c)
+                htc__stream_send(c, e.body, e.tag);
+            break;
+        case HTC_OUT_HOLD:
+            if (c)
+                htc__stream_hold(c, e.op == 1);
+            break;
         }
     }
     /* One write a connection and step, after everything that was said to it. */
-    for (size_t i = 0; htc_output_get(h->out, i, &e) == HTC_OK; i++) {
+    for (size_t i = 0; messages && htc_output_get(h->out, i, &e) == HTC_OK; i++) {
         htc__conn *c = e.kind == HTC_OUT_MESSAGE ? htc__conn_find(h, e.peer) : NULL;
-        if (c && evbuffer_get_length(c->out) > 0)
+        if (c && !c->stream && evbuffer_get_length(c->out) > 0)
             htc__conn_flush(c);
     }
 }
@@ -171,12 +182,17 @@ static void carry_out(htc_host *h)
 
 static void arm(htc_host *h)
 {
-    htc_ns deadline = h->ops->deadline(h->machine), now = htc_host_now();
-    if (h->stopped || deadline == HTC_NEVER) {
+    htc_ns deadline = h->ops->deadline(h->machine);
+    if (h->stopped)
+        deadline = HTC_NEVER;
+    if (deadline == h->armed)
+        return;
+    h->armed = deadline;
+    if (deadline == HTC_NEVER) {
         event_del(h->timer);
         return;
     }
-    htc_ns         wait = deadline > now ? deadline - now : 0;
+    htc_ns         now = htc_host_now(), wait = deadline > now ? deadline - now : 0;
     struct timeval tv = htc__timeval(wait > 3600 * HTC_SECOND ? 3600 * HTC_SECOND : wait + 999);
     event_add(h->timer, &tv);
 }
@@ -187,6 +203,7 @@ static void step(htc_host *h, const htc_input *in)
     stamped.now = htc_host_now();
     stamped.wall = htc_host_wall();
     h->stepping = 1;
+    h->turn_open = h->turns && in->kind != HTC_IN_TURN;
     htc_output_clear(h->out);
     htc_status status = h->ops->step(h->machine, &stamped, h->out);
     if (status < 0) {
@@ -195,6 +212,8 @@ static void step(htc_host *h, const htc_input *in)
     } else {
         carry_out(h);
     }
+    if (h->dirty)
+        htc__streams_settle(h, !h->turn_open || h->stopped);
     h->stepping = 0;
 }
 
@@ -249,6 +268,18 @@ void htc__host_deliver(htc_host *host, const htc_input *in)
     drain(host);
 }
 
+/* All that was ready has been handed over: the machine may do at once what is cheaper for many. What comes of it (a
+ * commit in this thread is over at once) opens the next turn, but not for ever: sockets want theirs too. */
+static void end_turn(htc_host *h)
+{
+    for (int i = 0; i < 16 && h->turn_open && !h->stopped; i++) {
+        step(h, &(htc_input){ .kind = HTC_IN_TURN });
+        drain(h);
+    }
+    if (h->turn_open)
+        htc__host_pump(h);
+}
+
 static void on_pump(evutil_socket_t fd, short what, void *arg)
 {
     htc_host *h = arg;
@@ -262,6 +293,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
     htc_host *h = arg;
     (void)fd, (void)what;
+    h->armed = HTC_NEVER;
     if (h->ops->deadline(h->machine) <= htc_host_now())
         htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_TIMEOUT });
     else
@@ -321,6 +353,28 @@ htc_status htc_host_work(htc_host *host, void (*work)(void *ctx), void (*done)(v
     return htc__pool_add(host->pool, work, done, ctx);
 }
 
+htc_status htc_host_post(htc_host *host, void (*fn)(void *ctx), void *ctx)
+{
+    return host && fn ? htc__pool_post(host->pool, fn, ctx) : HTC_EINVAL;
+}
+
+static void on_hangup(evutil_socket_t number, short what, void *arg)
+{
+    htc_host *h = arg;
+    (void)number, (void)what;
+    h->on_hangup(h->hangup_ctx);
+}
+
+htc_status htc_host_on_hangup(htc_host *host, void (*fn)(void *ctx), void *ctx)
+{
+    if (!host || !fn || host->hangup || !host->options.handle_signals)
+        return HTC_EINVAL;
+    host->on_hangup = fn;
+    host->hangup_ctx = ctx;
+    host->hangup = evsignal_new(host->base, SIGHUP, on_hangup, host);
+    return host->hangup && event_add(host->hangup, NULL) == 0 ? HTC_OK : HTC_ENOMEM;
+}
+
 static void set_defaults(htc_host_options *o)
 {
     struct rlimit files;
@@ -377,7 +431,10 @@ htc_status htc_host_create(const htc_env *env, const htc_host_options *options, 
     if (!h)
         return HTC_ENOMEM;
     h->env = env;
+    h->armed = HTC_NEVER;
+    h->dirty_last = &h->dirty;
     h->queue_last = &h->queue_first;
+    h->outside_last = &h->outside;
     htc_buf_init(&h->commit_waiting, env, 0);
     htc_buf_init(&h->commit_active, env, 0);
     h->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -416,13 +473,20 @@ void htc_host_destroy(htc_host *h)
         hook->fn(hook->ctx);
     }
     htc__listeners_free(h);
+    htc__deal_free(h);
     htc__conns_free(h);
+    while (h->hooks_late) {
+        htc__hook *hook = h->hooks_late;
+        h->hooks_late = hook->next;
+        hook->fn(hook->ctx);
+    }
+    htc__free(h->env, h->stream_in, HTC_HOST_STREAM_IN);
     while (h->queue_first)
         pop(h);
     htc_buf_free(&h->commit_waiting);
     htc_buf_free(&h->commit_active);
     htc_output_destroy(h->out);
-    struct event *events[] = { h->timer, h->pump, h->signals[0], h->signals[1], h->signals[2] };
+    struct event *events[] = { h->timer, h->pump, h->hangup, h->signals[0], h->signals[1], h->signals[2] };
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i])
             event_free(events[i]);
@@ -441,11 +505,13 @@ htc_status htc_host_run(htc_host *host, const htc_machine_ops *ops, void *machin
     signal(SIGPIPE, SIG_IGN);
     host->ops = ops;
     host->machine = machine;
+    host->turns = ops->size >= offsetof(htc_machine_ops, flags) + sizeof ops->flags && (ops->flags & HTC_MACHINE_TURNS);
     host->running = 1;
     htc__conn_start_dialling(host);
     htc__host_deliver(host, &(htc_input){ .kind = HTC_IN_START });
-    if (!host->stopped)
-        event_base_dispatch(host->base);
+    end_turn(host);
+    while (!host->stopped && event_base_loop(host->base, EVLOOP_ONCE) == 0)
+        end_turn(host);
     host->stopped = 1;
     htc__conns_flush_all(host, STOP_PATIENCE);
     return host->status;

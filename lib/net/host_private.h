@@ -13,12 +13,18 @@
 /* The longest frame of somebody the machine has not welcomed. */
 #define HTC_HOST_STRANGER_MAX (64u << 10)
 #define HTC_HOST_TOKEN_LEN 64 /* hex digits of the TCP token */
+/* A closing connection may take this long to read what was sent. */
+#define HTC_HOST_FLUSH_PATIENCE (5 * HTC_SECOND)
+#define HTC_HOST_STREAM_IN ((size_t)64 << 10) /* read at once from a stream */
+#define HTC_HOST_RECENT 1024  /* peers found without a search */
 
 typedef struct htc__conn     htc__conn;
 typedef struct htc__listener htc__listener;
 typedef struct htc__pool     htc__pool;
 typedef struct htc__queued   htc__queued;
 typedef struct htc__hook     htc__hook;
+typedef struct htc__dealt    htc__dealt;
+typedef struct htc__secure   htc__secure; /* secure.h */
 
 struct htc_host {
     const htc_env         *env;
@@ -32,16 +38,29 @@ struct htc_host {
     /* connections, by growing peer number */
     htc__conn            **conns;
     size_t                 conns_count, conns_cap;
+    htc__conn             *recent[HTC_HOST_RECENT]; /* by peer number modulo */
     uint32_t               peer_next;
     uint32_t               incoming;
     int                    spare_fd; /* given up for a moment to refuse a connection when descriptors have run out */
     htc__conn             *dead;
     htc__listener         *listeners;
+    int                    closed_doors; /* nobody is let in: htc_host_accept */
+    htc_host             **dealt_to; /* hosts that get this one's connections in turn: deal.c */
+    size_t                 dealt_count, dealt_next;
+    htc__dealt            *outside, **outside_last; /* connections that were dealt to this host before its doors were open */
+    uint32_t               outside_count;
+    struct event          *hangup; /* SIGHUP: htc_host_on_hangup */
+    void                 (*on_hangup)(void *ctx);
+    void                  *hangup_ctx;
+    uint8_t               *stream_in; /* what streams are read into, one after the other */
+    htc__conn             *dirty, **dirty_last; /* streams that something was said to in this turn, in order */
     /* the machine */
     const htc_machine_ops *ops;
     void                  *machine;
     htc_output            *out;
     int                    stepping, stopped, running;
+    int                    turns, turn_open; /* the machine wants HTC_IN_TURN; something was handed over since the last */
+    htc_ns                 armed;            /* what the timer is set to */
     htc_status             status;
     htc__queued           *queue_first, **queue_last;
     htc_host_call_fn       call;
@@ -53,7 +72,7 @@ struct htc_host {
     htc_status             commit_status;
     htc_buf                commit_waiting, commit_active; /* u64 tag, bytes batch; in order */
     htc__pool             *pool;
-    htc__hook             *hooks;
+    htc__hook             *hooks, *hooks_late; /* late: when there is no connection any more */
 };
 
 /* host.c */
@@ -72,6 +91,8 @@ void htc__host_pump(htc_host *host);
 typedef enum htc__conn_state {
     CONN_IDLE = 1, /* dialled: waits for the next try */
     CONN_TOKEN,    /* TCP: the first frame has to be the token */
+    CONN_CONNECTING, /* dialled through a secure channel: there is no socket yet, or it does not answer yet */
+    CONN_SHAKE,      /* through a secure channel: neither knows the other yet */
     CONN_OPEN,
     CONN_FLUSHING, /* nothing is read any more; closes when all is sent */
     CONN_DEAD
@@ -91,25 +112,69 @@ struct htc__conn {
     char            *path;       /* dialled */
     htc_ns           pause;      /* before the next try */
     const char      *token;      /* of its listener */
+    htc__secure     *secure;     /* through a secure channel; NULL: as it is */
     htc__conn       *next_dead;
+    /* streams alone (stream.c) */
+    int              stream, held, ended, reading, writing;
+    int              dirty;      /* in the host's list; also of a secure one */
+    htc_bytes        lent;       /* to be sent: in the present step's output, not copied yet */
+    htc_buf          waiting;    /* to be sent before it: what a write did not take */
+    size_t           waiting_at; /* so much of it has left */
+    uint64_t         sent_tag;
+    htc__conn       *next_dirty;
 };
 
 htc_status htc__conn_accept(htc_host *host, int fd, const htc_peer_info *info, const char *token);
 htc_status htc__conn_dial(htc_host *host, const char *path, uint32_t port, uint32_t *peer);
 void       htc__conn_start_dialling(htc_host *host);
-htc__conn *htc__conn_find(const htc_host *host, uint32_t peer);
+htc__conn *htc__conn_find(htc_host *host, uint32_t peer);
 void       htc__conn_send(htc__conn *c, htc_bytes message); /* buffered; htc__conn_flush writes */
 void       htc__conn_flush(htc__conn *c);
 /* Close after what is buffered was sent. */
 void htc__conn_close(htc__conn *c, htc_status why);
 void htc__conn_refuse(htc__conn *c, htc_status why, const char *text); /* ERROR frame, then close */
 void htc__conn_reap(htc_host *host);
+htc__conn *htc__conn_after(htc_host *host, uint32_t peer); /* the first with a higher number; NULL: none */
+htc_status htc__conn_attach(htc__conn *c, int fd);         /* events for a socket that is open */
+/* For stream.c. */
+htc__conn *htc__conn_new(htc_host *host, int stream);
+void       htc__conn_forget(htc__conn *c); /* one that the machine was never told of */
+void       htc__conn_credentials(int fd, htc_peer_info *info);
+void       htc__conn_tell(htc__conn *c, uint32_t kind, htc_status status, uint64_t tag, htc_bytes body);
+void       htc__conn_tell_opened(htc__conn *c);
+void       htc__conn_drop(htc__conn *c, htc_status why);
+void       htc__conn_set_timer(htc__conn *c, htc_ns after);
 void htc__conns_flush_all(htc_host *host, htc_ns patience);
 void htc__conns_free(htc_host *host);
 
+/* stream.c */
+htc_status htc__stream_accept(htc_host *host, int fd, const htc_peer_info *info);
+void       htc__stream_send(htc__conn *c, htc_bytes bytes, uint64_t tag); /* written when the turn ends */
+void       htc__stream_hold(htc__conn *c, int hold);
+void       htc__stream_close(htc__conn *c, htc_status why);
+void       htc__stream_flush(htc__conn *c);
+size_t     htc__stream_waiting(const htc__conn *c);
+void       htc__conn_spoken_to(htc__conn *c); /* something leaves when the turn ends */
+void       htc__stream_gone(htc__conn *c); /* its socket is */
+/* The effects of a step are carried out: write to those it spoke to (now), or keep what they are to be sent. */
+void htc__streams_settle(htc_host *host, int now);
+
 /* listen.c */
 void htc__listeners_free(htc_host *host);
+/* Takes a socket over, which is not blocking. */
+typedef void (*htc__visit_fn)(void *ctx, int fd);
+/* Connections that the machine knows nothing of: let in also while others wait, and not counted among them. Loopback or unix:PATH. */
+htc_status htc__listen_visitors(htc_host *host, const char *address, uint32_t mode, htc__visit_fn visit, void *ctx,
+                                uint16_t *bound, htc_error *error);
 int  htc__is_loopback(const char *address); /* 1: an address of this machine alone */
+/* There is no room for this connection: say so, and close it. text: of a stream; NULL: nothing. */
+void htc__no_room(int fd, int stream, const char *text);
+
+/* deal.c */
+/* To the next host; fd is taken. refusal: of the listener; NULL: none. */
+void htc__deal(htc_host *host, int fd, const htc_peer_info *info, int stream, const char *refusal);
+void htc__deal_doors_open(htc_host *host);
+void htc__deal_free(htc_host *host);
 
 /* socket.c: Unix sockets of any path length. Answers a descriptor or -1 with errno. */
 int htc__unix_connect(const char *path, int flags);
@@ -118,7 +183,8 @@ int htc__unix_listen(const char *path, uint32_t mode, int *in_use);
 /* pool.c */
 htc_status htc__pool_create(htc_host *host, uint32_t threads, htc__pool **out);
 htc_status htc__pool_add(htc__pool *pool, void (*work)(void *), void (*done)(void *), void *ctx);
-/* Finish all work, call every done, end the threads. */
+htc_status htc__pool_post(htc__pool *pool, void (*fn)(void *), void *ctx); /* in the loop's thread; from any */
+/* Finish all work, call every done and all that was posted, end the threads. */
 void htc__pool_destroy(htc__pool *pool);
 
 static inline struct timeval htc__timeval(htc_ns ns)

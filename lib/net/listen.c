@@ -1,18 +1,22 @@
 /* Listeners: who may come in, and what happens when there is no descriptor left for them. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "net/host_private.h"
+#include "net/secure.h"
 
 #define ACCEPT_AT_ONCE 32
+#define STREAM_BACKLOG 1024 /* a thousand clients may begin at once; who finds it full waits a second */
+/* What to do about an address beyond this machine. A stream has no frames, and so no secure channel. */
+#define KEYLESS "without keys anybody could come in; make some (htc keys new) and listen with them, or listen on 127.0.0.1"
+#define BARE "what goes over it is not encrypted; listen on 127.0.0.1 or unix:PATH, and let others in by a tunnel of your own"
 #define PAUSE (100 * HTC_MS) /* of a listener, when accepting failed for want of descriptors or memory */
 
 struct htc__listener {
@@ -22,7 +26,13 @@ struct htc__listener {
     char          *path; /* Unix: removed at the end if it is still ours */
     dev_t          dev;
     ino_t          ino;
-    char           token[HTC_HOST_TOKEN_LEN + 1]; /* TCP */
+    char           token[HTC_HOST_TOKEN_LEN + 1]; /* TCP, framed */
+    int            stream;
+    htc_host_keys *keys; /* through secure channels */
+    uint32_t       accept;
+    char          *refusal; /* of a stream: said to whom there is no room for */
+    htc__visit_fn  visit;   /* who comes is none of the machine's business */
+    void          *visit_ctx;
     struct event  *event, *again;
     htc__listener *next;
 };
@@ -39,8 +49,17 @@ static void listener_free(htc__listener *l)
     if (l->fd >= 0)
         close(l->fd);
     htc__strfree(l->host->env, l->path);
+    htc__strfree(l->host->env, l->refusal);
     sodium_memzero(l->token, sizeof l->token);
     htc__free(l->host->env, l, sizeof *l);
+}
+
+static void refuse_stream(int fd, const char *text)
+{
+    if (text && send(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+        /* It will see the end anyway. */
+    }
+    close(fd);
 }
 
 /* Somebody waits in the backlog and there is no descriptor for them: without accepting, the loop would spin on them. The
@@ -54,7 +73,7 @@ static void turn_away(htc__listener *l)
         close(h->spare_fd);
         int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
-            close(fd);
+            refuse_stream(fd, l->refusal);
         h->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
     event_del(l->event);
@@ -77,6 +96,14 @@ static void refuse_busy(int fd)
     close(fd);
 }
 
+void htc__no_room(int fd, int stream, const char *text)
+{
+    if (stream)
+        refuse_stream(fd, text);
+    else
+        refuse_busy(fd);
+}
+
 static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
 {
     htc__listener *l = arg;
@@ -92,18 +119,30 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
             continue;
         if (fd < 0)
             return;
-        if (h->incoming >= h->options.connections_max) {
-            htc__log(h->env, HTC_LOG_WARN, "%u connections are open -> refuse one more", h->incoming);
-            refuse_busy(fd);
+        if (l->visit) {
+            l->visit(l->visit_ctx, fd);
             continue;
         }
         htc_peer_info info = { .transport = HTC_TRANSPORT_UNIX, .uid = UINT32_MAX, .port = l->port };
         if (!l->path) {
             int one = 1;
-            info.transport = HTC_TRANSPORT_TCP;
+            info.transport = l->stream ? HTC_TRANSPORT_STREAM : HTC_TRANSPORT_TCP;
             setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         }
-        htc__conn_accept(h, fd, &info, l->path ? NULL : l->token);
+        if (h->dealt_count && !l->keys && (l->stream || l->path)) {
+            htc__deal(h, fd, &info, l->stream, l->refusal);
+            continue;
+        }
+        if (h->incoming >= h->options.connections_max && !(l->keys && htc__secure_crowd_out(l->keys))) {
+            htc__log(h->env, HTC_LOG_WARN, "%u connections are open -> refuse one more", h->incoming);
+            htc__no_room(fd, l->stream || l->keys, l->refusal);
+            continue;
+        }
+        htc_status status = l->stream ? htc__stream_accept(h, fd, &info)
+                            : l->keys ? htc__secure_accept(l->keys, fd, &info, l->accept)
+                                      : htc__conn_accept(h, fd, &info, l->path ? NULL : l->token);
+        if (status != HTC_OK)
+            htc__log(h->env, HTC_LOG_WARN, "a connection: %s -> turn it away", htc_strerror(status));
     }
 }
 
@@ -111,14 +150,27 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     htc__listener *l = arg;
     (void)fd, (void)what;
-    event_add(l->event, NULL);
+    if (!l->host->closed_doors || l->visit)
+        event_add(l->event, NULL);
+}
+
+void htc_host_accept(htc_host *host, uint32_t yes)
+{
+    host->closed_doors = !yes;
+    for (htc__listener *l = host->listeners; l; l = l->next)
+        if (yes || l->visit)
+            event_add(l->event, NULL);
+        else
+            event_del(l->event);
+    if (yes)
+        htc__deal_doors_open(host);
 }
 
 static htc_status listener_add(htc_host *host, htc__listener *l)
 {
     l->event = event_new(host->base, l->fd, EV_READ | EV_PERSIST, on_accept, l);
     l->again = evtimer_new(host->base, on_again, l);
-    if (!l->event || !l->again || event_add(l->event, NULL) != 0) {
+    if (!l->event || !l->again || ((!host->closed_doors || l->visit) && event_add(l->event, NULL) != 0)) {
         listener_free(l);
         return HTC_ENOMEM;
     }
@@ -138,16 +190,13 @@ static htc__listener *listener_new(htc_host *host, uint32_t port)
     return l;
 }
 
-htc_status htc_host_listen_unix(htc_host *host, const char *path, uint32_t mode, uint32_t port, htc_error *error)
+/* On failure the listener is gone. */
+static htc_status bind_unix(htc__listener *l, const char *path, uint32_t mode, htc_error *error)
 {
     struct stat st;
     int         in_use = 0;
-    if (!host || !path || !*path || (mode & ~0777u))
-        return htc__error(error, HTC_EINVAL, "a socket needs a path and a mode of permission bits");
-    htc__listener *l = listener_new(host, port);
-    if (!l || !(l->path = htc__strdup(host->env, path))) {
-        if (l)
-            listener_free(l);
+    if (!(l->path = htc__strdup(l->host->env, path))) {
+        listener_free(l);
         return htc__error(error, HTC_ENOMEM, "out of memory");
     }
     l->fd = htc__unix_listen(path, mode ? mode : 0600, &in_use);
@@ -162,7 +211,18 @@ htc_status htc_host_listen_unix(htc_host *host, const char *path, uint32_t mode,
         l->dev = st.st_dev;
         l->ino = st.st_ino;
     }
-    return listener_add(host, l);
+    return HTC_OK;
+}
+
+htc_status htc_host_listen_unix(htc_host *host, const char *path, uint32_t mode, uint32_t port, htc_error *error)
+{
+    if (!host || !path || !*path || (mode & ~0777u))
+        return htc__error(error, HTC_EINVAL, "a socket needs a path and a mode of permission bits");
+    htc__listener *l = listener_new(host, port);
+    if (!l)
+        return htc__error(error, HTC_ENOMEM, "out of memory");
+    htc_status status = bind_unix(l, path, mode, error);
+    return status == HTC_OK ? listener_add(host, l) : status;
 }
 
 static int read_token(const char *path, char token[HTC_HOST_TOKEN_LEN + 1])
@@ -209,28 +269,42 @@ static htc_status make_token(const char *path, char token[HTC_HOST_TOKEN_LEN + 1
     return htc__error(error, HTC_EIO, "cannot write %s: %s", path, strerror(why));
 }
 
-/* 1 and the address if it is loopback, 0 if it is another one, -1 if it is none. */
-static int loopback(const char *text, uint16_t port, struct sockaddr_storage *out, socklen_t *len)
-{
-    struct sockaddr_in  v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
-    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
-    memset(out, 0, sizeof *out);
-    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
-        memcpy(out, &v4, *len = sizeof v4);
-        return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
-    }
-    if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1) {
-        memcpy(out, &v6, *len = sizeof v6);
-        return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
-    }
-    return -1;
-}
-
 int htc__is_loopback(const char *address)
 {
     struct sockaddr_storage where;
     socklen_t               len;
-    return loopback(address, 0, &where, &len) == 1;
+    return htc__address_ip(address, 0, &where, &len) && htc__address_is_loopback(&where);
+}
+
+/* HTC_OK and the address, if it is one that a machine may listen on without keys. next: what to do if it is not. */
+static htc_status local_address(const char *address, uint16_t tcp_port, struct sockaddr_storage *where, socklen_t *len,
+                                const char *next, htc_error *error)
+{
+    if (!htc__address_ip(address, tcp_port, where, len))
+        return htc__error(error, HTC_EINVAL, "%s is not an IP address", address);
+    if (htc__address_is_loopback(where))
+        return HTC_OK;
+    htc__error(error, HTC_EDENIED, "%s port %u is beyond loopback: %s", address, (unsigned)tcp_port, next);
+    return HTC_EDENIED;
+}
+
+/* On failure the listener is gone. */
+static htc_status bind_tcp(htc__listener *l, struct sockaddr_storage *where, socklen_t len, int backlog, const char *name,
+                           uint16_t *bound, htc_error *error)
+{
+    int one = 1;
+    l->fd = socket(where->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (l->fd < 0 || setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+        bind(l->fd, (const struct sockaddr *)where, len) != 0 || listen(l->fd, backlog) != 0 ||
+        getsockname(l->fd, (struct sockaddr *)where, &len) != 0) {
+        int why = errno;
+        listener_free(l);
+        return htc__error(error, why == EADDRINUSE ? HTC_ELOCKED : HTC_EIO, "cannot listen on %s: %s", name, strerror(why));
+    }
+    if (bound)
+        *bound = ntohs(where->ss_family == AF_INET ? ((const struct sockaddr_in *)where)->sin_port
+                                                   : ((const struct sockaddr_in6 *)where)->sin6_port);
+    return HTC_OK;
 }
 
 htc_status htc_host_listen_tcp(htc_host *host, const char *address, uint16_t tcp_port, const char *token_path,
@@ -238,40 +312,94 @@ htc_status htc_host_listen_tcp(htc_host *host, const char *address, uint16_t tcp
 {
     struct sockaddr_storage where;
     socklen_t               len = 0;
-    int                     one = 1;
+    char                    name[80];
     if (!host || !address || !token_path)
         return htc__error(error, HTC_EINVAL, "an address and a token file are needed");
-    switch (loopback(address, tcp_port, &where, &len)) {
-    case 1:
-        break;
-    case 0:
-        return htc__error(error, HTC_EUNSUPPORTED,
-                          "%s is beyond loopback: that needs the secure channel, which is not there yet; use 127.0.0.1",
-                          address);
-    default:
-        return htc__error(error, HTC_EINVAL, "%s is not an IP address", address);
-    }
+    htc_status status = local_address(address, tcp_port, &where, &len, KEYLESS, error);
+    if (status != HTC_OK)
+        return status;
     htc__listener *l = listener_new(host, port);
     if (!l)
         return htc__error(error, HTC_ENOMEM, "out of memory");
-    htc_status status = make_token(token_path, l->token, error);
+    status = make_token(token_path, l->token, error);
     if (status != HTC_OK) {
         listener_free(l);
         return status;
     }
-    l->fd = socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (l->fd < 0 || setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
-        bind(l->fd, (const struct sockaddr *)&where, len) != 0 || listen(l->fd, 128) != 0 ||
-        getsockname(l->fd, (struct sockaddr *)&where, &len) != 0) {
-        int why = errno;
+    evutil_snprintf(name, sizeof name, "%s port %u", address, (unsigned)tcp_port);
+    status = bind_tcp(l, &where, len, 128, name, bound, error);
+    return status == HTC_OK ? listener_add(host, l) : status;
+}
+
+htc_status htc__listen_secure(htc_host_keys *keys, const char *address, uint32_t port, uint32_t accept, uint16_t *bound,
+                              htc_error *error)
+{
+    struct sockaddr_storage where;
+    socklen_t               len = 0;
+    char                    node[HTC__HOST_NAME_MAX];
+    uint16_t                tcp_port = 0;
+    if (!htc__address_split(address, node, &tcp_port) || !htc__address_ip(node, tcp_port, &where, &len))
+        return htc__error(error, HTC_EINVAL, "\"%s\" is none of 0.0.0.0:PORT, [::]:PORT and the like", address);
+    htc__listener *l = listener_new(keys->host, port);
+    if (!l)
+        return htc__error(error, HTC_ENOMEM, "out of memory");
+    l->keys = keys;
+    l->accept = accept;
+    htc_status status = bind_tcp(l, &where, len, STREAM_BACKLOG, address, bound, error);
+    return status == HTC_OK ? listener_add(keys->host, l) : status;
+}
+
+/* Streams and visitors: both without frames. On failure the listener is gone. */
+static htc_status listen_plain(htc__listener *l, const char *address, uint32_t mode, uint16_t *bound, htc_error *error)
+{
+    struct sockaddr_storage where;
+    socklen_t               len = 0;
+    char                    node[HTC__HOST_NAME_MAX];
+    uint16_t                tcp_port = 0;
+    htc_host               *host = l->host;
+    htc_status              status = HTC_OK;
+    int                     by_path = strncmp(address, "unix:", 5) == 0 && address[5];
+    if ((!by_path && !htc__address_split(address, node, &tcp_port)) || (mode & ~0777u))
+        status = htc__error(error, HTC_EINVAL, "\"%s\" is none of 127.0.0.1:PORT, [::1]:PORT and unix:PATH", address);
+    else if (!by_path)
+        status = local_address(node, tcp_port, &where, &len, BARE, error);
+    if (status != HTC_OK) {
         listener_free(l);
-        return htc__error(error, why == EADDRINUSE ? HTC_ELOCKED : HTC_EIO, "cannot listen on %s port %u: %s", address,
-                          (unsigned)tcp_port, strerror(why));
+        return status;
     }
-    if (bound)
-        *bound = ntohs(where.ss_family == AF_INET ? ((const struct sockaddr_in *)&where)->sin_port
-                                                  : ((const struct sockaddr_in6 *)&where)->sin6_port);
-    return listener_add(host, l);
+    status = by_path ? bind_unix(l, address + 5, mode, error)
+                     : bind_tcp(l, &where, len, STREAM_BACKLOG, address, bound, error);
+    return status == HTC_OK ? listener_add(host, l) : status;
+}
+
+htc_status htc_host_listen_stream(htc_host *host, const htc_host_stream_options *options, uint16_t *bound, htc_error *error)
+{
+    htc_host_stream_options o = { 0 };
+    if (!host || !options || !options->address)
+        return htc__error(error, HTC_EINVAL, "an address is needed");
+    htc_status status =
+        htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_host_stream_options, mode));
+    if (status != HTC_OK)
+        return htc__error(error, status, "options of a stream listener: %s", htc_strerror(status));
+    htc__listener *l = listener_new(host, o.port);
+    if (!l || (o.refusal && !(l->refusal = htc__strdup(host->env, o.refusal)))) {
+        if (l)
+            listener_free(l);
+        return htc__error(error, HTC_ENOMEM, "out of memory");
+    }
+    l->stream = 1;
+    return listen_plain(l, o.address, o.mode, bound, error);
+}
+
+htc_status htc__listen_visitors(htc_host *host, const char *address, uint32_t mode, htc__visit_fn visit, void *ctx,
+                                uint16_t *bound, htc_error *error)
+{
+    htc__listener *l = listener_new(host, 0);
+    if (!l)
+        return htc__error(error, HTC_ENOMEM, "out of memory");
+    l->visit = visit;
+    l->visit_ctx = ctx;
+    return listen_plain(l, address, mode, bound, error);
 }
 
 void htc__listeners_free(htc_host *host)

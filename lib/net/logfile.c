@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,11 @@ struct htc_logfile {
     int             fd;
     uint64_t        size, bytes_max;
     uint32_t        files_max;
+    uint32_t        json;
 };
+
+/* Room for the message, and behind it for the end of an object. */
+enum { TEXT_MAX = 1390, LINE_MAX_BYTES = 1400 };
 
 static const char *const level_names[] = { "", "error", "warn", "info", "debug" };
 
@@ -58,29 +63,75 @@ static void rotate(htc_logfile *f)
     free(to);
 }
 
-static void write_line(void *ctx, uint32_t level, const char *line)
+typedef struct line {
+    char   text[LINE_MAX_BYTES];
+    size_t len;
+} line;
+
+static void put(line *l, const char *bytes, size_t n)
+{
+    if (n > sizeof l->text - 1 - l->len)
+        n = sizeof l->text - 1 - l->len;
+    memcpy(l->text + l->len, bytes, n);
+    l->len += n;
+}
+
+static void put_text(line *l, const char *text)
+{
+    put(l, text, strlen(text));
+}
+
+/* One line is one line, whatever a stranger wrote into it. */
+static void put_plain(line *l, const char *text)
+{
+    for (; *text && l->len < TEXT_MAX; text++)
+        put(l, (unsigned char)*text < 32 || *text == 127 ? "?" : text, 1);
+}
+
+/* As much of it as leaves room for the end of the object, in whole characters. */
+static void put_json(line *l, const char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0, len; i < n && l->len < TEXT_MAX; i += len) {
+        len = htc__utf8_len(text + i, n - i);
+        if (text[i] == '"' || text[i] == '\\')
+            put(l, "\\", 1);
+        put(l, len == 0 || (unsigned char)text[i] < 32 || text[i] == 127 ? "?" : text + i, len ? len : 1);
+        len += len == 0;
+    }
+}
+
+static void write_line(void *ctx, uint32_t level, const char *message)
 {
     htc_logfile    *f = ctx;
-    char            text[1400];
+    line            l = { .len = 0 };
+    char            stamp[40];
     struct timespec now;
     struct tm       tm;
+    const char     *name = level_names[level <= HTC_LOG_DEBUG ? level : HTC_LOG_DEBUG];
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
-    size_t n = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    int    more = snprintf(text + n, sizeof text - n, ".%03ldZ %s %s%s%s", now.tv_nsec / 1000000,
-                           level_names[level <= HTC_LOG_DEBUG ? level : HTC_LOG_DEBUG], f->name, *f->name ? ": " : "", line);
-    size_t len = more < 0 ? n : n + (size_t)more;
-    if (len > sizeof text - 2)
-        len = sizeof text - 2;
-    /* One line is one line, whatever a stranger wrote into it. */
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)text[i] < 32 || text[i] == 127)
-            text[i] = '?';
-    text[len++] = '\n';
+    size_t n = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(stamp + n, sizeof stamp - n, ".%03ldZ", now.tv_nsec / 1000000);
+    if (f->json) {
+        const char *const parts[] = { "{\"time\":\"", stamp, "\",\"level\":\"", name, "\",\"source\":\"" };
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            put_text(&l, parts[i]);
+        put_json(&l, f->name);
+        put_text(&l, "\",\"message\":\"");
+        put_json(&l, message);
+        put_text(&l, "\"}");
+    } else {
+        const char *const parts[] = { stamp, " ", name, " ", f->name, *f->name ? ": " : "" };
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            put_plain(&l, parts[i]);
+        put_plain(&l, message);
+    }
+    l.text[l.len++] = '\n';
     pthread_mutex_lock(&f->lock);
-    if (f->path && f->size + len > f->bytes_max && f->size > 0)
+    if (f->path && f->size + l.len > f->bytes_max && f->size > 0)
         rotate(f);
-    ssize_t written = write(f->fd, text, len);
+    ssize_t written = write(f->fd, l.text, l.len);
     if (written > 0)
         f->size += (uint64_t)written;
     pthread_mutex_unlock(&f->lock);
@@ -89,7 +140,8 @@ static void write_line(void *ctx, uint32_t level, const char *line)
 htc_status htc_logfile_open(const htc_logfile_options *options, htc_logfile **out, htc_error *error)
 {
     htc_logfile_options o = { 0 };
-    if (!options || !out || htc__options_copy(&o, sizeof o, options, options->size, sizeof o) != HTC_OK)
+    if (!options || !out ||
+        htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_logfile_options, json)) != HTC_OK)
         return htc__error(error, HTC_EINVAL, "the options of a log file are wrong");
     htc_logfile *f = calloc(1, sizeof *f);
     if (!f)
@@ -99,6 +151,7 @@ htc_status htc_logfile_open(const htc_logfile_options *options, htc_logfile **ou
     f->bytes_max = o.bytes_max ? o.bytes_max : (uint64_t)8 << 20;
     f->files_max = o.files_max ? o.files_max : 4;
     f->fd = o.fd;
+    f->json = o.json;
     f->log = (htc_log){ write_line, f, o.level ? o.level : HTC_LOG_INFO };
     pthread_mutex_init(&f->lock, NULL);
     if (!f->name || (o.path && !f->path)) {

@@ -1,7 +1,8 @@
-/* A few threads for what blocks. Results come back to the loop through an eventfd. */
+/* A few threads for what blocks. Results come back to the loop through an eventfd, and so does what other threads have for it. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -27,9 +28,12 @@ struct htc__pool {
     htc_host       *host;
     pthread_mutex_t lock;
     pthread_cond_t  more;
-    job_list        waiting, finished; /* under lock */
+    job_list        waiting;           /* under lock */
     uint32_t        idle;              /* under lock */
     int             ending;            /* under lock */
+    /* Without the lock: the loop, woken by a thread that wants the lock for its next piece, would only meet it there. The newest
+     * first; pushed with release, taken whole with acquire, so that what work wrote is seen by done. */
+    _Atomic(job *) finished;
     pthread_t       threads[THREADS_MAX];
     uint32_t        threads_count, threads_max;
     int             wake_fd;
@@ -63,6 +67,20 @@ static job *list_pop(job_list *l)
     return j;
 }
 
+/* For the loop, from any thread. */
+static void finish(htc__pool *p, job *j)
+{
+    job *before = atomic_load_explicit(&p->finished, memory_order_relaxed);
+    do
+        j->next = before;
+    while (!atomic_compare_exchange_weak_explicit(&p->finished, &before, j, memory_order_release, memory_order_relaxed));
+    /* The loop takes all there are, so one word is enough. */
+    uint64_t one = 1;
+    if (!before && write(p->wake_fd, &one, sizeof one) < 0) {
+        /* Only a full counter refuses, and then the loop is awake anyway. */
+    }
+}
+
 static void *worker(void *arg)
 {
     htc__pool *p = arg;
@@ -79,15 +97,7 @@ static void *worker(void *arg)
         }
         pthread_mutex_unlock(&p->lock);
         j->work(j->ctx);
-        pthread_mutex_lock(&p->lock);
-        list_push(&p->finished, j);
-        int first = p->finished.count == 1;
-        pthread_mutex_unlock(&p->lock);
-        /* Without the lock, which the loop wants as soon as it wakes. It takes all there are, so one word is enough. */
-        uint64_t one = 1;
-        if (first && write(p->wake_fd, &one, sizeof one) < 0) {
-            /* Only a full counter refuses, and then the loop is awake anyway. */
-        }
+        finish(p, j);
         pthread_mutex_lock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
@@ -96,15 +106,20 @@ static void *worker(void *arg)
 
 static void call_done(htc__pool *p)
 {
-    for (;;) {
-        pthread_mutex_lock(&p->lock);
-        job *j = list_pop(&p->finished);
-        pthread_mutex_unlock(&p->lock);
-        if (!j)
-            return;
-        if (j->done)
-            j->done(j->ctx);
-        free(j);
+    job *newest;
+    while ((newest = atomic_exchange_explicit(&p->finished, NULL, memory_order_acquire)) != NULL) {
+        job *first = NULL;
+        for (job *j = newest, *next; j; j = next) {
+            next = j->next;
+            j->next = first;
+            first = j;
+        }
+        for (job *j = first, *next; j; j = next) {
+            next = j->next;
+            if (j->done)
+                j->done(j->ctx);
+            free(j);
+        }
     }
 }
 
@@ -125,7 +140,7 @@ htc_status htc__pool_create(htc_host *host, uint32_t threads, htc__pool **out)
     p->host = host;
     p->threads_max = threads > THREADS_MAX ? THREADS_MAX : threads;
     list_init(&p->waiting);
-    list_init(&p->finished);
+    atomic_init(&p->finished, NULL);
     p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->wake = p->wake_fd < 0 ? NULL : event_new(host->base, p->wake_fd, EV_READ | EV_PERSIST, on_wake, p);
     if (!p->wake || event_add(p->wake, NULL) != 0) {
@@ -174,6 +189,16 @@ htc_status htc__pool_add(htc__pool *p, void (*work)(void *), void (*done)(void *
     else
         free(j);
     return status;
+}
+
+htc_status htc__pool_post(htc__pool *p, void (*fn)(void *), void *ctx)
+{
+    job *j = calloc(1, sizeof *j);
+    if (!j)
+        return HTC_ENOMEM;
+    *j = (job){ NULL, fn, ctx, NULL };
+    finish(p, j);
+    return HTC_OK;
 }
 
 void htc__pool_destroy(htc__pool *p)

@@ -9,6 +9,7 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "htcsched/host.h"
 #include "net/files.h"
 
 #define FULL_EVERY (2 * HTC_SECOND)
@@ -211,11 +212,14 @@ uint64_t htc__oom_kills(const char *path)
     return path && oom_kill_line(path, &count) == 0 ? count : 0;
 }
 
-void htc__boot_id(char out[64])
+htc_status htc_host_boot(char *boot)
 {
-    if (htc__read_text("/proc/sys/kernel/random/boot_id", out, 64) <= 0)
-        snprintf(out, 64, "unknown");
-    out[strcspn(out, "\n")] = 0;
+    if (!boot)
+        return HTC_EINVAL;
+    if (htc__read_text("/proc/sys/kernel/random/boot_id", boot, HTC_HOST_BOOT_MAX) <= 0)
+        boot[0] = 0;
+    boot[strcspn(boot, "\n")] = 0;
+    return boot[0] ? HTC_OK : HTC_EIO;
 }
 
 void htc__proc_signal(const htc__proc *p, int signal)

@@ -45,7 +45,4 @@ int htc__oom_events_path(char *path, size_t size);
 /* That count; 0 if it cannot be read. */
 uint64_t htc__oom_kills(const char *path);
 
-/* Text that names this boot of the machine. */
-void htc__boot_id(char out[64]);
-
 #endif

@@ -246,6 +246,9 @@ static htc_status dispatch(htc_agent *a, const htc_input *in)
     case HTC_IN_START:
     case HTC_IN_TIMEOUT:
     case HTC_IN_STORED:
+    case HTC_IN_BYTES:
+    case HTC_IN_SENT:
+    case HTC_IN_TURN:
         return HTC_OK;
     case HTC_IN_MESSAGE:
         message(a, in);
@@ -313,6 +316,6 @@ static htc_status agent_step(void *self, const htc_input *in, htc_output *out)
 
 const htc_machine_ops *htc_agent_ops(void)
 {
-    static const htc_machine_ops ops = { sizeof ops, agent_step, agent_deadline, agent_destroy };
+    static const htc_machine_ops ops = { sizeof ops, agent_step, agent_deadline, agent_destroy, 0 };
     return &ops;
 }

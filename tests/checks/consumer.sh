@@ -1,8 +1,8 @@
 #!/bin/bash
-# usage: consumer.sh BUILD_DIR INSTALL_DIR CONSUMER.c CONSUMER.cpp
-# A stranger's program: installs the library, finds it by pkg-config, builds against it in C and in C++, runs.
+# usage: consumer.sh BUILD_DIR INSTALL_DIR CONSUMER.c CONSUMER.cpp CONSUMER_SIM.c
+# A stranger's programs: installs the libraries, finds them by pkg-config, builds against them in C and in C++, runs.
 set -euo pipefail
-build=$1 installed=$2 c=$3 cpp=$4
+build=$1 installed=$2 c=$3 cpp=$4 c_sim=$5
 
 command -v pkg-config > /dev/null || { echo "SKIP no pkg-config"; exit 77; }
 rm -rf "$installed"
@@ -25,6 +25,9 @@ strict=(-Wall -Wextra -pedantic -Werror)
 
 $CC -std=c11 "${strict[@]}" "${sanitize[@]}" "${cflags[@]}" -o "$root/consumer_c" "$c" "${libs[@]}"
 "$root/consumer_c"
+read -ra sim_libs <<< "$(pkg-config --cflags --libs htcsched-sim)"
+$CC -std=c11 "${strict[@]}" "${sanitize[@]}" -o "$root/consumer_sim" "$c_sim" "${sim_libs[@]}"
+"$root/consumer_sim"
 if [ -z "$CXX" ]; then
     echo "SKIP no C++ compiler: only the C program was built"
     exit 77

@@ -1,10 +1,10 @@
 #!/bin/bash
-# usage: SOURCE=DIR CC=… SANITIZE=… manpages.sh LIBRARY
+# usage: SOURCE=DIR CC=… SANITIZE=… manpages.sh LIBRARY SIM_LIBRARY
 # Every page is well formed and installed; every header has one, and htcsched(7) names it. Each doc/man/htc_NAME.3 names every
-# function of htcsched/NAME.h, and the program between its .EX and .EE compiles without a warning, links with the library and
+# function of htcsched/NAME.h, and the program between its .EX and .EE compiles without a warning, links with the libraries and
 # ends with 0.
 set -euo pipefail
-library=$(realpath "$1")
+library=$(realpath "$1") simulator=$(realpath "$2")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 failed=0
@@ -51,7 +51,9 @@ for page in "$SOURCE"/doc/man/htc_*.3; do
     done
     awk '/^\.EX/ { inside = 1; next } /^\.EE/ { inside = 0 } inside' "$page" | sed 's/\\e/\\/g; s/\\-/-/g; s/\\(aq/'"'"'/g; s/\\&//g; s/\\(dq/"/g' > "$dir/$name.c"
     [ -s "$dir/$name.c" ] || { complain "${page##*/} has no example"; continue; }
-    if ! $CC -std=c11 -Wall -Wextra -pedantic -Werror "${sanitize[@]}" -I"$SOURCE/include" -o "$dir/$name" "$dir/$name.c" "$library" \
+    libraries=("$library")
+    ! grep -q 'Library htcsched-sim' "$header" || libraries=("$simulator" "$library" -Wl,-rpath,"$(dirname "$simulator")")
+    if ! $CC -std=c11 -Wall -Wextra -pedantic -Werror "${sanitize[@]}" -I"$SOURCE/include" -o "$dir/$name" "$dir/$name.c" "${libraries[@]}" \
         -Wl,-rpath,"$(dirname "$library")" -lm > "$dir/said" 2>&1; then
         complain "the example of ${page##*/} does not compile:" "$(cat "$dir/said")"
     elif ! (cd "$dir" && "./$name" > "$dir/said" 2>&1 < /dev/null); then

@@ -1,8 +1,11 @@
 #!/bin/bash
-# usage: SOURCE=DIR symbols.sh LIBRARY
-# What the shared library exports, what the public headers promise and what lib/htcsched.map names are the same, and all of it is
-# called htc_….
+# usage: SOURCE=DIR symbols.sh LIBRARY MAP
+# What the shared library exports, what its public headers promise and what its map names are the same, and all of it is
+# called htc_…. A header belongs to the library that it names ("Library htcsched-sim"), else to htcsched.
 set -euo pipefail
+map=$2
+other=-L
+case $1 in *htcsched-sim*) other=-l ;; esac
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -10,12 +13,12 @@ trap 'rm -rf "$dir"' EXIT
 # Type A is the version node itself.
 nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u > "$dir/exported"
 # Comments away, one line, one declaration a line; the name stands before the first parenthesis.
-cat "$SOURCE"/include/htcsched/*.h | grep -v '^#' | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' |
+grep -Z $other 'Library htcsched-sim' "$SOURCE"/include/htcsched/*.h | xargs -0 cat | grep -v '^#' | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' |
     grep -oE 'HTC_API [^;{]*\(' | sed -E 's/^([^(]*)\(.*/\1/; s/.*[ *]([A-Za-z_0-9]+) *$/\1/' | sort -u > "$dir/declared"
 
 [ -s "$dir/exported" ] && [ -s "$dir/declared" ] || { echo "nothing exported or nothing declared: this check is broken"; exit 1; }
 # Comments away; a name a line, up to its semicolon.
-tr '\n' ' ' < "$SOURCE/lib/htcsched.map" | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE '[A-Za-z_][A-Za-z_0-9.]*;' | tr -d ';' | grep -v '^HTCSCHED_' |
+tr '\n' ' ' < "$map" | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE '[A-Za-z_][A-Za-z_0-9.]*;' | tr -d ';' | grep -v '^HTCSCHED_' |
     sort > "$dir/mapped"
 failed=0
 complain() {
@@ -26,9 +29,9 @@ complain() {
     fi
 }
 complain "exported, but not called htc_" "$(grep -v '^htc_[a-z0-9]' "$dir/exported" || true)"
-complain "twice in lib/htcsched.map" "$(uniq -d "$dir/mapped")"
-complain "declared in a public header, but not in lib/htcsched.map" "$(comm -23 "$dir/declared" "$dir/mapped")"
-complain "in lib/htcsched.map, but in no public header" "$(comm -13 "$dir/declared" "$dir/mapped")"
+complain "twice in ${map##*/}" "$(uniq -d "$dir/mapped")"
+complain "declared in a public header, but not in ${map##*/}" "$(comm -23 "$dir/declared" "$dir/mapped")"
+complain "in ${map##*/}, but in no public header" "$(comm -13 "$dir/declared" "$dir/mapped")"
 complain "exported, but in no public header" "$(comm -23 "$dir/exported" "$dir/declared")"
 complain "declared in a public header, but not exported" "$(comm -13 "$dir/exported" "$dir/declared")"
 echo "$(wc -l < "$dir/exported") symbols exported, $(wc -l < "$dir/declared") declared"

@@ -27,22 +27,27 @@ complain "blanks at the end of a line" "$(sources | xargs -0 grep -nE '[ 	]+$' |
 # Headers of the outside world, below lib/net. (Not signal.h: its numbers say how a task ended; pure.sh sees its calls.)
 outside='sys/.*|unistd|fcntl|time|pthread|threads|netinet/.*|arpa/.*|netdb|poll|dirent|spawn|event2/.*|lmdb|ini|pwd|grp|syslog|locale|semaphore|dlfcn'
 complain "headers of the outside world below lib/net" \
-    "$(grep -rnE "#include <($outside)\.h>" lib/core lib/sched lib/kvs lib/work lib/roles include || true)"
+    "$(grep -rnE "#include <($outside)\.h>" lib/core lib/sched lib/channel lib/kvs lib/work lib/roles lib/sim include || true)"
 
 # Which layers a layer may include from; its own files also without their directory.
 may_include() {
     local layer=$1 allowed=$2
-    local all='core|sched|kvs|work|roles|net|examples'
+    local all='core|sched|channel|kvs|work|roles|net|sim|examples'
     complain "lib/$layer includes from a layer it may not use" \
         "$(grep -rnE "#include \"($all)/" "lib/$layer" | grep -vE "#include \"($allowed)/" || true)"
 }
 may_include core 'core'
 may_include sched 'core|sched'
+may_include channel 'core|channel'
 may_include kvs 'core|kvs'
 may_include work 'core|work'
 may_include roles 'core|sched|kvs|work|roles'
+may_include sim 'core|kvs|sim'
+may_include net 'core|sched|channel|kvs|work|roles|net'
 complain "a public header that needs a private one" \
     "$(grep -rnE '#include "' include | grep -vE '#include "htcsched/' || true)"
 complain "an example that looks inside the layers" \
-    "$(grep -rnE '#include "(core|sched|kvs|work|roles|net)/' examples || true)"
+    "$(grep -rnE '#include "(core|sched|channel|kvs|work|roles|net|sim)/' examples || true)"
+complain "what runs live asks for the simulator" \
+    "$(grep -rnE '#include [<"](htcsched/)?sim[._]' examples lib --include='*.[ch]' | grep -vE '^(lib/sim|examples/htc-sim)/' || true)"
 exit $failed

@@ -2,7 +2,7 @@
 """Kill -9 of random agents, gateway and store at random moments while fast tasks run.
 
 Every task ends with exactly one committed result, the same as in a serial run; no status is ever impossible; tasks of a
-living agent go on. Prints its seed; HTC_TEST_SEED repeats one, HTC_TEST_FULL=1 kills for longer.
+living agent go on. Prints its seed; HTC_TEST_SEED repeats one, HTC_TEST_FULL=1 kills for longer, HTC_TEST_LIGHT=1 for less.
 """
 import json
 import os
@@ -16,7 +16,7 @@ import time
 
 BIN = os.path.abspath(sys.argv[1])
 HTC = os.path.join(BIN, "htc")
-SECONDS = int(os.environ.get("HTC_KILL_S", 900 if os.environ.get("HTC_TEST_FULL") == "1" else 100))
+SECONDS = int(os.environ.get("HTC_KILL_S", 900 if os.environ.get("HTC_TEST_FULL") == "1" else 40 if "HTC_TEST_LIGHT" in os.environ else 100))
 SEED = int(os.environ.get("HTC_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
 TASKS = 400
 STATES = ["waiting", "leased", "running", "staging_out", "retry_wait", "done", "failed", "cancelled"]

@@ -15,6 +15,7 @@
 #include "htcsched/kv_store.h"
 #include "kvs/batch.h"
 #include "kvs_local.h"
+#include "net/store/lmdb.h"
 
 #define COUNTERS 8
 
@@ -301,12 +302,41 @@ static void damage_is_told(void)
     passed++;
 }
 
+/* Opened with this durability in this start of the machine: may something be lost? */
+static int is_lost(uint32_t durability, char boot)
+{
+    char                text[HTC_HOST_BOOT_MAX] = { boot };
+    htc_kv_lmdb_options o = { .size = sizeof o, .dir = dir, .durability = durability };
+    htc_kv_engine       engine;
+    int                 lost = -1;
+    check(htc_kv_lmdb_open(NULL, &o, &engine, NULL) == HTC_OK, "open");
+    check(htc__lmdb_runs(&engine, durability, text, &lost) == HTC_OK, "how it runs");
+    engine.ops->destroy(engine.ctx);
+    return lost;
+}
+
+/* A member that did not sync each change, and whose machine has started anew, may have lost some: by how it ran, not by how it is
+ * asked to run now; and it says so again. */
+static void restarts_are_noticed(void)
+{
+    fresh_dir();
+    check(!is_lost(HTC_KV_SYNC, 'a') && !is_lost(HTC_KV_SYNC, 'b'), "synced: nothing is lost");
+    check(!is_lost(HTC_KV_INTERVAL, 'c') && !is_lost(HTC_KV_MEMORY, 'c'), "it was synced before");
+    check(!is_lost(HTC_KV_SYNC, 'c') && !is_lost(HTC_KV_SYNC, 'd'), "opened in the same start, all is synced");
+    check(!is_lost(HTC_KV_INTERVAL, 'd'), "it was synced before");
+    check(is_lost(HTC_KV_SYNC, 'e') && is_lost(HTC_KV_INTERVAL, 'f'), "what was not synced is lost, for ever");
+    check(!is_lost(HTC_KV_SYNC, 'd'), "the same start");
+    remove_dir();
+    passed++;
+}
+
 int main(void)
 {
     const char *full = getenv("HTC_TEST_FULL");
     setvbuf(stdout, NULL, _IOLBF, 0);
     one_process_only();
     damage_is_told();
+    restarts_are_noticed();
     fresh_dir();
     fill("its own ceiling", 4 << 20);
     remove_dir();

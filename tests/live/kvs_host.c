@@ -26,12 +26,12 @@ static void check(int ok, const char *what)
 static htc_rng rng;
 static htc_env env = { .size = sizeof env, .rng = &rng };
 
-static int serve(uint32_t durability)
+static int serve(uint32_t engine, uint32_t durability)
 {
     htc_kv_store        *store;
     htc_host            *host;
     htc_error            error;
-    htc_kv_store_options so = { .size = sizeof so, .dir = store_dir, .durability = durability };
+    htc_kv_store_options so = { .size = sizeof so, .dir = store_dir, .durability = durability, .engine = engine };
     htc_host_options     ho = { .size = sizeof ho, .handle_signals = 1 };
     htc_host_random(&rng.state, sizeof rng.state);
     check(htc_kv_store_open(&env, &so, &store, &error) == HTC_OK, error.text);
@@ -44,7 +44,7 @@ static int serve(uint32_t durability)
     return htc_exit_code(status);
 }
 
-static void round_trip(uint32_t durability, const char *what)
+static void round_trip(uint32_t engine, uint32_t durability, const char *what)
 {
     snprintf(dir, sizeof dir, "/tmp/htc-kvd-XXXXXX");
     check(mkdtemp(dir) != NULL, "a directory");
@@ -55,11 +55,11 @@ static void round_trip(uint32_t durability, const char *what)
         check(pid >= 0, "fork");
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            _exit(serve(durability));
+            _exit(serve(engine, durability));
         }
         kvs_adder a = { .additions = ADDITIONS };
         kvs_adder_run(&a, socket_path);
-        check(a.sum == (durability == HTC_KV_MEMORY ? ADDITIONS : life * ADDITIONS), "the sum of all additions");
+        check(a.sum == (engine == HTC_KV_IN_MEMORY ? ADDITIONS : life * ADDITIONS), "the sum of all additions");
         int status;
         kill(pid, SIGTERM);
         check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
@@ -74,8 +74,12 @@ static void round_trip(uint32_t durability, const char *what)
 
 int main(void)
 {
-    round_trip(HTC_KV_SYNC, "sync");
-    round_trip(HTC_KV_INTERVAL, "interval");
-    round_trip(HTC_KV_MEMORY, "memory");
+    round_trip(HTC_KV_LMDB, HTC_KV_SYNC, "LMDB, sync");
+    round_trip(HTC_KV_LMDB, HTC_KV_INTERVAL, "LMDB, interval");
+    round_trip(HTC_KV_LMDB, HTC_KV_MEMORY, "LMDB, never synced");
+    round_trip(HTC_KV_LOG, HTC_KV_SYNC, "log, sync");
+    round_trip(HTC_KV_LOG, HTC_KV_INTERVAL, "log, interval");
+    round_trip(HTC_KV_LOG, HTC_KV_MEMORY, "log, never synced");
+    round_trip(HTC_KV_IN_MEMORY, HTC_KV_MEMORY, "memory");
     return 0;
 }

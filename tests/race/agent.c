@@ -123,7 +123,7 @@ static htc_status feeder_step(void *self, const htc_input *in, htc_output *out)
     return HTC_OK;
 }
 
-static const htc_machine_ops feeder_ops = { sizeof feeder_ops, feeder_step, race_never, NULL };
+static const htc_machine_ops feeder_ops = { sizeof feeder_ops, feeder_step, race_never, NULL, 0 };
 
 static uint32_t entries(const char *path)
 {

@@ -128,7 +128,7 @@ static htc_status player_step(void *self, const htc_input *in, htc_output *out)
     return HTC_OK;
 }
 
-static const htc_machine_ops player_ops = { sizeof player_ops, player_step, race_never, NULL };
+static const htc_machine_ops player_ops = { sizeof player_ops, player_step, race_never, NULL, 0 };
 
 static void put_file(const char *dir, const char *name, const char *text, mode_t mode)
 {

@@ -98,7 +98,7 @@ static htc_status hasher_step(void *self, const htc_input *in, htc_output *out)
     return HTC_OK;
 }
 
-static const htc_machine_ops hasher_ops = { sizeof hasher_ops, hasher_step, race_never, NULL };
+static const htc_machine_ops hasher_ops = { sizeof hasher_ops, hasher_step, race_never, NULL, 0 };
 
 static void hex_of(htc_bytes text, char hex[65])
 {

@@ -504,6 +504,13 @@ Test(balance, a_policy_of_ones_own_is_found_by_name)
     htc_registry_destroy(registry);
 }
 
+static htc_status open_nothing(const htc_env *env, const htc_balance_options *options, void **state)
+{
+    (void)env, (void)options;
+    *state = NULL;
+    return HTC_OK;
+}
+
 Test(balance, refuses_wrong_use)
 {
     htc_balance_options  o = options_of(4, 0), bad;
@@ -529,6 +536,15 @@ Test(balance, refuses_wrong_use)
     BAD(bad.near = outside; bad.near_count = 1);
     BAD(bad.near = twice; bad.near_count = UINT32_MAX);
     BAD(bad.wait_ns = 10; bad.wait_ns_max = 9);
+    /* A policy that was never registered is looked at as closely: without a pick, without a try, opened for ever. */
+    const htc_balance_policy good = { .size = sizeof good, .name = "good", .tries = 1, .pick = next_pick };
+    htc_balance_policy       blind = good, idle = good, leaking = good;
+    blind.pick = NULL;
+    idle.tries = 0;
+    leaking.open = open_nothing;
+    BAD(bad.policy = &blind);
+    BAD(bad.policy = &idle);
+    BAD(bad.policy = &leaking);
     struct {
         htc_balance_options options;
         uint64_t            newer;
@@ -655,6 +671,34 @@ Test(balance, stays_as_it_was_without_memory)
             htc_env env = alloc_fail_env(&f);
             live_once(&f, &env, policies[i]);
         }
+    }
+}
+
+/* Whichever of the two trees would have to grow for it, the near partitions' or that of the distant ones. */
+Test(balance, a_census_that_there_is_no_memory_for_is_refused)
+{
+    const uint32_t near[] = { 1 };
+    const uint8_t  small[] = { 1, 3, 5, 5, 5 }, large[] = { 1, 3, 2, 0x81, 0x80, 0x40, 3 };
+    for (uint32_t near_count = 0; near_count <= 1; near_count++) {
+        alloc_fail          f = alloc_fail_at(0);
+        htc_env             env = alloc_fail_env(&f);
+        htc_balance_options o = options_of(3, 0);
+        htc_balance        *b = NULL;
+        htc_rng             rng = { 1 };
+        o.policy = policy_called("monitored");
+        o.near = near;
+        o.near_count = near_count;
+        cr_assert(eq(int, htc_balance_create(&env, &o, &b), HTC_OK));
+        cr_assert(eq(int, htc_balance_pull(b, 0, &rng, (htc_bytes){ small, sizeof small }), HTC_OK));
+        f.once = 1;
+        for (size_t nth = 1, refused = 0; nth < 20; nth++, refused = f.refused) {
+            f.fail_at = f.calls + nth;
+            htc_status status = htc_balance_pull(b, 0, &rng, (htc_bytes){ large, sizeof large });
+            cr_expect(eq(int, status, f.refused > refused ? HTC_ENOMEM : HTC_OK), "allocation %zu", nth);
+        }
+        cr_expect(f.refused > 1);
+        htc_balance_destroy(b);
+        cr_expect(f.live == 0 && f.wrong_sizes == 0);
     }
 }
 

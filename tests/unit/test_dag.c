@@ -404,6 +404,15 @@ Test(dag, cancelling_takes_along_what_can_no_longer_run)
 
 /* ---- wrong use ---- */
 
+Test(dag, takes_the_largest_options)
+{
+    htc_dag_options o = { .size = sizeof o, .tasks_max = HTC_DAG_TASKS_MAX, .edges_max = HTC_DAG_EDGES_MAX };
+    htc_dag        *d = NULL;
+    cr_assert(eq(int, htc_dag_create(NULL, &o, &d), HTC_OK));
+    cr_expect(eq(int, htc_dag_add_edge(d, 1, 0), HTC_OK));
+    htc_dag_destroy(d);
+}
+
 Test(dag, refuses_wrong_use)
 {
     htc_dag        *d = empty(), *none = NULL;

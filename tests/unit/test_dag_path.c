@@ -4,6 +4,7 @@
 #include <criterion/new/assert.h>
 #include <string.h>
 
+#include "alloc_fail.h"
 #include "htcsched/dag.h"
 #include "property.h"
 
@@ -175,6 +176,49 @@ Test(dag_path, earliest_finishing_times_by_hand)
         cr_expect(eq(u64, bound, rows[i].finish[3]), "row %zu", i);
     }
     htc_dag_destroy(d);
+}
+
+/* To the nanosecond: the mean of 1 and 2 is 1, and so is (3 - 1) / 2 times that. */
+Test(dag_path, mean_waits_are_rounded_down)
+{
+    static const htc_ns exec[] = { 1, 2 };
+    htc_dag_model       m = HTC_DAG_MODEL_INIT;
+    htc_dag            *d;
+    htc_ns              finish[2], bound;
+    cr_assert(eq(int, htc_dag_create(NULL, NULL, &d), HTC_OK));
+    for (uint32_t t = 0; t < 2; t++)
+        cr_assert(eq(int, htc_dag_add_task(d, t), HTC_OK));
+    m.tasks = 2;
+    m.exec_ns = exec;
+    m.tasks_per_slot = 3;
+    cr_expect(eq(int, htc_dag_bound(d, &m, finish, &bound), HTC_OK));
+    cr_expect(finish[0] == 2 && finish[1] == 3 && bound == 3);
+    htc_dag_destroy(d);
+}
+
+Test(dag_path, a_bound_that_there_is_no_memory_for_is_refused)
+{
+    static const htc_ns exec[] = { 1, 2 };
+    alloc_fail          f = { .once = 1 };
+    htc_env             env = alloc_fail_env(&f);
+    htc_dag_model       m = HTC_DAG_MODEL_INIT;
+    htc_dag            *d;
+    cr_assert(eq(int, htc_dag_create(&env, NULL, &d), HTC_OK));
+    for (uint32_t t = 0; t < 2; t++)
+        cr_assert(eq(int, htc_dag_add_task(d, t), HTC_OK));
+    cr_assert(eq(int, htc_dag_add_edge(d, 0, 1), HTC_OK));
+    m.tasks = 2;
+    m.exec_ns = exec;
+    for (size_t nth = 1, refused = 0; nth < 20; nth++, refused = f.refused) {
+        htc_ns finish[2] = { 77, 77 }, bound = 77;
+        f.fail_at = f.calls + nth;
+        htc_status status = htc_dag_bound(d, &m, finish, &bound);
+        cr_expect(eq(int, status, f.refused > refused ? HTC_ENOMEM : HTC_OK), "allocation %zu", nth);
+        cr_expect(bound == (status == HTC_OK ? 3 : 77) && finish[1] == bound);
+    }
+    cr_expect(f.refused >= 3);
+    htc_dag_destroy(d);
+    cr_expect(f.live == 0 && f.wrong_sizes == 0);
 }
 
 static htc_ns plus(htc_ns a, htc_ns b)

@@ -156,7 +156,7 @@ Test(deque, a_request_is_met_once)
         cr_expect(eq(long, steal(d), i));
     cr_expect(eq(long, steal(d), -HTC_EMPTY));
     push(d, 21, 30);
-    cr_expect(gt(sz, htc_deque_size_public(d), 0), "somebody did");
+    cr_expect(ge(sz, htc_deque_size_public(d), 1), "somebody did");
     cr_assert(eq(int, htc_deque_expose(d), HTC_OK));
     htc_deque_destroy(d);
     d = deque_of(0, 0);
@@ -166,6 +166,25 @@ Test(deque, a_request_is_met_once)
     push(d, 2, 9);
     cr_expect(eq(sz, htc_deque_size_public(d), 1), "an expose meets it too");
     htc_deque_destroy(d);
+}
+
+Test(deque, every_way_of_stealing_asks)
+{
+    for (int way = 0; way < 3; way++) {
+        htc_deque *d = deque_of(0, 0), *own = deque_of(0, 0);
+        void      *items[4];
+        size_t     taken;
+        push(d, 1, 8);
+        cr_expect(eq(int,
+                     way == 0   ? htc_deque_steal(d, items)
+                     : way == 1 ? htc_deque_steal_half(d, own, 4, &taken)
+                                : htc_deque_steal_half_out(d, 4, items, &taken),
+                     HTC_EMPTY));
+        push(d, 9, 9);
+        cr_expect(eq(sz, htc_deque_size_public(d), 4), "way %d", way);
+        htc_deque_destroy(d);
+        htc_deque_destroy(own);
+    }
 }
 
 Test(deque, any_pointer_is_an_item)
@@ -330,6 +349,24 @@ Test(deque, takes_options_of_any_version_and_refuses_sizes_out_of_range)
     htc_deque_destroy(d);
     newer.later = 1;
     cr_expect(eq(int, htc_deque_create(NULL, &newer.known, &d), HTC_EABI));
+}
+
+/* However many are stolen at once: what there is and what comes are more than it may hold. */
+Test(deque, the_ring_is_never_larger_than_the_capacity)
+{
+    for (size_t max = 1; max <= 12; max++) {
+        htc_deque *victim = deque_of(64, 64), *own = deque_of(4, 8);
+        size_t     taken = 0;
+        push(own, 1, 3);
+        push(victim, 1, 50);
+        cr_assert(eq(int, htc_deque_expose(victim), HTC_OK));
+        cr_assert(eq(int, htc_deque_steal_half(victim, own, max, &taken), HTC_OK));
+        cr_expect(eq(sz, taken, max < 5 ? max : 5), "%zu", max);
+        cr_expect(eq(u64, own->mask + 1, max == 1 ? 4 : 8), "%zu", max);
+        cr_expect(eq(sz, htc_deque_size(own), 3 + taken));
+        htc_deque_destroy(victim);
+        htc_deque_destroy(own);
+    }
 }
 
 /* ---- thieves that stop half-way ---- */

@@ -209,7 +209,7 @@ static htc_ns drive_deadline(const void *self)
     return ((const drive *)self)->next;
 }
 
-static const htc_machine_ops drive_ops = { sizeof drive_ops, drive_step, drive_deadline, NULL };
+static const htc_machine_ops drive_ops = { sizeof drive_ops, drive_step, drive_deadline, NULL, 0 };
 
 static int children_left(void)
 {
@@ -810,7 +810,7 @@ Test(exec, a_process_is_recorded_before_it_runs_and_not_after)
         cr_assert(n > 0);
         while (n > 0 && text[n - 1] == '\n')
             text[--n] = 0;
-        htc__boot_id(boot);
+        htc_host_boot(boot);
         cr_expect(eq(int, strncmp(text, "boot ", 5), 0));
         cr_expect(eq(str, text + 5, boot));
     }
@@ -863,7 +863,7 @@ Test(exec, what_a_killed_agent_left_is_ended_by_the_next)
         _exit(0);
     }
     cr_assert(eq(int, htc__proc_read(innocent, &self), 0));
-    htc__boot_id(boot);
+    htc_host_boot(boot);
     snprintf(text, sizeof text, "boot %s\n%d %llu\n", boot, innocent, (unsigned long long)self.start - 1);
     snprintf(path, sizeof path, "%s/groups", d.slot);
     write_file(path, text);

@@ -705,6 +705,19 @@ Test(fit, drains_nodes_and_sets_wide_jobs_aside)
     htc_fit_destroy(fit);
 }
 
+Test(fit, tells_candidates_from_the_head_unless_behind_one_that_waits)
+{
+    htc_fit          *fit = fit_of(HTC_FIT_PROMISE_NOTHING, 4);
+    const htc_fit_job jobs[] = { job_of(1, 3, S), job_of(2, 3, S), job_of(3, 1, 9 * S) };
+    htc_fit_job       job;
+    for (int i = 0; i < 3; i++)
+        htc_fit_submit(fit, 0, &jobs[i]);
+    cr_assert(htc_fit_next(fit, 0, &job) == HTC_OK && htc_fit_next(fit, 0, &job) == HTC_OK && job.id == 3);
+    htc_fit_end(fit, S, 1);
+    cr_expect(htc_fit_candidate(fit, S, &jobs[2], &job) == HTC_OK && job.id == 2);
+    htc_fit_destroy(fit);
+}
+
 /* ---- wrong use ---- */
 
 Test(fit, refuses_wrong_use)

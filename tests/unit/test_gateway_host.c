@@ -86,7 +86,7 @@ static htc_ns never(const void *self)
     return HTC_NEVER;
 }
 
-static const htc_machine_ops ops = { sizeof ops, step, never, NULL };
+static const htc_machine_ops ops = { sizeof ops, step, never, NULL, 0 };
 
 static void play_open(play *p)
 {

@@ -572,7 +572,7 @@ Test(hierarchy, predictions_count_the_cpus_there_are)
     start(h, 2, 0, 0, 10, 0);
     cr_expect(eq(dbl, look(h, 0).ce_kflop, 20), "what we hold counts as well");
     htc_hierarchy_sample(h, 0, 0, 0, 0);
-    cr_expect(gt(dbl, look(h, 0).ce_kflop, 10));
+    cr_expect(look(h, 0).ce_kflop > 10);
     htc_hierarchy_destroy(h);
 }
 

@@ -329,6 +329,10 @@ Test(hierarchy_share, a_queue_may_belong_to_another_process)
     cr_expect(eq(u32, out.action, HTC_HIERARCHY_QUEUE), "sent back once only");
     cr_expect(eq(u32, look_at(there, 2, 0).moves, 1));
     cr_assert(eq(int, htc_hierarchy_remove(home, 2, 0), HTC_OK));
+    job.id = 3;
+    job.moves = UINT32_MAX;
+    cr_assert(eq(int, htc_hierarchy_offer(there, 1, &job, 0, 5000, 0, &out), HTC_OK));
+    cr_expect(eq(u32, look_at(there, 3, 0).moves, UINT32_MAX), "a peer's count does not begin anew");
     cr_expect(eq(int, htc_hierarchy_enforce(home, 1, 0, &d, &n), HTC_EINVAL), "a remote queue is not ours to scan");
     htc_hierarchy_destroy(home);
     htc_hierarchy_destroy(there);
@@ -448,6 +452,34 @@ Test(hierarchy_adapt, size_and_speed_are_followed_if_they_last)
     cr_assert(eq(int, htc_hierarchy_get_queue(h, 1, &info), HTC_OK));
     cr_expect(eq(u32, info.cpus, 100), "proposed, not applied");
     htc_hierarchy_destroy(h);
+}
+
+/* Whatever times and sizes are told, what is measured is a speed that could have been configured. */
+Test(hierarchy_adapt, no_measured_speed_is_beyond_the_largest)
+{
+    static const double beta[] = { 1, 1e-300 };
+    for (size_t i = 0; i < sizeof beta / sizeof *beta; i++) {
+        superlink                     s = superlink_2005();
+        const htc_hierarchy_proposal *d;
+        htc_hierarchy_queue_info      info;
+        htc_hierarchy_task            t = { .size = sizeof t, .id = 1, .grid = 1, .kflop = HTC_HIERARCHY_KFLOP_MAX };
+        size_t                        n;
+        s.options.adapt = 1;
+        s.queues[1].beta = beta[i];
+        htc_hierarchy    *h = superlink_open(&s);
+        htc_hierarchy_job job = { .size = sizeof job, .id = 1, .kflop = 1 };
+        cr_assert(eq(int, htc_hierarchy_restore(h, 1, &job, 0), HTC_OK));
+        for (t.task = 0; t.task < 3; t.task++) {
+            cr_assert(eq(int, htc_hierarchy_task_started(h, &t, t.task), HTC_OK));
+            cr_assert(eq(int, htc_hierarchy_task_done(h, 1, t.task, t.task + 1), HTC_OK));
+        }
+        cr_assert(eq(int, htc_hierarchy_adapt(h, DAY, &d, &n), HTC_OK));
+        cr_assert(eq(int, htc_hierarchy_adapt(h, 2 * DAY, &d, &n), HTC_OK));
+        cr_assert(eq(sz, n, 4));
+        cr_assert(eq(int, htc_hierarchy_get_queue(h, 1, &info), HTC_OK));
+        cr_expect(eq(dbl, info.kflops, 1e15), "row %zu", i);
+        htc_hierarchy_destroy(h);
+    }
 }
 
 /* N of a job grows with N where it was the same, keeps its own value where it was less, and never exceeds N. */

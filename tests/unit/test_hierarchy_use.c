@@ -32,6 +32,7 @@ Test(hierarchy_use, refuses_what_is_no_hierarchy)
     WRONG(s.queues[0].kflops = -1);
     WRONG(s.queues[0].kflops = NAN);
     WRONG(s.queues[0].kflops = INFINITY);
+    WRONG((s.queues[0].kflops = 1e-200, s.queues[0].beta = 1e-200));
     WRONG(s.queues[0].beta = 1.1);
     WRONG(s.queues[0].beta = -0.1);
     WRONG(s.queues[0].beta = NAN);
@@ -179,6 +180,23 @@ Test(hierarchy_use, refuses_wrong_use)
     htc_hierarchy_destroy(h);
     htc_hierarchy_destroy(NULL);
     htc_hierarchy_options_init(NULL);
+}
+
+/* CPU time is counted up to the end of all numbers, not around it: a rate of losses is made of it. */
+Test(hierarchy_use, cpu_time_does_not_come_round)
+{
+    htc_hierarchy          *h = open_small(PLAIN, PLAIN, NULL);
+    htc_hierarchy_grid_info grid;
+    arrive(h, 0, 1, 10, 0);
+    for (uint32_t task = 0; task < 3; task++)
+        start(h, 1, task, 0, 1, 0);
+    for (uint32_t task = 0; task < 3; task++)
+        cr_assert(eq(int, htc_hierarchy_task_lost(h, 1, task, HTC_NEVER - 1), HTC_OK));
+    cr_expect(eq(u64, look(h, 0).busy_ns, HTC_NEVER));
+    cr_expect(eq(u64, look(h, 0).lost_ns, HTC_NEVER));
+    cr_assert(eq(int, htc_hierarchy_get_grid(h, 0, &grid), HTC_OK));
+    cr_expect(grid.lost_per_h < 1e-6);
+    htc_hierarchy_destroy(h);
 }
 
 /* The end of time, and a clock that runs backwards: nothing wraps, nothing moves. */

@@ -647,7 +647,7 @@ Test(record, agrees_with_a_list_of_what_each_node_is)
 Test(record, damaged_bytes_are_refused_or_are_a_record)
 {
     uint32_t refused = 0;
-    PROPERTY(rng, 3000)
+    PROPERTY_ALL(rng, 3000)
     {
         htc_record_set *set = new_set();
         htc_bytes       record, next;

@@ -518,6 +518,47 @@ Test(ring, reverts_to_an_earlier_epoch)
     htc_ring_destroy(second);
 }
 
+/* Bytes are held to what options are: a ring with room for more members than buckets cannot be made either. */
+Test(ring, refuses_bytes_with_room_for_more_members_than_buckets)
+{
+    htc_ring_options      o = options(3, 2, 8);
+    const htc_ring_member m[] = { { .id = 1, .weight = 1 }, { .id = 2, .weight = 1 } };
+    htc_ring             *r = ring_of(&o, m, 2), *out = NULL;
+    size_t                len;
+    uint8_t              *bytes = bytes_of(r, 0, &len);
+    cr_assert(eq(u8, bytes[3], 8), "members_max");
+    cr_expect(eq(int, htc_ring_decode(NULL, (htc_bytes){ bytes, len }, &out), HTC_OK));
+    htc_ring_destroy(out);
+    out = NULL;
+    bytes[3] = 9;
+    cr_expect(eq(int, htc_ring_decode(NULL, (htc_bytes){ bytes, len }, &out), HTC_EPROTO));
+    cr_expect(out == NULL);
+    free(bytes);
+    htc_ring_destroy(r);
+}
+
+/* Members of one process are in one place: in bytes as in what one is told. */
+Test(ring, refuses_bytes_with_a_process_in_two_domains)
+{
+    htc_ring_options      o = options(3, 2, 8);
+    const htc_ring_member m[] = { { .id = 1, .process = 5, .domain = 77, .weight = 1 },
+                                  { .id = 2, .process = 5, .domain = 77, .weight = 1 } };
+    htc_ring             *r = ring_of(&o, m, 2), *out = NULL;
+    size_t                len, at[3], n = 0;
+    uint8_t              *bytes = bytes_of(r, 0, &len);
+    for (size_t i = 0; i < len && n < 3; i++)
+        if (bytes[i] == 77)
+            at[n++] = i;
+    cr_assert(eq(sz, n, 2), "both domains");
+    bytes[at[0]] = 78;
+    cr_expect(eq(int, htc_ring_decode(NULL, (htc_bytes){ bytes, len }, &out), HTC_EPROTO));
+    bytes[at[1]] = 78;
+    cr_expect(eq(int, htc_ring_decode(NULL, (htc_bytes){ bytes, len }, &out), HTC_OK), "both moved");
+    htc_ring_destroy(out);
+    free(bytes);
+    htc_ring_destroy(r);
+}
+
 Test(ring, refuses_bytes_that_are_not_a_ring)
 {
     htc_ring *r = even_ring(5, 2, 6), *out = NULL;

@@ -1,5 +1,6 @@
 #include "system.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,8 +46,8 @@ void sys_output_dropped(sys *s, const htc_attempt *a)
     sys_task *t = sys_task_of(s, a->job, a->task);
     need_attempt(t, a->attempt);
     if (t->committed == a->attempt)
-        world_fail(s->w, "the outputs of %llu.%llu attempt %u are dropped, and it is committed",
-                   (unsigned long long)a->job, (unsigned long long)a->task, (unsigned)a->attempt);
+        sys_fail(s, "the outputs of %llu.%llu attempt %u are dropped, and it is committed", (unsigned long long)a->job,
+                 (unsigned long long)a->task, (unsigned)a->attempt);
     if (t->attempts[a->attempt].output)
         t->attempts[a->attempt].output = 2;
 }
@@ -58,7 +59,7 @@ static void result_durable(sys *s, const htc_attempt *a, htc_bytes value)
     sys_task   *t = sys_task_of(s, a->job, a->task);
     need_attempt(t, a->attempt);
     if (htc_outcome_read(&r, NULL, &o) != HTC_OK)
-        world_fail(s->w, "a result that cannot be read");
+        sys_fail(s, "a result that cannot be read");
     else if (o.status == HTC_OK)
         t->attempts[a->attempt].result = 1;
     htc_outcome_free(NULL, &o);
@@ -78,27 +79,25 @@ static void task_ended(void *ctx, uint64_t offset, uint32_t attempt)
     sys_task          *t = sys_task_of(s, job, task);
     if (attempt == 0) {
         if (t->committed)
-            world_fail(s->w, "%llu.%llu was done and is cancelled", job, task);
+            sys_fail(s, "%llu.%llu was done and is cancelled", job, task);
         t->cancelled = 1;
         return;
     }
     if (t->cancelled)
-        world_fail(s->w, "%llu.%llu was cancelled and is done", job, task);
+        sys_fail(s, "%llu.%llu was cancelled and is done", job, task);
     if (t->committed == attempt)
         return;
     need_attempt(t, attempt);
     if (t->committed)
-        world_fail(s->w, "%llu.%llu is committed twice: attempts %u and %u", job, task, (unsigned)t->committed,
-                   (unsigned)attempt);
+        sys_fail(s, "%llu.%llu is committed twice: attempts %u and %u", job, task, (unsigned)t->committed,
+                 (unsigned)attempt);
     else if (!t->attempts[attempt].result)
-        world_fail(s->w, "%llu.%llu attempt %u is committed, and its result is not there", job, task,
-                   (unsigned)attempt);
+        sys_fail(s, "%llu.%llu attempt %u is committed, and its result is not there", job, task, (unsigned)attempt);
     else if (t->attempts[attempt].output != 1)
-        world_fail(s->w, "%llu.%llu attempt %u is committed, and its outputs are not there", job, task,
-                   (unsigned)attempt);
+        sys_fail(s, "%llu.%llu attempt %u is committed, and its outputs are not there", job, task, (unsigned)attempt);
     s->committed++;
     t->committed = attempt;
-    t->ended = world_now(s->w);
+    t->ended = htc_sim_now(s->w);
 }
 
 /* The keys that matter here: r/JOB/TASK/ATTEMPT, the result of an attempt, and c/JOB/CHUNK, the states of 1024 tasks.
@@ -116,7 +115,7 @@ void sys_committed(sys *s, htc_bytes key, htc_bytes value)
         result_durable(s, &(htc_attempt){ job, number, attempt }, value);
     else if (sscanf(text, "c/%16llx/%16llx", &job, &number) == 2 &&
              sys_chunk_read(value, task_ended, &(chunk_at){ s, job, number * 1024 }) != HTC_OK)
-        world_fail(s->w, "a chunk record that cannot be read");
+        sys_fail(s, "a chunk record that cannot be read");
 }
 
 /* ---- checks ---- */
@@ -130,29 +129,29 @@ void sys_check(sys *s)
     const char *wrong = add_up ? sys_gateway_wrong(s) : NULL;
     sys_gateway_books(s, &b);
     if (wrong)
-        world_fail(s->w, "%s", wrong);
+        sys_fail(s, "%s", wrong);
     if (!s->options.check_idle)
         return;
     /* A full disk refuses the record of a new agent too; the gateway looks again within two seconds. */
-    int full = world_now(s->w) < s->disk_full_until + 2 * HTC_SECOND;
+    int full = htc_sim_now(s->w) < s->disk_full_until + 2 * HTC_SECOND;
     if (!b.ready || full || b.unusable || b.free == 0 || b.wanting == 0) {
         s->idle_since = HTC_NEVER;
         return;
     }
     if (s->idle_since == HTC_NEVER)
-        s->idle_since = world_now(s->w);
-    htc_ns idle = world_now(s->w) - s->idle_since;
+        s->idle_since = htc_sim_now(s->w);
+    htc_ns idle = htc_sim_now(s->w) - s->idle_since;
     if (idle > s->idle_longest)
         s->idle_longest = idle;
     if (idle > IDLE_MAX)
-        world_fail(s->w, "%u slots have been free for %.3f ms while %llu tasks wait", (unsigned)b.free,
-                   (double)idle / 1e6, (unsigned long long)b.wanting);
+        sys_fail(s, "%u slots have been free for %.3f ms while %llu tasks wait", (unsigned)b.free, (double)idle / 1e6,
+                 (unsigned long long)b.wanting);
 }
 
 static void fail_job(const sys_job *j, const char *what, uint64_t n)
 {
-    world_fail(j->s->w, "job %llu (%s): %s %llu of %llu", (unsigned long long)j->id, j->name, what,
-               (unsigned long long)n, (unsigned long long)j->count);
+    sys_fail(j->s, "job %llu (%s): %s %llu of %llu", (unsigned long long)j->id, j->name, what, (unsigned long long)n,
+             (unsigned long long)j->count);
 }
 
 void sys_check_results(sys *s)
@@ -168,8 +167,8 @@ void sys_check_results(sys *s)
     }
     for (const sys_task *t = s->tasks; t; t = t->hh.next) /* of any job that came to be, acknowledged or not */
         if (t->runs && !t->committed && !t->cancelled)
-            world_fail(s->w, "%llu.%llu has run and has no result", (unsigned long long)t->key.job,
-                       (unsigned long long)t->key.task);
+            sys_fail(s, "%llu.%llu has run and has no result", (unsigned long long)t->key.job,
+                     (unsigned long long)t->key.task);
 }
 
 /* ---- what users do ---- */
@@ -185,7 +184,7 @@ static uint64_t number_of(json_t *o, const char *name)
     return (uint64_t)json_integer_value(json_object_get(o, name));
 }
 
-static void look_for(world *w, void *ctx);
+static void look_for(htc_sim *w, void *ctx);
 
 const char *sys_jsdl(uint64_t n)
 {
@@ -213,13 +212,13 @@ static void submitted(sys_user *u, void *ctx, json_t *answer)
     (void)u;
     if (!id) {
         if (answer)
-            world_note(j->s->w, "submit: %s %s", text_of(answer, "error"), text_of(answer, "message"));
-        world_at(j->s->w, world_now(j->s->w) + 500 * HTC_MS, look_for, j);
+            sys_note(j->s, "submit: %s %s", text_of(answer, "error"), text_of(answer, "message"));
+        sys_after(j->s, 500 * HTC_MS, look_for, j);
         return;
     }
     if (number_of(answer, "count") != j->count)
-        world_fail(j->s->w, "%llu tasks were submitted, %llu accepted", (unsigned long long)j->count,
-                   (unsigned long long)number_of(answer, "count"));
+        sys_fail(j->s, "%llu tasks were submitted, %llu accepted", (unsigned long long)j->count,
+                 (unsigned long long)number_of(answer, "count"));
     j->id = id;
     j->acknowledged = 1;
 }
@@ -241,7 +240,7 @@ static void looked_for(sys_user *u, void *ctx, json_t *answer)
     (void)u;
     json_t *jobs = answer ? json_object_get(answer, "jobs") : NULL;
     if (!jobs) {
-        world_at(j->s->w, world_now(j->s->w) + 500 * HTC_MS, look_for, j);
+        sys_after(j->s, 500 * HTC_MS, look_for, j);
         return;
     }
     json_array_foreach(jobs, i, job) if (strcmp(text_of(job, "name"), j->name) == 0) j->id = number_of(job, "id");
@@ -249,7 +248,7 @@ static void looked_for(sys_user *u, void *ctx, json_t *answer)
         submit(j);
 }
 
-static void look_for(world *w, void *ctx)
+static void look_for(htc_sim *w, void *ctx)
 {
     sys_job *j = ctx;
     (void)w;
@@ -261,7 +260,7 @@ sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count)
     sys_job *j = calloc(1, sizeof *j), **at = &s->jobs;
     if (!j)
         abort();
-    *j = (sys_job){ .s = s, .count = count, .submitted = world_now(s->w) };
+    *j = (sys_job){ .s = s, .count = count, .submitted = htc_sim_now(s->w) };
     snprintf(j->user, sizeof j->user, "%s", user);
     snprintf(j->name, sizeof j->name, "%s", name);
     while (*at)
@@ -271,7 +270,7 @@ sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count)
     return j;
 }
 
-static void cancel_again(world *w, void *ctx)
+static void cancel_again(htc_sim *w, void *ctx)
 {
     (void)w;
     sys_cancel(ctx);
@@ -282,7 +281,7 @@ static void cancel_answered(sys_user *u, void *ctx, json_t *answer)
     sys_job *j = ctx;
     (void)u;
     if (!answer || !json_object_get(answer, "cancelled"))
-        world_at(j->s->w, world_now(j->s->w) + 300 * HTC_MS, cancel_again, j);
+        sys_after(j->s, 300 * HTC_MS, cancel_again, j);
 }
 
 void sys_cancel(sys_job *j)
@@ -311,20 +310,20 @@ static void check_status(sys *s, json_t *job)
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
         sum += number_of(tasks, states[i]);
     if (sum != count)
-        world_fail(s->w, "status of job %llu: %llu tasks in all states, %llu in the job",
-                   (unsigned long long)number_of(job, "id"), (unsigned long long)sum, (unsigned long long)count);
+        sys_fail(s, "status of job %llu: %llu tasks in all states, %llu in the job",
+                 (unsigned long long)number_of(job, "id"), (unsigned long long)sum, (unsigned long long)count);
     int done = strcmp(text_of(job, "state"), "done") == 0 || strcmp(text_of(job, "state"), "cancelled") == 0;
     if (j && j->finished && !done)
-        world_fail(s->w, "job %llu was done and is %s again", (unsigned long long)j->id, text_of(job, "state"));
+        sys_fail(s, "job %llu was done and is %s again", (unsigned long long)j->id, text_of(job, "state"));
     if (j && done && !j->finished) {
         j->finished = 1;
-        j->ended = world_now(s->w);
+        j->ended = htc_sim_now(s->w);
         if (number_of(tasks, "done") + (j->cancelled ? number_of(tasks, "cancelled") : 0) != count)
             fail_job(j, "done, with finished tasks:", number_of(tasks, "done"));
     }
 }
 
-static void ask_status(world *w, void *ctx);
+static void ask_status(htc_sim *w, void *ctx);
 
 static void status_answered(sys_user *u, void *ctx, json_t *answer)
 {
@@ -334,10 +333,10 @@ static void status_answered(sys_user *u, void *ctx, json_t *answer)
     (void)u;
     if (answer)
         json_array_foreach(json_object_get(answer, "jobs"), i, job) check_status(s, job);
-    world_at(s->w, world_now(s->w) + s->watch_every, ask_status, s);
+    sys_after(s, s->watch_every, ask_status, s);
 }
 
-static void ask_status(world *w, void *ctx)
+static void ask_status(htc_sim *w, void *ctx)
 {
     sys *s = ctx;
     (void)w;
@@ -347,7 +346,7 @@ static void ask_status(world *w, void *ctx)
 void sys_watch_jobs(sys *s, htc_ns every)
 {
     s->watch_every = every;
-    world_at(s->w, world_now(s->w) + every, ask_status, s);
+    sys_after(s, every, ask_status, s);
 }
 
 int sys_all_finished(const sys *s)
@@ -360,7 +359,7 @@ int sys_all_finished(const sys *s)
 
 /* ---- accounts ---- */
 
-static void add_account(world *w, void *ctx);
+static void add_account(htc_sim *w, void *ctx);
 
 static void account_added(sys_user *u, void *ctx, json_t *answer)
 {
@@ -372,11 +371,11 @@ static void account_added(sys_user *u, void *ctx, json_t *answer)
         return;
     }
     if (answer)
-        world_note(s->w, "user.add: %s %s", text_of(answer, "error"), text_of(answer, "message"));
-    world_at(s->w, world_now(s->w) + 100 * HTC_MS, add_account, a);
+        sys_note(s, "user.add: %s %s", text_of(answer, "error"), text_of(answer, "message"));
+    sys_after(s, 100 * HTC_MS, add_account, a);
 }
 
-static void add_account(world *w, void *ctx)
+static void add_account(htc_sim *w, void *ctx)
 {
     sys_account *a = ctx;
     (void)w;
@@ -405,6 +404,56 @@ int sys_accounts_ready(const sys *s)
     return 1;
 }
 
+/* ---- the simulation ---- */
+
+void sys_fail(sys *s, const char *format, ...)
+{
+    char    text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    htc_sim_fail(s->w, text);
+}
+
+void sys_note(sys *s, const char *format, ...)
+{
+    char    text[512];
+    va_list args;
+    if (!htc_sim_traced(s->w))
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    htc_sim_note(s->w, text);
+}
+
+void sys_after(sys *s, htc_ns delay, void (*fn)(htc_sim *w, void *ctx), void *ctx)
+{
+    htc_sim_at(s->w, htc_sim_now(s->w) + delay, fn, ctx, 0);
+}
+
+void sys_run_until(sys *s, htc_ns at)
+{
+    if (at > htc_sim_now(s->w))
+        htc_sim_run(s->w, at - htc_sim_now(s->w));
+}
+
+htc_sim_node *sys_node(sys *s, const char *name, const htc_sim_host *host, void *ctx, int faithful)
+{
+    htc_sim_node        *node = NULL;
+    htc_sim_node_options o = { .size = sizeof o,
+                               .name = name,
+                               .host = host,
+                               .ctx = ctx,
+                               .faithful = faithful,
+                               .info = {
+                                   .transport = HTC_TRANSPORT_UNIX, .uid = SYS_UID, .pid = 100 + s->last_node++ } };
+    if (htc_sim_add(s->w, &o, &node) != HTC_OK)
+        abort();
+    return node;
+}
+
 /* ---- open and close ---- */
 
 sys *sys_open(const sys_options *options)
@@ -413,17 +462,20 @@ sys *sys_open(const sys_options *options)
     if (!s)
         abort();
     s->options = *options;
-    s->w = world_open(&options->world);
-    world_set_user(s->w, s);
+    s->options.sim.size = sizeof s->options.sim;
+    s->options.net.size = sizeof s->options.net;
+    s->options.sim.net = &s->options.net;
+    if (htc_sim_create(NULL, &s->options.sim, &s->w) != HTC_OK)
+        abort();
     s->idle_since = HTC_NEVER;
-    s->rng_disk = world_rng(s->w, "disk");
-    s->rng_launch = world_rng(s->w, "launch");
-    s->rng_host = world_rng(s->w, "host");
-    s->rng_random = world_rng(s->w, "random");
+    s->rng_disk = htc_sim_rng(s->w, "disk");
+    s->rng_launch = htc_sim_rng(s->w, "launch");
+    s->rng_host = htc_sim_rng(s->w, "host");
+    s->rng_random = htc_sim_rng(s->w, "random");
     s->store = sys_store_add(s);
     s->gateway = sys_gateway_add(s);
-    world_boot(s->store);
-    world_boot(s->gateway);
+    htc_sim_boot(s->store);
+    htc_sim_boot(s->gateway);
     s->operator_ = sys_user_add(s, "operator");
     return s;
 }
@@ -431,7 +483,7 @@ sys *sys_open(const sys_options *options)
 void sys_close(sys *s)
 {
     sys_task *t, *next;
-    world_close(s->w);
+    htc_sim_destroy(s->w);
     sys_store_close(s);
     sys_agents_close(s);
     HASH_ITER(hh, s->tasks, t, next)

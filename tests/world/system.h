@@ -16,12 +16,13 @@
 #include "htcsched/agent.h"
 #include "htcsched/gateway.h"
 #include "htcsched/kv_server.h"
+#include "htcsched/sim.h"
 #include "roles/calls.h"
-#include "world.h"
 
 #define SYS_SITES_MAX    4
-#define SYS_PEER_STORE   1 /* the gateway's number of its connection to the store */
-#define SYS_PEER_GATEWAY 1 /* an agent's or user's number of its connection to the gateway */
+#define SYS_UID          1000 /* whose processes they all are */
+#define SYS_PEER_STORE   1    /* the gateway's number of its connection to the store */
+#define SYS_PEER_GATEWAY 1    /* an agent's or user's number of its connection to the gateway */
 
 typedef struct sys       sys;
 typedef struct sys_agent sys_agent;
@@ -36,7 +37,8 @@ typedef struct sys_run {
 } sys_run;
 
 typedef struct sys_options {
-    world_options       world;
+    htc_sim_options     sim;
+    htc_sim_net         net;
     htc_gateway_options gateway; /* sites, policy, periods; the rest is filled in */
     htc_site_options    sites[SYS_SITES_MAX];
     uint32_t            n_sites;
@@ -70,7 +72,7 @@ typedef struct sys_task {
 
 struct sys_agent {
     sys                *s;
-    world_node         *node;
+    htc_sim_node       *node;
     uint64_t            id;
     uint32_t            pid, site, slot;
     char                user[64];
@@ -92,19 +94,19 @@ typedef struct sys_request {
 } sys_request;
 
 struct sys_user {
-    sys         *s;
-    world_node  *node;
-    sys_request *requests;
-    uint64_t     last_id;
-    int          connected;
-    htc_buf      buf;
+    sys          *s;
+    htc_sim_node *node;
+    sys_request  *requests;
+    uint64_t      last_id;
+    int           connected;
+    htc_buf       buf;
 };
 
 struct sys {
     sys_options   options;
-    world        *w;
+    htc_sim      *w;
     htc_kv_engine disk;
-    world_node   *store, *gateway;
+    htc_sim_node *store, *gateway;
     struct {
         uint64_t tag;
         htc_buf  batch;
@@ -113,7 +115,7 @@ struct sys {
     htc_ns              disk_full_until;
     htc_rng             rng_disk, rng_launch, rng_host, rng_random;
     sys_agent          *agents; /* newest first */
-    uint32_t            last_pid, agents_alive, agents_launched;
+    uint32_t            last_node, last_pid, agents_alive, agents_launched;
     sys_task           *tasks;
     uint64_t            committed;
     uint32_t            crashes;    /* of gateway and store */
@@ -129,15 +131,21 @@ struct sys {
 
 sys *sys_open(const sys_options *options);
 void sys_close(sys *s);
+void sys_fail(sys *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sys_note(sys *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sys_after(sys *s, htc_ns delay, void (*fn)(htc_sim *w, void *ctx), void *ctx);
+void sys_run_until(sys *s, htc_ns at); /* nothing if that is past */
+/* faithful: a stream of bytes: it breaks, but loses nothing in the middle */
+htc_sim_node *sys_node(sys *s, const char *name, const htc_sim_host *host, void *ctx, int faithful);
 
 /* world_store.c */
-world_node *sys_store_add(sys *s);
-void        sys_store_close(sys *s);
+htc_sim_node *sys_store_add(sys *s);
+void          sys_store_close(sys *s);
 /* Reads one committed value of the store's keys; HTC_ENOTFOUND. */
 htc_status sys_store_get(sys *s, const char *key, htc_bytes *value);
 
 /* world_gateway.c */
-world_node *sys_gateway_add(sys *s);
+htc_sim_node *sys_gateway_add(sys *s);
 /* world_books.c: the gateway's own books, for checks. */
 typedef struct sys_books {
     int      ready;    /* it has recovered and the store answers */

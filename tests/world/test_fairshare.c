@@ -42,7 +42,8 @@ static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *ru
 static sys *open_system(const char *policy, const char *const *fair_users, const htc_site_options *sites, uint32_t n,
                         spans *p)
 {
-    sys_options o = { .world = { .seed = 1, .jitter_ns = 20 * HTC_US },
+    sys_options o = { .sim = { .seed = 1 },
+                      .net = { .jitter_ns = 20 * HTC_US },
                       .commit_ns = HTC_MS,
                       .launch_ns = 5 * HTC_MS,
                       .stage_ns = HTC_MS,
@@ -60,7 +61,7 @@ static sys *open_system(const char *policy, const char *const *fair_users, const
     for (int i = 0; i < 4; i++)
         if (p->names[i])
             sys_add_account(s, p->names[i], 1);
-    while (!sys_accounts_ready(s) && world_next(s->w))
+    while (!sys_accounts_ready(s) && htc_sim_next(s->w) == HTC_OK)
         ;
     sys_watch_jobs(s, 10 * HTC_SECOND);
     return s;
@@ -78,11 +79,11 @@ static double makespan(sys *s, const sys_job *j)
 
 static void close_system(sys *s)
 {
-    while (!sys_all_finished(s) && world_next(s->w))
+    while (!sys_all_finished(s) && htc_sim_next(s->w) == HTC_OK)
         ;
-    if (!world_failure(s->w))
+    if (!htc_sim_failure(s->w))
         sys_check_results(s);
-    expect(!world_failure(s->w), "%s", world_failure(s->w));
+    expect(!htc_sim_failure(s->w), "%s", htc_sim_failure(s->w));
 }
 
 /* ---- the table of makespans ---- */
@@ -133,10 +134,10 @@ static void run_bags(const row *r, const char *policy, const double *expected, d
     spans    p = { { "ada", "bob", "cy", "dora" },
                    { TASK_S * HTC_SECOND, TASK_S * HTC_SECOND, TASK_S * HTC_SECOND, TASK_S * HTC_SECOND } };
     sys     *s = open_system(policy, policy ? names : NULL, r->sites, r->n_sites, &p);
-    htc_ns   begin = world_now(s->w);
+    htc_ns   begin = htc_sim_now(s->w);
     sys_job *jobs[4];
     for (int i = 0; i < 4; i++) {
-        world_run_until(s->w, begin + (htc_ns)i * GAP_S * HTC_SECOND);
+        sys_run_until(s, begin + (htc_ns)i * GAP_S * HTC_SECOND);
         jobs[i] = sys_submit(s, names[i], names[i], r->bags[i]);
     }
     close_system(s);
@@ -149,7 +150,7 @@ static void run_bags(const row *r, const char *policy, const double *expected, d
         *sum += m;
         *last = m + i * GAP_S > *last ? m + i * GAP_S : *last;
     }
-    printf("   (%u agents, %llu events)\n", (unsigned)s->agents_launched, (unsigned long long)world_events(s->w));
+    printf("   (%u agents, %llu events)\n", (unsigned)s->agents_launched, (unsigned long long)htc_sim_events(s->w));
     sys_close(s);
 }
 
@@ -171,7 +172,7 @@ static void table_of_makespans(void)
 static void slots_are(sys *s, htc_ns begin, uint32_t at_s, uint32_t a, uint32_t b, uint32_t c)
 {
     /* Three seconds later: what the store, the launches and the network take adds up to less. */
-    world_run_until(s->w, begin + (at_s + 3) * HTC_SECOND);
+    sys_run_until(s, begin + (at_s + 3) * HTC_SECOND);
     uint32_t is[3] = { sys_gateway_slots(s, "ada"), sys_gateway_slots(s, "bob"), sys_gateway_slots(s, "cy") };
     printf("  t = %3u s: A %3u  B %3u  C %3u\n", (unsigned)at_s, (unsigned)is[0], (unsigned)is[1], (unsigned)is[2]);
     expect(is[0] == a && is[1] == b && is[2] == c, "the example says A %u B %u C %u", (unsigned)a, (unsigned)b,
@@ -183,14 +184,14 @@ static void worked_example(void)
     static const htc_site_options site = { .name = "one", .cores = 100 };
     spans    p = { { "ada", "bob", "cy" }, { 100 * HTC_SECOND, 60 * HTC_SECOND, 100 * HTC_SECOND } };
     sys     *s = open_system(NULL, NULL, &site, 1, &p);
-    htc_ns   t = world_now(s->w);
+    htc_ns   t = htc_sim_now(s->w);
     sys_job *a = sys_submit(s, "ada", "a", 200);
     slots_are(s, t, 0, 100, 0, 0);
-    world_run_until(s->w, t + 50 * HTC_SECOND);
+    sys_run_until(s, t + 50 * HTC_SECOND);
     sys_job *b = sys_submit(s, "bob", "b", 50);
     slots_are(s, t, 50, 100, 0, 0);
     slots_are(s, t, 100, 50, 50, 0);
-    world_run_until(s->w, t + 150 * HTC_SECOND);
+    sys_run_until(s, t + 150 * HTC_SECOND);
     sys_job *c = sys_submit(s, "cy", "c", 20);
     slots_are(s, t, 150, 50, 50, 0);
     slots_are(s, t, 160, 80, 0, 20);

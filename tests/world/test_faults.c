@@ -6,7 +6,7 @@
  * knows). In the end, when the faults have stopped: every task of every accepted job has exactly one committed result,
  * every agent has left. The same seed gives the same trace.
  *
- * HTC_SEED=n runs one seed and prints its trace; HTC_TEST_FULL=1 runs ten times as many. */
+ * HTC_SEED=n runs one seed and prints its trace; HTC_TEST_FULL=1 runs ten times as many, HTC_TEST_LIGHT=1 a fifth. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +14,7 @@
 
 #define SEEDS      2000
 #define SEEDS_FULL 20000
+#define SEEDS_LIGHT 400
 
 typedef struct plan {
     htc_rng  rng;
@@ -38,7 +39,7 @@ static uint32_t draw(htc_rng *rng, uint32_t from, uint32_t to)
 static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *run)
 {
     const plan *p = s->options.ctx;
-    uint64_t    words[4] = { s->options.world.seed, a->job, a->task, a->attempt };
+    uint64_t    words[4] = { s->options.sim.seed, a->job, a->task, a->attempt };
     htc_rng     rng = { htc_hash64((htc_bytes){ words, sizeof words }, 0) };
     (void)user;
     run->span = htc_rng_below(&rng, 4) ? htc_rng_below(&rng, 50 * HTC_MS) : htc_rng_below(&rng, 2 * HTC_SECOND);
@@ -53,10 +54,10 @@ static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *ru
         run->stage_out = htc_rng_below(&rng, 2) ? HTC_EBUSY : HTC_ENOSPC;
 }
 
-static void boot_again(world *w, void *ctx)
+static void boot_again(htc_sim *w, void *ctx)
 {
     (void)w;
-    world_boot(ctx);
+    htc_sim_boot(ctx);
 }
 
 static sys_agent *some_agent(sys *s, htc_rng *rng)
@@ -64,26 +65,26 @@ static sys_agent *some_agent(sys *s, htc_rng *rng)
     uint64_t n = s->agents_alive ? htc_rng_below(rng, s->agents_alive) : 0;
     for (sys_agent *a = s->agents; a; a = a->next)
         if (a->alive && n-- == 0)
-            return world_up(a->node) ? a : NULL;
+            return htc_sim_up(a->node) ? a : NULL;
     return NULL;
 }
 
-static void crash(sys *s, world_node *node, htc_rng *rng)
+static void crash(sys *s, htc_sim_node *node, htc_rng *rng)
 {
     static const htc_ns longest[] = { 5 * HTC_MS, 200 * HTC_MS, 5 * HTC_SECOND };
-    if (!world_up(node))
+    if (!htc_sim_up(node))
         return;
-    world_crash(node);
-    world_at(s->w, world_now(s->w) + htc_rng_below(rng, longest[htc_rng_below(rng, 3)]), boot_again, node);
+    htc_sim_crash(node);
+    sys_after(s, htc_rng_below(rng, longest[htc_rng_below(rng, 3)]), boot_again, node);
 }
 
-static void stop_for_a_while(sys *s, world_node *node, htc_rng *rng)
+static void stop_for_a_while(sys *s, htc_sim_node *node, htc_rng *rng)
 {
     htc_ns span = htc_rng_below(rng, htc_rng_below(rng, 3) ? HTC_SECOND : 8 * HTC_SECOND);
-    world_note(s->w, "%s is stopped for %.3f s", node->name, (double)span / 1e9);
-    world_pause(node, span);
+    sys_note(s, "%s is stopped for %.3f s", htc_sim_name(node), (double)span / 1e9);
+    htc_sim_pause(node, span);
     if (node == s->gateway || node == s->store) {
-        s->disturbed_at = world_now(s->w);
+        s->disturbed_at = htc_sim_now(s->w);
         s->idle_since = HTC_NEVER;
     }
 }
@@ -94,12 +95,12 @@ static void stop_and_tell(sys *s, sys_agent *a, htc_rng *rng)
     uint8_t bytes[12];
     htc_buf b;
     stop_for_a_while(s, a->node, rng);
-    if (!world_up(s->gateway) || a->watcher != s->gateway->incarnation)
+    if (!htc_sim_up(s->gateway) || a->watcher != htc_sim_incarnation(s->gateway))
         return;
     htc_buf_init(&b, NULL, sizeof bytes);
     htc_put_u64(&b, a->id);
     htc_put_u32(&b, a->pid);
-    world_event(s->gateway, HTC_MS, HTC_EVENT_AGENT_STOPPED, HTC_OK, htc_buf_bytes(&b));
+    htc_sim_event(s->gateway, HTC_MS, HTC_EVENT_AGENT_STOPPED, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
@@ -112,26 +113,26 @@ static void cancel_some(sys *s, htc_rng *rng)
         }
 }
 
-static void trouble(world *w, void *ctx)
+static void trouble(htc_sim *w, void *ctx)
 {
     sys       *s = ctx;
     plan      *p = s->options.ctx;
     sys_agent *a = some_agent(s, &p->rng);
     uint32_t   what = draw(&p->rng, 0, 13);
-    if (world_now(w) >= p->trouble_end)
+    if (htc_sim_now(w) >= p->trouble_end)
         return;
     if (what <= 2 && p->crashes && a)
-        world_crash(a->node);
+        htc_sim_crash(a->node);
     else if (what == 3 && p->crashes)
         crash(s, s->gateway, &p->rng);
     else if (what == 4 && p->crashes)
         crash(s, s->store, &p->rng);
     else if (what == 5)
-        world_break(w, s->gateway, s->store);
+        htc_sim_break(s->gateway, s->store);
     else if (what == 6)
-        world_break(w, s->gateway, s->operator_->node);
+        htc_sim_break(s->gateway, s->operator_->node);
     else if (what == 7 && a)
-        world_break(w, s->gateway, a->node);
+        htc_sim_break(s->gateway, a->node);
     else if (what == 8 && p->pauses && a)
         stop_for_a_while(s, a->node, &p->rng);
     else if (what == 9 && p->pauses)
@@ -141,10 +142,10 @@ static void trouble(world *w, void *ctx)
     else if (what == 11 && p->pauses && a)
         stop_and_tell(s, a, &p->rng);
     else if (what == 12 && p->crashes && sys_accounts_ready(s))
-        s->disk_full_until = world_now(w) + htc_rng_below(&p->rng, HTC_SECOND);
+        s->disk_full_until = htc_sim_now(w) + htc_rng_below(&p->rng, HTC_SECOND);
     else if (what == 13 && p->cancels)
         cancel_some(s, &p->rng);
-    world_at(w, world_now(w) + 1 + htc_rng_below(&p->rng, 2 * p->trouble_gap), trouble, s);
+    sys_after(s, 1 + htc_rng_below(&p->rng, 2 * p->trouble_gap), trouble, s);
 }
 
 /* Every fourth seed has no faults at all, the next faults of messages only, then crashes, then everything. */
@@ -154,7 +155,8 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
     rng = htc_rng_fork(&rng, "plan");
     uint64_t kind = seed % 4;
     int      messages = kind == 1 || kind == 3, crashes = kind >= 2;
-    *o = (sys_options){ .world = { .seed = seed, .jitter_ns = draw(&rng, 0, 200) * HTC_US },
+    *o = (sys_options){ .sim = { .seed = seed },
+                        .net = { .jitter_ns = draw(&rng, 0, 200) * HTC_US },
                         .commit_ns = draw(&rng, 0, 2000) * HTC_US,
                         .commit_jitter_ns = draw(&rng, 0, 3000) * HTC_US,
                         .launch_ns = draw(&rng, 1, 20) * HTC_MS,
@@ -165,10 +167,10 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
                         .check_idle = 1,
                         .ctx = p };
     if (messages) {
-        o->world.loss_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
-        o->world.duplicate_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
-        o->world.reorder_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 200000);
-        o->world.reorder_ns = draw(&rng, 1, 100) * HTC_MS;
+        o->net.loss_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
+        o->net.duplicate_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
+        o->net.reorder_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 200000);
+        o->net.reorder_ns = draw(&rng, 1, 100) * HTC_MS;
     }
     o->sites[0] = (htc_site_options){ .name = "here", .cores = draw(&rng, 1, 2) };
     o->sites[1] = (htc_site_options){ .name = "there", .cores = draw(&rng, 1, 2) };
@@ -196,7 +198,7 @@ static void add_jobs(sys *s, htc_rng *rng, uint64_t *tasks)
     uint32_t                 users = draw(rng, 2, 3), left = 30;
     for (uint32_t i = 0; i < users; i++)
         sys_add_account(s, names[i], draw(rng, 1, 3));
-    while (!sys_accounts_ready(s) && world_next(s->w))
+    while (!sys_accounts_ready(s) && htc_sim_next(s->w) == HTC_OK)
         ;
     for (uint32_t i = 0; i < users + 1 && left > 2; i++) {
         char     name[16];
@@ -205,73 +207,80 @@ static void add_jobs(sys *s, htc_rng *rng, uint64_t *tasks)
         sys_submit(s, names[i % users], name, n);
         left -= n;
         *tasks += n;
-        world_run_until(s->w, world_now(s->w) + htc_rng_below(rng, HTC_SECOND));
+        sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(rng, HTC_SECOND));
     }
 }
 
 static void all_up(sys *s)
 {
-    world_boot(s->store);
-    world_boot(s->gateway);
+    htc_sim_boot(s->store);
+    htc_sim_boot(s->gateway);
 }
 
 static void run_world(sys *s, plan *p, verdict *v)
 {
     htc_rng rng = htc_rng_fork(&p->rng, "jobs");
-    htc_ns  begin = world_now(s->w);
+    htc_ns  begin = htc_sim_now(s->w);
     p->trouble_end = begin + draw(&rng, 2, 15) * HTC_SECOND;
     sys_watch_jobs(s, 300 * HTC_MS);
-    if (s->options.world.seed % 4)
-        world_at(s->w, begin + htc_rng_below(&rng, HTC_SECOND), trouble, s);
+    if (s->options.sim.seed % 4)
+        sys_after(s, htc_rng_below(&rng, HTC_SECOND), trouble, s);
     add_jobs(s, &rng, &v->tasks);
-    world_run_until(s->w, p->trouble_end + 6 * HTC_SECOND); /* the longest way back up, and more */
-    world_set_faults(s->w, 0);
+    sys_run_until(s, p->trouble_end + 6 * HTC_SECOND); /* the longest way back up, and more */
+    htc_sim_net_faults(s->w, 0);
     all_up(s);
-    while (!sys_all_finished(s) && world_now(s->w) < p->trouble_end + 400 * HTC_SECOND && world_next(s->w))
+    while (!sys_all_finished(s) && htc_sim_now(s->w) < p->trouble_end + 400 * HTC_SECOND &&
+           htc_sim_next(s->w) == HTC_OK)
         ;
-    v->took = world_now(s->w) - begin;
-    world_run_until(s->w, world_now(s->w) + 20 * HTC_SECOND);
-    if (!world_failure(s->w))
+    v->took = htc_sim_now(s->w) - begin;
+    sys_run_until(s, htc_sim_now(s->w) + 20 * HTC_SECOND);
+    if (!htc_sim_failure(s->w))
         sys_check_results(s);
     if (s->agents_alive)
-        world_fail(s->w, "%u agents are still there, with nothing to do", (unsigned)s->agents_alive);
+        sys_fail(s, "%u agents are still there, with nothing to do", (unsigned)s->agents_alive);
 }
 
-static void run_seed(uint64_t seed, FILE *trace, verdict *v)
+static void print_line(void *ctx, const char *line)
+{
+    (void)ctx;
+    puts(line);
+}
+
+static void run_seed(uint64_t seed, int trace, verdict *v)
 {
     sys_options o;
     plan        p;
     memset(v, 0, sizeof *v);
     make_options(seed, &p, &o);
-    o.world.trace = trace;
+    o.sim.trace = trace ? print_line : NULL;
     sys *s = sys_open(&o);
     run_world(s, &p, v);
-    v->hash = world_trace_hash(s->w);
-    v->events = world_events(s->w);
+    v->hash = htc_sim_hash(s->w);
+    v->events = htc_sim_events(s->w);
     v->crashes = s->crashes;
     v->agents = s->agents_launched;
     v->idle_longest = s->idle_longest;
-    if (world_failure(s->w))
-        snprintf(v->failure, sizeof v->failure, "%s", world_failure(s->w));
+    if (htc_sim_failure(s->w))
+        snprintf(v->failure, sizeof v->failure, "%s", htc_sim_failure(s->w));
     sys_close(s);
 }
 
 int main(void)
 {
     const char *one = getenv("HTC_SEED"), *full = getenv("HTC_TEST_FULL");
-    uint64_t    seeds = full && *full == '1' ? SEEDS_FULL : SEEDS, events = 0, tasks = 0, crashes = 0, agents = 0;
+    uint64_t    seeds = full && *full == '1' ? SEEDS_FULL : getenv("HTC_TEST_LIGHT") ? SEEDS_LIGHT : SEEDS, events = 0, tasks = 0, crashes = 0, agents = 0;
     uint32_t    failed = 0;
     htc_ns      idle = 0;
     verdict     v, again;
     if (one) {
-        run_seed(strtoull(one, NULL, 10), stdout, &v);
+        run_seed(strtoull(one, NULL, 10), 1, &v);
         printf("%s\n", v.failure[0] ? v.failure : "ok");
         return v.failure[0] != 0;
     }
     for (uint64_t seed = 1; seed <= seeds && failed < 20; seed++) {
-        run_seed(seed, NULL, &v);
+        run_seed(seed, 0, &v);
         if (seed % 100 == 1) {
-            run_seed(seed, NULL, &again);
+            run_seed(seed, 0, &again);
             if (v.hash != again.hash || v.events != again.events) {
                 printf("seed %llu: two runs differ\n", (unsigned long long)seed);
                 failed++;

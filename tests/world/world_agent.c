@@ -15,11 +15,11 @@ typedef struct sys_process {
 } sys_process;
 
 typedef struct process_end { /* an end that is due, unless the process ends before */
-    world_node *node;
-    sys_agent  *a;
-    uint64_t    incarnation, run;
-    htc_status  status;
-    uint32_t    signal;
+    htc_sim_node *node;
+    sys_agent    *a;
+    uint64_t      incarnation, run;
+    htc_status    status;
+    uint32_t      signal;
 } process_end;
 
 static sys_process *process_of(sys_agent *a, uint64_t run)
@@ -39,20 +39,20 @@ static void answer_run(sys_agent *a, sys_process *p, htc_status status, uint32_t
         return;
     p->running = 0;
     a->running--;
-    htc_ns span = world_now(s->w) - p->started;
-    o.ended = world_wall(s->w);
+    htc_ns span = htc_sim_now(s->w) - p->started;
+    o.ended = htc_sim_wall(s->w);
     o.started = o.ended - span;
     o.cpu_ns = span;
     htc_buf_init(&b, NULL, 0);
     htc_outcome_write(&b, &o);
-    world_result(a->node, 0, &p->call, HTC_OK, htc_buf_bytes(&b));
+    htc_sim_result(a->node, 0, &p->call, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
-static void process_ends(world *w, void *ctx)
+static void process_ends(htc_sim *w, void *ctx)
 {
     process_end *e = ctx;
-    sys_process *p = e->node->incarnation == e->incarnation ? process_of(e->a, e->run) : NULL;
+    sys_process *p = htc_sim_incarnation(e->node) == e->incarnation ? process_of(e->a, e->run) : NULL;
     (void)w;
     if (p)
         answer_run(e->a, p, e->status, e->signal);
@@ -60,11 +60,8 @@ static void process_ends(world *w, void *ctx)
 
 static void end_after(sys_agent *a, const sys_process *p, htc_ns delay, htc_status status, uint32_t number)
 {
-    process_end *e = malloc(sizeof *e);
-    if (!e)
-        abort();
-    *e = (process_end){ a->node, a, a->node->incarnation, p->run, status, number };
-    world_at_taken(a->s->w, world_now(a->s->w) + delay, process_ends, e);
+    process_end e = { a->node, a, htc_sim_incarnation(a->node), p->run, status, number };
+    htc_sim_at(a->s->w, htc_sim_now(a->s->w) + delay, process_ends, &e, sizeof e);
 }
 
 static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint64_t run)
@@ -86,7 +83,7 @@ static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint
     }
     htc_status status = p->how.stage_in;
     p->how.stage_in = HTC_OK; /* a second try goes well */
-    world_result(a->node, s->options.stage_ns, effect, status, htc_bytes_of(status == HTC_OK ? NULL : "no luck"));
+    htc_sim_result(a->node, s->options.stage_ns, effect, status, htc_bytes_of(status == HTC_OK ? NULL : "no luck"));
 }
 
 static void run(sys_agent *a, const htc_effect *effect, sys_process *p)
@@ -98,11 +95,11 @@ static void run(sys_agent *a, const htc_effect *effect, sys_process *p)
     htc_put_u64(&b, p->run);
     p->call = *effect;
     p->running = 1;
-    p->started = world_now(s->w);
+    p->started = htc_sim_now(s->w);
     sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
     if (++a->running > 1)
-        world_fail(s->w, "agent %llu runs two tasks at once", (unsigned long long)a->id);
-    world_event(a->node, 0, HTC_EVENT_STARTED, HTC_OK, htc_buf_bytes(&b));
+        sys_fail(s, "agent %llu runs two tasks at once", (unsigned long long)a->id);
+    htc_sim_event(a->node, 0, HTC_EVENT_STARTED, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
     end_after(a, p, p->how.span, p->how.status, 0);
 }
@@ -117,8 +114,8 @@ static void stage_out(sys_agent *a, const htc_effect *effect, sys_process *p)
     htc_write_output_files(&b, &file, 1);
     if (status == HTC_OK)
         sys_output_stored(a->s, &p->attempt);
-    world_result(a->node, a->s->options.stage_ns, effect, status,
-                 status == HTC_OK ? htc_buf_bytes(&b) : htc_bytes_of("no luck"));
+    htc_sim_result(a->node, a->s->options.stage_ns, effect, status,
+                   status == HTC_OK ? htc_buf_bytes(&b) : htc_bytes_of("no luck"));
     htc_buf_free(&b);
 }
 
@@ -126,7 +123,7 @@ static void clean(sys_agent *a, sys_process *p, int drop)
 {
     sys_process **at = &a->processes;
     if (p->running)
-        world_fail(a->s->w, "agent %llu cleans a running task", (unsigned long long)a->id);
+        sys_fail(a->s, "agent %llu cleans a running task", (unsigned long long)a->id);
     if (drop)
         sys_output_dropped(a->s, &p->attempt);
     while (*at != p)
@@ -135,20 +132,21 @@ static void clean(sys_agent *a, sys_process *p, int drop)
     free(p);
 }
 
-static void call(world_node *node, const htc_effect *effect)
+static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
 {
-    sys_agent   *a = node->ctx;
+    sys_agent   *a = ctx;
     htc_reader   r = htc_reader_of(effect->body);
     uint64_t     number = htc_get_u64(&r);
     sys_process *p = process_of(a, number);
+    (void)node;
     if (effect->op == HTC_CALL_STAGE_IN) {
         stage_in(a, effect, &r, number);
-        return;
+        return HTC_OK;
     }
     if (!p) {
-        world_fail(a->s->w, "agent %llu asks %s of run %llu, which is not staged", (unsigned long long)a->id,
-                   htc_call_name(effect->op), (unsigned long long)number);
-        return;
+        sys_fail(a->s, "agent %llu asks %s of run %llu, which is not staged", (unsigned long long)a->id,
+                 htc_call_name(effect->op), (unsigned long long)number);
+        return HTC_OK;
     }
     switch (effect->op) {
     case HTC_CALL_RUN:
@@ -167,13 +165,14 @@ static void call(world_node *node, const htc_effect *effect)
         clean(a, p, htc_get_u8(&r));
         break;
     default:
-        world_fail(a->s->w, "an agent asks for %s", htc_call_name(effect->op));
+        sys_fail(a->s, "an agent asks for %s", htc_call_name(effect->op));
     }
+    return HTC_OK;
 }
 
-static void boot(world_node *node)
+static htc_status boot(void *ctx, htc_sim_node *node)
 {
-    sys_agent        *a = node->ctx;
+    sys_agent        *a = ctx;
     htc_agent        *machine;
     htc_agent_options o = { .size = sizeof o,
                             .agent = a->id,
@@ -187,23 +186,23 @@ static void boot(world_node *node)
     char              name[32];
     snprintf(name, sizeof name, "site%u-n%u", (unsigned)a->site, (unsigned)a->slot);
     o.node = name;
-    if (htc_agent_create(&node->env, &o, &machine) != HTC_OK)
+    if (htc_agent_create(htc_sim_env(node), &o, &machine) != HTC_OK)
         abort();
-    world_install(node, htc_agent_ops(), machine);
-    world_dial(node, SYS_PEER_GATEWAY, a->s->gateway);
+    htc_sim_install(node, htc_agent_ops(), machine);
+    return htc_sim_dial(node, SYS_PEER_GATEWAY, a->s->gateway, NULL);
 }
 
 /* The host of the gateway that started or watches this process says how it ended. */
 void sys_agent_tell_exit(sys_agent *a)
 {
     htc_buf b;
-    if (!a->watched || a->watcher != a->s->gateway->incarnation || !world_up(a->s->gateway))
+    if (!a->watched || a->watcher != htc_sim_incarnation(a->s->gateway) || !htc_sim_up(a->s->gateway))
         return;
     htc_buf_init(&b, NULL, 0);
     htc_put_u64(&b, a->id);
     htc_put_u32(&b, a->pid);
     htc_put_u32(&b, UINT32_MAX);
-    world_event(a->s->gateway, HTC_MS, HTC_EVENT_AGENT_EXIT, HTC_OK, htc_buf_bytes(&b));
+    htc_sim_event(a->s->gateway, HTC_MS, HTC_EVENT_AGENT_EXIT, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
@@ -215,14 +214,15 @@ void sys_agent_stop_task(sys_agent *a)
         if (p->running) {
             htc_buf_init(&b, NULL, sizeof bytes);
             htc_put_u64(&b, p->run);
-            world_event(a->node, HTC_MS, HTC_EVENT_TASK_STOPPED, HTC_OK, htc_buf_bytes(&b));
+            htc_sim_event(a->node, HTC_MS, HTC_EVENT_TASK_STOPPED, HTC_OK, htc_buf_bytes(&b));
             htc_buf_free(&b);
         }
 }
 
-static void ended(world_node *node, htc_status status, int crashed)
+static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
 {
-    sys_agent *a = node->ctx;
+    sys_agent *a = ctx;
+    (void)node;
     (void)status;
     (void)crashed;
     if (!a->alive)
@@ -246,27 +246,27 @@ sys_agent *sys_agent_find(sys *s, uint64_t id)
     return NULL;
 }
 
-static void appear(world *w, void *ctx)
+static void appear(htc_sim *w, void *ctx)
 {
     sys_agent *a = ctx;
     (void)w;
     if (a->alive)
-        world_boot(a->node);
+        htc_sim_boot(a->node);
 }
 
 sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user)
 {
-    static const world_host host = { .boot = boot, .call = call, .ended = ended };
-    sys_agent              *a = calloc(1, sizeof *a);
-    char                    name[32];
+    static const htc_sim_host host = { .size = sizeof host, .boot = boot, .call = call, .ended = ended };
+    sys_agent                *a = calloc(1, sizeof *a);
+    char                      name[32];
     if (!a)
         abort();
     for (const sys_agent *other = s->agents; other; other = other->next) {
         if (other->alive && other->site == site && other->slot == slot)
-            world_fail(s->w, "slot %u of site %u is given to agent %llu while agent %llu lives in it", (unsigned)slot,
-                       (unsigned)site, (unsigned long long)id, (unsigned long long)other->id);
+            sys_fail(s, "slot %u of site %u is given to agent %llu while agent %llu lives in it", (unsigned)slot,
+                     (unsigned)site, (unsigned long long)id, (unsigned long long)other->id);
         if (other->id == id)
-            world_fail(s->w, "agent %llu is launched twice", (unsigned long long)id);
+            sys_fail(s, "agent %llu is launched twice", (unsigned long long)id);
     }
     *a = (sys_agent){ .s = s,
                       .id = id,
@@ -275,18 +275,16 @@ sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, c
                       .slot = slot,
                       .alive = 1,
                       .watched = 1,
-                      .watcher = s->gateway->incarnation,
+                      .watcher = htc_sim_incarnation(s->gateway),
                       .next = s->agents };
     snprintf(a->user, sizeof a->user, "%s", user);
     snprintf(name, sizeof name, "agent%llu", (unsigned long long)id);
     s->agents = a;
     s->agents_alive++;
     s->agents_launched++;
-    a->node = world_add(s->w, name, &host, a);
-    a->node->info.pid = a->pid;
-    world_at(s->w,
-             world_now(s->w) + s->options.launch_ns + htc_rng_below(&s->rng_launch, s->options.launch_jitter_ns + 1),
-             appear, a);
+    a->node = sys_node(s, name, &host, a, 0);
+    htc_sim_set_info(a->node, &(htc_peer_info){ .transport = HTC_TRANSPORT_UNIX, .uid = SYS_UID, .pid = a->pid });
+    sys_after(s, s->options.launch_ns + htc_rng_below(&s->rng_launch, s->options.launch_jitter_ns + 1), appear, a);
     return a;
 }
 

@@ -50,7 +50,7 @@ static const char *wrong_count(const htc_gateway *gw)
 
 void sys_gateway_books(const sys *s, sys_books *b)
 {
-    const htc_gateway *gw = s->gateway->machine;
+    const htc_gateway *gw = htc_sim_machine(s->gateway);
     const user        *u;
     memset(b, 0, sizeof *b);
     if (!gw || gw->phase != PHASE_READY)
@@ -67,13 +67,13 @@ void sys_gateway_books(const sys *s, sys_books *b)
 
 const char *sys_gateway_wrong(const sys *s)
 {
-    const htc_gateway *gw = s->gateway->machine;
+    const htc_gateway *gw = htc_sim_machine(s->gateway);
     return gw && gw->phase == PHASE_READY ? wrong_count(gw) : NULL;
 }
 
 uint32_t sys_gateway_slots(const sys *s, const char *name)
 {
-    const htc_gateway *gw = s->gateway->machine;
+    const htc_gateway *gw = htc_sim_machine(s->gateway);
     const agent       *a;
     uint32_t           n = 0;
     for (a = gw ? gw->agents : NULL; a; a = a->hh.next)

@@ -4,9 +4,8 @@
 
 #include "system.h"
 
-static void launch(world_node *node, const htc_effect *effect)
+static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
 {
-    sys       *s = node->ctx;
     htc_reader r = htc_reader_of(effect->body);
     char       site_name[64], user_name[64];
     uint8_t    bytes[4];
@@ -19,18 +18,18 @@ static void launch(world_node *node, const htc_effect *effect)
         site_index++;
     if (htc_reader_done(&r) != HTC_OK || site_index == s->options.n_sites ||
         slot_number >= s->options.sites[site_index].cores) {
-        world_fail(s->w, "the gateway launches an agent at %s, slot %u", site_name, (unsigned)slot_number);
+        sys_fail(s, "the gateway launches an agent at %s, slot %u", site_name, (unsigned)slot_number);
         return;
     }
     if (htc_rng_below(&s->rng_launch, 1000000) < s->options.launch_fail_ppm) {
-        world_result(node, HTC_MS, effect, HTC_EBUSY, htc_bytes_of("no process could be started"));
+        htc_sim_result(node, HTC_MS, effect, HTC_EBUSY, htc_bytes_of("no process could be started"));
         return;
     }
     sys_agent *a = sys_agent_launch(s, id, site_index, slot_number, user_name);
     htc_buf    b;
     htc_buf_init(&b, NULL, sizeof bytes);
     htc_put_u32(&b, a->pid);
-    world_result(node, HTC_MS, effect, HTC_OK, htc_buf_bytes(&b));
+    htc_sim_result(node, HTC_MS, effect, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
@@ -40,8 +39,8 @@ static void kill_agent(sys *s, htc_reader *r)
     sys_agent *a = sys_agent_find(s, id);
     if (!a || !a->alive || htc_get_u32(r) != a->pid)
         return;
-    if (world_up(a->node)) {
-        world_crash(a->node);
+    if (htc_sim_up(a->node)) {
+        htc_sim_crash(a->node);
     } else { /* its process has only just begun */
         a->alive = 0;
         s->agents_alive--;
@@ -55,7 +54,7 @@ static void watch_agent(sys *s, htc_reader *r)
     if (!a || htc_get_u32(r) != a->pid)
         return;
     a->watched = 1;
-    a->watcher = s->gateway->incarnation;
+    a->watcher = htc_sim_incarnation(s->gateway);
     if (!a->alive)
         sys_agent_tell_exit(a);
 }
@@ -69,21 +68,21 @@ static void drop_outputs_of_job(sys *s, uint64_t id)
             t->attempts[i].output = 2;
 }
 
-static void answer_with(world_node *node, const htc_effect *effect, htc_status status, htc_buf *b)
+static void answer_with(htc_sim_node *node, const htc_effect *effect, htc_status status, htc_buf *b)
 {
-    world_result(node, HTC_MS, effect, status, htc_buf_bytes(b));
+    htc_sim_result(node, HTC_MS, effect, status, htc_buf_bytes(b));
 }
 
-static void call(world_node *node, const htc_effect *effect)
+static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
 {
-    sys        *s = node->ctx;
+    sys        *s = ctx;
     htc_reader  r = htc_reader_of(effect->body);
     htc_attempt attempt = { 0 };
     htc_buf     b;
     htc_buf_init(&b, NULL, 0);
     switch (effect->op) {
     case HTC_CALL_LAUNCH:
-        launch(node, effect);
+        launch(s, node, effect);
         break;
     case HTC_CALL_KILL_AGENT:
         kill_agent(s, &r);
@@ -120,46 +119,51 @@ static void call(world_node *node, const htc_effect *effect)
         answer_with(node, effect, HTC_ENOTFOUND, &b);
         break;
     default:
-        world_fail(s->w, "the gateway asks for %s", htc_call_name(effect->op));
+        sys_fail(s, "the gateway asks for %s", htc_call_name(effect->op));
     }
     htc_buf_free(&b);
+    return HTC_OK;
 }
 
-static void boot(world_node *node)
+static htc_status boot(void *ctx, htc_sim_node *node)
 {
-    sys                *s = node->ctx;
+    sys                *s = ctx;
     htc_gateway_options o = s->options.gateway;
     htc_gateway        *machine;
     o.size = sizeof o;
     o.store_peer = SYS_PEER_STORE;
     o.store_client_id = htc_rng_next(&s->rng_random);
-    o.owner_uid = node->info.uid;
+    o.owner_uid = SYS_UID;
     o.owner_name = "operator";
     o.sites = s->options.sites;
     o.n_sites = s->options.n_sites;
-    if (htc_gateway_create(&node->env, &o, &machine) != HTC_OK)
+    if (htc_gateway_create(htc_sim_env(node), &o, &machine) != HTC_OK)
         abort();
-    world_install(node, htc_gateway_ops(), machine);
-    world_dial(node, SYS_PEER_STORE, s->store);
+    htc_sim_install(node, htc_gateway_ops(), machine);
+    return htc_sim_dial(node, SYS_PEER_STORE, s->store, NULL);
 }
 
-static void ended(world_node *node, htc_status status, int crashed)
+static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
 {
-    sys *s = node->ctx;
+    sys *s = ctx;
+    (void)node;
     if (!crashed)
-        world_fail(s->w, "the gateway has ended: %s", htc_status_name(status));
+        sys_fail(s, "the gateway has ended: %s", htc_status_name(status));
     s->crashes++;
-    s->disturbed_at = world_now(s->w);
+    s->disturbed_at = htc_sim_now(s->w);
     s->idle_since = HTC_NEVER;
 }
 
-static void checked(world_node *node)
+static void checked(void *ctx, htc_sim_node *node)
 {
-    sys_check(node->ctx);
+    (void)node;
+    sys_check(ctx);
 }
 
-world_node *sys_gateway_add(sys *s)
+htc_sim_node *sys_gateway_add(sys *s)
 {
-    static const world_host host = { .boot = boot, .call = call, .ended = ended, .checked = checked };
-    return world_add(s->w, "gateway", &host, s);
+    static const htc_sim_host host = {
+        .size = sizeof host, .boot = boot, .call = call, .ended = ended, .checked = checked
+    };
+    return sys_node(s, "gateway", &host, s, 0);
 }

@@ -1,6 +1,6 @@
 /* The store's node. Its disk is the memory engine: a batch reaches it when it is durable and not before, so a crash
  * loses exactly what was not; whether the batch under way was written is the disk's own secret. */
-#include "kvs/record.h"
+#include "kvs/cell.h"
 #include "system.h"
 
 /* Tells of the keys that begin with this letter. */
@@ -9,15 +9,17 @@ static void tell(sys *s, htc_bytes batch, char letter)
     htc_kv_change change;
     size_t        at = 0;
     while (htc_kv_batch_next(batch, &at, &change) == 1) {
-        htc__kv_record record;
-        const char    *name = change.key.data;
-        htc_bytes      key = { name + 1, change.key.len - 1 };
+        htc__kv_cell cell;
+        htc_bytes    payload;
+        const char  *name = change.key.data;
+        htc_bytes    key = { name + 1, change.key.len - 1 };
         if (change.drop || change.key.len < 2 || name[0] != 'k' || name[1] != letter)
             continue;
-        if (htc__kv_record_read(change.value, key, &record) != HTC_OK)
-            world_fail(s->w, "the store writes a record that it could not read");
-        else if (!record.deleted)
-            sys_committed(s, key, record.value);
+        if (htc__kv_unseal(change.value, change.key, &payload) != HTC_OK ||
+            htc__kv_cell_read(payload, NULL, &cell) != HTC_OK)
+            sys_fail(s, "the store writes a record that it could not read");
+        else if (!cell.deleted)
+            sys_committed(s, key, cell.value);
     }
 }
 
@@ -28,7 +30,7 @@ static void durable(sys *s)
     s->commit.pending = 0;
     htc_status status = s->disk.ops->apply(s->disk.ctx, batch);
     if (status != HTC_OK)
-        world_fail(s->w, "the disk answers %s", htc_status_name(status));
+        sys_fail(s, "the disk answers %s", htc_status_name(status));
     tell(s, batch, 'r');
     tell(s, batch, 'c');
 }
@@ -39,67 +41,64 @@ typedef struct sync {
     uint64_t incarnation, tag;
 } sync;
 
-static void synced(world *w, void *ctx)
+static void synced(htc_sim *w, void *ctx)
 {
     sync *y = ctx;
     sys  *s = y->s;
-    if (s->store->incarnation == y->incarnation && s->commit.pending && s->commit.tag == y->tag) {
-        int full = world_now(w) < s->disk_full_until;
+    if (htc_sim_incarnation(s->store) == y->incarnation && s->commit.pending && s->commit.tag == y->tag) {
+        int full = htc_sim_now(w) < s->disk_full_until;
         if (full)
             s->commit.pending = 0;
         else
             durable(s);
-        world_stored(s->store, 0, y->tag, full ? HTC_ENOSPC : HTC_OK);
+        htc_sim_stored(s->store, 0, y->tag, full ? HTC_ENOSPC : HTC_OK);
     }
 }
 
-static void commit(world_node *node, const htc_effect *effect)
+static htc_status commit(void *ctx, htc_sim_node *node, const htc_effect *effect)
 {
-    sys  *s = node->ctx;
-    sync *y = malloc(sizeof *y);
-    if (!y)
-        abort();
+    sys   *s = ctx;
+    sync   y = { s, htc_sim_incarnation(node), effect->tag };
+    htc_ns span = s->options.commit_ns + htc_rng_below(&s->rng_disk, s->options.commit_jitter_ns + 1);
     if (s->commit.pending)
-        world_fail(s->w, "a second commit before the first was stored");
+        sys_fail(s, "a second commit before the first was stored");
     s->commit.pending = 1;
     s->commit.tag = effect->tag;
     htc_buf_clear(&s->commit.batch);
     htc_put_raw(&s->commit.batch, effect->body);
-    *y = (sync){ s, node->incarnation, effect->tag };
-    world_at_taken(
-        s->w, world_now(s->w) + s->options.commit_ns + htc_rng_below(&s->rng_disk, s->options.commit_jitter_ns + 1),
-        synced, y);
+    return htc_sim_at(s->w, htc_sim_now(s->w) + span, synced, &y, sizeof y);
 }
 
-static void ended(world_node *node, htc_status status, int crashed)
+static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
 {
-    sys *s = node->ctx;
+    sys *s = ctx;
+    (void)node;
     if (!crashed)
-        world_fail(s->w, "the store has ended: %s", htc_status_name(status));
+        sys_fail(s, "the store has ended: %s", htc_status_name(status));
     s->crashes++;
-    s->disturbed_at = world_now(s->w);
+    s->disturbed_at = htc_sim_now(s->w);
     if (s->commit.pending && htc_rng_below(&s->rng_disk, 2))
         durable(s);
     s->commit.pending = 0;
 }
 
-static void boot(world_node *node)
+static htc_status boot(void *ctx, htc_sim_node *node)
 {
-    sys                  *s = node->ctx;
+    sys                  *s = ctx;
     htc_kv_server_options o = { .size = sizeof o, .engine = s->disk };
     htc_kv_server        *server;
-    if (htc_kv_server_create(&node->env, &o, &server) != HTC_OK)
+    if (htc_kv_server_create(htc_sim_env(node), &o, &server) != HTC_OK)
         abort();
-    world_install(node, htc_kv_server_ops(), server);
+    return htc_sim_install(node, htc_kv_server_ops(), server);
 }
 
-world_node *sys_store_add(sys *s)
+htc_sim_node *sys_store_add(sys *s)
 {
-    static const world_host host = { .boot = boot, .commit = commit, .ended = ended };
+    static const htc_sim_host host = { .size = sizeof host, .boot = boot, .commit = commit, .ended = ended };
     htc_buf_init(&s->commit.batch, NULL, 0);
     if (htc_kv_memory_create(NULL, &s->disk) != HTC_OK)
         abort();
-    return world_add(s->w, "store", &host, s);
+    return sys_node(s, "store", &host, s, 0);
 }
 
 void sys_store_close(sys *s)

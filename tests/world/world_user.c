@@ -35,7 +35,7 @@ static void answered(sys_user *u, uint64_t id, htc_bytes text)
         at = &(*at)->next;
     json_t *answer = *at ? json_loadb(text.data, text.len, 0, &e) : NULL;
     if (!json_is_object(answer))
-        world_fail(u->s->w, "an answer to nothing, or not a JSON object: %.*s", (int)text.len, (const char *)text.data);
+        sys_fail(u->s, "an answer to nothing, or not a JSON object: %.*s", (int)text.len, (const char *)text.data);
     else
         finish(u, at, answer);
     json_decref(answer);
@@ -101,25 +101,24 @@ static void destroy(void *self)
     free(u);
 }
 
-static void boot(world_node *node)
+static htc_status boot(void *ctx, htc_sim_node *node)
 {
-    static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy };
-    sys_user                    *u = node->ctx;
-    world_install(node, &ops, u);
-    world_dial(node, SYS_PEER_GATEWAY, u->s->gateway);
+    static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy, 0 };
+    sys_user                    *u = ctx;
+    htc_sim_install(node, &ops, u);
+    return htc_sim_dial(node, SYS_PEER_GATEWAY, u->s->gateway, NULL);
 }
 
 sys_user *sys_user_add(sys *s, const char *name)
 {
-    static const world_host host = { .boot = boot };
-    sys_user               *u = calloc(1, sizeof *u);
+    static const htc_sim_host host = { .size = sizeof host, .boot = boot };
+    sys_user                 *u = calloc(1, sizeof *u);
     if (!u)
         abort();
     u->s = s;
     htc_buf_init(&u->buf, NULL, 0);
-    u->node = world_add(s->w, name, &host, u);
-    u->node->faithful = 1; /* a stream of bytes: it breaks, but loses nothing in the middle */
-    world_boot(u->node);
+    u->node = sys_node(s, name, &host, u, 1);
+    htc_sim_boot(u->node);
     return u;
 }
 
@@ -132,5 +131,5 @@ void sys_ask(sys_user *u, json_t *body, void (*answer)(sys_user *u, void *ctx, j
     while (*at)
         at = &(*at)->next;
     *at = q;
-    world_event(u->node, 0, 0, HTC_OK, htc_bytes_of(NULL)); /* so that it looks at what it has to say */
+    htc_sim_event(u->node, 0, 0, HTC_OK, htc_bytes_of(NULL)); /* so that it looks at what it has to say */
 }

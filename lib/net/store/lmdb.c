@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "core/util.h"
-#include "htcsched/kv_store.h"
+#include "net/store/lmdb.h"
 
-#define LMDB_FORMAT "htcsched-store 1"
+#define LMDB_FORMAT "htcsched-store 2"
 #define MAP_MIN ((uint64_t)64 << 20)
 #define MAP_MAX ((uint64_t)1 << 40)
 /* More than LMDB wants for its table of readers: taken at once, for a full disk found later would be a SIGBUS. */
@@ -162,6 +162,50 @@ htc_status htc_kv_lmdb_sync(const htc_kv_engine *engine)
 {
     lmdb *l = engine->ctx;
     return status_of(mdb_env_sync(l->mdb, 1));
+}
+
+/* Under "fr": one byte, htc_kv_durability, and what names the start of the machine. */
+typedef struct run {
+    uint8_t durability;
+    char    boot[HTC_HOST_BOOT_MAX];
+} run;
+
+static int write_run(lmdb *l, const run *now)
+{
+    MDB_txn *txn;
+    MDB_val  k = val_of(htc_bytes_of("fr")), v = { sizeof *now, (void *)(uintptr_t)now };
+    int      rc = mdb_env_sync(l->mdb, 1); /* first what was written before, however it was */
+    if (rc == 0)
+        rc = mdb_txn_begin(l->mdb, NULL, 0, &txn);
+    if (rc != 0)
+        return rc;
+    rc = mdb_put(txn, l->dbi, &k, &v, 0);
+    if (rc != 0)
+        mdb_txn_abort(txn);
+    else if ((rc = mdb_txn_commit(txn)) == 0)
+        rc = mdb_env_sync(l->mdb, 1);
+    return rc;
+}
+
+htc_status htc__lmdb_runs(const htc_kv_engine *engine, uint32_t durability, const char boot[HTC_HOST_BOOT_MAX], int *lost)
+{
+    lmdb      *l = engine->ctx;
+    run        now = { .durability = (uint8_t)durability }, then;
+    htc_bytes  found = { NULL, 0 };
+    htc_status status = lmdb_get(l, htc_bytes_of("fr"), &found);
+    memcpy(now.boot, boot, sizeof now.boot);
+    *lost = 0;
+    if (status != HTC_OK && status != HTC_ENOTFOUND)
+        return status;
+    if (status == HTC_OK && found.len != sizeof then)
+        return HTC_ECORRUPT;
+    then = (run){ .durability = HTC_KV_SYNC }; /* as whoever has always synced, and has nothing to write down on a full disk */
+    if (status == HTC_OK)
+        memcpy(&then, found.data, sizeof then);
+    *lost = then.durability != HTC_KV_SYNC && memcmp(then.boot, now.boot, sizeof now.boot) != 0;
+    int same = then.durability == now.durability &&
+               (now.durability == HTC_KV_SYNC || memcmp(then.boot, now.boot, sizeof now.boot) == 0);
+    return *lost || same ? HTC_OK : status_of(write_run(l, &now));
 }
 
 /* ---------------------------------------------------------------- opening */

@@ -1,4 +1,4 @@
-/* A whole store: an engine, the server over it, and where its commits are carried out. */
+/* A whole store: an engine or a log, the server over it, and where what it asks for is carried out. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -6,12 +6,17 @@
 
 #include "core/util.h"
 #include "htcsched/kv_store.h"
+#include "kvs/cluster.h"
+#include "net/store/lmdb.h"
+#include "net/store/store_log.h"
 
 struct htc_kv_store {
     htc_env              env;
     htc_kv_store_options options;
-    htc_kv_engine        engine;
+    htc_kv_engine        engine; /* LMDB */
+    htc__store_log       log;
     htc_kv_server       *server;
+    int                  several; /* members */
 
     /* HTC_KV_INTERVAL: a thread that syncs what was committed, at most interval_ns after it was. */
     pthread_t       syncer;
@@ -62,7 +67,7 @@ static htc_status syncer_start(htc_kv_store *s)
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->wake, &attr);
     pthread_condattr_destroy(&attr);
-    if (s->options.durability != HTC_KV_INTERVAL)
+    if (s->options.engine != HTC_KV_LMDB || s->options.durability != HTC_KV_INTERVAL)
         return HTC_OK;
     s->syncing = pthread_create(&s->syncer, NULL, sync_loop, s) == 0;
     return s->syncing ? HTC_OK : HTC_ENOMEM;
@@ -86,15 +91,37 @@ static htc_status commit(void *ctx, htc_bytes batch)
     return status;
 }
 
-static htc_status engine_open(htc_kv_store *s, htc_error *error)
+/* One of several members would break its promises if it came back without what it had acknowledged. */
+static htc_status may_come_back(htc_kv_store *s, htc_error *error)
 {
-    if (s->options.durability == HTC_KV_MEMORY)
-        return htc_kv_memory_create(&s->env, &s->engine);
-    htc_kv_lmdb_options o = { .size = sizeof o,
-                              .dir = s->options.dir,
-                              .durability = s->options.durability,
-                              .bytes_max = s->options.bytes_max };
-    return htc_kv_lmdb_open(&s->env, &o, &s->engine, error);
+    char       boot[HTC_HOST_BOOT_MAX] = "";
+    int        lost;
+    htc__store_boot(boot);
+    htc_status status = htc__lmdb_runs(&s->engine, s->options.durability, boot, &lost);
+    if (status == HTC_OK && !lost)
+        return HTC_OK;
+    s->engine.ops->destroy(s->engine.ctx);
+    s->engine.ops = NULL;
+    if (status != HTC_OK)
+        return htc__error(error, status, "store %s: %s", s->options.dir, htc_strerror(status));
+    return htc__error(error, HTC_ECORRUPT, "store %s: the machine has started anew, and what was not synced may be gone: let it join as a new member",
+                      s->options.dir);
+}
+
+static htc_status engine_open(htc_kv_store *s, htc_kv_server_options *so, htc_error *error)
+{
+    if (s->options.engine == HTC_KV_IN_MEMORY)
+        return HTC_OK; /* the server's own table */
+    htc_status status = htc__store_engine_check(s->options.dir, s->options.engine, error);
+    if (status != HTC_OK)
+        return status;
+    if (s->options.engine == HTC_KV_LOG)
+        return htc__store_log_open(&s->log, &s->env, &s->options, so, error);
+    htc_kv_lmdb_options o = {
+        .size = sizeof o, .dir = s->options.dir, .durability = s->options.durability, .bytes_max = s->options.bytes_max
+    };
+    status = htc_kv_lmdb_open(&s->env, &o, &s->engine, error);
+    return status == HTC_OK && so->self && !htc__kv_cluster_alone(so) ? may_come_back(s, error) : status;
 }
 
 htc_status htc_kv_store_open(const htc_env *env, const htc_kv_store_options *options, htc_kv_store **out,
@@ -103,11 +130,20 @@ htc_status htc_kv_store_open(const htc_env *env, const htc_kv_store_options *opt
     htc_kv_store_options o = { 0 };
     if (!env || !options || !out)
         return htc__error(error, HTC_EINVAL, "no options");
-    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_store_options, interval_ns));
+    htc_status status =
+        htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_store_options, interval_ns));
     o.durability = o.durability ? o.durability : HTC_KV_SYNC;
     o.interval_ns = o.interval_ns ? o.interval_ns : 100 * HTC_MS;
-    if (status == HTC_OK && (o.durability > HTC_KV_MEMORY || o.interval_ns > 3600 * HTC_SECOND))
+    o.engine = o.engine ? o.engine : o.durability == HTC_KV_MEMORY ? HTC_KV_IN_MEMORY : HTC_KV_LMDB;
+    if (status == HTC_OK && (o.durability > HTC_KV_MEMORY || o.interval_ns > 3600 * HTC_SECOND || o.engine > HTC_KV_LOG ||
+                             (o.engine == HTC_KV_IN_MEMORY && o.durability != HTC_KV_MEMORY)))
         status = HTC_EINVAL;
+    htc_kv_server_options so = { .size = sizeof so };
+    if (status == HTC_OK && o.server)
+        status = htc__options_copy(&so, sizeof so, o.server, o.server->size,
+                                   offsetof(htc_kv_server_options, connections_max));
+    so.size = sizeof so;
+    so.tell_serving = so.self != 0;
     if (status != HTC_OK)
         return htc__error(error, status, "store: %s", htc_strerror(status));
     htc_kv_store *s = htc__alloc(env, sizeof *s);
@@ -115,14 +151,15 @@ htc_status htc_kv_store_open(const htc_env *env, const htc_kv_store_options *opt
         return htc__error(error, HTC_ENOMEM, "store: %s", htc_strerror(HTC_ENOMEM));
     s->env = *env;
     s->options = o;
-    if ((status = engine_open(s, error)) != HTC_OK) {
+    if ((status = engine_open(s, &so, error)) != HTC_OK) {
         htc__free(env, s, sizeof *s);
         return status;
     }
-    htc_kv_server_options so = { .size = sizeof so, .engine = s->engine };
-    if (o.durability == HTC_KV_MEMORY)
-        so.memory_max = (size_t)o.bytes_max;
     status = syncer_start(s);
+    so.engine = s->engine;
+    so.memory_max = o.engine == HTC_KV_LMDB ? 0 : (size_t)o.bytes_max;
+    s->options.server = NULL; /* it was the caller's */
+    s->several = so.self != 0;
     if (status == HTC_OK)
         status = htc_kv_server_create(&s->env, &so, &s->server);
     if (status != HTC_OK) {
@@ -134,10 +171,29 @@ htc_status htc_kv_store_open(const htc_env *env, const htc_kv_store_options *opt
     return HTC_OK;
 }
 
+/* One of several members is ready when it serves with the others. */
+static htc_status call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body)
+{
+    const htc_kv_store *s = ctx;
+    (void)host, (void)tag, (void)body;
+    if (op == HTC_KV_SERVER_SERVING && s->options.ready)
+        s->options.ready(s->options.ready_ctx);
+    return op == HTC_KV_SERVER_SERVING ? HTC_OK : HTC_EUNSUPPORTED;
+}
+
 void htc_kv_store_attach(htc_kv_store *store, htc_host *host)
 {
-    /* The table in memory is read by the loop's thread: it is changed there too. */
-    htc_host_on_commit(host, commit, store, store->options.durability == HTC_KV_SYNC);
+    const htc_kv_store_options *o = &store->options;
+    if (o->engine == HTC_KV_LOG) {
+        htc__store_log_attach(&store->log, store->server, host);
+        return;
+    }
+    if (o->engine == HTC_KV_LMDB)
+        htc_host_on_commit(host, commit, store, o->durability == HTC_KV_SYNC);
+    if (store->several)
+        htc_host_on_call(host, call, store);
+    else if (o->ready)
+        o->ready(o->ready_ctx);
 }
 
 htc_kv_server *htc_kv_store_server(htc_kv_store *store)
@@ -160,6 +216,9 @@ void htc_kv_store_close(htc_kv_store *s)
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->wake);
     htc_kv_server_destroy(s->server);
-    s->engine.ops->destroy(s->engine.ctx);
+    if (s->engine.ops)
+        s->engine.ops->destroy(s->engine.ctx);
+    if (s->log.disk)
+        htc__store_log_close(&s->log);
     htc__free(&env, s, sizeof *s);
 }

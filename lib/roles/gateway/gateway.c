@@ -373,7 +373,10 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     case HTC_IN_TIMEOUT: break;
     case HTC_IN_RESULT: gw_call_answer(gw, in); break;
     case HTC_IN_EVENT: event(gw, in); break;
-    case HTC_IN_STORED: break;
+    case HTC_IN_STORED:
+    case HTC_IN_BYTES:
+    case HTC_IN_SENT:
+    case HTC_IN_TURN: break;
     default: return HTC_EUNSUPPORTED;
     }
     if (gw->broken == HTC_OK && (from_store || in->kind == HTC_IN_TIMEOUT)) {
@@ -396,6 +399,6 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
 
 const htc_machine_ops *htc_gateway_ops(void)
 {
-    static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy };
+    static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy, 0 };
     return &ops;
 }

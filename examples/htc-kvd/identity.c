@@ -1,0 +1,220 @@
+/* DIR/member: "htc-kvd member 1", "id ID", and once it has run "ran DURABILITY BOOT". */
+#include "identity.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "htcsched/host.h"
+
+typedef struct identity {
+    uint64_t id;
+    char     durability[16], boot[HTC_HOST_BOOT_MAX];
+} identity;
+
+static htc_status wrong(htc_daemon *d, htc_status status, const char *hint, const char *text)
+{
+    snprintf(d->error.where, sizeof d->error.where, "%s", htc_state_dir(d->state));
+    snprintf(d->error.text, sizeof d->error.text, "%s", text);
+    snprintf(d->error.hint, sizeof d->error.hint, "%s", hint);
+    return status;
+}
+
+static void name_file(const htc_daemon *d, char *path, size_t cap)
+{
+    snprintf(path, cap, "%s/member", htc_state_dir(d->state));
+}
+
+static htc_status read_all(htc_daemon *d, identity *who)
+{
+    char path[4200], line[200], id[17] = "";
+    int  format = 0;
+    name_file(d, path, sizeof path);
+    *who = (identity){ .id = 0 };
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return errno == ENOENT ? HTC_ENOTFOUND : wrong(d, HTC_EINPUT, "look at it", "the file member cannot be read");
+    while (fgets(line, sizeof line, f)) {
+        sscanf(line, "htc-kvd member %d", &format);
+        sscanf(line, "id %16[0-9a-f]", id);
+        sscanf(line, "ran %15s %63s", who->durability, who->boot);
+    }
+    fclose(f);
+    who->id = strtoull(id, NULL, 16);
+    return format == 1 && strlen(id) == 16 && who->id ? HTC_OK
+                                                      : wrong(d, HTC_EFORMAT, "make a new member in another directory",
+                                                              "the file member is damaged, or of another version");
+}
+
+static htc_status write_all(htc_daemon *d, const identity *who)
+{
+    char path[4200], text[300];
+    int  n = snprintf(text, sizeof text, "htc-kvd member 1\nid %016" PRIx64 "\n", who->id);
+    if (who->durability[0])
+        snprintf(text + n, sizeof text - (size_t)n, "ran %s %s\n", who->durability, who->boot);
+    name_file(d, path, sizeof path);
+    return htc_state_write_file(path, htc_bytes_of(text), 0600, &d->error);
+}
+
+htc_status identity_read(htc_daemon *d, uint64_t *id)
+{
+    identity   who;
+    htc_status s = read_all(d, &who);
+    *id = who.id;
+    return s;
+}
+
+static int is_empty(const char *path)
+{
+    DIR *dir = opendir(path);
+    int  entries = 0;
+    while (dir && readdir(dir))
+        entries++;
+    if (dir)
+        closedir(dir);
+    return entries <= 2;
+}
+
+int identity_has_store(htc_daemon *d)
+{
+    return !is_empty(htc_state_path(d->state, HTC_STATE_STORE));
+}
+
+htc_status identity_draw(htc_daemon *d, char text[17])
+{
+    identity   who;
+    htc_status s = read_all(d, &who);
+    if (s == HTC_ENOTFOUND) {
+        if (identity_has_store(d))
+            return wrong(d, HTC_EEXISTS, "give an empty --dir",
+                         "this is the directory of a store of one member, which cannot become one of several");
+        while (who.id == 0)
+            htc_host_random(&who.id, sizeof who.id);
+        s = write_all(d, &who);
+    }
+    snprintf(text, 17, "%016" PRIx64, who.id);
+    return s;
+}
+
+/* A promise that is forgotten can make two members believe two things: who may have lost its disk is not that member any more. */
+htc_status identity_check(htc_daemon *d)
+{
+    identity   who;
+    char       boot[HTC_HOST_BOOT_MAX];
+    htc_status s = read_all(d, &who);
+    (void)htc_host_boot(boot);
+    if (s != HTC_OK)
+        return s;
+    if (strcmp(who.durability, "memory") == 0)
+        return wrong(d, HTC_EUNSUPPORTED, "start a new store of new members",
+                     "this member ran with durability memory: what it promised ended with its process");
+    /* Which boot this is may not be known: then it counts as another one. */
+    if (strcmp(who.durability, "interval") == 0 && (!boot[0] || strcmp(who.boot, boot) != 0))
+        return wrong(
+            d, HTC_EUNSUPPORTED, "start a new store of new members, from a backup if there is one",
+            "this member ran with durability interval when the machine stopped: what it last promised may be lost");
+    return HTC_OK;
+}
+
+htc_status identity_ran(htc_daemon *d, uint64_t id, const char *durability)
+{
+    identity who = { .id = id };
+    snprintf(who.durability, sizeof who.durability, "%s", durability);
+    (void)htc_host_boot(who.boot);
+    return write_all(d, &who);
+}
+
+int identity_shard_path(const char *socket, uint32_t nth, char *out, size_t cap)
+{
+    const char *slash = strrchr(socket, '/'), *name = slash ? slash + 1 : socket;
+    int         n = snprintf(out, cap, "%.*sshard-%" PRIu32 "/%s", (int)(name - socket), socket, nth, name);
+    return n > 0 && (size_t)n < cap;
+}
+
+int identity_shard_address(const char *address, uint32_t nth, char *out, size_t cap)
+{
+    const char   *colon = strrchr(address, ':');
+    char         *end;
+    unsigned long port = colon ? strtoul(colon + 1, &end, 10) : 0;
+    if (port == 0 || *end || port + nth - 1 > UINT16_MAX)
+        return 0;
+    int n = snprintf(out, cap, "%.*s:%lu", (int)(colon - address), address, port + nth - 1);
+    return n > 0 && (size_t)n < cap;
+}
+
+/* What stands behind the ids. */
+static int parse_where(const char *rest, member_address *out)
+{
+    if (strncmp(rest, "unix:", 5) == 0 && rest[5] && strlen(rest + 5) < sizeof out->path) {
+        snprintf(out->path, sizeof out->path, "%s", rest + 5);
+        return 1;
+    }
+    if (strncmp(rest, "tcp://", 6) != 0)
+        return 0;
+    rest += 6;
+    const char *name = strchr(rest, '@'), *address = name ? name + 1 : rest;
+    size_t      len = name ? (size_t)(name - rest) : 0;
+    if (len >= sizeof out->name || strlen(address) >= sizeof out->address || !strchr(address, ':'))
+        return 0;
+    memcpy(out->name, rest, len);
+    snprintf(out->address, sizeof out->address, "%s", address);
+    return 1;
+}
+
+static int parse_id(const char **at, uint64_t *id)
+{
+    char text[17] = "";
+    if (sscanf(*at, "%16[0-9a-f]", text) != 1 || strlen(text) != 16 || (*id = strtoull(text, NULL, 16)) == 0)
+        return 0;
+    *at += 16;
+    return 1;
+}
+
+/* 1: all of it could be read; 0: it is none; -1: too many. */
+static int parse_member(const char *text, member_address list[MEMBERS_MAX], uint32_t *count)
+{
+    member_address where = { .id = 0 };
+    uint32_t       n = 0;
+    const char    *at = strchr(text, '@');
+    if (!at || !parse_where(at + 1, &where))
+        return 0;
+    for (;; text++) {
+        if (*count + n == MEMBERS_MAX)
+            return -1;
+        member_address *m = &list[*count + n++];
+        *m = where;
+        if (!parse_id(&text, &m->id))
+            return 0;
+        if (*text != ',')
+            break;
+    }
+    if (text != at)
+        return 0;
+    for (uint32_t i = 0; n > 1 && i < n; i++) {
+        member_address *m = &list[*count + i];
+        m->process = list[*count].id;
+        if (where.path[0] ? !identity_shard_path(where.path, i + 1, m->path, sizeof m->path)
+                          : !identity_shard_address(where.address, i + 1, m->address, sizeof m->address))
+            return 0;
+    }
+    *count += n;
+    return 1;
+}
+
+htc_status identity_parse(htc_daemon *d, const char *text, member_address list[MEMBERS_MAX], uint32_t *count)
+{
+    int parsed = parse_member(text, list, count);
+    if (parsed == 1)
+        return HTC_OK;
+    snprintf(d->error.text, sizeof d->error.text,
+             parsed < 0 ? "--member %.100s is one too many"
+                        : "--member %.100s is none of ID@unix:PATH and ID@tcp://[NAME@]HOST:PORT",
+             text);
+    snprintf(d->error.hint, sizeof d->error.hint, "%s",
+             parsed < 0 ? "htc-kvd --help lists the options"
+                        : "ID is what htc-kvd --new-member printed, the rest is where the member answers");
+    return HTC_EUSAGE;
+}

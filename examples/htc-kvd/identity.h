@@ -1,0 +1,35 @@
+/* Who a member is: a number drawn into a fresh directory, and how it last ran. */
+#ifndef HTC_EXAMPLES_IDENTITY_H
+#define HTC_EXAMPLES_IDENTITY_H
+
+#include "daemon.h"
+
+#define MEMBERS_MAX 256
+
+typedef struct member_address {
+    uint64_t id;
+    uint64_t process;      /* the id of the first of the shards of its process; 0: it is a process */
+    char     path[4096];   /* of the Unix socket where it answers; "": at address */
+    char     address[320]; /* HOST:PORT */
+    char     name[HTC_PEER_NAME_MAX]; /* of its key; "": any member's */
+} member_address;
+
+/* Draw the id of the member in d->state, once; text gets its 16 hexadecimal digits. */
+htc_status identity_draw(htc_daemon *d, char text[17]);
+/* HTC_ENOTFOUND, without a word in d->error: nobody has drawn one. */
+htc_status identity_read(htc_daemon *d, uint64_t *id);
+/* Something has been stored in it. */
+int identity_has_store(htc_daemon *d);
+/* Refused if what it promised when it last ran may be lost. */
+htc_status identity_check(htc_daemon *d);
+/* It is about to promise things, with this durability: to be written down before the first of them. */
+htc_status identity_ran(htc_daemon *d, uint64_t id, const char *durability);
+/* "ID@unix:PATH" or "ID@tcp://[NAME@]HOST:PORT", added to *count of them. "ID,ID,...@" are the shards of a process, which answer where
+ * identity_shard_path and identity_shard_address say. */
+htc_status identity_parse(htc_daemon *d, const char *text, member_address list[MEMBERS_MAX], uint32_t *count);
+/* Where the nth shard of a process, from 1, answers that has this socket: DIR/shard-N/NAME for DIR/NAME. 0: too long. */
+int identity_shard_path(const char *socket, uint32_t nth, char *out, size_t cap);
+/* For HOST:PORT it is HOST:PORT+N-1. 0: there is no such port. */
+int identity_shard_address(const char *address, uint32_t nth, char *out, size_t cap);
+
+#endif

@@ -1,0 +1,48 @@
+/* htc-sim fuzz: many runs of htcsched/sim_store.h, spread over processes, added up. */
+#ifndef HTC_SIM_FUZZ_H
+#define HTC_SIM_FUZZ_H
+
+#include "htcsched/sim_store.h"
+
+typedef struct fuzz_options {
+    uint64_t from, to; /* seeds, both included */
+    uint32_t jobs;     /* 0: as many as there are processors */
+    uint32_t cells, members, operations, search;
+    int      json, verbose, trace;
+    const char *kept;       /* file of what has run; NULL: none */
+    uint64_t    done, seeds; /* of all, for the progress: before these; 0: these are all */
+} fuzz_options;
+
+/* One seed: what a worker says of it. */
+typedef struct fuzz_run {
+    uint64_t             seed;
+    htc_sim_store_report report;
+} fuzz_run;
+
+typedef struct fuzz_sum {
+    uint64_t seeds, failed, operations, known, events, undecided;
+    uint64_t asked[HTC_KV_COUNT + 1]; /* by htc_kv_op */
+    uint64_t faults[HTC_SIM_STORE_FAULTS];
+    htc_ns   span;
+    uint64_t hash;  /* of all hashes, whatever their order */
+    fuzz_run first; /* the failure with the lowest seed */
+} fuzz_sum;
+
+/* Run them all; on_run is told of each. 0; -1 and a message on standard error: it could not be done. */
+int fuzz_all(const fuzz_options *o, fuzz_sum *sum,
+             void (*on_run)(const fuzz_options *o, const fuzz_sum *sum, const fuzz_run *run));
+/* One seed in this process. */
+void fuzz_one(const fuzz_options *o, uint64_t seed, fuzz_run *run);
+
+/* fuzz_kept.c: what the file has of these seeds, and the first that it has not; 0, or -1 and a message */
+int  fuzz_kept_read(const fuzz_options *o, fuzz_sum *sum, uint64_t *next);
+int  fuzz_kept_add(const fuzz_options *part, const fuzz_sum *sum);
+void fuzz_sum_add(fuzz_sum *sum, const fuzz_sum *part);
+
+/* fuzz_say.c */
+void fuzz_say_progress(const fuzz_options *o, const fuzz_sum *sum, const fuzz_run *run);
+void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum);
+void fuzz_say_failure(const fuzz_options *o, const fuzz_run *run);
+void fuzz_say_history(const fuzz_options *o, uint64_t seed); /* --trace */
+
+#endif

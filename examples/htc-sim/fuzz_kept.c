@@ -1,0 +1,134 @@
+/* What has run is kept in a file, a line for each thousand seeds, so that millions of them need not run at once: whoever asks for the same
+ * seeds again gets what is there, and the rest is run. */
+#include "fuzz.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One line: these words, then numbers in this order, hash in hexadecimal. */
+#define FIRST_WORDS "seeds " HTC_VERSION
+
+typedef struct line {
+    uint64_t number[10 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
+    size_t   n;
+} line;
+
+enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, ASKED };
+
+/* Seeds with other options are other seeds. */
+static uint64_t options_of(const fuzz_options *o)
+{
+    return (uint64_t)o->operations << 32 | (uint64_t)o->members << 8 | (uint64_t)o->cells << 1 | (o->search != 0);
+}
+
+static int parse(char *text, line *l, uint64_t *hash)
+{
+    char *at = text + sizeof FIRST_WORDS - 1, *end;
+    if (strncmp(text, FIRST_WORDS " ", sizeof FIRST_WORDS) != 0)
+        return 0;
+    for (l->n = 0; l->n < sizeof l->number / sizeof *l->number; l->n++, at = end) {
+        errno = 0;
+        l->number[l->n] = strtoull(at, &end, 10);
+        if (errno || end == at)
+            return 0;
+    }
+    errno = 0;
+    *hash = strtoull(at, &end, 16);
+    return !errno && end != at && strcmp(end, "\n") == 0;
+}
+
+static void sum_of(const line *l, uint64_t hash, fuzz_sum *sum)
+{
+    const uint64_t *n = l->number;
+    *sum = (fuzz_sum){ .seeds = n[TO] - n[FROM] + 1,
+                       .failed = n[FAILED],
+                       .operations = n[OPERATIONS],
+                       .known = n[KNOWN],
+                       .events = n[EVENTS],
+                       .undecided = n[UNDECIDED],
+                       .span = n[SPAN],
+                       .hash = hash,
+                       .first.seed = n[FIRST] };
+    memcpy(sum->asked, n + ASKED, sizeof sum->asked);
+    memcpy(sum->faults, n + ASKED + HTC_KV_COUNT + 1, sizeof sum->faults);
+}
+
+/* 0; -1: it cannot be read, or says what this program does not write. */
+static int take(FILE *f, const fuzz_options *o, fuzz_sum *sum, uint64_t *next)
+{
+    static fuzz_sum part;
+    char            text[2048];
+    line            l;
+    uint64_t        hash;
+    while (fgets(text, sizeof text, f)) {
+        if (!strchr(text, '\n'))
+            return feof(f) ? 0 : -1; /* cut off: it was being written, and its seeds run again */
+        if (!parse(text, &l, &hash))
+            return -1;
+        if (l.number[OPTIONS] != options_of(o) || l.number[FROM] != *next || l.number[TO] < *next || l.number[TO] > o->to)
+            continue; /* of other seeds */
+        sum_of(&l, hash, &part);
+        fuzz_sum_add(sum, &part);
+        *next = l.number[TO] + 1;
+    }
+    return ferror(f) ? -1 : 0;
+}
+
+int fuzz_kept_read(const fuzz_options *o, fuzz_sum *sum, uint64_t *next)
+{
+    FILE *f = fopen(o->kept, "r");
+    memset(sum, 0, sizeof *sum);
+    *next = o->from;
+    if (!f && errno == ENOENT)
+        return 0;
+    int bad = !f || take(f, o, sum, next) != 0;
+    if (!f)
+        fprintf(stderr, "htc-sim: %s: %s\n", o->kept, strerror(errno));
+    else if (bad)
+        fprintf(stderr, "htc-sim: %s is no file of this version of htc-sim\n", o->kept);
+    if (f)
+        fclose(f);
+    return bad ? -1 : 0;
+}
+
+int fuzz_kept_add(const fuzz_options *part, const fuzz_sum *sum)
+{
+    FILE *f = fopen(part->kept, "a");
+    if (f) {
+        fprintf(f, FIRST_WORDS " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, part->from, part->to,
+                options_of(part), sum->failed, sum->first.seed);
+        fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->operations, sum->known, sum->events,
+                sum->undecided, sum->span);
+        for (size_t i = 0; i <= HTC_KV_COUNT; i++)
+            fprintf(f, " %" PRIu64, sum->asked[i]);
+        for (size_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)
+            fprintf(f, " %" PRIu64, sum->faults[i]);
+        fprintf(f, " %016" PRIx64 "\n", sum->hash);
+    }
+    if (!f || ferror(f) || fclose(f) != 0) {
+        fprintf(stderr, "htc-sim: %s: %s\n", part->kept, strerror(errno));
+        return -1;
+    }
+    return 0;
+}
+
+void fuzz_sum_add(fuzz_sum *sum, const fuzz_sum *part)
+{
+    if (part->failed && !sum->failed)
+        sum->first = part->first;
+    sum->seeds += part->seeds;
+    sum->failed += part->failed;
+    sum->operations += part->operations;
+    sum->known += part->known;
+    sum->events += part->events;
+    sum->undecided += part->undecided;
+    sum->span += part->span;
+    sum->hash += part->hash;
+    for (size_t i = 0; i <= HTC_KV_COUNT; i++)
+        sum->asked[i] += part->asked[i];
+    for (size_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)
+        sum->faults[i] += part->faults[i];
+}

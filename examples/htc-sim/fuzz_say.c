@@ -1,0 +1,173 @@
+/* What is said of the runs: progress while they last, their sum, and how to see a failure again. */
+#include "fuzz.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LAST_LINES 12
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+void fuzz_say_progress(const fuzz_options *o, const fuzz_sum *sum, const fuzz_run *run)
+{
+    static double began, said;
+    double        now = seconds();
+    uint64_t      all = o->seeds ? o->seeds : o->to - o->from + 1, done = o->done + sum->seeds;
+    static uint64_t had;
+    had = began > 0 ? had : o->done;
+    began = began > 0 ? began : now;
+    if (o->verbose)
+        printf("seed %" PRIu64 ": %016" PRIx64 ", %" PRIu64 " operations, %.3f s, %s\n", run->seed, run->report.hash,
+               run->report.operations, (double)run->report.span / 1e9, run->report.failed ? run->report.text : "fine");
+    /* Nothing for what is over in a moment; then once a second, on a terminal in one place. */
+    if (now - began < 2 || now - said < (isatty(STDERR_FILENO) ? 0.5 : 10) || o->json)
+        return;
+    said = now;
+    double rate = (double)(done - had) / (now - began);
+    fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " seeds, %.0f a second, %.0f s left, %" PRIu64 " failed%s",
+            isatty(STDERR_FILENO) ? "\r" : "", done, all, rate, (double)(all - done) / rate, sum->failed,
+            isatty(STDERR_FILENO) ? "   " : "\n");
+}
+
+static void json_text(const char *text)
+{
+    putchar('"');
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            printf("\\u%04x", (unsigned)*text);
+        else
+            putchar(*text);
+    putchar('"');
+}
+
+static const char *const asked[HTC_KV_COUNT + 1] = { [HTC_KV_GET] = "get",
+                                                     [HTC_KV_PUT] = "put",
+                                                     [HTC_KV_DELETE] = "delete",
+                                                     [HTC_KV_APPEND] = "append",
+                                                     [HTC_KV_CAS_VERSION] = "cas_version",
+                                                     [HTC_KV_CAS_VALUE] = "cas_value",
+                                                     [HTC_KV_ADD] = "add",
+                                                     [HTC_KV_SCAN] = "scan",
+                                                     [HTC_KV_LEASE_GRANT] = "lease_grant",
+                                                     [HTC_KV_LEASE_RENEW] = "lease_renew",
+                                                     [HTC_KV_LEASE_REVOKE] = "lease_revoke",
+                                                     [HTC_KV_COUNT] = "count" };
+
+static void say_json(const fuzz_options *o, const fuzz_sum *sum)
+{
+    printf("{\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64
+           ",\"operations\":%" PRIu64 ",\"known\":%" PRIu64 ",\"undecided\":%" PRIu64 ",\"events\":%" PRIu64
+           ",\"virtual_hours\":%.3f,\"hash\":\"%016" PRIx64 "\",\"asked\":{",
+           o->from, o->to, sum->seeds, sum->failed, sum->operations, sum->known, sum->undecided, sum->events,
+           (double)sum->span / 3600e9, sum->hash);
+    for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
+        printf("%s\"%s\":%" PRIu64, i > HTC_KV_GET ? "," : "", asked[i], sum->asked[i]);
+    printf("},\"faults\":{");
+    for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++) {
+        printf(i ? "," : "");
+        json_text(htc_sim_store_fault_name(i));
+        printf(":%" PRIu64, sum->faults[i]);
+    }
+    printf("}");
+    if (sum->failed) {
+        printf(",\"seed\":%" PRIu64 ",\"text\":", sum->first.seed);
+        json_text(sum->first.report.text);
+    }
+    printf("}\n");
+}
+
+void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
+{
+    if (o->json) {
+        say_json(o, sum);
+        return;
+    }
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K");
+    printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " operations (%" PRIu64
+           " with a known outcome), %.2f hours of virtual time, %" PRIu64 " events\n",
+           sum->seeds, sum->failed, sum->operations, sum->known, (double)sum->span / 3600e9, sum->events);
+    if (sum->undecided)
+        printf("%" PRIu64 " keys undecided: the search for an order ran out of steps\n", sum->undecided);
+    for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
+        printf("%s%s %" PRIu64, i > HTC_KV_GET ? ", " : "answered: ", asked[i], sum->asked[i]);
+    printf("\n");
+    for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)
+        printf("%s%s %" PRIu64, i ? ", " : "", htc_sim_store_fault_name(i), sum->faults[i]);
+    printf("\n");
+}
+
+/* The last lines of a run that is done once more. */
+typedef struct last {
+    char     lines[LAST_LINES][512];
+    uint64_t count;
+} last;
+
+static void keep(void *ctx, const char *line)
+{
+    last *l = ctx;
+    snprintf(l->lines[l->count++ % LAST_LINES], sizeof l->lines[0], "%s", line);
+}
+
+static void print(void *ctx, const char *line)
+{
+    (void)ctx;
+    puts(line);
+}
+
+static void again(const fuzz_options *o, uint64_t              seed, void (*trace)(void *, const char *),
+                  void (*history)(void *, const char *), void *ctx)
+{
+    htc_sim_store_report  r = { .size = sizeof r };
+    htc_sim_store_options so = { .size = sizeof so,
+                                 .seed = seed,
+                                 .cells = o->cells,
+                                 .members = o->members,
+                                 .operations = o->operations,
+                                 .search = o->search,
+                                 .trace = trace,
+                                 .history = history,
+                                 .trace_ctx = ctx };
+    htc_status            status = htc_sim_store_run(NULL, &so, &r);
+    if (status != HTC_OK)
+        fprintf(stderr, "htc-sim: seed %" PRIu64 " does not run: %s\n", seed, htc_strerror(status));
+}
+
+void fuzz_say_failure(const fuzz_options *o, const fuzz_run *run)
+{
+    last *l = calloc(1, sizeof *l);
+    if (o->json || !l) {
+        free(l);
+        return;
+    }
+    printf("seed %" PRIu64 " fails: %s\n", run->seed, run->report.text);
+    again(o, run->seed, keep, NULL, l);
+    printf("the end of its trace:\n");
+    for (uint64_t i = l->count > LAST_LINES ? l->count - LAST_LINES : 0; i < l->count; i++)
+        printf("  %s\n", l->lines[i % LAST_LINES]);
+    printf("again: htc-sim fuzz --seed %" PRIu64 " --trace", run->seed);
+    if (o->members)
+        printf(" --members %u", o->members);
+    if (o->operations)
+        printf(" --operations %u", o->operations);
+    if (o->cells)
+        printf(" --cells %s", o->cells == HTC_SIM_STORE_LOG ? "log" : "memory");
+    printf("\n");
+    free(l);
+}
+
+void fuzz_say_history(const fuzz_options *o, uint64_t seed)
+{
+    again(o, seed, o->verbose ? print : NULL, print, NULL);
+}

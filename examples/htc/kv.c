@@ -1,0 +1,385 @@
+/* htc kv: the store from the command line. */
+#include "kv.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "htcsched/state.h"
+
+typedef struct subcommand {
+    const char *name, *args, *summary;
+    size_t      words_min, words_max;
+    htc_status (*run)(kv_call *k);
+    int offline; /* it looks at files, not at a member */
+} subcommand;
+
+/* ---- asking ---- */
+
+htc_status kv_ask(kv_call *k, const htc_kv_request *request, htc_kv_result *result)
+{
+    htc_status s = htc_store_ask(k->store, request, result, &k->c->error);
+    if (s != HTC_OK)
+        return s;
+    s = result->status;
+    if (s == HTC_OK || s == HTC_MISMATCH)
+        return HTC_OK;
+    if (s == HTC_ENOTFOUND && request->op != HTC_KV_SCAN)
+        return cli_error(k->c, s, "", "", "there is no such key");
+    if (s == HTC_ETIMEDOUT)
+        snprintf(k->c->error.hint, sizeof k->c->error.hint, "a store of several members answers while a majority of them runs%s",
+                 request->op == HTC_KV_GET || request->op == HTC_KV_SCAN ? "" : "; the change may have been made all the same");
+    return s;
+}
+
+htc_status kv_key(kv_call *k, const char *word, htc_bytes *key)
+{
+    *key = htc_bytes_of(word);
+    if (key->len == 0 || key->len > HTC_KV_KEY_MAX)
+        return cli_error(k->c, HTC_EUSAGE, "", "", "a key has 1 to %d bytes, this one %zu", HTC_KV_KEY_MAX, key->len);
+    return HTC_OK;
+}
+
+/* ---- showing ---- */
+
+void kv_put_bytes(json_t *o, const char *name, htc_bytes bytes)
+{
+    json_t *text = json_stringn(bytes.len ? bytes.data : "", bytes.len);
+    char    hex_name[32];
+    if (text) {
+        json_object_set_new(o, name, text);
+        return;
+    }
+    char *hex = must(malloc(2 * bytes.len + 1));
+    for (size_t i = 0; i < bytes.len; i++)
+        sprintf(hex + 2 * i, "%02x", ((const uint8_t *)bytes.data)[i]);
+    snprintf(hex_name, sizeof hex_name, "%s_hex", name);
+    json_object_set_new(o, hex_name, json_stringn(hex, 2 * bytes.len));
+    free(hex);
+}
+
+json_t *kv_json(htc_bytes key, const htc_bytes *value, uint64_t version)
+{
+    json_t *o = json_object();
+    kv_put_bytes(o, "key", key);
+    if (value)
+        kv_put_bytes(o, "value", *value);
+    json_object_set_new(o, "version", json_integer((json_int_t)version));
+    return o;
+}
+
+static htc_status say_version(kv_call *k, htc_bytes key, const htc_kv_result *r)
+{
+    if (k->c->json) {
+        json_t *o = kv_json(key, NULL, r->version);
+        put_json(k->c, o);
+        json_decref(o);
+    } else {
+        printf("version %" PRIu64 "\n", r->version);
+    }
+    return HTC_OK;
+}
+
+/* The value as it is; a line's end only for eyes. */
+static htc_status show_value(kv_call *k, htc_bytes key, const htc_kv_result *r)
+{
+    if (k->c->json) {
+        json_t *o = kv_json(key, &r->value, r->version);
+        put_json(k->c, o);
+        json_decref(o);
+        return HTC_OK;
+    }
+    fwrite(r->value.len ? r->value.data : "", 1, r->value.len, stdout);
+    if (isatty(STDOUT_FILENO))
+        putchar('\n');
+    return HTC_OK;
+}
+
+/* ---- values of the command line ---- */
+
+/* The word, or the file named with --file ("-": standard input); *taken is to be freed. */
+static htc_status value_of(kv_call *k, const char *word, htc_bytes *value, char **taken)
+{
+    *taken = NULL;
+    if ((word != NULL) == (k->file != NULL))
+        return cli_error(k->c, HTC_EUSAGE, "", "", "one value is needed: a word, or --file FILE");
+    if (word) {
+        *value = htc_bytes_of(word);
+        return HTC_OK;
+    }
+    FILE *f = strcmp(k->file, "-") == 0 ? stdin : fopen(k->file, "rb");
+    if (!f)
+        return cli_error(k->c, HTC_EINPUT, k->file, "", "cannot read: %s", strerror(errno));
+    char  *data = must(malloc(HTC_KV_VALUE_MAX + 1));
+    size_t n = fread(data, 1, HTC_KV_VALUE_MAX + 1, f);
+    int    bad = ferror(f);
+    if (f != stdin)
+        fclose(f);
+    *taken = data;
+    *value = (htc_bytes){ data, n };
+    if (bad)
+        return cli_error(k->c, HTC_EINPUT, k->file, "", "cannot read: %s", strerror(errno));
+    if (n > HTC_KV_VALUE_MAX)
+        return cli_error(k->c, HTC_ETOOBIG, k->file, "", "a value has at most %u bytes", HTC_KV_VALUE_MAX);
+    return HTC_OK;
+}
+
+/* ---- the subcommands ---- */
+
+static htc_status get(kv_call *k)
+{
+    htc_kv_request q = { .op = HTC_KV_GET };
+    htc_kv_result  r;
+    htc_status     s = kv_key(k, k->w.at[0], &q.key);
+    if (s == HTC_OK && k->space)
+        return kv_space_get(k, q.key);
+    if (s == HTC_OK)
+        s = kv_ask(k, &q, &r);
+    return s == HTC_OK ? show_value(k, q.key, &r) : s;
+}
+
+/* put, append, cas: a key and a value */
+static htc_status change(kv_call *k, htc_kv_request *q)
+{
+    char         *taken = NULL;
+    htc_kv_result r = { 0 };
+    htc_status    s = kv_key(k, k->w.at[0], &q->key);
+    if (s == HTC_OK)
+        s = value_of(k, k->w.count > 1 ? k->w.at[1] : NULL, &q->value, &taken);
+    if (s == HTC_OK && k->space) {
+        s = kv_space_change(k, q->op, q->key, q->value);
+        free(taken);
+        return s;
+    }
+    if (s == HTC_OK)
+        s = kv_ask(k, q, &r);
+    if (s == HTC_OK && r.status == HTC_MISMATCH) {
+        if (k->c->json)
+            show_value(k, q->key, &r);
+        s = r.version ? cli_error(k->c, HTC_MISMATCH, "", "htc kv get shows it", "it is at version %" PRIu64 " now",
+                                  r.version)
+                      : cli_error(k->c, HTC_MISMATCH, "", "--version 0 makes it", "there is no such key");
+    } else if (s == HTC_OK) {
+        say_version(k, q->key, &r);
+    }
+    free(taken);
+    return s;
+}
+
+static htc_status put(kv_call *k)
+{
+    return change(k, &(htc_kv_request){ .op = HTC_KV_PUT });
+}
+
+static htc_status append(kv_call *k)
+{
+    return change(k, &(htc_kv_request){ .op = HTC_KV_APPEND });
+}
+
+static htc_status cas(kv_call *k)
+{
+    if ((k->version >= 0) == (k->seen != NULL))
+        return cli_error(k->c, HTC_EUSAGE, "", "", "cas needs either --version N (0: must not exist) or --seen VALUE");
+    if (k->seen)
+        return change(k, &(htc_kv_request){ .op = HTC_KV_CAS_VALUE, .seen = htc_bytes_of(k->seen) });
+    return change(k, &(htc_kv_request){ .op = HTC_KV_CAS_VERSION, .version = (uint64_t)k->version });
+}
+
+static htc_status delete (kv_call *k)
+{
+    htc_kv_request q = { .op = HTC_KV_DELETE };
+    htc_kv_result  r;
+    htc_status     s = kv_key(k, k->w.at[0], &q.key);
+    if (s == HTC_OK && k->space)
+        return kv_space_change(k, q.op, q.key, q.value);
+    if (s == HTC_OK)
+        s = kv_ask(k, &q, &r);
+    return s == HTC_OK ? say_version(k, q.key, &r) : s;
+}
+
+static htc_status add(kv_call *k)
+{
+    htc_kv_request q = { .op = HTC_KV_ADD, .delta = 1 };
+    htc_kv_result  r;
+    char          *end = NULL;
+    htc_status     s = kv_key(k, k->w.at[0], &q.key);
+    errno = 0;
+    if (k->w.count > 1)
+        q.delta = strtoll(k->w.at[1], &end, 10);
+    if (s == HTC_OK && end && (*end || end == k->w.at[1] || errno))
+        return cli_error(k->c, HTC_EUSAGE, "", "", "'%s' is no whole number of 64 bits", k->w.at[1]);
+    if (s == HTC_OK)
+        s = kv_ask(k, &q, &r);
+    if (s == HTC_EINVAL)
+        return cli_error(k->c, HTC_MISMATCH, "", "", "its value is no number, or would leave 64 bits");
+    if (s != HTC_OK)
+        return s;
+    if (k->c->json) {
+        json_t *o = kv_json(q.key, NULL, r.version);
+        json_object_set_new(o, "number", json_integer(r.number));
+        put_json(k->c, o);
+        json_decref(o);
+    } else {
+        printf("%" PRId64 "\n", r.number);
+    }
+    return HTC_OK;
+}
+
+/* One line a key, its control characters replaced; --json has the bytes. */
+static void show_item(kv_call *k, json_t *list, const htc_kv_item *item)
+{
+    if (list) {
+        json_array_append_new(list, kv_json(item->key, k->values ? &item->value : NULL, item->version));
+        return;
+    }
+    char *text = must(malloc(item->key.len + item->value.len + 2));
+    memcpy(text, item->key.data, item->key.len);
+    text[item->key.len] = 0;
+    clean(text);
+    printf("%s", text);
+    if (k->values) {
+        memcpy(text, item->value.len ? item->value.data : "", item->value.len);
+        text[item->value.len] = 0;
+        clean(text);
+        printf("\t%s", text);
+    }
+    putchar('\n');
+    free(text);
+}
+
+static htc_status scan(kv_call *k)
+{
+    char           cursor[HTC_KV_KEY_MAX];
+    int64_t        left = k->limit;
+    json_t        *list = k->c->json ? json_array() : NULL;
+    htc_kv_request q = { .op = HTC_KV_SCAN, .key = htc_bytes_of(k->w.count ? k->w.at[0] : "") };
+    htc_kv_result  r;
+    htc_status     s;
+    do {
+        size_t      at = 0;
+        htc_kv_item item;
+        q.limit = left > 0 && left < 1000 ? (uint32_t)left : 1000;
+        s = kv_ask(k, &q, &r);
+        for (uint32_t i = 0; s == HTC_OK && i < r.items; i++) {
+            s = htc_kv_result_item(&r, &at, &item);
+            if (s == HTC_OK)
+                show_item(k, list, &item);
+        }
+        if (s != HTC_OK || (k->limit && (left -= r.items) <= 0) || r.cursor.len > sizeof cursor)
+            break;
+        memcpy(cursor, r.cursor.len ? r.cursor.data : "", r.cursor.len);
+        q.cursor = (htc_bytes){ cursor, r.cursor.len };
+    } while (q.cursor.len);
+    if (list && s == HTC_OK)
+        put_json(k->c, list);
+    json_decref(list);
+    return s;
+}
+
+static const subcommand subcommands[] = {
+    { "get", "KEY", "Write the value of a key to standard output.", 1, 1, get, 0 },
+    { "put", "KEY VALUE | KEY --file FILE", "Set a key.", 1, 2, put, 0 },
+    { "delete", "KEY", "Remove a key.", 1, 1, delete, 0 },
+    { "append", "KEY VALUE | KEY --file FILE", "Add bytes to the end of a value.", 1, 2, append, 0 },
+    { "add", "KEY [NUMBER]", "Add to a counter (1 if no number is given), and print it.", 1, 2, add, 0 },
+    { "cas", "KEY VALUE --version N | --seen OLD", "Set a key only if it is still as it was seen.", 1, 2, cas, 0 },
+    { "scan", "[PREFIX] [--values] [--limit N]", "List the keys with a prefix.", 0, 1, scan, 0 },
+    { "backup", "FILE", "Write all keys and values to a file.", 1, 1, kv_backup, 0 },
+    { "restore", "FILE [--replace]", "Put back what a backup holds.", 1, 1, kv_restore, 0 },
+    { "fsck", "DIR", "Look for damage in the files of a store that is not running.", 1, 1, kv_fsck, 1 },
+    { "dump", "DIR [FILE]", "Write what can be read there as a backup (--json: as text).", 1, 2, kv_dump, 1 },
+    { "cluster", "--members N --base-port P | --stop", "Start or end members of one store, on this machine.", 0, 0, kv_cluster, 1 },
+};
+
+static const subcommand *find_subcommand(const char *name)
+{
+    for (size_t i = 0; i < sizeof subcommands / sizeof *subcommands; i++) {
+        if (strcmp(subcommands[i].name, name) == 0)
+            return &subcommands[i];
+    }
+    return NULL;
+}
+
+/* Behind what the options say of themselves. */
+static void list_subcommands(void)
+{
+    puts("\nCommands:");
+    for (size_t i = 0; i < sizeof subcommands / sizeof *subcommands; i++)
+        printf("  %-8s %-38s %s\n", subcommands[i].name, subcommands[i].args, subcommands[i].summary);
+    puts("\nADDRESS is unix:PATH, tcp://HOST:PORT (with --key), redis://HOST:PORT or etcd://HOST:PORT. Several\n"
+         "members of one store: unix:PATH,unix:PATH, tcp://HOST:PORT,HOST:PORT or etcd://HOST:PORT,HOST:PORT.\n"
+         "Exit codes: 0 ok, 1 usage, 3 unreachable, 4 no such key, 6 somebody else was faster, or holds the files; "
+         "70 damaged.");
+}
+
+/* The store of the state directory, unless one is named. */
+static htc_status open_store(kv_call *k)
+{
+    char              address[4200];
+    htc_store_options o = {
+        .size = sizeof o, .address = k->address, .key_path = k->key, .ring_path = k->ring, .server = k->server
+    };
+    if (!k->address) {
+        snprintf(address, sizeof address, "unix:%s/kvd.sock", k->c->dir);
+        o.address = address;
+    }
+    return htc_store_open(NULL, &o, &k->store, &k->c->error);
+}
+
+htc_status run_kv(cli *c, int argc, char **argv)
+{
+    kv_call           k = { .c = c, .version = -1, .members = -1, .base_port = -1, .shards = -1 };
+    const char       *word = bring_forward(argc, argv);
+    const subcommand *sub = word ? find_subcommand(word) : NULL;
+    const opt         opts[] = {
+                { "store", 0, OPT_TEXT, &k.address, "ADDRESS", "another store than that of the state directory" },
+                { "key", 0, OPT_TEXT, &k.key, "FILE", "tcp: one's own key file (htc keys new)" },
+                { "ring", 0, OPT_TEXT, &k.ring, "FILE", "tcp: the public keys that are known (htc keys add)" },
+                { "server", 0, OPT_TEXT, &k.server, "NAME|pub-...", "tcp: who has to answer; default: any member of the ring" },
+                { "file", 0, OPT_TEXT, &k.file, "FILE", "put, append, cas: the value is in this file; -: standard input" },
+                { "version", 0, OPT_COUNT, &k.version, "N", "cas: the version seen; 0: the key must not exist" },
+                { "seen", 0, OPT_TEXT, &k.seen, "OLD", "cas: the value seen" },
+                { "values", 0, OPT_FLAG, &k.values, NULL, "scan: values too" },
+                { "namespace", 0, OPT_TEXT, &k.space, "NAME", "get, put, delete: in this eventual namespace; cluster: NAME=eventual[:N,R,W]: they have one" },
+                { "context", 0, OPT_TEXT, &k.context, "HEX", "put, delete with --namespace: replace what that get has shown (get --json)" },
+                { "reconcile", 0, OPT_FLAG, &k.reconcile, NULL, "get with --namespace: of several values the largest, written back" },
+                { "limit", 0, OPT_COUNT, &k.limit, "N", "scan: at most so many keys" },
+                { "replace", 0, OPT_FLAG, &k.replace, NULL, "restore: also keys that exist" },
+                { "members", 0, OPT_COUNT, &k.members, "N", "cluster: how many (3)" },
+                { "base-port", 0, OPT_COUNT, &k.base_port, "P", "cluster: Redis' clients come to 127.0.0.1, ports P, P + 1, ..." },
+                { "shards", 0, OPT_COUNT, &k.shards, "S", "cluster: threads of each member, a part of the keys each (1)" },
+                { "engine", 0, OPT_TEXT, &k.engine, "ENGINE", "cluster: log (default) or lmdb" },
+                { "durability", 0, OPT_TEXT, &k.durability, "HOW", "cluster: sync (default), interval or memory" },
+                { "stop", 0, OPT_FLAG, &k.stop, NULL, "cluster: end the members that run in --dir" },
+    };
+    if (!word && wants_help(argc, argv)) {
+        const command all = { "kv", "COMMAND [options]", "The key-value store, from the command line.", run_kv };
+        htc_status    told = opt_parse(c, &all, argc, argv, opts, sizeof opts / sizeof *opts, &k.w);
+        list_subcommands();
+        words_free(&k.w);
+        return told;
+    }
+    if (!word)
+        return cli_error(c, HTC_EUSAGE, "", "htc kv --help lists the commands", "what is to be done with the store?");
+    if (!sub)
+        return cli_error(c, HTC_EUSAGE, "", "htc kv --help lists the commands", "there is no command kv %.60s", word);
+    char          name[32];
+    const command cmd = { name, sub->args, sub->summary, run_kv };
+    snprintf(name, sizeof name, "kv %s", sub->name);
+    htc_status s = opt_parse(c, &cmd, argc - 1, argv + 1, opts, sizeof opts / sizeof *opts, &k.w);
+    if (s == HTC_OK)
+        s = want_words(c, &cmd, &k.w, sub->words_min, sub->words_max);
+    if (s == HTC_OK && k.space && sub->run != get && sub->run != put && sub->run != delete && sub->run != kv_cluster)
+        s = cli_error(c, HTC_EUSAGE, "--namespace", "", "an eventual namespace knows get, put and delete");
+    if (s == HTC_OK && (k.context || k.reconcile) && !k.space)
+        s = cli_error(c, HTC_EUSAGE, k.context ? "--context" : "--reconcile", "", "it goes with --namespace NAME");
+    if (s == HTC_OK && !sub->offline)
+        s = open_store(&k);
+    if (s == HTC_OK)
+        s = sub->run(&k);
+    htc_store_close(k.store);
+    words_free(&k.w);
+    return s;
+}

@@ -1,0 +1,56 @@
+/* What the files of `htc kv` share: the command's words, the store it speaks to. */
+#ifndef HTC_EXAMPLES_KV_H
+#define HTC_EXAMPLES_KV_H
+
+#include "htc.h"
+#include "htcsched/store.h"
+
+typedef struct kv_call {
+    cli        *c;
+    htc_store  *store;
+    words       w; /* behind the subcommand */
+    const char *address, *key, *ring, *server, *file, *seen;
+    int64_t     version, limit; /* version -1: not given */
+    uint32_t    replace, values;
+    const char *space, *context; /* --namespace; --context of a get there */
+    uint32_t    reconcile;
+    const char *engine, *durability; /* cluster */
+    int64_t     members, base_port, shards; /* -1: not given */
+    uint32_t    stop;
+} kv_call;
+
+/* One request; a failure becomes the status and cli.error. HTC_MISMATCH is an answer. */
+htc_status kv_ask(kv_call *k, const htc_kv_request *request, htc_kv_result *result);
+/* The command line's word as a key: 1 to HTC_KV_KEY_MAX bytes. */
+htc_status kv_key(kv_call *k, const char *word, htc_bytes *key);
+/* {"key": ..., "value": ..., "version": ...}; what is no UTF-8 is in "key_hex", "value_hex". value NULL: none. */
+json_t *kv_json(htc_bytes key, const htc_bytes *value, uint64_t version);
+
+/* Under its name as text where it is text, else in hexadecimal under NAME_hex. */
+void kv_put_bytes(json_t *o, const char *name, htc_bytes bytes);
+/* get, put and delete with --namespace; value: of the put. */
+htc_status kv_space_get(kv_call *k, htc_bytes key);
+htc_status kv_space_change(kv_call *k, uint32_t op, htc_bytes key, htc_bytes value);
+
+/* A backup that is written key by key; bytes is to be freed. Each answers 1, or 0 with errno. */
+typedef struct kv_writer {
+    FILE    *f;
+    uint64_t count;
+    uint8_t *bytes;
+    size_t   cap;
+} kv_writer;
+
+/* A new file for what a store holds: for nobody else to read. NULL with errno: it exists, or cannot be made. */
+FILE *kv_create(const char *path);
+
+int kv_writer_begin(kv_writer *w, FILE *f);
+int kv_writer_put(kv_writer *w, htc_bytes key, uint64_t version, htc_bytes value);
+int kv_writer_end(kv_writer *w);
+
+htc_status kv_backup(kv_call *k);
+htc_status kv_restore(kv_call *k);
+htc_status kv_fsck(kv_call *k);
+htc_status kv_dump(kv_call *k);
+htc_status kv_cluster(kv_call *k); /* k->store is not used */
+
+#endif

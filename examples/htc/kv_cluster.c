@@ -1,0 +1,549 @@
+/* htc kv cluster: several members of one store on this machine, in the background.
+ *
+ * DIR/cluster says what was asked for and who the members are, DIR/N is the state directory of the Nth, DIR/N/pid names its process
+ * together with when that began, so that a number that is used again is nobody's. */
+#include "kv.h"
+#include "../htc-kvd/spaces.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "htcsched/state.h"
+#include "supervisor.h"
+
+#define MEMBERS_MAX      16
+#define SHARDS_MAX       64
+#define SHARDS_MAX_IN_ALL 256 /* of htc-kvd */
+#define START_PATIENCE_S 30.0
+#define STOP_PATIENCE_S  15.0
+
+typedef struct member {
+    char     id[17 * SHARDS_MAX]; /* of each of its shards */
+    char     dir[4000], out[4100];
+    uint32_t port;
+    pid_t    pid; /* 0: it does not run */
+    int      ours, ready;
+} member;
+
+typedef struct cluster {
+    cli        *c;
+    const char *engine, *durability, *space;
+    int64_t     members, base_port, shards;
+    char        dir[3900], engine_text[16], durability_text[16], space_text[64];
+    int         lock;
+    uint32_t    count;
+    member      m[MEMBERS_MAX];
+} cluster;
+
+/* ---------------------------------------------------------------- processes */
+
+/* When a process began, in ticks since boot, together with which boot that was; 0: there is none. */
+static int began(pid_t pid, char text[80])
+{
+    char    path[64], line[1024], boot[HTC_HOST_BOOT_MAX];
+    ssize_t n;
+    int     fd;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return 0;
+    n = read(fd, line, sizeof line - 1);
+    close(fd);
+    line[n > 0 ? n : 0] = 0;
+    char *at = strrchr(line, ')'); /* its name may hold anything */
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at || (line[0] && strchr("ZX", strrchr(line, ')')[2])))
+        return 0;
+    (void)htc_host_boot(boot);
+    snprintf(text, 80, "%" PRIu64 " %.40s", (uint64_t)strtoull(at + 1, NULL, 10), boot);
+    return 1;
+}
+
+/* The process that a member's pid file names, if that one still runs. */
+static pid_t running(const member *m)
+{
+    char  path[4100], then[80] = "", now[80];
+    long  pid = 0;
+    FILE *f;
+    snprintf(path, sizeof path, "%s/pid", m->dir);
+    if (!(f = fopen(path, "re")))
+        return 0;
+    if (fscanf(f, "%ld %79[^\n]", &pid, then) != 2)
+        pid = 0;
+    fclose(f);
+    return pid > 0 && began((pid_t)pid, now) && strcmp(then, now) == 0 ? (pid_t)pid : 0;
+}
+
+static htc_status write_pid(cluster *k, const member *m)
+{
+    char path[4100], line[120], when[80] = "";
+    began(m->pid, when);
+    snprintf(path, sizeof path, "%s/pid", m->dir);
+    snprintf(line, sizeof line, "%ld %s\n", (long)m->pid, when);
+    return htc_state_write_file(path, htc_bytes_of(line), 0600, &k->c->error);
+}
+
+/* A signal to exactly that process. */
+static int send_to(const member *m, pid_t pid, int signal)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0U);
+    if (fd >= 0 && running(m) == pid)
+        (void)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0U);
+    return fd;
+}
+
+/* What it said last. */
+static void last_words(const member *m, char *line, size_t cap)
+{
+    char buffer[1024];
+    int  fd = open(m->out, O_RDONLY | O_CLOEXEC);
+    line[0] = 0;
+    if (fd < 0)
+        return;
+    off_t   size = lseek(fd, 0, SEEK_END), from = size > (off_t)sizeof buffer - 1 ? size - (off_t)sizeof buffer + 1 : 0;
+    ssize_t n = pread(fd, buffer, sizeof buffer - 1, from);
+    close(fd);
+    buffer[n > 0 ? n : 0] = 0;
+    for (size_t len = strlen(buffer); len && buffer[len - 1] == '\n';)
+        buffer[--len] = 0;
+    char *start = strrchr(buffer, '\n');
+    snprintf(line, cap, "%s", start ? start + 1 : buffer);
+    clean(line);
+}
+
+static int says_ready(const member *m)
+{
+    char    buffer[4096], *at = buffer;
+    int     fd = open(m->out, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, buffer, sizeof buffer - 1);
+    if (fd >= 0)
+        close(fd);
+    buffer[n > 0 ? n : 0] = 0;
+    for (; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+        if (strncmp(at, "ready: ", 7) == 0)
+            return 1;
+    return 0;
+}
+
+/* argv with its program in front; its output goes to out, or (out NULL) comes back in text. */
+static pid_t start_program(const char *program, char *const *argv, const char *out, int *from)
+{
+    int ends[2] = { -1, -1 };
+    if (from && pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    /* Emptied before anybody looks into it: what an earlier process said is not this one's. */
+    int to = from ? ends[1] : open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (to < 0)
+        return -1;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (!from)
+            setsid();
+        dup2(null, 0);
+        dup2(to, 1);
+        if (!from)
+            dup2(to, 2);
+        syscall(SYS_close_range, 3U, ~0U, 4U /* at exec */);
+        execv(program, argv);
+        dprintf(2, "%s: %s\n", program, strerror(errno));
+        _exit(127);
+    }
+    close(to);
+    if (from)
+        *from = ends[0];
+    return pid;
+}
+
+/* ---------------------------------------------------------------- the directory */
+
+static void name_places(cluster *k)
+{
+    for (uint32_t i = 0; i < k->count; i++) {
+        member *m = &k->m[i];
+        snprintf(m->dir, sizeof m->dir, "%s/%" PRIu32, k->dir, i + 1);
+        snprintf(m->out, sizeof m->out, "%s/%" PRIu32 "/member.out", k->dir, i + 1);
+        m->port = (uint32_t)k->base_port + i;
+        m->pid = running(m);
+    }
+}
+
+/* HTC_ENOTFOUND: there is no cluster here. */
+static htc_status read_cluster(cluster *k)
+{
+    char         path[4000];
+    json_error_t why;
+    const char  *engine = "", *durability = "", *space = "";
+    int          format = 0;
+    json_int_t   port = 0, shards = 1;
+    json_t      *ids = NULL;
+    snprintf(path, sizeof path, "%s/cluster", k->dir);
+    if (access(path, F_OK) != 0)
+        return HTC_ENOTFOUND;
+    json_t *o = json_load_file(path, 0, &why);
+    int     bad = !o || json_unpack(o, "{s:i, s:I, s?:I, s?:s, s:s, s:s, s:o}", "format", &format, "base_port", &port, "shards",
+                                    &shards, "namespace", &space, "engine", &engine, "durability", &durability, "ids",
+                                    &ids) != 0;
+    if (bad || format != 1 || shards < 1 || shards > SHARDS_MAX || json_array_size(ids) == 0 || json_array_size(ids) > MEMBERS_MAX) {
+        htc_status s = cli_error(k->c, HTC_EFORMAT, path, "take another directory",
+                                 "this is no cluster of this version%s%.80s", o ? "" : ": ", o ? "" : why.text);
+        json_decref(o);
+        return s;
+    }
+    k->base_port = port;
+    k->shards = shards;
+    k->count = (uint32_t)json_array_size(ids);
+    snprintf(k->engine_text, sizeof k->engine_text, "%s", engine);
+    snprintf(k->durability_text, sizeof k->durability_text, "%s", durability);
+    snprintf(k->space_text, sizeof k->space_text, "%s", space);
+    for (uint32_t i = 0; i < k->count; i++) {
+        const char *id = json_string_value(json_array_get(ids, i));
+        snprintf(k->m[i].id, sizeof k->m[i].id, "%s", id ? id : "");
+    }
+    json_decref(o);
+    name_places(k);
+    return HTC_OK;
+}
+
+static htc_status write_cluster(cluster *k)
+{
+    char    path[4000];
+    json_t *ids = json_array();
+    for (uint32_t i = 0; i < k->count; i++)
+        json_array_append_new(ids, json_string(k->m[i].id));
+    json_t *o = json_pack("{s:i, s:I, s:I, s:s, s:s, s:s, s:o}", "format", 1, "base_port", (json_int_t)k->base_port, "shards",
+                          (json_int_t)k->shards, "namespace", k->space_text, "engine", k->engine_text, "durability", k->durability_text, "ids", ids);
+    char   *text = must(json_dumps(o, JSON_COMPACT));
+    snprintf(path, sizeof path, "%s/cluster", k->dir);
+    htc_status s = htc_state_write_file(path, htc_bytes_of(text), 0600, &k->c->error);
+    free(text);
+    json_decref(o);
+    return s;
+}
+
+static htc_status open_dir(cluster *k, int create)
+{
+    char *lock;
+    if (create) {
+        htc_status s = make_dirs(k->c, k->c->dir);
+        if (s != HTC_OK)
+            return s;
+    }
+    char *real = realpath(k->c->dir, NULL);
+    if (!real)
+        return errno == ENOENT ? HTC_ENOTFOUND
+                               : cli_error(k->c, HTC_EINPUT, k->c->dir, "give another --dir", "%s", strerror(errno));
+    int fits = (size_t)snprintf(k->dir, sizeof k->dir, "%s", real) < sizeof k->dir;
+    free(real);
+    if (!fits)
+        return cli_error(k->c, HTC_EUSAGE, k->c->dir, "give a shorter --dir", "this name is too long");
+    lock = must_print("%s/cluster.lock", k->dir);
+    k->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int held = k->lock >= 0 && flock(k->lock, LOCK_EX | LOCK_NB) == 0, why = errno;
+    free(lock);
+    if (held)
+        return HTC_OK;
+    return why == EWOULDBLOCK ? cli_error(k->c, HTC_ELOCKED, k->dir, "try again when it is done",
+                                          "another htc kv cluster is at work here")
+                              : cli_error(k->c, HTC_EINPUT, k->dir, "give another --dir", "%s", strerror(why));
+}
+
+/* ---------------------------------------------------------------- starting */
+
+static htc_status draw_id(cluster *k, const char *program, member *m)
+{
+    char   shards[24], text[600 + sizeof m->id] = "";
+    char  *argv[] = { "htc-kvd", "--dir", m->dir, "--new-member", "--shards", shards, NULL };
+    int    from = -1, status = 0;
+    size_t have = 0;
+    snprintf(shards, sizeof shards, "%" PRId64, k->shards);
+    pid_t pid = start_program(program, argv, NULL, &from);
+    if (pid < 0)
+        return cli_error(k->c, HTC_EBUSY, m->dir, "end some processes", "cannot start htc-kvd: %s", strerror(errno));
+    for (ssize_t n; have < sizeof text - 1 && (n = read(from, text + have, sizeof text - 1 - have)) > 0;)
+        have += (size_t)n;
+    close(from);
+    waitpid(pid, &status, 0);
+    text[strcspn(text, "\n")] = 0;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) || strlen(text) != 17 * (size_t)k->shards - 1)
+        return cli_error(k->c, HTC_EINPUT, m->dir, "the line above says why", "htc-kvd could not make a member here");
+    memcpy(m->id, text, strlen(text) + 1); /* it fits: looked at above */
+    return HTC_OK;
+}
+
+static htc_status start_member(cluster *k, const char *program, member *m)
+{
+    char        at[MEMBERS_MAX][4200 + sizeof m->id];
+    char        resp[40], shards[24];
+    char       *argv[20 + 2 * MEMBERS_MAX];
+    int         n = 0;
+    snprintf(shards, sizeof shards, "%" PRId64, k->shards);
+    snprintf(resp, sizeof resp, "127.0.0.1:%" PRIu32, m->port);
+    argv[n++] = "htc-kvd";
+    argv[n++] = "--dir";
+    argv[n++] = m->dir;
+    argv[n++] = "--resp";
+    argv[n++] = resp;
+    argv[n++] = "--shards";
+    argv[n++] = shards;
+    argv[n++] = "--engine";
+    argv[n++] = k->engine_text;
+    argv[n++] = "--durability";
+    argv[n++] = k->durability_text;
+    if (k->space_text[0]) {
+        argv[n++] = "--namespace";
+        argv[n++] = k->space_text;
+    }
+    for (uint32_t i = 0; i < k->count; i++) {
+        snprintf(at[i], sizeof at[i], "%s@unix:%s/kvd.sock", k->m[i].id, k->m[i].dir);
+        argv[n++] = "--member";
+        argv[n++] = at[i];
+    }
+    argv[n] = NULL;
+    m->pid = start_program(program, argv, m->out, NULL);
+    if (m->pid < 0) {
+        m->pid = 0;
+        return cli_error(k->c, HTC_EBUSY, m->dir, "end some processes", "cannot start htc-kvd: %s", strerror(errno));
+    }
+    m->ours = 1;
+    return write_pid(k, m);
+}
+
+static void end_ours(cluster *k)
+{
+    for (uint32_t i = 0; i < k->count; i++)
+        if (k->m[i].ours && k->m[i].pid) { /* our child, not waited for: its number is its own */
+            kill(k->m[i].pid, SIGKILL);
+            waitpid(k->m[i].pid, NULL, 0);
+        }
+}
+
+static htc_status wait_until_ready(cluster *k)
+{
+    double   until = now_s() + START_PATIENCE_S;
+    uint32_t ready = 0;
+    progress p;
+    progress_begin(&p, k->c);
+    while (ready < k->count) {
+        ready = 0;
+        for (uint32_t i = 0; i < k->count; i++) {
+            member *m = &k->m[i];
+            char    line[300];
+            if (m->ours && waitpid(m->pid, NULL, WNOHANG) == m->pid) {
+                m->pid = 0;
+                progress_end(&p);
+                last_words(m, line, sizeof line);
+                return cli_error(k->c, HTC_EUNREACHABLE, m->dir, "member.out there says more",
+                                 "a member did not start: %s", line[0] ? line : "it said nothing");
+            }
+            ready += m->ready |= !m->ours || says_ready(m);
+        }
+        if (ready < k->count && now_s() > until) {
+            progress_end(&p);
+            return cli_error(k->c, HTC_ETIMEDOUT, k->dir, "the files N/member.out there say more",
+                             "%" PRIu32 " of %" PRIu32 " members were not ready after %.0f seconds", k->count - ready,
+                             k->count, START_PATIENCE_S);
+        }
+        progress_say(&p, "starting ... %" PRIu32 " of %" PRIu32, ready, k->count);
+        if (ready < k->count)
+            pause_ms(10);
+    }
+    progress_end(&p);
+    return HTC_OK;
+}
+
+static void say_running(const cluster *k, int all_before)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < k->count; i++) {
+        const member *m = &k->m[i];
+        char          resp[40], shards[40] = "";
+        snprintf(resp, sizeof resp, "127.0.0.1:%" PRIu32, m->port);
+        if (k->shards > 1)
+            snprintf(shards, sizeof shards, ", %" PRId64 " shards", k->shards);
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s}", "id", m->id, "shards", (json_int_t)k->shards, "pid", (json_int_t)m->pid, "resp", resp));
+        if (!k->c->json)
+            printf("member %.16s: RESP on %s, process %ld%s\n", m->id, resp, (long)m->pid, shards);
+    }
+    json_t *o = json_pack("{s:o}", "members", list);
+    if (k->c->json)
+        put_json(k->c, o);
+    else if (all_before)
+        printf("they ran already, in %s\n", k->dir);
+    else
+        printf("the cluster runs in %s\n", k->dir);
+    json_decref(o);
+}
+
+/* What is there must be what is asked for. */
+static htc_status same_settings(cluster *k, const cluster *asked)
+{
+    const char *what = asked->members >= 0 && asked->members != k->count                         ? "--members"
+                       : asked->base_port >= 0 && asked->base_port != k->base_port               ? "--base-port"
+                       : asked->shards >= 0 && asked->shards != k->shards                         ? "--shards"
+                       : asked->engine && strcmp(asked->engine, k->engine_text) != 0             ? "--engine"
+                       : asked->durability && strcmp(asked->durability, k->durability_text) != 0 ? "--durability"
+                       : asked->space && strcmp(asked->space, k->space_text) != 0                ? "--namespace"
+                                                                                                 : NULL;
+    return what ? cli_error(k->c, HTC_EEXISTS, k->dir, "leave it out, or give another --dir",
+                            "there is a cluster of %" PRIu32 " members, base port %" PRId64
+                            ", engine %s, durability %s here: %s differs",
+                            k->count, k->base_port, k->engine_text, k->durability_text, what)
+                : HTC_OK;
+}
+
+static htc_status make_cluster(cluster *k, const char *program)
+{
+    htc_kv_namespace space;
+    char             socket[4200];
+    k->count = k->members < 0 ? 3 : (uint32_t)k->members;
+    k->shards = k->shards < 0 ? 1 : k->shards;
+    snprintf(k->engine_text, sizeof k->engine_text, "%s", k->engine ? k->engine : "log");
+    snprintf(k->durability_text, sizeof k->durability_text, "%s", k->durability ? k->durability : "sync");
+    if (k->space && (space_parse(k->space, &space) != HTC_OK || strlen(k->space) >= sizeof k->space_text))
+        return cli_error(k->c, HTC_EUSAGE, "--namespace", "take NAME=eventual or NAME=eventual:N,R,W", "'%.60s' says no namespace",
+                         k->space);
+    snprintf(k->space_text, sizeof k->space_text, "%s", k->space ? k->space : "");
+    if (k->members == 0 || k->members > MEMBERS_MAX)
+        return cli_error(k->c, HTC_EUSAGE, "--members", "", "a local cluster has 1 to %d members", MEMBERS_MAX);
+    if (k->shards == 0 || k->shards > SHARDS_MAX || k->shards * k->count > SHARDS_MAX_IN_ALL)
+        return cli_error(k->c, HTC_EUSAGE, "--shards", "", "a member has 1 to %d shards, and all members %d", SHARDS_MAX,
+                         SHARDS_MAX_IN_ALL);
+    if (k->base_port <= 0 || k->base_port + k->count > 65536)
+        return cli_error(k->c, HTC_EUSAGE, "--base-port", "give --base-port P: Redis' clients come to P, P + 1, ...",
+                         "%s", k->base_port < 0 ? "it is missing" : "this is no port, or too high");
+    if (strcmp(k->engine_text, "memory") == 0)
+        return cli_error(k->c, HTC_EUSAGE, "--engine", "take log, with --durability memory if need be",
+                         "one of several members has to find its promises again: it cannot be engine memory");
+    if (strcmp(k->engine_text, "log") != 0 && strcmp(k->engine_text, "lmdb") != 0)
+        return cli_error(k->c, HTC_EUSAGE, "--engine", "take log or lmdb", "there is no engine %.14s", k->engine_text);
+    if (strcmp(k->durability_text, "sync") != 0 && strcmp(k->durability_text, "interval") != 0 &&
+        strcmp(k->durability_text, "memory") != 0)
+        return cli_error(k->c, HTC_EUSAGE, "--durability", "take sync, interval or memory",
+                         "there is no durability %.14s", k->durability_text);
+    name_places(k);
+    for (uint32_t i = 0; i < k->count; i++) {
+        member *m = &k->m[i];
+        if ((size_t)snprintf(socket, sizeof socket, "%s/kvd.sock", m->dir) > 4000)
+            return cli_error(k->c, HTC_EUSAGE, k->dir, "give a shorter --dir", "this name is too long");
+    }
+    for (uint32_t i = 0; i < k->count; i++) {
+        htc_status s = draw_id(k, program, &k->m[i]);
+        if (s != HTC_OK)
+            return s;
+    }
+    return write_cluster(k);
+}
+
+static htc_status start(cluster *k)
+{
+    cluster *there = must(calloc(1, sizeof *there));
+    char     path[4096];
+    ssize_t  n = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = 0;
+    char      *program = find_program(path, "htc-kvd");
+    htc_status s = open_dir(k, 1);
+    if (!program)
+        s = cli_error(k->c, HTC_EUNSUPPORTED, path, "install all programs in one directory",
+                      "htc-kvd is neither here nor on PATH");
+    memcpy(there, k, sizeof *k);
+    if (s == HTC_OK)
+        s = read_cluster(there);
+    if (s == HTC_OK && (s = same_settings(there, k)) == HTC_OK)
+        memcpy(k, there, sizeof *k);
+    else if (s == HTC_ENOTFOUND)
+        s = make_cluster(k, program);
+    uint32_t before = 0;
+    for (uint32_t i = 0; s == HTC_OK && i < k->count; i++)
+        before += k->m[i].pid != 0;
+    for (uint32_t i = 0; s == HTC_OK && i < k->count; i++)
+        if (!k->m[i].pid)
+            s = start_member(k, program, &k->m[i]);
+    if (s == HTC_OK)
+        s = wait_until_ready(k);
+    if (s == HTC_OK)
+        say_running(k, before == k->count);
+    else
+        end_ours(k);
+    free(program);
+    free(there);
+    return s;
+}
+
+/* ---------------------------------------------------------------- stopping */
+
+static int gone(const member *m, int pidfd, double until)
+{
+    while (running(m) && now_s() < until)
+        pause_ms(10);
+    if (pidfd >= 0)
+        close(pidfd);
+    return running(m) == 0;
+}
+
+static htc_status stop(cluster *k)
+{
+    int        fds[MEMBERS_MAX];
+    uint32_t   there = 0;
+    htc_status s = open_dir(k, 0);
+    if (s == HTC_OK)
+        s = read_cluster(k);
+    for (uint32_t i = 0; s == HTC_OK && i < k->count; i++) {
+        fds[i] = k->m[i].pid ? send_to(&k->m[i], k->m[i].pid, SIGTERM) : -1;
+        there += k->m[i].pid != 0;
+    }
+    if (s == HTC_ENOTFOUND || (s == HTC_OK && there == 0))
+        return cli_error(k->c, HTC_EUNREACHABLE, k->c->dir, "there is nothing to stop", "no cluster runs here");
+    double until = now_s() + STOP_PATIENCE_S;
+    for (uint32_t i = 0; s == HTC_OK && i < k->count; i++) {
+        member *m = &k->m[i];
+        if (m->pid && !gone(m, fds[i], until)) {
+            int fd = send_to(m, m->pid, SIGKILL);
+            if (!gone(m, fd, now_s() + 5))
+                s = cli_error(k->c, HTC_ETIMEDOUT, m->dir, "look at what holds it", "process %ld does not end",
+                              (long)m->pid);
+        }
+        char path[4100];
+        snprintf(path, sizeof path, "%s/pid", m->dir);
+        if (s == HTC_OK)
+            (void)unlink(path);
+    }
+    if (s == HTC_OK && k->c->json) {
+        json_t *o = json_pack("{s:s, s:s}", "dir", k->dir, "state", "stopped");
+        put_json(k->c, o);
+        json_decref(o);
+    } else if (s == HTC_OK) {
+        printf("stopped\n");
+    }
+    return s;
+}
+
+htc_status kv_cluster(kv_call *k)
+{
+    cluster *x = must(calloc(1, sizeof *x));
+    x->c = k->c;
+    x->lock = -1;
+    x->members = k->members;
+    x->base_port = k->base_port;
+    x->shards = k->shards;
+    x->engine = k->engine;
+    x->durability = k->durability;
+    x->space = k->space;
+    htc_status s = k->stop ? stop(x) : start(x);
+    if (x->lock >= 0)
+        close(x->lock);
+    free(x);
+    return s;
+}

@@ -1,0 +1,132 @@
+/* htc kv fsck and dump: a store that no member holds. Nothing in it is changed, and what is damaged keeps nothing else from being read. */
+#include "kv.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "htcsched/kv_store.h"
+
+typedef struct looking {
+    kv_call  *k;
+    FILE     *f; /* dump: a backup; NULL: no */
+    kv_writer out;
+    json_t   *problems;
+    uint64_t  shown; /* dump --json: records */
+    int       quiet; /* dump: problems go to standard error */
+} looking;
+
+static void on_problem(void *ctx, const htc_kv_problem *p)
+{
+    looking *l = ctx;
+    if (l->problems) {
+        json_array_append_new(l->problems, json_pack("{s:s, s:I, s:s, s:s, s:s}", "file", p->file, "offset", (json_int_t)p->offset,
+                                                     "error", htc_status_name(p->status), "cause", p->text, "next", p->next));
+        return;
+    }
+    fprintf(l->f || l->quiet ? stderr : stdout, "%s, byte %" PRIu64 ": %s -> %s\n", p->file, p->offset, p->text, p->next);
+}
+
+static htc_status on_record(void *ctx, htc_bytes key, uint64_t version, htc_bytes value)
+{
+    looking *l = ctx;
+    if (l->f)
+        return kv_writer_put(&l->out, key, version, value) ? HTC_OK : HTC_EIO;
+    json_t *o = kv_json(key, &value, version);
+    fputs(l->shown++ ? ",\n" : "[", stdout);
+    json_dumpf(o, stdout, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(o);
+    return ferror(stdout) ? HTC_EIO : HTC_OK;
+}
+
+/* The directory named is a state directory, or the store in it. */
+static htc_status look(looking *l, int records, htc_kv_check_found *found)
+{
+    const char          *dir = l->k->w.at[0];
+    char                *inner = must_print("%s/store", dir);
+    htc_kv_check_options o = { .size = sizeof o,
+                               .dir = access(inner, F_OK) == 0 ? inner : dir,
+                               .record = records ? on_record : NULL,
+                               .problem = on_problem,
+                               .ctx = l };
+    *found = (htc_kv_check_found){ .size = sizeof *found };
+    htc_status s = htc_kv_check(&o, found, &l->k->c->error);
+    if (s == HTC_ELOCKED)
+        s = cli_error(l->k->c, s, dir, "end the member, or use htc kv backup", "a member holds this store");
+    free(inner);
+    return s;
+}
+
+static htc_status damage(kv_call *k, const htc_kv_check_found *found)
+{
+    if (!found->problems)
+        return HTC_OK;
+    return cli_error(k->c, HTC_ECORRUPT, k->w.at[0], "htc kv dump saves what can be read",
+                     "%" PRIu64 " problem%s, %" PRIu64 " key%s lost", found->problems, found->problems == 1 ? "" : "s", found->lost,
+                     found->lost == 1 ? "" : "s");
+}
+
+htc_status kv_fsck(kv_call *k)
+{
+    looking            l = { .k = k, .problems = k->c->json ? json_array() : NULL };
+    htc_kv_check_found found;
+    htc_status         s = look(&l, 0, &found);
+    if (s == HTC_OK && l.problems) {
+        json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:O}", "engine", found.engine == HTC_KV_LOG ? "log" : "lmdb", "keys",
+                              (json_int_t)found.keys, "lost", (json_int_t)found.lost, "batches", (json_int_t)found.batches, "problems",
+                              l.problems);
+        put_json(k->c, o);
+        json_decref(o);
+    } else if (s == HTC_OK && found.engine == HTC_KV_LOG) {
+        printf("log: %" PRIu64 " keys, %" PRIu64 " segments, %" PRIu64 " batches to %s, byte %" PRIu64 "\n", found.keys, found.segments,
+               found.batches, found.end_file, found.end_offset);
+    } else if (s == HTC_OK) {
+        printf("lmdb: %" PRIu64 " keys\n", found.keys);
+    }
+    json_decref(l.problems);
+    return s == HTC_OK ? damage(k, &found) : s;
+}
+
+static htc_status dump_records(looking *l, htc_kv_check_found *found)
+{
+    htc_status s = HTC_OK;
+    if (l->f && !kv_writer_begin(&l->out, l->f))
+        s = HTC_EIO;
+    if (s == HTC_OK)
+        s = look(l, 1, found);
+    if (s == HTC_OK && l->f && !kv_writer_end(&l->out))
+        s = HTC_EIO;
+    free(l->out.bytes);
+    if (s == HTC_EIO && !l->k->c->error.text[0])
+        s = cli_error(l->k->c, HTC_EIO, l->k->w.count > 1 ? l->k->w.at[1] : "standard output", "", "cannot write: %s", strerror(errno));
+    return s;
+}
+
+htc_status kv_dump(kv_call *k)
+{
+    looking            l = { .k = k, .quiet = 1 };
+    htc_kv_check_found found = { .size = sizeof found };
+    const char        *path = k->w.count > 1 ? k->w.at[1] : NULL;
+    if (k->c->json && path)
+        return cli_error(k->c, HTC_EUSAGE, "", "", "--json goes to standard output");
+    if (!k->c->json && !path && isatty(STDOUT_FILENO))
+        return cli_error(k->c, HTC_EUSAGE, "", "name a file, or give --json", "a dump is no text for a terminal");
+    if (!k->c->json && !(l.f = path ? kv_create(path) : stdout))
+        return cli_error(k->c, HTC_EIO, path, "name a file that does not exist yet", "cannot write: %s", strerror(errno));
+    htc_status s = dump_records(&l, &found);
+    if (k->c->json && (s == HTC_OK || l.shown)) {
+        puts(l.shown ? "]" : "[]");
+        k->c->json_done = 1;
+    }
+    if (path) {
+        int ok = fflush(l.f) == 0 && fsync(fileno(l.f)) == 0;
+        ok = fclose(l.f) == 0 && ok;
+        if (s == HTC_OK && !ok)
+            s = cli_error(k->c, HTC_EIO, path, "", "cannot write: %s", strerror(errno));
+        if (s != HTC_OK)
+            unlink(path);
+    }
+    return s == HTC_OK ? damage(k, &found) : s;
+}

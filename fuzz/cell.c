@@ -1,0 +1,34 @@
+/* Stored bytes of a key: one cell has one form, and whatever is taken for a cell keeps the promises of one. */
+#include <string.h>
+
+#include "check.h"
+#include "kvs/change.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    htc__kv_floors floors = { .version = 7 };
+    htc__kv_cell   cell, again;
+    if (htc__kv_cell_read((htc_bytes){ data, size }, &floors, &cell) != HTC_OK)
+        return 0;
+    htc_buf b, scratch;
+    htc_buf_init(&b, NULL, 0);
+    htc_buf_init(&scratch, NULL, 0);
+    htc__kv_cell_write(&b, &cell);
+    CHECK(b.len == size && memcmp(b.data, data, size) == 0);
+    CHECK(htc__kv_cell_read(htc_buf_bytes(&b), &floors, &again) == HTC_OK && htc__kv_cell_same(&cell, &again));
+    CHECK(cell.count <= HTC__KV_CLIENTS && htc__kv_ballot_compare(&cell.promise, &cell.accepted) >= 0);
+    /* A change of it can be stored and read again. */
+    htc_kv_request  q = { .op = HTC_KV_APPEND, .value = { "x", 1 } };
+    htc__kv_stamp   stamp = { .client = 1, .sequence = UINT64_MAX, .since = cell.forgot };
+    htc__kv_changed out;
+    htc__kv_change(&cell, &q, &stamp, 0, &scratch, &out);
+    if (out.effect == HTC__KV_CHANGED) {
+        CHECK(out.to.version > cell.version && out.to.forgot >= cell.forgot && htc__kv_cell_find(&out.to, 1));
+        htc_buf_clear(&b);
+        htc__kv_cell_write(&b, &out.to);
+        CHECK(htc__kv_cell_read(htc_buf_bytes(&b), NULL, &again) == HTC_OK && htc__kv_cell_same(&out.to, &again));
+    }
+    htc_buf_free(&b);
+    htc_buf_free(&scratch);
+    return 0;
+}

@@ -1,0 +1,54 @@
+/* Faults inside the code itself, in simulation only.
+ *
+ *     if (HTC__FAULT(env, batch_half_full))       rare by nature, common in a run that has drawn it
+ *         return HTC_AGAIN;
+ *     if (message->ballot < cell->promise && !HTC__BROKEN(promise_unchecked))   a mistake that the tests have to find
+ *         return refuse(...);
+ *
+ * Both are the constant 0 unless the library is built with -Dfaults=true, so that the optimiser removes them and what they guard;
+ * tests/checks/faults.sh proves that nothing of them is in an ordinary build. A site of HTC__FAULT is enabled or not once a
+ * run and, enabled, is true one time in four: both as htc_env.fault says (the simulator's says it by the seed). HTC__BROKEN is
+ * true where a test has switched it on with htc__broken_set, for the whole process; a test may build its own copy of the files it
+ * looks at with HTC_FAULTS, and leave the rest as it is. */
+#ifndef HTC_CORE_FAULT_H
+#define HTC_CORE_FAULT_H
+
+#include "htcsched/env.h"
+
+/* What can be broken on purpose, and by which mistake. */
+#define HTC__BROKEN_TABLE(X)                                                                                           \
+    X(promise_unchecked)     /* an acceptor accepts below its promise */                                               \
+    X(ballot_reused)         /* a proposer begins again with a ballot it has used */                                   \
+    X(read_not_written_back) /* a read answers what only some have accepted */                                         \
+    X(wiped_same_name)       /* a member with an empty disk keeps its id */                                            \
+    X(sequence_forgotten)    /* a repeated change is executed again */                                                 \
+    X(ack_before_sync)       /* an answer leaves before what it rests on is durable */                                 \
+    X(unsealed_read)         /* a bucket answers while it is being handed over */                                      \
+    X(images_mixed)          /* two copies of a bucket are taken for one */                                            \
+    X(floor_not_raised)      /* a tombstone is collected without its floor */                                          \
+    X(tag_reused)            /* a member's requests are numbered anew in each life */                                  \
+    X(old_term_accepted)     /* the end of a lease that was renewed takes effect */                                    \
+    X(context_ignored)       /* a put of an eventual key replaces what its client has not seen */                      \
+    X(repair_drops_siblings) /* what a read mends loses values that stood beside another */                            \
+    X(hint_unconfirmed)      /* a hint is forgotten when it was sent */                                                \
+    X(lost_change_resent)    /* a change that another store may have made is asked of it again */
+
+#define HTC__BROKEN_ENUM(name) HTC__BROKEN_##name,
+typedef enum htc__broken { HTC__BROKEN_NOTHING, HTC__BROKEN_TABLE(HTC__BROKEN_ENUM) HTC__BROKEN_COUNT } htc__broken;
+#undef HTC__BROKEN_ENUM
+
+#ifdef HTC_FAULTS
+#define HTC__FAULT(env, name) htc__fault((env), #name)
+#define HTC__BROKEN(name)     htc__broken_is(HTC__BROKEN_##name)
+int  htc__fault(const htc_env *env, const char *name);
+int  htc__broken_is(htc__broken what);
+/* HTC__BROKEN_NOTHING is switched on in vain: nothing looks at it. */
+void htc__broken_set(htc__broken what, int on);
+/* The number of a name, for a test's command line; HTC__BROKEN_NOTHING: there is none. */
+htc__broken htc__broken_find(const char *name);
+#else
+#define HTC__FAULT(env, name) (0 * (int)sizeof(env))
+#define HTC__BROKEN(name)     (0 * (int)HTC__BROKEN_##name)
+#endif
+
+#endif

@@ -1,0 +1,73 @@
+/* What one owner stores of one key: the value with its version, what makes a repeated change harmless, and what the owner
+ * has promised.
+ *
+ * The last change of each of at most HTC__KV_CLIENTS clients stands in the cell itself, so it is as durable as the
+ * change and goes where the key goes. `forgot` is the version written by the newest change that was dropped from the list: a
+ * change not listed, whose client had seen that version or a later one when it first sent it, was never applied. A deleted
+ * key leaves a tombstone: present, without a value. A cell that is not present holds a promise and nothing else, or nothing
+ * at all: then version and forgot are the version floor of its bucket, and no byte of it is stored.
+ *
+ * Where a key has one owner there are no ballots (both none), and a cell costs a few bytes. With several, a cell that only
+ * one proposer ever touched has `promise` as the successor of `accepted`, which is one bit.
+ *
+ * Stored: u8 format, u8 flags, then as the flags say: varint version (present), accepted {varint epoch, counter, u64
+ * proposer}, promise (the same), varint forgot, life {varint lease, ttl, term}, list {u8 count, count x {u64 client, varint
+ * sequence, varint versions below the cell's, varint zig-zag number}}, and the value to the end. Numbers have their shortest form and
+ * flags are set only for what is not zero: one cell has one form. No checksum: engines below have theirs, and an LMDB
+ * overlay seals it as htc__kv_seal does. */
+#ifndef HTC_KVS_CELL_H
+#define HTC_KVS_CELL_H
+
+#include "kvs/ballot.h"
+#include "kvs/record.h"
+
+#define HTC__KV_CELL_FORMAT 2
+
+typedef struct htc__kv_cell {
+    uint8_t        present; /* a value or a tombstone; else version and forgot are the floor */
+    uint8_t        deleted;
+    uint8_t        count;
+    uint64_t       version, forgot;
+    htc__kv_ballot accepted;              /* of what is present; none with one owner */
+    htc__kv_ballot promise;               /* never below accepted */
+    uint64_t       lease;                 /* bound to that lease; 0: none */
+    htc_ns         ttl;                   /* a lease of its own; 0: none */
+    uint64_t       term;                  /* of the ttl: the version of the change that set it */
+    htc__kv_seen   seen[HTC__KV_CLIENTS]; /* oldest change first; no version above the cell's */
+    htc_bytes      value;                 /* borrowed */
+} htc__kv_cell;
+
+/* What a bucket remembers of the keys it holds no cell of; both only rise, durably. */
+typedef struct htc__kv_floors {
+    uint64_t       version; /* an absent key has this version, and this forgot */
+    htc__kv_ballot ballot;  /* an absent key has promised this */
+} htc__kv_floors;
+
+/* A key that this bucket holds no cell of. */
+htc__kv_cell htc__kv_cell_absent(const htc__kv_floors *floors);
+/* Is there something of it to store? */
+int htc__kv_cell_empty(const htc__kv_cell *cell);
+
+void htc__kv_cell_write(htc_buf *b, const htc__kv_cell *cell);
+/* HTC_ECORRUPT if these bytes are not what htc__kv_cell_write makes. cell->value is borrowed from bytes. floors: of the
+ * bucket, for a cell that is not present; NULL: zero. */
+htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell);
+
+/* The cell of most keys, which nothing hangs on: a value, its version and what was forgotten. 1: it is one, and a reader needs
+ * to know no more; 0: read it whole. */
+int htc__kv_cell_plain(htc_bytes bytes, uint64_t *version, htc_bytes *value);
+/* As an assignment, without the unused entries of the list, which are most of a cell. */
+void htc__kv_cell_copy(htc__kv_cell *to, const htc__kv_cell *from);
+
+/* The same change: accepted ballot, version, list, life and value are equal; promises do not matter. */
+int htc__kv_cell_same(const htc__kv_cell *a, const htc__kv_cell *b);
+
+/* The entry of a client; NULL if it is not listed. */
+const htc__kv_seen *htc__kv_cell_find(const htc__kv_cell *cell, uint64_t client);
+/* Note a change: the client's older entry goes, or with a full list the oldest one, which raises forgot. */
+void htc__kv_cell_note(htc__kv_cell *cell, const htc__kv_seen *seen);
+
+void           htc__kv_ballot_write(htc_buf *b, const htc__kv_ballot *ballot);
+htc__kv_ballot htc__kv_ballot_read(htc_reader *r);
+
+#endif

@@ -1,0 +1,569 @@
+/* Requests on their way: to this member's register or to another one's, until they are answered. */
+#include <string.h>
+
+#include "kvs/cluster_private.h"
+#include "kvs/eventual.h"
+
+/* A request that came before the map that it was sent by. */
+#define EARLY_NS (20 * HTC_MS)
+
+typedef htc__kv_errand request;
+
+static request *find(const htc_kv_server *s, uint64_t tag)
+{
+    htc__node *node = htc__table_find(&s->cluster->requests, (htc_bytes){ &tag, sizeof tag });
+    return node ? htc__node_value(node) : NULL;
+}
+
+static void forget(htc_kv_server *s, request *r)
+{
+    uint64_t tag = r->tag;
+    htc__wheel_remove(&s->cluster->wheel, &r->entry);
+    htc__free(&s->env, r->bytes, r->size);
+    htc__table_remove(&s->cluster->requests, (htc_bytes){ &tag, sizeof tag });
+}
+
+void htc__kv_cluster_requests_free(htc_kv_server *s)
+{
+    while (s->cluster->requests.head[0])
+        forget(s, htc__node_value(s->cluster->requests.head[0]));
+}
+
+static void take(uint8_t **at, htc_bytes *bytes)
+{
+    if (bytes->len)
+        memcpy(*at, bytes->data, bytes->len);
+    bytes->data = *at;
+    *at += bytes->len;
+}
+
+static request *make(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *stamp)
+{
+    htc__kv_cluster *c = s->cluster;
+    uint64_t         tag = c->last_tag + 1;
+    size_t           size = q->key.len + q->value.len + q->seen.len;
+    htc__node       *node = htc__table_make(&c->requests, (htc_bytes){ &tag, sizeof tag }, sizeof(request));
+    uint8_t         *at = node ? htc__alloc(&s->env, size) : NULL;
+    if (!at) {
+        htc__table_discard(&c->requests, node);
+        return NULL;
+    }
+    request *r = htc__node_value(node);
+    *r = (request){ .tag = tag, .stamp = *stamp, .q = *q, .op = q->op, .arrived = s->now, .bytes = at, .size = size };
+    r->q.cursor = (htc_bytes){ NULL, 0 };
+    take(&at, &r->q.key);
+    take(&at, &r->q.value);
+    take(&at, &r->q.seen);
+    htc__table_link(&c->requests, node);
+    c->last_tag = tag;
+    return r;
+}
+
+static void due_at(htc_kv_server *s, request *r, htc_ns at)
+{
+    htc__wheel_remove(&s->cluster->wheel, &r->entry);
+    htc__wheel_add(&s->cluster->wheel, &r->entry, at < r->until ? at : r->until);
+}
+
+/* A change that failed has changed nothing, but where it was sent more than once another copy of it may yet come to an owner,
+ * when it would not fail any more. */
+static int doubtful(const request *r, const htc_kv_result *a)
+{
+    return r->face && htc__kv_is_change(r->op) && a->status != HTC_OK && a->status != HTC_ETIMEDOUT &&
+           r->stamp.client && (r->again || !r->stamp.fresh);
+}
+
+/* A lease that is gone may have been ended by this very request, by another owner or at an earlier try. */
+static int ended_here(const request *r, htc_status status)
+{
+    return r->kind == HTC__KV_FORWARD_REVOKE && status == HTC_ENOTFOUND && (r->tried || r->again || !r->stamp.fresh);
+}
+
+/* A lease was granted before if its record names this very request. */
+static htc_kv_result granted(const request *r, const htc_kv_result *a)
+{
+    htc__kv_lease_record record;
+    htc_kv_result        result = { .status = a->status, .lease = r->lease };
+    if (a->status == HTC_MISMATCH)
+        result.status = htc__kv_lease_record_read(a->value, &record) == HTC_OK && record.client == r->stamp.client &&
+                                record.sequence == r->stamp.sequence
+                            ? HTC_OK
+                            : HTC_EBUSY;
+    return result;
+}
+
+/* No owner has tried it, and it came here for the first time: if it was sent nowhere else it was not done, and may be asked for anew
+ * with what is known now. Whether it was, its client alone knows: it may have left this member long ago. */
+static int untried(const request *r, const htc__kv_forwarded *a)
+{
+    return a->result.status == HTC_EUNKNOWN && r->stamp.fresh && !r->tried && !r->again && r->stamp.since < a->observed;
+}
+
+/* To the face that asked, or to the member that forwarded it. */
+static void tell(htc_kv_server *s, request *r, const htc__kv_forwarded *answer)
+{
+    htc__kv_cluster *c = s->cluster;
+    if (answer->observed > c->clock && answer->observed <= HTC__KV_SINCE_MAX)
+        c->clock = answer->observed;
+    if (r->face) {
+        htc_kv_result result = answer->result;
+        if (untried(r, answer))
+            result = (htc_kv_result){ .status = HTC_AGAIN };
+        else if (r->op == HTC_KV_LEASE_GRANT)
+            result = granted(r, &result);
+        else if (r->kind >= HTC__KV_FORWARD_RENEW)
+            result = (htc_kv_result){ .status = ended_here(r, result.status) ? HTC_EUNKNOWN : result.status,
+                                      .lease = r->lease };
+        else if (doubtful(r, &result))
+            result = (htc_kv_result){ .status = HTC_EUNKNOWN, .version = result.version };
+        result.op = r->op;
+        if (r->client)
+            htc__kv_count_answer(&s->counts, r->op, result.status);
+        r->face->answer(r->face->ctx, r->conn, r->slot, &result);
+    } else {
+        htc__kv_forwarded back = *answer;
+        back.tag = r->slot;
+        htc_buf_clear(&c->scratch);
+        htc__kv_forwarded_write(&c->scratch, &back);
+        if (c->scratch.status == HTC_OK)
+            htc__kv_cluster_say(s, r->conn, HTC__KV_ITEM_ANSWER, htc_buf_bytes(&c->scratch));
+    }
+    forget(s, r);
+}
+
+static void fail(htc_kv_server *s, request *r, htc_status status)
+{
+    tell(s, r, &(htc__kv_forwarded){ .tried = r->tried, .result = { .op = r->q.op, .status = status } });
+}
+
+/* Whoever calls is in the middle of something, and is not told anything meanwhile: so it is only noted, as something said to
+ * oneself. */
+static void note(htc_kv_server *s, uint64_t tag, const htc__kv_forwarded *answer)
+{
+    htc__kv_cluster  *c = s->cluster;
+    htc__kv_forwarded a = *answer;
+    a.tag = tag;
+    htc_buf_clear(&c->scratch);
+    htc__kv_forwarded_write(&c->scratch, &a);
+    if (c->scratch.status == HTC_OK)
+        htc__kv_cluster_say(s, c->id, HTC__KV_ITEM_ANSWER, htc_buf_bytes(&c->scratch));
+    else
+        htc__kv_cluster_broken(s, c->scratch.status);
+}
+
+/* The same where the one who asks may still be asking. */
+static void refuse(htc_kv_server *s, request *r, htc_status status)
+{
+    r->target = s->cluster->id;
+    htc__wheel_remove(&s->cluster->wheel, &r->entry);
+    note(s, r->tag, &(htc__kv_forwarded){ .tried = r->tried, .result = { .op = r->q.op, .status = status } });
+}
+
+/* ---------------------------------------------------------------- where it goes */
+
+void htc__kv_errand_propose(htc_kv_server *s, request *r, const htc_kv_request *q)
+{
+    uint32_t       bucket;
+    htc__kv_owners owners = htc__kv_cluster_owners(s, r->q.key, &bucket);
+    uint64_t       tag = r->tag;
+    r->target = s->cluster->id;
+    htc__wheel_remove(&s->cluster->wheel, &r->entry); /* the register answers in time */
+    htc_status status = htc__kv_register_ask(s->cluster->reg, s->now, &owners, q, &r->stamp, r->tried, r->until, tag);
+    if (status == HTC_ENOMEM)
+        htc__kv_cluster_broken(s, status);
+    else if (status != HTC_OK && (r = find(s, tag)))
+        refuse(s, r, status);
+}
+
+/* Why a change is not begun here: the owners hold much the same, and have much the same room. What another owner may have begun
+ * goes on, since "refused" would be no answer to it. */
+static htc_status no_room(const htc_kv_server *s, const request *r)
+{
+    if (!htc__kv_is_change(r->q.op))
+        return HTC_OK;
+    if (s->options.memory_max && r->q.op != HTC_KV_DELETE && s->cells.ops->used(s->cells.ctx) > s->options.memory_max)
+        return HTC_EFULL;
+    if (r->tried)
+        return HTC_OK;
+    htc_status room = htc__kv_room(s, r->q.key.len, r->q.value.len);
+    return room == HTC_EBUSY ? HTC_OK : room;
+}
+
+/* Whoever writes the record of a lease keeps it. */
+static void propose(htc_kv_server *s, request *r)
+{
+    htc_kv_request       q = r->q;
+    htc__kv_lease_record record;
+    uint64_t             lease;
+    r->step = 0;
+    htc_status room = no_room(s, r);
+    if (room != HTC_OK) {
+        refuse(s, r, room);
+        return;
+    }
+    if (r->kind == HTC__KV_FORWARD_UNBIND) {
+        q.op = HTC__KV_UNBIND;
+        q.version = r->lease;
+    }
+    if (q.op != HTC_KV_PUT || !htc__kv_is_lease_key(q.key, &lease)) {
+        htc__kv_errand_propose(s, r, &q);
+        return;
+    }
+    if (s->cluster->leases.count >= s->options.leases_max || htc__kv_lease_record_read(q.value, &record) != HTC_OK) {
+        refuse(s, r, HTC_EBUSY);
+        return;
+    }
+    record.keeper = s->cluster->id;
+    htc_buf_clear(&s->scratch);
+    htc__kv_lease_record_write(&s->scratch, &record);
+    q.value = htc_buf_bytes(&s->scratch);
+    htc__kv_errand_propose(s, r, &q);
+}
+
+/* It cannot answer before its own connection to this member is there, and an answer that is lost is not given twice. */
+static int can_answer(const htc__kv_peer *peer)
+{
+    return peer->connected && peer->heard >= peer->opened;
+}
+
+static void forward(htc_kv_server *s, request *r, uint64_t to)
+{
+    htc__kv_cluster *c = s->cluster;
+    r->target = to;
+    r->unsent = !can_answer(htc__kv_cluster_peer(c, to));
+    if (r->unsent) {
+        due_at(s, r, s->now + c->suspect_ns / 16);
+        return;
+    }
+    htc__kv_forward f = { .tag = r->tag, .tried = r->tried, .kind = r->kind, .stamp = r->stamp, .request = r->q };
+    f.epoch = htc__kv_bucket_epoch(c, htc__kv_cluster_bucket(c, r->q.key));
+    f.lease = r->lease;
+    c->counts.forwarded++;
+    htc_buf_clear(&c->scratch);
+    htc__kv_forward_write(&c->scratch, &f);
+    if (c->scratch.status == HTC_OK)
+        htc__kv_cluster_say(s, to, HTC__KV_ITEM_FORWARD, htc_buf_bytes(&c->scratch));
+    due_at(s, r, s->now + c->suspect_ns);
+}
+
+static void forward_or_propose(htc_kv_server *s, request *r, uint64_t to)
+{
+    if (r->q.op >= HTC__KV_EXPIRE)
+        fail(s, r, HTC_ETIMEDOUT); /* an owner's own business: it tries again */
+    else if (to == s->cluster->id)
+        propose(s, r);
+    else if (htc__kv_cluster_peer(s->cluster, to))
+        forward(s, r, to);
+    else
+        due_at(s, r, s->now + s->cluster->suspect_ns); /* a member that this one will hear of */
+}
+
+/* To the owner that is to propose; after one that did not answer, to the next. */
+static void route(htc_kv_server *s, request *r)
+{
+    uint32_t       bucket;
+    htc__kv_owners owners = htc__kv_cluster_owners(s, r->q.key, &bucket);
+    uint32_t       at = (owners.first + r->attempt) % owners.n;
+    for (uint32_t i = 0; i < owners.n; i++, at = (at + 1) % owners.n)
+        if (!htc__kv_cluster_suspected(s, htc__kv_cluster_peer(s->cluster, owners.id[at])))
+            break;
+    forward_or_propose(s, r, owners.id[at]);
+}
+
+static int has_one_owner(const htc_kv_server *s, const request *r)
+{
+    uint32_t bucket;
+    return htc__kv_cluster_owners(s, r->q.key, &bucket).n == 1;
+}
+
+/* What one owner may have begun another one finishes; but a request that nobody may repeat is not asked for twice: where there is no other
+ * owner it waits for this one, who may be slow. */
+static void next_owner(htc_kv_server *s, request *r)
+{
+    if (r->unsent) {
+        r->attempt++;
+        route(s, r);
+        return;
+    }
+    if (r->q.op != HTC_KV_GET && r->stamp.client == 0 && r->kind != HTC__KV_FORWARD_UNBIND && has_one_owner(s, r)) {
+        due_at(s, r, r->until);
+        return;
+    }
+    r->attempt++;
+    r->again = 1;
+    s->cluster->counts.passed_on++;
+    if (r->q.op != HTC_KV_GET) {
+        if (r->stamp.client == 0 && r->kind != HTC__KV_FORWARD_UNBIND) {
+            fail(s, r, HTC_ETIMEDOUT);
+            return;
+        }
+        r->tried = 1;
+    }
+    route(s, r);
+}
+
+/* Forwarded by a member that knew more of who owns it; by now this one should too. Nobody has tried it. */
+static void place(htc_kv_server *s, request *r)
+{
+    uint32_t       bucket;
+    htc__kv_owners owners = htc__kv_cluster_owners(s, r->q.key, &bucket);
+    r->early = 0;
+    if (htc__kv_route_has(s->cluster, bucket, s->cluster->id))
+        propose(s, r);
+    else
+        tell(s, r, &(htc__kv_forwarded){ .tried = r->tried, .to = owners.id[owners.first] });
+}
+
+void htc__kv_cluster_requests_due(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    while (htc__wheel_next(&c->wheel) <= s->now) {
+        request *r = (request *)htc__wheel_take(&c->wheel, s->now);
+        if (!r)
+            continue;
+        if (r->until <= s->now)
+            fail(s, r, HTC_ETIMEDOUT);
+        else if (r->early)
+            place(s, r);
+        else
+            next_owner(s, r);
+    }
+}
+
+/* What one register does: what needs more is made of it (leases), or is cluster_scan.c's. */
+static int possible(const htc_kv_request *q)
+{
+    return q->op == HTC_KV_GET || htc__kv_is_change(q->op);
+}
+
+void htc__kv_errand_route(htc_kv_server *s, request *r)
+{
+    route(s, r);
+}
+
+void htc__kv_errand_give(htc_kv_server *s, request *r, uint64_t to)
+{
+    if (r->face)
+        forward_or_propose(s, r, to);
+    else
+        tell(s, r, &(htc__kv_forwarded){ .tried = r->tried, .to = to });
+}
+
+void htc__kv_errand_tell(htc_kv_server *s, request *r, const htc__kv_forwarded *answer)
+{
+    tell(s, r, answer);
+}
+
+request *htc__kv_errand_own(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn,
+                            uint64_t slot, htc_ns until)
+{
+    static const htc__kv_stamp nobody = { .fresh = 1 };
+    request                   *r = make(s, q, &nobody);
+    if (!r) {
+        htc__kv_cluster_broken(s, HTC_ENOMEM);
+        return NULL;
+    }
+    r->face = face;
+    r->conn = conn;
+    r->slot = slot;
+    r->until = until;
+    return r;
+}
+
+/* ---------------------------------------------------------------- leases that have to be known first */
+
+/* What is asked on behalf of a request that waits for it. */
+typedef enum child { LEASE_NAMED = 1, LEASE_BOUND, UNBOUND } child;
+
+static void child_answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *result)
+{
+    htc_kv_server *s = ctx;
+    request       *r = find(s, conn), *next;
+    int            gone = result->status == HTC_ENOTFOUND || (slot == UNBOUND && result->status == HTC_MISMATCH);
+    if (!r)
+        return;
+    if (result->status != HTC_OK && !gone) {
+        fail(s, r, result->status);
+    } else if (slot == LEASE_NAMED && gone) {
+        fail(s, r, HTC_ENOTFOUND);
+    } else if (slot == LEASE_BOUND && gone) {
+        htc_kv_request q = { .op = HTC_KV_DELETE, .key = r->q.key };
+        if ((next = htc__kv_errand_own(s, &q, &s->cluster->child_face, r->tag, UNBOUND, r->until))) {
+            next->kind = HTC__KV_FORWARD_UNBIND;
+            next->lease = r->lease;
+            route(s, next);
+        }
+    } else {
+        r->stamp.alive = slot == LEASE_BOUND ? r->lease : 0;
+        route(s, r);
+    }
+}
+
+/* A lease lives if its record does. Found to live after r was asked, it lived while r was: then whatever r does to a key that is
+ * bound to it may stand at that moment. */
+static void look_at_lease(htc_kv_server *s, request *r, uint64_t lease, child what)
+{
+    htc__kv_cluster  *c = s->cluster;
+    htc__kv_lease_key key;
+    htc_kv_request    q = { .op = HTC_KV_GET, .key = htc__kv_lease_key_of(&key, lease) };
+    c->child_face = (htc__kv_face){ .answer = child_answered, .ctx = s };
+    htc__wheel_remove(&c->wheel, &r->entry);
+    request *look = htc__kv_errand_own(s, &q, &c->child_face, r->tag, what, r->until);
+    if (look)
+        route(s, look);
+}
+
+/* ---------------------------------------------------------------- asked and answered */
+
+/* As requests about the lease's record. */
+static int ask_lease(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *stamp, htc_kv_request *as,
+                     htc__kv_lease_key *key, htc_buf *value, uint64_t *id)
+{
+    uint64_t words[2] = { stamp->client ? stamp->client : htc_rng_next(s->env.rng), stamp->sequence };
+    *id = q->op == HTC_KV_LEASE_GRANT ? htc_hash64((htc_bytes){ words, sizeof words }, 0) | 1 : q->lease;
+    *as = (htc_kv_request){ .op = HTC_KV_GET, .key = htc__kv_lease_key_of(key, *id) };
+    if (q->op != HTC_KV_LEASE_GRANT)
+        return q->op == HTC_KV_LEASE_RENEW ? HTC__KV_FORWARD_RENEW : HTC__KV_FORWARD_REVOKE;
+    htc_buf_clear(value);
+    htc__kv_lease_record_write(value, &(htc__kv_lease_record){ .client = stamp->client, .sequence = stamp->sequence });
+    as->op = HTC_KV_PUT;
+    as->flags = HTC_KV_NX;
+    as->value = htc_buf_bytes(value);
+    as->ttl = q->ttl < s->options.lease_ttl_min   ? s->options.lease_ttl_min
+              : q->ttl > s->options.lease_ttl_max ? s->options.lease_ttl_max
+                                                  : q->ttl;
+    return HTC__KV_FORWARD_PLAIN;
+}
+
+static int ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *stamp, const htc__kv_face *face, uint64_t conn,
+               uint64_t slot, htc_kv_result *result)
+{
+    if (q->space.len)
+        return htc__kv_eventual_ask(s, q, stamp, face, conn, slot, result);
+    if (q->op == HTC_KV_SCAN || q->op == HTC_KV_COUNT)
+        return htc__kv_cluster_scan(s, q, face, conn, slot, result);
+    htc_kv_request    as = *q;
+    htc__kv_lease_key key;
+    uint64_t          lease = 0;
+    int               kind = HTC__KV_FORWARD_PLAIN;
+    *result = (htc_kv_result){ .op = q->op, .status = htc__kv_own_key(q->key) ? HTC_EINVAL : HTC_OK };
+    if (result->status != HTC_OK)
+        return 1;
+    if (!possible(q))
+        kind = ask_lease(s, q, stamp, &as, &key, &s->scratch, &lease);
+    *(htc__kv_is_change(q->op) ? &s->stats.changes : &s->stats.reads) += 1;
+    request *r = make(s, &as, stamp);
+    if (!r) {
+        htc__kv_cluster_broken(s, HTC_ENOMEM);
+        result->status = HTC_ENOMEM;
+        return 1;
+    }
+    r->face = face;
+    r->conn = conn;
+    r->slot = slot;
+    r->until = s->now + s->cluster->request_ns;
+    r->op = q->op;
+    r->kind = (uint8_t)kind;
+    r->lease = lease;
+    r->client = face != &s->cluster->scan_face;
+    if (q->op == HTC_KV_PUT && q->lease)
+        look_at_lease(s, r, q->lease, LEASE_NAMED);
+    else
+        route(s, r);
+    return 0;
+}
+
+int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *stamp, const htc__kv_face *face,
+                        uint64_t conn, uint64_t slot, htc_kv_result *result)
+{
+    int told = 1;
+    *result = (htc_kv_result){ .op = q->op, .status = HTC_EBUSY };
+    if (s->cluster->map) /* else it has not been let in yet */
+        told = ask(s, q, stamp, face, conn, slot, result);
+    if (told && face != &s->cluster->scan_face)
+        htc__kv_count_answer(&s->counts, q->op, result->status);
+    return told;
+}
+
+/* Asked by another member, which takes this one for the owner that is to propose. It is kept until it is answered, but no longer
+ * than that member waits; one that arrives twice is executed twice, which its stamp makes harmless. */
+void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
+{
+    htc__kv_forward f;
+    if (htc__kv_forward_read(item, &f) != HTC_OK || !possible(&f.request))
+        return;
+    uint32_t bucket = htc__kv_cluster_bucket(s->cluster, f.request.key);
+    int      same = htc__kv_cluster_epoch_is(s, from, bucket, f.epoch);
+    request *r = make(s, &f.request, &f.stamp);
+    if (!r) {
+        htc__kv_cluster_broken(s, HTC_ENOMEM);
+        return;
+    }
+    r->conn = from;
+    r->slot = f.tag;
+    r->tried = f.tried;
+    r->kind = f.kind;
+    r->lease = f.lease;
+    r->until = s->now + s->cluster->request_ns;
+    if (same || f.epoch < htc__kv_bucket_epoch(s->cluster, bucket)) {
+        place(s, r);
+        return;
+    }
+    r->early = 1;
+    due_at(s, r, s->now + EARLY_NS);
+}
+
+/* An owner's word, or this member's own register's. Only who has the request now is believed: an earlier one may say that it failed
+ * while this one makes it. */
+void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item)
+{
+    htc__kv_forwarded a;
+    request          *r;
+    if (htc__kv_forwarded_read(item, &a) != HTC_OK || !(r = find(s, a.tag)) || r->target != from)
+        return;
+    r->tried |= a.tried;
+    if (a.to) { /* it lost too often: it asks for another proposer */
+        htc__kv_errand_give(s, r, a.to);
+        return;
+    }
+    if (from == s->cluster->id && r->kind >= HTC__KV_FORWARD_RENEW) {
+        htc__kv_cluster_lease_answer(s, r, &a);
+        return;
+    }
+    uint64_t lease;
+    if (from == s->cluster->id && r->q.op == HTC_KV_PUT && a.result.status == HTC_OK &&
+        htc__kv_is_lease_key(r->q.key, &lease))
+        htc__kv_cluster_lease_begins(s, lease, a.result.version);
+    if (from == s->cluster->id && r->q.op == HTC_KV_GET && htc__kv_is_lease_key(r->q.key, &lease))
+        htc__kv_cluster_lease_read(s, lease, &a.result);
+    if (a.result.status == HTC_AGAIN && r->face) {
+        r->lease = a.result.lease;
+        look_at_lease(s, r, r->lease, LEASE_BOUND);
+        return;
+    }
+    tell(s, r, &a);
+}
+
+/* ---------------------------------------------------------------- what this member's register says */
+
+/* A key that is not there has no value, which is more than one of no length. */
+static int has_value(const htc_kv_result *a)
+{
+    return (a->op == HTC_KV_GET && a->status == HTC_OK) || (a->status == HTC_MISMATCH && a->version) || a->existed;
+}
+
+void htc__kv_cluster_done(void *ctx, uint64_t tag, const htc__kv_outcome *outcome)
+{
+    htc__kv_forwarded a = { .tried = outcome->tried, .observed = outcome->observed, .result = outcome->result };
+    const request    *r = a.result.ttl ? find(ctx, tag) : NULL;
+    if (!has_value(&a.result))
+        a.result.value = (htc_bytes){ NULL, 0 };
+    if (r)
+        a.result.ttl = htc__kv_cluster_end_left(ctx, r->q.key, a.result.ttl);
+    note(ctx, tag, &a);
+}
+
+void htc__kv_cluster_hand_over(void *ctx, uint64_t tag, uint64_t to, int tried)
+{
+    note(ctx, tag, &(htc__kv_forwarded){ .tried = tried != 0, .to = to });
+}

@@ -1,0 +1,80 @@
+/* What a member among several has counted, for monitors: the others, and the rounds of its register. */
+#include "htcsched/metrics.h"
+#include "kvs/cluster_private.h"
+#include "kvs/eventual.h"
+
+static void counter(htc_metrics *m, const char *name, const char *unit, const char *help, uint64_t value)
+{
+    htc_metrics_family(m, HTC_METRIC_COUNTER, name, unit, help);
+    htc_metrics_value(m, NULL, 0, value);
+}
+
+static void gauge(htc_metrics *m, const char *name, const char *help, uint64_t value)
+{
+    htc_metrics_family(m, HTC_METRIC_GAUGE, name, "", help);
+    htc_metrics_value(m, NULL, 0, value);
+}
+
+static void members(const htc_kv_server *s, htc_metrics *m)
+{
+    const htc__kv_cluster *c = s->cluster;
+    uint64_t               connected = 0, suspected = 0, waiting = 0, listed = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        listed += c->peers[i].listed;
+        if (i == c->self || !c->peers[i].listed)
+            continue;
+        connected += c->peers[i].connected != 0;
+        suspected += htc__kv_cluster_suspected(s, &c->peers[i]) != 0;
+        waiting += c->peers[i].items.len;
+    }
+    gauge(m, "htc_kv_members", "Members of the store, this one too.", listed);
+    gauge(m, "htc_kv_members_connected", "Other members to which there is a connection.", connected);
+    gauge(m, "htc_kv_members_suspected", "Other members that were not heard of for too long.", suspected);
+    htc_metrics_family(m, HTC_METRIC_GAUGE, "htc_kv_members_waiting_bytes", "bytes",
+                       "What waits to be sent to other members.");
+    htc_metrics_value(m, NULL, 0, waiting);
+    counter(m, "htc_kv_members_messages_sent", "", "Messages to other members.", c->counts.sent);
+    counter(m, "htc_kv_members_sent_bytes", "bytes", "Bytes of messages to other members.", c->counts.sent_bytes);
+    counter(m, "htc_kv_members_messages_heard", "", "Messages of other members.", c->counts.heard);
+    counter(m, "htc_kv_members_messages_repeated", "", "Messages that had been heard before, or were overtaken.",
+            c->counts.repeated);
+    counter(m, "htc_kv_members_dropped", "", "What was to be said to a member that was away, or had too much waiting.",
+            c->counts.dropped);
+}
+
+static void requests(const htc__kv_cluster *c, htc_metrics *m)
+{
+    uint64_t scans = 0;
+    for (const struct htc__kv_scanning *x = c->scans; x; x = htc__kv_cluster_scan_next(x))
+        scans++;
+    gauge(m, "htc_kv_requests_in_progress", "Requests on their way to owners of their keys.", c->requests.count);
+    gauge(m, "htc_kv_scans_in_progress", "Pages of scans, and counts, that all members are asked for.", scans);
+    counter(m, "htc_kv_requests_forwarded", "", "Requests that another owner was asked to carry out.",
+            c->counts.forwarded);
+    counter(m, "htc_kv_buckets_moved", "", "Buckets that this member has moved to other owners.", c->counts.moved);
+    counter(m, "htc_kv_buckets_copied", "", "Buckets that this member, being late, has copied from another owner.",
+            c->counts.copied);
+    counter(m, "htc_kv_requests_passed_on", "", "Requests given to the next owner, since one did not answer.",
+            c->counts.passed_on);
+}
+
+void htc__kv_cluster_metrics(const htc_kv_server *s, htc_metrics *m)
+{
+    members(s, m);
+    requests(s->cluster, m);
+    htc__kv_eventual_metrics(s, m);
+    if (!s->cluster->reg)
+        return; /* it has not read its cells yet */
+    const htc__kv_register_counts *r = htc__kv_register_counted(s->cluster->reg);
+    htc_metrics_family(m, HTC_METRIC_COUNTER, "htc_kv_rounds", "",
+                       "Rounds that owners of keys were asked for, by their phase.");
+    htc_metrics_value(m, &(htc_metric_label){ "phase", htc_bytes_of("read") }, 1, r->reads);
+    htc_metrics_value(m, &(htc_metric_label){ "phase", htc_bytes_of("prepare") }, 1, r->prepares);
+    htc_metrics_value(m, &(htc_metric_label){ "phase", htc_bytes_of("accept") }, 1, r->accepts);
+    counter(m, "htc_kv_rounds_lost", "", "Rounds that a higher ballot has outbid.", r->lost);
+    counter(m, "htc_kv_rounds_overdue", "", "Rounds that too few owners answered in time.", r->overdue);
+    counter(m, "htc_kv_rounds_said_again", "", "Messages of rounds repeated to owners that had not answered.",
+            r->said_again);
+    counter(m, "htc_kv_requests_handed_over", "", "Requests given to another owner after lost rounds.", r->handed_over);
+    counter(m, "htc_kv_requests_given_up", "", "Requests that no majority answered in time.", r->given_up);
+}

@@ -1,0 +1,584 @@
+/* Changes of membership: begun by a member that is told to, and driven by it bucket after bucket (kvs/map.h, kvs/mover.h).
+ *
+ *     told ──▶ the map is kept by those that will stay ──▶ begin ──▶ take ──▶ a mover ──▶ activate and take the next ──▶ ... ──▶ done
+ *                                                                    ▲
+ *     any member that has seen nothing go on for a while ────────────┘
+ *
+ * Each arrow is a compare-and-swap of the map's register. Whoever loses one lets the winner go on. If it is not known what has become
+ * of one, the number that was to be taken by it is used by nobody. A mover whose messages are heard is at work; how long one that is not
+ * heard is waited for is drawn at random, and doubles with each that was overtaken, so that a bucket that takes long is moved at last.
+ *
+ * The map's own register moves in the same way, but that needs no number: all who help say the same. It names its next owners, after
+ * which it cannot change any more; a majority of the old ones is sealed, and a majority of the next ones gets what follows
+ * from it, under the next version. */
+#include <string.h>
+
+#include "kvs/cluster_private.h"
+#include "kvs/mover.h"
+
+#define PAGE_BYTES   ((size_t)32 << 10)
+#define STALLED_MAX  6
+#define JOIN_NS      HTC_SECOND
+#define MEND         8 /* times as long, before somebody else mends the list of who keeps the map */
+
+typedef struct htc__kv_moving {
+    htc__kv_wish   wish;
+    int            driving, asking; /* asking: for a change of the map, or for the map */
+    uint64_t       asked;           /* which of these it was */
+    htc__kv_map   *next;            /* as it is to be */
+    uint64_t       taken;           /* the number that it takes; 0: none */
+    int            moved;           /* it activates an image */
+    int            granted;         /* it begins what was wished */
+    uint64_t       number;          /* of this member, if the map names it; 0: none */
+    htc__kv_mover *mover;
+    int            own, ready;      /* it moves the map itself; it is to be activated */
+    htc_buf        image;           /* own: the entry to be installed */
+    int            tell, read;      /* all others are told; the map is read first */
+    htc_ns         at;              /* nothing is begun before */
+    htc_ns         seen_at, patience;
+    uint32_t       stalled, seen_moved;
+    htc_ns         join_at;
+    htc__kv_face   face;
+} moving;
+
+/* ---------------------------------------------------------------- how long nobody else does it */
+
+static htc_ns random_up_to(htc_kv_server *s, htc_ns span)
+{
+    return htc_rng_below(s->env.rng, span + 1);
+}
+
+static void wait_for_others(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    moving          *m = c->moving;
+    htc_ns           base = 2 * c->suspect_ns;
+    if (c->map && c->map->rate)
+        base += 120 * HTC_SECOND / c->map->rate;
+    m->seen_at = s->now;
+    m->patience = (base + random_up_to(s, base)) << m->stalled;
+}
+
+static void pause(htc_kv_server *s)
+{
+    s->cluster->moving->at = s->now + HTC_MS + random_up_to(s, s->cluster->suspect_ns / 4);
+}
+
+void htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t number)
+{
+    const htc__kv_map *map = s->cluster->map;
+    if (number >= map->mover)
+        s->cluster->moving->seen_at = s->now;
+}
+
+/* ---------------------------------------------------------------- compare-and-swap */
+
+static void drop_mover(moving *m)
+{
+    htc__kv_mover_destroy(m->mover);
+    m->mover = NULL;
+    m->ready = 0;
+}
+
+static void changed(htc_kv_server *s, const htc_kv_result *result)
+{
+    moving *m = s->cluster->moving;
+    m->number = m->taken;
+    m->driving = 1;
+    m->tell = 1;
+    s->cluster->counts.moved += m->moved != 0;
+    if (m->granted)
+        m->wish.kind = HTC__KV_STAY;
+    if (m->moved && s->cluster->map->rate)
+        m->at = s->now + 60 * HTC_SECOND / s->cluster->map->rate;
+    htc__kv_cluster_map_offer(s, m->next, result->version);
+    m->next = NULL;
+}
+
+static void not_changed(htc_kv_server *s, const htc_kv_result *result)
+{
+    moving *m = s->cluster->moving;
+    m->driving = 0;
+    m->number = 0;
+    pause(s);
+    wait_for_others(s);
+    if (result->status == HTC_MISMATCH && result->version)
+        htc__kv_cluster_map_offer_bytes(s, result->value, result->version);
+    else
+        m->read = 1; /* nobody knows what has become of it */
+}
+
+static void answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *result)
+{
+    htc_kv_server *s = ctx;
+    moving        *m = s->cluster->moving;
+    (void)slot;
+    if (conn != m->asked || !m->asking)
+        return;
+    m->asking = 0;
+    drop_mover(m);
+    if (!m->next) { /* it was read */
+        if (result->status == HTC_OK)
+            htc__kv_cluster_map_offer_bytes(s, result->value, result->version);
+        m->read = result->status != HTC_OK && result->status != HTC_ENOTFOUND;
+        if (m->read)
+            pause(s);
+        return;
+    }
+    if (result->status == HTC_OK)
+        changed(s, result);
+    else
+        not_changed(s, result);
+    htc__kv_map_destroy(m->next);
+    m->next = NULL;
+}
+
+static void ask(htc_kv_server *s, const htc_kv_request *q)
+{
+    htc__kv_cluster *c = s->cluster;
+    moving          *m = c->moving;
+    m->face = (htc__kv_face){ .answer = answered, .ctx = s };
+    m->asking = 1;
+    htc__kv_errand *r = htc__kv_errand_own(s, q, &m->face, ++m->asked, 0, s->now + c->request_ns);
+    if (r)
+        htc__kv_errand_route(s, r);
+}
+
+static void read_map(htc_kv_server *s)
+{
+    ask(s, &(htc_kv_request){ .op = HTC_KV_GET, .key = htc__kv_map_key() });
+}
+
+/* m->next is to be the map. */
+static void swap_map(htc_kv_server *s)
+{
+    moving        *m = s->cluster->moving;
+    htc_kv_request q = { .op = HTC_KV_CAS_VERSION, .key = htc__kv_map_key(), .version = s->cluster->map_version };
+    htc_buf        value;
+    htc_buf_init(&value, &s->env, 0);
+    htc__kv_map_encode(&value, m->next);
+    q.value = htc_buf_bytes(&value);
+    if (value.status == HTC_OK)
+        ask(s, &q);
+    else
+        htc__kv_cluster_broken(s, value.status);
+    htc_buf_free(&value);
+}
+
+/* A copy of the map, to be changed. 0: no memory. */
+static int draft(htc_kv_server *s)
+{
+    moving *m = s->cluster->moving;
+    htc_buf bytes;
+    m->taken = 0;
+    m->moved = m->granted = 0;
+    htc_buf_init(&bytes, &s->env, 0);
+    htc__kv_map_encode(&bytes, s->cluster->map);
+    htc_status status = bytes.status;
+    if (status == HTC_OK)
+        status = htc__kv_map_decode(&s->env, htc_buf_bytes(&bytes), &m->next);
+    htc_buf_free(&bytes);
+    if (status != HTC_OK)
+        htc__kv_cluster_broken(s, status);
+    return status == HTC_OK;
+}
+
+static void discard(moving *m)
+{
+    htc__kv_map_destroy(m->next);
+    m->next = NULL;
+}
+
+/* ---------------------------------------------------------------- steps */
+
+static void take(htc_kv_server *s)
+{
+    moving *m = s->cluster->moving;
+    if (!draft(s))
+        return;
+    m->driving = 1;
+    if (htc__kv_map_take(m->next, &m->taken) == HTC_OK)
+        swap_map(s);
+    else
+        discard(m);
+}
+
+static void activate(htc_kv_server *s)
+{
+    moving *m = s->cluster->moving;
+    if (!draft(s))
+        return;
+    m->moved = 1;
+    if (htc__kv_map_activate(m->next, m->number) != HTC_OK) {
+        discard(m);
+        drop_mover(m);
+        m->number = 0;
+        return;
+    }
+    if (m->next->after && !m->next->rate)
+        (void)htc__kv_map_take(m->next, &m->taken);
+    swap_map(s);
+}
+
+/* 1: the map's register is to be kept by others first, and that is under way. */
+static int name_next(htc_kv_server *s, uint64_t without)
+{
+    htc__kv_cluster *c = s->cluster;
+    moving          *m = c->moving;
+    htc__kv_map_own  wanted;
+    htc__kv_map_wanted(c->map, without, &wanted);
+    if (wanted.n == 0 || memcmp(&wanted, &c->map->own, sizeof wanted) == 0 || !draft(s))
+        return 0;
+    if (htc__kv_map_name_next(m->next, &wanted) != HTC_OK) {
+        discard(m);
+        return 0;
+    }
+    swap_map(s);
+    return 1;
+}
+
+static htc_status begin(htc__kv_map *map, const htc__kv_wish *wish)
+{
+    switch ((htc__kv_change_kind)wish->kind) {
+    case HTC__KV_STAY:
+        break;
+    case HTC__KV_JOIN:
+        return htc__kv_map_begin_join(map, &wish->member);
+    case HTC__KV_LEAVE:
+        return htc__kv_map_begin_leave(map, wish->id);
+    case HTC__KV_REPLACE:
+        return htc__kv_map_begin_replace(map, wish->id, &wish->member);
+    case HTC__KV_REWEIGHT:
+        return htc__kv_map_begin_reweight(map, wish->id, wish->member.weight);
+    }
+    return HTC_EINVAL;
+}
+
+static void grant(htc_kv_server *s)
+{
+    moving  *m = s->cluster->moving;
+    uint64_t goes = m->wish.kind == HTC__KV_LEAVE || m->wish.kind == HTC__KV_REPLACE ? m->wish.id : 0;
+    if (goes && htc__kv_map_find(s->cluster->map, goes) && name_next(s, goes))
+        return;
+    if (s->broken != HTC_OK || !draft(s))
+        return;
+    m->granted = 1;
+    htc_status status = begin(m->next, &m->wish);
+    if (status != HTC_OK) { /* it is so already, or cannot be */
+        m->wish.kind = HTC__KV_STAY;
+        discard(m);
+        return;
+    }
+    if (m->next->after)
+        (void)htc__kv_map_take(m->next, &m->taken);
+    swap_map(s);
+}
+
+htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish)
+{
+    moving *m = s->cluster->moving;
+    if (s->options.namespace_count)
+        return HTC_EUNSUPPORTED; /* what is eventual does not move with its bucket */
+    if (m->wish.kind != HTC__KV_STAY)
+        return HTC_EBUSY;
+    m->wish = *wish;
+    return HTC_OK;
+}
+
+void htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item)
+{
+    htc__kv_wish wish = { 0 };
+    htc_status   status = htc__kv_join_read(item, &wish.member, &wish.id);
+    wish.kind = wish.id ? HTC__KV_REPLACE : HTC__KV_JOIN;
+    if (status == HTC_OK && s->cluster->map && !htc__kv_map_find(s->cluster->map, wish.member.id))
+        (void)htc__kv_cluster_wish(s, &wish); /* else it asks again */
+}
+
+/* ---------------------------------------------------------------- the mover's words */
+
+static void say_seal(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after)
+{
+    htc_kv_server   *s = ctx;
+    htc__kv_cluster *c = s->cluster;
+    const moving    *m = c->moving;
+    htc__kv_seal_ask     seal = { m->own ? epoch + 1 : m->number, epoch, bucket, after };
+    htc_buf_clear(&c->scratch);
+    htc__kv_seal_ask_write(&c->scratch, &seal);
+    if (c->scratch.status == HTC_OK)
+        htc__kv_cluster_say(s, to, HTC__KV_ITEM_SEAL, htc_buf_bytes(&c->scratch));
+}
+
+static void say_install(void *ctx, uint64_t to, uint32_t bucket, uint64_t number, uint32_t page, int last,
+                        const htc__kv_floors *floors, htc_bytes entries)
+{
+    htc_kv_server   *s = ctx;
+    htc__kv_cluster *c = s->cluster;
+    htc__kv_page     p = { .number = number, .bucket = bucket, .page = page, .last = last != 0, .floors = *floors };
+    p.entries = c->moving->own ? htc_buf_bytes(&c->moving->image) : entries;
+    htc_buf_clear(&c->scratch);
+    htc__kv_install_write(&c->scratch, &p);
+    if (c->scratch.status == HTC_OK)
+        htc__kv_cluster_say(s, to, HTC__KV_ITEM_INSTALL, htc_buf_bytes(&c->scratch));
+}
+
+static void say_ready(void *ctx, uint64_t number)
+{
+    htc_kv_server *s = ctx;
+    (void)number;
+    s->cluster->moving->ready = 1;
+}
+
+static void create_mover(htc_kv_server *s, const htc__kv_map_move *move, uint64_t number, int own)
+{
+    moving               *m = s->cluster->moving;
+    htc__kv_mover_host    host = { .seal = say_seal, .install = say_install, .activate = say_ready, .ctx = s };
+    htc__kv_mover_options o = { .retry_ns = 4 * s->options.member_retry_ns, .page_max = PAGE_BYTES };
+    m->own = own;
+    m->ready = 0;
+    htc_status status = htc__kv_mover_create(&s->env, &o, &host, move, number, s->now, &m->mover);
+    if (status != HTC_OK)
+        htc__kv_cluster_broken(s, status);
+}
+
+static void begin_move(htc_kv_server *s)
+{
+    htc__kv_map_move move;
+    if (htc__kv_map_next(s->cluster->map, &move))
+        create_mover(s, &move, s->cluster->moving->number, 0);
+}
+
+/* What follows from the map once its next owners are named; m->next is that. */
+static htc_status write_image(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    moving          *m = c->moving;
+    htc_buf          value;
+    htc_buf_init(&value, &s->env, 0);
+    htc_buf_clear(&m->image);
+    htc__kv_map_encode(&value, m->next);
+    htc__kv_cell cell = { .present = 1, .version = c->map_version + 1, .value = htc_buf_bytes(&value) };
+    cell.accepted = cell.promise = (htc__kv_ballot){ .epoch = m->next->own_epoch };
+    htc__kv_entry_write(&m->image, htc__kv_map_key(), &cell);
+    htc_status status = value.status == HTC_OK ? m->image.status : value.status;
+    htc_buf_free(&value);
+    return status;
+}
+
+static void move_map(htc_kv_server *s)
+{
+    htc__kv_cluster   *c = s->cluster;
+    moving            *m = c->moving;
+    const htc__kv_map *map = c->map;
+    htc__kv_map_move   move = { .bucket = HTC__KV_OWN_BUCKET, .epoch = map->own_epoch };
+    move.from_n = map->own.n;
+    move.to_n = map->own_next.n;
+    memcpy(move.from, map->own.id, sizeof move.from);
+    memcpy(move.to, map->own_next.id, sizeof move.to);
+    if (!draft(s))
+        return;
+    htc_status status = htc__kv_map_settle(m->next);
+    if (status == HTC_OK)
+        status = write_image(s);
+    discard(m);
+    if (status == HTC_OK)
+        create_mover(s, &move, map->own_epoch + 1, 1);
+    else
+        htc__kv_cluster_broken(s, status);
+}
+
+/* A majority of the next owners has it. */
+static void map_has_moved(htc_kv_server *s)
+{
+    moving *m = s->cluster->moving;
+    drop_mover(m);
+    if (!draft(s))
+        return;
+    if (htc__kv_map_settle(m->next) == HTC_OK) {
+        m->tell = 1;
+        htc__kv_cluster_map_offer(s, m->next, s->cluster->map_version + 1);
+        m->next = NULL;
+    }
+    discard(m);
+}
+
+void htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item)
+{
+    moving      *m = s->cluster->moving;
+    htc__kv_page page;
+    if (htc__kv_shown_read(item, &page) != HTC_OK || !m->mover)
+        return;
+    uint64_t number = m->own ? s->cluster->map->own_epoch + 1 : m->number;
+    if (page.number != number || (page.bucket == HTC__KV_OWN_BUCKET) != m->own)
+        return;
+    htc_status status =
+        htc__kv_mover_shown(m->mover, s->now, from, page.after, &page.floors, page.entries, page.last);
+    if (status == HTC_ENOMEM)
+        htc__kv_cluster_broken(s, status);
+    else if (status == HTC_EFULL) {
+        drop_mover(m);
+        m->driving = 0;
+        m->number = 0;
+        pause(s);
+    }
+}
+
+void htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item)
+{
+    moving      *m = s->cluster->moving;
+    htc__kv_page page;
+    if (htc__kv_installed_read(item, &page) == HTC_OK && m->mover && (page.bucket == HTC__KV_OWN_BUCKET) == m->own)
+        htc__kv_mover_installed(m->mover, s->now, from, page.number, page.page);
+}
+
+/* ---------------------------------------------------------------- the map is another one */
+
+void htc__kv_cluster_moving_adopted(htc_kv_server *s)
+{
+    htc__kv_cluster   *c = s->cluster;
+    moving            *m = c->moving;
+    const htc__kv_map *map = c->map;
+    if (map->moved != m->seen_moved || !map->after)
+        m->stalled = 0;
+    else if (m->stalled < STALLED_MAX)
+        m->stalled++;
+    m->seen_moved = map->moved;
+    wait_for_others(s);
+    if (m->mover && (m->own ? map->own_next.n == 0 : map->mover != m->number))
+        drop_mover(m);
+    if (map->mover != m->number)
+        m->number = 0;
+    if (m->tell)
+        htc__kv_cluster_say_map(s, 0);
+    m->tell = 0;
+}
+
+/* ---------------------------------------------------------------- time */
+
+/* Of a member that was none yet: one that has left does not come back by itself. */
+static int outside(const htc_kv_server *s)
+{
+    return s->options.join && !s->cluster->map;
+}
+
+static void ask_to_join(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    moving          *m = c->moving;
+    if (!outside(s) || s->now < m->join_at)
+        return;
+    m->join_at = s->now + JOIN_NS;
+    htc_buf_clear(&c->scratch);
+    htc__kv_join_write(&c->scratch, &c->description, s->options.replaces);
+    for (uint32_t i = 0; i < c->count && c->scratch.status == HTC_OK; i++)
+        if (!c->peers[i].self && !c->peers[i].id)
+            htc__kv_cluster_say_to(s, &c->peers[i], HTC__KV_ITEM_JOIN, htc_buf_bytes(&c->scratch));
+}
+
+static htc_ns turn_at(const moving *m)
+{
+    return m->driving ? m->at : m->seen_at + m->patience > m->at ? m->seen_at + m->patience : m->at;
+}
+
+/* Who keeps the map should be as many as keep anything else, and members. */
+static int to_mend(const htc__kv_map *map)
+{
+    htc__kv_map_own wanted;
+    htc__kv_map_wanted(map, 0, &wanted);
+    return memcmp(&wanted, &map->own, sizeof wanted) != 0;
+}
+
+static htc_ns begins_at(const htc_kv_server *s)
+{
+    const htc__kv_cluster *c = s->cluster;
+    const moving          *m = c->moving;
+    if (c->map->own_next.n) /* nothing newer can be read before it has moved */
+        return turn_at(m);
+    if (m->read || (m->wish.kind != HTC__KV_STAY && !c->map->after))
+        return m->at;
+    if (c->map->after)
+        return m->number && m->number == c->map->mover ? m->at : turn_at(m);
+    if (!to_mend(c->map))
+        return HTC_NEVER;
+    return m->driving ? m->at : m->seen_at + MEND * m->patience;
+}
+
+static void begin_something(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    moving          *m = c->moving;
+    if (c->map->own_next.n)
+        move_map(s);
+    else if (m->read)
+        read_map(s);
+    else if (c->map->after && m->number && m->number == c->map->mover)
+        begin_move(s);
+    else if (c->map->after)
+        take(s);
+    else if (m->wish.kind != HTC__KV_STAY)
+        grant(s);
+    else
+        (void)name_next(s, 0);
+}
+
+void htc__kv_cluster_moving_tick(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    moving          *m = c->moving;
+    ask_to_join(s);
+    if (!c->map || m->asking || c->next_map)
+        return;
+    if (m->mover && m->ready && m->own)
+        map_has_moved(s);
+    else if (m->mover && m->ready)
+        activate(s);
+    else if (m->mover && htc__kv_mover_deadline(m->mover) <= s->now)
+        htc__kv_mover_timeout(m->mover, s->now);
+    else if (!m->mover && begins_at(s) <= s->now)
+        begin_something(s);
+}
+
+htc_ns htc__kv_cluster_moving_deadline(const htc_kv_server *s)
+{
+    const htc__kv_cluster *c = s->cluster;
+    const moving          *m = c->moving;
+    htc_ns                 join = outside(s) ? m->join_at : HTC_NEVER, at = HTC_NEVER;
+    if (c->map && !m->asking && !c->next_map)
+        at = !m->mover ? begins_at(s) : m->ready ? 0 : htc__kv_mover_deadline(m->mover);
+    return at < join ? at : join;
+}
+
+/* ---------------------------------------------------------------- life */
+
+/* What this member has stored of the map may be older than all that it has done since. Where there is no trace of a change it asks
+ * nobody: a majority of those that keep the map has one, if there was any, and tells. */
+void htc__kv_cluster_moving_load(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    htc__kv_name     name = htc__kv_name_of('k', NULL, htc__kv_map_key());
+    htc_bytes        bytes;
+    c->moving->read =
+        c->map && (c->map_version || htc__kv_read(s, htc__kv_name_bytes(&name), &bytes) != HTC_ENOTFOUND);
+    if (c->moving->read)
+        wait_for_others(s);
+}
+
+htc_status htc__kv_cluster_moving_make(htc_kv_server *s)
+{
+    moving *m = htc__alloc(&s->env, sizeof *m);
+    if (!m)
+        return HTC_ENOMEM;
+    htc_buf_init(&m->image, &s->env, 0);
+    s->cluster->moving = m;
+    return HTC_OK;
+}
+
+void htc__kv_cluster_moving_free(htc_kv_server *s)
+{
+    moving *m = s->cluster->moving;
+    if (!m)
+        return;
+    drop_mover(m);
+    htc__kv_map_destroy(m->next);
+    htc_buf_free(&m->image);
+    htc__free(&s->env, m, sizeof *m);
+}

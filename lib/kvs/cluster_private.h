@@ -1,0 +1,312 @@
+/* What the server of several members is made of shares this: cluster.c (members, messages, time) and the cluster_*.c beside it,
+ * of which each begins by saying what it is for. */
+#ifndef HTC_KVS_CLUSTER_PRIVATE_H
+#define HTC_KVS_CLUSTER_PRIVATE_H
+
+#include "core/util.h"
+#include "htcsched/keyring.h"
+#include "htcsched/ring.h"
+#include "kvs/cluster.h"
+#include "kvs/hold.h"
+#include "kvs/map.h"
+#include "kvs/map_items.h"
+#include "kvs/place.h"
+#include "kvs/register.h"
+
+typedef struct htc__kv_peer {
+    uint64_t id;             /* 0: not known yet; whoever wants to join knows others by their addresses alone */
+    uint32_t number;         /* of the driver's connection to it; 0: this member, or none was asked for yet */
+    uint32_t connected, met; /* met: heard in this life */
+    uint32_t away;           /* it was, when eventual_compare.c looked last */
+    uint8_t  self, listed;   /* listed: the map names it */
+    uint8_t  dialling;       /* the driver was asked for a connection to it */
+    htc_ns   heard, said;    /* when last */
+    htc_ns   opened;         /* when the connection to it was */
+    uint64_t map_said;       /* which map it was sent, plus one, and when */
+    htc_ns   map_said_at;
+    uint64_t messages;       /* sent on this connection */
+    char     name[HTC_PEER_NAME_MAX]; /* of the key that alone speaks as it; "": any member's does */
+    htc_buf  items;
+} htc__kv_peer;
+
+/* What is known of a connection that has greeted as a member's: the last message heard on it, and from whom. */
+typedef struct htc__kv_greeting {
+    uint64_t last, as;
+} htc__kv_greeting;
+
+/* A request on its way: to this member's register or to another member's, until it is answered. */
+typedef struct htc__kv_errand {
+    htc__wheel_entry    entry; /* first: the wheel knows nothing else */
+    uint64_t            tag;
+    const htc__kv_face *face;       /* NULL: another member has forwarded it */
+    uint64_t            conn, slot; /* of the face; else the member and its tag */
+    htc__kv_stamp       stamp;
+    htc_kv_request      q;
+    uint32_t            op;           /* as it was asked, before it became q */
+    uint8_t             kind, step;   /* htc__kv_forward_kind; cluster_lease.c: what the register is asked for now */
+    uint64_t            lease;        /* of the kind; the one that the key was found bound to */
+    uint64_t            target;       /* who has it now */
+    uint32_t            attempt;      /* how many had it before */
+    uint8_t             tried, again; /* again: another owner had it, and did not answer */
+    uint8_t             unsent;       /* it waits for the one that is to have it: nobody got it */
+    uint8_t             client;       /* its answer is one to a client */
+    uint8_t             early;        /* this member does not know yet who owns the key */
+    htc_ns              arrived, until;
+    uint8_t            *bytes; /* that q points into */
+    size_t              size;
+} htc__kv_errand;
+
+/* A reply that waits for its batch. */
+typedef struct htc__kv_late_reply {
+    struct htc__kv_late_reply *next;
+    uint64_t                   batch, to;
+    uint8_t                    kind;
+    size_t                     len;
+    uint8_t                    bytes[];
+} htc__kv_late_reply;
+
+/* Who keeps a bucket, as the newest map says. */
+typedef struct htc__kv_route {
+    uint64_t epoch, image;
+    uint64_t since; /* the version of the map that first said so here */
+    uint32_t n;
+    uint16_t peer[HTC_RING_OWNERS_MAX];
+} htc__kv_route;
+
+/* For monitors. */
+typedef struct htc__kv_cluster_counts {
+    uint64_t sent, sent_bytes, heard; /* messages to other members, and from them */
+    uint64_t dropped;                 /* items that did not leave: their member was away, or too much waited for it */
+    uint64_t repeated;                /* messages that had been heard, or overtaken */
+    uint64_t forwarded, passed_on;    /* requests to another owner, at first and after one that did not answer */
+    uint64_t moved, copied;           /* buckets that this member has moved, and that it has copied, being late */
+} htc__kv_cluster_counts;
+
+typedef struct htc__kv_cluster {
+    htc__kv_map             *map;         /* the newest seen; NULL: none yet */
+    uint64_t                 map_version; /* of its register; 0: it is the first, which all compute alike */
+    htc__kv_map             *next_map;    /* newer, adopted at the end of the step */
+    uint64_t                 next_version;
+    uint64_t                 map_stored; /* the version of the copy in the cells */
+    htc_ns                   map_store_at;
+    htc__kv_route           *route; /* by bucket */
+    uint32_t                 buckets;
+    htc__kv_hold            *hold, own_hold; /* by bucket; of the map itself */
+    struct htc__kv_holding  *holding;        /* cluster_hold.c */
+    struct htc__kv_moving   *moving;         /* cluster_move.c */
+    htc__kv_cluster_counts   counts;
+    htc__kv_peer            *peers;       /* they only become more */
+    uint32_t                 count, self; /* self: which of them this member is */
+    htc__kv_map_member       description; /* of this member, for a map */
+    uint64_t                 seed, id, fingerprint;
+    uint32_t                 met, told; /* somebody was met since the last look; told that it serves */
+    htc_ns                   suspect_ns, request_ns;
+    htc__kv_register        *reg;
+    htc__table               requests; /* by tag: htc__kv_errand */
+    htc__wheel               wheel;    /* of requests */
+    htc__table               leases;   /* by id, those whose records are held here: cluster_lease.c */
+    htc__table               ends;     /* by key, those with a ttl that are held here: cluster_ttl.c */
+    htc__wheel               lease_wheel, end_wheel;
+    htc__kv_face             child_face, lease_face, end_face;
+    uint64_t                 last_tag;
+    uint64_t                 own_client, own_sequence; /* of the terms that this life writes: one that is tried again was written once */
+    uint64_t                 clock;
+    htc__table               greeted;             /* connections of other members */
+    struct htc__kv_scanning *scans, **scans_last; /* cluster_scan.c */
+    size_t                   scan_count;
+    htc__kv_face             scan_face;
+    htc__table               shown;     /* connections that have shown a key: cluster_keys.c */
+    htc__table               graves;    /* by key, the tombstones that are held here: cluster_collect.c */
+    struct grave            *oldest_grave, *newest_grave;
+    uint32_t                 collecting; /* so many are being collected */
+    htc_ns                   collect_at; /* no others before */
+    uint64_t                 collect_in_vain; /* tombstones looked at since it was one's turn */
+    htc__kv_face             collect_face;
+    htc__kv_name             sweep_from; /* cluster_sweep.c: where its next look begins; empty: at the first */
+    uint32_t                 sweeping;   /* keys asked for */
+    htc_ns                   sweep_at;
+    htc__kv_face             sweep_face;
+
+    struct htc__kv_eventual *eventual; /* eventual.h; NULL: every namespace is strong */
+
+    htc__kv_late_reply *late, **late_last;
+    uint64_t            reserving, reserve_batch; /* a number that is being made durable, in this batch; 0: none */
+    htc_ns              reserve_at;               /* a batch has failed: it is staged again then */
+    uint64_t            reserved;
+    size_t              floors;        /* buckets that have any */
+    int                 ending;        /* a fault point says so: the member ends when it has sent what it has to say */
+    htc_buf             scratch, here; /* here: what this member has said to itself, while that is read */
+} htc__kv_cluster;
+
+/* cluster.c */
+void           htc__kv_cluster_say(htc_kv_server *s, uint64_t to, uint8_t kind, htc_bytes item);
+htc__kv_peer  *htc__kv_cluster_peer(const htc__kv_cluster *c, uint64_t id); /* NULL: no member */
+/* For good; NULL: no memory. Pointers to peers end. */
+htc__kv_peer  *htc__kv_cluster_add_peer(htc_kv_server *s, uint64_t id, uint32_t number);
+void           htc__kv_cluster_say_to(htc_kv_server *s, htc__kv_peer *peer, uint8_t kind, htc_bytes item);
+/* To all that there is a connection to. */
+void           htc__kv_cluster_say_all(htc_kv_server *s, uint8_t kind, htc_bytes item);
+htc__kv_owners htc__kv_cluster_owners(const htc_kv_server *s, htc_bytes key, uint32_t *bucket);
+int            htc__kv_cluster_suspected(const htc_kv_server *s, const htc__kv_peer *peer);
+void           htc__kv_cluster_broken(htc_kv_server *s, htc_status why);
+/* What the register says to owners. */
+void htc__kv_cluster_send(void *ctx, const htc__kv_owners *owners, uint32_t mask, const htc__kv_ask *ask);
+
+/* cluster_keys.c */
+htc_status htc__kv_cluster_key_shown(htc_kv_server *s, uint32_t number, htc_bytes opened); /* by that connection, if any */
+void       htc__kv_cluster_key_gone(htc_kv_server *s, uint32_t number);
+int        htc__kv_cluster_key_joins(const htc_kv_server *s, uint32_t number); /* is it a member's? */
+int        htc__kv_cluster_key_speaks_as(const htc_kv_server *s, uint32_t number, const htc__kv_peer *peer);
+
+/* cluster.c */
+uint32_t   htc__kv_cluster_copies(const htc_kv_server_options *o);
+/* cluster_map.c */
+htc_bytes  htc__kv_map_key(void); /* of the register that holds the map */
+uint32_t   htc__kv_cluster_bucket(const htc__kv_cluster *c, htc_bytes key); /* HTC__KV_OWN_BUCKET: of the map */
+int        htc__kv_route_has(const htc__kv_cluster *c, uint32_t bucket, uint64_t id);
+uint64_t   htc__kv_bucket_epoch(const htc__kv_cluster *c, uint32_t bucket);
+htc_status htc__kv_cluster_map_first(htc_kv_server *s); /* from the options; HTC_EINVAL, HTC_ENOMEM */
+htc_status htc__kv_cluster_map_load(htc_kv_server *s);
+void       htc__kv_cluster_map_free(htc_kv_server *s);
+/* It is known to be final. Takes the map. */
+void htc__kv_cluster_map_offer(htc_kv_server *s, htc__kv_map *map, uint64_t version);
+void htc__kv_cluster_map_offer_bytes(htc_kv_server *s, htc_bytes bytes, uint64_t version);
+/* Stages a copy. */
+htc_status htc__kv_cluster_map_keep(htc_kv_server *s, htc_bytes bytes, uint64_t version);
+void htc__kv_cluster_map_tick(htc_kv_server *s); /* adopts what was offered */
+/* Say to that member which map there is here; ask it for its own; send it the map. */
+void htc__kv_cluster_say_have(htc_kv_server *s, uint64_t to);
+void htc__kv_cluster_say_want(htc_kv_server *s, uint64_t to);
+void htc__kv_cluster_say_map(htc_kv_server *s, uint64_t to); /* 0: to all */
+void htc__kv_cluster_on_have(htc_kv_server *s, uint64_t from, htc_bytes item);
+void htc__kv_cluster_on_want(htc_kv_server *s, uint64_t from, htc_bytes item);
+void htc__kv_cluster_on_map(htc_kv_server *s, htc_bytes item);
+/* The epoch of a bucket that another member has named: who is behind is told. 1: both know the same. */
+int    htc__kv_cluster_epoch_is(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t epoch);
+htc_ns htc__kv_cluster_map_deadline(const htc_kv_server *s);
+
+/* cluster_hold.c */
+htc_status htc__kv_cluster_holds_load(htc_kv_server *s);
+void       htc__kv_cluster_holds_free(htc_kv_server *s);
+htc_status htc__kv_cluster_holds_make(htc_kv_server *s); /* room for all buckets */
+void       htc__kv_cluster_learn(htc_kv_server *s, uint32_t bucket); /* its route has changed */
+int        htc__kv_cluster_serves(htc_kv_server *s, uint32_t bucket, uint64_t epoch);
+void       htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, int copy);
+void       htc__kv_cluster_on_install(htc_kv_server *s, uint64_t from, htc_bytes item);
+void       htc__kv_cluster_on_copied(htc_kv_server *s, uint64_t from, htc_bytes item);
+void       htc__kv_cluster_holds_tick(htc_kv_server *s);
+htc_ns     htc__kv_cluster_holds_deadline(const htc_kv_server *s);
+/* What a batch that failed had changed is read again. */
+void       htc__kv_cluster_holds_undone(htc_kv_server *s);
+htc_status htc__kv_cluster_stage_first(htc_kv_server *s); /* which buckets it has held from the beginning */
+
+/* cluster_show.c: the page that was asked for, as an item of that kind. */
+void htc__kv_cluster_show(htc_kv_server *s, uint64_t to, const struct htc__kv_seal_ask *ask, uint8_t kind);
+
+/* cluster_move.c */
+htc_status htc__kv_cluster_moving_make(htc_kv_server *s);
+void       htc__kv_cluster_moving_load(htc_kv_server *s);
+void       htc__kv_cluster_moving_free(htc_kv_server *s);
+void       htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item);
+void       htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item);
+void       htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item);
+void       htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t number); /* a mover is at work */
+void       htc__kv_cluster_moving_adopted(htc_kv_server *s);                /* the map is another one */
+void       htc__kv_cluster_moving_tick(htc_kv_server *s);
+htc_ns     htc__kv_cluster_moving_deadline(const htc_kv_server *s);
+
+/* What a member is told to change. */
+typedef struct htc__kv_wish {
+    uint8_t            kind; /* htc__kv_change_kind; STAY: nothing */
+    uint64_t           id;   /* LEAVE, REPLACE, REWEIGHT: of whom */
+    htc__kv_map_member member; /* JOIN, REPLACE; REWEIGHT: only the weight */
+} htc__kv_wish;
+/* HTC_OK: it will be begun, and driven to its end; HTC_EBUSY: another one is waiting here; HTC_EUNSUPPORTED. */
+htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish);
+
+/* cluster_ask.c */
+void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item);
+void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item);
+void htc__kv_cluster_requests_due(htc_kv_server *s);
+void htc__kv_cluster_requests_free(htc_kv_server *s);
+/* What the register says of a request. */
+void htc__kv_cluster_done(void *ctx, uint64_t tag, const htc__kv_outcome *outcome);
+void htc__kv_cluster_hand_over(void *ctx, uint64_t tag, uint64_t to, int tried);
+
+/* One of this member's own, answered to that face; here: to this member's register, else to the owner that is to propose.
+ * NULL: no memory, and the machine is broken. */
+htc__kv_errand *htc__kv_errand_own(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn,
+                                   uint64_t slot, htc_ns until);
+void            htc__kv_errand_route(htc_kv_server *s, htc__kv_errand *r);
+/* To this member's register, as that request. */
+void htc__kv_errand_propose(htc_kv_server *s, htc__kv_errand *r, const htc_kv_request *q);
+void htc__kv_errand_give(htc_kv_server *s, htc__kv_errand *r, uint64_t to); /* another owner is to have it */
+void htc__kv_errand_tell(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forwarded *answer);
+
+/* cluster_lease.c */
+#define HTC__KV_OWN_PREFIX "\0htc\0" /* of keys that are the store's own */
+typedef struct htc__kv_lease_record {
+    uint64_t keeper, client, sequence; /* who counts its time; who asked for it */
+} htc__kv_lease_record;
+typedef struct htc__kv_lease_key {
+    uint8_t bytes[16];
+} htc__kv_lease_key;
+int        htc__kv_own_key(htc_bytes key);
+htc_bytes  htc__kv_lease_key_of(htc__kv_lease_key *key, uint64_t id); /* lends key */
+int        htc__kv_is_lease_key(htc_bytes key, uint64_t *id);
+void       htc__kv_lease_record_write(htc_buf *b, const htc__kv_lease_record *record);
+htc_status htc__kv_lease_record_read(htc_bytes bytes, htc__kv_lease_record *record); /* HTC_EPROTO */
+/* This owner holds this of a lease's record now. */
+void htc__kv_cluster_lease_held(htc_kv_server *s, uint64_t id, const htc__kv_cell *cell, int loading);
+/* This member has read the record: it may be its keeper, and not know it. */
+void htc__kv_cluster_lease_read(htc_kv_server *s, uint64_t id, const htc_kv_result *read);
+/* A new term is final, and this member has written it. */
+void       htc__kv_cluster_lease_begins(htc_kv_server *s, uint64_t id, uint64_t term);
+void       htc__kv_cluster_lease_answer(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forwarded *a);
+htc_status htc__kv_cluster_leases_load(htc_kv_server *s);
+void       htc__kv_cluster_leases_tick(htc_kv_server *s);
+
+/* cluster_ttl.c */
+/* This owner holds a key with this ttl (0: none, or no key) of this term now; it had one before. Stages what finds it again. */
+htc_status htc__kv_cluster_end_held(htc_kv_server *s, htc_bytes key, htc_ns ttl, uint64_t term, int had);
+htc_ns     htc__kv_cluster_end_left(const htc_kv_server *s, htc_bytes key, htc_ns ttl);
+htc_status htc__kv_cluster_ends_load(htc_kv_server *s);
+void       htc__kv_cluster_ends_tick(htc_kv_server *s);
+
+/* cluster_collect.c */
+/* This owner held a tombstone of the key (had), and holds one now (has). Stages what finds it again. */
+htc_status htc__kv_cluster_grave(htc_kv_server *s, htc_bytes key, int had, int has);
+htc_status htc__kv_cluster_graves_load(htc_kv_server *s);
+void       htc__kv_cluster_collect_tick(htc_kv_server *s);
+htc_ns     htc__kv_cluster_collect_deadline(const htc_kv_server *s);
+
+/* cluster_sweep.c */
+/* This owner held the key bound to lease had (0: to none), and holds it bound to has now. Stages what finds it again. */
+htc_status htc__kv_cluster_bound(htc_kv_server *s, htc_bytes key, uint64_t had, uint64_t has);
+htc_status htc__kv_cluster_sweep_tick(htc_kv_server *s);
+htc_ns     htc__kv_cluster_sweep_deadline(const htc_kv_server *s);
+
+/* cluster_scan.c */
+int    htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *request, const htc__kv_face *face, uint64_t conn,
+                            uint64_t slot, htc_kv_result *result);
+void   htc__kv_cluster_on_list(htc_kv_server *s, uint64_t from, htc_bytes item);
+void   htc__kv_cluster_on_listed(htc_kv_server *s, uint64_t from, htc_bytes item);
+void   htc__kv_cluster_scans_go_on(htc_kv_server *s);
+htc_ns htc__kv_cluster_scans_deadline(const htc_kv_server *s);
+void   htc__kv_cluster_scans_free(htc_kv_server *s);
+const struct htc__kv_scanning *htc__kv_cluster_scan_next(const struct htc__kv_scanning *x); /* NULL: the last */
+
+/* cluster_store.c */
+/* This owner holds that cell of the key from now on (NULL: none), with all that hangs on it. There is room for it. */
+htc_status htc__kv_cluster_put(htc_kv_server *s, htc_bytes key, const htc__kv_cell *cell);
+htc_status htc__kv_cluster_floors_put(htc_kv_server *s, uint32_t bucket, const htc__kv_floors *floors);
+htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__kv_floors *floors);
+/* What stands in c->scratch, to that member: now, or when what this step has looked at is stored (s->touched). */
+void htc__kv_cluster_reply(htc_kv_server *s, uint64_t to, uint8_t kind);
+void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item);
+void htc__kv_cluster_late_stored(htc_kv_server *s);
+void htc__kv_cluster_late_free(htc_kv_server *s);
+void htc__kv_cluster_reserve(void *ctx, uint64_t counter);
+void htc__kv_cluster_reserve_again(htc_kv_server *s);
+
+#endif

@@ -1,0 +1,697 @@
+/* What needs all members: a page of a SCAN, and COUNT.
+ *
+ *     LIST ──▶ every member ──LISTED: its cells from the cursor on, in the order of keys──▶ merged, up to where all have listed
+ *                                                                              │
+ *            a majority of a key's owners lists the same cell: that is final ◀──┼──▶ they differ: the key is read (its register)
+ *
+ * Who has not answered is waited for until it is suspected, and then done without if a majority of the owners of each bucket has
+ * answered: then what was acknowledged before is in one of the lists. A page is bounded in keys and bytes, lists are bounded, and
+ * only so many scans are under way at once; so many others wait, no longer than a request does, and those beyond are refused. Whose
+ * client is gone holds no place. */
+#include <string.h>
+
+#include "kvs/cluster_private.h"
+
+#define LIST_BYTES    ((size_t)256 << 10) /* in one list, if it has more than one cell */
+#define LIST_VALUE    ((size_t)64 << 10)  /* longer values are read by key */
+#define LIST_READ     ((size_t)4 << 20)   /* of values looked at for one list */
+#define LIST_MAX      4096
+#define LIST_LOOK     4 /* times the limit: cells looked at that have nothing to list */
+#define PAGE_BYTES    ((size_t)1 << 20)
+#define READS_AT_ONCE 16
+#define RUNNING_MAX   8
+#define SCANS_MAX     1024 /* waiting ones too */
+#define UNSERVED_MAX  64 /* who has more buckets that it cannot speak for does not answer */
+
+typedef struct listing {
+    uint8_t        answered, more, has;
+    uint64_t       version; /* of the map that the member had */
+    uint32_t       unserved_n, unserved[UNSERVED_MAX];
+    htc_buf        bytes;
+    htc_bytes      up_to;
+    htc_reader     r;
+    htc__kv_listed head;
+} listing;
+
+typedef enum found_state { FOUND, GONE, TO_READ, READING } found_state;
+
+/* A key of the page; its bytes and its value are in `bytes`. */
+typedef struct found {
+    found_state state;
+    size_t      key_at, key_len, value_at, value_len;
+    uint64_t    version;
+} found;
+
+typedef struct htc__kv_scanning {
+    struct htc__kv_scanning *next;
+    const htc__kv_face      *face;
+    uint64_t                 conn, slot;
+    uint64_t                 tag; /* of this page; 0: it has not begun */
+    uint32_t                 op, limit, ask;
+    int                      merged; /* the lists have become `found` */
+    int64_t                  number; /* COUNT, of the pages before */
+    htc_ns                   again_at, settle_at, until;
+    listing                 *lists; /* by peer */
+    uint32_t                 list_n;
+    found                   *found;
+    size_t                   found_n, found_cap, read_next, reading;
+    htc_buf                  bytes;
+    htc_status               failed;
+    size_t                   prefix_len, after_len, last_len; /* last: where the page ends */
+    int                      more;
+    uint8_t                  prefix[HTC_KV_KEY_MAX], after[HTC_KV_KEY_MAX], last[HTC_KV_KEY_MAX];
+} scanning;
+
+/* ---------------------------------------------------------------- a member's list */
+
+typedef struct list {
+    htc_kv_server          *s;
+    const htc__kv_list_ask *ask;
+    htc_buf                *out;
+    size_t                  begin, looked, listed, bytes;
+    int                     more;
+    htc__kv_name            last;
+} list;
+
+/* Without its promise, as owners compare them. */
+static uint64_t digest_of(htc_kv_server *s, const htc__kv_cell *cell)
+{
+    htc__kv_cell same = *cell;
+    same.promise = same.accepted;
+    htc_buf_clear(&s->scratch);
+    htc__kv_cell_write(&s->scratch, &same);
+    return htc_hash64(htc_buf_bytes(&s->scratch), 0);
+}
+
+static int list_cell(void *visitor, htc_bytes name, htc_bytes value)
+{
+    list          *l = visitor;
+    htc_bytes      prefix = l->ask->prefix, key = { (const uint8_t *)name.data + 1, name.len - 1 };
+    htc__kv_listed item = { .key = key };
+    htc__kv_cell   cell = { 0 };
+    if (((const uint8_t *)name.data)[0] != 'k' || key.len < prefix.len ||
+        (prefix.len && memcmp(key.data, prefix.data, prefix.len) != 0))
+        return 0;
+    if (l->listed == l->ask->limit || l->looked == LIST_LOOK * l->ask->limit || l->out->len > LIST_BYTES ||
+        l->bytes > LIST_READ) {
+        l->more = 1;
+        return 0;
+    }
+    l->looked++;
+    l->last = htc__kv_name_of('k', NULL, key);
+    if (htc__kv_own_key(key))
+        return 1;
+    uint32_t bucket = htc__kv_cluster_bucket(l->s->cluster, key);
+    if (!htc__kv_cluster_serves(l->s, bucket, htc__kv_bucket_epoch(l->s->cluster, bucket)))
+        return 1; /* another's, or one of those that were named as not served */
+    if (!value.data || htc__kv_cell_read(value, NULL, &cell) != HTC_OK) {
+        item.flags = HTC__KV_LISTED_UNSAID;
+    } else if (cell.present && !cell.deleted && cell.lease) {
+        item.flags = HTC__KV_LISTED_UNSAID; /* it exists if its lease lives */
+    } else if (!cell.present) {
+        return 1;
+    } else {
+        htc__kv_owners owners = htc__kv_cluster_owners(l->s, key, &bucket);
+        l->bytes += cell.value.len;
+        item.version = cell.version;
+        item.digest = digest_of(l->s, &cell);
+        if (cell.deleted)
+            item.flags = HTC__KV_LISTED_TOMBSTONE;
+        else if ((l->ask->flags & HTC__KV_LIST_VALUES) && cell.value.len <= LIST_VALUE &&
+                 owners.id[owners.first] == l->s->cluster->id)
+            item.flags = HTC__KV_LISTED_VALUE;
+        item.value = cell.value;
+    }
+    l->listed++;
+    htc__kv_listed_write(l->out, &item);
+    return l->out->status == HTC_OK;
+}
+
+/* The buckets that this member owns and cannot speak for now. 0: they are too many. */
+static int put_unserved(htc_kv_server *s, htc_buf *b)
+{
+    htc__kv_cluster *c = s->cluster;
+    uint32_t         n = 0, unserved[UNSERVED_MAX];
+    for (uint32_t i = 0; i < c->buckets; i++) {
+        if (htc__kv_cluster_serves(s, i, c->route[i].epoch) || !htc__kv_route_has(c, i, c->id))
+            continue;
+        if (n == UNSERVED_MAX)
+            return 0;
+        unserved[n++] = i;
+    }
+    htc_put_varint(b, c->map_version);
+    htc_put_varint(b, n);
+    for (uint32_t i = 0; i < n; i++)
+        htc_put_varint(b, unserved[i]);
+    return 1;
+}
+
+void htc__kv_cluster_on_list(htc_kv_server *s, uint64_t from, htc_bytes item)
+{
+    htc__kv_cluster *c = s->cluster;
+    htc__kv_list_ask ask;
+    htc_buf          cells;
+    if (htc__kv_list_read(item, &ask) != HTC_OK || ask.limit == 0)
+        return;
+    ask.limit = ask.limit < LIST_MAX ? ask.limit : LIST_MAX;
+    int          behind = ask.after.len && htc_bytes_compare(ask.after, ask.prefix) >= 0;
+    htc__kv_name start = htc__kv_name_of('k', NULL, behind ? ask.after : ask.prefix);
+    if (behind)
+        start.data[start.len++] = 0;
+    htc_buf_init(&cells, &s->env, 0);
+    list l = { .s = s, .ask = &ask, .out = &cells };
+    s->touched = 0;
+    htc_status status = htc__kv_scan(s, htc__kv_name_bytes(&start), list_cell, &l);
+    htc_buf_clear(&c->scratch);
+    htc_put_u64(&c->scratch, ask.tag);
+    htc_put_u8(&c->scratch, l.more != 0);
+    int can = put_unserved(s, &c->scratch);
+    htc_put_bytes(&c->scratch, l.more ? (htc_bytes){ l.last.data + 1, l.last.len - 1 } : (htc_bytes){ NULL, 0 });
+    htc_put_raw(&c->scratch, htc_buf_bytes(&cells));
+    status = status == HTC_OK ? cells.status : status;
+    htc_buf_free(&cells);
+    if (status == HTC_OK && can)
+        htc__kv_cluster_reply(s, from, HTC__KV_ITEM_LISTED);
+    else if (status == HTC_ENOMEM || status == HTC_EIO)
+        htc__kv_cluster_broken(s, status);
+}
+
+/* ---------------------------------------------------------------- scans under way */
+
+static void clear_page(htc_kv_server *s, scanning *x)
+{
+    for (uint32_t i = 0; x->lists && i < x->list_n; i++)
+        htc_buf_free(&x->lists[i].bytes);
+    htc__free(&s->env, x->lists, x->list_n * sizeof *x->lists);
+    htc__free(&s->env, x->found, x->found_cap * sizeof *x->found);
+    htc_buf_free(&x->bytes);
+    x->lists = NULL;
+    x->found = NULL;
+    x->found_n = x->found_cap = x->read_next = x->reading = 0;
+    x->merged = 0;
+}
+
+static void drop(htc_kv_server *s, scanning *x)
+{
+    htc__kv_cluster *c = s->cluster;
+    scanning       **at = &c->scans;
+    while (*at != x)
+        at = &(*at)->next;
+    *at = x->next;
+    c->scan_count--;
+    if (c->scans_last == &x->next)
+        c->scans_last = at;
+    clear_page(s, x);
+    htc__free(&s->env, x, sizeof *x);
+}
+
+const scanning *htc__kv_cluster_scan_next(const scanning *x)
+{
+    return x->next;
+}
+
+void htc__kv_cluster_scans_free(htc_kv_server *s)
+{
+    while (s->cluster->scans)
+        drop(s, s->cluster->scans);
+}
+
+static void set(uint8_t *to, size_t *len, htc_bytes from)
+{
+    if (from.len)
+        memmove(to, from.data, from.len);
+    *len = from.len;
+}
+
+static void answer(htc_kv_server *s, scanning *x, htc_kv_result *result)
+{
+    result->op = x->op;
+    htc__kv_count_answer(&s->counts, x->op, result->status);
+    x->face->answer(x->face->ctx, x->conn, x->slot, result);
+    drop(s, x);
+}
+
+static int is_gone(const scanning *x)
+{
+    return x->face->gone && x->face->gone(x->face->ctx, x->conn);
+}
+
+static void drop_gone(htc_kv_server *s)
+{
+    for (scanning *x = s->cluster->scans, *next; x; x = next) {
+        next = x->next;
+        if (is_gone(x))
+            answer(s, x, &(htc_kv_result){ .status = HTC_ECANCELLED });
+    }
+}
+
+int htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn,
+                         uint64_t slot, htc_kv_result *result)
+{
+    htc__kv_cluster *c = s->cluster;
+    *result = (htc_kv_result){ .op = q->op };
+    if (q->flags) {
+        result->status = HTC_EUNSUPPORTED; /* members list in the order of keys */
+        return 1;
+    }
+    if (c->scan_count >= SCANS_MAX)
+        drop_gone(s);
+    if (c->scan_count >= SCANS_MAX) {
+        result->status = HTC_EBUSY;
+        return 1;
+    }
+    scanning *x = htc__alloc(&s->env, sizeof *x);
+    if (!x) {
+        htc__kv_cluster_broken(s, HTC_ENOMEM);
+        result->status = HTC_ENOMEM;
+        return 1;
+    }
+    s->stats.reads++;
+    x->op = q->op;
+    x->face = face;
+    x->conn = conn;
+    x->slot = slot;
+    x->limit = q->limit ? q->limit : 1000;
+    uint64_t share = (uint64_t)x->limit * c->route[0].n / c->map->members + 16;
+    x->ask = q->op == HTC_KV_COUNT || share > LIST_MAX ? LIST_MAX : (uint32_t)share;
+    set(x->prefix, &x->prefix_len, q->key);
+    set(x->after, &x->after_len, q->cursor);
+    x->until = s->now + c->request_ns;
+    c->scan_count++;
+    *c->scans_last = x;
+    c->scans_last = &x->next;
+    return 0;
+}
+
+static void ask_lists(htc_kv_server *s, scanning *x)
+{
+    htc__kv_cluster *c = s->cluster;
+    htc__kv_list_ask ask = { .tag = x->tag,
+                             .flags = x->op == HTC_KV_SCAN ? HTC__KV_LIST_VALUES : 0,
+                             .limit = x->ask,
+                             .prefix = { x->prefix, x->prefix_len },
+                             .after = { x->after, x->after_len } };
+    htc_buf_clear(&c->scratch);
+    htc__kv_list_write(&c->scratch, &ask);
+    for (uint32_t i = 0; i < x->list_n; i++)
+        if (!x->lists[i].answered && c->peers[i].listed)
+            htc__kv_cluster_say(s, c->peers[i].id, HTC__KV_ITEM_LIST, htc_buf_bytes(&c->scratch));
+    x->again_at = s->now + (s->options.member_retry_ns ? s->options.member_retry_ns : 50 * HTC_MS) * 4;
+}
+
+static void begin_page(htc_kv_server *s, scanning *x)
+{
+    htc__kv_cluster *c = s->cluster;
+    clear_page(s, x);
+    x->list_n = c->count;
+    x->lists = htc__alloc(&s->env, x->list_n * sizeof *x->lists);
+    if (!x->lists) {
+        htc__kv_cluster_broken(s, HTC_ENOMEM);
+        return;
+    }
+    for (uint32_t i = 0; i < x->list_n; i++)
+        htc_buf_init(&x->lists[i].bytes, &s->env, 0);
+    htc_buf_init(&x->bytes, &s->env, 0);
+    x->tag = ++c->last_tag;
+    x->settle_at = s->now + c->suspect_ns;
+    ask_lists(s, x);
+}
+
+static scanning *find(const htc_kv_server *s, uint64_t tag)
+{
+    scanning *x = s->cluster->scans;
+    while (x && x->tag != tag)
+        x = x->next;
+    return x;
+}
+
+static int read_unserved(htc_reader *r, listing *l)
+{
+    l->version = htc_get_varint(r);
+    uint64_t n = htc_get_varint(r);
+    if (n > UNSERVED_MAX)
+        htc_reader_fail(r);
+    l->unserved_n = r->status == HTC_OK ? (uint32_t)n : 0;
+    for (uint32_t i = 0; i < l->unserved_n; i++)
+        l->unserved[i] = (uint32_t)htc_get_varint(r);
+    return r->status == HTC_OK;
+}
+
+void htc__kv_cluster_on_listed(htc_kv_server *s, uint64_t from, htc_bytes item)
+{
+    htc_reader          r = htc_reader_of(item);
+    scanning           *x = find(s, htc_get_u64(&r));
+    const htc__kv_peer *peer = htc__kv_cluster_peer(s->cluster, from);
+    uint8_t             more = htc_get_u8(&r);
+    if (r.status != HTC_OK || more > 1 || !x || x->tag == 0 || x->merged || !peer ||
+        (uint32_t)(peer - s->cluster->peers) >= x->list_n)
+        return;
+    listing *l = &x->lists[peer - s->cluster->peers];
+    if (l->answered || !read_unserved(&r, l))
+        return;
+    if (l->version > s->cluster->map_version)
+        htc__kv_cluster_say_want(s, from);
+    htc_put_raw(&l->bytes, htc_get_raw(&r, htc_reader_left(&r)));
+    if (l->bytes.status != HTC_OK) {
+        htc__kv_cluster_broken(s, l->bytes.status);
+        return;
+    }
+    l->answered = 1;
+    l->more = more;
+    l->r = htc_reader_of(htc_buf_bytes(&l->bytes));
+    l->up_to = htc_get_bytes(&l->r);
+    l->has = (uint8_t)htc__kv_listed_next(&l->r, &l->head);
+    if (l->r.status != HTC_OK || l->up_to.len > HTC_KV_KEY_MAX || (more && l->up_to.len == 0))
+        x->failed = HTC_EPROTO;
+}
+
+/* ---------------------------------------------------------------- are there enough of them? */
+
+/* It knew who owns that bucket now, and served it. */
+static int speaks_for(const htc_kv_server *s, const scanning *x, uint32_t peer, uint32_t bucket)
+{
+    const htc__kv_cluster *c = s->cluster;
+    const listing         *l = peer < x->list_n ? &x->lists[peer] : NULL;
+    if (!l || !l->answered || l->version < c->route[bucket].since || l->version > c->map_version)
+        return 0;
+    for (uint32_t i = 0; i < l->unserved_n; i++)
+        if (l->unserved[i] == bucket)
+            return 0;
+    return 1;
+}
+
+static int bucket_covered(const htc_kv_server *s, const scanning *x, uint32_t bucket)
+{
+    const htc__kv_route *route = &s->cluster->route[bucket];
+    uint32_t             answered = 0;
+    for (uint32_t i = 0; i < route->n; i++)
+        answered += (uint32_t)speaks_for(s, x, route->peer[i], bucket);
+    return answered >= route->n / 2 + 1;
+}
+
+static int enough(const htc_kv_server *s, const scanning *x)
+{
+    const htc__kv_cluster *c = s->cluster;
+    uint32_t               missing = 0;
+    for (uint32_t i = 0; i < x->list_n; i++) {
+        const listing *l = &x->lists[i];
+        if (!c->peers[i].listed)
+            continue;
+        missing += !l->answered || l->unserved_n || l->version != c->map_version;
+        if (!l->answered && s->now < x->settle_at && !htc__kv_cluster_suspected(s, &c->peers[i]))
+            return 0;
+    }
+    for (uint32_t b = 0; missing && b < c->buckets; b++)
+        if (!bucket_covered(s, x, b))
+            return 0;
+    return x->list_n == c->count;
+}
+
+/* What was listed before a bucket moved, or while it did, is listed anew. */
+static void list_again(htc_kv_server *s, scanning *x)
+{
+    for (uint32_t i = 0; i < x->list_n; i++) {
+        listing *l = &x->lists[i];
+        if (!l->answered || (l->version == s->cluster->map_version && l->unserved_n == 0))
+            continue;
+        htc_buf_clear(&l->bytes);
+        l->answered = l->more = l->has = 0;
+    }
+    ask_lists(s, x);
+}
+
+/* ---------------------------------------------------------------- lists become a page */
+
+/* What a majority of the owners lists alike is final. Absent alike is not decided here: who holds nothing may have collected a
+ * tombstone, or may never have heard of the key. */
+static found_state vote(const htc_kv_server *s, const scanning *x, htc_bytes key, const htc__kv_listed **shown)
+{
+    uint32_t       bucket, same;
+    htc__kv_owners owners = htc__kv_cluster_owners(s, key, &bucket);
+    const listing *l[HTC_RING_OWNERS_MAX];
+    for (uint32_t i = 0; i < owners.n; i++) {
+        uint32_t       peer = s->cluster->route[bucket].peer[i];
+        const listing *of = &x->lists[peer < x->list_n ? peer : 0];
+        l[i] = speaks_for(s, x, peer, bucket) && of->has && htc_bytes_equal(of->head.key, key) && !(of->head.flags & HTC__KV_LISTED_UNSAID) ? of : NULL;
+    }
+    for (uint32_t i = 0; i < owners.n; i++) {
+        if (!l[i])
+            continue;
+        same = 0;
+        *shown = &l[i]->head;
+        for (uint32_t j = 0; j < owners.n; j++) {
+            if (!l[j] || l[j]->head.digest != l[i]->head.digest)
+                continue;
+            same++;
+            if (l[j]->head.flags & HTC__KV_LISTED_VALUE)
+                *shown = &l[j]->head;
+        }
+        if (same < owners.n / 2 + 1)
+            continue;
+        if ((*shown)->flags & HTC__KV_LISTED_TOMBSTONE)
+            return GONE;
+        return x->op == HTC_KV_COUNT || ((*shown)->flags & HTC__KV_LISTED_VALUE) ? FOUND : TO_READ;
+    }
+    return TO_READ;
+}
+
+static int add_found(htc_kv_server *s, scanning *x, htc_bytes key, found_state state, const htc__kv_listed *shown)
+{
+    if (x->found_n == x->found_cap) {
+        size_t cap = x->found_cap ? 2 * x->found_cap : 64;
+        found *more = htc__resize(&s->env, x->found, x->found_cap * sizeof *more, cap * sizeof *more);
+        if (!more)
+            return 0;
+        x->found = more;
+        x->found_cap = cap;
+    }
+    found *f = &x->found[x->found_n++];
+    *f = (found){ .state = state, .key_at = x->bytes.len, .key_len = key.len };
+    htc_put_raw(&x->bytes, key);
+    if (state == FOUND) {
+        f->version = shown->version;
+        f->value_at = x->bytes.len;
+        f->value_len = shown->value.len;
+        htc_put_raw(&x->bytes, shown->value);
+    }
+    return x->bytes.status == HTC_OK;
+}
+
+static const listing *lowest(const scanning *x)
+{
+    const listing *low = NULL;
+    for (uint32_t i = 0; i < x->list_n; i++)
+        if (x->lists[i].has && (!low || htc_bytes_compare(x->lists[i].head.key, low->head.key) < 0))
+            low = &x->lists[i];
+    return low;
+}
+
+static void pass(scanning *x, htc_bytes key)
+{
+    for (uint32_t i = 0; i < x->list_n; i++) {
+        listing *l = &x->lists[i];
+        if (!l->has || !htc_bytes_equal(l->head.key, key))
+            continue;
+        htc_bytes before = l->head.key;
+        l->has = (uint8_t)htc__kv_listed_next(&l->r, &l->head);
+        if (l->r.status != HTC_OK || (l->has && htc_bytes_compare(l->head.key, before) <= 0))
+            x->failed = HTC_EPROTO;
+    }
+}
+
+static void merge(htc_kv_server *s, scanning *x)
+{
+    const listing *low;
+    htc_bytes      bound = { NULL, 0 };
+    x->merged = 1;
+    x->more = 0;
+    for (uint32_t i = 0; i < x->list_n; i++) {
+        const listing *l = &x->lists[i];
+        if (l->answered && l->more && (!x->more || htc_bytes_compare(l->up_to, bound) < 0))
+            bound = l->up_to;
+        x->more |= l->answered && l->more;
+    }
+    if (x->more)
+        set(x->last, &x->last_len, bound);
+    while (x->failed == HTC_OK && (low = lowest(x))) {
+        const htc__kv_listed *shown = NULL;
+        uint8_t               bytes[HTC_KV_KEY_MAX];
+        htc_bytes             key = { bytes, low->head.key.len };
+        memcpy(bytes, low->head.key.data, key.len);
+        if (bound.data && htc_bytes_compare(key, bound) > 0)
+            return;
+        found_state state = vote(s, x, key, &shown);
+        if (state != GONE && (x->found_n == x->limit || x->bytes.len > PAGE_BYTES)) {
+            const found *end = &x->found[x->found_n - 1];
+            x->more = 1;
+            set(x->last, &x->last_len, (htc_bytes){ x->bytes.data + end->key_at, end->key_len });
+            return;
+        }
+        if (state == FOUND && x->op == HTC_KV_COUNT)
+            x->number++;
+        else if (state != GONE && !add_found(s, x, key, state, shown))
+            htc__kv_cluster_broken(s, HTC_ENOMEM);
+        if (s->broken != HTC_OK)
+            return;
+        pass(x, key);
+    }
+}
+
+/* ---------------------------------------------------------------- keys that are read */
+
+static void read_answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *result)
+{
+    htc_kv_server *s = ctx;
+    scanning      *x = find(s, conn);
+    if (!x || !x->merged || slot >= x->found_n || x->found[slot].state != READING)
+        return;
+    found *f = &x->found[slot];
+    x->reading--;
+    f->state = result->status == HTC_OK ? FOUND : GONE;
+    if (result->status != HTC_OK) {
+        if (result->status != HTC_ENOTFOUND)
+            x->failed = result->status;
+        return;
+    }
+    f->version = result->version;
+    f->value_at = x->bytes.len;
+    f->value_len = x->op == HTC_KV_SCAN ? result->value.len : 0;
+    htc_put_raw(&x->bytes, (htc_bytes){ result->value.data, f->value_len });
+    if (x->bytes.status != HTC_OK)
+        htc__kv_cluster_broken(s, x->bytes.status);
+}
+
+/* In order, so that a page that grows too long ends before those that were not asked for. */
+static void read_some(htc_kv_server *s, scanning *x)
+{
+    static const htc__kv_stamp nobody = { .fresh = 1 };
+    htc__kv_cluster           *c = s->cluster;
+    c->scan_face = (htc__kv_face){ .answer = read_answered, .ctx = s };
+    while (x->reading < READS_AT_ONCE && x->read_next < x->found_n && s->broken == HTC_OK && x->failed == HTC_OK &&
+           (x->bytes.len <= PAGE_BYTES || x->read_next == 0)) {
+        size_t at = x->read_next++;
+        found *f = &x->found[at];
+        if (f->state != TO_READ)
+            continue;
+        htc_kv_request q = { .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
+        htc_kv_result  now;
+        f->state = READING;
+        x->reading++;
+        if (htc__kv_cluster_ask(s, &q, &nobody, &c->scan_face, x->tag, at, &now))
+            read_answered(s, x->tag, at, &now);
+    }
+}
+
+/* ---------------------------------------------------------------- the end of a page */
+
+static void count_page(htc_kv_server *s, scanning *x)
+{
+    for (size_t i = 0; i < x->found_n; i++)
+        x->number += x->found[i].state == FOUND;
+    if (!x->more) {
+        answer(s, x, &(htc_kv_result){ .number = x->number });
+        return;
+    }
+    set(x->after, &x->after_len, (htc_bytes){ x->last, x->last_len });
+    x->until = s->now + s->cluster->request_ns; /* however many there are: it goes forward */
+    begin_page(s, x);
+}
+
+static void show_page(htc_kv_server *s, scanning *x)
+{
+    htc_kv_result result = { 0 };
+    htc_buf      *b = &s->scratch_items;
+    htc_buf_clear(b);
+    for (size_t i = 0; i < x->found_n; i++) {
+        const found *f = &x->found[i];
+        int          over = result.items && b->len + f->key_len + f->value_len + 24 > PAGE_BYTES;
+        if (f->state == TO_READ || (f->state == FOUND && over)) { /* the page ends before it */
+            const found *end = &x->found[i - 1];
+            x->more = 1;
+            set(x->last, &x->last_len, (htc_bytes){ x->bytes.data + end->key_at, end->key_len });
+            break;
+        }
+        if (f->state != FOUND)
+            continue;
+        htc__kv_item_write(b, (htc_bytes){ x->bytes.data + f->key_at, f->key_len }, f->version,
+                           (htc_bytes){ x->bytes.data + f->value_at, f->value_len });
+        result.items++;
+    }
+    if (b->status != HTC_OK) {
+        htc__kv_cluster_broken(s, b->status);
+        return;
+    }
+    result.items_bytes = htc_buf_bytes(b);
+    if (x->more)
+        result.cursor = (htc_bytes){ x->last, x->last_len };
+    answer(s, x, &result);
+}
+
+static int may_go_on(const htc_kv_server *s, const scanning *x)
+{
+    return x->tag == 0 || (!x->merged && x->list_n != s->cluster->count) || x->failed != HTC_OK || s->now >= x->until || s->now >= x->again_at ||
+           (x->merged ? x->reading == 0 : enough(s, x));
+}
+
+static void go_on(htc_kv_server *s, scanning *x)
+{
+    if (x->tag == 0 || (!x->merged && x->list_n != s->cluster->count))
+        begin_page(s, x);
+    else if (!x->merged && enough(s, x))
+        merge(s, x);
+    else if (!x->merged && s->now >= x->again_at)
+        list_again(s, x);
+    if (s->broken != HTC_OK)
+        return;
+    if (x->failed != HTC_OK) {
+        answer(s, x, &(htc_kv_result){ .status = x->failed });
+        return;
+    }
+    if (!x->merged)
+        return;
+    x->again_at = HTC_NEVER;
+    read_some(s, x);
+    if (x->reading || s->broken != HTC_OK || x->failed != HTC_OK)
+        return;
+    if (x->op == HTC_KV_COUNT)
+        count_page(s, x);
+    else
+        show_page(s, x);
+}
+
+void htc__kv_cluster_scans_go_on(htc_kv_server *s)
+{
+    int running = 0;
+    for (scanning *x = s->cluster->scans, *next; x && s->broken == HTC_OK; x = next, running++) {
+        next = x->next;
+        if (running >= RUNNING_MAX && s->now < x->until)
+            return; /* it waits, and so do those behind it, which came later */
+        if (is_gone(x)) {
+            answer(s, x, &(htc_kv_result){ .status = HTC_ECANCELLED });
+            running--;
+            continue;
+        }
+        if (s->now >= x->until)
+            answer(s, x, &(htc_kv_result){ .status = HTC_ETIMEDOUT });
+        else if (may_go_on(s, x))
+            go_on(s, x);
+    }
+}
+
+htc_ns htc__kv_cluster_scans_deadline(const htc_kv_server *s)
+{
+    htc_ns at = HTC_NEVER;
+    int    running = 0;
+    for (const scanning *x = s->cluster->scans; x; x = x->next, running++) {
+        if (running >= RUNNING_MAX)
+            return x->until < at ? x->until : at;
+        if (may_go_on(s, x))
+            return 0;
+        htc_ns due = x->merged ? x->until : x->again_at < x->settle_at ? x->again_at : x->settle_at;
+        if (!x->merged && s->now >= x->settle_at)
+            due = x->again_at;
+        due = due < x->until ? due : x->until;
+        at = due < at ? due : at;
+    }
+    return at;
+}

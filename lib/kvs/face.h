@@ -1,0 +1,42 @@
+/* Between those who speak to connections (faces: the native session, RESP) and what executes (the backend).
+ *
+ * A backend answers at once, or later: exactly once, in any order among requests. It never looks into a connection: conn
+ * and slot are the face's own names for where an answer belongs, and an answer for a connection that is gone is the
+ * face's to drop. */
+#ifndef HTC_KVS_FACE_H
+#define HTC_KVS_FACE_H
+
+#include "htcsched/kv.h"
+
+/* What makes a repeated change harmless; client 0: nobody repeats it. */
+typedef struct htc__kv_stamp {
+    uint64_t client, sequence, since;
+    uint32_t fresh; /* 1: known to be the first transmission */
+    uint32_t alone; /* 1: its client has asked nothing else, and before it does the face calls hurry: it may be kept waiting */
+    uint64_t alive; /* a lease that was found to live after the request was asked; else 0. Between members alone */
+} htc__kv_stamp;
+
+typedef struct htc__kv_face {
+    /* Lent until it returns. It does not call the backend. */
+    void (*answer)(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *result);
+    void *ctx;
+    /* 1: nobody waits for what is asked under this name any more: what takes long may be given up, and is answered all the same.
+     * May be NULL. */
+    int (*gone)(void *ctx, uint64_t conn);
+} htc__kv_face;
+
+typedef struct htc__kv_backend {
+    /* 1: *result is the answer, lent until the next call; 0: face->answer comes later with conn and slot. Then the
+     * lengths in *result are what that answer will most likely take, as far as is known; nothing else in it counts. */
+    int (*ask)(void *ctx, const htc_kv_request *request, const htc__kv_stamp *stamp, const htc__kv_face *face,
+               uint64_t conn, uint64_t slot, htc_kv_result *result);
+    /* 1: so much waits to be stored that a face does well to ask for no change before the next turn. */
+    int (*busy)(void *ctx);
+    /* These keys are asked for next: whoever has several at hand saves most of the waiting for memory. May be NULL. */
+    void (*hint)(void *ctx, const htc_bytes *keys, size_t n);
+    /* What was asked alone under this name is not to wait for others any more. May be NULL. */
+    void (*hurry)(void *ctx, const htc__kv_face *face, uint64_t conn);
+    void *ctx;
+} htc__kv_backend;
+
+#endif

@@ -1,0 +1,98 @@
+/* What the files of the log share. */
+#ifndef HTC_KVS_LOG_PRIVATE_H
+#define HTC_KVS_LOG_PRIVATE_H
+
+#include "kvs/cells_heap.h"
+#include "kvs/log.h"
+
+/* Requests that can be on their way, at most one of each. */
+typedef enum log_call { LOG_READ = 0, LOG_WRITE, LOG_SYNC, LOG_SUPER, LOG_CREATE, LOG_REMOVE, LOG_CALLS } log_call;
+
+typedef enum log_state {
+    LOG_NEW = 0, /* not started */
+    LOG_READING,
+    LOG_MAKING,   /* an empty directory gets its superblocks */
+    LOG_CLEARING, /* segments that are not of the log are removed */
+    LOG_SYNCING,  /* what was read is made durable, before it is said to be */
+    LOG_OPENING,  /* the new epoch is written */
+    LOG_SPARING,  /* the first segment of this epoch is made */
+    LOG_READY,
+    LOG_ENDED
+} log_state;
+
+typedef struct log_segment {
+    uint64_t number, first_sequence;
+} log_segment;
+
+typedef struct log_marks {
+    uint64_t bits[1024]; /* places with a change, by their lowest 16 bits */
+} log_marks;
+
+/* In front of the payload there is room for the head, a segment's own frame and the head of the request. */
+#define LOG_FRONT (HTC_DISK_HEAD_MAX + HTC__LOG_SECTOR + HTC__LOG_HEAD)
+
+typedef struct htc__wal {
+    htc_env          env;
+    htc__log_options options;
+    htc__heap        heap;
+    htc__log_reader  reader;
+    log_state        state;
+    int              making; /* LOG_MAKING: superblocks made */
+    htc_ns           now;
+    uint64_t         calls; /* made so far */
+    uint64_t         tags[LOG_CALLS];
+
+    /* The superblock: as it was found, as it is to be, as it is on its way (to both files, one after the other). */
+    htc__log_super found, super, super_flying;
+    int            super_dirty, super_which;
+    int            lost; /* htc__log_has_lost */
+    int            super_older;  /* the one that is written first */
+    int            super_synced; /* opening: what was asked to be made durable so far */
+    uint64_t       super_first; /* first of what is stored */
+    uint64_t       area_set, area_writing, area_stored;
+
+    log_segment *segments; /* of the log, by number; the last is in use */
+    size_t       segments_count, segments_cap;
+    uint64_t     offset, length; /* of the one in use: where the next frame goes, and how long it is */
+    uint64_t     next_number;
+    uint64_t     spare;        /* made and empty; 0: none */
+    htc_ns       spare_at;     /* when to try again */
+    htc_status   spare_status; /* of the last try */
+
+    uint64_t sequence; /* of the last frame */
+    uint64_t last_sum;
+    uint64_t written, synced, syncing; /* sequences */
+    htc_ns   sync_at;
+
+    htc_buf   frame; /* LOG_FRONT bytes, then the open batch */
+    uint32_t  frame_count;
+    uint64_t  batch, batch_flying, batch_stored; /* the open one, the one on its way (0: none) */
+    uint64_t  flying;                            /* sequence on its way */
+    int       held_back;                         /* a batch waits for the sync of the full segment */
+    log_marks marks_open, marks_flying;
+
+    /* The copy of the table to the end of the log. */
+    int      copying;
+    uint64_t copy_from, copy_mark; /* place (its top), segment */
+    uint64_t copy_done;            /* sequence with the last piece; 0: not yet */
+    htc_ns   copy_at;
+    uint64_t checkpoints;
+} htc__wal;
+
+htc_status htc__wal_fail(htc__wal *l, htc_status status, const char *file, const char *text);
+/* Ask for something; HTC_OK or why not. */
+htc_status htc__wal_ask(htc__wal *l, log_call call, const htc_disk_request *q, htc_output *out);
+
+htc_status htc__wal_open_start(htc__wal *l, htc_output *out);
+htc_status htc__wal_open_answer(htc__wal *l, log_call call, htc_status status, htc_bytes body, htc_output *out);
+htc_status htc__wal_super_write(htc__wal *l, htc_output *out);
+/* HTC_AGAIN: the other copy is on its way. */
+htc_status htc__wal_super_answer(htc__wal *l, htc_status status, htc_output *out);
+htc_status htc__wal_segment_add(htc__wal *l, uint64_t number, uint64_t first_sequence);
+
+/* Copy a piece of the table into the open frame, if it is time; write it out even if there is no change. */
+void       htc__wal_copy_piece(htc__wal *l);
+htc_status htc__wal_copy_step(htc__wal *l, htc_output *out);
+uint64_t   htc__wal_room(const htc__wal *l);
+
+#endif

@@ -1,0 +1,288 @@
+#include "kvs/mover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "htcsched/kv.h"
+
+typedef struct piece {
+    htc_bytes      key, cell;
+    htc__kv_ballot accepted;
+    uint64_t       version;
+} piece;
+
+typedef struct source {
+    htc_buf   entries;
+    htc_bytes after; /* the last key of what is there */
+    int       whole;
+} source;
+
+struct htc__kv_mover {
+    const htc_env        *env;
+    htc__kv_mover_options o;
+    htc__kv_mover_host    host;
+    htc__kv_map_move      move;
+    uint64_t              number;
+    htc_ns                retry_at;
+    source                from[HTC_RING_OWNERS_MAX];
+    htc__kv_floors        floors;
+    piece                *piece; /* the image; NULL before there is one */
+    size_t                room;
+    htc_buf               image; /* entries */
+    size_t               *page;  /* where each begins; one more: the end */
+    uint32_t              pages, pages_room;
+    uint32_t              has[HTC_RING_OWNERS_MAX]; /* pages that a new owner has */
+    int                   installing, activated;
+};
+
+void htc__kv_entry_write(htc_buf *b, htc_bytes key, const htc__kv_cell *cell)
+{
+    htc_buf c;
+    htc_buf_init(&c, NULL, 0);
+    c.alloc = b->alloc;
+    htc__kv_cell_write(&c, cell);
+    if (c.status != HTC_OK && b->status == HTC_OK)
+        b->status = c.status;
+    htc_put_bytes(b, key);
+    htc_put_bytes(b, htc_buf_bytes(&c));
+    htc_buf_free(&c);
+}
+
+int htc__kv_entry_read(htc_reader *r, htc_bytes *key, htc_bytes *bytes, htc__kv_cell *cell)
+{
+    if (htc_reader_left(r) == 0)
+        return 0;
+    *key = htc_get_bytes(r);
+    *bytes = htc_get_bytes(r);
+    if (r->status != HTC_OK || key->len == 0 || key->len > HTC_KV_KEY_MAX ||
+        htc__kv_cell_read(*bytes, NULL, cell) != HTC_OK) {
+        htc_reader_fail(r);
+        return 0;
+    }
+    return 1;
+}
+
+htc_status htc__kv_mover_create(const htc_env *env, const htc__kv_mover_options *options,
+                                const htc__kv_mover_host *host, const htc__kv_map_move *move, uint64_t number,
+                                htc_ns now, htc__kv_mover **out)
+{
+    htc__kv_mover *m = htc__alloc(env, sizeof *m);
+    if (!m)
+        return HTC_ENOMEM;
+    m->env = env;
+    m->o = *options;
+    m->o.retry_ns = options->retry_ns ? options->retry_ns : 200 * HTC_MS;
+    m->o.bytes_max = options->bytes_max ? options->bytes_max : (size_t)256 << 20;
+    m->o.page_max = options->page_max ? options->page_max : (size_t)256 << 10;
+    m->host = *host;
+    m->move = *move;
+    m->number = number;
+    m->retry_at = now;
+    for (uint32_t i = 0; i < move->from_n; i++)
+        htc_buf_init(&m->from[i].entries, env, m->o.bytes_max);
+    htc_buf_init(&m->image, env, m->o.bytes_max * HTC_RING_OWNERS_MAX);
+    *out = m;
+    return HTC_OK;
+}
+
+void htc__kv_mover_destroy(htc__kv_mover *m)
+{
+    if (!m)
+        return;
+    for (uint32_t i = 0; i < m->move.from_n; i++)
+        htc_buf_free(&m->from[i].entries);
+    htc_buf_free(&m->image);
+    htc__free(m->env, m->piece, m->room * sizeof *m->piece);
+    htc__free(m->env, m->page, m->pages_room * sizeof *m->page);
+    htc__free(m->env, m, sizeof *m);
+}
+
+static uint32_t index_of(const uint64_t *ids, uint32_t n, uint64_t id)
+{
+    uint32_t i = 0;
+    while (i < n && ids[i] != id)
+        i++;
+    return i;
+}
+
+/* ---- what is read becomes one image ---- */
+
+/* By key, and of one key the highest ballot first. */
+static int order(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    int          by_key = htc_bytes_compare(x->key, y->key);
+    if (by_key != 0)
+        return by_key;
+    int by_ballot = htc__kv_ballot_compare(&y->accepted, &x->accepted);
+    return by_ballot != 0 ? by_ballot : x->version < y->version ? 1 : x->version > y->version ? -1 : 0;
+}
+
+static htc_status collect(htc__kv_mover *m, size_t *count)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < m->move.from_n; i++) {
+        htc_reader   r = htc_reader_of(htc_buf_bytes(&m->from[i].entries));
+        htc__kv_cell cell;
+        piece        p;
+        while (m->from[i].whole && htc__kv_entry_read(&r, &p.key, &p.cell, &cell)) {
+            if (!cell.present)
+                continue; /* promises of a past epoch */
+            if (n == m->room) {
+                size_t room = n ? n * 2 : 64;
+                piece *more = htc__resize(m->env, m->piece, n * sizeof *more, room * sizeof *more);
+                if (!more)
+                    return HTC_ENOMEM;
+                m->piece = more;
+                m->room = room;
+            }
+            p.accepted = cell.accepted;
+            p.version = cell.version;
+            m->piece[n++] = p;
+        }
+    }
+    *count = n;
+    return HTC_OK;
+}
+
+static htc_status begin_page(htc__kv_mover *m)
+{
+    if (m->pages + 1 >= m->pages_room) {
+        uint32_t room = m->pages_room ? m->pages_room * 2 : 16;
+        size_t  *more = htc__resize(m->env, m->page, m->pages_room * sizeof *more, room * sizeof *more);
+        if (!more)
+            return HTC_ENOMEM;
+        m->page = more;
+        m->pages_room = room;
+    }
+    m->page[m->pages++] = m->image.len;
+    return HTC_OK;
+}
+
+static htc_status build(htc__kv_mover *m)
+{
+    size_t     n;
+    htc_status status = collect(m, &n);
+    if (status == HTC_OK && n)
+        qsort(m->piece, n, sizeof *m->piece, order);
+    if (status == HTC_OK)
+        status = begin_page(m);
+    for (size_t i = 0; i < n && status == HTC_OK; i++) {
+        htc__kv_cell cell;
+        if (i > 0 && htc_bytes_equal(m->piece[i].key, m->piece[i - 1].key))
+            continue;
+        htc__kv_cell_read(m->piece[i].cell, NULL, &cell);
+        cell.promise = cell.accepted; /* what was promised in the old epoch binds nobody in the new one */
+        if (m->image.len - m->page[m->pages - 1] >= m->o.page_max)
+            status = begin_page(m);
+        htc__kv_entry_write(&m->image, m->piece[i].key, &cell);
+        if (m->image.status != HTC_OK)
+            status = m->image.status;
+    }
+    if (status == HTC_OK)
+        m->page[m->pages] = m->image.len;
+    return status;
+}
+
+/* ---- what is said ---- */
+
+static void ask_old(htc__kv_mover *m, uint32_t i)
+{
+    if (!m->from[i].whole)
+        m->host.seal(m->host.ctx, m->move.from[i], m->move.bucket, m->move.epoch, m->from[i].after);
+}
+
+static void ask_new(htc__kv_mover *m, uint32_t i)
+{
+    uint32_t page = m->has[i];
+    if (page >= m->pages)
+        return;
+    /* The image of an empty bucket has one page, without a byte. */
+    size_t    from = m->page[page], len = m->page[page + 1] - from;
+    htc_bytes entries = { len ? m->image.data + from : NULL, len };
+    m->host.install(m->host.ctx, m->move.to[i], m->move.bucket, m->number, page, page + 1 == m->pages, &m->floors,
+                    entries);
+}
+
+void htc__kv_mover_timeout(htc__kv_mover *m, htc_ns now)
+{
+    if (m->retry_at > now)
+        return;
+    m->retry_at = now + m->o.retry_ns;
+    for (uint32_t i = 0; i < m->move.from_n && !m->installing; i++)
+        ask_old(m, i);
+    for (uint32_t i = 0; i < m->move.to_n && m->installing; i++)
+        ask_new(m, i);
+}
+
+htc_ns htc__kv_mover_deadline(const htc__kv_mover *m)
+{
+    return m->retry_at;
+}
+
+static htc_status install(htc__kv_mover *m, htc_ns now)
+{
+    uint32_t whole = 0;
+    for (uint32_t i = 0; i < m->move.from_n; i++)
+        whole += m->from[i].whole != 0;
+    if (whole <= m->move.from_n / 2)
+        return HTC_OK;
+    htc_status status = build(m);
+    if (status != HTC_OK)
+        return status;
+    m->installing = 1;
+    m->retry_at = now;
+    htc__kv_mover_timeout(m, now);
+    return HTC_OK;
+}
+
+htc_status htc__kv_mover_shown(htc__kv_mover *m, htc_ns now, uint64_t from, htc_bytes after,
+                               const htc__kv_floors *floors, htc_bytes entries, int last)
+{
+    uint32_t   i = index_of(m->move.from, m->move.from_n, from);
+    htc_reader r = htc_reader_of(entries);
+    source    *s = &m->from[i < m->move.from_n ? i : 0];
+    if (i == m->move.from_n || m->installing || s->whole || !htc_bytes_equal(after, s->after))
+        return HTC_OK; /* of a question that was asked before */
+    htc_bytes    key, cell, before = after;
+    htc__kv_cell read;
+    while (htc__kv_entry_read(&r, &key, &cell, &read)) {
+        if (htc_bytes_compare(key, before) <= 0)
+            return HTC_EPROTO;
+        before = key;
+    }
+    if (r.status != HTC_OK || (before.len == after.len && !last))
+        return HTC_EPROTO;
+    size_t at = s->entries.len,
+           behind = before.len && entries.len ? (size_t)((const char *)before.data - (const char *)entries.data) : 0;
+    htc_put_raw(&s->entries, entries);
+    if (s->entries.status != HTC_OK)
+        return s->entries.status;
+    if (entries.len)
+        s->after = (htc_bytes){ s->entries.data + at + behind, before.len };
+    if (floors->version > m->floors.version)
+        m->floors.version = floors->version;
+    m->floors.ballot = htc__kv_ballot_max(m->floors.ballot, floors->ballot);
+    s->whole = last;
+    if (last)
+        return install(m, now);
+    ask_old(m, i);
+    return HTC_OK;
+}
+
+void htc__kv_mover_installed(htc__kv_mover *m, htc_ns now, uint64_t from, uint64_t number, uint32_t pages)
+{
+    uint32_t i = index_of(m->move.to, m->move.to_n, from), whole = 0;
+    (void)now;
+    if (i == m->move.to_n || !m->installing || number != m->number || pages > m->pages || pages <= m->has[i])
+        return;
+    m->has[i] = pages;
+    ask_new(m, i);
+    for (uint32_t j = 0; j < m->move.to_n; j++)
+        whole += m->has[j] == m->pages;
+    if (whole > m->move.to_n / 2 && !m->activated) {
+        m->activated = 1;
+        m->host.activate(m->host.ctx, m->number);
+    }
+}

@@ -1,0 +1,52 @@
+/* Who moves one bucket: seals a majority of its old owners, reads each after its own seal, installs what counts at a majority of
+ * the new ones under its number, and has the map activate that number.
+ *
+ * A mover keeps nothing: it may die anywhere, and the next one begins anew with the next number. Two at work at once do no harm:
+ * the map activates one. */
+#ifndef HTC_KVS_MOVER_H
+#define HTC_KVS_MOVER_H
+
+#include "kvs/cell.h"
+#include "kvs/map.h"
+
+typedef struct htc__kv_mover htc__kv_mover;
+
+/* Messages it sends; the answers are handed back below. None of these calls the mover. */
+typedef struct htc__kv_mover_host {
+    /* Seal `epoch` of the bucket, then show what is held behind the key `after` (empty: from the beginning), in the order of
+     * htc_bytes_compare. */
+    void (*seal)(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after);
+    /* floors belong to the image; they come with each page. */
+    void (*install)(void *ctx, uint64_t to, uint32_t bucket, uint64_t number, uint32_t page, int last,
+                    const htc__kv_floors *floors, htc_bytes entries);
+    /* A majority holds it: htc__kv_map_activate by compare-and-swap. Said once. */
+    void (*activate)(void *ctx, uint64_t number);
+    void *ctx;
+} htc__kv_mover_host;
+
+typedef struct htc__kv_mover_options {
+    htc_ns retry_ns;  /* 0: 200 ms */
+    size_t bytes_max; /* of what is read of one bucket; 0: 256 MiB */
+    size_t page_max;  /* bytes of entries in a page to install; 0: 256 KiB */
+} htc__kv_mover_options;
+
+htc_status htc__kv_mover_create(const htc_env *env, const htc__kv_mover_options *options,
+                                const htc__kv_mover_host *host, const htc__kv_map_move *move, uint64_t number,
+                                htc_ns now, htc__kv_mover **out);
+void       htc__kv_mover_destroy(htc__kv_mover *mover);
+
+/* What an old owner, sealed, holds behind `after`: entries as below; last: there is nothing behind them. HTC_OK; HTC_EPROTO;
+ * HTC_EFULL beyond bytes_max and HTC_ENOMEM: this mover is of no use any more. */
+htc_status htc__kv_mover_shown(htc__kv_mover *mover, htc_ns now, uint64_t from, htc_bytes after,
+                               const htc__kv_floors *floors, htc_bytes entries, int last);
+/* A new owner has the first `pages` pages of the image of this mover's number. */
+void   htc__kv_mover_installed(htc__kv_mover *mover, htc_ns now, uint64_t from, uint64_t number, uint32_t pages);
+void   htc__kv_mover_timeout(htc__kv_mover *mover, htc_ns now);
+htc_ns htc__kv_mover_deadline(const htc__kv_mover *mover);
+
+/* Entries: {bytes key, bytes cell}, one after the other. */
+void htc__kv_entry_write(htc_buf *b, htc_bytes key, const htc__kv_cell *cell);
+/* 0 at the end, or with r->status for what is none. *bytes: of the cell. */
+int htc__kv_entry_read(htc_reader *r, htc_bytes *key, htc_bytes *bytes, htc__kv_cell *cell);
+
+#endif

@@ -1,0 +1,389 @@
+#include "kvs/native.h"
+
+#include <string.h>
+
+#include "core/util.h"
+
+/* Bytes of answers a step hands over, so that it has room for a commit too. */
+#define FLUSH_MAX ((size_t)8 << 20)
+/* Operations of one request executed at a time: what is kept for each is bounded before it is read. */
+#define OPS_MAX 16384
+/* What an answer takes beside the bytes it carries. */
+#define RESULT_MAX 64
+
+typedef struct conn {
+    uint64_t session;
+    uint64_t serial; /* the highest executed */
+    size_t   held, held_bytes;
+    uint32_t peer;
+    uint32_t welcomed;
+    uint64_t alone; /* the message that was asked with nothing beside it, the newest */
+} conn;
+
+typedef struct part {
+    size_t at, len;
+} part;
+
+struct htc__kv_native_message {
+    htc__kv_native_message *next; /* of those that are ready */
+    uint64_t                id, session, serial;
+    uint32_t                peer, current; /* current 0: only "send again", and the session's name */
+    size_t                  count, left, told;
+    size_t                  charged; /* to the connection's output */
+    part                   *parts;
+    size_t                  parts_cap;
+    htc_buf                 results;
+};
+
+static conn *conn_of(const htc__kv_native *n, uint32_t peer)
+{
+    htc__node *node = htc__table_find(&n->conns, (htc_bytes){ &peer, sizeof peer });
+    return node ? htc__node_value(node) : NULL;
+}
+
+static htc_status send(htc_output *out, uint32_t peer, htc_bytes body)
+{
+    return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = peer, .body = body });
+}
+
+/* ---------------------------------------------------------------- connections */
+
+/* Say what is wrong, and close. */
+static htc_status refuse_peer(htc__kv_native *n, uint32_t peer, uint64_t id, htc_status why, const char *text,
+                              htc_output *out)
+{
+    htc_wire_error(&n->body, id, why, text);
+    htc_status status = n->body.status == HTC_OK ? send(out, peer, htc_buf_bytes(&n->body)) : n->body.status;
+    htc__table_remove(&n->conns, (htc_bytes){ &peer, sizeof peer });
+    htc__log(&n->env, HTC_LOG_WARN, "peer %u: %s -> close it", peer, text);
+    if (status == HTC_OK)
+        status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = peer, .status = why });
+    return status;
+}
+
+htc_status htc__kv_native_opened(htc__kv_native *n, uint32_t peer, htc_output *out)
+{
+    htc_bytes key = { &peer, sizeof peer };
+    htc__table_remove(&n->conns, key);
+    if (n->conns.count >= n->connections_max)
+        return refuse_peer(n, peer, 0, HTC_EBUSY, "too many connections", out);
+    htc__node *node = htc__table_make(&n->conns, key, sizeof(conn));
+    if (!node)
+        return HTC_ENOMEM;
+    conn *c = htc__node_value(node);
+    c->peer = peer;
+    do
+        c->session = htc_rng_next(n->env.rng);
+    while (c->session == 0);
+    htc__table_link(&n->conns, node);
+    return HTC_OK;
+}
+
+void htc__kv_native_closed(htc__kv_native *n, uint32_t peer)
+{
+    htc__table_remove(&n->conns, (htc_bytes){ &peer, sizeof peer });
+}
+
+static htc_status hello(htc__kv_native *n, uint32_t peer, uint64_t id, htc_reader *r, htc_output *out)
+{
+    uint8_t    role;
+    htc_status status = htc_wire_read_hello(r, &role);
+    if (status != HTC_OK)
+        return refuse_peer(n, peer, id, status, status == HTC_EVERSION ? "another version" : "no greeting", out);
+    if (role != HTC_WIRE_ROLE_STORE_CLIENT)
+        return refuse_peer(n, peer, id, HTC_EPROTO, "not a client of the store", out);
+    if (!conn_of(n, peer)) /* its OPENED was lost or is late: who greets is there */
+        status = htc__kv_native_opened(n, peer, out);
+    conn *c = conn_of(n, peer);
+    if (status != HTC_OK || !c)
+        return status;
+    c->welcomed = 1;
+    htc_wire_welcome(&n->body, id);
+    return n->body.status == HTC_OK ? send(out, peer, htc_buf_bytes(&n->body)) : n->body.status;
+}
+
+/* ---------------------------------------------------------------- messages that wait */
+
+static void message_free(htc__kv_native *n, htc__kv_native_message *m)
+{
+    htc_buf_free(&m->results);
+    htc__free(&n->env, m->parts, m->parts_cap * sizeof *m->parts);
+    htc__table_remove(&n->messages, (htc_bytes){ &m->id, sizeof m->id });
+}
+
+static htc__kv_native_message *message_make(htc__kv_native *n, const conn *c, uint64_t serial, size_t parts)
+{
+    uint64_t   id = n->last_id + 1;
+    htc__node *node = htc__table_make(&n->messages, (htc_bytes){ &id, sizeof id }, sizeof(htc__kv_native_message));
+    if (!node)
+        return NULL;
+    htc__kv_native_message *m = htc__node_value(node);
+    part                   *list = parts ? htc__alloc(&n->env, parts * sizeof *list) : NULL;
+    if (parts && !list) {
+        htc__table_discard(&n->messages, node);
+        return NULL;
+    }
+    *m = (htc__kv_native_message){
+        .id = id, .session = c->session, .serial = serial, .peer = c->peer, .parts = list, .parts_cap = parts
+    };
+    /* Results of reads may be large, and many. */
+    htc_buf_init(&m->results, &n->env, (size_t)1 << 40);
+    htc__table_link(&n->messages, node);
+    n->last_id = id;
+    return m;
+}
+
+static void message_ready(htc__kv_native *n, htc__kv_native_message *m)
+{
+    m->next = NULL;
+    *n->ready_last = m;
+    n->ready_last = &m->next;
+}
+
+static void charge(htc__kv_native *n, htc__kv_native_message *m, size_t bytes)
+{
+    conn *c = conn_of(n, m->peer);
+    m->charged += bytes;
+    if (c && c->session == m->session)
+        c->held_bytes += bytes;
+}
+
+static void message_result(htc__kv_native *n, htc__kv_native_message *m, size_t i, const htc_kv_result *result)
+{
+    m->parts[i].at = m->results.len;
+    htc__kv_result_write(&m->results, result);
+    m->parts[i].len = m->results.len - m->parts[i].at;
+    charge(n, m, m->parts[i].len);
+    if (m->results.status != HTC_OK)
+        n->broken = m->results.status;
+}
+
+/* The backend's word. */
+static void answered(void *ctx, uint64_t id, uint64_t slot, const htc_kv_result *result)
+{
+    htc__kv_native         *n = ctx;
+    htc__node              *node = htc__table_find(&n->messages, (htc_bytes){ &id, sizeof id });
+    htc__kv_native_message *m = node ? htc__node_value(node) : NULL;
+    if (!m)
+        return;
+    message_result(n, m, (size_t)slot, result);
+    if (--m->left == 0)
+        message_ready(n, m);
+}
+
+static int gone(void *ctx, uint64_t id)
+{
+    const htc__kv_native        *n = ctx;
+    htc__node                   *node = htc__table_find(&n->messages, (htc_bytes){ &id, sizeof id });
+    const htc__kv_native_message *m = node ? htc__node_value(node) : NULL;
+    const conn                  *c = m ? conn_of(n, m->peer) : NULL;
+    return !c || c->session != m->session;
+}
+
+/* ---------------------------------------------------------------- requests */
+
+static void piece_begin(htc__kv_native *n, uint64_t serial, uint64_t session, size_t first)
+{
+    htc__kv_answer_begin(&n->body, serial, &(htc__kv_answer_head){ n->clock, session, 0, (uint32_t)first, 0 });
+}
+
+static htc_status piece_send(htc__kv_native *n, uint32_t peer, size_t count, int more, htc_output *out)
+{
+    htc__kv_answer_end(&n->body, (uint32_t)count, more);
+    n->sent += n->body.len;
+    return n->body.status == HTC_OK ? send(out, peer, htc_buf_bytes(&n->body)) : n->body.status;
+}
+
+/* Read the whole request before anything of it is executed: a broken one changes nothing. */
+static int well_formed(htc_reader r)
+{
+    htc__kv_head   head;
+    htc_kv_request q;
+    htc__kv_head_read(&r, &head);
+    for (size_t i = 0; r.status == HTC_OK && i < head.count; i++)
+        htc__kv_op_read(&r, &q);
+    return htc_reader_done(&r) == HTC_OK;
+}
+
+typedef struct asking {
+    htc__kv_native         *n;
+    conn                   *c;
+    uint64_t                serial;
+    size_t                  limit;       /* operations at most */
+    size_t                  done, first; /* asked for; the first of the piece in body */
+    uint32_t                alone;
+    size_t                  size;        /* of all answers, as far as is known */
+    htc__kv_native_message *m;           /* NULL as long as every answer came at once */
+} asking;
+
+/* The first operation that has to wait: what was answered before it is kept with it. */
+static htc_status begin_waiting(asking *a)
+{
+    htc__kv_native *n = a->n;
+    a->m = message_make(n, a->c, a->serial, a->limit);
+    if (!a->m)
+        return HTC_ENOMEM;
+    a->m->current = 1;
+    a->m->told = a->first;
+    if (a->done > a->first) {
+        a->m->parts[a->first].len = n->body.len - HTC__KV_ANSWER_HEAD;
+        htc_put_raw(&a->m->results,
+                    (htc_bytes){ n->body.data + HTC__KV_ANSWER_HEAD, n->body.len - HTC__KV_ANSWER_HEAD });
+        charge(n, a->m, a->m->parts[a->first].len);
+    }
+    return a->m->results.status;
+}
+
+static htc_status answered_at_once(asking *a, const htc_kv_result *result, size_t size, htc_output *out)
+{
+    htc__kv_native *n = a->n;
+    htc_status      status = HTC_OK;
+    if (a->m) {
+        message_result(n, a->m, a->done, result);
+        return n->broken;
+    }
+    if (n->body.len + size > HTC__KV_ANSWER_MAX && a->done > a->first) {
+        status = piece_send(n, a->c->peer, a->done - a->first, 1, out);
+        a->first = a->done;
+        piece_begin(n, a->serial, a->c->session, a->first);
+    }
+    htc__kv_result_write(&n->body, result);
+    return status;
+}
+
+static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, htc_output *out)
+{
+    htc__kv_native *n = a->n;
+    htc_status      status = HTC_OK;
+    for (; status == HTC_OK && a->done < a->limit && a->size <= HTC__KV_ANSWER_MAX; a->done++) {
+        htc__kv_stamp  stamp = { .client = head->client,
+                                 .sequence = head->sequence + a->done,
+                                 .since = head->since,
+                                 .fresh = !(head->flags & HTC__KV_REPEATED),
+                                 .alone = a->alone };
+        htc_kv_request q;
+        htc_kv_result  result;
+        htc__kv_op_read(ops, &q);
+        if (q.op != HTC_KV_GET && q.op != HTC_KV_SCAN && n->backend.busy(n->backend.ctx))
+            break;
+        int at_once =
+            n->backend.ask(n->backend.ctx, &q, &stamp, &n->face, a->m ? a->m->id : n->last_id + 1, a->done, &result);
+        size_t size = RESULT_MAX + result.value.len + result.cursor.len + result.items_bytes.len;
+        a->size += size;
+        if (at_once) {
+            status = answered_at_once(a, &result, size, out);
+            continue;
+        }
+        if (!a->m)
+            status = begin_waiting(a);
+        if (status == HTC_OK)
+            a->m->left++;
+    }
+    return status;
+}
+
+static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, htc_reader r, htc_output *out)
+{
+    htc__kv_head head;
+    htc__kv_head_read(&r, &head);
+    int current = head.session == c->session;
+    if (current && serial <= c->serial)
+        return HTC_OK; /* a copy, or overtaken by a later one: whoever sent it will ask again */
+    n->received++;
+    int busy = c->held >= n->inflight_max || c->held_bytes >= n->output_max || n->stopping;
+    piece_begin(n, serial, c->session, 0);
+    if (!current || busy || head.count == 0) {
+        n->pushed_back += current && busy;
+        return piece_send(n, c->peer, 0, 0, out);
+    }
+    c->serial = serial;
+    if (c->held && c->alone && n->backend.hurry) /* what it asks for next is executed behind that */
+        n->backend.hurry(n->backend.ctx, &n->face, c->alone);
+    asking     a = { .n = n, .c = c, .serial = serial, .limit = head.count < OPS_MAX ? head.count : OPS_MAX };
+    a.alone = head.count == 1 && c->held == 0;
+    c->alone = a.alone ? n->last_id + 1 : 0;
+    htc_status status = ask_all(&a, &head, &r, out);
+    if (status != HTC_OK)
+        return status;
+    if (!a.m)
+        return piece_send(n, c->peer, a.done - a.first, 0, out);
+    a.m->count = a.done;
+    c->held++;
+    return HTC_OK;
+}
+
+htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_output *out)
+{
+    uint16_t   type;
+    uint64_t   id;
+    htc_reader r = htc_wire_open(in->body, &type, &id);
+    conn      *c = conn_of(n, in->peer);
+    if (r.status == HTC_OK && type == HTC_WIRE_HELLO)
+        return hello(n, in->peer, id, &r, out);
+    if (!c || !c->welcomed)
+        return refuse_peer(n, in->peer, id, HTC_EPROTO, "no greeting", out);
+    if (r.status != HTC_OK || type != HTC_WIRE_KV_REQUEST)
+        return refuse_peer(n, in->peer, id, HTC_EPROTO, "unknown message", out);
+    if (!well_formed(r))
+        return refuse_peer(n, in->peer, id, HTC_EPROTO, "broken request", out);
+    return request(n, c, id, r, out);
+}
+
+/* ---------------------------------------------------------------- answers */
+
+/* Send pieces of a message until it is told or the step is full. */
+static htc_status tell(htc__kv_native *n, htc__kv_native_message *m, size_t *sent, htc_output *out)
+{
+    while (m->told < m->count && *sent < FLUSH_MAX) {
+        size_t i = m->told;
+        piece_begin(n, m->serial, m->session, m->told);
+        for (; i < m->count && (i == m->told || n->body.len + m->parts[i].len <= HTC__KV_ANSWER_MAX); i++)
+            htc_put_raw(&n->body, (htc_bytes){ m->results.data + m->parts[i].at, m->parts[i].len });
+        *sent += n->body.len;
+        htc_status status = piece_send(n, m->peer, i - m->told, i < m->count, out);
+        if (status != HTC_OK)
+            return status;
+        m->told = i;
+    }
+    return HTC_OK;
+}
+
+htc_status htc__kv_native_flush(htc__kv_native *n, htc_output *out)
+{
+    htc_status status = n->broken;
+    for (size_t sent = 0; status == HTC_OK && n->ready && sent < FLUSH_MAX;) {
+        htc__kv_native_message *m = n->ready;
+        conn                   *c = conn_of(n, m->peer);
+        if (c && c->session == m->session) {
+            status = tell(n, m, &sent, out);
+            if (status != HTC_OK || m->told < m->count)
+                break;
+            c->held--;
+            c->held_bytes -= m->charged;
+        }
+        if (!(n->ready = m->next))
+            n->ready_last = &n->ready;
+        message_free(n, m);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- life */
+
+void htc__kv_native_init(htc__kv_native *n)
+{
+    n->face = (htc__kv_face){ .answer = answered, .ctx = n, .gone = gone };
+    n->ready_last = &n->ready;
+    htc__table_init(&n->conns, &n->env);
+    htc__table_init(&n->messages, &n->env);
+    htc_buf_init(&n->body, &n->env, 0);
+}
+
+void htc__kv_native_free(htc__kv_native *n)
+{
+    while (n->messages.head[0])
+        message_free(n, htc__node_value(n->messages.head[0]));
+    htc__table_free(&n->conns);
+    htc__table_free(&n->messages);
+    htc_buf_free(&n->body);
+}

@@ -1,0 +1,43 @@
+/* The face of the store's own clients: KV_REQUEST in, KV_ANSWER out (kv_wire.h), sessions and serials.
+ *
+ * All operations of a request are asked for at once; the answer leaves when the last of them is there, in pieces where it
+ * would be longer than a message. What is asked beyond the bounds of a connection is answered "send again". */
+#ifndef HTC_KVS_NATIVE_H
+#define HTC_KVS_NATIVE_H
+
+#include "kvs/face.h"
+#include "kvs/kv_wire.h"
+#include "kvs/table.h"
+
+typedef struct htc__kv_native_message htc__kv_native_message;
+
+typedef struct htc__kv_native {
+    htc_env         env;
+    htc__kv_backend backend;
+    htc__kv_face    face; /* what the backend answers to */
+    uint32_t        connections_max, inflight_max;
+    size_t          output_max;
+
+    htc__table              conns;    /* by peer */
+    htc__table              messages; /* by id: those not answered entirely */
+    uint64_t                last_id;
+    htc__kv_native_message *ready, **ready_last;
+    htc_buf                 body;
+    uint64_t                clock;    /* the newest durable version: the host keeps it up to date */
+    uint32_t                stopping; /* nothing is executed any more */
+    htc_status              broken;   /* memory was refused while an answer was taken */
+    uint64_t                received, pushed_back;
+    uint64_t                sent; /* bytes */
+} htc__kv_native;
+
+/* Fill env, backend and the bounds first. */
+void htc__kv_native_init(htc__kv_native *n);
+void htc__kv_native_free(htc__kv_native *n);
+
+htc_status htc__kv_native_opened(htc__kv_native *n, uint32_t peer, htc_output *out);
+void       htc__kv_native_closed(htc__kv_native *n, uint32_t peer);
+htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_output *out); /* HTC_IN_MESSAGE */
+/* Send what is ready, as far as one step has room for it; the rest leaves in the next one. */
+htc_status htc__kv_native_flush(htc__kv_native *n, htc_output *out);
+
+#endif

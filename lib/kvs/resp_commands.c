@@ -1,0 +1,78 @@
+/* The table of commands, and the way from a name to its row. */
+#include "kvs/resp_private.h"
+
+#define R         0
+#define W         HTC__RESP_WRITES
+#define F         HTC__RESP_FREE
+#define RUN(name) htc__resp_run_##name
+
+static const htc__resp_command commands[] = {
+    { "GET", 2, R, RUN(get), 1, 1, 1, "The value of a key." },
+    { "SET", -3, W, RUN(set), 1, 1, 1, "Set a value; NX, XX, IFEQ value, GET, EX, PX, EXAT, PXAT, KEEPTTL." },
+    { "GETDEL", 2, W, RUN(getdel), 1, 1, 1, "The value of a key, which is deleted." },
+    { "DEL", -2, W, RUN(del), 1, -1, 1, "Delete keys; how many there were." },
+    { "UNLINK", -2, W, RUN(del), 1, -1, 1, "The same as DEL." },
+    { "EXISTS", -2, R, RUN(exists), 1, -1, 1, "How many of these keys exist." },
+    { "APPEND", 3, W, RUN(append), 1, 1, 1, "Add bytes at a value's end; its length." },
+    { "STRLEN", 2, R, RUN(strlen), 1, 1, 1, "The length of a value." },
+    { "INCR", 2, W, RUN(incr), 1, 1, 1, "Add 1." },
+    { "DECR", 2, W, RUN(decr), 1, 1, 1, "Subtract 1." },
+    { "INCRBY", 3, W, RUN(incrby), 1, 1, 1, "Add a number." },
+    { "DECRBY", 3, W, RUN(decrby), 1, 1, 1, "Subtract a number." },
+    { "MGET", -2, R, RUN(mget), 1, -1, 1, "The values of keys, each read by itself." },
+    { "MSET", -3, W, RUN(mset), 1, -1, 2, "Set keys, each by itself." },
+    { "SETNX", 3, W, RUN(setnx), 1, 1, 1, "Set a key that does not exist." },
+    { "EXPIRE", -3, W, RUN(expire), 1, 1, 1, "Let a key live for seconds." },
+    { "PEXPIRE", -3, W, RUN(pexpire), 1, 1, 1, "Let a key live for milliseconds." },
+    { "TTL", 2, R, RUN(ttl), 1, 1, 1, "Seconds that a key has left." },
+    { "PTTL", 2, R, RUN(pttl), 1, 1, 1, "Milliseconds that a key has left." },
+    { "PERSIST", 2, W, RUN(persist), 1, 1, 1, "Let a key live on." },
+    { "TYPE", 2, R, RUN(type), 1, 1, 1, "string, or none." },
+    { "SCAN", -2, R, RUN(scan), 0, 0, 0, "Keys, page by page; MATCH, COUNT, TYPE." },
+    { "DBSIZE", 1, R, RUN(dbsize), 0, 0, 0, "How many keys there are." },
+    { "FLUSHALL", -1, W, RUN(flush), 0, 0, 0, "Delete everything, where that is allowed." },
+    { "FLUSHDB", -1, W, RUN(flush), 0, 0, 0, "The same as FLUSHALL." },
+    { "HELLO", -1, F, RUN(hello), 0, 0, 0, "Choose the protocol, AUTH, SETNAME." },
+    { "AUTH", -2, F, RUN(auth), 0, 0, 0, "Show the password." },
+    { "PING", -1, R, RUN(ping), 0, 0, 0, "PONG, or what was said." },
+    { "ECHO", 2, R, RUN(echo), 0, 0, 0, "What was said." },
+    { "SELECT", 2, R, RUN(select), 0, 0, 0, "0 is the only number there is." },
+    { "INFO", -1, R, RUN(info), 0, 0, 0, "How the server is." },
+    { "CLIENT", -2, R, RUN(client), 0, 0, 0, "ID, GETNAME, SETNAME, SETINFO, NO-EVICT, NO-TOUCH." },
+    { "COMMAND", -1, R, RUN(command), 0, 0, 0, "The commands; COUNT, DOCS, INFO." },
+    { "ROLE", 1, R, RUN(role), 0, 0, 0, "master: changes can be sent here." },
+    { "CONFIG", -2, R, RUN(config), 0, 0, 0, "GET a few things that tools ask for." },
+    { "QUIT", -1, F, RUN(quit), 0, 0, 0, "Close the connection." },
+    { "RESET", 1, F, RUN(reset), 0, 0, 0, "Be as a new connection." },
+};
+
+static size_t row(uint64_t k)
+{
+    return (size_t)((k * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
+}
+
+void htc__resp_commands_init(htc__resp *f)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        uint64_t k = htc__resp_word(htc_bytes_of(commands[i].name));
+        size_t   at = row(k);
+        while (f->by_hash[at])
+            at = (at + 1) % 256;
+        f->by_hash[at] = &commands[i];
+        f->names[at] = k;
+    }
+}
+
+const htc__resp_command *htc__resp_command_find(const htc__resp *f, htc_bytes name)
+{
+    uint64_t k = htc__resp_word(name);
+    for (size_t at = row(k); k && f->by_hash[at]; at = (at + 1) % 256)
+        if (f->names[at] == k)
+            return f->by_hash[at];
+    return NULL;
+}
+
+const htc__resp_command *htc__resp_command_at(size_t i)
+{
+    return i < sizeof commands / sizeof *commands ? &commands[i] : NULL;
+}

@@ -1,0 +1,194 @@
+/* Commands on keys, all but SET and SCAN. */
+#include "kvs/resp_private.h"
+
+static int one(htc__resp_call *x, uint32_t op, htc__resp_kind kind)
+{
+    htc__resp_ask(x, &(htc_kv_request){ .op = op, .key = htc__resp_arg(x, 1) }, kind);
+    return 1;
+}
+
+int htc__resp_run_get(htc__resp_call *x)
+{
+    return one(x, HTC_KV_GET, KIND_BULK);
+}
+
+int htc__resp_run_strlen(htc__resp_call *x)
+{
+    return one(x, HTC_KV_GET, KIND_LENGTH);
+}
+
+int htc__resp_run_type(htc__resp_call *x)
+{
+    return one(x, HTC_KV_GET, KIND_TYPE);
+}
+
+int htc__resp_run_ttl(htc__resp_call *x)
+{
+    return one(x, HTC_KV_GET, KIND_TTL);
+}
+
+int htc__resp_run_pttl(htc__resp_call *x)
+{
+    return one(x, HTC_KV_GET, KIND_PTTL);
+}
+
+int htc__resp_run_getdel(htc__resp_call *x)
+{
+    htc_kv_request q = { .op = HTC_KV_DELETE, .key = htc__resp_arg(x, 1), .flags = HTC_KV_WANT_OLD };
+    htc__resp_ask(x, &q, KIND_OLD);
+    return 1;
+}
+
+int htc__resp_run_append(htc__resp_call *x)
+{
+    htc_kv_request q = { .op = HTC_KV_APPEND, .key = htc__resp_arg(x, 1), .value = htc__resp_arg(x, 2) };
+    htc__resp_ask(x, &q, KIND_NUMBER);
+    return 1;
+}
+
+int htc__resp_run_setnx(htc__resp_call *x)
+{
+    htc_kv_request q = {
+        .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .value = htc__resp_arg(x, 2), .flags = HTC_KV_NX
+    };
+    htc__resp_ask(x, &q, KIND_DONE);
+    return 1;
+}
+
+/* --- counters --- */
+
+static int add(htc__resp_call *x, int64_t delta)
+{
+    htc__resp_ask(x, &(htc_kv_request){ .op = HTC_KV_ADD, .key = htc__resp_arg(x, 1), .delta = delta }, KIND_NUMBER);
+    return 1;
+}
+
+int htc__resp_run_incr(htc__resp_call *x)
+{
+    return add(x, 1);
+}
+
+int htc__resp_run_decr(htc__resp_call *x)
+{
+    return add(x, -1);
+}
+
+int htc__resp_run_incrby(htc__resp_call *x)
+{
+    int64_t delta;
+    if (!htc__resp_number(htc__resp_arg(x, 2), &delta))
+        return htc__resp_error(x, "ERR value is not an integer or out of range");
+    return add(x, delta);
+}
+
+int htc__resp_run_decrby(htc__resp_call *x)
+{
+    int64_t delta;
+    if (!htc__resp_number(htc__resp_arg(x, 2), &delta))
+        return htc__resp_error(x, "ERR value is not an integer or out of range");
+    if (delta == INT64_MIN)
+        return htc__resp_error(x, "ERR decrement would overflow");
+    return add(x, -delta);
+}
+
+/* --- several keys: interrupted where the connection has to wait, and gone on with at next_arg --- */
+
+int htc__resp_run_mget(htc__resp_call *x)
+{
+    if (x->c->next_arg == 0) {
+        htc__resp_head(htc__resp_begin(x->f, x->c), '*', x->r->argc - 1);
+        htc__resp_end(x->f, x->c);
+        x->c->next_arg = 1;
+    }
+    for (; x->c->next_arg < x->r->argc && !x->c->broken; x->c->next_arg++) {
+        if (!htc__resp_may_ask(x->f, x->c))
+            return 0;
+        htc__resp_ask(x, &(htc_kv_request){ .op = HTC_KV_GET, .key = htc__resp_arg(x, x->c->next_arg) }, KIND_BULK);
+    }
+    return 1;
+}
+
+/* One reply for all: how many, or OK. */
+static int each(htc__resp_call *x, uint32_t op, htc__resp_kind kind, uint32_t step)
+{
+    htc__resp_conn *c = x->c;
+    if (c->next_arg == 0) {
+        uint64_t        slot = c->tail;
+        htc__resp_slot *s = htc__resp_slot_add(x->f, c, kind);
+        if (!s)
+            return 1;
+        s->parts = (x->r->argc - 1) / step;
+        c->sum = slot;
+        c->next_arg = 1;
+    }
+    for (; c->next_arg < x->r->argc && !c->broken; c->next_arg += step) {
+        if (op != HTC_KV_GET && x->f->backend.busy && x->f->backend.busy(x->f->backend.ctx))
+            return 0;
+        htc_kv_request q = { .op = op, .key = htc__resp_arg(x, c->next_arg) };
+        if (step == 2)
+            q.value = htc__resp_arg(x, c->next_arg + 1);
+        htc__resp_ask(x, &q, kind);
+    }
+    return 1;
+}
+
+int htc__resp_run_mset(htc__resp_call *x)
+{
+    if (x->r->argc % 2 == 0)
+        return htc__resp_error(x, "ERR wrong number of arguments for 'mset' command");
+    return each(x, HTC_KV_PUT, KIND_ALL, 2);
+}
+
+int htc__resp_run_del(htc__resp_call *x)
+{
+    return x->r->argc == 2 ? one(x, HTC_KV_DELETE, KIND_DONE) : each(x, HTC_KV_DELETE, KIND_SUM, 1);
+}
+
+int htc__resp_run_exists(htc__resp_call *x)
+{
+    return x->r->argc == 2 ? one(x, HTC_KV_GET, KIND_DONE) : each(x, HTC_KV_GET, KIND_SUM, 1);
+}
+
+/* --- how long a key lives --- */
+
+static int expire(htc__resp_call *x, const char *name, int64_t unit)
+{
+    int64_t n;
+    (void)name;
+    if (x->r->argc > 3)
+        return htc__resp_error(x, "ERR the options NX, XX, GT and LT are not there");
+    if (!htc__resp_number(htc__resp_arg(x, 2), &n))
+        return htc__resp_error(x, "ERR value is not an integer or out of range");
+    if (n > INT64_MAX / unit || n < INT64_MIN / unit) {
+        htc_buf *b = htc__resp_begin(x->f, x->c);
+        htc__resp_raw(b, "-ERR invalid expire time in '");
+        htc__resp_raw(b, name);
+        htc__resp_raw(b, "' command\r\n");
+        htc__resp_end(x->f, x->c);
+        return 1;
+    }
+    if (n <= 0)
+        return one(x, HTC_KV_DELETE, KIND_DONE);
+    htc_kv_request q = {
+        .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .flags = HTC_KV_TOUCH, .ttl = (htc_ns)(n * unit)
+    };
+    htc__resp_ask(x, &q, KIND_DONE);
+    return 1;
+}
+
+int htc__resp_run_expire(htc__resp_call *x)
+{
+    return expire(x, "expire", (int64_t)HTC_SECOND);
+}
+
+int htc__resp_run_pexpire(htc__resp_call *x)
+{
+    return expire(x, "pexpire", (int64_t)HTC_MS);
+}
+
+int htc__resp_run_persist(htc__resp_call *x)
+{
+    htc_kv_request q = { .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .flags = HTC_KV_TOUCH | HTC_KV_PERSIST };
+    htc__resp_ask(x, &q, KIND_DONE);
+    return 1;
+}

@@ -1,0 +1,210 @@
+/* The RESP face's inside, shared by its files:
+ *   resp.c           connections, the order of answers, what waits and why
+ *   resp_parse.c     requests out of bytes
+ *   resp_keys.c      commands on keys
+ *   resp_set.c       SET and its options
+ *   resp_scan.c      SCAN, DBSIZE, FLUSHALL: more than one request to the backend
+ *   resp_admin.c     what a client says about itself, and wants to know about us
+ *   resp_commands.c  the table of commands
+ *   resp_reply.c     the forms of answers */
+#ifndef HTC_KVS_RESP_PRIVATE_H
+#define HTC_KVS_RESP_PRIVATE_H
+
+#include "kvs/resp.h"
+#include "kvs/resp_parse.h"
+
+#define HTC__RESP_NAME_MAX     64
+#define HTC__RESP_PASSWORD_MAX 512
+
+/* How the backend's answer becomes a reply. */
+typedef enum htc__resp_kind {
+    KIND_TEXT = 1, /* stands already */
+    KIND_BULK,     /* the value */
+    KIND_OK,
+    KIND_OK_OR_NULL, /* OK if the condition held */
+    KIND_OLD,        /* SET … GET, GETDEL: what was there */
+    KIND_SEEN,       /* SET … IFEQ … GET: what was there, which is what was expected if it is OK */
+    KIND_NUMBER,
+    KIND_LENGTH,
+    KIND_DONE, /* 1 or 0 */
+    KIND_SUM,  /* how many of them are OK */
+    KIND_ALL,  /* OK if all are */
+    KIND_TTL,
+    KIND_PTTL,
+    KIND_TYPE,
+    KIND_SCAN,
+    KIND_JOB
+} htc__resp_kind;
+
+typedef struct htc__resp_conn htc__resp_conn;
+
+/* An answer that is not sent yet, in the order of requests. */
+typedef struct htc__resp_slot {
+    uint8_t    kind; /* htc__resp_kind */
+    uint8_t    ready;
+    uint32_t   parts;  /* KIND_SUM, KIND_ALL: not answered yet; of them: */
+    int64_t    number; /* how many were OK */
+    htc_status failed; /* the first that could not be done */
+    uint8_t   *text;   /* the reply; before, KIND_SEEN: the reply if it is OK; KIND_SCAN: the pattern */
+    size_t     text_len;
+    size_t     expected; /* bytes that the answer will likely take */
+} htc__resp_slot;
+
+/* A command that takes several requests one after another: DBSIZE and FLUSHALL. */
+typedef struct htc__resp_job htc__resp_job;
+
+struct htc__resp_conn {
+    uint64_t           id;      /* peer below, a number never used twice above */
+    htc_buf            in;      /* what is not executed yet */
+    htc__resp_request *request; /* of in; NULL: nothing is left over */
+    htc_buf            out;
+    htc__resp_slot    *slots; /* a ring of slots_cap, a power of two: those from head to tail */
+    uint32_t           slots_cap;
+    uint32_t           next_arg;        /* of a command of many keys that was interrupted */
+    uint64_t           head, tail, sum; /* sum: the slot of such a command */
+    size_t             expected;
+    htc__resp_conn    *next_dirty, *next_paused;
+    uint8_t            dirty, paused, held, unsent;  /* unsent: what it was sent has not left yet */
+    uint8_t            proto, authed, job;           /* job: what comes behind it waits until it is done */
+    uint8_t            alone;                        /* what is asked for may be kept waiting until it asks for more */
+    uint8_t            ended, closing, broken, gone; /* says no more; to be closed when answered, at once; is closed */
+    uint16_t           name_len;
+    char              *name;
+};
+
+typedef struct htc__resp_cursor {
+    uint64_t id;
+    size_t   len;
+    uint8_t  key[HTC_KV_KEY_MAX];
+} htc__resp_cursor;
+
+typedef struct htc__resp_command htc__resp_command;
+
+/* A request that has been looked at before its turn. */
+#define HTC__RESP_AHEAD 16
+typedef struct htc__resp_ahead {
+    const htc__resp_command *command; /* NULL: none of ours */
+    size_t                   len;
+    htc__resp_few            few;
+} htc__resp_ahead;
+
+struct htc__resp {
+    htc_env           env;
+    htc__resp_options options;
+    htc__kv_backend   backend;
+    htc__kv_face      face;
+    htc__resp_stats   stats;
+    htc_ns            now, wall, started;
+    uint64_t          serial;
+
+    htc__resp_conn **conns; /* open addressing by peer */
+    size_t           conns_cap, conns_count;
+    htc__resp_conn  *dirty, **dirty_last;
+    htc__resp_conn  *paused, **paused_last;
+    htc_buf          pool[128]; /* buffers for answers, for whoever speaks next */
+    size_t           pool_count;
+    size_t           input; /* bytes in all in */
+    int              more;
+
+    htc__resp_request        request; /* of whoever has nothing left over */
+    htc__resp_ahead          ahead[HTC__RESP_AHEAD];
+    htc__resp_request        view; /* of the one of them whose turn it is */
+    htc_buf                  scratch;
+    int                      probed, keys_only; /* it is known whether the backend knows places; it does not */
+    htc_bytes                pattern;           /* of the SCAN that is being answered */
+    int                      pattern_nothing;
+    htc__resp_cursor        *cursors;
+    uint64_t                 cursor_next, cursor_tag; /* the tag is drawn with the first cursor */
+    htc__resp_job           *jobs;
+    const htc__resp_command *by_hash[256];
+    uint64_t                 names[256]; /* of them */
+    uint8_t                  password[HTC__RESP_PASSWORD_MAX];
+};
+
+/* The rest of a command: argument i is htc__resp_arg_of(request, base, i). */
+typedef struct htc__resp_call {
+    htc__resp         *f;
+    htc__resp_conn    *c;
+    htc__resp_request *r;
+    const uint8_t     *base;
+    int                last; /* nothing has come behind it */
+} htc__resp_call;
+
+enum { HTC__RESP_FREE = 1 /* before AUTH too */, HTC__RESP_WRITES = 2 };
+
+struct htc__resp_command {
+    const char *name;  /* in capitals, at most 8 */
+    int         arity; /* with the name; below 0: at least */
+    uint32_t    flags;
+    int (*run)(htc__resp_call *x); /* 1: done, 0: to be called again, with c->next_arg */
+    int         first, last, step; /* where its keys are, as COMMAND says it */
+    const char *summary;
+};
+
+/* resp.c */
+htc_bytes htc__resp_arg(const htc__resp_call *x, uint32_t i);
+int       htc__resp_arg_is(const htc__resp_call *x, uint32_t i, const char *word); /* in any case */
+/* Ask the backend; the answer is replied in this kind. what: KIND_SEEN: the reply if it is OK. */
+void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind kind);
+/* A reply at once, in its turn: write between these two. */
+htc_buf *htc__resp_begin(htc__resp *f, htc__resp_conn *c);
+void     htc__resp_end(htc__resp *f, htc__resp_conn *c);
+int      htc__resp_error(htc__resp_call *x, const char *text); /* -text; answers 1 */
+/* A slot for several answers; NULL: memory was refused and the connection ends. */
+htc__resp_slot *htc__resp_slot_add(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind);
+htc__resp_slot *htc__resp_slot_of(htc__resp_conn *c, uint64_t slot);
+void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot); /* its text, or what it sums, is its reply */
+int  htc__resp_may_ask(const htc__resp *f, const htc__resp_conn *c);       /* 0: wait */
+htc__resp_conn *htc__resp_find(const htc__resp *f, uint32_t peer);
+
+/* resp_reply.c */
+void htc__resp_bulk(htc_buf *b, htc_bytes bytes);
+void htc__resp_null(const htc__resp_conn *c, htc_buf *b);
+void htc__resp_integer(htc_buf *b, int64_t number);
+void htc__resp_head(htc_buf *b, char type, int64_t count); /* of an array, a map */
+void htc__resp_map(const htc__resp_conn *c, htc_buf *b, int64_t pairs);
+void htc__resp_text(htc_buf *b, const char *text); /* as bulk */
+void htc__resp_raw(htc_buf *b, const char *text);
+void htc__resp_failure(htc_buf *b, htc_status status, uint32_t op);
+/* The reply of this kind to an answer. */
+void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const htc_kv_result *a, htc_buf *b);
+
+/* A word of letters, at most 8, as one number without regard to case; 0: none. */
+static inline uint64_t htc__resp_word(htc_bytes word)
+{
+    const uint8_t *p = word.data;
+    uint64_t       k = 0;
+    unsigned       other = 0; /* without case a space is a zero, which a number does not show in front */
+    if (word.len > 8)
+        return 0;
+    for (size_t i = 0; i < word.len; i++) {
+        unsigned letter = p[i] & 0xdfu;
+        other |= letter - 'A' > 'Z' - 'A';
+        k = k << 8 | letter;
+    }
+    return other ? 0 : k;
+}
+
+/* resp_commands.c */
+void                     htc__resp_commands_init(htc__resp *f);
+const htc__resp_command *htc__resp_command_find(const htc__resp *f, htc_bytes name);
+const htc__resp_command *htc__resp_command_at(size_t i); /* NULL behind the last */
+
+/* resp_keys.c, resp_set.c, resp_scan.c, resp_admin.c: run of the table */
+#define HTC__RESP_RUN(X)                                                                                               \
+    X(get)                                                                                                             \
+    X(set) X(getdel) X(del) X(exists) X(append) X(strlen) X(incr) X(decr) X(incrby) X(decrby) X(mget) X(mset) X(setnx) \
+        X(expire) X(pexpire) X(ttl) X(pttl) X(persist) X(type) X(scan) X(dbsize) X(flush) X(hello) X(auth) X(ping)     \
+            X(echo) X(select) X(info) X(client) X(command) X(config) X(role) X(quit) X(reset)
+#define HTC__RESP_DECLARE(name) int htc__resp_run_##name(htc__resp_call *x);
+HTC__RESP_RUN(HTC__RESP_DECLARE)
+#undef HTC__RESP_DECLARE
+
+/* resp_scan.c */
+void htc__resp_scan_reply(htc__resp *f, const htc_kv_result *a, htc_buf *b);
+void htc__resp_job_answer(htc__resp *f, uint64_t conn, uint64_t slot, const htc_kv_result *a);
+void htc__resp_jobs_go_on(htc__resp *f);
+void htc__resp_jobs_forget(htc__resp *f, uint64_t conn); /* 0: all */
+int  htc__resp_glob(htc_bytes pattern, htc_bytes text);
+
+#endif

@@ -1,0 +1,546 @@
+/* Requests to a disk, carried out with files. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/codec.h"
+#include "core/util.h"
+#include "htcsched/disk_host.h"
+
+#define LOCK_NAME      ".lock" /* no name of a file that can be asked for */
+#define OPEN_MAX_FILES 8
+#define ZEROS          ((size_t)256 << 10)
+#define HERE_MAX       ((size_t)256 << 10)
+#define HERE_SLOW      HTC_MS /* longer than that, and others are kept waiting */
+#define HERE_SHARE     100    /* 1 % of the time may be spent in slow ones */
+
+typedef struct open_file {
+    char name[HTC_DISK_NAME_MAX + 1];
+    int  fd;
+    int  unsynced; /* in this run */
+    uint64_t length;
+} open_file;
+
+typedef struct call {
+    struct call  *next;
+    htc_disk_dir *dir;
+    htc_host     *host;
+    uint64_t      tag;
+    uint32_t      op;
+    htc_status    status;
+    htc_buf       answer;
+    open_file    *file; /* its answer waits for this one's sync */
+    size_t        len;
+    unsigned char body[];
+} call;
+
+struct htc_disk_dir {
+    int             fd, lock;
+    pthread_mutex_t failing; /* over these two, for files are made beside the rest */
+    int             failed;
+    char            why[128]; /* the first thing that went wrong for good, in words */
+    open_file       files[OPEN_MAX_FILES];
+    size_t          files_next;
+    htc_buf         answer;          /* of htc_disk_dir_do */
+    call           *waiting, **last; /* of the loop's thread */
+    call           *running;
+    htc_ns          not_here_before; /* the disk was slow */
+};
+
+static htc_status status_of(int error)
+{
+    switch (error) {
+    case 0:
+        return HTC_OK;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return HTC_ENOSPC;
+    case ENOENT:
+        return HTC_ENOTFOUND;
+    case EEXIST:
+        return HTC_EEXISTS;
+    case ENOMEM:
+        return HTC_ENOMEM;
+    case EMFILE:
+    case ENFILE:
+        return HTC_EBUSY;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return HTC_EDENIED;
+    default:
+        return HTC_EIO;
+    }
+}
+
+static int has_failed(htc_disk_dir *d)
+{
+    pthread_mutex_lock(&d->failing);
+    int failed = d->failed;
+    pthread_mutex_unlock(&d->failing);
+    return failed;
+}
+
+/* What is told when the machine gives up; the first such word stands. */
+static void note(htc_disk_dir *d, const char *what, const char *name, int error)
+{
+    pthread_mutex_lock(&d->failing);
+    if (!d->why[0])
+        snprintf(d->why, sizeof d->why, "%s %.64s: %s", what, name, strerror(error));
+    pthread_mutex_unlock(&d->failing);
+}
+
+/* Whatever the reason: what is on the disk is not known any more. */
+static htc_status sync_failed(htc_disk_dir *d, const char *name)
+{
+    note(d, "sync", name, errno);
+    pthread_mutex_lock(&d->failing);
+    d->failed = 1;
+    pthread_mutex_unlock(&d->failing);
+    return HTC_EIO;
+}
+
+/* errno as a status; if that is HTC_EIO, with the word for it. */
+static htc_status failed(htc_disk_dir *d, const char *what, const char *name)
+{
+    int        error = errno;
+    htc_status status = status_of(error);
+    if (status == HTC_EIO)
+        note(d, what, name, error);
+    return status;
+}
+
+static htc_status sync_directory(htc_disk_dir *d)
+{
+    return fsync(d->fd) == 0 ? HTC_OK : sync_failed(d, "the directory");
+}
+
+static void text_of(htc_bytes name, char text[HTC_DISK_NAME_MAX + 1])
+{
+    memcpy(text, name.data, name.len);
+    text[name.len] = 0;
+}
+
+static open_file *known(htc_disk_dir *d, const char *name)
+{
+    for (size_t i = 0; i < OPEN_MAX_FILES; i++)
+        if (d->files[i].fd >= 0 && strcmp(d->files[i].name, name) == 0)
+            return &d->files[i];
+    return NULL;
+}
+
+static void forget(htc_disk_dir *d, const char *name)
+{
+    open_file *f = known(d, name);
+    if (!f)
+        return;
+    close(f->fd);
+    f->fd = -1;
+    f->unsynced = 0;
+}
+
+static htc_status file_open(htc_disk_dir *d, htc_bytes name, open_file **out)
+{
+    char       text[HTC_DISK_NAME_MAX + 1];
+    open_file *f;
+    text_of(name, text);
+    if ((f = known(d, text)) != NULL) {
+        *out = f;
+        return HTC_OK;
+    }
+    int fd = openat(d->fd, text, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    struct stat s;
+    if (fd < 0)
+        return failed(d, "open", text);
+    if (fstat(fd, &s) != 0) {
+        close(fd);
+        return failed(d, "look at", text);
+    }
+    /* What a failed sync has left in memory looks written and is not: what is read has to be what is on the disk. Pages that still
+     * wait to be written stay, and are. */
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    /* The oldest goes, but none that waits for its sync. */
+    for (size_t i = 0; i < OPEN_MAX_FILES; i++) {
+        f = &d->files[d->files_next++ % OPEN_MAX_FILES];
+        if (f->fd < 0 || !f->unsynced)
+            break;
+    }
+    if (f->fd >= 0 && f->unsynced) {
+        close(fd);
+        return HTC_EBUSY;
+    }
+    if (f->fd >= 0)
+        close(f->fd);
+    *f = (open_file){ .fd = fd, .length = (uint64_t)s.st_size }; /* for good: files never grow */
+    memcpy(f->name, text, sizeof text);
+    *out = f;
+    return HTC_OK;
+}
+
+static int write_all(int fd, const void *data, size_t n, uint64_t offset)
+{
+    const char *p = data;
+    while (n > 0) {
+        ssize_t done = pwrite(fd, p, n, (off_t)offset);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return done < 0 ? errno : EIO;
+        p += done;
+        n -= (size_t)done;
+        offset += (size_t)done;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- what can be asked */
+
+static htc_status do_list(htc_disk_dir *d, htc_buf *answer)
+{
+    int  fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        int error = errno;
+        if (fd >= 0)
+            close(fd);
+        return status_of(error);
+    }
+    const struct dirent *e;
+    while ((errno = 0, e = readdir(dir)) != NULL) {
+        struct stat   s;
+        unsigned char bytes[HTC_DISK_HEAD_MAX];
+        htc_bytes     name = htc_bytes_of(e->d_name);
+        if (!htc_disk_name_ok(name) || fstatat(d->fd, e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(s.st_mode))
+            continue;
+        size_t n = htc_disk_file_encode(&(htc_disk_file){ name, (uint64_t)s.st_size }, bytes, sizeof bytes);
+        htc_put_raw(answer, (htc_bytes){ bytes, n });
+    }
+    int error = errno;
+    closedir(dir);
+    return error ? status_of(error) : answer->status;
+}
+
+static int fill(int fd, uint64_t length)
+{
+    static const char zeros[ZEROS];
+    int               error = posix_fallocate(fd, 0, (off_t)length);
+    if (error != 0 && error != EOPNOTSUPP && error != EINVAL)
+        return error;
+    for (uint64_t at = 0; at < length;) {
+        size_t n = length - at < ZEROS ? (size_t)(length - at) : ZEROS;
+        if ((error = write_all(fd, zeros, n, at)) != 0)
+            return error;
+        at += n;
+    }
+    return 0;
+}
+
+static htc_status do_create(htc_disk_dir *d, const htc_disk_request *q)
+{
+    char name[HTC_DISK_NAME_MAX + 1];
+    text_of(q->name, name);
+    int fd = openat(d->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return failed(d, "make", name);
+    errno = fill(fd, q->length);
+    htc_status status = errno ? failed(d, "fill", name) : HTC_OK;
+    if (status == HTC_OK && fsync(fd) != 0)
+        status = errno == ENOSPC || errno == EDQUOT ? HTC_ENOSPC : sync_failed(d, name);
+    close(fd);
+    if (status != HTC_OK)
+        unlinkat(d->fd, name, 0);
+    htc_status synced = sync_directory(d);
+    return status != HTC_OK ? status : synced;
+}
+
+static htc_status do_read(htc_disk_dir *d, const htc_disk_request *q, htc_buf *answer)
+{
+    open_file *f;
+    htc_status status = file_open(d, q->name, &f);
+    uint8_t   *p = status == HTC_OK ? htc_buf_extend(answer, (size_t)q->length) : NULL;
+    if (!p)
+        return status != HTC_OK ? status : answer->status;
+    size_t got = 0;
+    while (got < q->length) {
+        ssize_t n = pread(f->fd, p + got, (size_t)q->length - got, (off_t)(q->offset + got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            note(d, "read", f->name, errno);
+            return HTC_EIO;
+        }
+        if (n == 0)
+            break;
+        got += (size_t)n;
+    }
+    answer->len = got;
+    return HTC_OK;
+}
+
+static htc_status do_write(htc_disk_dir *d, const htc_disk_request *q, open_file **to_sync)
+{
+    open_file *f;
+    htc_status status = file_open(d, q->name, &f);
+    if (status != HTC_OK)
+        return status;
+    if (q->offset > f->length || q->data.len > f->length - q->offset)
+        return HTC_EINVAL;
+    errno = write_all(f->fd, q->data.data, q->data.len, q->offset);
+    status = errno ? failed(d, "write", f->name) : HTC_OK;
+    if (status == HTC_OK && q->sync)
+        *to_sync = f;
+    return status;
+}
+
+static htc_status do_rename(htc_disk_dir *d, const htc_disk_request *q)
+{
+    char from[HTC_DISK_NAME_MAX + 1], to[HTC_DISK_NAME_MAX + 1];
+    text_of(q->name, from);
+    text_of(q->to, to);
+    forget(d, from);
+    forget(d, to);
+    return renameat(d->fd, from, d->fd, to) == 0 ? sync_directory(d) : failed(d, "rename", from);
+}
+
+static htc_status do_remove(htc_disk_dir *d, const htc_disk_request *q)
+{
+    char name[HTC_DISK_NAME_MAX + 1];
+    text_of(q->name, name);
+    forget(d, name);
+    return unlinkat(d->fd, name, 0) == 0 ? sync_directory(d) : failed(d, "remove", name);
+}
+
+/* All but the sync of a file, which *to_sync is still to get. */
+static htc_status carry_out(htc_disk_dir *d, htc_bytes body, htc_buf *answer, open_file **to_sync)
+{
+    htc_disk_request q;
+    *to_sync = NULL;
+    if (htc_disk_decode(body, &q) != HTC_OK)
+        return HTC_EINVAL;
+    if (q.op != HTC_DISK_LIST && q.op != HTC_DISK_READ && has_failed(d))
+        return HTC_EIO;
+    switch (q.op) {
+    case HTC_DISK_LIST:
+        return do_list(d, answer);
+    case HTC_DISK_CREATE:
+        return do_create(d, &q);
+    case HTC_DISK_READ:
+        return do_read(d, &q, answer);
+    case HTC_DISK_WRITE:
+        return do_write(d, &q, to_sync);
+    case HTC_DISK_SYNC:
+        return file_open(d, q.name, to_sync);
+    case HTC_DISK_RENAME:
+        return do_rename(d, &q);
+    default:
+        return do_remove(d, &q);
+    }
+}
+
+htc_status htc_disk_dir_do(htc_disk_dir *d, htc_bytes body, htc_bytes *answer)
+{
+    open_file *f;
+    htc_buf_clear(&d->answer);
+    htc_status status = carry_out(d, body, &d->answer, &f);
+    if (status == HTC_OK && f && fdatasync(f->fd) != 0)
+        status = sync_failed(d, f->name);
+    *answer = status == HTC_OK ? htc_buf_bytes(&d->answer) : (htc_bytes){ NULL, 0 };
+    return status;
+}
+
+/* ---------------------------------------------------------------- beside a loop */
+
+static void answer_and_free(call *c)
+{
+    htc_bytes body = c->status == HTC_OK ? htc_buf_bytes(&c->answer) : (htc_bytes){ NULL, 0 };
+    htc_host_answer(c->host, c->op, c->tag, c->status, body);
+    htc_buf_free(&c->answer);
+    free(c);
+}
+
+static void make_work(void *ctx)
+{
+    call      *c = ctx;
+    open_file *none;
+    c->status = carry_out(c->dir, (htc_bytes){ c->body, c->len }, &c->answer, &none);
+}
+
+static void make_done(void *ctx)
+{
+    answer_and_free(ctx);
+}
+
+/* First everything but the syncs, then one sync for each file that wants it. */
+static void run_work(void *ctx)
+{
+    htc_disk_dir *d = ctx;
+    for (call *c = d->running; c; c = c->next) {
+        c->status = carry_out(d, (htc_bytes){ c->body, c->len }, &c->answer, &c->file);
+        if (c->file)
+            c->file->unsynced = 1;
+    }
+    for (call *c = d->running; c; c = c->next) {
+        if (!c->file || !c->file->unsynced)
+            continue;
+        htc_status status = has_failed(d) ? HTC_EIO : fdatasync(c->file->fd) == 0 ? HTC_OK : sync_failed(d, c->file->name);
+        c->file->unsynced = 0;
+        for (call *other = c; other; other = other->next)
+            if (other->file == c->file && other->status == HTC_OK)
+                other->status = status;
+    }
+}
+
+static htc_status run_next(htc_disk_dir *d, htc_host *host);
+
+static void run_done(void *ctx)
+{
+    htc_disk_dir *d = ctx;
+    call         *c = d->running;
+    d->running = NULL;
+    htc_host *host = c->host;
+    for (call *next; c; c = next) {
+        next = c->next;
+        answer_and_free(c);
+    }
+    if (d->waiting && run_next(d, host) != HTC_OK)
+        /* Nobody to do it: each is answered so. */
+        for (call *next; (c = d->waiting) != NULL; d->waiting = next) {
+            next = c->next;
+            c->status = HTC_EBUSY;
+            answer_and_free(c);
+        }
+    if (!d->waiting)
+        d->last = &d->waiting;
+}
+
+static htc_status run_next(htc_disk_dir *d, htc_host *host)
+{
+    call *all = d->waiting;
+    d->running = all;
+    d->waiting = NULL;
+    htc_status status = htc_host_work(host, run_work, run_done, d);
+    if (status == HTC_OK) {
+        d->last = &d->waiting;
+        return HTC_OK;
+    }
+    d->running = NULL;
+    d->waiting = all;
+    return status;
+}
+
+htc_status htc_disk_dir_call(htc_disk_dir *d, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body)
+{
+    call *c = malloc(sizeof *c + body.len); /* not calloc: a batch is long, and copied over it */
+    if (!c)
+        return HTC_ENOMEM;
+    *c = (call){ .dir = d, .host = host, .tag = tag, .op = op, .len = body.len };
+    if (body.len)
+        memcpy(c->body, body.data, body.len);
+    htc_buf_init(&c->answer, NULL, 0);
+    if (op == HTC_DISK_CREATE) {
+        /* It takes long, and is about a file that nobody else asks for before it is answered. */
+        htc_status status = htc_host_work(host, make_work, make_done, c);
+        if (status != HTC_OK)
+            free(c);
+        return status;
+    }
+    call **before = d->last;
+    *before = c;
+    d->last = &c->next;
+    if (d->running)
+        return HTC_OK;
+    htc_status status = run_next(d, host);
+    if (status != HTC_OK) {
+        *before = NULL;
+        d->last = before;
+        free(c);
+    }
+    return status;
+}
+
+htc_status htc_disk_dir_call_here(htc_disk_dir *d, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body)
+{
+    htc_bytes answer;
+    if (op != HTC_DISK_WRITE || body.len > HERE_MAX || d->running || d->waiting)
+        return htc_disk_dir_call(d, host, op, tag, body);
+    htc_ns begun = htc_host_now();
+    if (begun < d->not_here_before)
+        return htc_disk_dir_call(d, host, op, tag, body);
+    htc_status status = htc_disk_dir_do(d, body, &answer);
+    htc_ns     now = htc_host_now(), took = now - begun;
+    if (took > HERE_SLOW)
+        d->not_here_before = now + took * HERE_SHARE;
+    return htc_host_answer(host, op, tag, status, answer);
+}
+
+/* ---------------------------------------------------------------- both ends */
+
+static htc_status take(htc_disk_dir *d, const char *path, htc_error *error)
+{
+    int rc = mkdir(path, 0700) != 0 && errno != EEXIST ? errno : 0;
+    if (rc == 0 && (d->fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC)) < 0)
+        rc = errno;
+    if (rc == 0 && (d->lock = openat(d->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
+        rc = errno;
+    if (rc == 0 && flock(d->lock, LOCK_EX | LOCK_NB) != 0)
+        rc = errno;
+    if (rc == EWOULDBLOCK)
+        return htc__error(error, HTC_ELOCKED, "%s: in use by another process", path);
+    return rc == 0 ? HTC_OK : htc__error(error, status_of(rc), "%s: %s", path, strerror(rc));
+}
+
+void htc_disk_dir_close(htc_disk_dir *d)
+{
+    if (!d)
+        return;
+    for (size_t i = 0; i < OPEN_MAX_FILES; i++)
+        if (d->files[i].fd >= 0)
+            close(d->files[i].fd);
+    if (d->lock >= 0)
+        close(d->lock);
+    if (d->fd >= 0)
+        close(d->fd);
+    htc_buf_free(&d->answer);
+    pthread_mutex_destroy(&d->failing);
+    free(d);
+}
+
+htc_status htc_disk_dir_failure(htc_disk_dir *d, htc_error *error)
+{
+    htc_status status = HTC_OK;
+    pthread_mutex_lock(&d->failing);
+    if (d->why[0])
+        status = htc__error(error, HTC_EIO, "%s", d->why);
+    pthread_mutex_unlock(&d->failing);
+    return status;
+}
+
+htc_status htc_disk_dir_open(const char *path, htc_disk_dir **out, htc_error *error)
+{
+    if (!path || !path[0] || !out)
+        return htc__error(error, HTC_EINVAL, "no directory");
+    htc_disk_dir *d = calloc(1, sizeof *d);
+    if (!d)
+        return htc__error(error, HTC_ENOMEM, "%s", htc_strerror(HTC_ENOMEM));
+    d->fd = d->lock = -1;
+    d->last = &d->waiting;
+    for (size_t i = 0; i < OPEN_MAX_FILES; i++)
+        d->files[i].fd = -1;
+    pthread_mutex_init(&d->failing, NULL);
+    htc_buf_init(&d->answer, NULL, 0);
+    htc_status status = take(d, path, error);
+    if (status != HTC_OK) {
+        htc_disk_dir_close(d);
+        return status;
+    }
+    *out = d;
+    return HTC_OK;
+}

@@ -1,0 +1,219 @@
+/* Clients: real ones, each with one message at a time, that change the member they ask when it is gone or silent. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/store_private.h"
+
+#define PEER 1u /* of the client's own connection; that to member m is m + 1 */
+
+/* ---- connections ---- */
+
+/* What the client wants sent goes to whoever it asks. */
+static htc_status relay(store_client *c, htc_output *out)
+{
+    htc_status status = HTC_OK;
+    htc_effect e;
+    for (size_t i = 0; status == HTC_OK && htc_output_get(c->inner, i, &e) == HTC_OK; i++) {
+        e.peer = c->member + 1;
+        if (c->member != STORE_NONE)
+            status = htc_output_add(out, &e);
+    }
+    htc_output_clear(c->inner);
+    return status;
+}
+
+static htc_status feed(store_client *c, htc_input in, htc_output *out)
+{
+    in.now = c->now;
+    in.peer = in.peer ? PEER : 0;
+    htc_status status = htc_kv_client_step(c->kv, &in, c->inner);
+    return status == HTC_OK ? relay(c, out) : status;
+}
+
+static htc_status lose(store_client *c, htc_output *out)
+{
+    c->member = STORE_NONE;
+    return feed(c, (htc_input){ .kind = HTC_IN_CLOSED, .peer = PEER, .status = HTC_ECLOSED }, out);
+}
+
+static htc_status choose(store_client *c, htc_output *out)
+{
+    uint32_t n = (uint32_t)__builtin_popcount(c->open), m = 0;
+    if (c->member != STORE_NONE || n == 0)
+        return HTC_OK;
+    for (uint32_t skip = (uint32_t)htc_rng_below(&c->rng, n);; m++)
+        if ((c->open >> m & 1) && skip-- == 0)
+            break;
+    c->member = m;
+    c->moved = c->now;
+    return feed(c, (htc_input){ .kind = HTC_IN_OPENED, .peer = PEER, .body = { c->info, c->info_len } }, out);
+}
+
+/* Somebody else might answer. */
+static htc_status leave(store_client *c, htc_output *out)
+{
+    htc_effect close = { .kind = HTC_OUT_CLOSE, .peer = c->member + 1, .status = HTC_ETIMEDOUT };
+    c->open &= ~(UINT32_C(1) << c->member);
+    htc_status status = htc_output_add(out, &close);
+    c->moved = c->now;
+    return status == HTC_OK ? lose(c, out) : status;
+}
+
+static htc_status arrives(store_client *c, const htc_input *in, htc_output *out)
+{
+    uint32_t m = in->peer - 1;
+    switch (in->kind) {
+    case HTC_IN_OPENED:
+        c->info_len = in->body.len < sizeof c->info ? in->body.len : sizeof c->info;
+        memcpy(c->info, in->body.data, c->info_len);
+        c->open |= UINT32_C(1) << m;
+        return HTC_OK;
+    case HTC_IN_CLOSED:
+        c->open &= ~(UINT32_C(1) << m);
+        return m == c->member ? lose(c, out) : HTC_OK;
+    case HTC_IN_MESSAGE:
+        return m == c->member ? feed(c, *in, out) : HTC_OK;
+    case HTC_IN_TIMEOUT:
+        return feed(c, *in, out);
+    default:
+        return HTC_OK;
+    }
+}
+
+/* ---- the machine ---- */
+
+htc_status htc__store_submit(store_client *c, const htc_kv_request *q, uint32_t n, htc_output *out)
+{
+    c->pending = n;
+    c->moved = c->now;
+    htc_status status = htc_kv_client_submit(c->kv, c->now, q, n, 7, c->inner);
+    return status == HTC_OK ? relay(c, out) : status;
+}
+
+static int wants_to_ask(const store_client *c)
+{
+    const store *s = c->s;
+    if (c->pending)
+        return 0;
+    return (s->phase == STORE_TROUBLE && s->asked < s->setting.operations) || s->phase == STORE_WELL ||
+           (s->phase == STORE_READ && c->at == 0 && !htc__store_read_all(s));
+}
+
+/* A program starts anew: what it had asked is nobody's any more. */
+static htc_status begin(store_client *c)
+{
+    const store_setting  *g = &c->s->setting;
+    htc_kv_client_options o = { .size = sizeof o,
+                                .client_id = htc_rng_next(&c->rng),
+                                .peer = PEER,
+                                .retry_ns = g->again,
+                                .timeout_ns = g->give_up };
+    htc_kv_client_destroy(c->kv);
+    c->kv = NULL;
+    c->pending = 0;
+    return htc_kv_client_create(&c->s->env, &o, &c->kv);
+}
+
+static htc_status step(void *self, const htc_input *in, htc_output *out)
+{
+    store_client *c = self;
+    htc_kv_result r;
+    c->now = in->now;
+    htc_status status = arrives(c, in, out);
+    if (status == HTC_OK && c->pending && c->member != STORE_NONE && c->now - c->moved >= c->s->setting.patience)
+        status = leave(c, out);
+    if (status == HTC_OK)
+        status = choose(c, out);
+    while (htc_kv_client_next(c->kv, &r))
+        htc__store_answered(c, &r);
+    if (status == HTC_OK && wants_to_ask(c) && c->now >= c->next)
+        status = htc__store_ask(c, out);
+    return status;
+}
+
+static htc_ns deadline(const void *self)
+{
+    const store_client *c = self;
+    htc_ns              at = htc_kv_client_deadline(c->kv), leaves = c->moved + c->s->setting.patience;
+    if (wants_to_ask(c) && c->next < at)
+        at = c->next;
+    if (c->pending && c->member != STORE_NONE && leaves < at)
+        at = leaves;
+    return at;
+}
+
+static htc_status boot(void *ctx, htc_sim_node *node)
+{
+    static const htc_machine_ops ops = { sizeof ops, step, deadline, NULL, 0 };
+    store_client                *c = ctx;
+    htc_status                   status = begin(c);
+    if (status == HTC_OK)
+        status = htc_sim_install(node, &ops, c);
+    for (uint32_t i = 0; i < c->s->setting.members && status == HTC_OK; i++)
+        status = htc_sim_dial(node, i + 1, c->s->members[i].node, NULL);
+    return status;
+}
+
+/* Killed, it comes back at once as somebody else. */
+static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
+{
+    store_client *c = ctx;
+    (void)node;
+    c->open = 0;
+    c->member = STORE_NONE;
+    c->pending = 0;
+    if (!crashed)
+        htc__store_fail(c->s, "client %u has ended: %s", c->at, htc_status_name(status));
+}
+
+htc_status htc__store_clients_add(store *s)
+{
+    static const htc_sim_host host = { .size = sizeof host, .boot = boot, .ended = ended };
+    htc_status                status = HTC_OK;
+    for (uint32_t i = 0; i < s->setting.clients && status == HTC_OK; i++) {
+        store_client        *c = &s->clients[i];
+        char                 name[8];
+        htc_sim_node_options o = { .size = sizeof o, .name = name, .host = &host, .ctx = c };
+        snprintf(name, sizeof name, "c%u", i);
+        *c = (store_client){ .s = s, .at = i, .member = STORE_NONE, .rng = htc_sim_rng(s->sim, name) };
+        status = htc_output_create(&s->env, 0, &c->inner);
+        if (status == HTC_OK)
+            status = htc_sim_add(s->sim, &o, &c->node);
+        if (status == HTC_OK)
+            status = htc_sim_boot(c->node);
+    }
+    return status;
+}
+
+void htc__store_clients_free(store *s)
+{
+    for (uint32_t i = 0; i < s->setting.clients; i++) {
+        htc_kv_client_destroy(s->clients[i].kv);
+        htc_output_destroy(s->clients[i].inner);
+    }
+}
+
+/* ---- how far they are ---- */
+
+int htc__store_clients_done(void *ctx)
+{
+    const store *s = ctx;
+    uint32_t     n = 0;
+    for (uint32_t i = 0; i < s->setting.clients; i++)
+        n += s->clients[i].done >= 3;
+    return n == s->setting.clients;
+}
+
+int htc__store_clients_idle(void *ctx)
+{
+    const store *s = ctx;
+    uint32_t     n = 0;
+    for (uint32_t i = 0; i < s->setting.clients; i++)
+        n += !s->clients[i].pending;
+    return n == s->setting.clients;
+}
+
+int htc__store_clients_read(void *ctx)
+{
+    return htc__store_read_all(ctx);
+}

@@ -1,0 +1,224 @@
+/* The inside of a run of a whole store (htcsched/sim_store.h).
+ *
+ *   store_run.c      what the seed draws, trouble, healing, the report
+ *   store_members.c  members: boots, disks, ends
+ *   store_log.c      what a log writes, and what becomes of it later
+ *   store_clients.c  clients: whom they ask, and how long they wait
+ *   store_ask.c      what they ask of keys, and what they note; the last reads
+ *   store_pages.c    pages of scans, and counts
+ *   store_leases.c   leases, keys that are bound to them, and keys with a ttl
+ *   store_watch.c    what members store
+ *   store_judge.c    the rules of htcsched/history.h, one after the other
+ */
+#ifndef HTC_SIM_STORE_PRIVATE_H
+#define HTC_SIM_STORE_PRIVATE_H
+
+#include "core/codec.h"
+#include "core/util.h"
+#include "htcsched/history.h"
+#include "htcsched/kv_server.h"
+#include "htcsched/sim_store.h"
+
+#define STORE_MEMBERS 7
+#define STORE_CLIENTS 6
+#define STORE_KEYS    256
+#define STORE_VALUE   1024
+#define STORE_BATCH   5  /* requests of one message */
+#define STORE_LEASES  48 /* and keys with a ttl, ever */
+#define STORE_BOUND   2  /* keys of one lease, ever */
+#define STORE_NAME    16
+#define STORE_NONE    UINT32_MAX
+/* When all is well, a lease whose keeper is gone has ended so long after its ttl: whoever comes next has begun to count by then. A key's own
+ * end is tried again and again, each time after twice as long, and may have been tried all through the trouble. */
+#define STORE_TAKEOVER (20 * HTC_SECOND)
+
+/* What a seed draws beside faults. */
+typedef struct store_setting {
+    uint32_t members, owners, clients;
+    uint32_t keys, turnover; /* keys in use at once, operations until they are others */
+    uint32_t old_keys;       /* 1: the others are asked for now and then */
+    uint32_t operations;
+    uint32_t cells;
+    uint32_t damaged;    /* the member whose disk may be damaged for good */
+    uint32_t wipe_ppm;   /* cells in memory: of its crashes */
+    uint32_t rot_ppm;    /* a log: of its writes */
+    uint64_t segment;    /* a log: bytes of a file */
+    uint32_t tombstones; /* before they are collected; 0: never, and answers are judged by their versions */
+    htc_ns   retry, suspect, request;     /* of members */
+    htc_ns   again, give_up, patience;    /* of clients: repeat, HTC_ETIMEDOUT, ask another member */
+    htc_ns   think;                       /* between two operations, at most */
+    htc_ns   commit;                      /* cells in memory: until it is durable, at most */
+    htc_ns   blackout_gap, blackout_span; /* the power fails for all members; 0: never */
+    uint32_t crash_ppm;                   /* of a member's steps: it is killed behind it */
+    uint32_t crash_one;                   /* that happens to this member alone; STORE_NONE: to all */
+    htc_ns   crash_span;
+    uint32_t loss_ppm; /* at least */
+    uint32_t points_ppm;
+    int      storm;
+    uint32_t batch;     /* requests of one message, at most */
+    uint32_t value;     /* bytes of some values, at most; 0: all are short */
+    uint32_t pages_ppm; /* of requests: pages and counts */
+    uint32_t leases_ppm;
+    htc_ns   ttl;         /* of leases, at most */
+    htc_ns   interval;    /* a log: it is synced so often, and the power fails for the damaged member alone; 0: for each batch */
+    uint32_t mate;        /* this member and the one before share a machine; 0: nobody does */
+    uint32_t refused_ppm; /* of a member's allocations */
+} store_setting;
+
+typedef struct store      store;
+typedef struct store_mark store_mark;
+
+/* Where something was written. */
+typedef struct store_place {
+    char     file[HTC_DISK_NAME_MAX + 1];
+    uint64_t offset, length;
+} store_place;
+
+typedef struct store_member {
+    store        *s;
+    uint32_t      at;
+    uint64_t      id;
+    htc_sim_node *node;
+    htc_sim_disk *disk;   /* of cells that are a log */
+    htc_kv_engine engine; /* of cells in memory: what is durable */
+    htc_buf       commit; /* on its way there */
+    uint64_t      commit_tag;
+    int           commit_pending;
+    htc_alloc     alloc;  /* refuses now and then */
+    htc_rng       memory;
+    uint64_t      refused;   /* since it was started */
+    uint64_t      boots;     /* of its machine */
+    int           unpowered; /* the power has failed for what was not synced */
+    store_place   places[3]; /* of cells that are a log: where the newest batches are; [0] is the last */
+    int           begun;     /* it has kept something */
+    int           gone;      /* its disk was lost or damaged: nobody answers under its name any more */
+} store_member;
+
+/* The key that all clients know. */
+typedef struct store_key {
+    uint32_t number; /* in the history */
+    char     type;   /* r, v: put, delete, compare-and-swap; c: add; d: add, delete; l: append, delete */
+    int      used;
+    uint64_t version; /* newest that somebody saw */
+    char     seen[STORE_VALUE];
+    char     name[STORE_NAME];
+} store_key;
+
+/* A lease; or a key with a ttl, which is a lease of its own. */
+typedef struct store_lease {
+    uint32_t number; /* in the history */
+    int      is_key;
+    uint64_t id;
+    htc_ns   ttl;
+    htc_ns   known_at; /* when its grant was acknowledged; 0: not yet */
+    uint32_t bound;    /* keys that somebody has bound to it */
+    htc_ns   bound_at[STORE_BOUND]; /* when that was acknowledged; 0: not yet */
+} store_lease;
+
+/* One request on its way. */
+typedef struct store_asked {
+    enum { STORE_OF_KEY, STORE_OF_LEASE, STORE_OF_ALL } what;
+    uint32_t op;
+    uint32_t at;      /* the key, or the lease */
+    uint32_t bound;   /* which key of the lease; STORE_BOUND: it itself */
+    size_t   history; /* its operation there; of all: none */
+    htc_ns   invoked;
+    uint32_t prefix; /* of a page: that of its keys; 0: none */
+    char     after[STORE_NAME];
+    uint32_t limit;
+} store_asked;
+
+typedef struct store_client {
+    store         *s;
+    uint32_t       at;
+    htc_sim_node  *node;
+    htc_rng        rng;
+    htc_kv_client *kv;
+    htc_output    *inner;
+    uint8_t        info[64]; /* body of the newest OPENED */
+    size_t         info_len;
+    uint32_t       open;   /* connections, a bit a member */
+    uint32_t       member; /* whom it asks; STORE_NONE */
+    htc_ns         now, moved, next;
+    store_asked    asked[STORE_BATCH];
+    char           text[STORE_BATCH][STORE_VALUE];
+    uint32_t       pending;   /* of these not answered */
+    uint32_t       done;      /* answered since all is well */
+    uint32_t       reading;   /* last reads: the next key, and behind the keys the next lease, then all keys by pages, their count */
+    char           cursor[STORE_NAME]; /* of the next page */
+} store_client;
+
+typedef enum store_phase { STORE_TROUBLE, STORE_WELL, STORE_LAST, STORE_READ } store_phase;
+
+struct store {
+    htc_env               env;
+    htc_sim_store_options options;
+    htc_sim_store_report *report;
+    store_setting         setting;
+    htc_sim              *sim;
+    htc_sim_trouble      *trouble;
+    htc_history          *history;
+    store_member          members[STORE_MEMBERS];
+    htc_kv_member         listed[STORE_MEMBERS];
+    store_client          clients[STORE_CLIENTS];
+    store_key             keys[STORE_KEYS];
+    store_lease           leases[STORE_LEASES];
+    uint32_t              leases_n;
+    uint32_t              found; /* keys that were there when they were read last */
+    htc_rng               rng; /* of what happens to members */
+    store_phase           phase;
+    htc_ns                healed; /* when the trouble was over */
+    uint32_t              asked, known;
+    store_mark           *marks; /* of store_watch.c */
+    uint32_t              marks_count;
+    uint64_t              faults[HTC_SIM_STORE_FAULTS];
+};
+
+void htc__store_fail(store *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* store_members.c */
+htc_status htc__store_members_add(store *s);
+void       htc__store_members_free(store *s);
+void       htc__store_blackouts(store *s);
+
+/* store_log.c: cells that are a log on a simulated disk */
+htc_status htc__store_log_call(store_member *m, htc_sim_node *node, const htc_effect *effect);
+int        htc__store_log_empty(const store_member *m); /* there is nothing on its disk */
+
+/* store_ask.c: one message's requests are made; an answer is noted */
+htc_status htc__store_ask(store_client *c, htc_output *out);
+void       htc__store_answered(store_client *c, const htc_kv_result *r);
+int        htc__store_read_all(const store *s); /* nothing is left of the last reads */
+void       htc__store_note(store_client *c, const store_asked *a, htc_history_op *answer);
+
+/* store_pages.c */
+void htc__store_page_ask(store_client *c, store_asked *a, htc_kv_request *q);
+void htc__store_page_answered(store_client *c, const store_asked *a, const htc_kv_result *r);
+
+/* store_leases.c: a request about some lease, or 0: there is none to ask about; one that looks whether it is there */
+int  htc__store_lease_ask(store_client *c, store_asked *a, char text[STORE_VALUE], htc_kv_request *q);
+void htc__store_lease_look(store_client *c, store_asked *a, uint32_t lease, char text[STORE_VALUE], htc_kv_request *q);
+void htc__store_lease_answered(store_client *c, const store_asked *a, const htc_kv_result *r);
+/* The name of its key, of all it may have: 0, or behind the last. */
+int htc__store_lease_key(const store *s, uint32_t lease, uint32_t bound, char name[STORE_NAME]);
+/* Somebody has seen that it is there, or that the key that was there before is not. */
+void htc__store_lease_seen(store_client *c, uint32_t lease, uint32_t bound, htc_ns invoked, int is);
+
+/* store_clients.c */
+htc_status htc__store_clients_add(store *s);
+htc_status htc__store_submit(store_client *c, const htc_kv_request *q, uint32_t n, htc_output *out);
+void       htc__store_clients_free(store *s);
+int        htc__store_clients_done(void *s); /* each has gone on since all is well */
+int        htc__store_clients_idle(void *s);
+int        htc__store_clients_read(void *s); /* all was read at the end */
+
+/* store_watch.c: a member is about to have this for good */
+void       htc__store_watch(store *s, const store_member *m, htc_bytes name, htc_bytes bytes);
+htc_status htc__store_watch_open(store *s);
+void       htc__store_watch_close(store *s);
+
+/* store_judge.c */
+htc_status htc__store_judge(store *s);
+uint64_t   htc__store_hash(const store *s);
+
+#endif

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""htc kv cluster: three members by one command, any of them asked by Redis' clients, one killed, the others go on; restarted it
+has all that was acknowledged. Ports are drawn; nothing depends on how fast anything is. HTC_TEST_LIGHT: with one engine."""
+import json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+
+programs = sys.argv[1]
+htc = os.path.join(programs, 'htc')
+top = tempfile.mkdtemp(prefix='htc-cluster-')
+where = os.path.join(top, 'c')
+
+
+class Refused(Exception):
+    pass
+
+
+class Redis:
+    """One connection that speaks RESP2."""
+
+    def __init__(self, address):
+        host, port = address.rsplit(':', 1)
+        self.s = socket.create_connection((host, int(port)), timeout=60)
+        self.f = self.s.makefile('rb')
+
+    def read(self):
+        line = self.f.readline()
+        if not line.endswith(b'\r\n'):
+            raise ConnectionError('closed')
+        kind, rest = line[:1], line[1:-2]
+        if kind == b'+':
+            return rest.decode()
+        if kind == b'-':
+            return Refused(rest.decode())
+        if kind == b':':
+            return int(rest)
+        if kind == b'$':
+            return None if rest == b'-1' else self.f.read(int(rest) + 2)[:-2].decode()
+        return [self.read() for _ in range(int(rest))]
+
+    def ask(self, *words):
+        parts = [str(w).encode() for w in words]
+        self.s.sendall(b'*%d\r\n' % len(parts) + b''.join(b'$%d\r\n%s\r\n' % (len(p), p) for p in parts))
+        answer = self.read()
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+
+def check(ok, what):
+    if not ok:
+        raise SystemExit('FAILED: %s (in %s)' % (what, top))
+
+
+def run(expect, *words):
+    done = subprocess.run([htc, 'kv', 'cluster', '--dir', where, *words], capture_output=True, text=True, timeout=120)
+    check(done.returncode == expect, '%s: exit %d instead of %d: %s%s'
+          % (' '.join(words), done.returncode, expect, done.stdout, done.stderr))
+    return done.stdout + done.stderr
+
+
+def members(*words):
+    return json.loads(run(0, '--json', *words))['members']
+
+
+def free_ports(n):
+    """The first of n free ones that follow each other."""
+    while True:
+        socks = []
+        try:
+            socks.append(socket.create_server(('127.0.0.1', 0)))
+            base = socks[0].getsockname()[1]
+            for i in range(1, n):
+                socks.append(socket.create_server(('127.0.0.1', base + i)))
+            return base
+        except OSError:
+            pass
+        finally:
+            for s in socks:
+                s.close()
+
+
+def all_keys(r):
+    cursor, keys = '0', []
+    while True:
+        cursor, page = r.ask('SCAN', cursor, 'COUNT', 7)
+        keys += page
+        if cursor == '0':
+            return keys
+
+
+def gone(pid):
+    try:
+        with open('/proc/%d/stat' % pid) as f:
+            return f.read().rsplit(')', 1)[1].split()[0] in 'ZX'
+    except OSError:
+        return True
+
+
+def start_and_look(engine):
+    base = free_ports(3)
+    asked = ['--members', '3', '--base-port', str(base), '--durability', 'sync', '--engine', engine]
+    m = members(*asked)
+    check([x['resp'] for x in m] == ['127.0.0.1:%d' % (base + i) for i in range(3)], 'ports from the base on')
+    check(len({x['id'] for x in m}) == 3 and len({x['pid'] for x in m}) == 3, 'three of them')
+    check(members(*asked) == m, 'asked again: the same')
+    check('ran already' in run(0, *asked), 'asked again: it says so')
+    check('differs' in run(4, '--members', '5', '--base-port', str(base)), 'other settings are refused')
+    r = [Redis(x['resp']) for x in m]
+    for i in range(90):
+        check(r[i % 3].ask('SET', 'k%02d' % i, 'v%d' % i) == 'OK', 'SET')
+    check(r[1].ask('MGET', *['k%02d' % i for i in range(90)]) == ['v%d' % i for i in range(90)], 'MGET')
+    for x in r:
+        check(x.ask('DBSIZE') == 90, 'DBSIZE')
+        check(sorted(all_keys(x)) == ['k%02d' % i for i in range(90)], 'SCAN shows each once')
+    cursor = r[0].ask('SCAN', 0, 'COUNT', 7)[0]
+    try:
+        check(not r[1].ask('SCAN', cursor, 'COUNT', 7), 'a cursor of another member')
+    except Refused as why:
+        check('another member' in str(why), 'a cursor of another member: %s' % why)
+    check(r[0].ask('ROLE') == ['master', 0, []], 'ROLE')
+    check(r[0].ask('DEL', 'k00', 'k01') == 2 and r[2].ask('EXISTS', 'k00') == 0 and r[1].ask('DBSIZE') == 88, 'DEL')
+    check(r[0].ask('SET', 'brief', 1, 'PX', 300) == 'OK' and 0 < r[1].ask('PTTL', 'brief') <= 300, 'a ttl')
+    until = time.monotonic() + 60
+    while r[2].ask('EXISTS', 'brief'):
+        check(time.monotonic() < until, 'it ends')
+        time.sleep(0.02)
+    return m
+
+
+def count_through_a_kill(m, victim):
+    """Everybody adds one to one counter while a member is killed: what was acknowledged is there, and not more than asked for."""
+    done, unknown, lock = [0], [0], threading.Lock()
+    killed = threading.Event()
+
+    def add(i):
+        r, after = Redis(m[(victim + 1 + i % 2) % 3]['resp']), 0
+        while after < 40:
+            try:
+                r.ask('INCR', 'n')
+                with lock:
+                    done[0] += 1
+            except Refused:
+                with lock:
+                    unknown[0] += 1
+            after += killed.is_set()
+
+    threads = [threading.Thread(target=add, args=(i,)) for i in range(4)]
+    before = int(Redis(m[(victim + 1) % 3]['resp']).ask('GET', 'n') or 0)
+    for t in threads:
+        t.start()
+    time.sleep(0.2)
+    os.kill(m[victim]['pid'], signal.SIGKILL)
+    killed.set()
+    for t in threads:
+        t.join()
+    n = int(Redis(m[(victim + 1) % 3]['resp']).ask('GET', 'n')) - before
+    check(done[0] <= n <= done[0] + unknown[0], '%d counted, %d acknowledged, %d unknown' % (n, done[0], unknown[0]))
+    return before + n
+
+
+def kill_and_restart(m):
+    for victim in (1, 0):
+        n = count_through_a_kill(m, victim)
+        again = members()
+        check([x['id'] for x in again] == [x['id'] for x in m], 'the same members')
+        check(again[victim]['pid'] != m[victim]['pid'], 'the killed one was started anew')
+        check(all(again[i] == m[i] for i in range(3) if i != victim), 'and no other')
+        m = again
+        r = Redis(m[victim]['resp'])
+        check(int(r.ask('GET', 'n')) == n, 'it has caught up with the counter')
+        check(r.ask('DBSIZE') == 89, 'and with how many there are')
+    return m
+
+
+def stop_and_start(m):
+    check('stopped' in run(0, '--stop'), 'it stops')
+    check(all(gone(x['pid']) for x in m), 'all of them')
+    check('no cluster runs' in run(3, '--stop'), 'there is nothing to stop')
+    # A process number that is used again is somebody else's.
+    other = subprocess.Popen(['sleep', '1000'])
+    with open(os.path.join(where, '1', 'pid'), 'w') as f:
+        f.write('%d 1 another boot\n' % other.pid)
+    run(3, '--stop')
+    check(other.poll() is None, 'a stranger with the number of a member is left alone')
+    other.kill()
+    other.wait()
+    host, port = m[1]['resp'].rsplit(':', 1)
+    taken = socket.create_server((host, int(port)))
+    check('in use' in run(3), 'a port that is taken is named')
+    taken.close()
+    again = members()
+    check(Redis(again[2]['resp']).ask('DBSIZE') == 89, 'after all were stopped everything is there')
+    check('stopped' in run(0, '--stop'), 'it stops again')
+
+
+def fail_before_it_runs():
+    """A member of durability memory whose start failed has promised nothing; one that ran does not come back."""
+    dir = os.path.join(top, 'one')
+    kvd = os.path.join(programs, 'htc-kvd')
+    id = subprocess.run([kvd, '--dir', dir, '--new-member'], capture_output=True, text=True, check=True).stdout.strip()
+    with socket.create_server(('127.0.0.1', 0)) as taken:
+        port = taken.getsockname()[1]
+        words = [kvd, '--dir', dir, '--durability', 'memory', '--member', '%s@unix:%s/there' % (id, dir), '--resp', '127.0.0.1:%d' % port]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        check(done.returncode and 'in use' in done.stderr, 'a taken port: %d, %s' % (done.returncode, done.stderr))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        ready = ran.stdout.readline()
+        ran.terminate()
+        check(ready.startswith('ready: '), 'a start that failed is no run: %s' % ran.communicate()[1])
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    check(done.returncode and 'ended with its process' in done.stderr, 'one that ran: %d, %s' % (done.returncode, done.stderr))
+
+
+def main():
+    fail_before_it_runs()
+    for engine in ('log', 'lmdb')[:1 if os.environ.get('HTC_TEST_LIGHT') else 2]:
+        m = start_and_look(engine)
+        m = kill_and_restart(m)
+        stop_and_start(m)
+        shutil.rmtree(where)
+    check('no port' in run(1, '--base-port', '0') and 'missing' in run(1), 'a port is asked for')
+    check('cannot be engine memory' in run(1, '--base-port', '7000', '--engine', 'memory'), 'engine memory is refused')
+
+
+try:
+    main()
+    print('ok')
+finally:
+    subprocess.run([htc, 'kv', 'cluster', '--dir', where, '--stop'], capture_output=True)
+    shutil.rmtree(top, ignore_errors=True)

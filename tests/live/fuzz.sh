@@ -1,0 +1,70 @@
+#!/bin/bash
+# usage: fuzz.sh PROGRAMS
+# htc-sim fuzz: 1000 seeds keep every rule (100 with HTC_TEST_LIGHT, 10,000 with HTC_TEST_FULL), the sum does not depend on how many
+# processes there are, and it is called and ends as its page says.
+set -euo pipefail
+sim=$1/htc-sim
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "$1"
+    exit 1
+}
+# ends STATUS ARGS...: in $dir/out and $dir/err
+ends() {
+    local want=$1 got=0
+    shift
+    "$sim" "$@" > "$dir/out" 2> "$dir/err" || got=$?
+    [ "$got" = "$want" ] || { cat "$dir/out" "$dir/err"; fail "htc-sim $* ends with $got, not $want"; }
+}
+
+seeds=1000
+[ -z "${HTC_TEST_LIGHT-}" ] || seeds=100
+[ -z "${HTC_TEST_FULL-}" ] || seeds=10000
+ends 0 fuzz --seeds 1..$seeds
+cat "$dir/out"
+grep -q "^$seeds seeds, 0 failed: " "$dir/out" || fail "not all of the $seeds seeds have run"
+
+ends 0 fuzz --seeds 5..24 --jobs 1 --json
+cp "$dir/out" "$dir/one"
+ends 0 fuzz --seeds 5..24 --jobs 3 --json
+cmp "$dir/one" "$dir/out" || fail "three processes come to another sum than one"
+python3 - "$dir/out" <<'PY'
+import json, sys
+sum = json.load(open(sys.argv[1]))
+assert sum["seeds"] == 20 and sum["failed"] == 0 and sum["operations"] > 1000 and sum["virtual_hours"] > 0, sum
+assert sum["asked"]["get"] > 0 and sum["asked"]["lease_grant"] > 0 and sum["asked"]["scan"] > 0, sum
+assert sum["faults"]["crashes"] > 0 and sum["faults"]["messages lost"] > 0, sum
+PY
+# What is kept is not run again, and the sum is the same; half a line is as if it were not there.
+ends 0 fuzz --seeds 1..60 --operations 10 --json
+cp "$dir/out" "$dir/once"
+ends 0 fuzz --seeds 1..60 --operations 10 --json --kept "$dir/kept"
+cmp "$dir/once" "$dir/out" || fail "what is kept changes the sum"
+[ "$(wc -l < "$dir/kept")" = 1 ] || fail "60 seeds are not one line"
+sed -i 's/ 1 60 / 1 61 /' "$dir/kept"
+ends 0 fuzz --seeds 1..61 --operations 10 --kept "$dir/kept"
+grep -q '^61 seeds, 0 failed: ' "$dir/out" || fail "what is kept has run again"
+head -c 40 "$dir/kept" > "$dir/half"
+ends 0 fuzz --seeds 1..60 --operations 10 --json --kept "$dir/half"
+cmp "$dir/once" "$dir/out" || fail "half a line is taken for more"
+echo nonsense > "$dir/half"
+ends 3 fuzz --seeds 1..60 --operations 10 --kept "$dir/half"
+ends 0 fuzz --seed 7 --trace
+[ "$(grep -cE '^(get|put|add|append|delete|cas_[a-z]+) process=' "$dir/out")" -ge 20 ] || fail "--trace shows no history"
+ends 0 fuzz --seed 7 --trace --verbose
+grep -q '^\[ *1000\.0.* m0 < start' "$dir/out" || fail "--trace --verbose shows no trace"
+for cells in memory log; do
+    ends 0 fuzz --seeds 1..4 --cells $cells --members 5 --operations 20 --search
+done
+ends 0 --help
+for option in $(grep -oE '^  --[a-z]+' "$dir/out"); do
+    grep -qF -- "${option//-/\\-}" "$SOURCE/doc/man/htc-sim.1" || fail "htc-sim(1) does not say what $option is"
+done
+ends 0 --version
+for wrong in "" "fuzz more" "boil" "fuzz --seeds 5" "fuzz --seeds 5..4" "fuzz --seeds x..4" "fuzz --jobs 0" "fuzz --cells sand" \
+    "fuzz --members 2" "fuzz --operations 0" "fuzz --trace" "fuzz --nonsense" "fuzz --seed" "fuzz --kept"; do
+    # shellcheck disable=SC2086
+    ends 2 $wrong
+    grep -q '^htc-sim: ' "$dir/err" || fail "htc-sim $wrong does not say what is wrong"
+done

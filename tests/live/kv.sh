@@ -1,0 +1,80 @@
+#!/bin/bash
+# htc kv: the store from the command line, and a backup that is damaged at every byte.
+source "$(dirname "$0")/live.sh"
+dir=$top/state
+H=("$htc" --dir "$dir" kv)
+
+expect 3 "${H[@]}" get a
+expect 0 "$htc" --dir "$dir" up --slots 1
+expect 4 "${H[@]}" get a
+expect 0 "${H[@]}" put a 'one two'
+version=${out#version }
+expect 0 "${H[@]}" get a
+[ "$out" = 'one two' ] || fail "get said: $out"
+expect 6 "${H[@]}" cas a x --version $((version + 1))
+expect 6 "${H[@]}" cas a x --seen nothing
+expect 0 "${H[@]}" cas a three --version "$version"
+expect 0 "${H[@]}" cas a four --seen three
+expect 6 "${H[@]}" cas a five --version 0
+expect 0 "${H[@]}" cas new first --version 0
+expect 0 "${H[@]}" append a '+'
+expect 0 "${H[@]}" get a
+[ "$out" = 'four+' ] || fail "get said: $out"
+expect 0 "${H[@]}" add counter 40
+expect 0 "${H[@]}" add counter 2
+[ "$out" = 42 ] || fail "add said: $out"
+expect 6 "${H[@]}" add a
+expect 1 "${H[@]}" add counter 1x
+expect 1 "${H[@]}" put a
+expect 1 "${H[@]}" put a b --file c
+expect 1 "${H[@]}" cas a b
+expect 1 "${H[@]}" nonsense
+expect 1 "${H[@]}"
+expect 0 "${H[@]}" --help
+expect 1 "${H[@]}" get "$(printf 'k%.0s' {1..401})"
+
+# Any bytes, also through a pipe.
+printf '\0\377\n' > bytes
+"${H[@]}" put bytes --file - < bytes > /dev/null || fail "put from standard input"
+"${H[@]}" get bytes > bytes.back || fail "get"
+cmp bytes bytes.back || fail "other bytes came back"
+expect 0 "${H[@]}" get bytes --json
+[ "$(json "$out" 'v["value_hex"]')" = 00ff0a ] || fail "get --json said: $out"
+
+for i in {100..125}; do
+    "${H[@]}" put "many/$i" "value $i" > /dev/null || fail "put many/$i"
+done
+expect 0 "${H[@]}" scan many/ --values --limit 2
+[ "$out" = $'many/100\tvalue 100\nmany/101\tvalue 101' ] || fail "scan said: $out"
+expect 0 "${H[@]}" scan many/ --json
+[ "$(json "$out" '"%d %s" % (len(v), v[25]["key"])')" = '26 many/125' ] || fail "scan --json said: $out"
+
+# A backup: whole, into an empty store and over a changed one.
+expect 0 "${H[@]}" backup all.kv
+[ "$(stat -c %a all.kv)" = 600 ] || fail "the backup has mode $(stat -c %a all.kv)"
+expect 0 "${H[@]}" put many/100 changed
+expect 0 "${H[@]}" delete many/101
+expect 4 "${H[@]}" delete many/101
+expect 0 "${H[@]}" restore all.kv --json
+[ "$(json "$out" 'v["restored"]')" = 1 ] || fail "restore said: $out"
+expect 0 "${H[@]}" get many/100
+[ "$out" = changed ] || fail "restore replaced what exists"
+expect 0 "${H[@]}" restore all.kv --replace
+expect 0 "${H[@]}" get many/100
+[ "$out" = 'value 100' ] || fail "restore --replace left: $out"
+
+# Cut short or changed anywhere: refused, with the place, before anything is put back.
+expect 0 "${H[@]}" delete many/125
+size=$(stat -c %s all.kv)
+for ((i = 0; i < size; i += 97)); do
+    head -c "$i" all.kv > bad.kv
+    expect 70 "${H[@]}" restore bad.kv
+    cp all.kv bad.kv
+    printf '\x5a' | dd of=bad.kv bs=1 seek="$i" conv=notrunc 2> /dev/null
+    cmp -s all.kv bad.kv || expect 70 "${H[@]}" restore bad.kv
+done
+echo more >> bad.kv
+expect 70 "${H[@]}" restore bad.kv
+expect 4 "${H[@]}" get many/125
+expect 2 "${H[@]}" restore none.kv
+expect 0 "$htc" --dir "$dir" down

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# usage: log.py FOLDER-OF-THE-PROGRAMS PRELOADED-SHIM
+# htc-kvd --engine log as a process: killed (-9) while many clients change keys, everything that was acknowledged is there; a disk
+# that fails ends it with one clear line; a full disk refuses changes and reads go on; what it refuses to begin with.
+import json, os, random, shutil, signal, socket, subprocess, sys, tempfile, time
+
+# The shim by descriptor: LD_PRELOAD is cut at blanks, which the path may have.
+programs, shim = sys.argv[1], os.open(sys.argv[2], os.O_RDONLY)
+full = bool(os.environ.get("HTC_TEST_FULL"))
+place = tempfile.mkdtemp(prefix="htc-log-")
+running, mounted = [], []
+seed = int(os.environ.get("HTC_TEST_SEED") or random.randrange(1 << 32))
+print("# seed", seed)
+rng = random.Random(seed)
+
+
+def check(ok, what, *more):
+    if not ok:
+        print("FAILED:", what, *more)
+        sys.exit(1)
+
+
+def start(*options, env=None, engine="log"):
+    p = subprocess.Popen([programs + "/htc-kvd", "--engine", engine, "--resp", "127.0.0.1:0", *options], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, env=dict(os.environ, **(env or {})), pass_fds=[shim])
+    running.append(p)
+    line = p.stdout.readline()
+    check(line.startswith("ready: RESP on ") and f", engine {engine}," in line, "it is ready", line, p.poll() is not None and p.stderr.read())
+    p.port = int(line.split(",")[0].rsplit(":", 1)[1])
+    return p
+
+
+def end(p, code=None, how=signal.SIGTERM):
+    if how:
+        p.send_signal(how)
+    _, err = p.communicate(timeout=120)
+    running.remove(p)
+    check(code is None or p.returncode == code, "its exit code", p.returncode, err)
+    return [l for l in err.splitlines() if "no password" not in l]
+
+
+class Client:
+    """One connection: commands go out in one piece, replies come one by one."""
+
+    def __init__(self, port):
+        self.s = socket.create_connection(("127.0.0.1", port))
+        self.f = self.s.makefile("rb")
+
+    def send(self, *commands):
+        text = b""
+        for c in commands:
+            words = [w if isinstance(w, bytes) else str(w).encode() for w in c]
+            text += b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+        self.s.sendall(text)
+
+    def reply(self):
+        line = self.f.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionError
+        kind, rest = line[:1], line[1:-2]
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            if int(rest) < 0:
+                return None
+            data = self.f.read(int(rest) + 2)
+            if len(data) != int(rest) + 2:
+                raise ConnectionError
+            return data[:-2]
+        return rest.decode() if kind == b"+" else RuntimeError(rest.decode())
+
+    def ask(self, *words):
+        self.send(words)
+        return self.reply()
+
+
+def kills(rounds, *options):
+    """Counters of many connections: what was answered is the least, what was asked the most that may be there."""
+    state, count = f"{place}/kills{len(options)}", 16
+    low, high = [0] * count, [0] * count
+    for i in range(rounds):
+        p = start("--dir", state, *options)
+        c = Client(p.port)
+        for k in range(count):
+            n = int(c.ask("GET", f"counter{k}") or 0)
+            check(low[k] <= n <= high[k], "what was acknowledged is there", i, k, low[k], n, high[k])
+            low[k] = high[k] = n
+        clients = [Client(p.port) for _ in range(count)]
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(rng.random() * 0.3)
+            os.kill(p.pid, signal.SIGKILL)
+            os._exit(0)
+        try:
+            while True:
+                for k, x in enumerate(clients):
+                    depth = 1 + k % 4
+                    x.send(*[("INCR", f"counter{k}")] * depth, ("SET", f"filler{k}", os.urandom(1000)))
+                    high[k] += depth
+                for k, x in enumerate(clients):
+                    for _ in range(1 + k % 4):
+                        n = x.reply()
+                        check(isinstance(n, int), "an answer", n)
+                        low[k] = n
+                    check(x.reply() == "OK", "a value is set")
+        except (ConnectionError, OSError):
+            pass
+        os.waitpid(pid, 0)
+        # Answers that were on their way when it died count as well.
+        for k, x in enumerate(clients):
+            try:
+                while True:
+                    n = x.reply()
+                    low[k] = n if isinstance(n, int) else low[k]
+            except (ConnectionError, OSError):
+                pass
+        end(p, -9, None)
+    check(sum(low) > 0, "something was counted")
+    print(f"ok - {rounds} kills {' '.join(options)}: {sum(low)} additions")
+
+
+def bad_disk(word, says):
+    """The disk fails in the middle: one line with file and cause, an exit code, and what was acknowledged is there."""
+    state, switch = f"{place}/bad-{word}", f"{place}/switch-{word}"
+    p = start("--dir", state, env={"LD_PRELOAD": f"/proc/self/fd/{shim}", "BAD_DISK": switch, "ASAN_OPTIONS": "verify_asan_link_order=0"})
+    c = Client(p.port)
+    for i in range(100):
+        check(c.ask("SET", f"k{i}", i) == "OK", "set")
+    with open(switch, "w") as f:
+        f.write(word)
+    try:
+        c.send(("SET", "k0", "new"))
+        got = c.reply()
+        check(False, "nobody is told that it is stored", got)
+    except (ConnectionError, OSError):
+        pass
+    err = end(p, None, None)
+    check(p.returncode not in (0, -6, -11), "an exit code that says it failed", p.returncode)
+    named = [l for l in err if says in l and "log-0000000000000001" in l and "Input/output error" in l]
+    check(len(named) == 1, "one line names the file and the cause", err)
+    os.unlink(switch)
+    p = start("--dir", state)
+    c = Client(p.port)
+    check([c.ask("GET", f"k{i}") for i in range(1, 100)] == [str(i).encode() for i in range(1, 100)], "what was acknowledged is there")
+    check(c.ask("GET", "k0") in (b"0", b"new"), "what was not may be")
+    end(p, 0)
+    print(f"ok - a {word} that fails: {named[0].split(' ', 2)[2]}")
+
+
+def full_disk():
+    small = place + "/small"
+    os.mkdir(small)
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m,mode=0700", "none", small],
+                                           stderr=subprocess.DEVNULL).returncode != 0:
+        print("skip - a full disk: mounting a small tmpfs needs root")
+        return
+    mounted.append(small)
+    p = start("--dir", small + "/state")
+    c = Client(p.port)
+    c.ask("SET", "witness", "here")
+    value, kept = os.urandom(200000), 0
+    while True:
+        got = c.ask("SET", f"big{kept}", value)
+        if got != "OK":
+            break
+        kept += 1
+        check(kept < 1500, "the disk is full at some time")
+    check("full" in str(got) or "space" in str(got), "a full disk is said to be full", got)
+    check(kept > 200, "there was room for some", kept)
+    for i in range(20):
+        check(c.ask("GET", "witness") == b"here" and c.ask("GET", f"big{i}") == value, "reads go on")
+        check(isinstance(c.ask("SET", f"more{i}", value), RuntimeError), "changes are refused")
+    check(c.ask("GET", "more3") is None, "a refused change is none")
+    check(c.ask("PING") == "PONG" and c.ask("DBSIZE") == kept + 1, "nothing else suffers")
+    subprocess.run(["mount", "-o", "remount,size=600m", small], check=True)
+    until = time.time() + 60
+    while c.ask("SET", "again", value) != "OK":
+        check(time.time() < until, "with room again it goes on")
+        time.sleep(0.1)
+    end(p, 0)
+    p = start("--dir", small + "/state")
+    c = Client(p.port)
+    check(c.ask("DBSIZE") == kept + 2 and c.ask("GET", f"big{kept - 1}") == value and c.ask("GET", "again") == value, "all is kept")
+    end(p, 0)
+    print(f"ok - a full disk after {kept} values")
+
+
+def htc(code, *words):
+    p = subprocess.run([programs + "/htc", "kv", *words], capture_output=True, timeout=120)
+    check(p.returncode == code, "exit code", words, p.returncode, p.stdout[-500:], p.stderr[-500:])
+    return p.stdout, p.stderr.decode()
+
+
+def dumped(state, code=0):
+    out, _ = htc(code, "dump", state, "--json")
+    return {r["key"]: r["value"] for r in json.loads(out)}
+
+
+def looked_at(engine):
+    """fsck and dump: a whole store, one that is held, one with a flipped byte at many places; and the way back with restore."""
+    state = f"{place}/fsck-{engine}"
+    p = start("--dir", state, engine=engine)
+    c = Client(p.port)
+    keys = {f"key{i}": f"value {i} " * 30 for i in range(100)}
+    for k, v in keys.items():
+        check(c.ask("SET", k, v) == "OK", "set")
+    check(c.ask("SET", "gone", "x") == "OK" and c.ask("DEL", "gone") == 1, "delete")
+    _, err = htc(6, "fsck", state)
+    check("a member holds this store" in err, "a running member is left alone", err)
+    end(p, 0)
+    out, _ = htc(0, "fsck", state)
+    check(out.decode().startswith(f"{engine}: 100 keys"), "a whole store", out)
+    found = json.loads(htc(0, "fsck", state, "--json")[0])
+    check(found["keys"] == 100 and found["lost"] == 0 and found["problems"] == [], "as JSON", found)
+    check(dumped(state) == keys, "a dump has every key")
+    htc(0, "dump", state, f"{place}/{engine}.kv")
+    check(os.stat(f"{place}/{engine}.kv").st_mode & 0o777 == 0o600, "a dump is for nobody else to read")
+    htc(4, "fsck", place + "/nothing")
+    htc(1, "fsck")
+    # Back into another store.
+    p = start("--dir", f"{state}-back", engine=engine)
+    out, _ = htc(0, "restore", f"{place}/{engine}.kv", "--store", f"unix:{state}-back/kvd.sock", "--json")
+    check(json.loads(out) == {"kept": 0, "restored": 100}, "restored", out)
+    check(Client(p.port).ask("GET", "key77") == keys["key77"].encode(), "a value came back")
+    end(p, 0)
+    # A byte is flipped: at most what stood there is lost, it is named, and all else is read. (LMDB has no checksum of pages.)
+    name = state + ("/store/log-0000000000000001" if engine == "log" else "/store/data.mdb")
+    with open(name, "rb") as f:
+        whole = f.read(100000)
+    named = 0
+    for i in range(60 if full else 12):
+        at = whole.index(b"value %d " % i, 512) + 3 if engine == "lmdb" else rng.randrange(512, 100 * 512)
+        with open(name, "r+b") as f:
+            f.seek(at)
+            f.write(bytes([whole[at] ^ (1 << rng.randrange(8))]))
+        p = subprocess.run([programs + "/htc", "kv", "fsck", state, "--json"], capture_output=True, timeout=60)
+        check(p.returncode in (0, 70), "fsck ends in order", at, p.returncode, p.stderr)
+        found = json.loads(p.stdout)
+        check(found["keys"] >= 99, "one damage takes one key at most", at, found)
+        check(p.returncode == 70 or found["keys"] == 100, "who is lost is told", at, found)
+        for q in found["problems"]:
+            check(q["cause"] and q["next"] and q["file"], "a problem has a file, a cause, a next step", q)
+        named += any(abs(q["offset"] - at) < 1024 for q in found["problems"])
+        left = dumped(state, p.returncode)
+        check(all(keys[k] == v for k, v in left.items()) and len(left) == found["keys"], "what is dumped is true", at)
+        with open(name, "r+b") as f:
+            f.seek(at)
+            f.write(whole[at : at + 1])
+    check(named > 0 or engine == "lmdb", "damage is named by its place", named)
+    check(dumped(state) == keys, "nothing was changed by looking")
+    print(f"ok - fsck and dump, {engine}")
+
+
+def refuse(code, words, *options):
+    p = subprocess.run([programs + "/htc-kvd", "--engine", "log", *options], capture_output=True, text=True, timeout=60)
+    check(p.returncode == code and p.stdout == "", "exit code", options, p.returncode, p.stderr)
+    check(len(p.stderr.splitlines()) == 1 and words in p.stderr, "one line that says what to do", options, p.stderr)
+
+
+try:
+    kills(60 if full else 8)
+    kills(30 if full else 3, "--durability", "interval")
+    kills(30 if full else 3, "--durability", "memory", "--memory", "100000000")
+    bad_disk("sync", "sync")
+    bad_disk("write", "write")
+    full_disk()
+    looked_at("log")
+    looked_at("lmdb")
+    state = place + "/taken"
+    p = start("--dir", state)
+    refuse(6, "another process", "--dir", state)
+    end(p, 0)
+    q = subprocess.run([programs + "/htc-kvd", "--engine", "lmdb", "--dir", state], capture_output=True, text=True, timeout=60)
+    check(q.returncode != 0 and "engine log, not lmdb" in q.stderr, "another engine is not begun beside it", q.returncode, q.stderr)
+    print("ok")
+finally:
+    for p in running:
+        p.kill()
+        p.wait()
+    for m in mounted:
+        subprocess.run(["umount", m])
+    shutil.rmtree(place, ignore_errors=True)

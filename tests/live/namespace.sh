@@ -1,0 +1,102 @@
+#!/bin/bash
+# An eventual namespace of three members, from the command line: any of them is asked, values that were written without knowledge of one
+# another stand beside each other, and who was away gets what it missed.
+source "$(dirname "$0")/live.sh"
+
+members=()
+for i in 1 2 3; do
+    expect 0 htc-kvd --dir "$top/m$i" --new-member
+    members+=(--member "$out@unix:$top/m$i/kvd.sock")
+done
+
+# start I: the member; it says that it is ready when it has met another one.
+start()
+{
+    htc-kvd --dir "$top/m$1" "${members[@]}" --engine log --namespace e=eventual --namespace fast=eventual:3,1,1 \
+        > "$top/m$1.out" 2> "$top/m$1.err" &
+    pid[$1]=$!
+}
+declare -a pid
+for i in 1 2 3; do start $i; done
+ready()
+{
+    local i
+    for i in "$@"; do
+        for _ in $(seq 600); do grep -q ^ready "$top/m$i.out" && continue 2; sleep 0.1; done
+        fail "member $i is not ready: $(cat "$top/m$i.out" "$top/m$i.err")"
+    done
+}
+ready 1 2 3
+kv() { echo "$htc" kv --store "unix:$top/m$1/kvd.sock"; }
+k1=($(kv 1)) k2=($(kv 2)) k3=($(kv 3))
+
+refuse 4 'no such key' "${k1[@]}" get a --namespace e
+expect 0 "${k1[@]}" put a one --namespace e
+expect 0 "${k2[@]}" get a --namespace e
+[ "$out" = one ] || fail "get said: $out"
+refuse 4 'no such key' "${k2[@]}" get a
+expect 0 "${k3[@]}" --json get a --namespace e
+context=$(json "$out" 'v["context"]')
+[ "$(json "$out" '[s["value"] for s in v["siblings"]]')" = "['one']" ] || fail "get --json said: $out"
+
+# Two that had seen the same: both stay. One without a context as well.
+expect 0 "${k1[@]}" put a two --namespace e --context "$context"
+expect 0 "${k2[@]}" put a three --namespace e --context "$context"
+expect 0 "${k3[@]}" put a zero --namespace e
+expect 0 "${k1[@]}" --json get a --namespace e
+[ "$(json "$out" 'sorted(s["value"] for s in v["siblings"])')" = "['three', 'two', 'zero']" ] || fail "get --json said: $out"
+expect 0 "${k1[@]}" get a --namespace e
+[ "$(sort <<< "$out" | tr '\n' ' ')" = 'three two zero ' ] || fail "get said: $out"
+expect 0 "${k2[@]}" get a --namespace e --reconcile
+[ "$out" = zero ] || fail "get --reconcile said: $out"
+expect 0 "${k3[@]}" get a --namespace e
+[ "$out" = zero ] || fail "get said: $out"
+
+# A member is killed: the others go on, and it has all when it is back, though they are gone then.
+kill -9 "${pid[3]}"
+wait "${pid[3]}" 2> /dev/null
+for i in $(seq 20); do expect 0 "${k1[@]}" put "k$i" "v$i" --namespace fast; done
+: > "$top/m3.out"
+start 3
+ready 3
+for i in $(seq 20); do
+    for _ in $(seq 600); do
+        out=$("${k3[@]}" get "k$i" --namespace fast 2> /dev/null) && break
+        sleep 0.1
+    done
+    [ "$out" = "v$i" ] || fail "k$i: $out"
+done
+
+expect 0 "${k3[@]}" delete a --namespace e
+refuse 4 'no such key' "${k1[@]}" get a --namespace e
+refuse 4 'no such key' "${k1[@]}" delete a --namespace e
+refuse 1 'no namespace nowhere' "${k1[@]}" get a --namespace nowhere
+refuse 1 'no context' "${k1[@]}" put a b --namespace e --context xyz
+refuse 1 'goes with --namespace' "${k1[@]}" get a --reconcile
+refuse 1 'knows get, put and delete' "${k1[@]}" add a --namespace e
+for wrong in e E=eventual e=strong e=eventual:3 e=eventual:3,2,4 e=eventual:4,2,2 e=eventual:3,2,2x default=eventual; do
+    refuse 1 'says no namespace' htc-kvd --dir "$top/m1" "${members[@]}" --engine log --namespace "$wrong"
+done
+refuse 1 'a store of members' htc-kvd --dir "$top/other" --engine log --namespace e=eventual
+refuse 1 'name of another' htc-kvd --dir "$top/m1" "${members[@]}" --engine log --namespace e=eventual --namespace e=eventual
+for i in 1 2 3; do
+    kill "${pid[$i]}"
+    wait "${pid[$i]}" || fail "member $i ended with $?: $(cat "$top/m$i.err")"
+done
+
+# The same by one command, which remembers it.
+cluster=("$htc" kv cluster --dir "$top/c")
+refuse 1 'says no namespace' "${cluster[@]}" --members 1 --base-port 1024 --namespace e=weak
+for _ in 1 2 3 4 5; do # the port may be somebody's by then
+    port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    timeout 120 "${cluster[@]}" --members 1 --base-port "$port" --namespace e=eventual > /dev/null && break
+    rm -rf "$top/c"
+done
+refuse 4 'namespace differs' "${cluster[@]}" --namespace other=eventual
+socket=$(find "$top/c" -name kvd.sock)
+expect 0 "$htc" kv --store "unix:$socket" put a one --namespace e
+expect 0 "$htc" kv --store "unix:$socket" get a --namespace e
+[ "$out" = one ] || fail "get said: $out"
+expect 0 "${cluster[@]}" --stop
+none_left
+echo "namespace: all is well"

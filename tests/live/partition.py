@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Three members of a store on three hosts, as far as they can tell: network namespaces of this test's own, joined by a bridge, and cut
+off from each other by nft rules in them, without a word to either end. Nothing outside these namespaces is touched. A member that
+hears nobody answers nothing and shows nothing old; all others go on; whatever was acknowledged is there, once. 77: this machine has no such
+namespaces, or lacks ip or nft; the reason is printed. HTC_TEST_FULL=1: cut off for longer than a request waits."""
+import os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+
+SKIP = 77
+TOOLS = ('unshare', 'nsenter', 'ip', 'nft')
+INSIDE = 'HTC_TEST_INSIDE'
+MEMBERS = 3
+FULL = os.environ.get('HTC_TEST_FULL') == '1'
+
+
+def skip(why):
+    print('skipped: ' + why)
+    sys.exit(SKIP)
+
+
+def enter():
+    """Begin again in a user and network namespace of our own, where we may do as we like."""
+    missing = [t for t in TOOLS if not shutil.which(t)]
+    if missing:
+        skip('no %s here' % ', '.join(missing))
+    outer = ['unshare', '--user', '--map-root-user', '--net']
+    trial = 'ip link add try1 type veth peer name try2 && ip link add try3 type bridge && nft add table inet t && unshare --net true'
+    tried = subprocess.run([*outer, 'sh', '-c', trial], capture_output=True, text=True)
+    if tried.returncode:
+        skip('no network namespaces with veth, bridge and nft for this user: ' + (tried.stderr.strip() or 'exit %d' % tried.returncode))
+    os.environ[INSIDE] = '1'
+    os.execvp('unshare', [*outer, sys.executable, *sys.argv])
+
+
+def check(ok, what):
+    if not ok:
+        raise SystemExit('FAILED: %s (in %s)' % (what, top))
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=top)
+    check(done.returncode == 0, '%s: exit %d: %s%s' % (' '.join(words), done.returncode, done.stdout, done.stderr))
+    return done.stdout.strip()
+
+
+class Refused(Exception):
+    pass
+
+
+class Member:
+    """One htc-kvd in a namespace of its own. Redis' clients come by a Unix socket, which no network cuts off."""
+
+    def __init__(self, n):
+        self.name, self.address, self.n = 'm%d' % n, '10.77.0.%d' % n, n
+        self.kvd = None
+        # It holds the namespace, and ends with this test.
+        self.holder = subprocess.Popen(['unshare', '--net', 'sh', '-c', 'echo there; exec cat'], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True)
+        check(self.holder.stdout.readline() == 'there\n', 'a namespace')
+        run('ip', 'link', 'add', 'h%d' % n, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', str(self.holder.pid))
+        run('ip', 'link', 'set', 'h%d' % n, 'master', 'hub', 'up')
+        self.inside('ip', 'link', 'set', 'lo', 'up')
+        self.inside('ip', 'address', 'add', self.address + '/24', 'dev', 'eth0')
+        self.inside('ip', 'link', 'set', 'eth0', 'up')
+        self.heal()
+        run(htc, 'keys', 'new', self.name + '.key')
+        run(htc, 'keys', 'add', self.name, run(htc, 'keys', 'show', self.name + '.key'), '--ring', 'ring', '--role', 'member')
+        self.id = run(kvd, '--dir', self.name, '--new-member')
+
+    def words(self, *words):
+        return ['nsenter', '--target', str(self.holder.pid), '--net', *words]
+
+    def inside(self, *words):
+        return run(*self.words(*words))
+
+    def heal(self):
+        self.inside('nft', 'flush', 'ruleset')
+        self.inside('nft', 'add table inet cut; add chain inet cut in { type filter hook input priority 0; }; '
+                    'add chain inet cut out { type filter hook output priority 0; }')
+
+    def deafen(self, other):
+        self.inside('nft', 'add rule inet cut in ip saddr %s drop' % other.address)
+
+    def cut(self, other):
+        self.deafen(other)
+        self.inside('nft', 'add rule inet cut out ip daddr %s drop' % other.address)
+
+    def start(self, everybody):
+        listed = sum((['--member', '%s@tcp://%s@%s:7421' % (m.id, m.name, m.address)] for m in everybody), [])
+        self.log = open(os.path.join(top, self.name + '.log'), 'w')
+        self.kvd = subprocess.Popen(self.words(kvd, '--dir', self.name, '--engine', 'log', '--listen', self.address + ':7421', '--key',
+                                               self.name + '.key', '--ring', 'ring', '--resp', 'unix:%s.redis' % self.name, *listed),
+                                    stdout=subprocess.PIPE, stderr=self.log, text=True, cwd=top)
+
+    def ready(self):
+        check(self.kvd.stdout.readline().startswith('ready: '), self.name + ' is ready')
+
+    def ask(self, *words):
+        """A connection each, so that one that waits keeps nobody."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(60)
+            s.connect(os.path.join(top, self.name + '.redis'))
+            s.sendall(' '.join(words).encode() + b'\r\n')
+            f = s.makefile('rb')
+            line = f.readline().decode()
+            check(line.endswith('\r\n'), '%s says %r' % (self.name, line))
+            if line[0] == '-':
+                raise Refused(line)
+            return (f.readline() if line[0] == '$' and line[1] != '-' else line[1:].encode()).decode().strip()
+
+    def end(self):
+        if self.kvd:
+            self.kvd.kill()
+            self.kvd.wait()
+        self.holder.stdin.close()
+        self.holder.wait()
+
+
+class Counter:
+    """One number, counted by one client: whoever answers shows nothing older than what was acknowledged before it was asked."""
+
+    def __init__(self, key):
+        self.key, self.done, self.unknown = key, 0, 0
+
+    def add(self, member):
+        """1: it was acknowledged."""
+        try:
+            n = int(member.ask('INCR', self.key))
+        except Refused:
+            self.unknown += 1
+            return 0
+        self.done += 1
+        self.fits(n, member)
+        return 1
+
+    def fits(self, n, member):
+        check(self.done <= n <= self.done + self.unknown, '%s at %s is %d: %d acknowledged, %d unknown'
+              % (self.key, member.name, n, self.done, self.unknown))
+
+    def look(self, member):
+        try:
+            self.fits(int(member.ask('GET', self.key)), member)
+        except Refused:
+            return 0
+        return 1
+
+
+def until(what, fn):
+    end = time.monotonic() + 60
+    while not fn():
+        check(time.monotonic() < end, what)
+        time.sleep(0.02)
+
+
+def go_on(counter, members):
+    """Each of them answers, at last without an error, and then for a while."""
+    for m in members:
+        until('%s goes on' % m.name, lambda: counter.add(m))
+    for m in members * 20:
+        check(counter.add(m) and counter.look(m), '%s answers' % m.name)
+
+
+def heal(members, counter):
+    for m in members:
+        m.heal()
+    go_on(counter, members)
+
+
+def one_alone(members, alone):
+    """Who hears nobody answers nothing, for as long as that is so; what it was asked meanwhile is done once or not at all."""
+    others = [m for m in members if m != alone]
+    kept, asked, counter = Counter('kept'), Counter('asked'), Counter('others')
+    check(kept.add(alone), 'all is well')
+    for m in others:
+        alone.cut(m)
+    said = []
+    waits = [threading.Thread(target=lambda f=f: said.append(f(alone))) for f in (asked.add, kept.look)]
+    for t in waits:
+        t.start()
+    go_on(counter, others)
+    if FULL:
+        for t in waits:
+            t.join()
+    check(not any(said), 'the one that hears nobody answers nothing: %s' % said)
+    heal(members, counter)
+    for t in waits:
+        t.join()
+    for m in members:
+        check(kept.look(m) and counter.look(m), 'what was acknowledged is there')
+        n = int(m.ask('GET', 'asked') if m.ask('EXISTS', 'asked') == '1' else 0)
+        check(asked.done <= n <= 1, 'what was asked is done once or not at all: %d' % n)
+
+
+def two_apart(members, one_way):
+    """Two that do not hear each other (or one of them not the other) both go on through the third."""
+    a, b = members[0], members[1]
+    counter = Counter('one_way' if one_way else 'apart')
+    check(counter.add(a), 'all is well')
+    a.deafen(b) if one_way else a.cut(b)
+    go_on(counter, members)
+    heal(members, counter)
+
+
+def killed_while_alone(members):
+    """Killed behind its wall and started again there, a member comes back when the wall is gone."""
+    m, others = members[2], members[:2]
+    counter = Counter('killed')
+    check(counter.add(m), 'all is well')
+    for o in others:
+        m.cut(o)
+    m.kvd.send_signal(signal.SIGKILL)
+    m.kvd.wait()
+    go_on(counter, others)
+    m.start(members)
+    m.heal()
+    m.ready()
+    go_on(counter, members)
+
+
+def main():
+    run('ip', 'link', 'set', 'lo', 'up')
+    run('ip', 'link', 'add', 'hub', 'type', 'bridge')
+    run('ip', 'link', 'set', 'hub', 'up')
+    for n in range(MEMBERS):
+        members.append(Member(n + 1))
+    for m in members:
+        m.start(members)
+    for m in members:
+        m.ready()
+    go_on(Counter('begin'), members)
+    two_apart(members, one_way=0)
+    two_apart(members, one_way=1)
+    one_alone(members, members[1])
+    killed_while_alone(members)
+    for m in members:
+        m.kvd.terminate()
+        check(m.kvd.wait(timeout=60) == 0, 'it ends when asked to')
+        m.kvd = None
+
+
+if INSIDE not in os.environ:
+    enter()
+htc, kvd = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ('htc', 'htc-kvd'))
+top, members = tempfile.mkdtemp(prefix='htc-partition-'), []
+try:
+    main()
+    print('ok')
+finally:
+    for one in members:
+        one.end()
+    shutil.rmtree(top, ignore_errors=True)

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# usage: resp.py FOLDER-OF-THE-PROGRAMS
+# htc-kvd --resp under clients that nobody changed for it: redis-cli, redis-benchmark, Python's redis; half-closed, cut,
+# broken and idle connections; what survives its end; what it refuses to begin with. 77: something of these is not installed.
+import os, resource, shutil, signal, socket, subprocess, sys, tempfile, time
+
+programs = sys.argv[1]
+missing = [w for w in ("redis-cli", "redis-benchmark") if not shutil.which(w)]
+try:
+    try:
+        import redis
+    except ImportError:
+        sys.path.append("/usr/lib/python3/dist-packages")
+        import redis
+except ImportError:
+    missing.append("python3-redis")
+if missing:
+    print("SKIP not installed:", " ".join(missing))
+    sys.exit(77)
+
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+place = tempfile.mkdtemp(prefix="htc-resp-")
+running = []
+
+
+def check(ok, what, *more):
+    if not ok:
+        print("FAILED:", what, *more)
+        sys.exit(1)
+
+
+def start(*options, address="127.0.0.1:0"):
+    p = subprocess.Popen([programs + "/htc-kvd", "--resp", address, *options], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    running.append(p)
+    line = p.stdout.readline()
+    check(line.startswith("ready: RESP on "), "it is ready", line, p.poll() is not None and p.stderr.read())
+    p.port = None if address.startswith("unix:") else int(line.split(",")[0].rsplit(":", 1)[1])
+    return p
+
+
+def stop(p, code=0):
+    p.send_signal(signal.SIGTERM)
+    out, err = p.communicate(timeout=60)
+    running.remove(p)
+    check(p.returncode == code, "it ends when asked to", p.returncode, err)
+    return err
+
+
+def refuse(code, words, *options):
+    p = subprocess.run([programs + "/htc-kvd", *options], capture_output=True, text=True, timeout=60)
+    check(p.returncode == code, "exit code", options, p.returncode, p.stderr)
+    check(p.stdout == "" and len(p.stderr.splitlines()) == 1 and words in p.stderr, "one line that says what to do", options, p.stderr)
+
+
+def run(*words, text=None):
+    return subprocess.run(words, input=text, capture_output=True, text=True, timeout=120)
+
+
+def raw(port, data, half_close=True):
+    s = socket.create_connection(("127.0.0.1", port))
+    s.sendall(data)
+    if half_close:
+        s.shutdown(socket.SHUT_WR)
+    got = b""
+    while piece := s.recv(65536):
+        got += piece
+    s.close()
+    return got
+
+
+def cli(p, *words):
+    r = run("redis-cli", "-p", str(p.port), *words)
+    check(r.returncode == 0, "redis-cli", words, r.stderr)
+    return r.stdout.strip()
+
+
+def under_redis_cli(p):
+    check(cli(p, "ping") == "PONG", "ping")
+    check(cli(p, "set", "k", "a b") == "OK" and cli(p, "get", "k") == "a b", "set and get")
+    check(cli(p, "-3", "hello") .find("proto") >= 0, "hello")
+    check(cli(p, "del", "k", "none") == "1", "del")
+    check("unknown command" in cli(p, "lpush", "k", "v"), "a command that there is not")
+    lines = run("redis-cli", "-p", str(p.port), text="set a 1\nincr a\nget a\nbroken 'x\nquit\n").stdout.split("\n")
+    check(lines[:3] == ["OK", "2", "2"], "a session", lines)
+    r = run("redis-cli", "-p", str(p.port), "--pipe", text="".join(f"SET key{i} value{i}\r\n" for i in range(5000)))
+    check("errors: 0, replies: 5000" in r.stdout, "--pipe", r.stdout, r.stderr)
+    found = set(cli(p, "--scan", "--pattern", "key*").split())
+    check(found == {f"key{i}" for i in range(5000)}, "--scan", len(found))
+
+
+def under_redis_benchmark(p):
+    for depth in "1", "16":
+        r = run("redis-benchmark", "-p", str(p.port), "-t", "ping,set,get,incr,mset", "-n", "4000", "-c", "20", "-P", depth, "-r", "500", "--csv")
+        check(r.returncode == 0 and r.stdout.count("\n") >= 6, "redis-benchmark", r.stdout, r.stderr)
+        check("WARNING" not in r.stdout + r.stderr, "CONFIG as it asks for it", r.stderr)
+
+
+def under_python(p, **more):
+    c = redis.Redis(host="127.0.0.1", port=p.port, **more)
+    check(c.ping() and c.set("p", b"\x00\xff\r\n") and c.get("p") == b"\x00\xff\r\n", "bytes are bytes")
+    check(c.set("n", 1, nx=True) and c.set("n", 2, nx=True) is None and c.set("n", 3, xx=True), "nx, xx")
+    check(c.set("n", 4, get=True) == b"3" and c.getdel("n") == b"4" and c.get("n") is None, "get, getdel")
+    check(c.incrby("n", 5) == 5 and c.decr("n") == 4 and c.append("n", "0") == 2 and c.strlen("n") == 2, "numbers")
+    check(c.mset({"a": 1, "b": 2}) and c.mget("a", "none", "b") == [b"1", None, b"2"], "mset, mget")
+    check(c.exists("a", "b", "none") == 2 and c.delete("a", "b", "none") == 2 and c.type("n") == b"string", "exists, delete, type")
+    check(c.set("t", "x", ex=100) and 98 <= c.ttl("t") <= 100 and 98000 < c.pttl("t") <= 100000, "ttl")
+    check(c.persist("t") and c.ttl("t") == -1 and c.expire("t", 50) and c.ttl("t") > 0 and c.ttl("none") == -2, "persist, expire")
+    check(c.set("short", "x", px=30), "px")
+    end = time.time() + 20
+    while c.get("short") is not None:
+        check(time.time() < end, "a key with an end ends")
+    pipe = c.pipeline(transaction=False)
+    for i in range(1000):
+        pipe.set(f"pipe{i}", i).get(f"pipe{i}")
+    check(pipe.execute() == [x for i in range(1000) for x in (True, str(i).encode())], "a pipeline answers in order")
+    check(sum(1 for _ in c.scan_iter("pipe*", count=77)) == 1000, "scan_iter")
+    check(c.dbsize() >= 1000 and c.info()["redis_mode"] == "standalone" and c.client_id() > 0, "dbsize, info")
+    big = os.urandom(8 << 20)
+    check(c.set("big", big) and c.get("big") == big, "8 MiB")
+    check(c.execute_command("SET", "n", "x", "IFEQ", "40", "GET", get=True) == b"40", "IFEQ that holds")
+    check(c.execute_command("SET", "n", "y", "IFEQ", "40", "GET", get=True) == b"x" and c.get("n") == b"x", "a lost IFEQ shows what is there")
+    try:
+        c.incr("n")
+        check(False, "no number")
+    except redis.ResponseError as e:
+        check("not an integer" in str(e), "the words of Redis", e)
+    c.close()
+
+
+def rough(p):
+    check(raw(p.port, b"SET half 1\r\nGET half\r\n") == b"+OK\r\n$1\r\n1\r\n", "who closes his half is answered")
+    check(raw(p.port, b"*1\r\n$-1\r\n", False).startswith(b"-ERR Protocol error"), "nonsense is said to be nonsense")
+    s = socket.create_connection(("127.0.0.1", p.port))
+    for c in b"*2\r\n$4\r\nECHO\r\n$5\r\nhello\r\n":
+        s.sendall(bytes([c]))
+    check(s.recv(100) == b"$5\r\nhello\r\n", "one byte at a time")
+    s.close()
+
+
+def resident(p):
+    with open(f"/proc/{p.pid}/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def idle(p):
+    n = min(10000, hard - 200)
+    before = resident(p)
+    crowd = []
+    for i in range(n):
+        crowd.append(socket.create_connection(("127.0.0.1", p.port)))
+    crowd[0].sendall(b"PING\r\n")
+    crowd[-1].sendall(b"PING\r\n")
+    check(crowd[0].recv(10) == b"+PONG\r\n" and crowd[-1].recv(10) == b"+PONG\r\n", "the first and the last are served")
+    grown = resident(p) - before
+    print(f"# {n} idle connections take {grown / 1048576:.1f} MiB")
+    check(grown < 200 << 20, "idle connections cost little", grown)
+    for s in crowd:
+        s.close()
+    check(cli(p, "ping") == "PONG", "served after the crowd has left")
+
+
+try:
+    p = start("--engine", "memory")
+    idle(p)
+    stop(p)
+    p = start("--engine", "memory", "--resp-allow-flush")
+    under_redis_cli(p)
+    under_redis_benchmark(p)
+    under_python(p)
+    rough(p)
+    check(cli(p, "flushall") == "OK" and cli(p, "dbsize") == "0", "flushall")
+    check("every local user" in stop(p), "no password: it says so")
+
+    secret = place + "/secret"
+    with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+        f.write("open sesame\n")
+    p = start("--engine", "memory", "--resp-password-file", secret)
+    check("NOAUTH" in cli(p, "get", "k"), "a password is wanted")
+    check(raw(p.port, b"AUTH wrong\r\n").startswith(b"-WRONGPASS"), "a wrong one is refused")
+    under_python(p, password="open sesame")
+    check("not allowed" in cli(p, "-a", "open sesame", "--no-auth-warning", "flushall"), "flushall is not for everybody")
+    check("every local user" not in stop(p), "with a password there is nothing to say")
+
+    # What was answered is there after a kill, with LMDB and a sync for each batch.
+    state = place + "/state"
+    p = start("--dir", state, address=f"unix:{place}/resp.sock")
+    c = redis.Redis(unix_socket_path=place + "/resp.sock")
+    for i in range(200):
+        c.set(f"kept{i}", i)
+    p.kill()
+    p.communicate()
+    running.remove(p)
+    p = start("--dir", state, "--durability", "interval", address=f"unix:{place}/resp.sock")
+    check([c.get(f"kept{i}") for i in range(200)] == [str(i).encode() for i in range(200)], "what was answered is kept")
+    check(c.dbsize() == 200, "and nothing else")
+    refuse(6, "another", "--dir", place + "/other", "--resp", f"unix:{place}/resp.sock")
+    stop(p)
+
+    # The same commands over the log; what they left is there for the next process.
+    log = place + "/log"
+    p = start("--engine", "log", "--dir", log, "--resp-allow-flush")
+    under_redis_cli(p)
+    under_redis_benchmark(p)
+    under_python(p)
+    rough(p)
+    cli(p, "set", "last", "word")
+    size = cli(p, "dbsize")
+    stop(p)
+    p = start("--engine", "log", "--dir", log, "--durability", "interval", "--resp-allow-flush")
+    check(cli(p, "get", "last") == "word" and cli(p, "dbsize") == size, "the log is kept", size)
+    check(cli(p, "flushall") == "OK" and cli(p, "dbsize") == "0", "flushall")
+    stop(p)
+
+    refuse(1, "127.0.0.1:PORT", "--resp", "6379")
+    refuse(4, "beyond loopback", "--engine", "memory", "--resp", "0.0.0.0:6379")
+    refuse(1, "--engine log or lmdb", "--engine", "memory", "--durability", "sync")
+    refuse(1, "take memory, log or lmdb", "--engine", "rocks")
+    refuse(1, "--help lists", "--resp")
+    refuse(2, "mode 0600", "--engine", "memory", "--resp", "127.0.0.1:0", "--resp-password-file", place + "/none")
+    os.chmod(secret, 0o644)
+    refuse(4, "chmod", "--engine", "memory", "--resp", "127.0.0.1:0", "--resp-password-file", secret)
+    print("ok")
+finally:
+    for p in running:
+        p.kill()
+        p.wait()
+    shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,99 @@
+#!/bin/bash
+# usage: stores.sh PROGRAM_FOLDER LIVE_STORE
+# The same requests to every store that htcsched/store.h can open: inside a handle, behind a member of ours.
+live_store=$(realpath "$2")
+source "$(dirname "$0")/live.sh"
+
+redis='' killer='' member='' cluster=''
+trap 'code=$?; [ -z "$cluster" ] || "$htc" kv cluster --dir "$cluster" --stop > /dev/null; kill $redis $killer $member 2> /dev/null; wait $redis $member 2> /dev/null; (exit $code); clean_up' EXIT
+
+hold() {
+    "$live_store" "$@" || fail "the store $* does not hold"
+}
+
+hold memory:
+
+expect 0 "$htc" --dir "$top/state" up --slots 1
+hold "unix:$top/state/kvd.sock"
+expect 0 "$htc" --dir "$top/state" down
+
+for engine in log lmdb; do
+    "$bin/htc-kvd" --dir "$top/$engine" --engine $engine > "$top/ready" 2> "$top/err" &
+    member=$!
+    for ((i = 0; i < 200; i++)); do
+        grep -q ready "$top/ready" && break
+        kill -0 $member 2> /dev/null || fail "no member with engine $engine: $(cat "$top/err")"
+        sleep 0.1
+    done
+    hold "unix:$top/$engine/kvd.sock"
+    kill $member
+    wait $member || fail "the member with engine $engine ends with $?"
+    member=''
+done
+
+# A cluster of three: every member answers for all.
+base=$(python3 - << 'PY'
+import socket
+while True:
+    socks = []
+    try:
+        socks.append(socket.create_server(('127.0.0.1', 0)))
+        port = socks[0].getsockname()[1]
+        socks += [socket.create_server(('127.0.0.1', port + i)) for i in (1, 2)]
+        print(port)
+        break
+    except OSError:
+        pass
+    finally:
+        [s.close() for s in socks]
+PY
+)
+cluster=$top/cluster
+expect 0 "$htc" kv cluster --dir "$cluster" --members 3 --base-port "$base" --durability interval
+# (The largest values are not asked for: where a link takes longer for one than an owner is patient, it is sent again and again.)
+hold -n 200 -v 4194304 "unix:$cluster/2/kvd.sock"
+# All three named, and the one that is asked first is killed meanwhile: the next one goes on, and knows what was made already.
+"$live_store" -b -n 500 "unix:$cluster/1/kvd.sock,unix:$cluster/2/kvd.sock,unix:$cluster/3/kvd.sock" > "$top/three" 2>&1 &
+asking=$!
+sleep 0.3
+read -r first _ < "$cluster/1/pid"
+kill -9 "$first"
+wait $asking || fail "three members do not hold while one is killed: $(cat "$top/three")"
+cat "$top/three"
+expect 0 "$htc" kv --store "unix:$cluster/1/kvd.sock,unix:$cluster/2/kvd.sock" put after all
+refuse 3 'nobody listens there|refused' "$htc" kv --store "unix:$cluster/1/kvd.sock" put after all
+expect 0 "$htc" kv cluster --dir "$cluster" --stop
+cluster=''
+
+# Redis, if there is one: also while its connections are cut again and again.
+# (Debian's redis-tools has the server too, under the name of one of its tools; it starts no service.)
+server=$(command -v redis-server || command -v redis-check-rdb)
+if [ -n "$server" ] && command -v redis-cli > /dev/null; then
+    (exec -a redis-server "$server" --port 0 --unixsocket "$top/redis.sock" --save '' --appendonly no --dir "$top" > "$top/redis.log" 2>&1) &
+    redis=$!
+    for ((i = 0; i < 100; i++)); do
+        redis-cli -s "$top/redis.sock" ping > /dev/null 2>&1 && break
+        sleep 0.1
+    done
+    hold "redis+unix:$top/redis.sock"
+    while redis-cli -s "$top/redis.sock" client kill type normal skipme yes > "$top/killed.now" 2>&1; do
+        cat "$top/killed.now" >> "$top/killed"
+        sleep 0.03
+    done &
+    killer=$!
+    hold -b -n 3000 "redis+unix:$top/redis.sock"
+    kill $killer
+    wait $killer 2> /dev/null
+    cut=$(awk '{ n += $1 } END { print n }' "$top/killed")
+    echo "connections cut: $cut"
+    [ "$cut" -gt 20 ] || fail "hardly a connection was cut"
+    kill $redis
+    wait $redis
+    redis='' killer=''
+else
+    echo "not asked: Redis, for Debian's redis-tools are not installed"
+fi
+
+# Nobody there is said at once, with the address.
+"$live_store" "unix:$top/none.sock" 2> says && fail "opened what is not there"
+grep -q "none.sock: nobody listens there" says || fail "it said: $(cat says)"

@@ -1,0 +1,104 @@
+/* The stored form of a key. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "core/codec.h"
+#include "kvs/cell.h"
+#include "property.h"
+
+static htc__kv_ballot some_ballot(htc_rng *rng)
+{
+    return (htc__kv_ballot){ htc_rng_below(rng, 3), htc_rng_below(rng, 1000), htc_rng_next(rng) | 1 };
+}
+
+static htc__kv_cell some_cell(htc_rng *rng)
+{
+    static const char text[] = "the value of a key";
+    htc__kv_cell      c = { .present = htc_rng_below(rng, 4) != 0 };
+    if (c.present) {
+        c.deleted = htc_rng_below(rng, 3) == 0;
+        c.version = 1 + htc_rng_below(rng, 100000);
+        c.forgot = htc_rng_below(rng, 2) * htc_rng_below(rng, c.version);
+        if (htc_rng_below(rng, 2))
+            c.accepted = some_ballot(rng);
+        if (!c.deleted) {
+            c.value = (htc_bytes){ text, htc_rng_below(rng, sizeof text) };
+            c.lease = htc_rng_below(rng, 2) * htc_rng_next(rng);
+            c.ttl = htc_rng_below(rng, 2) * htc_rng_next(rng);
+            c.term = c.ttl ? c.version : 0;
+        }
+        for (size_t n = htc_rng_below(rng, HTC__KV_CLIENTS + 1); c.count < n;)
+            c.seen[c.count++] = (htc__kv_seen){ htc_rng_next(rng), htc_rng_next(rng), htc_rng_below(rng, c.version + 1),
+                                                (int64_t)htc_rng_next(rng) };
+    }
+    c.promise = c.accepted;
+    if (c.present && !htc__kv_ballot_none(&c.accepted) && htc_rng_below(rng, 2))
+        c.promise = htc__kv_ballot_next(c.accepted);
+    else if (htc_rng_below(rng, 2))
+        c.promise = htc__kv_ballot_max(c.accepted, some_ballot(rng));
+    return c;
+}
+
+Test(cell, what_is_written_is_read)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    PROPERTY(rng, 5000)
+    {
+        htc__kv_floors floors = { .version = 9 };
+        htc__kv_cell   cell = some_cell(&rng), again;
+        htc_buf_clear(&b);
+        htc__kv_cell_write(&b, &cell);
+        HOLDS(htc__kv_cell_read(htc_buf_bytes(&b), &floors, &again) == HTC_OK);
+        HOLDS(again.version == (cell.present ? cell.version : 9) && again.forgot == (cell.present ? cell.forgot : 9));
+        HOLDS(htc__kv_ballot_compare(&again.promise, &cell.promise) == 0);
+        if (cell.present)
+            HOLDS(htc__kv_cell_same(&cell, &again));
+        /* Cut off anywhere but in the value it is no cell, or another. */
+        for (size_t n = 0; n < b.len; n++)
+            if (htc__kv_cell_read((htc_bytes){ b.data, n }, NULL, &again) == HTC_OK)
+                HOLDS(cell.present && again.value.len < cell.value.len);
+    }
+    htc_buf_free(&b);
+}
+
+/* Bytes beyond key and value. */
+static size_t overhead(const htc__kv_cell *cell)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc__kv_cell_write(&b, cell);
+    size_t n = b.len - cell->value.len;
+    htc_buf_free(&b);
+    return n;
+}
+
+Test(cell, costs_a_few_bytes)
+{
+    htc__kv_cell cell = { .present = 1, .version = 1000000000, .value = { "value", 5 } };
+    cr_expect(le(sz, overhead(&cell), 7));
+    cell.accepted = (htc__kv_ballot){ 1000, 1000000000, UINT64_MAX };
+    cell.promise = htc__kv_ballot_next(cell.accepted);
+    cr_expect(le(sz, overhead(&cell), 24));
+    htc__kv_cell_note(&cell, &(htc__kv_seen){ UINT64_MAX, 100, cell.version, 0 });
+    cr_expect(le(sz, overhead(&cell), 24 + 13));
+}
+
+Test(cell, a_full_list_forgets_its_oldest)
+{
+    htc__kv_cell cell = { .present = 1 };
+    for (uint64_t i = 1; i <= HTC__KV_CLIENTS + 2; i++) {
+        cell.version = i * 10;
+        htc__kv_cell_note(&cell, &(htc__kv_seen){ i, i, cell.version, 0 });
+    }
+    cr_expect(eq(int, cell.count, HTC__KV_CLIENTS));
+    cr_expect(eq(u64, cell.forgot, 20));
+    cr_expect(htc__kv_cell_find(&cell, 2) == NULL);
+    cr_assert(htc__kv_cell_find(&cell, 3) != NULL);
+    /* A client's newer change takes the place of its own. */
+    htc__kv_cell_note(&cell, &(htc__kv_seen){ 3, 30, 500, 0 });
+    cr_expect(eq(u64, cell.forgot, 20));
+    cr_expect(eq(u64, htc__kv_cell_find(&cell, 3)->sequence, 30));
+    cr_expect(eq(u64, cell.seen[HTC__KV_CLIENTS - 1].client, 3));
+}

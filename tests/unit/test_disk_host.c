@@ -1,0 +1,179 @@
+/* Requests of machines carried out with files, by threads and in the loop's own: each is answered once, with what a slow model says. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "htcsched/disk_host.h"
+#include "property.h"
+
+#define LENGTH 8192
+#define TAGS   4096
+
+typedef struct asked {
+    uint32_t   op;
+    uint64_t   offset, length;
+    htc_status expected;
+    uint8_t   *before; /* READ: what must come back */
+    int        maybe; /* there may be no such file */
+    int        open;
+} asked;
+
+typedef struct machine {
+    htc_rng       rng;
+    htc_disk_dir *disk;
+    htc_host     *host;
+    uint8_t       file[LENGTH];
+    asked         a[TAGS];
+    uint64_t      next, answered, here;
+    uint64_t      limit;
+    uint32_t      busy;    /* on their way */
+    int           writing; /* the file is to be changed, or is: nothing else is asked about it, for there would be no order */
+    int           here_too;
+    int           wrong;
+} machine;
+
+static void ask(machine *m, htc_output *out, const htc_disk_request *q, asked a)
+{
+    uint8_t *bytes = malloc(HTC_DISK_HEAD_MAX + q->data.len);
+    size_t   n = htc_disk_encode(q, bytes, HTC_DISK_HEAD_MAX + q->data.len);
+    a.op = q->op;
+    a.open = 1;
+    m->a[m->next] = a;
+    m->busy++;
+    cr_assert(n > 0 && htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = q->op, .tag = m->next,
+                                                          .body = { bytes, n } }) == HTC_OK);
+    m->next++;
+    free(bytes);
+}
+
+static void ask_write(machine *m, htc_output *out)
+{
+    static uint8_t data[LENGTH];
+    uint64_t       offset = htc_rng_below(&m->rng, LENGTH), length = 1 + htc_rng_below(&m->rng, 2000);
+    int            fits = offset + length <= LENGTH;
+    for (size_t i = 0; i < length; i++)
+        data[i] = (uint8_t)htc_rng_next(&m->rng);
+    if (fits)
+        memcpy(m->file + offset, data, length);
+    m->writing = 2;
+    ask(m, out,
+        &(htc_disk_request){ .op = HTC_DISK_WRITE, .sync = htc_rng_below(&m->rng, 2) != 0, .name = htc_bytes_of("f"),
+                             .offset = offset, .data = { data, length } },
+        (asked){ .expected = fits ? HTC_OK : HTC_EINVAL });
+}
+
+static void ask_read(machine *m, htc_output *out)
+{
+    uint64_t offset = htc_rng_below(&m->rng, LENGTH), length = 1 + htc_rng_below(&m->rng, 3000);
+    uint64_t there = length < LENGTH - offset ? length : LENGTH - offset;
+    asked    a = { .offset = offset, .length = there, .before = malloc(there) };
+    memcpy(a.before, m->file + offset, there);
+    ask(m, out,
+        &(htc_disk_request){ .op = HTC_DISK_READ, .name = htc_bytes_of("f"), .offset = offset, .length = length }, a);
+}
+
+static void ask_more(machine *m, htc_output *out)
+{
+    if (m->writing == 1 && m->busy == 0)
+        ask_write(m, out);
+    while (m->next < m->limit && !m->writing && m->busy < 4) {
+        uint64_t what = htc_rng_below(&m->rng, 8);
+        char     name[16];
+        if (what == 0) {
+            snprintf(name, sizeof name, "n%llu", (unsigned long long)m->next);
+            ask(m, out, &(htc_disk_request){ .op = HTC_DISK_CREATE, .name = htc_bytes_of(name), .length = 1000 },
+                (asked){ 0 });
+        } else if (what == 1) {
+            ask(m, out, &(htc_disk_request){ .op = HTC_DISK_SYNC, .name = htc_bytes_of(htc_rng_below(&m->rng, 2) ? "f" : "g") },
+                (asked){ .maybe = 1 });
+        } else if (what < 5) {
+            ask_read(m, out);
+        } else {
+            m->writing = 1;
+            if (m->busy == 0)
+                ask_write(m, out);
+        }
+    }
+}
+
+static void check(machine *m, const htc_input *in)
+{
+    asked *a = &m->a[in->tag];
+    m->wrong |= !a->open || a->op != in->op;
+    if (a->maybe)
+        m->wrong |= in->status != HTC_OK && in->status != HTC_ENOTFOUND;
+    else
+        m->wrong |= in->status != a->expected;
+    if (a->before)
+        m->wrong |= in->body.len != a->length || memcmp(in->body.data, a->before, a->length) != 0;
+    free(a->before);
+    a->open = 0;
+    if (a->op == HTC_DISK_WRITE)
+        m->writing = 0;
+    m->busy--;
+    m->answered++;
+}
+
+static htc_status step(void *self, const htc_input *in, htc_output *out)
+{
+    machine *m = self;
+    if (in->kind == HTC_IN_RESULT)
+        check(m, in);
+    ask_more(m, out);
+    if (m->wrong || (m->answered >= m->limit && m->busy == 0))
+        return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP });
+    return HTC_OK;
+}
+
+static htc_ns deadline(const void *self)
+{
+    (void)self;
+    return HTC_NEVER;
+}
+
+static htc_status call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body)
+{
+    machine *m = ctx;
+    int      here = m->here_too && htc_rng_below(&m->rng, 4) > 0;
+    m->here += here && op == HTC_DISK_WRITE;
+    return (here ? htc_disk_dir_call_here : htc_disk_dir_call)(m->disk, host, op, tag, body);
+}
+
+static void run(htc_rng *rng, int here_too)
+{
+    static machine         m;
+    static const htc_machine_ops ops = { sizeof ops, step, deadline, NULL, 0 };
+    char                   dir[] = "/tmp/disk_host.XXXXXX", command[64];
+    htc_bytes              none;
+    uint8_t                bytes[HTC_DISK_HEAD_MAX];
+    m = (machine){ .rng = { htc_rng_next(rng) }, .limit = 300, .here_too = here_too };
+    HOLDS(mkdtemp(dir) != NULL);
+    HOLDS(htc_disk_dir_open(dir, &m.disk, NULL) == HTC_OK);
+    size_t n = htc_disk_encode(&(htc_disk_request){ .op = HTC_DISK_CREATE, .name = htc_bytes_of("f"), .length = LENGTH }, bytes,
+                               sizeof bytes);
+    HOLDS(htc_disk_dir_do(m.disk, (htc_bytes){ bytes, n }, &none) == HTC_OK);
+    HOLDS(htc_host_create(NULL, NULL, &m.host) == HTC_OK);
+    htc_host_on_call(m.host, call, &m);
+    HOLDS(htc_host_run(m.host, &ops, &m) == HTC_OK);
+    HOLDS(m.wrong == 0 && m.answered >= m.limit && m.busy == 0);
+    HOLDS(m.here > 20 || here_too == 0);
+    htc_host_destroy(m.host);
+    htc_disk_dir_close(m.disk);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    HOLDS(system(command) == 0);
+}
+
+Test(disk_host, threads_do_what_is_asked)
+{
+    PROPERTY (rng, 5)
+        run(&rng, 0);
+}
+
+Test(disk_host, so_does_the_loop_itself_beside_them)
+{
+    PROPERTY (rng, 5)
+        run(&rng, 1);
+}

@@ -1,0 +1,231 @@
+/* What a member answers about a bucket that moves, rule by rule; and a mover on its own. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include "alloc_fail.h"
+#include "kvs/hold.h"
+#include "kvs/mover.h"
+
+#define STORED (HTC__KV_HOLD_YES | HTC__KV_HOLD_STORE)
+
+Test(hold, sealed_it_serves_that_epoch_no_more)
+{
+    htc__kv_hold h = htc__kv_hold_first(5, 0);
+    cr_expect(htc__kv_hold_serves(&h, 5) && htc__kv_hold_serves(&h, 4) == 0 && htc__kv_hold_serves(&h, 6) == 0);
+    cr_expect(eq(uint, htc__kv_hold_seal(&h, 4), 0));
+    cr_expect(eq(uint, htc__kv_hold_seal(&h, 5), STORED));
+    cr_expect(eq(int, htc__kv_hold_serves(&h, 5), 0));
+    cr_expect(eq(uint, htc__kv_hold_seal(&h, 5), HTC__KV_HOLD_YES)); /* the next mover asks again */
+    /* Rolled back: the same image, under the next epoch. */
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 7, 0), HTC__KV_HOLD_STORE));
+    cr_expect(htc__kv_hold_serves(&h, 7) && htc__kv_hold_serves(&h, 5) == 0);
+    cr_expect(eq(uint, htc__kv_hold_seal(&h, 5), 0));
+}
+
+Test(hold, without_the_activated_image_it_answers_no_seal)
+{
+    htc__kv_hold wiped = { 0 }, old = htc__kv_hold_first(5, 0);
+    cr_expect(eq(uint, htc__kv_hold_seal(&wiped, 5), 0));
+    cr_expect(eq(uint, htc__kv_hold_learn(&wiped, 5, 0), HTC__KV_HOLD_LATE));
+    /* In both sets, and the image that was activated never came. */
+    htc__kv_hold_seal(&old, 5);
+    cr_expect(eq(uint, htc__kv_hold_learn(&old, 6, 6), HTC__KV_HOLD_LATE));
+    cr_expect(eq(uint, htc__kv_hold_seal(&old, 6), 0));
+    cr_expect(eq(int, htc__kv_hold_serves(&old, 6), 0));
+    cr_expect(eq(uint, htc__kv_hold_copied(&old, 6, 6), HTC__KV_HOLD_STORE));
+    cr_expect(htc__kv_hold_serves(&old, 6) && htc__kv_hold_copied(&old, 6, 6) == 0);
+}
+
+Test(hold, only_the_image_that_the_map_names_counts)
+{
+    htc__kv_hold h = { 0 };
+    cr_expect(
+        eq(uint, htc__kv_hold_install(&h, 6, 1, 0), HTC__KV_HOLD_CLEAR | HTC__KV_HOLD_STORE)); /* page 0 is missing */
+    cr_expect(eq(uint, htc__kv_hold_install(&h, 6, 0, 0), STORED | HTC__KV_HOLD_TAKE));
+    cr_expect(eq(uint, htc__kv_hold_install(&h, 6, 0, 0), STORED)); /* twice: taken once */
+    cr_expect(eq(uint, htc__kv_hold_install(&h, 8, 0, 1), STORED | HTC__KV_HOLD_CLEAR | HTC__KV_HOLD_TAKE));
+    cr_expect(eq(uint, htc__kv_hold_install(&h, 6, 1, 1), 0)); /* a lower number overwrites nothing */
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 7, 7), HTC__KV_HOLD_LATE));
+    cr_expect(eq(int, htc__kv_hold_serves(&h, 8), 0)); /* installed is not activated */
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 8, 8), HTC__KV_HOLD_BECOME | HTC__KV_HOLD_STORE));
+    cr_expect(eq(int, htc__kv_hold_serves(&h, 8), 1));
+    /* Late and repeated installs change nothing at an owner that serves. */
+    cr_expect(eq(uint, htc__kv_hold_install(&h, 8, 0, 1), HTC__KV_HOLD_YES));
+    cr_expect(eq(uint, htc__kv_hold_install(&h, 7, 0, 1), HTC__KV_HOLD_YES));
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 7, 7), 0));
+    cr_expect(eq(int, htc__kv_hold_serves(&h, 8), 1));
+}
+
+Test(hold, an_image_that_is_not_whole_is_none)
+{
+    htc__kv_hold h = { 0 };
+    htc__kv_hold_install(&h, 6, 0, 0);
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 6, 6), HTC__KV_HOLD_LATE));
+}
+
+/* Seed 6218 of test_mover: an owner that was late had copied, served, and then the image was whole after all; after a roll-back
+ * to that image it forgot what it had accepted since. */
+Test(hold, an_image_takes_the_place_of_nothing_that_began_as_it)
+{
+    htc__kv_hold h = { 0 };
+    htc__kv_hold_install(&h, 6, 0, 0);
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 6, 6), HTC__KV_HOLD_LATE));
+    htc__kv_hold_install(&h, 6, 1, 1);
+    cr_expect(eq(uint, htc__kv_hold_copied(&h, 6, 6), HTC__KV_HOLD_STORE));
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 8, 6), HTC__KV_HOLD_STORE));
+    h.arriving = 6; /* however it came there */
+    h.complete = 1;
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 9, 6), HTC__KV_HOLD_STORE));
+}
+
+Test(hold, bytes)
+{
+    htc__kv_hold
+        h = { .epoch = 300, .image = 200, .sealed = 300, .arriving = 400, .pages = 7, .held = 1, .complete = 1 },
+        again;
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc__kv_hold_write(&b, &h);
+    cr_assert(htc__kv_hold_read(htc_buf_bytes(&b), &again) == HTC_OK);
+    cr_expect(again.epoch == 300 && again.image == 200 && again.sealed == 300 && again.arriving == 400 &&
+              again.pages == 7);
+    cr_expect(again.held && again.complete);
+    for (size_t n = 0; n < b.len; n++)
+        cr_expect(htc__kv_hold_read((htc_bytes){ b.data, n }, &again) == HTC_ECORRUPT);
+    htc_buf_free(&b);
+}
+
+/* ---- a mover ---- */
+
+typedef struct heard {
+    unsigned seals, installs, activations;
+    uint64_t image_version;
+} heard;
+
+static void seal(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after)
+{
+    heard *h = ctx;
+    (void)to;
+    (void)bucket;
+    (void)epoch;
+    (void)after;
+    h->seals++;
+}
+
+static void install(void *ctx, uint64_t to, uint32_t bucket, uint64_t number, uint32_t page, int last,
+                    const htc__kv_floors *floors, htc_bytes entries)
+{
+    heard *h = ctx;
+    (void)to;
+    (void)bucket;
+    (void)number;
+    (void)page;
+    (void)last;
+    htc_reader   r = htc_reader_of(entries);
+    htc_bytes    key, bytes;
+    htc__kv_cell cell;
+    h->installs++;
+    while (htc__kv_entry_read(&r, &key, &bytes, &cell))
+        h->image_version = cell.version;
+    cr_expect(r.status == HTC_OK && floors->version == 20);
+}
+
+static void activate(void *ctx, uint64_t number)
+{
+    heard *h = ctx;
+    h->activations += number == 9;
+}
+
+static void entry(htc_buf *b, const char *key, uint64_t version, uint64_t counter)
+{
+    htc__kv_cell cell = {
+        .present = 1, .version = version, .accepted = { 5, counter, 1 }, .promise = { 5, counter + 9, 2 }
+    };
+    htc__kv_entry_write(b, htc_bytes_of(key), &cell);
+}
+
+static htc_status move(const htc_env *env, heard *h)
+{
+    htc__kv_mover        *m;
+    htc__kv_mover_options options = { 0 };
+    htc__kv_mover_host    host = { seal, install, activate, h };
+    htc__kv_map_move      to = { .epoch = 5, .from_n = 3, .from = { 1, 2, 3 }, .to_n = 3, .to = { 2, 3, 4 } };
+    htc__kv_floors        floors = { .version = 20 };
+    htc_bytes             none = { NULL, 0 };
+    htc_buf               b;
+    *h = (heard){ 0 };
+    htc_status status = htc__kv_mover_create(env, &options, &host, &to, 9, 0, &m);
+    if (status != HTC_OK)
+        return status;
+    htc_buf_init(&b, NULL, 0);
+    htc__kv_mover_timeout(m, 0);
+    cr_expect(eq(uint, h->seals, 3));
+    entry(&b, "a", 4, 70);
+    status = htc__kv_mover_shown(m, 1, 1, none, &floors, htc_buf_bytes(&b), 1);
+    cr_expect(eq(uint, h->installs, 0)); /* one is no majority, nor is one twice, nor a stranger */
+    htc__kv_mover_shown(m, 1, 1, none, &floors, htc_buf_bytes(&b), 1);
+    htc__kv_mover_shown(m, 1, 8, none, &floors, htc_buf_bytes(&b), 1);
+    cr_expect(eq(uint, h->installs, 0));
+    htc_buf_clear(&b);
+    entry(&b, "a", 3, 80);
+    if (status == HTC_OK)
+        status = htc__kv_mover_shown(m, 1, 2, none, &floors, htc_buf_bytes(&b), 1);
+    if (status == HTC_OK) {
+        cr_expect(eq(uint, h->installs, 3));
+        cr_expect(eq(u64, h->image_version, 3)); /* the highest ballot counts, not the highest version */
+        htc__kv_mover_installed(m, 2, 2, 9, 1);
+        htc__kv_mover_installed(m, 2, 2, 9, 1);
+        htc__kv_mover_installed(m, 2, 1, 9, 1);
+        htc__kv_mover_installed(m, 2, 3, 8, 1);
+        cr_expect(eq(uint, h->activations, 0));
+        htc__kv_mover_installed(m, 2, 4, 9, 1);
+        htc__kv_mover_installed(m, 2, 3, 9, 1);
+        cr_expect(eq(uint, h->activations, 1));
+    }
+    htc__kv_mover_destroy(m);
+    htc_buf_free(&b);
+    return status;
+}
+
+Test(mover_alone, a_majority_sealed_then_a_majority_installed)
+{
+    heard h;
+    cr_expect(move(NULL, &h) == HTC_OK);
+}
+
+Test(mover_alone, refuses_what_is_no_state)
+{
+    heard                 h = { 0 };
+    htc__kv_mover        *m;
+    htc__kv_mover_options options = { .bytes_max = 64 };
+    htc__kv_mover_host    host = { seal, install, activate, &h };
+    htc__kv_map_move      to = { .epoch = 5, .from_n = 1, .from = { 1 }, .to_n = 1, .to = { 2 } };
+    htc__kv_floors        floors = { .version = 20 };
+    htc_bytes             none = { NULL, 0 };
+    htc_buf               b;
+    htc_buf_init(&b, NULL, 0);
+    cr_assert(htc__kv_mover_create(NULL, &options, &host, &to, 9, 0, &m) == HTC_OK);
+    entry(&b, "b", 1, 1);
+    entry(&b, "a", 1, 1); /* not in order */
+    cr_expect(htc__kv_mover_shown(m, 1, 1, none, &floors, htc_buf_bytes(&b), 1) == HTC_EPROTO);
+    cr_expect(htc__kv_mover_shown(m, 1, 1, none, &floors, (htc_bytes){ b.data, b.len - 1 }, 1) == HTC_EPROTO);
+    cr_expect(htc__kv_mover_shown(m, 1, 1, none, &floors, none, 0) == HTC_EPROTO); /* gets no further */
+    htc_buf_clear(&b);
+    for (char key[2] = "a"; key[0] < 'f'; key[0]++)
+        entry(&b, key, 1, 1);
+    cr_expect(htc__kv_mover_shown(m, 1, 1, none, &floors, htc_buf_bytes(&b), 1) == HTC_EFULL);
+    htc__kv_mover_destroy(m);
+    htc_buf_free(&b);
+}
+
+Test(mover_alone, memory_runs_out_anywhere)
+{
+    ALLOC_FAIL_EVERY(f, 200)
+    {
+        htc_env    env = alloc_fail_env(&f);
+        heard      h;
+        htc_status status = move(&env, &h);
+        cr_expect(status == HTC_OK ? h.activations == 1 : status == HTC_ENOMEM && f.refused);
+        cr_expect(f.live == 0 && f.wrong_sizes == 0);
+    }
+}

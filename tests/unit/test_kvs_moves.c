@@ -1,0 +1,335 @@
+/* Members that come and go while clients ask: whole members, as in test_kvs_cluster.c. Each seed draws who joins, leaves or is replaced,
+ * and what goes wrong meanwhile; what clients were told is judged, and in the end every key is read and nothing is under way. */
+#define NODES   9
+#define BUCKETS 16
+#include "cluster_world.h"
+#include "kvs/cluster_private.h"
+
+static const faults calm = { 0 };
+static const faults bad = { .lose = 30, .doubled = 30, .late = 20, .crash = 300, .split = 120, .cut = 300 };
+
+static world w;
+static int   broken; /* a rule is left out: then a change may also not end */
+
+static htc__kv_cluster *cluster_of(int n)
+{
+    return w.node[n].server ? w.node[n].server->cluster : NULL;
+}
+
+/* The newest map that any living member has seen. */
+static const htc__kv_map *newest(uint64_t *version)
+{
+    const htc__kv_map *map = NULL;
+    uint64_t           best = 0;
+    for (int n = 0; n < w.nodes; n++) {
+        const htc__kv_cluster *c = cluster_of(n);
+        if (c && c->map && (!map || c->map_version > best)) {
+            map = c->map;
+            best = c->map_version;
+        }
+    }
+    if (version)
+        *version = best;
+    return map;
+}
+
+static int listed(int n)
+{
+    const htc__kv_map *map = newest(NULL);
+    return map && htc__kv_map_find(map, w.members[n].id) != NULL;
+}
+
+static int moving(void)
+{
+    return newest(NULL) && newest(NULL)->after;
+}
+
+static int under_way(void)
+{
+    const htc__kv_map *map = newest(NULL);
+    return !map || map->after || map->own_next.n || map->own.n < (map->members < 3 ? map->members : 3);
+}
+
+/* Somebody that is a member is told; it may die before it has begun, so it is told again. */
+static void tell(const htc__kv_wish *wish)
+{
+    for (int i = 0, n = (int)htc_rng_below(&w.rng, (uint64_t)w.nodes); i < w.nodes; i++, n = (n + 1) % w.nodes)
+        if (cluster_of(n) && cluster_of(n)->map && listed(n)) {
+            htc__kv_cluster_wish(w.node[n].server, wish);
+            return;
+        }
+}
+
+/* Nobody that is there is behind. */
+static int all_know(void)
+{
+    uint64_t version;
+    newest(&version);
+    for (int n = 0; n < w.nodes; n++)
+        if (cluster_of(n) && listed(n) && (!cluster_of(n)->map || cluster_of(n)->map_version != version))
+            return 0;
+    return 1;
+}
+
+static int has_come(const htc__kv_wish *wish, int comes)
+{
+    return (comes < 0 || listed(comes)) &&
+           (!wish || !newest(NULL) || !htc__kv_map_find(newest(NULL), wish->id) || wish->kind == HTC__KV_JOIN) &&
+           !under_way() && all_know();
+}
+
+/* What the newest map says of each bucket. */
+typedef struct table {
+    uint64_t epoch[BUCKETS], owners[BUCKETS];
+} table;
+
+static table look_up(void)
+{
+    const htc__kv_map *map = newest(NULL);
+    table              t;
+    for (uint32_t b = 0; b < BUCKETS; b++) {
+        uint64_t ids[HTC_RING_OWNERS_MAX];
+        t.epoch[b] = map->bucket[b].epoch;
+        t.owners[b] = 0;
+        for (uint32_t i = 0, n = htc__kv_map_owners(map, b, ids); i < n; i++)
+            t.owners[b] += htc_hash64((htc_bytes){ &ids[i], sizeof ids[i] }, 0); /* in any order */
+    }
+    return t;
+}
+
+/* Only the buckets that must move have moved. */
+static void compare(const table *before)
+{
+    table after = look_up();
+    for (uint32_t b = 0; b < BUCKETS; b++) {
+        int other = before->owners[b] != after.owners[b];
+        cr_assert(other == (before->epoch[b] != after.epoch[b]), "seed %llu: bucket %u was moved in vain", (unsigned long long)property_seed, b);
+    }
+}
+
+/* Users ask all the while, at most so many more; until the change is over. */
+static void carry_through(const htc__kv_wish *wish, int comes, int asks)
+{
+    htc_ns until = w.now + (broken ? 20 : 300) * HTC_SECOND, told = 0;
+    table  before;
+    while (!newest(NULL))
+        turn(&w);
+    before = look_up();
+    int    asked = w.asked + asks;
+    if (comes >= 0 && wish == NULL && !w.node[comes].server)
+        start(&w, comes);
+    while (!has_come(wish, comes)) {
+        if (w.now >= until && broken)
+            return;
+        cr_assert(w.now < until, "seed %llu: a change does not end", (unsigned long long)property_seed);
+        if (wish && w.now >= told) {
+            told = w.now + HTC_SECOND;
+            tell(wish);
+        }
+        for (int u = 0; u < CLIENTS; u++)
+            if (!w.user[u].pending && w.asked < asked && chance(&w, 1, moving() ? 4 : 400))
+                ask(&w, u);
+        turn(&w);
+    }
+    for (int n = 0; n < w.nodes; n++)
+        w.node[n].outside = !listed(n);
+    compare(&before);
+}
+
+static void join(int n, int asks)
+{
+    carry_through(NULL, n, asks);
+}
+
+static void leave(int n, int asks)
+{
+    htc__kv_wish wish = { .kind = HTC__KV_LEAVE, .id = w.members[n].id };
+    carry_through(&wish, -1, asks);
+}
+
+static void replace(int n, int by, int asks)
+{
+    w.node[by].replaces = w.members[n].id;
+    carry_through(NULL, by, asks);
+}
+
+/* Gone for good. */
+static void stop(int n)
+{
+    w.node[n].outside = 1;
+    if (w.node[n].server)
+        crash(&w, n, HTC_NEVER);
+    w.node[n].down_until = HTC_NEVER;
+}
+
+static int members(void)
+{
+    int count = 0;
+    for (int n = 0; n < w.nodes; n++)
+        count += listed(n);
+    return count;
+}
+
+/* Nothing is left to do: every owner serves every bucket, and nobody else has any key. */
+static void all_at_rest(void)
+{
+    run_until(&w, w.now + 5 * HTC_SECOND);
+    for (int n = 0; n < w.nodes; n++) {
+        htc__kv_cluster *c = cluster_of(n);
+        if (!c || !listed(n))
+            continue;
+        for (uint32_t b = 0; b < c->buckets; b++)
+            if (htc__kv_route_has(c, b, c->id))
+                cr_assert(htc__kv_cluster_serves(w.node[n].server, b, c->route[b].epoch),
+                          "seed %llu: member %d does not serve bucket %u", (unsigned long long)property_seed, n, b);
+    }
+}
+
+static void every_key_can_be_read(void)
+{
+    for (int u = 0; u < CLIENTS; u++)
+        for (int k = 0; k < KEYS; k++) {
+            htc_status status =
+                ask_one(&w, u, &(htc_kv_request){ .op = HTC_KV_GET, .key = name_of(&w, w.key[k]) }).status;
+            HOLDS(status == HTC_OK || status == HTC_ENOTFOUND);
+        }
+}
+
+/* One becomes three becomes five and three again, the first three are replaced one by one, and all is answered. */
+Test(kvs_moves, a_store_grows_and_shrinks)
+{
+    PROPERTY(rng, 6)
+    {
+        open_growing(&w, rng.state, 8, 1, 1, calm);
+        run(&w, 20, w.now + 20 * HTC_SECOND);
+        join(1, 30);
+        join(2, 30);
+        HOLDS(members() == 3 && newest(NULL)->own.n == 3);
+        join(3, 30);
+        join(4, 30);
+        HOLDS(members() == 5);
+        leave(3, 30);
+        stop(3);
+        leave(0, 30);
+        stop(0);
+        HOLDS(members() == 3);
+        replace(1, 5, 30);
+        stop(1);
+        replace(2, 6, 30);
+        stop(2);
+        replace(4, 7, 30);
+        stop(4);
+        HOLDS(members() == 3 && newest(NULL)->own.n == 3);
+        run(&w, w.asked + 20, w.now + 20 * HTC_SECOND);
+        /* What was on its way to one that was stopped may not be known. */
+        cr_expect(w.answered == w.asked && w.done + 5 >= w.answered, "seed %llu: %d asked, %d answered, %d known",
+                  (unsigned long long)property_seed, w.asked, w.answered, w.done);
+        all_at_rest();
+        every_key_can_be_read();
+        judge(&w);
+        close_world(&w);
+    }
+}
+
+/* Some change that is possible now, of members that are alive; through whatever goes wrong. */
+static void some_change(int *fresh, int asks)
+{
+    int n, count = members();
+    do
+        n = (int)htc_rng_below(&w.rng, (uint64_t)w.nodes);
+    while (!listed(n));
+    int may_come = *fresh < w.nodes;
+    if (may_come && (count < 3 || chance(&w, 1, 2))) {
+        join((*fresh)++, asks);
+    } else if (may_come && chance(&w, 1, 2)) {
+        replace(n, (*fresh)++, asks);
+        stop(n);
+    } else if (count > 3) {
+        leave(n, asks);
+        stop(n);
+    }
+}
+
+/* Loss, crashes, power failures and partitions while members join, leave and are replaced. */
+static void go_through(uint64_t seed, faults f, int changes)
+{
+    int first = seed % 4 == 0 ? 1 : 3, fresh = first;
+    open_growing(&w, seed, NODES, first, 1, f);
+    run(&w, 10, w.now + 10 * HTC_SECOND);
+    for (int i = 0; i < changes; i++)
+        some_change(&fresh, 20);
+}
+
+Test(kvs_moves, every_history_is_linearizable)
+{
+    PROPERTY(rng, 60)
+    {
+        go_through(rng.state, bad, 3);
+        w.no_faults = 1;
+        run(&w, w.asked + 10, w.now + 60 * HTC_SECOND);
+        HOLDS(w.answered == w.asked);
+        all_at_rest();
+        every_key_can_be_read();
+        judge(&w);
+        close_world(&w);
+    }
+}
+
+/* Every key that is there before a change and after it is shown once by every scan meanwhile. */
+Test(kvs_moves, a_scan_shows_every_key_once)
+{
+    enum { KEPT = 200 };
+    PROPERTY(rng, 3)
+    {
+        static uint8_t there[KEPT];
+        int            fresh = 3;
+        open_growing(&w, rng.state, NODES, 3, 1, calm);
+        for (int i = 0; i < KEPT; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "k%04d", i);
+            there[i] = 1;
+            htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
+            HOLDS(ask_one(&w, 0, &q).status == HTC_OK);
+        }
+        for (int i = 0; i < 4; i++) {
+            start(&w, fresh++);
+            for (int scans = 0; scans < 4; scans++) {
+                scan_all(&w, (int)htc_rng_below(&rng, CLIENTS), 1 + (uint32_t)htc_rng_below(&rng, 50), there, KEPT);
+                run_until(&w, w.now + 3 * HTC_MS);
+            }
+            join(fresh - 1, 0);
+        }
+        leave(1, 0);
+        stop(1);
+        scan_all(&w, 0, 100, there, KEPT);
+        close_world(&w);
+    }
+}
+
+/* A test that cannot fail proves nothing: with one rule left out, the checkers have to notice within 400 seeds. */
+static int noticed(uint64_t seed)
+{
+    htc_history_verdict linear, rising;
+    property_seed = seed;
+    go_through(seed, bad, 2);
+    HOLDS(htc_history_linear(w.history, NULL, &linear) == HTC_OK);
+    HOLDS(htc_history_rising(w.history, NULL, &rising) == HTC_OK);
+    close_world(&w);
+    return linear.answer == HTC_HISTORY_BROKEN || rising.answer == HTC_HISTORY_BROKEN;
+}
+
+Test(kvs_moves, a_broken_rule_is_noticed)
+{
+    static const char *const rules[] = { "unsealed_read", "images_mixed" };
+    broken = 1;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        uint64_t seed = 1;
+        htc__broken_set(htc__broken_find(rules[i]), 1);
+        while (seed <= 400 && !noticed(seed))
+            seed++;
+        htc__broken_set(htc__broken_find(rules[i]), 0);
+        cr_assert(seed <= 400, "%s was not noticed", rules[i]);
+        if (getenv("HTC_TEST_TRACE"))
+            fprintf(stderr, "%s: noticed at seed %llu\n", rules[i], (unsigned long long)seed);
+    }
+}

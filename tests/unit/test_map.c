@@ -1,0 +1,226 @@
+/* The cluster map: its steps, and its bytes. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "alloc_fail.h"
+#include "kvs/map.h"
+#include "property.h"
+
+static htc__kv_map_member member(uint64_t id)
+{
+    htc__kv_map_member m = { .id = id, .weight = 1 + (uint32_t)(id % 3) };
+    snprintf(m.address, sizeof m.address, "tcp:127.0.0.1:%u", 7000 + (unsigned)id);
+    return m;
+}
+
+static htc__kv_map *map_of(const htc_env *env, uint32_t members, uint32_t owners)
+{
+    htc__kv_map       *map = NULL;
+    htc__kv_map_member m = member(1);
+    if (htc__kv_map_create(env, 7, 6, owners, &m, 1, &map) != HTC_OK)
+        return NULL;
+    for (uint64_t id = 2; id <= members; id++) {
+        uint64_t number;
+        m = member(id);
+        if (htc__kv_map_begin_join(map, &m) != HTC_OK) {
+            htc__kv_map_destroy(map);
+            return NULL;
+        }
+        while (htc__kv_map_take(map, &number) == HTC_OK)
+            cr_assert(htc__kv_map_activate(map, number) == HTC_OK);
+    }
+    return map;
+}
+
+static void bytes_of(const htc__kv_map *map, htc_buf *b)
+{
+    htc_buf_clear(b);
+    htc__kv_map_encode(b, map);
+    cr_assert(b->status == HTC_OK);
+}
+
+static int same_owners(const htc__kv_map *a, const htc__kv_map *b)
+{
+    for (uint32_t i = 0; i < htc_ring_buckets(a->before); i++) {
+        uint64_t x[HTC_RING_OWNERS_MAX], y[HTC_RING_OWNERS_MAX];
+        uint32_t n = htc__kv_map_owners(a, i, x), m = htc__kv_map_owners(b, i, y);
+        if (n != m || memcmp(x, y, n * sizeof *x) != 0 || a->bucket[i].epoch != b->bucket[i].epoch ||
+            a->bucket[i].image != b->bucket[i].image)
+            return 0;
+    }
+    return 1;
+}
+
+static htc_status some_change(htc__kv_map *map, htc_rng *rng, uint64_t *fresh)
+{
+    uint64_t           id = map->member[htc_rng_below(rng, map->members)].id;
+    htc__kv_map_member m = member(++*fresh);
+    switch (htc_rng_below(rng, 4)) {
+    case 0:
+        return htc__kv_map_begin_join(map, &m);
+    case 1:
+        return htc__kv_map_begin_leave(map, id);
+    case 2:
+        return htc__kv_map_begin_replace(map, id, &m);
+    }
+    return htc__kv_map_begin_reweight(map, id, 1 + (uint32_t)htc_rng_below(rng, 5));
+}
+
+/* Any steps by anybody: numbers only grow and are never used twice, each bucket's epoch only grows, one bucket changes hands a
+ * step, who moves a bucket knows exactly its old and new owners, and the bytes are the map. */
+Test(map, steps)
+{
+    htc_buf b, again;
+    htc_buf_init(&b, NULL, 0);
+    htc_buf_init(&again, NULL, 0);
+    PROPERTY(rng, 300)
+    {
+        htc__kv_map *map = map_of(NULL, 2 + (uint32_t)htc_rng_below(&rng, 4), 3);
+        uint64_t     fresh = 100, last = map->numbers;
+        int          ended = 0;
+        for (int i = 0; i < 300 && ended < 4; i++) {
+            htc__kv_map_move move;
+            uint64_t         number, owners[HTC_RING_OWNERS_MAX];
+            htc__kv_map     *was = NULL;
+            bytes_of(map, &b);
+            HOLDS(htc__kv_map_decode(NULL, htc_buf_bytes(&b), &was) == HTC_OK);
+            bytes_of(was, &again);
+            HOLDS(htc_bytes_equal(htc_buf_bytes(&b), htc_buf_bytes(&again)));
+            HOLDS(same_owners(map, was));
+            if (!htc__kv_map_next(map, &move)) {
+                HOLDS(map->after == NULL && htc__kv_map_take(map, &number) == HTC_ENOTFOUND);
+                ended++;
+                some_change(map, &rng, &fresh);
+                /* To begin a change moves nothing but orders. */
+                for (uint32_t k = 0; k < 64; k++)
+                    HOLDS(map->bucket[k].epoch == was->bucket[k].epoch);
+            } else {
+                HOLDS(some_change(map, &rng, &fresh) == HTC_EBUSY);
+                HOLDS(htc__kv_map_take(map, &number) == HTC_OK && number > last);
+                last = number;
+                if (htc_rng_below(&rng, 10) == 0) { /* somebody takes over */
+                    uint64_t dead = number;
+                    HOLDS(htc__kv_map_take(map, &number) == HTC_OK && number > dead);
+                    HOLDS(htc__kv_map_activate(map, dead) == HTC_MISMATCH &&
+                          htc__kv_map_roll_back(map, dead) == HTC_MISMATCH);
+                    last = number;
+                }
+                int      back = htc_rng_below(&rng, 12) == 0;
+                uint32_t n = htc__kv_map_owners(map, move.bucket, owners);
+                HOLDS(n == move.from_n && memcmp(owners, move.from, n * sizeof *owners) == 0);
+                htc_status status = back ? htc__kv_map_roll_back(map, number) : htc__kv_map_activate(map, number);
+                HOLDS(status == HTC_OK);
+                HOLDS(htc__kv_map_activate(map, number) == HTC_MISMATCH);
+                n = htc__kv_map_owners(map, move.bucket, owners);
+                HOLDS(n == (back ? move.from_n : move.to_n));
+                HOLDS(memcmp(owners, back ? move.from : move.to, n * sizeof *owners) == 0);
+                HOLDS(map->bucket[move.bucket].epoch > was->bucket[move.bucket].epoch);
+                HOLDS(map->bucket[move.bucket].image == (back ? move.image : number));
+                for (uint32_t k = 0; k < 64; k++)
+                    if (k != move.bucket)
+                        HOLDS(map->bucket[k].epoch == was->bucket[k].epoch);
+                if (map->numbers > last)
+                    last = map->numbers;
+            }
+            htc__kv_map_destroy(was);
+        }
+        htc__kv_map_destroy(map);
+    }
+    htc_buf_free(&b);
+    htc_buf_free(&again);
+}
+
+Test(map, a_change_that_is_rolled_back_leaves_the_old_table)
+{
+    htc__kv_map       *map = map_of(NULL, 4, 3), *was = NULL;
+    htc__kv_map_member m = member(9);
+    uint64_t           number, ids[2][HTC_RING_OWNERS_MAX];
+    htc_buf            b;
+    htc_buf_init(&b, NULL, 0);
+    bytes_of(map, &b);
+    cr_assert(htc__kv_map_decode(NULL, htc_buf_bytes(&b), &was) == HTC_OK);
+    cr_assert(htc__kv_map_begin_join(map, &m) == HTC_OK);
+    for (int i = 0; i < 5; i++) {
+        htc__kv_map_take(map, &number);
+        htc__kv_map_activate(map, number);
+    }
+    htc__kv_map_take(map, &number);
+    cr_assert(htc__kv_map_roll_back(map, number) == HTC_OK);
+    int steps = 0;
+    for (; htc__kv_map_take(map, &number) == HTC_OK; steps++)
+        htc__kv_map_activate(map, number);
+    cr_expect(eq(int, steps, 5));
+    cr_expect(map->members == 4 && htc__kv_map_find(map, 9) == NULL);
+    for (uint32_t i = 0; i < 64; i++) {
+        uint32_t n = htc__kv_map_owners(map, i, ids[0]);
+        cr_expect(n == htc__kv_map_owners(was, i, ids[1]) && memcmp(ids[0], ids[1], n * sizeof(uint64_t)) == 0);
+    }
+    htc__kv_map_destroy(map);
+    htc__kv_map_destroy(was);
+    htc_buf_free(&b);
+}
+
+Test(map, its_own_owners)
+{
+    htc__kv_map    *map = map_of(NULL, 3, 3);
+    htc__kv_map_own next = { .n = 3, .id = { 1, 2, 3 } }, other = { .n = 1, .id = { 2 } },
+                    twice = { .n = 2, .id = { 2, 2 } };
+    uint64_t epoch = map->own_epoch;
+    cr_expect(htc__kv_map_name_next(map, &twice) == HTC_EINVAL);
+    cr_expect(htc__kv_map_name_next(map, &next) == HTC_OK);
+    cr_expect(htc__kv_map_name_next(map, &next) == HTC_OK); /* the same again */
+    cr_expect(htc__kv_map_name_next(map, &other) == HTC_EBUSY);
+    cr_expect(htc__kv_map_begin_leave(map, 2) == HTC_EBUSY); /* and nothing else */
+    cr_expect(htc__kv_map_settle(map) == HTC_OK);
+    cr_expect(map->own_epoch == epoch + 1 && map->own.n == 3 && map->own_next.n == 0);
+    cr_expect(htc__kv_map_settle(map) == HTC_ENOTFOUND);
+    htc__kv_map_destroy(map);
+}
+
+Test(map, damaged_bytes_are_refused)
+{
+    htc__kv_map          *map = map_of(NULL, 3, 3), *out;
+    htc__kv_map_member    m = member(9);
+    htc__kv_map_namespace s = { .name = "records", .n = 3, .durability = HTC__KV_SYNC };
+    uint64_t              number;
+    htc_buf               b;
+    htc_buf_init(&b, NULL, 0);
+    cr_assert(htc__kv_map_add_namespace(map, &s) == HTC_OK);
+    cr_expect(htc__kv_map_add_namespace(map, &s) == HTC_EEXISTS);
+    htc__kv_map_begin_join(map, &m);
+    htc__kv_map_take(map, &number);
+    htc__kv_map_activate(map, number);
+    bytes_of(map, &b);
+    for (size_t n = 0; n < b.len; n++)
+        cr_expect(htc__kv_map_decode(NULL, (htc_bytes){ b.data, n }, &out) != HTC_OK);
+    b.data[0]++;
+    cr_expect(htc__kv_map_decode(NULL, htc_buf_bytes(&b), &out) == HTC_EVERSION);
+    htc__kv_map_destroy(map);
+    htc_buf_free(&b);
+}
+
+Test(map, memory_runs_out_anywhere)
+{
+    htc__kv_map *full = map_of(NULL, 3, 3);
+    htc_buf      b;
+    htc_buf_init(&b, NULL, 0);
+    bytes_of(full, &b);
+    ALLOC_FAIL_EVERY(f, 4000)
+    {
+        htc_env            env = alloc_fail_env(&f);
+        htc__kv_map       *map = NULL;
+        htc__kv_map_member m = member(9);
+        htc_status         status = htc__kv_map_decode(&env, htc_buf_bytes(&b), &map);
+        cr_expect(status == HTC_OK || (status == HTC_ENOMEM && f.refused));
+        if (map) {
+            status = htc__kv_map_begin_join(map, &m);
+            cr_expect(status == HTC_OK ||
+                      (status == HTC_ENOMEM && f.refused && map->after == NULL && map->members == 3));
+        }
+        htc__kv_map_destroy(map);
+        cr_expect(f.live == 0 && f.wrong_sizes == 0);
+    }
+    htc__kv_map_destroy(full);
+    htc_buf_free(&b);
+}

@@ -1,0 +1,131 @@
+/* Whole stores under drawn faults (htcsched/sim_store.h): the same seed is the same run, every seed keeps every rule, and each rule
+ * that is left out on purpose (lib/core/fault.h) is noticed within a thousand seeds.
+ *
+ *     HTC_SEED=7 world_store                    that seed alone, with its history; HTC_TRACE=1: with its trace
+ *     HTC_BROKEN=ballot_reused world_store      that rule alone; with HTC_SEED that seed of it */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/fault.h"
+#include "htcsched/sim_store.h"
+
+/* Rules that a run of a whole store has to notice, in this order by turns. */
+static const char *const rules[] = { "promise_unchecked", "ballot_reused",   "read_not_written_back",
+                                     "wiped_same_name",   "ack_before_sync", "sequence_forgotten",
+                                     "tag_reused",        "floor_not_raised",
+                                     "old_term_accepted" };
+
+#define RULES     (sizeof rules / sizeof *rules)
+#define EACH_TIME 3
+#define SEEDS_MAX 1000 /* within which each is noticed */
+
+static void print(void *ctx, const char *line)
+{
+    fprintf(ctx, "%s\n", line);
+}
+
+static htc_sim_store_report run_one(uint64_t seed, int history, int trace)
+{
+    htc_sim_store_report  r = { .size = sizeof r };
+    htc_sim_store_options o = { .size = sizeof o, .seed = seed, .trace_ctx = stdout };
+    o.trace = trace ? print : NULL;
+    o.history = history ? print : NULL;
+    htc_status status = htc_sim_store_run(NULL, &o, &r);
+    if (status != HTC_OK) {
+        printf("seed %llu does not run: %s\n", (unsigned long long)seed, htc_status_name(status));
+        exit(1);
+    }
+    return r;
+}
+
+/* The first seed of 1 .. to that fails; 0: none. */
+static uint64_t first_failure(uint64_t to, htc_sim_store_report *failed)
+{
+    for (uint64_t seed = 1; seed <= to; seed++) {
+        *failed = run_one(seed, 0, 0);
+        if (failed->failed)
+            return seed;
+    }
+    return 0;
+}
+
+static int nobody_breaks_anything(uint64_t seeds)
+{
+    htc_sim_store_report r;
+    uint64_t             seed = first_failure(seeds, &r);
+    if (seed)
+        printf("seed %llu: %s\nHTC_SEED=%llu replays it\n", (unsigned long long)seed, r.text, (unsigned long long)seed);
+    else
+        printf("%llu seeds keep every rule\n", (unsigned long long)seeds);
+    return seed == 0;
+}
+
+static int the_same_twice(uint64_t seeds)
+{
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        uint64_t once = run_one(seed, 0, 0).hash, again = run_one(seed, 0, 0).hash,
+                 other = run_one(seed + 1, 0, 0).hash;
+        if (once != again || once == other) {
+            printf("seed %llu: %016llx, then %016llx; the next one %016llx\n", (unsigned long long)seed,
+                   (unsigned long long)once, (unsigned long long)again, (unsigned long long)other);
+            return 0;
+        }
+    }
+    printf("%llu seeds are the same run twice\n", (unsigned long long)seeds);
+    return 1;
+}
+
+static int is_noticed(const char *rule)
+{
+    htc_sim_store_report r;
+    htc__broken_set(htc__broken_find(rule), 1);
+    uint64_t seed = first_failure(SEEDS_MAX, &r);
+    htc__broken_set(htc__broken_find(rule), 0);
+    r.text[strcspn(r.text, "\n")] = '\0';
+    if (seed)
+        printf("%s: seed %llu: %s\n", rule, (unsigned long long)seed, r.text);
+    else
+        printf("%s: nobody notices it in %d seeds\n", rule, SEEDS_MAX);
+    return seed != 0;
+}
+
+static int known(const char *rule)
+{
+    for (size_t i = 0; i < RULES; i++)
+        if (strcmp(rules[i], rule) == 0)
+            return htc__broken_find(rule) != HTC__BROKEN_NOTHING;
+    printf("there is no rule called %s here\n", rule);
+    return 0;
+}
+
+static int one_seed(const char *seed)
+{
+    htc_sim_store_report r = run_one(strtoull(seed, NULL, 10), 1, getenv("HTC_TRACE") != NULL);
+    printf("hash %016llx %s\n", (unsigned long long)r.hash, r.text);
+    return r.failed == 0;
+}
+
+int main(void)
+{
+    const char *seed = getenv("HTC_SEED"), *rule = getenv("HTC_BROKEN");
+    int         full = getenv("HTC_TEST_FULL") != NULL, fine = 1;
+    if (rule && !known(rule))
+        return 2;
+    if (rule && seed)
+        htc__broken_set(htc__broken_find(rule), 1);
+    if (seed)
+        return !one_seed(seed);
+    if (rule)
+        return !is_noticed(rule);
+    for (size_t i = 0; i < RULES; i++)
+        fine &= known(rules[i]);
+    fine &= the_same_twice(full ? 100 : 10);
+    fine &= nobody_breaks_anything(full ? 2000 : 50);
+    int    light = getenv("HTC_TEST_LIGHT") != NULL; /* which mistakes are noticed the optimised build has shown */
+    size_t first = (size_t)(time(NULL) / 86400) * EACH_TIME % RULES, n = full ? RULES : light ? 0 : EACH_TIME;
+    for (size_t i = 0; i < n; i++)
+        fine &= is_noticed(rules[(first + i) % RULES]);
+    return !fine;
+}
