@@ -563,8 +563,10 @@ static void check_scenario(alloc_fail *f, int once)
     cr_expect(eq(sz, f->live, 0));
     cr_expect(eq(sz, f->wrong_sizes, 0));
     cr_expect(s.refused || s.added == 400);
-    if (once && s.added > 0) /* the second try has succeeded */
+    if (once && s.added > 0) { /* the second try has succeeded */
         cr_expect(eq(u32, s.added, 400));
+        cr_expect(eq(u32, s.edges, 17100));
+    }
 }
 
 Test(dag, stays_as_it_was_when_an_allocation_is_refused)
@@ -577,6 +579,51 @@ Test(dag, stays_as_it_was_when_memory_runs_out)
 {
     ALLOC_FAIL_EVERY(f, 1000)
     check_scenario(&f, 0);
+}
+
+/* An edge that there is no memory for has named nobody, and a question that there is none for is answered later. */
+Test(dag, what_is_refused_leaves_no_trace)
+{
+    alloc_fail      f = alloc_fail_at(0);
+    htc_env         env = alloc_fail_env(&f);
+    htc_dag        *d;
+    const uint32_t *children = NULL;
+    uint32_t        out[4] = { 77, 77, 77, 77 }, n = 77;
+    htc_ns          length[64] = { 0 }, left[64] = { 77 }, total = 77;
+    cr_assert(eq(int, htc_dag_create(&env, NULL, &d), HTC_OK));
+    add_tasks(d, 0, 32);
+    for (uint32_t i = 0; i < 1024; i++) /* a piece of the log, to its end */
+        add_edge(d, i % 16, 16 + i % 7);
+    f.fail_at = f.calls + 1;
+    cr_expect(eq(int, htc_dag_add_edge(d, 40, 3), HTC_ENOMEM));
+    cr_expect(eq(int, htc_dag_add_edge(d, 3, 41), HTC_ENOMEM));
+    cr_expect(eq(int, htc_dag_add_task(d, 100), HTC_ENOMEM));
+    cr_expect(htc_dag_size(d) == 32 && htc_dag_state_of(d, 40) == HTC_DAG_NONE && count_of(d).named == 0);
+    cr_expect(eq(int, htc_dag_edges(d, &n), HTC_ENOMEM));
+    cr_expect(eq(int, htc_dag_waits(d, 16, &n), HTC_ENOMEM));
+    cr_expect(eq(int, htc_dag_children(d, 0, &children, &n), HTC_ENOMEM));
+    cr_expect(n == 77 && children == NULL);
+    f.once = 1;
+    for (size_t nth = 1, refused = 0; nth < 10; nth++, refused = f.refused) {
+        f.fail_at = f.calls + nth;
+        htc_status status = htc_dag_check(d, 4, out, &n);
+        cr_expect(eq(int, status, f.refused > refused ? HTC_ENOMEM : HTC_OK), "allocation %zu", nth);
+        cr_expect(n == (status == HTC_OK ? 0 : 77) && out[0] == 77);
+        n = 77;
+    }
+    cr_expect(f.refused >= 7 && htc_dag_edges(d, &n) == HTC_OK && n == 16 * 7);
+    n = 77;
+    for (size_t nth = 1, refused = f.refused; nth < 10; nth++, refused = f.refused) {
+        f.fail_at = f.calls + nth;
+        htc_status status = htc_dag_critical_path(d, 64, length, 4, left, out, &n, &total);
+        cr_expect(eq(int, status, f.refused > refused ? HTC_ENOMEM : HTC_OK), "allocation %zu", nth);
+        cr_expect(status == HTC_OK ? total == 0 && n == 2 && left[0] == 0
+                                   : total == 77 && n == 77 && left[0] == 77 && out[0] == 77);
+        total = n = out[0] = 77;
+        left[0] = 77;
+    }
+    htc_dag_destroy(d);
+    cr_expect(f.live == 0 && f.wrong_sizes == 0);
 }
 
 /* Once built, a graph runs to its end, or is cancelled, without another byte. */

@@ -73,6 +73,8 @@ Test(dag_path, critical_paths_by_hand)
           7,
           { 4, 1, 2, 0 },
           4 },
+        /* whichever edge came first */
+        { 4, { { 0, 1 }, { 0, 2 }, { 1, 3 }, { 2, 3 } }, 4, { 1, 5, 5, 2 }, { 8, 7, 7, 2 }, 8, { 0, 1, 3 }, 3 },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         htc_dag *d;
@@ -430,5 +432,30 @@ Test(dag_path, cancelled_tasks_do_not_count)
     m.exec_ns = length;
     cr_expect(eq(int, htc_dag_bound(d, &m, finish, &bound), HTC_OK));
     cr_expect(bound == 7 && finish[0] == 0 && finish[1] == 5);
+    htc_dag_destroy(d);
+}
+
+/* 0 -> 1, 2 -> 3, and 4 alone; 1 and 2 are cancelled and 3 is done. What stood between two that count is no bridge. */
+Test(dag_path, nothing_leads_through_cancelled_tasks)
+{
+    static const htc_ns length[] = { 50, 0, 0, 5, 7 };
+    htc_dag            *d;
+    htc_ns              total, left[5], finish[5], bound;
+    uint32_t            path[5], n;
+    htc_dag_model       m = HTC_DAG_MODEL_INIT;
+    cr_assert(eq(int, htc_dag_create(NULL, NULL, &d), HTC_OK));
+    for (uint32_t t = 0; t < 5; t++)
+        htc_dag_add_task(d, t);
+    htc_dag_add_edge(d, 0, 1);
+    htc_dag_add_edge(d, 2, 3);
+    cr_expect(eq(int, htc_dag_done(d, 3), HTC_OK));
+    cr_expect(eq(int, htc_dag_cancel(d, 1, NULL, NULL), HTC_OK));
+    cr_expect(eq(int, htc_dag_cancel(d, 2, NULL, NULL), HTC_OK));
+    cr_expect(eq(int, htc_dag_critical_path(d, 5, length, 5, left, path, &n, &total), HTC_OK));
+    cr_expect(total == 50 && n == 1 && path[0] == 0, "not on to 1, though that would take no time");
+    m.tasks = 5;
+    m.exec_ns = length;
+    cr_expect(eq(int, htc_dag_bound(d, &m, finish, &bound), HTC_OK));
+    cr_expect(bound == 50 && finish[3] == 5 && finish[4] == 7, "4 waits for nobody");
     htc_dag_destroy(d);
 }
