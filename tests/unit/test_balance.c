@@ -112,23 +112,6 @@ Test(balance, best_fit_is_the_smallest_that_is_enough)
 
 /* ---- Requests, step by step ---- */
 
-static void give_census(htc_balance *b, const uint32_t *free, uint32_t n)
-{
-    htc_balance_monitor *m;
-    htc_balance_action   a;
-    htc_balance_answer   answer = HTC_BALANCE_ANSWER_INIT;
-    htc_rng              rng = { 3 };
-    cr_assert(htc_balance_monitor_create(NULL, n, 0, &m) == HTC_OK);
-    do {
-        cr_assert(htc_balance_monitor_step(m, 0, &answer, &a) == HTC_OK);
-        if (a.kind == HTC_BALANCE_LOOK)
-            answer.free = free[a.partition];
-    } while (a.kind == HTC_BALANCE_LOOK);
-    cr_assert(a.kind == HTC_BALANCE_PUBLISH);
-    cr_assert(htc_balance_pull(b, 0, &rng, a.body) == HTC_OK);
-    htc_balance_monitor_destroy(m);
-}
-
 /* What the request is to do, and what came of it. */
 typedef struct line {
     uint32_t kind, partition, nodes; /* expected */
@@ -325,16 +308,21 @@ Test(balance, near_partitions_are_robbed_first)
     cr_assert(eq(int, htc_balance_begin(b, 40, &r), HTC_OK));
     answer = (htc_balance_answer){ 0, 0 };
     htc_ns now = 0;
+    int    distant[6] = { 0 };
     for (int round = 0; round < 50; round++)
         for (int tries = -1; tries < 6;) {
             cr_assert(eq(int, htc_balance_step(r, now, &rng, &answer, &a), HTC_OK));
             now = a.kind == HTC_BALANCE_WAIT ? a.until : now;
             if (a.kind == HTC_BALANCE_TAKE) {
                 cr_expect(tries < 0 ? a.partition == 0 : a.partition != 0);
-                cr_expect(tries < 0 || tries >= 3 || a.partition == 1 || a.partition == 3);
+                int is_near = a.partition == 1 || a.partition == 3;
+                cr_expect(tries < 0 || tries >= 3 || is_near);
+                distant[tries < 0 ? 0 : tries] += tries >= 0 && !is_near;
                 tries++;
             }
         }
+    /* Of the second half each try is at one of all four: that none of 50 is distant has a chance of 2^-50. */
+    cr_expect(distant[3] && distant[4] && distant[5]);
     htc_balance_end(r);
     htc_balance_destroy(b);
 }
@@ -386,6 +374,102 @@ Test(balance, a_second_full_scale_job_is_blocked_at_every_step)
         far[i] = (uint64_t)(1e6 * (1 - exp2(-(i + 1) / 800.0)));
     cr_assert(eq(int, htc_balance_blocked(far, 8000, 1000000, &p), HTC_OK));
     cr_expect(p == 0 || log2(p) < -800, "hopeless");
+}
+
+/* How far below its full length a wait was drawn is chance, its full length is not: that doubles from one to the next up to the
+ * ceiling, between tries and between rounds. A success sets the waits between tries back, and so does a new round; those between
+ * rounds go on growing. One partition beside the own one; ten tries in vain are a round. */
+Test(balance, waits_grow_from_one_to_the_next)
+{
+    htc_balance_options  o = options_of(2, 0);
+    htc_balance_request *r;
+    htc_balance_answer   answer = HTC_BALANCE_ANSWER_INIT;
+    htc_balance_action   a;
+    htc_balance_progress p;
+    htc_rng              rng = { 5 };
+    htc_ns               now = 0;
+    o.policy = policy_called("random");
+    o.tries = 10;
+    o.wait_ns = 1000;
+    o.wait_ns_max = 100000;
+    htc_balance *b = open_balance(&o);
+    cr_assert(eq(int, htc_balance_begin(b, 1000, &r), HTC_OK));
+    for (uint32_t round = 0; round < 9; round++) {
+        uint32_t pauses = 0, takes = 0;
+        for (;;) {
+            cr_assert(eq(int, htc_balance_step(r, now, &rng, &answer, &a), HTC_OK));
+            cr_assert(htc_balance_progress_of(r, &p) == HTC_OK);
+            if (a.kind == HTC_BALANCE_TAKE) {
+                /* In the second round something is there once, after four waits. */
+                int there = round == 1 && pauses == 4 && takes++ == 0;
+                answer = (htc_balance_answer){ (uint32_t)there, 0 };
+                pauses = there ? 0 : pauses;
+            } else if (a.kind == HTC_BALANCE_WAIT) {
+                uint32_t nth = p.fruitless == 10 || p.rounds > round ? round : pauses++;
+                htc_ns   full = nth < 7 ? o.wait_ns << nth : o.wait_ns_max, wait = a.until - now;
+                cr_expect(wait <= full && wait >= full - full / 2, "round %u, wait %u: %u of %u", round, nth,
+                          (unsigned)wait, (unsigned)full);
+                now = a.until;
+                if (p.rounds > round)
+                    break;
+            } else
+                cr_assert(a.kind == HTC_BALANCE_RELEASE && round == 1);
+        }
+        cr_expect(eq(u32, pauses, 9), "each of ten tries but the last");
+    }
+    htc_balance_end(r);
+    htc_balance_destroy(b);
+}
+
+/* What cannot be read is tried by nobody until it is known again. */
+Test(balance, a_partition_that_cannot_be_read_is_not_tried)
+{
+    const uint32_t       census[] = { 8, 9 };
+    htc_balance_options  o = options_of(2, HTC_BALANCE_NONE);
+    htc_balance         *b = open_balance(&o);
+    htc_balance_request *r;
+    htc_balance_action   a;
+    htc_balance_answer   answer = HTC_BALANCE_ANSWER_INIT;
+    htc_rng              rng = { 1 };
+    give_census(b, census, 2);
+    cr_assert(eq(int, htc_balance_learn(b, 0, HTC_BALANCE_UNKNOWN), HTC_OK));
+    cr_assert(eq(int, htc_balance_begin(b, 20, &r), HTC_OK));
+    cr_assert(eq(int, htc_balance_step(r, 0, &rng, NULL, &a), HTC_OK));
+    cr_expect(a.kind == HTC_BALANCE_TAKE && a.partition == 1);
+    answer.taken = 9; /* nor is this one any more: the answer does not say what is left */
+    cr_assert(eq(int, htc_balance_step(r, 0, &rng, &answer, &a), HTC_OK));
+    cr_expect(eq(u32, a.kind, HTC_BALANCE_WAIT));
+    cr_assert(eq(int, htc_balance_learn(b, 0, 4), HTC_OK));
+    cr_assert(eq(int, htc_balance_step(r, a.until, &rng, NULL, &a), HTC_OK));
+    cr_expect(a.kind == HTC_BALANCE_TAKE && a.partition == 0 && a.nodes == 11);
+    htc_balance_end(r);
+    htc_balance_destroy(b);
+}
+
+/* Waits that would end after all time end at the last moment there is. */
+Test(balance, time_does_not_turn_round)
+{
+    const uint8_t        nobody[] = { 1, 0 };
+    htc_balance_options  o = options_of(1, HTC_BALANCE_NONE);
+    htc_balance         *b = open_balance(&o);
+    htc_balance_request *r;
+    htc_balance_monitor *m;
+    htc_balance_action   a;
+    htc_balance_answer   answer = { 0, 0 };
+    htc_rng              rng = { 1 };
+    htc_ns               last = HTC_NEVER - 1;
+    cr_assert(eq(int, htc_balance_pull(b, last, &rng, (htc_bytes){ nobody, sizeof nobody }), HTC_OK));
+    cr_expect(eq(u64, htc_balance_pull_due(b), last));
+    cr_assert(eq(int, htc_balance_begin(b, 1, &r), HTC_OK));
+    cr_assert(eq(int, htc_balance_step(r, last - 5, &rng, NULL, &a), HTC_OK));
+    cr_expect(a.kind == HTC_BALANCE_WAIT && a.until == last);
+    cr_assert(eq(int, htc_balance_monitor_create(NULL, 1, 50, &m), HTC_OK));
+    for (int i = 0; i < 3; i++)
+        cr_assert(eq(int, htc_balance_monitor_step(m, last - 5, &answer, &a), HTC_OK));
+    cr_expect(a.kind == HTC_BALANCE_WAIT && a.until == last);
+    htc_balance_monitor_destroy(m);
+    htc_balance_end(r);
+    htc_balance_destroy(b);
 }
 
 /* ---- Census and monitor ---- */
@@ -502,6 +586,55 @@ Test(balance, a_policy_of_ones_own_is_found_by_name)
     htc_balance_end(r);
     htc_balance_destroy(b);
     htc_registry_destroy(registry);
+}
+
+/* What the latest pick was told. */
+static htc_status noting_pick(void *state, const htc_balance_view *view, htc_rng *rng, uint32_t *partition)
+{
+    *(htc_balance_view *)state = *view;
+    *partition = 3 + (uint32_t)htc_rng_below(rng, 2);
+    return HTC_OK;
+}
+
+static htc_balance_view noted;
+
+static htc_status open_notes(const htc_env *env, const htc_balance_options *options, void **state)
+{
+    (void)env;
+    noted.tries = options->tries; /* the options are complete: the policy's own number of tries among them */
+    *state = &noted;
+    return HTC_OK;
+}
+
+static void close_notes(void *state)
+{
+    ((htc_balance_view *)state)->partitions = 0;
+}
+
+Test(balance, a_policy_is_told_how_far_the_request_has_come)
+{
+    const htc_balance_policy p = {
+        .size = sizeof p, .name = "notes", .tries = 7, .open = open_notes, .close = close_notes, .pick = noting_pick
+    };
+    htc_balance_options  o = options_of(6, 2);
+    htc_balance_request *r;
+    htc_balance_action   a;
+    htc_balance_answer   answer = { 4, 0 };
+    htc_rng              rng = { 1 };
+    o.policy = &p;
+    htc_balance *b = open_balance(&o);
+    cr_expect(eq(u32, noted.tries, 7));
+    cr_assert(eq(int, htc_balance_begin(b, 10, &r), HTC_OK));
+    cr_assert(htc_balance_step(r, 0, &rng, NULL, &a) == HTC_OK && a.kind == HTC_BALANCE_TAKE && a.partition == 2);
+    cr_assert(htc_balance_step(r, 0, &rng, &answer, &a) == HTC_OK && a.kind == HTC_BALANCE_TAKE && a.nodes == 6);
+    cr_expect(noted.missing == 6 && noted.taken == 4 && noted.partitions == 6 && noted.own == 2);
+    cr_expect(noted.fruitless == 0 && noted.tries == 7);
+    answer.taken = 0;
+    cr_assert(htc_balance_step(r, 0, &rng, &answer, &a) == HTC_OK && a.kind == HTC_BALANCE_TAKE);
+    cr_expect(noted.missing == 6 && noted.taken == 4 && noted.fruitless == 1);
+    htc_balance_end(r);
+    htc_balance_destroy(b);
+    cr_expect(eq(u32, noted.partitions, 0), "closed");
 }
 
 static htc_status open_nothing(const htc_env *env, const htc_balance_options *options, void **state)
@@ -702,26 +835,35 @@ Test(balance, a_census_that_there_is_no_memory_for_is_refused)
     }
 }
 
-Test(balance, the_tree_stays_as_it_was_without_memory)
+static void grow_a_tree(alloc_fail *f)
 {
-    ALLOC_FAIL_EVERY(f, 100)
-    {
-        htc_env           env = alloc_fail_env(&f);
-        htc_balance_tree *t = NULL;
-        uint32_t          p, free, last = 0;
-        if (htc_balance_tree_create(&env, 3, &t) == HTC_OK) {
-            cr_assert(eq(int, htc_balance_tree_set(t, 2, 60), HTC_OK), "counts up to 63 have room from the start");
-            for (uint32_t n = 1; n <= HTC_BALANCE_FREE_MAX; n *= 4)
-                if (htc_balance_tree_set(t, 1, n) == HTC_OK)
-                    last = n;
-            cr_expect(last == HTC_BALANCE_FREE_MAX || f.refused);
+    htc_env           env = alloc_fail_env(f);
+    htc_balance_tree *t = NULL;
+    uint32_t          p, free, last = 0;
+    if (htc_balance_tree_create(&env, 3, &t) == HTC_OK) {
+        cr_assert(eq(int, htc_balance_tree_set(t, 2, 60), HTC_OK), "counts up to 63 have room from the start");
+        for (uint32_t n = 1; n <= HTC_BALANCE_FREE_MAX; n *= 4) {
+            size_t     refused = f->refused;
+            htc_status status = htc_balance_tree_set(t, 1, n);
+            cr_expect(eq(int, status, f->refused > refused ? HTC_ENOMEM : HTC_OK));
+            last = status == HTC_OK ? n : last;
             cr_assert(eq(int, htc_balance_tree_get(t, 1, &free), HTC_OK));
             cr_expect(eq(u32, free, last));
             cr_assert(eq(int, htc_balance_tree_best(t, UINT64_MAX, &p, &free), HTC_OK));
             cr_expect(last > 60 ? p == 1 && free == last : p == 2 && free == 60);
         }
-        htc_balance_tree_destroy(t);
-        cr_expect(eq(sz, f.live, 0));
-        cr_expect(eq(sz, f.wrong_sizes, 0));
-    }
+        cr_expect(last == HTC_BALANCE_FREE_MAX || f->refused);
+    } else
+        cr_expect(t == NULL && f->refused > 0);
+    htc_balance_tree_destroy(t);
+    cr_expect(eq(sz, f->live, 0));
+    cr_expect(eq(sz, f->wrong_sizes, 0));
+}
+
+Test(balance, the_tree_stays_as_it_was_without_memory)
+{
+    ALLOC_FAIL_EVERY(f, 100)
+    grow_a_tree(&f);
+    ALLOC_FAIL_ONCE(f, 100)
+    grow_a_tree(&f);
 }

@@ -6,23 +6,6 @@
 #include "balance_hand.h"
 #include "property.h"
 
-static void give_census(htc_balance *b, const uint32_t *free, uint32_t n)
-{
-    htc_balance_monitor *m;
-    htc_balance_action   a;
-    htc_balance_answer   answer = HTC_BALANCE_ANSWER_INIT;
-    htc_rng              rng = { 3 };
-    cr_assert(htc_balance_monitor_create(NULL, n, 0, &m) == HTC_OK);
-    do {
-        cr_assert(htc_balance_monitor_step(m, 0, &answer, &a) == HTC_OK);
-        if (a.kind == HTC_BALANCE_LOOK)
-            answer.free = free[a.partition];
-    } while (a.kind == HTC_BALANCE_LOOK);
-    cr_assert(a.kind == HTC_BALANCE_PUBLISH);
-    cr_assert(htc_balance_pull(b, 0, &rng, a.body) == HTC_OK);
-    htc_balance_monitor_destroy(m);
-}
-
 /* ---- Many controllers on one machine ---- */
 
 enum { CONTROLLERS = 8, JOBS = 12 };
