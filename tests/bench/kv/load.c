@@ -1,304 +1,345 @@
-/* A closed loop of requests to any store that htcsched/store.h opens: so many connections, so many submissions on their way on each,
- * so many requests in each submission; whoever is answered asks again. One JSON line: operations a second, p50 and p99 of a
- * submission from its beginning to its last answer, CPU of the servers an operation.
+/* A closed loop of requests to the store in its own protocol: so many connections, so many requests on their way on each, so many
+ * operations in each request; whoever is answered asks again. One JSON line: operations a second, p50 and p99 of a request from its
+ * sending to its last answer, what an operation cost the servers (CPU time, and where the processor's counters may be read cycles and
+ * instructions, which a busy machine changes less), CPU time of this program, and what failed.
  *
- *     kv_load [-o get|put|cas|add] [-c CONNECTIONS] [-d DEPTH] [-b BATCH] [-s SECONDS] [-k KEYS] [-p PID[,PID...]]
- *             [-K KEY_FILE -R RING_FILE] [-n NAME] ADDRESS...
+ *     kv_load [-o get|put|cas|add|hot|new] [-c CONNECTIONS] [-d DEPTH] [-b BATCH] [-s SECONDS] [-w WARM_UP_SECONDS] [-m OPERATIONS]
+ *             [-k KEYS] [-a FIRST_NEW_KEY] [-F] [-p PID[,PID...]] [-T TOKEN_FILE | -K KEY_FILE -R RING_FILE] [-n NAME] ADDRESS...
+ *     kv_load -o echo [-c CONNECTIONS] [-d DEPTH] [-s SECONDS] [-e CPU] [-n NAME] tcp|unix
  *
- * Connections are dealt to the addresses in turn. Keys of 16 bytes drawn at random, values of 128; a compare-and-swap expects the value
- * that is there. native.sh asks for the rows. */
-#include "bench.h"
-
-#include <dirent.h>
+ *   get, put, add  a key drawn at random
+ *   cas            by version, keys of one's own      hot  by version, one key for all; an operation is a try that won
+ *   new            a key that was never there, from FIRST_NEW_KEY on
+ *   echo           a process of its own that looks at nothing, asked with a put
+ *   -m  ends after so many operations, SECONDS at the latest      -F  the KEYS are there already
+ *
+ * Connections are dealt to the addresses in turn. Keys of 16 bytes, values of 128. native.sh and cluster.sh ask for the rows. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "htcsched/host.h"
-#include "htcsched/store.h"
+#include "kv/load.h"
 
-enum { CONNECTIONS_MAX = 1024, DEPTH_MAX = 64, BATCH_MAX = 256, VALUE = 128, KEY = 16, SAMPLES_MAX = 4000000 };
-
-typedef struct conn {
-    htc_store *store;
-    htc_ns     sent[DEPTH_MAX]; /* of each submission on its way */
-} conn;
+/* Steps of a histogram: each power of two in 64 parts. */
+enum { PARTS = 64, STEPS = 64 * PARTS };
 
 typedef struct load {
-    const char *name, *op_name, *pids;
-    uint32_t    op;
-    unsigned    connections, depth, batch;
-    uint64_t    keys;
-    double      seconds;
-    conn       *conn;
-    htc_rng     rng;
-    uint32_t   *samples; /* ns */
-    size_t      sample_count;
-    uint64_t    done;
-    int         over;
+    load_asker  asker;
+    const char *name, *op_name, *pids, *token, *key, *ring;
+    double      seconds, warm_up;
+    uint64_t    most; /* operations; 0: no bound */
+    int         filled;
+    load_conn  *conns;
+    int         epoll, over;
+    uint64_t    steps[STEPS], samples;
+    pid_t       echo;
+    int         echo_cpu; /* -1: any */
+    char        echo_pid[24];
 } load;
 
-static void fatal(const char *what, const char *why)
+void load_fatal(const char *what, const char *why)
 {
     fprintf(stderr, "%s: %s\n", what, why);
     exit(1);
 }
 
-static char value[VALUE];
+/* ---- how long it took ---- */
 
-static void draw(load *l, htc_kv_request *q, char key[KEY + 1], uint64_t number)
+static unsigned step_of(uint64_t ns)
 {
-    snprintf(key, KEY + 1, "%c%015llu", l->op == HTC_KV_ADD ? 'n' : 'k', (unsigned long long)number % 1000000000000000);
-    *q = (htc_kv_request){ .op = l->op, .key = { key, KEY }, .delta = 1 };
-    if (l->op == HTC_KV_PUT || l->op == HTC_KV_CAS_VALUE)
-        q->value = (htc_bytes){ value, VALUE };
-    if (l->op == HTC_KV_CAS_VALUE)
-        q->seen = q->value;
+    if (ns < PARTS)
+        return (unsigned)ns;
+    unsigned e = 63u - (unsigned)__builtin_clzll(ns) - 6;
+    return (e + 1) * PARTS + (unsigned)((ns >> e) & (PARTS - 1));
 }
 
-static void submit(load *l, conn *c, unsigned slot)
+static double us_of(unsigned step)
 {
-    static htc_kv_request q[BATCH_MAX];
-    static char           keys[BATCH_MAX][KEY + 1];
-    for (unsigned i = 0; i < l->batch; i++)
-        draw(l, &q[i], keys[i], htc_rng_below(&l->rng, l->keys));
-    c->sent[slot] = htc_host_now();
-    htc_status status = htc_store_submit(c->store, q, l->batch, slot);
-    if (status != HTC_OK)
-        fatal("submit", htc_strerror(status));
+    uint64_t ns = step < PARTS ? step : (uint64_t)(PARTS + step % PARTS) << (step / PARTS - 1);
+    return (double)ns * 1e-3;
 }
 
-static void note(load *l, conn *c, const htc_kv_result *r)
+static double percentile(const load *l, double share)
 {
-    if (r->status != HTC_OK)
-        fatal(l->op_name, htc_strerror(r->status));
-    l->done++;
-    if (!r->last)
-        return;
-    htc_ns took = htc_host_now() - c->sent[r->tag];
-    if (l->sample_count < SAMPLES_MAX)
-        l->samples[l->sample_count++] = took > UINT32_MAX ? UINT32_MAX : (uint32_t)took;
-    if (!l->over)
-        submit(l, c, (unsigned)r->tag);
-}
-
-/* Every answer that is there; wait: for the first of them. How many. */
-static unsigned take(load *l, conn *c, htc_ns wait)
-{
-    htc_kv_result r;
-    unsigned      n = 0;
-    htc_status    status;
-    while ((status = htc_store_next(c->store, n ? 0 : wait, &r)) == HTC_OK) {
-        note(l, c, &r);
-        n++;
-        if (n >= l->depth * l->batch)
-            break; /* the others' turn */
+    uint64_t seen = 0, wanted = (uint64_t)((double)l->samples * share);
+    for (unsigned i = 0; i < STEPS; i++) {
+        if ((seen += l->steps[i]) > wanted)
+            return us_of(i);
     }
-    if (status != HTC_OK && status != HTC_ETIMEDOUT && status != HTC_EMPTY)
-        fatal("next", htc_strerror(status));
-    return n;
+    return 0;
 }
 
-/* Round after round; where nobody had an answer, the one whose turn it is is waited for. */
+/* ---- the loop ---- */
+
+static void flush(load *l, load_conn *c)
+{
+    load_link_write(&c->link);
+    if (c->link.blocked == c->wants_write)
+        return;
+    struct epoll_event e = { .events = EPOLLIN | (c->link.blocked ? EPOLLOUT : 0u), .data.ptr = c };
+    c->wants_write = c->link.blocked;
+    if (epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->link.fd, &e) != 0)
+        load_fatal("epoll", strerror(errno));
+}
+
+static void take_frames(load *l, load_conn *c)
+{
+    htc_reader r = htc_reader_of(htc_buf_bytes(&c->link.in));
+    uint64_t   now = htc_host_now();
+    size_t     used = 0;
+    while (htc_reader_left(&r) >= 4) {
+        uint32_t len = htc_get_u32(&r);
+        if (len > htc_reader_left(&r))
+            break;
+        load_slot *s = load_answer(&l->asker, c, htc_get_raw(&r, len));
+        used += 4 + (size_t)len;
+        if (!s)
+            continue;
+        l->steps[step_of(now - s->begun)]++;
+        l->samples++;
+        if (!l->over)
+            load_ask(&l->asker, c, s, now);
+    }
+    if (used == c->link.in.len)
+        htc_buf_clear(&c->link.in);
+    else
+        htc_buf_consume(&c->link.in, used);
+}
+
+static void turn(load *l)
+{
+    struct epoll_event events[256];
+    int                n = epoll_wait(l->epoll, events, 256, 30000);
+    if (n == 0)
+        load_fatal(l->name, "no answer for 30 s");
+    for (int i = 0; i < n; i++) {
+        load_conn *c = events[i].data.ptr;
+        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR) && load_link_read(&c->link))
+            take_frames(l, c);
+        flush(l, c);
+    }
+}
+
 static void run(load *l, double seconds)
 {
-    htc_ns end = htc_host_now() + (htc_ns)(seconds * 1e9);
-    l->over = 0;
-    l->done = l->sample_count = 0;
-    for (unsigned i = 0; i < l->connections; i++) {
-        for (unsigned slot = 0; slot < l->depth; slot++)
-            submit(l, &l->conn[i], slot);
+    htc_ns begun = htc_host_now(), end = begun + (htc_ns)(seconds * 1e9);
+    while (htc_host_now() < end && (!l->most || l->asker.done < l->most))
+        turn(l);
+}
+
+static void ask_all(load *l)
+{
+    for (unsigned i = 0; i < l->asker.connections; i++) {
+        for (unsigned k = 0; k < l->asker.depth; k++)
+            load_ask(&l->asker, &l->conns[i], &l->conns[i].slots[k], htc_host_now());
+        flush(l, &l->conns[i]);
     }
-    for (unsigned i = 0, idle = 0; htc_host_now() < end; i = (i + 1) % l->connections)
-        idle = take(l, &l->conn[i], idle >= l->connections ? HTC_SECOND : 0) ? 0 : idle + 1;
 }
 
 static void finish(load *l)
 {
     l->over = 1;
-    for (unsigned i = 0; i < l->connections; i++) {
-        while (take(l, &l->conn[i], HTC_NEVER)) {
-        }
+    for (unsigned i = 0; i < l->asker.connections; i++) {
+        while (l->conns[i].active > 0)
+            turn(l);
     }
-}
-
-/* ---- what the servers use ---- */
-
-static uint64_t cpu_of(long pid)
-{
-    char           path[64];
-    uint64_t       sum = 0;
-    struct dirent *d;
-    snprintf(path, sizeof path, "/proc/%ld/task", pid);
-    DIR *tasks = opendir(path);
-    if (!tasks)
-        fatal(path, "there is no such process");
-    while ((d = readdir(tasks))) {
-        char               file[512];
-        unsigned long long ns = 0;
-        snprintf(file, sizeof file, "%s/%s/schedstat", path, d->d_name);
-        FILE *f = fopen(file, "re");
-        if (f && fscanf(f, "%llu", &ns) == 1)
-            sum += ns;
-        if (f)
-            fclose(f);
-    }
-    closedir(tasks);
-    return sum;
-}
-
-static uint64_t cpu_of_all(const char *pids)
-{
-    uint64_t sum = 0;
-    for (const char *p = pids; p && *p; p += strspn(p, ",")) {
-        char *end;
-        sum += cpu_of(strtol(p, &end, 10));
-        p = end;
-    }
-    return sum;
 }
 
 /* ---- the row ---- */
 
-static void fill(load *l)
+static void measure(load *l)
 {
-    load           filler = *l;
-    htc_kv_request q[100];
-    char           keys[100][KEY + 1];
-    filler.op = l->op == HTC_KV_ADD ? HTC_KV_ADD : HTC_KV_PUT;
-    for (uint64_t at = 0; at < l->keys;) {
-        htc_kv_result r;
-        unsigned      n = 0;
-        for (; n < 100 && at < l->keys; n++)
-            draw(&filler, &q[n], keys[n], at++);
-        bench_must(htc_store_submit(l->conn[0].store, q, n, 0) == HTC_OK, "filling");
-        while (htc_store_next(l->conn[0].store, HTC_NEVER, &r) == HTC_OK)
-            bench_must(r.status == HTC_OK, "filling");
+    load_asker *a = &l->asker;
+    ask_all(l);
+    if (l->warm_up > 0)
+        run(l, l->warm_up);
+    memset(l->steps, 0, sizeof l->steps);
+    l->samples = a->done = a->lost = a->again = a->failed = 0;
+    load_cost servers, ours;
+    load_cost_begin(&servers, l->pids);
+    load_cost_begin(&ours, NULL);
+    htc_ns begun = htc_host_now();
+    run(l, l->seconds);
+    double   took = (double)(htc_host_now() - begun) * 1e-9;
+    uint64_t done = a->done, samples = l->samples;
+    load_cost_end(&servers, l->pids);
+    load_cost_end(&ours, NULL);
+    finish(l);
+    if (a->failed)
+        fprintf(stderr, "%s: %llu failed: %s\n", l->name, (unsigned long long)a->failed, htc_strerror(a->why));
+    if (done == 0 || samples == 0)
+        load_fatal(l->name, "nothing was answered");
+    printf("{\"bench\":\"kv_load\",\"case\":\"%s\",\"op\":\"%s\",\"connections\":%u,\"depth\":%u,\"batch\":%u,\"keys\":"
+           "%llu,"
+           "\"operations\":%llu,\"per_s\":%.0f,\"p50_us\":%.1f,\"p99_us\":%.1f",
+           l->name, l->op_name, a->connections, a->depth, a->batch, (unsigned long long)a->keys,
+           (unsigned long long)done, (double)done / took, percentile(l, .5), percentile(l, .99));
+    if (l->pids)
+        printf(",\"server_cpu_us\":%.3f", (double)servers.ns * 1e-3 / (double)done);
+    if (servers.counted)
+        printf(",\"server_cycles\":%.0f,\"server_instructions\":%.0f", (double)servers.cycles / (double)done,
+               (double)servers.instructions / (double)done);
+    printf(",\"client_cpu_us\":%.3f,\"lost\":%llu,\"again\":%llu,\"failed\":%llu}\n",
+           (double)ours.ns * 1e-3 / (double)done, (unsigned long long)a->lost, (unsigned long long)a->again,
+           (unsigned long long)a->failed);
+}
+
+static void connect_all(load *l, char **addresses, unsigned n)
+{
+    load_asker *a = &l->asker;
+    load_keys  *keys = l->key ? load_keys_read(l->key, l->ring ? l->ring : "") : NULL;
+    l->conns = calloc(a->connections, sizeof *l->conns);
+    l->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (!l->conns || l->epoll < 0)
+        load_fatal("connections", strerror(errno));
+    if (a->op == LOAD_ECHO) {
+        l->echo = load_echo_start(addresses[0], l->echo_cpu, l->conns, a->connections);
+        snprintf(l->echo_pid, sizeof l->echo_pid, "%ld", (long)l->echo);
+        l->pids = l->echo_pid;
+    }
+    for (unsigned i = 0; i < a->connections; i++) {
+        load_conn         *c = &l->conns[i];
+        struct epoll_event e = { .events = EPOLLIN, .data.ptr = c };
+        c->number = i;
+        c->client = htc_rng_next(&a->rng);
+        c->slots = malloc(a->depth * sizeof *c->slots);
+        if (!c->slots)
+            load_fatal("connections", "no memory");
+        memset(c->slots, 0xff, a->depth * sizeof *c->slots);
+        if (!l->echo) {
+            load_link_open(&c->link, addresses[i % n], l->token, keys);
+            load_conn_greet(c);
+        }
+        if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, c->link.fd, &e) != 0)
+            load_fatal("epoll", strerror(errno));
     }
 }
 
-static int by_length(const void *a, const void *b)
+static void prepare(load *l)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    load_asker *a = &l->asker;
+    uint64_t    least = (uint64_t)a->connections * a->depth * a->batch;
+    if (a->op == LOAD_HOT)
+        a->keys = 1;
+    else if (a->op == LOAD_CAS && a->keys < least)
+        a->keys = least;
+    if (a->op == LOAD_CAS || a->op == LOAD_HOT)
+        a->versions = calloc(a->keys, sizeof *a->versions);
+    if (a->op == LOAD_HOT && a->batch != 1)
+        load_fatal("hot", "one try a request");
+    if (a->op == LOAD_ECHO)
+        return;
+    if (!l->filled && a->op != LOAD_NEW)
+        load_fill(a, &l->conns[0]);
+    else if (a->versions)
+        load_learn(a, &l->conns[0]);
 }
 
-static void measure(load *l)
-{
-    fill(l);
-    run(l, l->seconds / 4); /* warm */
-    finish(l);
-    uint64_t cpu = cpu_of_all(l->pids);
-    htc_ns   begun = htc_host_now();
-    run(l, l->seconds);
-    double   seconds = (double)(htc_host_now() - begun) * 1e-9;
-    uint64_t done = l->done;
-    cpu = cpu_of_all(l->pids) - cpu;
-    finish(l);
-    if (done == 0 || l->sample_count == 0)
-        fatal(l->name, "nothing was answered");
-    qsort(l->samples, l->sample_count, sizeof *l->samples, by_length);
-    printf("{\"bench\":\"kv_native\",\"case\":\"%s\",\"op\":\"%s\",\"connections\":%u,\"depth\":%u,\"batch\":%u,\"per_"
-           "s\":%.0f,"
-           "\"p50_us\":%.1f,\"p99_us\":%.1f",
-           l->name, l->op_name, l->connections, l->depth, l->batch, (double)done / seconds,
-           l->samples[l->sample_count / 2] * 1e-3, l->samples[l->sample_count / 100 * 99] * 1e-3);
-    if (l->pids)
-        printf(",\"server_cpu_us\":%.3f", (double)cpu * 1e-3 / (double)done);
-    printf("}\n");
-}
+/* ---- options ---- */
 
 static void set_op(load *l, const char *name)
 {
     static const struct {
         const char *name;
-        uint32_t    op;
-    } ops[] = { { "get", HTC_KV_GET }, { "put", HTC_KV_PUT }, { "cas", HTC_KV_CAS_VALUE }, { "add", HTC_KV_ADD } };
+        load_op     op;
+    } ops[] = { { "get", LOAD_GET }, { "put", LOAD_PUT }, { "cas", LOAD_CAS },  { "add", LOAD_ADD },
+                { "hot", LOAD_HOT }, { "new", LOAD_NEW }, { "echo", LOAD_ECHO } };
     l->op_name = name;
+    l->asker.op = 0;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         if (strcmp(ops[i].name, name) == 0)
-            l->op = ops[i].op;
+            l->asker.op = ops[i].op;
     }
-    if (!l->op)
-        fatal(name, "get, put, cas or add is expected");
+    if (!l->asker.op)
+        load_fatal(name, "get, put, cas, add, hot, new or echo is expected");
 }
 
-static unsigned number(const char *text, unsigned max)
+static uint64_t number(const char *text, uint64_t max)
 {
-    unsigned long n = strtoul(text, NULL, 10);
+    unsigned long long n = strtoull(text, NULL, 10);
     if (n == 0 || n > max)
-        fatal(text, "too many, or none");
-    return (unsigned)n;
+        load_fatal(text, "too many, or none");
+    return n;
 }
 
-static void connect_all(load *l, htc_store_options *o, char **addresses, unsigned n)
+static void take_option(load *l, int option, const char *text)
 {
-    l->conn = calloc(l->connections, sizeof *l->conn);
-    l->samples = malloc(SAMPLES_MAX * sizeof *l->samples);
-    bench_must(l->conn && l->samples, "memory");
-    for (unsigned i = 0; i < l->connections; i++) {
-        htc_error error = { 0 };
-        o->address = addresses[i % n];
-        if (htc_store_open(NULL, o, &l->conn[i].store, &error) != HTC_OK)
-            fatal("open", error.text);
+    load_asker *a = &l->asker;
+    switch (option) {
+    case 'o':
+        set_op(l, text);
+        break;
+    case 'c':
+        a->connections = (unsigned)number(text, LOAD_CONNECTIONS_MAX);
+        break;
+    case 'd':
+        a->depth = (unsigned)number(text, LOAD_DEPTH_MAX);
+        break;
+    case 'b':
+        a->batch = (unsigned)number(text, LOAD_BATCH_MAX);
+        break;
+    case 'k':
+        a->keys = number(text, 1000000000);
+        break;
+    case 'a':
+        a->fresh = number(text, 1000000000000);
+        break;
+    case 'm':
+        l->most = number(text, UINT64_MAX);
+        break;
+    case 's':
+        l->seconds = strtod(text, NULL);
+        break;
+    case 'w':
+        l->warm_up = strtod(text, NULL);
+        break;
+    case 'e':
+        l->echo_cpu = atoi(text);
+        break;
+    case 'F':
+        l->filled = 1;
+        break;
+    case 'p':
+        l->pids = text;
+        break;
+    case 'T':
+        l->token = text;
+        break;
+    case 'K':
+        l->key = text;
+        break;
+    case 'R':
+        l->ring = text;
+        break;
+    case 'n':
+        l->name = text;
+        break;
+    default:
+        exit(2);
     }
 }
 
 int main(int argc, char **argv)
 {
-    load              l = { .name = "native",
-                            .op_name = "get",
-                            .op = HTC_KV_GET,
-                            .connections = 1,
-                            .depth = 1,
-                            .batch = 1,
-                            .keys = 50000,
-                            .seconds = 1 };
-    htc_store_options o = { .size = sizeof o, .timeout_ns = 60 * HTC_SECOND };
-    int               c;
-    htc_host_random(&l.rng, sizeof l.rng);
-    memset(value, 'x', sizeof value);
-    while ((c = getopt(argc, argv, "o:c:d:b:s:k:p:K:R:n:")) > 0) {
-        switch (c) {
-        case 'o':
-            set_op(&l, optarg);
-            break;
-        case 'c':
-            l.connections = number(optarg, CONNECTIONS_MAX);
-            break;
-        case 'd':
-            l.depth = number(optarg, DEPTH_MAX);
-            break;
-        case 'b':
-            l.batch = number(optarg, BATCH_MAX);
-            break;
-        case 'k':
-            l.keys = number(optarg, 100000000);
-            break;
-        case 's':
-            l.seconds = strtod(optarg, NULL);
-            break;
-        case 'p':
-            l.pids = optarg;
-            break;
-        case 'K':
-            o.key_path = optarg;
-            break;
-        case 'R':
-            o.ring_path = optarg;
-            break;
-        case 'n':
-            l.name = optarg;
-            break;
-        default:
-            return 2;
-        }
-    }
+    static load l = { .name = "native", .op_name = "get", .seconds = 1, .warm_up = 0.1, .echo_cpu = -1 };
+    int         option;
+    l.asker = (load_asker){ .op = LOAD_GET, .connections = 1, .depth = 1, .batch = 1, .keys = 50000, .fresh = 1 };
+    htc_host_random(&l.asker.rng, sizeof l.asker.rng);
+    while ((option = getopt(argc, argv, "o:c:d:b:e:s:w:m:k:a:Fp:T:K:R:n:")) > 0)
+        take_option(&l, option, optarg);
     if (optind == argc)
-        fatal(argv[0], "which ADDRESS?");
-    connect_all(&l, &o, argv + optind, (unsigned)(argc - optind));
+        load_fatal(argv[0], "which ADDRESS?");
+    connect_all(&l, argv + optind, (unsigned)(argc - optind));
+    prepare(&l);
     measure(&l);
-    for (unsigned i = 0; i < l.connections; i++)
-        htc_store_close(l.conn[i].store);
-    free(l.conn);
-    free(l.samples);
-    return 0;
+    if (l.echo > 0) {
+        kill(l.echo, SIGKILL);
+        waitpid(l.echo, NULL, 0);
+    }
+    return l.asker.failed != 0;
 }

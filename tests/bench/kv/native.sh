@@ -1,157 +1,196 @@
 #!/bin/bash
-# usage: native.sh FOLDER-OF-THE-PROGRAMS KV_LOAD [quick | full] [memory | sync | encrypted | cluster | etcd]...
-# The store by its own protocol, in the rows of resp.sh: get, put, cas, add at 1 x 1, 50 x 1 and 50 x 16, and 50 batches of 16; 64 connections
-# against synced disks; over a secure channel beside the same in plain; three members beside three etcd (if etcd is installed, or
-# ../shared/services beside the source tree can install it). One JSON line a row; absolute figures drift, so compare rows of one run.
-#   quick   0.2 s a row, 5,000 keys (the default)
-#   full    2 s a row, 50,000 keys
+# usage: native.sh FOLDER-OF-THE-PROGRAMS FOLDER-OF-THE-BENCHMARKS [--quick | --full] [memory | one | encrypted | keys]...
+# One member asked by its own protocol over loopback TCP: the rows of resp.sh beside Redis, memcached and the barest store (where they are
+# installed, and the folder of peers is there: PEERS, else ../shared/peers beside the source tree); one client at a time beside the bare
+# echo; a secure channel beside the clear; reads, overwrites and new keys with many records beside few. One JSON line a row: value is the
+# median over the rounds, least and most the bounds of it. VERBOSE=1 shows each take.
+#   --quick  one or two rounds of 0.06 s, 5,000 keys, 1,000,000 at most: under a minute (the default)
+#   --full   seven rounds of 0.4 s, 50,000 keys, 10,000,000 at most (2 GB of memory)
 set -euo pipefail
-programs=$(realpath "$1") load=$(realpath "$2") how=${3-quick}
+programs=$(realpath "$1") benches=$(realpath "$2") how=${3---quick}
 source=$(cd "$(dirname "$0")/../../.." && pwd)
 shift $(($# > 2 ? 3 : 2))
 case $how in
-quick) form=(-s 0.2 -k 5000) ;;
-full) form=(-s 2 -k 50000) ;;
-*) sed -n 's/^# //; 2,8p' "$0"; exit 2 ;;
+--quick) rounds=1 seconds=0.06 keys=5000 many=1000000 shapes=('50 1' '50 16') ;;
+--full) rounds=${ROUNDS:-7} seconds=0.4 keys=50000 many=10000000 shapes=('1 1' '50 1' '50 16') ;;
+*) sed -n 's/^# //; 2,9p' "$0"; exit 2 ;;
 esac
 themes=("$@")
-[ $# != 0 ] || themes=(memory sync encrypted cluster etcd)
+[ $# != 0 ] || themes=(memory one encrypted keys)
+# shellcheck source=rows.sh
+. "$(dirname "$0")/rows.sh"
+[ "$(nproc)" -lt 2 ] || { pin_server=(taskset -c 0) pin_client=(taskset -c 1) pin_echo=(-e 0); }
 
-dir=$(mktemp -d) pids=()
-end() {
-    [ ! -e "$dir/cluster" ] || "$programs/htc" kv cluster --dir "$dir/cluster" --stop > /dev/null || :
-    [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2> /dev/null || :
-    wait
-    rm -rf "$dir"
-}
-trap end EXIT
-
-ports() {
-    python3 -c "
-import socket
-s = [socket.create_server(('127.0.0.1', 0)) for _ in range($1)]
-print(*(x.getsockname()[1] for x in s))"
+ours() { # WHAT SIDE OPTION...: of the member in the clear
+    local what=$1 side=$2
+    shift 2
+    take "$what" "$side" "$benches/kv_load" -s "$seconds" -w 0.05 -k "$keys" -p "$member" -T "$dir/member/token" "$@" \
+        "tcp://127.0.0.1:$plain"
 }
 
-# serve NAME OPTION...: a member whose line 'ready' is in $dir/NAME.ready; its process in $pid.
-serve() {
-    local name=$1 i
+sealed() {
+    local what=$1 side=$2
+    shift 2
+    take "$what" "$side" "$benches/kv_load" -s "$seconds" -w 0.05 -k "$keys" -p "$member" -K "$dir/member/user.key" \
+        -R "$dir/member/user.ring" "$@" "tcp://127.0.0.1:$secure"
+}
+
+echo_() {
+    local what=$1
     shift
-    "$programs/htc-kvd" --dir "$dir/$name" "$@" > "$dir/$name.ready" 2> "$dir/$name.err" &
-    pid=$!
-    pids+=("$pid")
-    for ((i = 0; i < 300; i++)); do
-        ! grep -q ready "$dir/$name.ready" || return 0
-        kill -0 "$pid" 2> /dev/null || break
-        sleep 0.1
-    done
-    echo "no member $name: $(cat "$dir/$name.err")" >&2
-    exit 1
+    take "$what" echo "$benches/kv_load" -o echo "${pin_echo[@]}" -s "$seconds" -w 0.05 "$@" tcp
 }
 
-stop() {
-    kill "$1"
-    wait "$1" || :
-}
-
-# rows NAME PIDS ADDRESS OPTION...: the grid of one store.
-rows() {
-    local name=$1 pids=$2 address=$3 op shape
-    shift 3
-    for op in get put cas add; do
-        for shape in '-c 1' '-c 50' '-c 50 -d 16' '-c 50 -b 16'; do
-            # shellcheck disable=SC2086
-            "$load" "${form[@]}" -n "$name" -o "$op" $shape -p "$pids" "$@" $address
-        done
-    done
+theirs() { # WHAT SIDE PROTOCOL PORT PID OP CONNECTIONS DEPTH
+    take "$1" "$2" "$dir/kvload" -P "$3" -p "$4" -S "$5" -n "$keys" -L "$2" -t "$seconds" -w 0.05 -o "$6" -c "$7" -d "$8"
 }
 
 theme_memory() {
-    serve memory --engine memory
-    rows memory "$pid" "unix:$dir/memory/kvd.sock"
-    stop "$pid"
-}
-
-theme_sync() {
-    local op
-    serve sync --engine log --durability sync
-    for op in put cas add; do
-        "$load" "${form[@]}" -n sync -o "$op" -c 64 -p "$pid" "unix:$dir/sync/kvd.sock"
+    local redis='' memcached='' toy='' ports_ op shape what name
+    start_member
+    member=$pid
+    if with_peers; then
+        read -r -a ports_ < <(ports 3)
+        start "${pin_server[@]}" "$dir/toy_limit" "${ports_[0]}"
+        toy="toy ${ports_[0]} $pid"
+        if have redis-server redis; then
+            start "${pin_server[@]}" redis-server --port "${ports_[1]}" --bind 127.0.0.1 --save '' --appendonly no --dir "$dir"
+            redis="redis ${ports_[1]} $pid"
+        fi
+        if have memcached memcached; then
+            start "${pin_server[@]}" memcached -u "$(id -un)" -l 127.0.0.1 -p "${ports_[2]}" -U 0 -t 1 -m 1024 -c 4096
+            memcached="memcached ${ports_[2]} $pid"
+        fi
+        for name in "$toy" "$redis" "$memcached"; do
+            [ -z "$name" ] || up "$(cut -d' ' -f2 <<< "$name")"
+        done
+    fi
+    for ((round = 1; round <= rounds; round++)); do
+        hold
+        for shape in "${shapes[@]}"; do
+            set -- $shape
+            echo_ "get $shape" -c "$1" -d "$2"
+            for op in get put cas add; do
+                what="$op $shape"
+                ours "$what" native -o "$op" -c "$1" -d "$2"
+                [ "$1" != 1 ] && [ "$op" != add ] || continue
+                [ "$2" = 1 ] || ours "$what" batch -o "$op" -c "$1" -b "$2"
+                [ -z "$redis" ] || theirs "$what" redis $redis "${op/put/set}" $shape
+                [ -z "$memcached" ] || theirs "$what" memcached $memcached "${op/put/set}" $shape
+                [ -z "$toy" ] || theirs "$what" toy $toy "${op/put/set}" $shape
+            done
+        done
+        ours 'hot' native -o hot -c 16
+        ours 'add hot' native -o add -c 16 -k 1
+        [ -z "$redis" ] || theirs 'hot' redis $redis hot 16 1
+        [ -z "$redis" ] || theirs 'add hot' redis $redis incr 16 1
+        release
     done
-    stop "$pid"
+    for shape in "${shapes[@]}"; do
+        for op in get put cas add; do
+            row "native memory, ${shape/ / x }, $op" "$op $shape" per_s native
+            row "native memory, ${shape/ / x }, $op, CPU" "$op $shape" cpu native
+        done
+        row "native memory, ${shape/ / x }, get, p99" "get $shape" p99 native
+    done
+    for name in redis memcached; do
+        row "native memory, 50 x 1, get, of $name" 'get 50 1' per_s native $name 1.05 more
+    done
+    row 'native memory, 50 x 1, get, of echo' 'get 50 1' per_s native echo 0.85 more
+    row 'native memory, 50 x 1, put, of redis' 'put 50 1' per_s native redis 1.2 more
+    row 'native memory, 50 x 1, put, of toy' 'put 50 1' per_s native toy 0.85 more
+    row 'native memory, 50 x 1, cas, of redis' 'cas 50 1' per_s native redis 1.6 more
+    row 'native memory, 50 x 1, cas, of memcached' 'cas 50 1' per_s native memcached 1.25 more
+    row 'native memory, 50 x 1, cas, of toy' 'cas 50 1' per_s native toy 0.85 more
+    for name in native batch; do
+        row "$name memory, 50 x 16, get, of redis" 'get 50 16' per_s $name redis 1.6 more
+        row "$name memory, 50 x 16, get, of toy" 'get 50 16' per_s $name toy 0.85 more
+        row "$name memory, 50 x 16, put, of redis" 'put 50 16' per_s $name redis 2 more
+        row "$name memory, 50 x 16, put, of toy" 'put 50 16' per_s $name toy 0.85 more
+        row "$name memory, 50 x 16, cas, of redis" 'cas 50 16' per_s $name redis 6 more
+        row "$name memory, 50 x 16, cas, of memcached" 'cas 50 16' per_s $name memcached 2.2 more
+        row "$name memory, 50 x 16, cas, of toy" 'cas 50 16' per_s $name toy 0.85 more
+        row "$name memory, 50 x 16, get, CPU of echo's" 'get 50 16' cpu $name echo 2.2 less
+    done
+    row 'native memory, 50 x 1, get, p99 of redis' 'get 50 1' p99 native redis 0.91 less
+    row 'native memory, one key, 16 clients, cas loop, of redis' hot per_s native redis 1.8 more
+    row 'native memory, one key, 16 clients, add, of redis' 'add hot' per_s native redis 1.1 more
+    stop "${pids[@]}"
+    pids=()
+    rm -rf "$dir/member"
 }
 
-# One member, asked over a secure channel and over its Unix socket in turns: the ratio of its CPU is the channel's price.
+theme_one() {
+    start_member
+    member=$pid
+    for ((round = 1; round <= 2 * rounds; round++)); do
+        hold
+        echo_ one -c 1
+        ours one get -o get -c 1
+        ours one put -o put -c 1
+        release
+    done
+    row 'one client, one request at a time, get' one per_s get
+    row 'one client, one request at a time, get, of echo' one per_s get echo 0.85 more
+    row 'one client, one request at a time, put, of echo' one per_s put echo 0.85 more
+    row "one client, one request at a time, get, CPU of echo's" one cpu get echo
+    row "one client, one request at a time, get, instructions of echo's" one instructions get echo
+    stop "$pid"
+    rm -rf "$dir/member"
+}
+
 theme_encrypted() {
-    local op port i
-    port=$(ports 1)
-    "$programs/htc" keys new "$dir/server.key" > /dev/null
-    "$programs/htc" keys new "$dir/user.key" > /dev/null
-    "$programs/htc" keys add server "$("$programs/htc" keys show "$dir/server.key" | grep -o "pub-[^ ]*" | head -n 1)" --role member \
-        --ring "$dir/user.ring" > /dev/null
-    "$programs/htc" keys add user "$("$programs/htc" keys show "$dir/user.key" | grep -o "pub-[^ ]*" | head -n 1)" --role user \
-        --ring "$dir/server.ring" > /dev/null
-    serve encrypted --engine memory --listen "127.0.0.1:$port" --key "$dir/server.key" --ring "$dir/server.ring"
+    local op depth unit
+    start_member
+    member=$pid
+    for ((round = 1; round <= 2 * rounds; round++)); do
+        hold
+        for op in get put; do
+            for depth in 1 16; do
+                ours "$op $depth" plain -o "$op" -c 50 -d "$depth"
+                sealed "$op $depth" sealed -o "$op" -c 50 -d "$depth"
+            done
+        done
+        release
+    done
     for op in get put; do
-        for i in '-c 50' '-c 50 -d 16'; do
-            # shellcheck disable=SC2086
-            "$load" "${form[@]}" -n plain -o "$op" $i -p "$pid" "unix:$dir/encrypted/kvd.sock" > "$dir/plain"
-            # shellcheck disable=SC2086
-            "$load" "${form[@]}" -n encrypted -o "$op" $i -p "$pid" -K "$dir/user.key" -R "$dir/user.ring" "tcp://127.0.0.1:$port" > "$dir/sealed"
-            cat "$dir/plain" "$dir/sealed"
-            python3 -c "
-import json
-p, s = (json.load(open('$dir/' + n)) for n in ('plain', 'sealed'))
-print(json.dumps(dict(bench='kv_native', case='server CPU, encrypted of plain', op=p['op'], connections=p['connections'], depth=p['depth'],
-                      ratio=round(s['server_cpu_us'] / p['server_cpu_us'], 3))))"
+        for unit in cpu cycles instructions; do
+            row "encrypted of plain, $op, depth 1, $unit" "$op 1" "$unit" sealed plain "$([ $unit != cpu ] || echo 1.3)" less
+            row "encrypted of plain, $op, depth 16, $unit" "$op 16" "$unit" sealed plain "$([ $unit != cpu ] || echo 1.7)" less
         done
     done
     stop "$pid"
+    rm -rf "$dir/member"
 }
 
-theme_cluster() {
-    local base members op
-    base=$(ports 1)
-    members=$("$programs/htc" --json kv cluster --dir "$dir/cluster" --members 3 --base-port "$base" --durability sync |
-        python3 -c "import json, sys; print(*(m['pid'] for m in json.load(sys.stdin)['members']), sep=',')")
-    for op in get put cas add; do
-        "$load" "${form[@]}" -n cluster -o "$op" -c 64 -p "$members" "unix:$dir/cluster/1/kvd.sock" "unix:$dir/cluster/2/kvd.sock" \
-            "unix:$dir/cluster/3/kvd.sock"
+# A member with few keys and one with many, asked in turns. A round adds a tenth to the few.
+theme_keys() {
+    local few=10000 op side fresh=20000000 turns=$((rounds > 2 ? rounds : 3))
+    declare -A of address count
+    for side in few many; do
+        start_member
+        of[$side]=$pid address[$side]=tcp://127.0.0.1:$plain count[$side]=${!side}
+        "$benches/kv_load" -T "$dir/member/token" -k "${!side}" -m 1 -w 0 "${address[$side]}" > /dev/null
+        mv "$dir/member" "$dir/$side"
     done
-    "$programs/htc" kv cluster --dir "$dir/cluster" --stop > /dev/null
-    rm -rf "$dir/cluster"
-}
-
-theme_etcd() {
-    local c1 p1 c2 p2 c3 p3 all i first=${#pids[@]} op members
-    export PATH=$PATH:/usr/sbin:/usr/bin
-    if ! command -v etcd > /dev/null && [ -x "$source/../shared/services/etcd-up.sh" ] && [ "$(id -u)" = 0 ]; then
-        HTC_SVC=$dir/services "$source/../shared/services/etcd-up.sh" > /dev/null 2>&1 &&
-            HTC_SVC=$dir/services "$source/../shared/services/etcd-down.sh"
-    fi
-    command -v etcd > /dev/null || { echo "not asked: etcd, for it is not installed" >&2; return 0; }
-    read -r c1 p1 c2 p2 c3 p3 < <(ports 6)
-    all="e1=http://127.0.0.1:$p1,e2=http://127.0.0.1:$p2,e3=http://127.0.0.1:$p3"
-    for i in "e1 $c1 $p1" "e2 $c2 $p2" "e3 $c3 $p3"; do
-        # shellcheck disable=SC2086
-        set -- $i
-        etcd --name "$1" --data-dir "$dir/$1" --listen-client-urls "http://127.0.0.1:$2" --advertise-client-urls "http://127.0.0.1:$2" \
-            --listen-peer-urls "http://127.0.0.1:$3" --initial-advertise-peer-urls "http://127.0.0.1:$3" --initial-cluster "$all" \
-            > "$dir/$1.log" 2>&1 &
-        pids+=($!)
+    for ((round = 1; round <= turns; round++)); do
+        hold
+        for op in get put new; do
+            for side in few many; do
+                take "$op" "$side" "$benches/kv_load" -s 10 -w 0 -m "$([ $op = new ] && echo 1000 || echo 20000)" -k "${count[$side]}" \
+                    -F -a "$fresh" -c 10 -d 16 -o "$op" -p "${of[$side]}" -T "$dir/$side/token" "${address[$side]}"
+            done
+        done
+        fresh=$((fresh + 100000))
+        release
     done
-    for ((i = 0; i < 600; i++)); do
-        "$programs/htc" kv --store "etcd://127.0.0.1:$c1" get there > "$dir/says" 2>&1 || [ $? != 4 ] || break
-        sleep 0.1
+    for op in get put new; do
+        row "10 x 16, ${op/new/new key}, $few keys, CPU" "$op" cpu few
+        row "10 x 16, ${op/new/new key}, $many keys, CPU" "$op" cpu many
+        row "10 x 16, ${op/new/new key}, CPU at $many keys of that at $few" "$op" cpu many few 1.5 less
     done
-    members=$(IFS=,; echo "${pids[*]:first}")
-    for op in get put cas add; do
-        "$load" "${form[@]}" -k 1000 -n etcd -o "$op" -c 64 -p "$members" "etcd://127.0.0.1:$c1" "etcd://127.0.0.1:$c2" "etcd://127.0.0.1:$c3"
-    done
-    for i in "${pids[@]:first}"; do
-        stop "$i"
-    done
-    pids=("${pids[@]:0:first}")
+    stop "${of[@]}"
+    rm -rf "$dir/few" "$dir/many"
 }
 
 for theme in "${themes[@]}"; do

@@ -1,0 +1,131 @@
+#!/bin/bash
+# usage: cluster.sh FOLDER-OF-THE-PROGRAMS FOLDER-OF-THE-BENCHMARKS [--quick | --full] [one | three]...
+# Synced to disk: one member beside one etcd, three members of a strong store beside three etcd. Members are asked by their own protocol,
+# each by its share of the connections, over their Unix sockets; etcd by gRPC, at its leader (kvload of the folder of peers: PEERS, else
+# ../shared/peers beside the source tree). Without etcd or that folder our own figures are left. One JSON line a row: value is the median
+# over the rounds, least and most the bounds of it. VERBOSE=1 shows each take.
+#   --quick  two rounds of 0.3 s: under a minute (the default)
+#   --full   seven rounds of 1 s
+set -euo pipefail
+programs=$(realpath "$1") benches=$(realpath "$2") how=${3---quick}
+source=$(cd "$(dirname "$0")/../../.." && pwd)
+shift $(($# > 2 ? 3 : 2))
+case $how in
+--quick) rounds=${ROUNDS:-2} seconds=0.3 ;;
+--full) rounds=${ROUNDS:-7} seconds=1 ;;
+*) sed -n 's/^# //; 2,9p' "$0"; exit 2 ;;
+esac
+themes=("$@")
+[ $# != 0 ] || themes=(one three)
+# shellcheck source=rows.sh
+. "$(dirname "$0")/rows.sh"
+keys=1000 # on the disk of $TMPDIR
+
+# start_members N: $members, their processes, and $addresses.
+start_members() {
+    local i
+    members=$("$programs/htc" --json kv cluster --dir "$dir/cluster" --members "$1" --base-port "$(ports 1)" --durability sync 9>&- |
+        python3 -c "import json, sys; print(*(m['pid'] for m in json.load(sys.stdin)['members']), sep=',')")
+    addresses=()
+    for ((i = 1; i <= $1; i++)); do
+        addresses+=("unix:$dir/cluster/$i/kvd.sock")
+    done
+}
+
+start_one() {
+    local i
+    start "$programs/htc-kvd" --dir "$dir/one" --engine log --durability sync
+    members=$pid addresses=("unix:$dir/one/kvd.sock")
+    for ((i = 0; i < 300; i++)); do
+        [ ! -S "$dir/one/kvd.sock" ] || "$programs/htc" kv --store "${addresses[0]}" get there > /dev/null 2>&1 || [ $? != 4 ] || return 0
+        sleep 0.1
+    done
+    say "no member: $(tail -qn 3 "$dir"/out.*)"
+    exit 1
+}
+
+# start_etcd N: $etcd, their processes, and $leader, its port; 1 without them.
+start_etcd() {
+    local n=$1 i all='' clients='' p first=${#pids[@]}
+    etcd='' leader=''
+    with_peers && have etcd etcd && have etcdctl etcd || return 0
+    read -r -a p < <(ports $((2 * n)))
+    for ((i = 0; i < n; i++)); do
+        all+="e$i=http://127.0.0.1:${p[n + i]},"
+        clients+="127.0.0.1:${p[i]},"
+    done
+    for ((i = 0; i < n; i++)); do
+        start etcd --name "e$i" --data-dir "$dir/etcd.$n.$i" --listen-client-urls "http://127.0.0.1:${p[i]}" \
+            --advertise-client-urls "http://127.0.0.1:${p[i]}" --listen-peer-urls "http://127.0.0.1:${p[n + i]}" \
+            --initial-advertise-peer-urls "http://127.0.0.1:${p[n + i]}" --initial-cluster "${all%,}"
+    done
+    for ((i = 0; i < 150; i++)); do
+        leader=$(ETCDCTL_API=3 etcdctl --endpoints "${clients%,}" endpoint status 2> /dev/null |
+            awk -F', ' '$5 == "true" { sub(/.*:/, "", $1); print $1 }') || :
+        [ -z "$leader" ] || break
+        sleep 0.2
+    done
+    [ -n "$leader" ] || { say "not asked: etcd, which has found no leader"; return 0; }
+    etcd=$(IFS=,; echo "${pids[*]:first}")
+}
+
+both() { # OP CONNECTIONS
+    take "$1 $2" native "$benches/kv_load" -s "$seconds" -w 0.1 -k "$keys" -o "$1" -c "$2" -p "$members" "${addresses[@]}"
+    [ -n "$etcd" ] || return 0
+    take "$1 $2" etcd "$dir/kvload" -P etcd -p "$leader" -S "$etcd" -n "$keys" -L etcd -t "$seconds" -w 0.1 -o "${1/put/set}" -c "$2" -d 1
+}
+
+theme_one() {
+    local op
+    start_one
+    start_etcd 1
+    for ((round = 1; round <= rounds; round++)); do
+        hold
+        for op in put cas get; do
+            both "$op" 64
+        done
+        release
+    done
+    for op in put cas get; do
+        row "one member, synced, $op, 64 clients" "$op 64" per_s native
+        row "one member, synced, $op, 64 clients, CPU" "$op 64" cpu native
+    done
+    row 'one member, synced, put, 64 clients, of etcd' 'put 64' per_s native etcd 7 more
+    row 'one member, synced, cas, 64 clients, of etcd' 'cas 64' per_s native etcd 14 more
+    row "one member, synced, put, 64 clients, CPU of etcd's" 'put 64' cpu native etcd 0.1 less
+    row "one member, synced, cas, 64 clients, CPU of etcd's" 'cas 64' cpu native etcd 0.1 less
+    stop "${pids[@]}"
+    pids=()
+    rm "$dir/takes"
+}
+
+theme_three() {
+    local op
+    start_members 3
+    start_etcd 3
+    for ((round = 1; round <= rounds; round++)); do
+        hold
+        for op in 'put 1' 'cas 1' 'put 64' 'cas 64' 'get 64'; do
+            both $op
+        done
+        release
+    done
+    for op in 'put 1' 'cas 1' 'put 64' 'cas 64' 'get 64'; do
+        row "three members, synced, ${op/ /, }" "$op" per_s native
+        row "three members, synced, ${op/ /, }, CPU of all" "$op" cpu native '' "$([[ $op != put\ 64 && $op != cas\ 64 ]] || echo 18)" less
+        row "three members, synced, ${op/ /, }, instructions of all" "$op" instructions native
+    done
+    row 'three members, synced, put, 1 client, of etcd' 'put 1' per_s native etcd 3.5 more
+    row 'three members, synced, cas, 1 client, of etcd' 'cas 1' per_s native etcd 4.5 more
+    row 'three members, synced, put, 64 clients, of etcd' 'put 64' per_s native etcd 5 more
+    row 'three members, synced, cas, 64 clients, of etcd' 'cas 64' per_s native etcd 10 more
+    row 'three members, get, 64 clients, of etcd' 'get 64' per_s native etcd 5 more
+    "$programs/htc" kv cluster --dir "$dir/cluster" --stop > /dev/null
+    rm -rf "$dir/cluster" "$dir/takes"
+    stop "${pids[@]}"
+    pids=()
+}
+
+for theme in "${themes[@]}"; do
+    "theme_$theme"
+done
