@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "htcsched/host.h"
 
@@ -143,6 +144,17 @@ int identity_shard_address(const char *address, uint32_t nth, char *out, size_t 
         return 0;
     int n = snprintf(out, cap, "%.*s:%lu", (int)(colon - address), address, port + nth - 1);
     return n > 0 && (size_t)n < cap;
+}
+
+int identity_address(const member_address *m, char text[ADDRESS_MAX])
+{
+    char here[4096] = "";
+    int  n;
+    if (m->path[0] && m->path[0] != '/' && !getcwd(here, sizeof here))
+        return 0;
+    n = m->path[0] ? snprintf(text, ADDRESS_MAX, "unix:%s%s%s", here, here[0] ? "/" : "", m->path)
+                   : snprintf(text, ADDRESS_MAX, "tcp://%s%s%s", m->name, m->name[0] ? "@" : "", m->address);
+    return n > 0 && n < ADDRESS_MAX;
 }
 
 /* What stands behind the ids. */

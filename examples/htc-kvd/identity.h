@@ -27,6 +27,9 @@ htc_status identity_ran(htc_daemon *d, uint64_t id, const char *durability);
 /* "ID@unix:PATH" or "ID@tcp://[NAME@]HOST:PORT", added to *count of them. "ID,ID,...@" are the shards of a process, which answer where
  * identity_shard_path and identity_shard_address say. */
 htc_status identity_parse(htc_daemon *d, const char *text, member_address list[MEMBERS_MAX], uint32_t *count);
+#define ADDRESS_MAX 256 /* of htc_kv_server_options.member_addresses */
+/* As the members tell each other where one answers: unix:PATH, from wherever they run, or tcp://[NAME@]HOST:PORT. 0: too long. */
+int identity_address(const member_address *m, char text[ADDRESS_MAX]);
 /* Where the nth shard of a process, from 1, answers that has this socket: DIR/shard-N/NAME for DIR/NAME. 0: too long. */
 int identity_shard_path(const char *socket, uint32_t nth, char *out, size_t cap);
 /* For HOST:PORT it is HOST:PORT+N-1. 0: there is no such port. */

@@ -418,7 +418,11 @@ htc_status member_open_state(const member *m, const char *dir, htc_state **out)
 
 htc_status member_open(member *m, const htc_kv_store_options *chosen)
 {
+    static const char    *at[MEMBERS_MAX]; /* lent to the store while it opens, by one thread */
+    static char           text[MEMBERS_MAX][ADDRESS_MAX];
     htc_status            s = meet(m);
+    for (uint32_t i = 0; i < m->count; i++)
+        at[i] = identity_address(m->named ? &m->named[i] : &m->peers[i], text[i]) ? text[i] : NULL;
     htc_kv_store_options  so = *chosen;
     htc_kv_server_options server = { .size = sizeof server,
                                      .connections_max = CONNECTIONS_MAX,
@@ -428,6 +432,7 @@ htc_status member_open(member *m, const htc_kv_store_options *chosen)
                                      .self = m->id,
                                      .members = m->members,
                                      .member_count = m->count,
+                                     .member_addresses = at,
                                      .namespaces = m->spaces,
                                      .namespace_count = m->space_count };
     /* Some 50 buckets for each, so that they have much the same. */

@@ -33,6 +33,7 @@ typedef struct member {
     uint32_t         alone; /* all members are shards of this process */
     uint32_t         count;
     member_address  *peers; /* MEMBERS_MAX */
+    const member_address *named; /* as all members name them; NULL: peers */
     htc_kv_member    members[MEMBERS_MAX];
     uint32_t         space_count;
     htc_kv_namespace spaces[SPACES_MAX];

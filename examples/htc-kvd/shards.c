@@ -113,6 +113,7 @@ static htc_status begin(process *p, uint32_t i)
     x->m.d = &x->d;
     x->m.o = front->o;
     x->m.alone = front->count == 0;
+    x->m.named = front->peers;
     x->m.space_count = front->space_count;
     memcpy(x->m.spaces, front->spaces, sizeof x->m.spaces);
     memcpy(x->m.password, front->password, sizeof x->m.password);

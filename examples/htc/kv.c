@@ -290,6 +290,7 @@ static const subcommand subcommands[] = {
     { "restore", "FILE [--replace]", "Put back what a backup holds.", 1, 1, kv_restore, 0 },
     { "fsck", "DIR", "Look for damage in the files of a store that is not running.", 1, 1, kv_fsck, 1 },
     { "dump", "DIR [FILE]", "Write what can be read there as a backup (--json: as text).", 1, 2, kv_dump, 1 },
+    { "members", "[--buckets]", "Who keeps the store, what each of them keeps, and what changes.", 0, 0, kv_members, 0 },
     { "cluster", "--members N --base-port P | --stop", "Start or end members of one store, on this machine.", 0, 0, kv_cluster, 1 },
 };
 
@@ -352,6 +353,7 @@ htc_status run_kv(cli *c, int argc, char **argv)
                 { "shards", 0, OPT_COUNT, &k.shards, "S", "cluster: threads of each member, a part of the keys each (1)" },
                 { "engine", 0, OPT_TEXT, &k.engine, "ENGINE", "cluster: log (default) or lmdb" },
                 { "durability", 0, OPT_TEXT, &k.durability, "HOW", "cluster: sync (default), interval or memory" },
+                { "buckets", 0, OPT_FLAG, &k.buckets, NULL, "members --json: the owners of each bucket too" },
                 { "stop", 0, OPT_FLAG, &k.stop, NULL, "cluster: end the members that run in --dir" },
     };
     if (!word && wants_help(argc, argv)) {

@@ -17,6 +17,7 @@ typedef struct kv_call {
     const char *engine, *durability; /* cluster */
     int64_t     members, base_port, shards; /* -1: not given */
     uint32_t    stop;
+    uint32_t    buckets; /* members */
 } kv_call;
 
 /* One request; a failure becomes the status and cli.error. HTC_MISMATCH is an answer. */
@@ -51,6 +52,7 @@ htc_status kv_backup(kv_call *k);
 htc_status kv_restore(kv_call *k);
 htc_status kv_fsck(kv_call *k);
 htc_status kv_dump(kv_call *k);
+htc_status kv_members(kv_call *k);
 htc_status kv_cluster(kv_call *k); /* k->store is not used */
 
 #endif

@@ -28,6 +28,7 @@
 #include "htcsched/keys.h"
 #include "htcsched/kv.h"
 #include "htcsched/kv_engine.h"
+#include "htcsched/kv_members.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/kv_siblings.h"
 #include "htcsched/kv_store.h"

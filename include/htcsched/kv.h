@@ -56,7 +56,9 @@ typedef enum htc_kv_op {
     HTC_KV_LEASE_GRANT, /**< ttl -> lease */
     HTC_KV_LEASE_RENEW, /**< lease -> HTC_OK or HTC_ENOTFOUND */
     HTC_KV_LEASE_REVOKE, /**< lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
-    HTC_KV_COUNT         /**< -> number: how many keys there are */
+    HTC_KV_COUNT,        /**< -> number: how many keys there are */
+    HTC_KV_MEMBERS       /**< limit (0, 1: with the owners of each bucket) -> value, for htc_kv_members_read (htcsched/kv_members.h).
+                              HTC_EUNSUPPORTED by a store that is not of several members. Since: 0.2 */
 } htc_kv_op;
 
 /** Conditions and wishes of a request, or-ed. A member that does not know them answers HTC_EUNSUPPORTED. */
@@ -75,7 +77,7 @@ typedef enum htc_kv_flag {
 /** One request. All bytes are copied. */
 typedef struct htc_kv_request {
     uint32_t  op;    /**< htc_kv_op */
-    uint32_t  limit; /**< SCAN: 1 to 10000; 0: 1000 */
+    uint32_t  limit; /**< SCAN: 1 to 10000; 0: 1000. MEMBERS: 0 or 1 */
     htc_bytes key;     /**< what it is about */
     htc_bytes value;   /**< PUT, APPEND, CAS_VERSION, CAS_VALUE */
     htc_bytes seen;    /**< CAS_VALUE */
@@ -99,7 +101,7 @@ typedef struct htc_kv_result {
     uint64_t   version;     /**< of the key: after a change, as read, or as it is on a HTC_MISMATCH */
     uint64_t   lease;       /**< LEASE_GRANT: its number */
     int64_t    number;      /**< ADD: the new number; APPEND: the new length; COUNT */
-    htc_bytes  value;       /**< GET, HTC_MISMATCH: what is stored; with WANT_OLD what was */
+    htc_bytes  value;       /**< GET, HTC_MISMATCH: what is stored; with WANT_OLD what was. MEMBERS */
     htc_bytes  cursor;      /**< SCAN: for the next page; empty: no more */
     uint32_t   items;       /**< SCAN, GET with a namespace: how many; read them with htc_kv_result_item */
     htc_bytes  items_bytes; /**< for htc_kv_result_item alone */

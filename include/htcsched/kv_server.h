@@ -141,7 +141,7 @@ typedef struct htc_kv_server_options {
     void *log_problem_ctx; /**< kept. Since: 0.2 */
 
     /* Members that come and go. */
-    const char *const *member_addresses; /**< where each of members is reached, as HTC_KV_SERVER_DIAL is to say it: at most 119 bytes;
+    const char *const *member_addresses; /**< where each of members is reached, as HTC_KV_SERVER_DIAL is to say it: at most 255 bytes;
                                               borrowed; NULL: members come and go only where all were named. Since: 0.2 */
     uint32_t join; /**< 1: this member is not one yet, and asks to be let in by those of members whose id is 0 (theirs is not known,
                         and they are reached at peer); owners, bits and place_seed are then the store's. Until it is let in, nobody is

@@ -473,12 +473,24 @@ static int ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *s
     return 0;
 }
 
+static void report(htc_kv_server *s, const htc_kv_request *q, htc_kv_result *result)
+{
+    s->stats.reads++;
+    result->status = htc__kv_cluster_report(s, q->limit == 1, &result->value);
+    if (result->status != HTC_OK)
+        result->value = (htc_bytes){ NULL, 0 };
+    if (result->status == HTC_ENOMEM)
+        htc__kv_cluster_broken(s, result->status);
+}
+
 int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *stamp, const htc__kv_face *face,
                         uint64_t conn, uint64_t slot, htc_kv_result *result)
 {
     int told = 1;
     *result = (htc_kv_result){ .op = q->op, .status = HTC_EBUSY };
-    if (s->cluster->map) /* else it has not been let in yet */
+    if (s->cluster->map && q->op == HTC_KV_MEMBERS)
+        report(s, q, result);
+    else if (s->cluster->map) /* else it has not been let in yet */
         told = ask(s, q, stamp, face, conn, slot, result);
     if (told && face != &s->cluster->scan_face)
         htc__kv_count_answer(&s->counts, q->op, result->status);

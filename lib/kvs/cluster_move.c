@@ -36,6 +36,7 @@ typedef struct htc__kv_moving {
     int            tell, read;      /* all others are told; the map is read first */
     htc_ns         at;              /* nothing is begun before */
     htc_ns         seen_at, patience;
+    uint64_t       seen, seen_number; /* the member that was last heard moving a bucket, and under which number */
     uint32_t       stalled, seen_moved;
     htc_ns         join_at;
     htc__kv_face   face;
@@ -64,11 +65,24 @@ static void pause(htc_kv_server *s)
     s->cluster->moving->at = s->now + HTC_MS + random_up_to(s, s->cluster->suspect_ns / 4);
 }
 
-void htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t number)
+void htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t from, uint64_t number)
 {
     const htc__kv_map *map = s->cluster->map;
-    if (number >= map->mover)
-        s->cluster->moving->seen_at = s->now;
+    moving            *m = s->cluster->moving;
+    if (number < map->mover)
+        return;
+    m->seen_at = s->now;
+    m->seen_number = number;
+    m->seen = from;
+}
+
+/* Numbers are taken one after the other by the same member, so who has had the last one has most likely this one too. */
+uint64_t htc__kv_cluster_driver(const htc_kv_server *s)
+{
+    const moving *m = s->cluster->moving;
+    if (m->number && m->number == s->cluster->map->mover)
+        return s->cluster->id;
+    return m->seen_number && m->seen_number + 1 >= s->cluster->map->mover ? m->seen : 0;
 }
 
 /* ---------------------------------------------------------------- compare-and-swap */

@@ -210,7 +210,9 @@ void       htc__kv_cluster_moving_free(htc_kv_server *s);
 void       htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item);
 void       htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item);
 void       htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item);
-void       htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t number); /* a mover is at work */
+/* A mover is at work, and that member is it. */
+void       htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t from, uint64_t number);
+uint64_t   htc__kv_cluster_driver(const htc_kv_server *s); /* who moves buckets; 0: this member has not heard */
 void       htc__kv_cluster_moving_adopted(htc_kv_server *s);                /* the map is another one */
 void       htc__kv_cluster_moving_tick(htc_kv_server *s);
 htc_ns     htc__kv_cluster_moving_deadline(const htc_kv_server *s);
@@ -223,6 +225,9 @@ typedef struct htc__kv_wish {
 } htc__kv_wish;
 /* HTC_OK: it will be begun, and driven to its end; HTC_EBUSY: another one is waiting here; HTC_EUNSUPPORTED. */
 htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish);
+
+/* cluster_report.c: the value of an answer to HTC_KV_MEMBERS, in c->scratch. HTC_ENOMEM, HTC_EFULL. */
+htc_status htc__kv_cluster_report(htc_kv_server *s, int buckets, htc_bytes *value);
 
 /* cluster_ask.c */
 void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item);

@@ -38,6 +38,7 @@ int htc__kv_is_change(uint32_t op)
     case HTC_KV_LEASE_RENEW:
     case HTC_KV_LEASE_REVOKE:
     case HTC_KV_COUNT:
+    case HTC_KV_MEMBERS:
         break;
     }
     return 0;
@@ -79,6 +80,7 @@ static int extras_fit(const htc_kv_request *q)
     case HTC_KV_LEASE_RENEW:
     case HTC_KV_LEASE_REVOKE:
     case HTC_KV_COUNT:
+    case HTC_KV_MEMBERS:
         return !f && !q->ttl;
     }
     return 0;
@@ -111,7 +113,7 @@ static htc_status check_space(const htc_kv_request *q)
 
 htc_status htc__kv_op_check(const htc_kv_request *q)
 {
-    if (q->op < HTC_KV_GET || q->op > HTC_KV_COUNT || (has_key(q->op) && q->key.len == 0))
+    if (q->op < HTC_KV_GET || q->op > HTC_KV_MEMBERS || (has_key(q->op) && q->key.len == 0))
         return HTC_EINVAL;
     if ((q->flags || q->ttl) && !extras_fit(q))
         return HTC_EINVAL;
@@ -124,6 +126,8 @@ htc_status htc__kv_op_check(const htc_kv_request *q)
         (q->op == HTC_KV_CAS_VALUE && q->seen.len + q->value.len > HTC_KV_VALUE_MAX))
         return HTC_ETOOBIG;
     if (q->op == HTC_KV_SCAN && q->limit > HTC__KV_SCAN_LIMIT)
+        return HTC_EINVAL;
+    if (q->op == HTC_KV_MEMBERS && q->limit > 1)
         return HTC_EINVAL;
     if (q->op == HTC_KV_LEASE_GRANT && q->ttl == 0)
         return HTC_EINVAL;
@@ -181,6 +185,9 @@ void htc__kv_op_write(htc_buf *b, const htc_kv_request *q)
         htc_put_varint(b, q->lease);
         break;
     case HTC_KV_COUNT:
+        break;
+    case HTC_KV_MEMBERS:
+        htc_put_u8(b, (uint8_t)q->limit);
         break;
     }
 }
@@ -241,6 +248,9 @@ void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
         q->lease = htc_get_varint(r);
         break;
     case HTC_KV_COUNT:
+        break;
+    case HTC_KV_MEMBERS:
+        q->limit = htc_get_u8(r);
         break;
     }
     if (r->status == HTC_OK && htc__kv_op_check(q) != HTC_OK)

@@ -15,7 +15,7 @@
  *   APPEND           bytes key, bytes value           ADD          bytes key, u64 delta
  *   SCAN             bytes prefix, bytes cursor, varint limit
  *   LEASE_GRANT      varint ttl                       LEASE_RENEW, LEASE_REVOKE   varint lease
- *   COUNT            nothing
+ *   COUNT            nothing                          MEMBERS      u8 1: with the owners of each bucket
  * KV_ANSWER, id = serial: u64 clock, u64 session, u32 count, u32 first, u8 more, answers: to count operations of that
  *   transmission from number first on. more 1: another KV_ANSWER goes on behind them. Else, where they end before the last
  *   operation, those beyond were not executed and are to be sent again (count 0: a little later). clock is the newest

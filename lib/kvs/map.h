@@ -22,7 +22,7 @@
 #define HTC__KV_MAP_FORMAT     1
 #define HTC__KV_MAP_MEMBERS    1024
 #define HTC__KV_MAP_NAMESPACES 64
-#define HTC__KV_MAP_ADDRESS    120
+#define HTC__KV_MAP_ADDRESS    256
 #define HTC__KV_MAP_NAME       32
 #define HTC__KV_MAP_BITS       16
 

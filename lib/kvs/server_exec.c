@@ -221,6 +221,9 @@ static htc_status execute_other(execution *x)
         return htc__kv_lease_op(x->s, x->q, x->stamp->client, x->stamp->sequence, x->result);
     case HTC_KV_COUNT:
         return count(x);
+    case HTC_KV_MEMBERS:
+        x->result->status = HTC_EUNSUPPORTED; /* there is no map */
+        return HTC_OK;
     }
     return HTC_EINTERNAL;
 }

@@ -3,6 +3,7 @@
 #define NODES   9
 #define BUCKETS 16
 #include "cluster_world.h"
+#include "htcsched/kv_members.h"
 #include "kvs/cluster_private.h"
 
 static const faults calm = { 0 };
@@ -195,6 +196,33 @@ static void every_key_can_be_read(void)
         }
 }
 
+/* What a member says when it is asked is what the map is. */
+static void all_are_shown(void)
+{
+    const htc__kv_map  *map = newest(NULL);
+    htc_kv_members      all = { .size = sizeof all };
+    htc_kv_member_shown m = { .size = sizeof m };
+    htc_kv_bucket_shown b = { .size = sizeof b };
+    uint32_t            count = 0, owned = 0, first = 0, n = 0;
+    uint64_t            ids[HTC_RING_OWNERS_MAX], last = 0;
+    htc_kv_result       r = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_MEMBERS, .limit = 1 });
+    HOLDS(r.status == HTC_OK && htc_kv_members_read(r.value, &all) == HTC_OK);
+    HOLDS(all.buckets == BUCKETS && all.change == HTC_KV_CHANGE_NONE && all.to_move == 0 && all.epoch == map->numbers);
+    HOLDS(all.count == map->members && all.copies == (map->members < 3 ? map->members : 3) && all.keepers == map->own.n);
+    for (size_t at = 0; htc_kv_members_next(&all, &at, &m) == HTC_OK; last = m.id) {
+        HOLDS(m.id > last && htc__kv_map_find(map, m.id) && m.state == HTC_KV_MEMBER_IN && m.owned == m.planned);
+        count++;
+        owned += m.owned;
+        first += m.first;
+    }
+    HOLDS(count == all.count && first == BUCKETS && owned == BUCKETS * all.copies);
+    for (size_t at = 0; htc_kv_members_bucket(&all, &at, &b) == HTC_OK; n++) {
+        HOLDS(b.owners == htc__kv_map_owners(map, n, ids) && b.epoch == map->bucket[n].epoch);
+        HOLDS(memcmp(ids, b.owner, b.owners * sizeof *ids) == 0);
+    }
+    HOLDS(n == BUCKETS);
+}
+
 /* One becomes three becomes five and three again, the first three are replaced one by one, and all is answered. */
 Test(kvs_moves, a_store_grows_and_shrinks)
 {
@@ -205,9 +233,11 @@ Test(kvs_moves, a_store_grows_and_shrinks)
         join(1, 30);
         join(2, 30);
         HOLDS(members() == 3 && newest(NULL)->own.n == 3);
+        all_are_shown();
         join(3, 30);
         join(4, 30);
         HOLDS(members() == 5);
+        all_are_shown();
         leave(3, 30);
         stop(3);
         leave(0, 30);

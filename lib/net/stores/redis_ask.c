@@ -582,6 +582,7 @@ htc_status htc__redis_begin(redis *r, htc__ask *ask)
     case HTC_KV_SCAN:
         return page(r, ask);
     case HTC_KV_COUNT:
+    case HTC_KV_MEMBERS:
         return fail(r, ask, HTC_EUNSUPPORTED);
     default:
         return read_record(r, ask);
