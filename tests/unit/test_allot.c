@@ -430,22 +430,38 @@ Test(allot, wrong_use)
     cr_expect(eq(u64, s.ra, 1));
 }
 
+static void divide_without_memory(alloc_fail *f)
+{
+    htc_allot_user   u[3] = { { .weight = 1, .queued = 1 }, { .weight = 2, .queued = 9, .id = 1 }, { .weight = 1, .queued = 9, .id = 2 } };
+    htc_env          env = alloc_fail_env(f);
+    htc_allot_share  s[3] = { { 77, 77 }, { 77, 77 }, { 77, 77 } };
+    htc_allot_change c[3] = { { .grant = 77 }, { .grant = 77 }, { .grant = 77 } };
+    htc_status       status = htc_allot(&env, NULL, u, 3, 5, s);
+    size_t           refused = f->refused;
+    cr_expect(eq(int, status, refused ? HTC_ENOMEM : HTC_OK));
+    cr_expect(eq(u64, s[0].ra, refused ? 77 : 1));
+    cr_expect(eq(u64, s[2].base, refused ? 77 : 1));
+    status = htc_allot_plan(&env, NULL, u, 3, 5, 5, c);
+    refused = f->refused - (f->once ? refused : 0);
+    cr_expect(eq(int, status, refused ? HTC_ENOMEM : HTC_OK));
+    const double   work[3] = { 100, 200, 400 };
+    const uint64_t priority[3] = { 1, 1, 1 };
+    uint64_t       weight[3] = { 77, 77, 77 };
+    size_t         so_far = f->refused;
+    htc_status     weighed = htc_allot_profiled(&env, priority, work, 3, 1, weight);
+    cr_expect(eq(int, weighed, f->refused > so_far ? HTC_ENOMEM : HTC_OK));
+    cr_expect(weighed == HTC_OK ? weight[0] == 512 && weight[2] == 2048 : weight[0] == 77 && weight[2] == 77);
+    for (int i = 0; i < 3; i++)
+        cr_expect(refused ? c[i].grant == 77 : c[i].grant <= 3, "%d: %llu", i, (unsigned long long)c[i].grant);
+    cr_expect(f->live == 0 && f->wrong_sizes == 0);
+}
+
 Test(allot, out_of_memory)
 {
-    htc_allot_user u = { .weight = 1, .queued = 1 };
     ALLOC_FAIL_EVERY(f, 20)
-    {
-        htc_env          env = alloc_fail_env(&f);
-        htc_allot_share  s = { 77, 77 };
-        htc_allot_change c = { .grant = 77 };
-        htc_status       status = htc_allot(&env, NULL, &u, 1, 5, &s);
-        cr_expect(eq(int, status, f.refused ? HTC_ENOMEM : HTC_OK));
-        cr_expect(eq(u64, s.ra, f.refused ? 77 : 1));
-        status = htc_allot_plan(&env, NULL, &u, 1, 5, 5, &c);
-        cr_expect(eq(int, status, f.refused ? HTC_ENOMEM : HTC_OK));
-        cr_expect(eq(u64, c.grant, f.refused ? 77 : 1));
-        cr_expect(f.live == 0 && f.wrong_sizes == 0);
-    }
+    divide_without_memory(&f);
+    ALLOC_FAIL_ONCE(f, 20)
+    divide_without_memory(&f);
 }
 
 /* The specification's 3.8: weight = priority * clamp((work / median)^gamma, 1/8, 8), in 1/1024. */

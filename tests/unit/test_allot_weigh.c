@@ -288,18 +288,24 @@ Test(allot_weigh, refuses_wrong_use)
     htc_registry_destroy(r);
 }
 
+static void weigh_without_memory(alloc_fail *f, const htc_allot_weigher *weigher)
+{
+    const htc_allot_facts users[2] = { { .tasks = 1 }, { .tasks = 1 } };
+    htc_env               env = alloc_fail_env(f);
+    uint64_t              weight[2] = { 77, 77 };
+    double                typical = 77;
+    cr_expect(eq(int, htc_allot_weigh(&env, weigher, NULL, users, 2, weight, &typical), f->refused ? HTC_ENOMEM : HTC_OK));
+    cr_expect(weight[0] == (f->refused ? 77 : 1024) && weight[1] == weight[0]);
+    cr_expect(f->refused ? typical > 76 : typical < 2, "%f", typical);
+    cr_expect(f->live == 0 && f->wrong_sizes == 0);
+}
+
 Test(allot_weigh, needs_memory)
 {
-    htc_registry   *r = with_builtin();
-    htc_allot_facts user = { .tasks = 1 };
+    htc_registry *r = with_builtin();
     ALLOC_FAIL_EVERY(f, 10)
-    {
-        htc_env  env = alloc_fail_env(&f);
-        uint64_t weight = 77;
-        cr_expect(eq(int, htc_allot_weigh(&env, found(r, "tasks"), NULL, &user, 1, &weight, NULL),
-                     f.refused ? HTC_ENOMEM : HTC_OK));
-        cr_expect(eq(u64, weight, f.refused ? 77 : 1024));
-        cr_expect(f.live == 0 && f.wrong_sizes == 0);
-    }
+    weigh_without_memory(&f, found(r, "tasks"));
+    ALLOC_FAIL_ONCE(f, 10)
+    weigh_without_memory(&f, found(r, "tasks"));
     htc_registry_destroy(r);
 }

@@ -108,6 +108,7 @@ Test(ring_bytes, refuses_what_no_ring_would_write)
         { "an empty seat", HTC_OK, 29, { 1, 1, 1, 2, 0, 1, 2, 2, MEMBER(5), NOBODY, 2, 0, 0, 0, 0 } },
         { "a bucket of an empty seat", HTC_EPROTO, 29, { 1, 1, 1, 2, 0, 1, 2, 2, MEMBER(5), NOBODY, 2, 0, 0, 0, 1 } },
         { "a bucket of no seat", HTC_EPROTO, 39, { 1, 1, 1, 2, 0, 1, 2, 2, MEMBER(5), MEMBER(6), 2, 0, 0, 0, 2 } },
+        { "a seat beyond two bytes", HTC_EPROTO, 41, { 1, 1, 1, 2, 0, 1, 2, 2, MEMBER(5), MEMBER(6), 2, 0, 0, 0, 0x81, 0x80, 4 } },
         { "a bucket is missing", HTC_EPROTO, 38, { 1, 1, 1, 2, 0, 1, 2, 2, MEMBER(5), MEMBER(6), 1, 0, 0, 0 } },
         { "a bucket too many", HTC_EPROTO, 41, { 1, 1, 1, 2, 0, 1, 2, 2, MEMBER(5), MEMBER(6), 3, 0, 0, 0, 1, 0, 1 } },
         { "a seat is missing", HTC_EPROTO, 26, { 1, 1, 1, 2, 0, 1, 2, 1, MEMBER(5), 2, 0, 0, 0, 0 } },
@@ -129,6 +130,24 @@ Test(ring_bytes, refuses_what_no_ring_would_write)
             SAME(ring_check(r, 1));
         htc_ring_destroy(r);
     }
+}
+
+/* In a difference a seat that is new is among those that are told: else nobody knows who sits there. */
+Test(ring_bytes, refuses_a_new_seat_that_is_not_told)
+{
+    htc_ring_options      o = options(2, 1, 4);
+    const htc_ring_member m[] = { { .id = 5, .weight = 1 }, { .id = 6, .weight = 1 } };
+    htc_ring             *r = ring_of(&o, m, 2), *was = copy_of(r);
+    uint8_t               told[] = { 1, 2, 1, 4, 1, 2, 3, 1, 2, 0, 1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    const size_t          gap = 8;
+    told[gap] = 0; /* seat 0 instead of 2, under another id */
+    cr_expect(eq(int, htc_ring_apply(r, (htc_bytes){ told, sizeof told }), HTC_EPROTO));
+    SAME(ring_check_equal(r, was));
+    told[gap] = 2;
+    cr_expect(eq(int, htc_ring_apply(r, (htc_bytes){ told, sizeof told }), HTC_OK));
+    cr_expect(htc_ring_members(r) == 3 && htc_ring_seat(r, 7) == 2);
+    htc_ring_destroy(r);
+    htc_ring_destroy(was);
 }
 
 /* A few bytes that tell of 2^28 buckets get no memory for them: not even the attempt is made. */
