@@ -432,7 +432,9 @@ Test(allot, wrong_use)
 
 static void divide_without_memory(alloc_fail *f)
 {
-    htc_allot_user   u[3] = { { .weight = 1, .queued = 1 }, { .weight = 2, .queued = 9, .id = 1 }, { .weight = 1, .queued = 9, .id = 2 } };
+    htc_allot_user   u[3] = { { .weight = 1, .queued = 1 },
+                              { .weight = 2, .queued = 9, .id = 1 },
+                              { .weight = 1, .queued = 9, .id = 2 } };
     htc_env          env = alloc_fail_env(f);
     htc_allot_share  s[3] = { { 77, 77 }, { 77, 77 }, { 77, 77 } };
     htc_allot_change c[3] = { { .grant = 77 }, { .grant = 77 }, { .grant = 77 } };

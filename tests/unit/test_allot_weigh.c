@@ -294,7 +294,8 @@ static void weigh_without_memory(alloc_fail *f, const htc_allot_weigher *weigher
     htc_env               env = alloc_fail_env(f);
     uint64_t              weight[2] = { 77, 77 };
     double                typical = 77;
-    cr_expect(eq(int, htc_allot_weigh(&env, weigher, NULL, users, 2, weight, &typical), f->refused ? HTC_ENOMEM : HTC_OK));
+    cr_expect(
+        eq(int, htc_allot_weigh(&env, weigher, NULL, users, 2, weight, &typical), f->refused ? HTC_ENOMEM : HTC_OK));
     cr_expect(weight[0] == (f->refused ? 77 : 1024) && weight[1] == weight[0]);
     cr_expect(f->refused ? typical > 76 : typical < 2, "%f", typical);
     cr_expect(f->live == 0 && f->wrong_sizes == 0);

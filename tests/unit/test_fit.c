@@ -5,24 +5,9 @@
 #include <string.h>
 
 #include "alloc_fail.h"
+#include "fit_hand.h"
 #include "fit_twins.h"
 #include "property.h"
-
-#define S HTC_SECOND
-
-static htc_fit *fit_of(uint32_t promise, uint32_t nodes)
-{
-    htc_fit        *fit;
-    htc_fit_policy  policy = { .size = sizeof policy, .promise = promise };
-    htc_fit_options options = { .size = sizeof options, .policy = &policy, .nodes = nodes };
-    cr_assert(eq(int, htc_fit_create(NULL, &options, &fit), HTC_OK));
-    return fit;
-}
-
-static htc_fit_job job_of(uint64_t id, uint32_t nodes, htc_ns estimate)
-{
-    return (htc_fit_job){ .id = id, .nodes = nodes, .estimate = estimate };
-}
 
 /* ---- worked examples ---- */
 
@@ -578,81 +563,6 @@ Test(fit, finds_policies_by_name)
     cr_expect(eq(int, htc_fit_find(r, "easy", NULL), HTC_EINVAL));
     cr_expect(found == &mine);
     htc_registry_destroy(r);
-}
-
-/* ---- why ---- */
-
-static void expect_reason(const htc_fit *fit, htc_ns now, uint64_t id, uint32_t why, int64_t blocker, const char *text)
-{
-    htc_fit_reason r;
-    cr_assert(eq(int, htc_fit_explain(fit, now, id, &r), HTC_OK));
-    cr_expect(eq(u32, r.why, why), "job %llu: %s", (unsigned long long)id, r.text);
-    cr_expect(eq(int, r.has_blocker, blocker >= 0));
-    if (blocker >= 0)
-        cr_expect(eq(u64, r.blocker, (uint64_t)blocker));
-    cr_expect(eq(str, r.text, (char *)text));
-}
-
-Test(fit, says_why_a_job_waits)
-{
-    const htc_fit_job jobs[] = { job_of(1, 3, 10 * S), job_of(2, 4, 3600 * S), job_of(3, 1, 11 * S),
-                                 job_of(4, 9, S),      job_of(5, 1, 5 * S),    job_of(6, 2, 5 * S) };
-    htc_fit          *fit[5] = { 0 };
-    for (uint32_t p = HTC_FIT_PROMISE_NOTHING; p <= HTC_FIT_PROMISE_ALL; p++) {
-        fit[p] = fit_of(p, 4);
-        for (size_t i = 0; i < 6; i++)
-            cr_assert(eq(int, htc_fit_submit(fit[p], 0, &jobs[i]), HTC_OK));
-        cr_assert(eq(int, htc_fit_next(fit[p], 0, NULL), HTC_OK));
-        expect_reason(fit[p], 0, 4, HTC_FIT_WHY_TOO_WIDE, -1, "asks for 9 nodes, only 4 are up: waits for more");
-        cr_expect(eq(int, htc_fit_explain(fit[p], 0, 1, &(htc_fit_reason){ 0 }), HTC_EINVAL), "it runs");
-    }
-    const char *plain = "asks for 4 nodes, 1 is free: enough when job 1 ends, expected in 00:00:10";
-    const char *promised = "asks for 4 nodes, 1 is free: enough when job 1 ends, expected in 00:00:10; "
-                           "starts in 00:00:10 at the latest";
-    expect_reason(fit[HTC_FIT_PROMISE_NOTHING], 0, 2, HTC_FIT_WHY_NODES, 1, plain);
-    expect_reason(fit[HTC_FIT_PROMISE_ORDER], 0, 2, HTC_FIT_WHY_NODES, 1, plain);
-    expect_reason(fit[HTC_FIT_PROMISE_HEAD], 0, 2, HTC_FIT_WHY_NODES, 1, promised);
-    expect_reason(fit[HTC_FIT_PROMISE_ALL], 0, 2, HTC_FIT_WHY_NODES, 1, promised);
-    expect_reason(fit[HTC_FIT_PROMISE_NOTHING], 0, 3, HTC_FIT_WHY_NOTHING, -1,
-                  "asks for 1 node, 1 is free: can start now");
-    expect_reason(fit[HTC_FIT_PROMISE_ORDER], 0, 3, HTC_FIT_WHY_TURN, 2,
-                  "asks for 1 node, 1 is free: but job 2 goes first");
-    expect_reason(fit[HTC_FIT_PROMISE_HEAD], 0, 3, HTC_FIT_WHY_DELAY, 2,
-                  "asks for 1 node, 1 is free: but it would delay job 2, which is to start in 00:00:10");
-    expect_reason(fit[HTC_FIT_PROMISE_ALL], 0, 3, HTC_FIT_WHY_DELAY, 5,
-                  "asks for 1 node, 1 is free: but it would delay job 5, which is to start now; "
-                  "starts in 01:00:10 at the latest");
-    expect_reason(fit[HTC_FIT_PROMISE_HEAD], 0, 5, HTC_FIT_WHY_NOTHING, -1,
-                  "asks for 1 node, 1 is free: can start now");
-    expect_reason(fit[HTC_FIT_PROMISE_HEAD], 0, 6, HTC_FIT_WHY_NODES, 1,
-                  "asks for 2 nodes, 1 is free: enough when job 1 ends, expected in 00:00:10");
-    for (uint32_t p = HTC_FIT_PROMISE_NOTHING; p <= HTC_FIT_PROMISE_ALL; p++)
-        htc_fit_destroy(fit[p]);
-}
-
-/* Who never said how long he runs is not waited for as if he had. */
-Test(fit, knows_what_it_does_not_know)
-{
-    htc_fit          *fit = fit_of(HTC_FIT_PROMISE_HEAD, 4);
-    htc_ns            start = 0;
-    uint32_t          reserved = 7, spare;
-    const htc_fit_job jobs[] = { job_of(1, 2, HTC_NEVER), job_of(2, 3, 10 * S), job_of(3, 2, HTC_NEVER),
-                                 job_of(4, 1, HTC_NEVER), job_of(5, 1, 86400 * S) };
-    for (size_t i = 0; i < 5; i++)
-        cr_assert(eq(int, htc_fit_submit(fit, 0, &jobs[i]), HTC_OK));
-    cr_assert(eq(int, htc_fit_next(fit, 0, NULL), HTC_OK));
-    cr_expect(eq(int, htc_fit_shadow(fit, 0, 3, &start, &spare), HTC_OK));
-    cr_expect(start == HTC_NEVER && spare == 1);
-    cr_expect(eq(int, htc_fit_when(fit, 0, 2, &start, &reserved), HTC_OK));
-    cr_expect(start == HTC_NEVER && reserved == 0);
-    expect_reason(fit, 0, 2, HTC_FIT_WHY_NODES, 1,
-                  "asks for 3 nodes, 2 are free: enough when job 1 ends, expected at no known time");
-    /* 3 would hold the head up for ever; 4 takes the one node the head will not need; 5 ends some day. */
-    htc_fit_job job;
-    cr_expect(htc_fit_next(fit, 0, &job) == HTC_OK && job.id == 4);
-    cr_expect(htc_fit_next(fit, 0, &job) == HTC_OK && job.id == 5);
-    cr_expect(htc_fit_next(fit, 0, &job) == HTC_AGAIN);
-    htc_fit_destroy(fit);
 }
 
 /* A job that is overdue when the plan is made counts as ending in a second; when it goes on, in another. */

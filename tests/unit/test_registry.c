@@ -149,7 +149,7 @@ static void add_without_memory(alloc_fail *f)
             snprintf(name, sizeof name, "p%d", k);
             cr_expect(eq(int, htc_registry_find(r, 1, name, &found), k < i ? HTC_OK : HTC_ENOTFOUND));
         }
-        size_t     before = 0, after = 0;
+        size_t before = 0, after = 0;
         while (htc_registry_name(r, HTC_REGISTRY_STEAL, before))
             before++;
         htc_status status = htc_registry_add_builtin(r);
@@ -166,8 +166,8 @@ static void add_without_memory(alloc_fail *f)
 
 Test(registry, stays_as_it_was_without_memory)
 {
-    ALLOC_FAIL_EVERY (f, 100)
-        add_without_memory(&f);
-    ALLOC_FAIL_ONCE (f, 100)
-        add_without_memory(&f);
+    ALLOC_FAIL_EVERY(f, 100)
+    add_without_memory(&f);
+    ALLOC_FAIL_ONCE(f, 100)
+    add_without_memory(&f);
 }
