@@ -17,7 +17,7 @@
  * htc_host_deal the connections that come to another one's listeners.
  *
  * Threads: owner, but htc_host_post: shared; htc_host_work moves what blocks to threads of the host's own.   Allocation: through env in the loop's
- * thread; libevent's own buffers by malloc.
+ * thread; libevent's own by malloc.
  */
 #ifndef HTCSCHED_HOST_H
 #define HTCSCHED_HOST_H

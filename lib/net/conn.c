@@ -9,8 +9,9 @@
 
 #include "net/secure.h"
 
-#define READ_AT_ONCE (256 << 10)
 #define HEADER 4
+/* The most that lies in c->in: one frame that is not whole, and what one reading brings, opened, behind it. */
+#define IN_MAX ((size_t)HTC_WIRE_MESSAGE_MAX + ((size_t)512 << 10))
 
 static void on_read(evutil_socket_t fd, short what, void *arg);
 static void on_write(evutil_socket_t fd, short what, void *arg);
@@ -59,11 +60,9 @@ static uint32_t frame_max(const htc__conn *c)
 /* Bytes that are to go out. */
 static size_t waiting_of(const htc__conn *c)
 {
-    if (c->stream)
-        return htc__stream_waiting(c);
     if (c->secure)
         return c->secure->channel ? htc_channel_waiting(c->secure->channel) : 0;
-    return evbuffer_get_length(c->out);
+    return htc__stream_waiting(c);
 }
 
 /* An incoming connection that does not read is not read from. A dialled one always is: if both sides of a connection
@@ -74,25 +73,30 @@ static int is_heard(const htc__conn *c)
            (c->dialled || waiting_of(c) <= c->host->options.output_bytes_low);
 }
 
+void htc__conn_wait_for(htc__conn *c, int reading, int writing)
+{
+    if (reading != c->reading && (reading ? event_add(c->read, NULL) : event_del(c->read)) == 0)
+        c->reading = reading;
+    if (writing != c->writing && (writing ? event_add(c->write, NULL) : event_del(c->write)) == 0)
+        c->writing = writing;
+}
+
 static void set_interest(htc__conn *c)
 {
     size_t waiting = waiting_of(c);
+    int    writing = waiting > 0 && !c->dirty; /* a dirty one is written to when the turn ends */
     if (c->state == CONN_DEAD || c->state == CONN_IDLE || c->state == CONN_CONNECTING)
         return;
     /* A closing one is read once all was sent, for its end alone. */
     if (c->state == CONN_FLUSHING ? waiting > 0 : !is_heard(c)) {
-        event_del(c->read);
+        htc__conn_wait_for(c, 0, writing);
         c->deaf = 1;
-    } else {
-        event_add(c->read, NULL);
-        if (c->deaf && evbuffer_get_length(c->in) > 0)
-            event_active(c->read, EV_READ, 0); /* whole frames may wait here that no new byte would wake */
-        c->deaf = 0;
+        return;
     }
-    if (waiting > 0 && !c->dirty) /* a dirty one is written to when the turn ends */
-        event_add(c->write, NULL);
-    else
-        event_del(c->write);
+    htc__conn_wait_for(c, 1, writing);
+    if (c->deaf && c->in.len > 0)
+        event_active(c->read, EV_READ, 0); /* whole frames may wait here that no new byte would wake */
+    c->deaf = 0;
 }
 
 void htc__conn_set_timer(htc__conn *c, htc_ns after)
@@ -111,6 +115,7 @@ static void events_free(htc__conn *c)
     if (c->write)
         event_free(c->write);
     c->read = c->write = NULL;
+    c->reading = c->writing = 0;
 }
 
 /* The place of the first connection whose number is not below this one. */
@@ -161,10 +166,7 @@ void htc__conn_drop(htc__conn *c, htc_status why)
             c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
     }
     htc__stream_gone(c);
-    if (!c->stream) {
-        evbuffer_drain(c->in, evbuffer_get_length(c->in));
-        evbuffer_drain(c->out, evbuffer_get_length(c->out));
-    }
+    htc_buf_free(&c->in);
     if (c->timer)
         event_del(c->timer);
     if (c->dialled) {
@@ -186,13 +188,17 @@ void htc__conn_drop(htc__conn *c, htc_status why)
 
 htc_status htc__conn_attach(htc__conn *c, int fd)
 {
-    struct event_base *base = c->host->base;
+    htc_host          *h = c->host;
+    struct event_base *base = h->base;
+    if (!h->stream_in && !(h->stream_in = htc__alloc(h->env, HTC_HOST_STREAM_IN)))
+        return HTC_ENOMEM;
     c->read = event_new(base, fd, EV_READ | EV_PERSIST, on_read, c);
     c->write = event_new(base, fd, EV_WRITE | EV_PERSIST, on_write, c);
     if (!c->read || !c->write || event_add(c->read, NULL) != 0) {
         events_free(c);
         return HTC_ENOMEM;
     }
+    c->reading = 1;
     c->fd = fd;
     return HTC_OK;
 }
@@ -216,12 +222,9 @@ static void conn_free(htc__conn *c)
     events_free(c);
     if (c->timer)
         event_free(c->timer);
-    if (c->in)
-        evbuffer_free(c->in);
-    if (c->out)
-        evbuffer_free(c->out);
     if (c->fd >= 0)
         close(c->fd);
+    htc_buf_free(&c->in);
     htc_buf_free(&c->waiting);
     htc__secure_free(c);
     htc__strfree(c->host->env, c->path);
@@ -254,13 +257,10 @@ htc__conn *htc__conn_new(htc_host *h, int stream)
     c->host = h;
     c->fd = -1;
     c->stream = stream;
-    htc_buf_init(&c->waiting, h->env, h->options.output_bytes_max);
-    if (!stream) {
-        c->in = evbuffer_new();
-        c->out = evbuffer_new();
-        c->timer = evtimer_new(h->base, on_timer, c);
-    }
-    if (!stream && (!c->in || !c->out || !c->timer)) {
+    htc_buf_init(&c->in, h->env, IN_MAX);
+    /* What has left may lie in front of what waits, and is no more than that. */
+    htc_buf_init(&c->waiting, h->env, stream ? h->options.output_bytes_max : 2 * h->options.output_bytes_max);
+    if (!stream && !(c->timer = evtimer_new(h->base, on_timer, c))) {
         conn_free(c);
         return NULL;
     }
@@ -377,50 +377,72 @@ static void take_token(htc__conn *c, htc_bytes frame)
     htc__conn_tell_opened(c);
 }
 
-/* One whole frame, if there is one. 0: not yet, or the connection is at its end. */
-static int take_frame(htc__conn *c)
+/* How long the frame is that these bytes begin with, its header included. 0: they do not hold all of it, or the connection is at its end. */
+static size_t frame_of(htc__conn *c, htc_bytes bytes)
 {
-    uint8_t header[HEADER];
-    char    text[128];
-    if (evbuffer_copyout(c->in, header, HEADER) < HEADER)
+    char       text[128];
+    htc_reader r = htc_reader_of(bytes);
+    if (bytes.len < HEADER)
         return 0;
-    htc_reader r = htc_reader_of((htc_bytes){ header, HEADER });
-    uint32_t   len = htc_get_u32(&r), min = c->state == CONN_TOKEN ? 0 : 10;
+    uint32_t len = htc_get_u32(&r), min = c->state == CONN_TOKEN ? 0 : 10;
     if (len < min || len > frame_max(c)) {
         evutil_snprintf(text, sizeof text, "a frame of %u bytes: %u to %u are allowed here", len, min, frame_max(c));
         htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %s -> close", c->peer, text);
         htc__conn_refuse(c, HTC_EPROTO, text);
         return 0;
     }
-    if (evbuffer_get_length(c->in) < HEADER + (size_t)len)
-        return 0;
-    evbuffer_drain(c->in, HEADER);
-    const uint8_t *bytes = evbuffer_pullup(c->in, (ev_ssize_t)len);
-    if (len && !bytes) {
-        htc__conn_drop(c, HTC_ENOMEM);
-        return 0;
-    }
-    if (c->state == CONN_TOKEN)
-        take_token(c, (htc_bytes){ bytes, len });
-    else
-        htc__conn_tell(c, HTC_IN_MESSAGE, HTC_OK, 0, (htc_bytes){ bytes, len });
-    if (c->state != CONN_OPEN && c->state != CONN_TOKEN)
-        return 0;
-    evbuffer_drain(c->in, len);
-    return 1;
+    return bytes.len - HEADER < len ? 0 : HEADER + (size_t)len;
 }
 
-/* As htc__secure_read. */
+/* The whole frames that these bytes begin with, as far as they are heard: so many bytes. The connection may be at its end then. */
+static size_t take_frames(htc__conn *c, htc_bytes bytes)
+{
+    size_t at = 0, len;
+    while (!c->host->stopped && is_heard(c)) {
+        const uint8_t *frame = (const uint8_t *)bytes.data + at;
+        if ((len = frame_of(c, (htc_bytes){ frame, bytes.len - at })) == 0)
+            break;
+        at += len;
+        if (c->state == CONN_TOKEN)
+            take_token(c, (htc_bytes){ frame + HEADER, len - HEADER });
+        else
+            htc__conn_tell(c, HTC_IN_MESSAGE, HTC_OK, 0, (htc_bytes){ frame + HEADER, len - HEADER });
+    }
+    return at;
+}
+
+/* Those in c->in. */
+static void take_kept(htc__conn *c)
+{
+    size_t n = take_frames(c, htc_buf_bytes(&c->in));
+    if (c->in.len == 0) /* it is at its end, or there was nothing */
+        return;
+    htc_buf_consume(&c->in, n);
+    if (c->in.len == 0 && c->in.cap > HTC_HOST_KEPT)
+        htc_buf_free(&c->in);
+}
+
+/* As htc__secure_read; what came and could be taken at once was. */
 static int read_in(htc__conn *c)
 {
-    int n = evbuffer_read(c->in, c->fd, READ_AT_ONCE);
-    if (n <= 0 && !(n < 0 && (errno == EAGAIN || errno == EINTR))) {
+    htc_bytes bytes = { c->host->stream_in, 0 };
+    ssize_t   n = recv(c->fd, c->host->stream_in, HTC_HOST_STREAM_IN, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return c->state == CONN_FLUSHING ? -1 : 1;
+    if (n <= 0) {
         htc__conn_drop(c, c->state == CONN_FLUSHING ? c->why : n == 0 || errno == ECONNRESET ? HTC_ECLOSED : HTC_EIO);
         return -1;
     }
-    if (c->state != CONN_FLUSHING)
+    if (c->state == CONN_FLUSHING)
+        return -1;
+    bytes.len = (size_t)n;
+    size_t taken = c->in.len == 0 ? take_frames(c, bytes) : 0;
+    if (c->state != CONN_OPEN && c->state != CONN_TOKEN)
+        return -1;
+    htc_put_raw(&c->in, (htc_bytes){ c->host->stream_in + taken, bytes.len - taken });
+    if (c->in.status == HTC_OK)
         return 1;
-    evbuffer_drain(c->in, evbuffer_get_length(c->in));
+    htc__conn_drop(c, HTC_ENOMEM);
     return -1;
 }
 
@@ -428,11 +450,12 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
 {
     htc__conn *c = arg;
     (void)fd, (void)what;
-    int how = c->secure ? htc__secure_read(c) : read_in(c);
+    /* What was not heard when it came goes first; only then there is room for more. */
+    int how = is_heard(c) && frame_of(c, htc_buf_bytes(&c->in)) > 0 ? 1 : c->secure ? htc__secure_read(c) : read_in(c);
     if (how < 0)
         return;
-    while (!c->host->stopped && is_heard(c) && take_frame(c))
-        ;
+    if (c->in.len > 0)
+        take_kept(c);
     if (c->dialled && c->state == CONN_OPEN)
         c->pause = c->host->options.redial_ns; /* it speaks: the next loss begins with short pauses again */
     if (how == 0 && (c->state == CONN_OPEN || c->state == CONN_SHAKE))
@@ -458,8 +481,7 @@ static void finish(htc__conn *c)
         htc__conn_drop(c, c->why);
         return;
     }
-    event_del(c->write);
-    event_add(c->read, NULL);
+    htc__conn_wait_for(c, 1, 0);
 }
 
 /* As write: what is waiting, sealed. */
@@ -473,12 +495,26 @@ static ssize_t write_sealed(htc__conn *c)
     return n;
 }
 
+/* As write: what is waiting, as it is. */
+static ssize_t write_plain(htc__conn *c)
+{
+    ssize_t n = send(c->fd, c->waiting.data + c->waiting_at, c->waiting.len - c->waiting_at, MSG_NOSIGNAL);
+    c->waiting_at += n > 0 ? (size_t)n : 0;
+    if (c->waiting_at < c->waiting.len)
+        return n;
+    c->waiting_at = 0;
+    htc_buf_clear(&c->waiting);
+    if (c->waiting.cap > HTC_HOST_KEPT)
+        htc_buf_free(&c->waiting);
+    return n;
+}
+
 void htc__conn_flush(htc__conn *c)
 {
     if (c->fd < 0 || c->state == CONN_CONNECTING)
         return;
     while (waiting_of(c) > 0) {
-        ssize_t n = c->secure ? write_sealed(c) : evbuffer_write(c->out, c->fd);
+        ssize_t n = c->secure ? write_sealed(c) : write_plain(c);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -500,35 +536,39 @@ static htc_status send_sealed(htc__conn *c, htc_bytes header, htc_bytes message)
     htc_status status = htc_channel_write(c->secure->channel, header);
     if (status == HTC_OK)
         status = htc_channel_write(c->secure->channel, message);
-    htc__conn_spoken_to(c);
     return status == HTC_EFULL || status == HTC_ENOMEM ? status : HTC_OK;
+}
+
+static htc_status send_plain(htc__conn *c, htc_bytes header, htc_bytes message)
+{
+    if (c->waiting_at > 0 && c->waiting_at >= c->waiting.len / 2) {
+        htc_buf_consume(&c->waiting, c->waiting_at);
+        c->waiting_at = 0;
+    }
+    htc_put_raw(&c->waiting, header);
+    htc_put_raw(&c->waiting, message);
+    return c->waiting.status;
 }
 
 void htc__conn_send(htc__conn *c, htc_bytes message)
 {
-    uint8_t  header[HEADER];
-    uint32_t len = (uint32_t)message.len;
-    htc_status status = HTC_OK;
+    uint8_t    header[HEADER];
+    uint32_t   len = (uint32_t)message.len;
+    htc_status status = HTC_EFULL;
     if (c->stream || (c->state != CONN_OPEN && c->state != CONN_TOKEN))
         return;
     for (int i = 0; i < HEADER; i++)
         header[i] = (uint8_t)(len >> (8 * i));
-    if (message.len > HTC_WIRE_MESSAGE_MAX || waiting_of(c) + HEADER + message.len > c->host->options.output_bytes_max)
-        status = HTC_EFULL;
-    else if (c->secure)
-        status = send_sealed(c, (htc_bytes){ header, HEADER }, message);
-    else if (evbuffer_expand(c->out, HEADER + message.len) != 0)
-        status = HTC_EFULL;
+    if (message.len <= HTC_WIRE_MESSAGE_MAX &&
+        waiting_of(c) + HEADER + message.len <= c->host->options.output_bytes_max)
+        status = (c->secure ? send_sealed : send_plain)(c, (htc_bytes){ header, HEADER }, message);
     if (status != HTC_OK) {
         htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %zu bytes wait for it and %zu more are to come -> close", c->peer,
                  waiting_of(c), message.len);
         htc__conn_drop(c, HTC_EFULL);
         return;
     }
-    if (!c->secure) {
-        evbuffer_add(c->out, header, HEADER);
-        evbuffer_add(c->out, message.data, message.len);
-    }
+    htc__conn_spoken_to(c);
     if (!c->dialled && !c->welcomed && message.len >= 2 &&
         ((const uint8_t *)message.data)[0] + (((const uint8_t *)message.data)[1] << 8) == HTC_WIRE_WELCOME) {
         c->welcomed = 1;

@@ -138,10 +138,8 @@ static void call(htc_host *h, const htc_effect *e)
 static void carry_out(htc_host *h)
 {
     htc_effect e;
-    int        messages = 0;
     for (size_t i = 0; htc_output_get(h->out, i, &e) == HTC_OK; i++) {
         htc__conn *c = e.peer ? htc__conn_find(h, e.peer) : NULL;
-        messages |= e.kind == HTC_OUT_MESSAGE;
         switch ((htc_effect_kind)e.kind) {
         case HTC_OUT_MESSAGE:
             if (c)
@@ -169,12 +167,6 @@ static void carry_out(htc_host *h)
                 htc__stream_hold(c, e.op == 1);
             break;
         }
-    }
-    /* One write a connection and step, after everything that was said to it. */
-    for (size_t i = 0; messages && htc_output_get(h->out, i, &e) == HTC_OK; i++) {
-        htc__conn *c = e.kind == HTC_OUT_MESSAGE ? htc__conn_find(h, e.peer) : NULL;
-        if (c && !c->stream && evbuffer_get_length(c->out) > 0)
-            htc__conn_flush(c);
     }
 }
 

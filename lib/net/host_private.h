@@ -2,7 +2,6 @@
 #ifndef HTC_NET_HOST_PRIVATE_H
 #define HTC_NET_HOST_PRIVATE_H
 
-#include <event2/buffer.h>
 #include <event2/event.h>
 
 #include "core/codec.h"
@@ -15,7 +14,8 @@
 #define HTC_HOST_TOKEN_LEN 64 /* hex digits of the TCP token */
 /* A closing connection may take this long to read what was sent. */
 #define HTC_HOST_FLUSH_PATIENCE (5 * HTC_SECOND)
-#define HTC_HOST_STREAM_IN ((size_t)64 << 10) /* read at once from a stream */
+#define HTC_HOST_STREAM_IN ((size_t)64 << 10) /* read at once from a connection */
+#define HTC_HOST_KEPT ((size_t)1 << 10) /* of memory for bytes on their way that an idle connection keeps */
 #define HTC_HOST_RECENT 1024  /* peers found without a search */
 
 typedef struct htc__conn     htc__conn;
@@ -52,8 +52,8 @@ struct htc_host {
     struct event          *hangup; /* SIGHUP: htc_host_on_hangup */
     void                 (*on_hangup)(void *ctx);
     void                  *hangup_ctx;
-    uint8_t               *stream_in; /* what streams are read into, one after the other */
-    htc__conn             *dirty, **dirty_last; /* streams that something was said to in this turn, in order */
+    uint8_t               *stream_in; /* what connections are read into, one after the other */
+    htc__conn             *dirty, **dirty_last; /* connections that something was said to in this turn, in order */
     /* the machine */
     const htc_machine_ops *ops;
     void                  *machine;
@@ -107,28 +107,29 @@ struct htc__conn {
     int              deaf; /* not read from until it has read */
     htc_peer_info    info;
     struct event    *read, *write, *timer;
-    struct evbuffer *in, *out;
+    htc_buf          in; /* frames that are not whole yet, or not heard yet */
     htc_status       why;
     char            *path;       /* dialled */
     htc_ns           pause;      /* before the next try */
     const char      *token;      /* of its listener */
     htc__secure     *secure;     /* through a secure channel; NULL: as it is */
     htc__conn       *next_dead;
-    /* streams alone (stream.c) */
-    int              stream, held, ended, reading, writing;
-    int              dirty;      /* in the host's list; also of a secure one */
-    htc_bytes        lent;       /* to be sent: in the present step's output, not copied yet */
-    htc_buf          waiting;    /* to be sent before it: what a write did not take */
+    int              reading, writing; /* what its events wait for */
+    htc_buf          waiting;    /* to be sent, as it is: of a secure one the channel has it */
     size_t           waiting_at; /* so much of it has left */
-    uint64_t         sent_tag;
+    int              dirty;      /* in the host's list: something leaves when the turn ends */
     htc__conn       *next_dirty;
+    /* streams alone (stream.c) */
+    int              stream, held, ended;
+    htc_bytes        lent; /* to be sent behind what waits: in the present step's output, not copied yet */
+    uint64_t         sent_tag;
 };
 
 htc_status htc__conn_accept(htc_host *host, int fd, const htc_peer_info *info, const char *token);
 htc_status htc__conn_dial(htc_host *host, const char *path, uint32_t port, uint32_t *peer);
 void       htc__conn_start_dialling(htc_host *host);
 htc__conn *htc__conn_find(htc_host *host, uint32_t peer);
-void       htc__conn_send(htc__conn *c, htc_bytes message); /* buffered; htc__conn_flush writes */
+void       htc__conn_send(htc__conn *c, htc_bytes message); /* written when the turn ends */
 void       htc__conn_flush(htc__conn *c);
 /* Close after what is buffered was sent. */
 void htc__conn_close(htc__conn *c, htc_status why);
@@ -136,6 +137,7 @@ void htc__conn_refuse(htc__conn *c, htc_status why, const char *text); /* ERROR 
 void htc__conn_reap(htc_host *host);
 htc__conn *htc__conn_after(htc_host *host, uint32_t peer); /* the first with a higher number; NULL: none */
 htc_status htc__conn_attach(htc__conn *c, int fd);         /* events for a socket that is open */
+void       htc__conn_wait_for(htc__conn *c, int reading, int writing);
 /* For stream.c. */
 htc__conn *htc__conn_new(htc_host *host, int stream);
 void       htc__conn_forget(htc__conn *c); /* one that the machine was never told of */

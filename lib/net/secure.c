@@ -170,8 +170,7 @@ static void connect_to(htc__conn *c, const struct sockaddr_storage *to, socklen_
         not_reached(c, "out of memory");
         return;
     }
-    event_del(c->read);
-    event_add(c->write, NULL);
+    htc__conn_wait_for(c, 0, 1);
 }
 
 static void ask(void *ctx)
@@ -269,7 +268,7 @@ void htc__secure_connected(htc__conn *c)
         htc__conn_drop(c, status);
         return;
     }
-    event_add(c->read, NULL);
+    htc__conn_wait_for(c, 1, 1);
     htc__conn_flush(c);
 }
 
@@ -370,7 +369,8 @@ static int take(htc__conn *c, htc_bytes in)
             opened(c, &event);
             break;
         case HTC_CHANNEL_DATA:
-            if (evbuffer_add(c->in, event.bytes.data, event.bytes.len) != 0) {
+            htc_put_raw(&c->in, event.bytes);
+            if (c->in.status != HTC_OK) {
                 htc__conn_drop(c, HTC_ENOMEM);
                 return -1;
             }
