@@ -31,7 +31,8 @@ typedef struct htc__kv_owners {
 } htc__kv_owners;
 
 typedef struct htc__kv_outcome {
-    htc_kv_result result;   /* lent; HTC_ETIMEDOUT: given up, whatever has become of it; HTC_AGAIN: the key is bound to result.lease:
+    htc_kv_result result;   /* lent; HTC_ETIMEDOUT: given up, whatever has become of it, and HTC_EUNKNOWN of a request without a
+                               client is the same; HTC_AGAIN: the key is bound to result.lease:
                                once that is known to live, ask again with it as stamp->alive */
     uint8_t       fields;   /* HTC__KV_HAS_... of kvs/kv_wire.h */
     uint8_t       tried;    /* an owner may have sent an accept for it: goes with HTC_EUNKNOWN */

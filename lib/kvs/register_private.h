@@ -18,6 +18,8 @@ typedef struct asked {
     htc_ns         until;
     uint32_t       losses;
     uint8_t        tried;
+    htc__kv_ballot first, last; /* ballots under which this very change was tried */
+    uint64_t       version;     /* the lowest it made of the key then */
     uint8_t        late; /* rounds of it that ran out of time: each has twice as long */
     size_t         size;
 } asked;

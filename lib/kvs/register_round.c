@@ -22,6 +22,12 @@ static uint32_t needed(const asked *a)
     return a->q.op == OP_COLLECT ? a->owners.n : majority(a);
 }
 
+/* It is noted nowhere that it was done, and it does more when it is done twice. */
+static int is_once(const asked *a)
+{
+    return a->stamp.client == 0 && a->q.op != HTC_KV_GET && a->q.op < HTC__KV_EXPIRE;
+}
+
 static int is_read(const asked *a)
 {
     return a->q.op == HTC_KV_GET;
@@ -149,6 +155,10 @@ static void lost(htc__kv_register *reg, entry *e, htc_ns now)
         pause(reg, e, now);
         return;
     }
+    if (a->tried && is_once(a)) {
+        give_up(reg, e, HTC_EUNKNOWN);
+        return;
+    }
     for (uint32_t n = e->r->joined + 1; n--;) {
         a = htc__kv_register_pop(reg, e);
         reg->counts.handed_over++;
@@ -178,6 +188,19 @@ static void accept(htc__kv_register *reg, entry *e, htc_ns now, htc__kv_cell *to
         reg->counter = next.counter;
     r->next = promised;
     start(reg, e, now, ACCEPTING, ballot.counter);
+}
+
+/* The cell as the request at the head makes it. */
+static void try_it(htc__kv_register *reg, entry *e, htc_ns now, htc__kv_cell *to)
+{
+    asked *a = e->head;
+    if (a->version == 0)
+        a->first = e->r->ballot;
+    if (a->version == 0 || to->version < a->version)
+        a->version = to->version;
+    a->last = e->r->ballot;
+    a->tried = 1;
+    accept(reg, e, now, to);
 }
 
 static void keep_outcome(htc__kv_round *r, const htc__kv_changed *c)
@@ -216,7 +239,7 @@ static int one_round_trip(htc__kv_register *reg, entry *e, htc_ns now)
     asked          *a = e->head;
     htc__kv_changed c;
     htc__kv_cell    cell;
-    if (!e->cached || e->epoch != a->owners.epoch || is_read(a) || a->q.op == OP_COLLECT)
+    if (!e->cached || e->epoch != a->owners.epoch || is_read(a) || a->q.op == OP_COLLECT || (a->tried && is_once(a)))
         return 0;
     cell = cell_of(&e->cell);
     change(reg, a, &cell, 0, &c);
@@ -232,8 +255,7 @@ static int one_round_trip(htc__kv_register *reg, entry *e, htc_ns now)
     keep_outcome(e->r, &c);
     e->r->ballot = cell.promise;
     e->cached = 0; /* one ballot carries one change: until this one is final, there is no other */
-    a->tried = 1;
-    accept(reg, e, now, &c.to);
+    try_it(reg, e, now, &c.to);
     return 1;
 }
 
@@ -431,6 +453,28 @@ static void write_back(htc__kv_register *reg, entry *e, htc_ns now, htc__kv_cell
     accept(reg, e, now, cell);
 }
 
+/* A change that is noted nowhere was tried, and nobody knows what has become of that. What the owners show tells: what it tried last is
+ * seen through as it is; what is above its first try may be that or stand on it; below there is none of it that could still win once
+ * it is made anew. */
+static int was_tried(htc__kv_register *reg, entry *e, htc_ns now, uint32_t best, uint64_t floor)
+{
+    asked       *a = e->head;
+    htc__kv_cell cell = shown_cell(e, best);
+    if (cell.present ? htc__kv_ballot_compare(&cell.accepted, &a->first) < 0 : floor < a->version)
+        return 0;
+    if (!cell.present || htc__kv_ballot_compare(&cell.accepted, &a->last) != 0) {
+        give_up(reg, e, HTC_EUNKNOWN);
+        return 1;
+    }
+    if (cell.version <= floor) {
+        lift(&cell, floor);
+        e->r->out.result.version = e->r->out.result.version ? cell.version : 0;
+        e->r->out.observed = cell.version;
+    }
+    try_it(reg, e, now, &cell);
+    return 1;
+}
+
 static void conclude_prepare(htc__kv_register *reg, entry *e, htc_ns now)
 {
     asked          *a = e->head;
@@ -439,6 +483,8 @@ static void conclude_prepare(htc__kv_register *reg, entry *e, htc_ns now)
     htc__kv_cell    cell = shown_cell(e, best);
     htc__kv_changed c;
     if (bits(e->r->answered) < needed(a))
+        return;
+    if (a->tried && is_once(a) && !HTC__BROKEN(sequence_forgotten) && was_tried(reg, e, now, best, floor))
         return;
     if (a->q.op == OP_COLLECT) {
         if (cell.present && cell.deleted) {
@@ -460,8 +506,7 @@ static void conclude_prepare(htc__kv_register *reg, entry *e, htc_ns now)
             pause(reg, e, now);
             return;
         }
-        a->tried = 1;
-        accept(reg, e, now, &c.to);
+        try_it(reg, e, now, &c.to);
         return;
     }
     /* The same rule as for a read; and what was tried under an older ballot is outbid for good. */

@@ -119,14 +119,15 @@ class Counter:
     """One number, counted by one client: whoever answers shows nothing older than what was acknowledged before it was asked."""
 
     def __init__(self, key):
-        self.key, self.done, self.unknown = key, 0, 0
+        self.key, self.done, self.unknown, self.last = key, 0, 0, ''
 
     def add(self, member):
         """1: it was acknowledged."""
         try:
             n = int(member.ask('INCR', self.key))
-        except Refused:
+        except Refused as why:
             self.unknown += 1
+            self.last = str(why)
             return 0
         self.done += 1
         self.fits(n, member)
@@ -139,7 +140,8 @@ class Counter:
     def look(self, member):
         try:
             self.fits(int(member.ask('GET', self.key)), member)
-        except Refused:
+        except Refused as why:
+            self.last = str(why)
             return 0
         return 1
 
@@ -156,7 +158,7 @@ def go_on(counter, members):
     for m in members:
         until('%s goes on' % m.name, lambda: counter.add(m))
     for m in members * 20:
-        check(counter.add(m) and counter.look(m), '%s answers' % m.name)
+        check(counter.add(m) and counter.look(m), '%s answers %s: %s' % (m.name, counter.key, counter.last))
 
 
 def heal(members, counter):
@@ -169,7 +171,7 @@ def one_alone(members, alone):
     """Who hears nobody answers nothing, for as long as that is so; what it was asked meanwhile is done once or not at all."""
     others = [m for m in members if m != alone]
     kept, asked, counter = Counter('kept'), Counter('asked'), Counter('others')
-    check(kept.add(alone), 'all is well')
+    check(kept.add(alone), 'all is well: ' + kept.last)
     for m in others:
         alone.cut(m)
     said = []
@@ -194,7 +196,7 @@ def two_apart(members, one_way):
     """Two that do not hear each other (or one of them not the other) both go on through the third."""
     a, b = members[0], members[1]
     counter = Counter('one_way' if one_way else 'apart')
-    check(counter.add(a), 'all is well')
+    check(counter.add(a), 'all is well: ' + counter.last)
     a.deafen(b) if one_way else a.cut(b)
     go_on(counter, members)
     heal(members, counter)
@@ -204,7 +206,7 @@ def killed_while_alone(members):
     """Killed behind its wall and started again there, a member comes back when the wall is gone."""
     m, others = members[2], members[:2]
     counter = Counter('killed')
-    check(counter.add(m), 'all is well')
+    check(counter.add(m), 'all is well: ' + counter.last)
     for o in others:
         m.cut(o)
     m.kvd.send_signal(signal.SIGKILL)

@@ -85,7 +85,7 @@ typedef struct client {
 
 typedef struct setting {
     uint32_t owners, proposers;
-    unsigned lose, doubled, kill, collect, wipe; /* in 1000 */
+    unsigned lose, doubled, kill, collect, wipe, once; /* in 1000; once: requests that nobody may repeat, noted nowhere */
     int      number_of_requests;
     uint64_t block;
 } setting;
@@ -430,6 +430,8 @@ static inline void submit(world *w, int slot)
             r->stamp.since = c->seen[k];
     if (c->seen[r->key] > r->stamp.since)
         r->stamp.since = c->seen[r->key];
+    if (chance(w, w->s.once) && r->e.op < HTC__KV_EXPIRE) /* that one may be told that it is done already */
+        r->stamp = (htc__kv_stamp){ .fresh = 1 };
     transmit(w, r, i);
 }
 
@@ -450,7 +452,7 @@ static inline void answered_client(world *w, const packet *p)
         return;
     if (out->result.version > c->seen[r->key])
         c->seen[r->key] = out->result.version;
-    if (out->result.status == HTC_EUNKNOWN && r->sends == 1 && !out->tried) {
+    if (out->result.status == HTC_EUNKNOWN && r->sends == 1 && !out->tried && r->stamp.client) {
         /* It was sent once, and nobody can have applied it: anew. */
         w->unknown++;
         r->stamp.since = out->result.version;
@@ -541,7 +543,7 @@ static inline void step_clients(world *w)
         if (c->now < 0 && c->next_at <= w->now && w->requests < w->s.number_of_requests) {
             submit(w, i);
         } else if (c->now >= 0 && w->r[c->now].retry_at <= w->now) {
-            if (w->r[c->now].sends >= 5 && !w->quiet)
+            if ((w->r[c->now].sends >= 5 && !w->quiet) || w->r[c->now].stamp.client == 0)
                 end_request(w, &w->r[c->now]);
             else
                 transmit(w, &w->r[c->now], c->now);

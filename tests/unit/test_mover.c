@@ -428,6 +428,7 @@ static setting some_setting(htc_rng *rng)
                       .kill = (unsigned)htc_rng_below(rng, 60),
                       .collect = (unsigned)htc_rng_below(rng, 200),
                       .wipe = 500,
+                      .once = htc_rng_below(rng, 2) ? 0 : (unsigned)htc_rng_below(rng, 500),
                       .number_of_requests = 50,
                       .block = 64 };
 }

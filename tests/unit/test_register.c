@@ -12,6 +12,7 @@ static setting some_setting(htc_rng *rng)
                       .kill = (unsigned)htc_rng_below(rng, 150),
                       .collect = (unsigned)htc_rng_below(rng, 300),
                       .wipe = 500,
+                      .once = htc_rng_below(rng, 2) ? 0 : (unsigned)htc_rng_below(rng, 500),
                       .number_of_requests = 50,
                       .block = 2 + htc_rng_below(rng, 30) };
 }
