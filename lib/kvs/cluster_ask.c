@@ -9,6 +9,8 @@
 
 typedef htc__kv_errand request;
 
+static void route(htc_kv_server *s, request *r);
+
 static request *find(const htc_kv_server *s, uint64_t tag)
 {
     htc__node *node = htc__table_find(&s->cluster->requests, (htc_bytes){ &tag, sizeof tag });
@@ -96,7 +98,20 @@ static htc_kv_result granted(const request *r, const htc_kv_result *a)
  * with what is known now. Whether it was, its client alone knows: it may have left this member long ago. */
 static int untried(const request *r, const htc__kv_forwarded *a)
 {
-    return a->result.status == HTC_EUNKNOWN && r->stamp.fresh && !r->tried && !r->again && r->stamp.since < a->observed;
+    return a->result.status == HTC_EUNKNOWN && r->stamp.fresh && !r->tried && !r->again &&
+           (r->ours || r->stamp.since < a->observed);
+}
+
+/* A change of a client that has no number of its own, such as Redis': as one of this member's it can be asked for at another owner
+ * too, and takes place once. Its own client cannot repeat it, and what is newer at its key may come from another client: so a
+ * number that was overtaken before anybody tried it is drawn anew. */
+static void number_it(htc_kv_server *s, request *r)
+{
+    htc__kv_cluster *c = s->cluster;
+    r->ours = 1;
+    r->stamp.client = c->own_client;
+    r->stamp.sequence = ++c->own_sequence;
+    r->stamp.since = c->clock;
 }
 
 /* To the face that asked, or to the member that forwarded it. */
@@ -105,6 +120,11 @@ static void tell(htc_kv_server *s, request *r, const htc__kv_forwarded *answer)
     htc__kv_cluster *c = s->cluster;
     if (answer->observed > c->clock && answer->observed <= HTC__KV_SINCE_MAX)
         c->clock = answer->observed;
+    if (r->ours && untried(r, answer)) {
+        number_it(s, r);
+        route(s, r);
+        return;
+    }
     if (r->face) {
         htc_kv_result result = answer->result;
         if (untried(r, answer))
@@ -466,6 +486,8 @@ static int ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *s
     r->kind = (uint8_t)kind;
     r->lease = lease;
     r->client = face != &s->cluster->scan_face;
+    if (stamp->client == 0 && htc__kv_is_change(r->q.op))
+        number_it(s, r);
     if (q->op == HTC_KV_PUT && q->lease)
         look_at_lease(s, r, q->lease, LEASE_NAMED);
     else
@@ -498,7 +520,7 @@ int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv
 }
 
 /* Asked by another member, which takes this one for the owner that is to propose. It is kept until it is answered, but no longer
- * than that member waits; one that arrives twice is executed twice, which its stamp makes harmless. */
+ * than that member waits; one that arrives twice is asked for twice, which its stamp makes harmless. */
 void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_forward f;

@@ -51,6 +51,7 @@ typedef struct htc__kv_errand {
     uint8_t             unsent;       /* it waits for the one that is to have it: nobody got it */
     uint8_t             client;       /* its answer is one to a client */
     uint8_t             early;        /* this member does not know yet who owns the key */
+    uint8_t             ours;         /* it came without a client's number and got one of this member's */
     htc_ns              arrived, until;
     uint8_t            *bytes; /* that q points into */
     size_t              size;
@@ -109,7 +110,7 @@ typedef struct htc__kv_cluster {
     htc__wheel               lease_wheel, end_wheel;
     htc__kv_face             child_face, lease_face, end_face;
     uint64_t                 last_tag;
-    uint64_t                 own_client, own_sequence; /* of the terms that this life writes: one that is tried again was written once */
+    uint64_t                 own_client, own_sequence; /* of what this life writes for itself and for clients without a number */
     uint64_t                 clock;
     htc__table               greeted;             /* connections of other members */
     struct htc__kv_scanning *scans, **scans_last; /* cluster_scan.c */

@@ -27,8 +27,9 @@ ready()
     done
 }
 ready 1 2 3
-kv() { echo "$htc" kv --store "unix:$top/m$1/kvd.sock"; }
-k1=($(kv 1)) k2=($(kv 2)) k3=($(kv 3))
+k1=("$htc" kv --store "unix:$top/m1/kvd.sock")
+k2=("$htc" kv --store "unix:$top/m2/kvd.sock")
+k3=("$htc" kv --store "unix:$top/m3/kvd.sock")
 
 refuse 4 'no such key' "${k1[@]}" get a --namespace e
 expect 0 "${k1[@]}" put a one --namespace e
