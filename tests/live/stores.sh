@@ -18,10 +18,10 @@ hold "unix:$top/state/kvd.sock"
 expect 0 "$htc" --dir "$top/state" down
 
 for engine in log lmdb; do
-    "$bin/htc-kvd" --dir "$top/$engine" --engine $engine > "$top/ready" 2> "$top/err" &
+    "$bin/htc-kvd" --dir "$top/$engine" --engine $engine > "$top/$engine.ready" 2> "$top/err" &
     member=$!
     for ((i = 0; i < 200; i++)); do
-        grep -q ready "$top/ready" && break
+        grep -qs ready "$top/$engine.ready" && break
         kill -0 $member 2> /dev/null || fail "no member with engine $engine: $(cat "$top/err")"
         sleep 0.1
     done
