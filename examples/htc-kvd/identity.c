@@ -1,4 +1,4 @@
-/* DIR/member: "htc-kvd member 1", "id ID", and once it has run "ran DURABILITY BOOT". */
+/* DIR/member: "htc-kvd member 1", "id ID", once it has run "ran DURABILITY BOOT", and when it is none any more "left". */
 #include "identity.h"
 
 #include <dirent.h>
@@ -14,6 +14,7 @@
 typedef struct identity {
     uint64_t id;
     char     durability[16], boot[HTC_HOST_BOOT_MAX];
+    int      left;
 } identity;
 
 static htc_status wrong(htc_daemon *d, htc_status status, const char *hint, const char *text)
@@ -42,6 +43,7 @@ static htc_status read_all(htc_daemon *d, identity *who)
         sscanf(line, "htc-kvd member %d", &format);
         sscanf(line, "id %16[0-9a-f]", id);
         sscanf(line, "ran %15s %63s", who->durability, who->boot);
+        who->left |= strcmp(line, "left\n") == 0;
     }
     fclose(f);
     who->id = strtoull(id, NULL, 16);
@@ -55,7 +57,9 @@ static htc_status write_all(htc_daemon *d, const identity *who)
     char path[4200], text[300];
     int  n = snprintf(text, sizeof text, "htc-kvd member 1\nid %016" PRIx64 "\n", who->id);
     if (who->durability[0])
-        snprintf(text + n, sizeof text - (size_t)n, "ran %s %s\n", who->durability, who->boot);
+        n += snprintf(text + n, sizeof text - (size_t)n, "ran %s %s\n", who->durability, who->boot);
+    if (who->left)
+        snprintf(text + n, sizeof text - (size_t)n, "left\n");
     name_file(d, path, sizeof path);
     return htc_state_write_file(path, htc_bytes_of(text), 0600, &d->error);
 }
@@ -84,6 +88,12 @@ int identity_has_store(htc_daemon *d)
     return !is_empty(htc_state_path(d->state, HTC_STATE_STORE));
 }
 
+static htc_status has_left(htc_daemon *d)
+{
+    return wrong(d, HTC_EUNSUPPORTED, "take another directory: htc-kvd --new-member draws a new id there",
+                 "the member of this directory has left its store, and does not come back under its old name");
+}
+
 htc_status identity_draw(htc_daemon *d, char text[17])
 {
     identity   who;
@@ -95,6 +105,8 @@ htc_status identity_draw(htc_daemon *d, char text[17])
         while (who.id == 0)
             htc_host_random(&who.id, sizeof who.id);
         s = write_all(d, &who);
+    } else if (s == HTC_OK && who.left) {
+        return has_left(d);
     }
     snprintf(text, 17, "%016" PRIx64, who.id);
     return s;
@@ -109,6 +121,8 @@ htc_status identity_check(htc_daemon *d)
     (void)htc_host_boot(boot);
     if (s != HTC_OK)
         return s;
+    if (who.left)
+        return has_left(d);
     if (strcmp(who.durability, "memory") == 0)
         return wrong(d, HTC_EUNSUPPORTED, "start a new store of new members",
                      "this member ran with durability memory: what it promised ended with its process");
@@ -118,6 +132,14 @@ htc_status identity_check(htc_daemon *d)
             d, HTC_EUNSUPPORTED, "start a new store of new members, from a backup if there is one",
             "this member ran with durability interval when the machine stopped: what it last promised may be lost");
     return HTC_OK;
+}
+
+htc_status identity_left(htc_daemon *d)
+{
+    identity   who;
+    htc_status s = read_all(d, &who);
+    who.left = 1;
+    return s == HTC_OK ? write_all(d, &who) : s;
 }
 
 htc_status identity_ran(htc_daemon *d, uint64_t id, const char *durability)
@@ -158,7 +180,7 @@ int identity_address(const member_address *m, char text[ADDRESS_MAX])
 }
 
 /* What stands behind the ids. */
-static int parse_where(const char *rest, member_address *out)
+int identity_where(const char *rest, member_address *out)
 {
     if (strncmp(rest, "unix:", 5) == 0 && rest[5] && strlen(rest + 5) < sizeof out->path) {
         snprintf(out->path, sizeof out->path, "%s", rest + 5);
@@ -191,7 +213,7 @@ static int parse_member(const char *text, member_address list[MEMBERS_MAX], uint
     member_address where = { .id = 0 };
     uint32_t       n = 0;
     const char    *at = strchr(text, '@');
-    if (!at || !parse_where(at + 1, &where))
+    if (!at || !identity_where(at + 1, &where))
         return 0;
     for (;; text++) {
         if (*count + n == MEMBERS_MAX)

@@ -22,11 +22,15 @@ htc_status identity_read(htc_daemon *d, uint64_t *id);
 int identity_has_store(htc_daemon *d);
 /* Refused if what it promised when it last ran may be lost. */
 htc_status identity_check(htc_daemon *d);
+/* It has left its store, and does not come back. */
+htc_status identity_left(htc_daemon *d);
 /* It is about to promise things, with this durability: to be written down before the first of them. */
 htc_status identity_ran(htc_daemon *d, uint64_t id, const char *durability);
 /* "ID@unix:PATH" or "ID@tcp://[NAME@]HOST:PORT", added to *count of them. "ID,ID,...@" are the shards of a process, which answer where
  * identity_shard_path and identity_shard_address say. */
 htc_status identity_parse(htc_daemon *d, const char *text, member_address list[MEMBERS_MAX], uint32_t *count);
+/* unix:PATH or tcp://[NAME@]HOST:PORT. 0: it is neither. */
+int identity_where(const char *text, member_address *out);
 #define ADDRESS_MAX 256 /* of htc_kv_server_options.member_addresses */
 /* As the members tell each other where one answers: unix:PATH, from wherever they run, or tcp://[NAME@]HOST:PORT. 0: too long. */
 int identity_address(const member_address *m, char text[ADDRESS_MAX]);

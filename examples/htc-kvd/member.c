@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "member_private.h"
+#include "join.h"
 #include "shards.h"
 
 static const char usage[] =
@@ -34,6 +35,14 @@ static const char usage[] =
     "                        all of them, and for good. ID@tcp://[NAME@]HOST:PORT: on another host, where --listen of that\n"
     "                        member is; NAME: whose key it is in the ring, which alone speaks as this member. ID,ID,...@ for\n"
     "                        the shards of one process\n"
+    "  --buckets B           with --member: keys are moved between members in so many parts (64 to 65536, a power of two; default\n"
+    "                        4096), each for itself: fewer are quicker to move, and divide less evenly; the same for all members\n"
+    "  --join ADDRESS        be added to a store that runs: ADDRESS is where one of its members answers (unix:PATH, or with --listen\n"
+    "                        tcp://[NAME@]HOST:PORT), or several with commas between. DIR has an id of --new-member. Ready when it is in;\n"
+    "                        started again with the same it goes on as that member\n"
+    "  --replaces ID         with --join: in the place of that member, which leaves\n"
+    "  --weight W            with --join: its share is in proportion to this (1 to 65535, default 1)\n"
+    "  --at ADDRESS          with --join: where the others reach this one; default: what --listen says, else DIR/kvd.sock\n"
     "  --namespace NAME=eventual[:N,R,W]\n"
     "                        with --member: a set of keys whose changes are answered by W of N owners and reads by R (3,2,2), and\n"
     "                        that may have several values at once; the same for all members\n"
@@ -63,7 +72,7 @@ int member_wanted(int argc, char **argv)
 {
     static const char *const words[] = { "--resp",    "--engine",     "--durability", "--mem",
                                          "--metrics", "--log-format", "--new-member", "--listen",
-                                         "--shards",  "--help" };
+                                         "--shards",  "--join",       "--help" };
     for (int i = 1; i < argc; i++)
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             if (strncmp(argv[i], words[k], strlen(words[k])) == 0)
@@ -85,6 +94,11 @@ static htc_status parse(member *m, int argc, char **argv)
                                            { "member", required_argument, NULL, 'M' },
                                            { "shards", required_argument, NULL, 'S' },
                                            { "new-member", no_argument, NULL, 'n' },
+                                           { "buckets", required_argument, NULL, 'b' },
+                                           { "join", required_argument, NULL, 'J' },
+                                           { "replaces", required_argument, NULL, 'P' },
+                                           { "weight", required_argument, NULL, 'w' },
+                                           { "at", required_argument, NULL, 'a' },
                                            { "namespace", required_argument, NULL, 'N' },
                                            { "listen", required_argument, NULL, 'l' },
                                            { "key", required_argument, NULL, 'k' },
@@ -129,6 +143,27 @@ static htc_status parse(member *m, int argc, char **argv)
             m->o.shards = (uint32_t)strtoul(optarg, &end, 10);
             if (*end || !strchr("123456789", optarg[0]) || strlen(optarg) > 2 || m->o.shards > SHARDS_MAX)
                 return member_wrong(m->d, HTC_EUSAGE, "take 1 to 64", "--shards %.40s is no number of shards", optarg);
+            break;
+        case 'b':
+            for (m->o.bits = 6; m->o.bits <= 16 && strtoul(optarg, NULL, 10) != 1ul << m->o.bits;)
+                m->o.bits++;
+            if (m->o.bits > 16 || strspn(optarg, "0123456789") != strlen(optarg))
+                return member_wrong(m->d, HTC_EUSAGE, "take a power of two from 64 to 65536", "--buckets %.40s is no number of buckets", optarg);
+            break;
+        case 'J':
+            m->o.join = optarg;
+            break;
+        case 'P':
+            if (strlen(optarg) != 16 || strspn(optarg, "0123456789abcdef") != 16 || !(m->o.replaces = strtoull(optarg, NULL, 16)))
+                return member_wrong(m->d, HTC_EUSAGE, "htc kv members shows them", "--replaces %.40s is no id of a member", optarg);
+            break;
+        case 'w':
+            m->o.weight = (uint32_t)strtoul(optarg, &end, 10);
+            if (*end || !strchr("123456789", optarg[0]) || strlen(optarg) > 5 || m->o.weight > HTC_RING_WEIGHT_MAX)
+                return member_wrong(m->d, HTC_EUSAGE, "take 1 to 65535", "--weight %.40s is no weight", optarg);
+            break;
+        case 'a':
+            m->o.at = optarg;
             break;
         case 'n':
             m->o.draw = 1;
@@ -186,7 +221,10 @@ static htc_status parse(member *m, int argc, char **argv)
     if (!m->o.listen && (m->o.key || m->o.ring || m->o.once))
         return member_wrong(m->d, HTC_EUSAGE, "give --listen HOST:PORT", "%s is for those who come in by --listen",
                      m->o.key ? "--key" : m->o.ring ? "--ring" : "--once");
-    return HTC_OK;
+    if (m->o.bits && m->count == 0)
+        return member_wrong(m->d, HTC_EUSAGE, m->o.join ? "leave it out: it is the store's" : "give --member for each of them", "%s",
+                            "--buckets is for members that begin a store together");
+    return join_check(m);
 }
 
 static const char *const engines[] = { "", "memory", "lmdb", "log" };
@@ -238,6 +276,8 @@ htc_status member_find_self(member *m)
 {
     uint64_t                 id = 0;
     uint32_t                 own = 0;
+    if (m->o.join)
+        return join_find_self(m);
     htc_status               s = m->d->state ? identity_read(m->d, &id) : HTC_ENOTFOUND;
     if (s == HTC_ENOTFOUND && m->count == 0)
         return HTC_OK;
@@ -283,6 +323,8 @@ static htc_status meet(member *m)
             s = htc_host_dial_unix(m->host, path, MEMBER_PORT, &m->members[i].peer, &m->d->error);
         else if (strcmp(path, htc_state_path(m->d->state, HTC_STATE_STORE_SOCKET)) != 0)
             s = htc_host_listen_unix(m->host, path, 0600, NATIVE_PORT, &m->d->error);
+        if (s == HTC_OK && m->members[i].peer)
+            join_note(m, &m->peers[i], m->members[i].peer);
     }
     return s;
 }
@@ -401,7 +443,9 @@ void member_say_ready(void *ctx)
         printf(", metrics on %s", m->o.metrics);
     if (m->o.shards > 1)
         printf(", %" PRIu32 " shards", m->o.shards);
-    if (m->id && !m->alone)
+    if (m->o.join)
+        printf(", member %016" PRIx64 ", joined", m->id);
+    else if (m->id && !m->alone)
         printf(", member %016" PRIx64 " of %" PRIu32, m->id, m->count);
     if (m->o.listen)
         printf(", with keys on %.*s:%u", (int)(strrchr(m->o.listen, ':') - m->o.listen), m->o.listen, m->secure_port);
@@ -433,12 +477,17 @@ htc_status member_open(member *m, const htc_kv_store_options *chosen)
                                      .members = m->members,
                                      .member_count = m->count,
                                      .member_addresses = at,
+                                     .join = m->o.join != NULL,
+                                     .replaces = m->o.replaces,
                                      .namespaces = m->spaces,
                                      .namespace_count = m->space_count };
     /* Some 50 buckets for each, so that they have much the same. */
-    server.bits = m->count > 4096 / HTC_RING_BUCKETS_A_MEMBER ? 14 : 0;
+    server.bits = m->o.bits ? m->o.bits : m->count > 4096 / HTC_RING_BUCKETS_A_MEMBER ? 14 : 0;
     so.dir = m->d->state ? htc_state_path(m->d->state, HTC_STATE_STORE) : NULL;
     so.server = &server;
+    so.dial = join_dial;
+    so.left = join_left;
+    so.member_ctx = m;
     m->engine = so.engine;
     m->durability = so.durability;
     return s == HTC_OK ? htc_kv_store_open(&m->d->env, &so, &m->store, &m->d->error) : s;
@@ -509,6 +558,7 @@ htc_status member_main(htc_daemon *d, int argc, char **argv)
     htc_host_destroy(m.host);
     htc_kv_store_close(m.store);
     free(m.peers);
+    free(m.dialled);
     if (d->log_is_stderr)
         return s;
     /* The line that says why is on standard error already. */

@@ -15,9 +15,16 @@ enum { NATIVE_PORT = 1, RESP_PORT = 2, MEMBER_PORT = 3, PASSWORD_MAX = 512, CONN
 typedef struct member_options {
     const char *dir, *resp, *metrics, *password_file, *engine, *durability;
     const char *listen, *key, *ring, *once;
-    uint64_t    bytes_max;
-    uint32_t    json, flush, draw, shards;
+    const char *join, *at;
+    uint64_t    bytes_max, replaces;
+    uint32_t    json, flush, draw, shards, weight, bits;
 } member_options;
+
+/* A connection to another member. */
+typedef struct dialled {
+    char     address[ADDRESS_MAX];
+    uint32_t peer;
+} dialled;
 
 typedef struct member {
     htc_daemon      *d;
@@ -35,6 +42,8 @@ typedef struct member {
     member_address  *peers; /* MEMBERS_MAX */
     const member_address *named; /* as all members name them; NULL: peers */
     htc_kv_member    members[MEMBERS_MAX];
+    uint32_t         dialled_count;
+    dialled         *dialled;
     uint32_t         space_count;
     htc_kv_namespace spaces[SPACES_MAX];
 } member;

@@ -417,6 +417,7 @@ static void close_all(process *p, uint32_t count)
         htc_kv_store_close(x->m.store);
         htc_state_close(x->d.state);
         free(x->m.peers);
+        free(x->m.dialled);
     }
 }
 

@@ -141,7 +141,7 @@ HTC_API void htc_host_accept(htc_host *host, uint32_t yes);
 /**
  * Keep a connection to a Unix socket: dialled when the loop runs, and again whenever it is lost. Nobody has to answer yet.
  *
- * @param[in,out] host   not running yet
+ * @param[in,out] host   not running yet, or in the loop's thread
  * @param[in]     path   of any length; copied
  * @param[in]     port   number handed to the machine in htc_peer_info.port
  * @param[out]    peer   its number, the same for ever; HTC_IN_OPENED and HTC_IN_CLOSED come in turn

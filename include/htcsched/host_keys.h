@@ -113,7 +113,7 @@ typedef struct htc_host_keys_dial_options {
 /**
  * Keep a connection: dialled when the loop runs, and again whenever it is lost. Nobody has to answer yet, nor be known.
  *
- * @param[in,out] keys     whose host is not running yet
+ * @param[in,out] keys     whose host is not running yet, or in its loop's thread
  * @param[in]     options  borrowed; strings are copied
  * @param[out]    peer     its number, the same for ever; HTC_IN_OPENED and HTC_IN_CLOSED come in turn
  * @param[out]    error    why; NULL is fine

@@ -57,6 +57,10 @@ extern "C" {
  *  named at the start. */
 #define HTC_KV_SERVER_DIAL 67
 
+/** HTC_OUT_CALL with this op, once: the member has left the store, or another one has taken its place. It keeps nothing any more, and does
+ *  not come back: end it (HTC_KV_SERVER_SHUTDOWN), and do not start it again with what it has stored. It needs no answer. */
+#define HTC_KV_SERVER_LEFT 68
+
 /** One of the members that keep a store together. */
 typedef struct htc_kv_member {
     uint64_t id;     /**< drawn at random when its store was made, never 0; a member that has lost its store gets another one */

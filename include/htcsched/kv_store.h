@@ -92,6 +92,24 @@ typedef struct htc_kv_store_options {
      */
     void (*ready)(void *ctx);
     void *ready_ctx; /**< kept. Since: 0.2 */
+    /**
+     * Where members come and go: keep a connection to one, as htc_host_dial_unix and htc_host_keys_dial do, also while the host runs
+     * (HTC_KV_SERVER_DIAL). In the loop's thread. NULL: the members are those that were named. Since: 0.2
+     *
+     * @param[in]  ctx      member_ctx
+     * @param[in]  address  as that member was described to the others; ends with a zero byte
+     * @param[out] peer     the number of the connection; of one that is there already, if it leads to that address
+     * @return HTC_OK, or why not: the store goes on without it
+     */
+    htc_status (*dial)(void *ctx, const char *address, uint32_t *peer);
+    /**
+     * Called once, in the loop's thread, when this member is none any more (HTC_KV_SERVER_LEFT): it is to be ended. NULL: it is ended
+     * (HTC_KV_SERVER_SHUTDOWN). Since: 0.2
+     *
+     * @param[in] ctx  member_ctx
+     */
+    void (*left)(void *ctx);
+    void *member_ctx; /**< kept. Since: 0.2 */
 } htc_kv_store_options;
 
 /** An engine with a server over it. */

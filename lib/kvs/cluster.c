@@ -78,6 +78,8 @@ void htc__kv_cluster_broken(htc_kv_server *s, htc_status why)
 
 /* ---------------------------------------------------------------- messages */
 
+static htc_status send(htc_kv_server *s, uint32_t number, htc_output *out);
+
 void htc__kv_cluster_say_to(htc_kv_server *s, htc__kv_peer *peer, uint8_t kind, htc_bytes item)
 {
     /* A member's answer to itself is the only one that nobody would ask for again. */
@@ -232,6 +234,61 @@ static void hear_stranger(htc_kv_server *s, htc_reader r)
             hear_of_map(s, 0, kind, item);
 }
 
+/* One that is no member any more, or wants to be one: what is to be said to it. 0: nothing. */
+static uint8_t say_to_stranger(htc_kv_server *s, htc_reader r)
+{
+    htc__kv_cluster *c = s->cluster;
+    uint64_t         from = htc_get_u64(&r), to = htc_get_u64(&r);
+    uint8_t          kind;
+    htc_bytes        item;
+    if (r.status != HTC_OK || !c->map || from == c->id || (to != 0 && to != c->id))
+        return 0;
+    int listed = htc__kv_map_find(c->map, from) != NULL;
+    if (to != 0)
+        return listed || c->map_version == 0 ? 0 : HTC__KV_ITEM_MAP;
+    while (htc__kv_members_next(&r, &kind, &item))
+        if (kind == HTC__KV_ITEM_JOIN)
+            return listed ? HTC__KV_ITEM_MAP : HTC__KV_ITEM_REFUSED;
+    return 0;
+}
+
+/* On the connection that it has opened itself: nobody keeps one to it. */
+static htc_status tell_stranger(htc_kv_server *s, uint32_t number, uint64_t to, uint8_t kind, htc_output *out)
+{
+    htc__kv_cluster *c = s->cluster;
+    htc_buf_clear(&c->scratch);
+    if (kind == HTC__KV_ITEM_MAP) {
+        htc_put_varint(&c->scratch, c->map_version);
+        htc__kv_map_encode(&c->scratch, c->map);
+    } else {
+        htc_put_u32(&c->scratch, (uint32_t)htc__kv_cluster_join_waits(s));
+    }
+    if (c->scratch.status != HTC_OK)
+        return c->scratch.status;
+    htc__kv_members_begin(&s->scratch, 1, c->id, to);
+    htc_put_u8(&s->scratch, kind);
+    htc_put_bytes(&s->scratch, htc_buf_bytes(&c->scratch));
+    return send(s, number, out);
+}
+
+/* From the other end of a connection that this member has opened: a welcome, or a refusal, after which the connection is closed; or what a
+ * member says to one that it keeps no connection to. */
+static void told_as_stranger(htc_kv_server *s, htc_reader r)
+{
+    uint64_t  from = htc_get_u64(&r), to = htc_get_u64(&r);
+    uint8_t   kind;
+    htc_bytes item;
+    (void)from;
+    if (r.status != HTC_OK || to != s->cluster->id)
+        return;
+    while (s->broken == HTC_OK && htc__kv_members_next(&r, &kind, &item)) {
+        if (kind == HTC__KV_ITEM_MAP)
+            htc__kv_cluster_on_map(s, item);
+        else if (kind == HTC__KV_ITEM_REFUSED)
+            htc__kv_cluster_on_refused(s, item);
+    }
+}
+
 static void message(htc_kv_server *s, htc_reader r)
 {
     htc__kv_cluster *c = s->cluster;
@@ -366,6 +423,19 @@ static int may_speak(const htc_kv_server *s, uint32_t number, htc__kv_greeting *
     return 1;
 }
 
+static void hear_member(htc_kv_server *s, uint32_t number, htc__kv_greeting *g, htc_reader r, htc_output *out)
+{
+    htc_reader copy = r;
+    message(s, r);
+    uint8_t kind = say_to_stranger(s, copy);
+    if (!kind || (g->told && s->now - g->told < s->cluster->suspect_ns / 2) || s->broken != HTC_OK)
+        return;
+    g->told = s->now;
+    htc_status status = tell_stranger(s, number, htc_get_u64(&copy), kind, out);
+    if (status != HTC_OK)
+        htc__kv_cluster_broken(s, status);
+}
+
 static int on_message(htc_kv_server *s, const htc_input *in, htc_output *out)
 {
     htc__kv_cluster *c = s->cluster;
@@ -373,8 +443,11 @@ static int on_message(htc_kv_server *s, const htc_input *in, htc_output *out)
     uint64_t         id;
     uint8_t          role;
     htc_reader       r = htc_wire_open(in->body, &type, &id), copy = r;
-    if (peer_of(c, in->peer))
-        return 1; /* a welcome, or a refusal: the connection will be closed then */
+    if (peer_of(c, in->peer)) {
+        if (r.status == HTC_OK && type == HTC_WIRE_KV_MEMBERS)
+            told_as_stranger(s, r);
+        return 1;
+    }
     if (r.status == HTC_OK && type == HTC_WIRE_HELLO && htc_wire_read_hello(&copy, &role) == HTC_OK &&
         role == HTC_WIRE_ROLE_STORE_MEMBER) {
         htc_status status = htc__kv_cluster_key_joins(s, in->peer) ? greeted(s, in->peer, id, out) : turn_out(s, in->peer, id, out);
@@ -392,7 +465,7 @@ static int on_message(htc_kv_server *s, const htc_input *in, htc_output *out)
         c->counts.repeated++;
     } else if (may_speak(s, in->peer, g, r)) {
         g->last = id;
-        message(s, r);
+        hear_member(s, in->peer, g, r, out);
     } else {
         g->last = UINT64_MAX; /* nor is it heard until it is closed */
         htc_status status = turn_out(s, in->peer, id, out);
@@ -523,6 +596,16 @@ static htc_status tell_serving(htc_kv_server *s, htc_output *out)
     return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_KV_SERVER_SERVING });
 }
 
+/* Behind what it has to say: the others may not know yet what it has brought to its end. */
+static htc_status tell_left(htc_kv_server *s, htc_output *out)
+{
+    htc__kv_cluster *c = s->cluster;
+    if (c->left || !htc__kv_cluster_has_left(c))
+        return HTC_OK;
+    c->left = 1;
+    return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_KV_SERVER_LEFT });
+}
+
 htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
 {
     htc__kv_cluster *c = s->cluster;
@@ -551,6 +634,8 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
         status = dial(s, out);
     if (status == HTC_OK)
         status = flush(s, out);
+    if (status == HTC_OK)
+        status = tell_left(s, out);
     if (status == HTC_OK && c->ending)
         status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP, .status = HTC_EKILLED });
     return status;

@@ -174,7 +174,9 @@ static int fits(const htc__kv_cluster *c, const htc__kv_map *map)
 void htc__kv_cluster_map_offer(htc_kv_server *s, htc__kv_map *map, uint64_t version)
 {
     htc__kv_cluster *c = s->cluster;
-    if (!fits(c, map) || (c->map && version <= c->map_version) || (c->next_map && version <= c->next_version)) {
+    /* Who waits to be let in has nothing from a map that does not name it. */
+    int early = !c->map && s->options.join && !htc__kv_map_find(map, c->id);
+    if (early || !fits(c, map) || (c->map && version <= c->map_version) || (c->next_map && version <= c->next_version)) {
         htc__kv_map_destroy(map);
         return;
     }
@@ -346,6 +348,11 @@ void htc__kv_cluster_on_map(htc_kv_server *s, htc_bytes item)
     uint64_t   version = htc_get_varint(&r);
     if (r.status == HTC_OK && version <= HTC__KV_SINCE_MAX)
         htc__kv_cluster_map_offer_bytes(s, htc_get_raw(&r, htc_reader_left(&r)), version);
+}
+
+int htc__kv_cluster_has_left(const htc__kv_cluster *c)
+{
+    return c->map && c->map_version && !c->peers[c->self].listed;
 }
 
 int htc__kv_cluster_epoch_is(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t epoch)

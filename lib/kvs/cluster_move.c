@@ -39,6 +39,7 @@ typedef struct htc__kv_moving {
     uint64_t       seen, seen_number; /* the member that was last heard moving a bucket, and under which number */
     uint32_t       stalled, seen_moved;
     htc_ns         join_at;
+    htc_status     join_status, refused; /* of who has asked last; what this member was told when it asked */
     htc__kv_face   face;
 } moving;
 
@@ -299,13 +300,62 @@ htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish)
     return HTC_OK;
 }
 
+/* Who knows the others by their addresses alone has to be told all of these. */
+static int addresses_known(const htc__kv_map *map)
+{
+    for (uint32_t i = 0; i < map->members; i++)
+        if (!map->member[i].address[0])
+            return 0;
+    return 1;
+}
+
+/* What it has wished for is as good as begun, or it hears why not, and asks again. */
 void htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item)
 {
-    htc__kv_wish wish = { 0 };
-    htc_status   status = htc__kv_join_read(item, &wish.member, &wish.id);
+    const htc__kv_map *map = s->cluster->map;
+    moving            *m = s->cluster->moving;
+    htc__kv_wish       wish = { 0 };
+    htc_status         status = htc__kv_join_read(item, &wish.member, &wish.id);
     wish.kind = wish.id ? HTC__KV_REPLACE : HTC__KV_JOIN;
-    if (status == HTC_OK && s->cluster->map && !htc__kv_map_find(s->cluster->map, wish.member.id))
-        (void)htc__kv_cluster_wish(s, &wish); /* else it asks again */
+    if (status != HTC_OK || !map || htc__kv_map_find(map, wish.member.id))
+        return;
+    int same = m->wish.kind == wish.kind && m->wish.member.id == wish.member.id;
+    if (wish.member.address[0] && !addresses_known(map))
+        status = HTC_EINVAL;
+    else if (wish.id && !htc__kv_map_find(map, wish.id))
+        status = HTC_ENOTFOUND;
+    else if (map->after || !same)
+        status = map->after ? HTC_EBUSY : htc__kv_cluster_wish(s, &wish);
+    m->join_status = status;
+}
+
+htc_status htc__kv_cluster_join_waits(const htc_kv_server *s)
+{
+    return s->cluster->moving->join_status;
+}
+
+htc_status htc__kv_cluster_join_refused(const htc_kv_server *s)
+{
+    return s->cluster->moving->refused;
+}
+
+/* Said once for each reason. */
+void htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item)
+{
+    moving    *m = s->cluster->moving;
+    htc_reader r = htc_reader_of(item);
+    htc_status status = (htc_status)(int32_t)htc_get_u32(&r);
+    if (htc_reader_done(&r) != HTC_OK || s->cluster->map || status == m->refused)
+        return;
+    m->refused = status;
+    if (status == HTC_EUNSUPPORTED)
+        htc__log(&s->env, HTC_LOG_WARN, "not let in: the store has eventual namespaces, which do not move -> ask again");
+    else if (status == HTC_ENOTFOUND)
+        htc__log(&s->env, HTC_LOG_WARN, "not let in: there is no member to be replaced -> ask again");
+    else if (status == HTC_EINVAL)
+        htc__log(&s->env, HTC_LOG_WARN, "not let in: not every member has said where it is reached -> ask again");
+    else if (status == HTC_EBUSY)
+        htc__log(&s->env, HTC_LOG_WARN, "not let in yet: another change is under way -> ask again");
 }
 
 /* ---------------------------------------------------------------- the mover's words */

@@ -32,6 +32,7 @@ typedef struct htc__kv_peer {
 /* What is known of a connection that has greeted as a member's: the last message heard on it, and from whom. */
 typedef struct htc__kv_greeting {
     uint64_t last, as;
+    htc_ns   told; /* when whoever is no member was last told what the members know */
 } htc__kv_greeting;
 
 /* A request on its way: to this member's register or to another member's, until it is answered. */
@@ -101,6 +102,7 @@ typedef struct htc__kv_cluster {
     htc__kv_map_member       description; /* of this member, for a map */
     uint64_t                 seed, id, fingerprint;
     uint32_t                 met, told; /* somebody was met since the last look; told that it serves */
+    uint32_t                 left;      /* told that it is no member any more */
     htc_ns                   suspect_ns, request_ns;
     htc__kv_register        *reg;
     htc__table               requests; /* by tag: htc__kv_errand */
@@ -182,6 +184,8 @@ void htc__kv_cluster_say_map(htc_kv_server *s, uint64_t to); /* 0: to all */
 void htc__kv_cluster_on_have(htc_kv_server *s, uint64_t from, htc_bytes item);
 void htc__kv_cluster_on_want(htc_kv_server *s, uint64_t from, htc_bytes item);
 void htc__kv_cluster_on_map(htc_kv_server *s, htc_bytes item);
+/* It was a member, and the newest map does not name it. */
+int htc__kv_cluster_has_left(const htc__kv_cluster *c);
 /* The epoch of a bucket that another member has named: who is behind is told. 1: both know the same. */
 int    htc__kv_cluster_epoch_is(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t epoch);
 htc_ns htc__kv_cluster_map_deadline(const htc_kv_server *s);
@@ -226,6 +230,10 @@ typedef struct htc__kv_wish {
 } htc__kv_wish;
 /* HTC_OK: it will be begun, and driven to its end; HTC_EBUSY: another one is waiting here; HTC_EUNSUPPORTED. */
 htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish);
+/* Why whoever has asked to be let in is not yet: HTC_OK: it will be now. */
+htc_status htc__kv_cluster_join_waits(const htc_kv_server *s);
+void       htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item);
+htc_status htc__kv_cluster_join_refused(const htc_kv_server *s); /* why this one is not, as it was told last */
 
 /* cluster_report.c: the value of an answer to HTC_KV_MEMBERS, in c->scratch. HTC_ENOMEM, HTC_EFULL. */
 htc_status htc__kv_cluster_report(htc_kv_server *s, int buckets, htc_bytes *value);

@@ -11,6 +11,7 @@
  *   COPIED     as SHOWN, number being the epoch
  *   JOIN       u64 id, u64 process, u64 domain, varint weight, bytes address, u64 instead of whom (0: of nobody): the sender wants to
  *              be a member
+ *   REFUSED    u32 status: why the sender is not let in now; what it has to say again
  *
  * floors: varint version, ballot. The bucket of the map itself is HTC__KV_OWN_BUCKET; its number is its next epoch. */
 #ifndef HTC_KVS_MAP_ITEMS_H
@@ -31,7 +32,8 @@ enum {
     HTC__KV_ITEM_INSTALLED,
     HTC__KV_ITEM_COPY,
     HTC__KV_ITEM_COPIED,
-    HTC__KV_ITEM_JOIN
+    HTC__KV_ITEM_JOIN,
+    HTC__KV_ITEM_REFUSED
 };
 
 /* SEAL, COPY. What it points to is borrowed, here and below. */

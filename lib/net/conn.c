@@ -303,6 +303,8 @@ htc_status htc__conn_dial(htc_host *host, const char *path, uint32_t port, uint3
     c->info.port = port;
     c->state = CONN_IDLE;
     c->pause = host->options.redial_ns;
+    if (host->running)
+        htc__conn_set_timer(c, 0);
     *peer = c->peer;
     return HTC_OK;
 }

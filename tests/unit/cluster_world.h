@@ -45,6 +45,7 @@ typedef struct node {
     uint8_t        knows[NODES]; /* whom it keeps a connection to */
     uint64_t       replaces;
     int            outside;      /* not let in yet, or gone for good: nobody asks it */
+    int            left;         /* it has said that it is no member any more */
 } node;
 
 typedef struct user {
@@ -189,6 +190,8 @@ static void carry_out(world *w, int from)
                 travel(w, from, store, w->link[from][store], e.body);
         } else if (e.kind == HTC_OUT_CALL && e.op == HTC_KV_SERVER_DIAL) {
             dial(w, from, &e);
+        } else if (e.kind == HTC_OUT_CALL && e.op == HTC_KV_SERVER_LEFT) {
+            w->node[from].left++;
         } else if (e.kind == HTC_OUT_COMMIT) {
             node *n = &w->node[from];
             HOLDS(n->commit_at == HTC_NEVER);

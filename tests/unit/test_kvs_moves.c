@@ -305,6 +305,58 @@ Test(kvs_moves, every_history_is_linearizable)
     }
 }
 
+static void wait_for(int (*what)(int n), int n, const char *text)
+{
+    htc_ns until = w.now + 60 * HTC_SECOND;
+    while (!what(n)) {
+        cr_assert(w.now < until, "seed %llu: %s of %d never came", (unsigned long long)property_seed, text, n);
+        turn(&w);
+    }
+}
+
+static int has_left(int n)
+{
+    return w.node[n].left;
+}
+
+static int waits_in_vain(int n)
+{
+    return cluster_of(n)->moving && htc__kv_cluster_join_refused(w.node[n].server) == HTC_ENOTFOUND;
+}
+
+/* Who has left says so, once; who was replaced while it was away too, though the others do not know it any more; who wants to be in the
+ * place of nobody is told. */
+Test(kvs_moves, who_is_no_member_is_told)
+{
+    PROPERTY(rng, 10)
+    {
+        open_growing(&w, rng.state, 8, 3, 1, calm);
+        run(&w, 10, w.now + 20 * HTC_SECOND);
+        crash(&w, 1, HTC_NEVER);
+        w.node[1].outside = 1;
+        replace(1, 3, 10);
+        for (int n = 0; n < 4; n++) /* the next lives have heard of members alone */
+            if (n != 1) {
+                crash(&w, n, HTC_MS);
+                run_until(&w, w.now + 3 * HTC_SECOND);
+            }
+        HOLDS(0 == has_left(0) + has_left(2) + has_left(3));
+        start(&w, 1);
+        wait_for(has_left, 1, "its end");
+        HOLDS(0 == listed(1));
+        stop(1);
+        leave(2, 10);
+        wait_for(has_left, 2, "its end");
+        w.node[4].replaces = w.members[1].id;
+        start(&w, 4);
+        wait_for(waits_in_vain, 4, "a reason");
+        run_until(&w, w.now + 3 * HTC_SECOND);
+        HOLDS(members() == 2 && w.node[1].left == 1 && w.node[2].left == 1 && has_left(0) + has_left(3) + has_left(4) == 0);
+        judge(&w);
+        close_world(&w);
+    }
+}
+
 /* Every key that is there before a change and after it is shown once by every scan meanwhile. */
 Test(kvs_moves, a_scan_shows_every_key_once)
 {

@@ -175,7 +175,9 @@ htc_status htc_kv_store_open(const htc_env *env, const htc_kv_store_options *opt
 static htc_status call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body)
 {
     const htc_kv_store *s = ctx;
-    (void)host, (void)tag, (void)body;
+    htc_status          status;
+    if (htc__store_member_call(&s->options, host, op, tag, body, &status))
+        return status;
     if (op == HTC_KV_SERVER_SERVING && s->options.ready)
         s->options.ready(s->options.ready_ctx);
     return op == HTC_KV_SERVER_SERVING ? HTC_OK : HTC_EUNSUPPORTED;

@@ -14,9 +14,43 @@ static int may_wait(const htc__store_log *l)
     return !l->several && htc_kv_server_stats_get(l->server, &stats) == HTC_OK && stats.leases == 0;
 }
 
+static htc_status dial(const htc_kv_store_options *o, htc_host *host, uint64_t tag, htc_bytes body)
+{
+    char     address[512];
+    uint8_t  number[4];
+    uint32_t peer = 0;
+    if (!o->dial || body.len == 0 || body.len >= sizeof address)
+        return HTC_EUNSUPPORTED;
+    memcpy(address, body.data, body.len);
+    address[body.len] = 0;
+    htc_status status = o->dial(o->member_ctx, address, &peer);
+    for (int i = 0; i < 4; i++)
+        number[i] = (uint8_t)(peer >> 8 * i);
+    return status == HTC_OK ? htc_host_answer(host, HTC_KV_SERVER_DIAL, tag, HTC_OK, (htc_bytes){ number, sizeof number }) : status;
+}
+
+int htc__store_member_call(const htc_kv_store_options *o, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body, htc_status *status)
+{
+    if (op == HTC_KV_SERVER_DIAL) {
+        *status = dial(o, host, tag, body);
+        return 1;
+    }
+    if (op != HTC_KV_SERVER_LEFT)
+        return 0;
+    *status = HTC_OK;
+    if (o->left)
+        o->left(o->member_ctx);
+    else
+        *status = htc_host_event(host, HTC_KV_SERVER_SHUTDOWN, HTC_OK, (htc_bytes){ NULL, 0 });
+    return 1;
+}
+
 static htc_status call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body)
 {
     htc__store_log *l = ctx;
+    htc_status      status;
+    if (htc__store_member_call(&l->members, host, op, tag, body, &status))
+        return status;
     if (op != HTC_KV_SERVER_READY && op != HTC_KV_SERVER_SERVING)
         return may_wait(l) ? htc_disk_dir_call_here(l->disk, host, op, tag, body)
                            : htc_disk_dir_call(l->disk, host, op, tag, body);
@@ -76,6 +110,7 @@ htc_status htc__store_log_open(htc__store_log *l, const htc_env *env, const htc_
     if (!options->dir || !options->dir[0])
         return htc__error(error, HTC_EINVAL, "store: the log needs a directory");
     *l = (htc__store_log){ .env = env, .ready = options->ready, .ready_ctx = options->ready_ctx };
+    l->members = (htc_kv_store_options){ .dial = options->dial, .left = options->left, .member_ctx = options->member_ctx };
     l->several = so->self != 0;
     l->dir = htc__strdup(env, options->dir);
     htc_status status = l->dir ? htc_disk_dir_open(options->dir, &l->disk, error) : htc__error(error, HTC_ENOMEM, "store");

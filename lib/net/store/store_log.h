@@ -14,6 +14,7 @@ typedef struct htc__store_log {
     void (*ready)(void *ctx);
     void *ready_ctx;
     int   several; /* members: it is ready when it serves with them */
+    htc_kv_store_options members; /* of dial, left and member_ctx alone */
     char  boot[HTC_HOST_BOOT_MAX];
 } htc__store_log;
 
@@ -24,6 +25,10 @@ htc_status htc__store_log_open(htc__store_log *l, const htc_env *env, const htc_
 /* The host carries the requests of that server out, and lets nobody in before it is ready. */
 void htc__store_log_attach(htc__store_log *l, const htc_kv_server *server, htc_host *host);
 void htc__store_log_close(htc__store_log *l);
+
+/* What is asked for by one of several members: connections, and its end. 1: it was that, and *status answers it. */
+int htc__store_member_call(const htc_kv_store_options *options, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body,
+                           htc_status *status);
 
 /* What names this start of the machine, and no other. */
 void htc__store_boot(char boot[HTC_HOST_BOOT_MAX]);

@@ -1,0 +1,17 @@
+/* Members that come and go: how this one gets in, whom it is told to call, and its end. */
+#ifndef HTC_EXAMPLES_JOIN_H
+#define HTC_EXAMPLES_JOIN_H
+
+#include "member_private.h"
+
+/* --join, --replaces, --weight and --at go together, and with what else? */
+htc_status join_check(const member *m);
+/* This member and the addresses of --join become m->peers. */
+htc_status join_find_self(member *m);
+/* It has a connection to that one. */
+void join_note(member *m, const member_address *to, uint32_t peer);
+/* As htc_kv_store_options: dial and left; ctx: the member. */
+htc_status join_dial(void *ctx, const char *address, uint32_t *peer);
+void       join_left(void *ctx);
+
+#endif
