@@ -1,8 +1,8 @@
 /* Three members of one store, each a process with its own log, joined through a proxy of ours; sixteen clients doing cas and add on a
- * few keys, and two that hold leases with a key bound to each, while members are killed with SIGKILL, stopped for longer than any patience of theirs and let go on, and cut off from each
- * other. What the clients were told is judged by htcsched/history.h: linearizable, versions rise, no counter off by one.
+ * few keys, and two that hold leases with a key bound to each, while members are killed with SIGKILL, stopped for longer than any
+ * patience of theirs and let go on, and cut off from each other. What the clients were told is judged by htcsched/history.h: linearizable, versions rise, no counter off by one.
  *
- * Eight seconds; HTC_TEST_LIGHT: four; HTC_TEST_FULL=1: sixty; HTC_TEST_SECONDS=N: N. HTC_TEST_SEED=N: other faults. */
+ * A minute; HTC_TEST_LIGHT: eight seconds; HTC_TEST_FULL=1: ten minutes; HTC_TEST_SECONDS=N: N. HTC_TEST_SEED=N: other faults. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
@@ -473,8 +473,8 @@ static void end(pid_t pid, int signal, const char *what)
 int main(void)
 {
     const char *full = getenv("HTC_TEST_FULL"), *seconds = getenv("HTC_TEST_SECONDS"), *given = getenv("HTC_TEST_SEED");
-    uint64_t    quick = getenv("HTC_TEST_LIGHT") ? 4 : 8;
-    htc_ns      lasts = (seconds ? strtoull(seconds, NULL, 10) : full && full[0] == '1' ? 60 : quick) * HTC_SECOND;
+    uint64_t    quick = getenv("HTC_TEST_LIGHT") ? 8 : 60;
+    htc_ns      lasts = (seconds ? strtoull(seconds, NULL, 10) : full && full[0] == '1' ? 600 : quick) * HTC_SECOND;
     pid_t       pids[MEMBERS], proxy, clients;
     int         counts[2] = { 0 }, ends[2], status = 0;
     char        command[100];
