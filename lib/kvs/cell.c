@@ -98,37 +98,55 @@ static void write_plain(htc_buf *b, const htc__kv_cell *cell)
         memcpy(p + len, cell->value.data, cell->value.len);
 }
 
+static uint8_t *put_u64(uint8_t *p, uint64_t v)
+{
+    for (size_t i = 0; i < 8; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+    return p + 8;
+}
+
+static uint8_t *put_ballot(uint8_t *p, const htc__kv_ballot *ballot)
+{
+    return put_u64(put_varint(put_varint(p, ballot->epoch), ballot->counter), ballot->proposer);
+}
+
+static uint8_t *put_list(uint8_t *p, const htc__kv_cell *cell)
+{
+    *p++ = cell->count;
+    for (size_t i = 0; i < cell->count; i++) {
+        const htc__kv_seen *seen = &cell->seen[i];
+        p = put_varint(put_varint(put_u64(p, seen->client), seen->sequence), cell->version - seen->version);
+        p = put_varint(p, zigzag(seen->number));
+    }
+    return p;
+}
+
+/* Format and flags, version, two ballots, what was forgotten, life, and the list. */
+#define VARINT   10
+#define HEAD_MAX (2 + VARINT + 2 * (2 * VARINT + 8) + VARINT + 3 * VARINT + 1 + HTC__KV_CLIENTS * (8 + 3 * VARINT))
+
 void htc__kv_cell_write(htc_buf *b, const htc__kv_cell *cell)
 {
     if (is_plain(cell)) {
         write_plain(b, cell);
         return;
     }
-    uint8_t flags = flags_of(cell);
-    htc_put_u8(b, HTC__KV_CELL_FORMAT);
-    htc_put_u8(b, flags);
+    uint8_t head[HEAD_MAX], *p = head, flags = flags_of(cell);
+    *p++ = HTC__KV_CELL_FORMAT;
+    *p++ = flags;
     if (flags & PRESENT)
-        htc_put_varint(b, cell->version);
+        p = put_varint(p, cell->version);
     if (flags & ACCEPTED)
-        htc__kv_ballot_write(b, &cell->accepted);
+        p = put_ballot(p, &cell->accepted);
     if (flags & PROMISE)
-        htc__kv_ballot_write(b, &cell->promise);
+        p = put_ballot(p, &cell->promise);
     if (flags & FORGOT)
-        htc_put_varint(b, cell->forgot);
-    if (flags & LIFE) {
-        htc_put_varint(b, cell->lease);
-        htc_put_varint(b, cell->ttl);
-        htc_put_varint(b, cell->term);
-    }
-    if (flags & LIST) {
-        htc_put_u8(b, cell->count);
-        for (size_t i = 0; i < cell->count; i++) {
-            htc_put_u64(b, cell->seen[i].client);
-            htc_put_varint(b, cell->seen[i].sequence);
-            htc_put_varint(b, cell->version - cell->seen[i].version);
-            htc_put_varint(b, zigzag(cell->seen[i].number));
-        }
-    }
+        p = put_varint(p, cell->forgot);
+    if (flags & LIFE)
+        p = put_varint(put_varint(put_varint(p, cell->lease), cell->ttl), cell->term);
+    if (flags & LIST)
+        p = put_list(p, cell);
+    htc_put_raw(b, (htc_bytes){ head, (size_t)(p - head) });
     if (flags & PRESENT)
         htc_put_raw(b, cell->value);
 }
@@ -141,6 +159,53 @@ static int sound(uint8_t flags, const htc__kv_cell *cell)
     if (htc__kv_ballot_compare(&cell->promise, &cell->accepted) < 0 || cell->accepted.counter == UINT64_MAX)
         return 0;
     return cell->present ? !cell->deleted || (cell->value.len == 0 && !(flags & LIFE)) : !(flags & ACCEPTED);
+}
+
+/* Behind a number in its shortest form; NULL: it is none, or of more than 56 bits, which htc__kv_cell_read has to see. */
+static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, uint64_t *v)
+{
+    uint64_t sum = 0;
+    for (unsigned shift = 0; shift < 56 && p < end; shift += 7) {
+        uint8_t byte = *p++;
+        sum |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *v = sum;
+            return byte == 0 && shift > 0 ? NULL : p;
+        }
+    }
+    return NULL;
+}
+
+static inline uint64_t get_u64(const uint8_t *p)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < 8; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+/* As read_list, for numbers of up to 56 bits, which they nearly always are. 0: read it the long way. */
+static int read_list_quickly(htc_reader *r, htc__kv_cell *cell)
+{
+    const uint8_t *p = r->p, *end = r->end;
+    size_t         count = p < end ? *p++ : HTC__KV_CLIENTS + 1;
+    if (r->status != HTC_OK || count > HTC__KV_CLIENTS)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        htc__kv_seen *seen = &cell->seen[i];
+        uint64_t      below, number;
+        if (end - p < 8)
+            return 0;
+        seen->client = get_u64(p);
+        if (!(p = get_varint(p + 8, end, &seen->sequence)) || !(p = get_varint(p, end, &below)) ||
+            !(p = get_varint(p, end, &number)) || below > cell->version)
+            return 0;
+        seen->version = cell->version - below;
+        seen->number = unzigzag(number);
+    }
+    cell->count = (uint8_t)count;
+    r->p = p;
+    return 1;
 }
 
 static void read_list(htc_reader *r, htc__kv_cell *cell)
@@ -160,21 +225,6 @@ static void read_list(htc_reader *r, htc__kv_cell *cell)
         seen->version = cell->version - below;
         seen->number = unzigzag(htc_get_varint(r));
     }
-}
-
-/* Behind a number in its shortest form; NULL: it is none, or of more than 56 bits, which htc__kv_cell_read has to see. */
-static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, uint64_t *v)
-{
-    uint64_t sum = 0;
-    for (unsigned shift = 0; shift < 56 && p < end; shift += 7) {
-        uint8_t byte = *p++;
-        sum |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *v = sum;
-            return byte == 0 && shift > 0 ? NULL : p;
-        }
-    }
-    return NULL;
 }
 
 static int read_plain(htc_bytes bytes, uint64_t *version, uint64_t *forgot, htc_bytes *value)
@@ -228,7 +278,7 @@ htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc_
         cell->ttl = htc_get_varint(&r);
         cell->term = htc_get_varint(&r);
     }
-    if (flags & LIST)
+    if (flags & LIST && !read_list_quickly(&r, cell))
         read_list(&r, cell);
     if (flags & PRESENT)
         cell->value = htc_get_raw(&r, htc_reader_left(&r));
