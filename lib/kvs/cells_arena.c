@@ -258,13 +258,19 @@ static uint64_t small_take(htc__arena *a, uint32_t units)
            (uint64_t)cell * units;
 }
 
-static void small_give(htc__arena *a, uint64_t ref, uint32_t units)
+/* The number of the page that a piece lies in. */
+static uint32_t page_of(uint64_t ref)
 {
-    uint32_t unit = (uint32_t)(ref & ((1u << HTC__ARENA_REGION_SHIFT) - 1));
-    uint32_t id = (uint32_t)(ref >> HTC__ARENA_REGION_SHIFT) << 6 | unit / HTC__ARENA_PAGE_UNITS;
-    uint32_t cell = unit % HTC__ARENA_PAGE_UNITS / units;
+    return (uint32_t)(ref >> HTC__ARENA_REGION_SHIFT) << 6 |
+           (uint32_t)(ref & ((1u << HTC__ARENA_REGION_SHIFT) - 1)) / HTC__ARENA_PAGE_UNITS;
+}
+
+static void small_give(htc__arena *a, uint64_t ref)
+{
+    uint32_t id = page_of(ref);
     page    *p = page_at(a, id);
-    if (p->taken == HTC__ARENA_PAGE_UNITS / units)
+    uint32_t cell = (uint32_t)(ref % HTC__ARENA_PAGE_UNITS) / p->units;
+    if (p->taken == HTC__ARENA_PAGE_UNITS / p->units)
         page_link(a, id);
     memcpy(cell_at(a, id, cell), &p->free, sizeof p->free);
     p->free = (uint16_t)(cell + 1);
@@ -325,12 +331,18 @@ void htc__arena_give(htc__arena *a, uint64_t ref, size_t size)
     if (ref & HTC__ARENA_BIG)
         big_give(a, ref, size);
     else
-        small_give(a, ref, units_of(size));
+        small_give(a, ref);
 }
 
-int htc__arena_same(size_t a, size_t b)
+int htc__arena_fits(const htc__arena *a, uint64_t ref, size_t before, size_t size)
 {
-    return a == b || (a <= SMALL_MAX && b <= SMALL_MAX && units_of(a) == units_of(b));
+    uint32_t wanted = units_of(size);
+    if (ref & HTC__ARENA_BIG || size > SMALL_MAX)
+        return before == size;
+    if (wanted == units_of(before))
+        return 1;
+    uint32_t units = page_at(a, page_of(ref))->units;
+    return wanted <= units && units - wanted <= 1 + wanted / 16;
 }
 
 void htc__arena_init(htc__arena *a, htc__budget *budget)

@@ -173,7 +173,7 @@ static htc_status put(htc__heap *h, htc_bytes key, htc_bytes value, int lost)
     if (!found)
         return put_new(h, key, value, lost);
     size_t before = size_of(r.key_len, r.value_len), size = size_of(key.len, value.len);
-    if (!htc__arena_same(before, size)) {
+    if (!htc__arena_fits(&h->arena, found->ref, before, size)) {
         uint64_t other = htc__arena_take(&h->arena, size);
         if (!other)
             return h->budget.why;

@@ -376,7 +376,29 @@ Test(places, agree_with_a_sorted_list)
     }
 }
 
-/* No two pieces overlap, whatever was taken and given before; a marked piece keeps its marks. */
+/* A length that trembles by less than a unit moves its piece once at most; one that shrinks by much gives memory back. */
+Test(arena, what_trembles_stays)
+{
+    htc__budget b = { .max = 0 };
+    htc__arena  a;
+    htc__arena_init(&a, &b);
+    uint64_t ref = htc__arena_take(&a, 10 * HTC__ARENA_UNIT);
+    cr_assert(ref != 0);
+    size_t before = 10 * HTC__ARENA_UNIT;
+    for (size_t size = 9 * HTC__ARENA_UNIT - 15; size <= 10 * HTC__ARENA_UNIT; size++) {
+        cr_expect(htc__arena_fits(&a, ref, before, size), "%zu for %zu", size, before);
+        cr_expect(htc__arena_fits(&a, ref, size, before), "%zu again after %zu", before, size);
+        before = size;
+    }
+    cr_expect(htc__arena_fits(&a, ref, before, 10 * HTC__ARENA_UNIT + 1) == 0, "it would not hold that");
+    cr_expect(htc__arena_fits(&a, ref, before, 8 * HTC__ARENA_UNIT) == 0, "two units would be lost");
+    htc__arena_give(&a, ref, 9 * HTC__ARENA_UNIT);
+    htc__arena_free(&a);
+    cr_expect(eq(sz, b.used, 0));
+}
+
+/* No two pieces overlap, whatever was taken and given before, and whatever they were found fit to serve since; a marked piece keeps
+ * its marks. */
 Test(arena, pieces_do_not_overlap)
 {
     PROPERTY(rng, 200)
@@ -403,6 +425,12 @@ Test(arena, pieces_do_not_overlap)
                 const uint8_t *p = htc__arena_at(&a, have[i].ref);
                 for (size_t j = 0; j < size; j++)
                     HOLDS(p[j] == (uint8_t)(have[i].ref * 37 + size));
+                size_t other = size + htc_rng_below(&rng, 61), to = other > 30 ? other - 30 : 1;
+                if (htc__arena_fits(&a, have[i].ref, size, to)) {
+                    memset(htc__arena_at(&a, have[i].ref), (int)(have[i].ref * 37 + to), to);
+                    have[i].size = to;
+                    continue;
+                }
                 htc__arena_give(&a, have[i].ref, size);
                 have[i] = have[--n];
             }
