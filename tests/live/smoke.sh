@@ -116,6 +116,11 @@ expect 0 "${H[@]}" users --json
 [ "$(json "$out" '[u["weight"] for u in v["users"] if u["name"] == "ada"]')" = "[2]" ] || fail "users: $out"
 expect 0 "${H[@]}" report all --svg chart.svg
 grep -q '</svg>' chart.svg || fail "no picture"
+# Equation 2: NT tasks of PTE seconds on NCU cores, over the makespan; no better than whole rounds allow.
+expect 0 "${H[@]}" report all --json
+[ "$(json "$out" '(lambda t: t["tasks"] > 5 and t["pte_s"] > 0 and
+    abs(t["efficiency"] - t["tasks"] * t["pte_s"] / t["ncu"] / t["last_end_s"]) < 1e-6 and
+    abs(t["efficiency_bound"] - t["tasks"] / t["ncu"] / -(-t["tasks"] // t["ncu"])) < 1e-6)(v["total"])')" = True ] || fail "equation 2: $out"
 
 expect 0 "${H[@]}" down
 refuse 3 'no system runs' "${H[@]}" status

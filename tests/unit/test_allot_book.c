@@ -103,6 +103,40 @@ Test(allot_book, keeps_minimums_and_caps)
     TABLE(10, { { 1, UINT64_MAX, 0, 0 }, 5 }, { { 1, UINT64_MAX, 0, UINT64_MAX }, 5 });
 }
 
+/* Why no book has all changes and shares in O(log n), tried out (doc/papers.md#allot): a share says whether the points up to x that
+ * lie above k are even or odd in number. A point (x, y) is user 2x, wanting y; the probe beside it is user 2x + 1. */
+Test(allot_book, a_share_says_whether_points_in_the_plane_are_even_in_number)
+{
+    enum { X = 30, Y = 9 };
+    PROPERTY(rng, 200)
+    {
+        htc_allot_book       *book = book_of(0);
+        const htc_allot_claim nothing = { .weight = 1 };
+        uint64_t              y[X] = { 0 };
+        uint32_t              user;
+        for (uint32_t i = 0; i <= 2 * X; i++)
+            HOLDS(htc_allot_book_add(book, &nothing, &user) == HTC_OK && user == i);
+        for (int step = 0; step < 60; step++) {
+            uint64_t at = htc_rng_below(&rng, X), x = htc_rng_below(&rng, X), k = htc_rng_below(&rng, Y);
+            y[at] = htc_rng_below(&rng, Y + 1); /* a point comes, moves or goes */
+            HOLDS(htc_allot_book_set_demand(book, (uint32_t)(2 * at), y[at]) == HTC_OK);
+            uint64_t above = 0, below = 0, counted = 0;
+            for (uint64_t i = 0; i < X; i++) {
+                above += y[i] > k;
+                below += y[i] > k ? 0 : y[i];
+                counted += i <= x && y[i] > k;
+            }
+            uint64_t divide = above + 1 + (above + 1) % 2; /* the probe too, and the last one if that makes it even */
+            HOLDS(htc_allot_book_set_demand(book, (uint32_t)(2 * x + 1), k + 1) == HTC_OK);
+            HOLDS(htc_allot_book_set_demand(book, 2 * X, divide > above + 1 ? k + 1 : 0) == HTC_OK);
+            HOLDS(htc_allot_book_set_slots(book, below + divide * k + divide / 2) == HTC_OK);
+            HOLDS(share_of(book, (uint32_t)(2 * x + 1)) == k + (counted % 2 == 0));
+            HOLDS(htc_allot_book_set_demand(book, (uint32_t)(2 * x + 1), 0) == HTC_OK);
+        }
+        htc_allot_book_destroy(book);
+    }
+}
+
 Test(allot_book, numbers_are_small_and_given_again)
 {
     htc_allot_book_options o = { .size = sizeof o, .users_max = 20, .slots = 7 };
