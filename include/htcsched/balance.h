@@ -43,8 +43,7 @@ extern "C" {
 /** As an own partition: there is none. */
 #define HTC_BALANCE_NONE UINT32_MAX
 
-/* ---- The tree: best fit among free counts
- * ----------------------------------------------------------------------------- */
+/* ---- The tree: best fit among free counts ---- */
 
 /** Partitions by their count of free nodes. */
 typedef struct htc_balance_tree htc_balance_tree;
@@ -139,8 +138,7 @@ HTC_API htc_status htc_balance_tree_get(const htc_balance_tree *tree, uint32_t p
  */
 HTC_API uint32_t htc_balance_tree_count(const htc_balance_tree *tree);
 
-/* ---- Policies: where to look
- * ------------------------------------------------------------------------------------------ */
+/* ---- Policies: where to look ---- */
 
 typedef struct htc_balance_policy htc_balance_policy;
 
@@ -188,8 +186,7 @@ struct htc_balance_policy {
     size_t      size;  /**< sizeof(htc_balance_policy) */
     const char *name;  /**< kept; as htc_registry_add wants it */
     uint32_t    tries; /**< the default of htc_balance_options; at least 1 */
-    uint32_t
-        waits; /**< 1: wait after each fruitless try (Algorithm 5); 0: only when all was given back (Algorithm 8) */
+    uint32_t    waits; /**< 1: wait after each fruitless try (Algorithm 5); 0: only when all was given back (Algorithm 8) */
     /** Create the state for these options, which are checked, complete, and borrowed. NULL: there is none. */
     htc_status (*open)(const htc_env *env, const htc_balance_options *options, void **state);
     /** Free the state. NULL is fine if open is. */
@@ -227,8 +224,7 @@ HTC_API htc_status htc_balance_register(htc_registry *registry, const htc_balanc
  */
 HTC_API htc_status htc_balance_find(const htc_registry *registry, const char *name, const htc_balance_policy **policy);
 
-/* ---- A controller's knowledge
- * ----------------------------------------------------------------------------------------- */
+/* ---- A controller's knowledge ---- */
 
 /** What one controller knows of its partitions. */
 typedef struct htc_balance htc_balance;
@@ -292,8 +288,7 @@ HTC_API htc_status htc_balance_pull(htc_balance *balance, htc_ns now, htc_rng *r
  */
 HTC_API htc_ns htc_balance_pull_due(const htc_balance *balance);
 
-/* ---- Requests: one job's nodes
- * ---------------------------------------------------------------------------------------- */
+/* ---- Requests: one job's nodes ---- */
 
 /** What is to be done next. */
 typedef enum htc_balance_kind {
@@ -405,8 +400,7 @@ HTC_API htc_status htc_balance_progress_of(const htc_balance_request *request, h
  */
 HTC_API htc_ns htc_balance_pause(htc_ns first_ns, htc_ns max_ns, uint32_t n, htc_rng *rng);
 
-/* ---- The monitor
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- The monitor ---- */
 
 /** The monitoring service (Algorithm 6). One controller runs it at a time; who, a lease decides. */
 typedef struct htc_balance_monitor htc_balance_monitor;
@@ -448,8 +442,7 @@ HTC_API void htc_balance_monitor_destroy(htc_balance_monitor *monitor);
 HTC_API htc_status htc_balance_monitor_step(htc_balance_monitor *monitor, htc_ns now, const htc_balance_answer *answer,
                                             htc_balance_action *action);
 
-/* ---- Why random stealing fails
- * ---------------------------------------------------------------------------------------- */
+/* ---- Why random stealing fails ---- */
 
 /**
  * The chance that a second full-scale job fails at every step while the first completes: the product of held[i] /

@@ -327,8 +327,7 @@ HTC_API htc_status htc_record_names_set(const htc_record_names *names, htc_bytes
 HTC_API htc_status htc_record_names_text(const htc_env *env, const htc_record_names *names, const htc_record_set *set,
                                          htc_bytes *out);
 
-/* ---- Records
- * ---------------------------------------------------------------------------------------------------------
+/* ---- Records ----
  *
  * Those below read the bytes of a record, whoever wrote them, and check all of it. They have in common:
  *   env     memory for scratch, freed before the call returns, and for the result; NULL: malloc

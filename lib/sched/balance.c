@@ -23,8 +23,12 @@ struct htc_balance {
  *     FRESH      -         OWN, or SEEK if there is no own partition
  *     OWN        take      SEEK, DONE
  *     SEEK       -         STEAL; PAUSE if nobody is known to have nodes, which counts as a fruitless try
- *     STEAL      take      SEEK, DONE; after a fruitless try PAUSE (policy->waits) or SEEK; after too many RELEASE, or
- * REST if nothing is held RELEASE    release   REST PAUSE      wait      SEEK REST       wait      FRESH DONE done DONE
+ *     STEAL      take      SEEK, DONE; after a fruitless try PAUSE (policy->waits) or SEEK; after too many
+ *                          RELEASE, or REST if nothing is held
+ *     RELEASE    release   REST
+ *     PAUSE      wait      SEEK
+ *     REST       wait      FRESH
+ *     DONE       done      DONE
  */
 typedef enum state { FRESH, OWN, SEEK, STEAL, RELEASE, PAUSE, REST, DONE } state;
 

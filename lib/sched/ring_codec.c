@@ -2,8 +2,9 @@
  *
  *     u8 version; u8 bits; u8 owners wanted; varint members_max, since, epoch
  *     varint seats; varint changed seats, each:
- *         varint gap (from the last one listed), age (epochs ago), weight; if that is not 0: u64 id; varint process,
- * domain varint changed buckets, each: varint gap (left out if all are listed), age; n varint seats
+ *         varint gap (from the last one listed), age (epochs ago), weight; if that is not 0: u64 id; varint process, domain
+ *     varint changed buckets, each:
+ *         varint gap (left out if all are listed), age; n varint seats
  *
  * n is min(owners wanted, members). All else follows from this, and is checked after it was read. */
 #include <string.h>

@@ -1,5 +1,4 @@
-/* DxHash: a walk over unit slots, for those who cannot ship a table (Dong and Wang, "DxHash: A Scalable Consistent
- * Hashing Based on the Pseudo-Random Sequence"). */
+/* DxHash: a walk over unit slots, for those who cannot ship a table (DxHash, arXiv 2107.07930; doc/papers.md). */
 #include "htcsched/ring.h"
 
 /* A walk is cut off after this many times the number of slots; then the slots are gone through in order. */
