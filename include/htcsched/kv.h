@@ -21,7 +21,19 @@
  * key, not across keys. HTC_EUNKNOWN is rare and means what it says: the change was repeated, and whether it was made cannot
  * be told; read the key.
  *
- * Threads: owner.   Allocation: through env; at most inflight_max requests and bytes_max bytes are held.
+ * A watch tells how a key, or every key with a prefix, is, and from then on what becomes of it, until it is ended. It is of state, not
+ * of history: what changes faster than it is told is merged, but the last state always comes, and versions of a key only rise:
+ *
+ *     htc_kv_watch watch = { .size = sizeof watch, .key = htc_bytes_of("jobs/"), .prefix = 1 };
+ *     htc_kv_event e;
+ *     htc_kv_client_watch(client, now, &watch, out);
+ *     ...                                                            after each step of the client:
+ *     while (htc_kv_client_event(client, &e))
+ *         if (e.kind == HTC_KV_EVENT_VALUE)
+ *             printf("%.*s is at version %llu\n", (int)e.key.len, (const char *)e.key.data, (unsigned long long)e.version);
+ *
+ * Threads: owner.   Allocation: through env; at most inflight_max requests and bytes_max bytes are held, and for watches
+ * watches_max, the keys of watched prefixes (watch_keys_max) and some messages of the server.
  */
 #ifndef HTCSCHED_KV_H
 #define HTCSCHED_KV_H
@@ -128,7 +140,40 @@ typedef struct htc_kv_client_options {
     size_t   bytes_max;    /**< bytes held at once; 0: 64 MiB. Beyond: HTC_EFULL */
     htc_ns   retry_ns;     /**< repeat what is not answered after this, doubling to 16 times; 0: 1 s */
     htc_ns   timeout_ns;   /**< give up with HTC_ETIMEDOUT after this; 0: never */
+    uint32_t watches_max;  /**< watches at once; 0: 1024. Beyond: HTC_EFULL. Since: 0.2 */
+    uint32_t watch_keys_max; /**< keys of one watched prefix whose versions are remembered; 0: 262144. Beyond: the watch ends with
+                                  HTC_EFULL. Since: 0.2 */
 } htc_kv_client_options;
+
+/** What a watch tells. */
+typedef enum htc_kv_event_kind {
+    HTC_KV_EVENT_VALUE = 1,  /**< the key has this value, of this version */
+    HTC_KV_EVENT_DELETED,    /**< the key is not there; version: above that of its last value; 0: nothing is known of it */
+    HTC_KV_EVENT_CURRENT,    /**< all that there was when the watch began, or began anew, has been told */
+    HTC_KV_EVENT_START_OVER, /**< of a prefix: forget what it has told. All that is there is told anew, and then CURRENT: what has not been
+                                  told by then is not there */
+    HTC_KV_EVENT_ENDED       /**< the watch has ended, status says why; its tag is free again */
+} htc_kv_event_kind;
+
+/** What is to be watched. The key is copied. Since: 0.2 */
+typedef struct htc_kv_watch {
+    size_t    size;    /**< sizeof(htc_kv_watch) */
+    htc_bytes key;     /**< 1 to HTC_KV_KEY_MAX bytes; of a prefix also none: all keys */
+    uint64_t  tag;     /**< the caller's name of it, of no other watch of the client; comes back with each event */
+    uint32_t  prefix;  /**< 1: all keys that begin with key */
+    uint64_t  version; /**< of a single key: what the caller holds already; only newer states are told. 0: nothing */
+} htc_kv_watch;
+
+/** One thing that a watch tells, lent until the next call on the client. Since: 0.2 */
+typedef struct htc_kv_event {
+    uint64_t   tag;     /**< of the watch */
+    uint32_t   kind;    /**< htc_kv_event_kind */
+    htc_status status;  /**< ENDED: HTC_EUNSUPPORTED: this store has no watches; HTC_EFULL: too many watches, or too many keys under a
+                             prefix; HTC_EINVAL: no client watches this key; HTC_ENOMEM */
+    htc_bytes  key;     /**< VALUE, DELETED: which */
+    htc_bytes  value;   /**< VALUE */
+    uint64_t   version; /**< VALUE, DELETED */
+} htc_kv_event;
 
 /** The requests of one role, on their way. */
 typedef struct htc_kv_client htc_kv_client;
@@ -219,6 +264,50 @@ HTC_API int htc_kv_client_next(htc_kv_client *client, htc_kv_result *result);
  * Cost: O(1).   Since: 0.1
  */
 HTC_API htc_status htc_kv_result_item(const htc_kv_result *result, size_t *at, htc_kv_item *item);
+
+/**
+ * Watch a key, or all keys with a prefix.
+ *
+ * Told is first how things are (of a single key: what is newer than watch->version), then CURRENT, then what changes. After each change
+ * that is final the state that it made is told, or a later one of that key; versions of a key rise strictly, over deletion and
+ * re-creation too. The deletion of a key may be told again with a higher version. When the connection is lost, the watch goes on with the
+ * next one: of a single key as if nothing had happened, of a prefix with START_OVER.
+ *
+ * What the caller does not take (htc_kv_client_event) waits at the server, merged, and costs a bounded amount of memory.
+ *
+ * @param[in,out] client  as it was on failure
+ * @param[in]     now     the moment, on the clock of the machine's inputs
+ * @param[in]     watch   copied
+ * @param[in,out] out     messages are appended
+ * @return HTC_OK; HTC_EINVAL, HTC_EABI for a wrong watch; HTC_EEXISTS: there is one of this tag; HTC_EFULL beyond watches_max; HTC_ENOMEM
+ *
+ * Cost: O(watches).   Since: 0.2
+ */
+HTC_API htc_status htc_kv_client_watch(htc_kv_client *client, htc_ns now, const htc_kv_watch *watch, htc_output *out);
+
+/**
+ * End a watch: no event of it comes any more.
+ *
+ * @param[in,out] client  borrowed
+ * @param[in]     now     the moment
+ * @param[in]     tag     of the watch; free again
+ * @param[in,out] out     messages are appended
+ * @return HTC_OK; HTC_ENOTFOUND: there is none; HTC_EINVAL if a pointer is NULL
+ *
+ * Cost: O(watches and keys that it has told).   Since: 0.2
+ */
+HTC_API htc_status htc_kv_client_unwatch(htc_kv_client *client, htc_ns now, uint64_t tag, htc_output *out);
+
+/**
+ * Take the next event of any watch. Call until 0 after every step: the server sends no more before, and what it merges is not told.
+ *
+ * @param[in,out] client  borrowed
+ * @param[out]    event   what it points to is lent until the next call on the client; untouched if there is none
+ * @return 1: there was one; 0: none now
+ *
+ * Cost: O(log of the keys that the watch has told).   Since: 0.2
+ */
+HTC_API int htc_kv_client_event(htc_kv_client *client, htc_kv_event *event);
 
 /**
  * How many requests are not answered yet.

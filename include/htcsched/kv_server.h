@@ -151,6 +151,11 @@ typedef struct htc_kv_server_options {
                         and they are reached at peer); owners, bits and place_seed are then the store's. Until it is let in, nobody is
                         answered. Since: 0.2 */
     uint64_t replaces; /**< join: in the place of this member, with its weight and domain; 0: beside all others. Since: 0.2 */
+
+    /* Watches. */
+    uint32_t watches_max; /**< of one connection; 0: 1024. Beyond: they end with HTC_EFULL. Since: 0.2 */
+    uint32_t watch_marks_max; /**< keys under watched prefixes that have changed and were not told yet, of one connection; 0: 16384. Beyond,
+                                   a watch starts over. Since: 0.2 */
 } htc_kv_server_options;
 
 /** A server, as a machine: self of htc_kv_server_ops. */

@@ -23,6 +23,8 @@
     X(KV_REQUEST, 100)                                                                                                 \
     X(KV_ANSWER, 101)                                                                                                  \
     X(KV_MEMBERS, 102)  /* between members: lib/kvs/members.h */                                                       \
+    X(KV_WATCH, 103)    /* lib/kvs/watch_wire.h */                                                                     \
+    X(KV_EVENTS, 104)                                                                                                  \
     /* a user's requests to the gateway: doc/api.md */                                                                 \
     X(USER_REQUEST, 200)  /* JSON */                                                                                   \
     X(USER_ANSWER, 201)   /* JSON: the answer, or the error object */                                                  \

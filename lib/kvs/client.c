@@ -316,6 +316,7 @@ static htc_status kv_answer(htc_kv_client *c, uint64_t serial, htc_reader r, htc
         c->session = session;
         c->greet_due = HTC_NEVER;
         resend_all(c);
+        htc__kv_watched_session(c);
         return HTC_OK;
     }
     htc__kv_part *part = part_of(c, serial);
@@ -333,6 +334,8 @@ static htc_status message(htc_kv_client *c, const htc_input *in, htc_output *out
         return HTC_OK;
     if (type == HTC_WIRE_KV_ANSWER)
         return kv_answer(c, id, r, in->now);
+    if (type == HTC_WIRE_KV_EVENTS)
+        htc__kv_watched_events(c, id, r);
     if (type == HTC_WIRE_WELCOME && !c->welcomed) {
         c->welcomed = 1;
         c->greet_pause = c->options.retry_ns;
@@ -389,6 +392,7 @@ static void disconnected(htc_kv_client *c)
     c->session = 0;
     c->greet_due = HTC_NEVER;
     resend_all(c);
+    htc__kv_watched_session(c);
 }
 
 htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *in, htc_output *out)
@@ -429,14 +433,17 @@ htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *in, htc_output 
     }
     if (status == HTC_OK)
         status = timeout(c, in->now, out);
-    return status == HTC_OK ? send_ready(c, in->now, out) : status;
+    if (status == HTC_OK)
+        status = send_ready(c, in->now, out);
+    return status == HTC_OK ? htc__kv_watched_send(c, in->now, out) : status;
 }
 
 htc_ns htc_kv_client_deadline(const htc_kv_client *c)
 {
     if (c->session && c->ready.first)
         return 0;
-    htc_ns due = c->pending ? c->next_due : HTC_NEVER;
+    htc_ns due = c->pending ? c->next_due : HTC_NEVER, watch = htc__kv_watched_deadline(c);
+    due = watch < due ? watch : due;
     return c->connected && c->greet_due < due ? c->greet_due : due;
 }
 
@@ -600,6 +607,8 @@ htc_status htc_kv_client_create(const htc_env *env, const htc_kv_client_options 
     o.inflight_max = o.inflight_max ? o.inflight_max : 4096;
     o.bytes_max = o.bytes_max ? o.bytes_max : (size_t)64 << 20;
     o.retry_ns = o.retry_ns ? o.retry_ns : HTC_SECOND;
+    o.watches_max = o.watches_max ? o.watches_max : 1024;
+    o.watch_keys_max = o.watch_keys_max ? o.watch_keys_max : 262144;
     if (o.retry_ns > HTC_NEVER / 32)
         return HTC_EINVAL;
     htc_kv_client *c = htc__alloc(env, sizeof *c);
@@ -620,6 +629,7 @@ htc_status htc_kv_client_create(const htc_env *env, const htc_kv_client_options 
     c->next_due = c->greet_due = HTC_NEVER;
     c->answers_last = &c->answers;
     htc_buf_init(&c->message, env, HTC_WIRE_MESSAGE_MAX);
+    htc__kv_watched_init(c);
     *out = c;
     return HTC_OK;
 }
@@ -642,6 +652,7 @@ void htc_kv_client_destroy(htc_kv_client *c)
             submission_done(c, part->submission, part->count - part->first);
             part_free(c, part);
         }
+    htc__kv_watched_free(c);
     htc_env env = c->env;
     htc_buf_free(&c->message);
     htc__free(&env, c->slots, c->slot_count * sizeof *c->slots);

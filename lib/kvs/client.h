@@ -1,12 +1,14 @@
 /* The client's inside: requests travel in parts (one message each); a part is queued, sent, answered.
  *
  *   client.c        connection, session, transmission and repetition, answers
- *   client_queue.c  who waits for whom: the changes of a key one after another */
+ *   client_queue.c  who waits for whom: the changes of a key one after another
+ *   client_watch.c  watches: what is asked for, what was told */
 #ifndef HTC_KVS_CLIENT_H
 #define HTC_KVS_CLIENT_H
 
 #include "htcsched/kv.h"
 #include "kvs/kv_wire.h"
+#include "kvs/table.h"
 
 typedef struct htc__kv_part htc__kv_part;
 typedef struct htc__kv_wait htc__kv_wait;
@@ -59,6 +61,48 @@ typedef struct htc__kv_answers {
     uint8_t                 bytes[];
 } htc__kv_answers;
 
+/* A key of a watched prefix. */
+typedef struct htc__kv_known {
+    struct htc__kv_known *older, *newer; /* deleted ones */
+    const htc__node      *node;          /* that holds this */
+    uint64_t              version;
+    uint32_t              deleted;
+} htc__kv_known;
+
+typedef struct htc__kv_watched {
+    struct htc__kv_watched *next;
+    uint64_t                id, tag;
+    uint64_t                version; /* key: what the user holds */
+    uint64_t                first_in; /* the first message of this session that says it; 0: none yet */
+    uint32_t                heard, ended; /* of this session; it is to be ended, and nothing is told of it */
+    uint32_t                prefix, start_over, begun; /* to be said; CURRENT was told once */
+    htc_status              why; /* not HTC_OK: it ends with that */
+    htc__table              known; /* prefix: by key: htc__kv_known */
+    htc__kv_known          *oldest, *newest;
+    size_t                  graves, key_len;
+    uint8_t                 key[];
+} htc__kv_watched;
+
+/* A message of events. */
+typedef struct htc__kv_told {
+    struct htc__kv_told *next;
+    uint64_t             number;
+    size_t               at, len;
+    uint8_t              bytes[];
+} htc__kv_told;
+
+typedef struct htc__kv_watched_all {
+    htc__kv_watched *first, **last;
+    uint64_t         last_id;
+    size_t           count, unsaid;   /* without those that are being ended; to be said for the first time in this session */
+    uint64_t         serial;          /* of our newest message */
+    uint64_t         received, taken; /* the newest message of events that came, that was looked at; of this session */
+    uint32_t         asked;           /* it waits for events */
+    htc_ns           due, pause;
+    htc__kv_told    *told, *lent;
+    size_t           told_count;
+} htc__kv_watched_all;
+
 struct htc_kv_client {
     htc_env               env;
     htc_kv_client_options options;
@@ -81,6 +125,8 @@ struct htc_kv_client {
 
     htc__kv_answers *answers, **answers_last, *lent;
     htc_buf          message;
+
+    htc__kv_watched_all watched;
 };
 
 void htc__kv_parts_add(htc__kv_list_of_parts *list, htc__kv_part *part);
@@ -90,5 +136,13 @@ void htc__kv_parts_remove(htc__kv_list_of_parts *list, htc__kv_part *part);
 void htc__kv_queue_enter(htc_kv_client *c, htc__kv_part *part);
 /* The part is answered or given up: whoever waited only for it becomes ready. */
 void htc__kv_queue_leave(htc_kv_client *c, htc__kv_part *part);
+
+/* client_watch.c */
+void       htc__kv_watched_init(htc_kv_client *c);
+void       htc__kv_watched_free(htc_kv_client *c);
+void       htc__kv_watched_session(htc_kv_client *c); /* there is another one, or none */
+void       htc__kv_watched_events(htc_kv_client *c, uint64_t number, htc_reader r);
+htc_status htc__kv_watched_send(htc_kv_client *c, htc_ns now, htc_output *out); /* what is due */
+htc_ns     htc__kv_watched_deadline(const htc_kv_client *c);
 
 #endif

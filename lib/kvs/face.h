@@ -26,7 +26,9 @@ typedef struct htc__kv_face {
 } htc__kv_face;
 
 typedef struct htc__kv_backend {
-    /* 1: *result is the answer, lent until the next call; 0: face->answer comes later with conn and slot. Then the
+    /* A GET that is HTC_ENOTFOUND shows the version of the deletion, or one that no version of the key will be below; 0: not known. It is
+     * not for users: to them what does not exist has version 0.
+     * 1: *result is the answer, lent until the next call; 0: face->answer comes later with conn and slot. Then the
      * lengths in *result are what that answer will most likely take, as far as is known; nothing else in it counts. */
     int (*ask)(void *ctx, const htc_kv_request *request, const htc__kv_stamp *stamp, const htc__kv_face *face,
                uint64_t conn, uint64_t slot, htc_kv_result *result);

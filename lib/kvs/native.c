@@ -54,7 +54,7 @@ static htc_status refuse_peer(htc__kv_native *n, uint32_t peer, uint64_t id, htc
 {
     htc_wire_error(&n->body, id, why, text);
     htc_status status = n->body.status == HTC_OK ? send(out, peer, htc_buf_bytes(&n->body)) : n->body.status;
-    htc__table_remove(&n->conns, (htc_bytes){ &peer, sizeof peer });
+    htc__kv_native_closed(n, peer);
     htc__log(&n->env, HTC_LOG_WARN, "peer %u: %s -> close it", peer, text);
     if (status == HTC_OK)
         status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = peer, .status = why });
@@ -64,7 +64,7 @@ static htc_status refuse_peer(htc__kv_native *n, uint32_t peer, uint64_t id, htc
 htc_status htc__kv_native_opened(htc__kv_native *n, uint32_t peer, htc_output *out)
 {
     htc_bytes key = { &peer, sizeof peer };
-    htc__table_remove(&n->conns, key);
+    htc__kv_native_closed(n, peer);
     if (n->conns.count >= n->connections_max)
         return refuse_peer(n, peer, 0, HTC_EBUSY, "too many connections", out);
     htc__node *node = htc__table_make(&n->conns, key, sizeof(conn));
@@ -81,6 +81,7 @@ htc_status htc__kv_native_opened(htc__kv_native *n, uint32_t peer, htc_output *o
 
 void htc__kv_native_closed(htc__kv_native *n, uint32_t peer)
 {
+    htc__kv_watches_closed(&n->watches, peer);
     htc__table_remove(&n->conns, (htc_bytes){ &peer, sizeof peer });
 }
 
@@ -148,10 +149,22 @@ static void charge(htc__kv_native *n, htc__kv_native_message *m, size_t bytes)
         c->held_bytes += bytes;
 }
 
+/* To users what does not exist has no version. */
+static void write_result(htc_buf *b, const htc_kv_result *result)
+{
+    if (result->status != HTC_ENOTFOUND || result->op != HTC_KV_GET) {
+        htc__kv_result_write(b, result);
+        return;
+    }
+    htc_kv_result nothing = *result;
+    nothing.version = 0;
+    htc__kv_result_write(b, &nothing);
+}
+
 static void message_result(htc__kv_native *n, htc__kv_native_message *m, size_t i, const htc_kv_result *result)
 {
     m->parts[i].at = m->results.len;
-    htc__kv_result_write(&m->results, result);
+    write_result(&m->results, result);
     m->parts[i].len = m->results.len - m->parts[i].at;
     charge(n, m, m->parts[i].len);
     if (m->results.status != HTC_OK)
@@ -247,7 +260,7 @@ static htc_status answered_at_once(asking *a, const htc_kv_result *result, size_
         a->first = a->done;
         piece_begin(n, a->serial, a->c->session, a->first);
     }
-    htc__kv_result_write(&n->body, result);
+    write_result(&n->body, result);
     return status;
 }
 
@@ -322,6 +335,10 @@ htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_outp
         return hello(n, in->peer, id, &r, out);
     if (!c || !c->welcomed)
         return refuse_peer(n, in->peer, id, HTC_EPROTO, "no greeting", out);
+    if (r.status == HTC_OK && type == HTC_WIRE_KV_WATCH) {
+        htc_status status = htc__kv_watches_input(&n->watches, in->peer, c->session, id, r);
+        return status == HTC_EPROTO ? refuse_peer(n, in->peer, id, status, "broken watch", out) : status;
+    }
     if (r.status != HTC_OK || type != HTC_WIRE_KV_REQUEST)
         return refuse_peer(n, in->peer, id, HTC_EPROTO, "unknown message", out);
     if (!well_formed(r))
@@ -368,10 +385,18 @@ htc_status htc__kv_native_flush(htc__kv_native *n, htc_output *out)
     return status;
 }
 
+htc_status htc__kv_native_tell(htc__kv_native *n, htc_ns now, htc_output *out)
+{
+    return n->stopping ? HTC_OK : htc__kv_watches_flush(&n->watches, now, out);
+}
+
 /* ---------------------------------------------------------------- life */
 
 void htc__kv_native_init(htc__kv_native *n)
 {
+    n->watches.env = n->env;
+    n->watches.backend = n->backend;
+    htc__kv_watches_init(&n->watches);
     n->face = (htc__kv_face){ .answer = answered, .ctx = n, .gone = gone };
     n->ready_last = &n->ready;
     htc__table_init(&n->conns, &n->env);
@@ -383,6 +408,7 @@ void htc__kv_native_free(htc__kv_native *n)
 {
     while (n->messages.head[0])
         message_free(n, htc__node_value(n->messages.head[0]));
+    htc__kv_watches_free(&n->watches);
     htc__table_free(&n->conns);
     htc__table_free(&n->messages);
     htc_buf_free(&n->body);

@@ -1,4 +1,5 @@
-/* The face of the store's own clients: KV_REQUEST in, KV_ANSWER out (kv_wire.h), sessions and serials.
+/* The face of the store's own clients: KV_REQUEST in, KV_ANSWER out (kv_wire.h), sessions and serials; KV_WATCH and KV_EVENTS are
+ * handed to watch.h.
  *
  * All operations of a request are asked for at once; the answer leaves when the last of them is there, in pieces where it
  * would be longer than a message. What is asked beyond the bounds of a connection is answered "send again". */
@@ -8,6 +9,7 @@
 #include "kvs/face.h"
 #include "kvs/kv_wire.h"
 #include "kvs/table.h"
+#include "kvs/watch.h"
 
 typedef struct htc__kv_native_message htc__kv_native_message;
 
@@ -17,6 +19,7 @@ typedef struct htc__kv_native {
     htc__kv_face    face; /* what the backend answers to */
     uint32_t        connections_max, inflight_max;
     size_t          output_max;
+    htc__kv_watches watches; /* its bounds are to be filled too */
 
     htc__table              conns;    /* by peer */
     htc__table              messages; /* by id: those not answered entirely */
@@ -39,5 +42,7 @@ void       htc__kv_native_closed(htc__kv_native *n, uint32_t peer);
 htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_output *out); /* HTC_IN_MESSAGE */
 /* Send what is ready, as far as one step has room for it; the rest leaves in the next one. */
 htc_status htc__kv_native_flush(htc__kv_native *n, htc_output *out);
+/* The same of what is told to watchers: behind all else, which it must not take the room of. */
+htc_status htc__kv_native_tell(htc__kv_native *n, htc_ns now, htc_output *out);
 
 #endif

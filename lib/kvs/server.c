@@ -169,6 +169,8 @@ static htc_status finish(htc_kv_server *s, htc_output *out)
         status = htc__resp_flush(s->resp, s->now, s->wall, out);
     if (status == HTC_OK)
         status = commit(s, out);
+    if (status == HTC_OK)
+        status = htc__kv_native_tell(&s->native, s->now, out);
     if (status == HTC_OK && s->stopping && htc__kv_held_none(s) && !htc__kv_in_flight(s) && !s->native.ready)
         status = stop(s, HTC_OK, out);
     return status;
@@ -220,6 +222,7 @@ static htc_ns server_deadline(const void *self)
     htc_ns cells = s->cells.ops->deadline(s->cells.ctx);
     if (!s->serving)
         return cells;
+    cells = s->stopping ? cells : earlier(cells, htc__kv_watches_deadline(&s->native.watches));
     if (s->cluster)
         return earlier(cells, htc__kv_cluster_deadline(s));
     htc_ns ends = earlier(htc__kv_leases_deadline(s), htc__kv_ends_deadline(s));
@@ -315,6 +318,9 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     s->native.connections_max = o.connections_max;
     s->native.inflight_max = o.inflight_max;
     s->native.output_max = o.output_max;
+    s->native.watches.watches_max = or32(o.watches_max, 1024);
+    s->native.watches.marks_max = or32(o.watch_marks_max, 16384);
+    s->native.watches.refuse = o.self ? HTC_EUNSUPPORTED : HTC_OK;
     htc__kv_native_init(&s->native);
     htc_buf_init(&s->scratch, env, 0);
     htc_buf_init(&s->scratch_items, env, 0);

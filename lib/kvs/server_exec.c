@@ -87,6 +87,8 @@ static __attribute__((noinline)) htc_status get_in_full(execution *x, htc_status
         return status == HTC_ECORRUPT ? HTC_OK : status;
     if (!cell.present || cell.deleted) {
         x->result->status = HTC_ENOTFOUND;
+        /* Of one whose lease has ended the version is known when it is removed. */
+        x->result->version = cell.lease || cell.ttl ? 0 : cell.version;
         return HTC_OK;
     }
     x->result->version = cell.version;

@@ -160,6 +160,7 @@ htc_status htc__kv_save(htc_kv_server *s, htc_bytes key, const htc__kv_cell *cel
     if (status == HTC_OK && (s->ends.count || cell->ttl))
         status = htc__kv_end_set(s, key, cell);
     s->keys += (uint64_t)(exists(cell) - exists(old));
+    htc__kv_watches_changed(&s->native.watches, key);
     if (status != HTC_OK || !cell->deleted)
         return status;
     htc__kv_name queue = htc__kv_name_of('t', &cell->version, (htc_bytes){ NULL, 0 });
