@@ -57,7 +57,7 @@ static uint32_t some_operation(store_client *c, char type)
     uint32_t op;
     int      row = type == 'r' || type == 'v' ? 0 : type == 'c' ? 1 : type == 'd' ? 2 : 3;
     op = mix[row][htc_rng_below(&c->rng, 8)];
-    return op == HTC_KV_CAS_VERSION && c->s->setting.tombstones ? HTC_KV_CAS_VALUE : op;
+    return op == HTC_KV_CAS_VERSION && c->s->setting.unversioned ? HTC_KV_CAS_VALUE : op;
 }
 
 /* A value that nobody else writes. */
@@ -89,6 +89,7 @@ static void ask_key(store_client *c, store_asked *a, char text[STORE_VALUE], htc
     if (q->op == HTC_KV_CAS_VALUE) {
         q->seen = htc_bytes_of(k->seen);
         op.seen = htc_history_value_of(q->seen);
+        memcpy(c->seen[a - c->asked], k->seen, sizeof k->seen);
     }
     if (q->op == HTC_KV_CAS_VERSION)
         q->version = op.expected = one_in(c, 6) ? 0 : k->version;
@@ -104,7 +105,9 @@ static void ask_key(store_client *c, store_asked *a, char text[STORE_VALUE], htc
 static void some_request(store_client *c, store_asked *a, char text[STORE_VALUE], htc_kv_request *q)
 {
     uint64_t lot = htc_rng_below(&c->rng, 1000000);
-    if (lot < c->s->setting.pages_ppm)
+    if (c->redis)
+        ask_key(c, a, text, q);
+    else if (lot < c->s->setting.pages_ppm)
         htc__store_page_ask(c, a, q);
     else if (lot - c->s->setting.pages_ppm >= c->s->setting.leases_ppm || !htc__store_lease_ask(c, a, text, q))
         ask_key(c, a, text, q);
@@ -198,7 +201,7 @@ static void key_answered(store_client *c, const store_asked *a, const htc_kv_res
     htc_history_op op = HTC_HISTORY_OP_INIT;
     s->found += s->phase == STORE_READ && r->status == HTC_OK;
     notice(&s->keys[a->at], r);
-    op.version = s->setting.tombstones ? 0 : r->version;
+    op.version = s->setting.unversioned ? 0 : r->version;
     op.outcome = r->status == HTC_OK ? HTC_HISTORY_DONE : HTC_HISTORY_MISSED;
     if ((r->op == HTC_KV_ADD || r->op == HTC_KV_APPEND) && r->status == HTC_OK)
         op.number = r->number;

@@ -84,13 +84,15 @@ static htc_status arrives(store_client *c, const htc_input *in, htc_output *out)
 
 htc_status htc__store_submit(store_client *c, const htc_kv_request *q, uint32_t n, htc_output *out)
 {
+    if (c->redis)
+        return htc__store_redis_submit(c, q, n, out);
     c->pending = n;
     c->moved = c->now;
     htc_status status = htc_kv_client_submit(c->kv, c->now, q, n, 7, c->inner);
     return status == HTC_OK ? relay(c, out) : status;
 }
 
-static int wants_to_ask(const store_client *c)
+int htc__store_wants(const store_client *c)
 {
     const store *s = c->s;
     if (c->pending)
@@ -126,7 +128,7 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
         status = choose(c, out);
     while (htc_kv_client_next(c->kv, &r))
         htc__store_answered(c, &r);
-    if (status == HTC_OK && wants_to_ask(c) && c->now >= c->next)
+    if (status == HTC_OK && htc__store_wants(c) && c->now >= c->next)
         status = htc__store_ask(c, out);
     return status;
 }
@@ -135,7 +137,7 @@ static htc_ns deadline(const void *self)
 {
     const store_client *c = self;
     htc_ns              at = htc_kv_client_deadline(c->kv), leaves = c->moved + c->s->setting.patience;
-    if (wants_to_ask(c) && c->next < at)
+    if (htc__store_wants(c) && c->next < at)
         at = c->next;
     if (c->pending && c->member != STORE_NONE && leaves < at)
         at = leaves;
@@ -145,12 +147,14 @@ static htc_ns deadline(const void *self)
 static htc_status boot(void *ctx, htc_sim_node *node)
 {
     static const htc_machine_ops ops = { sizeof ops, step, deadline, NULL, 0 };
-    store_client                *c = ctx;
-    htc_status                   status = begin(c);
+    static const htc_machine_ops redis = { sizeof redis, htc__store_redis_step, htc__store_redis_deadline, NULL, 0 };
+    static const htc_sim_dial_options stream = { .size = sizeof stream, .listener = STORE_RESP, .stream = 1 };
+    store_client                     *c = ctx;
+    htc_status                        status = begin(c);
     if (status == HTC_OK)
-        status = htc_sim_install(node, &ops, c);
+        status = htc_sim_install(node, c->redis ? &redis : &ops, c);
     for (uint32_t i = 0; i < c->s->setting.members && status == HTC_OK; i++)
-        status = htc_sim_dial(node, i + 1, c->s->members[i].node, NULL);
+        status = htc_sim_dial(node, i + 1, c->s->members[i].node, c->redis ? &stream : NULL);
     return status;
 }
 
@@ -162,6 +166,7 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     c->open = 0;
     c->member = STORE_NONE;
     c->pending = 0;
+    htc_buf_clear(&c->heard);
     if (!crashed)
         htc__store_fail(c->s, "client %u has ended: %s", c->at, htc_status_name(status));
 }
@@ -176,6 +181,8 @@ htc_status htc__store_clients_add(store *s)
         htc_sim_node_options o = { .size = sizeof o, .name = name, .host = &host, .ctx = c };
         snprintf(name, sizeof name, "c%u", i);
         *c = (store_client){ .s = s, .at = i, .member = STORE_NONE, .rng = htc_sim_rng(s->sim, name) };
+        c->redis = i + s->setting.redis >= s->setting.clients;
+        htc_buf_init(&c->heard, &s->env, 0);
         status = htc_output_create(&s->env, 0, &c->inner);
         if (status == HTC_OK)
             status = htc_sim_add(s->sim, &o, &c->node);
@@ -190,6 +197,7 @@ void htc__store_clients_free(store *s)
     for (uint32_t i = 0; i < s->setting.clients; i++) {
         htc_kv_client_destroy(s->clients[i].kv);
         htc_output_destroy(s->clients[i].inner);
+        htc_buf_free(&s->clients[i].heard);
     }
 }
 

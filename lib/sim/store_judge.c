@@ -76,7 +76,7 @@ htc_status htc__store_judge(store *s)
     for (size_t i = 0; i < sizeof rules / sizeof *rules && status == HTC_OK; i++) {
         if (i >= 3 && s->phase != STORE_READ)
             break; /* there are no last reads */
-        if (rules[i].check == htc_history_kept && s->setting.tombstones)
+        if (rules[i].check == htc_history_kept && s->setting.unversioned)
             continue; /* it goes by versions */
         status = rules[i].check(s->history, &limits, &v);
         if (status == HTC_OK)

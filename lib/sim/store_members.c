@@ -135,7 +135,8 @@ static htc_status boot(void *ctx, htc_sim_node *node)
                                 .suspect_ns = s->setting.suspect,
                                 .request_ns = s->setting.request,
                                 .member_retry_ns = s->setting.retry,
-                                .tombstones_max = s->setting.tombstones };
+                                .tombstones_max = s->setting.tombstones,
+                                .resp_port = STORE_RESP };
     if (m->disk && m->begun && htc__store_log_empty(m) && !HTC__BROKEN(wiped_same_name))
         m->gone = 1;
     char start[48];

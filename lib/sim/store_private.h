@@ -4,6 +4,7 @@
  *   store_members.c  members: boots, disks, ends
  *   store_log.c      what a log writes, and what becomes of it later
  *   store_clients.c  clients: whom they ask, and how long they wait
+ *   store_redis.c    clients of Redis' protocol
  *   store_ask.c      what they ask of keys, and what they note; the last reads
  *   store_pages.c    pages of scans, and counts
  *   store_leases.c   leases, keys that are bound to them, and keys with a ttl
@@ -27,6 +28,7 @@
 #define STORE_LEASES  48 /* and keys with a ttl, ever */
 #define STORE_BOUND   2  /* keys of one lease, ever */
 #define STORE_NAME    16
+#define STORE_RESP    6379 /* the port of Redis' clients */
 #define STORE_NONE    UINT32_MAX
 /* When all is well, a lease whose keeper is gone has ended so long after its ttl: whoever comes next has begun to count by then. A key's own
  * end is tried again and again, each time after twice as long, and may have been tried all through the trouble. */
@@ -63,6 +65,8 @@ typedef struct store_setting {
     htc_ns   interval;    /* a log: it is synced so often, and the power fails for the damaged member alone; 0: for each batch */
     uint32_t mate;        /* this member and the one before share a machine; 0: nobody does */
     uint32_t refused_ppm; /* of a member's allocations */
+    uint32_t redis;       /* so many clients speak Redis' protocol */
+    int      unversioned; /* answers are judged by what they say, not by their versions */
 } store_setting;
 
 typedef struct store      store;
@@ -146,6 +150,10 @@ typedef struct store_client {
     uint32_t       done;      /* answered since all is well */
     uint32_t       reading;   /* last reads: the next key, and behind the keys the next lease, then all keys by pages, their count */
     char           cursor[STORE_NAME]; /* of the next page */
+    int            redis;
+    uint32_t       sent, told; /* of Redis' commands */
+    htc_buf        heard;
+    char           seen[STORE_BATCH][STORE_VALUE]; /* what a compare-and-swap expects */
 } store_client;
 
 typedef enum store_phase { STORE_TROUBLE, STORE_WELL, STORE_LAST, STORE_READ } store_phase;
@@ -208,9 +216,15 @@ void htc__store_lease_seen(store_client *c, uint32_t lease, uint32_t bound, htc_
 htc_status htc__store_clients_add(store *s);
 htc_status htc__store_submit(store_client *c, const htc_kv_request *q, uint32_t n, htc_output *out);
 void       htc__store_clients_free(store *s);
+int        htc__store_wants(const store_client *c); /* it is to ask for something */
 int        htc__store_clients_done(void *s); /* each has gone on since all is well */
 int        htc__store_clients_idle(void *s);
 int        htc__store_clients_read(void *s); /* all was read at the end */
+
+/* store_redis.c */
+htc_status htc__store_redis_submit(store_client *c, const htc_kv_request *q, uint32_t n, htc_output *out);
+htc_status htc__store_redis_step(void *self, const htc_input *in, htc_output *out);
+htc_ns     htc__store_redis_deadline(const void *self);
 
 /* store_watch.c: a member is about to have this for good */
 void       htc__store_watch(store *s, const store_member *m, htc_bytes name, htc_bytes bytes);

@@ -105,6 +105,13 @@ static void draw_more(store *s)
         g->keys = (uint32_t)many;
 }
 
+/* Some seeds have clients of Redis' protocol; the first client never is one: it reads what is there at the end. */
+static void draw_redis(store *s)
+{
+    htc_rng rng = htc_sim_rng(s->sim, "setting/redis");
+    s->setting.redis = (uint32_t)maybe(&rng, 4, 1, s->setting.clients - 1);
+}
+
 static void draw(store *s)
 {
     store_setting *g = &s->setting;
@@ -147,7 +154,9 @@ static void draw(store *s)
     g->points_ppm = (uint32_t)maybe(&rng, 2, 100000, 600000);
     storm(s, &rng);
     draw_more(s);
-    if (g->tombstones) { /* short histories of each key: they are searched */
+    draw_redis(s);
+    g->unversioned = g->tombstones || g->redis;
+    if (g->unversioned) { /* short histories of each key: they are searched */
         g->turnover = g->turnover < 16 ? g->turnover : 16;
         g->old_keys = 0;
     }

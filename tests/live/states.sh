@@ -117,20 +117,23 @@ expect 0 "${H[@]}" wait "$id"
 until_task "v['attempt'] == 1 and v['state'] == 'done'"
 grep -q 'stalled' "$dir/log/gateway.log" || fail "the gateway did not notice its own stall"
 
-# An agent, and a task, that somebody stopped: done by another attempt, once.
-submit -- sh -c 'sleep 2; echo "$HTC_TASK_ATTEMPT" > "$HTC_OUTPUT_DIR/n"'
+# An agent, and a task, that somebody stopped while it ran: done by another attempt, once.
+submit -- sh -c 'while [ ! -e "'"$top"'/go" ]; do sleep 0.1; done; echo "$HTC_TASK_ATTEMPT" > "$HTC_OUTPUT_DIR/n"'
 until_task "v['state'] == 'running'"
 agent_pid
 kill -STOP "$pid"
+: > "$top/go"
 expect 0 "${H[@]}" wait "$id"
 until_task "v['attempt'] == 2 and v['state'] == 'done'"
-submit -- sh -c 'echo $$ > "'"$top"'/pid"; sleep 2'
+rm "$top/go"
+submit -- sh -c 'echo $$ > "'"$top"'/pid"; while [ ! -e "'"$top"'/go" ]; do sleep 0.1; done'
 until_task "v['state'] == 'running'"
 for i in $(seq 100); do
     [ -s "$top/pid" ] && break
     sleep 0.1
 done
 kill -STOP "$(cat "$top/pid")"
+: > "$top/go"
 expect 0 "${H[@]}" wait "$id"
 until_task "v['attempt'] == 2 and v['state'] == 'done'"
 
