@@ -23,8 +23,9 @@ keys=1000 # on the disk of $TMPDIR
 
 # start_members N: $members, their processes, and $addresses.
 start_members() {
-    local i
-    members=$("$programs/htc" --json kv cluster --dir "$dir/cluster" --members "$1" --base-port "$(ports 1)" --durability sync 9>&- |
+    local i base
+    base=$(row_of_ports "$1")
+    members=$("$programs/htc" --json kv cluster --dir "$dir/cluster" --members "$1" --base-port "$base" --durability sync 9>&- |
         python3 -c "import json, sys; print(*(m['pid'] for m in json.load(sys.stdin)['members']), sep=',')")
     addresses=()
     for ((i = 1; i <= $1; i++)); do

@@ -25,6 +25,21 @@ s = [socket.create_server(('127.0.0.1', 0)) for _ in range($1)]
 print(*(x.getsockname()[1] for x in s))"
 }
 
+# The first of N free ports in a row, below those that connections are given.
+row_of_ports() {
+    python3 -c "
+import random, socket
+while True:
+    first = random.randrange(20000, 32000)
+    try:
+        for s in [socket.create_server(('127.0.0.1', first + i)) for i in range($1)]:
+            s.close()
+        print(first)
+        break
+    except OSError:
+        pass"
+}
+
 # start COMMAND...: in the background; its process in $pid.
 start() {
     "$@" > "$dir/out.${#pids[@]}" 2>&1 9>&- &
