@@ -56,7 +56,7 @@ static unsigned accept(htc__kv_cell *cell, const htc__kv_floors *floors, const h
         reply->highest = (htc__kv_ballot){ 0, 0, 0 };
         return HTC__KV_REPLY;
     }
-    *cell = ask->cell;
+    htc__kv_cell_copy(cell, &ask->cell);
     cell->present = 1;
     cell->accepted = ask->ballot;
     cell->promise = ask->next ? htc__kv_ballot_next(ask->ballot) : ask->ballot;
@@ -117,7 +117,8 @@ void htc__kv_ask_write(htc_buf *b, const htc__kv_ask *ask)
     if (ask->kind != HTC__KV_ACCEPT)
         return;
     htc_put_u8(b, ask->next);
-    htc__kv_cell cell = ask->cell;
+    htc__kv_cell cell;
+    htc__kv_cell_copy(&cell, &ask->cell);
     cell.accepted = cell.promise = (htc__kv_ballot){ 0, 0, 0 };
     htc__kv_cell_write(b, &cell);
 }

@@ -250,7 +250,7 @@ int htc__kv_cell_plain(htc_bytes bytes, uint64_t *version, htc_bytes *value)
     return read_plain(bytes, version, &forgot, value);
 }
 
-htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell)
+static inline htc_status read_cell(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell, int head)
 {
     memset(cell, 0, offsetof(htc__kv_cell, seen)); /* the list has `count` entries, the others mean nothing */
     if (read_plain(bytes, &cell->version, &cell->forgot, &cell->value)) {
@@ -278,6 +278,10 @@ htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc_
         cell->ttl = htc_get_varint(&r);
         cell->term = htc_get_varint(&r);
     }
+    if (head && flags & LIST) {
+        flags &= (uint8_t)~LIST;
+        r.p = r.end;
+    }
     if (flags & LIST && !read_list_quickly(&r, cell))
         read_list(&r, cell);
     if (flags & PRESENT)
@@ -287,6 +291,18 @@ htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc_
     if (!cell->present && floors)
         cell->version = cell->forgot = floors->version;
     return HTC_OK;
+}
+
+htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell)
+{
+    return read_cell(bytes, floors, cell, 0);
+}
+
+htc_status htc__kv_cell_head(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell)
+{
+    htc_status status = read_cell(bytes, floors, cell, 1);
+    cell->value = (htc_bytes){ NULL, 0 };
+    return status;
 }
 
 void htc__kv_cell_copy(htc__kv_cell *to, const htc__kv_cell *from)

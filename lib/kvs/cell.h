@@ -52,6 +52,8 @@ void htc__kv_cell_write(htc_buf *b, const htc__kv_cell *cell);
 /* HTC_ECORRUPT if these bytes are not what htc__kv_cell_write makes. cell->value is borrowed from bytes. floors: of the
  * bucket, for a cell that is not present; NULL: zero. */
 htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell);
+/* The same for who is about to replace the cell: without list and value, which are not looked at. */
+htc_status htc__kv_cell_head(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell);
 
 /* The cell of most keys, which nothing hangs on: a value, its version and what was forgotten. 1: it is one, and a reader needs
  * to know no more; 0: read it whole. */

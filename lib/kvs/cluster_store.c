@@ -24,16 +24,18 @@ htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__k
     return status == HTC_ENOTFOUND ? HTC_OK : status;
 }
 
-static htc_status load(htc_kv_server *s, htc_bytes key, uint32_t bucket, htc__kv_cell *cell, htc__kv_floors *floors)
+/* An accept shows nothing of the cell that it replaces. */
+static htc_status load(htc_kv_server *s, const htc__kv_ask *ask, uint32_t bucket, htc__kv_cell *cell,
+                       htc__kv_floors *floors)
 {
     htc_bytes  bytes;
     htc_status status = htc__kv_cluster_floors_load(s, bucket, floors);
     if (status != HTC_OK)
         return status;
-    htc__kv_name name = htc__kv_name_of('k', NULL, key);
+    htc__kv_name name = htc__kv_name_of('k', NULL, ask->key);
     status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
     if (status == HTC_OK)
-        return htc__kv_cell_read(bytes, floors, cell);
+        return (ask->kind == HTC__KV_ACCEPT ? htc__kv_cell_head : htc__kv_cell_read)(bytes, floors, cell);
     *cell = htc__kv_cell_absent(floors);
     return status == HTC_ENOTFOUND ? HTC_OK : status;
 }
@@ -167,7 +169,7 @@ void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item)
     if (!htc__kv_cluster_serves(s, bucket, ask.epoch) || !htc__kv_route_has(s->cluster, bucket, from) || !can_stage(s, &ask))
         return;
     s->touched = 0;
-    htc_status status = load(s, ask.key, bucket, &cell, &floors);
+    htc_status status = load(s, &ask, bucket, &cell, &floors);
     if (status == HTC_OK) {
         hung     had = hung_on(&cell);
         unsigned duties = htc__kv_acceptor_step(&cell, &floors, &ask, &reply);

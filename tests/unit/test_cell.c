@@ -63,6 +63,27 @@ Test(cell, what_is_written_is_read)
     htc_buf_free(&b);
 }
 
+/* Who replaces a cell sees all of it but list and value. */
+Test(cell, a_head_is_that_of_the_cell)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    PROPERTY(rng, 5000)
+    {
+        htc__kv_floors floors = { .version = 9 };
+        htc__kv_cell   cell = some_cell(&rng), head;
+        htc_buf_clear(&b);
+        htc__kv_cell_write(&b, &cell);
+        HOLDS(htc__kv_cell_read(htc_buf_bytes(&b), &floors, &cell) == HTC_OK);
+        HOLDS(htc__kv_cell_head(htc_buf_bytes(&b), &floors, &head) == HTC_OK && head.value.len == 0 && head.count == 0);
+        HOLDS(head.present == cell.present && head.deleted == cell.deleted && head.version == cell.version);
+        HOLDS(head.forgot == cell.forgot && head.lease == cell.lease && head.ttl == cell.ttl && head.term == cell.term);
+        HOLDS(htc__kv_ballot_compare(&head.accepted, &cell.accepted) == 0);
+        HOLDS(htc__kv_ballot_compare(&head.promise, &cell.promise) == 0);
+    }
+    htc_buf_free(&b);
+}
+
 /* Bytes beyond key and value. */
 static size_t overhead(const htc__kv_cell *cell)
 {
