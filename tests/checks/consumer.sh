@@ -25,6 +25,12 @@ strict=(-Wall -Wextra -pedantic -Werror)
 
 $CC -std=c11 "${strict[@]}" "${sanitize[@]}" "${cflags[@]}" -o "$root/consumer_c" "$c" "${libs[@]}"
 "$root/consumer_c"
+# What the front page shows, word for word: the program, how it is built, what it says.
+readme=$(dirname "$c")/../../README.md
+sed -n '/^    #include <htcsched/,/^    }$/s/^    //p' "$readme" > "$link/ten.c"
+said=$(sed -n '/^    \$ cc ten\.c /{n;s/^    //p}' "$readme")
+$CC "${sanitize[@]}" "${cflags[@]}" -o "$link/ten" "$link/ten.c" "${libs[@]}"
+[ -n "$said" ] && [ "$("$link/ten")" = "$said" ] || { echo "README.md's program says: $("$link/ten"); README.md: $said"; exit 1; }
 read -ra sim_libs <<< "$(pkg-config --cflags --libs htcsched-sim)"
 $CC -std=c11 "${strict[@]}" "${sanitize[@]}" -o "$root/consumer_sim" "$c_sim" "${sim_libs[@]}"
 "$root/consumer_sim"
