@@ -286,6 +286,7 @@ static const subcommand subcommands[] = {
     { "add", "KEY [NUMBER]", "Add to a counter (1 if no number is given), and print it.", 1, 2, add, 0 },
     { "cas", "KEY VALUE --version N | --seen OLD", "Set a key only if it is still as it was seen.", 1, 2, cas, 0 },
     { "scan", "[PREFIX] [--values] [--limit N]", "List the keys with a prefix.", 0, 1, scan, 0 },
+    { "watch", "KEY | --prefix P [--count N] [--from V]", "Tell how a key is, and what becomes of it.", 0, 1, kv_watch, 0 },
     { "backup", "FILE", "Write all keys and values to a file.", 1, 1, kv_backup, 0 },
     { "restore", "FILE [--replace]", "Put back what a backup holds.", 1, 1, kv_restore, 0 },
     { "fsck", "DIR", "Look for damage in the files of a store that is not running.", 1, 1, kv_fsck, 1 },
@@ -331,7 +332,7 @@ static htc_status open_store(kv_call *k)
 
 htc_status run_kv(cli *c, int argc, char **argv)
 {
-    kv_call           k = { .c = c, .version = -1, .members = -1, .base_port = -1, .shards = -1 };
+    kv_call           k = { .c = c, .version = -1, .members = -1, .base_port = -1, .shards = -1, .count = -1, .from = -1 };
     const char       *word = bring_forward(argc, argv);
     const subcommand *sub = word ? find_subcommand(word) : NULL;
     const opt         opts[] = {
@@ -347,6 +348,9 @@ htc_status run_kv(cli *c, int argc, char **argv)
                 { "context", 0, OPT_TEXT, &k.context, "HEX", "put, delete with --namespace: replace what that get has shown (get --json)" },
                 { "reconcile", 0, OPT_FLAG, &k.reconcile, NULL, "get with --namespace: of several values the largest, written back" },
                 { "limit", 0, OPT_COUNT, &k.limit, "N", "scan: at most so many keys" },
+                { "prefix", 0, OPT_TEXT, &k.prefix, "P", "watch: all keys that begin with P; \"\": all that there are" },
+                { "count", 0, OPT_COUNT, &k.count, "N", "watch: end after so many values and deletions" },
+                { "from", 0, OPT_COUNT, &k.from, "V", "watch: only what is newer than version V of the key" },
                 { "replace", 0, OPT_FLAG, &k.replace, NULL, "restore: also keys that exist" },
                 { "members", 0, OPT_COUNT, &k.members, "N", "cluster: how many (3)" },
                 { "base-port", 0, OPT_COUNT, &k.base_port, "P", "cluster: Redis' clients come to 127.0.0.1, ports P, P + 1, ..." },

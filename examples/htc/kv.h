@@ -18,6 +18,8 @@ typedef struct kv_call {
     int64_t     members, base_port, shards; /* -1: not given */
     uint32_t    stop;
     uint32_t    buckets; /* members */
+    const char *prefix;  /* watch */
+    int64_t     count, from; /* watch; -1: not given */
 } kv_call;
 
 /* One request; a failure becomes the status and cli.error. HTC_MISMATCH is an answer. */
@@ -53,6 +55,7 @@ htc_status kv_restore(kv_call *k);
 htc_status kv_fsck(kv_call *k);
 htc_status kv_dump(kv_call *k);
 htc_status kv_members(kv_call *k);
+htc_status kv_watch(kv_call *k);
 htc_status kv_cluster(kv_call *k); /* k->store is not used */
 
 #endif

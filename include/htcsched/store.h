@@ -55,7 +55,8 @@ typedef enum htc_store_ability {
     HTC_STORE_LEASES = 4,       /**< LEASE_GRANT, LEASE_RENEW, LEASE_REVOKE, keys bound to a lease */
     HTC_STORE_ORDERED_SCAN = 8, /**< pages of a SCAN come in the order of htc_bytes_compare */
     HTC_STORE_FINE_LEASES = 16, /**< terms of leases are kept to the millisecond; else to whole seconds, rounded up */
-    HTC_STORE_LARGE_VALUES = 32 /**< values up to HTC_KV_VALUE_MAX; else up to 1 MiB */
+    HTC_STORE_LARGE_VALUES = 32, /**< values up to HTC_KV_VALUE_MAX; else up to 1 MiB */
+    HTC_STORE_WATCHES = 64 /**< htc_store_watch; a member that has none ends the watch with HTC_EUNSUPPORTED */
 } htc_store_ability;
 
 /** An open store. */
@@ -158,6 +159,47 @@ HTC_API htc_status htc_store_next(htc_store *store, htc_ns wait, htc_kv_result *
  */
 HTC_API htc_status htc_store_ask(htc_store *store, const htc_kv_request *request, htc_kv_result *result,
                                  htc_error *error);
+
+/**
+ * Watch a key, or all keys with a prefix (htc_kv_client_watch says what is promised).
+ *
+ *     htc_kv_watch watch = { .size = sizeof watch, .key = htc_bytes_of("jobs/"), .prefix = 1 };
+ *     htc_kv_event e;
+ *     htc_store_watch(store, &watch);
+ *     while (htc_store_event(store, HTC_NEVER, &e) == HTC_OK)
+ *         if (e.kind == HTC_KV_EVENT_VALUE)
+ *             printf("%.*s changed\n", (int)e.key.len, (const char *)e.key.data);
+ *
+ * @param[in,out] store  as it was on failure
+ * @param[in]     watch  copied
+ * @return HTC_OK; HTC_EUNSUPPORTED without HTC_STORE_WATCHES; as htc_kv_client_watch
+ *
+ * Cost: no waiting.   Since: 0.2
+ */
+HTC_API htc_status htc_store_watch(htc_store *store, const htc_kv_watch *watch);
+
+/**
+ * End a watch: no event of it comes any more.
+ *
+ * @param[in,out] store  borrowed
+ * @param[in]     tag    of the watch
+ * @return HTC_OK; HTC_ENOTFOUND: there is none; HTC_EUNSUPPORTED; HTC_EINVAL
+ *
+ * Cost: no waiting.   Since: 0.2
+ */
+HTC_API htc_status htc_store_unwatch(htc_store *store, uint64_t tag);
+
+/**
+ * Take the next event of any watch, and wait for it. Answers to requests wait meanwhile for htc_store_next.
+ *
+ * @param[in,out] store  borrowed
+ * @param[in]     wait   at most this long; 0: only what is here; HTC_NEVER: until there is one
+ * @param[out]    event  what it points to is lent until the next call with this store; untouched if there is none
+ * @return HTC_OK; HTC_ETIMEDOUT: none came meanwhile; HTC_EUNSUPPORTED; HTC_EINVAL; HTC_ENOMEM: the store is broken, close it
+ *
+ * Cost: waits.   Since: 0.2
+ */
+HTC_API htc_status htc_store_event(htc_store *store, htc_ns wait, htc_kv_event *event);
 
 #ifdef __cplusplus
 }

@@ -49,6 +49,38 @@ expect 0 "${H[@]}" scan many/ --values --limit 2
 expect 0 "${H[@]}" scan many/ --json
 [ "$(json "$out" '"%d %s" % (len(v), v[25]["key"])')" = '26 many/125' ] || fail "scan --json said: $out"
 
+# A watch: how things are, and what becomes of them.
+expect 0 "${H[@]}" put watched one
+first=${out#version }
+expect 0 "${H[@]}" watch watched --count 1
+[ "$out" = $'value\twatched\t'"$first"$'\tone' ] || fail "watch said: $out"
+: > watched.json
+"${H[@]}" watch watched --from "$first" --count 2 --json > watched.json &
+watcher=$!
+for _ in {1..400}; do
+    grep -q '"current"' watched.json && break
+    sleep 0.05
+done
+"${H[@]}" put watched two > /dev/null || fail "put watched"
+for _ in {1..400}; do
+    grep -q '"two"' watched.json && break
+    sleep 0.05
+done
+"${H[@]}" delete watched > /dev/null || fail "delete watched"
+wait "$watcher" || fail "watch ended with $?"
+python3 - "$first" watched.json << 'EOF' || fail "watch --json said: $(cat watched.json)"
+import json, sys
+told = [json.loads(line) for line in open(sys.argv[2])]
+assert [t['event'] for t in told] == ['current', 'value', 'deleted'], told
+assert told[1]['key'] == 'watched' and told[1]['value'] == 'two', told
+assert int(sys.argv[1]) < told[1]['version'] < told[2]['version'], told
+EOF
+expect 0 "${H[@]}" watch --prefix many/ --count 26
+[ "$(tail -1 <<< "$out" | cut -f 1,2,4)" = $'value\tmany/125\tvalue 125' ] || fail "watch --prefix said: $out"
+expect 1 "${H[@]}" watch
+expect 1 "${H[@]}" watch a --prefix b
+expect 1 "${H[@]}" watch --prefix a --from 3
+
 # A backup: whole, into an empty store and over a changed one.
 expect 0 "${H[@]}" backup all.kv
 [ "$(stat -c %a all.kv)" = 600 ] || fail "the backup has mode $(stat -c %a all.kv)"

@@ -85,6 +85,34 @@ Test(store, one_answer_for_each_request)
     htc_store_close(store);
 }
 
+/* Events wait beside answers, each to be asked for. */
+Test(store, a_watch_beside_requests)
+{
+    htc_store     *store = NULL;
+    htc_kv_event   e;
+    htc_kv_watch   watch = { .size = sizeof watch, .key = htc_bytes_of("k"), .tag = 9 };
+    htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = htc_bytes_of("v") };
+    htc_kv_result  r;
+    cr_assert(eq(int, open_at(NULL, "memory:", &store, NULL), HTC_OK));
+    cr_expect(eq(u32, htc_store_can(store) & HTC_STORE_WATCHES, HTC_STORE_WATCHES));
+    cr_assert(eq(int, htc_store_watch(store, &watch), HTC_OK));
+    cr_assert(eq(int, htc_store_event(store, HTC_NEVER, &e), HTC_OK));
+    cr_expect(eq(u32, e.kind, HTC_KV_EVENT_DELETED));
+    cr_assert(eq(int, htc_store_event(store, HTC_NEVER, &e), HTC_OK));
+    cr_expect(eq(u32, e.kind, HTC_KV_EVENT_CURRENT));
+    cr_expect(eq(int, htc_store_event(store, 0, &e), HTC_ETIMEDOUT));
+    cr_assert(eq(int, htc_store_ask(store, &q, &r, NULL), HTC_OK));
+    uint64_t version = r.version;
+    cr_assert(eq(int, htc_store_event(store, HTC_NEVER, &e), HTC_OK));
+    cr_expect(eq(u32, e.kind, HTC_KV_EVENT_VALUE));
+    cr_expect(eq(u64, e.version, version));
+    cr_expect(eq(u64, e.tag, 9));
+    cr_assert(eq(int, htc_store_unwatch(store, 9), HTC_OK));
+    cr_assert(eq(int, htc_store_ask(store, &q, &r, NULL), HTC_OK));
+    cr_expect(eq(int, htc_store_event(store, 0, &e), HTC_ETIMEDOUT));
+    htc_store_close(store);
+}
+
 /* However memory is refused: nothing is lost of it, and who asks is told. */
 static void scenario(const htc_env *env)
 {

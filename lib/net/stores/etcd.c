@@ -457,4 +457,4 @@ static htc_status open_etcd(const htc_env *env, const htc_store_options *options
 
 #define ABILITIES (HTC_STORE_LINEARIZABLE | HTC_STORE_LEASES | HTC_STORE_ORDERED_SCAN)
 
-const htc__store_kind htc__store_etcd = { "etcd://", ABILITIES, open_etcd, submit, next, close_etcd };
+const htc__store_kind htc__store_etcd = { "etcd://", ABILITIES, open_etcd, submit, next, close_etcd, NULL, NULL, NULL };

@@ -163,9 +163,9 @@ static htc_status tick(memory *m, htc_ns end)
     return status == HTC_OK ? htc_kv_client_step(m->client, &in, m->to_server) : status;
 }
 
-static htc_status next(void *ctx, htc_ns end, htc_kv_result *result)
+/* Until there is a result, or else an event. */
+static htc_status until_told(memory *m, htc_ns end, htc_kv_result *result, htc_kv_event *event)
 {
-    memory *m = ctx;
     for (;;) {
         htc_input  late = input_of(HTC_IN_TIMEOUT);
         htc_status status = step_server(m, &late); /* what has ended meanwhile is gone */
@@ -173,7 +173,7 @@ static htc_status next(void *ctx, htc_ns end, htc_kv_result *result)
             status = settle(m);
         if (status != HTC_OK)
             return status;
-        if (htc_kv_client_next(m->client, result))
+        if (result ? htc_kv_client_next(m->client, result) : htc_kv_client_event(m->client, event))
             return HTC_OK;
         if (htc_host_now() >= end)
             return HTC_ETIMEDOUT;
@@ -182,11 +182,36 @@ static htc_status next(void *ctx, htc_ns end, htc_kv_result *result)
     }
 }
 
+static htc_status next(void *ctx, htc_ns end, htc_kv_result *result)
+{
+    return until_told(ctx, end, result, NULL);
+}
+
+static htc_status next_event(void *ctx, htc_ns end, htc_kv_event *event)
+{
+    return until_told(ctx, end, NULL, event);
+}
+
+static htc_status watch(void *ctx, const htc_kv_watch *w)
+{
+    memory *m = ctx;
+    return htc_kv_client_watch(m->client, htc_host_now(), w, m->to_server);
+}
+
+static htc_status unwatch(void *ctx, uint64_t tag)
+{
+    memory *m = ctx;
+    return htc_kv_client_unwatch(m->client, htc_host_now(), tag, m->to_server);
+}
+
 const htc__store_kind htc__store_memory = { .scheme = "memory:",
                                             .can = HTC_STORE_LINEARIZABLE | HTC_STORE_SAFE_RETRIES | HTC_STORE_LEASES |
                                                    HTC_STORE_ORDERED_SCAN | HTC_STORE_FINE_LEASES |
-                                                   HTC_STORE_LARGE_VALUES,
+                                                   HTC_STORE_LARGE_VALUES | HTC_STORE_WATCHES,
                                             .open = open_memory,
                                             .submit = submit,
                                             .next = next,
-                                            .close = close_memory };
+                                            .close = close_memory,
+                                            .watch = watch,
+                                            .unwatch = unwatch,
+                                            .event = next_event };

@@ -560,29 +560,50 @@ static htc_status open_tcp(const htc_env *env, const htc_store_options *options,
     return open_native(c, options, status, ctx, error);
 }
 
-/* An output belongs to a step: what was submitted leaves at once. */
-static htc_status submit(void *ctx, const htc_kv_request *requests, size_t n, uint64_t tag)
+/* An output belongs to a step: what was submitted leaves at once. What does not fit into the buffer is as lost as on a broken
+ * line: the client sends it again. */
+static void leave(native *c)
 {
-    native    *c = ctx;
     htc_effect e;
-    htc_status status = htc_kv_client_submit(c->client, htc_host_now(), requests, n, tag, c->effects);
-    for (size_t i = 0; status == HTC_OK && htc_output_get(c->effects, i, &e) == HTC_OK; i++) {
+    for (size_t i = 0; htc_output_get(c->effects, i, &e) == HTC_OK; i++) {
         if (e.kind == HTC_OUT_MESSAGE && c->fd >= 0)
             put_frame(c, e.body);
     }
     htc_output_clear(c->effects);
-    /* What did not fit into the buffer is as lost as on a broken line: the client sends it again. */
+}
+
+static htc_status submit(void *ctx, const htc_kv_request *requests, size_t n, uint64_t tag)
+{
+    native    *c = ctx;
+    htc_status status = htc_kv_client_submit(c->client, htc_host_now(), requests, n, tag, c->effects);
+    leave(c);
     return status;
 }
 
-static htc_status next(void *ctx, htc_ns end, htc_kv_result *result)
+static htc_status watch(void *ctx, const htc_kv_watch *w)
 {
     native    *c = ctx;
+    htc_status status = htc_kv_client_watch(c->client, htc_host_now(), w, c->effects);
+    leave(c);
+    return status;
+}
+
+static htc_status unwatch(void *ctx, uint64_t tag)
+{
+    native    *c = ctx;
+    htc_status status = htc_kv_client_unwatch(c->client, htc_host_now(), tag, c->effects);
+    leave(c);
+    return status;
+}
+
+/* Turns until there is a result, or else an event. */
+static htc_status until_told(native *c, htc_ns end, htc_kv_result *result, htc_kv_event *event)
+{
     htc_status status = HTC_OK;
     for (int first = 1; status == HTC_OK; first = 0) {
         if (c->out.status != HTC_OK)
             status = hang_up(c);
-        if (htc_kv_client_next(c->client, result)) {
+        if (result ? htc_kv_client_next(c->client, result) : htc_kv_client_event(c->client, event)) {
             c->pause = REDIAL;
             c->misses = 0;
             return status;
@@ -595,9 +616,19 @@ static htc_status next(void *ctx, htc_ns end, htc_kv_result *result)
     return status;
 }
 
+static htc_status next(void *ctx, htc_ns end, htc_kv_result *result)
+{
+    return until_told(ctx, end, result, NULL);
+}
+
+static htc_status next_event(void *ctx, htc_ns end, htc_kv_event *event)
+{
+    return until_told(ctx, end, NULL, event);
+}
+
 #define EVERYTHING                                                                                                     \
     (HTC_STORE_LINEARIZABLE | HTC_STORE_SAFE_RETRIES | HTC_STORE_LEASES | HTC_STORE_ORDERED_SCAN |                     \
-     HTC_STORE_FINE_LEASES | HTC_STORE_LARGE_VALUES)
+     HTC_STORE_FINE_LEASES | HTC_STORE_LARGE_VALUES | HTC_STORE_WATCHES)
 
-const htc__store_kind htc__store_unix = { "unix:", EVERYTHING, open_unix, submit, next, close_native };
-const htc__store_kind htc__store_tcp = { "tcp://", EVERYTHING, open_tcp, submit, next, close_native };
+const htc__store_kind htc__store_unix = { "unix:", EVERYTHING, open_unix, submit, next, close_native, watch, unwatch, next_event };
+const htc__store_kind htc__store_tcp = { "tcp://", EVERYTHING, open_tcp, submit, next, close_native, watch, unwatch, next_event };

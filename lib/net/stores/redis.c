@@ -324,5 +324,5 @@ static htc_status next(void *ctx, htc_ns end, htc_kv_result *result)
     (HTC_STORE_LINEARIZABLE | HTC_STORE_SAFE_RETRIES | HTC_STORE_LEASES | HTC_STORE_ORDERED_SCAN |                     \
      HTC_STORE_FINE_LEASES | HTC_STORE_LARGE_VALUES)
 
-const htc__store_kind htc__store_redis = { "redis://", ABILITIES, open_tcp, submit, next, close_redis };
-const htc__store_kind htc__store_redis_unix = { "redis+unix:", ABILITIES, open_unix, submit, next, close_redis };
+const htc__store_kind htc__store_redis = { "redis://", ABILITIES, open_tcp, submit, next, close_redis, NULL, NULL, NULL };
+const htc__store_kind htc__store_redis_unix = { "redis+unix:", ABILITIES, open_unix, submit, next, close_redis, NULL, NULL, NULL };

@@ -157,3 +157,33 @@ htc_status htc_store_ask(htc_store *store, const htc_kv_request *request, htc_kv
         htc__error(error, result->status, "%s: %s", store->address, htc_strerror(result->status));
     return HTC_OK;
 }
+
+htc_status htc_store_watch(htc_store *store, const htc_kv_watch *watch)
+{
+    if (!store || !watch)
+        return HTC_EINVAL;
+    if (store->broken != HTC_OK)
+        return store->broken;
+    return store->kind->watch ? store->kind->watch(store->ctx, watch) : HTC_EUNSUPPORTED;
+}
+
+htc_status htc_store_unwatch(htc_store *store, uint64_t tag)
+{
+    if (!store)
+        return HTC_EINVAL;
+    return store->kind->unwatch ? store->kind->unwatch(store->ctx, tag) : HTC_EUNSUPPORTED;
+}
+
+htc_status htc_store_event(htc_store *store, htc_ns wait, htc_kv_event *event)
+{
+    if (!store || !event)
+        return HTC_EINVAL;
+    if (store->broken != HTC_OK)
+        return store->broken;
+    if (!store->kind->event)
+        return HTC_EUNSUPPORTED;
+    htc_status status = store->kind->event(store->ctx, htc__store_end(wait), event);
+    if (status != HTC_OK && status != HTC_ETIMEDOUT)
+        store->broken = status;
+    return status;
+}

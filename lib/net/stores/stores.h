@@ -22,6 +22,10 @@ typedef struct htc__store_kind {
     /* end: a moment of htc_host_now, or HTC_NEVER. HTC_OK, HTC_ETIMEDOUT, HTC_ENOMEM. */
     htc_status (*next)(void *ctx, htc_ns end, htc_kv_result *result);
     void (*close)(void *ctx);
+    /* With HTC_STORE_WATCHES, else NULL; event as next. */
+    htc_status (*watch)(void *ctx, const htc_kv_watch *watch);
+    htc_status (*unwatch)(void *ctx, uint64_t tag);
+    htc_status (*event)(void *ctx, htc_ns end, htc_kv_event *event);
 } htc__store_kind;
 
 extern const htc__store_kind htc__store_unix, htc__store_tcp, htc__store_memory, htc__store_etcd;
