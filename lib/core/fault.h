@@ -31,7 +31,9 @@
     X(context_ignored)       /* a put of an eventual key replaces what its client has not seen */                      \
     X(repair_drops_siblings) /* what a read mends loses values that stood beside another */                            \
     X(hint_unconfirmed)      /* a hint is forgotten when it was sent */                                                \
-    X(lost_change_resent)    /* a change that another store may have made is asked of it again */
+    X(lost_change_resent)    /* a change that another store may have made is asked of it again */                      \
+    X(mark_lost)             /* a key that changes while it is read for a watcher is not marked again */               \
+    X(state_told_twice)      /* a watcher is told what it was told before */
 
 #define HTC__BROKEN_ENUM(name) HTC__BROKEN_##name,
 typedef enum htc__broken { HTC__BROKEN_NOTHING, HTC__BROKEN_TABLE(HTC__BROKEN_ENUM) HTC__BROKEN_COUNT } htc__broken;

@@ -4,6 +4,7 @@
  * and the server merges the rest. A state may be told twice, by a server that does not know what has arrived: versions decide. */
 #include <string.h>
 
+#include "core/fault.h"
 #include "core/util.h"
 #include "kvs/client.h"
 #include "kvs/watch_wire.h"
@@ -270,7 +271,7 @@ static int is_news_of_prefix(const htc_kv_client *c, htc__kv_watched *v, const h
 {
     htc__kv_known *k;
     v->why = known_of(c, v, e->key, &k);
-    if (v->why != HTC_OK || e->version <= k->version)
+    if (v->why != HTC_OK || (e->version <= k->version && !HTC__BROKEN(state_told_twice)))
         return v->why != HTC_OK;
     k->version = e->version;
     if (k->deleted)

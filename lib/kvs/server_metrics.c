@@ -111,11 +111,16 @@ static void clients(const htc_kv_server *s, const htc_kv_server_stats *now, htc_
             now->answered_from_list);
     counter(m, "htc_kv_rivals", "", "Compare-and-swaps that waited for others of the same key, to be let go one by one.",
             s->counts.rivals);
+    const htc__kv_watches *w = &s->native.watches;
+    gauge(m, "htc_kv_watches", "", "Keys and prefixes that are watched, each watcher's own.", w->count);
+    counter(m, "htc_kv_watch_events", "", "Values and deletions that were told to watchers.", w->events);
+    counter(m, "htc_kv_watch_merged", "", "Changes that joined one that a watcher had not been told yet.", w->merged);
+    counter(m, "htc_kv_watch_started_over", "", "Watched prefixes of which too much had changed: all is told anew.", w->started_over);
     counter(m, "htc_kv_resp_commands", "", "Commands of Redis' clients.", resp.commands);
     counter(m, "htc_kv_resp_connections_refused", "", "Connections of Redis' clients that there was no room for.",
             resp.refused);
     counter(m, "htc_kv_received_bytes", "bytes", "Bytes that arrived, those of other members too.", s->counts.received);
-    counter(m, "htc_kv_sent_bytes", "bytes", "Bytes of answers to clients.", s->native.sent + resp.sent);
+    counter(m, "htc_kv_sent_bytes", "bytes", "Bytes of answers to clients.", s->native.sent + w->sent + resp.sent);
 }
 
 static void records(const htc_kv_server *s, const htc_kv_server_stats *now, htc_metrics *m)

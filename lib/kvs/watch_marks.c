@@ -1,6 +1,7 @@
 /* Who watches what, and what of it has changed. */
 #include "kvs/watch.h"
 
+#include "core/fault.h"
 #include "core/util.h"
 
 typedef struct name {
@@ -128,7 +129,7 @@ static void mark(htc__kv_watches *w, htc__kv_watching *v, htc_bytes key)
     }
     w->merged += m->state != HTC__KV_MARK_IDLE;
     if (m->state == HTC__KV_MARK_READING || m->state == HTC__KV_MARK_TOLD)
-        m->again = 1;
+        m->again = !HTC__BROKEN(mark_lost);
     if (m->state != HTC__KV_MARK_IDLE)
         return;
     htc__kv_mark_set(m, HTC__KV_MARK_QUEUED);

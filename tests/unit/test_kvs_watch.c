@@ -3,6 +3,8 @@
 #include "kvs_world.h"
 
 #include "alloc_fail.h"
+#include "core/fault.h"
+#include "htcsched/history.h"
 #include "property.h"
 
 #define KEYS     6
@@ -240,6 +242,9 @@ typedef struct view {
 
 typedef struct story {
     world    w;
+    htc_history *history;
+    uint32_t key[KEYS];
+    int      tolerant, noticed; /* what should not be is noted, not failed */
     view     views[WATCHERS][WATCHES];
     char     value[VALUES][16]; /* by version; "": not seen yet, "-": deleted */
     uint64_t tags;
@@ -247,6 +252,55 @@ typedef struct story {
     uint64_t lease;
     size_t   events, overs;
 } story;
+
+#define RIGHT(s, ...)                                                                                                  \
+    do {                                                                                                               \
+        if ((s)->tolerant)                                                                                             \
+            (s)->noticed |= !(__VA_ARGS__);                                                                            \
+        else                                                                                                           \
+            HOLDS(__VA_ARGS__);                                                                                        \
+    } while (0)
+
+static size_t note(story *s, htc_history_op op)
+{
+    size_t at;
+    HOLDS(htc_history_add(s->history, &op, &at) == HTC_OK);
+    return at;
+}
+
+static htc_history_op op_of(const story *s, uint32_t kind, int k, uint64_t process)
+{
+    htc_history_op op = HTC_HISTORY_OP_INIT;
+    op.kind = kind;
+    op.key = s->key[k];
+    op.process = process;
+    op.invoked = s->w.now;
+    return op;
+}
+
+/* Of a single key: the rule does not know that a prefix tells by its CURRENT what is not there. */
+static void note_watch(story *s, const view *v, uint32_t kind)
+{
+    if (v->prefix)
+        return;
+    htc_history_op op = op_of(s, kind, key_number(B(v->key)), v->tag + 1000);
+    op.outcome = HTC_HISTORY_DONE;
+    op.returned = s->w.now;
+    note(s, op);
+}
+
+static void note_event(story *s, const view *v, int k, const htc_kv_event *e)
+{
+    htc_history_op op = op_of(s, HTC_HISTORY_EVENT, k, v->tag + 1000);
+    op.outcome = HTC_HISTORY_DONE;
+    op.returned = s->w.now;
+    op.version = e->version;
+    op.observed = (htc_history_value){ 0, HTC_HISTORY_ABSENT, HTC_HISTORY_NO_NUMBER };
+    if (e->kind == HTC_KV_EVENT_VALUE)
+        op.observed = htc_history_value_of(e->value);
+    if (e->version && !v->prefix) /* 0: nothing that is known of: no state in a history */
+        note(s, op);
+}
 
 static int watched(const view *v, int k)
 {
@@ -291,7 +345,8 @@ static void told(story *s, int c, const htc_kv_event *e)
     int    k = key_number(e->key), deleted = e->kind == HTC_KV_EVENT_DELETED;
     known *n = &v->known[k];
     HOLDS(watched(v, k));
-    HOLDS(e->version > n->version || (deleted && e->version == 0 && n->version == 0 && !n->there));
+    note_event(s, v, k, e);
+    RIGHT(s, e->version > n->version || (deleted && e->version == 0 && n->version == 0 && !n->there));
     agrees(s, e->version, e->value, deleted);
     n->version = e->version;
     n->there = !deleted;
@@ -314,6 +369,7 @@ static void begin_or_end(story *s, int c)
         v->used = 0;
         HOLDS(htc_kv_client_unwatch(w->client[c], w->now, v->tag, w->out) == HTC_OK);
         carry_out(w, c);
+        note_watch(s, v, HTC_HISTORY_UNWATCH);
         return;
     }
     memset(v, 0, sizeof *v);
@@ -322,13 +378,17 @@ static void begin_or_end(story *s, int c)
     v->prefix = chance(w, 500);
     snprintf(v->key, sizeof v->key, "%s", v->prefix ? prefixes[htc_rng_below(&w->rng, 6)] : keys[htc_rng_below(&w->rng, KEYS)]);
     watch(w, c, v->key, (uint32_t)v->prefix, 0, v->tag);
+    note_watch(s, v, HTC_HISTORY_WATCH);
 }
 
 static void write_something(story *s)
 {
     world         *w = &s->w;
     char           value[16];
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = B(keys[htc_rng_below(&w->rng, KEYS)]) };
+    int            k = (int)htc_rng_below(&w->rng, KEYS);
+    htc_kv_request q = { .op = HTC_KV_PUT, .key = B(keys[k]) };
+    htc_history_op op = op_of(s, HTC_HISTORY_PUT, k, 1);
+    size_t         at = SIZE_MAX;
     snprintf(value, sizeof value, "v%d", ++s->written);
     q.value = B(value);
     switch (htc_rng_below(&w->rng, 8)) {
@@ -351,7 +411,15 @@ static void write_something(story *s)
     default:
         break;
     }
-    HOLDS(htc_kv_client_submit(w->client[WATCHERS], w->now, &q, 1, 1, w->out) == HTC_OK);
+    if (q.op == HTC_KV_DELETE)
+        op.kind = HTC_HISTORY_DELETE;
+    else if (q.op == HTC_KV_APPEND)
+        op.kind = HTC_HISTORY_APPEND;
+    if (q.op != HTC_KV_DELETE)
+        op.argument = htc_history_value_of(q.value);
+    if (q.op != HTC_KV_LEASE_GRANT)
+        at = note(s, op);
+    HOLDS(htc_kv_client_submit(w->client[WATCHERS], w->now, &q, 1, at, w->out) == HTC_OK);
     carry_out(w, WATCHERS);
     s->busy++;
 }
@@ -361,6 +429,14 @@ static void take_answers(story *s)
     htc_kv_result r;
     while (htc_kv_client_next(s->w.client[WATCHERS], &r)) {
         s->busy--;
+        if (r.tag != SIZE_MAX && r.status != HTC_EUNKNOWN) {
+            htc_history_op op = HTC_HISTORY_OP_INIT;
+            op.outcome = r.status == HTC_OK ? HTC_HISTORY_DONE : r.status == HTC_ENOTFOUND ? HTC_HISTORY_MISSED : HTC_HISTORY_REFUSED;
+            op.returned = s->w.now;
+            op.version = r.status == HTC_OK ? r.version : 0;
+            op.number = r.op == HTC_KV_APPEND && r.status == HTC_OK ? r.number : HTC_HISTORY_NO_NUMBER;
+            HOLDS(htc_history_answer(s->history, r.tag, &op) == HTC_OK);
+        }
         if (r.op == HTC_KV_LEASE_GRANT && r.status == HTC_OK)
             s->lease = r.lease;
         else if (r.status == HTC_ENOTFOUND && r.op == HTC_KV_PUT)
@@ -369,7 +445,7 @@ static void take_answers(story *s)
 }
 
 /* Appends make long values, of which the beginning is compared. */
-static void judge(story *s, int c, const view *v)
+static void judge(story *s, const view *v)
 {
     for (int k = 0; k < KEYS; k++) {
         char          text[16];
@@ -378,18 +454,38 @@ static void judge(story *s, int c, const view *v)
         if (!watched(v, k))
             HOLDS(n->version == 0);
         else if (r.status == HTC_OK)
-            HOLDS(n->there && n->version == r.version && strcmp(n->value, text) == 0);
+            RIGHT(s, n->there && n->version == r.version && strcmp(n->value, text) == 0);
         else
-            HOLDS(r.status == HTC_ENOTFOUND && !n->there);
+            RIGHT(s, r.status == HTC_ENOTFOUND && !n->there);
     }
     HOLDS(v->current);
-    (void)c;
 }
 
-static void run_story(uint64_t seed, faults f, htc_status disk, uint32_t marks_max, size_t *events, size_t *overs)
+/* By the rule for watches, which knows nothing of this test: what a watch that is not ended has to have told by now. */
+static void judge_history(story *s)
+{
+    htc_history_verdict v;
+    htc_history_rules   rules = { .size = sizeof rules, .settle_ns = 3600 * HTC_SECOND };
+    s->w.now += 7200 * HTC_SECOND;
+    for (int k = 0; k < KEYS; k++) { /* with this every key ends */
+        htc_history_op op = op_of(s, HTC_HISTORY_PUT, k, 1);
+        op.outcome = HTC_HISTORY_REFUSED;
+        op.returned = s->w.now;
+        note(s, op);
+    }
+    HOLDS(htc_history_watched(s->history, &rules, &v) == HTC_OK);
+    RIGHT(s, v.answer != HTC_HISTORY_BROKEN);
+}
+
+/* 1: something was noticed, which fails the test unless it is tolerant. */
+static int run_story(uint64_t seed, faults f, htc_status disk, uint32_t marks_max, int tolerant, size_t *events, size_t *overs)
 {
     story *s = calloc(1, sizeof *s);
     world *w = &s->w;
+    s->tolerant = tolerant;
+    HOLDS(htc_history_create(NULL, NULL, &s->history) == HTC_OK);
+    for (int k = 0; k < KEYS; k++)
+        HOLDS(htc_history_key(s->history, B(keys[k]), &s->key[k]) == HTC_OK);
     world_open(w, seed, WATCHERS + 1, f);
     server_kill(w);
     w->options.watch_marks_max = marks_max;
@@ -415,11 +511,15 @@ static void run_story(uint64_t seed, faults f, htc_status disk, uint32_t marks_m
     for (int c = 0; c < WATCHERS; c++)
         for (int i = 0; i < WATCHES; i++)
             if (s->views[c][i].used)
-                judge(s, c, &s->views[c][i]);
+                judge(s, &s->views[c][i]);
+    judge_history(s);
     *events += s->events;
     *overs += s->overs;
+    int noticed = s->noticed;
+    htc_history_destroy(s->history);
     world_close(w);
     free(s);
+    return noticed;
 }
 
 /* Whatever happens on the way, in the end every watch has told the last state of all that it watches, versions of each key only rose,
@@ -428,7 +528,7 @@ Test(kvs_watch, the_last_state_always_comes)
 {
     size_t events = 0, overs = 0;
     PROPERTY_ALL (rng, 60)
-        run_story(rng.state, bad, HTC_OK, 0, &events, &overs);
+        run_story(rng.state, bad, HTC_OK, 0, 0, &events, &overs);
     cr_expect(events > 1000 && overs > 10, "%zu events, %zu of them to start over", events, overs);
 }
 
@@ -436,7 +536,7 @@ Test(kvs_watch, the_last_state_comes_after_batches_that_failed)
 {
     size_t events = 0, overs = 0;
     PROPERTY (rng, 40)
-        run_story(rng.state + 5000, bad, HTC_ENOSPC, 0, &events, &overs);
+        run_story(rng.state + 5000, bad, HTC_ENOSPC, 0, 0, &events, &overs);
 }
 
 /* So few marks that a watch of many keys starts over again and again: without any fault that is the only reason for it. */
@@ -444,8 +544,23 @@ Test(kvs_watch, too_many_marks_make_a_prefix_start_over)
 {
     size_t events = 0, overs = 0;
     PROPERTY_ALL (rng, 40)
-        run_story(rng.state + 9000, (faults){ .delay = HTC_MS }, HTC_OK, 2, &events, &overs);
+        run_story(rng.state + 9000, (faults){ .delay = HTC_MS }, HTC_OK, 2, 0, &events, &overs);
     cr_expect(overs > 10, "%zu", overs);
+}
+
+/* What would be a mistake is one that this test sees. */
+Test(kvs_watch, a_broken_rule_is_noticed)
+{
+    static const char *const rules[] = { "mark_lost", "state_told_twice" };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        size_t   events = 0, overs = 0;
+        uint64_t seed = 1;
+        htc__broken_set(htc__broken_find(rules[i]), 1);
+        while (seed <= 200 && !run_story(seed, bad, HTC_OK, 0, 1, &events, &overs))
+            seed++;
+        htc__broken_set(htc__broken_find(rules[i]), 0);
+        cr_assert(seed <= 200, "%s was not noticed", rules[i]);
+    }
 }
 
 /* ---------------------------------------------------------------- memory */
