@@ -53,6 +53,23 @@ Test(fit_why, says_why_a_job_waits)
         htc_fit_destroy(fit[p]);
 }
 
+/* Of several reservations the one that would lack nodes is named, not one that comes first: 2 starts at 10 s and leaves two nodes, 3 at 15 s
+ * needs all four. */
+Test(fit_why, names_the_reservation_that_would_lack_nodes)
+{
+    htc_fit          *fit = fit_of(HTC_FIT_PROMISE_ALL, 4);
+    const htc_fit_job jobs[] = { job_of(1, 3, 10 * S), job_of(2, 2, 5 * S), job_of(3, 4, 5 * S),
+                                 job_of(4, 1, 100 * S) };
+    for (size_t i = 0; i < 4; i++)
+        cr_assert(eq(int, htc_fit_submit(fit, 0, &jobs[i]), HTC_OK));
+    cr_assert(eq(int, htc_fit_next(fit, 0, NULL), HTC_OK));
+    cr_assert(eq(int, htc_fit_next(fit, 0, NULL), HTC_AGAIN));
+    expect_reason(fit, 0, 4, HTC_FIT_WHY_DELAY, 3,
+                  "asks for 1 node, 1 is free: but it would delay job 3, which is to start in 00:00:15; "
+                  "starts in 00:00:20 at the latest");
+    htc_fit_destroy(fit);
+}
+
 /* Who never said how long he runs is not waited for as if he had. */
 Test(fit_why, knows_what_it_does_not_know)
 {
