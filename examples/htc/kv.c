@@ -292,6 +292,11 @@ static const subcommand subcommands[] = {
     { "fsck", "DIR", "Look for damage in the files of a store that is not running.", 1, 1, kv_fsck, 1 },
     { "dump", "DIR [FILE]", "Write what can be read there as a backup (--json: as text).", 1, 2, kv_dump, 1 },
     { "members", "[--buckets]", "Who keeps the store, what each of them keeps, and what changes.", 0, 0, kv_members, 0 },
+    { "join", "[ID]", "Wait until a member is in; without ID: how one is added.", 0, 1, kv_join, 0 },
+    { "leave", "ID [--no-wait]", "Let a member go; its part of the keys moves to the others.", 1, 1, kv_leave, 0 },
+    { "replace", "OLD NEW [--no-wait]", "Wait until NEW has taken the place of OLD; how it is done.", 2, 2, kv_replace, 0 },
+    { "rebalance", "ID --weight W [--no-wait]", "Give a member another share of the keys.", 1, 1, kv_rebalance, 0 },
+    { "undo", "[--no-wait]", "Give up the change of members that is under way.", 0, 0, kv_undo, 0 },
     { "cluster", "--members N --base-port P | --stop", "Start or end members of one store, on this machine.", 0, 0, kv_cluster, 1 },
 };
 
@@ -309,7 +314,7 @@ static void list_subcommands(void)
 {
     puts("\nCommands:");
     for (size_t i = 0; i < sizeof subcommands / sizeof *subcommands; i++)
-        printf("  %-8s %-38s %s\n", subcommands[i].name, subcommands[i].args, subcommands[i].summary);
+        printf("  %-9s %-38s %s\n", subcommands[i].name, subcommands[i].args, subcommands[i].summary);
     puts("\nADDRESS is unix:PATH, tcp://HOST:PORT (with --key), redis://HOST:PORT or etcd://HOST:PORT. Several\n"
          "members of one store: unix:PATH,unix:PATH, tcp://HOST:PORT,HOST:PORT or etcd://HOST:PORT,HOST:PORT.\n"
          "Exit codes: 0 ok, 1 usage, 3 unreachable, 4 no such key, 6 somebody else was faster, or holds the files; "
@@ -332,7 +337,7 @@ static htc_status open_store(kv_call *k)
 
 htc_status run_kv(cli *c, int argc, char **argv)
 {
-    kv_call           k = { .c = c, .version = -1, .members = -1, .base_port = -1, .shards = -1, .count = -1, .from = -1 };
+    kv_call           k = { .c = c, .version = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .count = -1, .from = -1 };
     const char       *word = bring_forward(argc, argv);
     const subcommand *sub = word ? find_subcommand(word) : NULL;
     const opt         opts[] = {
@@ -358,6 +363,8 @@ htc_status run_kv(cli *c, int argc, char **argv)
                 { "engine", 0, OPT_TEXT, &k.engine, "ENGINE", "cluster: log (default) or lmdb" },
                 { "durability", 0, OPT_TEXT, &k.durability, "HOW", "cluster: sync (default), interval or memory" },
                 { "buckets", 0, OPT_FLAG, &k.buckets, NULL, "members --json: the owners of each bucket too" },
+                { "no-wait", 0, OPT_FLAG, &k.no_wait, NULL, "join, leave, replace, rebalance, undo: do not wait for the end" },
+                { "weight", 0, OPT_COUNT, &k.weight, "W", "rebalance: its share is in proportion to this, 1 to 65535" },
                 { "stop", 0, OPT_FLAG, &k.stop, NULL, "cluster: end the members that run in --dir" },
     };
     if (!word && wants_help(argc, argv)) {

@@ -20,6 +20,8 @@ typedef struct kv_call {
     uint32_t    buckets; /* members */
     const char *prefix;  /* watch */
     int64_t     count, from; /* watch; -1: not given */
+    uint32_t    no_wait; /* join, leave, replace, rebalance, undo */
+    int64_t     weight;  /* rebalance; -1: not given */
 } kv_call;
 
 /* One request; a failure becomes the status and cli.error. HTC_MISMATCH is an answer. */
@@ -56,6 +58,11 @@ htc_status kv_fsck(kv_call *k);
 htc_status kv_dump(kv_call *k);
 htc_status kv_members(kv_call *k);
 htc_status kv_watch(kv_call *k);
+htc_status kv_join(kv_call *k);
+htc_status kv_leave(kv_call *k);
+htc_status kv_replace(kv_call *k);
+htc_status kv_rebalance(kv_call *k);
+htc_status kv_undo(kv_call *k);
 htc_status kv_cluster(kv_call *k); /* k->store is not used */
 
 #endif

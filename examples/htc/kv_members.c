@@ -112,6 +112,7 @@ void kv_members_change_text(const htc_kv_members *all, char *text, size_t cap)
 {
     switch ((htc_kv_change_kind)all->change) {
     case HTC_KV_CHANGE_NONE:
+    case HTC_KV_CHANGE_BACK: /* none that is under way */
         snprintf(text, cap, "nothing changes");
         break;
     case HTC_KV_CHANGE_JOIN:

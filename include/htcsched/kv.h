@@ -69,8 +69,12 @@ typedef enum htc_kv_op {
     HTC_KV_LEASE_RENEW, /**< lease -> HTC_OK or HTC_ENOTFOUND */
     HTC_KV_LEASE_REVOKE, /**< lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
     HTC_KV_COUNT,        /**< -> number: how many keys there are */
-    HTC_KV_MEMBERS       /**< limit (0, 1: with the owners of each bucket) -> value, for htc_kv_members_read (htcsched/kv_members.h).
+    HTC_KV_MEMBERS,      /**< limit (0, 1: with the owners of each bucket) -> value, for htc_kv_members_read (htcsched/kv_members.h).
                               HTC_EUNSUPPORTED by a store that is not of several members. Since: 0.2 */
+    HTC_KV_CHANGE        /**< limit (htc_kv_change_kind: LEAVE, WEIGHT or BACK), version (the id of the member), delta (its weight): change who
+                              keeps the store -> HTC_OK: that has begun, with the map of this version; number: so many buckets move. HTC_EBUSY: another change is under
+                              way; HTC_ENOTFOUND: no such member, or nothing to give up; HTC_EINVAL: it is the last member;
+                              HTC_EUNSUPPORTED; value: the reason in words. Since: 0.2 */
 } htc_kv_op;
 
 /** Conditions and wishes of a request, or-ed. A member that does not know them answers HTC_EUNSUPPORTED. */
@@ -89,13 +93,13 @@ typedef enum htc_kv_flag {
 /** One request. All bytes are copied. */
 typedef struct htc_kv_request {
     uint32_t  op;    /**< htc_kv_op */
-    uint32_t  limit; /**< SCAN: 1 to 10000; 0: 1000. MEMBERS: 0 or 1 */
+    uint32_t  limit; /**< SCAN: 1 to 10000; 0: 1000. MEMBERS: 0 or 1. CHANGE: its kind */
     htc_bytes key;     /**< what it is about */
     htc_bytes value;   /**< PUT, APPEND, CAS_VERSION, CAS_VALUE */
     htc_bytes seen;    /**< CAS_VALUE */
     htc_bytes cursor;  /**< SCAN */
-    uint64_t  version; /**< CAS_VERSION */
-    int64_t   delta;   /**< ADD */
+    uint64_t  version; /**< CAS_VERSION. CHANGE: a member */
+    int64_t   delta;   /**< ADD. CHANGE: a weight */
     uint64_t  lease;   /**< PUT: the key vanishes with it; 0 none. RENEW, REVOKE */
     htc_ns    ttl;     /**< LEASE_GRANT; PUT, CAS_VERSION, CAS_VALUE: the key vanishes after this, 0: never */
     uint32_t  flags;   /**< htc_kv_flag, several by |. Since: 0.2 */
@@ -112,8 +116,8 @@ typedef struct htc_kv_result {
     htc_status status; /**< HTC_OK, HTC_ENOTFOUND, HTC_MISMATCH, HTC_EUNKNOWN, HTC_EFULL, HTC_ENOSPC, HTC_ETIMEDOUT, … */
     uint64_t   version;     /**< of the key: after a change, as read, or as it is on a HTC_MISMATCH */
     uint64_t   lease;       /**< LEASE_GRANT: its number */
-    int64_t    number;      /**< ADD: the new number; APPEND: the new length; COUNT */
-    htc_bytes  value;       /**< GET, HTC_MISMATCH: what is stored; with WANT_OLD what was. MEMBERS */
+    int64_t    number;      /**< ADD: the new number; APPEND: the new length; COUNT; CHANGE */
+    htc_bytes  value;       /**< GET, HTC_MISMATCH: what is stored; with WANT_OLD what was. MEMBERS; CHANGE that failed */
     htc_bytes  cursor;      /**< SCAN: for the next page; empty: no more */
     uint32_t   items;       /**< SCAN, GET with a namespace: how many; read them with htc_kv_result_item */
     htc_bytes  items_bytes; /**< for htc_kv_result_item alone */

@@ -31,7 +31,8 @@ typedef enum htc_kv_change_kind {
     HTC_KV_CHANGE_JOIN,    /**< a new member comes */
     HTC_KV_CHANGE_LEAVE,   /**< a member goes */
     HTC_KV_CHANGE_REPLACE, /**< a new member comes in the place of one that goes */
-    HTC_KV_CHANGE_WEIGHT   /**< a member gets another weight */
+    HTC_KV_CHANGE_WEIGHT,  /**< a member gets another weight */
+    HTC_KV_CHANGE_BACK     /**< asked for alone: what is under way is given up, and what has moved goes back */
 } htc_kv_change_kind;
 
 /** What a member is now. */

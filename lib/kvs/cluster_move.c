@@ -13,6 +13,7 @@
  * from it, under the next version. */
 #include <string.h>
 
+#include "htcsched/kv_members.h"
 #include "kvs/cluster_private.h"
 #include "kvs/mover.h"
 
@@ -41,6 +42,11 @@ typedef struct htc__kv_moving {
     htc_ns         join_at;
     htc_status     join_status, refused; /* of who has asked last; what this member was told when it asked */
     htc__kv_face   face;
+    htc__kv_face   asker; /* whose wish it is, to be answered; answer NULL: no client's */
+    uint64_t       asker_conn, asker_slot;
+    htc_ns         asker_until;
+    int64_t        granted_buckets; /* that move */
+    uint64_t       granted_version; /* of the map that says so */
 } moving;
 
 /* ---------------------------------------------------------------- how long nobody else does it */
@@ -86,6 +92,84 @@ uint64_t htc__kv_cluster_driver(const htc_kv_server *s)
     return m->seen_number && m->seen_number + 1 >= s->cluster->map->mover ? m->seen : 0;
 }
 
+/* ---------------------------------------------------------------- what is wished for */
+
+static const char *reason(const htc__kv_wish *wish, htc_status status)
+{
+    switch (status) {
+    case HTC_OK:
+        return "";
+    case HTC_EBUSY:
+        return "another change is under way";
+    case HTC_ENOTFOUND:
+        return wish->kind == HTC__KV_BACK ? "nothing is under way that could be given up" : "there is no such member";
+    case HTC_EINVAL:
+        return "it is the last member: nobody would keep the store";
+    case HTC_EUNSUPPORTED:
+        return "the store has eventual namespaces, which do not move";
+    case HTC_ETIMEDOUT:
+        return "too few of the members that keep the map answer; it may begin yet";
+    default:
+        return htc_strerror(status);
+    }
+}
+
+static htc_kv_result outcome(const moving *m, const htc__kv_wish *wish, htc_status status)
+{
+    htc_kv_result result = { .op = HTC_KV_CHANGE, .status = status };
+    if (status != HTC_OK) {
+        result.value = htc_bytes_of(reason(wish, status));
+        return result;
+    }
+    result.number = m->granted_buckets;
+    result.version = m->granted_version;
+    return result;
+}
+
+static void answer_asker(htc_kv_server *s, htc_status status)
+{
+    moving       *m = s->cluster->moving;
+    htc__kv_face  asker = m->asker;
+    htc_kv_result result = outcome(m, &m->wish, status);
+    m->asker = (htc__kv_face){ 0 };
+    if (!asker.answer)
+        return;
+    htc__kv_count_answer(&s->counts, HTC_KV_CHANGE, status);
+    asker.answer(asker.ctx, m->asker_conn, m->asker_slot, &result);
+}
+
+static void end_wish(htc_kv_server *s, htc_status status)
+{
+    answer_asker(s, status);
+    s->cluster->moving->wish.kind = HTC__KV_STAY;
+}
+
+/* Is what is under way what was wished for? */
+static int is_under_way(const htc__kv_map *map, const htc__kv_wish *wish)
+{
+    if (!map->after)
+        return 0;
+    return wish->kind == HTC__KV_BACK ? map->back
+                                      : map->kind == wish->kind && !map->back && map->leaver == wish->id &&
+                                            (wish->kind != HTC__KV_REWEIGHT || map->comer.weight == wish->member.weight);
+}
+
+/* A client hears in time what has become of its wish. */
+static void look_at_wish(htc_kv_server *s)
+{
+    const htc__kv_map *map = s->cluster->map;
+    moving            *m = s->cluster->moving;
+    if (!m->asker.answer)
+        return;
+    if (is_under_way(map, &m->wish)) {
+        m->granted_version = s->cluster->map_version;
+        end_wish(s, HTC_OK);
+    } else if (map->after && m->wish.kind != HTC__KV_BACK)
+        end_wish(s, HTC_EBUSY);
+    else if (s->now >= m->asker_until)
+        end_wish(s, HTC_ETIMEDOUT);
+}
+
 /* ---------------------------------------------------------------- compare-and-swap */
 
 static void drop_mover(moving *m)
@@ -102,8 +186,9 @@ static void changed(htc_kv_server *s, const htc_kv_result *result)
     m->driving = 1;
     m->tell = 1;
     s->cluster->counts.moved += m->moved != 0;
+    m->granted_version = result->version;
     if (m->granted)
-        m->wish.kind = HTC__KV_STAY;
+        end_wish(s, HTC_OK);
     if (m->moved && s->cluster->map->rate)
         m->at = s->now + 60 * HTC_SECOND / s->cluster->map->rate;
     htc__kv_cluster_map_offer(s, m->next, result->version);
@@ -252,6 +337,14 @@ static int name_next(htc_kv_server *s, uint64_t without)
     return 1;
 }
 
+/* Under a number of its own: whoever is at work on the bucket that is next has lost it. */
+static htc_status roll_back(htc__kv_map *map)
+{
+    uint64_t   number;
+    htc_status status = map->after && !map->back ? htc__kv_map_take(map, &number) : HTC_ENOTFOUND;
+    return status == HTC_OK ? htc__kv_map_roll_back(map, number) : status;
+}
+
 static htc_status begin(htc__kv_map *map, const htc__kv_wish *wish)
 {
     switch ((htc__kv_change_kind)wish->kind) {
@@ -265,6 +358,8 @@ static htc_status begin(htc__kv_map *map, const htc__kv_wish *wish)
         return htc__kv_map_begin_replace(map, wish->id, &wish->member);
     case HTC__KV_REWEIGHT:
         return htc__kv_map_begin_reweight(map, wish->id, wish->member.weight);
+    case HTC__KV_BACK:
+        return roll_back(map);
     }
     return HTC_EINVAL;
 }
@@ -280,10 +375,13 @@ static void grant(htc_kv_server *s)
     m->granted = 1;
     htc_status status = begin(m->next, &m->wish);
     if (status != HTC_OK) { /* it is so already, or cannot be */
-        m->wish.kind = HTC__KV_STAY;
+        end_wish(s, status);
         discard(m);
         return;
     }
+    uint32_t moved = 0, to_move = 0;
+    htc__kv_map_progress(m->next, &moved, &to_move);
+    m->granted_buckets = to_move - moved;
     if (m->next->after)
         (void)htc__kv_map_take(m->next, &m->taken);
     swap_map(s);
@@ -298,6 +396,48 @@ htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish)
         return HTC_EBUSY;
     m->wish = *wish;
     return HTC_OK;
+}
+
+static int same_wish(const htc__kv_wish *a, const htc__kv_wish *b)
+{
+    return a->kind == b->kind && a->id == b->id && a->member.weight == b->member.weight;
+}
+
+int htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn, uint64_t slot,
+                           htc_kv_result *result)
+{
+    static const uint8_t kinds[] = { [HTC_KV_CHANGE_LEAVE] = HTC__KV_LEAVE,
+                                     [HTC_KV_CHANGE_WEIGHT] = HTC__KV_REWEIGHT,
+                                     [HTC_KV_CHANGE_BACK] = HTC__KV_BACK };
+    htc__kv_cluster *c = s->cluster;
+    moving          *m = c->moving;
+    htc__kv_wish     wish = { .kind = kinds[q->limit], .id = q->version, .member = { .weight = (uint32_t)q->delta } };
+    htc_status       status = HTC_OK;
+    if (is_under_way(c->map, &wish)) { /* asked for again */
+        uint32_t moved, to_move;
+        htc__kv_map_progress(c->map, &moved, &to_move);
+        *result = (htc_kv_result){ .op = q->op, .version = c->map_version, .number = to_move - moved };
+        return 1;
+    }
+    if (!m->asker.answer && !m->asking) /* who wants to be let in asks again */
+        m->wish.kind = HTC__KV_STAY;
+    if (m->asker.answer && same_wish(&m->wish, &wish))
+        answer_asker(s, HTC_EBUSY); /* the same client, which listens to its last try alone */
+    else if (c->map->after && wish.kind != HTC__KV_BACK)
+        status = HTC_EBUSY;
+    else
+        status = htc__kv_cluster_wish(s, &wish);
+    if (status != HTC_OK) {
+        *result = outcome(m, &wish, status);
+        return 1;
+    }
+    m->asker = *face;
+    m->asker_conn = conn;
+    m->asker_slot = slot;
+    m->asker_until = s->now + c->request_ns;
+    m->at = s->now;
+    *result = (htc_kv_result){ .op = q->op };
+    return 0;
 }
 
 /* Who knows the others by their addresses alone has to be told all of these. */
@@ -557,7 +697,7 @@ static htc_ns begins_at(const htc_kv_server *s)
     const moving          *m = c->moving;
     if (c->map->own_next.n) /* nothing newer can be read before it has moved */
         return turn_at(m);
-    if (m->read || (m->wish.kind != HTC__KV_STAY && !c->map->after))
+    if (m->read || (m->wish.kind != HTC__KV_STAY && (!c->map->after || m->wish.kind == HTC__KV_BACK)))
         return m->at;
     if (c->map->after)
         return m->number && m->number == c->map->mover ? m->at : turn_at(m);
@@ -574,6 +714,8 @@ static void begin_something(htc_kv_server *s)
         move_map(s);
     else if (m->read)
         read_map(s);
+    else if (m->wish.kind == HTC__KV_BACK)
+        grant(s);
     else if (c->map->after && m->number && m->number == c->map->mover)
         begin_move(s);
     else if (c->map->after)
@@ -591,6 +733,9 @@ void htc__kv_cluster_moving_tick(htc_kv_server *s)
     ask_to_join(s);
     if (!c->map || m->asking || c->next_map)
         return;
+    look_at_wish(s);
+    if (m->wish.kind == HTC__KV_BACK && m->mover && !m->own)
+        drop_mover(m);
     if (m->mover && m->ready && m->own)
         map_has_moved(s);
     else if (m->mover && m->ready)
@@ -608,6 +753,8 @@ htc_ns htc__kv_cluster_moving_deadline(const htc_kv_server *s)
     htc_ns                 join = outside(s) ? m->join_at : HTC_NEVER, at = HTC_NEVER;
     if (c->map && !m->asking && !c->next_map)
         at = !m->mover ? begins_at(s) : m->ready ? 0 : htc__kv_mover_deadline(m->mover);
+    if (c->map && !m->asking && m->asker.answer && m->asker_until < at)
+        at = m->asker_until;
     return at < join ? at : join;
 }
 

@@ -230,6 +230,9 @@ typedef struct htc__kv_wish {
 } htc__kv_wish;
 /* HTC_OK: it will be begun, and driven to its end; HTC_EBUSY: another one is waiting here; HTC_EUNSUPPORTED. */
 htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish);
+/* A client's (HTC_KV_CHANGE): 1: *result says why it cannot be; 0: the face is answered when it has begun. */
+int        htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn, uint64_t slot,
+                                  htc_kv_result *result);
 /* Why whoever has asked to be let in is not yet: HTC_OK: it will be now. */
 htc_status htc__kv_cluster_join_waits(const htc_kv_server *s);
 void       htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item);

@@ -4,7 +4,7 @@
 
 #include "htcsched/kv.h"
 
-#define HTC__KV_OPS (HTC_KV_MEMBERS + 1)
+#define HTC__KV_OPS (HTC_KV_CHANGE + 1)
 
 /* What has become of a request. */
 typedef enum htc__kv_fate {

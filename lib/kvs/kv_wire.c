@@ -1,5 +1,7 @@
 #include "kvs/kv_wire.h"
 
+#include "htcsched/kv_members.h"
+
 void htc__kv_head_write(htc_buf *b, const htc__kv_head *head)
 {
     htc_put_u64(b, head->session);
@@ -39,6 +41,7 @@ int htc__kv_is_change(uint32_t op)
     case HTC_KV_LEASE_REVOKE:
     case HTC_KV_COUNT:
     case HTC_KV_MEMBERS:
+    case HTC_KV_CHANGE:
         break;
     }
     return 0;
@@ -81,6 +84,7 @@ static int extras_fit(const htc_kv_request *q)
     case HTC_KV_LEASE_REVOKE:
     case HTC_KV_COUNT:
     case HTC_KV_MEMBERS:
+    case HTC_KV_CHANGE:
         return !f && !q->ttl;
     }
     return 0;
@@ -111,9 +115,19 @@ static htc_status check_space(const htc_kv_request *q)
     return HTC_OK;
 }
 
+/* A member, and a weight where it is about that; nothing where the change under way is meant. */
+static int change_fits(const htc_kv_request *q)
+{
+    if (q->limit == HTC_KV_CHANGE_WEIGHT)
+        return q->version && q->delta >= 1 && q->delta <= HTC_RING_WEIGHT_MAX;
+    if (q->limit == HTC_KV_CHANGE_LEAVE)
+        return q->version && q->delta == 0;
+    return q->limit == HTC_KV_CHANGE_BACK && q->version == 0 && q->delta == 0;
+}
+
 htc_status htc__kv_op_check(const htc_kv_request *q)
 {
-    if (q->op < HTC_KV_GET || q->op > HTC_KV_MEMBERS || (has_key(q->op) && q->key.len == 0))
+    if (q->op < HTC_KV_GET || q->op > HTC_KV_CHANGE || (has_key(q->op) && q->key.len == 0))
         return HTC_EINVAL;
     if ((q->flags || q->ttl) && !extras_fit(q))
         return HTC_EINVAL;
@@ -127,7 +141,7 @@ htc_status htc__kv_op_check(const htc_kv_request *q)
         return HTC_ETOOBIG;
     if (q->op == HTC_KV_SCAN && q->limit > HTC__KV_SCAN_LIMIT)
         return HTC_EINVAL;
-    if (q->op == HTC_KV_MEMBERS && q->limit > 1)
+    if ((q->op == HTC_KV_MEMBERS && q->limit > 1) || (q->op == HTC_KV_CHANGE && !change_fits(q)))
         return HTC_EINVAL;
     if (q->op == HTC_KV_LEASE_GRANT && q->ttl == 0)
         return HTC_EINVAL;
@@ -188,6 +202,11 @@ void htc__kv_op_write(htc_buf *b, const htc_kv_request *q)
         break;
     case HTC_KV_MEMBERS:
         htc_put_u8(b, (uint8_t)q->limit);
+        break;
+    case HTC_KV_CHANGE:
+        htc_put_u8(b, (uint8_t)q->limit);
+        htc_put_u64(b, q->version);
+        htc_put_varint(b, (uint64_t)q->delta);
         break;
     }
 }
@@ -252,6 +271,13 @@ void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
     case HTC_KV_MEMBERS:
         q->limit = htc_get_u8(r);
         break;
+    case HTC_KV_CHANGE: {
+        q->limit = htc_get_u8(r);
+        q->version = htc_get_u64(r);
+        uint64_t weight = htc_get_varint(r);
+        q->delta = weight > INT64_MAX ? -1 : (int64_t)weight;
+        break;
+    }
     }
     if (r->status == HTC_OK && htc__kv_op_check(q) != HTC_OK)
         htc_reader_fail(r);

@@ -16,6 +16,7 @@
  *   SCAN             bytes prefix, bytes cursor, varint limit
  *   LEASE_GRANT      varint ttl                       LEASE_RENEW, LEASE_REVOKE   varint lease
  *   COUNT            nothing                          MEMBERS      u8 1: with the owners of each bucket
+ *   CHANGE           u8 htc_kv_change_kind, u64 member, varint weight
  * KV_ANSWER, id = serial: u64 clock, u64 session, u32 count, u32 first, u8 more, answers: to count operations of that
  *   transmission from number first on. more 1: another KV_ANSWER goes on behind them. Else, where they end before the last
  *   operation, those beyond were not executed and are to be sent again (count 0: a little later). clock is the newest

@@ -225,6 +225,7 @@ static htc_status compute_after(htc__kv_map *map)
         return status;
     switch ((htc__kv_change_kind)map->kind) {
     case HTC__KV_STAY:
+    case HTC__KV_BACK:
         status = HTC_EINVAL;
         break;
     case HTC__KV_JOIN:

@@ -224,6 +224,7 @@ static htc_status execute_other(execution *x)
     case HTC_KV_COUNT:
         return count(x);
     case HTC_KV_MEMBERS:
+    case HTC_KV_CHANGE:
         x->result->status = HTC_EUNSUPPORTED; /* there is no map */
         return HTC_OK;
     }

@@ -81,6 +81,7 @@ static void operations(const htc__kv_counts *c, htc_metrics *m)
         [HTC_KV_LEASE_REVOKE] = { "lease_revoke", LEASE },
         [HTC_KV_COUNT] = { "count", READ },
         [HTC_KV_MEMBERS] = { "members", OK },
+        [HTC_KV_CHANGE] = { "change", OK },
     };
     static const char *const fates[] = { "ok",   "not_found", "mismatch", "memory_full", "disk_full",
                                          "busy", "timed_out", "unknown",  "error" };

@@ -2,7 +2,7 @@
 """Members come and go while clients count: one store grows from one to three to five members, its first three are replaced one by one, and it
 shrinks to one. Every addition that was acknowledged is there once, only buckets that have to move do, and who has left does not come back.
 HTC_TEST_FULL=1: with as many buckets as a store has by itself, and with both engines."""
-import json, os, shutil, socket, subprocess, sys, tempfile, threading, time
+import json, os, re, shutil, socket, subprocess, sys, tempfile, threading, time
 
 programs = sys.argv[1]
 htc, kvd = os.path.join(programs, 'htc'), os.path.join(programs, 'htc-kvd')
@@ -67,6 +67,63 @@ def htc_kv(*words):
     return subprocess.run([htc, 'kv', *words], capture_output=True, text=True, timeout=PATIENCE)
 
 
+def done(*words):
+    d = htc_kv(*words)
+    check(d.returncode == 0, '%s: %d %s%s' % (' '.join(words), d.returncode, d.stdout, d.stderr))
+    return d.stdout
+
+
+def refused_changes(here, stranger):
+    """Each says why, and how it can be told from others."""
+    at = ['--store', here[0].address]
+    for words, code, why in ((['leave', stranger], 4, 'no such member'), (['leave', 'me'], 1, 'no id of a member'),
+                             (['rebalance', here[0].id], 1, 'a weight is'), (['rebalance', stranger, '--weight', '2'], 4, 'no such member'),
+                             (['undo'], 4, 'nothing is under way'), (['join', stranger, '--no-wait'], 6, 'is not in yet'),
+                             (['replace', here[0].id, here[1].id], 4, 'is a member already')):
+        d = htc_kv(*words, *at)
+        check(d.returncode == code and why in d.stderr, '%s: %d %s' % (words, d.returncode, d.stderr))
+    check('--join ADDRESS' in done('join', *at), 'how a member is added')
+    check(done('join', here[1].id, *at).startswith(here[1].id + ' is in'), 'a member is in')
+
+
+def rebalance(here):
+    """Three times its share and back, given up on the way; how far it is shows on a terminal."""
+    m, at = here[0], ['--store', here[1].address]
+    check('has another share' in done('rebalance', m.id, '--weight', '3', *at), 'another weight')
+    heavy = at_rest(here[1], [x.id for x in here])
+    share = {x['id']: (x['owned'], x['weight']) for x in heavy['members']}
+    check(share[m.id][1] == 3 and share[m.id][0] > max(v[0] for k, v in share.items() if k != m.id), 'its share: %s' % share)
+    out = json.loads(done('rebalance', m.id, '--weight', '1', '--no-wait', '--json', *at))
+    check(out['begun'] == 'weight' and out['to_move'] > 0, 'it has begun: %s' % out)
+    back = htc_kv('undo', '--json', *at)
+    check(back.returncode == 0 or 'nothing is under way' in back.stderr, 'given up: %s' % back.stderr)
+    now = at_rest(here[1], [x.id for x in here])
+    check(back.returncode or [sorted(o) for e, o in now['table']] == [sorted(o) for e, o in heavy['table']], 'as it was')
+    shown = on_a_terminal('has another share', 'rebalance', m.id, '--weight', '1', *at)
+    check(not full or re.search('gets the weight 1 ... [0-9]+ of [0-9]+ buckets', shown), 'how far it is: %r' % shown)
+    at_rest(here[1], [x.id for x in here])
+    on_a_terminal('waiting ...', 'join', '0123456789abcdef', *at)
+
+
+def on_a_terminal(word, *words):
+    """What it says until it says that word, where standard error is a terminal."""
+    ours, theirs = os.openpty()
+    p = subprocess.Popen([htc, 'kv', *words], stdout=theirs, stderr=theirs)
+    started.append(p)
+    os.close(theirs)
+    said = ''
+    try:
+        while word not in said:
+            said += os.read(ours, 4096).decode()
+    except OSError:  # the other end is closed
+        check(False, 'it never said %r: %r' % (word, said))
+    finally:
+        p.kill()
+        p.wait()
+        os.close(ours)
+    return said
+
+
 def look(member):
     """The map with the owners of each bucket."""
     done = htc_kv('members', '--json', '--buckets', '--store', member.address)
@@ -82,7 +139,7 @@ def at_rest(asked, want):
         seen[:] = [look(asked)]
         m = seen[0]
         return (m['change'] is None and sorted(x['id'] for x in m['members']) == sorted(want) and
-                sorted(m['keepers']) == sorted(set(m['keepers']) & set(want)) and len(m['keepers']) == min(COPIES, len(want)))
+                sorted(m['keepers']) == sorted(set(m['keepers']) & set(want)) and len(m['keepers']) == min(COPIES, len(want)) and all(x['heard'] for x in m['members']))
 
     wait_until('the members are %s' % ' '.join(sorted(want)), over)
     return seen[0]
@@ -106,7 +163,7 @@ def compare(before, after, came, went):
     for m in after['members']:
         share = after['buckets'] * copies / members
         check(abs(m['owned'] - share) <= 0.25 * share + 2, 'even shares: %s of %g' % (m, share))
-        check(m['owned'] == m['planned'] and m['heard'] and m['state'] == 'in', 'at rest: %s' % m)
+        check(m['owned'] == m['planned'] and m['state'] == 'in', 'at rest: %s' % m)
     return moved
 
 
@@ -215,6 +272,19 @@ def grow_and_shrink(engine):
     def replace(old, new):
         m, o = all[new], all[old]
         change('replace', m, ['--join', ','.join(x.address for x in here), '--replaces', o.id], came=[m], gone=[o])
+        check('has taken its place' in done('replace', o.id, m.id, '--store', here[0].address), 'it has taken its place')
+
+    def leave(n, asked):
+        """asked: who is, the one who goes too."""
+        m = all[n]
+        before = look(here[0])
+        said = done('leave', m.id, '--store', all[asked].address)
+        here.remove(m)
+        after = at_rest(here[0], [x.id for x in here])
+        moved = compare(before, after, [], [m.id])
+        check('%s has left: %d bucket' % (m.id, moved) in said, 'what it says: %s, %d moved' % (said, moved))
+        moves.append('leave %d' % moved)
+        m.ended()
 
     buckets = [] if full else ['--buckets', '64']
     enter(all['a'], '--member', '%s@%s' % (all['a'].id, all['a'].address), *buckets)
@@ -226,6 +296,10 @@ def grow_and_shrink(engine):
             join(n)
         for old, new in ('af', 'bg', 'ch'):
             replace(old, new)
+        refused_changes(here, all['a'].id)
+        rebalance(here)
+        for n, asked in ('dd', 'ef', 'hg', 'gf'):
+            leave(n, asked)
         for c in clients:
             check(c.why is None, 'a client: %s' % c.why)
     finally:

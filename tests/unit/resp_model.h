@@ -277,6 +277,7 @@ static inline void model_do(model *m, const htc_kv_request *q, htc_kv_result *a)
     case HTC_KV_LEASE_RENEW:
     case HTC_KV_LEASE_REVOKE:
     case HTC_KV_MEMBERS:
+    case HTC_KV_CHANGE:
         abort();
     }
 }

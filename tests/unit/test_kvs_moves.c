@@ -11,6 +11,8 @@ static const faults bad = { .lose = 30, .doubled = 30, .late = 20, .crash = 300,
 
 static world w;
 static int   broken; /* a rule is left out: then a change may also not end */
+static int   backs;  /* so many times is a leave given up on its way, before it is wished for again */
+static int   went_back;
 
 static htc__kv_cluster *cluster_of(int n)
 {
@@ -126,6 +128,11 @@ static void carry_through(const htc__kv_wish *wish, int comes, int asks)
         if (wish && w.now >= told) {
             told = w.now + HTC_SECOND;
             tell(wish);
+        }
+        went_back |= moving() && newest(NULL)->back;
+        if (backs && moving() && !newest(NULL)->back && chance(&w, 1, 100)) {
+            backs--;
+            tell(&(htc__kv_wish){ .kind = HTC__KV_BACK });
         }
         for (int u = 0; u < CLIENTS; u++)
             if (!w.user[u].pending && w.asked < asked && chance(&w, 1, moving() ? 4 : 400))
@@ -355,6 +362,140 @@ Test(kvs_moves, who_is_no_member_is_told)
         judge(&w);
         close_world(&w);
     }
+}
+
+static htc_status change(uint32_t kind, int n, uint32_t weight)
+{
+    htc_kv_request q = { .op = HTC_KV_CHANGE, .limit = kind, .version = n < 0 ? 0 : w.members[n].id, .delta = weight };
+    htc_kv_result  r = ask_one(&w, 0, &q);
+    cr_assert(r.status == HTC_OK ? r.value.len == 0 : r.value.len > 0, "seed %llu: a refusal has a reason", (unsigned long long)property_seed);
+    return r.status;
+}
+
+static int at_rest(int n)
+{
+    return !under_way() && all_know() && (n < 0 || !listed(n));
+}
+
+static uint32_t share_of(int n)
+{
+    htc_ring_share share = { 0 };
+    const htc_ring *ring = newest(NULL)->before;
+    htc_ring_share_at(ring, htc_ring_seat(ring, w.members[n].id), &share);
+    return share.total;
+}
+
+/* What clients ask for: each kind of change, and each refusal. */
+Test(kvs_moves, a_client_changes_the_members)
+{
+    PROPERTY(rng, 10)
+    {
+        open_growing(&w, rng.state, 8, 4, 1, calm);
+        run(&w, 10, w.now + 20 * HTC_SECOND);
+        HOLDS(change(HTC_KV_CHANGE_LEAVE, 7, 0) == HTC_ENOTFOUND && change(HTC_KV_CHANGE_WEIGHT, 6, 3) == HTC_ENOTFOUND);
+        HOLDS(change(HTC_KV_CHANGE_BACK, -1, 0) == HTC_ENOTFOUND);
+        uint32_t before = share_of(3);
+        HOLDS(change(HTC_KV_CHANGE_WEIGHT, 3, 1) == HTC_OK); /* it has that */
+        wait_for(at_rest, -1, "rest");
+        HOLDS(share_of(3) == before && change(HTC_KV_CHANGE_WEIGHT, 3, 3) == HTC_OK);
+        wait_for(at_rest, -1, "rest");
+        HOLDS(share_of(3) > before && htc__kv_map_find(newest(NULL), w.members[3].id)->weight == 3);
+        HOLDS(change(HTC_KV_CHANGE_LEAVE, 0, 0) == HTC_OK);
+        if (moving()) { /* again is the same, another one is refused */
+            HOLDS(change(HTC_KV_CHANGE_LEAVE, 0, 0) == HTC_OK || !listed(0));
+            htc_status other = change(HTC_KV_CHANGE_LEAVE, 1, 0);
+            HOLDS(other == HTC_EBUSY || (other == HTC_OK && !listed(0)));
+        }
+        wait_for(at_rest, 0, "the end of a leave");
+        w.node[0].outside = 1;
+        run(&w, w.asked + 10, w.now + 20 * HTC_SECOND);
+        wait_for(at_rest, 0, "rest");
+        for (int n = 1; members() > 1; n++)
+            if (listed(n)) {
+                htc_status status;
+                while ((status = change(HTC_KV_CHANGE_LEAVE, n, 0)) == HTC_EBUSY)
+                    run_until(&w, w.now + 10 * HTC_MS);
+                HOLDS(status == HTC_OK);
+                wait_for(at_rest, n, "the end of a leave");
+                w.node[n].outside = 1;
+            }
+        for (int n = 0; n < 4; n++)
+            if (listed(n))
+                HOLDS(change(HTC_KV_CHANGE_LEAVE, n, 0) == HTC_EINVAL && has_left(n) == 0);
+        run(&w, w.asked + 10, w.now + 20 * HTC_SECOND);
+        every_key_can_be_read();
+        judge(&w);
+        close_world(&w);
+    }
+}
+
+/* A change is given up: one that could not end, since who joins has died; one in the middle, under way while clients ask. What has moved goes
+ * back, and all is as it was. */
+Test(kvs_moves, a_change_is_given_up)
+{
+    PROPERTY(rng, 12)
+    {
+        int first = 1 + (int)htc_rng_below(&rng, 3), dies = htc_rng_below(&rng, 2) == 0;
+        open_growing(&w, rng.state, 8, first, 1, calm);
+        run(&w, 20, w.now + 20 * HTC_SECOND);
+        while (!newest(NULL))
+            turn(&w);
+        table before = look_up();
+        start(&w, first);
+        wait_for(listed, first, "the beginning of a join");
+        uint32_t moved = 0, of = 0, enough = (uint32_t)htc_rng_below(&rng, 6);
+        while (moving() && moved < enough) {
+            turn(&w);
+            if (moving())
+                htc__kv_map_progress(newest(NULL), &moved, &of);
+        }
+        if (dies && moving() && (first > 1 || moved == 0)) /* of one that is alone what has moved needs both */
+            stop(first);
+        if (moving()) {
+            htc_status status; /* busy: whoever is asked has just tried to let the new one in, too */
+            while ((status = change(HTC_KV_CHANGE_BACK, -1, 0)) == HTC_EBUSY)
+                run_until(&w, w.now + HTC_MS);
+            cr_assert(status == HTC_OK || (status == HTC_ENOTFOUND && !moving()), "seed %llu: given up: %s, first %d, moved %u", (unsigned long long)property_seed, htc_status_name(status), first, moved);
+            wait_for(at_rest, -1, "rest");
+        }
+        if (!listed(first)) {
+            table after = look_up();
+            for (uint32_t b = 0; b < BUCKETS; b++)
+                cr_assert(before.owners[b] == after.owners[b], "seed %llu: bucket %u is elsewhere", (unsigned long long)property_seed, b);
+            w.node[first].outside = 1;
+        }
+        run(&w, w.asked + 20, w.now + 20 * HTC_SECOND);
+        HOLDS(w.answered == w.asked);
+        wait_for(at_rest, -1, "rest");
+        all_at_rest();
+        every_key_can_be_read();
+        judge(&w);
+        close_world(&w);
+    }
+}
+
+/* The same through loss, crashes, power failures and partitions. */
+Test(kvs_moves, given_up_through_faults)
+{
+    PROPERTY(rng, 30)
+    {
+        open_growing(&w, rng.state, 5, 5, 1, bad);
+        run(&w, 10, w.now + 10 * HTC_SECOND);
+        for (int n = 0; n < 2; n++) {
+            backs = 3;
+            leave(n, 20);
+            backs = 0;
+            stop(n);
+        }
+        w.no_faults = 1;
+        run(&w, w.asked + 10, w.now + 60 * HTC_SECOND);
+        HOLDS(w.answered == w.asked);
+        all_at_rest();
+        every_key_can_be_read();
+        judge(&w);
+        close_world(&w);
+    }
+    cr_assert(went_back);
 }
 
 /* Every key that is there before a change and after it is shown once by every scan meanwhile. */

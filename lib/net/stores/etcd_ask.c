@@ -72,7 +72,7 @@ static const char *say_swap(const htc__etcd_words *w, const htc__ask *ask, htc_b
 static htc_status objection(const htc_kv_request *q)
 {
     if (q->flags & ~(uint32_t)(HTC_KV_NX | HTC_KV_XX | HTC_KV_WANT_OLD) || (q->ttl && q->op != HTC_KV_LEASE_GRANT) ||
-        q->op == HTC_KV_MEMBERS)
+        q->op == HTC_KV_MEMBERS || q->op == HTC_KV_CHANGE)
         return HTC_EUNSUPPORTED;
     return q->value.len + q->seen.len > HTC__ETCD_VALUE_MAX ? HTC_ETOOBIG : HTC_OK;
 }
@@ -110,6 +110,7 @@ static const char *say_first(const htc__etcd_words *w, htc__ask *ask, htc_buf *b
     case HTC_KV_LEASE_REVOKE:
         return htc__etcd_write_revoke(body, within(q->lease));
     case HTC_KV_MEMBERS:
+    case HTC_KV_CHANGE:
         break; /* objection */
     }
     return NULL;

@@ -583,6 +583,7 @@ htc_status htc__redis_begin(redis *r, htc__ask *ask)
         return page(r, ask);
     case HTC_KV_COUNT:
     case HTC_KV_MEMBERS:
+    case HTC_KV_CHANGE:
         return fail(r, ask, HTC_EUNSUPPORTED);
     default:
         return read_record(r, ask);
