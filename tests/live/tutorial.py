@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: tutorial.py PROGRAM_FOLDER [PAGE]
 Runs every command of doc/PAGE (tutorial.md), word by word, and compares what it prints: of the tutorial numbers and times aside, of
-three-members.md all but what is drawn anew each time. Ports are replaced by free ones."""
+the other pages all but what is drawn anew each time. Ports are replaced by free ones."""
 import os
 import re
 import shutil
@@ -17,7 +17,7 @@ PAGE = sys.argv[2] if len(sys.argv) > 2 else "tutorial.md"
 TEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", PAGE)
 TUTORIAL = PAGE == "tutorial.md"
 # Building, and going to an empty directory, are not repeated.
-BEGIN = "## A program and its parameters" if TUTORIAL else "## In one line"
+BEGIN = {"tutorial.md": "## A program and its parameters", "growing.md": "## One member"}.get(PAGE, "## In one line")
 # What depends on the moment or on the machine: these only have to succeed.
 MOMENTARY = ("htc status", "htc why", "htc users", "htc cancel", "htc report", "htc tasks") if TUTORIAL else ()
 # A signal is heard a moment after the command that sends it has ended: what follows is asked again, until it is so.
