@@ -155,6 +155,8 @@ static htc_status ask_for(change *x, uint32_t kind, uint64_t id, int64_t weight)
         x->version = r.version;
         return HTC_OK;
     }
+    if (r.status == HTC_ETIMEDOUT)
+        return cli_error(k->c, r.status, "", "htc kv members shows what is; it may begin yet", "too few members answer in time");
     return cli_error(k->c, r.status, "",
                      r.status == HTC_EBUSY       ? "htc kv members shows it; htc kv undo gives it up"
                      : r.status == HTC_ENOTFOUND && id ? "htc kv members shows them"

@@ -653,6 +653,8 @@ void htc__kv_cluster_moving_adopted(htc_kv_server *s)
         m->number = 0;
     if (m->tell)
         htc__kv_cluster_say_map(s, 0);
+    else
+        m->driving = 0; /* somebody else does something: who mended the map's keepers now would be in the way of who lets one go */
     m->tell = 0;
 }
 

@@ -429,6 +429,32 @@ Test(kvs_moves, a_client_changes_the_members)
     }
 }
 
+/* Who has replaced one is let go at once, while others would have it keep the map. */
+Test(kvs_moves, who_came_goes_again)
+{
+    PROPERTY(rng, 20)
+    {
+        open_growing(&w, rng.state, 8, 3, 1, calm);
+        run(&w, 10, w.now + 20 * HTC_SECOND);
+        replace(0, 3, 10);
+        stop(0);
+        run_until(&w, w.now + htc_rng_below(&rng, 3) * HTC_MS);
+        htc_ns     asked = w.now;
+        htc_status status;
+        while ((status = change(HTC_KV_CHANGE_LEAVE, 3, 0)) == HTC_EBUSY)
+            run_until(&w, w.now + HTC_MS);
+        HOLDS(status == HTC_OK);
+        wait_for(at_rest, 3, "the end of a leave");
+        cr_assert(w.now - asked < HTC_SECOND, "seed %llu: it took %llu ms", (unsigned long long)property_seed,
+                  (unsigned long long)((w.now - asked) / HTC_MS));
+        w.node[3].outside = 1;
+        run(&w, w.asked + 10, w.now + 20 * HTC_SECOND);
+        every_key_can_be_read();
+        judge(&w);
+        close_world(&w);
+    }
+}
+
 /* A change is given up: one that could not end, since who joins has died; one in the middle, under way while clients ask. What has moved goes
  * back, and all is as it was. */
 Test(kvs_moves, a_change_is_given_up)
