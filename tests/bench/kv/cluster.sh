@@ -47,10 +47,13 @@ start_one() {
 
 # start_etcd N: $etcd, their processes, and $leader, its port; 1 without them.
 start_etcd() {
-    local n=$1 i all='' clients='' p first=${#pids[@]}
+    local n=$1 i base all='' clients='' p=() first=${#pids[@]}
     etcd='' leader=''
     with_peers && have etcd etcd && have etcdctl etcd || return 0
-    read -r -a p < <(ports $((2 * n)))
+    base=$(row_of_ports $((2 * n)))
+    for ((i = 0; i < 2 * n; i++)); do
+        p+=($((base + i)))
+    done
     for ((i = 0; i < n; i++)); do
         all+="e$i=http://127.0.0.1:${p[n + i]},"
         clients+="127.0.0.1:${p[i]},"

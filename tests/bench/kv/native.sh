@@ -46,20 +46,20 @@ theirs() { # WHAT SIDE PROTOCOL PORT PID OP CONNECTIONS DEPTH
 }
 
 theme_memory() {
-    local redis='' memcached='' toy='' ports_ op shape what name
+    local redis='' memcached='' toy='' base op shape what name
     start_member
     member=$pid
     if with_peers; then
-        read -r -a ports_ < <(ports 3)
-        start "${pin_server[@]}" "$dir/toy_limit" "${ports_[0]}"
-        toy="toy ${ports_[0]} $pid"
+        base=$(row_of_ports 3)
+        start "${pin_server[@]}" "$dir/toy_limit" "$base"
+        toy="toy $base $pid"
         if have redis-server redis; then
-            start "${pin_server[@]}" redis-server --port "${ports_[1]}" --bind 127.0.0.1 --save '' --appendonly no --dir "$dir"
-            redis="redis ${ports_[1]} $pid"
+            start "${pin_server[@]}" redis-server --port "$((base + 1))" --bind 127.0.0.1 --save '' --appendonly no --dir "$dir"
+            redis="redis $((base + 1)) $pid"
         fi
         if have memcached memcached; then
-            start "${pin_server[@]}" memcached -u "$(id -un)" -l 127.0.0.1 -p "${ports_[2]}" -U 0 -t 1 -m 1024 -c 4096
-            memcached="memcached ${ports_[2]} $pid"
+            start "${pin_server[@]}" memcached -u "$(id -un)" -l 127.0.0.1 -p "$((base + 2))" -U 0 -t 1 -m 1024 -c 4096
+            memcached="memcached $((base + 2)) $pid"
         fi
         for name in "$toy" "$redis" "$memcached"; do
             [ -z "$name" ] || up "$(cut -d' ' -f2 <<< "$name")"
@@ -163,7 +163,8 @@ theme_encrypted() {
     rm -rf "$dir/member"
 }
 
-# A member with few keys and one with many, asked in turns. A round adds a tenth to the few.
+# A member with few keys and one with many, asked in turns. A round adds 5,000 to both: fewer are over before their CPU time
+# is counted.
 theme_keys() {
     local few=10000 op side fresh=20000000 turns=$((rounds > 2 ? rounds : 3))
     declare -A of address count
@@ -177,7 +178,7 @@ theme_keys() {
         hold
         for op in get put new; do
             for side in few many; do
-                take "$op" "$side" "$benches/kv_load" -s 10 -w 0 -m "$([ $op = new ] && echo 1000 || echo 20000)" -k "${count[$side]}" \
+                take "$op" "$side" "$benches/kv_load" -s 10 -w 0 -m "$([ $op = new ] && echo 5000 || echo 20000)" -k "${count[$side]}" \
                     -F -a "$fresh" -c 10 -d 16 -o "$op" -p "${of[$side]}" -T "$dir/$side/token" "${address[$side]}"
             done
         done

@@ -18,13 +18,6 @@ say() {
     echo "$@" >&2
 }
 
-ports() {
-    python3 -c "
-import socket
-s = [socket.create_server(('127.0.0.1', 0)) for _ in range($1)]
-print(*(x.getsockname()[1] for x in s))"
-}
-
 # The first of N free ports in a row, below those that connections are given.
 row_of_ports() {
     python3 -c "
