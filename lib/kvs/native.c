@@ -10,6 +10,8 @@
 #define OPS_MAX 16384
 /* What an answer takes beside the bytes it carries. */
 #define RESULT_MAX 64
+/* Operations whose keys the backend is told of together. */
+#define HINT 16
 
 typedef struct conn {
     uint64_t session;
@@ -264,6 +266,21 @@ static htc_status answered_at_once(asking *a, const htc_kv_result *result, size_
     return status;
 }
 
+/* The keys of the operations that come next, so that their records are not waited for one after the other. */
+static void hint(const htc__kv_native *n, htc_reader ops, size_t left)
+{
+    htc_bytes      keys[HINT];
+    htc_kv_request q;
+    size_t         known = 0;
+    for (size_t i = 0; i < left && i < HINT; i++) {
+        htc__kv_op_read(&ops, &q);
+        if (q.key.len)
+            keys[known++] = q.key;
+    }
+    if (known > 1)
+        n->backend.hint(n->backend.ctx, keys, known);
+}
+
 static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, htc_output *out)
 {
     htc__kv_native *n = a->n;
@@ -276,6 +293,8 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
                                  .alone = a->alone };
         htc_kv_request q;
         htc_kv_result  result;
+        if (a->done % HINT == 0 && a->limit - a->done > 1 && n->backend.hint)
+            hint(n, *ops, a->limit - a->done);
         htc__kv_op_read(ops, &q);
         if (q.op != HTC_KV_GET && q.op != HTC_KV_SCAN && n->backend.busy(n->backend.ctx))
             break;
