@@ -74,7 +74,8 @@ typedef enum htc_kv_op {
     HTC_KV_CHANGE        /**< limit (htc_kv_change_kind: LEAVE, WEIGHT or BACK), version (the id of the member), delta (its weight): change who
                               keeps the store -> HTC_OK: that has begun, with the map of this version; number: so many buckets move. HTC_EBUSY: another change is under
                               way; HTC_ENOTFOUND: no such member, or nothing to give up; HTC_EINVAL: it is the last member;
-                              HTC_EUNSUPPORTED; value: the reason in words. Since: 0.2 */
+                              HTC_EUNSUPPORTED; HTC_EDENIED: over a channel, by a key that is no member's;
+                              value: the reason in words. Since: 0.2 */
 } htc_kv_op;
 
 /** Conditions and wishes of a request, or-ed. A member that does not know them answers HTC_EUNSUPPORTED. */

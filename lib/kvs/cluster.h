@@ -27,6 +27,8 @@ void       htc__kv_cluster_free(htc_kv_server *s);
 /* HTC_EFORMAT: these cells are not of this member among these. */
 htc_status htc__kv_cluster_load(htc_kv_server *s);
 
+/* 1: no key was shown on this connection, or a member's: who is there may become a member, and change who is. */
+int htc__kv_cluster_key_joins(const htc_kv_server *s, uint32_t number);
 /* As htc__kv_backend.ask: it is always answered later, if not refused. */
 int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *request, const htc__kv_stamp *stamp,
                         const htc__kv_face *face, uint64_t conn, uint64_t slot, htc_kv_result *result);

@@ -43,7 +43,7 @@ static int speaks_as(const shown *x, const htc__kv_peer *peer)
     return !x || (x->role == HTC_KEY_MEMBER && (!peer->name[0] || strcmp(peer->name, x->name) == 0));
 }
 
-/* Any member's key may: one that is to become a member asks for that alone. */
+/* Any member's key may: one that is to become a member asks for that alone, and who changes the members for one of them. */
 int htc__kv_cluster_key_joins(const htc_kv_server *s, uint32_t number)
 {
     const shown *x = shown_on(s, number);

@@ -158,7 +158,6 @@ void htc__kv_cluster_send(void *ctx, const htc__kv_owners *owners, uint32_t mask
 /* cluster_keys.c */
 htc_status htc__kv_cluster_key_shown(htc_kv_server *s, uint32_t number, htc_bytes opened); /* by that connection, if any */
 void       htc__kv_cluster_key_gone(htc_kv_server *s, uint32_t number);
-int        htc__kv_cluster_key_joins(const htc_kv_server *s, uint32_t number); /* is it a member's? */
 int        htc__kv_cluster_key_speaks_as(const htc_kv_server *s, uint32_t number, const htc__kv_peer *peer);
 
 /* cluster.c */

@@ -38,6 +38,8 @@ typedef struct htc__kv_backend {
     void (*hint)(void *ctx, const htc_bytes *keys, size_t n);
     /* What was asked alone under this name is not to wait for others any more. May be NULL. */
     void (*hurry)(void *ctx, const htc__kv_face *face, uint64_t conn);
+    /* 1: who is at the other end of this connection may change who keeps the store. May be NULL: everybody may. */
+    int (*may_change)(void *ctx, uint32_t peer);
     void *ctx;
 } htc__kv_backend;
 

@@ -281,6 +281,18 @@ static void hint(const htc__kv_native *n, htc_reader ops, size_t left)
         n->backend.hint(n->backend.ctx, keys, known);
 }
 
+/* A user's key opens the store to requests; who keeps it is the members' own affair. */
+static int may_ask(const asking *a, const htc_kv_request *q, htc_kv_result *result)
+{
+    const htc__kv_backend *b = &a->n->backend;
+    if (q->op != HTC_KV_CHANGE || !b->may_change || b->may_change(b->ctx, a->c->peer))
+        return 1;
+    *result = (htc_kv_result){ .op = q->op,
+                               .status = HTC_EDENIED,
+                               .value = htc_bytes_of("only a member's key may, or who asks a member on its own machine") };
+    return 0;
+}
+
 static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, htc_output *out)
 {
     htc__kv_native *n = a->n;
@@ -299,6 +311,7 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
         if (q.op != HTC_KV_GET && q.op != HTC_KV_SCAN && n->backend.busy(n->backend.ctx))
             break;
         int at_once =
+            !may_ask(a, &q, &result) ||
             n->backend.ask(n->backend.ctx, &q, &stamp, &n->face, a->m ? a->m->id : n->last_id + 1, a->done, &result);
         size_t size = RESULT_MAX + result.value.len + result.cursor.len + result.items_bytes.len;
         a->size += size;

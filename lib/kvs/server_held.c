@@ -215,9 +215,17 @@ static void hurry(void *ctx, const htc__kv_face *face, uint64_t conn)
     htc__kv_rivals_hurry(ctx, face, conn);
 }
 
+static int may_change(void *ctx, uint32_t peer)
+{
+    htc_kv_server *s = ctx;
+    return !s->cluster || htc__kv_cluster_key_joins(s, peer);
+}
+
 htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
 {
-    return (htc__kv_backend){ .ask = ask, .busy = busy, .hint = hint, .hurry = hurry, .ctx = s };
+    return (htc__kv_backend){
+        .ask = ask, .busy = busy, .hint = hint, .hurry = hurry, .may_change = may_change, .ctx = s
+    };
 }
 
 static void answer(htc_kv_server *s, htc__kv_held *held, const htc_kv_result *result)

@@ -1,6 +1,7 @@
 /* Several members of one store in one program: clients ask any of them, through messages that are lost, doubled, late and
  * out of order, while members crash and come back with what they had stored, and while groups of them cannot hear each other.
  * What clients were told is judged by htcsched/history.h. One seed, one history. */
+#include "htcsched/kv_members.h"
 #include "cluster_world.h"
 #include "kvs/batch.h"
 #include "kvs/cluster_private.h"
@@ -328,6 +329,60 @@ static uint32_t greeting(htc_kv_server *server, uint32_t peer, const htc_peer_id
     return type;
 }
 
+/* What one step says goes to the other end of that connection. */
+static int carry(htc_output *said, uint32_t peer, htc_status (*step)(void *, const htc_input *, htc_output *), void *to,
+                 uint32_t there, htc_output *out)
+{
+    htc_effect e;
+    int        any = 0;
+    for (size_t i = 0; htc_output_get(said, i, &e) == HTC_OK; i++) {
+        if (e.kind != HTC_OUT_MESSAGE || e.peer != peer)
+            continue;
+        htc_input in = { .now = 1, .kind = HTC_IN_MESSAGE, .peer = there, .body = e.body };
+        HOLDS(step(to, &in, out) == HTC_OK);
+        any = 1;
+    }
+    htc_output_clear(said);
+    return any;
+}
+
+static htc_status client_step(void *client, const htc_input *in, htc_output *out)
+{
+    return htc_kv_client_step(client, in, out);
+}
+
+/* What this server says to who has shown that key and wants a member to leave; HTC_AGAIN: nothing yet. */
+static htc_status wants_to_change(htc_kv_server *server, uint32_t peer, const htc_peer_identity *who)
+{
+    htc_kv_client_options o = { .size = sizeof o, .client_id = peer, .peer = 1 };
+    htc_kv_request        q = { .op = HTC_KV_CHANGE, .limit = HTC_KV_CHANGE_LEAVE, .version = 12 };
+    htc_kv_result         r = { .status = HTC_AGAIN };
+    htc_kv_client        *client;
+    htc_output           *here, *there;
+    htc_buf               b;
+    HOLDS(htc_kv_client_create(NULL, &o, &client) == HTC_OK);
+    HOLDS(htc_output_create(NULL, 0, &here) == HTC_OK && htc_output_create(NULL, 0, &there) == HTC_OK);
+    htc_buf_init(&b, NULL, 0);
+    htc_peer_info_write(&b, &(htc_peer_info){ who ? HTC_TRANSPORT_SECURE : HTC_TRANSPORT_UNIX, 0, 0, 1 });
+    if (who)
+        htc_peer_identity_write(&b, who);
+    htc_input in = { .now = 1, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) };
+    HOLDS(htc_kv_server_ops()->step(server, &in, there) == HTC_OK);
+    in.peer = 1;
+    HOLDS(htc_kv_client_step(client, &in, here) == HTC_OK);
+    HOLDS(htc_kv_client_submit(client, 1, &q, 1, 7, here) == HTC_OK);
+    while (carry(here, 1, htc_kv_server_ops()->step, server, peer, there) | carry(there, peer, client_step, client, 1, here))
+        ;
+    htc_kv_client_next(client, &r);
+    htc_status status = r.status;
+    HOLDS(status != HTC_EDENIED || r.value.len > 0);
+    htc_kv_client_destroy(client);
+    htc_output_destroy(here);
+    htc_output_destroy(there);
+    htc_buf_free(&b);
+    return status;
+}
+
 /* A key that is pinned as a user's or a host's opens the store to its requests, and never to what members say to each other. */
 Test(kvs_cluster, only_a_members_key_speaks_as_a_member)
 {
@@ -351,6 +406,9 @@ Test(kvs_cluster, only_a_members_key_speaks_as_a_member)
     cr_expect(greeting(server, 102, &ann, HTC_WIRE_ROLE_STORE_MEMBER) == 0);
     cr_expect(greeting(server, 103, &ann, HTC_WIRE_ROLE_STORE_CLIENT) == HTC_WIRE_WELCOME);
     cr_expect(greeting(server, 104, &member, HTC_WIRE_ROLE_STORE_CLIENT) == HTC_WIRE_WELCOME);
+    cr_expect(wants_to_change(server, 105, &ann) == HTC_EDENIED);
+    cr_expect(wants_to_change(server, 106, NULL) != HTC_EDENIED, "a Unix socket is this user's own");
+    cr_expect(wants_to_change(server, 107, &member) != HTC_EDENIED);
     htc_kv_server_destroy(server);
     engine.ops->destroy(engine.ctx);
     htc_output_destroy(out);
