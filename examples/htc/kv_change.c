@@ -69,6 +69,16 @@ static int about_it(const change *x)
     return x->all.change && (x->comer ? x->all.comer == x->comer : x->all.goer == x->goer);
 }
 
+/* The map itself follows last. Until it has, the store goes on without those alone that it could do without before. */
+static int settled(const htc_kv_members *all)
+{
+    htc_kv_member_shown m;
+    for (uint32_t i = 0; i < all->keepers; i++)
+        if (!find(all, all->keeper[i], &m))
+            return 0;
+    return !all->settles && all->keepers >= all->copies;
+}
+
 /* 1: it is over; 0: not yet, -1: it was given up. */
 static int over(const change *x)
 {
@@ -77,7 +87,7 @@ static int over(const change *x)
         return 0;
     int in = !x->comer || find(&x->all, x->comer, &m), out = !x->goer || !find(&x->all, x->goer, &m);
     if (in && out)
-        return 1;
+        return settled(&x->all);
     return x->seen ? -1 : 0;
 }
 
@@ -125,7 +135,7 @@ static htc_status wait_for(change *x, int (*is_over)(const change *x))
             progress_say(&p, "%s%s ... %" PRIu32 " of %" PRIu32 " buckets", what, x->all.back ? ", given up" : "", x->all.moved,
                          x->all.to_move);
         else
-            progress_say(&p, "waiting ...");
+            progress_say(&p, settled(&x->all) ? "waiting ..." : "waiting until enough members keep the map ...");
         pause_ms(LOOK_MS);
     }
     progress_end(&p);
