@@ -123,7 +123,7 @@ static uint32_t place_of(const seeking *x, uint64_t member)
     return i;
 }
 
-static void say(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy, int late)
+void htc__kv_copy_say(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy, int late)
 {
     htc__kv_cluster *c = s->cluster;
     htc_buf_clear(&c->scratch);
@@ -158,9 +158,9 @@ static void tell(htc_kv_server *s, seeking *x, htc_kv_result *result)
 static void own_word(htc_kv_server *s, const seeking *x)
 {
     if (x->q.op == HTC_KV_GET)
-        say(s, s->cluster->id, HTC__KV_ITEM_FETCHED, &(htc__kv_copy){ .tag = x->tag, .flag = 1 }, 1);
+        htc__kv_copy_say(s, s->cluster->id, HTC__KV_ITEM_FETCHED, &(htc__kv_copy){ .tag = x->tag, .flag = 1 }, 1);
     else
-        say(s, s->cluster->id, HTC__KV_ITEM_STORED, &(htc__kv_copy){ .tag = x->tag }, 1);
+        htc__kv_copy_say(s, s->cluster->id, HTC__KV_ITEM_STORED, &(htc__kv_copy){ .tag = x->tag }, 1);
 }
 
 /* Ask those that have not answered for what they hold, or have them store what is held here. */
@@ -171,7 +171,7 @@ static void say_to_others(htc_kv_server *s, const seeking *x)
         if (x->said >> i & 1 || x->owner[i] == s->cluster->id)
             continue;
         if (x->q.op == HTC_KV_GET)
-            say(s, x->owner[i], HTC__KV_ITEM_FETCH, &ask, 0);
+            htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_FETCH, &ask, 0);
         else
             htc__kv_say_state(s, x->owner[i], x->tag, x->key);
     }
@@ -259,7 +259,7 @@ static void mend(htc_kv_server *s, const seeking *x)
         if (!(x->said >> i & 1) || x->digest[i] == all)
             continue;
         e->counts.mended++;
-        say(s, x->owner[i], HTC__KV_ITEM_STORE, &(htc__kv_copy){ .key = x->key, .state = state }, 0);
+        htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_STORE, &(htc__kv_copy){ .key = x->key, .state = state }, 0);
     }
 }
 

@@ -120,6 +120,8 @@ uint32_t         htc__kv_space_owners(const htc_kv_server *s, htc_bytes key, uin
 htc__kv_seeking *htc__kv_seeking_make(htc_kv_server *s, const htc_kv_request *q, htc_bytes key); /* NULL: no memory */
 htc__kv_seeking *htc__kv_seeking_find(const htc_kv_server *s, uint64_t tag);
 void             htc__kv_seeking_end(htc_kv_server *s, htc__kv_seeking *x);
+/* An item to another owner; late: once what is staged now is stored. */
+void htc__kv_copy_say(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy, int late);
 
 /* eventual_store.c. state: bytes as in the cell without the format; lent until the next read or stage. */
 htc_status htc__kv_held_state(htc_kv_server *s, htc_bytes key, htc_bytes *state); /* HTC_ENOTFOUND; HTC_ECORRUPT */

@@ -12,19 +12,6 @@
 #define LOOK_AT  256
 #define PAUSE_NS (20 * HTC_MS)
 
-static void say(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy, int late)
-{
-    htc__kv_cluster *c = s->cluster;
-    htc_buf_clear(&c->scratch);
-    htc__kv_copy_write(&c->scratch, kind, copy);
-    if (late)
-        htc__kv_cluster_reply(s, to, kind);
-    else if (c->scratch.status == HTC_OK)
-        htc__kv_cluster_say(s, to, kind, htc_buf_bytes(&c->scratch));
-    else
-        htc__kv_cluster_broken(s, c->scratch.status);
-}
-
 /* 1: what is held of the key is just that. */
 static int holds(htc_kv_server *s, htc_bytes key, uint64_t digest)
 {
@@ -60,7 +47,7 @@ static void all_hold_it(htc_kv_server *s, htc__kv_seeking *x)
     if (holds(s, x->key, x->counter)) {
         for (uint32_t i = 0; i < x->n; i++)
             if (x->owner[i] != s->cluster->id)
-                say(s, x->owner[i], HTC__KV_ITEM_COLLECT, &(htc__kv_copy){ 0, x->counter, 1, x->key, { NULL, 0 } }, 0);
+                htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_COLLECT, &(htc__kv_copy){ 0, x->counter, 1, x->key, { NULL, 0 } }, 0);
         forget(s, x->key, x->counter);
     }
     end(s, x);
@@ -83,7 +70,7 @@ static void ask_others(htc_kv_server *s, htc_bytes key, uint64_t digest)
     }
     for (uint32_t i = 0; i < x->n; i++)
         if (x->owner[i] != s->cluster->id)
-            say(s, x->owner[i], HTC__KV_ITEM_COLLECT, &(htc__kv_copy){ x->tag, digest, 0, x->key, { NULL, 0 } }, 0);
+            htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_COLLECT, &(htc__kv_copy){ x->tag, digest, 0, x->key, { NULL, 0 } }, 0);
     htc__wheel_add(&e->wheel, &x->entry, s->now + s->cluster->suspect_ns);
 }
 
@@ -113,7 +100,7 @@ void htc__kv_on_collect(htc_kv_server *s, uint64_t from, const htc__kv_copy *cop
         return;
     }
     int held = holds(s, copy->key, copy->digest);
-    say(s, from, HTC__KV_ITEM_COLLECTED, &(htc__kv_copy){ .tag = copy->tag, .flag = (uint8_t)held }, 1);
+    htc__kv_copy_say(s, from, HTC__KV_ITEM_COLLECTED, &(htc__kv_copy){ .tag = copy->tag, .flag = (uint8_t)held }, 1);
 }
 
 /* ---------------------------------------------------------------- time */
