@@ -3,46 +3,12 @@
 has all that was acknowledged. Ports are drawn; nothing depends on how fast anything is. HTC_TEST_LIGHT: with one engine."""
 import json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
+from redis_client import Redis, Refused
+
 programs = sys.argv[1]
 htc = os.path.join(programs, 'htc')
 top = tempfile.mkdtemp(prefix='htc-cluster-')
 where = os.path.join(top, 'c')
-
-
-class Refused(Exception):
-    pass
-
-
-class Redis:
-    """One connection that speaks RESP2."""
-
-    def __init__(self, address):
-        host, port = address.rsplit(':', 1)
-        self.s = socket.create_connection((host, int(port)), timeout=60)
-        self.f = self.s.makefile('rb')
-
-    def read(self):
-        line = self.f.readline()
-        if not line.endswith(b'\r\n'):
-            raise ConnectionError('closed')
-        kind, rest = line[:1], line[1:-2]
-        if kind == b'+':
-            return rest.decode()
-        if kind == b'-':
-            return Refused(rest.decode())
-        if kind == b':':
-            return int(rest)
-        if kind == b'$':
-            return None if rest == b'-1' else self.f.read(int(rest) + 2)[:-2].decode()
-        return [self.read() for _ in range(int(rest))]
-
-    def ask(self, *words):
-        parts = [str(w).encode() for w in words]
-        self.s.sendall(b'*%d\r\n' % len(parts) + b''.join(b'$%d\r\n%s\r\n' % (len(p), p) for p in parts))
-        answer = self.read()
-        if isinstance(answer, Refused):
-            raise answer
-        return answer
 
 
 def check(ok, what):
