@@ -3,9 +3,15 @@
 
 #include "sched/hierarchy_private.h"
 
+/* C_e, where the CPUs that phi counts at most are known already. */
+static double ce_of(const hier_queue *q, uint32_t cpus, double cpus_now)
+{
+    return q->te_s * (htc__hierarchy_least(cpus, cpus_now) * q->unit);
+}
+
 double htc__hierarchy_ce(const htc_hierarchy *h, const hier_queue *q, uint32_t cpus)
 {
-    return q->te_s * (htc__hierarchy_least(cpus, htc__hierarchy_cpus_now(h, q)) * q->unit);
+    return ce_of(q, cpus, htc__hierarchy_cpus_now(h, q));
 }
 
 double htc__hierarchy_cq(const htc_hierarchy *h, const hier_queue *q)
@@ -13,18 +19,17 @@ double htc__hierarchy_cq(const htc_hierarchy *h, const hier_queue *q)
     return q->tq_s * (htc__hierarchy_least(q->spec.cpus, htc__hierarchy_cpus_now(h, q)) * q->unit);
 }
 
-void htc__hierarchy_decided(const htc_hierarchy *h, uint32_t job, uint32_t action, htc_hierarchy_decision *out)
+/* What is decided about a job with that entry (NULL: it waits outside) in queue q. */
+static inline void say(const hier_job *j, const hier_queue *q, const hier_entry *e, double cpus_now, uint32_t action,
+                       htc_hierarchy_decision *out)
 {
-    const hier_job   *j = &h->jobs[job];
-    const hier_queue *q = &h->queues[j->queue];
-    const hier_entry *e = htc__hierarchy_entry_of(h, j);
     *out = (htc_hierarchy_decision){ .id = j->id,
                                      .action = action,
                                      .reason = j->state == HTC_HIERARCHY_LEAVING ? j->reason : HTC_HIERARCHY_NO_REASON,
                                      .from = j->queue,
                                      .to = j->to,
-                                     .kflop = htc__hierarchy_left(h, j),
-                                     .limit = htc__hierarchy_ce(h, q, j->cpus),
+                                     .kflop = e ? e->left : j->left,
+                                     .limit = ce_of(q, j->cpus, cpus_now),
                                      .state = e && e->has_started ? HTC_HIERARCHY_RUNNING :
                                               e                   ? HTC_HIERARCHY_QUEUED :
                                               j->until > 0        ? HTC_HIERARCHY_ESTIMATING :
@@ -35,19 +40,32 @@ void htc__hierarchy_decided(const htc_hierarchy *h, uint32_t job, uint32_t actio
     }
 }
 
-void htc__hierarchy_leave(htc_hierarchy *h, uint32_t job, uint32_t reason, uint32_t to, htc_hierarchy_decision *out)
+void htc__hierarchy_decided(const htc_hierarchy *h, uint32_t job, uint32_t action, htc_hierarchy_decision *out)
 {
-    hier_job   *j = &h->jobs[job];
-    hier_queue *q = &h->queues[j->queue];
-    if (j->at != HIER_NONE) {
-        q->entries[j->at].place = HIER_LEAVING;
+    const hier_job   *j = &h->jobs[job];
+    const hier_queue *q = &h->queues[j->queue];
+    say(j, q, htc__hierarchy_entry_of(h, j), htc__hierarchy_cpus_now(h, q), action, out);
+}
+
+static inline void leave(hier_job *j, hier_queue *q, hier_entry *e, double cpus_now, uint32_t reason, uint32_t to,
+                         htc_hierarchy_decision *out)
+{
+    if (e) {
+        e->place = HIER_LEAVING;
         q->leaving++;
     }
     j->state = HTC_HIERARCHY_LEAVING;
     j->reason = (uint8_t)reason;
     j->to = to;
     q->out[reason]++;
-    htc__hierarchy_decided(h, job, to == HTC_HIERARCHY_NOWHERE ? HTC_HIERARCHY_TERMINATE : HTC_HIERARCHY_MIGRATE, out);
+    say(j, q, e, cpus_now, to == HTC_HIERARCHY_NOWHERE ? HTC_HIERARCHY_TERMINATE : HTC_HIERARCHY_MIGRATE, out);
+}
+
+void htc__hierarchy_leave(htc_hierarchy *h, uint32_t job, uint32_t reason, uint32_t to, htc_hierarchy_decision *out)
+{
+    hier_job   *j = &h->jobs[job];
+    hier_queue *q = &h->queues[j->queue];
+    leave(j, q, htc__hierarchy_entry_of(h, j), htc__hierarchy_cpus_now(h, q), reason, to, out);
 }
 
 void htc__hierarchy_unleave(htc_hierarchy *h, uint32_t job, htc_ns now)
@@ -282,8 +300,10 @@ htc_status htc_hierarchy_enforce(htc_hierarchy *h, uint32_t queue, htc_ns now, c
     for (size_t i = q->first; i < q->end; i++) {
         hier_entry *e = &q->entries[i];
         uint32_t    reason = e->place == HIER_HERE ? judge(h, q, &l, e) : HTC_HIERARCHY_NO_REASON;
-        if (reason != HTC_HIERARCHY_NO_REASON)
-            htc__hierarchy_leave(h, e->job, reason, below(h, &h->jobs[e->job]), &h->decisions[told++]);
+        if (reason != HTC_HIERARCHY_NO_REASON) {
+            hier_job *j = &h->jobs[e->job];
+            leave(j, q, e, l.cpus_now, reason, below(h, j), &h->decisions[told++]);
+        }
     }
     q->load = l.load;
     q->enforce_at = q->live + q->waiting > 0 ? htc__hierarchy_after(now, q->period_ns) : HTC_NEVER;
