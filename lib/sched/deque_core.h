@@ -305,7 +305,8 @@ static inline uint64_t deque_half(const struct htc_deque *d, deque_word w)
     return all - all / 2 < shown ? all - all / 2 : shown;
 }
 
-/* On many items: have their lines on the way before the claim. What a slot says then is not looked at. */
+/* Have the lines of n items on the way before the claim, which waits for a line of its own. What a slot says then is not
+ * looked at. */
 static inline void deque_expect(struct htc_deque *d, deque_word w, uint64_t n)
 {
     deque_ring *ring = ATOMIC_GET(&d->ring, DEQUE_RING_GET);
@@ -344,6 +345,7 @@ static inline int deque_steal(struct htc_deque *d, void **item)
         deque_ask(d);
         return 0;
     }
+    deque_expect(d, w, 1);
     if (!deque_claim(d, w, 1))
         return -1;
     *item = deque_claimed_item(deque_claimed_in(d), w, 0);
