@@ -59,6 +59,7 @@ static const char usage[] =
     "  --ring FILE           the public keys that are known; read anew at SIGHUP\n"
     "  --once FILE           one-time secrets that are open (htc keys enrol)\n"
     "  --log-format FORMAT   of what goes to standard error: text (default) or json, an object a line\n"
+    "  --log-level LEVEL     how much of it: error, warn, info (default) or debug\n"
     "  --help, --version\n";
 
 htc_status member_wrong(htc_daemon *d, htc_status status, const char *hint, const char *format, const char *arg)
@@ -71,13 +72,24 @@ htc_status member_wrong(htc_daemon *d, htc_status status, const char *hint, cons
 int member_wanted(int argc, char **argv)
 {
     static const char *const words[] = { "--resp",    "--engine",     "--durability", "--mem",
-                                         "--metrics", "--log-format", "--new-member", "--listen",
+                                         "--metrics", "--log-", "--new-member", "--listen",
                                          "--shards",  "--join",       "--help" };
     for (int i = 1; i < argc; i++)
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             if (strncmp(argv[i], words[k], strlen(words[k])) == 0)
                 return 1;
     return 0;
+}
+
+static htc_status take_level(member *m, const char *text)
+{
+    static const char *const levels[] = { "error", "warn", "info", "debug" };
+    for (uint32_t i = 0; i < 4; i++)
+        if (strcmp(text, levels[i]) == 0) {
+            m->o.level = HTC_LOG_ERROR + i;
+            return HTC_OK;
+        }
+    return member_wrong(m->d, HTC_EUSAGE, "take error, warn, info or debug", "there is no log level %.40s", text);
 }
 
 static htc_status parse(member *m, int argc, char **argv)
@@ -91,6 +103,7 @@ static htc_status parse(member *m, int argc, char **argv)
                                            { "memory", required_argument, NULL, 'm' },
                                            { "metrics", required_argument, NULL, 'x' },
                                            { "log-format", required_argument, NULL, 'j' },
+                                           { "log-level", required_argument, NULL, 'v' },
                                            { "member", required_argument, NULL, 'M' },
                                            { "shards", required_argument, NULL, 'S' },
                                            { "new-member", no_argument, NULL, 'n' },
@@ -196,6 +209,10 @@ static htc_status parse(member *m, int argc, char **argv)
             m->o.json = strcmp(optarg, "json") == 0;
             if (!m->o.json && strcmp(optarg, "text") != 0)
                 return member_wrong(m->d, HTC_EUSAGE, "take text or json", "there is no log format %.40s", optarg);
+            break;
+        case 'v':
+            if (take_level(m, optarg) != HTC_OK)
+                return HTC_EUSAGE;
             break;
         case 'x':
             m->o.metrics = optarg;
@@ -537,11 +554,12 @@ static htc_status serve(member *m)
 htc_status member_main(htc_daemon *d, int argc, char **argv)
 {
     static member       m; /* large */
-    htc_logfile_options lo = { .size = sizeof lo, .name = d->name, .level = HTC_LOG_WARN, .fd = STDERR_FILENO };
+    htc_logfile_options lo = { .size = sizeof lo, .name = d->name, .fd = STDERR_FILENO };
     m.d = d;
     m.peers = calloc(MEMBERS_MAX, sizeof *m.peers);
     htc_status s = m.peers ? parse(&m, argc, argv) : HTC_ENOMEM;
     lo.json = m.o.json;
+    lo.level = m.o.level;
     d->log_is_stderr = m.o.json != 0;
     m.o.shards = m.o.shards ? m.o.shards : 1;
     if (s == HTC_OK && m.o.draw)

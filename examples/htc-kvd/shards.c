@@ -18,7 +18,7 @@ typedef struct process process;
 typedef struct shard {
     member     m;
     htc_daemon d;
-    htc_log    log;
+    htc_log_structured log;
     process   *of;
     uint32_t   number; /* from 1 */
     pthread_t  thread;
@@ -91,13 +91,27 @@ htc_status shards_draw(member *m)
 
 /* ---- who they are ---- */
 
-static void write_log(void *ctx, uint32_t level, const char *line)
+/* The front's log takes it: text says whose line it is, an object has that as a value. */
+static void write_fields(void *ctx, uint32_t level, const char *line, const htc_log_field *field, size_t n)
 {
     const shard   *x = ctx;
     const htc_log *log = x->of->front->d->env.log;
+    htc_log_field  more[16] = { { "shard", NULL, x->number, 0 } };
     char           text[1200];
+    if (log->level & HTC_LOG_FIELDS) {
+        n = n < 15 ? n : 15;
+        if (n)
+            memcpy(more + 1, field, n * sizeof *field);
+        ((const htc_log_structured *)log)->write_fields(log->ctx, level, line, more, n + 1);
+        return;
+    }
     snprintf(text, sizeof text, "shard %" PRIu32 ": %s", x->number, line);
     log->write(log->ctx, level, text);
+}
+
+static void write_line(void *ctx, uint32_t level, const char *line)
+{
+    write_fields(ctx, level, line, NULL, 0);
 }
 
 static htc_status begin(process *p, uint32_t i)
@@ -107,8 +121,8 @@ static htc_status begin(process *p, uint32_t i)
     x->of = p;
     x->number = i + 1;
     x->d = (htc_daemon){ .name = front->d->name };
-    x->log = (htc_log){ write_log, x, front->d->env.log->level };
-    x->d.env = (htc_env){ .size = sizeof x->d.env, .rng = &x->d.rng, .log = &x->log };
+    x->log = (htc_log_structured){ { write_line, x, front->d->env.log->level | HTC_LOG_FIELDS }, write_fields };
+    x->d.env = (htc_env){ .size = sizeof x->d.env, .rng = &x->d.rng, .log = &x->log.log };
     htc_host_random(&x->d.rng.state, sizeof x->d.rng.state);
     x->m.d = &x->d;
     x->m.o = front->o;
@@ -302,7 +316,7 @@ static void load_keys(void *ctx)
         return;
     snprintf(line, sizeof line, "keys: %s%s%s -> go on with those there were", error.where, *error.where ? ": " : "",
              error.text);
-    x->log.write(x->log.ctx, HTC_LOG_ERROR, line);
+    write_line(x, HTC_LOG_ERROR, line);
 }
 
 /* In each shard's thread. */

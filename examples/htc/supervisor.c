@@ -50,7 +50,7 @@ static void say(const supervisor *s, uint32_t level, const char *format, ...)
     va_start(ap, format);
     vsnprintf(line, sizeof line, format, ap);
     va_end(ap);
-    if (s->log && level <= s->log->level)
+    if (s->log && level <= (s->log->level & (HTC_LOG_FIELDS - 1)))
         s->log->write(s->log->ctx, level, line);
     if (level <= HTC_LOG_WARN && s->options->report >= 0)
         dprintf(s->options->report, "%s\n", line);

@@ -75,6 +75,14 @@ typedef enum htc_log_level {
     HTC_LOG_DEBUG      /**< each decision */
 } htc_log_level;
 
+/** A value that a line is about, under a name of its own, for those who search lines by machine. */
+typedef struct htc_log_field {
+    const char *name;   /**< lower case and underscores; borrowed until the call returns */
+    const char *text;   /**< its value; NULL: it is number. Borrowed until the call returns */
+    uint64_t    number; /**< its value, if text is NULL */
+    uint32_t    hex;    /**< 1: an id, which people read as 16 hexadecimal digits */
+} htc_log_field;
+
 /** Where lines go. */
 typedef struct htc_log {
     /**
@@ -86,8 +94,26 @@ typedef struct htc_log {
      */
     void (*write)(void *ctx, uint32_t level, const char *line);
     void    *ctx;   /**< handed to write */
-    uint32_t level; /**< lines above this htc_log_level are not formatted at all */
+    uint32_t level; /**< lines above this htc_log_level are not formatted at all; with or without HTC_LOG_FIELDS */
 } htc_log;
+
+/** In htc_log.level: the log is the first member of an htc_log_structured. */
+#define HTC_LOG_FIELDS UINT32_C(0x100)
+
+/** A log that takes the values of a line beside it. What an htc_env gets is the address of its log. */
+typedef struct htc_log_structured {
+    htc_log log; /**< level with HTC_LOG_FIELDS; write takes lines all the same, from whoever does not know of values */
+    /**
+     * Take one line.
+     *
+     * @param[in] ctx    of the log
+     * @param[in] level  htc_log_level
+     * @param[in] line   as of htc_log: it names whatever a person has to know
+     * @param[in] field  n values that the line is about; borrowed until the call returns
+     * @param[in] n      may be 0
+     */
+    void (*write_fields)(void *ctx, uint32_t level, const char *line, const htc_log_field *field, size_t n);
+} htc_log_structured;
 
 /** Who decides at the fault points inside the library: the simulator. Only builds for tests (-Dfaults=true) have such points. */
 typedef struct htc_fault {

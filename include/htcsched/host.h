@@ -335,7 +335,8 @@ typedef struct htc_logfile_options {
     uint64_t    bytes_max; /**< of one file; 0: 8 MiB */
     uint32_t    files_max; /**< path, path.1, … path.N-1; 0: 4 */
     int         fd;        /**< used when path is NULL; not closed */
-    uint32_t    json;      /**< 1: each line is a JSON object: time, level, source (the name), message; 0: text. Since: 0.2 */
+    uint32_t    json;      /**< 1: each line is a JSON object: time, level, source (the name), message, and the values that it is
+                                about, such as peer, member, job, status; 0: text. Since: 0.2 */
     uint32_t    reserved;  /**< 0 */
 } htc_logfile_options;
 

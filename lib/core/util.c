@@ -58,17 +58,39 @@ void htc__strfree(const htc_env *env, char *s)
         htc__free(env, s, strlen(s) + 1);
 }
 
+static int is_wanted(const htc_log *log, uint32_t level)
+{
+    return log && log->write && level <= (log->level & (HTC_LOG_FIELDS - 1));
+}
+
+static void say(const htc_log *log, uint32_t level, const htc_log_field *field, size_t n, const char *format, va_list args)
+{
+    char line[1024];
+    vsnprintf(line, sizeof line, format, args);
+    if (log->level & HTC_LOG_FIELDS)
+        ((const htc_log_structured *)log)->write_fields(log->ctx, level, line, field, n);
+    else
+        log->write(log->ctx, level, line);
+}
+
 void htc__log(const htc_env *env, uint32_t level, const char *format, ...)
 {
-    const htc_log *log = env ? env->log : NULL;
-    char           line[1024];
-    va_list        args;
-    if (!log || !log->write || level > log->level)
+    va_list args;
+    if (!is_wanted(env ? env->log : NULL, level))
         return;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    say(env->log, level, NULL, 0, format, args);
     va_end(args);
-    log->write(log->ctx, level, line);
+}
+
+void htc__log_with(const htc_env *env, uint32_t level, const htc_log_field *field, size_t n, const char *format, ...)
+{
+    va_list args;
+    if (!is_wanted(env ? env->log : NULL, level))
+        return;
+    va_start(args, format);
+    say(env->log, level, field, n, format, args);
+    va_end(args);
 }
 
 htc_status htc__error(htc_error *e, htc_status status, const char *format, ...)

@@ -15,6 +15,16 @@ char *htc__strdup(const htc_env *env, const char *s);
 void  htc__strfree(const htc_env *env, char *s);
 
 void htc__log(const htc_env *env, uint32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same, with the values that it is about: HTC__FIELDS(HTC__NUMBER("peer", peer), HTC__TEXT("why", text)). */
+void htc__log_with(const htc_env *env, uint32_t level, const htc_log_field *field, size_t n, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+#define HTC__NUMBER(name, value) { (name), NULL, (uint64_t)(value), 0 }
+#define HTC__ID(name, value)     { (name), NULL, (value), 1 }
+#define HTC__TEXT(name, value)   { (name), (value), 0, 0 }
+#define HTC__STATUS(value)       HTC__TEXT("status", htc_status_name(value))
+#define HTC__FIELDS(...)                                                                                                \
+    (const htc_log_field[]){ __VA_ARGS__ }, sizeof((const htc_log_field[]){ __VA_ARGS__ }) / sizeof(htc_log_field)
 
 /* Fill e (NULL is fine) and answer status. text is printf. */
 htc_status htc__error(htc_error *e, htc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -343,7 +343,8 @@ static htc_status message(htc_kv_client *c, const htc_input *in, htc_output *out
     }
     if (type == HTC_WIRE_ERROR) {
         htc_status why = (htc_status)(int32_t)htc_get_u32(&r);
-        htc__log(&c->env, HTC_LOG_WARN, "store says: %s -> wait for a new connection", htc_strerror(why));
+        htc__log_with(&c->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(why)),
+                      "store says: %s -> wait for a new connection", htc_strerror(why));
     }
     return HTC_OK;
 }

@@ -386,8 +386,9 @@ static void dialled(htc_kv_server *s, const htc_input *in)
     if (peer && peer->dialling && in->status == HTC_OK && htc_reader_done(&r) == HTC_OK)
         connect(s, peer, number);
     else
-        htc__log(&s->env, HTC_LOG_ERROR, "a member's address leads nowhere: %s -> go on without it",
-                 htc_strerror(in->status));
+        htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__ID("member", in->tag), HTC__STATUS(in->status)),
+                      "a member's address leads nowhere: %s -> go on without it",
+                      htc_strerror(in->status));
 }
 
 static htc_status turn_out(htc_kv_server *s, uint32_t number, uint64_t id, htc_output *out)
@@ -627,6 +628,7 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
     hear_self(s);
     htc__kv_cluster_scans_go_on(s);
     hear_self(s);
+    htc__kv_cluster_log_tick(s);
     if (s->broken != HTC_OK)
         return s->broken;
     htc_status status = tell_serving(s, out);

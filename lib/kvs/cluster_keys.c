@@ -55,7 +55,8 @@ int htc__kv_cluster_key_speaks_as(const htc_kv_server *s, uint32_t number, const
     const shown *x = shown_on(s, number);
     if (speaks_as(x, peer))
         return 1;
-    htc__log(&s->env, HTC_LOG_WARN, "peer %u: %s's key speaks as member %016" PRIx64 ", whose key is %s's -> close it", number,
-             x->name, peer->id, peer->name);
+    htc__log_with(&s->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("peer", number), HTC__TEXT("key", x->name), HTC__ID("member", peer->id)),
+                  "peer %u: %s's key speaks as member %016" PRIx64 ", whose key is %s's -> close it", number,
+                  x->name, peer->id, peer->name);
     return 0;
 }

@@ -13,6 +13,9 @@
 #include "kvs/place.h"
 #include "kvs/register.h"
 
+/* What the log has said of a member last: cluster_log.c. */
+enum { HTC__KV_NOTICED_NOTHING, HTC__KV_NOTICED_HERE, HTC__KV_NOTICED_SILENT };
+
 typedef struct htc__kv_peer {
     uint64_t id;             /* 0: not known yet; whoever wants to join knows others by their addresses alone */
     uint32_t number;         /* of the driver's connection to it; 0: this member, or none was asked for yet */
@@ -20,6 +23,8 @@ typedef struct htc__kv_peer {
     uint32_t away;           /* it was, when eventual_compare.c looked last */
     uint8_t  self, listed;   /* listed: the map names it */
     uint8_t  dialling;       /* the driver was asked for a connection to it */
+    uint8_t  noticed;        /* HTC__KV_NOTICED_HERE, … */
+    htc_ns   noticed_at;     /* since then */
     htc_ns   heard, said;    /* when last */
     htc_ns   opened;         /* when the connection to it was */
     uint64_t map_said;       /* which map it was sent, plus one, and when */
@@ -104,6 +109,7 @@ typedef struct htc__kv_cluster {
     uint32_t                 met, told; /* somebody was met since the last look; told that it serves */
     uint32_t                 left;      /* told that it is no member any more */
     htc_ns                   suspect_ns, request_ns;
+    uint8_t                  said_kind, said_back; /* cluster_log.c: of the change that was spoken of last */
     htc__kv_register        *reg;
     htc__table               requests; /* by tag: htc__kv_errand */
     htc__wheel               wheel;    /* of requests */
@@ -258,6 +264,9 @@ void            htc__kv_errand_route(htc_kv_server *s, htc__kv_errand *r);
 void htc__kv_errand_propose(htc_kv_server *s, htc__kv_errand *r, const htc_kv_request *q);
 void htc__kv_errand_give(htc_kv_server *s, htc__kv_errand *r, uint64_t to); /* another owner is to have it */
 void htc__kv_errand_tell(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forwarded *answer);
+
+/* cluster_log.c: once a step. */
+void htc__kv_cluster_log_tick(htc_kv_server *s);
 
 /* cluster_lease.c */
 #define HTC__KV_OWN_PREFIX "\0htc\0" /* of keys that are the store's own */

@@ -16,7 +16,8 @@ htc_status htc__wal_fail(htc__wal *l, htc_status status, const char *file, const
     if (l->options.problem)
         l->options.problem(l->options.problem_ctx, status, file, 0, text);
     else
-        htc__log(&l->env, HTC_LOG_ERROR, "log: %s: %s -> this member ends (%s)", file, text, htc_status_name(status));
+        htc__log_with(&l->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__TEXT("file", file), HTC__STATUS(status)),
+                      "log: %s: %s -> this member ends (%s)", file, text, htc_status_name(status));
     l->state = LOG_ENDED;
     return status;
 }

@@ -24,8 +24,9 @@ static void on_problem(void *ctx, htc_status status, const char *file, uint64_t 
     if (l->options.problem)
         l->options.problem(l->options.problem_ctx, status, file, offset, text);
     else
-        htc__log(&l->env, HTC_LOG_ERROR, "log: %s at %llu: %s (%s)", file, (unsigned long long)offset, text,
-                 htc_status_name(status));
+        htc__log_with(&l->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__TEXT("file", file), HTC__NUMBER("offset", offset), HTC__STATUS(status)),
+                      "log: %s at %llu: %s (%s)", file, (unsigned long long)offset, text,
+                      htc_status_name(status));
 }
 
 htc_status htc__wal_segment_add(htc__wal *l, uint64_t number, uint64_t first_sequence)

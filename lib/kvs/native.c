@@ -57,7 +57,8 @@ static htc_status refuse_peer(htc__kv_native *n, uint32_t peer, uint64_t id, htc
     htc_wire_error(&n->body, id, why, text);
     htc_status status = n->body.status == HTC_OK ? send(out, peer, htc_buf_bytes(&n->body)) : n->body.status;
     htc__kv_native_closed(n, peer);
-    htc__log(&n->env, HTC_LOG_WARN, "peer %u: %s -> close it", peer, text);
+    htc__log_with(&n->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("peer", peer), HTC__STATUS(why)),
+                  "peer %u: %s -> close it", peer, text);
     if (status == HTC_OK)
         status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = peer, .status = why });
     return status;

@@ -27,7 +27,8 @@ static htc_status cells_step(htc_kv_server *s, const htc_input *in, htc_output *
     htc_status why = s->cells.ops->undone(s->cells.ctx);
     if (why != HTC_OK) {
         s->stats.commits_failed++;
-        htc__log(&s->env, HTC_LOG_ERROR, "commit failed: %s -> refuse its changes, go on reading", htc_strerror(why));
+        htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__STATUS(why)),
+                      "commit failed: %s -> refuse its changes, go on reading", htc_strerror(why));
         if (s->cluster) {
             htc__kv_cluster_undone(s);
             return HTC_OK;
@@ -201,7 +202,8 @@ static htc_status server_step(void *self, const htc_input *in, htc_output *out)
     if (status == HTC_OK && s->serving && !s->stopped && (!s->turns || in->kind == HTC_IN_TURN))
         status = finish(s, out);
     if (status == HTC_ECORRUPT || status == HTC_EFORMAT || status == HTC_EIO) {
-        htc__log(&s->env, HTC_LOG_ERROR, "%s: what is stored is not known -> stop", htc_strerror(status));
+        htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__STATUS(status)),
+                      "%s: what is stored is not known -> stop", htc_strerror(status));
         return stop(s, status, out);
     }
     return status;

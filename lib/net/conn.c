@@ -371,7 +371,8 @@ htc__conn *htc__conn_find(htc_host *host, uint32_t peer)
 static void take_token(htc__conn *c, htc_bytes frame)
 {
     if (frame.len != HTC_HOST_TOKEN_LEN || sodium_memcmp(frame.data, c->token, HTC_HOST_TOKEN_LEN) != 0) {
-        htc__log(c->host->env, HTC_LOG_WARN, "peer %u: wrong token over TCP -> close", c->peer);
+        htc__log_with(c->host->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("peer", c->peer), HTC__STATUS(HTC_EDENIED)),
+                      "peer %u: wrong token over TCP -> close", c->peer);
         htc__conn_refuse(c, HTC_EDENIED, "the first frame has to be the token of the state directory");
         return;
     }
@@ -389,7 +390,8 @@ static size_t frame_of(htc__conn *c, htc_bytes bytes)
     uint32_t len = htc_get_u32(&r), min = c->state == CONN_TOKEN ? 0 : 10;
     if (len < min || len > frame_max(c)) {
         evutil_snprintf(text, sizeof text, "a frame of %u bytes: %u to %u are allowed here", len, min, frame_max(c));
-        htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %s -> close", c->peer, text);
+        htc__log_with(c->host->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("peer", c->peer), HTC__STATUS(HTC_EPROTO)),
+                      "peer %u: %s -> close", c->peer, text);
         htc__conn_refuse(c, HTC_EPROTO, text);
         return 0;
     }
@@ -565,8 +567,10 @@ void htc__conn_send(htc__conn *c, htc_bytes message)
         waiting_of(c) + HEADER + message.len <= c->host->options.output_bytes_max)
         status = (c->secure ? send_sealed : send_plain)(c, (htc_bytes){ header, HEADER }, message);
     if (status != HTC_OK) {
-        htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %zu bytes wait for it and %zu more are to come -> close", c->peer,
-                 waiting_of(c), message.len);
+        htc__log_with(c->host->env, HTC_LOG_WARN,
+                      HTC__FIELDS(HTC__NUMBER("peer", c->peer), HTC__NUMBER("bytes", waiting_of(c)), HTC__STATUS(HTC_EFULL)),
+                      "peer %u: %zu bytes wait for it and %zu more are to come -> close", c->peer,
+                      waiting_of(c), message.len);
         htc__conn_drop(c, HTC_EFULL);
         return;
     }

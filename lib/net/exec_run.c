@@ -219,7 +219,8 @@ static void sweep_or_again(htc__run *r)
 {
     int done = sweep(r);
     if (!done && htc_host_now() - r->sweep_since > SWEEP_GIVE_UP && r->leader_reaped) {
-        htc__log(r->agent->env, HTC_LOG_WARN, "run %" PRIu64 ": processes do not end -> go on without them", r->run);
+        htc__log_with(r->agent->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("run", r->run)),
+                      "run %" PRIu64 ": processes do not end -> go on without them", r->run);
         done = 1;
     }
     if (done) {
@@ -269,7 +270,8 @@ static void over(htc__run *r, htc_status why, const char *format, uint64_t seen,
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(r->why_text, sizeof r->why_text, format, seen, limit);
 #pragma GCC diagnostic pop
-    htc__log(r->agent->env, HTC_LOG_INFO, "run %" PRIu64 ": %s -> kill it", r->run, r->why_text);
+    htc__log_with(r->agent->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("run", r->run), HTC__TEXT("why", r->why_text)),
+                  "run %" PRIu64 ": %s -> kill it", r->run, r->why_text);
     htc__run_signal(r, SIGKILL);
 }
 

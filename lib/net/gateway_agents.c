@@ -136,7 +136,8 @@ htc_status htc__agent_kill(htc_gateway_host *g, htc_reader *body)
     a = find(g, agent, pid);
     int fd = a ? a->pidfd : pidfd_open(pid, 0);
     if (fd >= 0 && (a || is_agent(pid, agent))) {
-        htc__log(g->env, HTC_LOG_WARN, "agent %" PRIu64 " (process %ld) is to be killed -> kill", agent, (long)pid);
+        htc__log_with(g->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", agent), HTC__NUMBER("pid", pid)),
+                      "agent %" PRIu64 " (process %ld) is to be killed -> kill", agent, (long)pid);
         pidfd_send_signal(fd, SIGKILL, NULL, 0);
     }
     if (!a && fd >= 0)
@@ -256,7 +257,8 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
     }
     /* Without a watch its end would be noticed by missing heartbeats only, which is late but not wrong. */
     if (watch(g, agent, pid) != HTC_OK)
-        htc__log(g->env, HTC_LOG_WARN, "process %ld cannot be watched -> rely on heartbeats", (long)pid);
+        htc__log_with(g->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("pid", pid)),
+                      "process %ld cannot be watched -> rely on heartbeats", (long)pid);
     htc_buf_init(&answer, g->env, 16);
     htc_put_u32(&answer, (uint32_t)pid);
     htc_status status = htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, answer.status, htc_buf_bytes(&answer));

@@ -1,6 +1,7 @@
 /* A log over a file that is replaced when it is full. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "htcsched/host.h"
 
 struct htc_logfile {
-    htc_log         log;
+    htc_log_structured log;
     pthread_mutex_t lock;
     char           *path, *name;
     int             fd;
@@ -23,8 +24,8 @@ struct htc_logfile {
     uint32_t        json;
 };
 
-/* Room for the message, and behind it for the end of an object. */
-enum { TEXT_MAX = 1390, LINE_MAX_BYTES = 1400 };
+/* Room for the message, behind it for its values, behind these for the end of an object. */
+enum { TEXT_MAX = 1390, FIELDS_MAX = 1990, LINE_MAX_BYTES = 2000 };
 
 static const char *const level_names[] = { "", "error", "warn", "info", "debug" };
 
@@ -88,11 +89,11 @@ static void put_plain(line *l, const char *text)
         put(l, (unsigned char)*text < 32 || *text == 127 ? "?" : text, 1);
 }
 
-/* As much of it as leaves room for the end of the object, in whole characters. */
-static void put_json(line *l, const char *text)
+/* As much of it as fits below max, in whole characters. */
+static void put_json(line *l, const char *text, size_t max)
 {
     size_t n = strlen(text);
-    for (size_t i = 0, len; i < n && l->len < TEXT_MAX; i += len) {
+    for (size_t i = 0, len; i < n && l->len < max; i += len) {
         len = htc__utf8_len(text + i, n - i);
         if (text[i] == '"' || text[i] == '\\')
             put(l, "\\", 1);
@@ -101,28 +102,64 @@ static void put_json(line *l, const char *text)
     }
 }
 
-static void write_line(void *ctx, uint32_t level, const char *message)
+static void put_stamp(line *l)
 {
-    htc_logfile    *f = ctx;
-    line            l = { .len = 0 };
     char            stamp[40];
     struct timespec now;
     struct tm       tm;
-    const char     *name = level_names[level <= HTC_LOG_DEBUG ? level : HTC_LOG_DEBUG];
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
     size_t n = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(stamp + n, sizeof stamp - n, ".%03ldZ", now.tv_nsec / 1000000);
-    if (f->json) {
-        const char *const parts[] = { "{\"time\":\"", stamp, "\",\"level\":\"", name, "\",\"source\":\"" };
-        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-            put_text(&l, parts[i]);
-        put_json(&l, f->name);
-        put_text(&l, "\",\"message\":\"");
-        put_json(&l, message);
-        put_text(&l, "\"}");
+    put_text(l, stamp);
+}
+
+/* One value; as if it had not been there if it does not fit. */
+static void put_field(line *l, const htc_log_field *field)
+{
+    char   number[40];
+    size_t before = l->len;
+    put_text(l, ",\"");
+    put_json(l, field->name, FIELDS_MAX);
+    put_text(l, "\":");
+    if (field->text) {
+        put_text(l, "\"");
+        put_json(l, field->text, FIELDS_MAX);
+        put_text(l, "\"");
     } else {
-        const char *const parts[] = { stamp, " ", name, " ", f->name, *f->name ? ": " : "" };
+        snprintf(number, sizeof number, field->hex ? "\"%016" PRIx64 "\"" : "%" PRIu64, field->number);
+        put_text(l, number);
+    }
+    if (l->len > FIELDS_MAX)
+        l->len = before;
+}
+
+static void put_object(line *l, const htc_logfile *f, const char *level, const char *message, const htc_log_field *field, size_t n)
+{
+    put_text(l, "{\"time\":\"");
+    put_stamp(l);
+    put_text(l, "\",\"level\":\"");
+    put_text(l, level);
+    put_text(l, "\",\"source\":\"");
+    put_json(l, f->name, TEXT_MAX);
+    put_text(l, "\",\"message\":\"");
+    put_json(l, message, TEXT_MAX);
+    put_text(l, "\"");
+    for (size_t i = 0; i < n; i++)
+        put_field(l, &field[i]);
+    put_text(l, "}");
+}
+
+static void write_fields(void *ctx, uint32_t level, const char *message, const htc_log_field *field, size_t n)
+{
+    htc_logfile *f = ctx;
+    line         l = { .len = 0 };
+    const char  *name = level_names[level <= HTC_LOG_DEBUG ? level : HTC_LOG_DEBUG];
+    if (f->json) {
+        put_object(&l, f, name, message, field, n);
+    } else {
+        const char *const parts[] = { " ", name, " ", f->name, *f->name ? ": " : "" };
+        put_stamp(&l);
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
             put_plain(&l, parts[i]);
         put_plain(&l, message);
@@ -135,6 +172,11 @@ static void write_line(void *ctx, uint32_t level, const char *message)
     if (written > 0)
         f->size += (uint64_t)written;
     pthread_mutex_unlock(&f->lock);
+}
+
+static void write_line(void *ctx, uint32_t level, const char *message)
+{
+    write_fields(ctx, level, message, NULL, 0);
 }
 
 htc_status htc_logfile_open(const htc_logfile_options *options, htc_logfile **out, htc_error *error)
@@ -152,7 +194,8 @@ htc_status htc_logfile_open(const htc_logfile_options *options, htc_logfile **ou
     f->files_max = o.files_max ? o.files_max : 4;
     f->fd = o.fd;
     f->json = o.json;
-    f->log = (htc_log){ write_line, f, o.level ? o.level : HTC_LOG_INFO };
+    f->log.log = (htc_log){ write_line, f, (o.level ? o.level : HTC_LOG_INFO) | (o.json ? HTC_LOG_FIELDS : 0) };
+    f->log.write_fields = write_fields;
     pthread_mutex_init(&f->lock, NULL);
     if (!f->name || (o.path && !f->path)) {
         f->fd = -1;
@@ -183,5 +226,5 @@ void htc_logfile_close(htc_logfile *f)
 
 const htc_log *htc_logfile_log(htc_logfile *file)
 {
-    return &file->log;
+    return &file->log.log;
 }

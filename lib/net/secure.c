@@ -147,8 +147,11 @@ typedef struct question {
 
 static void not_reached(htc__conn *c, const char *reason)
 {
-    htc__log(c->host->env, HTC_LOG_INFO, "peer %u: %s port %u: %s -> try again", c->peer, c->secure->node,
-             (unsigned)c->secure->tcp_port, reason);
+    htc__log_with(c->host->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__NUMBER("peer", c->peer), HTC__TEXT("address", c->secure->node),
+                              HTC__NUMBER("port", c->secure->tcp_port)),
+                  "peer %u: %s port %u: %s -> try again", c->peer, c->secure->node,
+                  (unsigned)c->secure->tcp_port, reason);
     htc__conn_drop(c, HTC_EUNREACHABLE);
 }
 

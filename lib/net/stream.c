@@ -103,8 +103,10 @@ static int keep(htc__conn *c)
     c->lent = (htc_bytes){ NULL, 0 };
     if (c->waiting.status == HTC_OK)
         return 1;
-    htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %zu bytes wait for it and more are to come -> close", c->peer,
-             c->waiting.len - c->waiting_at);
+    htc__log_with(c->host->env, HTC_LOG_WARN,
+                  HTC__FIELDS(HTC__NUMBER("peer", c->peer), HTC__NUMBER("bytes", c->waiting.len - c->waiting_at)),
+                  "peer %u: %zu bytes wait for it and more are to come -> close", c->peer,
+                  c->waiting.len - c->waiting_at);
     htc__conn_drop(c, c->waiting.status);
     return 0;
 }

@@ -107,7 +107,8 @@ void htc__agent_leave(htc_agent *a, htc_status why, const char *reason)
         n = sizeof a->leave_reason - 1;
     memcpy(a->leave_reason, reason, n);
     a->leave_reason[n] = '\0';
-    htc__log(&a->env, HTC_LOG_WARN, "%s: %s -> give tasks back and leave", htc_status_name(why), a->leave_reason);
+    htc__log_with(&a->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(why)),
+                  "%s: %s -> give tasks back and leave", htc_status_name(why), a->leave_reason);
     htc__agent_order_all(a, ORDER_DRAIN);
 }
 

@@ -240,7 +240,8 @@ static void hear_error(htc_agent *a, htc_reader *r)
     htc_status status = (htc_status)(int32_t)htc_get_u32(r);
     htc_get_str(r, text, sizeof text);
     if (htc_reader_done(r) == HTC_OK)
-        htc__log(&a->env, HTC_LOG_WARN, "the gateway says %s: %s -> try again later", htc_status_name(status), text);
+        htc__log_with(&a->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(status)),
+                      "the gateway says %s: %s -> try again later", htc_status_name(status), text);
 }
 
 void htc__agent_heard(htc_agent *a, htc_bytes body)

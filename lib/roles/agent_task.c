@@ -172,9 +172,13 @@ static void report(htc_agent *a, agent_held *t)
     t->tries = 0;
     t->timer_at = a->now;
     htc__agent_outcome_words(t);
-    htc__log(&a->env, HTC_LOG_INFO, "task %llu.%llu attempt %u ended: %s %s -> report",
-             (unsigned long long)t->attempt.job, (unsigned long long)t->attempt.task, (unsigned)t->attempt.attempt,
-             htc_status_name(t->outcome.status), t->outcome.reason);
+    htc__log_with(&a->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__NUMBER("job", t->attempt.job), HTC__NUMBER("task", t->attempt.task),
+                              HTC__NUMBER("attempt", t->attempt.attempt),
+                              HTC__STATUS(t->outcome.status)),
+                  "task %llu.%llu attempt %u ended: %s %s -> report",
+                  (unsigned long long)t->attempt.job, (unsigned long long)t->attempt.task, (unsigned)t->attempt.attempt,
+                  htc_status_name(t->outcome.status), t->outcome.reason);
     if (a->registered)
         htc__agent_say_result(a, t);
 }

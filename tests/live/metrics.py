@@ -250,7 +250,7 @@ def a_log_of_json():
     said = p.communicate(timeout=60)[1].splitlines()
     running.remove(p)
     lines = [json.loads(line) for line in said]
-    check(len(lines) == 1 and set(lines[0]) == {"time", "level", "source", "message"}, "one object a line", said)
+    check(all({"time", "level", "source", "message"} <= set(line) for line in lines), "one object a line", said)
     check(lines[0]["level"] == "warn" and lines[0]["source"] == "htc-kvd" and "no password" in lines[0]["message"], "what it says", said)
     p = subprocess.run([programs + "/htc-kvd", "--engine", "memory", "--resp", "0.0.0.0:0", "--log-format", "json"],
                        capture_output=True, text=True, timeout=60)

@@ -551,3 +551,31 @@ Test(util, log_lines_are_bounded_and_filtered)
     cr_expect(strlen(kept) > 500 && strlen(kept) < 1100);
     htc__log(NULL, HTC_LOG_ERROR, "nobody listens");
 }
+
+static void keep_fields(void *ctx, uint32_t level, const char *line, const htc_log_field *field, size_t n)
+{
+    char  *kept = ctx;
+    size_t len = (size_t)snprintf(kept, 2000, "%u %s", level, line);
+    for (size_t i = 0; i < n && len < 2000; i++)
+        len += field[i].text ? (size_t)snprintf(kept + len, 2000 - len, " %s=%s", field[i].name, field[i].text)
+                             : (size_t)snprintf(kept + len, 2000 - len, field[i].hex ? " %s=%llx" : " %s=%llu", field[i].name,
+                                                (unsigned long long)field[i].number);
+}
+
+/* A log gets a line's values if it says that it takes them, else the line alone. */
+Test(util, log_lines_have_values_for_those_who_take_them)
+{
+    char               kept[2000] = "";
+    htc_log_structured log = { { keep_line, kept, HTC_LOG_WARN | HTC_LOG_FIELDS }, keep_fields };
+    htc_env            env = { .size = sizeof env, .log = &log.log };
+    for (int takes = 1; takes >= 0; takes--) {
+        htc__log_with(&env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("peer", 7), HTC__ID("member", 255), HTC__STATUS(HTC_EPROTO)),
+                      "peer %u -> close", 7u);
+        cr_expect(eq(str, kept, takes ? "2 peer 7 -> close peer=7 member=ff status=HTC_EPROTO" : "2 peer 7 -> close"));
+        htc__log_with(&env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("peer", 8)), "not wanted");
+        htc__log(&env, HTC_LOG_INFO, "not wanted");
+        htc__log(&env, HTC_LOG_ERROR, "no value");
+        cr_expect(eq(str, kept, "1 no value"));
+        log.log.level = HTC_LOG_WARN;
+    }
+}

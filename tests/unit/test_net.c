@@ -757,6 +757,38 @@ Test(net, a_log_of_json)
     unlink(path);
 }
 
+/* An object a line, with the values of the line; as many of them as fit, whole. */
+Test(net, a_log_of_objects_has_values)
+{
+    char                path[] = "/tmp/htc-test-log-XXXXXX", text[4096], longest[3000] = "";
+    htc_logfile        *f;
+    htc_error           error;
+    int                 fd = mkstemp(path);
+    htc_logfile_options o = { .size = sizeof o, .name = "test", .fd = fd, .json = 1 };
+    cr_assert(fd >= 0 && htc_logfile_open(&o, &f, &error) == HTC_OK);
+    htc_env env = { .size = sizeof env, .log = htc_logfile_log(f) };
+    memset(longest, '"', sizeof longest - 1);
+    htc__log_with(&env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__NUMBER("bytes", UINT64_MAX / 4), HTC__ID("member", 0xabc), HTC__TEXT("a\"b", "c\\\n"),
+                              HTC__TEXT("longest", longest), HTC__NUMBER("last", 1)),
+                  "%s", longest);
+    htc__log(&env, HTC_LOG_DEBUG, "not wanted");
+    htc_logfile_close(f);
+    FILE *file = fopen(path, "r");
+    cr_assert(fgets(text, sizeof text, file) && strlen(text) < 2000);
+    json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    cr_assert(line && json_object_size(line) == 8, "%s", text);
+    cr_expect(json_integer_value(json_object_get(line, "bytes")) == INT64_MAX / 2);
+    cr_expect(eq(str, (char *)json_string_value(json_object_get(line, "member")), "0000000000000abc"));
+    cr_expect(eq(str, (char *)json_string_value(json_object_get(line, "a\"b")), "c\\?"));
+    cr_expect(eq(int, (int)json_integer_value(json_object_get(line, "last")), 1), "behind one that does not fit");
+    json_decref(line);
+    cr_expect(fgets(text, sizeof text, file) == NULL);
+    fclose(file);
+    close(fd);
+    unlink(path);
+}
+
 Test(net, a_log_is_bounded_and_one_line_stays_one)
 {
     char                dir[] = "/tmp/htc-test-log-XXXXXX", path[200], text[8192];

@@ -68,12 +68,14 @@ static void problem(void *ctx, htc_status status, const char *file, uint64_t off
     htc_error             why = { 0 };
     if (status == HTC_EIO) {
         htc_disk_dir_failure(l->disk, &why);
-        htc__log(l->env, HTC_LOG_ERROR, "store %s/%s: %s (%s): what is on the disk is not known -> end; look at the disk, then "
-                 "start again: what was acknowledged is there", l->dir, file, text, why.text[0] ? why.text : "input/output error");
+        htc__log_with(l->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__TEXT("dir", l->dir), HTC__TEXT("file", file)),
+                      "store %s/%s: %s (%s): what is on the disk is not known -> end; look at the disk, then "
+                      "start again: what was acknowledged is there", l->dir, file, text, why.text[0] ? why.text : "input/output error");
         return;
     }
-    htc__log(l->env, HTC_LOG_ERROR, "store %s/%s, byte %llu: %s -> htc kv fsck %s shows what can be read, htc kv dump saves it",
-             l->dir, file, (unsigned long long)offset, text, l->dir);
+    htc__log_with(l->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__TEXT("dir", l->dir), HTC__TEXT("file", file), HTC__NUMBER("offset", offset)),
+                  "store %s/%s, byte %llu: %s -> htc kv fsck %s shows what can be read, htc kv dump saves it",
+                  l->dir, file, (unsigned long long)offset, text, l->dir);
 }
 
 /* Which start this is may not be known: then no other is the same. */

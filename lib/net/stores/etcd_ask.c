@@ -305,7 +305,8 @@ static htc_status refused(htc__etcd_words *w, htc__ask *ask, const htc__etcd_ans
     int        done = 0;
     htc_status why = htc__etcd_meaning(answer, &done);
     snprintf(w->said, sizeof w->said, "%s", answer->text);
-    htc__log(&w->env, HTC_LOG_WARN, "etcd says: %s -> %s", answer->text, htc_strerror(why));
+    htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(why)),
+                  "etcd says: %s -> %s", answer->text, htc_strerror(why));
     if (done && may_be_done(ask, 1))
         return fail(w, ask, next, HTC_EUNKNOWN);
     if (why == HTC_AGAIN)

@@ -547,7 +547,8 @@ htc_status htc__redis_take(redis *r, htc__ask *ask, const redisReply *reply)
         htc_status why = htc__redis_meaning(reply->str);
         if (why == HTC_AGAIN)
             return why;
-        htc__log(&r->env, HTC_LOG_WARN, "redis says: %s -> %s", reply->str, htc_strerror(why));
+        htc__log_with(&r->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(why)),
+                      "redis says: %s -> %s", reply->str, htc_strerror(why));
         return ask ? fail(r, ask, why) : HTC_OK;
     }
     if (!ask)

@@ -84,8 +84,9 @@ static void launch_failed(htc_gateway *gw, site *s, const char *why)
     s->not_before = gw->now + pause;
     snprintf(s->reason, sizeof s->reason, "%s", why);
     htc__text_clean(s->reason);
-    htc__log(&gw->env, HTC_LOG_WARN, "site %s: %s (%u in a row) -> launch again in %.0f s", s->name, why, s->failures,
-             (double)pause / 1e9);
+    htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("site", s->name), HTC__TEXT("why", why)),
+                  "site %s: %s (%u in a row) -> launch again in %.0f s", s->name, why, s->failures,
+                  (double)pause / 1e9);
 }
 
 static void launched(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
@@ -255,7 +256,9 @@ void gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
     gw->free++;
     HASH_DEL(gw->agents, a);
     gw_delete(gw, key_agent(a->id));
-    htc__log(&gw->env, HTC_LOG_DEBUG, "agent %llu of %s is gone: %s", (unsigned long long)a->id, a->user->name, why);
+    htc__log_with(&gw->env, HTC_LOG_DEBUG,
+                  HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("user", a->user->name), HTC__TEXT("why", why)),
+                  "agent %llu of %s is gone: %s", (unsigned long long)a->id, a->user->name, why);
     agent_free(gw, a);
     gw_reallocate_soon(gw);
 }
@@ -264,8 +267,9 @@ void gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
 {
     if (a->state == AGENT_LOST)
         return;
-    htc__log(&gw->env, HTC_LOG_WARN, "agent %llu of %s: %s -> it is lost, its tasks wait again, its process is ended",
-             (unsigned long long)a->id, a->user->name, why);
+    htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("user", a->user->name), HTC__TEXT("why", why)),
+                  "agent %llu of %s: %s -> it is lost, its tasks wait again, its process is ended",
+                  (unsigned long long)a->id, a->user->name, why);
     uint32_t peer = a->peer;
     lose_tasks(gw, a, why);
     set_state(gw, a, AGENT_LOST);
@@ -328,7 +332,8 @@ static void heard_from(htc_gateway *gw, agent *a)
 {
     a->heard = gw->now;
     if (a->suspected)
-        htc__log(&gw->env, HTC_LOG_INFO, "agent %llu answers again -> no longer suspected", (unsigned long long)a->id);
+        htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("agent", a->id)),
+                      "agent %llu answers again -> no longer suspected", (unsigned long long)a->id);
     a->suspected = 0;
 }
 
@@ -343,8 +348,9 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
 {
     agent *a = gw_agent(gw, m->agent);
     if (!a || a->state == AGENT_LOST) {
-        htc__log(&gw->env, HTC_LOG_INFO, "agent %llu registers and is not known (any more) -> sent away",
-                 (unsigned long long)m->agent);
+        htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("agent", m->agent)),
+                      "agent %llu registers and is not known (any more) -> sent away",
+                      (unsigned long long)m->agent);
         welcome(gw, c->peer, HTC_ENOTFOUND);
         return;
     }
@@ -392,8 +398,9 @@ static void bye(htc_gateway *gw, agent *a, const htc_bye *m)
         s->not_before = gw->now + 10 * HTC_SECOND;
         snprintf(s->reason, sizeof s->reason, "%.150s", m->reason);
         htc__text_clean(s->reason);
-        htc__log(&gw->env, HTC_LOG_WARN, "agent %llu leaves: %s (%s) -> site %s gets no agent for 10 s",
-                 (unsigned long long)a->id, m->reason, htc_status_name(m->status), s->name);
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("site", s->name), HTC__STATUS(m->status)),
+                      "agent %llu leaves: %s (%s) -> site %s gets no agent for 10 s",
+                      (unsigned long long)a->id, m->reason, htc_status_name(m->status), s->name);
     }
     gw_reallocate_soon(gw);
 }
@@ -517,8 +524,9 @@ static void check_one(htc_gateway *gw, agent *a)
             gw_agent_lost(gw, a, "it has been silent for too long");
         } else if (silent > 2 * gw->options.heartbeat_ns && !a->suspected && a->state == AGENT_READY) {
             a->suspected = 1;
-            htc__log(&gw->env, HTC_LOG_WARN, "agent %llu has been silent for %.1f s -> suspected",
-                     (unsigned long long)a->id, (double)silent / 1e9);
+            htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", a->id)),
+                          "agent %llu has been silent for %.1f s -> suspected",
+                          (unsigned long long)a->id, (double)silent / 1e9);
         }
         break;
     case AGENT_LEAVING:

@@ -172,8 +172,9 @@ static void sweep_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     uint64_t end = s->whole ? j->count - 1 : s->q->select.ranges[s->range].to;
     int      cancel = strcmp(s->q->op, "cancel") == 0;
     if (status != HTC_OK) {
-        htc__log(&gw->env, HTC_LOG_WARN, "job %llu: a chunk could not be read (%s) -> its tasks stay as they are",
-                 (unsigned long long)j->id, htc_strerror(status));
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("job", j->id), HTC__STATUS(status)),
+                      "job %llu: a chunk could not be read (%s) -> its tasks stay as they are",
+                      (unsigned long long)j->id, htc_strerror(status));
         s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
     } else if (!c && cancel && j->cancelled) {
         s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;

@@ -97,8 +97,10 @@ static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     gw->submitting -= s->bytes;
     j->version = r->version;
     gw_job_add(gw, j);
-    htc__log(&gw->env, HTC_LOG_INFO, "%s submits job %llu (%s): %llu tasks", j->user->name, (unsigned long long)j->id, j->name,
-             (unsigned long long)j->count);
+    htc__log_with(&gw->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__TEXT("user", j->user->name), HTC__NUMBER("job", j->id), HTC__NUMBER("tasks", j->count)),
+                  "%s submits job %llu (%s): %llu tasks", j->user->name, (unsigned long long)j->id, j->name,
+                  (unsigned long long)j->count);
     json_t     *warnings = json_array();
     const char *line = htc_spec_warnings(j->spec);
     while (*line) {

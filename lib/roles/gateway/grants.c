@@ -173,13 +173,15 @@ static void judge_node(htc_gateway *gw, const agent *a, const htc_outcome *o)
     his->until = gw->now + (pause > PAUSE_MAX ? PAUSE_MAX : pause);
     if (his->in_a_row == PAUSE_FROM) {
         all->failing_users++;
-        htc__log(&gw->env, HTC_LOG_WARN, "node %s failed %u tasks of %s fast in a row -> he gets work there more slowly",
-                 a->node, his->in_a_row, a->user->name);
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("node", a->node), HTC__TEXT("user", a->user->name)),
+                      "node %s failed %u tasks of %s fast in a row -> he gets work there more slowly",
+                      a->node, his->in_a_row, a->user->name);
     }
     if (all->failing_users >= ASIDE_USERS && gw->n_nodes > 1 && all->until <= gw->now) {
         all->until = gw->now + ASIDE;
-        htc__log(&gw->env, HTC_LOG_WARN, "node %s fails the tasks of %u users -> set aside for 600 s", a->node,
-                 all->failing_users);
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("node", a->node)),
+                      "node %s fails the tasks of %u users -> set aside for 600 s", a->node,
+                      all->failing_users);
     }
 }
 
@@ -576,9 +578,11 @@ void gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *
     }
     htc_status verdict = judge_late(t, &m->attempt, m->outcome.status);
     j->duplicates++;
-    htc__log(&gw->env, HTC_LOG_INFO, "a result of %llu.%llu attempt %u comes without its lease -> %s",
-             (unsigned long long)j->id, (unsigned long long)m->attempt.task, m->attempt.attempt,
-             verdict == HTC_OK ? "counted already" : "discarded");
+    htc__log_with(&gw->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__NUMBER("job", j->id), HTC__NUMBER("task", m->attempt.task), HTC__NUMBER("attempt", m->attempt.attempt)),
+                  "a result of %llu.%llu attempt %u comes without its lease -> %s",
+                  (unsigned long long)j->id, (unsigned long long)m->attempt.task, m->attempt.attempt,
+                  verdict == HTC_OK ? "counted already" : "discarded");
     if (verdict == HTC_OK && a && (c->dirty || c->writing))
         verdict_later(gw, c, a, &m->attempt, verdict);
     else
@@ -621,8 +625,10 @@ void gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, con
     task    *t = c ? &c->tasks[offset] : NULL;
     if (!t || t->state != TASK_LEASED || t->agent != agent_id || t->attempt != at->attempt)
         return;
-    htc__log(&gw->env, HTC_LOG_INFO, "%llu.%llu attempt %u is lost (%s) -> it waits again", (unsigned long long)j->id,
-             (unsigned long long)at->task, at->attempt, why);
+    htc__log_with(&gw->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__NUMBER("job", j->id), HTC__NUMBER("task", at->task), HTC__NUMBER("attempt", at->attempt)),
+                  "%llu.%llu attempt %u is lost (%s) -> it waits again", (unsigned long long)j->id,
+                  (unsigned long long)at->task, at->attempt, why);
     t->status = HTC_ELOST;
     t->lost++;
     j->losses++;

@@ -378,8 +378,9 @@ int gw_job_take(htc_gateway *gw, job *j, chunk **c, uint32_t *offset)
 static void store_refuses(htc_gateway *gw, htc_status status)
 {
     if (gw->store_status == HTC_OK)
-        htc__log(&gw->env, HTC_LOG_ERROR, "the store answers %s (%s) -> hold new work, try again every second",
-                 htc_status_name(status), htc_strerror(status));
+        htc__log_with(&gw->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__STATUS(status)),
+                      "the store answers %s (%s) -> hold new work, try again every second",
+                      htc_status_name(status), htc_strerror(status));
     gw->store_status = status;
     if (gw->store_retry_at == HTC_NEVER)
         gw->store_retry_at = gw->now + HTC_SECOND;
@@ -652,9 +653,13 @@ void gw_job_check(htc_gateway *gw, job *j)
     j->base.cancelled += j->base.fresh;
     j->base.fresh = 0;
     j->low = job_chunks(j);
-    htc__log(&gw->env, HTC_LOG_INFO, "job %llu of %s has ended: %llu done, %llu failed, %llu cancelled",
-             (unsigned long long)j->id, j->user->name, (unsigned long long)j->base.done,
-             (unsigned long long)j->base.failed, (unsigned long long)j->base.cancelled);
+    htc__log_with(&gw->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__NUMBER("job", j->id), HTC__TEXT("user", j->user->name), HTC__NUMBER("done", j->base.done),
+                              HTC__NUMBER("failed", j->base.failed),
+                              HTC__NUMBER("cancelled", j->base.cancelled)),
+                  "job %llu of %s has ended: %llu done, %llu failed, %llu cancelled",
+                  (unsigned long long)j->id, j->user->name, (unsigned long long)j->base.done,
+                  (unsigned long long)j->base.failed, (unsigned long long)j->base.cancelled);
     gw_job_dirty(gw, j, NULL);
 }
 

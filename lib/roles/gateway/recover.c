@@ -42,8 +42,11 @@ static void ready(htc_gateway *gw, recovery *rec)
     uint32_t agents = HASH_COUNT(gw->agents);
     HASH_ITER(hh, gw->agents, a, next)
     a->heard = gw->now; /* each has lost_after from now on to come back */
-    htc__log(&gw->env, HTC_LOG_INFO, "ready: %u users, %u open jobs, %u agents to come back, %u slots", HASH_COUNT(gw->users),
-             HASH_COUNT(gw->jobs), agents, gw->slots);
+    htc__log_with(&gw->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__NUMBER("users", HASH_COUNT(gw->users)), HTC__NUMBER("jobs", HASH_COUNT(gw->jobs)),
+                              HTC__NUMBER("agents", agents), HTC__NUMBER("slots", gw->slots)),
+                  "ready: %u users, %u open jobs, %u agents to come back, %u slots", HASH_COUNT(gw->users),
+                  HASH_COUNT(gw->jobs), agents, gw->slots);
 }
 
 /* ---- one job ---- */

@@ -98,8 +98,9 @@ void gw_break(htc_gateway *gw, htc_status status, const char *why)
 {
     if (gw->broken == HTC_OK) {
         gw->broken = status;
-        htc__log(&gw->env, HTC_LOG_ERROR, "%s: %s -> this gateway ends, the next starts from the store", why,
-                 htc_strerror(status));
+        htc__log_with(&gw->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__STATUS(status)),
+                      "%s: %s -> this gateway ends, the next starts from the store", why,
+                      htc_strerror(status));
     }
 }
 
@@ -202,7 +203,8 @@ static void put_done(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     (void)ctx;
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
-        htc__log(&gw->env, HTC_LOG_WARN, "the store answers %s to a note -> go on without it", htc_status_name(r->status));
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(r->status)),
+                      "the store answers %s to a note -> go on without it", htc_status_name(r->status));
 }
 
 void gw_put(htc_gateway *gw, key k, htc_bytes value)
