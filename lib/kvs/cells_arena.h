@@ -49,7 +49,7 @@ void htc__arena_free(htc__arena *a); /* the env's own pieces have to be given be
 uint64_t htc__arena_take(htc__arena *a, size_t size);
 void     htc__arena_give(htc__arena *a, uint64_t ref, size_t size); /* size: as it was taken, or what it served last */
 /* May the piece that serves so many bytes serve so many others? A little more than these need is let be, so that what trembles
- * about a length stays where it is: a piece that moves is looked for in the order of keys. */
+ * about a length stays where it is. */
 int htc__arena_fits(const htc__arena *a, uint64_t ref, size_t before, size_t size);
 
 #define HTC__ARENA_BIG       (UINT64_C(1) << (HTC__ARENA_REF_BITS - 1))

@@ -6,9 +6,11 @@
 #include "kvs/place.h"
 
 /* In front of a record: 9 bits for the key's length, 15 for the value's; the highest of these say that it is longer, and
- * stands in four more bytes, or that the value is lost. */
+ * stands in four more bytes, or that the value is lost. Where there is an order of keys, its node follows in LINK_BYTES: a record that
+ * moves tells its node, which would else have to be looked for through some forty cold lines. */
 #define SHORT_BYTES 3
 #define LONG_BYTES  7
+#define LINK_BYTES  sizeof(htc__order_link5)
 #define KEY_BITS    9
 #define LONG        0x7fffu
 #define LOST        0x7ffeu
@@ -40,7 +42,7 @@ static void put_le(uint8_t *p, uint32_t v, size_t n)
         p[i] = (uint8_t)(v >> (8 * i));
 }
 
-static inline record record_at(const htc__arena *a, uint64_t ref)
+static inline record record_at(const htc__arena *a, uint64_t ref, int ordered)
 {
     uint8_t *p = htc__arena_at(a, ref);
     uint32_t head = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16, len = head >> KEY_BITS;
@@ -52,32 +54,56 @@ static inline record record_at(const htc__arena *a, uint64_t ref)
         r.value_len = 0;
         r.lost = 1;
     }
+    if (ordered)
+        r.key += LINK_BYTES;
     r.value = r.key + r.key_len;
     return r;
 }
 
-static size_t size_of(size_t key_len, size_t value_len)
+static inline record record_of(const htc__heap *h, uint64_t ref)
 {
-    return head_of(value_len) + key_len + value_len;
+    return record_at(&h->arena, ref, h->ordered);
 }
 
+static size_t size_of(const htc__heap *h, size_t key_len, size_t value_len)
+{
+    return head_of(value_len) + (h->ordered ? LINK_BYTES : 0) + key_len + value_len;
+}
+
+/* Asked by the order. */
 static htc_bytes key_of(const htc__arena *a, uint64_t ref)
 {
-    record r = record_at(a, ref);
+    record r = record_at(a, ref, 1);
     return (htc_bytes){ r.key, r.key_len };
 }
 
-/* The value may lie in the piece itself: it goes first, as the key may be there already. */
-static void record_write(uint8_t *p, htc_bytes key, htc_bytes value, int lost)
+/* Its node in the order of keys; 0: there is no such order. */
+static uint64_t node_of(const htc__heap *h, const record *r)
 {
-    size_t   head = head_of(value.len);
-    uint32_t len = lost ? LOST : head == LONG_BYTES ? LONG : (uint32_t)value.len;
+    htc__order_link5 link;
+    if (!h->ordered)
+        return 0;
+    memcpy(&link, r->key - LINK_BYTES, sizeof link);
+    return htc__order_link_get(&link);
+}
+
+/* The value may lie in the piece itself: it goes first, as the key may be there already. */
+static void record_write(const htc__heap *h, uint64_t ref, uint64_t node, htc_bytes key, htc_bytes value, int lost)
+{
+    uint8_t *p = htc__arena_at(&h->arena, ref), *begin = p + size_of(h, 0, value.len) - value.len;
+    int      is_long = head_of(value.len) == LONG_BYTES;
+    uint32_t len = lost ? LOST : is_long ? LONG : (uint32_t)value.len;
     if (value.len)
-        memmove(p + head + key.len, value.data, value.len);
-    memmove(p + head, key.data, key.len);
+        memmove(begin + key.len, value.data, value.len);
+    memmove(begin, key.data, key.len);
     put_le(p, (uint32_t)key.len | len << KEY_BITS, SHORT_BYTES);
-    if (head == LONG_BYTES)
+    if (is_long)
         put_le(p + SHORT_BYTES, (uint32_t)value.len, 4);
+    if (h->ordered) {
+        htc__order_link5 link;
+        htc__order_link_set(&link, node);
+        memcpy(begin - LINK_BYTES, &link, sizeof link);
+    }
 }
 
 /* ---------------------------------------------------------------- one record */
@@ -92,11 +118,19 @@ static void forget_found(htc__heap *h)
     h->found_count = h->found_next = 0;
 }
 
+/* Its slot stays where it is: what else was found is not touched. */
+static void found_moved(htc__heap *h, uint64_t ref, uint64_t other)
+{
+    for (size_t i = 0; i < h->found_count; i++)
+        if (h->found[i].ref == ref)
+            h->found[i].ref = other;
+}
+
 static int is_found(htc__heap *h, size_t i, htc_bytes key, record *r)
 {
     if (i >= h->found_count)
         return 0;
-    *r = record_at(&h->arena, h->found[i].ref);
+    *r = record_of(h, h->found[i].ref);
     if (!is_of(r, key))
         return 0;
     h->found_next = i + 1;
@@ -115,7 +149,7 @@ static htc__found *find(htc__heap *h, htc_bytes key, int again, record *r)
     uint64_t    place = htc__kv_place(h->seed, key);
     for (found->ref = htc__places_first(&h->places, place, &found->spot); found->ref;
          found->ref = htc__places_again(place, &found->spot)) {
-        *r = record_at(&h->arena, found->ref);
+        *r = record_of(h, found->ref);
         if (is_of(r, key)) {
             h->found_count = h->found_next = 1;
             return found;
@@ -136,7 +170,7 @@ htc_status htc__heap_get(htc__heap *h, htc_bytes key, htc_bytes *value)
 static htc_status put_new(htc__heap *h, htc_bytes key, htc_bytes value, int lost)
 {
     uint64_t   place = htc__kv_place(h->seed, key);
-    size_t     size = size_of(key.len, value.len);
+    size_t     size = size_of(h, key.len, value.len);
     htc_status status = htc__places_reserve(&h->places);
     if (status != HTC_OK)
         return status;
@@ -154,7 +188,7 @@ static htc_status put_new(htc__heap *h, htc_bytes key, htc_bytes value, int lost
             htc__order_discard(&h->order, at, place);
         return status;
     }
-    record_write(htc__arena_at(&h->arena, ref), key, value, lost);
+    record_write(h, ref, at, key, value, lost);
     if (at)
         htc__order_link(&h->order, at, place, key, ref);
     h->live += key.len + value.len;
@@ -172,19 +206,20 @@ static htc_status put(htc__heap *h, htc_bytes key, htc_bytes value, int lost)
     htc__found *found = find(h, key, 1, &r);
     if (!found)
         return put_new(h, key, value, lost);
-    size_t before = size_of(r.key_len, r.value_len), size = size_of(key.len, value.len);
+    uint64_t node = node_of(h, &r);
+    size_t   before = size_of(h, r.key_len, r.value_len), size = size_of(h, key.len, value.len);
     if (!htc__arena_fits(&h->arena, found->ref, before, size)) {
         uint64_t other = htc__arena_take(&h->arena, size);
         if (!other)
             return h->budget.why;
-        record_write(htc__arena_at(&h->arena, other), key, value, lost);
+        record_write(h, other, node, key, value, lost);
         htc__places_replace(&found->spot, other);
-        if (h->ordered)
-            htc__order_rename(&h->order, key, other);
+        if (node)
+            htc__order_rename(&h->order, node, other);
         htc__arena_give(&h->arena, found->ref, before);
-        forget_found(h);
+        found_moved(h, found->ref, other);
     } else {
-        record_write(htc__arena_at(&h->arena, found->ref), key, value, lost);
+        record_write(h, found->ref, node, key, value, lost);
     }
     h->live += value.len - r.value_len;
     h->lost += (size_t)lost - (size_t)r.lost;
@@ -214,7 +249,7 @@ int htc__heap_drop(htc__heap *h, htc_bytes key)
     h->lost -= (size_t)r.lost;
     htc__places_erase(&h->places, &found->spot);
     forget_found(h);
-    htc__arena_give(&h->arena, ref, size_of(r.key_len, r.value_len));
+    htc__arena_give(&h->arena, ref, size_of(h, r.key_len, r.value_len));
     htc__places_settle(&h->places);
     return 1;
 }
@@ -248,7 +283,7 @@ htc_status htc__heap_scan(const htc__heap *h, htc_bytes from, htc_kv_visit visit
     if (!h->ordered)
         return HTC_EUNSUPPORTED;
     for (uint64_t at = htc__order_seek(&h->order, from); at; at = htc__order_next(&h->order, at)) {
-        record r = record_at(&h->arena, htc__order_ref(&h->order, at));
+        record r = record_of(h, htc__order_ref(&h->order, at));
         if (!r.lost && !visit(visitor, (htc_bytes){ r.key, r.key_len }, (htc_bytes){ r.value, r.value_len }))
             break;
     }
@@ -266,7 +301,7 @@ typedef struct walker {
 static int walk_place(void *ctx, uint64_t top, uint64_t ref)
 {
     const walker *w = ctx;
-    record        r = record_at(&w->heap->arena, ref);
+    record        r = record_of(w->heap, ref);
     htc_bytes     key = { r.key, r.key_len };
     /* Those at either end share their upper bits with places beyond it. */
     if (top == htc__place_top(w->from) || top == htc__place_top(w->to)) {
@@ -288,7 +323,7 @@ htc_status htc__heap_walk(const htc__heap *h, uint64_t from, uint64_t to, htc_kv
 static int walk_top(void *ctx, uint64_t top, uint64_t ref)
 {
     const walker *w = ctx;
-    record        r = record_at(&w->heap->arena, ref);
+    record        r = record_of(w->heap, ref);
     htc_bytes     value = { r.lost ? NULL : r.value, r.lost ? SIZE_MAX : r.value_len };
     return w->visit_top(w->visitor, top, (htc_bytes){ r.key, r.key_len }, value);
 }
@@ -318,8 +353,8 @@ static int give_big(void *ctx, uint64_t top, uint64_t ref)
     htc__heap *h = ctx;
     (void)top;
     if (ref & HTC__ARENA_BIG) {
-        record r = record_at(&h->arena, ref);
-        htc__arena_give(&h->arena, ref, size_of(r.key_len, r.value_len));
+        record r = record_of(h, ref);
+        htc__arena_give(&h->arena, ref, size_of(h, r.key_len, r.value_len));
     }
     return 1;
 }

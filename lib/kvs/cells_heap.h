@@ -1,7 +1,7 @@
 /* The records of a member in memory: bytes under bytes, by key, by place and, if asked for, in the order of keys.
  *
- * A record is its lengths (3 bytes; 7 if the value is long), the key and the value, in one piece of the arena. Together
- * with its slot a record of 168 bytes costs 186 to 189. What is said of time holds at any size: no call takes longer because there
+ * A record is its lengths (3 bytes; 7 if the value is long), its node in the order of keys where there is one (5 bytes), the key
+ * and the value, in one piece of the arena. Together with its slot a record of 168 bytes costs 186 to 189. What is said of time holds at any size: no call takes longer because there
  * is more; growing is done a little with each change. */
 #ifndef HTC_KVS_CELLS_HEAP_H
 #define HTC_KVS_CELLS_HEAP_H
@@ -30,7 +30,7 @@ typedef struct htc__heap {
     htc__order  order;
     uint64_t    seed;
     int         ordered;
-    /* What was found last, or hinted at: the look-ups that likely follow, in this order. Any move of a slot or a record
+    /* What was found last, or hinted at: the look-ups that likely follow, in this order. Any move of a slot
      * forgets them all. */
     htc__found  found[HTC__HEAP_FOUND];
     size_t      found_count, found_next; /* found_next - 1 is the newest */

@@ -10,18 +10,6 @@ typedef struct node {
 _Static_assert(HTC__ARENA_REF_BITS <= 40 && sizeof(node) + 2 * sizeof(htc__order_link5) <= HTC__ARENA_UNIT,
                "five bytes hold a reference, a unit three of them");
 
-static inline uint64_t get(const htc__order_link5 *link)
-{
-    const uint8_t *b = link->bytes;
-    return b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24 | (uint64_t)b[4] << 32;
-}
-
-static inline void set(htc__order_link5 *link, uint64_t to)
-{
-    for (size_t i = 0; i < sizeof link->bytes; i++)
-        link->bytes[i] = (uint8_t)(to >> (8 * i));
-}
-
 static node *node_at(const htc__order *o, uint64_t ref)
 {
     return htc__arena_at(o->arena, ref);
@@ -61,15 +49,15 @@ static uint64_t path(htc__order *o, htc_bytes key, htc__order_link5 *links[HTC__
 {
     htc__order_link5 *link = o->head;
     for (int level = HTC__ORDER_LEVELS - 1; level >= 0; level--) {
-        for (uint64_t at; (at = get(&link[level])) != 0;) {
+        for (uint64_t at; (at = htc__order_link_get(&link[level])) != 0;) {
             node *n = node_at(o, at);
-            if (htc_bytes_compare(o->key_of(o->arena, get(&n->ref)), key) >= 0)
+            if (htc_bytes_compare(o->key_of(o->arena, htc__order_link_get(&n->ref)), key) >= 0)
                 break;
             link = n->next;
         }
         links[level] = &link[level];
     }
-    return get(links[0]);
+    return htc__order_link_get(links[0]);
 }
 
 void htc__order_link(htc__order *o, uint64_t at, uint64_t place, htc_bytes key, uint64_t ref)
@@ -77,16 +65,16 @@ void htc__order_link(htc__order *o, uint64_t at, uint64_t place, htc_bytes key, 
     htc__order_link5 *links[HTC__ORDER_LEVELS];
     node             *n = node_at(o, at);
     path(o, key, links);
-    set(&n->ref, ref);
+    htc__order_link_set(&n->ref, ref);
     for (uint32_t level = 0; level < levels_of(place); level++) {
         n->next[level] = *links[level];
-        set(links[level], at);
+        htc__order_link_set(links[level], at);
     }
 }
 
-void htc__order_rename(htc__order *o, htc_bytes key, uint64_t ref)
+void htc__order_rename(htc__order *o, uint64_t at, uint64_t ref)
 {
-    set(&node_at(o, htc__order_seek(o, key))->ref, ref);
+    htc__order_link_set(&node_at(o, at)->ref, ref);
 }
 
 void htc__order_remove(htc__order *o, uint64_t place, htc_bytes key)
@@ -102,21 +90,21 @@ uint64_t htc__order_seek(const htc__order *o, htc_bytes key)
 {
     const htc__order_link5 *link = o->head;
     for (int level = HTC__ORDER_LEVELS - 1; level >= 0; level--)
-        for (uint64_t at; (at = get(&link[level])) != 0;) {
+        for (uint64_t at; (at = htc__order_link_get(&link[level])) != 0;) {
             const node *n = node_at(o, at);
-            if (htc_bytes_compare(o->key_of(o->arena, get(&n->ref)), key) >= 0)
+            if (htc_bytes_compare(o->key_of(o->arena, htc__order_link_get(&n->ref)), key) >= 0)
                 break;
             link = n->next;
         }
-    return get(&link[0]);
+    return htc__order_link_get(&link[0]);
 }
 
 uint64_t htc__order_next(const htc__order *o, uint64_t at)
 {
-    return get(&node_at(o, at)->next[0]);
+    return htc__order_link_get(&node_at(o, at)->next[0]);
 }
 
 uint64_t htc__order_ref(const htc__order *o, uint64_t at)
 {
-    return get(&node_at(o, at)->ref);
+    return htc__order_link_get(&node_at(o, at)->ref);
 }
