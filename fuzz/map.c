@@ -27,12 +27,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     htc__kv_map_encode(&b, map);
     CHECK(b.len == size && memcmp(b.data, data, size) == 0);
     htc_buf_free(&b);
-    if (map->numbers < UINT64_MAX - 8) {
-        if (htc__kv_map_next(map, &move) && htc__kv_map_take(map, &number) == HTC_OK) {
+    if (map->numbers < HTC__KV_MAP_NUMBERS - 8) {
+        if (htc__kv_map_next(map, &move) && htc__kv_map_take(map, 2, &number) == HTC_OK) {
+            CHECK(htc__kv_map_batch(map, 0, &move) && move.mover == number);
+            readable(map);
             CHECK(htc__kv_map_activate(map, number) == HTC_OK);
             readable(map);
         }
-        if (htc__kv_map_take(map, &number) == HTC_OK) {
+        if (htc__kv_map_take(map, 3, &number) == HTC_OK && htc__kv_map_take(map, 1, &number) == HTC_OK) {
             CHECK(htc__kv_map_roll_back(map, number) == HTC_OK);
             readable(map);
         }

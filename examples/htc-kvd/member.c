@@ -36,7 +36,7 @@ static const char usage[] =
     "                        member is; NAME: whose key it is in the ring, which alone speaks as this member. ID,ID,...@ for\n"
     "                        the shards of one process\n"
     "  --buckets B           with --member: keys are moved between members in so many parts (64 to 65536, a power of two; default\n"
-    "                        4096), each for itself: fewer are quicker to move, and divide less evenly; the same for all members\n"
+    "                        4096): fewer divide less evenly; the same for all members\n"
     "  --join ADDRESS        be added to a store that runs: ADDRESS is where one of its members answers (unix:PATH, or with --listen\n"
     "                        tcp://[NAME@]HOST:PORT), or several with commas between. DIR has an id of --new-member. Ready when it is in;\n"
     "                        started again with the same it goes on as that member\n"

@@ -1,6 +1,6 @@
-/* Changes of membership: begun by a member that is told to, and driven by it bucket after bucket (kvs/map.h, kvs/mover.h).
+/* Changes of membership: begun by a member that is told to, and driven by it batch after batch (kvs/map.h, kvs/movers.h).
  *
- *     told ──▶ the map is kept by those that will stay ──▶ begin ──▶ take ──▶ a mover ──▶ activate and take the next ──▶ ... ──▶ done
+ *     told ──▶ the map is kept by those that will stay ──▶ begin ──▶ take ──▶ a batch ──▶ activate and take the next ──▶ ... ──▶ done
  *                                                                    ▲
  *     any member that has seen nothing go on for a while ────────────┘
  *
@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "htcsched/kv_members.h"
+#include "kvs/movers.h"
 #include "kvs/cluster_private.h"
-#include "kvs/mover.h"
 
 #define PAGE_BYTES   ((size_t)32 << 10)
 #define STALLED_MAX  6
@@ -28,10 +28,11 @@ typedef struct htc__kv_moving {
     uint64_t       asked;           /* which of these it was */
     htc__kv_map   *next;            /* as it is to be */
     uint64_t       taken;           /* the number that it takes; 0: none */
-    int            moved;           /* it activates an image */
+    uint32_t       moved;           /* it activates so many images */
     int            granted;         /* it begins what was wished */
     uint64_t       number;          /* of this member, if the map names it; 0: none */
-    htc__kv_mover *mover;
+    htc__kv_movers *batch;
+    uint32_t       most;            /* buckets of the next one */
     int            own, ready;      /* it moves the map itself; it is to be activated */
     htc_buf        image;           /* own: the entry to be installed */
     int            tell, read;      /* all others are told; the map is read first */
@@ -172,11 +173,18 @@ static void look_at_wish(htc_kv_server *s)
 
 /* ---------------------------------------------------------------- compare-and-swap */
 
-static void drop_mover(moving *m)
+static void drop_batch(moving *m)
 {
-    htc__kv_mover_destroy(m->mover);
-    m->mover = NULL;
+    htc__kv_movers_destroy(m->batch);
+    m->batch = NULL;
     m->ready = 0;
+}
+
+/* A second's worth at most, where there is a limit. */
+static uint32_t most_at_once(const moving *m, const htc__kv_map *map)
+{
+    uint32_t most = m->most ? m->most : 1, limit = map->rate < 60 ? 1 : map->rate / 60;
+    return map->rate && limit < most ? limit : most;
 }
 
 static void changed(htc_kv_server *s, const htc_kv_result *result)
@@ -185,12 +193,12 @@ static void changed(htc_kv_server *s, const htc_kv_result *result)
     m->number = m->taken;
     m->driving = 1;
     m->tell = 1;
-    s->cluster->counts.moved += m->moved != 0;
+    s->cluster->counts.moved += m->moved;
     m->granted_version = result->version;
     if (m->granted)
         end_wish(s, HTC_OK);
     if (m->moved && s->cluster->map->rate)
-        m->at = s->now + 60 * HTC_SECOND / s->cluster->map->rate;
+        m->at = s->now + m->moved * 60 * HTC_SECOND / s->cluster->map->rate;
     htc__kv_cluster_map_offer(s, m->next, result->version);
     m->next = NULL;
 }
@@ -200,6 +208,7 @@ static void not_changed(htc_kv_server *s, const htc_kv_result *result)
     moving *m = s->cluster->moving;
     m->driving = 0;
     m->number = 0;
+    m->most = 1;
     pause(s);
     wait_for_others(s);
     if (result->status == HTC_MISMATCH && result->version)
@@ -216,7 +225,7 @@ static void answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_resul
     if (conn != m->asked || !m->asking)
         return;
     m->asking = 0;
-    drop_mover(m);
+    drop_batch(m);
     if (!m->next) { /* it was read */
         if (result->status == HTC_OK)
             htc__kv_cluster_map_offer_bytes(s, result->value, result->version);
@@ -297,7 +306,7 @@ static void take(htc_kv_server *s)
     if (!draft(s))
         return;
     m->driving = 1;
-    if (htc__kv_map_take(m->next, &m->taken) == HTC_OK)
+    if (htc__kv_map_take(m->next, most_at_once(m, m->next), &m->taken) == HTC_OK)
         swap_map(s);
     else
         discard(m);
@@ -308,15 +317,16 @@ static void activate(htc_kv_server *s)
     moving *m = s->cluster->moving;
     if (!draft(s))
         return;
-    m->moved = 1;
+    m->moved = htc__kv_movers_count(m->batch);
+    m->most = htc__kv_movers_next(m->moved, htc__kv_movers_bytes(m->batch));
     if (htc__kv_map_activate(m->next, m->number) != HTC_OK) {
         discard(m);
-        drop_mover(m);
+        drop_batch(m);
         m->number = 0;
         return;
     }
     if (m->next->after && !m->next->rate)
-        (void)htc__kv_map_take(m->next, &m->taken);
+        (void)htc__kv_map_take(m->next, most_at_once(m, m->next), &m->taken);
     swap_map(s);
 }
 
@@ -337,11 +347,11 @@ static int name_next(htc_kv_server *s, uint64_t without)
     return 1;
 }
 
-/* Under a number of its own: whoever is at work on the bucket that is next has lost it. */
+/* Under a number of its own: whoever is at work on the batch that is next has lost it. */
 static htc_status roll_back(htc__kv_map *map)
 {
     uint64_t   number;
-    htc_status status = map->after && !map->back ? htc__kv_map_take(map, &number) : HTC_ENOTFOUND;
+    htc_status status = map->after && !map->back ? htc__kv_map_take(map, 1, &number) : HTC_ENOTFOUND;
     return status == HTC_OK ? htc__kv_map_roll_back(map, number) : status;
 }
 
@@ -382,8 +392,9 @@ static void grant(htc_kv_server *s)
     uint32_t moved = 0, to_move = 0;
     htc__kv_map_progress(m->next, &moved, &to_move);
     m->granted_buckets = to_move - moved;
+    m->most = 1;
     if (m->next->after)
-        (void)htc__kv_map_take(m->next, &m->taken);
+        (void)htc__kv_map_take(m->next, m->most, &m->taken);
     swap_map(s);
 }
 
@@ -532,23 +543,32 @@ static void say_ready(void *ctx, uint64_t number)
     s->cluster->moving->ready = 1;
 }
 
-static void create_mover(htc_kv_server *s, const htc__kv_map_move *move, uint64_t number, int own)
+static void create_batch(htc_kv_server *s, const htc__kv_map_move *moves, uint32_t count, uint64_t number, int own)
 {
     moving               *m = s->cluster->moving;
     htc__kv_mover_host    host = { .seal = say_seal, .install = say_install, .activate = say_ready, .ctx = s };
     htc__kv_mover_options o = { .retry_ns = 4 * s->options.member_retry_ns, .page_max = PAGE_BYTES };
     m->own = own;
     m->ready = 0;
-    htc_status status = htc__kv_mover_create(&s->env, &o, &host, move, number, s->now, &m->mover);
+    htc_status status = htc__kv_movers_create(&s->env, &o, &host, moves, count, number, s->now, &m->batch);
     if (status != HTC_OK)
         htc__kv_cluster_broken(s, status);
 }
 
 static void begin_move(htc_kv_server *s)
 {
-    htc__kv_map_move move;
-    if (htc__kv_map_next(s->cluster->map, &move))
-        create_mover(s, &move, s->cluster->moving->number, 0);
+    const htc__kv_map *map = s->cluster->map;
+    uint32_t           count = 0;
+    htc__kv_map_move  *moves = htc__alloc(&s->env, HTC__KV_MOVERS_BUCKETS * sizeof *moves);
+    if (!moves) {
+        htc__kv_cluster_broken(s, HTC_ENOMEM);
+        return;
+    }
+    /* This member has taken it, so it is no larger than that. */
+    for (uint32_t from = 0; count < HTC__KV_MOVERS_BUCKETS && htc__kv_map_batch(map, from, &moves[count]); count++)
+        from = moves[count].bucket + 1;
+    create_batch(s, moves, count, s->cluster->moving->number, 0);
+    htc__free(&s->env, moves, HTC__KV_MOVERS_BUCKETS * sizeof *moves);
 }
 
 /* What follows from the map once its next owners are named; m->next is that. */
@@ -585,7 +605,7 @@ static void move_map(htc_kv_server *s)
         status = write_image(s);
     discard(m);
     if (status == HTC_OK)
-        create_mover(s, &move, map->own_epoch + 1, 1);
+        create_batch(s, &move, 1, map->own_epoch + 1, 1);
     else
         htc__kv_cluster_broken(s, status);
 }
@@ -594,7 +614,7 @@ static void move_map(htc_kv_server *s)
 static void map_has_moved(htc_kv_server *s)
 {
     moving *m = s->cluster->moving;
-    drop_mover(m);
+    drop_batch(m);
     if (!draft(s))
         return;
     if (htc__kv_map_settle(m->next) == HTC_OK) {
@@ -605,33 +625,43 @@ static void map_has_moved(htc_kv_server *s)
     discard(m);
 }
 
+/* With fewer buckets; what is too large alone may be moved by a member that has more room. */
+static void too_large(htc_kv_server *s)
+{
+    moving  *m = s->cluster->moving;
+    uint32_t count = htc__kv_movers_count(m->batch);
+    drop_batch(m);
+    m->number = 0;
+    m->most = count > 4 ? count / 4 : 1;
+    if (count > 1)
+        return;
+    m->driving = 0;
+    pause(s);
+}
+
 void htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     moving      *m = s->cluster->moving;
     htc__kv_page page;
-    if (htc__kv_shown_read(item, &page) != HTC_OK || !m->mover)
+    if (htc__kv_shown_read(item, &page) != HTC_OK || !m->batch)
         return;
     uint64_t number = m->own ? s->cluster->map->own_epoch + 1 : m->number;
     if (page.number != number || (page.bucket == HTC__KV_OWN_BUCKET) != m->own)
         return;
     htc_status status =
-        htc__kv_mover_shown(m->mover, s->now, from, page.after, &page.floors, page.entries, page.last);
+        htc__kv_movers_shown(m->batch, s->now, from, page.bucket, page.after, &page.floors, page.entries, page.last);
     if (status == HTC_ENOMEM)
         htc__kv_cluster_broken(s, status);
-    else if (status == HTC_EFULL) {
-        drop_mover(m);
-        m->driving = 0;
-        m->number = 0;
-        pause(s);
-    }
+    else if (status == HTC_EFULL)
+        too_large(s);
 }
 
 void htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     moving      *m = s->cluster->moving;
     htc__kv_page page;
-    if (htc__kv_installed_read(item, &page) == HTC_OK && m->mover && (page.bucket == HTC__KV_OWN_BUCKET) == m->own)
-        htc__kv_mover_installed(m->mover, s->now, from, page.number, page.page);
+    if (htc__kv_installed_read(item, &page) == HTC_OK && m->batch && (page.bucket == HTC__KV_OWN_BUCKET) == m->own)
+        htc__kv_movers_installed(m->batch, s->now, from, page.bucket, page.number, page.page);
 }
 
 /* ---------------------------------------------------------------- the map is another one */
@@ -647,8 +677,8 @@ void htc__kv_cluster_moving_adopted(htc_kv_server *s)
         m->stalled++;
     m->seen_moved = map->moved;
     wait_for_others(s);
-    if (m->mover && (m->own ? map->own_next.n == 0 : map->mover != m->number))
-        drop_mover(m);
+    if (m->batch && (m->own ? map->own_next.n == 0 : map->mover != m->number))
+        drop_batch(m);
     if (map->mover != m->number)
         m->number = 0;
     if (m->tell)
@@ -736,15 +766,15 @@ void htc__kv_cluster_moving_tick(htc_kv_server *s)
     if (!c->map || m->asking || c->next_map)
         return;
     look_at_wish(s);
-    if (m->wish.kind == HTC__KV_BACK && m->mover && !m->own)
-        drop_mover(m);
-    if (m->mover && m->ready && m->own)
+    if (m->wish.kind == HTC__KV_BACK && m->batch && !m->own)
+        drop_batch(m);
+    if (m->batch && m->ready && m->own)
         map_has_moved(s);
-    else if (m->mover && m->ready)
+    else if (m->batch && m->ready)
         activate(s);
-    else if (m->mover && htc__kv_mover_deadline(m->mover) <= s->now)
-        htc__kv_mover_timeout(m->mover, s->now);
-    else if (!m->mover && begins_at(s) <= s->now)
+    else if (m->batch && htc__kv_movers_deadline(m->batch) <= s->now)
+        htc__kv_movers_timeout(m->batch, s->now);
+    else if (!m->batch && begins_at(s) <= s->now)
         begin_something(s);
 }
 
@@ -754,7 +784,7 @@ htc_ns htc__kv_cluster_moving_deadline(const htc_kv_server *s)
     const moving          *m = c->moving;
     htc_ns                 join = outside(s) ? m->join_at : HTC_NEVER, at = HTC_NEVER;
     if (c->map && !m->asking && !c->next_map)
-        at = !m->mover ? begins_at(s) : m->ready ? 0 : htc__kv_mover_deadline(m->mover);
+        at = !m->batch ? begins_at(s) : m->ready ? 0 : htc__kv_movers_deadline(m->batch);
     if (c->map && !m->asking && m->asker.answer && m->asker_until < at)
         at = m->asker_until;
     return at < join ? at : join;
@@ -790,7 +820,7 @@ void htc__kv_cluster_moving_free(htc_kv_server *s)
     moving *m = s->cluster->moving;
     if (!m)
         return;
-    drop_mover(m);
+    drop_batch(m);
     htc__kv_map_destroy(m->next);
     htc_buf_free(&m->image);
     htc__free(&s->env, m, sizeof *m);

@@ -195,7 +195,7 @@ int htc__kv_cluster_has_left(const htc__kv_cluster *c);
 int    htc__kv_cluster_epoch_is(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t epoch);
 htc_ns htc__kv_cluster_map_deadline(const htc_kv_server *s);
 
-/* cluster_hold.c */
+/* cluster_hold.c; cluster_late.c: htc__kv_cluster_on_copied */
 htc_status htc__kv_cluster_holds_load(htc_kv_server *s);
 void       htc__kv_cluster_holds_free(htc_kv_server *s);
 htc_status htc__kv_cluster_holds_make(htc_kv_server *s); /* room for all buckets */
@@ -209,9 +209,6 @@ htc_ns     htc__kv_cluster_holds_deadline(const htc_kv_server *s);
 /* What a batch that failed had changed is read again. */
 void       htc__kv_cluster_holds_undone(htc_kv_server *s);
 htc_status htc__kv_cluster_stage_first(htc_kv_server *s); /* which buckets it has held from the beginning */
-
-/* cluster_show.c: the page that was asked for, as an item of that kind. */
-void htc__kv_cluster_show(htc_kv_server *s, uint64_t to, const struct htc__kv_seal_ask *ask, uint8_t kind);
 
 /* cluster_move.c */
 htc_status htc__kv_cluster_moving_make(htc_kv_server *s);

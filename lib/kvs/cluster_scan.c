@@ -21,7 +21,7 @@
 #define READS_AT_ONCE 16
 #define RUNNING_MAX   8
 #define SCANS_MAX     1024 /* waiting ones too */
-#define UNSERVED_MAX  64 /* who has more buckets that it cannot speak for does not answer */
+#define UNSERVED_MAX  1024 /* who has more buckets that it cannot speak for does not answer */
 
 typedef struct listing {
     uint8_t        answered, more, has;
@@ -332,8 +332,12 @@ static int read_unserved(htc_reader *r, listing *l)
     if (n > UNSERVED_MAX)
         htc_reader_fail(r);
     l->unserved_n = r->status == HTC_OK ? (uint32_t)n : 0;
-    for (uint32_t i = 0; i < l->unserved_n; i++)
-        l->unserved[i] = (uint32_t)htc_get_varint(r);
+    for (uint32_t i = 0; i < l->unserved_n; i++) {
+        uint64_t bucket = htc_get_varint(r);
+        if (bucket > UINT32_MAX || (i > 0 && bucket <= l->unserved[i - 1]))
+            htc_reader_fail(r);
+        l->unserved[i] = (uint32_t)bucket;
+    }
     return r->status == HTC_OK;
 }
 
@@ -374,10 +378,15 @@ static int speaks_for(const htc_kv_server *s, const scanning *x, uint32_t peer, 
     const listing         *l = peer < x->list_n ? &x->lists[peer] : NULL;
     if (!l || !l->answered || l->version < c->route[bucket].since || l->version > c->map_version)
         return 0;
-    for (uint32_t i = 0; i < l->unserved_n; i++)
-        if (l->unserved[i] == bucket)
-            return 0;
-    return 1;
+    uint32_t low = 0, high = l->unserved_n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (l->unserved[middle] < bucket)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low == l->unserved_n || l->unserved[low] != bucket;
 }
 
 static int bucket_covered(const htc_kv_server *s, const scanning *x, uint32_t bucket)

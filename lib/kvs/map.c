@@ -201,17 +201,45 @@ void htc__kv_map_progress(const htc__kv_map *map, uint32_t *moved, uint32_t *of)
     }
 }
 
-int htc__kv_map_next(const htc__kv_map *map, htc__kv_map_move *move)
+static void describe_move(const htc__kv_map *map, uint32_t b, htc__kv_map_move *move)
 {
-    uint32_t b = map->after ? at_border(map) : HTC_RING_NONE;
-    if (b == HTC_RING_NONE)
-        return 0;
     *move = (htc__kv_map_move){
         .bucket = b, .epoch = map->bucket[b].epoch, .image = map->bucket[b].image, .mover = map->mover
     };
     move->from_n = owners_in(map->back ? map->after : map->before, b, move->from);
     move->to_n = owners_in(map->back ? map->before : map->after, b, move->to);
+}
+
+int htc__kv_map_next(const htc__kv_map *map, htc__kv_map_move *move)
+{
+    uint32_t b = map->after ? at_border(map) : HTC_RING_NONE;
+    if (b == HTC_RING_NONE)
+        return 0;
+    describe_move(map, b, move);
     return 1;
+}
+
+/* Between the border and `until`, on whichever side that is. */
+static uint32_t batch_from(const htc__kv_map *map)
+{
+    return map->back ? map->until : map->moved;
+}
+
+static uint32_t batch_to(const htc__kv_map *map)
+{
+    return map->back ? map->moved : map->until;
+}
+
+int htc__kv_map_batch(const htc__kv_map *map, uint32_t from, htc__kv_map_move *move)
+{
+    if (!map->after || !map->mover)
+        return 0;
+    for (uint32_t b = from > batch_from(map) ? from : batch_from(map); b < batch_to(map); b++)
+        if (differs(map, b)) {
+            describe_move(map, b, move);
+            return 1;
+        }
+    return 0;
 }
 
 /* ---- a change begins and ends ---- */
@@ -253,7 +281,7 @@ static void forget_change(htc__kv_map *map)
     map->kind = HTC__KV_STAY;
     map->back = 0;
     map->leaver = map->mover = 0;
-    map->moved = 0;
+    map->moved = map->until = 0;
     memset(&map->comer, 0, sizeof map->comer);
 }
 
@@ -348,15 +376,42 @@ htc_status htc__kv_map_begin_reweight(htc__kv_map *map, uint64_t id, uint32_t we
     return begin(map, HTC__KV_REWEIGHT, id, &as);
 }
 
-/* ---- bucket after bucket ---- */
+/* ---- batch after batch ---- */
 
-htc_status htc__kv_map_take(htc__kv_map *map, uint64_t *number)
+/* Every bucket there that changes hands gets those numbers; image 0: it keeps the one it has. */
+static void renumber(htc__kv_map *map, uint32_t from, uint32_t to, uint64_t epoch, uint64_t image)
+{
+    for (uint32_t b = from; b < to; b++)
+        if (differs(map, b))
+            map->bucket[b] = (htc__kv_map_bucket){ .epoch = epoch, .image = image ? image : map->bucket[b].image };
+}
+
+/* The end of the next `most` buckets that change hands. */
+static uint32_t end_of_batch(const htc__kv_map *map, uint32_t most)
+{
+    uint32_t end = map->moved, buckets = htc_ring_buckets(map->before);
+    for (uint32_t b = map->moved; most > 0 && (map->back ? b > 0 : b < buckets); b = map->back ? b - 1 : b + 1) {
+        uint32_t bucket = map->back ? b - 1 : b;
+        if (!differs(map, bucket))
+            continue;
+        end = map->back ? bucket : bucket + 1;
+        most--;
+    }
+    return end;
+}
+
+htc_status htc__kv_map_take(htc__kv_map *map, uint32_t most, uint64_t *number)
 {
     if (map->own_next.n)
         return HTC_EBUSY;
     if (!map->after)
         return HTC_ENOTFOUND;
-    *number = map->mover = ++map->numbers;
+    uint32_t end = end_of_batch(map, most ? most : 1);
+    *number = ++map->numbers;
+    if (map->mover) /* what is left of the batch before */
+        renumber(map, map->back ? map->until : end, map->back ? end : map->until, *number, 0);
+    map->mover = *number;
+    map->until = end;
     return HTC_OK;
 }
 
@@ -367,17 +422,22 @@ static htc_status mine(const htc__kv_map *map, uint64_t number)
     return map->after && number && map->mover == number ? HTC_OK : HTC_MISMATCH;
 }
 
+static void batch_over(htc__kv_map *map)
+{
+    map->until = map->moved;
+    map->mover = 0;
+    if (at_border(map) == HTC_RING_NONE)
+        end_change(map);
+}
+
 htc_status htc__kv_map_activate(htc__kv_map *map, uint64_t number)
 {
     htc_status status = mine(map, number);
     if (status != HTC_OK)
         return status;
-    uint32_t b = at_border(map);
-    map->bucket[b] = (htc__kv_map_bucket){ .epoch = number, .image = number };
-    map->moved = map->back ? b : b + 1;
-    map->mover = 0;
-    if (at_border(map) == HTC_RING_NONE)
-        end_change(map);
+    renumber(map, batch_from(map), batch_to(map), number, number);
+    map->moved = map->until;
+    batch_over(map);
     return HTC_OK;
 }
 
@@ -386,13 +446,9 @@ htc_status htc__kv_map_roll_back(htc__kv_map *map, uint64_t number)
     htc_status status = mine(map, number);
     if (status != HTC_OK)
         return status;
-    uint32_t b = at_border(map);
-    map->bucket[b].epoch = ++map->numbers; /* its image stays */
-    map->moved = map->back ? b + 1 : b;
+    renumber(map, batch_from(map), batch_to(map), ++map->numbers, 0);
     map->back = !map->back;
-    map->mover = 0;
-    if (at_border(map) == HTC_RING_NONE)
-        end_change(map);
+    batch_over(map);
     return HTC_OK;
 }
 
@@ -547,6 +603,8 @@ void htc__kv_map_encode(htc_buf *b, const htc__kv_map *map)
         put_member(b, &map->comer);
         htc_put_varint(b, map->moved);
         htc_put_varint(b, map->mover);
+        if (map->mover)
+            htc_put_varint(b, map->until);
     }
     htc_put_varint(b, map->rate);
     htc_put_varint(b, map->members);
@@ -623,6 +681,16 @@ static htc_status get_lists(htc_reader *r, htc__kv_map *map)
     return r->status == HTC_OK ? HTC_OK : HTC_EPROTO;
 }
 
+/* Who moves something moves one bucket at least, and the last of them is one that changes hands. */
+static int batch_sound(const htc__kv_map *map)
+{
+    if (!map->mover)
+        return 1;
+    if (map->until > htc_ring_buckets(map->before) || batch_from(map) >= batch_to(map))
+        return 0;
+    return differs(map, map->back ? map->until : map->until - 1);
+}
+
 static htc_status get_change(htc_reader *r, htc__kv_map *map)
 {
     map->kind = htc_get_u8(r);
@@ -633,13 +701,14 @@ static htc_status get_change(htc_reader *r, htc__kv_map *map)
     get_member(r, &map->comer);
     map->moved = get_u32(r);
     map->mover = htc_get_varint(r);
+    map->until = map->mover ? get_u32(r) : map->moved;
     if (r->status != HTC_OK || map->kind > HTC__KV_REWEIGHT || map->back > 1 || map->mover > map->numbers ||
         map->moved > htc_ring_buckets(map->before))
         return HTC_EPROTO;
     htc_status status = compute_after(map);
     if (status != HTC_OK)
         return status == HTC_ENOMEM ? status : HTC_EPROTO;
-    return at_border(map) != HTC_RING_NONE ? HTC_OK : HTC_EPROTO;
+    return at_border(map) != HTC_RING_NONE && batch_sound(map) ? HTC_OK : HTC_EPROTO;
 }
 
 static htc_status decode(htc_reader *r, htc__kv_map *map)
@@ -647,7 +716,7 @@ static htc_status decode(htc_reader *r, htc__kv_map *map)
     map->seed = htc_get_u64(r);
     map->numbers = htc_get_varint(r);
     htc_status status = htc_ring_decode(map->env, htc_get_bytes(r), &map->before);
-    if (r->status != HTC_OK || status != HTC_OK || map->numbers > UINT64_MAX / 2)
+    if (r->status != HTC_OK || status != HTC_OK || map->numbers > HTC__KV_MAP_NUMBERS)
         return status == HTC_ENOMEM ? status : HTC_EPROTO;
     uint32_t n = htc_ring_buckets(map->before);
     if (n > UINT32_C(1) << HTC__KV_MAP_BITS)

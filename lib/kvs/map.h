@@ -1,15 +1,19 @@
 /* The cluster map as a value: who the members are, who owns which bucket, and the change that is under way.
  *
  * The map is one strong register. Each function here is one step of it: read the map, apply a step, write it back by
- * compare-and-swap; whoever loses reads again. A change of membership (join, leave, replace, another weight) goes bucket
- * after bucket, each by a mover with a number that is never used twice:
+ * compare-and-swap; whoever loses reads again. A change of membership (join, leave, replace, another weight) goes batch
+ * after batch of buckets, each by a mover with a number that is never used twice:
  *
- *     begin ──▶ take ──▶ (seal, read, install: kvs/hold.h, kvs/mover.h) ──▶ activate ──▶ ... next bucket ... ──▶ done
+ *     begin ──▶ take ──▶ (seal, read, install: kvs/hold.h, kvs/movers.h) ──▶ activate ──▶ ... next batch ... ──▶ done
  *                 │ anyone, with the next number            │
  *                 └──────── roll back: what has moved goes back the same way ◀──┘
  *
  * The number of the mover whose image is activated is the bucket's new epoch: ballots and messages carry it, so all that was
  * said before is older. Rolled back, the old owners go on under a new epoch too, with the image they have.
+ *
+ * A batch is some buckets that follow each other, and one step moves all of them or none. Each has an image of its own, by that number
+ * and the bucket. Whoever takes over says how many it takes: what the one before had begun beyond that goes on with its
+ * old owners under a new epoch, as if it had been rolled back.
  *
  * Only the table before a change is stored: the one after it is computed, everywhere alike (htcsched/ring.h). A bucket whose owners
  * only change their order has nothing to move and is never sealed. */
@@ -19,12 +23,13 @@
 #include "core/codec.h"
 #include "htcsched/ring.h"
 
-#define HTC__KV_MAP_FORMAT     1
+#define HTC__KV_MAP_FORMAT     2
 #define HTC__KV_MAP_MEMBERS    1024
 #define HTC__KV_MAP_NAMESPACES 64
 #define HTC__KV_MAP_ADDRESS    256
 #define HTC__KV_MAP_NAME       32
 #define HTC__KV_MAP_BITS       16
+#define HTC__KV_MAP_NUMBERS    (UINT64_MAX >> (HTC__KV_MAP_BITS + 1)) /* a number and a bucket are one word (cluster_hold.c) */
 
 typedef enum htc__kv_change_kind {
     HTC__KV_STAY,
@@ -72,7 +77,8 @@ typedef struct htc__kv_map {
     uint64_t               leaver;  /* LEAVE, REPLACE, REWEIGHT: whom it is about */
     htc__kv_map_member     comer;   /* JOIN, REPLACE; REWEIGHT: only the weight */
     uint32_t               moved;   /* the border */
-    uint64_t               mover;   /* at work on the bucket that is next; 0: nobody yet */
+    uint64_t               mover;   /* at work on the batch that is next; 0: nobody yet */
+    uint32_t               until;   /* that batch is what changes hands between the border and here; without a mover: the border */
     uint32_t               rate;    /* buckets a minute that movers may move; 0: as they can */
     uint32_t               members, namespaces;
     htc__kv_map_member    *member;
@@ -109,6 +115,8 @@ uint32_t htc__kv_map_owners(const htc__kv_map *map, uint32_t bucket, uint64_t *i
 void htc__kv_map_progress(const htc__kv_map *map, uint32_t *moved, uint32_t *of);
 /* 1 and the move that is next; 0: nothing moves. */
 int htc__kv_map_next(const htc__kv_map *map, htc__kv_map_move *move);
+/* 1 and the first move of the mover's batch in a bucket from `from` on; 0: there is none. */
+int htc__kv_map_batch(const htc__kv_map *map, uint32_t from, htc__kv_map_move *move);
 
 /* The steps. All answer HTC_EBUSY while a change is under way (begin) or while the map itself moves; HTC_ENOMEM; the map is as it
  * was on failure. Changes go one at a time. */
@@ -117,11 +125,12 @@ htc_status htc__kv_map_begin_join(htc__kv_map              *map,
 htc_status htc__kv_map_begin_leave(htc__kv_map *map, uint64_t id);   /* HTC_ENOTFOUND, HTC_EINVAL */
 htc_status htc__kv_map_begin_replace(htc__kv_map *map, uint64_t id, const htc__kv_map_member *with);
 htc_status htc__kv_map_begin_reweight(htc__kv_map *map, uint64_t id, uint32_t weight);
-/* Become the mover of the bucket that is next, or take over from one that is dead or slow. HTC_ENOTFOUND: nothing moves. */
-htc_status htc__kv_map_take(htc__kv_map *map, uint64_t *number);
-/* The image of that number counts from now on; the next bucket has no mover yet. HTC_MISMATCH: another has taken over. */
+/* Become the mover of the next buckets, `most` (at least 1) or as many as are left, or take over from one that is dead or slow.
+ * HTC_ENOTFOUND: nothing moves. */
+htc_status htc__kv_map_take(htc__kv_map *map, uint32_t most, uint64_t *number);
+/* The images of that number count from now on; the next batch has no mover yet. HTC_MISMATCH: another has taken over. */
 htc_status htc__kv_map_activate(htc__kv_map *map, uint64_t number);
-/* The old owners of the bucket go on under a new epoch, and what has moved goes back. HTC_MISMATCH. */
+/* The old owners of the batch go on under a new epoch, and what has moved goes back. HTC_MISMATCH. */
 htc_status htc__kv_map_roll_back(htc__kv_map *map, uint64_t number);
 htc_status htc__kv_map_add_namespace(htc__kv_map                 *map,
                                      const htc__kv_map_namespace *space); /* HTC_EEXISTS, HTC_EFULL, HTC_EINVAL */

@@ -27,7 +27,7 @@ static uint32_t get_small(htc_reader *r, uint32_t most)
 static uint64_t get_number(htc_reader *r)
 {
     uint64_t v = htc_get_varint(r);
-    if (v == 0 || v > UINT64_MAX / 2)
+    if (v == 0 || v > HTC__KV_MAP_NUMBERS)
         htc_reader_fail(r);
     return v;
 }
