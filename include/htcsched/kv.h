@@ -17,6 +17,10 @@
  * context replaces just those, and one without a context replaces nothing. htcsched/kv_siblings.h makes one value of several and
  * the request that writes it back; doc/consistency.md says what is promised.
  *
+ * A store of several members answers whoever is asked. A client whose driver can make connections to them (options.members) learns who has which
+ * key, once it has asked for a few, and sends each request to the owner that will carry it out; where that one is silent or cannot be
+ * reached, to the next one, or to peer as before. Nothing else changes.
+ *
  * What a client reads, it reads after its own changes that were submitted before. A page of a SCAN is consistent for each
  * key, not across keys. HTC_EUNKNOWN is rare and means what it says: the change was repeated, and whether it was made cannot
  * be told; read the key.
@@ -148,7 +152,17 @@ typedef struct htc_kv_client_options {
     uint32_t watches_max;  /**< watches at once; 0: 1024. Beyond: HTC_EFULL. Since: 0.2 */
     uint32_t watch_keys_max; /**< keys of one watched prefix whose versions are remembered; 0: 262144. Beyond: the watch ends with
                                   HTC_EFULL. Since: 0.2 */
+    uint32_t members;     /**< connections that the driver makes to members of the store beside peer, at most, when it is asked to
+                               (HTC_KV_CLIENT_DIAL); at most 1024. 0: none, everything goes to peer. Since: 0.2 */
+    uint32_t member_peer; /**< the driver's number of the first of them; those of the others count on from it. Since: 0.2 */
 } htc_kv_client_options;
+
+/** HTC_OUT_CALL with this op, the driver's number of a connection as the tag and the address of a member in body (as the store was told it:
+ *  unix:PATH, or tcp://[NAME@]HOST:PORT, where NAME is whose key it shows): keep a connection to it under that number, as the one to
+ *  htc_kv_client_options.peer is kept, with the keys that are trusted there, and hand on what becomes of it; until HTC_OUT_CLOSE of that number, after
+ *  which it may be asked for with another address. It needs no answer: an address that cannot be reached is never opened, and the client goes on
+ *  without it. */
+#define HTC_KV_CLIENT_DIAL 69
 
 /** What a watch tells. */
 typedef enum htc_kv_event_kind {
@@ -205,7 +219,7 @@ HTC_API htc_status htc_kv_client_create(const htc_env *env, const htc_kv_client_
 HTC_API void htc_kv_client_destroy(htc_kv_client *client);
 
 /**
- * Send requests as one message.
+ * Send requests as one message; to several owners of keys, one to each.
  *
  * More than one are no transaction: each succeeds or fails alone, in order. Answers come from htc_kv_client_next, each with
  * this tag. Without a connection they wait for one. Requests that do not fit into one message, or change one key twice, leave
@@ -225,7 +239,7 @@ HTC_API htc_status htc_kv_client_submit(htc_kv_client *client, htc_ns now, const
                                         uint64_t tag, htc_output *out);
 
 /**
- * Hand over an input of the role: messages, opening and closing of the client's peer, timeouts. Others are ignored.
+ * Hand over an input of the role: messages, opening and closing of the client's peers, timeouts. Others are ignored.
  *
  * @param[in,out] client  whose peer it may be
  * @param[in]     in      borrowed

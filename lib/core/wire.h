@@ -17,7 +17,7 @@
 #define HTC_WIRE_TABLE(X)                                                                                              \
     /* every connection */                                                                                             \
     X(HELLO, 1)         /* u32 magic, u16 version, u8 htc_wire_role */                                                 \
-    X(WELCOME, 2)       /* u16 version */                                                                              \
+    X(WELCOME, 2)       /* u16 version; a member of a store of several says more: lib/kvs/owners_wire.h */             \
     X(ERROR, 3)         /* i32 status as u32, str text: about the message with this id */                              \
     /* store: lib/kvs/kv_wire.h says their payloads */                                                                 \
     X(KV_REQUEST, 100)                                                                                                 \
@@ -25,6 +25,8 @@
     X(KV_MEMBERS, 102)  /* between members: lib/kvs/members.h */                                                       \
     X(KV_WATCH, 103)    /* lib/kvs/watch_wire.h */                                                                     \
     X(KV_EVENTS, 104)                                                                                                  \
+    X(KV_OWNERS_ASK, 105) /* lib/kvs/owners_wire.h */                                                                  \
+    X(KV_OWNERS, 106)                                                                                                  \
     /* a user's requests to the gateway: doc/api.md */                                                                 \
     X(USER_REQUEST, 200)  /* JSON */                                                                                   \
     X(USER_ANSWER, 201)   /* JSON: the answer, or the error object */                                                  \

@@ -1,12 +1,14 @@
-/* The client: one connection, its session, what is pending on it, and what was answered. */
+/* The client: what is pending, by which connection it left, and what was answered. */
 #include <string.h>
 
 #include "core/util.h"
 #include "kvs/client.h"
+#include "kvs/map.h"
 
 /* Operations of one submit are cut into messages of about this size. */
 #define PART_MAX       ((size_t)1 << 20)
 #define PART_COUNT_MAX 256
+#define TAKEN UINT32_MAX /* an operation that is in a part */
 /* After "send again": the server has too much at once. */
 #define PUSHED_BACK (5 * HTC_MS)
 /* As often a change is sent anew before its outcome is called unknown. */
@@ -19,7 +21,7 @@ static htc_ns later(htc_ns now, htc_ns pause)
 
 static size_t part_size(const htc__kv_part *part)
 {
-    return sizeof *part + part->count * sizeof *part->waits + part->ops_len;
+    return sizeof *part + part->count * (sizeof *part->waits + sizeof *part->index) + part->ops_len;
 }
 
 static void part_free(htc_kv_client *c, htc__kv_part *part)
@@ -28,25 +30,29 @@ static void part_free(htc_kv_client *c, htc__kv_part *part)
     htc__free(&c->env, part, part_size(part));
 }
 
-static htc__kv_part *part_make(htc_kv_client *c, const htc_kv_request *requests, size_t n)
+/* Of these of the submission, one behind the other; base is the number of the first. */
+static htc__kv_part *part_make(htc_kv_client *c, const htc_kv_request *requests, const uint32_t *which, size_t n, uint32_t base)
 {
     htc_buf *b = &c->message;
     htc_buf_clear(b);
     for (size_t i = 0; i < n; i++)
-        htc__kv_op_write(b, &requests[i]);
+        htc__kv_op_write(b, &requests[which[i]]);
     if (b->status != HTC_OK)
         return NULL;
-    size_t        size = sizeof(htc__kv_part) + n * sizeof(htc__kv_wait) + b->len;
+    size_t        size = sizeof(htc__kv_part) + n * (sizeof(htc__kv_wait) + sizeof(uint32_t)) + b->len;
     htc__kv_part *part = htc__alloc(&c->env, size);
     if (!part)
         return NULL;
     part->count = part->held = (uint32_t)n;
+    part->link = HTC__KV_NO_LINK;
     part->waits = (htc__kv_wait *)(part + 1);
-    part->ops = (uint8_t *)(part->waits + n);
+    part->index = (uint32_t *)(part->waits + n);
+    part->ops = (uint8_t *)(part->index + n);
     part->ops_len = b->len;
     memcpy(part->ops, b->data, b->len);
     for (size_t i = 0; i < n; i++) {
-        const htc_kv_request *q = &requests[i];
+        const htc_kv_request *q = &requests[which[i]];
+        part->index[i] = base + which[i];
         int                   change = htc__kv_is_change(q->op);
         if (change || q->op == HTC_KV_GET)
             part->waits[part->wait_count++] =
@@ -67,44 +73,32 @@ static void submission_done(htc_kv_client *c, htc__kv_submission *submission, si
 
 /* ---------------------------------------------------------------- sending */
 
-static htc_status send(htc_kv_client *c, htc_output *out)
+htc_status htc__kv_client_send(htc_kv_client *c, const htc__kv_link *link, htc_output *out)
 {
     if (c->message.status != HTC_OK)
         return c->message.status;
     return htc_output_add(
-        out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = c->options.peer, .body = htc_buf_bytes(&c->message) });
+        out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = link->peer, .body = htc_buf_bytes(&c->message) });
 }
 
-/* Greet, or ask for the session's name: whatever the server has not answered yet. */
-static htc_status greet(htc_kv_client *c, htc_ns now, htc_output *out)
-{
-    if (!c->welcomed) {
-        htc_wire_hello(&c->message, HTC_WIRE_ROLE_STORE_CLIENT);
-    } else {
-        htc_wire_begin(&c->message, HTC_WIRE_KV_REQUEST, ++c->serial);
-        htc__kv_head_write(&c->message, &(htc__kv_head){ .client = c->options.client_id });
-    }
-    c->greet_due = later(now, c->greet_pause);
-    c->greet_pause = c->greet_pause < 8 * c->options.retry_ns ? c->greet_pause * 2 : 16 * c->options.retry_ns;
-    return send(c, out);
-}
-
-static htc_status transmit(htc_kv_client *c, htc__kv_part *part, htc_ns now, htc_output *out)
+static htc_status transmit(htc_kv_client *c, htc__kv_part *part, const htc__kv_link *link, htc_ns now, htc_output *out)
 {
     uint64_t serial = c->serial + 1;
     uint64_t since = part->sends ? part->since : c->clock;
     htc_wire_begin(&c->message, HTC_WIRE_KV_REQUEST, serial);
-    htc__kv_head_write(&c->message, &(htc__kv_head){ .session = c->session,
+    htc__kv_head_write(&c->message, &(htc__kv_head){ .session = link->session,
                                                      .client = c->options.client_id,
                                                      .since = since,
                                                      .flags = part->sends ? HTC__KV_REPEATED : 0,
                                                      .sequence = part->sequence + part->first,
                                                      .count = part->count - part->first });
     htc_put_raw(&c->message, (htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });
-    htc_status status = send(c, out);
+    htc_status status = htc__kv_client_send(c, link, out);
     if (status != HTC_OK)
         return status;
     c->serial = part->serial = serial;
+    part->link = (uint32_t)(link - c->links);
+    part->put_off = 0;
     part->sent_first = part->first;
     part->since = since;
     part->pause = part->sends == 0                        ? c->options.retry_ns
@@ -120,9 +114,9 @@ static htc_status transmit(htc_kv_client *c, htc__kv_part *part, htc_ns now, htc
 /* Send what is ready, as far as the step's effects have room; the rest leaves in the next step. */
 static htc_status send_ready(htc_kv_client *c, htc_ns now, htc_output *out)
 {
-    while (c->session && c->ready.first) {
+    while (c->sessions && c->ready.first) {
         htc__kv_part *part = c->ready.first;
-        htc_status    status = transmit(c, part, now, out);
+        htc_status    status = transmit(c, part, htc__kv_owners_route(c, part, now, out), now, out);
         if (status == HTC_EFULL && htc_output_count(out) > 0)
             return HTC_OK;
         if (status != HTC_OK)
@@ -134,10 +128,13 @@ static htc_status send_ready(htc_kv_client *c, htc_ns now, htc_output *out)
     return HTC_OK;
 }
 
-static void resend_all(htc_kv_client *c)
+void htc__kv_client_send_again(htc_kv_client *c, uint32_t link)
 {
     /* In front of what was never sent, in the old order. */
-    for (htc__kv_part *part; (part = c->sent.last);) {
+    for (htc__kv_part *part = c->sent.last, *before; part; part = before) {
+        before = part->prev;
+        if (part->link != link)
+            continue;
         htc__kv_parts_remove(&c->sent, part);
         part->state = HTC__KV_PART_READY;
         part->prev = NULL;
@@ -220,13 +217,12 @@ static htc_status send_anew(htc_kv_client *c, htc__kv_part *part)
     htc_reader     r = htc_reader_of((htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });
     htc_kv_request q;
     htc__kv_op_read(&r, &q);
-    htc__kv_part *anew = part_make(c, &q, 1);
+    htc__kv_part *anew = part_make(c, &q, (uint32_t[]){ 0 }, 1, part->index[part->first]);
     if (!anew)
         return HTC_ENOMEM;
     anew->submission = part->submission;
     anew->order = part->order;
     anew->sequence = part->sequence + part->first;
-    anew->index = part->index + part->first;
     anew->give_up = part->give_up;
     anew->anew = part->anew + 1;
     htc__kv_queue_enter(c, anew);
@@ -272,7 +268,7 @@ static htc_status answered(htc_kv_client *c, htc__kv_part *part, const htc__kv_a
                            htc_ns now)
 {
     size_t count = head->count;
-    if (count > part->count - part->first || !readable(r, count) || (head->more && count == 0))
+    if (count > part->count - part->first || !readable(r, count) || ((head->more & HTC__KV_MORE) && count == 0))
         return HTC_OK; /* not from our server: as if it had been lost */
     if (head->first != part->first - part->sent_first)
         return HTC_OK; /* a piece that was there already, or one that overtook another */
@@ -280,6 +276,7 @@ static htc_status answered(htc_kv_client *c, htc__kv_part *part, const htc__kv_a
     uint32_t sends = part->sends == 1 ? 0 : part->sends;
     if (count == 0) {
         part->sends = sends;
+        part->put_off = 1;
         part->due = later(now, PUSHED_BACK);
         if (part->due < c->next_due)
             c->next_due = part->due;
@@ -294,7 +291,7 @@ static htc_status answered(htc_kv_client *c, htc__kv_part *part, const htc__kv_a
         htc__kv_queue_leave(c, part);
         if (part->held == 0)
             part_free(c, part);
-    } else if (!head->more) {
+    } else if (!(head->more & HTC__KV_MORE)) {
         part->sends = sends;
         htc__kv_parts_remove(&c->sent, part);
         part->state = HTC__KV_PART_READY;
@@ -303,44 +300,44 @@ static htc_status answered(htc_kv_client *c, htc__kv_part *part, const htc__kv_a
     return HTC_OK;
 }
 
-static htc_status kv_answer(htc_kv_client *c, uint64_t serial, htc_reader r, htc_ns now)
+static htc_status kv_answer(htc_kv_client *c, htc__kv_link *link, uint64_t serial, htc_reader r, htc_ns now)
 {
     htc__kv_answer_head head;
     htc__kv_answer_read(&r, &head);
     uint64_t clock = head.clock, session = head.session;
-    if (r.status != HTC_OK || session == 0 || serial < c->serial_first || serial > c->serial || !c->welcomed)
+    if (r.status != HTC_OK || session == 0 || serial < link->serial_first || serial > c->serial || !link->welcomed)
         return HTC_OK;
     if (clock > c->clock)
         c->clock = clock;
-    if (session != c->session) {
-        c->session = session;
-        c->greet_due = HTC_NEVER;
-        resend_all(c);
-        htc__kv_watched_session(c);
+    if (session != link->session) {
+        htc__kv_link_session(c, link, session);
         return HTC_OK;
     }
+    if (head.more & HTC__KV_ELSEWHERE)
+        htc__kv_owners_wanted(c, now);
     htc__kv_part *part = part_of(c, serial);
-    return part ? answered(c, part, &head, r, now) : HTC_OK;
+    return part && part->link == (uint32_t)(link - c->links) ? answered(c, part, &head, r, now) : HTC_OK;
 }
 
 /* ---------------------------------------------------------------- the machine */
 
-static htc_status message(htc_kv_client *c, const htc_input *in, htc_output *out)
+static htc_status message(htc_kv_client *c, htc__kv_link *link, const htc_input *in, htc_output *out)
 {
     uint16_t   type;
     uint64_t   id;
     htc_reader r = htc_wire_open(in->body, &type, &id);
-    if (r.status != HTC_OK || !c->connected)
+    if (r.status != HTC_OK || !link->connected)
         return HTC_OK;
+    link->misses = 0;
+    link->silent_until = 0;
     if (type == HTC_WIRE_KV_ANSWER)
-        return kv_answer(c, id, r, in->now);
-    if (type == HTC_WIRE_KV_EVENTS)
+        return kv_answer(c, link, id, r, in->now);
+    if (type == HTC_WIRE_KV_EVENTS && link == &c->links[HTC__KV_HOME])
         htc__kv_watched_events(c, id, r);
-    if (type == HTC_WIRE_WELCOME && !c->welcomed) {
-        c->welcomed = 1;
-        c->greet_pause = c->options.retry_ns;
-        return greet(c, in->now, out);
-    }
+    if (type == HTC_WIRE_KV_OWNERS)
+        htc__kv_owners_told(c, id, r, in->now, out);
+    if (type == HTC_WIRE_WELCOME && !link->welcomed)
+        return htc__kv_link_welcomed(c, link, r, in->now, out);
     if (type == HTC_WIRE_ERROR) {
         htc_status why = (htc_status)(int32_t)htc_get_u32(&r);
         htc__log_with(&c->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(why)),
@@ -349,27 +346,33 @@ static htc_status message(htc_kv_client *c, const htc_input *in, htc_output *out
     return HTC_OK;
 }
 
+/* It was not answered in time: another owner may, and who has which key may be another by now. */
+static htc_status repeat(htc_kv_client *c, htc__kv_part *part, htc_ns now, htc_output *out)
+{
+    if (!part->put_off) {
+        htc__kv_link_missed(c, &c->links[part->link], now);
+        htc__kv_owners_wanted(c, now);
+    }
+    return transmit(c, part, htc__kv_owners_route(c, part, now, out), now, out);
+}
+
 static htc_status timeout(htc_kv_client *c, htc_ns now, htc_output *out)
 {
-    if (c->connected && now >= c->greet_due) {
-        htc_status status = greet(c, now, out);
-        if (status != HTC_OK)
-            return status;
-    }
-    if (now < c->next_due)
-        return HTC_OK;
+    htc_status status = htc__kv_links_timeout(c, now, out);
+    if (status != HTC_OK || now < c->next_due)
+        return status;
     c->next_due = HTC_NEVER;
     htc__kv_list_of_parts *lists[] = { &c->sent, &c->ready, &c->waiting };
     for (size_t i = 0; i < 3; i++) {
         for (htc__kv_part *part = lists[i]->first, *next; part; part = next) {
-            htc_status status = HTC_OK;
+            status = HTC_OK;
             next = part->next;
             if (now >= part->give_up) {
                 /* Who becomes ready by it is sent or given up in this or the next turn. */
                 status = part_ends(c, part, HTC_ETIMEDOUT);
                 next = lists[i]->first;
-            } else if (i == 0 && c->session && now >= part->due) {
-                status = transmit(c, part, now, out);
+            } else if (i == 0 && now >= part->due) {
+                status = repeat(c, part, now, out);
                 if (status == HTC_EFULL && htc_output_count(out) > 0) {
                     c->next_due = now;
                     return HTC_OK;
@@ -379,7 +382,7 @@ static htc_status timeout(htc_kv_client *c, htc_ns now, htc_output *out)
                 return status;
         }
         for (const htc__kv_part *part = lists[i]->first; part; part = part->next) {
-            htc_ns due = i == 0 && c->session && part->due < part->give_up ? part->due : part->give_up;
+            htc_ns due = i == 0 && part->due < part->give_up ? part->due : part->give_up;
             if (due < c->next_due)
                 c->next_due = due;
         }
@@ -387,38 +390,27 @@ static htc_status timeout(htc_kv_client *c, htc_ns now, htc_output *out)
     return HTC_OK;
 }
 
-static void disconnected(htc_kv_client *c)
-{
-    c->connected = c->welcomed = 0;
-    c->session = 0;
-    c->greet_due = HTC_NEVER;
-    resend_all(c);
-    htc__kv_watched_session(c);
-}
-
 htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *in, htc_output *out)
 {
     htc_status status = HTC_OK;
     if (!c || !in || !out)
         return HTC_EINVAL;
-    int ours = in->peer == c->options.peer;
+    htc__kv_link *link = htc__kv_link_of(c, in->peer);
     switch ((htc_input_kind)in->kind) {
     case HTC_IN_OPENED:
-        if (!ours)
+        if (!link)
             return HTC_OK;
-        disconnected(c);
-        c->connected = 1;
-        c->serial_first = c->serial + 1;
-        c->greet_pause = c->options.retry_ns;
-        status = greet(c, in->now, out);
+        status = htc__kv_link_opened(c, link, in->now, out);
         break;
     case HTC_IN_CLOSED:
-        if (ours)
-            disconnected(c);
+        if (!link)
+            break;
+        htc__kv_link_closed(c, link);
+        htc__kv_owners_wanted(c, in->now);
         break;
     case HTC_IN_MESSAGE:
-        if (ours)
-            status = message(c, in, out);
+        if (link)
+            status = message(c, link, in, out);
         break;
     case HTC_IN_START:
     case HTC_IN_TIMEOUT:
@@ -436,21 +428,25 @@ htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *in, htc_output 
         status = timeout(c, in->now, out);
     if (status == HTC_OK)
         status = send_ready(c, in->now, out);
+    if (status == HTC_OK)
+        status = htc__kv_owners_send(c, in->now, out);
     return status == HTC_OK ? htc__kv_watched_send(c, in->now, out) : status;
 }
 
 htc_ns htc_kv_client_deadline(const htc_kv_client *c)
 {
-    if (c->session && c->ready.first)
+    if (c->sessions && c->ready.first)
         return 0;
-    htc_ns due = c->pending ? c->next_due : HTC_NEVER, watch = htc__kv_watched_deadline(c);
-    due = watch < due ? watch : due;
-    return c->connected && c->greet_due < due ? c->greet_due : due;
+    htc_ns due = c->pending ? c->next_due : HTC_NEVER;
+    htc_ns others[] = { htc__kv_watched_deadline(c), htc__kv_links_deadline(c), htc__kv_owners_deadline(c) };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        due = others[i] < due ? others[i] : due;
+    return due;
 }
 
 int htc_kv_client_connected(const htc_kv_client *c)
 {
-    return c->welcomed;
+    return c->links[HTC__KV_HOME].welcomed;
 }
 
 size_t htc_kv_client_pending(const htc_kv_client *c)
@@ -491,6 +487,29 @@ static htc_status check(const htc_kv_client *c, const htc_kv_request *requests, 
     return HTC_OK;
 }
 
+/* These n, as one part for each owner that is to be asked; in the order of their first ones. 0: no memory. */
+static int parts_take(htc_kv_client *c, const htc_kv_request *requests, size_t n, uint32_t base, htc__kv_list_of_parts *parts)
+{
+    uint32_t group[PART_COUNT_MAX], which[PART_COUNT_MAX];
+    for (size_t i = 0; i < n; i++)
+        group[i] = htc__kv_owners_group(c, &requests[i]);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t count = 0, whose = group[i];
+        if (whose == TAKEN)
+            continue;
+        for (size_t j = i; j < n; j++)
+            if (group[j] == whose) {
+                which[count++] = (uint32_t)j;
+                group[j] = TAKEN;
+            }
+        htc__kv_part *part = part_make(c, requests, which, count, base);
+        if (!part)
+            return 0;
+        htc__kv_parts_add(parts, part);
+    }
+    return 1;
+}
+
 htc_status htc_kv_client_submit(htc_kv_client *c, htc_ns now, const htc_kv_request *requests, size_t n, uint64_t tag,
                                 htc_output *out)
 {
@@ -506,17 +525,14 @@ htc_status htc_kv_client_submit(htc_kv_client *c, htc_ns now, const htc_kv_reque
     *submission = (htc__kv_submission){ tag, n };
     for (size_t at = 0, take; at < n; at += take) {
         take = part_take(requests + at, n - at);
-        htc__kv_part *part = part_make(c, requests + at, take);
-        if (!part) {
-            for (; (part = parts.first);) {
-                htc__kv_parts_remove(&parts, part);
-                part_free(c, part);
-            }
-            htc__free(&c->env, submission, sizeof *submission);
-            return HTC_ENOMEM;
+        if (parts_take(c, requests + at, take, (uint32_t)at, &parts))
+            continue;
+        for (htc__kv_part *part; (part = parts.first);) {
+            htc__kv_parts_remove(&parts, part);
+            part_free(c, part);
         }
-        part->index = (uint32_t)at;
-        htc__kv_parts_add(&parts, part);
+        htc__free(&c->env, submission, sizeof *submission);
+        return HTC_ENOMEM;
     }
     c->pending += n;
     for (htc__kv_part *part; (part = parts.first);) {
@@ -586,7 +602,7 @@ int htc_kv_client_next(htc_kv_client *c, htc_kv_result *result)
         a->at = a->len - htc_reader_left(&r);
     }
     result->tag = part->submission->tag;
-    result->index = part->index + a->first + a->told;
+    result->index = part->index[a->first + a->told];
     result->op = q.op;
     result->status = told(a, q.op, result->status);
     a->told++;
@@ -610,27 +626,30 @@ htc_status htc_kv_client_create(const htc_env *env, const htc_kv_client_options 
     o.retry_ns = o.retry_ns ? o.retry_ns : HTC_SECOND;
     o.watches_max = o.watches_max ? o.watches_max : 1024;
     o.watch_keys_max = o.watch_keys_max ? o.watch_keys_max : 262144;
-    if (o.retry_ns > HTC_NEVER / 32)
-        return HTC_EINVAL;
+    if (o.retry_ns > HTC_NEVER / 32 || o.members > HTC__KV_MAP_MEMBERS ||
+        (o.members && o.peer - o.member_peer < o.members))
+        return HTC_EINVAL; /* also where two of its connections would have one number */
     htc_kv_client *c = htc__alloc(env, sizeof *c);
     if (!c)
         return HTC_ENOMEM;
     c->slot_count = 64;
     while (c->slot_count < o.inflight_max && c->slot_count < 8192)
         c->slot_count *= 2;
-    c->slots = htc__alloc(env, c->slot_count * sizeof *c->slots);
-    if (!c->slots) {
-        htc__free(env, c, sizeof *c);
-        return HTC_ENOMEM;
-    }
     if (env)
         c->env = *env;
     c->options = o;
+    c->slots = htc__alloc(env, c->slot_count * sizeof *c->slots);
+    if (!c->slots || htc__kv_links_make(c) != HTC_OK) {
+        htc__free(env, c->slots, c->slot_count * sizeof *c->slots);
+        htc__free(env, c, sizeof *c);
+        return HTC_ENOMEM;
+    }
     c->sequence = 1;
-    c->next_due = c->greet_due = HTC_NEVER;
+    c->next_due = HTC_NEVER;
     c->answers_last = &c->answers;
     htc_buf_init(&c->message, env, HTC_WIRE_MESSAGE_MAX);
     htc__kv_watched_init(c);
+    htc__kv_owners_init(c);
     *out = c;
     return HTC_OK;
 }
@@ -654,6 +673,8 @@ void htc_kv_client_destroy(htc_kv_client *c)
             part_free(c, part);
         }
     htc__kv_watched_free(c);
+    htc__kv_owners_free(c);
+    htc__kv_links_free(c);
     htc_env env = c->env;
     htc_buf_free(&c->message);
     htc__free(&env, c->slots, c->slot_count * sizeof *c->slots);

@@ -1,11 +1,14 @@
 /* The client's inside: requests travel in parts (one message each); a part is queued, sent, answered.
  *
- *   client.c        connection, session, transmission and repetition, answers
+ *   client.c        transmission and repetition, answers
+ *   client_link.c   connections and their sessions
+ *   client_owners.c who has which key; the connection that a part leaves by
  *   client_queue.c  who waits for whom: the changes of a key one after another
  *   client_watch.c  watches: what is asked for, what was told */
 #ifndef HTC_KVS_CLIENT_H
 #define HTC_KVS_CLIENT_H
 
+#include "core/wire.h"
 #include "htcsched/kv.h"
 #include "kvs/kv_wire.h"
 #include "kvs/table.h"
@@ -40,9 +43,12 @@ struct htc__kv_part {
     uint64_t            sequence, since, serial;
     htc_ns              due, pause, give_up;
     uint32_t            state, sends;
-    uint32_t            index;        /* of its first operation in the submission */
     uint32_t            count, first; /* operations; how many are answered already */
     uint32_t            sent_first;   /* the first operation of the newest transmission */
+    uint32_t            link;         /* that by which it left */
+    uint8_t             placed, put_off; /* it has a place; it was answered "a little later" */
+    uint64_t            place;        /* of its first key; kvs/place.h */
+    uint32_t           *index;        /* of each operation in the submission */
     uint32_t            wait_count;
     uint32_t            scans, revokes;
     uint32_t            held; /* operations that are neither told to the user nor sent anew in another part */
@@ -103,18 +109,57 @@ typedef struct htc__kv_watched_all {
     size_t           told_count;
 } htc__kv_watched_all;
 
+/* A connection. The first is home: the one that the user named; the others are to members, and opened when something is for them. */
+typedef struct htc__kv_link {
+    uint32_t peer;
+    uint8_t  connected, welcomed;
+    uint8_t  knows;        /* whoever is there can say who has which key */
+    uint64_t session;      /* 0: not named yet */
+    uint64_t serial_first; /* of this connection */
+    uint64_t member;       /* who is there, as it says; 0: it does not */
+    uint64_t called;       /* whom it was opened for; 0: it is not in use */
+    uint32_t misses;       /* so often in a row it was silent; until then others are asked */
+    htc_ns   silent_until;
+    htc_ns   greet_due, greet_pause;
+} htc__kv_link;
+
+#define HTC__KV_HOME      0u
+#define HTC__KV_NO_LINK   UINT32_MAX
+/* Owners of a bucket that a client remembers. */
+#define HTC__KV_OWNERS_KEPT 3
+
+/* A member, as the map names it. */
+typedef struct htc__kv_at {
+    uint64_t id;       /* 0: this place is free */
+    uint32_t link;     /* to it; HTC__KV_NO_LINK */
+    uint32_t astray;   /* somebody else answers at its address */
+    size_t   len;
+    char    *address;
+} htc__kv_at;
+
+typedef struct htc__kv_owners_known {
+    uint64_t    have, seed; /* have 0: nothing is known */
+    uint32_t    bits;
+    uint16_t  (*owner)[HTC__KV_OWNERS_KEPT]; /* by bucket: places in at, counted from 1 */
+    htc__kv_at *at;
+    uint32_t    count, room; /* of at */
+    uint32_t    wanted, asked;
+    uint64_t    id;  /* of the question */
+    htc_ns      due; /* when it may be asked, or is asked again */
+    htc_ns      pause;
+} htc__kv_owners_known;
+
 struct htc_kv_client {
     htc_env               env;
     htc_kv_client_options options;
-    int                   connected; /* the peer is there */
-    int                   welcomed;
-    uint64_t              session;      /* 0: not named yet */
-    uint64_t              serial;       /* the last one used */
-    uint64_t              serial_first; /* of this connection */
-    uint64_t              sequence;     /* the next */
+    htc__kv_link         *links;
+    uint32_t              link_count, sessions; /* sessions: links that have one */
+    uint64_t              serial;   /* the last one used */
+    uint64_t              sequence; /* the next */
     uint64_t              order;
-    uint64_t              clock; /* the newest durable version the server told */
-    htc_ns                next_due, greet_due, greet_pause;
+    uint64_t              clock; /* the newest durable version that a server told */
+    htc_ns                next_due;
+    htc__kv_owners_known  owners;
 
     htc__kv_list_of_parts waiting, ready, sent;
     size_t                pending, bytes;
@@ -136,6 +181,39 @@ void htc__kv_parts_remove(htc__kv_list_of_parts *list, htc__kv_part *part);
 void htc__kv_queue_enter(htc_kv_client *c, htc__kv_part *part);
 /* The part is answered or given up: whoever waited only for it becomes ready. */
 void htc__kv_queue_leave(htc_kv_client *c, htc__kv_part *part);
+
+/* client.c */
+htc_status htc__kv_client_send(htc_kv_client *c, const htc__kv_link *link, htc_output *out); /* what stands in c->message */
+void       htc__kv_client_send_again(htc_kv_client *c, uint32_t link); /* what left by it is to leave once more */
+
+/* client_link.c */
+htc_status     htc__kv_links_make(htc_kv_client *c);
+void           htc__kv_links_free(htc_kv_client *c);
+htc__kv_link  *htc__kv_link_of(htc_kv_client *c, uint32_t peer); /* NULL: it is none of the client's */
+htc_status     htc__kv_link_opened(htc_kv_client *c, htc__kv_link *link, htc_ns now, htc_output *out);
+void           htc__kv_link_closed(htc_kv_client *c, htc__kv_link *link);
+htc_status     htc__kv_link_welcomed(htc_kv_client *c, htc__kv_link *link, htc_reader r, htc_ns now, htc_output *out);
+void           htc__kv_link_session(htc_kv_client *c, htc__kv_link *link, uint64_t session);
+void           htc__kv_link_missed(htc_kv_client *c, htc__kv_link *link, htc_ns now);
+htc_status     htc__kv_links_timeout(htc_kv_client *c, htc_ns now, htc_output *out);
+htc_ns         htc__kv_links_deadline(const htc_kv_client *c);
+static inline int htc__kv_link_silent(const htc__kv_link *link, htc_ns now)
+{
+    return now < link->silent_until;
+}
+
+/* client_owners.c */
+void       htc__kv_owners_init(htc_kv_client *c);
+void       htc__kv_owners_free(htc_kv_client *c);
+/* Who is to be asked for the key of this request, as a number: 0: whoever is there, else another one for each owner. */
+uint32_t   htc__kv_owners_group(const htc_kv_client *c, const htc_kv_request *request);
+/* The link that a part leaves by. NULL: there is none now. May ask the driver for one. */
+htc__kv_link *htc__kv_owners_route(htc_kv_client *c, htc__kv_part *part, htc_ns now, htc_output *out);
+void       htc__kv_owners_wanted(htc_kv_client *c, htc_ns now); /* what is known may be out of date */
+void       htc__kv_owners_told(htc_kv_client *c, uint64_t id, htc_reader r, htc_ns now, htc_output *out);
+void       htc__kv_owners_astray(htc_kv_client *c, htc__kv_link *link); /* it is not whom it was opened for */
+htc_status htc__kv_owners_send(htc_kv_client *c, htc_ns now, htc_output *out); /* the question, if it is due */
+htc_ns     htc__kv_owners_deadline(const htc_kv_client *c);
 
 /* client_watch.c */
 void       htc__kv_watched_init(htc_kv_client *c);

@@ -127,14 +127,14 @@ void htc__kv_watched_session(htc_kv_client *c)
 static int must_ask(const htc_kv_client *c)
 {
     const htc__kv_watched_all *all = &c->watched;
-    return c->session && all->first && ((!all->asked && !all->told) || all->unsaid);
+    return c->links[HTC__KV_HOME].session && all->first && ((!all->asked && !all->told) || all->unsaid);
 }
 
 static htc_status ask(htc_kv_client *c, htc_ns now, int repeated, htc_output *out)
 {
     htc__kv_watched_all *all = &c->watched;
     size_t               wishes = 0;
-    htc__kv_watch_begin(&c->message, all->serial + 1, c->session, repeated, all->taken);
+    htc__kv_watch_begin(&c->message, all->serial + 1, c->links[HTC__KV_HOME].session, repeated, all->taken);
     for (const htc__kv_watched *v = all->first; v && wishes < HTC__KV_WISHES_MAX; v = v->next) {
         if (v->heard)
             continue;
@@ -169,14 +169,14 @@ static htc_status ask(htc_kv_client *c, htc_ns now, int repeated, htc_output *ou
 
 htc_status htc__kv_watched_send(htc_kv_client *c, htc_ns now, htc_output *out)
 {
-    int        repeated = c->watched.asked && c->session && c->watched.first && now >= c->watched.due;
+    int        repeated = c->watched.asked && c->links[HTC__KV_HOME].session && c->watched.first && now >= c->watched.due;
     htc_status status = repeated || must_ask(c) ? ask(c, now, repeated, out) : HTC_OK;
     return status == HTC_EFULL && htc_output_count(out) > 0 ? HTC_OK : status; /* in the next step */
 }
 
 htc_ns htc__kv_watched_deadline(const htc_kv_client *c)
 {
-    return must_ask(c) ? 0 : c->watched.asked && c->session && c->watched.first ? c->watched.due : HTC_NEVER;
+    return must_ask(c) ? 0 : c->watched.asked && c->links[HTC__KV_HOME].session && c->watched.first ? c->watched.due : HTC_NEVER;
 }
 
 /* ---------------------------------------------------------------- what the server tells */
@@ -194,7 +194,7 @@ void htc__kv_watched_events(htc_kv_client *c, uint64_t number, htc_reader r)
     htc__kv_watched_all *all = &c->watched;
     uint64_t             session, heard;
     htc__kv_events_read(&r, &session, &heard);
-    if (r.status != HTC_OK || c->session == 0 || session != c->session || number <= all->received || heard > all->serial ||
+    if (r.status != HTC_OK || c->links[HTC__KV_HOME].session == 0 || session != c->links[HTC__KV_HOME].session || number <= all->received || heard > all->serial ||
         all->told_count == TOLD_MAX || !readable(r))
         return; /* as if it had been lost */
     size_t        len = htc_reader_left(&r);

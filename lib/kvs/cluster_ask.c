@@ -114,6 +114,12 @@ static void number_it(htc_kv_server *s, request *r)
     r->stamp.since = c->clock;
 }
 
+/* What one register does: what needs more is made of it (leases), or is cluster_scan.c's. */
+static int possible(uint32_t op)
+{
+    return op == HTC_KV_GET || htc__kv_is_change(op);
+}
+
 /* To the face that asked, or to the member that forwarded it. */
 static void tell(htc_kv_server *s, request *r, const htc__kv_forwarded *answer)
 {
@@ -139,6 +145,8 @@ static void tell(htc_kv_server *s, request *r, const htc__kv_forwarded *answer)
         result.op = r->op;
         if (r->client)
             htc__kv_count_answer(&s->counts, r->op, result.status);
+        if (r->elsewhere && r->client && r->face->elsewhere && possible(r->op))
+            r->face->elsewhere(r->face->ctx, r->conn);
         r->face->answer(r->face->ctx, r->conn, r->slot, &result);
     } else {
         htc__kv_forwarded back = *answer;
@@ -258,6 +266,7 @@ static void forward(htc_kv_server *s, request *r, uint64_t to)
     htc__kv_forward f = { .tag = r->tag, .tried = r->tried, .kind = r->kind, .stamp = r->stamp, .request = r->q };
     f.epoch = htc__kv_bucket_epoch(c, htc__kv_cluster_bucket(c, r->q.key));
     f.lease = r->lease;
+    r->elsewhere = 1;
     c->counts.forwarded++;
     htc_buf_clear(&c->scratch);
     htc__kv_forward_write(&c->scratch, &f);
@@ -348,12 +357,6 @@ void htc__kv_cluster_requests_due(htc_kv_server *s)
         else
             next_owner(s, r);
     }
-}
-
-/* What one register does: what needs more is made of it (leases), or is cluster_scan.c's. */
-static int possible(const htc_kv_request *q)
-{
-    return q->op == HTC_KV_GET || htc__kv_is_change(q->op);
 }
 
 void htc__kv_errand_route(htc_kv_server *s, request *r)
@@ -469,7 +472,7 @@ static int ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *s
     *result = (htc_kv_result){ .op = q->op, .status = htc__kv_own_key(q->key) ? HTC_EINVAL : HTC_OK };
     if (result->status != HTC_OK)
         return 1;
-    if (!possible(q))
+    if (!possible(q->op))
         kind = ask_lease(s, q, stamp, &as, &key, &s->scratch, &lease);
     *(htc__kv_is_change(q->op) ? &s->stats.changes : &s->stats.reads) += 1;
     request *r = make(s, &as, stamp);
@@ -526,7 +529,7 @@ int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv
 void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_forward f;
-    if (htc__kv_forward_read(item, &f) != HTC_OK || !possible(&f.request))
+    if (htc__kv_forward_read(item, &f) != HTC_OK || !possible(f.request.op))
         return;
     uint32_t bucket = htc__kv_cluster_bucket(s->cluster, f.request.key);
     int      same = htc__kv_cluster_epoch_is(s, from, bucket, f.epoch);

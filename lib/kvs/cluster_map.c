@@ -65,9 +65,15 @@ static void find_routes(htc__kv_cluster *c, const htc__kv_map *map, uint64_t ver
             route->since = version;
         route->epoch = map->bucket[b].epoch;
         route->image = map->bucket[b].image;
-        route->n = htc__kv_map_owners(map, b, ids);
-        for (uint32_t i = 0; i < route->n; i++)
-            route->peer[i] = (uint16_t)(htc__kv_cluster_peer(c, ids[i]) - c->peers);
+        uint32_t n = htc__kv_map_owners(map, b, ids), turned = route->n != n;
+        route->n = n;
+        for (uint32_t i = 0; i < n; i++) {
+            uint16_t peer = (uint16_t)(htc__kv_cluster_peer(c, ids[i]) - c->peers);
+            turned |= route->peer[i] != peer;
+            route->peer[i] = peer;
+        }
+        if (turned)
+            route->turned = version;
     }
 }
 

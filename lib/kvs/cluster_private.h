@@ -58,6 +58,7 @@ typedef struct htc__kv_errand {
     uint8_t             client;       /* its answer is one to a client */
     uint8_t             early;        /* this member does not know yet who owns the key */
     uint8_t             ours;         /* it came without a client's number and got one of this member's */
+    uint8_t             elsewhere;    /* another member was asked */
     htc_ns              arrived, until;
     uint8_t            *bytes; /* that q points into */
     size_t              size;
@@ -76,6 +77,7 @@ typedef struct htc__kv_late_reply {
 typedef struct htc__kv_route {
     uint64_t epoch, image;
     uint64_t since; /* the version of the map that first said so here */
+    uint64_t turned; /* the same of its owners and their order */
     uint32_t n;
     uint16_t peer[HTC_RING_OWNERS_MAX];
 } htc__kv_route;

@@ -6,6 +6,7 @@
 #ifndef HTC_KVS_FACE_H
 #define HTC_KVS_FACE_H
 
+#include "core/codec.h"
 #include "htcsched/kv.h"
 
 /* What makes a repeated change harmless; client 0: nobody repeats it. */
@@ -23,6 +24,8 @@ typedef struct htc__kv_face {
     /* 1: nobody waits for what is asked under this name any more: what takes long may be given up, and is answered all the same.
      * May be NULL. */
     int (*gone)(void *ctx, uint64_t conn);
+    /* Right before an answer: another member had to be asked for it, which its client could have asked itself. May be NULL. */
+    void (*elsewhere)(void *ctx, uint64_t conn);
 } htc__kv_face;
 
 typedef struct htc__kv_backend {
@@ -40,6 +43,10 @@ typedef struct htc__kv_backend {
     void (*hurry)(void *ctx, const htc__kv_face *face, uint64_t conn);
     /* 1: who is at the other end of this connection may change who keeps the store. May be NULL: everybody may. */
     int (*may_change)(void *ctx, uint32_t peer);
+    /* For clients that ask the owners of keys themselves (owners_wire.h): what is known of them, and who this member is; 0: there is nobody
+     * else. Then the KV_OWNERS of that id for a client that has that. May be NULL. */
+    uint64_t (*have)(void *ctx, uint64_t *member);
+    htc_status (*owners)(void *ctx, uint64_t id, uint64_t have, htc_buf *b);
     void *ctx;
 } htc__kv_backend;
 

@@ -290,15 +290,15 @@ void htc__kv_answer_begin(htc_buf *b, uint64_t serial, const htc__kv_answer_head
     htc_put_u64(b, head->session);
     htc_put_u32(b, head->count);
     htc_put_u32(b, head->first);
-    htc_put_u8(b, head->more != 0);
+    htc_put_u8(b, (uint8_t)head->more);
 }
 
-void htc__kv_answer_end(htc_buf *b, uint32_t count, int more)
+void htc__kv_answer_end(htc_buf *b, uint32_t count, uint32_t more)
 {
     if (b->status != HTC_OK)
         return;
     htc_patch_u32(b, HTC__KV_ANSWER_HEAD - 9, count);
-    b->data[HTC__KV_ANSWER_HEAD - 1] = more != 0;
+    b->data[HTC__KV_ANSWER_HEAD - 1] = (uint8_t)more;
 }
 
 void htc__kv_answer_read(htc_reader *r, htc__kv_answer_head *head)
@@ -308,7 +308,7 @@ void htc__kv_answer_read(htc_reader *r, htc__kv_answer_head *head)
     head->count = htc_get_u32(r);
     head->first = htc_get_u32(r);
     head->more = htc_get_u8(r);
-    if (head->more > 1)
+    if (head->more > (HTC__KV_MORE | HTC__KV_ELSEWHERE))
         htc_reader_fail(r);
 }
 

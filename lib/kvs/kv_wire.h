@@ -18,7 +18,8 @@
  *   COUNT            nothing                          MEMBERS      u8 1: with the owners of each bucket
  *   CHANGE           u8 htc_kv_change_kind, u64 member, varint weight
  * KV_ANSWER, id = serial: u64 clock, u64 session, u32 count, u32 first, u8 more, answers: to count operations of that
- *   transmission from number first on. more 1: another KV_ANSWER goes on behind them. Else, where they end before the last
+ *   transmission from number first on. more, or-ed: 1 another KV_ANSWER goes on behind them; 2 (HTC__KV_ELSEWHERE, only to a client that has asked
+ *   who has which key: owners_wire.h) some of the transmission had to be handed on to the owner of its key. Without 1, where they end before the last
  *   operation, those beyond were not executed and are to be sent again (count 0: a little later). clock is the newest
  *   durable version. Status HTC_AGAIN: no owner has tried this change, but whether another transmission of it was executed cannot be
  *   told; a client that sent it once sends it anew, not as repeated, with a newer since. Answer: u32 status, varint version, u8 fields, then u64 number, u64 lease, bytes value, {varint items,
@@ -30,6 +31,7 @@
 #include "htcsched/kv.h"
 
 enum { HTC__KV_REPEATED = 1 };
+enum { HTC__KV_MORE = 1, HTC__KV_ELSEWHERE = 2 };
 #define HTC__KV_OP_EXTRAS 0x80u
 #define HTC__KV_IN_SPACE  0x80u /* of the flags on the wire: a namespace is named, which is none of the request's flags */
 enum {
@@ -71,7 +73,7 @@ typedef struct htc__kv_answer_head {
 } htc__kv_answer_head;
 
 void htc__kv_answer_begin(htc_buf *b, uint64_t serial, const htc__kv_answer_head *head); /* clears b first */
-void htc__kv_answer_end(htc_buf *b, uint32_t count, int more); /* when its answers are behind the head */
+void htc__kv_answer_end(htc_buf *b, uint32_t count, uint32_t more); /* when its answers are behind the head */
 void htc__kv_answer_read(htc_reader *r, htc__kv_answer_head *head);
 
 /* status, version, and of number, lease, value, items, cursor and items_bytes what is there. */

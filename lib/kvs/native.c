@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "kvs/owners_wire.h"
 
 /* Bytes of answers a step hands over, so that it has room for a commit too. */
 #define FLUSH_MAX ((size_t)8 << 20)
@@ -19,6 +20,7 @@ typedef struct conn {
     size_t   held, held_bytes;
     uint32_t peer;
     uint32_t welcomed;
+    uint32_t routes; /* its client has asked who has which key */
     uint64_t alone; /* the message that was asked with nothing beside it, the newest */
 } conn;
 
@@ -29,6 +31,7 @@ typedef struct part {
 struct htc__kv_native_message {
     htc__kv_native_message *next; /* of those that are ready */
     uint64_t                id, session, serial;
+    uint32_t                elsewhere; /* HTC__KV_ELSEWHERE, or 0 */
     uint32_t                peer, current; /* current 0: only "send again", and the session's name */
     size_t                  count, left, told;
     size_t                  charged; /* to the connection's output */
@@ -102,7 +105,8 @@ static htc_status hello(htc__kv_native *n, uint32_t peer, uint64_t id, htc_reade
     if (status != HTC_OK || !c)
         return status;
     c->welcomed = 1;
-    htc_wire_welcome(&n->body, id);
+    uint64_t member = 0, have = n->backend.have ? n->backend.have(n->backend.ctx, &member) : 0;
+    htc__kv_welcome(&n->body, id, have, member);
     return n->body.status == HTC_OK ? send(out, peer, htc_buf_bytes(&n->body)) : n->body.status;
 }
 
@@ -187,6 +191,14 @@ static void answered(void *ctx, uint64_t id, uint64_t slot, const htc_kv_result 
         message_ready(n, m);
 }
 
+static void elsewhere(void *ctx, uint64_t id)
+{
+    htc__kv_native *n = ctx;
+    htc__node      *node = htc__table_find(&n->messages, (htc_bytes){ &id, sizeof id });
+    if (node)
+        ((htc__kv_native_message *)htc__node_value(node))->elsewhere = HTC__KV_ELSEWHERE;
+}
+
 static int gone(void *ctx, uint64_t id)
 {
     const htc__kv_native        *n = ctx;
@@ -203,7 +215,7 @@ static void piece_begin(htc__kv_native *n, uint64_t serial, uint64_t session, si
     htc__kv_answer_begin(&n->body, serial, &(htc__kv_answer_head){ n->clock, session, 0, (uint32_t)first, 0 });
 }
 
-static htc_status piece_send(htc__kv_native *n, uint32_t peer, size_t count, int more, htc_output *out)
+static htc_status piece_send(htc__kv_native *n, uint32_t peer, size_t count, uint32_t more, htc_output *out)
 {
     htc__kv_answer_end(&n->body, (uint32_t)count, more);
     n->sent += n->body.len;
@@ -259,7 +271,7 @@ static htc_status answered_at_once(asking *a, const htc_kv_result *result, size_
         return n->broken;
     }
     if (n->body.len + size > HTC__KV_ANSWER_MAX && a->done > a->first) {
-        status = piece_send(n, a->c->peer, a->done - a->first, 1, out);
+        status = piece_send(n, a->c->peer, a->done - a->first, HTC__KV_MORE, out);
         a->first = a->done;
         piece_begin(n, a->serial, a->c->session, a->first);
     }
@@ -358,6 +370,16 @@ static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, htc_reade
     return HTC_OK;
 }
 
+static htc_status tell_owners(htc__kv_native *n, conn *c, uint64_t id, htc_reader r, htc_output *out)
+{
+    uint64_t member, known = htc_get_varint(&r);
+    if (htc_reader_done(&r) != HTC_OK || !n->backend.have || !n->backend.have(n->backend.ctx, &member))
+        return refuse_peer(n, c->peer, id, HTC_EPROTO, "there are no other owners", out);
+    c->routes = 1;
+    htc_status status = n->backend.owners(n->backend.ctx, id, known, &n->body);
+    return status == HTC_OK ? send(out, c->peer, htc_buf_bytes(&n->body)) : status;
+}
+
 htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_output *out)
 {
     uint16_t   type;
@@ -372,6 +394,8 @@ htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_outp
         htc_status status = htc__kv_watches_input(&n->watches, in->peer, c->session, id, r);
         return status == HTC_EPROTO ? refuse_peer(n, in->peer, id, status, "broken watch", out) : status;
     }
+    if (r.status == HTC_OK && type == HTC_WIRE_KV_OWNERS_ASK)
+        return tell_owners(n, c, id, r, out);
     if (r.status != HTC_OK || type != HTC_WIRE_KV_REQUEST)
         return refuse_peer(n, in->peer, id, HTC_EPROTO, "unknown message", out);
     if (!well_formed(r))
@@ -386,11 +410,13 @@ static htc_status tell(htc__kv_native *n, htc__kv_native_message *m, size_t *sen
 {
     while (m->told < m->count && *sent < FLUSH_MAX) {
         size_t i = m->told;
+        const conn *c = conn_of(n, m->peer);
+        uint32_t    flags = c && c->routes ? m->elsewhere : 0;
         piece_begin(n, m->serial, m->session, m->told);
         for (; i < m->count && (i == m->told || n->body.len + m->parts[i].len <= HTC__KV_ANSWER_MAX); i++)
             htc_put_raw(&n->body, (htc_bytes){ m->results.data + m->parts[i].at, m->parts[i].len });
         *sent += n->body.len;
-        htc_status status = piece_send(n, m->peer, i - m->told, i < m->count, out);
+        htc_status status = piece_send(n, m->peer, i - m->told, flags | (i < m->count ? HTC__KV_MORE : 0u), out);
         if (status != HTC_OK)
             return status;
         m->told = i;
@@ -430,7 +456,7 @@ void htc__kv_native_init(htc__kv_native *n)
     n->watches.env = n->env;
     n->watches.backend = n->backend;
     htc__kv_watches_init(&n->watches);
-    n->face = (htc__kv_face){ .answer = answered, .ctx = n, .gone = gone };
+    n->face = (htc__kv_face){ .answer = answered, .ctx = n, .gone = gone, .elsewhere = elsewhere };
     n->ready_last = &n->ready;
     htc__table_init(&n->conns, &n->env);
     htc__table_init(&n->messages, &n->env);

@@ -221,11 +221,27 @@ static int may_change(void *ctx, uint32_t peer)
     return !s->cluster || htc__kv_cluster_key_joins(s, peer);
 }
 
+static uint64_t have(void *ctx, uint64_t *member)
+{
+    htc_kv_server *s = ctx;
+    return s->cluster ? htc__kv_cluster_have(s, member) : 0;
+}
+
+static htc_status owners(void *ctx, uint64_t id, uint64_t known, htc_buf *b)
+{
+    return htc__kv_cluster_tell_owners(ctx, id, known, b);
+}
+
 htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
 {
-    return (htc__kv_backend){
-        .ask = ask, .busy = busy, .hint = hint, .hurry = hurry, .may_change = may_change, .ctx = s
-    };
+    return (htc__kv_backend){ .ask = ask,
+                              .busy = busy,
+                              .hint = hint,
+                              .hurry = hurry,
+                              .may_change = may_change,
+                              .have = have,
+                              .owners = owners,
+                              .ctx = s };
 }
 
 static void answer(htc_kv_server *s, htc__kv_held *held, const htc_kv_result *result)

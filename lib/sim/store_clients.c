@@ -1,31 +1,75 @@
-/* Clients: real ones, each with one message at a time, that change the member they ask when it is gone or silent. */
+/* Clients: real ones, each with one message at a time, that change the member they ask when it is gone or silent. Most of them also call the
+ * owners of keys, on connections of their own. */
 #include <stdio.h>
 #include <string.h>
 
 #include "sim/store_private.h"
 
-#define PEER 1u /* of the client's own connection; that to member m is m + 1 */
+#define PEER  1u /* of the client's own connection; that to member m is m + 1 */
+#define CALLS 2u /* of the first connection to an owner, as the client knows it; that to member m is DIRECT + m */
+#define DIRECT (STORE_MEMBERS + 1u)
 
 /* ---- connections ---- */
 
-/* What the client wants sent goes to whoever it asks. */
+static htc_status feed(store_client *c, htc_input in, htc_output *out);
+
+static uint32_t member_at(const store *s, htc_bytes address)
+{
+    uint32_t m = 0;
+    while (m < s->setting.members && !htc_bytes_equal(address, htc_bytes_of(htc__store_address(m))))
+        m++;
+    return m < s->setting.members ? m : STORE_NONE;
+}
+
+/* A number that was another member's is free of it first. */
+static htc_status give_back(store_client *c, uint32_t call, htc_output *out)
+{
+    uint32_t m = c->called[call];
+    c->called[call] = STORE_NONE;
+    if (m == STORE_NONE || !(c->answering >> m & 1))
+        return HTC_OK;
+    c->answering &= ~(UINT32_C(1) << m);
+    return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = DIRECT + m, .status = HTC_OK });
+}
+
+static htc_status answers(store_client *c, uint32_t m, htc_output *out)
+{
+    for (uint32_t i = 0; i < STORE_MEMBERS; i++)
+        if (c->called[i] == m)
+            return feed(c, (htc_input){ .kind = HTC_IN_OPENED, .peer = CALLS + i, .body = { c->infos[m], c->infos_len[m] } }, out);
+    return HTC_OK;
+}
+
+/* What the client wants sent goes to whoever it asks; whom it calls is there at once, or later, or never. */
 static htc_status relay(store_client *c, htc_output *out)
 {
     htc_status status = HTC_OK;
     htc_effect e;
+    uint32_t   opened = 0;
     for (size_t i = 0; status == HTC_OK && htc_output_get(c->inner, i, &e) == HTC_OK; i++) {
-        e.peer = c->member + 1;
-        if (c->member != STORE_NONE)
+        uint32_t number = e.kind == HTC_OUT_CALL ? (uint32_t)e.tag : e.peer, call = number - CALLS;
+        int      home = number == PEER;
+        uint32_t m = home ? c->member : c->called[call];
+        if (e.kind == HTC_OUT_CALL || (e.kind == HTC_OUT_CLOSE && !home))
+            status = give_back(c, call, out);
+        if (e.kind == HTC_OUT_CALL) {
+            m = c->called[call] = member_at(c->s, e.body);
+            opened |= m != STORE_NONE && (c->answering >> m & 1) ? UINT32_C(1) << m : 0;
+        } else if (e.kind == HTC_OUT_MESSAGE && m != STORE_NONE) {
+            e.peer = home ? m + 1 : DIRECT + m;
             status = htc_output_add(out, &e);
+        }
     }
     htc_output_clear(c->inner);
+    for (uint32_t m = 0; m < STORE_MEMBERS && status == HTC_OK; m++)
+        if (opened >> m & 1)
+            status = answers(c, m, out);
     return status;
 }
 
 static htc_status feed(store_client *c, htc_input in, htc_output *out)
 {
     in.now = c->now;
-    in.peer = in.peer ? PEER : 0;
     htc_status status = htc_kv_client_step(c->kv, &in, c->inner);
     return status == HTC_OK ? relay(c, out) : status;
 }
@@ -59,9 +103,33 @@ static htc_status leave(store_client *c, htc_output *out)
     return status == HTC_OK ? lose(c, out) : status;
 }
 
+/* On a connection to an owner: it is the client's business once it has called that one. */
+static htc_status arrives_directly(store_client *c, const htc_input *in, htc_output *out)
+{
+    uint32_t  m = in->peer - DIRECT, call = 0;
+    htc_input to = *in;
+    while (call < STORE_MEMBERS && c->called[call] != m)
+        call++;
+    to.peer = CALLS + call;
+    if (in->kind == HTC_IN_CLOSED)
+        c->answering &= ~(UINT32_C(1) << m);
+    if (in->kind != HTC_IN_OPENED)
+        return call < STORE_MEMBERS ? feed(c, to, out) : HTC_OK;
+    if (c->s->setting.hidden >> m & 1)
+        return HTC_OK;
+    c->infos_len[m] = in->body.len < sizeof c->infos[m] ? in->body.len : sizeof c->infos[m];
+    memcpy(c->infos[m], in->body.data, c->infos_len[m]);
+    c->answering |= UINT32_C(1) << m;
+    return answers(c, m, out);
+}
+
 static htc_status arrives(store_client *c, const htc_input *in, htc_output *out)
 {
-    uint32_t m = in->peer - 1;
+    uint32_t  m = in->peer - 1;
+    htc_input home = *in;
+    home.peer = PEER;
+    if (in->peer >= DIRECT)
+        return arrives_directly(c, in, out);
     switch (in->kind) {
     case HTC_IN_OPENED:
         c->info_len = in->body.len < sizeof c->info ? in->body.len : sizeof c->info;
@@ -72,7 +140,7 @@ static htc_status arrives(store_client *c, const htc_input *in, htc_output *out)
         c->open &= ~(UINT32_C(1) << m);
         return m == c->member ? lose(c, out) : HTC_OK;
     case HTC_IN_MESSAGE:
-        return m == c->member ? feed(c, *in, out) : HTC_OK;
+        return m == c->member ? feed(c, home, out) : HTC_OK;
     case HTC_IN_TIMEOUT:
         return feed(c, *in, out);
     default:
@@ -108,11 +176,16 @@ static htc_status begin(store_client *c)
     htc_kv_client_options o = { .size = sizeof o,
                                 .client_id = htc_rng_next(&c->rng),
                                 .peer = PEER,
+                                .members = g->direct ? STORE_MEMBERS : 0,
+                                .member_peer = CALLS,
                                 .retry_ns = g->again,
                                 .timeout_ns = g->give_up };
     htc_kv_client_destroy(c->kv);
     c->kv = NULL;
     c->pending = 0;
+    c->answering = 0;
+    for (uint32_t i = 0; i < STORE_MEMBERS; i++)
+        c->called[i] = STORE_NONE;
     return htc_kv_client_create(&c->s->env, &o, &c->kv);
 }
 
@@ -155,6 +228,8 @@ static htc_status boot(void *ctx, htc_sim_node *node)
         status = htc_sim_install(node, c->redis ? &redis : &ops, c);
     for (uint32_t i = 0; i < c->s->setting.members && status == HTC_OK; i++)
         status = htc_sim_dial(node, i + 1, c->s->members[i].node, c->redis ? &stream : NULL);
+    for (uint32_t i = 0; i < c->s->setting.members && status == HTC_OK && c->s->setting.direct && !c->redis; i++)
+        status = htc_sim_dial(node, DIRECT + i, c->s->members[i].node, NULL);
     return status;
 }
 
@@ -177,7 +252,7 @@ htc_status htc__store_clients_add(store *s)
     htc_status                status = HTC_OK;
     for (uint32_t i = 0; i < s->setting.clients && status == HTC_OK; i++) {
         store_client        *c = &s->clients[i];
-        char                 name[8];
+        char                 name[16];
         htc_sim_node_options o = { .size = sizeof o, .name = name, .host = &host, .ctx = c };
         snprintf(name, sizeof name, "c%u", i);
         *c = (store_client){ .s = s, .at = i, .member = STORE_NONE, .rng = htc_sim_rng(s->sim, name) };

@@ -120,8 +120,15 @@ static void *resize(void *ctx, void *p, size_t old_size, size_t new_size)
 
 /* ---- lives ---- */
 
+const char *htc__store_address(uint32_t member)
+{
+    static const char *const names[STORE_MEMBERS] = { "sim:0", "sim:1", "sim:2", "sim:3", "sim:4", "sim:5", "sim:6" };
+    return names[member];
+}
+
 static htc_status boot(void *ctx, htc_sim_node *node)
 {
+    const char           *addresses[STORE_MEMBERS];
     store_member         *m = member_of(ctx);
     store                *s = m->s;
     htc_kv_server        *server = NULL;
@@ -137,6 +144,9 @@ static htc_status boot(void *ctx, htc_sim_node *node)
                                 .member_retry_ns = s->setting.retry,
                                 .tombstones_max = s->setting.tombstones,
                                 .resp_port = STORE_RESP };
+    for (uint32_t i = 0; i < STORE_MEMBERS; i++)
+        addresses[i] = htc__store_address(i);
+    o.member_addresses = addresses;
     if (m->disk && m->begun && htc__store_log_empty(m) && !HTC__BROKEN(wiped_same_name))
         m->gone = 1;
     char start[48];

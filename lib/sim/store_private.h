@@ -66,6 +66,8 @@ typedef struct store_setting {
     uint32_t mate;        /* this member and the one before share a machine; 0: nobody does */
     uint32_t refused_ppm; /* of a member's allocations */
     uint32_t redis;       /* so many clients speak Redis' protocol */
+    uint32_t direct;      /* 1: clients ask the owners of keys themselves */
+    uint32_t hidden;      /* members that no client reaches for that, a bit each */
     int      unversioned; /* answers are judged by what they say, not by their versions */
 } store_setting;
 
@@ -143,6 +145,10 @@ typedef struct store_client {
     size_t         info_len;
     uint32_t       open;   /* connections, a bit a member */
     uint32_t       member; /* whom it asks; STORE_NONE */
+    uint32_t       called[STORE_MEMBERS]; /* the member that it called by each of its numbers for that; STORE_NONE */
+    uint32_t       answering; /* of the connections for that those that are open, a bit a member */
+    uint8_t        infos[STORE_MEMBERS][64]; /* bodies of the newest OPENED of those */
+    size_t         infos_len[STORE_MEMBERS];
     htc_ns         now, moved, next;
     store_asked    asked[STORE_BATCH];
     char           text[STORE_BATCH][STORE_VALUE];
@@ -185,6 +191,7 @@ struct store {
 void htc__store_fail(store *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* store_members.c */
+const char *htc__store_address(uint32_t member); /* where clients reach it */
 htc_status htc__store_members_add(store *s);
 void       htc__store_members_free(store *s);
 void       htc__store_blackouts(store *s);

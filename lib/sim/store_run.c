@@ -112,6 +112,14 @@ static void draw_redis(store *s)
     s->setting.redis = (uint32_t)maybe(&rng, 4, 1, s->setting.clients - 1);
 }
 
+/* Most have clients that ask the owners of keys themselves, and some of those do not reach all of them. */
+static void draw_direct(store *s)
+{
+    htc_rng rng = htc_sim_rng(s->sim, "setting/direct");
+    s->setting.direct = maybe(&rng, 4, 1, 1) == 0;
+    s->setting.hidden = (uint32_t)maybe(&rng, 5, 1, (UINT64_C(1) << s->setting.members) - 1);
+}
+
 static void draw(store *s)
 {
     store_setting *g = &s->setting;
@@ -155,6 +163,7 @@ static void draw(store *s)
     storm(s, &rng);
     draw_more(s);
     draw_redis(s);
+    draw_direct(s);
     g->unversioned = g->tombstones || g->redis;
     if (g->unversioned) { /* short histories of each key: they are searched */
         g->turnover = g->turnover < 16 ? g->turnover : 16;

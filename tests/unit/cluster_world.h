@@ -24,8 +24,10 @@
 #define KEYS      3
 #define TO_MEMBER 100u  /* + node: the number of a member's connection to another */
 #define FROM_NODE 1000u /* + node: of the other end of it */
-#define FROM_USER 2000u /* + client */
+#define FROM_USER 2000u /* + client; + CLIENTS: of its connections to the owners of keys */
 #define STORE     1u    /* a client's number of its connection */
+#define OWNER     10u   /* its number of the first of those to owners */
+#define CALLERS   (NODES + 2 * CLIENTS)
 
 typedef struct packet {
     struct packet *next;
@@ -56,6 +58,7 @@ typedef struct user {
     size_t         shown[KEYS];      /* of a scan: a get of each key */
     char           behind[8];        /* its cursor */
     int            pending, by_hand; /* by_hand: its answers are ask_one's */
+    int            called[NODES];    /* whom it called by each number from OWNER on; -1 */
 } user;
 
 typedef struct faults {
@@ -72,9 +75,9 @@ typedef struct world {
     node          node[NODES];
     user          user[CLIENTS];
     htc_kv_member members[NODES];
-    unsigned      link[NODES + CLIENTS][NODES]; /* a number of the connection from the first to the second; 0: none */
+    unsigned      link[CALLERS][NODES]; /* a number of the connection from the first to the second; 0: none */
     unsigned      links;
-    htc_ns        arrives[NODES + CLIENTS][NODES + CLIENTS]; /* the newest that is on its way */
+    htc_ns        arrives[CALLERS][CALLERS]; /* the newest that is on its way */
     uint8_t       apart[NODES][NODES];
     htc_ns        heal_at;
     packet       *packets;
@@ -83,6 +86,7 @@ typedef struct world {
     uint32_t      key[KEYS];
     int           asked, answered, done; /* done: with something to tell */
     int           no_faults, slow_disks;
+    int           direct; /* clients ask the owners of keys themselves */
     htc_ns        commit_ns; /* until a batch is stored, at least */
     uint32_t      tombstones; /* remembered one by one */
     size_t        memory_max;
@@ -143,6 +147,28 @@ static void node_input(world *w, int n, htc_input in);
 static void dial(world *w, int from, const htc_effect *e);
 static void user_input(world *w, int u, htc_input in);
 
+static int user_of(int caller)
+{
+    return (caller - NODES) % CLIENTS;
+}
+
+/* Its number of that connection; 0: it knows of none any more. */
+static uint32_t users_number(const world *w, int caller, int to)
+{
+    const user *x = &w->user[user_of(caller)];
+    for (uint32_t i = 0; caller >= NODES + CLIENTS && i < NODES; i++)
+        if (x->called[i] == to)
+            return OWNER + i;
+    return caller < NODES + CLIENTS ? STORE : 0;
+}
+
+static void tell_user(world *w, int caller, int to, uint32_t kind, htc_bytes body)
+{
+    uint32_t number = users_number(w, caller, to);
+    if (number)
+        user_input(w, user_of(caller), (htc_input){ .kind = kind, .peer = number, .body = body });
+}
+
 /* The end of the connection from a to node b, at both. */
 static void hang_up(world *w, int a, int b)
 {
@@ -152,7 +178,7 @@ static void hang_up(world *w, int a, int b)
     if (a < NODES)
         node_input(w, a, (htc_input){ .kind = HTC_IN_CLOSED, .peer = TO_MEMBER + (uint32_t)b });
     else
-        user_input(w, a - NODES, (htc_input){ .kind = HTC_IN_CLOSED, .peer = STORE });
+        tell_user(w, a, b, HTC_IN_CLOSED, (htc_bytes){ NULL, 0 });
     node_input(w, b,
                (htc_input){ .kind = HTC_IN_CLOSED,
                             .peer = a < NODES ? FROM_NODE + (uint32_t)a : FROM_USER + (uint32_t)(a - NODES) });
@@ -172,8 +198,36 @@ static void call(world *w, int a, int b)
     if (a < NODES)
         node_input(w, a, (htc_input){ .kind = HTC_IN_OPENED, .peer = TO_MEMBER + (uint32_t)b, .body = body });
     else
-        user_input(w, a - NODES, (htc_input){ .kind = HTC_IN_OPENED, .peer = STORE, .body = body });
+        tell_user(w, a, b, HTC_IN_OPENED, body);
     htc_buf_free(&info);
+}
+
+static const char *address_of(int n)
+{
+    static const char *const names[] = { "node 0", "node 1", "node 2", "node 3", "node 4", "node 5", "node 6", "node 7", "node 8" };
+    _Static_assert(NODES <= sizeof names / sizeof *names, "a name for each");
+    return names[n];
+}
+
+/* What a client says, and whom it calls. */
+static void carry_out_of_user(world *w, int u, const htc_effect *e)
+{
+    user    *x = &w->user[u];
+    uint32_t number = e->kind == HTC_OUT_CALL ? (uint32_t)e->tag : e->peer, i = number - OWNER;
+    int      caller = number == STORE ? NODES + u : NODES + CLIENTS + u;
+    int      to = number == STORE ? x->store : x->called[i];
+    if (e->kind == HTC_OUT_MESSAGE) {
+        if (to >= 0)
+            travel(w, caller, to, w->link[caller][to], e->body);
+        return;
+    }
+    HOLDS(number != STORE);
+    x->called[i] = -1;
+    if (to >= 0)
+        hang_up(w, caller, to);
+    for (int n = 0; e->kind == HTC_OUT_CALL && n < w->nodes; n++)
+        if (htc_bytes_equal(e->body, htc_bytes_of(address_of(n))))
+            x->called[i] = n;
 }
 
 static void carry_out(world *w, int from)
@@ -185,9 +239,7 @@ static void carry_out(world *w, int from)
         htc_output_get(out, i, &e);
         HOLDS(e.kind != HTC_OUT_STOP);
         if (from >= NODES) {
-            int store = w->user[from - NODES].store;
-            if (e.kind == HTC_OUT_MESSAGE && store >= 0)
-                travel(w, from, store, w->link[from][store], e.body);
+            carry_out_of_user(w, from - NODES, &e);
         } else if (e.kind == HTC_OUT_CALL && e.op == HTC_KV_SERVER_DIAL) {
             dial(w, from, &e);
         } else if (e.kind == HTC_OUT_CALL && e.op == HTC_KV_SERVER_LEFT) {
@@ -248,6 +300,7 @@ static void user_input(world *w, int u, htc_input in)
 static void start(world *w, int n)
 {
     htc_kv_member         joins[NODES];
+    const char           *addresses[NODES] = { NULL };
     htc_kv_server_options o = { .size = sizeof o,
                                 .engine = w->node[n].engine,
                                 .self = w->members[n].id,
@@ -267,11 +320,15 @@ static void start(world *w, int n)
                                 .member_retry_ns = 4 * HTC_MS };
     w->node[n].commit_at = HTC_NEVER;
     memset(w->node[n].knows, 0, sizeof w->node[n].knows);
+    for (int i = 0; i < NODES; i++)
+        addresses[i] = w->direct ? address_of(i) : NULL;
+    o.member_addresses = addresses;
     for (int i = 0; i < w->first && n < w->first; i++)
         w->node[n].knows[i] = i != n;
     if (n >= w->first) {
         o.member_count = 1;
         joins[0] = w->members[n];
+        addresses[0] = w->direct ? address_of(n) : NULL;
         for (int i = 0; i < w->nodes; i++) {
             w->node[n].knows[i] = i != n && !w->node[i].outside;
             if (w->node[n].knows[i])
@@ -295,7 +352,7 @@ static void crash(world *w, int n, htc_ns away)
         HOLDS(x->engine.ops->apply(x->engine.ctx, htc_buf_bytes(&x->commit)) == HTC_OK);
     x->commit_at = HTC_NEVER;
     x->down_until = away == HTC_NEVER ? HTC_NEVER : w->now + away;
-    for (int a = 0; a < NODES + CLIENTS; a++) {
+    for (int a = 0; a < CALLERS; a++) {
         if (a < NODES)
             hang_up(w, n, a);
         hang_up(w, a, n);
@@ -316,6 +373,7 @@ static void open_growing(world *w, uint64_t seed, int nodes, int first, int shar
     w->env = (htc_env){ .size = sizeof w->env, .rng = &w->rng };
     w->now = HTC_SECOND;
     w->heal_at = HTC_NEVER;
+    w->direct = seed % 4 != 0;
     w->slow_disks = f.crash && chance(w, 1, 2);
     HOLDS(htc_output_create(NULL, 0, &w->out) == HTC_OK);
     HOLDS(htc_history_create(NULL, NULL, &w->history) == HTC_OK);
@@ -331,6 +389,10 @@ static void open_growing(world *w, uint64_t seed, int nodes, int first, int shar
         htc_kv_client_options o = {
             .size = sizeof o, .client_id = seed * 100 + (uint64_t)u + 1, .peer = STORE, .retry_ns = 60 * HTC_MS
         };
+        o.members = w->direct ? NODES : 0;
+        o.member_peer = OWNER;
+        for (int n = 0; n < NODES; n++)
+            w->user[u].called[n] = -1;
         HOLDS(htc_kv_client_create(&w->env, &o, &w->user[u].client) == HTC_OK);
         w->user[u].store = -1;
     }
@@ -534,8 +596,7 @@ static void deliver(world *w)
     int       lost = w->link[a][b] != p->link || (member && w->apart[p->from][p->to]);
     htc_input in = { .kind = HTC_IN_MESSAGE, .body = { p->data, p->len } };
     if (!lost && to_user) {
-        in.peer = STORE;
-        user_input(w, p->to - NODES, in);
+        tell_user(w, p->to, p->from, HTC_IN_MESSAGE, in.body);
     } else if (!lost) {
         in.peer = p->from >= NODES ? FROM_USER + (uint32_t)(p->from - NODES)
                   : a == p->from   ? FROM_NODE + (uint32_t)p->from
@@ -574,6 +635,8 @@ static void some_fault(world *w)
         w->user[u].again = w->now + HTC_MS;
         hang_up(w, NODES + u, store);
     }
+    if (chance(w, w->direct ? w->f.cut : 0, 100000))
+        hang_up(w, NODES + CLIENTS + u, n);
 }
 
 static void reconnect(world *w, int u)
@@ -592,6 +655,16 @@ static void reconnect(world *w, int u)
     }
     x->store = n;
     call(w, NODES + u, n);
+}
+
+/* Whoever was called is there when it is up. */
+static void reconnect_to_owners(world *w, int u)
+{
+    for (int i = 0; i < NODES; i++) {
+        int n = w->user[u].called[i];
+        if (n >= 0 && w->node[n].server && !w->node[n].outside && !w->link[NODES + CLIENTS + u][n])
+            call(w, NODES + CLIENTS + u, n);
+    }
 }
 
 static htc_ns earlier(htc_ns a, htc_ns b)
@@ -643,6 +716,7 @@ static void turn(world *w)
                 call(w, a, b);
     for (int u = 0; u < CLIENTS; u++) {
         reconnect(w, u);
+        reconnect_to_owners(w, u);
         if (htc_kv_client_deadline(w->user[u].client) <= w->now)
             user_input(w, u, (htc_input){ .kind = HTC_IN_TIMEOUT });
         note_answers(w, u);
@@ -693,6 +767,10 @@ static inline void judge(world *w)
 static htc_kv_result ask_one(world *w, int u, const htc_kv_request *q)
 {
     htc_kv_result r = { 0 };
+    for (int turns = 0; w->user[u].pending && !w->user[u].by_hand; turns++) { /* or its answer would be taken for this one's */
+        HOLDS(turns < 100000);
+        turn(w);
+    }
     w->user[u].by_hand = 1;
     HOLDS(htc_kv_client_submit(w->user[u].client, w->now, q, 1, 7, w->out) == HTC_OK);
     carry_out(w, NODES + u);

@@ -4,7 +4,9 @@
 #define BUCKETS 16
 #include "cluster_world.h"
 #include "htcsched/kv_members.h"
+#include "kvs/client.h"
 #include "kvs/cluster_private.h"
+#include "kvs/owners_wire.h"
 
 static const faults calm = { 0 };
 static const faults bad = { .lose = 30, .doubled = 30, .late = 20, .crash = 300, .split = 120, .cut = 300 };
@@ -110,6 +112,59 @@ static void compare(const table *before)
     }
 }
 
+/* The tables that some member has seen, one for each version. */
+static struct past {
+    uint64_t version, owner[BUCKETS][HTC__KV_OWNERS_KEPT];
+} past[2000];
+static size_t pasts;
+
+static void remember(void)
+{
+    uint64_t           version;
+    const htc__kv_map *map = newest(&version);
+    if (!map || pasts == sizeof past / sizeof *past || (pasts && past[pasts - 1].version >= version))
+        return;
+    struct past *p = &past[pasts++];
+    *p = (struct past){ .version = version };
+    for (uint32_t b = 0; b < BUCKETS; b++) {
+        uint64_t ids[HTC_RING_OWNERS_MAX];
+        for (uint32_t i = 0, n = htc__kv_map_owners(map, b, ids); i < n && i < HTC__KV_OWNERS_KEPT; i++)
+            p->owner[b][i] = ids[i];
+    }
+}
+
+/* Whatever table a client has: with what member n tells it, it has the newest. */
+static void differences_are_right(int n)
+{
+    remember();
+    const struct past *last = &past[pasts - 1];
+    for (size_t i = 0; i < pasts && cluster_of(n)->map_version == last->version; i++) {
+        struct past           p = past[i];
+        htc_buf               b;
+        htc__kv_owners_head   head;
+        htc__kv_owners_at     at;
+        htc__kv_owners_member m;
+        htc__kv_owners_bucket bucket;
+        uint64_t              ids[NODES], id;
+        uint16_t              type;
+        htc_buf_init(&b, NULL, 0);
+        HOLDS(htc__kv_cluster_tell_owners(w.node[n].server, 1, p.version + 1, &b) == HTC_OK);
+        htc_reader r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
+        HOLDS(htc__kv_owners_check(r) == HTC_OK);
+        htc__kv_owners_read(r, &head, &at);
+        HOLDS(head.have == last->version + 1 && head.members <= NODES);
+        for (size_t j = 0; j < head.members; j++) {
+            htc__kv_owners_member_read(&at, &m);
+            ids[j] = m.id;
+        }
+        while (htc__kv_owners_bucket_read(&at, &bucket))
+            for (uint32_t j = 0; j < HTC__KV_OWNERS_KEPT; j++)
+                p.owner[bucket.number][j] = j < bucket.n ? ids[bucket.member[j]] : 0;
+        HOLDS(memcmp(p.owner, last->owner, sizeof p.owner) == 0);
+        htc_buf_free(&b);
+    }
+}
+
 /* Users ask all the while, at most so many more; until the change is over. */
 static void carry_through(const htc__kv_wish *wish, int comes, int asks)
 {
@@ -137,6 +192,7 @@ static void carry_through(const htc__kv_wish *wish, int comes, int asks)
         for (int u = 0; u < CLIENTS; u++)
             if (!w.user[u].pending && w.asked < asked && chance(&w, 1, moving() ? 4 : 400))
                 ask(&w, u);
+        remember();
         turn(&w);
     }
     for (int n = 0; n < w.nodes; n++)
@@ -230,21 +286,84 @@ static void all_are_shown(void)
     HOLDS(n == BUCKETS);
 }
 
+/* A client that asks has learned, by differences or whole tables, what the newest map says. */
+static void clients_know(void)
+{
+    uint64_t           version;
+    const htc__kv_map *map = newest(&version);
+    for (int u = 0; w.direct && u < CLIENTS; u++)
+        htc__kv_owners_wanted(w.user[u].client, w.now);
+    run_until(&w, w.now + 3 * HTC_SECOND);
+    for (int u = 0; w.direct && u < CLIENTS; u++) {
+        const htc__kv_owners_known *o = &w.user[u].client->owners;
+        HOLDS(o->have == version + 1);
+        for (uint32_t b = 0; b < BUCKETS; b++) {
+            uint64_t ids[HTC_RING_OWNERS_MAX];
+            uint32_t n = htc__kv_map_owners(map, b, ids);
+            for (uint32_t i = 0; i < HTC__KV_OWNERS_KEPT; i++)
+                HOLDS(i < n ? o->owner[b][i] && o->at[o->owner[b][i] - 1].id == ids[i] : o->owner[b][i] == 0);
+        }
+    }
+}
+
+static uint64_t handed_on(void)
+{
+    uint64_t all = 0;
+    for (int n = 0; n < w.nodes; n++)
+        all += cluster_of(n) ? cluster_of(n)->counts.forwarded : 0;
+    return all;
+}
+
+/* Whoever was handed on has been told, and asks the owners of now: not those of before. */
+static void nothing_is_handed_on(void)
+{
+    for (int i = 0; i < 4; i++) {
+        every_key_can_be_read();
+        run_until(&w, w.now + HTC_SECOND); /* so long a client may wait that has asked in vain */
+    }
+    uint64_t before = handed_on();
+    every_key_can_be_read();
+    HOLDS(w.direct == 0 || handed_on() == before);
+}
+
+/* Clients that know who has which key ask nobody else: members hand nothing on any more, but for scans' reads. */
+Test(kvs_moves, owners_are_asked_themselves)
+{
+    PROPERTY(rng, 20)
+    {
+        open_world(&w, rng.state, 5, calm);
+        run(&w, 100, w.now + 20 * HTC_SECOND);
+        uint64_t before = handed_on();
+        for (int i = 0; i < 60; i++) {
+            htc_kv_request q = { .op = i % 3 ? HTC_KV_GET : HTC_KV_PUT, .key = name_of(&w, w.key[1 + i % 2]), .value = htc_bytes_of("v") };
+            htc_status     status = ask_one(&w, i % CLIENTS, &q).status;
+            HOLDS(status == HTC_OK || status == HTC_ENOTFOUND);
+        }
+        HOLDS(w.direct ? handed_on() == before : handed_on() > before);
+        close_world(&w);
+    }
+}
+
 /* One becomes three becomes five and three again, the first three are replaced one by one, and all is answered. */
 Test(kvs_moves, a_store_grows_and_shrinks)
 {
     PROPERTY(rng, 6)
     {
         open_growing(&w, rng.state, 8, 1, 1, calm);
+        pasts = 0;
         run(&w, 20, w.now + 20 * HTC_SECOND);
         join(1, 30);
         join(2, 30);
         HOLDS(members() == 3 && newest(NULL)->own.n == 3);
         all_are_shown();
+        clients_know();
         join(3, 30);
         join(4, 30);
         HOLDS(members() == 5);
         all_are_shown();
+        differences_are_right(0);
+        nothing_is_handed_on();
+        clients_know();
         leave(3, 30);
         stop(3);
         leave(0, 30);
@@ -262,7 +381,9 @@ Test(kvs_moves, a_store_grows_and_shrinks)
         cr_expect(w.answered == w.asked && w.done + 5 >= w.answered, "seed %llu: %d asked, %d answered, %d known",
                   (unsigned long long)property_seed, w.asked, w.answered, w.done);
         all_at_rest();
-        every_key_can_be_read();
+        differences_are_right(5);
+        nothing_is_handed_on();
+        clients_know();
         judge(&w);
         close_world(&w);
     }
@@ -307,6 +428,7 @@ Test(kvs_moves, every_history_is_linearizable)
         HOLDS(w.answered == w.asked);
         all_at_rest();
         every_key_can_be_read();
+        clients_know();
         judge(&w);
         close_world(&w);
     }
