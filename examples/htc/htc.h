@@ -47,7 +47,8 @@ typedef enum opt_kind {
     OPT_PAIR,     /* const char *[2]: takes two words */
     OPT_COUNT,    /* int64_t, 0 or more */
     OPT_TIME,     /* double, seconds */
-    OPT_SIZE      /* uint64_t, bytes */
+    OPT_SIZE,     /* uint64_t, bytes */
+    OPT_ELSEWHERE /* refused here, and no part of --help: other commands have it, which help names */
 } opt_kind;
 
 typedef struct opt {

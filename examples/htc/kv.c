@@ -279,41 +279,46 @@ static htc_status scan(kv_call *k)
 }
 
 static const subcommand subcommands[] = {
-    { "get", "KEY", "Write the value of a key to standard output.", 1, 1, get, 0 },
-    { "put", "KEY VALUE | KEY --file FILE", "Set a key.", 1, 2, put, 0 },
-    { "delete", "KEY", "Remove a key.", 1, 1, delete, 0 },
-    { "append", "KEY VALUE | KEY --file FILE", "Add bytes to the end of a value.", 1, 2, append, 0 },
-    { "add", "KEY [NUMBER]", "Add to a counter (1 if no number is given), and print it.", 1, 2, add, 0 },
-    { "cas", "KEY VALUE --version N | --seen OLD", "Set a key only if it is still as it was seen.", 1, 2, cas, 0 },
-    { "scan", "[PREFIX] [--values] [--limit N]", "List the keys with a prefix.", 0, 1, scan, 0 },
-    { "watch", "KEY | --prefix P [--count N] [--from V]", "Tell how a key is, and what becomes of it.", 0, 1, kv_watch, 0 },
-    { "backup", "FILE", "Write all keys and values to a file.", 1, 1, kv_backup, 0 },
-    { "restore", "FILE [--replace]", "Put back what a backup holds.", 1, 1, kv_restore, 0 },
-    { "fsck", "DIR", "Look for damage in the files of a store that is not running.", 1, 1, kv_fsck, 1 },
-    { "dump", "DIR [FILE]", "Write what can be read there as a backup (--json: as text).", 1, 2, kv_dump, 1 },
-    { "members", "[--buckets]", "Who keeps the store, what each of them keeps, and what changes.", 0, 0, kv_members, 0 },
-    { "join", "[ID]", "Wait until a member is in; without ID: how one is added.", 0, 1, kv_join, 0 },
-    { "leave", "ID [--no-wait]", "Let a member go; its part of the keys moves to the others.", 1, 1, kv_leave, 0 },
-    { "replace", "OLD NEW [--no-wait]", "Wait until NEW has taken the place of OLD; how it is done.", 2, 2, kv_replace, 0 },
-    { "rebalance", "ID --weight W [--no-wait]", "Give a member another share of the keys.", 1, 1, kv_rebalance, 0 },
-    { "undo", "[--no-wait]", "Give up the change of members that is under way.", 0, 0, kv_undo, 0 },
-    { "cluster", "--members N --base-port P | --stop", "Start or end members of one store, on this machine.", 0, 0, kv_cluster, 1 },
+    [KV_GET] = { "get", "KEY", "Write the value of a key to standard output.", 1, 1, get, 0 },
+    [KV_PUT] = { "put", "KEY VALUE | KEY --file FILE", "Set a key.", 1, 2, put, 0 },
+    [KV_DELETE] = { "delete", "KEY", "Remove a key.", 1, 1, delete, 0 },
+    [KV_APPEND] = { "append", "KEY VALUE | KEY --file FILE", "Add bytes to the end of a value.", 1, 2, append, 0 },
+    [KV_ADD] = { "add", "KEY [NUMBER]", "Add to a counter (1 if no number is given), and print it.", 1, 2, add, 0 },
+    [KV_CAS] = { "cas", "KEY VALUE --version N | --seen OLD", "Set a key only if it is still as it was seen.", 1, 2, cas, 0 },
+    [KV_SCAN] = { "scan", "[PREFIX] [--values] [--limit N]", "List the keys with a prefix.", 0, 1, scan, 0 },
+    [KV_WATCH] = { "watch", "KEY | --prefix P [--count N] [--from V]", "Tell how a key is, and what becomes of it.", 0, 1, kv_watch, 0 },
+    [KV_BACKUP] = { "backup", "FILE", "Write all keys and values to a file.", 1, 1, kv_backup, 0 },
+    [KV_RESTORE] = { "restore", "FILE [--replace]", "Put back what a backup holds.", 1, 1, kv_restore, 0 },
+    [KV_FSCK] = { "fsck", "DIR", "Look for damage in the files of a store that is not running.", 1, 1, kv_fsck, 1 },
+    [KV_DUMP] = { "dump", "DIR [FILE]", "Write what can be read there as a backup (--json: as text).", 1, 2, kv_dump, 1 },
+    [KV_MEMBERS] = { "members", "[--buckets]", "Who keeps the store, what each of them keeps, and what changes.", 0, 0, kv_members, 0 },
+    [KV_JOIN] = { "join", "[ID]", "Wait until a member is in; without ID: how one is added.", 0, 1, kv_join, 0 },
+    [KV_LEAVE] = { "leave", "ID [--no-wait]", "Let a member go; its part of the keys moves to the others.", 1, 1, kv_leave, 0 },
+    [KV_REPLACE] = { "replace", "OLD NEW [--no-wait]", "Wait until NEW has taken the place of OLD; how it is done.", 2, 2, kv_replace, 0 },
+    [KV_REBALANCE] = { "rebalance", "ID --weight W [--no-wait]", "Give a member another share of the keys.", 1, 1, kv_rebalance, 0 },
+    [KV_UNDO] = { "undo", "[--no-wait]", "Give up the change of members that is under way.", 0, 0, kv_undo, 0 },
+    [KV_CLUSTER] = { "cluster", "--members N --base-port P | --stop", "Start or end members of one store, on this machine.", 0, 0, kv_cluster, 1 },
 };
 
-static const subcommand *find_subcommand(const char *name)
+const char *kv_name(uint32_t which)
 {
-    for (size_t i = 0; i < sizeof subcommands / sizeof *subcommands; i++) {
-        if (strcmp(subcommands[i].name, name) == 0)
-            return &subcommands[i];
-    }
-    return NULL;
+    return subcommands[which].name;
+}
+
+/* KV_COMMANDS: there is none of that name. */
+static uint32_t find_subcommand(const char *name)
+{
+    uint32_t i = 0;
+    while (i < KV_COMMANDS && strcmp(subcommands[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 /* Behind what the options say of themselves. */
 static void list_subcommands(void)
 {
     puts("\nCommands:");
-    for (size_t i = 0; i < sizeof subcommands / sizeof *subcommands; i++)
+    for (size_t i = 0; i < KV_COMMANDS; i++)
         printf("  %-9s %-38s %s\n", subcommands[i].name, subcommands[i].args, subcommands[i].summary);
     puts("\nADDRESS is unix:PATH, tcp://HOST:PORT (with --key), redis://HOST:PORT or etcd://HOST:PORT. Several\n"
          "members of one store: unix:PATH,unix:PATH, tcp://HOST:PORT,HOST:PORT or etcd://HOST:PORT,HOST:PORT.\n"
@@ -339,53 +344,25 @@ htc_status run_kv(cli *c, int argc, char **argv)
 {
     kv_call           k = { .c = c, .version = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .count = -1, .from = -1 };
     const char       *word = bring_forward(argc, argv);
-    const subcommand *sub = word ? find_subcommand(word) : NULL;
-    const opt         opts[] = {
-                { "store", 0, OPT_TEXT, &k.address, "ADDRESS", "another store than that of the state directory" },
-                { "key", 0, OPT_TEXT, &k.key, "FILE", "tcp: one's own key file (htc keys new)" },
-                { "ring", 0, OPT_TEXT, &k.ring, "FILE", "tcp: the public keys that are known (htc keys add)" },
-                { "server", 0, OPT_TEXT, &k.server, "NAME|pub-...", "tcp: who has to answer; default: any member of the ring" },
-                { "file", 0, OPT_TEXT, &k.file, "FILE", "put, append, cas: the value is in this file; -: standard input" },
-                { "version", 0, OPT_COUNT, &k.version, "N", "cas: the version seen; 0: the key must not exist" },
-                { "seen", 0, OPT_TEXT, &k.seen, "OLD", "cas: the value seen" },
-                { "values", 0, OPT_FLAG, &k.values, NULL, "scan: values too" },
-                { "namespace", 0, OPT_TEXT, &k.space, "NAME", "get, put, delete: in this eventual namespace; cluster: NAME=eventual[:N,R,W]: they have one" },
-                { "context", 0, OPT_TEXT, &k.context, "HEX", "put, delete with --namespace: replace what that get has shown (get --json)" },
-                { "reconcile", 0, OPT_FLAG, &k.reconcile, NULL, "get with --namespace: of several values the largest, written back" },
-                { "limit", 0, OPT_COUNT, &k.limit, "N", "scan: at most so many keys" },
-                { "prefix", 0, OPT_TEXT, &k.prefix, "P", "watch: all keys that begin with P; \"\": all that there are" },
-                { "count", 0, OPT_COUNT, &k.count, "N", "watch: end after so many values and deletions" },
-                { "from", 0, OPT_COUNT, &k.from, "V", "watch: only what is newer than version V of the key" },
-                { "replace", 0, OPT_FLAG, &k.replace, NULL, "restore: also keys that exist" },
-                { "members", 0, OPT_COUNT, &k.members, "N", "cluster: how many (3)" },
-                { "base-port", 0, OPT_COUNT, &k.base_port, "P", "cluster: Redis' clients come to 127.0.0.1, ports P, P + 1, ..." },
-                { "shards", 0, OPT_COUNT, &k.shards, "S", "cluster: threads of each member, a part of the keys each (1)" },
-                { "engine", 0, OPT_TEXT, &k.engine, "ENGINE", "cluster: log (default) or lmdb" },
-                { "durability", 0, OPT_TEXT, &k.durability, "HOW", "cluster: sync (default), interval or memory" },
-                { "buckets", 0, OPT_FLAG, &k.buckets, NULL, "members --json: the owners of each bucket too" },
-                { "no-wait", 0, OPT_FLAG, &k.no_wait, NULL, "join, leave, replace, rebalance, undo: do not wait for the end" },
-                { "weight", 0, OPT_COUNT, &k.weight, "W", "rebalance: its share is in proportion to this, 1 to 65535" },
-                { "stop", 0, OPT_FLAG, &k.stop, NULL, "cluster: end the members that run in --dir" },
-    };
+    uint32_t          which = word ? find_subcommand(word) : KV_COMMANDS;
+    const subcommand *sub = &subcommands[which < KV_COMMANDS ? which : 0];
     if (!word && wants_help(argc, argv)) {
         const command all = { "kv", "COMMAND [options]", "The key-value store, from the command line.", run_kv };
-        htc_status    told = opt_parse(c, &all, argc, argv, opts, sizeof opts / sizeof *opts, &k.w);
+        htc_status    told = kv_parse(&k, &all, KV_COMMANDS, argc, argv);
         list_subcommands();
         words_free(&k.w);
         return told;
     }
     if (!word)
         return cli_error(c, HTC_EUSAGE, "", "htc kv --help lists the commands", "what is to be done with the store?");
-    if (!sub)
+    if (which == KV_COMMANDS)
         return cli_error(c, HTC_EUSAGE, "", "htc kv --help lists the commands", "there is no command kv %.60s", word);
     char          name[32];
     const command cmd = { name, sub->args, sub->summary, run_kv };
     snprintf(name, sizeof name, "kv %s", sub->name);
-    htc_status s = opt_parse(c, &cmd, argc - 1, argv + 1, opts, sizeof opts / sizeof *opts, &k.w);
+    htc_status s = kv_parse(&k, &cmd, which, argc - 1, argv + 1);
     if (s == HTC_OK)
         s = want_words(c, &cmd, &k.w, sub->words_min, sub->words_max);
-    if (s == HTC_OK && k.space && sub->run != get && sub->run != put && sub->run != delete && sub->run != kv_cluster)
-        s = cli_error(c, HTC_EUSAGE, "--namespace", "", "an eventual namespace knows get, put and delete");
     if (s == HTC_OK && (k.context || k.reconcile) && !k.space)
         s = cli_error(c, HTC_EUSAGE, k.context ? "--context" : "--reconcile", "", "it goes with --namespace NAME");
     if (s == HTC_OK && !sub->offline)

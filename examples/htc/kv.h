@@ -5,6 +5,30 @@
 #include "htc.h"
 #include "htcsched/store.h"
 
+/* The subcommands. */
+enum {
+    KV_GET,
+    KV_PUT,
+    KV_DELETE,
+    KV_APPEND,
+    KV_ADD,
+    KV_CAS,
+    KV_SCAN,
+    KV_WATCH,
+    KV_BACKUP,
+    KV_RESTORE,
+    KV_FSCK,
+    KV_DUMP,
+    KV_MEMBERS,
+    KV_JOIN,
+    KV_LEAVE,
+    KV_REPLACE,
+    KV_REBALANCE,
+    KV_UNDO,
+    KV_CLUSTER,
+    KV_COMMANDS
+};
+
 typedef struct kv_call {
     cli        *c;
     htc_store  *store;
@@ -24,6 +48,9 @@ typedef struct kv_call {
     int64_t     weight;  /* rebalance; -1: not given */
 } kv_call;
 
+const char *kv_name(uint32_t which);
+/* Reads the options of one subcommand, and refuses those of the others; which KV_COMMANDS: --help of all of them. As opt_parse. */
+htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, char **argv);
 /* One request; a failure becomes the status and cli.error. HTC_MISMATCH is an answer. */
 htc_status kv_ask(kv_call *k, const htc_kv_request *request, htc_kv_result *result);
 /* The command line's word as a key: 1 to HTC_KV_KEY_MAX bytes. */

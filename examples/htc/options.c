@@ -96,6 +96,8 @@ static void print_options(const opt *opts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char left[64];
+        if (opts[i].kind == OPT_ELSEWHERE)
+            continue;
         snprintf(left, sizeof left, "%s%c%s--%s %s", opts[i].letter ? "-" : " ", opts[i].letter ? opts[i].letter : ' ',
                  opts[i].letter ? ", " : "  ", opts[i].name, opts[i].arg ? opts[i].arg : "");
         printf("  %-30s %s\n", left, opts[i].help);
@@ -125,6 +127,7 @@ static htc_status store(cli *c, const opt *o, const char *value)
         words_add(o->into, value);
         return HTC_OK;
     case OPT_PAIR:
+    case OPT_ELSEWHERE:
         return HTC_OK;
     case OPT_COUNT:
         errno = 0;
@@ -189,6 +192,8 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
             snprintf(hint, sizeof hint, "a task for each of many values: htc submit -- COMMAND {i} ::: i=1:10");
         if (!o)
             return cli_error(c, HTC_EUSAGE, cmd->name, hint, "unknown option %.80s", a);
+        if (o->kind == OPT_ELSEWHERE)
+            return cli_error(c, HTC_EUSAGE, cmd->name, hint, "--%s is no option of it, but of %s", o->name, o->help);
         const char *value = is_long ? (equals ? equals + 1 : NULL) : (a[2] ? a + 2 : NULL);
         if (o->kind == OPT_FLAG && value)
             return cli_error(c, HTC_EUSAGE, a, hint, "this option takes no value");

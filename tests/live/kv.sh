@@ -33,6 +33,33 @@ expect 1 "${H[@]}"
 expect 0 "${H[@]}" --help
 expect 1 "${H[@]}" get "$(printf 'k%.0s' {1..401})"
 
+# An option of another command is refused, and says whose it is; nothing is changed. --help shows a command's own.
+expect 0 "${H[@]}" get a
+for words in 'put a b --version 1' 'put a b --seen x' 'append a b --version 1' 'append a b --seen x' 'delete a --version 1' \
+    'get a --file x' 'scan --prefix a' 'add counter --namespace n' 'put a b --reconcile' 'get a --context 00' 'backup x.kv --replace' \
+    'fsck . --store unix:x' 'join --weight 2' 'get a --stop'; do
+    expect 1 "${H[@]}" $words
+done
+"${H[@]}" put a b --version 3 2> refusal && fail "put took --version"
+grep -q 'kv put: --version is no option of it, but of cas' refusal || fail "put --version said: $(< refusal)"
+"${H[@]}" get a --file x 2> refusal && fail "get took --file"
+grep -q 'but of put, append and cas' refusal || fail "get --file said: $(< refusal)"
+"${H[@]}" add a --namespace x 2> refusal && fail "add took --namespace"
+grep -q 'but of get, put, delete and cluster' refusal || fail "add --namespace said: $(< refusal)"
+expect 0 "${H[@]}" get a
+[ "$out" = 'four+' ] || fail "an option that was refused left: $out"
+for words in 'put:file namespace context store' 'append:file store' 'cas:file version seen' 'scan:values limit' 'restore:replace' 'fsck:' \
+    'leave:no-wait' 'watch:prefix count from'; do
+    expect 0 "${H[@]}" "${words%%:*}" --help
+    for option in file version seen values limit context prefix count from replace no-wait weight stop reconcile; do
+        shown=$(grep -cE -- "^ +--$option( |\$)" <<< "$out")
+        wanted=$(grep -cw -- "$option" <<< "${words#*:}")
+        [ "$shown" = "$wanted" ] || fail "kv ${words%%:*} --help shows --$option $shown times: $out"
+    done
+done
+expect 0 "${H[@]}" --help
+grep -q -- '--version N *cas: the version seen' <<< "$out" || fail "kv --help said: $out"
+
 # Any bytes, also through a pipe.
 printf '\0\377\n' > bytes
 "${H[@]}" put bytes --file - < bytes > /dev/null || fail "put from standard input"

@@ -74,7 +74,7 @@ refuse 4 'no such key' "${k1[@]}" delete a --namespace e
 refuse 1 'no namespace nowhere' "${k1[@]}" get a --namespace nowhere
 refuse 1 'no context' "${k1[@]}" put a b --namespace e --context xyz
 refuse 1 'goes with --namespace' "${k1[@]}" get a --reconcile
-refuse 1 'knows get, put and delete' "${k1[@]}" add a --namespace e
+refuse 1 'but of get, put, delete and cluster' "${k1[@]}" add a --namespace e
 for wrong in e E=eventual e=strong e=eventual:3 e=eventual:3,2,4 e=eventual:4,2,2 e=eventual:3,2,2x default=eventual; do
     refuse 1 'says no namespace' htc-kvd --dir "$top/m1" "${members[@]}" --engine log --namespace "$wrong"
 done
