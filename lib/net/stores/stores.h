@@ -1,6 +1,6 @@
 /* What the kinds of store have in common: store.c finds the kind by the address, the kinds do the work.
  *
- *   native.c   a member of ours behind a socket: htc_kv_client in a loop of its own
+ *   native.c   members of ours behind sockets: htc_kv_client in a loop of its own (native_link.c, native.h)
  *   sealed.c   its secure channel
  *   memory.c   client and server in one process, message by message
  *   window.c   for stores that are not ours: requests copied, the changes of a key one after another, answers in hand
