@@ -278,13 +278,19 @@ void htc__heap_hint(htc__heap *h, const htc_bytes *keys, size_t n)
 
 /* ---------------------------------------------------------------- all records */
 
+/* As cells.h says: what is damaged is shown, without a value. */
+static htc_bytes value_of(const record *r)
+{
+    return r->lost ? (htc_bytes){ NULL, 0 } : (htc_bytes){ r->value, r->value_len };
+}
+
 htc_status htc__heap_scan(const htc__heap *h, htc_bytes from, htc_kv_visit visit, void *visitor)
 {
     if (!h->ordered)
         return HTC_EUNSUPPORTED;
     for (uint64_t at = htc__order_seek(&h->order, from); at; at = htc__order_next(&h->order, at)) {
         record r = record_of(h, htc__order_ref(&h->order, at));
-        if (!r.lost && !visit(visitor, (htc_bytes){ r.key, r.key_len }, (htc_bytes){ r.value, r.value_len }))
+        if (!visit(visitor, (htc_bytes){ r.key, r.key_len }, value_of(&r)))
             break;
     }
     return HTC_OK;
@@ -309,7 +315,7 @@ static int walk_place(void *ctx, uint64_t top, uint64_t ref)
         if (place < w->from || place > w->to)
             return 1;
     }
-    return r.lost || w->visit(w->visitor, key, (htc_bytes){ r.value, r.value_len });
+    return w->visit(w->visitor, key, value_of(&r));
 }
 
 htc_status htc__heap_walk(const htc__heap *h, uint64_t from, uint64_t to, htc_kv_visit visit, void *visitor)

@@ -51,6 +51,7 @@ typedef struct htc__kv_lease {
     uint64_t id;
     htc_ns   ttl, expires;
     uint32_t ended, gone;             /* its end was staged; it was removed with its last key */
+    uint32_t unknown;                 /* its record is damaged */
     uint64_t made_batch, ended_batch; /* the batches that hold this; 0: stored long ago */
     uint64_t gone_batch;
     uint64_t client, sequence;
@@ -216,6 +217,8 @@ htc_status htc__kv_leases_load(htc_kv_server *s);
 htc_status htc__kv_lease_op(htc_kv_server *s, const htc_kv_request *q, uint64_t client, uint64_t sequence,
                             htc_kv_result *result);
 int        htc__kv_lease_alive(htc_kv_server *s, uint64_t id);
+/* 1: there is such a lease, but its record is damaged, and nobody knows whether it has ended. */
+int htc__kv_lease_unknown(const htc_kv_server *s, uint64_t id);
 htc_status htc__kv_lease_bind(htc_kv_server *s, htc_bytes key, uint64_t old_lease, uint64_t new_lease);
 htc_status
 htc__kv_leases_tick(htc_kv_server *s); /* end those that are over, remove keys of ended ones, a slice at a time */

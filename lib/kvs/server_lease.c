@@ -3,6 +3,7 @@
  * How long a lease lasts is kept in memory only: renewals never wait for a disk, and after a restart every lease is
  * given its full term anew. That it exists, and that it has ended, is stored: from the batch with its end on its keys
  * are absent for every reader; they are removed afterwards, a slice at a time. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -65,12 +66,24 @@ typedef struct loading {
     htc_status     status;
 } loading;
 
+/* Its record is damaged: it may have lived or have ended, and nobody knows for how long it was granted. Its keys are refused until even
+ * the longest term would be over, and then it ends as others do. */
+static void begin_unknown(htc_kv_server *s, htc__kv_lease *lease)
+{
+    htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__ID("lease", lease->id), HTC__STATUS(HTC_ECORRUPT)),
+                  "the record of lease %016" PRIx64 " is damaged -> refuse what is bound to it, end it in %" PRIu64 " s; put those "
+                  "keys anew, or revoke it", lease->id, s->options.lease_ttl_max / HTC_SECOND);
+    lease->unknown = 1;
+    lease->ttl = s->options.lease_ttl_max;
+    term_begins(s, lease);
+}
+
 static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 {
     loading *l = visitor;
     if (((const uint8_t *)name.data)[0] != 'l')
         return 0;
-    if (name.len != 9 || !value.data) {
+    if (name.len != 9) {
         l->status = HTC_ECORRUPT;
         return 0;
     }
@@ -78,6 +91,10 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
     if (!lease) {
         l->status = HTC_ENOMEM;
         return 0;
+    }
+    if (!value.data) {
+        begin_unknown(l->s, lease);
+        return 1;
     }
     htc_reader r = htc_reader_of(value);
     lease->ended = htc_get_u8(&r) != 0;
@@ -96,6 +113,12 @@ htc_status htc__kv_leases_load(htc_kv_server *s)
     loading    l = { s, HTC_OK };
     htc_status status = htc__kv_scan(s, htc_bytes_of("l"), load_one, &l);
     return status == HTC_OK ? l.status : status;
+}
+
+int htc__kv_lease_unknown(const htc_kv_server *s, uint64_t id)
+{
+    const htc__kv_lease *lease = find(s, id);
+    return lease && lease->unknown && !lease->ended;
 }
 
 int htc__kv_lease_alive(htc_kv_server *s, uint64_t id)
@@ -183,6 +206,10 @@ htc_status htc__kv_lease_op(htc_kv_server *s, const htc_kv_request *q, uint64_t 
         if (lease)
             touch(s, lease->ended_batch);
         result->status = HTC_ENOTFOUND;
+        return HTC_OK;
+    }
+    if (q->op == HTC_KV_LEASE_RENEW && lease->unknown) {
+        result->status = HTC_ECORRUPT;
         return HTC_OK;
     }
     if (q->op == HTC_KV_LEASE_RENEW) {

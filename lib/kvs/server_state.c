@@ -110,6 +110,8 @@ htc_status htc__kv_show(htc_kv_server *s, htc_bytes key, htc_bytes value, htc__k
     htc_status     status = value.data ? htc__kv_cell_read(value, &floors, cell) : HTC_ECORRUPT;
     if (status != HTC_OK || !(cell->lease || cell->ttl))
         return status;
+    if (cell->lease && htc__kv_lease_unknown(s, cell->lease))
+        return HTC_ECORRUPT; /* is the key there? */
     /* A key exists only while its lease does, and until its end. */
     if ((cell->lease && !htc__kv_lease_alive(s, cell->lease)) || (cell->ttl && htc__kv_end_passed(s, key, cell))) {
         cell->deleted = 1;
@@ -175,8 +177,10 @@ typedef struct oldest {
 static int take_oldest(void *visitor, htc_bytes name, htc_bytes value)
 {
     oldest *o = visitor;
-    if (((const uint8_t *)name.data)[0] != 't' || name.len != 9 || !value.data || value.len > HTC_KV_KEY_MAX)
+    if (((const uint8_t *)name.data)[0] != 't' || name.len != 9 || value.len > HTC_KV_KEY_MAX)
         return 0;
+    if (!value.data)
+        return 1; /* damaged: it stays, and so does the tombstone it was about */
     uint64_t version = htc__kv_name_number(name);
     o->queue = htc__kv_name_of('t', &version, (htc_bytes){ NULL, 0 });
     o->key = htc__kv_name_of('k', NULL, value);

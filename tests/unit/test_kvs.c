@@ -1,5 +1,6 @@
 /* The store, operation by operation: what each answers, leases, pages, limits, damage, refused memory. */
 #include "kvs_world.h"
+#include "kvs/server.h"
 
 #include "alloc_fail.h"
 #include "kvs/table.h"
@@ -343,6 +344,46 @@ Test(kvs, a_flipped_bit_is_never_served)
     cr_expect(eq(u32, r.items, 3));
     htc_buf_free(&b);
     world_close(&w);
+}
+
+/* Overwrite what the engine has under that name with bytes that no seal fits. */
+static void damage(world *w, htc_bytes name)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc__kv_batch_put(&b, name, B("what was here is lost"));
+    cr_assert(eq(int, w->engine.ops->apply(w->engine.ctx, htc_buf_bytes(&b)), HTC_OK));
+    htc_buf_free(&b);
+}
+
+/* Nobody knows whether a lease whose record is damaged had ended: its keys are refused, neither shown nor said to be gone, until it can be no
+ * more. All else is served. */
+Test(kvs, keys_of_a_damaged_lease_are_refused_until_it_ends)
+{
+    for (int revoke = 0; revoke < 2; revoke++) {
+        world    w;
+        world_open(&w, 18, 1, calm);
+        uint64_t lease = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND }, NULL, 0).lease;
+        ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("a"), .value = B("x"), .lease = lease }, NULL, 0);
+        ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("b"), .value = B("x") }, NULL, 0);
+        htc__kv_name name = htc__kv_name_of('l', &lease, (htc_bytes){ NULL, 0 });
+        damage(&w, htc__kv_name_bytes(&name));
+        server_kill(&w);
+        server_start(&w);
+        cr_expect(eq(int, get(&w, "a"), HTC_ECORRUPT));
+        cr_expect(eq(int, get(&w, "b"), HTC_OK));
+        htc_kv_request renew = { .op = HTC_KV_LEASE_RENEW, .lease = lease }, end = { .op = HTC_KV_LEASE_REVOKE, .lease = lease };
+        cr_expect(eq(int, ask(&w, 0, renew, NULL, 0).status, HTC_ECORRUPT));
+        pass(&w, 3 * HTC_SECOND);
+        cr_expect(eq(int, get(&w, "a"), HTC_ECORRUPT), "not at an end that it may not have had");
+        if (revoke)
+            cr_expect(eq(int, ask(&w, 0, end, NULL, 0).status, HTC_OK));
+        else
+            pass(&w, 3600 * HTC_SECOND);
+        cr_expect(eq(int, get(&w, "a"), HTC_ENOTFOUND));
+        cr_expect(eq(int, ask(&w, 0, renew, NULL, 0).status, HTC_ENOTFOUND));
+        world_close(&w);
+    }
 }
 
 /* Nothing is connected, or nobody answers: requests end when their time is over, those that wait for others too. */

@@ -72,7 +72,7 @@ static void log_problem(void *ctx, htc_status status, const char *file, uint64_t
 
 static int show_one(void *ctx, htc_bytes key, htc_bytes value)
 {
-    return show(ctx, key, value, "log");
+    return !value.data || show(ctx, key, value, "log"); /* damaged: show_lost says so of all kinds of records */
 }
 
 /* Those that only are known to be lost. */
