@@ -1,0 +1,217 @@
+/* doc/protocol.md shows bytes: each of its blocks ```hex NAME is what the library writes, and what it reads as the page says. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvs/cell.h"
+#include "kvs/kv_wire.h"
+#include "kvs/map.h"
+
+#define CLIENT  UINT64_C(0x1122334455667788)
+#define SESSION 42
+
+typedef struct bytes {
+    size_t  len;
+    uint8_t at[512];
+} bytes;
+
+static char *read_page(void)
+{
+    const char *source = getenv("SOURCE");
+    char        path[4096];
+    cr_assert(source != NULL, "SOURCE names the folder of the sources");
+    snprintf(path, sizeof path, "%s/doc/protocol.md", source);
+    FILE *f = fopen(path, "r");
+    cr_assert(f && fseek(f, 0, SEEK_END) == 0);
+    size_t size = (size_t)ftell(f);
+    char  *text = calloc(1, size + 1);
+    rewind(f);
+    cr_assert(text && fread(text, 1, size, f) == size);
+    fclose(f);
+    return text;
+}
+
+static int digit(char c)
+{
+    const char *digits = "0123456789abcdef", *found = c ? strchr(digits, c) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+/* Bytes have one blank between them; behind two blanks stands what they are. */
+static void take_line(const char *p, bytes *b)
+{
+    while (digit(p[0]) >= 0 && digit(p[1]) >= 0 && (p[2] == ' ' || p[2] == '\n')) {
+        cr_assert(b->len < sizeof b->at);
+        b->at[b->len++] = (uint8_t)(digit(p[0]) << 4 | digit(p[1]));
+        if (p[2] == '\n')
+            return;
+        p += 3;
+    }
+    cr_assert(p[0] == ' ', "a line of bytes is broken: %.40s", p);
+}
+
+static bytes shown(const char *name)
+{
+    char  head[64], *text = read_page();
+    bytes b = { 0 };
+    snprintf(head, sizeof head, "\n```hex %s\n", name);
+    const char *p = strstr(text, head);
+    cr_assert(p != NULL, "the page has no block %s", name);
+    for (p += strlen(head); strncmp(p, "```", 3) != 0; p = strchr(p, '\n') + 1) {
+        cr_assert(p[0] && strchr(p, '\n'));
+        take_line(p, &b);
+    }
+    free(text);
+    return b;
+}
+
+static void expect(const char *name, const htc_buf *b)
+{
+    bytes on_page = shown(name);
+    char  is[3 * sizeof on_page.at + 1] = "";
+    for (size_t i = 0; i < b->len && i < sizeof on_page.at; i++)
+        snprintf(is + 3 * i, 4, "%02x ", b->data[i]);
+    cr_expect(b->status == HTC_OK && on_page.len == b->len && memcmp(on_page.at, b->data, b->len) == 0,
+              "the block %s shows something else than %s", name, is);
+}
+
+/* As a connection carries it. */
+static void expect_frame(const char *name, const htc_buf *message)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u32(&b, (uint32_t)message->len);
+    htc_put_raw(&b, htc_buf_bytes(message));
+    expect(name, &b);
+    htc_buf_free(&b);
+}
+
+static htc_reader payload_of(const bytes *frame, uint16_t type, uint64_t id)
+{
+    uint16_t   found;
+    uint64_t   its;
+    htc_reader r = htc_reader_of((htc_bytes){ frame->at, frame->len });
+    cr_assert(eq(u32, htc_get_u32(&r), (uint32_t)frame->len - 4));
+    r = htc_wire_open((htc_bytes){ r.p, htc_reader_left(&r) }, &found, &its);
+    cr_assert(r.status == HTC_OK && found == type && its == id);
+    return r;
+}
+
+Test(protocol, greeting)
+{
+    htc_buf b;
+    uint8_t role = 0;
+    bytes   frame = shown("hello");
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT);
+    expect_frame("hello", &b);
+    htc_reader r = payload_of(&frame, HTC_WIRE_HELLO, 0);
+    cr_expect(htc_wire_read_hello(&r, &role) == HTC_OK && role == HTC_WIRE_ROLE_STORE_CLIENT);
+    htc_wire_welcome(&b, 0);
+    expect_frame("welcome", &b);
+    htc_buf_free(&b);
+}
+
+Test(protocol, a_session_is_asked_for)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_begin(&b, HTC_WIRE_KV_REQUEST, 1);
+    htc__kv_head_write(&b, &(htc__kv_head){ .client = CLIENT });
+    expect_frame("session", &b);
+    htc__kv_answer_begin(&b, 1, &(htc__kv_answer_head){ .clock = 6, .session = SESSION });
+    htc__kv_answer_end(&b, 0, 0);
+    expect_frame("named", &b);
+    htc_buf_free(&b);
+}
+
+static const htc_kv_request operations[] = {
+    { .op = HTC_KV_PUT, .flags = HTC_KV_NX, .ttl = 3600 * HTC_SECOND, .key = { "greeting", 8 }, .value = { "hello", 5 } },
+    { .op = HTC_KV_GET, .key = { "visits", 6 } },
+};
+
+Test(protocol, a_request)
+{
+    htc_buf        b;
+    htc_kv_request q;
+    htc__kv_head   head = { .session = SESSION, .client = CLIENT, .since = 6, .sequence = 3, .count = 2 }, read;
+    bytes          frame = shown("request");
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_begin(&b, HTC_WIRE_KV_REQUEST, 2);
+    htc__kv_head_write(&b, &head);
+    for (size_t i = 0; i < 2; i++)
+        htc__kv_op_write(&b, &operations[i]);
+    expect_frame("request", &b);
+    htc_reader r = payload_of(&frame, HTC_WIRE_KV_REQUEST, 2);
+    htc__kv_head_read(&r, &read);
+    cr_expect(read.session == SESSION && read.client == CLIENT && read.since == 6 && !read.flags && read.sequence == 3);
+    for (size_t i = 0; i < 2; i++) {
+        htc__kv_op_read(&r, &q);
+        cr_expect(q.op == operations[i].op && q.flags == operations[i].flags && q.ttl == operations[i].ttl);
+        cr_expect(htc_bytes_equal(q.key, operations[i].key) && htc_bytes_equal(q.value, operations[i].value));
+    }
+    cr_expect(htc_reader_done(&r) == HTC_OK);
+    htc_buf_free(&b);
+}
+
+Test(protocol, an_answer)
+{
+    htc_buf             b;
+    htc__kv_answer_head head;
+    htc_kv_result       put = { .op = HTC_KV_PUT, .version = 7 }, get = { .op = HTC_KV_GET, .version = 5, .value = { "2", 1 } };
+    htc_kv_result       first = { 0 }, second = { 0 };
+    bytes               frame = shown("answer");
+    htc_buf_init(&b, NULL, 0);
+    htc__kv_answer_begin(&b, 2, &(htc__kv_answer_head){ .clock = 7, .session = SESSION });
+    htc__kv_result_write(&b, &put);
+    htc__kv_result_write(&b, &get);
+    htc__kv_answer_end(&b, 2, 0);
+    expect_frame("answer", &b);
+    htc_reader r = payload_of(&frame, HTC_WIRE_KV_ANSWER, 2);
+    htc__kv_answer_read(&r, &head);
+    htc__kv_result_read(&r, &first);
+    htc__kv_result_read(&r, &second);
+    cr_expect(htc_reader_done(&r) == HTC_OK && head.count == 2 && head.clock == 7 && head.session == SESSION);
+    cr_expect(first.version == 7 && !first.value.data && second.version == 5 && htc_bytes_equal(second.value, htc_bytes_of("2")));
+    htc_buf_free(&b);
+}
+
+Test(protocol, cells)
+{
+    htc_buf      b;
+    htc__kv_cell alone = { .present = 1, .version = 7, .count = 1, .value = { "hello", 5 } }, one = alone;
+    alone.seen[0] = (htc__kv_seen){ .client = CLIENT, .sequence = 3, .version = 7 };
+    one.count = 0;
+    one.accepted = (htc__kv_ballot){ 2, 300, 10 };
+    one.promise = htc__kv_ballot_next(one.accepted);
+    htc_buf_init(&b, NULL, 0);
+    htc__kv_cell_write(&b, &alone);
+    expect("cell", &b);
+    htc_buf_clear(&b);
+    htc__kv_cell_write(&b, &one);
+    expect("accepted", &b);
+    htc_buf_clear(&b);
+    htc_put_raw(&b, htc_bytes_of("greeting"));
+    htc__kv_seal(&b, (htc_bytes){ "t\0\0\0\0\0\0\0\7", 9 }, 0);
+    expect("sealed", &b);
+    htc_buf_free(&b);
+}
+
+Test(protocol, a_map)
+{
+    htc_buf            b;
+    htc__kv_map       *map = NULL;
+    htc__kv_map_member member = { .id = 0xaa, .weight = 1, .address = "unix:/sock" };
+    bytes              on_page = shown("map");
+    htc_buf_init(&b, NULL, 0);
+    cr_assert(htc__kv_map_create(NULL, 0, 1, 3, &member, 1, &map) == HTC_OK);
+    htc__kv_map_encode(&b, map);
+    expect("map", &b);
+    htc__kv_map_destroy(map);
+    cr_assert(htc__kv_map_decode(NULL, (htc_bytes){ on_page.at, on_page.len }, &map) == HTC_OK);
+    cr_expect(map->members == 1 && map->member[0].id == 0xaa && map->numbers == 1 && map->own.n == 1);
+    htc__kv_map_destroy(map);
+    htc_buf_free(&b);
+}
