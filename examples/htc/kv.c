@@ -297,6 +297,7 @@ static const subcommand subcommands[] = {
     [KV_REPLACE] = { "replace", "OLD NEW [--no-wait]", "Wait until NEW has taken the place of OLD; how it is done.", 2, 2, kv_replace, 0 },
     [KV_REBALANCE] = { "rebalance", "ID --weight W [--no-wait]", "Give a member another share of the keys.", 1, 1, kv_rebalance, 0 },
     [KV_UNDO] = { "undo", "[--no-wait]", "Give up the change of members that is under way.", 0, 0, kv_undo, 0 },
+    [KV_RATE] = { "rate", "BUCKETS", "How many buckets may move in a minute; 0: as many as can.", 1, 1, kv_rate, 0 },
     [KV_CLUSTER] = { "cluster", "--members N --base-port P | --stop", "Start or end members of one store, on this machine.", 0, 0, kv_cluster, 1 },
 };
 

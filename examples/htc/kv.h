@@ -25,6 +25,7 @@ enum {
     KV_REPLACE,
     KV_REBALANCE,
     KV_UNDO,
+    KV_RATE,
     KV_CLUSTER,
     KV_COMMANDS
 };
@@ -90,6 +91,7 @@ htc_status kv_leave(kv_call *k);
 htc_status kv_replace(kv_call *k);
 htc_status kv_rebalance(kv_call *k);
 htc_status kv_undo(kv_call *k);
+htc_status kv_rate(kv_call *k);
 htc_status kv_cluster(kv_call *k); /* k->store is not used */
 
 #endif

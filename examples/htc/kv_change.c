@@ -1,6 +1,7 @@
-/* htc kv join, leave, replace, rebalance, undo: a change of members is begun, and waited for. */
+/* htc kv join, leave, replace, rebalance, undo: a change of members is begun, and waited for; rate: how fast it may go. */
 #include "kv_members.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,5 +306,25 @@ htc_status kv_undo(kv_call *k)
         printf("given up: all is as it was\n");
     else if (s == HTC_OK)
         return tell(&x);
+    return s;
+}
+
+htc_status kv_rate(kv_call *k)
+{
+    change     x = { .k = k };
+    char      *end;
+    uint64_t   rate = strtoull(k->w.at[0], &end, 10);
+    htc_status s = HTC_OK;
+    if (!isdigit((unsigned char)k->w.at[0][0]) || *end || rate > UINT32_MAX)
+        s = cli_error(k->c, HTC_EUSAGE, "", "0: as many as can", "'%.40s' is no number of buckets a minute", k->w.at[0]);
+    if (s == HTC_OK)
+        s = ask_for(&x, HTC_KV_CHANGE_RATE, 0, (int64_t)rate);
+    if (s == HTC_OK && k->c->json) {
+        json_t *o = json_pack("{s:I}", "rate", (json_int_t)rate);
+        put_json(k->c, o);
+        json_decref(o);
+    } else if (s == HTC_OK) {
+        printf(rate ? "at most %" PRIu64 " bucket%s a minute may move\n" : "buckets move as fast as they can\n", rate, rate == 1 ? "" : "s");
+    }
     return s;
 }

@@ -88,6 +88,7 @@ json_t *kv_members_json(const htc_kv_members *all)
     json_object_set_new(o, "asked", json_id(all->asked));
     json_object_set_new(o, "buckets", json_integer(all->buckets));
     json_object_set_new(o, "copies", json_integer(all->copies));
+    json_object_set_new(o, "rate", json_integer(all->rate));
     json_object_set_new(o, "members", list);
     json_object_set_new(o, "keepers", keepers);
     json_object_set_new(o, "change", change);
@@ -112,7 +113,8 @@ void kv_members_change_text(const htc_kv_members *all, char *text, size_t cap)
 {
     switch ((htc_kv_change_kind)all->change) {
     case HTC_KV_CHANGE_NONE:
-    case HTC_KV_CHANGE_BACK: /* none that is under way */
+    case HTC_KV_CHANGE_BACK: /* neither is under way */
+    case HTC_KV_CHANGE_RATE:
         snprintf(text, cap, "nothing changes");
         break;
     case HTC_KV_CHANGE_JOIN:
@@ -143,6 +145,8 @@ static void show(kv_call *k, const htc_kv_members *all)
     if (all->change)
         printf("%s%s: %" PRIu32 " of %" PRIu32 " buckets have moved%s\n", what, all->back ? ", given up" : "", all->moved,
                all->to_move, driver);
+    if (all->rate)
+        printf("at most %" PRIu32 " bucket%s a minute may move\n", all->rate, all->rate == 1 ? "" : "s");
     table_begin(&t, "MEMBER", "STATE", ">WEIGHT", ">BUCKETS", ">PLANNED", ">FIRST", "HEARD", "ADDRESS", NULL);
     for (size_t at = 0; htc_kv_members_next(all, &at, &m) == HTC_OK;) {
         char *address = text_of(m.address);

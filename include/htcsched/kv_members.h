@@ -32,7 +32,8 @@ typedef enum htc_kv_change_kind {
     HTC_KV_CHANGE_LEAVE,   /**< a member goes */
     HTC_KV_CHANGE_REPLACE, /**< a new member comes in the place of one that goes */
     HTC_KV_CHANGE_WEIGHT,  /**< a member gets another weight */
-    HTC_KV_CHANGE_BACK     /**< asked for alone: what is under way is given up, and what has moved goes back */
+    HTC_KV_CHANGE_BACK,    /**< asked for alone: what is under way is given up, and what has moved goes back */
+    HTC_KV_CHANGE_RATE     /**< asked for alone, also while a change is under way: how many buckets a minute may move */
 } htc_kv_change_kind;
 
 /** What a member is now. */
@@ -64,6 +65,8 @@ typedef struct htc_kv_members {
     uint64_t  keeper[HTC_RING_OWNERS_MAX]; /**< their ids */
     htc_bytes members_bytes; /**< for htc_kv_members_next alone; lent by the value that was read */
     htc_bytes buckets_bytes; /**< for htc_kv_members_bucket alone; empty unless asked for (limit 1) */
+    uint32_t  rate;     /**< buckets that may move in a minute; 0: as many as can */
+    uint32_t  reserved; /**< 0 */
 } htc_kv_members;
 
 /** One member. */

@@ -145,9 +145,17 @@ static void end_wish(htc_kv_server *s, htc_status status)
     s->cluster->moving->wish.kind = HTC__KV_STAY;
 }
 
+/* It can be had whatever is under way. */
+static int goes_any_time(const htc__kv_wish *wish)
+{
+    return wish->kind == HTC__KV_BACK || wish->kind == HTC__KV_RATE;
+}
+
 /* Is what is under way what was wished for? */
 static int is_under_way(const htc__kv_map *map, const htc__kv_wish *wish)
 {
+    if (wish->kind == HTC__KV_RATE)
+        return map->rate == wish->member.weight;
     if (!map->after)
         return 0;
     return wish->kind == HTC__KV_BACK ? map->back
@@ -165,7 +173,7 @@ static void look_at_wish(htc_kv_server *s)
     if (is_under_way(map, &m->wish)) {
         m->granted_version = s->cluster->map_version;
         end_wish(s, HTC_OK);
-    } else if (map->after && m->wish.kind != HTC__KV_BACK)
+    } else if (map->after && !goes_any_time(&m->wish))
         end_wish(s, HTC_EBUSY);
     else if (s->now >= m->asker_until)
         end_wish(s, HTC_ETIMEDOUT);
@@ -370,6 +378,9 @@ static htc_status begin(htc__kv_map *map, const htc__kv_wish *wish)
         return htc__kv_map_begin_reweight(map, wish->id, wish->member.weight);
     case HTC__KV_BACK:
         return roll_back(map);
+    case HTC__KV_RATE:
+        map->rate = wish->member.weight;
+        return HTC_OK;
     }
     return HTC_EINVAL;
 }
@@ -419,7 +430,8 @@ int htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc_
 {
     static const uint8_t kinds[] = { [HTC_KV_CHANGE_LEAVE] = HTC__KV_LEAVE,
                                      [HTC_KV_CHANGE_WEIGHT] = HTC__KV_REWEIGHT,
-                                     [HTC_KV_CHANGE_BACK] = HTC__KV_BACK };
+                                     [HTC_KV_CHANGE_BACK] = HTC__KV_BACK,
+                                     [HTC_KV_CHANGE_RATE] = HTC__KV_RATE };
     htc__kv_cluster *c = s->cluster;
     moving          *m = c->moving;
     htc__kv_wish     wish = { .kind = kinds[q->limit], .id = q->version, .member = { .weight = (uint32_t)q->delta } };
@@ -434,7 +446,7 @@ int htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc_
         m->wish.kind = HTC__KV_STAY;
     if (m->asker.answer && same_wish(&m->wish, &wish))
         answer_asker(s, HTC_EBUSY); /* the same client, which listens to its last try alone */
-    else if (c->map->after && wish.kind != HTC__KV_BACK)
+    else if (c->map->after && !goes_any_time(&wish))
         status = HTC_EBUSY;
     else
         status = htc__kv_cluster_wish(s, &wish);
@@ -729,7 +741,7 @@ static htc_ns begins_at(const htc_kv_server *s)
     const moving          *m = c->moving;
     if (c->map->own_next.n) /* nothing newer can be read before it has moved */
         return turn_at(m);
-    if (m->read || (m->wish.kind != HTC__KV_STAY && (!c->map->after || m->wish.kind == HTC__KV_BACK)))
+    if (m->read || (m->wish.kind != HTC__KV_STAY && (!c->map->after || goes_any_time(&m->wish))))
         return m->at;
     if (c->map->after)
         return m->number && m->number == c->map->mover ? m->at : turn_at(m);
@@ -746,7 +758,7 @@ static void begin_something(htc_kv_server *s)
         move_map(s);
     else if (m->read)
         read_map(s);
-    else if (m->wish.kind == HTC__KV_BACK)
+    else if (goes_any_time(&m->wish))
         grant(s);
     else if (c->map->after && m->number && m->number == c->map->mover)
         begin_move(s);
@@ -766,7 +778,7 @@ void htc__kv_cluster_moving_tick(htc_kv_server *s)
     if (!c->map || m->asking || c->next_map)
         return;
     look_at_wish(s);
-    if (m->wish.kind == HTC__KV_BACK && m->batch && !m->own)
+    if (goes_any_time(&m->wish) && m->batch && !m->own)
         drop_batch(m);
     if (m->batch && m->ready && m->own)
         map_has_moved(s);

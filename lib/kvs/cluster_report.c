@@ -20,6 +20,7 @@ static void head(const htc_kv_server *s, htc_kv_members *m)
         return;
     m->change = map->kind;
     m->back = map->back;
+    m->rate = map->rate;
     m->goer = map->leaver;
     m->comer = map->comer.id;
     m->weight = map->kind == HTC__KV_REWEIGHT ? map->comer.weight : 0;

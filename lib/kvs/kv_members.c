@@ -76,6 +76,7 @@ void htc__kv_members_write(htc_buf *b, const htc_kv_members *m)
     htc_put_varint(b, m->count);
     htc_put_bytes(b, m->members_bytes);
     htc_put_bytes(b, m->buckets_bytes);
+    htc_put_varint(b, m->rate);
 }
 
 htc_status htc_kv_members_read(htc_bytes value, htc_kv_members *members)
@@ -104,6 +105,7 @@ htc_status htc_kv_members_read(htc_bytes value, htc_kv_members *members)
     m.count = get_u32(&r);
     m.members_bytes = htc_get_bytes(&r);
     m.buckets_bytes = htc_get_bytes(&r);
+    m.rate = get_u32(&r);
     if (htc_reader_done(&r) != HTC_OK)
         return HTC_EPROTO;
     m.size = members->size;

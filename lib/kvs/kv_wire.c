@@ -115,13 +115,15 @@ static htc_status check_space(const htc_kv_request *q)
     return HTC_OK;
 }
 
-/* A member, and a weight where it is about that; nothing where the change under way is meant. */
+/* A member, and a weight where it is about that; a number of buckets; nothing where the change under way is meant. */
 static int change_fits(const htc_kv_request *q)
 {
     if (q->limit == HTC_KV_CHANGE_WEIGHT)
         return q->version && q->delta >= 1 && q->delta <= HTC_RING_WEIGHT_MAX;
     if (q->limit == HTC_KV_CHANGE_LEAVE)
         return q->version && q->delta == 0;
+    if (q->limit == HTC_KV_CHANGE_RATE)
+        return q->version == 0 && q->delta >= 0 && q->delta <= UINT32_MAX;
     return q->limit == HTC_KV_CHANGE_BACK && q->version == 0 && q->delta == 0;
 }
 

@@ -254,6 +254,7 @@ static htc_status compute_after(htc__kv_map *map)
     switch ((htc__kv_change_kind)map->kind) {
     case HTC__KV_STAY:
     case HTC__KV_BACK:
+    case HTC__KV_RATE:
         status = HTC_EINVAL;
         break;
     case HTC__KV_JOIN:

@@ -37,7 +37,8 @@ typedef enum htc__kv_change_kind {
     HTC__KV_LEAVE,
     HTC__KV_REPLACE,
     HTC__KV_REWEIGHT,
-    HTC__KV_BACK /* a wish alone: what is under way is rolled back */
+    HTC__KV_BACK, /* a wish alone: what is under way is rolled back */
+    HTC__KV_RATE  /* a wish alone: how many buckets move in a minute */
 } htc__kv_change_kind;
 
 typedef struct htc__kv_map_member {

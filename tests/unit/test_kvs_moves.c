@@ -507,6 +507,40 @@ static uint32_t share_of(int n)
     return share.total;
 }
 
+/* As many buckets a minute as somebody wished for, and no more; the wish may come while they move. */
+Test(kvs_moves, buckets_move_no_faster_than_they_may)
+{
+    PROPERTY(rng, 6)
+    {
+        int during = (int)(property_seed & 1);
+        open_growing(&w, rng.state, 8, 4, 1, calm);
+        run(&w, 10, w.now + 20 * HTC_SECOND);
+        if (!during)
+            HOLDS(change(HTC_KV_CHANGE_RATE, -1, 30) == HTC_OK);
+        htc_ns began = w.now;
+        HOLDS(change(HTC_KV_CHANGE_WEIGHT, 3, 9) == HTC_OK);
+        if (during) {
+            htc_status status;
+            while ((status = change(HTC_KV_CHANGE_RATE, -1, 30)) == HTC_EBUSY)
+                run_until(&w, w.now + HTC_MS);
+            HOLDS(status == HTC_OK);
+        }
+        uint32_t moved = 0, of = 0;
+        if (moving())
+            htc__kv_map_progress(newest(NULL), &moved, &of);
+        uint32_t left = of - moved;
+        wait_for(at_rest, -1, "rest");
+        /* Two seconds behind each but the last; in the meantime the first batch may have been more than one. */
+        HOLDS(left < 3 || w.now - began >= (left - 2) * 2 * HTC_SECOND);
+        HOLDS(w.now - began <= (left + 4) * 4 * HTC_SECOND);
+        HOLDS(newest(NULL)->rate == 30 && change(HTC_KV_CHANGE_RATE, -1, 30) == HTC_OK && change(HTC_KV_CHANGE_RATE, -1, 0) == HTC_OK);
+        run_until(&w, w.now + HTC_SECOND);
+        HOLDS(newest(NULL)->rate == 0);
+        judge(&w);
+        close_world(&w);
+    }
+}
+
 /* What clients ask for: each kind of change, and each refusal. */
 Test(kvs_moves, a_client_changes_the_members)
 {
