@@ -32,7 +32,9 @@ typedef enum htc_input_kind {
     HTC_IN_BYTES,     /**< body arrived from peer, a stream, cut anywhere; an empty body: peer says no more, and is to be closed
                            once it has been answered */
     HTC_IN_SENT,      /**< peer, a stream, has been sent all up to the HTC_OUT_BYTES with this tag */
-    HTC_IN_TURN       /**< the driver has handed over all that was there; only for machines with HTC_MACHINE_TURNS */
+    HTC_IN_TURN,      /**< the driver has handed over all that was there; only for machines with HTC_MACHINE_TURNS */
+    HTC_IN_FRAMES     /**< body: whole messages that arrived from peer together, one behind the other, each behind its length (4 bytes,
+                           the lowest first): the same as an HTC_IN_MESSAGE for each; only for machines with HTC_MACHINE_FRAMES */
 } htc_input_kind;
 
 /** One thing that happened. The machine borrows all of it. */
@@ -94,16 +96,19 @@ typedef enum htc_effect_kind {
     HTC_OUT_STOP,        /**< this machine has ended with status; step it no more */
     HTC_OUT_BYTES,       /**< send body to peer, a stream, as it is; dropped if the peer is gone. A tag that is not 0 asks for
                               HTC_IN_SENT; only the newest one of a peer is answered */
-    HTC_OUT_HOLD         /**< op 1: read no more from peer, a stream; what was read already may still arrive. op 0: go on */
+    HTC_OUT_HOLD,        /**< op 1: read no more from peer, a stream; what was read already may still arrive. op 0: go on */
+    HTC_OUT_FRAMES,      /**< send body to peer: whole messages as in HTC_IN_FRAMES; only in answer to that */
+    HTC_OUT_LEFT         /**< the last tag bytes of the HTC_IN_FRAMES in this step were not looked at, whole messages and not all: hand them
+                              over again if peer is still heard, when it has read; only in answer to that */
 } htc_effect_kind;
 
 /** One thing to do. Lent by the htc_output until its next clear. */
 typedef struct htc_effect {
     uint32_t   kind;   /**< htc_effect_kind */
-    uint32_t   peer;   /**< HTC_OUT_MESSAGE, HTC_OUT_BYTES, HTC_OUT_HOLD, HTC_OUT_CLOSE: number of the connection */
+    uint32_t   peer;   /**< HTC_OUT_MESSAGE, HTC_OUT_FRAMES, HTC_OUT_BYTES, HTC_OUT_HOLD, HTC_OUT_CLOSE: number of the connection */
     uint32_t   op;     /**< HTC_OUT_CALL: what to do; HTC_OUT_HOLD: 1 or 0 */
     htc_status status; /**< HTC_OUT_CLOSE, HTC_OUT_STOP: why */
-    uint64_t   tag;    /**< HTC_OUT_CALL, HTC_OUT_COMMIT, HTC_OUT_BYTES: comes back with the answer */
+    uint64_t   tag;    /**< HTC_OUT_CALL, HTC_OUT_COMMIT, HTC_OUT_BYTES: comes back with the answer; HTC_OUT_LEFT: bytes */
     htc_bytes  body;   /**< the message, the bytes, the argument of the call, or the batch */
 } htc_effect;
 
@@ -176,6 +181,8 @@ HTC_API htc_status htc_output_add(htc_output *out, const htc_effect *effect);
 /** In htc_machine_ops.flags: the machine wants HTC_IN_TURN after whatever came in together, and leaves until then what is
  *  cheaper for many at once: a commit, the answers to one connection. Without it a machine finishes in each step. */
 #define HTC_MACHINE_TURNS 1u
+/** In htc_machine_ops.flags: the machine takes HTC_IN_FRAMES too. A driver may hand over each message by itself all the same. */
+#define HTC_MACHINE_FRAMES 2u
 
 /** A role as its drivers see it; the live loop and the simulator know nothing more.
  *  A step that answers an error has broken the machine: its driver ends it, and a new one starts from the store. */
@@ -203,7 +210,7 @@ typedef struct htc_machine_ops {
      * @param[in] self  NULL is fine
      */
     void (*destroy)(void *self);
-    uint32_t flags; /**< HTC_MACHINE_TURNS or 0; ops of a size without this field have none. Since: 0.2 */
+    uint32_t flags; /**< HTC_MACHINE_TURNS, HTC_MACHINE_FRAMES, or 0; ops of a size without this field have none. Since: 0.2 */
 } htc_machine_ops;
 
 #ifdef __cplusplus

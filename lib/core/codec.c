@@ -69,33 +69,20 @@ void htc_buf_consume(htc_buf *b, size_t n)
         memmove(b->data, b->data + n, b->len);
 }
 
-static void put_le(htc_buf *b, uint64_t v, size_t n)
-{
-    uint8_t *p = htc_buf_extend(b, n);
-    for (size_t i = 0; p && i < n; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
-}
-
 void htc_put_u16(htc_buf *b, uint16_t v)
 {
-    put_le(b, v, 2);
-}
-
-void htc_put_u32(htc_buf *b, uint32_t v)
-{
-    put_le(b, v, 4);
-}
-
-void htc_put_u64(htc_buf *b, uint64_t v)
-{
-    put_le(b, v, 8);
+    uint8_t *p = htc_buf_extend(b, 2);
+    if (!p)
+        return;
+    p[0] = (uint8_t)v;
+    p[1] = (uint8_t)(v >> 8);
 }
 
 void htc_put_f64(htc_buf *b, double v)
 {
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
-    put_le(b, bits, 8);
+    htc_put_u64(b, bits);
 }
 
 void htc_put_bytes(htc_buf *b, htc_bytes bytes)
@@ -140,8 +127,7 @@ void htc_patch_u32(htc_buf *b, size_t at, uint32_t v)
 {
     if (b->status != HTC_OK || at + 4 > b->len)
         return;
-    for (size_t i = 0; i < 4; i++)
-        b->data[at + i] = (uint8_t)(v >> (8 * i));
+    htc__le32_put(b->data + at, v);
 }
 
 htc_reader htc_reader_of(htc_bytes bytes)
@@ -162,44 +148,9 @@ void htc_reader_fail(htc_reader *r)
     r->p = r->end;
 }
 
-htc_bytes htc_get_raw(htc_reader *r, size_t n)
-{
-    htc_bytes out = { r->p, n };
-    if (r->status != HTC_OK || n > htc_reader_left(r)) {
-        htc_reader_fail(r);
-        return (htc_bytes){ NULL, 0 };
-    }
-    r->p += n;
-    return out;
-}
-
-static uint64_t get_le(htc_reader *r, size_t n)
-{
-    htc_bytes raw = htc_get_raw(r, n);
-    uint64_t  v = 0;
-    for (size_t i = raw.len; i > 0; i--)
-        v = v << 8 | ((const uint8_t *)raw.data)[i - 1];
-    return v;
-}
-
-uint16_t htc_get_u16(htc_reader *r)
-{
-    return (uint16_t)get_le(r, 2);
-}
-
-uint32_t htc_get_u32(htc_reader *r)
-{
-    return (uint32_t)get_le(r, 4);
-}
-
-uint64_t htc_get_u64(htc_reader *r)
-{
-    return get_le(r, 8);
-}
-
 double htc_get_f64(htc_reader *r)
 {
-    uint64_t bits = get_le(r, 8);
+    uint64_t bits = htc_get_u64(r);
     double   v;
     memcpy(&v, &bits, sizeof v);
     return v;
@@ -221,16 +172,6 @@ uint64_t htc__get_long_varint(htc_reader *r)
     }
     htc_reader_fail(r);
     return 0;
-}
-
-htc_bytes htc_get_bytes(htc_reader *r)
-{
-    uint64_t n = htc_get_varint(r);
-    if (n > htc_reader_left(r)) {
-        htc_reader_fail(r);
-        return (htc_bytes){ NULL, 0 };
-    }
-    return htc_get_raw(r, (size_t)n);
 }
 
 void htc_get_str(htc_reader *r, char *out, size_t cap)

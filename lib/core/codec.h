@@ -54,9 +54,47 @@ static inline void htc_put_u8(htc_buf *b, uint8_t v)
         *p = v;
 }
 
+/* The lowest byte first; compilers make one store, or one load, of it. */
+static inline void htc__le32_put(uint8_t *p, uint32_t v)
+{
+    p[0] = (uint8_t)v;
+    p[1] = (uint8_t)(v >> 8);
+    p[2] = (uint8_t)(v >> 16);
+    p[3] = (uint8_t)(v >> 24);
+}
+
+static inline void htc__le64_put(uint8_t *p, uint64_t v)
+{
+    htc__le32_put(p, (uint32_t)v);
+    htc__le32_put(p + 4, (uint32_t)(v >> 32));
+}
+
+static inline uint32_t htc__le32_get(const uint8_t *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t htc__le64_get(const uint8_t *p)
+{
+    return htc__le32_get(p) | (uint64_t)htc__le32_get(p + 4) << 32;
+}
+
 void htc_put_u16(htc_buf *b, uint16_t v);
-void htc_put_u32(htc_buf *b, uint32_t v);
-void htc_put_u64(htc_buf *b, uint64_t v);
+
+static inline void htc_put_u32(htc_buf *b, uint32_t v)
+{
+    uint8_t *p = htc_buf_extend(b, 4);
+    if (p)
+        htc__le32_put(p, v);
+}
+
+static inline void htc_put_u64(htc_buf *b, uint64_t v)
+{
+    uint8_t *p = htc_buf_extend(b, 8);
+    if (p)
+        htc__le64_put(p, v);
+}
+
 void htc_put_f64(htc_buf *b, double v);
 
 static inline void htc_put_varint(htc_buf *b, uint64_t v)
@@ -102,10 +140,37 @@ static inline uint8_t htc_get_u8(htc_reader *r)
     return 0;
 }
 
-uint16_t htc_get_u16(htc_reader *r);
-uint32_t htc_get_u32(htc_reader *r);
-uint64_t htc_get_u64(htc_reader *r);
-double   htc_get_f64(htc_reader *r);
+/* So many bytes, borrowed; NULL: they are not there. */
+static inline const uint8_t *htc__get_fixed(htc_reader *r, size_t n)
+{
+    const uint8_t *p = r->p;
+    if (htc_reader_left(r) < n) { /* always so after an error */
+        htc_reader_fail(r);
+        return NULL;
+    }
+    r->p += n;
+    return p;
+}
+
+static inline uint16_t htc_get_u16(htc_reader *r)
+{
+    const uint8_t *p = htc__get_fixed(r, 2);
+    return p ? (uint16_t)(p[0] | p[1] << 8) : 0;
+}
+
+static inline uint32_t htc_get_u32(htc_reader *r)
+{
+    const uint8_t *p = htc__get_fixed(r, 4);
+    return p ? htc__le32_get(p) : 0;
+}
+
+static inline uint64_t htc_get_u64(htc_reader *r)
+{
+    const uint8_t *p = htc__get_fixed(r, 8);
+    return p ? htc__le64_get(p) : 0;
+}
+
+double htc_get_f64(htc_reader *r);
 /* One of more than a byte. */
 uint64_t htc__get_long_varint(htc_reader *r);
 
@@ -114,8 +179,23 @@ static inline uint64_t htc_get_varint(htc_reader *r)
     return r->p != r->end && *r->p < 0x80 ? *r->p++ : htc__get_long_varint(r);
 }
 
-htc_bytes htc_get_bytes(htc_reader *r);         /* borrowed from the reader's bytes */
-htc_bytes htc_get_raw(htc_reader *r, size_t n); /* borrowed, no length before it */
+/* Borrowed from the reader's bytes, no length before it. */
+static inline htc_bytes htc_get_raw(htc_reader *r, size_t n)
+{
+    const uint8_t *p = r->status == HTC_OK ? htc__get_fixed(r, n) : NULL;
+    return (htc_bytes){ p, p ? n : 0 };
+}
+
+/* The same behind its length. */
+static inline htc_bytes htc_get_bytes(htc_reader *r)
+{
+    uint64_t n = htc_get_varint(r);
+    if (n <= htc_reader_left(r))
+        return htc_get_raw(r, (size_t)n);
+    htc_reader_fail(r);
+    return (htc_bytes){ NULL, 0 };
+}
+
 /* A string of at most cap - 1 bytes without a zero byte, copied with its end; longer ones fail. */
 void htc_get_str(htc_reader *r, char *out, size_t cap);
 /* A count of things of at least min_size bytes each: fails if they cannot all be there. Allocate after this, never before. */

@@ -420,6 +420,7 @@ htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *in, htc_output 
     case HTC_IN_BYTES:
     case HTC_IN_SENT:
     case HTC_IN_TURN:
+    case HTC_IN_FRAMES:
         break;
     default:
         return HTC_EUNSUPPORTED;

@@ -285,22 +285,38 @@ void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
         htc_reader_fail(r);
 }
 
+void htc__kv_answer_append(htc_buf *b, uint64_t serial, const htc__kv_answer_head *head)
+{
+    uint8_t *p = htc_buf_extend(b, HTC__KV_ANSWER_HEAD);
+    if (!p)
+        return;
+    p[0] = HTC_WIRE_KV_ANSWER & 0xff;
+    p[1] = HTC_WIRE_KV_ANSWER >> 8;
+    htc__le64_put(p + 2, serial);
+    htc__le64_put(p + 10, head->clock);
+    htc__le64_put(p + 18, head->session);
+    htc__le32_put(p + 26, head->count);
+    htc__le32_put(p + 30, head->first);
+    p[34] = (uint8_t)head->more;
+}
+
 void htc__kv_answer_begin(htc_buf *b, uint64_t serial, const htc__kv_answer_head *head)
 {
-    htc_wire_begin(b, HTC_WIRE_KV_ANSWER, serial);
-    htc_put_u64(b, head->clock);
-    htc_put_u64(b, head->session);
-    htc_put_u32(b, head->count);
-    htc_put_u32(b, head->first);
-    htc_put_u8(b, (uint8_t)head->more);
+    htc_buf_clear(b);
+    htc__kv_answer_append(b, serial, head);
+}
+
+void htc__kv_answer_end_at(htc_buf *b, size_t at, uint32_t count, uint32_t more)
+{
+    if (b->status != HTC_OK)
+        return;
+    htc__le32_put(b->data + at + 26, count);
+    b->data[at + 34] = (uint8_t)more;
 }
 
 void htc__kv_answer_end(htc_buf *b, uint32_t count, uint32_t more)
 {
-    if (b->status != HTC_OK)
-        return;
-    htc_patch_u32(b, HTC__KV_ANSWER_HEAD - 9, count);
-    b->data[HTC__KV_ANSWER_HEAD - 1] = (uint8_t)more;
+    htc__kv_answer_end_at(b, 0, count, more);
 }
 
 void htc__kv_answer_read(htc_reader *r, htc__kv_answer_head *head)
@@ -331,9 +347,12 @@ void htc__kv_result_write(htc_buf *b, const htc_kv_result *a)
         fields |= HTC__KV_HAS_TTL;
     if (a->member || a->context.len)
         fields |= HTC__KV_HAS_CONTEXT;
-    htc_put_u32(b, (uint32_t)a->status);
-    htc_put_varint(b, a->version);
-    htc_put_u8(b, fields);
+    uint8_t head[4 + 10 + 1], *p = head + 4;
+    htc__le32_put(head, (uint32_t)a->status);
+    for (uint64_t v = a->version; (*p++ = (uint8_t)(v >= 0x80 ? v | 0x80 : v)) >= 0x80; v >>= 7)
+        continue;
+    *p++ = fields;
+    htc_put_raw(b, (htc_bytes){ head, (size_t)(p - head) });
     if (fields & HTC__KV_HAS_NUMBER)
         htc_put_u64(b, (uint64_t)a->number);
     if (fields & HTC__KV_HAS_LEASE)

@@ -74,6 +74,9 @@ typedef struct htc__kv_answer_head {
 
 void htc__kv_answer_begin(htc_buf *b, uint64_t serial, const htc__kv_answer_head *head); /* clears b first */
 void htc__kv_answer_end(htc_buf *b, uint32_t count, uint32_t more); /* when its answers are behind the head */
+/* The same of an answer behind what is in b already, at `at`. */
+void htc__kv_answer_append(htc_buf *b, uint64_t serial, const htc__kv_answer_head *head);
+void htc__kv_answer_end_at(htc_buf *b, size_t at, uint32_t count, uint32_t more);
 void htc__kv_answer_read(htc_reader *r, htc__kv_answer_head *head);
 
 /* status, version, and of number, lease, value, items, cursor and items_bytes what is there. */

@@ -13,6 +13,13 @@
 #define RESULT_MAX 64
 /* Operations whose keys the backend is told of together. */
 #define HINT 16
+/* A piece in body: the length of its frame, its head, its answers. */
+#define FRAME      4
+#define PIECE_HEAD (FRAME + HTC__KV_ANSWER_HEAD)
+/* Answers to frames that came together are handed over when they are so many bytes, and at the latest behind the last of these frames;
+ * and of the frames no more is taken once they had so many bytes of answers, for it is to be seen first whether these are read. */
+#define GATHER_MAX ((size_t)128 << 10)
+#define FRAMES_MAX ((size_t)1 << 20)
 
 typedef struct conn {
     uint64_t session;
@@ -212,25 +219,58 @@ static int gone(void *ctx, uint64_t id)
 
 static void piece_begin(htc__kv_native *n, uint64_t serial, uint64_t session, size_t first)
 {
-    htc__kv_answer_begin(&n->body, serial, &(htc__kv_answer_head){ n->clock, session, 0, (uint32_t)first, 0 });
+    if (!n->gathering)
+        htc_buf_clear(&n->body);
+    n->piece = n->body.len;
+    htc_put_u32(&n->body, 0);
+    htc__kv_answer_append(&n->body, serial, &(htc__kv_answer_head){ n->clock, session, 0, (uint32_t)first, 0 });
+}
+
+static size_t piece_len(const htc__kv_native *n)
+{
+    return n->body.len - n->piece - FRAME;
+}
+
+/* The answers in the piece that was begun. */
+static htc_bytes piece_answers(const htc__kv_native *n)
+{
+    return (htc_bytes){ n->body.data + n->piece + PIECE_HEAD, n->body.len - n->piece - PIECE_HEAD };
+}
+
+static htc_status gathered_send(htc__kv_native *n, uint32_t peer, htc_output *out)
+{
+    if (n->body.status != HTC_OK || n->body.len == 0)
+        return n->body.status;
+    n->gathered += n->body.len;
+    htc_status status =
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_FRAMES, .peer = peer, .body = htc_buf_bytes(&n->body) });
+    htc_buf_clear(&n->body);
+    return status;
 }
 
 static htc_status piece_send(htc__kv_native *n, uint32_t peer, size_t count, uint32_t more, htc_output *out)
 {
-    htc__kv_answer_end(&n->body, (uint32_t)count, more);
-    n->sent += n->body.len;
-    return n->body.status == HTC_OK ? send(out, peer, htc_buf_bytes(&n->body)) : n->body.status;
+    if (n->body.status != HTC_OK)
+        return n->body.status;
+    size_t len = piece_len(n);
+    htc__kv_answer_end_at(&n->body, n->piece + FRAME, (uint32_t)count, more);
+    n->sent += len;
+    if (!n->gathering)
+        return send(out, peer, (htc_bytes){ n->body.data + FRAME, len });
+    htc_patch_u32(&n->body, n->piece, (uint32_t)len);
+    return n->body.len > GATHER_MAX ? gathered_send(n, peer, out) : HTC_OK;
 }
 
-/* Read the whole request before anything of it is executed: a broken one changes nothing. */
-static int well_formed(htc_reader r)
+/* Read the whole request before anything of it is executed: a broken one changes nothing. Of few operations all are kept. */
+static int well_formed(htc_reader *r, htc__kv_head *head, htc_kv_request read[HINT], size_t *known)
 {
-    htc__kv_head   head;
     htc_kv_request q;
-    htc__kv_head_read(&r, &head);
-    for (size_t i = 0; r.status == HTC_OK && i < head.count; i++)
-        htc__kv_op_read(&r, &q);
-    return htc_reader_done(&r) == HTC_OK;
+    htc__kv_head_read(r, head);
+    htc_reader ops = *r;
+    *known = head->count <= HINT ? head->count : 0;
+    for (size_t i = 0; ops.status == HTC_OK && i < head->count; i++)
+        htc__kv_op_read(&ops, *known ? &read[i] : &q);
+    return htc_reader_done(&ops) == HTC_OK;
 }
 
 typedef struct asking {
@@ -254,11 +294,12 @@ static htc_status begin_waiting(asking *a)
     a->m->current = 1;
     a->m->told = a->first;
     if (a->done > a->first) {
-        a->m->parts[a->first].len = n->body.len - HTC__KV_ANSWER_HEAD;
-        htc_put_raw(&a->m->results,
-                    (htc_bytes){ n->body.data + HTC__KV_ANSWER_HEAD, n->body.len - HTC__KV_ANSWER_HEAD });
-        charge(n, a->m, a->m->parts[a->first].len);
+        htc_bytes answers = piece_answers(n);
+        a->m->parts[a->first].len = answers.len;
+        htc_put_raw(&a->m->results, answers);
+        charge(n, a->m, answers.len);
     }
+    n->body.len = n->piece; /* it is told later */
     return a->m->results.status;
 }
 
@@ -270,7 +311,7 @@ static htc_status answered_at_once(asking *a, const htc_kv_result *result, size_
         message_result(n, a->m, a->done, result);
         return n->broken;
     }
-    if (n->body.len + size > HTC__KV_ANSWER_MAX && a->done > a->first) {
+    if (piece_len(n) + size > HTC__KV_ANSWER_MAX && a->done > a->first) {
         status = piece_send(n, a->c->peer, a->done - a->first, HTC__KV_MORE, out);
         a->first = a->done;
         piece_begin(n, a->serial, a->c->session, a->first);
@@ -279,19 +320,26 @@ static htc_status answered_at_once(asking *a, const htc_kv_result *result, size_
     return status;
 }
 
-/* The keys of the operations that come next, so that their records are not waited for one after the other. */
-static void hint(const htc__kv_native *n, htc_reader ops, size_t left)
+/* The keys that are asked for next, so that their records are not waited for one after the other. */
+static void hint_keys(const htc__kv_native *n, const htc_bytes *keys, size_t known)
+{
+    if (known > 1 && n->backend.hint)
+        n->backend.hint(n->backend.ctx, keys, known);
+}
+
+/* Of operations that were read, or are still to be. */
+static void hint(const htc__kv_native *n, const htc_kv_request *read, htc_reader ops, size_t left)
 {
     htc_bytes      keys[HINT];
     htc_kv_request q;
     size_t         known = 0;
     for (size_t i = 0; i < left && i < HINT; i++) {
-        htc__kv_op_read(&ops, &q);
-        if (q.key.len)
-            keys[known++] = q.key;
+        if (!read)
+            htc__kv_op_read(&ops, &q);
+        keys[known] = read ? read[i].key : q.key;
+        known += keys[known].len > 0;
     }
-    if (known > 1)
-        n->backend.hint(n->backend.ctx, keys, known);
+    hint_keys(n, keys, known);
 }
 
 /* A user's key opens the store to requests; who keeps it is the members' own affair. */
@@ -306,7 +354,9 @@ static int may_ask(const asking *a, const htc_kv_request *q, htc_kv_result *resu
     return 0;
 }
 
-static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, htc_output *out)
+/* read: the operations, if they were read already. */
+static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, const htc_kv_request *read,
+                          htc_output *out)
 {
     htc__kv_native *n = a->n;
     htc_status      status = HTC_OK;
@@ -318,9 +368,12 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
                                  .alone = a->alone };
         htc_kv_request q;
         htc_kv_result  result;
-        if (a->done % HINT == 0 && a->limit - a->done > 1 && n->backend.hint)
-            hint(n, *ops, a->limit - a->done);
-        htc__kv_op_read(ops, &q);
+        if (a->done % HINT == 0 && a->limit - a->done > 1)
+            hint(n, read, *ops, a->limit - a->done);
+        if (read)
+            q = read[a->done];
+        else
+            htc__kv_op_read(ops, &q);
         if (q.op != HTC_KV_GET && q.op != HTC_KV_SCAN && n->backend.busy(n->backend.ctx))
             break;
         int at_once =
@@ -340,27 +393,26 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
     return status;
 }
 
-static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, htc_reader r, htc_output *out)
+static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, const htc__kv_head *head, htc_reader *ops,
+                          const htc_kv_request *read, htc_output *out)
 {
-    htc__kv_head head;
-    htc__kv_head_read(&r, &head);
-    int current = head.session == c->session;
+    int current = head->session == c->session;
     if (current && serial <= c->serial)
         return HTC_OK; /* a copy, or overtaken by a later one: whoever sent it will ask again */
     n->received++;
     int busy = c->held >= n->inflight_max || c->held_bytes >= n->output_max || n->stopping;
     piece_begin(n, serial, c->session, 0);
-    if (!current || busy || head.count == 0) {
+    if (!current || busy || head->count == 0) {
         n->pushed_back += current && busy;
         return piece_send(n, c->peer, 0, 0, out);
     }
     c->serial = serial;
     if (c->held && c->alone && n->backend.hurry) /* what it asks for next is executed behind that */
         n->backend.hurry(n->backend.ctx, &n->face, c->alone);
-    asking     a = { .n = n, .c = c, .serial = serial, .limit = head.count < OPS_MAX ? head.count : OPS_MAX };
-    a.alone = head.count == 1 && c->held == 0;
+    asking     a = { .n = n, .c = c, .serial = serial, .limit = head->count < OPS_MAX ? head->count : OPS_MAX };
+    a.alone = head->count == 1 && c->held == 0;
     c->alone = a.alone ? n->last_id + 1 : 0;
-    htc_status status = ask_all(&a, &head, &r, out);
+    htc_status status = ask_all(&a, head, ops, read, out);
     if (status != HTC_OK)
         return status;
     if (!a.m)
@@ -398,9 +450,119 @@ htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_outp
         return tell_owners(n, c, id, r, out);
     if (r.status != HTC_OK || type != HTC_WIRE_KV_REQUEST)
         return refuse_peer(n, in->peer, id, HTC_EPROTO, "unknown message", out);
-    if (!well_formed(r))
+    htc__kv_head   head;
+    htc_kv_request read[HINT];
+    size_t         known;
+    if (!well_formed(&r, &head, read, &known))
         return refuse_peer(n, in->peer, id, HTC_EPROTO, "broken request", out);
-    return request(n, c, id, r, out);
+    return request(n, c, id, &head, &r, known ? read : NULL, out);
+}
+
+/* ---------------------------------------------------------------- frames that came together */
+
+/* A request of one operation, read but not executed. */
+typedef struct ahead {
+    uint64_t       serial;
+    htc__kv_head   head;
+    htc_kv_request q;
+    size_t         frame; /* its length */
+} ahead;
+
+/* Of the frames that come next those before the first that is anything else. */
+static size_t read_ahead(htc_reader r, ahead *list)
+{
+    size_t known = 0;
+    for (; known < HINT && htc_reader_left(&r); known++) {
+        ahead     *a = &list[known];
+        uint16_t   type;
+        htc_bytes  frame = htc_get_raw(&r, htc_get_u32(&r));
+        htc_reader f = htc_wire_open(frame, &type, &a->serial);
+        a->frame = frame.len;
+        if (type != HTC_WIRE_KV_REQUEST)
+            break;
+        htc__kv_head_read(&f, &a->head);
+        if (a->head.count != 1)
+            break;
+        htc__kv_op_read(&f, &a->q);
+        if (r.status != HTC_OK || htc_reader_done(&f) != HTC_OK)
+            break;
+    }
+    return known;
+}
+
+/* Requests of one operation each: their records are fetched at once, their answers leave in one piece of memory. */
+static htc_status ask_ahead(htc__kv_native *n, uint32_t peer, const ahead *list, size_t known, htc_output *out)
+{
+    conn      *c = conn_of(n, peer);
+    htc_bytes  keys[HINT];
+    size_t     many = 0;
+    htc_status status = HTC_OK;
+    for (size_t i = 0; i < known; i++) {
+        keys[many] = list[i].q.key;
+        many += keys[many].len > 0;
+    }
+    hint_keys(n, keys, many);
+    for (size_t i = 0; status == HTC_OK && i < known; i++)
+        status = request(n, c, list[i].serial, &list[i].head, NULL, &list[i].q, out);
+    return status;
+}
+
+/* One that is something else, as if it had come alone; its answers are gathered too if it is a request. */
+static htc_status one_frame(htc__kv_native *n, const htc_input *in, htc_bytes frame, htc_output *out)
+{
+    htc_input one = *in;
+    one.kind = HTC_IN_MESSAGE;
+    one.body = frame;
+    uint16_t       type;
+    uint64_t       id;
+    htc__kv_head   head;
+    htc_kv_request read[HINT];
+    size_t         known;
+    conn          *c = conn_of(n, in->peer);
+    htc_reader     r = htc_wire_open(frame, &type, &id);
+    if (c && c->welcomed && r.status == HTC_OK && type == HTC_WIRE_KV_REQUEST && well_formed(&r, &head, read, &known))
+        return request(n, c, id, &head, &r, known ? read : NULL, out);
+    htc_status status = gathered_send(n, in->peer, out);
+    n->gathering = 0;
+    if (status == HTC_OK)
+        status = htc__kv_native_input(n, &one, out);
+    n->gathering = 1;
+    htc_buf_clear(&n->body);
+    return status;
+}
+
+htc_status htc__kv_native_frames(htc__kv_native *n, const htc_input *in, htc_output *out)
+{
+    htc_reader r = htc_reader_of(in->body);
+    htc_status status = HTC_OK;
+    htc_buf_clear(&n->body);
+    n->gathering = 1;
+    n->gathered = 0;
+    while (status == HTC_OK && htc_reader_left(&r) && n->gathered + n->body.len <= FRAMES_MAX) {
+        ahead       list[HINT];
+        const conn *c = conn_of(n, in->peer);
+        size_t      known = c && c->welcomed ? read_ahead(r, list) : 0;
+        for (size_t i = 0; i < known; i++)
+            n->heard += htc_get_raw(&r, FRAME + list[i].frame).len - FRAME;
+        if (known) {
+            status = ask_ahead(n, in->peer, list, known, out);
+            continue;
+        }
+        htc_bytes frame = htc_get_raw(&r, htc_get_u32(&r));
+        if (r.status != HTC_OK)
+            break; /* not whole: no driver hands that over */
+        n->heard += frame.len;
+        status = one_frame(n, in, frame, out);
+        if (!conn_of(n, in->peer)) /* it was told why, and nothing more of it is heard */
+            r.p = r.end;
+    }
+    if (status == HTC_OK)
+        status = gathered_send(n, in->peer, out);
+    n->gathering = 0;
+    size_t left = htc_reader_left(&r);
+    if (status == HTC_OK && left)
+        status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_LEFT, .peer = in->peer, .tag = left });
+    return status;
 }
 
 /* ---------------------------------------------------------------- answers */
@@ -413,9 +575,9 @@ static htc_status tell(htc__kv_native *n, htc__kv_native_message *m, size_t *sen
         const conn *c = conn_of(n, m->peer);
         uint32_t    flags = c && c->routes ? m->elsewhere : 0;
         piece_begin(n, m->serial, m->session, m->told);
-        for (; i < m->count && (i == m->told || n->body.len + m->parts[i].len <= HTC__KV_ANSWER_MAX); i++)
+        for (; i < m->count && (i == m->told || piece_len(n) + m->parts[i].len <= HTC__KV_ANSWER_MAX); i++)
             htc_put_raw(&n->body, (htc_bytes){ m->results.data + m->parts[i].at, m->parts[i].len });
-        *sent += n->body.len;
+        *sent += piece_len(n);
         htc_status status = piece_send(n, m->peer, i - m->told, flags | (i < m->count ? HTC__KV_MORE : 0u), out);
         if (status != HTC_OK)
             return status;

@@ -26,11 +26,14 @@ typedef struct htc__kv_native {
     uint64_t                last_id;
     htc__kv_native_message *ready, **ready_last;
     htc_buf                 body;
+    size_t                  piece;     /* where the piece that is being written begins in body, its frame's length before it */
+    uint32_t                gathering; /* answers stay in body behind each other, as frames */
+    size_t                  gathered;  /* bytes that were handed over so */
     uint64_t                clock;    /* the newest durable version: the host keeps it up to date */
     uint32_t                stopping; /* nothing is executed any more */
     htc_status              broken;   /* memory was refused while an answer was taken */
     uint64_t                received, pushed_back;
-    uint64_t                sent; /* bytes */
+    uint64_t                sent, heard; /* bytes; heard: of HTC_IN_FRAMES alone */
 } htc__kv_native;
 
 /* Fill env, backend and the bounds first. */
@@ -39,7 +42,8 @@ void htc__kv_native_free(htc__kv_native *n);
 
 htc_status htc__kv_native_opened(htc__kv_native *n, uint32_t peer, htc_output *out);
 void       htc__kv_native_closed(htc__kv_native *n, uint32_t peer);
-htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_output *out); /* HTC_IN_MESSAGE */
+htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_output *out);  /* HTC_IN_MESSAGE */
+htc_status htc__kv_native_frames(htc__kv_native *n, const htc_input *in, htc_output *out); /* HTC_IN_FRAMES */
 /* Send what is ready, as far as one step has room for it; the rest leaves in the next one. */
 htc_status htc__kv_native_flush(htc__kv_native *n, htc_output *out);
 /* The same of what is told to watchers: behind all else, which it must not take the room of. */

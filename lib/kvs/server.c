@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/codec.h"
 #include "core/util.h"
 #include "kvs/cells_overlay.h"
 #include "kvs/cells_table.h"
@@ -120,6 +121,37 @@ static htc_status dispatch_early(htc_kv_server *s, const htc_input *in, htc_outp
     return s->loaded ? serve(s, out) : HTC_OK;
 }
 
+static htc_status dispatch(htc_kv_server *s, const htc_input *in, htc_output *out);
+
+/* Each by itself, up to the first that something is sent for: then it is to be seen whether that is read. */
+static htc_status frames_one_by_one(htc_kv_server *s, const htc_input *in, htc_output *out)
+{
+    htc_reader r = htc_reader_of(in->body);
+    htc_input  one = *in;
+    htc_status status = HTC_OK;
+    size_t     before = htc_output_count(out);
+    one.kind = HTC_IN_MESSAGE;
+    while (status == HTC_OK && htc_reader_left(&r) && htc_output_count(out) == before && s->broken == HTC_OK) {
+        one.body = htc_get_raw(&r, htc_get_u32(&r));
+        s->counts.received += one.body.len;
+        status = r.status == HTC_OK ? dispatch(s, &one, out) : HTC_OK;
+    }
+    size_t left = htc_reader_left(&r);
+    if (status == HTC_OK && left)
+        status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_LEFT, .peer = in->peer, .tag = left });
+    return status;
+}
+
+static htc_status frames(htc_kv_server *s, const htc_input *in, htc_output *out)
+{
+    if (s->cluster)
+        return frames_one_by_one(s, in, out);
+    uint64_t   before = s->native.heard;
+    htc_status status = htc__kv_native_frames(&s->native, in, out);
+    s->counts.received += s->native.heard - before;
+    return status;
+}
+
 static htc_status dispatch(htc_kv_server *s, const htc_input *in, htc_output *out)
 {
     if (!s->serving)
@@ -129,6 +161,8 @@ static htc_status dispatch(htc_kv_server *s, const htc_input *in, htc_output *ou
     switch ((htc_input_kind)in->kind) {
     case HTC_IN_MESSAGE:
         return htc__kv_native_input(&s->native, in, out);
+    case HTC_IN_FRAMES:
+        return frames(s, in, out);
     case HTC_IN_OPENED:
         return opened(s, in, out);
     case HTC_IN_CLOSED:
@@ -238,7 +272,8 @@ static void server_destroy(void *self)
 
 const htc_machine_ops *htc_kv_server_ops(void)
 {
-    static const htc_machine_ops ops = { sizeof ops, server_step, server_deadline, server_destroy, HTC_MACHINE_TURNS };
+    static const htc_machine_ops ops = { sizeof ops, server_step, server_deadline, server_destroy,
+                                         HTC_MACHINE_TURNS | HTC_MACHINE_FRAMES };
     return &ops;
 }
 

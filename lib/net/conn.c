@@ -9,7 +9,8 @@
 
 #include "net/secure.h"
 
-#define HEADER 4
+#define HEADER    4
+#define FRAME_MIN 10u /* a type and an id */
 /* The most that lies in c->in: one frame that is not whole, and what one reading brings, opened, behind it. */
 #define IN_MAX ((size_t)HTC_WIRE_MESSAGE_MAX + ((size_t)512 << 10))
 
@@ -380,22 +381,43 @@ static void take_token(htc__conn *c, htc_bytes frame)
     htc__conn_tell_opened(c);
 }
 
-/* How long the frame is that these bytes begin with, its header included. 0: they do not hold all of it, or the connection is at its end. */
-static size_t frame_of(htc__conn *c, htc_bytes bytes)
+/* How long the frame is that these bytes begin with, its header included. 0: they do not hold all of it; SIZE_MAX: it may not be so long. */
+static size_t frame_look(const htc__conn *c, htc_bytes bytes)
 {
-    char       text[128];
     htc_reader r = htc_reader_of(bytes);
     if (bytes.len < HEADER)
         return 0;
-    uint32_t len = htc_get_u32(&r), min = c->state == CONN_TOKEN ? 0 : 10;
-    if (len < min || len > frame_max(c)) {
-        evutil_snprintf(text, sizeof text, "a frame of %u bytes: %u to %u are allowed here", len, min, frame_max(c));
-        htc__log_with(c->host->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("peer", c->peer), HTC__STATUS(HTC_EPROTO)),
-                      "peer %u: %s -> close", c->peer, text);
-        htc__conn_refuse(c, HTC_EPROTO, text);
-        return 0;
-    }
+    uint32_t len = htc_get_u32(&r), min = c->state == CONN_TOKEN ? 0 : FRAME_MIN;
+    if (len < min || len > frame_max(c))
+        return SIZE_MAX;
     return bytes.len - HEADER < len ? 0 : HEADER + (size_t)len;
+}
+
+/* The same; 0 also where the connection is at its end by it. */
+static size_t frame_of(htc__conn *c, htc_bytes bytes)
+{
+    char   text[128];
+    size_t len = frame_look(c, bytes);
+    if (len != SIZE_MAX)
+        return len;
+    htc_reader r = htc_reader_of(bytes);
+    evutil_snprintf(text, sizeof text, "a frame of %u bytes: %u to %u are allowed here", htc_get_u32(&r),
+                    c->state == CONN_TOKEN ? 0 : FRAME_MIN, frame_max(c));
+    htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %s -> close", c->peer, text);
+    htc__conn_refuse(c, HTC_EPROTO, text);
+    return 0;
+}
+
+/* Those that these bytes begin with handed over together: how much of them was taken, 0 if each is wanted by itself. */
+static size_t take_together(htc__conn *c, htc_bytes bytes)
+{
+    size_t at = 0, len;
+    if (!c->host->frames || c->state != CONN_OPEN)
+        return 0;
+    while ((len = frame_look(c, (htc_bytes){ (const uint8_t *)bytes.data + at, bytes.len - at })) != 0 && len != SIZE_MAX)
+        at += len;
+    htc_input in = { .kind = HTC_IN_FRAMES, .peer = c->peer, .body = { bytes.data, at } };
+    return at ? htc__host_deliver_frames(c->host, &in) : 0;
 }
 
 /* The whole frames that these bytes begin with, as far as they are heard: so many bytes. The connection may be at its end then. */
@@ -404,6 +426,10 @@ static size_t take_frames(htc__conn *c, htc_bytes bytes)
     size_t at = 0, len;
     while (!c->host->stopped && is_heard(c)) {
         const uint8_t *frame = (const uint8_t *)bytes.data + at;
+        if ((len = take_together(c, (htc_bytes){ frame, bytes.len - at })) != 0) {
+            at += len;
+            continue;
+        }
         if ((len = frame_of(c, (htc_bytes){ frame, bytes.len - at })) == 0)
             break;
         at += len;
@@ -537,7 +563,7 @@ void htc__conn_flush(htc__conn *c)
 /* Sealed when the turn ends. A channel that has failed meanwhile says so at its next reading. */
 static htc_status send_sealed(htc__conn *c, htc_bytes header, htc_bytes message)
 {
-    htc_status status = htc_channel_write(c->secure->channel, header);
+    htc_status status = header.len ? htc_channel_write(c->secure->channel, header) : HTC_OK;
     if (status == HTC_OK)
         status = htc_channel_write(c->secure->channel, message);
     return status == HTC_EFULL || status == HTC_ENOMEM ? status : HTC_OK;
@@ -554,32 +580,45 @@ static htc_status send_plain(htc__conn *c, htc_bytes header, htc_bytes message)
     return c->waiting.status;
 }
 
+/* 0: there is no room for it, and the connection is at its end. */
+static int send_bytes(htc__conn *c, htc_bytes header, htc_bytes bytes)
+{
+    htc_status status = HTC_EFULL;
+    if (waiting_of(c) + header.len + bytes.len <= c->host->options.output_bytes_max)
+        status = (c->secure ? send_sealed : send_plain)(c, header, bytes);
+    if (status == HTC_OK) {
+        htc__conn_spoken_to(c);
+        return 1;
+    }
+    htc__log(c->host->env, HTC_LOG_WARN, "peer %u: %zu bytes wait for it and %zu more are to come -> close", c->peer,
+             waiting_of(c), bytes.len);
+    htc__conn_drop(c, HTC_EFULL);
+    return 0;
+}
+
 void htc__conn_send(htc__conn *c, htc_bytes message)
 {
-    uint8_t    header[HEADER];
-    uint32_t   len = (uint32_t)message.len;
-    htc_status status = HTC_EFULL;
+    uint8_t  header[HEADER];
+    uint32_t len = (uint32_t)message.len;
     if (c->stream || (c->state != CONN_OPEN && c->state != CONN_TOKEN))
         return;
     for (int i = 0; i < HEADER; i++)
         header[i] = (uint8_t)(len >> (8 * i));
-    if (message.len <= HTC_WIRE_MESSAGE_MAX &&
-        waiting_of(c) + HEADER + message.len <= c->host->options.output_bytes_max)
-        status = (c->secure ? send_sealed : send_plain)(c, (htc_bytes){ header, HEADER }, message);
-    if (status != HTC_OK) {
-        htc__log_with(c->host->env, HTC_LOG_WARN,
-                      HTC__FIELDS(HTC__NUMBER("peer", c->peer), HTC__NUMBER("bytes", waiting_of(c)), HTC__STATUS(HTC_EFULL)),
-                      "peer %u: %zu bytes wait for it and %zu more are to come -> close", c->peer,
-                      waiting_of(c), message.len);
+    if (message.len > HTC_WIRE_MESSAGE_MAX) {
         htc__conn_drop(c, HTC_EFULL);
         return;
     }
-    htc__conn_spoken_to(c);
-    if (!c->dialled && !c->welcomed && message.len >= 2 &&
+    if (send_bytes(c, (htc_bytes){ header, HEADER }, message) && !c->dialled && !c->welcomed && message.len >= 2 &&
         ((const uint8_t *)message.data)[0] + (((const uint8_t *)message.data)[1] << 8) == HTC_WIRE_WELCOME) {
         c->welcomed = 1;
         event_del(c->timer);
     }
+}
+
+void htc__conn_send_frames(htc__conn *c, htc_bytes frames)
+{
+    if (!c->stream && c->state == CONN_OPEN)
+        (void)send_bytes(c, (htc_bytes){ NULL, 0 }, frames);
 }
 
 void htc__conn_close(htc__conn *c, htc_status why)

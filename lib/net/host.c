@@ -145,6 +145,13 @@ static void carry_out(htc_host *h)
             if (c)
                 htc__conn_send(c, e.body);
             break;
+        case HTC_OUT_FRAMES:
+            if (c)
+                htc__conn_send_frames(c, e.body);
+            break;
+        case HTC_OUT_LEFT:
+            h->left = e.tag;
+            break;
         case HTC_OUT_CLOSE:
             if (c)
                 htc__conn_close(c, e.status);
@@ -204,7 +211,7 @@ static void step(htc_host *h, const htc_input *in)
     } else {
         carry_out(h);
     }
-    if (h->dirty)
+    if (h->dirty && (h->lent || !h->turn_open || h->stopped))
         htc__streams_settle(h, !h->turn_open || h->stopped);
     h->stepping = 0;
 }
@@ -258,6 +265,17 @@ void htc__host_deliver(htc_host *host, const htc_input *in)
     }
     step(host, in);
     drain(host);
+}
+
+size_t htc__host_deliver_frames(htc_host *host, const htc_input *in)
+{
+    if (!host->frames || host->stepping || host->queue_first || host->stopped || !host->running)
+        return 0;
+    host->left = 0;
+    step(host, in);
+    size_t left = host->left < in->body.len ? host->left : 0;
+    drain(host);
+    return in->body.len - left;
 }
 
 /* All that was ready has been handed over: the machine may do at once what is cheaper for many. What comes of it (a
@@ -497,7 +515,9 @@ htc_status htc_host_run(htc_host *host, const htc_machine_ops *ops, void *machin
     signal(SIGPIPE, SIG_IGN);
     host->ops = ops;
     host->machine = machine;
-    host->turns = ops->size >= offsetof(htc_machine_ops, flags) + sizeof ops->flags && (ops->flags & HTC_MACHINE_TURNS);
+    uint32_t flags = ops->size >= offsetof(htc_machine_ops, flags) + sizeof ops->flags ? ops->flags : 0;
+    host->turns = (flags & HTC_MACHINE_TURNS) != 0;
+    host->frames = (flags & HTC_MACHINE_FRAMES) != 0;
     host->running = 1;
     htc__conn_start_dialling(host);
     htc__host_deliver(host, &(htc_input){ .kind = HTC_IN_START });

@@ -60,6 +60,9 @@ struct htc_host {
     htc_output            *out;
     int                    stepping, stopped, running;
     int                    turns, turn_open; /* the machine wants HTC_IN_TURN; something was handed over since the last */
+    int                    frames; /* it takes whole messages that came together at once */
+    uint64_t               left;   /* of which it has left so many bytes */
+    int                    lent;   /* a stream has something in the output of the present step */
     htc_ns                 armed;            /* what the timer is set to */
     htc_status             status;
     htc__queued           *queue_first, **queue_last;
@@ -78,6 +81,8 @@ struct htc_host {
 /* host.c */
 /* Hand an input to the machine now, or when the present step has ended. body is borrowed. */
 void htc__host_deliver(htc_host *host, const htc_input *in);
+/* HTC_IN_FRAMES: how many bytes of it were taken. 0: none of it was handed over, for the machine wants each by itself or is in a step. */
+size_t htc__host_deliver_frames(htc_host *host, const htc_input *in);
 /* fn(ctx) is called by htc_host_destroy while the base still exists, after all work was done. */
 struct htc__hook {
     void (*fn)(void *ctx);
@@ -130,6 +135,7 @@ htc_status htc__conn_dial(htc_host *host, const char *path, uint32_t port, uint3
 void       htc__conn_start_dialling(htc_host *host);
 htc__conn *htc__conn_find(htc_host *host, uint32_t peer);
 void       htc__conn_send(htc__conn *c, htc_bytes message); /* written when the turn ends */
+void       htc__conn_send_frames(htc__conn *c, htc_bytes frames); /* the same of whole messages with their lengths */
 void       htc__conn_flush(htc__conn *c);
 /* Close after what is buffered was sent. */
 void htc__conn_close(htc__conn *c, htc_status why);

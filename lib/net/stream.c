@@ -192,6 +192,7 @@ void htc__stream_send(htc__conn *c, htc_bytes bytes, uint64_t tag)
         c->lent.len += bytes.len;
     } else if (keep(c)) {
         c->lent = bytes;
+        c->host->lent = 1;
     } else {
         return;
     }
@@ -230,6 +231,7 @@ void htc__stream_gone(htc__conn *c)
 
 void htc__streams_settle(htc_host *host, int now)
 {
+    host->lent = 0;
     if (now) {
         while (host->dirty) {
             htc__conn *c = host->dirty;

@@ -250,6 +250,7 @@ static htc_status dispatch(htc_agent *a, const htc_input *in)
     case HTC_IN_BYTES:
     case HTC_IN_SENT:
     case HTC_IN_TURN:
+    case HTC_IN_FRAMES:
         return HTC_OK;
     case HTC_IN_MESSAGE:
         message(a, in);

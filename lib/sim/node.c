@@ -277,6 +277,9 @@ static void carry_out(htc_sim_node *node)
         case HTC_OUT_HOLD:
             htc__sim_hold(node, &e);
             break;
+        case HTC_OUT_FRAMES:
+        case HTC_OUT_LEFT: /* every message is handed over by itself here */
+            break;
         }
     if (stop && node->incarnation == incarnation)
         end_machine(node, stopped, 0);

@@ -25,13 +25,13 @@
 enum { CALL_QUICK = 1000, CALL_WORK, CALL_REFUSED };
 
 /* Welcomes whoever says hello, answers a request with its own text; "big" with 1 MiB, "stop" ends it, "quick", "work" and
- * "refused" go through the host's calls, "commit" through a commit. */
+ * "refused" go through the host's calls, "commit" through a commit, "twice" as two frames at once. */
 typedef struct echo {
     uint32_t      opened, closed, uid, port;
     uint32_t      last_peer;
     htc_status    last_why;
     htc_ns        deadline;
-    uint32_t      timeouts;
+    uint32_t      timeouts, together; /* together: HTC_IN_FRAMES seen */
     uint64_t      ids[64];
     uint32_t      peers[64];
 } echo;
@@ -70,6 +70,17 @@ static void on_request(echo *e, uint32_t peer, uint64_t id, htc_bytes text, htc_
     } else if (strcmp(word, "quick") == 0 || strcmp(word, "work") == 0 || strcmp(word, "refused") == 0) {
         uint32_t op = *word == 'q' ? CALL_QUICK : *word == 'w' ? CALL_WORK : CALL_REFUSED;
         htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = op, .tag = tag, .body = htc_bytes_of("body") });
+    } else if (strcmp(word, "twice") == 0) {
+        htc_buf b;
+        htc_buf_init(&b, NULL, 0);
+        for (int i = 0; i < 2; i++) {
+            htc_put_u32(&b, 11);
+            htc_put_u16(&b, HTC_WIRE_USER_ANSWER);
+            htc_put_u64(&b, id);
+            htc_put_u8(&b, 0);
+        }
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_FRAMES, .peer = peer, .body = htc_buf_bytes(&b) });
+        htc_buf_free(&b);
     } else if (strcmp(word, "commit") == 0) {
         htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_COMMIT, .tag = tag });
     } else if (strcmp(word, "break") == 0) {
@@ -80,6 +91,8 @@ static void on_request(echo *e, uint32_t peer, uint64_t id, htc_bytes text, htc_
         answer(out, peer, id, word);
     }
 }
+
+static htc_status some_frames(echo *e, const htc_input *in, htc_output *out);
 
 static htc_status echo_step(void *self, const htc_input *in, htc_output *out)
 {
@@ -137,8 +150,28 @@ static htc_status echo_step(void *self, const htc_input *in, htc_output *out)
     case HTC_IN_SENT:
     case HTC_IN_TURN:
         break;
+    case HTC_IN_FRAMES:
+        return some_frames(e, in, out);
     }
     return HTC_OK;
+}
+
+/* Two at most: the others are to be handed over again. */
+static htc_status some_frames(echo *e, const htc_input *in, htc_output *out)
+{
+    htc_reader r = htc_reader_of(in->body);
+    htc_input  one = *in;
+    htc_status status = HTC_OK;
+    e->together++;
+    one.kind = HTC_IN_MESSAGE;
+    for (int i = 0; status == HTC_OK && i < 2 && htc_reader_left(&r); i++) {
+        one.body = htc_get_raw(&r, htc_get_u32(&r));
+        cr_assert(r.status == HTC_OK && one.body.len >= 10);
+        status = echo_step(e, &one, out);
+    }
+    if (htc_reader_left(&r))
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_LEFT, .peer = in->peer, .tag = htc_reader_left(&r) });
+    return status;
 }
 
 static htc_ns echo_deadline(const void *self)
@@ -147,6 +180,8 @@ static htc_ns echo_deadline(const void *self)
 }
 
 static const htc_machine_ops echo_ops = { sizeof echo_ops, echo_step, echo_deadline, NULL, 0 };
+static const htc_machine_ops echo_frames_ops = { sizeof echo_frames_ops, echo_step, echo_deadline, NULL,
+                                                 HTC_MACHINE_FRAMES };
 
 typedef struct world {
     char       dir[256];
@@ -156,7 +191,7 @@ typedef struct world {
     pthread_t  thread;
     htc_status ended;
     uint16_t   tcp_port;
-    int        commits;
+    int        commits, frames; /* frames: it takes HTC_IN_FRAMES */
 } world;
 
 typedef struct slow_call {
@@ -201,7 +236,7 @@ static htc_status on_commit(void *ctx, htc_bytes batch)
 static void *run_world(void *arg)
 {
     world *w = arg;
-    w->ended = htc_host_run(w->host, &echo_ops, &w->echo);
+    w->ended = htc_host_run(w->host, w->frames ? &echo_frames_ops : &echo_ops, &w->echo);
     return NULL;
 }
 
@@ -380,6 +415,45 @@ Test(net, frames_arrive_whole_however_they_are_cut)
     close(fd);
     htc_buf_free(&hello);
     world_close(&w);
+}
+
+/* Messages in one piece, to a machine that takes several at once and leaves some; what is no frame is refused behind the answers to those
+ * before it. */
+Test(net, frames_that_come_together)
+{
+    world   w;
+    htc_buf all, b;
+    uint8_t frame[256];
+    world_make(&w, NULL);
+    w.frames = 1;
+    htc_error error;
+    cr_assert(eq(int, htc_host_listen_unix(w.host, w.path, 0, 7, &error), HTC_OK), "%s", error.text);
+    pthread_create(&w.thread, NULL, run_world, &w);
+    htc_buf_init(&all, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_USER);
+    for (uint64_t i = 0; i < 8; i++) {
+        if (i > 0) {
+            htc_wire_begin(&b, HTC_WIRE_USER_REQUEST, i);
+            htc_put_raw(&b, htc_bytes_of(i == 3 ? "twice" : "word"));
+        }
+        htc_put_u32(&all, (uint32_t)b.len);
+        htc_put_raw(&all, htc_buf_bytes(&b));
+    }
+    htc_put_u32(&all, 3); /* shorter than any message */
+    int fd = dial(&w);
+    cr_assert(send(fd, all.data, all.len, MSG_NOSIGNAL) == (ssize_t)all.len);
+    cr_expect(get_frame(fd, frame, sizeof frame) == 12);
+    for (int i = 1; i < 8; i++)
+        for (int k = 0; k < (i == 3 ? 2 : 1); k++) {
+            cr_assert(get_frame(fd, frame, sizeof frame) == (i == 3 ? 11u : 14u));
+            cr_expect(frame[2] == i);
+        }
+    expect_refusal(fd, HTC_EPROTO, "are allowed here");
+    htc_buf_free(&all);
+    htc_buf_free(&b);
+    world_close(&w);
+    cr_expect(w.echo.together >= 4); /* the closing one came alone, and was one too */
 }
 
 /* Random bytes on many connections: all are refused or dropped, the machine goes on. Seed printed. */

@@ -109,6 +109,7 @@ static htc_status shouter_step(void *self, const htc_input *in, htc_output *out)
         s->turns_seen++;
         turn_end(s, out);
         break;
+    case HTC_IN_FRAMES:
     case HTC_IN_START:
     case HTC_IN_MESSAGE:
     case HTC_IN_TIMEOUT:

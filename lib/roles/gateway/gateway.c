@@ -376,7 +376,8 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     case HTC_IN_STORED:
     case HTC_IN_BYTES:
     case HTC_IN_SENT:
-    case HTC_IN_TURN: break;
+    case HTC_IN_TURN:
+    case HTC_IN_FRAMES: break;
     default: return HTC_EUNSUPPORTED;
     }
     if (gw->broken == HTC_OK && (from_store || in->kind == HTC_IN_TIMEOUT)) {

@@ -1,0 +1,245 @@
+/* Messages that came together are the same as each by itself: two members, one seed, the same frames, cut differently. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "core/wire.h"
+#include "htcsched/kv_server.h"
+#include "kvs/kv_wire.h"
+#include "property.h"
+
+#define PEERS 3
+#define KEYS  40
+
+typedef struct rig {
+    htc_rng        rng;
+    htc_env        env;
+    htc_kv_engine  engine; /* ops NULL: everything is answered at once */
+    htc_kv_server *server;
+    htc_output    *out;
+    htc_ns         now;
+    htc_buf        said; /* peer, what (message 1, closed 2), bytes; in order */
+    int            closed[PEERS + 1];
+    uint64_t       session[PEERS + 1], commit, left;
+    int            committing;
+    size_t         frames, cuts; /* HTC_OUT_FRAMES and HTC_OUT_LEFT seen */
+} rig;
+
+static void note(rig *r, uint32_t peer, uint8_t what, htc_bytes bytes)
+{
+    uint16_t            type;
+    uint64_t            id;
+    htc__kv_answer_head head;
+    htc_put_u32(&r->said, peer);
+    htc_put_u8(&r->said, what);
+    htc_put_bytes(&r->said, bytes);
+    htc_reader m = htc_wire_open(bytes, &type, &id);
+    if (what == 1 && m.status == HTC_OK && type == HTC_WIRE_KV_ANSWER) {
+        htc__kv_answer_read(&m, &head);
+        r->session[peer] = head.session;
+    }
+    r->closed[peer] |= what == 2;
+}
+
+static void collect(rig *r)
+{
+    htc_effect e;
+    r->left = 0;
+    for (size_t i = 0; htc_output_get(r->out, i, &e) == HTC_OK; i++) {
+        htc_reader f = htc_reader_of(e.body);
+        switch (e.kind) {
+        case HTC_OUT_MESSAGE:
+            note(r, e.peer, 1, e.body);
+            break;
+        case HTC_OUT_FRAMES:
+            r->frames++;
+            while (htc_reader_left(&f))
+                note(r, e.peer, 1, htc_get_raw(&f, htc_get_u32(&f)));
+            HOLDS(f.status == HTC_OK);
+            break;
+        case HTC_OUT_LEFT:
+            r->cuts++;
+            r->left = e.tag;
+            break;
+        case HTC_OUT_CLOSE:
+            note(r, e.peer, 2, (htc_bytes){ NULL, 0 });
+            break;
+        case HTC_OUT_COMMIT:
+            HOLDS(r->engine.ops->apply(r->engine.ctx, e.body) == HTC_OK);
+            r->commit = e.tag;
+            r->committing = 1;
+            break;
+        default:
+            HOLDS(0);
+        }
+    }
+    htc_output_clear(r->out);
+}
+
+static void input(rig *r, uint32_t kind, uint32_t peer, uint64_t tag, htc_bytes body)
+{
+    htc_input in = { .now = r->now, .wall = r->now, .kind = kind, .peer = peer, .tag = tag, .body = body };
+    HOLDS(htc_kv_server_ops()->step(r->server, &in, r->out) == HTC_OK);
+    collect(r);
+}
+
+static void turn(rig *r)
+{
+    if (r->committing) {
+        r->committing = 0;
+        input(r, HTC_IN_STORED, 0, r->commit, (htc_bytes){ NULL, 0 });
+    }
+    if (htc_kv_server_ops()->deadline(r->server) <= r->now)
+        input(r, HTC_IN_TIMEOUT, 0, 0, (htc_bytes){ NULL, 0 });
+    input(r, HTC_IN_TURN, 0, 0, (htc_bytes){ NULL, 0 });
+}
+
+static void make(rig *r, uint64_t seed, int stored)
+{
+    *r = (rig){ .rng = { seed }, .now = HTC_SECOND };
+    r->env = (htc_env){ .size = sizeof r->env, .rng = &r->rng };
+    htc_buf_init(&r->said, NULL, (size_t)256 << 20);
+    if (stored)
+        HOLDS(htc_kv_memory_create(&r->env, &r->engine) == HTC_OK);
+    htc_kv_server_options o = { .size = sizeof o, .engine = r->engine, .inflight_max = 8 };
+    HOLDS(htc_kv_server_create(&r->env, &o, &r->server) == HTC_OK && htc_output_create(NULL, 0, &r->out) == HTC_OK);
+    input(r, HTC_IN_START, 0, 0, (htc_bytes){ NULL, 0 });
+    turn(r);
+}
+
+static void open_one(rig *r, uint32_t peer)
+{
+    htc_buf body;
+    htc_buf_init(&body, NULL, 0);
+    htc_peer_info_write(&body, &(htc_peer_info){ .port = 1 });
+    r->closed[peer] = 0;
+    input(r, HTC_IN_OPENED, peer, 0, htc_buf_bytes(&body));
+    htc_buf_free(&body);
+}
+
+static void end(rig *r)
+{
+    htc_kv_server_destroy(r->server);
+    htc_output_destroy(r->out);
+    htc_buf_free(&r->said);
+    if (r->engine.ops)
+        r->engine.ops->destroy(r->engine.ctx);
+}
+
+/* As drivers do that know nothing of frames. */
+static void one_by_one(rig *r, uint32_t peer, htc_bytes frames)
+{
+    htc_reader f = htc_reader_of(frames);
+    while (htc_reader_left(&f) && !r->closed[peer])
+        input(r, HTC_IN_MESSAGE, peer, 0, htc_get_raw(&f, htc_get_u32(&f)));
+}
+
+static void together(rig *r, uint32_t peer, htc_bytes frames)
+{
+    while (frames.len && !r->closed[peer]) {
+        input(r, HTC_IN_FRAMES, peer, 0, frames);
+        HOLDS(r->left < frames.len);
+        frames = (htc_bytes){ (const uint8_t *)frames.data + (frames.len - r->left), r->left };
+    }
+}
+
+/* ---------------------------------------------------------------- what is said */
+
+static void random_op(htc_buf *b, htc_rng *rng, char *value, char key[4])
+{
+    htc_kv_request q = { .op = (uint32_t[]){ HTC_KV_GET, HTC_KV_GET, HTC_KV_PUT, HTC_KV_CAS_VERSION, HTC_KV_ADD, HTC_KV_APPEND,
+                                             HTC_KV_DELETE, HTC_KV_SCAN, HTC_KV_COUNT }[htc_rng_below(rng, 9)] };
+    snprintf(key, 4, "%c%02u", q.op == HTC_KV_ADD ? 'n' : 'k', (unsigned)htc_rng_below(rng, KEYS));
+    if (q.op != HTC_KV_COUNT)
+        q.key = (htc_bytes){ key, 3 };
+    if (q.op == HTC_KV_SCAN)
+        q.key.len = htc_rng_below(rng, 3);
+    if (q.op == HTC_KV_PUT || q.op == HTC_KV_CAS_VERSION || q.op == HTC_KV_APPEND)
+        q.value = (htc_bytes){ value, htc_rng_below(rng, 20) ? htc_rng_below(rng, 200) : htc_rng_below(rng, 300000) };
+    q.delta = q.op == HTC_KV_ADD;
+    htc__kv_op_write(b, &q);
+}
+
+static void random_frame(htc_buf *b, htc_rng *rng, const rig *r, uint32_t peer, uint64_t *serial, char *value)
+{
+    size_t   at = b->len;
+    uint32_t kind = (uint32_t)htc_rng_below(rng, 100);
+    char     key[4];
+    htc_put_u32(b, 0);
+    htc_put_u16(b, kind == 0 ? 77 : kind == 1 ? HTC_WIRE_HELLO : HTC_WIRE_KV_REQUEST);
+    htc_put_u64(b, kind == 2 ? *serial : ++*serial);
+    if (kind == 1) {
+        htc_put_u32(b, HTC_WIRE_MAGIC);
+        htc_put_u16(b, HTC_WIRE_VERSION);
+        htc_put_u8(b, HTC_WIRE_ROLE_STORE_CLIENT);
+    } else {
+        size_t count = kind < 70 ? 1 : htc_rng_below(rng, kind < 95 ? 6 : 40);
+        htc__kv_head_write(b, &(htc__kv_head){ .session = r->session[peer] + (kind == 3),
+                                               .client = peer,
+                                               .since = 1,
+                                               .sequence = *serial * 64,
+                                               .flags = kind == 4 ? HTC__KV_REPEATED : 0,
+                                               .count = count });
+        for (size_t i = 0; i < count; i++)
+            random_op(b, rng, value, key);
+        if (kind == 5)
+            htc_put_u8(b, 1); /* more than a request */
+    }
+    htc_patch_u32(b, at, (uint32_t)(b->len - at - 4));
+}
+
+static void greet(rig *one, rig *all, uint32_t peer)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT);
+    open_one(one, peer);
+    open_one(all, peer);
+    input(one, HTC_IN_MESSAGE, peer, 0, htc_buf_bytes(&b));
+    input(all, HTC_IN_MESSAGE, peer, 0, htc_buf_bytes(&b));
+    htc_wire_begin(&b, HTC_WIRE_KV_REQUEST, 0);
+    htc__kv_head_write(&b, &(htc__kv_head){ .client = peer });
+    input(one, HTC_IN_MESSAGE, peer, 0, htc_buf_bytes(&b));
+    input(all, HTC_IN_MESSAGE, peer, 0, htc_buf_bytes(&b));
+    htc_buf_free(&b);
+}
+
+Test(kvs_frames, are_the_same_as_each_by_itself)
+{
+    static char value[300000];
+    size_t      gathered = 0, cut = 0;
+    memset(value, 'v', sizeof value);
+    PROPERTY_ALL(rng, 40)
+    {
+        rig      one, all;
+        htc_buf  b;
+        uint64_t serial = 0, seed = htc_rng_next(&rng);
+        htc_buf_init(&b, NULL, (size_t)256 << 20);
+        make(&one, seed, property_at % 2);
+        make(&all, seed, property_at % 2);
+        for (int round = 0; round < 30; round++) {
+            for (uint32_t peer = 1; peer <= PEERS; peer++) {
+                if (round == 0 || one.closed[peer])
+                    greet(&one, &all, peer);
+                htc_buf_clear(&b);
+                for (uint64_t n = htc_rng_below(&rng, 60); n > 0; n--)
+                    random_frame(&b, &rng, &one, peer, &serial, value);
+                one_by_one(&one, peer, htc_buf_bytes(&b));
+                together(&all, peer, htc_buf_bytes(&b));
+            }
+            one.now = all.now += HTC_MS;
+            turn(&one);
+            turn(&all);
+            HOLDS(htc_bytes_equal(htc_buf_bytes(&one.said), htc_buf_bytes(&all.said)));
+            htc_buf_clear(&one.said);
+            htc_buf_clear(&all.said);
+        }
+        gathered += all.frames;
+        cut += all.cuts;
+        htc_buf_free(&b);
+        end(&one);
+        end(&all);
+    }
+    cr_expect(gathered > 1000 && cut > 10, "%zu, %zu", gathered, cut);
+    printf("# %zu times answers left together, %zu times frames were left\n", gathered, cut);
+}
