@@ -275,10 +275,25 @@ static void forward(htc_kv_server *s, request *r, uint64_t to)
     due_at(s, r, s->now + c->suspect_ns);
 }
 
+/* Whoever handed it over knows another map than this member, which one of them will hear of. */
+static void wait_for_map(htc_kv_server *s, request *r)
+{
+    r->target = 0;
+    r->unsent = 1;
+    due_at(s, r, s->now + s->cluster->suspect_ns / 16);
+}
+
+static int owns(const htc_kv_server *s, htc_bytes key)
+{
+    return htc__kv_route_has(s->cluster, htc__kv_cluster_bucket(s->cluster, key), s->cluster->id);
+}
+
 static void forward_or_propose(htc_kv_server *s, request *r, uint64_t to)
 {
     if (r->q.op >= HTC__KV_EXPIRE)
         fail(s, r, HTC_ETIMEDOUT); /* an owner's own business: it tries again */
+    else if (to == s->cluster->id && !owns(s, r->q.key))
+        wait_for_map(s, r);
     else if (to == s->cluster->id)
         propose(s, r);
     else if (htc__kv_cluster_peer(s->cluster, to))

@@ -389,6 +389,50 @@ Test(kvs_moves, a_store_grows_and_shrinks)
     }
 }
 
+/* An owner that knows another map hands a request over to whoever does not own its key by its own: that one waits for what the map is, and
+ * asks whoever owns it. It had said that the request is not possible. */
+Test(kvs_moves, what_is_handed_to_the_wrong_member_waits)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    PROPERTY(rng, 10)
+    {
+        open_growing(&w, 4 * rng.state, 8, 4, 1, calm);
+        HOLDS(w.direct == 0); /* any member is asked, not the owner */
+        run(&w, 20, w.now + 20 * HTC_SECOND);
+        while (w.user[0].pending || w.user[0].store < 0)
+            turn(&w);
+        htc__kv_cluster *c = cluster_of(w.user[0].store);
+        char             name[16] = "";
+        for (int i = 0; !name[0] || htc__kv_route_has(c, htc__kv_cluster_bucket(c, htc_bytes_of(name)), c->id); i++)
+            snprintf(name, sizeof name, "x%d", i);
+        htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of("here") };
+        htc_kv_result  result = { 0 };
+        uint64_t       before = c->last_tag;
+        w.user[0].by_hand = 1;
+        HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_OK);
+        carry_out(&w, NODES);
+        for (int turns = 0; c->last_tag == before; turns++) {
+            HOLDS(turns < 100000);
+            turn(&w);
+        }
+        htc__kv_forwarded wrong = { .tag = c->last_tag, .to = c->id };
+        htc_buf_clear(&b);
+        htc__kv_forwarded_write(&b, &wrong);
+        for (uint32_t i = 0; i < c->count; i++) /* from the one that has it; no other is believed */
+            if (c->peers[i].id != c->id)
+                htc__kv_cluster_on_answer(w.node[w.user[0].store].server, c->peers[i].id, htc_buf_bytes(&b));
+        for (int turns = 0; !htc_kv_client_next(w.user[0].client, &result); turns++) {
+            HOLDS(turns < 100000);
+            turn(&w);
+        }
+        HOLDS(result.status == HTC_OK);
+        w.user[0].by_hand = 0;
+        close_world(&w);
+    }
+    htc_buf_free(&b);
+}
+
 /* Some change that is possible now, of members that are alive; through whatever goes wrong. */
 static void some_change(int *fresh, int asks)
 {
