@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Members come and go while clients count: one store grows from one to three to five members, its first three are replaced one by one, and it
 shrinks to one. Every addition that was acknowledged is there once, only buckets that have to move do, and who has left does not come back.
-HTC_TEST_FULL=1: with as many buckets as a store has by itself, and with both engines."""
-import json, os, re, shutil, socket, subprocess, sys, tempfile, threading, time
+Other clients (kvs_load.c) write down all that they ask and are told, and it is judged in the end as a history.
+HTC_TEST_FULL=1: with as many buckets as a store has by itself, and with both engines; and at each change a member that is not concerned is killed
+and started again, three times over."""
+import json, os, re, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
-programs = sys.argv[1]
+programs, load_program = sys.argv[1:3]
 htc, kvd = os.path.join(programs, 'htc'), os.path.join(programs, 'htc-kvd')
 full = os.environ.get('HTC_TEST_FULL') == '1'
 top = tempfile.mkdtemp(prefix='htc-grow-')
@@ -50,6 +52,12 @@ class Member:
             self.process = subprocess.Popen([kvd, '--dir', self.dir, '--engine', self.engine, '--resp', 'unix:' + self.redis, *words],
                                             stdout=out, stderr=out)
         started.append(self.process)
+
+    def kill(self):
+        """And again, with the words that it was started with."""
+        self.process.kill()
+        self.process.wait()
+        self.start(*self.words)
 
     def said(self):
         with open(self.dir + '.out') as f:
@@ -99,21 +107,34 @@ def rebalance(here):
     check(back.returncode == 0 or 'nothing is under way' in back.stderr, 'given up: %s' % back.stderr)
     now = at_rest(here[1], [x.id for x in here])
     check(back.returncode or [sorted(o) for e, o in now['table']] == [sorted(o) for e, o in heavy['table']], 'as it was')
-    shown = on_a_terminal('has another share', 'rebalance', m.id, '--weight', '1', *at)
-    check(not full or re.search('gets the weight 1 ... [0-9]+ of [0-9]+ buckets', shown), 'how far it is: %r' % shown)
-    at_rest(here[1], [x.id for x in here])
-    on_a_terminal('waiting ...', 'join', '0123456789abcdef', *at)
+    show_how_far(here, m, now['keepers'])
+    on_a_terminal('waiting [.]{3}', 'join', '0123456789abcdef', *at)
+
+
+def show_how_far(here, m, keepers):
+    """Two that do not keep the map do not answer: buckets that both have stay where they are until they do."""
+    asked = next(x for x in here if x.id in keepers)
+    away = [x for x in here if x.id not in keepers]
+    check(len(here) == 5 and len(away) == 2, 'two that do not keep the map: %s' % keepers)
+    for x in away:
+        x.process.send_signal(signal.SIGSTOP)
+    on_a_terminal('gets the weight 2 ... [0-9]+ of [0-9]+ buckets', 'rebalance', m.id, '--weight', '2', '--store', asked.address)
+    for x in away:
+        x.process.send_signal(signal.SIGCONT)
+    at_rest(asked, [x.id for x in here])
+    check('has another share' in done('rebalance', m.id, '--weight', '1', '--store', asked.address), 'the weight of all others')
+    at_rest(asked, [x.id for x in here])
 
 
 def on_a_terminal(word, *words):
-    """What it says until it says that word, where standard error is a terminal."""
+    """What it says until it says that, where standard error is a terminal."""
     ours, theirs = os.openpty()
     p = subprocess.Popen([htc, 'kv', *words], stdout=theirs, stderr=theirs)
     started.append(p)
     os.close(theirs)
     said = ''
     try:
-        while word not in said:
+        while not re.search(word, said):
             said += os.read(ours, 4096).decode()
     except OSError:  # the other end is closed
         check(False, 'it never said %r: %r' % (word, said))
@@ -242,20 +263,56 @@ class Client(threading.Thread):
                 continue
 
 
+class Load:
+    """The clients whose history is judged. They ask those of `here` that were told of last."""
+
+    def __init__(self, engine, seconds):
+        self.dir = os.path.join(top, engine + '-load')
+        os.mkdir(self.dir)
+        self.words = [load_program, self.dir, str(seconds), '1']
+        self.process = None
+
+    def tell(self, here):
+        new = os.path.join(self.dir, 'where.new')
+        with open(new, 'w') as f:
+            f.write(''.join(m.address + '\n' for m in here))
+        os.rename(new, os.path.join(self.dir, 'where'))
+        if not self.process:
+            self.process = subprocess.Popen(self.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            started.append(self.process)
+
+    def verdict(self):
+        said = self.process.communicate(b'.', timeout=PATIENCE)[0].decode().strip()
+        check(self.process.returncode == 0, 'the history: ' + said)
+        return said
+
+
 def grow_and_shrink(engine):
     all = {n: Member('%s-%s' % (engine, n), engine) for n in 'abcdefgh'}
     here = []
-    moves = []
+    moves, kills = [], []
+    load = Load(engine, 1000 if full else 60)
 
     def enter(m, *words):
         m.start(*words)
         m.ready()
         here.append(m)
+        load.tell(here)
+
+    def disturb(*but):
+        """One that the change is not about, three times; where three others are, so that two of them go on."""
+        others = [x for x in here if x not in but]
+        for m in others[-3:] if full and len(others) > 2 else []:
+            m.kill()
+            time.sleep(0.3)
+            m.ready()
+            kills.append(m)
 
     def change(name, m, words, came=(), gone=()):
         before = look(here[0])
         if words:
             enter(m, *words)
+        disturb(*came, *gone)
         want = [x.id for x in here if x not in gone]
         asked = next(x for x in here if x not in gone)
         after = at_rest(asked, want)
@@ -263,6 +320,7 @@ def grow_and_shrink(engine):
         moves.append('%s %d' % (name, moved))
         for x in gone:
             here.remove(x)
+            load.tell(here)
             x.ended()
 
     def join(n):
@@ -280,6 +338,7 @@ def grow_and_shrink(engine):
         before = look(here[0])
         said = done('leave', m.id, '--store', all[asked].address)
         here.remove(m)
+        load.tell(here)
         after = at_rest(here[0], [x.id for x in here])
         moved = compare(before, after, [], [m.id])
         check('%s has left: %d bucket' % (m.id, moved) in said, 'what it says: %s, %d moved' % (said, moved))
@@ -308,12 +367,13 @@ def grow_and_shrink(engine):
         for c in clients:
             c.join(120)
     count_exactly(here, clients)
+    judged = load.verdict()
     back_again(all['a'], here)
     for m in here:
         m.process.terminate()
     for m in here:
         check(m.process.wait(60) == 0, '%s ends when asked to' % m.name)
-    return moves, clients
+    return moves, clients, judged, len(kills)
 
 
 def count_exactly(here, clients):
@@ -357,9 +417,10 @@ def main():
     refused()
     for engine in ('log', 'lmdb') if full else ('log',):
         began = time.monotonic()
-        moves, clients = grow_and_shrink(engine)
-        print('%s: %s; %d additions, %d unsure, %d swaps, %.1f s' % (engine, ', '.join(moves), sum(c.done for c in clients),
-              sum(c.unsure for c in clients), sum(c.swaps for c in clients), time.monotonic() - began))
+        moves, clients, judged, kills = grow_and_shrink(engine)
+        print('%s: %s; %d additions, %d unsure, %d swaps; a history of %s; %d killed; %.1f s' %
+              (engine, ', '.join(moves), sum(c.done for c in clients), sum(c.unsure for c in clients), sum(c.swaps for c in clients), judged, kills,
+               time.monotonic() - began))
 
 
 try:
