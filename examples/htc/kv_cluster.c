@@ -1,7 +1,9 @@
 /* htc kv cluster: several members of one store on this machine, in the background.
  *
  * DIR/cluster says what was asked for and who the members are, DIR/N is the state directory of the Nth, DIR/N/pid names its process
- * together with when that began, so that a number that is used again is nobody's. */
+ * together with when that began, so that a number that is used again is nobody's. Those that began the store are started with each other's ids
+ * for good, whoever has left meanwhile ("first" in that file); who came later finds the others by their addresses. A member that has left
+ * does not come back: its directory becomes DIR/left-ID. */
 #include "kv.h"
 #include "../htc-kvd/spaces.h"
 
@@ -39,7 +41,8 @@ typedef struct cluster {
     int64_t     members, base_port, shards;
     char        dir[3900], engine_text[16], durability_text[16], space_text[64];
     int         lock;
-    uint32_t    count;
+    uint32_t    count, first_count;
+    char        first[MEMBERS_MAX][17 * SHARDS_MAX]; /* ids of those that began */
     member      m[MEMBERS_MAX];
 } cluster;
 
@@ -177,6 +180,27 @@ static void name_places(cluster *k)
     }
 }
 
+static void all_are_first(cluster *k)
+{
+    k->first_count = k->count;
+    for (uint32_t i = 0; i < k->count; i++)
+        memcpy(k->first[i], k->m[i].id, sizeof k->first[i]);
+}
+
+/* Without such a list nobody has come or gone. */
+static void read_first(cluster *k, const json_t *first)
+{
+    if (!first) {
+        all_are_first(k);
+        return;
+    }
+    k->first_count = (uint32_t)json_array_size(first);
+    for (uint32_t i = 0; i < k->first_count; i++) {
+        const char *id = json_string_value(json_array_get(first, i));
+        snprintf(k->first[i], sizeof k->first[i], "%s", id ? id : "");
+    }
+}
+
 /* HTC_ENOTFOUND: there is no cluster here. */
 static htc_status read_cluster(cluster *k)
 {
@@ -185,15 +209,16 @@ static htc_status read_cluster(cluster *k)
     const char  *engine = "", *durability = "", *space = "";
     int          format = 0;
     json_int_t   port = 0, shards = 1;
-    json_t      *ids = NULL;
+    json_t      *ids = NULL, *first = NULL;
     snprintf(path, sizeof path, "%s/cluster", k->dir);
     if (access(path, F_OK) != 0)
         return HTC_ENOTFOUND;
     json_t *o = json_load_file(path, 0, &why);
-    int     bad = !o || json_unpack(o, "{s:i, s:I, s?:I, s?:s, s:s, s:s, s:o}", "format", &format, "base_port", &port, "shards",
+    int     bad = !o || json_unpack(o, "{s:i, s:I, s?:I, s?:s, s:s, s:s, s:o, s?:o}", "format", &format, "base_port", &port, "shards",
                                     &shards, "namespace", &space, "engine", &engine, "durability", &durability, "ids",
-                                    &ids) != 0;
-    if (bad || format != 1 || shards < 1 || shards > SHARDS_MAX || json_array_size(ids) == 0 || json_array_size(ids) > MEMBERS_MAX) {
+                                    &ids, "first", &first) != 0;
+    if (bad || format != 1 || shards < 1 || shards > SHARDS_MAX || json_array_size(ids) == 0 || json_array_size(ids) > MEMBERS_MAX ||
+        json_array_size(first) > MEMBERS_MAX) {
         htc_status s = cli_error(k->c, HTC_EFORMAT, path, "take another directory",
                                  "this is no cluster of this version%s%.80s", o ? "" : ": ", o ? "" : why.text);
         json_decref(o);
@@ -209,6 +234,7 @@ static htc_status read_cluster(cluster *k)
         const char *id = json_string_value(json_array_get(ids, i));
         snprintf(k->m[i].id, sizeof k->m[i].id, "%s", id ? id : "");
     }
+    read_first(k, first);
     json_decref(o);
     name_places(k);
     return HTC_OK;
@@ -217,11 +243,13 @@ static htc_status read_cluster(cluster *k)
 static htc_status write_cluster(cluster *k)
 {
     char    path[4000];
-    json_t *ids = json_array();
+    json_t *ids = json_array(), *first = json_array();
     for (uint32_t i = 0; i < k->count; i++)
         json_array_append_new(ids, json_string(k->m[i].id));
-    json_t *o = json_pack("{s:i, s:I, s:I, s:s, s:s, s:s, s:o}", "format", 1, "base_port", (json_int_t)k->base_port, "shards",
-                          (json_int_t)k->shards, "namespace", k->space_text, "engine", k->engine_text, "durability", k->durability_text, "ids", ids);
+    for (uint32_t i = 0; i < k->first_count; i++)
+        json_array_append_new(first, json_string(k->first[i]));
+    json_t *o = json_pack("{s:i, s:I, s:I, s:s, s:s, s:s, s:o, s:o}", "format", 1, "base_port", (json_int_t)k->base_port, "shards",
+                          (json_int_t)k->shards, "namespace", k->space_text, "engine", k->engine_text, "durability", k->durability_text, "ids", ids, "first", first);
     char   *text = must(json_dumps(o, JSON_COMPACT));
     snprintf(path, sizeof path, "%s/cluster", k->dir);
     htc_status s = htc_state_write_file(path, htc_bytes_of(text), 0600, &k->c->error);
@@ -280,10 +308,30 @@ static htc_status draw_id(cluster *k, const char *program, member *m)
     return HTC_OK;
 }
 
+static int began_it(const cluster *k, const member *m)
+{
+    uint32_t i = (uint32_t)(m - k->m);
+    return i < k->first_count && strcmp(k->first[i], m->id) == 0;
+}
+
+/* Where the store answers: those of the others that are in it already. */
+static char *addresses(const cluster *k, const member *m)
+{
+    char *all = must(strdup(""));
+    for (const member *x = k->m; x < k->m + k->count; x++) {
+        if (x == m || (x > m && !x->pid))
+            continue;
+        char *more = must_print("%s%sunix:%s/kvd.sock", all, all[0] ? "," : "", x->dir);
+        free(all);
+        all = more;
+    }
+    return all;
+}
+
 static htc_status start_member(cluster *k, const char *program, member *m)
 {
     char        at[MEMBERS_MAX][4200 + sizeof m->id];
-    char        resp[40], shards[24];
+    char        resp[40], shards[24], *others = NULL;
     char       *argv[20 + 2 * MEMBERS_MAX];
     int         n = 0;
     snprintf(shards, sizeof shards, "%" PRId64, k->shards);
@@ -303,13 +351,19 @@ static htc_status start_member(cluster *k, const char *program, member *m)
         argv[n++] = "--namespace";
         argv[n++] = k->space_text;
     }
-    for (uint32_t i = 0; i < k->count; i++) {
-        snprintf(at[i], sizeof at[i], "%s@unix:%s/kvd.sock", k->m[i].id, k->m[i].dir);
-        argv[n++] = "--member";
-        argv[n++] = at[i];
+    if (began_it(k, m)) {
+        for (uint32_t i = 0; i < k->first_count; i++) {
+            snprintf(at[i], sizeof at[i], "%s@unix:%s/%" PRIu32 "/kvd.sock", k->first[i], k->dir, i + 1);
+            argv[n++] = "--member";
+            argv[n++] = at[i];
+        }
+    } else {
+        argv[n++] = "--join";
+        argv[n++] = others = addresses(k, m);
     }
     argv[n] = NULL;
     m->pid = start_program(program, argv, m->out, NULL);
+    free(others);
     if (m->pid < 0) {
         m->pid = 0;
         return cli_error(k->c, HTC_EBUSY, m->dir, "end some processes", "cannot start htc-kvd: %s", strerror(errno));
@@ -387,8 +441,7 @@ static void say_running(const cluster *k, int all_before)
 /* What is there must be what is asked for. */
 static htc_status same_settings(cluster *k, const cluster *asked)
 {
-    const char *what = asked->members >= 0 && asked->members != k->count                         ? "--members"
-                       : asked->base_port >= 0 && asked->base_port != k->base_port               ? "--base-port"
+    const char *what = asked->base_port >= 0 && asked->base_port != k->base_port               ? "--base-port"
                        : asked->shards >= 0 && asked->shards != k->shards                         ? "--shards"
                        : asked->engine && strcmp(asked->engine, k->engine_text) != 0             ? "--engine"
                        : asked->durability && strcmp(asked->durability, k->durability_text) != 0 ? "--durability"
@@ -441,7 +494,97 @@ static htc_status make_cluster(cluster *k, const char *program)
         if (s != HTC_OK)
             return s;
     }
+    all_are_first(k);
     return write_cluster(k);
+}
+
+/* ---------------------------------------------------------------- other members */
+
+static htc_status may_resize(const cluster *k, int64_t wanted)
+{
+    const char *why = wanted < 1 || wanted > MEMBERS_MAX ? "a local cluster has 1 to 16 members"
+                      : k->base_port + wanted > 65536    ? "its ports would be too high"
+                      : k->shards > 1       ? "a cluster of several shards a member does not change its members yet"
+                      : k->space_text[0]    ? "a cluster with an eventual namespace does not change its members yet"
+                                            : NULL;
+    return why ? cli_error(k->c, HTC_EUSAGE, "--members", "leave it out, or copy what is there into a new one: htc kv backup, htc kv restore",
+                           "%s", why)
+               : HTC_OK;
+}
+
+/* htc kv WORD ID: what it says is told, unless it is asked for in another form. */
+static htc_status tell_store(cluster *k, const char *word, const member *m, const member *asked)
+{
+    char    id[17], *store = must_print("unix:%s/kvd.sock", asked->dir), text[400] = "";
+    char   *argv[] = { "htc", "kv", (char *)word, id, "--store", store, NULL };
+    int     from = -1, status = 0;
+    size_t  have = 0;
+    ssize_t n;
+    snprintf(id, sizeof id, "%.16s", m->id);
+    pid_t pid = start_program("/proc/self/exe", argv, NULL, &from);
+    free(store);
+    if (pid < 0)
+        return cli_error(k->c, HTC_EBUSY, m->dir, "end some processes", "cannot start htc: %s", strerror(errno));
+    while (have < sizeof text - 1 && (n = read(from, text + have, sizeof text - 1 - have)) > 0)
+        have += (size_t)n;
+    close(from);
+    waitpid(pid, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        return cli_error(k->c, HTC_EUNREACHABLE, m->dir, "the line above says why; the same command goes on from here",
+                         "the members could not be changed");
+    if (!k->c->json)
+        fputs(text, stdout);
+    return HTC_OK;
+}
+
+/* It is written down before it joins: a command that is cut off goes on with the same one. */
+static htc_status add_member(cluster *k, const char *program)
+{
+    member    *m = &k->m[k->count];
+    htc_status s;
+    snprintf(m->dir, sizeof m->dir, "%s/%" PRIu32, k->dir, k->count + 1);
+    if ((s = draw_id(k, program, m)) != HTC_OK)
+        return s;
+    k->count++;
+    name_places(k);
+    if ((s = write_cluster(k)) == HTC_OK)
+        s = start_member(k, program, m);
+    if (s == HTC_OK)
+        s = wait_until_ready(k);
+    return s == HTC_OK ? tell_store(k, "join", m, &k->m[0]) : s;
+}
+
+static int gone(const member *m, int pidfd, double until);
+
+static htc_status drop_member(cluster *k)
+{
+    member    *m = &k->m[k->count - 1];
+    htc_status s = tell_store(k, "leave", m, &k->m[0]);
+    if (s != HTC_OK)
+        return s;
+    if (m->ours && m->pid)
+        waitpid(m->pid, NULL, 0);
+    else if (!gone(m, -1, now_s() + STOP_PATIENCE_S))
+        return cli_error(k->c, HTC_ETIMEDOUT, m->dir, "look at what holds it", "process %ld has left the store and does not end", (long)m->pid);
+    m->pid = 0;
+    char *left = must_print("%s/left-%.16s", k->dir, m->id);
+    int   bad = rename(m->dir, left);
+    free(left);
+    if (bad)
+        return cli_error(k->c, HTC_EINPUT, m->dir, "move it away", "%s", strerror(errno));
+    k->count--;
+    return write_cluster(k);
+}
+
+/* One after the other, as the store takes them; all members run. */
+static htc_status resize(cluster *k, const char *program, int64_t wanted)
+{
+    htc_status s = wanted < 0 || wanted == k->count ? HTC_OK : may_resize(k, wanted);
+    while (s == HTC_OK && wanted > k->count)
+        s = add_member(k, program);
+    while (s == HTC_OK && wanted >= 0 && wanted < k->count)
+        s = drop_member(k);
+    return s;
 }
 
 static htc_status start(cluster *k)
@@ -454,6 +597,7 @@ static htc_status start(cluster *k)
     if (slash)
         *slash = 0;
     char      *program = find_program(path, "htc-kvd");
+    int64_t    wanted = k->members;
     htc_status s = open_dir(k, 1);
     if (!program)
         s = cli_error(k->c, HTC_EUNSUPPORTED, path, "install all programs in one directory",
@@ -474,9 +618,11 @@ static htc_status start(cluster *k)
     if (s == HTC_OK)
         s = wait_until_ready(k);
     if (s == HTC_OK)
-        say_running(k, before == k->count);
+        s = resize(k, program, wanted);
     else
         end_ours(k);
+    if (s == HTC_OK)
+        say_running(k, before == k->count);
     free(program);
     free(there);
     return s;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """htc kv cluster: three members by one command, any of them asked by Redis' clients, one killed, the others go on; restarted it
-has all that was acknowledged. Ports are drawn; nothing depends on how fast anything is. HTC_TEST_LIGHT: with one engine."""
+has all that was acknowledged; one that becomes five and two by one command each. Ports are drawn; nothing depends on how fast anything is. HTC_TEST_LIGHT: with one engine."""
 import json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
 from redis_client import Redis, Refused
@@ -28,13 +28,11 @@ def members(*words):
 
 
 def free_ports(n):
-    """The first of n free ones that follow each other."""
-    while True:
+    """The first of n free ones that follow each other, below those that connections get by themselves: some are taken later."""
+    for base in range(20000 + os.getpid() % 8000, 32000, n):
         socks = []
         try:
-            socks.append(socket.create_server(('127.0.0.1', 0)))
-            base = socks[0].getsockname()[1]
-            for i in range(1, n):
+            for i in range(n):
                 socks.append(socket.create_server(('127.0.0.1', base + i)))
             return base
         except OSError:
@@ -42,6 +40,7 @@ def free_ports(n):
         finally:
             for s in socks:
                 s.close()
+    raise SystemExit('no free ports')
 
 
 def all_keys(r):
@@ -69,7 +68,7 @@ def start_and_look(engine):
     check(len({x['id'] for x in m}) == 3 and len({x['pid'] for x in m}) == 3, 'three of them')
     check(members(*asked) == m, 'asked again: the same')
     check('ran already' in run(0, *asked), 'asked again: it says so')
-    check('differs' in run(4, '--members', '5', '--base-port', str(base)), 'other settings are refused')
+    check('differs' in run(4, '--base-port', str(base + 1)), 'other settings are refused')
     r = [Redis(x['resp']) for x in m]
     for i in range(90):
         check(r[i % 3].ask('SET', 'k%02d' % i, 'v%d' % i) == 'OK', 'SET')
@@ -158,6 +157,52 @@ def stop_and_start(m):
     check('stopped' in run(0, '--stop'), 'it stops again')
 
 
+def grow_and_shrink():
+    """One member becomes two and five and two again by one command each, while somebody counts; stopped and started they are the same."""
+    base = free_ports(5)
+    m = members('--members', '1', '--base-port', str(base))
+    r = Redis(m[0]['resp'])
+    for i in range(100):
+        check(r.ask('SET', 'k%d' % i, 'v%d' % i) == 'OK', 'SET')
+    done, over = [0], threading.Event()
+
+    def add():
+        mine = Redis(m[0]['resp'])
+        while not over.is_set():
+            done[0] += mine.ask('INCR', 'n') and 1
+
+    adder = threading.Thread(target=add)
+    adder.start()
+    for n in (2, 5, 2, 3):
+        before, m = m, members('--members', str(n))
+        same = min(len(before), n)
+        check(len(m) == n and m[:same] == before[:same], '%d members, of which %d are the same: %s' % (n, same, m))
+        check([x['resp'] for x in m] == ['127.0.0.1:%d' % (base + i) for i in range(n)], 'ports from the base on')
+        check(Redis(m[-1]['resp']).ask('MGET', *['k%d' % i for i in range(100)]) == ['v%d' % i for i in range(100)], 'the newest has all')
+    over.set()
+    adder.join()
+    check(' is in' in run(0, '--members', '4'), 'it says who came')
+    check('has left' in run(0, '--members', '3'), 'and who went')
+    check(len([d for d in os.listdir(where) if d.startswith('left-')]) == 4, 'who has left is set aside')
+    check('1 to 16 members' in run(1, '--members', '17') and '1 to 16' in run(1, '--members', '0'), 'too many, too few')
+    check('stopped' in run(0, '--stop'), 'it stops')
+    again = members('--members', '3')
+    check([x['id'] for x in again] == [x['id'] for x in m], 'the same members')
+    for x in again:
+        check(int(Redis(x['resp']).ask('GET', 'n')) == done[0] > 0, 'all that was counted')
+    check('stopped' in run(0, '--stop'), 'it stops again')
+    shutil.rmtree(where)
+
+
+def refused_to_grow():
+    base = free_ports(3)
+    for words, why in ((['--shards', '2'], 'several shards'), (['--namespace', 'e=eventual'], 'eventual namespace')):
+        members('--members', '2', '--base-port', str(base), *words)
+        check(why in run(1, '--members', '3'), 'what does not grow: ' + why)
+        run(0, '--stop')
+        shutil.rmtree(where)
+
+
 def fail_before_it_runs():
     """A member of durability memory whose start failed has promised nothing; one that ran does not come back."""
     dir = os.path.join(top, 'one')
@@ -183,6 +228,8 @@ def main():
         m = kill_and_restart(m)
         stop_and_start(m)
         shutil.rmtree(where)
+    grow_and_shrink()
+    refused_to_grow()
     check('no port' in run(1, '--base-port', '0') and 'missing' in run(1), 'a port is asked for')
     check('cannot be engine memory' in run(1, '--base-port', '7000', '--engine', 'memory'), 'engine memory is refused')
 
