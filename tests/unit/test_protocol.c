@@ -215,3 +215,25 @@ Test(protocol, a_map)
     htc__kv_map_destroy(map);
     htc_buf_free(&b);
 }
+
+/* The program that writes it is another one: what it wrote stands on the page, and is held against what the page says of it. */
+Test(protocol, a_backup)
+{
+    htc_buf  b;
+    uint64_t sum;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_raw(&b, htc_bytes_of("HTCKVB01"));
+    htc_put_u32(&b, 8);
+    htc_put_u32(&b, 5);
+    htc_put_u64(&b, 7);
+    htc_put_raw(&b, htc_bytes_of("greetinghello"));
+    sum = htc_hash64((htc_bytes){ b.data + 8, b.len - 8 }, 0);
+    htc_put_u64(&b, sum);
+    size_t end = b.len;
+    htc_put_u64(&b, 0);
+    htc_put_u64(&b, 1);
+    sum = htc_hash64((htc_bytes){ b.data + end, 16 }, 0);
+    htc_put_u64(&b, sum);
+    expect("backup", &b);
+    htc_buf_free(&b);
+}
