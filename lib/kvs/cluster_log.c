@@ -1,6 +1,7 @@
 /* What an operator is told of the other members and of the map: a line when somebody falls silent or is heard again, when a change of
- * membership begins, and when it is over. */
+ * membership begins, and when it is over; and that a record of this member's own is damaged. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "kvs/cluster_private.h"
 
@@ -89,4 +90,20 @@ void htc__kv_cluster_log_tick(htc_kv_server *s)
         if (c->peers[i].listed && !c->peers[i].self)
             notice(s, &c->peers[i]);
     notice_change(s);
+}
+
+/* What it had promised of that key is not known, so it says nothing of it any more, and nobody can tell it. */
+void htc__kv_cluster_log_damage(htc_kv_server *s, htc_bytes key)
+{
+    char   text[64];
+    size_t len = key.len < sizeof text ? key.len : sizeof text - 1;
+    if (s->cluster->said_damage)
+        return;
+    s->cluster->said_damage = 1;
+    memcpy(text, key.data, len);
+    text[len] = '\0';
+    htc__text_clean(text);
+    htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__TEXT("key", text), HTC__STATUS(HTC_ECORRUPT)),
+                  "this member's record of \"%s\" is damaged -> leave that key, and others like it, to its other owners; let a new "
+                  "member take this one's place (htc-kvd --join --replaces %016" PRIx64 ")", text, s->cluster->id);
 }

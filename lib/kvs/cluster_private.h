@@ -112,6 +112,7 @@ typedef struct htc__kv_cluster {
     uint32_t                 left;      /* told that it is no member any more */
     htc_ns                   suspect_ns, request_ns;
     uint8_t                  said_kind, said_back; /* cluster_log.c: of the change that was spoken of last */
+    uint8_t                  said_damage;
     htc__kv_register        *reg;
     htc__table               requests; /* by tag: htc__kv_errand */
     htc__wheel               wheel;    /* of requests */
@@ -266,6 +267,8 @@ void htc__kv_errand_tell(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forw
 
 /* cluster_log.c: once a step. */
 void htc__kv_cluster_log_tick(htc_kv_server *s);
+/* This member's record of that key cannot be read: said once in a life. */
+void htc__kv_cluster_log_damage(htc_kv_server *s, htc_bytes key);
 
 /* cluster_lease.c */
 #define HTC__KV_OWN_PREFIX "\0htc\0" /* of keys that are the store's own */

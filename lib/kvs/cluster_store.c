@@ -184,6 +184,8 @@ void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item)
         if (status == HTC_OK && (duties & HTC__KV_REPLY))
             htc__kv_cluster_reply(s, from, HTC__KV_ITEM_REPLY);
     }
+    if (status == HTC_ECORRUPT)
+        htc__kv_cluster_log_damage(s, ask.key);
     if (status == HTC_ENOMEM || status == HTC_EIO)
         htc__kv_cluster_broken(s, status);
 }

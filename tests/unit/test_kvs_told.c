@@ -1,5 +1,6 @@
 /* What a member's log tells an operator of the others: lib/kvs/cluster_log.c. */
 #include "cluster_world.h"
+#include "kvs/batch.h"
 
 static world        w;
 static const faults calm;
@@ -58,5 +59,36 @@ Test(kvs_told, silence_and_return_are_told_once)
     run_until(&w, w.now + HTC_SECOND);
     cr_assert(t.lines == 5 && t.level == HTC_LOG_INFO, "%u lines", t.lines);
     cr_expect(t.member == w.members[1].id && t.away_ms >= 1900 && t.away_ms <= 2100, "%llu ms", (unsigned long long)t.away_ms);
+    close_world(&w);
+}
+
+/* Overwrite what the engine has under that name with bytes that no seal fits. */
+static void damage(int n, const char *name)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc__kv_batch_put(&b, htc_bytes_of(name), htc_bytes_of("what was here is lost"));
+    cr_assert(eq(int, w.node[n].engine.ops->apply(w.node[n].engine.ctx, htc_buf_bytes(&b)), HTC_OK));
+    htc_buf_free(&b);
+}
+
+/* One owner's copy of each key is damaged: the others answer for it, and the member says so once. */
+Test(kvs_told, a_damaged_copy_is_left_to_the_others)
+{
+    static const char *const names[] = { "kone", "ktwo", "kthree" };
+    last_line                t = { 0 };
+    htc_log_structured       log = { { keep_line, &t, HTC_LOG_ERROR | HTC_LOG_FIELDS }, keep_fields };
+    open_world(&w, 8, 3, calm);
+    run(&w, 20, w.now + 20 * HTC_SECOND);
+    cr_assert(eq(int, w.done, 20));
+    w.env.log = &log.log;
+    crash(&w, 0, HTC_MS);
+    for (size_t i = 0; i < 3; i++)
+        damage(0, names[i]);
+    run_until(&w, w.now + HTC_SECOND);
+    run(&w, 60, w.now + 60 * HTC_SECOND);
+    cr_expect(w.answered == w.asked && w.done >= 58, "%d of %d", w.done, w.asked);
+    cr_expect(t.lines == 1 && t.level == HTC_LOG_ERROR, "%u lines", t.lines);
+    judge(&w);
     close_world(&w);
 }

@@ -18,6 +18,8 @@ typedef struct check {
     htc__heap            heap;
 } check;
 
+#define MEND "write the key again, or restore it from a backup; one of several members: let a new one take its place"
+
 static void problem(check *c, htc_status status, const char *file, uint64_t offset, const char *text, const char *next)
 {
     htc_kv_problem p = { .status = status, .file = file, .offset = offset, .text = text, .next = next };
@@ -38,7 +40,7 @@ static int show(check *c, htc_bytes name, htc_bytes value, const char *file)
         snprintf(text, sizeof text, "the record of \"%.*s\" is damaged", (int)(key.len < 100 ? key.len : 100), (const char *)key.data);
         htc__text_clean(text);
         c->found.lost++;
-        problem(c, HTC_ECORRUPT, file, 0, text, "write the key again, or restore it from a backup");
+        problem(c, HTC_ECORRUPT, file, 0, text, MEND);
         return 1;
     }
     if (!cell.present || cell.deleted)
@@ -86,7 +88,7 @@ static int show_lost(void *ctx, uint64_t top, htc_bytes key, htc_bytes value)
     c->found.lost++;
     snprintf(text, sizeof text, "the value of \"%.*s\" is lost, and nothing newer was written", (int)(key.len < 101 ? key.len - 1 : 100), (const char *)key.data + 1);
     htc__text_clean(text);
-    problem(c, HTC_ECORRUPT, "log", 0, text, "write the key again, or restore it from a backup");
+    problem(c, HTC_ECORRUPT, "log", 0, text, MEND);
     return 1;
 }
 
