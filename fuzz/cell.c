@@ -8,8 +8,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     htc__kv_floors floors = { .version = 7 };
     htc__kv_cell   cell, again;
-    if (htc__kv_cell_read((htc_bytes){ data, size }, &floors, &cell) != HTC_OK)
+    uint64_t       version;
+    htc_bytes      value;
+    int            plain = htc__kv_cell_plain((htc_bytes){ data, size }, &version, &value);
+    if (htc__kv_cell_read((htc_bytes){ data, size }, &floors, &cell) != HTC_OK) {
+        CHECK(!plain);
         return 0;
+    }
+    CHECK(!plain || (cell.present && !cell.deleted && !cell.lease && !cell.ttl && version == cell.version &&
+                     htc_bytes_equal(value, cell.value)));
     htc_buf b, scratch;
     htc_buf_init(&b, NULL, 0);
     htc_buf_init(&scratch, NULL, 0);

@@ -227,27 +227,53 @@ static void read_list(htc_reader *r, htc__kv_cell *cell)
     }
 }
 
-static int read_plain(htc_bytes bytes, uint64_t *version, uint64_t *forgot, htc_bytes *value)
+/* Behind the list of a cell of this version; NULL: it is none, or has a number that htc__kv_cell_read has to see. */
+static const uint8_t *skip_list(const uint8_t *p, const uint8_t *end, uint64_t version)
+{
+    size_t count = p < end ? *p++ : 0;
+    if (count == 0 || count > HTC__KV_CLIENTS)
+        return NULL;
+    for (; count > 0; count--) {
+        uint64_t below, other;
+        if (end - p < 8 || !(p = get_varint(p + 8, end, &other)) || !(p = get_varint(p, end, &below)) ||
+            !(p = get_varint(p, end, &other)) || below > version)
+            return NULL;
+    }
+    return p;
+}
+
+/* Behind version and what was forgotten, of a cell of a value that has nothing more than what `may` says; NULL: it is another one. */
+static inline const uint8_t *read_front(htc_bytes bytes, uint8_t may, uint64_t *version, uint64_t *forgot)
 {
     const uint8_t *p = bytes.data;
-    if (bytes.len < 2 || p[0] != HTC__KV_CELL_FORMAT || (p[1] & ~FORGOT) != PRESENT)
-        return 0;
+    *forgot = 0;
+    if (bytes.len < 2 || p[0] != HTC__KV_CELL_FORMAT || (p[1] & ~may) != PRESENT)
+        return NULL;
     const uint8_t *end = p + bytes.len;
     int            forgets = p[1] & FORGOT;
-    *forgot = 0;
     p = get_varint(p + 2, end, version);
     if (p && forgets)
         p = get_varint(p, end, forgot);
-    if (!p || (forgets && *forgot == 0))
-        return 0;
-    *value = (htc_bytes){ p, (size_t)(end - p) };
-    return 1;
+    return forgets && *forgot == 0 ? NULL : p;
+}
+
+static int read_plain(htc_bytes bytes, uint64_t *version, uint64_t *forgot, htc_bytes *value)
+{
+    const uint8_t *p = read_front(bytes, FORGOT, version, forgot), *end = (const uint8_t *)bytes.data + bytes.len;
+    if (p)
+        *value = (htc_bytes){ p, (size_t)(end - p) };
+    return p != NULL;
 }
 
 int htc__kv_cell_plain(htc_bytes bytes, uint64_t *version, htc_bytes *value)
 {
-    uint64_t forgot;
-    return read_plain(bytes, version, &forgot, value);
+    uint64_t       forgot;
+    const uint8_t *p = read_front(bytes, FORGOT | LIST, version, &forgot), *end = (const uint8_t *)bytes.data + bytes.len;
+    if (p && ((const uint8_t *)bytes.data)[1] & LIST)
+        p = skip_list(p, end, *version);
+    if (p)
+        *value = (htc_bytes){ p, (size_t)(end - p) };
+    return p != NULL;
 }
 
 static inline htc_status read_cell(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell, int head)

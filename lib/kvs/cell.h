@@ -55,8 +55,8 @@ htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc_
 /* The same for who is about to replace the cell: without list and value, which are not looked at. */
 htc_status htc__kv_cell_head(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell);
 
-/* The cell of most keys, which nothing hangs on: a value, its version and what was forgotten. 1: it is one, and a reader needs
- * to know no more; 0: read it whole. */
+/* The cell of most keys: a value, its version, what was forgotten and the list, on which neither lease nor end nor ballots hang. 1: it is
+ * one, and a reader needs to know no more; 0: read it whole. */
 int htc__kv_cell_plain(htc_bytes bytes, uint64_t *version, htc_bytes *value);
 /* As an assignment, without the unused entries of the list, which are most of a cell. */
 void htc__kv_cell_copy(htc__kv_cell *to, const htc__kv_cell *from);

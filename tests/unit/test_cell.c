@@ -1,6 +1,7 @@
 /* The stored form of a key. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/codec.h"
@@ -81,6 +82,47 @@ Test(cell, a_head_is_that_of_the_cell)
         HOLDS(htc__kv_ballot_compare(&head.accepted, &cell.accepted) == 0);
         HOLDS(htc__kv_ballot_compare(&head.promise, &cell.promise) == 0);
     }
+    htc_buf_free(&b);
+}
+
+static void read_quickly(htc_bytes bytes, size_t *plain)
+{
+    htc__kv_cell cell;
+    uint64_t     version;
+    htc_bytes    value;
+    if (!htc__kv_cell_plain(bytes, &version, &value))
+        return;
+    ++*plain;
+    HOLDS(htc__kv_cell_read(bytes, NULL, &cell) == HTC_OK && cell.present && !cell.deleted && !cell.lease && !cell.ttl);
+    HOLDS(cell.version == version && htc_bytes_equal(cell.value, value));
+}
+
+/* What is read without a look at the list is what a look at all of it shows, also of cells that are cut or damaged. */
+Test(cell, what_is_read_quickly_is_there)
+{
+    htc_buf b;
+    size_t  whole = 0, other = 0;
+    htc_buf_init(&b, NULL, 0);
+    PROPERTY_ALL(rng, 1000)
+    {
+        htc__kv_cell cell = { .present = 1, .version = 1 + htc_rng_below(&rng, 1000), .value = { "value", 5 } };
+        cell.forgot = htc_rng_below(&rng, 2) * htc_rng_below(&rng, cell.version);
+        for (size_t n = htc_rng_below(&rng, HTC__KV_CLIENTS + 1); cell.count < n;)
+            cell.seen[cell.count++] = (htc__kv_seen){ htc_rng_next(&rng), htc_rng_below(&rng, 1000),
+                                                      htc_rng_below(&rng, cell.version + 1),
+                                                      (int64_t)htc_rng_below(&rng, 1000) - 500 };
+        htc_buf_clear(&b);
+        htc__kv_cell_write(&b, &cell);
+        read_quickly(htc_buf_bytes(&b), &whole);
+        for (size_t n = 0; n < b.len; n++) {
+            uint8_t *damaged = memcpy(malloc(b.len), b.data, b.len);
+            read_quickly((htc_bytes){ damaged, n }, &other);
+            damaged[n] ^= (uint8_t)(1 + htc_rng_below(&rng, 255));
+            read_quickly((htc_bytes){ damaged, b.len }, &other);
+            free(damaged);
+        }
+    }
+    cr_expect(whole == 1000 && other > 1000, "%zu, %zu", whole, other);
     htc_buf_free(&b);
 }
 
