@@ -133,6 +133,8 @@ static void tell(htc_kv_server *s, request *r, const htc__kv_forwarded *answer)
     }
     if (r->face) {
         htc_kv_result result = answer->result;
+        if (r->op == HTC_KV_GET && result.status == HTC_ENOTFOUND)
+            result.version = answer->observed; /* of the deletion: whoever watches the key has to know it */
         if (untried(r, answer))
             result = (htc_kv_result){ .status = HTC_AGAIN };
         else if (r->op == HTC_KV_LEASE_GRANT)

@@ -268,7 +268,8 @@ void htc__kv_round_begin(htc__kv_register *reg, entry *e, htc_ns now)
             give_up(reg, e, HTC_ETIMEDOUT);
         } else if (is_read(a)) {
             for (asked *b = a->next;
-                 b && is_read(b) && b->owners.epoch == a->owners.epoch && b->stamp.alive == a->stamp.alive; b = b->next)
+                 b && is_read(b) && b->owners.epoch == a->owners.epoch && b->stamp.alive == a->stamp.alive && b->tried <= a->tried;
+                 b = b->next)
                 e->r->joined++;
             read_all(reg, e, now);
         } else if (a->q.op == OP_COLLECT) {
