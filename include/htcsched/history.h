@@ -61,7 +61,9 @@ typedef enum htc_history_kind {
     HTC_HISTORY_UNWATCH,     /**< the process stopped watching the key, at invoked */
     HTC_HISTORY_WRITE, /**< eventual: argument under the context clock; its dot is (expected, version), as answered */
     HTC_HISTORY_SIBLING, /**< eventual: in the end the process, a copy, holds observed, dot (expected, version), under clock */
-    HTC_HISTORY_DOWN /**< no majority was up from invoked to returned; of the whole store, whatever the key */
+    HTC_HISTORY_DOWN, /**< no majority was up from invoked to returned; of the whole store, whatever the key */
+    HTC_HISTORY_CURRENT /**< the process, which watches many keys, had been told at returned all that was there: of the key nothing, if it
+                             was told nothing of it. Since: 0.2 */
 } htc_history_kind;
 
 /** What became of it. */
@@ -406,7 +408,8 @@ HTC_API htc_status htc_history_counted(const htc_history *history, const htc_his
 /**
  * Did watchers get what was promised? Versions of a key rise strictly for each watcher until it is told to start over; what
  * is sent is what that version is; and a change answered settle_ns before the watch ended, or the history did, was sent, or
- * one after it. A key that was deleted before the watcher started over need not be sent.
+ * one after it. A key that was deleted before the watcher started over need not be sent, nor one that was deleted before the watcher of
+ * a prefix was told that it knows all that is there: such a watcher has a WATCH, and what else is said of it, for each key.
  *
  * @param[in]  history  borrowed; one WATCH of a process and key at a time
  * @param[in]  rules    borrowed; NULL: the defaults

@@ -10,7 +10,7 @@
 static const char *const kind_names[] = { "?",           "get",       "put",     "delete", "append",
                                           "cas_version", "cas_value", "add",     "grant",  "renew",
                                           "revoke",      "look",      "watch",   "event",  "restart",
-                                          "unwatch",     "write",     "sibling", "down" };
+                                          "unwatch",     "write",     "sibling", "down",   "current" };
 static const char *const outcome_names[] = { "outcome unknown", "done", "missed", "refused" };
 
 void htc__history_holds(htc_history_verdict *v)

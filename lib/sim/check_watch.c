@@ -29,6 +29,11 @@ static htc_ns moment_of(const htc_history_op *o)
     return o->kind == HTC_HISTORY_UNWATCH ? o->invoked : o->returned;
 }
 
+static int is_of_a_watch(const htc_history_op *o)
+{
+    return (o->kind >= HTC_HISTORY_WATCH && o->kind <= HTC_HISTORY_UNWATCH) || o->kind == HTC_HISTORY_CURRENT;
+}
+
 static void gather(work *w)
 {
     for (size_t i = 0; i < w->k->n; i++) {
@@ -39,7 +44,7 @@ static void gather(work *w)
             w->answers[w->changes++] = (history_rank){ o->returned, 0, index };
         } else if (htc__history_is_change(o) && o->outcome <= HTC_HISTORY_DONE)
             w->unknown = 1;
-        else if (o->kind >= HTC_HISTORY_WATCH && o->kind <= HTC_HISTORY_UNWATCH && o->outcome == HTC_HISTORY_DONE)
+        else if (is_of_a_watch(o) && o->outcome == HTC_HISTORY_DONE)
             w->seen[w->seen_n++] = (history_rank){ o->process, moment_of(o), index };
     }
     htc__history_sort(w->versions, w->scratch, w->changes);
@@ -149,7 +154,9 @@ static void follow(work *w)
         else if (o->kind == HTC_HISTORY_UNWATCH) {
             good = ended(w, &x, o->invoked);
             x.watching = 0;
-        } else
+        } else if (o->kind == HTC_HISTORY_CURRENT)
+            x.since = o->returned > x.since ? o->returned : x.since; /* what it knows nothing of is not there */
+        else
             good = begun(w, &x, index);
         if (!good)
             return;

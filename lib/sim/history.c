@@ -267,7 +267,7 @@ static int sound(const htc_history *h, const htc_history_op *op)
     /* The state of a copy counts on from a version it was told. */
     if (op->version > UINT64_MAX / 2 || (op->kind == HTC_HISTORY_CAS_VERSION && op->expected > UINT64_MAX / 2))
         return 0;
-    return agrees(op) && op->kind >= HTC_HISTORY_GET && op->kind <= HTC_HISTORY_DOWN &&
+    return agrees(op) && op->kind >= HTC_HISTORY_GET && op->kind <= HTC_HISTORY_CURRENT &&
            op->outcome <= HTC_HISTORY_REFUSED && op->key < h->keys_count && op->clock <= h->clocks_count &&
            !(op->flags & ~HTC_HISTORY_FINAL) && op->invoked <= op->returned &&
            (op->outcome == HTC_HISTORY_UNKNOWN || op->returned != HTC_NEVER);

@@ -16,7 +16,8 @@
 
 static const char *const kinds[] = { NULL,      "get",     "put",   "delete",  "append", "cas_version", "cas_value",
                                      "add",     "grant",   "renew", "revoke",  "look",   "watch",       "event",
-                                     "restart", "unwatch", "write", "sibling", "down" };
+                                     "restart", "unwatch", "write", "sibling", "down",
+                                     "current" };
 static const char *const outcomes[] = { "unknown", "done", "missed", "refused" };
 
 /* ---------------------------------------------------------------- writing */
@@ -347,7 +348,7 @@ static htc_status word(parse *p, htc_history_op *o, htc_bytes text)
 
 static htc_status kind_of(parse *p, htc_bytes text, uint32_t *out)
 {
-    for (uint32_t i = HTC_HISTORY_GET; i <= HTC_HISTORY_DOWN; i++)
+    for (uint32_t i = HTC_HISTORY_GET; i <= HTC_HISTORY_CURRENT; i++)
         if (is(text, kinds[i])) {
             *out = i;
             return HTC_OK;

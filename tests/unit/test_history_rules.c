@@ -224,6 +224,10 @@ Test(history_rules, watched)
         { "held before", HOLDS, NULL, "watch process=9 key=a from=9 to=10 done version=3\n" CHANGES },
         { "told to start over after the deletion", HOLDS, NULL,
           WATCHED CHANGES "restart process=9 key=a from=20 to=20 done" },
+        { "told that nothing else is there after the deletion", HOLDS, NULL, WATCHED CHANGES "current process=9 key=a from=20 to=20 done" },
+        { "told so before the deletion", BROKEN, "never sent", WATCHED CHANGES "current process=9 key=a from=6 to=6 done" },
+        { "told so, and it is there", BROKEN, "never sent",
+          WATCHED "put key=a from=3 to=4 done version=1 value='x\ncurrent process=9 key=a from=20 to=20 done\nget key=a from=95 to=96 refused" },
         { "began anew, and versions again", HOLDS, NULL,
           WATCHED "put key=a from=3 to=4 done version=1 value='x\nevent process=9 key=a from=5 to=5 done version=1 "
                   "observed='x\n"
