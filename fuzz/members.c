@@ -4,6 +4,7 @@
 #include "kvs/eventual_wire.h"
 #include "kvs/map_items.h"
 #include "kvs/members.h"
+#include "kvs/watch_items.h"
 
 static void must(int ok)
 {
@@ -137,17 +138,46 @@ static void read_map_item(uint8_t kind, htc_bytes item)
     htc_buf_free(&b);
 }
 
+/* Of watches. */
+static void read_watch(uint8_t kind, htc_bytes item)
+{
+    htc__kv_watch_item watch;
+    htc__kv_wanted     wanted;
+    htc__kv_marks_item marks;
+    htc__kv_marked     marked;
+    htc_buf            b;
+    htc_reader         r = htc_reader_of(item);
+    htc_buf_init(&b, NULL, 0);
+    if (kind == HTC__KV_ITEM_WATCH) {
+        htc__kv_watch_item_read(&r, &watch);
+        htc__kv_watch_item_write(&b, &watch);
+        while (htc__kv_wanted_next(&r, &wanted)) {
+            must(wanted.key.len <= HTC_KV_KEY_MAX && (wanted.key.len > 0 || (wanted.flags & HTC__KV_WATCH_PREFIX)));
+            htc__kv_wanted_write(&b, &wanted);
+        }
+    } else if (kind == HTC__KV_ITEM_MARKS) {
+        htc__kv_marks_item_read(&r, &marks);
+        htc__kv_marks_item_write(&b, &marks);
+        while (htc__kv_marked_next(&r, &marked)) {
+            must(marked.key.len >= 1 && marked.key.len <= HTC_KV_KEY_MAX);
+            htc__kv_marked_write(&b, &marked);
+        }
+    }
+    if (b.len && r.status == HTC_OK)
+        same(&b, item);
+    htc_buf_free(&b);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     htc_reader r = htc_reader_of((htc_bytes){ data, size });
     uint8_t    kind;
     htc_bytes  item;
     while (htc__kv_members_next(&r, &kind, &item)) {
-{
         read_item(kind, item);
         read_map_item(kind, item);
-    }
         read_eventual(kind, item);
+        read_watch(kind, item);
     }
     return 0;
 }

@@ -188,7 +188,7 @@ typedef struct htc_kv_event {
     uint64_t   tag;     /**< of the watch */
     uint32_t   kind;    /**< htc_kv_event_kind */
     htc_status status;  /**< ENDED: HTC_EUNSUPPORTED: this store has no watches; HTC_EFULL: too many watches, or too many keys under a
-                             prefix; HTC_EINVAL: no client watches this key; HTC_ENOMEM */
+                             prefix; HTC_EINVAL: no client watches this key (the store's own); HTC_ENOMEM */
     htc_bytes  key;     /**< VALUE, DELETED: which */
     htc_bytes  value;   /**< VALUE */
     uint64_t   version; /**< VALUE, DELETED */

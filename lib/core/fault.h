@@ -33,7 +33,14 @@
     X(hint_unconfirmed)      /* a hint is forgotten when it was sent */                                                \
     X(lost_change_resent)    /* a change that another store may have made is asked of it again */                      \
     X(mark_lost)             /* a key that changes while it is read for a watcher is not marked again */               \
-    X(state_told_twice)      /* a watcher is told what it was told before */
+    X(state_told_twice)      /* a watcher is told what it was told before */                                           \
+    X(mark_not_needed)       /* a watcher is told what was read, whatever an owner has marked */                       \
+    X(mark_unrepeated)       /* an owner forgets a mark when it has said it once */                                    \
+    X(held_unmarked)         /* what an owner holds of a key when it hears of a watch is not marked */                 \
+    X(image_unmarked)        /* nor what arrives with a bucket, or is copied */                                        \
+    X(stream_kept)           /* an owner that has started anew is taken for one that knows what is watched */          \
+    X(page_unsettled)        /* keys on which the lists of a watch differ are not settled */                                       \
+    X(page_not_anew)         /* a prefix does not start over for an owner that hears of it late */
 
 #define HTC__BROKEN_ENUM(name) HTC__BROKEN_##name,
 typedef enum htc__broken { HTC__BROKEN_NOTHING, HTC__BROKEN_TABLE(HTC__BROKEN_ENUM) HTC__BROKEN_COUNT } htc__broken;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/fault.h"
-#include "kvs/cluster_private.h"
+#include "kvs/cluster_watch.h"
 #include "kvs/eventual.h"
 
 /* One message has at most about this many bytes of items, if it has more than one. */
@@ -168,6 +168,12 @@ static void hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
         break;
     case HTC__KV_ITEM_ANSWER:
         htc__kv_cluster_on_answer(s, from, item);
+        break;
+    case HTC__KV_ITEM_WATCH:
+        htc__kv_cluster_on_watch(s, from, item);
+        break;
+    case HTC__KV_ITEM_MARKS:
+        htc__kv_cluster_on_marks(s, from, item);
         break;
     case HTC__KV_ITEM_LIST:
         htc__kv_cluster_on_list(s, from, item);
@@ -626,8 +632,10 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
     htc__kv_cluster_moving_tick(s);
     htc__kv_cluster_holds_tick(s);
     hear_self(s);
+    htc__kv_cluster_watch_tick(s);
     htc__kv_cluster_scans_go_on(s);
     hear_self(s);
+    htc__kv_cluster_marks_tick(s);
     htc__kv_cluster_log_tick(s);
     if (s->broken != HTC_OK)
         return s->broken;
@@ -656,6 +664,10 @@ htc_ns htc__kv_cluster_deadline(const htc_kv_server *s)
     due = htc__kv_cluster_collect_deadline(s);
     at = due < at ? due : at;
     due = htc__kv_cluster_sweep_deadline(s);
+    at = due < at ? due : at;
+    due = htc__kv_cluster_watch_deadline(s);
+    at = due < at ? due : at;
+    due = htc__kv_cluster_marks_deadline(s);
     at = due < at ? due : at;
     due = htc__kv_cluster_scans_deadline(s);
     at = due < at ? due : at;
@@ -799,6 +811,8 @@ htc_status htc__kv_cluster_create(htc_kv_server *s)
         status = name_members(s, c);
     if (status == HTC_OK)
         status = htc__kv_cluster_map_first(s);
+    if (status == HTC_OK)
+        status = htc__kv_cluster_watch_make(s);
     return status == HTC_OK ? htc__kv_eventual_create(s) : status;
 }
 
@@ -811,6 +825,7 @@ void htc__kv_cluster_free(htc_kv_server *s)
     htc__kv_cluster_moving_free(s);
     htc__kv_cluster_scans_free(s);
     htc__kv_cluster_requests_free(s);
+    htc__kv_cluster_watch_free(s);
     htc__kv_eventual_free(s);
     htc__kv_cluster_late_free(s);
     for (uint32_t i = 0; c->peers && i < c->count; i++)

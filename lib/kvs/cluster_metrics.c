@@ -1,6 +1,6 @@
 /* What a member among several has counted, for monitors: the others, and the rounds of its register. */
 #include "htcsched/metrics.h"
-#include "kvs/cluster_private.h"
+#include "kvs/cluster_watch.h"
 #include "kvs/eventual.h"
 
 static void counter(htc_metrics *m, const char *name, const char *unit, const char *help, uint64_t value)
@@ -58,10 +58,22 @@ static void requests(const htc__kv_cluster *c, htc_metrics *m)
             c->counts.passed_on);
 }
 
+static void watches(const htc_kv_server *s, htc_metrics *m)
+{
+    const htc__kv_watching_counts *w = htc__kv_cluster_watch_counted(s);
+    counter(m, "htc_kv_watch_marks_said", "", "Changes of keys that another member watches, as they were said to it.",
+            htc__kv_cluster_marks_said(s));
+    counter(m, "htc_kv_watch_marks_heard", "", "Changes that other members said of keys that are watched here.", w->heard);
+    counter(m, "htc_kv_watch_reads_repeated", "", "Reads for watchers that were behind what a member had said.", w->again);
+    counter(m, "htc_kv_watch_reads_settled", "", "Of these, those that outbid whatever was under way.", w->settled);
+    counter(m, "htc_kv_watch_streams", "", "Members to which all that is watched here was said from the beginning.", w->streams);
+}
+
 void htc__kv_cluster_metrics(const htc_kv_server *s, htc_metrics *m)
 {
     members(s, m);
     requests(s->cluster, m);
+    watches(s, m);
     htc__kv_eventual_metrics(s, m);
     if (!s->cluster->reg)
         return; /* it has not read its cells yet */

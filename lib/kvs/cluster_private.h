@@ -139,6 +139,8 @@ typedef struct htc__kv_cluster {
     htc_ns                   sweep_at;
     htc__kv_face             sweep_face;
 
+    struct htc__kv_hosting  *hosting;  /* cluster_watch.c */
+    struct htc__kv_marking  *marking;  /* cluster_marks.c */
     struct htc__kv_eventual *eventual; /* eventual.h; NULL: every namespace is strong */
 
     htc__kv_late_reply *late, **late_last;
@@ -319,6 +321,7 @@ int    htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *request, con
 void   htc__kv_cluster_on_list(htc_kv_server *s, uint64_t from, htc_bytes item);
 void   htc__kv_cluster_on_listed(htc_kv_server *s, uint64_t from, htc_bytes item);
 void   htc__kv_cluster_scans_go_on(htc_kv_server *s);
+void   htc__kv_cluster_scans_hurry(htc_kv_server *s, const htc__kv_face *face); /* its lists can be asked for now */
 htc_ns htc__kv_cluster_scans_deadline(const htc_kv_server *s);
 void   htc__kv_cluster_scans_free(htc_kv_server *s);
 const struct htc__kv_scanning *htc__kv_cluster_scan_next(const struct htc__kv_scanning *x); /* NULL: the last */

@@ -7,10 +7,14 @@
  * Who has not answered is waited for until it is suspected, and then done without if a majority of the owners of each bucket has
  * answered: then what was acknowledged before is in one of the lists. A page is bounded in keys and bytes, lists are bounded, and
  * only so many scans are under way at once; so many others wait, no longer than a request does, and those beyond are refused. Whose
- * client is gone holds no place. */
+ * client is gone holds no place.
+ *
+ * A page of a watch (cluster_watch.h) is made of the lists of members that know what is watched, and where not all of them list the same of
+ * a key it is settled: read, and whatever is under way outbid. */
 #include <string.h>
 
-#include "kvs/cluster_private.h"
+#include "core/fault.h"
+#include "kvs/cluster_watch.h"
 
 #define LIST_BYTES    ((size_t)256 << 10) /* in one list, if it has more than one cell */
 #define LIST_VALUE    ((size_t)64 << 10)  /* longer values are read by key */
@@ -26,6 +30,7 @@
 typedef struct listing {
     uint8_t        answered, more, has;
     uint64_t       version; /* of the map that the member had */
+    uint64_t       stream;  /* of a watch: as which it was asked first; 0: not yet */
     uint32_t       unserved_n, unserved[UNSERVED_MAX];
     htc_buf        bytes;
     htc_bytes      up_to;
@@ -33,7 +38,7 @@ typedef struct listing {
     htc__kv_listed head;
 } listing;
 
-typedef enum found_state { FOUND, GONE, TO_READ, READING } found_state;
+typedef enum found_state { FOUND, GONE, TO_READ, TO_SETTLE, READING } found_state;
 
 /* A key of the page; its bytes and its value are in `bytes`. */
 typedef struct found {
@@ -49,6 +54,7 @@ typedef struct htc__kv_scanning {
     uint64_t                 tag; /* of this page; 0: it has not begun */
     uint32_t                 op, limit, ask;
     int                      merged; /* the lists have become `found` */
+    int                      watch;  /* it is of one */
     int64_t                  number; /* COUNT, of the pages before */
     htc_ns                   again_at, settle_at, until;
     listing                 *lists; /* by peer */
@@ -108,6 +114,8 @@ static int list_cell(void *visitor, htc_bytes name, htc_bytes value)
         item.flags = HTC__KV_LISTED_UNSAID;
     } else if (cell.present && !cell.deleted && cell.lease) {
         item.flags = HTC__KV_LISTED_UNSAID; /* it exists if its lease lives */
+        item.version = cell.version;
+        item.digest = digest_of(l->s, &cell);
     } else if (!cell.present) {
         return 1;
     } else {
@@ -151,7 +159,8 @@ void htc__kv_cluster_on_list(htc_kv_server *s, uint64_t from, htc_bytes item)
     htc__kv_cluster *c = s->cluster;
     htc__kv_list_ask ask;
     htc_buf          cells;
-    if (htc__kv_list_read(item, &ask) != HTC_OK || ask.limit == 0)
+    if (htc__kv_list_read(item, &ask) != HTC_OK || ask.limit == 0 ||
+        ((ask.flags & HTC__KV_LIST_WATCHED) && !htc__kv_cluster_watch_known(s, from, &ask)))
         return;
     ask.limit = ask.limit < LIST_MAX ? ask.limit : LIST_MAX;
     int          behind = ask.after.len && htc_bytes_compare(ask.after, ask.prefix) >= 0;
@@ -269,6 +278,7 @@ int htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *q, const htc__k
     s->stats.reads++;
     x->op = q->op;
     x->face = face;
+    x->watch = htc__kv_cluster_watch_asks(s, face);
     x->conn = conn;
     x->slot = slot;
     x->limit = q->limit ? q->limit : 1000;
@@ -291,11 +301,15 @@ static void ask_lists(htc_kv_server *s, scanning *x)
                              .limit = x->ask,
                              .prefix = { x->prefix, x->prefix_len },
                              .after = { x->after, x->after_len } };
-    htc_buf_clear(&c->scratch);
-    htc__kv_list_write(&c->scratch, &ask);
-    for (uint32_t i = 0; i < x->list_n; i++)
-        if (!x->lists[i].answered && c->peers[i].listed)
-            htc__kv_cluster_say(s, c->peers[i].id, HTC__KV_ITEM_LIST, htc_buf_bytes(&c->scratch));
+    for (uint32_t i = 0; i < x->list_n; i++) {
+        htc__kv_list_ask of = ask;
+        if (x->lists[i].answered || !c->peers[i].listed || (x->watch && !htc__kv_cluster_watch_list(s, i, &of)))
+            continue;
+        x->lists[i].stream = x->lists[i].stream ? x->lists[i].stream : of.stream;
+        htc_buf_clear(&c->scratch);
+        htc__kv_list_write(&c->scratch, &of);
+        htc__kv_cluster_say(s, c->peers[i].id, HTC__KV_ITEM_LIST, htc_buf_bytes(&c->scratch));
+    }
     x->again_at = s->now + (s->options.member_retry_ns ? s->options.member_retry_ns : 50 * HTC_MS) * 4;
 }
 
@@ -464,6 +478,24 @@ static found_state vote(const htc_kv_server *s, const scanning *x, htc_bytes key
     return TO_READ;
 }
 
+/* Whoever can speak for the key lists the same of it. */
+static int undisputed(const htc_kv_server *s, const scanning *x, htc_bytes key)
+{
+    uint32_t             bucket = htc__kv_cluster_bucket(s->cluster, key);
+    const htc__kv_route *route = &s->cluster->route[bucket];
+    const listing       *first = NULL;
+    for (uint32_t i = 0; i < route->n; i++) {
+        uint32_t       peer = route->peer[i];
+        const listing *l = &x->lists[peer < x->list_n ? peer : 0];
+        if (!speaks_for(s, x, peer, bucket))
+            continue;
+        if (!l->has || !htc_bytes_equal(l->head.key, key) || l->head.version == 0 || (first && first->head.digest != l->head.digest))
+            return 0;
+        first = l;
+    }
+    return 1;
+}
+
 static int add_found(htc_kv_server *s, scanning *x, htc_bytes key, found_state state, const htc__kv_listed *shown)
 {
     if (x->found_n == x->found_cap) {
@@ -530,6 +562,8 @@ static void merge(htc_kv_server *s, scanning *x)
         if (bound.data && htc_bytes_compare(key, bound) > 0)
             return;
         found_state state = vote(s, x, key, &shown);
+        if (x->watch && !undisputed(s, x, key) && !HTC__BROKEN(page_unsettled))
+            state = TO_SETTLE;
         if (state != GONE && (x->found_n == x->limit || x->bytes.len > PAGE_BYTES)) {
             const found *end = &x->found[x->found_n - 1];
             x->more = 1;
@@ -570,6 +604,20 @@ static void read_answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_
         htc__kv_cluster_broken(s, x->bytes.status);
 }
 
+/* As a request that was tried: the answer is not given before it is certain that nothing else can become final instead. */
+static void settle(htc_kv_server *s, scanning *x, size_t at)
+{
+    found          *f = &x->found[at];
+    htc_kv_request  q = { .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
+    htc__kv_errand *r = htc__kv_errand_own(s, &q, &s->cluster->scan_face, x->tag, at, s->now + s->cluster->request_ns);
+    if (!r)
+        return;
+    f->state = READING;
+    x->reading++;
+    r->tried = 1;
+    htc__kv_errand_route(s, r);
+}
+
 /* In order, so that a page that grows too long ends before those that were not asked for. */
 static void read_some(htc_kv_server *s, scanning *x)
 {
@@ -580,8 +628,12 @@ static void read_some(htc_kv_server *s, scanning *x)
            (x->bytes.len <= PAGE_BYTES || x->read_next == 0)) {
         size_t at = x->read_next++;
         found *f = &x->found[at];
-        if (f->state != TO_READ)
+        if (f->state != TO_READ && f->state != TO_SETTLE)
             continue;
+        if (f->state == TO_SETTLE) {
+            settle(s, x, at);
+            continue;
+        }
         htc_kv_request q = { .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
         htc_kv_result  now;
         f->state = READING;
@@ -606,6 +658,20 @@ static void count_page(htc_kv_server *s, scanning *x)
     begin_page(s, x);
 }
 
+static void tell_watch(htc_kv_server *s, const scanning *x)
+{
+    size_t    size = x->list_n * sizeof(uint64_t);
+    uint64_t *streams = htc__alloc(&s->env, size);
+    if (!streams) {
+        htc__kv_cluster_broken(s, HTC_ENOMEM);
+        return;
+    }
+    for (uint32_t i = 0; i < x->list_n; i++)
+        streams[i] = x->lists[i].answered ? x->lists[i].stream : 0;
+    htc__kv_cluster_watch_page(s, x->conn, streams, x->list_n);
+    htc__free(&s->env, streams, size);
+}
+
 static void show_page(htc_kv_server *s, scanning *x)
 {
     htc_kv_result result = { 0 };
@@ -614,7 +680,7 @@ static void show_page(htc_kv_server *s, scanning *x)
     for (size_t i = 0; i < x->found_n; i++) {
         const found *f = &x->found[i];
         int          over = result.items && b->len + f->key_len + f->value_len + 24 > PAGE_BYTES;
-        if (f->state == TO_READ || (f->state == FOUND && over)) { /* the page ends before it */
+        if (f->state == TO_READ || f->state == TO_SETTLE || (f->state == FOUND && over)) { /* the page ends before it */
             const found *end = &x->found[i - 1];
             x->more = 1;
             set(x->last, &x->last_len, (htc_bytes){ x->bytes.data + end->key_at, end->key_len });
@@ -633,6 +699,8 @@ static void show_page(htc_kv_server *s, scanning *x)
     result.items_bytes = htc_buf_bytes(b);
     if (x->more)
         result.cursor = (htc_bytes){ x->last, x->last_len };
+    if (x->watch)
+        tell_watch(s, x);
     answer(s, x, &result);
 }
 
@@ -666,6 +734,13 @@ static void go_on(htc_kv_server *s, scanning *x)
         count_page(s, x);
     else
         show_page(s, x);
+}
+
+void htc__kv_cluster_scans_hurry(htc_kv_server *s, const htc__kv_face *face)
+{
+    for (scanning *x = s->cluster->scans; x; x = x->next)
+        if (x->face == face && x->tag && !x->merged)
+            x->again_at = s->now;
 }
 
 void htc__kv_cluster_scans_go_on(htc_kv_server *s)

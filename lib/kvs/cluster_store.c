@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/fault.h"
-#include "kvs/cluster_private.h"
+#include "kvs/cluster_watch.h"
 #include "kvs/eventual.h"
 
 #define CLUSTER_FORMAT 1
@@ -115,6 +115,8 @@ htc_status htc__kv_cluster_put(htc_kv_server *s, htc_bytes key, const htc__kv_ce
     unsigned duty = cell ? HTC__KV_STORE_CELL : status == HTC_ENOTFOUND ? 0 : HTC__KV_DROP_CELL;
     if ((status = store(s, duty, key, 0, cell, &none)) != HTC_OK)
         return status;
+    if ((cell || htc__kv_route_has(s->cluster, htc__kv_cluster_bucket(s->cluster, key), s->cluster->id)) && !HTC__BROKEN(image_unmarked))
+        htc__kv_cluster_changed(s, key, cell);
     cell = cell ? cell : &absent;
     status = held(s, key, cell, had.end, 1);
     return status == HTC_OK ? hang(s, key, &had, cell) : status;
@@ -177,8 +179,10 @@ void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item)
         if (duties & HTC__KV_REPLY)
             htc__kv_reply_write(&s->cluster->scratch, &reply); /* first: its value is gone with the next change */
         status = store(s, duties, ask.key, bucket, &cell, &floors);
-        if (status == HTC_OK && (duties & HTC__KV_STORE_CELL) && ask.kind == HTC__KV_ACCEPT)
+        if (status == HTC_OK && (duties & HTC__KV_STORE_CELL) && ask.kind == HTC__KV_ACCEPT) {
+            htc__kv_cluster_changed(s, ask.key, &cell);
             status = held(s, ask.key, &cell, had.end, 0);
+        }
         if (status == HTC_OK && ask.kind >= HTC__KV_ACCEPT)
             status = hang(s, ask.key, &had, &cell);
         if (status == HTC_OK && (duties & HTC__KV_REPLY))

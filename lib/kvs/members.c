@@ -79,6 +79,11 @@ void htc__kv_list_write(htc_buf *b, const htc__kv_list_ask *ask)
     htc_put_varint(b, ask->limit);
     htc_put_bytes(b, ask->prefix);
     htc_put_bytes(b, ask->after);
+    if (!(ask->flags & HTC__KV_LIST_WATCHED))
+        return;
+    htc_put_u64(b, ask->life);
+    htc_put_varint(b, ask->stream);
+    htc_put_varint(b, ask->wish);
 }
 
 htc_status htc__kv_list_read(htc_bytes bytes, htc__kv_list_ask *ask)
@@ -89,6 +94,11 @@ htc_status htc__kv_list_read(htc_bytes bytes, htc__kv_list_ask *ask)
     ask->limit = htc_get_varint(&r);
     ask->prefix = htc_get_bytes(&r);
     ask->after = htc_get_bytes(&r);
+    if (ask->flags & HTC__KV_LIST_WATCHED) {
+        ask->life = htc_get_u64(&r);
+        ask->stream = htc_get_varint(&r);
+        ask->wish = htc_get_varint(&r);
+    }
     if (ask->prefix.len > HTC_KV_KEY_MAX || ask->after.len > HTC_KV_KEY_MAX)
         htc_reader_fail(&r);
     return htc_reader_done(&r);

@@ -11,7 +11,8 @@
  *            (kv_wire.h): DELETE of an UNBIND, GET of the lease's record of a RENEW or REVOKE
  *   ANSWER   u64 tag, u8 tried, u64 give to (0: it is the answer; else the member that is to get the request),
  *            varint observed, result (kv_wire.h)
- *   LIST     u64 tag, u8 flags (1: with values), varint limit, bytes prefix, bytes after
+ *   LIST     u64 tag, u8 flags (1: with values, 2: of a watch), varint limit, bytes prefix, bytes after; of a watch then u64 life, varint
+ *            stream, varint wish (watch_items.h): whoever does not know these, or no such wish yet, does not answer
  *   LISTED   u64 tag, u8 more, varint version of the map, varint count, so many varint buckets that it cannot speak for, bytes up to (empty unless more), then for each cell with that prefix that is held behind `after`, in
  *            the order of keys: bytes key, u8 flags (1: tombstone, 2: with its value, 4: it says nothing, read the key), varint version, u64 digest of
  *            the cell without its promise, and the value as bytes if the flags say so */
@@ -53,7 +54,7 @@ typedef struct htc__kv_forwarded {
     htc_kv_result result; /* what it points to is borrowed */
 } htc__kv_forwarded;
 
-enum { HTC__KV_LIST_VALUES = 1 };
+enum { HTC__KV_LIST_VALUES = 1, HTC__KV_LIST_WATCHED = 2 };
 enum { HTC__KV_LISTED_TOMBSTONE = 1, HTC__KV_LISTED_VALUE = 2, HTC__KV_LISTED_UNSAID = 4 };
 
 typedef struct htc__kv_list_ask {
@@ -61,6 +62,7 @@ typedef struct htc__kv_list_ask {
     uint8_t   flags;
     uint64_t  limit;
     htc_bytes prefix, after; /* borrowed */
+    uint64_t  life, stream, wish; /* WATCHED: what of watch_items.h has to be known to whoever lists */
 } htc__kv_list_ask;
 
 /* What one owner holds of one key. */

@@ -357,7 +357,6 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     s->native.output_max = o.output_max;
     s->native.watches.watches_max = or32(o.watches_max, 1024);
     s->native.watches.marks_max = or32(o.watch_marks_max, 16384);
-    s->native.watches.refuse = o.self ? HTC_EUNSUPPORTED : HTC_OK;
     htc__kv_native_init(&s->native);
     htc_buf_init(&s->scratch, env, 0);
     htc_buf_init(&s->scratch_items, env, 0);

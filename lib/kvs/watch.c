@@ -256,7 +256,7 @@ static void lost(htc__kv_watches *w, htc__kv_watcher *x)
 static htc_status wish(htc__kv_watches *w, htc__kv_watcher *x, const htc__kv_watch_wish *wanted)
 {
     htc__kv_watching *v = htc__kv_watching_find(x, wanted->watch);
-    htc_status        refused = x->watches.count >= w->watches_max ? HTC_EFULL : w->refuse;
+    htc_status        refused = x->watches.count >= w->watches_max ? HTC_EFULL : HTC_OK;
     x->confirm = 1;
     if (wanted->kind == HTC__KV_WISH_END) {
         if (v)
@@ -266,7 +266,9 @@ static htc_status wish(htc__kv_watches *w, htc__kv_watcher *x, const htc__kv_wat
     if (v)
         return HTC_OK;
     if (refused == HTC_OK)
-        return htc__kv_watching_add(w, x, wanted);
+        refused = htc__kv_watching_add(w, x, wanted);
+    if (refused == HTC_OK || refused == HTC_ENOMEM)
+        return refused;
     put_event(w, x, &(htc_kv_event){ .tag = wanted->watch, .kind = HTC_KV_EVENT_ENDED, .status = refused });
     return w->broken;
 }
@@ -394,7 +396,7 @@ void htc__kv_watches_init(htc__kv_watches *w)
     w->face = (htc__kv_face){ .answer = answered, .ctx = w, .gone = gone };
     w->busy_last = &w->busy;
     htc__table_init(&w->watchers, &w->env);
-    htc__table_init(&w->index, &w->env);
+    htc__kv_watch_names_init(&w->index, &w->env);
     htc_buf_init(&w->body, &w->env, HTC_WIRE_MESSAGE_MAX);
 }
 
@@ -405,6 +407,6 @@ void htc__kv_watches_free(htc__kv_watches *w)
         htc__kv_watches_closed(w, x->peer);
     }
     htc__table_free(&w->watchers);
-    htc__table_free(&w->index);
+    htc__kv_watch_names_free(&w->index);
     htc_buf_free(&w->body);
 }

@@ -17,6 +17,7 @@
 
 #include "kvs/face.h"
 #include "kvs/table.h"
+#include "kvs/watch_names.h"
 #include "kvs/watch_wire.h"
 
 /* Reads of one connection at once. */
@@ -87,14 +88,14 @@ typedef struct htc__kv_watches {
     htc_env          env;
     htc__kv_backend  backend;
     uint32_t         watches_max, marks_max; /* of one connection */
-    htc_status       refuse;                 /* not HTC_OK: every watch ends with it */
+    /* Somebody watches that now, and nobody did before; not HTC_OK: the watch ends with it. Nobody does any more. May be NULL. */
+    htc_status (*begun)(void *ctx, int prefix, htc_bytes key);
+    void (*ended)(void *ctx, int prefix, htc_bytes key);
+    void *told_ctx;
 
     htc__kv_face     face;
     htc__table       watchers; /* by peer */
-    htc__table       index;    /* by '=' KEY or '*' PREFIX: htc__kv_watching * */
-    uint32_t         lengths[HTC_KV_KEY_MAX + 1]; /* so many prefixes of this length */
-    uint16_t         length[HTC_KV_KEY_MAX + 1]; /* the lengths that there are */
-    uint32_t         length_count;
+    htc__kv_watch_names index; /* of htc__kv_watching * */
     htc__kv_watcher *busy, **busy_last;
     uint64_t         last_number;
     htc_buf          body;
@@ -112,6 +113,9 @@ htc_status htc__kv_watches_input(htc__kv_watches *w, uint32_t peer, uint64_t ses
 void       htc__kv_watches_closed(htc__kv_watches *w, uint32_t peer);
 /* That key is about to be, or may be, another than it was: whoever asks the backend from now on is answered with that. */
 void htc__kv_watches_changed(htc__kv_watches *w, htc_bytes key);
+int  htc__kv_watches_want(const htc__kv_watches *w, htc_bytes key); /* somebody watches it */
+/* What was told of all under that prefix counts no more. */
+void htc__kv_watches_over(htc__kv_watches *w, htc_bytes prefix);
 /* Ask and tell, as far as one step has room for it. */
 htc_status htc__kv_watches_flush(htc__kv_watches *w, htc_ns now, htc_output *out);
 htc_ns     htc__kv_watches_deadline(const htc__kv_watches *w);

@@ -4,24 +4,9 @@
 #include "core/fault.h"
 #include "core/util.h"
 
-typedef struct name {
-    size_t  len;
-    uint8_t data[1 + HTC_KV_KEY_MAX];
-} name;
-
-static htc_bytes name_of(name *n, int prefix, htc_bytes key)
-{
-    n->data[0] = prefix ? '*' : '=';
-    if (key.len)
-        memcpy(n->data + 1, key.data, key.len);
-    n->len = 1 + key.len;
-    return (htc_bytes){ n->data, n->len };
-}
-
 htc_bytes htc__kv_watching_key(const htc__kv_watching *v)
 {
-    htc_bytes full = htc__node_key(v->index);
-    return (htc_bytes){ (const uint8_t *)full.data + 1, full.len - 1 };
+    return htc__kv_watch_name_key(v->index);
 }
 
 htc_bytes htc__kv_mark_key(const htc__kv_mark *m)
@@ -136,36 +121,22 @@ static void mark(htc__kv_watches *w, htc__kv_watching *v, htc_bytes key)
     htc__kv_watcher_busy(w, x);
 }
 
-static void mark_all(htc__kv_watches *w, int prefix, htc_bytes what, htc_bytes key)
-{
-    name       n;
-    htc__node *node = htc__table_find(&w->index, name_of(&n, prefix, what));
-    if (!node)
-        return;
-    for (htc__kv_watching *v = *(htc__kv_watching **)htc__node_value(node); v; v = v->next)
-        mark(w, v, key);
-}
-
 void htc__kv_watches_changed(htc__kv_watches *w, htc_bytes key)
 {
-    if (w->count == 0)
-        return;
-    mark_all(w, 0, key, key);
-    for (uint32_t i = 0; i < w->length_count; i++)
-        if (w->length[i] <= key.len)
-            mark_all(w, 1, (htc_bytes){ key.data, w->length[i] }, key);
+    uint32_t   at = 0;
+    htc__node *node;
+    while (w->count && (node = htc__kv_watch_names_under(&w->index, key, &at)))
+        for (htc__kv_watching *v = *(htc__kv_watching **)htc__node_value(node); v; v = v->next)
+            mark(w, v, key);
+}
+
+int htc__kv_watches_want(const htc__kv_watches *w, htc_bytes key)
+{
+    uint32_t at = 0;
+    return htc__kv_watch_names_under(&w->index, key, &at) != NULL;
 }
 
 /* ---------------------------------------------------------------- watches */
-
-static void lengths_change(htc__kv_watches *w, size_t length, int by)
-{
-    w->lengths[length] += (uint32_t)by;
-    w->length_count = 0;
-    for (uint32_t i = 0; i <= HTC_KV_KEY_MAX; i++)
-        if (w->lengths[i])
-            w->length[w->length_count++] = (uint16_t)i;
-}
 
 static void start(htc__kv_watches *w, htc__kv_watching *v)
 {
@@ -209,35 +180,44 @@ void htc__kv_watching_start_over(htc__kv_watches *w, htc__kv_watching *v)
     start(w, v);
 }
 
-static htc__node *index_find(htc__kv_watches *w, int prefix, htc_bytes key)
+void htc__kv_watches_over(htc__kv_watches *w, htc_bytes prefix)
 {
-    name       n;
-    htc_bytes  full = name_of(&n, prefix, key);
-    htc__node *node = htc__table_find(&w->index, full);
-    if (node || !(node = htc__table_make(&w->index, full, sizeof(htc__kv_watching *))))
-        return node;
-    htc__table_link(&w->index, node);
-    if (prefix)
-        lengths_change(w, key.len, 1);
-    return node;
+    htc__node *node = htc__kv_watch_names_find(&w->index, 1, prefix);
+    for (htc__kv_watching *v = node ? *(htc__kv_watching **)htc__node_value(node) : NULL; v; v = v->next)
+        if (!v->starting)
+            htc__kv_watching_start_over(w, v);
+}
+
+/* Whoever has to know what is watched here is told of the first watch of it, and of the end of the last. */
+static htc_status index_add(htc__kv_watches *w, int prefix, htc_bytes key, htc__node **node)
+{
+    *node = htc__kv_watch_names_find(&w->index, prefix, key);
+    if (*node)
+        return HTC_OK;
+    if (!(*node = htc__kv_watch_names_add(&w->index, prefix, key, sizeof(htc__kv_watching *))))
+        return HTC_ENOMEM;
+    htc_status status = w->begun ? w->begun(w->told_ctx, prefix, key) : HTC_OK;
+    if (status != HTC_OK)
+        htc__kv_watch_names_remove(&w->index, *node);
+    return status;
 }
 
 static void index_drop_empty(htc__kv_watches *w, htc__node *node)
 {
-    htc_bytes full = htc__node_key(node);
     if (*(htc__kv_watching **)htc__node_value(node))
         return;
-    if (((const uint8_t *)full.data)[0] == '*')
-        lengths_change(w, full.len - 1, -1);
-    htc__table_remove(&w->index, full);
+    if (w->ended)
+        w->ended(w->told_ctx, htc__kv_watch_name_prefix(node), htc__kv_watch_name_key(node));
+    htc__kv_watch_names_remove(&w->index, node);
 }
 
 htc_status htc__kv_watching_add(htc__kv_watches *w, htc__kv_watcher *x, const htc__kv_watch_wish *wish)
 {
     int        prefix = wish->kind == HTC__KV_WISH_PREFIX;
-    htc__node *index = index_find(w, prefix, wish->key);
-    if (!index)
-        return HTC_ENOMEM;
+    htc__node *index;
+    htc_status status = index_add(w, prefix, wish->key, &index);
+    if (status != HTC_OK)
+        return status;
     htc__node *node = htc__table_make(&x->watches, (htc_bytes){ &wish->watch, sizeof wish->watch }, sizeof(htc__kv_watching));
     if (!node) {
         index_drop_empty(w, index);

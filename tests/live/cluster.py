@@ -91,6 +91,63 @@ def start_and_look(engine):
     return m
 
 
+class Watch:
+    """htc kv watch at one member; what it tells, line by line."""
+
+    def __init__(self, member, *words):
+        store = 'unix:' + os.path.join(where, str(member + 1), 'kvd.sock')
+        self.lines, self.more = [], threading.Condition()
+        self.of = subprocess.Popen([htc, 'kv', '--store', store, 'watch', '--json', *words], stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.of.stdout:
+            with self.more:
+                self.lines.append(json.loads(line))
+                self.more.notify()
+
+    def until(self, what, said):
+        with self.more:
+            check(self.more.wait_for(lambda: any(said(x) for x in self.lines), 60), '%s is not told: %s' % (what, self.lines))
+
+    def end(self):
+        self.of.kill()
+        self.of.wait()
+
+
+def watch_through_a_kill(m, victim):
+    """A key and a prefix, watched at one member, changed at another, while a third is killed and comes back."""
+    at, other = (victim + 1) % 3, (victim + 2) % 3
+    r = Redis(m[other]['resp'])
+    check(r.ask('SET', 'w/1', 'first') == 'OK', 'SET')
+    key, prefix = Watch(at, 'w/1'), Watch(at, '--prefix', 'w/')
+    for x in (key, prefix):
+        x.until('what is there', lambda e: e.get('value') == 'first')
+        x.until('that this is all', lambda e: e['event'] == 'current')
+    check(r.ask('SET', 'w/1', 'second') == 'OK', 'SET')
+    for x in (key, prefix):
+        x.until('a change at another member', lambda e: e.get('value') == 'second')
+    os.kill(m[victim]['pid'], signal.SIGKILL)
+    while True:
+        try:
+            check(r.ask('SET', 'w/1', 'third') == 'OK' and r.ask('SET', 'w/2', 'new') == 'OK', 'SET')
+            break
+        except Refused:
+            pass
+    for x in (key, prefix):
+        x.until('a change while a member is away', lambda e: e.get('value') == 'third')
+    prefix.until('another key', lambda e: e.get('key') == 'w/2')
+    m = members()
+    check(Redis(m[victim]['resp']).ask('DEL', 'w/1') == 1, 'DEL')
+    for x in (key, prefix):
+        x.until('a deletion at the one that came back', lambda e: e['event'] == 'deleted')
+        x.end()
+        versions = [e['version'] for e in x.lines if e.get('key') == 'w/1' and 'version' in e]
+        check(x is prefix or versions == sorted(set(versions)), 'versions rise: %s' % versions)
+    check(r.ask('DEL', 'w/2') == 1, 'DEL')
+    return m
+
+
 def count_through_a_kill(m, victim):
     """Everybody adds one to one counter while a member is killed: what was acknowledged is there, and not more than asked for."""
     done, unknown, lock = [0], [0], threading.Lock()
@@ -225,6 +282,7 @@ def main():
     fail_before_it_runs()
     for engine in ('log', 'lmdb')[:1 if os.environ.get('HTC_TEST_LIGHT') else 2]:
         m = start_and_look(engine)
+        m = watch_through_a_kill(m, 0)
         m = kill_and_restart(m)
         stop_and_start(m)
         shutil.rmtree(where)

@@ -89,6 +89,7 @@ typedef struct world {
     int           direct; /* clients ask the owners of keys themselves */
     htc_ns        commit_ns; /* until a batch is stored, at least */
     uint32_t      tombstones; /* remembered one by one */
+    uint32_t      watch_marks_max;
     size_t        memory_max;
     /* Eventual namespaces, the same for all. */
     htc_kv_namespace spaces[2];
@@ -312,6 +313,7 @@ static void start(world *w, int n)
                                 .request_ns = 2 * HTC_SECOND,
                                 .tombstones_max = w->tombstones,
                                 .memory_max = w->memory_max,
+                                .watch_marks_max = w->watch_marks_max,
                                 .namespaces = w->spaces,
                                 .namespace_count = w->space_count,
                                 .hints_max = w->hints_max,
