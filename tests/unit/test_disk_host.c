@@ -2,8 +2,10 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "htcsched/disk_host.h"
@@ -176,4 +178,59 @@ Test(disk_host, so_does_the_loop_itself_beside_them)
 {
     PROPERTY (rng, 5)
         run(&rng, 1);
+}
+
+/* ---------------------------------------------------------------- what stays in memory */
+
+#define MANY (256u << 10)
+
+static void must(htc_disk_dir *disk, const htc_disk_request *q)
+{
+    uint8_t   bytes[HTC_DISK_HEAD_MAX + 1024];
+    htc_bytes none;
+    size_t    n = htc_disk_encode(q, bytes, sizeof bytes);
+    cr_assert(n > 0 && htc_disk_dir_do(disk, (htc_bytes){ bytes, n }, &none) == HTC_OK);
+}
+
+/* Pages of it that are in memory. */
+static size_t in_memory(const char *dir)
+{
+    char          path[300];
+    unsigned char pages[MANY / 4096];
+    size_t        n = 0;
+    snprintf(path, sizeof path, "%s/f", dir);
+    int   fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *at = mmap(NULL, MANY, PROT_READ, MAP_SHARED, fd, 0);
+    cr_assert(fd >= 0 && at != MAP_FAILED && mincore(at, MANY, pages) == 0);
+    for (size_t i = 0; i < sizeof pages; i++)
+        n += pages[i] & 1;
+    munmap(at, MANY);
+    close(fd);
+    return n;
+}
+
+/* A write of a part of a block reads the rest of it: of a file that was just made it is there, so that nothing waits for the disk.
+ * Whoever opens a file that he has not made does not believe what memory says of it. (There are file systems without a disk.) */
+Test(disk_host, what_was_just_made_is_not_read_again)
+{
+    static const char data[700];
+    const char       *top = getenv("TMPDIR");
+    char              dir[256], command[300];
+    htc_disk_request  create = { .op = HTC_DISK_CREATE, .name = htc_bytes_of("f"), .length = MANY };
+    htc_disk_request  write = { .op = HTC_DISK_WRITE, .sync = 1, .name = htc_bytes_of("f"), .data = { data, sizeof data } };
+    htc_disk_dir     *disk;
+    snprintf(dir, sizeof dir, "%s/disk_host.XXXXXX", top ? top : "/tmp");
+    cr_assert(mkdtemp(dir) != NULL && htc_disk_dir_open(dir, &disk, NULL) == HTC_OK);
+    must(disk, &create);
+    must(disk, &write);
+    size_t made = in_memory(dir);
+    cr_expect(made > MANY / 4096 / 2, "%zu pages", made);
+    htc_disk_dir_close(disk);
+    cr_assert(htc_disk_dir_open(dir, &disk, NULL) == HTC_OK);
+    must(disk, &write);
+    size_t found = in_memory(dir);
+    cr_expect(found <= made);
+    htc_disk_dir_close(disk);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    cr_assert(system(command) == 0);
 }

@@ -14,6 +14,7 @@
 #include "core/util.h"
 #include "htcsched/disk_host.h"
 
+#define MADE_MAX       4
 #define LOCK_NAME      ".lock" /* no name of a file that can be asked for */
 #define OPEN_MAX_FILES 8
 #define ZEROS          ((size_t)256 << 10)
@@ -43,7 +44,9 @@ typedef struct call {
 
 struct htc_disk_dir {
     int             fd, lock;
-    pthread_mutex_t failing; /* over these two, for files are made beside the rest */
+    pthread_mutex_t failing; /* over these four, for files are made beside the rest */
+    char            made[MADE_MAX][HTC_DISK_NAME_MAX + 1]; /* files that were made, synced, and not opened since */
+    unsigned        made_next;
     int             failed;
     char            why[128]; /* the first thing that went wrong for good, in words */
     open_file       files[OPEN_MAX_FILES];
@@ -147,6 +150,27 @@ static void forget(htc_disk_dir *d, const char *name)
     f->unsynced = 0;
 }
 
+/* This process has made it, all of it is on the disk, and nobody has looked into it since. */
+static void note_made(htc_disk_dir *d, const char *name)
+{
+    pthread_mutex_lock(&d->failing);
+    snprintf(d->made[d->made_next++ % MADE_MAX], sizeof d->made[0], "%s", name);
+    pthread_mutex_unlock(&d->failing);
+}
+
+static int was_made(htc_disk_dir *d, const char *name)
+{
+    int was = 0;
+    pthread_mutex_lock(&d->failing);
+    for (size_t i = 0; i < MADE_MAX; i++)
+        if (strcmp(d->made[i], name) == 0) {
+            d->made[i][0] = 0;
+            was = 1;
+        }
+    pthread_mutex_unlock(&d->failing);
+    return was;
+}
+
 static htc_status file_open(htc_disk_dir *d, htc_bytes name, open_file **out)
 {
     char       text[HTC_DISK_NAME_MAX + 1];
@@ -165,8 +189,10 @@ static htc_status file_open(htc_disk_dir *d, htc_bytes name, open_file **out)
         return failed(d, "look at", text);
     }
     /* What a failed sync has left in memory looks written and is not: what is read has to be what is on the disk. Pages that still
-     * wait to be written stay, and are. */
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+     * wait to be written stay, and are. A file that was just made has no such pages, and without them each write of less than a block
+     * would wait for that block to be read. */
+    if (!was_made(d, text))
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     /* The oldest goes, but none that waits for its sync. */
     for (size_t i = 0; i < OPEN_MAX_FILES; i++) {
         f = &d->files[d->files_next++ % OPEN_MAX_FILES];
@@ -258,6 +284,8 @@ static htc_status do_create(htc_disk_dir *d, const htc_disk_request *q)
     if (status != HTC_OK)
         unlinkat(d->fd, name, 0);
     htc_status synced = sync_directory(d);
+    if (status == HTC_OK && synced == HTC_OK)
+        note_made(d, name);
     return status != HTC_OK ? status : synced;
 }
 
