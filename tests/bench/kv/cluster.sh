@@ -1,7 +1,7 @@
 #!/bin/bash
 # usage: cluster.sh FOLDER-OF-THE-PROGRAMS FOLDER-OF-THE-BENCHMARKS [--quick | --full] [one | three]...
 # Synced to disk: one member beside one etcd, three members of a strong store beside three etcd. Members are asked by their own protocol,
-# each by its share of the connections, over their Unix sockets; etcd by gRPC, at its leader (kvload of the folder of peers: PEERS, else
+# over their Unix sockets, each key's owner by each client, as clients that know the map do (HANDED_ON=1: each by its share of the clients, whatever the key); etcd by gRPC, at its leader (kvload of the folder of peers: PEERS, else
 # ../shared/peers beside the source tree). Without etcd or that folder our own figures are left. One JSON line a row: value is the median
 # over the rounds, least and most the bounds of it. VERBOSE=1 shows each take.
 #   --quick  two rounds of 0.3 s: under a minute (the default)
@@ -15,6 +15,8 @@ case $how in
 --full) rounds=${ROUNDS:-7} seconds=1 ;;
 *) sed -n 's/^# //; 2,9p' "$0"; exit 2 ;;
 esac
+direct=()
+[ -n "${HANDED_ON:-}" ] || direct=(-O)
 themes=("$@")
 [ $# != 0 ] || themes=(one three)
 # shellcheck source=rows.sh
@@ -74,7 +76,7 @@ start_etcd() {
 }
 
 both() { # OP CONNECTIONS
-    take "$1 $2" native "$benches/kv_load" -s "$seconds" -w 0.1 -k "$keys" -o "$1" -c "$2" -p "$members" "${addresses[@]}"
+    take "$1 $2" native "$benches/kv_load" "${direct[@]}" -s "$seconds" -w 0.1 -k "$keys" -o "$1" -c "$2" -p "$members" "${addresses[@]}"
     [ -n "$etcd" ] || return 0
     take "$1 $2" etcd "$dir/kvload" -P etcd -p "$leader" -S "$etcd" -n "$keys" -L etcd -t "$seconds" -w 0.1 -o "${1/put/set}" -c "$2" -d 1
 }

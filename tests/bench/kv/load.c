@@ -3,7 +3,7 @@
  * sending to its last answer, what an operation cost the servers (CPU time, and where the processor's counters may be read cycles and
  * instructions, which a busy machine changes less), CPU time of this program, and what failed.
  *
- *     kv_load [-o get|put|cas|add|hot|new] [-c CONNECTIONS] [-d DEPTH] [-b BATCH] [-s SECONDS] [-w WARM_UP_SECONDS] [-m OPERATIONS]
+ *     kv_load [-o get|put|cas|add|hot|new] [-O] [-c CONNECTIONS] [-d DEPTH] [-b BATCH] [-s SECONDS] [-w WARM_UP_SECONDS] [-m OPERATIONS]
  *             [-k KEYS] [-a FIRST_NEW_KEY] [-F] [-p PID[,PID...]] [-T TOKEN_FILE | -K KEY_FILE -R RING_FILE] [-n NAME] ADDRESS...
  *     kv_load -o echo [-c CONNECTIONS] [-d DEPTH] [-s SECONDS] [-e CPU] [-n NAME] tcp|unix
  *
@@ -11,6 +11,7 @@
  *   cas            by version, keys of one's own      hot  by version, one key for all; an operation is a try that won
  *   new            a key that was never there, from FIRST_NEW_KEY on
  *   echo           a process of its own that looks at nothing, asked with a put
+ *   -O  each of CONNECTIONS is a client that has one to each address, and asks the owner of the key (one operation a request)
  *   -m  ends after so many operations, SECONDS at the latest      -F  the KEYS are there already
  *
  * Connections are dealt to the addresses in turn. Keys of 16 bytes, values of 128. native.sh and cluster.sh ask for the rows. */
@@ -33,7 +34,7 @@ typedef struct load {
     const char *name, *op_name, *pids, *token, *key, *ring;
     double      seconds, warm_up;
     uint64_t    most; /* operations; 0: no bound */
-    int         filled;
+    int         filled, owners;
     load_conn  *conns;
     int         epoll, over;
     uint64_t    steps[STEPS], samples;
@@ -103,7 +104,7 @@ static void take_frames(load *l, load_conn *c)
         l->steps[step_of(now - s->begun)]++;
         l->samples++;
         if (!l->over)
-            load_ask(&l->asker, c, s, now);
+            flush(l, load_ask(&l->asker, c, s, now));
     }
     if (used == c->link.in.len)
         htc_buf_clear(&c->link.in);
@@ -135,9 +136,9 @@ static void run(load *l, double seconds)
 static void ask_all(load *l)
 {
     for (unsigned i = 0; i < l->asker.connections; i++) {
+        load_conn *c = &l->conns[i * l->asker.links];
         for (unsigned k = 0; k < l->asker.depth; k++)
-            load_ask(&l->asker, &l->conns[i], &l->conns[i].slots[k], htc_host_now());
-        flush(l, &l->conns[i]);
+            flush(l, load_ask(&l->asker, c, &c->slots[k], htc_host_now()));
     }
 }
 
@@ -145,7 +146,7 @@ static void finish(load *l)
 {
     l->over = 1;
     for (unsigned i = 0; i < l->asker.connections; i++) {
-        while (l->conns[i].active > 0)
+        while (l->conns[i * l->asker.links].active > 0)
             turn(l);
     }
 }
@@ -193,7 +194,10 @@ static void connect_all(load *l, char **addresses, unsigned n)
 {
     load_asker *a = &l->asker;
     load_keys  *keys = l->key ? load_keys_read(l->key, l->ring ? l->ring : "") : NULL;
-    l->conns = calloc(a->connections, sizeof *l->conns);
+    a->links = l->owners ? n : 1;
+    if (a->links > UINT8_MAX || (l->owners && a->batch != 1))
+        load_fatal("-O", "fewer addresses, and one operation a request");
+    l->conns = calloc((size_t)a->connections * a->links, sizeof *l->conns);
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (!l->conns || l->epoll < 0)
         load_fatal("connections", strerror(errno));
@@ -202,12 +206,13 @@ static void connect_all(load *l, char **addresses, unsigned n)
         snprintf(l->echo_pid, sizeof l->echo_pid, "%ld", (long)l->echo);
         l->pids = l->echo_pid;
     }
-    for (unsigned i = 0; i < a->connections; i++) {
+    for (unsigned i = 0; i < a->connections * a->links; i++) {
         load_conn         *c = &l->conns[i];
         struct epoll_event e = { .events = EPOLLIN, .data.ptr = c };
-        c->number = i;
-        c->client = htc_rng_next(&a->rng);
-        c->slots = malloc(a->depth * sizeof *c->slots);
+        c->number = i / a->links;
+        c->first = &l->conns[c->number * a->links];
+        c->client = c->first == c ? htc_rng_next(&a->rng) : c->first->client;
+        c->slots = c->first == c ? malloc(a->depth * sizeof *c->slots) : c->first->slots;
         if (!c->slots)
             load_fatal("connections", "no memory");
         memset(c->slots, 0xff, a->depth * sizeof *c->slots);
@@ -218,6 +223,8 @@ static void connect_all(load *l, char **addresses, unsigned n)
         if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, c->link.fd, &e) != 0)
             load_fatal("epoll", strerror(errno));
     }
+    if (a->links > 1)
+        load_learn_owners(a, l->conns);
 }
 
 static void prepare(load *l)
@@ -304,6 +311,9 @@ static void take_option(load *l, int option, const char *text)
     case 'F':
         l->filled = 1;
         break;
+    case 'O':
+        l->owners = 1;
+        break;
     case 'p':
         l->pids = text;
         break;
@@ -330,7 +340,7 @@ int main(int argc, char **argv)
     int         option;
     l.asker = (load_asker){ .op = LOAD_GET, .connections = 1, .depth = 1, .batch = 1, .keys = 50000, .fresh = 1 };
     htc_host_random(&l.asker.rng, sizeof l.asker.rng);
-    while ((option = getopt(argc, argv, "o:c:d:b:e:s:w:m:k:a:Fp:T:K:R:n:")) > 0)
+    while ((option = getopt(argc, argv, "o:Oc:d:b:e:s:w:m:k:a:Fp:T:K:R:n:")) > 0)
         take_option(&l, option, optarg);
     if (optind == argc)
         load_fatal(argv[0], "which ADDRESS?");

@@ -49,7 +49,9 @@ typedef struct load_conn {
     load_link  link;
     uint64_t   client, session, clock, serial, sequence;
     load_slot *slots;
-    unsigned   number; /* of this connection */
+    unsigned   number; /* of this client */
+    uint64_t   member; /* who is there, as it says; 0: it does not */
+    struct load_conn *first; /* of this client's connections, which share its slots: that one counts */
     unsigned   active; /* slots that wait for an answer */
     int        wants_write;
 } load_conn;
@@ -60,6 +62,10 @@ typedef struct load_asker {
     uint64_t  keys;
     uint64_t *versions; /* of each key, as last seen */
     uint64_t  fresh;    /* LOAD_NEW: the number of the next key */
+    unsigned  links;    /* of each client; more than one: to the owner of the key */
+    uint8_t  *owner;    /* by bucket: which of them */
+    uint64_t  seed;     /* of places */
+    uint32_t  bits;
     htc_rng   rng;
     uint64_t  done, lost, again,
         failed;     /* since they were last set to 0; lost: another one's compare-and-swap came first */
@@ -68,8 +74,10 @@ typedef struct load_asker {
 
 /* Greets, and gets the connection's session. */
 void load_conn_greet(load_conn *c);
-/* A request with new keys into the connection's out. */
-void load_ask(load_asker *a, load_conn *c, load_slot *s, uint64_t now);
+/* Asks there who has which key; c is the first of a client's connections. */
+void load_learn_owners(load_asker *a, load_conn *c);
+/* A request with new keys into a connection's out: that one is to be sent. */
+load_conn *load_ask(load_asker *a, load_conn *c, load_slot *s, uint64_t now);
 /* Takes one whole answer from p (its frame without the length). The slot that is free by it, or NULL: it was asked again, or was none. */
 load_slot *load_answer(load_asker *a, load_conn *c, htc_bytes frame);
 /* All keys are there, and their versions known. */

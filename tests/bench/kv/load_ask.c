@@ -1,7 +1,11 @@
 /* What kv_load asks and how it takes answers: KV_REQUEST and KV_ANSWER of kvs/kv_wire.h, written and read without a client machine
  * between, so that the generator costs less than what it measures. Nothing is repeated: a connection that breaks ends the run. */
+#include <stdlib.h>
+
 #include "kv/load.h"
 #include "kvs/kv_wire.h"
+#include "kvs/owners_wire.h"
+#include "kvs/place.h"
 
 #define NO_KEY UINT64_MAX
 
@@ -51,8 +55,10 @@ void load_conn_greet(load_conn *c)
     frame_end(out, at);
     load_link_write(&c->link);
     htc_reader r = htc_wire_open(frame_wait(&c->link, &used), &type, &id);
+    uint64_t have;
     if (r.status != HTC_OK || type != HTC_WIRE_WELCOME)
         load_fatal("a connection", "not welcome");
+    htc__kv_welcome_read(r, &have, &c->member);
     at = frame_begin(out, HTC_WIRE_KV_REQUEST, ++c->serial);
     htc__kv_head_write(out, &(htc__kv_head){ .client = c->client });
     frame_end(out, at);
@@ -64,6 +70,39 @@ void load_conn_greet(load_conn *c)
         load_fatal("a connection", "no session");
     htc_buf_consume(&c->link.in, used);
     c->session = head.session;
+}
+
+void load_learn_owners(load_asker *a, load_conn *c)
+{
+    htc_buf              *out = &c->link.out;
+    size_t                used = 0, at = frame_begin(out, HTC_WIRE_KV_OWNERS_ASK, 1);
+    uint16_t              type;
+    uint64_t              id;
+    uint8_t               link_of[HTC__KV_MAP_MEMBERS] = { 0 };
+    htc__kv_owners_head   head;
+    htc__kv_owners_at     from;
+    htc__kv_owners_bucket bucket;
+    htc_put_varint(out, 0);
+    frame_end(out, at);
+    load_link_write(&c->link);
+    htc_reader r = htc_wire_open(frame_wait(&c->link, &used), &type, &id);
+    if (type != HTC_WIRE_KV_OWNERS || htc__kv_owners_check(r) != HTC_OK)
+        load_fatal("owners", "these are not members of one store");
+    htc__kv_owners_read(r, &head, &from);
+    for (size_t i = 0; i < head.members; i++) {
+        htc__kv_owners_member m;
+        htc__kv_owners_member_read(&from, &m);
+        for (unsigned k = 0; k < a->links; k++)
+            link_of[i] = c[k].member == m.id ? (uint8_t)k : link_of[i];
+    }
+    a->seed = head.seed;
+    a->bits = head.bits;
+    a->owner = calloc((size_t)1 << head.bits, sizeof *a->owner);
+    if (!a->owner)
+        load_fatal("owners", "no memory");
+    while (htc__kv_owners_bucket_read(&from, &bucket))
+        a->owner[bucket.number] = bucket.n ? link_of[bucket.member[0]] : 0;
+    htc_buf_consume(&c->link.in, used);
 }
 
 /* ---- asking ---- */
@@ -134,31 +173,38 @@ static uint64_t serial_of(load_conn *c, const load_slot *s)
 }
 
 /* What is left of it. */
-static void transmit(const load_asker *a, load_conn *c, load_slot *s)
+static load_conn *transmit(const load_asker *a, load_conn *c, load_slot *s)
 {
+    load_conn *client = c->first;
+    if (a->owner) {
+        char key[LOAD_KEY];
+        key_of(a, s->keys[a->batch - s->left], key);
+        c = client + a->owner[htc__kv_bucket(htc__kv_place(a->seed, (htc_bytes){ key, LOAD_KEY }), a->bits)];
+    }
     htc_buf *out = &c->link.out;
     s->serial = serial_of(c, s);
     size_t at = frame_begin(out, HTC_WIRE_KV_REQUEST, s->serial);
     htc__kv_head_write(out, &(htc__kv_head){ .session = c->session,
                                              .client = c->client,
-                                             .since = c->clock,
-                                             .sequence = c->sequence + 1,
+                                             .since = client->clock,
+                                             .sequence = client->sequence + 1,
                                              .count = s->left });
     for (unsigned i = a->batch - s->left; i < a->batch; i++)
-        put_op(a, out, s->keys[i], c->sequence);
+        put_op(a, out, s->keys[i], client->sequence);
     frame_end(out, at);
-    c->sequence += s->left;
+    client->sequence += s->left;
+    return c;
 }
 
-void load_ask(load_asker *a, load_conn *c, load_slot *s, uint64_t now)
+load_conn *load_ask(load_asker *a, load_conn *c, load_slot *s, uint64_t now)
 {
     for (unsigned i = 0; i < a->batch; i++)
         s->keys[i] = next_key(a, c, s, i);
     s->left = a->batch;
     s->anew = 0;
     s->begun = now;
-    c->active++;
-    transmit(a, c, s);
+    c->first->active++;
+    return transmit(a, c, s);
 }
 
 /* ---- answers ---- */
@@ -182,7 +228,7 @@ static int take_result(load_asker *a, uint64_t number, const htc_kv_result *r)
 
 static load_slot *done(load_conn *c, load_slot *s)
 {
-    c->active--;
+    c->first->active--;
     s->serial = 0;
     return s;
 }
@@ -203,7 +249,7 @@ load_slot *load_answer(load_asker *a, load_conn *c, htc_bytes frame)
     if (r.status != HTC_OK || type != HTC_WIRE_KV_ANSWER || id % LOAD_DEPTH_MAX >= a->depth || s->serial != id ||
         head.count > s->left)
         load_fatal("an answer", "it is to nothing that was asked");
-    c->clock = head.clock > c->clock ? head.clock : c->clock;
+    c->first->clock = head.clock > c->first->clock ? head.clock : c->first->clock;
     for (uint32_t i = 0; i < head.count; i++, s->left--) {
         htc_kv_result result = { 0 };
         uint64_t      number = s->keys[a->batch - s->left];
@@ -213,7 +259,7 @@ load_slot *load_answer(load_asker *a, load_conn *c, htc_bytes frame)
     }
     if (r.status != HTC_OK)
         load_fatal("an answer", "broken");
-    if (head.more)
+    if (head.more & HTC__KV_MORE)
         return NULL;
     a->again += s->left > 0; /* pushed back */
     s->left += s->anew;
@@ -221,7 +267,9 @@ load_slot *load_answer(load_asker *a, load_conn *c, htc_bytes frame)
     s->anew = 0;
     if (s->left == 0)
         return done(c, s);
-    transmit(a, c, s);
+    load_conn *to = transmit(a, c, s);
+    if (to != c) /* the caller sends what is in c alone */
+        load_link_write(&to->link);
     return NULL;
 }
 
@@ -233,6 +281,7 @@ static void all_keys(load_asker *a, load_conn *c, load_op op)
     load_asker filler = *a;
     load_slot *s = &c->slots[0];
     filler.op = a->op == LOAD_ADD ? LOAD_ADD : op;
+    filler.owner = NULL; /* all of them by one connection */
     filler.done = filler.failed = filler.lost = filler.again = 0;
     for (uint64_t at = 0; at < a->keys;) {
         uint64_t left = a->keys - at;
