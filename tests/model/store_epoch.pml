@@ -6,7 +6,11 @@
  * -DWRITERS=2 ballot 2 change 2; each may reach one owner only. In the new epoch ballot 3 adds change 3.
  * Messages arrive late or never: who sends does it step by step, and may stop anywhere.
  *
- * Claims: one image only is ever served; what was acknowledged in the old epoch is in it, what was acknowledged in the new one is read.
+ * With -DLET_GO whoever takes over does not take this bucket, while a mover is at work on it: the map lets it go, and its old owners go on under the
+ * number that was taken, as their epoch, with what they have (kvs/map.h, batches). Ballot 3 and the read are theirs then.
+ *
+ * Claims: one image only is ever served; what was acknowledged in the old epoch is in it, what was acknowledged in the new one is read; a
+ * bucket that was let go is not activated.
  *
  * Run by store_spin.sh, with mistakes put in (-DMISTAKE_...), each of which has to be found. */
 #ifndef WRITERS
@@ -26,9 +30,12 @@ byte number[4];
 byte image[4];
 byte later[4]; /* a ballot of the new epoch */
 
-/* The map: the newest mover's number, the number that was activated. */
+/* The map: the newest mover's number, the number that was activated; whether the bucket was let go. */
 byte mover_now;
 byte active_number;
+bit let_go;
+/* An old owner knows that, and refuses what is of the epoch before. */
+bit goes_on[4];
 
 /* Ghosts: has[b] is what ballot b has gone through; what was acknowledged; what was served, + 1. */
 byte has[4];
@@ -37,7 +44,7 @@ byte served;
 
 /* ---- the old epoch: a change by its ballot ---- */
 
-#define MAY(a, b) (!sealed[a] && !lost[a] && promised[a] <= b && accepted[a] <= b)
+#define MAY(a, b) (!sealed[a] && !goes_on[a] && !lost[a] && promised[a] <= b && accepted[a] <= b)
 
 active [WRITERS] proctype writer()
 {
@@ -93,13 +100,19 @@ active proctype wiped()
 #else
 #define SEAL(a)                                                                                                        \
     :: d_step {                                                                                                        \
-        !IN(seals, a) && !lost[a] ->                                                                                   \
+        !IN(seals, a) && !lost[a] && !goes_on[a] ->                                                                    \
         sealed[a] = 1;                                                                                                 \
         seals = seals | (1 << a);                                                                                      \
         best = (accepted[a] > best -> accepted[a] : best)                                                              \
     }
 #endif
 
+/* Of an owner that goes on, what arrives changes nothing that it has accepted. */
+#if defined(LET_GO) && !defined(MISTAKE_ARRIVED_TAKES_PLACE)
+#define RESET(a) skip
+#else
+#define RESET(a) later[a] = 0
+#endif
 /* A lower number overwrites no higher one; who serves is changed by nobody. */
 #define TAKES(a) (number[a] < n && !serving[a])
 #ifdef MISTAKE_IMAGES_MIXED
@@ -111,7 +124,7 @@ active proctype wiped()
     :: d_step {                                                                                                        \
         !IN(sent, a) -> sent = sent | (1 << a);                                                                        \
         if                                                                                                             \
-        :: TAKES(a) -> number[a] = n; image[a] = best; later[a] = 0                                                    \
+        :: TAKES(a) -> number[a] = n; image[a] = best; RESET(a)                                                    \
         :: else                                                                                                        \
         fi;                                                                                                            \
         if                                                                                                             \
@@ -123,11 +136,28 @@ active proctype wiped()
 /* A new owner begins to serve once it sees that its image was activated. */
 bit serving[4];
 
-active [2] proctype mover()
+#ifdef MISTAKE_LET_GO_ACTIVATED
+#define MINE(n) 1
+#else
+#define MINE(n) (mover_now == n)
+#endif
+
+#ifdef LET_GO
+#define MOVERS 1
+active proctype taker()
+{
+end:
+    d_step { mover_now != 0 && active_number == 0 -> mover_now++; let_go = 1 }
+}
+#else
+#define MOVERS 2
+#endif
+
+active [MOVERS] proctype mover()
 {
     byte n, read, seals, best, sent, holders;
     d_step {
-        active_number == 0 -> mover_now++; n = mover_now
+        active_number == 0 && !let_go -> mover_now++; n = mover_now
     };
 end:
     do
@@ -138,7 +168,7 @@ end:
     od;
     do
     :: d_step {
-        MAJORITY_NEW(holders) && active_number == 0 && mover_now == n -> active_number = n
+        MAJORITY_NEW(holders) && active_number == 0 && MINE(n) -> active_number = n; assert(!let_go)
     }
     INSTALL(1)
     INSTALL(2)
@@ -162,14 +192,35 @@ end:
 
 #define STATE(a) (later[a] != 0 -> later[a] : image[a])
 
+#ifdef LET_GO
+/* The old owners. What has arrived beside what they have stays beside it. */
+#undef SERVES
+#undef SERVE
+#undef STATE
+#define SERVES(a) let_go
+#define SERVE(a) goes_on[a] = 1
+#ifdef MISTAKE_ARRIVED_TAKES_PLACE
+#define STATE(a) (number[a] != 0 -> (later[a] != 0 -> later[a] : image[a]) : (later[a] != 0 -> later[a] : accepted[a]))
+#else
+#define STATE(a) (later[a] != 0 -> later[a] : accepted[a])
+#endif
+#define FIRST 0
+#define SECOND 1
+#define THIRD 2
+#else
+#define FIRST 1
+#define SECOND 2
+#define THIRD 3
+#endif
+
 /* A change, then a read, each by two of the three. */
 active proctype user()
 {
     byte base, x, y, a, c;
     if
-    :: a = 1; c = 2
-    :: a = 1; c = 3
-    :: a = 2; c = 3
+    :: a = FIRST; c = SECOND
+    :: a = FIRST; c = THIRD
+    :: a = SECOND; c = THIRD
     fi;
 end:
     d_step { SERVES(a) -> SERVE(a); x = STATE(a) };
@@ -185,9 +236,9 @@ end:
     x = 0;
     y = 0;
     if
-    :: a = 1; c = 2
-    :: a = 1; c = 3
-    :: a = 2; c = 3
+    :: a = FIRST; c = SECOND
+    :: a = FIRST; c = THIRD
+    :: a = SECOND; c = THIRD
     fi;
     d_step { SERVES(a) -> SERVE(a); x = STATE(a) };
     d_step { SERVES(c) -> SERVE(c); y = STATE(c) };

@@ -34,6 +34,7 @@ verify "two changes, four ballots" 0 "$register" -DBALLOTS=4 -DREADS=0
 verify "an owner loses its disk" 0 "$register" -DBALLOTS=3 -DWIPE
 verify "a deletion is collected" 0 "$register" -DBALLOTS=3 -DDELETE
 verify "an epoch change with two movers" 0 "$epoch"
+verify "a bucket of a batch is let go" 0 "$epoch" -DLET_GO
 if [ -n "${HTC_TEST_FULL-}" ]; then
     verify "no one round trip" 0 "$register" -DBALLOTS=4 -DREADS=0 -DSTICKY=0
     verify "a deletion is collected, four ballots" 0 "$register" -DBALLOTS=4 -DREADS=0 -DDELETE
@@ -43,6 +44,7 @@ fi
 # What is to be there is reached, or the claims would hold of nothing.
 verify "reached: all changes are made" 1 "$register" -DBALLOTS=4 -DREADS=0 -DREACHED
 verify "reached: a read after the second mover" 1 "$epoch" -DREACHED
+verify "reached: a read of a bucket that was let go" 1 "$epoch" -DLET_GO -DREACHED
 
 verify "mistake: promise unchecked" 1 "$register" -DBALLOTS=4 -DMISTAKE_PROMISE_UNCHECKED
 verify "mistake: ballot used again" 1 "$register" -DBALLOTS=3 -DSTICKY=0 -DMISTAKE_BALLOT_REUSED
@@ -52,6 +54,8 @@ verify "mistake: floors not raised" 1 "$register" -DBALLOTS=4 -DREADS=0 -DDELETE
 verify "mistake: lost disk, same name" 1 "$register" -DBALLOTS=3 -DWIPE -DMISTAKE_WIPED_SAME_NAME
 verify "mistake: state read before the seal" 1 "$epoch" -DMISTAKE_UNSEALED_READ
 verify "mistake: images of two movers mixed" 1 "$epoch" -DMISTAKE_IMAGES_MIXED
+verify "mistake: let go and activated" 1 "$epoch" -DLET_GO -DMISTAKE_LET_GO_ACTIVATED
+verify "mistake: let go, what arrived takes its place" 1 "$epoch" -DLET_GO -DMISTAKE_ARRIVED_TAKES_PLACE
 verify "mistake: lost disk, same name, epoch change" 1 "$epoch" -DWIPE -DMISTAKE_WIPED_SAME_NAME
 if [ -n "${HTC_TEST_FULL-}" ]; then
     verify "mistake: a cached value answers a read" 1 "$register" -DBALLOTS=4 -DMISTAKE_CACHE_READ
