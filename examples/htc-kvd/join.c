@@ -23,9 +23,10 @@ htc_status join_check(const member *m)
         return member_wrong(m->d, HTC_EUSAGE, "leave --member out: --join learns from one member who the others are", "%s",
                             "--member is for members that begin a store together, --join for one that is added");
     if (m->space_count)
-        return member_wrong(m->d, HTC_EUSAGE, "leave it out", "%s", "a store with eventual namespaces takes no new members");
+        return member_wrong(m->d, HTC_EUSAGE, "begin such a store with all members that it will have", "%s",
+                            "a store with eventual namespaces takes no new members yet");
     if (o->shards > 1)
-        return member_wrong(m->d, HTC_EUSAGE, "leave it out", "%s", "a member that joins has one shard");
+        return member_wrong(m->d, HTC_EUSAGE, "add several members of one shard each", "%s", "a member that joins has one shard");
     if (o->engine && strcmp(o->engine, "memory") == 0)
         return member_wrong(m->d, HTC_EUSAGE, "take log, with --durability memory if need be", "%s",
                             "one of several members has to find its promises again: it cannot be engine memory");

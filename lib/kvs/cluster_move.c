@@ -107,7 +107,7 @@ static const char *reason(const htc__kv_wish *wish, htc_status status)
     case HTC_EINVAL:
         return "it is the last member: nobody would keep the store";
     case HTC_EUNSUPPORTED:
-        return "the store has eventual namespaces, which do not move";
+        return "the store has eventual namespaces, which do not move: begin such a store with all its members";
     case HTC_ETIMEDOUT:
         return "too few of the members that keep the map answer; it may begin yet";
     default:
@@ -512,7 +512,7 @@ void htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item)
         return;
     m->refused = status;
     if (status == HTC_EUNSUPPORTED)
-        htc__log(&s->env, HTC_LOG_WARN, "not let in: the store has eventual namespaces, which do not move -> ask again");
+        htc__log(&s->env, HTC_LOG_WARN, "not let in: the store has eventual namespaces, which do not move -> ask again; such a store begins with all its members");
     else if (status == HTC_ENOTFOUND)
         htc__log(&s->env, HTC_LOG_WARN, "not let in: there is no member to be replaced -> ask again");
     else if (status == HTC_EINVAL)
