@@ -419,14 +419,33 @@ static htc_status greeted(htc_kv_server *s, uint32_t number, uint64_t id, htc_ou
     return send(s, number, out);
 }
 
+/* Where one that is no member yet says that it answers. */
+static int may_join(const htc_kv_server *s, uint32_t number, htc_reader r)
+{
+    uint8_t            kind;
+    htc_bytes          item;
+    htc__kv_map_member member;
+    uint64_t           instead;
+    (void)htc_get_u64(&r); /* to whom */
+    while (htc__kv_members_next(&r, &kind, &item))
+        if (kind == HTC__KV_ITEM_JOIN && htc__kv_join_read(item, &member, &instead) == HTC_OK &&
+            !htc__kv_cluster_key_answers_at(s, number, &member))
+            return 0;
+    return 1;
+}
+
 /* Whoever it says that it is: looked at once for each connection, as a rule. */
 static int may_speak(const htc_kv_server *s, uint32_t number, htc__kv_greeting *g, htc_reader r)
 {
-    uint64_t            from = htc_get_u64(&r);
-    const htc__kv_peer *peer = from == g->as ? NULL : htc__kv_cluster_peer(s->cluster, from);
-    if (peer && !htc__kv_cluster_key_speaks_as(s, number, peer))
+    uint64_t from = htc_get_u64(&r);
+    if (from && from == g->as)
+        return 1;
+    const htc__kv_peer *peer = htc__kv_cluster_peer(s->cluster, from);
+    if (!peer)
+        return may_join(s, number, r);
+    if (!htc__kv_cluster_key_speaks_as(s, number, peer))
         return 0;
-    g->as = peer ? from : g->as;
+    g->as = from;
     return 1;
 }
 

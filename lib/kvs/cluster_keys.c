@@ -50,6 +50,13 @@ int htc__kv_cluster_key_joins(const htc_kv_server *s, uint32_t number)
     return !x || x->role == HTC_KEY_MEMBER;
 }
 
+int htc__kv_cluster_key_answers_at(const htc_kv_server *s, uint32_t number, const htc__kv_map_member *member)
+{
+    htc__kv_peer as = { .id = member->id };
+    htc__kv_cluster_name_key(&as, member->address);
+    return htc__kv_cluster_key_speaks_as(s, number, &as);
+}
+
 int htc__kv_cluster_key_speaks_as(const htc_kv_server *s, uint32_t number, const htc__kv_peer *peer)
 {
     const shown *x = shown_on(s, number);

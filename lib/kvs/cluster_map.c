@@ -108,8 +108,7 @@ htc_status htc__kv_cluster_map_first(htc_kv_server *s)
 
 /* ---------------------------------------------------------------- a newer one */
 
-/* Whose key speaks as it: NAME of tcp://NAME@HOST:PORT. */
-static void name_key(htc__kv_peer *peer, const char *address)
+void htc__kv_cluster_name_key(htc__kv_peer *peer, const char *address)
 {
     const char *from = strstr(address, "://"), *to = from ? strchr(from, '@') : NULL;
     size_t      len = to ? (size_t)(to - from - 3) : 0;
@@ -130,7 +129,7 @@ static htc_status know_members(htc_kv_server *s, const htc__kv_map *map)
         htc__kv_peer *peer = htc__kv_cluster_add_peer(s, map->member[i].id, 0);
         if (!peer)
             return HTC_ENOMEM;
-        name_key(peer, map->member[i].address);
+        htc__kv_cluster_name_key(peer, map->member[i].address);
     }
     for (uint32_t i = 0; i < c->count; i++)
         c->peers[i].listed = c->peers[i].id && htc__kv_map_find(map, c->peers[i].id) != NULL;

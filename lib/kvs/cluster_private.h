@@ -166,10 +166,15 @@ void           htc__kv_cluster_broken(htc_kv_server *s, htc_status why);
 /* What the register says to owners. */
 void htc__kv_cluster_send(void *ctx, const htc__kv_owners *owners, uint32_t mask, const htc__kv_ask *ask);
 
+/* cluster_map.c: whose key speaks as it: NAME of tcp://NAME@HOST:PORT. */
+void htc__kv_cluster_name_key(htc__kv_peer *peer, const char *address);
+
 /* cluster_keys.c */
 htc_status htc__kv_cluster_key_shown(htc_kv_server *s, uint32_t number, htc_bytes opened); /* by that connection, if any */
 void       htc__kv_cluster_key_gone(htc_kv_server *s, uint32_t number);
 int        htc__kv_cluster_key_speaks_as(const htc_kv_server *s, uint32_t number, const htc__kv_peer *peer);
+/* One that is to become a member says where it answers: by its own key's name, not by another one's. */
+int        htc__kv_cluster_key_answers_at(const htc_kv_server *s, uint32_t number, const htc__kv_map_member *member);
 
 /* cluster.c */
 uint32_t   htc__kv_cluster_copies(const htc_kv_server_options *o);
