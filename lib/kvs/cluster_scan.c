@@ -10,7 +10,7 @@
  * client is gone holds no place.
  *
  * A page of a watch (cluster_watch.h) is made of the lists of members that know what is watched, and where not all of them list the same of
- * a key it is settled: read, and whatever is under way outbid. */
+ * a key it is read at or above all that was listed; if no such version is found it is settled: read, and whatever is under way outbid. */
 #include <string.h>
 
 #include "core/fault.h"
@@ -38,13 +38,15 @@ typedef struct listing {
     htc__kv_listed head;
 } listing;
 
-typedef enum found_state { FOUND, GONE, TO_READ, TO_SETTLE, READING } found_state;
+typedef enum found_state { FOUND, GONE, TO_READ, READING } found_state;
 
 /* A key of the page; its bytes and its value are in `bytes`. */
 typedef struct found {
     found_state state;
     size_t      key_at, key_len, value_at, value_len;
     uint64_t    version;
+    uint64_t    least;   /* of a watch: a member lists that version, and others do not */
+    uint8_t     settled; /* it was read for good, or is */
 } found;
 
 typedef struct htc__kv_scanning {
@@ -327,7 +329,7 @@ static void begin_page(htc_kv_server *s, scanning *x)
         htc_buf_init(&x->lists[i].bytes, &s->env, 0);
     htc_buf_init(&x->bytes, &s->env, 0);
     x->tag = ++c->last_tag;
-    x->settle_at = s->now + c->suspect_ns;
+    x->settle_at = s->now + (x->watch ? 4 : 1) * c->suspect_ns; /* of a watch, one that lists later has it start over */
     ask_lists(s, x);
 }
 
@@ -478,22 +480,28 @@ static found_state vote(const htc_kv_server *s, const scanning *x, htc_bytes key
     return TO_READ;
 }
 
-/* Whoever can speak for the key lists the same of it. */
-static int undisputed(const htc_kv_server *s, const scanning *x, htc_bytes key)
+/* Whoever can speak for the key lists the same of it: 0; else the highest version that is listed, or that none is high enough. */
+static uint64_t disputed(const htc_kv_server *s, const scanning *x, htc_bytes key)
 {
     uint32_t             bucket = htc__kv_cluster_bucket(s->cluster, key);
     const htc__kv_route *route = &s->cluster->route[bucket];
     const listing       *first = NULL;
+    uint64_t             most = 1;
+    int                  differ = 0;
     for (uint32_t i = 0; i < route->n; i++) {
         uint32_t       peer = route->peer[i];
         const listing *l = &x->lists[peer < x->list_n ? peer : 0];
         if (!speaks_for(s, x, peer, bucket))
             continue;
-        if (!l->has || !htc_bytes_equal(l->head.key, key) || l->head.version == 0 || (first && first->head.digest != l->head.digest))
-            return 0;
-        first = l;
+        int lists = l->has && htc_bytes_equal(l->head.key, key);
+        differ |= !lists || (first && first->head.digest != l->head.digest);
+        if (lists && l->head.version == 0)
+            return UINT64_MAX; /* it holds it damaged */
+        if (lists && l->head.version > most)
+            most = l->head.version;
+        first = lists ? l : first;
     }
-    return 1;
+    return differ ? most : 0;
 }
 
 static int add_found(htc_kv_server *s, scanning *x, htc_bytes key, found_state state, const htc__kv_listed *shown)
@@ -562,8 +570,8 @@ static void merge(htc_kv_server *s, scanning *x)
         if (bound.data && htc_bytes_compare(key, bound) > 0)
             return;
         found_state state = vote(s, x, key, &shown);
-        if (x->watch && !undisputed(s, x, key) && !HTC__BROKEN(page_unsettled))
-            state = TO_SETTLE;
+        uint64_t    least = x->watch && !HTC__BROKEN(page_unsettled) ? disputed(s, x, key) : 0;
+        state = least ? TO_READ : state;
         if (state != GONE && (x->found_n == x->limit || x->bytes.len > PAGE_BYTES)) {
             const found *end = &x->found[x->found_n - 1];
             x->more = 1;
@@ -574,6 +582,8 @@ static void merge(htc_kv_server *s, scanning *x)
             x->number++;
         else if (state != GONE && !add_found(s, x, key, state, shown))
             htc__kv_cluster_broken(s, HTC_ENOMEM);
+        else if (least)
+            x->found[x->found_n - 1].least = least;
         if (s->broken != HTC_OK)
             return;
         pass(x, key);
@@ -581,6 +591,20 @@ static void merge(htc_kv_server *s, scanning *x)
 }
 
 /* ---------------------------------------------------------------- keys that are read */
+
+/* As a request that was tried: the answer is not given before it is certain that nothing else can become final instead. */
+static void settle(htc_kv_server *s, scanning *x, size_t at)
+{
+    found          *f = &x->found[at];
+    htc_kv_request  q = { .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
+    htc__kv_errand *r = htc__kv_errand_own(s, &q, &s->cluster->scan_face, x->tag, at, s->now + s->cluster->request_ns);
+    if (!r)
+        return;
+    x->reading++;
+    f->settled = 1;
+    r->tried = 1;
+    htc__kv_errand_route(s, r);
+}
 
 static void read_answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *result)
 {
@@ -590,6 +614,10 @@ static void read_answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_
         return;
     found *f = &x->found[slot];
     x->reading--;
+    if (result->version < f->least && !f->settled && (result->status == HTC_OK || result->status == HTC_ENOTFOUND)) {
+        settle(s, x, (size_t)slot);
+        return;
+    }
     f->state = result->status == HTC_OK ? FOUND : GONE;
     if (result->status != HTC_OK) {
         if (result->status != HTC_ENOTFOUND)
@@ -604,20 +632,6 @@ static void read_answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_
         htc__kv_cluster_broken(s, x->bytes.status);
 }
 
-/* As a request that was tried: the answer is not given before it is certain that nothing else can become final instead. */
-static void settle(htc_kv_server *s, scanning *x, size_t at)
-{
-    found          *f = &x->found[at];
-    htc_kv_request  q = { .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
-    htc__kv_errand *r = htc__kv_errand_own(s, &q, &s->cluster->scan_face, x->tag, at, s->now + s->cluster->request_ns);
-    if (!r)
-        return;
-    f->state = READING;
-    x->reading++;
-    r->tried = 1;
-    htc__kv_errand_route(s, r);
-}
-
 /* In order, so that a page that grows too long ends before those that were not asked for. */
 static void read_some(htc_kv_server *s, scanning *x)
 {
@@ -628,12 +642,8 @@ static void read_some(htc_kv_server *s, scanning *x)
            (x->bytes.len <= PAGE_BYTES || x->read_next == 0)) {
         size_t at = x->read_next++;
         found *f = &x->found[at];
-        if (f->state != TO_READ && f->state != TO_SETTLE)
+        if (f->state != TO_READ)
             continue;
-        if (f->state == TO_SETTLE) {
-            settle(s, x, at);
-            continue;
-        }
         htc_kv_request q = { .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
         htc_kv_result  now;
         f->state = READING;
@@ -680,7 +690,7 @@ static void show_page(htc_kv_server *s, scanning *x)
     for (size_t i = 0; i < x->found_n; i++) {
         const found *f = &x->found[i];
         int          over = result.items && b->len + f->key_len + f->value_len + 24 > PAGE_BYTES;
-        if (f->state == TO_READ || f->state == TO_SETTLE || (f->state == FOUND && over)) { /* the page ends before it */
+        if (f->state == TO_READ || (f->state == FOUND && over)) { /* the page ends before it */
             const found *end = &x->found[i - 1];
             x->more = 1;
             set(x->last, &x->last_len, (htc_bytes){ x->bytes.data + end->key_at, end->key_len });

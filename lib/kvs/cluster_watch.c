@@ -217,13 +217,16 @@ static void check_pages(htc_kv_server *s, interest *i)
 {
     const htc__kv_cluster *c = s->cluster;
     const hosting         *w = of(s);
-    int                    missing = 0;
-    for (uint32_t p = 0; p < w->link_n; p++)
-        missing |= knows(s, p, i) && !htc__kv_cluster_suspected(s, &c->peers[p]) &&
-                   (p >= i->streams_n || i->streams[p] != w->links[p].stream);
-    if (!missing)
+    int                    missing = 0, there = 0;
+    for (uint32_t p = 0; p < w->link_n; p++) {
+        if (!knows(s, p, i) || (p < i->streams_n && i->streams[p] == w->links[p].stream))
+            continue;
+        missing = 1;
+        there |= !htc__kv_cluster_suspected(s, &c->peers[p]);
+    }
+    if (!missing && i->pages)
         i->in_vain = 0;
-    if (!missing || !i->pages || s->now < i->over_at || HTC__BROKEN(page_not_anew))
+    if (!there || !i->pages || s->now < i->over_at || HTC__BROKEN(page_not_anew))
         return;
     i->over_at = s->now + (c->suspect_ns << i->in_vain);
     i->in_vain += i->in_vain < 6;
