@@ -3,6 +3,7 @@
 #define HTC_EXAMPLES_KV_H
 
 #include "htc.h"
+#include "htcsched/kv_store.h"
 #include "htcsched/store.h"
 
 /* The subcommands. */
@@ -36,7 +37,8 @@ typedef struct kv_call {
     words       w; /* behind the subcommand */
     const char *address, *key, *ring, *server, *file, *seen;
     int64_t     version, limit; /* version -1: not given */
-    uint32_t    replace, values;
+    uint32_t    replace, values, leased; /* leased: restore */
+    uint32_t    without_spaces;          /* backup */
     const char *space, *context; /* --namespace; --context of a get there */
     uint32_t    reconcile;
     const char *engine, *durability; /* cluster */
@@ -65,10 +67,14 @@ void kv_put_bytes(json_t *o, const char *name, htc_bytes bytes);
 htc_status kv_space_get(kv_call *k, htc_bytes key);
 htc_status kv_space_change(kv_call *k, uint32_t op, htc_bytes key, htc_bytes value);
 
+/* The next value of a key that a backup has in a namespace; first: of its key. *keep: the key is there already and stays as it is, set
+ * by the first value for the others. */
+htc_status kv_space_restore(kv_call *k, htc_bytes space, htc_bytes key, htc_bytes value, int first, int *keep);
+
 /* A backup that is written key by key; bytes is to be freed. Each answers 1, or 0 with errno. */
 typedef struct kv_writer {
     FILE    *f;
-    uint64_t count;
+    uint64_t count, leased, ending; /* all; bound to a lease; with a ttl */
     uint8_t *bytes;
     size_t   cap;
 } kv_writer;
@@ -77,7 +83,7 @@ typedef struct kv_writer {
 FILE *kv_create(const char *path);
 
 int kv_writer_begin(kv_writer *w, FILE *f);
-int kv_writer_put(kv_writer *w, htc_bytes key, uint64_t version, htc_bytes value);
+int kv_writer_put(kv_writer *w, const htc_kv_check_item *item);
 int kv_writer_end(kv_writer *w);
 
 htc_status kv_backup(kv_call *k);

@@ -1,9 +1,12 @@
 /* htc kv backup and restore: every key and value in one file.
  *
- * The file: "HTCKVB01", then for each key u32 length of the key (1 to HTC_KV_KEY_MAX), u32 length of the value, u64 version, key,
- * value, u64 XXH3 of all of that; at the end u32 0, u32 0, u64 how many there were, u64 XXH3 of these sixteen bytes. Integers are
- * little-endian. The file appears under its name when it is complete and on the disk; it is read to its end before the first
- * key of it is restored. Each key is as it was at some moment of the backup; versions are for people: a restored key gets a new one. */
+ * The file: "HTCKVB02", then for each value u32 length of the key (1 to HTC_KV_KEY_MAX), u32 length of the value, u64 version, u64 what is
+ * left of its ttl in nanoseconds (0: it has none), u8 kind, key, value, u64 XXH3 of all of that; at the end a head of zeros but for the
+ * version, which is how many there were, and its XXH3. Integers are little-endian. Kinds: 0 a key, 1 a key that is bound to a lease, 2 a
+ * sibling in an eventual namespace: its key is the namespace, a zero byte, the key. "HTCKVB01" has neither ttl nor kind.
+ *
+ * The file appears under its name when it is complete and on the disk; it is read to its end before the first key of it is restored.
+ * Each key is as it was at some moment of the backup; versions are for people: a restored key gets a new one. */
 #include "kv.h"
 
 #include <errno.h>
@@ -13,14 +16,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char magic[] = "HTCKVB01";
+static const char magic[] = "HTCKVB02", magic_1[] = "HTCKVB01";
 
-#define HEAD 16
+#define HEAD   25
+#define HEAD_1 16
+#define WINDOW 64 /* requests on their way at once */
+
+enum { PLAIN, LEASED, SIBLING };
 
 typedef struct item {
     uint32_t key_len, value_len;
-    uint64_t version;
-    uint8_t *bytes; /* head, key, value */
+    uint64_t version, ttl;
+    uint32_t kind, head; /* head: its length in this file */
+    uint8_t *bytes;      /* head, key, value */
     size_t   cap;
 } item;
 
@@ -48,18 +56,25 @@ static void reserve(uint8_t **bytes, size_t *cap, size_t size)
 
 /* ---- backup ---- */
 
-static int write_item(kv_writer *w, uint32_t key_len, uint32_t value_len, uint64_t number, htc_bytes key, htc_bytes value)
+static int write_item(kv_writer *w, uint32_t kind, const htc_kv_check_item *it)
 {
     uint8_t sum[8];
-    size_t  len = HEAD + (size_t)key_len + value_len;
+    size_t  before = kind == SIBLING ? it->space.len + 1 : 0, key_len = before + it->key.len;
+    size_t  len = HEAD + key_len + it->value.len;
     reserve(&w->bytes, &w->cap, len);
     put_number(w->bytes, key_len, 4);
-    put_number(w->bytes + 4, value_len, 4);
-    put_number(w->bytes + 8, number, 8);
-    if (key_len)
-        memcpy(w->bytes + HEAD, key.data, key_len);
-    if (value_len)
-        memcpy(w->bytes + HEAD + key_len, value.data, value_len);
+    put_number(w->bytes + 4, it->value.len, 4);
+    put_number(w->bytes + 8, it->version, 8);
+    put_number(w->bytes + 16, it->ttl, 8);
+    w->bytes[24] = (uint8_t)kind;
+    if (before) {
+        memcpy(w->bytes + HEAD, it->space.data, it->space.len);
+        w->bytes[HEAD + it->space.len] = 0;
+    }
+    if (it->key.len)
+        memcpy(w->bytes + HEAD + before, it->key.data, it->key.len);
+    if (it->value.len)
+        memcpy(w->bytes + HEAD + key_len, it->value.data, it->value.len);
     put_number(sum, htc_hash64((htc_bytes){ w->bytes, len }, 0), 8);
     return fwrite(w->bytes, 1, len, w->f) == len && fwrite(sum, 1, sizeof sum, w->f) == sizeof sum;
 }
@@ -79,64 +94,148 @@ int kv_writer_begin(kv_writer *w, FILE *f)
     return fwrite(magic, 1, 8, f) == 8;
 }
 
-int kv_writer_put(kv_writer *w, htc_bytes key, uint64_t version, htc_bytes value)
+int kv_writer_put(kv_writer *w, const htc_kv_check_item *it)
 {
     w->count++;
-    return write_item(w, (uint32_t)key.len, (uint32_t)value.len, version, key, value);
+    w->leased += it->lease != 0;
+    w->ending += it->ttl != 0;
+    return write_item(w, it->space.len ? SIBLING : it->lease ? LEASED : PLAIN, it);
 }
 
 int kv_writer_end(kv_writer *w)
 {
-    return write_item(w, 0, 0, w->count, (htc_bytes){ NULL, 0 }, (htc_bytes){ NULL, 0 }) && fflush(w->f) == 0;
+    return write_item(w, PLAIN, &(htc_kv_check_item){ .version = w->count }) && fflush(w->f) == 0;
 }
 
-static htc_status write_all(kv_call *k, FILE *f, const char *path, uint64_t *count)
+static int speaks(const kv_call *k, const char *scheme)
+{
+    return k->address && strncmp(k->address, scheme, strlen(scheme)) == 0;
+}
+
+/* Eventual namespaces cannot be listed from outside: none of them is left out without a word. */
+static htc_status refuse_namespaces(kv_call *k)
+{
+    htc_kv_request q = { .op = HTC_KV_COUNT, .flags = HTC_KV_EVENTUAL };
+    htc_kv_result  r;
+    if (k->without_spaces || speaks(k, "redis:") || speaks(k, "etcd:"))
+        return HTC_OK;
+    htc_status s = kv_ask(k, &q, &r);
+    if (s != HTC_OK || (r.version == 0 && r.number == 0))
+        return s;
+    return cli_error(k->c, HTC_EUNSUPPORTED, "",
+                     "--without-namespaces writes all else; htc kv dump DIR FILE --namespace NAME has one from a member that has ended",
+                     "this store has %" PRIu64 " eventual namespace%s, with %" PRId64
+                     " keys on the member that was asked, and a backup has none of them",
+                     r.version, r.version == 1 ? "" : "s", r.number);
+}
+
+/* The keys of a page once more, for a page says neither their ttl nor their lease. Those that are gone by now are left out. */
+static htc_status write_in_full(kv_call *k, kv_writer *w, const htc_kv_request *get, size_t n, int *ok)
+{
+    htc_kv_result r;
+    htc_status    s = htc_store_submit(k->store, get, n, 1);
+    for (size_t i = 0; s == HTC_OK && i < n; i++) {
+        s = htc_store_next(k->store, HTC_NEVER, &r);
+        s = s == HTC_OK ? r.status : s;
+        if (s == HTC_OK && *ok)
+            *ok = kv_writer_put(w, &(htc_kv_check_item){ .key = get[r.index].key,
+                                                         .value = r.value,
+                                                         .version = r.version,
+                                                         .ttl = r.ttl,
+                                                         .lease = r.lease });
+        s = s == HTC_ENOTFOUND ? HTC_OK : s;
+    }
+    return s;
+}
+
+static htc_status write_page(kv_call *k, kv_writer *w, const htc_kv_result *page, int *ok)
+{
+    uint8_t       *bytes = must(malloc(page->items_bytes.len + 1));
+    htc_kv_result  own = *page; /* the store's is lent until it is asked again */
+    htc_kv_request get[WINDOW];
+    htc_kv_item    found;
+    htc_status     s = HTC_OK;
+    size_t         at = 0, n = 0;
+    memcpy(bytes, page->items_bytes.len ? page->items_bytes.data : "", page->items_bytes.len);
+    own.items_bytes.data = bytes;
+    for (uint32_t i = 0; s == HTC_OK && *ok && i < own.items; i++) {
+        s = htc_kv_result_item(&own, &at, &found);
+        if (s == HTC_OK && speaks(k, "etcd:")) { /* which has no ttl, and a request of its own for each GET */
+            *ok = kv_writer_put(w, &(htc_kv_check_item){ .key = found.key, .value = found.value, .version = found.version });
+            continue;
+        }
+        if (s == HTC_OK)
+            get[n++] = (htc_kv_request){ .op = HTC_KV_GET, .key = found.key };
+        if (s == HTC_OK && (n == WINDOW || i + 1 == own.items)) {
+            s = write_in_full(k, w, get, n, ok);
+            n = 0;
+        }
+    }
+    free(bytes);
+    return s;
+}
+
+static htc_status write_all(kv_call *k, const char *path, kv_writer *w)
 {
     char           cursor[HTC_KV_KEY_MAX];
     progress       p;
-    kv_writer      w;
     htc_kv_request q = { .op = HTC_KV_SCAN };
     htc_kv_result  r;
     htc_status     s;
-    int            ok = kv_writer_begin(&w, f);
+    int            ok = kv_writer_begin(w, w->f);
     progress_begin(&p, k->c);
     do {
-        size_t      at = 0;
-        htc_kv_item found;
         s = kv_ask(k, &q, &r);
-        for (uint32_t i = 0; s == HTC_OK && ok && i < r.items; i++) {
-            s = htc_kv_result_item(&r, &at, &found);
-            ok = s == HTC_OK && kv_writer_put(&w, found.key, found.version, found.value);
-        }
         if (s != HTC_OK || !ok || r.cursor.len > sizeof cursor)
             break;
-        progress_say(&p, "%" PRIu64 " keys", w.count);
         memcpy(cursor, r.cursor.len ? r.cursor.data : "", r.cursor.len);
         q.cursor = (htc_bytes){ cursor, r.cursor.len };
-    } while (q.cursor.len);
+        s = write_page(k, w, &r, &ok);
+        progress_say(&p, "%" PRIu64 " keys", w->count);
+    } while (s == HTC_OK && ok && q.cursor.len);
     if (s == HTC_OK && ok)
-        ok = kv_writer_end(&w);
-    *count = w.count;
+        ok = kv_writer_end(w);
     progress_end(&p);
-    free(w.bytes);
+    free(w->bytes);
     if (s == HTC_OK && !ok)
         s = cli_error(k->c, errno == ENOSPC ? HTC_ENOSPC : HTC_EIO, path, "", "cannot write: %s", strerror(errno));
     return s;
+}
+
+static void say_written(kv_call *k, const kv_writer *w)
+{
+    if (k->c->json) {
+        json_t *o = json_pack("{s:I, s:I, s:I}", "keys", (json_int_t)w->count, "leased", (json_int_t)w->leased, "with_ttl",
+                              (json_int_t)w->ending);
+        put_json(k->c, o);
+        json_decref(o);
+        return;
+    }
+    printf("%" PRIu64 " key%s", w->count, w->count == 1 ? "" : "s");
+    if (w->ending)
+        printf(", %" PRIu64 " with a ttl", w->ending);
+    if (w->leased)
+        printf(", %" PRIu64 " bound to a lease", w->leased);
+    putchar('\n');
 }
 
 htc_status kv_backup(kv_call *k)
 {
     const char *path = k->w.at[0];
     char       *temporary = must_print("%s.%ld", path, (long)getpid());
-    FILE       *f = kv_create(temporary);
-    uint64_t    count = 0;
-    htc_status  s;
+    htc_status  s = refuse_namespaces(k);
+    if (s != HTC_OK) {
+        free(temporary);
+        return s;
+    }
+    kv_writer w = { .f = kv_create(temporary) };
+    FILE     *f = w.f;
     if (!f) {
         s = cli_error(k->c, HTC_EIO, path, "name another place", "cannot write: %s", strerror(errno));
         free(temporary);
         return s;
     }
-    s = write_all(k, f, path, &count);
+    s = write_all(k, path, &w);
     int ok = fflush(f) == 0 && fsync(fileno(f)) == 0;
     ok = fclose(f) == 0 && ok;
     if (s == HTC_OK && !(ok && rename(temporary, path) == 0))
@@ -144,13 +243,8 @@ htc_status kv_backup(kv_call *k)
     if (s != HTC_OK)
         unlink(temporary);
     free(temporary);
-    if (s == HTC_OK && k->c->json) {
-        json_t *o = json_pack("{s:I}", "keys", (json_int_t)count);
-        put_json(k->c, o);
-        json_decref(o);
-    } else if (s == HTC_OK) {
-        printf("%" PRIu64 " key%s\n", count, count == 1 ? "" : "s");
-    }
+    if (s == HTC_OK)
+        say_written(k, &w);
     return s;
 }
 
@@ -167,18 +261,21 @@ static htc_status read_item(kv_call *k, FILE *f, const char *path, item *it, uin
     long    at = ftell(f);
     uint8_t sum[8];
     reserve(&it->bytes, &it->cap, HEAD);
-    if (fread(it->bytes, 1, HEAD, f) != HEAD)
+    memset(it->bytes, 0, HEAD);
+    if (fread(it->bytes, 1, it->head, f) != it->head)
         return damaged(k, path, at, "it ends too early");
     it->key_len = (uint32_t)get_number(it->bytes, 4);
     it->value_len = (uint32_t)get_number(it->bytes + 4, 4);
     it->version = get_number(it->bytes + 8, 8);
-    if (it->key_len > HTC_KV_KEY_MAX || it->value_len > HTC_KV_VALUE_MAX)
+    it->ttl = get_number(it->bytes + 16, 8);
+    it->kind = it->bytes[24];
+    if (it->key_len > HTC_KV_KEY_MAX || it->value_len > HTC_KV_VALUE_MAX || it->kind > SIBLING)
         return damaged(k, path, at, "it is damaged");
     size_t len = (size_t)it->key_len + it->value_len;
-    reserve(&it->bytes, &it->cap, HEAD + len);
-    if (fread(it->bytes + HEAD, 1, len, f) != len || fread(sum, 1, sizeof sum, f) != sizeof sum)
+    reserve(&it->bytes, &it->cap, it->head + len);
+    if (fread(it->bytes + it->head, 1, len, f) != len || fread(sum, 1, sizeof sum, f) != sizeof sum)
         return damaged(k, path, at, "it ends too early");
-    if (get_number(sum, 8) != htc_hash64((htc_bytes){ it->bytes, HEAD + len }, 0))
+    if (get_number(sum, 8) != htc_hash64((htc_bytes){ it->bytes, it->head + len }, 0))
         return damaged(k, path, at, "it is damaged");
     *end = it->key_len == 0;
     if (*end && (it->version != before || fgetc(f) != EOF))
@@ -186,18 +283,20 @@ static htc_status read_item(kv_call *k, FILE *f, const char *path, item *it, uin
     return HTC_OK;
 }
 
-static htc_status rewind_to_first(kv_call *k, FILE *f, const char *path)
+static htc_status rewind_to_first(kv_call *k, FILE *f, const char *path, item *it)
 {
     char head[8];
     rewind(f);
-    if (fread(head, 1, sizeof head, f) != sizeof head || memcmp(head, magic, sizeof head) != 0)
+    size_t n = fread(head, 1, sizeof head, f);
+    it->head = n == sizeof head && memcmp(head, magic, n) == 0 ? HEAD : n == sizeof head && memcmp(head, magic_1, n) == 0 ? HEAD_1 : 0;
+    if (!it->head)
         return cli_error(k->c, HTC_EFORMAT, path, "htc kv backup makes one", "this is no backup of this version");
     return HTC_OK;
 }
 
 static htc_status check(kv_call *k, FILE *f, const char *path, item *it, uint64_t *count)
 {
-    htc_status s = rewind_to_first(k, f, path);
+    htc_status s = rewind_to_first(k, f, path, it);
     int        end = 0;
     for (*count = 0; s == HTC_OK; ++*count) {
         s = read_item(k, f, path, it, *count, &end);
@@ -207,75 +306,124 @@ static htc_status check(kv_call *k, FILE *f, const char *path, item *it, uint64_
     return s;
 }
 
-/* Requests on their way at once. */
-#define WINDOW 64
+typedef struct restoring {
+    kv_call *k;
+    uint64_t count, kept, leased; /* in the file; there already; left out */
+    uint64_t waiting;             /* requests on their way */
+    uint8_t  last[HTC_KV_KEY_MAX]; /* of a namespace: the key of the value before */
+    size_t   last_len;
+    int      keep;
+} restoring;
 
-/* The next answer; *kept counts keys that were there already and stay. */
-static htc_status take_answer(kv_call *k, uint64_t *kept)
+/* The next answer. */
+static htc_status take_answer(restoring *x)
 {
     htc_kv_result r;
-    htc_status    s = htc_store_next(k->store, HTC_NEVER, &r);
+    htc_status    s = htc_store_next(x->k->store, HTC_NEVER, &r);
+    x->waiting--;
     if (s == HTC_OK && r.status == HTC_MISMATCH)
-        ++*kept;
+        x->kept++;
     else if (s == HTC_OK)
         s = r.status;
-    return s == HTC_OK ? s : cli_error(k->c, s, "", "some keys were restored: try again", "%s", htc_strerror(s));
+    return s == HTC_OK ? s : cli_error(x->k->c, s, "", "some keys were restored: try again", "%s", htc_strerror(s));
 }
 
-static htc_status put_back(kv_call *k, const item *it, uint64_t i, uint64_t *kept)
+static htc_status take_all(restoring *x)
 {
-    htc_kv_request q = { .op = k->replace ? HTC_KV_PUT : HTC_KV_CAS_VERSION,
-                         .key = { it->bytes + HEAD, it->key_len },
-                         .value = { it->bytes + HEAD + it->key_len, it->value_len } };
-    htc_status     s = i >= WINDOW ? take_answer(k, kept) : HTC_OK;
-    if (s == HTC_OK)
-        s = htc_store_submit(k->store, &q, 1, i);
+    htc_status s = HTC_OK;
+    while (s == HTC_OK && x->waiting)
+        s = take_answer(x);
     return s;
 }
 
-static htc_status restore_all(kv_call *k, FILE *f, const char *path, uint64_t *kept, uint64_t *count)
+/* Siblings of a key stand behind each other. */
+static htc_status put_sibling(restoring *x, const item *it, htc_bytes key, htc_bytes value)
+{
+    const uint8_t *end = memchr(key.data, 0, key.len);
+    size_t         len = end ? (size_t)(end - (const uint8_t *)key.data) : 0;
+    int            first = !htc_bytes_equal(key, (htc_bytes){ x->last, x->last_len });
+    htc_status     s = take_all(x);
+    if (s != HTC_OK)
+        return s;
+    if (len == 0 || len > HTC_KV_SPACE_MAX || it->key_len == len + 1)
+        return cli_error(x->k->c, HTC_ECORRUPT, "", "some keys were restored", "the backup has a key in no namespace");
+    memcpy(x->last, key.data, key.len);
+    x->last_len = key.len;
+    s = kv_space_restore(x->k, (htc_bytes){ key.data, len }, (htc_bytes){ end + 1, key.len - len - 1 }, value, first, &x->keep);
+    x->kept += s == HTC_OK && x->keep;
+    return s;
+}
+
+static htc_status put_back(restoring *x, const item *it)
+{
+    htc_kv_request q = { .op = x->k->replace ? HTC_KV_PUT : HTC_KV_CAS_VERSION,
+                         .key = { it->bytes + it->head, it->key_len },
+                         .value = { it->bytes + it->head + it->key_len, it->value_len },
+                         .ttl = it->ttl };
+    if (it->kind == SIBLING)
+        return put_sibling(x, it, q.key, q.value);
+    if (it->kind == LEASED && !x->k->leased) {
+        x->leased++;
+        return HTC_OK;
+    }
+    htc_status s = x->waiting == WINDOW ? take_answer(x) : HTC_OK;
+    if (s == HTC_OK)
+        s = htc_store_submit(x->k->store, &q, 1, 1);
+    x->waiting += s == HTC_OK;
+    return s;
+}
+
+static htc_status restore_all(restoring *x, FILE *f, const char *path)
 {
     item       it = { 0 };
     progress   p;
     int        end = 0;
-    htc_status s = check(k, f, path, &it, count);
-    progress_begin(&p, k->c);
+    htc_status s = check(x->k, f, path, &it, &x->count);
+    progress_begin(&p, x->k->c);
     if (s == HTC_OK)
-        s = rewind_to_first(k, f, path);
+        s = rewind_to_first(x->k, f, path, &it);
     for (uint64_t i = 0; s == HTC_OK; i++) {
-        s = read_item(k, f, path, &it, i, &end);
+        s = read_item(x->k, f, path, &it, i, &end);
         if (s != HTC_OK || end)
             break;
-        s = put_back(k, &it, i, kept);
-        progress_say(&p, "%" PRIu64 " of %" PRIu64 " keys", i + 1, *count);
+        s = put_back(x, &it);
+        progress_say(&p, "%" PRIu64 " of %" PRIu64 " keys", i + 1, x->count);
     }
-    for (uint64_t left = *count < WINDOW ? *count : WINDOW; s == HTC_OK && left > 0; left--)
-        s = take_answer(k, kept);
+    if (s == HTC_OK)
+        s = take_all(x);
     progress_end(&p);
     free(it.bytes);
     return s;
+}
+
+static void say_restored(kv_call *k, const restoring *x)
+{
+    uint64_t restored = x->count - x->kept - x->leased;
+    if (k->c->json) {
+        json_t *o = json_pack("{s:I, s:I, s:I}", "restored", (json_int_t)restored, "kept", (json_int_t)x->kept, "leased",
+                              (json_int_t)x->leased);
+        put_json(k->c, o);
+        json_decref(o);
+        return;
+    }
+    printf("%" PRIu64 " key%s restored", restored, restored == 1 && !x->kept ? "" : "s");
+    if (x->kept)
+        printf(", %" PRIu64 " exist and were kept (--replace overwrites them)", x->kept);
+    if (x->leased)
+        printf(", %" PRIu64 " were bound to a lease and are left out (--leased takes them, for good)", x->leased);
+    putchar('\n');
 }
 
 htc_status kv_restore(kv_call *k)
 {
     const char *path = k->w.at[0];
     FILE       *f = fopen(path, "rbe");
-    uint64_t    count = 0, kept = 0;
+    restoring   x = { .k = k };
     if (!f)
         return cli_error(k->c, HTC_EINPUT, path, "", "cannot read: %s", strerror(errno));
-    htc_status s = restore_all(k, f, path, &kept, &count);
+    htc_status s = restore_all(&x, f, path);
     fclose(f);
-    if (s != HTC_OK)
-        return s;
-    if (k->c->json) {
-        json_t *o = json_pack("{s:I, s:I}", "restored", (json_int_t)(count - kept), "kept", (json_int_t)kept);
-        put_json(k->c, o);
-        json_decref(o);
-    } else if (kept) {
-        printf("%" PRIu64 " keys restored, %" PRIu64 " exist and were kept (--replace overwrites them)\n", count - kept,
-               kept);
-    } else {
-        printf("%" PRIu64 " key%s restored\n", count, count == 1 ? "" : "s");
-    }
-    return HTC_OK;
+    if (s == HTC_OK)
+        say_restored(k, &x);
+    return s;
 }

@@ -7,14 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "htcsched/kv_store.h"
-
 typedef struct looking {
     kv_call  *k;
     FILE     *f; /* dump: a backup; NULL: no */
     kv_writer out;
     json_t   *problems;
-    uint64_t  shown; /* dump --json: records */
+    uint64_t  shown, taken; /* dump --json: records; dump: values */
     int       quiet; /* dump: problems go to standard error */
 } looking;
 
@@ -29,12 +27,23 @@ static void on_problem(void *ctx, const htc_kv_problem *p)
     fprintf(l->f || l->quiet ? stderr : stdout, "%s, byte %" PRIu64 ": %s -> %s\n", p->file, p->offset, p->text, p->next);
 }
 
-static htc_status on_record(void *ctx, htc_bytes key, uint64_t version, htc_bytes value)
+static htc_status on_item(void *ctx, const htc_kv_check_item *it)
 {
     looking *l = ctx;
+    if (l->k->space && !htc_bytes_equal(it->space, htc_bytes_of(l->k->space)))
+        return HTC_OK;
+    l->taken++;
     if (l->f)
-        return kv_writer_put(&l->out, key, version, value) ? HTC_OK : HTC_EIO;
-    json_t *o = kv_json(key, &value, version);
+        return kv_writer_put(&l->out, it) ? HTC_OK : HTC_EIO;
+    json_t *o = kv_json(it->key, &it->value, it->version);
+    if (it->space.len) {
+        kv_put_bytes(o, "namespace", it->space);
+        json_object_del(o, "version");
+    }
+    if (it->ttl)
+        json_object_set_new(o, "ttl_s", json_real((double)it->ttl / 1e9));
+    if (it->lease)
+        json_object_set_new(o, "leased", json_true());
     fputs(l->shown++ ? ",\n" : "[", stdout);
     json_dumpf(o, stdout, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(o);
@@ -48,7 +57,7 @@ static htc_status look(looking *l, int records, htc_kv_check_found *found)
     char                *inner = must_print("%s/store", dir);
     htc_kv_check_options o = { .size = sizeof o,
                                .dir = access(inner, F_OK) == 0 ? inner : dir,
-                               .record = records ? on_record : NULL,
+                               .item = records ? on_item : NULL,
                                .problem = on_problem,
                                .ctx = l };
     *found = (htc_kv_check_found){ .size = sizeof *found };
@@ -68,22 +77,31 @@ static htc_status damage(kv_call *k, const htc_kv_check_found *found)
                      found->lost == 1 ? "" : "s");
 }
 
+static const char *eventual_text(const htc_kv_check_found *found, char text[64])
+{
+    text[0] = 0;
+    if (found->eventual)
+        snprintf(text, 64, ", %" PRIu64 " of eventual namespaces", found->eventual);
+    return text;
+}
+
 htc_status kv_fsck(kv_call *k)
 {
     looking            l = { .k = k, .problems = k->c->json ? json_array() : NULL };
     htc_kv_check_found found;
+    char               spaces[64];
     htc_status         s = look(&l, 0, &found);
     if (s == HTC_OK && l.problems) {
-        json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:O}", "engine", found.engine == HTC_KV_LOG ? "log" : "lmdb", "keys",
-                              (json_int_t)found.keys, "lost", (json_int_t)found.lost, "batches", (json_int_t)found.batches, "problems",
+        json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:O}", "engine", found.engine == HTC_KV_LOG ? "log" : "lmdb", "keys",
+                              (json_int_t)found.keys, "eventual", (json_int_t)found.eventual, "lost", (json_int_t)found.lost, "batches", (json_int_t)found.batches, "problems",
                               l.problems);
         put_json(k->c, o);
         json_decref(o);
     } else if (s == HTC_OK && found.engine == HTC_KV_LOG) {
-        printf("log: %" PRIu64 " keys, %" PRIu64 " segments, %" PRIu64 " batches to %s, byte %" PRIu64 "\n", found.keys, found.segments,
-               found.batches, found.end_file, found.end_offset);
+        printf("log: %" PRIu64 " keys%s, %" PRIu64 " segments, %" PRIu64 " batches to %s, byte %" PRIu64 "\n", found.keys,
+               eventual_text(&found, spaces), found.segments, found.batches, found.end_file, found.end_offset);
     } else if (s == HTC_OK) {
-        printf("lmdb: %" PRIu64 " keys\n", found.keys);
+        printf("lmdb: %" PRIu64 " keys%s\n", found.keys, eventual_text(&found, spaces));
     }
     json_decref(l.problems);
     return s == HTC_OK ? damage(k, &found) : s;
@@ -128,5 +146,7 @@ htc_status kv_dump(kv_call *k)
         if (s != HTC_OK)
             unlink(path);
     }
+    if (s == HTC_OK && k->space && !l.taken)
+        s = cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "htc kv dump --json shows which there are", "no key of a namespace %.40s is there", k->space);
     return s == HTC_OK ? damage(k, &found) : s;
 }

@@ -161,3 +161,33 @@ htc_status kv_space_change(kv_call *k, uint32_t op, htc_bytes key, htc_bytes val
     free(hex);
     return HTC_OK;
 }
+
+/* ---- restore ---- */
+
+/* The first value of a key goes in the place of all that is there, the others beside it. */
+htc_status kv_space_restore(kv_call *k, htc_bytes space, htc_bytes key, htc_bytes value, int first, int *keep)
+{
+    char           name[HTC_KV_SPACE_MAX + 1];
+    uint8_t        bytes[HTC_KV_CONTEXT_MAX];
+    htc_kv_result  r;
+    htc_status     s = HTC_OK;
+    htc_kv_request q = { .op = HTC_KV_GET, .space = space, .key = key };
+    snprintf(name, sizeof name, "%.*s", (int)space.len, (const char *)space.data);
+    k->space = name; /* for what is said */
+    if (first) {
+        *keep = 0;
+        s = ask(k, &q, &r);
+        if (s == HTC_OK && r.items && !k->replace)
+            *keep = 1;
+        if (s == HTC_OK && r.context.len <= sizeof bytes) {
+            memcpy(bytes, r.context.len ? r.context.data : "", r.context.len);
+            q.context = (htc_bytes){ bytes, r.context.len };
+        }
+    }
+    q.op = HTC_KV_PUT;
+    q.value = value;
+    if (s == HTC_OK && !*keep)
+        s = ask(k, &q, &r);
+    k->space = NULL;
+    return s;
+}

@@ -72,7 +72,7 @@ typedef enum htc_kv_op {
     HTC_KV_LEASE_GRANT, /**< ttl -> lease */
     HTC_KV_LEASE_RENEW, /**< lease -> HTC_OK or HTC_ENOTFOUND */
     HTC_KV_LEASE_REVOKE, /**< lease -> HTC_OK or HTC_ENOTFOUND; its keys are gone */
-    HTC_KV_COUNT,        /**< -> number: how many keys there are */
+    HTC_KV_COUNT,        /**< -> number: how many keys there are; with HTC_KV_EVENTUAL others */
     HTC_KV_MEMBERS,      /**< limit (0, 1: with the owners of each bucket) -> value, for htc_kv_members_read (htcsched/kv_members.h).
                               HTC_EUNSUPPORTED by a store that is not of several members. Since: 0.2 */
     HTC_KV_CHANGE        /**< limit (htc_kv_change_kind: LEAVE, WEIGHT or BACK), version (the id of the member), delta (its weight): change who
@@ -91,8 +91,10 @@ typedef enum htc_kv_flag {
     HTC_KV_KEEP_TTL = 8, /**< PUT, CAS_VERSION, CAS_VALUE: ttl and lease of the key stay as they are; not with ttl or lease */
     HTC_KV_PERSIST = 16, /**< with TOUCH: no ttl and no lease from now on; HTC_ENOTFOUND if there was none */
     HTC_KV_TOUCH = 32,   /**< PUT without a value: only ttl and lease are changed, the value stays; a missing key is HTC_ENOTFOUND */
-    HTC_KV_PLACES = 64   /**< SCAN: in the order of places, not of keys; key is empty, a cursor has 8 bytes. A page never ends
+    HTC_KV_PLACES = 64,  /**< SCAN: in the order of places, not of keys; key is empty, a cursor has 8 bytes. A page never ends
                               between two keys of one place. HTC_EUNSUPPORTED where records are in order of keys alone */
+    HTC_KV_EVENTUAL = 256 /**< COUNT: number: keys of eventual namespaces that the member that is asked holds; version: how many such
+                                namespaces it has. Since: 0.2 */
 } htc_kv_flag;
 
 /** One request. All bytes are copied. */
@@ -120,7 +122,7 @@ typedef struct htc_kv_result {
     uint32_t   op;    /**< htc_kv_op of the request */
     htc_status status; /**< HTC_OK, HTC_ENOTFOUND, HTC_MISMATCH, HTC_EUNKNOWN, HTC_EFULL, HTC_ENOSPC, HTC_ETIMEDOUT, … */
     uint64_t   version;     /**< of the key: after a change, as read, or as it is on a HTC_MISMATCH */
-    uint64_t   lease;       /**< LEASE_GRANT: its number */
+    uint64_t   lease;       /**< LEASE_GRANT: its number. GET, HTC_MISMATCH: that the key is bound to (not by etcd); 0: none */
     int64_t    number;      /**< ADD: the new number; APPEND: the new length; COUNT; CHANGE */
     htc_bytes  value;       /**< GET, HTC_MISMATCH: what is stored; with WANT_OLD what was. MEMBERS; CHANGE that failed */
     htc_bytes  cursor;      /**< SCAN: for the next page; empty: no more */

@@ -168,6 +168,16 @@ typedef struct htc_kv_problem {
     const char *next;   /**< what to do */
 } htc_kv_problem;
 
+/** One value of a key, as it stands in the files. All bytes are lent until the function returns. Since: 0.2 */
+typedef struct htc_kv_check_item {
+    htc_bytes key;     /**< as clients name it */
+    htc_bytes space;   /**< the eventual namespace that it is in; empty: in none */
+    htc_bytes value;   /**< what is stored; in a namespace one sibling */
+    uint64_t  version; /**< of the key; in a namespace 0 */
+    htc_ns    ttl;     /**< the key's own, all of it: what is left is not stored; 0: it has none */
+    uint64_t  lease;   /**< that the key is bound to; 0: none */
+} htc_kv_check_item;
+
 /** What is to be looked at, and who is told. */
 typedef struct htc_kv_check_options {
     size_t      size; /**< sizeof(htc_kv_check_options) */
@@ -190,6 +200,15 @@ typedef struct htc_kv_check_options {
      */
     void (*problem)(void *ctx, const htc_kv_problem *problem);
     void *ctx; /**< handed to both */
+    /**
+     * As record, which is not called then, with all that is known of a key; behind them those of eventual namespaces, in the order of
+     * namespace and key, once for each sibling. NULL: record is called. Since: 0.2
+     *
+     * @param[in] ctx   as given
+     * @param[in] item  borrowed
+     * @return HTC_OK; anything else ends the reading with it
+     */
+    htc_status (*item)(void *ctx, const htc_kv_check_item *item);
 } htc_kv_check_options;
 
 /** What was found. */
@@ -197,13 +216,14 @@ typedef struct htc_kv_check_found {
     size_t   size;         /**< sizeof(htc_kv_check_found), set by the caller */
     uint32_t engine;       /**< htc_kv_engine_kind that made the store */
     uint32_t reserved;     /**< 0 */
-    uint64_t keys;         /**< that are there and can be read */
+    uint64_t keys;         /**< that are there and can be read, those of eventual namespaces aside */
     uint64_t lost;         /**< whose values cannot */
     uint64_t problems;     /**< that were told */
     uint64_t segments;     /**< of a log: its files */
     uint64_t batches;      /**< of a log: that were read; else records */
     uint64_t end_offset;   /**< of a log: where it ends, in end_file */
     char     end_file[24]; /**< its last segment */
+    uint64_t eventual;     /**< keys of eventual namespaces that are there and can be read. Since: 0.2 */
 } htc_kv_check_found;
 
 /**

@@ -170,6 +170,7 @@ static void failed(change *c, htc_status status)
         return;
     show(c->out, c->cell);
     c->out->result.ttl = exists(c->cell) ? c->cell->ttl : 0;
+    c->out->result.lease = exists(c->cell) ? c->cell->lease : 0;
 }
 
 void htc__kv_change(const htc__kv_cell *cell, const htc_kv_request *request, const htc__kv_stamp *stamp,

@@ -532,6 +532,8 @@ int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv
     *result = (htc_kv_result){ .op = q->op, .status = HTC_EBUSY };
     if (s->cluster->map && q->op == HTC_KV_MEMBERS)
         report(s, q, result);
+    else if (s->cluster->map && q->op == HTC_KV_COUNT && q->flags)
+        htc__kv_eventual_count(s, result);
     else if (s->cluster->map && q->op == HTC_KV_CHANGE)
         told = htc__kv_cluster_change(s, q, face, conn, slot, result);
     else if (s->cluster->map) /* else it has not been let in yet */

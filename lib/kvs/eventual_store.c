@@ -116,6 +116,17 @@ htc_status htc__kv_take_in(htc_kv_server *s, htc_bytes key, htc_bytes state)
     return status == HTC_OK ? htc__kv_eventual_hold(s, key, &e->c) : status;
 }
 
+void htc__kv_eventual_count(htc_kv_server *s, htc_kv_result *result)
+{
+    const htc__kv_eventual *e = s->cluster->eventual;
+    s->stats.reads++;
+    *result = (htc_kv_result){ .op = HTC_KV_COUNT };
+    if (!e)
+        return;
+    result->number = (int64_t)(e->index.count - e->deleted);
+    result->version = e->spaces;
+}
+
 /* ---------------------------------------------------------------- between owners */
 
 static int between_owners(const htc_kv_server *s, htc_bytes key)

@@ -77,12 +77,13 @@ static int extras_fit(const htc_kv_request *q)
                (!f || (q->key.len == 0 && (q->cursor.len == 0 || q->cursor.len == 8)));
     case HTC_KV_LEASE_GRANT:
         return !f;
+    case HTC_KV_COUNT:
+        return !(f & ~(uint32_t)HTC_KV_EVENTUAL) && !q->ttl;
     case HTC_KV_GET:
     case HTC_KV_APPEND:
     case HTC_KV_ADD:
     case HTC_KV_LEASE_RENEW:
     case HTC_KV_LEASE_REVOKE:
-    case HTC_KV_COUNT:
     case HTC_KV_MEMBERS:
     case HTC_KV_CHANGE:
         return !f && !q->ttl;

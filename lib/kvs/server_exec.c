@@ -93,6 +93,7 @@ static __attribute__((noinline)) htc_status get_in_full(execution *x, htc_status
     }
     x->result->version = cell.version;
     x->result->value = cell.value;
+    x->result->lease = cell.lease;
     x->result->ttl = htc__kv_end_left(x->s, x->q->key, &cell);
     return HTC_OK;
 }
@@ -198,6 +199,8 @@ static htc_status count(execution *x)
 {
     htc_kv_server *s = x->s;
     s->stats.reads++;
+    if (x->q->flags) /* a single member has no namespaces */
+        return HTC_OK;
     s->touched = htc__kv_staged(s) ? htc__kv_open(s) : htc__kv_open(s) - 1;
     x->result->number = (int64_t)s->keys;
     return HTC_OK;

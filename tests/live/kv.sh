@@ -1,5 +1,6 @@
 #!/bin/bash
 # htc kv: the store from the command line, and a backup that is damaged at every byte.
+mortal_program=$(realpath "$2")
 source "$(dirname "$0")/live.sh"
 dir=$top/state
 H=("$htc" --dir "$dir" kv)
@@ -45,7 +46,7 @@ grep -q 'kv put: --version is no option of it, but of cas' refusal || fail "put 
 "${H[@]}" get a --file x 2> refusal && fail "get took --file"
 grep -q 'but of put, append and cas' refusal || fail "get --file said: $(< refusal)"
 "${H[@]}" add a --namespace x 2> refusal && fail "add took --namespace"
-grep -q 'but of get, put, delete and cluster' refusal || fail "add --namespace said: $(< refusal)"
+grep -q 'but of get, put, delete, dump and cluster' refusal || fail "add --namespace said: $(< refusal)"
 expect 0 "${H[@]}" get a
 [ "$out" = 'four+' ] || fail "an option that was refused left: $out"
 for words in 'put:file namespace context store' 'append:file store' 'cas:file version seen' 'scan:values limit' 'restore:replace' 'fsck:' \
@@ -121,6 +122,33 @@ expect 0 "${H[@]}" get many/100
 expect 0 "${H[@]}" restore all.kv --replace
 expect 0 "${H[@]}" get many/100
 [ "$out" = 'value 100' ] || fail "restore --replace left: $out"
+
+# What has an end of its own comes back with what is left of it; what was bound to a lease does not, unless it is asked for.
+mortal=("$mortal_program" "unix:$dir/kvd.sock")
+expect 0 "${mortal[@]}" brief soon ttl 3600
+expect 0 "${mortal[@]}" bound gone lease 3600
+expect 0 "${mortal[@]}" bound '' - 0
+[ "$out" = '0 leased' ] || fail "a GET of a bound key said: $out"
+expect 0 "${H[@]}" backup mortal.kv
+grep -qE '^[0-9]+ keys, 1 with a ttl, 1 bound to a lease$' <<< "$out" || fail "backup said: $out"
+expect 0 "${H[@]}" delete brief
+expect 0 "${H[@]}" delete bound
+expect 0 "${H[@]}" restore mortal.kv
+grep -q ' 1 were bound to a lease and are left out' <<< "$out" || fail "restore said: $out"
+expect 4 "${H[@]}" get bound
+expect 0 "${mortal[@]}" brief '' - 0
+[ "${out#* }" = free ] && [ "${out% *}" -gt 1800 ] && [ "${out% *}" -le 3600 ] || fail "what was restored: $out"
+expect 0 "${H[@]}" restore mortal.kv --leased --json
+[ "$(json "$out" '"%d %d" % (v["restored"], v["leased"])')" = '1 0' ] || fail "restore --leased said: $out"
+expect 0 "${mortal[@]}" bound '' - 0
+[ "$out" = '0 free' ] || fail "what was restored: $out"
+
+# A backup of the version before, which knows neither.
+base64 -d > old.kv <<< SFRDS1ZCMDEFAAAAAwAAAAcAAAAAAAAAb2xkL2FvbmV+ehG2O21GmgUAAAADAAAACQAAAAAAAABvbGQvYnR3b76sVq0D2RjmAAAAAAAAAAACAAAAAAAAAMJQwxHHIepZ
+expect 0 "${H[@]}" restore old.kv
+[ "$out" = '2 keys restored' ] || fail "restore of version 1 said: $out"
+expect 0 "${H[@]}" get old/b
+[ "$out" = 'two' ] || fail "restore of version 1 left: $out"
 
 # Cut short or changed anywhere: refused, with the place, before anything is put back.
 expect 0 "${H[@]}" delete many/125

@@ -1,6 +1,7 @@
 #!/bin/bash
 # An eventual namespace of three members, from the command line: any of them is asked, values that were written without knowledge of one
 # another stand beside each other, and who was away gets what it missed.
+mortal_program=$(realpath "$2")
 source "$(dirname "$0")/live.sh"
 
 members=()
@@ -74,7 +75,7 @@ refuse 4 'no such key' "${k1[@]}" delete a --namespace e
 refuse 1 'no namespace nowhere' "${k1[@]}" get a --namespace nowhere
 refuse 1 'no context' "${k1[@]}" put a b --namespace e --context xyz
 refuse 1 'goes with --namespace' "${k1[@]}" get a --reconcile
-refuse 1 'but of get, put, delete and cluster' "${k1[@]}" add a --namespace e
+refuse 1 'but of get, put, delete, dump and cluster' "${k1[@]}" add a --namespace e
 for wrong in e E=eventual e=strong e=eventual:3 e=eventual:3,2,4 e=eventual:4,2,2 e=eventual:3,2,2x default=eventual; do
     refuse 1 'says no namespace' htc-kvd --dir "$top/m1" "${members[@]}" --engine log --namespace "$wrong"
 done
@@ -85,12 +86,17 @@ for i in 1 2 3; do
     wait "${pid[$i]}" || fail "member $i ended with $?: $(cat "$top/m$i.err")"
 done
 
+expect 0 "$htc" kv fsck "$top/m1"
+[[ $out == 'log: 0 keys, 20 of eventual namespaces, '* ]] || fail "fsck said: $out"
+expect 0 "$htc" kv dump "$top/m1" --json --namespace fast
+[ "$(json "$out" '"%d %s" % (len(v), v[-1]["value"])')" = '20 v9' ] || fail "dump --json said: $out"
+
 # The same by one command, which remembers it.
 cluster=("$htc" kv cluster --dir "$top/c")
 refuse 1 'says no namespace' "${cluster[@]}" --members 1 --base-port 1024 --namespace e=weak
 for _ in 1 2 3 4 5; do # the port may be somebody's by then
     port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
-    timeout 120 "${cluster[@]}" --members 1 --base-port "$port" --namespace e=eventual > /dev/null && break
+    timeout 120 "${cluster[@]}" --members 1 --base-port "$port" --engine lmdb --namespace e=eventual > /dev/null && break
     rm -rf "$top/c"
 done
 refuse 4 'namespace differs' "${cluster[@]}" --namespace other=eventual
@@ -98,6 +104,49 @@ socket=$(find "$top/c" -name kvd.sock)
 expect 0 "$htc" kv --store "unix:$socket" put a one --namespace e
 expect 0 "$htc" kv --store "unix:$socket" get a --namespace e
 [ "$out" = one ] || fail "get said: $out"
+
+# A backup does not leave out what a namespace holds without a word; a dump of a member that has ended has it, and brings it back.
+kv=("$htc" kv --store "unix:$socket")
+expect 0 "${kv[@]}" put b two --namespace e
+expect 0 "${kv[@]}" put b three --namespace e
+expect 0 "${kv[@]}" put gone x --namespace e
+expect 0 "${kv[@]}" delete gone --namespace e
+expect 0 "${kv[@]}" put strong s
+expect 0 "$mortal_program" "unix:$socket" brief soon ttl 3600
+expect 0 "$mortal_program" "unix:$socket" bound gone lease 3600
+refuse 2 'has 1 eventual namespace, with 2 keys' "${kv[@]}" backup all.kv
+[ ! -e all.kv ] || fail "a backup that was refused left a file"
+expect 0 "${kv[@]}" backup all.kv --without-namespaces
+[ "$out" = '3 keys, 1 with a ttl, 1 bound to a lease' ] || fail "backup said: $out"
+expect 0 "${cluster[@]}" --stop
+expect 0 "$htc" kv fsck "$top/c/1"
+[[ $out == 'lmdb: 3 keys, 2 of eventual namespaces' ]] || fail "fsck said: $out"
+expect 0 "$htc" kv fsck "$top/c/1" --json
+[ "$(json "$out" '"%d %d" % (v["keys"], v["eventual"])')" = '3 2' ] || fail "fsck --json said: $out"
+expect 0 "$htc" kv dump "$top/c/1" --json
+told=$(json "$out" 'sorted((r.get("namespace"), r["key"], r["value"]) for r in v if "namespace" in r)')
+[ "$told" = "[('e', 'a', 'one'), ('e', 'b', 'three'), ('e', 'b', 'two')]" ] || fail "dump --json said: $out"
+expect 0 "$htc" kv dump "$top/c/1" e.kv --namespace e
+refuse 4 'no key of a namespace other' "$htc" kv dump "$top/c/1" other.kv --namespace other
+expect 0 "${cluster[@]}"
+expect 0 "${kv[@]}" put a newer --namespace e --context "$(json "$("${kv[@]}" get a --namespace e --json)" 'v["context"]')"
+expect 0 "${kv[@]}" delete b --namespace e
+expect 0 "${kv[@]}" restore e.kv --json
+[ "$(json "$out" '"%d %d" % (v["restored"], v["kept"])')" = '2 1' ] || fail "restore said: $out"
+expect 0 "${kv[@]}" get a --namespace e
+[ "$out" = newer ] || fail "restore replaced what exists: $out"
+expect 0 "${kv[@]}" restore e.kv --replace
+expect 0 "${kv[@]}" get a --namespace e
+[ "$out" = one ] || fail "restore --replace left: $out"
+expect 0 "${kv[@]}" get b --namespace e
+[ "$(sort <<< "$out" | tr '\n' ' ')" = 'three two ' ] || fail "restore --replace left: $out"
+expect 0 "${cluster[@]}" --stop
+
+# And a whole dump, with the keys that are in none.
+expect 0 "$htc" kv dump "$top/c/1" whole.kv
+expect 0 "${cluster[@]}"
+expect 0 "${kv[@]}" restore whole.kv --replace --json
+[ "$(json "$out" '"%d %d" % (v["restored"], v["leased"])')" = '5 1' ] || fail "restore of a whole dump said: $out"
 expect 0 "${cluster[@]}" --stop
 none_left
 echo "namespace: all is well"
