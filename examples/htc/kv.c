@@ -170,7 +170,15 @@ static htc_status change(kv_call *k, htc_kv_request *q)
 
 static htc_status put(kv_call *k)
 {
-    return change(k, &(htc_kv_request){ .op = HTC_KV_PUT });
+    htc_kv_request q = { .op = HTC_KV_PUT };
+    if (k->ttl >= 0 && (k->ttl < 1e-3 || k->ttl > 1e9))
+        return cli_error(k->c, HTC_EUSAGE, "--ttl", "90s, 5m, 2h, 1d", "a ttl is a millisecond to thirty years");
+    if (k->ttl >= 0 && k->space)
+        return cli_error(k->c, HTC_EUSAGE, "--ttl", "leave out --namespace", "keys of an eventual namespace have no ttl");
+    if (k->ttl >= 0)
+        q.ttl = (htc_ns)(k->ttl * 1e9);
+    htc_status s = change(k, &q);
+    return s == HTC_EUNSUPPORTED && q.ttl ? cli_error(k->c, s, "--ttl", "leave it out", "this store has no ttl") : s;
 }
 
 static htc_status append(kv_call *k)
@@ -213,7 +221,8 @@ static htc_status add(kv_call *k)
     if (s == HTC_OK)
         s = kv_ask(k, &q, &r);
     if (s == HTC_EINVAL)
-        return cli_error(k->c, HTC_MISMATCH, "", "", "its value is no number, or would leave 64 bits");
+        return cli_error(k->c, HTC_MISMATCH, k->w.at[0], "htc kv get shows its value, htc kv put sets it",
+                         "its value is no number in decimal, or would leave 64 bits");
     if (s != HTC_OK)
         return s;
     if (k->c->json) {
@@ -280,7 +289,7 @@ static htc_status scan(kv_call *k)
 
 static const subcommand subcommands[] = {
     [KV_GET] = { "get", "KEY", "Write the value of a key to standard output.", 1, 1, get, 0 },
-    [KV_PUT] = { "put", "KEY VALUE | KEY --file FILE", "Set a key.", 1, 2, put, 0 },
+    [KV_PUT] = { "put", "KEY VALUE | KEY --file FILE [--ttl TIME]", "Set a key.", 1, 2, put, 0 },
     [KV_DELETE] = { "delete", "KEY", "Remove a key.", 1, 1, delete, 0 },
     [KV_APPEND] = { "append", "KEY VALUE | KEY --file FILE", "Add bytes to the end of a value.", 1, 2, append, 0 },
     [KV_ADD] = { "add", "KEY [NUMBER]", "Add to a counter (1 if no number is given), and print it.", 1, 2, add, 0 },
@@ -343,7 +352,7 @@ static htc_status open_store(kv_call *k)
 
 htc_status run_kv(cli *c, int argc, char **argv)
 {
-    kv_call           k = { .c = c, .version = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .count = -1, .from = -1 };
+    kv_call           k = { .c = c, .version = -1, .ttl = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .count = -1, .from = -1 };
     const char       *word = bring_forward(argc, argv);
     uint32_t          which = word ? find_subcommand(word) : KV_COMMANDS;
     const subcommand *sub = &subcommands[which < KV_COMMANDS ? which : 0];

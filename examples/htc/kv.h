@@ -37,6 +37,7 @@ typedef struct kv_call {
     words       w; /* behind the subcommand */
     const char *address, *key, *ring, *server, *file, *seen;
     int64_t     version, limit; /* version -1: not given */
+    double      ttl;            /* put, in seconds; -1: not given */
     uint32_t    replace, values, leased; /* leased: restore */
     uint32_t    without_spaces;          /* backup */
     const char *space, *context; /* --namespace; --context of a get there */

@@ -194,7 +194,13 @@ htc_status kv_join(kv_call *k)
     if (s != HTC_OK)
         return s;
     if (!x.comer) {
-        fputs(how, stdout);
+        if (k->c->json) {
+            json_t *o = json_pack("{s:s}", "how", how);
+            put_json(k->c, o);
+            json_decref(o);
+        } else {
+            fputs(how, stdout);
+        }
         return HTC_OK;
     }
     x.about = x.comer;

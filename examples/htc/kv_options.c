@@ -76,6 +76,7 @@ htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, ch
         { ONLINE, { "ring", 0, OPT_TEXT, &k->ring, "FILE", "tcp: the public keys that are known (htc keys add)" } },
         { ONLINE, { "server", 0, OPT_TEXT, &k->server, "NAME|pub-...", "tcp: who has to answer; default: any member of the ring" } },
         { OF(PUT) | OF(APPEND) | OF(CAS), { "file", 0, OPT_TEXT, &k->file, "FILE", "the value is in this file; -: standard input" } },
+        { OF(PUT), { "ttl", 0, OPT_TIME, &k->ttl, "TIME", "the key vanishes after this: 90s, 5m, 2h, 1d" } },
         { OF(CAS), { "version", 0, OPT_COUNT, &k->version, "N", "the version seen; 0: the key must not exist" } },
         { OF(CAS), { "seen", 0, OPT_TEXT, &k->seen, "OLD", "the value seen" } },
         { OF(SCAN), { "values", 0, OPT_FLAG, &k->values, NULL, "values too" } },

@@ -148,12 +148,15 @@ htc_status kv_space_change(kv_call *k, uint32_t op, htc_bytes key, htc_bytes val
     q.context = context;
     if (s == HTC_OK)
         s = ask(k, &q, &r);
+    if (s == HTC_OK && !k->c->json)
+        printf("version %" PRIu64 "\n", r.version);
     if (s != HTC_OK || !k->c->json)
         return s;
     json_t *o = json_object();
     char   *hex = hex_of(r.context);
     kv_put_bytes(o, "key", key);
     json_object_set_new(o, "namespace", json_string(k->space));
+    json_object_set_new(o, "version", json_integer((json_int_t)r.version));
     if (r.context.len) /* else it has siblings, which only a get shows */
         json_object_set_new(o, "context", json_string(hex));
     put_json(k->c, o);

@@ -123,8 +123,28 @@ expect 0 "${H[@]}" restore all.kv --replace
 expect 0 "${H[@]}" get many/100
 [ "$out" = 'value 100' ] || fail "restore --replace left: $out"
 
-# What has an end of its own comes back with what is left of it; what was bound to a lease does not, unless it is asked for.
+# A ttl from the command line: told by a GET, gone without it, and a put without one takes it away.
 mortal=("$mortal_program" "unix:$dir/kvd.sock")
+expect 0 "${H[@]}" put short x --ttl 1h
+expect 0 "${mortal[@]}" short '' - 0
+[ "${out#* }" = free ] && [ "${out% *}" -gt 1800 ] && [ "${out% *}" -le 3600 ] || fail "put --ttl left: $out"
+expect 0 "${H[@]}" put short x
+expect 0 "${mortal[@]}" short '' - 0
+[ "$out" = '0 free' ] || fail "put without --ttl left: $out"
+expect 0 "${H[@]}" put short x --ttl 0.2s
+for _ in {1..600}; do
+    "${H[@]}" get short > /dev/null 2>&1 || break
+    sleep 0.05
+done
+expect 4 "${H[@]}" get short
+expect 1 "${H[@]}" put short x --ttl 0
+expect 1 "${H[@]}" put short x --ttl soon
+expect 1 "${H[@]}" append short x --ttl 1h
+expect 1 "${H[@]}" put short x --ttl 1h --namespace e
+expect 0 "${H[@]}" join --json
+[ "$(json "$out" '"--join" in v["how"]')" = True ] || fail "join --json said: $out"
+
+# What has an end of its own comes back with what is left of it; what was bound to a lease does not, unless it is asked for.
 expect 0 "${mortal[@]}" brief soon ttl 3600
 expect 0 "${mortal[@]}" bound gone lease 3600
 expect 0 "${mortal[@]}" bound '' - 0

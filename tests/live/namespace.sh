@@ -34,6 +34,7 @@ k3=("$htc" kv --store "unix:$top/m3/kvd.sock")
 
 refuse 4 'no such key' "${k1[@]}" get a --namespace e
 expect 0 "${k1[@]}" put a one --namespace e
+[[ $out =~ ^version\ [0-9]+$ ]] || fail "put said: $out"
 expect 0 "${k2[@]}" get a --namespace e
 [ "$out" = one ] || fail "get said: $out"
 refuse 4 'no such key' "${k2[@]}" get a
@@ -70,6 +71,7 @@ for i in $(seq 20); do
 done
 
 expect 0 "${k3[@]}" delete a --namespace e
+[[ $out =~ ^version\ [0-9]+$ ]] || fail "delete said: $out"
 refuse 4 'no such key' "${k1[@]}" get a --namespace e
 refuse 4 'no such key' "${k1[@]}" delete a --namespace e
 refuse 1 'no namespace nowhere' "${k1[@]}" get a --namespace nowhere
