@@ -64,6 +64,9 @@ static htc_status look(looking *l, int records, htc_kv_check_found *found)
     htc_status s = htc_kv_check(&o, found, &l->k->c->error);
     if (s == HTC_ELOCKED)
         s = cli_error(l->k->c, s, dir, "end the member, or use htc kv backup", "a member holds this store");
+    if (s == HTC_ENOTFOUND)
+        s = cli_error(l->k->c, s, dir, "name a member's state directory (--dir of htc-kvd; DIR/N of a cluster, DIR/shard-N of shards) or the store in it",
+                      "there is no store: neither here nor in store/ is a log of ours or a data.mdb");
     free(inner);
     return s;
 }

@@ -61,6 +61,12 @@ done
 expect 0 "${H[@]}" --help
 grep -q -- '--version N *cas: the version seen' <<< "$out" || fail "kv --help said: $out"
 
+# What goes wrong says where, why, and what to do next.
+refuse 3 'redis://127.0.0.1:1: Connection refused: look whether Redis.* redis-cli -h 127.0.0.1 -p 1 ping' "${H[@]}" get a --store redis://127.0.0.1:1
+refuse 3 "redis\\+unix:$top/none: .*redis-cli -s $top/none ping" "${H[@]}" get a --store "redis+unix:$top/none"
+refuse 4 'work: there is no store: neither here nor in store/.*: name a member' "${H[@]}" fsck "$top/work"
+refuse 6 'a: its value is no number in decimal.*: htc kv get' "${H[@]}" add a
+
 # Any bytes, also through a pipe.
 printf '\0\377\n' > bytes
 "${H[@]}" put bytes --file - < bytes > /dev/null || fail "put from standard input"

@@ -94,6 +94,22 @@ static htc_status greet(redis *r, redisContext *c, htc_error *error)
     return status;
 }
 
+static htc_status unreachable(const redis *r, const redisContext *c, htc_error *error)
+{
+    const char *open = r->host && strchr(r->host, ':') ? "[" : "", *close = *open ? "]" : "";
+    if (c->err == REDIS_ERR_OOM)
+        return htc__error(error, HTC_ENOMEM, "out of memory");
+    if (r->path)
+        htc__error(error, HTC_EUNREACHABLE, "redis+unix:%s: %s", r->path, c->errstr);
+    else
+        htc__error(error, HTC_EUNREACHABLE, "redis://%s%s%s:%d: %s", open, r->host, close, r->port, c->errstr);
+    if (error && r->path)
+        snprintf(error->hint, sizeof error->hint, "look whether Redis or Valkey runs there: redis-cli -s %s ping", r->path);
+    else if (error)
+        snprintf(error->hint, sizeof error->hint, "look whether Redis or Valkey runs there: redis-cli -h %s -p %d ping", r->host, r->port);
+    return HTC_EUNREACHABLE;
+}
+
 static htc_status connected(redis *r, htc_ns patience, htc_error *error)
 {
     struct timeval t = htc__timeval(patience);
@@ -102,7 +118,7 @@ static htc_status connected(redis *r, htc_ns patience, htc_error *error)
         return htc__error(error, HTC_ENOMEM, "out of memory");
     htc_status status = HTC_OK;
     if (c->err)
-        status = htc__error(error, c->err == REDIS_ERR_OOM ? HTC_ENOMEM : HTC_EUNREACHABLE, "redis: %s", c->errstr);
+        status = unreachable(r, c, error);
     if (status == HTC_OK) {
         redisSetTimeout(c, t);
         status = greet(r, c, error);
