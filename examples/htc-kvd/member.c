@@ -16,6 +16,8 @@
 #include "join.h"
 #include "shards.h"
 
+#define SYNC_MS_MAX 10000
+
 static const char usage[] =
     "usage: htc-kvd [options]\n"
     "\n"
@@ -28,8 +30,9 @@ static const char usage[] =
     "                        its first line is the password that they have to show (AUTH)\n"
     "  --resp-allow-flush    FLUSHALL and FLUSHDB delete everything\n"
     "  --engine ENGINE       memory (keeps nothing), log (in memory, with a log in DIR/store), or lmdb (default; DIR/store)\n"
-    "  --durability HOW      sync (default), interval: a power failure may take the last 0.1 s, or memory: never synced\n"
+    "  --durability HOW      sync (default), interval: a power failure may take what --sync-ms says, or memory: never synced\n"
     "                        (engine memory: always)\n"
+    "  --sync-ms N           durability interval: sync every N ms (1 to 10000, default 100)\n"
     "  --new-member          draw the id of one of several members into a fresh DIR, print it, and end\n"
     "  --member ID@unix:PATH one of the members of the store, and where it answers; once for each, this one too: the same for\n"
     "                        all of them, and for good. ID@tcp://[NAME@]HOST:PORT: on another host, where --listen of that\n"
@@ -71,7 +74,7 @@ htc_status member_wrong(htc_daemon *d, htc_status status, const char *hint, cons
 
 int member_wanted(int argc, char **argv)
 {
-    static const char *const words[] = { "--resp",    "--engine",     "--durability", "--mem",
+    static const char *const words[] = { "--resp",    "--engine",     "--durability", "--mem", "--sync-ms",
                                          "--metrics", "--log-", "--new-member", "--listen",
                                          "--shards",  "--join",       "--help" };
     for (int i = 1; i < argc; i++)
@@ -100,6 +103,7 @@ static htc_status parse(member *m, int argc, char **argv)
                                            { "resp-allow-flush", no_argument, NULL, 'f' },
                                            { "engine", required_argument, NULL, 'e' },
                                            { "durability", required_argument, NULL, 'u' },
+                                           { "sync-ms", required_argument, NULL, 's' },
                                            { "memory", required_argument, NULL, 'm' },
                                            { "metrics", required_argument, NULL, 'x' },
                                            { "log-format", required_argument, NULL, 'j' },
@@ -142,6 +146,11 @@ static htc_status parse(member *m, int argc, char **argv)
             break;
         case 'u':
             m->o.durability = optarg;
+            break;
+        case 's':
+            m->o.sync_ms = (uint32_t)strtoul(optarg, &end, 10);
+            if (*end || !strchr("123456789", optarg[0]) || strlen(optarg) > 5 || m->o.sync_ms > SYNC_MS_MAX)
+                return member_wrong(m->d, HTC_EUSAGE, "take 1 to 10000", "--sync-ms %.40s is no number of milliseconds", optarg);
             break;
         case 'm':
             m->o.bytes_max = strtoull(optarg, &end, 10);
@@ -267,7 +276,10 @@ htc_status member_choose(member *m, htc_kv_store_options *so)
                      "engine memory keeps nothing: it cannot be %.40s", how);
     if (m->o.bytes_max && so->engine == HTC_KV_LMDB)
         return member_wrong(m->d, HTC_EUSAGE, "leave it out", "--memory is not for engine %.40s", engine);
+    if (m->o.sync_ms && so->durability != HTC_KV_INTERVAL)
+        return member_wrong(m->d, HTC_EUSAGE, "leave it out, or give --durability interval", "--sync-ms is not for durability %.40s", how);
     so->bytes_max = m->o.bytes_max;
+    so->interval_ns = m->o.sync_ms * HTC_MS;
     return HTC_OK;
 }
 

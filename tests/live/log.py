@@ -147,6 +147,31 @@ def bad_disk(word, says):
     print(f"ok - a {word} that fails: {named[0].split(' ', 2)[2]}")
 
 
+def syncs_later():
+    """--sync-ms: what is stored is answered at once, and synced no earlier than that: a disk that fails then is noticed then."""
+    for i in range(20):
+        state, switch = f"{place}/later{i}", f"{place}/switch-later{i}"
+        p = start("--dir", state, "--durability", "interval", "--sync-ms", "3000",
+                  env={"LD_PRELOAD": f"/proc/self/fd/{shim}", "BAD_DISK": switch, "ASAN_OPTIONS": "verify_asan_link_order=0"})
+        c = Client(p.port)
+        began = time.monotonic()
+        answer = [c.ask("SET", f"k{k}", "v") for k in range(100 << min(i, 8))] # meanwhile the next segment is made, if all goes well
+        with open(switch, "w") as f:
+            f.write("sync")
+        err = end(p, None, None)
+        took = time.monotonic() - began
+        os.unlink(switch)
+        if not any("it cannot be made" in l for l in err): # else it was not, and is synced by itself: once more
+            break
+    check(set(answer) == {"OK"} and took >= 3, "it is synced after the interval", took, err)
+    check(any("it cannot be synced" in l for l in err), "and then it is said", err)
+    for how, n in (("interval", "0"), ("interval", "10001"), ("interval", "1s"), ("sync", "100"), ("memory", "100")):
+        q = subprocess.run([programs + "/htc-kvd", "--dir", state, "--engine", "log", "--durability", how, "--sync-ms", n],
+                           capture_output=True, text=True, timeout=60)
+        check(q.returncode == 1 and "--sync-ms" in q.stderr, "refused", how, n, q.returncode, q.stderr)
+    print("ok - --sync-ms 3000")
+
+
 def full_disk():
     small = place + "/small"
     os.mkdir(small)
@@ -262,6 +287,7 @@ try:
     kills(30 if full else 3, "--durability", "interval")
     kills(30 if full else 3, "--durability", "memory", "--memory", "100000000")
     bad_disk("sync", "sync")
+    syncs_later()
     bad_disk("write", "write")
     full_disk()
     looked_at("log")
