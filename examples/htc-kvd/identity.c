@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "htcsched/host.h"
+#include "htcsched/ring.h"
 
 typedef struct identity {
     uint64_t id;
@@ -198,6 +199,38 @@ int identity_where(const char *rest, member_address *out)
     return 1;
 }
 
+uint64_t identity_domain(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    size_t            len = strlen(name);
+    if (len == 0 || len > 63 || strspn(name, allowed) != len)
+        return 0;
+    uint64_t domain = htc_hash64(htc_bytes_of(name), 0);
+    return domain ? domain : 1;
+}
+
+uint32_t identity_weight(const char *text)
+{
+    char         *end;
+    unsigned long weight = strtoul(text, &end, 10);
+    return *end || !strchr("123456789", text[0]) || strlen(text) > 5 || weight > HTC_RING_WEIGHT_MAX ? 0 : (uint32_t)weight;
+}
+
+/* ",domain=NAME" and ",weight=W" at the end of text, each once, are taken off it. What has a slash is part of a path. 0: wrong. */
+static int take_suffixes(char *text, member_address *out)
+{
+    for (char *comma; (comma = strrchr(text, ',')) && !strchr(comma, '/'); *comma = 0) {
+        int is_domain = strncmp(comma, ",domain=", 8) == 0;
+        if (!is_domain && strncmp(comma, ",weight=", 8) != 0)
+            break;
+        if (is_domain && (out->domain || !(out->domain = identity_domain(comma + 8))))
+            return 0;
+        if (!is_domain && (out->weight || !(out->weight = identity_weight(comma + 8))))
+            return 0;
+    }
+    return 1;
+}
+
 static int parse_id(const char **at, uint64_t *id)
 {
     char text[17] = "";
@@ -213,7 +246,11 @@ static int parse_member(const char *text, member_address list[MEMBERS_MAX], uint
     member_address where = { .id = 0 };
     uint32_t       n = 0;
     const char    *at = strchr(text, '@');
-    if (!at || !identity_where(at + 1, &where))
+    char           rest[sizeof where.path + 200];
+    if (!at || strlen(at + 1) >= sizeof rest)
+        return 0;
+    snprintf(rest, sizeof rest, "%s", at + 1);
+    if (!take_suffixes(rest, &where) || !identity_where(rest, &where) || strchr(where.address, ','))
         return 0;
     for (;; text++) {
         if (*count + n == MEMBERS_MAX)
@@ -245,7 +282,7 @@ htc_status identity_parse(htc_daemon *d, const char *text, member_address list[M
         return HTC_OK;
     snprintf(d->error.text, sizeof d->error.text,
              parsed < 0 ? "--member %.100s is one too many"
-                        : "--member %.100s is none of ID@unix:PATH and ID@tcp://[NAME@]HOST:PORT",
+                        : "--member %.100s is none of ID@unix:PATH and ID@tcp://[NAME@]HOST:PORT, with ,domain=NAME or ,weight=W",
              text);
     snprintf(d->error.hint, sizeof d->error.hint, "%s",
              parsed < 0 ? "htc-kvd --help lists the options"

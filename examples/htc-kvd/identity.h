@@ -12,6 +12,8 @@ typedef struct member_address {
     char     path[4096];   /* of the Unix socket where it answers; "": at address */
     char     address[320]; /* HOST:PORT */
     char     name[HTC_PEER_NAME_MAX]; /* of its key; "": any member's */
+    uint64_t domain; /* of identity_domain; 0: none */
+    uint32_t weight; /* 0: 1 */
 } member_address;
 
 /* Draw the id of the member in d->state, once; text gets its 16 hexadecimal digits. */
@@ -26,9 +28,13 @@ htc_status identity_check(htc_daemon *d);
 htc_status identity_left(htc_daemon *d);
 /* It is about to promise things, with this durability: to be written down before the first of them. */
 htc_status identity_ran(htc_daemon *d, uint64_t id, const char *durability);
-/* "ID@unix:PATH" or "ID@tcp://[NAME@]HOST:PORT", added to *count of them. "ID,ID,...@" are the shards of a process, which answer where
+/* "ID@unix:PATH" or "ID@tcp://[NAME@]HOST:PORT", each with ",domain=NAME" and ",weight=W" behind it or not, added to *count of them. "ID,ID,...@" are the shards of a process, which answer where
  * identity_shard_path and identity_shard_address say. */
 htc_status identity_parse(htc_daemon *d, const char *text, member_address list[MEMBERS_MAX], uint32_t *count);
+/* The number of a failure domain of that name: 1 to 63 of a-z, A-Z, 0-9, dash, underscore, dot. 0: it is no name. */
+uint64_t identity_domain(const char *name);
+/* 1 to HTC_RING_WEIGHT_MAX; 0: it is no weight. */
+uint32_t identity_weight(const char *text);
 /* unix:PATH or tcp://[NAME@]HOST:PORT. 0: it is neither. */
 int identity_where(const char *text, member_address *out);
 #define ADDRESS_MAX 256 /* of htc_kv_server_options.member_addresses */

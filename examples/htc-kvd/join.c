@@ -14,9 +14,9 @@ static void say(const member *m, const char *line)
 htc_status join_check(const member *m)
 {
     const member_options *o = &m->o;
-    if (!o->join && (o->replaces || o->weight || o->at))
+    if (!o->join && (o->replaces || o->weight || o->domain || o->at))
         return member_wrong(m->d, HTC_EUSAGE, "give --join ADDRESS", "%s is for a member that joins",
-                            o->replaces ? "--replaces" : o->weight ? "--weight" : "--at");
+                            o->replaces ? "--replaces" : o->weight ? "--weight" : o->domain ? "--domain" : "--at");
     if (!o->join)
         return HTC_OK;
     if (m->count)
@@ -92,7 +92,8 @@ htc_status join_find_self(member *m)
                             m->d->state ? htc_state_dir(m->d->state) : "this one");
     m->count = 1;
     m->peers[0] = (member_address){ .id = id };
-    m->members[0].weight = m->o.weight;
+    m->peers[0].weight = m->o.weight;
+    m->peers[0].domain = m->o.domain;
     if (s == HTC_OK)
         s = find_place(m, &m->peers[0]);
     for (const char *at = m->o.join; s == HTC_OK && *at;) {

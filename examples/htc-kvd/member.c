@@ -37,7 +37,8 @@ static const char usage[] =
     "  --member ID@unix:PATH one of the members of the store, and where it answers; once for each, this one too: the same for\n"
     "                        all of them, and for good. ID@tcp://[NAME@]HOST:PORT: on another host, where --listen of that\n"
     "                        member is; NAME: whose key it is in the ring, which alone speaks as this member. ID,ID,...@ for\n"
-    "                        the shards of one process\n"
+    "                        the shards of one process. Behind it ,domain=NAME: no two copies of a key in one rack, if there are\n"
+    "                        enough; ,weight=W: its share is in proportion to this (1 to 65535, default 1)\n"
     "  --buckets B           with --member: keys are moved between members in so many parts (64 to 65536, a power of two; default\n"
     "                        4096): fewer divide less evenly; the same for all members\n"
     "  --join ADDRESS        be added to a store that runs: ADDRESS is where one of its members answers (unix:PATH, or with --listen\n"
@@ -45,6 +46,7 @@ static const char usage[] =
     "                        started again with the same it goes on as that member\n"
     "  --replaces ID         with --join: in the place of that member, which leaves\n"
     "  --weight W            with --join: its share is in proportion to this (1 to 65535, default 1)\n"
+    "  --domain NAME         with --join: the rack that it is in\n"
     "  --at ADDRESS          with --join: where the others reach this one; default: what --listen says, else DIR/kvd.sock\n"
     "  --namespace NAME=eventual[:N,R,W]\n"
     "                        with --member: a set of keys whose changes are answered by W of N owners and reads by R (3,2,2), and\n"
@@ -115,6 +117,7 @@ static htc_status parse(member *m, int argc, char **argv)
                                            { "join", required_argument, NULL, 'J' },
                                            { "replaces", required_argument, NULL, 'P' },
                                            { "weight", required_argument, NULL, 'w' },
+                                           { "domain", required_argument, NULL, 'D' },
                                            { "at", required_argument, NULL, 'a' },
                                            { "namespace", required_argument, NULL, 'N' },
                                            { "listen", required_argument, NULL, 'l' },
@@ -180,9 +183,12 @@ static htc_status parse(member *m, int argc, char **argv)
                 return member_wrong(m->d, HTC_EUSAGE, "htc kv members shows them", "--replaces %.40s is no id of a member", optarg);
             break;
         case 'w':
-            m->o.weight = (uint32_t)strtoul(optarg, &end, 10);
-            if (*end || !strchr("123456789", optarg[0]) || strlen(optarg) > 5 || m->o.weight > HTC_RING_WEIGHT_MAX)
+            if (!(m->o.weight = identity_weight(optarg)))
                 return member_wrong(m->d, HTC_EUSAGE, "take 1 to 65535", "--weight %.40s is no weight", optarg);
+            break;
+        case 'D':
+            if (!(m->o.domain = identity_domain(optarg)))
+                return member_wrong(m->d, HTC_EUSAGE, "a name has a-z, A-Z, 0-9, -, _, . and at most 63 of them", "--domain %.70s is no name", optarg);
             break;
         case 'a':
             m->o.at = optarg;
@@ -342,6 +348,8 @@ static htc_status meet(member *m)
         const char *path = m->peers[i].path;
         m->members[i].id = m->peers[i].id;
         m->members[i].process = m->peers[i].process;
+        m->members[i].domain = m->peers[i].domain;
+        m->members[i].weight = m->peers[i].weight;
         htc_host_keys_dial_options to = { .size = sizeof to, .address = m->peers[i].address, .port = MEMBER_PORT };
         to.name = m->members[i].name = m->peers[i].name[0] ? m->peers[i].name : NULL;
         if (m->peers[i].address[0] && m->peers[i].id == m->id)

@@ -16,6 +16,7 @@ typedef struct member_options {
     const char *dir, *resp, *metrics, *password_file, *engine, *durability;
     const char *listen, *key, *ring, *once;
     const char *join, *at;
+    uint64_t    domain;
     uint64_t    bytes_max, replaces;
     uint32_t    json, level, flush, draw, shards, weight, bits, sync_ms;
 } member_options;

@@ -58,6 +58,7 @@ static json_t *json_member(const htc_kv_member_shown *m)
     json_object_set_new(o, "first", json_integer(m->first));
     json_object_set_new(o, "planned", json_integer(m->planned));
     json_object_set_new(o, "process", json_id(m->process));
+    json_object_set_new(o, "domain", json_id(m->domain));
     json_object_set_new(o, "address", m->address.len ? json_string(address) : json_null());
     free(address);
     return o;
