@@ -179,7 +179,10 @@ Test(gateway_host, only_agents_are_killed_and_watched)
     cr_assert(eq(int, p.status[0], HTC_OK));
     pid_t pid = (pid_t)get_pid(&p, 0);
     cr_expect(eq(int, kill(pid, 0), 0), "the agent outlives its gateway");
+    /* Stopped for good before anybody looks: in the middle of an exec a process has no arguments to be known by. */
+    int stopped;
     kill(pid, SIGSTOP);
+    cr_assert(waitpid(pid, &stopped, WUNTRACED) == pid && WIFSTOPPED(stopped));
     /* the next gateway */
     p.count = p.next = p.answered = 0;
     b = add(&p, HTC_CALL_KILL_AGENT);
