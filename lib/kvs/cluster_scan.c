@@ -329,7 +329,9 @@ static void begin_page(htc_kv_server *s, scanning *x)
         htc_buf_init(&x->lists[i].bytes, &s->env, 0);
     htc_buf_init(&x->bytes, &s->env, 0);
     x->tag = ++c->last_tag;
-    x->settle_at = s->now + (x->watch ? 4 : 1) * c->suspect_ns; /* of a watch, one that lists later has it start over */
+    x->settle_at = s->now + c->suspect_ns;
+    if (x->watch && 8 * c->suspect_ns <= c->request_ns) /* one that lists later has it start over */
+        x->settle_at = s->now + 4 * c->suspect_ns;
     ask_lists(s, x);
 }
 
@@ -480,13 +482,15 @@ static found_state vote(const htc_kv_server *s, const scanning *x, htc_bytes key
     return TO_READ;
 }
 
-/* Whoever can speak for the key lists the same of it: 0; else the highest version that is listed, or that none is high enough. */
+/* Whoever can speak for the key lists the same of it, and they are enough: 0; else the highest version that is listed, or, where they are too
+ * few, that none is high enough. Who holds it damaged cannot speak for it. */
 static uint64_t disputed(const htc_kv_server *s, const scanning *x, htc_bytes key)
 {
     uint32_t             bucket = htc__kv_cluster_bucket(s->cluster, key);
     const htc__kv_route *route = &s->cluster->route[bucket];
     const listing       *first = NULL;
     uint64_t             most = 1;
+    uint32_t             speak = 0;
     int                  differ = 0;
     for (uint32_t i = 0; i < route->n; i++) {
         uint32_t       peer = route->peer[i];
@@ -494,14 +498,15 @@ static uint64_t disputed(const htc_kv_server *s, const scanning *x, htc_bytes ke
         if (!speaks_for(s, x, peer, bucket))
             continue;
         int lists = l->has && htc_bytes_equal(l->head.key, key);
+        if (lists && (l->head.flags & HTC__KV_LISTED_UNSAID) && l->head.version == 0)
+            continue;
+        speak++;
         differ |= !lists || (first && first->head.digest != l->head.digest);
-        if (lists && l->head.version == 0)
-            return UINT64_MAX; /* it holds it damaged */
         if (lists && l->head.version > most)
             most = l->head.version;
         first = lists ? l : first;
     }
-    return differ ? most : 0;
+    return speak < route->n / 2 + 1 ? UINT64_MAX : differ ? most : 0;
 }
 
 static int add_found(htc_kv_server *s, scanning *x, htc_bytes key, found_state state, const htc__kv_listed *shown)
