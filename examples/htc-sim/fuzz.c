@@ -100,6 +100,8 @@ static void add(fuzz_sum *sum, const fuzz_run *run)
     sum->operations += r->operations;
     sum->known += r->known;
     sum->events += r->events;
+    sum->watches += r->watches;
+    sum->told += r->told;
     sum->undecided += r->undecided;
     sum->span += r->span;
     sum->hash += r->hash * (2 * run->seed + 1);

@@ -9,14 +9,14 @@
 #include <string.h>
 
 /* One line: these words, then numbers in this order, hash in hexadecimal. */
-#define FIRST_WORDS "seeds " HTC_VERSION
+#define FIRST_WORDS "seeds and watches " HTC_VERSION
 
 typedef struct line {
-    uint64_t number[10 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
+    uint64_t number[12 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
     size_t   n;
 } line;
 
-enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, ASKED };
+enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, WATCHES, TOLD, ASKED };
 
 /* Seeds with other options are other seeds. */
 static uint64_t options_of(const fuzz_options *o)
@@ -50,6 +50,8 @@ static void sum_of(const line *l, uint64_t hash, fuzz_sum *sum)
                        .events = n[EVENTS],
                        .undecided = n[UNDECIDED],
                        .span = n[SPAN],
+                       .watches = n[WATCHES],
+                       .told = n[TOLD],
                        .hash = hash,
                        .first.seed = n[FIRST] };
     memcpy(sum->asked, n + ASKED, sizeof sum->asked);
@@ -102,6 +104,7 @@ int fuzz_kept_add(const fuzz_options *part, const fuzz_sum *sum)
                 options_of(part), sum->failed, sum->first.seed);
         fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->operations, sum->known, sum->events,
                 sum->undecided, sum->span);
+        fprintf(f, " %" PRIu64 " %" PRIu64, sum->watches, sum->told);
         for (size_t i = 0; i <= HTC_KV_COUNT; i++)
             fprintf(f, " %" PRIu64, sum->asked[i]);
         for (size_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)
@@ -126,6 +129,8 @@ void fuzz_sum_add(fuzz_sum *sum, const fuzz_sum *part)
     sum->events += part->events;
     sum->undecided += part->undecided;
     sum->span += part->span;
+    sum->watches += part->watches;
+    sum->told += part->told;
     sum->hash += part->hash;
     for (size_t i = 0; i <= HTC_KV_COUNT; i++)
         sum->asked[i] += part->asked[i];

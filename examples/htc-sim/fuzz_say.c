@@ -73,7 +73,7 @@ static void say_json(const fuzz_options *o, const fuzz_sum *sum)
            (double)sum->span / 3600e9, sum->hash);
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
         printf("%s\"%s\":%" PRIu64, i > HTC_KV_GET ? "," : "", asked[i], sum->asked[i]);
-    printf("},\"faults\":{");
+    printf("},\"watches\":%" PRIu64 ",\"told\":%" PRIu64 ",\"faults\":{", sum->watches, sum->told);
     for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++) {
         printf(i ? "," : "");
         json_text(htc_sim_store_fault_name(i));
@@ -102,7 +102,7 @@ void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
         printf("%" PRIu64 " keys undecided: the search for an order ran out of steps\n", sum->undecided);
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
         printf("%s%s %" PRIu64, i > HTC_KV_GET ? ", " : "answered: ", asked[i], sum->asked[i]);
-    printf("\n");
+    printf("; watches %" PRIu64 ", told %" PRIu64 "\n", sum->watches, sum->told);
     for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)
         printf("%s%s %" PRIu64, i ? ", " : "", htc_sim_store_fault_name(i), sum->faults[i]);
     printf("\n");

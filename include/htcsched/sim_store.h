@@ -96,6 +96,8 @@ typedef struct htc_sim_store_report {
     htc_ns   span;                         /**< of virtual time */
     uint64_t faults[HTC_SIM_STORE_FAULTS]; /**< how often each kind took place */
     char     text[2048];                   /**< what is wrong, a line or some */
+    uint64_t watches;                      /**< of keys and prefixes that clients have begun */
+    uint64_t told;                         /**< what these watches told, all kinds of it together */
 } htc_sim_store_report;
 
 /**

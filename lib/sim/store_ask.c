@@ -200,6 +200,11 @@ static void key_answered(store_client *c, const store_asked *a, const htc_kv_res
     store         *s = c->s;
     htc_history_op op = HTC_HISTORY_OP_INIT;
     s->found += s->phase == STORE_READ && r->status == HTC_OK;
+    if (s->phase == STORE_READ) {
+        s->keys[a->at].there = r->status == HTC_OK;
+        s->keys[a->at].last = r->version;
+        s->keys[a->at].value = htc_history_value_of(r->value);
+    }
     notice(&s->keys[a->at], r);
     op.version = s->setting.unversioned ? 0 : r->version;
     op.outcome = r->status == HTC_OK ? HTC_HISTORY_DONE : HTC_HISTORY_MISSED;

@@ -180,6 +180,7 @@ static htc_status begin(store_client *c)
                                 .member_peer = CALLS,
                                 .retry_ns = g->again,
                                 .timeout_ns = g->give_up };
+    htc__store_views_forget(c);
     htc_kv_client_destroy(c->kv);
     c->kv = NULL;
     c->pending = 0;
@@ -201,8 +202,12 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
         status = choose(c, out);
     while (htc_kv_client_next(c->kv, &r))
         htc__store_answered(c, &r);
-    if (status == HTC_OK && htc__store_wants(c) && c->now >= c->next)
-        status = htc__store_ask(c, out);
+    htc__store_views_look(c);
+    if (status == HTC_OK && htc__store_wants(c) && c->now >= c->next) {
+        status = htc__store_views_change(c);
+        if (status == HTC_OK)
+            status = htc__store_ask(c, out);
+    }
     return status;
 }
 

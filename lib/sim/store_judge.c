@@ -22,7 +22,7 @@ static size_t operations_of(const store *s, uint32_t key)
 {
     size_t n = 0;
     for (size_t i = 0; i < htc_history_count(s->history); i++)
-        n += htc_history_at(s->history, i)->key == key;
+        n += htc_history_at(s->history, i)->key == key && htc_history_at(s->history, i)->kind <= HTC_HISTORY_ADD;
     return n;
 }
 
@@ -67,14 +67,16 @@ htc_status htc__store_judge(store *s)
     } rules[] = { { "linearizable", htc_history_linear },
                   { "versions rise", htc_history_rising },
                   { "leases", htc_history_leased },
+                  { "watches", htc_history_watched },
                   { "nothing acknowledged is lost", htc_history_kept },
                   { "counters are exact", htc_history_counted } };
     htc_history_rules   limits = { .size = sizeof limits, .search_max = 100000, .bytes_max = (size_t)16 << 20 };
     htc_history_verdict v = { 0 };
     limits.takeover_ns = STORE_TAKEOVER;
+    limits.settle_ns = HTC_NEVER; /* that the last state has come is seen in the end (store_watchers.c) */
     htc_status status = s->leases_n ? note_trouble(s) : HTC_OK;
     for (size_t i = 0; i < sizeof rules / sizeof *rules && status == HTC_OK; i++) {
-        if (i >= 3 && s->phase != STORE_READ)
+        if (i >= 4 && s->phase != STORE_READ)
             break; /* there are no last reads */
         if (rules[i].check == htc_history_kept && s->setting.unversioned)
             continue; /* it goes by versions */

@@ -9,6 +9,7 @@
  *   store_pages.c    pages of scans, and counts
  *   store_leases.c   leases, keys that are bound to them, and keys with a ttl
  *   store_watch.c    what members store
+ *   store_watchers.c clients that watch keys and prefixes
  *   store_judge.c    the rules of htcsched/history.h, one after the other
  */
 #ifndef HTC_SIM_STORE_PRIVATE_H
@@ -28,6 +29,7 @@
 #define STORE_LEASES  48 /* and keys with a ttl, ever */
 #define STORE_BOUND   2  /* keys of one lease, ever */
 #define STORE_NAME    16
+#define STORE_VIEWS   3 /* watches of one client */
 #define STORE_RESP    6379 /* the port of Redis' clients */
 #define STORE_NONE    UINT32_MAX
 /* When all is well, a lease whose keeper is gone has ended so long after its ttl: whoever comes next has begun to count by then. A key's own
@@ -65,6 +67,7 @@ typedef struct store_setting {
     htc_ns   interval;    /* a log: it is synced so often, and the power fails for the damaged member alone; 0: for each batch */
     uint32_t mate;        /* this member and the one before share a machine; 0: nobody does */
     uint32_t refused_ppm; /* of a member's allocations */
+    uint32_t watches_ppm; /* of requests: a watch begins or ends before it */
     uint32_t redis;       /* so many clients speak Redis' protocol */
     uint32_t direct;      /* 1: clients ask the owners of keys themselves */
     uint32_t hidden;      /* members that no client reaches for that, a bit each */
@@ -108,7 +111,24 @@ typedef struct store_key {
     uint64_t version; /* newest that somebody saw */
     char     seen[STORE_VALUE];
     char     name[STORE_NAME];
+    int      there; /* as it was read last */
+    uint64_t last;
+    htc_history_value value;
 } store_key;
+
+/* What a watch has told of a key. */
+typedef struct store_known {
+    uint64_t          version;
+    htc_history_value value;
+    int               there, noted; /* noted: the history knows that it is watched */
+} store_known;
+
+typedef struct store_view {
+    int         used, prefix, current;
+    uint64_t    tag;
+    char        what[STORE_NAME];
+    store_known known[STORE_KEYS];
+} store_view;
 
 /* A lease; or a key with a ttl, which is a lease of its own. */
 typedef struct store_lease {
@@ -160,6 +180,7 @@ typedef struct store_client {
     uint32_t       sent, told; /* of Redis' commands */
     htc_buf        heard;
     char           seen[STORE_BATCH][STORE_VALUE]; /* what a compare-and-swap expects */
+    store_view     views[STORE_VIEWS];
 } store_client;
 
 typedef enum store_phase { STORE_TROUBLE, STORE_WELL, STORE_LAST, STORE_READ } store_phase;
@@ -183,6 +204,7 @@ struct store {
     store_phase           phase;
     htc_ns                healed; /* when the trouble was over */
     uint32_t              asked, known;
+    uint64_t              watches, told; /* watches that were begun; what they told */
     store_mark           *marks; /* of store_watch.c */
     uint32_t              marks_count;
     uint64_t              faults[HTC_SIM_STORE_FAULTS];
@@ -232,6 +254,12 @@ int        htc__store_clients_read(void *s); /* all was read at the end */
 htc_status htc__store_redis_submit(store_client *c, const htc_kv_request *q, uint32_t n, htc_output *out);
 htc_status htc__store_redis_step(void *self, const htc_input *in, htc_output *out);
 htc_ns     htc__store_redis_deadline(const void *self);
+
+/* store_watchers.c: begin or end one, perhaps; take what is told; the client knows nothing of its watches any more; all is told */
+htc_status htc__store_views_change(store_client *c);
+void       htc__store_views_look(store_client *c);
+void       htc__store_views_forget(store_client *c);
+int        htc__store_views_know(void *s);
 
 /* store_watch.c: a member is about to have this for good */
 void       htc__store_watch(store *s, const store_member *m, htc_bytes name, htc_bytes bytes);

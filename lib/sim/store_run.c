@@ -8,6 +8,8 @@
 
 #define TROUBLE_MAX (6 * HTC_SECOND)  /* of virtual time */
 #define WELL_MAX    (60 * HTC_SECOND) /* by then everybody has gone on */
+#define WATCH_MAX   (2 * HTC_SECOND)  /* and all watchers have been told, as a rule */
+#define READS_MAX   5                 /* times that all is read again for them */
 
 void htc__store_fail(store *s, const char *format, ...)
 {
@@ -120,6 +122,13 @@ static void draw_direct(store *s)
     s->setting.hidden = (uint32_t)maybe(&rng, 5, 1, (UINT64_C(1) << s->setting.members) - 1);
 }
 
+/* Some seeds have clients that watch. */
+static void draw_watches(store *s)
+{
+    htc_rng rng = htc_sim_rng(s->sim, "setting/watches");
+    s->setting.watches_ppm = (uint32_t)maybe(&rng, 3, 20000, 200000);
+}
+
 static void draw(store *s)
 {
     store_setting *g = &s->setting;
@@ -163,6 +172,7 @@ static void draw(store *s)
     storm(s, &rng);
     draw_more(s);
     draw_redis(s);
+    draw_watches(s);
     draw_direct(s);
     g->unversioned = g->tombstones || g->redis;
     if (g->unversioned) { /* short histories of each key: they are searched */
@@ -238,6 +248,21 @@ static void heal(store *s)
         }
 }
 
+/* A change whose outcome nobody knows may be made final by whoever reads next, a watcher too: then all is read once more. */
+static void watchers_know(store *s)
+{
+    for (int round = 0; round < READS_MAX && s->setting.watches_ppm; round++) {
+        htc_sim_run(s->sim, WATCH_MAX);
+        if (htc_sim_status(s->sim) != HTC_OK || htc__store_views_know(s))
+            return;
+        s->clients[0].reading = 0;
+        kick(s, STORE_READ);
+        if (htc_sim_settle(s->sim, WELL_MAX, "not every key can be read again", htc__store_clients_read, s) != HTC_OK)
+            return;
+    }
+    htc_sim_settle(s->sim, WELL_MAX, "not every watcher is told the last state", htc__store_views_know, s);
+}
+
 static void phases(store *s)
 {
     htc_ns until = htc_sim_now(s->sim) + TROUBLE_MAX;
@@ -259,7 +284,9 @@ static void phases(store *s)
     else if (s->setting.pages_ppm)
         htc_sim_run(s->sim, 4 * s->setting.request);
     kick(s, STORE_READ);
-    htc_sim_settle(s->sim, WELL_MAX, "not every key can be read", htc__store_clients_read, s);
+    if (htc_sim_settle(s->sim, WELL_MAX, "not every key can be read", htc__store_clients_read, s) != HTC_OK)
+        return;
+    watchers_know(s);
 }
 
 /* ---- the report ---- */
@@ -301,6 +328,8 @@ static void sum_up(store *s)
     r->events = htc_sim_events(s->sim);
     r->operations = htc_history_count(s->history);
     r->known = s->known;
+    r->watches = s->watches;
+    r->told = s->told;
     r->span = htc_sim_now(s->sim) - HTC_SIM_BEGIN;
     count_faults(s);
 }
