@@ -81,10 +81,13 @@ if [ -n "$server" ] && command -v redis-cli > /dev/null; then
         sleep 0.03
     done &
     killer=$!
-    hold -b -n 3000 "redis+unix:$top/redis.sock"
+    cut=0
+    for ((i = 0; i < 20 && cut <= 20; i++)); do # on a busy machine few are cut in one round
+        hold -b -n 3000 "redis+unix:$top/redis.sock"
+        cut=$(awk '{ n += $1 } END { print n + 0 }' "$top/killed" 2> /dev/null)
+    done
     kill $killer
     wait $killer 2> /dev/null
-    cut=$(awk '{ n += $1 } END { print n }' "$top/killed")
     echo "connections cut: $cut"
     [ "$cut" -gt 20 ] || fail "hardly a connection was cut"
     kill $redis
