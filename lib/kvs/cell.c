@@ -257,22 +257,27 @@ static inline const uint8_t *read_front(htc_bytes bytes, uint8_t may, uint64_t *
     return forgets && *forgot == 0 ? NULL : p;
 }
 
+static htc_bytes behind(htc_bytes bytes, const uint8_t *p)
+{
+    return (htc_bytes){ p, (size_t)((const uint8_t *)bytes.data + bytes.len - p) };
+}
+
 static int read_plain(htc_bytes bytes, uint64_t *version, uint64_t *forgot, htc_bytes *value)
 {
-    const uint8_t *p = read_front(bytes, FORGOT, version, forgot), *end = (const uint8_t *)bytes.data + bytes.len;
+    const uint8_t *p = read_front(bytes, FORGOT, version, forgot);
     if (p)
-        *value = (htc_bytes){ p, (size_t)(end - p) };
+        *value = behind(bytes, p);
     return p != NULL;
 }
 
 int htc__kv_cell_plain(htc_bytes bytes, uint64_t *version, htc_bytes *value)
 {
     uint64_t       forgot;
-    const uint8_t *p = read_front(bytes, FORGOT | LIST, version, &forgot), *end = (const uint8_t *)bytes.data + bytes.len;
+    const uint8_t *p = read_front(bytes, FORGOT | LIST, version, &forgot);
     if (p && ((const uint8_t *)bytes.data)[1] & LIST)
-        p = skip_list(p, end, *version);
+        p = skip_list(p, (const uint8_t *)bytes.data + bytes.len, *version);
     if (p)
-        *value = (htc_bytes){ p, (size_t)(end - p) };
+        *value = behind(bytes, p);
     return p != NULL;
 }
 

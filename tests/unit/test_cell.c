@@ -137,6 +137,16 @@ static size_t overhead(const htc__kv_cell *cell)
     return n;
 }
 
+/* What is damaged is shown without bytes. */
+Test(cell, nothing_is_no_cell)
+{
+    uint64_t     version;
+    htc_bytes    value, nothing = { NULL, 0 };
+    htc__kv_cell cell;
+    cr_expect(eq(int, htc__kv_cell_plain(nothing, &version, &value), 0));
+    cr_expect(ne(int, htc__kv_cell_read(nothing, NULL, &cell), HTC_OK));
+}
+
 Test(cell, costs_a_few_bytes)
 {
     htc__kv_cell cell = { .present = 1, .version = 1000000000, .value = { "value", 5 } };
