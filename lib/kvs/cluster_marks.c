@@ -358,7 +358,10 @@ htc__kv_marking *htc__kv_cluster_marking_make(htc_kv_server *s)
 void htc__kv_cluster_marking_free(htc_kv_server *s)
 {
     htc__kv_marking *marking = s->cluster->marking;
-    while (marking && marking->hosts.head[0])
+    if (!marking)
+        return;
+    while (marking->hosts.head[0])
         host_drop(s, *(host **)htc__node_value(marking->hosts.head[0]));
+    htc__table_free(&marking->hosts);
     htc__free(&s->env, marking, sizeof *marking);
 }
