@@ -1,6 +1,5 @@
 /* Clients of a store that others meanwhile do something to, and the verdict: adders and swappers by compare-and-swap on a few keys, holders of
- * leases with a key bound to each. What they were told is a history (htcsched/history.h): linearizable, versions rise, no counter off by
- * one, nothing acknowledged lost, no lease ended early.
+ * leases with a key bound to each. What they were told is a history, and judged as one (kvs_judge.h).
  *
  * Whoever includes this says first where the store answers (load_where, load_members), how long a client waits (LOAD_PATIENCE), whether
  * members come and go (LOAD_GROWS), and has a clock (load_now), `check`, `dir` and `seed`. */
@@ -12,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "htcsched/history.h"
 #include "htcsched/store.h"
+#include "kvs_judge.h"
 
 #define CLIENTS 16  /* at most */
 #define HOLDERS 2   /* of leases, beside them */
@@ -25,7 +24,6 @@
 #define AGE  (4 * HTC_SECOND)
 #define AGES 256
 
-static htc_history    *history;
 static uint32_t        keys[AGES * KEYS];
 static uint32_t        leases[LEASES];
 static int             lease_count;
@@ -302,35 +300,6 @@ static void last_look(void)
     }
 }
 
-/* For whoever wants to know why: htc_history_read reads it. */
-static void keep_history(void)
-{
-    char  path[sizeof dir + 16], line[2048];
-    FILE *f;
-    snprintf(path, sizeof path, "%s/history", dir);
-    if (!(f = fopen(path, "we")))
-        return;
-    for (size_t i = 0; i < htc_history_count(history); i++)
-        if (htc_history_line(history, i, line, sizeof line))
-            fprintf(f, "%s\n", line);
-    fclose(f);
-    fprintf(stderr, "the history is in %s\n", path);
-}
-
-static void judge(const char *rule,
-                  htc_status (*checker)(const htc_history *, const htc_history_rules *, htc_history_verdict *))
-{
-    htc_history_verdict v;
-    htc_history_rules   rules = { .size = sizeof rules,
-                                  .takeover_ns = 600 * HTC_SECOND }; /* lateness has a test of its own */
-    check(checker(history, &rules, &v) == HTC_OK, rule);
-    if (v.answer != HTC_HISTORY_HOLDS) {
-        fprintf(stderr, "%s: %s\n", rule, v.text);
-        keep_history();
-    }
-    check(v.answer == HTC_HISTORY_HOLDS, rule);
-}
-
 /* It goes on until a byte comes. */
 static int clients_run(int from, int clients)
 {
@@ -358,11 +327,7 @@ static int clients_run(int from, int clients)
     for (int i = 0; i < clients + HOLDERS; i++)
         pthread_join(threads[i], NULL);
     last_look();
-    judge("linearizable", htc_history_linear);
-    judge("versions rise", htc_history_rising);
-    judge("nothing acknowledged is lost", htc_history_kept);
-    judge("no counter is off", htc_history_counted);
-    judge("no lease ended early or came back", htc_history_leased);
+    judge_all();
     check(told > 0, "something was done");
     printf("%zu requests, %d told, %d unknown, %d leases", htc_history_count(history), told, unknown, lease_count);
     htc_history_destroy(history);
