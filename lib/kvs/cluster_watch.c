@@ -38,13 +38,14 @@ typedef struct link {
 /* A key of which an owner has shown a record that a read has to be at or above. */
 typedef struct needed {
     uint64_t version, seen, digest;
+    uint64_t settler, since; /* who settles it, by number; the highest version that was shown since that began */
 } needed;
 
 /* What the hub asks for. */
 typedef struct asked {
     const htc__kv_face *face;
     uint64_t            conn, slot;
-    uint64_t            number, digest; /* digest: of what was needed when it was read */
+    uint64_t            number;
     htc_ns              again_at;       /* HTC_NEVER: it is being read */
     uint32_t            tries, turn;
     uint8_t             settle, scan;
@@ -402,6 +403,7 @@ void htc__kv_cluster_marked(htc_kv_server *s, const htc__kv_marked *marked)
         return; /* another owner has said it, and the hub was told then */
     n->digest = marked->digest;
     n->version = marked->version > n->version ? marked->version : n->version;
+    n->since = marked->version > n->since ? marked->version : n->since;
     htc__kv_watches_changed(&s->native.watches, marked->key);
 }
 
@@ -441,11 +443,14 @@ static void read_it(htc_kv_server *s, asked *a)
 {
     hosting       *w = of(s);
     htc_kv_request q = { .op = HTC_KV_GET, .key = { a->key, a->key_len } };
-    const needed  *n = needed_of(s, q.key);
+    needed        *n = needed_of(s, q.key);
     a->again_at = HTC_NEVER;
-    a->digest = n ? n->digest : 0;
     a->settle |= w->settle_all;
     w->counts.settled += a->settle;
+    if (a->settle && n && !asked_find(s, n->settler)) {
+        n->settler = a->number;
+        n->since = 0;
+    }
     htc__kv_errand *r = htc__kv_errand_own(s, &q, &w->face, a->number, 0, s->now + s->cluster->request_ns);
     if (!r)
         return;
@@ -453,15 +458,19 @@ static void read_it(htc_kv_server *s, asked *a)
     htc__kv_errand_route(s, r);
 }
 
-/* 1: it is told; 0: an owner holds something newer, which may become final yet. */
+/* 1: it is told; 0: an owner holds something newer, which may become final yet. What was shown before a read began that outbids all is final
+ * in that read or never will be: an accept under a higher ballot would rest on promises that let that read fail. */
 static int is_enough(htc_kv_server *s, const asked *a, const htc_kv_result *result)
 {
     needed *n = needed_of(s, (htc_bytes){ a->key, a->key_len });
     if (!n || (result->status != HTC_OK && result->status != HTC_ENOTFOUND) || HTC__BROKEN(mark_not_needed))
         return 1;
-    if (result->version < n->version && !(a->settle && a->digest == n->digest))
+    if (a->settle && n->settler == a->number) {
+        n->settler = 0;
+        n->version = n->since;
+    }
+    if (result->version < n->version)
         return 0;
-    n->version = result->version < n->version ? result->version : n->version;
     n->seen = result->version > n->seen ? result->version : n->seen;
     return 1;
 }

@@ -489,6 +489,31 @@ Test(kvs_cluster_watch, a_broken_rule_is_noticed)
     }
 }
 
+/* What an owner has shown was outbid before it was read: no read finds it, and once one has outbid all that was about no other is needed. The
+ * marks of its own write-back are no reason for another. */
+Test(kvs_cluster_watch, what_was_outbid_is_looked_for_once)
+{
+    PROPERTY(rng, 20)
+    {
+        open_story(rng.state, 3, 3, calm);
+        uint64_t    one = put("one", "v1"), settled = 0;
+        const view *v = begin(0, "one", 0), *other = begin(1, "o", 1);
+        look_until(w.now + HTC_SECOND);
+        for (int n = 0; n < 3; n++) {
+            const htc__kv_marked never = { .key = htc_bytes_of("one"), .version = one + 5, .digest = 77 };
+            htc__kv_cluster_marked(w.node[n].server, &never);
+        }
+        look_until(w.now + 2 * HTC_SECOND);
+        for (int n = 0; n < 3; n++)
+            settled += htc__kv_cluster_watch_counted(w.node[n].server)->settled;
+        HOLDS(settled >= 1 && settled <= 4);
+        uint64_t two = put("one", "v2");
+        look_until(w.now + HTC_SECOND);
+        HOLDS(v->current && v->known[0].version == two && other->current && other->known[0].version == two);
+        close_world(&w);
+    }
+}
+
 /* The store's own keys are nobody's to watch. */
 Test(kvs_cluster_watch, the_stores_own_keys_are_not_watched)
 {
