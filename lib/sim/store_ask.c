@@ -241,6 +241,7 @@ void htc__store_answered(store_client *c, const htc_kv_result *r)
     if (!says(c, a, r))
         return;
     s->known++;
+    c->moves = 0;
     c->done += s->phase == STORE_WELL;
     if (a->what == STORE_OF_KEY)
         key_answered(c, a, r);

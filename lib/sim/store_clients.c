@@ -8,6 +8,7 @@
 #define PEER  1u /* of the client's own connection; that to member m is m + 1 */
 #define CALLS 2u /* of the first connection to an owner, as the client knows it; that to member m is DIRECT + m */
 #define DIRECT (STORE_MEMBERS + 1u)
+#define MOVES_MAX 5u /* after so many its patience grows no more */
 
 /* ---- connections ---- */
 
@@ -93,13 +94,20 @@ static htc_status choose(store_client *c, htc_output *out)
     return feed(c, (htc_input){ .kind = HTC_IN_OPENED, .peer = PEER, .body = { c->info, c->info_len } }, out);
 }
 
-/* Somebody else might answer. */
+/* Somebody else might answer. Each time without an answer it waits for twice as long: what nobody does that quickly would never be
+ * answered. */
+static htc_ns leaves(const store_client *c)
+{
+    return c->moved + (c->s->setting.patience << (c->moves < MOVES_MAX ? c->moves : MOVES_MAX));
+}
+
 static htc_status leave(store_client *c, htc_output *out)
 {
     htc_effect close = { .kind = HTC_OUT_CLOSE, .peer = c->member + 1, .status = HTC_ETIMEDOUT };
     c->open &= ~(UINT32_C(1) << c->member);
     htc_status status = htc_output_add(out, &close);
     c->moved = c->now;
+    c->moves++;
     return status == HTC_OK ? lose(c, out) : status;
 }
 
@@ -196,7 +204,7 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     htc_kv_result r;
     c->now = in->now;
     htc_status status = arrives(c, in, out);
-    if (status == HTC_OK && c->pending && c->member != STORE_NONE && c->now - c->moved >= c->s->setting.patience)
+    if (status == HTC_OK && c->pending && c->member != STORE_NONE && c->now >= leaves(c))
         status = leave(c, out);
     if (status == HTC_OK)
         status = choose(c, out);
@@ -214,11 +222,11 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
 static htc_ns deadline(const void *self)
 {
     const store_client *c = self;
-    htc_ns              at = htc_kv_client_deadline(c->kv), leaves = c->moved + c->s->setting.patience;
+    htc_ns              at = htc_kv_client_deadline(c->kv);
     if (htc__store_wants(c) && c->next < at)
         at = c->next;
-    if (c->pending && c->member != STORE_NONE && leaves < at)
-        at = leaves;
+    if (c->pending && c->member != STORE_NONE && leaves(c) < at)
+        at = leaves(c);
     return at;
 }
 

@@ -170,6 +170,7 @@ typedef struct store_client {
     uint8_t        infos[STORE_MEMBERS][64]; /* bodies of the newest OPENED of those */
     size_t         infos_len[STORE_MEMBERS];
     htc_ns         now, moved, next;
+    uint32_t       moves; /* since something was answered */
     store_asked    asked[STORE_BATCH];
     char           text[STORE_BATCH][STORE_VALUE];
     uint32_t       pending;   /* of these not answered */
