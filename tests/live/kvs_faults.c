@@ -1,6 +1,7 @@
-/* Three members of one store, each a process with its own log, joined through a proxy of ours; sixteen clients doing cas and add on a
- * few keys, and two that hold leases with a key bound to each, while members are killed with SIGKILL, stopped for longer than any
- * patience of theirs and let go on, and cut off from each other. What the clients were told is judged by htcsched/history.h: linearizable, versions rise, no counter off by one.
+/* Three members of one store, each a process with its own log; sixteen clients doing cas and add on a few keys, and two that hold leases
+ * with a key bound to each, while members are killed with SIGKILL, stopped for longer than any patience of theirs and let go on. Between
+ * members, and between clients and members, is a proxy of ours, that delays, doubles and reorders what is said and cuts connections.
+ * What the clients were told is judged as a history (kvs_judge.h).
  *
  * A minute; HTC_TEST_LIGHT: eight seconds; HTC_TEST_FULL=1: ten minutes; HTC_TEST_SECONDS=N: N. HTC_TEST_SEED=N: other faults. */
 #include <stdio.h>
@@ -37,10 +38,16 @@ static int load_members(void)
     return MEMBERS;
 }
 
+/* What a client dials to meet that member. */
+static void client_socket(int member, char path[96])
+{
+    snprintf(path, 96, "%s/c-%d.sock", dir, member);
+}
+
 static int load_where(int member, char address[LOAD_ADDRESS])
 {
     char path[96];
-    member_socket(member, path);
+    client_socket(member, path);
     snprintf(address, LOAD_ADDRESS, "unix:%s", path);
     return 1;
 }
@@ -136,14 +143,26 @@ static void some_fault(htc_rng *rng, pid_t pids[MEMBERS], int counts[2])
 
 static void make_links(void)
 {
-    for (int i = 0; i < MEMBERS; i++)
-        for (int j = 0; j < MEMBERS; j++)
+    for (int j = 0; j < MEMBERS; j++)
+        for (int i = 0; i <= MEMBERS; i++)
             if (i != j) {
                 proxy_link *l = &proxy_links[proxy_count++];
-                link_socket(i, j, l->from);
+                if (i < MEMBERS)
+                    link_socket(i, j, l->from);
+                else
+                    client_socket(j, l->from);
                 member_socket(j, l->to);
                 l->listener = proxy_listen(l->from);
             }
+    proxy_prepare();
+}
+
+static void say_what_happened(const int counts[2])
+{
+    printf("; %d killed, %d stopped, seed %llu\n", counts[0], counts[1], (unsigned long long)seed);
+    printf("proxy: of %u frames %u came twice, %u were overtaken; %u cuts, %u holds, %u delays\n", proxy_done->frames, proxy_done->copies,
+           proxy_done->overtaken, proxy_done->cuts, proxy_done->holds, proxy_done->delays);
+    check(proxy_done->copies > 0 && proxy_done->overtaken > 0, "frames came twice and out of order");
 }
 
 static void end(pid_t pid, int signal, const char *what)
@@ -192,6 +211,7 @@ int main(void)
     end(proxy, SIGKILL, "the proxy ends");
     snprintf(command, sizeof command, "rm -rf %s", dir);
     check(system(command) == 0, "removed");
-    printf("; %d killed, %d stopped, seed %llu\nok\n", counts[0], counts[1], (unsigned long long)seed);
+    say_what_happened(counts);
+    printf("ok\n");
     return 0;
 }
