@@ -65,6 +65,12 @@ static htc_status write_all(htc_daemon *d, const identity *who)
     return htc_state_write_file(path, htc_bytes_of(text), 0600, &d->error);
 }
 
+htc_status identity_make(htc_daemon *d, uint64_t id)
+{
+    identity who = { .id = id };
+    return write_all(d, &who);
+}
+
 htc_status identity_read(htc_daemon *d, uint64_t *id)
 {
     identity   who;

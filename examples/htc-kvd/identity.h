@@ -18,6 +18,8 @@ typedef struct member_address {
 
 /* Draw the id of the member in d->state, once; text gets its 16 hexadecimal digits. */
 htc_status identity_draw(htc_daemon *d, char text[17]);
+/* Write down an id that was not drawn here. */
+htc_status identity_make(htc_daemon *d, uint64_t id);
 /* HTC_ENOTFOUND, without a word in d->error: nobody has drawn one. */
 htc_status identity_read(htc_daemon *d, uint64_t *id);
 /* Something has been stored in it. */

@@ -154,6 +154,7 @@ void join_left(void *ctx)
 {
     member    *m = ctx;
     htc_status s = identity_left(m->d);
+    m->left = 1;
     say(m, s == HTC_OK ? "this member has left the store -> end; its directory holds nothing that is needed"
                        : "this member has left the store, and cannot write that into its directory -> end; do not start it again");
     htc_host_event(m->host, HTC_KV_SERVER_SHUTDOWN, HTC_OK, (htc_bytes){ NULL, 0 });

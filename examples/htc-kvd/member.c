@@ -14,11 +14,12 @@
 
 #include "member_private.h"
 #include "join.h"
+#include "strong.h"
 #include "shards.h"
 
 #define SYNC_MS_MAX 10000
 
-static const char usage[] =
+static const char usage[] = /* in two, for no compiler has to take longer ones */
     "usage: htc-kvd [options]\n"
     "\n"
     "  --dir DIR             state directory ($HTC_DIR, else ./htc-state)\n"
@@ -48,6 +49,11 @@ static const char usage[] =
     "  --weight W            with --join: its share is in proportion to this (1 to 65535, default 1)\n"
     "  --domain NAME         with --join: the rack that it is in\n"
     "  --at ADDRESS          with --join: where the others reach this one; default: what --listen says, else DIR/kvd.sock\n"
+    "";
+static const char usage_more[] =
+    "  --namespace NAME=strong[:WORD,...]\n"
+    "                        a set of keys with a policy of its own, beside those of the store: n=N copies (3), engine=ENGINE,\n"
+    "                        durability=HOW, sync-ms=N, memory=BYTES; what is not said is as the options here say. The same for all members\n"
     "  --namespace NAME=eventual[:N,R,W]\n"
     "                        with --member: a set of keys whose changes are answered by W of N owners and reads by R (3,2,2), and\n"
     "                        that may have several values at once; the same for all members\n"
@@ -95,6 +101,41 @@ static htc_status take_level(member *m, const char *text)
             return HTC_OK;
         }
     return member_wrong(m->d, HTC_EUSAGE, "take error, warn, info or debug", "there is no log level %.40s", text);
+}
+
+static int name_is_taken(const member *m, const char *text)
+{
+    htc_bytes name = { text, strcspn(text, "=") };
+    for (uint32_t i = 0; i < m->space_count; i++)
+        if (htc_bytes_equal(m->spaces[i].name, name))
+            return 1;
+    for (uint32_t i = 0; i < m->strong_count; i++)
+        if (htc_bytes_equal(htc_bytes_of(m->strong[i].name), name))
+            return 1;
+    return 0;
+}
+
+static htc_status take_space(member *m, const char *text)
+{
+    strong_policy    policy;
+    htc_kv_namespace space;
+    htc_status       strong = space_parse_strong(text, &policy);
+    if (strong == HTC_EUSAGE)
+        return member_wrong(m->d, HTC_EUSAGE, "strong:n=N,engine=ENGINE,durability=HOW,sync-ms=N,memory=BYTES, any of them",
+                            "--namespace %.80s: what stands behind strong is no policy", text);
+    if (strong != HTC_OK && space_parse(text, &space) != HTC_OK)
+        return member_wrong(m->d, HTC_EUSAGE,
+                            "NAME=strong, NAME=eventual or NAME=eventual:N,R,W with N up to 3, R and W up to N; a name has a-z, 0-9, -, _, .",
+                            "--namespace %.80s says no namespace", text);
+    if (name_is_taken(m, text))
+        return member_wrong(m->d, HTC_EUSAGE, "name each once", "--namespace %.80s has the name of another one", text);
+    if (strong == HTC_OK ? m->strong_count == STRONG_MAX : m->space_count == SPACES_MAX)
+        return member_wrong(m->d, HTC_EUSAGE, "htc-kvd --help lists the options", "--namespace %.60s is one too many", text);
+    if (strong == HTC_OK)
+        m->strong[m->strong_count++] = policy;
+    else
+        m->spaces[m->space_count++] = space;
+    return HTC_OK;
 }
 
 static htc_status parse(member *m, int argc, char **argv)
@@ -197,16 +238,8 @@ static htc_status parse(member *m, int argc, char **argv)
             m->o.draw = 1;
             break;
         case 'N':
-            if (m->space_count == SPACES_MAX)
-                return member_wrong(m->d, HTC_EUSAGE, hint, "--namespace %.60s is one too many", optarg);
-            if (space_parse(optarg, &m->spaces[m->space_count]) != HTC_OK)
-                return member_wrong(m->d, HTC_EUSAGE,
-                             "NAME=eventual or NAME=eventual:N,R,W with N up to 3, R and W up to N; a name has a-z, 0-9, -, _, .",
-                             "--namespace %.80s says no namespace", optarg);
-            for (uint32_t i = 0; i < m->space_count; i++)
-                if (htc_bytes_equal(m->spaces[i].name, m->spaces[m->space_count].name))
-                    return member_wrong(m->d, HTC_EUSAGE, "name each once", "--namespace %.80s has the name of another one", optarg);
-            m->space_count++;
+            if (take_space(m, optarg) != HTC_OK)
+                return HTC_EUSAGE;
             break;
         case 'l':
             m->o.listen = optarg;
@@ -234,6 +267,7 @@ static htc_status parse(member *m, int argc, char **argv)
             break;
         case 'h':
             fputs(usage, stdout);
+            fputs(usage_more, stdout);
             return HTC_AGAIN;
         case 'V':
             puts("htc-kvd " HTC_VERSION);
@@ -246,7 +280,7 @@ static htc_status parse(member *m, int argc, char **argv)
         return member_wrong(m->d, HTC_EUSAGE, hint, "'%.60s' is one word too many", argv[optind]);
     if (m->space_count && m->count == 0)
         return member_wrong(m->d, HTC_EUSAGE, "one member is enough: --new-member, then --member", "%s",
-                     "--namespace is for a store of members");
+                     "--namespace NAME=eventual is for a store of members");
     if (m->o.listen && (!m->o.key || !m->o.ring))
         return member_wrong(m->d, HTC_EUSAGE, "htc keys new makes a key, htc keys add a ring",
                      "--listen %.60s needs --key and --ring", m->o.listen);
@@ -256,7 +290,8 @@ static htc_status parse(member *m, int argc, char **argv)
     if (m->o.bits && m->count == 0)
         return member_wrong(m->d, HTC_EUSAGE, m->o.join ? "leave it out: it is the store's" : "give --member for each of them", "%s",
                             "--buckets is for members that begin a store together");
-    return join_check(m);
+    htc_status strong = strong_check(m);
+    return strong == HTC_OK ? join_check(m) : strong;
 }
 
 static const char *const engines[] = { "", "memory", "lmdb", "log" };
@@ -419,8 +454,9 @@ void member_show(void *ctx, htc_metrics *metrics)
     htc_metrics_family(metrics, HTC_METRIC_INFO, "htc_kv_member", "", "Which program this is, and how it keeps records.");
     htc_metrics_value(metrics,
                       (htc_metric_label[]){ { "engine", htc_bytes_of(engines[m->engine]) },
-                                            { "version", htc_bytes_of(HTC_VERSION) } },
-                      2, 1);
+                                            { "version", htc_bytes_of(HTC_VERSION) },
+                                            { "namespace", htc_bytes_of(m->space ? m->space->name : "") } },
+                      m->space ? 3 : 2, 1);
     htc_kv_server_metrics(htc_kv_store_server(m->store), metrics);
     if (m->keys)
         htc_host_keys_metrics(m->keys, metrics);
@@ -480,6 +516,8 @@ void member_say_ready(void *ctx)
         printf(", metrics on %s", m->o.metrics);
     if (m->o.shards > 1)
         printf(", %" PRIu32 " shards", m->o.shards);
+    if (m->strong_count)
+        printf(", %" PRIu32 " strong namespace%s", m->strong_count, m->strong_count == 1 ? "" : "s");
     if (m->o.join)
         printf(", member %016" PRIx64 ", joined", m->id);
     else if (m->id && !m->alone)
@@ -516,6 +554,7 @@ htc_status member_open(member *m, const htc_kv_store_options *chosen)
                                      .member_addresses = at,
                                      .join = m->o.join != NULL,
                                      .replaces = m->o.replaces,
+                                     .owners = m->copies,
                                      .namespaces = m->spaces,
                                      .namespace_count = m->space_count };
     /* Some 50 buckets for each, so that they have much the same. */
@@ -549,11 +588,11 @@ static htc_status serve(member *m)
     htc_status           s = member_choose(m, &so);
     if (s == HTC_OK)
         s = member_read_password(m);
-    if (s == HTC_OK && (m->o.dir || so.engine != HTC_KV_IN_MEMORY || m->o.shards > 1))
+    if (s == HTC_OK && (m->o.dir || so.engine != HTC_KV_IN_MEMORY || m->o.shards > 1 || m->strong_count))
         s = member_open_state(m, m->o.dir, &d->state);
     if (s == HTC_OK)
         s = shards_check(m);
-    if (s == HTC_OK && m->o.shards > 1)
+    if (s == HTC_OK && (m->o.shards > 1 || m->strong_count))
         return shards_serve(m, &so);
     if (s == HTC_OK)
         s = member_find_self(m);

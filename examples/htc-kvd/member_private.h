@@ -45,8 +45,14 @@ typedef struct member {
     htc_kv_member    members[MEMBERS_MAX];
     uint32_t         dialled_count;
     dialled         *dialled;
-    uint32_t         space_count;
+    uint32_t         space_count; /* eventual */
     htc_kv_namespace spaces[SPACES_MAX];
+    uint32_t         strong_count;
+    strong_policy    strong[STRONG_MAX];
+    const strong_policy *space; /* it is this namespace's; NULL: the store's own */
+    uint32_t             copies; /* of each key; 0: as many as the server says */
+    uint32_t             left;   /* it is no member any more */
+    char                 strong_listen[320];
 } member;
 
 enum { LISTEN_NATIVE = 1, LISTEN_SECURE = 2, LISTEN_RESP = 4, LISTEN_METRICS = 8, LISTEN_ALL = 15 };

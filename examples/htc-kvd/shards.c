@@ -9,12 +9,14 @@
 
 #include "shards_dir.h"
 #include "shards_page.h"
+#include "strong.h"
 
 /* A log's files are 64 MiB each; a record, which is whole in one, has up to 16 MiB. */
 #define SEGMENT_BYTES ((uint64_t)32 << 20)
 
 typedef struct process process;
 
+/* Of the store, or the whole of a namespace. */
 typedef struct shard {
     member     m;
     htc_daemon d;
@@ -30,7 +32,7 @@ struct process {
     member    *front;
     shard     *shards;
     htc_host **hosts;
-    uint32_t   count;
+    uint32_t   count, own; /* own: of the store, the first of them; the others are its strong namespaces */
     /* the front's thread */
     uint32_t   ready, ended, ending;
     htc_status status;
@@ -99,13 +101,20 @@ static void write_fields(void *ctx, uint32_t level, const char *line, const htc_
     htc_log_field  more[16] = { { "shard", NULL, x->number, 0 } };
     char           text[1200];
     if (log->level & HTC_LOG_FIELDS) {
+        if (x->of->own == 1)
+            more[0] = (htc_log_field){ "namespace", x->m.space ? x->m.space->name : "default", 0, 0 };
         n = n < 15 ? n : 15;
         if (n)
             memcpy(more + 1, field, n * sizeof *field);
         ((const htc_log_structured *)log)->write_fields(log->ctx, level, line, more, n + 1);
         return;
     }
-    snprintf(text, sizeof text, "shard %" PRIu32 ": %s", x->number, line);
+    if (x->m.space)
+        snprintf(text, sizeof text, "namespace %s: %s", x->m.space->name, line);
+    else if (x->of->own == 1)
+        snprintf(text, sizeof text, "%s", line);
+    else
+        snprintf(text, sizeof text, "shard %" PRIu32 ": %s", x->number, line);
     log->write(log->ctx, level, text);
 }
 
@@ -118,6 +127,7 @@ static htc_status begin(process *p, uint32_t i)
 {
     shard  *x = &p->shards[i];
     member *front = p->front;
+    x->m.peers = calloc(MEMBERS_MAX, sizeof *x->m.peers);
     x->of = p;
     x->number = i + 1;
     x->d = (htc_daemon){ .name = front->d->name };
@@ -125,22 +135,27 @@ static htc_status begin(process *p, uint32_t i)
     x->d.env = (htc_env){ .size = sizeof x->d.env, .rng = &x->d.rng, .log = &x->log.log };
     htc_host_random(&x->d.rng.state, sizeof x->d.rng.state);
     x->m.d = &x->d;
+    if (!x->m.peers)
+        return HTC_ENOMEM;
+    if (i >= p->own)
+        return strong_begin(&x->m, front, i - p->own);
     x->m.o = front->o;
-    x->m.alone = front->count == 0;
-    x->m.named = front->peers;
+    x->m.alone = front->count == 0 && p->own > 1;
+    x->m.named = p->own > 1 ? front->peers : NULL;
     x->m.space_count = front->space_count;
     memcpy(x->m.spaces, front->spaces, sizeof x->m.spaces);
     memcpy(x->m.password, front->password, sizeof x->m.password);
     x->m.password_len = front->password_len;
     if (i > 0)
         x->m.o.once = NULL; /* a secret is good for one key, and each shard would know it until the next start */
+    if (p->own == 1) {
+        x->d.state = front->d->state;
+        return HTC_OK;
+    }
     if (front->o.listen && !identity_shard_address(front->o.listen, x->number, x->address, sizeof x->address))
         return member_wrong(front->d, HTC_EUSAGE, "each shard has a port of its own, from the given one on",
                             "--listen %.100s: with --shards it needs a port", front->o.listen);
     x->m.o.listen = front->o.listen ? x->address : NULL;
-    x->m.peers = calloc(MEMBERS_MAX, sizeof *x->m.peers);
-    if (!x->m.peers)
-        return HTC_ENOMEM;
     return shards_dir_open(front, x->number, &x->d.state);
 }
 
@@ -177,13 +192,15 @@ static htc_status name_peers(process *p, shard *x)
 {
     member  *m = &x->m;
     uint64_t id = 0;
+    if (m->space)
+        return HTC_OK;
     m->count = p->front->count;
     memcpy(m->peers, p->front->peers, MEMBERS_MAX * sizeof *m->peers);
     if (m->alone && m->peers[x->number - 1].id && identity_read(m->d, &id) == HTC_ENOTFOUND) {
         m->id = m->peers[x->number - 1].id; /* in memory: until it ends */
         return HTC_OK;
     }
-    for (uint32_t i = 0; i < p->count; i++) {
+    for (uint32_t i = 0; p->own > 1 && i < p->own; i++) {
         uint64_t sibling = 0;
         if (identity_read(&p->shards[i].d, &sibling) == HTC_OK)
             for (uint32_t j = 0; j < m->count; j++)
@@ -202,6 +219,8 @@ static htc_status same_process(process *p)
     const member *m = p->front;
     uint64_t      first = 0;
     uint32_t      named = 0;
+    if (p->own == 1)
+        return HTC_OK;
     for (uint32_t j = 0; j < m->count; j++)
         if (m->peers[j].id == p->shards[0].m.id)
             first = m->peers[j].process;
@@ -229,13 +248,19 @@ static htc_status open_shard(process *p, shard *x, const htc_kv_store_options *a
 {
     htc_host_options     ho = { .size = sizeof ho, .connections_max = connections_of(p) };
     htc_kv_store_options so = *all;
-    so.bytes_max = all->bytes_max / p->count;
-    so.segment_bytes = SEGMENT_BYTES;
+    htc_status           s = HTC_OK;
+    if (x->m.space) {
+        so = (htc_kv_store_options){ .size = sizeof so };
+        s = member_choose(&x->m, &so);
+    }
+    so.bytes_max /= x->m.space ? 1 : p->own;
+    so.segment_bytes = p->own > 1 || x->m.space ? SEGMENT_BYTES : 0;
     so.ready = shard_ready;
     so.ready_ctx = x;
-    htc_status s = htc_host_create(&x->d.env, &ho, &x->m.host);
     if (s == HTC_OK)
-        s = member_listen(&x->m, LISTEN_NATIVE | LISTEN_SECURE, NULL, NULL);
+        s = htc_host_create(&x->d.env, &ho, &x->m.host);
+    if (s == HTC_OK) /* what comes to the directory of the process is dealt */
+        s = member_listen(&x->m, p->own == 1 && !x->m.space ? LISTEN_SECURE : LISTEN_NATIVE | LISTEN_SECURE, NULL, NULL);
     if (s == HTC_OK)
         s = member_open(&x->m, &so);
     p->hosts[x->number - 1] = x->m.host;
@@ -250,8 +275,10 @@ static htc_status said_by(process *p, shard *x, htc_status s)
         return s;
     if (x->d.error.text[0])
         *e = x->d.error;
-    if (!e->text[0])
+    if (!e->text[0] && p->own > 1)
         snprintf(e->text, sizeof e->text, "shard %" PRIu32 ": %s", x->number, htc_strerror(s));
+    if (x->m.space && !e->where[0])
+        snprintf(e->where, sizeof e->where, "namespace %s", x->m.space->name);
     return s;
 }
 
@@ -261,7 +288,7 @@ static void show(void *ctx, htc_metrics *metrics)
     member  *of[SHARDS_MAX];
     for (uint32_t i = 0; i < p->count; i++)
         of[i] = &p->shards[i].m;
-    shards_page_write(of, p->count, metrics);
+    shards_page_write(of, p->count, p->own == 1 ? "space" : "shard", metrics);
 }
 
 static htc_status open_all(process *p, const htc_kv_store_options *so)
@@ -271,7 +298,7 @@ static htc_status open_all(process *p, const htc_kv_store_options *so)
     htc_status       s = HTC_OK;
     for (uint32_t i = 0; s == HTC_OK && i < p->count; i++)
         s = said_by(p, &p->shards[i], begin(p, i));
-    if (s == HTC_OK && m->count == 0)
+    if (s == HTC_OK && m->count == 0 && p->own > 1)
         s = draw_own(p, so);
     for (uint32_t i = 0; s == HTC_OK && i < p->count; i++)
         s = said_by(p, &p->shards[i], name_peers(p, &p->shards[i]));
@@ -289,7 +316,7 @@ static htc_status open_all(process *p, const htc_kv_store_options *so)
     m->id = p->shards[0].m.id;
     m->alone = p->shards[0].m.alone;
     m->secure_port = p->shards[0].m.secure_port;
-    return s == HTC_OK ? htc_host_deal(m->host, p->hosts, p->count) : s;
+    return s == HTC_OK ? htc_host_deal(m->host, p->hosts, p->own) : s;
 }
 
 /* ---- running ---- */
@@ -361,7 +388,7 @@ static void one_ended(void *ctx)
         p->status = said_by(p, x, x->status);
     if (++p->ended == p->count)
         htc_host_stop(p->front->host, p->status);
-    else if (!p->ending)
+    else if (!p->ending && !(x->m.left && p->own == 1)) /* the others have still to leave */
         end_all(p, HTC_OK);
 }
 
@@ -429,7 +456,8 @@ static void close_all(process *p, uint32_t count)
         shard *x = &p->shards[i];
         htc_host_destroy(x->m.host);
         htc_kv_store_close(x->m.store);
-        htc_state_close(x->d.state);
+        if (x->d.state != p->front->d->state)
+            htc_state_close(x->d.state);
         free(x->m.peers);
         free(x->m.dialled);
     }
@@ -437,8 +465,8 @@ static void close_all(process *p, uint32_t count)
 
 htc_status shards_serve(member *m, htc_kv_store_options *so)
 {
-    uint32_t   count = m->o.shards;
-    process    p = { .front = m, .count = count };
+    uint32_t   count = m->o.shards + m->strong_count;
+    process    p = { .front = m, .count = count, .own = m->o.shards };
     htc_status s = HTC_ENOMEM;
     p.shards = calloc(count, sizeof *p.shards);
     p.hosts = calloc(count, sizeof(htc_host *));

@@ -70,7 +70,7 @@ static page *page_new(member *const *of, uint32_t count)
     return p;
 }
 
-void shards_page_write(member *const *of, uint32_t count, htc_metrics *metrics)
+void shards_page_write(member *const *of, uint32_t count, const char *label, htc_metrics *metrics)
 {
     struct timespec until;
     htc_bytes       texts[SHARDS_MAX] = { 0 };
@@ -86,6 +86,6 @@ void shards_page_write(member *const *of, uint32_t count, htc_metrics *metrics)
         if (p->parts[i].written)
             (void)htc_metrics_end(p->parts[i].text, &texts[i]); /* of one that failed it stays empty */
     pthread_mutex_unlock(&p->lock);
-    htc_metrics_join(metrics, "shard", texts, count);
+    htc_metrics_join(metrics, label, texts, count);
     let_go(p);
 }

@@ -4,7 +4,7 @@
 
 #include "member_private.h"
 
-/* With a label that says which shard, from 1. One that does not write its part in time is left out. */
-void shards_page_write(member *const *of, uint32_t count, htc_metrics *metrics);
+/* With a label that says which of them, from 1. One that does not write its part in time is left out. */
+void shards_page_write(member *const *of, uint32_t count, const char *label, htc_metrics *metrics);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "htcsched/state.h"
+#include "../htc-kvd/spaces.h"
 
 typedef struct subcommand {
     const char *name, *args, *summary;
@@ -336,10 +337,45 @@ static void list_subcommands(void)
          "70 damaged.");
 }
 
-/* The store of the state directory, unless one is named. */
-static htc_status open_store(kv_call *k)
+/* What a strong namespace has beside each socket of that list: a store of its own (htc-kvd/strong.h). NULL: there is none, or it cannot be
+ * seen from here. */
+static char *strong_addresses(const char *list, const char *space)
 {
-    char              address[4200];
+    char *all = must(strdup("")), *copy = must(strdup(list)), *more, *rest = copy;
+    for (char *one; (one = strsep(&rest, ",")) && all;) {
+        const char *path = strncmp(one, "unix:", 5) == 0 ? one + 5 : one, *slash = strrchr(path, '/');
+        int         dir = slash ? (int)(slash - path) + 1 : 0;
+        char       *place = must_print("%.*sspace-%s", dir, path, space);
+        int         there = access(place, F_OK) == 0 && (path != one || all[0]);
+        more = there ? must_print("%s%sunix:%s/%s", all, all[0] ? "," : "", place, path + dir) : NULL;
+        free(place);
+        free(all);
+        all = more;
+    }
+    free(copy);
+    return all;
+}
+
+/* One that is strong is reached as a store is; one that is eventual is named in each request. */
+static htc_status choose_space(kv_call *k, uint32_t which, const char *address, char **strong)
+{
+    if (!k->space || !space_named(k->space, strlen(k->space)))
+        return HTC_OK; /* eventual ones are told what is wrong by the store */
+    *strong = strong_addresses(address, k->space);
+    if (!*strong && which != KV_GET && which != KV_PUT && which != KV_DELETE)
+        return cli_error(k->c, HTC_EUSAGE, "--namespace", "an eventual namespace has get, put and delete; one of another host is reached at its own port by --store",
+                         "there is no strong namespace %.40s at %.200s", k->space, address);
+    if (*strong && (k->context || k->reconcile))
+        return cli_error(k->c, HTC_EUSAGE, k->context ? "--context" : "--reconcile", "leave it out", "%.40s is strong: a key has one value there", k->space);
+    if (*strong)
+        k->space = NULL;
+    return HTC_OK;
+}
+
+/* The store of the state directory, unless one is named. */
+static htc_status open_store(kv_call *k, uint32_t which)
+{
+    char              address[4200], *strong = NULL;
     htc_store_options o = {
         .size = sizeof o, .address = k->address, .key_path = k->key, .ring_path = k->ring, .server = k->server
     };
@@ -347,7 +383,12 @@ static htc_status open_store(kv_call *k)
         snprintf(address, sizeof address, "unix:%s/kvd.sock", k->c->dir);
         o.address = address;
     }
-    return htc_store_open(NULL, &o, &k->store, &k->c->error);
+    htc_status s = choose_space(k, which, o.address, &strong);
+    o.address = strong ? strong : o.address;
+    if (s == HTC_OK)
+        s = htc_store_open(NULL, &o, &k->store, &k->c->error);
+    free(strong);
+    return s;
 }
 
 htc_status run_kv(cli *c, int argc, char **argv)
@@ -376,7 +417,7 @@ htc_status run_kv(cli *c, int argc, char **argv)
     if (s == HTC_OK && (k.context || k.reconcile) && !k.space)
         s = cli_error(c, HTC_EUSAGE, k.context ? "--context" : "--reconcile", "", "it goes with --namespace NAME");
     if (s == HTC_OK && !sub->offline)
-        s = open_store(&k);
+        s = open_store(&k, which);
     if (s == HTC_OK)
         s = sub->run(&k);
     htc_store_close(k.store);

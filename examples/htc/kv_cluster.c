@@ -39,7 +39,7 @@ typedef struct cluster {
     cli        *c;
     const char *engine, *durability, *space;
     int64_t     members, base_port, shards;
-    char        dir[3900], engine_text[16], durability_text[16], space_text[64];
+    char        dir[3900], engine_text[16], durability_text[16], space_text[120];
     int         lock;
     uint32_t    count, first_count;
     char        first[MEMBERS_MAX][17 * SHARDS_MAX]; /* ids of those that began */
@@ -457,13 +457,15 @@ static htc_status same_settings(cluster *k, const cluster *asked)
 static htc_status make_cluster(cluster *k, const char *program)
 {
     htc_kv_namespace space;
+    strong_policy    strong;
     char             socket[4200];
     k->count = k->members < 0 ? 3 : (uint32_t)k->members;
     k->shards = k->shards < 0 ? 1 : k->shards;
     snprintf(k->engine_text, sizeof k->engine_text, "%s", k->engine ? k->engine : "log");
     snprintf(k->durability_text, sizeof k->durability_text, "%s", k->durability ? k->durability : "sync");
-    if (k->space && (space_parse(k->space, &space) != HTC_OK || strlen(k->space) >= sizeof k->space_text))
-        return cli_error(k->c, HTC_EUSAGE, "--namespace", "take NAME=eventual or NAME=eventual:N,R,W", "'%.60s' says no namespace",
+    if (k->space && ((space_parse_strong(k->space, &strong) != HTC_OK && space_parse(k->space, &space) != HTC_OK) ||
+                     strlen(k->space) >= sizeof k->space_text))
+        return cli_error(k->c, HTC_EUSAGE, "--namespace", "take NAME=strong, NAME=eventual or NAME=eventual:N,R,W", "'%.60s' says no namespace",
                          k->space);
     snprintf(k->space_text, sizeof k->space_text, "%s", k->space ? k->space : "");
     if (k->members == 0 || k->members > MEMBERS_MAX)
@@ -505,7 +507,7 @@ static htc_status may_resize(const cluster *k, int64_t wanted)
     const char *why = wanted < 1 || wanted > MEMBERS_MAX ? "a local cluster has 1 to 16 members"
                       : k->base_port + wanted > 65536    ? "its ports would be too high"
                       : k->shards > 1       ? "a cluster of several shards a member does not change its members yet"
-                      : k->space_text[0]    ? "a cluster with an eventual namespace does not change its members yet"
+                      : k->space_text[0]    ? "a cluster with a namespace does not change its members yet"
                                             : NULL;
     return why ? cli_error(k->c, HTC_EUSAGE, "--members", "leave it out, or copy what is there into a new one: htc kv backup, htc kv restore",
                            "%s", why)

@@ -235,7 +235,7 @@ htc_status want_words(cli *c, const command *cmd, const words *w, size_t min, si
 
 const char *bring_forward(int argc, char **argv)
 {
-    static const char *const with_word[] = { "--dir", "--user",    "-u",          "--token-file", "--store",
+    static const char *const with_word[] = { "--dir", "--user",    "-u",          "--token-file", "--store", "--namespace",
                                              "--key", "--ring",    "--server",    "--once",       "--role",
                                              "--for", "--members", "--base-port", "--engine",     "--durability" };
     for (int i = 1; i < argc; i++) {

@@ -77,8 +77,8 @@ refuse 4 'no such key' "${k1[@]}" delete a --namespace e
 refuse 1 'no namespace nowhere' "${k1[@]}" get a --namespace nowhere
 refuse 1 'no context' "${k1[@]}" put a b --namespace e --context xyz
 refuse 1 'goes with --namespace' "${k1[@]}" get a --reconcile
-refuse 1 'but of get, put, delete, dump and cluster' "${k1[@]}" add a --namespace e
-for wrong in e E=eventual e=strong e=eventual:3 e=eventual:3,2,4 e=eventual:4,2,2 e=eventual:3,2,2x default=eventual; do
+refuse 1 'no strong namespace e' "${k1[@]}" add a --namespace e
+for wrong in e E=eventual e=weak e=eventual:3 e=eventual:3,2,4 e=eventual:4,2,2 e=eventual:3,2,2x default=eventual; do
     refuse 1 'says no namespace' htc-kvd --dir "$top/m1" "${members[@]}" --engine log --namespace "$wrong"
 done
 refuse 1 'a store of members' htc-kvd --dir "$top/other" --engine log --namespace e=eventual
