@@ -1,7 +1,7 @@
-/* usage: kvs_load DIR SECONDS SEED
+/* usage: kvs_load DIR SECONDS SEED [CLIENTS]
  * The clients of kvs_load.h, of a store whose members come and go: DIR/where has an address a line, and is put in place anew when they
  * change. They go on until standard input ends; then what they were told is judged. SECONDS: how long that may be, at most, for keys
- * are taken in turn. */
+ * are taken in turn. CLIENTS: six, if not said. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,12 +63,13 @@ static htc_ns load_now(void)
 
 int main(int argc, char **argv)
 {
-    check(argc == 4 && strlen(argv[1]) < sizeof dir, "usage: kvs_load DIR SECONDS SEED");
+    int clients = argc == 5 ? atoi(argv[4]) : 6;
+    check(argc >= 4 && argc <= 5 && strlen(argv[1]) < sizeof dir && clients > 0 && clients <= CLIENTS, "usage: kvs_load DIR SECONDS SEED [CLIENTS]");
     strcpy(dir, argv[1]);
     seed = strtoull(argv[3], NULL, 10);
     htc_ns lasts = strtoull(argv[2], NULL, 10) * HTC_SECOND;
     ages = lasts / AGE + 2 < AGES ? (uint32_t)(lasts / AGE) + 2 : AGES;
-    clients_run(STDIN_FILENO, 6);
+    clients_run(STDIN_FILENO, clients);
     printf("\n");
     return 0;
 }

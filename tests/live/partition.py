@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Three members of a store on three hosts, as far as they can tell: network namespaces of this test's own, joined by a bridge, and cut
 off from each other by nft rules in them, without a word to either end. Nothing outside these namespaces is touched. A member that
-hears nobody answers nothing and shows nothing old; all others go on; whatever was acknowledged is there, once. 77: this machine has no such
-namespaces, or lacks ip or nft; the reason is printed. HTC_TEST_FULL=1: cut off for longer than a request waits."""
-import os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+hears nobody answers nothing and shows nothing old; all others go on; whatever was acknowledged is there, once. Then sixteen clients
+(kvs_load.c) add and swap on a few keys and hold leases while walls are drawn, seen from both sides or from one, and what they were told is
+judged as a history; some members are killed or stopped behind their walls. 77: this machine has no such namespaces, or lacks ip or nft; the reason is printed. HTC_TEST_FULL=1: cut off for longer
+than a request waits, and ten minutes of walls instead of twelve seconds (HTC_TEST_LIGHT: six). HTC_TEST_SEED=N: other walls."""
+import os, random, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
 SKIP = 77
 TOOLS = ('unshare', 'nsenter', 'ip', 'nft')
 INSIDE = 'HTC_TEST_INSIDE'
 MEMBERS = 3
 FULL = os.environ.get('HTC_TEST_FULL') == '1'
+LOAD_S = 600 if FULL else 6 if 'HTC_TEST_LIGHT' in os.environ else 12
+CLIENTS = 16
+SEED = int(os.environ.get('HTC_TEST_SEED', '1'))
 
 
 def skip(why):
@@ -218,6 +223,47 @@ def killed_while_alone(members):
     go_on(counter, members)
 
 
+def some_wall(draw, members, what):
+    """Between two of them or around one, both ways or one way, for longer or shorter than they suspect each other; who is behind it may
+    be killed and started again there, or stopped."""
+    a, b, c = draw.sample(members, 3)
+    one_way = draw.random() < 0.5
+    a.deafen(b) if one_way else a.cut(b)
+    if draw.random() < 0.4:
+        a.deafen(c) if one_way else a.cut(c)
+    if what == 'killed':
+        a.kvd.kill()
+        a.kvd.wait()
+        a.start(members)
+    elif what == 'stopped':
+        a.kvd.send_signal(signal.SIGSTOP)
+    time.sleep(draw.uniform(0.1, 1.5))
+    a.kvd.send_signal(signal.SIGCONT)
+    a.heal()
+    if what == 'killed':
+        a.ready()
+    time.sleep(draw.uniform(0.1, 0.8))
+    return what
+
+
+def load_among_walls(members):
+    """The clients come by Unix sockets, so it is the members alone that do not hear each other."""
+    with open(os.path.join(top, 'where'), 'w') as f:
+        f.write(''.join('unix:%s/%s/kvd.sock\n' % (top, m.name) for m in members))
+    load = subprocess.Popen([loader, top, str(LOAD_S + 20), str(SEED), str(CLIENTS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
+    walls, draw, over = [], random.Random(SEED), time.monotonic() + LOAD_S
+    try:
+        while time.monotonic() < over and load.poll() is None:
+            walls.append(some_wall(draw, members, ('cut', 'killed', 'cut', 'stopped')[len(walls) % 4]))
+        said = load.communicate('.', timeout=600)[0].strip()
+    finally:
+        load.kill()
+        load.wait()
+    check(load.returncode == 0, 'the history: %s' % said)
+    print('%s; %d walls, %d killed and %d stopped behind them, seed %d' % (said, len(walls), walls.count('killed'), walls.count('stopped'), SEED))
+
+
 def main():
     run('ip', 'link', 'set', 'lo', 'up')
     run('ip', 'link', 'add', 'hub', 'type', 'bridge')
@@ -233,6 +279,7 @@ def main():
     two_apart(members, one_way=1)
     one_alone(members, members[1])
     killed_while_alone(members)
+    load_among_walls(members)
     for m in members:
         m.kvd.terminate()
         check(m.kvd.wait(timeout=60) == 0, 'it ends when asked to')
@@ -241,6 +288,7 @@ def main():
 
 if INSIDE not in os.environ:
     enter()
+loader = os.path.abspath(sys.argv[2])
 htc, kvd = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ('htc', 'htc-kvd'))
 top, members = tempfile.mkdtemp(prefix='htc-partition-'), []
 try:
