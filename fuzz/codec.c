@@ -96,8 +96,9 @@ static void wire(htc_bytes message)
     htc_peer_info info;
     htc_reader    r = htc_wire_open(message, &type, &id);
     CHECK(htc_wire_name(type) != NULL);
-    if (htc_wire_read_hello(&r, &role) == HTC_OK)
-        CHECK(message.len == 17);
+    uint16_t      version;
+    if (htc_wire_read_hello(&r, HTC_WIRE_VERSION, &role, &version) == HTC_OK)
+        CHECK(message.len >= 17 && version >= HTC_WIRE_VERSION_MIN && version <= HTC_WIRE_VERSION);
     if (htc_peer_info_read(message, &info) == HTC_OK)
         peer(message, &info);
 }

@@ -57,7 +57,7 @@ static void greet(world *w)
 {
     w->serial = w->told = 0;
     server(w, (htc_input){ .kind = HTC_IN_OPENED, .peer = 1 });
-    htc_wire_hello(&w->message, HTC_WIRE_ROLE_STORE_CLIENT);
+    htc_wire_hello(&w->message, HTC_WIRE_ROLE_STORE_CLIENT, HTC_WIRE_VERSION);
     say(w);
     htc_wire_begin(&w->message, HTC_WIRE_KV_REQUEST, ++w->serial);
     htc__kv_head_write(&w->message, &(htc__kv_head){ .client = 7 });
@@ -151,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     greet(&w);
     CHECK(htc_kv_client_watch(w.client, 0, &all, w.out) == HTC_OK && htc_kv_client_watch(w.client, 0, &one, w.out) == HTC_OK);
     client(&w, HTC_IN_OPENED, (htc_bytes){ NULL, 0 });
-    htc_wire_welcome(&w.message, 0);
+    htc_wire_welcome(&w.message, 0, HTC_WIRE_VERSION);
     client(&w, HTC_IN_MESSAGE, htc_buf_bytes(&w.message));
     htc__kv_answer_begin(&w.message, 1, &(htc__kv_answer_head){ 5, SESSION, 0, 0, 0 });
     client(&w, HTC_IN_MESSAGE, htc_buf_bytes(&w.message));

@@ -75,7 +75,7 @@ static void greet(world *w)
 {
     w->serial = 0;
     server(w, (htc_input){ .kind = HTC_IN_OPENED, .peer = 1 });
-    htc_wire_hello(&w->message, HTC_WIRE_ROLE_STORE_CLIENT);
+    htc_wire_hello(&w->message, HTC_WIRE_ROLE_STORE_CLIENT, HTC_WIRE_VERSION);
     server(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = htc_buf_bytes(&w->message) });
     request(w, (htc_bytes){ NULL, 0 }, 0);
 }
@@ -152,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     server(&w, (htc_input){ .kind = HTC_IN_START });
     greet(&w);
     client(&w, HTC_IN_OPENED, (htc_bytes){ NULL, 0 });
-    htc_wire_welcome(&w.message, 0);
+    htc_wire_welcome(&w.message, 0, HTC_WIRE_VERSION);
     client(&w, HTC_IN_MESSAGE, htc_buf_bytes(&w.message));
     /* Names the session 99. */
     htc__kv_answer_begin(&w.message, 1, &(htc__kv_answer_head){ 5, 99, 0, 0, 0 });

@@ -41,7 +41,7 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
               in->body.len <= (w->welcomes ? HTC_WIRE_MESSAGE_MAX : HTC_HOST_STRANGER_MAX));
         w->taken += 4 + in->body.len;
         htc_buf_init(&b, NULL, 0);
-        htc_wire_welcome(&b, 0);
+        htc_wire_welcome(&b, 0, HTC_WIRE_VERSION);
         if (w->welcomes)
             htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = in->peer, .body = htc_buf_bytes(&b) });
         htc_buf_free(&b);

@@ -31,6 +31,7 @@
     X(context_ignored)       /* a put of an eventual key replaces what its client has not seen */                      \
     X(repair_drops_siblings) /* what a read mends loses values that stood beside another */                            \
     X(hint_unconfirmed)      /* a hint is forgotten when it was sent */                                                \
+    X(version_not_lowered)   /* a welcome says the highest version, whatever the caller speaks */                      \
     X(lost_change_resent)    /* a change that another store may have made is asked of it again */                      \
     X(mark_lost)             /* a key that changes while it is read for a watcher is not marked again */               \
     X(state_told_twice)      /* a watcher is told what it was told before */                                           \

@@ -28,28 +28,39 @@ htc_reader htc_wire_open(htc_bytes message, uint16_t *type, uint64_t *id)
     return r;
 }
 
-void htc_wire_hello(htc_buf *b, uint8_t role)
+void htc_wire_hello(htc_buf *b, uint8_t role, uint16_t highest)
 {
     htc_wire_begin(b, HTC_WIRE_HELLO, 0);
     htc_put_u32(b, HTC_WIRE_MAGIC);
-    htc_put_u16(b, HTC_WIRE_VERSION);
+    htc_put_u16(b, highest);
     htc_put_u8(b, role);
 }
 
-htc_status htc_wire_read_hello(htc_reader *r, uint8_t *role)
+htc_status htc_wire_read_hello(htc_reader *r, uint16_t highest, uint8_t *role, uint16_t *version)
 {
     uint32_t magic = htc_get_u32(r);
-    uint16_t version = htc_get_u16(r);
+    uint16_t theirs = htc_get_u16(r);
     *role = htc_get_u8(r);
+    *version = theirs < highest ? theirs : highest;
+    if (theirs > highest)
+        htc_get_raw(r, htc_reader_left(r));
     if (htc_reader_done(r) != HTC_OK || magic != HTC_WIRE_MAGIC)
         return HTC_EPROTO;
-    return version == HTC_WIRE_VERSION ? HTC_OK : HTC_EVERSION;
+    return *version >= HTC_WIRE_VERSION_MIN ? HTC_OK : HTC_EVERSION;
 }
 
-void htc_wire_welcome(htc_buf *b, uint64_t id)
+void htc_wire_welcome(htc_buf *b, uint64_t id, uint16_t version)
 {
     htc_wire_begin(b, HTC_WIRE_WELCOME, id);
-    htc_put_u16(b, HTC_WIRE_VERSION);
+    htc_put_u16(b, version);
+}
+
+htc_status htc_wire_read_welcome(htc_reader *r, uint16_t highest, uint16_t *version)
+{
+    *version = htc_get_u16(r);
+    if (r->status != HTC_OK)
+        return HTC_EPROTO;
+    return *version >= HTC_WIRE_VERSION_MIN && *version <= highest ? HTC_OK : HTC_EVERSION;
 }
 
 void htc_wire_error(htc_buf *b, uint64_t id, htc_status status, const char *text)

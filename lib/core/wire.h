@@ -10,7 +10,12 @@
 #include "htcsched/machine.h"
 
 #define HTC_WIRE_MAGIC UINT32_C(0x31435448) /* "HTC1" */
-#define HTC_WIRE_VERSION 1
+/* The highest number of the protocol that is spoken here, and the lowest. Who calls says its highest one; both speak the lower of the two
+ * from the welcome on. Number 2 has, in the WELCOME of a store of several members to a client, who that member is and which map it has
+ * (kvs/owners_wire.h); a peer of number 1 is not told, and does not tell. doc/protocol.md has the rule. */
+#define HTC_WIRE_VERSION 2
+#define HTC_WIRE_VERSION_MIN 1
+#define HTC_WIRE_VERSION_OWNERS 2
 /* The longest message: the largest value and what stands around it. */
 #define HTC_WIRE_MESSAGE_MAX ((16u << 20) + (64u << 10))
 
@@ -63,11 +68,15 @@ void htc_wire_begin(htc_buf *b, uint16_t type, uint64_t id); /* clears b first *
 /* Reads the header; the reader then stands at the payload. */
 htc_reader htc_wire_open(htc_bytes message, uint16_t *type, uint64_t *id);
 
-void htc_wire_hello(htc_buf *b, uint8_t role);
-void htc_wire_welcome(htc_buf *b, uint64_t id);
+/* highest: the number that the caller announces; version: what both speak. */
+void htc_wire_hello(htc_buf *b, uint8_t role, uint16_t highest);
+void htc_wire_welcome(htc_buf *b, uint64_t id, uint16_t version);
 void htc_wire_error(htc_buf *b, uint64_t id, htc_status status, const char *text);
-/* HTC_OK and the role, HTC_EPROTO or HTC_EVERSION. r stands at the payload. */
-htc_status htc_wire_read_hello(htc_reader *r, uint8_t *role);
+/* r stands at the payload; highest: what is spoken here. HTC_OK, the role and the number that both speak; HTC_EPROTO; HTC_EVERSION: there
+ * is none. What a later version says behind the role is passed over. */
+htc_status htc_wire_read_hello(htc_reader *r, uint16_t highest, uint8_t *role, uint16_t *version);
+/* The number in a WELCOME; HTC_EVERSION if it is none of those that the caller, who has announced highest, can speak. */
+htc_status htc_wire_read_welcome(htc_reader *r, uint16_t highest, uint16_t *version);
 
 /* htc_peer_info as the body of HTC_IN_OPENED. */
 void       htc_peer_info_write(htc_buf *b, const htc_peer_info *info);

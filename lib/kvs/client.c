@@ -575,6 +575,8 @@ static htc_status told(const htc__kv_answers *a, uint32_t op, htc_status status)
 {
     if (status == HTC_AGAIN)
         return HTC_EUNKNOWN;
+    if (a->repeated && status == HTC_EUNSUPPORTED && htc__kv_is_change(op))
+        return HTC_EUNKNOWN; /* whom it was sent to first may be of a later version, and have made it */
     return a->repeated && op == HTC_KV_LEASE_REVOKE && status == HTC_ENOTFOUND ? HTC_EUNKNOWN : status;
 }
 

@@ -152,6 +152,7 @@ typedef struct htc__kv_owners_known {
 struct htc_kv_client {
     htc_env               env;
     htc_kv_client_options options;
+    uint16_t              speaks; /* the highest version that it announces */
     htc__kv_link         *links;
     uint32_t              link_count, sessions; /* sessions: links that have one */
     uint64_t              serial;   /* the last one used */
@@ -187,6 +188,9 @@ htc_status htc__kv_client_send(htc_kv_client *c, const htc__kv_link *link, htc_o
 void       htc__kv_client_send_again(htc_kv_client *c, uint32_t link); /* what left by it is to leave once more */
 
 /* client_link.c */
+/* Announce this number instead of the highest one, before any connection is there. Only the simulator asks for it: programs of two
+ * versions beside each other. */
+void           htc__kv_client_speak(htc_kv_client *c, uint16_t version);
 htc_status     htc__kv_links_make(htc_kv_client *c);
 void           htc__kv_links_free(htc_kv_client *c);
 htc__kv_link  *htc__kv_link_of(htc_kv_client *c, uint32_t peer); /* NULL: it is none of the client's */

@@ -12,8 +12,14 @@ static htc_ns later(htc_ns now, htc_ns pause)
     return pause > HTC_NEVER - now ? HTC_NEVER : now + pause;
 }
 
+void htc__kv_client_speak(htc_kv_client *c, uint16_t version)
+{
+    c->speaks = version;
+}
+
 htc_status htc__kv_links_make(htc_kv_client *c)
 {
+    c->speaks = HTC_WIRE_VERSION;
     c->link_count = 1 + c->options.members;
     c->links = htc__alloc(&c->env, c->link_count * sizeof *c->links);
     if (!c->links)
@@ -41,7 +47,7 @@ htc__kv_link *htc__kv_link_of(htc_kv_client *c, uint32_t peer)
 static htc_status greet(htc_kv_client *c, htc__kv_link *link, htc_ns now, htc_output *out)
 {
     if (!link->welcomed) {
-        htc_wire_hello(&c->message, HTC_WIRE_ROLE_STORE_CLIENT);
+        htc_wire_hello(&c->message, HTC_WIRE_ROLE_STORE_CLIENT, c->speaks);
     } else {
         htc_wire_begin(&c->message, HTC_WIRE_KV_REQUEST, ++c->serial);
         htc__kv_head_write(&c->message, &(htc__kv_head){ .client = c->options.client_id });
@@ -82,8 +88,12 @@ htc_status htc__kv_link_opened(htc_kv_client *c, htc__kv_link *link, htc_ns now,
 
 htc_status htc__kv_link_welcomed(htc_kv_client *c, htc__kv_link *link, htc_reader r, htc_ns now, htc_output *out)
 {
-    uint64_t have;
-    htc__kv_welcome_read(r, &have, &link->member);
+    uint64_t   have;
+    htc_status spoken = htc__kv_welcome_read(r, c->speaks, &have, &link->member);
+    if (spoken != HTC_OK) {
+        htc__log_with(&c->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(spoken)), "a welcome with a version that was not announced -> not heard");
+        return HTC_OK;
+    }
     link->knows = have != 0;
     if (link != &c->links[HTC__KV_HOME] && link->member != link->called) {
         htc__kv_owners_astray(c, link);

@@ -344,7 +344,7 @@ static htc_status greet(htc_kv_server *s, htc__kv_peer *peer, htc_output *out)
     peer->said = peer->messages = 0;
     peer->map_said = 0;
     htc_buf_clear(&peer->items);
-    htc_wire_hello(&s->scratch, HTC_WIRE_ROLE_STORE_MEMBER);
+    htc_wire_hello(&s->scratch, HTC_WIRE_ROLE_STORE_MEMBER, s->native.speaks);
     htc_status status = send(s, peer->number, out);
     if (status == HTC_OK && s->cluster->map_version && peer->id)
         htc__kv_cluster_say_map(s, peer->id); /* it may have been away for long, or not know this member */
@@ -407,7 +407,7 @@ static htc_status turn_out(htc_kv_server *s, uint32_t number, uint64_t id, htc_o
 }
 
 /* A connection of another member: nothing but its messages is read from it, and nothing but the welcome is sent. */
-static htc_status greeted(htc_kv_server *s, uint32_t number, uint64_t id, htc_output *out)
+static htc_status greeted(htc_kv_server *s, uint32_t number, uint64_t id, uint16_t version, htc_output *out)
 {
     htc_bytes  key = { &number, sizeof number };
     htc__table_remove(&s->cluster->greeted, key);
@@ -415,7 +415,7 @@ static htc_status greeted(htc_kv_server *s, uint32_t number, uint64_t id, htc_ou
     if (!node)
         return HTC_ENOMEM;
     htc__table_link(&s->cluster->greeted, node);
-    htc_wire_welcome(&s->scratch, id);
+    htc_wire_welcome(&s->scratch, id, version);
     return send(s, number, out);
 }
 
@@ -468,15 +468,16 @@ static int on_message(htc_kv_server *s, const htc_input *in, htc_output *out)
     uint16_t         type;
     uint64_t         id;
     uint8_t          role;
+    uint16_t         version;
     htc_reader       r = htc_wire_open(in->body, &type, &id), copy = r;
     if (peer_of(c, in->peer)) {
         if (r.status == HTC_OK && type == HTC_WIRE_KV_MEMBERS)
             told_as_stranger(s, r);
         return 1;
     }
-    if (r.status == HTC_OK && type == HTC_WIRE_HELLO && htc_wire_read_hello(&copy, &role) == HTC_OK &&
+    if (r.status == HTC_OK && type == HTC_WIRE_HELLO && htc_wire_read_hello(&copy, s->native.speaks, &role, &version) == HTC_OK &&
         role == HTC_WIRE_ROLE_STORE_MEMBER) {
-        htc_status status = htc__kv_cluster_key_joins(s, in->peer) ? greeted(s, in->peer, id, out) : turn_out(s, in->peer, id, out);
+        htc_status status = htc__kv_cluster_key_joins(s, in->peer) ? greeted(s, in->peer, id, version, out) : turn_out(s, in->peer, id, out);
         if (status != HTC_OK)
             htc__kv_cluster_broken(s, status);
         return 1;

@@ -545,10 +545,24 @@ int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv
 
 /* Asked by another member, which takes this one for the owner that is to propose. It is kept until it is answered, but no longer
  * than that member waits; one that arrives twice is asked for twice, which its stamp makes harmless. */
+/* A later version's: it is not done here, but another owner may have tried it. */
+static void not_known(htc_kv_server *s, uint64_t from, const htc__kv_forward *f)
+{
+    htc__kv_cluster  *c = s->cluster;
+    htc__kv_forwarded back = { .tag = f->tag, .tried = f->tried, .result.status = f->tried ? HTC_EUNKNOWN : HTC_EUNSUPPORTED };
+    htc_buf_clear(&c->scratch);
+    htc__kv_forwarded_write(&c->scratch, &back);
+    if (c->scratch.status == HTC_OK)
+        htc__kv_cluster_say(s, from, HTC__KV_ITEM_ANSWER, htc_buf_bytes(&c->scratch));
+}
+
 void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_forward f;
-    if (htc__kv_forward_read(item, &f) != HTC_OK || !possible(f.request.op))
+    htc_status      status = htc__kv_forward_read(item, &f);
+    if (status == HTC_EUNSUPPORTED)
+        not_known(s, from, &f);
+    if (status != HTC_OK || !possible(f.request.op))
         return;
     uint32_t bucket = htc__kv_cluster_bucket(s->cluster, f.request.key);
     int      same = htc__kv_cluster_epoch_is(s, from, bucket, f.epoch);

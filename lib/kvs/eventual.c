@@ -472,10 +472,23 @@ static htc_status begin(htc_kv_server *s, seeking *x)
     return HTC_OK;
 }
 
+/* A later version's operation, or a flag of it: whether another owner knew it, and has done it, nobody can tell here. */
+static void not_known(htc_kv_server *s, uint64_t from, uint64_t tag)
+{
+    htc__kv_cluster *c = s->cluster;
+    htc_buf_clear(&c->scratch);
+    htc__kv_passed_write(&c->scratch, tag, &(htc_kv_result){ .status = HTC_EUNSUPPORTED });
+    if (c->scratch.status == HTC_OK)
+        htc__kv_cluster_say(s, from, HTC__KV_ITEM_PASSED, htc_buf_bytes(&c->scratch));
+}
+
 static void on_pass(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_pass p;
-    if (htc__kv_pass_read(item, &p) != HTC_OK || !htc__kv_space_of(s, p.request.space) || too_much_waits(s))
+    htc_status   read = htc__kv_pass_read(item, &p);
+    if (read == HTC_EUNSUPPORTED)
+        not_known(s, from, p.tag);
+    if (read != HTC_OK || !htc__kv_space_of(s, p.request.space) || too_much_waits(s))
         return;
     seeking *x = htc__kv_seeking_make(s, &p.request, (htc_bytes){ NULL, 0 });
     if (!x) {

@@ -14,6 +14,8 @@ htc_status htc__kv_pass_read(htc_bytes bytes, htc__kv_pass *p)
     *p = (htc__kv_pass){ .tag = htc_get_u64(&r) };
     p->stamp.client = htc_get_u64(&r);
     p->stamp.sequence = htc_get_varint(&r);
+    if (htc__kv_op_unknown(r))
+        return HTC_EUNSUPPORTED;
     htc__kv_op_read(&r, &p->request);
     if (p->request.space.len == 0)
         htc_reader_fail(&r);

@@ -63,7 +63,8 @@ typedef struct htc__kv_summed {
 } htc__kv_summed;
 
 void       htc__kv_pass_write(htc_buf *b, const htc__kv_pass *p);
-htc_status htc__kv_pass_read(htc_bytes bytes, htc__kv_pass *p); /* HTC_EPROTO, as all of them */
+/* HTC_EPROTO, as all of them; HTC_EUNSUPPORTED: an operation or a flag that is not known here; the tag is read. */
+htc_status htc__kv_pass_read(htc_bytes bytes, htc__kv_pass *p);
 void       htc__kv_passed_write(htc_buf *b, uint64_t tag, const htc_kv_result *result);
 htc_status htc__kv_passed_read(htc_bytes bytes, uint64_t *tag, htc_kv_result *result);
 

@@ -18,6 +18,7 @@ void htc__kv_head_read(htc_reader *r, htc__kv_head *head)
     head->client = htc_get_u64(r);
     head->since = htc_get_varint(r);
     head->flags = htc_get_u8(r);
+    head->unknown = 0;
     head->sequence = htc_get_varint(r);
     head->count = htc_get_count(r, 1); /* COUNT is one byte */
     if (head->flags > HTC__KV_REPEATED || head->sequence > UINT64_MAX - head->count)
@@ -212,6 +213,17 @@ void htc__kv_op_write(htc_buf *b, const htc_kv_request *q)
         htc_put_varint(b, (uint64_t)q->delta);
         break;
     }
+}
+
+#define FLAGS_KNOWN                                                                                                    \
+    (HTC_KV_NX | HTC_KV_XX | HTC_KV_WANT_OLD | HTC_KV_KEEP_TTL | HTC_KV_PERSIST | HTC_KV_TOUCH | HTC_KV_PLACES |        \
+     HTC__KV_IN_SPACE | HTC_KV_EVENTUAL)
+
+int htc__kv_op_unknown(htc_reader r)
+{
+    uint32_t first = htc_get_u8(&r), op = first & ~HTC__KV_OP_EXTRAS;
+    uint64_t flags = first & HTC__KV_OP_EXTRAS ? htc_get_varint(&r) : 0;
+    return r.status == HTC_OK && op >= HTC_KV_GET && (op > HTC_KV_CHANGE || flags & ~(uint64_t)FLAGS_KNOWN);
 }
 
 void htc__kv_op_read(htc_reader *r, htc_kv_request *q)

@@ -53,6 +53,7 @@ enum {
 typedef struct htc__kv_head {
     uint64_t session, client, since, sequence;
     uint8_t  flags;
+    uint8_t  unknown; /* not on the wire: the first operation is one that is not known here */
     size_t   count;
 } htc__kv_head;
 
@@ -64,6 +65,9 @@ htc_status htc__kv_op_check(const htc_kv_request *request);
 void       htc__kv_op_write(htc_buf *b, const htc_kv_request *request);
 /* Bytes are borrowed; fails the reader for anything that htc__kv_op_check refuses. */
 void htc__kv_op_read(htc_reader *r, htc_kv_request *request);
+/* r stands at an operation: a later version may have made it, for its number or one of its flags is not known here. Where it ends cannot be
+ * told then. */
+int  htc__kv_op_unknown(htc_reader r);
 int  htc__kv_is_change(uint32_t op); /* of a key: leases are not */
 int  htc__kv_space_name_fits(htc_bytes name);
 

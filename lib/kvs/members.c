@@ -42,6 +42,8 @@ htc_status htc__kv_forward_read(htc_bytes bytes, htc__kv_forward *f)
     f->stamp.client = htc_get_u64(&r);
     f->stamp.sequence = htc_get_varint(&r);
     f->stamp.since = htc_get_varint(&r);
+    if (f->tried <= 1 && htc__kv_op_unknown(r))
+        return HTC_EUNSUPPORTED;
     htc__kv_op_read(&r, &f->request);
     if (f->tried > 1 || f->request.key.len == 0 || f->kind > HTC__KV_FORWARD_REVOKE ||
         (f->kind == HTC__KV_FORWARD_UNBIND && f->request.op != HTC_KV_DELETE) ||

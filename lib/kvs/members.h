@@ -77,7 +77,8 @@ void htc__kv_members_begin(htc_buf *b, uint64_t id, uint64_t from, uint64_t to);
 int htc__kv_members_next(htc_reader *r, uint8_t *kind, htc_bytes *item);
 
 void       htc__kv_forward_write(htc_buf *b, const htc__kv_forward *f);
-htc_status htc__kv_forward_read(htc_bytes bytes, htc__kv_forward *f); /* HTC_EPROTO */
+/* HTC_EPROTO; HTC_EUNSUPPORTED: an operation or a flag that is not known here; all but the request is read. */
+htc_status htc__kv_forward_read(htc_bytes bytes, htc__kv_forward *f);
 void       htc__kv_forwarded_write(htc_buf *b, const htc__kv_forwarded *f);
 htc_status htc__kv_forwarded_read(htc_bytes bytes, htc__kv_forwarded *f); /* HTC_EPROTO */
 

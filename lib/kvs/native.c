@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/fault.h"
 #include "core/util.h"
 #include "kvs/owners_wire.h"
 
@@ -26,8 +27,8 @@ typedef struct conn {
     uint64_t serial; /* the highest executed */
     size_t   held, held_bytes;
     uint32_t peer;
-    uint32_t welcomed;
-    uint32_t routes; /* its client has asked who has which key */
+    uint16_t welcomed; /* the version that both speak; 0: not yet */
+    uint32_t routes;   /* its client has asked who has which key */
     uint64_t alone; /* the message that was asked with nothing beside it, the newest */
 } conn;
 
@@ -101,9 +102,12 @@ void htc__kv_native_closed(htc__kv_native *n, uint32_t peer)
 static htc_status hello(htc__kv_native *n, uint32_t peer, uint64_t id, htc_reader *r, htc_output *out)
 {
     uint8_t    role;
-    htc_status status = htc_wire_read_hello(r, &role);
+    uint16_t   version;
+    htc_status status = htc_wire_read_hello(r, n->speaks, &role, &version);
     if (status != HTC_OK)
         return refuse_peer(n, peer, id, status, status == HTC_EVERSION ? "another version" : "no greeting", out);
+    if (HTC__BROKEN(version_not_lowered))
+        version = n->speaks;
     if (role != HTC_WIRE_ROLE_STORE_CLIENT)
         return refuse_peer(n, peer, id, HTC_EPROTO, "not a client of the store", out);
     if (!conn_of(n, peer)) /* its OPENED was lost or is late: who greets is there */
@@ -111,9 +115,9 @@ static htc_status hello(htc__kv_native *n, uint32_t peer, uint64_t id, htc_reade
     conn *c = conn_of(n, peer);
     if (status != HTC_OK || !c)
         return status;
-    c->welcomed = 1;
+    c->welcomed = version;
     uint64_t member = 0, have = n->backend.have ? n->backend.have(n->backend.ctx, &member) : 0;
-    htc__kv_welcome(&n->body, id, have, member);
+    htc__kv_welcome(&n->body, id, version, have, member);
     return n->body.status == HTC_OK ? send(out, peer, htc_buf_bytes(&n->body)) : n->body.status;
 }
 
@@ -261,15 +265,23 @@ static htc_status piece_send(htc__kv_native *n, uint32_t peer, size_t count, uin
     return n->body.len > GATHER_MAX ? gathered_send(n, peer, out) : HTC_OK;
 }
 
-/* Read the whole request before anything of it is executed: a broken one changes nothing. Of few operations all are kept. */
+/* Read the whole request before anything of it is executed: a broken one changes nothing. Of few operations all are kept. Where one that is not
+ * known here ends nobody can tell: what stands before it is a request by itself, and the client sends the rest again. */
 static int well_formed(htc_reader *r, htc__kv_head *head, htc_kv_request read[HINT], size_t *known)
 {
     htc_kv_request q;
     htc__kv_head_read(r, head);
     htc_reader ops = *r;
     *known = head->count <= HINT ? head->count : 0;
-    for (size_t i = 0; ops.status == HTC_OK && i < head->count; i++)
+    for (size_t i = 0; ops.status == HTC_OK && i < head->count; i++) {
+        if (htc__kv_op_unknown(ops)) {
+            head->unknown = i == 0;
+            head->count = i ? i : 1;
+            *known = *known && i ? i : 0;
+            return 1;
+        }
         htc__kv_op_read(&ops, *known ? &read[i] : &q);
+    }
     return htc_reader_done(&ops) == HTC_OK;
 }
 
@@ -393,6 +405,15 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
     return status;
 }
 
+/* Nothing is done, now or ever: that may be said however much waits. */
+static htc_status unknown(htc__kv_native *n, conn *c, uint64_t serial, htc_output *out)
+{
+    c->serial = serial;
+    piece_begin(n, serial, c->session, 0);
+    htc__kv_result_write(&n->body, &(htc_kv_result){ .status = HTC_EUNSUPPORTED });
+    return piece_send(n, c->peer, 1, 0, out);
+}
+
 static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, const htc__kv_head *head, htc_reader *ops,
                           const htc_kv_request *read, htc_output *out)
 {
@@ -400,6 +421,8 @@ static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, const htc
     if (current && serial <= c->serial)
         return HTC_OK; /* a copy, or overtaken by a later one: whoever sent it will ask again */
     n->received++;
+    if (current && head->unknown)
+        return unknown(n, c, serial, out);
     int busy = c->held >= n->inflight_max || c->held_bytes >= n->output_max || n->stopping;
     piece_begin(n, serial, c->session, 0);
     if (!current || busy || head->count == 0) {
@@ -446,7 +469,7 @@ htc_status htc__kv_native_input(htc__kv_native *n, const htc_input *in, htc_outp
         htc_status status = htc__kv_watches_input(&n->watches, in->peer, c->session, id, r);
         return status == HTC_EPROTO ? refuse_peer(n, in->peer, id, status, "broken watch", out) : status;
     }
-    if (r.status == HTC_OK && type == HTC_WIRE_KV_OWNERS_ASK)
+    if (r.status == HTC_OK && type == HTC_WIRE_KV_OWNERS_ASK && c->welcomed >= HTC_WIRE_VERSION_OWNERS)
         return tell_owners(n, c, id, r, out);
     if (r.status != HTC_OK || type != HTC_WIRE_KV_REQUEST)
         return refuse_peer(n, in->peer, id, HTC_EPROTO, "unknown message", out);
@@ -615,6 +638,7 @@ htc_status htc__kv_native_tell(htc__kv_native *n, htc_ns now, htc_output *out)
 
 void htc__kv_native_init(htc__kv_native *n)
 {
+    n->speaks = n->speaks ? n->speaks : HTC_WIRE_VERSION;
     n->watches.env = n->env;
     n->watches.backend = n->backend;
     htc__kv_watches_init(&n->watches);

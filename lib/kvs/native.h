@@ -19,6 +19,7 @@ typedef struct htc__kv_native {
     htc__kv_face    face; /* what the backend answers to */
     uint32_t        connections_max, inflight_max;
     size_t          output_max;
+    uint16_t        speaks; /* the highest version that is spoken; 0: HTC_WIRE_VERSION */
     htc__kv_watches watches; /* its bounds are to be filled too */
 
     htc__table              conns;    /* by peer */

@@ -6,26 +6,28 @@
 #define MEMBER_BYTES 9
 #define BUCKET_BYTES 2
 
-void htc__kv_welcome(htc_buf *b, uint64_t id, uint64_t have, uint64_t member)
+void htc__kv_welcome(htc_buf *b, uint64_t id, uint16_t version, uint64_t have, uint64_t member)
 {
-    htc_wire_welcome(b, id);
-    if (!have)
+    htc_wire_welcome(b, id, version);
+    if (!have || version < HTC_WIRE_VERSION_OWNERS)
         return;
     htc_put_varint(b, have);
     htc_put_u64(b, member);
 }
 
-void htc__kv_welcome_read(htc_reader r, uint64_t *have, uint64_t *member)
+htc_status htc__kv_welcome_read(htc_reader r, uint16_t highest, uint64_t *have, uint64_t *member)
 {
+    uint16_t   version;
+    htc_status status = htc_wire_read_welcome(&r, highest, &version);
     *have = *member = 0;
-    htc_get_u16(&r);
-    if (r.status != HTC_OK || htc_reader_left(&r) == 0)
-        return;
+    if (status != HTC_OK || version < HTC_WIRE_VERSION_OWNERS || htc_reader_left(&r) == 0)
+        return status;
     uint64_t said = htc_get_varint(&r), id = htc_get_u64(&r);
     if (r.status != HTC_OK || id == 0)
-        return;
+        return HTC_OK;
     *have = said;
     *member = id;
+    return HTC_OK;
 }
 
 void htc__kv_owners_ask(htc_buf *b, uint64_t id, uint64_t have)

@@ -1,7 +1,7 @@
 /* Who has which key, as clients are told: KV_OWNERS_ASK and KV_OWNERS of core/wire.h.
  *
  * A member of several says in its WELCOME, behind the version of the protocol: varint have, u64 its id. have is the version of the map
- * that it has seen, plus one; a store of one member says neither, and nor does an older one: then nothing more is said of maps. A client
+ * that it has seen, plus one; a store of one member says neither, and nor does one where both speak version 1: then nothing more is said of maps. A client
  * that wants to send each request to the owner which proposes its key's changes asks with KV_OWNERS_ASK: varint have, that of what it knows, 0:
  * nothing. It is answered with KV_OWNERS of the same id; from then on an answer to a request that the member had to hand on says
  * so (HTC__KV_ELSEWHERE in kv_wire.h), and a client that meets this asks again.
@@ -44,9 +44,11 @@ typedef struct htc__kv_owners_at {
     int        whole;
 } htc__kv_owners_at;
 
-void htc__kv_welcome(htc_buf *b, uint64_t id, uint64_t have, uint64_t member);
-/* r behind the header of a WELCOME; 0 and 0 where nothing is said. */
-void htc__kv_welcome_read(htc_reader r, uint64_t *have, uint64_t *member);
+/* version: what both speak: one of number 1 is told neither. */
+void htc__kv_welcome(htc_buf *b, uint64_t id, uint16_t version, uint64_t have, uint64_t member);
+/* r behind the header of a WELCOME to a client that has announced highest; 0 and 0 where nothing is said. HTC_EVERSION: no number that it
+ * speaks. */
+htc_status htc__kv_welcome_read(htc_reader r, uint16_t highest, uint64_t *have, uint64_t *member);
 
 void htc__kv_owners_ask(htc_buf *b, uint64_t id, uint64_t have);
 void htc__kv_owners_begin(htc_buf *b, uint64_t id, const htc__kv_owners_head *head);

@@ -265,6 +265,11 @@ static htc_ns server_deadline(const void *self)
     return earlier(cells, earlier(ends, htc__kv_rivals_deadline(s)));
 }
 
+void htc__kv_server_speak(htc_kv_server *s, uint16_t version)
+{
+    s->native.speaks = version;
+}
+
 static void server_destroy(void *self)
 {
     htc_kv_server_destroy(self);

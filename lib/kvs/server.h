@@ -177,6 +177,10 @@ int        htc__kv_full(const htc_kv_server *s); /* the open batch takes no more
 /* Remove the keys that stand in scratch, so many, for a page that met them with their end behind them. */
 htc_status htc__kv_ends_carry_out(htc_kv_server *s, size_t count);
 
+/* server.c: announce, and speak at most, this number of the protocol instead of the highest one, before the start. Only the simulator asks
+ * for it: members of two versions beside each other. */
+void htc__kv_server_speak(htc_kv_server *s, uint16_t version);
+
 /* server_places.c: SCAN with HTC_KV_PLACES; HTC_EUNSUPPORTED where cells have no order of places. */
 htc_status htc__kv_scan_places(htc_kv_server *s, const htc_kv_request *q, htc_kv_result *result);
 

@@ -200,7 +200,7 @@ static htc_status greet(htc_client *c)
     uint16_t   type;
     htc_reader r;
     htc_ns     end = end_of(c->timeout_ns);
-    htc_wire_hello(&c->out, HTC_WIRE_ROLE_USER);
+    htc_wire_hello(&c->out, HTC_WIRE_ROLE_USER, HTC_WIRE_VERSION);
     if (c->out.status != HTC_OK)
         return htc__error(c->error, HTC_ENOMEM, "out of memory");
     htc_status status = send_frame(c, htc_buf_bytes(&c->out), end);
@@ -213,9 +213,9 @@ static htc_status greet(htc_client *c)
         return answer;
     if (type != HTC_WIRE_WELCOME)
         return htc__error(c->error, HTC_EPROTO, "%s does not welcome us", c->name);
-    uint16_t version = htc_get_u16(&r);
-    if (version != HTC_WIRE_VERSION)
-        return htc__error(c->error, HTC_EVERSION, "%s speaks version %u, this program %d", c->name, version,
+    uint16_t version;
+    if (htc_wire_read_welcome(&r, HTC_WIRE_VERSION, &version) != HTC_OK)
+        return htc__error(c->error, HTC_EVERSION, "%s speaks version %u, this program %d to %d", c->name, version, HTC_WIRE_VERSION_MIN,
                           HTC_WIRE_VERSION);
     return HTC_OK;
 }

@@ -145,7 +145,7 @@ static void greet(htc_agent *a)
 static void opened(htc_agent *a)
 {
     a->connected = 1;
-    htc_wire_hello(&a->buf, HTC_WIRE_ROLE_AGENT);
+    htc_wire_hello(&a->buf, HTC_WIRE_ROLE_AGENT, HTC_WIRE_VERSION);
     htc__agent_emit(a, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = a->peer, .body = htc_buf_bytes(&a->buf) });
     greet(a);
 }

@@ -195,7 +195,10 @@ static htc_status begin(store_client *c)
     c->answering = 0;
     for (uint32_t i = 0; i < STORE_MEMBERS; i++)
         c->called[i] = STORE_NONE;
-    return htc_kv_client_create(&c->s->env, &o, &c->kv);
+    htc_status status = htc_kv_client_create(&c->s->env, &o, &c->kv);
+    if (status == HTC_OK)
+        htc__store_client_speaks(c);
+    return status;
 }
 
 static htc_status step(void *self, const htc_input *in, htc_output *out)
@@ -267,6 +270,7 @@ htc_status htc__store_clients_add(store *s)
         store_client        *c = &s->clients[i];
         char                 name[16];
         htc_sim_node_options o = { .size = sizeof o, .name = name, .host = &host, .ctx = c };
+        o.version = htc__store_version_at_first(s->setting.older_clients, i);
         snprintf(name, sizeof name, "c%u", i);
         *c = (store_client){ .s = s, .at = i, .member = STORE_NONE, .rng = htc_sim_rng(s->sim, name) };
         c->redis = i + s->setting.redis >= s->setting.clients;

@@ -162,8 +162,10 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     if (m->gone)
         return HTC_EFORMAT; /* another one would come in its place, which is no member */
     htc_status status = htc_kv_server_create(htc_sim_env(node), &o, &server);
-    if (status == HTC_OK)
+    if (status == HTC_OK) {
+        htc__store_speak(m, server);
         status = htc_sim_install(node, htc_kv_server_ops(), server);
+    }
     for (uint32_t i = 0; i < s->setting.members && status == HTC_OK; i++)
         if (i != m->at)
             status = htc_sim_dial(node, i + 1, s->members[i].node, NULL);
@@ -229,6 +231,11 @@ static void kill_member(store_member *m, int power, htc_ns span)
     if (m->disk)
         htc_sim_disk_crash(m->disk, power);
     later(m, htc_rng_below(&s->rng, span));
+}
+
+void htc__store_member_restart(store_member *m)
+{
+    kill_member(m, 0, m->s->setting.crash_span);
 }
 
 static void kill_machine(store_member *m, int power, htc_ns span)
@@ -311,6 +318,7 @@ htc_status htc__store_members_add(store *s)
             s->listed[i].domain = i == s->setting.mate ? i : i + 1;
         htc_buf_init(&m->commit, &s->env, 0);
         status = cells(m, name);
+        o.version = htc__store_version_at_first(s->setting.older_members, i);
         if (status == HTC_OK)
             status = htc_sim_add(s->sim, &o, &m->node);
     }

@@ -10,6 +10,7 @@
  *   store_leases.c   leases, keys that are bound to them, and keys with a ttl
  *   store_watch.c    what members store
  *   store_watchers.c clients that watch keys and prefixes
+ *   store_versions.c members and clients that speak the previous version
  *   store_judge.c    the rules of htcsched/history.h, one after the other
  */
 #ifndef HTC_SIM_STORE_PRIVATE_H
@@ -71,6 +72,8 @@ typedef struct store_setting {
     uint32_t redis;       /* so many clients speak Redis' protocol */
     uint32_t direct;      /* 1: clients ask the owners of keys themselves */
     uint32_t hidden;      /* members that no client reaches for that, a bit each */
+    uint32_t older_members, older_clients; /* that speak the previous version at first, a bit each */
+    htc_ns   turn_gap;    /* between two of them that change to the other one; 0: nobody does */
     int      unversioned; /* answers are judged by what they say, not by their versions */
 } store_setting;
 
@@ -202,6 +205,7 @@ struct store {
     uint32_t              leases_n;
     uint32_t              found; /* keys that were there when they were read last */
     htc_rng               rng; /* of what happens to members */
+    htc_rng               turning; /* of versions */
     store_phase           phase;
     htc_ns                healed; /* when the trouble was over */
     uint32_t              asked, known;
@@ -218,6 +222,7 @@ const char *htc__store_address(uint32_t member); /* where clients reach it */
 htc_status htc__store_members_add(store *s);
 void       htc__store_members_free(store *s);
 void       htc__store_blackouts(store *s);
+void       htc__store_member_restart(store_member *m); /* killed by whoever runs it */
 
 /* store_log.c: cells that are a log on a simulated disk */
 htc_status htc__store_log_call(store_member *m, htc_sim_node *node, const htc_effect *effect);
@@ -266,6 +271,13 @@ int        htc__store_views_know(void *s);
 void       htc__store_watch(store *s, const store_member *m, htc_bytes name, htc_bytes bytes);
 htc_status htc__store_watch_open(store *s);
 void       htc__store_watch_close(store *s);
+
+/* store_versions.c: what is drawn; of a node, when it is made; each, when it starts; in the midst of the run */
+void     htc__store_versions_draw(store *s);
+uint32_t htc__store_version_at_first(uint32_t older, uint32_t i);
+void     htc__store_speak(const store_member *m, htc_kv_server *server);
+void     htc__store_client_speaks(const store_client *c);
+void     htc__store_versions_turn(store *s);
 
 /* store_judge.c */
 htc_status htc__store_judge(store *s);

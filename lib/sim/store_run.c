@@ -174,6 +174,7 @@ static void draw(store *s)
     draw_redis(s);
     draw_watches(s);
     draw_direct(s);
+    htc__store_versions_draw(s);
     g->unversioned = g->tombstones || g->redis;
     if (g->unversioned) { /* short histories of each key: they are searched */
         g->turnover = g->turnover < 16 ? g->turnover : 16;
@@ -219,6 +220,7 @@ static htc_status trouble(store *s)
     for (uint32_t i = 0; i < s->setting.clients; i++)
         targets[n++] = (htc_sim_target){ .node = s->clients[i].node, .safe = !clients_die };
     htc__store_blackouts(s);
+    htc__store_versions_turn(s);
     return htc_sim_trouble_start(s->sim, &faults, targets, n, &s->trouble);
 }
 
@@ -434,6 +436,8 @@ const char *htc_sim_store_fault_name(uint32_t fault)
                                                              [HTC_SIM_STORE_SECTORS] = "sectors lost",
                                                              [HTC_SIM_STORE_ROT] = "places damaged",
                                                              [HTC_SIM_STORE_REFUSED] = "memory refused",
-                                                             [HTC_SIM_STORE_ENDED] = "members ended" };
+                                                             [HTC_SIM_STORE_ENDED] = "members ended",
+                                                             [HTC_SIM_STORE_OLDER] = "of the previous version",
+                                                             [HTC_SIM_STORE_TURNED] = "versions changed" };
     return fault < HTC_SIM_STORE_FAULTS ? names[fault] : "";
 }

@@ -235,7 +235,7 @@ static htc_status caller_step(void *self, const htc_input *in, htc_output *out)
     htc_buf  b;
     if (in->kind == HTC_IN_OPENED) {
         htc_buf_init(&b, NULL, 0);
-        htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT);
+        htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT, HTC_WIRE_VERSION);
         send_frame(out, in->peer, &b);
         htc_buf_free(&b);
     } else if (in->kind == HTC_IN_MESSAGE) {

@@ -65,7 +65,7 @@ static void on_message(hasher *h, const htc_input *in, htc_output *out)
     if (type == HTC_WIRE_HELLO) {
         htc_buf b;
         htc_buf_init(&b, NULL, 0);
-        htc_wire_welcome(&b, id);
+        htc_wire_welcome(&b, id, HTC_WIRE_VERSION);
         htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = in->peer, .body = htc_buf_bytes(&b) });
         htc_buf_free(&b);
         return;

@@ -247,7 +247,7 @@ static uint32_t rig_open(rig *r, uint32_t uid, uint8_t role)
     htc_buf_init(&b, NULL, 0);
     htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_UNIX, .uid = uid, .pid = 4000 + peer });
     rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) });
-    htc_wire_hello(&b, role);
+    htc_wire_hello(&b, role, HTC_WIRE_VERSION);
     rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) });
     htc_buf_free(&b);
     return peer;

@@ -294,29 +294,77 @@ Test(output, bounded_and_as_it_was_when_full)
 
 /* ---- messages ---- */
 
-Test(wire, hello)
+/* What reads a greeting whose version and length were tampered with; *spoken: what both speak. */
+static htc_status greeted(uint8_t version, size_t more, uint16_t highest, uint16_t *spoken)
 {
     htc_buf  b;
     uint16_t type;
     uint64_t id;
+    uint8_t  role = 0;
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_AGENT, version);
+    for (size_t i = 0; i < more; i++)
+        htc_put_u8(&b, 7);
+    htc_reader r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
+    htc_status status = htc_wire_read_hello(&r, highest, &role, spoken);
+    cr_expect(status != HTC_OK || role == HTC_WIRE_ROLE_AGENT);
+    htc_buf_free(&b);
+    return status;
+}
+
+Test(wire, hello)
+{
+    htc_buf  b;
+    uint16_t type, version;
+    uint64_t id;
     uint8_t  role;
     htc_buf_init(&b, NULL, 0);
-    htc_wire_hello(&b, HTC_WIRE_ROLE_AGENT);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_AGENT, HTC_WIRE_VERSION);
     htc_reader r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
     cr_expect(type == HTC_WIRE_HELLO && id == 0);
-    cr_expect(eq(int, htc_wire_read_hello(&r, &role), HTC_OK));
+    cr_expect(eq(int, htc_wire_read_hello(&r, HTC_WIRE_VERSION, &role, &version), HTC_OK));
     cr_expect(eq(u8, role, HTC_WIRE_ROLE_AGENT));
+    cr_expect(eq(u16, version, HTC_WIRE_VERSION));
     for (size_t n = 0; n < b.len; n++) {
         r = htc_wire_open((htc_bytes){ b.data, n }, &type, &id);
-        cr_expect(eq(int, htc_wire_read_hello(&r, &role), HTC_EPROTO), "%zu bytes", n);
+        cr_expect(eq(int, htc_wire_read_hello(&r, HTC_WIRE_VERSION, &role, &version), HTC_EPROTO), "%zu bytes", n);
     }
-    b.data[14]++; /* the version */
-    r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
-    cr_expect(eq(int, htc_wire_read_hello(&r, &role), HTC_EVERSION));
     b.data[10]++; /* the magic number */
     r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
-    cr_expect(eq(int, htc_wire_read_hello(&r, &role), HTC_EPROTO));
+    cr_expect(eq(int, htc_wire_read_hello(&r, HTC_WIRE_VERSION, &role, &version), HTC_EPROTO));
     htc_buf_free(&b);
+}
+
+/* The lower of both; of a later version what stands behind the role is not read, of any other it may not be there. */
+Test(wire, both_speak_the_lower_version)
+{
+    uint16_t spoken = 0;
+    cr_expect(greeted(HTC_WIRE_VERSION + 1, 0, HTC_WIRE_VERSION, &spoken) == HTC_OK && spoken == HTC_WIRE_VERSION);
+    cr_expect(greeted(200, 9, HTC_WIRE_VERSION, &spoken) == HTC_OK && spoken == HTC_WIRE_VERSION);
+    cr_expect(greeted(HTC_WIRE_VERSION - 1, 0, HTC_WIRE_VERSION, &spoken) == HTC_OK && spoken == HTC_WIRE_VERSION - 1);
+    cr_expect(greeted(HTC_WIRE_VERSION, 0, HTC_WIRE_VERSION - 1, &spoken) == HTC_OK && spoken == HTC_WIRE_VERSION - 1);
+    cr_expect(greeted(HTC_WIRE_VERSION, 1, HTC_WIRE_VERSION, &spoken) == HTC_EPROTO);
+    cr_expect(greeted(HTC_WIRE_VERSION - 1, 1, HTC_WIRE_VERSION, &spoken) == HTC_EPROTO);
+    cr_expect(greeted(HTC_WIRE_VERSION_MIN - 1, 0, HTC_WIRE_VERSION, &spoken) == HTC_EVERSION);
+}
+
+/* Who is welcomed with a version that it has not announced was not welcomed. */
+Test(wire, welcome)
+{
+    for (uint16_t said = 0; said <= HTC_WIRE_VERSION + 1; said++) {
+        htc_buf  b;
+        uint16_t type, version;
+        uint64_t id;
+        htc_buf_init(&b, NULL, 0);
+        htc_wire_welcome(&b, 5, said);
+        htc_reader r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
+        cr_expect(type == HTC_WIRE_WELCOME && id == 5);
+        htc_status status = htc_wire_read_welcome(&r, HTC_WIRE_VERSION, &version);
+        cr_expect(eq(int, status, said >= HTC_WIRE_VERSION_MIN && said <= HTC_WIRE_VERSION ? HTC_OK : HTC_EVERSION), "%u", said);
+        r = htc_wire_open(htc_buf_bytes(&b), &type, &id);
+        cr_expect(htc_wire_read_welcome(&r, HTC_WIRE_VERSION - 1, &version) != HTC_OK || said < HTC_WIRE_VERSION);
+        htc_buf_free(&b);
+    }
 }
 
 Test(wire, every_type_has_a_name)

@@ -314,7 +314,7 @@ static uint32_t greeting(htc_kv_server *server, uint32_t peer, const htc_peer_id
     htc_input in = { .now = 1, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) };
     HOLDS(htc_kv_server_ops()->step(server, &in, out) == HTC_OK);
     htc_output_clear(out);
-    htc_wire_hello(&b, role);
+    htc_wire_hello(&b, role, HTC_WIRE_VERSION);
     in = (htc_input){ .now = 1, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) };
     HOLDS(htc_kv_server_ops()->step(server, &in, out) == HTC_OK);
     uint16_t type = 0;

@@ -141,7 +141,7 @@ static void hear(world *w, unsigned link, htc_bytes body)
     htc_buf    b;
     htc_buf_init(&b, NULL, 0);
     if (type == HTC_WIRE_HELLO) {
-        htc__kv_welcome(&b, id, w->old ? 0 : w->have, id_of(w->at[link]));
+        htc__kv_welcome(&b, id, w->old ? HTC_WIRE_VERSION_OWNERS - 1 : HTC_WIRE_VERSION, w->have, id_of(w->at[link]));
         say(w, link, &b);
     } else if (type == HTC_WIRE_KV_OWNERS_ASK) {
         HOLDS(!w->old);

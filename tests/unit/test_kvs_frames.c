@@ -192,7 +192,7 @@ static void greet(rig *one, rig *all, uint32_t peer)
 {
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
-    htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT, HTC_WIRE_VERSION);
     open_one(one, peer);
     open_one(all, peer);
     input(one, HTC_IN_MESSAGE, peer, 0, htc_buf_bytes(&b));

@@ -120,7 +120,7 @@ static htc_status echo_step(void *self, const htc_input *in, htc_output *out)
         htc_buf    b;
         htc_buf_init(&b, NULL, 0);
         if (type == HTC_WIRE_HELLO) {
-            htc_wire_welcome(&b, id);
+            htc_wire_welcome(&b, id, HTC_WIRE_VERSION);
             send_message(out, in->peer, &b);
         } else if (type == HTC_WIRE_USER_REQUEST) {
             on_request(e, in->peer, id, (htc_bytes){ r.p, htc_reader_left(&r) }, out);
@@ -398,7 +398,7 @@ Test(net, frames_arrive_whole_however_they_are_cut)
     htc_buf  hello;
     world_open(&w, NULL);
     htc_buf_init(&hello, NULL, 0);
-    htc_wire_hello(&hello, HTC_WIRE_ROLE_USER);
+    htc_wire_hello(&hello, HTC_WIRE_ROLE_USER, HTC_WIRE_VERSION);
     int     fd = dial(&w);
     uint8_t all[512];
     size_t  n = 0;
@@ -431,7 +431,7 @@ Test(net, frames_that_come_together)
     pthread_create(&w.thread, NULL, run_world, &w);
     htc_buf_init(&all, NULL, 0);
     htc_buf_init(&b, NULL, 0);
-    htc_wire_hello(&b, HTC_WIRE_ROLE_USER);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_USER, HTC_WIRE_VERSION);
     for (uint64_t i = 0; i < 8; i++) {
         if (i > 0) {
             htc_wire_begin(&b, HTC_WIRE_USER_REQUEST, i);
@@ -491,7 +491,7 @@ Test(net, a_slow_reader_is_not_read_from)
     world_open(&w, &o);
     int fd = dial(&w);
     htc_buf_init(&b, NULL, 0);
-    htc_wire_hello(&b, HTC_WIRE_ROLE_USER);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_USER, HTC_WIRE_VERSION);
     put_frame(fd, (uint32_t)b.len, b.data, b.len);
     cr_assert(get_frame(fd, frame, 2 << 20) == 12);
     /* 64 answers of 1 MiB would be 64 MiB, far beyond the hard limit of 8: only not being read from keeps us alive. They
@@ -754,7 +754,7 @@ static htc_status dialler_step(void *self, const htc_input *in, htc_output *out)
         cr_assert(eq(u32, in->peer, d->peer));
         d->opened++;
         htc_buf_init(&b, NULL, 0);
-        htc_wire_hello(&b, HTC_WIRE_ROLE_USER);
+        htc_wire_hello(&b, HTC_WIRE_ROLE_USER, HTC_WIRE_VERSION);
         send_message(out, d->peer, &b);
         htc_buf_free(&b);
     } else if (in->kind == HTC_IN_MESSAGE) {

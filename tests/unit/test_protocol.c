@@ -102,14 +102,15 @@ static htc_reader payload_of(const bytes *frame, uint16_t type, uint64_t id)
 Test(protocol, greeting)
 {
     htc_buf b;
-    uint8_t role = 0;
-    bytes   frame = shown("hello");
+    uint8_t  role = 0;
+    uint16_t version = 0;
+    bytes    frame = shown("hello");
     htc_buf_init(&b, NULL, 0);
-    htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT, HTC_WIRE_VERSION);
     expect_frame("hello", &b);
     htc_reader r = payload_of(&frame, HTC_WIRE_HELLO, 0);
-    cr_expect(htc_wire_read_hello(&r, &role) == HTC_OK && role == HTC_WIRE_ROLE_STORE_CLIENT);
-    htc_wire_welcome(&b, 0);
+    cr_expect(htc_wire_read_hello(&r, HTC_WIRE_VERSION, &role, &version) == HTC_OK && role == HTC_WIRE_ROLE_STORE_CLIENT);
+    htc_wire_welcome(&b, 0, HTC_WIRE_VERSION);
     expect_frame("welcome", &b);
     htc_buf_free(&b);
 }

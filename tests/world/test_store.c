@@ -15,7 +15,7 @@
 static const char *const rules[] = { "promise_unchecked", "ballot_reused",   "read_not_written_back",
                                      "wiped_same_name",   "ack_before_sync", "sequence_forgotten",
                                      "tag_reused",        "floor_not_raised",
-                                     "old_term_accepted" };
+                                     "old_term_accepted", "version_not_lowered" };
 
 #define RULES     (sizeof rules / sizeof *rules)
 #define EACH_TIME 3

@@ -61,7 +61,7 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     switch (in->kind) {
     case HTC_IN_OPENED:
         u->connected = 1;
-        htc_wire_hello(&u->buf, HTC_WIRE_ROLE_USER);
+        htc_wire_hello(&u->buf, HTC_WIRE_ROLE_USER, HTC_WIRE_VERSION);
         htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = in->peer, .body = htc_buf_bytes(&u->buf) });
         break;
     case HTC_IN_CLOSED:

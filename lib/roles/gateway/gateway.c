@@ -195,7 +195,8 @@ static void refuse(htc_gateway *gw, conn *c, uint64_t id, htc_status status, con
 static void greet(htc_gateway *gw, conn *c, uint64_t id, htc_reader *r)
 {
     uint8_t    role = 0;
-    htc_status status = htc_wire_read_hello(r, &role);
+    uint16_t   version = 0;
+    htc_status status = htc_wire_read_hello(r, HTC_WIRE_VERSION, &role, &version);
     int        local = c->info.transport == HTC_TRANSPORT_UNIX;
     if (status != HTC_OK) {
         refuse(gw, c, id, status, "this is the gateway of libhtcsched; your greeting is not one of its protocol");
@@ -205,7 +206,7 @@ static void greet(htc_gateway *gw, conn *c, uint64_t id, htc_reader *r)
         refuse(gw, c, id, HTC_EDENIED, "an agent runs as the owner of the state directory");
     } else {
         c->role = role;
-        htc_wire_welcome(&gw->scratch, id);
+        htc_wire_welcome(&gw->scratch, id, version);
         gw_send(gw, c->peer, &gw->scratch);
     }
 }

@@ -58,7 +58,7 @@ void load_conn_greet(load_conn *c)
     uint64_t have;
     if (r.status != HTC_OK || type != HTC_WIRE_WELCOME)
         load_fatal("a connection", "not welcome");
-    htc__kv_welcome_read(r, &have, &c->member);
+    htc__kv_welcome_read(r, HTC_WIRE_VERSION, &have, &c->member);
     at = frame_begin(out, HTC_WIRE_KV_REQUEST, ++c->serial);
     htc__kv_head_write(out, &(htc__kv_head){ .client = c->client });
     frame_end(out, at);
