@@ -44,10 +44,10 @@ typedef struct call {
 
 struct htc_disk_dir {
     int             fd, lock;
-    pthread_mutex_t failing; /* over these four, for files are made beside the rest */
+    pthread_mutex_t failing; /* over these five, for files are made beside the rest */
     char            made[MADE_MAX][HTC_DISK_NAME_MAX + 1]; /* files that were made, synced, and not opened since */
     unsigned        made_next;
-    int             failed;
+    int             failed, spare;
     char            why[128]; /* the first thing that went wrong for good, in words */
     open_file       files[OPEN_MAX_FILES];
     size_t          files_next;
@@ -171,6 +171,29 @@ static int was_made(htc_disk_dir *d, const char *name)
     return was;
 }
 
+/* One that is open only to be found open the next time. */
+static int give_one_up(htc_disk_dir *d)
+{
+    for (size_t i = 0; i < OPEN_MAX_FILES; i++)
+        if (d->files[i].fd >= 0 && !d->files[i].unsynced) {
+            close(d->files[i].fd);
+            d->files[i].fd = -1;
+            return 1;
+        }
+    return 0;
+}
+
+/* Where clients or the machine have taken the last descriptor, the store goes on with those that it has. */
+static int no_descriptor(int fd)
+{
+    return fd < 0 && (errno == EMFILE || errno == ENFILE);
+}
+
+static int open_at(const htc_disk_dir *d, const char *name, int flags)
+{
+    return openat(d->fd, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
 static htc_status file_open(htc_disk_dir *d, htc_bytes name, open_file **out)
 {
     char       text[HTC_DISK_NAME_MAX + 1];
@@ -180,7 +203,9 @@ static htc_status file_open(htc_disk_dir *d, htc_bytes name, open_file **out)
         *out = f;
         return HTC_OK;
     }
-    int fd = openat(d->fd, text, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open_at(d, text, O_RDWR);
+    while (no_descriptor(fd) && give_one_up(d))
+        fd = open_at(d, text, O_RDWR);
     struct stat s;
     if (fd < 0)
         return failed(d, "open", text);
@@ -269,11 +294,31 @@ static int fill(int fd, uint64_t length)
     return 0;
 }
 
+/* Files are made beside the rest, whose descriptors are not to be touched then: there is one for the purpose. */
+static int give_up_spare(htc_disk_dir *d)
+{
+    pthread_mutex_lock(&d->failing);
+    int fd = d->spare;
+    d->spare = -1;
+    pthread_mutex_unlock(&d->failing);
+    return fd >= 0 && close(fd) == 0;
+}
+
+static void keep_spare(htc_disk_dir *d)
+{
+    pthread_mutex_lock(&d->failing);
+    if (d->spare < 0)
+        d->spare = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    pthread_mutex_unlock(&d->failing);
+}
+
 static htc_status do_create(htc_disk_dir *d, const htc_disk_request *q)
 {
     char name[HTC_DISK_NAME_MAX + 1];
     text_of(q->name, name);
-    int fd = openat(d->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open_at(d, name, O_RDWR | O_CREAT | O_EXCL);
+    if (no_descriptor(fd) && give_up_spare(d))
+        fd = open_at(d, name, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)
         return failed(d, "make", name);
     errno = fill(fd, q->length);
@@ -281,6 +326,7 @@ static htc_status do_create(htc_disk_dir *d, const htc_disk_request *q)
     if (status == HTC_OK && fsync(fd) != 0)
         status = errno == ENOSPC || errno == EDQUOT ? HTC_ENOSPC : sync_failed(d, name);
     close(fd);
+    keep_spare(d);
     if (status != HTC_OK)
         unlinkat(d->fd, name, 0);
     htc_status synced = sync_directory(d);
@@ -532,6 +578,8 @@ void htc_disk_dir_close(htc_disk_dir *d)
     for (size_t i = 0; i < OPEN_MAX_FILES; i++)
         if (d->files[i].fd >= 0)
             close(d->files[i].fd);
+    if (d->spare >= 0)
+        close(d->spare);
     if (d->lock >= 0)
         close(d->lock);
     if (d->fd >= 0)
@@ -558,7 +606,7 @@ htc_status htc_disk_dir_open(const char *path, htc_disk_dir **out, htc_error *er
     htc_disk_dir *d = calloc(1, sizeof *d);
     if (!d)
         return htc__error(error, HTC_ENOMEM, "%s", htc_strerror(HTC_ENOMEM));
-    d->fd = d->lock = -1;
+    d->fd = d->lock = d->spare = -1;
     d->last = &d->waiting;
     for (size_t i = 0; i < OPEN_MAX_FILES; i++)
         d->files[i].fd = -1;
@@ -569,6 +617,7 @@ htc_status htc_disk_dir_open(const char *path, htc_disk_dir **out, htc_error *er
         htc_disk_dir_close(d);
         return status;
     }
+    keep_spare(d);
     *out = d;
     return HTC_OK;
 }

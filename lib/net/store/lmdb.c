@@ -19,6 +19,7 @@
 /* More than LMDB wants for its table of readers: taken at once, for a full disk found later would be a SIGBUS. */
 #define LOCK_TABLE_BYTES (16 << 10)
 #define PROBE_BYTES ((size_t)1 << 20)
+#define DATA_NAME "data.mdb"
 
 typedef struct lmdb {
     htc_env  env;
@@ -121,6 +122,16 @@ static htc_status full_or_failed(lmdb *l, size_t wanted)
     return status_of(rc) == HTC_ENOSPC ? HTC_ENOSPC : HTC_EIO;
 }
 
+/* As of a log: what is wrong, where, why, and what to do. */
+static void say_failed(const lmdb *l, int rc)
+{
+    const char *dir = "";
+    mdb_env_get_path(l->mdb, &dir);
+    htc__log_with(&l->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__TEXT("dir", dir), HTC__TEXT("file", DATA_NAME)),
+                  "store %s/" DATA_NAME ": a batch cannot be written (%s): what is on the disk is not known -> end; look at the disk, then "
+                  "start again: what was acknowledged is there", dir, mdb_strerror(rc));
+}
+
 static htc_status lmdb_apply(void *ctx, htc_bytes batch)
 {
     lmdb    *l = ctx;
@@ -134,7 +145,10 @@ static htc_status lmdb_apply(void *ctx, htc_bytes batch)
         return rc != 0 ? status_of(rc) : HTC_ECORRUPT;
     }
     rc = mdb_txn_commit(txn);
-    return rc == EIO ? full_or_failed(l, batch.len) : status_of(rc);
+    htc_status status = rc == EIO ? full_or_failed(l, batch.len) : status_of(rc);
+    if (status == HTC_EIO)
+        say_failed(l, rc);
+    return status;
 }
 
 static size_t lmdb_used(const void *ctx)
