@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static int says(const char *word)
@@ -54,4 +55,12 @@ ssize_t pwrite64(int fd, const void *data, size_t n, off64_t at)
 ssize_t pwrite(int fd, const void *data, size_t n, off_t at)
 {
     return pwrite64(fd, data, n, at);
+}
+
+/* LMDB's, of several pages. */
+ssize_t pwritev(int fd, const struct iovec *parts, int n, off_t at)
+{
+    ssize_t (*real)(int, const struct iovec *, int, off_t) =
+        (ssize_t(*)(int, const struct iovec *, int, off_t))dlsym(RTLD_NEXT, "pwritev");
+    return fails("write") ? -1 : real(fd, parts, n, at);
 }

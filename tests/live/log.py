@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # usage: log.py FOLDER-OF-THE-PROGRAMS PRELOADED-SHIM
 # htc-kvd --engine log as a process: killed (-9) while many clients change keys, everything that was acknowledged is there; a disk
-# that fails ends it with one clear line; a full disk refuses changes and reads go on; what it refuses to begin with.
+# that fails ends it with one clear line (and --engine lmdb as well); a full disk refuses changes and reads go on; what it refuses to begin with.
 import json, os, random, shutil, signal, socket, subprocess, sys, tempfile, time
 
 # The shim by descriptor: LD_PRELOAD is cut at blanks, which the path may have.
@@ -119,10 +119,10 @@ def kills(rounds, *options):
     print(f"ok - {rounds} kills {' '.join(options)}: {sum(low)} additions")
 
 
-def bad_disk(word, says):
+def bad_disk(word, says, engine="log", where="log-0000000000000001"):
     """The disk fails in the middle: one line with file and cause, an exit code, and what was acknowledged is there."""
-    state, switch = f"{place}/bad-{word}", f"{place}/switch-{word}"
-    p = start("--dir", state, env={"LD_PRELOAD": f"/proc/self/fd/{shim}", "BAD_DISK": switch, "ASAN_OPTIONS": "verify_asan_link_order=0"})
+    state, switch = f"{place}/bad-{word}-{engine}", f"{place}/switch-{word}-{engine}"
+    p = start("--dir", state, env={"LD_PRELOAD": f"/proc/self/fd/{shim}", "BAD_DISK": switch, "ASAN_OPTIONS": "verify_asan_link_order=0"}, engine=engine)
     c = Client(p.port)
     for i in range(100):
         check(c.ask("SET", f"k{i}", i) == "OK", "set")
@@ -136,15 +136,15 @@ def bad_disk(word, says):
         pass
     err = end(p, None, None)
     check(p.returncode not in (0, -6, -11), "an exit code that says it failed", p.returncode)
-    named = [l for l in err if says in l and "log-0000000000000001" in l and "Input/output error" in l]
+    named = [l for l in err if says in l and where in l and "Input/output error" in l]
     check(len(named) == 1, "one line names the file and the cause", err)
     os.unlink(switch)
-    p = start("--dir", state)
+    p = start("--dir", state, engine=engine)
     c = Client(p.port)
     check([c.ask("GET", f"k{i}") for i in range(1, 100)] == [str(i).encode() for i in range(1, 100)], "what was acknowledged is there")
     check(c.ask("GET", "k0") in (b"0", b"new"), "what was not may be")
     end(p, 0)
-    print(f"ok - a {word} that fails: {named[0].split(' ', 2)[2]}")
+    print(f"ok - {engine}, a {word} that fails: {named[0].split(' ', 2)[2]}")
 
 
 def syncs_later():
@@ -289,6 +289,8 @@ try:
     bad_disk("sync", "sync")
     syncs_later()
     bad_disk("write", "write")
+    bad_disk("sync", "a batch cannot be written", "lmdb", "store/data.mdb")
+    bad_disk("write", "a batch cannot be written", "lmdb", "store/data.mdb")
     full_disk()
     looked_at("log")
     looked_at("lmdb")

@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+# usage: flood.py FOLDER-OF-THE-PROGRAMS
+# Strangers at every port of one of three members: its members and clients are served meanwhile, and its memory stays bounded. And a
+# member that has no descriptor left: whoever comes is refused with a clear word, who is connected goes on, and all is well again
+# afterwards. HTC_TEST_FULL=1: ten times as many.
+import os, random, resource, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+
+from redis_client import Redis, Refused
+
+htc, kvd = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ('htc', 'htc-kvd'))
+top = tempfile.mkdtemp(prefix='htc-flood-')
+FULL = os.environ.get('HTC_TEST_FULL') == '1'
+CLIENTS, ADDS = 6, 1000 if FULL else 100
+EACH = 10000 if FULL else 300 if 'HTC_TEST_LIGHT' in os.environ else 1000  # of strangers of each kind, at least
+MEMORY = 64 << 20  # more than before, whatever strangers send
+running = []
+
+
+def check(ok, what):
+    if not ok:
+        raise SystemExit('FAILED: %s (in %s)' % (what, top))
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=top)
+    check(done.returncode == 0, '%s: exit %d: %s%s' % (' '.join(words), done.returncode, done.stdout, done.stderr))
+    return done.stdout.strip()
+
+
+def free_port():
+    with socket.create_server(('127.0.0.1', 0)) as s:
+        return s.getsockname()[1]
+
+
+def resident(pid):
+    with open('/proc/%d/statm' % pid) as f:
+        return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+
+
+class Member:
+    def __init__(self, n):
+        self.name = 'm%d' % n
+        run(htc, 'keys', 'new', self.name + '.key')
+        run(htc, 'keys', 'add', self.name, run(htc, 'keys', 'show', self.name + '.key'), '--ring', 'ring', '--role', 'member')
+        self.id = run(kvd, '--dir', self.name, '--new-member')
+        self.port = free_port()
+
+    def start(self, everybody):
+        listed = sum((['--member', '%s@tcp://%s@127.0.0.1:%d' % (m.id, m.name, m.port)] for m in everybody), [])
+        self.kvd = subprocess.Popen([kvd, '--dir', self.name, '--engine', 'log', '--listen', '127.0.0.1:%d' % self.port, '--key', self.name + '.key',
+                                     '--ring', 'ring', '--resp', '127.0.0.1:0', *listed], stdout=subprocess.PIPE,
+                                    stderr=open(os.path.join(top, self.name + '.log'), 'w'), text=True, cwd=top)
+        running.append(self.kvd)
+
+    def ready(self):
+        line = self.kvd.stdout.readline()
+        check(line.startswith('ready: '), '%s is ready: %s' % (self.name, line))
+        self.resp = int(line.split('RESP on ')[1].split(',')[0].rsplit(':', 1)[1])
+
+
+# ---------------------------------------------------------------- strangers
+
+HELLO = bytes([48, 0, 1]) + b'htc' + bytes([1, 1, 2, 0]) + bytes(8)  # a handshake that is never finished
+
+
+def nothing_much(draw, kind):
+    """What a stranger says first: not one of them is ever a member or a client."""
+    if kind == 'keys':
+        return draw.choice((b'', HELLO[:draw.randrange(1, len(HELLO))], HELLO + draw.randbytes(32), draw.randbytes(100), b'\xff\xff' + draw.randbytes(3000)))
+    if kind == 'resp':
+        return draw.choice((b'', b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000000\r\n' + draw.randbytes(5000), b'*1000000\r\n$1\r\nx', draw.randbytes(500), b'GET k'))
+    return draw.choice((b'', b'\xff\xff\0\0' + draw.randbytes(4000), draw.randbytes(300), b'\x1e\0\0\0', b'\x11\0\0\0\x01\0' + bytes(8) + b'HTC1'))
+
+
+class Strangers(threading.Thread):
+    """They come from many addresses, as many as there is room for, stay a while, and come again."""
+
+    def __init__(self, member, kind, seed):
+        super().__init__(daemon=True)
+        self.member, self.kind, self.draw = member, kind, random.Random(seed)
+        self.came, self.over = 0, threading.Event()
+
+    def come(self):
+        s = socket.socket(socket.AF_UNIX if self.kind == 'native' else socket.AF_INET)
+        s.settimeout(5)
+        try:
+            if self.kind == 'native':
+                s.connect(os.path.join(top, self.member.name, 'kvd.sock'))
+            else:
+                s.bind(('127.0.%d.%d' % (self.draw.randrange(1, 4), self.draw.randrange(2, 250)), 0))
+                s.connect(('127.0.0.1', self.member.resp if self.kind == 'resp' else self.member.port))
+            said = nothing_much(self.draw, self.kind)
+            if said:
+                s.sendall(said)
+            self.came += 1
+            return s
+        except OSError:
+            s.close()
+            return None
+
+    def run(self):
+        crowd = []
+        while not self.over.is_set():
+            one = self.come()
+            if one:
+                crowd.append(one)
+            while len(crowd) > 250:
+                crowd.pop(self.draw.randrange(len(crowd))).close()
+        for s in crowd:
+            s.close()
+
+
+def besieged():
+    members = [Member(n + 1) for n in range(3)]
+    for m in members:
+        m.start(members)
+    for m in members:
+        m.ready()
+    victim = members[0]
+    served = [Redis(members[i % 3].resp) for i in range(CLIENTS)]
+    check(all(r.ask('INCR', 'before') == i + 1 for i, r in enumerate(served)), 'all is well')
+    before = resident(victim.kvd.pid)
+    strangers = [Strangers(victim, kind, i) for i, kind in enumerate(('keys', 'keys', 'resp', 'native'))]
+    for s in strangers:
+        s.start()
+    counted, failed = [0] * CLIENTS, []
+
+    def add(i):
+        try:
+            while counted[i] < ADDS or any(s.came < EACH for s in strangers):
+                served[i].ask('INCR', 'n%d' % (i % 2))
+                counted[i] += 1
+        except (Refused, OSError) as why:
+            failed.append('client %d of %s: %s' % (i, members[i % 3].name, why))
+
+    adders = [threading.Thread(target=add, args=(i,)) for i in range(CLIENTS)]
+    for a in adders:
+        a.start()
+    most = before
+    while any(a.is_alive() for a in adders):
+        most = max(most, resident(victim.kvd.pid))
+        time.sleep(0.02)
+    for s in strangers:
+        s.over.set()
+    for s in strangers:
+        s.join()
+    check(not failed, 'nobody who was connected is refused or cut off: %s' % failed)
+    for m in members:
+        r = Redis(m.resp)
+        for k in range(2):
+            check(int(r.ask('GET', 'n%d' % k)) == sum(counted[k::2]), '%s: what was acknowledged is there, once' % m.name)
+    # A member that comes back finds its way to the one that was besieged, and the other way round.
+    members[1].kvd.kill()
+    members[1].kvd.wait()
+    members[1].start(members)
+    members[1].ready()
+    check(Redis(members[1].resp).ask('INCR', 'after') == 1, 'a member comes back')
+    check(most - before < MEMORY, 'strangers took %d MiB' % ((most - before) >> 20))
+    print('%d strangers, %d requests meanwhile, %.1f MiB more' % (sum(s.came for s in strangers), sum(counted), (most - before) / 1048576))
+    for m in members:
+        m.kvd.terminate()
+    for m in members:
+        check(m.kvd.wait(60) == 0, '%s ends when asked to' % m.name)
+
+
+# ---------------------------------------------------------------- no descriptor left
+
+def alone(engine, *more):
+    p = subprocess.Popen([kvd, '--dir', 'one-' + engine, '--engine', engine, '--durability', 'memory', '--resp', '127.0.0.1:0', *more], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, cwd=top)
+    running.append(p)
+    line = p.stdout.readline()
+    check(line.startswith('ready: '), 'it is ready: %s' % line)
+    p.port = int(line.split('RESP on ')[1].split(',')[0].rsplit(':', 1)[1])
+    return p
+
+
+def leave_none(p):
+    """No descriptor above those that it has, and connections in the gaps, also those that files leave that it closes: until twenty were
+    refused. Those who came in, and what the others were told."""
+    highest = max(int(fd) for fd in os.listdir('/proc/%d/fd' % p.pid))
+    resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (highest + 1, resource.prlimit(p.pid, resource.RLIMIT_NOFILE)[1]))
+    inside, told = [], []
+    while len(told) < 20:
+        r = Redis(p.port)
+        try:
+            check(r.ask('PING') == 'PONG', 'PING')
+            inside.append(r)
+        except (Refused, OSError) as why:
+            told.append(str(why) if isinstance(why, Refused) else '')
+        check(len(inside) <= highest, 'nobody is refused')
+    return inside, set(told)
+
+
+def first_word(port):
+    """Of one who comes now: what it is told, or that it is served."""
+    try:
+        with socket.create_connection(('127.0.0.1', port), timeout=60) as s:
+            s.sendall(b'PING\r\n')
+            return s.recv(200).decode()
+    except ConnectionError:
+        return ''
+
+
+def no_descriptors(engine):
+    p = alone(engine)
+    inside = [Redis(p.port) for _ in range(5)]
+    check(all(r.ask('PING') == 'PONG' for r in inside), 'they are in')
+    check(inside[0].ask('SET', 'k', 'v') == 'OK', 'SET')
+    usual = resource.prlimit(p.pid, resource.RLIMIT_NOFILE)
+    more, said = leave_none(p)
+    inside += more
+    check('ERR max number of clients reached' in said and len(said - {''}) == 1, 'who comes is told why: %s' % said)
+    for r in inside:
+        check(r.ask('GET', 'k') == 'v', 'reads go on')
+    # Files that it needs cannot be opened: changes go on or are refused with a word, and nothing that was acknowledged is lost.
+    big, stored, refusals = 'x' * (1 << 20), 0, set()
+    for i in range(140):  # a log goes through two segments
+        try:
+            inside[1].ask('SET', 'big%d' % (i % 40), big)
+            stored += 1
+        except Refused as why:
+            refusals.add(str(why))
+            break
+        check(inside[2].ask('GET', 'k') == 'v', 'reads go on')
+    check(p.poll() is None and inside[3].ask('GET', 'k') == 'v', 'it lives: %s' % refusals)
+    resource.prlimit(p.pid, resource.RLIMIT_NOFILE, usual)
+    end = time.monotonic() + 60
+    while first_word(p.port) != '+PONG\r\n':
+        check(time.monotonic() < end, 'who comes afterwards is served')
+    while True:
+        try:
+            check(inside[4].ask('SET', 'k', 'w') == 'OK' and Redis(p.port).ask('GET', 'k') == 'w', 'changes go on')
+            break
+        except Refused as why:
+            check(time.monotonic() < end, 'changes go on: %s' % why)
+    p.terminate()
+    err = p.communicate(timeout=60)[1]
+    check(p.returncode == 0 and 'no descriptor left' in err, 'it ends when asked to, and has said what was amiss: %d %s' % (p.returncode, err))
+    print('%s without descriptors: %d changes of 1 MiB, then %s' % (engine, stored, ', '.join(refusals) or 'none refused'))
+
+
+def few_descriptors():
+    """A low limit from the beginning leaves some for the store's own files: it is connections that are refused."""
+    limit = 200
+    words = ['sh', '-c', 'ulimit -n %d; exec "$@"' % limit, 'sh', kvd, '--dir', 'few', '--engine', 'log', '--resp', '127.0.0.1:0']
+    p = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=top)
+    running.append(p)
+    line = p.stdout.readline()
+    check(line.startswith('ready: '), 'it is ready with %d descriptors: %s' % (limit, line))
+    p.port = int(line.split('RESP on ')[1].split(',')[0].rsplit(':', 1)[1])
+    served, refused = [], 0
+    for _ in range(limit + 50):
+        r = Redis(p.port)
+        try:
+            check(r.ask('PING') == 'PONG', 'PING')
+            served.append(r)
+        except (Refused, ConnectionError) as why:
+            check('max number of clients' in str(why) or isinstance(why, ConnectionError), 'a refusal: %s' % why)
+            refused += 1
+    check(refused and len(served) > limit // 2, '%d served, %d refused' % (len(served), refused))
+    for i, r in enumerate(served):
+        check(r.ask('SET', 'k%d' % i, i) == 'OK', 'those inside go on')
+    for r in served[:50]:
+        r.s.close()
+        r.f.close()
+    end = time.monotonic() + 60
+    while first_word(p.port) != '+PONG\r\n':
+        check(time.monotonic() < end, 'where some have gone others come in')
+    p.terminate()
+    check(p.wait(60) == 0, 'it ends when asked to')
+    print('%d descriptors: %d served, %d refused' % (limit, len(served), refused))
+
+
+try:
+    besieged()
+    few_descriptors()
+    for engine in ('log', 'lmdb'):
+        no_descriptors(engine)
+    print('ok')
+finally:
+    for p in running:
+        if p.poll() is None:
+            p.kill()
+            p.wait()
+    shutil.rmtree(top, ignore_errors=True)
