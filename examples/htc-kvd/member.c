@@ -600,6 +600,7 @@ static htc_status serve(member *m)
         return s;
     htc_host_options ho = { .size = sizeof ho, .handle_signals = 1 };
     ho.connections_max = member_descriptors() ? CONNECTIONS_MAX : 0;
+    ho.output_bytes_max = MEMBER_WAITING;
     s = htc_host_create(&d->env, &ho, &m->host);
     if (s == HTC_OK)
         s = member_listen(m, LISTEN_ALL, member_show, m);

@@ -55,6 +55,9 @@ typedef struct member {
     char                 strong_listen[320];
 } member;
 
+/* What waits for another member on one connection: several of the largest values at once. Clients are pushed back long before. */
+#define MEMBER_WAITING ((size_t)256 << 20)
+
 enum { LISTEN_NATIVE = 1, LISTEN_SECURE = 2, LISTEN_RESP = 4, LISTEN_METRICS = 8, LISTEN_ALL = 15 };
 
 htc_status member_wrong(htc_daemon *d, htc_status status, const char *hint, const char *format, const char *arg);

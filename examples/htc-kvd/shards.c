@@ -246,7 +246,7 @@ static void shard_ready(void *ctx);
 
 static htc_status open_shard(process *p, shard *x, const htc_kv_store_options *all)
 {
-    htc_host_options     ho = { .size = sizeof ho, .connections_max = connections_of(p) };
+    htc_host_options     ho = { .size = sizeof ho, .connections_max = connections_of(p), .output_bytes_max = MEMBER_WAITING };
     htc_kv_store_options so = *all;
     htc_status           s = HTC_OK;
     if (x->m.space) {

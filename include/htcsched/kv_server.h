@@ -106,7 +106,8 @@ typedef struct htc_kv_server_options {
     uint32_t             tell_serving; /**< 1: HTC_KV_SERVER_SERVING is said. Since: 0.2 */
     uint64_t             place_seed;   /**< of the hash that places keys. Since: 0.2 */
     htc_ns               suspect_ns;   /**< a member that was not heard for so long is not relied on; 0: 1 s. Since: 0.2 */
-    htc_ns               request_ns;   /**< what no majority answers in this time is answered HTC_ETIMEDOUT; 0: 10 s. Since: 0.2 */
+    htc_ns               request_ns;   /**< what no majority answers in this time is answered HTC_ETIMEDOUT, of a value of 16 MiB in 9 s more;
+                                            0: 10 s. Since: 0.2 */
     htc_ns               member_retry_ns; /**< say it again to an owner that has not answered; 0: 50 ms. Since: 0.2 */
     const htc_kv_namespace *namespaces; /**< those that are eventual, the same for all members; copied. Since: 0.2 */
     uint32_t namespace_count; /**< how many, at most 64. Since: 0.2 */

@@ -105,7 +105,7 @@ static htc_status transmit(htc_kv_client *c, htc__kv_part *part, const htc__kv_l
                   : part->pause < 8 * c->options.retry_ns ? part->pause * 2
                                                           : 16 * c->options.retry_ns;
     part->sends++;
-    part->due = later(now, part->pause);
+    part->due = later(now, part->pause + 4 * htc__kv_patience(part->ops_len - part->ops_at)); /* it is handed on, and then stored by several */
     if (part->due < c->next_due)
         c->next_due = part->due;
     return HTC_OK;

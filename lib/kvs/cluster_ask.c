@@ -274,7 +274,7 @@ static void forward(htc_kv_server *s, request *r, uint64_t to)
     htc__kv_forward_write(&c->scratch, &f);
     if (c->scratch.status == HTC_OK)
         htc__kv_cluster_say(s, to, HTC__KV_ITEM_FORWARD, htc_buf_bytes(&c->scratch));
-    due_at(s, r, s->now + c->suspect_ns);
+    due_at(s, r, s->now + c->suspect_ns + 2 * htc__kv_patience(r->q.value.len)); /* it has it sent on, and stored */
 }
 
 /* Whoever handed it over knows another map than this member, which one of them will hear of. */
@@ -501,7 +501,7 @@ static int ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *s
     r->face = face;
     r->conn = conn;
     r->slot = slot;
-    r->until = s->now + s->cluster->request_ns;
+    r->until = s->now + s->cluster->request_ns + 4 * htc__kv_patience(r->q.value.len);
     r->op = q->op;
     r->kind = (uint8_t)kind;
     r->lease = lease;
@@ -576,7 +576,7 @@ void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
     r->tried = f.tried;
     r->kind = f.kind;
     r->lease = f.lease;
-    r->until = s->now + s->cluster->request_ns;
+    r->until = s->now + s->cluster->request_ns + 4 * htc__kv_patience(r->q.value.len);
     if (same || f.epoch < htc__kv_bucket_epoch(s->cluster, bucket)) {
         place(s, r);
         return;

@@ -50,6 +50,16 @@ enum {
 #define HTC__KV_ANSWER_MAX (HTC_WIRE_MESSAGE_MAX - 4096u)
 #define HTC__KV_SCAN_LIMIT 10000
 
+/* A value beyond so many bytes takes a while to be sent, written and answered: for each byte more, who waits for it waits so much longer before
+ * it is said again, or it would come to wait behind itself. */
+#define HTC__KV_LONG_VALUE ((size_t)64 << 10)
+#define HTC__KV_BYTE_NS    128u /* 16 MiB: 2.1 s */
+
+static inline htc_ns htc__kv_patience(size_t value_len)
+{
+    return value_len > HTC__KV_LONG_VALUE ? (value_len - HTC__KV_LONG_VALUE) * HTC__KV_BYTE_NS : 0;
+}
+
 typedef struct htc__kv_head {
     uint64_t session, client, since, sequence;
     uint8_t  flags;

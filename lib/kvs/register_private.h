@@ -44,6 +44,7 @@ typedef struct htc__kv_round {
     uint64_t              number; /* of a read its own; else the ballot's */
     htc__kv_ballot        ballot;
     uint32_t              answered, refused; /* bits of owners */
+    uint32_t              again;             /* how often it was said again */
     htc_ns                retry_at, end_at, grace_at;
     shown                 shown[HTC_RING_OWNERS_MAX];
     htc_buf               bytes[HTC_RING_OWNERS_MAX]; /* cells as written, promises left out */
@@ -62,6 +63,7 @@ typedef struct entry {
     uint8_t        cached; /* `cell` was final when its accept was; its promise is ours */
     uint64_t       epoch;
     htc_buf        cell;
+    size_t         longest; /* value that was seen of it, while it is known here */
     uint64_t       hash;
     size_t         key_len;
     uint8_t        key[];

@@ -2,7 +2,8 @@
 #include "kvs/kv_wire.h"
 #include "kvs/register_private.h"
 
-#define LATE_MAX 6
+#define LATE_MAX  6
+#define AGAIN_MAX 4
 /* Of long values so much is answered at once, however many reads have joined: whoever is told keeps each answer for a while. */
 #define ANSWER_BYTES ((size_t)8 << 20)
 
@@ -64,15 +65,22 @@ static uint32_t all(const entry *e)
     return (UINT32_C(1) << e->head->owners.n) - 1;
 }
 
+static htc_ns longer(entry *e)
+{
+    if (e->head->q.value.len > e->longest)
+        e->longest = e->head->q.value.len;
+    return htc__kv_patience(e->longest);
+}
+
 static void start(htc__kv_register *reg, entry *e, htc_ns now, phase next, uint64_t number)
 {
     htc__kv_round *r = e->r;
     r->phase = next;
     r->number = number;
-    r->answered = r->refused = 0;
+    r->answered = r->refused = r->again = 0;
     r->grace_at = HTC_NEVER;
-    r->retry_at = now + reg->o.retry_ns;
-    r->end_at = now + (reg->o.round_ns << e->head->late);
+    r->retry_at = now + reg->o.retry_ns + longer(e);
+    r->end_at = now + (reg->o.round_ns << e->head->late) + 4 * longer(e);
     *(next == READING     ? &reg->counts.reads
       : next == PREPARING ? &reg->counts.prepares
                           : &reg->counts.accepts) += 1;
@@ -427,7 +435,7 @@ static void conclude_read(htc__kv_register *reg, entry *e, htc_ns now)
     } else if (answered == n) {
         prepare(reg, e, now);
     } else if (answered >= majority(e->head) && r->grace_at == HTC_NEVER) {
-        r->grace_at = now + reg->o.grace_ns;
+        r->grace_at = now + reg->o.grace_ns + longer(e) / 4;
     }
 }
 
@@ -562,6 +570,8 @@ void htc__kv_round_reply(htc__kv_register *reg, entry *e, htc_ns now, uint32_t f
     int            fits = r->phase == READING     ? reply->kind == HTC__KV_READ
                           : r->phase == PREPARING ? reply->kind == HTC__KV_PREPARE
                                                   : r->phase == ACCEPTING && reply->kind == HTC__KV_ACCEPT;
+    if (reply->cell.value.len > e->longest) /* also of a round that is over */
+        e->longest = reply->cell.value.len;
     if (!fits || reply->round != r->number || ((r->answered | r->refused) & bit))
         return;
     if (reply->refused) {
@@ -622,7 +632,9 @@ void htc__kv_round_timeout(htc__kv_register *reg, entry *e, htc_ns now)
         overdue(reg, e, now);
     } else if (r->retry_at <= now) {
         uint32_t silent = all(e) & ~(r->answered | r->refused);
-        r->retry_at = now + reg->o.retry_ns;
+        /* What is asked for may be long, and each time it is sent as a whole. */
+        r->again += r->phase == READING && r->again < AGAIN_MAX;
+        r->retry_at = now + (reg->o.retry_ns << r->again) + longer(e);
         reg->counts.said_again += bits(silent);
         say(reg, e, silent);
     }

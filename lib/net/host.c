@@ -11,6 +11,8 @@
 #include "net/host_private.h"
 #include "roles/calls.h"
 
+/* Of one step, in all: a batch, messages to other members and answers, each bounded by itself and as large as the largest values make them. */
+#define OUTPUT_MAX    ((size_t)256 << 20)
 #define STOP_PATIENCE HTC_SECOND /* what was sent before the end may take this long to leave */
 
 /* An input that came while the machine was in a step. */
@@ -458,7 +460,7 @@ htc_status htc_host_create(const htc_env *env, const htc_host_options *options, 
     if (status == HTC_OK)
         status = open_base(h);
     if (status == HTC_OK)
-        status = htc_output_create(env, 0, &h->out);
+        status = htc_output_create(env, OUTPUT_MAX, &h->out);
     if (status == HTC_OK)
         status = htc__pool_create(h, h->options.workers, &h->pool);
     if (status == HTC_OK && h->options.handle_signals)

@@ -50,7 +50,7 @@ PY
 )
 cluster=$top/cluster
 expect 0 "$htc" kv cluster --dir "$cluster" --members 3 --base-port "$base" --durability interval
-# (The largest values are not asked for: where a link takes longer for one than an owner is patient, it is sent again and again.)
+# (The largest values are large.py's.)
 hold -n 200 -v 4194304 "unix:$cluster/2/kvd.sock"
 # All three named, and the one that is asked first is killed meanwhile: the next one goes on, and knows what was made already.
 "$live_store" -b -n 500 "unix:$cluster/1/kvd.sock,unix:$cluster/2/kvd.sock,unix:$cluster/3/kvd.sock" > "$top/three" 2>&1 &

@@ -258,3 +258,67 @@ Test(register_collection, reaches_who_was_not_told)
     cr_expect(h.status[4] == HTC_ENOTFOUND);
     hand_close(&h);
 }
+
+/* ---- long values ---- */
+
+typedef struct told {
+    uint32_t sent; /* to how many owners */
+    uint64_t reserve;
+} told;
+
+static void count_sent(void *ctx, const htc__kv_owners *owners, uint32_t mask, const htc__kv_ask *ask)
+{
+    told *t = ctx;
+    (void)owners;
+    (void)ask;
+    t->sent += (uint32_t)__builtin_popcount(mask);
+}
+
+static void no_outcome(void *ctx, uint64_t tag, const htc__kv_outcome *outcome)
+{
+    (void)ctx;
+    (void)tag;
+    cr_expect_eq(outcome->result.status, HTC_OK, "nobody has answered");
+}
+
+static void no_other(void *ctx, uint64_t tag, uint64_t to, int tried)
+{
+    (void)ctx;
+    (void)tag;
+    (void)to;
+    (void)tried;
+}
+
+static void note_reserve(void *ctx, uint64_t counter)
+{
+    ((told *)ctx)->reserve = counter;
+}
+
+/* How often it is said in so much time while nobody answers; len: of the value. */
+static uint32_t said_in(htc_ns time, size_t len)
+{
+    told                     t = { .sent = 0 };
+    htc__kv_register        *reg = NULL;
+    htc__kv_register_options o = { .self = 1 };
+    htc__kv_register_host    host = { count_sent, no_outcome, no_other, note_reserve, &t };
+    htc__kv_owners           owners = { .epoch = 1, .n = 3, .id = { 1, 2, 3 } };
+    htc__kv_stamp            stamp = { .client = 7, .sequence = 1, .fresh = 1 };
+    uint8_t                 *value = calloc(1, len + 1);
+    htc_kv_request           q = { .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = { value, len } };
+    cr_assert(value && htc__kv_register_create(NULL, &o, &host, &reg) == HTC_OK);
+    htc__kv_register_reserved(reg, 1, t.reserve);
+    cr_assert(htc__kv_register_ask(reg, 1, &owners, &q, &stamp, 0, HTC_NEVER, 1) == HTC_OK);
+    for (htc_ns at; (at = htc__kv_register_deadline(reg)) < time;)
+        htc__kv_register_timeout(reg, at);
+    htc__kv_register_destroy(reg);
+    free(value);
+    return t.sent;
+}
+
+Test(register, is_patient_with_long_values)
+{
+    cr_expect_eq(said_in(10 * HTC_MS, 16), 3, "once to each");
+    cr_expect_gt(said_in(2 * HTC_SECOND, 16), 30, "a short one is said again soon");
+    cr_expect_eq(said_in(2 * HTC_SECOND, HTC_KV_VALUE_MAX), 3, "a long one is on its way meanwhile");
+    cr_expect_gt(said_in(10 * HTC_SECOND, HTC_KV_VALUE_MAX), 6, "and lost in the end");
+}
