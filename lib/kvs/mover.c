@@ -252,7 +252,7 @@ htc_status htc__kv_mover_shown(htc__kv_mover *m, htc_ns now, uint64_t from, htc_
             return HTC_EPROTO;
         before = key;
     }
-    if (r.status != HTC_OK || (before.len == after.len && !last))
+    if (r.status != HTC_OK || (entries.len == 0 && !last))
         return HTC_EPROTO;
     size_t at = s->entries.len,
            behind = before.len && entries.len ? (size_t)((const char *)before.data - (const char *)entries.data) : 0;

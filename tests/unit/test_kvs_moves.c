@@ -724,6 +724,29 @@ Test(kvs_moves, given_up_through_faults)
     cr_assert(went_back);
 }
 
+/* Buckets of many pages, whose last keys are all of one length. The third page of one was refused, again and again. */
+Test(kvs_moves, buckets_of_many_pages_move)
+{
+    static char value[30000];
+    memset(value, 'v', sizeof value);
+    open_growing(&w, 1, 5, 3, 1, calm);
+    for (int i = 0; i < 160; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "k%04d", i);
+        htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = { value, sizeof value } };
+        HOLDS(ask_one(&w, 0, &q).status == HTC_OK);
+    }
+    join(3, 0);
+    leave(0, 0);
+    for (int i = 0; i < 160; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "k%04d", i);
+        htc_kv_result r = ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of(name) });
+        HOLDS(r.status == HTC_OK && r.value.len == sizeof value);
+    }
+    close_world(&w);
+}
+
 /* Every key that is there before a change and after it is shown once by every scan meanwhile. */
 Test(kvs_moves, a_scan_shows_every_key_once)
 {
