@@ -1,8 +1,8 @@
 /* Changes of membership: begun by a member that is told to, and driven by it batch after batch (kvs/map.h, kvs/movers.h).
  *
- *     told ──▶ the map is kept by those that will stay ──▶ begin ──▶ take ──▶ a batch ──▶ activate and take the next ──▶ ... ──▶ done
- *                                                                    ▲
- *     any member that has seen nothing go on for a while ────────────┘
+ *     told ──▶ begin ──▶ take ──▶ a batch ──▶ activate and take the next ──▶ ... ──▶ the map is kept by those that stay ──▶ done
+ *                          ▲
+ *     any member that has seen nothing go on for a while
  *
  * Each arrow is a compare-and-swap of the map's register. Whoever loses one lets the winner go on. If it is not known what has become
  * of one, the number that was to be taken by it is used by nobody. A mover whose messages are heard is at work; how long one that is not
@@ -10,7 +10,8 @@
  *
  * The map's own register moves in the same way, but that needs no number: all who help say the same. It names its next owners, after
  * which it cannot change any more; a majority of the old ones is sealed, and a majority of the next ones gets what follows
- * from it, under the next version. */
+ * from it, under the next version. Who goes lets go of it before the change begins if somebody else can have it at once, else before the
+ * last batch: by then whoever comes in its place is a member. */
 #include <string.h>
 
 #include "htcsched/kv_members.h"
@@ -24,6 +25,7 @@
 
 typedef struct htc__kv_moving {
     htc__kv_wish   wish;
+    uint64_t       wish_numbers; /* JOIN, REPLACE: those of the map when it was wished for */
     int            driving, asking; /* asking: for a change of the map, or for the map */
     uint64_t       asked;           /* which of these it was */
     htc__kv_map   *next;            /* as it is to be */
@@ -355,6 +357,46 @@ static int name_next(htc_kv_server *s, uint64_t without)
     return 1;
 }
 
+static int keeps(const htc__kv_map *map, uint64_t id)
+{
+    for (uint32_t i = 0; i < map->own.n; i++)
+        if (map->own.id[i] == id)
+            return 1;
+    return 0;
+}
+
+/* It keeps the map, and would be no member any more when that is the map; 0: nobody. */
+static uint64_t keeper_that_goes(const htc__kv_map *next)
+{
+    for (uint32_t i = 0; i < next->own.n; i++)
+        if (!htc__kv_map_find(next, next->own.id[i]))
+            return next->own.id[i];
+    return 0;
+}
+
+/* 1: who goes with this batch, the last one, lets go of the map first. */
+static int goes_without_map(htc_kv_server *s)
+{
+    const htc__kv_map *map = s->cluster->map;
+    moving            *m = s->cluster->moving;
+    if (!keeps(map, map->leaver) && !keeps(map, map->comer.id))
+        return 0;
+    if (!draft(s))
+        return 1;
+    htc_status status = htc__kv_map_activate(m->next, m->number);
+    uint64_t   goes = status == HTC_OK ? keeper_that_goes(m->next) : 0;
+    discard(m);
+    return goes && name_next(s, goes);
+}
+
+/* The map would be kept by no fewer without it. */
+static int can_be_spared(const htc__kv_map *map, uint64_t id)
+{
+    htc__kv_map_own wanted;
+    htc__kv_map_wanted(map, id, &wanted);
+    return wanted.n >= map->own.n;
+}
+
 /* Under a number of its own: whoever is at work on the batch that is next has lost it. */
 static htc_status roll_back(htc__kv_map *map)
 {
@@ -389,7 +431,7 @@ static void grant(htc_kv_server *s)
 {
     moving  *m = s->cluster->moving;
     uint64_t goes = m->wish.kind == HTC__KV_LEAVE || m->wish.kind == HTC__KV_REPLACE ? m->wish.id : 0;
-    if (goes && htc__kv_map_find(s->cluster->map, goes) && name_next(s, goes))
+    if (goes && htc__kv_map_find(s->cluster->map, goes) && can_be_spared(s->cluster->map, goes) && name_next(s, goes))
         return;
     if (s->broken != HTC_OK || !draft(s))
         return;
@@ -398,6 +440,12 @@ static void grant(htc_kv_server *s)
     if (status != HTC_OK) { /* it is so already, or cannot be */
         end_wish(s, status);
         discard(m);
+        return;
+    }
+    uint64_t keeper = keeper_that_goes(m->next);
+    if (keeper) { /* nothing has to move, or not any more */
+        discard(m);
+        (void)name_next(s, keeper);
         return;
     }
     uint32_t moved = 0, to_move = 0;
@@ -489,6 +537,8 @@ void htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item)
         status = HTC_ENOTFOUND;
     else if (map->after || !same)
         status = map->after ? HTC_EBUSY : htc__kv_cluster_wish(s, &wish);
+    if (status == HTC_OK)
+        m->wish_numbers = map->numbers;
     m->join_status = status;
 }
 
@@ -693,6 +743,8 @@ void htc__kv_cluster_moving_adopted(htc_kv_server *s)
         drop_batch(m);
     if (map->mover != m->number)
         m->number = 0;
+    if ((m->wish.kind == HTC__KV_JOIN || m->wish.kind == HTC__KV_REPLACE) && m->wish_numbers != map->numbers)
+        m->wish.kind = HTC__KV_STAY; /* it may have been let in since, and left: who still waits asks again */
     if (m->tell)
         htc__kv_cluster_say_map(s, 0);
     else
@@ -760,9 +812,10 @@ static void begin_something(htc_kv_server *s)
         read_map(s);
     else if (goes_any_time(&m->wish))
         grant(s);
-    else if (c->map->after && m->number && m->number == c->map->mover)
-        begin_move(s);
-    else if (c->map->after)
+    else if (c->map->after && m->number && m->number == c->map->mover) {
+        if (!goes_without_map(s))
+            begin_move(s);
+    } else if (c->map->after)
         take(s);
     else if (m->wish.kind != HTC__KV_STAY)
         grant(s);

@@ -724,6 +724,91 @@ Test(kvs_moves, given_up_through_faults)
     cr_assert(went_back);
 }
 
+/* Who keeps the map is a member, and there are so many of them, now and next. */
+static void map_is_kept_by(uint32_t least)
+{
+    const htc__kv_map *map = newest(NULL);
+    for (uint32_t i = 0; i < map->own.n; i++)
+        HOLDS(htc__kv_map_find(map, map->own.id[i]) != NULL);
+    HOLDS(map->own.n >= least && (map->own_next.n == 0 || map->own_next.n >= least));
+}
+
+static void give_up_now(void)
+{
+    htc_status status;
+    while (moving() && (status = change(HTC_KV_CHANGE_BACK, -1, 0)) == HTC_EBUSY)
+        run_until(&w, w.now + HTC_MS);
+}
+
+/* The only member is replaced, and in every second store that is given up on its way: the map stays with who stays, so that others can join.
+ * It was left to the one that had gone. */
+Test(kvs_moves, the_only_member_is_replaced)
+{
+    PROPERTY(rng, 20)
+    {
+        int back = (int)(property_seed & 1);
+        open_growing(&w, rng.state, 5, 1, 1, calm);
+        run(&w, 10, w.now + 20 * HTC_SECOND);
+        w.node[1].replaces = w.members[0].id;
+        start(&w, 1);
+        wait_for(listed, 1, "the beginning of a replacement");
+        run_until(&w, w.now + htc_rng_below(&rng, 8 * HTC_MS));
+        if (back)
+            give_up_now();
+        wait_for(at_rest, -1, "rest");
+        map_is_kept_by(1);
+        w.node[1].outside = 0;
+        for (int n = 1; n >= 0; n--)
+            if (!listed(n))
+                stop(n);
+        HOLDS(members() == 1);
+        join(2, 20);
+        join(3, 20);
+        map_is_kept_by(3);
+        run(&w, w.asked + 10, w.now + 20 * HTC_SECOND);
+        every_key_can_be_read();
+        judge(&w);
+        close_world(&w);
+    }
+}
+
+/* One of three is replaced: all the while three keep the map, so that one of them may be lost. Two of them did, until the third had come. */
+Test(kvs_moves, a_replacement_spares_the_map)
+{
+    PROPERTY(rng, 10)
+    {
+        int goes = (int)htc_rng_below(&rng, 3);
+        open_growing(&w, rng.state, 5, 3, 1, calm);
+        run(&w, 10, w.now + 20 * HTC_SECOND);
+        w.node[3].replaces = w.members[goes].id;
+        start(&w, 3);
+        for (htc_ns until = w.now + 20 * HTC_SECOND; w.now < until && !(listed(3) && at_rest(goes));) {
+            turn(&w);
+            map_is_kept_by(3);
+        }
+        HOLDS(listed(3) && at_rest(goes));
+        close_world(&w);
+    }
+}
+
+/* A join is given up, and who came is told and goes. Another member, which had been asked to let it in too, let it in again. */
+Test(kvs_moves, a_join_given_up_stays_so)
+{
+    PROPERTY(rng, 10)
+    {
+        open_growing(&w, rng.state, 5, 3, 1, calm);
+        run(&w, 10, w.now + 20 * HTC_SECOND);
+        start(&w, 3);
+        wait_for(listed, 3, "the beginning of a join");
+        give_up_now();
+        if (!listed(3))
+            wait_for(has_left, 3, "its end");
+        run_until(&w, w.now + 5 * HTC_SECOND);
+        HOLDS(listed(3) != has_left(3));
+        close_world(&w);
+    }
+}
+
 /* Buckets of many pages, whose last keys are all of one length. The third page of one was refused, again and again. */
 Test(kvs_moves, buckets_of_many_pages_move)
 {
