@@ -102,6 +102,10 @@ static void add(fuzz_sum *sum, const fuzz_run *run)
     sum->events += r->events;
     sum->watches += r->watches;
     sum->told += r->told;
+    sum->eventual_reads += r->eventual_reads;
+    sum->eventual_writes += r->eventual_writes;
+    sum->siblings += r->siblings;
+    sum->conflicts += r->conflicts;
     sum->undecided += r->undecided;
     sum->span += r->span;
     sum->hash += r->hash * (2 * run->seed + 1);

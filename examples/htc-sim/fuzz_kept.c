@@ -9,14 +9,14 @@
 #include <string.h>
 
 /* One line: these words, then numbers in this order, hash in hexadecimal. */
-#define FIRST_WORDS "seeds and watches " HTC_VERSION
+#define FIRST_WORDS "seeds, watches and eventual " HTC_VERSION
 
 typedef struct line {
-    uint64_t number[12 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
+    uint64_t number[16 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
     size_t   n;
 } line;
 
-enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, WATCHES, TOLD, ASKED };
+enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, WATCHES, TOLD, EVENTUAL_READS, EVENTUAL_WRITES, SIBLINGS, CONFLICTS, ASKED };
 
 /* Seeds with other options are other seeds. */
 static uint64_t options_of(const fuzz_options *o)
@@ -52,6 +52,10 @@ static void sum_of(const line *l, uint64_t hash, fuzz_sum *sum)
                        .span = n[SPAN],
                        .watches = n[WATCHES],
                        .told = n[TOLD],
+                       .eventual_reads = n[EVENTUAL_READS],
+                       .eventual_writes = n[EVENTUAL_WRITES],
+                       .siblings = n[SIBLINGS],
+                       .conflicts = n[CONFLICTS],
                        .hash = hash,
                        .first.seed = n[FIRST] };
     memcpy(sum->asked, n + ASKED, sizeof sum->asked);
@@ -104,7 +108,8 @@ int fuzz_kept_add(const fuzz_options *part, const fuzz_sum *sum)
                 options_of(part), sum->failed, sum->first.seed);
         fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->operations, sum->known, sum->events,
                 sum->undecided, sum->span);
-        fprintf(f, " %" PRIu64 " %" PRIu64, sum->watches, sum->told);
+        fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->watches, sum->told, sum->eventual_reads,
+                sum->eventual_writes, sum->siblings, sum->conflicts);
         for (size_t i = 0; i <= HTC_KV_COUNT; i++)
             fprintf(f, " %" PRIu64, sum->asked[i]);
         for (size_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)
@@ -131,6 +136,10 @@ void fuzz_sum_add(fuzz_sum *sum, const fuzz_sum *part)
     sum->span += part->span;
     sum->watches += part->watches;
     sum->told += part->told;
+    sum->eventual_reads += part->eventual_reads;
+    sum->eventual_writes += part->eventual_writes;
+    sum->siblings += part->siblings;
+    sum->conflicts += part->conflicts;
     sum->hash += part->hash;
     for (size_t i = 0; i <= HTC_KV_COUNT; i++)
         sum->asked[i] += part->asked[i];

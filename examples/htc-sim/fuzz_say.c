@@ -73,7 +73,9 @@ static void say_json(const fuzz_options *o, const fuzz_sum *sum)
            (double)sum->span / 3600e9, sum->hash);
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
         printf("%s\"%s\":%" PRIu64, i > HTC_KV_GET ? "," : "", asked[i], sum->asked[i]);
-    printf("},\"watches\":%" PRIu64 ",\"told\":%" PRIu64 ",\"faults\":{", sum->watches, sum->told);
+    printf("},\"watches\":%" PRIu64 ",\"told\":%" PRIu64 ",\"eventual_reads\":%" PRIu64 ",\"eventual_writes\":%" PRIu64
+           ",\"siblings\":%" PRIu64 ",\"conflicts\":%" PRIu64 ",\"faults\":{",
+           sum->watches, sum->told, sum->eventual_reads, sum->eventual_writes, sum->siblings, sum->conflicts);
     for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++) {
         printf(i ? "," : "");
         json_text(htc_sim_store_fault_name(i));
@@ -103,6 +105,8 @@ void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
         printf("%s%s %" PRIu64, i > HTC_KV_GET ? ", " : "answered: ", asked[i], sum->asked[i]);
     printf("; watches %" PRIu64 ", told %" PRIu64 "\n", sum->watches, sum->told);
+    printf("of eventual keys: read %" PRIu64 ", with several values %" PRIu64 ", written %" PRIu64 ", refused for too many values %" PRIu64 "\n",
+           sum->eventual_reads, sum->siblings, sum->eventual_writes, sum->conflicts);
     for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)
         printf("%s%s %" PRIu64, i ? ", " : "", htc_sim_store_fault_name(i), sum->faults[i]);
     printf("\n");

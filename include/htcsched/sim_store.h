@@ -7,7 +7,8 @@
  * One run is one seed: it draws how many members and clients there are, over which cells they stand, how patient everybody is,
  * which faults exist and how often (htcsched/sim_faults.h). Real servers and real clients then talk over the simulated network
  * while there is trouble; nothing they answer may be wrong. Then all is healed, and they have to go on within a bound. What
- * clients were told is a history, and every rule of htcsched/history.h that speaks of strong keys is held against it.
+ * clients were told is a history, and every rule of htcsched/history.h that speaks of strong keys is held against it. Some seeds have an
+ * eventual namespace too, whose copies have to agree in the end, without a loss of what was acknowledged.
  *
  *     htc_sim_store_report report = { .size = sizeof report };
  *     htc_sim_store_run(NULL, &(htc_sim_store_options){ .size = sizeof(htc_sim_store_options), .seed = 7 }, &report);
@@ -100,6 +101,10 @@ typedef struct htc_sim_store_report {
     char     text[2048];                   /**< what is wrong, a line or some */
     uint64_t watches;                      /**< of keys and prefixes that clients have begun */
     uint64_t told;                         /**< what these watches told, all kinds of it together */
+    uint64_t eventual_reads;               /**< of eventual keys, that were answered */
+    uint64_t eventual_writes;              /**< of eventual keys, that were acknowledged */
+    uint64_t siblings;                     /**< of these reads those that showed several values beside each other */
+    uint64_t conflicts;                    /**< of eventual keys: writes refused, for there were too many such values */
 } htc_sim_store_report;
 
 /**

@@ -30,6 +30,8 @@
     X(old_term_accepted)     /* the end of a lease that was renewed takes effect */                                    \
     X(context_ignored)       /* a put of an eventual key replaces what its client has not seen */                      \
     X(repair_drops_siblings) /* what a read mends loses values that stood beside another */                            \
+    X(sibling_unmerged)      /* of the values of one member's line a merge keeps the newest alone */                   \
+    X(dot_reused)            /* an eventual put is told to other owners before it is stored: a crash, and its number comes again */ \
     X(hint_unconfirmed)      /* a hint is forgotten when it was sent */                                                \
     X(version_not_lowered)   /* a welcome says the highest version, whatever the caller speaks */                      \
     X(lost_change_resent)    /* a change that another store may have made is asked of it again */                      \

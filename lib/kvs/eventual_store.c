@@ -155,7 +155,7 @@ void htc__kv_say_state(htc_kv_server *s, uint64_t to, uint64_t tag, htc_bytes ke
     s->touched = 0;
     htc_status status = htc__kv_held_state(s, key, &copy.state);
     if (status == HTC_OK)
-        say_late(s, to, HTC__KV_ITEM_STORE, &copy);
+        htc__kv_copy_say(s, to, HTC__KV_ITEM_STORE, &copy, !HTC__BROKEN(dot_reused));
     note_failure(s, status);
 }
 

@@ -1,5 +1,7 @@
 #include "kvs/siblings.h"
 
+#include "core/fault.h"
+
 enum { FLAG_DELETED = 1 };
 
 /* The fewest bytes of a line and of a value. */
@@ -100,7 +102,8 @@ static htc_status append_both(htc__siblings *out, const htc__siblings *a, const 
 {
     if (la->counter < lb->counter)
         return append_both(out, b, lb, a, la);
-    return append(out, a, la, replaced(lb) < la->counter ? la->counter - replaced(lb) : 0);
+    uint64_t keep = replaced(lb) < la->counter ? la->counter - replaced(lb) : 0;
+    return append(out, a, la, keep > 1 && HTC__BROKEN(sibling_unmerged) ? 1 : keep);
 }
 
 htc_status htc__siblings_merge(htc__siblings *out, const htc__siblings *a, const htc__siblings *b)

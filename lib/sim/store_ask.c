@@ -107,6 +107,8 @@ static void some_request(store_client *c, store_asked *a, char text[STORE_VALUE]
     uint64_t lot = htc_rng_below(&c->rng, 1000000);
     if (c->redis)
         ask_key(c, a, text, q);
+    else if (htc__store_eventual_ask(c, lot, a, text, q))
+        return;
     else if (lot < c->s->setting.pages_ppm)
         htc__store_page_ask(c, a, q);
     else if (lot - c->s->setting.pages_ppm >= c->s->setting.leases_ppm || !htc__store_lease_ask(c, a, text, q))
@@ -162,13 +164,15 @@ htc_status htc__store_ask(store_client *c, htc_output *out)
 {
     htc_kv_request q[STORE_BATCH];
     uint32_t       n = 1;
-    if (c->s->phase != STORE_READ)
+    if (c->s->phase < STORE_READ)
         n += (uint32_t)htc_rng_below(&c->rng, c->s->setting.batch);
     for (uint32_t i = 0; i < n; i++) {
         store_asked *a = &c->asked[i];
         *a = (store_asked){ .what = STORE_OF_KEY, .invoked = htc_sim_now(c->s->sim) };
         if (c->s->phase == STORE_READ)
             read_next(c, a, c->text[i], &q[i]);
+        else if (c->s->phase == STORE_AGREE)
+            htc__store_eventual_read_next(c, a, &q[i]);
         else
             some_request(c, a, c->text[i], &q[i]);
         a->op = q[i].op;
@@ -238,6 +242,12 @@ void htc__store_answered(store_client *c, const htc_kv_result *r)
     c->pending--;
     c->next = c->now + htc_rng_below(&c->rng, s->setting.think + 1);
     s->report->asked[a->op]++;
+    if (a->what == STORE_OF_SPACE) {
+        uint32_t is = (uint32_t)htc__store_eventual_answered(c, a, r);
+        s->known += is;
+        c->done += is && s->phase == STORE_WELL;
+        return;
+    }
     if (!says(c, a, r))
         return;
     s->known++;

@@ -174,7 +174,8 @@ int htc__store_wants(const store_client *c)
     if (c->pending)
         return 0;
     return (s->phase == STORE_TROUBLE && s->asked < s->setting.operations) || s->phase == STORE_WELL ||
-           (s->phase == STORE_READ && c->at == 0 && !htc__store_read_all(s));
+           (s->phase == STORE_READ && c->at == 0 && !htc__store_read_all(s)) ||
+           (s->phase == STORE_AGREE && c->at == 0 && !htc__store_eventual_read(s));
 }
 
 /* A program starts anew: what it had asked is nobody's any more. */
@@ -189,6 +190,7 @@ static htc_status begin(store_client *c)
                                 .retry_ns = g->again,
                                 .timeout_ns = g->give_up };
     htc__store_views_forget(c);
+    htc__store_eventual_forget(c);
     htc_kv_client_destroy(c->kv);
     c->kv = NULL;
     c->pending = 0;

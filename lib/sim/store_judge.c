@@ -76,13 +76,18 @@ htc_status htc__store_judge(store *s)
     limits.settle_ns = HTC_NEVER; /* that the last state has come is seen in the end (store_watchers.c) */
     htc_status status = s->leases_n ? note_trouble(s) : HTC_OK;
     for (size_t i = 0; i < sizeof rules / sizeof *rules && status == HTC_OK; i++) {
-        if (i >= 4 && s->phase != STORE_READ)
+        if (i >= 4 && s->phase < STORE_READ)
             break; /* there are no last reads */
         if (rules[i].check == htc_history_kept && s->setting.unversioned)
             continue; /* it goes by versions */
         status = rules[i].check(s->history, &limits, &v);
         if (status == HTC_OK)
             hear(s, rules[i].name, &v);
+    }
+    if (status == HTC_OK && s->setting.eventual_ppm && !s->report->failed && htc_sim_status(s->sim) == HTC_OK) {
+        status = htc__store_eventual_judge(s, &v);
+        if (status == HTC_OK)
+            hear(s, "eventual keys", &v);
     }
     /* The slow way on a sample: both have to say the same. */
     if (status == HTC_OK && !s->report->failed && (s->options.search || s->options.seed % 8 == 0))

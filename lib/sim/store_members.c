@@ -144,6 +144,7 @@ static htc_status boot(void *ctx, htc_sim_node *node)
                                 .member_retry_ns = s->setting.retry,
                                 .tombstones_max = s->setting.tombstones,
                                 .resp_port = STORE_RESP };
+    htc__store_eventual_options(s, &o);
     for (uint32_t i = 0; i < STORE_MEMBERS; i++)
         addresses[i] = htc__store_address(i);
     o.member_addresses = addresses;

@@ -10,6 +10,7 @@
  *   store_leases.c   leases, keys that are bound to them, and keys with a ttl
  *   store_watch.c    what members store
  *   store_watchers.c clients that watch keys and prefixes
+ *   store_eventual.c an eventual namespace
  *   store_versions.c members and clients that speak the previous version
  *   store_judge.c    the rules of htcsched/history.h, one after the other
  */
@@ -21,6 +22,7 @@
 #include "htcsched/history.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/sim_store.h"
+#include "kvs/siblings.h"
 
 #define STORE_MEMBERS 7
 #define STORE_CLIENTS 6
@@ -31,6 +33,7 @@
 #define STORE_BOUND   2  /* keys of one lease, ever */
 #define STORE_NAME    16
 #define STORE_VIEWS   3 /* watches of one client */
+#define STORE_COPIES 32 /* eventual keys, ever */
 #define STORE_RESP    6379 /* the port of Redis' clients */
 #define STORE_NONE    UINT32_MAX
 /* When all is well, a lease whose keeper is gone has ended so long after its ttl: whoever comes next has begun to count by then. A key's own
@@ -74,6 +77,13 @@ typedef struct store_setting {
     uint32_t hidden;      /* members that no client reaches for that, a bit each */
     uint32_t older_members, older_clients; /* that speak the previous version at first, a bit each */
     htc_ns   turn_gap;    /* between two of them that change to the other one; 0: nobody does */
+    uint32_t eventual_ppm; /* of requests: they are about eventual keys */
+    uint32_t eventual_keys, way; /* of these in use at once; how their copies come to agree */
+    htc_ns   compare;
+    htc_kv_namespace space;
+    int      spared;  /* no disk is lost or damaged */
+    int      lasting; /* no member ends */
+    htc_ns   apart;   /* members are cut off now and then, for about so long; 0: as drawn */
     int      unversioned; /* answers are judged by what they say, not by their versions */
 } store_setting;
 
@@ -144,9 +154,22 @@ typedef struct store_lease {
     htc_ns   bound_at[STORE_BOUND]; /* when that was acknowledged; 0: not yet */
 } store_lease;
 
+/* A key of the eventual namespace. */
+typedef struct store_copies {
+    int      used;
+    uint32_t number; /* in the history */
+    char     name[STORE_NAME];
+} store_copies;
+
+/* What a client was given with what it has seen of such a key. */
+typedef struct store_context {
+    size_t  len;
+    uint8_t bytes[HTC_KV_CONTEXT_MAX];
+} store_context;
+
 /* One request on its way. */
 typedef struct store_asked {
-    enum { STORE_OF_KEY, STORE_OF_LEASE, STORE_OF_ALL } what;
+    enum { STORE_OF_KEY, STORE_OF_LEASE, STORE_OF_ALL, STORE_OF_SPACE } what;
     uint32_t op;
     uint32_t at;      /* the key, or the lease */
     uint32_t bound;   /* which key of the lease; STORE_BOUND: it itself */
@@ -185,9 +208,11 @@ typedef struct store_client {
     htc_buf        heard;
     char           seen[STORE_BATCH][STORE_VALUE]; /* what a compare-and-swap expects */
     store_view     views[STORE_VIEWS];
+    store_context  contexts[STORE_COPIES];
 } store_client;
 
-typedef enum store_phase { STORE_TROUBLE, STORE_WELL, STORE_LAST, STORE_READ } store_phase;
+/* STORE_AGREE: eventual keys are read once more, so that their copies agree. */
+typedef enum store_phase { STORE_TROUBLE, STORE_WELL, STORE_LAST, STORE_READ, STORE_AGREE } store_phase;
 
 struct store {
     htc_env               env;
@@ -202,6 +227,8 @@ struct store {
     store_client          clients[STORE_CLIENTS];
     store_key             keys[STORE_KEYS];
     store_lease           leases[STORE_LEASES];
+    store_copies          copies[STORE_COPIES];
+    htc__siblings         set; /* of one of them, while it is looked at */
     uint32_t              leases_n;
     uint32_t              found; /* keys that were there when they were read last */
     htc_rng               rng; /* of what happens to members */
@@ -278,6 +305,20 @@ uint32_t htc__store_version_at_first(uint32_t older, uint32_t i);
 void     htc__store_speak(const store_member *m, htc_kv_server *server);
 void     htc__store_client_speaks(const store_client *c);
 void     htc__store_versions_turn(store *s);
+
+/* store_eventual.c: what is drawn; for members; a request by this lot, or 0; its answer: 1: it is known what became of it; a program starts anew */
+void htc__store_eventual_draw(store *s);
+void htc__store_eventual_options(const store *s, htc_kv_server_options *o);
+void htc__store_eventual_faults(const store *s, htc_sim_faults *f);
+int  htc__store_eventual_ask(store_client *c, uint64_t lot, store_asked *a, char text[STORE_VALUE], htc_kv_request *q);
+int  htc__store_eventual_answered(store_client *c, const store_asked *a, const htc_kv_result *r);
+void htc__store_eventual_forget(store_client *c);
+/* Each is to be read once more; they were; the next one; all owners hold the same; in the end */
+int  htc__store_eventual_reads(const store *s);
+int  htc__store_eventual_read(const store *s);
+void htc__store_eventual_read_next(store_client *c, store_asked *a, htc_kv_request *q);
+int  htc__store_eventual_agrees(void *s);
+htc_status htc__store_eventual_judge(store *s, htc_history_verdict *v);
 
 /* store_judge.c */
 htc_status htc__store_judge(store *s);

@@ -175,6 +175,7 @@ static void draw(store *s)
     draw_watches(s);
     draw_direct(s);
     htc__store_versions_draw(s);
+    htc__store_eventual_draw(s);
     g->unversioned = g->tombstones || g->redis;
     if (g->unversioned) { /* short histories of each key: they are searched */
         g->turnover = g->turnover < 16 ? g->turnover : 16;
@@ -212,11 +213,13 @@ static htc_status trouble(store *s)
     faults.disk.flip_ppm = faults.disk.lose_ppm = faults.disk.misdirect_ppm = 0;
     if (s->setting.interval)
         faults.power_ppm = faults.disk.sync_eio_ppm = 0;
+    htc__store_eventual_faults(s, &faults);
     int clients_die = htc_rng_below(&rng, 4) == 0;
     for (uint32_t i = 0; i < s->setting.members; i++)
         targets[n++] = (htc_sim_target){ .node = s->members[i].node,
                                          .disk = s->members[i].disk,
-                                         .damage = i == s->setting.damaged };
+                                         .damage = i == s->setting.damaged && !s->setting.spared,
+                                         .safe = (uint32_t)s->setting.lasting };
     for (uint32_t i = 0; i < s->setting.clients; i++)
         targets[n++] = (htc_sim_target){ .node = s->clients[i].node, .safe = !clients_die };
     htc__store_blackouts(s);
@@ -265,6 +268,26 @@ static void watchers_know(store *s)
     htc_sim_settle(s->sim, WELL_MAX, "not every watcher is told the last state", htc__store_views_know, s);
 }
 
+static int all_read(void *ctx)
+{
+    return htc__store_eventual_read(ctx);
+}
+
+/* What owners lack of eventual keys comes to them by itself, or by reads. */
+static void copies_agree(store *s)
+{
+    for (int round = 0; round < READS_MAX && htc__store_eventual_reads(s); round++) {
+        s->clients[0].reading = 0;
+        kick(s, STORE_AGREE);
+        if (htc_sim_settle(s->sim, WELL_MAX, "not every eventual key is answered", all_read, s) != HTC_OK)
+            return;
+        htc_sim_run(s->sim, 2 * s->setting.request);
+        if (htc__store_eventual_agrees(s))
+            break;
+    }
+    htc_sim_settle(s->sim, WELL_MAX, "copies of an eventual key do not agree", htc__store_eventual_agrees, s);
+}
+
 static void phases(store *s)
 {
     htc_ns until = htc_sim_now(s->sim) + TROUBLE_MAX;
@@ -289,6 +312,8 @@ static void phases(store *s)
     if (htc_sim_settle(s->sim, WELL_MAX, "not every key can be read", htc__store_clients_read, s) != HTC_OK)
         return;
     watchers_know(s);
+    if (s->setting.eventual_ppm && htc_sim_status(s->sim) == HTC_OK)
+        copies_agree(s);
 }
 
 /* ---- the report ---- */
