@@ -157,6 +157,8 @@ typedef struct htc_kv_server_options {
     uint32_t watches_max; /**< of one connection; 0: 1024. Beyond: they end with HTC_EFULL. Since: 0.2 */
     uint32_t watch_marks_max; /**< keys under watched prefixes that have changed and were not told yet, of one connection; 0: 16384. Beyond,
                                    a watch starts over. Several members: the same of what another member watches. Since: 0.2 */
+    uint32_t engine_durability; /**< htc_kv_durability (htcsched/kv_store.h) that engine keeps, which is LMDB then: only to be told to
+                                     Redis' clients that ask; 0: not known. Since: 0.2 */
 } htc_kv_server_options;
 
 /** A server, as a machine: self of htc_kv_server_ops. */

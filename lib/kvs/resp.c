@@ -305,7 +305,9 @@ void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot)
     htc__resp_slot *s = htc__resp_slot_of(c, slot);
     s->ready = 1;
     htc_buf_clear(&f->scratch);
-    if (s->failed != HTC_OK)
+    if (s->kind == KIND_INFO)
+        htc__resp_info(f, s->parts, s->failed, s->number, &f->scratch);
+    else if (s->failed != HTC_OK)
         htc__resp_failure(&f->scratch, s->failed, 0);
     else if (s->kind == KIND_ALL)
         htc__resp_raw(&f->scratch, "+OK\r\n");

@@ -18,7 +18,8 @@ typedef struct htc__resp_options {
     size_t    input_max;   /* of the unfinished requests of all connections; 0: 256 MiB */
     htc_bytes password;    /* none: everybody may ask; copied, at most 512 bytes */
     uint32_t  flush;       /* 1: FLUSHALL and FLUSHDB are allowed */
-    const char *engine;    /* for INFO; kept */
+    const char *engine;    /* for INFO; kept; NULL: memory */
+    uint32_t  durability;  /* for INFO and CONFIG GET, htc_kv_durability; 0: nothing outlives the process */
 } htc__resp_options;
 
 typedef struct htc__resp_stats {

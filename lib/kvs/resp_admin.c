@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "kvs/log.h"
 #include "kvs/resp_private.h"
 
 #define VERSION "7.0.0" /* of Redis, whose commands these are: clients choose their own by it */
@@ -178,32 +179,96 @@ int htc__resp_run_reset(htc__resp_call *x)
     return say(x, "+RESET\r\n");
 }
 
+typedef enum section { SERVER = 1, CLIENTS = 2, PERSISTENCE = 4, STATS = 8, REPLICATION = 16, CLUSTER = 32, KEYSPACE = 64, EVERYTHING = 127 } section;
+
+static const struct {
+    const char *name;
+    section     bit;
+} sections[] = { { "SERVER", SERVER },           { "CLIENTS", CLIENTS }, { "PERSISTENCE", PERSISTENCE }, { "STATS", STATS },
+                 { "REPLICATION", REPLICATION }, { "CLUSTER", CLUSTER }, { "KEYSPACE", KEYSPACE },       { "DEFAULT", EVERYTHING },
+                 { "ALL", EVERYTHING },          { "EVERYTHING", EVERYTHING } };
+
+/* As Redis' clients know it: when what was answered is on the disk. */
+static const char *fsync_word(const htc__resp *f)
+{
+    return f->options.durability == HTC__LOG_SYNC ? "always" : f->options.durability == HTC__LOG_INTERVAL ? "everysec" : "no";
+}
+
+static void head(htc_buf *text, const char *name)
+{
+    htc_put_text(text, "%s# %s\r\n", text->len ? "\r\n" : "", name);
+}
+
+/* A section that is empty would say that there are none. How many of them have an end nobody counts; an average of 0 is one that is not
+ * known, to Redis' clients. */
+static void say_keys(htc_buf *text, htc_status counted, int64_t keys)
+{
+    head(text, "Keyspace");
+    if (counted != HTC_OK)
+        htc_put_text(text, "# not counted: %s\r\n", htc_strerror(counted));
+    else if (keys)
+        htc_put_text(text, "db0:keys=%lld,avg_ttl=0\r\n", (long long)keys);
+}
+
+static void say_sections(const htc__resp *f, uint32_t which, htc_buf *text)
+{
+    uint64_t up = f->now > f->started ? (f->now - f->started) / HTC_SECOND : 0;
+    if (which & SERVER) {
+        head(text, "Server");
+        htc_put_text(text,
+                     "redis_version:" VERSION "\r\nredis_mode:standalone\r\nserver_name:htcsched\r\n"
+                     "engine:%s\r\nuptime_in_seconds:%llu\r\nuptime_in_days:%llu\r\n",
+                     f->options.engine ? f->options.engine : "memory", (unsigned long long)up, (unsigned long long)(up / 86400));
+    }
+    if (which & CLIENTS) {
+        head(text, "Clients");
+        htc_put_text(text, "connected_clients:%zu\r\nmaxclients:%u\r\n", f->conns_count, f->options.connections_max);
+    }
+    if (which & PERSISTENCE) {
+        head(text, "Persistence");
+        htc_put_text(text, "loading:0\r\naof_enabled:%d\r\n", f->options.durability != 0);
+    }
+    if (which & STATS) {
+        head(text, "Stats");
+        htc_put_text(text, "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\nrejected_connections:%llu\r\n",
+                     (unsigned long long)f->stats.received, (unsigned long long)f->stats.commands, (unsigned long long)f->stats.refused);
+    }
+    if (which & REPLICATION) {
+        head(text, "Replication");
+        htc_put_text(text, "role:master\r\nconnected_slaves:0\r\n");
+    }
+    if (which & CLUSTER) {
+        head(text, "Cluster");
+        htc_put_text(text, "cluster_enabled:0\r\n");
+    }
+}
+
+void htc__resp_info(htc__resp *f, uint32_t which, htc_status counted, int64_t keys, htc_buf *b)
+{
+    htc_buf text;
+    htc_buf_init(&text, &f->env, 8192);
+    say_sections(f, which, &text);
+    if (which & KEYSPACE)
+        say_keys(&text, counted, keys);
+    if (text.status != HTC_OK)
+        htc__resp_raw(b, "-ERR out of memory\r\n");
+    else
+        htc__resp_bulk(b, htc_buf_bytes(&text));
+    htc_buf_free(&text);
+}
+
+/* To count the keys takes a while where there are several members: who wants other sections names them. */
 int htc__resp_run_info(htc__resp_call *x)
 {
-    htc__resp *f = x->f;
-    htc_buf    text;
-    uint64_t   up = f->now > f->started ? (f->now - f->started) / HTC_SECOND : 0;
-    htc_buf_init(&text, &f->env, 8192);
-    htc_put_text(&text,
-                 "# Server\r\nredis_version:" VERSION "\r\nredis_mode:standalone\r\nserver_name:htcsched\r\n"
-                 "engine:%s\r\nuptime_in_seconds:%llu\r\nuptime_in_days:%llu\r\n",
-                 f->options.engine ? f->options.engine : "memory", (unsigned long long)up,
-                 (unsigned long long)(up / 86400));
-    htc_put_text(&text, "\r\n# Clients\r\nconnected_clients:%zu\r\nmaxclients:%u\r\n", f->conns_count,
-                 f->options.connections_max);
-    htc_put_text(&text,
-                 "\r\n# Persistence\r\nloading:0\r\n\r\n# Stats\r\ntotal_connections_received:%llu\r\n"
-                 "total_commands_processed:%llu\r\nrejected_connections:%llu\r\n",
-                 (unsigned long long)f->stats.received, (unsigned long long)f->stats.commands,
-                 (unsigned long long)f->stats.refused);
-    htc_put_text(&text,
-                 "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n"
-                 "\r\n# Keyspace\r\n");
-    if (text.status != HTC_OK)
-        htc__resp_error(x, "ERR out of memory");
-    else
-        htc__resp_bulk(htc__resp_begin(f, x->c), htc_buf_bytes(&text)), htc__resp_end(f, x->c);
-    htc_buf_free(&text);
+    uint32_t which = x->r->argc == 1 ? EVERYTHING : 0;
+    for (uint32_t i = 1; i < x->r->argc; i++)
+        for (size_t k = 0; k < sizeof sections / sizeof *sections; k++)
+            if (htc__resp_arg_is(x, i, sections[k].name))
+                which |= sections[k].bit;
+    if (which & KEYSPACE)
+        return htc__resp_job_info(x, which);
+    htc__resp_info(x->f, which, HTC_OK, 0, htc__resp_begin(x->f, x->c));
+    htc__resp_end(x->f, x->c);
     return 1;
 }
 
@@ -243,9 +308,11 @@ int htc__resp_run_client(htc__resp_call *x)
 
 int htc__resp_run_config(htc__resp_call *x)
 {
-    static const char *const pairs[][2] = {
-        { "save", "" }, { "appendonly", "no" }, { "databases", "1" }, { "maxmemory-policy", "noeviction" }
-    };
+    const char *pairs[][2] = { { "save", "" }, /* there are no snapshots: every change is written by itself */
+                               { "appendonly", x->f->options.durability ? "yes" : "no" },
+                               { "appendfsync", fsync_word(x->f) },
+                               { "databases", "1" },
+                               { "maxmemory-policy", "noeviction" } };
     enum { PAIRS = sizeof pairs / sizeof *pairs };
     int     meant[PAIRS] = { 0 };
     int64_t count = 0;

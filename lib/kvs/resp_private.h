@@ -33,6 +33,7 @@ typedef enum htc__resp_kind {
     KIND_PTTL,
     KIND_TYPE,
     KIND_SCAN,
+    KIND_INFO, /* parts: which sections */
     KIND_JOB
 } htc__resp_kind;
 
@@ -50,7 +51,7 @@ typedef struct htc__resp_slot {
     size_t     expected; /* bytes that the answer will likely take */
 } htc__resp_slot;
 
-/* A command that takes several requests one after another: DBSIZE and FLUSHALL. */
+/* A command that takes several requests one after another: DBSIZE, FLUSHALL, and INFO for the number of keys. */
 typedef struct htc__resp_job htc__resp_job;
 
 struct htc__resp_conn {
@@ -202,6 +203,8 @@ HTC__RESP_RUN(HTC__RESP_DECLARE)
 
 /* resp_scan.c */
 void htc__resp_scan_reply(htc__resp *f, const htc_kv_result *a, htc_buf *b);
+int  htc__resp_job_info(htc__resp_call *x, uint32_t sections); /* count, then htc__resp_info */
+void htc__resp_info(htc__resp *f, uint32_t sections, htc_status counted, int64_t keys, htc_buf *b);
 void htc__resp_job_answer(htc__resp *f, uint64_t conn, uint64_t slot, const htc_kv_result *a);
 void htc__resp_jobs_go_on(htc__resp *f);
 void htc__resp_jobs_forget(htc__resp *f, uint64_t conn); /* 0: all */

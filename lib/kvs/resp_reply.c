@@ -167,6 +167,7 @@ void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const
     case KIND_TEXT:
     case KIND_SUM:
     case KIND_ALL:
+    case KIND_INFO:
     case KIND_JOB:
         break;
     }

@@ -1,4 +1,4 @@
-/* What takes more than one look at the store: SCAN, DBSIZE, FLUSHALL.
+/* What takes more than one look at the store: SCAN, DBSIZE, FLUSHALL, and INFO, which says how many keys there are.
  *
  * Redis' cursors are numbers. Where the store knows places, the cursor is the next place to look at and nobody has to
  * remember it. Where it has only the order of keys, the key at which a page ended is kept under a number, the newest CURSORS of
@@ -230,6 +230,7 @@ struct htc__resp_job {
     uint64_t       conn, slot;
     job_state      state;
     int            drops; /* FLUSHALL */
+    uint32_t       info;  /* sections of INFO; 0: it is DBSIZE */
     uint32_t       waits; /* answers that are to come */
     int64_t        count;
     htc_status     failed;
@@ -333,7 +334,8 @@ void htc__resp_jobs_go_on(htc__resp *f)
         *at = j->next;
         if (c && c->id == j->conn) {
             htc__resp_slot *s = htc__resp_slot_of(c, j->slot);
-            s->kind = j->drops ? KIND_ALL : KIND_SUM;
+            s->kind = j->drops ? KIND_ALL : j->info ? KIND_INFO : KIND_SUM;
+            s->parts = j->info;
             s->number = j->count;
             s->failed = j->failed;
             c->job = 0;
@@ -366,7 +368,7 @@ void htc__resp_jobs_forget(htc__resp *f, uint64_t conn)
         }
 }
 
-static int job(htc__resp_call *x, int drops)
+static int job(htc__resp_call *x, int drops, uint32_t info)
 {
     uint64_t       slot = x->c->tail;
     htc__resp_job *j = htc__alloc(&x->f->env, sizeof *j);
@@ -375,7 +377,7 @@ static int job(htc__resp_call *x, int drops)
         return j ? 1 : htc__resp_error(x, "ERR out of memory");
     }
     probe(x->f);
-    *j = (htc__resp_job){ .conn = x->c->id, .slot = slot, .state = drops ? JOB_SCAN : JOB_COUNT, .drops = drops };
+    *j = (htc__resp_job){ .conn = x->c->id, .slot = slot, .state = drops ? JOB_SCAN : JOB_COUNT, .drops = drops, .info = info };
     htc_buf_init(&j->page, &x->f->env, 0);
     x->c->job = 1;
     j->next = x->f->jobs;
@@ -385,7 +387,12 @@ static int job(htc__resp_call *x, int drops)
 
 int htc__resp_run_dbsize(htc__resp_call *x)
 {
-    return job(x, 0);
+    return job(x, 0, 0);
+}
+
+int htc__resp_job_info(htc__resp_call *x, uint32_t sections)
+{
+    return job(x, 0, sections);
 }
 
 int htc__resp_run_flush(htc__resp_call *x)
@@ -395,5 +402,5 @@ int htc__resp_run_flush(htc__resp_call *x)
             x, "ERR FLUSHALL and FLUSHDB are not allowed here; start the server with --resp-allow-flush");
     if (x->r->argc > 2 || (x->r->argc == 2 && !htc__resp_arg_is(x, 1, "SYNC") && !htc__resp_arg_is(x, 1, "ASYNC")))
         return htc__resp_error(x, "ERR syntax error");
-    return job(x, 1);
+    return job(x, 1, 0);
 }

@@ -310,6 +310,11 @@ static htc_status cells_create(const htc_env *env, htc_kv_server *s)
     return htc__log_create(env, &log, &s->cells);
 }
 
+static const char *engine_name(const htc_kv_server_options *o)
+{
+    return o->log_durability ? "log" : !o->engine.ops ? "memory" : o->engine_durability ? "lmdb" : "other";
+}
+
 htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options *options, htc_kv_server **out)
 {
     htc_kv_server_options o = { 0 };
@@ -376,7 +381,9 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     }
     htc__resp_options ro = { .connections_max = o.resp_connections_max,
                              .password = o.resp_password,
-                             .flush = o.resp_flush };
+                             .flush = o.resp_flush,
+                             .engine = engine_name(&o),
+                             .durability = o.log_durability ? o.log_durability : o.engine.ops ? o.engine_durability : 0 };
     if (o.resp_port && (status = htc__resp_create(&s->env, &ro, htc__kv_backend_of(s), &s->resp)) != HTC_OK) {
         htc_kv_server_destroy(s);
         return status;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # usage: resp.py FOLDER-OF-THE-PROGRAMS
-# htc-kvd --resp under clients that nobody changed for it: redis-cli, redis-benchmark, Python's redis; half-closed, cut,
+# htc-kvd --resp, and three members, under clients that nobody changed for it: redis-cli, redis-benchmark, Python's redis; half-closed, cut,
 # broken and idle connections; what survives its end; what it refuses to begin with. 77: something of these is not installed.
-import os, resource, shutil, signal, socket, subprocess, sys, tempfile, time
+import json, os, resource, shutil, signal, socket, subprocess, sys, tempfile, time
 
 programs = sys.argv[1]
 missing = [w for w in ("redis-cli", "redis-benchmark") if not shutil.which(w)]
@@ -76,7 +76,7 @@ def cli(p, *words):
     return r.stdout.strip()
 
 
-def under_redis_cli(p):
+def under_redis_cli(p, many=5000):
     check(cli(p, "ping") == "PONG", "ping")
     check(cli(p, "set", "k", "a b") == "OK" and cli(p, "get", "k") == "a b", "set and get")
     check(cli(p, "-3", "hello") .find("proto") >= 0, "hello")
@@ -84,15 +84,15 @@ def under_redis_cli(p):
     check("unknown command" in cli(p, "lpush", "k", "v"), "a command that there is not")
     lines = run("redis-cli", "-p", str(p.port), text="set a 1\nincr a\nget a\nbroken 'x\nquit\n").stdout.split("\n")
     check(lines[:3] == ["OK", "2", "2"], "a session", lines)
-    r = run("redis-cli", "-p", str(p.port), "--pipe", text="".join(f"SET key{i} value{i}\r\n" for i in range(5000)))
-    check("errors: 0, replies: 5000" in r.stdout, "--pipe", r.stdout, r.stderr)
+    r = run("redis-cli", "-p", str(p.port), "--pipe", text="".join(f"SET key{i} value{i}\r\n" for i in range(many)))
+    check(f"errors: 0, replies: {many}" in r.stdout, "--pipe", r.stdout, r.stderr)
     found = set(cli(p, "--scan", "--pattern", "key*").split())
-    check(found == {f"key{i}" for i in range(5000)}, "--scan", len(found))
+    check(found == {f"key{i}" for i in range(many)}, "--scan", len(found))
 
 
-def under_redis_benchmark(p):
+def under_redis_benchmark(p, n="4000"):
     for depth in "1", "16":
-        r = run("redis-benchmark", "-p", str(p.port), "-t", "ping,set,get,incr,mset", "-n", "4000", "-c", "20", "-P", depth, "-r", "500", "--csv")
+        r = run("redis-benchmark", "-p", str(p.port), "-t", "ping,set,get,incr,mset", "-n", n, "-c", "20", "-P", depth, "-r", "500", "--csv")
         check(r.returncode == 0 and r.stdout.count("\n") >= 6, "redis-benchmark", r.stdout, r.stderr)
         check("WARNING" not in r.stdout + r.stderr, "CONFIG as it asks for it", r.stderr)
 
@@ -127,6 +127,74 @@ def under_python(p, **more):
     except redis.ResponseError as e:
         check("not an integer" in str(e), "the words of Redis", e)
     c.close()
+
+
+def told_truly(p, appendonly, fsync, keys):
+    """What tools show to people: whether it is kept, and how many keys there are."""
+    c = redis.Redis(host="127.0.0.1", port=p.port)
+    check(c.config_get("appendonly") == {"appendonly": appendonly} and c.config_get("save") == {"save": ""}, "CONFIG GET", c.config_get("*"))
+    check(c.config_get("appendfsync") == {"appendfsync": fsync}, "CONFIG GET appendfsync", c.config_get("*"))
+    info = c.info()
+    check(info["aof_enabled"] == (appendonly == "yes"), "INFO persistence", info)
+    check(info.get("db0", {}).get("keys", 0) == keys == c.dbsize(), "INFO keyspace", keys, c.dbsize(), info.get("db0"))
+    check(c.info("keyspace").get("db0", {}).get("keys", 0) == keys and "db0" not in c.info("server"), "a section")
+    c.close()
+
+
+class Any:
+    """A member of a cluster, for those who want its port alone."""
+    def __init__(self, member):
+        self.port = int(member["resp"].rsplit(":", 1)[1])
+
+
+def a_cluster():
+    """Every client above at three members: whoever is asked serves every key, whoever has set it."""
+    where = place + "/cluster"
+    htc = [programs + "/htc", "kv", "cluster", "--dir", where]
+    for _ in range(5):  # the ports may be somebody's by then
+        base = free_ports(3)
+        p = run(*htc, "--members", "3", "--base-port", str(base), "--durability", "sync", "--engine", "log", "--json")
+        if p.returncode == 0:
+            break
+        shutil.rmtree(where, ignore_errors=True)
+    check(p.returncode == 0, "a cluster", p.stdout, p.stderr)
+    try:
+        members = [Any(m) for m in json.loads(p.stdout)["members"]]
+        for m in members:
+            told_truly(m, "yes", "always", 0)
+        under_redis_cli(members[0], 1000)
+        under_redis_benchmark(members[1], "1000")
+        under_python(members[2])
+        rough(members[0])
+        for i in range(60):
+            check(cli(members[i % 3], "set", f"any{i}", str(i)) == "OK", "set")
+        clients = [redis.Redis(host="127.0.0.1", port=m.port) for m in members]
+        for c in clients:
+            check(c.mget(*(f"any{i}" for i in range(60))) == [str(i).encode() for i in range(60)], "any member serves any key")
+            check(set(c.scan_iter("any*")) == {f"any{i}".encode() for i in range(60)}, "and shows it")
+        keys = clients[0].dbsize()
+        for m in members:
+            told_truly(m, "yes", "always", keys)
+            check(cli(m, "info", "keyspace").endswith(f"db0:keys={keys},avg_ttl=0"), "INFO keyspace", cli(m, "info", "keyspace"))
+        for i in range(60):
+            check(clients[i % 3].delete(f"any{i}") == 1 and clients[(i + 1) % 3].exists(f"any{i}") == 0, "del")
+    finally:
+        run(*htc, "--stop")
+
+
+def free_ports(n):
+    for base in range(20000 + os.getpid() % 8000, 32000, n):
+        socks = []
+        try:
+            for i in range(n):
+                socks.append(socket.create_server(("127.0.0.1", base + i)))
+            return base
+        except OSError:
+            pass
+        finally:
+            for s in socks:
+                s.close()
+    check(False, "free ports")
 
 
 def rough(p):
@@ -165,7 +233,9 @@ try:
     p = start("--engine", "memory")
     idle(p)
     stop(p)
+    a_cluster()
     p = start("--engine", "memory", "--resp-allow-flush")
+    told_truly(p, "no", "no", 0)
     under_redis_cli(p)
     under_redis_benchmark(p)
     under_python(p)
@@ -194,13 +264,15 @@ try:
     running.remove(p)
     p = start("--dir", state, "--durability", "interval", address=f"unix:{place}/resp.sock")
     check([c.get(f"kept{i}") for i in range(200)] == [str(i).encode() for i in range(200)], "what was answered is kept")
-    check(c.dbsize() == 200, "and nothing else")
+    check(c.dbsize() == 200 and c.info()["db0"]["keys"] == 200, "and nothing else")
+    check(c.info()["engine"] == "lmdb" and c.config_get("append*") == {"appendonly": "yes", "appendfsync": "everysec"}, "and it says so")
     refuse(6, "another", "--dir", place + "/other", "--resp", f"unix:{place}/resp.sock")
     stop(p)
 
     # The same commands over the log; what they left is there for the next process.
     log = place + "/log"
     p = start("--engine", "log", "--dir", log, "--resp-allow-flush")
+    told_truly(p, "yes", "always", 0)
     under_redis_cli(p)
     under_redis_benchmark(p)
     under_python(p)
@@ -210,6 +282,7 @@ try:
     stop(p)
     p = start("--engine", "log", "--dir", log, "--durability", "interval", "--resp-allow-flush")
     check(cli(p, "get", "last") == "word" and cli(p, "dbsize") == size, "the log is kept", size)
+    told_truly(p, "yes", "everysec", int(size))
     check(cli(p, "flushall") == "OK" and cli(p, "dbsize") == "0", "flushall")
     stop(p)
 

@@ -517,6 +517,11 @@ Test(resp, words)
         { "COMMAND INFO get nonsense\r\n",
           "*2\r\n*6\r\n$3\r\nget\r\n:2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n*-1\r\n" },
         { "DBSIZE\r\n", ":1\r\n" },
+        { "INFO keyspace\r\n", "$34\r\n# Keyspace\r\ndb0:keys=1,avg_ttl=0\r\n\r\n" },
+        { "INFO Replication KEYSPACE\r\n",
+          "$84\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Keyspace\r\ndb0:keys=1,avg_ttl=0\r\n\r\n" },
+        { "INFO nonsense\r\n", "$0\r\n\r\n" },
+        { "CONFIG GET append*\r\n", "*4\r\n$10\r\nappendonly\r\n$2\r\nno\r\n$11\r\nappendfsync\r\n$2\r\nno\r\n" },
         { "FLUSHALL\r\n",
           "-ERR FLUSHALL and FLUSHDB are not allowed here; start the server with --resp-allow-flush\r\n" },
         { "HELLO 4\r\n", "-NOPROTO unsupported protocol version\r\n" },
@@ -549,6 +554,28 @@ Test(resp, words)
     converse(&r, "QUIT\r\nPING\r\n", "+OK\r\n");
     cr_expect(r.closed[1]);
     rig_free(&r);
+}
+
+/* What tools ask for before they trust it with anything: when it is on the disk. */
+Test(resp, what_is_kept_is_told)
+{
+    static const struct {
+        uint32_t    durability;
+        const char *config, *info;
+    } rows[] = { { 1, "$3\r\nyes\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n", "aof_enabled:1" },
+                 { 2, "$3\r\nyes\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n", "aof_enabled:1" },
+                 { 3, "$3\r\nyes\r\n$11\r\nappendfsync\r\n$2\r\nno\r\n", "aof_enabled:1" },
+                 { 0, "$2\r\nno\r\n$11\r\nappendfsync\r\n$2\r\nno\r\n", "aof_enabled:0" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rig  r;
+        char wanted[200];
+        rig_make(&r, &(htc__resp_options){ .durability = rows[i].durability }, NULL);
+        snprintf(wanted, sizeof wanted, "*4\r\n$10\r\nappendonly\r\n%s", rows[i].config);
+        converse(&r, "CONFIG GET append*\r\n", wanted);
+        snprintf(wanted, sizeof wanted, "$41\r\n# Persistence\r\nloading:0\r\n%s\r\n\r\n", rows[i].info);
+        converse(&r, "INFO persistence\r\n", wanted);
+        rig_free(&r);
+    }
 }
 
 /* What is no request is said to be none, after everything before it was answered, and the connection ends. */

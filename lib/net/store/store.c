@@ -157,6 +157,7 @@ htc_status htc_kv_store_open(const htc_env *env, const htc_kv_store_options *opt
     }
     status = syncer_start(s);
     so.engine = s->engine;
+    so.engine_durability = o.engine == HTC_KV_LMDB ? o.durability : 0;
     so.memory_max = o.engine == HTC_KV_LMDB ? 0 : (size_t)o.bytes_max;
     s->options.server = NULL; /* it was the caller's */
     s->several = so.self != 0;
