@@ -5,6 +5,7 @@
 
 #include "core/fault.h"
 #include "kvs/cluster_watch.h"
+#include "kvs/digest.h"
 #include "kvs/eventual.h"
 
 /* One message has at most about this many bytes of items, if it has more than one. */
@@ -736,13 +737,13 @@ static uint64_t fingerprint_of(const htc_kv_server_options *o)
         words[1] = m->domain;
         words[2] = m->weight;
         words[3] = m->process;
-        sum += htc_hash64((htc_bytes){ words, sizeof words }, 0); /* in whatever order they are named */
+        sum += htc__digest_words(words, 4, 0); /* in whatever order they are named */
     }
     words[0] = sum;
     words[1] = o->owners;
     words[2] = o->bits;
     words[3] = o->place_seed;
-    return htc_hash64((htc_bytes){ words, sizeof words }, 1);
+    return htc__digest_words(words, 4, 1);
 }
 
 static uint32_t processes_of(const htc_kv_server_options *o)

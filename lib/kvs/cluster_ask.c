@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kvs/cluster_private.h"
+#include "kvs/digest.h"
 #include "kvs/eventual.h"
 
 /* A request that came before the map that it was sent by. */
@@ -460,7 +461,7 @@ static int ask_lease(htc_kv_server *s, const htc_kv_request *q, const htc__kv_st
                      htc__kv_lease_key *key, htc_buf *value, uint64_t *id)
 {
     uint64_t words[2] = { stamp->client ? stamp->client : htc_rng_next(s->env.rng), stamp->sequence };
-    *id = q->op == HTC_KV_LEASE_GRANT ? htc_hash64((htc_bytes){ words, sizeof words }, 0) | 1 : q->lease;
+    *id = q->op == HTC_KV_LEASE_GRANT ? htc__digest_words(words, 2, 0) | 1 : q->lease;
     *as = (htc_kv_request){ .op = HTC_KV_GET, .key = htc__kv_lease_key_of(key, *id) };
     if (q->op != HTC_KV_LEASE_GRANT)
         return q->op == HTC_KV_LEASE_RENEW ? HTC__KV_FORWARD_RENEW : HTC__KV_FORWARD_REVOKE;

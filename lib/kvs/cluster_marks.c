@@ -5,6 +5,7 @@
  *                    └── changed again, or not taken in time ──┘ */
 #include "core/fault.h"
 #include "kvs/cluster_watch.h"
+#include "kvs/digest.h"
 
 #define MESSAGE_MARKS 512
 #define MESSAGE_BYTES ((size_t)64 << 10)
@@ -142,7 +143,7 @@ static htc__kv_marked marked_of(htc_bytes key, const htc__kv_cell *cell)
     if (cell && cell->present) {
         uint64_t words[] = { cell->version, cell->accepted.epoch, cell->accepted.counter, cell->accepted.proposer, cell->deleted };
         marked.version = cell->version;
-        marked.digest = htc_hash64((htc_bytes){ words, sizeof words }, 0) | 1;
+        marked.digest = htc__digest_words(words, 5, 0) | 1;
     }
     return marked;
 }

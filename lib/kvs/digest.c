@@ -22,15 +22,20 @@ void htc__digest_remove(htc__digest *d, uint32_t leaf, uint64_t record)
     d->leaf[leaf] -= record;
 }
 
-/* Hashed, not summed: a record that is in the wrong leaf has to show above. */
-static uint64_t hash_of(const uint64_t *numbers, size_t n)
+uint64_t htc__digest_words(const uint64_t *words, size_t n, uint64_t seed)
 {
     uint8_t bytes[HTC__DIGEST_LEAVES * 8];
     for (size_t i = 0; i < n; i++) {
         for (unsigned j = 0; j < 8; j++)
-            bytes[8 * i + j] = (uint8_t)(numbers[i] >> 8 * j);
+            bytes[8 * i + j] = (uint8_t)(words[i] >> 8 * j);
     }
-    return htc_hash64((htc_bytes){ bytes, 8 * n }, 0);
+    return htc_hash64((htc_bytes){ bytes, 8 * n }, seed);
+}
+
+/* Hashed, not summed: a record that is in the wrong leaf has to show above. */
+static uint64_t hash_of(const uint64_t *numbers, size_t n)
+{
+    return htc__digest_words(numbers, n, 0);
 }
 
 uint64_t htc__digest_branch(const htc__digest *d, uint32_t branch)

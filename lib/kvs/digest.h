@@ -18,6 +18,8 @@ typedef struct htc__digest {
     uint64_t leaf[HTC__DIGEST_LEAVES];
 } htc__digest;
 
+/* Of numbers as they stand on the wire, low byte first, whatever the machine's order; at most 256 of them. */
+uint64_t htc__digest_words(const uint64_t *words, size_t n, uint64_t seed);
 /* Which leaf a place counts into, for buckets named by the k top bits of places; k from 1 to 30. */
 uint32_t htc__digest_leaf(uint64_t place, uint32_t k);
 /* What a record in this state counts. state: whatever differs when the record does. */

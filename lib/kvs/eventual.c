@@ -4,6 +4,7 @@
 #include "core/fault.h"
 #include "kvs/eventual_collect.h"
 #include "kvs/eventual_compare.h"
+#include "kvs/digest.h"
 #include "kvs/eventual_hints.h"
 
 typedef htc__kv_seeking seeking;
@@ -341,7 +342,7 @@ static uint64_t own_line(const htc_kv_server *s)
         e->b.line[0] = (htc__siblings_line){ id, floor, 0, 0 };
         return id;
     }
-    return htc_hash64((htc_bytes){ &e->floor, sizeof e->floor }, id) | 1;
+    return htc__digest_words(&e->floor, 1, id) | 1;
 }
 
 /* Make e->a of what is held: e->c with the new value in it. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "kvs/digest.h"
 #include "kvs/server.h"
 
 #define SWEEP_SLICE 256
@@ -158,7 +159,7 @@ static htc_status grant(htc_kv_server *s, const htc_kv_request *q, uint64_t clie
                         htc_kv_result *result)
 {
     uint64_t       words[2] = { client, sequence };
-    uint64_t       id = htc_hash64((htc_bytes){ words, sizeof words }, 0);
+    uint64_t       id = htc__digest_words(words, 2, 0);
     htc__kv_lease *lease;
     for (;; id++)
         if (id != 0 && (!(lease = find(s, id)) || (lease->client == client && lease->sequence == sequence)))

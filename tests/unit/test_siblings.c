@@ -418,3 +418,11 @@ Test(digest, leaves_are_used_evenly)
             cr_assert(count[i] > 24 && count[i] < 120, "k %u, leaf %d: %u", k, i, count[i]);
     }
 }
+
+/* What members compute alike, whatever the order of bytes in their machines. */
+Test(digest, words_are_hashed_as_they_stand_on_the_wire)
+{
+    const uint8_t  bytes[16] = { 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 0xff };
+    const uint64_t words[2] = { UINT64_C(0x0102030405060708), 0xff };
+    cr_expect_eq(htc__digest_words(words, 2, 5), htc_hash64((htc_bytes){ bytes, sizeof bytes }, 5));
+}
