@@ -58,6 +58,7 @@ typedef enum htc_sim_store_fault {
     HTC_SIM_STORE_ENDED,      /**< members that ended by themselves, for what their disk or their memory said */
     HTC_SIM_STORE_OLDER,      /**< members and clients that spoke the previous version of the protocol from the beginning */
     HTC_SIM_STORE_TURNED,     /**< of both that changed to the other version: a member is started anew, a client does when it starts next */
+    HTC_SIM_STORE_SUPERS,     /**< superblocks of a log damaged on a disk */
     HTC_SIM_STORE_FAULTS      /**< how many kinds there are */
 } htc_sim_store_fault;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "core/util.h"
 
 #define PIECE     ((uint64_t)1 << 20)
@@ -136,7 +137,9 @@ static htc_status choose_super(htc__log_reader *r)
     for (int i = 0; i < 2; i++)
         if (r->super_status[i] == HTC_OK && (which < 0 || r->supers[i].generation > r->supers[which].generation))
             which = i;
-    if (which < 0 && r->files_count == 0) {
+    if (which >= 0 && r->super_status[!which] == HTC_ECORRUPT && HTC__BROKEN(copy_unread))
+        return HTC_ECORRUPT;
+    if (which < 0 && (r->files_count == 0 || HTC__BROKEN(rotten_taken_for_new))) {
         /* Segments are made after both superblocks are there: nothing was kept yet. */
         r->fresh = 1;
         return HTC_OK;

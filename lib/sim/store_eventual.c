@@ -21,7 +21,7 @@ enum { BY_COMPARING, BY_READS, BY_HINTS, WAYS };
 /* Nothing is lost with a disk: then one owner's word may be enough. */
 static void spare_disks(store_setting *g)
 {
-    g->wipe_ppm = g->rot_ppm = 0;
+    g->wipe_ppm = g->rot_ppm = g->super_ppm = 0;
     g->interval = 0;
     g->spared = 1;
 }

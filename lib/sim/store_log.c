@@ -1,7 +1,4 @@
-/* Members whose cells are a log: its requests go to a simulated disk. What it writes is looked at, and, on one member, damaged later.
- *
- * Lasting damage is for what can be told from a write that was cut off: a batch behind which two others were written. Whether
- * the very last one was torn by a power failure or has rotted since then nobody can know. */
+/* Members whose cells are a log: its requests go to a simulated disk. What it writes is looked at, and, on one member, damaged later (store_rot.c). */
 #include <string.h>
 
 #include "kvs/log_format.h"
@@ -26,37 +23,6 @@ static void watch_write(store_member *m, htc_bytes data)
     }
 }
 
-/* A bit, or as much as a write to the wrong place would take. */
-static void rot(store_member *m, const store_place *at)
-{
-    store    *s = m->s;
-    htc_bytes name = htc_bytes_of(at->file);
-    uint64_t  whole = htc_rng_below(&s->rng, 4) == 0, from = at->offset;
-    uint64_t  n = whole ? at->length : 1;
-    if (!whole)
-        from += htc_rng_below(&s->rng, at->length);
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t bits = whole ? 1 + (uint32_t)htc_rng_below(&s->rng, 255) : 1u << htc_rng_below(&s->rng, 8);
-        if (htc_sim_disk_flip(m->disk, name, from + i, bits) != HTC_OK)
-            return; /* the file is gone: its records are elsewhere by now */
-    }
-    s->faults[HTC_SIM_STORE_ROT]++;
-    htc__sim_notef(s->sim, "%s: %llu bytes of %s at %llu rot", htc_sim_name(m->node), (unsigned long long)n, at->file,
-                   (unsigned long long)from);
-}
-
-static void written(store_member *m, const htc_disk_request *q)
-{
-    store *s = m->s;
-    watch_write(m, q->data);
-    memmove(&m->places[1], &m->places[0], sizeof m->places - sizeof m->places[0]);
-    m->places[0] = (store_place){ .offset = q->offset, .length = q->data.len };
-    memcpy(m->places[0].file, q->name.data, q->name.len);
-    if (m->at == s->setting.damaged && s->phase == STORE_TROUBLE && m->places[2].length &&
-        htc_rng_below(&s->rng, 1000000) < s->setting.rot_ppm)
-        rot(m, &m->places[2]);
-}
-
 htc_status htc__store_log_call(store_member *m, htc_sim_node *node, const htc_effect *effect)
 {
     htc_disk_request q;
@@ -64,7 +30,9 @@ htc_status htc__store_log_call(store_member *m, htc_sim_node *node, const htc_ef
         m->begun = 1;
         if (m->s->setting.interval && m->unpowered)
             htc__store_fail(m->s, "%s serves, though it may have lost what was not synced", htc_sim_name(node));
-        memset(m->places, 0, sizeof m->places);
+        if (m->nameless)
+            htc__store_fail(m->s, "%s serves, though both of its superblocks are damaged", htc_sim_name(node));
+        htc__store_rot_begins(m);
         return HTC_OK;
     }
     if (effect->op < HTC_DISK_LIST)
@@ -74,8 +42,10 @@ htc_status htc__store_log_call(store_member *m, htc_sim_node *node, const htc_ef
             htc__sim_notef(m->s->sim, "%s > disk op %u tag %llu %.*s at %llu, %zu bytes%s", htc_sim_name(node), q.op,
                            (unsigned long long)effect->tag, (int)q.name.len, (const char *)q.name.data,
                            (unsigned long long)q.offset, q.data.len, q.sync ? ", synced" : "");
-        if (q.op == HTC_DISK_WRITE && htc__log_segment_number(q.name))
-            written(m, &q);
+        if (q.op == HTC_DISK_WRITE && htc__log_segment_number(q.name)) {
+            watch_write(m, q.data);
+            htc__store_rot_written(m, &q);
+        }
     }
     return htc_sim_disk_call(m->disk, node, effect);
 }

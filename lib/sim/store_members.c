@@ -154,6 +154,7 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     snprintf(start, sizeof start, "start %llu of this machine", (unsigned long long)m->boots);
     m->refused = 0;
     if (m->disk) {
+        htc__store_rot_boots(m);
         o.log_durability = s->setting.interval ? HTC_KV_INTERVAL : HTC_KV_SYNC;
         o.log_interval_ns = s->setting.interval;
         o.log_boot = htc_bytes_of(start);
@@ -207,7 +208,7 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
         htc_sim_disk_crash(m->disk, 0);
     }
     if ((status == HTC_ECORRUPT || status == HTC_EFORMAT) && m->at == s->setting.damaged &&
-        (s->faults[HTC_SIM_STORE_ROT] || (s->setting.interval && m->boots)))
+        (m->rotten || (m->nameless && s->faults[HTC_SIM_STORE_SUPERS]) || (s->setting.interval && m->boots)))
         m->gone = 1; /* refused, and named: the others have it all */
     else if (status == HTC_EIO && d.eio && s->setting.interval && m->at == s->setting.damaged)
         m->gone = 1; /* a sync that failed may have taken what nobody knows */

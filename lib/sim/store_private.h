@@ -3,6 +3,7 @@
  *   store_run.c      what the seed draws, trouble, healing, the report
  *   store_members.c  members: boots, disks, ends
  *   store_log.c      what a log writes, and what becomes of it later
+ *   store_rot.c      what rots of it
  *   store_clients.c  clients: whom they ask, and how long they wait
  *   store_redis.c    clients of Redis' protocol
  *   store_ask.c      what they ask of keys, and what they note; the last reads
@@ -34,6 +35,7 @@
 #define STORE_NAME    16
 #define STORE_VIEWS   3 /* watches of one client */
 #define STORE_COPIES 32 /* eventual keys, ever */
+#define STORE_OLD    32 /* writes to a log that are remembered */
 #define STORE_RESP    6379 /* the port of Redis' clients */
 #define STORE_NONE    UINT32_MAX
 /* When all is well, a lease whose keeper is gone has ended so long after its ttl: whoever comes next has begun to count by then. A key's own
@@ -50,6 +52,9 @@ typedef struct store_setting {
     uint32_t damaged;    /* the member whose disk may be damaged for good */
     uint32_t wipe_ppm;   /* cells in memory: of its crashes */
     uint32_t rot_ppm;    /* a log: of its writes */
+    int      rot_old;    /* of these any, not the newest alone */
+    uint32_t super_ppm;  /* a log: of its writes: a superblock rots */
+    int      super_both; /* and the other one with it, now and then */
     uint64_t segment;    /* a log: bytes of a file */
     uint32_t tombstones; /* before they are collected; 0: never, and answers are judged by their versions */
     htc_ns   retry, suspect, request;     /* of members */
@@ -112,6 +117,9 @@ typedef struct store_member {
     uint64_t      boots;     /* of its machine */
     int           unpowered; /* the power has failed for what was not synced */
     store_place   places[3]; /* of cells that are a log: where the newest batches are; [0] is the last */
+    store_place   old[STORE_OLD]; /* and where older ones were, of earlier lives too */
+    uint32_t      old_n, rotten;  /* rotten: batches */
+    int           nameless; /* neither superblock could be read when it was started */
     int           begun;     /* it has kept something */
     int           gone;      /* its disk was lost or damaged: nobody answers under its name any more */
 } store_member;
@@ -233,6 +241,7 @@ struct store {
     uint32_t              found; /* keys that were there when they were read last */
     htc_rng               rng; /* of what happens to members */
     htc_rng               turning; /* of versions */
+    htc_rng               rotting;
     store_phase           phase;
     htc_ns                healed; /* when the trouble was over */
     uint32_t              asked, known;
@@ -254,6 +263,12 @@ void       htc__store_member_restart(store_member *m); /* killed by whoever runs
 /* store_log.c: cells that are a log on a simulated disk */
 htc_status htc__store_log_call(store_member *m, htc_sim_node *node, const htc_effect *effect);
 int        htc__store_log_empty(const store_member *m); /* there is nothing on its disk */
+
+/* store_rot.c: what is drawn; the log writes; it serves, from now on; it is about to be read */
+void htc__store_rot_draw(store *s);
+void htc__store_rot_written(store_member *m, const htc_disk_request *q);
+void htc__store_rot_begins(store_member *m);
+void htc__store_rot_boots(store_member *m);
 
 /* store_ask.c: one message's requests are made; an answer is noted */
 htc_status htc__store_ask(store_client *c, htc_output *out);

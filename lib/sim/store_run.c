@@ -174,6 +174,7 @@ static void draw(store *s)
     draw_redis(s);
     draw_watches(s);
     draw_direct(s);
+    htc__store_rot_draw(s);
     htc__store_versions_draw(s);
     htc__store_eventual_draw(s);
     g->unversioned = g->tombstones || g->redis;
@@ -385,6 +386,7 @@ static htc_status open_store(store *s)
     if (status != HTC_OK)
         return status;
     s->rng = htc_sim_rng(s->sim, "store");
+    s->rotting = htc_sim_rng(s->sim, "rot");
     status = htc_history_create(&s->env, NULL, &s->history);
     if (status == HTC_OK)
         status = htc__store_watch_open(s);
@@ -462,6 +464,7 @@ const char *htc_sim_store_fault_name(uint32_t fault)
                                                              [HTC_SIM_STORE_ROT] = "places damaged",
                                                              [HTC_SIM_STORE_REFUSED] = "memory refused",
                                                              [HTC_SIM_STORE_ENDED] = "members ended",
+                                                             [HTC_SIM_STORE_SUPERS] = "superblocks damaged",
                                                              [HTC_SIM_STORE_OLDER] = "of the previous version",
                                                              [HTC_SIM_STORE_TURNED] = "versions changed" };
     return fault < HTC_SIM_STORE_FAULTS ? names[fault] : "";

@@ -16,6 +16,7 @@ static const char *const rules[] = { "promise_unchecked", "ballot_reused",   "re
                                      "wiped_same_name",   "ack_before_sync", "sequence_forgotten",
                                      "tag_reused",        "floor_not_raised",
                                      "old_term_accepted", "version_not_lowered",
+                                     "copy_unread",       "rotten_taken_for_new",
                                      "context_ignored",   "sibling_unmerged", "dot_reused",
                                      "hint_unconfirmed",  "repair_drops_siblings" };
 
