@@ -2,6 +2,7 @@
 """htc kv cluster: three members by one command, any of them asked by Redis' clients, one killed, the others go on; restarted it
 has all that was acknowledged; one that becomes five and two by one command each. Ports are drawn; nothing depends on how fast anything is. HTC_TEST_LIGHT: with one engine."""
 import json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import ports
 
 from redis_client import Redis, Refused
 
@@ -27,22 +28,6 @@ def members(*words):
     return json.loads(run(0, '--json', *words))['members']
 
 
-def free_ports(n):
-    """The first of n free ones that follow each other, below those that connections get by themselves: some are taken later."""
-    for base in range(20000 + os.getpid() % 8000, 32000, n):
-        socks = []
-        try:
-            for i in range(n):
-                socks.append(socket.create_server(('127.0.0.1', base + i)))
-            return base
-        except OSError:
-            pass
-        finally:
-            for s in socks:
-                s.close()
-    raise SystemExit('no free ports')
-
-
 def all_keys(r):
     cursor, keys = '0', []
     while True:
@@ -61,7 +46,7 @@ def gone(pid):
 
 
 def start_and_look(engine):
-    base = free_ports(3)
+    base = ports.row(3)
     asked = ['--members', '3', '--base-port', str(base), '--durability', 'sync', '--engine', engine]
     m = members(*asked)
     check([x['resp'] for x in m] == ['127.0.0.1:%d' % (base + i) for i in range(3)], 'ports from the base on')
@@ -216,7 +201,7 @@ def stop_and_start(m):
 
 def grow_and_shrink():
     """One member becomes two and five and two again by one command each, while somebody counts; stopped and started they are the same."""
-    base = free_ports(5)
+    base = ports.row(5)
     m = members('--members', '1', '--base-port', str(base))
     r = Redis(m[0]['resp'])
     for i in range(100):
@@ -252,7 +237,7 @@ def grow_and_shrink():
 
 
 def refused_to_grow():
-    base = free_ports(3)
+    base = ports.row(3)
     for words, why in ((['--shards', '2'], 'several shards'), (['--namespace', 'e=eventual'], 'eventual namespace')):
         members('--members', '2', '--base-port', str(base), *words)
         check(why in run(1, '--members', '3'), 'what does not grow: ' + why)

@@ -2,7 +2,8 @@
 """Members that join over encrypted connections, each with a key of its own, on 127.0.0.1, .2, .3 and .4: one becomes three, one of them is
 replaced. Whose key is in no ring is not let in, nor one that is a user's; who says that it answers under another one's name is not
 believed. Users look on, and change nothing of who keeps the store."""
-import json, os, shutil, signal, socket, subprocess, sys, tempfile, time
+import json, os, shutil, signal, subprocess, sys, tempfile, time
+import ports
 
 programs = sys.argv[1]
 htc, kvd = os.path.join(programs, 'htc'), os.path.join(programs, 'htc-kvd')
@@ -27,22 +28,6 @@ def run(*words, code=0):
     d = subprocess.run([htc, *words], capture_output=True, text=True, timeout=PATIENCE)
     check(d.returncode == code, '%s: %d %s%s' % (' '.join(words), d.returncode, d.stdout, d.stderr))
     return (d.stdout + d.stderr).strip()
-
-
-def free_port(addresses):
-    """One that is free on all of them, below those that connections get by themselves."""
-    for port in range(20000 + os.getpid() % 8000, 32000):
-        held = []
-        try:
-            for a in addresses:
-                held.append(socket.create_server((a, port)))
-            return port
-        except OSError:
-            continue
-        finally:
-            for s in held:
-                s.close()
-    raise SystemExit('no free port')
 
 
 class Member:
@@ -106,7 +91,7 @@ def members():
     return {x['id']: x for x in json.loads(kv('members', '--json', at=b))['members']}
 
 
-port = free_port(['127.0.0.%d' % i for i in (1, 2, 3, 4)])
+port = ports.row(1, ['127.0.0.%d' % i for i in (1, 2, 3, 4)])
 a, b, c, d = [Member(n, '127.0.0.%d' % (i + 1)) for i, n in enumerate('abcd')]
 ann, stranger = Member('ann', '127.0.0.4'), Member('stranger', '127.0.0.4')
 

@@ -2,6 +2,7 @@
 # Everything a test makes is under $top; it must leave no process and nothing else.
 set -uo pipefail
 bin=$(cd "$1" && pwd)
+ports=$(realpath "$(dirname "$0")/ports.py")
 htc=$bin/htc
 top=$(mktemp -d "${TMPDIR:-/tmp}/htc-live.XXXXXX")
 unset HTC_DIR

@@ -97,7 +97,7 @@ expect 0 "$htc" kv dump "$top/m1" --json --namespace fast
 cluster=("$htc" kv cluster --dir "$top/c")
 refuse 1 'says no namespace' "${cluster[@]}" --members 1 --base-port 1024 --namespace e=weak
 for _ in 1 2 3 4 5; do # the port may be somebody's by then
-    port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    port=$(python3 "$ports" 1)
     timeout 120 "${cluster[@]}" --members 1 --base-port "$port" --engine lmdb --namespace e=eventual > /dev/null && break
     rm -rf "$top/c"
 done

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """htc-kvd --shards: a store on several threads of one process, killed and started again; three processes of two shards by htc kv
 cluster, one of them killed. Ports are drawn; nothing depends on how fast anything is. HTC_TEST_LIGHT: with one engine."""
-import os, re, shutil, signal, socket, subprocess, sys, tempfile, threading, time, urllib.request
+import os, re, shutil, signal, subprocess, sys, tempfile, threading, time, urllib.request
+import ports
 
 from redis_client import Redis, Refused
 
@@ -200,23 +201,6 @@ def refusals():
     check(p.end(signal.SIGTERM) == 0, 'it ends')
 
 
-def free_ports(n):
-    """The first of n free ones that follow each other."""
-    while True:
-        socks = []
-        try:
-            socks.append(socket.create_server(('127.0.0.1', 0)))
-            base = socks[0].getsockname()[1]
-            for i in range(1, n):
-                socks.append(socket.create_server(('127.0.0.1', base + i)))
-            return base
-        except OSError:
-            pass
-        finally:
-            for s in socks:
-                s.close()
-
-
 def with_keys():
     """Each shard has a port for those whose key is known, and all learn who is not any more."""
     for who in ('store', 'ann'):
@@ -224,7 +208,7 @@ def with_keys():
         public = run(0, htc, 'keys', 'show', who + '.key').strip()
         run(0, htc, 'keys', 'add', who, public, '--ring', 'ring', *(['--role', 'member'] if who == 'store' else []))
     shutil.copy(os.path.join(top, 'ring'), os.path.join(top, 'anns'))
-    base = free_ports(2)
+    base = ports.row(2)
     p = Process('--dir', 'secure', '--engine', 'log', '--listen', '127.0.0.1:%d' % base, '--key', 'store.key', '--ring', 'ring',
                 shards=2)
     ann = ['--key', 'ann.key', '--ring', 'anns']
@@ -245,7 +229,7 @@ def with_keys():
 
 def three_with_keys():
     """As on three hosts: each process is named with all its shards, which are reached from the one port on."""
-    names, listed, base = ('a', 'b', 'c'), [], [free_ports(2) for _ in range(3)]
+    names, listed, base = ('a', 'b', 'c'), [], [ports.row(2) for _ in range(3)]
     for name, port in zip(names, base):
         run(0, htc, 'keys', 'new', name + '.key')
         run(0, htc, 'keys', 'add', name, run(0, htc, 'keys', 'show', name + '.key').strip(), '--ring', 'abc', '--role', 'member')
@@ -273,7 +257,7 @@ def three_with_keys():
 
 def three_of_two():
     """Three processes of two shards: one killed, nothing lost, and both its shards come back."""
-    base, tally = free_ports(3), Tally()
+    base, tally = ports.row(3), Tally()
     keys = ['k%02d' % i for i in range(KEYS)]
     cluster = [htc, 'kv', 'cluster', '--dir', 'three']
     try:

@@ -2,7 +2,8 @@
 """htc-kvd --namespace NAME=strong: stores of their own in the same processes. Random requests to all of them against a model of each; killed and
 started again, each keeps what its durability says; three processes keep as many copies as each namespace has; a fourth joins and leaves.
 HTC_TEST_SEED: of the requests."""
-import json, os, random, re, shutil, signal, socket, subprocess, sys, tempfile, time
+import json, os, random, re, shutil, signal, subprocess, sys, tempfile, time
+import ports
 
 programs, live_store = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 htc, kvd = (os.path.join(programs, name) for name in ('htc', 'htc-kvd'))
@@ -177,25 +178,9 @@ def several():
     check('lost what it promised' in run(2, kvd, '--dir', 'm2', *words, *named), 'it is refused')
 
 
-def ports(n):
-    """The first of so many that are free together."""
-    while True:
-        held = []
-        try:
-            held.append(socket.create_server(('127.0.0.1', 0)))
-            first = held[0].getsockname()[1]
-            held += [socket.create_server(('127.0.0.1', first + i)) for i in range(1, n)]
-            return first
-        except OSError:
-            continue
-        finally:
-            for s in held:
-                s.close()
-
-
 def far():
     """Over secure channels: the Kth namespace is at the Kth port behind the store's."""
-    first = ports(6)
+    first = ports.row(6)
     at = {'f1': first, 'f2': first + 3}
     for who in ('f1', 'f2', 'ann'):
         os.mkdir(os.path.join(top, who))

@@ -32,22 +32,7 @@ for engine in log lmdb; do
 done
 
 # A cluster of three: every member answers for all.
-base=$(python3 - << 'PY'
-import socket
-while True:
-    socks = []
-    try:
-        socks.append(socket.create_server(('127.0.0.1', 0)))
-        port = socks[0].getsockname()[1]
-        socks += [socket.create_server(('127.0.0.1', port + i)) for i in (1, 2)]
-        print(port)
-        break
-    except OSError:
-        pass
-    finally:
-        [s.close() for s in socks]
-PY
-)
+base=$(python3 "$ports" 3)
 cluster=$top/cluster
 expect 0 "$htc" kv cluster --dir "$cluster" --members 3 --base-port "$base" --durability interval
 # (The largest values are large.py's.)

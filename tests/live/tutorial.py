@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+import ports
 
 BIN = os.path.abspath(sys.argv[1])
 PAGE = sys.argv[2] if len(sys.argv) > 2 else "tutorial.md"
@@ -26,26 +27,10 @@ SIGNALS = ("kill -HUP", "hand-round")
 DRAWN = [(r"\b(pub|once)(-[0-9a-z]{8})+", r"\1-KEY"), (r"\b[0-9a-f]{16}\b", "ID"), (r"\b(pid|process|version) [0-9]+", r"\1 #")]
 
 
-def free_ports(n, addresses):
-    """The first of n that follow each other and are free on all addresses."""
-    for base in range(20000 + os.getpid() % 8000, 32000, n):
-        held = []
-        try:
-            for port in range(base, base + n):
-                held += [socket.create_server((a, port)) for a in addresses]
-            return base
-        except OSError:
-            continue
-        finally:
-            for s in held:
-                s.close()
-    sys.exit("no free ports")
-
-
 def page():
     text = open(TEXT).read().split(BEGIN, 1)[1]
     if not TUTORIAL:
-        base = free_ports(5, [f"127.0.0.{i}" for i in (1, 2, 3)])
+        base = ports.row(5, [f"127.0.0.{i}" for i in (1, 2, 3)])
         for i, port in enumerate(("7600", "7601", "7602", "7421", "9464")):
             text = text.replace(port, str(base + i))
     return text
