@@ -46,7 +46,7 @@ grep -q 'kv put: --version is no option of it, but of cas' refusal || fail "put 
 "${H[@]}" get a --file x 2> refusal && fail "get took --file"
 grep -q 'but of put, append and cas' refusal || fail "get --file said: $(< refusal)"
 "${H[@]}" add a --namespace x 2> refusal && fail "add took --namespace"
-grep -q 'but of get, put, delete, dump and cluster' refusal || fail "add --namespace said: $(< refusal)"
+grep -q 'an eventual namespace has get, put and delete' refusal || fail "add --namespace said: $(< refusal)"
 expect 0 "${H[@]}" get a
 [ "$out" = 'four+' ] || fail "an option that was refused left: $out"
 for words in 'put:file namespace context store' 'append:file store' 'cas:file version seen' 'scan:values limit' 'restore:replace' 'fsck:' \

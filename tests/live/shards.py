@@ -2,7 +2,7 @@
 """htc-kvd --shards: a store on several threads of one process, killed and started again; three processes of two shards by htc kv
 cluster, one of them killed. Ports are drawn; nothing depends on how fast anything is. HTC_TEST_LIGHT: with one engine."""
 import os, re, shutil, signal, subprocess, sys, tempfile, threading, time, urllib.request
-import ports
+from ports import row
 
 from redis_client import Redis, Refused
 
@@ -208,7 +208,7 @@ def with_keys():
         public = run(0, htc, 'keys', 'show', who + '.key').strip()
         run(0, htc, 'keys', 'add', who, public, '--ring', 'ring', *(['--role', 'member'] if who == 'store' else []))
     shutil.copy(os.path.join(top, 'ring'), os.path.join(top, 'anns'))
-    base = ports.row(2)
+    base = row(2)
     p = Process('--dir', 'secure', '--engine', 'log', '--listen', '127.0.0.1:%d' % base, '--key', 'store.key', '--ring', 'ring',
                 shards=2)
     ann = ['--key', 'ann.key', '--ring', 'anns']
@@ -229,7 +229,7 @@ def with_keys():
 
 def three_with_keys():
     """As on three hosts: each process is named with all its shards, which are reached from the one port on."""
-    names, listed, base = ('a', 'b', 'c'), [], [ports.row(2) for _ in range(3)]
+    names, listed, base = ('a', 'b', 'c'), [], [row(2) for _ in range(3)]
     for name, port in zip(names, base):
         run(0, htc, 'keys', 'new', name + '.key')
         run(0, htc, 'keys', 'add', name, run(0, htc, 'keys', 'show', name + '.key').strip(), '--ring', 'abc', '--role', 'member')
@@ -257,7 +257,7 @@ def three_with_keys():
 
 def three_of_two():
     """Three processes of two shards: one killed, nothing lost, and both its shards come back."""
-    base, tally = ports.row(3), Tally()
+    base, tally = row(3), Tally()
     keys = ['k%02d' % i for i in range(KEYS)]
     cluster = [htc, 'kv', 'cluster', '--dir', 'three']
     try:
