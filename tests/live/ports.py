@@ -7,11 +7,15 @@ import socket
 import sys
 
 
+next_one = os.getpid() * 16
+
+
 def row(n, addresses=("127.0.0.1",)):
-    """The first of n that follow each other and are free on all addresses."""
-    start = os.getpid() * 16 % 12000
-    for step in range(0, 12000, n):
-        base = 20000 + (start + step) % (12000 - n)
+    """The first of n that follow each other and are free on all addresses; others each time."""
+    global next_one
+    for _ in range(0, 12000, n):
+        base = 20000 + next_one % (12000 - n)
+        next_one += n
         held = []
         try:
             for port in range(base, base + n):
