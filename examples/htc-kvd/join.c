@@ -25,8 +25,8 @@ htc_status join_check(const member *m)
     if (m->space_count)
         return member_wrong(m->d, HTC_EUSAGE, "begin such a store with all members that it will have", "%s",
                             "a store with eventual namespaces takes no new members yet");
-    if (o->shards > 1)
-        return member_wrong(m->d, HTC_EUSAGE, "add several members of one shard each", "%s", "a member that joins has one shard");
+    if (o->shards > 1 && o->replaces)
+        return member_wrong(m->d, HTC_EUSAGE, "join, and let the old one leave then", "%s", "a process of several shards takes nobody's place");
     if (o->engine && strcmp(o->engine, "memory") == 0)
         return member_wrong(m->d, HTC_EUSAGE, "take log, with --durability memory if need be", "%s",
                             "one of several members has to find its promises again: it cannot be engine memory");
@@ -94,6 +94,7 @@ htc_status join_find_self(member *m)
     m->peers[0] = (member_address){ .id = id };
     m->peers[0].weight = m->o.weight;
     m->peers[0].domain = m->o.domain;
+    m->peers[0].process = m->process;
     if (s == HTC_OK)
         s = find_place(m, &m->peers[0]);
     for (const char *at = m->o.join; s == HTC_OK && *at;) {

@@ -38,6 +38,7 @@ typedef struct member {
     htc_host_keys   *keys;
     uint32_t         engine, durability;
     uint64_t         id;    /* 0: the only one */
+    uint64_t         process; /* one of several shards that join: the id of the first */
     uint32_t         alone; /* all members are shards of this process */
     uint32_t         count;
     member_address  *peers; /* MEMBERS_MAX */

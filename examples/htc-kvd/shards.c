@@ -25,7 +25,7 @@ typedef struct shard {
     uint32_t   number; /* from 1 */
     pthread_t  thread;
     htc_status status;
-    char       address[320];
+    char       address[320], at[5 + 4096];
 } shard;
 
 struct process {
@@ -140,8 +140,8 @@ static htc_status begin(process *p, uint32_t i)
     if (i >= p->own)
         return strong_begin(&x->m, front, i - p->own);
     x->m.o = front->o;
-    x->m.alone = front->count == 0 && p->own > 1;
-    x->m.named = p->own > 1 ? front->peers : NULL;
+    x->m.alone = front->count == 0 && p->own > 1 && !front->o.join;
+    x->m.named = p->own > 1 && !front->o.join ? front->peers : NULL;
     x->m.space_count = front->space_count;
     memcpy(x->m.spaces, front->spaces, sizeof x->m.spaces);
     memcpy(x->m.password, front->password, sizeof x->m.password);
@@ -187,6 +187,28 @@ static htc_status draw_own(process *p, const htc_kv_store_options *so)
     return s;
 }
 
+/* Each by itself, one after the other as they are let in; that they are one process they say. */
+static htc_status join_as_shard(process *p, shard *x)
+{
+    member_address at = { .id = 0 }, own = { .id = 0 };
+    if (x->m.o.at) {
+        if (!identity_where(x->m.o.at, &at))
+            return member_find_self(&x->m); /* which says what is wrong */
+        own = at;
+        if (!(at.path[0] ? identity_shard_path(at.path, x->number, own.path, sizeof own.path)
+                         : identity_shard_address(at.address, x->number, own.address, sizeof own.address)))
+            return member_wrong(p->front->d, HTC_EUSAGE, "each shard has a socket, or a port, of its own", "--at %.100s: no place for the shards",
+                                x->m.o.at);
+        if (own.path[0])
+            snprintf(x->at, sizeof x->at, "unix:%s", own.path);
+        else
+            snprintf(x->at, sizeof x->at, "tcp://%s%s%s", own.name, own.name[0] ? "@" : "", own.address);
+        x->m.o.at = x->at;
+    }
+    htc_status s = identity_read(&p->shards[0].d, &x->m.process);
+    return s == HTC_OK || s == HTC_ENOTFOUND ? member_find_self(&x->m) : s;
+}
+
 /* The others of this process are near, wherever the members of other processes reach them. */
 static htc_status name_peers(process *p, shard *x)
 {
@@ -194,6 +216,8 @@ static htc_status name_peers(process *p, shard *x)
     uint64_t id = 0;
     if (m->space)
         return HTC_OK;
+    if (m->o.join && p->own > 1)
+        return join_as_shard(p, x);
     m->count = p->front->count;
     memcpy(m->peers, p->front->peers, MEMBERS_MAX * sizeof *m->peers);
     if (m->alone && m->peers[x->number - 1].id && identity_read(m->d, &id) == HTC_ENOTFOUND) {
@@ -219,7 +243,7 @@ static htc_status same_process(process *p)
     const member *m = p->front;
     uint64_t      first = 0;
     uint32_t      named = 0;
-    if (p->own == 1)
+    if (p->own == 1 || m->o.join)
         return HTC_OK;
     for (uint32_t j = 0; j < m->count; j++)
         if (m->peers[j].id == p->shards[0].m.id)
@@ -298,7 +322,7 @@ static htc_status open_all(process *p, const htc_kv_store_options *so)
     htc_status       s = HTC_OK;
     for (uint32_t i = 0; s == HTC_OK && i < p->count; i++)
         s = said_by(p, &p->shards[i], begin(p, i));
-    if (s == HTC_OK && m->count == 0 && p->own > 1)
+    if (s == HTC_OK && m->count == 0 && p->own > 1 && !m->o.join)
         s = draw_own(p, so);
     for (uint32_t i = 0; s == HTC_OK && i < p->count; i++)
         s = said_by(p, &p->shards[i], name_peers(p, &p->shards[i]));
@@ -388,7 +412,7 @@ static void one_ended(void *ctx)
         p->status = said_by(p, x, x->status);
     if (++p->ended == p->count)
         htc_host_stop(p->front->host, p->status);
-    else if (!p->ending && !(x->m.left && p->own == 1)) /* the others have still to leave */
+    else if (!p->ending && !x->m.left) /* the others have still to leave */
         end_all(p, HTC_OK);
 }
 

@@ -506,7 +506,6 @@ static htc_status may_resize(const cluster *k, int64_t wanted)
 {
     const char *why = wanted < 1 || wanted > MEMBERS_MAX ? "a local cluster has 1 to 16 members"
                       : k->base_port + wanted > 65536    ? "its ports would be too high"
-                      : k->shards > 1       ? "a cluster of several shards a member does not change its members yet"
                       : k->space_text[0]    ? "a cluster with a namespace does not change its members yet"
                                             : NULL;
     return why ? cli_error(k->c, HTC_EUSAGE, "--members", "leave it out, or copy what is there into a new one: htc kv backup, htc kv restore",
@@ -514,15 +513,15 @@ static htc_status may_resize(const cluster *k, int64_t wanted)
                : HTC_OK;
 }
 
-/* htc kv WORD ID: what it says is told, unless it is asked for in another form. */
-static htc_status tell_store(cluster *k, const char *word, const member *m, const member *asked)
+/* htc kv WORD ID: what it says is told, unless it is asked for in another form. nth: of the member's shards. */
+static htc_status tell_of_shard(cluster *k, const char *word, const member *m, int64_t nth, const member *asked)
 {
     char    id[17], *store = must_print("unix:%s/kvd.sock", asked->dir), text[400] = "";
     char   *argv[] = { "htc", "kv", (char *)word, id, "--store", store, NULL };
     int     from = -1, status = 0;
     size_t  have = 0;
     ssize_t n;
-    snprintf(id, sizeof id, "%.16s", m->id);
+    snprintf(id, sizeof id, "%.16s", m->id + 17 * nth);
     pid_t pid = start_program("/proc/self/exe", argv, NULL, &from);
     free(store);
     if (pid < 0)
@@ -537,6 +536,14 @@ static htc_status tell_store(cluster *k, const char *word, const member *m, cons
     if (!k->c->json)
         fputs(text, stdout);
     return HTC_OK;
+}
+
+static htc_status tell_store(cluster *k, const char *word, const member *m, const member *asked)
+{
+    htc_status s = HTC_OK;
+    for (int64_t i = 0; s == HTC_OK && i < k->shards; i++)
+        s = tell_of_shard(k, word, m, i, asked);
+    return s;
 }
 
 /* It is written down before it joins: a command that is cut off goes on with the same one. */

@@ -406,7 +406,7 @@ def back_again(gone, here):
 def refused():
     m = Member('refused', 'log')
     for words, why in ((['--join', 'nowhere'], 'is none of unix:PATH'), (['--join', 'unix:/x', '--member', m.id + '@unix:/y'], '--member is for'),
-                       (['--join', 'unix:/x', '--shards', '2'], 'one shard'), (['--replaces', m.id], 'give --join'),
+                       (['--join', 'unix:/x', '--shards', '2', '--replaces', 'aaaaaaaaaaaaaaaa'], 'nobody'), (['--replaces', m.id], 'give --join'),
                        (['--join', 'unix:/x', '--replaces', 'me'], 'no id'), (['--join', 'tcp://127.0.0.1:1'], 'with keys alone'),
                        (['--join', 'unix:/x', '--buckets', '64'], "the store's"), (['--join', 'unix:/x', '--weight', '0'], 'no weight')):
         done = subprocess.run([kvd, '--dir', m.dir, '--engine', 'log', *words], capture_output=True, text=True, timeout=60)
