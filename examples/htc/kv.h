@@ -75,7 +75,7 @@ htc_status kv_space_restore(kv_call *k, htc_bytes space, htc_bytes key, htc_byte
 /* A backup that is written key by key; bytes is to be freed. Each answers 1, or 0 with errno. */
 typedef struct kv_writer {
     FILE    *f;
-    uint64_t count, leased, ending; /* all; bound to a lease; with a ttl */
+    uint64_t count, leased, ending, siblings; /* all; bound to a lease; with a ttl; in eventual namespaces */
     uint8_t *bytes;
     size_t   cap;
 } kv_writer;
@@ -86,6 +86,9 @@ FILE *kv_create(const char *path);
 int kv_writer_begin(kv_writer *w, FILE *f);
 int kv_writer_put(kv_writer *w, const htc_kv_check_item *item);
 int kv_writer_end(kv_writer *w);
+
+/* All that eventual namespaces hold. *ok: as of kv_writer_put. */
+htc_status kv_backup_spaces(kv_call *k, kv_writer *w, int *ok);
 
 htc_status kv_backup(kv_call *k);
 htc_status kv_restore(kv_call *k);

@@ -99,6 +99,7 @@ int kv_writer_put(kv_writer *w, const htc_kv_check_item *it)
     w->count++;
     w->leased += it->lease != 0;
     w->ending += it->ttl != 0;
+    w->siblings += it->space.len != 0;
     return write_item(w, it->space.len ? SIBLING : it->lease ? LEASED : PLAIN, it);
 }
 
@@ -112,21 +113,17 @@ static int speaks(const kv_call *k, const char *scheme)
     return k->address && strncmp(k->address, scheme, strlen(scheme)) == 0;
 }
 
-/* Eventual namespaces cannot be listed from outside: none of them is left out without a word. */
-static htc_status refuse_namespaces(kv_call *k)
+/* Has it eventual namespaces that are to be in the backup? */
+static htc_status has_namespaces(kv_call *k, int *has)
 {
     htc_kv_request q = { .op = HTC_KV_COUNT, .flags = HTC_KV_EVENTUAL };
     htc_kv_result  r;
+    *has = 0;
     if (k->without_spaces || speaks(k, "redis:") || speaks(k, "etcd:"))
         return HTC_OK;
     htc_status s = kv_ask(k, &q, &r);
-    if (s != HTC_OK || (r.version == 0 && r.number == 0))
-        return s;
-    return cli_error(k->c, HTC_EUNSUPPORTED, "",
-                     "--without-namespaces writes all else; htc kv dump DIR FILE --namespace NAME has one from a member that has ended",
-                     "this store has %" PRIu64 " eventual namespace%s, with %" PRId64
-                     " keys on the member that was asked, and a backup has none of them",
-                     r.version, r.version == 1 ? "" : "s", r.number);
+    *has = s == HTC_OK && (r.version || r.number);
+    return s;
 }
 
 /* The keys of a page once more, for a page says neither their ttl nor their lease. Those that are gone by now are left out. */
@@ -175,7 +172,7 @@ static htc_status write_page(kv_call *k, kv_writer *w, const htc_kv_result *page
     return s;
 }
 
-static htc_status write_all(kv_call *k, const char *path, kv_writer *w)
+static htc_status write_all(kv_call *k, const char *path, kv_writer *w, int spaces)
 {
     char           cursor[HTC_KV_KEY_MAX];
     progress       p;
@@ -193,6 +190,8 @@ static htc_status write_all(kv_call *k, const char *path, kv_writer *w)
         s = write_page(k, w, &r, &ok);
         progress_say(&p, "%" PRIu64 " keys", w->count);
     } while (s == HTC_OK && ok && q.cursor.len);
+    if (s == HTC_OK && ok && spaces)
+        s = kv_backup_spaces(k, w, &ok);
     if (s == HTC_OK && ok)
         ok = kv_writer_end(w);
     progress_end(&p);
@@ -205,13 +204,15 @@ static htc_status write_all(kv_call *k, const char *path, kv_writer *w)
 static void say_written(kv_call *k, const kv_writer *w)
 {
     if (k->c->json) {
-        json_t *o = json_pack("{s:I, s:I, s:I}", "keys", (json_int_t)w->count, "leased", (json_int_t)w->leased, "with_ttl",
-                              (json_int_t)w->ending);
+        json_t *o = json_pack("{s:I, s:I, s:I, s:I}", "keys", (json_int_t)(w->count - w->siblings), "leased", (json_int_t)w->leased,
+                              "with_ttl", (json_int_t)w->ending, "siblings", (json_int_t)w->siblings);
         put_json(k->c, o);
         json_decref(o);
         return;
     }
-    printf("%" PRIu64 " key%s", w->count, w->count == 1 ? "" : "s");
+    printf("%" PRIu64 " key%s", w->count - w->siblings, w->count - w->siblings == 1 ? "" : "s");
+    if (w->siblings)
+        printf(", %" PRIu64 " value%s of eventual namespaces", w->siblings, w->siblings == 1 ? "" : "s");
     if (w->ending)
         printf(", %" PRIu64 " with a ttl", w->ending);
     if (w->leased)
@@ -223,7 +224,8 @@ htc_status kv_backup(kv_call *k)
 {
     const char *path = k->w.at[0];
     char       *temporary = must_print("%s.%ld", path, (long)getpid());
-    htc_status  s = refuse_namespaces(k);
+    int         spaces;
+    htc_status  s = has_namespaces(k, &spaces);
     if (s != HTC_OK) {
         free(temporary);
         return s;
@@ -235,7 +237,7 @@ htc_status kv_backup(kv_call *k)
         free(temporary);
         return s;
     }
-    s = write_all(k, path, &w);
+    s = write_all(k, path, &w, spaces);
     int ok = fflush(f) == 0 && fsync(fileno(f)) == 0;
     ok = fclose(f) == 0 && ok;
     if (s == HTC_OK && !(ok && rename(temporary, path) == 0))

@@ -94,7 +94,8 @@ typedef enum htc_kv_flag {
     HTC_KV_PLACES = 64,  /**< SCAN: in the order of places, not of keys; key is empty, a cursor has 8 bytes. A page never ends
                               between two keys of one place. HTC_EUNSUPPORTED where records are in order of keys alone */
     HTC_KV_EVENTUAL = 256 /**< COUNT: number: keys of eventual namespaces that the member that is asked holds; version: how many such
-                                namespaces it has. Since: 0.2 */
+                                namespaces it has. SCAN: these keys, deleted ones too, each as its namespace, a zero byte and the key, without
+                                values; version: the id of that member, what others hold is not among them. Since: 0.2 */
 } htc_kv_flag;
 
 /** One request. All bytes are copied. */

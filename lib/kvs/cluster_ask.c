@@ -535,6 +535,8 @@ int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv
         report(s, q, result);
     else if (s->cluster->map && q->op == HTC_KV_COUNT && q->flags)
         htc__kv_eventual_count(s, result);
+    else if (s->cluster->map && q->op == HTC_KV_SCAN && q->flags & HTC_KV_EVENTUAL)
+        htc__kv_eventual_list(s, q, result);
     else if (s->cluster->map && q->op == HTC_KV_CHANGE)
         told = htc__kv_cluster_change(s, q, face, conn, slot, result);
     else if (s->cluster->map) /* else it has not been let in yet */

@@ -127,6 +127,55 @@ void htc__kv_eventual_count(htc_kv_server *s, htc_kv_result *result)
     result->version = e->spaces;
 }
 
+typedef struct listing {
+    htc_kv_server       *s;
+    const htc_kv_request *q;
+    htc_kv_result       *result;
+    uint32_t             limit;
+    int                  more;
+} listing;
+
+/* Also one that is damaged: whoever asks for it is told. */
+static int list_one(void *visitor, htc_bytes name, htc_bytes value)
+{
+    listing       *l = visitor;
+    htc_kv_server *s = l->s;
+    htc_bytes      key = { (const uint8_t *)name.data + 1, name.len - 1 };
+    (void)value;
+    if (((const uint8_t *)name.data)[0] != 'n' || key.len < l->q->key.len || memcmp(key.data, l->q->key.data, l->q->key.len) != 0)
+        return 0;
+    if (l->result->items == l->limit) {
+        l->more = 1;
+        return 0;
+    }
+    htc__kv_item_write(&s->scratch_items, key, 0, (htc_bytes){ NULL, 0 });
+    l->result->items++;
+    s->page_last = htc__kv_name_of('n', NULL, key);
+    return s->scratch_items.status == HTC_OK;
+}
+
+void htc__kv_eventual_list(htc_kv_server *s, const htc_kv_request *q, htc_kv_result *result)
+{
+    listing      l = { .s = s, .q = q, .result = result, .limit = q->limit ? q->limit : 1000 };
+    int          behind = q->cursor.len && htc_bytes_compare(q->cursor, q->key) >= 0;
+    htc__kv_name from = htc__kv_name_of('n', NULL, behind ? q->cursor : q->key);
+    s->stats.reads++;
+    *result = (htc_kv_result){ .op = HTC_KV_SCAN, .version = s->cluster->id };
+    if (!s->cluster->eventual)
+        return;
+    if (behind)
+        from.data[from.len++] = 0;
+    htc_buf_clear(&s->scratch_items);
+    result->status = htc__kv_scan(s, htc__kv_name_bytes(&from), list_one, &l);
+    if (result->status == HTC_OK || result->status == HTC_ENOTFOUND)
+        result->status = s->scratch_items.status;
+    if (s->scratch_items.status == HTC_ENOMEM)
+        htc__kv_cluster_broken(s, HTC_ENOMEM);
+    result->items_bytes = htc_buf_bytes(&s->scratch_items);
+    if (l.more)
+        result->cursor = (htc_bytes){ s->page_last.data + 1, s->page_last.len - 1 };
+}
+
 /* ---------------------------------------------------------------- between owners */
 
 static int between_owners(const htc_kv_server *s, htc_bytes key)

@@ -74,6 +74,8 @@ static int extras_fit(const htc_kv_request *q)
     case HTC_KV_DELETE:
         return !(f & ~(uint32_t)HTC_KV_WANT_OLD) && !q->ttl;
     case HTC_KV_SCAN:
+        if (f == HTC_KV_EVENTUAL)
+            return !q->ttl;
         return !(f & ~(uint32_t)HTC_KV_PLACES) && !q->ttl &&
                (!f || (q->key.len == 0 && (q->cursor.len == 0 || q->cursor.len == 8)));
     case HTC_KV_LEASE_GRANT:

@@ -212,6 +212,8 @@ static htc_status execute_other(execution *x)
     case HTC_KV_GET:
         return HTC_EINTERNAL;
     case HTC_KV_SCAN:
+        if (x->q->flags & HTC_KV_EVENTUAL)
+            return HTC_OK;
         return x->q->flags ? htc__kv_scan_places(x->s, x->q, x->result) : scan(x);
     case HTC_KV_PUT:
     case HTC_KV_DELETE:

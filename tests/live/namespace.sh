@@ -17,7 +17,7 @@ start()
         > "$top/m$1.out" 2> "$top/m$1.err" &
     pid[$1]=$!
 }
-declare -a pid
+declare -A pid
 for i in 1 2 3; do start $i; done
 ready()
 {
@@ -83,13 +83,30 @@ for wrong in e E=eventual e=weak e=eventual:3 e=eventual:3,2,4 e=eventual:4,2,2 
 done
 refuse 1 'a store of members' htc-kvd --dir "$top/other" --engine log --namespace e=eventual
 refuse 1 'name of another' htc-kvd --dir "$top/m1" "${members[@]}" --engine log --namespace e=eventual --namespace e=eventual
+# A backup while they run, asked for at any of them: every key of each namespace once, all values that stand beside each other. Every member
+# has to be there for it.
+expect 0 "${k1[@]}" put both one --namespace e
+expect 0 "${k2[@]}" put both two --namespace e
+expect 0 "${k3[@]}" put strong s
+for i in 1 2 3; do
+    expect 0 "$htc" kv --store "unix:$top/m$i/kvd.sock" backup "live$i.kv"
+    [ "$out" = '1 key, 22 values of eventual namespaces' ] || fail "backup said: $out"
+    cmp -s "live$i.kv" live1.kv || [ "$(stat -c %s "live$i.kv")" = "$(stat -c %s live1.kv)" ] || fail "backups of one store differ"
+done
+kill -9 "${pid[2]}"
+wait "${pid[2]}" 2> /dev/null
+refuse 3 'does not say what it holds' "${k1[@]}" backup none.kv
+[ ! -e none.kv ] || fail "a backup that was refused left a file"
+: > "$top/m2.out"
+start 2
+ready 2
 for i in 1 2 3; do
     kill "${pid[$i]}"
     wait "${pid[$i]}" || fail "member $i ended with $?: $(cat "$top/m$i.err")"
 done
 
 expect 0 "$htc" kv fsck "$top/m1"
-[[ $out == 'log: 0 keys, 20 of eventual namespaces, '* ]] || fail "fsck said: $out"
+[[ $out == 'log: 1 key'*', 21 of eventual namespaces, '* ]] || fail "fsck said: $out"
 expect 0 "$htc" kv dump "$top/m1" --json --namespace fast
 [ "$(json "$out" '"%d %s" % (len(v), v[-1]["value"])')" = '20 v9' ] || fail "dump --json said: $out"
 
@@ -116,8 +133,8 @@ expect 0 "${kv[@]}" delete gone --namespace e
 expect 0 "${kv[@]}" put strong s
 expect 0 "$mortal_program" "unix:$socket" brief soon ttl 3600
 expect 0 "$mortal_program" "unix:$socket" bound gone lease 3600
-refuse 2 'has 1 eventual namespace, with 2 keys' "${kv[@]}" backup all.kv
-[ ! -e all.kv ] || fail "a backup that was refused left a file"
+expect 0 "${kv[@]}" backup with.kv --json
+[ "$(json "$out" '"%d %d" % (v["keys"], v["siblings"])')" = '3 3' ] || fail "backup --json said: $out"
 expect 0 "${kv[@]}" backup all.kv --without-namespaces
 [ "$out" = '3 keys, 1 with a ttl, 1 bound to a lease' ] || fail "backup said: $out"
 expect 0 "${cluster[@]}" --stop
@@ -143,6 +160,27 @@ expect 0 "${kv[@]}" get a --namespace e
 expect 0 "${kv[@]}" get b --namespace e
 [ "$(sort <<< "$out" | tr '\n' ' ')" = 'three two ' ] || fail "restore --replace left: $out"
 expect 0 "${cluster[@]}" --stop
+
+# The backup of the running store too: what was deleted since is there again, with both its values.
+expect 0 "${cluster[@]}"
+expect 0 "${kv[@]}" delete b --namespace e
+expect 0 "${kv[@]}" restore with.kv --replace
+expect 0 "${kv[@]}" get b --namespace e
+[ "$(sort <<< "$out" | tr '\n' ' ')" = 'three two ' ] || fail "restore of a backup left: $out"
+expect 0 "${cluster[@]}" --stop
+
+# Of five members none holds all of them.
+members=()
+for i in f1 f2 f3 f4 f5; do
+    expect 0 htc-kvd --dir "$top/m$i" --new-member
+    members+=(--member "$out@unix:$top/m$i/kvd.sock")
+done
+for i in f1 f2 f3 f4 f5; do start $i; done
+ready f1 f2 f3 f4 f5
+for i in $(seq 12); do expect 0 "$htc" kv --store "unix:$top/mf$((i % 5 + 1))/kvd.sock" put "k$i" "v$i" --namespace e; done
+expect 0 "$htc" kv --store "unix:$top/mf3/kvd.sock" backup five.kv
+[ "$out" = '0 keys, 12 values of eventual namespaces' ] || fail "backup said: $out"
+for i in f1 f2 f3 f4 f5; do kill "${pid[$i]}"; wait "${pid[$i]}"; done
 
 # And a whole dump, with the keys that are in none.
 expect 0 "$htc" kv dump "$top/c/1" whole.kv

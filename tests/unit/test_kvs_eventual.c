@@ -377,6 +377,45 @@ Test(kvs_eventual, what_does_not_fit_is_refused)
     close_world(&w);
 }
 
+/* A member lists the keys that it holds, page by page, deleted ones too, and says who it is. */
+Test(kvs_eventual, what_a_member_holds_is_listed)
+{
+    char     key[16], cursor[HTC_KV_KEY_MAX];
+    uint64_t who = 0;
+    int      found = 0, pages = 0, others = 0;
+    open_space(1, 3, calm, HTC_NEVER / 4, HTC_NEVER / 4);
+    for (int i = 0; i < 25; i++) {
+        snprintf(key, sizeof key, "k%02d", i);
+        HOLDS(ask_now(0, request(HTC_KV_PUT, key, "v")).status == HTC_OK);
+    }
+    HOLDS(ask_now(0, request(HTC_KV_DELETE, "k07", "")).status == HTC_OK);
+    for (htc_kv_request q = { .op = HTC_KV_SCAN, .flags = HTC_KV_EVENTUAL, .limit = 7 };;) {
+        htc_kv_result r = ask_now(0, q);
+        htc_kv_item   item;
+        size_t        at = 0;
+        HOLDS(r.status == HTC_OK && r.version && (!who || r.version == who) && r.items <= 7);
+        who = r.version;
+        for (uint32_t i = 0; i < r.items; i++) {
+            HOLDS(htc_kv_result_item(&r, &at, &item) == HTC_OK);
+            snprintf(key, sizeof key, "k%02d", found++);
+            HOLDS(item.key.len == strlen(SPACE) + 4 && memcmp(item.key.data, SPACE, strlen(SPACE) + 1) == 0);
+            HOLDS(memcmp((const char *)item.key.data + strlen(SPACE) + 1, key, 3) == 0 && item.value.len == 0);
+        }
+        pages++;
+        if (r.cursor.len == 0)
+            break;
+        memcpy(cursor, r.cursor.data, r.cursor.len);
+        q.cursor = (htc_bytes){ cursor, r.cursor.len };
+    }
+    HOLDS(found == 25 && pages == 4);
+    htc_kv_request q = { .op = HTC_KV_SCAN, .flags = HTC_KV_EVENTUAL, .key = htc_bytes_of("oth") };
+    others = (int)ask_now(0, q).items;
+    HOLDS(others == 0);
+    q.flags |= HTC_KV_PLACES;
+    HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_EINVAL);
+    close_world(&w);
+}
+
 /* A batch that fails takes its puts along, which are answered so; nothing of them has left, and no number of them counts. */
 Test(kvs_eventual, a_batch_that_fails_is_as_if_not_asked_for)
 {
