@@ -60,6 +60,7 @@ static const char usage_more[] =
     "  --shards S            the store runs on S threads, each with a part of the keys in DIR/shard-1 to DIR/shard-S (1 to 64,\n"
     "                        default 1; for good). With --new-member: draw an id for each, print them as one word\n"
     "  --memory BYTES        engines memory and log: changes that need more are refused (default: no bound)\n"
+    "  --value-max BYTES     no value becomes longer (default and most: 16777216); the same for all members\n"
     "  --metrics ADDRESS     what it has counted, as OpenMetrics text: http://ADDRESS/metrics; 127.0.0.1:PORT, [::1]:PORT or\n"
     "                        unix:PATH\n"
     "  --listen ADDRESS      those whose key is known come here from anywhere, with the store's own protocol, "
@@ -82,7 +83,7 @@ htc_status member_wrong(htc_daemon *d, htc_status status, const char *hint, cons
 
 int member_wanted(int argc, char **argv)
 {
-    static const char *const words[] = { "--resp",    "--engine",     "--durability", "--mem", "--sync-ms",
+    static const char *const words[] = { "--resp",    "--engine",     "--durability", "--mem", "--sync-ms", "--value-max",
                                          "--metrics", "--log-", "--new-member", "--listen",
                                          "--shards",  "--join",       "--help" };
     for (int i = 1; i < argc; i++)
@@ -148,6 +149,7 @@ static htc_status parse(member *m, int argc, char **argv)
                                            { "durability", required_argument, NULL, 'u' },
                                            { "sync-ms", required_argument, NULL, 's' },
                                            { "memory", required_argument, NULL, 'm' },
+                                           { "value-max", required_argument, NULL, 'X' },
                                            { "metrics", required_argument, NULL, 'x' },
                                            { "log-format", required_argument, NULL, 'j' },
                                            { "log-level", required_argument, NULL, 'v' },
@@ -200,6 +202,11 @@ static htc_status parse(member *m, int argc, char **argv)
             m->o.bytes_max = strtoull(optarg, &end, 10);
             if (end == optarg || *end || optarg[0] == '-')
                 return member_wrong(m->d, HTC_EUSAGE, hint, "--memory %.40s is not a number of bytes", optarg);
+            break;
+        case 'X':
+            m->o.value_max = strtoull(optarg, &end, 10);
+            if (*end || !strchr("123456789", optarg[0]) || m->o.value_max > HTC_KV_VALUE_MAX)
+                return member_wrong(m->d, HTC_EUSAGE, "take 1 to 16777216", "--value-max %.40s is no number of bytes", optarg);
             break;
         case 'M':
             if (identity_parse(m->d, optarg, m->peers, &m->count) != HTC_OK)
@@ -548,6 +555,7 @@ htc_status member_open(member *m, const htc_kv_store_options *chosen)
                                      .resp_port = m->o.resp ? RESP_PORT : 0,
                                      .resp_password = { m->password, m->password_len },
                                      .resp_flush = m->o.flush,
+                                     .value_max = (size_t)m->o.value_max,
                                      .self = m->id,
                                      .members = m->members,
                                      .member_count = m->count,

@@ -17,7 +17,7 @@ typedef struct member_options {
     const char *listen, *key, *ring, *once;
     const char *join, *at;
     uint64_t    domain;
-    uint64_t    bytes_max, replaces;
+    uint64_t    bytes_max, replaces, value_max;
     uint32_t    json, level, flush, draw, shards, weight, bits, sync_ms;
 } member_options;
 

@@ -157,6 +157,9 @@ typedef struct htc_kv_server_options {
     uint32_t watches_max; /**< of one connection; 0: 1024. Beyond: they end with HTC_EFULL. Since: 0.2 */
     uint32_t watch_marks_max; /**< keys under watched prefixes that have changed and were not told yet, of one connection; 0: 16384. Beyond,
                                    a watch starts over. Several members: the same of what another member watches. Since: 0.2 */
+
+    size_t value_max; /**< no value becomes longer: HTC_ETOOBIG; one that is longer may stay or become shorter. 0, and at most: HTC_KV_VALUE_MAX. Of
+                           several members each that makes a change looks at its own. Since: 0.2 */
     uint32_t engine_durability; /**< htc_kv_durability (htcsched/kv_store.h) that engine keeps, which is LMDB then: only to be told to
                                      Redis' clients that ask; 0: not known. Since: 0.2 */
 } htc_kv_server_options;

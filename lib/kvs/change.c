@@ -176,6 +176,12 @@ static void failed(change *c, htc_status status)
 void htc__kv_change(const htc__kv_cell *cell, const htc_kv_request *request, const htc__kv_stamp *stamp,
                     uint64_t at_least, htc_buf *scratch, htc__kv_changed *out)
 {
+    htc__kv_change_within(cell, request, stamp, at_least, HTC_KV_VALUE_MAX, scratch, out);
+}
+
+void htc__kv_change_within(const htc__kv_cell *cell, const htc_kv_request *request, const htc__kv_stamp *stamp,
+                           uint64_t at_least, size_t value_max, htc_buf *scratch, htc__kv_changed *out)
+{
     change c = { .cell = cell, .q = request, .scratch = scratch, .out = out };
     out->effect = HTC__KV_UNCHANGED;
     out->fields = 0;
@@ -190,6 +196,8 @@ void htc__kv_change(const htc__kv_cell *cell, const htc_kv_request *request, con
     htc_buf_clear(scratch);
     uint64_t   above = max3(cell->version, at_least, stamp->client ? stamp->since : 0);
     htc_status status = stamp->since > HTC__KV_SINCE_MAX || above >= UINT64_MAX - 1 ? HTC_EINVAL : new_value(&c);
+    if (status == HTC_OK && c.value.len > value_max && c.value.len > (exists(cell) ? cell->value.len : 0))
+        status = HTC_ETOOBIG;
     if (status != HTC_OK) {
         failed(&c, status);
         return;

@@ -45,5 +45,8 @@ typedef struct htc__kv_changed {
  * PUT names is alive is the caller's to ask beforehand. */
 void htc__kv_change(const htc__kv_cell *cell, const htc_kv_request *request, const htc__kv_stamp *stamp,
                     uint64_t at_least, htc_buf *scratch, htc__kv_changed *out);
+/* The same where no value becomes longer than value_max, which is HTC_ETOOBIG; one that is longer already may stay. */
+void htc__kv_change_within(const htc__kv_cell *cell, const htc_kv_request *request, const htc__kv_stamp *stamp,
+                           uint64_t at_least, size_t value_max, htc_buf *scratch, htc__kv_changed *out);
 
 #endif

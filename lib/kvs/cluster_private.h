@@ -278,7 +278,6 @@ void htc__kv_cluster_log_tick(htc_kv_server *s);
 void htc__kv_cluster_log_damage(htc_kv_server *s, htc_bytes key);
 
 /* cluster_lease.c */
-#define HTC__KV_OWN_PREFIX "\0htc\0" /* of keys that are the store's own */
 typedef struct htc__kv_lease_record {
     uint64_t keeper, client, sequence; /* who counts its time; who asked for it */
 } htc__kv_lease_record;

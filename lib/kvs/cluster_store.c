@@ -319,7 +319,8 @@ htc_status htc__kv_cluster_load(htc_kv_server *s)
                                       .send = htc__kv_cluster_send,
                                       .ctx = s };
     htc__kv_register_options o = {
-        .self = c->id, .counter = counter, .seed = htc_rng_next(s->env.rng), .retry_ns = s->options.member_retry_ns
+        .self = c->id, .counter = counter, .seed = htc_rng_next(s->env.rng), .retry_ns = s->options.member_retry_ns,
+        .value_max = s->options.value_max
     };
     for (uint32_t i = 0; i < c->count; i++)
         c->peers[i].heard = s->now;

@@ -387,6 +387,8 @@ static htc_status begin_put(htc_kv_server *s, seeking *x)
     htc__kv_eventual *e = s->cluster->eventual;
     htc_bytes         held = { NULL, 0 };
     s->touched = 0;
+    if (x->q.value.len > s->options.value_max)
+        return HTC_ETOOBIG;
     htc_status status = htc__kv_held_state(s, x->key, &held);
     if (status == HTC_OK || status == HTC_ENOTFOUND)
         status = htc__siblings_read(held, &e->a) == HTC_OK ? no_room(s, x, held.len) : HTC_ECORRUPT;

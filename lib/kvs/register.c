@@ -291,6 +291,8 @@ static asked *copy(htc__kv_register *reg, const htc_kv_request *q)
     if (!a)
         return NULL;
     uint8_t *bytes = (uint8_t *)(a + 1);
+    size_t   own = sizeof HTC__KV_OWN_PREFIX - 1; /* maps and leases are as long as they have to be */
+    a->value_max = q->key.len >= own && memcmp(q->key.data, HTC__KV_OWN_PREFIX, own) == 0 ? HTC_KV_VALUE_MAX : reg->o.value_max;
     a->size = size;
     a->q = *q;
     a->q.key = a->q.cursor = (htc_bytes){ NULL, 0 };
@@ -496,6 +498,7 @@ htc_status htc__kv_register_create(const htc_env *env, const htc__kv_register_op
     reg->o.asked_max = options->asked_max ? options->asked_max : ASKED_MAX;
     reg->o.cache_max = options->cache_max ? options->cache_max : CACHE_MAX;
     reg->o.block = or (options->block, BLOCK);
+    reg->o.value_max = options->value_max ? options->value_max : HTC_KV_VALUE_MAX;
     reg->host = *host;
     reg->rng = (htc_rng){ options->seed };
     reg->table = table;

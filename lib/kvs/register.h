@@ -20,6 +20,8 @@
 #include "kvs/acceptor.h"
 #include "kvs/change.h"
 
+#define HTC__KV_OWN_PREFIX "\0htc\0" /* of keys that are the store's own */
+
 typedef struct htc__kv_register htc__kv_register;
 
 /* Of a key's bucket. */
@@ -61,6 +63,7 @@ typedef struct htc__kv_register_options {
     htc_ns   pause_ns;   /* after the first lost round, doubling; 0: retry_ns / 8 */
     uint32_t losses_max; /* lost rounds after which the first owner gets it; 0: 3 */
     uint32_t asked_max;  /* requests held; 0: 65536 */
+    size_t   value_max;  /* of a key of a user; 0: HTC_KV_VALUE_MAX */
     size_t   cache_max;  /* bytes of cached cells; 0: 16 MiB */
     uint64_t block;      /* numbers reserved at once; 0: 2^20 */
 } htc__kv_register_options;

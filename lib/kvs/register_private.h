@@ -17,6 +17,7 @@ typedef struct asked {
     htc_kv_request q; /* value and seen stand behind this struct */
     htc_ns         until;
     uint32_t       losses;
+    size_t         value_max;
     uint8_t        tried;
     htc__kv_ballot first, last; /* ballots under which this very change was tried */
     uint64_t       version;     /* the lowest it made of the key then */

@@ -230,7 +230,7 @@ static int keep_before(htc__kv_round *r, const htc__kv_cell *cell)
 static void change(htc__kv_register *reg, const asked *a, const htc__kv_cell *cell, uint64_t at_least,
                    htc__kv_changed *c)
 {
-    htc__kv_change(cell, &a->q, &a->stamp, at_least, &reg->scratch, c);
+    htc__kv_change_within(cell, &a->q, &a->stamp, at_least, a->value_max, &reg->scratch, c);
     if (!cell->present || cell->deleted || !cell->lease || cell->lease == a->stamp.alive || a->q.op >= HTC__KV_EXPIRE ||
         (c->effect != HTC__KV_CHANGED && c->effect != HTC__KV_UNCHANGED))
         return;

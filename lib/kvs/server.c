@@ -333,6 +333,7 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     o.tombstones_max = or32(o.tombstones_max, 10000);
     o.lease_ttl_min = o.lease_ttl_min ? o.lease_ttl_min : HTC_MS;
     o.lease_ttl_max = o.lease_ttl_max ? o.lease_ttl_max : 3600 * HTC_SECOND;
+    o.value_max = o.value_max && o.value_max < HTC_KV_VALUE_MAX ? o.value_max : HTC_KV_VALUE_MAX;
     o.owners = or32(o.owners, 3);
     o.bits = or32(o.bits, 12);
     o.suspect_ns = o.suspect_ns ? o.suspect_ns : HTC_SECOND;

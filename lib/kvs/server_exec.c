@@ -42,7 +42,7 @@ static htc_status change(execution *x)
         x->result->status = status;
         return status == HTC_ECORRUPT ? HTC_OK : status;
     }
-    htc__kv_change(&cell, x->q, x->stamp, s->clock, &s->scratch_items, &changed);
+    htc__kv_change_within(&cell, x->q, x->stamp, s->clock, s->options.value_max, &s->scratch_items, &changed);
     *x->result = changed.result;
     switch (changed.effect) {
     case HTC__KV_CHANGED:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The largest values over a store of three members: several clients write values of 16 MiB at once, at every member, and read each other's; no
+"""A bound for values, and the largest ones over a store of three members: several clients write values of 16 MiB at once, at every member, and read each other's; no
 member ends, and each value is the one that was written."""
 import hashlib, os, random, shutil, socket, subprocess, sys, tempfile, threading
 
@@ -54,7 +54,28 @@ def all_clients(what):
     check(not wrong, '; '.join(wrong))
 
 
+def bounded(name, words):
+    """A store whose values have another bound, at most which each of its changes makes."""
+    p = subprocess.Popen([kvd, '--dir', '%s/%s' % (top, name), '--engine', 'log', '--value-max', '1000', *words], stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, text=True)
+    processes.append(p)
+    check(p.stdout.readline().startswith('ready: '), 'it is ready')
+
+    def refused(*asked, value=None):
+        done = subprocess.run([htc, 'kv', '--store', 'unix:%s/%s/kvd.sock' % (top, name), *asked], input=value, capture_output=True, timeout=300)
+        return done.returncode != 0
+    check(not refused('put', 'k', '--file', '-', value=b'v' * 1000) and refused('put', 'k', '--file', '-', value=b'v' * 1001), 'a put')
+    check(not refused('put', 'l', '--file', '-', value=b'v' * 999) and not refused('append', 'l', 'v') and refused('append', 'l', 'v'), 'an append')
+    check(refused('cas', 'k', '--seen', 'v' * 1000, '--file', '-', value=b'v' * 1001) and not refused('put', 'k', 'short'), 'a cas')
+    p.terminate()
+    check(p.wait(timeout=60) == 0, 'it ends')
+    processes.remove(p)
+
+
 def main():
+    bounded('alone', [])
+    one = subprocess.run([kvd, '--dir', top + '/one', '--new-member'], capture_output=True, text=True, check=True).stdout.strip()
+    bounded('one', ['--buckets', '4096', '--member', '%s@unix:%s/one/kvd.sock' % (one, top)])
     ids = [subprocess.run([kvd, '--dir', '%s/%d' % (top, n), '--new-member'], capture_output=True, text=True, check=True).stdout.strip()
            for n in (1, 2, 3)]
     named = [w for n, i in enumerate(ids) for w in ('--member', '%s@unix:%s/%d/kvd.sock' % (i, top, n + 1))]

@@ -207,3 +207,37 @@ Test(change, without_memory_nothing_is_changed)
         cr_expect(eq(sz, f.live, 0));
     }
 }
+
+/* No value becomes longer than a bound; one that is longer already stays as it is, and may become shorter. */
+Test(change, values_have_a_bound)
+{
+    static const struct {
+        htc_kv_request q;
+        htc_status     status;
+    } asks[] = {
+        { { .op = HTC_KV_PUT, .value = { "1234", 4 } }, HTC_OK },
+        { { .op = HTC_KV_PUT, .value = { "12345", 5 } }, HTC_ETOOBIG },
+        { { .op = HTC_KV_APPEND, .value = { "34", 2 } }, HTC_OK },
+        { { .op = HTC_KV_APPEND, .value = { "345", 3 } }, HTC_ETOOBIG },
+        { { .op = HTC_KV_CAS_VERSION, .version = 5, .value = { "12345", 5 } }, HTC_ETOOBIG },
+        { { .op = HTC_KV_CAS_VALUE, .seen = { "12", 2 }, .value = { "12345", 5 } }, HTC_ETOOBIG },
+        { { .op = HTC_KV_ADD, .delta = 9000 }, HTC_OK },
+        { { .op = HTC_KV_ADD, .delta = 10000 }, HTC_ETOOBIG },
+        { { .op = HTC_KV_DELETE }, HTC_OK },
+    };
+    htc__kv_cell    cell = with("12", 5), long_one = with("123456", 5);
+    htc__kv_changed out;
+    htc_buf         b;
+    htc_buf_init(&b, NULL, 0);
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+        htc__kv_change_within(&cell, &asks[i].q, &nobody, 0, 4, &b, &out);
+        cr_expect(out.result.status == asks[i].status, "%zu: %s", i, htc_strerror(out.result.status));
+    }
+    htc_kv_request q = { .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH, .ttl = HTC_SECOND };
+    htc__kv_change_within(&long_one, &q, &nobody, 0, 4, &b, &out);
+    cr_expect(out.effect == HTC__KV_CHANGED && out.to.value.len == 6, "it stays");
+    q = (htc_kv_request){ .op = HTC_KV_PUT, .value = { "12345", 5 } };
+    htc__kv_change_within(&long_one, &q, &nobody, 0, 4, &b, &out);
+    cr_expect(out.effect == HTC__KV_CHANGED, "and becomes shorter");
+    htc_buf_free(&b);
+}
