@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[] = { "none", "join", "leave", "replace", "weight" };
+static const char *const kinds[] = { "none", "join", "leave", "replace", "weight", "", "", "renew" };
 static const char *const states[] = { "?", "in", "coming", "going" };
 
 htc_status kv_members_ask(kv_call *k, int buckets, htc_kv_members *all)
@@ -129,6 +129,9 @@ void kv_members_change_text(const htc_kv_members *all, char *text, size_t cap)
         break;
     case HTC_KV_CHANGE_WEIGHT:
         snprintf(text, cap, "%016" PRIx64 " gets the weight %" PRIu32, all->goer, all->weight);
+        break;
+    case HTC_KV_CHANGE_RENEW:
+        snprintf(text, cap, "what %016" PRIx64 " has damaged is renewed", all->goer);
         break;
     }
 }

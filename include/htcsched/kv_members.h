@@ -33,7 +33,8 @@ typedef enum htc_kv_change_kind {
     HTC_KV_CHANGE_REPLACE, /**< a new member comes in the place of one that goes */
     HTC_KV_CHANGE_WEIGHT,  /**< a member gets another weight */
     HTC_KV_CHANGE_BACK,    /**< asked for alone: what is under way is given up, and what has moved goes back */
-    HTC_KV_CHANGE_RATE     /**< asked for alone, also while a change is under way: how many buckets a minute may move */
+    HTC_KV_CHANGE_RATE,    /**< asked for alone, also while a change is under way: how many buckets a minute may move */
+    HTC_KV_CHANGE_RENEW    /**< cannot be asked for: a member has damaged records, and their buckets are installed anew at all their owners. Since: 0.2 */
 } htc_kv_change_kind;
 
 /** What a member is now. */
@@ -56,7 +57,7 @@ typedef struct htc_kv_members {
     uint32_t  back;    /**< 1: that was given up, and what has moved goes back */
     uint32_t  weight;  /**< HTC_KV_CHANGE_WEIGHT: what it is to be */
     uint64_t  comer;   /**< who comes; 0: nobody */
-    uint64_t  goer;    /**< who goes; HTC_KV_CHANGE_WEIGHT: whom it is about; 0: nobody */
+    uint64_t  goer;    /**< who goes; HTC_KV_CHANGE_WEIGHT: whom it is about; HTC_KV_CHANGE_RENEW: who has the damage; 0: nobody */
     uint32_t  moved;   /**< buckets that have moved to other owners in this change */
     uint32_t  to_move; /**< and so many move in all; 0: no change is under way */
     uint64_t  driver;  /**< the member that moves them, as far as the one that was asked knows; 0: it does not */

@@ -650,6 +650,7 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
     htc__kv_eventual_tick(s);
     if (htc__kv_register_deadline(c->reg) <= s->now)
         htc__kv_register_timeout(c->reg, s->now);
+    htc__kv_repair_tick(s);
     htc__kv_cluster_moving_tick(s);
     htc__kv_cluster_holds_tick(s);
     hear_self(s);
@@ -699,6 +700,8 @@ htc_ns htc__kv_cluster_deadline(const htc_kv_server *s)
     due = htc__kv_cluster_holds_deadline(s);
     at = due < at ? due : at;
     due = htc__kv_cluster_moving_deadline(s);
+    at = due < at ? due : at;
+    due = htc__kv_repair_deadline(s);
     at = due < at ? due : at;
     if (c->reserving && c->reserve_batch == UINT64_MAX && c->reserve_at < at)
         at = c->reserve_at;

@@ -214,6 +214,7 @@ static htc_status store(htc_kv_server *s, const htc__kv_part *part, const htc__k
     htc__kv_cluster *c = s->cluster;
     int              stays = part->area.kind != 0;
     c->hold[part->bucket].held = (uint8_t)stays;
+    htc__kv_repair_whole(s, part->bucket, stays);
     htc__kv_holds_todo(s, part->bucket, stays ? 0 : (uint8_t)(c->holding->todo[part->bucket] & ~HTC__KV_GO));
     htc_status status = htc__kv_holds_stage(s, part->bucket);
     return status == HTC_OK ? htc__kv_cluster_floors_put(s, part->bucket, floors) : status;

@@ -148,7 +148,8 @@ htc_status htc__kv_cluster_holds_make(htc_kv_server *s)
     c->holding->todo = htc__alloc(&s->env, c->buckets);
     j->parts = htc__alloc(&s->env, HTC__KV_JOB_PARTS * sizeof *j->parts);
     j->part_of = htc__alloc(&s->env, c->buckets * sizeof *j->part_of);
-    return c->holding->todo && j->parts && j->part_of ? htc__kv_shows_make(s) : HTC_ENOMEM;
+    htc_status status = c->holding->todo && j->parts && j->part_of ? htc__kv_shows_make(s) : HTC_ENOMEM;
+    return status == HTC_OK ? htc__kv_repair_make(s) : status;
 }
 
 void htc__kv_cluster_holds_free(htc_kv_server *s)
@@ -163,6 +164,7 @@ void htc__kv_cluster_holds_free(htc_kv_server *s)
         htc__free(&s->env, h->todo, c->buckets);
         htc_buf_free(&h->first);
     }
+    htc__kv_repair_free(s);
     htc__free(&s->env, c->holding, sizeof *c->holding);
     htc__free(&s->env, c->hold, c->buckets * sizeof *c->hold);
 }
@@ -397,6 +399,8 @@ static htc_status hold_map(htc_kv_server *s, const htc__kv_map *map, uint64_t ve
         status = htc__kv_cluster_map_keep(s, htc_buf_bytes(&bytes), version);
     if (status == HTC_OK)
         status = htc__kv_cluster_put(s, htc__kv_map_key(), &cell);
+    if (status == HTC_OK)
+        htc__kv_repair_whole(s, HTC__KV_OWN_BUCKET, 1);
     htc_buf_free(&bytes);
     return status;
 }

@@ -1,5 +1,5 @@
 /* What an operator is told of the other members and of the map: a line when somebody falls silent or is heard again, when a change of
- * membership begins, and when it is over; and that a record of this member's own is damaged. */
+ * membership begins, and when it is over. What is said of damaged records: cluster_repair.c. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ static void notice(htc_kv_server *s, htc__kv_peer *peer)
 
 static void say_change(const htc_kv_server *s, const htc__kv_map *map)
 {
-    static const char *const kinds[] = { "", "join", "leave", "replace", "reweight", "" };
+    static const char *const kinds[] = { "", "join", "leave", "replace", "reweight" };
     uint64_t                 id = map->kind == HTC__KV_JOIN ? map->comer.id : map->leaver;
     htc__log_with(&s->env, HTC_LOG_INFO,
                   HTC__FIELDS(HTC__TEXT("change", kinds[map->kind]), HTC__ID("member", id), HTC__NUMBER("back", map->back),
@@ -69,15 +69,25 @@ static void say_settled(const htc_kv_server *s, const htc__kv_map *map)
                   "the change of members is over -> %" PRIu32 " keep the store", map->members);
 }
 
+static void say_renewal(const htc_kv_server *s, const htc__kv_map *map)
+{
+    htc__log_with(&s->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__TEXT("change", "renew"), HTC__ID("member", map->leaver), HTC__NUMBER("buckets", map->renewed),
+                              HTC__NUMBER("map", s->cluster->map_version)),
+                  "member %016" PRIx64 " has damaged records -> renew %" PRIu32 " buckets among their owners", map->leaver, map->renewed);
+}
+
 static void notice_change(htc_kv_server *s)
 {
     htc__kv_cluster   *c = s->cluster;
     const htc__kv_map *map = c->map;
     if (!map || (c->said_kind == map->kind && c->said_back == map->back))
         return;
-    if (map->kind != HTC__KV_STAY)
+    if (map->kind == HTC__KV_RENEW)
+        say_renewal(s, map);
+    else if (map->kind != HTC__KV_STAY)
         say_change(s, map);
-    else
+    else if (c->said_kind != HTC__KV_RENEW)
         say_settled(s, map);
     c->said_kind = map->kind;
     c->said_back = map->back;
@@ -90,20 +100,4 @@ void htc__kv_cluster_log_tick(htc_kv_server *s)
         if (c->peers[i].listed && !c->peers[i].self)
             notice(s, &c->peers[i]);
     notice_change(s);
-}
-
-/* What it had promised of that key is not known, so it says nothing of it any more, and nobody can tell it. */
-void htc__kv_cluster_log_damage(htc_kv_server *s, htc_bytes key)
-{
-    char   text[64];
-    size_t len = key.len < sizeof text ? key.len : sizeof text - 1;
-    if (s->cluster->said_damage)
-        return;
-    s->cluster->said_damage = 1;
-    memcpy(text, key.data, len);
-    text[len] = '\0';
-    htc__text_clean(text);
-    htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__TEXT("key", text), HTC__STATUS(HTC_ECORRUPT)),
-                  "this member's record of \"%s\" is damaged -> leave that key, and others like it, to its other owners; let a new "
-                  "member take this one's place (htc-kvd --join --replaces %016" PRIx64 ")", text, s->cluster->id);
 }

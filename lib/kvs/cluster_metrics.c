@@ -42,9 +42,10 @@ static void members(const htc_kv_server *s, htc_metrics *m)
             c->counts.dropped);
 }
 
-static void requests(const htc__kv_cluster *c, htc_metrics *m)
+static void requests(const htc_kv_server *s, htc_metrics *m)
 {
-    uint64_t scans = 0;
+    const htc__kv_cluster *c = s->cluster;
+    uint64_t               scans = 0;
     for (const struct htc__kv_scanning *x = c->scans; x; x = htc__kv_cluster_scan_next(x))
         scans++;
     gauge(m, "htc_kv_requests_in_progress", "Requests on their way to owners of their keys.", c->requests.count);
@@ -54,6 +55,11 @@ static void requests(const htc__kv_cluster *c, htc_metrics *m)
     counter(m, "htc_kv_buckets_moved", "", "Buckets that this member has moved to other owners.", c->counts.moved);
     counter(m, "htc_kv_buckets_copied", "", "Buckets that this member, being late, has copied from another owner.",
             c->counts.copied);
+    htc__kv_repair_counts repair;
+    htc__kv_repair_counted(s, &repair);
+    gauge(m, "htc_kv_buckets_damaged", "Buckets of which this member has records that are damaged.", repair.damaged);
+    counter(m, "htc_kv_buckets_renewed", "", "Buckets of which it had damaged records, and has none any more.", repair.renewed);
+    counter(m, "htc_kv_renewals_given_up", "", "Renewals of damaged buckets that this member has given up.", repair.given_up);
     counter(m, "htc_kv_requests_passed_on", "", "Requests given to the next owner, since one did not answer.",
             c->counts.passed_on);
 }
@@ -72,7 +78,7 @@ static void watches(const htc_kv_server *s, htc_metrics *m)
 void htc__kv_cluster_metrics(const htc_kv_server *s, htc_metrics *m)
 {
     members(s, m);
-    requests(s->cluster, m);
+    requests(s, m);
     watches(s, m);
     htc__kv_eventual_metrics(s, m);
     if (!s->cluster->reg)

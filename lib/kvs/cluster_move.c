@@ -39,6 +39,8 @@ typedef struct htc__kv_moving {
     htc_buf        image;           /* own: the entry to be installed */
     int            tell, read;      /* all others are told; the map is read first */
     htc_ns         at;              /* nothing is begun before */
+    htc_ns         heard_at;        /* an owner has answered this member's batch */
+    int            lost;            /* a key of it has been lost by too many */
     htc_ns         seen_at, patience;
     uint64_t       seen, seen_number; /* the member that was last heard moving a bucket, and under which number */
     uint32_t       stalled, seen_moved;
@@ -423,6 +425,8 @@ static htc_status begin(htc__kv_map *map, const htc__kv_wish *wish)
     case HTC__KV_RATE:
         map->rate = wish->member.weight;
         return HTC_OK;
+    case HTC__KV_RENEW: /* nobody wishes for it */
+        break;
     }
     return HTC_EINVAL;
 }
@@ -611,7 +615,8 @@ static void create_batch(htc_kv_server *s, const htc__kv_map_move *moves, uint32
     htc__kv_mover_host    host = { .seal = say_seal, .install = say_install, .activate = say_ready, .ctx = s };
     htc__kv_mover_options o = { .retry_ns = 4 * s->options.member_retry_ns, .page_max = PAGE_BYTES };
     m->own = own;
-    m->ready = 0;
+    m->ready = m->lost = 0;
+    m->heard_at = s->now;
     htc_status status = htc__kv_movers_create(&s->env, &o, &host, moves, count, number, s->now, &m->batch);
     if (status != HTC_OK)
         htc__kv_cluster_broken(s, status);
@@ -692,6 +697,9 @@ static void too_large(htc_kv_server *s)
 {
     moving  *m = s->cluster->moving;
     uint32_t count = htc__kv_movers_count(m->batch);
+    m->lost |= count == 1;
+    if (m->lost && s->cluster->map->kind == HTC__KV_RENEW)
+        return; /* it is given up */
     drop_batch(m);
     m->number = 0;
     m->most = count > 4 ? count / 4 : 1;
@@ -710,20 +718,25 @@ void htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item)
     uint64_t number = m->own ? s->cluster->map->own_epoch + 1 : m->number;
     if (page.number != number || (page.bucket == HTC__KV_OWN_BUCKET) != m->own)
         return;
+    m->heard_at = s->now;
     htc_status status =
         htc__kv_movers_shown(m->batch, s->now, from, page.bucket, page.after, &page.floors, page.entries, page.last);
     if (status == HTC_ENOMEM)
         htc__kv_cluster_broken(s, status);
     else if (status == HTC_EFULL)
         too_large(s);
+    else if (status == HTC_ECORRUPT)
+        m->lost = 1;
 }
 
 void htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     moving      *m = s->cluster->moving;
     htc__kv_page page;
-    if (htc__kv_installed_read(item, &page) == HTC_OK && m->batch && (page.bucket == HTC__KV_OWN_BUCKET) == m->own)
-        htc__kv_movers_installed(m->batch, s->now, from, page.bucket, page.number, page.page);
+    if (htc__kv_installed_read(item, &page) != HTC_OK || !m->batch || (page.bucket == HTC__KV_OWN_BUCKET) != m->own)
+        return;
+    m->heard_at = s->now;
+    htc__kv_movers_installed(m->batch, s->now, from, page.bucket, page.number, page.page);
 }
 
 /* ---------------------------------------------------------------- the map is another one */
@@ -797,9 +810,27 @@ static htc_ns begins_at(const htc_kv_server *s)
         return m->at;
     if (c->map->after)
         return m->number && m->number == c->map->mover ? m->at : turn_at(m);
-    if (!to_mend(c->map))
-        return HTC_NEVER;
+    if (!to_mend(c->map)) {
+        htc_ns repair = htc__kv_repair_at(s);
+        return repair > m->at ? repair : m->at;
+    }
     return m->driving ? m->at : m->seen_at + MEND * m->patience;
+}
+
+/* What this member has lost is taken from those that have it. */
+static void renew(htc_kv_server *s)
+{
+    moving *m = s->cluster->moving;
+    if (!draft(s))
+        return;
+    m->most = 1;
+    htc_status status = htc__kv_repair_begin(s, m->next);
+    if (status == HTC_OK && m->next->after)
+        status = htc__kv_map_take(m->next, m->most, &m->taken);
+    if (status == HTC_OK)
+        swap_map(s);
+    else
+        discard(m);
 }
 
 static void begin_something(htc_kv_server *s)
@@ -819,8 +850,31 @@ static void begin_something(htc_kv_server *s)
         take(s);
     else if (m->wish.kind != HTC__KV_STAY)
         grant(s);
-    else
+    else if (to_mend(c->map))
         (void)name_next(s, 0);
+    else
+        renew(s);
+}
+
+/* Its owners wait while a bucket is renewed, so that goes on only as long as it gets somewhere. */
+static int in_vain(const htc_kv_server *s)
+{
+    const moving *m = s->cluster->moving;
+    return m->batch && !m->own && !m->ready && s->cluster->map->kind == HTC__KV_RENEW &&
+           (m->lost || s->now - m->heard_at > 2 * s->cluster->suspect_ns);
+}
+
+static void give_up(htc_kv_server *s)
+{
+    moving *m = s->cluster->moving;
+    htc__kv_repair_given_up(s, m->lost);
+    drop_batch(m);
+    if (!draft(s))
+        return;
+    if (htc__kv_map_roll_back(m->next, m->number) == HTC_OK)
+        swap_map(s);
+    else
+        discard(m);
 }
 
 void htc__kv_cluster_moving_tick(htc_kv_server *s)
@@ -837,6 +891,8 @@ void htc__kv_cluster_moving_tick(htc_kv_server *s)
         map_has_moved(s);
     else if (m->batch && m->ready)
         activate(s);
+    else if (in_vain(s))
+        give_up(s);
     else if (m->batch && htc__kv_movers_deadline(m->batch) <= s->now)
         htc__kv_movers_timeout(m->batch, s->now);
     else if (!m->batch && begins_at(s) <= s->now)

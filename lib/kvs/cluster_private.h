@@ -103,6 +103,7 @@ typedef struct htc__kv_cluster {
     htc__kv_hold            *hold, own_hold; /* by bucket; of the map itself */
     struct htc__kv_holding  *holding;        /* cluster_hold.c */
     struct htc__kv_moving   *moving;         /* cluster_move.c */
+    struct htc__kv_repairing *repairing;     /* cluster_repair.c */
     htc__kv_cluster_counts   counts;
     htc__kv_peer            *peers;       /* they only become more */
     uint32_t                 count, self; /* self: which of them this member is */
@@ -112,7 +113,6 @@ typedef struct htc__kv_cluster {
     uint32_t                 left;      /* told that it is no member any more */
     htc_ns                   suspect_ns, request_ns;
     uint8_t                  said_kind, said_back; /* cluster_log.c: of the change that was spoken of last */
-    uint8_t                  said_damage;
     htc__kv_register        *reg;
     htc__table               requests; /* by tag: htc__kv_errand */
     htc__wheel               wheel;    /* of requests */
@@ -274,8 +274,25 @@ void htc__kv_errand_tell(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forw
 
 /* cluster_log.c: once a step. */
 void htc__kv_cluster_log_tick(htc_kv_server *s);
-/* This member's record of that key cannot be read: said once in a life. */
-void htc__kv_cluster_log_damage(htc_kv_server *s, htc_bytes key);
+
+/* cluster_repair.c */
+typedef struct htc__kv_repair_counts {
+    uint64_t damaged;           /* buckets of which this member has damaged records now */
+    uint64_t renewed, given_up; /* that were, and are whole again; renewals that this member has given up */
+} htc__kv_repair_counts;
+htc_status htc__kv_repair_make(htc_kv_server *s); /* room for all buckets */
+void       htc__kv_repair_free(htc_kv_server *s);
+void       htc__kv_repair_found(htc_kv_server *s, htc_bytes key); /* this member's record of that key cannot be read */
+/* Nothing of that bucket is as it was; renewed: by what others had of it. */
+void       htc__kv_repair_whole(htc_kv_server *s, uint32_t bucket, int renewed);
+/* This member has given up a renewal; lost: too many owners have lost the same key. */
+void       htc__kv_repair_given_up(htc_kv_server *s, int lost);
+htc_ns     htc__kv_repair_at(const htc_kv_server *s); /* when the next renewal is to begin */
+/* In this copy of the map. HTC_ENOTFOUND: there is nothing that can be renewed now; else as of the map's steps. */
+htc_status htc__kv_repair_begin(htc_kv_server *s, htc__kv_map *map);
+void       htc__kv_repair_tick(htc_kv_server *s);
+htc_ns     htc__kv_repair_deadline(const htc_kv_server *s);
+void       htc__kv_repair_counted(const htc_kv_server *s, htc__kv_repair_counts *counts);
 
 /* cluster_lease.c */
 typedef struct htc__kv_lease_record {

@@ -31,7 +31,7 @@ static void head(const htc_kv_server *s, htc_kv_members *m)
 /* Going back, who came goes and who went stays. */
 static uint32_t state_of(const htc__kv_map *map, uint64_t id)
 {
-    if (!map->after || map->kind == HTC__KV_REWEIGHT)
+    if (!map->after || map->kind == HTC__KV_REWEIGHT || map->kind == HTC__KV_RENEW)
         return HTC_KV_MEMBER_IN;
     if (id == map->comer.id)
         return map->back ? HTC_KV_MEMBER_GOING : HTC_KV_MEMBER_COMING;

@@ -1,6 +1,6 @@
 /* The content of buckets as this member holds it, page by page: for whoever has sealed them here (kvs/movers.h), or copies them from one that
  * serves them (cluster_late.c). A key that is only promised to somebody is not shown: the promise is of an epoch that has passed.
- * Damaged, a bucket shows nothing: others can.
+ * A damaged record is shown as such to who seals; to who copies its bucket shows nothing: others can.
  *
  * Keys lie in their own order, not by bucket, so a look for one bucket passes over all others'. Therefore all that has been asked for is gathered
  * in one pass over the keys, some of them in a step. What is asked for meanwhile waits for the next pass. A sealed bucket's content does
@@ -115,7 +115,10 @@ static void add(shows *x, show *w, htc_bytes key, htc_bytes value)
     if (w->status != HTC_OK || w->more || (w->after_len && htc_bytes_compare(key, (htc_bytes){ w->after, w->after_len }) <= 0))
         return;
     w->status = value.data ? htc__kv_cell_read(value, NULL, &cell) : HTC_ECORRUPT;
-    if (w->status != HTC_OK || !cell.present)
+    if (w->status == HTC_ECORRUPT && w->kind == HTC__KV_ITEM_SHOWN) {
+        value = (htc_bytes){ NULL, 0 };
+        w->status = HTC_OK;
+    } else if (w->status != HTC_OK || !cell.present)
         return; /* others can show it; a promise, of an epoch that has passed */
     if ((w->entries.len && w->entries.len + value.len > PAGE_BYTES) || x->bytes > PASS_BYTES) {
         w->more = 1;
@@ -224,7 +227,9 @@ void htc__kv_show_map(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *ask
     htc_bytes    value;
     htc_buf_init(&w.entries, &s->env, 0);
     htc_status status = htc__kv_read(s, htc__kv_name_bytes(&name), &value);
-    if (status == HTC_OK)
+    if (status == HTC_ECORRUPT)
+        value = (htc_bytes){ NULL, 0 };
+    if (status == HTC_OK || status == HTC_ECORRUPT)
         add(&none, &w, htc__kv_map_key(), value);
     else if (status != HTC_ENOTFOUND)
         w.status = status;

@@ -189,7 +189,7 @@ void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item)
             htc__kv_cluster_reply(s, from, HTC__KV_ITEM_REPLY);
     }
     if (status == HTC_ECORRUPT)
-        htc__kv_cluster_log_damage(s, ask.key);
+        htc__kv_repair_found(s, ask.key);
     if (status == HTC_ENOMEM || status == HTC_EIO)
         htc__kv_cluster_broken(s, status);
 }

@@ -92,7 +92,7 @@ htc_status htc_kv_members_read(htc_bytes value, htc_kv_members *members)
     m.asked = htc_get_u64(&r);
     m.buckets = get_u32(&r);
     m.copies = get_u32(&r);
-    m.change = get_up_to(&r, HTC_KV_CHANGE_WEIGHT);
+    m.change = get_up_to(&r, HTC_KV_CHANGE_RENEW);
     m.back = get_up_to(&r, 1);
     m.weight = get_u32(&r);
     m.comer = htc_get_u64(&r);

@@ -158,9 +158,24 @@ uint32_t htc__kv_map_owners(const htc__kv_map *map, uint32_t bucket, uint64_t *i
     return owners_in(map->after && bucket < map->moved ? map->after : map->before, bucket, ids);
 }
 
+static int is_renewed(const htc__kv_map *map, uint32_t bucket)
+{
+    uint32_t low = 0, high = map->renewed;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (map->renew[middle] < bucket)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < map->renewed && map->renew[low] == bucket;
+}
+
 /* Does it change hands? Another order alone is nothing that anybody would have to copy. */
 static int differs(const htc__kv_map *map, uint32_t bucket)
 {
+    if (map->kind == HTC__KV_RENEW)
+        return is_renewed(map, bucket);
     uint64_t a[HTC_RING_OWNERS_MAX], b[HTC_RING_OWNERS_MAX];
     uint32_t n = owners_in(map->before, bucket, a), m = owners_in(map->after, bucket, b);
     if (n != m)
@@ -269,6 +284,8 @@ static htc_status compute_after(htc__kv_map *map)
     case HTC__KV_REWEIGHT:
         status = htc_ring_reweight(map->after, map->leaver, comer.weight);
         break;
+    case HTC__KV_RENEW:
+        break;
     }
     if (status != HTC_OK) {
         htc_ring_destroy(map->after);
@@ -282,7 +299,7 @@ static void forget_change(htc__kv_map *map)
     map->kind = HTC__KV_STAY;
     map->back = 0;
     map->leaver = map->mover = 0;
-    map->moved = map->until = 0;
+    map->moved = map->until = map->renewed = 0;
     memset(&map->comer, 0, sizeof map->comer);
 }
 
@@ -377,6 +394,28 @@ htc_status htc__kv_map_begin_reweight(htc__kv_map *map, uint64_t id, uint32_t we
     return begin(map, HTC__KV_REWEIGHT, id, &as);
 }
 
+static int buckets_sound(const htc__kv_map *map, const uint32_t *buckets, uint32_t count)
+{
+    for (uint32_t i = 0; i < count && i < HTC__KV_MAP_RENEWED; i++)
+        if (buckets[i] >= htc_ring_buckets(map->before) || (i > 0 && buckets[i] <= buckets[i - 1]))
+            return 0;
+    return count >= 1 && count <= HTC__KV_MAP_RENEWED;
+}
+
+htc_status htc__kv_map_begin_renew(htc__kv_map *map, uint64_t id, const uint32_t *buckets, uint32_t count)
+{
+    if (map->after || map->own_next.n)
+        return HTC_EBUSY;
+    if (!buckets_sound(map, buckets, count))
+        return HTC_EINVAL;
+    memcpy(map->renew, buckets, count * sizeof *buckets);
+    map->renewed = count;
+    htc_status status = begin(map, HTC__KV_RENEW, id, NULL);
+    if (status != HTC_OK)
+        map->renewed = 0;
+    return status;
+}
+
 /* ---- batch after batch ---- */
 
 /* Every bucket there that changes hands gets those numbers; image 0: it keeps the one it has. */
@@ -448,6 +487,10 @@ htc_status htc__kv_map_roll_back(htc__kv_map *map, uint64_t number)
     if (status != HTC_OK)
         return status;
     renumber(map, batch_from(map), batch_to(map), ++map->numbers, 0);
+    if (map->kind == HTC__KV_RENEW) {
+        end_change(map);
+        return HTC_OK;
+    }
     map->back = !map->back;
     batch_over(map);
     return HTC_OK;
@@ -590,6 +633,26 @@ static void put_ring(htc_buf *b, const htc_ring *ring)
         htc_ring_encode(ring, 0, room, size, &len);
 }
 
+static void put_renewed(htc_buf *b, const htc__kv_map *map)
+{
+    htc_put_varint(b, map->renewed);
+    for (uint32_t i = 0; i < map->renewed; i++)
+        htc_put_varint(b, map->renew[i]);
+}
+
+static void get_renewed(htc_reader *r, htc__kv_map *map)
+{
+    uint32_t n = get_u32(r);
+    if (n > HTC__KV_MAP_RENEWED)
+        htc_reader_fail(r);
+    for (uint32_t i = 0; r->status == HTC_OK && i < n; i++)
+        map->renew[i] = get_u32(r);
+    if (r->status == HTC_OK && !map->back && buckets_sound(map, map->renew, n))
+        map->renewed = n;
+    else
+        htc_reader_fail(r);
+}
+
 void htc__kv_map_encode(htc_buf *b, const htc__kv_map *map)
 {
     htc_put_u8(b, HTC__KV_MAP_FORMAT);
@@ -606,6 +669,8 @@ void htc__kv_map_encode(htc_buf *b, const htc__kv_map *map)
         htc_put_varint(b, map->mover);
         if (map->mover)
             htc_put_varint(b, map->until);
+        if (map->kind == HTC__KV_RENEW)
+            put_renewed(b, map);
     }
     htc_put_varint(b, map->rate);
     htc_put_varint(b, map->members);
@@ -703,8 +768,10 @@ static htc_status get_change(htc_reader *r, htc__kv_map *map)
     map->moved = get_u32(r);
     map->mover = htc_get_varint(r);
     map->until = map->mover ? get_u32(r) : map->moved;
-    if (r->status != HTC_OK || map->kind > HTC__KV_REWEIGHT || map->back > 1 || map->mover > map->numbers ||
-        map->moved > htc_ring_buckets(map->before))
+    if (map->kind == HTC__KV_RENEW)
+        get_renewed(r, map);
+    if (r->status != HTC_OK || (map->kind > HTC__KV_REWEIGHT && map->kind != HTC__KV_RENEW) || map->back > 1 ||
+        map->mover > map->numbers || map->moved > htc_ring_buckets(map->before))
         return HTC_EPROTO;
     htc_status status = compute_after(map);
     if (status != HTC_OK)

@@ -11,6 +11,9 @@
  * The number of the mover whose image is activated is the bucket's new epoch: ballots and messages carry it, so all that was
  * said before is older. Rolled back, the old owners go on under a new epoch too, with the image they have.
  *
+ * Buckets are also renewed, where an owner has lost what it had promised and accepted of some keys (cluster_repair.c): then they go from
+ * their owners to the same ones, by the same steps, and all that was promised before counts for nothing any more. Rolled back, that is over.
+ *
  * A batch is some buckets that follow each other, and one step moves all of them or none. Each has an image of its own, by that number
  * and the bucket. Whoever takes over says how many it takes: what the one before had begun beyond that goes on with its
  * old owners under a new epoch, as if it had been rolled back.
@@ -29,6 +32,7 @@
 #define HTC__KV_MAP_ADDRESS    256
 #define HTC__KV_MAP_NAME       32
 #define HTC__KV_MAP_BITS       16
+#define HTC__KV_MAP_RENEWED    64 /* buckets in one change */
 #define HTC__KV_MAP_NUMBERS    (UINT64_MAX >> (HTC__KV_MAP_BITS + 1)) /* a number and a bucket are one word (cluster_hold.c) */
 
 typedef enum htc__kv_change_kind {
@@ -38,7 +42,8 @@ typedef enum htc__kv_change_kind {
     HTC__KV_REPLACE,
     HTC__KV_REWEIGHT,
     HTC__KV_BACK, /* a wish alone: what is under way is rolled back */
-    HTC__KV_RATE  /* a wish alone: how many buckets move in a minute */
+    HTC__KV_RATE, /* a wish alone: how many buckets move in a minute */
+    HTC__KV_RENEW /* some buckets get a new epoch and an image that all their owners take */
 } htc__kv_change_kind;
 
 typedef struct htc__kv_map_member {
@@ -75,11 +80,13 @@ typedef struct htc__kv_map {
     htc_ring              *after;   /* of buckets below `moved`; NULL: no change is under way */
     uint8_t                kind;    /* htc__kv_change_kind */
     uint8_t                back;    /* rolled back: what has moved goes back */
-    uint64_t               leaver;  /* LEAVE, REPLACE, REWEIGHT: whom it is about */
+    uint64_t               leaver;  /* LEAVE, REPLACE, REWEIGHT: whom it is about; RENEW: who has asked for it */
     htc__kv_map_member     comer;   /* JOIN, REPLACE; REWEIGHT: only the weight */
     uint32_t               moved;   /* the border */
     uint64_t               mover;   /* at work on the batch that is next; 0: nobody yet */
     uint32_t               until;   /* that batch is what changes hands between the border and here; without a mover: the border */
+    uint32_t               renewed; /* RENEW: so many, in ascending order */
+    uint32_t               renew[HTC__KV_MAP_RENEWED];
     uint32_t               rate;    /* buckets a minute that movers may move; 0: as they can */
     uint32_t               members, namespaces;
     htc__kv_map_member    *member;
@@ -126,12 +133,14 @@ htc_status htc__kv_map_begin_join(htc__kv_map              *map,
 htc_status htc__kv_map_begin_leave(htc__kv_map *map, uint64_t id);   /* HTC_ENOTFOUND, HTC_EINVAL */
 htc_status htc__kv_map_begin_replace(htc__kv_map *map, uint64_t id, const htc__kv_map_member *with);
 htc_status htc__kv_map_begin_reweight(htc__kv_map *map, uint64_t id, uint32_t weight);
+/* That member has asked for it. HTC_ENOTFOUND; HTC_EINVAL: these are no buckets in ascending order, or too many. */
+htc_status htc__kv_map_begin_renew(htc__kv_map *map, uint64_t id, const uint32_t *buckets, uint32_t count);
 /* Become the mover of the next buckets, `most` (at least 1) or as many as are left, or take over from one that is dead or slow.
  * HTC_ENOTFOUND: nothing moves. */
 htc_status htc__kv_map_take(htc__kv_map *map, uint32_t most, uint64_t *number);
 /* The images of that number count from now on; the next batch has no mover yet. HTC_MISMATCH: another has taken over. */
 htc_status htc__kv_map_activate(htc__kv_map *map, uint64_t number);
-/* The old owners of the batch go on under a new epoch, and what has moved goes back. HTC_MISMATCH. */
+/* The old owners of the batch go on under a new epoch, and what has moved goes back; of RENEW what is renewed stays so. HTC_MISMATCH. */
 htc_status htc__kv_map_roll_back(htc__kv_map *map, uint64_t number);
 htc_status htc__kv_map_add_namespace(htc__kv_map                 *map,
                                      const htc__kv_map_namespace *space); /* HTC_EEXISTS, HTC_EFULL, HTC_EINVAL */

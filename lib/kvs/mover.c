@@ -5,6 +5,7 @@
 
 #include "core/util.h"
 #include "htcsched/kv.h"
+#include "kvs/map_items.h"
 
 typedef struct piece {
     htc_bytes      key, cell;
@@ -55,8 +56,9 @@ int htc__kv_entry_read(htc_reader *r, htc_bytes *key, htc_bytes *bytes, htc__kv_
         return 0;
     *key = htc_get_bytes(r);
     *bytes = htc_get_bytes(r);
+    *cell = (htc__kv_cell){ .present = 0 };
     if (r->status != HTC_OK || key->len == 0 || key->len > HTC_KV_KEY_MAX ||
-        htc__kv_cell_read(*bytes, NULL, cell) != HTC_OK) {
+        (bytes->len && htc__kv_cell_read(*bytes, NULL, cell) != HTC_OK)) {
         htc_reader_fail(r);
         return 0;
     }
@@ -127,7 +129,7 @@ static htc_status collect(htc__kv_mover *m, size_t *count)
         htc__kv_cell cell;
         piece        p;
         while (m->from[i].whole && htc__kv_entry_read(&r, &p.key, &p.cell, &cell)) {
-            if (!cell.present)
+            if (!cell.present && p.cell.len)
                 continue; /* promises of a past epoch */
             if (n == m->room) {
                 size_t room = n ? n * 2 : 64;
@@ -160,17 +162,44 @@ static htc_status begin_page(htc__kv_mover *m)
     return HTC_OK;
 }
 
+static uint32_t whole_sources(const htc__kv_mover *m)
+{
+    uint32_t whole = 0;
+    for (uint32_t i = 0; i < m->move.from_n; i++)
+        whole += m->from[i].whole != 0;
+    return whole;
+}
+
+/* Of each key as many owners as meet every majority have to say what they hold: whose record is damaged says nothing. What the map's own
+ * image is does not follow from what is read. */
+static uint32_t answers_wanted(const htc__kv_mover *m)
+{
+    return m->move.bucket == HTC__KV_OWN_BUCKET ? 0 : m->move.from_n - m->move.from_n / 2;
+}
+
+/* The pieces from i on that are of one key. HTC_AGAIN: too many owners have lost what they held of it. */
+static htc_status look_at_key(const htc__kv_mover *m, size_t i, size_t n, size_t *next)
+{
+    uint32_t lost = 0;
+    size_t   j = i;
+    for (; j < n && htc_bytes_equal(m->piece[j].key, m->piece[i].key); j++)
+        lost += m->piece[j].cell.len == 0;
+    *next = j;
+    return whole_sources(m) - lost >= answers_wanted(m) ? HTC_OK : HTC_AGAIN;
+}
+
 static htc_status build(htc__kv_mover *m)
 {
-    size_t     n;
+    size_t     n, next;
     htc_status status = collect(m, &n);
     if (status == HTC_OK && n)
         qsort(m->piece, n, sizeof *m->piece, order);
     if (status == HTC_OK)
         status = begin_page(m);
-    for (size_t i = 0; i < n && status == HTC_OK; i++) {
+    for (size_t i = 0; i < n && status == HTC_OK; i = next) {
         htc__kv_cell cell;
-        if (i > 0 && htc_bytes_equal(m->piece[i].key, m->piece[i - 1].key))
+        status = look_at_key(m, i, n, &next);
+        if (status != HTC_OK || m->piece[i].cell.len == 0) /* damaged here, and nowhere else is any */
             continue;
         htc__kv_cell_read(m->piece[i].cell, NULL, &cell);
         cell.promise = cell.accepted; /* what was promised in the old epoch binds nobody in the new one */
@@ -223,12 +252,15 @@ htc_ns htc__kv_mover_deadline(const htc__kv_mover *m)
 
 static htc_status install(htc__kv_mover *m, htc_ns now)
 {
-    uint32_t whole = 0;
-    for (uint32_t i = 0; i < m->move.from_n; i++)
-        whole += m->from[i].whole != 0;
+    uint32_t whole = whole_sources(m);
     if (whole <= m->move.from_n / 2)
         return HTC_OK;
     htc_status status = build(m);
+    if (status == HTC_AGAIN) { /* with another owner's answer, if there is one */
+        htc_buf_clear(&m->image);
+        m->pages = 0;
+        return whole == m->move.from_n ? HTC_ECORRUPT : HTC_OK;
+    }
     if (status != HTC_OK)
         return status;
     m->installing = 1;

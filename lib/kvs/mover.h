@@ -36,7 +36,8 @@ htc_status htc__kv_mover_create(const htc_env *env, const htc__kv_mover_options 
 void       htc__kv_mover_destroy(htc__kv_mover *mover);
 
 /* What an old owner, sealed, holds behind `after`: entries as below; last: there is nothing behind them. HTC_OK; HTC_EPROTO;
- * HTC_EFULL beyond bytes_max and HTC_ENOMEM: this mover is of no use any more. */
+ * HTC_ECORRUPT: all have answered, and so many have damaged records of one key that nobody can say what it was; this, HTC_EFULL beyond
+ * bytes_max and HTC_ENOMEM: this mover is of no use any more. */
 htc_status htc__kv_mover_shown(htc__kv_mover *mover, htc_ns now, uint64_t from, htc_bytes after,
                                const htc__kv_floors *floors, htc_bytes entries, int last);
 /* A new owner has the first `pages` pages of the image of this mover's number. */
@@ -44,7 +45,8 @@ void   htc__kv_mover_installed(htc__kv_mover *mover, htc_ns now, uint64_t from, 
 void   htc__kv_mover_timeout(htc__kv_mover *mover, htc_ns now);
 htc_ns htc__kv_mover_deadline(const htc__kv_mover *mover);
 
-/* Entries: {bytes key, bytes cell}, one after the other. */
+/* Entries: {bytes key, bytes cell}, one after the other. An empty cell: whoever shows it has a damaged record of that key; read as one that
+ * is not present. */
 void htc__kv_entry_write(htc_buf *b, htc_bytes key, const htc__kv_cell *cell);
 /* 0 at the end, or with r->status for what is none. *bytes: of the cell. */
 int htc__kv_entry_read(htc_reader *r, htc_bytes *key, htc_bytes *bytes, htc__kv_cell *cell);

@@ -72,7 +72,7 @@ static void damage(int n, const char *name)
     htc_buf_free(&b);
 }
 
-/* One owner's copy of each key is damaged: the others answer for it, and the member says so once. */
+/* One owner's copy of each key is damaged: the others answer for it, and the member says so once of each bucket. */
 Test(kvs_told, a_damaged_copy_is_left_to_the_others)
 {
     static const char *const names[] = { "kone", "ktwo", "kthree" };
@@ -88,7 +88,7 @@ Test(kvs_told, a_damaged_copy_is_left_to_the_others)
     run_until(&w, w.now + HTC_SECOND);
     run(&w, 60, w.now + 60 * HTC_SECOND);
     cr_expect(w.answered == w.asked && w.done >= 58, "%d of %d", w.done, w.asked);
-    cr_expect(t.lines == 1 && t.level == HTC_LOG_ERROR, "%u lines", t.lines);
+    cr_expect(t.lines >= 1 && t.lines <= 3 && t.level == HTC_LOG_ERROR, "%u lines", t.lines);
     judge(&w);
     close_world(&w);
 }

@@ -251,6 +251,50 @@ Test(map, its_own_owners)
     htc__kv_map_destroy(map);
 }
 
+/* Buckets are renewed among their owners: each gets a new epoch and image, no other does, and nobody else owns anything. */
+Test(map, buckets_are_renewed)
+{
+    static const uint32_t none[1], some[] = { 3, 9, 63 }, twice[] = { 3, 3 }, beyond[] = { 64 };
+    htc__kv_map          *map = map_of(NULL, 4, 3), *before, *again;
+    htc__kv_map_move      move;
+    uint64_t              number;
+    uint32_t              moved, of;
+    htc_buf               b;
+    htc_buf_init(&b, NULL, 0);
+    bytes_of(map, &b);
+    cr_assert(htc__kv_map_decode(NULL, htc_buf_bytes(&b), &before) == HTC_OK);
+    cr_expect(htc__kv_map_begin_renew(map, 2, none, 0) == HTC_EINVAL && htc__kv_map_begin_renew(map, 2, twice, 2) == HTC_EINVAL);
+    cr_expect(htc__kv_map_begin_renew(map, 2, beyond, 1) == HTC_EINVAL && htc__kv_map_begin_renew(map, 9, some, 3) == HTC_ENOTFOUND);
+    cr_expect(same_owners(map, before) && map->renewed == 0);
+    cr_assert(htc__kv_map_begin_renew(map, 2, some, 3) == HTC_OK);
+    cr_expect(htc__kv_map_begin_renew(map, 2, some, 3) == HTC_EBUSY && htc__kv_map_begin_leave(map, 1) == HTC_EBUSY);
+    cr_assert(htc__kv_map_take(map, 2, &number) == HTC_OK);
+    cr_expect(batch_of(map) == (UINT64_C(1) << 3 | UINT64_C(1) << 9));
+    cr_assert(htc__kv_map_batch(map, 0, &move) && move.from_n == 3 && move.to_n == 3);
+    cr_expect(memcmp(move.from, move.to, sizeof move.from) == 0);
+    bytes_of(map, &b); /* and whoever reads it goes on */
+    for (size_t n = 0; n < b.len; n++)
+        cr_expect(htc__kv_map_decode(NULL, (htc_bytes){ b.data, n }, &again) != HTC_OK);
+    cr_assert(htc__kv_map_decode(NULL, htc_buf_bytes(&b), &again) == HTC_OK);
+    htc__kv_map_destroy(map);
+    map = again;
+    cr_assert(htc__kv_map_activate(map, number) == HTC_OK);
+    htc__kv_map_progress(map, &moved, &of);
+    cr_expect(moved == 2 && of == 3 && map->kind == HTC__KV_RENEW);
+    cr_assert(htc__kv_map_take(map, 2, &number) == HTC_OK);
+    cr_assert(htc__kv_map_roll_back(map, number) == HTC_OK); /* what is renewed stays so */
+    cr_expect(map->after == NULL && map->kind == HTC__KV_STAY && map->renewed == 0);
+    for (uint32_t i = 0; i < 64; i++) {
+        int epoch = map->bucket[i].epoch != before->bucket[i].epoch, image = map->bucket[i].image != before->bucket[i].image;
+        cr_expect(epoch == (i == 3 || i == 9 || i == 63) && image == (i == 3 || i == 9), "bucket %u", i);
+        map->bucket[i] = before->bucket[i];
+    }
+    cr_expect(same_owners(map, before));
+    htc__kv_map_destroy(map);
+    htc__kv_map_destroy(before);
+    htc_buf_free(&b);
+}
+
 Test(map, damaged_bytes_are_refused)
 {
     htc__kv_map          *map = map_of(NULL, 3, 3), *out;
@@ -291,6 +335,10 @@ Test(map, memory_runs_out_anywhere)
             status = htc__kv_map_begin_join(map, &m);
             cr_expect(status == HTC_OK ||
                       (status == HTC_ENOMEM && f.refused && map->after == NULL && map->members == 3));
+            if (status != HTC_OK) {
+                status = htc__kv_map_begin_renew(map, 2, &(uint32_t){ 7 }, 1);
+                cr_expect(status == HTC_OK || (status == HTC_ENOMEM && map->after == NULL && map->renewed == 0));
+            }
         }
         htc__kv_map_destroy(map);
         cr_expect(f.live == 0 && f.wrong_sizes == 0);
