@@ -114,7 +114,8 @@ typedef struct htc_kv_server_options {
     uint32_t hints_max;  /**< eventual: changes remembered for owners that are away; 0: 100000. Beyond, they are found by comparing.
                               Since: 0.2 */
     htc_ns   compare_ns; /**< eventual: between two buckets that a member compares with another owner, a sixteenth of it after
-                              that one was away; 0: 50 ms. Since: 0.2 */
+                              that one was away; strong: twice what it waits between some hundreds of keys when it catches up with
+                              others, after its start and after they were silent; 0: 50 ms. Since: 0.2 */
     htc_ns   deleted_ns; /**< eventual: a deletion is remembered at least for so long, twice request_ns if that is longer, and until
                               all owners hold it; 0: 1 hour. Since: 0.2 */
 

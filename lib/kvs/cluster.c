@@ -198,6 +198,13 @@ static void hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
     case HTC__KV_ITEM_COPIED:
         htc__kv_cluster_on_copied(s, from, item);
         break;
+    case HTC__KV_ITEM_CATCH:
+    case HTC__KV_ITEM_LEAVES:
+    case HTC__KV_ITEM_KEYS:
+    case HTC__KV_ITEM_CAUGHT:
+    case HTC__KV_ITEM_RECORD:
+        htc__kv_catch_hear(s, from, kind, item);
+        break;
     default:
         htc__kv_eventual_hear(s, from, kind, item);
         break;
@@ -651,6 +658,7 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
     if (htc__kv_register_deadline(c->reg) <= s->now)
         htc__kv_register_timeout(c->reg, s->now);
     htc__kv_repair_tick(s);
+    htc__kv_catch_tick(s);
     htc__kv_cluster_moving_tick(s);
     htc__kv_cluster_holds_tick(s);
     hear_self(s);
@@ -702,6 +710,8 @@ htc_ns htc__kv_cluster_deadline(const htc_kv_server *s)
     due = htc__kv_cluster_moving_deadline(s);
     at = due < at ? due : at;
     due = htc__kv_repair_deadline(s);
+    at = due < at ? due : at;
+    due = htc__kv_catch_deadline(s);
     at = due < at ? due : at;
     if (c->reserving && c->reserve_batch == UINT64_MAX && c->reserve_at < at)
         at = c->reserve_at;
@@ -837,6 +847,8 @@ htc_status htc__kv_cluster_create(htc_kv_server *s)
         status = htc__kv_cluster_map_first(s);
     if (status == HTC_OK)
         status = htc__kv_cluster_watch_make(s);
+    if (status == HTC_OK)
+        status = htc__kv_catch_make(s);
     return status == HTC_OK ? htc__kv_eventual_create(s) : status;
 }
 
@@ -847,6 +859,7 @@ void htc__kv_cluster_free(htc_kv_server *s)
         return;
     htc__kv_register_destroy(c->reg);
     htc__kv_cluster_moving_free(s);
+    htc__kv_catch_free(s);
     htc__kv_cluster_scans_free(s);
     htc__kv_cluster_requests_free(s);
     htc__kv_cluster_watch_free(s);

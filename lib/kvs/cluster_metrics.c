@@ -75,9 +75,21 @@ static void watches(const htc_kv_server *s, htc_metrics *m)
     counter(m, "htc_kv_watch_streams", "", "Members to which all that is watched here was said from the beginning.", w->streams);
 }
 
+static void catching(const htc_kv_server *s, htc_metrics *m)
+{
+    htc__kv_catch_counts t;
+    htc__kv_catch_counted(s, &t);
+    gauge(m, "htc_kv_catch_up_members", "Other members whose records are yet to be compared with this one's.", t.left);
+    counter(m, "htc_kv_catch_up_rounds", "", "Members whose records were, to the end.", t.rounds);
+    counter(m, "htc_kv_catch_up_keys", "", "Keys that were compared.", t.compared);
+    counter(m, "htc_kv_catch_up_records", "", "Records that were newer at another member, and taken.", t.taken);
+    counter(m, "htc_kv_catch_up_records_sent", "", "Records that were sent to members that catch up.", t.given);
+}
+
 void htc__kv_cluster_metrics(const htc_kv_server *s, htc_metrics *m)
 {
     members(s, m);
+    catching(s, m);
     requests(s, m);
     watches(s, m);
     htc__kv_eventual_metrics(s, m);

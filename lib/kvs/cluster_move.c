@@ -99,31 +99,11 @@ uint64_t htc__kv_cluster_driver(const htc_kv_server *s)
 
 /* ---------------------------------------------------------------- what is wished for */
 
-static const char *reason(const htc__kv_wish *wish, htc_status status)
-{
-    switch (status) {
-    case HTC_OK:
-        return "";
-    case HTC_EBUSY:
-        return "another change is under way";
-    case HTC_ENOTFOUND:
-        return wish->kind == HTC__KV_BACK ? "nothing is under way that could be given up" : "there is no such member";
-    case HTC_EINVAL:
-        return "it is the last member: nobody would keep the store";
-    case HTC_EUNSUPPORTED:
-        return "the store has eventual namespaces, which do not move: begin such a store with all its members";
-    case HTC_ETIMEDOUT:
-        return "too few of the members that keep the map answer; it may begin yet";
-    default:
-        return htc_strerror(status);
-    }
-}
-
 static htc_kv_result outcome(const moving *m, const htc__kv_wish *wish, htc_status status)
 {
     htc_kv_result result = { .op = HTC_KV_CHANGE, .status = status };
     if (status != HTC_OK) {
-        result.value = htc_bytes_of(reason(wish, status));
+        result.value = htc_bytes_of(htc__kv_wish_reason(wish, status));
         return result;
     }
     result.number = m->granted_buckets;
@@ -149,24 +129,6 @@ static void end_wish(htc_kv_server *s, htc_status status)
     s->cluster->moving->wish.kind = HTC__KV_STAY;
 }
 
-/* It can be had whatever is under way. */
-static int goes_any_time(const htc__kv_wish *wish)
-{
-    return wish->kind == HTC__KV_BACK || wish->kind == HTC__KV_RATE;
-}
-
-/* Is what is under way what was wished for? */
-static int is_under_way(const htc__kv_map *map, const htc__kv_wish *wish)
-{
-    if (wish->kind == HTC__KV_RATE)
-        return map->rate == wish->member.weight;
-    if (!map->after)
-        return 0;
-    return wish->kind == HTC__KV_BACK ? map->back
-                                      : map->kind == wish->kind && !map->back && map->leaver == wish->id &&
-                                            (wish->kind != HTC__KV_REWEIGHT || map->comer.weight == wish->member.weight);
-}
-
 /* A client hears in time what has become of its wish. */
 static void look_at_wish(htc_kv_server *s)
 {
@@ -174,10 +136,10 @@ static void look_at_wish(htc_kv_server *s)
     moving            *m = s->cluster->moving;
     if (!m->asker.answer)
         return;
-    if (is_under_way(map, &m->wish)) {
+    if (htc__kv_wish_under_way(map, &m->wish)) {
         m->granted_version = s->cluster->map_version;
         end_wish(s, HTC_OK);
-    } else if (map->after && !goes_any_time(&m->wish))
+    } else if (map->after && !htc__kv_wish_any_time(&m->wish))
         end_wish(s, HTC_EBUSY);
     else if (s->now >= m->asker_until)
         end_wish(s, HTC_ETIMEDOUT);
@@ -399,38 +361,6 @@ static int can_be_spared(const htc__kv_map *map, uint64_t id)
     return wanted.n >= map->own.n;
 }
 
-/* Under a number of its own: whoever is at work on the batch that is next has lost it. */
-static htc_status roll_back(htc__kv_map *map)
-{
-    uint64_t   number;
-    htc_status status = map->after && !map->back ? htc__kv_map_take(map, 1, &number) : HTC_ENOTFOUND;
-    return status == HTC_OK ? htc__kv_map_roll_back(map, number) : status;
-}
-
-static htc_status begin(htc__kv_map *map, const htc__kv_wish *wish)
-{
-    switch ((htc__kv_change_kind)wish->kind) {
-    case HTC__KV_STAY:
-        break;
-    case HTC__KV_JOIN:
-        return htc__kv_map_begin_join(map, &wish->member);
-    case HTC__KV_LEAVE:
-        return htc__kv_map_begin_leave(map, wish->id);
-    case HTC__KV_REPLACE:
-        return htc__kv_map_begin_replace(map, wish->id, &wish->member);
-    case HTC__KV_REWEIGHT:
-        return htc__kv_map_begin_reweight(map, wish->id, wish->member.weight);
-    case HTC__KV_BACK:
-        return roll_back(map);
-    case HTC__KV_RATE:
-        map->rate = wish->member.weight;
-        return HTC_OK;
-    case HTC__KV_RENEW: /* nobody wishes for it */
-        break;
-    }
-    return HTC_EINVAL;
-}
-
 static void grant(htc_kv_server *s)
 {
     moving  *m = s->cluster->moving;
@@ -440,7 +370,7 @@ static void grant(htc_kv_server *s)
     if (s->broken != HTC_OK || !draft(s))
         return;
     m->granted = 1;
-    htc_status status = begin(m->next, &m->wish);
+    htc_status status = htc__kv_wish_begin(m->next, &m->wish);
     if (status != HTC_OK) { /* it is so already, or cannot be */
         end_wish(s, status);
         discard(m);
@@ -472,11 +402,6 @@ htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish)
     return HTC_OK;
 }
 
-static int same_wish(const htc__kv_wish *a, const htc__kv_wish *b)
-{
-    return a->kind == b->kind && a->id == b->id && a->member.weight == b->member.weight;
-}
-
 int htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn, uint64_t slot,
                            htc_kv_result *result)
 {
@@ -488,7 +413,7 @@ int htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc_
     moving          *m = c->moving;
     htc__kv_wish     wish = { .kind = kinds[q->limit], .id = q->version, .member = { .weight = (uint32_t)q->delta } };
     htc_status       status = HTC_OK;
-    if (is_under_way(c->map, &wish)) { /* asked for again */
+    if (htc__kv_wish_under_way(c->map, &wish)) { /* asked for again */
         uint32_t moved, to_move;
         htc__kv_map_progress(c->map, &moved, &to_move);
         *result = (htc_kv_result){ .op = q->op, .version = c->map_version, .number = to_move - moved };
@@ -496,9 +421,9 @@ int htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc_
     }
     if (!m->asker.answer && !m->asking) /* who wants to be let in asks again */
         m->wish.kind = HTC__KV_STAY;
-    if (m->asker.answer && same_wish(&m->wish, &wish))
+    if (m->asker.answer && htc__kv_wish_same(&m->wish, &wish))
         answer_asker(s, HTC_EBUSY); /* the same client, which listens to its last try alone */
-    else if (c->map->after && !goes_any_time(&wish))
+    else if (c->map->after && !htc__kv_wish_any_time(&wish))
         status = HTC_EBUSY;
     else
         status = htc__kv_cluster_wish(s, &wish);
@@ -806,7 +731,7 @@ static htc_ns begins_at(const htc_kv_server *s)
     const moving          *m = c->moving;
     if (c->map->own_next.n) /* nothing newer can be read before it has moved */
         return turn_at(m);
-    if (m->read || (m->wish.kind != HTC__KV_STAY && (!c->map->after || goes_any_time(&m->wish))))
+    if (m->read || (m->wish.kind != HTC__KV_STAY && (!c->map->after || htc__kv_wish_any_time(&m->wish))))
         return m->at;
     if (c->map->after)
         return m->number && m->number == c->map->mover ? m->at : turn_at(m);
@@ -841,7 +766,7 @@ static void begin_something(htc_kv_server *s)
         move_map(s);
     else if (m->read)
         read_map(s);
-    else if (goes_any_time(&m->wish))
+    else if (htc__kv_wish_any_time(&m->wish))
         grant(s);
     else if (c->map->after && m->number && m->number == c->map->mover) {
         if (!goes_without_map(s))
@@ -885,7 +810,7 @@ void htc__kv_cluster_moving_tick(htc_kv_server *s)
     if (!c->map || m->asking || c->next_map)
         return;
     look_at_wish(s);
-    if (goes_any_time(&m->wish) && m->batch && !m->own)
+    if (htc__kv_wish_any_time(&m->wish) && m->batch && !m->own)
         drop_batch(m);
     if (m->batch && m->ready && m->own)
         map_has_moved(s);

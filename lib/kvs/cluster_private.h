@@ -21,6 +21,7 @@ typedef struct htc__kv_peer {
     uint32_t number;         /* of the driver's connection to it; 0: this member, or none was asked for yet */
     uint32_t connected, met; /* met: heard in this life */
     uint32_t away;           /* it was, when eventual_compare.c looked last */
+    uint32_t caught_up;      /* what it had accepted is being taken, or was: cluster_catch.c */
     uint8_t  self, listed;   /* listed: the map names it */
     uint8_t  dialling;       /* the driver was asked for a connection to it */
     uint8_t  noticed;        /* HTC__KV_NOTICED_HERE, … */
@@ -104,6 +105,7 @@ typedef struct htc__kv_cluster {
     struct htc__kv_holding  *holding;        /* cluster_hold.c */
     struct htc__kv_moving   *moving;         /* cluster_move.c */
     struct htc__kv_repairing *repairing;     /* cluster_repair.c */
+    struct htc__kv_catching *catching;       /* cluster_catch.c */
     htc__kv_cluster_counts   counts;
     htc__kv_peer            *peers;       /* they only become more */
     uint32_t                 count, self; /* self: which of them this member is */
@@ -240,6 +242,12 @@ typedef struct htc__kv_wish {
     uint64_t           id;   /* LEAVE, REPLACE, REWEIGHT: of whom */
     htc__kv_map_member member; /* JOIN, REPLACE; REWEIGHT: only the weight */
 } htc__kv_wish;
+/* cluster_wish.c */
+const char *htc__kv_wish_reason(const htc__kv_wish *wish, htc_status status); /* why it cannot be, in words */
+int         htc__kv_wish_any_time(const htc__kv_wish *wish);                  /* whatever is under way */
+int         htc__kv_wish_under_way(const htc__kv_map *map, const htc__kv_wish *wish); /* it is what is under way */
+int         htc__kv_wish_same(const htc__kv_wish *a, const htc__kv_wish *b);
+htc_status  htc__kv_wish_begin(htc__kv_map *map, const htc__kv_wish *wish); /* as of the map's steps */
 /* HTC_OK: it will be begun, and driven to its end; HTC_EBUSY: another one is waiting here; HTC_EUNSUPPORTED. */
 htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish);
 /* A client's (HTC_KV_CHANGE): 1: *result says why it cannot be; 0: the face is answered when it has begun. */
@@ -274,6 +282,20 @@ void htc__kv_errand_tell(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forw
 
 /* cluster_log.c: once a step. */
 void htc__kv_cluster_log_tick(htc_kv_server *s);
+
+/* cluster_catch.c */
+typedef struct htc__kv_catch_counts {
+    uint64_t compared;     /* keys, with the same key of another owner */
+    uint64_t given, taken; /* records sent to who catches up; accepted, being it */
+    uint64_t rounds;       /* members that were gone through */
+    uint64_t left;         /* that are yet to be */
+} htc__kv_catch_counts;
+htc_status htc__kv_catch_make(htc_kv_server *s);
+void       htc__kv_catch_free(htc_kv_server *s);
+void       htc__kv_catch_hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item);
+void       htc__kv_catch_tick(htc_kv_server *s);
+htc_ns     htc__kv_catch_deadline(const htc_kv_server *s);
+void       htc__kv_catch_counted(const htc_kv_server *s, htc__kv_catch_counts *counts);
 
 /* cluster_repair.c */
 typedef struct htc__kv_repair_counts {
@@ -355,6 +377,8 @@ htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__k
 /* What stands in c->scratch, to that member: now, or when what this step has looked at is stored (s->touched). */
 void htc__kv_cluster_reply(htc_kv_server *s, uint64_t to, uint8_t kind);
 void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item);
+/* An accept that is answered to nobody. 1: it was taken; 0: refused, or there is no room. */
+int  htc__kv_cluster_accept_late(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask);
 void htc__kv_cluster_late_stored(htc_kv_server *s);
 void htc__kv_cluster_late_free(htc_kv_server *s);
 void htc__kv_cluster_reserve(void *ctx, uint64_t counter);

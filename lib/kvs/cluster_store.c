@@ -154,44 +154,58 @@ static int can_stage(const htc_kv_server *s, const htc__kv_ask *ask)
            (!htc__kv_full(s) && htc__kv_room(s, ask->key.len, ask->cell.value.len) == HTC_OK);
 }
 
-/* An ask that cannot be carried out now (no room, a damaged cell) is as if it had been lost: others may do without this owner. */
-void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item)
+/* An ask that cannot be carried out now (no room, a damaged cell) is as if it had been lost: others may do without this owner. 1: it is held
+ * now. */
+static int carry_out(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask, int answered)
 {
-    htc__kv_ask    ask;
     htc__kv_cell   cell;
     htc__kv_floors floors;
     htc__kv_reply  reply;
-    if (htc__kv_ask_read(item, &ask) != HTC_OK)
-        return;
-    uint32_t bucket = htc__kv_cluster_bucket(s->cluster, ask.key);
-    if (!htc__kv_cluster_epoch_is(s, from, bucket, ask.epoch))
-        return;
-    if (bucket == HTC__KV_OWN_BUCKET && !htc__kv_cluster_serves(s, bucket, ask.epoch))
+    unsigned       duties = 0;
+    uint32_t       bucket = htc__kv_cluster_bucket(s->cluster, ask->key);
+    if (!htc__kv_cluster_epoch_is(s, from, bucket, ask->epoch))
+        return 0;
+    if (bucket == HTC__KV_OWN_BUCKET && !htc__kv_cluster_serves(s, bucket, ask->epoch))
         htc__kv_cluster_say_map(s, from); /* who comes next */
-    if (!htc__kv_cluster_serves(s, bucket, ask.epoch) || !htc__kv_route_has(s->cluster, bucket, from) || !can_stage(s, &ask))
-        return;
+    if (!htc__kv_cluster_serves(s, bucket, ask->epoch) || !htc__kv_route_has(s->cluster, bucket, from) || !can_stage(s, ask))
+        return 0;
     s->touched = 0;
-    htc_status status = load(s, &ask, bucket, &cell, &floors);
+    htc_status status = load(s, ask, bucket, &cell, &floors);
     if (status == HTC_OK) {
-        hung     had = hung_on(&cell);
-        unsigned duties = htc__kv_acceptor_step(&cell, &floors, &ask, &reply);
+        hung had = hung_on(&cell);
+        duties = htc__kv_acceptor_step(&cell, &floors, ask, &reply);
+        if (!answered)
+            duties &= ~(unsigned)HTC__KV_REPLY;
         htc_buf_clear(&s->cluster->scratch);
         if (duties & HTC__KV_REPLY)
             htc__kv_reply_write(&s->cluster->scratch, &reply); /* first: its value is gone with the next change */
-        status = store(s, duties, ask.key, bucket, &cell, &floors);
-        if (status == HTC_OK && (duties & HTC__KV_STORE_CELL) && ask.kind == HTC__KV_ACCEPT) {
-            htc__kv_cluster_changed(s, ask.key, &cell);
-            status = held(s, ask.key, &cell, had.end, 0);
+        status = store(s, duties, ask->key, bucket, &cell, &floors);
+        if (status == HTC_OK && (duties & HTC__KV_STORE_CELL) && ask->kind == HTC__KV_ACCEPT) {
+            htc__kv_cluster_changed(s, ask->key, &cell);
+            status = held(s, ask->key, &cell, had.end, 0);
         }
-        if (status == HTC_OK && ask.kind >= HTC__KV_ACCEPT)
-            status = hang(s, ask.key, &had, &cell);
+        if (status == HTC_OK && ask->kind >= HTC__KV_ACCEPT)
+            status = hang(s, ask->key, &had, &cell);
         if (status == HTC_OK && (duties & HTC__KV_REPLY))
             htc__kv_cluster_reply(s, from, HTC__KV_ITEM_REPLY);
     }
     if (status == HTC_ECORRUPT)
-        htc__kv_repair_found(s, ask.key);
+        htc__kv_repair_found(s, ask->key);
     if (status == HTC_ENOMEM || status == HTC_EIO)
         htc__kv_cluster_broken(s, status);
+    return status == HTC_OK && (duties & HTC__KV_STORE_CELL);
+}
+
+void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item)
+{
+    htc__kv_ask ask;
+    if (htc__kv_ask_read(item, &ask) == HTC_OK)
+        (void)carry_out(s, from, &ask, 1);
+}
+
+int htc__kv_cluster_accept_late(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask)
+{
+    return carry_out(s, from, ask, 0);
 }
 
 void htc__kv_cluster_late_stored(htc_kv_server *s)

@@ -12,6 +12,11 @@
  *   JOIN       u64 id, u64 process, u64 domain, varint weight, bytes address, u64 instead of whom (0: of nobody): the sender wants to
  *              be a member
  *   REFUSED    u32 status: why the sender is not let in now; what it has to say again
+ *   CATCH      varint round, bytes after, bytes to, u64 root: of the tree of what the sender holds behind one key up to another
+ *   LEAVES     varint round, bytes after, bytes to, 256 u64: another tree, perhaps of less; none: it is the same
+ *   KEYS       varint round, bytes after, bytes to, 32 bytes which leaves are meant, {bytes key, ballot} of what is held in them, to the end
+ *   CAUGHT     varint round, bytes after, bytes to: so far all that is newer was sent
+ *   RECORD     varint epoch of its bucket, bytes key, cell to the end
  *
  * floors: varint version, ballot. The bucket of the map itself is HTC__KV_OWN_BUCKET; its number is its next epoch. */
 #ifndef HTC_KVS_MAP_ITEMS_H
@@ -33,7 +38,12 @@ enum {
     HTC__KV_ITEM_COPY,
     HTC__KV_ITEM_COPIED,
     HTC__KV_ITEM_JOIN,
-    HTC__KV_ITEM_REFUSED
+    HTC__KV_ITEM_REFUSED,
+    HTC__KV_ITEM_CATCH, /* these: cluster_catch.c */
+    HTC__KV_ITEM_LEAVES,
+    HTC__KV_ITEM_KEYS,
+    HTC__KV_ITEM_CAUGHT,
+    HTC__KV_ITEM_RECORD
 };
 
 /* SEAL, COPY. What it points to is borrowed, here and below. */

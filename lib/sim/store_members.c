@@ -143,6 +143,7 @@ static htc_status boot(void *ctx, htc_sim_node *node)
                                 .request_ns = s->setting.request,
                                 .member_retry_ns = s->setting.retry,
                                 .tombstones_max = s->setting.tombstones,
+                                .compare_ns = s->setting.uncompared ? HTC_NEVER / 4 : 0,
                                 .resp_port = STORE_RESP };
     htc__store_eventual_options(s, &o);
     for (uint32_t i = 0; i < STORE_MEMBERS; i++)

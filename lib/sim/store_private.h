@@ -50,6 +50,7 @@ typedef struct store_setting {
     uint32_t operations;
     uint32_t cells;
     uint32_t damaged;    /* the member whose disk may be damaged for good */
+    int      uncompared; /* members do not catch up by comparing what they hold */
     uint32_t wipe_ppm;   /* cells in memory: of its crashes */
     uint32_t rot_ppm;    /* a log: of its writes */
     int      rot_old;    /* of these any, not the newest alone */

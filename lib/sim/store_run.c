@@ -177,6 +177,7 @@ static void draw(store *s)
     htc__store_rot_draw(s);
     htc__store_versions_draw(s);
     htc__store_eventual_draw(s);
+    g->uncompared = htc_rng_below(&rng, 2) != 0; /* else what one misses it may hear by catching up, and fewer rules show what they are for */
     g->unversioned = g->tombstones || g->redis;
     if (g->unversioned) { /* short histories of each key: they are searched */
         g->turnover = g->turnover < 16 ? g->turnover : 16;
