@@ -117,6 +117,7 @@ static htc_status dispatch_early(htc_kv_server *s, const htc_input *in, htc_outp
     if (in->kind == HTC_IN_START && !s->started) {
         s->started = 1;
         htc__wheel_init(&s->wheel, s->now, HTC_MS);
+        htc__kv_leases_init(s);
     }
     return s->loaded ? serve(s, out) : HTC_OK;
 }
@@ -356,7 +357,6 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     s->env = *env;
     s->options = o;
     s->alone = alone;
-    s->lease_next = HTC_NEVER;
     htc__table_init(&s->leases, env);
     htc__table_init(&s->contests, env);
     htc__kv_ends_init(s);

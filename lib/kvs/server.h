@@ -48,6 +48,8 @@ typedef struct htc__kv_cluster  htc__kv_cluster;
 typedef struct htc__kv_past_end htc__kv_past_end;
 
 typedef struct htc__kv_lease {
+    htc__wheel_entry      entry; /* first: the wheel knows nothing else. In it while the lease has not ended */
+    struct htc__kv_lease *next;  /* of those that have ended, or are gone */
     uint64_t id;
     htc_ns   ttl, expires;
     uint32_t ended, gone;             /* its end was staged; it was removed with its last key */
@@ -56,6 +58,11 @@ typedef struct htc__kv_lease {
     uint64_t gone_batch;
     uint64_t client, sequence;
 } htc__kv_lease;
+
+/* A queue of them. */
+typedef struct htc__kv_leases {
+    htc__kv_lease *first, **last;
+} htc__kv_leases;
 
 /* Where an answer belongs. */
 typedef struct htc__kv_whose {
@@ -102,8 +109,10 @@ struct htc_kv_server {
     uint64_t keys, keys_flight, keys_stored;    /* how many there are */
     size_t   tombstones, tombstones_flight, tombstones_stored;
 
-    htc__table leases;     /* by id: htc__kv_lease */
-    htc_ns     lease_next; /* no lease ends before */
+    htc__table leases; /* by id: htc__kv_lease */
+    htc__wheel lease_wheel;
+    htc_ns     lease_after; /* none is ended before: there was no room, or a batch has failed */
+    htc__kv_leases ended, removed; /* the first is swept next; those whose removal is not stored yet */
     uint64_t   sweeping;   /* ended leases whose keys are not all removed */
     htc_ns     sweep_after;
     uint64_t   gone;  /* removed leases whose removal is not stored yet */
@@ -217,6 +226,7 @@ htc_ns htc__kv_rivals_deadline(const htc_kv_server *s);
 void   htc__kv_rivals_free(htc_kv_server *s);
 
 /* server_lease.c */
+void       htc__kv_leases_init(htc_kv_server *s); /* when the clock is known */
 htc_status htc__kv_leases_load(htc_kv_server *s);
 htc_status htc__kv_lease_op(htc_kv_server *s, const htc_kv_request *q, uint64_t client, uint64_t sequence,
                             htc_kv_result *result);

@@ -10,7 +10,35 @@
 #include "kvs/digest.h"
 #include "kvs/server.h"
 
-#define SWEEP_SLICE 256
+#define SWEEP_SLICE 256 /* keys, and leases that had none */
+#define ENDS_A_STEP 64  /* so that a crowd that ends together is no long step */
+
+static void queue_init(htc__kv_leases *q)
+{
+    *q = (htc__kv_leases){ NULL, &q->first };
+}
+
+static void queue_add(htc__kv_leases *q, htc__kv_lease *lease)
+{
+    lease->next = NULL;
+    *q->last = lease;
+    q->last = &lease->next;
+}
+
+static htc__kv_lease *queue_take(htc__kv_leases *q)
+{
+    htc__kv_lease *lease = q->first;
+    if (lease && !(q->first = lease->next))
+        q->last = &q->first;
+    return lease;
+}
+
+void htc__kv_leases_init(htc_kv_server *s)
+{
+    htc__wheel_init(&s->lease_wheel, s->now, HTC_MS);
+    queue_init(&s->ended);
+    queue_init(&s->removed);
+}
 
 static htc__kv_lease *find(const htc_kv_server *s, uint64_t id)
 {
@@ -31,9 +59,10 @@ static htc__kv_lease *add(htc_kv_server *s, uint64_t id)
     return lease;
 }
 
-static void forget(htc_kv_server *s, uint64_t id)
+static void forget(htc_kv_server *s, htc__kv_lease *lease)
 {
-    htc__kv_name name = htc__kv_name_of('l', &id, (htc_bytes){ NULL, 0 });
+    htc__kv_name name = htc__kv_name_of('l', &lease->id, (htc_bytes){ NULL, 0 });
+    htc__wheel_remove(&s->lease_wheel, &lease->entry);
     htc__table_remove(&s->leases, htc__kv_name_bytes(&name));
 }
 
@@ -58,8 +87,16 @@ static htc_status store(htc_kv_server *s, const htc__kv_lease *lease)
 static void term_begins(htc_kv_server *s, htc__kv_lease *lease)
 {
     lease->expires = lease->ttl > HTC_NEVER - s->now ? HTC_NEVER : s->now + lease->ttl;
-    if (lease->expires < s->lease_next)
-        s->lease_next = lease->expires;
+    htc__wheel_remove(&s->lease_wheel, &lease->entry);
+    htc__wheel_add(&s->lease_wheel, &lease->entry, lease->expires);
+}
+
+static void mark_ended(htc_kv_server *s, htc__kv_lease *lease)
+{
+    lease->ended = 1;
+    htc__wheel_remove(&s->lease_wheel, &lease->entry);
+    queue_add(&s->ended, lease);
+    s->sweeping++;
 }
 
 typedef struct loading {
@@ -98,12 +135,14 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
         return 1;
     }
     htc_reader r = htc_reader_of(value);
-    lease->ended = htc_get_u8(&r) != 0;
+    int ended = htc_get_u8(&r) != 0;
     lease->ttl = htc_get_varint(&r);
     lease->client = htc_get_u64(&r);
     lease->sequence = htc_get_varint(&r);
-    l->s->sweeping += lease->ended;
-    term_begins(l->s, lease);
+    if (ended)
+        mark_ended(l->s, lease);
+    else
+        term_begins(l->s, lease);
     if (htc_reader_done(&r) != HTC_OK)
         l->status = HTC_ECORRUPT;
     return l->status == HTC_OK;
@@ -190,9 +229,8 @@ static htc_status grant(htc_kv_server *s, const htc_kv_request *q, uint64_t clie
 
 static htc_status end(htc_kv_server *s, htc__kv_lease *lease)
 {
-    lease->ended = 1;
+    mark_ended(s, lease);
     lease->ended_batch = htc__kv_open(s);
-    s->sweeping++;
     return store(s, lease);
 }
 
@@ -223,21 +261,13 @@ htc_status htc__kv_lease_op(htc_kv_server *s, const htc_kv_request *q, uint64_t 
 
 static htc_status end_those_over(htc_kv_server *s)
 {
-    s->lease_next = HTC_NEVER;
-    for (htc__node *node = s->leases.head[0]; node; node = node->next[0]) {
-        htc__kv_lease *lease = htc__node_value(node);
-        if (lease->ended)
-            continue;
-        if (lease->expires > s->now) {
-            if (lease->expires < s->lease_next)
-                s->lease_next = lease->expires;
-            continue;
-        }
+    for (int i = 0; i < ENDS_A_STEP && htc__wheel_next(&s->lease_wheel) <= s->now; i++) {
         if (htc__kv_room(s, 0, 0) != HTC_OK) {
-            s->lease_next = s->now + HTC__KV_ROOM_AGAIN;
+            s->lease_after = s->now + HTC__KV_ROOM_AGAIN;
             return HTC_OK;
         }
-        htc_status status = end(s, lease);
+        htc__kv_lease *lease = (htc__kv_lease *)htc__wheel_take(&s->lease_wheel, s->now);
+        htc_status     status = lease ? end(s, lease) : HTC_OK;
         if (status != HTC_OK)
             return status;
     }
@@ -285,7 +315,8 @@ static htc_status remove_bound(htc_kv_server *s, const htc__kv_lease *lease, con
     return htc__kv_save(s, key, &cell, &old);
 }
 
-static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease)
+/* The first of those that have ended; its work is taken from *left. */
+static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease, size_t *left)
 {
     htc_bytes none = { NULL, 0 };
     slice    *p = htc__alloc(&s->env, sizeof *p);
@@ -298,11 +329,13 @@ static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease)
         status = remove_bound(s, lease, &p->names[done]);
     int all = done == p->count && done < SWEEP_SLICE && htc__kv_room(s, 0, 0) == HTC_OK;
     htc__free(&s->env, p, sizeof *p);
+    *left = all && *left > done + 1 ? *left - done - 1 : 0;
     if (status != HTC_OK || !all)
         return status;
     htc__kv_name name = htc__kv_name_of('l', &lease->id, none);
     lease->gone = 1;
     lease->gone_batch = htc__kv_open(s);
+    queue_add(&s->removed, queue_take(&s->ended));
     s->gone++;
     s->sweeping--;
     return htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
@@ -310,15 +343,9 @@ static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease)
 
 static void forget_gone(htc_kv_server *s)
 {
-    if (s->gone == 0)
-        return;
-    for (htc__node *node = s->leases.head[0], *next; node; node = next) {
-        const htc__kv_lease *lease = htc__node_value(node);
-        next = node->next[0];
-        if (lease->gone && lease->gone_batch <= htc__kv_stored(s)) {
-            forget(s, lease->id);
-            s->gone--;
-        }
+    while (s->removed.first && s->removed.first->gone_batch <= htc__kv_stored(s)) {
+        forget(s, queue_take(&s->removed));
+        s->gone--;
     }
 }
 
@@ -330,48 +357,55 @@ static int may_sweep(const htc_kv_server *s)
 
 htc_ns htc__kv_leases_deadline(const htc_kv_server *s)
 {
-    return may_sweep(s) && s->sweep_after < s->lease_next ? s->sweep_after : s->lease_next;
+    htc_ns next = htc__wheel_next(&s->lease_wheel);
+    next = next == HTC_NEVER || next > s->lease_after ? next : s->lease_after;
+    return may_sweep(s) && s->sweep_after < next ? s->sweep_after : next;
 }
 
 htc_status htc__kv_leases_tick(htc_kv_server *s)
 {
     forget_gone(s);
-    htc_status status = s->now >= s->lease_next ? end_those_over(s) : HTC_OK;
+    htc_status status = s->now >= s->lease_after ? end_those_over(s) : HTC_OK;
     if (status != HTC_OK || !may_sweep(s) || s->now < s->sweep_after)
         return status;
     if (htc__kv_room(s, HTC_KV_KEY_MAX, 0) != HTC_OK) {
         s->sweep_after = s->now + HTC__KV_ROOM_AGAIN;
         return HTC_OK;
     }
-    for (htc__node *node = s->leases.head[0]; node; node = node->next[0]) {
-        htc__kv_lease *lease = htc__node_value(node);
-        if (lease->ended && !lease->gone) {
-            s->swept = htc__kv_open(s);
-            return sweep(s, lease);
-        }
-    }
-    return HTC_OK;
+    s->swept = htc__kv_open(s);
+    for (size_t left = SWEEP_SLICE; status == HTC_OK && left && s->ended.first;)
+        status = sweep(s, s->ended.first, &left);
+    return status;
 }
 
 /* The disk was full or the like: leases are as they were stored, and those that are over are tried again in a while. */
 void htc__kv_leases_undone(htc_kv_server *s)
 {
     uint64_t stored = htc__kv_stored(s);
+    queue_init(&s->ended);
+    queue_init(&s->removed);
+    s->sweeping = s->gone = 0;
     for (htc__node *node = s->leases.head[0], *next; node; node = next) {
         htc__kv_lease *lease = htc__node_value(node);
         next = node->next[0];
-        if (lease->gone && lease->gone_batch > stored) {
-            lease->gone = 0;
-            s->gone--;
-            s->sweeping++;
+        if (lease->made_batch > stored) {
+            forget(s, lease);
+            continue;
         }
+        if (lease->gone && lease->gone_batch > stored)
+            lease->gone = 0;
         if (lease->ended && lease->ended_batch > stored) {
             lease->ended = 0;
-            s->sweeping--;
+            htc__wheel_add(&s->lease_wheel, &lease->entry, lease->expires);
         }
-        if (lease->made_batch > stored)
-            forget(s, lease->id);
+        if (lease->gone) {
+            queue_add(&s->removed, lease);
+            s->gone++;
+        } else if (lease->ended) {
+            queue_add(&s->ended, lease);
+            s->sweeping++;
+        }
     }
     s->swept = 0;
-    s->lease_next = s->sweep_after = s->now + HTC_SECOND;
+    s->lease_after = s->sweep_after = s->now + HTC_SECOND;
 }

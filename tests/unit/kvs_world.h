@@ -53,6 +53,7 @@ typedef struct world {
     htc_buf               commit; /* in flight */
     uint64_t              commit_tag;
     htc_ns                commit_at;     /* HTC_NEVER: none */
+    htc_ns                disk_ns;       /* so much longer the disk takes for each */
     htc_status            commit_status; /* what the next ones say */
     htc_status            stopped;
     unsigned              commits, kills;
@@ -106,7 +107,7 @@ static inline void carry_out(world *w, int client) /* -1: of the server */
             htc_buf_clear(&w->commit);
             htc_put_raw(&w->commit, e.body);
             w->commit_tag = e.tag;
-            w->commit_at = w->now + 1000 + htc_rng_below(&w->rng, w->f.delay + 1);
+            w->commit_at = w->now + w->disk_ns + 1000 + htc_rng_below(&w->rng, w->f.delay + 1);
         }
     }
     htc_output_clear(w->out);

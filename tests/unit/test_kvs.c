@@ -122,6 +122,86 @@ Test(kvs, keys_vanish_with_their_lease)
     world_close(&w);
 }
 
+static uint64_t leased_key(world *w, const char *key, htc_ns ttl)
+{
+    uint64_t lease = ask(w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = ttl }, NULL, 0).lease;
+    cr_assert(lease != 0);
+    cr_assert(ask(w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B(key), .value = B("x"), .lease = lease }, NULL, 0).status == HTC_OK);
+    return lease;
+}
+
+/* The disk takes five seconds for a batch. Meanwhile a lease of one second is renewed, each time at once, and its key read; so it lives. */
+Test(kvs, a_renewal_does_not_wait_for_the_disk)
+{
+    world w;
+    world_open(&w, 6, 2, calm);
+    uint64_t lease = leased_key(&w, "bound", HTC_SECOND);
+    w.disk_ns = 5 * HTC_SECOND;
+    htc_kv_request put = { .op = HTC_KV_PUT, .key = B("slow"), .value = B("x") };
+    cr_assert(htc_kv_client_submit(w.client[1], w.now, &put, 1, 1, w.out) == HTC_OK);
+    carry_out(&w, 1);
+    while (w.commit_at == HTC_NEVER)
+        turn(&w);
+    htc_ns stored_at = w.commit_at;
+    for (int i = 0; i < 14; i++) {
+        pass(&w, 300 * HTC_MS);
+        htc_ns asked = w.now;
+        cr_assert(ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = lease }, NULL, 0).status == HTC_OK);
+        cr_assert(get(&w, "bound") == HTC_OK);
+        cr_assert(w.now - asked < 5 * HTC_MS && w.commit_at == stored_at, "answered after %llu us", (unsigned long long)((w.now - asked) / 1000));
+    }
+    while (w.commit_at == stored_at)
+        turn(&w);
+    w.disk_ns = 0;
+    pass(&w, 1100 * HTC_MS);
+    cr_expect(eq(int, get(&w, "bound"), HTC_ENOTFOUND));
+    cr_expect(eq(int, get(&w, "slow"), HTC_OK));
+    world_close(&w);
+}
+
+/* 200 leases, one ending each 10 ms; every third is renewed on the way, and lives by its last term. More of them end together than
+ * one step ends, and the sweep takes several in one batch. */
+Test(kvs, many_leases_end_each_in_its_time)
+{
+    enum { N = 200 };
+    world    w;
+    char     key[16];
+    uint64_t lease[N];
+    htc_ns   ends[N];
+    world_open(&w, 7, 1, calm);
+    for (int i = 0; i < N; i++) {
+        htc_ns ttl = 2 * HTC_SECOND + (htc_ns)i * 10 * HTC_MS;
+        snprintf(key, sizeof key, "k%03d", i);
+        lease[i] = leased_key(&w, key, ttl);
+        ends[i] = w.now + ttl;
+    }
+    pass(&w, HTC_SECOND);
+    for (int i = 0; i < N; i += 3) {
+        cr_assert(ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = lease[i] }, NULL, 0).status == HTC_OK);
+        ends[i] = w.now + 2 * HTC_SECOND + (htc_ns)i * 10 * HTC_MS;
+    }
+    for (int look = 0; look < 60; look++) {
+        pass(&w, 60 * HTC_MS);
+        for (int i = look % 7; i < N; i += 7) {
+            snprintf(key, sizeof key, "k%03d", i);
+            htc_status status = get(&w, key);
+            cr_assert(status == HTC_OK || w.now + 5 * HTC_MS > ends[i], "lease %d ended early", i);
+            cr_assert(status == HTC_ENOTFOUND || w.now < ends[i] + 5 * HTC_MS, "lease %d lives on", i);
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        snprintf(key, sizeof key, "t%03d", i);
+        leased_key(&w, key, 30 * HTC_SECOND - (w.now % HTC_SECOND));
+    }
+    unsigned commits = w.commits;
+    pass(&w, 40 * HTC_SECOND);
+    htc_kv_server_stats stats = { .size = sizeof stats };
+    htc_kv_server_stats_get(w.server, &stats);
+    cr_expect(eq(u64, stats.leases, 0));
+    cr_expect(w.commits - commits < 3 * N, "%u batches", w.commits - commits);
+    world_close(&w);
+}
+
 /* Revoked: gone at once for whoever asks after the answer, also when the sweep is interrupted by a kill. */
 Test(kvs, a_revoked_lease_takes_its_keys_through_restarts)
 {
