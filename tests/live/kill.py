@@ -16,7 +16,7 @@ import time
 
 BIN = os.path.abspath(sys.argv[1])
 HTC = os.path.join(BIN, "htc")
-SECONDS = int(os.environ.get("HTC_KILL_S", 900 if os.environ.get("HTC_TEST_FULL") == "1" else 40 if "HTC_TEST_LIGHT" in os.environ else 100))
+SECONDS = int(os.environ.get("HTC_KILL_S", 900 if os.environ.get("HTC_TEST_FULL") == "1" else 20 if "HTC_TEST_LIGHT" in os.environ else 45))
 SEED = int(os.environ.get("HTC_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
 TASKS = 400
 STATES = ["waiting", "leased", "running", "staging_out", "retry_wait", "done", "failed", "cancelled"]
