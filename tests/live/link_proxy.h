@@ -249,18 +249,18 @@ static void proxy_trouble(htc_rng *rng)
         proxy_done->holds++;
         x->held_until[htc_rng_below(rng, 2)] = until;
         return;
-    case 3: /* one member, whoever speaks: all that it dials */
+    case 3: /* one of them, whoever speaks: all that it dials */
         proxy_done->holds++;
         for (int i = 0; i < proxy_count; i++)
             if (strncmp(proxy_links[i].from, x->from, strlen(x->from) - 6) == 0)
                 proxy_links[i].held_until[0] = proxy_links[i].held_until[1] = until;
         return;
     case 4:
-        x->disorder = (int)htc_rng_below(rng, 20);
+        x->disorder = (int)htc_rng_below(rng, 8);
         return;
     default:
         proxy_done->delays++;
-        x->delay = htc_rng_below(rng, 30) * HTC_MS;
+        x->delay = htc_rng_below(rng, 2) * htc_rng_below(rng, 30) * HTC_MS;
         return;
     }
 }
