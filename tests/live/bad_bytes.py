@@ -6,6 +6,8 @@
 # HTC_TEST_FULL=1: twenty times as many.
 import os, random, shutil, signal, socket, struct, subprocess, sys, tempfile
 
+import ports
+
 htc, kvd = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ('htc', 'htc-kvd'))
 top = tempfile.mkdtemp(prefix='htc-bytes-')
 seed = int(os.environ.get('HTC_TEST_SEED', '1'))
@@ -254,8 +256,7 @@ def main():
     print('# seed', seed)
     run(htc, 'keys', 'new', 'one.key')
     open(os.path.join(top, 'ring'), 'w').close()
-    with socket.create_server(('127.0.0.1', 0)) as s:
-        port = s.getsockname()[1]
+    port = ports.row(1)
     p = start('--listen', '127.0.0.1:%d' % port, '--key', 'one.key', '--ring', 'ring')
     path = os.path.join(top, 'one', 'kvd.sock')
     other = Frames(path)  # connected all the time

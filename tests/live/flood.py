@@ -5,6 +5,7 @@
 # afterwards. HTC_TEST_FULL=1: ten times as many.
 import os, random, resource, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
+import ports
 from redis_client import Redis, Refused
 
 htc, kvd = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ('htc', 'htc-kvd'))
@@ -27,11 +28,6 @@ def run(*words):
     return done.stdout.strip()
 
 
-def free_port():
-    with socket.create_server(('127.0.0.1', 0)) as s:
-        return s.getsockname()[1]
-
-
 def resident(pid):
     with open('/proc/%d/statm' % pid) as f:
         return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
@@ -43,7 +39,7 @@ class Member:
         run(htc, 'keys', 'new', self.name + '.key')
         run(htc, 'keys', 'add', self.name, run(htc, 'keys', 'show', self.name + '.key'), '--ring', 'ring', '--role', 'member')
         self.id = run(kvd, '--dir', self.name, '--new-member')
-        self.port = free_port()
+        self.port = ports.row(1)
 
     def start(self, everybody):
         listed = sum((['--member', '%s@tcp://%s@127.0.0.1:%d' % (m.id, m.name, m.port)] for m in everybody), [])

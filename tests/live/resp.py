@@ -4,6 +4,8 @@
 # broken and idle connections; what survives its end; what it refuses to begin with. 77: something of these is not installed.
 import json, os, resource, shutil, signal, socket, subprocess, sys, tempfile, time
 
+import ports
+
 programs = sys.argv[1]
 missing = [w for w in ("redis-cli", "redis-benchmark") if not shutil.which(w)]
 try:
@@ -152,7 +154,7 @@ def a_cluster():
     where = place + "/cluster"
     htc = [programs + "/htc", "kv", "cluster", "--dir", where]
     for _ in range(5):  # the ports may be somebody's by then
-        base = free_ports(3)
+        base = ports.row(3)
         p = run(*htc, "--members", "3", "--base-port", str(base), "--durability", "sync", "--engine", "log", "--json")
         if p.returncode == 0:
             break
@@ -180,21 +182,6 @@ def a_cluster():
             check(clients[i % 3].delete(f"any{i}") == 1 and clients[(i + 1) % 3].exists(f"any{i}") == 0, "del")
     finally:
         run(*htc, "--stop")
-
-
-def free_ports(n):
-    for base in range(20000 + os.getpid() % 8000, 32000, n):
-        socks = []
-        try:
-            for i in range(n):
-                socks.append(socket.create_server(("127.0.0.1", base + i)))
-            return base
-        except OSError:
-            pass
-        finally:
-            for s in socks:
-                s.close()
-    check(False, "free ports")
 
 
 def rough(p):
