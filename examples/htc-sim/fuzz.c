@@ -106,6 +106,8 @@ static void add(fuzz_sum *sum, const fuzz_run *run)
     sum->eventual_writes += r->eventual_writes;
     sum->siblings += r->siblings;
     sum->conflicts += r->conflicts;
+    sum->changes += r->changes;
+    sum->moved += r->moved;
     sum->undecided += r->undecided;
     sum->span += r->span;
     sum->hash += r->hash * (2 * run->seed + 1);

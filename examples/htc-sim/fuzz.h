@@ -23,6 +23,7 @@ typedef struct fuzz_sum {
     uint64_t seeds, failed, operations, known, events, undecided;
     uint64_t watches, told; /* by clients; to them */
     uint64_t eventual_reads, eventual_writes, siblings, conflicts;
+    uint64_t changes, moved; /* of the members; buckets for them */
     uint64_t asked[HTC_KV_COUNT + 1]; /* by htc_kv_op */
     uint64_t faults[HTC_SIM_STORE_FAULTS];
     htc_ns   span;

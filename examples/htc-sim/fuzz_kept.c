@@ -9,14 +9,14 @@
 #include <string.h>
 
 /* One line: these words, then numbers in this order, hash in hexadecimal. */
-#define FIRST_WORDS "seeds, watches and eventual " HTC_VERSION
+#define FIRST_WORDS "seeds, watches, eventual and changes " HTC_VERSION
 
 typedef struct line {
-    uint64_t number[16 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
+    uint64_t number[18 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
     size_t   n;
 } line;
 
-enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, WATCHES, TOLD, EVENTUAL_READS, EVENTUAL_WRITES, SIBLINGS, CONFLICTS, ASKED };
+enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, WATCHES, TOLD, EVENTUAL_READS, EVENTUAL_WRITES, SIBLINGS, CONFLICTS, CHANGES, MOVED, ASKED };
 
 /* Seeds with other options are other seeds. */
 static uint64_t options_of(const fuzz_options *o)
@@ -56,6 +56,8 @@ static void sum_of(const line *l, uint64_t hash, fuzz_sum *sum)
                        .eventual_writes = n[EVENTUAL_WRITES],
                        .siblings = n[SIBLINGS],
                        .conflicts = n[CONFLICTS],
+                       .changes = n[CHANGES],
+                       .moved = n[MOVED],
                        .hash = hash,
                        .first.seed = n[FIRST] };
     memcpy(sum->asked, n + ASKED, sizeof sum->asked);
@@ -110,6 +112,7 @@ int fuzz_kept_add(const fuzz_options *part, const fuzz_sum *sum)
                 sum->undecided, sum->span);
         fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->watches, sum->told, sum->eventual_reads,
                 sum->eventual_writes, sum->siblings, sum->conflicts);
+        fprintf(f, " %" PRIu64 " %" PRIu64, sum->changes, sum->moved);
         for (size_t i = 0; i <= HTC_KV_COUNT; i++)
             fprintf(f, " %" PRIu64, sum->asked[i]);
         for (size_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)
@@ -140,6 +143,8 @@ void fuzz_sum_add(fuzz_sum *sum, const fuzz_sum *part)
     sum->eventual_writes += part->eventual_writes;
     sum->siblings += part->siblings;
     sum->conflicts += part->conflicts;
+    sum->changes += part->changes;
+    sum->moved += part->moved;
     sum->hash += part->hash;
     for (size_t i = 0; i <= HTC_KV_COUNT; i++)
         sum->asked[i] += part->asked[i];

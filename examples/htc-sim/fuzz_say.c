@@ -26,8 +26,9 @@ void fuzz_say_progress(const fuzz_options *o, const fuzz_sum *sum, const fuzz_ru
     had = began > 0 ? had : o->done;
     began = began > 0 ? began : now;
     if (o->verbose)
-        printf("seed %" PRIu64 ": %016" PRIx64 ", %" PRIu64 " operations, %.3f s, %s\n", run->seed, run->report.hash,
-               run->report.operations, (double)run->report.span / 1e9, run->report.failed ? run->report.text : "fine");
+        printf("seed %" PRIu64 ": %016" PRIx64 ", %" PRIu64 " operations, %" PRIu64 " changes of members, %.3f s, %s\n", run->seed,
+               run->report.hash, run->report.operations, run->report.changes, (double)run->report.span / 1e9,
+               run->report.failed ? run->report.text : "fine");
     /* Nothing for what is over in a moment; then once a second, on a terminal in one place. */
     if (now - began < 2 || now - said < (isatty(STDERR_FILENO) ? 0.5 : 10) || o->json)
         return;
@@ -74,8 +75,8 @@ static void say_json(const fuzz_options *o, const fuzz_sum *sum)
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
         printf("%s\"%s\":%" PRIu64, i > HTC_KV_GET ? "," : "", asked[i], sum->asked[i]);
     printf("},\"watches\":%" PRIu64 ",\"told\":%" PRIu64 ",\"eventual_reads\":%" PRIu64 ",\"eventual_writes\":%" PRIu64
-           ",\"siblings\":%" PRIu64 ",\"conflicts\":%" PRIu64 ",\"faults\":{",
-           sum->watches, sum->told, sum->eventual_reads, sum->eventual_writes, sum->siblings, sum->conflicts);
+           ",\"siblings\":%" PRIu64 ",\"conflicts\":%" PRIu64 ",\"changes\":%" PRIu64 ",\"moved\":%" PRIu64 ",\"faults\":{",
+           sum->watches, sum->told, sum->eventual_reads, sum->eventual_writes, sum->siblings, sum->conflicts, sum->changes, sum->moved);
     for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++) {
         printf(i ? "," : "");
         json_text(htc_sim_store_fault_name(i));
@@ -104,7 +105,8 @@ void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
         printf("%" PRIu64 " keys undecided: the search for an order ran out of steps\n", sum->undecided);
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
         printf("%s%s %" PRIu64, i > HTC_KV_GET ? ", " : "answered: ", asked[i], sum->asked[i]);
-    printf("; watches %" PRIu64 ", told %" PRIu64 "\n", sum->watches, sum->told);
+    printf("; watches %" PRIu64 ", told %" PRIu64 "; changes of members %" PRIu64 ", buckets moved %" PRIu64 "\n", sum->watches, sum->told,
+           sum->changes, sum->moved);
     printf("of eventual keys: read %" PRIu64 ", with several values %" PRIu64 ", written %" PRIu64 ", refused for too many values %" PRIu64 "\n",
            sum->eventual_reads, sum->siblings, sum->eventual_writes, sum->conflicts);
     for (uint32_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)

@@ -106,6 +106,8 @@ typedef struct htc_sim_store_report {
     uint64_t eventual_writes;              /**< of eventual keys, that were acknowledged */
     uint64_t siblings;                     /**< of these reads those that showed several values beside each other */
     uint64_t conflicts;                    /**< of eventual keys: writes refused, for there were too many such values */
+    uint64_t changes;                      /**< of the members: joins, leaves, replacements and new weights that have ended. Since: 0.2 */
+    uint64_t moved;                        /**< buckets that have other owners for them. Since: 0.2 */
 } htc_sim_store_report;
 
 /**

@@ -228,8 +228,8 @@ static int says(store_client *c, const store_asked *a, const htc_kv_result *r)
         return 0; /* it may have been done, or may still be */
     if (r->status == HTC_ENOMEM && c->s->setting.refused_ppm)
         return 0;
-    if (a->what != STORE_OF_KEY && r->status == HTC_EBUSY)
-        return 0;
+    if (r->status == HTC_EBUSY && (a->what != STORE_OF_KEY || c->s->setting.moves))
+        return 0; /* a member that has just come may not know yet who owns what */
     if (r->status != HTC_OK && r->status != HTC_MISMATCH && r->status != HTC_ENOTFOUND)
         htc__store_fail(c->s, "client %u is answered %s", c->at, htc_status_name(r->status));
     return 1;
@@ -239,6 +239,10 @@ void htc__store_answered(store_client *c, const htc_kv_result *r)
 {
     store             *s = c->s;
     const store_asked *a = &c->asked[r->index];
+    if (c->keeper) {
+        htc__store_moves_answered(c, r);
+        return;
+    }
     c->pending--;
     c->next = c->now + htc_rng_below(&c->rng, s->setting.think + 1);
     s->report->asked[a->op]++;

@@ -6,8 +6,8 @@
 #include "sim/store_private.h"
 
 #define PEER  1u /* of the client's own connection; that to member m is m + 1 */
-#define CALLS 2u /* of the first connection to an owner, as the client knows it; that to member m is DIRECT + m */
-#define DIRECT (STORE_MEMBERS + 1u)
+#define CALLS 2u /* of the first connection to an owner, as the client knows it */
+#define DIRECT (STORE_MEMBERS + 1u) /* + m: the connection to member m for that */
 #define MOVES_MAX 5u /* after so many its patience grows no more */
 
 /* ---- connections ---- */
@@ -17,9 +17,9 @@ static htc_status feed(store_client *c, htc_input in, htc_output *out);
 static uint32_t member_at(const store *s, htc_bytes address)
 {
     uint32_t m = 0;
-    while (m < s->setting.members && !htc_bytes_equal(address, htc_bytes_of(htc__store_address(m))))
+    while (m < s->setting.nodes && !htc_bytes_equal(address, htc_bytes_of(htc__store_address(m))))
         m++;
-    return m < s->setting.members ? m : STORE_NONE;
+    return m < s->setting.nodes ? m : STORE_NONE;
 }
 
 /* A number that was another member's is free of it first. */
@@ -35,7 +35,7 @@ static htc_status give_back(store_client *c, uint32_t call, htc_output *out)
 
 static htc_status answers(store_client *c, uint32_t m, htc_output *out)
 {
-    for (uint32_t i = 0; i < STORE_MEMBERS; i++)
+    for (uint32_t i = 0; i < STORE_CALLS; i++)
         if (c->called[i] == m)
             return feed(c, (htc_input){ .kind = HTC_IN_OPENED, .peer = CALLS + i, .body = { c->infos[m], c->infos_len[m] } }, out);
     return HTC_OK;
@@ -116,13 +116,13 @@ static htc_status arrives_directly(store_client *c, const htc_input *in, htc_out
 {
     uint32_t  m = in->peer - DIRECT, call = 0;
     htc_input to = *in;
-    while (call < STORE_MEMBERS && c->called[call] != m)
+    while (call < STORE_CALLS && c->called[call] != m)
         call++;
     to.peer = CALLS + call;
     if (in->kind == HTC_IN_CLOSED)
         c->answering &= ~(UINT32_C(1) << m);
     if (in->kind != HTC_IN_OPENED)
-        return call < STORE_MEMBERS ? feed(c, to, out) : HTC_OK;
+        return call < STORE_CALLS ? feed(c, to, out) : HTC_OK;
     if (c->s->setting.hidden >> m & 1)
         return HTC_OK;
     c->infos_len[m] = in->body.len < sizeof c->infos[m] ? in->body.len : sizeof c->infos[m];
@@ -171,9 +171,9 @@ htc_status htc__store_submit(store_client *c, const htc_kv_request *q, uint32_t 
 int htc__store_wants(const store_client *c)
 {
     const store *s = c->s;
-    if (c->pending)
-        return 0;
-    return (s->phase == STORE_TROUBLE && s->asked < s->setting.operations) || s->phase == STORE_WELL ||
+    if (c->pending || c->keeper)
+        return c->keeper && !c->pending && htc__store_moves_want(s);
+    return (s->phase == STORE_TROUBLE && s->asked < htc__store_moves_operations(s)) || s->phase == STORE_WELL ||
            (s->phase == STORE_READ && c->at == 0 && !htc__store_read_all(s)) ||
            (s->phase == STORE_AGREE && c->at == 0 && !htc__store_eventual_read(s));
 }
@@ -185,7 +185,7 @@ static htc_status begin(store_client *c)
     htc_kv_client_options o = { .size = sizeof o,
                                 .client_id = htc_rng_next(&c->rng),
                                 .peer = PEER,
-                                .members = g->direct ? STORE_MEMBERS : 0,
+                                .members = g->direct ? STORE_CALLS : 0,
                                 .member_peer = CALLS,
                                 .retry_ns = g->again,
                                 .timeout_ns = g->give_up };
@@ -195,7 +195,7 @@ static htc_status begin(store_client *c)
     c->kv = NULL;
     c->pending = 0;
     c->answering = 0;
-    for (uint32_t i = 0; i < STORE_MEMBERS; i++)
+    for (uint32_t i = 0; i < STORE_CALLS; i++)
         c->called[i] = STORE_NONE;
     htc_status status = htc_kv_client_create(&c->s->env, &o, &c->kv);
     if (status == HTC_OK)
@@ -219,7 +219,7 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     if (status == HTC_OK && htc__store_wants(c) && c->now >= c->next) {
         status = htc__store_views_change(c);
         if (status == HTC_OK)
-            status = htc__store_ask(c, out);
+            status = c->keeper ? htc__store_moves_ask(c, out) : htc__store_ask(c, out);
     }
     return status;
 }
@@ -235,19 +235,36 @@ static htc_ns deadline(const void *self)
     return at;
 }
 
+/* To a member that has been started. */
+static htc_status dial(store_client *c, uint32_t m)
+{
+    static const htc_sim_dial_options stream = { .size = sizeof stream, .listener = STORE_RESP, .stream = 1 };
+    htc_status status = htc_sim_dial(c->node, m + 1, c->s->members[m].node, c->redis ? &stream : NULL);
+    if (status == HTC_OK && c->s->setting.direct && !c->redis)
+        status = htc_sim_dial(c->node, DIRECT + m, c->s->members[m].node, NULL);
+    return status;
+}
+
 static htc_status boot(void *ctx, htc_sim_node *node)
 {
     static const htc_machine_ops ops = { sizeof ops, step, deadline, NULL, 0 };
     static const htc_machine_ops redis = { sizeof redis, htc__store_redis_step, htc__store_redis_deadline, NULL, 0 };
-    static const htc_sim_dial_options stream = { .size = sizeof stream, .listener = STORE_RESP, .stream = 1 };
-    store_client                     *c = ctx;
-    htc_status                        status = begin(c);
+    store_client                *c = ctx;
+    htc_status                   status = begin(c);
     if (status == HTC_OK)
         status = htc_sim_install(node, c->redis ? &redis : &ops, c);
-    for (uint32_t i = 0; i < c->s->setting.members && status == HTC_OK; i++)
-        status = htc_sim_dial(node, i + 1, c->s->members[i].node, c->redis ? &stream : NULL);
-    for (uint32_t i = 0; i < c->s->setting.members && status == HTC_OK && c->s->setting.direct && !c->redis; i++)
-        status = htc_sim_dial(node, DIRECT + i, c->s->members[i].node, NULL);
+    for (uint32_t i = 0; i < c->s->setting.nodes && status == HTC_OK; i++)
+        if (!c->s->members[i].outside)
+            status = dial(c, i);
+    return status;
+}
+
+htc_status htc__store_clients_dial(store *s, uint32_t member)
+{
+    htc_status status = HTC_OK;
+    for (uint32_t i = 0; i < htc__store_clients_count(s) && status == HTC_OK; i++)
+        if (htc_sim_up(s->clients[i].node))
+            status = dial(&s->clients[i], member);
     return status;
 }
 
@@ -264,18 +281,24 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
         htc__store_fail(c->s, "client %u has ended: %s", c->at, htc_status_name(status));
 }
 
+uint32_t htc__store_clients_count(const store *s)
+{
+    return s->setting.clients + (s->setting.moves != 0);
+}
+
 htc_status htc__store_clients_add(store *s)
 {
     static const htc_sim_host host = { .size = sizeof host, .boot = boot, .ended = ended };
     htc_status                status = HTC_OK;
-    for (uint32_t i = 0; i < s->setting.clients && status == HTC_OK; i++) {
+    for (uint32_t i = 0; i < htc__store_clients_count(s) && status == HTC_OK; i++) {
         store_client        *c = &s->clients[i];
         char                 name[16];
         htc_sim_node_options o = { .size = sizeof o, .name = name, .host = &host, .ctx = c };
         o.version = htc__store_version_at_first(s->setting.older_clients, i);
         snprintf(name, sizeof name, "c%u", i);
         *c = (store_client){ .s = s, .at = i, .member = STORE_NONE, .rng = htc_sim_rng(s->sim, name) };
-        c->redis = i + s->setting.redis >= s->setting.clients;
+        c->keeper = i == s->setting.clients;
+        c->redis = !c->keeper && i + s->setting.redis >= s->setting.clients;
         htc_buf_init(&c->heard, &s->env, 0);
         status = htc_output_create(&s->env, 0, &c->inner);
         if (status == HTC_OK)
@@ -288,7 +311,7 @@ htc_status htc__store_clients_add(store *s)
 
 void htc__store_clients_free(store *s)
 {
-    for (uint32_t i = 0; i < s->setting.clients; i++) {
+    for (uint32_t i = 0; i < htc__store_clients_count(s); i++) {
         htc_kv_client_destroy(s->clients[i].kv);
         htc_output_destroy(s->clients[i].inner);
         htc_buf_free(&s->clients[i].heard);

@@ -122,12 +122,38 @@ static void *resize(void *ctx, void *p, size_t old_size, size_t new_size)
 
 const char *htc__store_address(uint32_t member)
 {
-    static const char *const names[STORE_MEMBERS] = { "sim:0", "sim:1", "sim:2", "sim:3", "sim:4", "sim:5", "sim:6" };
+    static const char *const names[STORE_MEMBERS] = { "sim:0", "sim:1", "sim:2", "sim:3", "sim:4", "sim:5", "sim:6", "sim:7", "sim:8", "sim:9", "sim:10", "sim:11" };
     return names[member];
+}
+
+static htc_status dial(store_member *m, uint32_t to)
+{
+    if (m->dialled >> to & 1)
+        return HTC_OK;
+    m->dialled |= UINT32_C(1) << to;
+    return htc_sim_dial(m->node, to + 1, m->s->members[to].node, NULL);
+}
+
+/* One that wants to be let in knows where the members are, and not who. */
+static void knows_of(const store_member *m, htc_kv_server_options *o, htc_kv_member *joins, const char **addresses)
+{
+    store *s = m->s;
+    o->member_count = 1;
+    joins[0] = (htc_kv_member){ .id = m->id };
+    addresses[0] = htc__store_address(m->at);
+    for (uint32_t i = 0; i < s->setting.nodes; i++)
+        if (i != m->at && htc__store_map_listed(s, s->members[i].id)) {
+            addresses[o->member_count] = NULL;
+            joins[o->member_count++] = (htc_kv_member){ .peer = i + 1 };
+        }
+    o->members = joins;
+    o->join = 1;
+    o->replaces = m->replaces;
 }
 
 static htc_status boot(void *ctx, htc_sim_node *node)
 {
+    htc_kv_member         joins[STORE_MEMBERS];
     const char           *addresses[STORE_MEMBERS];
     store_member         *m = member_of(ctx);
     store                *s = m->s;
@@ -138,7 +164,7 @@ static htc_status boot(void *ctx, htc_sim_node *node)
                                 .members = s->listed,
                                 .member_count = s->setting.members,
                                 .owners = s->setting.owners,
-                                .bits = 3,
+                                .bits = STORE_BITS,
                                 .suspect_ns = s->setting.suspect,
                                 .request_ns = s->setting.request,
                                 .member_retry_ns = s->setting.retry,
@@ -149,6 +175,8 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     for (uint32_t i = 0; i < STORE_MEMBERS; i++)
         addresses[i] = htc__store_address(i);
     o.member_addresses = addresses;
+    if (m->at >= s->setting.members)
+        knows_of(m, &o, joins, addresses);
     if (m->disk && m->begun && htc__store_log_empty(m) && !HTC__BROKEN(wiped_same_name))
         m->gone = 1;
     char start[48];
@@ -162,23 +190,24 @@ static htc_status boot(void *ctx, htc_sim_node *node)
         o.log_segment_bytes = s->setting.segment;
         o.engine.ops = NULL;
     }
-    if (m->gone)
+    if (m->gone || m->outside)
         return HTC_EFORMAT; /* another one would come in its place, which is no member */
     htc_status status = htc_kv_server_create(htc_sim_env(node), &o, &server);
     if (status == HTC_OK) {
         htc__store_speak(m, server);
         status = htc_sim_install(node, htc_kv_server_ops(), server);
     }
-    for (uint32_t i = 0; i < s->setting.members && status == HTC_OK; i++)
-        if (i != m->at)
-            status = htc_sim_dial(node, i + 1, s->members[i].node, NULL);
+    m->dialled = UINT32_C(1) << m->at;
+    for (uint32_t i = 0; i < o.member_count && status == HTC_OK; i++)
+        if (o.members[i].peer)
+            status = dial(m, o.members[i].peer - 1);
     return status;
 }
 
 static void start_again(htc_sim *sim, void *ctx)
 {
     store_member *m = *(store_member **)ctx;
-    htc_status    status = m->gone ? HTC_OK : htc_sim_boot(m->node);
+    htc_status    status = m->gone || m->outside ? HTC_OK : htc_sim_boot(m->node);
     if (status == HTC_ENOMEM && m->refused)
         htc_sim_at(sim, htc_sim_now(sim) + HTC_MS, start_again, &m, sizeof m);
     else if (status != HTC_OK && htc_sim_status(sim) == HTC_OK)
@@ -202,6 +231,9 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     if (!m->disk)
         end_in_memory(m, crashed);
     if (crashed)
+        return;
+    m->outside = status == HTC_OK && m->left;
+    if (m->outside)
         return;
     s->faults[HTC_SIM_STORE_ENDED]++;
     if (m->disk) {
@@ -251,14 +283,44 @@ static void kill_machine(store_member *m, int power, htc_ns span)
         kill_member(other, 1, span);
 }
 
+void htc__store_member_start(store_member *m)
+{
+    m->outside = 0;
+    htc_sim_at(m->s->sim, htc_sim_now(m->s->sim), start_again, &m, sizeof m);
+}
+
+void htc__store_member_kill(store_member *m)
+{
+    kill_machine(m, htc_rng_below(&m->s->rng, 2) == 0, m->s->setting.crash_span);
+}
+
+/* With its disk, or another one is to be in its place and it is not started again. */
+void htc__store_member_lose(store_member *m, int wiped)
+{
+    store *s = m->s;
+    htc_sim_crash(m->node);
+    s->faults[HTC_SIM_STORE_CRASHES]++;
+    m->gone = !wiped || (m->begun && !HTC__BROKEN(wiped_same_name));
+    if (wiped && m->disk) {
+        htc_sim_disk_crash(m->disk, 1);
+        htc_sim_disk_wipe(m->disk);
+        s->faults[HTC_SIM_STORE_WIPES]++;
+    } else if (wiped) {
+        wipe_memory(m);
+    }
+    if (!m->gone)
+        later(m, htc_rng_below(&s->rng, s->setting.crash_span));
+}
+
 /* Right behind a step: what it has sent is on its way, what it has asked the disk for is not done. */
 static void checked(void *ctx, htc_sim_node *node)
 {
     store_member *m = member_of(ctx);
     store        *s = m->s;
     int           may = s->setting.crash_one == STORE_NONE || s->setting.crash_one == m->at;
-    (void)node;
-    if (may && s->setting.crash_ppm && s->phase == STORE_TROUBLE &&
+    if (s->setting.moves)
+        htc__store_moves_step(m);
+    if (may && s->setting.crash_ppm && s->phase == STORE_TROUBLE && htc_sim_up(node) &&
         htc_rng_below(&s->rng, 1000000) < s->setting.crash_ppm)
         kill_machine(m, htc_rng_below(&s->rng, 2) == 0, s->setting.crash_span);
 }
@@ -270,7 +332,7 @@ static void blackout(htc_sim *sim, void *ctx)
     store *s = *(store **)ctx;
     if (s->phase != STORE_TROUBLE)
         return;
-    for (uint32_t i = 0; i < s->setting.members; i++)
+    for (uint32_t i = 0; i < s->setting.nodes; i++)
         if (htc_sim_up(s->members[i].node))
             kill_member(&s->members[i], 1, s->setting.blackout_span);
     htc_sim_at(sim, htc_sim_now(sim) + 1 + htc_rng_below(&s->rng, 2 * s->setting.blackout_gap), blackout, &s, sizeof s);
@@ -283,9 +345,34 @@ void htc__store_blackouts(store *s)
                    sizeof s);
 }
 
+/* A member that has come since this one was started. */
+static htc_status call_member(store_member *m, const htc_effect *effect)
+{
+    const store *s = m->s;
+    uint32_t     to = 0;
+    while (to < s->setting.nodes && !htc_bytes_equal(effect->body, htc_bytes_of(htc__store_address(to))))
+        to++;
+    uint8_t    number[4] = { (uint8_t)(to + 1) };
+    htc_status status = to < s->setting.nodes ? dial(m, to) : HTC_ENOTFOUND;
+    return status == HTC_OK ? htc_sim_result(m->node, 0, effect, HTC_OK, (htc_bytes){ number, sizeof number }) : status;
+}
+
+static htc_status leave(store_member *m)
+{
+    htc__store_map_look(m->s, m);
+    if (htc__store_map_listed(m->s, m->id))
+        htc__store_fail(m->s, "%s says that it has left, and is a member", htc_sim_name(m->node));
+    m->left = 1;
+    return htc_sim_event(m->node, 0, HTC_KV_SERVER_SHUTDOWN, HTC_OK, (htc_bytes){ NULL, 0 });
+}
+
 static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
 {
     store_member *m = member_of(ctx);
+    if (effect->op == HTC_KV_SERVER_DIAL)
+        return call_member(m, effect);
+    if (effect->op == HTC_KV_SERVER_LEFT)
+        return leave(m);
     return m->disk ? htc__store_log_call(m, node, effect) : HTC_EUNSUPPORTED;
 }
 
@@ -306,7 +393,7 @@ htc_status htc__store_members_add(store *s)
     };
     htc_rng    rng = htc_sim_rng(s->sim, "members");
     htc_status status = HTC_OK;
-    for (uint32_t i = 0; i < s->setting.members && status == HTC_OK; i++) {
+    for (uint32_t i = 0; i < s->setting.nodes && status == HTC_OK; i++) {
         store_member        *m = &s->members[i];
         char                 name[8];
         htc_sim_node_options o = { .size = sizeof o, .name = name, .host = &host, .ctx = m, .survive = 1 };
@@ -314,6 +401,7 @@ htc_status htc__store_members_add(store *s)
         o.now_offset_ns = htc_rng_below(&rng, HTC_SECOND);
         o.wall_offset_ns = (int64_t)htc_rng_below(&rng, 10 * HTC_SECOND);
         *m = (store_member){ .s = s, .at = i, .id = htc_rng_next(&rng) | 1, .alloc = { resize, m } };
+        m->outside = i >= s->setting.members;
         m->memory = htc_rng_fork(&rng, name);
         o.alloc = &m->alloc;
         s->listed[i] = (htc_kv_member){ .id = m->id, .peer = i + 1 };
@@ -332,7 +420,7 @@ htc_status htc__store_members_add(store *s)
 
 void htc__store_members_free(store *s)
 {
-    for (uint32_t i = 0; i < s->setting.members; i++) {
+    for (uint32_t i = 0; i < s->setting.nodes; i++) {
         store_member *m = &s->members[i];
         htc_buf_free(&m->commit);
         if (m->engine.ops)

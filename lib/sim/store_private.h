@@ -9,6 +9,8 @@
  *   store_ask.c      what they ask of keys, and what they note; the last reads
  *   store_pages.c    pages of scans, and counts
  *   store_leases.c   leases, keys that are bound to them, and keys with a ttl
+ *   store_moves.c    members that come, go, are replaced and get another weight
+ *   store_map.c      what the map of the members may become, and whether all is at rest
  *   store_watch.c    what members store
  *   store_watchers.c clients that watch keys and prefixes
  *   store_eventual.c an eventual namespace
@@ -25,8 +27,12 @@
 #include "htcsched/sim_store.h"
 #include "kvs/siblings.h"
 
-#define STORE_MEMBERS 7
+#define STORE_FIRST   7  /* members at the beginning, at most */
+#define STORE_MEMBERS 12 /* and with those that come later */
 #define STORE_CLIENTS 6
+#define STORE_CALLS   7 /* connections of a client to the owners of keys, at once */
+#define STORE_BITS    3 /* of a key's place that name its bucket */
+#define STORE_BUCKETS (1 << STORE_BITS)
 #define STORE_KEYS    256
 #define STORE_VALUE   1024
 #define STORE_BATCH   5  /* requests of one message */
@@ -91,6 +97,11 @@ typedef struct store_setting {
     int      lasting; /* no member ends */
     htc_ns   apart;   /* members are cut off now and then, for about so long; 0: as drawn */
     int      unversioned; /* answers are judged by what they say, not by their versions */
+    uint32_t moves;       /* changes of the members; 0: they stay who they are */
+    uint32_t nodes;       /* members that there ever are */
+    uint32_t least;       /* fewer members than so many nobody wishes for */
+    uint32_t mover_ppm;   /* of the steps of who moves buckets or gets them: it is killed behind it */
+    uint32_t lose_ppm, back_ppm, rate_ppm; /* of the looks at a change: a disk is lost, it is given up, it gets another rate */
 } store_setting;
 
 typedef struct store      store;
@@ -123,7 +134,42 @@ typedef struct store_member {
     int           nameless; /* neither superblock could be read when it was started */
     int           begun;     /* it has kept something */
     int           gone;      /* its disk was lost or damaged: nobody answers under its name any more */
+    int           outside;   /* it does not run: nobody has started it yet, or it has left */
+    int           left;      /* it says so */
+    uint64_t      replaces;  /* whose place it is to take; 0: nobody's */
+    uint32_t      dialled;   /* whom it keeps a connection to, a bit a member */
 } store_member;
+
+/* What the newest map says that any member has taken up. */
+typedef struct store_map {
+    int      known;
+    uint64_t version;
+    uint32_t members;
+    uint64_t id[STORE_MEMBERS];
+    uint32_t weight[STORE_MEMBERS];
+    uint64_t epoch[STORE_BUCKETS], owners[STORE_BUCKETS]; /* owners: in any order */
+    uint8_t  moves[STORE_BUCKETS]; /* it changes hands in the change that is under way */
+    int      changing, back;
+    uint32_t kind;    /* HTC__KV_JOIN, ... */
+    uint32_t keepers; /* of the map itself; the fewer of now and next */
+    int      settling; /* it is on its way to other keepers */
+} store_map;
+
+/* The change that is wished for. */
+typedef struct store_moves {
+    htc_rng  rng;
+    uint32_t left;   /* changes to be begun */
+    uint32_t begun;
+    uint32_t fresh;  /* the next one that has never been a member */
+    uint32_t kind;   /* htc_kv_change_kind; HTC_KV_CHANGE_NONE: there is none */
+    uint64_t id;     /* whom it is about */
+    uint32_t weight; /* that it is to get */
+    uint32_t comer;  /* who is to join */
+    int      granted; /* it has begun, and is to end without being asked for again */
+    uint32_t backs;  /* so many times has anything been given up */
+    uint32_t also;   /* HTC_KV_CHANGE_BACK or _RATE: asked for beside it */
+    htc_ns   again;  /* nothing is asked for before */
+} store_moves;
 
 /* The key that all clients know. */
 typedef struct store_key {
@@ -200,7 +246,7 @@ typedef struct store_client {
     size_t         info_len;
     uint32_t       open;   /* connections, a bit a member */
     uint32_t       member; /* whom it asks; STORE_NONE */
-    uint32_t       called[STORE_MEMBERS]; /* the member that it called by each of its numbers for that; STORE_NONE */
+    uint32_t       called[STORE_CALLS]; /* the member that it called by each of its numbers for that; STORE_NONE */
     uint32_t       answering; /* of the connections for that those that are open, a bit a member */
     uint8_t        infos[STORE_MEMBERS][64]; /* bodies of the newest OPENED of those */
     size_t         infos_len[STORE_MEMBERS];
@@ -213,6 +259,7 @@ typedef struct store_client {
     uint32_t       reading;   /* last reads: the next key, and behind the keys the next lease, then all keys by pages, their count */
     char           cursor[STORE_NAME]; /* of the next page */
     int            redis;
+    int            keeper; /* it changes the members, and asks nothing else */
     uint32_t       sent, told; /* of Redis' commands */
     htc_buf        heard;
     char           seen[STORE_BATCH][STORE_VALUE]; /* what a compare-and-swap expects */
@@ -233,7 +280,7 @@ struct store {
     htc_history          *history;
     store_member          members[STORE_MEMBERS];
     htc_kv_member         listed[STORE_MEMBERS];
-    store_client          clients[STORE_CLIENTS];
+    store_client          clients[STORE_CLIENTS + 1]; /* behind the others who changes the members, if anybody does */
     store_key             keys[STORE_KEYS];
     store_lease           leases[STORE_LEASES];
     store_copies          copies[STORE_COPIES];
@@ -250,11 +297,47 @@ struct store {
     store_mark           *marks; /* of store_watch.c */
     uint32_t              marks_count;
     uint64_t              faults[HTC_SIM_STORE_FAULTS];
+    store_map             map;
+    store_moves           moves;
+    uint64_t              changes, moved; /* of the members, that have ended as they were wished; buckets in all changes */
 };
+
+static inline uint64_t between(htc_rng *rng, uint64_t from, uint64_t to)
+{
+    return from + htc_rng_next(rng) % (to - from + 1);
+}
+
+/* Both draws are always made, so that one thing more or less shifts nothing behind it. */
+static inline uint64_t maybe(htc_rng *rng, uint64_t one_in, uint64_t from, uint64_t to)
+{
+    int      is = htc_rng_next(rng) % one_in == 0;
+    uint64_t value = between(rng, from, to);
+    return is ? value : 0;
+}
 
 void htc__store_fail(store *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* store_moves.c */
+void       htc__store_moves_draw(store *s);
+htc_status htc__store_moves_begin(store *s);
+uint32_t   htc__store_moves_operations(const store *s); /* that may have been asked by now */
+int        htc__store_moves_want(const store *s);       /* something is to be asked for */
+htc_status htc__store_moves_ask(store_client *c, htc_output *out);
+void       htc__store_moves_answered(store_client *c, const htc_kv_result *r);
+void       htc__store_moves_step(store_member *m); /* behind each step of a member */
+int        htc__store_moves_over(const store *s);  /* nothing more is wished for, and that has come */
+void       htc__store_moves_settle(store *s, htc_ns span); /* by then it is so, all know it, and have what they own */
+
+/* store_map.c */
+void htc__store_map_look(store *s, const store_member *m);
+int  htc__store_map_listed(const store *s, uint64_t id);
+/* NULL: nothing is under way, each member serves what it owns, and who is none has been told; else what is not so, and of whom. */
+const char *htc__store_map_unrest(const store *s, uint32_t *member);
+
 /* store_members.c */
+void       htc__store_member_start(store_member *m);
+void       htc__store_member_kill(store_member *m); /* in the middle of its trouble */
+void       htc__store_member_lose(store_member *m, int wiped); /* for good, with its disk or by itself */
 const char *htc__store_address(uint32_t member); /* where clients reach it */
 htc_status htc__store_members_add(store *s);
 void       htc__store_members_free(store *s);
@@ -292,6 +375,8 @@ void htc__store_lease_seen(store_client *c, uint32_t lease, uint32_t bound, htc_
 
 /* store_clients.c */
 htc_status htc__store_clients_add(store *s);
+htc_status htc__store_clients_dial(store *s, uint32_t member); /* one that has come */
+uint32_t   htc__store_clients_count(const store *s); /* who changes the members included */
 htc_status htc__store_submit(store_client *c, const htc_kv_request *q, uint32_t n, htc_output *out);
 void       htc__store_clients_free(store *s);
 int        htc__store_wants(const store_client *c); /* it is to ask for something */

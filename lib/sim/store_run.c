@@ -8,6 +8,8 @@
 
 #define TROUBLE_MAX (6 * HTC_SECOND)  /* of virtual time */
 #define WELL_MAX    (60 * HTC_SECOND) /* by then everybody has gone on */
+#define MOVE_MAX    (HTC_SECOND)      /* more of trouble for each change of the members */
+#define MOVES_MAX   (300 * HTC_SECOND) /* by then the one that was under way has ended: who takes over waits for longer and longer */
 #define WATCH_MAX   (2 * HTC_SECOND)  /* and all watchers have been told, as a rule */
 #define READS_MAX   5                 /* times that all is read again for them */
 
@@ -24,19 +26,6 @@ void htc__store_fail(store *s, const char *format, ...)
 }
 
 /* ---- what the seed draws ---- */
-
-static uint64_t between(htc_rng *rng, uint64_t from, uint64_t to)
-{
-    return from + htc_rng_next(rng) % (to - from + 1);
-}
-
-/* Both draws are always made, so that one thing more or less shifts nothing behind it. */
-static uint64_t maybe(htc_rng *rng, uint64_t one_in, uint64_t from, uint64_t to)
-{
-    int      is = htc_rng_next(rng) % one_in == 0;
-    uint64_t value = between(rng, from, to);
-    return is ? value : 0;
-}
 
 /* Lives of a few operations: what one of them has begun the next one finds, under numbers that are still low. */
 static void storm(store *s, htc_rng *rng)
@@ -178,6 +167,8 @@ static void draw(store *s)
     htc__store_versions_draw(s);
     htc__store_eventual_draw(s);
     g->uncompared = htc_rng_below(&rng, 2) != 0; /* else what one misses it may hear by catching up, and fewer rules show what they are for */
+    g->nodes = g->members;
+    htc__store_moves_draw(s);
     g->unversioned = g->tombstones || g->redis;
     if (g->unversioned) { /* short histories of each key: they are searched */
         g->turnover = g->turnover < 16 ? g->turnover : 16;
@@ -203,7 +194,7 @@ static void hasten(htc_sim_faults *f, htc_rng *rng)
 
 static htc_status trouble(store *s)
 {
-    htc_sim_target targets[STORE_MEMBERS + STORE_CLIENTS];
+    htc_sim_target targets[STORE_MEMBERS + STORE_CLIENTS + 1];
     htc_sim_faults faults;
     size_t         n = 0;
     htc_rng        rng = htc_sim_rng(s->sim, "faults");
@@ -217,13 +208,13 @@ static htc_status trouble(store *s)
         faults.power_ppm = faults.disk.sync_eio_ppm = 0;
     htc__store_eventual_faults(s, &faults);
     int clients_die = htc_rng_below(&rng, 4) == 0;
-    for (uint32_t i = 0; i < s->setting.members; i++)
+    for (uint32_t i = 0; i < s->setting.nodes; i++)
         targets[n++] = (htc_sim_target){ .node = s->members[i].node,
                                          .disk = s->members[i].disk,
                                          .damage = i == s->setting.damaged && !s->setting.spared,
                                          .safe = (uint32_t)s->setting.lasting };
-    for (uint32_t i = 0; i < s->setting.clients; i++)
-        targets[n++] = (htc_sim_target){ .node = s->clients[i].node, .safe = !clients_die };
+    for (uint32_t i = 0; i < htc__store_clients_count(s); i++)
+        targets[n++] = (htc_sim_target){ .node = s->clients[i].node, .safe = !clients_die || s->clients[i].keeper };
     htc__store_blackouts(s);
     htc__store_versions_turn(s);
     return htc_sim_trouble_start(s->sim, &faults, targets, n, &s->trouble);
@@ -240,7 +231,7 @@ static void kick(store *s, store_phase phase)
 
 static int enough(const store *s)
 {
-    return s->asked >= s->setting.operations && htc__store_clients_idle((void *)s);
+    return s->asked >= s->setting.operations && htc__store_clients_idle((void *)s) && htc__store_moves_over(s);
 }
 
 static void heal(store *s)
@@ -248,8 +239,8 @@ static void heal(store *s)
     s->sim->points_on = 0;
     s->healed = htc_sim_now(s->sim);
     htc_sim_trouble_heal(s->trouble); /* a member whose disk is lost does not start: it need not */
-    for (uint32_t i = 0; i < s->setting.members; i++)
-        for (uint32_t j = 0; j < s->setting.clients; j++) {
+    for (uint32_t i = 0; i < s->setting.nodes; i++)
+        for (uint32_t j = 0; j < htc__store_clients_count(s); j++) {
             htc_sim_clog(s->members[i].node, s->clients[j].node, 0);
             htc_sim_clog(s->clients[j].node, s->members[i].node, 0);
         }
@@ -292,7 +283,7 @@ static void copies_agree(store *s)
 
 static void phases(store *s)
 {
-    htc_ns until = htc_sim_now(s->sim) + TROUBLE_MAX;
+    htc_ns until = htc_sim_now(s->sim) + TROUBLE_MAX + s->setting.moves * MOVE_MAX;
     while (htc_sim_status(s->sim) == HTC_OK && htc_sim_now(s->sim) < until && !enough(s))
         htc_sim_run(s->sim, 20 * HTC_MS);
     if (htc_sim_status(s->sim) != HTC_OK)
@@ -304,6 +295,10 @@ static void phases(store *s)
         return;
     kick(s, STORE_LAST);
     if (htc_sim_settle(s->sim, WELL_MAX, "not every request is answered", htc__store_clients_idle, s) != HTC_OK)
+        return;
+    if (s->setting.moves)
+        htc__store_moves_settle(s, MOVES_MAX);
+    if (htc_sim_status(s->sim) != HTC_OK)
         return;
     /* By then each lease has ended; and what no client waits for any more, but a member still does, is done or not. */
     if (s->leases_n)
@@ -336,7 +331,7 @@ static void count_faults(store *s)
     s->faults[HTC_SIM_STORE_REORDERED] += met[SIM_MET_REORDERED];
     s->faults[HTC_SIM_STORE_DELAYED] += met[SIM_MET_DELAYED];
     s->faults[HTC_SIM_STORE_BROKEN] += met[SIM_MET_BROKEN];
-    for (uint32_t i = 0; i < s->setting.members; i++) {
+    for (uint32_t i = 0; i < s->setting.nodes; i++) {
         htc_sim_disk_stats d = { 0 };
         if (s->members[i].disk)
             htc_sim_disk_stats_get(s->members[i].disk, &d);
@@ -359,6 +354,8 @@ static void sum_up(store *s)
     r->known = s->known;
     r->watches = s->watches;
     r->told = s->told;
+    r->changes = s->changes;
+    r->moved = s->moved;
     r->span = htc_sim_now(s->sim) - HTC_SIM_BEGIN;
     count_faults(s);
 }
@@ -383,6 +380,7 @@ static htc_status open_store(store *s)
     s->sim = NULL;
     o.points_ppm = s->setting.points_ppm;
     o.net = &calm;
+    o.redial_ns *= s->setting.moves ? 4 : 1; /* nobody answers any more where members have left */
     status = htc_sim_create(&s->env, &o, &s->sim);
     if (status != HTC_OK)
         return status;
@@ -395,6 +393,8 @@ static htc_status open_store(store *s)
         status = htc__store_members_add(s);
     if (status == HTC_OK)
         status = htc__store_clients_add(s);
+    if (status == HTC_OK)
+        status = htc__store_moves_begin(s);
     return status == HTC_OK ? trouble(s) : status;
 }
 
@@ -419,7 +419,7 @@ htc_status htc_sim_store_run(const htc_env *env, const htc_sim_store_options *op
     htc_status status = options ? htc__options_copy(&o, sizeof o, options, options->size, sizeof o.size) : HTC_OK;
     if (status != HTC_OK)
         return status;
-    if (o.cells > HTC_SIM_STORE_LOG || (o.members && (o.members < 3 || o.members > STORE_MEMBERS)) ||
+    if (o.cells > HTC_SIM_STORE_LOG || (o.members && (o.members < 3 || o.members > STORE_FIRST)) ||
         o.operations > 10000)
         return HTC_EINVAL;
     store *s = htc__alloc(env, sizeof *s);

@@ -47,11 +47,11 @@ uint32_t htc__store_version_at_first(uint32_t older, uint32_t i)
 static void turn(htc_sim *sim, void *ctx)
 {
     store    *s = *(store **)ctx;
-    uint32_t  at = (uint32_t)htc_rng_below(&s->turning, s->setting.members + s->setting.clients);
-    int       member = at < s->setting.members;
+    uint32_t  at = (uint32_t)htc_rng_below(&s->turning, s->setting.nodes + s->setting.clients);
+    int       member = at < s->setting.nodes;
     if (s->phase != STORE_TROUBLE)
         return;
-    htc_sim_node *node = member ? s->members[at].node : s->clients[at - s->setting.members].node;
+    htc_sim_node *node = member ? s->members[at].node : s->clients[at - s->setting.nodes].node;
     htc_sim_set_version(node, htc_sim_version(node) == PREVIOUS ? NEWEST : PREVIOUS);
     s->faults[HTC_SIM_STORE_TURNED]++;
     htc__sim_notef(sim, "%s is to speak version %u", htc_sim_name(node), spoken_by(node));

@@ -47,7 +47,7 @@ void htc__store_watch(store *s, const store_member *m, htc_bytes name, htc_bytes
         return;
     if (htc__kv_cell_read(bytes, NULL, &cell) != HTC_OK)
         htc__store_fail(s, "%s stores a cell that it could not read", htc_sim_name(m->node));
-    else if (cell.present && !htc__kv_ballot_none(&cell.accepted))
+    else if (cell.present && cell.accepted.counter) /* 0: the map itself, as it was known to be final when it came to other keepers */
         cell_stored(s, m, (htc_bytes){ first + 1, name.len - 1 }, &cell);
 }
 

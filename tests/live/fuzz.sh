@@ -34,6 +34,7 @@ import json, sys
 sum = json.load(open(sys.argv[1]))
 assert sum["seeds"] == 20 and sum["failed"] == 0 and sum["operations"] > 1000 and sum["virtual_hours"] > 0, sum
 assert sum["asked"]["get"] > 0 and sum["asked"]["lease_grant"] > 0 and sum["asked"]["scan"] > 0, sum
+assert sum["changes"] > 0 and sum["moved"] > 0, sum
 assert sum["faults"]["crashes"] > 0 and sum["faults"]["messages lost"] > 0, sum
 PY
 # What is kept is not run again, and the sum is the same; half a line is as if it were not there.

@@ -18,7 +18,8 @@ static const char *const rules[] = { "promise_unchecked", "ballot_reused",   "re
                                      "old_term_accepted", "version_not_lowered",
                                      "copy_unread",       "rotten_taken_for_new",
                                      "context_ignored",   "sibling_unmerged", "dot_reused",
-                                     "hint_unconfirmed",  "repair_drops_siblings" };
+                                     "hint_unconfirmed",  "repair_drops_siblings",
+                                     "unsealed_read",     "images_mixed" };
 
 #define RULES     (sizeof rules / sizeof *rules)
 #define EACH_TIME 3
