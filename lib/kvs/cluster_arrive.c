@@ -63,11 +63,17 @@ static htc_status gather_some(htc_kv_server *s, const htc__kv_name *from, gather
     return status == HTC_OK ? g->bytes.status : status;
 }
 
+static void go_behind_name(htc__kv_name *from, htc_bytes name)
+{
+    memcpy(from->data, name.data, name.len);
+    from->len = name.len;
+    from->data[from->len++] = 0;
+}
+
 /* Where the next look begins. */
 static void go_behind(htc__kv_name *from, const gathered *g)
 {
-    *from = g->last;
-    from->data[from->len++] = 0;
+    go_behind_name(from, (htc_bytes){ g->last.data, g->last.len });
 }
 
 static htc__kv_name first_of(const htc__kv_area *area)
@@ -107,6 +113,8 @@ static htc_status sweep_some(htc_kv_server *s)
         htc_bytes name = htc_get_bytes(&r);
         htc_get_bytes(&r);
         status = htc__kv_holds_room(s, name.len, 0) ? htc__kv_stage_drop(s, name) : HTC_EBUSY;
+        if (status == HTC_OK)
+            go_behind_name(&h->sweep_from, name); /* the batch may have room for some, and never for all */
     }
     htc_buf_free(&g.bytes);
     if (status == HTC_OK && g.more) {
@@ -142,6 +150,8 @@ static htc_status drop_old(htc_kv_server *s, htc__kv_job *j)
         if (has_arrived(s, &j->parts[j->part_of[htc__kv_cluster_bucket(s->cluster, key)] - 1], key))
             continue;
         status = htc__kv_holds_room(s, key.len, 0) ? htc__kv_cluster_put(s, key, NULL) : HTC_EBUSY;
+        if (status == HTC_OK)
+            go_behind_name(&j->from, name);
     }
     htc_buf_free(&g.bytes);
     if (status == HTC_OK && g.more) {
@@ -171,6 +181,8 @@ static htc_status put_new(htc_kv_server *s, htc__kv_job *j)
         status = htc__kv_cell_read(value, NULL, &cell); /* damaged meanwhile: nobody can say what it was */
         if (status == HTC_OK)
             status = htc__kv_holds_room(s, key.len, value.len) ? htc__kv_cluster_put(s, key, &cell) : HTC_EBUSY;
+        if (status == HTC_OK)
+            go_behind_name(&j->from, name);
     }
     htc_buf_free(&g.bytes);
     if (status == HTC_OK && g.more)

@@ -57,6 +57,13 @@ int htc__kv_cluster_serves(htc_kv_server *s, uint32_t bucket, uint64_t epoch)
     return htc__kv_hold_serves(hold_of(s->cluster, bucket), epoch);
 }
 
+/* Whoever takes a page stages all of it in one batch, which is no longer than a file of its log; so it is with the others, too. */
+size_t htc__kv_cluster_page(const htc_kv_server *s, size_t most)
+{
+    uint64_t file = s->options.log_durability ? s->options.log_segment_bytes : 0;
+    return file && file / 8 < most ? (size_t)(file / 8) : most;
+}
+
 int htc__kv_holds_room(const htc_kv_server *s, size_t key, size_t value)
 {
     return !htc__kv_full(s) && htc__kv_room(s, key, value) == HTC_OK;

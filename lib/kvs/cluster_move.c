@@ -538,7 +538,7 @@ static void create_batch(htc_kv_server *s, const htc__kv_map_move *moves, uint32
 {
     moving               *m = s->cluster->moving;
     htc__kv_mover_host    host = { .seal = say_seal, .install = say_install, .activate = say_ready, .ctx = s };
-    htc__kv_mover_options o = { .retry_ns = 4 * s->options.member_retry_ns, .page_max = PAGE_BYTES };
+    htc__kv_mover_options o = { .retry_ns = 4 * s->options.member_retry_ns, .page_max = htc__kv_cluster_page(s, PAGE_BYTES) };
     m->own = own;
     m->ready = m->lost = 0;
     m->heard_at = s->now;

@@ -33,7 +33,7 @@ typedef struct htc__kv_shows {
     uint32_t    *of_bucket;      /* the first in this pass, plus one */
     htc__kv_name from;
     uint64_t     touched;
-    size_t       bytes;
+    size_t       bytes, page_bytes;
 } shows;
 
 /* ---------------------------------------------------------------- who asks for what */
@@ -120,7 +120,7 @@ static void add(shows *x, show *w, htc_bytes key, htc_bytes value)
         w->status = HTC_OK;
     } else if (w->status != HTC_OK || !cell.present)
         return; /* others can show it; a promise, of an epoch that has passed */
-    if ((w->entries.len && w->entries.len + value.len > PAGE_BYTES) || x->bytes > PASS_BYTES) {
+    if ((w->entries.len && w->entries.len + value.len > x->page_bytes) || x->bytes > PASS_BYTES) {
         w->more = 1;
         return;
     }
@@ -245,7 +245,10 @@ htc_status htc__kv_shows_make(htc_kv_server *s)
     h->shows = htc__alloc(&s->env, sizeof *h->shows);
     if (h->shows)
         h->shows->of_bucket = htc__alloc(&s->env, s->cluster->buckets * sizeof *h->shows->of_bucket);
-    return h->shows && h->shows->of_bucket ? HTC_OK : HTC_ENOMEM;
+    if (!h->shows || !h->shows->of_bucket)
+        return HTC_ENOMEM;
+    h->shows->page_bytes = htc__kv_cluster_page(s, PAGE_BYTES);
+    return HTC_OK;
 }
 
 /* What they had met is gone: whoever asked asks again. */
