@@ -7,6 +7,7 @@
 #include "htcsched/kv_store.h"
 #include "htcsched/metrics_host.h"
 #include "htcsched/ring.h"
+#include "huge.h"
 #include "identity.h"
 #include "spaces.h"
 
@@ -18,7 +19,7 @@ typedef struct member_options {
     const char *join, *at;
     uint64_t    domain;
     uint64_t    bytes_max, replaces, value_max;
-    uint32_t    json, level, flush, draw, shards, weight, bits, sync_ms;
+    uint32_t    json, level, flush, draw, shards, weight, bits, sync_ms, huge_pages;
 } member_options;
 
 /* A connection to another member. */
@@ -35,6 +36,7 @@ typedef struct member {
     char             password[PASSWORD_MAX + 2];
     size_t           password_len;
     uint16_t         port, secure_port, metrics_port;
+    huge             huge; /* with --huge-pages */
     htc_host_keys   *keys;
     uint32_t         engine, durability;
     uint64_t         id;    /* 0: the only one */
@@ -64,6 +66,8 @@ enum { LISTEN_NATIVE = 1, LISTEN_SECURE = 2, LISTEN_RESP = 4, LISTEN_METRICS = 8
 htc_status member_wrong(htc_daemon *d, htc_status status, const char *hint, const char *format, const char *arg);
 /* Engine, durability and room as the options say. */
 htc_status member_choose(member *m, htc_kv_store_options *so);
+/* Memory in large pages from here on, if that was asked for. */
+void       member_take_huge(member *m);
 htc_status member_read_password(member *m);
 htc_status member_open_state(const member *m, const char *dir, htc_state **out);
 /* Whose directory m->d->state is, and whether that is one of those that were named. */

@@ -137,6 +137,8 @@ static htc_status begin(process *p, uint32_t i)
     x->m.d = &x->d;
     if (!x->m.peers)
         return HTC_ENOMEM;
+    x->m.o.huge_pages = front->o.huge_pages;
+    member_take_huge(&x->m);
     if (i >= p->own)
         return strong_begin(&x->m, front, i - p->own);
     x->m.o = front->o;

@@ -192,9 +192,14 @@ def refusals():
     check('together' in run(1, kvd, '--dir', 'some', '--shards', '3', '--resp', '127.0.0.1:0',
                             *sum((['--member', '%s@unix:%s/some/x%d' % (x, top, i)] for i, x in enumerate(ids.split(','))), [])),
           'all shards in one word: %s' % first)
-    p = Process('--dir', 'memory', '--engine', 'memory', '--resp', '127.0.0.1:0', shards=2)
+    p = Process('--dir', 'memory', '--engine', 'memory', '--huge-pages', '--resp', '127.0.0.1:0', shards=2)
     r = Redis(p.port)
     check(r.ask('SET', 'a', 'b') == 'OK' and Redis(p.port).ask('GET', 'a') == 'b', 'in memory')
+    for i in range(30):
+        check(r.ask('MSET', *sum((['big%d-%d' % (i, k), 'v%d ' % k * 300] for k in range(1000)), [])) == 'OK', 'thousands of records')
+    check(r.ask('GET', 'big29-999') == 'v999 ' * 300 and r.ask('DBSIZE') == 30001, 'all of them')
+    advised = [line for line in open('/proc/%d/smaps' % p.p.pid) if line.startswith('VmFlags:') and ' hg' in line]
+    check(advised or not os.path.exists('/sys/kernel/mm/transparent_hugepage'), 'in large pages')
     check(p.end(signal.SIGTERM) == 0, 'it ends')
     p = Process('--dir', 'memory', '--engine', 'memory', '--resp', '127.0.0.1:0', shards=3)
     check(Redis(p.port).ask('DBSIZE') == 0, 'nothing is kept')

@@ -3,7 +3,8 @@
 # One member asked by its own protocol over loopback TCP: the rows of resp.sh beside Redis, memcached and the barest store (where they are
 # installed, and the folder of peers is there: PEERS, else ../shared/peers beside the source tree); one client at a time beside the bare
 # echo; a secure channel beside the clear; reads, overwrites and new keys with many records beside few. One JSON line a row: value is the
-# median over the rounds, least and most the bounds of it. VERBOSE=1 shows each take.
+# median over the rounds, least and most the bounds of it. VERBOSE=1 shows each take; HUGE_PAGES=1: the
+# member's records are in large pages (htc-kvd --huge-pages).
 #   --quick  one or two rounds of 0.06 s, 5,000 keys, 1,000,000 at most: under a minute (the default)
 #   --full   seven rounds of 0.4 s, 50,000 keys, 10,000,000 at most (2 GB of memory)
 set -euo pipefail
@@ -13,7 +14,7 @@ shift $(($# > 2 ? 3 : 2))
 case $how in
 --quick) rounds=1 seconds=0.06 keys=5000 many=1000000 shapes=('50 1' '50 16') ;;
 --full) rounds=${ROUNDS:-7} seconds=0.4 keys=50000 many=10000000 shapes=('1 1' '50 1' '50 16') ;;
-*) sed -n 's/^# //; 2,9p' "$0"; exit 2 ;;
+*) sed -n 's/^# //; 2,10p' "$0"; exit 2 ;;
 esac
 themes=("$@")
 [ $# != 0 ] || themes=(memory one encrypted keys)

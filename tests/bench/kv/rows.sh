@@ -63,7 +63,7 @@ stop() {
 start_member() {
     local i
     mkdir "$dir/member"
-    "${pin_server[@]}" "$benches/kv_serve" "$dir/member" > "$dir/member/ports" 2> "$dir/member/err" 9>&- &
+    "${pin_server[@]}" "$benches/kv_serve" "$dir/member" ${HUGE_PAGES:+--huge-pages} > "$dir/member/ports" 2> "$dir/member/err" 9>&- &
     pid=$!
     pids+=("$pid")
     for ((i = 0; i < 300; i++)); do

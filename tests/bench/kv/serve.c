@@ -1,13 +1,14 @@
 /* A member in memory that is asked over loopback TCP, in the clear and over a secure channel: what htc-kvd never does at once, and what
  * shows the price of the one beside the other in one process.
  *
- *     kv_serve DIR     prints "PLAIN_PORT SECURE_PORT" when it answers; makes token, server.key, server.ring, user.key, user.ring in DIR
+ *     kv_serve DIR [--huge-pages]     prints "PLAIN_PORT SECURE_PORT" when it answers; makes token, server.key, server.ring, user.key, user.ring in DIR
  *
  * It ends with the process that started it. */
 #include <signal.h>
 #include <sys/prctl.h>
 
 #include "bench.h"
+#include "../../../examples/htc-kvd/huge.h"
 #include "htcsched/host_keys.h"
 #include "htcsched/keys.h"
 #include "htcsched/kv_store.h"
@@ -46,6 +47,7 @@ static void make_keys(const char *dir)
 
 int main(int argc, char **argv)
 {
+    static huge           pages;
     htc_rng               rng;
     htc_env               env = { .size = sizeof env, .rng = &rng };
     htc_kv_store         *store;
@@ -58,7 +60,10 @@ int main(int argc, char **argv)
         .size = sizeof ko, .key_path = files[1], .ring_path = files[2], .rate = 1000000, .burst = 1000000
     };
     htc_host_keys_listen_options lo = { .size = sizeof lo, .address = "127.0.0.1:0", .port = 2 };
-    bench_must(argc == 2, "usage: kv_serve DIR");
+    int                   large = argc == 3 && strcmp(argv[2], "--huge-pages") == 0;
+    bench_must(argc == 2 + large, "usage: kv_serve DIR [--huge-pages]");
+    huge_init(&pages);
+    env.alloc = large ? &pages.alloc : NULL;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     make_keys(argv[1]);
     htc_host_random(&rng.state, sizeof rng.state);
