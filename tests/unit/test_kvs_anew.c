@@ -127,7 +127,7 @@ static void serve_all(world *w)
     htc_buf_init(&b, NULL, 0);
     while (hear(w, &type, &id, &r)) {
         if (type == HTC_WIRE_HELLO) {
-            htc_wire_begin(&b, HTC_WIRE_WELCOME, id);
+            htc_wire_welcome(&b, id, HTC_WIRE_VERSION);
             say(w, &b);
         } else {
             serve(w, id, r, &b);
@@ -206,7 +206,7 @@ Test(kvs_anew, ends_after_a_while)
     while (hear(&w, &type, &id, &r)) {
         htc__kv_head head = { 0 };
         if (type == HTC_WIRE_HELLO) {
-            htc_wire_begin(&b, HTC_WIRE_WELCOME, id);
+            htc_wire_welcome(&b, id, HTC_WIRE_VERSION);
         } else {
             htc__kv_head_read(&r, &head);
             cr_expect(head.flags == 0);
