@@ -17,7 +17,8 @@
 #include "htcsched/host.h"
 #include "htcsched/store.h"
 
-#define KEYS 12
+#define KEYS  12
+#define LOOKS 20 /* at a key of which it is not known what became of a change */
 
 static const char *address;
 static uint64_t    seed, step;
@@ -140,6 +141,8 @@ static int looked_up(htc_store *store, entry *e, const htc_kv_result *answer, in
     if (answer->status != HTC_EUNKNOWN || !breaks)
         return 0;
     htc_kv_result r = ask(store, REQUEST(.op = HTC_KV_GET, .key = bytes_of(e->key)));
+    for (int again = 0; r.status == HTC_ETIMEDOUT && again < LOOKS; again++) /* what breaks others may keep it waiting too */
+        r = ask(store, REQUEST(.op = HTC_KV_GET, .key = bytes_of(e->key)));
     int           as_before = r.status == HTC_ENOTFOUND ? !e->present : e->present && r.version == e->version;
     int           as_after = r.status == HTC_ENOTFOUND ? deleted : !deleted && htc_bytes_equal(r.value, after);
     as_after &= !(htc_store_can(store) & HTC_STORE_SAFE_RETRIES);
