@@ -88,6 +88,14 @@ static void flush(load *l, load_conn *c)
         load_fatal("epoll", strerror(errno));
 }
 
+/* What goes by the same connection is sent together, by whoever called. */
+static void ask_anew(load *l, load_conn *c, load_slot *s, uint64_t now)
+{
+    load_conn *to = load_ask(&l->asker, c, s, now);
+    if (to != c)
+        flush(l, to);
+}
+
 static void take_frames(load *l, load_conn *c)
 {
     htc_reader r = htc_reader_of(htc_buf_bytes(&c->link.in));
@@ -104,7 +112,7 @@ static void take_frames(load *l, load_conn *c)
         l->steps[step_of(now - s->begun)]++;
         l->samples++;
         if (!l->over)
-            flush(l, load_ask(&l->asker, c, s, now));
+            ask_anew(l, c, s, now);
     }
     if (used == c->link.in.len)
         htc_buf_clear(&c->link.in);
@@ -138,7 +146,8 @@ static void ask_all(load *l)
     for (unsigned i = 0; i < l->asker.connections; i++) {
         load_conn *c = &l->conns[i * l->asker.links];
         for (unsigned k = 0; k < l->asker.depth; k++)
-            flush(l, load_ask(&l->asker, c, &c->slots[k], htc_host_now()));
+            ask_anew(l, c, &c->slots[k], htc_host_now());
+        flush(l, c);
     }
 }
 
