@@ -297,6 +297,31 @@ static int count_floors(void *visitor, htc_bytes name, htc_bytes value)
     return 0; /* one is enough to look for them */
 }
 
+typedef struct accepted {
+    uint64_t by, counter;
+} accepted;
+
+static int highest_accepted(void *visitor, htc_bytes name, htc_bytes value)
+{
+    accepted    *highest = visitor;
+    htc__kv_cell cell;
+    if (((const uint8_t *)name.data)[0] != 'k')
+        return 1;
+    if (value.data && htc__kv_cell_read(value, NULL, &cell) == HTC_OK && cell.accepted.proposer == highest->by &&
+        cell.accepted.counter > highest->counter)
+        highest->counter = cell.accepted.counter;
+    return 0;
+}
+
+/* Stands in for the counter that is kept, where that rule is left out: the highest number of its own that a member has accepted itself.
+ * Others may have accepted higher ones of it. */
+static uint64_t counter_from_cells(htc_kv_server *s)
+{
+    accepted highest = { .by = s->cluster->id };
+    htc__kv_scan(s, htc_bytes_of("k"), highest_accepted, &highest);
+    return highest.counter;
+}
+
 htc_status htc__kv_cluster_load(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
@@ -327,6 +352,8 @@ htc_status htc__kv_cluster_load(htc_kv_server *s)
     if ((status = htc__kv_scan(s, htc_bytes_of("v"), count_floors, &c->floors)) != HTC_OK ||
         (status = htc__kv_cluster_map_load(s)) != HTC_OK)
         return status;
+    if (HTC__BROKEN(ballot_reused))
+        counter = counter_from_cells(s);
     htc__kv_register_host    host = { .done = htc__kv_cluster_done,
                                       .hand_over = htc__kv_cluster_hand_over,
                                       .reserve = htc__kv_cluster_reserve,

@@ -505,8 +505,6 @@ htc_status htc__kv_register_create(const htc_env *env, const htc__kv_register_op
     reg->slots = 64;
     /* What was reserved may have been used. */
     reg->counter = reg->reserved = options->counter;
-    if (HTC__BROKEN(ballot_reused))
-        reg->counter = options->counter > reg->o.block ? options->counter - reg->o.block : 0;
     htc_buf_init(&reg->scratch, env, 0);
     reserve(reg);
     *out = reg;

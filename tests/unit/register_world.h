@@ -262,10 +262,17 @@ static inline htc__kv_owners owners_now(world *w, uint32_t self)
     return owners;
 }
 
+/* Numbers above it were never used. Broken: those of the last block may have been. */
+static inline uint64_t kept_counter(const world *w, const owner *o)
+{
+    uint64_t kept = o->durable.counter;
+    return HTC__BROKEN(ballot_reused) ? kept - (kept < w->s.block ? kept : w->s.block) : kept;
+}
+
 static inline void start_owner(world *w, owner *o)
 {
     htc__kv_register_options options = { .self = o->at + 1,
-                                         .counter = o->durable.counter,
+                                         .counter = kept_counter(w, o),
                                          .seed = htc_rng_next(&w->rng),
                                          .retry_ns = 20 * HTC_MS,
                                          .block = w->s.block };

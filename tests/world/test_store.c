@@ -11,8 +11,8 @@
 #include "core/fault.h"
 #include "htcsched/sim_store.h"
 
-/* Rules that a run of a whole store has to notice, in this order by turns (ballot_reused is tests/unit/test_register.c's); those from context_ignored on are of eventual keys. */
-static const char *const rules[] = { "promise_unchecked", "read_not_written_back",
+/* Rules that a run of a whole store has to notice, in this order by turns; those from context_ignored on are of eventual keys. */
+static const char *const rules[] = { "promise_unchecked", "ballot_reused",   "read_not_written_back",
                                      "wiped_same_name",   "ack_before_sync", "sequence_forgotten",
                                      "tag_reused",        "floor_not_raised",
                                      "old_term_accepted", "version_not_lowered",
