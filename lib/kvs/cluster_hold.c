@@ -3,11 +3,11 @@
  *     SEAL ──▶ its epoch is answered no more ──▶ SHOWN, page by page (cluster_show.c)
  *     INSTALL ──▶ kept beside what is served, under its number ──▶ INSTALLED
  *     the map names that number ──▶ the arrived content takes the place of what there was (cluster_arrive.c) ──▶ served
- *     the map names one that never came ──▶ COPY from an owner that serves it (cluster_late.c) ──▶ the same
+ *     the map names one that never came ──▶ COPY from an owner that has it (cluster_late.c) ──▶ the same
  *     the map names other owners ──▶ what there was goes
  *
  * While content changes places the bucket is sealed, durably, for the epoch that has passed, and not served in the new one, so it does
- * not matter how far that had come when the member died: it begins anew. Of a bucket that is copied page by page from a living
+ * not matter how far that had come when the member died: it begins anew. Of a bucket that is copied page by page from another
  * owner, each key is as one moment had it: an owner that has answered nothing in an epoch may know anything of a key that another
  * owner knew.
  *
@@ -273,7 +273,7 @@ int htc__kv_holds_may_show(const htc_kv_server *s, const htc__kv_seal_ask *ask, 
     htc__kv_hold hold = *hold_of(s->cluster, ask->bucket);
     if (htc__kv_arrive_busy(s, ask->bucket))
         return 0;
-    return copy ? htc__kv_hold_serves(&hold, ask->epoch) : (htc__kv_hold_seal(&hold, ask->epoch) & HTC__KV_HOLD_YES) != 0;
+    return copy ? htc__kv_hold_has(&hold, ask->epoch) : (htc__kv_hold_seal(&hold, ask->epoch) & HTC__KV_HOLD_YES) != 0;
 }
 
 /* Whoever is sealed has to be able to say who comes next, in its next life too. */
@@ -304,8 +304,8 @@ void htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, in
     if (!hold || htc__kv_arrive_busy(s, seal.bucket))
         return;
     s->touched = 0;
-    if (copy) {
-        if (htc__kv_hold_serves(hold, seal.epoch))
+    if (copy) { /* of one that is sealed too: whoever moves the bucket may need the one that is late */
+        if (htc__kv_hold_has(hold, seal.epoch))
             htc__kv_shows_ask(s, from, &seal, HTC__KV_ITEM_COPIED);
         return;
     }

@@ -1,5 +1,6 @@
-/* Late: an owner that was away when its buckets were activated copies them, page by page, from owners that serve them (COPY). It has answered
- * nothing in that epoch, so of each key it may know anything that another owner knew. Many buckets at once, since whoever is asked meets
+/* Late: an owner that was away when its buckets were activated copies them, page by page, from owners that have them (COPY). It has answered
+ * nothing in that epoch, so of each key it may know anything that another owner knew. One that is sealed is asked as well: where a third one
+ * is lost, whoever moves the bucket waits for the late one. Many buckets at once, since whoever is asked meets
  * all its keys for one as for many (cluster_show.c). */
 #include <string.h>
 

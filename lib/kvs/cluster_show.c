@@ -1,5 +1,5 @@
 /* The content of buckets as this member holds it, page by page: for whoever has sealed them here (kvs/movers.h), or copies them from one that
- * serves them (cluster_late.c). A key that is only promised to somebody is not shown: the promise is of an epoch that has passed.
+ * has them (cluster_late.c). A key that is only promised to somebody is not shown: the promise is of an epoch that has passed.
  * A damaged record is shown as such to who seals; to who copies its bucket shows nothing: others can.
  *
  * Keys lie in their own order, not by bucket, so a look for one bucket passes over all others'. Therefore all that has been asked for is gathered

@@ -12,6 +12,11 @@ int htc__kv_hold_serves(const htc__kv_hold *hold, uint64_t epoch)
     return hold->held && hold->epoch == epoch && epoch > hold->sealed;
 }
 
+int htc__kv_hold_has(const htc__kv_hold *hold, uint64_t epoch)
+{
+    return hold->held && hold->epoch == epoch;
+}
+
 unsigned htc__kv_hold_seal(htc__kv_hold *hold, uint64_t epoch)
 {
     if ((!hold->held || hold->epoch != epoch) && !HTC__BROKEN(wiped_same_name))

@@ -28,12 +28,14 @@ enum {
     HTC__KV_HOLD_CLEAR = 4,   /* what has arrived of another image goes */
     HTC__KV_HOLD_TAKE = 8,    /* what is in this message is part of the arriving image */
     HTC__KV_HOLD_BECOME = 16, /* the arrived image, whole, takes the place of what was served */
-    HTC__KV_HOLD_LATE = 32    /* an owner without the image: copy what another serves, then htc__kv_hold_copied */
+    HTC__KV_HOLD_LATE = 32    /* an owner without the image: copy what another has, then htc__kv_hold_copied */
 };
 
 /* A bucket that begins empty, with the store. */
 htc__kv_hold htc__kv_hold_first(uint64_t epoch, uint64_t image);
 int          htc__kv_hold_serves(const htc__kv_hold *hold, uint64_t epoch);
+/* It serves it, or did until it was sealed: who is late may copy it. What a majority without that one has made final is there. */
+int          htc__kv_hold_has(const htc__kv_hold *hold, uint64_t epoch);
 /* Old owner: refuse that epoch from now on, then show the state. Without YES: it cannot show it. */
 unsigned htc__kv_hold_seal(htc__kv_hold *hold, uint64_t epoch);
 /* New owner: page `page` (from 0) of the image of that number. Without YES: a higher number is arriving, or a page before is
@@ -41,7 +43,7 @@ unsigned htc__kv_hold_seal(htc__kv_hold *hold, uint64_t epoch);
 unsigned htc__kv_hold_install(htc__kv_hold *hold, uint64_t number, uint32_t page, int last);
 /* The map says that this member owns the bucket in that epoch, and which image counts. */
 unsigned htc__kv_hold_learn(htc__kv_hold *hold, uint64_t epoch, uint64_t image);
-/* All that another owner serves in that epoch has been copied, over what was here. Nothing has been answered in it before. */
+/* All that another owner has in that epoch has been copied, over what was here. Nothing has been answered in it before. */
 unsigned htc__kv_hold_copied(htc__kv_hold *hold, uint64_t epoch, uint64_t image);
 
 void       htc__kv_hold_write(htc_buf *b, const htc__kv_hold *hold);

@@ -5,6 +5,7 @@
 #include "kvs/batch.h"
 #include "kvs/cluster_private.h"
 #include "kvs/mover.h"
+#include "kvs/record.h"
 
 static const faults calm = { 0 };
 static const faults bad = { .lose = 30, .doubled = 30, .late = 20, .crash = 200, .split = 120, .cut = 300 };
@@ -33,6 +34,23 @@ static void damage(int n, char kind, htc_bytes key)
     htc__kv_batch_put(&b, htc__kv_name_bytes(&name), htc_bytes_of("what was here is lost"));
     HOLDS(w.node[n].engine.ops->apply(w.node[n].engine.ctx, htc_buf_bytes(&b)) == HTC_OK);
     htc_buf_free(&b);
+}
+
+/* What it remembers of a bucket is that. The member is down. */
+static void remember(int n, uint32_t bucket, const htc__kv_hold *hold)
+{
+    uint64_t     number = bucket;
+    htc__kv_name name = htc__kv_name_of('o', &number, (htc_bytes){ NULL, 0 });
+    htc_buf      b, value;
+    HOLDS(w.node[n].server == NULL);
+    htc_buf_init(&b, NULL, 0);
+    htc_buf_init(&value, NULL, 0);
+    htc__kv_hold_write(&value, hold);
+    htc__kv_seal(&value, htc__kv_name_bytes(&name), 0);
+    htc__kv_batch_put(&b, htc__kv_name_bytes(&name), htc_buf_bytes(&value));
+    HOLDS(w.node[n].engine.ops->apply(w.node[n].engine.ctx, htc_buf_bytes(&b)) == HTC_OK);
+    htc_buf_free(&b);
+    htc_buf_free(&value);
 }
 
 static void damage_all(int n)
@@ -194,6 +212,30 @@ Test(kvs_repair, one_of_two_is_enough)
         holds_what_others_hold(1, 0);
         close_world(&w);
     }
+}
+
+/* An owner is late when its bucket is sealed, and the third one is lost: whoever moves the bucket needs what the late one copies of the sealed one. */
+Test(kvs_repair, who_is_late_copies_from_one_that_is_sealed)
+{
+    htc_bytes bytes;
+    open_world(&w, 3, 3, calm);
+    fill();
+    htc_bytes key = name_of(&w, w.key[1]);
+    uint32_t  bucket = htc__kv_cluster_bucket(cluster_of(0), key);
+    uint64_t  epoch = cluster_of(0)->route[bucket].epoch;
+    crash(&w, 1, HTC_NEVER);
+    crash(&w, 2, HTC_NEVER);
+    htc__kv_hold sealed = cluster_of(0)->hold[bucket], none = { 0 };
+    unsigned     duties = htc__kv_hold_seal(&sealed, epoch);
+    HOLDS(duties == (HTC__KV_HOLD_YES | HTC__KV_HOLD_STORE));
+    crash(&w, 0, HTC_NEVER);
+    remember(0, bucket, &sealed);
+    remember(2, bucket, &none);
+    w.node[0].down_until = w.node[2].down_until = w.now;
+    settle(2 * HTC_SECOND);
+    HOLDS(htc__kv_cluster_serves(w.node[0].server, bucket, epoch) == 0 && htc__kv_cluster_serves(w.node[2].server, bucket, epoch));
+    HOLDS(cluster_of(2)->counts.copied == 1 && held(2, key, &bytes) == HTC_OK);
+    close_world(&w);
 }
 
 /* One that has no other owner is named, and left as it is. */
