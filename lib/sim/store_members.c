@@ -222,6 +222,12 @@ static void later(store_member *m, htc_ns span)
     htc_sim_at(m->s->sim, htc_sim_now(m->s->sim) + 1 + span, start_again, &m, sizeof m);
 }
 
+static int may_be_damaged(const store_member *m)
+{
+    const store *s = m->s;
+    return m->at == (s->setting.moves ? s->moves.harmed : s->setting.damaged);
+}
+
 /* What a member may end for by itself; anything else is wrong. */
 static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
 {
@@ -240,10 +246,10 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
         htc_sim_disk_stats_get(m->disk, &d);
         htc_sim_disk_crash(m->disk, 0);
     }
-    if ((status == HTC_ECORRUPT || status == HTC_EFORMAT) && m->at == s->setting.damaged &&
+    if ((status == HTC_ECORRUPT || status == HTC_EFORMAT) && may_be_damaged(m) &&
         (m->rotten || (m->nameless && s->faults[HTC_SIM_STORE_SUPERS]) || (s->setting.interval && m->boots)))
         m->gone = 1; /* refused, and named: the others have it all */
-    else if (status == HTC_EIO && d.eio && s->setting.interval && m->at == s->setting.damaged)
+    else if (status == HTC_EIO && d.eio && s->setting.interval && may_be_damaged(m))
         m->gone = 1; /* a sync that failed may have taken what nobody knows */
     else if (status == HTC_EKILLED || (status == HTC_ENOMEM && m->refused) || (status == HTC_EIO && d.eio + d.enospc) || (status == HTC_ENOSPC && d.enospc))
         later(m, htc_rng_below(&s->rng, s->setting.crash_span)); /* a fault point; a disk that failed */
@@ -255,7 +261,7 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
 static void kill_member(store_member *m, int power, htc_ns span)
 {
     store *s = m->s;
-    if (s->setting.interval && m->at != s->setting.damaged)
+    if (s->setting.interval && !(s->setting.moves ? power && htc__store_moves_may_harm(m) : m->at == s->setting.damaged))
         power = 0;
     if (power && !HTC__BROKEN(wiped_same_name))
         m->boots++;

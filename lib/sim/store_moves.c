@@ -1,6 +1,6 @@
 /* Members that come, go, are replaced and get another weight while clients ask, one change after the other. Somebody wishes for them as
- * `htc kv` would; who moves the buckets, and who gets them, is killed again and again; disks are lost in the middle. What is lost is never
- * more than one member's of those that own a bucket together, and that one is replaced, or let go, before another one may be.
+ * `htc kv` would; who moves the buckets, and who gets them, is killed again and again; disks are lost in the middle, or rot. What is lost or
+ * damaged is never more than one member's of those that own a bucket together, and that one is replaced, or let go, before another one's may be.
  *
  * A change that has begun has to end, whoever is killed; it is asked for again only as long as nobody has said that it has begun. */
 #include "htcsched/kv_members.h"
@@ -36,9 +36,7 @@ void htc__store_moves_draw(store *s)
     g->hidden &= (UINT32_C(1) << g->members) - 1;
     g->mate = g->mate < g->members ? g->mate : 0;
     g->crash_one = g->crash_one < g->members ? g->crash_one : STORE_NONE;
-    g->damaged = STORE_NONE; /* what is lost for good is lost here, one after the other */
-    g->rot_ppm = g->super_ppm = 0;
-    g->interval = 0;
+    g->damaged = STORE_NONE; /* what is lost for good is lost here, and what rots is chosen here, one after the other */
 }
 
 /* ---- who is there ---- */
@@ -65,6 +63,19 @@ static uint32_t copies(const store *s, uint32_t members)
     return members < s->setting.owners ? members : s->setting.owners;
 }
 
+/* Nobody says when what was damaged on its disk is whole again, so that lasts until it has left. 0: nobody. */
+static uint64_t harmed_one(const store *s)
+{
+    const store_member *m = s->moves.harmed == STORE_NONE ? NULL : &s->members[s->moves.harmed];
+    return m && !m->outside && htc__store_map_listed(s, m->id) ? m->id : 0;
+}
+
+static int another_is_harmed(const store *s, uint64_t id)
+{
+    uint64_t harmed = harmed_one(s);
+    return harmed && harmed != id;
+}
+
 /* Of three or more owners one may be lost for good, before a change, in it and behind it. */
 static int may_be_lost(const store *s, uint64_t id)
 {
@@ -74,8 +85,17 @@ static int may_be_lost(const store *s, uint64_t id)
     int                goes = (map->changing && (map->kind == HTC__KV_LEAVE || map->kind == HTC__KV_REPLACE)) ||
                (v->kind == HTC_KV_CHANGE_LEAVE && v->id != id);
     uint32_t before = map->members - (uint32_t)comes, after = map->members - (uint32_t)goes;
-    return !lost_one(s) && copies(s, before) >= 3 && copies(s, after) >= 3 && map->keepers >= 3 &&
+    return !lost_one(s) && !another_is_harmed(s, id) && copies(s, before) >= 3 && copies(s, after) >= 3 && map->keepers >= 3 &&
            htc__store_map_listed(s, id);
+}
+
+int htc__store_moves_may_harm(store_member *m)
+{
+    store *s = m->s;
+    if (s->phase != STORE_TROUBLE || !may_be_lost(s, m->id))
+        return 0;
+    s->moves.harmed = m->at;
+    return 1;
 }
 
 /* ---- wishes ---- */
@@ -119,6 +139,8 @@ static void choose(store *s)
         v->kind = HTC_KV_CHANGE_JOIN;
     else
         v->kind = HTC_KV_CHANGE_WEIGHT;
+    if (v->kind == HTC_KV_CHANGE_LEAVE && harmed_one(s) && copies(s, s->map.members - 1) < 3)
+        v->id = harmed_one(s); /* or what is damaged would be one of two */
     if (v->kind == HTC_KV_CHANGE_JOIN || v->kind == HTC_KV_CHANGE_REPLACE)
         somebody_comes(s, v->kind == HTC_KV_CHANGE_REPLACE ? v->id : 0);
     for (uint32_t i = 0; i < s->setting.clients; i++)
@@ -270,7 +292,7 @@ htc_status htc__store_moves_begin(store *s)
 {
     store_moves *v = &s->moves;
     *v = (store_moves){ .rng = htc_sim_rng(s->sim, "moves"), .left = s->setting.moves, .fresh = s->setting.members };
-    v->comer = STORE_NONE;
+    v->comer = v->harmed = STORE_NONE;
     return s->setting.moves ? htc_sim_at(s->sim, htc_sim_now(s->sim) + TURN, turn, &s, sizeof s) : HTC_OK;
 }
 

@@ -167,6 +167,7 @@ typedef struct store_moves {
     uint32_t comer;  /* who is to join */
     int      granted; /* it has begun, and is to end without being asked for again */
     uint32_t backs;  /* so many times has anything been given up */
+    uint32_t harmed; /* the member whose disk has rotted, or lost what was not synced; STORE_NONE */
     uint32_t also;   /* HTC_KV_CHANGE_BACK or _RATE: asked for beside it */
     htc_ns   again;  /* nothing is asked for before */
 } store_moves;
@@ -325,6 +326,7 @@ int        htc__store_moves_want(const store *s);       /* something is to be as
 htc_status htc__store_moves_ask(store_client *c, htc_output *out);
 void       htc__store_moves_answered(store_client *c, const htc_kv_result *r);
 void       htc__store_moves_step(store_member *m); /* behind each step of a member */
+int        htc__store_moves_may_harm(store_member *m); /* what its disk holds: then nobody else's before it has left */
 int        htc__store_moves_over(const store *s);  /* nothing more is wished for, and that has come */
 void       htc__store_moves_settle(store *s, htc_ns span); /* by then it is so, all know it, and have what they own */
 

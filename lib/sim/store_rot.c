@@ -1,4 +1,5 @@
-/* What rots on the disk of the member whose disk may be damaged: batches of its log, and its superblocks.
+/* What rots on the disk of the member whose disk may be damaged: batches of its log, and its superblocks. Where members come and go that is
+ * one after the other (store_moves.c).
  *
  * A batch behind which another one is durable can be told from one that was cut off, for that one says that it had been durable. So it may rot from then
  * on, whenever that is. The newest durable one may not: whether that was torn by a power failure or has rotted since nobody can know. Of the
@@ -60,6 +61,12 @@ void htc__store_rot_draw(store *s)
         g->super_ppm = ppm;
 }
 
+/* Asked when something is about to. */
+static int may_rot(store_member *m)
+{
+    return !m->s->setting.moves || htc__store_moves_may_harm(m);
+}
+
 /* The log writes this now, so what it has written before is durable. */
 void htc__store_rot_written(store_member *m, const htc_disk_request *q)
 {
@@ -68,13 +75,13 @@ void htc__store_rot_written(store_member *m, const htc_disk_request *q)
     memmove(&m->places[1], &m->places[0], sizeof m->places - sizeof m->places[0]);
     m->places[0] = (store_place){ .offset = q->offset, .length = q->data.len };
     memcpy(m->places[0].file, q->name.data, q->name.len);
-    if (m->at != s->setting.damaged || s->phase != STORE_TROUBLE)
+    if (s->phase != STORE_TROUBLE || (!s->setting.moves && m->at != s->setting.damaged))
         return;
     uint32_t known = m->old_n < STORE_OLD ? m->old_n : STORE_OLD;
-    if (m->places[2].length && htc_rng_below(&s->rng, 1000000) < s->setting.rot_ppm)
+    if (m->places[2].length && htc_rng_below(&s->rng, 1000000) < s->setting.rot_ppm && may_rot(m))
         batch_rots(m, s->setting.rot_old && known && htc_rng_below(&s->rotting, 2) ? &m->old[htc_rng_below(&s->rotting, known)]
                                                                                  : &m->places[2]);
-    if (s->setting.super_ppm && htc_rng_below(&s->rotting, 1000000) < s->setting.super_ppm) {
+    if (s->setting.super_ppm && htc_rng_below(&s->rotting, 1000000) < s->setting.super_ppm && may_rot(m)) {
         int which = (int)htc_rng_below(&s->rotting, 2);
         super_rots(m, which);
         if (s->setting.super_both && htc_rng_below(&s->rotting, 4) == 0)
