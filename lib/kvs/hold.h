@@ -34,7 +34,8 @@ enum {
 /* A bucket that begins empty, with the store. */
 htc__kv_hold htc__kv_hold_first(uint64_t epoch, uint64_t image);
 int          htc__kv_hold_serves(const htc__kv_hold *hold, uint64_t epoch);
-/* It serves it, or did until it was sealed: who is late may copy it. What a majority without that one has made final is there. */
+/* It serves it, or did until it was sealed: who is late may copy it. That one has answered nothing in the epoch, so it may know what any owner
+ * that has the image knows, be that all that is final or less. */
 int          htc__kv_hold_has(const htc__kv_hold *hold, uint64_t epoch);
 /* Old owner: refuse that epoch from now on, then show the state. Without YES: it cannot show it. */
 unsigned htc__kv_hold_seal(htc__kv_hold *hold, uint64_t epoch);

@@ -112,7 +112,7 @@ static void copy_asked(world *w, packet *p)
     owner     *o = &w->o[p->to];
     htc_reader r = htc_reader_of((htc_bytes){ p->data, p->len });
     uint64_t   epoch = htc_get_varint(&r);
-    if (!o->up || !htc__kv_hold_serves(&o->now.hold, epoch))
+    if (!o->up || !htc__kv_hold_has(&o->now.hold, epoch))
         return;
     htc_buf_clear(&w->b);
     htc_put_varint(&w->b, epoch);
