@@ -7,51 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/host_private.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-typedef struct world {
-    htc_host *host;
-    int       welcomes, open;
-    size_t    taken; /* bytes of messages, with their lengths */
-} world;
-
-static htc_status step(void *self, const htc_input *in, htc_output *out)
-{
-    world *w = self;
-    if (in->kind == HTC_IN_OPENED && w->open++)
-        abort();
-    if (in->kind == HTC_IN_CLOSED && --w->open != 0)
-        abort();
-    if (in->kind == HTC_IN_MESSAGE) {
-        htc_buf b;
-        if (!w->open || in->body.len < 10 ||
-            in->body.len > (w->welcomes ? HTC_WIRE_MESSAGE_MAX : HTC_HOST_STRANGER_MAX))
-            abort();
-        w->taken += 4 + in->body.len;
-        htc_buf_init(&b, NULL, 0);
-        htc_wire_welcome(&b, 0, HTC_WIRE_VERSION);
-        if (w->welcomes)
-            htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = in->peer, .body = htc_buf_bytes(&b) });
-        htc_buf_free(&b);
-    }
-    return HTC_OK;
-}
-
-static htc_ns never(const void *self)
-{
-    (void)self;
-    return HTC_NEVER;
-}
-
-static const htc_machine_ops ops = { sizeof ops, step, never, NULL, 0 };
+#include "listener.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char token[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     int               pair[2];
-    world             w = { 0 };
+    listener          w = { .knows = NULL };
     uint8_t           drain[4096];
     if (size < 1 || size > 60000 || htc_host_create(NULL, NULL, &w.host) != HTC_OK)
         return 0;
@@ -59,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     w.welcomes = data[0] & 1;
     /* What htc_host_run does, with the loop in our hands. */
-    w.host->ops = &ops;
+    w.host->ops = &listener_ops;
     w.host->machine = &w;
     w.host->running = 1;
     htc_peer_info info = { .transport = data[0] & 2 ? HTC_TRANSPORT_TCP : HTC_TRANSPORT_UNIX };

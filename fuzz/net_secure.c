@@ -8,16 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "htcsched/keys.h"
+#include "listener.h"
 #include "net/files.h"
 #include "net/secure.h"
-
-typedef struct world {
-    htc_host *host;
-    int       open, welcomes;
-    size_t    taken; /* bytes of messages, with their lengths */
-} world;
 
 /* Made once: key pairs and files. */
 static char          key_path[64], ring_path[64];
@@ -25,37 +19,11 @@ static uint8_t       server_public[HTC_KEY_BYTES];
 static htc_identity *identity;
 static htc_keyring  *ring;
 
-static htc_status step(void *self, const htc_input *in, htc_output *out)
+static int is_friend(const htc_input *opened)
 {
-    world            *w = self;
     htc_peer_identity who;
-    if (in->kind == HTC_IN_OPENED) {
-        CHECK(!w->open++);
-        CHECK(htc_peer_identity_read(in->body, &who) == HTC_OK && strcmp(who.name, "friend") == 0);
-    }
-    if (in->kind == HTC_IN_CLOSED)
-        CHECK(--w->open == 0);
-    if (in->kind == HTC_IN_MESSAGE) {
-        htc_buf b;
-        CHECK(w->open && in->body.len >= 10 &&
-              in->body.len <= (w->welcomes ? HTC_WIRE_MESSAGE_MAX : HTC_HOST_STRANGER_MAX));
-        w->taken += 4 + in->body.len;
-        htc_buf_init(&b, NULL, 0);
-        htc_wire_welcome(&b, 0, HTC_WIRE_VERSION);
-        if (w->welcomes)
-            htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = in->peer, .body = htc_buf_bytes(&b) });
-        htc_buf_free(&b);
-    }
-    return HTC_OK;
+    return htc_peer_identity_read(opened->body, &who) == HTC_OK && strcmp(who.name, "friend") == 0;
 }
-
-static htc_ns never(const void *self)
-{
-    (void)self;
-    return HTC_NEVER;
-}
-
-static const htc_machine_ops ops = { sizeof ops, step, never, NULL, 0 };
 
 static htc_status pin_friend(void *ctx, htc_keyring *r)
 {
@@ -86,7 +54,7 @@ static void make_once(void)
 }
 
 /* What is there, both ways. */
-static void turn(world *w, int fd, htc_channel *c)
+static void turn(listener *w, int fd, htc_channel *c)
 {
     uint8_t           bytes[65536];
     htc_channel_event event;
@@ -121,7 +89,7 @@ static htc_channel *caller(uint32_t only_xx)
     return c;
 }
 
-static void say(world *w, int fd, htc_channel *c, int in_records, const uint8_t *data, size_t size, size_t piece)
+static void say(listener *w, int fd, htc_channel *c, int in_records, const uint8_t *data, size_t size, size_t piece)
 {
     for (size_t at = 0; at < size; at += piece) {
         piece = size - at < piece ? size - at : piece;
@@ -139,7 +107,7 @@ static void say(world *w, int fd, htc_channel *c, int in_records, const uint8_t 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int                   pair[2], how;
-    world                 w = { 0 };
+    listener              w = { .knows = is_friend };
     htc_host_keys        *keys;
     htc_channel          *c;
     htc_host_keys_options o = { .size = sizeof o, .key_path = key_path, .ring_path = ring_path };
@@ -153,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(htc_host_keys_open(w.host, &o, &keys, NULL) == HTC_OK);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     /* What htc_host_run does, with the loop in our hands. */
-    w.host->ops = &ops;
+    w.host->ops = &listener_ops;
     w.host->machine = &w;
     w.host->running = 1;
     CHECK(htc__secure_accept(keys, pair[0], &(htc_peer_info){ .port = 1 }, 0) == HTC_OK);

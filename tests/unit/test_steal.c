@@ -6,6 +6,7 @@
 
 #include "htcsched/steal.h"
 #include "property.h"
+#include "steal_choice.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -106,22 +107,6 @@ Test(steal, large_choices_are_as_fair)
     large_choice_is_fair(64, 50, 20000);
     large_choice_is_fair(1000, 300, 4000);
     large_choice_is_fair(12000, 5000, 400);
-}
-
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts what it is given. */
-static int are_distinct_others(uint32_t *out, uint32_t k, uint32_t n, uint32_t self)
-{
-    qsort(out, k, sizeof *out, by_number);
-    for (uint32_t i = 0; i < k; i++)
-        if (out[i] >= n || out[i] == self || (i > 0 && out[i] == out[i - 1]))
-            return 0;
-    return 1;
 }
 
 /* SplitMix64 counts: how many numbers were drawn between two states. */

@@ -7,24 +7,9 @@
 #include "alloc_fail.h"
 #include "htcsched/steal.h"
 #include "property.h"
+#include "steal_choice.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
-
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts what it is given. */
-static int are_distinct_others(uint32_t *out, uint32_t k, uint32_t n, uint32_t self)
-{
-    qsort(out, k, sizeof *out, by_number);
-    for (uint32_t i = 0; i < k; i++)
-        if (out[i] >= n || out[i] == self || (i > 0 && out[i] == out[i - 1]))
-            return 0;
-    return 1;
-}
 
 /* ---- when again ---- */
 
