@@ -8,6 +8,9 @@
 /* A request that came before the map that it was sent by. */
 #define EARLY_NS (20 * HTC_MS)
 
+/* What other members have forwarded and this one has not answered: beyond this another one is refused. */
+#define FORWARDED_BYTES ((size_t)128 << 20)
+
 typedef htc__kv_errand request;
 
 static void route(htc_kv_server *s, request *r);
@@ -18,9 +21,17 @@ static request *find(const htc_kv_server *s, uint64_t tag)
     return node ? htc__node_value(node) : NULL;
 }
 
+/* In memory, about: the register has as much of it again while it is at work. */
+static size_t cost_of(const request *r)
+{
+    return 2 * (sizeof *r + r->size);
+}
+
 static void forget(htc_kv_server *s, request *r)
 {
     uint64_t tag = r->tag;
+    if (!r->face)
+        s->cluster->forwarded_bytes -= cost_of(r);
     htc__wheel_remove(&s->cluster->wheel, &r->entry);
     htc__free(&s->env, r->bytes, r->size);
     htc__table_remove(&s->cluster->requests, (htc_bytes){ &tag, sizeof tag });
@@ -546,25 +557,27 @@ int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv
     return told;
 }
 
-/* Asked by another member, which takes this one for the owner that is to propose. It is kept until it is answered, but no longer
- * than that member waits; one that arrives twice is asked for twice, which its stamp makes harmless. */
-/* A later version's: it is not done here, but another owner may have tried it. */
-static void not_known(htc_kv_server *s, uint64_t from, const htc__kv_forward *f)
+/* It is not done here (a later version's; there are too many), but another owner may have tried it. */
+static void not_here(htc_kv_server *s, uint64_t from, const htc__kv_forward *f, htc_status why)
 {
     htc__kv_cluster  *c = s->cluster;
-    htc__kv_forwarded back = { .tag = f->tag, .tried = f->tried, .result.status = f->tried ? HTC_EUNKNOWN : HTC_EUNSUPPORTED };
+    htc__kv_forwarded back = { .tag = f->tag, .tried = f->tried, .result.status = f->tried ? HTC_EUNKNOWN : why };
     htc_buf_clear(&c->scratch);
     htc__kv_forwarded_write(&c->scratch, &back);
     if (c->scratch.status == HTC_OK)
         htc__kv_cluster_say(s, from, HTC__KV_ITEM_ANSWER, htc_buf_bytes(&c->scratch));
 }
 
+/* Asked by another member, which takes this one for the owner that is to propose. It is kept until it is answered, but no longer
+ * than that member waits; one that arrives twice is asked for twice, which its stamp makes harmless. */
 void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_forward f;
     htc_status      status = htc__kv_forward_read(item, &f);
-    if (status == HTC_EUNSUPPORTED)
-        not_known(s, from, &f);
+    if (status == HTC_OK && s->cluster->forwarded_bytes > FORWARDED_BYTES)
+        status = HTC_EBUSY;
+    if (status == HTC_EUNSUPPORTED || status == HTC_EBUSY)
+        not_here(s, from, &f, status);
     if (status != HTC_OK || !possible(f.request.op))
         return;
     uint32_t bucket = htc__kv_cluster_bucket(s->cluster, f.request.key);
@@ -574,6 +587,7 @@ void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
         htc__kv_cluster_broken(s, HTC_ENOMEM);
         return;
     }
+    s->cluster->forwarded_bytes += cost_of(r);
     r->conn = from;
     r->slot = f.tag;
     r->tried = f.tried;

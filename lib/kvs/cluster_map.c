@@ -16,7 +16,8 @@
 #define COPY_FORMAT 1
 #define STORE_NS    HTC_SECOND /* a copy that only differs in a bucket is not stored sooner than so long after the last */
 #define SAY_NS      (20 * HTC_MS)
-#define PEERS_MAX   UINT16_MAX
+/* That were members in this life of it: one that meets more hears of no newer map before it starts anew. */
+#define PEERS_MAX   (16 * HTC__KV_MAP_MEMBERS)
 
 htc_bytes htc__kv_map_key(void)
 {
@@ -171,8 +172,11 @@ static htc_status take_up(htc_kv_server *s, htc__kv_map *map, uint64_t version)
     return HTC_OK;
 }
 
+/* It is of this store, and there is room for whom it names. */
 static int fits(const htc__kv_cluster *c, const htc__kv_map *map)
 {
+    if (c->count + map->members > PEERS_MAX)
+        return 0;
     return !c->route || (htc_ring_buckets(map->before) == c->buckets && map->seed == c->seed);
 }
 

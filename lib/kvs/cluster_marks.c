@@ -115,6 +115,12 @@ static int is_full(const htc_kv_server *s, const host *h)
     return h->marks.count >= s->native.watches.marks_max;
 }
 
+/* It watches no more than it may: what has ended at the host and has begun again there since is known twice at most. */
+static int names_too_much(const host *h)
+{
+    return h->names.table.count >= 2 * HTC__KV_INTERESTS_MAX;
+}
+
 static void mark_it(htc_kv_server *s, host *h, const htc__kv_marked *marked)
 {
     htc__node *node = htc__table_find(&h->marks, marked->key);
@@ -245,7 +251,7 @@ void htc__kv_cluster_on_watch(htc_kv_server *s, uint64_t from, htc_bytes bytes)
     if (told)
         taken(h);
     h->owes |= !told || htc_reader_left(&r) > 0;
-    while (s->broken == HTC_OK && !h->lost && !is_full(s, h) && htc__kv_wanted_next(&r, &wanted))
+    while (s->broken == HTC_OK && !h->lost && !is_full(s, h) && !names_too_much(h) && htc__kv_wanted_next(&r, &wanted))
         if (wanted.number > h->have)
             carry_out(s, h, &wanted);
 }

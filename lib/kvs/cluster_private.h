@@ -146,6 +146,8 @@ typedef struct htc__kv_cluster {
     struct htc__kv_eventual *eventual; /* eventual.h; NULL: every namespace is strong */
 
     htc__kv_late_reply *late, **late_last;
+    size_t              late_bytes;
+    size_t              forwarded_bytes; /* of requests that other members have forwarded, and that are not answered yet */
     uint64_t            reserving, reserve_batch; /* a number that is being made durable, in this batch; 0: none */
     htc_ns              reserve_at;               /* a batch has failed: it is staged again then */
     uint64_t            reserved;
@@ -165,8 +167,15 @@ void           htc__kv_cluster_say_all(htc_kv_server *s, uint8_t kind, htc_bytes
 htc__kv_owners htc__kv_cluster_owners(const htc_kv_server *s, htc_bytes key, uint32_t *bucket);
 int            htc__kv_cluster_suspected(const htc_kv_server *s, const htc__kv_peer *peer);
 void           htc__kv_cluster_broken(htc_kv_server *s, htc_status why);
+/* So much waits for that member that more is dropped. */
+int            htc__kv_cluster_much_waits(const htc__kv_peer *peer);
+htc_status     htc__kv_cluster_post(htc_kv_server *s, uint32_t number, htc_output *out); /* s->scratch, to that connection */
 /* What the register says to owners. */
 void htc__kv_cluster_send(void *ctx, const htc__kv_owners *owners, uint32_t mask, const htc__kv_ask *ask);
+
+/* cluster_hear.c; cluster.h: htc__kv_cluster_input */
+void       htc__kv_cluster_hear_self(htc_kv_server *s);                  /* and what it says to itself about that */
+htc_status htc__kv_cluster_dial(htc_kv_server *s, htc_output *out); /* members that the map names */
 
 /* cluster_map.c: whose key speaks as it: NAME of tcp://NAME@HOST:PORT. */
 void htc__kv_cluster_name_key(htc__kv_peer *peer, const char *address);

@@ -383,7 +383,9 @@ void htc__kv_cluster_on_listed(htc_kv_server *s, uint64_t from, htc_bytes item)
     l->r = htc_reader_of(htc_buf_bytes(&l->bytes));
     l->up_to = htc_get_bytes(&l->r);
     l->has = (uint8_t)htc__kv_listed_next(&l->r, &l->head);
-    if (l->r.status != HTC_OK || l->up_to.len > HTC_KV_KEY_MAX || (more && l->up_to.len == 0))
+    /* A list with more to come goes on behind where it was asked from, or the scan would never end. */
+    if (l->r.status != HTC_OK || l->up_to.len > HTC_KV_KEY_MAX ||
+        (more && (l->up_to.len == 0 || htc_bytes_compare(l->up_to, (htc_bytes){ x->after, x->after_len }) <= 0)))
         x->failed = HTC_EPROTO;
 }
 

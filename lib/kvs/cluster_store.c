@@ -6,6 +6,8 @@
 #include "kvs/eventual.h"
 
 #define CLUSTER_FORMAT 1
+/* Replies that wait for the disk: beyond this another one is dropped, as if it had been lost. */
+#define LATE_BYTES ((size_t)48 << 20)
 
 /* ---------------------------------------------------------------- acceptor */
 
@@ -133,7 +135,12 @@ void htc__kv_cluster_reply(htc_kv_server *s, uint64_t to, uint8_t kind)
         htc__kv_cluster_say(s, to, kind, htc_buf_bytes(&c->scratch));
         return;
     }
-    htc__kv_late_reply *late = htc__alloc(&s->env, sizeof *late + c->scratch.len);
+    size_t size = sizeof(htc__kv_late_reply) + c->scratch.len;
+    if (c->late_bytes + size > LATE_BYTES) {
+        c->counts.dropped++;
+        return;
+    }
+    htc__kv_late_reply *late = htc__alloc(&s->env, size);
     if (!late) {
         htc__kv_cluster_broken(s, HTC_ENOMEM);
         return;
@@ -145,6 +152,14 @@ void htc__kv_cluster_reply(htc_kv_server *s, uint64_t to, uint8_t kind)
     memcpy(late->bytes, c->scratch.data, c->scratch.len);
     *c->late_last = late;
     c->late_last = &late->next;
+    c->late_bytes += size;
+}
+
+static void free_late(htc_kv_server *s, htc__kv_late_reply *late)
+{
+    size_t size = sizeof *late + late->len;
+    s->cluster->late_bytes -= size;
+    htc__free(&s->env, late, size);
 }
 
 /* What only looks needs no room: reads go on while a disk is full. */
@@ -221,7 +236,7 @@ void htc__kv_cluster_late_stored(htc_kv_server *s)
         }
         *at = late->next;
         htc__kv_cluster_say(s, late->to, late->kind, (htc_bytes){ late->bytes, late->len });
-        htc__free(&s->env, late, sizeof *late + late->len);
+        free_late(s, late);
     }
     c->late_last = at;
     if (c->reserving && c->reserve_batch <= stored) {
@@ -235,7 +250,7 @@ void htc__kv_cluster_late_free(htc_kv_server *s)
 {
     for (htc__kv_late_reply *late; (late = s->cluster->late);) {
         s->cluster->late = late->next;
-        htc__free(&s->env, late, sizeof *late + late->len);
+        free_late(s, late);
     }
     s->cluster->late_last = &s->cluster->late;
 }

@@ -5,7 +5,6 @@
 
 #include "core/fault.h"
 
-#define INTERESTS_MAX 65536
 #define NEEDED_MAX    65536
 #define MESSAGE_WISHES 512
 #define MESSAGE_BYTES  ((size_t)64 << 10)
@@ -129,7 +128,7 @@ static htc_status begun(void *ctx, int prefix, htc_bytes key)
     htc__kv_marked     marked;
     if (!prefix && htc__kv_own_key(key))
         return HTC_EINVAL;
-    if (w->live >= INTERESTS_MAX)
+    if (w->live >= HTC__KV_INTERESTS_MAX)
         return HTC_EFULL;
     if (i) {
         unlist(w, i);
@@ -151,25 +150,6 @@ static htc_status begun(void *ctx, int prefix, htc_bytes key)
     return HTC_OK;
 }
 
-static void ended(void *ctx, int prefix, htc_bytes key)
-{
-    htc_kv_server *s = ctx;
-    interest      *i = s->cluster && s->cluster->hosting ? find(s, prefix, key) : NULL; /* the server may be ending */
-    if (!i || i->ended)
-        return;
-    hosting *w = of(s);
-    forget_pages(s, i);
-    unlist(w, i);
-    i->ended = 1;
-    list(w, i);
-    w->ended++;
-    w->clean = 1;
-    if (--w->live == 0) {
-        htc__table_free(&w->needed);
-        w->settle_all = 0;
-    }
-}
-
 /* Those that have ended are kept until all who know them have heard that. */
 static void clean(htc_kv_server *s)
 {
@@ -187,6 +167,36 @@ static void clean(htc_kv_server *s)
         unlist(w, i);
         forget_pages(s, i);
         htc__table_remove(&w->interests, htc__node_key(i->node));
+    }
+}
+
+/* Who has not heard yet what has ended, of which there is too much: it is told all that is watched, as if it knew nothing. */
+static void let_go(htc_kv_server *s)
+{
+    hosting *w = of(s);
+    for (uint32_t p = 0; p < w->link_n; p++)
+        if (w->links[p].have < w->number)
+            w->links[p].stream = 0;
+    clean(s);
+}
+
+static void ended(void *ctx, int prefix, htc_bytes key)
+{
+    htc_kv_server *s = ctx;
+    interest      *i = s->cluster && s->cluster->hosting ? find(s, prefix, key) : NULL; /* the server may be ending */
+    if (!i || i->ended)
+        return;
+    hosting *w = of(s);
+    forget_pages(s, i);
+    unlist(w, i);
+    i->ended = 1;
+    list(w, i);
+    w->clean = 1;
+    if (++w->ended > HTC__KV_INTERESTS_MAX)
+        let_go(s);
+    if (--w->live == 0) {
+        htc__table_free(&w->needed);
+        w->settle_all = 0;
     }
 }
 

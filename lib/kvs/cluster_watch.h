@@ -22,8 +22,9 @@
  * A stream is what one member knows for one host without a gap. A member that has started anew, or had more marks than it keeps, does not
  * know it; the host then begins another one with all that it watches. Nothing of this is durable: a host that starts anew has no watchers.
  *
- * Memory: at a host INTERESTS_MAX keys and prefixes, and needed versions up to NEEDED_MAX, beyond which every read is settled; at an owner,
- * for each host, those names and watch_marks_max marks.
+ * Memory: at a host HTC__KV_INTERESTS_MAX keys and prefixes and about as many that have ended (who has not heard of that by then is told all
+ * anew), and needed versions up to NEEDED_MAX, beyond which every read is settled; at an owner, for each host, those names (no more than twice
+ * as many, whatever it says) and watch_marks_max marks.
  *
  *   cluster_watch.c  the host: what is watched here, who knows it, which versions are needed
  *   cluster_marks.c  the owner: what others watch, and what has changed of it */
@@ -32,6 +33,8 @@
 
 #include "kvs/cluster_private.h"
 #include "kvs/watch_items.h"
+
+#define HTC__KV_INTERESTS_MAX 65536
 
 typedef struct htc__kv_watching_counts {
     uint64_t heard; /* marks */
