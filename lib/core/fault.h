@@ -37,6 +37,8 @@
     X(copy_unread)           /* a log is refused if one of its superblocks cannot be read */                           \
     X(rotten_taken_for_new)  /* a log without a superblock that can be read is taken for an empty one */               \
     X(lost_change_resent)    /* a change that another store may have made is asked of it again */                      \
+    X(lost_is_late)          /* an owner that has lost what it remembers of a bucket copies it from one that serves it */ \
+    X(lost_counted)          /* an owner that has lost what it held counts as one that held nothing */                 \
     X(mark_lost)             /* a key that changes while it is read for a watcher is not marked again */               \
     X(state_told_twice)      /* a watcher is told what it was told before */                                           \
     X(mark_not_needed)       /* a watcher is told what was read, whatever an owner has marked */                       \

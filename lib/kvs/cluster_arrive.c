@@ -178,7 +178,7 @@ static htc_status put_new(htc_kv_server *s, htc__kv_job *j)
         htc_bytes    name = htc_get_bytes(&r), value = htc_get_bytes(&r);
         htc_bytes    key = { (const uint8_t *)name.data + 9, name.len - 9 };
         htc__kv_cell cell;
-        status = htc__kv_cell_read(value, NULL, &cell); /* damaged meanwhile: nobody can say what it was */
+        status = htc__kv_cell_read(value, NULL, &cell);
         if (status == HTC_OK)
             status = htc__kv_holds_room(s, key.len, value.len) ? htc__kv_cluster_put(s, key, &cell) : HTC_EBUSY;
         if (status == HTC_OK)
@@ -226,6 +226,8 @@ static htc_status store(htc_kv_server *s, const htc__kv_part *part, const htc__k
     htc__kv_cluster *c = s->cluster;
     int              stays = part->area.kind != 0;
     c->hold[part->bucket].held = (uint8_t)stays;
+    if (!stays && c->hold[part->bucket].lost) /* it has gone once and for all */
+        c->hold[part->bucket].epoch = c->route[part->bucket].epoch;
     htc__kv_repair_whole(s, part->bucket, stays);
     htc__kv_holds_todo(s, part->bucket, stays ? 0 : (uint8_t)(c->holding->todo[part->bucket] & ~HTC__KV_GO));
     htc_status status = htc__kv_holds_stage(s, part->bucket);
@@ -249,8 +251,7 @@ static htc_status last_step(htc_kv_server *s, htc__kv_job *j)
     if (part->area.kind == 'i')
         still = (htc__kv_hold_learn(&next, route->epoch, route->image) & HTC__KV_HOLD_BECOME) != 0;
     else if (part->area.kind == 'y') {
-        still = part->epoch == route->epoch;
-        htc__kv_hold_copied(&next, part->epoch, route->image);
+        still = part->epoch == route->epoch && htc__kv_hold_copied(&next, part->epoch, route->image) != 0;
     }
     if (part->area.kind && !(still && htc__kv_route_has(c, part->bucket, c->id))) {
         htc__kv_cluster_learn(s, part->bucket); /* the map has gone on */
@@ -260,6 +261,26 @@ static htc_status last_step(htc_kv_server *s, htc__kv_job *j)
         status = store(s, part, &floors);
     }
     go_on(s, j);
+    return status;
+}
+
+/* A record of what had arrived was damaged meanwhile. It has answered nothing of that image, so it copies what others have of it. */
+static htc_status without(htc_kv_server *s, htc__kv_job *j)
+{
+    htc__kv_cluster *c = s->cluster;
+    uint32_t         bucket = j->parts[j->at].bucket;
+    htc__kv_hold    *hold = &c->hold[bucket];
+    if (!htc__kv_holds_room(s, 0, 0))
+        return HTC_EBUSY;
+    hold->arriving = 0;
+    hold->pages = 0;
+    hold->complete = 0;
+    htc_status status = htc__kv_holds_stage(s, bucket);
+    go_on(s, j);
+    if (status == HTC_OK)
+        htc__kv_cluster_learn(s, bucket);
+    htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__NUMBER("bucket", bucket), HTC__STATUS(HTC_ECORRUPT)),
+                  "what has arrived of bucket %u is damaged -> copy it from another owner", bucket);
     return status;
 }
 
@@ -358,12 +379,8 @@ static htc_status begin(htc_kv_server *s)
     return HTC_OK;
 }
 
-htc_status htc__kv_arrive_step(htc_kv_server *s)
+static htc_status job_step(htc_kv_server *s, htc__kv_job *j)
 {
-    htc__kv_holding *h = s->cluster->holding;
-    htc__kv_job     *j = &h->job;
-    if (j->count == 0)
-        return h->sweep.kind && !h->moves && !copies_wait(h) ? sweep_some(s) : begin(s);
     switch (j->phase) {
     case HTC__KV_OLD_KEYS:
         return drop_old(s, j);
@@ -373,6 +390,16 @@ htc_status htc__kv_arrive_step(htc_kv_server *s)
         return last_step(s, j);
     }
     return HTC_EINTERNAL;
+}
+
+htc_status htc__kv_arrive_step(htc_kv_server *s)
+{
+    htc__kv_holding *h = s->cluster->holding;
+    htc__kv_job     *j = &h->job;
+    if (j->count == 0)
+        return h->sweep.kind && !h->moves && !copies_wait(h) ? sweep_some(s) : begin(s);
+    htc_status status = job_step(s, j);
+    return status == HTC_ECORRUPT && j->phase != HTC__KV_OLD_KEYS && j->parts[j->at].area.kind ? without(s, j) : status;
 }
 
 int htc__kv_arrive_waits(const htc_kv_server *s)

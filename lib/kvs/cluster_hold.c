@@ -124,10 +124,12 @@ static int load_hold(void *visitor, htc_bytes name, htc_bytes value)
     if (((const uint8_t *)name.data)[0] != 'o')
         return 0;
     htc__kv_hold *at = number <= HTC__KV_OWN_BUCKET ? hold_of(l->s->cluster, (uint32_t)number) : NULL;
-    l->status = at && name.len == 9 && value.data ? htc__kv_hold_read(value, &hold) : HTC_ECORRUPT;
-    if (l->status == HTC_OK)
-        *at = hold;
-    return l->status == HTC_OK;
+    if (!at || name.len != 9) {
+        l->status = HTC_ECORRUPT;
+        return 0;
+    }
+    *at = value.data && htc__kv_hold_read(value, &hold) == HTC_OK ? hold : htc__kv_hold_lost();
+    return 1;
 }
 
 /* As the cells say it. */
@@ -206,7 +208,7 @@ void htc__kv_cluster_learn(htc_kv_server *s, uint32_t bucket)
     htc__kv_hold        *hold = &c->hold[bucket], next = *hold;
     htc__kv_holds_todo(s, bucket, 0);
     if (!htc__kv_route_has(c, bucket, c->id)) {
-        if (hold->held && hold->epoch < route->epoch)
+        if ((hold->held || hold->lost) && hold->epoch < route->epoch)
             htc__kv_holds_todo(s, bucket, HTC__KV_GO);
         return;
     }
@@ -260,9 +262,13 @@ htc_status htc__kv_cluster_holds_load(htc_kv_server *s)
     if (status == HTC_OK)
         status = find_left_over(s);
     for (uint32_t b = 0; status == HTC_OK && b < c->buckets; b++) {
+        if (c->hold[b].lost)
+            htc__kv_lost_found(s, b);
         htc__kv_cluster_learn(s, b);
         status = s->broken;
     }
+    if (status == HTC_OK && c->own_hold.lost)
+        htc__kv_lost_found(s, HTC__KV_OWN_BUCKET);
     return status;
 }
 
@@ -312,7 +318,7 @@ void htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, in
     htc__kv_cluster_moving_heard(s, from, seal.number);
     htc__kv_hold next = *hold;
     unsigned     duties = htc__kv_hold_seal(&next, seal.epoch);
-    if (!(duties & HTC__KV_HOLD_YES)) {
+    if (!(duties & (HTC__KV_HOLD_YES | HTC__KV_HOLD_LOST))) {
         htc__kv_cluster_epoch_is(s, from, seal.bucket, seal.epoch);
         return;
     }
@@ -329,7 +335,9 @@ void htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, in
         if (status != HTC_OK)
             return;
     }
-    if (seal.bucket == HTC__KV_OWN_BUCKET)
+    if (duties & HTC__KV_HOLD_LOST)
+        htc__kv_lost_say(s, from, &seal);
+    else if (seal.bucket == HTC__KV_OWN_BUCKET)
         htc__kv_show_map(s, from, &seal);
     else
         htc__kv_shows_ask(s, from, &seal, HTC__KV_ITEM_SHOWN);
@@ -412,9 +420,15 @@ static htc_status hold_map(htc_kv_server *s, const htc__kv_map *map, uint64_t ve
     return status;
 }
 
+/* It has answered nothing in that epoch of the map. */
+static int may_hold_map(const htc__kv_cluster *c, uint64_t epoch)
+{
+    return c->own_hold.lost ? c->own_hold.sealed < epoch : c->own_hold.epoch < epoch;
+}
+
 static int map_is_late(const htc__kv_cluster *c)
 {
-    return c->own_hold.epoch < c->map->own_epoch && htc__kv_route_has(c, HTC__KV_OWN_BUCKET, c->id);
+    return may_hold_map(c, c->map->own_epoch) && htc__kv_route_has(c, HTC__KV_OWN_BUCKET, c->id);
 }
 
 /* Whoever sends it says the same as anybody else would, so it is served at once. */
@@ -427,7 +441,9 @@ static htc_status install_map(htc_kv_server *s, uint64_t from, const htc__kv_pag
     htc__kv_map     *map = NULL;
     if (!htc__kv_entry_read(&r, &key, &bytes, &cell) || !cell.present || htc_reader_left(&r))
         return HTC_OK;
-    if (c->own_hold.epoch < page->number) {
+    if (c->own_hold.lost && !may_hold_map(c, page->number))
+        return HTC_OK;
+    if (may_hold_map(c, page->number)) {
         htc_status status = htc__kv_map_decode(&s->env, cell.value, &map);
         if (status == HTC_OK && map->own_epoch == page->number)
             status = hold_map(s, map, cell.version);

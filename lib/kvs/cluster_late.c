@@ -49,7 +49,7 @@ void htc__kv_cluster_on_copied(htc_kv_server *s, uint64_t from, htc_bytes item)
     htc__kv_page     page;
     (void)from;
     htc__kv_copying *y = htc__kv_shown_read(item, &page) == HTC_OK ? copy_of(c->holding, page.bucket) : NULL;
-    if (!y || y->whole || page.number != y->epoch || !htc_bytes_equal(page.after, (htc_bytes){ y->after, y->after_len }) ||
+    if (!y || y->whole || page.last > 1 || page.number != y->epoch || !htc_bytes_equal(page.after, (htc_bytes){ y->after, y->after_len }) ||
         !htc__kv_holds_may_take(s, page.bucket, page.entries) || (!page.last && page.entries.len == 0))
         return;
     htc_status status =

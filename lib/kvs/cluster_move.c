@@ -203,7 +203,7 @@ static void answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_resul
     if (!m->next) { /* it was read */
         if (result->status == HTC_OK)
             htc__kv_cluster_map_offer_bytes(s, result->value, result->version);
-        m->read = result->status != HTC_OK && result->status != HTC_ENOTFOUND;
+        m->read = (result->status != HTC_OK && result->status != HTC_ENOTFOUND) || !htc__kv_lost_known(s, result);
         if (m->read)
             pause(s);
         return;
@@ -644,8 +644,9 @@ void htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item)
     if (page.number != number || (page.bucket == HTC__KV_OWN_BUCKET) != m->own)
         return;
     m->heard_at = s->now;
-    htc_status status =
-        htc__kv_movers_shown(m->batch, s->now, from, page.bucket, page.after, &page.floors, page.entries, page.last);
+    htc_status status = page.last == HTC__KV_PAGE_LOST ? htc__kv_movers_lost(m->batch, s->now, from, page.bucket)
+                                                       : htc__kv_movers_shown(m->batch, s->now, from, page.bucket, page.after,
+                                                                              &page.floors, page.entries, page.last);
     if (status == HTC_ENOMEM)
         htc__kv_cluster_broken(s, status);
     else if (status == HTC_EFULL)
@@ -838,6 +839,11 @@ htc_ns htc__kv_cluster_moving_deadline(const htc_kv_server *s)
 
 /* ---------------------------------------------------------------- life */
 
+void htc__kv_cluster_moving_read(htc_kv_server *s)
+{
+    s->cluster->moving->read = 1;
+}
+
 /* What this member has stored of the map may be older than all that it has done since. Where there is no trace of a change it asks
  * nobody: a majority of those that keep the map has one, if there was any, and tells. */
 void htc__kv_cluster_moving_load(htc_kv_server *s)
@@ -845,7 +851,7 @@ void htc__kv_cluster_moving_load(htc_kv_server *s)
     htc__kv_cluster *c = s->cluster;
     htc__kv_name     name = htc__kv_name_of('k', NULL, htc__kv_map_key());
     htc_bytes        bytes;
-    c->moving->read =
+    c->moving->read |=
         c->map && (c->map_version || htc__kv_read(s, htc__kv_name_bytes(&name), &bytes) != HTC_ENOTFOUND);
     if (c->moving->read)
         wait_for_others(s);

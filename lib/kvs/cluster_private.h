@@ -235,6 +235,7 @@ htc_status htc__kv_cluster_stage_first(htc_kv_server *s); /* which buckets it ha
 /* cluster_move.c */
 htc_status htc__kv_cluster_moving_make(htc_kv_server *s);
 void       htc__kv_cluster_moving_load(htc_kv_server *s);
+void       htc__kv_cluster_moving_read(htc_kv_server *s); /* the map is to be read, by a majority, before anything else is done */
 void       htc__kv_cluster_moving_free(htc_kv_server *s);
 void       htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item);
 void       htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item);
@@ -307,6 +308,14 @@ void       htc__kv_catch_tick(htc_kv_server *s);
 htc_ns     htc__kv_catch_deadline(const htc_kv_server *s);
 void       htc__kv_catch_counted(const htc_kv_server *s, htc__kv_catch_counts *counts);
 
+/* cluster_lost.c */
+void htc__kv_lost_found(htc_kv_server *s, uint32_t bucket); /* what is remembered of it is damaged: hold.h */
+/* The map was read. 0: there is no room to store what follows: once more. */
+int  htc__kv_lost_known(htc_kv_server *s, const htc_kv_result *read);
+int  htc__kv_lost_may_be_renewed(const htc_kv_server *s, uint32_t bucket);
+/* That bucket is sealed here, durably, and what there was cannot be shown. */
+void htc__kv_lost_say(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *seal);
+
 /* cluster_repair.c */
 typedef struct htc__kv_repair_counts {
     uint64_t damaged;           /* buckets of which this member has damaged records now */
@@ -315,6 +324,8 @@ typedef struct htc__kv_repair_counts {
 htc_status htc__kv_repair_make(htc_kv_server *s); /* room for all buckets */
 void       htc__kv_repair_free(htc_kv_server *s);
 void       htc__kv_repair_found(htc_kv_server *s, htc_bytes key); /* this member's record of that key cannot be read */
+void       htc__kv_repair_bucket(htc_kv_server *s, uint32_t bucket); /* as if a record of it could not be */
+int        htc__kv_repair_may_say(htc_kv_server *s); /* one line more of it: so many in a life */
 /* Nothing of that bucket is as it was; renewed: by what others had of it. */
 void       htc__kv_repair_whole(htc_kv_server *s, uint32_t bucket, int renewed);
 /* This member has given up a renewal; lost: too many owners have lost the same key. */

@@ -9,7 +9,7 @@
  *               ▲                                        │
  *               └── later, at growing intervals ◀── given up: too few of its owners answer, or can read the same key
  *
- * It is found where it is met, and by one look over all keys when the member has started. While a bucket is renewed it waits, so this is
+ * What a member remembers of a bucket as a whole may be damaged too: cluster_lost.c. It is found where it is met, and by one look over all keys when the member has started. While a bucket is renewed it waits, so this is
  * begun only where all of its owners are heard. */
 #include <inttypes.h>
 #include <string.h>
@@ -60,19 +60,36 @@ static void say_damaged(const htc_kv_server *s, htc_bytes key, uint32_t bucket)
                   text, bucket);
 }
 
-void htc__kv_repair_found(htc_kv_server *s, htc_bytes key)
+static int is_damaged(const htc_kv_server *s, uint32_t bucket)
+{
+    return s->cluster->repairing->damaged[index_of(s->cluster, bucket)];
+}
+
+void htc__kv_repair_bucket(htc_kv_server *s, uint32_t bucket)
 {
     htc__kv_cluster *c = s->cluster;
     repairing       *r = c->repairing;
-    uint32_t         bucket = htc__kv_cluster_bucket(c, key);
-    if (r->damaged[index_of(c, bucket)])
+    if (is_damaged(s, bucket))
         return;
     r->damaged[index_of(c, bucket)] = 1;
     if (r->count++ == 0 || r->at < s->now + c->suspect_ns)
         r->at = r->at > s->now + c->suspect_ns ? r->at : s->now + c->suspect_ns; /* there may be more of it */
     if (s->now - r->begun_at > 16 * gap(s))
         r->grown = 0;
-    if (r->said++ < SAID_MOST)
+}
+
+int htc__kv_repair_may_say(htc_kv_server *s)
+{
+    return s->cluster->repairing->said++ < SAID_MOST;
+}
+
+void htc__kv_repair_found(htc_kv_server *s, htc_bytes key)
+{
+    uint32_t bucket = htc__kv_cluster_bucket(s->cluster, key);
+    if (is_damaged(s, bucket))
+        return;
+    htc__kv_repair_bucket(s, bucket);
+    if (htc__kv_repair_may_say(s))
         say_damaged(s, key, bucket);
 }
 
@@ -116,7 +133,8 @@ static int may_be_renewed(htc_kv_server *s, uint32_t bucket)
 {
     uint64_t ids[HTC_RING_OWNERS_MAX];
     uint32_t n = htc__kv_map_owners(s->cluster->map, bucket, ids);
-    return n > 1 && all_heard(s, ids, n) && htc__kv_cluster_serves(s, bucket, s->cluster->route[bucket].epoch);
+    return n > 1 && all_heard(s, ids, n) &&
+           (htc__kv_cluster_serves(s, bucket, s->cluster->route[bucket].epoch) || htc__kv_lost_may_be_renewed(s, bucket));
 }
 
 /* The map itself moves to whom it is: two others have to do without this member. */

@@ -164,6 +164,10 @@ static void reply(htc_kv_server *s, const show *w, uint64_t touched)
     s->touched = touched;
     htc__kv_holds_touch(s, w->bucket);
     htc_status status = htc__kv_cluster_floors_load(s, w->bucket, &page.floors);
+    if (status == HTC_ECORRUPT && w->kind == HTC__KV_ITEM_SHOWN) { /* what the other owners remember of what is gone is enough, or too little */
+        htc__kv_lost_say(s, w->to, &ask);
+        return;
+    }
     page.entries = htc_buf_bytes(&w->entries);
     htc_buf_clear(&c->scratch);
     htc__kv_shown_write(&c->scratch, &page);

@@ -78,10 +78,10 @@ static void put_rest(htc_buf *b, const htc__kv_page *page)
     htc_put_raw(b, page->entries);
 }
 
-static htc_status get_rest(htc_reader *r, htc__kv_page *page)
+static htc_status get_rest(htc_reader *r, htc__kv_page *page, uint8_t last_max)
 {
     page->last = htc_get_u8(r);
-    if (page->last > 1)
+    if (page->last > last_max)
         htc_reader_fail(r);
     page->floors = htc__kv_floors_read(r);
     page->entries = htc_get_raw(r, htc_reader_left(r));
@@ -102,7 +102,7 @@ htc_status htc__kv_shown_read(htc_bytes bytes, htc__kv_page *page)
     *page = (htc__kv_page){ .number = get_number(&r) };
     page->bucket = get_small(&r, HTC__KV_OWN_BUCKET);
     page->after = get_key(&r);
-    return get_rest(&r, page);
+    return get_rest(&r, page, HTC__KV_PAGE_LOST);
 }
 
 void htc__kv_install_write(htc_buf *b, const htc__kv_page *page)
@@ -119,7 +119,7 @@ htc_status htc__kv_install_read(htc_bytes bytes, htc__kv_page *page)
     *page = (htc__kv_page){ .number = get_number(&r) };
     page->bucket = get_small(&r, HTC__KV_OWN_BUCKET);
     page->page = get_small(&r, UINT32_MAX - 1);
-    return get_rest(&r, page);
+    return get_rest(&r, page, 1);
 }
 
 void htc__kv_installed_write(htc_buf *b, const htc__kv_page *page)

@@ -53,11 +53,14 @@ typedef struct htc__kv_seal_ask {
     htc_bytes after;
 } htc__kv_seal_ask;
 
+/* Of a page that is shown: its owner is sealed, and has lost what it held. */
+#define HTC__KV_PAGE_LOST 2
+
 /* SHOWN, COPIED, INSTALL; INSTALLED: only number, bucket and page, which is how many there are. */
 typedef struct htc__kv_page {
     uint64_t       number;
     uint32_t       bucket, page;
-    uint8_t        last;
+    uint8_t        last; /* SHOWN: or HTC__KV_PAGE_LOST */
     htc_bytes      after;
     htc__kv_floors floors;
     htc_bytes      entries;

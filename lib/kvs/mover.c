@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "core/util.h"
 #include "htcsched/kv.h"
 #include "kvs/map_items.h"
@@ -16,7 +17,7 @@ typedef struct piece {
 typedef struct source {
     htc_buf   entries;
     htc_bytes after; /* the last key of what is there */
-    int       whole;
+    int       whole, lost;
 } source;
 
 struct htc__kv_mover {
@@ -170,6 +171,14 @@ static uint32_t whole_sources(const htc__kv_mover *m)
     return whole;
 }
 
+static uint32_t lost_sources(const htc__kv_mover *m)
+{
+    uint32_t lost = 0;
+    for (uint32_t i = 0; i < m->move.from_n; i++)
+        lost += m->from[i].lost != 0;
+    return lost;
+}
+
 /* Of each key as many owners as meet every majority have to say what they hold: whose record is damaged says nothing. What the map's own
  * image is does not follow from what is read. */
 static uint32_t answers_wanted(const htc__kv_mover *m)
@@ -218,7 +227,7 @@ static htc_status build(htc__kv_mover *m)
 
 static void ask_old(htc__kv_mover *m, uint32_t i)
 {
-    if (!m->from[i].whole)
+    if (!m->from[i].whole && !m->from[i].lost)
         m->host.seal(m->host.ctx, m->move.from[i], m->move.bucket, m->move.epoch, m->from[i].after);
 }
 
@@ -252,14 +261,14 @@ htc_ns htc__kv_mover_deadline(const htc__kv_mover *m)
 
 static htc_status install(htc__kv_mover *m, htc_ns now)
 {
-    uint32_t whole = whole_sources(m);
-    if (whole <= m->move.from_n / 2)
+    uint32_t whole = whole_sources(m), sealed = whole + lost_sources(m);
+    if (sealed <= m->move.from_n / 2)
         return HTC_OK;
-    htc_status status = build(m);
+    htc_status status = whole >= answers_wanted(m) || HTC__BROKEN(lost_counted) ? build(m) : HTC_AGAIN;
     if (status == HTC_AGAIN) { /* with another owner's answer, if there is one */
         htc_buf_clear(&m->image);
         m->pages = 0;
-        return whole == m->move.from_n ? HTC_ECORRUPT : HTC_OK;
+        return sealed == m->move.from_n ? HTC_ECORRUPT : HTC_OK;
     }
     if (status != HTC_OK)
         return status;
@@ -301,6 +310,15 @@ htc_status htc__kv_mover_shown(htc__kv_mover *m, htc_ns now, uint64_t from, htc_
         return install(m, now);
     ask_old(m, i);
     return HTC_OK;
+}
+
+htc_status htc__kv_mover_lost(htc__kv_mover *m, htc_ns now, uint64_t from)
+{
+    uint32_t i = index_of(m->move.from, m->move.from_n, from);
+    if (i == m->move.from_n || m->installing || m->from[i].whole || m->from[i].lost)
+        return HTC_OK;
+    m->from[i].lost = 1;
+    return install(m, now);
 }
 
 void htc__kv_mover_installed(htc__kv_mover *m, htc_ns now, uint64_t from, uint64_t number, uint32_t pages)

@@ -40,6 +40,9 @@ void       htc__kv_mover_destroy(htc__kv_mover *mover);
  * bytes_max and HTC_ENOMEM: this mover is of no use any more. */
 htc_status htc__kv_mover_shown(htc__kv_mover *mover, htc_ns now, uint64_t from, htc_bytes after,
                                const htc__kv_floors *floors, htc_bytes entries, int last);
+/* That old owner is sealed, and has lost what it held: it is one of the majority that nothing more can be final without, and what the others
+ * hold counts if they are as many as meet every majority. As above. */
+htc_status htc__kv_mover_lost(htc__kv_mover *mover, htc_ns now, uint64_t from);
 /* A new owner has the first `pages` pages of the image of this mover's number. */
 void   htc__kv_mover_installed(htc__kv_mover *mover, htc_ns now, uint64_t from, uint64_t number, uint32_t pages);
 void   htc__kv_mover_timeout(htc__kv_mover *mover, htc_ns now);

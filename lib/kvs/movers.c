@@ -106,6 +106,12 @@ htc_status htc__kv_movers_shown(htc__kv_movers *b, htc_ns now, uint64_t from, ui
     return htc__kv_mover_shown(mover, now, from, after, floors, entries, last);
 }
 
+htc_status htc__kv_movers_lost(htc__kv_movers *b, htc_ns now, uint64_t from, uint32_t bucket)
+{
+    htc__kv_mover *mover = mover_of(b, bucket);
+    return mover ? htc__kv_mover_lost(mover, now, from) : HTC_OK;
+}
+
 void htc__kv_movers_installed(htc__kv_movers *b, htc_ns now, uint64_t from, uint32_t bucket, uint64_t number, uint32_t pages)
 {
     htc__kv_mover *mover = mover_of(b, bucket);

@@ -56,6 +56,33 @@ Test(hold, only_the_image_that_the_map_names_counts)
     cr_expect(eq(int, htc__kv_hold_serves(&h, 8), 1));
 }
 
+/* It may have confirmed anything in any epoch that there was: no image will do that it can ever have had. */
+Test(hold, one_that_is_lost_takes_none_that_it_can_have_had)
+{
+    htc__kv_hold h = htc__kv_hold_lost();
+    cr_expect(eq(uint, htc__kv_hold_seal(&h, 9), HTC__KV_HOLD_LOST | HTC__KV_HOLD_STORE));
+    cr_expect(eq(uint, htc__kv_hold_install(&h, 12, 0, 1), 0));
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 12, 12), 0));
+    cr_expect(eq(uint, htc__kv_hold_copied(&h, 12, 12), 0));
+    cr_expect(eq(uint, htc__kv_hold_known(&h, 7), HTC__KV_HOLD_STORE)); /* the map was read before epoch 9 began */
+    cr_expect(eq(u64, h.sealed, 9));
+    cr_expect(eq(uint, htc__kv_hold_known(&h, 20), 0)); /* once */
+    /* The bucket's epoch becomes another one, its image stays: what was confirmed before counts there. */
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 12, 9), 0));
+    cr_expect(eq(uint, htc__kv_hold_install(&h, 9, 0, 1), 0));
+    cr_expect(eq(uint, htc__kv_hold_install(&h, 13, 0, 1), STORED | HTC__KV_HOLD_CLEAR | HTC__KV_HOLD_TAKE));
+    cr_expect(htc__kv_hold_serves(&h, 13) == 0 && htc__kv_hold_has(&h, 13) == 0);
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 13, 13), HTC__KV_HOLD_BECOME | HTC__KV_HOLD_STORE));
+    cr_expect(htc__kv_hold_serves(&h, 13) && h.lost == 0);
+    /* Or it is late, with an image that it has never had; but not once it was sealed for that. */
+    h = htc__kv_hold_lost();
+    htc__kv_hold_known(&h, 9);
+    cr_expect(eq(uint, htc__kv_hold_learn(&h, 14, 13), HTC__KV_HOLD_LATE));
+    cr_expect(eq(uint, htc__kv_hold_seal(&h, 14), HTC__KV_HOLD_LOST | HTC__KV_HOLD_STORE));
+    cr_expect(eq(uint, htc__kv_hold_copied(&h, 14, 13), 0));
+    cr_expect(htc__kv_hold_serves(&h, 14) == 0);
+}
+
 Test(hold, an_image_that_is_not_whole_is_none)
 {
     htc__kv_hold h = { 0 };
@@ -89,9 +116,15 @@ Test(hold, bytes)
     cr_assert(htc__kv_hold_read(htc_buf_bytes(&b), &again) == HTC_OK);
     cr_expect(again.epoch == 300 && again.image == 200 && again.sealed == 300 && again.arriving == 400 &&
               again.pages == 7);
-    cr_expect(again.held && again.complete);
+    cr_expect(again.held && again.complete && !again.lost);
     for (size_t n = 0; n < b.len; n++)
         cr_expect(htc__kv_hold_read((htc_bytes){ b.data, n }, &again) == HTC_ECORRUPT);
+    htc_buf_clear(&b);
+    h = htc__kv_hold_lost();
+    htc__kv_hold_write(&b, &h);
+    cr_assert(htc__kv_hold_read(htc_buf_bytes(&b), &again) == HTC_OK && again.lost && !again.held && again.sealed == UINT64_MAX);
+    b.data[0] |= 1; /* held and lost: no record is like that */
+    cr_expect(htc__kv_hold_read(htc_buf_bytes(&b), &again) == HTC_ECORRUPT);
     htc_buf_free(&b);
 }
 

@@ -1,9 +1,9 @@
-/* Damaged records are renewed from the other owners: lib/kvs/cluster_repair.c. Whole members, as in test_kvs_cluster.c, whose engines lose what
+/* Damaged records are renewed from the other owners: lib/kvs/cluster_repair.c, cluster_lost.c. Whole members, as in test_kvs_cluster.c, whose engines lose what
  * they had under some names. */
 #include "alloc_fail.h"
 #include "cluster_world.h"
 #include "kvs/batch.h"
-#include "kvs/cluster_private.h"
+#include "kvs/cluster_hold.h"
 #include "kvs/mover.h"
 #include "kvs/record.h"
 
@@ -34,6 +34,14 @@ static void damage(int n, char kind, htc_bytes key)
     htc__kv_batch_put(&b, htc__kv_name_bytes(&name), htc_bytes_of("what was here is lost"));
     HOLDS(w.node[n].engine.ops->apply(w.node[n].engine.ctx, htc_buf_bytes(&b)) == HTC_OK);
     htc_buf_free(&b);
+}
+
+/* What it remembers of a bucket (o), or the floors of one (v), are lost. */
+static void damage_bucket(int n, char kind, uint32_t bucket)
+{
+    uint64_t     number = bucket;
+    htc__kv_name name = htc__kv_name_of(kind, &number, (htc_bytes){ NULL, 0 });
+    damage(n, kind, (htc_bytes){ name.data + 1, name.len - 1 });
 }
 
 /* What it remembers of a bucket is that. The member is down. */
@@ -214,6 +222,235 @@ Test(kvs_repair, one_of_two_is_enough)
     }
 }
 
+/* ---- what a member remembers of a bucket ---- */
+
+static uint32_t buckets_of_keys(uint32_t bucket[KEYS])
+{
+    for (int k = 0; k < KEYS; k++)
+        bucket[k] = htc__kv_cluster_bucket(cluster_of(0), name_of(&w, w.key[k]));
+    return cluster_of(0)->buckets;
+}
+
+static void crash_and_forget(int n)
+{
+    uint32_t bucket[KEYS], all = buckets_of_keys(bucket);
+    crash(&w, n, HTC_NEVER);
+    for (uint32_t b = 0; b < all; b++)
+        damage_bucket(n, 'o', b);
+    w.node[n].down_until = w.now + HTC_MS;
+    settle(10 * HTC_MS);
+}
+
+/* A member starts though it cannot read what it remembers of its buckets; it serves none before it was renewed, and then all of them. */
+static void forgets_and_is_renewed(int members, uint64_t seed)
+{
+    open_world(&w, seed, members, calm);
+    fill();
+    crash_and_forget(0);
+    HOLDS(w.node[0].server != NULL && counts_of(0).damaged == cluster_of(0)->buckets);
+    for (uint32_t b = 0; b < cluster_of(0)->buckets; b++)
+        HOLDS(htc__kv_cluster_serves(w.node[0].server, b, cluster_of(0)->route[b].epoch) == 0);
+    settle(2 * HTC_SECOND);
+    HOLDS(counts_of(0).damaged == 0 && counts_of(0).renewed == cluster_of(0)->buckets && cluster_of(0)->map->after == NULL);
+    holds_what_others_hold(0, 1);
+    if (members > 2)
+        crash(&w, 1, HTC_NEVER); /* now that copy is needed */
+    settle(HTC_SECOND);
+    for (int k = 0; k < KEYS; k++)
+        HOLDS(asked(name_of(&w, w.key[k])) == HTC_OK);
+    crash(&w, 0, HTC_MS); /* and the next life finds no damage */
+    settle(2 * HTC_SECOND);
+    HOLDS(counts_of(0).damaged == 0 && counts_of(0).renewed == 0);
+    close_world(&w);
+}
+
+Test(kvs_repair, a_member_that_forgot_its_buckets_is_renewed)
+{
+    PROPERTY(rng, 10)
+        forgets_and_is_renewed(htc_rng_below(&rng, 2) ? 3 : 2, rng.state);
+}
+
+/* What was final at two of three is at one that remembers, and at one that does not: with the third one, that was away, these are a
+ * majority, and nobody answers before it was renewed by both that remember. */
+static int is_kept(uint64_t seed)
+{
+    open_world(&w, seed, 3, calm);
+    fill();
+    htc_bytes key = name_of(&w, w.key[1]);
+    crash(&w, 2, HTC_NEVER);
+    settle(HTC_SECOND);
+    HOLDS(ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_PUT, .key = key, .value = htc_bytes_of("newer") }).status == HTC_OK);
+    crash(&w, 1, HTC_NEVER);
+    crash_and_forget(0);
+    w.node[2].down_until = w.now;
+    settle(5 * HTC_SECOND);
+    int kept = is_refused(key);
+    w.node[1].down_until = w.now;
+    settle(20 * HTC_SECOND);
+    htc_kv_result r = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_GET, .key = key });
+    kept = kept && r.status == HTC_OK && htc_bytes_equal(r.value, htc_bytes_of("newer")) && counts_of(0).damaged == 0;
+    close_world(&w);
+    return kept;
+}
+
+Test(kvs_repair, what_was_final_is_not_forgotten)
+{
+    PROPERTY(rng, 10)
+        HOLDS(is_kept(rng.state));
+    int lost = 0;
+    htc__broken_set(htc__broken_find("lost_is_late"), 1); /* and that one rule is what it takes */
+    PROPERTY_ALL(rng, 5)
+        lost += !is_kept(rng.state);
+    htc__broken_set(htc__broken_find("lost_is_late"), 0);
+    cr_assert(lost > 0 || getenv("HTC_TEST_SEED"), "it was not noticed");
+}
+
+/* Two of three have forgotten: nobody can say what was final, and nobody does. */
+Test(kvs_repair, what_a_majority_has_forgotten_stays_refused)
+{
+    open_world(&w, 9, 3, calm);
+    fill();
+    uint32_t bucket[KEYS];
+    buckets_of_keys(bucket);
+    for (int n = 0; n < 2; n++) {
+        crash(&w, n, HTC_NEVER);
+        damage_bucket(n, 'o', bucket[1]);
+        w.node[n].down_until = w.now + HTC_MS;
+    }
+    settle(30 * HTC_SECOND);
+    HOLDS(counts_of(0).damaged + counts_of(1).damaged == 2);
+    HOLDS(is_refused(name_of(&w, w.key[1])));
+    HOLDS(bucket[0] == bucket[1] || asked(name_of(&w, w.key[0])) == HTC_OK);
+    close_world(&w);
+}
+
+/* Which epoch of the map it has answered in: the others renew it. */
+Test(kvs_repair, who_forgot_the_map_is_renewed)
+{
+    PROPERTY(rng, 10)
+    {
+        open_world(&w, rng.state, 3, calm);
+        fill();
+        crash_and_damage(0); /* so that the map has been written */
+        settle(2 * HTC_SECOND);
+        uint64_t epoch = cluster_of(0)->map->own_epoch;
+        crash(&w, 2, HTC_NEVER);
+        damage_bucket(2, 'o', HTC__KV_OWN_BUCKET);
+        w.node[2].down_until = w.now + HTC_MS;
+        settle(20 * HTC_MS);
+        HOLDS(htc__kv_cluster_serves(w.node[2].server, HTC__KV_OWN_BUCKET, epoch) == 0);
+        settle(2 * HTC_SECOND);
+        HOLDS(counts_of(2).damaged == 0 && cluster_of(2)->map->own_epoch == epoch + 1);
+        HOLDS(htc__kv_cluster_serves(w.node[2].server, HTC__KV_OWN_BUCKET, epoch + 1));
+        close_world(&w);
+    }
+}
+
+/* Floors of a bucket are damaged at one of two: the other one has all that was collected. */
+Test(kvs_repair, floors_are_renewed)
+{
+    PROPERTY(rng, 10)
+    {
+        open_world(&w, rng.state, htc_rng_below(&rng, 2) ? 3 : 2, calm);
+        w.tombstones = 1;
+        for (int n = 0; n < w.nodes; n++)
+            crash(&w, n, HTC_MS);
+        settle(HTC_SECOND);
+        fill();
+        uint64_t version = 0;
+        for (int k = 0; k < KEYS; k++)
+            version = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_DELETE, .key = name_of(&w, w.key[k]) }).version;
+        settle(5 * HTC_SECOND);
+        uint32_t bucket[KEYS];
+        buckets_of_keys(bucket);
+        HOLDS(cluster_of(1)->floors > 0);
+        crash(&w, 1, HTC_NEVER);
+        for (int k = 0; k < KEYS; k++)
+            damage_bucket(1, 'v', bucket[k]);
+        w.node[1].down_until = w.now + HTC_MS;
+        settle(HTC_SECOND);
+        htc_kv_result r;
+        for (int k = 0; k < KEYS; k++)
+            r = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_PUT, .key = name_of(&w, w.key[k]), .value = htc_bytes_of("again") });
+        HOLDS(r.status == HTC_OK && r.version > version);
+        settle(20 * HTC_SECOND);
+        HOLDS(counts_of(1).damaged == 0 && counts_of(1).renewed >= 1);
+        holds_what_others_hold(1, 0);
+        close_world(&w);
+    }
+}
+
+/* Clients ask while one member forgets its buckets, and has rotten records too, again and again; whatever else goes wrong does. 1: what they were told
+ * fits. */
+static int fits(void)
+{
+    htc_history_verdict linear, rising;
+    HOLDS(htc_history_linear(w.history, NULL, &linear) == HTC_OK && htc_history_rising(w.history, NULL, &rising) == HTC_OK);
+    return linear.answer == HTC_HISTORY_HOLDS && rising.answer == HTC_HISTORY_HOLDS;
+}
+
+static int forgets_again_and_again(uint64_t seed, htc_rng *rng)
+{
+    int rotten = (int)htc_rng_below(rng, 3), members = (int)htc_rng_below(rng, 3);
+    open_world(&w, seed, members == 0 ? 2 : members == 1 ? 4 : 3, bad);
+    rotten = members == 0 ? rotten % 2 : rotten;
+    uint32_t all = 0;
+    for (int i = 0; i < 6; i++) {
+        run(&w, w.asked + 20, w.now + 20 * HTC_SECOND);
+        for (int n = 0; n < w.nodes && !all; n++)
+            all = cluster_of(n) ? cluster_of(n)->buckets : 0;
+        if (w.node[rotten].server)
+            crash(&w, rotten, HTC_NEVER);
+        w.node[rotten].down_until = HTC_NEVER;
+        for (uint32_t b = 0; b < all; b++)
+            if (htc_rng_below(rng, 3))
+                damage_bucket(rotten, 'o', b);
+        w.node[rotten].down_until = w.now + HTC_MS;
+    }
+    w.no_faults = 1;
+    run(&w, w.asked + 10, w.now + 120 * HTC_SECOND);
+    settle(60 * HTC_SECOND);
+    int all_is_well = w.answered == w.asked && counts_of(rotten).damaged == 0 && fits();
+    close_world(&w);
+    return all_is_well;
+}
+
+Test(kvs_repair, every_history_with_forgotten_buckets_is_linearizable)
+{
+    PROPERTY(rng, 15)
+        HOLDS(forgets_again_and_again(rng.state, &rng));
+}
+
+/* What has arrived of a bucket is damaged before it takes the place of what there was: it is copied. */
+Test(kvs_repair, what_has_arrived_may_be_damaged)
+{
+    int damaged = 0;
+    PROPERTY_ALL(rng, 10)
+    {
+        open_world(&w, rng.state, 3, calm);
+        fill();
+        htc_bytes key = name_of(&w, w.key[1]);
+        uint32_t  bucket = htc__kv_cluster_bucket(cluster_of(0), key);
+        crash_and_damage(0);
+        for (htc_ns until = w.now + 2 * HTC_SECOND; w.now < until && !cluster_of(0)->hold[bucket].complete;)
+            turn(&w);
+        uint64_t number = cluster_of(0)->hold[bucket].arriving, area = htc__kv_area_id(bucket, number);
+        for (htc_ns until = w.now + 2 * HTC_SECOND; w.now < until && cluster_of(0)->route[bucket].image != number;)
+            turn(&w);
+        crash(&w, 0, HTC_NEVER); /* the map names it; what it does about that may not be stored yet */
+        htc__kv_name name = htc__kv_name_of('i', &area, key);
+        htc_bytes    value;
+        damaged += w.node[0].engine.ops->get(w.node[0].engine.ctx, htc__kv_name_bytes(&name), &value) == HTC_OK;
+        damage(0, 'i', (htc_bytes){ name.data + 1, name.len - 1 });
+        w.node[0].down_until = w.now + HTC_MS;
+        settle(20 * HTC_SECOND);
+        HOLDS(w.node[0].server != NULL && counts_of(0).damaged == 0);
+        holds_what_others_hold(0, 1);
+        close_world(&w);
+    }
+    cr_assert(damaged >= 3 || getenv("HTC_TEST_SEED"), "%d times", damaged);
+}
+
 /* An owner is late when its bucket is sealed, and the third one is lost: whoever moves the bucket needs what the late one copies of the sealed one. */
 Test(kvs_repair, who_is_late_copies_from_one_that_is_sealed)
 {
@@ -354,6 +591,12 @@ static htc_status show(htc__kv_mover *m, uint64_t from, uint64_t version)
     return status;
 }
 
+static htc_status show_nothing(htc__kv_mover *m, uint64_t from)
+{
+    htc__kv_floors floors = { 0 };
+    return htc__kv_mover_shown(m, 0, from, (htc_bytes){ NULL, 0 }, &floors, (htc_bytes){ NULL, 0 }, 1);
+}
+
 static htc__kv_mover *mover_of(uint32_t owners, heard *h)
 {
     htc__kv_mover_options o = { 0 };
@@ -386,6 +629,36 @@ Test(kvs_repair, a_damaged_record_is_no_answer)
     cr_expect(show(m, 1, 0) == HTC_OK && show(m, 2, 4) == HTC_OK && show(m, 3, 0) == HTC_OK && h.installs == 0);
     cr_expect(show(m, 4, 5) == HTC_OK && h.installs == 4 && h.version == 5); /* two of four meet every three */
     htc__kv_mover_destroy(m);
+}
+
+/* An owner that has lost what it remembers is sealed like the others, and says nothing. */
+Test(kvs_repair, a_lost_owner_is_no_answer)
+{
+    heard          h;
+    htc__kv_mover *m = mover_of(3, &h);
+    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && show(m, 2, 4) == HTC_OK && h.installs == 0); /* the third may have a newer one that is final */
+    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && htc__kv_mover_lost(m, 0, 9) == HTC_OK && h.installs == 0);
+    cr_expect(show(m, 3, 5) == HTC_OK && h.installs == 3 && h.version == 5);
+    htc__kv_mover_destroy(m);
+    m = mover_of(3, &h);
+    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && htc__kv_mover_lost(m, 0, 2) == HTC_OK && h.installs == 0);
+    cr_expect(show(m, 3, 5) == HTC_ECORRUPT && h.installs == 0);
+    htc__kv_mover_destroy(m);
+    m = mover_of(2, &h);
+    cr_expect(show(m, 2, 5) == HTC_OK && h.installs == 0); /* the other one is not sealed yet */
+    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && h.installs == 2 && h.version == 5);
+    htc__kv_mover_destroy(m);
+    m = mover_of(4, &h);
+    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && show(m, 2, 4) == HTC_OK && h.installs == 0);
+    cr_expect(show(m, 4, 5) == HTC_OK && h.installs == 4 && h.version == 5); /* two of four meet every three */
+    htc__kv_mover_destroy(m);
+    for (int broken = 0; broken < 2; broken++) { /* it was written while this one was away */
+        htc__broken_set(htc__broken_find("lost_counted"), broken);
+        m = mover_of(3, &h);
+        cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && show_nothing(m, 2) == HTC_OK && h.installs == (broken ? 3 : 0));
+        htc__kv_mover_destroy(m);
+    }
+    htc__broken_set(htc__broken_find("lost_counted"), 0);
 }
 
 Test(kvs_repair, memory_runs_out_anywhere)
