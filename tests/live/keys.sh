@@ -198,22 +198,19 @@ kvd=''
 none_left
 
 # Three members on three addresses of this machine, each with a key of its own: they speak with each other through channels alone.
-mapfile -t ports < <(python3 -c '
-import socket
-s = [socket.create_server((f"127.0.0.{i}", 0)) for i in (1, 2, 3)]
-for x in s: print(x.getsockname()[1])')
+port=$(python3 "$ports" 1 $$)
 members=()
 for i in 1 2 3; do
     expect 0 "${K[@]}" new m$i.key
     expect 0 "${K[@]}" add m$i "$out" --ring all.ring --role member
     expect 0 htc-kvd --dir "$top/m$i" --new-member
-    members+=(--member "$out@tcp://m$i@127.0.0.$i:${ports[i - 1]}")
+    members+=(--member "$out@tcp://m$i@127.0.0.$i:$port")
 done
 expect 0 "${K[@]}" add ann "$ann" --ring all.ring
 pids=()
 member()
 {
-    htc-kvd --dir "$top/m$1" --engine log --durability interval --listen "127.0.0.$1:${ports[$1 - 1]}" --key "${key:-m$1}.key" --ring all.ring \
+    htc-kvd --dir "$top/m$1" --engine log --durability interval --listen "127.0.0.$1:$port" --key "${key:-m$1}.key" --ring all.ring \
         "${members[@]}" > m$1.ready 2>> m$1.said < /dev/null &
     pids[$1]=$!
 }
@@ -226,7 +223,7 @@ until_ok()
     done
     fail "never: $*: $(cat until.out m*.said)"
 }
-at_member() { "$htc" kv "${@:2}" --store "tcp://127.0.0.$1:${ports[$1 - 1]}" --key ann.key --ring all.ring; }
+at_member() { "$htc" kv "${@:2}" --store "tcp://127.0.0.$1:$port" --key ann.key --ring all.ring; }
 for i in 1 2 3; do member $i; done
 until_ok at_member 1 put shared 'by three'
 until_ok at_member 3 get shared

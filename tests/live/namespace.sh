@@ -23,8 +23,11 @@ ready()
 {
     local i
     for i in "$@"; do
-        for _ in $(seq 600); do grep -q ^ready "$top/m$i.out" && continue 2; sleep 0.1; done
-        fail "member $i is not ready: $(cat "$top/m$i.out" "$top/m$i.err")"
+        # However slow it is, as long as it lives; what it ended for it has said.
+        while ! grep -q ^ready "$top/m$i.out"; do
+            kill -0 "${pid[$i]}" 2> /dev/null || { wait "${pid[$i]}"; fail "member $i ended with $? before it was ready: $(cat "$top/m$i.out" "$top/m$i.err")"; }
+            sleep 0.1
+        done
     done
 }
 ready 1 2 3
@@ -113,9 +116,11 @@ expect 0 "$htc" kv dump "$top/m1" --json --namespace fast
 # The same by one command, which remembers it.
 cluster=("$htc" kv cluster --dir "$top/c")
 refuse 1 'says no namespace' "${cluster[@]}" --members 1 --base-port 1024 --namespace e=weak
-for _ in 1 2 3 4 5; do # the port may be somebody's by then
-    port=$(python3 "$ports" 1)
-    timeout 120 "${cluster[@]}" --members 1 --base-port "$port" --engine lmdb --namespace e=eventual > /dev/null && break
+for try in 1 2 3 4 5; do # no other test gets the port, but another program may take it
+    port=$(python3 "$ports" 1 $$)
+    out=$(timeout 300 "${cluster[@]}" --members 1 --base-port "$port" --engine lmdb --namespace e=eventual 2>&1) && break
+    echo "no cluster at port $port: $out"
+    [ "$try" != 5 ] || fail "no cluster at any of five ports"
     rm -rf "$top/c"
 done
 refuse 4 'namespace differs' "${cluster[@]}" --namespace other=eventual

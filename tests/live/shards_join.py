@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Processes of two shards that join a store and leave it, by htc kv cluster: every shard is a member, no two copies of a key are in one process,
 and nothing is lost on the way. HTC_TEST_LIGHT: fewer keys."""
-import json, os, shutil, socket, subprocess, sys, tempfile
+import json, os, shutil, subprocess, sys, tempfile
 
+import ports
 from redis_client import Redis
 
 programs = os.path.abspath(sys.argv[1])
@@ -20,18 +21,6 @@ def run(expect, *words):
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=top)
     check(done.returncode == expect, '%s: exit %d instead of %d: %s%s' % (' '.join(words), done.returncode, expect, done.stdout, done.stderr))
     return done.stdout
-
-
-def free_port(n):
-    while True:
-        with socket.create_server(('127.0.0.1', 0)) as s:
-            port = s.getsockname()[1]
-        try:
-            for i in range(n):
-                socket.create_server(('127.0.0.1', port + i)).close()
-            return port
-        except OSError:
-            continue
 
 
 def cluster(*words):
@@ -57,7 +46,7 @@ def settled(n, count, port):
 
 
 def main():
-    port = free_port(4)
+    port = ports.row(4)
     cluster('--members', '2', '--shards', '2', '--base-port', str(port), '--durability', 'interval')
     r = Redis(port)
     for k in range(KEYS):

@@ -32,7 +32,7 @@ for engine in log lmdb; do
 done
 
 # A cluster of three: every member answers for all.
-base=$(python3 "$ports" 3)
+base=$(python3 "$ports" 3 $$)
 cluster=$top/cluster
 expect 0 "$htc" kv cluster --dir "$cluster" --members 3 --base-port "$base" --durability interval
 # (The largest values are large.py's.)

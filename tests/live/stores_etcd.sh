@@ -16,13 +16,6 @@ command -v etcd > /dev/null || skip "no etcd is installed (Debian's etcd-server)
 pids=()
 trap 'code=$?; kill -9 "${pids[@]}" 2> /dev/null; wait 2> /dev/null; (exit $code); clean_up' EXIT
 
-ports() {
-    python3 -c "
-import socket
-s = [socket.create_server(('127.0.0.1', 0)) for _ in range($1)]
-print(*(x.getsockname()[1] for x in s))"
-}
-
 # start NAME CLIENT_PORT PEER_PORT CLUSTER
 start() {
     etcd --name "$1" --data-dir "$top/$1" --listen-client-urls "http://127.0.0.1:$2" --advertise-client-urls "http://127.0.0.1:$2" \
@@ -46,7 +39,7 @@ hold() {
 }
 
 # Who is no etcd is told so, with what to do.
-read -r client peer < <(ports 2)
+client=$(python3 "$ports" 2 $$) peer=$((client + 1))
 "$htc" kv --store "etcd://127.0.0.1:$client" get k 2> "$top/says" && fail "opened what is not there"
 grep -q "etcd://127.0.0.1:$client: nobody answers there" "$top/says" || fail "it said: $(cat "$top/says")"
 
@@ -78,7 +71,8 @@ echo "connections cut: $cut"
 [ "$cut" -gt 20 ] || fail "hardly a connection was cut"
 
 # Three members, and the one that is asked first is killed meanwhile.
-read -r c1 p1 c2 p2 c3 p3 < <(ports 6)
+c1=$(python3 "$ports" 6 $$)
+p1=$((c1 + 1)) c2=$((c1 + 2)) p2=$((c1 + 3)) c3=$((c1 + 4)) p3=$((c1 + 5))
 all="t1=http://127.0.0.1:$p1,t2=http://127.0.0.1:$p2,t3=http://127.0.0.1:$p3"
 start t1 "$c1" "$p1" "$all"
 first=${pids[-1]}
