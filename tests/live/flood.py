@@ -3,31 +3,20 @@
 # Strangers at every port of one of three members: its members and clients are served meanwhile, and its memory stays bounded. And a
 # member that has no descriptor left: whoever comes is refused with a clear word, who is connected goes on, and all is well again
 # afterwards. HTC_TEST_FULL=1: ten times as many.
-import os, random, resource, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import os, random, resource, socket, subprocess, sys, threading, time
 
+import kvd
 import ports
 from redis_client import Redis, Refused
 
-htc, kvd = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ('htc', 'htc-kvd'))
-top = tempfile.mkdtemp(prefix='htc-flood-')
+place = kvd.Place('flood', sys.argv[1])
+top, check = place.top, place.check
 FULL = os.environ.get('HTC_TEST_FULL') == '1'
 CLIENTS, ADDS = 6, 1000 if FULL else 100
 EACH = 10000 if FULL else 300 if 'HTC_TEST_LIGHT' in os.environ else 1000  # of strangers of each kind, at least
 # What is given back is kept by a sanitizer's allocator for a while: not for long here, where memory is looked at.
 os.environ['ASAN_OPTIONS'] = ':'.join(filter(None, (os.environ.get('ASAN_OPTIONS'), 'quarantine_size_mb=4')))
 MEMORY = 64 << 20  # more than before, whatever strangers send
-running = []
-
-
-def check(ok, what):
-    if not ok:
-        raise SystemExit('FAILED: %s (in %s)' % (what, top))
-
-
-def run(*words):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=top)
-    check(done.returncode == 0, '%s: exit %d: %s%s' % (' '.join(words), done.returncode, done.stdout, done.stderr))
-    return done.stdout.strip()
 
 
 def resident(pid):
@@ -35,25 +24,12 @@ def resident(pid):
         return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
 
 
-class Member:
+class Member(kvd.Member):
     def __init__(self, n):
-        self.name = 'm%d' % n
-        run(htc, 'keys', 'new', self.name + '.key')
-        run(htc, 'keys', 'add', self.name, run(htc, 'keys', 'show', self.name + '.key'), '--ring', 'ring', '--role', 'member')
-        self.id = run(kvd, '--dir', self.name, '--new-member')
-        self.port = ports.row(1)
-
-    def start(self, everybody):
-        listed = sum((['--member', '%s@tcp://%s@127.0.0.1:%d' % (m.id, m.name, m.port)] for m in everybody), [])
-        self.kvd = subprocess.Popen([kvd, '--dir', self.name, '--engine', 'log', '--listen', '127.0.0.1:%d' % self.port, '--key', self.name + '.key',
-                                     '--ring', 'ring', '--resp', '127.0.0.1:0', *listed], stdout=subprocess.PIPE,
-                                    stderr=open(os.path.join(top, self.name + '.log'), 'w'), text=True, cwd=top)
-        running.append(self.kvd)
+        super().__init__(place, n, '127.0.0.1:%d' % ports.row(1), '127.0.0.1:0')
 
     def ready(self):
-        line = self.kvd.stdout.readline()
-        check(line.startswith('ready: '), '%s is ready: %s' % (self.name, line))
-        self.resp = int(line.split('RESP on ')[1].split(',')[0].rsplit(':', 1)[1])
+        self.resp_port = kvd.resp_port(super().ready())
 
 
 # ---------------------------------------------------------------- strangers
@@ -86,7 +62,7 @@ class Strangers(threading.Thread):
                 s.connect(os.path.join(top, self.member.name, 'kvd.sock'))
             else:
                 s.bind(('127.0.%d.%d' % (self.draw.randrange(1, 4), self.draw.randrange(2, 250)), 0))
-                s.connect(('127.0.0.1', self.member.resp if self.kind == 'resp' else self.member.port))
+                s.connect(('127.0.0.1', self.member.resp_port if self.kind == 'resp' else int(self.member.at.split(':')[1])))
             said = nothing_much(self.draw, self.kind)
             if said:
                 s.sendall(said)
@@ -115,7 +91,7 @@ def besieged():
     for m in members:
         m.ready()
     victim = members[0]
-    served = [Redis(members[i % 3].resp) for i in range(CLIENTS)]
+    served = [Redis(members[i % 3].resp_port) for i in range(CLIENTS)]
     check(all(r.ask('INCR', 'before') == i + 1 for i, r in enumerate(served)), 'all is well')
     before = resident(victim.kvd.pid)
     strangers = [Strangers(victim, kind, i) for i, kind in enumerate(('keys', 'keys', 'resp', 'native'))]
@@ -144,7 +120,7 @@ def besieged():
         s.join()
     check(not failed, 'nobody who was connected is refused or cut off: %s' % failed)
     for m in members:
-        r = Redis(m.resp)
+        r = Redis(m.resp_port)
         for k in range(2):
             check(int(r.ask('GET', 'n%d' % k)) == sum(counted[k::2]), '%s: what was acknowledged is there, once' % m.name)
     # A member that comes back finds its way to the one that was besieged, and the other way round.
@@ -152,7 +128,7 @@ def besieged():
     members[1].kvd.wait()
     members[1].start(members)
     members[1].ready()
-    check(Redis(members[1].resp).ask('INCR', 'after') == 1, 'a member comes back')
+    check(Redis(members[1].resp_port).ask('INCR', 'after') == 1, 'a member comes back')
     check(most - before < MEMORY, 'strangers took %d MiB' % ((most - before) >> 20))
     print('%d strangers, %d requests meanwhile, %.1f MiB more' % (sum(s.came for s in strangers), sum(counted), (most - before) / 1048576))
     for m in members:
@@ -164,12 +140,12 @@ def besieged():
 # ---------------------------------------------------------------- no descriptor left
 
 def alone(engine, *more):
-    p = subprocess.Popen([kvd, '--dir', 'one-' + engine, '--engine', engine, '--durability', 'memory', '--resp', '127.0.0.1:0', *more], stdout=subprocess.PIPE,
+    p = subprocess.Popen([place.kvd, '--dir', 'one-' + engine, '--engine', engine, '--durability', 'memory', '--resp', '127.0.0.1:0', *more], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True, cwd=top)
-    running.append(p)
+    place.running.append(p)
     line = p.stdout.readline()
     check(line.startswith('ready: '), 'it is ready: %s' % line)
-    p.port = int(line.split('RESP on ')[1].split(',')[0].rsplit(':', 1)[1])
+    p.port = kvd.resp_port(line)
     return p
 
 
@@ -241,12 +217,12 @@ def no_descriptors(engine):
 def few_descriptors():
     """A low limit from the beginning leaves some for the store's own files: it is connections that are refused."""
     limit = 200
-    words = ['sh', '-c', 'ulimit -n %d; exec "$@"' % limit, 'sh', kvd, '--dir', 'few', '--engine', 'log', '--resp', '127.0.0.1:0']
+    words = ['sh', '-c', 'ulimit -n %d; exec "$@"' % limit, 'sh', place.kvd, '--dir', 'few', '--engine', 'log', '--resp', '127.0.0.1:0']
     p = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=top)
-    running.append(p)
+    place.running.append(p)
     line = p.stdout.readline()
     check(line.startswith('ready: '), 'it is ready with %d descriptors: %s' % (limit, line))
-    p.port = int(line.split('RESP on ')[1].split(',')[0].rsplit(':', 1)[1])
+    p.port = kvd.resp_port(line)
     served, refused = [], 0
     for _ in range(limit + 50):
         r = Redis(p.port)
@@ -277,8 +253,4 @@ try:
         no_descriptors(engine)
     print('ok')
 finally:
-    for p in running:
-        if p.poll() is None:
-            p.kill()
-            p.wait()
-    shutil.rmtree(top, ignore_errors=True)
+    place.end()

@@ -5,7 +5,10 @@ hears nobody answers nothing and shows nothing old; all others go on; whatever w
 (kvs_load.c) add and swap on a few keys and hold leases while walls are drawn, seen from both sides or from one, and what they were told is
 judged as a history; some members are killed or stopped behind their walls. 77: this machine has no such namespaces, or lacks ip or nft; the reason is printed. HTC_TEST_FULL=1: cut off for longer
 than a request waits, and ten minutes of walls instead of twelve seconds (HTC_TEST_LIGHT: six). HTC_TEST_SEED=N: other walls."""
-import os, random, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import os, random, shutil, signal, socket, subprocess, sys, threading, time
+
+import kvd
+from redis_client import Refused
 
 SKIP = 77
 TOOLS = ('unshare', 'nsenter', 'ip', 'nft')
@@ -36,27 +39,11 @@ def enter():
     os.execvp('unshare', [*outer, sys.executable, *sys.argv])
 
 
-def check(ok, what):
-    if not ok:
-        raise SystemExit('FAILED: %s (in %s)' % (what, top))
-
-
-def run(*words):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=top)
-    check(done.returncode == 0, '%s: exit %d: %s%s' % (' '.join(words), done.returncode, done.stdout, done.stderr))
-    return done.stdout.strip()
-
-
-class Refused(Exception):
-    pass
-
-
-class Member:
+class Member(kvd.Member):
     """One htc-kvd in a namespace of its own. Redis' clients come by a Unix socket, which no network cuts off."""
 
     def __init__(self, n):
-        self.name, self.address, self.n = 'm%d' % n, '10.77.0.%d' % n, n
-        self.kvd = None
+        self.address, self.kvd = '10.77.0.%d' % n, None
         # It holds the namespace, and ends with this test.
         self.holder = subprocess.Popen(['unshare', '--net', 'sh', '-c', 'echo there; exec cat'], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
@@ -67,9 +54,7 @@ class Member:
         self.inside('ip', 'address', 'add', self.address + '/24', 'dev', 'eth0')
         self.inside('ip', 'link', 'set', 'eth0', 'up')
         self.heal()
-        run(htc, 'keys', 'new', self.name + '.key')
-        run(htc, 'keys', 'add', self.name, run(htc, 'keys', 'show', self.name + '.key'), '--ring', 'ring', '--role', 'member')
-        self.id = run(kvd, '--dir', self.name, '--new-member')
+        super().__init__(place, n, self.address + ':7421', 'unix:m%d.redis' % n)
 
     def words(self, *words):
         return ['nsenter', '--target', str(self.holder.pid), '--net', *words]
@@ -88,16 +73,6 @@ class Member:
     def cut(self, other):
         self.deafen(other)
         self.inside('nft', 'add rule inet cut out ip daddr %s drop' % other.address)
-
-    def start(self, everybody):
-        listed = sum((['--member', '%s@tcp://%s@%s:7421' % (m.id, m.name, m.address)] for m in everybody), [])
-        self.log = open(os.path.join(top, self.name + '.log'), 'w')
-        self.kvd = subprocess.Popen(self.words(kvd, '--dir', self.name, '--engine', 'log', '--listen', self.address + ':7421', '--key',
-                                               self.name + '.key', '--ring', 'ring', '--resp', 'unix:%s.redis' % self.name, *listed),
-                                    stdout=subprocess.PIPE, stderr=self.log, text=True, cwd=top)
-
-    def ready(self):
-        check(self.kvd.stdout.readline().startswith('ready: '), self.name + ' is ready')
 
     def ask(self, *words):
         """A connection each, so that one that waits keeps nobody."""
@@ -289,12 +264,12 @@ def main():
 if INSIDE not in os.environ:
     enter()
 loader = os.path.abspath(sys.argv[2])
-htc, kvd = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ('htc', 'htc-kvd'))
-top, members = tempfile.mkdtemp(prefix='htc-partition-'), []
+place, members = kvd.Place('partition', sys.argv[1]), []
+top, check, run = place.top, place.check, place.run
 try:
     main()
     print('ok')
 finally:
     for one in members:
         one.end()
-    shutil.rmtree(top, ignore_errors=True)
+    place.end()
