@@ -576,25 +576,6 @@ Test(kvs_cluster, a_keeper_that_never_knew_ends_its_lease)
     }
 }
 
-/* A term takes its keeper as long as its disk does: it writes one, and not one behind the other for ever. */
-Test(kvs_cluster, a_lease_over_slow_disks_ends)
-{
-    PROPERTY(rng, 8)
-    {
-        open_world(&w, rng.state, 3, calm);
-        w.commit_ns = (15 + 15 * (property_seed % 4)) * HTC_MS;
-        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
-        HOLDS(lease.status == HTC_OK);
-        uint64_t id = lease.lease;
-        run_until(&w, w.now + 500 * HTC_MS);
-        for (int n = 0; n < 3; n++)
-            crash(&w, n, HTC_MS); /* whoever keeps it has to begin anew */
-        run_until(&w, w.now + 6 * HTC_SECOND);
-        HOLDS(ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = id }).status == HTC_ENOTFOUND);
-        close_world(&w);
-    }
-}
-
 /* What was bound to a lease that has ended takes no memory for long, though nobody asks for it. */
 Test(kvs_cluster, bound_keys_are_swept)
 {

@@ -1,0 +1,80 @@
+/* Members whose disks take long: what waits for them, and what does not. One program, one seed, one history, as in test_kvs_cluster.c. */
+#define NODES 3
+#include "cluster_world.h"
+
+static const faults calm = { 0 };
+static world        w;
+
+/* A term takes its keeper as long as its disk does: it writes one, and not one behind the other for ever. */
+Test(kvs_disks, a_lease_over_slow_disks_ends)
+{
+    PROPERTY(rng, 8)
+    {
+        open_world(&w, rng.state, 3, calm);
+        w.commit_ns = (15 + 15 * (property_seed % 4)) * HTC_MS;
+        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
+        HOLDS(lease.status == HTC_OK);
+        uint64_t id = lease.lease;
+        run_until(&w, w.now + 500 * HTC_MS);
+        for (int n = 0; n < 3; n++)
+            crash(&w, n, HTC_MS); /* whoever keeps it has to begin anew */
+        run_until(&w, w.now + 6 * HTC_SECOND);
+        HOLDS(ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = id }).status == HTC_ENOTFOUND);
+        close_world(&w);
+    }
+}
+
+static int disks_at_work(void)
+{
+    int n = 0;
+    for (int i = 0; i < w.nodes; i++)
+        n += w.node[i].commit_at != HTC_NEVER;
+    return n;
+}
+
+/* All three disks take five seconds for a batch. Meanwhile a lease of one second is renewed, whichever member is asked, each time within a few
+ * round trips, and the key that is bound to it is read; so it lives. Nobody takes a member with such a disk for one that is gone. */
+Test(kvs_disks, renewals_are_answered_while_all_disks_stall)
+{
+    PROPERTY(rng, 8)
+    {
+        open_world(&w, rng.state, 3, calm);
+        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
+        HOLDS(lease.status == HTC_OK);
+        htc_kv_request renew = { .op = HTC_KV_LEASE_RENEW, .lease = lease.lease }, get = { .op = HTC_KV_GET, .key = htc_bytes_of("bound") };
+        htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("bound"), .value = htc_bytes_of("x"), .lease = lease.lease };
+        HOLDS(ask_one(&w, 0, &put).status == HTC_OK);
+        run_until(&w, w.now + 100 * HTC_MS); /* all of it is stored */
+        HOLDS(disks_at_work() == 0);
+        w.commit_ns = 5 * HTC_SECOND;
+        htc_kv_request slow = { .op = HTC_KV_PUT, .key = htc_bytes_of("slow"), .value = htc_bytes_of("x") };
+        w.user[2].by_hand = 1;
+        HOLDS(htc_kv_client_submit(w.user[2].client, w.now, &slow, 1, 7, w.out) == HTC_OK);
+        carry_out(&w, NODES + 2);
+        for (int turns = 0; disks_at_work() < 3; turns++) {
+            HOLDS(turns < 100000);
+            turn(&w);
+        }
+        htc_ns stored_at[3], ends = HTC_NEVER;
+        for (int i = 0; i < 3; i++) {
+            stored_at[i] = w.node[i].commit_at;
+            ends = stored_at[i] < ends ? stored_at[i] : ends;
+        }
+        int renewed = 0;
+        for (; w.now + 400 * HTC_MS < ends; renewed++) {
+            run_until(&w, w.now + 300 * HTC_MS);
+            htc_ns asked = w.now;
+            HOLDS(ask_one(&w, renewed % 2, &renew).status == HTC_OK);
+            HOLDS(ask_one(&w, renewed % 2, &get).status == HTC_OK);
+            cr_assert(w.now - asked < 20 * HTC_MS, "seed %llu: answered after %llu us", (unsigned long long)property_seed,
+                      (unsigned long long)((w.now - asked) / 1000));
+            for (int i = 0; i < 3; i++)
+                HOLDS(w.node[i].commit_at == stored_at[i]);
+        }
+        HOLDS(renewed >= 12);
+        w.commit_ns = 0;
+        run_until(&w, ends + 6 * HTC_SECOND);
+        HOLDS(ask_one(&w, 0, &renew).status == HTC_ENOTFOUND && ask_one(&w, 1, &get).status == HTC_ENOTFOUND);
+        close_world(&w);
+    }
+}
