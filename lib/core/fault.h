@@ -43,6 +43,7 @@
     X(state_told_twice)      /* a watcher is told what it was told before */                                           \
     X(mark_not_needed)       /* a watcher is told what was read, whatever an owner has marked */                       \
     X(mark_unrepeated)       /* an owner forgets a mark when it has said it once */                                    \
+    X(marked_by_one)         /* of the owners of a key that has changed the one that proposed the change marks it alone */ \
     X(held_unmarked)         /* what an owner holds of a key when it hears of a watch is not marked */                 \
     X(image_unmarked)        /* nor what arrives with a bucket, or is copied */                                        \
     X(stream_kept)           /* an owner that has started anew is taken for one that knows what is watched */          \

@@ -196,7 +196,8 @@ static int carry_out(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask, in
             htc__kv_reply_write(&s->cluster->scratch, &reply); /* first: its value is gone with the next change */
         status = store(s, duties, ask->key, bucket, &cell, &floors);
         if (status == HTC_OK && (duties & HTC__KV_STORE_CELL) && ask->kind == HTC__KV_ACCEPT) {
-            htc__kv_cluster_changed(s, ask->key, &cell);
+            if (from == s->cluster->id || !HTC__BROKEN(marked_by_one))
+                htc__kv_cluster_changed(s, ask->key, &cell);
             status = held(s, ask->key, &cell, had.end, 0);
         }
         if (status == HTC_OK && ask->kind >= HTC__KV_ACCEPT)

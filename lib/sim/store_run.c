@@ -253,7 +253,7 @@ static void watchers_know(store *s)
         htc_sim_run(s->sim, WATCH_MAX);
         if (htc_sim_status(s->sim) != HTC_OK || htc__store_views_know(s))
             return;
-        s->clients[0].reading = 0;
+        s->clients[0].reading = s->found = 0;
         kick(s, STORE_READ);
         if (htc_sim_settle(s->sim, WELL_MAX, "not every key can be read again", htc__store_clients_read, s) != HTC_OK)
             return;

@@ -19,7 +19,8 @@ static const char *const rules[] = { "promise_unchecked", "ballot_reused",   "re
                                      "copy_unread",       "rotten_taken_for_new",
                                      "context_ignored",   "sibling_unmerged", "dot_reused",
                                      "hint_unconfirmed",  "repair_drops_siblings",
-                                     "unsealed_read",     "images_mixed" };
+                                     "unsealed_read",     "images_mixed",
+                                     "marked_by_one" };
 
 #define RULES     (sizeof rules / sizeof *rules)
 #define EACH_TIME 3
