@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -181,21 +182,18 @@ static void carry_out(htc_host *h)
 
 /* --- inputs --- */
 
+/* A timer of the kernel's own, set only for a moment that is nearer than what it is set to, as a rule once for many deadlines: one of libevent's
+ * is told to the kernel with each wait, which costs a virtual machine an exit or two, and rings at whole milliseconds. Rung too early it is
+ * set again. */
 static void arm(htc_host *h)
 {
     htc_ns deadline = h->ops->deadline(h->machine);
-    if (h->stopped)
-        deadline = HTC_NEVER;
-    if (deadline == h->armed)
+    if (deadline >= h->armed || h->stopped)
         return;
     h->armed = deadline;
-    if (deadline == HTC_NEVER) {
-        event_del(h->timer);
-        return;
-    }
-    htc_ns         now = htc_host_now(), wait = deadline > now ? deadline - now : 0;
-    struct timeval tv = htc__timeval(wait > 3600 * HTC_SECOND ? 3600 * HTC_SECOND : wait + 999);
-    event_add(h->timer, &tv);
+    struct itimerspec at = { .it_value = { (time_t)(deadline / HTC_SECOND), (long)(deadline % HTC_SECOND) } };
+    if (deadline == 0 || timerfd_settime(h->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) != 0)
+        event_active(h->timer, EV_TIMEOUT, 0);
 }
 
 static void step(htc_host *h, const htc_input *in)
@@ -252,8 +250,8 @@ static void drain(htc_host *h)
     }
     if (h->queue_first)
         htc__host_pump(h);
-    if (!h->stopped)
-        arm(h);
+    if (!h->turn_open)
+        arm(h); /* else when the turn ends */
 }
 
 void htc__host_deliver(htc_host *host, const htc_input *in)
@@ -304,7 +302,9 @@ static void on_pump(evutil_socket_t fd, short what, void *arg)
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
     htc_host *h = arg;
-    (void)fd, (void)what;
+    uint64_t  rung;
+    if (what & EV_READ && read(fd, &rung, sizeof rung) < 0)
+        return; /* it was set again meanwhile */
     h->armed = HTC_NEVER;
     if (h->ops->deadline(h->machine) <= htc_host_now())
         htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_TIMEOUT });
@@ -417,9 +417,10 @@ static htc_status open_base(htc_host *h)
     event_config_free(config);
     if (!h->base)
         return HTC_ENOMEM;
-    h->timer = evtimer_new(h->base, on_deadline, h);
+    h->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    h->timer = h->timer_fd < 0 ? NULL : event_new(h->base, h->timer_fd, EV_READ | EV_PERSIST, on_deadline, h);
     h->pump = evtimer_new(h->base, on_pump, h);
-    return h->timer && h->pump ? HTC_OK : HTC_ENOMEM;
+    return h->timer && h->pump && event_add(h->timer, NULL) == 0 ? HTC_OK : HTC_ENOMEM;
 }
 
 static htc_status open_signals(htc_host *h)
@@ -444,6 +445,7 @@ htc_status htc_host_create(const htc_env *env, const htc_host_options *options, 
         return HTC_ENOMEM;
     h->env = env;
     h->armed = HTC_NEVER;
+    h->timer_fd = -1;
     h->dirty_last = &h->dirty;
     h->queue_last = &h->queue_first;
     h->outside_last = &h->outside;
@@ -504,6 +506,8 @@ void htc_host_destroy(htc_host *h)
             event_free(events[i]);
     if (h->base)
         event_base_free(h->base);
+    if (h->timer_fd >= 0)
+        close(h->timer_fd);
     if (h->spare_fd >= 0)
         close(h->spare_fd);
     htc__free(h->env, h, sizeof *h);

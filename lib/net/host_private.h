@@ -31,6 +31,7 @@ struct htc_host {
     htc_host_options       options;
     struct event_base     *base;
     struct event          *timer;   /* the machine's deadline */
+    int                    timer_fd;
     struct event          *pump;    /* queued inputs, dead connections */
     struct event          *signals[3];
     uint32_t               signals_seen;
@@ -63,7 +64,7 @@ struct htc_host {
     int                    frames; /* it takes whole messages that came together at once */
     uint64_t               left;   /* of which it has left so many bytes */
     int                    lent;   /* a stream has something in the output of the present step */
-    htc_ns                 armed;            /* what the timer is set to */
+    htc_ns                 armed;            /* what the timer is set to; HTC_NEVER: it is not */
     htc_status             status;
     htc__queued           *queue_first, **queue_last;
     htc_host_call_fn       call;
