@@ -42,7 +42,8 @@ static htc__kv_cell cell_of(const htc_buf *b)
     return cell;
 }
 
-static void say(htc__kv_register *reg, entry *e, uint32_t mask)
+/* to: the cell of an accept; NULL: it is read from where it was noted. */
+static void say(htc__kv_register *reg, entry *e, uint32_t mask, const htc__kv_cell *to)
 {
     static const htc__kv_ask_kind kinds[] = {
         [READING] = HTC__KV_READ, [PREPARING] = HTC__KV_PREPARE, [ACCEPTING] = HTC__KV_ACCEPT
@@ -54,7 +55,10 @@ static void say(htc__kv_register *reg, entry *e, uint32_t mask)
                                  .ballot = r->ballot,
                                  .key = { e->key, e->key_len } };
     if (r->phase == ACCEPTING) {
-        ask.cell = cell_of(&r->after);
+        if (to)
+            htc__kv_cell_copy(&ask.cell, to);
+        else
+            ask.cell = cell_of(&r->after);
         ask.next = r->next;
     }
     reg->host.send(reg->host.ctx, &e->head->owners, mask, &ask);
@@ -72,7 +76,7 @@ static htc_ns longer(entry *e)
     return htc__kv_patience(e->longest);
 }
 
-static void start(htc__kv_register *reg, entry *e, htc_ns now, phase next, uint64_t number)
+static void start(htc__kv_register *reg, entry *e, htc_ns now, phase next, uint64_t number, const htc__kv_cell *to)
 {
     htc__kv_round *r = e->r;
     r->phase = next;
@@ -84,7 +88,7 @@ static void start(htc__kv_register *reg, entry *e, htc_ns now, phase next, uint6
     *(next == READING     ? &reg->counts.reads
       : next == PREPARING ? &reg->counts.prepares
                           : &reg->counts.accepts) += 1;
-    say(reg, e, all(e));
+    say(reg, e, all(e), to);
 }
 
 /* 0: there are no numbers left, and the key waits for more. */
@@ -105,14 +109,14 @@ static void prepare(htc__kv_register *reg, entry *e, htc_ns now)
     if (!draw(reg, e, &number))
         return;
     e->r->ballot = (htc__kv_ballot){ e->head->owners.epoch, number, reg->o.self };
-    start(reg, e, now, PREPARING, number);
+    start(reg, e, now, PREPARING, number, NULL);
 }
 
 static void read_all(htc__kv_register *reg, entry *e, htc_ns now)
 {
     uint64_t number;
     if (draw(reg, e, &number))
-        start(reg, e, now, READING, number);
+        start(reg, e, now, READING, number, NULL);
 }
 
 /* A random pause that doubles. */
@@ -195,7 +199,7 @@ static void accept(htc__kv_register *reg, entry *e, htc_ns now, htc__kv_cell *to
     if (promised && reg->counter < next.counter)
         reg->counter = next.counter;
     r->next = promised;
-    start(reg, e, now, ACCEPTING, ballot.counter);
+    start(reg, e, now, ACCEPTING, ballot.counter, to);
 }
 
 /* The cell as the request at the head makes it. */
@@ -547,9 +551,8 @@ static void conclude_accept(htc__kv_register *reg, entry *e)
         r->after = swap;
         e->epoch = e->head->owners.epoch;
     }
-    htc__kv_cell before = cell_of(&r->before);
     if (r->out.fields & HTC__KV_HAS_VALUE)
-        r->out.result.value = before.value;
+        r->out.result.value = cell_of(&r->before).value;
     answer(reg, e, &r->out);
 }
 
@@ -636,7 +639,7 @@ void htc__kv_round_timeout(htc__kv_register *reg, entry *e, htc_ns now)
         r->again += r->phase == READING && r->again < AGAIN_MAX;
         r->retry_at = now + (reg->o.retry_ns << r->again) + longer(e);
         reg->counts.said_again += bits(silent);
-        say(reg, e, silent);
+        say(reg, e, silent, NULL);
     }
     htc__kv_round_begin(reg, e, now);
 }
