@@ -20,7 +20,7 @@ static const char *const rules[] = { "promise_unchecked", "ballot_reused",   "re
                                      "context_ignored",   "sibling_unmerged", "dot_reused",
                                      "hint_unconfirmed",  "repair_drops_siblings",
                                      "unsealed_read",     "images_mixed",
-                                     "marked_by_one" };
+                                     "marked_by_one",     "mark_lost", "state_told_twice" };
 
 #define RULES     (sizeof rules / sizeof *rules)
 #define EACH_TIME 3
