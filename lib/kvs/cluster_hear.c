@@ -424,6 +424,8 @@ int htc__kv_cluster_input(htc_kv_server *s, const htc_input *in, htc_output *out
         break;
     case HTC_IN_MESSAGE:
         return on_message(s, in, out);
+    case HTC_IN_FRAMES: /* they come back one by one, those of members too */
+        return 0;
     case HTC_IN_RESULT:
         if (in->op == HTC_KV_SERVER_DIAL)
             dialled(s, in);
