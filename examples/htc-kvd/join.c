@@ -160,3 +160,10 @@ void join_left(void *ctx)
                        : "this member has left the store, and cannot write that into its directory -> end; do not start it again");
     htc_host_event(m->host, HTC_KV_SERVER_SHUTDOWN, HTC_OK, (htc_bytes){ NULL, 0 });
 }
+
+void join_refused(void *ctx, htc_status why, const char *reason)
+{
+    member *m = ctx;
+    m->refused = member_wrong(m->d, why, "let one leave before, or take its place with --replaces", "this member is not let in: %s", reason);
+    htc_host_event(m->host, HTC_KV_SERVER_SHUTDOWN, HTC_OK, (htc_bytes){ NULL, 0 });
+}

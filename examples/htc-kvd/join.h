@@ -10,8 +10,9 @@ htc_status join_check(const member *m);
 htc_status join_find_self(member *m);
 /* It has a connection to that one. */
 void join_note(member *m, const member_address *to, uint32_t peer);
-/* As htc_kv_store_options: dial and left; ctx: the member. */
+/* As htc_kv_store_options: dial, left and refused; ctx: the member. */
 htc_status join_dial(void *ctx, const char *address, uint32_t *peer);
 void       join_left(void *ctx);
+void       join_refused(void *ctx, htc_status why, const char *reason);
 
 #endif

@@ -585,6 +585,7 @@ htc_status member_open(member *m, const htc_kv_store_options *chosen)
     so.server = &server;
     so.dial = join_dial;
     so.left = join_left;
+    so.refused = join_refused;
     so.member_ctx = m;
     m->engine = so.engine;
     m->durability = so.durability;
@@ -600,7 +601,8 @@ htc_status member_promise(member *m)
 htc_status member_run(member *m)
 {
     htc_kv_store_attach(m->store, m->host);
-    return htc_host_run(m->host, htc_kv_server_ops(), htc_kv_store_server(m->store));
+    htc_status s = htc_host_run(m->host, htc_kv_server_ops(), htc_kv_store_server(m->store));
+    return s == HTC_OK ? m->refused : s;
 }
 
 static htc_status serve(member *m)

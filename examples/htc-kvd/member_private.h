@@ -55,6 +55,7 @@ typedef struct member {
     const strong_policy *space; /* it is this namespace's; NULL: the store's own */
     uint32_t             copies; /* of each key; 0: as many as the server says */
     uint32_t             left;   /* it is no member any more */
+    htc_status           refused; /* why it cannot become one */
     char                 strong_listen[320];
 } member;
 

@@ -61,6 +61,11 @@ extern "C" {
  *  not come back: end it (HTC_KV_SERVER_SHUTDOWN), and do not start it again with what it has stored. It needs no answer. */
 #define HTC_KV_SERVER_LEFT 68
 
+/** HTC_OUT_CALL with this op, once: this member, which asks to be let in (options.join), will not be, however long it asks. The reason is in
+ *  body, in words, and the status, without its sign, is the tag: HTC_EFULL, there are as many members as buckets. End it
+ *  (HTC_KV_SERVER_SHUTDOWN); what it has stored does no harm. It needs no answer. */
+#define HTC_KV_SERVER_REFUSED 69
+
 /** One of the members that keep a store together. */
 typedef struct htc_kv_member {
     uint64_t id;     /**< drawn at random when its store was made, never 0; a member that has lost its store gets another one */

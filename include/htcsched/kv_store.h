@@ -110,6 +110,15 @@ typedef struct htc_kv_store_options {
      */
     void (*left)(void *ctx);
     void *member_ctx; /**< kept. Since: 0.2 */
+    /**
+     * Called once, in the loop's thread, when this member, which is to join, cannot be let in (HTC_KV_SERVER_REFUSED): it is to be ended.
+     * NULL: it is ended (HTC_KV_SERVER_SHUTDOWN). Since: 0.2
+     *
+     * @param[in] ctx     member_ctx
+     * @param[in] why     HTC_EFULL
+     * @param[in] reason  in words; ends with a zero byte
+     */
+    void (*refused)(void *ctx, htc_status why, const char *reason);
 } htc_kv_store_options;
 
 /** An engine with a server over it. */

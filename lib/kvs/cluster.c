@@ -262,6 +262,7 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
         htc__kv_register_timeout(c->reg, s->now);
     htc__kv_repair_tick(s);
     htc__kv_catch_tick(s);
+    htc__kv_join_tick(s);
     htc__kv_cluster_moving_tick(s);
     htc__kv_cluster_holds_tick(s);
     htc__kv_cluster_hear_self(s);
@@ -279,6 +280,8 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
         status = flush(s, out);
     if (status == HTC_OK)
         status = tell_left(s, out);
+    if (status == HTC_OK)
+        status = htc__kv_join_tell(s, out);
     if (status == HTC_OK && c->ending)
         status = htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP, .status = HTC_EKILLED });
     return status;
@@ -309,6 +312,8 @@ htc_ns htc__kv_cluster_deadline(const htc_kv_server *s)
     due = htc__kv_cluster_map_deadline(s);
     at = due < at ? due : at;
     due = htc__kv_cluster_holds_deadline(s);
+    at = due < at ? due : at;
+    due = htc__kv_join_deadline(s);
     at = due < at ? due : at;
     due = htc__kv_cluster_moving_deadline(s);
     at = due < at ? due : at;

@@ -20,7 +20,6 @@
 
 #define PAGE_BYTES   ((size_t)32 << 10)
 #define STALLED_MAX  6
-#define JOIN_NS      HTC_SECOND
 #define MEND         8 /* times as long, before somebody else mends the list of who keeps the map */
 
 typedef struct htc__kv_moving {
@@ -44,8 +43,9 @@ typedef struct htc__kv_moving {
     htc_ns         seen_at, patience;
     uint64_t       seen, seen_number; /* the member that was last heard moving a bucket, and under which number */
     uint32_t       stalled, seen_moved;
-    htc_ns         join_at;
-    htc_status     join_status, refused; /* of who has asked last; what this member was told when it asked */
+    htc_status     join_status; /* of who has asked last to be let in */
+    uint64_t       turned_away, turned_away_map; /* who asked, and cannot be let in as the map of that version is; 0: nobody */
+    htc_status     turned_away_why;
     htc__kv_face   face;
     htc__kv_face   asker; /* whose wish it is, to be answered; answer NULL: no client's */
     uint64_t       asker_conn, asker_slot;
@@ -372,6 +372,9 @@ static void grant(htc_kv_server *s)
     m->granted = 1;
     htc_status status = htc__kv_wish_begin(m->next, &m->wish);
     if (status != HTC_OK) { /* it is so already, or cannot be */
+        m->turned_away = m->wish.member.id;
+        m->turned_away_map = s->cluster->map_version;
+        m->turned_away_why = status;
         end_wish(s, status);
         discard(m);
         return;
@@ -460,7 +463,9 @@ void htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item)
     if (status != HTC_OK || !map || htc__kv_map_find(map, wish.member.id))
         return;
     int same = m->wish.kind == wish.kind && m->wish.member.id == wish.member.id;
-    if (wish.member.address[0] && !addresses_known(map))
+    if (m->turned_away == wish.member.id && m->turned_away_map == s->cluster->map_version)
+        status = m->turned_away_why;
+    else if (wish.member.address[0] && !addresses_known(map))
         status = HTC_EINVAL;
     else if (wish.id && !htc__kv_map_find(map, wish.id))
         status = HTC_ENOTFOUND;
@@ -474,30 +479,6 @@ void htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item)
 htc_status htc__kv_cluster_join_waits(const htc_kv_server *s)
 {
     return s->cluster->moving->join_status;
-}
-
-htc_status htc__kv_cluster_join_refused(const htc_kv_server *s)
-{
-    return s->cluster->moving->refused;
-}
-
-/* Said once for each reason. */
-void htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item)
-{
-    moving    *m = s->cluster->moving;
-    htc_reader r = htc_reader_of(item);
-    htc_status status = (htc_status)(int32_t)htc_get_u32(&r);
-    if (htc_reader_done(&r) != HTC_OK || s->cluster->map || status == m->refused)
-        return;
-    m->refused = status;
-    if (status == HTC_EUNSUPPORTED)
-        htc__log(&s->env, HTC_LOG_WARN, "not let in: the store has eventual namespaces, which do not move -> ask again; such a store begins with all its members");
-    else if (status == HTC_ENOTFOUND)
-        htc__log(&s->env, HTC_LOG_WARN, "not let in: there is no member to be replaced -> ask again");
-    else if (status == HTC_EINVAL)
-        htc__log(&s->env, HTC_LOG_WARN, "not let in: not every member has said where it is reached -> ask again");
-    else if (status == HTC_EBUSY)
-        htc__log(&s->env, HTC_LOG_WARN, "not let in yet: another change is under way -> ask again");
 }
 
 /* ---------------------------------------------------------------- the mover's words */
@@ -693,26 +674,6 @@ void htc__kv_cluster_moving_adopted(htc_kv_server *s)
 
 /* ---------------------------------------------------------------- time */
 
-/* Of a member that was none yet: one that has left does not come back by itself. */
-static int outside(const htc_kv_server *s)
-{
-    return s->options.join && !s->cluster->map;
-}
-
-static void ask_to_join(htc_kv_server *s)
-{
-    htc__kv_cluster *c = s->cluster;
-    moving          *m = c->moving;
-    if (!outside(s) || s->now < m->join_at)
-        return;
-    m->join_at = s->now + JOIN_NS;
-    htc_buf_clear(&c->scratch);
-    htc__kv_join_write(&c->scratch, &c->description, s->options.replaces);
-    for (uint32_t i = 0; i < c->count && c->scratch.status == HTC_OK; i++)
-        if (!c->peers[i].self && !c->peers[i].id)
-            htc__kv_cluster_say_to(s, &c->peers[i], HTC__KV_ITEM_JOIN, htc_buf_bytes(&c->scratch));
-}
-
 static htc_ns turn_at(const moving *m)
 {
     return m->driving ? m->at : m->seen_at + m->patience > m->at ? m->seen_at + m->patience : m->at;
@@ -807,7 +768,6 @@ void htc__kv_cluster_moving_tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     moving          *m = c->moving;
-    ask_to_join(s);
     if (!c->map || m->asking || c->next_map)
         return;
     look_at_wish(s);
@@ -829,12 +789,12 @@ htc_ns htc__kv_cluster_moving_deadline(const htc_kv_server *s)
 {
     const htc__kv_cluster *c = s->cluster;
     const moving          *m = c->moving;
-    htc_ns                 join = outside(s) ? m->join_at : HTC_NEVER, at = HTC_NEVER;
+    htc_ns                 at = HTC_NEVER;
     if (c->map && !m->asking && !c->next_map)
         at = !m->batch ? begins_at(s) : m->ready ? 0 : htc__kv_movers_deadline(m->batch);
     if (c->map && !m->asking && m->asker.answer && m->asker_until < at)
         at = m->asker_until;
-    return at < join ? at : join;
+    return at;
 }
 
 /* ---------------------------------------------------------------- life */

@@ -113,6 +113,9 @@ typedef struct htc__kv_cluster {
     uint64_t                 seed, id, fingerprint;
     uint32_t                 met, told; /* somebody was met since the last look; told that it serves */
     uint32_t                 left;      /* told that it is no member any more */
+    uint32_t                 turned_away; /* it cannot be let in; 2: told */
+    htc_status               refused;   /* why it is not let in, as it was told last */
+    htc_ns                   refused_since, join_at; /* cluster_join.c */
     htc_ns                   suspect_ns, request_ns;
     uint8_t                  said_kind, said_back; /* cluster_log.c: of the change that was spoken of last */
     htc__kv_register        *reg;
@@ -266,8 +269,13 @@ int        htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, con
                                   htc_kv_result *result);
 /* Why whoever has asked to be let in is not yet: HTC_OK: it will be now. */
 htc_status htc__kv_cluster_join_waits(const htc_kv_server *s);
+
+/* cluster_join.c */
 void       htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item);
 htc_status htc__kv_cluster_join_refused(const htc_kv_server *s); /* why this one is not, as it was told last */
+void       htc__kv_join_tick(htc_kv_server *s);
+htc_ns     htc__kv_join_deadline(const htc_kv_server *s);
+htc_status htc__kv_join_tell(htc_kv_server *s, htc_output *out); /* whoever runs it, once, that it cannot be let in */
 
 /* cluster_report.c: the value of an answer to HTC_KV_MEMBERS, in c->scratch. HTC_ENOMEM, HTC_EFULL. */
 htc_status htc__kv_cluster_report(htc_kv_server *s, int buckets, htc_bytes *value);

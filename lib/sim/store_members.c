@@ -379,6 +379,8 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         return call_member(m, effect);
     if (effect->op == HTC_KV_SERVER_LEFT)
         return leave(m);
+    if (effect->op == HTC_KV_SERVER_REFUSED)
+        htc__store_fail(m->s, "%s cannot become a member", htc_sim_name(node));
     return m->disk ? htc__store_log_call(m, node, effect) : HTC_EUNSUPPORTED;
 }
 

@@ -29,17 +29,27 @@ static htc_status dial(const htc_kv_store_options *o, htc_host *host, uint64_t t
     return status == HTC_OK ? htc_host_answer(host, HTC_KV_SERVER_DIAL, tag, HTC_OK, (htc_bytes){ number, sizeof number }) : status;
 }
 
+static void refused(const htc_kv_store_options *o, uint64_t tag, htc_bytes body)
+{
+    char   reason[256] = { 0 };
+    size_t len = body.len < sizeof reason ? body.len : sizeof reason - 1;
+    memcpy(reason, body.data, len);
+    o->refused(o->member_ctx, (htc_status)-(int64_t)tag, reason);
+}
+
 int htc__store_member_call(const htc_kv_store_options *o, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body, htc_status *status)
 {
     if (op == HTC_KV_SERVER_DIAL) {
         *status = dial(o, host, tag, body);
         return 1;
     }
-    if (op != HTC_KV_SERVER_LEFT)
+    if (op != HTC_KV_SERVER_LEFT && op != HTC_KV_SERVER_REFUSED)
         return 0;
     *status = HTC_OK;
-    if (o->left)
+    if (op == HTC_KV_SERVER_LEFT && o->left)
         o->left(o->member_ctx);
+    else if (op == HTC_KV_SERVER_REFUSED && o->refused)
+        refused(o, tag, body);
     else
         *status = htc_host_event(host, HTC_KV_SERVER_SHUTDOWN, HTC_OK, (htc_bytes){ NULL, 0 });
     return 1;
@@ -112,7 +122,7 @@ htc_status htc__store_log_open(htc__store_log *l, const htc_env *env, const htc_
     if (!options->dir || !options->dir[0])
         return htc__error(error, HTC_EINVAL, "store: the log needs a directory");
     *l = (htc__store_log){ .env = env, .ready = options->ready, .ready_ctx = options->ready_ctx };
-    l->members = (htc_kv_store_options){ .dial = options->dial, .left = options->left, .member_ctx = options->member_ctx };
+    l->members = (htc_kv_store_options){ .dial = options->dial, .left = options->left, .refused = options->refused, .member_ctx = options->member_ctx };
     l->several = so->self != 0;
     l->dir = htc__strdup(env, options->dir);
     htc_status status = l->dir ? htc_disk_dir_open(options->dir, &l->disk, error) : htc__error(error, HTC_ENOMEM, "store");
