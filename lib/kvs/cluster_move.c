@@ -39,7 +39,8 @@ typedef struct htc__kv_moving {
     int            tell, read;      /* all others are told; the map is read first */
     htc_ns         at;              /* nothing is begun before */
     htc_ns         heard_at;        /* an owner has answered this member's batch */
-    int            lost;            /* a key of it has been lost by too many */
+    int            lost;            /* a key of it has been lost by too many; or it is more than can be moved (large) */
+    int            large;
     htc_ns         seen_at, patience;
     uint64_t       seen, seen_number; /* the member that was last heard moving a bucket, and under which number */
     uint32_t       stalled, seen_moved;
@@ -521,7 +522,7 @@ static void create_batch(htc_kv_server *s, const htc__kv_map_move *moves, uint32
     htc__kv_mover_host    host = { .seal = say_seal, .install = say_install, .activate = say_ready, .ctx = s };
     htc__kv_mover_options o = { .retry_ns = 4 * s->options.member_retry_ns, .page_max = htc__kv_cluster_page(s, PAGE_BYTES) };
     m->own = own;
-    m->ready = m->lost = 0;
+    m->ready = m->lost = m->large = 0;
     m->heard_at = s->now;
     htc_status status = htc__kv_movers_create(&s->env, &o, &host, moves, count, number, s->now, &m->batch);
     if (status != HTC_OK)
@@ -603,7 +604,8 @@ static void too_large(htc_kv_server *s)
 {
     moving  *m = s->cluster->moving;
     uint32_t count = htc__kv_movers_count(m->batch);
-    m->lost |= count == 1;
+    m->large = count == 1;
+    m->lost |= m->large;
     if (m->lost && s->cluster->map->kind == HTC__KV_RENEW)
         return; /* it is given up */
     drop_batch(m);
@@ -754,7 +756,7 @@ static int in_vain(const htc_kv_server *s)
 static void give_up(htc_kv_server *s)
 {
     moving *m = s->cluster->moving;
-    htc__kv_repair_given_up(s, m->lost);
+    htc__kv_repair_given_up(s, m->large ? HTC_EFULL : m->lost ? HTC_ECORRUPT : HTC_ETIMEDOUT);
     drop_batch(m);
     if (!draft(s))
         return;

@@ -336,8 +336,9 @@ void       htc__kv_repair_bucket(htc_kv_server *s, uint32_t bucket); /* as if a 
 int        htc__kv_repair_may_say(htc_kv_server *s); /* one line more of it: so many in a life */
 /* Nothing of that bucket is as it was; renewed: by what others had of it. */
 void       htc__kv_repair_whole(htc_kv_server *s, uint32_t bucket, int renewed);
-/* This member has given up a renewal; lost: too many owners have lost the same key. */
-void       htc__kv_repair_given_up(htc_kv_server *s, int lost);
+/* This member has given up a renewal. HTC_ECORRUPT: too many owners have lost the same key; HTC_EFULL: it is too large; HTC_ETIMEDOUT. */
+void        htc__kv_repair_given_up(htc_kv_server *s, htc_status why);
+const char *htc__kv_repair_why(htc_status why); /* in words */
 htc_ns     htc__kv_repair_at(const htc_kv_server *s); /* when the next renewal is to begin */
 /* In this copy of the map. HTC_ENOTFOUND: there is nothing that can be renewed now; else as of the map's steps. */
 htc_status htc__kv_repair_begin(htc_kv_server *s, htc__kv_map *map);

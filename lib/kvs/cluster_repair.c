@@ -108,12 +108,24 @@ void htc__kv_repair_whole(htc_kv_server *s, uint32_t bucket, int renewed)
                   "bucket %" PRIu32 " is renewed, as its other owners have it -> serve all of its keys", bucket);
 }
 
-void htc__kv_repair_given_up(htc_kv_server *s, int lost)
+const char *htc__kv_repair_why(htc_status why)
+{
+    switch (why) {
+    case HTC_EFULL:
+        return "it is larger than what a member moves at once";
+    case HTC_ECORRUPT:
+        return "too many of its owners have lost the same key, or what they remember of it";
+    default:
+        return "too few of its owners answer";
+    }
+}
+
+void htc__kv_repair_given_up(htc_kv_server *s, htc_status why)
 {
     s->cluster->repairing->given_up++;
-    htc__log_with(&s->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("map", s->cluster->map_version)),
+    htc__log_with(&s->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("map", s->cluster->map_version), HTC__STATUS(why)),
                   "a bucket with damaged records is not renewed now: %s -> its owners go on as they were; whoever has the damage tries again",
-                  lost ? "too many of its owners have lost the same key" : "too few of its owners answer");
+                  htc__kv_repair_why(why));
 }
 
 /* ---------------------------------------------------------------- what is to be renewed */

@@ -661,6 +661,14 @@ Test(kvs_repair, a_lost_owner_is_no_answer)
     htc__broken_set(htc__broken_find("lost_counted"), 0);
 }
 
+/* What stands in the way is named as what it is. */
+Test(kvs_repair, why_it_was_given_up_is_said)
+{
+    cr_expect(strstr(htc__kv_repair_why(HTC_EFULL), "larger") != NULL);
+    cr_expect(strstr(htc__kv_repair_why(HTC_ECORRUPT), "have lost the same key") != NULL);
+    cr_expect(strstr(htc__kv_repair_why(HTC_ETIMEDOUT), "too few") != NULL);
+}
+
 Test(kvs_repair, memory_runs_out_anywhere)
 {
     ALLOC_FAIL_EVERY(f, 200)
