@@ -410,7 +410,11 @@ Test(kvs_eventual, what_a_member_holds_is_listed)
     HOLDS(found == 25 && pages == 4);
     htc_kv_request q = { .op = HTC_KV_SCAN, .flags = HTC_KV_EVENTUAL, .key = htc_bytes_of("oth") };
     others = (int)ask_now(0, q).items;
+    q.key = htc_bytes_of("d"); /* what lies behind it is none of it */
+    others += (int)ask_now(0, q).items;
     HOLDS(others == 0);
+    q.key = (htc_bytes){ SPACE "\0k1", sizeof SPACE + 2 };
+    HOLDS(ask_now(0, q).items == 10);
     q.flags |= HTC_KV_PLACES;
     HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_EINVAL);
     close_world(&w);
