@@ -79,6 +79,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (htc__kv_reply_read(bytes, &reply) == HTC_OK) {
         htc__kv_reply_write(&b, &reply);
         same(&b, bytes);
+        htc_buf_clear(&b);
+        htc_bytes held = reply.held;
+        reply.held = (htc_bytes){ NULL, 0 };
+        htc__kv_reply_write(&b, &reply); /* from the cell */
+        same(&b, bytes);
+        reply.held = held;
         answered(&reply);
     }
     htc_buf_free(&b);

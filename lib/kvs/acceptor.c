@@ -171,6 +171,8 @@ void htc__kv_reply_write(htc_buf *b, const htc__kv_reply *reply)
     htc_put_bytes(b, reply->key);
     if (reply->refused)
         htc__kv_ballot_write(b, &reply->highest);
+    else if (reply->kind != HTC__KV_ACCEPT && reply->held.len)
+        htc_put_raw(b, reply->held);
     else if (reply->kind != HTC__KV_ACCEPT)
         htc__kv_cell_write(b, &reply->cell);
 }
@@ -190,5 +192,6 @@ htc_status htc__kv_reply_read(htc_bytes bytes, htc__kv_reply *reply)
         reply->highest = htc__kv_ballot_read(&r);
     if (reply->refused || reply->kind == HTC__KV_ACCEPT)
         return htc_reader_done(&r);
+    reply->held = (htc_bytes){ r.p, htc_reader_left(&r) };
     return read_cell(&r, &(htc__kv_floors){ .version = reply->floor }, &reply->cell);
 }

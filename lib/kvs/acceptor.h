@@ -37,6 +37,7 @@ typedef struct htc__kv_reply {
     uint64_t       floor;   /* the version floor */
     htc_bytes      key;
     htc__kv_cell   cell; /* READ, PREPARE that is not refused: what is held; the value is borrowed */
+    htc_bytes      held; /* the same as it is stored, borrowed. To be written: none, then it is written from the cell. Read: there is one */
 } htc__kv_reply;
 
 /* What an owner has to do before the reply leaves. */

@@ -151,6 +151,23 @@ void htc__kv_cell_write(htc_buf *b, const htc__kv_cell *cell)
         htc_put_raw(b, cell->value);
 }
 
+void htc__kv_cell_write_unpromised(htc_buf *b, htc_bytes bytes, const htc__kv_cell *cell)
+{
+    uint8_t flags = bytes.len >= 2 ? ((const uint8_t *)bytes.data)[1] : PROMISE;
+    if (flags & PROMISE) {
+        htc__kv_cell own;
+        htc__kv_cell_copy(&own, cell);
+        own.promise = own.accepted;
+        htc__kv_cell_write(b, &own);
+        return;
+    }
+    uint8_t *p = htc_buf_extend(b, bytes.len);
+    if (!p)
+        return;
+    memcpy(p, bytes.data, bytes.len);
+    p[1] = (uint8_t)(flags & ~NEXT);
+}
+
 /* What flags_of would never say. */
 static int sound(uint8_t flags, const htc__kv_cell *cell)
 {

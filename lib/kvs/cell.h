@@ -49,6 +49,8 @@ htc__kv_cell htc__kv_cell_absent(const htc__kv_floors *floors);
 int htc__kv_cell_empty(const htc__kv_cell *cell);
 
 void htc__kv_cell_write(htc_buf *b, const htc__kv_cell *cell);
+/* What was read from these bytes, written with no promise but what it was accepted with. */
+void htc__kv_cell_write_unpromised(htc_buf *b, htc_bytes bytes, const htc__kv_cell *cell);
 /* HTC_ECORRUPT if these bytes are not what htc__kv_cell_write makes. cell->value is borrowed from bytes. floors: of the
  * bucket, for a cell that is not present; NULL: zero. */
 htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell);

@@ -26,18 +26,21 @@ htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__k
     return status == HTC_ENOTFOUND ? HTC_OK : status;
 }
 
-/* An accept shows nothing of the cell that it replaces. */
+/* An accept shows nothing of the cell that it replaces, and a read shows its bytes as they are. */
 static htc_status load(htc_kv_server *s, const htc__kv_ask *ask, uint32_t bucket, htc__kv_cell *cell,
-                       htc__kv_floors *floors)
+                       htc__kv_floors *floors, htc_bytes *held)
 {
     htc_bytes  bytes;
+    int        whole = ask->kind != HTC__KV_ACCEPT && ask->kind != HTC__KV_READ;
     htc_status status = htc__kv_cluster_floors_load(s, bucket, floors);
     if (status != HTC_OK)
         return status;
     htc__kv_name name = htc__kv_name_of('k', NULL, ask->key);
     status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
-    if (status == HTC_OK)
-        return (ask->kind == HTC__KV_ACCEPT ? htc__kv_cell_head : htc__kv_cell_read)(bytes, floors, cell);
+    if (status == HTC_OK) {
+        *held = ask->kind == HTC__KV_READ ? bytes : *held;
+        return (whole ? htc__kv_cell_read : htc__kv_cell_head)(bytes, floors, cell);
+    }
     *cell = htc__kv_cell_absent(floors);
     return status == HTC_ENOTFOUND ? HTC_OK : status;
 }
@@ -185,10 +188,12 @@ static int carry_out(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask, in
     if (!htc__kv_cluster_serves(s, bucket, ask->epoch) || !htc__kv_route_has(s->cluster, bucket, from) || !can_stage(s, ask))
         return 0;
     s->touched = 0;
-    htc_status status = load(s, ask, bucket, &cell, &floors);
+    htc_bytes  held_as = { NULL, 0 };
+    htc_status status = load(s, ask, bucket, &cell, &floors, &held_as);
     if (status == HTC_OK) {
         hung had = hung_on(&cell);
         duties = htc__kv_acceptor_step(&cell, &floors, ask, &reply);
+        reply.held = held_as;
         if (!answered)
             duties &= ~(unsigned)HTC__KV_REPLY;
         htc_buf_clear(&s->cluster->scratch);

@@ -305,13 +305,11 @@ static int note_shown(entry *e, uint32_t from, const htc__kv_reply *reply)
     htc__kv_round *r = e->r;
     shown         *s = &r->shown[from];
     htc_buf       *b = &r->bytes[from];
-    htc__kv_cell   cell = reply->cell;
-    *s = (shown){ .present = cell.present, .where = from, .floor = reply->floor, .accepted = cell.accepted };
+    *s = (shown){ .present = reply->cell.present, .where = from, .floor = reply->floor, .accepted = reply->cell.accepted };
     if (!s->present)
         return 1;
-    cell.promise = cell.accepted;
     htc_buf_clear(b);
-    htc__kv_cell_write(b, &cell);
+    htc__kv_cell_write_unpromised(b, reply->held, &reply->cell);
     if (b->status != HTC_OK)
         return 0;
     s->hash = htc_hash64(htc_buf_bytes(b), 0);

@@ -85,6 +85,33 @@ Test(cell, a_head_is_that_of_the_cell)
     htc_buf_free(&b);
 }
 
+/* The bytes with another promise are those of the cell with it. */
+Test(cell, a_promise_is_left_out)
+{
+    htc_buf b, expected, written;
+    htc_buf_init(&b, NULL, 0);
+    htc_buf_init(&expected, NULL, 0);
+    htc_buf_init(&written, NULL, 0);
+    PROPERTY(rng, 5000)
+    {
+        htc__kv_cell cell = some_cell(&rng);
+        htc_buf_clear(&b);
+        htc_buf_clear(&expected);
+        htc_buf_clear(&written);
+        htc__kv_cell_write(&b, &cell);
+        htc__kv_cell_write_unpromised(&written, htc_buf_bytes(&b), &cell);
+        cell.promise = cell.accepted;
+        htc__kv_cell_write(&expected, &cell);
+        HOLDS(htc_bytes_equal(htc_buf_bytes(&written), htc_buf_bytes(&expected)));
+        htc_buf_clear(&written);
+        htc__kv_cell_write_unpromised(&written, (htc_bytes){ NULL, 0 }, &cell);
+        HOLDS(htc_bytes_equal(htc_buf_bytes(&written), htc_buf_bytes(&expected)));
+    }
+    htc_buf_free(&b);
+    htc_buf_free(&expected);
+    htc_buf_free(&written);
+}
+
 static void read_quickly(htc_bytes bytes, size_t *plain)
 {
     htc__kv_cell cell;
