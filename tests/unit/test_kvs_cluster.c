@@ -281,11 +281,11 @@ Test(kvs_cluster, a_scan_shows_every_key_once)
             snprintf(name, sizeof name, "k%04d", i);
             there[i] = 1;
             htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
-            HOLDS(ask_one(&w, 0, &q).status == HTC_OK);
+            HOLDS(ask_until_known(&w, 0, &q) == HTC_OK);
             if (i % 7 == 3) {
                 q.op = HTC_KV_DELETE;
                 q.value.len = 0;
-                HOLDS(ask_one(&w, 1, &q).status == HTC_OK);
+                HOLDS(ask_until_known(&w, 1, &q) == HTC_OK);
                 there[i] = 0;
             }
             if (i == KEPT / 2)
