@@ -22,9 +22,6 @@ htc_status join_check(const member *m)
     if (m->count)
         return member_wrong(m->d, HTC_EUSAGE, "leave --member out: --join learns from one member who the others are", "%s",
                             "--member is for members that begin a store together, --join for one that is added");
-    if (m->space_count)
-        return member_wrong(m->d, HTC_EUSAGE, "begin such a store with all members that it will have", "%s",
-                            "a store with eventual namespaces takes no new members yet");
     if (o->shards > 1 && o->replaces)
         return member_wrong(m->d, HTC_EUSAGE, "join, and let the old one leave then", "%s", "a process of several shards takes nobody's place");
     if (o->engine && strcmp(o->engine, "memory") == 0)

@@ -299,7 +299,7 @@ static htc_status parse(member *m, int argc, char **argv)
     }
     if (optind < argc)
         return member_wrong(m->d, HTC_EUSAGE, hint, "'%.60s' is one word too many", argv[optind]);
-    if (m->space_count && m->count == 0)
+    if (m->space_count && m->count == 0 && !m->o.join)
         return member_wrong(m->d, HTC_EUSAGE, "one member is enough: --new-member, then --member", "%s",
                      "--namespace NAME=eventual is for a store of members");
     if (m->o.listen && (!m->o.key || !m->o.ring))

@@ -504,10 +504,12 @@ static htc_status make_cluster(cluster *k, const char *program)
 
 static htc_status may_resize(const cluster *k, int64_t wanted)
 {
-    const char *why = wanted < 1 || wanted > MEMBERS_MAX ? "a local cluster has 1 to 16 members"
+    strong_policy strong;
+    int           is_strong = k->space_text[0] && space_parse_strong(k->space_text, &strong) == HTC_OK;
+    const char   *why = wanted < 1 || wanted > MEMBERS_MAX ? "a local cluster has 1 to 16 members"
                       : k->base_port + wanted > 65536    ? "its ports would be too high"
-                      : k->space_text[0]    ? "a cluster with a namespace does not change its members yet"
-                                            : NULL;
+                      : is_strong ? "a cluster with a strong namespace does not change its members yet"
+                                  : NULL;
     return why ? cli_error(k->c, HTC_EUSAGE, "--members", "leave it out, or copy what is there into a new one: htc kv backup, htc kv restore",
                            "%s", why)
                : HTC_OK;

@@ -48,7 +48,9 @@
     X(image_unmarked)        /* nor what arrives with a bucket, or is copied */                                        \
     X(stream_kept)           /* an owner that has started anew is taken for one that knows what is watched */          \
     X(page_unsettled)        /* keys on which the lists of a watch differ are not settled */                                       \
-    X(page_not_anew)         /* a prefix does not start over for an owner that hears of it late */
+    X(page_not_anew)         /* a prefix does not start over for an owner that hears of it late */                       \
+    X(image_of_one)          /* of eventual keys the image of a bucket is what one of its old owners holds */           \
+    X(unmerged_dropped)      /* an owner that keeps a bucket no more drops its eventual keys, whoever has them */
 
 #define HTC__BROKEN_ENUM(name) HTC__BROKEN_##name,
 typedef enum htc__broken { HTC__BROKEN_NOTHING, HTC__BROKEN_TABLE(HTC__BROKEN_ENUM) HTC__BROKEN_COUNT } htc__broken;

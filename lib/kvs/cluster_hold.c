@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "core/fault.h"
+#include "kvs/eventual_move.h"
 #include "kvs/mover.h"
 
 #define FIRST_FORMAT 1
@@ -470,8 +471,13 @@ static htc_status install(htc_kv_server *s, uint64_t from, const htc__kv_page *p
     unsigned         duties = htc__kv_hold_install(&next, page->number, page->page, page->last);
     if (duties & HTC__KV_HOLD_TAKE)
         status = stage_floors(s, area.id, &page->floors);
-    if (status == HTC_OK && (duties & HTC__KV_HOLD_TAKE))
+    if (status == HTC_OK && (duties & HTC__KV_HOLD_TAKE) && page->eventual) {
+        status = htc__kv_eventual_take(s, page->entries);
+        if (status == HTC_EBUSY)
+            return HTC_OK; /* it comes again; to have merged some of it does no harm */
+    } else if (status == HTC_OK && (duties & HTC__KV_HOLD_TAKE)) {
         status = htc__kv_holds_stage_entries(s, area, page->entries);
+    }
     if (status == HTC_OK && (duties & HTC__KV_HOLD_STORE)) {
         *hold = next;
         status = htc__kv_holds_stage(s, page->bucket);
@@ -490,7 +496,7 @@ void htc__kv_cluster_on_install(htc_kv_server *s, uint64_t from, htc_bytes item)
     htc__kv_cluster *c = s->cluster;
     htc__kv_page     page;
     if (htc__kv_install_read(item, &page) != HTC_OK || !hold_of(c, page.bucket) || htc__kv_arrive_busy(s, page.bucket) ||
-        !htc__kv_holds_may_take(s, page.bucket, page.entries))
+        !(page.eventual ? htc__kv_eventual_may_install(s, &page) : htc__kv_holds_may_take(s, page.bucket, page.entries)))
         return;
     s->touched = 0;
     htc__kv_cluster_moving_heard(s, from, page.number);

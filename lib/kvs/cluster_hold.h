@@ -42,6 +42,7 @@ typedef struct htc__kv_job {
 /* A bucket that is being copied. */
 typedef struct htc__kv_copying {
     int            busy, whole; /* whole: it waits to change places */
+    uint8_t        eventual;    /* all other keys have come */
     uint32_t       bucket, asked; /* asked: owners so far */
     uint64_t       epoch;
     htc__kv_floors floors;

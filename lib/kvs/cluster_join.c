@@ -37,8 +37,6 @@ static const char *reason(htc_status status)
     switch (status) {
     case HTC_EFULL:
         return "the store has as many members as it has buckets, or as a store can have";
-    case HTC_EUNSUPPORTED:
-        return "the store has eventual namespaces, which do not move: such a store begins with all its members";
     case HTC_ENOTFOUND:
         return "there is no member to be replaced";
     case HTC_EINVAL:
@@ -53,7 +51,7 @@ static const char *reason(htc_status status)
 /* Asking again will not help, whatever is under way. */
 static int lasts(htc_status status)
 {
-    return status == HTC_EFULL || status == HTC_EUNSUPPORTED;
+    return status == HTC_EFULL;
 }
 
 void htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item)

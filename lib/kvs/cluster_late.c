@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kvs/cluster_hold.h"
+#include "kvs/eventual_move.h"
 #include "kvs/mover.h"
 
 static void ask_for_copy(htc_kv_server *s, htc__kv_copying *y)
@@ -13,6 +14,7 @@ static void ask_for_copy(htc_kv_server *s, htc__kv_copying *y)
     const htc__kv_route *route = &c->route[y->bucket];
     htc__kv_seal_ask     ask = { .number = y->epoch, .epoch = y->epoch, .bucket = y->bucket };
     ask.after = (htc_bytes){ y->after, y->after_len };
+    ask.eventual = y->eventual;
     uint32_t at = route->peer[y->asked++ % route->n];
     if (at == c->self)
         at = route->peer[y->asked++ % route->n];
@@ -37,7 +39,7 @@ static void keep_last(htc__kv_copying *y, htc_bytes entries)
     htc_reader   r = htc_reader_of(entries);
     htc_bytes    key, bytes;
     htc__kv_cell cell;
-    while (htc__kv_entry_read(&r, &key, &bytes, &cell)) {
+    while (y->eventual ? htc__kv_eventual_entry_read(&r, &key, &bytes) : htc__kv_entry_read(&r, &key, &bytes, &cell)) {
         memcpy(y->after, key.data, key.len);
         y->after_len = key.len;
     }
@@ -49,11 +51,16 @@ void htc__kv_cluster_on_copied(htc_kv_server *s, uint64_t from, htc_bytes item)
     htc__kv_page     page;
     (void)from;
     htc__kv_copying *y = htc__kv_shown_read(item, &page) == HTC_OK ? copy_of(c->holding, page.bucket) : NULL;
-    if (!y || y->whole || page.last > 1 || page.number != y->epoch || !htc_bytes_equal(page.after, (htc_bytes){ y->after, y->after_len }) ||
-        !htc__kv_holds_may_take(s, page.bucket, page.entries) || (!page.last && page.entries.len == 0))
+    if (!y || y->whole || page.last > 1 || page.number != y->epoch || page.eventual != y->eventual || c->route[y->bucket].epoch != y->epoch ||
+        !htc_bytes_equal(page.after, (htc_bytes){ y->after, y->after_len }) || (!page.last && page.entries.len == 0) ||
+        !(y->eventual ? htc__kv_eventual_may_take(s, page.bucket, page.entries)
+                      : htc__kv_holds_may_take(s, page.bucket, page.entries)))
         return;
-    htc_status status =
-        htc__kv_holds_stage_entries(s, (htc__kv_area){ 'y', htc__kv_area_id(y->bucket, y->epoch) }, page.entries);
+    htc_status status = y->eventual ? htc__kv_eventual_take(s, page.entries)
+                                    : htc__kv_holds_stage_entries(s, (htc__kv_area){ 'y', htc__kv_area_id(y->bucket, y->epoch) },
+                                                                  page.entries);
+    if (status == HTC_EBUSY)
+        return; /* no room; it is asked for again */
     if (status != HTC_OK) {
         htc__kv_cluster_broken(s, status);
         return;
@@ -61,10 +68,14 @@ void htc__kv_cluster_on_copied(htc_kv_server *s, uint64_t from, htc_bytes item)
     y->floors.version = page.floors.version > y->floors.version ? page.floors.version : y->floors.version;
     y->floors.ballot = htc__kv_ballot_max(y->floors.ballot, page.floors.ballot);
     keep_last(y, page.entries);
-    y->whole = page.last;
-    c->counts.copied += page.last;
+    y->whole = page.last && (y->eventual || !c->eventual);
+    if (page.last && !y->whole) {
+        y->eventual = 1;
+        y->after_len = 0;
+    }
+    c->counts.copied += (uint64_t)y->whole;
     y->asked += c->route[y->bucket].n - 1; /* the same one again */
-    if (!page.last)
+    if (!y->whole)
         ask_for_copy(s, y);
 }
 

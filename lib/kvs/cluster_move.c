@@ -17,9 +17,11 @@
 #include "htcsched/kv_members.h"
 #include "kvs/movers.h"
 #include "kvs/cluster_private.h"
+#include "kvs/eventual_move.h"
 
 #define PAGE_BYTES   ((size_t)32 << 10)
 #define STALLED_MAX  6
+#define HOLDS_BACK   (20 * HTC_MS)
 #define MEND         8 /* times as long, before somebody else mends the list of who keeps the map */
 
 typedef struct htc__kv_moving {
@@ -339,19 +341,22 @@ static uint64_t keeper_that_goes(const htc__kv_map *next)
     return 0;
 }
 
-/* 1: who goes with this batch, the last one, lets go of the map first. */
-static int goes_without_map(htc_kv_server *s)
+/* 1: who goes with this batch, the last one, hands over what only it holds first, and lets go of the map. */
+static int goes_later(htc_kv_server *s)
 {
     const htc__kv_map *map = s->cluster->map;
     moving            *m = s->cluster->moving;
-    if (!keeps(map, map->leaver) && !keeps(map, map->comer.id))
+    if (!s->cluster->eventual && !keeps(map, map->leaver) && !keeps(map, map->comer.id))
         return 0;
     if (!draft(s))
         return 1;
     htc_status status = htc__kv_map_activate(m->next, m->number);
     uint64_t   goes = status == HTC_OK ? keeper_that_goes(m->next) : 0;
+    int        holds_back = status == HTC_OK && htc__kv_eventual_holds_back(s, m->next);
     discard(m);
-    return goes && name_next(s, goes);
+    if (holds_back)
+        m->at = s->now + HOLDS_BACK;
+    return holds_back || (goes && name_next(s, goes));
 }
 
 /* The map would be kept by no fewer without it. */
@@ -398,8 +403,6 @@ static void grant(htc_kv_server *s)
 htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish)
 {
     moving *m = s->cluster->moving;
-    if (s->options.namespace_count)
-        return HTC_EUNSUPPORTED; /* what is eventual does not move with its bucket */
     if (m->wish.kind != HTC__KV_STAY)
         return HTC_EBUSY;
     m->wish = *wish;
@@ -489,7 +492,7 @@ static void say_seal(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, ht
     htc_kv_server   *s = ctx;
     htc__kv_cluster *c = s->cluster;
     const moving    *m = c->moving;
-    htc__kv_seal_ask     seal = { m->own ? epoch + 1 : m->number, epoch, bucket, after };
+    htc__kv_seal_ask     seal = { m->own ? epoch + 1 : m->number, epoch, bucket, after, 0 };
     htc_buf_clear(&c->scratch);
     htc__kv_seal_ask_write(&c->scratch, &seal);
     if (c->scratch.status == HTC_OK)
@@ -521,6 +524,8 @@ static void create_batch(htc_kv_server *s, const htc__kv_map_move *moves, uint32
     moving               *m = s->cluster->moving;
     htc__kv_mover_host    host = { .seal = say_seal, .install = say_install, .activate = say_ready, .ctx = s };
     htc__kv_mover_options o = { .retry_ns = 4 * s->options.member_retry_ns, .page_max = htc__kv_cluster_page(s, PAGE_BYTES) };
+    if (!own)
+        o.eventual = htc__kv_eventual_mover(s);
     m->own = own;
     m->ready = m->lost = m->large = 0;
     m->heard_at = s->now;
@@ -617,6 +622,16 @@ static void too_large(htc_kv_server *s)
     pause(s);
 }
 
+static void look_at_batch(htc_kv_server *s, htc_status status)
+{
+    if (status == HTC_ENOMEM)
+        htc__kv_cluster_broken(s, status);
+    else if (status == HTC_EFULL)
+        too_large(s);
+    else if (status == HTC_ECORRUPT)
+        s->cluster->moving->lost = 1;
+}
+
 void htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     moving      *m = s->cluster->moving;
@@ -627,15 +642,12 @@ void htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item)
     if (page.number != number || (page.bucket == HTC__KV_OWN_BUCKET) != m->own)
         return;
     m->heard_at = s->now;
-    htc_status status = page.last == HTC__KV_PAGE_LOST ? htc__kv_movers_lost(m->batch, s->now, from, page.bucket)
-                                                       : htc__kv_movers_shown(m->batch, s->now, from, page.bucket, page.after,
-                                                                              &page.floors, page.entries, page.last);
-    if (status == HTC_ENOMEM)
-        htc__kv_cluster_broken(s, status);
-    else if (status == HTC_EFULL)
-        too_large(s);
-    else if (status == HTC_ECORRUPT)
-        m->lost = 1;
+    if (page.last == HTC__KV_PAGE_LOST)
+        look_at_batch(s, htc__kv_movers_lost(m->batch, s->now, from, page.bucket));
+    else if (page.eventual)
+        look_at_batch(s, htc__kv_movers_shown_eventual(m->batch, s->now, from, page.bucket, page.after, page.entries, page.last));
+    else
+        look_at_batch(s, htc__kv_movers_shown(m->batch, s->now, from, page.bucket, page.after, &page.floors, page.entries, page.last));
 }
 
 void htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item)
@@ -733,7 +745,7 @@ static void begin_something(htc_kv_server *s)
     else if (htc__kv_wish_any_time(&m->wish))
         grant(s);
     else if (c->map->after && m->number && m->number == c->map->mover) {
-        if (!goes_without_map(s))
+        if (!goes_later(s))
             begin_move(s);
     } else if (c->map->after)
         take(s);
@@ -782,7 +794,7 @@ void htc__kv_cluster_moving_tick(htc_kv_server *s)
     else if (in_vain(s))
         give_up(s);
     else if (m->batch && htc__kv_movers_deadline(m->batch) <= s->now)
-        htc__kv_movers_timeout(m->batch, s->now);
+        look_at_batch(s, htc__kv_movers_timeout(m->batch, s->now));
     else if (!m->batch && begins_at(s) <= s->now)
         begin_something(s);
 }

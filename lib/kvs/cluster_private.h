@@ -28,6 +28,7 @@ typedef struct htc__kv_peer {
     htc_ns   noticed_at;     /* since then */
     htc_ns   heard, said;    /* when last */
     htc_ns   opened;         /* when the connection to it was */
+    uint64_t settled;        /* it holds no eventual record that only others own, by the map of this version, less one: eventual_leave.c */
     uint64_t map_said;       /* which map it was sent, plus one, and when */
     htc_ns   map_said_at;
     uint64_t messages;       /* sent on this connection */
@@ -147,6 +148,7 @@ typedef struct htc__kv_cluster {
     struct htc__kv_hosting  *hosting;  /* cluster_watch.c */
     struct htc__kv_marking  *marking;  /* cluster_marks.c */
     struct htc__kv_eventual *eventual; /* eventual.h; NULL: every namespace is strong */
+    int                      spaces_unknown; /* and it was said that others are not */
 
     htc__kv_late_reply *late, **late_last;
     size_t              late_bytes;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kvs/cluster_hold.h"
+#include "kvs/eventual_move.h"
 #include "kvs/mover.h"
 
 #define PAGE_BYTES ((size_t)64 << 10) /* of entries at once, if there is more than one */
@@ -61,6 +62,10 @@ static void set(show *w, const htc__kv_seal_ask *ask)
 void htc__kv_shows_ask(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *ask, uint8_t kind)
 {
     shows *x = s->cluster->holding->shows;
+    if (ask->eventual) { /* these have an index by bucket */
+        htc__kv_eventual_show(s, to, ask, kind, x->page_bytes);
+        return;
+    }
     for (uint32_t i = 0; i < x->passing; i++)
         if (same(x->list[i], to, ask->bucket, kind) && x->list[i]->number == ask->number &&
             htc_bytes_equal(ask->after, (htc_bytes){ x->list[i]->after, x->list[i]->after_len }))
@@ -155,7 +160,7 @@ static int meet(void *visitor, htc_bytes name, htc_bytes value)
 static void reply(htc_kv_server *s, const show *w, uint64_t touched)
 {
     htc__kv_cluster *c = s->cluster;
-    htc__kv_seal_ask ask = { w->number, w->epoch, w->bucket, { w->after, w->after_len } };
+    htc__kv_seal_ask ask = { w->number, w->epoch, w->bucket, { w->after, w->after_len }, 0 };
     htc__kv_page     page = { .number = w->number, .bucket = w->bucket, .last = !w->more, .after = ask.after };
     if (w->status == HTC_ENOMEM)
         htc__kv_cluster_broken(s, w->status);

@@ -13,8 +13,6 @@ const char *htc__kv_wish_reason(const htc__kv_wish *wish, htc_status status)
         return wish->kind == HTC__KV_BACK ? "nothing is under way that could be given up" : "there is no such member";
     case HTC_EINVAL:
         return "it is the last member: nobody would keep the store";
-    case HTC_EUNSUPPORTED:
-        return "the store has eventual namespaces, which do not move: begin such a store with all its members";
     case HTC_ETIMEDOUT:
         return "too few of the members that keep the map answer; it may begin yet";
     default:

@@ -6,6 +6,7 @@
 #include "kvs/eventual_compare.h"
 #include "kvs/digest.h"
 #include "kvs/eventual_hints.h"
+#include "kvs/eventual_leave.h"
 
 typedef htc__kv_seeking seeking;
 
@@ -24,6 +25,46 @@ const htc__kv_space *htc__kv_space_of(const htc_kv_server *s, htc_bytes name)
     return NULL;
 }
 
+/* The part of all that some of them are, rounded up: 2 of 3 are 2 of 2, 3 of 5 are 2 of 3. */
+static uint32_t part_of(uint32_t some, uint32_t all, uint32_t of)
+{
+    return (some * of + all - 1) / all;
+}
+
+htc__kv_quorum htc__kv_space_quorum(const htc__kv_space *space, uint32_t m)
+{
+    if (m >= space->n)
+        return (htc__kv_quorum){ space->n, space->r, space->w };
+    return (htc__kv_quorum){ m, part_of(space->r, space->n, m), part_of(space->w, space->n, m) };
+}
+
+void htc__kv_space_pick(uint32_t n, uint32_t bucket, const uint64_t *ids, uint32_t m, uint64_t *owner)
+{
+    uint64_t rank[HTC_RING_OWNERS_MAX];
+    if (n >= m) {
+        memcpy(owner, ids, m * sizeof *ids);
+        return;
+    }
+    for (uint32_t i = 0; i < m; i++) {
+        uint64_t words[2] = { ids[i], bucket }, at = htc__digest_words(words, 2, 0);
+        uint32_t j = i < n ? i : n;
+        for (; j > 0 && rank[j - 1] > at; j--)
+            if (j < n) {
+                rank[j] = rank[j - 1];
+                owner[j] = owner[j - 1];
+            }
+        if (j < n) {
+            rank[j] = at;
+            owner[j] = ids[i];
+        }
+    }
+}
+
+int htc__kv_space_serves(htc_kv_server *s, uint32_t bucket)
+{
+    return htc__kv_cluster_serves(s, bucket, s->cluster->route[bucket].epoch);
+}
+
 uint32_t htc__kv_space_owners(const htc_kv_server *s, htc_bytes key, uint64_t *owner, uint32_t *mine)
 {
     const uint8_t       *end = memchr(key.data, 0, key.len);
@@ -33,11 +74,11 @@ uint32_t htc__kv_space_owners(const htc_kv_server *s, htc_bytes key, uint64_t *o
     htc__kv_owners owners = space ? htc__kv_cluster_owners(s, key, &bucket) : (htc__kv_owners){ 0 };
     uint32_t       n = space && space->n < owners.n ? space->n : owners.n;
     *mine = n;
-    for (uint32_t i = 0; i < n; i++) {
-        owner[i] = owners.id[i];
+    if (n)
+        htc__kv_space_pick(n, bucket, owners.id, owners.n, owner);
+    for (uint32_t i = 0; i < n; i++)
         if (owner[i] == s->cluster->id)
             *mine = i;
-    }
     return n;
 }
 
@@ -65,6 +106,12 @@ void htc__kv_seeking_end(htc_kv_server *s, seeking *x)
     htc__table_remove(&s->cluster->eventual->seeking, (htc_bytes){ &tag, sizeof tag });
 }
 
+static uint32_t needed(const htc_kv_server *s, const seeking *x)
+{
+    htc__kv_quorum q = htc__kv_space_quorum(htc__kv_space_of(s, x->q.space), s->cluster->route[x->bucket].n);
+    return x->q.op == HTC_KV_GET ? q.r : q.w;
+}
+
 static htc_bytes take(uint8_t **at, htc_bytes bytes)
 {
     htc_bytes taken = { *at, bytes.len };
@@ -72,6 +119,23 @@ static htc_bytes take(uint8_t **at, htc_bytes bytes)
         memcpy(*at, bytes.data, bytes.len);
     *at += bytes.len;
     return taken;
+}
+
+/* As the newest map says. Nobody has answered. */
+static void find_owners(htc_kv_server *s, seeking *x)
+{
+    uint32_t mine;
+    x->bucket = htc__kv_cluster_bucket(s->cluster, x->key);
+    x->epoch = s->cluster->route[x->bucket].epoch;
+    x->n = htc__kv_space_owners(s, x->key, x->owner, &mine);
+    x->said = x->has = 0;
+    if (x->q.op)
+        x->need = needed(s, x);
+}
+
+int htc__kv_seeking_late(const htc_kv_server *s, const seeking *x)
+{
+    return x->epoch != s->cluster->route[x->bucket].epoch;
 }
 
 seeking *htc__kv_seeking_make(htc_kv_server *s, const htc_kv_request *q, htc_bytes key)
@@ -86,7 +150,6 @@ seeking *htc__kv_seeking_make(htc_kv_server *s, const htc_kv_request *q, htc_byt
         return NULL;
     }
     seeking *x = htc__node_value(node);
-    uint32_t mine;
     *x = (seeking){ .tag = tag, .bytes = at, .size = size, .arrived = s->now };
     if (q) {
         x->q = *q;
@@ -100,7 +163,7 @@ seeking *htc__kv_seeking_make(htc_kv_server *s, const htc_kv_request *q, htc_byt
         x->key = take(&at, key);
     }
     htc_buf_init(&x->state, &s->env, 0);
-    x->n = htc__kv_space_owners(s, x->key, x->owner, &mine);
+    find_owners(s, x);
     x->pause = s->options.member_retry_ns;
     x->until = s->now + s->cluster->request_ns;
     htc__table_link(&e->seeking, node);
@@ -127,8 +190,11 @@ static uint32_t place_of(const seeking *x, uint64_t member)
 void htc__kv_copy_say(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy, int late)
 {
     htc__kv_cluster *c = s->cluster;
+    htc__kv_copy     now = *copy;
+    if (copy->key.len)
+        now.epoch = c->route[htc__kv_cluster_bucket(c, copy->key)].epoch;
     htc_buf_clear(&c->scratch);
-    htc__kv_copy_write(&c->scratch, kind, copy);
+    htc__kv_copy_write(&c->scratch, kind, &now);
     if (late)
         htc__kv_cluster_reply(s, to, kind);
     else if (c->scratch.status == HTC_OK)
@@ -178,11 +244,6 @@ static void say_to_others(htc_kv_server *s, const seeking *x)
     }
 }
 
-static uint32_t at_most(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---------------------------------------------------------------- get */
 
 /* Answered by this owner as by the others: when what it shows is stored. The others need not send what it has. */
@@ -191,6 +252,7 @@ static htc_status begin_get(htc_kv_server *s, seeking *x, uint32_t mine)
     htc_bytes  state = { NULL, 0 };
     htc_status status = HTC_ENOTFOUND;
     s->touched = 0;
+    mine = htc__kv_space_serves(s, x->bucket) ? mine : x->n;
     if (mine < x->n)
         status = htc__kv_held_state(s, x->key, &state);
     if (status == HTC_OK)
@@ -200,7 +262,6 @@ static htc_status begin_get(htc_kv_server *s, seeking *x, uint32_t mine)
     if (x->state.status != HTC_OK)
         return x->state.status;
     s->cluster->eventual->held_bytes += x->state.len;
-    x->need = at_most(htc__kv_space_of(s, x->q.space)->r, x->n);
     x->counter = htc__kv_state_digest(htc_buf_bytes(&x->state));
     if (mine < x->n && status != HTC_ECORRUPT)
         own_word(s, x);
@@ -287,8 +348,13 @@ static void on_fetched(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy
 {
     seeking *x = htc__kv_seeking_find(s, copy->tag);
     uint32_t i = x ? place_of(x, from) : 0;
-    if (!x || x->q.op != HTC_KV_GET || i == x->n || x->said >> i & 1)
+    if (!x || i == x->n || x->said >> i & 1)
         return;
+    if (x->q.op != HTC_KV_GET) {
+        if (x->leaves)
+            htc__kv_leave_fetched(s, x, i, copy->flag);
+        return;
+    }
     htc_status status = copy->flag || copy->state.len == 0 ? HTC_OK : learn(s, x, copy->state);
     if (status == HTC_ENOMEM)
         htc__kv_cluster_broken(s, status);
@@ -408,7 +474,7 @@ static htc_status begin_put(htc_kv_server *s, seeking *x)
     if (e->a.values == 1)
         htc__siblings_write_context(&x->state, &e->a);
     e->held_bytes += x->state.len;
-    x->need = at_most(htc__kv_space_of(s, x->q.space)->w, x->n);
+    x->stored = 1;
     own_word(s, x);
     say_to_others(s, x);
     wait(s, x, x->pause);
@@ -417,7 +483,7 @@ static htc_status begin_put(htc_kv_server *s, seeking *x)
 
 static void leave_hints(htc_kv_server *s, const seeking *x)
 {
-    for (uint32_t i = 0; i < x->n; i++)
+    for (uint32_t i = 0; place_of(x, s->cluster->id) < x->n && i < x->n; i++)
         if (!(x->said >> i & 1))
             htc__kv_hint(s, x->owner[i], x->key);
 }
@@ -428,11 +494,14 @@ static void on_stored(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
     uint32_t i = x ? place_of(x, from) : 0;
     if (!x || i == x->n || x->said >> i & 1)
         return;
-    if (x->q.op == 0 && !x->collects) {
-        htc__kv_hint_stored(s, x, from);
+    if (x->q.op == 0) {
+        if (x->leaves)
+            htc__kv_leave_stored(s, x, i);
+        else if (!x->collects)
+            htc__kv_hint_stored(s, x, from);
         return;
     }
-    if (x->q.op == 0 || x->q.op == HTC_KV_GET || x->passed)
+    if (x->q.op == HTC_KV_GET || !x->stored)
         return;
     x->said |= UINT32_C(1) << i;
     x->has++;
@@ -444,18 +513,23 @@ static void on_stored(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 
 /* ---------------------------------------------------------------- passed on */
 
-/* To an owner, any of them at first, then the next; those that were not heard lately last. */
+/* To another owner, any of them at first, then the next; those that were not heard lately last. */
 static void pass_on(htc_kv_server *s, seeking *x)
 {
     htc__kv_cluster *c = s->cluster;
+    uint64_t         to = 0;
     if (x->attempt == 0)
         x->counter = htc_rng_below(s->env.rng, x->n);
     uint32_t at = (uint32_t)(x->counter + x->attempt++) % x->n;
-    for (uint32_t i = 0; i < x->n; i++, at = (at + 1) % x->n)
-        if (!htc__kv_cluster_suspected(s, htc__kv_cluster_peer(c, x->owner[at])))
+    for (uint32_t i = 0; i < x->n; i++, at = (at + 1) % x->n) {
+        if (x->owner[at] == c->id)
+            continue;
+        to = x->owner[at];
+        if (!htc__kv_cluster_suspected(s, htc__kv_cluster_peer(c, to)))
             break;
+    }
     x->passed = 1;
-    x->target = x->owner[at];
+    x->target = to;
     c->counts.forwarded++;
     htc_buf_clear(&c->scratch);
     htc__kv_pass_write(&c->scratch, &(htc__kv_pass){ x->tag, x->stamp, x->q });
@@ -464,14 +538,26 @@ static void pass_on(htc_kv_server *s, seeking *x)
     wait(s, x, c->suspect_ns);
 }
 
-static htc_status begin(htc_kv_server *s, seeking *x)
+/* Until this member serves the bucket, or somebody else does: while it moves, say. */
+static void park(htc_kv_server *s, seeking *x)
+{
+    x->parked = 1;
+    wait(s, x, s->options.member_retry_ns);
+}
+
+/* here: nobody else is asked, having been asked by somebody already. */
+static htc_status begin(htc_kv_server *s, seeking *x, int here)
 {
     uint32_t mine = place_of(x, s->cluster->id);
+    x->parked = x->passed = 0;
     if (x->q.op == HTC_KV_GET)
         return begin_get(s, x, mine);
-    if (mine < x->n)
+    if (mine < x->n && htc__kv_space_serves(s, x->bucket))
         return begin_put(s, x);
-    pass_on(s, x);
+    if (here || (mine < x->n && x->n == 1))
+        park(s, x);
+    else
+        pass_on(s, x);
     return HTC_OK;
 }
 
@@ -501,7 +587,7 @@ static void on_pass(htc_kv_server *s, uint64_t from, htc_bytes item)
     x->stamp = p.stamp;
     x->conn = from;
     x->slot = p.tag;
-    htc_status status = place_of(x, s->cluster->id) < x->n ? begin(s, x) : HTC_AGAIN;
+    htc_status status = place_of(x, s->cluster->id) < x->n ? begin(s, x, 1) : HTC_AGAIN;
     if (status == HTC_ENOMEM || status == HTC_EIO)
         htc__kv_cluster_broken(s, status);
     if (status == HTC_OK)
@@ -526,23 +612,53 @@ static void on_passed(htc_kv_server *s, uint64_t from, htc_bytes item)
 
 /* ---------------------------------------------------------------- time */
 
+/* Rarely: what this member says to itself may find no room, and it may serve the bucket only now. */
+static void say_own_word(htc_kv_server *s, seeking *x)
+{
+    htc_bytes  held;
+    htc_status status = htc__kv_held_state(s, x->key, &held);
+    if (status == HTC_OK && x->q.op == HTC_KV_GET)
+        status = learn(s, x, held);
+    if (status == HTC_OK || status == HTC_ENOTFOUND)
+        own_word(s, x);
+    else if (status == HTC_ENOMEM || status == HTC_EIO)
+        htc__kv_cluster_broken(s, status);
+}
+
 static void say_again(htc_kv_server *s, seeking *x)
 {
-    uint32_t  mine = place_of(x, s->cluster->id);
-    htc_bytes held;
+    uint32_t mine = place_of(x, s->cluster->id);
     s->touched = 0;
-    if (mine < x->n && !(x->said >> mine & 1) && htc__kv_held_state(s, x->key, &held) != HTC_ECORRUPT)
-        own_word(s, x); /* rarely: what this member says to itself may find no room */
+    if (mine < x->n && htc__kv_space_serves(s, x->bucket) && !(x->said >> mine & 1))
+        say_own_word(s, x);
     say_to_others(s, x);
     x->pause = x->pause < s->cluster->suspect_ns ? 2 * x->pause : x->pause;
     wait(s, x, x->pause);
+}
+
+/* It could not be begun here, or where it was passed on to has not answered. */
+static void begin_again(htc_kv_server *s, seeking *x)
+{
+    s->cluster->counts.passed_on += x->passed;
+    find_owners(s, x);
+    int        here = x->face == NULL && x->conn != 0;
+    htc_status status = here && place_of(x, s->cluster->id) == x->n ? HTC_AGAIN : begin(s, x, here);
+    if (status == HTC_ENOMEM || status == HTC_EIO)
+        htc__kv_cluster_broken(s, status);
+    if (status == HTC_OK)
+        return;
+    if (!here || (status != HTC_AGAIN && status != HTC_EBUSY)) /* else it is asked for again, elsewhere */
+        tell(s, x, &(htc_kv_result){ .status = status });
+    htc__kv_seeking_end(s, x);
 }
 
 static void due(htc_kv_server *s, seeking *x)
 {
     int over = s->now >= x->until;
     if (x->q.op == 0) {
-        if (x->collects)
+        if (x->leaves)
+            htc__kv_leave_late(s, x);
+        else if (x->collects)
             htc__kv_collect_late(s, x);
         else
             htc__kv_hint_late(s, x);
@@ -550,10 +666,13 @@ static void due(htc_kv_server *s, seeking *x)
     }
     if (over && !x->answered)
         tell(s, x, &(htc_kv_result){ .status = HTC_ETIMEDOUT });
-    if (x->passed && !over) {
-        s->cluster->counts.passed_on++;
-        pass_on(s, x);
-    } else if (x->passed) {
+    if (!over && !x->passed && !x->parked && htc__kv_seeking_late(s, x)) {
+        find_owners(s, x); /* what was answered by those of another epoch counts for nothing */
+        x->pause = s->options.member_retry_ns;
+    }
+    if ((x->passed || x->parked) && !over) {
+        begin_again(s, x);
+    } else if (x->passed || x->parked) {
         htc__kv_seeking_end(s, x);
     } else if (x->q.op == HTC_KV_GET && (over || x->answered)) {
         mend(s, x);
@@ -578,6 +697,8 @@ void htc__kv_eventual_tick(htc_kv_server *s)
         return;
     htc__kv_hints_tick(s);
     if (s->broken == HTC_OK)
+        htc__kv_leave_tick(s);
+    if (s->broken == HTC_OK)
         htc__kv_compare_tick(s);
     if (s->broken == HTC_OK)
         htc__kv_forget_tick(s);
@@ -594,6 +715,7 @@ htc_ns htc__kv_eventual_deadline(const htc_kv_server *s)
     if (!e)
         return HTC_NEVER;
     htc_ns at = earlier(htc__wheel_next(&e->wheel), htc__kv_hints_deadline(s));
+    at = earlier(at, htc__kv_leave_deadline(s));
     return earlier(at, earlier(htc__kv_compare_deadline(s), htc__kv_forget_deadline(s)));
 }
 
@@ -617,7 +739,7 @@ int htc__kv_eventual_ask(htc_kv_server *s, const htc_kv_request *q, const htc__k
         x->face = face;
         x->conn = conn;
         x->slot = slot;
-        result->status = begin(s, x);
+        result->status = begin(s, x, 0);
     }
     if (result->status == HTC_ENOMEM || result->status == HTC_EIO)
         htc__kv_cluster_broken(s, result->status);
@@ -669,6 +791,9 @@ void htc__kv_eventual_hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_by
         if (htc__kv_copy_read(kind, item, &copy) == HTC_OK)
             htc__kv_on_collected(s, from, &copy);
         break;
+    case HTC__KV_ITEM_SETTLED:
+        htc__kv_leave_settled(s, from, item);
+        break;
     default: /* of a later version: as if it had been lost */
         break;
     }
@@ -679,9 +804,6 @@ void htc__kv_eventual_hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_by
 static htc_status take_space(htc_kv_server *s, htc__kv_eventual *e, const htc_kv_namespace *given)
 {
     htc__kv_space *space = &e->space[e->spaces];
-    uint32_t       seats[HTC_RING_OWNERS_MAX], all = s->options.owners;
-    if (s->cluster->map)
-        all = htc_ring_owners(s->cluster->map->before, 0, seats);
     if (!htc__kv_space_name_fits(given->name) || htc_bytes_equal(given->name, htc_bytes_of("default")) ||
         htc__kv_space_of(s, given->name))
         return HTC_EINVAL;
@@ -691,10 +813,6 @@ static htc_status take_space(htc_kv_server *s, htc__kv_eventual *e, const htc_kv
     if (space->n > HTC_RING_OWNERS_MAX || (given->n && given->n > s->options.owners) || space->r > space->n ||
         space->w > space->n)
         return HTC_EINVAL;
-    /* With fewer processes than owners, one in each of them. */
-    space->n = space->n < all ? space->n : all;
-    space->r = space->r < space->n ? space->r : space->n;
-    space->w = space->w < space->n ? space->w : space->n;
     memcpy(space->name, given->name.data, given->name.len);
     space->len = (uint8_t)given->name.len;
     e->spaces++;
@@ -759,7 +877,7 @@ htc_status htc__kv_eventual_undone(htc_kv_server *s)
         seeking *x = htc__node_value(node);
         uint32_t mine = place_of(x, s->cluster->id);
         next = node->next[0];
-        if (x->q.op == 0 || x->q.op == HTC_KV_GET || x->passed || mine == x->n || x->said >> mine & 1)
+        if (x->q.op == 0 || x->q.op == HTC_KV_GET || !x->stored || mine == x->n || x->said >> mine & 1)
             continue;
         tell(s, x, &(htc_kv_result){ .status = HTC_ENOSPC });
         htc__kv_seeking_end(s, x);

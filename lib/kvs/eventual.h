@@ -14,7 +14,12 @@
  *   eventual_hints.c    changes that an owner lacks which was away
  *   eventual_compare.c  owners compare what they hold, bucket after bucket
  *   eventual_collect.c  deletions are forgotten
+ *   eventual_move.c     buckets move, and their eventual keys with them
+ *   eventual_leave.c    records that this member holds and owns no more
  *   eventual_wire.h     what they say to each other
+ *
+ * All that is said of a key names its bucket's epoch, and an owner does it only while it serves the bucket in that one (kvs/hold.h): who is
+ * sealed acknowledges nothing more. A request that meets another epoch is begun anew with the owners of that.
  *
  * Cells: n KEY: u8 format, siblings; h MEMBER KEY, no value: that member lacks something of KEY; q: u8 format, varint: every number of this
  * member's lines in what it has forgotten is at most this one. KEY: name of the namespace, a zero byte, the user's key. */
@@ -23,6 +28,7 @@
 
 #include "kvs/cluster_private.h"
 #include "kvs/eventual_wire.h"
+#include "kvs/mover.h"
 #include "kvs/siblings.h"
 
 #define HTC__KV_EVENTUAL_FORMAT 1
@@ -34,6 +40,11 @@ typedef struct htc__kv_space {
     uint32_t n, r, w;
 } htc__kv_space;
 
+/* Of a bucket with so many owners: n of these hold a key, r answer a read, w a change. */
+typedef struct htc__kv_quorum {
+    uint32_t n, r, w;
+} htc__kv_quorum;
+
 /* A request, or something that this member does by itself, while it waits for other owners. */
 typedef struct htc__kv_seeking {
     htc__wheel_entry    entry; /* first: the wheel knows nothing else */
@@ -43,7 +54,11 @@ typedef struct htc__kv_seeking {
     htc__kv_stamp       stamp;
     htc_kv_request      q;   /* its bytes are in bytes */
     htc_bytes           key; /* of the cell */
-    uint8_t             answered, passed, collects;
+    uint8_t             answered, passed, collects, leaves;
+    uint8_t             stored;    /* a put: it has its number */
+    uint8_t             parked;    /* it waits for its bucket to be served here */
+    uint32_t            bucket;
+    uint64_t            epoch;     /* of the bucket, whose owners these are */
     uint32_t            n, need;   /* owners; how many have to answer */
     uint32_t            has, said; /* a bit for each: it has it, it has answered */
     uint32_t            attempt;
@@ -60,6 +75,7 @@ typedef struct htc__kv_seeking {
 typedef struct htc__kv_indexed {
     uint64_t digest;
     htc_ns   since; /* it holds nothing but deletions; HTC_NEVER: it does */
+    uint8_t  going; /* it is being handed over to its owners */
 } htc__kv_indexed;
 
 typedef struct htc__kv_index_name {
@@ -71,6 +87,7 @@ typedef struct htc__kv_index_name {
 typedef struct htc__kv_eventual_counts {
     uint64_t handed_over, left_out; /* hints */
     uint64_t mended, compared, copied, forgotten, conflicts;
+    uint64_t left; /* records that went to their owners, this member being none any more */
 } htc__kv_eventual_counts;
 
 typedef struct htc__kv_eventual {
@@ -92,6 +109,13 @@ typedef struct htc__kv_eventual {
     uint32_t                collecting;
     htc_ns                  collect_at;
     htc__kv_index_name      looked_at; /* eventual_collect.c; empty: it begins anew */
+    htc__kv_mover_eventual  mover;
+    uint64_t                settled;     /* as htc__kv_peer.settled, of this member */
+    uint64_t                leaving_map; /* the version of the map by which it looks for records of others, plus one */
+    uint32_t                leaving_at;  /* the bucket that it looks at next */
+    int                     unsettled;   /* it has found some in this round */
+    uint32_t                leaving;     /* records that are being handed over */
+    htc_ns                  leave_at, settled_said_at;
     htc__kv_eventual_counts counts;
     htc__siblings           a, b, c; /* what is worked with: they are large */
     htc_buf                 bytes, other;
@@ -118,11 +142,18 @@ void       htc__kv_eventual_metrics(const htc_kv_server *s, htc_metrics *m); /* 
 
 /* eventual.c. The one place that knows where namespaces come from. NULL: there is none of that name. */
 const htc__kv_space *htc__kv_space_of(const htc_kv_server *s, htc_bytes name);
+/* With m owners of a bucket, fewer than the namespace wants: as large a part of them, rounded up. So R + W > N stays true. */
+htc__kv_quorum htc__kv_space_quorum(const htc__kv_space *space, uint32_t m);
+/* Which n of the owners of a bucket hold a namespace's keys: these, whatever order they are named in, as long as they are the same. */
+void htc__kv_space_pick(uint32_t n, uint32_t bucket, const uint64_t *ids, uint32_t m, uint64_t *owner);
+/* Does this member answer for the keys of that bucket now? */
+int htc__kv_space_serves(htc_kv_server *s, uint32_t bucket);
 /* The owners of a key (of a cell) by its namespace; how many, 0: there is no such namespace here. *mine: this member's place, or n. */
 uint32_t         htc__kv_space_owners(const htc_kv_server *s, htc_bytes key, uint64_t *owner, uint32_t *mine);
 htc__kv_seeking *htc__kv_seeking_make(htc_kv_server *s, const htc_kv_request *q, htc_bytes key); /* NULL: no memory */
 htc__kv_seeking *htc__kv_seeking_find(const htc_kv_server *s, uint64_t tag);
 void             htc__kv_seeking_end(htc_kv_server *s, htc__kv_seeking *x);
+int              htc__kv_seeking_late(const htc_kv_server *s, const htc__kv_seeking *x); /* its owners are those of a past epoch */
 /* An item to another owner; late: once what is staged now is stored. */
 void htc__kv_copy_say(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy, int late);
 
@@ -136,15 +167,32 @@ htc_status htc__kv_forget(htc_kv_server *s, htc_bytes key);
 htc_status htc__kv_take_in(htc_kv_server *s, htc_bytes key, htc_bytes state);
 /* Say what is held of the key to that member, once it is stored. */
 void htc__kv_say_state(htc_kv_server *s, uint64_t to, uint64_t tag, htc_bytes key);
+/* This member owns the key, and serves it in the epoch that is named. Whoever is behind is told. */
+int  htc__kv_eventual_answers(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy);
 void htc__kv_on_fetch(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy);
 void htc__kv_on_store(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy);
 /* The place of a record in the index. */
 void       htc__kv_index_name_of(const htc_kv_server *s, htc_bytes key, htc__kv_index_name *name);
 htc_status htc__kv_index_load(htc_kv_server *s);
+htc__node *htc__kv_index_seek(const htc_kv_server *s, uint32_t bucket); /* the first record of that bucket or of one behind it */
+/* A damaged record goes. */
+htc_status htc__kv_lose(htc_kv_server *s, htc_bytes key);
 
 static inline htc_bytes htc__kv_index_bytes(const htc__kv_index_name *name)
 {
     return (htc_bytes){ name->data, name->len };
+}
+
+static inline uint32_t htc__kv_index_bucket(const htc__node *record)
+{
+    const uint8_t *at = htc__node_key(record).data;
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static inline htc_bytes htc__kv_index_key(const htc__node *record)
+{
+    htc_bytes name = htc__node_key(record);
+    return (htc_bytes){ (const uint8_t *)name.data + 5, name.len - 5 };
 }
 
 #endif

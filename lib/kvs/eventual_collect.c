@@ -2,11 +2,16 @@
  * first owner asks all others whether they hold the very same, and if all do, tells them to forget it and does so itself. While an owner
  * is away nothing of its keys is forgotten, so what it holds of a deleted key never comes back.
  *
+ * An earlier owner may hold something older still, which it has yet to hand over (eventual_leave.c). So nothing of a bucket that has moved is
+ * forgotten before every member has said that it holds nothing that only others own.
+ *
  * One that missed the word still holds the deletion, and copies it back by comparing; then all of it begins anew. What is never used again are
  * the numbers of the lines that are forgotten: see htc__kv_forget and the cell q.
  *
  * Records are looked at a few at a time, in the order of the index. */
 #include "kvs/eventual_collect.h"
+
+#include "kvs/eventual_leave.h"
 
 #define AT_ONCE  16
 #define LOOK_AT  256
@@ -44,10 +49,10 @@ void htc__kv_collect_late(htc_kv_server *s, htc__kv_seeking *x)
 
 static void all_hold_it(htc_kv_server *s, htc__kv_seeking *x)
 {
-    if (holds(s, x->key, x->counter)) {
+    if (holds(s, x->key, x->counter) && !htc__kv_seeking_late(s, x) && htc__kv_space_serves(s, x->bucket)) {
         for (uint32_t i = 0; i < x->n; i++)
             if (x->owner[i] != s->cluster->id)
-                htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_COLLECT, &(htc__kv_copy){ 0, x->counter, 1, x->key, { NULL, 0 } }, 0);
+                htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_COLLECT, &(htc__kv_copy){ .digest = x->counter, .flag = 1, .key = x->key }, 0);
         forget(s, x->key, x->counter);
     }
     end(s, x);
@@ -70,7 +75,7 @@ static void ask_others(htc_kv_server *s, htc_bytes key, uint64_t digest)
     }
     for (uint32_t i = 0; i < x->n; i++)
         if (x->owner[i] != s->cluster->id)
-            htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_COLLECT, &(htc__kv_copy){ x->tag, digest, 0, x->key, { NULL, 0 } }, 0);
+            htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_COLLECT, &(htc__kv_copy){ .tag = x->tag, .digest = digest, .key = x->key }, 0);
     htc__wheel_add(&e->wheel, &x->entry, s->now + s->cluster->suspect_ns);
 }
 
@@ -94,6 +99,8 @@ void htc__kv_on_collected(htc_kv_server *s, uint64_t from, const htc__kv_copy *c
 
 void htc__kv_on_collect(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 {
+    if (!htc__kv_eventual_answers(s, from, copy))
+        return;
     s->touched = 0;
     if (copy->flag) {
         forget(s, copy->key, copy->digest);
@@ -119,10 +126,12 @@ static void look(htc_kv_server *s, htc__node *node, htc__kv_index_name *last)
 {
     const htc__kv_indexed *at = htc__node_value(node);
     htc_bytes              name = htc__node_key(node);
+    uint32_t               bucket = htc__kv_index_bucket(node);
     last->len = name.len;
     memcpy(last->data, name.data, name.len);
     htc_bytes key = { last->data + 5, last->len - 5 }; /* the node may go */
-    if (at->since != HTC_NEVER && s->now - at->since >= s->options.deleted_ns && comes_first(s, key))
+    if (at->since != HTC_NEVER && s->now - at->since >= s->options.deleted_ns && comes_first(s, key) &&
+        htc__kv_leave_over(s, bucket))
         ask_others(s, key, at->digest);
 }
 

@@ -16,27 +16,9 @@
 #define COPIED_BYTES  ((size_t)1 << 20)
 #define HURRY         16
 
-static uint32_t bucket_of(htc_bytes name)
-{
-    const uint8_t *at = name.data;
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-}
-
 static uint32_t leaf_of(htc_bytes name)
 {
     return ((const uint8_t *)name.data)[4];
-}
-
-static htc_bytes key_of(htc_bytes name)
-{
-    return (htc_bytes){ (const uint8_t *)name.data + 5, name.len - 5 };
-}
-
-/* The first record of this bucket or of one behind it. */
-static htc__node *seek(const htc_kv_server *s, uint32_t bucket)
-{
-    uint8_t at[4] = { (uint8_t)(bucket >> 24), (uint8_t)(bucket >> 16), (uint8_t)(bucket >> 8), (uint8_t)bucket };
-    return htc__table_seek(&s->cluster->eventual->index, (htc_bytes){ at, sizeof at });
 }
 
 static int owned_by(const htc_kv_server *s, htc_bytes key, uint64_t member)
@@ -52,8 +34,8 @@ static int owned_by(const htc_kv_server *s, htc_bytes key, uint64_t member)
 /* The next record of the bucket from node on that both own; NULL: there is none. */
 static htc__node *shared(const htc_kv_server *s, htc__node *node, uint32_t bucket, uint64_t with)
 {
-    for (; node && bucket_of(htc__node_key(node)) == bucket; node = node->next[0])
-        if (owned_by(s, key_of(htc__node_key(node)), with))
+    for (; node && htc__kv_index_bucket(node) == bucket; node = node->next[0])
+        if (owned_by(s, htc__kv_index_key(node), with))
             return node;
     return NULL;
 }
@@ -66,10 +48,10 @@ static uint64_t digest_of(const htc__node *node)
 static void sum_up(const htc_kv_server *s, uint32_t bucket, uint64_t with, htc__digest *d)
 {
     memset(d, 0, sizeof *d);
-    for (htc__node *node = seek(s, bucket); (node = shared(s, node, bucket, with)); node = node->next[0]) {
+    for (htc__node *node = htc__kv_index_seek(s, bucket); (node = shared(s, node, bucket, with)); node = node->next[0]) {
         htc_bytes name = htc__node_key(node);
         uint64_t  digest = digest_of(node);
-        htc__digest_add(d, leaf_of(name), htc__digest_record(key_of(name), (htc_bytes){ &digest, sizeof digest }));
+        htc__digest_add(d, leaf_of(name), htc__digest_record(htc__kv_index_key(node), (htc_bytes){ &digest, sizeof digest }));
     }
 }
 
@@ -115,13 +97,13 @@ static void say_entries(htc_kv_server *s, uint64_t to, const htc__kv_tree *t, co
     htc__kv_leaves    leaves = { { 0 } };
     int               differs = 0;
     htc_buf_clear(&e->bytes);
-    htc__node *node = shared(s, seek(s, t->bucket), t->bucket, to);
+    htc__node *node = shared(s, htc__kv_index_seek(s, t->bucket), t->bucket, to);
     for (uint32_t i = 0; i < HTC__DIGEST_LEAVES && e->bytes.len < ENTRIES_BYTES; i++) {
         if (!(t->branches >> i / HTC__KV_TREE_FAN & 1) || t->sum[i] == d->leaf[i])
             continue;
         for (; node && leaf_of(htc__node_key(node)) <= i; node = shared(s, node->next[0], t->bucket, to))
             if (leaf_of(htc__node_key(node)) == i)
-                htc__kv_summed_write(&e->bytes, &(htc__kv_summed){ key_of(htc__node_key(node)), digest_of(node) });
+                htc__kv_summed_write(&e->bytes, &(htc__kv_summed){ htc__kv_index_key(node), digest_of(node) });
         leaves.bit[i / 8] |= (uint8_t)(1 << i % 8);
         differs = 1;
     }
@@ -139,7 +121,7 @@ static void on_tree(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_tree t;
     htc__digest  d;
-    if (htc__kv_tree_read(item, &t) != HTC_OK || t.bucket >= s->cluster->buckets)
+    if (htc__kv_tree_read(item, &t) != HTC_OK || t.bucket >= s->cluster->buckets || !htc__kv_space_serves(s, t.bucket))
         return;
     sum_up(s, t.bucket, from, &d);
     if (t.level == 0 && htc__digest_root(&d) != t.sum[0])
@@ -185,7 +167,7 @@ static void on_entries(htc_kv_server *s, uint64_t from, htc_bytes item)
     if (htc__kv_summed_read(&r, &bucket, &leaves) != HTC_OK || bucket >= s->cluster->buckets)
         return;
     htc_buf_clear(&e->other);
-    htc__node *node = shared(s, seek(s, bucket), bucket, from);
+    htc__node *node = shared(s, htc__kv_index_seek(s, bucket), bucket, from);
     int        more = htc__kv_summed_next(&r, &entry);
     while (node || more) {
         htc__kv_index_name name;
@@ -200,7 +182,7 @@ static void on_entries(htc_kv_server *s, uint64_t from, htc_bytes item)
             order = htc_bytes_compare(htc__node_key(node), htc__kv_index_bytes(&name));
         int same = order == 0 && digest_of(node) == entry.digest;
         if (order <= 0 && !same)
-            give(&c, key_of(htc__node_key(node)));
+            give(&c, htc__kv_index_key(node));
         if (order >= 0 && !same)
             want(&c, entry.key);
         if (order <= 0)
@@ -268,14 +250,15 @@ void htc__kv_compare_tick(htc_kv_server *s)
     if (s->now < htc__kv_compare_deadline(s))
         return;
     look_who_is_back(s);
-    htc__node *node = seek(s, e->next_bucket);
+    htc__node *node = htc__kv_index_seek(s, e->next_bucket);
     if (!node)
         node = e->index.head[0];
-    uint32_t bucket = bucket_of(htc__node_key(node));
+    uint32_t bucket = htc__kv_index_bucket(node);
     e->next_bucket = bucket + 1;
     e->compare_at = s->now + s->options.compare_ns / (e->hurried ? HURRY : 1);
     e->hurried -= e->hurried > 0;
-    compare(s, bucket);
+    if (htc__kv_space_serves(s, bucket))
+        compare(s, bucket);
 }
 
 htc_ns htc__kv_compare_deadline(const htc_kv_server *s)

@@ -7,6 +7,7 @@
 
 #define AT_ONCE  64
 #define PAUSE_NS (20 * HTC_MS)
+#define TIDY_AT_ONCE 64
 
 /* By member (8 bytes, high byte first) and key. */
 typedef struct hint {
@@ -151,6 +152,39 @@ htc_ns htc__kv_hints_deadline(const htc_kv_server *s)
 {
     const htc__kv_eventual *e = s->cluster->eventual;
     return e->handing_over >= AT_ONCE ? HTC_NEVER : e->hints_at;
+}
+
+/* ---------------------------------------------------------------- for whom there is no need of any */
+
+static int owns(const htc_kv_server *s, uint64_t member, htc_bytes key)
+{
+    uint64_t owner[HTC_RING_OWNERS_MAX];
+    uint32_t mine, n = htc__kv_space_owners(s, key, owner, &mine), i = 0;
+    while (i < n && owner[i] != member)
+        i++;
+    return i < n;
+}
+
+int htc__kv_hints_tidy(htc_kv_server *s)
+{
+    htc__kv_eventual *e = s->cluster->eventual;
+    htc__node        *next;
+    int               some = 0;
+    for (htc__node *node = e->hints.head[0]; node && s->broken == HTC_OK; node = next) {
+        htc_bytes    of = htc__node_key(node);
+        uint64_t     member = 0;
+        next = node->next[0];
+        for (size_t i = 0; i < 8; i++)
+            member = member << 8 | ((const uint8_t *)of.data)[i];
+        htc__kv_name copy = htc__kv_name_of('h', &member, (htc_bytes){ (const uint8_t *)of.data + 8, of.len - 8 });
+        htc_bytes    key = { copy.data + 9, copy.len - 9 };
+        if (((hint *)htc__node_value(node))->going || owns(s, member, key))
+            continue;
+        if (++some > TIDY_AT_ONCE || htc__kv_room(s, 8 + key.len, 0) != HTC_OK)
+            return 0;
+        drop(s, member, key);
+    }
+    return 1;
 }
 
 typedef struct loading {

@@ -11,5 +11,7 @@ void   htc__kv_hint_stored(htc_kv_server *s, htc__kv_seeking *x, uint64_t by); /
 void   htc__kv_hint_late(htc_kv_server *s, htc__kv_seeking *x);                /* nobody has answered */
 void   htc__kv_hints_tick(htc_kv_server *s);
 htc_ns htc__kv_hints_deadline(const htc_kv_server *s);
+/* Those for members that do not own the key go. 1: there are none any more. */
+int htc__kv_hints_tidy(htc_kv_server *s);
 
 #endif

@@ -4,6 +4,9 @@
 
 #include "core/fault.h"
 
+/* Above all numbers that were used since the floor was last raised by it. */
+#define LOST (UINT64_C(1) << 40)
+
 /* ---------------------------------------------------------------- the index */
 
 void htc__kv_index_name_of(const htc_kv_server *s, htc_bytes key, htc__kv_index_name *name)
@@ -16,6 +19,12 @@ void htc__kv_index_name_of(const htc_kv_server *s, htc_bytes key, htc__kv_index_
     name->data[4] = (uint8_t)htc__digest_leaf(place, s->options.bits);
     memcpy(name->data + 5, key.data, key.len);
     name->len = 5 + key.len;
+}
+
+htc__node *htc__kv_index_seek(const htc_kv_server *s, uint32_t bucket)
+{
+    uint8_t at[4] = { (uint8_t)(bucket >> 24), (uint8_t)(bucket >> 16), (uint8_t)(bucket >> 8), (uint8_t)bucket };
+    return htc__table_seek(&s->cluster->eventual->index, (htc_bytes){ at, sizeof at });
 }
 
 static int only_deletions(const htc__siblings *a)
@@ -178,11 +187,13 @@ void htc__kv_eventual_list(htc_kv_server *s, const htc_kv_request *q, htc_kv_res
 
 /* ---------------------------------------------------------------- between owners */
 
-static int between_owners(const htc_kv_server *s, htc_bytes key)
+int htc__kv_eventual_answers(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 {
     uint64_t owner[HTC_RING_OWNERS_MAX];
-    uint32_t mine, n = htc__kv_space_owners(s, key, owner, &mine);
-    return mine < n;
+    uint32_t bucket = htc__kv_cluster_bucket(s->cluster, copy->key);
+    uint32_t mine, n = htc__kv_space_owners(s, copy->key, owner, &mine);
+    return bucket < s->cluster->buckets && htc__kv_cluster_epoch_is(s, from, bucket, copy->epoch) && mine < n &&
+           htc__kv_space_serves(s, bucket);
 }
 
 static void say_late(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy)
@@ -211,7 +222,7 @@ void htc__kv_say_state(htc_kv_server *s, uint64_t to, uint64_t tag, htc_bytes ke
 void htc__kv_on_fetch(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 {
     htc__kv_copy answer = { .tag = copy->tag };
-    if (!between_owners(s, copy->key))
+    if (!htc__kv_eventual_answers(s, from, copy))
         return;
     s->touched = 0;
     htc_status status = htc__kv_held_state(s, copy->key, &answer.state);
@@ -228,7 +239,7 @@ void htc__kv_on_fetch(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 /* What cannot be stored now (no room, a damaged record) is as if it had been lost: it is said again, or found by comparing. */
 void htc__kv_on_store(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 {
-    if (!between_owners(s, copy->key))
+    if (!htc__kv_eventual_answers(s, from, copy))
         return;
     s->touched = 0;
     htc_status status = htc__kv_take_in(s, copy->key, copy->state);
@@ -290,33 +301,48 @@ htc_status htc__kv_index_load(htc_kv_server *s)
 }
 
 /* Its numbers are never used again: whoever writes the key next begins above the floor (own_line in eventual.c). */
-htc_status htc__kv_forget(htc_kv_server *s, htc_bytes key)
+static htc_status drop_below(htc_kv_server *s, htc_bytes key, uint64_t floor)
 {
     htc__kv_eventual  *e = s->cluster->eventual;
     htc__kv_name       name = htc__kv_name_of('n', NULL, key);
     htc__kv_index_name at;
-    htc_bytes          state;
-    uint64_t           floor = e->floor;
-    htc_status         status = htc__kv_held_state(s, key, &state);
-    if (status == HTC_OK)
-        status = htc__siblings_read(state, &e->a) == HTC_OK ? htc__kv_room(s, key.len, 16) : HTC_ECORRUPT;
-    if (status != HTC_OK)
-        return status;
-    for (uint32_t i = 0; i < e->a.lines; i++)
-        floor = e->a.line[i].counter > floor ? e->a.line[i].counter : floor;
     htc_buf_clear(&e->bytes);
     htc_put_u8(&e->bytes, HTC__KV_EVENTUAL_FORMAT);
-    htc_put_varint(&e->bytes, floor + 1);
-    if ((status = e->bytes.status) == HTC_OK)
+    htc_put_varint(&e->bytes, floor);
+    htc_status status = e->bytes.status == HTC_OK ? htc__kv_room(s, key.len, 16) : e->bytes.status;
+    if (status == HTC_OK)
         status = htc__kv_stage(s, htc_bytes_of("q"), htc_buf_bytes(&e->bytes));
     if (status == HTC_OK)
         status = htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
     if (status != HTC_OK)
         return status;
-    e->floor = floor + 1;
+    e->floor = floor;
     htc__kv_index_name_of(s, key, &at);
     htc__node *node = htc__table_find(&e->index, htc__kv_index_bytes(&at));
     e->deleted -= node && ((htc__kv_indexed *)htc__node_value(node))->since != HTC_NEVER;
     htc__table_remove(&e->index, htc__kv_index_bytes(&at));
     return HTC_OK;
+}
+
+htc_status htc__kv_forget(htc_kv_server *s, htc_bytes key)
+{
+    htc__kv_eventual *e = s->cluster->eventual;
+    htc_bytes         state;
+    uint64_t          floor = e->floor;
+    htc_status        status = htc__kv_held_state(s, key, &state);
+    if (status == HTC_OK && htc__siblings_read(state, &e->a) != HTC_OK)
+        status = HTC_ECORRUPT;
+    if (status != HTC_OK)
+        return status;
+    for (uint32_t i = 0; i < e->a.lines; i++)
+        floor = e->a.line[i].counter > floor ? e->a.line[i].counter : floor;
+    return drop_below(s, key, floor + 1);
+}
+
+/* What numbers it had nobody can say. They began at some floor, and nobody writes so often that he comes to the next one: so far above
+ * them all is the new one. */
+htc_status htc__kv_lose(htc_kv_server *s, htc_bytes key)
+{
+    uint64_t floor = s->cluster->eventual->floor;
+    return drop_below(s, key, floor < HTC__SIBLINGS_COUNTER - 2 * LOST ? floor + LOST : floor + 1);
 }

@@ -47,19 +47,19 @@ int htc__kv_space_key_fits(htc_bytes key)
            htc__kv_space_name_fits((htc_bytes){ key.data, name });
 }
 
-enum { HAS_DIGEST = 1, HAS_FLAG = 2, HAS_KEY = 4, HAS_STATE = 8 };
+enum { HAS_DIGEST = 1, HAS_FLAG = 2, HAS_KEY = 4, HAS_STATE = 8, HAS_EPOCH = 16 };
 
 static unsigned parts_of(uint8_t kind)
 {
     switch (kind) {
     case HTC__KV_ITEM_FETCH:
-        return HAS_DIGEST | HAS_KEY;
+        return HAS_EPOCH | HAS_DIGEST | HAS_KEY;
     case HTC__KV_ITEM_FETCHED:
         return HAS_FLAG | HAS_STATE;
     case HTC__KV_ITEM_STORE:
-        return HAS_KEY | HAS_STATE;
+        return HAS_EPOCH | HAS_KEY | HAS_STATE;
     case HTC__KV_ITEM_COLLECT:
-        return HAS_FLAG | HAS_DIGEST | HAS_KEY;
+        return HAS_EPOCH | HAS_FLAG | HAS_DIGEST | HAS_KEY;
     case HTC__KV_ITEM_COLLECTED:
         return HAS_FLAG;
     default: /* STORED */
@@ -71,6 +71,8 @@ void htc__kv_copy_write(htc_buf *b, uint8_t kind, const htc__kv_copy *c)
 {
     unsigned parts = parts_of(kind);
     htc_put_u64(b, c->tag);
+    if (parts & HAS_EPOCH)
+        htc_put_varint(b, c->epoch);
     if (parts & HAS_FLAG)
         htc_put_u8(b, c->flag);
     if (parts & HAS_DIGEST)
@@ -86,6 +88,8 @@ htc_status htc__kv_copy_read(uint8_t kind, htc_bytes bytes, htc__kv_copy *c)
     unsigned   parts = parts_of(kind);
     htc_reader r = htc_reader_of(bytes);
     *c = (htc__kv_copy){ .tag = htc_get_u64(&r) };
+    if (parts & HAS_EPOCH)
+        c->epoch = htc_get_varint(&r);
     if (parts & HAS_FLAG)
         c->flag = htc_get_u8(&r);
     if (parts & HAS_DIGEST)

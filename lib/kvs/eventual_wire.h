@@ -2,17 +2,18 @@
  *
  *   PASS      u64 tag, u64 client, varint sequence, operation (kv_wire.h): a request for an owner to coordinate
  *   PASSED    u64 tag, result (kv_wire.h): its answer
- *   FETCH     u64 tag, u64 digest of what the asker holds (0: it has nothing to compare), bytes key
+ *   FETCH     u64 tag, varint epoch, u64 digest of what the asker holds (0: it has nothing to compare), bytes key
  *   FETCHED   u64 tag, u8 1: that is what is held here; else state
- *   STORE     u64 tag (0: no word of it is wanted), bytes key, state: what is held there is to know all of it
+ *   STORE     u64 tag (0: no word of it is wanted), varint epoch, bytes key, state: what is held there is to know all of it
  *   STORED    u64 tag: it does, durably
  *   TREE      u32 bucket, u8 level, u64 sums: of level 0 the root; of 1 each branch; of 2 u16 which branches, and the leaves of these
  *   ENTRIES   u32 bucket, 32 bytes: a bit for each leaf that differs, then for each record in these bytes key, u64 digest
  *   PULL      bytes key, one after the other: STORE them here
- *   COLLECT   u64 tag, u8 1: forget it, 0: do you hold it?, u64 digest of the deleted record, bytes key
+ *   COLLECT   u64 tag, varint epoch, u8 1: forget it, 0: do you hold it?, u64 digest of the deleted record, bytes key
  *   COLLECTED u64 tag, u8 1 if it is held
+ *   SETTLED   varint have: the version of the map by which the sender holds no record that is only others' (eventual_leave.c), plus one
  *
- * key: the name of the namespace, a zero byte, the user's key. state: what stands in the cell (eventual.h). Anything may be lost,
+ * epoch: of the key's bucket, as the sender knows it; whoever does not serve it in that one does nothing. key: the name of the namespace, a zero byte, the user's key. state: what stands in the cell (eventual.h). Anything may be lost,
  * and may come twice: all of it is merged, which does nothing the second time. */
 #ifndef HTC_KVS_EVENTUAL_WIRE_H
 #define HTC_KVS_EVENTUAL_WIRE_H
@@ -32,7 +33,8 @@ enum {
     HTC__KV_ITEM_ENTRIES,
     HTC__KV_ITEM_PULL,
     HTC__KV_ITEM_COLLECT,
-    HTC__KV_ITEM_COLLECTED
+    HTC__KV_ITEM_COLLECTED,
+    HTC__KV_ITEM_SETTLED
 };
 
 typedef struct htc__kv_pass {
@@ -43,7 +45,7 @@ typedef struct htc__kv_pass {
 
 /* All but PASS and PASSED: what of it there is. */
 typedef struct htc__kv_copy {
-    uint64_t  tag, digest;
+    uint64_t  tag, epoch, digest;
     uint8_t   flag;
     htc_bytes key, state; /* borrowed */
 } htc__kv_copy;

@@ -58,6 +58,8 @@ void htc__kv_seal_ask_write(htc_buf *b, const htc__kv_seal_ask *seal)
     htc_put_varint(b, seal->bucket);
     htc_put_varint(b, seal->epoch);
     htc_put_bytes(b, seal->after);
+    if (seal->eventual)
+        htc_put_u8(b, 1);
 }
 
 htc_status htc__kv_seal_ask_read(htc_bytes bytes, htc__kv_seal_ask *seal)
@@ -67,21 +69,28 @@ htc_status htc__kv_seal_ask_read(htc_bytes bytes, htc__kv_seal_ask *seal)
     seal->bucket = get_small(&r, HTC__KV_OWN_BUCKET);
     seal->epoch = get_number(&r);
     seal->after = get_key(&r);
+    seal->eventual = htc_reader_left(&r) ? htc_get_u8(&r) : 0;
+    if (seal->eventual > 1)
+        htc_reader_fail(&r);
     return htc_reader_done(&r);
 }
+
+enum { PAGE_EVENTUAL = 4 }; /* beside page->last */
 
 /* From the floors on. */
 static void put_rest(htc_buf *b, const htc__kv_page *page)
 {
-    htc_put_u8(b, page->last);
+    htc_put_u8(b, (uint8_t)(page->last | (page->eventual ? PAGE_EVENTUAL : 0)));
     htc__kv_floors_write(b, &page->floors);
     htc_put_raw(b, page->entries);
 }
 
 static htc_status get_rest(htc_reader *r, htc__kv_page *page, uint8_t last_max)
 {
-    page->last = htc_get_u8(r);
-    if (page->last > last_max)
+    uint8_t flags = htc_get_u8(r);
+    page->eventual = (flags & PAGE_EVENTUAL) != 0;
+    page->last = (uint8_t)(flags & ~PAGE_EVENTUAL);
+    if (page->last > (page->eventual ? 1 : last_max))
         htc_reader_fail(r);
     page->floors = htc__kv_floors_read(r);
     page->entries = htc_get_raw(r, htc_reader_left(r));

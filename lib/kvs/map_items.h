@@ -3,9 +3,9 @@
  *   HAVE       varint have: the version of the newest map this member has seen, plus one; 0: it has none
  *   WANT       varint have: send a newer one, if there is
  *   MAP        varint version, map (kvs/map.h) to the end
- *   SEAL       varint number, varint bucket, varint epoch, bytes after
- *   SHOWN      varint number, varint bucket, bytes after, floors, u8 last, entries (kvs/mover.h) to the end
- *   INSTALL    varint number, varint bucket, varint page, u8 last, floors, entries to the end
+ *   SEAL       varint number, varint bucket, varint epoch, bytes after; then u8 1 if eventual keys are to be shown
+ *   SHOWN      varint number, varint bucket, bytes after, floors, u8 1: last, 4: of eventual keys, or-ed, entries (kvs/mover.h) to the end
+ *   INSTALL    varint number, varint bucket, varint page, u8 1: last, 4: of eventual keys, or-ed, floors, entries to the end
  *   INSTALLED  varint number, varint bucket, varint pages
  *   COPY       as SEAL, number being the epoch: nothing is sealed, what is served is shown
  *   COPIED     as SHOWN, number being the epoch
@@ -51,6 +51,7 @@ typedef struct htc__kv_seal_ask {
     uint64_t  number, epoch;
     uint32_t  bucket;
     htc_bytes after;
+    uint8_t   eventual; /* of these keys */
 } htc__kv_seal_ask;
 
 /* Of a page that is shown: its owner is sealed, and has lost what it held. */
@@ -60,7 +61,7 @@ typedef struct htc__kv_seal_ask {
 typedef struct htc__kv_page {
     uint64_t       number;
     uint32_t       bucket, page;
-    uint8_t        last; /* SHOWN: or HTC__KV_PAGE_LOST */
+    uint8_t        last, eventual; /* last: of SHOWN also HTC__KV_PAGE_LOST */
     htc_bytes      after;
     htc__kv_floors floors;
     htc_bytes      entries;

@@ -6,6 +6,7 @@
 #include "core/fault.h"
 #include "core/util.h"
 #include "htcsched/kv.h"
+#include "kvs/eventual_wire.h"
 #include "kvs/map_items.h"
 
 typedef struct piece {
@@ -15,9 +16,9 @@ typedef struct piece {
 } piece;
 
 typedef struct source {
-    htc_buf   entries;
-    htc_bytes after; /* the last key of what is there */
-    int       whole, lost;
+    htc_buf   entries, states;       /* states: of eventual keys */
+    htc_bytes after, states_after;   /* the last key of what is there */
+    int       strong, whole, lost;   /* strong: all entries are there; whole: the states are, too */
 } source;
 
 struct htc__kv_mover {
@@ -33,7 +34,8 @@ struct htc__kv_mover {
     size_t                room;
     htc_buf               image; /* entries */
     size_t               *page;  /* where each begins; one more: the end */
-    uint32_t              pages, pages_room;
+    uint32_t              pages, pages_room, first_of_states; /* that page has eventual keys, as those behind it */
+    htc_ns                wait_until; /* for others than the majority that has shown all; 0: for that */
     uint32_t              has[HTC_RING_OWNERS_MAX]; /* pages that a new owner has */
     int                   installing, activated;
 };
@@ -66,6 +68,17 @@ int htc__kv_entry_read(htc_reader *r, htc_bytes *key, htc_bytes *bytes, htc__kv_
     return 1;
 }
 
+int htc__kv_eventual_entry_read(htc_reader *r, htc_bytes *key, htc_bytes *state)
+{
+    if (htc_reader_left(r) == 0)
+        return 0;
+    *key = htc_get_bytes(r);
+    *state = htc_get_bytes(r);
+    if (r->status == HTC_OK && !htc__kv_space_key_fits(*key))
+        htc_reader_fail(r);
+    return r->status == HTC_OK;
+}
+
 htc_status htc__kv_mover_create(const htc_env *env, const htc__kv_mover_options *options,
                                 const htc__kv_mover_host *host, const htc__kv_map_move *move, uint64_t number,
                                 htc_ns now, htc__kv_mover **out)
@@ -82,8 +95,10 @@ htc_status htc__kv_mover_create(const htc_env *env, const htc__kv_mover_options 
     m->move = *move;
     m->number = number;
     m->retry_at = now;
-    for (uint32_t i = 0; i < move->from_n; i++)
+    for (uint32_t i = 0; i < move->from_n; i++) {
         htc_buf_init(&m->from[i].entries, env, m->o.bytes_max);
+        htc_buf_init(&m->from[i].states, env, m->o.bytes_max);
+    }
     htc_buf_init(&m->image, env, m->o.bytes_max * HTC_RING_OWNERS_MAX);
     *out = m;
     return HTC_OK;
@@ -93,8 +108,10 @@ void htc__kv_mover_destroy(htc__kv_mover *m)
 {
     if (!m)
         return;
-    for (uint32_t i = 0; i < m->move.from_n; i++)
+    for (uint32_t i = 0; i < m->move.from_n; i++) {
         htc_buf_free(&m->from[i].entries);
+        htc_buf_free(&m->from[i].states);
+    }
     htc_buf_free(&m->image);
     htc__free(m->env, m->piece, m->room * sizeof *m->piece);
     htc__free(m->env, m->page, m->pages_room * sizeof *m->page);
@@ -122,6 +139,20 @@ static int order(const void *a, const void *b)
     return by_ballot != 0 ? by_ballot : x->version < y->version ? 1 : x->version > y->version ? -1 : 0;
 }
 
+static htc_status add_piece(htc__kv_mover *m, size_t n, const piece *p)
+{
+    if (n == m->room) {
+        size_t room = n ? n * 2 : 64;
+        piece *more = htc__resize(m->env, m->piece, n * sizeof *more, room * sizeof *more);
+        if (!more)
+            return HTC_ENOMEM;
+        m->piece = more;
+        m->room = room;
+    }
+    m->piece[n] = *p;
+    return HTC_OK;
+}
+
 static htc_status collect(htc__kv_mover *m, size_t *count)
 {
     size_t n = 0;
@@ -132,17 +163,11 @@ static htc_status collect(htc__kv_mover *m, size_t *count)
         while (m->from[i].whole && htc__kv_entry_read(&r, &p.key, &p.cell, &cell)) {
             if (!cell.present && p.cell.len)
                 continue; /* promises of a past epoch */
-            if (n == m->room) {
-                size_t room = n ? n * 2 : 64;
-                piece *more = htc__resize(m->env, m->piece, n * sizeof *more, room * sizeof *more);
-                if (!more)
-                    return HTC_ENOMEM;
-                m->piece = more;
-                m->room = room;
-            }
             p.accepted = cell.accepted;
             p.version = cell.version;
-            m->piece[n++] = p;
+            htc_status status = add_piece(m, n++, &p);
+            if (status != HTC_OK)
+                return status;
         }
     }
     *count = n;
@@ -197,6 +222,50 @@ static htc_status look_at_key(const htc__kv_mover *m, size_t i, size_t n, size_t
     return whole_sources(m) - lost >= answers_wanted(m) ? HTC_OK : HTC_AGAIN;
 }
 
+static int by_state(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    int          by_key = htc_bytes_compare(x->key, y->key);
+    return by_key != 0 ? by_key : htc_bytes_compare(x->cell, y->cell);
+}
+
+static htc_status collect_states(htc__kv_mover *m, size_t *count)
+{
+    htc_status status = HTC_OK;
+    *count = 0;
+    for (uint32_t i = 0; i < m->move.from_n; i++) {
+        htc_reader r = htc_reader_of(htc_buf_bytes(&m->from[i].states));
+        piece      p = { .version = 0 };
+        while (status == HTC_OK && m->from[i].whole && htc__kv_eventual_entry_read(&r, &p.key, &p.cell))
+            if (p.cell.len) /* else it is damaged there */
+                status = add_piece(m, (*count)++, &p);
+        if (*count && HTC__BROKEN(image_of_one))
+            break;
+    }
+    return status;
+}
+
+/* All that was shown, each state once: whoever takes them merges them. */
+static htc_status build_states(htc__kv_mover *m)
+{
+    size_t     n;
+    htc_status status = collect_states(m, &n);
+    if (status == HTC_OK && n)
+        qsort(m->piece, n, sizeof *m->piece, by_state);
+    m->first_of_states = m->pages;
+    for (size_t i = 0; i < n && status == HTC_OK; i++) {
+        if (i > 0 && by_state(&m->piece[i - 1], &m->piece[i]) == 0)
+            continue;
+        if (m->pages == m->first_of_states || m->image.len - m->page[m->pages - 1] >= m->o.page_max)
+            status = begin_page(m);
+        htc_put_bytes(&m->image, m->piece[i].key);
+        htc_put_bytes(&m->image, m->piece[i].cell);
+        if (m->image.status != HTC_OK)
+            status = m->image.status;
+    }
+    return status;
+}
+
 static htc_status build(htc__kv_mover *m)
 {
     size_t     n, next;
@@ -219,6 +288,8 @@ static htc_status build(htc__kv_mover *m)
             status = m->image.status;
     }
     if (status == HTC_OK)
+        status = build_states(m);
+    if (status == HTC_OK)
         m->page[m->pages] = m->image.len;
     return status;
 }
@@ -227,8 +298,14 @@ static htc_status build(htc__kv_mover *m)
 
 static void ask_old(htc__kv_mover *m, uint32_t i)
 {
-    if (!m->from[i].whole && !m->from[i].lost)
-        m->host.seal(m->host.ctx, m->move.from[i], m->move.bucket, m->move.epoch, m->from[i].after);
+    const source                 *s = &m->from[i];
+    const htc__kv_mover_eventual *e = m->o.eventual;
+    if (s->lost)
+        return;
+    if (!s->strong)
+        m->host.seal(m->host.ctx, m->move.from[i], m->move.bucket, m->move.epoch, s->after);
+    else if (!s->whole)
+        e->seal(e->ctx, m->move.from[i], m->move.bucket, m->move.epoch, s->states_after);
 }
 
 static void ask_new(htc__kv_mover *m, uint32_t i)
@@ -239,14 +316,16 @@ static void ask_new(htc__kv_mover *m, uint32_t i)
     /* The image of an empty bucket has one page, without a byte. */
     size_t    from = m->page[page], len = m->page[page + 1] - from;
     htc_bytes entries = { len ? m->image.data + from : NULL, len };
-    m->host.install(m->host.ctx, m->move.to[i], m->move.bucket, m->number, page, page + 1 == m->pages, &m->floors,
-                    entries);
+    if (page >= m->first_of_states)
+        m->o.eventual->install(m->o.eventual->ctx, m->move.to[i], m->move.bucket, m->number, page, page + 1 == m->pages, &m->floors,
+                               entries);
+    else
+        m->host.install(m->host.ctx, m->move.to[i], m->move.bucket, m->number, page, page + 1 == m->pages, &m->floors,
+                        entries);
 }
 
-void htc__kv_mover_timeout(htc__kv_mover *m, htc_ns now)
+static void ask_all(htc__kv_mover *m, htc_ns now)
 {
-    if (m->retry_at > now)
-        return;
     m->retry_at = now + m->o.retry_ns;
     for (uint32_t i = 0; i < m->move.from_n && !m->installing; i++)
         ask_old(m, i);
@@ -259,10 +338,23 @@ htc_ns htc__kv_mover_deadline(const htc__kv_mover *m)
     return m->retry_at;
 }
 
+/* What a majority of the bucket's owners has may be less than an acknowledged change of an eventual key needs to be in. */
+static int waits_for_more(htc__kv_mover *m, htc_ns now, uint32_t whole)
+{
+    const htc__kv_mover_eventual *e = m->o.eventual;
+    uint32_t                      shown = 0;
+    if (!e || whole == m->move.from_n)
+        return 0;
+    m->wait_until = m->wait_until ? m->wait_until : now + e->patience_ns;
+    for (uint32_t i = 0; i < m->move.from_n; i++)
+        shown |= (uint32_t)(m->from[i].whole != 0) << i;
+    return now < m->wait_until && !e->enough(e->ctx, &m->move, shown);
+}
+
 static htc_status install(htc__kv_mover *m, htc_ns now)
 {
     uint32_t whole = whole_sources(m), sealed = whole + lost_sources(m);
-    if (sealed <= m->move.from_n / 2)
+    if (sealed <= m->move.from_n / 2 || waits_for_more(m, now, sealed))
         return HTC_OK;
     htc_status status = whole >= answers_wanted(m) || HTC__BROKEN(lost_counted) ? build(m) : HTC_AGAIN;
     if (status == HTC_AGAIN) { /* with another owner's answer, if there is one */
@@ -273,9 +365,16 @@ static htc_status install(htc__kv_mover *m, htc_ns now)
     if (status != HTC_OK)
         return status;
     m->installing = 1;
-    m->retry_at = now;
-    htc__kv_mover_timeout(m, now);
+    ask_all(m, now);
     return HTC_OK;
+}
+
+htc_status htc__kv_mover_timeout(htc__kv_mover *m, htc_ns now)
+{
+    if (m->retry_at > now)
+        return HTC_OK;
+    ask_all(m, now);
+    return m->wait_until && !m->installing ? install(m, now) : HTC_OK;
 }
 
 htc_status htc__kv_mover_shown(htc__kv_mover *m, htc_ns now, uint64_t from, htc_bytes after,
@@ -284,7 +383,7 @@ htc_status htc__kv_mover_shown(htc__kv_mover *m, htc_ns now, uint64_t from, htc_
     uint32_t   i = index_of(m->move.from, m->move.from_n, from);
     htc_reader r = htc_reader_of(entries);
     source    *s = &m->from[i < m->move.from_n ? i : 0];
-    if (i == m->move.from_n || m->installing || s->whole || !htc_bytes_equal(after, s->after))
+    if (i == m->move.from_n || m->installing || s->strong || !htc_bytes_equal(after, s->after))
         return HTC_OK; /* of a question that was asked before */
     htc_bytes    key, cell, before = after;
     htc__kv_cell read;
@@ -305,6 +404,32 @@ htc_status htc__kv_mover_shown(htc__kv_mover *m, htc_ns now, uint64_t from, htc_
     if (floors->version > m->floors.version)
         m->floors.version = floors->version;
     m->floors.ballot = htc__kv_ballot_max(m->floors.ballot, floors->ballot);
+    s->strong = last;
+    s->whole = last && !m->o.eventual;
+    if (s->whole)
+        return install(m, now);
+    ask_old(m, i);
+    return HTC_OK;
+}
+
+htc_status htc__kv_mover_shown_eventual(htc__kv_mover *m, htc_ns now, uint64_t from, htc_bytes after, htc_bytes entries, int last)
+{
+    uint32_t   i = index_of(m->move.from, m->move.from_n, from);
+    htc_reader r = htc_reader_of(entries);
+    source    *s = &m->from[i < m->move.from_n ? i : 0];
+    htc_bytes  key = after, state;
+    if (i == m->move.from_n || !m->o.eventual || m->installing || s->whole || !s->strong || !htc_bytes_equal(after, s->states_after))
+        return HTC_OK; /* of a question that was asked before */
+    while (htc__kv_eventual_entry_read(&r, &key, &state))
+        ;
+    if (r.status != HTC_OK || (entries.len == 0 && !last))
+        return HTC_EPROTO;
+    size_t at = s->states.len, behind = entries.len ? (size_t)((const char *)key.data - (const char *)entries.data) : 0;
+    htc_put_raw(&s->states, entries);
+    if (s->states.status != HTC_OK)
+        return s->states.status;
+    if (entries.len)
+        s->states_after = (htc_bytes){ s->states.data + at + behind, key.len };
     s->whole = last;
     if (last)
         return install(m, now);

@@ -24,10 +24,24 @@ typedef struct htc__kv_mover_host {
     void *ctx;
 } htc__kv_mover_host;
 
+/* Of a store with eventual keys. What is read of them is what owners have each merged, so the image of a bucket has all that its old owners
+ * showed, and whoever takes it merges it into what it has: no one's word is above another one's. These keys are shown and installed behind
+ * the others. */
+typedef struct htc__kv_mover_eventual {
+    void (*seal)(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after); /* in whatever order the owner shows them */
+    void (*install)(void *ctx, uint64_t to, uint32_t bucket, uint64_t number, uint32_t page, int last,
+                    const htc__kv_floors *floors, htc_bytes entries);
+    /* 1: these of the old owners (a bit for each) are enough of every namespace, or the others are not heard. */
+    int (*enough)(void *ctx, const htc__kv_map_move *move, uint32_t shown);
+    void  *ctx;
+    htc_ns patience_ns; /* a majority having shown all, others are waited for no longer than this */
+} htc__kv_mover_eventual;
+
 typedef struct htc__kv_mover_options {
     htc_ns retry_ns;  /* 0: 200 ms */
     size_t bytes_max; /* of what is read of one bucket; 0: 256 MiB */
     size_t page_max;  /* bytes of entries in a page to install; 0: 256 KiB */
+    const htc__kv_mover_eventual *eventual; /* NULL: there are no such keys; it outlives the mover */
 } htc__kv_mover_options;
 
 htc_status htc__kv_mover_create(const htc_env *env, const htc__kv_mover_options *options,
@@ -43,9 +57,11 @@ htc_status htc__kv_mover_shown(htc__kv_mover *mover, htc_ns now, uint64_t from, 
 /* That old owner is sealed, and has lost what it held: it is one of the majority that nothing more can be final without, and what the others
  * hold counts if they are as many as meet every majority. As above. */
 htc_status htc__kv_mover_lost(htc__kv_mover *mover, htc_ns now, uint64_t from);
+/* The same of eventual keys: entries are {bytes key, bytes state}. */
+htc_status htc__kv_mover_shown_eventual(htc__kv_mover *mover, htc_ns now, uint64_t from, htc_bytes after, htc_bytes entries, int last);
 /* A new owner has the first `pages` pages of the image of this mover's number. */
 void   htc__kv_mover_installed(htc__kv_mover *mover, htc_ns now, uint64_t from, uint64_t number, uint32_t pages);
-void   htc__kv_mover_timeout(htc__kv_mover *mover, htc_ns now);
+htc_status htc__kv_mover_timeout(htc__kv_mover *mover, htc_ns now); /* as shown */
 htc_ns htc__kv_mover_deadline(const htc__kv_mover *mover);
 
 /* Entries: {bytes key, bytes cell}, one after the other. An empty cell: whoever shows it has a damaged record of that key; read as one that
@@ -53,5 +69,7 @@ htc_ns htc__kv_mover_deadline(const htc__kv_mover *mover);
 void htc__kv_entry_write(htc_buf *b, htc_bytes key, const htc__kv_cell *cell);
 /* 0 at the end, or with r->status for what is none. *bytes: of the cell. */
 int htc__kv_entry_read(htc_reader *r, htc_bytes *key, htc_bytes *bytes, htc__kv_cell *cell);
+/* The same of an eventual key: its state, as in its cell behind the format. */
+int htc__kv_eventual_entry_read(htc_reader *r, htc_bytes *key, htc_bytes *state);
 
 #endif

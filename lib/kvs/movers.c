@@ -112,6 +112,18 @@ htc_status htc__kv_movers_lost(htc__kv_movers *b, htc_ns now, uint64_t from, uin
     return mover ? htc__kv_mover_lost(mover, now, from) : HTC_OK;
 }
 
+htc_status htc__kv_movers_shown_eventual(htc__kv_movers *b, htc_ns now, uint64_t from, uint32_t bucket, htc_bytes after,
+                                        htc_bytes entries, int last)
+{
+    htc__kv_mover *mover = mover_of(b, bucket);
+    if (!mover)
+        return HTC_OK;
+    b->bytes += entries.len;
+    if (b->count > 1 && b->bytes > HTC__KV_MOVERS_MOST)
+        return HTC_EFULL;
+    return htc__kv_mover_shown_eventual(mover, now, from, after, entries, last);
+}
+
 void htc__kv_movers_installed(htc__kv_movers *b, htc_ns now, uint64_t from, uint32_t bucket, uint64_t number, uint32_t pages)
 {
     htc__kv_mover *mover = mover_of(b, bucket);
@@ -119,10 +131,12 @@ void htc__kv_movers_installed(htc__kv_movers *b, htc_ns now, uint64_t from, uint
         htc__kv_mover_installed(mover, now, from, number, pages);
 }
 
-void htc__kv_movers_timeout(htc__kv_movers *b, htc_ns now)
+htc_status htc__kv_movers_timeout(htc__kv_movers *b, htc_ns now)
 {
-    for (uint32_t i = 0; i < b->count; i++)
-        htc__kv_mover_timeout(b->mover[i], now);
+    htc_status status = HTC_OK;
+    for (uint32_t i = 0; i < b->count && status == HTC_OK; i++)
+        status = htc__kv_mover_timeout(b->mover[i], now);
+    return status;
 }
 
 htc_ns htc__kv_movers_deadline(const htc__kv_movers *b)

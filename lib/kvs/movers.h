@@ -24,8 +24,10 @@ void       htc__kv_movers_destroy(htc__kv_movers *batch);
 htc_status htc__kv_movers_shown(htc__kv_movers *batch, htc_ns now, uint64_t from, uint32_t bucket, htc_bytes after,
                                const htc__kv_floors *floors, htc_bytes entries, int last);
 htc_status htc__kv_movers_lost(htc__kv_movers *movers, htc_ns now, uint64_t from, uint32_t bucket);
+htc_status htc__kv_movers_shown_eventual(htc__kv_movers *batch, htc_ns now, uint64_t from, uint32_t bucket, htc_bytes after,
+                                        htc_bytes entries, int last);
 void       htc__kv_movers_installed(htc__kv_movers *batch, htc_ns now, uint64_t from, uint32_t bucket, uint64_t number, uint32_t pages);
-void       htc__kv_movers_timeout(htc__kv_movers *batch, htc_ns now);
+htc_status htc__kv_movers_timeout(htc__kv_movers *batch, htc_ns now);
 htc_ns     htc__kv_movers_deadline(const htc__kv_movers *batch);
 uint32_t   htc__kv_movers_count(const htc__kv_movers *batch);
 size_t     htc__kv_movers_bytes(const htc__kv_movers *batch); /* of what has been shown */

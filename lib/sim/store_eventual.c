@@ -64,6 +64,28 @@ void htc__store_eventual_draw(store *s)
     }
 }
 
+/* Hints are for members that stay. */
+int htc__store_eventual_may_move(const store *s)
+{
+    return !s->setting.eventual_ppm || s->setting.way != BY_HINTS;
+}
+
+/* An acknowledged change has to be at one of those that are read when its bucket moves, a majority of the owners, also if the disk of one more is
+ * lost; and at somebody else when one goes that is not heard. */
+void htc__store_eventual_moves(store *s)
+{
+    store_setting *g = &s->setting;
+    uint32_t       least = g->owners - g->owners / 2;
+    if (!g->eventual_ppm)
+        return;
+    least = least < 2 ? 2 : least;
+    g->rot_ppm = g->super_ppm = 0; /* damaged records of these keys are not repaired, and each member may have some */
+    g->interval = 0;
+    g->space.n = g->space.n < least ? least : g->space.n > g->owners ? g->owners : g->space.n;
+    g->space.r = g->space.r < g->space.n ? g->space.r : g->space.n;
+    g->space.w = g->space.w < least ? least : g->space.w < g->space.n ? g->space.w : g->space.n;
+}
+
 /* Where hints alone are to help there have to be some: members that do not hear each other for longer than puts wait. */
 void htc__store_eventual_faults(const store *s, htc_sim_faults *f)
 {
@@ -277,10 +299,12 @@ static int held(store_member *m, const store_copies *k, htc_bytes *state)
     size_t         len = (size_t)snprintf(name, sizeof name, SPACE "%c%s", 0, k->name);
     htc_bytes      key = { name, len };
     htc_kv_server *server = htc_sim_up(m->node) ? htc_sim_machine(m->node) : NULL;
-    if (m->gone)
+    if (m->gone || m->outside)
         return 0;
     if (!server || !server->serving || !server->cluster->map)
         return -1;
+    if (server->cluster->map_version && server->cluster->eventual->settled <= server->cluster->map_version)
+        return -1; /* it may hold something that only others own */
     uint32_t n = htc__kv_space_owners(server, key, owner, &mine);
     if (mine == n)
         return 0;
@@ -294,7 +318,7 @@ int htc__store_eventual_agrees(void *ctx)
     for (uint32_t i = 0; i < STORE_COPIES; i++) {
         uint64_t digest = 0;
         int      any = 0;
-        for (uint32_t n = 0; n < s->setting.members && s->copies[i].used; n++) {
+        for (uint32_t n = 0; n < s->setting.nodes && s->copies[i].used; n++) {
             htc_bytes state = { NULL, 0 };
             int       is = held(&s->members[n], &s->copies[i], &state);
             if (is < 0 || (is && any && htc__kv_state_digest(state) != digest))
@@ -336,7 +360,7 @@ static void note_copy(store *s, const store_member *m, const store_copies *k, ht
 static void note_copies(store *s)
 {
     for (uint32_t i = 0; i < STORE_COPIES; i++)
-        for (uint32_t n = 0; n < s->setting.members && s->copies[i].used; n++) {
+        for (uint32_t n = 0; n < s->setting.nodes && s->copies[i].used; n++) {
             htc_bytes state = { NULL, 0 };
             if (held(&s->members[n], &s->copies[i], &state) == 1)
                 note_copy(s, &s->members[n], &s->copies[i], state);

@@ -26,7 +26,7 @@ void htc__store_moves_draw(store *s)
     g->lose_ppm = (uint32_t)maybe(&rng, 2, 2000, 60000);
     g->back_ppm = (uint32_t)maybe(&rng, 4, 2000, 30000);
     g->rate_ppm = (uint32_t)maybe(&rng, 4, 5000, 50000);
-    if (!moves || g->eventual_ppm) /* a store with eventual namespaces keeps the members that it began with */
+    if (!moves || !htc__store_eventual_may_move(s))
         return;
     g->moves = moves;
     g->members = s->options.members ? s->options.members : members;
@@ -37,6 +37,7 @@ void htc__store_moves_draw(store *s)
     g->mate = g->mate < g->members ? g->mate : 0;
     g->crash_one = g->crash_one < g->members ? g->crash_one : STORE_NONE;
     g->damaged = STORE_NONE; /* what is lost for good is lost here, and what rots is chosen here, one after the other */
+    htc__store_eventual_moves(s);
 }
 
 /* ---- who is there ---- */

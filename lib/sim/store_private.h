@@ -411,6 +411,8 @@ void     htc__store_versions_turn(store *s);
 
 /* store_eventual.c: what is drawn; for members; a request by this lot, or 0; its answer: 1: it is known what became of it; a program starts anew */
 void htc__store_eventual_draw(store *s);
+int  htc__store_eventual_may_move(const store *s); /* the members may change */
+void htc__store_eventual_moves(store *s);          /* and they do */
 void htc__store_eventual_options(const store *s, htc_kv_server_options *o);
 void htc__store_eventual_faults(const store *s, htc_sim_faults *f);
 int  htc__store_eventual_ask(store_client *c, uint64_t lot, store_asked *a, char text[STORE_VALUE], htc_kv_request *q);

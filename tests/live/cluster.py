@@ -288,7 +288,7 @@ def grow_and_shrink():
 
 def refused_to_grow():
     base = ports.row(3)
-    for words, why in ((['--namespace', 'e=eventual'], 'with a namespace'),):
+    for words, why in ((['--namespace', 's=strong'], 'with a strong namespace'),):
         members('--members', '2', '--base-port', str(base), *words)
         check(why in run(1, '--members', '3'), 'what does not grow: ' + why)
         run(0, '--stop')

@@ -187,6 +187,47 @@ expect 0 "$htc" kv --store "unix:$top/mf3/kvd.sock" backup five.kv
 [ "$out" = '0 keys, 12 values of eventual namespaces' ] || fail "backup said: $out"
 for i in f1 f2 f3 f4 f5; do kill "${pid[$i]}"; wait "${pid[$i]}"; done
 
+# Members come and go, from one to three and two, while somebody writes: what was answered is read at every member, at once.
+grown=("$htc" kv cluster --dir "$top/g")
+for _ in 1 2 3 4 5; do
+    port=$(python3 "$ports" 3)
+    timeout 120 "${grown[@]}" --members 1 --base-port "$port" --engine log --namespace e=eventual > /dev/null && break
+    rm -rf "$top/g"
+done
+store=unix:$(find "$top/g/1" -name kvd.sock)
+: > "$top/written"
+write()
+{
+    local i=0
+    while [ ! -e "$top/enough" ] && kill -0 $$ 2> /dev/null; do
+        i=$((i + 1))
+        timeout 60 "$htc" kv --store "$store" put "g$i" "v$i" --namespace e > /dev/null 2>&1 && echo "$i" >> "$top/written"
+        sleep 0.1
+    done
+}
+read_all()
+{
+    local at i sockets
+    mapfile -t sockets < <(find "$top/g" -name kvd.sock | sort)
+    [ "${#sockets[@]}" = "$1" ] || fail "there are ${#sockets[@]} members, not $1"
+    for at in "${sockets[@]}"; do
+        for i in $(head -n 10 "$top/written") $(tail -n 10 "$top/written"); do
+            expect 0 "$htc" kv --store "unix:$at" get "g$i" --namespace e
+            [ "$out" = "v$i" ] || fail "g$i at $at: $out"
+        done
+    done
+}
+write &
+writer=$!
+for count in 3 2; do
+    expect 0 "${grown[@]}" --members $count
+    read_all $count
+done
+touch "$top/enough"
+wait "$writer"
+read_all 2
+expect 0 "${grown[@]}" --stop
+
 # And a whole dump, with the keys that are in none.
 expect 0 "$htc" kv dump "$top/c/1" whole.kv
 expect 0 "${cluster[@]}"

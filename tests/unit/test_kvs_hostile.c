@@ -328,7 +328,7 @@ static uint8_t put_passed_on(htc_buf *b, uint32_t i)
 
 static uint8_t fetch(htc_buf *b, uint32_t i)
 {
-    htc__kv_copy_write(b, HTC__KV_ITEM_FETCH, &(htc__kv_copy){ .tag = i, .key = { "e\0k", 3 } });
+    htc__kv_copy_write(b, HTC__KV_ITEM_FETCH, &(htc__kv_copy){ .tag = i, .epoch = 1, .key = { "e\0k", 3 } });
     return HTC__KV_ITEM_FETCH;
 }
 

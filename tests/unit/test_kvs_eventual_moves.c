@@ -1,0 +1,394 @@
+/* An eventual namespace of a store whose members come and go: each change moves buckets, with the eventual keys in them. Clients ask all the while.
+ * What was acknowledged is read by whoever asks next, in the middle of a change too; in the end all owners hold the same, nothing that was
+ * acknowledged is gone but for who had seen it, and nobody holds what only others own. */
+#define NODES 9
+#include "eventual_world.h"
+#include "htcsched/kv_members.h"
+
+static int broken;
+
+#include "moving_world.h"
+
+#define SOON  (20 * HTC_MS)
+#define NEVER (HTC_NEVER / 4)
+
+static const faults bad = { .lose = 30, .doubled = 30, .late = 20, .crash = 200, .split = 120, .cut = 300 };
+
+/* ---------------------------------------------------------------- changes */
+
+static void clients_go_on(int asked, unsigned of)
+{
+    for (int u = 0; u < CLIENTS; u++)
+        if (!w.user[u].pending && w.asked < asked && chance(&w, 1, of))
+            ask_something(u);
+    turn(&w);
+    for (int u = 0; u < CLIENTS; u++)
+        note_answer(u);
+}
+
+/* Until the change is over, and so many more were asked for meanwhile. */
+static void carry_through(const htc__kv_wish *wish, int comes, int asks)
+{
+    htc_ns until = w.now + (broken ? 30 : 300) * HTC_SECOND, told = 0;
+    int    asked = w.asked + asks;
+    if (comes >= 0 && !w.node[comes].server)
+        start(&w, comes);
+    while (!has_come(wish, comes)) {
+        if (w.now >= until && broken)
+            return;
+        cr_assert(w.now < until, "seed %llu: a change does not end", (unsigned long long)property_seed);
+        if (wish && w.now >= told) {
+            told = w.now + HTC_SECOND;
+            tell(wish);
+        }
+        clients_go_on(asked, moving() ? 4 : 400);
+    }
+    for (int n = 0; n < w.nodes; n++)
+        w.node[n].outside = !listed(n);
+    live(w.asked, w.now + 10 * HTC_SECOND);
+}
+
+static void join(int n)
+{
+    carry_through(NULL, n, 30);
+}
+
+static void leave(int n)
+{
+    carry_through(&(htc__kv_wish){ .kind = HTC__KV_LEAVE, .id = w.members[n].id }, -1, 30);
+    stop(n);
+}
+
+static void replace(int n, int by)
+{
+    w.node[by].replaces = w.members[n].id;
+    carry_through(NULL, by, 30);
+    stop(n);
+}
+
+/* ---------------------------------------------------------------- what is so afterwards */
+
+static htc__kv_eventual *eventual_of(int n)
+{
+    return w.node[n].server ? w.node[n].server->cluster->eventual : NULL;
+}
+
+/* Members hold nothing that only others own, and have said so. */
+static int settled(void)
+{
+    for (int n = 0; n < w.nodes; n++) {
+        if (!eventual_of(n) || !listed(n))
+            continue;
+        if (cluster_of(n)->map_version && eventual_of(n)->settled != cluster_of(n)->map_version + 1)
+            return 0;
+        for (htc__node *x = eventual_of(n)->index.head[0]; x; x = x->next[0]) {
+            uint64_t owner[HTC_RING_OWNERS_MAX];
+            uint32_t mine, count = htc__kv_space_owners(w.node[n].server, htc__kv_index_key(x), owner, &mine);
+            HOLDS(mine < count || broken);
+        }
+    }
+    return 1;
+}
+
+static void settle(void)
+{
+    htc_ns until = w.now + 60 * HTC_SECOND;
+    while (!settled() && w.now < until)
+        turn(&w);
+    HOLDS(settled() || broken);
+}
+
+/* ---------------------------------------------------------------- who has how many */
+
+Test(kvs_eventual_moves, fewer_owners_keep_the_quorums)
+{
+    for (uint32_t n = 1; n <= HTC_RING_OWNERS_MAX; n++)
+        for (uint32_t r = 1; r <= n; r++)
+            for (uint32_t wr = 1; wr <= n; wr++)
+                for (uint32_t m = 1; m <= HTC_RING_OWNERS_MAX; m++) {
+                    htc__kv_space  space = { .n = n, .r = r, .w = wr };
+                    htc__kv_quorum q = htc__kv_space_quorum(&space, m);
+                    cr_assert(q.n == (m < n ? m : n) && q.r >= 1 && q.r <= q.n && q.w >= 1 && q.w <= q.n);
+                    cr_assert(r + wr <= n || q.r + q.w > q.n, "%u %u %u of %u", n, r, wr, m);
+                }
+    htc__kv_quorum q = htc__kv_space_quorum(&(htc__kv_space){ .n = 5, .r = 3, .w = 3 }, 3);
+    cr_assert(q.n == 3 && q.r == 2 && q.w == 2);
+}
+
+/* In whatever order the owners are named, the same of them hold a namespace that wants fewer. */
+Test(kvs_eventual_moves, another_order_moves_nothing)
+{
+    uint64_t ids[4] = { 11, 22, 33, 44 }, turned[4] = { 44, 22, 11, 33 }, a[4], b[4];
+    uint32_t first = 0;
+    for (uint32_t bucket = 0; bucket < 200; bucket++)
+        for (uint32_t n = 1; n <= 3; n++) {
+            htc__kv_space_pick(n, bucket, ids, 4, a);
+            htc__kv_space_pick(n, bucket, turned, 4, b);
+            cr_assert(memcmp(a, b, n * sizeof *a) == 0);
+            for (uint32_t i = 1; i < n; i++)
+                cr_assert(a[i] != a[0]);
+            first += n == 1 && a[0] == 11;
+        }
+    cr_assert(first > 25 && first < 75, "%u", first);
+    htc__kv_space_pick(4, 1, turned, 4, a);
+    cr_assert(memcmp(a, turned, sizeof a) == 0);
+}
+
+/* ---------------------------------------------------------------- grows and shrinks */
+
+static void grow_and_shrink(uint64_t seed, uint32_t n, uint32_t r, uint32_t wr)
+{
+    open_space_growing(seed, 8, 1, calm, SOON, NEVER, 2);
+    w.spaces[1] = (htc_kv_namespace){ .name = htc_bytes_of(SPACE), .n = n, .r = r, .w = wr };
+    crash(&w, 0, HTC_NEVER);
+    start(&w, 0);
+    reads_judged = 1;
+    live(20, w.now + 20 * HTC_SECOND);
+    join(1);
+    join(2);
+    settle();
+    join(3);
+    join(4);
+    HOLDS(members() == 5);
+    live(w.asked + 20, w.now + 20 * HTC_SECOND);
+    leave(3);
+    leave(0);
+    replace(1, 5);
+    replace(2, 6);
+    settle();
+    leave(4);
+    leave(5);
+    HOLDS(members() == 1);
+    live(w.asked + 20, w.now + 20 * HTC_SECOND);
+    settle();
+    join(7);
+    settle();
+    heal(10 * HTC_SECOND);
+    cr_assert(stale_reads == 0, "%u %u %u: %d", n, r, wr, stale_reads);
+    HOLDS(judged().answer == HTC_HISTORY_HOLDS);
+    close_world(&w);
+}
+
+Test(kvs_eventual_moves, a_store_grows_and_shrinks)
+{
+    PROPERTY(rng, 4)
+    {
+        grow_and_shrink(rng.state, 3, 2, 2);
+    }
+}
+
+/* As long as nobody is away, also where one owner's word is enough, or fewer have a key than there are copies of others. */
+Test(kvs_eventual_moves, other_quorums)
+{
+    grow_and_shrink(1, 3, 3, 1);
+    grow_and_shrink(2, 3, 1, 3);
+    grow_and_shrink(3, 2, 2, 1);
+    grow_and_shrink(4, 2, 1, 2);
+    grow_and_shrink(5, 1, 1, 1);
+}
+
+/* ---------------------------------------------------------------- through faults */
+
+/* 1: all is well. */
+static int changes_through_faults(uint64_t seed)
+{
+    open_space_growing(seed, 7, 3, bad, SOON, NEVER, 2);
+    reads_judged = 1;
+    live(10, w.now + 20 * HTC_SECOND);
+    for (int fresh = 3; fresh < 6;) {
+        int n = (int)htc_rng_below(&w.rng, (uint64_t)w.nodes);
+        if (!listed(n))
+            continue;
+        switch (htc_rng_below(&w.rng, members() > 3 ? 3 : 2)) {
+        case 0:
+            join(fresh++);
+            break;
+        case 1:
+            if (chance(&w, 1, 2))
+                stop(n); /* for good */
+            replace(n, fresh++);
+            break;
+        default:
+            leave(n);
+            break;
+        }
+    }
+    heal(5 * HTC_SECOND);
+    settle();
+    run_until(&w, w.now + 10 * HTC_SECOND);
+    int fine = stale_reads == 0 && judged().answer == HTC_HISTORY_HOLDS;
+    close_world(&w);
+    return fine;
+}
+
+Test(kvs_eventual_moves, nothing_acknowledged_is_lost)
+{
+    PROPERTY(rng, 25)
+    {
+        cr_assert(changes_through_faults(rng.state), "seed %llu", (unsigned long long)property_seed);
+    }
+}
+
+/* ---------------------------------------------------------------- what is in the image */
+
+#define MANY 40
+
+static const char *numbered(char *name, int i)
+{
+    snprintf(name, 8, "k%d", i);
+    return name;
+}
+
+static void put_all(const char *value)
+{
+    char name[8];
+    for (int i = 0; i < MANY; i++)
+        HOLDS(ask_now(0, request(HTC_KV_PUT, numbered(name, i), value)).status == HTC_OK);
+}
+
+/* Two of three have a change; one of these is replaced while the third one is there, and then the other one is away. How many keys show it. */
+static int is_in_the_image(uint64_t seed)
+{
+    char name[8];
+    int  found = 0;
+    open_space_growing(seed, 4, 3, calm, NEVER, NEVER, 2);
+    w.hints_max = 1;
+    for (int n = 0; n < 3; n++) {
+        crash(&w, n, HTC_NEVER);
+        start(&w, n);
+    }
+    put_all("old");
+    run_until(&w, w.now + HTC_SECOND);
+    crash(&w, 2, HTC_NEVER);
+    put_all("new");
+    run_until(&w, w.now + HTC_SECOND);
+    stop(0);
+    start(&w, 2);
+    w.node[3].replaces = w.members[0].id;
+    start(&w, 3);
+    while (!has_come(NULL, 3))
+        turn(&w);
+    stop(1);
+    for (int i = 0; i < MANY; i++) {
+        htc_kv_result r = ask_now(0, request(HTC_KV_GET, numbered(name, i), ""));
+        found += r.status == HTC_OK && r.items == 2;
+    }
+    close_world(&w);
+    return found;
+}
+
+Test(kvs_eventual_moves, what_was_acknowledged_is_in_the_image)
+{
+    PROPERTY(rng, 3)
+    {
+        int found = is_in_the_image(rng.state);
+        cr_assert(found == MANY, "seed %llu: %d", (unsigned long long)property_seed, found);
+    }
+}
+
+/* ---------------------------------------------------------------- an owner that was away */
+
+/* Only it knows of some changes, each of which was acknowledged by one owner. It is away while its buckets go to others. */
+static int comes_back_with_something(uint64_t seed)
+{
+    char name[8];
+    int  found = 0, moved = 0;
+    open_space_growing(seed, 5, 3, calm, SOON, NEVER, 1);
+    run_until(&w, w.now + HTC_SECOND);
+    crash(&w, 0, HTC_NEVER);
+    crash(&w, 1, HTC_NEVER);
+    put_all("v");
+    run_until(&w, w.now + HTC_SECOND / 10);
+    crash(&w, 2, HTC_NEVER);
+    start(&w, 0);
+    start(&w, 1);
+    join(3);
+    join(4);
+    HOLDS(members() == 5);
+    for (int i = 0; i < MANY; i++)
+        HOLDS(ask_now(0, request(HTC_KV_GET, numbered(name, i), "")).status == HTC_ENOTFOUND);
+    start(&w, 2);
+    run_until(&w, w.now + HTC_SECOND / 10);
+    settle();
+    run_until(&w, w.now + 10 * HTC_SECOND);
+    for (int i = 0; i < MANY; i++) {
+        found += ask_now(1, request(HTC_KV_GET, numbered(name, i), "")).status == HTC_OK;
+        moved += !owns(2, name);
+    }
+    HOLDS(moved > 0);
+    /* It is an owner again of what it has dropped, and counts on: none of its numbers is given twice. */
+    leave(3);
+    leave(4);
+    settle();
+    for (int i = 0; i < MANY; i++) {
+        htc_kv_request q = request(HTC_KV_PUT, numbered(name, i), "w");
+        htc_kv_result  r = ask_now(0, q);
+        HOLDS(r.status == HTC_OK);
+        run_until(&w, w.now + 50 * HTC_MS);
+        r = ask_now(1, request(HTC_KV_GET, name, ""));
+        found += r.status == HTC_OK && r.items == 2; /* neither had seen the other one */
+    }
+    close_world(&w);
+    return found;
+}
+
+Test(kvs_eventual_moves, an_old_owner_keeps_its_copy_until_it_is_merged)
+{
+    PROPERTY(rng, 3)
+    {
+        int found = comes_back_with_something(rng.state);
+        cr_assert(found == 2 * MANY, "seed %llu: %d", (unsigned long long)property_seed, found);
+    }
+}
+
+/* What was deleted, and forgotten, does not come back with an owner that was away and is none any more. */
+Test(kvs_eventual_moves, nothing_is_forgotten_that_might_come_back)
+{
+    char name[8];
+    open_space_growing(1, 5, 3, calm, SOON, HTC_SECOND, 2);
+    run_until(&w, w.now + HTC_SECOND);
+    put_all("v");
+    run_until(&w, w.now + HTC_SECOND);
+    crash(&w, 2, HTC_NEVER);
+    join(3);
+    join(4);
+    for (int i = 0; i < MANY; i++) {
+        htc_kv_result r = ask_now(0, request(HTC_KV_GET, numbered(name, i), ""));
+        HOLDS(r.status == HTC_OK);
+        know(0, 0, r.context);
+        htc_kv_request q = request(HTC_KV_DELETE, name, "");
+        q.context = (htc_bytes){ seen[0][0].bytes, seen[0][0].len };
+        HOLDS(ask_now(0, q).status == HTC_OK);
+    }
+    run_until(&w, w.now + 20 * HTC_SECOND);
+    for (int n = 0; n < 5; n++)
+        HOLDS(eventual_of(n) == NULL || eventual_of(n)->counts.forgotten == 0);
+    start(&w, 2);
+    run_until(&w, w.now + 60 * HTC_SECOND);
+    for (int i = 0; i < MANY; i++)
+        HOLDS(ask_now(1, request(HTC_KV_GET, numbered(name, i), "")).status == HTC_ENOTFOUND);
+    HOLDS(counted("htc_kv_eventual_deleted") == 0 && counted("htc_kv_eventual_forgotten") >= MANY); /* everywhere */
+    close_world(&w);
+}
+
+/* ---------------------------------------------------------------- what is left out is noticed */
+
+Test(kvs_eventual_moves, a_broken_rule_is_noticed)
+{
+    static const struct {
+        const char *rule;
+        int (*found)(uint64_t seed);
+        int of;
+    } rules[] = { { "image_of_one", is_in_the_image, MANY }, { "unmerged_dropped", comes_back_with_something, 2 * MANY } };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        uint64_t seed = 1;
+        htc__broken_set(htc__broken_find(rules[i].rule), 1);
+        broken = 1;
+        while (seed < 20 && rules[i].found(seed) == rules[i].of)
+            seed++;
+        broken = 0;
+        htc__broken_set(htc__broken_find(rules[i].rule), 0);
+        cr_assert(seed < 20, "nobody notices %s", rules[i].rule);
+        fprintf(stderr, "%s: seed %llu\n", rules[i].rule, (unsigned long long)seed);
+    }
+}
