@@ -69,8 +69,9 @@ htc_status htc__kv_seal_ask_read(htc_bytes bytes, htc__kv_seal_ask *seal)
     seal->bucket = get_small(&r, HTC__KV_OWN_BUCKET);
     seal->epoch = get_number(&r);
     seal->after = get_key(&r);
-    seal->eventual = htc_reader_left(&r) ? htc_get_u8(&r) : 0;
-    if (seal->eventual > 1)
+    int more = htc_reader_left(&r) != 0;
+    seal->eventual = more ? htc_get_u8(&r) : 0;
+    if (more && seal->eventual != 1)
         htc_reader_fail(&r);
     return htc_reader_done(&r);
 }
