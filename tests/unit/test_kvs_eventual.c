@@ -293,6 +293,40 @@ Test(kvs_eventual, fewer_than_w_are_not_enough)
     close_world(&w);
 }
 
+static int commits_now(void)
+{
+    int busy = 0;
+    for (int n = 0; n < 3; n++)
+        busy += w.node[n].commit_at != HTC_NEVER;
+    return busy;
+}
+
+/* How many hold a put while its coordinator's disk is still busy with it: after a crash its number would come again. */
+static int told_before_stored(void)
+{
+    open_space(1, 3, calm, HTC_NEVER / 4, HTC_NEVER / 4);
+    run_until(&w, w.now + HTC_SECOND);
+    HOLDS(commits_now() == 0);
+    w.commit_ns = HTC_SECOND;
+    htc_kv_request q = request(HTC_KV_PUT, "k", "v");
+    HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_OK);
+    carry_out(&w, NODES);
+    while (commits_now() == 0)
+        turn(&w);
+    w.commit_ns = 0; /* of the others */
+    run_until(&w, w.now + 900 * HTC_MS);
+    int told = held(0, "k") + held(1, "k") + held(2, "k");
+    run_until(&w, w.now + HTC_SECOND);
+    HOLDS(held(0, "k") && held(1, "k") && held(2, "k"));
+    close_world(&w);
+    return told;
+}
+
+Test(kvs_eventual, nobody_is_told_what_is_not_stored)
+{
+    HOLDS(told_before_stored() == 0);
+}
+
 /* A read mends the copies that it meets. */
 Test(kvs_eventual, reads_mend)
 {
@@ -526,6 +560,8 @@ Test(kvs_eventual, who_was_away_brings_nothing_back)
 static int noticed(const char *rule, uint64_t seed)
 {
     property_seed = seed;
+    if (strcmp(rule, "dot_reused") == 0)
+        return told_before_stored() > 0;
     if (strcmp(rule, "hint_unconfirmed") == 0)
         return lacks_after_hints(seed) > 0;
     if (strcmp(rule, "floor_not_raised") == 0)
@@ -538,7 +574,7 @@ static int noticed(const char *rule, uint64_t seed)
 Test(kvs_eventual, a_broken_rule_is_noticed)
 {
     static const char *const rules[] = { "context_ignored", "repair_drops_siblings", "hint_unconfirmed",
-                                         "floor_not_raised" };
+                                         "floor_not_raised", "dot_reused" };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         uint64_t seed = 1;
         htc__broken_set(htc__broken_find(rules[i]), 1);
