@@ -89,6 +89,10 @@ int        htc__kv_arrive_waits(const htc_kv_server *s);
 void   htc__kv_late_tick(htc_kv_server *s);
 htc_ns htc__kv_late_deadline(const htc_kv_server *s);
 
+/* cluster_move.c. A mover's words; what no memory is found for is as if it had been lost. */
+void htc__kv_say_seal(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *ask);
+void htc__kv_say_install(htc_kv_server *s, uint64_t to, const htc__kv_page *page);
+
 /* cluster_show.c */
 htc_status htc__kv_shows_make(htc_kv_server *s);
 void       htc__kv_shows_free(htc_kv_server *s);

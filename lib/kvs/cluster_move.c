@@ -16,6 +16,7 @@
 
 #include "htcsched/kv_members.h"
 #include "kvs/movers.h"
+#include "kvs/cluster_hold.h"
 #include "kvs/cluster_private.h"
 #include "kvs/eventual_move.h"
 
@@ -487,29 +488,39 @@ htc_status htc__kv_cluster_join_waits(const htc_kv_server *s)
 
 /* ---------------------------------------------------------------- the mover's words */
 
-static void say_seal(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after)
+void htc__kv_say_seal(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *ask)
 {
-    htc_kv_server   *s = ctx;
     htc__kv_cluster *c = s->cluster;
-    const moving    *m = c->moving;
-    htc__kv_seal_ask     seal = { m->own ? epoch + 1 : m->number, epoch, bucket, after, 0 };
     htc_buf_clear(&c->scratch);
-    htc__kv_seal_ask_write(&c->scratch, &seal);
+    htc__kv_seal_ask_write(&c->scratch, ask);
     if (c->scratch.status == HTC_OK)
         htc__kv_cluster_say(s, to, HTC__KV_ITEM_SEAL, htc_buf_bytes(&c->scratch));
+}
+
+void htc__kv_say_install(htc_kv_server *s, uint64_t to, const htc__kv_page *page)
+{
+    htc__kv_cluster *c = s->cluster;
+    htc_buf_clear(&c->scratch);
+    htc__kv_install_write(&c->scratch, page);
+    if (c->scratch.status == HTC_OK)
+        htc__kv_cluster_say(s, to, HTC__KV_ITEM_INSTALL, htc_buf_bytes(&c->scratch));
+}
+
+static void say_seal(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after)
+{
+    htc_kv_server *s = ctx;
+    const moving  *m = s->cluster->moving;
+    htc__kv_say_seal(s, to, &(htc__kv_seal_ask){ m->own ? epoch + 1 : m->number, epoch, bucket, after, 0 });
 }
 
 static void say_install(void *ctx, uint64_t to, uint32_t bucket, uint64_t number, uint32_t page, int last,
                         const htc__kv_floors *floors, htc_bytes entries)
 {
-    htc_kv_server   *s = ctx;
-    htc__kv_cluster *c = s->cluster;
-    htc__kv_page     p = { .number = number, .bucket = bucket, .page = page, .last = last != 0, .floors = *floors };
-    p.entries = c->moving->own ? htc_buf_bytes(&c->moving->image) : entries;
-    htc_buf_clear(&c->scratch);
-    htc__kv_install_write(&c->scratch, &p);
-    if (c->scratch.status == HTC_OK)
-        htc__kv_cluster_say(s, to, HTC__KV_ITEM_INSTALL, htc_buf_bytes(&c->scratch));
+    htc_kv_server *s = ctx;
+    const moving  *m = s->cluster->moving;
+    htc__kv_page   p = { .number = number, .bucket = bucket, .page = page, .last = last != 0, .floors = *floors };
+    p.entries = m->own ? htc_buf_bytes(&m->image) : entries;
+    htc__kv_say_install(s, to, &p);
 }
 
 static void say_ready(void *ctx, uint64_t number)

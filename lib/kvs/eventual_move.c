@@ -125,26 +125,16 @@ htc_status htc__kv_eventual_take(htc_kv_server *s, htc_bytes entries)
 
 static void say_seal(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after)
 {
-    htc_kv_server   *s = ctx;
-    htc__kv_cluster *c = s->cluster;
-    htc__kv_seal_ask ask = { c->map->mover, epoch, bucket, after, 1 };
-    htc_buf_clear(&c->scratch);
-    htc__kv_seal_ask_write(&c->scratch, &ask);
-    if (c->scratch.status == HTC_OK)
-        htc__kv_cluster_say(s, to, HTC__KV_ITEM_SEAL, htc_buf_bytes(&c->scratch));
+    htc_kv_server *s = ctx;
+    htc__kv_say_seal(s, to, &(htc__kv_seal_ask){ s->cluster->map->mover, epoch, bucket, after, 1 });
 }
 
 static void say_install(void *ctx, uint64_t to, uint32_t bucket, uint64_t number, uint32_t page, int last,
                         const htc__kv_floors *floors, htc_bytes entries)
 {
-    htc_kv_server   *s = ctx;
-    htc__kv_cluster *c = s->cluster;
-    htc__kv_page     p = { .number = number, .bucket = bucket, .page = page, .last = last != 0, .eventual = 1, .floors = *floors };
+    htc__kv_page p = { .number = number, .bucket = bucket, .page = page, .last = last != 0, .eventual = 1, .floors = *floors };
     p.entries = entries;
-    htc_buf_clear(&c->scratch);
-    htc__kv_install_write(&c->scratch, &p);
-    if (c->scratch.status == HTC_OK)
-        htc__kv_cluster_say(s, to, HTC__KV_ITEM_INSTALL, htc_buf_bytes(&c->scratch));
+    htc__kv_say_install(ctx, to, &p);
 }
 
 static int is_heard(const htc_kv_server *s, uint64_t id)

@@ -94,16 +94,20 @@ static htc__kv_mover *mover_of(const htc__kv_movers *b, uint32_t bucket)
     return low < b->count && b->bucket[low] == bucket ? b->mover[low] : NULL;
 }
 
+/* With these, for more than one bucket. */
+static int is_too_much(htc__kv_movers *b, htc_bytes entries)
+{
+    b->bytes += entries.len;
+    return b->count > 1 && b->bytes > HTC__KV_MOVERS_MOST;
+}
+
 htc_status htc__kv_movers_shown(htc__kv_movers *b, htc_ns now, uint64_t from, uint32_t bucket, htc_bytes after,
                                const htc__kv_floors *floors, htc_bytes entries, int last)
 {
     htc__kv_mover *mover = mover_of(b, bucket);
     if (!mover)
         return HTC_OK;
-    b->bytes += entries.len;
-    if (b->count > 1 && b->bytes > HTC__KV_MOVERS_MOST)
-        return HTC_EFULL;
-    return htc__kv_mover_shown(mover, now, from, after, floors, entries, last);
+    return is_too_much(b, entries) ? HTC_EFULL : htc__kv_mover_shown(mover, now, from, after, floors, entries, last);
 }
 
 htc_status htc__kv_movers_lost(htc__kv_movers *b, htc_ns now, uint64_t from, uint32_t bucket)
@@ -118,10 +122,7 @@ htc_status htc__kv_movers_shown_eventual(htc__kv_movers *b, htc_ns now, uint64_t
     htc__kv_mover *mover = mover_of(b, bucket);
     if (!mover)
         return HTC_OK;
-    b->bytes += entries.len;
-    if (b->count > 1 && b->bytes > HTC__KV_MOVERS_MOST)
-        return HTC_EFULL;
-    return htc__kv_mover_shown_eventual(mover, now, from, after, entries, last);
+    return is_too_much(b, entries) ? HTC_EFULL : htc__kv_mover_shown_eventual(mover, now, from, after, entries, last);
 }
 
 void htc__kv_movers_installed(htc__kv_movers *b, htc_ns now, uint64_t from, uint32_t bucket, uint64_t number, uint32_t pages)
