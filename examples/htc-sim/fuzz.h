@@ -10,7 +10,7 @@ typedef struct fuzz_options {
     uint32_t cells, members, operations, search;
     int      json, verbose, trace;
     const char *kept;       /* file of what has run; NULL: none */
-    uint64_t    done, seeds; /* of all, for the progress: before these; 0: these are all */
+    uint64_t    done, failed, seeds; /* of all, for the progress: before these, twice; 0: these are all */
 } fuzz_options;
 
 /* One seed: what a worker says of it. */

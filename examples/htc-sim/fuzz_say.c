@@ -35,7 +35,7 @@ void fuzz_say_progress(const fuzz_options *o, const fuzz_sum *sum, const fuzz_ru
     said = now;
     double rate = (double)(done - had) / (now - began);
     fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " seeds, %.0f a second, %.0f s left, %" PRIu64 " failed%s",
-            isatty(STDERR_FILENO) ? "\r" : "", done, all, rate, (double)(all - done) / rate, sum->failed,
+            isatty(STDERR_FILENO) ? "\r" : "", done, all, rate, (double)(all - done) / rate, o->failed + sum->failed,
             isatty(STDERR_FILENO) ? "   " : "\n");
 }
 

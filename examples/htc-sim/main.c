@@ -151,6 +151,7 @@ static int run(const fuzz_options *o, fuzz_sum *sum)
         some.from = next;
         some.to = o->to - next < PART ? o->to : next + PART - 1;
         some.done = sum->seeds;
+        some.failed = sum->failed;
         some.seeds = o->to - o->from + 1;
         next = some.to + 1;
         bad = fuzz_all(&some, part, fuzz_say_progress) != 0 || fuzz_kept_add(&some, part) != 0;
