@@ -10,6 +10,7 @@ programs = os.path.abspath(sys.argv[1])
 htc, kvd = (os.path.join(programs, name) for name in ('htc', 'htc-kvd'))
 top = tempfile.mkdtemp(prefix='htc-shards-')
 SHARDS, CLIENTS, KEYS = 4, 24, 60
+UNKNOWN = ('may be done all the same', 'outcome of a repeated change is not known')  # what a change may be answered that was perhaps made
 processes = []
 
 
@@ -49,7 +50,7 @@ class Tally:
     """What was acknowledged and what is not known, for each key."""
 
     def __init__(self):
-        self.lock, self.done, self.unknown = threading.Lock(), {}, {}
+        self.lock, self.done, self.unknown, self.refused = threading.Lock(), {}, {}, []
 
     def note(self, key, known):
         with self.lock:
@@ -76,8 +77,8 @@ def change(r, tally, i):
         if r.ask('SET', key, now, *(['IFEQ', old] if old else ['NX'])) == 'OK':
             tally.note(key, True)
     except Refused as e:
-        if 'WRONGTYPE' in str(e) or 'syntax' in str(e):
-            check(False, str(e))
+        if not any(words in str(e) for words in UNKNOWN):
+            tally.refused.append('%s: %s' % (key, e))
         tally.note(key, False)
     except (ConnectionError, OSError):
         tally.note(key, False)
@@ -103,6 +104,7 @@ def loads(port, tally, rounds, meanwhile=None):
         meanwhile()
     for t in threads:
         t.join()
+    check(not tally.refused, 'nothing is refused: %s' % tally.refused[:5])
     return ended.is_set()
 
 
@@ -269,7 +271,10 @@ def three_of_two():
         said = run(0, *cluster, '--members', '3', '--shards', '2', '--base-port', str(base))
         check(said.count('2 shards') == 3, said)
         pids = [int(n) for n in re.findall(r'process (\d+)', said)]
-        check(not loads(base, tally, KEYS) and not tally.unknown, 'all is answered: %s' % tally.unknown)
+        check(not loads(base, tally, KEYS), 'nobody is cut off')
+        # A process that was slow for a second is passed over, and then a change may have an outcome that nobody knows.
+        tally.check(Redis(base + 1), keys)
+        check(sum(tally.done.values()) > sum(tally.unknown.values()), 'most are known: %s' % tally.unknown)
         os.kill(pids[2], signal.SIGKILL)
         check(not loads(base + 1, tally, KEYS), 'the others go on')
         r = [Redis(base + n) for n in range(2)]
