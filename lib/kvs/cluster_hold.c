@@ -473,7 +473,7 @@ static htc_status install(htc_kv_server *s, uint64_t from, const htc__kv_page *p
         status = stage_floors(s, area.id, &page->floors);
     if (status == HTC_OK && (duties & HTC__KV_HOLD_TAKE) && page->eventual) {
         status = htc__kv_eventual_take(s, page->entries);
-        if (status == HTC_EBUSY)
+        if (status == HTC_EBUSY || (status == HTC_OK && !htc__kv_holds_room(s, 0, 0)))
             return HTC_OK; /* it comes again; to have merged some of it does no harm */
     } else if (status == HTC_OK && (duties & HTC__KV_HOLD_TAKE)) {
         status = htc__kv_holds_stage_entries(s, area, page->entries);
@@ -496,7 +496,8 @@ void htc__kv_cluster_on_install(htc_kv_server *s, uint64_t from, htc_bytes item)
     htc__kv_cluster *c = s->cluster;
     htc__kv_page     page;
     if (htc__kv_install_read(item, &page) != HTC_OK || !hold_of(c, page.bucket) || htc__kv_arrive_busy(s, page.bucket) ||
-        !(page.eventual ? htc__kv_eventual_may_install(s, &page) : htc__kv_holds_may_take(s, page.bucket, page.entries)))
+        !(page.eventual ? htc__kv_eventual_may_install(s, &page) && htc__kv_holds_room(s, 0, 128)
+                        : htc__kv_holds_may_take(s, page.bucket, page.entries)))
         return;
     s->touched = 0;
     htc__kv_cluster_moving_heard(s, from, page.number);

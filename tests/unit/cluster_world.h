@@ -15,6 +15,7 @@
 #include "htcsched/kv_server.h"
 #include "kvs/kv_wire.h"
 #include "kvs/server.h"
+#include "narrow_cells.h"
 #include "property.h"
 
 #ifndef NODES
@@ -91,6 +92,7 @@ typedef struct world {
     uint32_t      tombstones; /* remembered one by one */
     uint32_t      watch_marks_max;
     size_t        memory_max;
+    int           narrow; /* batches hold little */
     /* Eventual namespaces, the same for all. */
     htc_kv_namespace spaces[2];
     uint32_t         space_count, hints_max;
@@ -344,6 +346,8 @@ static void start(world *w, int n)
         o.replaces = w->node[n].replaces;
     }
     HOLDS(htc_kv_server_create(&w->env, &o, &w->node[n].server) == HTC_OK);
+    if (w->narrow)
+        narrow(w->node[n].server, n);
     node_input(w, n, (htc_input){ .kind = HTC_IN_START });
 }
 

@@ -190,15 +190,22 @@ Test(kvs_eventual_moves, other_quorums)
 /* ---------------------------------------------------------------- through faults */
 
 /* 1: all is well. */
-static int changes_through_faults(uint64_t seed)
+static int changes_through_faults(uint64_t seed, int little_room)
 {
     open_space_growing(seed, 7, 3, bad, SOON, NEVER, 2);
+    w.narrow = little_room;
+    for (int n = 0; n < 3; n++) {
+        crash(&w, n, HTC_NEVER);
+        start(&w, n);
+    }
     reads_judged = 1;
     live(10, w.now + 20 * HTC_SECOND);
     for (int fresh = 3; fresh < 6;) {
         int n = (int)htc_rng_below(&w.rng, (uint64_t)w.nodes);
-        if (!listed(n))
+        if (!listed(n)) {
+            turn(&w); /* perhaps everyone is down */
             continue;
+        }
         switch (htc_rng_below(&w.rng, members() > 3 ? 3 : 2)) {
         case 0:
             join(fresh++);
@@ -225,8 +232,18 @@ Test(kvs_eventual_moves, nothing_acknowledged_is_lost)
 {
     PROPERTY(rng, 25)
     {
-        cr_assert(changes_through_faults(rng.state), "seed %llu", (unsigned long long)property_seed);
+        cr_assert(changes_through_faults(rng.state, 0), "seed %llu", (unsigned long long)property_seed);
     }
+}
+
+/* Whoever has no room waits for it, and nobody ends. */
+Test(kvs_eventual_moves, batches_hold_little)
+{
+    PROPERTY(rng, 25)
+    {
+        cr_assert(changes_through_faults(rng.state, 1), "seed %llu", (unsigned long long)property_seed);
+    }
+    cr_assert(narrow_refused > 0, "%llu", (unsigned long long)narrow_refused);
 }
 
 /* ---------------------------------------------------------------- what is in the image */
