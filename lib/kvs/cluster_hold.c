@@ -472,7 +472,7 @@ static htc_status install(htc_kv_server *s, uint64_t from, const htc__kv_page *p
     if (duties & HTC__KV_HOLD_TAKE)
         status = stage_floors(s, area.id, &page->floors);
     if (status == HTC_OK && (duties & HTC__KV_HOLD_TAKE) && page->eventual) {
-        status = htc__kv_eventual_take(s, page->entries);
+        status = htc__kv_eventual_take(s, page->entries, 0);
         if (status == HTC_EBUSY || (status == HTC_OK && !htc__kv_holds_room(s, 0, 0)))
             return HTC_OK; /* it comes again; to have merged some of it does no harm */
     } else if (status == HTC_OK && (duties & HTC__KV_HOLD_TAKE)) {

@@ -56,7 +56,7 @@ void htc__kv_cluster_on_copied(htc_kv_server *s, uint64_t from, htc_bytes item)
         !(y->eventual ? htc__kv_eventual_may_take(s, page.bucket, page.entries)
                       : htc__kv_holds_may_take(s, page.bucket, page.entries)))
         return;
-    htc_status status = y->eventual ? htc__kv_eventual_take(s, page.entries)
+    htc_status status = y->eventual ? htc__kv_eventual_take(s, page.entries, 1)
                                     : htc__kv_holds_stage_entries(s, (htc__kv_area){ 'y', htc__kv_area_id(y->bucket, y->epoch) },
                                                                   page.entries);
     if (status == HTC_EBUSY)

@@ -104,13 +104,21 @@ int htc__kv_eventual_may_install(htc_kv_server *s, const htc__kv_page *page)
            htc__kv_eventual_awaits(s, page->number);
 }
 
+/* Of a bucket some keys may be only others' (a namespace wants fewer owners). */
+static int is_others(const htc_kv_server *s, htc_bytes key)
+{
+    uint64_t owner[HTC_RING_OWNERS_MAX];
+    uint32_t mine, n = htc__kv_space_owners(s, key, owner, &mine);
+    return mine == n && n > 0;
+}
+
 /* What cannot be merged (it would be too much, or is no state) is as if it had been lost; so is what meets a damaged record. */
-htc_status htc__kv_eventual_take(htc_kv_server *s, htc_bytes entries)
+htc_status htc__kv_eventual_take(htc_kv_server *s, htc_bytes entries, int copied)
 {
     htc_reader r = htc_reader_of(entries);
     htc_bytes  key, state;
     while (htc__kv_eventual_entry_read(&r, &key, &state)) {
-        if (state.len == 0)
+        if (state.len == 0 || (copied && is_others(s, key)))
             continue;
         htc_status status = htc__kv_take_in(s, key, state);
         if (status == HTC_EBUSY || status == HTC_ENOMEM || status == HTC_EIO)

@@ -10,8 +10,9 @@ void htc__kv_eventual_show(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask
 /* Are these entries keys of that bucket, with states? */
 int        htc__kv_eventual_may_take(const htc_kv_server *s, uint32_t bucket, htc_bytes entries);
 int        htc__kv_eventual_may_install(htc_kv_server *s, const htc__kv_page *page); /* and is their image still to come? */
-/* Merge them into what is held. HTC_EBUSY: there is no room; HTC_ENOMEM, HTC_EIO. */
-htc_status htc__kv_eventual_take(htc_kv_server *s, htc_bytes entries);
+/* Merge them into what is held; copied: of what this member owns now, for it may have said that it holds nothing else (eventual_leave.c). An image
+ * has what comes to be its own. HTC_EBUSY: there is no room; HTC_ENOMEM, HTC_EIO. */
+htc_status htc__kv_eventual_take(htc_kv_server *s, htc_bytes entries, int copied);
 /* What this member says as a mover; NULL: the store has no eventual keys. */
 const htc__kv_mover_eventual *htc__kv_eventual_mover(htc_kv_server *s);
 /* The image of that number may yet become its bucket's, so what has come of it is to be kept. */

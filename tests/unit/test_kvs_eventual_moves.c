@@ -358,6 +358,47 @@ Test(kvs_eventual_moves, an_old_owner_keeps_its_copy_until_it_is_merged)
     }
 }
 
+/* ---------------------------------------------------------------- an owner that is away, or lost */
+
+static int found_all(void)
+{
+    char name[8];
+    int  found = 0;
+    for (int i = 0; i < MANY; i++)
+        found += ask_now(1, request(HTC_KV_GET, numbered(name, i), "")).status == HTC_OK;
+    return found;
+}
+
+/* Two of two have everything. A third one is let in, and is away before it has its share. */
+static void third_is_let_in(uint64_t seed)
+{
+    open_space_growing(seed, 4, 2, calm, SOON, NEVER, 2);
+    w.spaces[1].n = 2;
+    for (int n = 0; n < 2; n++) {
+        crash(&w, n, HTC_NEVER);
+        start(&w, n);
+    }
+    put_all("v");
+    start(&w, 2);
+    while (!listed(2))
+        turn(&w);
+    crash(&w, 2, HTC_NEVER);
+    while (moving())
+        turn(&w);
+    run_until(&w, w.now + 30 * HTC_SECOND);
+}
+
+/* It copies its buckets, and of these what it owns, two of three owners having a key: for it has perhaps said that it holds nothing else. */
+Test(kvs_eventual_moves, what_is_copied_is_ones_own)
+{
+    third_is_let_in(1);
+    start(&w, 2);
+    run_until(&w, w.now + HTC_SECOND);
+    settle();
+    HOLDS(found_all() == MANY);
+    close_world(&w);
+}
+
 /* What was deleted, and forgotten, does not come back with an owner that was away and is none any more. */
 Test(kvs_eventual_moves, nothing_is_forgotten_that_might_come_back)
 {
