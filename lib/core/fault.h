@@ -50,7 +50,8 @@
     X(page_unsettled)        /* keys on which the lists of a watch differ are not settled */                                       \
     X(page_not_anew)         /* a prefix does not start over for an owner that hears of it late */                       \
     X(image_of_one)          /* of eventual keys the image of a bucket is what one of its old owners holds */           \
-    X(unmerged_dropped)      /* an owner that keeps a bucket no more drops its eventual keys, whoever has them */
+    X(unmerged_dropped)      /* an owner that keeps a bucket no more drops its eventual keys, whoever has them */        \
+    X(left_to_few)           /* it drops them when those owners have them that are heard, be they fewer than W */
 
 #define HTC__BROKEN_ENUM(name) HTC__BROKEN_##name,
 typedef enum htc__broken { HTC__BROKEN_NOTHING, HTC__BROKEN_TABLE(HTC__BROKEN_ENUM) HTC__BROKEN_COUNT } htc__broken;

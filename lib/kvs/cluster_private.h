@@ -24,6 +24,7 @@ typedef struct htc__kv_peer {
     uint32_t caught_up;      /* what it had accepted is being taken, or was: cluster_catch.c */
     uint8_t  self, listed;   /* listed: the map names it */
     uint8_t  dialling;       /* the driver was asked for a connection to it */
+    uint8_t  missed;         /* eventual_leave.c: records are kept until it is heard */
     uint8_t  noticed;        /* HTC__KV_NOTICED_HERE, … */
     htc_ns   noticed_at;     /* since then */
     htc_ns   heard, said;    /* when last */

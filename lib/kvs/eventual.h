@@ -75,6 +75,7 @@ typedef struct htc__kv_seeking {
 typedef struct htc__kv_indexed {
     uint64_t digest;
     htc_ns   since; /* it holds nothing but deletions; HTC_NEVER: it does */
+    uint32_t rests; /* all its owners that are heard have it, and they are too few: not offered again while that is hearings */
     uint8_t  going; /* it is being handed over to its owners */
 } htc__kv_indexed;
 
@@ -115,7 +116,8 @@ typedef struct htc__kv_eventual {
     uint32_t                leaving_at;  /* the bucket that it looks at next */
     int                     unsettled;   /* it has found some in this round */
     uint32_t                leaving;     /* records that are being handed over */
-    htc_ns                  leave_at, settled_said_at;
+    uint32_t                hearings;    /* one more with each map, and when an owner is heard again that one of them lacked */
+    htc_ns                  leave_at, leave_pause, settled_said_at;
     htc__kv_eventual_counts counts;
     htc__siblings           a, b, c; /* what is worked with: they are large */
     htc_buf                 bytes, other;

@@ -3,10 +3,14 @@
  * An old owner keeps its copy until it is merged. Most are: whoever moves a bucket reads as many of its owners as acknowledged changes need,
  * and all that answer. But one may have been away, with a change that nobody else has. So each member goes over its records whenever the
  * map is another one, offers those that it does not own to their owners by their digest, sends what differs, and drops a record when
- * as many owners as a change needs have all of it, durably, or all that are heard:
+ * as many owners as a change needs have all of it, durably:
  *
  *     FETCH with its digest ──▶ FETCHED, the same ──▶ confirmed
  *                           └─▶ FETCHED, another ──▶ STORE ──▶ STORED ──▶ confirmed
+ *
+ * If those that are heard are fewer, the record rests once all of them have it: it is kept, and offered again when another one is heard, or
+ * the map has changed (who is lost is replaced). Only a member that is to be none any more goes by those that are heard: it cannot wait
+ * for who may never come back.
  *
  * Its numbers are never used again here (htc__kv_forget). When nothing is left, it says so to all, with the version of the map by which it has
  * looked (SETTLED). Others rest on that: no deletion is forgotten that such a record might undo, and a member that goes is not let go.
@@ -21,7 +25,7 @@
 
 #define AT_ONCE  64
 #define BUCKETS  1024 /* looked at in one step */
-#define PAUSE_NS (20 * HTC_MS)
+#define PAUSE_NS (20 * HTC_MS) /* between two rounds; twice as long whenever a round has brought nothing on */
 
 /* ---------------------------------------------------------------- whose */
 
@@ -47,14 +51,21 @@ static int owns_all(const htc_kv_server *s, uint32_t bucket)
 
 /* ---------------------------------------------------------------- one record */
 
-static void end(htc_kv_server *s, htc__kv_seeking *x)
+/* NULL: it is held no more. */
+static htc__kv_indexed *record_of(const htc_kv_server *s, const htc__kv_seeking *x)
 {
-    htc__kv_eventual  *e = s->cluster->eventual;
     htc__kv_index_name name;
     htc__kv_index_name_of(s, x->key, &name);
-    htc__node *node = htc__table_find(&e->index, htc__kv_index_bytes(&name));
-    if (node)
-        ((htc__kv_indexed *)htc__node_value(node))->going = 0;
+    htc__node *node = htc__table_find(&s->cluster->eventual->index, htc__kv_index_bytes(&name));
+    return node ? htc__node_value(node) : NULL;
+}
+
+static void end(htc_kv_server *s, htc__kv_seeking *x)
+{
+    htc__kv_eventual *e = s->cluster->eventual;
+    htc__kv_indexed  *at = record_of(s, x);
+    if (at)
+        at->going = 0;
     e->leaving--;
     htc__kv_seeking_end(s, x);
 }
@@ -64,10 +75,20 @@ static int room_to_drop(const htc_kv_server *s, htc_bytes key)
     return !htc__kv_full(s) && htc__kv_room(s, key.len, 64) == HTC_OK;
 }
 
+/* There is room for others to be offered, or nothing is left. */
+static void look_soon(htc_kv_server *s)
+{
+    htc__kv_eventual *e = s->cluster->eventual;
+    e->leave_pause = PAUSE_NS;
+    if (e->leave_at > s->now + PAUSE_NS)
+        e->leave_at = s->now + PAUSE_NS;
+}
+
 static void drop(htc_kv_server *s, htc_bytes key, int damaged)
 {
     if (!room_to_drop(s, key))
         return;
+    look_soon(s);
     htc_status status = damaged ? htc__kv_lose(s, key) : htc__kv_forget(s, key);
     s->cluster->eventual->counts.left += status == HTC_OK;
     if (status == HTC_ENOMEM || status == HTC_EIO)
@@ -105,21 +126,44 @@ void htc__kv_leave_stored(htc_kv_server *s, htc__kv_seeking *x, uint32_t place)
     count(s, x, place);
 }
 
-static uint32_t not_heard(const htc_kv_server *s, const htc__kv_seeking *x)
+static int is_silent(const htc_kv_server *s, const htc__kv_seeking *x, uint32_t place)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < x->n; i++)
-        n += !(x->said >> i & 1) && htc__kv_cluster_suspected(s, htc__kv_cluster_peer(s->cluster, x->owner[i]));
-    return n;
+    return !(x->said >> place & 1) && htc__kv_cluster_suspected(s, htc__kv_cluster_peer(s->cluster, x->owner[place]));
 }
 
-/* Not all have answered. Who is not there, perhaps never again, is not waited for: one copy has become one at least. */
+static int all_heard_have_it(const htc_kv_server *s, const htc__kv_seeking *x)
+{
+    uint32_t silent = 0;
+    for (uint32_t i = 0; i < x->n; i++)
+        silent += (uint32_t)is_silent(s, x, i);
+    return x->has + silent == x->n;
+}
+
+/* Until one of those is heard that are not. */
+static void rest(htc_kv_server *s, const htc__kv_seeking *x)
+{
+    htc__kv_eventual *e = s->cluster->eventual;
+    htc__kv_indexed  *at = record_of(s, x);
+    if (!at || at->digest != x->counter || htc__kv_seeking_late(s, x))
+        return;
+    at->rests = e->hearings;
+    for (uint32_t i = 0; i < x->n; i++)
+        if (is_silent(s, x, i))
+            htc__kv_cluster_peer(s->cluster, x->owner[i])->missed = 1;
+    look_soon(s);
+}
+
+/* Not all have answered. */
 void htc__kv_leave_late(htc_kv_server *s, htc__kv_seeking *x)
 {
-    if (x->has >= x->need || (x->has && x->has + not_heard(s, x) == x->n))
+    int all = all_heard_have_it(s, x), goes = htc__kv_eventual_goes(s) == s->cluster->id || HTC__BROKEN(left_to_few);
+    if (x->has >= x->need || (x->has && all && goes)) {
         confirmed(s, x);
-    else
-        end(s, x);
+        return;
+    }
+    if (all)
+        rest(s, x);
+    end(s, x);
 }
 
 static void offer(htc_kv_server *s, htc__node *node)
@@ -161,7 +205,8 @@ static int look_at_bucket(htc_kv_server *s, uint32_t bucket)
             continue;
         }
         settled = 0;
-        if (((htc__kv_indexed *)htc__node_value(node))->going || e->leaving >= AT_ONCE)
+        const htc__kv_indexed *at = htc__node_value(node);
+        if (at->going || at->rests == e->hearings || e->leaving >= AT_ONCE)
             continue;
         htc_status held = htc__kv_held_state(s, key, &state);
         if (held == HTC_ECORRUPT || HTC__BROKEN(unmerged_dropped)) { /* nobody can have anything of it */
@@ -205,11 +250,37 @@ int htc__kv_leave_over(const htc_kv_server *s, uint32_t bucket)
     return 1;
 }
 
+/* What rests is offered again. */
+static void hear(htc_kv_server *s)
+{
+    htc__kv_cluster  *c = s->cluster;
+    htc__kv_eventual *e = c->eventual;
+    int               again = 0;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->peers[i].missed && !htc__kv_cluster_suspected(s, &c->peers[i])) {
+            c->peers[i].missed = 0;
+            again = 1;
+        }
+    e->hearings += (uint32_t)again;
+    e->leave_pause = again ? PAUSE_NS : e->leave_pause;
+}
+
+static void pause_longer(const htc_kv_server *s)
+{
+    htc__kv_eventual *e = s->cluster->eventual;
+    htc_ns            most = 2 * s->cluster->suspect_ns;
+    e->leave_at = s->now + e->leave_pause;
+    if (e->unsettled)
+        e->leave_pause = 2 * e->leave_pause < most ? 2 * e->leave_pause : most;
+}
+
 /* Round all buckets, until a whole round finds nothing. */
 static void look(htc_kv_server *s)
 {
     htc__kv_cluster  *c = s->cluster;
     htc__kv_eventual *e = c->eventual;
+    if (e->leaving_at == 0)
+        hear(s);
     for (uint32_t i = 0; i < BUCKETS && e->leaving_at < c->buckets && e->index.count; i++, e->leaving_at++)
         e->unsettled |= !owns_all(s, e->leaving_at) && !look_at_bucket(s, e->leaving_at);
     if (e->leaving_at < c->buckets && e->index.count) {
@@ -217,11 +288,12 @@ static void look(htc_kv_server *s)
         return;
     }
     int settled = !e->unsettled && htc__kv_hints_tidy(s);
+    pause_longer(s);
     e->leaving_at = 0;
     e->unsettled = 0;
-    e->leave_at = settled ? HTC_NEVER : s->now + PAUSE_NS;
     if (!settled)
         return;
+    e->leave_at = HTC_NEVER;
     e->settled = e->leaving_map;
     say_settled(s);
 }
@@ -237,6 +309,8 @@ void htc__kv_leave_tick(htc_kv_server *s)
         e->leaving_at = 0;
         e->unsettled = 0;
         e->leave_at = s->now;
+        e->leave_pause = PAUSE_NS;
+        e->hearings++; /* other owners, perhaps */
         e->hurried = c->map->after ? e->hurried : c->buckets;
     }
     if (s->now >= e->leave_at)

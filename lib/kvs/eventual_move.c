@@ -167,12 +167,19 @@ static int enough_of(const htc_kv_server *s, const htc__kv_space *space, const h
     return have > q.n - (q.r < q.w ? q.r : q.w) || !heard;
 }
 
+uint64_t htc__kv_eventual_goes(const htc_kv_server *s)
+{
+    const htc__kv_map *map = s->cluster->map;
+    if (!map->after || map->kind == HTC__KV_RENEW || map->kind == HTC__KV_REWEIGHT)
+        return 0;
+    return map->back ? map->comer.id : map->leaver;
+}
+
 /* Whoever goes should have shown all that it has: nobody can ask it later. */
 static int goes_unread(const htc_kv_server *s, const htc__kv_map_move *move, uint32_t shown)
 {
-    const htc__kv_map *map = s->cluster->map;
-    uint64_t           goes = map->back ? map->comer.id : map->leaver;
-    if (map->kind == HTC__KV_RENEW || map->kind == HTC__KV_REWEIGHT || !goes || !is_heard(s, goes))
+    uint64_t goes = htc__kv_eventual_goes(s);
+    if (!goes || !is_heard(s, goes))
         return 0;
     for (uint32_t i = 0; i < move->from_n; i++)
         if (move->from[i] == goes && !(shown >> i & 1))

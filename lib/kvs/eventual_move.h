@@ -17,6 +17,8 @@ htc_status htc__kv_eventual_take(htc_kv_server *s, htc_bytes entries, int copied
 const htc__kv_mover_eventual *htc__kv_eventual_mover(htc_kv_server *s);
 /* The image of that number may yet become its bucket's, so what has come of it is to be kept. */
 int htc__kv_eventual_awaits(const htc_kv_server *s, uint64_t number);
+/* Who is to be no member any more when the change that is under way is over; 0: nobody. */
+uint64_t htc__kv_eventual_goes(const htc_kv_server *s);
 /* Whoever is a member now, and would be none by `next`, is heard and holds what others do not: it is to hand that over first. */
 int htc__kv_eventual_holds_back(const htc_kv_server *s, const htc__kv_map *next);
 

@@ -55,6 +55,7 @@ static htc__kv_indexed *index_at(htc_kv_server *s, htc_bytes key)
 static void index_set(htc_kv_server *s, htc__kv_indexed *at, uint64_t digest, int deleted)
 {
     s->cluster->eventual->deleted += (uint64_t)(deleted != 0) - (uint64_t)(at->since != HTC_NEVER);
+    at->rests = at->digest == digest ? at->rests : 0;
     at->digest = digest;
     at->since = !deleted ? HTC_NEVER : at->since == HTC_NEVER ? s->now : at->since;
 }

@@ -289,8 +289,19 @@ void htc__store_eventual_read_next(store_client *c, store_asked *a, htc_kv_reque
 
 /* ---- what members hold ---- */
 
-/* 1: this member owns the key and is there; *state: what it holds of it, lent. 0: it is none of those. -1: it is to come back, or cannot be
- * asked yet. */
+enum { WAITS = -1, NOTHING, OWNS, KEEPS };
+
+/* An owner that does not come back may be the one that others keep copies for. */
+static int one_is_lost(const store *s, const htc_kv_server *server)
+{
+    for (uint32_t i = 0; i < s->setting.nodes; i++)
+        if (s->members[i].gone && htc__kv_map_find(server->cluster->map, s->members[i].id))
+            return 1;
+    return 0;
+}
+
+/* OWNS: this member owns the key and is there; *state: what it holds of it, lent. KEEPS: it owns it no more, and holds that still. WAITS: it is to
+ * come back, or cannot be asked yet. */
 static int held(store_member *m, const store_copies *k, htc_bytes *state)
 {
     char           name[STORE_NAME + 2];
@@ -300,33 +311,60 @@ static int held(store_member *m, const store_copies *k, htc_bytes *state)
     htc_bytes      key = { name, len };
     htc_kv_server *server = htc_sim_up(m->node) ? htc_sim_machine(m->node) : NULL;
     if (m->gone || m->outside)
-        return 0;
+        return NOTHING;
     if (!server || !server->serving || !server->cluster->map)
-        return -1;
-    if (server->cluster->map_version && server->cluster->eventual->settled <= server->cluster->map_version)
-        return -1; /* it may hold something that only others own */
-    uint32_t n = htc__kv_space_owners(server, key, owner, &mine);
-    if (mine == n)
-        return 0;
+        return WAITS;
+    int unsettled = server->cluster->map_version && server->cluster->eventual->settled <= server->cluster->map_version;
+    if (unsettled && !one_is_lost(m->s, server))
+        return WAITS; /* it may hold something that only others own */
+    uint32_t   n = htc__kv_space_owners(server, key, owner, &mine);
     htc_status status = htc__kv_held_state(server, key, state);
-    return status == HTC_OK || status == HTC_ENOTFOUND ? 1 : 0; /* a damaged one is the other owners' affair */
+    if (mine == n && status == HTC_OK && !unsettled)
+        htc__store_fail(m->s, "%s holds %s still, which only others own, and has said that it holds no such key", htc_sim_name(m->node), k->name);
+    if (mine == n)
+        return status == HTC_OK ? KEEPS : NOTHING;
+    return status == HTC_OK || status == HTC_ENOTFOUND ? OWNS : NOTHING; /* a damaged one is the other owners' affair */
+}
+
+/* All that is kept the owners have. */
+static int is_known(store *s, store_member *owner, store_member *keeper, const store_copies *k)
+{
+    htc_bytes all = { NULL, 0 }, state = { NULL, 0 };
+    if (!owner || held(owner, k, &all) != OWNS || htc__siblings_read(all, &s->set) != HTC_OK || held(keeper, k, &state) != KEEPS ||
+        htc__siblings_read(state, &s->kept) != HTC_OK)
+        return 0;
+    htc__causal order = htc__siblings_compare(&s->kept, &s->set);
+    return order == HTC__CAUSAL_SAME || order == HTC__CAUSAL_BEFORE;
+}
+
+static int agrees_on(store *s, const store_copies *k)
+{
+    store_member *owner = NULL, *keeper[STORE_MEMBERS];
+    uint32_t      keepers = 0;
+    uint64_t      digest = 0;
+    for (uint32_t n = 0; n < s->setting.nodes; n++) {
+        htc_bytes state = { NULL, 0 };
+        int       is = held(&s->members[n], k, &state);
+        if (is == WAITS || (is == OWNS && owner && htc__kv_state_digest(state) != digest))
+            return 0;
+        if (is == KEEPS)
+            keeper[keepers++] = &s->members[n];
+        if (is == OWNS) {
+            owner = &s->members[n];
+            digest = htc__kv_state_digest(state);
+        }
+    }
+    while (keepers && is_known(s, owner, keeper[keepers - 1], k))
+        keepers--;
+    return keepers == 0;
 }
 
 int htc__store_eventual_agrees(void *ctx)
 {
     store *s = ctx;
-    for (uint32_t i = 0; i < STORE_COPIES; i++) {
-        uint64_t digest = 0;
-        int      any = 0;
-        for (uint32_t n = 0; n < s->setting.nodes && s->copies[i].used; n++) {
-            htc_bytes state = { NULL, 0 };
-            int       is = held(&s->members[n], &s->copies[i], &state);
-            if (is < 0 || (is && any && htc__kv_state_digest(state) != digest))
-                return 0;
-            any |= is;
-            digest = is ? htc__kv_state_digest(state) : digest;
-        }
-    }
+    for (uint32_t i = 0; i < STORE_COPIES; i++)
+        if (s->copies[i].used && !agrees_on(s, &s->copies[i]))
+            return 0;
     return 1;
 }
 
@@ -362,7 +400,7 @@ static void note_copies(store *s)
     for (uint32_t i = 0; i < STORE_COPIES; i++)
         for (uint32_t n = 0; n < s->setting.nodes && s->copies[i].used; n++) {
             htc_bytes state = { NULL, 0 };
-            if (held(&s->members[n], &s->copies[i], &state) == 1)
+            if (held(&s->members[n], &s->copies[i], &state) == OWNS)
                 note_copy(s, &s->members[n], &s->copies[i], state);
         }
 }

@@ -285,7 +285,7 @@ struct store {
     store_key             keys[STORE_KEYS];
     store_lease           leases[STORE_LEASES];
     store_copies          copies[STORE_COPIES];
-    htc__siblings         set; /* of one of them, while it is looked at */
+    htc__siblings         set, kept; /* of one of them, while it is looked at */
     uint32_t              leases_n;
     uint32_t              found; /* keys that were there when they were read last */
     htc_rng               rng; /* of what happens to members */

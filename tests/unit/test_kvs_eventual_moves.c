@@ -399,6 +399,85 @@ Test(kvs_eventual_moves, what_is_copied_is_ones_own)
     close_world(&w);
 }
 
+static uint64_t kept_by(int n)
+{
+    char     name[8];
+    uint64_t kept = 0;
+    for (int i = 0; i < MANY; i++)
+        kept += (uint64_t)(held(n, numbered(name, i)) && !owns(n, name));
+    return kept;
+}
+
+/* So of the third one's keys one of the two others is all that has them, besides whoever owned them till now, and keeps them. How many. */
+static uint64_t some_are_kept(uint64_t seed)
+{
+    third_is_let_in(seed);
+    HOLDS(kept_by(1) || broken);
+    HOLDS(eventual_of(1)->settled <= cluster_of(1)->map_version || broken);
+    return kept_by(1);
+}
+
+/* And the disk of that one is lost. */
+static int is_kept_for_two(uint64_t seed)
+{
+    uint64_t kept = some_are_kept(seed), said = eventual_of(1)->last_tag;
+    stop(0);
+    run_until(&w, w.now + 30 * HTC_SECOND);
+    int quiet = kept_by(1) == kept && eventual_of(1)->last_tag == said;
+    HOLDS(quiet || broken); /* who cannot answer is not asked for ever */
+    start(&w, 2);
+    run_until(&w, w.now + 10 * HTC_SECOND);
+    w.node[3].replaces = w.members[0].id;
+    carry_through(NULL, 3, 0);
+    settle();
+    int found = found_all();
+    close_world(&w);
+    return found;
+}
+
+Test(kvs_eventual_moves, a_copy_is_kept_until_enough_owners_have_it)
+{
+    PROPERTY(rng, 3)
+    {
+        int found = is_kept_for_two(rng.state);
+        cr_assert(found == MANY, "seed %llu: %d", (unsigned long long)property_seed, found);
+    }
+}
+
+/* Nothing but that the third one is heard again is needed then. */
+Test(kvs_eventual_moves, a_copy_goes_when_its_owner_is_back)
+{
+    HOLDS(some_are_kept(1) > 0);
+    uint64_t version = cluster_of(1)->map_version;
+    start(&w, 2);
+    run_until(&w, w.now + HTC_SECOND);
+    settle();
+    HOLDS(kept_by(1) == 0 && cluster_of(1)->map_version == version);
+    HOLDS(found_all() == MANY);
+    close_world(&w);
+}
+
+/* Of five one is lost, and all owners would have to have what another one hands over that leaves: it goes by those that are there. */
+Test(kvs_eventual_moves, a_member_leaves_while_an_owner_is_lost)
+{
+    open_space_growing(1, 6, 5, calm, SOON, NEVER, 2);
+    w.spaces[1].r = 1;
+    w.spaces[1].w = 3;
+    for (int n = 0; n < 5; n++) {
+        crash(&w, n, HTC_NEVER);
+        start(&w, n);
+    }
+    put_all("v");
+    stop(4);
+    leave(3);
+    cr_expect(kept_by(0) + kept_by(1) + kept_by(2) == 0); /* they own what they owned */
+    w.node[5].replaces = w.members[4].id;
+    carry_through(NULL, 5, 0);
+    settle();
+    cr_assert(found_all() == MANY);
+    close_world(&w);
+}
+
 /* What was deleted, and forgotten, does not come back with an owner that was away and is none any more. */
 Test(kvs_eventual_moves, nothing_is_forgotten_that_might_come_back)
 {
@@ -437,7 +516,8 @@ Test(kvs_eventual_moves, a_broken_rule_is_noticed)
         const char *rule;
         int (*found)(uint64_t seed);
         int of;
-    } rules[] = { { "image_of_one", is_in_the_image, MANY }, { "unmerged_dropped", comes_back_with_something, 2 * MANY } };
+    } rules[] = { { "image_of_one", is_in_the_image, MANY }, { "unmerged_dropped", comes_back_with_something, 2 * MANY },
+                  { "left_to_few", is_kept_for_two, MANY } };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         uint64_t seed = 1;
         htc__broken_set(htc__broken_find(rules[i].rule), 1);
