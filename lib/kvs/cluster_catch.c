@@ -34,7 +34,8 @@ typedef struct htc__kv_catching {
     uint64_t     round;
     htc__kv_name from, to; /* the range that is asked about: behind from, up to to (empty: to the end) */
     uint32_t     tries;
-    htc_ns       at; /* it is asked, or asked again */
+    int          missed; /* a record of it came when there was no room */
+    htc_ns       at;     /* it is asked, or asked again */
     htc__kv_catch_counts counts;
 } catching;
 
@@ -186,6 +187,7 @@ static void ask(htc_kv_server *s)
     range       r;
     htc__digest d;
     t->at = s->now + 8 * s->cluster->suspect_ns / 10;
+    t->missed = 0;
     if (t->tries++ == TRIES) {
         t->with = 0; /* it is asked again when it was silent */
         return;
@@ -359,8 +361,15 @@ static void on_caught(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc_reader r = htc_reader_of(item);
     head       h;
-    if (read_head(&r, &h) && htc_reader_done(&r) == HTC_OK && is_answer(s, from, &h))
-        go_on(s, h.to);
+    if (!read_head(&r, &h) || htc_reader_done(&r) != HTC_OK || !is_answer(s, from, &h))
+        return;
+    catching *t = s->cluster->catching;
+    if (t->missed) { /* what was taken is not sent again */
+        t->tries = 0;
+        t->at = s->now + HTC__KV_ROOM_AGAIN;
+        return;
+    }
+    go_on(s, h.to);
 }
 
 static void on_record(htc_kv_server *s, uint64_t from, htc_bytes item)
@@ -372,6 +381,10 @@ static void on_record(htc_kv_server *s, uint64_t from, htc_bytes item)
         htc__kv_ballot_none(&ask.cell.accepted))
         return;
     ask.ballot = ask.cell.accepted;
+    if (htc__kv_full(s) || htc__kv_room(s, ask.key.len, ask.cell.value.len) == HTC_EBUSY) {
+        s->cluster->catching->missed = 1;
+        return;
+    }
     s->cluster->catching->counts.taken += (uint64_t)htc__kv_cluster_accept_late(s, from, &ask);
 }
 

@@ -73,43 +73,59 @@ static void wait_until_caught_up(int n)
 
 /* Away while keys are written, overwritten and deleted: back, it has what the others have of keys that nobody touches, and no more than what
  * differs was sent. */
+static void away_and_back(uint64_t seed, int little_room)
+{
+    open_world(&w, seed, 3, calm);
+    w.narrow = little_room;
+    w.tombstones = 100000;
+    for (int n = 0; n < 3; n++) {
+        crash(&w, n, HTC_NEVER);
+        start(&w, n);
+    }
+    for (int i = 0; i < 2 * MANY / 3; i++)
+        put_at(i, "first");
+    run_until(&w, w.now + HTC_SECOND);
+    crash(&w, 2, HTC_NEVER);
+    for (int i = MANY / 3; i < MANY / 2; i++)
+        put_at(i, "second");
+    for (int i = 2 * MANY / 3; i < MANY; i++)
+        put_at(i, "new");
+    for (int i = 0; i < 50; i++)
+        HOLDS(ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_DELETE, .key = htc_bytes_of(name_at(i)) }).status == HTC_OK);
+    int changed = MANY / 2 - MANY / 3 + MANY - 2 * MANY / 3 + 50;
+    w.node[2].down_until = w.now;
+    turn(&w);
+    HOLDS(w.node[2].server != NULL && alike(2, 0, MANY) < MANY - changed + 10);
+    wait_until_caught_up(2);
+    run_until(&w, w.now + HTC_SECOND);
+    htc__kv_catch_counts counts = counts_of(2);
+    cr_assert(alike(2, 0, MANY) == MANY, "seed %llu: %d of %d", (unsigned long long)property_seed, alike(2, 0, MANY), MANY);
+    HOLDS(counts.taken >= (uint64_t)changed && counts.taken <= (uint64_t)changed + 10 && counts.rounds == 2);
+    HOLDS(counts.compared >= 2 * (uint64_t)(MANY - changed) && (little_room || counts_of(0).given <= (uint64_t)changed + 200));
+    crash(&w, 2, HTC_MS); /* nothing differs: nothing is sent */
+    uint64_t given = counts_of(0).given + counts_of(1).given;
+    run_until(&w, w.now + HTC_SECOND);
+    wait_until_caught_up(2);
+    HOLDS(counts_of(2).taken == 0 && counts_of(0).given + counts_of(1).given == given && counts_of(2).rounds == 2);
+    close_world(&w);
+}
+
 Test(kvs_catch, who_was_away_has_what_changed)
 {
     PROPERTY(rng, 4)
     {
-        open_world(&w, rng.state, 3, calm);
-        w.tombstones = 100000;
-        for (int n = 0; n < 3; n++) {
-            crash(&w, n, HTC_NEVER);
-            start(&w, n);
-        }
-        for (int i = 0; i < 2 * MANY / 3; i++)
-            put_at(i, "first");
-        run_until(&w, w.now + HTC_SECOND);
-        crash(&w, 2, HTC_NEVER);
-        for (int i = MANY / 3; i < MANY / 2; i++)
-            put_at(i, "second");
-        for (int i = 2 * MANY / 3; i < MANY; i++)
-            put_at(i, "new");
-        for (int i = 0; i < 50; i++)
-            HOLDS(ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_DELETE, .key = htc_bytes_of(name_at(i)) }).status == HTC_OK);
-        int changed = MANY / 2 - MANY / 3 + MANY - 2 * MANY / 3 + 50;
-        w.node[2].down_until = w.now;
-        turn(&w);
-        HOLDS(w.node[2].server != NULL && alike(2, 0, MANY) < MANY - changed + 10);
-        wait_until_caught_up(2);
-        run_until(&w, w.now + HTC_SECOND);
-        htc__kv_catch_counts counts = counts_of(2);
-        cr_assert(alike(2, 0, MANY) == MANY, "seed %llu: %d of %d", (unsigned long long)property_seed, alike(2, 0, MANY), MANY);
-        HOLDS(counts.taken >= (uint64_t)changed && counts.taken <= (uint64_t)changed + 10 && counts.rounds == 2);
-        HOLDS(counts_of(0).given <= (uint64_t)changed + 200 && counts.compared >= 2 * (uint64_t)(MANY - changed));
-        crash(&w, 2, HTC_MS); /* nothing differs: nothing is sent */
-        uint64_t given = counts_of(0).given + counts_of(1).given;
-        run_until(&w, w.now + HTC_SECOND);
-        wait_until_caught_up(2);
-        HOLDS(counts_of(2).taken == 0 && counts_of(0).given + counts_of(1).given == given && counts_of(2).rounds == 2);
-        close_world(&w);
+        away_and_back(rng.state, 0);
     }
+}
+
+/* A record that there is no room for is asked for again. */
+Test(kvs_catch, records_wait_for_room)
+{
+    PROPERTY(rng, 4)
+    {
+        away_and_back(rng.state, 1);
+    }
+    cr_assert(narrow_refused > 0, "%llu", (unsigned long long)narrow_refused);
 }
 
 /* ---- a record is taken as an accept that comes late ---- */
