@@ -2,7 +2,7 @@
 #ifndef HTC_TESTS_BALANCE_HAND_H
 #define HTC_TESTS_BALANCE_HAND_H
 
-#include <criterion/criterion.h>
+#include "expect.h"
 
 #include "htcsched/balance.h"
 

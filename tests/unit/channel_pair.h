@@ -3,8 +3,7 @@
 #ifndef HTC_TESTS_CHANNEL_PAIR_H
 #define HTC_TESTS_CHANNEL_PAIR_H
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,7 @@
 #ifndef HTC_TESTS_CLUSTER_WORLD_H
 #define HTC_TESTS_CLUSTER_WORLD_H
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

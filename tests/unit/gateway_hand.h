@@ -2,8 +2,7 @@
 #ifndef HTC_TESTS_GATEWAY_HAND_H
 #define HTC_TESTS_GATEWAY_HAND_H
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "gateway_rig.h"
 

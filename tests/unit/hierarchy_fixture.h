@@ -2,8 +2,7 @@
 #ifndef HTC_TESTS_HIERARCHY_FIXTURE_H
 #define HTC_TESTS_HIERARCHY_FIXTURE_H
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "htcsched/hierarchy.h"
 

@@ -2,8 +2,7 @@
 #ifndef HTC_TESTS_JSDL_TEXT_H
 #define HTC_TESTS_JSDL_TEXT_H
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <string.h>
 

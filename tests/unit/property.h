@@ -15,7 +15,7 @@
 #ifndef HTC_TESTS_PROPERTY_H
 #define HTC_TESTS_PROPERTY_H
 
-#include <criterion/criterion.h>
+#include "expect.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef HTC_TESTS_REGISTER_WORLD_H
 #define HTC_TESTS_REGISTER_WORLD_H
 
-#include <criterion/criterion.h>
+#include "expect.h"
 #include <stdio.h>
 
 #include "core/fault.h"

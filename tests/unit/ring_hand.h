@@ -2,8 +2,7 @@
 #ifndef HTC_TESTS_RING_HAND_H
 #define HTC_TESTS_RING_HAND_H
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "property.h"
 #include "ring_model.h"

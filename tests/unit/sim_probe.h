@@ -2,7 +2,7 @@
 #ifndef HTC_TESTS_SIM_PROBE_H
 #define HTC_TESTS_SIM_PROBE_H
 
-#include <criterion/criterion.h>
+#include "expect.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

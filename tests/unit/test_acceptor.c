@@ -1,6 +1,5 @@
 /* What an owner answers, rule by rule, and what it stores before. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "alloc_fail.h"
 #include "kvs/register.h"

@@ -1,6 +1,5 @@
 /* The agent against a gateway and a host that the test plays: each scenario is asserted as the trace of all it did. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* The messages of gateway and agent: what is written is read, and nothing that a stranger sends leaves its bounds. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <string.h>
 

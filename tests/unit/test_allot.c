@@ -1,6 +1,5 @@
 /* RA(U) against the tables of the specification, against a slow model of it, and against wrong use. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <math.h>
 
 #include "alloc_fail.h"

@@ -1,6 +1,5 @@
 /* The book: the tables of the specification, a slow model of it over random changes, its tree, and wrong use. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "../allot_model.h"
 #include "alloc_fail.h"

@@ -1,7 +1,6 @@
 /* Who gets and who gives: the worked example of the specification (section 3.5) played event by event, the rotation of
  * odd slots, and single decisions. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdlib.h>
 
 #include "htcsched/allot.h"

@@ -1,6 +1,5 @@
 /* What weights are made of: the weighers of the library, one of our own, past usage and profiles. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>

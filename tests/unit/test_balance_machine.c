@@ -1,6 +1,5 @@
 /* Whole machines: many controllers and jobs at once, and how many steals one job needs. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <math.h>
 
 #include "balance_hand.h"

@@ -1,6 +1,5 @@
 /* The stored form of a key. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdlib.h>
 #include <string.h>
 

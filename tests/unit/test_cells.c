@@ -1,7 +1,6 @@
 /* The table of cells in memory: against a slow model, by key, by place and in order; growing and shrinking; with memory
  * refused at every point; what a record costs. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <string.h>
 

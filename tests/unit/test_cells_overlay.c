@@ -1,6 +1,5 @@
 /* Cells over an engine against three plain arrays: what is stored, what is on its way, what is staged on top. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "core/codec.h"

@@ -1,7 +1,6 @@
 /* The handshakes against the published vectors (where the folder with them is there) and against our own, which were made by
  * this code; then what is refused. Messages, transport ones too, go to and fro: message i is the initiator's if i is even. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <jansson.h>
 #include <sodium.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* htc.ini and the state directory: defaults, every kind of mistake with its place, the lock and the format. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include <stdio.h>
 #include <stdlib.h>

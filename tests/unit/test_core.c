@@ -1,7 +1,6 @@
 /* lib/core: the codec from both sides and every way it fails, the effects of a step, the status table, random numbers,
  * hashes, options. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Graphs of tasks: against a matrix of edges, the shapes of the papers, cycles, edges that come late, and no memory.
  * Lengths and bounds are in test_dag_path.c. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

@@ -1,7 +1,6 @@
 /* Lengths over a graph: the critical path and the earliest finishing times, by hand, against the formulas written down
  * as they stand, and against placements that were tried. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

@@ -1,8 +1,7 @@
 /* The deque with one thread, so that every answer is determined: worked examples, a plain array as its model, thieves
  * that stop in the middle of a steal, rings that grow, indexes that wrap. What threads do to it is in tests/race and
  * tests/model. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

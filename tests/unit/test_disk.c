@@ -1,6 +1,5 @@
 /* Requests to a disk as bytes: both ways, one way to write each, and everything refused that is none. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "htcsched/disk.h"

@@ -1,6 +1,5 @@
 /* Requests of machines carried out with files, by threads and in the loop's own: each is answered once, with what a slow model says. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* The etcd adapter without a socket: requests as they are written, answers of every kind, and random requests against an etcd of
  * the test's own while answers are lost and others write. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "core/fault.h"
 #include "etcd_fake.h"

@@ -1,8 +1,7 @@
 /* The executor with real processes: how each kind of end is told apart, that nothing of a task stays behind, and that files
  * come in and go out as they should. The machine here does what an agent does for one task: stage in, run, signal when
  * told to, stage out, clean. Each test is a process of its own (Criterion), so no other children get in the way. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 /* Which parallel job starts next: worked examples, the slow model, the promises, wrong use, and memory that runs out.
  */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

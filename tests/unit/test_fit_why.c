@@ -1,6 +1,5 @@
 /* Why a job waits, and until when: as data, and as a sentence. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 
 #include "fit_hand.h"

@@ -1,7 +1,6 @@
 /* The gateway's host with real files and processes: agents (here a shell script that sleeps), uploads, stored outputs, live
  * logs, passwords. The machine is a list of calls; each answer is kept, and the next call is made. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include <fcntl.h>
 #include <signal.h>

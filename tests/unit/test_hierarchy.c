@@ -1,6 +1,5 @@
 /* The grid execution hierarchy: limits, who enters, who has to leave, and a naive model that agrees with all of it. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <math.h>
 
 #include "hierarchy_fixture.h"

@@ -1,6 +1,5 @@
 /* Anytime estimation: bounds that only fall, never below the truth, and the same for every order as a slow count by hand. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <math.h>
 #include <string.h>
 

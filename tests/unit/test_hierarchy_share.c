@@ -1,6 +1,5 @@
 /* Queues of one level share load without flapping; and the hierarchy follows what it measures. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <math.h>
 
 #include "hierarchy_fixture.h"

@@ -1,6 +1,5 @@
 /* Wrong use, strange clocks and no memory: a code, and the hierarchy is as it was. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <math.h>
 #include <string.h>
 

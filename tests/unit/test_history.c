@@ -1,6 +1,5 @@
 /* Operations, keys, clocks, values and the form of the file. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "alloc_fail.h"
 #include "history_made.h"

@@ -1,6 +1,5 @@
 /* Linearizability, decided twice: by versions and by search, and by trying all orders where those are few. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "history_made.h"
 #include "property.h"

@@ -1,6 +1,5 @@
 /* Each rule with histories that keep it and histories that break it, each in one way. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* What a member answers about a bucket that moves, rule by rule; and a mover on its own. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "alloc_fail.h"
 #include "kvs/hold.h"

@@ -1,6 +1,5 @@
 /* The live loop wakes a machine at its deadline, however that moves before: never earlier, and always. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include <stdlib.h>
 

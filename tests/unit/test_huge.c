@@ -1,6 +1,6 @@
 /* Memory in large pages (examples/htc-kvd/huge.h), against what malloc would give: contents through every change of size, no two pieces
  * that share a byte, halves of pages that serve again. */
-#include <criterion/criterion.h>
+#include "expect.h"
 #include <string.h>
 
 #include "../../examples/htc-kvd/huge.h"

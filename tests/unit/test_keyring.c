@@ -1,6 +1,5 @@
 /* Whose keys are whose: keys as text, the ring against a plain list, its file and what is said about a wrong one. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>

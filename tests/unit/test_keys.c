@@ -1,6 +1,5 @@
 /* Keys in files: what is written is read, and what others could have read or changed is refused by name. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* What a member says of the members, written and read again; and what is none of it. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "kvs/kv_members.h"

@@ -1,6 +1,5 @@
 /* What a client makes of several values, and the request that writes it back. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "htcsched/kv_siblings.h"
 #include "kvs/kv_wire.h"

@@ -1,7 +1,6 @@
 /* Two members and a client of an eventual namespace, with each of their allocations refused in turn: a put, one beside it, a get, a delete of
  * both, comparing, and the end of the deletion. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "alloc_fail.h"
 #include "kvs/eventual.h"

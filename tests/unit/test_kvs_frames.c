@@ -1,6 +1,5 @@
 /* Messages that came together are the same as each by itself: two members, one seed, the same frames, cut differently. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "core/wire.h"

@@ -1,7 +1,6 @@
 /* A member of three, and what another one can make it do that says anything: keep no more than so much, never end, and tell whoever sends what
  * is no message. The third is silent, and the disk may be, so that whatever waits for them stays. fuzz/kv_hostile.c looks for other things. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* A server with a log over a disk in memory: what was acknowledged is there after a power cut and after a kill, nothing that was refused
  * is, changes that find no room in a batch wait in their order, and a full disk refuses changes while reads go on. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <string.h>
 

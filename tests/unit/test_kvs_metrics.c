@@ -1,6 +1,5 @@
 /* What a server shows to monitors: readable by a strict reader, and a count of the answers that its client was given. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "kvs/server.h"
 #include "kvs_world.h"

@@ -1,6 +1,5 @@
 /* Compare-and-swaps of one key: who has lost waits to be let go, loses nothing by it, and not for long. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

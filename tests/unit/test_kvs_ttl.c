@@ -1,6 +1,5 @@
 /* Keys with an end of their own, asked for at the backend as a face asks, against a plain model. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Peers of different versions: both speak the lower number, a later version's operation or flag is answered, what is broken is not. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "kvs/client.h"

@@ -1,6 +1,5 @@
 /* Where ready tasks wait: Algorithm 3 against long multiplication, the policies against a list of all that happened. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

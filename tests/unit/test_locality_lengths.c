@@ -1,6 +1,5 @@
 /* est_task_length: exact means, and histograms held against the sorted list of all lengths. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* The log: what was acknowledged is there after every kind of stop, nothing else is, and no batch is there by halves; damage is
  * found and named; a full disk is said before anything changes. Over a disk in memory that keeps no more than it has to. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <string.h>
 

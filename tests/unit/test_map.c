@@ -1,6 +1,5 @@
 /* The cluster map: its steps, and its bytes. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

@@ -1,6 +1,5 @@
 /* The writer of OpenMetrics text against a strict reader of it: what is written is read back, and what may not be written is not. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <locale.h>
 #include <stdio.h>
 

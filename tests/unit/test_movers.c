@@ -1,6 +1,5 @@
 /* The movers of one batch: each hears of its own bucket, the map is told once, and how many buckets the next batch has. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "alloc_fail.h"
 #include "kvs/movers.h"

@@ -1,6 +1,5 @@
 /* The live loop over real sockets: an echo machine in a thread of its own, strangers and friends outside. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* doc/protocol.md shows bytes: each of its blocks ```hex NAME is what the library writes, and what it reads as the page says. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Nodes on lease: DR1 and DR2 as a table, the book against a list of pieces, grants against picking by hand. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

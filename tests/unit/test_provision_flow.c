@@ -1,7 +1,6 @@
 /* The management policy of the paper over one workflow, Montage with 1000 tasks: section 4.3's rows and the grid of section 4.4. The graph is
  * read at run time from the shared data; without it these are skipped. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include <stdio.h>
 #include <stdlib.h>

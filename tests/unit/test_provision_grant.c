@@ -1,6 +1,5 @@
 /* The provider's side: who gets the free nodes, what is done to a node that changes hands, and what it all costs. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

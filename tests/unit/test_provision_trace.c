@@ -1,7 +1,6 @@
 /* The management policies over two weeks of jobs: that of the paper against its published figures, ours against that of
  * the paper. The logs are read at run time from the shared data; without it the made-up weeks remain. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "../provision_sim.h"
 #include "property.h"

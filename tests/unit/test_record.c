@@ -1,7 +1,6 @@
 /* Resource records: every change against a list of what each node is, the life of a taking, sizes, wrong use, short
  * memory. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

@@ -3,8 +3,7 @@
  * ever runs two jobs, and when all jobs are gone and a sweeper has been round all nodes are free.
  *
  * Each rule of the header is then left out, and the same test has to see it. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "htcsched/record.h"

@@ -1,7 +1,6 @@
 /* Node lists and hostlist texts: numbers to names and back, what is refused and where, texts that read as what they
  * were. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Policies by kind and name: found again, refused twice, in order, and whole when memory is short. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

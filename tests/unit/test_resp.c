@@ -1,6 +1,5 @@
 /* The RESP face against a slow model of its commands, and word for word. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "alloc_fail.h"
 #include "core/wire.h"

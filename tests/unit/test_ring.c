@@ -1,7 +1,6 @@
 /* The ring: what it promises (ring_model.h) after any history, the fewest moves, shares, and no memory. Bytes from anybody are in
  * test_ring_bytes.c. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <math.h>
 #include <string.h>
 

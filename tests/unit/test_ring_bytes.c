@@ -1,6 +1,5 @@
 /* The ring and its epochs as bytes: differences in any order, roll backs, and bytes from anybody. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

@@ -1,7 +1,6 @@
 /* Our schema against the published ones: the same verdict over every document there is, and over thousands made by
  * damaging them. The published schemas are read at run time from the shared data; without it these tests are skipped. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <dirent.h>
 #include <libxml/parser.h>
 #include <libxml/xmlschemas.h>

@@ -1,6 +1,5 @@
 /* The rules of work stealing: each against its definition, and each trap that published implementations fell into. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Thieves and their policies: against the loop of Algorithm 2, against what their names promise, and in a small world
  * where all tasks begin at one worker. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <string.h>
 
 #include "alloc_fail.h"

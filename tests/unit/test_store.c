@@ -1,6 +1,5 @@
 /* The handle of any store: addresses, what is outstanding, refused memory. What stores answer is tests/live/store.c's. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include "alloc_fail.h"
 #include "htcsched/store.h"

@@ -1,6 +1,5 @@
 /* Streams in the live loop: a machine that shouts back, and clients that behave badly. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

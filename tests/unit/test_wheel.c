@@ -1,6 +1,5 @@
 /* The wheel against a plain list: who is due, when, and when it says that it wants to be asked. */
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "expect.h"
 #include <stdlib.h>
 
 #include "kvs/wheel.h"
