@@ -50,6 +50,7 @@
     X(page_unsettled)        /* keys on which the lists of a watch differ are not settled */                                       \
     X(page_not_anew)         /* a prefix does not start over for an owner that hears of it late */                       \
     X(image_of_one)          /* of eventual keys the image of a bucket is what one of its old owners holds */           \
+    X(mended_by_few)         /* of a damaged eventual record one other owner's word is enough, whatever W is */        \
     X(unmerged_dropped)      /* an owner that keeps a bucket no more drops its eventual keys, whoever has them */        \
     X(left_to_few)           /* it drops them when those owners have them that are heard, be they fewer than W */
 

@@ -7,6 +7,7 @@
 #include "kvs/digest.h"
 #include "kvs/eventual_hints.h"
 #include "kvs/eventual_leave.h"
+#include "kvs/eventual_mend.h"
 
 typedef htc__kv_seeking seeking;
 
@@ -257,7 +258,7 @@ static htc_status begin_get(htc_kv_server *s, seeking *x, uint32_t mine)
         status = htc__kv_held_state(s, x->key, &state);
     if (status == HTC_OK)
         htc_put_raw(&x->state, state);
-    else if (status != HTC_ENOTFOUND && status != HTC_ECORRUPT)
+    else if (status != HTC_ENOTFOUND && (status != HTC_ECORRUPT || x->n == 1))
         return status;
     if (x->state.status != HTC_OK)
         return x->state.status;
@@ -325,7 +326,7 @@ static void mend(htc_kv_server *s, const seeking *x)
     }
 }
 
-static htc_status learn(htc_kv_server *s, seeking *x, htc_bytes state)
+htc_status htc__kv_seeking_learn(htc_kv_server *s, seeking *x, htc_bytes state)
 {
     htc__kv_eventual *e = s->cluster->eventual;
     htc_status        status = htc__siblings_read(htc_buf_bytes(&x->state), &e->a);
@@ -353,9 +354,11 @@ static void on_fetched(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy
     if (x->q.op != HTC_KV_GET) {
         if (x->leaves)
             htc__kv_leave_fetched(s, x, i, copy->flag);
+        else if (x->mends)
+            htc__kv_mend_fetched(s, x, i, copy->state);
         return;
     }
-    htc_status status = copy->flag || copy->state.len == 0 ? HTC_OK : learn(s, x, copy->state);
+    htc_status status = copy->flag || copy->state.len == 0 ? HTC_OK : htc__kv_seeking_learn(s, x, copy->state);
     if (status == HTC_ENOMEM)
         htc__kv_cluster_broken(s, status);
     if (status != HTC_OK)
@@ -497,7 +500,7 @@ static void on_stored(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
     if (x->q.op == 0) {
         if (x->leaves)
             htc__kv_leave_stored(s, x, i);
-        else if (!x->collects)
+        else if (!x->collects && !x->mends)
             htc__kv_hint_stored(s, x, from);
         return;
     }
@@ -618,7 +621,7 @@ static void say_own_word(htc_kv_server *s, seeking *x)
     htc_bytes  held;
     htc_status status = htc__kv_held_state(s, x->key, &held);
     if (status == HTC_OK && x->q.op == HTC_KV_GET)
-        status = learn(s, x, held);
+        status = htc__kv_seeking_learn(s, x, held);
     if (status == HTC_OK || status == HTC_ENOTFOUND)
         own_word(s, x);
     else if (status == HTC_ENOMEM || status == HTC_EIO)
@@ -658,6 +661,8 @@ static void due(htc_kv_server *s, seeking *x)
     if (x->q.op == 0) {
         if (x->leaves)
             htc__kv_leave_late(s, x);
+        else if (x->mends)
+            htc__kv_mend_late(s, x);
         else if (x->collects)
             htc__kv_collect_late(s, x);
         else
@@ -699,6 +704,8 @@ void htc__kv_eventual_tick(htc_kv_server *s)
     if (s->broken == HTC_OK)
         htc__kv_leave_tick(s);
     if (s->broken == HTC_OK)
+        htc__kv_mend_tick(s);
+    if (s->broken == HTC_OK)
         htc__kv_compare_tick(s);
     if (s->broken == HTC_OK)
         htc__kv_forget_tick(s);
@@ -715,7 +722,7 @@ htc_ns htc__kv_eventual_deadline(const htc_kv_server *s)
     if (!e)
         return HTC_NEVER;
     htc_ns at = earlier(htc__wheel_next(&e->wheel), htc__kv_hints_deadline(s));
-    at = earlier(at, htc__kv_leave_deadline(s));
+    at = earlier(at, earlier(htc__kv_leave_deadline(s), htc__kv_mend_deadline(s)));
     return earlier(at, earlier(htc__kv_compare_deadline(s), htc__kv_forget_deadline(s)));
 }
 
@@ -832,6 +839,7 @@ htc_status htc__kv_eventual_create(htc_kv_server *s)
     htc__table_init(&e->seeking, &s->env);
     htc__table_init(&e->index, &s->env);
     htc__table_init(&e->hints, &s->env);
+    htc__table_init(&e->damaged, &s->env);
     htc_buf_init(&e->bytes, &s->env, 0);
     htc_buf_init(&e->other, &s->env, 0);
     htc_status status = HTC_OK;
@@ -850,6 +858,7 @@ void htc__kv_eventual_free(htc_kv_server *s)
     htc__table_free(&e->seeking);
     htc__table_free(&e->index);
     htc__table_free(&e->hints);
+    htc__table_free(&e->damaged);
     htc_buf_free(&e->bytes);
     htc_buf_free(&e->other);
     htc__free(&s->env, e, sizeof *e);

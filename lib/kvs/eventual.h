@@ -16,6 +16,7 @@
  *   eventual_collect.c  deletions are forgotten
  *   eventual_move.c     buckets move, and their eventual keys with them
  *   eventual_leave.c    records that this member holds and owns no more
+ *   eventual_mend.c     records that are damaged
  *   eventual_wire.h     what they say to each other
  *
  * All that is said of a key names its bucket's epoch, and an owner does it only while it serves the bucket in that one (kvs/hold.h): who is
@@ -54,7 +55,7 @@ typedef struct htc__kv_seeking {
     htc__kv_stamp       stamp;
     htc_kv_request      q;   /* its bytes are in bytes */
     htc_bytes           key; /* of the cell */
-    uint8_t             answered, passed, collects, leaves;
+    uint8_t             answered, passed, collects, leaves, mends;
     uint8_t             stored;    /* a put: it has its number */
     uint8_t             parked;    /* it waits for its bucket to be served here */
     uint32_t            bucket;
@@ -70,6 +71,9 @@ typedef struct htc__kv_seeking {
     uint8_t            *bytes;
     size_t              size;
 } htc__kv_seeking;
+
+/* Of a record that cannot be read; of no other. */
+#define HTC__KV_DAMAGED 2
 
 /* What is known of a record without looking at it; by bucket, leaf and key. */
 typedef struct htc__kv_indexed {
@@ -88,6 +92,7 @@ typedef struct htc__kv_index_name {
 typedef struct htc__kv_eventual_counts {
     uint64_t handed_over, left_out; /* hints */
     uint64_t mended, compared, copied, forgotten, conflicts;
+    uint64_t repaired; /* damaged records */
     uint64_t left; /* records that went to their owners, this member being none any more */
 } htc__kv_eventual_counts;
 
@@ -118,6 +123,12 @@ typedef struct htc__kv_eventual {
     uint32_t                leaving;     /* records that are being handed over */
     uint32_t                hearings;    /* one more with each map, and when an owner is heard again that one of them lacked */
     htc_ns                  leave_at, leave_pause, settled_said_at;
+    htc__table              damaged;      /* records that cannot be read: eventual_mend.c */
+    uint64_t                floor_loaded; /* above all numbers in those that could not when the member started; 0: there were none */
+    uint32_t                mending;      /* of them that the other owners are asked for */
+    uint32_t                damaged_said;
+    htc__kv_index_name      mend_next; /* that is looked at; empty: the first */
+    htc_ns                  mend_at;
     htc__kv_eventual_counts counts;
     htc__siblings           a, b, c; /* what is worked with: they are large */
     htc_buf                 bytes, other;
@@ -156,6 +167,8 @@ htc__kv_seeking *htc__kv_seeking_make(htc_kv_server *s, const htc_kv_request *q,
 htc__kv_seeking *htc__kv_seeking_find(const htc_kv_server *s, uint64_t tag);
 void             htc__kv_seeking_end(htc_kv_server *s, htc__kv_seeking *x);
 int              htc__kv_seeking_late(const htc_kv_server *s, const htc__kv_seeking *x); /* its owners are those of a past epoch */
+/* What it knows knows that state too. HTC_EPROTO, HTC_EFULL, HTC_ENOMEM. */
+htc_status htc__kv_seeking_learn(htc_kv_server *s, htc__kv_seeking *x, htc_bytes state);
 /* An item to another owner; late: once what is staged now is stored. */
 void htc__kv_copy_say(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy, int late);
 
@@ -177,8 +190,9 @@ void htc__kv_on_store(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 void       htc__kv_index_name_of(const htc_kv_server *s, htc_bytes key, htc__kv_index_name *name);
 htc_status htc__kv_index_load(htc_kv_server *s);
 htc__node *htc__kv_index_seek(const htc_kv_server *s, uint32_t bucket); /* the first record of that bucket or of one behind it */
-/* A damaged record goes. */
+/* A damaged record goes; or that takes its place, if it is anything. HTC_EBUSY: not now. */
 htc_status htc__kv_lose(htc_kv_server *s, htc_bytes key);
+htc_status htc__kv_mended(htc_kv_server *s, htc_bytes key, htc_bytes state);
 
 static inline htc_bytes htc__kv_index_bytes(const htc__kv_index_name *name)
 {

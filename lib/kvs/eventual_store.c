@@ -3,9 +3,7 @@
 #include "kvs/eventual.h"
 
 #include "core/fault.h"
-
-/* Above all numbers that were used since the floor was last raised by it. */
-#define LOST (UINT64_C(1) << 40)
+#include "kvs/eventual_mend.h"
 
 /* ---------------------------------------------------------------- the index */
 
@@ -75,13 +73,29 @@ static htc_status open_record(htc_bytes bytes, htc_bytes *state)
     return HTC_OK;
 }
 
+static void note_damaged(htc_kv_server *s, htc_bytes key)
+{
+    htc__kv_index_name name;
+    htc__kv_index_name_of(s, key, &name);
+    htc__node *node = htc__table_find(&s->cluster->eventual->index, htc__kv_index_bytes(&name));
+    if (!node)
+        return;
+    index_set(s, htc__node_value(node), HTC__KV_DAMAGED, 0);
+    if (htc__kv_mend_found(s, key, 0) != HTC_OK)
+        htc__kv_cluster_broken(s, HTC_ENOMEM);
+}
+
 htc_status htc__kv_held_state(htc_kv_server *s, htc_bytes key, htc_bytes *state)
 {
     htc__kv_name name = htc__kv_name_of('n', NULL, key);
     htc_bytes    bytes;
     htc_status   status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
     *state = (htc_bytes){ NULL, 0 };
-    return status == HTC_OK ? open_record(bytes, state) : status;
+    if (status == HTC_OK)
+        status = open_record(bytes, state);
+    if (status == HTC_ECORRUPT)
+        note_damaged(s, key);
+    return status;
 }
 
 htc_status htc__kv_eventual_hold(htc_kv_server *s, htc_bytes key, const htc__siblings *siblings)
@@ -95,10 +109,11 @@ htc_status htc__kv_eventual_hold(htc_kv_server *s, htc_bytes key, const htc__sib
     if (!at || e->bytes.status != HTC_OK)
         return HTC_ENOMEM;
     htc_status status = htc__kv_stage(s, htc__kv_name_bytes(&name), htc_buf_bytes(&e->bytes));
-    if (status == HTC_OK)
-        index_set(s, at, htc__kv_state_digest((htc_bytes){ e->bytes.data + 1, e->bytes.len - 1 }),
-                  only_deletions(siblings));
-    return status;
+    if (status != HTC_OK)
+        return status;
+    index_set(s, at, htc__kv_state_digest((htc_bytes){ e->bytes.data + 1, e->bytes.len - 1 }), only_deletions(siblings));
+    htc__kv_mend_over(s, key);
+    return HTC_OK;
 }
 
 htc_status htc__kv_take_in(htc_kv_server *s, htc_bytes key, htc_bytes state)
@@ -273,8 +288,9 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
     }
     /* A damaged one differs from any other. */
     int sound = open_record(value, &state) == HTC_OK && htc__siblings_read(state, &e->a) == HTC_OK;
-    index_set(s, at, sound ? htc__kv_state_digest(state) : 2, sound && only_deletions(&e->a));
-    return 1;
+    index_set(s, at, sound ? htc__kv_state_digest(state) : HTC__KV_DAMAGED, sound && only_deletions(&e->a));
+    l->status = sound ? HTC_OK : htc__kv_mend_found(s, key, 1);
+    return l->status == HTC_OK;
 }
 
 /* How long what is deleted has been is not stored: it is counted anew. */
@@ -285,7 +301,9 @@ htc_status htc__kv_index_load(htc_kv_server *s)
     htc_bytes         bytes;
     htc__table_free(&e->index);
     htc__table_init(&e->index, &s->env);
-    e->deleted = 0;
+    htc__table_free(&e->damaged);
+    htc__table_init(&e->damaged, &s->env);
+    e->deleted = e->floor_loaded = 0;
     htc_status status = htc__kv_read(s, htc_bytes_of("q"), &bytes);
     if (status == HTC_OK) {
         htc_reader r = htc_reader_of(bytes);
@@ -301,23 +319,31 @@ htc_status htc__kv_index_load(htc_kv_server *s)
     return status == HTC_OK ? l.status : status;
 }
 
+static htc_status raise_floor(htc_kv_server *s, uint64_t floor)
+{
+    htc__kv_eventual *e = s->cluster->eventual;
+    htc_buf_clear(&e->bytes);
+    htc_put_u8(&e->bytes, HTC__KV_EVENTUAL_FORMAT);
+    htc_put_varint(&e->bytes, floor);
+    htc_status status = e->bytes.status == HTC_OK ? htc__kv_stage(s, htc_bytes_of("q"), htc_buf_bytes(&e->bytes)) : e->bytes.status;
+    e->floor = status == HTC_OK ? floor : e->floor;
+    return status;
+}
+
 /* Its numbers are never used again: whoever writes the key next begins above the floor (own_line in eventual.c). */
 static htc_status drop_below(htc_kv_server *s, htc_bytes key, uint64_t floor)
 {
     htc__kv_eventual  *e = s->cluster->eventual;
     htc__kv_name       name = htc__kv_name_of('n', NULL, key);
     htc__kv_index_name at;
-    htc_buf_clear(&e->bytes);
-    htc_put_u8(&e->bytes, HTC__KV_EVENTUAL_FORMAT);
-    htc_put_varint(&e->bytes, floor);
-    htc_status status = e->bytes.status == HTC_OK ? htc__kv_room(s, key.len, 16) : e->bytes.status;
+    htc_status         status = htc__kv_room(s, key.len, 16);
     if (status == HTC_OK)
-        status = htc__kv_stage(s, htc_bytes_of("q"), htc_buf_bytes(&e->bytes));
+        status = raise_floor(s, floor);
     if (status == HTC_OK)
         status = htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
     if (status != HTC_OK)
         return status;
-    e->floor = floor;
+    htc__kv_mend_over(s, key);
     htc__kv_index_name_of(s, key, &at);
     htc__node *node = htc__table_find(&e->index, htc__kv_index_bytes(&at));
     e->deleted -= node && ((htc__kv_indexed *)htc__node_value(node))->since != HTC_NEVER;
@@ -340,10 +366,23 @@ htc_status htc__kv_forget(htc_kv_server *s, htc_bytes key)
     return drop_below(s, key, floor + 1);
 }
 
-/* What numbers it had nobody can say. They began at some floor, and nobody writes so often that he comes to the next one: so far above
- * them all is the new one. */
 htc_status htc__kv_lose(htc_kv_server *s, htc_bytes key)
 {
-    uint64_t floor = s->cluster->eventual->floor;
-    return drop_below(s, key, floor < HTC__SIBLINGS_COUNTER - 2 * LOST ? floor + LOST : floor + 1);
+    return drop_below(s, key, htc__kv_mend_floor(s, key));
+}
+
+htc_status htc__kv_mended(htc_kv_server *s, htc_bytes key, htc_bytes state)
+{
+    htc__kv_eventual *e = s->cluster->eventual;
+    uint64_t          floor = htc__kv_mend_floor(s, key);
+    if (htc__kv_full(s))
+        return HTC_EBUSY;
+    if (state.len == 0) /* nobody has anything of it */
+        return drop_below(s, key, floor);
+    htc_status status = htc__siblings_read(state, &e->c);
+    if (status == HTC_OK)
+        status = htc__kv_room(s, key.len, state.len + 16);
+    if (status == HTC_OK && floor > e->floor)
+        status = raise_floor(s, floor);
+    return status == HTC_OK ? htc__kv_eventual_hold(s, key, &e->c) : status;
 }

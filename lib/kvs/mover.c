@@ -19,6 +19,7 @@ typedef struct source {
     htc_buf   entries, states;       /* states: of eventual keys */
     htc_bytes after, states_after;   /* the last key of what is there */
     int       strong, whole, lost;   /* strong: all entries are there; whole: the states are, too */
+    int       damaged;               /* some of the states, where it holds them */
 } source;
 
 struct htc__kv_mover {
@@ -338,7 +339,8 @@ htc_ns htc__kv_mover_deadline(const htc__kv_mover *m)
     return m->retry_at;
 }
 
-/* What a majority of the bucket's owners has may be less than an acknowledged change of an eventual key needs to be in. */
+/* What a majority of the bucket's owners has may be less than an acknowledged change of an eventual key needs to be in; so may what some have
+ * of whom one could not read all of it. */
 static int waits_for_more(htc__kv_mover *m, htc_ns now, uint32_t whole)
 {
     const htc__kv_mover_eventual *e = m->o.eventual;
@@ -347,7 +349,7 @@ static int waits_for_more(htc__kv_mover *m, htc_ns now, uint32_t whole)
         return 0;
     m->wait_until = m->wait_until ? m->wait_until : now + e->patience_ns;
     for (uint32_t i = 0; i < m->move.from_n; i++)
-        shown |= (uint32_t)(m->from[i].whole != 0) << i;
+        shown |= (uint32_t)(m->from[i].whole && !m->from[i].damaged) << i;
     return now < m->wait_until && !e->enough(e->ctx, &m->move, shown);
 }
 
@@ -420,8 +422,9 @@ htc_status htc__kv_mover_shown_eventual(htc__kv_mover *m, htc_ns now, uint64_t f
     htc_bytes  key = after, state;
     if (i == m->move.from_n || !m->o.eventual || m->installing || s->whole || !s->strong || !htc_bytes_equal(after, s->states_after))
         return HTC_OK; /* of a question that was asked before */
+    int damaged = 0;
     while (htc__kv_eventual_entry_read(&r, &key, &state))
-        ;
+        damaged |= state.len == 0;
     if (r.status != HTC_OK || (entries.len == 0 && !last))
         return HTC_EPROTO;
     size_t at = s->states.len, behind = entries.len ? (size_t)((const char *)key.data - (const char *)entries.data) : 0;
@@ -430,6 +433,7 @@ htc_status htc__kv_mover_shown_eventual(htc__kv_mover *m, htc_ns now, uint64_t f
         return s->states.status;
     if (entries.len)
         s->states_after = (htc_bytes){ s->states.data + at + behind, key.len };
+    s->damaged |= damaged;
     s->whole = last;
     if (last)
         return install(m, now);

@@ -31,7 +31,8 @@ typedef struct htc__kv_mover_eventual {
     void (*seal)(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after); /* in whatever order the owner shows them */
     void (*install)(void *ctx, uint64_t to, uint32_t bucket, uint64_t number, uint32_t page, int last,
                     const htc__kv_floors *floors, htc_bytes entries);
-    /* 1: these of the old owners (a bit for each) are enough of every namespace, or the others are not heard. */
+    /* 1: these of the old owners (a bit for each: it has shown all, and has no damaged record) are enough of every namespace, or the others
+     * are not heard. */
     int (*enough)(void *ctx, const htc__kv_map_move *move, uint32_t shown);
     void  *ctx;
     htc_ns patience_ns; /* a majority having shown all, others are waited for no longer than this */
@@ -57,7 +58,7 @@ htc_status htc__kv_mover_shown(htc__kv_mover *mover, htc_ns now, uint64_t from, 
 /* That old owner is sealed, and has lost what it held: it is one of the majority that nothing more can be final without, and what the others
  * hold counts if they are as many as meet every majority. As above. */
 htc_status htc__kv_mover_lost(htc__kv_mover *mover, htc_ns now, uint64_t from);
-/* The same of eventual keys: entries are {bytes key, bytes state}. */
+/* The same of eventual keys: entries are {bytes key, bytes state}, without a state where the record is damaged. */
 htc_status htc__kv_mover_shown_eventual(htc__kv_mover *mover, htc_ns now, uint64_t from, htc_bytes after, htc_bytes entries, int last);
 /* A new owner has the first `pages` pages of the image of this mover's number. */
 void   htc__kv_mover_installed(htc__kv_mover *mover, htc_ns now, uint64_t from, uint64_t number, uint32_t pages);

@@ -32,6 +32,7 @@ static struct acknowledged {
 } acknowledged[KEYS][1000];
 static size_t acknowledged_n[KEYS], before_get[CLIENTS];
 static int    reads_judged, stale_reads;
+static int    corrupt_at_times; /* some member may have damaged records, and says so */
 
 static inline htc_kv_request request(uint32_t op, const char *key, const char *value)
 {
@@ -231,7 +232,7 @@ static inline void note_answer(int u)
     HOLDS(w.user[u].pending);
     w.user[u].pending = 0;
     w.answered++;
-    if (r.status == HTC_ETIMEDOUT)
+    if (r.status == HTC_ETIMEDOUT || (r.status == HTC_ECORRUPT && corrupt_at_times))
         return; /* it may have been done, or may still be */
     if (r.status == HTC_EBUSY && w.narrow)
         return;

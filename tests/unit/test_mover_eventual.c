@@ -134,6 +134,20 @@ Test(mover_eventual, it_comes_in_pages)
     htc__kv_mover_destroy(m);
 }
 
+/* Whose records are not all whole is not one of those that are enough. */
+Test(mover_eventual, it_waits_for_more_than_damaged_records)
+{
+    heard                  h = { .to = 4, .enough = 3 };
+    htc__kv_mover_eventual e;
+    htc__kv_mover         *m;
+    cr_assert(mover_of(NULL, &h, 0, &e, &m) == HTC_OK);
+    cr_expect(show(m, 1, 1, "a1 b", 1) == HTC_OK && show(m, 1, 2, "a1", 1) == HTC_OK && h.installs == 0);
+    cr_expect(show(m, 2, 3, "b2", 1) == HTC_OK && h.installs == 3); /* there is nobody else */
+    htc__kv_mover_installed(m, 2, 4, 2, 1);
+    cr_expect(strcmp(h.image, "a=1 b=2 .") == 0);
+    htc__kv_mover_destroy(m);
+}
+
 /* For the third one where a majority is not enough, but not for ever. */
 Test(mover_eventual, it_waits_for_more_for_a_while)
 {
