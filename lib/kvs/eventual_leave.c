@@ -9,8 +9,8 @@
  *                           └─▶ FETCHED, another ──▶ STORE ──▶ STORED ──▶ confirmed
  *
  * If those that are heard are fewer, the record rests once all of them have it: it is kept, and offered again when another one is heard, or
- * the map has changed (who is lost is replaced). Only a member that is to be none any more goes by those that are heard: it cannot wait
- * for who may never come back.
+ * the map has changed (who is lost is replaced). Only a member that is to be none any more goes by those that are there, when the others have
+ * been silent for so long that they may never come back.
  *
  * Its numbers are never used again here (htc__kv_forget). When nothing is left, it says so to all, with the version of the map by which it has
  * looked (SETTLED). Others rest on that: no deletion is forgotten that such a record might undo, and a member that goes is not let go.
@@ -25,6 +25,7 @@
 
 #define AT_ONCE  64
 #define BUCKETS  1024 /* looked at in one step */
+#define PATIENCE 8 /* times suspect_ns */
 #define PAUSE_NS (20 * HTC_MS) /* between two rounds; twice as long whenever a round has brought nothing on */
 
 /* ---------------------------------------------------------------- whose */
@@ -131,11 +132,12 @@ static int is_silent(const htc_kv_server *s, const htc__kv_seeking *x, uint32_t 
     return !(x->said >> place & 1) && htc__kv_cluster_suspected(s, htc__kv_cluster_peer(s->cluster, x->owner[place]));
 }
 
-static int all_heard_have_it(const htc_kv_server *s, const htc__kv_seeking *x)
+/* But for those that have been silent for so long. */
+static int all_have_it(const htc_kv_server *s, const htc__kv_seeking *x, htc_ns since)
 {
     uint32_t silent = 0;
     for (uint32_t i = 0; i < x->n; i++)
-        silent += (uint32_t)is_silent(s, x, i);
+        silent += is_silent(s, x, i) && s->now - htc__kv_cluster_peer(s->cluster, x->owner[i])->heard >= since;
     return x->has + silent == x->n;
 }
 
@@ -156,12 +158,13 @@ static void rest(htc_kv_server *s, const htc__kv_seeking *x)
 /* Not all have answered. */
 void htc__kv_leave_late(htc_kv_server *s, htc__kv_seeking *x)
 {
-    int all = all_heard_have_it(s, x), goes = htc__kv_eventual_goes(s) == s->cluster->id || HTC__BROKEN(left_to_few);
-    if (x->has >= x->need || (x->has && all && goes)) {
+    int    goes = htc__kv_eventual_goes(s) == s->cluster->id;
+    htc_ns since = HTC__BROKEN(left_to_few) ? 0 : PATIENCE * s->cluster->suspect_ns;
+    if (x->has >= x->need || (x->has && (goes || HTC__BROKEN(left_to_few)) && all_have_it(s, x, since))) {
         confirmed(s, x);
         return;
     }
-    if (all)
+    if (!goes && all_have_it(s, x, 0))
         rest(s, x);
     end(s, x);
 }

@@ -457,6 +457,29 @@ Test(kvs_eventual_moves, a_copy_goes_when_its_owner_is_back)
     close_world(&w);
 }
 
+/* One of five leaves while another one is away, whose word it needs: it waits a while, for that one may come back. */
+Test(kvs_eventual_moves, a_member_that_leaves_is_patient)
+{
+    open_space_growing(1, 5, 5, calm, SOON, NEVER, 2);
+    w.spaces[1].r = 1;
+    w.spaces[1].w = 3;
+    for (int n = 0; n < 5; n++) {
+        crash(&w, n, HTC_NEVER);
+        start(&w, n);
+    }
+    put_all("v");
+    htc_ns suspect = cluster_of(3)->suspect_ns;
+    crash(&w, 4, HTC_NEVER);
+    run_until(&w, w.now + 2 * suspect);
+    tell(&(htc__kv_wish){ .kind = HTC__KV_LEAVE, .id = w.members[3].id });
+    run_until(&w, w.now + 4 * suspect);
+    HOLDS(moving() && kept_by(3) > 0);
+    start(&w, 4);
+    leave(3);
+    HOLDS(found_all() == MANY);
+    close_world(&w);
+}
+
 /* Of five one is lost, and all owners would have to have what another one hands over that leaves: it goes by those that are there. */
 Test(kvs_eventual_moves, a_member_leaves_while_an_owner_is_lost)
 {
