@@ -48,6 +48,8 @@ typedef struct node {
     uint64_t       replaces;
     int            outside;      /* not let in yet, or gone for good: nobody asks it */
     int            left;         /* it has said that it is no member any more */
+    htc_ns         due;          /* its server's deadline, unless that was stepped since */
+    int            stepped;
 } node;
 
 typedef struct user {
@@ -59,6 +61,8 @@ typedef struct user {
     char           behind[8];        /* its cursor */
     int            pending, by_hand; /* by_hand: its answers are ask_one's */
     int            called[NODES];    /* whom it called by each number from OWNER on; -1 */
+    htc_ns         due;              /* as of a node */
+    int            stepped;
 } user;
 
 typedef struct faults {
@@ -276,6 +280,7 @@ static void node_input(world *w, int n, htc_input in)
     in.now = w->now;
     if (!w->node[n].server)
         return;
+    w->node[n].stepped = 1;
     HOLDS(htc_kv_server_ops()->step(w->node[n].server, &in, w->out) == HTC_OK);
     carry_out(w, n);
 }
@@ -296,6 +301,7 @@ static void dial(world *w, int from, const htc_effect *e)
 static void user_input(world *w, int u, htc_input in)
 {
     in.now = w->now;
+    w->user[u].stepped = 1;
     HOLDS(htc_kv_client_step(w->user[u].client, &in, w->out) == HTC_OK);
     carry_out(w, NODES + u);
 }
@@ -560,6 +566,7 @@ static void note_answers(world *w, int u)
 {
     htc_kv_result r;
     while (!w->user[u].by_hand && htc_kv_client_next(w->user[u].client, &r)) {
+        w->user[u].stepped = 1;
         htc_history_op op = HTC_HISTORY_OP_INIT;
         HOLDS(w->user[u].pending && r.tag == 7);
         w->user[u].pending = 0;
@@ -680,25 +687,56 @@ static htc_ns earlier(htc_ns a, htc_ns b)
     return a < b ? a : b;
 }
 
-static htc_ns next_event(const world *w)
+/* Deadlines are most of the work of a turn: they are asked for anew where a machine was stepped, by go_on or by a test's own hand. */
+static htc_ns server_due(node *x)
+{
+    if (x->stepped)
+        x->due = htc_kv_server_ops()->deadline(x->server);
+    x->stepped = 0;
+    return x->due;
+}
+
+static htc_ns client_due(user *x)
+{
+    if (x->stepped)
+        x->due = htc_kv_client_deadline(x->client);
+    x->stepped = 0;
+    return x->due;
+}
+
+static void anybody_was_stepped(world *w)
+{
+    for (int n = 0; n < w->nodes; n++)
+        w->node[n].stepped = 1;
+    for (int u = 0; u < CLIENTS; u++)
+        w->user[u].stepped = 1;
+}
+
+static htc_ns soonest(world *w)
 {
     htc_ns at = w->packets ? w->packets->at : HTC_NEVER;
     at = earlier(at, w->heal_at);
     for (int n = 0; n < w->nodes; n++) {
-        const node *x = &w->node[n];
-        at = earlier(at, x->server ? earlier(x->commit_at, htc_kv_server_ops()->deadline(x->server)) : x->down_until);
+        node *x = &w->node[n];
+        at = earlier(at, x->server ? earlier(x->commit_at, server_due(x)) : x->down_until);
     }
     for (int u = 0; u < CLIENTS; u++) {
-        at = earlier(at, htc_kv_client_deadline(w->user[u].client));
+        at = earlier(at, client_due(&w->user[u]));
         at = earlier(at, w->user[u].store < 0 ? w->user[u].again : HTC_NEVER);
     }
     return at;
 }
 
-static void turn(world *w)
+static inline htc_ns next_event(world *w)
+{
+    anybody_was_stepped(w);
+    return soonest(w);
+}
+
+static void go_on(world *w)
 {
     some_fault(w);
-    htc_ns at = next_event(w);
+    htc_ns at = soonest(w);
     w->now = at != HTC_NEVER && at > w->now ? at : w->now;
     if (w->packets && w->packets->at <= w->now)
         deliver(w);
@@ -715,7 +753,7 @@ static void turn(world *w)
             HOLDS(x->engine.ops->apply(x->engine.ctx, htc_buf_bytes(&x->commit)) == HTC_OK);
             node_input(w, n, (htc_input){ .kind = HTC_IN_STORED, .tag = x->commit_tag });
         }
-        if (x->server && htc_kv_server_ops()->deadline(x->server) <= w->now)
+        if (x->server && server_due(x) <= w->now)
             node_input(w, n, (htc_input){ .kind = HTC_IN_TIMEOUT });
     }
     for (int a = 0; a < w->nodes; a++)
@@ -725,16 +763,24 @@ static void turn(world *w)
     for (int u = 0; u < CLIENTS; u++) {
         reconnect(w, u);
         reconnect_to_owners(w, u);
-        if (htc_kv_client_deadline(w->user[u].client) <= w->now)
+        if (client_due(&w->user[u]) <= w->now)
             user_input(w, u, (htc_input){ .kind = HTC_IN_TIMEOUT });
         note_answers(w, u);
     }
 }
 
+/* One moment in which something is to happen. */
+static void turn(world *w)
+{
+    anybody_was_stepped(w);
+    go_on(w);
+}
+
 static void run_until(world *w, htc_ns until)
 {
-    while (next_event(w) <= until)
-        turn(w);
+    anybody_was_stepped(w);
+    while (soonest(w) <= until)
+        go_on(w);
     w->now = w->now > until ? w->now : until;
 }
 
