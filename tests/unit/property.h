@@ -45,6 +45,13 @@ static inline uint64_t property_behind(uint64_t seeds, int light)
     return property_first() + (getenv("HTC_TEST_FULL") ? seeds * 20 : light && getenv("HTC_TEST_LIGHT") ? (seeds + 3) / 4 : seeds);
 }
 
+/* How many of some mistakes are put in: in the light form one. Which of them are noticed the other builds show, and one is enough to run each
+ * path from a mistake to the test that sees it. */
+static inline size_t mistakes_of(size_t all)
+{
+    return getenv("HTC_TEST_LIGHT") ? 1 : all;
+}
+
 #define PROPERTY(rng, seeds)     PROPERTY_OF(rng, property_behind(seeds, 1))
 /* Never fewer: what happened is counted over all of them. */
 #define PROPERTY_ALL(rng, seeds) PROPERTY_OF(rng, property_behind(seeds, 0))

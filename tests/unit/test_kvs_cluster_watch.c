@@ -478,7 +478,7 @@ Test(kvs_cluster_watch, a_broken_rule_is_noticed)
                   { "image_unmarked", BEHIND, 0 },  { "stream_kept", RESTARTED, 0 }, { "page_unsettled", BEFORE, 1 },
                   { "page_not_anew", AWAY, 1 } };
     compared_after = HTC_NEVER / 4; /* or what was not said is heard when its member catches up */
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    for (size_t i = 0; i < mistakes_of(sizeof rules / sizeof *rules); i++) {
         uint64_t seed = 1;
         htc__broken_set(htc__broken_find(rules[i].rule), 1);
         while (seed <= 100 && one_owners_word_counts(seed, rules[i].when, rules[i].prefix))

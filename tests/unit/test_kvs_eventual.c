@@ -575,7 +575,7 @@ Test(kvs_eventual, a_broken_rule_is_noticed)
 {
     static const char *const rules[] = { "context_ignored", "repair_drops_siblings", "hint_unconfirmed",
                                          "floor_not_raised", "dot_reused" };
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    for (size_t i = 0; i < mistakes_of(sizeof rules / sizeof *rules); i++) {
         uint64_t seed = 1;
         htc__broken_set(htc__broken_find(rules[i]), 1);
         while (seed <= 1000 && !noticed(rules[i], seed))

@@ -541,7 +541,7 @@ Test(kvs_eventual_moves, a_broken_rule_is_noticed)
         int of;
     } rules[] = { { "image_of_one", is_in_the_image, MANY }, { "unmerged_dropped", comes_back_with_something, 2 * MANY },
                   { "left_to_few", is_kept_for_two, MANY } };
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    for (size_t i = 0; i < mistakes_of(sizeof rules / sizeof *rules); i++) {
         uint64_t seed = 1;
         htc__broken_set(htc__broken_find(rules[i].rule), 1);
         broken = 1;

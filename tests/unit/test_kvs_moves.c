@@ -797,7 +797,7 @@ Test(kvs_moves, a_broken_rule_is_noticed)
 {
     static const char *const rules[] = { "unsealed_read", "images_mixed" };
     broken = 1;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    for (size_t i = 0; i < mistakes_of(sizeof rules / sizeof *rules); i++) {
         uint64_t seed = 1;
         htc__broken_set(htc__broken_find(rules[i]), 1);
         while (seed <= 1500 && !noticed(seed))

@@ -552,7 +552,7 @@ Test(kvs_watch, too_many_marks_make_a_prefix_start_over)
 Test(kvs_watch, a_broken_rule_is_noticed)
 {
     static const char *const rules[] = { "mark_lost", "state_told_twice" };
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    for (size_t i = 0; i < mistakes_of(sizeof rules / sizeof *rules); i++) {
         size_t   events = 0, overs = 0;
         uint64_t seed = 1;
         htc__broken_set(htc__broken_find(rules[i]), 1);
