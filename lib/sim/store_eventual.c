@@ -79,7 +79,6 @@ void htc__store_eventual_moves(store *s)
     if (!g->eventual_ppm)
         return;
     least = least < 2 ? 2 : least;
-    g->rot_ppm = g->super_ppm = 0; /* damaged records of these keys are not repaired, and each member may have some */
     g->interval = 0;
     g->space.n = g->space.n < least ? least : g->space.n > g->owners ? g->owners : g->space.n;
     g->space.r = g->space.r < g->space.n ? g->space.r : g->space.n;
@@ -323,7 +322,9 @@ static int held(store_member *m, const store_copies *k, htc_bytes *state)
         htc__store_fail(m->s, "%s holds %s still, which only others own, and has said that it holds no such key", htc_sim_name(m->node), k->name);
     if (mine == n)
         return status == HTC_OK ? KEEPS : NOTHING;
-    return status == HTC_OK || status == HTC_ENOTFOUND ? OWNS : NOTHING; /* a damaged one is the other owners' affair */
+    if (status == HTC_OK || status == HTC_ENOTFOUND)
+        return OWNS;
+    return n > 1 ? WAITS : NOTHING; /* a damaged one is taken from the other owners, if there are any */
 }
 
 /* All that is kept the owners have. */

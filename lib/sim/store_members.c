@@ -225,7 +225,9 @@ static void later(store_member *m, htc_ns span)
 static int may_be_damaged(const store_member *m)
 {
     const store *s = m->s;
-    return m->at == (s->setting.moves ? s->moves.harmed : s->setting.damaged);
+    if (!s->setting.moves)
+        return m->at == s->setting.damaged;
+    return m->at == s->moves.harmed || (m->rotten && !htc__store_map_listed(s, m->id)); /* it was away, and let go meanwhile */
 }
 
 /* What a member may end for by itself; anything else is wrong. */

@@ -60,6 +60,7 @@ typedef struct store_setting {
     uint32_t wipe_ppm;   /* cells in memory: of its crashes */
     uint32_t rot_ppm;    /* a log: of its writes */
     int      rot_old;    /* of these any, not the newest alone */
+    int      rot_eventual; /* of these mostly what is of an eventual key */
     uint32_t super_ppm;  /* a log: of its writes: a superblock rots */
     int      super_both; /* and the other one with it, now and then */
     uint64_t segment;    /* a log: bytes of a file */
@@ -111,6 +112,7 @@ typedef struct store_mark store_mark;
 typedef struct store_place {
     char     file[HTC_DISK_NAME_MAX + 1];
     uint64_t offset, length;
+    uint64_t eventual, eventual_length; /* of these the newest record of an eventual key, without its name; no length: there is none */
 } store_place;
 
 typedef struct store_member {

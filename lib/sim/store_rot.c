@@ -28,9 +28,22 @@ static int damage(store_member *m, htc_bytes name, uint64_t offset, uint64_t len
     return 1;
 }
 
+/* Where names are whole it is known what has rotted, and repaired while the member goes on; of most other damage it ends. */
+static int eventual_record_rots(store_member *m, const store_place *at)
+{
+    store *s = m->s;
+    if (!s->setting.rot_eventual || !at->eventual_length || htc_rng_below(&s->rotting, 4) == 0)
+        return 0;
+    uint64_t offset = at->eventual + htc_rng_below(&s->rotting, at->eventual_length);
+    if (htc_sim_disk_flip(m->disk, htc_bytes_of(at->file), offset, 1u << htc_rng_below(&s->rotting, 8)) != HTC_OK)
+        return 0;
+    htc__sim_notef(s->sim, "%s: an eventual record in %s at %llu rots", htc_sim_name(m->node), at->file, (unsigned long long)offset);
+    return 1;
+}
+
 static void batch_rots(store_member *m, const store_place *at)
 {
-    int is = damage(m, htc_bytes_of(at->file), at->offset, at->length);
+    int is = eventual_record_rots(m, at) || damage(m, htc_bytes_of(at->file), at->offset, at->length);
     m->rotten += (uint32_t)is;
     m->s->faults[HTC_SIM_STORE_ROT] += (uint64_t)is;
 }
@@ -40,6 +53,25 @@ static void super_rots(store_member *m, int which)
     char name[HTC__LOG_NAME];
     htc__log_super_name(which, name);
     m->s->faults[HTC_SIM_STORE_SUPERS] += (uint64_t)damage(m, htc_bytes_of(name), 0, HTC__LOG_SECTOR);
+}
+
+/* Of what is written there. */
+static void find_eventual(store_place *place, const store_member *m, htc_bytes data)
+{
+    const uint8_t *p = data.data;
+    htc__log_frame f;
+    for (size_t at = 0; at + HTC__LOG_HEAD <= data.len && htc__log_frame_read(p + at, m->id, &f);
+         at += (size_t)htc__log_frame_size(f.length)) {
+        htc__log_record r;
+        size_t          next = 0;
+        if (f.length > data.len - at - HTC__LOG_HEAD)
+            return;
+        while (f.type == HTC__LOG_BATCH && htc__log_record_next((htc_bytes){ p + at + HTC__LOG_HEAD, f.length }, &next, &r) == 1)
+            if (r.kind == HTC__LOG_PUT && *(const uint8_t *)r.key.data == 'n' && r.value.len) {
+                place->eventual = place->offset + (size_t)((const uint8_t *)r.value.data - p);
+                place->eventual_length = r.value.len;
+            }
+    }
 }
 
 static void is_old(store_member *m, const store_place *place)
@@ -55,7 +87,9 @@ void htc__store_rot_draw(store *s)
     htc_rng        rng = htc_sim_rng(s->sim, "setting/rot");
     int            old = htc_rng_below(&rng, 2) == 0, super = htc_rng_below(&rng, 3) == 0, both = htc_rng_below(&rng, 2) == 0;
     uint32_t       ppm = 500 + (uint32_t)htc_rng_below(&rng, 30000);
+    int            eventual = htc_rng_below(&rng, 4) != 0;
     g->rot_old = old;
+    g->rot_eventual = eventual;
     g->super_both = both;
     if (super && g->cells == HTC_SIM_STORE_LOG && !g->interval)
         g->super_ppm = ppm;
@@ -74,6 +108,8 @@ void htc__store_rot_written(store_member *m, const htc_disk_request *q)
     is_old(m, &m->places[2]);
     memmove(&m->places[1], &m->places[0], sizeof m->places - sizeof m->places[0]);
     m->places[0] = (store_place){ .offset = q->offset, .length = q->data.len };
+    if (s->setting.eventual_ppm)
+        find_eventual(&m->places[0], m, q->data);
     memcpy(m->places[0].file, q->name.data, q->name.len);
     if (s->phase != STORE_TROUBLE || (!s->setting.moves && m->at != s->setting.damaged))
         return;
