@@ -98,7 +98,7 @@ static int look_at(htc_kv_server *s, uint64_t with, htc_bytes after, htc_bytes t
     *r = (range){ .s = s, .with = with };
     set_name(&r->to, to);
     set_name(&r->last, after);
-    r->entry = htc__alloc(&s->env, RANGE_KEYS * sizeof *r->entry);
+    r->entry = htc__alloc_raw(&s->env, RANGE_KEYS * sizeof *r->entry); /* much, of which little is used */
     if (!r->entry) {
         htc__kv_cluster_broken(s, HTC_ENOMEM);
         return 0;

@@ -156,7 +156,7 @@ htc_status htc__kv_cluster_holds_make(htc_kv_server *s)
     htc__kv_job *j = &c->holding->job;
     htc_buf_init(&c->holding->first, &s->env, 0);
     c->holding->todo = htc__alloc(&s->env, c->buckets);
-    j->parts = htc__alloc(&s->env, HTC__KV_JOB_PARTS * sizeof *j->parts);
+    j->parts = htc__alloc_raw(&s->env, HTC__KV_JOB_PARTS * sizeof *j->parts);
     j->part_of = htc__alloc(&s->env, c->buckets * sizeof *j->part_of);
     htc_status status = c->holding->todo && j->parts && j->part_of ? htc__kv_shows_make(s) : HTC_ENOMEM;
     return status == HTC_OK ? htc__kv_repair_make(s) : status;

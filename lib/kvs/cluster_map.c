@@ -157,6 +157,13 @@ static void owners_of(void *ctx, htc_bytes key, htc__kv_owners *owners)
     *owners = htc__kv_cluster_owners(ctx, key, &bucket);
 }
 
+static int to_mend(const htc__kv_map *map)
+{
+    htc__kv_map_own wanted;
+    htc__kv_map_wanted(map, 0, &wanted);
+    return memcmp(&wanted, &map->own, sizeof wanted) != 0;
+}
+
 /* Its place among the members, and what it means for each bucket. */
 static htc_status take_up(htc_kv_server *s, htc__kv_map *map, uint64_t version)
 {
@@ -168,6 +175,7 @@ static htc_status take_up(htc_kv_server *s, htc__kv_map *map, uint64_t version)
         return status;
     c->map = map;
     c->map_version = version;
+    c->to_mend = to_mend(map);
     find_routes(c, map, version);
     return HTC_OK;
 }

@@ -704,14 +704,6 @@ static htc_ns turn_at(const moving *m)
     return m->driving ? m->at : m->seen_at + m->patience > m->at ? m->seen_at + m->patience : m->at;
 }
 
-/* Who keeps the map should be as many as keep anything else, and members. */
-static int to_mend(const htc__kv_map *map)
-{
-    htc__kv_map_own wanted;
-    htc__kv_map_wanted(map, 0, &wanted);
-    return memcmp(&wanted, &map->own, sizeof wanted) != 0;
-}
-
 static htc_ns begins_at(const htc_kv_server *s)
 {
     const htc__kv_cluster *c = s->cluster;
@@ -722,7 +714,7 @@ static htc_ns begins_at(const htc_kv_server *s)
         return m->at;
     if (c->map->after)
         return m->number && m->number == c->map->mover ? m->at : turn_at(m);
-    if (!to_mend(c->map)) {
+    if (!c->to_mend) {
         htc_ns repair = htc__kv_repair_at(s);
         return repair > m->at ? repair : m->at;
     }
@@ -762,7 +754,7 @@ static void begin_something(htc_kv_server *s)
         take(s);
     else if (m->wish.kind != HTC__KV_STAY)
         grant(s);
-    else if (to_mend(c->map))
+    else if (c->to_mend)
         (void)name_next(s, 0);
     else
         renew(s);

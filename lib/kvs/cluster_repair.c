@@ -243,14 +243,12 @@ static int meet(void *visitor, htc_bytes name, htc_bytes value)
     return 1;
 }
 
-void htc__kv_repair_tick(htc_kv_server *s)
+static void look_on(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     repairing       *r = c->repairing;
     look             l = { .s = s };
-    if (!c->map || !r->looking || s->now < r->look_at)
-        return;
-    htc_status status = htc__kv_scan(s, htc__kv_name_bytes(&r->from), meet, &l);
+    htc_status       status = htc__kv_scan(s, htc__kv_name_bytes(&r->from), meet, &l);
     if (status == HTC_ENOMEM || status == HTC_EIO)
         htc__kv_cluster_broken(s, status);
     r->looking = status == HTC_OK && l.more;
@@ -260,6 +258,14 @@ void htc__kv_repair_tick(htc_kv_server *s)
         if (htc__kv_route_has(c, htc__kv_cluster_bucket(c, key), c->id))
             htc__kv_repair_found(s, key);
     }
+}
+
+/* In each step, and hardly ever anything to do: the room for names is made behind these questions. */
+void htc__kv_repair_tick(htc_kv_server *s)
+{
+    const repairing *r = s->cluster->repairing;
+    if (s->cluster->map && r->looking && s->now >= r->look_at)
+        look_on(s);
 }
 
 htc_ns htc__kv_repair_deadline(const htc_kv_server *s)
