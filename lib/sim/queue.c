@@ -1,6 +1,7 @@
 /* The order of events: a heap by (time, number) with four children a node. The time and the number are in the heap itself, so
- * that finding a place looks at no event. Events are used again, by size of their room: in the steady state a run takes no
- * memory. */
+ * that finding a place looks at no event. What is to happen now never enters it: whatever is in the heap for this moment is
+ * older, so these follow in a list, as they come. Events are used again, by size of their room: in the steady state a run takes
+ * no memory. */
 #include <string.h>
 
 #include "core/util.h"
@@ -67,6 +68,10 @@ void htc__sim_event_free(htc_sim *sim, sim_event *e)
 htc_status htc__sim_push(htc_sim *sim, sim_event *e, htc_ns at)
 {
     sim_queue *q = &sim->queue;
+    if (at <= sim->now) {
+        htc__sim_list_add(&q->now, e);
+        return HTC_OK;
+    }
     if (q->count == q->cap) {
         size_t    cap = q->cap ? q->cap * 2 : 256;
         sim_slot *heap = htc__resize(&sim->env, q->heap, q->cap * sizeof *heap, cap * sizeof *heap);
@@ -77,7 +82,7 @@ htc_status htc__sim_push(htc_sim *sim, sim_event *e, htc_ns at)
         q->heap = heap;
         q->cap = cap;
     }
-    sim_slot s = { at > sim->now ? at : sim->now, q->seq++, e };
+    sim_slot s = { at, q->seq++, e };
     size_t   i = q->count++;
     while (i > 0 && before(&s, &q->heap[(i - 1) / 4])) {
         q->heap[i] = q->heap[(i - 1) / 4];
@@ -87,9 +92,19 @@ htc_status htc__sim_push(htc_sim *sim, sim_event *e, htc_ns at)
     return HTC_OK;
 }
 
+int htc__sim_due(const htc_sim *sim, htc_ns until)
+{
+    const sim_queue *q = &sim->queue;
+    return q->now.first || (q->count && q->heap[0].at <= until);
+}
+
 sim_event *htc__sim_pop(htc_sim *sim, htc_ns *at)
 {
     sim_queue *q = &sim->queue;
+    if (q->now.first && (q->count == 0 || q->heap[0].at > sim->now)) {
+        *at = sim->now;
+        return htc__sim_list_take(&q->now);
+    }
     sim_slot   first = q->heap[0], last = q->heap[--q->count];
     size_t     i = 0;
     for (;;) {
@@ -133,6 +148,8 @@ void htc__sim_queue_free(htc_sim *sim)
     sim_queue *q = &sim->queue;
     for (size_t i = 0; i < q->count; i++)
         htc__sim_event_free(sim, q->heap[i].event);
+    for (sim_event *e; (e = htc__sim_list_take(&q->now));)
+        htc__sim_event_free(sim, e);
     for (uint32_t class = 0; class < SIM_CLASSES; class ++)
         for (sim_event *e = q->free[class], *next; e; e = next) {
             next = e->next;

@@ -96,7 +96,7 @@ htc_status htc_sim_next(htc_sim *sim)
         return HTC_EINVAL;
     if (sim->status != HTC_OK)
         return sim->status;
-    return sim->queue.count ? next(sim) : HTC_EMPTY;
+    return htc__sim_due(sim, HTC_NEVER) ? next(sim) : HTC_EMPTY;
 }
 
 htc_status htc_sim_run(htc_sim *sim, htc_ns span)
@@ -104,7 +104,7 @@ htc_status htc_sim_run(htc_sim *sim, htc_ns span)
     if (!sim || sim->busy)
         return HTC_EINVAL;
     htc_ns until = sim->now + span;
-    while (sim->status == HTC_OK && sim->queue.count && sim->queue.heap[0].at <= until)
+    while (sim->status == HTC_OK && htc__sim_due(sim, until))
         next(sim);
     if (sim->status == HTC_OK)
         sim->now = until;
@@ -117,7 +117,7 @@ htc_status htc_sim_settle(htc_sim *sim, htc_ns span, const char *what, int (*don
         return HTC_EINVAL;
     htc_ns until = sim->now + span;
     while (sim->status == HTC_OK && !done(ctx)) {
-        if (sim->queue.count == 0 || sim->queue.heap[0].at > until)
+        if (!htc__sim_due(sim, until))
             return htc__sim_failf(sim, HTC_ETIMEDOUT, "no progress: %s", what ? what : "?");
         next(sim);
     }

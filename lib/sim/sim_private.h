@@ -57,6 +57,7 @@ typedef struct sim_queue {
     sim_slot  *heap; /* four children each: half the depth, and they share a cache line or two */
     size_t     count, cap;
     uint64_t   seq;
+    sim_list   now; /* behind what the heap has for this moment */
     sim_event *free[SIM_CLASSES];
 } sim_queue;
 
@@ -204,7 +205,8 @@ sim_event *htc__sim_event(htc_sim *sim, htc_sim_node *node, const htc_input *in)
 void       htc__sim_event_free(htc_sim *sim, sim_event *e);
 /* Takes e, also when it is refused. */
 htc_status htc__sim_push(htc_sim *sim, sim_event *e, htc_ns at);
-sim_event *htc__sim_pop(htc_sim *sim, htc_ns *at);
+int        htc__sim_due(const htc_sim *sim, htc_ns until); /* there is one up to then */
+sim_event *htc__sim_pop(htc_sim *sim, htc_ns *at);         /* there is one */
 void       htc__sim_queue_free(htc_sim *sim);
 void       htc__sim_list_add(sim_list *list, sim_event *e);
 sim_event *htc__sim_list_take(sim_list *list);

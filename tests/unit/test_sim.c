@@ -372,6 +372,45 @@ Test(sim, events_are_ordered_by_time_and_number)
     }
 }
 
+typedef struct more_items {
+    at_item  item; /* first: it is noted as one */
+    int     *numbers;
+    htc_rng *rng;
+} more_items;
+
+static void add_item(htc_sim *sim, more_items from, htc_ns at);
+
+static void note_and_add(htc_sim *sim, void *ctx)
+{
+    more_items *m = ctx;
+    note_order(sim, &m->item);
+    for (uint64_t n = htc_rng_below(m->rng, 3); n && *m->numbers < 400; n--)
+        add_item(sim, *m, htc_sim_now(sim) + htc_rng_below(m->rng, 3));
+}
+
+static void add_item(htc_sim *sim, more_items m, htc_ns at)
+{
+    m.item.at = at;
+    m.item.number = ++*m.numbers;
+    htc_sim_at(sim, at, note_and_add, &m, sizeof m);
+}
+
+Test(sim, what_is_asked_for_now_comes_behind_what_was_due_now)
+{
+    PROPERTY(rng, 500)
+    {
+        htc_sim   *sim = probe_sim(rng.state, NULL);
+        order      o = { 0 };
+        int        numbers = 0;
+        more_items first = { { &o, 0, 0 }, &numbers, &rng };
+        for (int i = 0; i < 20; i++)
+            add_item(sim, first, HTC_SIM_BEGIN + htc_rng_below(&rng, 5));
+        htc_sim_run(sim, HTC_SECOND);
+        HOLDS(o.n == (size_t)numbers && o.wrong == 0 && htc_sim_next(sim) == HTC_EMPTY);
+        htc_sim_destroy(sim);
+    }
+}
+
 static void again(htc_sim *sim, void *ctx)
 {
     cr_expect(htc_sim_next(sim) == HTC_EINVAL && htc_sim_run(sim, 1) == HTC_EINVAL, "not from inside");
