@@ -286,14 +286,20 @@ void htc__sim_close_peer(htc_sim_node *node, uint32_t peer, htc_status status)
 
 /* ---- dialling ---- */
 
-static void redial(htc_sim *sim, sim_dial *d, htc_ns delay)
+static void try_later(htc_sim *sim, sim_dial *d, htc_ns delay)
 {
     sim_event *e = htc__sim_event(sim, NULL, NULL);
     if (!e)
         return;
     e->dial = d;
     d->pending++;
-    htc__sim_push(sim, e, sim->now + delay);
+    htc__sim_push_as(sim, e, sim->now + delay, d->seq);
+}
+
+static void redial(htc_sim *sim, sim_dial *d, htc_ns delay)
+{
+    d->seq = sim->queue.seq++;
+    try_later(sim, d, delay);
 }
 
 static int reachable(const htc_sim_node *from, const htc_sim_node *to)
@@ -332,6 +338,20 @@ static void connect(htc_sim *sim, sim_dial *d)
     tell(c, 0, HTC_IN_OPENED, HTC_OK, 1);
 }
 
+/* It is tried every redial_ns; those times at which it would fail are no events: it waits at its target. */
+static void wait_for_target(sim_dial *d)
+{
+    htc_sim_node *target = d->target;
+    d->tried = d->node->sim->now;
+    d->pending++;
+    d->next_waiting = NULL;
+    if (target->callers)
+        *target->last_caller = d;
+    else
+        target->callers = d;
+    target->last_caller = &d->next_waiting;
+}
+
 void htc__sim_dial_try(htc_sim *sim, sim_dial *d)
 {
     if (d->dead)
@@ -339,7 +359,41 @@ void htc__sim_dial_try(htc_sim *sim, sim_dial *d)
     if (reachable(d->node, d->target))
         connect(sim, d);
     else
-        redial(sim, d, sim->options.redial_ns);
+        wait_for_target(d);
+}
+
+/* Until it is tried next: so many times after it was tried last. */
+static htc_ns until_next(const htc_sim *sim, const sim_dial *d)
+{
+    htc_ns gap = sim->options.redial_ns, passed = sim->now - d->tried;
+    return passed == 0 ? gap : (gap - passed % gap) % gap;
+}
+
+void htc__sim_callers(htc_sim_node *target)
+{
+    htc_sim   *sim = target->sim;
+    sim_dial **at = &target->callers;
+    while (*at) {
+        sim_dial *d = *at;
+        if (!d->dead && !reachable(d->node, target)) {
+            at = &d->next_waiting;
+            continue;
+        }
+        *at = d->next_waiting;
+        if (!d->dead)
+            try_later(sim, d, until_next(sim, d));
+        htc__sim_dial_unref(sim, d);
+    }
+    target->last_caller = at;
+}
+
+void htc__sim_callers_forget(htc_sim_node *target)
+{
+    for (sim_dial *d = target->callers, *next; d; d = next) {
+        next = d->next_waiting;
+        htc__sim_dial_unref(target->sim, d);
+    }
+    target->callers = NULL;
 }
 
 htc_status htc_sim_dial(htc_sim_node *node, uint32_t peer, htc_sim_node *target, const htc_sim_dial_options *options)

@@ -158,7 +158,7 @@ void htc__sim_link_hold(htc_sim *sim, sim_link *link, sim_event *e)
     }
 }
 
-/* What waits on links that are open now goes on, in its order. */
+/* What waits on links that are open now goes on, in its order; and so do calls. */
 static htc_status let_through(htc_sim *sim)
 {
     sim_link **at = &sim->holding;
@@ -176,6 +176,9 @@ static htc_status let_through(htc_sim *sim)
             htc__sim_push(sim, e, sim->now);
         }
     }
+    for (size_t i = 0; i < sim->n_nodes; i++)
+        if (sim->nodes[i]->callers)
+            htc__sim_callers(sim->nodes[i]);
     return sim->status;
 }
 

@@ -88,6 +88,7 @@ void htc__sim_node_free(htc_sim_node *node)
 {
     destroy_machine(node);
     htc__sim_conns_forget(node);
+    htc__sim_callers_forget(node);
     drop_held(node);
     htc__free(&node->sim->env, node, sizeof *node);
 }
@@ -131,6 +132,7 @@ htc_status htc_sim_boot(htc_sim_node *node)
         return boot_failed(node, status != HTC_OK ? status : HTC_EINVAL);
     node->up = 1;
     sim_event *e = htc__sim_event(node->sim, node, &(htc_input){ .kind = HTC_IN_START });
+    htc__sim_callers(node);
     return e ? htc__sim_push(node->sim, e, node->sim->now) : HTC_ENOMEM;
 }
 
@@ -167,6 +169,7 @@ static void go_on(htc_sim_node *node)
         node->releasing++;
         htc__sim_push(node->sim, e, node->sim->now);
     }
+    htc__sim_callers(node);
 }
 
 static void pause_over(htc_sim *sim, void *ctx)

@@ -67,6 +67,11 @@ void htc__sim_event_free(htc_sim *sim, sim_event *e)
 
 htc_status htc__sim_push(htc_sim *sim, sim_event *e, htc_ns at)
 {
+    return htc__sim_push_as(sim, e, at, sim->queue.seq++);
+}
+
+htc_status htc__sim_push_as(htc_sim *sim, sim_event *e, htc_ns at, uint64_t seq)
+{
     sim_queue *q = &sim->queue;
     if (at <= sim->now) {
         htc__sim_list_add(&q->now, e);
@@ -82,7 +87,7 @@ htc_status htc__sim_push(htc_sim *sim, sim_event *e, htc_ns at)
         q->heap = heap;
         q->cap = cap;
     }
-    sim_slot s = { at, q->seq++, e };
+    sim_slot s = { at, seq, e };
     size_t   i = q->count++;
     while (i > 0 && before(&s, &q->heap[(i - 1) / 4])) {
         q->heap[i] = q->heap[(i - 1) / 4];

@@ -101,9 +101,12 @@ struct sim_dial {
     uint64_t      incarnation;
     uint32_t      peer;
     uint32_t      port, listener, once, stream;
-    uint32_t      pending; /* events that name it: the last one frees it if it is dead then */
+    uint32_t      pending; /* events that name it, and its target's list: the last one frees it if it is dead then */
     int           dead;    /* the machine that wanted it is gone */
+    uint64_t      seq;     /* its place among the dials of one moment, from one connection to the next */
+    htc_ns        tried;   /* in vain, when last */
     sim_dial     *next;    /* of the node, or free */
+    sim_dial     *next_waiting;
 };
 
 /* From one node to another, one direction. */
@@ -168,6 +171,7 @@ struct htc_sim_node {
     sim_peers              peers;
     uint32_t               next_peer;
     sim_dial              *dials;
+    sim_dial              *callers, **last_caller; /* that wait until this node can be reached */
     uint64_t               sets; /* partitions that it is inside of */
     htc_rng                rng;
     htc_env                env;
@@ -205,6 +209,8 @@ sim_event *htc__sim_event(htc_sim *sim, htc_sim_node *node, const htc_input *in)
 void       htc__sim_event_free(htc_sim *sim, sim_event *e);
 /* Takes e, also when it is refused. */
 htc_status htc__sim_push(htc_sim *sim, sim_event *e, htc_ns at);
+/* The same under a number that was used before: among those of one moment it is where it was then. */
+htc_status htc__sim_push_as(htc_sim *sim, sim_event *e, htc_ns at, uint64_t seq);
 int        htc__sim_due(const htc_sim *sim, htc_ns until); /* there is one up to then */
 sim_event *htc__sim_pop(htc_sim *sim, htc_ns *at);         /* there is one */
 void       htc__sim_queue_free(htc_sim *sim);
@@ -236,6 +242,8 @@ void htc__sim_send(htc_sim_node *node, const htc_effect *effect);
 void htc__sim_close_peer(htc_sim_node *node, uint32_t peer, htc_status status);
 void htc__sim_dial_try(htc_sim *sim, sim_dial *d);
 void htc__sim_dial_unref(htc_sim *sim, sim_dial *d); /* its event is over */
+void htc__sim_callers(htc_sim_node *target);         /* some of them may reach it now */
+void htc__sim_callers_forget(htc_sim_node *target);  /* at the end of the run */
 /* The node's machine is about to end: its connections break, its dials are over. */
 void htc__sim_conns_gone(htc_sim_node *node);
 void htc__sim_conns_forget(htc_sim_node *node); /* the same at the end of the run: nobody is told */

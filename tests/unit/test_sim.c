@@ -204,6 +204,51 @@ Test(sim, crash_pause_and_restart)
     pair_close(&p);
 }
 
+/* 0 .. 4: all the ways in which nobody answers a call. */
+static void hinder(pair *p, int way, int on)
+{
+    if (way == 0 && on)
+        htc_sim_crash(p->b->node);
+    else if (way == 0)
+        htc_sim_boot(p->b->node);
+    else if (way == 1 && on)
+        htc_sim_pause(p->b->node, 100 * HTC_SECOND);
+    else if (way == 1)
+        htc_sim_resume(p->b->node);
+    else if (way == 2)
+        htc_sim_block(p->b->node, p->a->node, on);
+    else if (way == 3)
+        htc_sim_clog(p->a->node, p->b->node, on ? 100 * HTC_SECOND : 0);
+    else if (on)
+        htc_sim_partition(p->sim, "apart", &p->b->node, 1, HTC_SIM_BOTH);
+    else
+        htc_sim_heal(p->sim, "apart");
+}
+
+/* It is tried every 100 ms from the moment at which the connection was lost, and the tries that would be in vain cost nothing. */
+Test(sim, calls_wait_for_who_cannot_be_reached_and_keep_their_beat)
+{
+    for (int way = 0; way < 5; way++) {
+        pair p = pair_open(3, NULL);
+        p.a->beat = 0;
+        htc_sim_run(p.sim, 10 * HTC_MS);
+        hinder(&p, way, 1);
+        htc_sim_break(p.a->node, p.b->node);
+        htc_sim_run(p.sim, HTC_MS);
+        htc_ns   lost = p.a->last_now;
+        uint64_t events = htc_sim_events(p.sim);
+        cr_expect(p.a->opened == 1 && p.a->closed == 1, "way %d", way);
+        htc_sim_run(p.sim, 10 * HTC_SECOND + 37 * HTC_MS);
+        cr_expect(htc_sim_events(p.sim) <= events + 2, "way %d: %llu events", way, (unsigned long long)(htc_sim_events(p.sim) - events));
+        hinder(&p, way, 0);
+        htc_sim_run(p.sim, 99 * HTC_MS);
+        htc_ns latency = 50 * HTC_US;
+        cr_expect(p.a->opened == 2 && p.b->opened == 2 && (p.a->last_now - lost - latency) % (100 * HTC_MS) == 0, "way %d: opened %zu, %llu",
+                  way, p.a->opened, (unsigned long long)(p.a->last_now - lost));
+        pair_close(&p);
+    }
+}
+
 /* What is asked for by one start is never answered to the next. */
 Test(sim, answers_do_not_outlive_their_machine)
 {
