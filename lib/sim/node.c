@@ -325,7 +325,8 @@ static void step(htc_sim_node *node, htc_input *in)
         return;
     if (in->kind != HTC_IN_TURN)
         turn_later(node);
-    htc__sim_arm(node);
+    if (!node->turn_due) /* else the turn is at this moment, and says it again */
+        htc__sim_arm(node);
     if (node->options.host->checked)
         node->options.host->checked(node->options.ctx, node);
 }

@@ -249,6 +249,58 @@ Test(sim, calls_wait_for_who_cannot_be_reached_and_keep_their_beat)
     }
 }
 
+/* Does what is due when all of a moment is there, and is then due again. */
+typedef struct turner {
+    htc_ns due, later;
+    size_t timeouts;
+} turner;
+
+static htc_status turner_step(void *self, const htc_input *in, htc_output *out)
+{
+    turner *t = self;
+    (void)out;
+    t->timeouts += in->kind == HTC_IN_TIMEOUT;
+    if (in->kind == HTC_IN_EVENT) {
+        t->later = t->due;
+        t->due = in->now + 2 * HTC_MS;
+    } else if (in->kind == HTC_IN_TURN && in->now >= t->due) {
+        t->due = t->later;
+        t->later = HTC_NEVER;
+    }
+    return HTC_OK;
+}
+
+static htc_ns turner_deadline(const void *self)
+{
+    return ((const turner *)self)->due;
+}
+
+static htc_status turner_boot(void *ctx, htc_sim_node *node)
+{
+    static const htc_machine_ops ops = { sizeof ops, turner_step, turner_deadline, NULL, HTC_MACHINE_TURNS };
+    turner                      *t = ctx;
+    t->due = htc_sim_node_now(node) + 10 * HTC_MS;
+    t->later = HTC_NEVER;
+    return htc_sim_install(node, &ops, t);
+}
+
+/* A deadline that was moved ahead and back again has two timers. */
+Test(sim, a_deadline_is_told_once_a_moment)
+{
+    static const htc_sim_host host = { .size = sizeof host, .boot = turner_boot };
+    turner                    t = { 0 };
+    htc_sim                  *sim = probe_sim(1, NULL);
+    htc_sim_node             *node = NULL;
+    htc_sim_add(sim, &(htc_sim_node_options){ .size = sizeof(htc_sim_node_options), .name = "t", .host = &host, .ctx = &t }, &node);
+    htc_sim_boot(node);
+    htc_sim_event(node, HTC_MS, 1, HTC_OK, (htc_bytes){ 0 });
+    htc_sim_run(sim, 4 * HTC_MS);
+    cr_expect(t.timeouts == 1 && t.due == HTC_SIM_BEGIN + 10 * HTC_MS, "%zu", t.timeouts);
+    htc_sim_run(sim, HTC_SECOND);
+    cr_expect(t.timeouts == 2 && t.due == HTC_NEVER, "%zu", t.timeouts);
+    htc_sim_destroy(sim);
+}
+
 /* What is asked for by one start is never answered to the next. */
 Test(sim, answers_do_not_outlive_their_machine)
 {
