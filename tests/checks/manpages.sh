@@ -35,7 +35,7 @@ done
 
 functions() {
     grep -v '^#' "$1" | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE 'HTC_API [^;{]*\(' |
-        sed -E 's/^([^(]*)\(.*/\1/; s/.*[ *]([A-Za-z_0-9]+) *$/\1/' | sort -u
+        sed -E 's/^([^(]*)\(.*/\1/; s/.*[ *]([A-Za-z_0-9]+) *$/\1/' | LC_ALL=C sort -u
 }
 
 sanitize=()
@@ -46,8 +46,8 @@ for page in "$SOURCE"/doc/man/htc_*.3; do
     header=$SOURCE/include/htcsched/$name.h
     [ -f "$header" ] || { complain "${page##*/} describes htcsched/$name.h, which does not exist"; continue; }
     text=$(sed 's/\\f.//g' "$page") # at once: grep -q stops reading, and a pipe would break under whoever writes into it
-    for f in $(functions "$header"); do
-        grep -qw "$f" <<< "$text" || complain "${page##*/} does not name $f"
+    for f in $(LC_ALL=C comm -23 <(functions "$header") <(grep -oE '[A-Za-z_0-9]+' <<< "$text" | LC_ALL=C sort -u)); do
+        complain "${page##*/} does not name $f"
     done
     awk '/^\.EX/ { inside = 1; next } /^\.EE/ { inside = 0 } inside' "$page" | sed 's/\\e/\\/g; s/\\-/-/g; s/\\(aq/'"'"'/g; s/\\&//g; s/\\(dq/"/g' > "$dir/$name.c"
     [ -s "$dir/$name.c" ] || { complain "${page##*/} has no example"; continue; }

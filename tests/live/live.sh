@@ -28,13 +28,13 @@ skip()
 # Processes whose command line or working directory is under $top.
 ours()
 {
-    local p
+    local p words in_slots
+    in_slots=" $(find /proc/[0-9]*/cwd -maxdepth 0 -lname "$top/*/slots/*" 2> /dev/null | tr '\n' ' ')"
     for p in /proc/[0-9]*; do
         [ "${p#/proc/}" = $$ ] && continue
-        if { tr '\0' ' ' < "$p/cmdline" | grep -qF -- "--dir $top/"; } 2> /dev/null ||
-            [[ $(readlink "$p/cwd" 2> /dev/null) == "$top"/*/slots/* ]]; then
-            echo "${p#/proc/}"
-        fi
+        words=()
+        { mapfile -d '' -t words < "$p/cmdline"; } 2> /dev/null # no process is begun for each that is looked at
+        [[ "${words[*]}" == *"--dir $top/"* || $in_slots == *" $p/cwd "* ]] && echo "${p#/proc/}"
     done
 }
 
@@ -93,5 +93,5 @@ refuse()
 # member FILE-OR-TEXT EXPRESSION: python expression over the JSON value v.
 json()
 {
-    printf '%s' "$1" | python3 -c "import json,sys; v=json.load(sys.stdin); print($2)"
+    printf '%s' "$1" | python3 -S -c "import json,sys; v=json.load(sys.stdin); print($2)"
 }
