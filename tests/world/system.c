@@ -127,11 +127,11 @@ void sys_check(sys *s)
     sys_books   b;
     int         add_up = !s->options.check_every || ++s->steps % s->options.check_every == 0;
     const char *wrong = add_up ? sys_gateway_wrong(s) : NULL;
-    sys_gateway_books(s, &b);
     if (wrong)
         sys_fail(s, "%s", wrong);
     if (!s->options.check_idle)
         return;
+    sys_gateway_books(s, &b);
     /* A full disk refuses the record of a new agent too; the gateway looks again within two seconds. */
     int full = htc_sim_now(s->w) < s->disk_full_until + 2 * HTC_SECOND;
     if (!b.ready || full || b.unusable || b.free == 0 || b.wanting == 0) {

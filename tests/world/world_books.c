@@ -60,7 +60,7 @@ void sys_gateway_books(const sys *s, sys_books *b)
     for (size_t i = 0; i < gw->n_sites; i++)
         b->unusable |= gw->sites[i].not_before > gw->now;
     for (u = gw->users; u && gw->free; u = u->hh.next) {
-        uint64_t n = takers(gw, u);
+        uint64_t n = u->queued ? takers(gw, u) : 0;
         b->wanting += u->queued > n ? u->queued - n : 0;
     }
 }
