@@ -192,12 +192,21 @@ static void offer(htc_kv_server *s, htc__node *node)
 
 /* ---------------------------------------------------------------- all of them */
 
+/* Its owners are sealed, and answer nothing: all that this member, which goes, holds of it is in what it shows to the mover. */
+static int goes_with_bucket(const htc_kv_server *s, uint32_t bucket)
+{
+    const htc__kv_cluster *c = s->cluster;
+    return htc__kv_eventual_goes(s) == c->id && htc__kv_route_has(c, bucket, c->id) && c->hold[bucket].sealed >= c->route[bucket].epoch;
+}
+
 /* 1: nothing of that bucket is only others'. */
 static int look_at_bucket(htc_kv_server *s, uint32_t bucket)
 {
     htc__kv_eventual *e = s->cluster->eventual;
     htc__node        *next;
     int               settled = 1;
+    if (goes_with_bucket(s, bucket))
+        return 1;
     for (htc__node *node = htc__kv_index_seek(s, bucket); node && htc__kv_index_bucket(node) == bucket && s->broken == HTC_OK;
          node = next) {
         htc_bytes key = htc__kv_index_key(node), state;
