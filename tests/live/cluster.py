@@ -10,6 +10,7 @@ programs = sys.argv[1]
 htc = os.path.join(programs, 'htc')
 top = tempfile.mkdtemp(prefix='htc-cluster-')
 where = os.path.join(top, 'c')
+watches = []
 
 
 def check(ok, what):
@@ -83,6 +84,7 @@ class Watch:
         store = 'unix:' + os.path.join(where, str(member + 1), 'kvd.sock')
         self.lines, self.more = [], threading.Condition()
         self.of = subprocess.Popen([htc, 'kv', '--store', store, 'watch', '--json', *words], stdout=subprocess.PIPE, text=True)
+        watches.append(self)
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
@@ -92,8 +94,18 @@ class Watch:
                 self.more.notify()
 
     def until(self, what, said):
+        self.until_all(what, lambda lines: any(said(x) for x in lines))
+
+    def until_all(self, what, said):
         with self.more:
-            check(self.more.wait_for(lambda: any(said(x) for x in self.lines), 60), '%s is not told: %s' % (what, self.lines))
+            check(self.more.wait_for(lambda: said(self.lines), 60), '%s is not told: %s' % (what, self.lines))
+
+    @staticmethod
+    def is_gone(lines, key):
+        """Said so, or left out where all that there is was listed anew."""
+        last = [i for i, e in enumerate(lines) if e.get('key') == key][-1]
+        anew = [i for i, e in enumerate(lines) if e['event'] == 'start_over' and i > last]
+        return lines[last]['event'] == 'deleted' or (anew and any(e['event'] == 'current' for e in lines[anew[0]:]))
 
     def end(self):
         self.of.kill()
@@ -125,7 +137,7 @@ def watch_through_a_kill(m, victim):
     m = members()
     check(Redis(m[victim]['resp']).ask('DEL', 'w/1') == 1, 'DEL')
     for x in (key, prefix):
-        x.until('a deletion at the one that came back', lambda e: e['event'] == 'deleted')
+        x.until_all('a deletion at the one that came back', lambda lines: x.is_gone(lines, 'w/1'))
         x.end()
         versions = [e['version'] for e in x.lines if e.get('key') == 'w/1' and 'version' in e]
         check(x is prefix or versions == sorted(set(versions)), 'versions rise: %s' % versions)
@@ -336,5 +348,7 @@ try:
     main()
     print('ok')
 finally:
+    for x in watches:
+        x.end()
     subprocess.run([htc, 'kv', 'cluster', '--dir', where, '--stop'], capture_output=True)
     shutil.rmtree(top, ignore_errors=True)
