@@ -266,13 +266,15 @@ static int all_read(void *ctx)
     return htc__store_eventual_read(ctx);
 }
 
-/* What owners lack of eventual keys comes to them by itself, or by reads. */
+/* What owners lack of eventual keys comes to them by itself, or by reads. Where one of R owners is lost a read is given up, having told the
+ * others what they lack: one after the other they may take as long as that. */
 static void copies_agree(store *s)
 {
+    htc_ns span = WELL_MAX + STORE_COPIES * (s->setting.give_up + s->setting.think);
     for (int round = 0; round < READS_MAX && htc__store_eventual_reads(s); round++) {
         s->clients[0].reading = 0;
         kick(s, STORE_AGREE);
-        if (htc_sim_settle(s->sim, WELL_MAX, "not every eventual key is answered", all_read, s) != HTC_OK)
+        if (htc_sim_settle(s->sim, span, "not every eventual key is answered", all_read, s) != HTC_OK)
             return;
         htc_sim_run(s->sim, 2 * s->setting.request);
         if (htc__store_eventual_agrees(s))
