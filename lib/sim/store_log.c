@@ -5,8 +5,7 @@
 #include "sim/sim_private.h"
 #include "sim/store_private.h"
 
-/* The batches of a write, as the log would read them. */
-static void watch_write(store_member *m, htc_bytes data)
+void htc__store_log_puts(store_member *m, htc_bytes data, store_log_put *put, void *ctx)
 {
     const uint8_t *p = data.data;
     htc__log_frame f;
@@ -16,11 +15,17 @@ static void watch_write(store_member *m, htc_bytes data)
         size_t          next = 0;
         htc_bytes       payload = { p + at + HTC__LOG_HEAD, f.length };
         if (f.length > data.len - at - HTC__LOG_HEAD)
-            break;
+            return;
         while (f.type == HTC__LOG_BATCH && htc__log_record_next(payload, &next, &r) == 1)
             if (r.kind == HTC__LOG_PUT)
-                htc__store_watch(m->s, m, r.key, r.value);
+                put(ctx, m, r.key, r.value);
     }
+}
+
+static void watch_put(void *ctx, store_member *m, htc_bytes key, htc_bytes value)
+{
+    (void)ctx;
+    htc__store_watch(m->s, m, key, value);
 }
 
 htc_status htc__store_log_call(store_member *m, htc_sim_node *node, const htc_effect *effect)
@@ -43,7 +48,7 @@ htc_status htc__store_log_call(store_member *m, htc_sim_node *node, const htc_ef
                            (unsigned long long)effect->tag, (int)q.name.len, (const char *)q.name.data,
                            (unsigned long long)q.offset, q.data.len, q.sync ? ", synced" : "");
         if (q.op == HTC_DISK_WRITE && htc__log_segment_number(q.name)) {
-            watch_write(m, q.data);
+            htc__store_log_puts(m, q.data, watch_put, NULL);
             htc__store_rot_written(m, &q);
         }
     }

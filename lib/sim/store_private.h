@@ -349,6 +349,9 @@ void       htc__store_blackouts(store *s);
 void       htc__store_member_restart(store_member *m); /* killed by whoever runs it */
 
 /* store_log.c: cells that are a log on a simulated disk */
+typedef void store_log_put(void *ctx, store_member *m, htc_bytes key, htc_bytes value);
+/* What the batches of a write put, as the log would read them. */
+void htc__store_log_puts(store_member *m, htc_bytes data, store_log_put *put, void *ctx);
 htc_status htc__store_log_call(store_member *m, htc_sim_node *node, const htc_effect *effect);
 int        htc__store_log_empty(const store_member *m); /* there is nothing on its disk */
 

@@ -55,23 +55,14 @@ static void super_rots(store_member *m, int which)
     m->s->faults[HTC_SIM_STORE_SUPERS] += (uint64_t)damage(m, htc_bytes_of(name), 0, HTC__LOG_SECTOR);
 }
 
-/* Of what is written there. */
-static void find_eventual(store_place *place, const store_member *m, htc_bytes data)
+/* The last one of what is written there. */
+static void find_eventual(void *ctx, store_member *m, htc_bytes key, htc_bytes value)
 {
-    const uint8_t *p = data.data;
-    htc__log_frame f;
-    for (size_t at = 0; at + HTC__LOG_HEAD <= data.len && htc__log_frame_read(p + at, m->id, &f);
-         at += (size_t)htc__log_frame_size(f.length)) {
-        htc__log_record r;
-        size_t          next = 0;
-        if (f.length > data.len - at - HTC__LOG_HEAD)
-            return;
-        while (f.type == HTC__LOG_BATCH && htc__log_record_next((htc_bytes){ p + at + HTC__LOG_HEAD, f.length }, &next, &r) == 1)
-            if (r.kind == HTC__LOG_PUT && *(const uint8_t *)r.key.data == 'n' && r.value.len) {
-                place->eventual = place->offset + (size_t)((const uint8_t *)r.value.data - p);
-                place->eventual_length = r.value.len;
-            }
-    }
+    store_place *place = &m->places[0];
+    if (*(const uint8_t *)key.data != 'n' || value.len == 0)
+        return;
+    place->eventual = place->offset + (size_t)((const uint8_t *)value.data - (const uint8_t *)ctx);
+    place->eventual_length = value.len;
 }
 
 static void is_old(store_member *m, const store_place *place)
@@ -109,7 +100,7 @@ void htc__store_rot_written(store_member *m, const htc_disk_request *q)
     memmove(&m->places[1], &m->places[0], sizeof m->places - sizeof m->places[0]);
     m->places[0] = (store_place){ .offset = q->offset, .length = q->data.len };
     if (s->setting.eventual_ppm)
-        find_eventual(&m->places[0], m, q->data);
+        htc__store_log_puts(m, q->data, find_eventual, (void *)q->data.data);
     memcpy(m->places[0].file, q->name.data, q->name.len);
     if (s->phase != STORE_TROUBLE || (!s->setting.moves && m->at != s->setting.damaged))
         return;
