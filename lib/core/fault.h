@@ -41,6 +41,7 @@
     X(lost_counted)          /* an owner that has lost what it held counts as one that held nothing */                 \
     X(mark_lost)             /* a key that changes while it is read for a watcher is not marked again */               \
     X(state_told_twice)      /* a watcher is told what it was told before */                                           \
+    X(over_before_page)      /* that a watch starts over is told before its page, and is not told again if that is lost */ \
     X(mark_not_needed)       /* a watcher is told what was read, whatever an owner has marked */                       \
     X(mark_unrepeated)       /* an owner forgets a mark when it has said it once */                                    \
     X(marked_by_one)         /* of the owners of a key that has changed the one that proposed the change marks it alone */ \

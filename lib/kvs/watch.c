@@ -1,5 +1,6 @@
 #include "kvs/watch.h"
 
+#include "core/fault.h"
 #include "core/util.h"
 
 /* Events of one message, if it has more than one: no more is read for it then. */
@@ -118,6 +119,13 @@ static void read_done(htc__kv_watches *w, htc__kv_watcher *x, uint64_t slot, con
         htc__kv_mark_done(m);
 }
 
+static void say_over(htc__kv_watches *w, htc__kv_watcher *x, htc__kv_watching *v)
+{
+    if (v->say_over)
+        put_event(w, x, &(htc_kv_event){ .tag = v->id, .kind = HTC_KV_EVENT_START_OVER });
+    v->say_over = 0;
+}
+
 static void page_done(htc__kv_watches *w, htc__kv_watcher *x, const htc_kv_result *result)
 {
     htc__kv_watching *v = x->scan;
@@ -130,6 +138,7 @@ static void page_done(htc__kv_watches *w, htc__kv_watcher *x, const htc_kv_resul
         x->again_at = w->now + AGAIN_NS;
         return;
     }
+    say_over(w, x, v); /* with the page: where that is lost, both are told again */
     for (size_t at = 0; htc_kv_result_item(result, &at, &item) == HTC_OK;)
         put_event(w, x, &(htc_kv_event){ .tag = v->id, .kind = HTC_KV_EVENT_VALUE, .key = item.key, .version = item.version,
                                          .value = item.value });
@@ -200,9 +209,8 @@ static void begin_scan(htc__kv_watches *w, htc__kv_watcher *x)
     v->starting = 0;
     x->scan = v;
     x->cursor_len = 0;
-    if (v->say_over)
-        put_event(w, x, &(htc_kv_event){ .tag = v->id, .kind = HTC_KV_EVENT_START_OVER });
-    v->say_over = 0;
+    if (HTC__BROKEN(over_before_page))
+        say_over(w, x, v);
 }
 
 /* Pages and marks in turn, and a page alone: it may be long. */
