@@ -33,6 +33,7 @@ typedef struct member {
     uint32_t port;
     pid_t    pid; /* 0: it does not run */
     int      ours, ready;
+    off_t    heard; /* of what it says, until it is ready */
 } member;
 
 typedef struct cluster {
@@ -122,18 +123,24 @@ static void last_words(const member *m, char *line, size_t cap)
     clean(line);
 }
 
-static int says_ready(const member *m)
+/* However much it says before: each record that is damaged is a line. */
+static int says_ready(member *m)
 {
-    char    buffer[4096], *at = buffer;
-    int     fd = open(m->out, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, buffer, sizeof buffer - 1);
-    if (fd >= 0)
-        close(fd);
-    buffer[n > 0 ? n : 0] = 0;
-    for (; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
-        if (strncmp(at, "ready: ", 7) == 0)
-            return 1;
-    return 0;
+    char   *line = NULL;
+    size_t  room = 0;
+    ssize_t n;
+    int     ready = 0;
+    FILE   *f = fopen(m->out, "re");
+    if (!f)
+        return 0;
+    if (fseeko(f, m->heard, SEEK_SET) == 0)
+        while (!ready && (n = getline(&line, &room, f)) > 0 && line[n - 1] == '\n') {
+            m->heard += n;
+            ready = strncmp(line, "ready: ", 7) == 0;
+        }
+    free(line);
+    fclose(f);
+    return ready;
 }
 
 /* argv with its program in front; its output goes to out, or (out NULL) comes back in text. */
@@ -362,6 +369,7 @@ static htc_status start_member(cluster *k, const char *program, member *m)
         argv[n++] = others = addresses(k, m);
     }
     argv[n] = NULL;
+    m->heard = 0;
     m->pid = start_program(program, argv, m->out, NULL);
     free(others);
     if (m->pid < 0) {
@@ -399,7 +407,8 @@ static htc_status wait_until_ready(cluster *k)
                 return cli_error(k->c, HTC_EUNREACHABLE, m->dir, "member.out there says more",
                                  "a member did not start: %s", line[0] ? line : "it said nothing");
             }
-            ready += m->ready |= !m->ours || says_ready(m);
+            m->ready = m->ready || !m->ours || says_ready(m);
+            ready += (uint32_t)m->ready;
         }
         if (ready < k->count && now_s() > until) {
             progress_end(&p);

@@ -197,7 +197,7 @@ def said(member):
 
 def renewed_after_flips(m):
     """Bytes are flipped in what a member that is down has stored: it names what is damaged, gets it from the others, and is needed then."""
-    r, keys = Redis(m[2]['resp']), ['rot%02d' % i for i in range(20)]
+    r, keys = Redis(m[2]['resp']), ['rot%02d' % i for i in range(40)]
     values = ['what stands here at %s will rot' % k for k in keys]
     for k, v in zip(keys, values):
         check(r.ask('SET', k, v) == 'OK', 'SET')
@@ -210,14 +210,14 @@ def renewed_after_flips(m):
     for name in glob.glob(os.path.join(where, '1', '*', '*')):
         with open(name, 'r+b') as f:
             whole = f.read()
-            for v in values[:5]:
+            for v in values[:30]:
                 at = whole.find(v.encode())
                 while at >= 0:
                     f.seek(at + 5)
                     f.write(b'S')
                     flipped += 1
                     at = whole.find(v.encode(), at + 1)
-    check(flipped >= 5, '%d values flipped' % flipped)
+    check(flipped >= 30, '%d values flipped' % flipped)
     m = members()
     until = time.monotonic() + 60
     while True:
@@ -236,7 +236,7 @@ def renewed_after_flips(m):
         except Refused:
             check(time.monotonic() < until, 'the renewed copy takes part')
     m = members()
-    check(Redis(m[0]['resp']).ask('DEL', *keys, *['after%02d' % i for i in range(20)]) == 40, 'DEL')
+    check(Redis(m[0]['resp']).ask('DEL', *keys, *['after%02d' % i for i in range(20)]) == 60, 'DEL')
     return m
 
 
