@@ -306,14 +306,12 @@ static void forward_or_propose(htc_kv_server *s, request *r, uint64_t to)
 {
     if (r->q.op >= HTC__KV_EXPIRE)
         fail(s, r, HTC_ETIMEDOUT); /* an owner's own business: it tries again */
-    else if (to == s->cluster->id && !owns(s, r->q.key))
+    else if (to == s->cluster->id ? !owns(s, r->q.key) : !htc__kv_cluster_peer(s->cluster, to))
         wait_for_map(s, r);
     else if (to == s->cluster->id)
         propose(s, r);
-    else if (htc__kv_cluster_peer(s->cluster, to))
-        forward(s, r, to);
     else
-        due_at(s, r, s->now + s->cluster->suspect_ns); /* a member that this one will hear of */
+        forward(s, r, to);
 }
 
 /* To the owner that is to propose; after one that did not answer, to the next. */
@@ -328,14 +326,22 @@ static void route(htc_kv_server *s, request *r)
     forward_or_propose(s, r, owners.id[at]);
 }
 
-static int has_one_owner(const htc_kv_server *s, const request *r)
+/* It was given to an owner that is there, or the only one, and may be slow: whoever writes to a slow disk is heard all the while. */
+static int is_in_hand(const htc_kv_server *s, const request *r)
 {
-    uint32_t bucket;
-    return htc__kv_cluster_owners(s, r->q.key, &bucket).n == 1;
+    const htc__kv_peer *peer = htc__kv_cluster_peer(s->cluster, r->target);
+    uint32_t            bucket;
+    return (peer && !htc__kv_cluster_suspected(s, peer)) || htc__kv_cluster_owners(s, r->q.key, &bucket).n == 1;
 }
 
-/* What one owner may have begun another one finishes; but a request that nobody may repeat is not asked for twice: where there is no other
- * owner it waits for this one, who may be slow. */
+/* Done twice it would be done twice, and whether it was done nobody could say. */
+static int may_be_repeated(const request *r)
+{
+    return r->q.op == HTC_KV_GET || r->stamp.client || r->kind == HTC__KV_FORWARD_UNBIND;
+}
+
+/* What one owner may have begun another one finishes; but a request that nobody may repeat is not asked for twice: it waits for the owner
+ * that has it, and fails where that is gone. */
 static void next_owner(htc_kv_server *s, request *r)
 {
     if (r->unsent) {
@@ -343,20 +349,17 @@ static void next_owner(htc_kv_server *s, request *r)
         route(s, r);
         return;
     }
-    if (r->q.op != HTC_KV_GET && r->stamp.client == 0 && r->kind != HTC__KV_FORWARD_UNBIND && has_one_owner(s, r)) {
-        due_at(s, r, r->until);
+    if (!may_be_repeated(r)) {
+        if (is_in_hand(s, r))
+            due_at(s, r, s->now + s->cluster->suspect_ns);
+        else
+            fail(s, r, HTC_ETIMEDOUT);
         return;
     }
     r->attempt++;
     r->again = 1;
     s->cluster->counts.passed_on++;
-    if (r->q.op != HTC_KV_GET) {
-        if (r->stamp.client == 0 && r->kind != HTC__KV_FORWARD_UNBIND) {
-            fail(s, r, HTC_ETIMEDOUT);
-            return;
-        }
-        r->tried = 1;
-    }
+    r->tried |= r->q.op != HTC_KV_GET;
     route(s, r);
 }
 

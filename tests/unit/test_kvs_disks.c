@@ -1,9 +1,11 @@
 /* Members whose disks take long: what waits for them, and what does not. One program, one seed, one history, as in test_kvs_cluster.c. */
-#define NODES 3
+#define NODES 4
 #include "cluster_world.h"
 
 static const faults calm = { 0 };
 static world        w;
+
+#include "moving_world.h"
 
 /* A term takes its keeper as long as its disk does: it writes one, and not one behind the other for ever. */
 Test(kvs_disks, a_lease_over_slow_disks_ends)
@@ -77,4 +79,24 @@ Test(kvs_disks, renewals_are_answered_while_all_disks_stall)
         HOLDS(ask_one(&w, 0, &renew).status == HTC_ENOTFOUND && ask_one(&w, 1, &get).status == HTC_ENOTFOUND);
         close_world(&w);
     }
+}
+
+/* Each write takes longer than a member may be silent for. Who moves the buckets is seldom the one that proposes changes of the map, and waits
+ * for that one: it is slow, not gone. Given up, each such change would be a new number for the same bucket, and hardly one would be moved. */
+Test(kvs_disks, a_member_joins_over_slow_disks)
+{
+    uint64_t forwarded = 0;
+    PROPERTY_ALL (rng, 6)
+    {
+        open_growing(&w, rng.state, 4, 3, 1, calm);
+        w.commit_ns = (60 + 20 * (property_seed % 2)) * HTC_MS;
+        run(&w, 5, w.now + 20 * HTC_SECOND);
+        start(&w, 3);
+        for (htc_ns until = w.now + 12 * HTC_SECOND; !has_come(NULL, 3); turn(&w))
+            cr_assert(w.now < until, "seed %llu: it does not end", (unsigned long long)property_seed);
+        for (int n = 0; n < 4; n++)
+            forwarded += cluster_of(n)->counts.forwarded;
+        close_world(&w);
+    }
+    cr_expect(forwarded > 20, "%llu requests were given to others", (unsigned long long)forwarded);
 }
