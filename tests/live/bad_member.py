@@ -9,7 +9,7 @@ import os, shutil, struct, subprocess, sys, tempfile
 
 import frames
 from frames import ERROR, KV_MEMBERS, WELCOME, Frames, changed, check, frame, framed, hello, rng, run_of, said_why, varint
-from redis_client import Redis
+from redis_client import Redis, Tally
 
 htc, kvd = (os.path.join(os.path.abspath(sys.argv[1]), name) for name in ('htc', 'htc-kvd'))
 top = tempfile.mkdtemp(prefix='htc-member-')
@@ -120,17 +120,16 @@ def main():
     for m in members:
         m.ready()
     told, others = members[0], members[1:]
-    counted = 0
+    tally, key = Tally(), 'a counter of those who are honest'
 
     def go_on():
-        nonlocal counted
         for m in others:
-            check(m.client.ask('INCR', 'a counter of those who are honest') == counted + 1, 'the others count on, each time once')
-            counted += 1
+            n = tally.sure(m.client, key)
+            check(tally.fits(n), 'the others count on, each time once', n, tally)
         check(told.p.poll() is None, 'it lives', told.p.returncode)
 
     go_on()
-    check(told.client.ask('SET', 'before', 'it') == 'OK', 'all is well')
+    check(told.client.sure('SET', 'before', 'it') == 'OK', 'all is well')
     before = most = resident(told.p)
     # What is certainly no message is told to be none.
     liar = lambda: Liar(told.path, others[1].number, told.number)
@@ -161,12 +160,12 @@ def main():
     grown = most - before
     check(grown < MEMORY, 'memory is bounded', grown)
     for m in others:
-        check(int(m.client.ask('GET', 'a counter of those who are honest')) == counted, 'what was counted is there')
+        check(tally.fits(int(m.client.sure('GET', key))), 'what was counted is there', tally)
     for m in members:
         m.p.terminate()
     for m in members:
         check(m.p.wait(60) == 0, 'it ends when asked to', m.p.returncode)
-    print('ok: %d connections, %d of them heard to the end; %.1f MiB more; %d counted meanwhile' % (EACH, heard, grown / 1048576, counted))
+    print('ok: %d connections, %d of them heard to the end; %.1f MiB more; meanwhile %s' % (EACH, heard, grown / 1048576, tally))
 
 
 try:

@@ -42,7 +42,7 @@ def settled(n, count, port):
         check(len(of) == len(owners) == 2, 'two processes: %s' % owners)
     for i in range(n):
         r = Redis(port + i)
-        check(all(r.ask('GET', 'k%d' % k) == 'v%d' % k for k in range(KEYS)), 'all is there at %d' % i)
+        check(all(r.sure('GET', 'k%d' % k) == 'v%d' % k for k in range(KEYS)), 'all is there at %d' % i)
 
 
 def main():
@@ -50,7 +50,7 @@ def main():
     cluster('--members', '2', '--shards', '2', '--base-port', str(port), '--durability', 'interval')
     r = Redis(port)
     for k in range(KEYS):
-        check(r.ask('SET', 'k%d' % k, 'v%d' % k) == 'OK', 'SET')
+        check(r.sure('SET', 'k%d' % k, 'v%d' % k) == 'OK', 'SET')
     settled(2, 4, port)
     cluster('--members', '3')
     settled(3, 6, port)
