@@ -354,6 +354,8 @@ Test(kvs_moves, what_is_handed_to_the_wrong_member_waits)
 /* Some change that is possible now, of members that are alive; through whatever goes wrong. */
 static void some_change(int *fresh, int asks)
 {
+    while (!newest(NULL)) /* all of them are down */
+        turn(&w);
     int n, count = members();
     do
         n = (int)htc_rng_below(&w.rng, (uint64_t)w.nodes);
