@@ -21,9 +21,6 @@ static int hear_of_map(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes 
     case HTC__KV_ITEM_MAP:
         htc__kv_cluster_on_map(s, item);
         return 1;
-    case HTC__KV_ITEM_JOIN:
-        htc__kv_cluster_on_join(s, item);
-        return 1;
     default:
         return !s->cluster->map; /* there is nothing else that it could do */
     }
@@ -132,9 +129,15 @@ static htc_status hear_stranger(htc_kv_server *s, htc_reader r)
 {
     uint8_t   kind;
     htc_bytes item;
-    while (s->broken == HTC_OK && htc__kv_members_next(&r, &kind, &item))
-        if (kind == HTC__KV_ITEM_JOIN || kind == HTC__KV_ITEM_MAP)
-            hear_of_map(s, 0, kind, item);
+    uint64_t  as_of = HTC__KV_UNSAID;
+    while (s->broken == HTC_OK && htc__kv_members_next(&r, &kind, &item)) {
+        if (kind == HTC__KV_ITEM_MAP)
+            htc__kv_cluster_on_map(s, item);
+        else if (kind == HTC__KV_ITEM_AS_OF && htc__kv_as_of_read(item, &as_of) != HTC_OK)
+            as_of = HTC__KV_UNSAID;
+        else if (kind == HTC__KV_ITEM_JOIN)
+            htc__kv_cluster_on_join(s, item, as_of);
+    }
     return r.status == HTC_OK ? HTC_OK : HTC_EPROTO;
 }
 
@@ -156,23 +159,32 @@ static uint8_t say_to_stranger(htc_kv_server *s, htc_reader r)
     return 0;
 }
 
+static htc_status put_item(htc_kv_server *s, uint8_t kind)
+{
+    htc_put_u8(&s->scratch, kind);
+    htc_put_bytes(&s->scratch, htc_buf_bytes(&s->cluster->scratch));
+    return s->cluster->scratch.status;
+}
+
 /* On the connection that it has opened itself: nobody keeps one to it. */
 static htc_status tell_stranger(htc_kv_server *s, uint32_t number, uint64_t to, uint8_t kind, htc_output *out)
 {
     htc__kv_cluster *c = s->cluster;
+    htc_status       status = HTC_OK;
+    htc__kv_members_begin(&s->scratch, 1, c->id, to);
     htc_buf_clear(&c->scratch);
     if (kind == HTC__KV_ITEM_MAP) {
         htc_put_varint(&c->scratch, c->map_version);
         htc__kv_map_encode(&c->scratch, c->map);
     } else {
+        htc__kv_as_of_write(&c->scratch, c->map->numbers);
+        status = put_item(s, HTC__KV_ITEM_AS_OF);
+        htc_buf_clear(&c->scratch);
         htc_put_u32(&c->scratch, (uint32_t)htc__kv_cluster_join_waits(s));
     }
-    if (c->scratch.status != HTC_OK)
-        return c->scratch.status;
-    htc__kv_members_begin(&s->scratch, 1, c->id, to);
-    htc_put_u8(&s->scratch, kind);
-    htc_put_bytes(&s->scratch, htc_buf_bytes(&c->scratch));
-    return htc__kv_cluster_post(s, number, out);
+    if (status == HTC_OK)
+        status = put_item(s, kind);
+    return status == HTC_OK ? htc__kv_cluster_post(s, number, out) : status;
 }
 
 /* From the other end of a connection that this member has opened: a welcome, or a refusal, after which the connection is closed; or what a
@@ -188,6 +200,8 @@ static void told_as_stranger(htc_kv_server *s, htc_reader r)
     while (s->broken == HTC_OK && htc__kv_members_next(&r, &kind, &item)) {
         if (kind == HTC__KV_ITEM_MAP)
             htc__kv_cluster_on_map(s, item);
+        else if (kind == HTC__KV_ITEM_AS_OF)
+            htc__kv_cluster_on_as_of(s, item);
         else if (kind == HTC__KV_ITEM_REFUSED)
             htc__kv_cluster_on_refused(s, item);
     }

@@ -1,4 +1,6 @@
 /* Who is to become a member asks the members that it knows the addresses of to be let in (JOIN), until one of them sends it a map that names it.
+ * It says as of which map it asks (AS_OF), and is told which that is; so a JOIN that comes late, when it has been let in and is a member no more, is
+ * known for that.
  * Meanwhile it is told why not yet (REFUSED). What will not pass by itself is told to whoever runs this member, once it was said for some time
  * and nothing else was: one of the members may be behind, and another change may be given up. */
 #include "kvs/cluster_private.h"
@@ -12,6 +14,15 @@ static int outside(const htc_kv_server *s)
     return s->options.join && !s->cluster->map;
 }
 
+/* What stands in c->scratch. */
+static void say_to_all(htc_kv_server *s, uint8_t kind)
+{
+    htc__kv_cluster *c = s->cluster;
+    for (uint32_t i = 0; i < c->count && c->scratch.status == HTC_OK; i++)
+        if (!c->peers[i].self && !c->peers[i].id)
+            htc__kv_cluster_say_to(s, &c->peers[i], kind, htc_buf_bytes(&c->scratch));
+}
+
 void htc__kv_join_tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
@@ -19,15 +30,27 @@ void htc__kv_join_tick(htc_kv_server *s)
         return;
     c->join_at = s->now + JOIN_NS;
     htc_buf_clear(&c->scratch);
+    htc__kv_as_of_write(&c->scratch, c->join_as_of);
+    say_to_all(s, HTC__KV_ITEM_AS_OF);
+    htc_buf_clear(&c->scratch);
     htc__kv_join_write(&c->scratch, &c->description, s->options.replaces);
-    for (uint32_t i = 0; i < c->count && c->scratch.status == HTC_OK; i++)
-        if (!c->peers[i].self && !c->peers[i].id)
-            htc__kv_cluster_say_to(s, &c->peers[i], HTC__KV_ITEM_JOIN, htc_buf_bytes(&c->scratch));
+    say_to_all(s, HTC__KV_ITEM_JOIN);
 }
 
 htc_ns htc__kv_join_deadline(const htc_kv_server *s)
 {
     return outside(s) ? s->cluster->join_at : HTC_NEVER;
+}
+
+/* Some members may be behind. */
+void htc__kv_cluster_on_as_of(htc_kv_server *s, htc_bytes item)
+{
+    htc__kv_cluster *c = s->cluster;
+    uint64_t         numbers;
+    if (htc__kv_as_of_read(item, &numbers) != HTC_OK || numbers <= c->join_as_of)
+        return;
+    c->join_as_of = numbers;
+    c->join_at = s->now;
 }
 
 /* ---------------------------------------------------------------- why not */
@@ -59,7 +82,7 @@ void htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item)
     htc__kv_cluster *c = s->cluster;
     htc_reader       r = htc_reader_of(item);
     htc_status       status = (htc_status)(int32_t)htc_get_u32(&r);
-    if (htc_reader_done(&r) != HTC_OK || c->map)
+    if (htc_reader_done(&r) != HTC_OK || c->map || status == HTC_AGAIN) /* how to ask; nothing is in the way */
         return;
     if (!lasts(status) || status != c->refused)
         c->refused_since = s->now;

@@ -457,8 +457,9 @@ static int addresses_known(const htc__kv_map *map)
     return 1;
 }
 
-/* What it has wished for is as good as begun, or it hears why not, and asks again. */
-void htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item)
+/* What it has wished for is as good as begun, or it hears why not, and asks again. A JOIN may be late: it was granted since, and who came has
+ * left, or the change was given up. Each change takes a number, so it was asked as of another map then. */
+void htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item, uint64_t as_of)
 {
     const htc__kv_map *map = s->cluster->map;
     moving            *m = s->cluster->moving;
@@ -474,8 +475,12 @@ void htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item)
         status = HTC_EINVAL;
     else if (wish.id && !htc__kv_map_find(map, wish.id))
         status = HTC_ENOTFOUND;
-    else if (map->after || !same)
-        status = map->after ? HTC_EBUSY : htc__kv_cluster_wish(s, &wish);
+    else if (map->after)
+        status = HTC_EBUSY;
+    else if (as_of != HTC__KV_UNSAID && as_of != map->numbers)
+        status = HTC_AGAIN;
+    else if (!same)
+        status = htc__kv_cluster_wish(s, &wish);
     if (status == HTC_OK)
         m->wish_numbers = map->numbers;
     m->join_status = status;

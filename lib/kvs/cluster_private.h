@@ -119,6 +119,7 @@ typedef struct htc__kv_cluster {
     uint32_t                 turned_away; /* it cannot be let in; 2: told */
     htc_status               refused;   /* why it is not let in, as it was told last */
     htc_ns                   refused_since, join_at; /* cluster_join.c */
+    uint64_t                 join_as_of; /* the newest number of the map that it was told, being none of it; 0: none */
     htc_ns                   suspect_ns, request_ns;
     uint8_t                  said_kind, said_back; /* cluster_log.c: of the change that was spoken of last */
     htc__kv_register        *reg;
@@ -246,7 +247,8 @@ void       htc__kv_cluster_moving_read(htc_kv_server *s); /* the map is to be re
 void       htc__kv_cluster_moving_free(htc_kv_server *s);
 void       htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item);
 void       htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item);
-void       htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item);
+/* as_of: what its AS_OF says, or HTC__KV_UNSAID. */
+void       htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item, uint64_t as_of);
 /* A mover is at work, and that member is it. */
 void       htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t from, uint64_t number);
 uint64_t   htc__kv_cluster_driver(const htc_kv_server *s); /* who moves buckets; 0: this member has not heard */
@@ -271,11 +273,12 @@ htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish);
 /* A client's (HTC_KV_CHANGE): 1: *result says why it cannot be; 0: the face is answered when it has begun. */
 int        htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn, uint64_t slot,
                                   htc_kv_result *result);
-/* Why whoever has asked to be let in is not yet: HTC_OK: it will be now. */
+/* Why whoever has asked to be let in is not yet: HTC_OK: it will be now; HTC_AGAIN: it is to ask as of the map that is now. */
 htc_status htc__kv_cluster_join_waits(const htc_kv_server *s);
 
 /* cluster_join.c */
 void       htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item);
+void       htc__kv_cluster_on_as_of(htc_kv_server *s, htc_bytes item);
 htc_status htc__kv_cluster_join_refused(const htc_kv_server *s); /* why this one is not, as it was told last */
 void       htc__kv_join_tick(htc_kv_server *s);
 htc_ns     htc__kv_join_deadline(const htc_kv_server *s);

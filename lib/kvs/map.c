@@ -368,8 +368,10 @@ static htc_status begin(htc__kv_map *map, htc__kv_change_kind kind, uint64_t lea
     }
     if (comes)
         map->member[map->members++] = map->comer;
-    if (at_border(map) == HTC_RING_NONE)
+    if (at_border(map) == HTC_RING_NONE) {
+        map->numbers++; /* as every change takes one, by which it is known that there was one */
         end_change(map);
+    }
     return HTC_OK;
 }
 

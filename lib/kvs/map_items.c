@@ -171,3 +171,17 @@ htc_status htc__kv_join_read(htc_bytes bytes, htc__kv_map_member *member, uint64
         htc_reader_fail(&r);
     return htc_reader_done(&r);
 }
+
+void htc__kv_as_of_write(htc_buf *b, uint64_t numbers)
+{
+    htc_put_varint(b, numbers);
+}
+
+htc_status htc__kv_as_of_read(htc_bytes bytes, uint64_t *numbers)
+{
+    htc_reader r = htc_reader_of(bytes);
+    *numbers = htc_get_varint(&r);
+    if (*numbers > HTC__KV_MAP_NUMBERS)
+        htc_reader_fail(&r);
+    return htc_reader_done(&r);
+}

@@ -17,6 +17,8 @@
  *   KEYS       varint round, bytes after, bytes to, 32 bytes which leaves are meant, {bytes key, ballot} of what is held in them, to the end
  *   CAUGHT     varint round, bytes after, bytes to: so far all that is newer was sent
  *   RECORD     varint epoch of its bucket, bytes key, cell to the end
+ *   AS_OF      varint numbers: the newest number of the map that the sender had heard of when it said what follows in the same message, JOIN or
+ *              REFUSED; 0: of none
  *
  * floors: varint version, ballot. The bucket of the map itself is HTC__KV_OWN_BUCKET; its number is its next epoch. */
 #ifndef HTC_KVS_MAP_ITEMS_H
@@ -43,8 +45,11 @@ enum {
     HTC__KV_ITEM_LEAVES,
     HTC__KV_ITEM_KEYS,
     HTC__KV_ITEM_CAUGHT,
-    HTC__KV_ITEM_RECORD
+    HTC__KV_ITEM_RECORD,
+    HTC__KV_ITEM_AS_OF
 };
+
+#define HTC__KV_UNSAID UINT64_MAX /* of AS_OF: it was not there, as an older version does not say it */
 
 /* SEAL, COPY. What it points to is borrowed, here and below. */
 typedef struct htc__kv_seal_ask {
@@ -80,6 +85,8 @@ void       htc__kv_installed_write(htc_buf *b, const htc__kv_page *page);
 htc_status htc__kv_installed_read(htc_bytes bytes, htc__kv_page *page);
 void       htc__kv_join_write(htc_buf *b, const htc__kv_map_member *member, uint64_t instead);
 htc_status htc__kv_join_read(htc_bytes bytes, htc__kv_map_member *member, uint64_t *instead);
+void       htc__kv_as_of_write(htc_buf *b, uint64_t numbers);
+htc_status htc__kv_as_of_read(htc_bytes bytes, uint64_t *numbers);
 
 /* As they are stored, too. */
 void           htc__kv_floors_write(htc_buf *b, const htc__kv_floors *floors);

@@ -343,7 +343,8 @@ static uint8_t noise(htc_buf *b, uint32_t i)
     static const uint8_t kinds[] = { HTC__KV_ITEM_REPLY,     HTC__KV_ITEM_ANSWER, HTC__KV_ITEM_LISTED, HTC__KV_ITEM_SHOWN,  HTC__KV_ITEM_INSTALLED,
                                      HTC__KV_ITEM_COPIED,    HTC__KV_ITEM_JOIN,   HTC__KV_ITEM_LEAVES, HTC__KV_ITEM_CAUGHT, HTC__KV_ITEM_RECORD,
                                      HTC__KV_ITEM_PASSED,    HTC__KV_ITEM_FETCHED, HTC__KV_ITEM_STORED, HTC__KV_ITEM_TREE,  HTC__KV_ITEM_ENTRIES,
-                                     HTC__KV_ITEM_PULL,      HTC__KV_ITEM_COLLECTED, HTC__KV_ITEM_REFUSED, HTC__KV_ITEM_WANT, 0, 255 };
+                                     HTC__KV_ITEM_PULL,      HTC__KV_ITEM_COLLECTED, HTC__KV_ITEM_REFUSED, HTC__KV_ITEM_WANT,  HTC__KV_ITEM_AS_OF,
+                                     0,                      255 };
     uint64_t draw[8];
     for (size_t n = 0; n < 8; n++)
         draw[n] = htc__digest_words(&numbered, 1, numbered) >> (i % 3 ? 0 : 56), numbered++;

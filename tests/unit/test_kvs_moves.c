@@ -17,6 +17,7 @@ static int   backs;  /* so many times is a leave given up on its way, before it 
 static int   went_back;
 
 #include "moving_world.h"
+#include "asked_changes.h"
 
 /* What the newest map says of each bucket. */
 typedef struct table {
@@ -398,20 +399,6 @@ Test(kvs_moves, every_history_is_linearizable)
     }
 }
 
-static void wait_for(int (*what)(int n), int n, const char *text)
-{
-    htc_ns until = w.now + 60 * HTC_SECOND;
-    while (!what(n)) {
-        cr_assert(w.now < until, "seed %llu: %s of %d never came", (unsigned long long)property_seed, text, n);
-        turn(&w);
-    }
-}
-
-static int has_left(int n)
-{
-    return w.node[n].left;
-}
-
 static int waits_in_vain(int n)
 {
     return cluster_of(n)->moving && htc__kv_cluster_join_refused(w.node[n].server) == HTC_ENOTFOUND;
@@ -448,19 +435,6 @@ Test(kvs_moves, who_is_no_member_is_told)
         judge(&w);
         close_world(&w);
     }
-}
-
-static htc_status change(uint32_t kind, int n, uint32_t weight)
-{
-    htc_kv_request q = { .op = HTC_KV_CHANGE, .limit = kind, .version = n < 0 ? 0 : w.members[n].id, .delta = weight };
-    htc_kv_result  r = ask_one(&w, 0, &q);
-    cr_assert(r.status == HTC_OK ? r.value.len == 0 : r.value.len > 0, "seed %llu: a refusal has a reason", (unsigned long long)property_seed);
-    return r.status;
-}
-
-static int at_rest(int n)
-{
-    return !under_way() && all_know() && (n < 0 || !listed(n));
 }
 
 static uint32_t share_of(int n)
@@ -653,13 +627,6 @@ static void map_is_kept_by(uint32_t least)
     HOLDS(map->own.n >= least && (map->own_next.n == 0 || map->own_next.n >= least));
 }
 
-static void give_up_now(void)
-{
-    htc_status status;
-    while (moving() && (status = change(HTC_KV_CHANGE_BACK, -1, 0)) == HTC_EBUSY)
-        run_until(&w, w.now + HTC_MS);
-}
-
 /* The only member is replaced, and in every second store that is given up on its way: the map stays with who stays, so that others can join.
  * It was left to the one that had gone. */
 Test(kvs_moves, the_only_member_is_replaced)
@@ -707,24 +674,6 @@ Test(kvs_moves, a_replacement_spares_the_map)
             map_is_kept_by(3);
         }
         HOLDS(listed(3) && at_rest(goes));
-        close_world(&w);
-    }
-}
-
-/* A join is given up, and who came is told and goes. Another member, which had been asked to let it in too, let it in again. */
-Test(kvs_moves, a_join_given_up_stays_so)
-{
-    PROPERTY(rng, 10)
-    {
-        open_growing(&w, rng.state, 5, 3, 1, calm);
-        run(&w, 10, w.now + 20 * HTC_SECOND);
-        start(&w, 3);
-        wait_for(listed, 3, "the beginning of a join");
-        give_up_now();
-        if (!listed(3))
-            wait_for(has_left, 3, "its end");
-        run_until(&w, w.now + 5 * HTC_SECOND);
-        HOLDS(listed(3) != has_left(3));
         close_world(&w);
     }
 }

@@ -184,6 +184,21 @@ Test(map, steps)
     cr_expect(getenv("HTC_TEST_SEED") || (left_over > 100 && backwards > 100), "%u left over, %u backwards", left_over, backwards);
 }
 
+/* A member of so little weight that nothing moves to it is in at once, and out again: that has taken numbers, as any change does. */
+Test(map, a_change_that_moves_nothing_takes_a_number)
+{
+    htc__kv_map       *map;
+    htc__kv_map_member heavy = { .id = 1, .weight = 1000 }, light = { .id = 2, .weight = 1 };
+    cr_assert(htc__kv_map_create(NULL, 7, 1, 1, &heavy, 1, &map) == HTC_OK);
+    uint64_t before = map->numbers;
+    cr_assert(htc__kv_map_begin_join(map, &light) == HTC_OK && map->after == NULL && map->members == 2);
+    cr_expect(map->numbers > before);
+    before = map->numbers;
+    cr_assert(htc__kv_map_begin_leave(map, light.id) == HTC_OK && map->after == NULL && map->members == 1);
+    cr_expect(map->numbers > before);
+    htc__kv_map_destroy(map);
+}
+
 /* Of a change over all buckets, by eights: as many steps as that, and the table at rest says it in a few bytes. */
 Test(map, a_batch_is_one_step)
 {

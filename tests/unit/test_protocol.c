@@ -6,7 +6,8 @@
 
 #include "kvs/cell.h"
 #include "kvs/kv_wire.h"
-#include "kvs/map.h"
+#include "kvs/map_items.h"
+#include "kvs/members.h"
 
 #define CLIENT  UINT64_C(0x1122334455667788)
 #define SESSION 42
@@ -214,6 +215,35 @@ Test(protocol, a_map)
     cr_expect(map->members == 1 && map->member[0].id == 0xaa && map->numbers == 1 && map->own.n == 1);
     htc__kv_map_destroy(map);
     htc_buf_free(&b);
+}
+
+static void put_item(htc_buf *b, uint8_t kind, htc_buf *item)
+{
+    htc_put_u8(b, kind);
+    htc_put_bytes(b, htc_buf_bytes(item));
+    htc_buf_clear(item);
+}
+
+Test(protocol, who_wants_to_be_let_in)
+{
+    htc_buf            b, item;
+    htc__kv_map_member member = { .id = 0xaa, .weight = 1, .address = "unix:/sock" };
+    htc_buf_init(&b, NULL, 0);
+    htc_buf_init(&item, NULL, 0);
+    htc__kv_members_begin(&b, 1, 0xaa, 0);
+    htc__kv_as_of_write(&item, 0);
+    put_item(&b, HTC__KV_ITEM_AS_OF, &item);
+    htc__kv_join_write(&item, &member, 0);
+    put_item(&b, HTC__KV_ITEM_JOIN, &item);
+    expect_frame("join", &b);
+    htc__kv_members_begin(&b, 1, 0xbb, 0xaa);
+    htc__kv_as_of_write(&item, 7);
+    put_item(&b, HTC__KV_ITEM_AS_OF, &item);
+    htc_put_u32(&item, (uint32_t)HTC_EBUSY);
+    put_item(&b, HTC__KV_ITEM_REFUSED, &item);
+    expect_frame("refused", &b);
+    htc_buf_free(&b);
+    htc_buf_free(&item);
 }
 
 /* The program that writes it is another one: what it wrote stands on the page, and is held against what the page says of it. */
