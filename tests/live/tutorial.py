@@ -12,6 +12,7 @@ import tempfile
 import time
 
 import ports
+from redis_client import UNKNOWN
 
 BIN = os.path.abspath(sys.argv[1])
 PAGE = sys.argv[2] if len(sys.argv) > 2 else "tutorial.md"
@@ -23,6 +24,8 @@ BEGIN = {"tutorial.md": "## A program and its parameters", "growing.md": "## One
 MOMENTARY = ("htc status", "htc why", "htc users", "htc cancel", "htc report", "htc tasks") if TUTORIAL else ()
 # A signal is heard a moment after the command that sends it has ended: what follows is asked again, until it is so.
 SIGNALS = ("kill -HUP", "hand-round")
+# A process that these end may be in the middle of a call to a slow disk: whatever follows is meant when it is gone.
+ENDED = re.compile(r"kill -9 \$\(cat (\w+)/pid\)|'this member has left the store' (\w+)/log")
 # Drawn anew each time.
 DRAWN = [(r"\b(pub|once)(-[0-9a-z]{8})+", r"\1-KEY"), (r"\b[0-9a-f]{16}\b", "ID"), (r"\b(pid|process|version) [0-9]+", r"\1 #")]
 
@@ -78,6 +81,14 @@ def run(command, expected):
     return f"FAILED: $ {command}\nexit code {r.returncode}, printed:\n{r.stdout}expected:\n" + "\n".join(expected)
 
 
+def wait_until_ended(command):
+    for name in filter(None, sum(ENDED.findall(command), ())):
+        pid = int(open(os.path.join(TOP, name, "pid")).read())
+        end = time.monotonic() + 60
+        while ports.born(pid) is not None and time.monotonic() < end:
+            time.sleep(0.05)
+
+
 def main():
     n = 0
     signalled = False
@@ -86,8 +97,11 @@ def main():
         if any(re.search(rf"\b{w}\b", command) for w in missing):
             print(f"left out, for it is not here: $ {command}")
             continue
-        end = time.monotonic() + (20 if signalled else 0)
+        end = time.monotonic() + (60 if signalled else 0)
         wrong = run(command, expected)
+        if wrong and not TUTORIAL and any(words in wrong for words in UNKNOWN):
+            return None
+        wait_until_ended(command)
         while wrong and time.monotonic() < end:
             time.sleep(0.05)
             if not run(command, expected):
@@ -128,17 +142,24 @@ def ended_well():
     return not members() and not bad
 
 
-TOP = tempfile.mkdtemp(prefix="htc-tutorial.")
-ENV = dict(os.environ, PATH=BIN + ":" + os.environ["PATH"], HOME=TOP)
-ENV.pop("HTC_DIR", None)
-try:
-    code = main()
-finally:
-    if TUTORIAL:
-        subprocess.run([os.path.join(BIN, "htc"), "--dir", os.path.join(TOP, "htc-state"), "down", "--now"], capture_output=True)
-    else:
-        subprocess.run([os.path.join(BIN, "htc"), "kv", "cluster", "--stop", "--dir", os.path.join(TOP, "quick")], capture_output=True)
-        for left in members():  # only a failure leaves one
-            os.kill(left, signal.SIGKILL)
-    shutil.rmtree(TOP, ignore_errors=True)
+# A change of a Redis client whose outcome a slow second left open cannot be made again, and the next numbers depend on it: from the beginning.
+code, tries = None, 10
+while code is None:
+    TOP = tempfile.mkdtemp(prefix="htc-tutorial.")
+    ENV = dict(os.environ, PATH=BIN + ":" + os.environ["PATH"], HOME=TOP)
+    ENV.pop("HTC_DIR", None)
+    tries -= 1
+    try:
+        code = main()
+    finally:
+        if TUTORIAL:
+            subprocess.run([os.path.join(BIN, "htc"), "--dir", os.path.join(TOP, "htc-state"), "down", "--now"], capture_output=True)
+        else:
+            subprocess.run([os.path.join(BIN, "htc"), "kv", "cluster", "--stop", "--dir", os.path.join(TOP, "quick")], capture_output=True)
+            for left in members():  # only a failure leaves one
+                os.kill(left, signal.SIGKILL)
+        shutil.rmtree(TOP, ignore_errors=True)
+    if code is None and tries == 0:
+        print("FAILED: an outcome is never known")
+        code = 1
 sys.exit(code)
