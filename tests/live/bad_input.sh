@@ -151,10 +151,8 @@ none_left
 printf '[server]\ntoken_life_s = 1\n' > short.ini
 expect 0 "${H[@]}" up --slots 2 --config short.ini
 expect 0 "${H[@]}" login ada --password-file password
-for i in $(seq 50); do
-    timeout 60 "${H[@]}" --user ada status > /dev/null 2>&1 || break
-    sleep 0.1
-done
+out_of_date() { ! timeout 60 "${H[@]}" --user ada status > /dev/null 2>&1; }
+soon out_of_date
 refuse 4 'expired' "${H[@]}" --user ada status
 expect 0 "${H[@]}" down
 cp "$dir/format" format

@@ -22,8 +22,10 @@ for i in 0 1 2 3; do
     pid+=($!)
 done
 for i in 0 1 2 3; do
-    for _ in $(seq 600); do grep -q ^ready "$top/m$i.out" && continue 2; sleep 0.1; done
-    fail "member $i is not ready: $(cat "$top/m$i.out" "$top/m$i.err")"
+    until grep -q ^ready "$top/m$i.out"; do
+        gone "${pid[i]}" && fail "member $i is not ready: $(cat "$top/m$i.out" "$top/m$i.err")"
+        sleep 0.1
+    done
 done
 expect 0 "$htc" kv members --dir "$top/m0" --json --buckets
 printf '%s' "$out" | python3 -c '

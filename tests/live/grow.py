@@ -147,9 +147,16 @@ def on_a_terminal(word, *words):
 
 def look(member):
     """The map with the owners of each bucket."""
-    done = htc_kv('members', '--json', '--buckets', '--store', member.address)
-    check(done.returncode == 0, 'members: ' + done.stderr)
-    return json.loads(done.stdout)
+    seen = []
+
+    def told():
+        d = htc_kv('members', '--json', '--buckets', '--store', member.address)
+        check(d.returncode == 0 or 'timed out' in d.stderr, 'members: ' + d.stderr)
+        seen[:] = [d.stdout]
+        return d.returncode == 0
+
+    wait_until('who the members are', told)
+    return json.loads(seen[0])
 
 
 def at_rest(asked, want):
@@ -376,10 +383,24 @@ def grow_and_shrink(engine):
     return moves, clients, judged, len(kills)
 
 
+def counted(key, member):
+    """'': it is not there."""
+    found = []
+
+    def answered():
+        d = htc_kv('get', key, '--store', member.address)
+        check(d.returncode in (0, 4) or 'timed out' in d.stderr, 'get: ' + d.stderr)
+        found[:] = [d.stdout.strip()]
+        return d.returncode in (0, 4)
+
+    wait_until('a count', answered)
+    return found[0]
+
+
 def count_exactly(here, clients):
     done, unsure = sum(c.done for c in clients), sum(c.unsure for c in clients)
     for m in here:
-        sums = [htc_kv('get', 'c%d' % i, '--store', m.address).stdout.strip() for i in range(7)]
+        sums = [counted('c%d' % i, m) for i in range(7)]
         n = sum(int(x or 0) for x in sums)
         check(done <= n <= done + unsure, '%s: %d counted, %d acknowledged, %d unsure' % (m.name, n, done, unsure))
     check(done > 100 and all(c.swaps for c in clients), 'the clients were at work: %d' % done)

@@ -8,7 +8,7 @@ import ports
 programs = sys.argv[1]
 htc, kvd = os.path.join(programs, 'htc'), os.path.join(programs, 'htc-kvd')
 top = tempfile.mkdtemp(prefix='htc-grow-keys-')
-PATIENCE = 120
+PATIENCE = 900
 started = []
 
 

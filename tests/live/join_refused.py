@@ -7,7 +7,7 @@ programs = os.path.abspath(sys.argv[1])
 kvd = os.path.join(programs, 'htc-kvd')
 top = tempfile.mkdtemp(prefix='htc-join-refused-')
 started = []
-PATIENCE = 120
+PATIENCE = 900
 
 
 def check(ok, what):

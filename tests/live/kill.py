@@ -44,7 +44,7 @@ def fail(text):
     raise SystemExit(1)
 
 
-def htc(*args, check=True, timeout=180):
+def htc(*args, check=True, timeout=900):
     r = subprocess.run([HTC, "--dir", STATE, *args], capture_output=True, text=True, timeout=timeout)
     if check and r.returncode != 0:
         fail(f"htc {' '.join(args)}: exit code {r.returncode}: {r.stdout} {r.stderr}")
@@ -98,7 +98,8 @@ def main():
     htc("up", "--slots", "4", "--config", "htc.ini", "--pause-max", "0.2s")
     ids, last_done, kills, looks = [], {}, {}, 0
     until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
+    # For so long, and until there were enough for a verdict: a slow machine needs longer for as many.
+    while time.monotonic() < until or sum(kills.values()) < SECONDS / 2 or len(kills) < 3:
         unfinished = sum(TASKS for i in ids) - sum(last_done.values())
         if unfinished < TASKS:
             # Not while somebody may be killed under it: an acknowledgement that is lost leaves the outcome open.
@@ -125,10 +126,8 @@ def main():
                 pass
         looks += check_status(last_done)
     print("kills:", kills, "looks at status:", looks, "jobs:", len(ids), "done before the end:", sum(last_done.values()))
-    if sum(kills.values()) < SECONDS / 2 or min(kills.get(n, 0) for n in ("htc-agent", "htc-gateway", "htc-kvd")) == 0:
-        fail("too few kills for a verdict")
     for i in ids:
-        htc("wait", str(i), timeout=600)
+        htc("wait", str(i), timeout=1800)
     check_status(last_done)
     for i in ids:
         htc("fetch", str(i), "--to", f"results-{i}")

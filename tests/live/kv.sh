@@ -91,15 +91,9 @@ expect 0 "${H[@]}" watch watched --count 1
 : > watched.json
 "${H[@]}" watch watched --from "$first" --count 2 --json > watched.json &
 watcher=$!
-for _ in {1..400}; do
-    grep -q '"current"' watched.json && break
-    sleep 0.05
-done
+soon grep -q '"current"' watched.json
 "${H[@]}" put watched two > /dev/null || fail "put watched"
-for _ in {1..400}; do
-    grep -q '"two"' watched.json && break
-    sleep 0.05
-done
+soon grep -q '"two"' watched.json
 "${H[@]}" delete watched > /dev/null || fail "delete watched"
 wait "$watcher" || fail "watch ended with $?"
 python3 - "$first" watched.json << 'EOF' || fail "watch --json said: $(cat watched.json)"
@@ -138,10 +132,8 @@ expect 0 "${H[@]}" put short x
 expect 0 "${mortal[@]}" short '' - 0
 [ "$out" = '0 free' ] || fail "put without --ttl left: $out"
 expect 0 "${H[@]}" put short x --ttl 0.2s
-for _ in {1..600}; do
-    "${H[@]}" get short > /dev/null 2>&1 || break
-    sleep 0.05
-done
+ended() { ! "${H[@]}" get short > /dev/null 2>&1; }
+soon ended
 expect 4 "${H[@]}" get short
 expect 1 "${H[@]}" put short x --ttl 0
 expect 1 "${H[@]}" put short x --ttl soon

@@ -17,7 +17,7 @@ class Place:
 
     def run(self, *words):
         """What a command says that has to succeed."""
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=self.top)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=900, cwd=self.top)
         self.check(done.returncode == 0, '%s: exit %d: %s%s' % (' '.join(words), done.returncode, done.stdout, done.stderr))
         return done.stdout.strip()
 

@@ -92,15 +92,13 @@ static htc_store *connect_to(int member)
     char              path[96], address[112];
     htc_store        *store = NULL;
     htc_error         error = { 0 };
-    htc_status        status = HTC_ETIMEDOUT;
+    htc_status        status;
     htc_store_options o = { .size = sizeof o, .address = address, .timeout_ns = 20 * HTC_SECOND };
+    htc_ns            until = htc_host_now() + 120 * HTC_SECOND;
     socket_of(member, path);
     snprintf(address, sizeof address, "unix:%s", path);
-    for (int tries = 0; status != HTC_OK && tries < 100; tries++) {
-        if (tries)
-            usleep(50000);
-        status = htc_store_open(NULL, &o, &store, &error);
-    }
+    while ((status = htc_store_open(NULL, &o, &store, &error)) != HTC_OK && htc_host_now() < until)
+        usleep(50000);
     check(status == HTC_OK, error.text);
     return store;
 }
@@ -150,12 +148,17 @@ int main(void)
     int64_t sum = 0;
     for (int c = 0; c < COUNTERS; c++)
         for (int i = 0; i < MEMBERS; i++) {
-            htc_kv_result r;
-            char          text[24] = "0";
-            check(htc_store_ask(stores[i], &(htc_kv_request){ .op = HTC_KV_GET, .key = counter(c) }, &r, NULL) ==
-                      HTC_OK,
-                  "read");
-            if (r.status == HTC_OK)
+            htc_kv_result  r;
+            char           text[24] = "0";
+            htc_kv_request look = { .op = HTC_KV_GET, .key = counter(c) };
+            htc_ns         until = htc_host_now() + 120 * HTC_SECOND;
+            htc_status     status;
+            do {
+                status = htc_store_ask(stores[i], &look, &r, NULL);
+                status = status == HTC_OK ? r.status : status;
+            } while (status == HTC_ETIMEDOUT && htc_host_now() < until);
+            check(status == HTC_OK || status == HTC_ENOTFOUND, "read");
+            if (status == HTC_OK)
                 memcpy(text, r.value.data, r.value.len < 23 ? r.value.len : 23);
             int64_t value = atoll(text);
             if (value < done[c] || value > done[c] + unknown[c])

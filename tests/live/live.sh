@@ -51,15 +51,30 @@ clean_up()
 }
 trap clean_up EXIT
 
+# soon COMMAND...: until it succeeds, whatever the machine has to do beside; 1: not within two minutes.
+soon()
+{
+    local end=$((SECONDS + 120))
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.05
+    done
+}
+
+# gone PID: it has ended; who waits for a disk does so a while after it was killed.
+gone()
+{
+    local stat
+    { stat=$(< "/proc/$1/stat"); } 2> /dev/null || return 0
+    [[ ${stat##*) } == [ZX]* ]]
+}
+
+nobody() { left=$(ours); [ -z "$left" ]; }
+
 none_left()
 {
-    local left i
-    for i in 1 2 3 4 5 6 7 8 9 10; do
-        left=$(ours)
-        [ -z "$left" ] && break
-        sleep 0.1
-    done
-    [ -z "$left" ] || fail "processes are left: $(for p in $left; do tr '\0' ' ' < "/proc/$p/cmdline"; done)"
+    local left
+    soon nobody || fail "processes are left: $(for p in $left; do tr '\0' ' ' < "/proc/$p/cmdline"; done)"
     # What a daemon says beside its log is the last word of a crash or a sanitizer.
     for left in "$top"/*/log/*.out; do
         [ ! -s "$left" ] || fail "a daemon said: $(head -c 2000 "$left")"
@@ -72,7 +87,7 @@ expect()
 {
     local code=$1 got
     shift
-    out=$(timeout 120 "$@" 2> "$top/err")
+    out=$(timeout 900 "$@" 2> "$top/err")
     got=$?
     err=$(cat "$top/err")
     [ $got = "$code" ] || fail "exit code $got instead of $code of: $*"$'\n'"$out"$'\n'"$err"

@@ -90,11 +90,11 @@ def read(text):
 
 def get(p, path="/metrics", method="GET"):
     if isinstance(p.metrics, str):
-        c = http.client.HTTPConnection("localhost", timeout=20)
+        c = http.client.HTTPConnection("localhost", timeout=120)
         c.sock = socket.socket(socket.AF_UNIX)
         c.sock.connect(p.metrics[5:])
     else:
-        c = http.client.HTTPConnection("127.0.0.1", p.metrics, timeout=20)
+        c = http.client.HTTPConnection("127.0.0.1", p.metrics, timeout=120)
     c.request(method, path)
     r = c.getresponse()
     body = r.read()
@@ -166,7 +166,7 @@ def refused_for_memory():
 # ---------------------------------------------------------------- strangers
 
 def raw(p, data, half_close=False):
-    s = socket.create_connection(("127.0.0.1", p.metrics), timeout=20)
+    s = socket.create_connection(("127.0.0.1", p.metrics), timeout=120)
     got = b""
     try:
         s.sendall(data)
@@ -215,7 +215,7 @@ def strangers():
             pass
     check(plain(scrape(p), "htc_kv_serving") == 1 and ask(client, b"ping") == b"+PONG", "nobody keeps a monitor out")
     for s in idle:
-        s.settimeout(60)
+        s.settimeout(120)
         try:
             said = s.recv(100)
             check(said == b"" or said.startswith(b"HTTP/1.1 408 "), "who holds on is told so, or closed", said)

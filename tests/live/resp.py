@@ -58,7 +58,7 @@ def refuse(code, words, *options):
 
 
 def run(*words, text=None):
-    return subprocess.run(words, input=text, capture_output=True, text=True, timeout=120)
+    return subprocess.run(words, input=text, capture_output=True, text=True, timeout=900)
 
 
 def raw(port, data, half_close=True):

@@ -57,18 +57,15 @@ expect 0 "${H[@]}" tasks 2.1 --json
 # Logs while it runs, why the next one waits, cancelling.
 expect 0 "${H[@]}" submit --name long -- sh -c 'echo begun; sleep 600'
 expect 0 "${H[@]}" submit --name wide -- sleep 600 ::: 1 2 3
-for i in $(seq 100); do
+one_runs()
+{
     expect 0 "${H[@]}" status 4 --json
-    [ "$(json "$out" 'v["jobs"][0]["tasks"]["running"]')" -ge 1 ] && break
-    sleep 0.1
-done
-timeout 10 "$htc" --dir "$dir" logs 3 -f > followed &
+    [ "$(json "$out" 'v["jobs"][0]["tasks"]["running"]')" -ge 1 ]
+}
+soon one_runs || fail "no task of job 4 runs: $out"
+timeout 300 "$htc" --dir "$dir" logs 3 -f > followed &
 follower=$!
-for i in $(seq 100); do
-    grep -q begun followed && break
-    sleep 0.1
-done
-grep -q begun followed || fail "the log of a running task does not show"
+soon grep -q begun followed || fail "the log of a running task does not show"
 kill $follower
 wait $follower 2> /dev/null
 expect 0 "${H[@]}" why 4
@@ -95,11 +92,9 @@ expect 0 "${H[@]}" rm last
 expect 0 "${H[@]}" submit --wait -- sh -c 'head -c 300000 /dev/zero; printf "\\377\\n"'
 [ "$("${H[@]}" logs last | sha256sum)" = "$( (head -c 300000 /dev/zero; printf '\377\n') | sha256sum)" ] || fail "zero bytes in a log"
 expect 0 "${H[@]}" submit --name talker -- sh -c 'while sleep 0.1; do echo on; done'
-for i in $(seq 100); do
-    "${H[@]}" logs last 2> /dev/null | grep -q on && break
-    sleep 0.1
-done
-timeout 30 "${H[@]}" logs last -f 2> said | head -n 1 > /dev/null
+talks() { "${H[@]}" logs last 2> /dev/null | grep -q on; }
+soon talks || fail "the log of a running task does not show"
+timeout 120 "${H[@]}" logs last -f 2> said | head -n 1 > /dev/null
 [ "${PIPESTATUS[0]}" != 124 ] && [ ! -s said ] || fail "logs -f and a reader that goes: $(cat said)"
 expect 0 "${H[@]}" cancel last
 

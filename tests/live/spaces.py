@@ -19,7 +19,7 @@ def check(ok, what):
 
 
 def run(expect, *words):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=top)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=900, cwd=top)
     check(expect is None or done.returncode == expect, '%s: exit %d instead of %s: %s%s'
           % (' '.join(words), done.returncode, expect, done.stdout, done.stderr))
     return (done.returncode if expect is None else done.stdout) if expect in (0, None) else done.stderr

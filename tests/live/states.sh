@@ -4,7 +4,7 @@
 source "$(dirname "$0")/live.sh"
 dir=$top/state
 H=("$htc" --dir "$dir")
-printf '[agent]\nheartbeat_s = 0.3\nlost_after_s = 2\n[task]\nmax_attempts = 1\nmax_lost = 2\nretry_backoff_s = 0.1\n' > htc.ini
+printf '[agent]\nheartbeat_s = 0.3\nlost_after_s = 6\n[task]\nmax_attempts = 1\nmax_lost = 2\nretry_backoff_s = 0.1\n' > htc.ini
 expect 0 "${H[@]}" up --slots 2 --config htc.ini
 
 submit() # ARGS...: sets $id
@@ -25,28 +25,28 @@ ends()
     echo "ok: $out"
 }
 
+task_is()
+{
+    expect 0 "${H[@]}" tasks "$id" --json
+    [ "$(json "$out" "bool((lambda v: $1)(v[\"tasks\"][0]))")" = True ]
+}
+
 # until CONDITION: a python expression over the task of job $id as v.
 until_task()
 {
-    local i
-    for i in $(seq 300); do
-        expect 0 "${H[@]}" tasks "$id" --json
-        [ "$(json "$out" "bool((lambda v: $1)(v[\"tasks\"][0]))")" = True ] && return
-        sleep 0.1
-    done
-    fail "job $id never came to '$1': $out"
+    soon task_is "$1" || fail "job $id never came to '$1': $out"
+}
+
+agent_has_it()
+{
+    expect 0 "${H[@]}" agents --json
+    pid=$(json "$out" "([a['pid'] for a in v['agents'] if a.get('task') == '$id.0'] or [''])[0]")
+    [ -n "$pid" ]
 }
 
 agent_pid() # of job $id, from the list of agents
 {
-    local i
-    for i in $(seq 100); do
-        expect 0 "${H[@]}" agents --json
-        pid=$(json "$out" "([a['pid'] for a in v['agents'] if a.get('task') == '$id.0'] or [''])[0]")
-        [ -n "$pid" ] && return
-        sleep 0.1
-    done
-    fail "no agent has job $id: $out"
+    soon agent_has_it || fail "no agent has job $id: $out"
 }
 
 daemon_pid() # NAME
@@ -107,11 +107,11 @@ daemon_pid htc-gateway
 kill -9 "$pid"
 expect 0 "${H[@]}" wait "$id"
 until_task "v['attempt'] == 1 and v['state'] == 'done'"
-submit -- sh -c 'sleep 5; echo once >> "$HTC_OUTPUT_DIR/n"'
+submit -- sh -c 'sleep 9; echo once >> "$HTC_OUTPUT_DIR/n"'
 until_task "v['state'] == 'running'"
 daemon_pid htc-gateway
 kill -STOP "$pid"
-sleep 3
+sleep 7
 kill -CONT "$pid"
 expect 0 "${H[@]}" wait "$id"
 until_task "v['attempt'] == 1 and v['state'] == 'done'"
@@ -128,10 +128,7 @@ until_task "v['attempt'] == 2 and v['state'] == 'done'"
 rm "$top/go"
 submit -- sh -c 'echo $$ > "'"$top"'/pid"; while [ ! -e "'"$top"'/go" ]; do sleep 0.1; done'
 until_task "v['state'] == 'running'"
-for i in $(seq 100); do
-    [ -s "$top/pid" ] && break
-    sleep 0.1
-done
+soon test -s "$top/pid" || fail "the task does not begin"
 kill -STOP "$(cat "$top/pid")"
 : > "$top/go"
 expect 0 "${H[@]}" wait "$id"

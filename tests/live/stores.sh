@@ -20,9 +20,8 @@ expect 0 "$htc" --dir "$top/state" down
 for engine in log lmdb; do
     "$bin/htc-kvd" --dir "$top/$engine" --engine $engine > "$top/$engine.ready" 2> "$top/err" &
     member=$!
-    for ((i = 0; i < 200; i++)); do
-        grep -qs ready "$top/$engine.ready" && break
-        kill -0 $member 2> /dev/null || fail "no member with engine $engine: $(cat "$top/err")"
+    until grep -qs ready "$top/$engine.ready"; do
+        gone $member && fail "no member with engine $engine: $(cat "$top/err")"
         sleep 0.1
     done
     hold "unix:$top/$engine/kvd.sock"
@@ -43,6 +42,7 @@ asking=$!
 sleep 0.3
 read -r first _ < "$cluster/1/pid"
 kill -9 "$first"
+soon gone "$first"
 wait $asking || fail "three members do not hold while one is killed: $(cat "$top/three")"
 cat "$top/three"
 expect 0 "$htc" kv --store "unix:$cluster/1/kvd.sock,unix:$cluster/2/kvd.sock" put after all
@@ -56,10 +56,8 @@ server=$(command -v redis-server || command -v redis-check-rdb)
 if [ -n "$server" ] && command -v redis-cli > /dev/null; then
     (exec -a redis-server "$server" --port 0 --unixsocket "$top/redis.sock" --save '' --appendonly no --dir "$top" > "$top/redis.log" 2>&1) &
     redis=$!
-    for ((i = 0; i < 100; i++)); do
-        redis-cli -s "$top/redis.sock" ping > /dev/null 2>&1 && break
-        sleep 0.1
-    done
+    answers() { redis-cli -s "$top/redis.sock" ping > /dev/null 2>&1; }
+    soon answers || fail "Redis does not answer: $(tail -n 20 "$top/redis.log")"
     hold "redis+unix:$top/redis.sock"
     while redis-cli -s "$top/redis.sock" client kill type normal skipme yes > "$top/killed.now" 2>&1; do
         cat "$top/killed.now" >> "$top/killed"

@@ -24,14 +24,13 @@ start() {
     pids+=($!)
 }
 
+has_nothing() {
+    "$htc" kv --store "etcd://127.0.0.1:$1" get there > "$top/says" 2>&1
+    [ $? = 4 ]
+}
+
 answers() {
-    local i
-    for ((i = 0; i < 600; i++)); do
-        "$htc" kv --store "etcd://127.0.0.1:$1" get there > "$top/says" 2>&1
-        [ $? = 4 ] && return
-        sleep 0.1
-    done
-    fail "etcd does not answer: $(cat "$top/says" "$top"/e*.log | tail -n 20)"
+    soon has_nothing "$1" || fail "etcd does not answer: $(cat "$top/says" "$top"/e*.log | tail -n 20)"
 }
 
 hold() {
@@ -59,10 +58,7 @@ fi
 "$cutter" "$client" > "$top/cutter" &
 cutting=$!
 pids+=($cutting)
-for ((i = 0; i < 100; i++)); do
-    [ -s "$top/cutter" ] && break
-    sleep 0.1
-done
+soon test -s "$top/cutter" || fail "no proxy"
 hold -b -n 300 "etcd://127.0.0.1:$(head -n 1 "$top/cutter")"
 kill $cutting
 wait $cutting

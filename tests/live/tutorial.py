@@ -72,7 +72,7 @@ def plain(line):
 def run(command, expected):
     """What is wrong with it; None if nothing is."""
     r = subprocess.run(["bash", "-c", command], cwd=TOP, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                       text=True, timeout=300)
+                       text=True, timeout=900)
     failed = any(line.startswith("htc: ") for line in expected)
     code = 5 if any("tasks failed" in line for line in expected) else 0
     same = [plain(x) for x in r.stdout.splitlines()] == [plain(x) for x in expected]
