@@ -368,10 +368,25 @@ static int can_be_spared(const htc__kv_map *map, uint64_t id)
     return wanted.n >= map->own.n;
 }
 
+/* 1: who goes by what is wished would be gone at once, as nothing has to move for that, and holds back. */
+static int goes_too_soon(htc_kv_server *s)
+{
+    moving *m = s->cluster->moving;
+    if (!s->cluster->eventual || !draft(s))
+        return 0;
+    int holds_back = htc__kv_wish_begin(m->next, &m->wish) == HTC_OK && !m->next->after && htc__kv_eventual_holds_back(s, m->next);
+    discard(m);
+    if (holds_back)
+        m->at = s->now + HOLDS_BACK;
+    return holds_back;
+}
+
 static void grant(htc_kv_server *s)
 {
     moving  *m = s->cluster->moving;
     uint64_t goes = m->wish.kind == HTC__KV_LEAVE || m->wish.kind == HTC__KV_REPLACE ? m->wish.id : 0;
+    if (goes && goes_too_soon(s))
+        return;
     if (goes && htc__kv_map_find(s->cluster->map, goes) && can_be_spared(s->cluster->map, goes) && name_next(s, goes))
         return;
     if (s->broken != HTC_OK || !draft(s))

@@ -14,7 +14,9 @@ const char *htc__kv_wish_reason(const htc__kv_wish *wish, htc_status status)
     case HTC_EINVAL:
         return "it is the last member: nobody would keep the store";
     case HTC_ETIMEDOUT:
-        return "too few of the members that keep the map answer; it may begin yet";
+        return wish->kind == HTC__KV_LEAVE
+                   ? "too few of the members that keep the map answer, or it holds what too few owners have yet; it may begin yet"
+                   : "too few of the members that keep the map answer; it may begin yet";
     default:
         return htc_strerror(status);
     }

@@ -630,6 +630,55 @@ Test(kvs_eventual_moves, a_copy_in_the_last_bucket_goes_with_it)
     cr_assert(tried || getenv("HTC_TEST_SEED"));
 }
 
+static void weigh(int n, uint32_t weight)
+{
+    htc__kv_wish wish = { .kind = HTC__KV_REWEIGHT, .id = w.members[n].id, .member.weight = weight };
+    while (under_way() || !all_know() || htc__kv_map_find(newest(NULL), wish.id)->weight != weight) {
+        tell(&wish);
+        run_until(&w, w.now + 10 * HTC_MS);
+    }
+}
+
+/* Only one member knows of some changes, and is away until all its buckets are others'. It is told to leave as soon as it is heard: nothing has to
+ * move then, but it hands over first. */
+Test(kvs_eventual_moves, a_member_without_buckets_hands_over_before_it_leaves)
+{
+    enum { GOES = 2, LOTS = 200 }; /* more than it offers at once */
+    PROPERTY(rng, 5)
+    {
+        char name[8];
+        int  found = 0;
+        open_space_growing(rng.state, 4, 3, calm, SOON, NEVER, 1);
+        run_until(&w, w.now + HTC_SECOND);
+        crash(&w, 0, HTC_NEVER);
+        crash(&w, 1, HTC_NEVER);
+        for (int i = 0; i < LOTS; i++)
+            HOLDS(ask_now(0, request(HTC_KV_PUT, numbered(name, i), "v")).status == HTC_OK);
+        run_until(&w, w.now + HTC_SECOND / 10);
+        crash(&w, GOES, HTC_NEVER);
+        start(&w, 0);
+        start(&w, 1);
+        join(3);
+        weigh(0, 60000);
+        weigh(1, 60000);
+        weigh(3, 60000);
+        for (int i = 0; i < LOTS; i++)
+            HOLDS(ask_now(0, request(HTC_KV_GET, numbered(name, i), "")).status == HTC_ENOTFOUND);
+        start(&w, GOES);
+        while (htc__kv_cluster_suspected(w.node[0].server, htc__kv_cluster_peer(cluster_of(0), w.members[GOES].id)))
+            turn(&w);
+        HOLDS(htc__kv_cluster_wish(w.node[0].server, &(htc__kv_wish){ .kind = HTC__KV_LEAVE, .id = w.members[GOES].id }) == HTC_OK);
+        while (listed(GOES))
+            turn(&w);
+        stop(GOES);
+        run_until(&w, w.now + 10 * HTC_SECOND);
+        for (int i = 0; i < LOTS; i++)
+            found += ask_now(1, request(HTC_KV_GET, numbered(name, i), "")).status == HTC_OK;
+        cr_assert(found == LOTS, "seed %llu: %d", (unsigned long long)property_seed, found);
+        close_world(&w);
+    }
+}
+
 /* ---------------------------------------------------------------- what is left out is noticed */
 
 Test(kvs_eventual_moves, a_broken_rule_is_noticed)
