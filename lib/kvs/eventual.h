@@ -121,6 +121,7 @@ typedef struct htc__kv_eventual {
     uint32_t                leaving_at;  /* the bucket that it looks at next */
     int                     unsettled;   /* it has found some in this round */
     uint32_t                leaving;     /* records that are being handed over */
+    uint64_t                others, others_seen; /* records that only others own, in the last round, and in this one so far: offered or resting */
     uint32_t                hearings;    /* one more with each map, and when an owner is heard again that one of them lacked */
     htc_ns                  leave_at, leave_pause, settled_said_at;
     htc__table              damaged;      /* records that cannot be read: eventual_mend.c */

@@ -217,6 +217,7 @@ static int look_at_bucket(htc_kv_server *s, uint32_t bucket)
             continue;
         }
         settled = 0;
+        e->others_seen++;
         const htc__kv_indexed *at = htc__node_value(node);
         if (at->going || at->rests == e->hearings || e->leaving >= AT_ONCE)
             continue;
@@ -301,6 +302,8 @@ static void look(htc_kv_server *s)
     }
     int settled = !e->unsettled && htc__kv_hints_tidy(s);
     pause_longer(s);
+    e->others = e->others_seen;
+    e->others_seen = 0;
     e->leaving_at = 0;
     e->unsettled = 0;
     if (!settled)
@@ -320,6 +323,7 @@ void htc__kv_leave_tick(htc_kv_server *s)
         e->leaving_map = c->map_version + 1;
         e->leaving_at = 0;
         e->unsettled = 0;
+        e->others_seen = 0;
         e->leave_at = s->now;
         e->leave_pause = PAUSE_NS;
         e->hearings++; /* other owners, perhaps */

@@ -35,7 +35,7 @@ void htc__kv_eventual_metrics(const htc_kv_server *s, htc_metrics *m)
             e->counts.forgotten);
     gauge(m, "htc_kv_eventual_damaged", "Records that this member cannot read.", e->damaged.count);
     counter(m, "htc_kv_eventual_repaired", "Such records replaced by what the other owners had.", e->counts.repaired);
-    gauge(m, "htc_kv_eventual_leaving", "Records of keys that this member owns no more, being handed over to their owners.", e->leaving);
+    gauge(m, "htc_kv_eventual_leaving", "Records of keys that this member owns no more, kept until enough owners have them.", e->others);
     counter(m, "htc_kv_eventual_left", "Records dropped since their owners have them, this member being none any more.", e->counts.left);
     counter(m, "htc_kv_eventual_conflicts", "Changes refused since there were too many values.", e->counts.conflicts);
 }
