@@ -87,7 +87,7 @@ typedef enum htc_kv_flag {
     HTC_KV_NX = 1,       /**< PUT: only a key that does not exist; else HTC_MISMATCH with value and version */
     HTC_KV_XX = 2,       /**< PUT: only a key that exists; else HTC_ENOTFOUND */
     HTC_KV_WANT_OLD = 4, /**< PUT, DELETE: value is what was there before, and existed whether anything was; not in an answer to a
-                              repeated request */
+                              repeated request: a store of the library's own then has number 1 if anything was */
     HTC_KV_KEEP_TTL = 8, /**< PUT, CAS_VERSION, CAS_VALUE: ttl and lease of the key stay as they are; not with ttl or lease */
     HTC_KV_PERSIST = 16, /**< with TOUCH: no ttl and no lease from now on; HTC_ENOTFOUND if there was none */
     HTC_KV_TOUCH = 32,   /**< PUT without a value: only ttl and lease are changed, the value stays; a missing key is HTC_ENOTFOUND */

@@ -214,7 +214,8 @@ void htc__kv_change_within(const htc__kv_cell *cell, const htc_kv_request *reque
     out->to.value = c.value;
     out->to.version = out->observed = out->result.version = above + 1;
     live(&c, &out->to);
+    /* What was there is not kept for an answer to a repeated request, but whether anything was. */
+    int64_t number = request->flags & HTC_KV_WANT_OLD ? (int64_t)out->result.existed : out->result.number;
     if (stamp->client)
-        htc__kv_cell_note(&out->to,
-                          &(htc__kv_seen){ stamp->client, stamp->sequence, out->to.version, out->result.number });
+        htc__kv_cell_note(&out->to, &(htc__kv_seen){ stamp->client, stamp->sequence, out->to.version, number });
 }

@@ -140,6 +140,10 @@ void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const
             htc__resp_null(c, b);
         break;
     case KIND_OLD:
+        if (ok && !a->existed && a->number) { /* said again between members, and made before: something was there */
+            htc__resp_failure(b, HTC_EUNKNOWN, 0);
+            break;
+        }
         value_or_null(c, ok ? a->existed != 0 : a->status == HTC_MISMATCH && a->version != 0, a, b);
         break;
     case KIND_SEEN:

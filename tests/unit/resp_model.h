@@ -37,6 +37,7 @@ typedef struct model {
     size_t        later_count, later_cap;
     int           places; /* SCAN and COUNT are as a log engine has them */
     int           is_busy;
+    int           repeated; /* answers are those to requests that were made before */
     htc_status    refuse; /* of every change */
     htc_buf       old, items, cursor;
 } model;
@@ -228,6 +229,15 @@ static inline void model_scan(model *m, const htc_kv_request *q, htc_kv_result *
     a->items_bytes = htc_buf_bytes(&m->items);
 }
 
+static inline void model_repeat(htc_kv_result *a)
+{
+    if (!a->existed)
+        return;
+    a->number = a->existed;
+    a->existed = 0;
+    a->value = (htc_bytes){ NULL, 0 };
+}
+
 static inline void model_do(model *m, const htc_kv_request *q, htc_kv_result *a)
 {
     model_key *k = q->key.len ? model_find(m, q->key) : NULL;
@@ -245,9 +255,13 @@ static inline void model_do(model *m, const htc_kv_request *q, htc_kv_result *a)
         break;
     case HTC_KV_PUT:
         model_put(m, q, k, a);
+        if (m->repeated)
+            model_repeat(a);
         break;
     case HTC_KV_DELETE:
         model_delete(m, q, k, a);
+        if (m->repeated)
+            model_repeat(a);
         break;
     case HTC_KV_APPEND:
         model_append(m, q, k, a);

@@ -128,6 +128,23 @@ Test(change, a_repeated_change_is_answered)
     cr_expect(eq(int, ask(&cell, q, stamp).effect, HTC__KV_CHANGED));
 }
 
+/* What it was is not kept. */
+Test(change, a_repeated_change_says_whether_anything_was_there)
+{
+    for (int i = 0; i < 4; i++) {
+        htc__kv_floors  floors = { .version = 5 };
+        htc__kv_cell    cell = i & 1 ? with("x", 5) : htc__kv_cell_absent(&floors);
+        htc__kv_stamp   stamp = { .client = 9, .sequence = 3, .since = 5 };
+        htc_kv_request  q = { .op = HTC_KV_PUT, .value = B("y"), .flags = i & 2 ? HTC_KV_WANT_OLD : 0 };
+        htc__kv_changed first = ask(&cell, q, stamp);
+        cr_expect(first.result.existed == (i == 3) && first.result.number == 0);
+        htc__kv_changed again = ask(&first.to, q, stamp);
+        cr_expect(eq(int, again.effect, HTC__KV_LISTED));
+        cr_expect(eq(u32, again.result.existed, 0));
+        cr_expect(eq(i64, again.result.number, i == 3));
+    }
+}
+
 Test(change, what_may_have_been_forgotten_is_unknown)
 {
     htc__kv_cell   cell = with("x", 50);

@@ -546,6 +546,14 @@ Test(resp, words)
     r.m.refuse = HTC_ENOSPC;
     converse(&r, "MSET k v l w\r\n", "-MISCONF the disk is full: changes are refused, reads go on\r\n");
     r.m.refuse = HTC_OK;
+    /* Made, but what was there before nobody knows any more: that is not nothing. */
+    r.m.repeated = 1;
+    converse(&r, "SET again v GET\r\n", "$-1\r\n");
+    converse(&r, "SET again w GET\r\n", "-ERR the outcome of a repeated change is not known\r\n");
+    converse(&r, "SET again x NX GET\r\n", "$1\r\nw\r\n");
+    converse(&r, "GETDEL again\r\n", "-ERR the outcome of a repeated change is not known\r\n");
+    converse(&r, "GETDEL again\r\n", "$-1\r\n");
+    r.m.repeated = 0;
     char long_key[600] = "SET ";
     memset(long_key + 4, 'k', 401);
     strcpy(long_key + 405, " v\r\n");
