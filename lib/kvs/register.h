@@ -9,7 +9,7 @@
  *              ▼
  *     draw a ballot ──▶ PREPARE ──majority──▶ change what has the highest ballot ──▶ ACCEPT ──majority──▶ answer
  *              ▲                                                     cached ────────▶   │
- *              └── back off, draw a higher one ◀── refused, timed out ──────────────────┘
+ *              └── back off, draw a higher one ◀── refused ─────────────────────────────┘
  *
  * Ballots and rounds are drawn from one counter, in blocks: a block is durable before one of it is used (reserve), and the next
  * life begins behind it. Nothing here waits for a disk, a network or a clock: moments are handed in. */
@@ -58,7 +58,7 @@ typedef struct htc__kv_register_options {
     uint64_t counter;    /* the last one that was made durable; 0: there is none */
     uint64_t seed;       /* of the random pauses */
     htc_ns   retry_ns;   /* say it again to who has not answered; 0: 50 ms */
-    htc_ns   round_ns;   /* then with a new ballot; 0: 4 * retry_ns */
+    htc_ns   round_ns;   /* then with a new ballot, if one of them has refused it; 0: 4 * retry_ns */
     htc_ns   grace_ns;   /* a majority has answered, differently: wait for the others so long; 0: retry_ns / 8 */
     htc_ns   pause_ns;   /* after the first lost round, doubling; 0: retry_ns / 8 */
     uint32_t losses_max; /* lost rounds after which the first owner gets it; 0: 3 */

@@ -76,6 +76,11 @@ static htc_ns longer(entry *e)
     return htc__kv_patience(e->longest);
 }
 
+static htc_ns round_end(const htc__kv_register *reg, entry *e, htc_ns now)
+{
+    return now + (reg->o.round_ns << e->head->late) + 4 * longer(e);
+}
+
 static void start(htc__kv_register *reg, entry *e, htc_ns now, phase next, uint64_t number, const htc__kv_cell *to)
 {
     htc__kv_round *r = e->r;
@@ -84,7 +89,7 @@ static void start(htc__kv_register *reg, entry *e, htc_ns now, phase next, uint6
     r->answered = r->refused = r->again = 0;
     r->grace_at = HTC_NEVER;
     r->retry_at = now + reg->o.retry_ns + longer(e);
-    r->end_at = now + (reg->o.round_ns << e->head->late) + 4 * longer(e);
+    r->end_at = round_end(reg, e, now);
     *(next == READING     ? &reg->counts.reads
       : next == PREPARING ? &reg->counts.prepares
                           : &reg->counts.accepts) += 1;
@@ -603,19 +608,25 @@ htc_ns htc__kv_round_deadline(const entry *e)
     return e->head->until < at ? e->head->until : at;
 }
 
-/* Nobody knows what has become of it: another ballot, and what was known of the key is not used any more. */
+/* Where somebody has refused it a higher ballot is about, and this one may never be accepted by enough: another ballot then, and what was known
+ * of the key is not used any more. Else whoever has not answered is slow, or not there: its disk would have to take another ballot as it
+ * takes this one, and what it has stored of this one by then would be in vain. A disk that takes longer than a round would hardly ever
+ * let one end. */
 static void overdue(htc__kv_register *reg, entry *e, htc_ns now)
 {
+    htc__kv_round *r = e->r;
     reg->counts.overdue++;
     if (e->head->q.op == OP_COLLECT) {
         give_up(reg, e, HTC_EUNREACHABLE);
-    } else if (e->r->phase == READING) {
-        e->r->end_at = HTC_NEVER;
+    } else if (r->phase == READING) {
+        r->end_at = HTC_NEVER;
     } else {
-        /* A disk that takes longer than a round would never let one end. */
         if (e->head->late < LATE_MAX)
             e->head->late++;
-        prepare(reg, e, now);
+        if (r->refused)
+            prepare(reg, e, now);
+        else
+            r->end_at = round_end(reg, e, now);
     }
 }
 

@@ -100,3 +100,35 @@ Test(kvs_disks, a_member_joins_over_slow_disks)
     }
     cr_expect(forwarded > 20, "%llu requests were given to others", (unsigned long long)forwarded);
 }
+
+static uint64_t ballots_drawn(void)
+{
+    uint64_t all = 0;
+    for (int n = 0; n < w.nodes; n++)
+        all += htc__kv_register_counted(cluster_of(n)->reg)->prepares;
+    return all;
+}
+
+/* With the times that a member has by itself a change takes one write to disks that need longer than a round, and longer than it takes to
+ * say everything again: no other ballot is begun while the first is being stored. */
+Test(kvs_disks, a_change_takes_one_write_however_long)
+{
+    default_times = 1;
+    PROPERTY(rng, 8)
+    {
+        htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("v") };
+        open_world(&w, rng.state, 3, calm);
+        HOLDS(ask_one(&w, 0, &put).status == HTC_OK);
+        run_until(&w, w.now + HTC_SECOND);
+        uint64_t before = ballots_drawn();
+        w.commit_ns = 300 * HTC_MS;
+        for (int i = 0; i < 20; i++) {
+            htc_ns asked = w.now;
+            HOLDS(ask_one(&w, 0, &put).status == HTC_OK);
+            cr_assert(w.now - asked < 320 * HTC_MS, "seed %llu: after %llu ms", (unsigned long long)property_seed,
+                      (unsigned long long)((w.now - asked) / HTC_MS));
+        }
+        HOLDS(ballots_drawn() == before);
+        close_world(&w);
+    }
+}

@@ -259,6 +259,51 @@ Test(register_collection, reaches_who_was_not_told)
     hand_close(&h);
 }
 
+/* ---- rounds that take long ---- */
+
+static void hand_wait(hand *h, htc_ns span)
+{
+    for (htc_ns until = h->now + span, at; (at = htc__kv_register_deadline(h->reg)) <= until;) {
+        h->now = at;
+        htc__kv_register_timeout(h->reg, at);
+        hand_answer(h);
+    }
+}
+
+/* Nobody has anything against it: another ballot would be stored no sooner than this one. */
+Test(register_rounds, what_nobody_has_refused_goes_on)
+{
+    hand h;
+    hand_open(&h);
+    uint64_t before = htc__kv_register_counted(h.reg)->prepares;
+    h.present = 1;
+    hand_ask(&h, 2, HTC_KV_PUT);
+    hand_answer(&h);
+    hand_wait(&h, 5 * HTC_SECOND);
+    cr_expect(h.status[2] == HTC_AGAIN && htc__kv_register_counted(h.reg)->said_again > 300);
+    h.present = 2;
+    hand_wait(&h, 50 * HTC_MS);
+    cr_expect(h.status[2] == HTC_OK && htc__kv_register_counted(h.reg)->prepares == before);
+    hand_close(&h);
+}
+
+/* One has promised more to somebody, another one is gone: only a higher ballot finds a majority. */
+Test(register_rounds, what_one_has_refused_is_begun_anew)
+{
+    hand h;
+    hand_open(&h);
+    uint64_t before = htc__kv_register_counted(h.reg)->prepares;
+    h.present = 2;
+    h.cell[1].promise = (htc__kv_ballot){ 1, h.cell[1].promise.counter + 1000, 2 };
+    hand_ask(&h, 2, HTC_KV_PUT);
+    hand_answer(&h);
+    hand_wait(&h, 50 * HTC_MS);
+    cr_expect(h.status[2] == HTC_AGAIN && htc__kv_register_counted(h.reg)->prepares == before);
+    hand_wait(&h, 50 * HTC_MS);
+    cr_expect(h.status[2] == HTC_OK && htc__kv_register_counted(h.reg)->prepares == before + 1);
+    hand_close(&h);
+}
+
 /* ---- long values ---- */
 
 typedef struct told {
