@@ -132,3 +132,76 @@ Test(kvs_disks, a_change_takes_one_write_however_long)
         close_world(&w);
     }
 }
+
+static void keep_result(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *result)
+{
+    htc_kv_result *kept = ctx;
+    (void)conn;
+    (void)slot;
+    *kept = *result;
+    kept->value = (htc_bytes){ NULL, 0 };
+}
+
+/* What member n asks of the owner that proposes for that key. */
+static void ask_owner(int n, const char *key, int64_t delta, const htc__kv_face *face)
+{
+    htc_kv_request  q = { .op = HTC_KV_ADD, .key = htc_bytes_of(key), .delta = delta };
+    htc__kv_errand *r = htc__kv_errand_own(w.node[n].server, &q, face, 0, 0, w.now + HTC_SECOND);
+    HOLDS(r != NULL);
+    htc__kv_errand_route(w.node[n].server, r);
+    node_input(&w, n, (htc_input){ .kind = HTC_IN_TIMEOUT });
+}
+
+/* A key that is proposed for by another member than that one, under a name of its own. */
+static void key_of_another(int n, int from, char *name, size_t size)
+{
+    uint64_t owner = w.members[(n + 1) % 3].id;
+    for (int i = from;; i++) {
+        uint32_t bucket;
+        snprintf(name, size, "x%d", i);
+        htc__kv_owners owners = htc__kv_cluster_owners(w.node[n].server, htc_bytes_of(name), &bucket);
+        if (owners.id[owners.first] == owner)
+            return;
+    }
+}
+
+/* A member asks another one, dies, and asks that one something else in its next life, when its disk still has the first to store. 1: each
+ * answer is taken for what it answers. */
+static int answers_are_for_one_life(uint64_t seed)
+{
+    htc_kv_result before = { .status = HTC_AGAIN }, after = before;
+    htc__kv_face  of_before = { .answer = keep_result, .ctx = &before }, of_after = { .answer = keep_result, .ctx = &after };
+    char          one[16], two[16];
+    open_world(&w, seed, 3, calm);
+    run_until(&w, w.now + HTC_SECOND);
+    int n = (int)(seed % 3);
+    key_of_another(n, 0, one, sizeof one);
+    key_of_another(n, 1000, two, sizeof two);
+    crash(&w, n, HTC_MS);
+    run_until(&w, w.now + 100 * HTC_MS);
+    w.commit_ns = 300 * HTC_MS;
+    ask_owner(n, one, 1, &of_before);
+    while (disks_at_work() < 3)
+        turn(&w);
+    w.commit_ns = 0;
+    crash(&w, n, HTC_MS);
+    run_until(&w, w.now + 100 * HTC_MS);
+    HOLDS(disks_at_work() == 2 && before.status == HTC_AGAIN);
+    ask_owner(n, two, 5, &of_after);
+    run_until(&w, w.now + HTC_SECOND);
+    int right = before.status == HTC_AGAIN && after.status == HTC_OK && after.number == 5;
+    close_world(&w);
+    return right;
+}
+
+Test(kvs_disks, an_answer_is_for_the_life_that_asked)
+{
+    PROPERTY(rng, 20)
+        HOLDS(answers_are_for_one_life(rng.state));
+    uint64_t seed = 1;
+    htc__broken_set(htc__broken_find("tag_reused"), 1);
+    while (seed <= 20 && answers_are_for_one_life(seed))
+        seed++;
+    htc__broken_set(htc__broken_find("tag_reused"), 0);
+    cr_expect(seed <= 20, "tag_reused was not noticed");
+}
