@@ -197,7 +197,14 @@ def a_cluster():
         for m in members:
             known(told_truly, m, "yes", "always", 0)
         known(under_redis_cli, members[0], 1000)
-        known(under_redis_benchmark, members[1], "1000")
+        for _ in range(5):
+            began = time.monotonic()
+            try:
+                under_redis_benchmark(members[1], "1000")
+                break
+            except Unknown as why:  # it ends then: with a disk so slow that hundreds of changes take seconds, every time
+                check(time.monotonic() > began + 1, "nobody was slow, and an outcome is not known", why)
+                print("# redis-benchmark:", str(why).splitlines()[-1])
         known(under_python, members[2])
         known(rough, members[0])
         for i in range(60):
