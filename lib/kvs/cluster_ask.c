@@ -209,6 +209,7 @@ void htc__kv_errand_propose(htc_kv_server *s, request *r, const htc_kv_request *
     htc__kv_owners owners = htc__kv_cluster_owners(s, r->q.key, &bucket);
     uint64_t       tag = r->tag;
     r->target = s->cluster->id;
+    r->listed = 0;
     htc__wheel_remove(&s->cluster->wheel, &r->entry); /* the register answers in time */
     htc_status status = htc__kv_register_ask(s->cluster->reg, s->now, &owners, q, &r->stamp, r->tried, r->until, tag);
     if (status == HTC_ENOMEM)
@@ -623,7 +624,7 @@ void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item)
         return;
     }
     uint64_t lease;
-    if (from == s->cluster->id && r->q.op == HTC_KV_PUT && a.result.status == HTC_OK &&
+    if (from == s->cluster->id && r->q.op == HTC_KV_PUT && a.result.status == HTC_OK && !r->listed &&
         htc__kv_is_lease_key(r->q.key, &lease))
         htc__kv_cluster_lease_begins(s, lease, a.result.version);
     if (from == s->cluster->id && r->q.op == HTC_KV_GET && htc__kv_is_lease_key(r->q.key, &lease))
@@ -647,10 +648,12 @@ static int has_value(const htc_kv_result *a)
 void htc__kv_cluster_done(void *ctx, uint64_t tag, const htc__kv_outcome *outcome)
 {
     htc__kv_forwarded a = { .tried = outcome->tried, .observed = outcome->observed, .result = outcome->result };
-    const request    *r = a.result.ttl ? find(ctx, tag) : NULL;
+    request          *r = a.result.ttl || outcome->listed ? find(ctx, tag) : NULL;
     if (!has_value(&a.result))
         a.result.value = (htc_bytes){ NULL, 0 };
     if (r)
+        r->listed = outcome->listed;
+    if (r && a.result.ttl)
         a.result.ttl = htc__kv_cluster_end_left(ctx, r->q.key, a.result.ttl);
     note(ctx, tag, &a);
 }

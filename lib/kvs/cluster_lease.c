@@ -10,6 +10,10 @@
  * Once the end of a term is under way a renewal waits behind it: the register takes requests of one key in order. A keeper that
  * has begun a new life does not know whether it had begun to end its term, and so keeps none before it has written the next.
  *
+ * What a client asks of two owners, a grant or a renewal that takes over, both may write: one term, two keepers, of which one becomes
+ * final. So nobody counts a term because it was found done before: its owner may be the other one. Whose own record it is after all, and
+ * who does not count, writes the next.
+ *
  * A keeper that died while it wrote its term, or had no room for it, may never have stored what the others have: nobody would
  * count. So each owner has the keeper read the record now and then; one that finds itself in it, and does not count, writes the next term. */
 #include <string.h>
@@ -280,7 +284,7 @@ void htc__kv_cluster_lease_answer(htc_kv_server *s, htc__kv_errand *r, const htc
     } else if (status == HTC_MISMATCH && r->step != CONFIRM) {
         confirm(s, r); /* another term, or none any more */
     } else {
-        if (status == HTC_OK && r->step == TAKE)
+        if (status == HTC_OK && r->step == TAKE && !r->listed)
             htc__kv_cluster_lease_begins(s, r->lease, a->result.version);
         say(s, r, status, a->observed);
     }

@@ -62,6 +62,7 @@ typedef struct htc__kv_errand {
     uint8_t             early;        /* this member does not know yet who owns the key */
     uint8_t             ours;         /* it came without a client's number and got one of this member's */
     uint8_t             elsewhere;    /* another member was asked */
+    uint8_t             listed;       /* this member's register found it done: perhaps by another owner */
     htc_ns              arrived, until;
     uint8_t            *bytes; /* that q points into */
     size_t              size;
@@ -369,7 +370,7 @@ htc_status htc__kv_lease_record_read(htc_bytes bytes, htc__kv_lease_record *reco
 void htc__kv_cluster_lease_held(htc_kv_server *s, uint64_t id, const htc__kv_cell *cell, int loading);
 /* This member has read the record: it may be its keeper, and not know it. */
 void htc__kv_cluster_lease_read(htc_kv_server *s, uint64_t id, const htc_kv_result *read);
-/* A new term is final, and this member has written it. */
+/* A new term is final, and this member has written it: it was not found done before. */
 void       htc__kv_cluster_lease_begins(htc_kv_server *s, uint64_t id, uint64_t term);
 void       htc__kv_cluster_lease_answer(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forwarded *a);
 htc_status htc__kv_cluster_leases_load(htc_kv_server *s);

@@ -38,6 +38,7 @@ typedef struct htc__kv_outcome {
                                once that is known to live, ask again with it as stamp->alive */
     uint8_t       fields;   /* HTC__KV_HAS_... of kvs/kv_wire.h */
     uint8_t       tried;    /* an owner may have sent an accept for it: goes with HTC_EUNKNOWN */
+    uint8_t       listed;   /* it was done before: perhaps by another owner, who wrote its own value under that version */
     uint64_t      observed; /* the version of the key, deleted ones included */
 } htc__kv_outcome;
 

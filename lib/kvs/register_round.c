@@ -222,7 +222,9 @@ static void try_it(htc__kv_register *reg, entry *e, htc_ns now, htc__kv_cell *to
 
 static void keep_outcome(htc__kv_round *r, const htc__kv_changed *c)
 {
-    r->out = (htc__kv_outcome){ .result = c->result, .fields = c->fields, .observed = c->observed };
+    r->out = (htc__kv_outcome){
+        .result = c->result, .fields = c->fields, .listed = c->effect == HTC__KV_LISTED, .observed = c->observed
+    };
     r->out.result.value = (htc_bytes){ NULL, 0 };
 }
 

@@ -1,0 +1,114 @@
+/* Leases whose record two owners write under one number, of which one becomes final. Who proposes and who hears whom is arranged here, so
+ * that each case is the same interleaving. */
+#define NODES 3
+#include "cluster_world.h"
+#include "kvs/cluster_private.h"
+#include "kvs/digest.h"
+
+#define TTL (200 * HTC_MS)
+
+static const faults calm = { 0 };
+static world        w;
+
+/* Nothing that one of them says, or has said and is on its way, is heard by the other. */
+static void cut(int a, int b)
+{
+    w.apart[a][b] = w.apart[b][a] = 1;
+}
+
+static void mend(int a, int b)
+{
+    w.apart[a][b] = w.apart[b][a] = 0;
+}
+
+/* That one, and no other, is what the user is connected to. */
+static void connect_to(int u, int n)
+{
+    if (w.user[u].store >= 0)
+        hang_up(&w, NODES + u, w.user[u].store);
+    w.user[u].store = n;
+    call(&w, NODES + u, n);
+}
+
+static int node_of(uint64_t id)
+{
+    int n = 0;
+    while (w.members[n].id != id)
+        n++;
+    return n;
+}
+
+static void submit(int u, const htc_kv_request *q)
+{
+    w.user[u].by_hand = 1;
+    HOLDS(htc_kv_client_submit(w.user[u].client, w.now, q, 1, 7, w.out) == HTC_OK);
+    carry_out(&w, NODES + u);
+}
+
+static htc_kv_result answer_of(int u)
+{
+    htc_kv_result r;
+    for (int turns = 0; !htc_kv_client_next(w.user[u].client, &r); turns++) {
+        HOLDS(turns < 100000);
+        turn(&w);
+    }
+    w.user[u].by_hand = 0;
+    return r;
+}
+
+/* Records of leases that a member holds, final or not. */
+static size_t records_at(int n)
+{
+    return w.node[n].server->cluster->leases.count;
+}
+
+static void until_records_at(int n)
+{
+    for (int turns = 0; records_at(n) == 0; turns++) {
+        HOLDS(turns < 100000);
+        turn(&w);
+    }
+}
+
+/* A grant is asked of two owners. The second has written its record, which nobody else has, when the first one's, of the same number, is
+ * made final; then it hears that the grant is done. It is not the lease's keeper, and must not count its time: a lease that is renewed
+ * would end with the ttl of the one that is not. */
+Test(kvs_lease, a_grant_that_two_owners_wrote_has_one_keeper)
+{
+    int met = 0;
+    PROPERTY(rng, 8)
+    {
+        uint32_t          bucket;
+        htc__kv_lease_key key;
+        open_world(&w, rng.state & ~UINT64_C(3), 3, calm); /* clients that leave it to members who is asked */
+        run_until(&w, w.now + 100 * HTC_MS);
+        uint64_t       words[2] = { (rng.state & ~UINT64_C(3)) * 100 + 1, 1 }, id = htc__digest_words(words, 2, 0) | 1;
+        htc__kv_owners owners = htc__kv_cluster_owners(w.node[0].server, htc__kv_lease_key_of(&key, id), &bucket);
+        int first = node_of(owners.id[0]), second = node_of(owners.id[1]), third = node_of(owners.id[2]);
+        connect_to(0, first);
+        cut(first, second);
+        cut(first, third);
+        run_until(&w, w.now + 100 * HTC_MS); /* the first is taken for gone */
+        submit(0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = TTL });
+        run_until(&w, w.now + 30 * HTC_MS);
+        HOLDS(records_at(first) == 0);
+        connect_to(0, second);
+        until_records_at(second);
+        htc_ns began = w.now;
+        HOLDS(records_at(third) == 0);
+        cut(second, third);
+        mend(first, third);
+        until_records_at(first);
+        until_records_at(third);
+        mend(first, second);
+        mend(second, third);
+        htc_kv_result lease = answer_of(0);
+        HOLDS(lease.status == HTC_OK && lease.lease == id);
+        met += w.now < began + 20 * HTC_MS; /* later it may have written the next term, and keep the lease */
+        for (htc_ns until = w.now + 3 * TTL; w.now < until; run_until(&w, w.now + TTL / 5))
+            cr_assert(ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = id }).status == HTC_OK,
+                      "seed %llu: a lease that is renewed has ended", (unsigned long long)property_seed);
+        close_world(&w);
+    }
+    HOLDS(met > 0 || getenv("HTC_TEST_SEED"));
+}
