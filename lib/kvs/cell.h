@@ -32,7 +32,7 @@ typedef struct htc__kv_cell {
     htc__kv_ballot promise;               /* never below accepted */
     uint64_t       lease;                 /* bound to that lease; 0: none */
     htc_ns         ttl;                   /* a lease of its own; 0: none */
-    uint64_t       term;                  /* of the ttl: the version of the change that set it */
+    uint64_t       term;                  /* of the ttl: of the change that set it, htc__kv_term */
     htc__kv_seen   seen[HTC__KV_CLIENTS]; /* oldest change first; no version above the cell's */
     htc_bytes      value;                 /* borrowed */
 } htc__kv_cell;

@@ -1,6 +1,7 @@
 #include "kvs/change.h"
 
 #include "core/fault.h"
+#include "kvs/digest.h"
 #include "kvs/kv_wire.h"
 
 typedef struct change {
@@ -121,6 +122,9 @@ static htc_status new_value(change *c)
         return exists(c->cell) && c->cell->ttl && (c->cell->term == q->version || HTC__BROKEN(old_term_accepted))
                    ? HTC_OK
                    : HTC_MISMATCH;
+    case HTC__KV_END:
+        c->value = (htc_bytes){ NULL, 0 };
+        return exists(c->cell) && (c->cell->version == q->version || HTC__BROKEN(old_term_accepted)) ? HTC_OK : HTC_MISMATCH;
     case HTC__KV_UNBIND:
         c->value = (htc_bytes){ NULL, 0 };
         return exists(c->cell) && c->cell->lease == q->version ? HTC_OK : HTC_MISMATCH;
@@ -136,9 +140,16 @@ static htc_status new_value(change *c)
     return HTC_EINVAL;
 }
 
+/* Eight bytes where it is stored. */
+uint64_t htc__kv_term(uint64_t version, const htc__kv_stamp *stamp)
+{
+    uint64_t words[3] = { version, stamp->client, stamp->client ? stamp->sequence : 0 };
+    return htc__digest_words(words, 3, 0) >> 8 | 1;
+}
+
 /* A PUT says how long the key lives, and so does a compare-and-swap, but that it stays bound to its lease where it names no
  * ttl; every other change of a living key leaves that as it is. */
-static void live(const change *c, htc__kv_cell *to)
+static void live(const change *c, const htc__kv_stamp *stamp, htc__kv_cell *to)
 {
     const htc_kv_request *q = c->q;
     int                   cas = q->op == HTC_KV_CAS_VERSION || q->op == HTC_KV_CAS_VALUE;
@@ -150,7 +161,7 @@ static void live(const change *c, htc__kv_cell *to)
     if (!cas || q->ttl)
         to->lease = q->lease;
     to->ttl = q->flags & HTC_KV_PERSIST ? 0 : q->ttl;
-    to->term = to->ttl ? to->version : 0;
+    to->term = to->ttl ? htc__kv_term(to->version, stamp) : 0;
 }
 
 static uint64_t max3(uint64_t a, uint64_t b, uint64_t c)
@@ -210,10 +221,10 @@ void htc__kv_change_within(const htc__kv_cell *cell, const htc_kv_request *reque
     out->effect = HTC__KV_CHANGED;
     htc__kv_cell_copy(&out->to, cell);
     out->to.present = 1;
-    out->to.deleted = request->op == HTC_KV_DELETE || request->op == HTC__KV_EXPIRE || request->op == HTC__KV_UNBIND;
+    out->to.deleted = request->op == HTC_KV_DELETE || (request->op >= HTC__KV_EXPIRE && request->op <= HTC__KV_END);
     out->to.value = c.value;
     out->to.version = out->observed = out->result.version = above + 1;
-    live(&c, &out->to);
+    live(&c, stamp, &out->to);
     /* What was there is not kept for an answer to a repeated request, but whether anything was. */
     int64_t number = request->flags & HTC_KV_WANT_OLD ? (int64_t)out->result.existed : out->result.number;
     if (stamp->client)

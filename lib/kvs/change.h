@@ -15,6 +15,8 @@
 #define HTC__KV_EXPIRE 100u
 /* The same of a key that is bound to the lease of this number (version), which has ended; HTC_MISMATCH if it is not any more. */
 #define HTC__KV_UNBIND 102u
+/* The same of a lease's record; HTC_MISMATCH if it has another version by now. */
+#define HTC__KV_END 103u
 
 /* A client that says it has seen more is refused: versions are not to be used up by a lie. */
 #define HTC__KV_SINCE_MAX (UINT64_MAX >> 2)
@@ -35,8 +37,12 @@ typedef struct htc__kv_changed {
     htc__kv_cell   to;       /* HTC__KV_CHANGED: ballots as in the cell before, for the caller to set */
 } htc__kv_changed;
 
+/* The term of a ttl: that of the change that has set it, and of no other. Two owners may each accept another change under one version, of which
+ * one becomes final: who holds the other one must not end the key. */
+uint64_t htc__kv_term(uint64_t version, const htc__kv_stamp *stamp);
+
 /* Any request about one key: GET, PUT, DELETE, APPEND, CAS_VERSION, CAS_VALUE, ADD, HTC__KV_EXPIRE,
- * HTC__KV_UNBIND.
+ * HTC__KV_UNBIND, HTC__KV_END.
  *
  * at_least: the new version is above it (a clock of the caller's, or the highest floor answered); it is above the cell's version
  * and stamp->since in any case, so that since may be any number the client has seen as a version, of whatever key.

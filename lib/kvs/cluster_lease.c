@@ -224,7 +224,7 @@ static void take(htc_kv_server *s, htc__kv_errand *r, uint64_t term, const htc__
 
 static void end(htc_kv_server *s, htc__kv_errand *r, uint64_t term)
 {
-    htc_kv_request q = { .op = HTC__KV_EXPIRE, .key = r->q.key, .version = term };
+    htc_kv_request q = { .op = HTC__KV_END, .key = r->q.key, .version = term };
     lease         *l = find(s, r->lease);
     if (l && l->term == term && l->active) {
         l->ending = 1;
@@ -320,7 +320,7 @@ static void own(htc_kv_server *s, const lease *l, step what)
 {
     htc__kv_cluster  *c = s->cluster;
     htc__kv_lease_key key;
-    htc_kv_request    q = { .op = HTC__KV_EXPIRE, .key = htc__kv_lease_key_of(&key, l->id), .version = l->term };
+    htc_kv_request    q = { .op = HTC__KV_END, .key = htc__kv_lease_key_of(&key, l->id), .version = l->term };
     c->lease_face = (htc__kv_face){ .answer = answered, .ctx = s };
     htc__kv_errand *r = htc__kv_errand_own(s, &q, &c->lease_face, l->id, what, s->now + c->request_ns);
     if (r && what == END) {

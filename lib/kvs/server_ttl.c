@@ -1,6 +1,6 @@
 /* Keys with an end of their own ("put ... ttl").
  *
- * The record is its own lease: it holds the ttl, and as its term the version of the change that set it. When the ttl has
+ * The record is its own lease: it holds the ttl, and a term that names the change that set it. When the ttl has
  * passed since that change the key is absent for every reader; its removal, a change on condition of that term, follows.
  * How long a key has left is kept in memory only: after a restart the full ttl is counted anew. So that nobody sees a key
  * again that was gone, whoever finds one whose end has passed stages the removal and waits for it. */

@@ -79,7 +79,7 @@ typedef struct client {
     uint64_t seen[KEYS];       /* newest version */
     char     value[KEYS][256]; /* last seen */
     size_t   value_len[KEYS];
-    uint64_t version[KEYS], term[KEYS];
+    uint64_t version[KEYS], term[KEYS], ended[KEYS]; /* term: the version that set the ttl; ended: what an end of that names */
     htc_ns   next_at;
 } client;
 
@@ -424,7 +424,8 @@ static inline void submit(world *w, int slot)
     } else if (r->e.op == HTC_KV_CAS_VERSION) {
         r->e.version = r->q.version = c->version[r->key];
     } else if (r->e.op == HTC__KV_EXPIRE) {
-        r->e.version = r->q.version = c->term[r->key];
+        r->e.version = c->term[r->key];
+        r->q.version = c->ended[r->key];
     } else if (r->e.op == HTC_KV_CAS_VALUE) {
         memcpy(r->seen, c->value[r->key], c->value_len[r->key]);
         r->q.seen = (htc_bytes){ r->seen, c->value_len[r->key] };
@@ -486,8 +487,10 @@ static inline void answered_client(world *w, const packet *p)
         memcpy(c->value[r->key], p->data, value.len);
         c->value_len[r->key] = value.len;
     }
-    if (r->e.op == HTC_KV_PUT && r->e.ttl && r->e.status == HTC_OK)
+    if (r->e.op == HTC_KV_PUT && r->e.ttl && r->e.status == HTC_OK) {
         c->term[r->key] = out->result.version;
+        c->ended[r->key] = htc__kv_term(out->result.version, &r->stamp);
+    }
     end_request(w, r);
 }
 

@@ -170,15 +170,17 @@ Test(change, a_put_says_how_long_a_key_lives)
     htc__kv_cell    cell = with("1", 5);
     htc__kv_changed out = ask(&cell, (htc_kv_request){ .op = HTC_KV_PUT, .value = B("1"), .ttl = 70 }, nobody);
     cr_expect(eq(u64, out.to.ttl, 70));
-    cr_expect(eq(u64, out.to.term, 6));
+    cr_expect(eq(u64, out.to.term, htc__kv_term(6, &nobody)));
     cell = out.to;
     out = ask(&cell, (htc_kv_request){ .op = HTC_KV_ADD, .delta = 1 }, nobody); /* leaves it alone */
-    cr_expect(eq(u64, out.to.term, 6));
+    cr_expect(eq(u64, out.to.term, cell.term));
     cr_expect(eq(u64, out.to.version, 7));
     cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .op = HTC__KV_EXPIRE, .version = 7 }, nobody).result.status,
                  HTC_MISMATCH));
-    cr_expect(
-        eq(int, ask(&out.to, (htc_kv_request){ .op = HTC__KV_EXPIRE, .version = 6 }, nobody).result.status, HTC_OK));
+    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .op = HTC__KV_EXPIRE, .version = cell.term }, nobody).result.status,
+                 HTC_OK));
+    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .op = HTC__KV_END, .version = 6 }, nobody).result.status, HTC_MISMATCH));
+    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .op = HTC__KV_END, .version = 7 }, nobody).result.status, HTC_OK));
     out = ask(&cell, (htc_kv_request){ .op = HTC_KV_PUT, .value = B("2"), .flags = HTC_KV_KEEP_TTL }, nobody);
     cr_expect(eq(u64, out.to.ttl, 70));
     out = ask(&cell, (htc_kv_request){ .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH | HTC_KV_PERSIST }, nobody);
@@ -201,7 +203,23 @@ Test(change, a_put_says_how_long_a_key_lives)
     cr_expect(eq(u64, ask(&cell, cas, nobody).to.lease, 3));
     cas.ttl = 9;
     out = ask(&cell, cas, nobody);
-    cr_expect(out.to.lease == 0 && out.to.ttl == 9 && out.to.term == out.to.version);
+    cr_expect(out.to.lease == 0 && out.to.ttl == 9 && out.to.term == htc__kv_term(out.to.version, &nobody));
+}
+
+/* Of a key that has one version at two owners the end of one's ttl is none of the other's. */
+Test(change, a_term_is_of_one_change)
+{
+    htc__kv_cell   cell = with("1", 5);
+    htc_kv_request put = { .op = HTC_KV_PUT, .value = B("2"), .ttl = 70 };
+    htc__kv_cell   one = ask(&cell, put, (htc__kv_stamp){ .client = 1, .sequence = 1 }).to;
+    htc__kv_cell   other = ask(&cell, put, (htc__kv_stamp){ .client = 2, .sequence = 1 }).to;
+    htc__kv_cell   later = ask(&cell, put, (htc__kv_stamp){ .client = 1, .sequence = 2 }).to;
+    htc__kv_cell   again = ask(&cell, put, (htc__kv_stamp){ .client = 1, .sequence = 1, .since = 3 }).to;
+    cr_expect(one.version == other.version && one.version == later.version);
+    cr_expect(one.term != other.term && one.term != later.term && one.term == again.term);
+    htc_kv_request end = { .op = HTC__KV_EXPIRE, .version = one.term };
+    cr_expect(eq(int, ask(&one, end, nobody).result.status, HTC_OK));
+    cr_expect(eq(int, ask(&other, end, nobody).result.status, HTC_MISMATCH));
 }
 
 Test(change, without_memory_nothing_is_changed)

@@ -1,4 +1,4 @@
-/* Leases whose record two owners write under one number, of which one becomes final. Who proposes and who hears whom is arranged here, so
+/* Leases, and keys with a ttl, that two owners write under one version, of which one becomes final. Who proposes and who hears whom is arranged here, so
  * that each case is the same interleaving. */
 #define NODES 3
 #include "cluster_world.h"
@@ -111,4 +111,47 @@ Test(kvs_lease, a_grant_that_two_owners_wrote_has_one_keeper)
         close_world(&w);
     }
     HOLDS(met > 0 || getenv("HTC_TEST_SEED"));
+}
+
+/* A ttl is set anew by an owner that is lost before anybody else has heard of it, and, half a ttl later, by another one, under the same version.
+ * The first comes back, with what it had stored, and goes on to count that; it must not end what the other has set. */
+Test(kvs_lease, a_ttl_that_two_owners_set_ends_as_the_one_that_counts)
+{
+    PROPERTY(rng, 8)
+    {
+        uint32_t       bucket;
+        htc_kv_request touch = { .op = HTC_KV_PUT, .key = htc_bytes_of("key"), .ttl = TTL }, put = touch;
+        put.value = touch.key;
+        touch.flags = HTC_KV_TOUCH;
+        open_world(&w, rng.state & ~UINT64_C(3), 3, calm);
+        run_until(&w, w.now + 100 * HTC_MS);
+        htc__kv_owners owners = htc__kv_cluster_owners(w.node[0].server, put.key, &bucket);
+        int first = node_of(owners.id[0]), second = node_of(owners.id[1]), third = node_of(owners.id[2]);
+        connect_to(0, first);
+        connect_to(1, second);
+        uint64_t version = ask_one(&w, 0, &put).version;
+        HOLDS(version > 0);
+        run_until(&w, w.now + 20 * HTC_MS); /* all owners have it */
+        cut(first, second);
+        cut(first, third);
+        submit(0, &touch);
+        run_until(&w, w.now + 10 * HTC_MS);
+        HOLDS(w.node[first].commit_at == HTC_NEVER); /* it is stored there */
+        hang_up(&w, NODES + 0, first);
+        w.user[0].store = -1;
+        w.user[0].again = HTC_NEVER;
+        crash(&w, first, 10 * HTC_MS);
+        run_until(&w, w.now + TTL / 2);
+        htc_ns        sent = w.now;
+        htc_kv_result set = ask_one(&w, 1, &touch);
+        HOLDS(set.status == HTC_OK && set.version == version + 1);
+        mend(first, second);
+        mend(first, third);
+        run_until(&w, sent + TTL - TTL / 20);
+        cr_assert(ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_GET, .key = put.key }).status == HTC_OK,
+                  "seed %llu: a key has ended before the ttl that was set last", (unsigned long long)property_seed);
+        run_until(&w, sent + 2 * TTL);
+        HOLDS(ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_GET, .key = put.key }).status == HTC_ENOTFOUND);
+        close_world(&w);
+    }
 }
