@@ -99,8 +99,8 @@ void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
     printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " operations (%" PRIu64
-           " with a known outcome), %.2f hours of virtual time, %" PRIu64 " events\n",
-           sum->seeds, sum->failed, sum->operations, sum->known, (double)sum->span / 3600e9, sum->events);
+           " with a known outcome), %.2f hours of virtual time, %" PRIu64 " events, hash %016" PRIx64 "\n",
+           sum->seeds, sum->failed, sum->operations, sum->known, (double)sum->span / 3600e9, sum->events, sum->hash);
     if (sum->undecided)
         printf("%" PRIu64 " keys undecided: the search for an order ran out of steps\n", sum->undecided);
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
@@ -132,8 +132,9 @@ static void print(void *ctx, const char *line)
     puts(line);
 }
 
-static void again(const fuzz_options *o, uint64_t              seed, void (*trace)(void *, const char *),
-                  void (*history)(void *, const char *), void *ctx)
+/* Its hash. */
+static uint64_t again(const fuzz_options *o, uint64_t seed, void (*trace)(void *, const char *), void (*history)(void *, const char *),
+                      void *ctx)
 {
     htc_sim_store_report  r = { .size = sizeof r };
     htc_sim_store_options so = { .size = sizeof so,
@@ -148,6 +149,7 @@ static void again(const fuzz_options *o, uint64_t              seed, void (*trac
     htc_status            status = htc_sim_store_run(NULL, &so, &r);
     if (status != HTC_OK)
         fprintf(stderr, "htc-sim: seed %" PRIu64 " does not run: %s\n", seed, htc_strerror(status));
+    return r.hash;
 }
 
 void fuzz_say_failure(const fuzz_options *o, const fuzz_run *run)
@@ -158,7 +160,9 @@ void fuzz_say_failure(const fuzz_options *o, const fuzz_run *run)
         return;
     }
     printf("seed %" PRIu64 " fails: %s\n", run->seed, run->report.text);
-    again(o, run->seed, keep, NULL, l);
+    uint64_t hash = again(o, run->seed, keep, NULL, l);
+    if (hash != run->report.hash) /* a mistake of the simulator's, or of something that is not the seed's */
+        printf("run again it is another run: hash %016" PRIx64 ", then %016" PRIx64 "\n", run->report.hash, hash);
     printf("the end of its trace:\n");
     for (uint64_t i = l->count > LAST_LINES ? l->count - LAST_LINES : 0; i < l->count; i++)
         printf("  %s\n", l->lines[i % LAST_LINES]);

@@ -432,6 +432,6 @@ htc_status htc__store_eventual_judge(store *s, htc_history_verdict *v);
 
 /* store_judge.c */
 htc_status htc__store_judge(store *s);
-uint64_t   htc__store_hash(const store *s);
+uint64_t   htc__store_hash(const store *s); /* when it has been judged */
 
 #endif

@@ -25,6 +25,13 @@ ends 0 fuzz --seeds 1..$seeds
 cat "$dir/out"
 grep -q "^$seeds seeds, 0 failed: " "$dir/out" || fail "not all of the $seeds seeds have run"
 
+# One line says whether two runs were the same one.
+ends 0 fuzz --seed 7
+head -1 "$dir/out" | grep -qE ' events, hash [0-9a-f]{16}$' || fail "the sum does not end with a hash"
+head -1 "$dir/out" > "$dir/seven"
+ends 0 fuzz --seed 7
+head -1 "$dir/out" | cmp -s - "$dir/seven" || fail "a seed is another run when it is run again"
+
 # A bucket was shown in pages that no log with files as short as here could take: a replacement never ended.
 ends 0 fuzz --seed 702 --operations 4000 --cells log
 
