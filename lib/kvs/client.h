@@ -101,6 +101,7 @@ typedef struct htc__kv_watched_all {
     htc__kv_watched *first, **last;
     uint64_t         last_id;
     size_t           count, unsaid;   /* without those that are being ended; to be said for the first time in this session */
+    size_t           unheard;         /* said, and not heard yet as far as is known: all of them are in each message */
     uint64_t         serial;          /* of our newest message */
     uint64_t         received, taken; /* the newest message of events that came, that was looked at; of this session */
     uint32_t         asked;           /* it waits for events */

@@ -46,6 +46,7 @@ static void take_out(htc_kv_client *c, htc__kv_watched *v)
     if (!(*at = v->next))
         all->last = at;
     all->unsaid -= v->first_in == 0;
+    all->unheard -= v->first_in && !v->heard;
 }
 
 static void release(htc_kv_client *c, htc__kv_watched *v)
@@ -122,12 +123,15 @@ void htc__kv_watched_session(htc_kv_client *c)
         all->unsaid += v->first_in != 0;
         v->first_in = v->heard = 0;
     }
+    all->unheard = 0;
 }
 
+/* Not while a message would say nothing but what the last one said. */
 static int must_ask(const htc_kv_client *c)
 {
     const htc__kv_watched_all *all = &c->watched;
-    return c->links[HTC__KV_HOME].session && all->first && ((!all->asked && !all->told) || all->unsaid);
+    int                        may_say = all->unsaid && all->unheard < HTC__KV_WISHES_MAX;
+    return c->links[HTC__KV_HOME].session && all->first && ((!all->asked && !all->told) || may_say);
 }
 
 static htc_status ask(htc_kv_client *c, htc_ns now, int repeated, htc_output *out)
@@ -156,6 +160,7 @@ static htc_status ask(htc_kv_client *c, htc_ns now, int repeated, htc_output *ou
         if (v->heard)
             continue;
         all->unsaid -= v->first_in == 0;
+        all->unheard += v->first_in == 0;
         v->first_in = v->first_in ? v->first_in : all->serial;
         wishes--;
     }
@@ -214,7 +219,9 @@ void htc__kv_watched_events(htc_kv_client *c, uint64_t number, htc_reader r)
     all->due = HTC_NEVER;
     for (htc__kv_watched *v = all->first, *next; v; v = next) {
         next = v->next;
-        v->heard |= v->first_in && v->first_in <= heard;
+        int now_heard = !v->heard && v->first_in && v->first_in <= heard;
+        all->unheard -= now_heard;
+        v->heard |= now_heard;
         if (v->ended && v->heard)
             drop(c, v);
     }

@@ -142,6 +142,30 @@ Test(kvs_watch, a_prefix_is_told_page_by_page_and_starts_over_after_a_cut)
     world_close(&w);
 }
 
+/* What one message cannot say waits until the server has heard some of it, in a new session too; saying the same again brings nothing. */
+Test(kvs_watch, more_watches_than_a_message_says)
+{
+    enum { MANY = 600 };
+    world w;
+    char  key[16];
+    world_open(&w, 6, 2, calm);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(key, sizeof key, "k%03d", i);
+        watch(&w, 0, key, 0, 0, (uint64_t)i + 1);
+    }
+    for (int current = 0; current < MANY;)
+        current += event_of(&w, 0).kind == HTC_KV_EVENT_CURRENT;
+    w.link[0] = 0;
+    turn(&w);
+    for (int i = 0; i < MANY; i += 100) {
+        snprintf(key, sizeof key, "k%03d", MANY - 1 - i);
+        uint64_t version = put(&w, key, "v");
+        expect(&w, (uint64_t)(MANY - i), HTC_KV_EVENT_VALUE, key, "v", version);
+    }
+    expect_nothing(&w);
+    world_close(&w);
+}
+
 /* A key that ends by itself, with its ttl or with its lease, is a deletion like any other. */
 Test(kvs_watch, an_end_by_itself_is_told)
 {
