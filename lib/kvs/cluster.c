@@ -194,13 +194,18 @@ static htc_status flush(htc_kv_server *s, htc_output *out)
         htc__kv_peer *peer = &c->peers[i];
         if (i == c->self || !peer->connected)
             continue;
+        /* Or who has missed a map would not hear of it as long as there is other news, which need not show that it has. */
+        if (peer->items.len && c->map_version && s->now - peer->have_said >= silence_max(c)) {
+            htc__kv_cluster_say_have(s, peer->id);
+            peer->have_said = s->now;
+        }
         status = flush_peer(s, peer, &room, out);
         /* That this member is there is news as well. */
         if (status == HTC_OK && (peer->said == 0 || s->now - peer->said >= silence_max(c))) {
             htc__kv_members_begin(&s->scratch, ++peer->messages, c->id, peer->id);
             put_have(c, &s->scratch);
             status = htc__kv_cluster_post(s, peer->number, out);
-            peer->said = s->now ? s->now : 1;
+            peer->said = peer->have_said = s->now ? s->now : 1;
         }
     }
     return status;

@@ -32,6 +32,7 @@ typedef struct htc__kv_peer {
     uint64_t settled;        /* it holds no eventual record that only others own, by the map of this version, less one: eventual_leave.c */
     uint64_t map_said;       /* which map it was sent, plus one, and when */
     htc_ns   map_said_at;
+    htc_ns   have_said;      /* when it was last told which map this member has */
     uint64_t messages;       /* sent on this connection */
     char     name[HTC_PEER_NAME_MAX]; /* of the key that alone speaks as it; "": any member's does */
     htc_buf  items;

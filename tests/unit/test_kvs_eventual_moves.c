@@ -632,6 +632,31 @@ Test(kvs_eventual_moves, a_copy_in_the_last_bucket_goes_with_it)
     cr_assert(tried || getenv("HTC_TEST_SEED"));
 }
 
+/* Owners compare what they have so often that there is always something to say. A map that one of them has read, and nobody else was told of, is
+ * heard of all the same. */
+Test(kvs_eventual_moves, who_missed_a_map_hears_of_it)
+{
+    htc_buf bytes;
+    open_space_growing(1, 3, 3, calm, 2 * HTC_MS, NEVER, 3); /* a fifth of the silence in which one says that it is there */
+    for (int n = 0; n < 3; n++) {
+        crash(&w, n, HTC_NEVER);
+        start(&w, n);
+    }
+    put_all("v");
+    tell(&(htc__kv_wish){ .kind = HTC__KV_RATE, .member.weight = 60 });
+    run_until(&w, w.now + HTC_SECOND);
+    HOLDS(all_know() && cluster_of(0)->map_version);
+    uint64_t version = cluster_of(0)->map_version + 1;
+    htc_buf_init(&bytes, NULL, 0);
+    htc__kv_map_encode(&bytes, cluster_of(0)->map);
+    htc__kv_cluster_map_offer_bytes(w.node[0].server, htc_buf_bytes(&bytes), version);
+    htc_buf_free(&bytes);
+    run_until(&w, w.now + 4 * cluster_of(0)->suspect_ns);
+    for (int n = 0; n < 3; n++)
+        cr_expect(cluster_of(n)->map_version == version, "member %d", n);
+    close_world(&w);
+}
+
 static void weigh(int n, uint32_t weight)
 {
     htc__kv_wish wish = { .kind = HTC__KV_REWEIGHT, .id = w.members[n].id, .member.weight = weight };
