@@ -81,6 +81,7 @@ typedef struct htc__kv_indexed {
     htc_ns   since; /* it holds nothing but deletions; HTC_NEVER: it does */
     uint32_t rests; /* all its owners that are heard have it, and they are too few: not offered again while that is hearings */
     uint8_t  going; /* it is being handed over to its owners */
+    uint8_t  in_vain; /* one of them was heard, and has not answered: perhaps it is sealed */
 } htc__kv_indexed;
 
 typedef struct htc__kv_index_name {

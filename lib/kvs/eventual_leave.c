@@ -8,6 +8,10 @@
  *     FETCH with its digest ──▶ FETCHED, the same ──▶ confirmed
  *                           └─▶ FETCHED, another ──▶ STORE ──▶ STORED ──▶ confirmed
  *
+ * An owner that is sealed answers no FETCH, as it cannot tell this from a read. But a STORE by one that owns none of it it takes (htc__kv_on_store), so
+ * what was offered in vain is sent whole. Else who goes and the mover could wait for each other: it for owners that an earlier mover had
+ * sealed while it was away, and the mover for it, before it is sealed too.
+ *
  * If those that are heard are fewer, the record rests once all of them have it: it is kept, and offered again when another one is heard, or
  * the map has changed (who is lost is replaced). Only a member that is to be none any more goes by those that are there, when the others have
  * been silent for so long that they may never come back.
@@ -155,9 +159,17 @@ static void rest(htc_kv_server *s, const htc__kv_seeking *x)
     look_soon(s);
 }
 
+static void note_silence(const htc_kv_server *s, const htc__kv_seeking *x)
+{
+    htc__kv_indexed *at = record_of(s, x);
+    for (uint32_t i = 0; at && i < x->n; i++)
+        at->in_vain |= !(x->said >> i & 1) && !is_silent(s, x, i);
+}
+
 /* Not all have answered. */
 void htc__kv_leave_late(htc_kv_server *s, htc__kv_seeking *x)
 {
+    note_silence(s, x);
     int    goes = htc__kv_eventual_goes(s) == s->cluster->id;
     htc_ns since = HTC__BROKEN(left_to_few) ? 0 : PATIENCE * s->cluster->suspect_ns;
     if (x->has >= x->need || (x->has && (goes || HTC__BROKEN(left_to_few)) && all_have_it(s, x, since))) {
@@ -186,7 +198,10 @@ static void offer(htc_kv_server *s, htc__node *node)
     at->going = 1;
     e->leaving++;
     for (uint32_t i = 0; i < x->n; i++)
-        htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_FETCH, &(htc__kv_copy){ .tag = x->tag, .digest = x->counter, .key = x->key }, 0);
+        if (at->in_vain && !is_silent(s, x, i))
+            htc__kv_say_state(s, x->owner[i], x->tag, x->key);
+        else
+            htc__kv_copy_say(s, x->owner[i], HTC__KV_ITEM_FETCH, &(htc__kv_copy){ .tag = x->tag, .digest = x->counter, .key = x->key }, 0);
     htc__wheel_add(&e->wheel, &x->entry, s->now + s->cluster->suspect_ns / 2);
 }
 

@@ -203,6 +203,20 @@ void htc__kv_eventual_list(htc_kv_server *s, const htc_kv_request *q, htc_kv_res
 
 /* ---------------------------------------------------------------- between owners */
 
+/* A sealed owner may merge what it is told by one that owns none of it: no answer to a client counts on that, and it is kept, or offered to who
+ * comes next. */
+static int takes_late(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
+{
+    const htc__kv_cluster *c = s->cluster;
+    uint64_t               owner[HTC_RING_OWNERS_MAX];
+    uint32_t               bucket = htc__kv_cluster_bucket(c, copy->key);
+    uint32_t               mine, n = htc__kv_space_owners(s, copy->key, owner, &mine);
+    for (uint32_t i = 0; i < n; i++)
+        if (owner[i] == from)
+            return 0;
+    return bucket < c->buckets && copy->epoch == c->route[bucket].epoch && mine < n && htc__kv_hold_has(&c->hold[bucket], copy->epoch);
+}
+
 int htc__kv_eventual_answers(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 {
     uint64_t owner[HTC_RING_OWNERS_MAX];
@@ -255,7 +269,7 @@ void htc__kv_on_fetch(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 /* What cannot be stored now (no room, a damaged record) is as if it had been lost: it is said again, or found by comparing. */
 void htc__kv_on_store(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 {
-    if (!htc__kv_eventual_answers(s, from, copy))
+    if (!takes_late(s, from, copy) && !htc__kv_eventual_answers(s, from, copy))
         return;
     s->touched = 0;
     htc_status status = htc__kv_take_in(s, copy->key, copy->state);
