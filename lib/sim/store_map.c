@@ -53,7 +53,10 @@ static store_map read_map(const htc__kv_map *map, uint64_t version)
                      .back = map->back,
                      .kind = map->kind,
                      .keepers = map->own.n,
-                     .settling = map->own_next.n != 0 };
+                     .settling = map->own_next.n != 0,
+                     .own_epoch = map->own_epoch,
+                     .keeper_n = map->own.n };
+    memcpy(to.keeper, map->own.id, sizeof to.keeper);
     for (uint32_t i = 0; i < map->members && i < STORE_MEMBERS; i++) {
         to.id[i] = map->member[i].id;
         to.weight[i] = map->member[i].weight;
@@ -89,9 +92,23 @@ static void compare(store *s, const store_map *before, const store_map *now)
             htc__store_fail(s, "map %llu: %s has left, and is a member again", (unsigned long long)now->version, htc_sim_name(s->members[i].node));
 }
 
-void htc__store_map_look(store *s, const store_member *m)
+/* What is not stored yet goes with its next crash. */
+static void look_at_hold(store_member *m)
+{
+    const htc_kv_server *server = htc_sim_machine(m->node);
+    const htc__kv_hold  *hold = server && server->cluster ? &server->cluster->own_hold : NULL;
+    uint64_t             epoch = hold && hold->held ? hold->epoch : 0;
+    if (epoch != m->keeping)
+        m->keeping_batch = epoch ? htc__kv_open(server) : 0;
+    m->keeping = epoch;
+    if (epoch > m->keeps && htc__kv_stored(server) >= m->keeping_batch)
+        m->keeps = epoch;
+}
+
+void htc__store_map_look(store *s, store_member *m)
 {
     const htc__kv_cluster *c = cluster_of(m);
+    look_at_hold(m);
     if (!c || !c->map || (s->map.known && c->map_version <= s->map.version))
         return;
     store_map now = read_map(c->map, c->map_version);
@@ -103,6 +120,24 @@ void htc__store_map_look(store *s, const store_member *m)
 int htc__store_map_listed(const store *s, uint64_t id)
 {
     return lists(&s->map, id);
+}
+
+static int keeps(const store_map *map, const store_member *m)
+{
+    for (uint32_t i = 0; i < map->keeper_n; i++)
+        if (map->keeper[i] == m->id) /* the store begins with the first epoch: nobody stores that */
+            return !m->gone && (map->own_epoch == 1 || m->keeps >= map->own_epoch);
+    return 0;
+}
+
+/* Of those that the map goes to, whoever has it first takes it up at once, and may be alone with it: until a majority has, no more may be lost than
+ * before. */
+int htc__store_map_kept_without(const store *s, uint64_t id)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->setting.nodes; i++)
+        n += s->members[i].id != id && keeps(&s->map, &s->members[i]);
+    return n > s->map.keeper_n / 2;
 }
 
 /* As many keep the map as can. */

@@ -87,7 +87,7 @@ static int may_be_lost(const store *s, uint64_t id)
                (v->kind == HTC_KV_CHANGE_LEAVE && v->id != id);
     uint32_t before = map->members - (uint32_t)comes, after = map->members - (uint32_t)goes;
     return !lost_one(s) && !another_is_harmed(s, id) && copies(s, before) >= 3 && copies(s, after) >= 3 && map->keepers >= 3 &&
-           htc__store_map_listed(s, id);
+           htc__store_map_listed(s, id) && htc__store_map_kept_without(s, id);
 }
 
 int htc__store_moves_may_harm(store_member *m)

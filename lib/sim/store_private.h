@@ -31,6 +31,7 @@
 #define STORE_MEMBERS 12 /* and with those that come later */
 #define STORE_CLIENTS 6
 #define STORE_CALLS   7 /* connections of a client to the owners of keys, at once */
+#define STORE_KEEPERS 8 /* of the map, at most */
 #define STORE_BITS    3 /* of a key's place that name its bucket */
 #define STORE_BUCKETS (1 << STORE_BITS)
 #define STORE_KEYS    256
@@ -138,6 +139,8 @@ typedef struct store_member {
     int           gone;      /* its disk was lost or damaged: nobody answers under its name any more */
     int           outside;   /* it does not run: nobody has started it yet, or it has left */
     int           left;      /* it says so */
+    uint64_t      keeps, keeping; /* the newest epoch of the map itself that it has for good; that it has */
+    uint64_t      keeping_batch;  /* which that is stored with */
     uint64_t      replaces;  /* whose place it is to take; 0: nobody's */
     uint32_t      dialled;   /* whom it keeps a connection to, a bit a member */
 } store_member;
@@ -154,6 +157,8 @@ typedef struct store_map {
     int      changing, back;
     uint32_t kind;    /* HTC__KV_JOIN, ... */
     uint32_t keepers; /* of the map itself; the fewer of now and next */
+    uint64_t own_epoch, keeper[STORE_KEEPERS]; /* of now */
+    uint32_t keeper_n;
     int      settling; /* it is on its way to other keepers */
 } store_map;
 
@@ -333,8 +338,9 @@ int        htc__store_moves_over(const store *s);  /* nothing more is wished for
 void       htc__store_moves_settle(store *s, htc_ns span); /* by then it is so, all know it, and have what they own */
 
 /* store_map.c */
-void htc__store_map_look(store *s, const store_member *m);
+void htc__store_map_look(store *s, store_member *m);
 int  htc__store_map_listed(const store *s, uint64_t id);
+int  htc__store_map_kept_without(const store *s, uint64_t id); /* a majority of those that keep the map has it, and is without this one */
 /* NULL: nothing is under way, each member serves what it owns, and who is none has been told; else what is not so, and of whom. */
 const char *htc__store_map_unrest(const store *s, uint32_t *member);
 
