@@ -565,6 +565,19 @@ static int is_sealed(int n, uint32_t bucket)
     return htc__kv_route_has(c, bucket, c->id) == 0 || c->hold[bucket].sealed >= c->route[bucket].epoch;
 }
 
+/* In that bucket, of which neither n nor `at`, which runs, is an owner. */
+static int a_key_of_others(uint32_t bucket, int n, int at, char *key, size_t size)
+{
+    for (int i = 0; i < 10000; i++) {
+        snprintf(key, size, "x%d", i);
+        char   full[64];
+        size_t len = (size_t)snprintf(full, sizeof full, "%s%c%s", SPACE, 0, key);
+        if (htc__kv_cluster_bucket(cluster_of(at), (htc_bytes){ full, len }) == bucket && !owns(n, key) && !owns(at, key))
+            return 1;
+    }
+    return 0;
+}
+
 /* The last bucket of member n, which goes, is sealed at all its owners: a key of it that only others own. */
 static int last_is_sealed(int n, char *key, size_t size)
 {
@@ -577,14 +590,7 @@ static int last_is_sealed(int n, char *key, size_t size)
     for (int i = 0; i < w.nodes; i++)
         if (!is_sealed(i, move.bucket))
             return 0;
-    for (int i = 0; i < 10000; i++) {
-        snprintf(key, size, "x%d", i);
-        char   full[64];
-        size_t len = (size_t)snprintf(full, sizeof full, "%s%c%s", SPACE, 0, key);
-        if (htc__kv_cluster_bucket(cluster_of(n), (htc_bytes){ full, len }) == move.bucket && !owns(n, key))
-            return 1;
-    }
-    return 0;
+    return a_key_of_others(move.bucket, n, n, key, size);
 }
 
 /* Of three owners one has each key. The last bucket of one that goes is sealed when it finds a copy of what another one owns, and who was moving that
@@ -641,14 +647,7 @@ static int others_are_sealed(int n, int mover, char *key, size_t size)
     for (int i = 0; i < w.nodes; i++)
         if (i != n && !is_sealed(i, move.bucket))
             return 0;
-    for (int i = 0; i < 10000; i++) {
-        snprintf(key, size, "x%d", i);
-        char   full[64];
-        size_t len = (size_t)snprintf(full, sizeof full, "%s%c%s", SPACE, 0, key);
-        if (htc__kv_cluster_bucket(cluster_of(mover), (htc_bytes){ full, len }) == move.bucket && !owns(n, key) && !owns(mover, key))
-            return 1;
-    }
-    return 0;
+    return a_key_of_others(move.bucket, n, mover, key, size);
 }
 
 /* One that goes was away when the owners of its last bucket were sealed, and who was moving it is gone. It comes back with a copy of what one of
