@@ -24,6 +24,7 @@
 #include "core/util.h"
 #include "htcsched/history.h"
 #include "htcsched/kv_server.h"
+#include "htcsched/ring.h"
 #include "htcsched/sim_store.h"
 #include "kvs/siblings.h"
 
@@ -31,7 +32,6 @@
 #define STORE_MEMBERS 12 /* and with those that come later */
 #define STORE_CLIENTS 6
 #define STORE_CALLS   7 /* connections of a client to the owners of keys, at once */
-#define STORE_KEEPERS 8 /* of the map, at most */
 #define STORE_BITS    3 /* of a key's place that name its bucket */
 #define STORE_BUCKETS (1 << STORE_BITS)
 #define STORE_KEYS    256
@@ -157,7 +157,7 @@ typedef struct store_map {
     int      changing, back;
     uint32_t kind;    /* HTC__KV_JOIN, ... */
     uint32_t keepers; /* of the map itself; the fewer of now and next */
-    uint64_t own_epoch, keeper[STORE_KEEPERS]; /* of now */
+    uint64_t own_epoch, keeper[HTC_RING_OWNERS_MAX]; /* of now */
     uint32_t keeper_n;
     int      settling; /* it is on its way to other keepers */
 } store_map;
