@@ -85,8 +85,8 @@ HTC_API htc_status htc_disk_dir_call(htc_disk_dir *dir, htc_host *host, uint32_t
  * As htc_disk_dir_call, but a WRITE that is likely to be quick is carried out here and now: no hand-over, while whatever else the
  * host does waits for the disk. For whoever has nobody to be alive for.
  *
- * Likely: of at most 256 KiB, with no call on its way, and no such write was slow lately: one that took longer than
- * 1 ms sends those of the next hundredfold time to the threads, so that the loop never stands still for more than 1 % of it.
+ * Likely: of at most 256 KiB, with no call on its way, and on a disk that is slow now and then at most: those that take longer than
+ * 1 ms may have 1 % of the time and 100 ms more; beyond that all go to the threads until it is made up for.
  *
  * @param[in,out] dir   the directory
  * @param[in,out] host  in the loop's thread; destroyed before the directory is closed

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "htcsched/disk_host.h"
+#include "net/store/patience.h"
 #include "property.h"
 
 #define LENGTH 8192
@@ -177,6 +178,52 @@ Test(disk_host, so_does_the_loop_itself_beside_them)
 {
     PROPERTY (rng, 5)
         run(&rng, 1);
+}
+
+/* ---------------------------------------------------------------- waits in the loop */
+
+typedef struct waits {
+    htc_ns   every, took, slow; /* how far they are apart; as a rule; the slow ones */
+    unsigned slow_every;        /* one of so many is */
+} waits;
+
+/* How many of 10,000 are risked, and what share of the time the loop stands still in slow ones. */
+static unsigned risked(const waits *w, double *share)
+{
+    htc__patience p = { 0 };
+    htc_ns        now = 3600 * HTC_SECOND, begun = now, stood = 0;
+    unsigned      here = 0;
+    for (unsigned i = 0; i < 10000; i++, now += w->every) {
+        htc_ns took = i % w->slow_every ? w->took : w->slow;
+        if (!htc__patience_lasts(&p, now))
+            continue;
+        htc__patience_spend(&p, now + took, took);
+        stood += took > HTC__PATIENCE_SLOW ? took : 0;
+        here++;
+    }
+    *share = (double)stood / (double)(now - begun);
+    return here;
+}
+
+/* A sync of 2 ms in a second of quick ones sent those of the next 200 ms to a thread. Where waking a thread is dear they cost twice
+ * the time there: the most of what a durable write of one client took. */
+Test(disk_host, one_slow_moment_of_a_disk_changes_nothing)
+{
+    double share;
+    cr_expect(risked(&(waits){ 300 * HTC_US, 250 * HTC_US, 2 * HTC_MS, 3000 }, &share) == 10000);
+    cr_expect(risked(&(waits){ HTC_MS, HTC_MS, HTC_MS, 1 }, &share) == 10000, "as quick as it may be");
+}
+
+/* 10,000 of 5 ms every 10 ms, half of all the time: 1 % of 100 s and 100 ms more are 220 of them, and one may be under way. */
+Test(disk_host, a_disk_that_stays_slow_is_left_to_the_threads)
+{
+    double   share;
+    unsigned here = risked(&(waits){ 10 * HTC_MS, 5 * HTC_MS, 5 * HTC_MS, 1 }, &share);
+    cr_expect(here >= 218 && here <= 222, "%u", here);
+    cr_expect(share < 0.0112, "%g", share);
+    /* One that hangs: each costs more than may be owed. */
+    here = risked(&(waits){ 40 * HTC_SECOND, 20 * HTC_SECOND, 20 * HTC_SECOND, 1 }, &share);
+    cr_expect(share < 0.0101, "%u, %g", here, share);
 }
 
 /* ---------------------------------------------------------------- what stays in memory */

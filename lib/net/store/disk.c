@@ -13,14 +13,13 @@
 #include "core/codec.h"
 #include "core/util.h"
 #include "htcsched/disk_host.h"
+#include "net/store/patience.h"
 
 #define MADE_MAX       4
 #define LOCK_NAME      ".lock" /* no name of a file that can be asked for */
 #define OPEN_MAX_FILES 8
 #define ZEROS          ((size_t)256 << 10)
 #define HERE_MAX       ((size_t)256 << 10)
-#define HERE_SLOW      HTC_MS /* longer than that, and others are kept waiting */
-#define HERE_SHARE     100    /* 1 % of the time may be spent in slow ones */
 
 typedef struct open_file {
     char name[HTC_DISK_NAME_MAX + 1];
@@ -54,7 +53,7 @@ struct htc_disk_dir {
     htc_buf         answer;          /* of htc_disk_dir_do */
     call           *waiting, **last; /* of the loop's thread */
     call           *running;
-    htc_ns          not_here_before; /* the disk was slow */
+    htc__patience   patience;
 };
 
 static htc_status status_of(int error)
@@ -546,12 +545,11 @@ htc_status htc_disk_dir_call_here(htc_disk_dir *d, htc_host *host, uint32_t op, 
     if (op != HTC_DISK_WRITE || body.len > HERE_MAX || d->running || d->waiting)
         return htc_disk_dir_call(d, host, op, tag, body);
     htc_ns begun = htc_host_now();
-    if (begun < d->not_here_before)
+    if (!htc__patience_lasts(&d->patience, begun))
         return htc_disk_dir_call(d, host, op, tag, body);
     htc_status status = htc_disk_dir_do(d, body, &answer);
-    htc_ns     now = htc_host_now(), took = now - begun;
-    if (took > HERE_SLOW)
-        d->not_here_before = now + took * HERE_SHARE;
+    htc_ns     now = htc_host_now();
+    htc__patience_spend(&d->patience, now, now - begun);
     return htc_host_answer(host, op, tag, status, answer);
 }
 
