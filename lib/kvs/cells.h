@@ -56,7 +56,7 @@ typedef struct htc__cells_ops {
     int (*may_commit)(const void *ctx);
     /* Hand the open batch over, if it holds something and none is on its way. */
     htc_status (*commit)(void *ctx, htc_output *out);
-    /* HTC_OK; else why everything above `stored` was undone, said once. */
+    /* HTC_OK; else why everything above `stored` was undone, said once. NULL: nothing ever is; what cannot be stored ends the member. */
     htc_status (*undone)(void *ctx);
     htc_ns (*deadline)(const void *ctx);
     void (*destroy)(void *ctx);

@@ -134,6 +134,7 @@ static int is_found(htc__heap *h, size_t i, htc_bytes key, record *r)
     if (!is_of(r, key))
         return 0;
     h->found_next = i + 1;
+    h->asked = h->found[i].place;
     return 1;
 }
 
@@ -146,7 +147,7 @@ static htc__found *find(htc__heap *h, htc_bytes key, int again, record *r)
         return &h->found[h->found_next - 1];
     forget_found(h);
     htc__found *found = &h->found[0];
-    uint64_t    place = htc__kv_place(h->seed, key);
+    uint64_t    place = h->asked = found->place = htc__kv_place(h->seed, key);
     for (found->ref = htc__places_first(&h->places, place, &found->spot); found->ref;
          found->ref = htc__places_again(place, &found->spot)) {
         *r = record_of(h, found->ref);
@@ -169,7 +170,7 @@ htc_status htc__heap_get(htc__heap *h, htc_bytes key, htc_bytes *value)
 
 static htc_status put_new(htc__heap *h, htc_bytes key, htc_bytes value, int lost)
 {
-    uint64_t   place = htc__kv_place(h->seed, key);
+    uint64_t   place = h->asked;
     size_t     size = size_of(h, key.len, value.len);
     htc_status status = htc__places_reserve(&h->places);
     if (status != HTC_OK)
@@ -244,7 +245,7 @@ int htc__heap_drop(htc__heap *h, htc_bytes key)
         return 0;
     uint64_t ref = found->ref;
     if (h->ordered)
-        htc__order_remove(&h->order, htc__kv_place(h->seed, key), key);
+        htc__order_remove(&h->order, found->place, key);
     h->live -= r.key_len + r.value_len;
     h->lost -= (size_t)r.lost;
     htc__places_erase(&h->places, &found->spot);
@@ -267,6 +268,7 @@ void htc__heap_hint(htc__heap *h, const htc_bytes *keys, size_t n)
         htc__found *found = &h->found[known];
         if (!(found->ref = htc__places_first(&h->places, places[i], &found->spot)))
             continue;
+        found->place = places[i];
         const char *p = htc__arena_at(&h->arena, found->ref);
         __builtin_prefetch(p);
         __builtin_prefetch(p + 64);

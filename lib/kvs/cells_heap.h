@@ -20,7 +20,7 @@ typedef struct htc__heap_options {
 #define HTC__HEAP_FOUND 16
 typedef struct htc__found {
     htc__spot spot;
-    uint64_t  ref;
+    uint64_t  ref, place;
 } htc__found;
 
 typedef struct htc__heap {
@@ -34,6 +34,7 @@ typedef struct htc__heap {
      * forgets them all. */
     htc__found  found[HTC__HEAP_FOUND];
     size_t      found_count, found_next; /* found_next - 1 is the newest */
+    uint64_t    asked;                   /* the place of the key that was looked for last, found or not */
     size_t      live; /* bytes of keys and values */
     size_t      lost; /* records that are known only to be damaged */
 } htc__heap;
@@ -49,6 +50,12 @@ htc_status htc__heap_put(htc__heap *h, htc_bytes key, htc_bytes value);
 htc_status htc__heap_lose(htc__heap *h, htc_bytes key);
 /* 1: it was there. */
 int htc__heap_drop(htc__heap *h, htc_bytes key);
+
+/* The place of the key that one of these three was about last: to compute it takes as long as to find the record. */
+static inline uint64_t htc__heap_place(const htc__heap *h)
+{
+    return h->asked;
+}
 
 /* Damaged records are left out of both. HTC_OK; HTC_EUNSUPPORTED: not ordered. */
 htc_status htc__heap_scan(const htc__heap *h, htc_bytes from, htc_kv_visit visit, void *visitor);

@@ -94,12 +94,6 @@ static htc_status table_commit(void *ctx, htc_output *out)
     return HTC_OK;
 }
 
-static htc_status table_undone(void *ctx)
-{
-    (void)ctx;
-    return HTC_OK;
-}
-
 static htc_ns table_deadline(const void *ctx)
 {
     (void)ctx;
@@ -133,7 +127,6 @@ htc_status htc__cells_table_create(const htc_env *env, const htc__heap_options *
         .count = table_count,
         .step = table_step,
         .commit = table_commit,
-        .undone = table_undone,
         .deadline = table_deadline,
         .destroy = table_destroy,
     };

@@ -50,9 +50,10 @@ htc_status htc__wal_ask(htc__wal *l, log_call call, const htc_disk_request *q, h
 
 /* ---------------------------------------------------------------- reading and changing */
 
-static uint64_t mark_of(const htc__wal *l, htc_bytes key)
+/* Of the key that the table was asked for last. */
+static uint64_t mark_of(const htc__wal *l)
 {
-    return htc__kv_place(l->heap.seed, key) & 0xffff;
+    return htc__heap_place(&l->heap) & 0xffff;
 }
 
 static int marked(const log_marks *m, uint64_t mark)
@@ -62,12 +63,13 @@ static int marked(const log_marks *m, uint64_t mark)
 
 static htc_status log_get(void *ctx, htc_bytes key, htc_bytes *value, uint64_t *batch)
 {
-    htc__wal *l = ctx;
-    uint64_t  mark = mark_of(l, key);
+    htc__wal  *l = ctx;
+    htc_status status = htc__heap_get(&l->heap, key, value);
+    uint64_t   mark = mark_of(l);
     *batch = marked(&l->marks_open, mark)                        ? l->batch
              : l->batch_flying && marked(&l->marks_flying, mark) ? l->batch_flying
                                                                  : 0;
-    return htc__heap_get(&l->heap, key, value);
+    return status;
 }
 
 static uint64_t newest(const htc__wal *l)
@@ -149,21 +151,21 @@ static htc_status log_change(htc__wal *l, uint32_t kind, htc_bytes key, htc_byte
     htc_status status = log_admit(l, key, value);
     if (status != HTC_OK)
         return status;
-    uint64_t mark = mark_of(l, key);
-    size_t   before = l->frame.len;
+    size_t before = l->frame.len;
     htc__log_record_put(&l->frame, kind, key, value);
     status = l->frame.status;
     if (status == HTC_OK && kind == HTC__LOG_PUT)
         status = htc__heap_put(&l->heap, key, value);
+    else if (status == HTC_OK)
+        htc__heap_drop(&l->heap, key);
     if (status != HTC_OK) {
         l->frame.len = before;
         l->frame.status = HTC_OK;
         return status;
     }
+    uint64_t mark = mark_of(l);
     l->marks_open.bits[mark >> 6] |= UINT64_C(1) << (mark & 63);
     l->frame_count++;
-    if (kind == HTC__LOG_DROP)
-        htc__heap_drop(&l->heap, key);
     return HTC_OK;
 }
 
@@ -514,12 +516,6 @@ static size_t log_count(const void *ctx)
     return htc__heap_count(&((const htc__wal *)ctx)->heap);
 }
 
-static htc_status log_undone(void *ctx)
-{
-    (void)ctx;
-    return HTC_OK;
-}
-
 static void log_destroy(void *ctx)
 {
     htc__wal *l = ctx;
@@ -552,7 +548,6 @@ htc_status htc__log_create(const htc_env *env, const htc__log_options *options, 
         .step = log_step,
         .may_commit = log_may_commit,
         .commit = log_commit,
-        .undone = log_undone,
         .deadline = log_deadline,
         .destroy = log_destroy,
     };

@@ -25,7 +25,7 @@ static htc_status cells_step(htc_kv_server *s, const htc_input *in, htc_output *
         return status;
     if (!s->serving)
         return HTC_OK;
-    htc_status why = s->cells.ops->undone(s->cells.ctx);
+    htc_status why = s->cells.ops->undone ? s->cells.ops->undone(s->cells.ctx) : HTC_OK;
     if (why != HTC_OK) {
         s->stats.commits_failed++;
         htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__STATUS(why)),
@@ -35,7 +35,7 @@ static htc_status cells_step(htc_kv_server *s, const htc_input *in, htc_output *
             return HTC_OK;
         }
         status = htc__kv_batch_undone(s);
-        htc__kv_held_again(s, why);
+        htc__kv_due_again(s, why);
         return status;
     }
     if (htc__kv_stored(s) != before) {
@@ -46,7 +46,7 @@ static htc_status cells_step(htc_kv_server *s, const htc_input *in, htc_output *
         return HTC_OK; /* htc__kv_cluster_finish looks what that was */
     if (htc__kv_stored(s) != before) {
         htc__kv_batch_stored(s);
-        htc__kv_held_stored(s);
+        htc__kv_due_stored(s);
     }
     if (s->delayed.first)
         htc__kv_held_go_on(s);
@@ -64,7 +64,7 @@ static htc_status commit(htc_kv_server *s, htc_output *out)
     s->counts.begun = s->now;
     if (status == HTC_OK)
         status = s->cells.ops->commit(s->cells.ctx, out);
-    htc__kv_held_sent(s);
+    htc__kv_due_sent(s);
     return status;
 }
 
@@ -360,7 +360,8 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     htc__table_init(&s->leases, env);
     htc__table_init(&s->contests, env);
     htc__kv_ends_init(s);
-    htc__kv_held_init(s);
+    htc__kv_list_init(&s->delayed);
+    htc__kv_dues_init(s);
     s->native.env = *env;
     s->native.backend = htc__kv_backend_of(s);
     s->native.connections_max = o.connections_max;
@@ -401,7 +402,8 @@ void htc_kv_server_destroy(htc_kv_server *s)
     htc_env env = s->env;
     htc__resp_destroy(s->resp);
     htc__kv_cluster_free(s);
-    htc__kv_held_free(s);
+    htc__kv_list_free(s, &s->delayed);
+    htc__kv_dues_free(s);
     htc__kv_rivals_free(s);
     htc__kv_native_free(&s->native);
     if (s->cells.ops)

@@ -1,6 +1,7 @@
 /* The server's inside, shared by its files:
  *   server.c        the machine: which face an input is for, commits, the end
- *   server_held.c   the backend of the faces: answers held back until what they rest on is stored
+ *   server_held.c   the backend of the faces: requests that wait for room, or for others
+ *   server_due.c    answers held back until what they rest on is stored
  *   server_rivals.c compare-and-swaps of one key that are let go one by one
  *   server_state.c  reading and staging of cells; clock and floor; tombstones
  *   server_exec.c   the operations on keys, one at a time
@@ -71,12 +72,11 @@ typedef struct htc__kv_whose {
     htc__kv_stamp       stamp;
 } htc__kv_whose;
 
-/* A request with its answer, kept until it may leave. */
+/* A request that is executed later, or again. */
 typedef struct htc__kv_held {
     struct htc__kv_held *next;
     htc__kv_whose        whose;
     htc_kv_request       request;
-    htc_kv_result        result;
     size_t               size; /* of data */
     uint8_t              data[];
 } htc__kv_held;
@@ -84,6 +84,11 @@ typedef struct htc__kv_held {
 typedef struct htc__kv_list {
     htc__kv_held *first, **last;
 } htc__kv_list;
+
+typedef struct htc__kv_due htc__kv_due;
+typedef struct htc__kv_dues {
+    htc__kv_due *first, **last;
+} htc__kv_dues;
 
 struct htc_kv_server {
     htc_env               env;
@@ -97,7 +102,9 @@ struct htc_kv_server {
     int              alone;   /* the cluster's members are shards of one process */
 
     htc__cells   cells;
-    htc__kv_list waiting_flight, waiting_open; /* answers that wait for the batch on its way, for the open one */
+    htc__kv_dues due_flight, due_open;         /* answers that wait for the batch on its way, for the open one */
+    htc__kv_due *dues_spare;
+    size_t       dues_spare_count;
     htc__kv_list delayed;                      /* requests that wait for room in a batch, in the order they came */
     size_t       delayed_bytes;
     htc__table       contests; /* by key: htc__kv_contest */
@@ -195,12 +202,13 @@ htc_status htc__kv_scan_places(htc_kv_server *s, const htc_kv_request *q, htc_kv
 
 /* server_held.c */
 htc__kv_backend htc__kv_backend_of(htc_kv_server *s);
-void            htc__kv_held_init(htc_kv_server *s);
-void            htc__kv_held_free(htc_kv_server *s);
-void            htc__kv_held_sent(htc_kv_server *s);   /* the open batch is on its way */
-void            htc__kv_held_stored(htc_kv_server *s); /* the one on its way is stored: those who waited are answered */
-/* A batch has failed: what rested on it or came after it is executed again on what is stored, its changes refused. */
-void htc__kv_held_again(htc_kv_server *s, htc_status why);
+/* With copies of the bytes of the request; in no list yet. NULL: out of memory. */
+htc__kv_held *htc__kv_held_make(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q);
+void          htc__kv_held_free(htc_kv_server *s, htc__kv_held *held); /* NULL is fine */
+/* It was executed, and undone: it is again, and answered, whatever that rests on. */
+void htc__kv_held_repeat(htc_kv_server *s, htc__kv_held *held);
+/* A copy at *at, which goes on behind it. */
+void htc__kv_keep_bytes(uint8_t **at, htc_bytes *bytes);
 /* There may be room again for what waits for it. */
 void htc__kv_held_go_on(htc_kv_server *s);
 int  htc__kv_held_none(const htc_kv_server *s);
@@ -213,6 +221,17 @@ void          htc__kv_list_free(htc_kv_server *s, htc__kv_list *list);
 int htc__kv_held_add(htc_kv_server *s, htc__kv_list *list, const htc__kv_whose *whose, const htc_kv_request *q);
 /* Execute it now, and answer it as soon as that may be; what became of it. */
 htc_status htc__kv_held_run(htc_kv_server *s, htc__kv_held *held);
+
+/* server_due.c */
+void htc__kv_dues_init(htc_kv_server *s);
+void htc__kv_dues_free(htc_kv_server *s);
+/* This answer waits for the batch that was touched. 0: out of memory. */
+int  htc__kv_due_add(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q, const htc_kv_result *a);
+void htc__kv_due_sent(htc_kv_server *s);   /* the open batch is on its way */
+void htc__kv_due_stored(htc_kv_server *s); /* the one on its way is stored: those who waited are answered */
+/* A batch has failed: what rested on it or came after it is executed again on what is stored, its changes refused. */
+void htc__kv_due_again(htc_kv_server *s, htc_status why);
+int  htc__kv_due_none(const htc_kv_server *s);
 
 /* server_rivals.c */
 /* Of a compare-and-swap, before and after it was executed with that result: 1: it is kept, and executed later; 0: go on. */

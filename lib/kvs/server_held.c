@@ -1,7 +1,5 @@
-/* The backend of the faces: an answer leaves when what it rests on is stored. A change that the cells have no room for yet
- * waits, and with it all that is asked behind it.
- *
- * What is held back is a copy of the answer and, for the case that its batch fails, of the request. */
+/* The backend of the faces: an answer leaves when what it rests on is stored (server_due.c). A change that the cells have no room for yet
+ * waits, and with it all that is asked behind it. What is held back is a copy of the request. */
 #include <string.h>
 
 #include "core/util.h"
@@ -20,15 +18,6 @@ void htc__kv_list_add(htc__kv_list *list, htc__kv_held *held)
     list->last = &held->next;
 }
 
-static void list_move(htc__kv_list *from, htc__kv_list *to)
-{
-    if (!from->first)
-        return;
-    *to->last = from->first;
-    to->last = from->last;
-    htc__kv_list_init(from);
-}
-
 htc__kv_held *htc__kv_list_take(htc__kv_list *list)
 {
     htc__kv_held *held = list->first;
@@ -37,18 +26,19 @@ htc__kv_held *htc__kv_list_take(htc__kv_list *list)
     return held;
 }
 
-static void held_free(htc_kv_server *s, htc__kv_held *held)
+void htc__kv_held_free(htc_kv_server *s, htc__kv_held *held)
 {
-    htc__free(&s->env, held, sizeof *held + held->size);
+    if (held)
+        htc__free(&s->env, held, sizeof *held + held->size);
 }
 
 void htc__kv_list_free(htc_kv_server *s, htc__kv_list *list)
 {
     for (htc__kv_held *held; (held = htc__kv_list_take(list));)
-        held_free(s, held);
+        htc__kv_held_free(s, held);
 }
 
-static void keep(uint8_t **at, htc_bytes *bytes)
+void htc__kv_keep_bytes(uint8_t **at, htc_bytes *bytes)
 {
     if (bytes->len)
         memcpy(*at, bytes->data, bytes->len);
@@ -56,26 +46,35 @@ static void keep(uint8_t **at, htc_bytes *bytes)
     *at += bytes->len;
 }
 
-static htc__kv_held *hold(htc_kv_server *s, const htc_kv_request *q, const htc_kv_result *a)
+static size_t request_bytes(const htc_kv_request *q)
 {
-    size_t size =
-        q->key.len + q->value.len + q->seen.len + q->cursor.len + a->value.len + a->cursor.len + a->items_bytes.len;
-    htc__kv_held *held = htc__alloc(&s->env, sizeof *held + size);
+    return q->key.len + q->value.len + q->seen.len + q->cursor.len;
+}
+
+htc__kv_held *htc__kv_held_make(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q)
+{
+    size_t        size = request_bytes(q);
+    htc__kv_held *held = htc__alloc_raw(&s->env, sizeof *held + size);
     if (!held)
         return NULL;
     uint8_t *at = held->data;
+    held->next = NULL;
     held->size = size;
+    held->whose = *whose;
     held->request = *q;
-    held->result = *a;
-    keep(&at, &held->request.key);
-    keep(&at, &held->request.value);
-    keep(&at, &held->request.seen);
-    keep(&at, &held->request.cursor);
-    keep(&at, &held->result.cursor);
-    keep(&at, &held->result.items_bytes);
-    if (held->result.value.data)
-        keep(&at, &held->result.value);
+    htc__kv_keep_bytes(&at, &held->request.key);
+    htc__kv_keep_bytes(&at, &held->request.value);
+    htc__kv_keep_bytes(&at, &held->request.seen);
+    htc__kv_keep_bytes(&at, &held->request.cursor);
     return held;
+}
+
+int htc__kv_held_add(htc_kv_server *s, htc__kv_list *list, const htc__kv_whose *whose, const htc_kv_request *q)
+{
+    htc__kv_held *held = htc__kv_held_make(s, whose, q);
+    if (held)
+        htc__kv_list_add(list, held);
+    return held != NULL;
 }
 
 static void break_down(htc_kv_server *s, htc_status why, htc_kv_result *result)
@@ -85,17 +84,6 @@ static void break_down(htc_kv_server *s, htc_status why, htc_kv_result *result)
     *result = (htc_kv_result){ .op = result->op, .status = why };
 }
 
-static int list_hold(htc_kv_server *s, htc__kv_list *list, const htc__kv_whose *whose, const htc_kv_request *q,
-                     const htc_kv_result *a)
-{
-    htc__kv_held *held = hold(s, q, a);
-    if (!held)
-        return 0;
-    held->whose = *whose;
-    htc__kv_list_add(list, held);
-    return 1;
-}
-
 /* 1: it can be answered now; 0: it waits for its batch. */
 static int executed(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q, htc_status status,
                     htc_kv_result *result)
@@ -103,7 +91,7 @@ static int executed(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_r
     if (status != HTC_OK)
         break_down(s, status, result);
     else if (s->touched > htc__kv_stored(s)) {
-        if (list_hold(s, s->touched < htc__kv_open(s) ? &s->waiting_flight : &s->waiting_open, whose, q, result)) {
+        if (htc__kv_due_add(s, whose, q, result)) {
             htc__kv_uncount_answer(&s->counts, q->op, result->status);
             return 0;
         }
@@ -112,26 +100,16 @@ static int executed(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_r
     return 1;
 }
 
-static size_t request_bytes(const htc_kv_request *q)
-{
-    return q->key.len + q->value.len + q->seen.len + q->cursor.len;
-}
-
 /* There is no room for it now, or it came behind one of those. A renewal neither needs room nor has an order. */
 static int delay(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q, htc_kv_result *result)
 {
     *result = (htc_kv_result){ .op = q->op };
-    if (!list_hold(s, &s->delayed, whose, q, result)) {
+    if (!htc__kv_held_add(s, &s->delayed, whose, q)) {
         break_down(s, HTC_ENOMEM, result);
         return 1;
     }
     s->delayed_bytes += request_bytes(q);
     return 0;
-}
-
-int htc__kv_held_add(htc_kv_server *s, htc__kv_list *list, const htc__kv_whose *whose, const htc_kv_request *q)
-{
-    return list_hold(s, list, whose, q, &(htc_kv_result){ .op = q->op });
 }
 
 static int is_cas(const htc_kv_request *q)
@@ -248,37 +226,18 @@ static void answer(htc_kv_server *s, htc__kv_held *held, const htc_kv_result *re
 {
     htc__kv_count_answer(&s->counts, held->request.op, result->status);
     held->whose.face->answer(held->whose.face->ctx, held->whose.conn, held->whose.slot, result);
-    held_free(s, held);
+    htc__kv_held_free(s, held);
 }
 
-void htc__kv_held_sent(htc_kv_server *s)
+void htc__kv_held_repeat(htc_kv_server *s, htc__kv_held *held)
 {
-    list_move(&s->waiting_open, &s->waiting_flight);
-}
-
-void htc__kv_held_stored(htc_kv_server *s)
-{
-    for (htc__kv_held *held; (held = htc__kv_list_take(&s->waiting_flight));)
-        answer(s, held, &held->result);
-}
-
-void htc__kv_held_again(htc_kv_server *s, htc_status why)
-{
-    htc__kv_list again;
-    htc__kv_list_init(&again);
-    list_move(&s->waiting_flight, &again);
-    list_move(&s->waiting_open, &again);
-    s->refuse = why;
-    for (htc__kv_held *held; (held = htc__kv_list_take(&again));) {
-        htc_kv_result result;
-        held->whose.stamp.fresh = 0;
-        htc_status status = htc__kv_execute(s, &held->request, &held->whose.stamp, &result);
-        htc__kv_uncount_answer(&s->counts, held->request.op, result.status);
-        if (status != HTC_OK)
-            break_down(s, status, &result);
-        answer(s, held, &result);
-    }
-    s->refuse = HTC_OK;
+    htc_kv_result result;
+    held->whose.stamp.fresh = 0;
+    htc_status status = htc__kv_execute(s, &held->request, &held->whose.stamp, &result);
+    htc__kv_uncount_answer(&s->counts, held->request.op, result.status);
+    if (status != HTC_OK)
+        break_down(s, status, &result);
+    answer(s, held, &result);
 }
 
 void htc__kv_held_go_on(htc_kv_server *s)
@@ -298,7 +257,7 @@ void htc__kv_held_go_on(htc_kv_server *s)
             htc__kv_uncount_answer(&s->counts, q.op, result.status);
             answer(s, held, &result);
         } else {
-            held_free(s, held);
+            htc__kv_held_free(s, held);
         }
     }
 }
@@ -320,26 +279,12 @@ htc_status htc__kv_held_run(htc_kv_server *s, htc__kv_held *held)
         htc__kv_uncount_answer(&s->counts, q.op, result.status);
         answer(s, held, &result);
     } else {
-        held_free(s, held);
+        htc__kv_held_free(s, held);
     }
     return became;
 }
 
 int htc__kv_held_none(const htc_kv_server *s)
 {
-    return !s->waiting_flight.first && !s->waiting_open.first && !s->delayed.first && !s->rivals;
-}
-
-void htc__kv_held_init(htc_kv_server *s)
-{
-    htc__kv_list_init(&s->waiting_flight);
-    htc__kv_list_init(&s->waiting_open);
-    htc__kv_list_init(&s->delayed);
-}
-
-void htc__kv_held_free(htc_kv_server *s)
-{
-    htc__kv_list_free(s, &s->waiting_flight);
-    htc__kv_list_free(s, &s->waiting_open);
-    htc__kv_list_free(s, &s->delayed);
+    return htc__kv_due_none(s) && !s->delayed.first && !s->rivals;
 }

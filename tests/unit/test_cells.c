@@ -15,9 +15,10 @@
 static void same(htc__heap *h, const model *m, size_t key)
 {
     char       text[64];
-    htc_bytes  value;
-    htc_status status = htc__heap_get(h, model_key(key, text), &value);
+    htc_bytes  value, name = model_key(key, text);
+    htc_status status = htc__heap_get(h, name, &value);
     HOLDS(status == (m->stamp[key] ? HTC_OK : HTC_ENOTFOUND));
+    HOLDS(htc__heap_place(h) == htc__kv_place(SEED, name));
     if (status == HTC_OK)
         HOLDS(htc_bytes_equal(value, model_value(key, m->stamp[key])));
 }
@@ -134,6 +135,7 @@ Test(cells, agree_with_a_list)
                     HOLDS(htc__heap_put(&h, key, model_value(i, ++stamp)) == HTC_OK);
                     m.stamp[i] = stamp;
                 }
+                HOLDS(htc__heap_place(&h) == htc__kv_place(SEED, key));
                 same(&h, &m, i);
                 if (htc_rng_below(&rng, 4) == 0)
                     same(&h, &m, htc_rng_below(&rng, MODEL_KEYS));
