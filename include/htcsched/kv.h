@@ -150,7 +150,8 @@ typedef struct htc_kv_client_options {
     uint32_t peer;         /**< the driver's number of the connection to the server */
     uint32_t inflight_max; /**< requests held at once; 0: 4096. Beyond: HTC_EFULL */
     size_t   bytes_max;    /**< bytes held at once; 0: 64 MiB. Beyond: HTC_EFULL */
-    htc_ns   retry_ns;     /**< repeat what is not answered after this, doubling to 16 times; 0: 1 s */
+    htc_ns   retry_ns;     /**< repeat what is not answered after this, or after twice what answers took of late (eight times this at
+                                most), doubling to 16 times this; 0: 1 s */
     htc_ns   timeout_ns;   /**< give up with HTC_ETIMEDOUT after this; 0: never */
     uint32_t watches_max;  /**< watches at once; 0: 1024. Beyond: HTC_EFULL. Since: 0.2 */
     uint32_t watch_keys_max; /**< keys of one watched prefix whose versions are remembered; 0: 262144. Beyond: the watch ends with

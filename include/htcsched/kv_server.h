@@ -110,8 +110,9 @@ typedef struct htc_kv_server_options {
     uint32_t             bits;         /**< there are 2^bits buckets; 0: 12. Since: 0.2 */
     uint32_t             tell_serving; /**< 1: HTC_KV_SERVER_SERVING is said. Since: 0.2 */
     uint64_t             place_seed;   /**< of the hash that places keys. Since: 0.2 */
-    htc_ns               suspect_ns;   /**< a member that was not heard for so long is not relied on, and what it has not done by then is asked
-                                            of another owner too: disks should take less for a write; 0: 1 s. Since: 0.2 */
+    htc_ns               suspect_ns;   /**< a member that was not heard for so long is not relied on: what it was asked for is asked of another
+                                            owner too. One that is heard and slow is left to it for six times as long, longer where it
+                                            has taken longer or goes on doing others; 0: 1 s. Since: 0.2 */
     htc_ns               request_ns;   /**< what no majority answers in this time is answered HTC_ETIMEDOUT, of a value of 16 MiB in 9 s more;
                                             0: 10 s. Since: 0.2 */
     htc_ns               member_retry_ns; /**< say it again to an owner that has not answered; 0: 50 ms. Since: 0.2 */

@@ -101,7 +101,8 @@ static htc_status transmit(htc_kv_client *c, htc__kv_part *part, const htc__kv_l
     part->put_off = 0;
     part->sent_first = part->first;
     part->since = since;
-    part->pause = part->sends == 0                        ? c->options.retry_ns
+    part->left_at = now;
+    part->pause = part->sends == 0                        ? htc__kv_link_patience(c, link, now)
                   : part->pause < 8 * c->options.retry_ns ? part->pause * 2
                                                           : 16 * c->options.retry_ns;
     part->sends++;
@@ -300,6 +301,14 @@ static htc_status answered(htc_kv_client *c, htc__kv_part *part, const htc__kv_a
     return HTC_OK;
 }
 
+/* Also by what came too late: then another transmission was the latest. Pages and long values take long, whoever answers. */
+static void note_pace(htc_kv_client *c, htc__kv_link *link, uint64_t serial, const htc__kv_part *part, htc_ns now)
+{
+    const htc__kv_passed *late = htc__kv_passed_find(&c->passed_on, serial, (uint64_t)(link - c->links));
+    if (late || (part && !part->scans && htc__kv_patience(part->ops_len) == 0))
+        htc__kv_pace_answered(&link->pace, now, late ? late->given : part->left_at, c->options.retry_ns);
+}
+
 static htc_status kv_answer(htc_kv_client *c, htc__kv_link *link, uint64_t serial, htc_reader r, htc_ns now)
 {
     htc__kv_answer_head head;
@@ -316,6 +325,8 @@ static htc_status kv_answer(htc_kv_client *c, htc__kv_link *link, uint64_t seria
     if (head.more & HTC__KV_ELSEWHERE)
         htc__kv_owners_wanted(c, now);
     htc__kv_part *part = part_of(c, serial);
+    if (head.count && !(head.more & HTC__KV_MORE))
+        note_pace(c, link, serial, part, now);
     return part && part->link == (uint32_t)(link - c->links) ? answered(c, part, &head, r, now) : HTC_OK;
 }
 
@@ -351,6 +362,8 @@ static htc_status repeat(htc_kv_client *c, htc__kv_part *part, htc_ns now, htc_o
 {
     if (!part->put_off) {
         htc__kv_link_missed(c, &c->links[part->link], now);
+        if (!part->scans && htc__kv_patience(part->ops_len) == 0)
+            htc__kv_passed_note(&c->passed_on, part->serial, part->link, part->left_at);
         htc__kv_owners_wanted(c, now);
     }
     return transmit(c, part, htc__kv_owners_route(c, part, now, out), now, out);

@@ -11,6 +11,7 @@
 #include "core/wire.h"
 #include "htcsched/kv.h"
 #include "kvs/kv_wire.h"
+#include "kvs/pace.h"
 #include "kvs/table.h"
 
 typedef struct htc__kv_part htc__kv_part;
@@ -42,6 +43,7 @@ struct htc__kv_part {
     uint64_t            order; /* of submission: a part waits only for lower ones */
     uint64_t            sequence, since, serial;
     htc_ns              due, pause, give_up;
+    htc_ns              left_at; /* the newest transmission */
     uint32_t            state, sends;
     uint32_t            count, first; /* operations; how many are answered already */
     uint32_t            sent_first;   /* the first operation of the newest transmission */
@@ -119,6 +121,7 @@ typedef struct htc__kv_link {
     uint64_t serial_first; /* of this connection */
     uint64_t member;       /* who is there, as it says; 0: it does not */
     uint64_t called;       /* whom it was opened for; 0: it is not in use */
+    htc__kv_pace pace;     /* how long whoever is there takes to answer */
     uint32_t misses;       /* so often in a row it was silent; until then others are asked */
     htc_ns   silent_until;
     htc_ns   greet_due, greet_pause;
@@ -164,6 +167,7 @@ struct htc_kv_client {
     htc__kv_owners_known  owners;
 
     htc__kv_list_of_parts waiting, ready, sent;
+    htc__kv_passed_on     passed_on; /* by serial, and the link that it left by: what left once more */
     size_t                pending, bytes;
     size_t                wide;     /* not 0: something may wait for more than its keys */
     size_t                revoking; /* pending ends of leases */
@@ -200,6 +204,7 @@ void           htc__kv_link_closed(htc_kv_client *c, htc__kv_link *link);
 htc_status     htc__kv_link_welcomed(htc_kv_client *c, htc__kv_link *link, htc_reader r, htc_ns now, htc_output *out);
 void           htc__kv_link_session(htc_kv_client *c, htc__kv_link *link, uint64_t session);
 void           htc__kv_link_missed(htc_kv_client *c, htc__kv_link *link, htc_ns now);
+htc_ns         htc__kv_link_patience(const htc_kv_client *c, const htc__kv_link *link, htc_ns now); /* so long it is not silent */
 htc_status     htc__kv_links_timeout(htc_kv_client *c, htc_ns now, htc_output *out);
 htc_ns         htc__kv_links_deadline(const htc_kv_client *c);
 static inline int htc__kv_link_silent(const htc__kv_link *link, htc_ns now)

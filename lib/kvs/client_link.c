@@ -6,6 +6,8 @@
 
 /* After so many misses in a row a silent one is left alone for no longer. */
 #define MISSES_MAX 4u
+/* Who is slow is waited for at most so many times retry_ns. */
+#define SLOW_MAX 8u
 
 static htc_ns later(htc_ns now, htc_ns pause)
 {
@@ -74,6 +76,7 @@ void htc__kv_link_closed(htc_kv_client *c, htc__kv_link *link)
     link->member = 0;
     link->misses = 0;
     link->silent_until = 0;
+    link->pace = (htc__kv_pace){ 0 };
     htc__kv_link_session(c, link, 0);
 }
 
@@ -111,6 +114,13 @@ void htc__kv_link_missed(htc_kv_client *c, htc__kv_link *link, htc_ns now)
         return;
     link->silent_until = later(now, c->options.retry_ns << (link->misses < MISSES_MAX ? link->misses : MISSES_MAX));
     link->misses++;
+}
+
+/* Twice what it took of late: another one would be asked for what this one is at, and what was asked for twice may have to be called unknown. */
+htc_ns htc__kv_link_patience(const htc_kv_client *c, const htc__kv_link *link, htc_ns now)
+{
+    htc_ns usual = c->options.retry_ns, slow = 2 * htc__kv_pace_longest(&link->pace, now, usual);
+    return slow < usual ? usual : slow > SLOW_MAX * usual ? SLOW_MAX * usual : slow;
 }
 
 htc_status htc__kv_links_timeout(htc_kv_client *c, htc_ns now, htc_output *out)

@@ -11,6 +11,12 @@
 /* What other members have forwarded and this one has not answered: beyond this another one is refused. */
 #define FORWARDED_BYTES ((size_t)128 << 20)
 
+/* An owner that is heard is waited for twice as long as it took of late, and at least and at most so many times suspect_ns; this part of a
+ * request's time is left for the next owner. */
+#define SLOW_MIN  6u
+#define SLOW_MAX  24u
+#define LEFT_PART 4u
+
 typedef htc__kv_errand request;
 
 static void route(htc_kv_server *s, request *r);
@@ -278,6 +284,7 @@ static void forward(htc_kv_server *s, request *r, uint64_t to)
         due_at(s, r, s->now + c->suspect_ns / 16);
         return;
     }
+    uint64_t        dropped = c->counts.dropped;
     htc__kv_forward f = { .tag = r->tag, .tried = r->tried, .kind = r->kind, .stamp = r->stamp, .request = r->q };
     f.epoch = htc__kv_bucket_epoch(c, htc__kv_cluster_bucket(c, r->q.key));
     f.lease = r->lease;
@@ -287,7 +294,9 @@ static void forward(htc_kv_server *s, request *r, uint64_t to)
     htc__kv_forward_write(&c->scratch, &f);
     if (c->scratch.status == HTC_OK)
         htc__kv_cluster_say(s, to, HTC__KV_ITEM_FORWARD, htc_buf_bytes(&c->scratch));
-    due_at(s, r, s->now + c->suspect_ns + 2 * htc__kv_patience(r->q.value.len)); /* it has it sent on, and stored */
+    r->given = s->now;
+    r->unsent = c->counts.dropped > dropped; /* too much waits for that member */
+    due_at(s, r, s->now + (r->unsent ? c->suspect_ns / 16 : c->suspect_ns + 2 * htc__kv_patience(r->q.value.len)));
 }
 
 /* Whoever handed it over knows another map than this member, which one of them will hear of. */
@@ -341,6 +350,25 @@ static int may_be_repeated(const request *r)
     return r->q.op == HTC_KV_GET || r->stamp.client || r->kind == HTC__KV_FORWARD_UNBIND;
 }
 
+/* Until when another owner is not asked: two that propose for one key overtake each other, and neither gets far where each write takes
+ * long. Whoever is not heard any more, or has lost its connection since, may never have got it; a renewal waits for no disk. */
+static htc_ns is_left_at(const htc_kv_server *s, const request *r)
+{
+    const htc__kv_cluster *c = s->cluster;
+    const htc__kv_peer    *peer = htc__kv_cluster_peer(c, r->target);
+    if (!peer || htc__kv_cluster_suspected(s, peer) || peer->opened > r->given || peer->hailed > r->given ||
+        r->kind == HTC__KV_FORWARD_RENEW)
+        return 0;
+    htc_ns wait = 2 * htc__kv_pace_longest(&peer->pace, s->now, c->suspect_ns);
+    wait = wait < SLOW_MIN * c->suspect_ns ? SLOW_MIN * c->suspect_ns : wait;
+    wait = wait > SLOW_MAX * c->suspect_ns ? SLOW_MAX * c->suspect_ns : wait;
+    wait += 2 * htc__kv_patience(r->q.value.len);
+    if (peer->answered > r->given)
+        return peer->answered + wait;
+    htc_ns at = r->given + wait, last = r->until - (r->until - r->arrived) / LEFT_PART;
+    return at < last ? at : last;
+}
+
 /* What one owner may have begun another one finishes; but a request that nobody may repeat is not asked for twice: it waits for the owner
  * that has it, and fails where that is gone. */
 static void next_owner(htc_kv_server *s, request *r)
@@ -357,6 +385,12 @@ static void next_owner(htc_kv_server *s, request *r)
             fail(s, r, HTC_ETIMEDOUT);
         return;
     }
+    htc_ns left_at = is_left_at(s, r), look_at = s->now + s->cluster->suspect_ns;
+    if (s->now < left_at) {
+        due_at(s, r, left_at < look_at ? left_at : look_at);
+        return;
+    }
+    htc__kv_passed_note(&s->cluster->passed_on, r->tag, r->target, r->given);
     r->attempt++;
     r->again = 1;
     s->cluster->counts.passed_on++;
@@ -606,13 +640,31 @@ void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
     due_at(s, r, s->now + EARLY_NS);
 }
 
+/* How long that member took, to whomever the request was given meanwhile. What is long takes longer, whoever answers. */
+static void note_pace(htc_kv_server *s, uint64_t from, const request *r, const htc__kv_forwarded *a)
+{
+    htc__kv_cluster      *c = s->cluster;
+    htc__kv_peer         *peer = htc__kv_cluster_peer(c, from);
+    const htc__kv_passed *late = htc__kv_passed_find(&c->passed_on, a->tag, from);
+    if (!peer || peer->self || !(late || (r && r->target == from)) || a->result.status == HTC_ETIMEDOUT)
+        return;
+    if (!r || htc__kv_is_change(r->q.op))
+        peer->answered = s->now;
+    if (a->result.value.len <= HTC__KV_LONG_VALUE && !(r && r->q.value.len > HTC__KV_LONG_VALUE))
+        htc__kv_pace_answered(&peer->pace, s->now, late ? late->given : r->given, c->suspect_ns);
+}
+
 /* An owner's word, or this member's own register's. Only who has the request now is believed: an earlier one may say that it failed
  * while this one makes it. */
 void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_forwarded a;
     request          *r;
-    if (htc__kv_forwarded_read(item, &a) != HTC_OK || !(r = find(s, a.tag)) || r->target != from)
+    if (htc__kv_forwarded_read(item, &a) != HTC_OK)
+        return;
+    r = find(s, a.tag);
+    note_pace(s, from, r, &a);
+    if (!r || r->target != from)
         return;
     r->tried |= a.tried;
     if (a.to) { /* it lost too often: it asks for another proposer */

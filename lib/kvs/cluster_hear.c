@@ -345,12 +345,13 @@ static int may_speak(const htc_kv_server *s, uint32_t number, htc__kv_greeting *
     uint64_t from = htc_get_u64(&r);
     if (from && from == g->as)
         return 1;
-    const htc__kv_peer *peer = htc__kv_cluster_peer(s->cluster, from);
+    htc__kv_peer *peer = htc__kv_cluster_peer(s->cluster, from);
     if (!peer)
         return may_join(s, number, r);
     if (!htc__kv_cluster_key_speaks_as(s, number, peer))
         return 0;
     g->as = from;
+    peer->hailed = s->now;
     return 1;
 }
 

@@ -10,6 +10,7 @@
 #include "kvs/hold.h"
 #include "kvs/map.h"
 #include "kvs/map_items.h"
+#include "kvs/pace.h"
 #include "kvs/place.h"
 #include "kvs/register.h"
 
@@ -29,6 +30,9 @@ typedef struct htc__kv_peer {
     htc_ns   noticed_at;     /* since then */
     htc_ns   heard, said;    /* when last */
     htc_ns   opened;         /* when the connection to it was */
+    htc_ns   hailed;         /* when it first spoke on one of its own to this member: what it said on another is lost */
+    htc__kv_pace pace;       /* how long it takes to answer what is handed to it */
+    htc_ns   answered;       /* when it last did a change that was */
     uint64_t settled;        /* it holds no eventual record that only others own, by the map of this version, less one: eventual_leave.c */
     uint64_t map_said;       /* which map it was sent, plus one, and when */
     htc_ns   map_said_at;
@@ -64,7 +68,7 @@ typedef struct htc__kv_errand {
     uint8_t             ours;         /* it came without a client's number and got one of this member's */
     uint8_t             elsewhere;    /* another member was asked */
     uint8_t             listed;       /* this member's register found it done: perhaps by another owner */
-    htc_ns              arrived, until;
+    htc_ns              arrived, until, given; /* given: when target got it */
     uint8_t            *bytes; /* that q points into */
     size_t              size;
 } htc__kv_errand;
@@ -127,6 +131,7 @@ typedef struct htc__kv_cluster {
     htc__kv_register        *reg;
     htc__table               requests; /* by tag: htc__kv_errand */
     htc__wheel               wheel;    /* of requests */
+    htc__kv_passed_on        passed_on; /* by tag, and the member that did not answer in time */
     htc__table               leases;   /* by id, those whose records are held here: cluster_lease.c */
     htc__table               ends;     /* by key, those with a ttl that are held here: cluster_ttl.c */
     htc__wheel               lease_wheel, end_wheel;

@@ -391,6 +391,78 @@ Test(kvs_direct, the_next_owner_after_silence)
     end(&w);
 }
 
+/* What the first answers late says how long it takes, and it is waited for twice as long: also by requests that another one has answered
+ * meanwhile. No longer than eight times what the user allows, and no more once it was long ago. */
+Test(kvs_direct, who_was_slow_is_waited_for)
+{
+    world    w;
+    char     key[] = { 0, 0 };
+    acquainted(&w);
+    key[0] = key_in(1);
+    w.mute = 1;
+    ask(&w, key);
+    unsigned first = link_to(&w, 1), second = link_to(&w, 2);
+    uint64_t serial = w.heard[first].serial;
+    w.mute = 0;
+    pass(&w, RETRY);
+    HOLDS(w.heard[second].operations == 1 && answers(&w) == 1);
+    pass(&w, RETRY);
+    answer(&w, first, serial, 1, 0); /* 2 * RETRY, and nobody's */
+    w.mute = 1;
+    forget(&w);
+    ask(&w, key);
+    for (int i = 0; i < 3; i++)
+        pass(&w, RETRY);
+    cr_expect(w.heard[first].operations == 1 && w.heard[second].operations == 0, "it is not asked behind its back");
+    pass(&w, RETRY);
+    cr_expect(w.heard[second].operations == 1, "after four it is");
+    answer(&w, second, w.heard[second].serial, 1, 0);
+    serial = w.heard[first].serial;
+    for (int i = 0; i < 16; i++)
+        pass(&w, RETRY);
+    answer(&w, first, serial, 1, 0);
+    HOLDS(answers(&w) == 1);
+    forget(&w);
+    ask(&w, key);
+    for (int i = 0; i < 7; i++)
+        pass(&w, RETRY);
+    HOLDS(w.heard[first].operations == 1 && w.heard[second].operations == 0);
+    pass(&w, RETRY);
+    cr_expect(w.heard[second].operations == 1, "twenty are not waited for twice");
+    answer(&w, second, w.heard[second].serial, 1, 0);
+    for (int i = 0; i < 16 * 8; i++)
+        pass(&w, RETRY);
+    HOLDS(answers(&w) == 1);
+    forget(&w);
+    ask(&w, key);
+    HOLDS(w.heard[first].operations == 1);
+    pass(&w, RETRY);
+    cr_expect(w.heard[second].operations == 1, "it is forgotten");
+    end(&w);
+}
+
+/* Another connection is another life, which may be on another machine. */
+Test(kvs_direct, how_slow_it_was_is_forgotten_with_the_connection)
+{
+    world w;
+    char  key[] = { key_in(1), 0 };
+    acquainted(&w);
+    w.mute = 1;
+    ask(&w, key);
+    unsigned first = link_to(&w, 1), second = link_to(&w, 2);
+    w.now += RETRY - 1;
+    answer(&w, first, w.heard[first].serial, 1, 0);
+    HOLDS(answers(&w) == 1);
+    closes(&w, first);
+    opens(&w, first, 1);
+    forget(&w);
+    ask(&w, key);
+    HOLDS(w.heard[first].operations == 1 && w.heard[second].operations == 0);
+    pass(&w, RETRY);
+    cr_expect(w.heard[second].operations == 1);
+    end(&w);
+}
+
 Test(kvs_direct, the_next_owner_when_a_connection_breaks)
 {
     world w;

@@ -205,3 +205,236 @@ Test(kvs_disks, an_answer_is_for_the_life_that_asked)
     htc__broken_set(htc__broken_find("tag_reused"), 0);
     cr_expect(seed <= 20, "tag_reused was not noticed");
 }
+
+/* ---------------------------------------------------------------- many at once */
+
+#define ASKERS 8 /* of each client, or at each member */
+
+/* Who adds to keys again and again, each one change after the other: several of each client, or clients that have no numbers of their own, as
+ * Redis' are, at each member. */
+typedef struct crowd {
+    int    at_members, keys;
+    int    left[3][ASKERS], busy[3][ASKERS];
+    int    done, unknown, failed;
+} crowd;
+
+static void note_answer(crowd *all, int u, int i, htc_status status)
+{
+    all->busy[u][i] = 0;
+    all->done += status == HTC_OK;
+    all->unknown += status == HTC_EUNKNOWN;
+    all->failed += status != HTC_OK && status != HTC_EUNKNOWN;
+}
+
+static void answered_at_member(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *result)
+{
+    note_answer(ctx, (int)conn, (int)slot, result->status);
+}
+
+static void asks(crowd *all, const htc__kv_face *face, int u, int i)
+{
+    char key[16];
+    snprintf(key, sizeof key, "c%d", (u * ASKERS + i) % all->keys);
+    htc_kv_request q = { .op = HTC_KV_ADD, .key = htc_bytes_of(key), .delta = 1 };
+    all->busy[u][i] = 1;
+    all->left[u][i]--;
+    if (!all->at_members) {
+        HOLDS(htc_kv_client_submit(w.user[u].client, w.now, &q, 1, (uint64_t)i, w.out) == HTC_OK);
+        carry_out(&w, NODES + u);
+        return;
+    }
+    htc_kv_result result;
+    htc__kv_stamp nobody = { .fresh = 1 };
+    HOLDS(!htc__kv_cluster_ask(w.node[u].server, &q, &nobody, face, (uint64_t)u, (uint64_t)i, &result));
+    node_input(&w, u, (htc_input){ .kind = HTC_IN_TIMEOUT });
+}
+
+static int go_on_asking(crowd *all, const htc__kv_face *face, int askers)
+{
+    htc_kv_result r;
+    int           going = 0;
+    for (int u = 0; u < 3; u++) {
+        while (htc_kv_client_next(w.user[u].client, &r))
+            note_answer(all, u, (int)r.tag, r.status);
+        for (int i = 0; i < askers; i++) {
+            if (!all->busy[u][i] && all->left[u][i] > 0)
+                asks(all, face, u, i);
+            going |= all->busy[u][i];
+        }
+    }
+    return going;
+}
+
+/* So many askers of each, so many times, of so many keys. */
+static void ask_all(crowd *all, int at_members, int askers, int times, int keys)
+{
+    htc__kv_face face = { .answer = answered_at_member, .ctx = all };
+    *all = (crowd){ .at_members = at_members, .keys = keys };
+    for (int u = 0; u < 3; u++) {
+        w.user[u].by_hand = 1;
+        for (int i = 0; i < askers; i++)
+            all->left[u][i] = times;
+    }
+    while (go_on_asking(all, &face, askers))
+        turn(&w);
+}
+
+static uint64_t passed_on(void)
+{
+    uint64_t all = 0;
+    for (int n = 0; n < w.nodes; n++)
+        all += cluster_of(n)->counts.passed_on;
+    return all;
+}
+
+/* Three members that have all that a member has by itself, are connected, and know who has what. */
+static void open_with_default_times(uint64_t seed, int nodes)
+{
+    htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("v") };
+    default_times = 1;
+    open_world(&w, seed, nodes, calm);
+    for (int u = 0; u < 3; u++)
+        HOLDS(ask_one(&w, u, &put).status == HTC_OK);
+    run_until(&w, w.now + HTC_SECOND);
+}
+
+/* All disks become slow at once, and nothing else is wrong: whoever proposes goes on doing so. A change takes a write, and what is being
+ * written or was asked before of the same key first; the first of a key is two. Nobody is told that it is not known what became of it. */
+Test(kvs_disks, who_is_slow_is_waited_for)
+{
+    static const int of[][3] = { { 1, 1, 3 }, { 1, 64, 2 }, { 4, 64, 2 }, { 2, 16, 4 } }; /* askers, keys, writes for each change */
+    crowd            all;
+    PROPERTY_ALL (rng, 16)
+    {
+        int    at_members = property_seed % 2, times = 12;
+        htc_ns write = property_seed / 2 % 2 ? HTC_SECOND : 300 * HTC_MS;
+        const int *how = of[property_seed / 4 % 4];
+        open_with_default_times(rng.state, 3);
+        uint64_t drawn = ballots_drawn();
+        htc_ns   begun = w.now;
+        w.commit_ns = write;
+        ask_all(&all, at_members, how[0], times, how[1]);
+        cr_expect(all.done == 3 * how[0] * times, "seed %llu: %d done, %d unknown, %d failed", (unsigned long long)property_seed, all.done,
+                  all.unknown, all.failed);
+        cr_expect(passed_on() == 0, "seed %llu: %llu passed on", (unsigned long long)property_seed, (unsigned long long)passed_on());
+        cr_expect(ballots_drawn() - drawn <= (uint64_t)(how[1] < 3 * how[0] ? how[1] : 3 * how[0]), "seed %llu: %llu ballots",
+                  (unsigned long long)property_seed, (unsigned long long)(ballots_drawn() - drawn));
+        cr_expect(w.now - begun < (htc_ns)(how[2] * times + 4) * write, "seed %llu: %llu ms", (unsigned long long)property_seed,
+                  (unsigned long long)((w.now - begun) / HTC_MS));
+        close_world(&w);
+    }
+}
+
+/* The member that is none of the key's owners, and the number of the one that proposes for it; of four. */
+static int stranger_to(const char *key, int *proposer)
+{
+    uint32_t       bucket;
+    htc__kv_owners owners = htc__kv_cluster_owners(w.node[0].server, htc_bytes_of(key), &bucket);
+    int            stranger = 6; /* 0 + 1 + 2 + 3 */
+    for (int n = 0; n < 4; n++)
+        for (uint32_t i = 0; i < owners.n; i++)
+            if (w.members[n].id == owners.id[i]) {
+                stranger -= n;
+                *proposer = i == 0 ? n : *proposer;
+            }
+    return stranger;
+}
+
+/* A client without numbers of its own asks that member. */
+static void ask_member(int n, const htc__kv_face *face, htc_kv_result *result)
+{
+    htc_kv_request q = { .op = HTC_KV_ADD, .key = htc_bytes_of("left"), .delta = 7 };
+    htc__kv_stamp  nobody = { .fresh = 1 };
+    HOLDS(!htc__kv_cluster_ask(w.node[n].server, &q, &nobody, face, 0, 0, result));
+    result->status = HTC_AGAIN;
+    node_input(&w, n, (htc_input){ .kind = HTC_IN_TIMEOUT });
+}
+
+/* That member hears one other, and is heard by it alone. */
+static void leave_with(int n, int other)
+{
+    for (int i = 0; i < w.nodes; i++)
+        w.apart[n][i] = w.apart[i][n] = i != n && i != other;
+    run_until(&w, w.now + 2 * HTC_SECOND);
+}
+
+/* It is heard, and reaches no other owner: nothing that it is asked for it can do. Another one is asked, not at once, and in time: later where it
+ * was slow before. */
+Test(kvs_disks, an_owner_that_does_nothing_is_left)
+{
+    PROPERTY(rng, 8)
+    {
+        htc_kv_result result = { 0 };
+        htc__kv_face  face = { .answer = keep_result, .ctx = &result };
+        int           proposer = 0, slow = property_seed % 2;
+        open_with_default_times(rng.state, 4);
+        int from = stranger_to("left", &proposer);
+        for (int i = 0; i < 2; i++, w.commit_ns = slow ? 3800 * HTC_MS : 0) {
+            ask_member(from, &face, &result);
+            run_until(&w, w.now + 9 * HTC_SECOND);
+            HOLDS(result.status == HTC_OK);
+        }
+        w.commit_ns = 0;
+        leave_with(proposer, from);
+        htc_ns asked = w.now, left = slow ? 7500 * HTC_MS : 6 * HTC_SECOND;
+        ask_member(from, &face, &result);
+        run_until(&w, asked + left - HTC_MS);
+        HOLDS(result.status == HTC_AGAIN && passed_on() == 0);
+        run_until(&w, asked + left + 100 * HTC_MS);
+        HOLDS(result.status == HTC_OK && result.number == 21 && passed_on() == 1);
+        close_world(&w);
+    }
+}
+
+/* The third waits for two others of that key for longer than an owner would have that does nothing. */
+Test(kvs_disks, an_owner_that_goes_on_is_not_left)
+{
+    PROPERTY(rng, 8)
+    {
+        htc_kv_result result[3] = { { 0 } };
+        htc__kv_face  face[3];
+        int           proposer = 0;
+        open_with_default_times(rng.state, 4);
+        int from = stranger_to("left", &proposer);
+        for (int i = 0; i < 3; i++)
+            face[i] = (htc__kv_face){ .answer = keep_result, .ctx = &result[i] };
+        ask_member(from, &face[0], &result[0]);
+        run_until(&w, w.now + HTC_SECOND);
+        w.commit_ns = 2600 * HTC_MS;
+        for (int i = 0; i < 3; i++)
+            ask_member(from, &face[i], &result[i]);
+        run_until(&w, w.now + 7600 * HTC_MS);
+        HOLDS(result[1].status == HTC_OK && result[2].status == HTC_AGAIN);
+        run_until(&w, w.now + 300 * HTC_MS);
+        HOLDS(result[2].status == HTC_OK && result[2].number == 28 && passed_on() == 0);
+        close_world(&w);
+    }
+}
+
+/* What was on its way by a connection that broke may be lost, the request or its answer, though there is another at once. */
+Test(kvs_disks, an_owner_whose_connection_broke_is_left)
+{
+    PROPERTY(rng, 8)
+    {
+        htc_kv_result result = { 0 };
+        htc__kv_face  face = { .answer = keep_result, .ctx = &result };
+        int           proposer = 0;
+        open_with_default_times(rng.state, 4);
+        int from = stranger_to("left", &proposer);
+        w.commit_ns = 3 * HTC_SECOND;
+        htc_ns asked = w.now;
+        ask_member(from, &face, &result);
+        run_until(&w, asked + 500 * HTC_MS);
+        HOLDS(passed_on() == 0);
+        if (property_seed % 2)
+            hang_up(&w, from, proposer);
+        else
+            hang_up(&w, proposer, from);
+        run_until(&w, asked + 2100 * HTC_MS);
+        cr_expect(passed_on() == 1, "seed %llu", (unsigned long long)property_seed);
+        while (result.status == HTC_AGAIN)
+            turn(&w);
+        HOLDS(result.status == HTC_OK && result.number == 7);
+        close_world(&w);
+    }
+}
