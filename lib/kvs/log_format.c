@@ -41,7 +41,7 @@ void htc__log_super_write(const htc__log_super *s, uint8_t out[HTC_DISK_SECTOR])
         p = put(p, fields[i], 8);
     memcpy(p, s->boot, HTC__LOG_BOOT);
     memcpy(p + HTC__LOG_BOOT, s->area, HTC__LOG_AREA);
-    put(p + HTC__LOG_BOOT + HTC__LOG_AREA, s->durability, 4);
+    put(put(p + HTC__LOG_BOOT + HTC__LOG_AREA, s->durability, 4), s->durable, 8);
     put(out + SUPER_SUM, super_sum(out), 8);
 }
 
@@ -73,6 +73,7 @@ htc_status htc__log_super_read(htc_bytes bytes, htc__log_super *s, uint32_t *for
     memcpy(s->area, p + HTC__LOG_BOOT, HTC__LOG_AREA);
     p += HTC__LOG_BOOT + HTC__LOG_AREA;
     s->durability = (uint32_t)get(&p, 4);
+    s->durable = get(&p, 8);
     return s->generation && s->first && s->first_sequence ? HTC_OK : HTC_ECORRUPT;
 }
 

@@ -22,6 +22,7 @@ typedef struct htc__log_super {
     uint64_t first_sequence; /* of that segment's own frame */
     uint8_t  boot[HTC__LOG_BOOT]; /* of the last opening, and so is this: */
     uint32_t durability;          /* htc__log_durability; 0: of a time when it was not written down */
+    uint64_t durable;             /* this sequence and all below were durable when this was written; 0 from an older program */
     uint8_t  area[HTC__LOG_AREA];
 } htc__log_super;
 

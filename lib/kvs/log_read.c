@@ -388,9 +388,18 @@ static htc_status search(htc__log_reader *r, htc_output *out)
     }
 }
 
-static htc_status damage(htc__log_reader *r, uint64_t file, uint64_t offset)
+/* The missing frame stood where the others end; or it is the next segment's own, for it had no place there, or stands right before what is found. */
+static htc_status damage(htc__log_reader *r)
 {
-    char name[HTC__LOG_NAME], text[128];
+    char     name[HTC__LOG_NAME], text[128];
+    uint64_t file = r->end_file, offset = r->end_offset;
+    int      full = offset + HTC__LOG_SECTOR > r->files[file].length;
+    int      found = r->resumes && r->resume_file == file + 1 && r->resume_offset == HTC__LOG_SECTOR &&
+                r->resume.sequence == r->last.sequence + 2;
+    if ((full || found) && file + 1 < r->files_count) {
+        file++;
+        offset = 0;
+    }
     htc__log_segment_name(r->files[file].number, name);
     snprintf(text, sizeof text, "frame %llu was durable and cannot be read", (unsigned long long)r->last.sequence + 1);
     problem(r, HTC_ECORRUPT, name, offset, text);
@@ -411,7 +420,7 @@ static htc_status judge(htc__log_reader *r)
     }
     if (r->evidence <= r->last.sequence)
         return HTC_OK;
-    htc_status status = damage(r, r->end_file, r->end_offset);
+    htc_status status = damage(r);
     if (!r->lenient || !r->resumes)
         return status;
     r->last = (htc__log_frame){ .sequence = r->resume.sequence - 1, .epoch = r->resume.epoch };
@@ -422,7 +431,7 @@ static void hole_begin(htc__log_reader *r)
 {
     htc__log_segment_name(r->files[r->at_file].number, r->name);
     r->state = HOLE;
-    r->evidence = 0;
+    r->evidence = r->super.durable;
     r->resumes = 0;
     r->window_at = r->end_offset;
     htc_buf_clear(&r->window);

@@ -24,6 +24,7 @@ htc_status htc__wal_super_write(htc__wal *l, htc_output *out)
 {
     l->super_flying = l->super;
     l->super_flying.generation++;
+    l->super_flying.durable = l->synced; /* where a copy ends nothing may be behind it yet that could say so */
     l->super_which = l->super_older;
     htc_status status = write_copy(l, out);
     if (status != HTC_OK)

@@ -44,6 +44,7 @@ typedef struct rig {
     htc_status     stopped; /* HTC_AGAIN: runs */
     int            ready;
     size_t         refused, problems;
+    size_t         cuts, torn_supers; /* the power went; which may have torn the superblock that was being written */
     uint64_t       self; /* not 0: of several members, though it is the only one */
     const char    *boot;
     uint64_t       big; /* one of so many values is a large one */
@@ -59,8 +60,12 @@ static const char *name(int key)
 
 static void on_problem(void *ctx, htc_status status, const char *file, uint64_t offset, const char *text)
 {
-    (void)status, (void)file, (void)offset, (void)text;
-    ((rig *)ctx)->problems++;
+    rig *r = ctx;
+    (void)status, (void)offset, (void)text;
+    if (strncmp(file, "super.", 6) == 0 && r->torn_supers < r->cuts)
+        r->torn_supers++;
+    else
+        r->problems++;
 }
 
 /* Effects of the server: the disk's requests are kept, the rest is carried out. */
@@ -319,9 +324,10 @@ static void burst(rig *r, unsigned crash)
             apply(&r->keys[changes[i].key], &changes[i]);
     } else {
         end(r);
-        if (r->durability == HTC_KV_SYNC && htc_rng_below(&r->rng, 2))
+        if (r->durability == HTC_KV_SYNC && htc_rng_below(&r->rng, 2)) {
             log_disk_cut(&r->disk, &r->rng);
-        else
+            r->cuts++;
+        } else
             log_disk_kill(&r->disk, &r->rng);
         start(r);
         HOLDS(r->stopped == HTC_AGAIN);

@@ -7,6 +7,7 @@
 #include "alloc_fail.h"
 #include "core/util.h"
 #include "kvs/log.h"
+#include "kvs/log_format.h"
 #include "log_disk.h"
 #include "log_golden.h"
 #include "property.h"
@@ -365,6 +366,95 @@ Test(log, a_flipped_bit_is_never_served)
     }
     cr_expect(getenv("HTC_TEST_SEED") || (refused && lost && whole));
     printf("# %zu refused, %zu records lost, %zu cut at the end, %zu no matter\n", refused, lost, cut, whole);
+    free(r);
+}
+
+/* The frame with the highest sequence: its bytes, and how many. */
+static uint8_t *last_frame(rig *r, size_t *length)
+{
+    htc__log_frame f, last = { 0 };
+    uint8_t       *at = NULL;
+    for (size_t i = 0; i < r->disk.count; i++)
+        for (uint64_t k = 0; k + HTC__LOG_SECTOR <= r->disk.files[i].length; k += HTC__LOG_SECTOR)
+            if (htc__log_frame_read(r->disk.files[i].data + k, r->options.member, &f) && f.sequence > last.sequence) {
+                last = f;
+                at = r->disk.files[i].data + k;
+            }
+    *length = HTC__LOG_HEAD + last.length;
+    return at;
+}
+
+/* With a copy of all that lives the segments before it go, and the frame it ends with may be the last: what is in it was acknowledged long
+ * before, so damage to it is not where the log ends. */
+Test(log, damage_to_the_end_of_a_copy_is_no_end)
+{
+    rig   *r = malloc(sizeof *r);
+    size_t refused = 0, lost = 0;
+    PROPERTY(rng, 400)
+    {
+        htc__log_figures figures = { 0 };
+        rig_init(r, htc_rng_next(&rng), HTC__LOG_SYNC);
+        begin(r);
+        for (int i = 0; i < 200 && figures.checkpoints == 0; i++) {
+            fill(r, 1);
+            htc__log_look(&r->cells, &figures);
+        }
+        HOLDS(figures.checkpoints > 0);
+        uint64_t newest = r->cells.ops->stored(r->cells.ctx);
+        stop(r);
+        size_t   length = 0;
+        uint8_t *frame = last_frame(r, &length);
+        HOLDS(frame != NULL);
+        frame[htc_rng_below(&rng, length)] ^= (uint8_t)(1 << htc_rng_below(&rng, 8));
+        r->problems = 0;
+        htc_status status = start(r);
+        HOLDS(r->problems > 0 && (status == HTC_OK || status == HTC_ECORRUPT));
+        refused += status != HTC_OK;
+        for (size_t i = 0; status == HTC_OK && i < KEYS; i++) {
+            char       text[8];
+            uint8_t    bytes[4096];
+            uint64_t   batch;
+            htc_bytes  value;
+            htc_status got = r->cells.ops->get(r->cells.ctx, key_of(i, text), &value, &batch);
+            uint32_t   stamp = r->states[newest].stamp[i];
+            lost += got == HTC_ECORRUPT;
+            HOLDS(got == HTC_ECORRUPT || got == (stamp ? HTC_OK : HTC_ENOTFOUND));
+            HOLDS(got != HTC_OK || htc_bytes_equal(value, value_of(stamp, bytes)));
+        }
+        stop(r);
+        rig_free(r);
+    }
+    cr_expect(getenv("HTC_TEST_SEED") || (refused && lost));
+    free(r);
+}
+
+/* It is named by its own file, though the frames before it end in another one, with room behind them or without. */
+Test(log, a_segment_s_own_frame_is_named)
+{
+    rig *r = malloc(sizeof *r);
+    PROPERTY(rng, 200)
+    {
+        htc__log_figures figures = { 0 };
+        size_t           length = 0;
+        rig_init(r, htc_rng_next(&rng), HTC__LOG_SYNC);
+        begin(r);
+        while (figures.segments < 2) {
+            fill(r, 1);
+            htc__log_look(&r->cells, &figures);
+        }
+        for (uint64_t before = figures.sequence; figures.sequence == before; htc__log_look(&r->cells, &figures))
+            fill(r, 1); /* the frame that says that those before were durable */
+        uint8_t *frame = last_frame(r, &length);
+        stop(r);
+        size_t i = 0;
+        while (frame < r->disk.files[i].data || frame >= r->disk.files[i].data + r->disk.files[i].length)
+            i++;
+        log_disk_file *f = &r->disk.files[i];
+        f->data[htc_rng_below(&rng, HTC__LOG_HEAD + HTC__LOG_SEGMENT_PAYLOAD)] ^= (uint8_t)(1 << htc_rng_below(&rng, 8));
+        HOLDS(start(r) == HTC_ECORRUPT && strcmp(r->where, f->name) == 0 && r->where_offset == 0);
+        stop(r);
+        rig_free(r);
+    }
     free(r);
 }
 
