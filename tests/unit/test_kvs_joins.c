@@ -146,6 +146,7 @@ Test(kvs_joins, what_comes_late_lets_nobody_in)
         }
         wait_for(has_left, COMER, "its end");
         stop(COMER);
+        wait_for(at_rest, COMER, "that the others know it too");
         for (int n = 0; anew && n < 3; n++)
             if (listed(n)) {
                 crash(&w, n, HTC_MS);
