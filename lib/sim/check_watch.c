@@ -10,6 +10,7 @@ typedef struct work {
     history_rank      *versions, *answers, *seen, *scratch;
     size_t             changes, seen_n;
     int                unknown;
+    htc_ns             may_be_gone; /* when the first deletion whose outcome nobody knows was asked for; HTC_NEVER */
 } work;
 
 typedef struct watcher {
@@ -42,9 +43,11 @@ static void gather(work *w)
         if (htc__history_is_made(o) && o->version) {
             w->versions[w->changes] = (history_rank){ o->version, 0, index };
             w->answers[w->changes++] = (history_rank){ o->returned, 0, index };
-        } else if (htc__history_is_change(o) && o->outcome <= HTC_HISTORY_DONE)
+        } else if (htc__history_is_change(o) && o->outcome <= HTC_HISTORY_DONE) {
             w->unknown = 1;
-        else if (is_of_a_watch(o) && o->outcome == HTC_HISTORY_DONE)
+            if (o->kind == HTC_HISTORY_DELETE && o->invoked < w->may_be_gone)
+                w->may_be_gone = o->invoked;
+        } else if (is_of_a_watch(o) && o->outcome == HTC_HISTORY_DONE)
             w->seen[w->seen_n++] = (history_rank){ o->process, moment_of(o), index };
     }
     htc__history_sort(w->versions, w->scratch, w->changes);
@@ -109,7 +112,8 @@ static int sent(work *w, watcher *x, uint32_t event)
     return is_true(w, event);
 }
 
-/* The watch ends at `end`: what was answered long enough before was sent, or something later. */
+/* The watch ends at `end`: what was answered long enough before was sent, or something later. A deletion need not be, to who began after it was asked
+ * for: what is not told then is not there. */
 static int ended(work *w, watcher *x, htc_ns end)
 {
     htc_ns settle = w->k->rules->settle_ns;
@@ -119,7 +123,8 @@ static int ended(work *w, watcher *x, htc_ns end)
     x->watching = 0;
     uint32_t              change = w->answers[at - 1].op;
     const htc_history_op *c = op_of(w, change);
-    if (c->version <= x->last || (x->last == 0 && c->kind == HTC_HISTORY_DELETE && c->invoked <= x->since))
+    htc_ns                gone = c->kind == HTC_HISTORY_DELETE && c->invoked < w->may_be_gone ? c->invoked : w->may_be_gone;
+    if (c->version <= x->last || (x->last == 0 && gone <= x->since))
         return 1;
     return broken(w, "a watcher was never sent the last change, nor a later one", change, x->event);
 }
@@ -179,6 +184,7 @@ static htc_status judge(const history_key *k)
     if (!is_watched(k))
         return HTC_OK;
     work w = { .k = k,
+               .may_be_gone = HTC_NEVER,
                .versions = htc__alloc(env, bytes),
                .answers = htc__alloc(env, bytes),
                .seen = htc__alloc(env, bytes),

@@ -237,6 +237,15 @@ Test(history_rules, watched)
           WATCHED "put key=a from=3 to=4 done version=1 value='x\nget key=a from=5 to=6 refused" },
         { "an unknown change was sent", HOLDS, NULL,
           WATCHED "put key=a from=3 unknown value='x\nevent process=9 key=a from=5 to=5 done version=1 observed='x" },
+        { "a deletion of unknown outcome before all was told", HOLDS, NULL,
+          WATCHED "put key=a from=3 to=4 done version=1 value='x\ndelete key=a from=5 unknown\n"
+                  "current process=9 key=a from=20 to=20 done\nget key=a from=95 to=96 refused" },
+        { "a deletion of unknown outcome behind that", BROKEN, "never sent",
+          WATCHED "put key=a from=3 to=4 done version=1 value='x\ncurrent process=9 key=a from=20 to=20 done\n"
+                  "delete key=a from=21 unknown\nget key=a from=95 to=96 refused" },
+        { "a deletion of unknown outcome, and what was told goes back", BROKEN, "never sent",
+          WATCHED "put key=a from=3 to=4 done version=1 value='x\nevent process=9 key=a from=5 to=5 done version=1 observed='x\n"
+                  "put key=a from=6 to=7 done version=2 value='y\ndelete key=a from=8 unknown\nget key=a from=95 to=96 refused" },
         { "never sent", BROKEN, "never sent", WATCHED CHANGES },
         { "the deletion never sent", BROKEN, "never sent",
           WATCHED CHANGES "event process=9 key=a from=9 to=9 done version=2 observed='y" },
