@@ -372,22 +372,53 @@ static htc_status choose_space(kv_call *k, uint32_t which, const char *address, 
     return HTC_OK;
 }
 
+static htc_status nobody_answers(kv_call *k)
+{
+    return cli_error(k->c, HTC_EUNREACHABLE, k->c->dir, "htc kv cluster --dir DIR starts it", "no member of the cluster of this directory answers");
+}
+
+/* The members of a local cluster have their sockets one level below its directory. NULL: this is none; "": it does not run. */
+static char *cluster_addresses(const char *dir)
+{
+    char *path = must_print("%s/cluster", dir), *all = NULL;
+    if (access(path, F_OK) == 0)
+        all = must(strdup(""));
+    free(path);
+    for (int i = 1; all && i <= KV_CLUSTER_MAX; i++) {
+        path = must_print("%s/%d/kvd.sock", dir, i);
+        if (access(path, F_OK) == 0) {
+            char *more = must_print("%s%sunix:%s", all, all[0] ? "," : "", path);
+            free(all);
+            all = more;
+        }
+        free(path);
+    }
+    return all;
+}
+
 /* The store of the state directory, unless one is named. */
 static htc_status open_store(kv_call *k, uint32_t which)
 {
-    char              address[4200], *strong = NULL;
+    char             *own = NULL, *strong = NULL;
     htc_store_options o = {
         .size = sizeof o, .address = k->address, .key_path = k->key, .ring_path = k->ring, .server = k->server
     };
-    if (!k->address) {
-        snprintf(address, sizeof address, "unix:%s/kvd.sock", k->c->dir);
-        o.address = address;
+    if (!k->address)
+        own = cluster_addresses(k->c->dir);
+    k->cluster = own != NULL;
+    if (own && !own[0]) {
+        free(own);
+        return nobody_answers(k);
     }
+    if (!k->address && !own)
+        own = must_print("unix:%s/kvd.sock", k->c->dir);
+    o.address = own ? own : o.address;
     htc_status s = choose_space(k, which, o.address, &strong);
     o.address = strong ? strong : o.address;
     if (s == HTC_OK)
         s = htc_store_open(NULL, &o, &k->store, &k->c->error);
     free(strong);
+    free(own);
     return s;
 }
 
@@ -420,6 +451,8 @@ htc_status run_kv(cli *c, int argc, char **argv)
         s = open_store(&k, which);
     if (s == HTC_OK)
         s = sub->run(&k);
+    if (s == HTC_EUNREACHABLE && k.cluster)
+        s = nobody_answers(&k);
     htc_store_close(k.store);
     words_free(&k.w);
     return s;

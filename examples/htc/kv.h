@@ -6,6 +6,8 @@
 #include "htcsched/kv_store.h"
 #include "htcsched/store.h"
 
+#define KV_CLUSTER_MAX 16 /* members of a local cluster */
+
 /* The subcommands. */
 enum {
     KV_GET,
@@ -36,6 +38,7 @@ typedef struct kv_call {
     htc_store  *store;
     words       w; /* behind the subcommand */
     const char *address, *key, *ring, *server, *file, *seen;
+    int         cluster; /* the store is a local cluster */
     int64_t     version, limit; /* version -1: not given */
     double      ttl;            /* put, in seconds; -1: not given */
     uint32_t    replace, values, leased; /* leased: restore */

@@ -21,7 +21,7 @@
 #include "htcsched/state.h"
 #include "supervisor.h"
 
-#define MEMBERS_MAX      16
+#define MEMBERS_MAX      KV_CLUSTER_MAX
 #define SHARDS_MAX       64
 #define SHARDS_MAX_IN_ALL 256 /* of htc-kvd */
 #define START_PATIENCE_S 30.0

@@ -85,6 +85,20 @@ def start_and_look(engine):
     return m
 
 
+def found_by_its_directory(m):
+    """htc kv --dir: with the first member or without, and not once it is stopped."""
+    def get():
+        done = subprocess.run([htc, 'kv', 'get', 'k02', '--dir', where], capture_output=True, text=True, timeout=900)
+        return done.returncode, done.stdout, done.stderr
+    check(get() == (0, 'v2', ''), 'a key by the directory: %s' % (get(),))
+    kill(m[0]['pid'])
+    check(get()[:2] == (0, 'v2'), 'a key by the directory, the first member killed: %s' % (get(),))
+    run(0, '--stop')
+    code, out, err = get()
+    check(code == 3 and not out and 'no member' in err and 'htc kv cluster' in err, 'a cluster that does not run: %s' % (get(),))
+    return members()
+
+
 class Watch:
     """htc kv watch at one member; what it tells, line by line."""
 
@@ -358,7 +372,7 @@ def fail_before_it_runs():
 def main():
     fail_before_it_runs()
     for engine in ('log', 'lmdb')[:1 if os.environ.get('HTC_TEST_LIGHT') else 2]:
-        m = start_and_look(engine)
+        m = found_by_its_directory(start_and_look(engine))
         m = watch_through_a_kill(m, 0)
         m = kill_and_restart(m)
         m = renewed_after_flips(m)
