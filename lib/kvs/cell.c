@@ -13,6 +13,8 @@ enum {
     LIST = 128
 };
 
+#define FORMAT_BEFORE 2 /* another form of the list, and nothing else */
+
 htc__kv_cell htc__kv_cell_absent(const htc__kv_floors *floors)
 {
     htc__kv_cell cell = { .present = 0 };
@@ -63,7 +65,8 @@ static uint8_t flags_of(const htc__kv_cell *cell)
     else if (htc__kv_ballot_compare(&cell->promise, &cell->accepted) != 0)
         flags |= PROMISE;
     if (cell->present)
-        flags |= PRESENT | (cell->deleted ? DELETED : 0u) | (cell->forgot ? FORGOT : 0u) | (cell->count ? LIST : 0u) |
+        flags |= PRESENT | (cell->deleted ? DELETED : 0u) | (cell->forgot ? FORGOT : 0u) |
+                 (cell->count || cell->listed.bytes.len ? LIST : 0u) |
                  (cell->lease || cell->ttl || cell->term ? LIFE : 0u);
     return (uint8_t)flags;
 }
@@ -71,8 +74,9 @@ static uint8_t flags_of(const htc__kv_cell *cell)
 /* Nothing hangs on it: most cells where a key has one owner. They are written and read without a look at all the rest. */
 static int is_plain(const htc__kv_cell *cell)
 {
-    return cell->present && !(cell->deleted | cell->count) && !(cell->lease | cell->ttl | cell->term) &&
-           htc__kv_ballot_none(&cell->accepted) && htc__kv_ballot_none(&cell->promise);
+    return cell->present && !(cell->deleted | cell->count) && cell->listed.bytes.len == 0 &&
+           !(cell->lease | cell->ttl | cell->term) && htc__kv_ballot_none(&cell->accepted) &&
+           htc__kv_ballot_none(&cell->promise);
 }
 
 static uint8_t *put_varint(uint8_t *p, uint64_t v)
@@ -110,20 +114,65 @@ static uint8_t *put_ballot(uint8_t *p, const htc__kv_ballot *ballot)
     return put_u64(put_varint(put_varint(p, ballot->epoch), ballot->counter), ballot->proposer);
 }
 
+static uint8_t *put_seen(uint8_t *p, const htc__kv_seen *seen, uint64_t before)
+{
+    p = put_u64(put_varint(p, before - seen->version), seen->client);
+    return put_varint(put_varint(p, seen->sequence), zigzag(seen->number));
+}
+
+/* Entries as they are stored, of which the first lies so much further below the one before. */
+static uint8_t *put_stored(uint8_t *p, const uint8_t *from, const uint8_t *end, uint64_t further)
+{
+    uint64_t below = 0;
+    if (from == end)
+        return p;
+    for (unsigned shift = 0;; shift += 7) {
+        below |= (uint64_t)(*from & 0x7f) << shift;
+        if (*from++ < 0x80)
+            break;
+    }
+    p = put_varint(p, below + further);
+    memcpy(p, from, (size_t)(end - from));
+    return p + (end - from);
+}
+
+/* The list as it was stored, without what goes if a newer change was noted. */
+static uint8_t *put_listed(uint8_t *p, const htc__kv_left_list *l, int noted, uint64_t before)
+{
+    const uint8_t *from = l->bytes.data, *end = from + l->bytes.len;
+    uint64_t       further = before - l->version;
+    if (!noted)
+        return put_stored(p, from, end, further);
+    if (l->cut_at)
+        p = put_stored(p, from, from + l->cut_at, further);
+    return put_stored(p, from + l->cut_end, end, l->cut_below + (l->cut_at ? 0 : further));
+}
+
+#define VARINT    10
+#define ENTRY_MAX (8 + 3 * VARINT)
+#define LIST_MAX  (HTC__KV_CLIENTS * ENTRY_MAX)
+
+/* The length in front is of one byte or two, and of one as often as can be known beforehand. */
 static uint8_t *put_list(uint8_t *p, const htc__kv_cell *cell)
 {
-    *p++ = cell->count;
+    size_t   most = cell->count * ENTRY_MAX + cell->listed.bytes.len + 2 * VARINT;
+    uint8_t *list = p + (most < 0x80 ? 1 : 2), *end = list;
+    uint64_t before = cell->version;
     for (size_t i = 0; i < cell->count; i++) {
-        const htc__kv_seen *seen = &cell->seen[i];
-        p = put_varint(put_varint(put_u64(p, seen->client), seen->sequence), cell->version - seen->version);
-        p = put_varint(p, zigzag(seen->number));
+        end = put_seen(end, &cell->seen[i], before);
+        before = cell->seen[i].version;
     }
-    return p;
+    if (cell->listed.bytes.len)
+        end = put_listed(end, &cell->listed, cell->count != 0, before);
+    size_t len = (size_t)(end - list);
+    p = put_varint(p, len);
+    if (p != list)
+        memmove(p, list, len);
+    return p + len;
 }
 
 /* Format and flags, version, two ballots, what was forgotten, life, and the list. */
-#define VARINT   10
-#define HEAD_MAX (2 + VARINT + 2 * (2 * VARINT + 8) + VARINT + 3 * VARINT + 1 + HTC__KV_CLIENTS * (8 + 3 * VARINT))
+#define HEAD_MAX (2 + VARINT + 2 * (2 * VARINT + 8) + VARINT + 3 * VARINT + 2 + LIST_MAX)
 
 void htc__kv_cell_write(htc_buf *b, const htc__kv_cell *cell)
 {
@@ -153,8 +202,9 @@ void htc__kv_cell_write(htc_buf *b, const htc__kv_cell *cell)
 
 void htc__kv_cell_write_unpromised(htc_buf *b, htc_bytes bytes, const htc__kv_cell *cell)
 {
-    uint8_t flags = bytes.len >= 2 ? ((const uint8_t *)bytes.data)[1] : PROMISE;
-    if (flags & PROMISE) {
+    const uint8_t *read = bytes.data;
+    uint8_t        flags = bytes.len >= 2 ? read[1] : PROMISE;
+    if (flags & PROMISE || read[0] != HTC__KV_CELL_FORMAT) {
         htc__kv_cell own;
         htc__kv_cell_copy(&own, cell);
         own.promise = own.accepted;
@@ -178,7 +228,7 @@ static int sound(uint8_t flags, const htc__kv_cell *cell)
     return cell->present ? !cell->deleted || (cell->value.len == 0 && !(flags & LIFE)) : !(flags & ACCEPTED);
 }
 
-/* Behind a number in its shortest form; NULL: it is none, or of more than 56 bits, which htc__kv_cell_read has to see. */
+/* Behind a number in its shortest form; NULL: it is none, or of more than 56 bits, which htc_get_varint has to see. */
 static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, uint64_t *v)
 {
     uint64_t sum = 0;
@@ -201,62 +251,121 @@ static inline uint64_t get_u64(const uint8_t *p)
     return v;
 }
 
-/* As read_list, for numbers of up to 56 bits, which they nearly always are. 0: read it the long way. */
-static int read_list_quickly(htc_reader *r, htc__kv_cell *cell)
+/* As htc_get_varint, for one of up to 56 bits quickly: nearly all are. */
+static inline const uint8_t *get_number(const uint8_t *p, const uint8_t *end, uint64_t *v)
 {
-    const uint8_t *p = r->p, *end = r->end;
-    size_t         count = p < end ? *p++ : HTC__KV_CLIENTS + 1;
-    if (r->status != HTC_OK || count > HTC__KV_CLIENTS)
-        return 0;
-    for (size_t i = 0; i < count; i++) {
-        htc__kv_seen *seen = &cell->seen[i];
-        uint64_t      below, number;
-        if (end - p < 8)
-            return 0;
-        seen->client = get_u64(p);
-        if (!(p = get_varint(p + 8, end, &seen->sequence)) || !(p = get_varint(p, end, &below)) ||
-            !(p = get_varint(p, end, &number)) || below > cell->version)
-            return 0;
-        seen->version = cell->version - below;
-        seen->number = unzigzag(number);
-    }
-    cell->count = (uint8_t)count;
-    r->p = p;
-    return 1;
+    const uint8_t *behind = get_varint(p, end, v);
+    if (behind)
+        return behind;
+    htc_reader r = htc_reader_of((htc_bytes){ p, (size_t)(end - p) });
+    *v = htc_get_varint(&r);
+    return r.status == HTC_OK ? r.p : NULL;
 }
 
-static void read_list(htc_reader *r, htc__kv_cell *cell)
+/* Behind the entry at p, which lies below the version `before`; NULL: it is none. */
+static inline const uint8_t *get_seen(const uint8_t *p, const uint8_t *end, uint64_t before, htc__kv_seen *seen)
 {
-    cell->count = htc_get_u8(r);
-    if (cell->count > HTC__KV_CLIENTS) {
-        cell->count = 0;
+    uint64_t below, number;
+    if (!(p = get_number(p, end, &below)) || below > before || end - p < 8)
+        return NULL;
+    seen->version = before - below;
+    seen->client = get_u64(p);
+    if (!(p = get_number(p + 8, end, &seen->sequence)) || !(p = get_number(p, end, &number)))
+        return NULL;
+    seen->number = unzigzag(number);
+    return p;
+}
+
+/* The entries of the list at r, which is left behind them. */
+static htc_bytes list_bytes(htc_reader *r)
+{
+    uint64_t len = htc_get_varint(r);
+    if (len == 0 || len > LIST_MAX)
         htc_reader_fail(r);
+    return htc_get_raw(r, r->status == HTC_OK ? (size_t)len : 0);
+}
+
+static void take_list(htc_reader *r, htc__kv_cell *cell, htc_bytes list)
+{
+    const uint8_t *p = list.data, *end = p + list.len;
+    uint64_t       before = cell->version;
+    while (p != end) {
+        htc__kv_seen *seen = &cell->seen[cell->count];
+        if (cell->count == HTC__KV_CLIENTS || !(p = get_seen(p, end, before, seen))) {
+            htc_reader_fail(r);
+            return;
+        }
+        before = seen->version;
+        cell->count++;
     }
-    for (size_t i = 0; i < cell->count; i++) {
+}
+
+/* The same, but that the entries stay where they are. */
+static void look_at_list(htc_reader *r, htc__kv_cell *cell, htc_bytes list, uint64_t client)
+{
+    htc__kv_left_list *l = &cell->listed;
+    const uint8_t     *first = list.data, *p = first, *end = p + list.len;
+    uint64_t           before = cell->version;
+    htc__kv_seen       seen;
+    l->cut_at = l->cut_end = list.len;
+    for (size_t n = 1; p != end; n++) {
+        const uint8_t *at = p;
+        if (n > HTC__KV_CLIENTS || !(p = get_seen(p, end, before, &seen))) {
+            htc_reader_fail(r);
+            return;
+        }
+        int own = seen.client == client && client && !l->own.client;
+        if (own || (n == HTC__KV_CLIENTS && !l->own.client)) {
+            l->cut_at = (size_t)(at - first);
+            l->cut_end = (size_t)(p - first);
+            l->cut_below = before - seen.version;
+            l->cut_version = seen.version;
+        }
+        if (own)
+            l->own = seen;
+        before = seen.version;
+    }
+    l->version = cell->version;
+    l->bytes = list;
+}
+
+/* As format 2 has it: how many, then the oldest change first, each told by how far it lies below the cell's own version. */
+static void take_list_2(htc_reader *r, htc__kv_cell *cell)
+{
+    uint8_t n = htc_get_u8(r);
+    if (n == 0 || n > HTC__KV_CLIENTS) {
+        htc_reader_fail(r);
+        return;
+    }
+    uint64_t before = 0;
+    for (size_t i = n; i-- > 0;) {
         htc__kv_seen *seen = &cell->seen[i];
         seen->client = htc_get_u64(r);
         seen->sequence = htc_get_varint(r);
         uint64_t below = htc_get_varint(r);
-        if (below > cell->version)
-            htc_reader_fail(r);
-        seen->version = cell->version - below;
         seen->number = unzigzag(htc_get_varint(r));
+        if (below > cell->version || cell->version - below < before)
+            htc_reader_fail(r);
+        before = seen->version = cell->version - below;
     }
+    cell->count = n;
 }
 
-/* Behind the list of a cell of this version; NULL: it is none, or has a number that htc__kv_cell_read has to see. */
-static const uint8_t *skip_list(const uint8_t *p, const uint8_t *end, uint64_t version)
+typedef enum list_use { LIST_TAKEN, LIST_LEFT, LIST_UNSEEN } list_use;
+
+static void read_list(htc_reader *r, uint8_t format, htc__kv_cell *cell, list_use use, uint64_t client)
 {
-    size_t count = p < end ? *p++ : 0;
-    if (count == 0 || count > HTC__KV_CLIENTS)
-        return NULL;
-    for (; count > 0; count--) {
-        uint64_t below, other;
-        if (end - p < 8 || !(p = get_varint(p + 8, end, &other)) || !(p = get_varint(p, end, &below)) ||
-            !(p = get_varint(p, end, &other)) || below > version)
-            return NULL;
+    if (format == FORMAT_BEFORE) {
+        take_list_2(r, cell);
+        return;
     }
-    return p;
+    htc_bytes list = list_bytes(r);
+    if (r->status != HTC_OK)
+        return;
+    if (use == LIST_LEFT)
+        look_at_list(r, cell, list, client);
+    else
+        take_list(r, cell, list);
 }
 
 /* Behind version and what was forgotten, of a cell of a value that has nothing more than what `may` says; NULL: it is another one. */
@@ -291,14 +400,19 @@ int htc__kv_cell_plain(htc_bytes bytes, uint64_t *version, htc_bytes *value)
 {
     uint64_t       forgot;
     const uint8_t *p = read_front(bytes, FORGOT | LIST, version, &forgot);
-    if (p && ((const uint8_t *)bytes.data)[1] & LIST)
-        p = skip_list(p, (const uint8_t *)bytes.data + bytes.len, *version);
+    if (p && ((const uint8_t *)bytes.data)[1] & LIST) {
+        const uint8_t *end = (const uint8_t *)bytes.data + bytes.len;
+        uint64_t       len;
+        p = get_varint(p, end, &len);
+        p = p && len <= (size_t)(end - p) ? p + len : NULL;
+    }
     if (p)
         *value = behind(bytes, p);
     return p != NULL;
 }
 
-static inline htc_status read_cell(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell, int head)
+static inline htc_status read_cell(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell, list_use use,
+                                   uint64_t client)
 {
     memset(cell, 0, offsetof(htc__kv_cell, seen)); /* the list has `count` entries, the others mean nothing */
     if (read_plain(bytes, &cell->version, &cell->forgot, &cell->value)) {
@@ -326,15 +440,15 @@ static inline htc_status read_cell(htc_bytes bytes, const htc__kv_floors *floors
         cell->ttl = htc_get_varint(&r);
         cell->term = htc_get_varint(&r);
     }
-    if (head && flags & LIST) {
+    if (use == LIST_UNSEEN && flags & LIST) {
         flags &= (uint8_t)~LIST;
         r.p = r.end;
     }
-    if (flags & LIST && !read_list_quickly(&r, cell))
-        read_list(&r, cell);
+    if (flags & LIST)
+        read_list(&r, format, cell, use, client);
     if (flags & PRESENT)
         cell->value = htc_get_raw(&r, htc_reader_left(&r));
-    if (htc_reader_done(&r) != HTC_OK || format != HTC__KV_CELL_FORMAT || !sound(flags, cell))
+    if (htc_reader_done(&r) != HTC_OK || (format != HTC__KV_CELL_FORMAT && format != FORMAT_BEFORE) || !sound(flags, cell))
         return HTC_ECORRUPT;
     if (!cell->present && floors)
         cell->version = cell->forgot = floors->version;
@@ -343,12 +457,17 @@ static inline htc_status read_cell(htc_bytes bytes, const htc__kv_floors *floors
 
 htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell)
 {
-    return read_cell(bytes, floors, cell, 0);
+    return read_cell(bytes, floors, cell, LIST_TAKEN, 0);
+}
+
+htc_status htc__kv_cell_read_for(htc_bytes bytes, const htc__kv_floors *floors, uint64_t client, htc__kv_cell *cell)
+{
+    return read_cell(bytes, floors, cell, LIST_LEFT, client);
 }
 
 htc_status htc__kv_cell_head(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell)
 {
-    htc_status status = read_cell(bytes, floors, cell, 1);
+    htc_status status = read_cell(bytes, floors, cell, LIST_UNSEEN, 0);
     cell->value = (htc_bytes){ NULL, 0 };
     return status;
 }
@@ -357,7 +476,6 @@ void htc__kv_cell_copy(htc__kv_cell *to, const htc__kv_cell *from)
 {
     memcpy(to, from, offsetof(htc__kv_cell, seen));
     memcpy(to->seen, from->seen, from->count * sizeof from->seen[0]);
-    to->value = from->value;
 }
 
 int htc__kv_cell_same(const htc__kv_cell *a, const htc__kv_cell *b)
@@ -376,22 +494,32 @@ const htc__kv_seen *htc__kv_cell_find(const htc__kv_cell *cell, uint64_t client)
     for (size_t i = 0; i < cell->count; i++)
         if (cell->seen[i].client == client)
             return &cell->seen[i];
-    return NULL;
+    return cell->listed.own.client == client && client ? &cell->listed.own : NULL;
+}
+
+static void forget(htc__kv_cell *cell, uint64_t version)
+{
+    if (version > cell->forgot)
+        cell->forgot = version;
 }
 
 void htc__kv_cell_note(htc__kv_cell *cell, const htc__kv_seen *seen)
 {
+    const htc__kv_left_list *l = &cell->listed;
+    if (l->bytes.len) {
+        if (!cell->count && l->cut_at < l->cut_end && !l->own.client)
+            forget(cell, l->cut_version);
+        cell->count = 1;
+        cell->seen[0] = *seen;
+        return;
+    }
     size_t i = 0;
     while (i < cell->count && cell->seen[i].client != seen->client)
         i++;
-    if (i == HTC__KV_CLIENTS) {
-        i = 0;
-        if (cell->seen[0].version > cell->forgot)
-            cell->forgot = cell->seen[0].version;
-    }
-    if (i < cell->count) {
-        memmove(&cell->seen[i], &cell->seen[i + 1], (size_t)(cell->count - i - 1) * sizeof cell->seen[0]);
-        cell->count--;
-    }
-    cell->seen[cell->count++] = *seen;
+    if (i == HTC__KV_CLIENTS)
+        forget(cell, cell->seen[--i].version);
+    else if (i == cell->count)
+        cell->count++;
+    memmove(&cell->seen[1], &cell->seen[0], i * sizeof cell->seen[0]);
+    cell->seen[0] = *seen;
 }

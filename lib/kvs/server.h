@@ -162,11 +162,11 @@ htc_status htc__kv_read(htc_kv_server *s, htc_bytes name, htc_bytes *value); /* 
 htc_status htc__kv_scan(htc_kv_server *s, htc_bytes from, htc_kv_visit visit, void *visitor);
 htc_status htc__kv_stage(htc_kv_server *s, htc_bytes name, htc_bytes value);
 htc_status htc__kv_stage_drop(htc_kv_server *s, htc_bytes name);
-/* What is held of a user's key. One whose lease or ttl has ended is shown as deleted. HTC_ECORRUPT: it is damaged.
- * htc__kv_load carries an end out that has passed; htc__kv_show only shows it, with the ttl that it had. */
-htc_status htc__kv_load(htc_kv_server *s, htc_bytes key, htc__kv_cell *cell);
+/* What is held of a user's key, for a change by this client (0: nobody's), lent as the bytes are. One whose lease or ttl has ended is
+ * shown as deleted. HTC_ECORRUPT: it is damaged. htc__kv_load carries an end out that has passed; htc__kv_show only shows it, with the ttl that it had. */
+htc_status htc__kv_load(htc_kv_server *s, htc_bytes key, uint64_t client, htc__kv_cell *cell);
 /* The same of bytes at hand; HTC_ECORRUPT also without any. */
-htc_status htc__kv_show(htc_kv_server *s, htc_bytes key, htc_bytes value, htc__kv_cell *cell);
+htc_status htc__kv_show(htc_kv_server *s, htc_bytes key, htc_bytes value, uint64_t client, htc__kv_cell *cell);
 /* With all that hangs on it: lease, end, the queue of tombstones. old: as it was loaded. */
 htc_status htc__kv_save(htc_kv_server *s, htc_bytes key, const htc__kv_cell *cell, const htc__kv_cell *old);
 /* Is there room for a change of such a key to such a value, with all that hangs on it? Asked before anything is staged. HTC_OK;

@@ -36,7 +36,7 @@ static htc_status change(execution *x)
     htc_kv_server  *s = x->s;
     htc__kv_cell    cell;
     htc__kv_changed changed;
-    htc_status      status = htc__kv_load(s, x->q->key, &cell);
+    htc_status      status = htc__kv_load(s, x->q->key, x->stamp->client, &cell);
     s->stats.changes++;
     if (status != HTC_OK) {
         x->result->status = status;
@@ -81,7 +81,7 @@ static __attribute__((noinline)) htc_status get_in_full(execution *x, htc_status
 {
     htc__kv_cell cell;
     if (status == HTC_OK || status == HTC_ENOTFOUND)
-        status = htc__kv_load(x->s, x->q->key, &cell);
+        status = htc__kv_load(x->s, x->q->key, 0, &cell);
     x->result->status = status;
     if (status != HTC_OK)
         return status == HTC_ECORRUPT ? HTC_OK : status;
@@ -132,7 +132,7 @@ static int add_item(void *visitor, htc_bytes name, htc_bytes value)
     if (((const uint8_t *)name.data)[0] != 'k' || key.len < prefix.len ||
         (prefix.len && memcmp(key.data, prefix.data, prefix.len) != 0))
         return 0;
-    if (htc__kv_show(p->x->s, key, value, &cell) != HTC_OK) {
+    if (htc__kv_show(p->x->s, key, value, 0, &cell) != HTC_OK) {
         p->x->result->status = HTC_ECORRUPT; /* said, and the rest is read */
         return 1;
     }

@@ -37,7 +37,7 @@ static int add(void *visitor, htc_bytes name, htc_bytes value)
         return 1;
     if (is_over(p, name))
         return 0;
-    if (htc__kv_show(p->s, key, value, &cell) != HTC_OK) {
+    if (htc__kv_show(p->s, key, value, 0, &cell) != HTC_OK) {
         p->result->status = HTC_ECORRUPT; /* said, and the rest is read */
         return 1;
     }

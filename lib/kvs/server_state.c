@@ -104,10 +104,10 @@ static htc__kv_floors floors_of(const htc_kv_server *s)
     return (htc__kv_floors){ .version = s->floor };
 }
 
-htc_status htc__kv_show(htc_kv_server *s, htc_bytes key, htc_bytes value, htc__kv_cell *cell)
+htc_status htc__kv_show(htc_kv_server *s, htc_bytes key, htc_bytes value, uint64_t client, htc__kv_cell *cell)
 {
     htc__kv_floors floors = floors_of(s);
-    htc_status     status = value.data ? htc__kv_cell_read(value, &floors, cell) : HTC_ECORRUPT;
+    htc_status     status = value.data ? htc__kv_cell_read_for(value, &floors, client, cell) : HTC_ECORRUPT;
     if (status != HTC_OK || !(cell->lease || cell->ttl))
         return status;
     if (cell->lease && htc__kv_lease_unknown(s, cell->lease))
@@ -120,7 +120,7 @@ htc_status htc__kv_show(htc_kv_server *s, htc_bytes key, htc_bytes value, htc__k
     return status;
 }
 
-htc_status htc__kv_load(htc_kv_server *s, htc_bytes key, htc__kv_cell *cell)
+htc_status htc__kv_load(htc_kv_server *s, htc_bytes key, uint64_t client, htc__kv_cell *cell)
 {
     htc__kv_name name;
     htc_bytes    value;
@@ -132,14 +132,14 @@ htc_status htc__kv_load(htc_kv_server *s, htc_bytes key, htc__kv_cell *cell)
         return HTC_OK;
     }
     if (status == HTC_OK)
-        status = htc__kv_show(s, key, value, cell);
+        status = htc__kv_show(s, key, value, client, cell);
     /* Gone is gone: the removal is staged before anybody is told. While nothing can be stored it is told all the same. */
     if (status != HTC_OK || !(cell->deleted && cell->ttl) || s->refuse != HTC_OK || htc__kv_room(s, key.len, 0) != HTC_OK)
         return status;
     status = htc__kv_end_carry_out(s, key);
     if (status == HTC_OK)
         status = htc__kv_read(s, htc__kv_name_bytes(&name), &value);
-    return status == HTC_OK ? htc__kv_cell_read(value, NULL, cell) : status;
+    return status == HTC_OK ? htc__kv_cell_read_for(value, NULL, client, cell) : status;
 }
 
 /* Also one that is only shown as deleted: then what it hung on is still there. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell_before.h"
 #include "core/codec.h"
 #include "kvs/cell.h"
 #include "property.h"
@@ -10,6 +11,17 @@
 static htc__kv_ballot some_ballot(htc_rng *rng)
 {
     return (htc__kv_ballot){ htc_rng_below(rng, 3), htc_rng_below(rng, 1000), htc_rng_next(rng) | 1 };
+}
+
+/* Clients from 1 on, sometimes one of them twice, as nobody writes them but somebody may send them. */
+static void some_list(htc__kv_cell *c, htc_rng *rng)
+{
+    uint64_t before = c->version, wide = htc_rng_below(rng, 2) ? UINT64_MAX : 300;
+    for (size_t n = htc_rng_below(rng, HTC__KV_CLIENTS + 1); c->count < n;) {
+        before -= htc_rng_below(rng, 3) ? htc_rng_below(rng, before / 4 + 1) : 0;
+        c->seen[c->count++] = (htc__kv_seen){ 1 + htc_rng_below(rng, 30), htc_rng_below(rng, wide), before,
+                                              (int64_t)(htc_rng_below(rng, wide) - wide / 2) };
+    }
 }
 
 static htc__kv_cell some_cell(htc_rng *rng)
@@ -28,9 +40,7 @@ static htc__kv_cell some_cell(htc_rng *rng)
             c.ttl = htc_rng_below(rng, 2) * htc_rng_next(rng);
             c.term = c.ttl ? c.version : 0;
         }
-        for (size_t n = htc_rng_below(rng, HTC__KV_CLIENTS + 1); c.count < n;)
-            c.seen[c.count++] = (htc__kv_seen){ htc_rng_next(rng), htc_rng_next(rng), htc_rng_below(rng, c.version + 1),
-                                                (int64_t)htc_rng_next(rng) };
+        some_list(&c, rng);
     }
     c.promise = c.accepted;
     if (c.present && !htc__kv_ballot_none(&c.accepted) && htc_rng_below(rng, 2))
@@ -118,12 +128,18 @@ static void read_quickly(htc_bytes bytes, size_t *plain)
     htc_bytes    value;
     if (!htc__kv_cell_plain(bytes, &version, &value))
         return;
+    int has_list = ((const uint8_t *)bytes.data)[1] & 128;
+    if (htc__kv_cell_read(bytes, NULL, &cell) != HTC_OK) {
+        HOLDS(has_list);
+        return;
+    }
     ++*plain;
-    HOLDS(htc__kv_cell_read(bytes, NULL, &cell) == HTC_OK && cell.present && !cell.deleted && !cell.lease && !cell.ttl);
+    HOLDS(cell.present && !cell.deleted && !cell.lease && !cell.ttl);
     HOLDS(cell.version == version && htc_bytes_equal(cell.value, value));
 }
 
-/* What is read without a look at the list is what a look at all of it shows, also of cells that are cut or damaged. */
+/* What is read without a look at the list is what a look at all of it shows, also of cells that are cut or damaged; but for a list that
+ * is none. */
 Test(cell, what_is_read_quickly_is_there)
 {
     htc_buf b;
@@ -133,10 +149,7 @@ Test(cell, what_is_read_quickly_is_there)
     {
         htc__kv_cell cell = { .present = 1, .version = 1 + htc_rng_below(&rng, 1000), .value = { "value", 5 } };
         cell.forgot = htc_rng_below(&rng, 2) * htc_rng_below(&rng, cell.version);
-        for (size_t n = htc_rng_below(&rng, HTC__KV_CLIENTS + 1); cell.count < n;)
-            cell.seen[cell.count++] = (htc__kv_seen){ htc_rng_next(&rng), htc_rng_below(&rng, 1000),
-                                                      htc_rng_below(&rng, cell.version + 1),
-                                                      (int64_t)htc_rng_below(&rng, 1000) - 500 };
+        some_list(&cell, &rng);
         htc_buf_clear(&b);
         htc__kv_cell_write(&b, &cell);
         read_quickly(htc_buf_bytes(&b), &whole);
@@ -149,6 +162,140 @@ Test(cell, what_is_read_quickly_is_there)
         }
     }
     cr_expect(whole == 1000 && other > 1000, "%zu, %zu", whole, other);
+    htc_buf_free(&b);
+}
+
+static void written(htc_buf *b, const htc__kv_cell *cell)
+{
+    htc_buf_clear(b);
+    htc__kv_cell_write(b, cell);
+}
+
+/* A list that stays where it is stored is, for one client, the one that is taken apart: who is found in it, what is written when a change
+ * of that client is noted, or none, and which bytes are no cell. */
+Test(cell, a_list_may_stay_where_it_is)
+{
+    htc_buf b, one, other;
+    htc_buf_init(&b, NULL, 0);
+    htc_buf_init(&one, NULL, 0);
+    htc_buf_init(&other, NULL, 0);
+    size_t found = 0, full = 0, left = 0, refused = 0;
+    PROPERTY_ALL(rng, 10000)
+    {
+        htc__kv_cell cell = some_cell(&rng), apart, there;
+        uint64_t     client = htc_rng_below(&rng, 20);
+        written(&b, &cell);
+        if (b.len && htc_rng_below(&rng, 4) == 0)
+            b.data[htc_rng_below(&rng, b.len)] ^= (uint8_t)(1 + htc_rng_below(&rng, 255));
+        htc_status status = htc__kv_cell_read(htc_buf_bytes(&b), NULL, &apart);
+        HOLDS(htc__kv_cell_read_for(htc_buf_bytes(&b), NULL, client, &there) == status);
+        refused += status != HTC_OK;
+        if (status != HTC_OK || b.data[0] != HTC__KV_CELL_FORMAT) /* damaged into the format before */
+            continue;
+        HOLDS(there.count == 0 && there.version == apart.version && htc_bytes_equal(there.value, apart.value));
+        written(&other, &there);
+        HOLDS(htc_bytes_equal(htc_buf_bytes(&b), htc_buf_bytes(&other)));
+        const htc__kv_seen *seen = client ? htc__kv_cell_find(&apart, client) : NULL,
+                           *same = client ? htc__kv_cell_find(&there, client) : NULL;
+        HOLDS(!seen == !same && (!seen || memcmp(seen, same, sizeof *seen) == 0));
+        found += seen != NULL;
+        full += apart.count == HTC__KV_CLIENTS && !seen;
+        left += there.listed.bytes.len > 0;
+        if (!apart.present)
+            continue;
+        apart.version += 1 + htc_rng_below(&rng, 100000);
+        htc__kv_seen now = { client, htc_rng_next(&rng), apart.version, (int64_t)htc_rng_next(&rng) };
+        apart.version += htc_rng_below(&rng, 2);
+        there.version = apart.version;
+        if (client) {
+            htc__kv_cell_note(&apart, &now);
+            htc__kv_cell_copy(&cell, &there);
+            htc__kv_cell_note(&cell, &now);
+            HOLDS(memcmp(htc__kv_cell_find(&cell, client), &now, sizeof now) == 0);
+            htc__kv_cell_copy(&there, &cell);
+        }
+        written(&one, &apart);
+        written(&other, &there);
+        HOLDS(there.forgot == apart.forgot && htc_bytes_equal(htc_buf_bytes(&one), htc_buf_bytes(&other)));
+    }
+    cr_expect(found > 100 && full > 100 && left > 1000 && refused > 100, "%zu, %zu, %zu, %zu", found, full, left,
+              refused);
+    htc_buf_free(&b);
+    htc_buf_free(&one);
+    htc_buf_free(&other);
+}
+
+/* All that is read of these bytes of format 2 is read of what is written of them now. */
+static void is_read_alike(htc_bytes before, const htc__kv_cell *cell, htc_buf *b)
+{
+    htc__kv_cell read, head, now;
+    htc_buf      again;
+    htc_buf_init(&again, NULL, 0);
+    written(b, cell);
+    HOLDS(b->data[0] == 3 && htc__kv_cell_read(htc_buf_bytes(b), NULL, &now) == HTC_OK);
+    HOLDS(htc__kv_cell_read(before, NULL, &read) == HTC_OK && htc__kv_cell_same(&read, &now));
+    HOLDS(htc__kv_ballot_compare(&read.promise, &now.promise) == 0);
+    HOLDS(htc__kv_cell_head(before, NULL, &head) == HTC_OK && head.count == 0 && head.version == now.version);
+    uint64_t  version;
+    htc_bytes value;
+    if (htc__kv_cell_plain(before, &version, &value))
+        HOLDS(version == now.version && htc_bytes_equal(value, now.value));
+    now.promise = now.accepted;
+    written(&again, &now);
+    htc_buf_clear(b);
+    htc__kv_cell_write_unpromised(b, before, &read);
+    HOLDS(htc_bytes_equal(htc_buf_bytes(&again), htc_buf_bytes(b)));
+    htc_buf_free(&again);
+}
+
+static void is_changed_alike(htc_bytes before, const htc__kv_cell *cell, uint64_t client, htc_buf *b)
+{
+    htc__kv_cell there, now;
+    htc__kv_cell_copy(&now, cell);
+    htc__kv_seen seen = { client, 1000, ++now.version, -1 };
+    HOLDS(htc__kv_cell_read_for(before, NULL, client, &there) == HTC_OK && ++there.version == now.version);
+    HOLDS(!htc__kv_cell_find(&there, client) == !htc__kv_cell_find(&now, client));
+    htc__kv_cell_note(&now, &seen);
+    htc__kv_cell_note(&there, &seen);
+    written(b, &now);
+    htc_buf other;
+    htc_buf_init(&other, NULL, 0);
+    htc__kv_cell_write(&other, &there);
+    HOLDS(now.forgot == there.forgot && htc_bytes_equal(htc_buf_bytes(b), htc_buf_bytes(&other)));
+    htc_buf_free(&other);
+}
+
+/* What builds before this one have stored is read, and what becomes of it is written in the form of today; cut, or with a list that is out of
+ * order, it is no cell. */
+Test(cell, the_format_before_is_read)
+{
+    htc_buf before, b;
+    size_t  lists = 0, cut = 0;
+    htc_buf_init(&before, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    PROPERTY_ALL(rng, 5000)
+    {
+        htc__kv_cell cell = some_cell(&rng), read;
+        htc_buf_clear(&before);
+        cell_before(&before, &cell);
+        is_read_alike(htc_buf_bytes(&before), &cell, &b);
+        if (!cell.present)
+            continue;
+        is_changed_alike(htc_buf_bytes(&before), &cell, 1 + htc_rng_below(&rng, 20), &b);
+        if (cell.count == 0)
+            continue;
+        lists++;
+        size_t n = before.len - cell.value.len - 1 - htc_rng_below(&rng, 3);
+        cut += htc__kv_cell_read((htc_bytes){ before.data, n }, NULL, &read) != HTC_OK;
+        htc__kv_seen newest = cell.seen[0];
+        cell.seen[0] = cell.seen[cell.count - 1];
+        cell.seen[cell.count - 1] = newest;
+        htc_buf_clear(&before);
+        cell_before(&before, &cell);
+        HOLDS((htc__kv_cell_read(htc_buf_bytes(&before), NULL, &read) == HTC_OK) == (newest.version == cell.seen[0].version));
+    }
+    cr_expect(lists > 1000 && cut == lists, "%zu, %zu", lists, cut);
+    htc_buf_free(&before);
     htc_buf_free(&b);
 }
 
@@ -199,5 +346,5 @@ Test(cell, a_full_list_forgets_its_oldest)
     htc__kv_cell_note(&cell, &(htc__kv_seen){ 3, 30, 500, 0 });
     cr_expect(eq(u64, cell.forgot, 20));
     cr_expect(eq(u64, htc__kv_cell_find(&cell, 3)->sequence, 30));
-    cr_expect(eq(u64, cell.seen[HTC__KV_CLIENTS - 1].client, 3));
+    cr_expect(eq(u64, cell.seen[0].client, 3));
 }
