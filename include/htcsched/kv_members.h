@@ -62,7 +62,8 @@ typedef struct htc_kv_members {
     uint32_t  to_move; /**< and so many move in all; 0: no change is under way */
     uint64_t  driver;  /**< the member that moves them, as far as the one that was asked knows; 0: it does not */
     uint32_t  keepers; /**< members that keep the map itself */
-    uint32_t  settles; /**< 1: the map itself is on its way to other keepers */
+    uint32_t  settles; /**< 1: the map itself is on its way to other keepers, or the one that was asked does not know yet that a majority of
+                            them has it: ask once more */
     uint64_t  keeper[HTC_RING_OWNERS_MAX]; /**< their ids */
     htc_bytes members_bytes; /**< for htc_kv_members_next alone; lent by the value that was read */
     htc_bytes buckets_bytes; /**< for htc_kv_members_bucket alone; empty unless asked for (limit 1) */

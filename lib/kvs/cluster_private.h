@@ -104,6 +104,9 @@ typedef struct htc__kv_cluster {
     htc__kv_map             *map;         /* the newest seen; NULL: none yet */
     uint64_t                 map_version; /* of its register; 0: it is the first, which all compute alike */
     int                      to_mend;     /* who keeps the map should be as many as keep anything else, and members; asked in each step */
+    uint64_t                 own_kept;    /* an epoch of the map in which a majority of those that keep it has answered; 0: none known */
+    int                      own_asked;   /* they are being asked */
+    htc__kv_face             own_face;
     htc__kv_map             *next_map;    /* newer, adopted at the end of the step */
     uint64_t                 next_version;
     uint64_t                 map_stored; /* the version of the copy in the cells */

@@ -4,10 +4,41 @@
 #include "kvs/cluster_private.h"
 #include "kvs/kv_members.h"
 
-static void head(const htc_kv_server *s, htc_kv_members *m)
+static void map_was_read(void *ctx, uint64_t epoch, uint64_t slot, const htc_kv_result *result)
 {
-    const htc__kv_cluster *c = s->cluster;
-    const htc__kv_map     *map = c->map;
+    htc__kv_cluster *c = ((htc_kv_server *)ctx)->cluster;
+    (void)slot;
+    c->own_asked = 0;
+    if (result->status == HTC_OK && epoch > c->own_kept)
+        c->own_kept = epoch;
+}
+
+/* Whoever gets the map as one of its next keepers takes it up at once, and may be the first of them: until a majority has it the store needs
+ * those that have kept it before. That a majority has it shows when it is read in that epoch, which is done when somebody asks; until then it is not
+ * said. The first epoch is everybody's from the beginning. */
+static int is_kept(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    htc_kv_request   q = { .op = HTC_KV_GET, .key = htc__kv_map_key() };
+    uint64_t         epoch = c->map->own_epoch;
+    if (c->map->own_next.n)
+        return 0;
+    if (epoch == 1 || c->own_kept >= epoch)
+        return 1;
+    if (c->own_asked)
+        return 0;
+    c->own_face = (htc__kv_face){ .answer = map_was_read, .ctx = s };
+    htc__kv_errand *r = htc__kv_errand_own(s, &q, &c->own_face, epoch, 0, s->now + c->request_ns);
+    c->own_asked = r != NULL;
+    if (r)
+        htc__kv_errand_route(s, r);
+    return 0;
+}
+
+static void head(htc_kv_server *s, htc_kv_members *m)
+{
+    htc__kv_cluster   *c = s->cluster;
+    const htc__kv_map *map = c->map;
     uint32_t               seats[HTC_RING_OWNERS_MAX];
     *m = (htc_kv_members){ .size = sizeof *m, .version = c->map_version, .epoch = map->numbers, .asked = c->id };
     m->buckets = c->buckets;
@@ -15,7 +46,7 @@ static void head(const htc_kv_server *s, htc_kv_members *m)
     m->count = map->members;
     m->keepers = map->own.n;
     memcpy(m->keeper, map->own.id, sizeof m->keeper);
-    m->settles = map->own_next.n != 0;
+    m->settles = !is_kept(s);
     if (!map->after)
         return;
     m->change = map->kind;

@@ -268,3 +268,67 @@ Test(kvs_joins, it_asks_as_of_the_newest_map)
     HOLDS(asked_as_of(9) == 1);
     close_world(&w);
 }
+
+/* ---------------------------------------------------------------- what is said of it */
+
+/* As a client asks it; the value is lent. */
+static htc_kv_members shown_by(int n)
+{
+    static const htc_kv_request q = { .op = HTC_KV_MEMBERS };
+    static const htc__kv_stamp  nobody = { .fresh = 1 };
+    htc_kv_members              all = { .size = sizeof all };
+    htc_kv_result               r;
+    HOLDS(htc__kv_cluster_ask(w.node[n].server, &q, &nobody, NULL, 0, 0, &r) && r.status == HTC_OK);
+    HOLDS(htc_kv_members_read(r.value, &all) == HTC_OK);
+    node_input(&w, n, (htc_input){ .kind = HTC_IN_TIMEOUT });
+    return all;
+}
+
+/* Those of them that have the map in its newest epoch, on their disks. */
+static uint32_t have_it_stored(const htc_kv_members *all)
+{
+    uint32_t count = 0;
+    uint64_t epoch = newest(NULL)->own_epoch;
+    for (uint32_t i = 0; i < all->keepers; i++)
+        for (int n = 0; n < w.nodes; n++)
+            count += w.members[n].id == all->keeper[i] && cluster_of(n) && cluster_of(n)->own_hold.epoch >= epoch &&
+                     w.node[n].commit_at == HTC_NEVER;
+    return count;
+}
+
+/* Whoever has just got it as one of the first says that it settles: those that kept it before are needed still. In the end all say that it is settled,
+ * in their next lives too. */
+Test(kvs_joins, the_map_is_settled_when_a_majority_has_it)
+{
+    int waited = 0;
+    PROPERTY_ALL (rng, 8)
+    {
+        open_growing(&w, rng.state, 3, 2, 1, calm);
+        w.commit_ns = 20 * HTC_MS;
+        run_until(&w, w.now + 500 * HTC_MS);
+        start(&w, 2);
+        int said = 0;
+        for (htc_ns until = w.now + 60 * HTC_SECOND; said < 3;) {
+            HOLDS(w.now < until);
+            turn(&w);
+            said = 0;
+            for (int n = 0; n < 3; n++) {
+                uint32_t stored = 0;
+                if (!cluster_of(n)->map || cluster_of(n)->map->own.n < 3)
+                    continue;
+                htc_kv_members all = shown_by(n);
+                stored = have_it_stored(&all);
+                waited += all.settles && stored < 2;
+                cr_assert(all.settles || stored >= 2, "seed %llu: %d says so, and %u have it", (unsigned long long)property_seed, n, stored);
+                said += !all.settles;
+            }
+        }
+        crash(&w, 0, HTC_MS);
+        run_until(&w, w.now + HTC_SECOND);
+        HOLDS(shown_by(0).settles);
+        run_until(&w, w.now + HTC_SECOND);
+        HOLDS(!shown_by(0).settles);
+        close_world(&w);
+    }
+    cr_expect(waited > 0, "nobody had it before the others");
+}
