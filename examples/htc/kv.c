@@ -424,7 +424,7 @@ static htc_status open_store(kv_call *k, uint32_t which)
 
 htc_status run_kv(cli *c, int argc, char **argv)
 {
-    kv_call           k = { .c = c, .version = -1, .ttl = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .count = -1, .from = -1 };
+    kv_call           k = { .c = c, .version = -1, .ttl = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .patience = -1, .count = -1, .from = -1 };
     const char       *word = bring_forward(argc, argv);
     uint32_t          which = word ? find_subcommand(word) : KV_COMMANDS;
     const subcommand *sub = &subcommands[which < KV_COMMANDS ? which : 0];

@@ -47,6 +47,7 @@ typedef struct kv_call {
     uint32_t    reconcile;
     const char *engine, *durability; /* cluster */
     int64_t     members, base_port, shards; /* -1: not given */
+    double      patience;                   /* in seconds; -1: not given */
     uint32_t    stop;
     uint32_t    buckets; /* members */
     const char *prefix;  /* watch */

@@ -4,6 +4,7 @@
  * together with when that began, so that a number that is used again is nobody's. Those that began the store are started with each other's ids
  * for good, whoever has left meanwhile ("first" in that file); who came later finds the others by their addresses. A member that has left
  * does not come back: its directory becomes DIR/left-ID. */
+#include "at_work.h"
 #include "kv.h"
 #include "../htc-kvd/spaces.h"
 
@@ -24,7 +25,8 @@
 #define MEMBERS_MAX      KV_CLUSTER_MAX
 #define SHARDS_MAX       64
 #define SHARDS_MAX_IN_ALL 256 /* of htc-kvd */
-#define START_PATIENCE_S 30.0
+#define START_PATIENCE_S 30.0 /* without anything being done */
+#define LOOK_S           0.2  /* between two looks at what is */
 #define STOP_PATIENCE_S  15.0
 
 typedef struct member {
@@ -34,12 +36,14 @@ typedef struct member {
     pid_t    pid; /* 0: it does not run */
     int      ours, ready;
     off_t    heard; /* of what it says, until it is ready */
+    work_done worked; /* when it was last seen to be at work */
 } member;
 
 typedef struct cluster {
     cli        *c;
     const char *engine, *durability, *space;
     int64_t     members, base_port, shards;
+    double      patience;
     char        dir[3900], engine_text[16], durability_text[16], space_text[120];
     int         lock;
     uint32_t    count, first_count;
@@ -389,10 +393,30 @@ static void end_ours(cluster *k)
         }
 }
 
+/* Any of those that are not ready: the others wait for it. read: what they have, in all. */
+static int some_work(cluster *k, uint64_t *read)
+{
+    int some = 0;
+    *read = 0;
+    for (member *m = k->m; m < k->m + k->count; m++) {
+        if (m->ready)
+            continue;
+        work_done now = work_of(m->pid);
+        *read += now.read;
+        if (has_worked(&now, &m->worked, k->patience)) {
+            m->worked = now;
+            some = 1;
+        }
+    }
+    return some;
+}
+
+/* However long they read what they have stored: only who does nothing is given up. */
 static htc_status wait_until_ready(cluster *k)
 {
-    double   until = now_s() + START_PATIENCE_S;
+    double   worked = now_s(), looked = 0;
     uint32_t ready = 0;
+    uint64_t read = 0;
     progress p;
     progress_begin(&p, k->c);
     while (ready < k->count) {
@@ -410,13 +434,17 @@ static htc_status wait_until_ready(cluster *k)
             m->ready = m->ready || !m->ours || says_ready(m);
             ready += (uint32_t)m->ready;
         }
-        if (ready < k->count && now_s() > until) {
+        if (ready < k->count && now_s() - looked >= LOOK_S) {
+            looked = now_s();
+            worked = some_work(k, &read) ? looked : worked;
+        }
+        if (ready < k->count && looked - worked > k->patience) {
             progress_end(&p);
             return cli_error(k->c, HTC_ETIMEDOUT, k->dir, "the files N/member.out there say more",
-                             "%" PRIu32 " of %" PRIu32 " members were not ready after %.0f seconds", k->count - ready,
-                             k->count, START_PATIENCE_S);
+                             "%" PRIu32 " of %" PRIu32 " members are not ready, and have done nothing for %.0f seconds", k->count - ready,
+                             k->count, k->patience);
         }
-        progress_say(&p, "starting ... %" PRIu32 " of %" PRIu32, ready, k->count);
+        progress_say(&p, "starting ... %" PRIu32 " of %" PRIu32 ", %s read", ready, k->count, show_size((double)read).s);
         if (ready < k->count)
             pause_ms(10);
     }
@@ -707,6 +735,7 @@ htc_status kv_cluster(kv_call *k)
     x->engine = k->engine;
     x->durability = k->durability;
     x->space = k->space;
+    x->patience = k->patience > 0 ? k->patience : START_PATIENCE_S;
     htc_status s = k->stop ? stop(x) : start(x);
     if (x->lock >= 0)
         close(x->lock);

@@ -97,6 +97,7 @@ htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, ch
         { OF(CLUSTER), { "shards", 0, OPT_COUNT, &k->shards, "S", "threads of each member, a part of the keys each (1)" } },
         { OF(CLUSTER), { "engine", 0, OPT_TEXT, &k->engine, "ENGINE", "log (default) or lmdb" } },
         { OF(CLUSTER), { "durability", 0, OPT_TEXT, &k->durability, "HOW", "sync (default), interval or memory" } },
+        { OF(CLUSTER), { "patience", 0, OPT_TIME, &k->patience, "TIME", "give up where members that start do nothing for so long (30s)" } },
         { OF(CLUSTER), { "stop", 0, OPT_FLAG, &k->stop, NULL, "end the members that run in --dir" } },
         { OF(MEMBERS), { "buckets", 0, OPT_FLAG, &k->buckets, NULL, "with --json: the owners of each bucket too" } },
         { OF(JOIN) | OF(LEAVE) | OF(REPLACE) | OF(REBALANCE) | OF(UNDO),
