@@ -9,8 +9,8 @@
  * heard is waited for is drawn at random, and doubles with each that was overtaken, so that a bucket that takes long is moved at last.
  *
  * The map's own register moves in the same way, but that needs no number: all who help say the same. It names its next owners, after
- * which it cannot change any more; a majority of the old ones is sealed, and a majority of the next ones gets what follows
- * from it, under the next version. Who goes lets go of it before the change begins if somebody else can have it at once, else before the
+ * which it cannot change any more; as many of the old ones as meet every majority are sealed, and a majority of the next ones gets what
+ * follows from it, under the next version. Who goes lets go of it before the change begins if somebody else can have it at once, else before the
  * last batch: by then whoever comes in its place is a member. */
 #include <string.h>
 

@@ -353,10 +353,29 @@ static int waits_for_more(htc__kv_mover *m, htc_ns now, uint32_t whole)
     return now < m->wait_until && !e->enough(e->ctx, &m->move, shown);
 }
 
+/* How many have to be sealed before anything is installed.
+ *
+ * A majority of a bucket's owners. Of those that keep the map as many as meet every majority: half of them, where they are even. That is enough
+ * for it. n owners, of which n - n / 2 are sealed, durably: n / 2 are not, and a majority is n / 2 + 1, so that each has a sealed one in it.
+ * Whoever is sealed answers nothing in that epoch any more; so from then on no round of it, of a read or of a change, gets a majority,
+ * and nobody is shown what the next owners have gone beyond. And what they are given does not depend on who was sealed: a map that names its next
+ * owners is known to be final before one is asked to seal (its ballot won a majority, so every later one starts from it, and an earlier one
+ * that a few have accepted is outbid), and nothing may be proposed in its place (map.h), so what follows from it is one value, made by
+ * whoever moves it from its own copy and not from what the old owners show. So two movers that have sealed two different halves install
+ * the same. It matters where one of two is lost for good right then: it takes both to name the next owners, and one to go on.
+ *
+ * Of other buckets what is installed is read from who is sealed. There it stays a majority: what the model shows (tests/model/store_epoch.pml,
+ * of three owners, where both are two) is said of nothing else. */
+static uint32_t seals_wanted(const htc__kv_mover *m)
+{
+    uint32_t n = m->move.from_n;
+    return m->move.bucket == HTC__KV_OWN_BUCKET ? n - n / 2 : n / 2 + 1;
+}
+
 static htc_status install(htc__kv_mover *m, htc_ns now)
 {
     uint32_t whole = whole_sources(m), sealed = whole + lost_sources(m);
-    if (sealed <= m->move.from_n / 2 || waits_for_more(m, now, sealed))
+    if (sealed < seals_wanted(m) || waits_for_more(m, now, sealed))
         return HTC_OK;
     htc_status status = whole >= answers_wanted(m) || HTC__BROKEN(lost_counted) ? build(m) : HTC_AGAIN;
     if (status == HTC_AGAIN) { /* with another owner's answer, if there is one */

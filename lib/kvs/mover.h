@@ -1,5 +1,5 @@
-/* Who moves one bucket: seals a majority of its old owners, reads each after its own seal, installs what counts at a majority of
- * the new ones under its number, and has the map activate that number.
+/* Who moves one bucket: seals a majority of its old owners (of the map: as many as meet every one), reads each after its own seal,
+ * installs what counts at a majority of the new ones under its number, and has the map activate that number.
  *
  * A mover keeps nothing: it may die anywhere, and the next one begins anew with the next number. Two at work at once do no harm:
  * the map activates one. */

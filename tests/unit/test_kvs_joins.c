@@ -332,3 +332,48 @@ Test(kvs_joins, the_map_is_settled_when_a_majority_has_it)
     }
     cr_expect(waited > 0, "nobody had it before the others");
 }
+
+/* ---------------------------------------------------------------- who keeps the map */
+
+static int names_next(int n)
+{
+    return cluster_of(n) && cluster_of(n)->map && cluster_of(n)->map->own_next.n > 0;
+}
+
+/* Two keep the map, and name three. When the first one knows that this is so, and nobody is sealed yet, one of the two is lost: the other one
+ * is of each majority of them, so the map goes on to those that are left. */
+Test(kvs_joins, one_of_two_keepers_is_lost_while_the_map_moves)
+{
+    PROPERTY(rng, 8)
+    {
+        htc_kv_request get = { .op = HTC_KV_GET, .key = htc_bytes_of("one") }, put = get;
+        put.op = HTC_KV_PUT;
+        put.value = htc_bytes_of("v");
+        open_growing(&w, rng.state, 3, 2, 1, calm);
+        HOLDS(ask_one(&w, 0, &put).status == HTC_OK);
+        start(&w, 2);
+        htc_ns until = w.now + 60 * HTC_SECOND;
+        while (!names_next(0) && !names_next(1) && !names_next(2)) {
+            HOLDS(w.now < until);
+            turn(&w);
+        }
+        int victim = names_next(0) ? 1 : 0;
+        HOLDS(names_next(0) + names_next(1) + names_next(2) == 1);
+        HOLDS(cluster_of(0)->own_hold.sealed < cluster_of(0)->own_hold.epoch + 1 && newest(NULL)->own.n == 2);
+        crash(&w, victim, HTC_NEVER);
+        until = w.now + 60 * HTC_SECOND;
+        while (newest(NULL)->own_next.n) {
+            HOLDS(w.now < until);
+            turn(&w);
+        }
+        HOLDS(newest(NULL)->own.n == 3);
+        w.node[victim].down_until = w.now + HTC_SECOND;
+        while (!has_come(NULL, 2)) {
+            HOLDS(w.now < until);
+            turn(&w);
+        }
+        for (int u = 0; u < CLIENTS; u++)
+            HOLDS(ask_one(&w, u, &get).status == HTC_OK);
+        close_world(&w);
+    }
+}
