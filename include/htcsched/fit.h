@@ -345,7 +345,8 @@ HTC_API htc_status htc_fit_shadow(const htc_fit *fit, htc_ns now, uint32_t nodes
  * The earliest start of a waiting job as things stand.
  *
  * Reserved starts (all under HTC_FIT_PROMISE_ALL, the head's under HTC_FIT_PROMISE_HEAD) are told as they are. Others
- * are found by going on in imagination: jobs end at their estimates, nobody new arrives, the policy decides.
+ * are found by going on in imagination: jobs end at their estimates, nobody new arrives, the policy decides. It decides
+ * first as things stand: a job that is due at this very moment, and has not ended, holds its nodes in that decision.
  *
  * @param[in]  fit       borrowed
  * @param[in]  now       the moment

@@ -323,13 +323,8 @@ static inline void model_forecast(const model *m, int now, int *at)
     int ends[MODEL_JOBS];
     for (size_t i = 0; i < copy.n; i++)
         ends[i] = copy.job[i].running ? model_end(&copy.job[i], now) : MODEL_NEVER;
-    for (int events = 1; now < MODEL_NEVER; now++, events = 0) {
-        for (size_t i = copy.n; i > 0; i--)
-            if (copy.job[i - 1].running && ends[i - 1] == now) {
-                ends[i - 1] = ends[copy.n - 1];
-                model_over(&copy, now, &copy.job[i - 1]);
-                events++;
-            }
+    /* First who starts now as things stand: what ends at this very moment has not said so. */
+    for (int events = 1; now < MODEL_NEVER; now += events == 0) {
         /* Estimates of what was overdue are not looked at again: it ends when `ends` says. */
         for (size_t i = 0; i < copy.n; i++)
             if (copy.job[i].running && ends[i] < MODEL_NEVER)
@@ -340,6 +335,13 @@ static inline void model_forecast(const model *m, int now, int *at)
             for (size_t i = 0; i < n; i++)
                 at[i] = ids[i] == j->id ? now : at[i];
         }
+        events = 0;
+        for (size_t i = copy.n; i > 0; i--)
+            if (copy.job[i - 1].running && ends[i - 1] == now) {
+                ends[i - 1] = ends[copy.n - 1];
+                model_over(&copy, now, &copy.job[i - 1]);
+                events++;
+            }
     }
 }
 

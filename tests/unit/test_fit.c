@@ -627,6 +627,43 @@ Test(fit, tells_candidates_from_the_head_unless_behind_one_that_waits)
     htc_fit_destroy(fit);
 }
 
+/* A job that is due at this very moment has not said so: who can start without its nodes is foreseen to start now, as
+ * the decision would have it. At later moments what ends comes first. */
+Test(fit, foresees_now_what_would_be_decided_now)
+{
+    static const struct {
+        uint32_t    promise;
+        htc_fit_job waiting[3]; /* while the first, 3 of the 8 nodes, is due */
+        htc_ns      starts[3];
+    } cases[] = {
+        /* The second passes the first, who would start if the nodes were back. */
+        { HTC_FIT_PROMISE_NOTHING,
+          { { 2, 10 * S, 8, 0 }, { 3, 4 * S, 5, 0 }, { 4, 1 * S, 8, 0 } },
+          { 13 * S, 9 * S, 23 * S } },
+        /* The third takes what the first leaves over; if that one ran already, it would have to wait for the second. */
+        { HTC_FIT_PROMISE_HEAD,
+          { { 2, 3 * S, 6, 0 }, { 3, 10 * S, 8, 0 }, { 4, 100 * S, 2, 0 } },
+          { 9 * S, 109 * S, 9 * S } },
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        htc_fit          *fit = fit_of(cases[c].promise, 8);
+        const htc_fit_job runs = job_of(1, 3, 9 * S);
+        htc_fit_job       job;
+        htc_ns            starts[3], when;
+        cr_assert(eq(int, htc_fit_submit(fit, 0, &runs), HTC_OK));
+        cr_assert(eq(int, htc_fit_next(fit, 0, &job), HTC_OK));
+        for (size_t i = 0; i < 3; i++)
+            cr_assert(eq(int, htc_fit_submit(fit, 9 * S, &cases[c].waiting[i]), HTC_OK));
+        cr_assert(eq(int, htc_fit_forecast(fit, 9 * S, starts, 3), HTC_OK));
+        for (size_t i = 0; i < 3; i++) {
+            cr_expect(starts[i] == cases[c].starts[i], "case %zu, job %zu: %g s", c, i, (double)starts[i] / S);
+            cr_expect(htc_fit_when(fit, 9 * S, 2 + i, &when, NULL) == HTC_OK && when == starts[i]);
+        }
+        cr_expect(htc_fit_next(fit, 9 * S, &job) == HTC_OK && job.id == 3 + c);
+        htc_fit_destroy(fit);
+    }
+}
+
 /* ---- wrong use ---- */
 
 Test(fit, refuses_wrong_use)
