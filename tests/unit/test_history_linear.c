@@ -89,10 +89,11 @@ Test(history, what_one_copy_did_is_linearizable_without_versions)
     }
 }
 
-/* Every kind of mistake, wherever it can be planted: both find it. */
+/* Every kind of mistake, wherever it can be planted: both find it. Where many outcomes are unknown the search may give up, but seldom, and it
+ * never says that all is well. */
 static void planted(made_mistake what, uint64_t seeds)
 {
-    size_t found = 0;
+    size_t found = 0, undecided = 0;
     PROPERTY(rng, seeds)
     {
         made_options o = any_options(&rng);
@@ -110,7 +111,9 @@ static void planted(made_mistake what, uint64_t seeds)
             htc_history_verdict v = linear(wrong);
             HOLDS(v.answer == HTC_HISTORY_BROKEN);
             HOLDS(v.key == a->key && v.involved >= 1 && strlen(v.text) > 20);
-            HOLDS(search(wrong) == HTC_HISTORY_BROKEN);
+            uint32_t s = search(wrong);
+            HOLDS(s != HTC_HISTORY_HOLDS);
+            undecided += s == HTC_HISTORY_UNDECIDED;
             htc_history_destroy(wrong);
             here++;
         }
@@ -118,6 +121,7 @@ static void planted(made_mistake what, uint64_t seeds)
         htc_history_destroy(h);
     }
     cr_expect(getenv("HTC_TEST_SEED") || found > seeds / 4, "planted %zu times only", found);
+    cr_expect(getenv("HTC_TEST_SEED") || undecided <= found / 1000, "%zu of %zu searches gave up", undecided, found);
 }
 
 Test(history, a_stale_read_is_found)
