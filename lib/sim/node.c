@@ -348,7 +348,11 @@ static int waits(htc_sim *sim, sim_event *e)
         return 1;
     }
     if (!first && node->releasing) {
-        htc__sim_push(sim, e, sim->now); /* behind those that waited longer */
+        /* It has arrived, and stands behind those that waited longer as one of them: who comes after it may not pass it. */
+        e->by_link = 0;
+        e->released = 1;
+        node->releasing++;
+        htc__sim_push(sim, e, sim->now);
         return 1;
     }
     return 0;

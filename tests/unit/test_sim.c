@@ -132,6 +132,23 @@ Test(sim, nobody_overtakes_at_the_end_of_a_clog)
     }
 }
 
+/* At one moment a clog ends, then a pause, then one more arrives: those of the clog wait for those of the pause, and he for them. */
+Test(sim, nobody_overtakes_when_a_clog_and_a_pause_end_together)
+{
+    htc_sim_net net = { .size = sizeof net, .latency_ns = HTC_MS };
+    pair        p = pair_open(1, &net);
+    htc_sim_run(p.sim, 10 * HTC_MS);
+    htc_sim_clog(p.a->node, p.b->node, 8 * HTC_MS); /* its end comes before that of the pause */
+    htc_sim_clog(p.a->node, p.b->node, 0);
+    htc_sim_pause(p.b->node, 8 * HTC_MS);
+    htc_sim_run(p.sim, 3 * HTC_MS);
+    htc_sim_clog(p.a->node, p.b->node, 5 * HTC_MS);
+    htc_sim_run(p.sim, 20 * HTC_MS);
+    tally t = tally_of(&p);
+    cr_expect(t.late == 0 && t.again == 0 && t.never <= 2, "%zu late, %zu again, %zu never", t.late, t.again, t.never);
+    pair_close(&p);
+}
+
 Test(sim, block_is_one_way_and_loses)
 {
     pair p = pair_open(7, NULL);
