@@ -270,7 +270,7 @@ Test(sim_disk, what_was_synced_is_there_and_nothing_else_is_promised)
 /* Names outlive a power failure once they are answered; a request on its way is done or not. */
 Test(sim_disk, directory_entries_last_when_answered)
 {
-    size_t there = 0, away = 0;
+    size_t there = 0, away = 0, all = property_behind(500, 0) - property_first();
     PROPERTY_ALL(rng, 500)
     {
         client  c;
@@ -291,7 +291,8 @@ Test(sim_disk, directory_entries_last_when_answered)
         there += htc_sim_disk_peek(c.disk, B("c"), 0, &byte, 1) == HTC_OK;
         client_close(&c);
     }
-    cr_expect(there > 150 && there < 350 && away > 150 && away < 350, "made %zu, removed %zu of 500", there, away);
+    cr_expect(getenv("HTC_TEST_SEED") || (there > all * 3 / 10 && there < all * 7 / 10 && away > all * 3 / 10 && away < all * 7 / 10), "made %zu, removed %zu of %zu", there,
+              away, all);
 }
 
 /* ---- each fault ---- */
