@@ -195,6 +195,16 @@ Test(kvs_catch, a_record_is_an_accept_that_comes_late)
     close_world(&w);
 }
 
+/* Among very many any bytes some are a record. */
+static int is_record(uint8_t kind, htc_bytes item)
+{
+    htc_reader   r = htc_reader_of(item);
+    htc__kv_cell cell;
+    uint64_t     epoch = htc_get_varint(&r);
+    htc_bytes    key = htc_get_bytes(&r), rest = htc_get_raw(&r, htc_reader_left(&r));
+    return kind == HTC__KV_ITEM_RECORD && r.status == HTC_OK && epoch == 1 && key.len > 0 && htc__kv_cell_read(rest, NULL, &cell) == HTC_OK;
+}
+
 /* Whatever is said: nothing is taken that is no record, and nobody ends. */
 Test(kvs_catch, any_bytes_are_survived)
 {
@@ -204,14 +214,17 @@ Test(kvs_catch, any_bytes_are_survived)
     run_until(&w, w.now + HTC_SECOND);
     PROPERTY(rng, 2000)
     {
-        uint8_t bytes[400];
-        size_t  len = htc_rng_below(&rng, sizeof bytes);
+        uint8_t  bytes[400];
+        size_t   len = htc_rng_below(&rng, sizeof bytes);
+        uint64_t taken = counts_of(0).taken;
         for (size_t i = 0; i < len; i++)
             bytes[i] = (uint8_t)(htc_rng_below(&rng, 2) ? htc_rng_below(&rng, 8) : htc_rng_below(&rng, 256));
-        htc__kv_catch_hear(w.node[0].server, w.members[1].id, (uint8_t)(HTC__KV_ITEM_CATCH + htc_rng_below(&rng, 5)), (htc_bytes){ bytes, len });
+        uint8_t kind = (uint8_t)(HTC__KV_ITEM_CATCH + htc_rng_below(&rng, 5));
+        htc__kv_catch_hear(w.node[0].server, w.members[1].id, kind, (htc_bytes){ bytes, len });
         HOLDS(w.node[0].server->broken == HTC_OK);
+        HOLDS(counts_of(0).taken == taken || is_record(kind, (htc_bytes){ bytes, len }));
     }
     run_until(&w, w.now + HTC_SECOND);
-    cr_expect(alike(0, 1, 20) == 20 && counts_of(0).taken == 0);
+    cr_expect(eq(int, alike(0, 1, 20), 20));
     close_world(&w);
 }
