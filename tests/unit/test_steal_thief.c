@@ -557,10 +557,11 @@ static void one_step(worker *all, worker *me, uint64_t step, uint64_t lost_of_ei
         me->phase = htc_steal_ask(&me->thief, NULL, step * HTC_MS, &me->rng, WORKERS, me->whom, &me->asked) == HTC_OK;
 }
 
-/* All tasks at one worker, one transfer in eight lost: every task runs once, and everybody had some. The work itself
- * takes 640 * 10 / 64 = 100 steps. */
+/* All tasks at one worker, one transfer in eight lost: every task runs once. The work itself takes 640 * 10 / 64 = 100 steps. Everybody had
+ * some, but for one now and then (12 of 20,000 seeds have one) whose seven first rounds brought nothing: the next wait is longer than what is left. */
 Test(steal_thief, tasks_spread_from_one_worker_and_none_is_lost)
 {
+    uint64_t had_none = 0, cases = 0;
     PROPERTY(rng, 50)
     {
         worker   all[WORKERS] = { 0 };
@@ -582,8 +583,12 @@ Test(steal_thief, tasks_spread_from_one_worker_and_none_is_lost)
             HOLDS(ran + left == TASKS);
         }
         HOLDS(ran == TASKS);
-        for (uint32_t w = 0; w < WORKERS; w++)
-            HOLDS(all[w].ran > 0);
+        for (uint32_t w = 0; w < WORKERS; w++) {
+            HOLDS(all[w].ran > 0 || (all[w].thief.failures >= 7 && all[w].thief.due_ns > step * HTC_MS));
+            had_none += all[w].ran == 0;
+        }
+        cases++;
         HOLDS(step < 300);
     }
+    cr_expect(had_none <= 1 + cases / 200, "%lu of %lu times somebody had none", had_none, cases);
 }
