@@ -351,13 +351,14 @@ static int may_be_repeated(const request *r)
 }
 
 /* Until when another owner is not asked: two that propose for one key overtake each other, and neither gets far where each write takes
- * long. Whoever is not heard any more, or has lost its connection since, may never have got it; a renewal waits for no disk. */
+ * long. Whoever is not heard any more, or has lost its connection since, may never have got it; who was left already, and has done nothing since,
+ * is not slow; a renewal waits for no disk. */
 static htc_ns is_left_at(const htc_kv_server *s, const request *r)
 {
     const htc__kv_cluster *c = s->cluster;
     const htc__kv_peer    *peer = htc__kv_cluster_peer(c, r->target);
     if (!peer || htc__kv_cluster_suspected(s, peer) || peer->opened > r->given || peer->hailed > r->given ||
-        r->kind == HTC__KV_FORWARD_RENEW)
+        peer->left > peer->answered || r->kind == HTC__KV_FORWARD_RENEW)
         return 0;
     htc_ns wait = 2 * htc__kv_pace_longest(&peer->pace, s->now, c->suspect_ns);
     wait = wait < SLOW_MIN * c->suspect_ns ? SLOW_MIN * c->suspect_ns : wait;
@@ -390,6 +391,9 @@ static void next_owner(htc_kv_server *s, request *r)
         due_at(s, r, left_at < look_at ? left_at : look_at);
         return;
     }
+    htc__kv_peer *peer = htc__kv_cluster_peer(s->cluster, r->target);
+    if (peer)
+        peer->left = s->now;
     htc__kv_passed_note(&s->cluster->passed_on, r->tag, r->target, r->given);
     r->attempt++;
     r->again = 1;

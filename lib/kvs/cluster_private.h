@@ -33,6 +33,7 @@ typedef struct htc__kv_peer {
     htc_ns   hailed;         /* when it first spoke on one of its own to this member: what it said on another is lost */
     htc__kv_pace pace;       /* how long it takes to answer what is handed to it */
     htc_ns   answered;       /* when it last did a change that was */
+    htc_ns   left;           /* when one was last given to another owner in its stead */
     uint64_t settled;        /* it holds no eventual record that only others own, by the map of this version, less one: eventual_leave.c */
     uint64_t map_said;       /* which map it was sent, plus one, and when */
     htc_ns   map_said_at;

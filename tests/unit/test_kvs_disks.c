@@ -382,6 +382,19 @@ Test(kvs_disks, an_owner_that_does_nothing_is_left)
         HOLDS(result.status == HTC_AGAIN && passed_on() == 0);
         run_until(&w, asked + left + 100 * HTC_MS);
         HOLDS(result.status == HTC_OK && result.number == 21 && passed_on() == 1);
+        /* The next one does not wait for it as long, until it has done something again. */
+        ask_member(from, &face, &result);
+        run_until(&w, w.now + HTC_SECOND + 100 * HTC_MS);
+        HOLDS(result.status == HTC_OK && result.number == 28 && passed_on() == 2);
+        memset(w.apart, 0, sizeof w.apart);
+        run_until(&w, w.now + 2 * HTC_SECOND);
+        ask_member(from, &face, &result);
+        run_until(&w, w.now + 9 * HTC_SECOND);
+        HOLDS(result.status == HTC_OK && result.number == 35 && passed_on() == 2);
+        w.commit_ns = 2500 * HTC_MS;
+        ask_member(from, &face, &result);
+        run_until(&w, w.now + 9 * HTC_SECOND);
+        HOLDS(result.status == HTC_OK && result.number == 42 && passed_on() == 2);
         close_world(&w);
     }
 }
