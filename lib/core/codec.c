@@ -43,7 +43,7 @@ static int reserve(htc_buf *b, size_t n)
     size_t cap = b->cap ? b->cap : b->max < 64 ? b->max : 64; /* never beyond max: extend looks at cap alone */
     while (cap < b->len + n)
         cap = cap > b->max / 2 ? b->max : cap * 2;
-    uint8_t *data = htc__resize(&env, b->data, b->cap, cap);
+    uint8_t *data = htc__resize_raw(&env, b->data, b->cap, cap);
     if (!data) {
         b->status = HTC_ENOMEM;
         return 0;

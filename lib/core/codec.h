@@ -27,7 +27,7 @@ void      htc_buf_clear(htc_buf *b); /* keeps the memory, forgets the error */
 htc_bytes htc_buf_bytes(const htc_buf *b);
 /* For what follows: as much more memory as n bytes take. */
 uint8_t *htc__buf_extend_slowly(htc_buf *b, size_t n);
-/* Room for n more bytes at the end, counted as written; NULL after an error. */
+/* Room for n more bytes at the end, counted as written, as they come; NULL after an error. */
 static inline uint8_t *htc_buf_extend(htc_buf *b, size_t n)
 {
     if (b->status != HTC_OK || n > b->cap - b->len)

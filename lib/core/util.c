@@ -10,12 +10,17 @@ static const htc_alloc *allocator(const htc_env *env)
     return env ? env->alloc : NULL;
 }
 
-void *htc__resize(const htc_env *env, void *p, size_t old_size, size_t new_size)
+void *htc__resize_raw(const htc_env *env, void *p, size_t old_size, size_t new_size)
 {
     const htc_alloc *a = allocator(env);
     if (new_size == 0)
         new_size = 1;
-    void *q = a ? a->resize(a->ctx, p, old_size, new_size) : realloc(p, new_size);
+    return a ? a->resize(a->ctx, p, old_size, new_size) : realloc(p, new_size);
+}
+
+void *htc__resize(const htc_env *env, void *p, size_t old_size, size_t new_size)
+{
+    void *q = htc__resize_raw(env, p, old_size, new_size);
     if (q && new_size > old_size)
         memset((char *)q + old_size, 0, new_size - old_size);
     return q;
@@ -28,8 +33,7 @@ void *htc__alloc(const htc_env *env, size_t size)
 
 void *htc__alloc_raw(const htc_env *env, size_t size)
 {
-    const htc_alloc *a = allocator(env);
-    return a ? a->resize(a->ctx, NULL, 0, size ? size : 1) : malloc(size ? size : 1);
+    return htc__resize_raw(env, NULL, 0, size);
 }
 
 void htc__free(const htc_env *env, void *p, size_t size)

@@ -10,6 +10,8 @@ void *htc__alloc(const htc_env *env, size_t size);
 void *htc__alloc_raw(const htc_env *env, size_t size);
 /* Like realloc, sizes in bytes; new bytes are zero. NULL: the old memory is as it was. */
 void *htc__resize(const htc_env *env, void *p, size_t old_size, size_t new_size);
+/* The same, but that new bytes are as they come. */
+void *htc__resize_raw(const htc_env *env, void *p, size_t old_size, size_t new_size);
 void  htc__free(const htc_env *env, void *p, size_t size);
 char *htc__strdup(const htc_env *env, const char *s);
 void  htc__strfree(const htc_env *env, char *s);
