@@ -104,8 +104,7 @@ static void write_plain(htc_buf *b, const htc__kv_cell *cell)
 
 static uint8_t *put_u64(uint8_t *p, uint64_t v)
 {
-    for (size_t i = 0; i < 8; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
+    htc__le64_put(p, v);
     return p + 8;
 }
 
@@ -243,14 +242,6 @@ static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, ui
     return NULL;
 }
 
-static inline uint64_t get_u64(const uint8_t *p)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < 8; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
-
 /* As htc_get_varint, for one of up to 56 bits quickly: nearly all are. */
 static inline const uint8_t *get_number(const uint8_t *p, const uint8_t *end, uint64_t *v)
 {
@@ -269,64 +260,104 @@ static inline const uint8_t *get_seen(const uint8_t *p, const uint8_t *end, uint
     if (!(p = get_number(p, end, &below)) || below > before || end - p < 8)
         return NULL;
     seen->version = before - below;
-    seen->client = get_u64(p);
+    seen->client = htc__le64_get(p);
     if (!(p = get_number(p + 8, end, &seen->sequence)) || !(p = get_number(p, end, &number)))
         return NULL;
     seen->number = unzigzag(number);
     return p;
 }
 
-/* The entries of the list at r, which is left behind them. */
-static htc_bytes list_bytes(htc_reader *r)
+#define HIGH_BITS UINT64_C(0x8080808080808080) /* of a number's bytes: set in all but the last */
+
+/* Behind the two numbers that begin these eight bytes. NULL: they are longer, or not in their shortest form, which ends in no 0 behind others. */
+static inline const uint8_t *skip_two(const uint8_t *p)
 {
-    uint64_t len = htc_get_varint(r);
-    if (len == 0 || len > LIST_MAX)
-        htc_reader_fail(r);
-    return htc_get_raw(r, r->status == HTC_OK ? (size_t)len : 0);
+    uint64_t w = htc__le64_get(p), last = ~w & HIGH_BITS, second = last & (last - 1);
+    uint64_t zero = ~(((w & ~HIGH_BITS) + ~HIGH_BITS) | w) & HIGH_BITS;
+    if (second == 0 || (w & HIGH_BITS) << 8 & zero & (second ^ (second - 1)))
+        return NULL;
+    return p + __builtin_ctzll(second) / 8 + 1;
 }
 
-static void take_list(htc_reader *r, htc__kv_cell *cell, htc_bytes list)
+/* As get_seen, for who is only to know whose entry it is. Up to readable there are bytes, also behind the list's end. */
+static inline const uint8_t *pass_seen(const uint8_t *p, const uint8_t *end, const uint8_t *readable, uint64_t before,
+                                       htc__kv_seen *seen)
+{
+    uint64_t       below;
+    const uint8_t *at = get_varint(p, end, &below), *behind = NULL;
+    if (at && below <= before && end - at > 8 && readable - at >= 16)
+        behind = skip_two(at + 8);
+    if (!behind || behind > end)
+        return get_seen(p, end, before, seen);
+    seen->version = before - below;
+    seen->client = htc__le64_get(at);
+    return behind;
+}
+
+static int take_list(htc__kv_cell *cell, htc_bytes list)
 {
     const uint8_t *p = list.data, *end = p + list.len;
     uint64_t       before = cell->version;
     while (p != end) {
         htc__kv_seen *seen = &cell->seen[cell->count];
-        if (cell->count == HTC__KV_CLIENTS || !(p = get_seen(p, end, before, seen))) {
-            htc_reader_fail(r);
-            return;
-        }
+        if (cell->count == HTC__KV_CLIENTS || !(p = get_seen(p, end, before, seen)))
+            return 0;
         before = seen->version;
         cell->count++;
     }
+    return 1;
+}
+
+/* The entry of a list that goes when its client's next change is noted. */
+static void cut(htc__kv_left_list *l, htc_bytes list, const uint8_t *at, const uint8_t *behind, uint64_t before,
+                uint64_t version)
+{
+    l->cut_at = (size_t)(at - (const uint8_t *)list.data);
+    l->cut_end = (size_t)(behind - (const uint8_t *)list.data);
+    l->cut_below = before - version;
+    l->cut_version = version;
 }
 
 /* The same, but that the entries stay where they are. */
-static void look_at_list(htc_reader *r, htc__kv_cell *cell, htc_bytes list, uint64_t client)
+static int look_at_list(htc__kv_cell *cell, htc_bytes list, const uint8_t *readable, uint64_t client)
 {
     htc__kv_left_list *l = &cell->listed;
-    const uint8_t     *first = list.data, *p = first, *end = p + list.len;
-    uint64_t           before = cell->version;
-    htc__kv_seen       seen;
+    const uint8_t     *p = list.data, *end = p + list.len, *at = p;
+    uint64_t           before = cell->version, version = before;
+    size_t             n = 0;
     l->cut_at = l->cut_end = list.len;
-    for (size_t n = 1; p != end; n++) {
-        const uint8_t *at = p;
-        if (n > HTC__KV_CLIENTS || !(p = get_seen(p, end, before, &seen))) {
-            htc_reader_fail(r);
-            return;
-        }
-        int own = seen.client == client && client && !l->own.client;
-        if (own || (n == HTC__KV_CLIENTS && !l->own.client)) {
-            l->cut_at = (size_t)(at - first);
-            l->cut_end = (size_t)(p - first);
-            l->cut_below = before - seen.version;
-            l->cut_version = seen.version;
-        }
-        if (own)
-            l->own = seen;
-        before = seen.version;
+    for (; p != end; n++) {
+        htc__kv_seen seen;
+        at = p;
+        before = version;
+        if (n == HTC__KV_CLIENTS || !(p = pass_seen(p, end, readable, before, &seen)))
+            return 0;
+        version = seen.version;
+        if (seen.client != client || l->own.client || !client)
+            continue;
+        get_seen(at, end, before, &l->own);
+        cut(l, list, at, p, before, version);
     }
+    if (n == HTC__KV_CLIENTS && !l->own.client) /* the oldest */
+        cut(l, list, at, end, before, version);
     l->version = cell->version;
     l->bytes = list;
+    return 1;
+}
+
+typedef enum list_use { LIST_TAKEN, LIST_LEFT, LIST_UNSEEN } list_use;
+
+/* Behind the list at p; NULL: it is none. Unseen: also all that is behind it. */
+static inline const uint8_t *read_list(const uint8_t *p, const uint8_t *end, htc__kv_cell *cell, list_use use,
+                                       uint64_t client)
+{
+    uint64_t len;
+    if (use == LIST_UNSEEN)
+        return end;
+    if (!(p = get_number(p, end, &len)) || len == 0 || len > LIST_MAX || len > (size_t)(end - p))
+        return NULL;
+    htc_bytes list = { p, (size_t)len };
+    return (use == LIST_LEFT ? look_at_list(cell, list, end, client) : take_list(cell, list)) ? p + len : NULL;
 }
 
 /* As format 2 has it: how many, then the oldest change first, each told by how far it lies below the cell's own version. */
@@ -351,23 +382,6 @@ static void take_list_2(htc_reader *r, htc__kv_cell *cell)
     cell->count = n;
 }
 
-typedef enum list_use { LIST_TAKEN, LIST_LEFT, LIST_UNSEEN } list_use;
-
-static void read_list(htc_reader *r, uint8_t format, htc__kv_cell *cell, list_use use, uint64_t client)
-{
-    if (format == FORMAT_BEFORE) {
-        take_list_2(r, cell);
-        return;
-    }
-    htc_bytes list = list_bytes(r);
-    if (r->status != HTC_OK)
-        return;
-    if (use == LIST_LEFT)
-        look_at_list(r, cell, list, client);
-    else
-        take_list(r, cell, list);
-}
-
 /* Behind version and what was forgotten, of a cell of a value that has nothing more than what `may` says; NULL: it is another one. */
 static inline const uint8_t *read_front(htc_bytes bytes, uint8_t may, uint64_t *version, uint64_t *forgot)
 {
@@ -388,14 +402,6 @@ static htc_bytes behind(htc_bytes bytes, const uint8_t *p)
     return (htc_bytes){ p, (size_t)((const uint8_t *)bytes.data + bytes.len - p) };
 }
 
-static int read_plain(htc_bytes bytes, uint64_t *version, uint64_t *forgot, htc_bytes *value)
-{
-    const uint8_t *p = read_front(bytes, FORGOT, version, forgot);
-    if (p)
-        *value = behind(bytes, p);
-    return p != NULL;
-}
-
 int htc__kv_cell_plain(htc_bytes bytes, uint64_t *version, htc_bytes *value)
 {
     uint64_t       forgot;
@@ -411,18 +417,12 @@ int htc__kv_cell_plain(htc_bytes bytes, uint64_t *version, htc_bytes *value)
     return p != NULL;
 }
 
-static inline htc_status read_cell(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell, list_use use,
-                                   uint64_t client)
+/* A cell of any kind, into one that is zero. */
+static __attribute__((noinline)) htc_status read_any(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell,
+                                                     list_use use, uint64_t client)
 {
-    memset(cell, 0, offsetof(htc__kv_cell, seen)); /* the list has `count` entries, the others mean nothing */
-    if (read_plain(bytes, &cell->version, &cell->forgot, &cell->value)) {
-        cell->present = 1;
-        return HTC_OK;
-    }
     htc_reader r = htc_reader_of(bytes);
     uint8_t    format = htc_get_u8(&r), flags = htc_get_u8(&r);
-    cell->version = cell->forgot = 0;
-    cell->value = (htc_bytes){ NULL, 0 };
     cell->present = flags & PRESENT;
     cell->deleted = (flags & DELETED) != 0;
     if (flags & PRESENT)
@@ -440,18 +440,41 @@ static inline htc_status read_cell(htc_bytes bytes, const htc__kv_floors *floors
         cell->ttl = htc_get_varint(&r);
         cell->term = htc_get_varint(&r);
     }
-    if (use == LIST_UNSEEN && flags & LIST) {
-        flags &= (uint8_t)~LIST;
-        r.p = r.end;
+    if (flags & LIST && format == FORMAT_BEFORE && use != LIST_UNSEEN)
+        take_list_2(&r, cell);
+    else if (flags & LIST && r.status == HTC_OK) {
+        const uint8_t *p = read_list(r.p, r.end, cell, use, client);
+        if (!p)
+            return HTC_ECORRUPT;
+        r.p = p;
     }
-    if (flags & LIST)
-        read_list(&r, format, cell, use, client);
+    if (use == LIST_UNSEEN)
+        flags &= (uint8_t)~LIST;
     if (flags & PRESENT)
         cell->value = htc_get_raw(&r, htc_reader_left(&r));
-    if (htc_reader_done(&r) != HTC_OK || (format != HTC__KV_CELL_FORMAT && format != FORMAT_BEFORE) || !sound(flags, cell))
+    if (htc_reader_done(&r) != HTC_OK || (format != HTC__KV_CELL_FORMAT && format != FORMAT_BEFORE) ||
+        !sound(flags, cell))
         return HTC_ECORRUPT;
     if (!cell->present && floors)
         cell->version = cell->forgot = floors->version;
+    return HTC_OK;
+}
+
+static inline htc_status read_cell(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell, list_use use,
+                                   uint64_t client)
+{
+    memset(cell, 0, offsetof(htc__kv_cell, seen)); /* the list has `count` entries, the others mean nothing */
+    uint64_t       version, forgot;
+    const uint8_t *p = read_front(bytes, FORGOT | LIST, &version, &forgot);
+    if (!p)
+        return read_any(bytes, floors, cell, use, client);
+    cell->present = 1;
+    cell->version = version;
+    cell->forgot = forgot;
+    if (((const uint8_t *)bytes.data)[1] & LIST &&
+        !(p = read_list(p, (const uint8_t *)bytes.data + bytes.len, cell, use, client)))
+        return HTC_ECORRUPT;
+    cell->value = behind(bytes, p);
     return HTC_OK;
 }
 
