@@ -24,6 +24,7 @@
 #define RIVAL_WAIT   HTC_MS
 #define SHOWN_MAX    2
 #define VAIN_MAX     4
+#define TURN_MAX     8 /* in vain: then others that wait have their turn */
 #define KEYS_MAX     256
 #define WAITING_MAX  256 /* of one key */
 #define REQUEST_SIZE ((size_t)8 << 10)
@@ -133,12 +134,14 @@ int htc__kv_rivals_after(htc_kv_server *s, const htc__kv_whose *whose, const htc
 {
     htc__kv_contest *x = contest_of(s, q->key);
     uint64_t         rival = rival_of(whose);
-    /* Who has come back and lost to the other one goes on: it has waited its turn. */
+    /* Who has come back and lost to the other one goes on: it has waited its turn. But not for ever: who waits may be the only one who can win. */
     shown   *place = x ? shown_of(x, rival) : NULL;
     uint32_t vain = place ? place->vain + 1 : 0;
     if (place)
         place->rival = 0;
-    else if (x && x->count == 0)
+    if (place && x->count > 0 && vain >= TURN_MAX)
+        place = NULL;
+    else if (!place && x && x->count == 0)
         place = free_place(x);
     if (x && result->status == HTC_OK)
         x->winner = rival;

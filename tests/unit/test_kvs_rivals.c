@@ -256,6 +256,55 @@ Test(kvs_rivals, few_requests_are_lost)
     end(&r);
 }
 
+/* A lock: whoever has not got it tries again and again for what is not there, and who has got it gives it back in the same way. It waits
+ * behind others that lose, and is heard. */
+Test(kvs_rivals, a_lock_is_given_back)
+{
+    enum { SPINNERS = 5 };
+    rig      r;
+    htc_rng  rng = { 1 };
+    unsigned got[SPINNERS + 1] = { 0 }, rounds = 0, seen;
+    uint32_t holder = 0;
+    cr_assert(make(&r, NULL, 1, SPINNERS) == HTC_OK);
+    say(&r, 1, put_0);
+    turn(&r);
+    cr_assert(heard(&r, 1, "+OK\r\n"));
+    for (uint32_t i = 1; i <= SPINNERS; i++)
+        cas(&r, i, 0, i);
+    while (rounds < 200) {
+        uint32_t first_heard = (uint32_t)htc_rng_below(&rng, SPINNERS);
+        for (uint32_t k = 0; k < SPINNERS; k++) {
+            uint32_t i = 1 + (first_heard + k) % SPINNERS;
+            if (r.c[i].asked[0])
+                deliver(&r, i);
+        }
+        r.now += 100 * HTC_US;
+        turn(&r);
+        for (uint32_t k = 0, first = holder; k <= SPINNERS; k++) { /* who gives it back comes before who gets it */
+            uint32_t i = k ? k : first;
+            if (i == 0)
+                continue;
+            unsigned expected = r.c[i].expected;
+            cr_assert(r.now - r.c[i].since < 20 * HTC_MS, "client %u waits for its answer after %u rounds", i, rounds);
+            if (!answered(&r, i, &seen))
+                continue;
+            if (expected) { /* it is given back */
+                cr_assert(seen == i && holder == i);
+                holder = 0;
+                rounds++;
+            } else if (seen == 0) {
+                cr_assert(holder == 0);
+                holder = i;
+                got[i]++;
+            }
+            cas(&r, i, holder == i ? i : 0, holder == i ? 0 : i);
+        }
+    }
+    for (uint32_t i = 1; i <= SPINNERS; i++)
+        cr_expect(got[i] >= 10, "client %u has had it %u times", i, got[i]);
+    end(&r);
+}
+
 /* Two of them are on their way back, two wait. */
 static void four_lose(rig *r)
 {
