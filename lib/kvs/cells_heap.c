@@ -258,7 +258,7 @@ int htc__heap_drop(htc__heap *h, htc_bytes key)
 void htc__heap_hint(htc__heap *h, const htc_bytes *keys, size_t n)
 {
     uint64_t places[HTC__HEAP_FOUND];
-    size_t   many = n < HTC__HEAP_FOUND ? n : HTC__HEAP_FOUND, known = 0;
+    size_t   of[HTC__HEAP_FOUND], many = n < HTC__HEAP_FOUND ? n : HTC__HEAP_FOUND, known = 0, kept = 0;
     for (size_t i = 0; i < many; i++) {
         places[i] = htc__kv_place(h->seed, keys[i]);
         htc__places_hint(&h->places, places[i]);
@@ -269,13 +269,20 @@ void htc__heap_hint(htc__heap *h, const htc_bytes *keys, size_t n)
         if (!(found->ref = htc__places_first(&h->places, places[i], &found->spot)))
             continue;
         found->place = places[i];
+        of[known] = i;
         const char *p = htc__arena_at(&h->arena, found->ref);
         __builtin_prefetch(p);
         __builtin_prefetch(p + 64);
         __builtin_prefetch(p + 128);
         known++;
     }
-    h->found_count = known;
+    /* Another key with the same upper bits has another place than the one it would be remembered with. */
+    for (size_t i = 0; i < known; i++) {
+        record r = record_of(h, h->found[i].ref);
+        if (is_of(&r, keys[of[i]]))
+            h->found[kept++] = h->found[i];
+    }
+    h->found_count = kept;
 }
 
 /* ---------------------------------------------------------------- all records */

@@ -182,6 +182,47 @@ static htc_bytes number_key(uint64_t i, char text[17])
     return (htc_bytes){ text, 16 };
 }
 
+typedef struct placed {
+    uint64_t place, i;
+} placed;
+
+static int by_place(const void *a, const void *b)
+{
+    uint64_t x = ((const placed *)a)->place, y = ((const placed *)b)->place;
+    return (x > y) - (x < y);
+}
+
+/* The table knows only the upper bits of a place. Hinted at is one key, and looked for another one that shares them. */
+Test(cells, a_hint_is_of_its_own_key)
+{
+    enum { N = 200000 };
+    htc__heap h;
+    char      text[17], other[17];
+    htc_bytes got;
+    size_t    pairs = 0;
+    placed   *all = malloc(N * sizeof *all);
+    for (uint64_t i = 0; i < N; i++)
+        all[i] = (placed){ htc__kv_place(SEED, number_key(i, text)), i };
+    qsort(all, N, sizeof *all, by_place);
+    for (size_t i = 1; i < N; i++) {
+        if (htc__place_top(all[i - 1].place) != htc__place_top(all[i].place))
+            continue;
+        pairs++;
+        htc__heap_init(&h, NULL, &(htc__heap_options){ .seed = SEED });
+        for (size_t k = i - 1; k <= i; k++)
+            cr_assert(htc__heap_put(&h, number_key(all[k].i, text), htc_bytes_of("v")) == HTC_OK);
+        for (size_t k = 0; k < 2; k++) {
+            htc_bytes hinted = number_key(all[i - k].i, other);
+            htc__heap_hint(&h, &hinted, 1);
+            cr_assert(htc__heap_get(&h, number_key(all[i - 1 + k].i, text), &got) == HTC_OK);
+            cr_expect(htc__heap_place(&h) == all[i - 1 + k].place);
+        }
+        htc__heap_free(&h);
+    }
+    cr_expect(pairs > 4, "%zu pairs", pairs);
+    free(all);
+}
+
 /* Every size on the way up and down is passed with all records there; in between, chunks of slots come and go. */
 Test(cells, grow_and_shrink_with_everything_there)
 {
