@@ -159,7 +159,7 @@ static htc_status choose_super(htc__log_reader *r)
         if (r->files[i].number == r->super.first)
             return frames_begin(r, i, 0);
     /* The first segment is made after the superblocks, too. */
-    if (r->files_count == 0 && r->super.first_sequence == 1)
+    if (r->files_count == 0 && r->super.first_sequence == 1 && r->super.durable == 0)
         return HTC_OK;
     htc__log_segment_name(r->super.first, r->name);
     problem(r, HTC_ECORRUPT, r->name, 0, "the segment that the superblock begins with is missing");

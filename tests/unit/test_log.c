@@ -428,6 +428,31 @@ Test(log, damage_to_the_end_of_a_copy_is_no_end)
     free(r);
 }
 
+/* A log that has only its superblocks is a new one, unless these know better. */
+Test(log, segments_that_are_gone_are_missed)
+{
+    rig *r = malloc(sizeof *r);
+    PROPERTY(rng, 20)
+    {
+        rig_init(r, htc_rng_next(&rng), HTC__LOG_SYNC);
+        begin(r);
+        for (htc__log_figures f = { 0 }; f.sequence == 0; htc__log_look(&r->cells, &f))
+            fill(r, 1);
+        stop(r);
+        HOLDS(start(r) == HTC_OK);
+        stop(r);
+        for (size_t i = r->disk.count; i-- > 0;)
+            if (strncmp(r->disk.files[i].name, "log-", 4) == 0)
+                log_disk_drop(&r->disk, &r->disk.files[i]);
+        HOLDS(r->disk.count == 2);
+        r->problems = 0;
+        HOLDS(start(r) == HTC_ECORRUPT && r->problems == 1 && strcmp(r->where, "log-0000000000000001") == 0);
+        stop(r);
+        rig_free(r);
+    }
+    free(r);
+}
+
 /* It is named by its own file, though the frames before it end in another one, with room behind them or without. */
 Test(log, a_segment_s_own_frame_is_named)
 {
