@@ -405,18 +405,16 @@ static htc_status open_store(kv_call *k, uint32_t which)
     };
     if (!k->address)
         own = cluster_addresses(k->c->dir);
-    k->cluster = own != NULL;
-    if (own && !own[0]) {
-        free(own);
-        return nobody_answers(k);
-    }
+    int cluster = own != NULL;
     if (!k->address && !own)
         own = must_print("unix:%s/kvd.sock", k->c->dir);
     o.address = own ? own : o.address;
-    htc_status s = choose_space(k, which, o.address, &strong);
+    htc_status s = o.address[0] ? choose_space(k, which, o.address, &strong) : HTC_EUNREACHABLE;
     o.address = strong ? strong : o.address;
     if (s == HTC_OK)
         s = htc_store_open(NULL, &o, &k->store, &k->c->error);
+    if (s == HTC_EUNREACHABLE && cluster)
+        s = nobody_answers(k);
     free(strong);
     free(own);
     return s;
@@ -451,8 +449,6 @@ htc_status run_kv(cli *c, int argc, char **argv)
         s = open_store(&k, which);
     if (s == HTC_OK)
         s = sub->run(&k);
-    if (s == HTC_EUNREACHABLE && k.cluster)
-        s = nobody_answers(&k);
     htc_store_close(k.store);
     words_free(&k.w);
     return s;

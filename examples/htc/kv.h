@@ -38,7 +38,6 @@ typedef struct kv_call {
     htc_store  *store;
     words       w; /* behind the subcommand */
     const char *address, *key, *ring, *server, *file, *seen;
-    int         cluster; /* the store is a local cluster */
     int64_t     version, limit; /* version -1: not given */
     double      ttl;            /* put, in seconds; -1: not given */
     uint32_t    replace, values, leased; /* leased: restore */
