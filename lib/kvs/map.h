@@ -145,8 +145,8 @@ htc_status htc__kv_map_roll_back(htc__kv_map *map, uint64_t number);
 htc_status htc__kv_map_add_namespace(htc__kv_map                 *map,
                                      const htc__kv_map_namespace *space); /* HTC_EEXISTS, HTC_EFULL, HTC_EINVAL */
 
-/* The map's own owners. Once next owners are named, no other step is taken: naming the same again is. When a majority of the old
- * ones is sealed and a majority of the next holds the value, these serve it in a new epoch (settle), and the sealed ones answer with
+/* The map's own owners. Once next owners are named, no other step is taken: naming the same again is. When so many of the old
+ * ones are sealed that every majority of them has one (mover.c) and a majority of the next holds the value, these serve it in a new epoch (settle), and the sealed ones answer with
  * who they are. */
 /* Who should keep the map: those that do, without one member (0: with all), and others until they are as many as keep a bucket. */
 void       htc__kv_map_wanted(const htc__kv_map *map, uint64_t without, htc__kv_map_own *own);
