@@ -91,9 +91,11 @@ static void agree(const replica *r)
     load(&r->bytes, &s);
     HOLDS(s.values == live(&r->model));
     for (uint32_t i = 0; i < s.values; i++) {
-        int member, number;
-        HOLDS(s.value[i].value.len < 16 &&
-              sscanf((const char *)s.value[i].value.data, "%d:%d;", &member, &number) == 2);
+        int  member, number;
+        char text[16];
+        HOLDS(s.value[i].value.len < sizeof text);
+        snprintf(text, sizeof text, "%.*s", (int)s.value[i].value.len, (const char *)s.value[i].value.data);
+        HOLDS(sscanf(text, "%d:%d;", &member, &number) == 2);
         HOLDS(r->model.live[member][number] == 1);
         HOLDS(s.value[i].sequence == (uint64_t)number);
     }
