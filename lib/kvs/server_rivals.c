@@ -8,7 +8,8 @@
  * Two are on their way at once. One of them will lose, and is shown the newer value then; but with one alone server and clients would
  * take turns at sleeping, and where it takes tens of microseconds to wake a process a change would take two of these. More than
  * two lose more than they keep awake (measured: doc/performance.md). Who has come back in vain a few times, as it is always the slower
- * one, is on its way alone the next time.
+ * one, is on its way alone the next time; after a few more it goes behind those that wait, of whom one may be the only one that can win, as who gives
+ * back a lock that others spin on.
  *
  * Whoever has changed the key knows what is there without being shown it, and would win again and again: while others wait, it waits
  * behind them.
