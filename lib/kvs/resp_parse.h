@@ -47,10 +47,11 @@ typedef struct htc__resp_few {
  * shown the password, which no such request reaches but in all its bytes. */
 size_t htc__resp_parse_few(htc__resp_few *few, const htc__resp_limits *limits, const uint8_t *p, size_t n);
 
-/* An argument of a whole request that begins at p. */
+/* An argument of a whole request that begins at p. The words of an inline command have no text at all where all of them are empty. */
 static inline htc_bytes htc__resp_arg_of(const htc__resp_request *r, const uint8_t *p, uint32_t i)
 {
-    return (htc_bytes){ (r->by_line ? r->text.data : p) + r->args[i].at, r->args[i].len };
+    const uint8_t *text = r->by_line ? r->text.data : p;
+    return (htc_bytes){ text ? text + r->args[i].at : NULL, r->args[i].len };
 }
 
 /* A decimal number, as Redis takes it: an optional minus, no leading zeros, nothing else. 1 and the number, or 0. */

@@ -463,6 +463,7 @@ static void converse(rig *r, const char *said, const char *answered)
 Test(resp, words)
 {
     static const char *const lines[][2] = {
+        { "\"\"\r\n", "-ERR unknown command '', with args beginning with: \r\n" }, /* the first: there is no memory for words yet */
         { "PING\r\n", "+PONG\r\n" },
         { "ping 'a b'\r\n", "$3\r\na b\r\n" },
         { "*1\r\n$4\r\nPING\r\n", "+PONG\r\n" },
