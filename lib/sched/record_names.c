@@ -372,7 +372,7 @@ htc_status htc_record_names_text(const htc_env *env, const htc_record_names *nam
     writing w = { .names = names };
     htc_buf_init(&w.out, env, 0);
     htc_buf_init(&w.group, env, 0);
-    if (!set)
+    if (!set && names->n)
         put_run(&w, 0, names->n);
     for (uint64_t at = 0; set && htc__bits_run(set->words, set->n, at, &run); at = run.end)
         put_run(&w, run.first, run.end);
