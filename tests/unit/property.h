@@ -52,6 +52,18 @@ static inline size_t mistakes_of(size_t all)
     return getenv("HTC_TEST_LIGHT") ? 1 : all;
 }
 
+/* Whether a rare thing has happened often enough to leave out the other seeds: in the light form once is. */
+static inline int property_shown(int times)
+{
+    return times > 0 && getenv("HTC_TEST_LIGHT");
+}
+
+/* How often something has to happen over the seeds of a PROPERTY: in the light form, of a quarter of them, a quarter as often. */
+static inline size_t property_times(size_t times)
+{
+    return getenv("HTC_TEST_LIGHT") ? times / 4 : times;
+}
+
 #define PROPERTY(rng, seeds)     PROPERTY_OF(rng, property_behind(seeds, 1))
 /* Never fewer: what happened is counted over all of them. */
 #define PROPERTY_ALL(rng, seeds) PROPERTY_OF(rng, property_behind(seeds, 0))
