@@ -10,6 +10,8 @@
 #include "htcsched/state.h"
 #include "../htc-kvd/spaces.h"
 
+#define TIMEOUT_MAX_S (366 * 86400)
+
 typedef struct subcommand {
     const char *name, *args, *summary;
     size_t      words_min, words_max;
@@ -30,7 +32,7 @@ htc_status kv_ask(kv_call *k, const htc_kv_request *request, htc_kv_result *resu
     if (s == HTC_ENOTFOUND && request->op != HTC_KV_SCAN)
         return cli_error(k->c, s, "", "", "there is no such key");
     if (s == HTC_ETIMEDOUT)
-        snprintf(k->c->error.hint, sizeof k->c->error.hint, "a store of several members answers while a majority of them runs%s",
+        snprintf(k->c->error.hint, sizeof k->c->error.hint, "a store of several members answers while a majority of them runs; --timeout waits longer%s",
                  request->op == HTC_KV_GET || request->op == HTC_KV_SCAN ? "" : "; the change may have been made all the same");
     return s;
 }
@@ -396,13 +398,21 @@ static char *cluster_addresses(const char *dir)
     return all;
 }
 
+htc_store_options kv_reached(const kv_call *k, const char *address)
+{
+    return (htc_store_options){ .size = sizeof(htc_store_options),
+                                .address = address,
+                                .timeout_ns = k->timeout > 0 ? (htc_ns)(k->timeout * HTC_SECOND) : 0,
+                                .key_path = k->key,
+                                .ring_path = k->ring,
+                                .server = k->server };
+}
+
 /* The store of the state directory, unless one is named. */
 static htc_status open_store(kv_call *k, uint32_t which)
 {
     char             *own = NULL, *strong = NULL;
-    htc_store_options o = {
-        .size = sizeof o, .address = k->address, .key_path = k->key, .ring_path = k->ring, .server = k->server
-    };
+    htc_store_options o = kv_reached(k, k->address);
     if (!k->address)
         own = cluster_addresses(k->c->dir);
     int cluster = own != NULL;
@@ -422,7 +432,7 @@ static htc_status open_store(kv_call *k, uint32_t which)
 
 htc_status run_kv(cli *c, int argc, char **argv)
 {
-    kv_call           k = { .c = c, .version = -1, .ttl = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .patience = -1, .count = -1, .from = -1 };
+    kv_call           k = { .c = c, .version = -1, .ttl = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .patience = -1, .timeout = -1, .count = -1, .from = -1 };
     const char       *word = bring_forward(argc, argv);
     uint32_t          which = word ? find_subcommand(word) : KV_COMMANDS;
     const subcommand *sub = &subcommands[which < KV_COMMANDS ? which : 0];
@@ -443,6 +453,8 @@ htc_status run_kv(cli *c, int argc, char **argv)
     htc_status s = kv_parse(&k, &cmd, which, argc - 1, argv + 1);
     if (s == HTC_OK)
         s = want_words(c, &cmd, &k.w, sub->words_min, sub->words_max);
+    if (s == HTC_OK && k.timeout >= 0 && (k.timeout == 0 || k.timeout > TIMEOUT_MAX_S))
+        s = cli_error(c, HTC_EUSAGE, "--timeout", "", "it is more than 0 and at most a year");
     if (s == HTC_OK && (k.context || k.reconcile) && !k.space)
         s = cli_error(c, HTC_EUSAGE, k.context ? "--context" : "--reconcile", "", "it goes with --namespace NAME");
     if (s == HTC_OK && !sub->offline)

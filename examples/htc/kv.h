@@ -38,6 +38,7 @@ typedef struct kv_call {
     htc_store  *store;
     words       w; /* behind the subcommand */
     const char *address, *key, *ring, *server, *file, *seen;
+    double      timeout;        /* in seconds; -1: not given */
     int64_t     version, limit; /* version -1: not given */
     double      ttl;            /* put, in seconds; -1: not given */
     uint32_t    replace, values, leased; /* leased: restore */
@@ -58,6 +59,8 @@ typedef struct kv_call {
 const char *kv_name(uint32_t which);
 /* Reads the options of one subcommand, and refuses those of the others; which KV_COMMANDS: --help of all of them. As opt_parse. */
 htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, char **argv);
+/* How a store at this address is reached: with whose keys, and how patiently. */
+htc_store_options kv_reached(const kv_call *k, const char *address);
 /* One request; a failure becomes the status and cli.error. HTC_MISMATCH is an answer. */
 htc_status kv_ask(kv_call *k, const htc_kv_request *request, htc_kv_result *result);
 /* The command line's word as a key: 1 to HTC_KV_KEY_MAX bytes. */

@@ -32,7 +32,8 @@ static htc_status away(kv_call *k, const holder *h, htc_status s)
 static htc_status open_holder(kv_call *k, const htc_kv_member_shown *m, holder *h)
 {
     const char       *name = h->address + 6, *end;
-    htc_store_options o = { .size = sizeof o, .address = h->address, .key_path = k->key, .ring_path = k->ring };
+    htc_store_options o = kv_reached(k, h->address);
+    o.server = NULL; /* each by its own name */
     char              plain[620], server[200] = "";
     h->id = m->id;
     snprintf(h->address, sizeof h->address, "%.*s", (int)(m->address.len < 500 ? m->address.len : 0), m->address.len ? (const char *)m->address.data : "");

@@ -43,7 +43,7 @@ static void turn_to_others(change *x)
     const char         *scheme = k->key ? "tcp://" : "unix:";
     htc_kv_member_shown m = { .size = sizeof m };
     htc_store          *store = NULL;
-    htc_store_options   o = { .size = sizeof o, .key_path = k->key, .ring_path = k->ring, .server = k->server };
+    htc_store_options   o = kv_reached(k, NULL);
     char               *list = must_dup("");
     uint32_t            n = 0;
     for (size_t at = 0; n < PLACES && htc_kv_members_next(&x->all, &at, &m) == HTC_OK;) {

@@ -75,6 +75,7 @@ htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, ch
         { ONLINE, { "key", 0, OPT_TEXT, &k->key, "FILE", "tcp: one's own key file (htc keys new)" } },
         { ONLINE, { "ring", 0, OPT_TEXT, &k->ring, "FILE", "tcp: the public keys that are known (htc keys add)" } },
         { ONLINE, { "server", 0, OPT_TEXT, &k->server, "NAME|pub-...", "tcp: who has to answer; default: any member of the ring" } },
+        { ONLINE, { "timeout", 0, OPT_TIME, &k->timeout, "TIME", "give up where no answer comes for so long (10s)" } },
         { OF(PUT) | OF(APPEND) | OF(CAS), { "file", 0, OPT_TEXT, &k->file, "FILE", "the value is in this file; -: standard input" } },
         { OF(PUT), { "ttl", 0, OPT_TIME, &k->ttl, "TIME", "the key vanishes after this: 90s, 5m, 2h, 1d" } },
         { OF(CAS), { "version", 0, OPT_COUNT, &k->version, "N", "the version seen; 0: the key must not exist" } },

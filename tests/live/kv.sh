@@ -109,6 +109,19 @@ expect 1 "${H[@]}" watch
 expect 1 "${H[@]}" watch a --prefix b
 expect 1 "${H[@]}" watch --prefix a --from 3
 
+# One that waits longer is answered by a store that was stopped; one that does not gives up first.
+daemon_pid htc-kvd
+kill -STOP "$pid"
+"${H[@]}" get a --timeout 1h > patient 2>&1 &
+patient=$!
+expect 6 "${H[@]}" get a --timeout 1s
+kill -CONT "$pid"
+wait "$patient" || fail "get --timeout 1h: $(< patient)"
+[ "$(< patient)" = 'four+' ] || fail "get --timeout 1h said: $(< patient)"
+for time in 0s 367-00:00:00 soon; do
+    expect 1 "${H[@]}" get a --timeout "$time"
+done
+
 # A backup: whole, into an empty store and over a changed one.
 expect 0 "${H[@]}" backup all.kv
 [ "$(stat -c %a all.kv)" = 600 ] || fail "the backup has mode $(stat -c %a all.kv)"

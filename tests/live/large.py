@@ -17,7 +17,7 @@ def check(ok, what):
 
 def kv(n, *words, value=None):
     while True: # a machine that is busy with something else may take longer than the store is patient: both can be asked for again
-        done = subprocess.run([htc, 'kv', '--store', 'unix:%s/%d/kvd.sock' % (top, n), *words], input=value, capture_output=True, timeout=300)
+        done = subprocess.run([htc, 'kv', '--store', 'unix:%s/%d/kvd.sock' % (top, n), *words, '--timeout', '100s'], input=value, capture_output=True, timeout=300)
         if done.returncode != 6 or b'timed out' not in done.stderr:
             break
     if done.returncode:

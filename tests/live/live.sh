@@ -38,6 +38,16 @@ ours()
     done
 }
 
+# daemon_pid NAME: into pid.
+daemon_pid()
+{
+    local p
+    for p in $(ours); do
+        [ "$(basename "$(readlink "/proc/$p/exe")")" = "$1" ] && pid=$p && return
+    done
+    fail "no $1"
+}
+
 clean_up()
 {
     local code=$? p

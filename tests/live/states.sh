@@ -49,15 +49,6 @@ agent_pid() # of job $id, from the list of agents
     soon agent_has_it || fail "no agent has job $id: $out"
 }
 
-daemon_pid() # NAME
-{
-    local p
-    for p in $(ours); do
-        [ "$(basename "$(readlink "/proc/$p/exe")")" = "$1" ] && pid=$p && return
-    done
-    fail "no $1"
-}
-
 submit -- sh -c 'exit 42'
 ends HTC_EEXIT 'exit code 42'
 submit -- sh -c 'kill -SEGV $$'
