@@ -454,7 +454,7 @@ htc_status run_kv(cli *c, int argc, char **argv)
     if (s == HTC_OK)
         s = want_words(c, &cmd, &k.w, sub->words_min, sub->words_max);
     if (s == HTC_OK && k.timeout >= 0 && (k.timeout == 0 || k.timeout > TIMEOUT_MAX_S))
-        s = cli_error(c, HTC_EUSAGE, "--timeout", "", "it is more than 0 and at most a year");
+        s = cli_error(c, HTC_EUSAGE, "--timeout", "10s is the default", "it is more than 0 and at most a year");
     if (s == HTC_OK && (k.context || k.reconcile) && !k.space)
         s = cli_error(c, HTC_EUSAGE, k.context ? "--context" : "--reconcile", "", "it goes with --namespace NAME");
     if (s == HTC_OK && !sub->offline)

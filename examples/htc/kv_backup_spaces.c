@@ -33,8 +33,8 @@ static htc_status open_holder(kv_call *k, const htc_kv_member_shown *m, holder *
 {
     const char       *name = h->address + 6, *end;
     htc_store_options o = kv_reached(k, h->address);
-    o.server = NULL; /* each by its own name */
     char              plain[620], server[200] = "";
+    o.server = NULL; /* each by its own name */
     h->id = m->id;
     snprintf(h->address, sizeof h->address, "%.*s", (int)(m->address.len < 500 ? m->address.len : 0), m->address.len ? (const char *)m->address.data : "");
     if (strncmp(h->address, "tcp://", 6) == 0 && (end = strchr(name, '@'))) {
