@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: fuzz.sh PROGRAMS
-# htc-sim fuzz: 1000 seeds keep every rule (100 with HTC_TEST_LIGHT, 10,000 with HTC_TEST_FULL), the sum does not depend on how many
+# htc-sim fuzz: 1000 seeds keep every rule (40 with HTC_TEST_LIGHT, 10,000 with HTC_TEST_FULL), the sum does not depend on how many
 # processes there are, and it is called and ends as its page says.
 set -euo pipefail
 sim=$1/htc-sim
@@ -19,7 +19,7 @@ ends() {
 }
 
 seeds=1000
-[ -z "${HTC_TEST_LIGHT-}" ] || seeds=100
+[ -z "${HTC_TEST_LIGHT-}" ] || seeds=40
 [ -z "${HTC_TEST_FULL-}" ] || seeds=10000
 ends 0 fuzz --seeds 1..$seeds
 cat "$dir/out"

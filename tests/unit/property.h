@@ -2,7 +2,7 @@
  *
  *     Test(ring, agrees_with_the_model)
  *     {
- *         PROPERTY (rng, 2000) {                  2000 seeds; twenty times as many with HTC_TEST_FULL set, a quarter with
+ *         PROPERTY (rng, 2000) {                  2000 seeds; twenty times as many with HTC_TEST_FULL set, an eighth with
  *                                                 HTC_TEST_LIGHT (for a build that runs each ten times as slowly)
  *             size_t n = htc_rng_below(&rng, 40);
  *             HOLDS(htc_ring_members(ring) == n);
@@ -42,7 +42,7 @@ static inline uint64_t property_behind(uint64_t seeds, int light)
 {
     if (getenv("HTC_TEST_SEED"))
         return property_first() + 1;
-    return property_first() + (getenv("HTC_TEST_FULL") ? seeds * 20 : light && getenv("HTC_TEST_LIGHT") ? (seeds + 3) / 4 : seeds);
+    return property_first() + (getenv("HTC_TEST_FULL") ? seeds * 20 : light && getenv("HTC_TEST_LIGHT") ? (seeds + 7) / 8 : seeds);
 }
 
 /* How many of some mistakes are put in: in the light form one. Which of them are noticed the other builds show, and one is enough to run each
@@ -58,10 +58,10 @@ static inline int property_shown(int times)
     return times > 0 && getenv("HTC_TEST_LIGHT");
 }
 
-/* How often something has to happen over the seeds of a PROPERTY: in the light form, of a quarter of them, a quarter as often. */
+/* How often something has to happen over the seeds of a PROPERTY: in the light form, of an eighth of them, an eighth as often. */
 static inline size_t property_times(size_t times)
 {
-    return getenv("HTC_TEST_LIGHT") ? times / 4 : times;
+    return getenv("HTC_TEST_LIGHT") ? times / 8 : times;
 }
 
 #define PROPERTY(rng, seeds)     PROPERTY_OF(rng, property_behind(seeds, 1))

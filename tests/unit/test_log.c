@@ -267,7 +267,7 @@ static void stops_at_random(uint32_t durability, uint64_t seeds)
         }
         rig_free(r);
     }
-    cr_expect(getenv("HTC_TEST_SEED") || checkpoints > seeds, "%llu checkpoints in %llu openings",
+    cr_expect(getenv("HTC_TEST_SEED") || checkpoints > property_times(seeds), "%llu checkpoints in %llu openings",
               (unsigned long long)checkpoints, (unsigned long long)openings);
     printf("# %llu openings, %llu checkpoints\n", (unsigned long long)openings, (unsigned long long)checkpoints);
     free(r);

@@ -181,7 +181,7 @@ Test(map, steps)
         }
         htc__kv_map_destroy(map);
     }
-    cr_expect(getenv("HTC_TEST_SEED") || (left_over > 100 && backwards > 100), "%u left over, %u backwards", left_over, backwards);
+    cr_expect(getenv("HTC_TEST_SEED") || (left_over > property_times(100) && backwards > property_times(100)), "%u left over, %u backwards", left_over, backwards);
 }
 
 /* A member of so little weight that nothing moves to it is in at once, and out again: that has taken numbers, as any change does. */

@@ -36,7 +36,7 @@ Test(register, is_linearizable, .timeout = 900)
     if (getenv("HTC_TEST_SEED"))
         return;
     /* The schedules reach what they are for. */
-    cr_expect(handed_over > 20 && unknown > 20 && collected > 20 && answered > requests / 2,
+    cr_expect(handed_over > property_times(20) && unknown > property_times(20) && collected > property_times(20) && answered > requests / 2,
               "%u handed over, %u unknown, %u collected, %u of %u answered", handed_over, unknown, collected, answered,
               requests);
 }

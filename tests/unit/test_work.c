@@ -347,6 +347,8 @@ Test(work, bounds_depth_and_work)
         p += sprintf(p, "</s:Sweep>");
     sprintf(p, "</j:JobDefinition>");
     cr_expect(eq(int, htc_spec_parse(NULL, htc_bytes_of(text), NULL, &spec, &e), HTC_ETOOBIG), "%s", e.text);
+    if (getenv("HTC_TEST_LIGHT")) /* the bound on work is 200,000,000 elements: the same few lines all the time */
+        return;
     p = text + sprintf(text, "%s<j:JobDescription><j:Application><p:POSIXApplication>" RUN, JSDL_HEAD);
     for (int i = 0; i < 60000; i++)
         p += sprintf(p, "<p:Argument/>");
