@@ -28,10 +28,17 @@ static void print(void *ctx, const char *line)
     fprintf(ctx, "%s\n", line);
 }
 
-static htc_sim_store_report run_one(uint64_t seed, int history, int trace)
+/* How many operations a seed asks; 0: as many as it draws, 40 to 160. A lease has to be renewed and an end of its old term to arrive after
+ * that, which few short stores live to see: as drawn, of the first 1000 seeds the 990th is the first to notice, and with so many four do. */
+static uint32_t operations_for(const char *rule)
+{
+    return rule && strcmp(rule, "old_term_accepted") == 0 ? 1000 : 0;
+}
+
+static htc_sim_store_report run_one(uint64_t seed, uint32_t operations, int history, int trace)
 {
     htc_sim_store_report  r = { .size = sizeof r };
-    htc_sim_store_options o = { .size = sizeof o, .seed = seed, .trace_ctx = stdout };
+    htc_sim_store_options o = { .size = sizeof o, .seed = seed, .operations = operations, .trace_ctx = stdout };
     o.trace = trace ? print : NULL;
     o.history = history ? print : NULL;
     htc_status status = htc_sim_store_run(NULL, &o, &r);
@@ -43,10 +50,10 @@ static htc_sim_store_report run_one(uint64_t seed, int history, int trace)
 }
 
 /* The first seed of 1 .. to that fails; 0: none. */
-static uint64_t first_failure(uint64_t to, htc_sim_store_report *failed)
+static uint64_t first_failure(uint64_t to, uint32_t operations, htc_sim_store_report *failed)
 {
     for (uint64_t seed = 1; seed <= to; seed++) {
-        *failed = run_one(seed, 0, 0);
+        *failed = run_one(seed, operations, 0, 0);
         if (failed->failed)
             return seed;
     }
@@ -56,7 +63,7 @@ static uint64_t first_failure(uint64_t to, htc_sim_store_report *failed)
 static int nobody_breaks_anything(uint64_t seeds)
 {
     htc_sim_store_report r;
-    uint64_t             seed = first_failure(seeds, &r);
+    uint64_t             seed = first_failure(seeds, 0, &r);
     if (seed)
         printf("seed %llu: %s\nHTC_SEED=%llu replays it\n", (unsigned long long)seed, r.text, (unsigned long long)seed);
     else
@@ -67,8 +74,8 @@ static int nobody_breaks_anything(uint64_t seeds)
 static int the_same_twice(uint64_t seeds)
 {
     for (uint64_t seed = 1; seed <= seeds; seed++) {
-        uint64_t once = run_one(seed, 0, 0).hash, again = run_one(seed, 0, 0).hash,
-                 other = run_one(seed + 1, 0, 0).hash;
+        uint64_t once = run_one(seed, 0, 0, 0).hash, again = run_one(seed, 0, 0, 0).hash,
+                 other = run_one(seed + 1, 0, 0, 0).hash;
         if (once != again || once == other) {
             printf("seed %llu: %016llx, then %016llx; the next one %016llx\n", (unsigned long long)seed,
                    (unsigned long long)once, (unsigned long long)again, (unsigned long long)other);
@@ -83,7 +90,7 @@ static int is_noticed(const char *rule)
 {
     htc_sim_store_report r;
     htc__broken_set(htc__broken_find(rule), 1);
-    uint64_t seed = first_failure(SEEDS_MAX, &r);
+    uint64_t seed = first_failure(SEEDS_MAX, operations_for(rule), &r);
     htc__broken_set(htc__broken_find(rule), 0);
     r.text[strcspn(r.text, "\n")] = '\0';
     if (seed)
@@ -102,9 +109,9 @@ static int known(const char *rule)
     return 0;
 }
 
-static int one_seed(const char *seed)
+static int one_seed(const char *seed, uint32_t operations)
 {
-    htc_sim_store_report r = run_one(strtoull(seed, NULL, 10), 1, getenv("HTC_TRACE") != NULL);
+    htc_sim_store_report r = run_one(strtoull(seed, NULL, 10), operations, 1, getenv("HTC_TRACE") != NULL);
     printf("hash %016llx %s\n", (unsigned long long)r.hash, r.text);
     return r.failed == 0;
 }
@@ -118,7 +125,7 @@ int main(void)
     if (rule && seed)
         htc__broken_set(htc__broken_find(rule), 1);
     if (seed)
-        return !one_seed(seed);
+        return !one_seed(seed, operations_for(rule));
     if (rule)
         return !is_noticed(rule);
     for (size_t i = 0; i < RULES; i++)
