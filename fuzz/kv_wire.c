@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "htcsched/kv_server.h"
+#include "kvs/change.h"
 #include "kvs/kv_wire.h"
 
 typedef struct world {
@@ -54,7 +55,7 @@ static void request(world *w, htc_bytes bytes, uint8_t flags)
     htc_wire_begin(&w->message, HTC_WIRE_KV_REQUEST, ++w->serial);
     htc__kv_head_write(&w->message, &(htc__kv_head){ .session = w->session,
                                                      .client = 7,
-                                                     .since = 1,
+                                                     .since = (const uint64_t[]){ 1, HTC__KV_LEAP_MAX, HTC__KV_SINCE_MAX, UINT64_MAX }[flags >> 3 & 3],
                                                      .flags = flags & 1,
                                                      .sequence = w->serial * 16,
                                                      .count = (flags >> 1) & 3 });

@@ -18,8 +18,11 @@
 /* The same of a lease's record; HTC_MISMATCH if it has another version by now. */
 #define HTC__KV_END 103u
 
-/* A client that says it has seen more is refused: versions are not to be used up by a lie. */
+/* Versions end: who says it has seen more is refused. */
 #define HTC__KV_SINCE_MAX (UINT64_MAX >> 2)
+/* And a client that says it has seen one so far above all that its member knows: no change may use them up by a lie. More than all changes
+ * of a store in its life, for a member that has just started knows of few. */
+#define HTC__KV_LEAP_MAX (UINT64_C(1) << 48)
 
 typedef enum htc__kv_effect {
     HTC__KV_CHANGED = 1, /* to is the cell to be stored; the answer is given once it is */

@@ -419,7 +419,7 @@ static htc_status make_put(htc_kv_server *s, seeking *x, uint64_t *member)
 {
     htc__kv_eventual *e = s->cluster->eventual;
     htc_status        status = htc__siblings_read(x->q.context, &e->b);
-    if (status != HTC_OK || e->b.values)
+    if (status != HTC_OK || e->b.values || htc__siblings_leaps(&e->b, &e->a, e->floor))
         return HTC_EINVAL;
     if (HTC__BROKEN(context_ignored)) { /* as if its client had seen all that is here */
         e->b.lines = e->a.lines;

@@ -4,6 +4,7 @@
 
 #include "core/fault.h"
 #include "core/util.h"
+#include "kvs/change.h"
 #include "kvs/owners_wire.h"
 
 /* Bytes of answers a step hands over, so that it has room for a commit too. */
@@ -355,9 +356,15 @@ static void hint(const htc__kv_native *n, const htc_kv_request *read, htc_reader
 }
 
 /* A user's key opens the store to requests; who keeps it is the members' own affair. */
-static int may_ask(const asking *a, const htc_kv_request *q, htc_kv_result *result)
+static int may_ask(const asking *a, const htc__kv_head *head, const htc_kv_request *q, htc_kv_result *result)
 {
     const htc__kv_backend *b = &a->n->backend;
+    if (head->since > HTC__KV_LEAP_MAX && head->since - HTC__KV_LEAP_MAX > a->n->clock && q->op != HTC_KV_GET && q->op != HTC_KV_SCAN) {
+        *result = (htc_kv_result){ .op = q->op,
+                                   .status = HTC_EINVAL,
+                                   .value = htc_bytes_of("its client says that it has seen a version far above all of this store") };
+        return 0;
+    }
     if (q->op != HTC_KV_CHANGE || !b->may_change || b->may_change(b->ctx, a->c->peer))
         return 1;
     *result = (htc_kv_result){ .op = q->op,
@@ -389,7 +396,7 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
         if (q.op != HTC_KV_GET && q.op != HTC_KV_SCAN && n->backend.busy(n->backend.ctx))
             break;
         int at_once =
-            !may_ask(a, &q, &result) ||
+            !may_ask(a, head, &q, &result) ||
             n->backend.ask(n->backend.ctx, &q, &stamp, &n->face, a->m ? a->m->id : n->last_id + 1, a->done, &result);
         size_t size = RESULT_MAX + result.value.len + result.cursor.len + result.items_bytes.len;
         a->size += size;

@@ -173,6 +173,17 @@ static void prepend(htc__siblings *s, uint64_t member, const htc__sibling *value
         s->line[i].first++;
 }
 
+int htc__siblings_leaps(const htc__siblings *context, const htc__siblings *held, uint64_t floor)
+{
+    for (const htc__siblings_line *line = context->line; line < context->line + context->lines; line++) {
+        const htc__siblings_line *known = find(held, line->member);
+        uint64_t                  to = known && known->counter > floor ? known->counter : floor;
+        if (line->counter > HTC__SIBLINGS_LEAP && line->counter - HTC__SIBLINGS_LEAP > to)
+            return 1;
+    }
+    return 0;
+}
+
 htc_status htc__siblings_put(htc__siblings *out, const htc__siblings *s, const htc__siblings *context, uint64_t member,
                              const htc__sibling *value)
 {
@@ -183,7 +194,7 @@ htc_status htc__siblings_put(htc__siblings *out, const htc__siblings *s, const h
     if (status != HTC_OK)
         return status;
     const htc__siblings_line *line = find(out, member);
-    if (line && line->counter == HTC__SIBLINGS_COUNTER)
+    if (line && line->counter >= HTC__SIBLINGS_COUNTER)
         return HTC_EINVAL;
     if (out->values >= HTC__SIBLINGS_MAX || (!line && out->lines == HTC__SIBLINGS_LINES))
         return HTC_EFULL;

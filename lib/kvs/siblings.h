@@ -23,6 +23,8 @@
 #define HTC__SIBLINGS_VALUES 256
 /* No honest counter comes near it, and one more always fits. */
 #define HTC__SIBLINGS_COUNTER (UINT64_MAX >> 2)
+/* How far above what a member holds a context may count: more than all writes of a store and what is left out where disks were lost. */
+#define HTC__SIBLINGS_LEAP (UINT64_C(1) << 48)
 
 typedef struct htc__sibling {
     uint64_t  client, sequence; /* who wrote it: a repeated put can leave the same value twice */
@@ -57,6 +59,9 @@ void       htc__siblings_write_context(htc_buf *b, const htc__siblings *s);
 htc_status htc__siblings_merge(htc__siblings *out, const htc__siblings *a, const htc__siblings *b);
 /* How a stands to b: BEFORE: b knows all that a does, and more. */
 htc__causal htc__siblings_compare(const htc__siblings *a, const htc__siblings *b);
+
+/* A context counts so far above all that is held, and above floor, that no honest client has it: numbers are not to be used up by a lie. */
+int htc__siblings_leaps(const htc__siblings *context, const htc__siblings *held, uint64_t floor);
 
 /* A write by member, of a client that had seen context. HTC_EFULL: too many siblings; HTC_EINVAL: no honest context.
  * out is neither of them; undefined on failure. */

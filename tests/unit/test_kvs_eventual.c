@@ -89,6 +89,14 @@ Test(kvs_eventual, what_does_not_fit_is_refused)
     q = request(HTC_KV_PUT, "k", "v");
     q.context = htc_bytes_of("no context");
     HOLDS(ask_now(0, q).status == HTC_EINVAL);
+    /* One that would use the numbers of all later writes up, once the deletion is forgotten. */
+    htc_buf lie;
+    htc_buf_init(&lie, NULL, 0);
+    htc__siblings_write_context(&lie, &(htc__siblings){ .lines = 1, .line = { { 9, HTC__SIBLINGS_LEAP + 1, 0, 0 } } });
+    q = request(HTC_KV_DELETE, "k", "");
+    q.context = htc_buf_bytes(&lie);
+    HOLDS(ask_now(0, q).status == HTC_EINVAL);
+    htc_buf_free(&lie);
     q = request(HTC_KV_APPEND, "k", "v");
     HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_EINVAL);
     memset(name, 'k', sizeof name);

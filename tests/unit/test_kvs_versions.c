@@ -2,6 +2,7 @@
 #include "expect.h"
 #include <string.h>
 
+#include "kvs/change.h"
 #include "kvs/client.h"
 #include "kvs/cluster.h"
 #include "kvs/eventual_wire.h"
@@ -529,4 +530,34 @@ Test(kvs_versions, a_repeated_change_that_is_not_known_may_be_done)
         cr_expect(eq(int, r.status, cases[i].status), "case %zu", i);
         end_asking(&a);
     }
+}
+
+/* ---------------------------------------------------------------- a client that has seen too much */
+
+static htc_status put_since(rig *r, uint64_t since, uint32_t op)
+{
+    htc_status last = HTC_OK;
+    htc_wire_begin(&r->message, HTC_WIRE_KV_REQUEST, ++r->serial);
+    htc__kv_head_write(&r->message, &(htc__kv_head){ .session = r->session, .client = 1, .since = since, .sequence = 100 * r->serial, .count = 1 });
+    htc__kv_op_write(&r->message, &(htc_kv_request){ .op = op, .key = htc_bytes_of("k"), .value = htc_bytes_of(op == HTC_KV_PUT ? "v" : "") });
+    HOLDS(asked(r, &last) == 1);
+    return last;
+}
+
+/* Every later change is above it: one near the end of all versions would be the last of the store. */
+Test(kvs_versions, no_client_uses_the_versions_up)
+{
+    static const uint64_t lies[] = { UINT64_MAX, HTC__KV_SINCE_MAX + 1, HTC__KV_SINCE_MAX, HTC__KV_LEAP_MAX + 1 };
+    rig                   r;
+    open_rig(&r, 0, 0);
+    begin_session(&r);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        cr_expect(eq(int, put_since(&r, lies[i], HTC_KV_PUT), HTC_EINVAL));
+        cr_expect(eq(int, put_since(&r, lies[i], HTC_KV_GET), HTC_ENOTFOUND));
+    }
+    cr_expect(eq(int, put_since(&r, HTC__KV_LEAP_MAX, HTC_KV_PUT), HTC_OK)); /* perhaps seen before this member started */
+    cr_expect(eq(int, put_since(&r, 2 * HTC__KV_LEAP_MAX, HTC_KV_PUT), HTC_OK)); /* above that one */
+    cr_expect(eq(int, put_since(&r, HTC__KV_SINCE_MAX, HTC_KV_PUT), HTC_EINVAL));
+    cr_expect(eq(int, put_since(&r, 0, HTC_KV_GET), HTC_OK));
+    close_rig(&r);
 }

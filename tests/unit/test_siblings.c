@@ -243,8 +243,20 @@ Test(siblings, what_no_honest_client_sends)
     htc__sibling  v = value_of("x");
     cr_assert(eq(int, htc__siblings_put(&out, &empty, &s, 9, &v), HTC_EINVAL));
     cr_assert(eq(int, htc__siblings_put(&out, &empty, &s, 8, &v), HTC_OK));
+    s.line[0].counter++; /* the floor of a store whose numbers are used up */
+    cr_assert(eq(int, htc__siblings_put(&out, &empty, &s, 9, &v), HTC_EINVAL));
     htc__siblings with = must_put(&empty, &empty, 1, "x");
     cr_assert(eq(int, htc__siblings_put(&out, &empty, &with, 1, &v), HTC_EINVAL));
+}
+
+Test(siblings, a_context_far_above_all_that_is_held)
+{
+    htc__siblings held = { .lines = 1, .line = { { 9, 1000, 0, 0 } } }, empty = { 0 };
+    htc__siblings at = { .lines = 2, .line = { { 8, HTC__SIBLINGS_LEAP + 7, 0, 0 }, { 9, HTC__SIBLINGS_LEAP + 1000, 0, 0 } } };
+    cr_assert(not(htc__siblings_leaps(&at, &held, 7)) && htc__siblings_leaps(&at, &held, 6) && htc__siblings_leaps(&at, &empty, 7));
+    cr_assert(not(htc__siblings_leaps(&at, &empty, 1000)) && not(htc__siblings_leaps(&empty, &held, 0)));
+    at.line[1].counter++;
+    cr_assert(htc__siblings_leaps(&at, &held, 7));
 }
 
 Test(siblings, more_lines_than_there_is_room_for)
