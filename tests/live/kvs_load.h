@@ -19,7 +19,7 @@
 #define LEASES  512 /* of all of them, at most */
 #define TTL     (600 * HTC_MS)
 #define KEYS    4 /* at a time; the first two are counters */
-#define OPS_MAX 400000
+#define OPS_MAX 2000000 /* of clients, each age its share; what is read in the end comes on top */
 /* Then come other keys: an order of additions is hard to find where the outcomes of many are not known. */
 #define AGE  (4 * HTC_SECOND)
 #define AGES 256
@@ -135,13 +135,9 @@ static void one_request(user *u, uint32_t flags, const htc_kv_request *given, ht
     size_t         at;
     op->flags = flags;
     pthread_mutex_lock(&lock);
-    int room = htc_history_count(history) < OPS_MAX;
     op->invoked = load_now();
-    if (room)
-        check(htc_history_add(history, op, &at) == HTC_OK, "the history takes a request");
+    check(htc_history_add(history, op, &at) == HTC_OK, "the history takes a request");
     pthread_mutex_unlock(&lock);
-    if (!room)
-        return;
     htc_status status = htc_store_ask(u->store, &q, &r, NULL);
     pthread_mutex_lock(&lock);
     note(u, at, &q, status, &r);
@@ -152,6 +148,16 @@ static void one_request(user *u, uint32_t flags, const htc_kv_request *given, ht
     }
 }
 
+/* The history has room for what is asked in this age. */
+static int has_room(void)
+{
+    uint64_t age = (load_now() - begun) / AGE, behind = age < ages ? age + 1 : ages;
+    pthread_mutex_lock(&lock);
+    int room = htc_history_count(history) < OPS_MAX / ages * behind;
+    pthread_mutex_unlock(&lock);
+    return room;
+}
+
 static void *client_run(void *arg)
 {
     user *u = arg;
@@ -159,6 +165,10 @@ static void *client_run(void *arg)
         htc_kv_request q;
         htc_history_op op;
         char           text[32];
+        if (!has_room()) {
+            nanosleep(&(struct timespec){ 0, HTC_MS }, NULL);
+            continue;
+        }
         if (!u->store && !connect_anywhere(u))
             continue;
         pthread_mutex_lock(&lock); /* keys are lent until one is added, which nobody does any more */
@@ -283,7 +293,7 @@ static void something_known(void)
     user     u = { .number = CLIENTS + HOLDERS };
     uint32_t key = keys[(ages - 1) * KEYS];
     htc_ns   until = load_now() + 120 * HTC_SECOND;
-    for (int n = 0; n < 3 && htc_history_count(history) < OPS_MAX / 2;) {
+    for (int n = 0; n < 3;) {
         htc_kv_request q = { .op = n < 2 ? HTC_KV_ADD : HTC_KV_GET, .key = htc_history_key_bytes(history, key), .delta = n < 2 };
         htc_history_op op = HTC_HISTORY_OP_INIT;
         int            before = told;
