@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char magic[] = "HTCKVB02", magic_1[] = "HTCKVB01";
@@ -220,9 +221,20 @@ static void say_written(kv_call *k, const kv_writer *w)
     putchar('\n');
 }
 
+/* What is written takes the place of a backup that was there before, and of nothing else: no device, no link. */
+static htc_status is_to_be_a_file(kv_call *k, const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0 || S_ISREG(st.st_mode))
+        return HTC_OK;
+    return cli_error(k->c, HTC_EUSAGE, path, "name a file", "it is there, and no file that a backup may replace");
+}
+
 htc_status kv_backup(kv_call *k)
 {
     const char *path = k->w.at[0];
+    if (is_to_be_a_file(k, path) != HTC_OK)
+        return HTC_EUSAGE;
     char       *temporary = must_print("%s.%ld", path, (long)getpid());
     int         spaces;
     htc_status  s = has_namespaces(k, &spaces);

@@ -279,7 +279,9 @@ htc_status kv_rebalance(kv_call *k)
     if (s != HTC_OK)
         return s;
     x.about = x.goer;
-    s = ask_for(&x, HTC_KV_CHANGE_WEIGHT, x.goer, k->weight);
+    s = kv_members_ask(k, 0, &x.all); /* or it says why not */
+    if (s == HTC_OK)
+        s = ask_for(&x, HTC_KV_CHANGE_WEIGHT, x.goer, k->weight);
     if (s != HTC_OK || k->no_wait)
         return s == HTC_OK ? begun(&x, "weight") : s;
     s = wait_for(&x, weighed);
@@ -323,6 +325,8 @@ htc_status kv_rate(kv_call *k)
     htc_status s = HTC_OK;
     if (!isdigit((unsigned char)k->w.at[0][0]) || *end || rate > UINT32_MAX)
         s = cli_error(k->c, HTC_EUSAGE, "", "0: as many as can", "'%.40s' is no number of buckets a minute", k->w.at[0]);
+    if (s == HTC_OK)
+        s = kv_members_ask(k, 0, &x.all); /* or it says why not */
     if (s == HTC_OK)
         s = ask_for(&x, HTC_KV_CHANGE_RATE, 0, (int64_t)rate);
     if (s == HTC_OK && k->c->json) {

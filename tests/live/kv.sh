@@ -124,6 +124,17 @@ done
 
 # A backup: whole, into an empty store and over a changed one.
 expect 0 "${H[@]}" backup all.kv
+expect 0 "${H[@]}" backup all.kv
+ln -s all.kv link.kv
+mkfifo pipe.kv
+for no_file in link.kv pipe.kv . /dev/null; do
+    expect 1 "${H[@]}" backup "$no_file"
+done
+[ -L link.kv ] && [ -p pipe.kv ] && [ -c /dev/null ] || fail "a backup took the place of what is no file"
+"${H[@]}" rate 5 2> refusal && fail "a store without members took a rate"
+grep -q 'htc: .' refusal || fail "rate at a store without members said: $(< refusal)"
+"${H[@]}" rebalance 0000000000000001 --weight 2 2> refusal && fail "a store without members took a weight"
+grep -q 'htc: .' refusal || fail "rebalance at a store without members said: $(< refusal)"
 [ "$(stat -c %a all.kv)" = 600 ] || fail "the backup has mode $(stat -c %a all.kv)"
 expect 0 "${H[@]}" put many/100 changed
 expect 0 "${H[@]}" delete many/101
