@@ -58,6 +58,14 @@ int htc__kv_cluster_serves(htc_kv_server *s, uint32_t bucket, uint64_t epoch)
     return htc__kv_hold_serves(hold_of(s->cluster, bucket), epoch);
 }
 
+int htc__kv_holds_sealed(const htc_kv_server *s)
+{
+    for (uint32_t b = 0; b < s->cluster->buckets; b++)
+        if (s->cluster->hold[b].sealed)
+            return 1;
+    return 0;
+}
+
 /* Whoever takes a page stages all of it in one batch, which is no longer than a file of its log; so it is with the others, too. */
 size_t htc__kv_cluster_page(const htc_kv_server *s, size_t most)
 {

@@ -101,6 +101,13 @@ uint64_t htc__kv_cluster_driver(const htc_kv_server *s)
     return m->seen_number && m->seen_number + 1 >= s->cluster->map->mover ? m->seen : 0;
 }
 
+/* Somebody moves a bucket under a number that the map does not have here: that one may have died before it told of it, and what it has
+ * sealed is served by nobody until another one goes on. */
+static int map_is_behind(const htc_kv_server *s)
+{
+    return s->cluster->moving->seen_number > s->cluster->map->numbers;
+}
+
 /* ---------------------------------------------------------------- what is wished for */
 
 static htc_kv_result outcome(const moving *m, const htc__kv_wish *wish, htc_status status)
@@ -207,6 +214,8 @@ static void answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_resul
     if (!m->next) { /* it was read */
         if (result->status == HTC_OK)
             htc__kv_cluster_map_offer_bytes(s, result->value, result->version);
+        if (map_is_behind(s))
+            wait_for_others(s);
         m->read = (result->status != HTC_OK && result->status != HTC_ENOTFOUND) || !htc__kv_lost_known(s, result);
         if (m->read)
             pause(s);
@@ -734,6 +743,8 @@ static htc_ns begins_at(const htc_kv_server *s)
         return m->at;
     if (c->map->after)
         return m->number && m->number == c->map->mover ? m->at : turn_at(m);
+    if (map_is_behind(s))
+        return turn_at(m);
     if (!c->to_mend) {
         htc_ns repair = htc__kv_repair_at(s);
         return repair > m->at ? repair : m->at;
@@ -774,6 +785,8 @@ static void begin_something(htc_kv_server *s)
         take(s);
     else if (m->wish.kind != HTC__KV_STAY)
         grant(s);
+    else if (map_is_behind(s))
+        read_map(s);
     else if (c->to_mend)
         (void)name_next(s, 0);
     else
@@ -848,8 +861,8 @@ void htc__kv_cluster_moving_load(htc_kv_server *s)
     htc__kv_cluster *c = s->cluster;
     htc__kv_name     name = htc__kv_name_of('k', NULL, htc__kv_map_key());
     htc_bytes        bytes;
-    c->moving->read |=
-        c->map && (c->map_version || htc__kv_read(s, htc__kv_name_bytes(&name), &bytes) != HTC_ENOTFOUND);
+    c->moving->read |= c->map && (c->map_version || htc__kv_holds_sealed(s) ||
+                                  htc__kv_read(s, htc__kv_name_bytes(&name), &bytes) != HTC_ENOTFOUND);
     if (c->moving->read)
         wait_for_others(s);
 }

@@ -241,6 +241,7 @@ void       htc__kv_cluster_holds_free(htc_kv_server *s);
 htc_status htc__kv_cluster_holds_make(htc_kv_server *s); /* room for all buckets */
 void       htc__kv_cluster_learn(htc_kv_server *s, uint32_t bucket); /* its route has changed */
 int        htc__kv_cluster_serves(htc_kv_server *s, uint32_t bucket, uint64_t epoch);
+int        htc__kv_holds_sealed(const htc_kv_server *s); /* a bucket is, or was, for a change of members */
 size_t     htc__kv_cluster_page(const htc_kv_server *s, size_t most); /* bytes of a bucket at once, at most so many */
 void       htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, int copy);
 void       htc__kv_cluster_on_install(htc_kv_server *s, uint64_t from, htc_bytes item);

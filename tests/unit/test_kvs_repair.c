@@ -538,6 +538,70 @@ Test(kvs_repair, who_asked_may_die)
     }
 }
 
+/* Items of that kind that are on their way between these two are lost: they become such as nobody knows. */
+static void lose_items(int from, int to, uint8_t kind)
+{
+    for (packet *p = w.packets; p; p = p->next) {
+        uint16_t   type;
+        uint64_t   id;
+        uint8_t    is;
+        htc_bytes  item;
+        htc_reader r = htc_wire_open((htc_bytes){ p->data, p->len }, &type, &id);
+        if (p->from != from || p->to != to || type != HTC_WIRE_KV_MEMBERS)
+            continue;
+        (void)htc_get_u64(&r), (void)htc_get_u64(&r);
+        for (const uint8_t *at = r.p; htc__kv_members_next(&r, &is, &item); at = r.p)
+            if (is == kind)
+                p->data[at - p->data] = 0xff;
+    }
+}
+
+static int sealed(int n)
+{
+    for (uint32_t b = 0; b < cluster_of(n)->buckets; b++)
+        if (cluster_of(n)->hold[b].sealed)
+            return 1;
+    return 0;
+}
+
+/* Nobody but who has begun it has heard what it is, and that one dies: whoever is sealed asks for the map. */
+static void dies_untold(uint64_t seed, int to_one)
+{
+    open_world(&w, seed, 3, calm);
+    fill();
+    crash_and_damage(0);
+    for (htc_ns until = w.now + 2 * HTC_SECOND; w.now < until && !(sealed(2) && (to_one || sealed(1)));) {
+        turn(&w);
+        lose_items(0, 1, HTC__KV_ITEM_MAP);
+        lose_items(0, 2, HTC__KV_ITEM_MAP);
+        if (to_one) { /* it has no part in the map's change, and the other one none in what follows */
+            lose_items(0, 2, HTC__KV_ITEM_ASK);
+            lose_items(0, 1, HTC__KV_ITEM_SEAL);
+        }
+    }
+    HOLDS(sealed(2) && sealed(1) == !to_one);
+    HOLDS(cluster_of(1)->map_version == 0 && cluster_of(2)->map_version == 0);
+    crash(&w, 0, HTC_NEVER);
+    if (to_one) {
+        settle(5 * HTC_MS); /* until what it has sealed is stored */
+        crash(&w, 2, HTC_MS);
+    }
+    settle(20 * HTC_SECOND);
+    HOLDS(cluster_of(1)->map_version && cluster_of(1)->map->after == NULL && cluster_of(2)->map->after == NULL);
+    for (int k = 0; k < KEYS; k++)
+        HOLDS(asked(name_of(&w, w.key[k])) == HTC_OK);
+    close_world(&w);
+}
+
+Test(kvs_repair, who_asked_may_die_untold)
+{
+    PROPERTY(rng, 20)
+    {
+        dies_untold(rng.state, 0);
+        dies_untold(rng.state, 1);
+    }
+}
+
 /* ---- of each key as many as meet every majority have to say what they hold ---- */
 
 typedef struct heard {
