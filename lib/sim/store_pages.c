@@ -119,11 +119,12 @@ static void note_page(store_client *c, const store_asked *a, const htc_kv_result
 /* While keys come and go a count says little; in the end it is exact, for then no lease is left. */
 static void note_count(store_client *c, const htc_kv_result *r)
 {
-    const store *s = c->s;
-    int64_t      most = STORE_KEYS + STORE_LEASES * STORE_BOUND;
-    if (s->phase == STORE_READ ? r->number != (int64_t)s->found : r->number < 0 || r->number > most)
-        htc__store_fail(c->s, "client %u: a count of %lld keys, and there are %u", c->at, (long long)r->number,
-                        s->found);
+    store  *s = c->s;
+    int64_t most = STORE_KEYS + STORE_LEASES * STORE_BOUND;
+    if (s->phase == STORE_READ)
+        s->miscounted = r->number != (int64_t)s->found;
+    else if (r->number < 0 || r->number > most)
+        htc__store_fail(s, "client %u: a count of %lld keys", c->at, (long long)r->number);
 }
 
 void htc__store_page_answered(store_client *c, const store_asked *a, const htc_kv_result *r)

@@ -295,6 +295,7 @@ struct store {
     htc__siblings         set, kept; /* of one of them, while it is looked at */
     uint32_t              leases_n;
     uint32_t              found; /* keys that were there when they were read last */
+    int                   miscounted; /* a count behind that has said another number */
     htc_rng               rng; /* of what happens to members */
     htc_rng               turning; /* of versions */
     htc_rng               rotting;

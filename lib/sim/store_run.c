@@ -246,16 +246,40 @@ static void heal(store *s)
         }
 }
 
-/* A change whose outcome nobody knows may be made final by whoever reads next, a watcher too: then all is read once more. */
+/* Each lease that was granted by now, and what is bound to it. */
+static void leases_end(store *s)
+{
+    if (s->leases_n)
+        htc_sim_run(s->sim, 2 * s->setting.ttl + STORE_TAKEOVER);
+}
+
+static int read_again(store *s)
+{
+    s->clients[0].reading = s->found = 0;
+    kick(s, STORE_READ);
+    return htc_sim_settle(s->sim, WELL_MAX, "not every key can be read again", htc__store_clients_read, s) == HTC_OK;
+}
+
+/* A change whose outcome nobody knows may be made final by whoever reads next, a count or a watcher too, be it that of a
+ * lease: then all is read once more. */
+static void counts_agree(store *s)
+{
+    for (int round = 0; s->miscounted && round < READS_MAX; round++) {
+        leases_end(s);
+        if (!read_again(s))
+            return;
+    }
+    if (s->miscounted)
+        htc__store_fail(s, "a count of keys says another number than reading them, again and again");
+}
+
 static void watchers_know(store *s)
 {
     for (int round = 0; round < READS_MAX && s->setting.watches_ppm; round++) {
         htc_sim_run(s->sim, WATCH_MAX);
         if (htc_sim_status(s->sim) != HTC_OK || htc__store_views_know(s))
             return;
-        s->clients[0].reading = s->found = 0;
-        kick(s, STORE_READ);
-        if (htc_sim_settle(s->sim, WELL_MAX, "not every key can be read again", htc__store_clients_read, s) != HTC_OK)
+        if (!read_again(s))
             return;
     }
     htc_sim_settle(s->sim, WELL_MAX, "not every watcher is told the last state", htc__store_views_know, s);
@@ -303,12 +327,14 @@ static void phases(store *s)
     if (htc_sim_status(s->sim) != HTC_OK)
         return;
     /* By then each lease has ended; and what no client waits for any more, but a member still does, is done or not. */
-    if (s->leases_n)
-        htc_sim_run(s->sim, 2 * s->setting.ttl + STORE_TAKEOVER);
-    else if (s->setting.pages_ppm)
+    leases_end(s);
+    if (!s->leases_n && s->setting.pages_ppm)
         htc_sim_run(s->sim, 4 * s->setting.request);
     kick(s, STORE_READ);
     if (htc_sim_settle(s->sim, WELL_MAX, "not every key can be read", htc__store_clients_read, s) != HTC_OK)
+        return;
+    counts_agree(s);
+    if (htc_sim_status(s->sim) != HTC_OK)
         return;
     watchers_know(s);
     if (s->setting.eventual_ppm && htc_sim_status(s->sim) == HTC_OK)
