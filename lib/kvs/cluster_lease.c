@@ -15,7 +15,9 @@
  * who does not count, writes the next.
  *
  * A keeper that died while it wrote its term, or had no room for it, may never have stored what the others have: nobody would
- * count. So each owner has the keeper read the record now and then; one that finds itself in it, and does not count, writes the next term. */
+ * count. So each owner has the keeper read the record now and then; one that finds itself in it, and does not count, writes the next term.
+ * Where the keeper is gone the first owner writes it; but that one may be another that has never stored the record, so those that have
+ * do it when it has had time to. */
 #include <string.h>
 
 #include "core/fault.h"
@@ -23,6 +25,7 @@
 
 #define LEASES_A_STEP 64
 #define RECORD_FORMAT 1
+#define FIRST_WAITS   2 /* times suspect_ns, that the first owner has before others take over */
 
 /* What the register is asked for on behalf of a renewal or the like. */
 typedef enum step { CONFIRM, TAKE, END, REMIND } step;
@@ -33,6 +36,7 @@ typedef struct lease {
     htc__kv_lease_record record;
     htc_ns               ttl, expires;
     htc_ns               ask_at; /* another member's: when it is asked whether it knows */
+    htc_ns               wait_until; /* its keeper is gone: when not only the first owner takes over; 0: it is there */
     uint8_t              active; /* this member keeps this term */
     uint8_t              mine;   /* it was written in this life */
     uint8_t              ending;
@@ -130,12 +134,18 @@ static lease *add(htc_kv_server *s, uint64_t id)
     return l;
 }
 
+/* Two owners may have written one term, and what is held here may be what did not become final. */
+static int is_known(const lease *l, uint64_t term, const htc__kv_lease_record *record)
+{
+    return l && l->term == term && l->record.keeper == record->keeper;
+}
+
 /* A term that this member has not met before, whoever told. */
 static void learn(htc_kv_server *s, uint64_t id, uint64_t term, const htc__kv_lease_record *record, htc_ns ttl,
                   int mine)
 {
     lease *l = find(s, id);
-    if ((l && l->term == term) || (!l && !(l = add(s, id))))
+    if (is_known(l, term, record) || (!l && !(l = add(s, id))))
         return;
     l->term = term;
     l->record = *record;
@@ -143,6 +153,7 @@ static void learn(htc_kv_server *s, uint64_t id, uint64_t term, const htc__kv_le
     l->mine = mine != 0;
     l->active = l->ending = 0; /* and taking, if it is: this may be the very term, accepted here, and not yet final */
     l->ask_at = s->now + s->cluster->suspect_ns;
+    l->wait_until = 0;
     look_at(s, l, s->now + s->cluster->suspect_ns / 2);
 }
 
@@ -150,7 +161,7 @@ void htc__kv_cluster_lease_read(htc_kv_server *s, uint64_t id, const htc_kv_resu
 {
     htc__kv_lease_record record;
     const lease         *l = find(s, id);
-    if (read->status == HTC_OK && (!l || l->term < read->version) &&
+    if (read->status == HTC_OK && (!l || l->term <= read->version) &&
         htc__kv_lease_record_read(read->value, &record) == HTC_OK && record.keeper == s->cluster->id)
         learn(s, id, read->version, &record, read->ttl, 0);
 }
@@ -310,8 +321,7 @@ static void answered(void *ctx, uint64_t id, uint64_t what, const htc_kv_result 
         htc__kv_cluster_lease_begins(s, id, result->version);
     } else if (result->status == HTC_MISMATCH && result->version == 0) {
         forget(s, id); /* it is gone, and this owner has not heard of it */
-    } else if (result->status == HTC_MISMATCH && result->version != l->term &&
-               htc__kv_lease_record_read(result->value, &record) == HTC_OK) {
+    } else if (result->status == HTC_MISMATCH && htc__kv_lease_record_read(result->value, &record) == HTC_OK) {
         learn(s, id, result->version, &record, result->ttl, 0);
     }
 }
@@ -352,6 +362,17 @@ static int comes_first(const htc_kv_server *s, uint64_t id)
     return owners.id[owners.first] == s->cluster->id;
 }
 
+static void take_over(htc_kv_server *s, lease *l)
+{
+    htc__kv_cluster *c = s->cluster;
+    if (l->wait_until == 0)
+        l->wait_until = s->now + FIRST_WAITS * c->suspect_ns;
+    if (l->taking || (l->record.keeper != c->id && !comes_first(s, l->id) && s->now < l->wait_until))
+        return;
+    l->taking = 1;
+    own(s, l, TAKE);
+}
+
 static void due(htc_kv_server *s, lease *l)
 {
     htc__kv_cluster *c = s->cluster;
@@ -370,13 +391,13 @@ static void due(htc_kv_server *s, lease *l)
         }
     } else {
         look_at(s, l, s->now + c->suspect_ns / 2);
-        if (!l->taking && !keeper_is_there(s, l->id, l->record.keeper) &&
-            (l->record.keeper == c->id || comes_first(s, l->id))) {
-            l->taking = 1;
-            own(s, l, TAKE);
-        } else if (s->now >= l->ask_at && keeper_is_there(s, l->id, l->record.keeper)) {
-            remind(s, l);
+        if (!keeper_is_there(s, l->id, l->record.keeper)) {
+            take_over(s, l);
+            return;
         }
+        l->wait_until = 0;
+        if (s->now >= l->ask_at)
+            remind(s, l);
     }
 }
 

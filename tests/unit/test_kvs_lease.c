@@ -2,8 +2,10 @@
  * that each case is the same interleaving. */
 #define NODES 3
 #include "cluster_world.h"
+#include "kvs/batch.h"
 #include "kvs/cluster_private.h"
 #include "kvs/digest.h"
+#include "kvs/record.h"
 
 #define TTL (200 * HTC_MS)
 
@@ -70,6 +72,106 @@ static void until_records_at(int n)
     }
 }
 
+/* Members in the order in which they own the lease that the world's first user is granted first. */
+typedef struct its_owners {
+    int               first, second, third;
+    uint64_t          id; /* of the lease */
+    htc__kv_lease_key key;
+    htc__kv_name      name; /* of its record */
+} its_owners;
+
+static its_owners open_for_lease(uint64_t seed)
+{
+    its_owners o;
+    uint32_t   bucket;
+    open_world(&w, seed & ~UINT64_C(3), 3, calm); /* clients that leave it to members who is asked */
+    run_until(&w, w.now + 100 * HTC_MS);
+    uint64_t words[2] = { (seed & ~UINT64_C(3)) * 100 + 1, 1 };
+    o.id = htc__digest_words(words, 2, 0) | 1;
+    htc_bytes      key = htc__kv_lease_key_of(&o.key, o.id);
+    htc__kv_owners owners = htc__kv_cluster_owners(w.node[0].server, key, &bucket);
+    o.first = node_of(owners.id[0]);
+    o.second = node_of(owners.id[1]);
+    o.third = node_of(owners.id[2]);
+    o.name = htc__kv_name_of('k', NULL, key);
+    connect_to(0, o.first);
+    return o;
+}
+
+/* A member goes down, and what it has stored of the lease is what another owner had proposed before: it names that one. */
+static void crash_with_record_of(int n, const htc__kv_name *name, uint64_t keeper)
+{
+    htc__kv_lease_record record;
+    htc__kv_cell         cell;
+    htc_bytes            bytes;
+    htc_buf              value, sealed, b;
+    htc_buf_init(&value, NULL, 0);
+    htc_buf_init(&sealed, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    HOLDS(htc__kv_read(w.node[n].server, htc__kv_name_bytes(name), &bytes) == HTC_OK);
+    HOLDS(htc__kv_cell_read(bytes, NULL, &cell) == HTC_OK && htc__kv_lease_record_read(cell.value, &record) == HTC_OK);
+    record.keeper = keeper;
+    htc__kv_lease_record_write(&value, &record);
+    cell.value = htc_buf_bytes(&value);
+    cell.accepted.counter--;
+    htc__kv_cell_write(&sealed, &cell);
+    htc__kv_seal(&sealed, htc__kv_name_bytes(name), 0);
+    htc__kv_batch_put(&b, htc__kv_name_bytes(name), htc_buf_bytes(&sealed));
+    crash(&w, n, HTC_MS);
+    HOLDS(w.node[n].engine.ops->apply(w.node[n].engine.ctx, htc_buf_bytes(&b)) == HTC_OK);
+    htc_buf_free(&value);
+    htc_buf_free(&sealed);
+    htc_buf_free(&b);
+}
+
+static void until_no_records(void)
+{
+    run_until(&w, w.now + 5 * HTC_SECOND);
+    for (int n = 0; n < NODES; n++)
+        cr_assert(!w.node[n].server || records_at(n) == 0, "seed %llu: a lease is there long after its end", (unsigned long long)property_seed);
+}
+
+/* The keeper is lost, and the owner that comes first after it has never heard of the lease: who has lets it end. */
+Test(kvs_lease, a_lease_ends_that_the_first_owner_does_not_know)
+{
+    PROPERTY(rng, 8)
+    {
+        its_owners o = open_for_lease(rng.state);
+        cut(o.second, o.first);
+        cut(o.second, o.third);
+        submit(0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = TTL });
+        HOLDS(answer_of(0).status == HTC_OK);
+        until_records_at(o.third);
+        run_until(&w, w.now + 5 * HTC_MS); /* and it is stored */
+        crash(&w, o.first, HTC_NEVER);
+        mend(o.second, o.third);
+        HOLDS(records_at(o.second) == 0 && records_at(o.third) == 1);
+        connect_to(0, o.second);
+        until_no_records();
+        close_world(&w);
+    }
+}
+
+/* The keeper itself holds what another owner wrote under the same number, which names that one, and the others hold what is final. */
+Test(kvs_lease, a_lease_ends_whose_keeper_holds_anothers_record)
+{
+    PROPERTY(rng, 8)
+    {
+        its_owners o = open_for_lease(rng.state);
+        submit(0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = TTL });
+        HOLDS(answer_of(0).status == HTC_OK);
+        until_records_at(o.second);
+        until_records_at(o.third);
+        run_until(&w, w.now + 5 * HTC_MS);
+        crash_with_record_of(o.first, &o.name, w.members[o.second].id);
+        run_until(&w, w.now + 2 * HTC_MS);
+        HOLDS(w.node[o.first].server && records_at(o.first) == 1);
+        connect_to(0, o.first);
+        until_no_records();
+        close_world(&w);
+    }
+}
+
 /* A grant is asked of two owners. The second has written its record, which nobody else has, when the first one's, of the same number, is
  * made final; then it hears that the grant is done. It is not the lease's keeper, and must not count its time: a lease that is renewed
  * would end with the ttl of the one that is not. */
@@ -78,14 +180,9 @@ Test(kvs_lease, a_grant_that_two_owners_wrote_has_one_keeper)
     int met = 0;
     PROPERTY(rng, 8)
     {
-        uint32_t          bucket;
-        htc__kv_lease_key key;
-        open_world(&w, rng.state & ~UINT64_C(3), 3, calm); /* clients that leave it to members who is asked */
-        run_until(&w, w.now + 100 * HTC_MS);
-        uint64_t       words[2] = { (rng.state & ~UINT64_C(3)) * 100 + 1, 1 }, id = htc__digest_words(words, 2, 0) | 1;
-        htc__kv_owners owners = htc__kv_cluster_owners(w.node[0].server, htc__kv_lease_key_of(&key, id), &bucket);
-        int first = node_of(owners.id[0]), second = node_of(owners.id[1]), third = node_of(owners.id[2]);
-        connect_to(0, first);
+        its_owners o = open_for_lease(rng.state);
+        int        first = o.first, second = o.second, third = o.third;
+        uint64_t   id = o.id;
         cut(first, second);
         cut(first, third);
         run_until(&w, w.now + 100 * HTC_MS); /* the first is taken for gone */
