@@ -148,7 +148,7 @@ static htc_status flush_peer(htc_kv_server *s, htc__kv_peer *peer, size_t *room,
 {
     htc_reader r = htc_reader_of(htc_buf_bytes(&peer->items));
     size_t     sent = 0;
-    htc_status status = HTC_OK;
+    htc_status status = peer->items.status; /* there was no memory for the last one: it is torn */
     while (status == HTC_OK && htc_reader_left(&r) && *room) {
         uint8_t   kind;
         htc_bytes item;

@@ -856,6 +856,21 @@ static int noticed(world *x, uint64_t seed)
            leased.answer == HTC_HISTORY_BROKEN;
 }
 
+/* Where there was no memory for the last item, half of it is there. The member ends; it says nothing again and again before. */
+Test(kvs_cluster, what_is_torn_is_not_said)
+{
+    open_world(&w, 1, 3, calm);
+    run_until(&w, w.now + 100 * HTC_MS);
+    htc__kv_cluster *c = w.node[0].server->cluster;
+    htc__kv_peer    *peer = &c->peers[(c->self + 1) % c->count];
+    htc_put_u8(&peer->items, HTC__KV_ITEM_HAVE);
+    peer->items.status = HTC_ENOMEM;
+    htc_input in = { .kind = HTC_IN_TIMEOUT, .now = w.now };
+    HOLDS(htc_kv_server_ops()->step(w.node[0].server, &in, w.out) == HTC_ENOMEM);
+    HOLDS(htc_output_count(w.out) < 16);
+    close_world(&w);
+}
+
 Test(kvs_cluster, a_broken_rule_is_noticed)
 {
     uint64_t seed = 1;
