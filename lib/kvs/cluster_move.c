@@ -402,8 +402,8 @@ static void grant(htc_kv_server *s)
         return;
     m->granted = 1;
     htc_status status = htc__kv_wish_begin(m->next, &m->wish);
-    if (status != HTC_OK) { /* it is so already, or cannot be */
-        m->turned_away = m->wish.member.id;
+    if (status != HTC_OK) { /* it is so already, or cannot be; if memory was short it is asked for once more */
+        m->turned_away = status == HTC_ENOMEM ? 0 : m->wish.member.id;
         m->turned_away_map = s->cluster->map_version;
         m->turned_away_why = status;
         end_wish(s, status);
