@@ -249,7 +249,7 @@ void htc__store_answered(store_client *c, const htc_kv_result *r)
     if (a->what == STORE_OF_SPACE) {
         uint32_t is = (uint32_t)htc__store_eventual_answered(c, a, r);
         s->known += is;
-        c->done += is && s->phase == STORE_WELL;
+        c->done += s->phase == STORE_WELL && (is || s->setting.space.w == s->setting.space.n); /* of these one may be lost for good */
         return;
     }
     if (!says(c, a, r))
