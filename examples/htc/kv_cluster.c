@@ -35,6 +35,7 @@ typedef struct member {
     uint32_t port;
     pid_t    pid; /* 0: it does not run */
     int      ours, ready;
+    int      left; /* it is no member of the store any more: its place is free */
     off_t    heard; /* of what it says, until it is ready */
     work_done worked; /* when it was last seen to be at work */
 } member;
@@ -269,6 +270,74 @@ static htc_status write_cluster(cluster *k)
     return s;
 }
 
+/* ---------------------------------------------------------------- who has left */
+
+static char *left_dir(const cluster *k, const member *m)
+{
+    return must_print("%s/left-%.16s", k->dir, m->id);
+}
+
+/* It has written so into its directory, or that was set aside already. */
+static int has_left(const cluster *k, const member *m)
+{
+    char   path[4100], text[400];
+    FILE  *f;
+    size_t n;
+    snprintf(path, sizeof path, "%s/member", m->dir);
+    if (!(f = fopen(path, "re"))) {
+        int   why = errno;
+        char *aside = left_dir(k, m);
+        int   is = why == ENOENT && access(aside, F_OK) == 0;
+        free(aside);
+        return is;
+    }
+    n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = 0;
+    return strstr(text, "\nleft\n") != NULL;
+}
+
+static htc_status set_aside(const cluster *k, const member *m)
+{
+    char *aside = left_dir(k, m);
+    int   bad = rename(m->dir, aside) != 0 && errno != ENOENT, why = errno;
+    free(aside);
+    return bad ? cli_error(k->c, HTC_EINPUT, m->dir, "move it away", "%s", strerror(why)) : HTC_OK;
+}
+
+/* By htc kv leave, or by this command before it was cut off. */
+static htc_status find_left(cluster *k)
+{
+    htc_status s = HTC_OK;
+    uint32_t   had = k->count;
+    for (uint32_t i = 0; s == HTC_OK && i < k->count; i++) {
+        member *m = &k->m[i];
+        m->left = !m->pid && has_left(k, m);
+        if (m->left)
+            s = set_aside(k, m);
+    }
+    while (s == HTC_OK && k->count > 1 && k->m[k->count - 1].left)
+        k->count--;
+    return s == HTC_OK && k->count < had ? write_cluster(k) : s;
+}
+
+static uint32_t members_of(const cluster *k)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < k->count; i++)
+        n += !k->m[i].left;
+    return n;
+}
+
+/* Any that is in the store, and not the last. */
+static const member *one_of(const cluster *k)
+{
+    const member *m = k->m;
+    while (m->left && m < k->m + k->count - 1)
+        m++;
+    return m;
+}
+
 static htc_status open_dir(cluster *k, int create)
 {
     char *lock;
@@ -330,7 +399,7 @@ static char *addresses(const cluster *k, const member *m)
 {
     char *all = must(strdup(""));
     for (const member *x = k->m; x < k->m + k->count; x++) {
-        if (x == m || (x > m && !x->pid))
+        if (x == m || x->left || (x > m && !x->pid))
             continue;
         char *more = must_print("%s%sunix:%s/kvd.sock", all, all[0] ? "," : "", x->dir);
         free(all);
@@ -458,6 +527,8 @@ static void say_running(const cluster *k, int all_before)
     for (uint32_t i = 0; i < k->count; i++) {
         const member *m = &k->m[i];
         char          resp[40], shards[40] = "";
+        if (m->left)
+            continue;
         snprintf(resp, sizeof resp, "127.0.0.1:%" PRIu32, m->port);
         if (k->shards > 1)
             snprintf(shards, sizeof shards, ", %" PRId64 " shards", k->shards);
@@ -588,18 +659,22 @@ static htc_status tell_store(cluster *k, const char *word, const member *m, cons
 /* It is written down before it joins: a command that is cut off goes on with the same one. */
 static htc_status add_member(cluster *k, const char *program)
 {
-    member    *m = &k->m[k->count];
+    uint32_t at = 0;
+    while (at < k->count && !k->m[at].left)
+        at++;
+    member    *m = &k->m[at];
     htc_status s;
-    snprintf(m->dir, sizeof m->dir, "%s/%" PRIu32, k->dir, k->count + 1);
+    snprintf(m->dir, sizeof m->dir, "%s/%" PRIu32, k->dir, at + 1);
     if ((s = draw_id(k, program, m)) != HTC_OK)
         return s;
-    k->count++;
+    m->left = 0;
+    k->count += at == k->count;
     name_places(k);
     if ((s = write_cluster(k)) == HTC_OK)
         s = start_member(k, program, m);
     if (s == HTC_OK)
         s = wait_until_ready(k);
-    return s == HTC_OK ? tell_store(k, "join", m, &k->m[0]) : s;
+    return s == HTC_OK ? tell_store(k, "join", m, one_of(k)) : s;
 }
 
 static int gone(const member *m, int pidfd, double until);
@@ -607,7 +682,7 @@ static int gone(const member *m, int pidfd, double until);
 static htc_status drop_member(cluster *k)
 {
     member    *m = &k->m[k->count - 1];
-    htc_status s = tell_store(k, "leave", m, &k->m[0]);
+    htc_status s = tell_store(k, "leave", m, one_of(k));
     if (s != HTC_OK)
         return s;
     if (m->ours && m->pid)
@@ -615,22 +690,21 @@ static htc_status drop_member(cluster *k)
     else if (!gone(m, -1, now_s() + STOP_PATIENCE_S))
         return cli_error(k->c, HTC_ETIMEDOUT, m->dir, "look at what holds it", "process %ld has left the store and does not end", (long)m->pid);
     m->pid = 0;
-    char *left = must_print("%s/left-%.16s", k->dir, m->id);
-    int   bad = rename(m->dir, left);
-    free(left);
-    if (bad)
-        return cli_error(k->c, HTC_EINPUT, m->dir, "move it away", "%s", strerror(errno));
-    k->count--;
+    if ((s = set_aside(k, m)) != HTC_OK)
+        return s;
+    do
+        k->count--;
+    while (k->count > 1 && k->m[k->count - 1].left);
     return write_cluster(k);
 }
 
 /* One after the other, as the store takes them; all members run. */
 static htc_status resize(cluster *k, const char *program, int64_t wanted)
 {
-    htc_status s = wanted < 0 || wanted == k->count ? HTC_OK : may_resize(k, wanted);
-    while (s == HTC_OK && wanted > k->count)
+    htc_status s = wanted < 0 || wanted == members_of(k) ? HTC_OK : may_resize(k, wanted);
+    while (s == HTC_OK && wanted > members_of(k))
         s = add_member(k, program);
-    while (s == HTC_OK && wanted >= 0 && wanted < k->count)
+    while (s == HTC_OK && wanted >= 0 && wanted < members_of(k))
         s = drop_member(k);
     return s;
 }
@@ -657,11 +731,13 @@ static htc_status start(cluster *k)
         memcpy(k, there, sizeof *k);
     else if (s == HTC_ENOTFOUND)
         s = make_cluster(k, program);
+    if (s == HTC_OK)
+        s = find_left(k);
     uint32_t before = 0;
     for (uint32_t i = 0; s == HTC_OK && i < k->count; i++)
-        before += k->m[i].pid != 0;
+        before += k->m[i].pid != 0 || k->m[i].left;
     for (uint32_t i = 0; s == HTC_OK && i < k->count; i++)
-        if (!k->m[i].pid)
+        if (!k->m[i].pid && !k->m[i].left)
             s = start_member(k, program, &k->m[i]);
     if (s == HTC_OK)
         s = wait_until_ready(k);

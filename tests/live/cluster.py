@@ -300,6 +300,22 @@ def stop_and_start(m):
     check('stopped' in run(0, '--stop'), 'it stops again')
 
 
+def leave(id):
+    """htc kv leave, and not by this cluster's command: nobody but the member has written that down."""
+    done = subprocess.run([htc, 'kv', 'leave', id, '--dir', where], capture_output=True, text=True)
+    check(done.returncode == 0, 'htc kv leave: ' + done.stdout + done.stderr)
+    end = time.monotonic() + 60
+    while not any('\nleft\n' in open(f).read() for f in glob.glob(os.path.join(where, '[0-9]*', 'member')) if id in open(f).read()):
+        check(time.monotonic() < end, 'who has left writes it down')
+        time.sleep(0.05)
+    for f in glob.glob(os.path.join(where, '[0-9]*', 'member')):
+        if id in open(f).read():
+            pid = int(open(os.path.join(os.path.dirname(f), 'pid')).read().split()[0])
+            while os.path.exists('/proc/%d' % pid) and open('/proc/%d/stat' % pid).read().rsplit(')', 1)[1].split()[0] != 'Z':
+                check(time.monotonic() < end, 'and ends')
+                time.sleep(0.05)
+
+
 def grow_and_shrink():
     """One member becomes two and five and two again by one command each, while somebody counts; stopped and started they are the same."""
     base = ports.row(5)
@@ -338,7 +354,18 @@ def grow_and_shrink():
     for x in again:
         n = int(Redis(x['resp']).sure('GET', 'n'))
         check(tally.done and tally.fits(n), '%d counted, %s' % (n, tally))
-    check('stopped' in run(0, '--stop'), 'it stops again')
+    leave(again[1]['id'])
+    stay = [again[0]['id'], again[2]['id']]
+    check([x['id'] for x in members()] == stay, 'one has left by itself')
+    check('stopped' in run(0, '--stop'), 'they stop without it')
+    check([x['id'] for x in members()] == stay, 'and start')
+    grown = members('--members', '3')
+    check([grown[0]['id'], grown[2]['id']] == stay and len(grown) == 3, 'its place is taken again')
+    leave(stay[1])
+    check('stopped' in run(0, '--stop'), 'they stop without the last')
+    check([x['id'] for x in members()] == [x['id'] for x in grown[:2]], 'and start')
+    check(tally.fits(int(Redis(grown[1]['resp']).sure('GET', 'n'))), 'the newest has all')
+    check('stopped' in run(0, '--stop'), 'they stop for good')
     shutil.rmtree(where)
 
 
