@@ -305,20 +305,25 @@ static htc_status set_aside(const cluster *k, const member *m)
     return bad ? cli_error(k->c, HTC_EINPUT, m->dir, "move it away", "%s", strerror(why)) : HTC_OK;
 }
 
+/* Places behind the last member are none. */
+static htc_status forget_free_end(cluster *k)
+{
+    while (k->count > 1 && k->m[k->count - 1].left)
+        k->count--;
+    return write_cluster(k);
+}
+
 /* By htc kv leave, or by this command before it was cut off. */
 static htc_status find_left(cluster *k)
 {
     htc_status s = HTC_OK;
-    uint32_t   had = k->count;
     for (uint32_t i = 0; s == HTC_OK && i < k->count; i++) {
         member *m = &k->m[i];
         m->left = !m->pid && has_left(k, m);
         if (m->left)
             s = set_aside(k, m);
     }
-    while (s == HTC_OK && k->count > 1 && k->m[k->count - 1].left)
-        k->count--;
-    return s == HTC_OK && k->count < had ? write_cluster(k) : s;
+    return s == HTC_OK && k->m[k->count - 1].left ? forget_free_end(k) : s;
 }
 
 static uint32_t members_of(const cluster *k)
@@ -692,10 +697,8 @@ static htc_status drop_member(cluster *k)
     m->pid = 0;
     if ((s = set_aside(k, m)) != HTC_OK)
         return s;
-    do
-        k->count--;
-    while (k->count > 1 && k->m[k->count - 1].left);
-    return write_cluster(k);
+    m->left = 1;
+    return forget_free_end(k);
 }
 
 /* One after the other, as the store takes them; all members run. */
