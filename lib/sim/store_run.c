@@ -253,6 +253,8 @@ static void leases_end(store *s)
         htc_sim_run(s->sim, 2 * s->setting.ttl + STORE_TAKEOVER);
 }
 
+/* A change whose outcome nobody knows, of a lease too, may be made final by whoever reads next, a count or a watcher as well: then all is read
+ * once more. */
 static int read_again(store *s)
 {
     s->clients[0].reading = s->found = 0;
@@ -260,8 +262,6 @@ static int read_again(store *s)
     return htc_sim_settle(s->sim, WELL_MAX, "not every key can be read again", htc__store_clients_read, s) == HTC_OK;
 }
 
-/* A change whose outcome nobody knows may be made final by whoever reads next, a count or a watcher too, be it that of a
- * lease: then all is read once more. */
 static void counts_agree(store *s)
 {
     for (int round = 0; s->miscounted && round < READS_MAX; round++) {

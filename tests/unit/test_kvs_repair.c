@@ -558,10 +558,7 @@ static void lose_items(int from, int to, uint8_t kind)
 
 static int sealed(int n)
 {
-    for (uint32_t b = 0; b < cluster_of(n)->buckets; b++)
-        if (cluster_of(n)->hold[b].sealed)
-            return 1;
-    return 0;
+    return htc__kv_holds_sealed(w.node[n].server);
 }
 
 /* Nobody but who has begun it has heard what it is, and that one dies: whoever is sealed asks for the map. */

@@ -534,7 +534,7 @@ Test(kvs_versions, a_repeated_change_that_is_not_known_may_be_done)
 
 /* ---------------------------------------------------------------- a client that has seen too much */
 
-static htc_status put_since(rig *r, uint64_t since, uint32_t op)
+static htc_status ask_since(rig *r, uint64_t since, uint32_t op)
 {
     htc_status last = HTC_OK;
     htc_wire_begin(&r->message, HTC_WIRE_KV_REQUEST, ++r->serial);
@@ -552,12 +552,12 @@ Test(kvs_versions, no_client_uses_the_versions_up)
     open_rig(&r, 0, 0);
     begin_session(&r);
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-        cr_expect(eq(int, put_since(&r, lies[i], HTC_KV_PUT), HTC_EINVAL));
-        cr_expect(eq(int, put_since(&r, lies[i], HTC_KV_GET), HTC_ENOTFOUND));
+        cr_expect(eq(int, ask_since(&r, lies[i], HTC_KV_PUT), HTC_EINVAL));
+        cr_expect(eq(int, ask_since(&r, lies[i], HTC_KV_GET), HTC_ENOTFOUND));
     }
-    cr_expect(eq(int, put_since(&r, HTC__KV_LEAP_MAX, HTC_KV_PUT), HTC_OK)); /* perhaps seen before this member started */
-    cr_expect(eq(int, put_since(&r, 2 * HTC__KV_LEAP_MAX, HTC_KV_PUT), HTC_OK)); /* above that one */
-    cr_expect(eq(int, put_since(&r, HTC__KV_SINCE_MAX, HTC_KV_PUT), HTC_EINVAL));
-    cr_expect(eq(int, put_since(&r, 0, HTC_KV_GET), HTC_OK));
+    cr_expect(eq(int, ask_since(&r, HTC__KV_LEAP_MAX, HTC_KV_PUT), HTC_OK)); /* perhaps seen before this member started */
+    cr_expect(eq(int, ask_since(&r, 2 * HTC__KV_LEAP_MAX, HTC_KV_PUT), HTC_OK)); /* above that one */
+    cr_expect(eq(int, ask_since(&r, HTC__KV_SINCE_MAX, HTC_KV_PUT), HTC_EINVAL));
+    cr_expect(eq(int, ask_since(&r, 0, HTC_KV_GET), HTC_OK));
     close_rig(&r);
 }
