@@ -227,7 +227,8 @@ static int may_be_damaged(const store_member *m)
     const store *s = m->s;
     if (!s->setting.moves)
         return m->at == s->setting.damaged;
-    return m->at == s->moves.harmed || (m->rotten && !htc__store_map_listed(s, m->id)); /* it was away, and let go meanwhile */
+    return m->at == s->moves.harmed || /* or it was away, and let go, or its joining given up, meanwhile */
+           ((m->rotten || (s->setting.interval && m->unpowered)) && !htc__store_map_listed(s, m->id));
 }
 
 /* What a member may end for by itself; anything else is wrong. */
