@@ -23,6 +23,14 @@ htc__kv_cell htc__kv_cell_absent(const htc__kv_floors *floors)
     return cell;
 }
 
+void htc__kv_cell_lift(htc__kv_cell *cell, uint64_t floor)
+{
+    if (!cell->present)
+        *cell = (htc__kv_cell){ .present = 1, .deleted = 1, .version = floor, .forgot = floor };
+    else if (cell->version <= floor)
+        cell->version = floor + !cell->deleted;
+}
+
 int htc__kv_cell_empty(const htc__kv_cell *cell)
 {
     return !cell->present && htc__kv_ballot_none(&cell->promise);

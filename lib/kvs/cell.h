@@ -60,6 +60,10 @@ typedef struct htc__kv_floors {
 
 /* A key that this bucket holds no cell of. */
 htc__kv_cell htc__kv_cell_absent(const htc__kv_floors *floors);
+/* What is written anew without a change, a write-back or a record of an image, comes above the highest version floor answered with "absent":
+ * somebody may have been told that one. A key without a record becomes a tombstone. The list stays: a change keeps the version it was made
+ * with, which others may have seen. */
+void htc__kv_cell_lift(htc__kv_cell *cell, uint64_t floor);
 /* Is there something of it to store? */
 int htc__kv_cell_empty(const htc__kv_cell *cell);
 

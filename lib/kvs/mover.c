@@ -13,6 +13,7 @@ typedef struct piece {
     htc_bytes      key, cell;
     htc__kv_ballot accepted;
     uint64_t       version;
+    uint32_t       from; /* whose */
 } piece;
 
 typedef struct source {
@@ -20,6 +21,7 @@ typedef struct source {
     htc_bytes after, states_after;   /* the last key of what is there */
     int       strong, whole, lost;   /* strong: all entries are there; whole: the states are, too */
     int       damaged;               /* some of the states, where it holds them */
+    uint64_t  floor;                 /* the version of a key that it does not hold */
 } source;
 
 struct htc__kv_mover {
@@ -166,6 +168,7 @@ static htc_status collect(htc__kv_mover *m, size_t *count)
                 continue; /* promises of a past epoch */
             p.accepted = cell.accepted;
             p.version = cell.version;
+            p.from = i;
             htc_status status = add_piece(m, n++, &p);
             if (status != HTC_OK)
                 return status;
@@ -221,6 +224,24 @@ static htc_status look_at_key(const htc__kv_mover *m, size_t i, size_t n, size_t
         lost += m->piece[j].cell.len == 0;
     *next = j;
     return whole_sources(m) - lost >= answers_wanted(m) ? HTC_OK : HTC_AGAIN;
+}
+
+/* The pieces from i to next are of one key. Those who hold nothing of it may have answered, as a majority, that it is not there, in the version of
+ * their floor, while one had accepted what becomes final with this image. A ballot carries one version only, so what is lifted gets another
+ * one: the first of the new epoch, which no proposer has. */
+static void lift(const htc__kv_mover *m, size_t i, size_t next, htc__kv_cell *cell)
+{
+    uint64_t version = cell->version;
+    uint64_t floor = 0;
+    uint32_t holders = 0;
+    for (; i < next; i++)
+        holders |= UINT32_C(1) << m->piece[i].from;
+    for (uint32_t n = 0; n < m->move.from_n; n++)
+        if (m->from[n].whole && !(holders >> n & 1) && m->from[n].floor > floor)
+            floor = m->from[n].floor;
+    htc__kv_cell_lift(cell, floor);
+    if (cell->version != version)
+        cell->accepted = (htc__kv_ballot){ .epoch = m->number };
 }
 
 static int by_state(const void *a, const void *b)
@@ -281,6 +302,7 @@ static htc_status build(htc__kv_mover *m)
         if (status != HTC_OK || m->piece[i].cell.len == 0) /* damaged here, and nowhere else is any */
             continue;
         htc__kv_cell_read(m->piece[i].cell, NULL, &cell);
+        lift(m, i, next, &cell);
         cell.promise = cell.accepted; /* what was promised in the old epoch binds nobody in the new one */
         if (m->image.len - m->page[m->pages - 1] >= m->o.page_max)
             status = begin_page(m);
@@ -422,8 +444,10 @@ htc_status htc__kv_mover_shown(htc__kv_mover *m, htc_ns now, uint64_t from, htc_
         return s->entries.status;
     if (entries.len)
         s->after = (htc_bytes){ s->entries.data + at + behind, before.len };
-    if (floors->version > m->floors.version)
-        m->floors.version = floors->version;
+    if (floors->version > s->floor)
+        s->floor = floors->version;
+    if (s->floor > m->floors.version)
+        m->floors.version = s->floor;
     m->floors.ballot = htc__kv_ballot_max(m->floors.ballot, floors->ballot);
     s->strong = last;
     s->whole = last && !m->o.eventual;

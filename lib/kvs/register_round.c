@@ -448,23 +448,13 @@ static void conclude_read(htc__kv_register *reg, entry *e, htc_ns now)
     }
 }
 
-/* What is written back is what was read, above every floor that was answered with "absent". The list stays: a change keeps the
- * version it was made with, which others may have seen. */
-static void lift(htc__kv_cell *cell, uint64_t floor)
-{
-    if (!cell->present)
-        *cell = (htc__kv_cell){ .present = 1, .deleted = 1, .version = floor, .forgot = floor };
-    else if (cell->version <= floor)
-        cell->version = floor + !cell->deleted;
-}
-
 static void write_back(htc__kv_register *reg, entry *e, htc_ns now, htc__kv_cell *cell, uint64_t floor, int as_it_is)
 {
     if (!keep_before(e->r, cell)) {
         pause(reg, e, now);
         return;
     }
-    lift(cell, floor);
+    htc__kv_cell_lift(cell, floor);
     if (as_it_is && !cell->deleted)
         e->r->out.result.version = cell->version;
     e->r->out.observed = cell->version;
@@ -485,7 +475,7 @@ static int was_tried(htc__kv_register *reg, entry *e, htc_ns now, uint32_t best,
         return 1;
     }
     if (cell.version <= floor) {
-        lift(&cell, floor);
+        htc__kv_cell_lift(&cell, floor);
         e->r->out.result.version = e->r->out.result.version ? cell.version : 0;
         e->r->out.observed = cell.version;
     }
@@ -506,7 +496,7 @@ static void conclude_prepare(htc__kv_register *reg, entry *e, htc_ns now)
         return;
     if (a->q.op == OP_COLLECT) {
         if (cell.present && cell.deleted) {
-            lift(&cell, floor);
+            htc__kv_cell_lift(&cell, floor);
             accept(reg, e, now, &cell);
         } else {
             not_collected(reg, e, &cell);

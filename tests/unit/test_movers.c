@@ -9,6 +9,8 @@
 typedef struct host {
     unsigned sealed[64], installed[64], activated;
     uint64_t number;
+    char     image[256]; /* of the newest page: copied, for its keys */
+    size_t   image_len;
 } host;
 
 static void seal(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after)
@@ -26,8 +28,10 @@ static void install(void *ctx, uint64_t to, uint32_t bucket, uint64_t number, ui
     (void)page;
     (void)last;
     (void)floors;
-    (void)entries;
     cr_assert(to >= 2 && to <= 4 && number == h->number);
+    h->image_len = entries.len <= sizeof h->image ? entries.len : 0;
+    if (h->image_len)
+        memcpy(h->image, entries.data, h->image_len);
     h->installed[bucket]++;
 }
 
@@ -89,6 +93,56 @@ Test(movers, the_map_hears_once)
     htc__kv_movers_installed(m, 8, 3, 10, 9, 1);
     cr_expect(h.activated == 1);
     htc__kv_movers_destroy(m);
+}
+
+/* What `from` holds of the key "k": a value, a tombstone, or nothing of it, behind the version floor. */
+static htc_status show_cell(htc__kv_movers *m, uint64_t from, const htc__kv_cell *cell, uint64_t floor)
+{
+    htc__kv_floors floors = { .version = floor };
+    htc_buf        b;
+    htc_buf_init(&b, NULL, 0);
+    if (cell)
+        htc__kv_entry_write(&b, htc_bytes_of("k"), cell);
+    htc_status status = htc__kv_movers_shown(m, 6, from, 10, (htc_bytes){ NULL, 0 }, &floors, htc_buf_bytes(&b), 1);
+    htc_buf_free(&b);
+    return status;
+}
+
+static htc__kv_cell image_of(const htc__kv_cell *one, uint64_t one_floor, const htc__kv_cell *other,
+                             uint64_t other_floor)
+{
+    htc__kv_movers *m = NULL;
+    host            h;
+    htc__kv_cell    cell;
+    htc_bytes       key, bytes;
+    cr_assert(make(NULL, &h, 1, &m) == HTC_OK);
+    cr_assert(show_cell(m, 1, one, one_floor) == HTC_OK && show_cell(m, 2, other, other_floor) == HTC_OK);
+    htc_reader r = htc_reader_of((htc_bytes){ h.image, h.image_len });
+    cr_assert(htc__kv_entry_read(&r, &key, &bytes, &cell) && htc_reader_left(&r) == 0);
+    htc__kv_movers_destroy(m);
+    return cell;
+}
+
+/* A majority has answered that a key is not there in version 4, another owner has accepted it in version 1: if the image makes that final, then
+ * above what was answered, and as something that no proposer has made. */
+Test(movers, the_image_is_above_what_was_answered)
+{
+    htc__kv_cell value = { .present = 1, .version = 1, .accepted = { 3, 7, 1 }, .promise = { 3, 7, 1 } }, gone = value,
+                 later = value, is;
+    gone.deleted = 1;
+    later.version = 5;
+    is = image_of(&value, 4, NULL, 4);
+    cr_expect(is.present && is.version == 5 && is.accepted.epoch == 9 && is.accepted.counter == 0 &&
+              is.accepted.proposer == 0);
+    is = image_of(&gone, 2, NULL, 4);
+    cr_expect(is.deleted && is.version == 4 && is.accepted.epoch == 9);
+    is = image_of(NULL, 4, &value, 6);
+    cr_expect(is.version == 5 && is.accepted.epoch == 9);
+    /* Nobody has said that it is not there, or only below its version. */
+    is = image_of(&value, 4, &value, 4);
+    cr_expect(is.version == 1 && is.accepted.epoch == 3 && is.accepted.counter == 7);
+    is = image_of(&later, 6, NULL, 4);
+    cr_expect(is.version == 5 && is.accepted.counter == 7);
 }
 
 /* One that is too large for its company is told; alone it is moved. */
