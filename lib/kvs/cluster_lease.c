@@ -157,11 +157,13 @@ static void learn(htc_kv_server *s, uint64_t id, uint64_t term, const htc__kv_le
     look_at(s, l, s->now + s->cluster->suspect_ns / 2);
 }
 
+/* A newer term that another owner wrote, and that is held here, may never have become final; if it has, taking over fails, and
+ * says so. */
 void htc__kv_cluster_lease_read(htc_kv_server *s, uint64_t id, const htc_kv_result *read)
 {
     htc__kv_lease_record record;
     const lease         *l = find(s, id);
-    if (read->status == HTC_OK && (!l || l->term <= read->version) &&
+    if (read->status == HTC_OK && (!l || l->term <= read->version || !l->mine) &&
         htc__kv_lease_record_read(read->value, &record) == HTC_OK && record.keeper == s->cluster->id)
         learn(s, id, read->version, &record, read->ttl, 0);
 }
