@@ -2,13 +2,15 @@
 """usage: count.py testlog.json
 
 Counts what Meson ran: each TAP line is a test, and so is each program that does not speak TAP. Prints the reason of each
-skip, the output of what failed, and as its last line three numbers: passed, failed, skipped."""
+skip, what a test reports (its lines that begin with "report: "), the output of what failed, and as its last line three
+numbers: passed, failed, skipped."""
 
 import json
 import re
 import sys
 
 TAIL_LINES = 60
+REPORT = 'report: '
 TAP = re.compile(r'^(not )?ok\b\s*\d*\s*-?\s*([^#]*?)\s*(?:#\s*(SKIP)\b\s*(.*))?$', re.IGNORECASE)
 
 
@@ -49,6 +51,9 @@ def main():
         totals = [totals[0] + passed, totals[1] + failed, totals[2] + len(skips)]
         for what, why in skips:
             print(f'    skipped: {what}: {why or "no reason given"}')
+        for line in (test.get('stdout') or '').splitlines():
+            if line.startswith(REPORT):
+                print(f"    {test['name']}: {line.removeprefix(REPORT)}")
         if failed:
             print(f"    FAILED: {test['name']} ({test['result']}, {test['duration']:.1f} s)")
             for stream in ('stdout', 'stderr'):

@@ -22,7 +22,7 @@ seeds=1000
 [ -z "${HTC_TEST_LIGHT-}" ] || seeds=40
 [ -z "${HTC_TEST_FULL-}" ] || seeds=10000
 ends 0 fuzz --seeds 1..$seeds
-cat "$dir/out"
+sed 's/^/report: /' "$dir/out"
 grep -q "^$seeds seeds, 0 failed: " "$dir/out" || fail "not all of the $seeds seeds have run"
 
 # One line says whether two runs were the same one.
