@@ -301,6 +301,7 @@ struct store {
     htc_rng               rotting;
     store_phase           phase;
     htc_ns                healed; /* when the trouble was over */
+    htc_ns                under_way; /* so much longer what was sent before may hold up what is sent behind it */
     uint32_t              asked, known;
     uint64_t              watches, told; /* watches that were begun; what they told */
     store_mark           *marks; /* of store_watch.c */
