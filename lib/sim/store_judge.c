@@ -70,7 +70,7 @@ htc_status htc__store_judge(store *s)
                   { "watches", htc_history_watched },
                   { "nothing acknowledged is lost", htc_history_kept },
                   { "counters are exact", htc_history_counted } };
-    htc_history_rules   limits = { .size = sizeof limits, .search_max = 100000, .bytes_max = (size_t)16 << 20 };
+    htc_history_rules   limits = { .size = sizeof limits, .search_max = 1000000, .bytes_max = (size_t)128 << 20 };
     htc_history_verdict v = { 0 };
     limits.takeover_ns = STORE_TAKEOVER;
     limits.settle_ns = HTC_NEVER; /* that the last state has come is seen in the end (store_watchers.c) */
