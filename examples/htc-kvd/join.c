@@ -30,6 +30,12 @@ htc_status join_check(const member *m)
     return HTC_OK;
 }
 
+static int is_own(const member *m, const member_address *a)
+{
+    char own[ADDRESS_MAX], other[ADDRESS_MAX];
+    return identity_address(&m->peers[0], own) && identity_address(a, other) && strcmp(own, other) == 0;
+}
+
 /* One address of a list; the next begins behind a comma with its scheme. */
 static htc_status add_address(member *m, const char *text, size_t len)
 {
@@ -45,7 +51,7 @@ static htc_status add_address(member *m, const char *text, size_t len)
     if (a->address[0] && !m->o.listen)
         return member_wrong(m->d, HTC_EUSAGE, "give --listen, --key and --ring",
                             "%.100s is reached with keys alone, and this member has none", one);
-    m->count++;
+    m->count += !is_own(m, a); /* of a store that has shrunk to this member there is no other to name */
     return HTC_OK;
 }
 
@@ -99,8 +105,11 @@ htc_status join_find_self(member *m)
         s = add_address(m, at, len);
         at += len + (at[len] == ',');
     }
-    if (s == HTC_OK && m->count == 1)
+    if (s == HTC_OK && !m->o.join[0])
         s = member_wrong(m->d, HTC_EUSAGE, "where a member answers", "%s", "--join names nobody");
+    if (s == HTC_OK && m->count == 1)
+        say(m, "--join names this member alone -> start if it is the only one left of its store; else name another one "
+               "of it");
     m->id = id;
     return s == HTC_OK ? identity_check(m->d) : s;
 }

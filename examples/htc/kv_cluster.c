@@ -410,7 +410,10 @@ static char *addresses(const cluster *k, const member *m)
         free(all);
         all = more;
     }
-    return all;
+    if (all[0])
+        return all;
+    free(all); /* it is the only one left, and asks nobody */
+    return must_print("unix:%s/kvd.sock", m->dir);
 }
 
 static htc_status start_member(cluster *k, const char *program, member *m)

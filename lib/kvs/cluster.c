@@ -216,6 +216,8 @@ static htc_status flush(htc_kv_server *s, htc_output *out)
 static int can_serve(const htc_kv_server *s)
 {
     const htc__kv_cluster *c = s->cluster;
+    if (!c->map || !c->peers[c->self].listed)
+        return 0;
     for (uint32_t b = 0; b < c->buckets; b++) {
         const htc__kv_route *route = &c->route[b];
         uint32_t             there = 0;
@@ -224,16 +226,13 @@ static int can_serve(const htc_kv_server *s)
         if (there < route->n / 2 + 1)
             return 0;
     }
-    return c->map && c->peers[c->self].listed;
+    return 1;
 }
 
 static htc_status tell_serving(htc_kv_server *s, htc_output *out)
 {
     htc__kv_cluster *c = s->cluster;
-    if (!s->options.tell_serving || c->told || !c->reserved || (!c->met && c->count > 1))
-        return HTC_OK;
-    c->met = 0;
-    if (!can_serve(s))
+    if (!s->options.tell_serving || c->told || !c->reserved || !can_serve(s))
         return HTC_OK;
     c->told = 1;
     return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_KV_SERVER_SERVING });

@@ -222,7 +222,6 @@ static htc_status message(htc_kv_server *s, htc_reader r)
     if (!peer || to == 0)
         return hear_stranger(s, r);
     peer->heard = s->now;
-    s->cluster->met |= !peer->met;
     peer->met = 1;
     c->counts.heard++;
     while (s->broken == HTC_OK && htc__kv_members_next(&r, &kind, &item)) {

@@ -124,7 +124,7 @@ typedef struct htc__kv_cluster {
     uint32_t                 count, self; /* self: which of them this member is */
     htc__kv_map_member       description; /* of this member, for a map */
     uint64_t                 seed, id, fingerprint;
-    uint32_t                 met, told; /* somebody was met since the last look; told that it serves */
+    uint32_t                  told;      /* that it serves */
     uint32_t                 left;      /* told that it is no member any more */
     uint32_t                 turned_away; /* it cannot be let in; 2: told */
     htc_status               refused;   /* why it is not let in, as it was told last */

@@ -365,7 +365,11 @@ def grow_and_shrink():
     check('stopped' in run(0, '--stop'), 'they stop without the last')
     check([x['id'] for x in members()] == [x['id'] for x in grown[:2]], 'and start')
     check(tally.fits(int(Redis(grown[1]['resp']).sure('GET', 'n'))), 'the newest has all')
-    check('stopped' in run(0, '--stop'), 'they stop for good')
+    leave(grown[0]['id'])
+    check('stopped' in run(0, '--stop'), 'the only one left, which had joined, stops')
+    check([x['id'] for x in members()] == [grown[1]['id']], 'and starts, with nobody to join')
+    check(tally.fits(int(Redis(grown[1]['resp']).sure('GET', 'n'))), 'and has all')
+    check('stopped' in run(0, '--stop'), 'it stops for good')
     shutil.rmtree(where)
 
 
