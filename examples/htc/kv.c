@@ -21,6 +21,15 @@ typedef struct subcommand {
 
 /* ---- asking ---- */
 
+static htc_status no_such_key(kv_call *k, htc_bytes key)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(key.len < sizeof name ? key.len : sizeof name - 1),
+             key.len ? (const char *)key.data : "");
+    clean(name);
+    return cli_error(k->c, HTC_ENOTFOUND, name, "", "there is no such key");
+}
+
 htc_status kv_ask(kv_call *k, const htc_kv_request *request, htc_kv_result *result)
 {
     htc_status s = htc_store_ask(k->store, request, result, &k->c->error);
@@ -30,7 +39,7 @@ htc_status kv_ask(kv_call *k, const htc_kv_request *request, htc_kv_result *resu
     if (s == HTC_OK || s == HTC_MISMATCH)
         return HTC_OK;
     if (s == HTC_ENOTFOUND && request->op != HTC_KV_SCAN)
-        return cli_error(k->c, s, "", "", "there is no such key");
+        return no_such_key(k, request->key);
     if (s == HTC_ETIMEDOUT)
         snprintf(k->c->error.hint, sizeof k->c->error.hint, "a store of several members answers while a majority of them runs; --timeout waits longer%s",
                  request->op == HTC_KV_GET || request->op == HTC_KV_SCAN ? "" : "; the change may have been made all the same");
@@ -161,9 +170,9 @@ static htc_status change(kv_call *k, htc_kv_request *q)
     if (s == HTC_OK && r.status == HTC_MISMATCH) {
         if (k->c->json)
             show_value(k, q->key, &r);
-        s = r.version ? cli_error(k->c, HTC_MISMATCH, "", "htc kv get shows it", "it is at version %" PRIu64 " now",
-                                  r.version)
-                      : cli_error(k->c, HTC_MISMATCH, "", "--version 0 makes it", "there is no such key");
+        s = r.version ? cli_error(k->c, HTC_MISMATCH, k->w.at[0], "htc kv get shows it",
+                                  "it is at version %" PRIu64 " now", r.version)
+                      : cli_error(k->c, HTC_MISMATCH, k->w.at[0], "--version 0 makes it", "there is no such key");
     } else if (s == HTC_OK) {
         say_version(k, q->key, &r);
     }

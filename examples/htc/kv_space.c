@@ -124,7 +124,7 @@ htc_status kv_space_get(kv_call *k, htc_bytes key)
         show_json(k, key, &r); /* with its context, also where there is no value */
     else
         show_text(&r);
-    return r.items ? HTC_OK : cli_error(k->c, HTC_ENOTFOUND, "", "", "there is no such key");
+    return r.items ? HTC_OK : cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "", "there is no such key");
 }
 
 /* ---- put, delete ---- */
@@ -139,7 +139,7 @@ htc_status kv_space_change(kv_call *k, uint32_t op, htc_bytes key, htc_bytes val
     htc_status     s = context_of(k, bytes, &context);
     if (s == HTC_OK && op == HTC_KV_DELETE && !k->context && (s = ask(k, &q, &r)) == HTC_OK) {
         if (r.items == 0)
-            return cli_error(k->c, HTC_ENOTFOUND, "", "", "there is no such key");
+            return cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "", "there is no such key");
         context = (htc_bytes){ bytes, r.context.len < sizeof bytes ? r.context.len : 0 };
         memcpy(bytes, r.context.data, context.len);
     }
