@@ -713,7 +713,12 @@ void htc__kv_cluster_moving_adopted(htc_kv_server *s)
         m->stalled++;
     m->seen_moved = map->moved;
     wait_for_others(s);
-    if (m->batch && (m->own ? map->own_next.n == 0 : map->mover != m->number))
+    if (m->batch && m->own && map->own_next.n == 0) {
+        /* A next owner has said so before this member found that it is done: it goes on with what that was for. */
+        m->tell = 1;
+        drop_batch(m);
+    }
+    if (m->batch && !m->own && map->mover != m->number)
         drop_batch(m);
     if (map->mover != m->number)
         m->number = 0;

@@ -479,6 +479,24 @@ Test(kvs_moves, buckets_move_no_faster_than_they_may)
     }
 }
 
+/* Who moves the map itself goes on with what is left: nobody waits as long as for a mover that may have stopped. */
+Test(kvs_moves, nothing_stalls_where_nothing_fails)
+{
+    PROPERTY(rng, 20)
+    {
+        open_growing(&w, rng.state, 5, 3, 1, calm);
+        run(&w, 10, w.now + 20 * HTC_SECOND);
+        for (int left = 2; left > 0; left--) {
+            htc_ns began = w.now;
+            leave(left, 0);
+            HOLDS(w.now - began < 80 * HTC_MS); /* the least that one waits who would take over: twice suspect_ns */
+            stop(left);
+        }
+        judge(&w);
+        close_world(&w);
+    }
+}
+
 /* What clients ask for: each kind of change, and each refusal. */
 Test(kvs_moves, a_client_changes_the_members)
 {
