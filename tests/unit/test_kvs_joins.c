@@ -127,7 +127,7 @@ Test(kvs_joins, a_join_given_up_stays_so)
 Test(kvs_joins, what_comes_late_lets_nobody_in)
 {
     int given_up = 0;
-    PROPERTY(rng, 24)
+    PROPERTY_ALL (rng, 24)
     {
         int how = (int)(property_seed % 3), anew = (int)(property_seed / 3 % 2);
         open_growing(&w, rng.state, NODES, 3, 1, calm);
