@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     htc__kv_reply reply;
     htc_buf       b;
     htc_buf_init(&b, NULL, 0);
-    if (htc__kv_ask_read(bytes, &ask) == HTC_OK) {
+    if (htc__kv_ask_read(bytes, 0, &ask) == HTC_OK) {
         htc__kv_floors floors = { 0 };
         htc__kv_cell   cell = htc__kv_cell_absent(&floors);
         htc__kv_ask_write(&b, &ask);

@@ -138,7 +138,21 @@ static htc_status read_cell(htc_reader *r, const htc__kv_floors *floors, htc__kv
     return HTC_OK;
 }
 
-htc_status htc__kv_ask_read(htc_bytes bytes, htc__kv_ask *ask)
+static htc_status cell_to_store(htc_bytes bytes, int own, htc__kv_cell *cell)
+{
+    return own ? htc__kv_cell_read_own(bytes, cell) : htc__kv_cell_read_for(bytes, NULL, 0, cell);
+}
+
+/* Who accepts a cell stores its list as it came: nobody asks what is in it. */
+static htc_status read_cell_to_store(htc_reader *r, int own, htc__kv_cell *cell)
+{
+    htc_bytes rest = htc_get_raw(r, htc_reader_left(r));
+    if (r->status != HTC_OK || cell_to_store(rest, own, cell) != HTC_OK || cell->value.len > HTC_KV_VALUE_MAX)
+        return HTC_EPROTO;
+    return HTC_OK;
+}
+
+htc_status htc__kv_ask_read(htc_bytes bytes, int own, htc__kv_ask *ask)
 {
     htc_reader r = htc_reader_of(bytes);
     *ask = (htc__kv_ask){ .kind = htc_get_u8(&r) };
@@ -157,7 +171,7 @@ htc_status htc__kv_ask_read(htc_bytes bytes, htc__kv_ask *ask)
     if (ask->kind != HTC__KV_ACCEPT)
         return htc_reader_done(&r);
     ask->next = htc_get_u8(&r);
-    if (ask->next > 1 || read_cell(&r, NULL, &ask->cell) != HTC_OK)
+    if (ask->next > 1 || read_cell_to_store(&r, own, &ask->cell) != HTC_OK)
         return HTC_EPROTO;
     return ask->cell.present && htc__kv_ballot_none(&ask->cell.promise) ? HTC_OK : HTC_EPROTO;
 }

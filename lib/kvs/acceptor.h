@@ -52,7 +52,8 @@ unsigned htc__kv_acceptor_step(htc__kv_cell *cell, htc__kv_floors *floors, const
 unsigned htc__kv_acceptor_fold(htc__kv_cell *cell, htc__kv_floors *floors);
 
 void       htc__kv_ask_write(htc_buf *b, const htc__kv_ask *ask);
-htc_status htc__kv_ask_read(htc_bytes bytes, htc__kv_ask *ask); /* HTC_EPROTO; what it points to is borrowed */
+/* HTC_EPROTO; what it points to is borrowed, and the list of its cell stays where it is. own: this process has just written it. */
+htc_status htc__kv_ask_read(htc_bytes bytes, int own, htc__kv_ask *ask);
 void       htc__kv_reply_write(htc_buf *b, const htc__kv_reply *reply);
 htc_status htc__kv_reply_read(htc_bytes bytes, htc__kv_reply *reply);
 

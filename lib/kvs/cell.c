@@ -353,7 +353,7 @@ static int look_at_list(htc__kv_cell *cell, htc_bytes list, const uint8_t *reada
     return 1;
 }
 
-typedef enum list_use { LIST_TAKEN, LIST_LEFT, LIST_UNSEEN } list_use;
+typedef enum list_use { LIST_TAKEN, LIST_LEFT, LIST_OWN, LIST_UNSEEN } list_use;
 
 /* Behind the list at p; NULL: it is none. Unseen: also all that is behind it. */
 static inline const uint8_t *read_list(const uint8_t *p, const uint8_t *end, htc__kv_cell *cell, list_use use,
@@ -365,6 +365,11 @@ static inline const uint8_t *read_list(const uint8_t *p, const uint8_t *end, htc
     if (!(p = get_number(p, end, &len)) || len == 0 || len > LIST_MAX || len > (size_t)(end - p))
         return NULL;
     htc_bytes list = { p, (size_t)len };
+    if (use == LIST_OWN) {
+        cell->listed.version = cell->version;
+        cell->listed.bytes = list;
+        return p + len;
+    }
     return (use == LIST_LEFT ? look_at_list(cell, list, end, client) : take_list(cell, list)) ? p + len : NULL;
 }
 
@@ -494,6 +499,11 @@ htc_status htc__kv_cell_read(htc_bytes bytes, const htc__kv_floors *floors, htc_
 htc_status htc__kv_cell_read_for(htc_bytes bytes, const htc__kv_floors *floors, uint64_t client, htc__kv_cell *cell)
 {
     return read_cell(bytes, floors, cell, LIST_LEFT, client);
+}
+
+htc_status htc__kv_cell_read_own(htc_bytes bytes, htc__kv_cell *cell)
+{
+    return read_cell(bytes, NULL, cell, LIST_OWN, 0);
 }
 
 htc_status htc__kv_cell_head(htc_bytes bytes, const htc__kv_floors *floors, htc__kv_cell *cell)

@@ -80,6 +80,9 @@ htc_status htc__kv_cell_head(htc_bytes bytes, const htc__kv_floors *floors, htc_
  * htc__kv_cell_note know that client alone, and it is not to be compared. */
 htc_status htc__kv_cell_read_for(htc_bytes bytes, const htc__kv_floors *floors, uint64_t client, htc__kv_cell *cell);
 
+/* The same of bytes that this process has written itself a moment ago, for who only stores them: the list is not looked at. */
+htc_status htc__kv_cell_read_own(htc_bytes bytes, htc__kv_cell *cell);
+
 /* The cell of most keys: a value, its version, what was forgotten and the list, on which neither lease nor end nor ballots hang. 1: it is
  * one, and a reader needs to know no more (the list is stepped over, whatever it is); 0: read it whole. */
 int htc__kv_cell_plain(htc_bytes bytes, uint64_t *version, htc_bytes *value);

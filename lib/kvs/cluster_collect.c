@@ -78,6 +78,8 @@ static htc_status remember(htc_kv_server *s, htc_bytes key)
 
 htc_status htc__kv_cluster_grave(htc_kv_server *s, htc_bytes key, int had, int has)
 {
+    if (!had && !has && !s->cluster->graves.count)
+        return HTC_OK;
     htc__kv_name name = htc__kv_name_of('t', NULL, key);
     if (has) {
         htc_status status = had ? HTC_OK : htc__kv_stage(s, htc__kv_name_bytes(&name), (htc_bytes){ "", 0 });

@@ -13,11 +13,13 @@
 
 htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__kv_floors *floors)
 {
-    uint64_t     number = bucket;
-    htc__kv_name name = htc__kv_name_of('v', &number, (htc_bytes){ NULL, 0 });
-    htc_bytes    bytes;
-    htc_status   status = s->cluster->floors ? htc__kv_read(s, htc__kv_name_bytes(&name), &bytes) : HTC_ENOTFOUND;
+    uint64_t  number = bucket;
+    htc_bytes bytes;
     *floors = (htc__kv_floors){ 0 };
+    if (!s->cluster->floors)
+        return HTC_OK;
+    htc__kv_name name = htc__kv_name_of('v', &number, (htc_bytes){ NULL, 0 });
+    htc_status   status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
     if (status == HTC_OK) {
         htc_reader r = htc_reader_of(bytes);
         *floors = htc__kv_floors_read(&r);
@@ -27,7 +29,7 @@ htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__k
 }
 
 /* An accept shows nothing of the cell that it replaces, and a read shows its bytes as they are. */
-static htc_status load(htc_kv_server *s, const htc__kv_ask *ask, uint32_t bucket, htc__kv_cell *cell,
+static htc_status load(htc_kv_server *s, const htc__kv_ask *ask, htc_bytes name, uint32_t bucket, htc__kv_cell *cell,
                        htc__kv_floors *floors, htc_bytes *held)
 {
     htc_bytes  bytes;
@@ -35,8 +37,7 @@ static htc_status load(htc_kv_server *s, const htc__kv_ask *ask, uint32_t bucket
     htc_status status = htc__kv_cluster_floors_load(s, bucket, floors);
     if (status != HTC_OK)
         return status;
-    htc__kv_name name = htc__kv_name_of('k', NULL, ask->key);
-    status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
+    status = htc__kv_read(s, name, &bytes);
     if (status == HTC_OK) {
         *held = ask->kind == HTC__KV_READ ? bytes : *held;
         return (whole ? htc__kv_cell_read : htc__kv_cell_head)(bytes, floors, cell);
@@ -56,23 +57,22 @@ htc_status htc__kv_cluster_floors_put(htc_kv_server *s, uint32_t bucket, const h
                                        : s->scratch.status;
 }
 
-static htc_status store(htc_kv_server *s, unsigned duties, htc_bytes key, uint32_t bucket, const htc__kv_cell *cell,
+static htc_status store(htc_kv_server *s, unsigned duties, htc_bytes name, uint32_t bucket, const htc__kv_cell *cell,
                         const htc__kv_floors *floors)
 {
-    htc__kv_name name = htc__kv_name_of('k', NULL, key);
-    htc_status   status = HTC_OK;
+    htc_status status = HTC_OK;
     if (duties & HTC__KV_STORE_CELL) {
         htc_buf_clear(&s->scratch);
         htc__kv_cell_write(&s->scratch, cell);
         status = s->scratch.status;
         if (status == HTC_OK)
-            status = htc__kv_stage(s, htc__kv_name_bytes(&name), htc_buf_bytes(&s->scratch));
+            status = htc__kv_stage(s, name, htc_buf_bytes(&s->scratch));
     }
     /* The floors stand for what is dropped: they are never behind it, being in the same batch. */
     if (status == HTC_OK && (duties & HTC__KV_STORE_FLOORS))
         status = htc__kv_cluster_floors_put(s, bucket, floors);
     if (status == HTC_OK && (duties & HTC__KV_DROP_CELL))
-        status = htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
+        status = htc__kv_stage_drop(s, name);
     return status;
 }
 
@@ -107,18 +107,20 @@ static htc_status hang(htc_kv_server *s, htc_bytes key, const hung *had, const h
 
 htc_status htc__kv_cluster_put(htc_kv_server *s, htc_bytes key, const htc__kv_cell *cell)
 {
-    htc__kv_name   name = htc__kv_name_of('k', NULL, key);
+    htc__kv_name   of;
     htc__kv_floors none = { 0 };
     htc__kv_cell   before = htc__kv_cell_absent(&none), absent = before;
     htc_bytes      bytes;
-    htc_status     status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
+    htc__kv_name_key(&of, key);
+    htc_bytes  name = htc__kv_name_bytes(&of);
+    htc_status status = htc__kv_read(s, name, &bytes);
     if (status == HTC_OK && htc__kv_cell_read(bytes, NULL, &before) != HTC_OK)
         before = absent; /* damaged: it goes */
     if (status != HTC_OK && status != HTC_ENOTFOUND && status != HTC_ECORRUPT)
         return status;
     hung     had = hung_on(&before);
     unsigned duty = cell ? HTC__KV_STORE_CELL : status == HTC_ENOTFOUND ? 0 : HTC__KV_DROP_CELL;
-    if ((status = store(s, duty, key, 0, cell, &none)) != HTC_OK)
+    if ((status = store(s, duty, name, 0, cell, &none)) != HTC_OK)
         return status;
     if ((cell || htc__kv_route_has(s->cluster, htc__kv_cluster_bucket(s->cluster, key), s->cluster->id)) && !HTC__BROKEN(image_unmarked))
         htc__kv_cluster_changed(s, key, cell);
@@ -188,8 +190,10 @@ static int carry_out(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask, in
     if (!htc__kv_cluster_serves(s, bucket, ask->epoch) || !htc__kv_route_has(s->cluster, bucket, from) || !can_stage(s, ask))
         return 0;
     s->touched = 0;
-    htc_bytes  held_as = { NULL, 0 };
-    htc_status status = load(s, ask, bucket, &cell, &floors, &held_as);
+    htc__kv_name of;
+    htc__kv_name_key(&of, ask->key);
+    htc_bytes  name = htc__kv_name_bytes(&of), held_as = { NULL, 0 };
+    htc_status status = load(s, ask, name, bucket, &cell, &floors, &held_as);
     if (status == HTC_OK) {
         hung had = hung_on(&cell);
         duties = htc__kv_acceptor_step(&cell, &floors, ask, &reply);
@@ -199,7 +203,7 @@ static int carry_out(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask, in
         htc_buf_clear(&s->cluster->scratch);
         if (duties & HTC__KV_REPLY)
             htc__kv_reply_write(&s->cluster->scratch, &reply); /* first: its value is gone with the next change */
-        status = store(s, duties, ask->key, bucket, &cell, &floors);
+        status = store(s, duties, name, bucket, &cell, &floors);
         if (status == HTC_OK && (duties & HTC__KV_STORE_CELL) && ask->kind == HTC__KV_ACCEPT) {
             if (from == s->cluster->id || !HTC__BROKEN(marked_by_one))
                 htc__kv_cluster_changed(s, ask->key, &cell);
@@ -220,7 +224,7 @@ static int carry_out(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask, in
 void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_ask ask;
-    if (htc__kv_ask_read(item, &ask) == HTC_OK)
+    if (htc__kv_ask_read(item, from == s->cluster->id, &ask) == HTC_OK)
         (void)carry_out(s, from, &ask, 1);
 }
 

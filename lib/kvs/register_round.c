@@ -42,6 +42,13 @@ static htc__kv_cell cell_of(const htc_buf *b)
     return cell;
 }
 
+/* For a change by this client, or (0) for none: the list stays where it is. */
+static void read_noted(const htc_buf *b, uint64_t client, htc__kv_cell *cell)
+{
+    if (htc__kv_cell_read_for(htc_buf_bytes(b), NULL, client, cell) != HTC_OK)
+        *cell = (htc__kv_cell){ 0 };
+}
+
 /* to: the cell of an accept; NULL: it is read from where it was noted. */
 static void say(htc__kv_register *reg, entry *e, uint32_t mask, const htc__kv_cell *to)
 {
@@ -58,7 +65,7 @@ static void say(htc__kv_register *reg, entry *e, uint32_t mask, const htc__kv_ce
         if (to)
             htc__kv_cell_copy(&ask.cell, to);
         else
-            ask.cell = cell_of(&r->after);
+            read_noted(&r->after, 0, &ask.cell);
         ask.next = r->next;
     }
     reg->host.send(reg->host.ctx, &e->head->owners, mask, &ask);
@@ -260,7 +267,7 @@ static int one_round_trip(htc__kv_register *reg, entry *e, htc_ns now)
     htc__kv_cell    cell;
     if (!e->cached || e->epoch != a->owners.epoch || is_read(a) || a->q.op == OP_COLLECT || (a->tried && is_once(a)))
         return 0;
-    cell = cell_of(&e->cell);
+    read_noted(&e->cell, a->stamp.client, &cell);
     change(reg, a, &cell, 0, &c);
     if (c.effect != HTC__KV_CHANGED) {
         if (a->tried)
@@ -546,8 +553,11 @@ static void conclude_accept(htc__kv_register *reg, entry *e)
         r->after = swap;
         e->epoch = e->head->owners.epoch;
     }
-    if (r->out.fields & HTC__KV_HAS_VALUE)
-        r->out.result.value = cell_of(&r->before).value;
+    if (r->out.fields & HTC__KV_HAS_VALUE) {
+        htc__kv_cell before;
+        read_noted(&r->before, 0, &before);
+        r->out.result.value = before.value;
+    }
     answer(reg, e, &r->out);
 }
 

@@ -330,7 +330,7 @@ static inline void asked_owner(world *w, owner *o, const packet *p)
 {
     htc__kv_ask   ask;
     htc__kv_reply reply;
-    cr_assert(htc__kv_ask_read((htc_bytes){ p->data, p->len }, &ask) == HTC_OK);
+    cr_assert(htc__kv_ask_read((htc_bytes){ p->data, p->len }, p->from == p->to, &ask) == HTC_OK);
     if (w->serves && !w->serves(w, o, &ask))
         return;
     stored      *s = &o->now.key[((const char *)ask.key.data)[0] == 'n'];

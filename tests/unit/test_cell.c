@@ -185,6 +185,9 @@ Test(cell, a_list_may_stay_where_it_is)
         htc__kv_cell cell = some_cell(&rng), apart, there;
         uint64_t     client = htc_rng_below(&rng, 20);
         written(&b, &cell);
+        HOLDS(htc__kv_cell_read_own(htc_buf_bytes(&b), &there) == htc__kv_cell_read(htc_buf_bytes(&b), NULL, &apart));
+        written(&other, &there);
+        HOLDS(htc_bytes_equal(htc_buf_bytes(&b), htc_buf_bytes(&other)));
         if (b.len && htc_rng_below(&rng, 4) == 0)
             b.data[htc_rng_below(&rng, b.len)] ^= (uint8_t)(1 + htc_rng_below(&rng, 255));
         htc_status status = htc__kv_cell_read(htc_buf_bytes(&b), NULL, &apart);

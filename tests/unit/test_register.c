@@ -132,7 +132,7 @@ static void hand_answer_one(hand *h)
     if ((int)p->to < h->present) {
         htc_buf b;
         htc_buf_init(&b, NULL, 0);
-        cr_assert(htc__kv_ask_read((htc_bytes){ p->data, p->len }, &ask) == HTC_OK);
+        cr_assert(htc__kv_ask_read((htc_bytes){ p->data, p->len }, 0, &ask) == HTC_OK);
         unsigned duties = htc__kv_acceptor_step(&h->cell[p->to], &h->floors[p->to], &ask, &reply);
         htc__kv_cell_write(&b, &h->cell[p->to]); /* its own bytes, as a disk would keep them */
         memcpy(h->bytes[p->to], b.data, b.len);
