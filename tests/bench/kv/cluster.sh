@@ -1,10 +1,11 @@
 #!/bin/bash
-# usage: cluster.sh FOLDER-OF-THE-PROGRAMS FOLDER-OF-THE-BENCHMARKS [--quick | --full] [one | three]...
-# Synced to disk: one member beside one etcd, three members of a strong store beside three etcd. Members are asked by their own protocol,
-# over their Unix sockets, each key's owner by each client, as clients that know the map do (HANDED_ON=1: each by its share of the clients, whatever the key); etcd by gRPC, at its leader (kvload of the folder of peers: PEERS, else
+# usage: cluster.sh FOLDER-OF-THE-PROGRAMS FOLDER-OF-THE-BENCHMARKS [--quick | --full] [aof | one | three]...
+# Synced to disk: one member beside Redis with appendfsync always and the barest synced store (aof) and beside one etcd (one), three
+# members of a strong store beside three etcd (three). Members are asked by their own protocol,
+# over their Unix sockets, each key's owner by each client, as clients that know the map do (HANDED_ON=1: each by its share of the clients, whatever the key); Redis and the barest store over loopback TCP; etcd by gRPC, at its leader (kvload of the folder of peers: PEERS, else
 # ../shared/peers beside the source tree). Without etcd or that folder our own figures are left. One JSON line a row: value is the median
 # over the rounds, least and most the bounds of it. VERBOSE=1 shows each take.
-#   --quick  two rounds of 0.3 s: under a minute (the default)
+#   --quick  two rounds of 0.3 s: about a minute (the default)
 #   --full   seven rounds of 1 s
 set -euo pipefail
 programs=$(realpath "$1") benches=$(realpath "$2") how=${3---quick}
@@ -13,12 +14,12 @@ shift $(($# > 2 ? 3 : 2))
 case $how in
 --quick) rounds=${ROUNDS:-2} seconds=0.3 ;;
 --full) rounds=${ROUNDS:-7} seconds=1 ;;
-*) sed -n 's/^# //; 2,9p' "$0"; exit 2 ;;
+*) sed -n 's/^# //; 2,10p' "$0"; exit 2 ;;
 esac
 direct=()
 [ -n "${HANDED_ON:-}" ] || direct=(-O)
 themes=("$@")
-[ $# != 0 ] || themes=(one three)
+[ $# != 0 ] || themes=(aof one three)
 # shellcheck source=rows.sh
 . "$(dirname "$0")/rows.sh"
 keys=1000 # on the disk of $TMPDIR
@@ -79,6 +80,51 @@ both() { # OP CONNECTIONS
     take "$1 $2" native "$benches/kv_load" "${direct[@]}" -s "$seconds" -w 0.1 -k "$keys" -o "$1" -c "$2" -p "$members" "${addresses[@]}"
     [ -n "$etcd" ] || return 0
     take "$1 $2" etcd "$dir/kvload" -P etcd -p "$leader" -S "$etcd" -n "$keys" -L etcd -t "$seconds" -w 0.1 -o "${1/put/set}" -c "$2" -d 1
+}
+
+synced_shapes=('put 1 1' 'put 64 1' 'put 64 16' 'cas 64 1' 'cas 64 16')
+declare -A of_redis=(['put 1 1']=1.4 ['put 64 1']=1.5 ['put 64 16']=2.2 ['cas 64 1']=1.8 ['cas 64 16']=5)
+
+beside() { # SIDE PROTOCOL PORT PID OP CONNECTIONS DEPTH
+    take "$5 $6 $7" "$1" "$dir/kvload" -P "$2" -p "$3" -S "$4" -n 4096 -L "$1" -t "$seconds" -w 0.1 -o "${5/put/set}" -c "$6" -d "$7"
+}
+
+theme_aof() {
+    local shape redis='' toy='' base
+    start_one
+    if with_peers; then
+        base=$(row_of_ports 2)
+        start "$dir/toy_limit" -s "$dir/toy.log" "$base"
+        toy="toy $base $pid"
+        up "$base"
+        if have redis-server redis; then
+            mkdir "$dir/aof"
+            start redis-server --port "$((base + 1))" --bind 127.0.0.1 --save '' --appendonly yes --appendfsync always \
+                --auto-aof-rewrite-percentage 0 --dir "$dir/aof"
+            redis="redis $((base + 1)) $pid"
+            up "$((base + 1))"
+        fi
+    fi
+    for ((round = 1; round <= rounds; round++)); do
+        hold
+        for shape in "${synced_shapes[@]}"; do
+            set -- $shape
+            take "$shape" native "$benches/kv_load" -s "$seconds" -w 0.1 -k 4096 -o "$1" -c "$2" -d "$3" -p "$members" "${addresses[@]}"
+            [ -z "$redis" ] || beside redis $redis $shape
+            [ -z "$toy" ] || beside toy $toy $shape
+        done
+        release
+    done
+    for shape in "${synced_shapes[@]}"; do
+        row "one member, synced, ${shape// /, }" "$shape" per_s native
+        row "one member, synced, ${shape// /, }, CPU" "$shape" cpu native
+        row "one member, synced, ${shape// /, }, of redis" "$shape" per_s native redis "${of_redis[$shape]}" more
+        row "one member, synced, ${shape// /, }, of toy-sync" "$shape" per_s native toy 0.85 more
+        row "one member, synced, ${shape// /, }, CPU of redis" "$shape" cpu native redis
+    done
+    stop "${pids[@]}"
+    pids=()
+    rm -rf "$dir/takes" "$dir/one" "$dir/aof" "$dir/toy.log"
 }
 
 theme_one() {
