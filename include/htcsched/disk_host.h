@@ -3,7 +3,8 @@
  * @brief Carries out the requests of htcsched/disk.h with real files in one directory.
  *
  * Files are 0600 in a directory of 0700, made at their full length and written once with zeros, so that later writes find their
- * room and change no more than data. One process holds the directory at a time. A failed sync is reported, and every
+ * room and change no more than data. A write of whole sectors that is to be synced goes past the page cache and is durable when it ends
+ * (O_DIRECT, RWF_DSYNC), where the file system takes it so; else it is written, and synced behind that. One process holds the directory at a time. A failed sync is reported, and every
  * later request that changes something is answered HTC_EIO: the system may have dropped what it could not write, and a second sync
  * would say that all is well.
  *

@@ -64,3 +64,16 @@ ssize_t pwritev(int fd, const struct iovec *parts, int n, off_t at)
         (ssize_t(*)(int, const struct iovec *, int, off_t))dlsym(RTLD_NEXT, "pwritev");
     return fails("write") ? -1 : real(fd, parts, n, at);
 }
+
+/* The log's, durable when they end: both. */
+ssize_t pwritev64v2(int fd, const struct iovec *parts, int n, off64_t at, int flags)
+{
+    ssize_t (*real)(int, const struct iovec *, int, off64_t, int) =
+        (ssize_t(*)(int, const struct iovec *, int, off64_t, int))dlsym(RTLD_NEXT, "pwritev64v2");
+    return fails("write") || fails("sync") ? -1 : real(fd, parts, n, at, flags);
+}
+
+ssize_t pwritev2(int fd, const struct iovec *parts, int n, off_t at, int flags)
+{
+    return pwritev64v2(fd, parts, n, at, flags);
+}

@@ -119,10 +119,15 @@ def kills(rounds, *options):
     print(f"ok - {rounds} kills {' '.join(options)}: {sum(low)} additions")
 
 
-def bad_disk(word, says, engine="log", where="log-0000000000000001"):
-    """The disk fails in the middle: one line with file and cause, an exit code, and what was acknowledged is there."""
-    state, switch = f"{place}/bad-{word}-{engine}", f"{place}/switch-{word}-{engine}"
-    p = start("--dir", state, env={"LD_PRELOAD": f"/proc/self/fd/{shim}", "BAD_DISK": switch, "ASAN_OPTIONS": "verify_asan_link_order=0"}, engine=engine)
+def bad_disk(word, says, engine="log", where="log-0000000000000001", of_several=False):
+    """The disk fails in the middle: one line with file and cause, an exit code, and what was acknowledged is there. A member that has others to be
+    alive for has a thread that waits for its disk."""
+    state, switch = f"{place}/bad-{word}-{engine}-{of_several}", f"{place}/switch-{word}-{engine}-{of_several}"
+    member = []
+    if of_several:
+        drawn = subprocess.run([programs + "/htc-kvd", "--dir", state, "--new-member"], capture_output=True, text=True, check=True, timeout=60)
+        member = ["--member", f"{drawn.stdout.strip()}@unix:{state}/kvd.sock"]
+    p = start("--dir", state, *member, env={"LD_PRELOAD": f"/proc/self/fd/{shim}", "BAD_DISK": switch, "ASAN_OPTIONS": "verify_asan_link_order=0"}, engine=engine)
     c = Client(p.port)
     for i in range(100):
         check(c.ask("SET", f"k{i}", i) == "OK", "set")
@@ -139,7 +144,7 @@ def bad_disk(word, says, engine="log", where="log-0000000000000001"):
     named = [l for l in err if says in l and where in l and "Input/output error" in l]
     check(len(named) == 1, "one line names the file and the cause", err)
     os.unlink(switch)
-    p = start("--dir", state, engine=engine)
+    p = start("--dir", state, *member, engine=engine)
     c = Client(p.port)
     check([c.ask("GET", f"k{i}") for i in range(1, 100)] == [str(i).encode() for i in range(1, 100)], "what was acknowledged is there")
     check(c.ask("GET", "k0") in (b"0", b"new"), "what was not may be")
@@ -291,8 +296,10 @@ try:
     kills(30 if full else 3, "--durability", "interval")
     kills(30 if full else 3, "--durability", "memory", "--memory", "100000000")
     bad_disk("sync", "sync")
+    bad_disk("sync", "sync", of_several=True)
     syncs_later()
     bad_disk("write", "write")
+    bad_disk("write", "write", of_several=True)
     bad_disk("sync", "a batch cannot be written", "lmdb", "store/data.mdb")
     bad_disk("write", "a batch cannot be written", "lmdb", "store/data.mdb")
     full_disk()

@@ -1,13 +1,18 @@
 /* Requests of machines carried out with files, by threads and in the loop's own: each is answered once, with what a slow model says. */
 #include "expect.h"
 #include <stdio.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "htcsched/disk_host.h"
+#include "net/store/direct.h"
+#include "net/store/disk_private.h"
 #include "net/store/patience.h"
 #include "property.h"
 
@@ -34,6 +39,7 @@ typedef struct machine {
     uint32_t      busy;    /* on their way */
     int           writing; /* the file is to be changed, or is: nothing else is asked about it, for there would be no order */
     int           here_too;
+    int           as_log; /* writes are all like a log's */
     int           wrong;
 } machine;
 
@@ -55,6 +61,11 @@ static void ask_write(machine *m, htc_output *out)
 {
     static uint8_t data[LENGTH];
     uint64_t       offset = htc_rng_below(&m->rng, LENGTH), length = 1 + htc_rng_below(&m->rng, 2000);
+    int            as_log = m->as_log || htc_rng_below(&m->rng, 2);
+    if (as_log) { /* what may go past the page cache */
+        offset = offset / HTC__DIRECT_UNIT * HTC__DIRECT_UNIT;
+        length = (1 + length / HTC__DIRECT_UNIT) * HTC__DIRECT_UNIT;
+    }
     int            fits = offset + length <= LENGTH;
     for (size_t i = 0; i < length; i++)
         data[i] = (uint8_t)htc_rng_next(&m->rng);
@@ -62,7 +73,7 @@ static void ask_write(machine *m, htc_output *out)
         memcpy(m->file + offset, data, length);
     m->writing = 2;
     ask(m, out,
-        &(htc_disk_request){ .op = HTC_DISK_WRITE, .sync = htc_rng_below(&m->rng, 2) != 0, .name = htc_bytes_of("f"),
+        &(htc_disk_request){ .op = HTC_DISK_WRITE, .sync = m->as_log || htc_rng_below(&m->rng, 2) != 0, .name = htc_bytes_of("f"),
                              .offset = offset, .data = { data, length } },
         (asked){ .expected = fits ? HTC_OK : HTC_EINVAL });
 }
@@ -144,14 +155,16 @@ static htc_status call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc
     return (here ? htc_disk_dir_call_here : htc_disk_dir_call)(m->disk, host, op, tag, body);
 }
 
-static void run(htc_rng *rng, int here_too)
+static htc__disk_ways ways;
+
+static void run(htc_rng *rng, int here_too, int as_log)
 {
     static machine         m;
     static const htc_machine_ops ops = { sizeof ops, step, deadline, NULL, 0 };
     char                   dir[] = "/tmp/disk_host.XXXXXX", command[64];
     htc_bytes              none;
     uint8_t                bytes[HTC_DISK_HEAD_MAX];
-    m = (machine){ .rng = { htc_rng_next(rng) }, .limit = 300, .here_too = here_too };
+    m = (machine){ .rng = { htc_rng_next(rng) }, .limit = 300, .here_too = here_too, .as_log = as_log };
     HOLDS(mkdtemp(dir) != NULL);
     HOLDS(htc_disk_dir_open(dir, &m.disk, NULL) == HTC_OK);
     size_t n = htc_disk_encode(&(htc_disk_request){ .op = HTC_DISK_CREATE, .name = htc_bytes_of("f"), .length = LENGTH }, bytes,
@@ -163,6 +176,10 @@ static void run(htc_rng *rng, int here_too)
     HOLDS(m.wrong == 0 && m.answered >= m.limit && m.busy == 0);
     HOLDS(m.here > 20 || here_too == 0);
     htc_host_destroy(m.host);
+    htc__disk_ways gone;
+    htc__disk_dir_ways(m.disk, &gone);
+    ways.buffered += gone.buffered;
+    ways.direct += gone.direct;
     htc_disk_dir_close(m.disk);
     snprintf(command, sizeof command, "rm -rf %s", dir);
     HOLDS(system(command) == 0);
@@ -171,13 +188,134 @@ static void run(htc_rng *rng, int here_too)
 Test(disk_host, threads_do_what_is_asked)
 {
     PROPERTY (rng, 5)
-        run(&rng, 0);
+        run(&rng, 0, 0);
 }
 
 Test(disk_host, so_does_the_loop_itself_beside_them)
 {
     PROPERTY (rng, 5)
-        run(&rng, 1);
+        run(&rng, 1, 0);
+}
+
+/* ---------------------------------------------------------------- past the page cache */
+
+/* A file that can be written so; -1: none here. */
+static int direct_file(char path[64])
+{
+    snprintf(path, 64, "/tmp/disk_host.XXXXXX");
+    int fd = mkstemp(path);
+    cr_assert(fd >= 0 && ftruncate(fd, LENGTH) == 0 && fsync(fd) == 0);
+    close(fd);
+    fd = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
+    if (fd < 0)
+        unlink(path);
+    return fd;
+}
+
+/* Both ways, each what a model says (above): none of them is left out where the file system has it. */
+Test(disk_host, writes_go_past_the_page_cache_where_they_may)
+{
+    char path[64];
+    int  fd = direct_file(path);
+    if (fd < 0)
+        cr_skip_test("no O_DIRECT in /tmp");
+    close(fd);
+    unlink(path);
+    PROPERTY_ALL (rng, 3) {
+        run(&rng, 0, 0);
+        run(&rng, 0, 1);
+        run(&rng, 1, 1);
+    }
+    cr_expect(ways.buffered > 100 && ways.direct > 100, "%llu, %llu", (unsigned long long)ways.buffered, (unsigned long long)ways.direct);
+}
+
+/* What went wrong is told apart from what only cannot be done this way. */
+Test(disk_host, how_a_direct_write_ended_is_told)
+{
+    static const struct { uint64_t offset; size_t n; rlim_t limit; int error; } cases[] = {
+        { 512, 1024, RLIM_INFINITY, 0 },
+        { 512, 1000, RLIM_INFINITY, EINVAL }, /* or there: a file system may not mind */
+        { 4096, 1024, 4096, EFBIG },
+        { 3072, 2048, 4096, EIO }, /* in part */
+    };
+    char     path[64];
+    uint8_t *data = aligned_alloc(4096, 4096), there[1024];
+    int      fd = direct_file(path);
+    if (fd < 0)
+        cr_skip_test("no O_DIRECT in /tmp");
+    memset(data, 7, 4096);
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rlimit before, now;
+        getrlimit(RLIMIT_FSIZE, &before);
+        now = before;
+        now.rlim_cur = cases[i].limit;
+        setrlimit(RLIMIT_FSIZE, &now);
+        int error = htc__direct_write(fd, data, cases[i].n, cases[i].offset);
+        setrlimit(RLIMIT_FSIZE, &before);
+        cr_expect(error == cases[i].error || (cases[i].error == EINVAL && error == 0), "case %zu: %s", i, strerror(error));
+        cr_expect(htc__direct_is_no_way(error) == (error == EINVAL));
+    }
+    int back = open(path, O_RDONLY | O_CLOEXEC);
+    cr_expect(back >= 0 && pread(back, there, sizeof there, 512) == sizeof there && memcmp(there, data, sizeof there) == 0);
+    close(back);
+    close(fd);
+    unlink(path);
+    free(data);
+}
+
+static void went(htc_disk_dir *disk, htc__disk_ways *before, const htc_disk_request *q, int direct)
+{
+    uint8_t        bytes[HTC_DISK_HEAD_MAX + 1024];
+    htc_bytes      none;
+    htc__disk_ways now;
+    size_t         n = htc_disk_encode(q, bytes, sizeof bytes);
+    cr_assert(n > 0 && htc_disk_dir_do(disk, (htc_bytes){ bytes, n }, &none) == HTC_OK);
+    htc__disk_dir_ways(disk, &now);
+    cr_expect(now.direct - before->direct == (uint64_t)direct && now.buffered - before->buffered == (uint64_t)!direct);
+    *before = now;
+}
+
+/* A write with sync covers each one before it, and one past the page cache would cover itself alone: so it goes that way only where nothing waits in
+ * memory. Nobody knows that of a file that was opened and not made. */
+Test(disk_host, what_waits_in_memory_is_synced_too)
+{
+    static const char      data[512];
+    const htc_disk_request create = { .op = HTC_DISK_CREATE, .name = htc_bytes_of("f"), .length = LENGTH };
+    const htc_disk_request synced = { .op = HTC_DISK_WRITE, .sync = 1, .name = htc_bytes_of("f"), .data = { data, sizeof data } };
+    const htc_disk_request unsynced = { .op = HTC_DISK_WRITE, .name = htc_bytes_of("f"), .data = { data, sizeof data } };
+    const htc_disk_request odd = { .op = HTC_DISK_WRITE, .sync = 1, .name = htc_bytes_of("f"), .data = { data, 500 } };
+    char                   path[64], dir[] = "/tmp/disk_host.XXXXXX", command[64];
+    uint8_t                bytes[HTC_DISK_HEAD_MAX];
+    htc_bytes              none;
+    htc_disk_dir          *disk;
+    htc__disk_ways         w = { 0 };
+    int                    fd = direct_file(path);
+    if (fd < 0)
+        cr_skip_test("no O_DIRECT in /tmp");
+    close(fd);
+    unlink(path);
+    cr_assert(mkdtemp(dir) != NULL && htc_disk_dir_open(dir, &disk, NULL) == HTC_OK);
+    size_t n = htc_disk_encode(&create, bytes, sizeof bytes);
+    cr_assert(htc_disk_dir_do(disk, (htc_bytes){ bytes, n }, &none) == HTC_OK);
+    went(disk, &w, &synced, 1);
+    went(disk, &w, &unsynced, 0);
+    went(disk, &w, &synced, 0);
+    went(disk, &w, &synced, 1);
+    went(disk, &w, &odd, 0);
+    went(disk, &w, &synced, 1);
+    went(disk, &w, &unsynced, 0);
+    n = htc_disk_encode(&(htc_disk_request){ .op = HTC_DISK_SYNC, .name = htc_bytes_of("f") }, bytes, sizeof bytes);
+    cr_assert(htc_disk_dir_do(disk, (htc_bytes){ bytes, n }, &none) == HTC_OK);
+    went(disk, &w, &synced, 1);
+    htc_disk_dir_close(disk);
+    cr_assert(htc_disk_dir_open(dir, &disk, NULL) == HTC_OK);
+    w = (htc__disk_ways){ 0 };
+    went(disk, &w, &synced, 0);
+    went(disk, &w, &synced, 1);
+    htc_disk_dir_close(disk);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    cr_assert(system(command) == 0);
 }
 
 /* ---------------------------------------------------------------- waits in the loop */

@@ -13,6 +13,8 @@
 #include "core/codec.h"
 #include "core/util.h"
 #include "htcsched/disk_host.h"
+#include "net/store/direct.h"
+#include "net/store/disk_private.h"
 #include "net/store/patience.h"
 
 #define MADE_MAX       4
@@ -24,6 +26,9 @@
 typedef struct open_file {
     char name[HTC_DISK_NAME_MAX + 1];
     int  fd;
+    int  direct;   /* the same past the page cache (direct.h); -1: it was not needed yet, or there is none */
+    int  buffered; /* there will be none */
+    int  dirty;    /* something was written, or may have been, that no sync has covered: one write's own would not */
     int  unsynced; /* in this run */
     uint64_t length;
 } open_file;
@@ -37,8 +42,8 @@ typedef struct call {
     htc_status    status;
     htc_buf       answer;
     open_file    *file; /* its answer waits for this one's sync */
-    size_t        len;
-    unsigned char body[];
+    htc_bytes     body; /* placed so that data to be written may go past the page cache */
+    unsigned char room[];
 } call;
 
 struct htc_disk_dir {
@@ -54,6 +59,8 @@ struct htc_disk_dir {
     call           *waiting, **last; /* of the loop's thread */
     call           *running;
     htc__patience   patience;
+    uint8_t        *bounce; /* HERE_MAX bytes: data to be written past the page cache, from any place */
+    htc__disk_ways  ways;
 };
 
 static htc_status status_of(int error)
@@ -101,9 +108,9 @@ static void note(htc_disk_dir *d, const char *what, const char *name, int error)
 }
 
 /* Whatever the reason: what is on the disk is not known any more. */
-static htc_status sync_failed(htc_disk_dir *d, const char *name)
+static htc_status sync_failed(htc_disk_dir *d, const char *what, const char *name)
 {
-    note(d, "sync", name, errno);
+    note(d, what, name, errno);
     pthread_mutex_lock(&d->failing);
     d->failed = 1;
     pthread_mutex_unlock(&d->failing);
@@ -122,7 +129,7 @@ static htc_status failed(htc_disk_dir *d, const char *what, const char *name)
 
 static htc_status sync_directory(htc_disk_dir *d)
 {
-    return fsync(d->fd) == 0 ? HTC_OK : sync_failed(d, "the directory");
+    return fsync(d->fd) == 0 ? HTC_OK : sync_failed(d, "sync", "the directory");
 }
 
 static void text_of(htc_bytes name, char text[HTC_DISK_NAME_MAX + 1])
@@ -139,14 +146,21 @@ static open_file *known(htc_disk_dir *d, const char *name)
     return NULL;
 }
 
+static void close_file(open_file *f)
+{
+    if (f->fd >= 0)
+        close(f->fd);
+    if (f->fd >= 0 && f->direct >= 0)
+        close(f->direct);
+    f->fd = -1;
+    f->unsynced = 0;
+}
+
 static void forget(htc_disk_dir *d, const char *name)
 {
     open_file *f = known(d, name);
-    if (!f)
-        return;
-    close(f->fd);
-    f->fd = -1;
-    f->unsynced = 0;
+    if (f)
+        close_file(f);
 }
 
 /* This process has made it, all of it is on the disk, and nobody has looked into it since. */
@@ -175,8 +189,7 @@ static int give_one_up(htc_disk_dir *d)
 {
     for (size_t i = 0; i < OPEN_MAX_FILES; i++)
         if (d->files[i].fd >= 0 && !d->files[i].unsynced) {
-            close(d->files[i].fd);
-            d->files[i].fd = -1;
+            close_file(&d->files[i]);
             return 1;
         }
     return 0;
@@ -215,7 +228,8 @@ static htc_status file_open(htc_disk_dir *d, htc_bytes name, open_file **out)
     /* What a failed sync has left in memory looks written and is not: what is read has to be what is on the disk. Pages that still
      * wait to be written stay, and are. A file that was just made has no such pages, and without them each write of less than a block
      * would wait for that block to be read. */
-    if (!was_made(d, text))
+    int made = was_made(d, text);
+    if (!made)
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     /* The oldest goes, but none that waits for its sync. */
     for (size_t i = 0; i < OPEN_MAX_FILES; i++) {
@@ -227,9 +241,8 @@ static htc_status file_open(htc_disk_dir *d, htc_bytes name, open_file **out)
         close(fd);
         return HTC_EBUSY;
     }
-    if (f->fd >= 0)
-        close(f->fd);
-    *f = (open_file){ .fd = fd, .length = (uint64_t)s.st_size }; /* for good: files never grow */
+    close_file(f);
+    *f = (open_file){ .fd = fd, .direct = -1, .dirty = !made, .length = (uint64_t)s.st_size }; /* for good: files never grow */
     memcpy(f->name, text, sizeof text);
     *out = f;
     return HTC_OK;
@@ -323,7 +336,7 @@ static htc_status do_create(htc_disk_dir *d, const htc_disk_request *q)
     errno = fill(fd, q->length);
     htc_status status = errno ? failed(d, "fill", name) : HTC_OK;
     if (status == HTC_OK && fsync(fd) != 0)
-        status = errno == ENOSPC || errno == EDQUOT ? HTC_ENOSPC : sync_failed(d, name);
+        status = errno == ENOSPC || errno == EDQUOT ? HTC_ENOSPC : sync_failed(d, "sync", name);
     close(fd);
     keep_spare(d);
     if (status != HTC_OK)
@@ -358,14 +371,67 @@ static htc_status do_read(htc_disk_dir *d, const htc_disk_request *q, htc_buf *a
     return HTC_OK;
 }
 
+static int fits(const open_file *f, const htc_disk_request *q)
+{
+    return q->offset <= f->length && q->data.len <= f->length - q->offset;
+}
+
+/* What was written before and never synced would not be by a write that is durable for itself alone. */
+static int may_go_direct(const open_file *f, const htc_disk_request *q)
+{
+    return q->sync && !f->dirty && !f->buffered && q->data.len <= HERE_MAX &&
+           q->offset % HTC__DIRECT_UNIT == 0 && q->data.len % HTC__DIRECT_UNIT == 0;
+}
+
+/* Where there is no descriptor left for it now, there may be one later. */
+static int open_direct(htc_disk_dir *d, open_file *f)
+{
+    if (f->direct >= 0)
+        return 1;
+    f->direct = open_at(d, f->name, O_WRONLY | O_DIRECT);
+    f->buffered = f->direct < 0 && !no_descriptor(f->direct);
+    return f->direct >= 0;
+}
+
+static const void *placed(htc_disk_dir *d, htc_bytes data)
+{
+    if ((uintptr_t)data.data % HTC__DIRECT_UNIT == 0)
+        return data.data;
+    if (!d->bounce && !(d->bounce = aligned_alloc(4096, HERE_MAX)))
+        return NULL;
+    memcpy(d->bounce, data.data, data.len);
+    return d->bounce;
+}
+
+/* 1: *status answers it; 0: it is to go through the page cache, for nothing is wrong with the disk. A write that fails otherwise is as a failed sync. */
+static int write_direct(htc_disk_dir *d, open_file *f, const htc_disk_request *q, htc_status *status)
+{
+    const void *data = may_go_direct(f, q) && open_direct(d, f) ? placed(d, q->data) : NULL;
+    if (!data)
+        return 0;
+    int error = htc__direct_write(f->direct, data, q->data.len, q->offset);
+    f->buffered |= htc__direct_is_never(error);
+    if (htc__direct_is_no_way(error))
+        return 0;
+    errno = error;
+    *status = error ? sync_failed(d, "write and sync", f->name) : HTC_OK;
+    return 1;
+}
+
 static htc_status do_write(htc_disk_dir *d, const htc_disk_request *q, open_file **to_sync)
 {
     open_file *f;
     htc_status status = file_open(d, q->name, &f);
     if (status != HTC_OK)
         return status;
-    if (q->offset > f->length || q->data.len > f->length - q->offset)
+    if (!fits(f, q))
         return HTC_EINVAL;
+    if (write_direct(d, f, q, &status)) {
+        d->ways.direct++;
+        return status;
+    }
+    d->ways.buffered++;
+    f->dirty = 1;
     errno = write_all(f->fd, q->data.data, q->data.len, q->offset);
     status = errno ? failed(d, "write", f->name) : HTC_OK;
     if (status == HTC_OK && q->sync)
@@ -418,13 +484,21 @@ static htc_status carry_out(htc_disk_dir *d, htc_bytes body, htc_buf *answer, op
     }
 }
 
+static htc_status sync_file(htc_disk_dir *d, open_file *f)
+{
+    if (fdatasync(f->fd) != 0)
+        return sync_failed(d, "sync", f->name);
+    f->dirty = 0;
+    return HTC_OK;
+}
+
 htc_status htc_disk_dir_do(htc_disk_dir *d, htc_bytes body, htc_bytes *answer)
 {
     open_file *f;
     htc_buf_clear(&d->answer);
     htc_status status = carry_out(d, body, &d->answer, &f);
-    if (status == HTC_OK && f && fdatasync(f->fd) != 0)
-        status = sync_failed(d, f->name);
+    if (status == HTC_OK && f)
+        status = sync_file(d, f);
     *answer = status == HTC_OK ? htc_buf_bytes(&d->answer) : (htc_bytes){ NULL, 0 };
     return status;
 }
@@ -443,7 +517,7 @@ static void make_work(void *ctx)
 {
     call      *c = ctx;
     open_file *none;
-    c->status = carry_out(c->dir, (htc_bytes){ c->body, c->len }, &c->answer, &none);
+    c->status = carry_out(c->dir, c->body, &c->answer, &none);
 }
 
 static void make_done(void *ctx)
@@ -456,14 +530,14 @@ static void run_work(void *ctx)
 {
     htc_disk_dir *d = ctx;
     for (call *c = d->running; c; c = c->next) {
-        c->status = carry_out(d, (htc_bytes){ c->body, c->len }, &c->answer, &c->file);
+        c->status = carry_out(d, c->body, &c->answer, &c->file);
         if (c->file)
             c->file->unsynced = 1;
     }
     for (call *c = d->running; c; c = c->next) {
         if (!c->file || !c->file->unsynced)
             continue;
-        htc_status status = has_failed(d) ? HTC_EIO : fdatasync(c->file->fd) == 0 ? HTC_OK : sync_failed(d, c->file->name);
+        htc_status status = has_failed(d) ? HTC_EIO : sync_file(d, c->file);
         c->file->unsynced = 0;
         for (call *other = c; other; other = other->next)
             if (other->file == c->file && other->status == HTC_OK)
@@ -509,14 +583,25 @@ static htc_status run_next(htc_disk_dir *d, htc_host *host)
     return status;
 }
 
+/* The data of a write stand at the end of its request. */
+static void place(call *c, htc_bytes body)
+{
+    htc_disk_request q;
+    size_t           data = c->op == HTC_DISK_WRITE && htc_disk_decode(body, &q) == HTC_OK ? q.data.len : body.len;
+    uintptr_t        at = (uintptr_t)c->room + body.len - data;
+    unsigned char   *to = c->room + (HTC__DIRECT_UNIT - at % HTC__DIRECT_UNIT) % HTC__DIRECT_UNIT;
+    if (body.len)
+        memcpy(to, body.data, body.len);
+    c->body.data = to;
+}
+
 htc_status htc_disk_dir_call(htc_disk_dir *d, htc_host *host, uint32_t op, uint64_t tag, htc_bytes body)
 {
-    call *c = malloc(sizeof *c + body.len); /* not calloc: a batch is long, and copied over it */
+    call *c = malloc(sizeof *c + HTC__DIRECT_UNIT + body.len); /* not calloc: a batch is long, and copied over it */
     if (!c)
         return HTC_ENOMEM;
-    *c = (call){ .dir = d, .host = host, .tag = tag, .op = op, .len = body.len };
-    if (body.len)
-        memcpy(c->body, body.data, body.len);
+    *c = (call){ .dir = d, .host = host, .tag = tag, .op = op, .body = { c->room, body.len } };
+    place(c, body);
     htc_buf_init(&c->answer, NULL, 0);
     if (op == HTC_DISK_CREATE) {
         /* It takes long, and is about a file that nobody else asks for before it is answered. */
@@ -574,8 +659,8 @@ void htc_disk_dir_close(htc_disk_dir *d)
     if (!d)
         return;
     for (size_t i = 0; i < OPEN_MAX_FILES; i++)
-        if (d->files[i].fd >= 0)
-            close(d->files[i].fd);
+        close_file(&d->files[i]);
+    free(d->bounce);
     if (d->spare >= 0)
         close(d->spare);
     if (d->lock >= 0)
@@ -585,6 +670,11 @@ void htc_disk_dir_close(htc_disk_dir *d)
     htc_buf_free(&d->answer);
     pthread_mutex_destroy(&d->failing);
     free(d);
+}
+
+void htc__disk_dir_ways(const htc_disk_dir *d, htc__disk_ways *ways)
+{
+    *ways = d->ways;
 }
 
 htc_status htc_disk_dir_failure(htc_disk_dir *d, htc_error *error)
@@ -607,7 +697,7 @@ htc_status htc_disk_dir_open(const char *path, htc_disk_dir **out, htc_error *er
     d->fd = d->lock = d->spare = -1;
     d->last = &d->waiting;
     for (size_t i = 0; i < OPEN_MAX_FILES; i++)
-        d->files[i].fd = -1;
+        d->files[i].fd = d->files[i].direct = -1;
     pthread_mutex_init(&d->failing, NULL);
     htc_buf_init(&d->answer, NULL, 0);
     htc_status status = take(d, path, error);
