@@ -2,7 +2,7 @@
 # usage: resp.py FOLDER-OF-THE-PROGRAMS
 # htc-kvd --resp, and three members, under clients that nobody changed for it: redis-cli, redis-benchmark, Python's redis; half-closed, cut,
 # broken and idle connections; what survives its end; what it refuses to begin with. 77: something of these is not installed.
-import json, os, resource, shutil, signal, socket, subprocess, sys, tempfile, time
+import fcntl, json, os, pty, resource, select, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, time
 
 import ports
 from redis_client import UNKNOWN
@@ -116,6 +116,41 @@ def under_redis_cli(p, many=5000):
     check(f"errors: 0, replies: {many}" in r.stdout, "--pipe", r.stdout, r.stderr)
     found = set(cli(p, "--scan", "--pattern", "key*").split())
     check(found == {f"key{i}" for i in range(many)}, "--scan", len(found))
+
+
+def under_a_terminal(p):
+    """Only on a terminal redis-cli asks COMMAND DOCS, from which it helps who types."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 24, 200, 0, 0))  # or it asks the terminal, and nobody answers
+        os.execvpe("redis-cli", ["redis-cli", "-p", str(p.port)], os.environ | {"TERM": "xterm", "HOME": place})
+    said = b""
+
+    def until(words):
+        nonlocal said
+        while words not in said:
+            check(select.select([fd], [], [], 120)[0], "redis-cli on a terminal says", words, said)
+            try:
+                piece = os.read(fd, 65536)
+            except OSError:  # it has ended
+                piece = b""
+            check(piece, "redis-cli on a terminal lives until it says", words, said)
+            said += piece
+        said = said[said.index(words) + len(words):]
+
+    until(b"> ")
+    for typed, answer in (b"set typed 1", b"\r\nOK\r\n"), (b"incr typed", b"(integer) 2\r\n"), (b"help echo", b"What was said."):
+        os.write(fd, typed + b"\r")
+        until(answer)
+        until(b"> ")
+    os.write(fd, b"quit\r")
+    try:
+        while os.read(fd, 65536):
+            pass
+    except OSError:
+        pass
+    os.close(fd)
+    check(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "redis-cli on a terminal ends")
 
 
 def under_redis_benchmark(p, n="4000"):
@@ -269,6 +304,7 @@ try:
     p = start("--engine", "memory", "--resp-allow-flush")
     told_truly(p, "no", "no", 0)
     under_redis_cli(p)
+    under_a_terminal(p)
     under_redis_benchmark(p)
     under_python(p)
     rough(p)

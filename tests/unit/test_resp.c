@@ -516,6 +516,9 @@ Test(resp, words)
         { "ROLE\r\n", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n" },
         { "COMMAND INFO get nonsense\r\n",
           "*2\r\n*6\r\n$3\r\nget\r\n:2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n*-1\r\n" },
+        { "COMMAND DOCS nonsense\r\n", "*0\r\n" },
+        { "COMMAND DOCS get nonsense\r\n",
+          "*2\r\n$3\r\nget\r\n*4\r\n$7\r\nsummary\r\n$19\r\nThe value of a key.\r\n$5\r\ngroup\r\n$6\r\nstring\r\n" },
         { "DBSIZE\r\n", ":1\r\n" },
         { "INFO keyspace\r\n", "$34\r\n# Keyspace\r\ndb0:keys=1,avg_ttl=0\r\n\r\n" },
         { "INFO Replication KEYSPACE\r\n",
@@ -532,6 +535,8 @@ Test(resp, words)
                                      "$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n" },
         { "CLIENT GETNAME\r\n", "$3\r\nyou\r\n" },
         { "GET nothing\r\n", "_\r\n" },
+        { "COMMAND DOCS Echo\r\n",
+          "%1\r\n$4\r\necho\r\n%2\r\n$7\r\nsummary\r\n$14\r\nWhat was said.\r\n$5\r\ngroup\r\n$6\r\nserver\r\n" },
         { "RESET\r\n", "+RESET\r\n" },
         { "GET nothing\r\n", "$-1\r\n" },
         { "AUTH x\r\n",
@@ -555,6 +560,14 @@ Test(resp, words)
     converse(&r, "GETDEL again\r\n", "-ERR the outcome of a repeated change is not known\r\n");
     converse(&r, "GETDEL again\r\n", "$-1\r\n");
     r.m.repeated = 0;
+    /* Of all commands, each in eleven lines: its name and a map of two words. */
+    size_t said = 0;
+    htc_buf_clear(&r.said[1]);
+    rig_input(&r, HTC_IN_BYTES, 1, htc_bytes_of("COMMAND DOCS\r\n"), 0);
+    rig_settle(&r);
+    for (size_t i = 0; i < r.said[1].len; i++)
+        said += r.said[1].data[i] == '\n';
+    cr_expect(eq(sz, said, 1 + 11 * 37));
     char long_key[600] = "SET ";
     memset(long_key + 4, 'k', 401);
     strcpy(long_key + 405, " v\r\n");
