@@ -460,6 +460,10 @@ static void converse(rig *r, const char *said, const char *answered)
               "<%s> is answered <%.*s> instead of <%s>", said, (int)r->said[1].len, (char *)r->said[1].data, answered);
 }
 
+#define GREETING                                                                                                       \
+    "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n" \
+    "$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
+
 Test(resp, words)
 {
     static const char *const lines[][2] = {
@@ -530,9 +534,7 @@ Test(resp, words)
         { "HELLO 4\r\n", "-NOPROTO unsupported protocol version\r\n" },
         { "HELLO x\r\n", "-ERR Protocol version is not an integer or out of range\r\n" },
         { "HELLO 3 NONSENSE\r\n", "-ERR Syntax error in HELLO option\r\n" },
-        { "HELLO 3 SETNAME you\r\n", "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n$"
-                                     "5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n"
-                                     "$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n" },
+        { "HELLO 3 SETNAME you\r\n", GREETING },
         { "CLIENT GETNAME\r\n", "$3\r\nyou\r\n" },
         { "GET nothing\r\n", "_\r\n" },
         { "COMMAND DOCS Echo\r\n",
@@ -639,6 +641,14 @@ Test(resp, a_password_is_wanted_first)
     converse(&r, "HELLO 3 AUTH default x\r\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
     converse(&r, "AUTH \"open sesame\"\r\n", "+OK\r\n");
     converse(&r, "GET k\r\n", "$-1\r\n");
+    converse(&r, "RESET\r\n", "+RESET\r\n");
+    converse(&r, "GET k\r\n", "-NOAUTH Authentication required.\r\n");
+    /* In one line, as libraries do. */
+    converse(&r, "HELLO 3 SETNAME me AUTH default x\r\n",
+             "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+    converse(&r, "HELLO 3 AUTH default \"open sesame\" SETNAME me\r\n", GREETING);
+    converse(&r, "CLIENT GETNAME\r\n", "$2\r\nme\r\n");
+    converse(&r, "GET k\r\n", "_\r\n");
     converse(&r, "RESET\r\n", "+RESET\r\n");
     converse(&r, "GET k\r\n", "-NOAUTH Authentication required.\r\n");
     /* Strangers may not make us keep much. */
