@@ -159,6 +159,16 @@ def refused_for_memory():
     check(refused > 0 and operations(values, "put", "memory_full") == refused and operations(values, "put", "ok") == 20 - refused,
           "what did not fit is counted", refused)
     check(plain(values, "htc_kv_memory_limit_bytes") == 1000000, "the bound is shown")
+    # Full is not broken: what is there is read, and who makes room may use it.
+    check(ask(s, b"set", b"one more", b"x" * 100000) != b"+OK", "it is full")
+    kept = [i for i in range(20) if answers[i] == b"+OK"]
+    check(all(ask(s, b"get", b"big%d" % i) == b"x" * 100000 for i in kept), "what was acknowledged is read while it is full")
+    check(ask(s, b"get", b"one more") == b"$-1", "what was refused is not there")
+    for i in kept:
+        check(ask(s, b"del", b"big%d" % i) == b":1", "deleted while it is full", i)
+        check(ask(s, b"set", b"big%d" % i, b"y" * 100000) == b"+OK", "what was deleted made room", i)
+        check(ask(s, b"get", b"big%d" % i) == b"y" * 100000, "and was replaced", i)
+    check(plain(scrape(p), "htc_kv_keys") == len(kept), "and nothing else is there")
     s.close()
     stop(p)
 
