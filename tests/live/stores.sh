@@ -1,11 +1,12 @@
 #!/bin/bash
 # usage: stores.sh PROGRAM_FOLDER LIVE_STORE
-# The same requests to every store that htcsched/store.h can open: inside a handle, behind a member of ours.
+# The same requests to stores that htcsched/store.h can open: inside a handle, behind a member of ours. (Those of others: stores_redis.sh,
+# stores_etcd.sh.)
 live_store=$(realpath "$2")
 source "$(dirname "$0")/live.sh"
 
-redis='' killer='' member='' cluster=''
-trap 'code=$?; [ -z "$cluster" ] || "$htc" kv cluster --dir "$cluster" --stop > /dev/null; kill $redis $killer $member 2> /dev/null; wait $redis $member 2> /dev/null; (exit $code); clean_up' EXIT
+member='' cluster=''
+trap 'code=$?; [ -z "$cluster" ] || "$htc" kv cluster --dir "$cluster" --stop > /dev/null; kill $member 2> /dev/null; wait $member 2> /dev/null; (exit $code); clean_up' EXIT
 
 hold() {
     "$live_store" "$@" || fail "the store $* does not hold"
@@ -49,36 +50,6 @@ expect 0 "$htc" kv --store "unix:$cluster/1/kvd.sock,unix:$cluster/2/kvd.sock" p
 refuse 3 'nobody listens there|refused' "$htc" kv --store "unix:$cluster/1/kvd.sock" put after all
 expect 0 "$htc" kv cluster --dir "$cluster" --stop
 cluster=''
-
-# Redis, if there is one: also while its connections are cut again and again.
-# (Debian's redis-tools has the server too, under the name of one of its tools; it starts no service.)
-server=$(command -v redis-server || command -v redis-check-rdb)
-if [ -n "$server" ] && command -v redis-cli > /dev/null; then
-    (exec -a redis-server "$server" --port 0 --unixsocket "$top/redis.sock" --save '' --appendonly no --dir "$top" > "$top/redis.log" 2>&1) &
-    redis=$!
-    answers() { redis-cli -s "$top/redis.sock" ping > /dev/null 2>&1; }
-    soon answers || fail "Redis does not answer: $(tail -n 20 "$top/redis.log")"
-    hold "redis+unix:$top/redis.sock"
-    while redis-cli -s "$top/redis.sock" client kill type normal skipme yes > "$top/killed.now" 2>&1; do
-        cat "$top/killed.now" >> "$top/killed"
-        sleep 0.03
-    done &
-    killer=$!
-    cut=0
-    for ((i = 0; i < 20 && cut <= 20; i++)); do # on a busy machine few are cut in one round
-        hold -b -n 3000 "redis+unix:$top/redis.sock"
-        cut=$(awk '{ n += $1 } END { print n + 0 }' "$top/killed" 2> /dev/null)
-    done
-    kill $killer
-    wait $killer 2> /dev/null
-    echo "connections cut: $cut"
-    [ "$cut" -gt 20 ] || fail "hardly a connection was cut"
-    kill $redis
-    wait $redis
-    redis='' killer=''
-else
-    echo "not asked: Redis, for Debian's redis-tools are not installed"
-fi
 
 # Nobody there is said at once, with the address.
 "$live_store" "unix:$top/none.sock" 2> says && fail "opened what is not there"
