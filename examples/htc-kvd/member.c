@@ -131,6 +131,9 @@ static htc_status take_space(member *m, const char *text)
     strong_policy    policy;
     htc_kv_namespace space;
     htc_status       strong = space_parse_strong(text, &policy);
+    if (space_is_default(text, strcspn(text, "=")))
+        return member_wrong(m->d, HTC_EUSAGE, "--engine, --durability, --sync-ms and --memory say its policy",
+                            "--namespace %.80s: default is the store itself", text);
     if (strong == HTC_EUSAGE)
         return member_wrong(m->d, HTC_EUSAGE, "strong:n=N,engine=ENGINE,durability=HOW,sync-ms=N,memory=BYTES, any of them",
                             "--namespace %.80s: what stands behind strong is no policy", text);

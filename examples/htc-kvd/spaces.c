@@ -5,10 +5,15 @@
 
 #include "htcsched/ring.h"
 
+int space_is_default(const char *name, size_t len)
+{
+    return len == 7 && memcmp(name, "default", 7) == 0;
+}
+
 int space_named(const char *name, size_t len)
 {
     return len > 0 && len <= HTC_KV_SPACE_MAX && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") >= len &&
-           !(len == 7 && memcmp(name, "default", 7) == 0);
+           !space_is_default(name, len);
 }
 
 /* N, R, W between commas: N up to the owners of a key, R and W up to N. */

@@ -25,7 +25,9 @@ typedef struct strong_policy {
 htc_status space_parse(const char *text, htc_kv_namespace *space);
 /* HTC_ENOTFOUND: it says none that is strong; HTC_EUSAGE. */
 htc_status space_parse_strong(const char *text, strong_policy *policy);
-/* 1: it may be the name of a namespace, of len bytes. */
+/* 1: it may be the name of a namespace, of len bytes, beside the store itself. */
 int space_named(const char *name, size_t len);
+/* 1: it is what the store itself is called among its namespaces. */
+int space_is_default(const char *name, size_t len);
 
 #endif

@@ -370,9 +370,12 @@ static char *strong_addresses(const char *list, const char *space)
 /* One that is strong is reached as a store is; one that is eventual is named in each request. */
 static htc_status choose_space(kv_call *k, uint32_t which, const char *address, char **strong)
 {
-    if (!k->space || !space_named(k->space, strlen(k->space)))
+    size_t len = k->space ? strlen(k->space) : 0;
+    int    itself = k->space && space_is_default(k->space, len);
+    if (!k->space || (!itself && !space_named(k->space, len)))
         return HTC_OK; /* eventual ones are told what is wrong by the store */
-    *strong = strong_addresses(address, k->space);
+    *strong = itself ? must(strdup(address)) : strong_addresses(address, k->space);
+    k->without_spaces |= (uint32_t)itself; /* who names one is given no other */
     if (!*strong && which != KV_GET && which != KV_PUT && which != KV_DELETE)
         return cli_error(k->c, HTC_EUSAGE, "--namespace", "an eventual namespace has get, put and delete; one of another host is reached at its own port by --store",
                          "there is no strong namespace %.40s at %.200s", k->space, address);

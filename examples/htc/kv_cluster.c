@@ -579,6 +579,8 @@ static htc_status make_cluster(cluster *k, const char *program)
     k->shards = k->shards < 0 ? 1 : k->shards;
     snprintf(k->engine_text, sizeof k->engine_text, "%s", k->engine ? k->engine : "log");
     snprintf(k->durability_text, sizeof k->durability_text, "%s", k->durability ? k->durability : "sync");
+    if (k->space && space_is_default(k->space, strcspn(k->space, "=")))
+        return cli_error(k->c, HTC_EUSAGE, "--namespace", "--engine and --durability say its policy", "default is the store itself");
     if (k->space && ((space_parse_strong(k->space, &strong) != HTC_OK && space_parse(k->space, &space) != HTC_OK) ||
                      strlen(k->space) >= sizeof k->space_text))
         return cli_error(k->c, HTC_EUSAGE, "--namespace", "take NAME=strong, NAME=eventual or NAME=eventual:N,R,W", "'%.60s' says no namespace",

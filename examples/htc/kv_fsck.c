@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../htc-kvd/spaces.h"
+
 typedef struct looking {
     kv_call  *k;
     FILE     *f; /* dump: a backup; NULL: no */
@@ -130,6 +132,8 @@ htc_status kv_dump(kv_call *k)
     looking            l = { .k = k, .quiet = 1 };
     htc_kv_check_found found = { .size = sizeof found };
     const char        *path = k->w.count > 1 ? k->w.at[1] : NULL;
+    if (k->space && space_is_default(k->space, strlen(k->space)))
+        k->space = ""; /* as its keys have it */
     if (k->c->json && path)
         return cli_error(k->c, HTC_EUSAGE, "", "", "--json goes to standard output");
     if (!k->c->json && !path && isatty(STDOUT_FILENO))
@@ -150,6 +154,6 @@ htc_status kv_dump(kv_call *k)
             unlink(path);
     }
     if (s == HTC_OK && k->space && !l.taken)
-        s = cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "htc kv dump --json shows which there are", "no key of a namespace %.40s is there", k->space);
+        s = cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "htc kv dump --json shows which there are", "no key of a namespace %.40s is there", k->space[0] ? k->space : "default");
     return s == HTC_OK ? damage(k, &found) : s;
 }

@@ -41,6 +41,20 @@ expect 0 "${k1[@]}" put a one --namespace e
 expect 0 "${k2[@]}" get a --namespace e
 [ "$out" = one ] || fail "get said: $out"
 refuse 4 'no such key' "${k2[@]}" get a
+# The store itself is a namespace too, by the name of default.
+refuse 4 'no such key' "${k2[@]}" get a --namespace default
+expect 0 "${k1[@]}" put own 1 --namespace default --ttl 1h
+expect 0 "${k2[@]}" get own
+[ "$out" = 1 ] || fail "get said: $out"
+expect 0 "${k3[@]}" add own 2 --namespace default
+expect 0 "${k2[@]}" scan --values --namespace default
+[[ $out == own*3 ]] || fail "scan said: $out"
+expect 0 "${k1[@]}" members --namespace default
+expect 0 "${k1[@]}" backup own.kv --namespace default
+[ "$out" = '1 key, 1 with a ttl' ] || fail "backup said: $out"
+refuse 1 'default is strong' "${k1[@]}" get own --namespace default --reconcile
+expect 0 "${k1[@]}" delete own --namespace default
+refuse 4 'no such key' "${k1[@]}" get own
 expect 0 "${k3[@]}" --json get a --namespace e
 context=$(json "$out" 'v["context"]')
 [ "$(json "$out" '[s["value"] for s in v["siblings"]]')" = "['one']" ] || fail "get --json said: $out"
@@ -79,8 +93,11 @@ refuse 1 'no namespace nowhere' "${k1[@]}" get a --namespace nowhere
 refuse 1 'no context' "${k1[@]}" put a b --namespace e --context xyz
 refuse 1 'goes with --namespace' "${k1[@]}" get a --reconcile
 refuse 1 'no strong namespace e' "${k1[@]}" add a --namespace e
-for wrong in e E=eventual e=weak e=eventual:3 e=eventual:3,2,4 e=eventual:4,2,2 e=eventual:3,2,2x default=eventual; do
+for wrong in e E=eventual e=weak e=eventual:3 e=eventual:3,2,4 e=eventual:4,2,2 e=eventual:3,2,2x; do
     refuse 1 'says no namespace' htc-kvd --dir "$top/m1" "${members[@]}" --engine log --namespace "$wrong"
+done
+for wrong in default=eventual default=strong default=strong:n=9 default; do
+    refuse 1 'default is the store itself' htc-kvd --dir "$top/m1" "${members[@]}" --engine log --namespace "$wrong"
 done
 refuse 1 'a store of members' htc-kvd --dir "$top/other" --engine log --namespace e=eventual
 refuse 1 'name of another' htc-kvd --dir "$top/m1" "${members[@]}" --engine log --namespace e=eventual --namespace e=eventual
@@ -110,12 +127,15 @@ done
 
 expect 0 "$htc" kv fsck "$top/m1"
 [[ $out == 'log: 1 key'*', 21 of eventual namespaces, '* ]] || fail "fsck said: $out"
+expect 0 "$htc" kv dump "$top/m1" --json --namespace default
+[ "$(json "$out" '[r["key"] for r in v]')" = "['strong']" ] || fail "dump --json said: $out"
 expect 0 "$htc" kv dump "$top/m1" --json --namespace fast
 [ "$(json "$out" '"%d %s" % (len(v), v[-1]["value"])')" = '20 v9' ] || fail "dump --json said: $out"
 
 # The same by one command, which remembers it.
 cluster=("$htc" kv cluster --dir "$top/c")
 refuse 1 'says no namespace' "${cluster[@]}" --members 1 --base-port 1024 --namespace e=weak
+refuse 1 'default is the store itself' "${cluster[@]}" --members 1 --base-port 1024 --namespace default=strong
 for try in 1 2 3 4 5; do # no other test gets the port, but another program may take it
     port=$(python3 "$ports" 1 $$)
     out=$(timeout 900 "${cluster[@]}" --members 1 --base-port "$port" --engine lmdb --namespace e=eventual 2>&1) && break
