@@ -554,6 +554,17 @@ static void say_running(const cluster *k, int all_before)
     json_decref(o);
 }
 
+/* As each member says in its member.out, where nobody looks while all is well. Once: not of those that ran already. */
+static void warn_of_open_ports(const cluster *k)
+{
+    int began = 0;
+    for (const member *m = k->m; m < k->m + k->count; m++)
+        began |= m->ours && !m->left;
+    fflush(stdout);
+    if (began)
+        fputs("no password: every local user can read and change everything at these ports; htc-kvd --resp-password-file asks for one\n", stderr);
+}
+
 /* What is there must be what is asked for. */
 static htc_status same_settings(cluster *k, const cluster *asked)
 {
@@ -753,8 +764,10 @@ static htc_status start(cluster *k)
         s = resize(k, program, wanted);
     else
         end_ours(k);
-    if (s == HTC_OK)
+    if (s == HTC_OK) {
         say_running(k, before == k->count);
+        warn_of_open_ports(k);
+    }
     free(program);
     free(there);
     return s;

@@ -11,6 +11,7 @@ htc = os.path.join(programs, 'htc')
 top = tempfile.mkdtemp(prefix='htc-cluster-')
 where = os.path.join(top, 'c')
 watches = []
+OPEN = 'no password: every local user can read and change everything at these ports'
 
 
 def check(ok, what):
@@ -26,7 +27,8 @@ def run(expect, *words):
 
 
 def members(*words):
-    return json.loads(run(0, '--json', *words))['members']
+    """What stands behind the object is for people: standard error."""
+    return json.JSONDecoder().raw_decode(run(0, '--json', *words))[0]['members']
 
 
 def all_keys(r):
@@ -56,11 +58,13 @@ def kill(pid):
 def start_and_look(engine):
     base = ports.row(3)
     asked = ['--members', '3', '--base-port', str(base), '--durability', 'sync', '--engine', engine]
+    check(OPEN in run(0, *asked), 'who can come to these ports is said')
     m = members(*asked)
     check([x['resp'] for x in m] == ['127.0.0.1:%d' % (base + i) for i in range(3)], 'ports from the base on')
     check(len({x['id'] for x in m}) == 3 and len({x['pid'] for x in m}) == 3, 'three of them')
     check(members(*asked) == m, 'asked again: the same')
-    check('ran already' in run(0, *asked), 'asked again: it says so')
+    again = run(0, *asked)
+    check('ran already' in again and OPEN not in again, 'asked again: it says so, and no more')
     check('differs' in run(4, '--base-port', str(base + 1)), 'other settings are refused')
     r = [Redis(x['resp']) for x in m]
     for i in range(90):
