@@ -38,16 +38,19 @@ verify "an owner loses its disk" 0 "$register" -DBALLOTS=3 -DWIPE
 verify "a deletion is collected" 0 "$register" -DBALLOTS=3 -DDELETE
 verify "an epoch change with two movers" 0 "$epoch"
 verify "a bucket of a batch is let go" 0 "$epoch" -DLET_GO
+verify "an epoch change, an old owner lost" 0 "$epoch" -DWIPE
 if [ -n "${HTC_TEST_FULL-}" ]; then
     verify "no one round trip" 0 "$register" -DBALLOTS=4 -DREADS=0 -DSTICKY=0
     verify "a deletion is collected, four ballots" 0 "$register" -DBALLOTS=4 -DREADS=0 -DDELETE
     verify "three changes, five ballots" 0 "$register" -DBALLOTS=5 -DREADS=0 -DCHANGES=3
-    verify "an epoch change, an old owner lost" 0 "$epoch" -DWIPE
+    verify "an epoch change, two changes under way" 0 "$epoch" -DWRITERS=2
+    verify "a bucket is let go, two changes under way" 0 "$epoch" -DWRITERS=2 -DLET_GO
 fi
 # What is to be there is reached, or the claims would hold of nothing.
 verify "reached: all changes are made" 1 "$register" -DBALLOTS=4 -DREADS=0 -DREACHED
 verify "reached: a read after the second mover" 1 "$epoch" -DREACHED
 verify "reached: a read of a bucket that was let go" 1 "$epoch" -DLET_GO -DREACHED
+verify "reached: a read after the loss of an old owner" 1 "$epoch" -DWIPE -DREACHED
 
 verify "mistake: promise unchecked" 1 "$register" -DBALLOTS=4 -DMISTAKE_PROMISE_UNCHECKED
 verify "mistake: ballot used again" 1 "$register" -DBALLOTS=3 -DSTICKY=0 -DMISTAKE_BALLOT_REUSED
@@ -61,6 +64,8 @@ verify "mistake: let go and activated" 1 "$epoch" -DLET_GO -DMISTAKE_LET_GO_ACTI
 verify "mistake: let go, what arrived takes its place" 1 "$epoch" -DLET_GO -DMISTAKE_ARRIVED_TAKES_PLACE
 verify "mistake: lost disk, same name, epoch change" 1 "$epoch" -DWIPE -DMISTAKE_WIPED_SAME_NAME
 if [ -n "${HTC_TEST_FULL-}" ]; then
+    verify "reached: both changes of the old epoch" 1 "$epoch" -DWRITERS=2 -DREACHED
+    verify "reached: both, and the bucket is let go" 1 "$epoch" -DWRITERS=2 -DLET_GO -DREACHED
     verify "mistake: a cached value answers a read" 1 "$register" -DBALLOTS=4 -DMISTAKE_CACHE_READ
 fi
 exit $failed
