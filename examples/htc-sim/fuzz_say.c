@@ -99,7 +99,7 @@ void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
     printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " operations (%" PRIu64
-           " with a known outcome), %.2f hours of virtual time, %" PRIu64 " events, hash %016" PRIx64 "\n",
+           " requests with a known outcome), %.2f hours of virtual time, %" PRIu64 " events, hash %016" PRIx64 "\n",
            sum->seeds, sum->failed, sum->operations, sum->known, (double)sum->span / 3600e9, sum->events, sum->hash);
     if (sum->undecided)
         printf("%" PRIu64 " keys undecided: the search for an order ran out of steps\n", sum->undecided);

@@ -94,8 +94,8 @@ typedef struct htc_sim_store_report {
     uint32_t undecided;                    /**< keys on which a checker ran out of steps */
     uint64_t hash;                         /**< htc_sim_hash, all that was asked and answered, and the verdict: the same for the same seed */
     uint64_t events;                       /**< delivered */
-    uint64_t operations;                   /**< asked by clients */
-    uint64_t known;                        /**< of these answered, with an outcome that is known */
+    uint64_t operations;                   /**< in the history: asked by clients, and key by key what pages and watches told them */
+    uint64_t known;                        /**< requests that were answered, with an outcome that is known */
     uint64_t asked[HTC_KV_COUNT + 1];      /**< requests that were answered somehow, by htc_kv_op */
     htc_ns   span;                         /**< of virtual time */
     uint64_t faults[HTC_SIM_STORE_FAULTS]; /**< how often each kind took place */
