@@ -29,7 +29,7 @@ static void print(void *ctx, const char *line)
 }
 
 /* How many operations a seed asks; 0: as many as it draws, 40 to 160. A lease has to be renewed and an end of its old term to arrive after
- * that, which few short stores live to see: as drawn, of the first 1000 seeds the 990th is the first to notice, and with so many four do. */
+ * that, which few short stores live to see: as drawn, of the first 1000 seeds 915 and 990 notice, and with so many 208, 500, 877 and 990. */
 static uint32_t operations_for(const char *rule)
 {
     return rule && strcmp(rule, "old_term_accepted") == 0 ? 1000 : 0;
@@ -86,18 +86,23 @@ static int the_same_twice(uint64_t seeds)
     return 1;
 }
 
+/* A seed that fails without the mistake as well has noticed something else. */
 static int is_noticed(const char *rule)
 {
-    htc_sim_store_report r;
+    htc_sim_store_report r, without;
     htc__broken_set(htc__broken_find(rule), 1);
     uint64_t seed = first_failure(SEEDS_MAX, operations_for(rule), &r);
     htc__broken_set(htc__broken_find(rule), 0);
-    r.text[strcspn(r.text, "\n")] = '\0';
-    if (seed)
-        printf("%s: seed %llu: %s\n", rule, (unsigned long long)seed, r.text);
-    else
+    if (!seed) {
         printf("%s: nobody notices it in %d seeds\n", rule, SEEDS_MAX);
-    return seed != 0;
+        return 0;
+    }
+    without = run_one(seed, operations_for(rule), 0, 0);
+    r.text[strcspn(r.text, "\n")] = '\0';
+    printf("%s: seed %llu: %s\n", rule, (unsigned long long)seed, r.text);
+    if (without.failed)
+        printf("%s: seed %llu fails without it too: %s\n", rule, (unsigned long long)seed, without.text);
+    return !without.failed;
 }
 
 static int known(const char *rule)
