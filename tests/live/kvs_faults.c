@@ -1,9 +1,10 @@
 /* Three members of one store, each a process with its own log; sixteen clients doing cas and add on a few keys, and two that hold leases
- * with a key bound to each, while members are killed with SIGKILL, stopped for longer than any patience of theirs and let go on. Between
- * members, and between clients and members, is a proxy of ours, that delays, doubles and reorders what is said and cuts connections.
- * What the clients were told is judged as a history (kvs_judge.h).
+ * with a key bound to each, while members are killed with SIGKILL, or stopped and let go on: every other one for so long that its leases are
+ * taken over and end meanwhile. Between members, and between clients and members, is a proxy of ours, that delays, doubles and reorders what
+ * is said and cuts connections. What the clients were told is judged as a history (kvs_judge.h).
  *
- * A minute; HTC_TEST_LIGHT: eight seconds; HTC_TEST_FULL=1: ten minutes; HTC_TEST_SECONDS=N: N. HTC_TEST_SEED=N: other faults. */
+ * A minute; HTC_TEST_LIGHT: eight seconds; HTC_TEST_FULL=1: ten minutes; HTC_TEST_SECONDS=N: N. HTC_TEST_SEED=N: other faults; the ten
+ * minutes draw theirs anew each time. The seed is printed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -16,6 +17,7 @@
 #define LOAD_ADDRESS  112
 #define LOAD_PATIENCE (1500 * HTC_MS)
 #define LOAD_GROWS    0
+#define SUSPECT       (500 * HTC_MS)
 
 static char     dir[64];
 static uint64_t seed = 1;
@@ -81,7 +83,7 @@ static int serve(int self)
                                      .self = 11 + (uint64_t)self,
                                      .members = members,
                                      .member_count = MEMBERS,
-                                     .suspect_ns = 500 * HTC_MS,
+                                     .suspect_ns = SUSPECT,
                                      .request_ns = 3 * HTC_SECOND };
     htc_kv_store_options  so = { .size = sizeof so, .dir = store_dir, .server = &server, .engine = HTC_KV_LOG };
     htc_host_random(&rng.state, sizeof rng.state);
@@ -124,18 +126,34 @@ static void wait_ns(htc_ns ns)
     nanosleep(&(struct timespec){ (time_t)(ns / HTC_SECOND), (long)(ns % HTC_SECOND) }, NULL);
 }
 
+typedef struct tally {
+    int kills, stops, long_stops;
+} tally;
+
+/* A lease of a member that is stopped goes on until the others suspect it, perhaps wait for the first owner twice as long, and then for its whole
+ * ttl anew. Who is stopped for longer wakes up as the keeper of leases that have ended under another one. */
+#define ALL_LEASES_END (TTL + 3 * SUSPECT)
+
+static htc_ns stopped_for(htc_rng *rng, tally *done)
+{
+    if (done->stops++ % 2)
+        return (300 + htc_rng_below(rng, 900)) * HTC_MS;
+    done->long_stops++;
+    return ALL_LEASES_END + (300 + htc_rng_below(rng, 900)) * HTC_MS;
+}
+
 /* One member at a time; what the proxy does comes on top of it. */
-static void some_fault(htc_rng *rng, pid_t pids[MEMBERS], int counts[2])
+static void some_fault(htc_rng *rng, pid_t pids[MEMBERS], tally *done)
 {
     int victim = (int)htc_rng_below(rng, MEMBERS), kills = htc_rng_below(rng, 2) == 0;
-    counts[!kills]++;
     if (kills) {
+        done->kills++;
         check(kill(pids[victim], SIGKILL) == 0 && waitpid(pids[victim], NULL, 0) == pids[victim], "killed");
         wait_ns(htc_rng_below(rng, 500) * HTC_MS);
         pids[victim] = start_member(victim);
     } else {
         kill(pids[victim], SIGSTOP);
-        wait_ns((300 + htc_rng_below(rng, 900)) * HTC_MS);
+        wait_ns(stopped_for(rng, done));
         kill(pids[victim], SIGCONT);
     }
     wait_ns((100 + htc_rng_below(rng, 400)) * HTC_MS);
@@ -157,9 +175,10 @@ static void make_links(void)
     proxy_prepare();
 }
 
-static void say_what_happened(const int counts[2])
+static void say_what_happened(const tally *done)
 {
-    printf("; %d killed, %d stopped, seed %llu\n", counts[0], counts[1], (unsigned long long)seed);
+    printf("; %d killed, %d stopped, %d of them for longer than any lease lasts, seed %llu\n", done->kills, done->stops, done->long_stops,
+           (unsigned long long)seed);
     printf("proxy: of %u frames %u came twice, %u were overtaken; %u cuts, %u holds, %u delays\n", proxy_done->frames, proxy_done->copies,
            proxy_done->overtaken, proxy_done->cuts, proxy_done->holds, proxy_done->delays);
     check(proxy_done->copies > 0 && proxy_done->overtaken > 0, "frames came twice and out of order");
@@ -178,9 +197,15 @@ int main(void)
     uint64_t    quick = getenv("HTC_TEST_LIGHT") ? 8 : 60;
     htc_ns      lasts = (seconds ? strtoull(seconds, NULL, 10) : full && full[0] == '1' ? 600 : quick) * HTC_SECOND;
     pid_t       pids[MEMBERS], proxy, clients;
-    int         counts[2] = { 0 }, ends[2], status = 0;
+    tally       done = { 0 };
+    int         ends[2], status = 0;
     char        command[100];
-    seed = given ? strtoull(given, NULL, 10) : 1;
+    seed = 1;
+    if (given)
+        seed = strtoull(given, NULL, 10);
+    else if (full && full[0] == '1')
+        htc_host_random(&seed, sizeof seed);
+    printf("seed %llu\n", (unsigned long long)seed);
     htc_rng rng = { seed };
     ages = lasts / AGE + 2 < AGES ? (uint32_t)(lasts / AGE) + 2 : AGES;
     snprintf(dir, sizeof dir, "/tmp/htc-faults-XXXXXX");
@@ -202,7 +227,7 @@ int main(void)
     }
     check(proxy > 0 && clients > 0, "fork");
     for (htc_ns until = proxy_now() + lasts; proxy_now() < until;)
-        some_fault(&rng, pids, counts);
+        some_fault(&rng, pids, &done);
     kill(proxy, SIGUSR1);
     check(write(ends[1], "", 1) == 1 && waitpid(clients, &status, 0) == clients, "the clients end");
     check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the history holds");
@@ -211,7 +236,7 @@ int main(void)
     end(proxy, SIGKILL, "the proxy ends");
     snprintf(command, sizeof command, "rm -rf %s", dir);
     check(system(command) == 0, "removed");
-    say_what_happened(counts);
+    say_what_happened(&done);
     printf("ok\n");
     return 0;
 }

@@ -3,8 +3,10 @@
 off from each other by nft rules in them, without a word to either end. Nothing outside these namespaces is touched. A member that
 hears nobody answers nothing and shows nothing old; all others go on; whatever was acknowledged is there, once. Then sixteen clients
 (kvs_load.c) add and swap on a few keys and hold leases while walls are drawn, seen from both sides or from one, and what they were told is
-judged as a history; some members are killed or stopped behind their walls. 77: this machine has no such namespaces, or lacks ip or nft; the reason is printed. HTC_TEST_FULL=1: cut off for longer
-than a request waits, and ten minutes of walls instead of twelve seconds (HTC_TEST_LIGHT: six). HTC_TEST_SEED=N: other walls."""
+judged as a history; some members are killed or stopped behind their walls, every other one that is stopped for so long that its leases are taken
+over and end meanwhile. 77: this machine has no such namespaces, or lacks ip or nft; the reason is printed. HTC_TEST_FULL=1: cut off for longer
+than a request waits, and ten minutes of walls instead of one (HTC_TEST_LIGHT: six seconds), drawn anew each time. HTC_TEST_SEED=N: other
+walls. The seed is printed."""
 import os, random, shutil, signal, socket, subprocess, sys, threading, time
 
 import kvd
@@ -15,9 +17,13 @@ TOOLS = ('unshare', 'nsenter', 'ip', 'nft')
 INSIDE = 'HTC_TEST_INSIDE'
 MEMBERS = 3
 FULL = os.environ.get('HTC_TEST_FULL') == '1'
-LOAD_S = 600 if FULL else 6 if 'HTC_TEST_LIGHT' in os.environ else 12
+LIGHT = 'HTC_TEST_LIGHT' in os.environ
+LOAD_S = 600 if FULL else 6 if LIGHT else 60
 CLIENTS = 16
-SEED = int(os.environ.get('HTC_TEST_SEED', '1'))
+SEED = int(os.environ.get('HTC_TEST_SEED') or (random.SystemRandom().getrandbits(63) if FULL else 1))
+# A lease of a member that is stopped goes on until the others suspect it (a second), perhaps wait for the first owner twice as long, and
+# then for its whole ttl (kvs_load.h) anew.
+ALL_LEASES_END_S = 3 * 1 + 0.6
 
 
 def skip(why):
@@ -204,7 +210,7 @@ def killed_while_alone(members):
 
 def some_wall(draw, members, what):
     """Between two of them or around one, both ways or one way, for longer or shorter than they suspect each other; who is behind it may
-    be killed and started again there, or stopped."""
+    be killed and started again there, or stopped, for long or not."""
     a, b, c = draw.sample(members, 3)
     one_way = draw.random() < 0.5
     a.deafen(b) if one_way else a.cut(b)
@@ -214,9 +220,9 @@ def some_wall(draw, members, what):
         a.kvd.kill()
         a.kvd.wait()
         a.start(members)
-    elif what == 'stopped':
+    elif what in ('stopped', 'stopped long'):
         a.kvd.send_signal(signal.SIGSTOP)
-    time.sleep(draw.uniform(0.1, 1.5))
+    time.sleep(draw.uniform(0.1, 1.5) + (ALL_LEASES_END_S if what == 'stopped long' else 0))
     a.kvd.send_signal(signal.SIGCONT)
     a.heal()
     if what == 'killed':
@@ -232,18 +238,22 @@ def load_among_walls(members):
     load = subprocess.Popen([loader, top, str(LOAD_S + 20), str(SEED), str(CLIENTS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
     walls, draw, over = [], random.Random(SEED), time.monotonic() + LOAD_S
+    deeds = ('cut', 'killed', 'cut', 'stopped' if LIGHT else 'stopped long', 'cut', 'killed', 'cut', 'stopped')
     try:
         while time.monotonic() < over and load.poll() is None:
-            walls.append(some_wall(draw, members, ('cut', 'killed', 'cut', 'stopped')[len(walls) % 4]))
+            walls.append(some_wall(draw, members, deeds[len(walls) % len(deeds)]))
         said = load.communicate('.', timeout=600)[0].strip()
     finally:
         load.kill()
         load.wait()
     check(load.returncode == 0, 'the history: %s' % said)
-    print('%s; %d walls, %d killed and %d stopped behind them, seed %d' % (said, len(walls), walls.count('killed'), walls.count('stopped'), SEED))
+    killed, long, short = (walls.count(w) for w in ('killed', 'stopped long', 'stopped'))
+    print('%s; %d walls, %d killed and %d stopped behind them, %d of these for longer than any lease lasts, seed %d'
+          % (said, len(walls), killed, long + short, long, SEED))
 
 
 def main():
+    print('seed %d' % SEED, flush=True)
     run('ip', 'link', 'set', 'lo', 'up')
     run('ip', 'link', 'add', 'hub', 'type', 'bridge')
     run('ip', 'link', 'set', 'hub', 'up')
