@@ -80,7 +80,7 @@ typedef struct htc_kv_store_options {
     const htc_kv_server_options *server; /**< what else the server is told, its engine and memory_max aside; borrowed; NULL: nothing.
                                               HTC_KV_IN_MEMORY is not for one of several processes. Since: 0.2 */
     uint32_t    engine;        /**< htc_kv_engine_kind; 0: HTC_KV_LMDB, with HTC_KV_MEMORY HTC_KV_IN_MEMORY. A directory made by one
-                                    engine is refused by the other (HTC_EFORMAT). Since: 0.2 */
+                                    engine is refused by the other (HTC_EINVAL). Since: 0.2 */
     uint32_t    reserved;      /**< 0 */
     uint64_t    segment_bytes; /**< HTC_KV_LOG: of one of its files, see htc_kv_server_options; 0: 64 MiB. Since: 0.2 */
     /**

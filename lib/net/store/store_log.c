@@ -112,8 +112,11 @@ htc_status htc__store_engine_check(const char *dir, uint32_t engine, htc_error *
     uint32_t made = htc__store_engine_of(dir);
     if (!made || made == engine)
         return HTC_OK;
-    return htc__error(error, HTC_EFORMAT, "store %s was made with engine %s, not %s", dir, made == HTC_KV_LOG ? "log" : "lmdb",
-                      made == HTC_KV_LOG ? "lmdb" : "log");
+    const char *was = made == HTC_KV_LOG ? "log" : "lmdb";
+    htc__error(error, HTC_EINVAL, "store %s was made with engine %s, not %s", dir, was, made == HTC_KV_LOG ? "lmdb" : "log");
+    if (error)
+        snprintf(error->hint, sizeof error->hint, "take engine %s, or another directory", was);
+    return HTC_EINVAL;
 }
 
 htc_status htc__store_log_open(htc__store_log *l, const htc_env *env, const htc_kv_store_options *options,
