@@ -198,7 +198,7 @@ static htc_status write_all(kv_call *k, const char *path, kv_writer *w, int spac
     progress_end(&p);
     free(w->bytes);
     if (s == HTC_OK && !ok)
-        s = cli_error(k->c, errno == ENOSPC ? HTC_ENOSPC : HTC_EIO, path, "", "cannot write: %s", strerror(errno));
+        s = cli_error(k->c, write_status(errno), path, "", "cannot write: %s", strerror(errno));
     return s;
 }
 
@@ -245,7 +245,7 @@ htc_status kv_backup(kv_call *k)
     kv_writer w = { .f = kv_create(temporary) };
     FILE     *f = w.f;
     if (!f) {
-        s = cli_error(k->c, HTC_EIO, path, "name another place", "cannot write: %s", strerror(errno));
+        s = cli_error(k->c, write_status(errno), path, "name another place", "cannot write: %s", strerror(errno));
         free(temporary);
         return s;
     }
@@ -253,7 +253,7 @@ htc_status kv_backup(kv_call *k)
     int ok = fflush(f) == 0 && fsync(fileno(f)) == 0;
     ok = fclose(f) == 0 && ok;
     if (s == HTC_OK && !(ok && rename(temporary, path) == 0))
-        s = cli_error(k->c, errno == ENOSPC ? HTC_ENOSPC : HTC_EIO, path, "", "cannot write: %s", strerror(errno));
+        s = cli_error(k->c, write_status(errno), path, "", "cannot write: %s", strerror(errno));
     if (s != HTC_OK)
         unlink(temporary);
     free(temporary);

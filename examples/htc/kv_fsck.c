@@ -15,7 +15,8 @@ typedef struct looking {
     kv_writer out;
     json_t   *problems;
     uint64_t  shown, taken; /* dump --json: records; dump: values */
-    int       quiet; /* dump: problems go to standard error */
+    int       quiet, begun; /* dump: problems go to standard error; the head is written */
+    int       why;          /* dump: the errno of a write that failed */
 } looking;
 
 static void on_problem(void *ctx, const htc_kv_problem *p)
@@ -29,14 +30,31 @@ static void on_problem(void *ctx, const htc_kv_problem *p)
     fprintf(l->f || l->quiet ? stderr : stdout, "%s, byte %" PRIu64 ": %s -> %s\n", p->file, p->offset, p->text, p->next);
 }
 
+static htc_status wrote(looking *l, int ok)
+{
+    if (!ok && !l->why)
+        l->why = errno ? errno : EIO;
+    return ok ? HTC_OK : HTC_EIO;
+}
+
+/* Nothing is written before it is known that there is a store. */
+static htc_status begin(looking *l)
+{
+    int first = !l->begun;
+    l->begun = 1;
+    return first ? wrote(l, kv_writer_begin(&l->out, l->f)) : HTC_OK;
+}
+
 static htc_status on_item(void *ctx, const htc_kv_check_item *it)
 {
     looking *l = ctx;
     if (l->k->space && !htc_bytes_equal(it->space, htc_bytes_of(l->k->space)))
         return HTC_OK;
     l->taken++;
+    if (l->f && begin(l) != HTC_OK)
+        return HTC_EIO;
     if (l->f)
-        return kv_writer_put(&l->out, it) ? HTC_OK : HTC_EIO;
+        return wrote(l, kv_writer_put(&l->out, it));
     json_t *o = kv_json(it->key, &it->value, it->version);
     if (it->space.len) {
         kv_put_bytes(o, "namespace", it->space);
@@ -49,7 +67,7 @@ static htc_status on_item(void *ctx, const htc_kv_check_item *it)
     fputs(l->shown++ ? ",\n" : "[", stdout);
     json_dumpf(o, stdout, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(o);
-    return ferror(stdout) ? HTC_EIO : HTC_OK;
+    return wrote(l, !ferror(stdout));
 }
 
 /* The directory named is a state directory, or the store in it. */
@@ -112,19 +130,24 @@ htc_status kv_fsck(kv_call *k)
     return s == HTC_OK ? damage(k, &found) : s;
 }
 
+static htc_status cannot_write(const looking *l, int why)
+{
+    return cli_error(l->k->c, write_status(why), l->k->w.count > 1 ? l->k->w.at[1] : "standard output",
+                     why == EEXIST ? "name a file that does not exist yet" : "name another place", "cannot write: %s", strerror(why));
+}
+
 static htc_status dump_records(looking *l, htc_kv_check_found *found)
 {
-    htc_status s = HTC_OK;
-    if (l->f && !kv_writer_begin(&l->out, l->f))
-        s = HTC_EIO;
-    if (s == HTC_OK)
-        s = look(l, 1, found);
-    if (s == HTC_OK && l->f && !kv_writer_end(&l->out))
-        s = HTC_EIO;
+    htc_status s = look(l, 1, found);
+    if (s == HTC_OK && l->k->space && !l->taken)
+        s = cli_error(l->k->c, HTC_ENOTFOUND, l->k->w.at[0], "htc kv dump --json shows which there are", "no key of a namespace %.40s is there",
+                      l->k->space[0] ? l->k->space : "default");
+    if (s == HTC_OK && l->f)
+        s = begin(l);
+    if (s == HTC_OK && l->f)
+        s = wrote(l, kv_writer_end(&l->out));
     free(l->out.bytes);
-    if (s == HTC_EIO && !l->k->c->error.text[0])
-        s = cli_error(l->k->c, HTC_EIO, l->k->w.count > 1 ? l->k->w.at[1] : "standard output", "", "cannot write: %s", strerror(errno));
-    return s;
+    return l->why ? cannot_write(l, l->why) : s;
 }
 
 htc_status kv_dump(kv_call *k)
@@ -139,7 +162,7 @@ htc_status kv_dump(kv_call *k)
     if (!k->c->json && !path && isatty(STDOUT_FILENO))
         return cli_error(k->c, HTC_EUSAGE, "", "name a file, or give --json", "a dump is no text for a terminal");
     if (!k->c->json && !(l.f = path ? kv_create(path) : stdout))
-        return cli_error(k->c, HTC_EIO, path, "name a file that does not exist yet", "cannot write: %s", strerror(errno));
+        return cannot_write(&l, errno);
     htc_status s = dump_records(&l, &found);
     if (k->c->json && (s == HTC_OK || l.shown)) {
         puts(l.shown ? "]" : "[]");
@@ -149,11 +172,9 @@ htc_status kv_dump(kv_call *k)
         int ok = fflush(l.f) == 0 && fsync(fileno(l.f)) == 0;
         ok = fclose(l.f) == 0 && ok;
         if (s == HTC_OK && !ok)
-            s = cli_error(k->c, HTC_EIO, path, "", "cannot write: %s", strerror(errno));
+            s = cannot_write(&l, errno);
         if (s != HTC_OK)
             unlink(path);
     }
-    if (s == HTC_OK && k->space && !l.taken)
-        s = cli_error(k->c, HTC_ENOTFOUND, k->w.at[0], "htc kv dump --json shows which there are", "no key of a namespace %.40s is there", k->space[0] ? k->space : "default");
     return s == HTC_OK ? damage(k, &found) : s;
 }

@@ -28,4 +28,16 @@ for engines in 'log lmdb' 'lmdb log'; do
     refuse 1 "was made with engine $made, not $other: take engine $made, or another directory" "$kvd" --dir "$dir-$made" --engine "$other"
 done
 
+# A dump where a file is, where none can be, and where the disk is full; nothing is left where there is nothing to dump.
+echo mine > there
+refuse 4 'there: cannot write: File exists: name a file that does not exist yet' "$htc" kv dump "$dir-log" there
+[ "$(< there)" = mine ] || fail "a dump has changed what was there"
+refuse 4 'nowhere/x: cannot write: No such file or directory: name another place' "$htc" kv dump "$dir-log" nowhere/x
+refuse 4 'there is no store' "$htc" kv dump "$top/work" new
+refuse 4 'no key of a namespace none' "$htc" kv dump "$dir-log" new --namespace none
+[ ! -e new ] || fail "a dump of nothing has left a file"
+"$htc" kv dump "$top/work" > new 2> "$top/err" && fail "a dump of nothing has been made"
+[ ! -s new ] || fail "a dump of nothing has written $(stat -c %s new) bytes"
+"$htc" kv dump "$dir-log" > /dev/full 2> "$top/err"
+[ $? = 6 ] && grep -q 'standard output: cannot write: No space left' "$top/err" || fail "a dump to a full disk said: $(< "$top/err")"
 none_left
