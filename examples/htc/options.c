@@ -156,6 +156,13 @@ static htc_status store(cli *c, const opt *o, const char *value)
     return HTC_OK;
 }
 
+/* -5 and -.5 are values: no option is named by a digit. */
+static int is_number(const char *word)
+{
+    const char *digit = word[1] == '.' ? word + 2 : word + 1;
+    return word[0] == '-' && isdigit((unsigned char)*digit);
+}
+
 htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const opt *opts, size_t n, words *rest)
 {
     uint32_t  help = 0;
@@ -176,7 +183,7 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
                 words_add(rest, argv[i]);
             break;
         }
-        if (a[0] != '-' || a[1] == '\0') {
+        if (a[0] != '-' || a[1] == '\0' || is_number(a)) {
             words_add(rest, a);
             continue;
         }
@@ -186,8 +193,8 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
         const opt  *o = find_opt(opts, n, a + 2, len, is_long ? 0 : a[1]);
         if (!o)
             o = find_opt(common, n_common, a + 2, len, is_long ? 0 : a[1]);
-        char hint[96];
-        snprintf(hint, sizeof hint, "htc %s --help lists its options", cmd->name);
+        char hint[160];
+        snprintf(hint, sizeof hint, "htc %s --help lists its options%s", cmd->name, o ? "" : "; what is none, and begins with a dash, stands behind --");
         if (!o && (strncmp(a, "--array", 7) == 0 || (is_long == 0 && a[1] == 'a')) && strcmp(cmd->name, "submit") == 0)
             snprintf(hint, sizeof hint, "a task for each of many values: htc submit -- COMMAND {i} ::: i=1:10");
         if (!o)

@@ -40,4 +40,19 @@ refuse 4 'no key of a namespace none' "$htc" kv dump "$dir-log" new --namespace 
 [ ! -s new ] || fail "a dump of nothing has written $(stat -c %s new) bytes"
 "$htc" kv dump "$dir-log" > /dev/full 2> "$top/err"
 [ $? = 6 ] && grep -q 'standard output: cannot write: No space left' "$top/err" || fail "a dump to a full disk said: $(< "$top/err")"
+
+# A number below zero is a value, and so is anything behind --.
+H=("$htc" --dir "$dir-lmdb" kv)
+keeper "$dir-lmdb" --engine lmdb
+expect 0 "${H[@]}" put below -5
+expect 0 "${H[@]}" get below
+[ "$out" = -5 ] || fail "put -5 left: $out"
+expect 0 "${H[@]}" add below -7
+[ "$out" = -12 ] || fail "add -7 said: $out"
+expect 0 "${H[@]}" cas below -.5 --seen -12
+expect 0 "${H[@]}" put dash -- -x
+expect 0 "${H[@]}" get dash
+[ "$out" = -x ] || fail "put -- -x left: $out"
+refuse 1 'unknown option -x: .*stands behind --$' "${H[@]}" put dash -x
+end
 none_left
