@@ -25,6 +25,7 @@ typedef struct cli {
     uint32_t    colour;    /* stdout is a terminal that may have colours */
     uint32_t    progress;  /* stderr is a terminal */
     htc_error   error;
+    json_t     *found; /* what the object of an error has beside it, or NULL; main's */
     uint32_t    nowhere; /* there is no state directory: nothing that could come back */
     htc_client *client;  /* opened by the first request */
     char       *token;

@@ -168,8 +168,7 @@ static htc_status change(kv_call *k, htc_kv_request *q)
     if (s == HTC_OK)
         s = kv_ask(k, q, &r);
     if (s == HTC_OK && r.status == HTC_MISMATCH) {
-        if (k->c->json)
-            show_value(k, q->key, &r);
+        k->c->found = kv_json(q->key, r.version ? &r.value : NULL, r.version);
         s = r.version ? cli_error(k->c, HTC_MISMATCH, k->w.at[0], "htc kv get shows it",
                                   "it is at version %" PRIu64 " now", r.version)
                       : cli_error(k->c, HTC_MISMATCH, k->w.at[0], "--version 0 makes it", "there is no such key");

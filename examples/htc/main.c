@@ -81,6 +81,8 @@ static void print_error(cli *c, htc_status status)
         json_decref(where);
         if (e->hint[0])
             json_object_set_new(o, "hint", json_string(e->hint));
+        if (c->found)
+            json_object_update_missing(o, c->found);
         put_json(c, o);
         json_decref(o);
     }
@@ -175,5 +177,6 @@ int main(int argc, char **argv)
     if (status != HTC_OK)
         print_error(&c, status);
     api_close(&c);
+    json_decref(c.found);
     return htc_exit_code(status);
 }

@@ -53,6 +53,18 @@ expect 0 "${H[@]}" cas below -.5 --seen -12
 expect 0 "${H[@]}" put dash -- -x
 expect 0 "${H[@]}" get dash
 [ "$out" = -x ] || fail "put -- -x left: $out"
+
+# Who was too late hears what is there now, as an object of the error.
+expect 0 "${H[@]}" get dash --json
+version=$(json "$out" 'v["version"]')
+for seen in '--seen no' "--version $((version + 1))"; do
+    expect 6 "${H[@]}" cas dash new $seen --json
+    [ "$(json "$out" '"%s %s %d %s" % (v["error"], v["key"], v["version"], v["value"])')" = "HTC_MISMATCH dash $version -x" ] ||
+        fail "cas $seen --json said: $out"
+    [[ "$(json "$out" 'v["message"]')" = *"version $version now" ]] || fail "cas $seen --json said: $out"
+done
+expect 6 "${H[@]}" cas nothing new --version 7 --json
+[ "$(json "$out" '"%s %d %s" % (v["error"], v["version"], "value" in v)')" = 'HTC_MISMATCH 0 False' ] || fail "cas of no key said: $out"
 refuse 1 'unknown option -x: .*stands behind --$' "${H[@]}" put dash -x
 end
 none_left
