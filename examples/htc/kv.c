@@ -287,7 +287,7 @@ static htc_status scan(kv_call *k)
             if (s == HTC_OK)
                 show_item(k, list, &item);
         }
-        if (s != HTC_OK || (k->limit && (left -= r.items) <= 0) || r.cursor.len > sizeof cursor)
+        if (s != HTC_OK || (k->limit > 0 && (left -= r.items) <= 0) || r.cursor.len > sizeof cursor)
             break;
         memcpy(cursor, r.cursor.len ? r.cursor.data : "", r.cursor.len);
         q.cursor = (htc_bytes){ cursor, r.cursor.len };
@@ -441,9 +441,22 @@ static htc_status open_store(kv_call *k, uint32_t which)
     return s;
 }
 
+static htc_status check_options(const kv_call *k)
+{
+    if (k->timeout == 0 || k->timeout > TIMEOUT_MAX_S)
+        return cli_error(k->c, HTC_EUSAGE, "--timeout", "10s is the default", "it is more than 0 and at most a year");
+    if (k->limit == 0)
+        return cli_error(k->c, HTC_EUSAGE, "--limit", "leave it out for all", "it is 1 or more");
+    if (k->count == 0)
+        return cli_error(k->c, HTC_EUSAGE, "--count", "leave it out for a watch without end", "it is 1 or more");
+    if ((k->context || k->reconcile) && !k->space)
+        return cli_error(k->c, HTC_EUSAGE, k->context ? "--context" : "--reconcile", "", "it goes with --namespace NAME");
+    return HTC_OK;
+}
+
 htc_status run_kv(cli *c, int argc, char **argv)
 {
-    kv_call           k = { .c = c, .version = -1, .ttl = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .patience = -1, .timeout = -1, .count = -1, .from = -1 };
+    kv_call           k = { .c = c, .version = -1, .ttl = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .patience = -1, .timeout = -1, .count = -1, .from = -1, .limit = -1 };
     const char       *word = bring_forward(argc, argv);
     uint32_t          which = word ? find_subcommand(word) : KV_COMMANDS;
     const subcommand *sub = &subcommands[which < KV_COMMANDS ? which : 0];
@@ -464,10 +477,8 @@ htc_status run_kv(cli *c, int argc, char **argv)
     htc_status s = kv_parse(&k, &cmd, which, argc - 1, argv + 1);
     if (s == HTC_OK)
         s = want_words(c, &cmd, &k.w, sub->words_min, sub->words_max);
-    if (s == HTC_OK && k.timeout >= 0 && (k.timeout == 0 || k.timeout > TIMEOUT_MAX_S))
-        s = cli_error(c, HTC_EUSAGE, "--timeout", "10s is the default", "it is more than 0 and at most a year");
-    if (s == HTC_OK && (k.context || k.reconcile) && !k.space)
-        s = cli_error(c, HTC_EUSAGE, k.context ? "--context" : "--reconcile", "", "it goes with --namespace NAME");
+    if (s == HTC_OK)
+        s = check_options(&k);
     if (s == HTC_OK && !sub->offline)
         s = open_store(&k, which);
     if (s == HTC_OK)

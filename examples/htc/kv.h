@@ -39,7 +39,7 @@ typedef struct kv_call {
     words       w; /* behind the subcommand */
     const char *address, *key, *ring, *server, *file, *seen;
     double      timeout;        /* in seconds; -1: not given */
-    int64_t     version, limit; /* version -1: not given */
+    int64_t     version, limit; /* -1: not given */
     double      ttl;            /* put, in seconds; -1: not given */
     uint32_t    replace, values, leased; /* leased: restore */
     uint32_t    without_spaces;          /* backup */

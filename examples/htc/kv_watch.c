@@ -94,7 +94,7 @@ htc_status kv_watch(kv_call *k)
     watch.version = k->from > 0 ? (uint64_t)k->from : 0;
     if (s == HTC_OK && (s = htc_store_watch(k->store, &watch)) != HTC_OK)
         return ended(k, s);
-    for (int64_t told = 0; s == HTC_OK && (k->count <= 0 || told < k->count);) {
+    for (int64_t told = 0; s == HTC_OK && (k->count < 0 || told < k->count);) {
         s = htc_store_event(k->store, HTC_NEVER, &e);
         if (s != HTC_OK)
             return cli_error(k->c, s, "", "", "%s", htc_strerror(s));

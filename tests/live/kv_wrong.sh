@@ -65,6 +65,8 @@ for seen in '--seen no' "--version $((version + 1))"; do
 done
 expect 6 "${H[@]}" cas nothing new --version 7 --json
 [ "$(json "$out" '"%s %d %s" % (v["error"], v["version"], "value" in v)')" = 'HTC_MISMATCH 0 False' ] || fail "cas of no key said: $out"
+refuse 1 '--limit: it is 1 or more: leave it out for all' "${H[@]}" scan --limit 0
+refuse 1 '--count: it is 1 or more: leave it out' "${H[@]}" watch dash --count 0
 refuse 1 'unknown option -x: .*stands behind --$' "${H[@]}" put dash -x
 end
 none_left
