@@ -69,4 +69,19 @@ refuse 1 '--limit: it is 1 or more: leave it out for all' "${H[@]}" scan --limit
 refuse 1 '--count: it is 1 or more: leave it out' "${H[@]}" watch dash --count 0
 refuse 1 'unknown option -x: .*stands behind --$' "${H[@]}" put dash -x
 end
+
+# With keys to a port that has none, without to one that wants them.
+expect 0 "$htc" keys new own.key
+public=$out
+expect 0 "$htc" keys add me "$public" --ring ring --role member
+listen=$(python3 "$ports" 2 $$)
+resp=$((listen + 1))
+keeper "$dir-lmdb" --engine lmdb --listen "127.0.0.1:$listen" --key own.key --ring ring --resp "127.0.0.1:$resp"
+expect 4 "$htc" kv get none --store "tcp://127.0.0.1:$listen" --key own.key --ring ring
+refuse 4 "tcp://127.0.0.1:$listen: .* show a key, and none is given: --key FILE and --ring FILE" "$htc" kv get a --store "tcp://127.0.0.1:$listen"
+# What Redis' protocol makes of a handshake depends on its bytes: an answer that is none, or silence.
+"$htc" kv get a --store "tcp://127.0.0.1:$resp" --key own.key --ring ring --timeout 2s 2> "$top/err"
+[[ $? = [36] ]] && grep -q "tcp://127.0.0.1:$resp: .*: is it the port of a member's --listen?" "$top/err" || fail "keys at a port without: $(< "$top/err")"
+refuse 3 'this is no Redis: a port of htc-kvd.s --listen speaks with keys' "$htc" kv get a --store "redis://127.0.0.1:$listen"
+end
 none_left

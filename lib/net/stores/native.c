@@ -29,8 +29,19 @@ static void close_native(void *ctx)
     htc__free(&env, c, sizeof *c);
 }
 
+/* By TCP without a key and without the token of a host. */
+static htc_status shows_nothing(const htc_store_options *options, htc_error *error)
+{
+    htc__error(error, HTC_EDENIED, "%s: a TCP port lets in those who show a key, and none is given", options->address);
+    if (error)
+        snprintf(error->hint, sizeof error->hint, "--key FILE and --ring FILE at a port of --listen (htc keys --help); one of --resp is redis://HOST:PORT");
+    return HTC_EDENIED;
+}
+
 static htc_status not_there(const htc__native *c, const htc_store_options *options, int why, htc_error *error)
 {
+    if (why == EACCES && !c->places[c->at].path && !c->links[0].sealed && !c->token_path)
+        return shows_nothing(options, error);
     const char *reason = c->links[0].sealed ? htc__sealed_reason(c->links[0].sealed) : "";
     htc_status  status = why == EACCES || why == EPERM ? HTC_EDENIED : HTC_EUNREACHABLE;
     htc__error(error, status, "%s: %s", options->address,
@@ -41,6 +52,9 @@ static htc_status not_there(const htc__native *c, const htc_store_options *optio
         snprintf(error->hint, sizeof error->hint, "is it running? htc up, or htc-kvd --dir DIR, starts one");
     return status;
 }
+
+/* Whatever does not answer a handshake is likely another service. */
+static const char no_keys_there[] = "is it the port of a member's --listen? what has no keys answers no handshake; a port of --resp is redis://HOST:PORT";
 
 static htc_status turned_away(const htc__native *c, const htc_store_options *options, htc_error *error)
 {
@@ -54,7 +68,17 @@ static htc_status turned_away(const htc__native *c, const htc_store_options *opt
                  options->once
                      ? "htc keys enrol prints a secret over there, good once and for its time"
                      : "each side's ring needs the other's key; htc keys show prints one's own, htc keys add pins it");
+    if (error && c->links[0].sealed && (c->refused == HTC_ETIMEDOUT || c->refused == HTC_EPROTO || c->refused == HTC_OK))
+        snprintf(error->hint, sizeof error->hint, "%s", no_keys_there);
     return c->refused ? c->refused : HTC_ECLOSED;
+}
+
+static htc_status too_late(const htc__native *c, const htc_store_options *options, htc_error *error)
+{
+    htc__error(error, HTC_ETIMEDOUT, "%s: does not answer in time", options->address);
+    if (error && c->links[0].sealed && !c->links[0].open)
+        snprintf(error->hint, sizeof error->hint, "%s", no_keys_there);
+    return HTC_ETIMEDOUT;
 }
 
 static htc_status greeted_by(htc__native *c, const htc_store_options *options, htc_error *error)
@@ -69,8 +93,7 @@ static htc_status greeted_by(htc__native *c, const htc_store_options *options, h
         if (c->links[0].fd < 0 && (c->refused != HTC_EBUSY || c->count > 1))
             return turned_away(c, options, error);
         if (htc_host_now() >= end)
-            return c->links[0].fd < 0 ? turned_away(c, options, error)
-                             : htc__error(error, HTC_ETIMEDOUT, "%s: does not answer in time", options->address);
+            return c->links[0].fd < 0 ? turned_away(c, options, error) : too_late(c, options, error);
         status = htc__native_turn(c, end);
     }
     c->refused = HTC_OK;

@@ -44,11 +44,21 @@ static void hang_up(redis *r)
     r->pause = 2 * r->pause > REDIAL_MAX ? REDIAL_MAX : 2 * r->pause;
 }
 
+static htc_status no_redis(htc_error *error)
+{
+    htc__error(error, HTC_EPROTO, "redis: this is no Redis");
+    if (error)
+        snprintf(error->hint, sizeof error->hint, "a port of htc-kvd's --listen speaks with keys: tcp://HOST:PORT, with --key and --ring");
+    return HTC_EPROTO;
+}
+
 /* While the connection is new, one command at a time. Gives the reply: freeReplyObject. */
 static htc_status first_words(redisContext *c, redisReply **reply, htc_error *error, const char *format, const char *a,
                               const char *b)
 {
     *reply = redisCommand(c, format, a, b);
+    if (!*reply && c->err == REDIS_ERR_PROTOCOL)
+        return no_redis(error);
     if (!*reply)
         return htc__error(error, c->err == REDIS_ERR_OOM ? HTC_ENOMEM : HTC_EUNREACHABLE, "redis: %s", c->errstr);
     if ((*reply)->type != REDIS_REPLY_ERROR)
@@ -88,7 +98,7 @@ static htc_status greet(redis *r, redisContext *c, htc_error *error)
         if (reply->type == REDIS_REPLY_STRING && reply->len == SHA_LEN)
             memcpy(r->sha[i], reply->str, SHA_LEN);
         else
-            status = htc__error(error, HTC_EPROTO, "redis: this is no Redis");
+            status = no_redis(error);
         freeReplyObject(reply);
     }
     return status;
