@@ -90,7 +90,7 @@ int htc__keys_open(const char *path, mode_t forbidden, int root_may_own, const c
     if (fd < 0) {
         int why = errno;
         if (why == ENOENT)
-            *status = htc__error(error, HTC_ENOTFOUND, "there is no %s", path);
+            *status = htc__error(error, HTC_ENOTFOUND, "there is no %s %s", what + strlen("a "), path);
         else if (why == ELOOP)
             *status = htc__error(error, HTC_EDENIED, "%s is a symbolic link; %s is a plain file", path, what);
         else if (why == EACCES || why == EPERM)
@@ -207,6 +207,13 @@ static htc_status parse(const char *path, const char *text, size_t len, uint8_t 
     return HTC_OK;
 }
 
+static htc_status missing(htc_status status, const char *hint, htc_error *error)
+{
+    if (status == HTC_ENOTFOUND && error)
+        snprintf(error->hint, sizeof error->hint, "%s", hint);
+    return status;
+}
+
 htc_status htc_keys_read(const char *path, uint8_t *secrets, size_t *n, htc_error *error)
 {
     char       text[KEY_FILE_MAX];
@@ -217,7 +224,7 @@ htc_status htc_keys_read(const char *path, uint8_t *secrets, size_t *n, htc_erro
     memset(secrets, 0, HTC_IDENTITY_MAX * HTC_KEY_BYTES);
     int fd = htc__keys_open(path, 077, 0, "a key file", &status, error);
     if (fd < 0)
-        return status;
+        return missing(status, "htc keys new FILE makes one", error);
     status = htc__keys_take(fd, text, sizeof text, &len, path, error);
     close(fd);
     if (status == HTC_ETOOBIG)
@@ -262,7 +269,7 @@ htc_status htc_keys_load_ring(const char *path, htc_keyring *ring, htc_error *er
         return htc__error(error, HTC_EINVAL, "a path and a ring are needed");
     htc_status status = htc__keys_text(path, 022, 1, "a ring file", &text, &len, error);
     if (status != HTC_OK)
-        return status;
+        return missing(status, "htc keys add NAME PUBLIC --ring FILE makes it, with the first key that is known", error);
     status = htc_keyring_load(ring, (htc_bytes){ text, len }, path, error);
     free(text);
     return status;

@@ -70,7 +70,7 @@ refuse 1 '--count: it is 1 or more: leave it out' "${H[@]}" watch dash --count 0
 refuse 1 'unknown option -x: .*stands behind --$' "${H[@]}" put dash -x
 end
 
-# With keys to a port that has none, without to one that wants them.
+# With keys to a port that has none, without to one that wants them, and keys that are not there.
 expect 0 "$htc" keys new own.key
 public=$out
 expect 0 "$htc" keys add me "$public" --ring ring --role member
@@ -83,5 +83,8 @@ refuse 4 "tcp://127.0.0.1:$listen: .* show a key, and none is given: --key FILE 
 "$htc" kv get a --store "tcp://127.0.0.1:$resp" --key own.key --ring ring --timeout 2s 2> "$top/err"
 [[ $? = [36] ]] && grep -q "tcp://127.0.0.1:$resp: .*: is it the port of a member's --listen?" "$top/err" || fail "keys at a port without: $(< "$top/err")"
 refuse 3 'this is no Redis: a port of htc-kvd.s --listen speaks with keys' "$htc" kv get a --store "redis://127.0.0.1:$listen"
+refuse 4 'there is no key file gone: htc keys new FILE makes one' "$htc" kv get a --store "tcp://127.0.0.1:$listen" --key gone --ring ring
+refuse 4 'there is no ring file gone: htc keys add' "$htc" kv get a --store "tcp://127.0.0.1:$listen" --key own.key --ring gone
+refuse 4 'there is no key file gone: htc keys new FILE makes one' "$kvd" --dir "$top/keyed" --listen 127.0.0.1:0 --key gone --ring ring
 end
 none_left
