@@ -45,6 +45,8 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out);
 htc_ns     htc__kv_cluster_deadline(const htc_kv_server *s);
 void       htc__kv_cluster_stats(const htc_kv_server *s, htc_kv_server_stats *stats);
 void       htc__kv_cluster_metrics(const htc_kv_server *s, htc_metrics *m);
+/* 1: it is a member, and of every key so many owners were heard of lately as an answer takes. */
+int htc__kv_cluster_hears_enough(const htc_kv_server *s);
 uint64_t   htc__kv_cluster_clock(const htc_kv_server *s); /* the newest version seen here */
 
 #endif

@@ -11,11 +11,19 @@ static uint32_t buckets_without_majority(const htc_kv_server *s)
     uint32_t               n = 0;
     for (uint32_t b = 0; b < c->buckets; b++) {
         uint32_t there = 0;
-        for (uint32_t i = 0; i < c->route[b].n; i++)
-            there += !htc__kv_cluster_suspected(s, &c->peers[c->route[b].peer[i]]);
+        for (uint32_t i = 0; i < c->route[b].n; i++) {
+            const htc__kv_peer *peer = &c->peers[c->route[b].peer[i]];
+            there += peer->self || (peer->met && !htc__kv_cluster_suspected(s, peer));
+        }
         n += there < c->route[b].n / 2 + 1;
     }
     return n;
+}
+
+int htc__kv_cluster_hears_enough(const htc_kv_server *s)
+{
+    const htc__kv_cluster *c = s->cluster;
+    return c->map && c->peers[c->self].listed && buckets_without_majority(s) == 0;
 }
 
 static void say_silent(const htc_kv_server *s, const htc__kv_peer *peer)

@@ -166,8 +166,8 @@ void htc_kv_server_metrics(const htc_kv_server *s, htc_metrics *m)
     htc_kv_server_stats now = { .size = sizeof now };
     if (!m || htc_kv_server_stats_get(s, &now) != HTC_OK)
         return;
-    gauge(m, "htc_kv_serving", "", "1: all that is stored has been read, and it answers.",
-          s->serving && !s->stopping && !s->stopped);
+    gauge(m, "htc_kv_serving", "", "1: all that is stored has been read, a majority of each key's owners is heard, and it answers.",
+          s->serving && !s->stopping && !s->stopped && (!s->cluster || htc__kv_cluster_hears_enough(s)));
     operations(&s->counts, m);
     clients(s, &now, m);
     records(s, &now, m);
