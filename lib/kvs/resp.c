@@ -687,13 +687,16 @@ static void bytes(htc__resp *f, htc__resp_conn *c, htc_bytes body)
         go_on(f, c);
 }
 
+void htc__resp_start(htc__resp *f, htc_ns now)
+{
+    f->started = now;
+}
+
 htc_status htc__resp_input(htc__resp *f, const htc_input *in, htc_output *out)
 {
     htc__resp_conn *c = htc__resp_find(f, in->peer);
     f->now = in->now;
     f->wall = in->wall;
-    if (!f->started)
-        f->started = in->now ? in->now : 1;
     if (in->kind == HTC_IN_OPENED)
         return opened(f, in->peer, out);
     if (!c)

@@ -31,6 +31,9 @@ htc_status htc__resp_create(const htc_env *env, const htc__resp_options *options
                             htc__resp **out);
 void       htc__resp_destroy(htc__resp *f); /* NULL is fine */
 
+/* When the store began: for INFO. */
+void htc__resp_start(htc__resp *f, htc_ns now);
+
 /* 1: the connection with this number is one of its. */
 int htc__resp_owns(const htc__resp *f, uint32_t peer);
 /* HTC_IN_OPENED, HTC_IN_CLOSED, HTC_IN_BYTES and HTC_IN_SENT of its connections. HTC_OK, or the machine is broken. */

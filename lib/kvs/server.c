@@ -118,6 +118,8 @@ static htc_status dispatch_early(htc_kv_server *s, const htc_input *in, htc_outp
         s->started = 1;
         htc__wheel_init(&s->wheel, s->now, HTC_MS);
         htc__kv_leases_init(s);
+        if (s->resp)
+            htc__resp_start(s->resp, s->now);
     }
     return s->loaded ? serve(s, out) : HTC_OK;
 }

@@ -88,6 +88,41 @@ Test(kvs_metrics, of_a_server_that_has_not_started)
     htc_kv_server_destroy(s);
 }
 
+/* Redis' clients are told since when the store runs, whenever the first of them comes. */
+Test(kvs_metrics, uptime_counts_from_the_start)
+{
+    htc_rng               rng = { 1 };
+    htc_env               env = { .size = sizeof env, .rng = &rng };
+    htc_kv_server_options o = { .size = sizeof o, .resp_port = 2 };
+    htc_kv_server        *s;
+    htc_output           *out;
+    htc_buf               hello, said;
+    htc_effect            e;
+    htc_buf_init(&hello, NULL, 0);
+    htc_buf_init(&said, NULL, 0);
+    htc_peer_info_write(&hello, &(htc_peer_info){ .port = 2 });
+    cr_assert(eq(int, htc_kv_server_create(&env, &o, &s), HTC_OK));
+    cr_assert(eq(int, htc_output_create(&env, 0, &out), HTC_OK));
+    const htc_input in[] = { { .now = 5 * HTC_SECOND, .kind = HTC_IN_START },
+                             { .now = 5 * HTC_SECOND, .kind = HTC_IN_TURN },
+                             { .now = 104 * HTC_SECOND, .kind = HTC_IN_OPENED, .peer = 1, .body = htc_buf_bytes(&hello) },
+                             { .now = 104 * HTC_SECOND, .kind = HTC_IN_BYTES, .peer = 1, .body = B("INFO server\r\n") },
+                             { .now = 104 * HTC_SECOND, .kind = HTC_IN_TURN } };
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++) {
+        cr_assert(eq(int, htc_kv_server_ops()->step(s, &in[i], out), HTC_OK));
+        for (size_t k = 0; htc_output_get(out, k, &e) == HTC_OK; k++)
+            if (e.kind == HTC_OUT_BYTES)
+                htc_put_raw(&said, e.body);
+        htc_output_clear(out);
+    }
+    htc_put_u8(&said, 0);
+    cr_expect(strstr((const char *)said.data, "\r\nuptime_in_seconds:99\r\n"), "%s", (const char *)said.data);
+    htc_buf_free(&hello);
+    htc_buf_free(&said);
+    htc_output_destroy(out);
+    htc_kv_server_destroy(s);
+}
+
 /* A duration that is a bound is in its bucket, one more is in the next. */
 Test(kvs_metrics, times_of_commits)
 {
