@@ -42,7 +42,7 @@ htc_status kv_ask(kv_call *k, const htc_kv_request *request, htc_kv_result *resu
         return no_such_key(k, request->key);
     if (s == HTC_ETIMEDOUT)
         snprintf(k->c->error.hint, sizeof k->c->error.hint, "a store of several members answers while a majority of them runs; --timeout waits longer%s",
-                 request->op == HTC_KV_GET || request->op == HTC_KV_SCAN ? "" : "; the change may have been made all the same");
+                 request->op == HTC_KV_GET || request->op == HTC_KV_SCAN || request->op == HTC_KV_COUNT ? "" : "; the change may have been made all the same");
     return s;
 }
 

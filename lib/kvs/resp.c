@@ -308,7 +308,7 @@ void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot)
     if (s->kind == KIND_INFO)
         htc__resp_info(f, s->parts, s->failed, s->number, &f->scratch);
     else if (s->failed != HTC_OK)
-        htc__resp_failure(&f->scratch, s->failed, 0);
+        htc__resp_failure(&f->scratch, s->failed, s->op);
     else if (s->kind == KIND_ALL)
         htc__resp_raw(&f->scratch, "+OK\r\n");
     else
@@ -319,12 +319,14 @@ void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot)
 }
 
 /* One of the answers that a slot counts. */
-static void count(htc__resp *f, htc__resp_conn *c, uint64_t slot, htc_status status)
+static void count(htc__resp *f, htc__resp_conn *c, uint64_t slot, uint32_t op, htc_status status)
 {
     htc__resp_slot *s = htc__resp_slot_of(c, slot);
     s->number += status == HTC_OK;
-    if (status != HTC_OK && status != HTC_ENOTFOUND && s->failed == HTC_OK)
+    if (status != HTC_OK && status != HTC_ENOTFOUND && s->failed == HTC_OK) {
         s->failed = status;
+        s->op = (uint16_t)op;
+    }
     if (--s->parts == 0)
         htc__resp_slot_ready(f, c, slot);
 }
@@ -340,7 +342,7 @@ static void take(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_kv_re
     if (s->ready)
         return;
     if (counts(s->kind)) {
-        count(f, c, slot, a->status);
+        count(f, c, slot, a->op, a->status);
         return;
     }
     if (s->kind == KIND_JOB) {
@@ -434,7 +436,7 @@ static int refused(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
     if (status == HTC_OK)
         return 0;
     if (counts(kind)) {
-        count(x->f, x->c, x->c->sum, status);
+        count(x->f, x->c, x->c->sum, q->op, status);
         return 1;
     }
     if (q->key.len == 0)
@@ -462,7 +464,7 @@ void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
     int now = f->backend.ask(f->backend.ctx, q, c->alone ? &alone : &nobody, &f->face, c->id, slot, &a);
     if (counts(kind)) {
         if (now)
-            count(f, c, slot, a.status);
+            count(f, c, slot, q->op, a.status);
         return;
     }
     if (now && c->head == c->tail) { /* the usual case */

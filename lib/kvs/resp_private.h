@@ -43,6 +43,7 @@ typedef struct htc__resp_conn htc__resp_conn;
 typedef struct htc__resp_slot {
     uint8_t    kind; /* htc__resp_kind */
     uint8_t    ready;
+    uint16_t   op;     /* htc_kv_op of what failed */
     uint32_t   parts;  /* KIND_SUM, KIND_ALL: not answered yet; of them: */
     int64_t    number; /* how many were OK */
     htc_status failed; /* the first that could not be done */

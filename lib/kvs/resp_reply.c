@@ -61,6 +61,11 @@ void htc__resp_map(const htc__resp_conn *c, htc_buf *b, int64_t pairs)
     htc__resp_head(b, c->proto == 3 ? '%' : '*', c->proto == 3 ? pairs : 2 * pairs);
 }
 
+static int reads(uint32_t op)
+{
+    return op == HTC_KV_GET || op == HTC_KV_SCAN || op == HTC_KV_COUNT;
+}
+
 /* The first word is what clients look at. */
 void htc__resp_failure(htc_buf *b, htc_status status, uint32_t op)
 {
@@ -76,7 +81,7 @@ void htc__resp_failure(htc_buf *b, htc_status status, uint32_t op)
     else if (status == HTC_EUNSUPPORTED)
         text = "ERR this store does not do that";
     else if (status == HTC_EUNREACHABLE || status == HTC_ETIMEDOUT)
-        text = "CLUSTERDOWN no owner has answered in time; it may be done all the same";
+        text = reads(op) ? "CLUSTERDOWN no owner has answered in time" : "CLUSTERDOWN no owner has answered in time; it may be done all the same";
     else if (status == HTC_EBUSY || status == HTC_AGAIN)
         text = "TRYAGAIN the store is busy";
     htc_put_u8(b, '-');
@@ -123,7 +128,7 @@ void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const
 {
     int ok = a->status == HTC_OK;
     if (!is_outcome(kind, a->status)) {
-        htc__resp_failure(b, a->status, kind == KIND_NUMBER ? HTC_KV_ADD : 0);
+        htc__resp_failure(b, a->status, kind == KIND_NUMBER ? HTC_KV_ADD : a->op);
         return;
     }
     switch (kind) {

@@ -338,6 +338,7 @@ void htc__resp_jobs_go_on(htc__resp *f)
             s->parts = j->info;
             s->number = j->count;
             s->failed = j->failed;
+            s->op = j->drops ? HTC_KV_DELETE : HTC_KV_COUNT;
             c->job = 0;
             f->more |= c->paused;
             htc__resp_slot_ready(f, c, j->slot);

@@ -5,7 +5,7 @@ import time
 
 # What a command may be answered that was perhaps carried out: a member that its machine leaves alone for a second is passed over, and a change that is then
 # asked for elsewhere may have been made before. That is no fault; nor is it to be told that nothing was done, and to ask later.
-UNKNOWN = ('may be done all the same', 'outcome of a repeated change is not known')
+UNKNOWN = ('no owner has answered in time', 'outcome of a repeated change is not known')
 
 
 class Refused(Exception):

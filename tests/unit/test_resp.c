@@ -601,6 +601,37 @@ Test(resp, what_is_kept_is_told)
     }
 }
 
+static int too_late(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp, const htc__kv_face *face, uint64_t conn, uint64_t slot,
+                    htc_kv_result *result)
+{
+    (void)ctx, (void)stamp, (void)face, (void)conn, (void)slot;
+    *result = (htc_kv_result){ .op = q->op, .status = HTC_ETIMEDOUT };
+    return 1;
+}
+
+/* Without a majority a change may be made later; what only reads is never done. */
+Test(resp, only_a_change_may_be_done_later)
+{
+    static const char *const reads[] = { "GET a", "STRLEN a", "EXISTS a", "EXISTS a b", "TTL a", "TYPE a", "SCAN 0" };
+    static const char *const changes[] = { "SET a 1", "INCR a", "DEL a", "DEL a b", "MSET a 1 b 2", "GETDEL a", "EXPIRE a 10", "APPEND a b" };
+    static const char        late[] = "-CLUSTERDOWN no owner has answered in time\r\n";
+    static const char        done[] = "-CLUSTERDOWN no owner has answered in time; it may be done all the same\r\n";
+    for (size_t i = 0; i < sizeof reads / sizeof *reads + sizeof changes / sizeof *changes; i++) {
+        int  change = i >= sizeof reads / sizeof *reads;
+        char line[64];
+        rig  r;
+        rig_make(&r, &(htc__resp_options){ 0 }, NULL);
+        htc__resp_destroy(r.f);
+        htc__kv_backend backend = model_backend(&r.m);
+        backend.ask = too_late;
+        cr_assert(htc__resp_create(&r.env, &(htc__resp_options){ 0 }, backend, &r.f) == HTC_OK);
+        rig_open(&r, 1);
+        snprintf(line, sizeof line, "%s\r\n", change ? changes[i - sizeof reads / sizeof *reads] : reads[i]);
+        converse(&r, line, change ? done : late);
+        rig_free(&r);
+    }
+}
+
 /* What is no request is said to be none, after everything before it was answered, and the connection ends. */
 Test(resp, broken_requests_end_the_connection)
 {
