@@ -1,4 +1,3 @@
-/* DIR/member: "htc-kvd member 1", "id ID", once it has run "ran DURABILITY BOOT", and when it is none any more "left". */
 #include "identity.h"
 
 #include <dirent.h>
@@ -9,14 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "htcsched/host.h"
 #include "htcsched/ring.h"
-
-typedef struct identity {
-    uint64_t id;
-    char     durability[16], boot[HTC_HOST_BOOT_MAX];
-    int      left;
-} identity;
+#include "member_file.h"
 
 static htc_status wrong(htc_daemon *d, htc_status status, const char *hint, const char *text)
 {
@@ -26,55 +19,29 @@ static htc_status wrong(htc_daemon *d, htc_status status, const char *hint, cons
     return status;
 }
 
-static void name_file(const htc_daemon *d, char *path, size_t cap)
+static htc_status read_all(htc_daemon *d, member_file *who)
 {
-    snprintf(path, cap, "%s/member", htc_state_dir(d->state));
+    htc_status s = member_file_read(htc_state_dir(d->state), who);
+    if (s == HTC_EINPUT)
+        return wrong(d, s, "look at it", "the file member cannot be read");
+    return s == HTC_EFORMAT ? wrong(d, s, "make a new member in another directory", "the file member is damaged, or of another version") : s;
 }
 
-static htc_status read_all(htc_daemon *d, identity *who)
+static htc_status write_all(htc_daemon *d, const member_file *who)
 {
-    char path[4200], line[200], id[17] = "";
-    int  format = 0;
-    name_file(d, path, sizeof path);
-    *who = (identity){ .id = 0 };
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return errno == ENOENT ? HTC_ENOTFOUND : wrong(d, HTC_EINPUT, "look at it", "the file member cannot be read");
-    while (fgets(line, sizeof line, f)) {
-        sscanf(line, "htc-kvd member %d", &format);
-        sscanf(line, "id %16[0-9a-f]", id);
-        sscanf(line, "ran %15s %63s", who->durability, who->boot);
-        who->left |= strcmp(line, "left\n") == 0;
-    }
-    fclose(f);
-    who->id = strtoull(id, NULL, 16);
-    return format == 1 && strlen(id) == 16 && who->id ? HTC_OK
-                                                      : wrong(d, HTC_EFORMAT, "make a new member in another directory",
-                                                              "the file member is damaged, or of another version");
-}
-
-static htc_status write_all(htc_daemon *d, const identity *who)
-{
-    char path[4200], text[300];
-    int  n = snprintf(text, sizeof text, "htc-kvd member 1\nid %016" PRIx64 "\n", who->id);
-    if (who->durability[0])
-        n += snprintf(text + n, sizeof text - (size_t)n, "ran %s %s\n", who->durability, who->boot);
-    if (who->left)
-        snprintf(text + n, sizeof text - (size_t)n, "left\n");
-    name_file(d, path, sizeof path);
-    return htc_state_write_file(path, htc_bytes_of(text), 0600, &d->error);
+    return member_file_write(htc_state_dir(d->state), who, &d->error);
 }
 
 htc_status identity_make(htc_daemon *d, uint64_t id)
 {
-    identity who = { .id = id };
+    member_file who = { .id = id };
     return write_all(d, &who);
 }
 
 htc_status identity_read(htc_daemon *d, uint64_t *id)
 {
-    identity   who;
-    htc_status s = read_all(d, &who);
+    member_file who;
+    htc_status  s = read_all(d, &who);
     *id = who.id;
     return s;
 }
@@ -103,8 +70,8 @@ static htc_status has_left(htc_daemon *d)
 
 htc_status identity_draw(htc_daemon *d, char text[17])
 {
-    identity   who;
-    htc_status s = read_all(d, &who);
+    member_file who;
+    htc_status  s = read_all(d, &who);
     if (s == HTC_ENOTFOUND) {
         if (identity_has_store(d))
             return wrong(d, HTC_EEXISTS, "give an empty --dir",
@@ -122,9 +89,9 @@ htc_status identity_draw(htc_daemon *d, char text[17])
 /* A promise that is forgotten can make two members believe two things: who may have lost its disk is not that member any more. */
 htc_status identity_check(htc_daemon *d)
 {
-    identity   who;
-    char       boot[HTC_HOST_BOOT_MAX];
-    htc_status s = read_all(d, &who);
+    member_file who;
+    char        boot[HTC_HOST_BOOT_MAX];
+    htc_status  s = read_all(d, &who);
     (void)htc_host_boot(boot);
     if (s != HTC_OK)
         return s;
@@ -143,15 +110,15 @@ htc_status identity_check(htc_daemon *d)
 
 htc_status identity_left(htc_daemon *d)
 {
-    identity   who;
-    htc_status s = read_all(d, &who);
+    member_file who;
+    htc_status  s = read_all(d, &who);
     who.left = 1;
     return s == HTC_OK ? write_all(d, &who) : s;
 }
 
 htc_status identity_ran(htc_daemon *d, uint64_t id, const char *durability)
 {
-    identity who = { .id = id };
+    member_file who = { .id = id };
     snprintf(who.durability, sizeof who.durability, "%s", durability);
     (void)htc_host_boot(who.boot);
     return write_all(d, &who);

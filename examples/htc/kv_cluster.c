@@ -6,6 +6,7 @@
  * does not come back: its directory becomes DIR/left-ID. */
 #include "at_work.h"
 #include "kv.h"
+#include "../htc-kvd/member_file.h"
 #include "../htc-kvd/spaces.h"
 
 #include <errno.h>
@@ -280,21 +281,14 @@ static char *left_dir(const cluster *k, const member *m)
 /* It has written so into its directory, or that was set aside already. */
 static int has_left(const cluster *k, const member *m)
 {
-    char   path[4100], text[400];
-    FILE  *f;
-    size_t n;
-    snprintf(path, sizeof path, "%s/member", m->dir);
-    if (!(f = fopen(path, "re"))) {
-        int   why = errno;
-        char *aside = left_dir(k, m);
-        int   is = why == ENOENT && access(aside, F_OK) == 0;
-        free(aside);
-        return is;
-    }
-    n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = 0;
-    return strstr(text, "\nleft\n") != NULL;
+    member_file who;
+    htc_status  s = member_file_read(m->dir, &who);
+    if (s != HTC_ENOTFOUND)
+        return s == HTC_OK && who.left;
+    char *aside = left_dir(k, m);
+    int   is = access(aside, F_OK) == 0;
+    free(aside);
+    return is;
 }
 
 static htc_status set_aside(const cluster *k, const member *m)
