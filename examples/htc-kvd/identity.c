@@ -9,7 +9,18 @@
 #include <unistd.h>
 
 #include "htcsched/ring.h"
+#include "dir_kind.h"
 #include "member_file.h"
+
+htc_status identity_may_be_in(htc_daemon *d, const char *dir)
+{
+    if (dir_kind_of(dir) != DIR_CLUSTER)
+        return HTC_OK;
+    snprintf(d->error.where, sizeof d->error.where, "%s", dir);
+    snprintf(d->error.text, sizeof d->error.text, "a local cluster is here, whose members have their directories in it");
+    snprintf(d->error.hint, sizeof d->error.hint, "give another --dir; htc kv cluster --dir starts what is there");
+    return HTC_EEXISTS;
+}
 
 static htc_status wrong(htc_daemon *d, htc_status status, const char *hint, const char *text)
 {

@@ -16,6 +16,8 @@ typedef struct member_address {
     uint32_t weight; /* 0: 1 */
 } member_address;
 
+/* Refused if that is the directory of a local cluster: who looks for a store there finds the cluster's. */
+htc_status identity_may_be_in(htc_daemon *d, const char *dir);
 /* Draw the id of the member in d->state, once; text gets its 16 hexadecimal digits. */
 htc_status identity_draw(htc_daemon *d, char text[17]);
 /* Write down an id that was not drawn here. */

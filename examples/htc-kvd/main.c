@@ -28,7 +28,10 @@ static htc_status serve(htc_daemon *d)
                                      .durability = durability(d->config),
                                      .interval_ns = htc_config_ns(d->config, "db.sync_ms") };
     uint64_t             id;
-    htc_status           s = identity_read(d, &id);
+    htc_status           s = identity_may_be_in(d, htc_state_dir(d->state));
+    if (s != HTC_OK)
+        return s;
+    s = identity_read(d, &id);
     if (s == HTC_OK) {
         snprintf(d->error.where, sizeof d->error.where, "%s", htc_state_dir(d->state));
         snprintf(d->error.text, sizeof d->error.text, "this is the directory of one of several members");

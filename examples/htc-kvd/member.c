@@ -556,7 +556,9 @@ htc_status member_open_state(const member *m, const char *dir, htc_state **out)
 {
     const char       *wanted = getenv("HTC_DIR");
     const char *const candidates[] = { dir ? dir : "", wanted ? wanted : "", "./htc-state", NULL };
-    return htc_state_open(NULL, htc_state_find(candidates), 1, out, &m->d->error);
+    const char       *found = htc_state_find(candidates);
+    htc_status        s = identity_may_be_in(m->d, found);
+    return s == HTC_OK ? htc_state_open(NULL, found, 1, out, &m->d->error) : s;
 }
 
 htc_status member_open(member *m, const htc_kv_store_options *chosen)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "htcsched/state.h"
+#include "../htc-kvd/dir_kind.h"
 #include "../htc-kvd/spaces.h"
 
 #define TIMEOUT_MAX_S (366 * 86400)
@@ -393,10 +394,7 @@ static htc_status nobody_answers(kv_call *k)
 /* The members of a local cluster have their sockets one level below its directory. NULL: this is none; "": it does not run. */
 static char *cluster_addresses(const char *dir)
 {
-    char *path = must_print("%s/cluster", dir), *all = NULL;
-    if (access(path, F_OK) == 0)
-        all = must(strdup(""));
-    free(path);
+    char *path, *all = dir_kind_of(dir) == DIR_CLUSTER ? must(strdup("")) : NULL;
     for (int i = 1; all && i <= KV_CLUSTER_MAX; i++) {
         path = must_print("%s/%d/kvd.sock", dir, i);
         if (access(path, F_OK) == 0) {

@@ -6,6 +6,7 @@
  * does not come back: its directory becomes DIR/left-ID. */
 #include "at_work.h"
 #include "kv.h"
+#include "../htc-kvd/dir_kind.h"
 #include "../htc-kvd/member_file.h"
 #include "../htc-kvd/spaces.h"
 
@@ -608,6 +609,8 @@ static htc_status make_cluster(cluster *k, const char *program)
         strcmp(k->durability_text, "memory") != 0)
         return cli_error(k->c, HTC_EUSAGE, "--durability", "take sync, interval or memory",
                          "there is no durability %.14s", k->durability_text);
+    if (dir_kind_of(k->dir) == DIR_STATE)
+        return cli_error(k->c, HTC_EEXISTS, k->dir, "give another --dir", "there is the store of htc up, or of an htc-kvd, here");
     name_places(k);
     for (uint32_t i = 0; i < k->count; i++) {
         member *m = &k->m[i];

@@ -1,6 +1,7 @@
 /* up and down: one system on this machine, started and stopped as a whole. */
 #include "htc.h"
 #include "supervisor.h"
+#include "../htc-kvd/dir_kind.h"
 
 #include "htcsched/config.h"
 
@@ -263,6 +264,8 @@ htc_status run_up(cli *c, int argc, char **argv)
     htc_status     s = opt_parse(c, cmd, argc, argv, opts, 4, &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 0, 0);
+    if (s == HTC_OK && dir_kind_of(c->dir) == DIR_CLUSTER)
+        s = cli_error(c, HTC_EEXISTS, c->dir, "give another --dir", "the store of htc kv cluster is here");
     if (s == HTC_OK)
         s = htc_state_open(&plain, c->dir, 1, &state, &c->error);
     if (s == HTC_OK && htc_state_holder(state))

@@ -87,4 +87,18 @@ refuse 4 'there is no key file gone: htc keys new FILE makes one' "$htc" kv get 
 refuse 4 'there is no ring file gone: htc keys add' "$htc" kv get a --store "tcp://127.0.0.1:$listen" --key own.key --ring gone
 refuse 4 'there is no key file gone: htc keys new FILE makes one' "$kvd" --dir "$top/keyed" --listen 127.0.0.1:0 --key gone --ring ring
 end
+
+# One store a directory: who looks for it there would find the other one.
+port=$(python3 "$ports" 4 $$)
+refuse 4 "state-lmdb: there is the store of htc up, or of an htc-kvd, here: give another --dir" \
+    "$htc" kv cluster --dir "$dir-lmdb" --members 1 --base-port "$port"
+[ ! -e "$dir-lmdb/1" ] || fail "a cluster has left something in the directory of another store"
+expect 0 "$htc" kv cluster --dir "$top/cluster" --members 1 --base-port "$port"
+for words in '--new-member' '--engine log'; do
+    # shellcheck disable=SC2086
+    refuse 4 "cluster: a local cluster is here, .*: give another --dir" "$kvd" --dir "$top/cluster" $words
+done
+refuse 4 "cluster: the store of htc kv cluster is here: give another --dir" "$htc" --dir "$top/cluster" up
+[ ! -e "$top/cluster/store" ] || fail "something is left in the directory of a cluster"
+expect 0 "$htc" kv cluster --stop --dir "$top/cluster"
 none_left
