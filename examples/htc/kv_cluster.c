@@ -16,7 +16,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -560,6 +562,48 @@ static void warn_of_open_ports(const cluster *k)
         fputs("no password: every local user can read and change everything at these ports; htc-kvd --resp-password-file asks for one\n", stderr);
 }
 
+static htc_status check_ports(const cluster *k)
+{
+    return k->base_port > 0 && k->base_port + k->count <= 65536
+               ? HTC_OK
+               : cli_error(k->c, HTC_EUSAGE, "--base-port", "give --base-port P: Redis' clients come to P, P + 1, ...", "%s",
+                           k->base_port < 0 ? "it is missing" : "this is no port, or too high");
+}
+
+static int is_free(uint32_t port)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, taken = 0;
+    if (fd < 0)
+        return 1; /* a member will say what is wrong */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    taken = bind(fd, (struct sockaddr *)&at, sizeof at) != 0 && errno == EADDRINUSE;
+    close(fd);
+    return !taken;
+}
+
+/* Before anything is made: a member that ran for a moment may not be able to begin again. */
+static htc_status ports_are_free(const cluster *k)
+{
+    for (const member *m = k->m; m < k->m + k->count; m++)
+        if (!is_free(m->port))
+            return cli_error(k->c, HTC_ELOCKED, "--base-port", "give another one", "port %" PRIu32 " of 127.0.0.1 is in use by another process", m->port);
+    return HTC_OK;
+}
+
+/* Members know each other by their sockets: where Redis' clients come may be chosen anew at each start of them all. */
+static htc_status take_ports(cluster *k, const cluster *asked)
+{
+    if (asked->base_port < 0 || asked->base_port == k->base_port)
+        return HTC_OK;
+    for (uint32_t i = 0; i < k->count; i++)
+        if (k->m[i].pid)
+            return HTC_OK; /* then it differs, as other settings do */
+    k->base_port = asked->base_port;
+    name_places(k);
+    return check_ports(k);
+}
+
 /* What is there must be what is asked for. */
 static htc_status same_settings(cluster *k, const cluster *asked)
 {
@@ -597,9 +641,8 @@ static htc_status make_cluster(cluster *k, const char *program)
     if (k->shards == 0 || k->shards > SHARDS_MAX || k->shards * k->count > SHARDS_MAX_IN_ALL)
         return cli_error(k->c, HTC_EUSAGE, "--shards", "", "a member has 1 to %d shards, and all members %d", SHARDS_MAX,
                          SHARDS_MAX_IN_ALL);
-    if (k->base_port <= 0 || k->base_port + k->count > 65536)
-        return cli_error(k->c, HTC_EUSAGE, "--base-port", "give --base-port P: Redis' clients come to P, P + 1, ...",
-                         "%s", k->base_port < 0 ? "it is missing" : "this is no port, or too high");
+    if (check_ports(k) != HTC_OK)
+        return HTC_EUSAGE;
     if (strcmp(k->engine_text, "memory") == 0)
         return cli_error(k->c, HTC_EUSAGE, "--engine", "take log, with --durability memory if need be",
                          "one of several members has to find its promises again: it cannot be engine memory");
@@ -617,11 +660,11 @@ static htc_status make_cluster(cluster *k, const char *program)
         if ((size_t)snprintf(socket, sizeof socket, "%s/kvd.sock", m->dir) > 4000)
             return cli_error(k->c, HTC_EUSAGE, k->dir, "give a shorter --dir", "this name is too long");
     }
-    for (uint32_t i = 0; i < k->count; i++) {
-        htc_status s = draw_id(k, program, &k->m[i]);
-        if (s != HTC_OK)
-            return s;
-    }
+    htc_status s = ports_are_free(k);
+    for (uint32_t i = 0; s == HTC_OK && i < k->count; i++)
+        s = draw_id(k, program, &k->m[i]);
+    if (s != HTC_OK)
+        return s;
     all_are_first(k);
     return write_cluster(k);
 }
@@ -743,10 +786,13 @@ static htc_status start(cluster *k)
     memcpy(there, k, sizeof *k);
     if (s == HTC_OK)
         s = read_cluster(there);
-    if (s == HTC_OK && (s = same_settings(there, k)) == HTC_OK)
+    int64_t port = there->base_port;
+    if (s == HTC_OK && (s = take_ports(there, k)) == HTC_OK && (s = same_settings(there, k)) == HTC_OK) {
         memcpy(k, there, sizeof *k);
-    else if (s == HTC_ENOTFOUND)
+        s = k->base_port == port ? HTC_OK : write_cluster(k);
+    } else if (s == HTC_ENOTFOUND) {
         s = make_cluster(k, program);
+    }
     if (s == HTC_OK)
         s = find_left(k);
     uint32_t before = 0;

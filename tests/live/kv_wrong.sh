@@ -100,5 +100,28 @@ for words in '--new-member' '--engine log'; do
 done
 refuse 4 "cluster: the store of htc kv cluster is here: give another --dir" "$htc" --dir "$top/cluster" up
 [ ! -e "$top/cluster/store" ] || fail "something is left in the directory of a cluster"
+expect 4 "$htc" kv cluster --dir "$top/cluster" --base-port $((port + 1))
 expect 0 "$htc" kv cluster --stop --dir "$top/cluster"
+
+# A port that is taken: nothing is made before it is known, and one that is known later is no fate.
+echo > held
+python3 -S -c 'import socket, sys, time
+s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("held", flush=True)
+time.sleep(3600)' "$port" > held &
+holder=$!
+soon grep -q held held
+C=("$htc" kv cluster --members 2)
+refuse 6 "--base-port: port $port of 127.0.0.1 is in use by another process: give another one" "${C[@]}" --dir "$top/late" --base-port "$port"
+[ ! -e "$top/late/cluster" ] && [ ! -e "$top/late/1" ] || fail "a cluster without a port has left something"
+expect 0 "${C[@]}" --dir "$top/late" --base-port $((port + 1)) --durability memory
+expect 0 "$htc" kv cluster --stop --dir "$top/late"
+refuse 3 'a member did not start: .*in use' "$htc" kv cluster --dir "$top/cluster"
+refuse 4 '--engine differs' "$htc" kv cluster --dir "$top/cluster" --base-port $((port + 3)) --engine lmdb
+refuse 3 'a member did not start: .*in use' "$htc" kv cluster --dir "$top/cluster"
+expect 0 "$htc" kv cluster --dir "$top/cluster" --base-port $((port + 3))
+[[ $out = *"127.0.0.1:$((port + 3))"* ]] || fail "at another port: $out"
+expect 0 "$htc" kv cluster --stop --dir "$top/cluster"
+refuse 1 '--base-port: this is no port' "$htc" kv cluster --dir "$top/cluster" --base-port 0
+kill "$holder" && wait "$holder" 2> /dev/null
 none_left
