@@ -107,9 +107,6 @@ htc_status join_find_self(member *m)
     }
     if (s == HTC_OK && !m->o.join[0])
         s = member_wrong(m->d, HTC_EUSAGE, "where a member answers", "%s", "--join names nobody");
-    if (s == HTC_OK && m->count == 1)
-        say(m, "--join names this member alone -> start if it is the only one left of its store; else name another one "
-               "of it");
     m->id = id;
     return s == HTC_OK ? identity_check(m->d) : s;
 }

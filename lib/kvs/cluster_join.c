@@ -23,12 +23,25 @@ static void say_to_all(htc_kv_server *s, uint8_t kind)
             htc__kv_cluster_say_to(s, &c->peers[i], kind, htc_buf_bytes(&c->scratch));
 }
 
+/* A member that is the only one left of its store names itself alone, too: it has a map, and asks nobody. */
+static void say_if_alone(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (!c->peers[i].self)
+            return;
+    if (!c->asks_nobody)
+        htc__log(&s->env, HTC_LOG_WARN, "this member is in no store, and no other one is named that could let it in -> name one of its members in --join");
+    c->asks_nobody = 1;
+}
+
 void htc__kv_join_tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     if (!outside(s) || s->now < c->join_at)
         return;
     c->join_at = s->now + JOIN_NS;
+    say_if_alone(s);
     htc_buf_clear(&c->scratch);
     htc__kv_as_of_write(&c->scratch, c->join_as_of);
     say_to_all(s, HTC__KV_ITEM_AS_OF);

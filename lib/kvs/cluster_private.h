@@ -127,6 +127,7 @@ typedef struct htc__kv_cluster {
     uint32_t                  told;      /* that it serves */
     uint32_t                 left;      /* told that it is no member any more */
     uint32_t                 turned_away; /* it cannot be let in; 2: told */
+    uint32_t                 asks_nobody; /* that it knows nobody to ask is told */
     htc_status               refused;   /* why it is not let in, as it was told last */
     htc_ns                   refused_since, join_at; /* cluster_join.c */
     uint64_t                 join_as_of; /* the newest number of the map that it was told, being none of it; 0: none */

@@ -372,6 +372,8 @@ def grow_and_shrink():
     leave(grown[0]['id'])
     check('stopped' in run(0, '--stop'), 'the only one left, which had joined, stops')
     check([x['id'] for x in members()] == [grown[1]['id']], 'and starts, with nobody to join')
+    with open(os.path.join(where, '2', 'member.out')) as f:
+        check('no other one is named' not in f.read(), 'nor does it say that it misses one')
     check(tally.fits(int(Redis(grown[1]['resp']).sure('GET', 'n'))), 'and has all')
     check('stopped' in run(0, '--stop'), 'it stops for good')
     shutil.rmtree(where)

@@ -103,6 +103,14 @@ refuse 4 "cluster: the store of htc kv cluster is here: give another --dir" "$ht
 expect 4 "$htc" kv cluster --dir "$top/cluster" --base-port $((port + 1))
 expect 0 "$htc" kv cluster --stop --dir "$top/cluster"
 
+# Who knows nobody that could let it in says so.
+expect 0 "$kvd" --dir "$top/lonely" --new-member
+"$kvd" --dir "$top/lonely" --engine log --join "unix:$top/lonely/kvd.sock" > "$top/ready" 2> "$top/said" &
+pid=$!
+soon grep -q 'in no store, and no other one is named' "$top/said" || fail "a member that nobody can let in said: $(< "$top/said")"
+end
+[ "$(grep -c 'no other one is named' "$top/said")" = 1 ] || fail "more than once: $(< "$top/said")"
+
 # A port that is taken: nothing is made before it is known, and one that is known later is no fate.
 echo > held
 python3 -S -c 'import socket, sys, time
