@@ -20,6 +20,7 @@ TEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc
 TUTORIAL = PAGE == "tutorial.md"
 # Building, and going to an empty directory, are not repeated.
 BEGIN = {"tutorial.md": "## A program and its parameters", "growing.md": "## One member"}.get(PAGE, "## In one line")
+HERE = {"tutorial.md": "campaign", "growing.md": "growing"}.get(PAGE, "three")
 # What depends on the moment or on the machine: these only have to succeed.
 MOMENTARY = ("htc status", "htc why", "htc users", "htc cancel", "htc report", "htc tasks") if TUTORIAL else ()
 # A signal is heard a moment after the command that sends it has ended: what follows is asked again, until it is so.
@@ -60,7 +61,7 @@ def commands():
 
 
 def plain(line):
-    line = line.replace(os.path.realpath(TOP), "/home/you/campaign" if TUTORIAL else "/home/you/three")
+    line = line.replace(os.path.realpath(TOP), "/home/you/" + HERE)
     if TUTORIAL:
         return " ".join(re.sub(r"/\S*htc-state", "STATE", re.sub(r"[0-9.]+", "#", line)).split())
     for what, name in DRAWN:
