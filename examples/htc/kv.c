@@ -434,6 +434,7 @@ static htc_status open_store(kv_call *k, uint32_t which)
         s = htc_store_open(NULL, &o, &k->store, &k->c->error);
     if (s == HTC_EUNREACHABLE && cluster)
         s = nobody_answers(k);
+    k->places = s == HTC_OK ? must(strdup(o.address)) : NULL;
     free(strong);
     free(own);
     return s;
@@ -449,6 +450,24 @@ static htc_status check_options(const kv_call *k)
         return cli_error(k->c, HTC_EUSAGE, "--count", "leave it out for a watch without end", "it is 1 or more");
     if ((k->context || k->reconcile) && !k->space)
         return cli_error(k->c, HTC_EUSAGE, k->context ? "--context" : "--reconcile", "", "it goes with --namespace NAME");
+    return HTC_OK;
+}
+
+htc_status kv_turn_to_next(kv_call *k)
+{
+    const char *next = k->places ? strchr(k->places, ',') : NULL;
+    htc_store  *store;
+    if (!next || strncmp(next + 1, "unix:", 5) != 0)
+        return HTC_ENOTFOUND;
+    char             *rest = must(strdup(next + 1));
+    htc_store_options o = kv_reached(k, rest);
+    free(k->places);
+    k->places = rest;
+    htc_status s = htc_store_open(NULL, &o, &store, &k->c->error);
+    if (s != HTC_OK)
+        return s;
+    htc_store_close(k->store);
+    k->store = store;
     return HTC_OK;
 }
 
@@ -482,6 +501,7 @@ htc_status run_kv(cli *c, int argc, char **argv)
     if (s == HTC_OK)
         s = sub->run(&k);
     htc_store_close(k.store);
+    free(k.places);
     words_free(&k.w);
     return s;
 }

@@ -36,6 +36,7 @@ enum {
 typedef struct kv_call {
     cli        *c;
     htc_store  *store;
+    char       *places; /* where it was opened; to be freed */
     words       w; /* behind the subcommand */
     const char *address, *key, *ring, *server, *file, *seen;
     double      timeout;        /* in seconds; -1: not given */
@@ -61,6 +62,8 @@ const char *kv_name(uint32_t which);
 htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, char **argv);
 /* How a store at this address is reached: with whose keys, and how patiently. */
 htc_store_options kv_reached(const kv_call *k, const char *address);
+/* Opens the store at the places behind the first one, of several local ones. HTC_ENOTFOUND: there is no other. */
+htc_status kv_turn_to_next(kv_call *k);
 /* One request; a failure becomes the status and cli.error. HTC_MISMATCH is an answer. */
 htc_status kv_ask(kv_call *k, const htc_kv_request *request, htc_kv_result *result);
 /* The command line's word as a key: 1 to HTC_KV_KEY_MAX bytes. */

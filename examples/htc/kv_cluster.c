@@ -331,11 +331,11 @@ static uint32_t members_of(const cluster *k)
     return n;
 }
 
-/* Any that is in the store, and not the last. */
-static const member *one_of(const cluster *k)
+/* Any that is in the store, other than that one. */
+static const member *one_of(const cluster *k, const member *but)
 {
     const member *m = k->m;
-    while (m->left && m < k->m + k->count - 1)
+    while ((m->left || m == but) && m < k->m + k->count - 1)
         m++;
     return m;
 }
@@ -447,7 +447,7 @@ static htc_status start_member(cluster *k, const char *program, member *m)
         argv[n++] = others = addresses(k, m);
     }
     argv[n] = NULL;
-    m->heard = 0;
+    m->heard = m->ready = 0; /* a free place may be one that was ready */
     m->pid = start_program(program, argv, m->out, NULL);
     free(others);
     if (m->pid < 0) {
@@ -735,7 +735,7 @@ static htc_status add_member(cluster *k, const char *program)
         s = start_member(k, program, m);
     if (s == HTC_OK)
         s = wait_until_ready(k);
-    return s == HTC_OK ? tell_store(k, "join", m, one_of(k)) : s;
+    return s == HTC_OK ? tell_store(k, "join", m, one_of(k, m)) : s;
 }
 
 static int gone(const member *m, int pidfd, double until);
@@ -743,7 +743,7 @@ static int gone(const member *m, int pidfd, double until);
 static htc_status drop_member(cluster *k)
 {
     member    *m = &k->m[k->count - 1];
-    htc_status s = tell_store(k, "leave", m, one_of(k));
+    htc_status s = tell_store(k, "leave", m, one_of(k, m));
     if (s != HTC_OK)
         return s;
     if (m->ours && m->pid)
