@@ -14,9 +14,9 @@
 #include "htcsched/store.h"
 #include "kvs_judge.h"
 
-#define CLIENTS 16  /* at most */
-#define HOLDERS 2   /* of leases, beside them */
-#define LEASES  512 /* of all of them, at most */
+#define CLIENTS 16   /* at most */
+#define HOLDERS 2    /* of leases, beside them */
+#define LEASES  4096 /* of all of them, at most */
 #define TTL     (600 * HTC_MS)
 #define KEYS    4 /* at a time; the first two are counters */
 #define OPS_MAX 2000000 /* of clients, each age its share; what is read in the end comes on top */
@@ -254,14 +254,19 @@ static int new_lease(held *h)
     return h->number >= 0;
 }
 
+/* Every other one takes its time, so that its leases live for longer than their keepers are stopped: a member that wakes up then must not end
+ * what another one keeps by now. */
 static void *holder_run(void *arg)
 {
     user *u = arg;
     held  h = { .number = -1 };
+    int   slow = u->number % 2;
     while (!stop) {
         if (!u->store && !connect_anywhere(u))
             continue;
-        uint64_t what = htc_rng_below(&u->rng, 30);
+        uint64_t what = htc_rng_below(&u->rng, slow ? 100 : 30);
+        if (slow)
+            nanosleep(&(struct timespec){ 0, 100 * 1000 * 1000 }, NULL);
         if (h.number < 0) {
             if (!new_lease(&h))
                 break;
