@@ -3,8 +3,9 @@
  * @brief Carries out the requests of htcsched/disk.h with real files in one directory.
  *
  * Files are 0600 in a directory of 0700, made at their full length and written once with zeros, so that later writes find their
- * room and change no more than data. A write of whole sectors that is to be synced goes past the page cache and is durable when it ends
- * (O_DIRECT, RWF_DSYNC), where the file system takes it so; else it is written, and synced behind that. One process holds the directory at a time. A failed sync is reported, and every
+ * room and change no more than data. A write of whole sectors, of at most 256 KiB, that is to be synced goes past the page cache and is durable when
+ * it ends (O_DIRECT, RWF_DSYNC), where nothing unsynced waits in memory for that file and the file system is one that keeps this promise (ext2 to ext4,
+ * xfs, btrfs, f2fs); else it is written, and synced behind that. One process holds the directory at a time. A failed sync is reported, and every
  * later request that changes something is answered HTC_EIO: the system may have dropped what it could not write, and a second sync
  * would say that all is well.
  *
@@ -69,7 +70,8 @@ HTC_API htc_status htc_disk_dir_do(htc_disk_dir *dir, htc_bytes body, htc_bytes 
 
 /**
  * Carry a request out on threads of a host, which is answered: for an htc_host_call_fn, when op is an htc_disk_op.
- * What is asked for together is written first and synced once for each file; files are made beside that.
+ * What is asked for together is written first and synced once for each file, but for what is durable when it is written; files are made
+ * beside that.
  *
  * @param[in,out] dir   the directory
  * @param[in,out] host  in the loop's thread; destroyed before the directory is closed

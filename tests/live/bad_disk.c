@@ -65,11 +65,15 @@ ssize_t pwritev(int fd, const struct iovec *parts, int n, off_t at)
     return fails("write") ? -1 : real(fd, parts, n, at);
 }
 
-/* The log's, durable when they end: both. */
+/* The log's, durable when they end: both. With BAD_DISK_BUFFERED there are none. */
 ssize_t pwritev64v2(int fd, const struct iovec *parts, int n, off64_t at, int flags)
 {
     ssize_t (*real)(int, const struct iovec *, int, off64_t, int) =
         (ssize_t(*)(int, const struct iovec *, int, off64_t, int))dlsym(RTLD_NEXT, "pwritev64v2");
+    if (getenv("BAD_DISK_BUFFERED")) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
     return fails("write") || fails("sync") ? -1 : real(fd, parts, n, at, flags);
 }
 

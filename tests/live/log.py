@@ -119,15 +119,17 @@ def kills(rounds, *options):
     print(f"ok - {rounds} kills {' '.join(options)}: {sum(low)} additions")
 
 
-def bad_disk(word, says, engine="log", where="log-0000000000000001", of_several=False):
+def bad_disk(word, says, engine="log", where="log-0000000000000001", of_several=False, buffered=False):
     """The disk fails in the middle: one line with file and cause, an exit code, and what was acknowledged is there. A member that has others to be
-    alive for has a thread that waits for its disk."""
-    state, switch = f"{place}/bad-{word}-{engine}-{of_several}", f"{place}/switch-{word}-{engine}-{of_several}"
+    alive for has a thread that waits for its disk. buffered: each write has a sync of its own."""
+    name = f"{word}-{engine}-{of_several}-{buffered}"
+    state, switch = f"{place}/bad-{name}", f"{place}/switch-{name}"
     member = []
     if of_several:
         drawn = subprocess.run([programs + "/htc-kvd", "--dir", state, "--new-member"], capture_output=True, text=True, check=True, timeout=60)
         member = ["--member", f"{drawn.stdout.strip()}@unix:{state}/kvd.sock"]
-    p = start("--dir", state, *member, env={"LD_PRELOAD": f"/proc/self/fd/{shim}", "BAD_DISK": switch, "ASAN_OPTIONS": "verify_asan_link_order=0"}, engine=engine)
+    p = start("--dir", state, *member, env={"LD_PRELOAD": f"/proc/self/fd/{shim}", "BAD_DISK": switch, "ASAN_OPTIONS": "verify_asan_link_order=0",
+                                            **({"BAD_DISK_BUFFERED": "1"} if buffered else {})}, engine=engine)
     c = Client(p.port)
     for i in range(100):
         check(c.ask("SET", f"k{i}", i) == "OK", "set")
@@ -296,9 +298,12 @@ try:
     kills(30 if full else 3, "--durability", "interval")
     kills(30 if full else 3, "--durability", "memory", "--memory", "100000000")
     bad_disk("sync", "sync")
+    bad_disk("sync", "(sync log-", buffered=True)
     bad_disk("sync", "sync", of_several=True)
+    bad_disk("sync", "(sync log-", of_several=True, buffered=True)
     syncs_later()
     bad_disk("write", "write")
+    bad_disk("write", "(write log-", buffered=True)
     bad_disk("write", "write", of_several=True)
     bad_disk("sync", "a batch cannot be written", "lmdb", "store/data.mdb")
     bad_disk("write", "a batch cannot be written", "lmdb", "store/data.mdb")

@@ -203,12 +203,19 @@ Test(disk_host, so_does_the_loop_itself_beside_them)
 static int direct_file(char path[64])
 {
     snprintf(path, 64, "/tmp/disk_host.XXXXXX");
-    int fd = mkstemp(path);
+    void *data = aligned_alloc(4096, 4096);
+    int   fd = mkstemp(path);
+    memset(data, 0, 4096);
     cr_assert(fd >= 0 && ftruncate(fd, LENGTH) == 0 && fsync(fd) == 0);
     close(fd);
     fd = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
+    if (fd >= 0 && (!htc__direct_is_kept(fd) || htc__direct_write(fd, data, HTC__DIRECT_UNIT, 0) != 0)) {
+        close(fd);
+        fd = -1;
+    }
     if (fd < 0)
         unlink(path);
+    free(data);
     return fd;
 }
 
@@ -218,7 +225,7 @@ Test(disk_host, writes_go_past_the_page_cache_where_they_may)
     char path[64];
     int  fd = direct_file(path);
     if (fd < 0)
-        cr_skip_test("no O_DIRECT in /tmp");
+        cr_skip_test("no writes past the page cache that are kept in /tmp: another file system, or longer sectors");
     close(fd);
     unlink(path);
     PROPERTY_ALL (rng, 3) {
@@ -236,13 +243,13 @@ Test(disk_host, how_a_direct_write_ended_is_told)
         { 512, 1024, RLIM_INFINITY, 0 },
         { 512, 1000, RLIM_INFINITY, EINVAL }, /* or there: a file system may not mind */
         { 4096, 1024, 4096, EFBIG },
-        { 3072, 2048, 4096, EIO }, /* in part */
+        { 3072, 2048, 4096, EAGAIN }, /* in part */
     };
     char     path[64];
     uint8_t *data = aligned_alloc(4096, 4096), there[1024];
     int      fd = direct_file(path);
     if (fd < 0)
-        cr_skip_test("no O_DIRECT in /tmp");
+        cr_skip_test("no writes past the page cache that are kept in /tmp: another file system, or longer sectors");
     memset(data, 7, 4096);
     signal(SIGXFSZ, SIG_IGN);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -254,7 +261,7 @@ Test(disk_host, how_a_direct_write_ended_is_told)
         int error = htc__direct_write(fd, data, cases[i].n, cases[i].offset);
         setrlimit(RLIMIT_FSIZE, &before);
         cr_expect(error == cases[i].error || (cases[i].error == EINVAL && error == 0), "case %zu: %s", i, strerror(error));
-        cr_expect(htc__direct_is_no_way(error) == (error == EINVAL));
+        cr_expect(htc__direct_is_no_way(error) == (error == EINVAL || error == EAGAIN));
     }
     int back = open(path, O_RDONLY | O_CLOEXEC);
     cr_expect(back >= 0 && pread(back, there, sizeof there, 512) == sizeof there && memcmp(there, data, sizeof there) == 0);
@@ -292,7 +299,7 @@ Test(disk_host, what_waits_in_memory_is_synced_too)
     htc__disk_ways         w = { 0 };
     int                    fd = direct_file(path);
     if (fd < 0)
-        cr_skip_test("no O_DIRECT in /tmp");
+        cr_skip_test("no writes past the page cache that are kept in /tmp: another file system, or longer sectors");
     close(fd);
     unlink(path);
     cr_assert(mkdtemp(dir) != NULL && htc_disk_dir_open(dir, &disk, NULL) == HTC_OK);

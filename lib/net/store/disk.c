@@ -388,6 +388,9 @@ static int open_direct(htc_disk_dir *d, open_file *f)
 {
     if (f->direct >= 0)
         return 1;
+    f->buffered = !htc__direct_is_kept(f->fd);
+    if (f->buffered)
+        return 0;
     f->direct = open_at(d, f->name, O_WRONLY | O_DIRECT);
     f->buffered = f->direct < 0 && !no_descriptor(f->direct);
     return f->direct >= 0;
@@ -403,7 +406,8 @@ static const void *placed(htc_disk_dir *d, htc_bytes data)
     return d->bounce;
 }
 
-/* 1: *status answers it; 0: it is to go through the page cache, for nothing is wrong with the disk. A write that fails otherwise is as a failed sync. */
+/* 1: *status answers it; 0: it is to go through the page cache, for nothing is wrong with the disk. A write that fails otherwise is as a failed
+ * sync. */
 static int write_direct(htc_disk_dir *d, open_file *f, const htc_disk_request *q, htc_status *status)
 {
     const void *data = may_go_direct(f, q) && open_direct(d, f) ? placed(d, q->data) : NULL;
@@ -446,6 +450,8 @@ static htc_status do_rename(htc_disk_dir *d, const htc_disk_request *q)
     text_of(q->to, to);
     forget(d, from);
     forget(d, to);
+    (void)was_made(d, from); /* nor is one that will have these names another time */
+    (void)was_made(d, to);
     return renameat(d->fd, from, d->fd, to) == 0 ? sync_directory(d) : failed(d, "rename", from);
 }
 
@@ -454,6 +460,7 @@ static htc_status do_remove(htc_disk_dir *d, const htc_disk_request *q)
     char name[HTC_DISK_NAME_MAX + 1];
     text_of(q->name, name);
     forget(d, name);
+    (void)was_made(d, name);
     return unlinkat(d->fd, name, 0) == 0 ? sync_directory(d) : failed(d, "remove", name);
 }
 

@@ -34,7 +34,7 @@ int htc__store_member_call(const htc_kv_store_options *options, htc_host *host, 
 void htc__store_boot(char boot[HTC_HOST_BOOT_MAX]);
 /* Which engine the store in dir was made with; 0: there is none. */
 uint32_t htc__store_engine_of(const char *dir);
-/* HTC_EFORMAT if the store in dir was made by another engine than this one. */
+/* HTC_EINVAL if the store in dir was made by another engine than this one. */
 htc_status htc__store_engine_check(const char *dir, uint32_t engine, htc_error *error);
 
 #endif
