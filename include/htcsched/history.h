@@ -356,8 +356,9 @@ HTC_API htc_status htc_history_linear(const htc_history *history, const htc_hist
  * @param[out] verdict  the judgement; UNDECIDED beyond search_max or bytes_max
  * @return HTC_OK whatever the judgement; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
  *
- * Cost: exponential at worst, cut off after search_max steps; about 150 bytes an operation and 32 a step, at most bytes_max.
- * Places visited are known by 128 bits of a hash of the operations done and the state reached.
+ * Cost: exponential at worst, cut off after search_max steps; about 400 bytes an operation, 32 a step, at most bytes_max, and for a
+ * key with appends of unknown outcome some MiB, up to 40 if it is hard. Places visited are known by 128 bits of a hash of the operations done and the state reached. Of what has an
+ * unknown outcome only that is tried which something answered needs: a dozen and more of them for each key are decided, as a rule.
  * Algorithm: Wing and Gong with Lowe's memory of places, key by key.   Since: 0.2
  */
 HTC_API htc_status htc_history_search(const htc_history *history, uint32_t key, const htc_history_rules *rules,

@@ -137,6 +137,13 @@ static int missed(history_state *s, const htc_history_op *op)
     }
 }
 
+uint64_t htc__history_limit(const htc_history_op *op)
+{
+    uint64_t limit = op->version ? op->version - (uint64_t)htc__history_is_made(op) : UINT64_MAX;
+    int      expects = op->kind == HTC_HISTORY_CAS_VERSION && op->outcome == HTC_HISTORY_DONE && op->expected;
+    return expects && op->expected < limit ? op->expected : limit;
+}
+
 int htc__history_apply(history_state *s, const htc_history_op *op)
 {
     switch (op->outcome) {

@@ -2,320 +2,215 @@
  *
  * The operations whose answer is known stand in one list, question and answer each, in the order of time; one that may come
  * next is taken out, tried on the copy, and put back if nothing follows from it. An answer at the head of the list whose question
- * was not taken yet is the end of that road. Changes of unknown outcome stand aside: they are tried last, need never be taken,
- * and of those that would do the same only the one asked first is tried. A place is the set of operations taken and the state of
- * the copy; it is remembered as 128 bits of a hash of both (two places that share them all would be taken for one: with 10^9
- * places, once in 10^20 searches). */
-#include "history_private.h"
-
-#include <string.h>
+ * was not taken yet is the end of that road. Changes of unknown outcome stand aside. They are taken for the sake of a known one that
+ * is chosen before them and follows them at once, its target, and only where check_unanswered.c finds that all of them are needed. A place
+ * is the set of operations taken and the state of the copy, behind a known operation; it is remembered as 128 bits of a hash of both
+ * (two places that share them all would be taken for one: with 10^9 places, once in 10^20 searches). */
+#include "check_search.h"
 
 #include "core/util.h"
 
-#define NONE UINT32_MAX
-
-/* Node 2i is the question of known[i], 2i + 1 its answer; `known * 2` is the head and end. */
-typedef struct node {
-    uint32_t before, after;
-} node;
-
-typedef struct fingerprint {
-    uint64_t a, b;
-} fingerprint;
-
-typedef struct step {
-    uint32_t      taken; /* a node, or with ASIDE an unknown one */
-    history_state state; /* before it */
-} step;
-
-#define ASIDE UINT32_C(0x80000000)
-
-typedef struct search {
-    const htc_history *h;
-    uint32_t          *known;
-    uint32_t          *unknown; /* in the order they were asked */
-    uint8_t           *used;
-    size_t             n, unknowns, left;
-    node              *nodes;
-    history_rank      *ranks, *scratch;
-    step              *steps;
-    size_t             depth;
-    fingerprint        place;
-    fingerprint       *seen;
-    size_t             seen_cap, seen_n, seen_max;
-    size_t             cap;
-    /* For the explanation: how far it got, and what could not be there. */
-    size_t   deepest;
-    uint32_t stuck, last;
-} search;
-
-static uint64_t mix(uint64_t x)
+/* Whether it is for this pass that o leaves s. */
+static int is_for(const search *s, uint32_t pass, const htc_history_op *o, const history_state *next)
 {
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
+    int first = !s->prefixes.n || !htc__history_is_change(o) || htc__history_absent(next->value) ||
+                htc__history_leads_on(&s->prefixes, next->value);
+    return first == (pass == KNOWN || pass == ROWS);
 }
 
-static void toggle(search *s, uint32_t op)
+/* 1: the target was taken, as it is or behind a row. */
+static int take_known(search *s, search_cursor at, history_state *state)
 {
-    s->place.a ^= mix(op + UINT64_C(0x9e3779b97f4a7c15));
-    s->place.b ^= mix(op + UINT64_C(0x3c6ef372fe94f82a) * 7);
-}
-
-static fingerprint place_with(const search *s, const history_state *state)
-{
-    uint64_t    x = mix(state->value.hash ^ mix(state->value.length)) ^ mix(state->version * 2 + state->exact + 17);
-    fingerprint f = { mix(s->place.a + x), mix(s->place.b ^ mix(x + 1)) };
-    if (!f.a && !f.b)
-        f.a = 1;
-    return f;
-}
-
-static const htc_history_op *op_of(const search *s, uint32_t op)
-{
-    return &s->h->ops[op];
-}
-
-/* ---------------------------------------------------------------- places visited */
-
-static int room_for_a_place(search *s)
-{
-    size_t       cap = s->seen_cap ? s->seen_cap * 2 : 256;
-    fingerprint *bigger;
-    if ((s->seen_n + 1) * 4 <= s->seen_cap * 3)
-        return 1;
-    if (cap * sizeof *bigger > s->seen_max)
+    const search_step    *row = row_of(s);
+    const htc_history_op *o = known_at(s, at.target);
+    history_state         next = *state;
+    s->work++;
+    if (!htc__history_step(&s->prefixes, &next, o) || (!row && !is_for(s, at.pass, o, &next)))
         return 0;
-    bigger = htc__alloc(&s->h->env, cap * sizeof *bigger);
-    if (!bigger)
-        return -1;
-    for (size_t i = 0; i < s->seen_cap; i++) {
-        if (!s->seen[i].a && !s->seen[i].b)
-            continue;
-        size_t slot = s->seen[i].a & (cap - 1);
-        while (bigger[slot].a || bigger[slot].b)
-            slot = (slot + 1) & (cap - 1);
-        bigger[slot] = s->seen[i];
-    }
-    htc__free(&s->h->env, s->seen, s->seen_cap * sizeof *s->seen);
-    s->seen = bigger;
-    s->seen_cap = cap;
-    return 1;
-}
-
-/* 1: it is new; 0: it was visited. There is room. */
-static int visit(search *s, fingerprint f)
-{
-    size_t slot = f.a & (s->seen_cap - 1);
-    for (; s->seen[slot].a || s->seen[slot].b; slot = (slot + 1) & (s->seen_cap - 1))
-        if (s->seen[slot].a == f.a && s->seen[slot].b == f.b)
-            return 0;
-    s->seen[slot] = f;
-    s->seen_n++;
-    return 1;
-}
-
-/* ---------------------------------------------------------------- the list */
-
-static void unlink_node(search *s, uint32_t i)
-{
-    s->nodes[s->nodes[i].before].after = s->nodes[i].after;
-    s->nodes[s->nodes[i].after].before = s->nodes[i].before;
-}
-
-static void link_node(search *s, uint32_t i)
-{
-    s->nodes[s->nodes[i].before].after = i;
-    s->nodes[s->nodes[i].after].before = i;
-}
-
-static void close_search(search *s)
-{
-    const htc_env *env = &s->h->env;
-    htc__free(env, s->known, s->known ? s->cap * sizeof *s->known : 0);
-    htc__free(env, s->unknown, s->unknown ? s->cap * sizeof *s->unknown : 0);
-    htc__free(env, s->used, s->used ? s->cap : 0);
-    htc__free(env, s->nodes, s->nodes ? (2 * s->cap + 1) * sizeof *s->nodes : 0);
-    htc__free(env, s->ranks, s->ranks ? 2 * s->cap * sizeof *s->ranks : 0);
-    htc__free(env, s->scratch, s->scratch ? 2 * s->cap * sizeof *s->scratch : 0);
-    htc__free(env, s->steps, s->steps ? s->cap * sizeof *s->steps : 0);
-    htc__free(env, s->seen, s->seen_cap * sizeof *s->seen);
-}
-
-static htc_status open_search(search *s, const htc_history *h, size_t n, size_t bytes_max)
-{
-    *s = (search){ .h = h, .cap = n + 1, .seen_max = bytes_max, .stuck = NONE, .last = NONE };
-    s->known = htc__alloc(&h->env, s->cap * sizeof *s->known);
-    s->unknown = htc__alloc(&h->env, s->cap * sizeof *s->unknown);
-    s->used = htc__alloc(&h->env, s->cap);
-    s->nodes = htc__alloc(&h->env, (2 * s->cap + 1) * sizeof *s->nodes);
-    s->ranks = htc__alloc(&h->env, 2 * s->cap * sizeof *s->ranks);
-    s->scratch = htc__alloc(&h->env, 2 * s->cap * sizeof *s->scratch);
-    s->steps = htc__alloc(&h->env, s->cap * sizeof *s->steps);
-    if (s->known && s->unknown && s->used && s->nodes && s->ranks && s->scratch && s->steps)
-        return HTC_OK;
-    close_search(s);
-    return HTC_ENOMEM;
-}
-
-static void sort_unknown(search *s)
-{
-    for (size_t u = 0; u < s->unknowns; u++)
-        s->ranks[u] = (history_rank){ op_of(s, s->unknown[u])->invoked, 0, s->unknown[u] };
-    htc__history_sort(s->ranks, s->scratch, s->unknowns);
-    for (size_t u = 0; u < s->unknowns; u++)
-        s->unknown[u] = s->ranks[u].op;
-}
-
-static void fill_search(search *s, const uint32_t *ops, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const htc_history_op *o = op_of(s, ops[i]);
-        if (!htc__history_is_record(o) || o->outcome == HTC_HISTORY_REFUSED)
-            continue;
-        if (o->outcome != HTC_HISTORY_UNKNOWN)
-            s->known[s->n++] = ops[i];
-        else if (htc__history_is_change(o))
-            s->unknown[s->unknowns++] = ops[i];
-    }
-    s->left = s->n;
-    sort_unknown(s);
-    /* Asked at the very moment of an answer is not after it: questions first. */
-    for (size_t i = 0; i < s->n; i++) {
-        const htc_history_op *o = op_of(s, s->known[i]);
-        s->ranks[2 * i] = (history_rank){ o->invoked, 0, (uint32_t)(2 * i) };
-        s->ranks[2 * i + 1] = (history_rank){ o->returned, 1, (uint32_t)(2 * i + 1) };
-    }
-    htc__history_sort(s->ranks, s->scratch, 2 * s->n);
-    uint32_t end = (uint32_t)(2 * s->n), last = end;
-    for (size_t i = 0; i < 2 * s->n; i++) {
-        s->nodes[last].after = s->ranks[i].op;
-        s->nodes[s->ranks[i].op].before = last;
-        last = s->ranks[i].op;
-    }
-    s->nodes[last].after = end;
-    s->nodes[end].before = last;
-}
-
-/* ---------------------------------------------------------------- the search */
-
-static void take(search *s, uint32_t what, const history_state *before)
-{
-    s->steps[s->depth++] = (step){ what, *before };
-    if (what & ASIDE) {
-        s->used[what & ~ASIDE] = 1;
-        toggle(s, s->unknown[what & ~ASIDE]);
-        return;
-    }
-    unlink_node(s, what);
-    unlink_node(s, what + 1);
-    toggle(s, s->known[what / 2]);
-    s->left--;
-}
-
-static step take_back(search *s)
-{
-    step t = s->steps[--s->depth];
-    if (t.taken & ASIDE) {
-        s->used[t.taken & ~ASIDE] = 0;
-        toggle(s, s->unknown[t.taken & ~ASIDE]);
-        return t;
-    }
-    link_node(s, t.taken + 1);
-    link_node(s, t.taken);
-    toggle(s, s->known[t.taken / 2]);
-    s->left++;
-    return t;
-}
-
-static int same_change(const htc_history_op *a, const htc_history_op *b)
-{
-    return a->kind == b->kind && a->delta == b->delta && a->expected == b->expected &&
-           htc__history_same(a->argument, b->argument) && htc__history_same(a->seen, b->seen);
-}
-
-/* One that does the same was asked before and is still there: what works with this one works with that. */
-static int is_repeated(const search *s, uint32_t u)
-{
-    for (uint32_t i = 0; i < u; i++)
-        if (!s->used[i] && same_change(op_of(s, s->unknown[i]), op_of(s, s->unknown[u])))
-            return 1;
-    return 0;
-}
-
-/* The next that may be taken from `from` on: a question before the first answer, then an unknown one asked before it. Taken on
- * success, 1; 0: there is none. */
-static int forward(search *s, uint32_t from, history_state *state, uint64_t *work)
-{
-    uint32_t end = (uint32_t)(2 * s->n), first = s->nodes[end].after, u = 0;
-    if (from & ASIDE)
-        u = from & ~ASIDE;
-    else {
-        for (first = from; first != end && !(first & 1); first = s->nodes[first].after) {
-            history_state next = *state;
-            ++*work;
-            if (!htc__history_apply(&next, op_of(s, s->known[first / 2])))
-                continue;
-            toggle(s, s->known[first / 2]);
-            int fresh = visit(s, place_with(s, &next));
-            toggle(s, s->known[first / 2]);
-            if (!fresh)
-                continue;
-            take(s, first, state);
-            *state = next;
-            return 1;
-        }
-        first = s->nodes[end].after;
-    }
-    while (first != end && !(first & 1))
-        first = s->nodes[first].after;
-    htc_ns deadline = first == end ? HTC_NEVER : op_of(s, s->known[first / 2])->returned;
-    for (; u < s->unknowns && op_of(s, s->unknown[u])->invoked <= deadline; u++) {
-        history_state next = *state;
-        if (s->used[u] || is_repeated(s, u))
-            continue;
-        ++*work;
-        if (!htc__history_apply(&next, op_of(s, s->unknown[u])))
-            continue;
-        toggle(s, s->unknown[u]);
-        int fresh = visit(s, place_with(s, &next));
-        toggle(s, s->unknown[u]);
-        if (!fresh)
-            continue;
-        take(s, u | ASIDE, state);
+    if (row && !htc__history_needed(&s->prefixes, &row->state, unknown_at(s, row->taken), o, &next))
+        return 0;
+    htc__search_take(s, at.target, at, state);
+    if (!htc__search_is_too_high(s, &next) && htc__history_places_visit(&s->places, htc__search_place(s, &next))) {
         *state = next;
         return 1;
     }
-    if (first != end && (s->stuck == NONE || s->n - s->left > s->deepest)) {
-        s->deepest = s->n - s->left;
-        s->stuck = s->known[first / 2];
-        s->last = s->depth == 0                          ? NONE
-                  : s->steps[s->depth - 1].taken & ASIDE ? s->unknown[s->steps[s->depth - 1].taken & ~ASIDE]
-                                                         : s->known[s->steps[s->depth - 1].taken / 2];
-    }
+    htc__search_take_back(s);
     return 0;
 }
 
+/* The row that ends at `state` has been at what covers next. */
+static int goes_round(const search *s, const history_state *state, const history_state *next)
+{
+    const search_step *row = row_of(s);
+    for (uint32_t i = 0; row && i < row->row; i++)
+        if (htc__history_covers(&s->steps[s->depth - 1 - i].state, next))
+            return 1;
+    return htc__history_covers(state, next);
+}
+
+/* With those that are left behind the next one. */
+static int may_reach(search *s, search_cursor at, const history_state *state)
+{
+    history_bounds b = s->bounds;
+    htc__history_bound_take(&b, unknown_at(s, at.next));
+    return htc__history_may_reach(&b, state, known_at(s, at.target));
+}
+
+/* 1: the next unknown one was taken for the sake of the target, first or next in a row. */
+static int take_unknown(search *s, search_cursor at, history_state *state)
+{
+    const search_step    *row = row_of(s);
+    const htc_history_op *o = unknown_at(s, at.next);
+    history_state         next = *state;
+    s->work++;
+    if (s->used[at.next] || (s->twin[at.next] != NONE && !s->used[s->twin[at.next]]))
+        return 0;
+    if (!htc__history_step(&s->prefixes, &next, o) || htc__search_is_too_high(s, &next) ||
+        !is_for(s, at.pass, o, &next) || !may_reach(s, at, &next) || goes_round(s, state, &next))
+        return 0;
+    if (row && (!htc__history_needed(&s->prefixes, &row->state, unknown_at(s, row->taken), o, &next) ||
+                (at.next < (row->taken & ~ASIDE) &&
+                 !htc__history_in_turn(&s->prefixes, &row->state, unknown_at(s, row->taken), o, &next))))
+        return 0;
+    if (s->aside >= s->few) {
+        s->more = 1;
+        return 0;
+    }
+    htc__search_take(s, at.next | ASIDE, at, state);
+    *state = next;
+    return 1;
+}
+
+/* One from the next on that was asked before the first answer which is still to come. */
+static int take_some_unknown(search *s, search_cursor at, htc_ns deadline, history_state *state)
+{
+    if (htc__history_is_enough(&s->prefixes, state, known_at(s, at.target)))
+        return 0;
+    for (; at.next < s->unknowns && unknown_at(s, at.next)->invoked <= deadline && s->work <= s->work_max; at.next++)
+        if (take_unknown(s, at, state))
+            return 1;
+    return 0;
+}
+
+static void note_how_far(search *s, uint32_t answer)
+{
+    if (s->stuck != NONE && s->n - s->left <= s->deepest)
+        return;
+    uint32_t last = s->depth ? s->steps[s->depth - 1].taken : NONE;
+    s->deepest = s->n - s->left;
+    s->stuck = s->known[answer / 2];
+    s->last = last == NONE ? NONE : last & ASIDE ? s->unknown[last & ~ASIDE] : s->known[last / 2];
+}
+
+static int go_on_with_row(search *s, search_cursor at, htc_ns deadline, history_state *state)
+{
+    if (at.next == ITSELF) {
+        if (take_known(s, at, state))
+            return 1;
+        at = (search_cursor){ ROWS, at.target, 0 };
+    }
+    for (; at.pass < PASSES; at = (search_cursor){ at.pass + 1, at.target, 0 })
+        if (take_some_unknown(s, at, deadline, state))
+            return 1;
+    return 0;
+}
+
+/* From `at` on, the next that may be taken: a question before the first answer, else an unknown one for its sake. 1: one was. */
+static int forward(search *s, search_cursor at, history_state *state)
+{
+    uint32_t first = s->nodes[end_of(s)].after, answer = first;
+    while (is_question(s, answer))
+        answer = s->nodes[answer].after;
+    htc_ns deadline = known_at(s, answer)->returned;
+    if (row_of(s))
+        return go_on_with_row(s, at, deadline, state);
+    for (; at.pass < PASSES; at = (search_cursor){ at.pass + 1, first, at.pass + 1 < ROWS ? ITSELF : 0 })
+        for (; is_question(s, at.target);
+             at = (search_cursor){ at.pass, s->nodes[at.target].after, at.pass < ROWS ? ITSELF : 0 })
+            if (at.pass < ROWS ? take_known(s, at, state) : take_some_unknown(s, at, deadline, state))
+                return 1;
+    note_how_far(s, answer);
+    return 0;
+}
+
+/* Where to go on when a step did not lead on. */
+static search_cursor behind(const search *s, const search_step *t)
+{
+    if (t->taken & ASIDE)
+        return (search_cursor){ t->pass, t->target, (t->taken & ~ASIDE) + 1 };
+    return t->row ? (search_cursor){ ROWS, t->target, 0 }
+                  : (search_cursor){ t->pass, s->nodes[t->taken].after, ITSELF };
+}
+
 /* 1: there is an order; 0: there is none; -1: not within the work allowed; -2: no memory. */
-static int find_order(search *s, uint64_t work_max, uint64_t *work)
+static int find_order(search *s)
 {
     history_state state = htc__history_initial();
-    uint32_t      from = s->nodes[2 * s->n].after;
+    search_cursor at = { KNOWN, s->nodes[end_of(s)].after, ITSELF };
     while (s->left) {
-        int room = room_for_a_place(s);
-        if (room <= 0 || *work > work_max)
+        int room = htc__history_places_room(&s->places);
+        if (room <= 0)
             return room < 0 ? -2 : -1;
-        if (forward(s, from, &state, work)) {
-            from = s->nodes[2 * s->n].after;
+        int                went = forward(s, at, &state);
+        const search_step *row = row_of(s);
+        if (s->work > s->work_max)
+            return -1;
+        if (went) {
+            at = (search_cursor){ KNOWN, row ? row->target : s->nodes[end_of(s)].after, ITSELF };
             continue;
         }
         if (s->depth == 0)
             return 0;
-        step t = take_back(s);
+        search_step t = htc__search_take_back(s);
         state = t.state;
-        from = t.taken & ASIDE ? t.taken + 1 : s->nodes[t.taken].after;
+        at = behind(s, &t);
     }
     return 1;
+}
+
+/* Orders with few unknown ones are soon gone through, and mostly few are needed: behind a wrong turn many of them may patch up much before nothing
+ * goes on. So all work is not spent on one wrong turn: a part of it at first for what decides soon, then for a few of them, more, and all. */
+static const struct {
+    size_t   few;
+    unsigned percent;
+} plan[] = { { SIZE_MAX, 1 },  { 0, 5 },  { 1, 5 },  { 2, 10 },        { 3, 10 },
+             { SIZE_MAX, 10 }, { 5, 10 }, { 8, 10 }, { SIZE_MAX, 100 } };
+
+static int find_some_order(search *s, uint64_t work_max)
+{
+    size_t   parts = sizeof plan / sizeof *plan;
+    uint64_t left = s->work < work_max ? work_max - s->work : 0;
+    int      found = -1;
+    for (size_t i = s->unknowns ? 0 : parts - 1; i < parts && found == -1 && s->work <= work_max; i++) {
+        if (plan[i].few != SIZE_MAX && plan[i].few >= s->unknowns)
+            continue;
+        uint64_t part = left / 100 * plan[i].percent;
+        s->work_max = part < work_max - s->work ? s->work + part : work_max;
+        s->few = plan[i].few;
+        s->more = 0;
+        while (s->depth)
+            htc__search_take_back(s);
+        htc__history_places_free(&s->places);
+        found = find_order(s);
+        if (found == 0 && s->more)
+            found = -1;
+    }
+    return found;
+}
+
+/* Where lists were seen of which it is not known what they are made of, part of the work goes to finding more of that, and the rest to orders that
+ * are tried anew. */
+static int decide(search *s, uint64_t work_max)
+{
+    uint64_t first = s->unknowns && s->prefixes.open ? work_max / 5 * 2 : work_max;
+    int      found = find_some_order(s, first);
+    if (found != -1 || first == work_max)
+        return found;
+    htc__history_prefixes_free(&s->prefixes);
+    if (htc__history_find_prefixes(&s->h->env, s->op, s->ops, 1, work_max / 5 * 2, &s->prefixes) != HTC_OK)
+        return -2;
+    s->work += s->prefixes.work;
+    return find_some_order(s, work_max);
 }
 
 static void say_stuck(const search *s, uint32_t key, htc_history_verdict *v)
@@ -323,28 +218,28 @@ static void say_stuck(const search *s, uint32_t key, htc_history_verdict *v)
     htc__history_say(s->h, v, HTC_HISTORY_BROKEN, key,
                      "no order of its %zu operations fits; %zu go, then the first of these could stand nowhere", s->n,
                      s->deepest);
-    htc__history_tell(s->h, v, s->stuck);
+    htc__history_tell(s->h, v, s->told[s->stuck]);
     if (s->last != NONE)
-        htc__history_tell(s->h, v, s->last);
+        htc__history_tell(s->h, v, s->told[s->last]);
 }
 
 htc_status htc__history_search_key(const htc_history *h, const uint32_t *ops, size_t n, uint32_t key,
                                    const htc_history_rules *rules, htc_history_verdict *v)
 {
     search     s;
-    uint64_t   work = 0;
-    htc_status status = open_search(&s, h, n, rules->bytes_max);
+    htc_status status = htc__search_open(&s, h, n, rules);
     if (status != HTC_OK)
         return status;
-    fill_search(&s, ops, n);
-    int found = find_order(&s, rules->search_max, &work);
-    v->work += work;
+    status = htc__search_fill(&s, ops, n);
+    s.work = s.prefixes.work;
+    int found = status == HTC_OK ? decide(&s, rules->search_max) : -2;
+    v->work += s.work;
     if (found == 0)
         say_stuck(&s, key, v);
-    else if (found < 0)
+    else if (found == -1)
         htc__history_say(h, v, HTC_HISTORY_UNDECIDED, key, "%llu steps of searching did not decide; allow more",
-                         (unsigned long long)work);
-    close_search(&s);
+                         (unsigned long long)s.work);
+    htc__search_close(&s);
     return found == -2 ? HTC_ENOMEM : HTC_OK;
 }
 

@@ -74,6 +74,17 @@ htc_history_value htc_history_value_join(htc_history_value a, htc_history_value 
                                 HTC_HISTORY_NO_NUMBER };
 }
 
+uint64_t htc__history_shrink(uint64_t length)
+{
+    return base_power(PRIME - 1 - length % (PRIME - 1)); /* the inverse, by Fermat */
+}
+
+htc_history_value htc__history_cut(htc_history_value whole, htc_history_value tail, uint64_t shrink)
+{
+    uint64_t hash = times(reduce(whole.hash + PRIME - reduce(tail.hash)), shrink);
+    return (htc_history_value){ hash, whole.length - tail.length, HTC_HISTORY_NO_NUMBER };
+}
+
 int htc__history_absent(htc_history_value v)
 {
     return v.length == HTC_HISTORY_ABSENT;

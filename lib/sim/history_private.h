@@ -32,6 +32,10 @@ uint64_t htc__history_tick(const htc_history *h, uint32_t clock, uint64_t member
 /* Copies tick i of a clock; 0: there is none. */
 int htc__history_tick_at(const htc_history *h, uint32_t clock, uint32_t i, htc_history_tick *out);
 
+/* What is before a tail: shrink is that of its length, which is not above the whole's. */
+uint64_t          htc__history_shrink(uint64_t length);
+htc_history_value htc__history_cut(htc_history_value whole, htc_history_value tail, uint64_t shrink);
+
 int htc__history_absent(htc_history_value v);
 int htc__history_same(htc_history_value a, htc_history_value b);
 
@@ -78,6 +82,91 @@ history_state htc__history_initial(void);
 /* What the operation does to the copy. 1: it could be so; 0: not, and the state is of no use. An operation of unknown outcome
  * is asked whether it changes anything. */
 int htc__history_apply(history_state *s, const htc_history_op *op);
+/* It applies to no state of a higher version. */
+uint64_t htc__history_limit(const htc_history_op *op);
+
+/* ---- how values begin that were seen ---- */
+
+#define HTC__HISTORY_ENDS 64
+
+/* What value number `of` begins with, `length` bytes of it. */
+typedef struct history_prefix {
+    uint64_t length, hash;
+    uint32_t of;
+} history_prefix;
+
+/* n is 0 where nothing is known, or there is nothing to know. */
+typedef struct history_prefixes {
+    const htc_env  *env;
+    history_prefix *known; /* shortest first */
+    size_t          n, cap;
+    uint64_t        ends[HTC__HISTORY_ENDS]; /* how long these values are, longest first */
+    size_t          ends_n, open; /* open: of so many it is not known what they are made of */
+    uint64_t        work;
+} history_prefixes;
+
+/* For a key with appends of unknown outcome; far: at much more cost, for more of them. */
+htc_status htc__history_find_prefixes(const htc_env *env, const htc_history_op *ops, size_t n, int far, uint64_t work_max,
+                                      history_prefixes *p);
+void       htc__history_prefixes_free(history_prefixes *p);
+/* A value that was seen begins like this. */
+int htc__history_leads_on(const history_prefixes *p, htc_history_value v);
+/* Not known to begin otherwise. */
+int htc__history_may_become(const history_prefixes *p, htc_history_value v, htc_history_value whole);
+/* htc__history_apply; values which nothing that was seen begins with are all one, but for their length. */
+int htc__history_step(const history_prefixes *p, history_state *s, const htc_history_op *op);
+
+/* ---- changes of unknown outcome, in a search ---- */
+
+/* Whatever can follow s can follow t. */
+int htc__history_covers(const history_state *t, const history_state *s);
+/* x, of unknown outcome, was made at `before`, and then y, which left `end`. 0: it is as good without x, or with x behind y. */
+int htc__history_needed(const history_prefixes *p, const history_state *before, const htc_history_op *x,
+                        const htc_history_op *y, const history_state *end);
+/* Of two of unknown outcome x2 was asked first; x1, then x2 left `end`. 0: it is as good the other way round. */
+int htc__history_in_turn(const history_prefixes *p, const history_state *before, const htc_history_op *x1,
+                         const htc_history_op *x2, const history_state *end);
+/* y, a known one, follows s, and none of unknown outcome is needed between. */
+int htc__history_is_enough(const history_prefixes *p, const history_state *s, const htc_history_op *y);
+int htc__history_does_the_same(const htc_history_op *a, const htc_history_op *b);
+
+/* Whether a row of them may make a value shorter, a number smaller; else how much longer and larger those that are left can make it, and in
+ * multiples of what. */
+typedef struct history_bounds {
+    int                     lengths_fall, numbers_fall;
+    uint64_t                lengths_left, numbers_left, lengths_step, numbers_step;
+    const history_prefixes *prefixes;
+} history_bounds;
+
+/* One more operation of the key. */
+void htc__history_bound(history_bounds *b, const htc_history_op *op);
+/* One of unknown outcome is taken, or is left again. */
+void htc__history_bound_take(history_bounds *b, const htc_history_op *op);
+void htc__history_bound_leave(history_bounds *b, const htc_history_op *op);
+/* A row that has come to s may come to what the target needs, if there is more of it. */
+int htc__history_may_reach(const history_bounds *b, const history_state *s, const htc_history_op *target);
+
+/* Writes one value for all that no operation asks for. named and scratch hold 2 n. */
+void htc__history_unspoken(htc_history_op *ops, size_t n, history_rank *named, history_rank *scratch);
+
+/* ---- places that a search has visited ---- */
+
+typedef struct history_fingerprint {
+    uint64_t a, b;
+} history_fingerprint;
+
+typedef struct history_places {
+    const htc_env       *env;
+    history_fingerprint *seen; /* open addressing */
+    size_t               cap, n, bytes_max;
+} history_places;
+
+/* 1: there is room for one more; 0: that would be more than bytes_max; -1: no memory. */
+int htc__history_places_room(history_places *p);
+/* 1: it is new; 0: it was visited. There is room. */
+int htc__history_places_visit(history_places *p, history_fingerprint f);
+/* There are none then. */
+void htc__history_places_free(history_places *p);
 
 /* ---- what is said ---- */
 
