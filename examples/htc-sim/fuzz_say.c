@@ -102,7 +102,7 @@ void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
            " requests with a known outcome), %.2f hours of virtual time, %" PRIu64 " events, hash %016" PRIx64 "\n",
            sum->seeds, sum->failed, sum->operations, sum->known, (double)sum->span / 3600e9, sum->events, sum->hash);
     if (sum->undecided)
-        printf("%" PRIu64 " keys undecided: the search for an order ran out of steps\n", sum->undecided);
+        printf("%" PRIu64 " times undecided: the search for an order ran out of steps\n", sum->undecided);
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)
         printf("%s%s %" PRIu64, i > HTC_KV_GET ? ", " : "answered: ", asked[i], sum->asked[i]);
     printf("; watches %" PRIu64 ", told %" PRIu64 "; changes of members %" PRIu64 ", buckets moved %" PRIu64 "\n", sum->watches, sum->told,

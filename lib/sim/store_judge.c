@@ -16,6 +16,8 @@ static void hear(store *s, const char *rule, const htc_history_verdict *v)
     if (v->answer == HTC_HISTORY_BROKEN)
         htc__store_fail(s, "%s: %s", rule, v->text);
     s->report->undecided += v->answer == HTC_HISTORY_UNDECIDED;
+    if (v->answer == HTC_HISTORY_UNDECIDED && s->report->undecided == 1)
+        snprintf(s->undecided, sizeof s->undecided, "%s, undecided: %s", rule, v->text);
 }
 
 static size_t operations_of(const store *s, uint32_t key)
@@ -79,7 +81,7 @@ htc_status htc__store_judge(store *s)
         if (i >= 4 && s->phase < STORE_READ)
             break; /* there are no last reads */
         if (rules[i].check == htc_history_kept && s->setting.unversioned)
-            continue; /* it goes by versions */
+            continue; /* it goes by versions. An order was searched for with the last reads in it: they lack nothing */
         status = rules[i].check(s->history, &limits, &v);
         if (status == HTC_OK)
             hear(s, rules[i].name, &v);
@@ -92,6 +94,8 @@ htc_status htc__store_judge(store *s)
     /* The slow way on a sample: both have to say the same. */
     if (status == HTC_OK && !s->report->failed && (s->options.search || s->options.seed % 8 == 0))
         status = search(s, &v);
+    if (s->report->undecided) /* what is wrong is told rather than what is not known, but that is no proof */
+        htc__store_fail(s, "%s", s->undecided);
     say(s);
     return status;
 }

@@ -310,6 +310,7 @@ struct store {
     store_map             map;
     store_moves           moves;
     uint64_t              changes, moved; /* of the members, that have ended as they were wished; buckets in all changes */
+    char                  undecided[2048]; /* what the first checker says that could not decide */
 };
 
 static inline uint64_t between(htc_rng *rng, uint64_t from, uint64_t to)
