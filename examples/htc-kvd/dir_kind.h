@@ -9,5 +9,7 @@ typedef enum dir_kind {
 } dir_kind;
 
 dir_kind dir_kind_of(const char *dir);
+/* Builds before this one put both into one directory: who has that already may start each of them. */
+int dir_is_cluster_alone(const char *dir);
 
 #endif

@@ -14,7 +14,7 @@
 
 htc_status identity_may_be_in(htc_daemon *d, const char *dir)
 {
-    if (dir_kind_of(dir) != DIR_CLUSTER)
+    if (!dir_is_cluster_alone(dir))
         return HTC_OK;
     snprintf(d->error.where, sizeof d->error.where, "%s", dir);
     snprintf(d->error.text, sizeof d->error.text, "a local cluster is here, whose members have their directories in it");

@@ -583,12 +583,18 @@ static int is_free(uint32_t port)
 }
 
 /* Before anything is made: a member that ran for a moment may not be able to begin again. */
+static htc_status port_is_free(const cluster *k, uint32_t port, const char *next)
+{
+    return is_free(port) ? HTC_OK
+                         : cli_error(k->c, HTC_ELOCKED, "--base-port", next, "port %" PRIu32 " of 127.0.0.1 is in use by another process", port);
+}
+
 static htc_status ports_are_free(const cluster *k)
 {
-    for (const member *m = k->m; m < k->m + k->count; m++)
-        if (!is_free(m->port))
-            return cli_error(k->c, HTC_ELOCKED, "--base-port", "give another one", "port %" PRIu32 " of 127.0.0.1 is in use by another process", m->port);
-    return HTC_OK;
+    htc_status s = HTC_OK;
+    for (const member *m = k->m; s == HTC_OK && m < k->m + k->count; m++)
+        s = port_is_free(k, m->port, "give another one");
+    return s;
 }
 
 /* Members know each other by their sockets: where Redis' clients come may be chosen anew at each start of them all. */
@@ -726,7 +732,8 @@ static htc_status add_member(cluster *k, const char *program)
     member    *m = &k->m[at];
     htc_status s;
     snprintf(m->dir, sizeof m->dir, "%s/%" PRIu32, k->dir, at + 1);
-    if ((s = draw_id(k, program, m)) != HTC_OK)
+    if ((s = port_is_free(k, (uint32_t)k->base_port + at, "end what holds it; or htc kv cluster --stop, and start it with another one")) != HTC_OK ||
+        (s = draw_id(k, program, m)) != HTC_OK)
         return s;
     m->left = 0;
     k->count += at == k->count;

@@ -264,7 +264,7 @@ htc_status run_up(cli *c, int argc, char **argv)
     htc_status     s = opt_parse(c, cmd, argc, argv, opts, 4, &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 0, 0);
-    if (s == HTC_OK && dir_kind_of(c->dir) == DIR_CLUSTER)
+    if (s == HTC_OK && dir_is_cluster_alone(c->dir))
         s = cli_error(c, HTC_EEXISTS, c->dir, "give another --dir", "the store of htc kv cluster is here");
     if (s == HTC_OK)
         s = htc_state_open(&plain, c->dir, 1, &state, &c->error);
