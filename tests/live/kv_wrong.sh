@@ -105,9 +105,7 @@ refuse 4 "cluster: the store of htc kv cluster is here: give another --dir" "$ht
 expect 4 "$htc" kv cluster --dir "$top/cluster" --base-port $((port + 1))
 # Who has both in one directory since an earlier build may start each of them.
 cp "$top/cluster/cluster" "$dir-lmdb/cluster"
-"$kvd" --dir "$dir-lmdb" --engine lmdb > "$top/ready" 2> "$top/said" &
-pid=$!
-soon grep -q '^ready' "$top/ready" || fail "a state directory beside a cluster: $(< "$top/said")"
+keeper "$dir-lmdb" --engine lmdb
 end
 rm "$dir-lmdb/cluster"
 expect 0 "$htc" kv cluster --stop --dir "$top/cluster"
