@@ -44,9 +44,9 @@ struct htc__kv_native_message {
     uint32_t                peer, current; /* current 0: only "send again", and the session's name */
     size_t                  count, left, told;
     size_t                  charged; /* to the connection's output */
-    part                   *parts;
-    size_t                  parts_cap;
     htc_buf                 results;
+    size_t                  parts_cap;
+    part                    parts[];
 };
 
 static conn *conn_of(const htc__kv_native *n, uint32_t peer)
@@ -124,32 +124,32 @@ static htc_status hello(htc__kv_native *n, uint32_t peer, uint64_t id, htc_reade
 
 /* ---------------------------------------------------------------- messages that wait */
 
+static size_t message_size(size_t parts)
+{
+    return sizeof(htc__kv_native_message) + parts * sizeof(part);
+}
+
 static void message_free(htc__kv_native *n, htc__kv_native_message *m)
 {
     htc_buf_free(&m->results);
-    htc__free(&n->env, m->parts, m->parts_cap * sizeof *m->parts);
-    htc__table_remove(&n->messages, (htc_bytes){ &m->id, sizeof m->id });
+    htc__numbered_remove(&n->messages, m->id);
+    htc__free(&n->env, m, message_size(m->parts_cap));
 }
 
 static htc__kv_native_message *message_make(htc__kv_native *n, const conn *c, uint64_t serial, size_t parts)
 {
-    uint64_t   id = n->last_id + 1;
-    htc__node *node = htc__table_make(&n->messages, (htc_bytes){ &id, sizeof id }, sizeof(htc__kv_native_message));
-    if (!node)
+    htc__kv_native_message *m = htc__alloc(&n->env, message_size(parts));
+    if (!m)
         return NULL;
-    htc__kv_native_message *m = htc__node_value(node);
-    part                   *list = parts ? htc__alloc(&n->env, parts * sizeof *list) : NULL;
-    if (parts && !list) {
-        htc__table_discard(&n->messages, node);
+    *m = (htc__kv_native_message){
+        .id = htc__numbered_next(&n->messages), .session = c->session, .serial = serial, .peer = c->peer, .parts_cap = parts
+    };
+    if (!htc__numbered_add(&n->messages, m)) {
+        htc__free(&n->env, m, message_size(parts));
         return NULL;
     }
-    *m = (htc__kv_native_message){
-        .id = id, .session = c->session, .serial = serial, .peer = c->peer, .parts = list, .parts_cap = parts
-    };
     /* Results of reads may be large, and many. */
     htc_buf_init(&m->results, &n->env, (size_t)1 << 40);
-    htc__table_link(&n->messages, node);
-    n->last_id = id;
     return m;
 }
 
@@ -194,8 +194,7 @@ static void message_result(htc__kv_native *n, htc__kv_native_message *m, size_t 
 static void answered(void *ctx, uint64_t id, uint64_t slot, const htc_kv_result *result)
 {
     htc__kv_native         *n = ctx;
-    htc__node              *node = htc__table_find(&n->messages, (htc_bytes){ &id, sizeof id });
-    htc__kv_native_message *m = node ? htc__node_value(node) : NULL;
+    htc__kv_native_message *m = htc__numbered_find(&n->messages, id);
     if (!m)
         return;
     message_result(n, m, (size_t)slot, result);
@@ -205,17 +204,16 @@ static void answered(void *ctx, uint64_t id, uint64_t slot, const htc_kv_result 
 
 static void elsewhere(void *ctx, uint64_t id)
 {
-    htc__kv_native *n = ctx;
-    htc__node      *node = htc__table_find(&n->messages, (htc_bytes){ &id, sizeof id });
-    if (node)
-        ((htc__kv_native_message *)htc__node_value(node))->elsewhere = HTC__KV_ELSEWHERE;
+    htc__kv_native         *n = ctx;
+    htc__kv_native_message *m = htc__numbered_find(&n->messages, id);
+    if (m)
+        m->elsewhere = HTC__KV_ELSEWHERE;
 }
 
 static int gone(void *ctx, uint64_t id)
 {
     const htc__kv_native        *n = ctx;
-    htc__node                   *node = htc__table_find(&n->messages, (htc_bytes){ &id, sizeof id });
-    const htc__kv_native_message *m = node ? htc__node_value(node) : NULL;
+    const htc__kv_native_message *m = htc__numbered_find(&n->messages, id);
     const conn                  *c = m ? conn_of(n, m->peer) : NULL;
     return !c || c->session != m->session;
 }
@@ -397,7 +395,7 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
             break;
         int at_once =
             !may_ask(a, head, &q, &result) ||
-            n->backend.ask(n->backend.ctx, &q, &stamp, &n->face, a->m ? a->m->id : n->last_id + 1, a->done, &result);
+            n->backend.ask(n->backend.ctx, &q, &stamp, &n->face, a->m ? a->m->id : htc__numbered_next(&n->messages), a->done, &result);
         size_t size = RESULT_MAX + result.value.len + result.cursor.len + result.items_bytes.len;
         a->size += size;
         if (at_once) {
@@ -441,7 +439,7 @@ static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, const htc
         n->backend.hurry(n->backend.ctx, &n->face, c->alone);
     asking     a = { .n = n, .c = c, .serial = serial, .limit = head->count < OPS_MAX ? head->count : OPS_MAX };
     a.alone = head->count == 1 && c->held == 0;
-    c->alone = a.alone ? n->last_id + 1 : 0;
+    c->alone = a.alone ? htc__numbered_next(&n->messages) : 0;
     htc_status status = ask_all(&a, head, ops, read, out);
     if (status != HTC_OK)
         return status;
@@ -652,16 +650,16 @@ void htc__kv_native_init(htc__kv_native *n)
     n->face = (htc__kv_face){ .answer = answered, .ctx = n, .gone = gone, .elsewhere = elsewhere };
     n->ready_last = &n->ready;
     htc__table_init(&n->conns, &n->env);
-    htc__table_init(&n->messages, &n->env);
+    n->messages = (htc__numbered){ .env = &n->env };
     htc_buf_init(&n->body, &n->env, 0);
 }
 
 void htc__kv_native_free(htc__kv_native *n)
 {
-    while (n->messages.head[0])
-        message_free(n, htc__node_value(n->messages.head[0]));
+    for (htc__kv_native_message *m; (m = htc__numbered_any(&n->messages)) != NULL;)
+        message_free(n, m);
     htc__kv_watches_free(&n->watches);
     htc__table_free(&n->conns);
-    htc__table_free(&n->messages);
+    htc__numbered_free(&n->messages);
     htc_buf_free(&n->body);
 }

@@ -8,6 +8,7 @@
 
 #include "kvs/face.h"
 #include "kvs/kv_wire.h"
+#include "kvs/numbered.h"
 #include "kvs/table.h"
 #include "kvs/watch.h"
 
@@ -23,8 +24,7 @@ typedef struct htc__kv_native {
     htc__kv_watches watches; /* its bounds are to be filled too */
 
     htc__table              conns;    /* by peer */
-    htc__table              messages; /* by id: those not answered entirely */
-    uint64_t                last_id;
+    htc__numbered           messages; /* those not answered entirely */
     htc__kv_native_message *ready, **ready_last;
     htc_buf                 body;
     size_t                  piece;     /* where the piece that is being written begins in body, its frame's length before it */
