@@ -28,7 +28,7 @@ void fuzz_say_progress(const fuzz_options *o, const fuzz_sum *sum, const fuzz_ru
     if (o->verbose)
         printf("seed %" PRIu64 ": %016" PRIx64 ", %" PRIu64 " operations, %" PRIu64 " changes of members, %.3f s, %s\n", run->seed,
                run->report.hash, run->report.operations, run->report.changes, (double)run->report.span / 1e9,
-               run->report.failed ? run->report.text : "fine");
+               run->report.text[0] ? run->report.text : "fine");
     /* Nothing for what is over in a moment; then once a second, on a terminal in one place. */
     if (now - began < 2 || now - said < (isatty(STDERR_FILENO) ? 0.5 : 10) || o->json)
         return;

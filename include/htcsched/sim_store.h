@@ -91,7 +91,7 @@ typedef struct htc_sim_store_options {
 typedef struct htc_sim_store_report {
     size_t   size;                         /**< sizeof(htc_sim_store_report), set by the caller */
     uint32_t failed;                       /**< 1: text says what is wrong */
-    uint32_t undecided;                    /**< rules that were not decided: a checker ran out of steps. Then the run has failed */
+    uint32_t undecided;                    /**< rules that were not decided: a checker ran out of steps. If nothing has failed, text says of which key */
     uint64_t hash;                         /**< htc_sim_hash, all that was asked and answered, and the verdict: the same for the same seed */
     uint64_t events;                       /**< delivered */
     uint64_t operations;                   /**< in the history: asked by clients, and key by key what pages and watches told them */
