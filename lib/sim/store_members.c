@@ -239,8 +239,10 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     htc_sim_disk_stats d = { 0 };
     if (!m->disk)
         end_in_memory(m, crashed);
-    if (crashed)
+    if (crashed) {
+        m->left = m->left && m->outside; /* one that had stored nothing as a member has not heard of it, and may ask anew */
         return;
+    }
     m->outside = status == HTC_OK && m->left;
     if (m->outside)
         return;
