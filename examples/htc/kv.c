@@ -310,12 +310,12 @@ static const subcommand subcommands[] = {
     [KV_WATCH] = { "watch", "KEY | --prefix P [--count N] [--from V]", "Tell how a key is, and what becomes of it.", 0, 1, kv_watch, 0 },
     [KV_BACKUP] = { "backup", "FILE [--without-namespaces]", "Write all keys and values to a file.", 1, 1, kv_backup, 0 },
     [KV_RESTORE] = { "restore", "FILE [--replace] [--leased]", "Put back what a backup holds.", 1, 1, kv_restore, 0 },
-    [KV_FSCK] = { "fsck", "DIR", "Look for damage in the files of a store that is not running.", 1, 1, kv_fsck, 1 },
-    [KV_DUMP] = { "dump", "DIR [FILE] [--namespace NAME]", "Write what can be read there as a backup (--json: as text).", 1, 2, kv_dump, 1 },
+    [KV_FSCK] = { "fsck", "DIR", "Look for damage in the files of a store that is not running.", 0, 1, kv_fsck, 1 },
+    [KV_DUMP] = { "dump", "DIR [FILE] [--namespace NAME]", "Write what can be read there as a backup (--json: as text).", 0, 2, kv_dump, 1 },
     [KV_MEMBERS] = { "members", "[--buckets]", "Who keeps the store, what each of them keeps, and what changes.", 0, 0, kv_members, 0 },
     [KV_JOIN] = { "join", "[ID]", "Wait until a member is in; without ID: how one is added.", 0, 1, kv_join, 0 },
     [KV_LEAVE] = { "leave", "ID [--no-wait]", "Let a member go; its part of the keys moves to the others.", 1, 1, kv_leave, 0 },
-    [KV_REPLACE] = { "replace", "OLD NEW [--no-wait]", "Wait until NEW has taken the place of OLD; how it is done.", 2, 2, kv_replace, 0 },
+    [KV_REPLACE] = { "replace", "OLD NEW [--no-wait]", "Wait until NEW has the place of OLD, which a member takes that is started with --replaces OLD.", 2, 2, kv_replace, 0 },
     [KV_REBALANCE] = { "rebalance", "ID --weight W [--no-wait]", "Give a member another share of the keys.", 1, 1, kv_rebalance, 0 },
     [KV_UNDO] = { "undo", "[--no-wait]", "Give up the change of members that is under way.", 0, 0, kv_undo, 0 },
     [KV_RATE] = { "rate", "BUCKETS", "How many buckets may move in a minute; 0: as many as can.", 1, 1, kv_rate, 0 },
@@ -471,6 +471,15 @@ htc_status kv_turn_to_next(kv_call *k)
     return HTC_OK;
 }
 
+/* Trying again does not help, and the record is not to be written over: what is left is the way around it. */
+static void say_way_around(cli *c)
+{
+    if (c->error.status == HTC_OK)
+        cli_error(c, HTC_ECORRUPT, "", "", "%s", htc_strerror(HTC_ECORRUPT));
+    if (!c->error.hint[0])
+        snprintf(c->error.hint, sizeof c->error.hint, "stop it: htc kv fsck DIR names the key, and what to do; htc kv dump DIR FILE saves the others");
+}
+
 htc_status run_kv(cli *c, int argc, char **argv)
 {
     kv_call           k = { .c = c, .version = -1, .ttl = -1, .weight = -1, .members = -1, .base_port = -1, .shards = -1, .patience = -1, .timeout = -1, .count = -1, .from = -1, .limit = -1 };
@@ -500,6 +509,8 @@ htc_status run_kv(cli *c, int argc, char **argv)
         s = open_store(&k, which);
     if (s == HTC_OK)
         s = sub->run(&k);
+    if (s == HTC_ECORRUPT && !sub->offline)
+        say_way_around(c);
     htc_store_close(k.store);
     free(k.places);
     words_free(&k.w);

@@ -51,6 +51,7 @@ typedef struct kv_call {
     double      patience;                   /* in seconds; -1: not given */
     uint32_t    stop;
     uint32_t    buckets; /* members */
+    const char *own_dir; /* fsck, dump: --dir; NULL: not given */
     const char *prefix;  /* watch */
     int64_t     count, from; /* watch; -1: not given */
     uint32_t    no_wait; /* join, leave, replace, rebalance, undo */

@@ -339,7 +339,8 @@ static htc_status take_answer(restoring *x)
         x->kept++;
     else if (s == HTC_OK)
         s = r.status;
-    return s == HTC_OK ? s : cli_error(x->k->c, s, "", "some keys were restored: try again", "%s", htc_strerror(s));
+    const char *next = s == HTC_ECORRUPT ? "some keys were restored; one over there is damaged: stop it, and htc kv fsck DIR says what to do" : "some keys were restored: try again";
+    return s == HTC_OK ? s : cli_error(x->k->c, s, "", next, "%s", htc_strerror(s));
 }
 
 static htc_status take_all(restoring *x)

@@ -27,7 +27,10 @@ static void on_problem(void *ctx, const htc_kv_problem *p)
                                                      "error", htc_status_name(p->status), "cause", p->text, "next", p->next));
         return;
     }
-    fprintf(l->f || l->quiet ? stderr : stdout, "%s, byte %" PRIu64 ": %s -> %s\n", p->file, p->offset, p->text, p->next);
+    char place[32] = "";
+    if (p->offset) /* 0: the beginning, or nobody knows */
+        snprintf(place, sizeof place, ", byte %" PRIu64, p->offset);
+    fprintf(l->f || l->quiet ? stderr : stdout, "%s%s: %s -> %s\n", p->file, place, p->text, p->next);
 }
 
 static htc_status wrote(looking *l, int ok)
@@ -91,13 +94,15 @@ static htc_status look(looking *l, int records, htc_kv_check_found *found)
     return s;
 }
 
-static htc_status damage(kv_call *k, const htc_kv_check_found *found)
+/* Also where no key is lost: a script has to notice that the disk does not keep what it is given. next: where some are. */
+static htc_status damage(kv_call *k, const htc_kv_check_found *found, const char *next)
 {
+    char lost[80];
     if (!found->problems)
         return HTC_OK;
-    return cli_error(k->c, HTC_ECORRUPT, k->w.at[0], "htc kv dump saves what can be read",
-                     "%" PRIu64 " problem%s, %" PRIu64 " key%s lost", found->problems, found->problems == 1 ? "" : "s", found->lost,
-                     found->lost == 1 ? "" : "s");
+    snprintf(lost, sizeof lost, "%" PRIu64 " key%s lost", found->lost, found->lost == 1 ? " is" : "s are");
+    return cli_error(k->c, HTC_ECORRUPT, k->w.at[0], found->lost ? next : "each line above says what to do", "%" PRIu64 " problem%s, and %s", found->problems,
+                     found->problems == 1 ? "" : "s", found->lost ? lost : "no key is known to be lost");
 }
 
 static const char *eventual_text(const htc_kv_check_found *found, char text[64])
@@ -108,8 +113,23 @@ static const char *eventual_text(const htc_kv_check_found *found, char text[64])
     return text;
 }
 
+/* --dir DIR as all other commands have it, in place of the word. */
+static htc_status take_dir(kv_call *k, size_t behind)
+{
+    if (k->own_dir) {
+        words_add(&k->w, "");
+        memmove(&k->w.at[1], &k->w.at[0], (k->w.count - 1) * sizeof *k->w.at);
+        k->w.at[0] = k->own_dir;
+    }
+    if (k->w.count == 0)
+        return cli_error(k->c, HTC_EUSAGE, "", "name a state directory, or the store in it", "whose files are to be looked at?");
+    return k->w.count <= 1 + behind ? HTC_OK : cli_error(k->c, HTC_EUSAGE, "", "DIR is either a word or --dir DIR", "'%.80s' is one word too many", k->w.at[1 + behind]);
+}
+
 htc_status kv_fsck(kv_call *k)
 {
+    if (take_dir(k, 0) != HTC_OK)
+        return HTC_EUSAGE;
     looking            l = { .k = k, .problems = k->c->json ? json_array() : NULL };
     htc_kv_check_found found;
     char               spaces[64];
@@ -121,17 +141,23 @@ htc_status kv_fsck(kv_call *k)
         put_json(k->c, o);
         json_decref(o);
     } else if (s == HTC_OK && found.engine == HTC_KV_LOG) {
-        printf("log: %" PRIu64 " keys%s, %" PRIu64 " segments, %" PRIu64 " batches to %s, byte %" PRIu64 "\n", found.keys,
-               eventual_text(&found, spaces), found.segments, found.batches, found.end_file, found.end_offset);
+        printf("log: %" PRIu64 " key%s%s, %" PRIu64 " segment%s, %" PRIu64 " batch%s to %s, byte %" PRIu64 "%s\n", found.keys, found.keys == 1 ? "" : "s",
+               eventual_text(&found, spaces), found.segments, found.segments == 1 ? "" : "s", found.batches, found.batches == 1 ? "" : "es",
+               found.end_file, found.end_offset, found.problems ? "" : ": no damage");
     } else if (s == HTC_OK) {
-        printf("lmdb: %" PRIu64 " keys%s\n", found.keys, eventual_text(&found, spaces));
+        printf("lmdb: %" PRIu64 " key%s%s%s\n", found.keys, found.keys == 1 ? "" : "s", eventual_text(&found, spaces), found.problems ? "" : ": no damage");
     }
     json_decref(l.problems);
-    return s == HTC_OK ? damage(k, &found) : s;
+    return s == HTC_OK ? damage(k, &found, "htc kv dump DIR FILE saves what can be read") : s;
 }
 
+/* Whoever reads a dump by a pipe may have enough of it: that is no error of anybody's. */
 static htc_status cannot_write(const looking *l, int why)
 {
+    if (why == EPIPE && l->k->w.count == 1) {
+        clearerr(stdout);
+        return HTC_OK;
+    }
     return cli_error(l->k->c, write_status(why), l->k->w.count > 1 ? l->k->w.at[1] : "standard output",
                      why == EEXIST ? "name a file that does not exist yet" : "name another place", "cannot write: %s", strerror(why));
 }
@@ -152,6 +178,8 @@ static htc_status dump_records(looking *l, htc_kv_check_found *found)
 
 htc_status kv_dump(kv_call *k)
 {
+    if (take_dir(k, 1) != HTC_OK)
+        return HTC_EUSAGE;
     looking            l = { .k = k, .quiet = 1 };
     htc_kv_check_found found = { .size = sizeof found };
     const char        *path = k->w.count > 1 ? k->w.at[1] : NULL;
@@ -176,5 +204,7 @@ htc_status kv_dump(kv_call *k)
         if (s != HTC_OK)
             unlink(path);
     }
-    return s == HTC_OK ? damage(k, &found) : s;
+    char  next[160];
+    snprintf(next, sizeof next, "what can be read %s%.120s", path ? "is in " : "was written", path ? path : "");
+    return s == HTC_OK && l.why == 0 ? damage(k, &found, next) : s;
 }

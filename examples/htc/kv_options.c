@@ -38,15 +38,21 @@ static uint32_t all_of(const row *rows, size_t n, const char *name)
     return of & ((1u << KV_COMMANDS) - 1);
 }
 
+/* Every command has it, and some say something else of it. */
+static int is_everywhere(const row *r)
+{
+    return strcmp(r->o.name, "dir") == 0;
+}
+
 /* Its own in front, for the first of a name is found. */
 static size_t fill(sheet *s, const row *rows, size_t n, uint32_t which)
 {
     size_t filled = 0;
     for (size_t i = 0; i < n; i++)
-        if (which == KV_COMMANDS || rows[i].of & 1u << which)
+        if (which == KV_COMMANDS ? !is_everywhere(&rows[i]) : (rows[i].of & 1u << which) != 0)
             s->at[filled++] = rows[i].o;
     for (size_t i = 0; i < n && which != KV_COMMANDS; i++) {
-        if (rows[i].of & 1u << which)
+        if (rows[i].of & 1u << which || is_everywhere(&rows[i]))
             continue;
         name_commands(all_of(rows, n, rows[i].o.name), s->text[filled], sizeof s->text[filled]);
         s->at[filled] = (opt){ rows[i].o.name, 0, OPT_ELSEWHERE, NULL, NULL, s->text[filled] };
@@ -60,7 +66,7 @@ static void say_whose(sheet *s, const row *rows, size_t n)
 {
     char names[120];
     for (size_t i = 0; i < n; i++) {
-        if (rows[i].of == ONLINE)
+        if (rows[i].of == ONLINE || is_everywhere(&rows[i]))
             continue;
         name_commands(rows[i].of, names, sizeof names);
         snprintf(s->text[i], sizeof s->text[i], "%s: %s", names, rows[i].o.help);
@@ -104,6 +110,9 @@ htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, ch
         { OF(JOIN) | OF(LEAVE) | OF(REPLACE) | OF(REBALANCE) | OF(UNDO),
           { "no-wait", 0, OPT_FLAG, &k->no_wait, NULL, "do not wait for the end" } },
         { OF(REBALANCE), { "weight", 0, OPT_COUNT, &k->weight, "W", "its share is in proportion to this, 1 to 65535" } },
+        /* The last, so that the others have the same places in a sheet without them. */
+        { OF(FSCK) | OF(DUMP), { "dir", 0, OPT_TEXT, &k->own_dir, "DIR", "in place of the word DIR: a member's state directory, or the store in it" } },
+        { OF(CLUSTER), { "dir", 0, OPT_TEXT, &k->c->dir, "DIR", "the cluster's own directory ($HTC_DIR, else ./htc-state)" } },
     };
     size_t n = sizeof rows / sizeof *rows;
     sheet  s;

@@ -92,24 +92,25 @@ htc_status parse_size(const char *text, uint64_t *bytes)
     return HTC_OK;
 }
 
-static void print_options(const opt *opts, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        char left[64];
-        if (opts[i].kind == OPT_ELSEWHERE)
-            continue;
-        snprintf(left, sizeof left, "%s%c%s--%s %s", opts[i].letter ? "-" : " ", opts[i].letter ? opts[i].letter : ' ',
-                 opts[i].letter ? ", " : "  ", opts[i].name, opts[i].arg ? opts[i].arg : "");
-        printf("  %-30s %s\n", left, opts[i].help);
-    }
-}
-
 static const opt *find_opt(const opt *opts, size_t n, const char *name, size_t len, char letter)
 {
     for (size_t i = 0; i < n; i++)
         if (letter ? opts[i].letter == letter : strlen(opts[i].name) == len && memcmp(opts[i].name, name, len) == 0)
             return &opts[i];
     return NULL;
+}
+
+/* But those that the command says something else of. */
+static void print_options(const opt *opts, size_t n, const opt *said, size_t n_said)
+{
+    for (size_t i = 0; i < n; i++) {
+        char left[64];
+        if (opts[i].kind == OPT_ELSEWHERE || find_opt(said, n_said, opts[i].name, strlen(opts[i].name), 0))
+            continue;
+        snprintf(left, sizeof left, "%s%c%s--%s %s", opts[i].letter ? "-" : " ", opts[i].letter ? opts[i].letter : ' ',
+                 opts[i].letter ? ", " : "  ", opts[i].name, opts[i].arg ? opts[i].arg : "");
+        printf("  %-30s %s\n", left, opts[i].help);
+    }
 }
 
 static htc_status store(cli *c, const opt *o, const char *value)
@@ -222,8 +223,8 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
     }
     if (help) {
         printf("usage: htc %s%s%s\n\n%s\n\n", cmd->name, cmd->args[0] ? " " : "", cmd->args, cmd->summary);
-        print_options(opts, n);
-        print_options(common, n_common);
+        print_options(opts, n, NULL, 0);
+        print_options(common, n_common, opts, n);
         return HTC_AGAIN;
     }
     return HTC_OK;

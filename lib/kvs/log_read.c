@@ -186,6 +186,21 @@ static htc_status read_on(htc__log_reader *r, uint64_t offset, htc_output *out)
     return ask_read(r, r->state, from, end - from < PIECE ? end - from : PIECE, out);
 }
 
+/* Users' keys stand behind a letter, which says nothing to them. */
+static htc_status say_damaged(htc__log_reader *r, const htc__log_record *record, const char *name, uint64_t offset)
+{
+    char      text[160];
+    htc_bytes key = record->key;
+    if (r->sink.damaged)
+        return r->sink.damaged(r->sink.ctx, record, name, offset);
+    if (key.len > 1 && *(const uint8_t *)key.data == 'k')
+        key = (htc_bytes){ (const uint8_t *)key.data + 1, key.len - 1 };
+    snprintf(text, sizeof text, "the value of \"%.*s\" is damaged", key.len < 100 ? (int)key.len : 100, (const char *)key.data);
+    htc__text_clean(text);
+    problem(r, HTC_ECORRUPT, name, offset, text);
+    return HTC_OK;
+}
+
 static htc_status give_records(htc__log_reader *r, htc_bytes payload, const char *name, uint64_t offset)
 {
     htc__log_record record;
@@ -193,17 +208,14 @@ static htc_status give_records(htc__log_reader *r, htc_bytes payload, const char
     htc_status      status = HTC_OK;
     for (; status == HTC_OK && htc__log_record_next(payload, &at, &record) > 0; from = at) {
         if (record.damaged) {
-            char text[160];
-            int  n = record.key.len < 100 ? (int)record.key.len : 100;
-            snprintf(text, sizeof text, "the value of \"%.*s\" is damaged", n, (const char *)record.key.data);
-            htc__text_clean(text);
-            problem(r, HTC_ECORRUPT, name, offset + HTC__LOG_HEAD + from, text);
+            status = say_damaged(r, &record, name, offset + HTC__LOG_HEAD + from);
             record.kind = HTC__LOG_LOST;
             r->damaged++;
         }
         if (record.kind == HTC__LOG_LOST)
             record.value = (htc_bytes){ NULL, 0 };
-        status = r->sink.record(r->sink.ctx, &record);
+        if (status == HTC_OK)
+            status = r->sink.record(r->sink.ctx, &record);
     }
     return status;
 }

@@ -18,6 +18,9 @@ typedef struct htc__log_sink {
     /* What is wrong, where. Said also of what does not end the reading. May be NULL. */
     void (*problem)(void *ctx, htc_status status, const char *file, uint64_t offset, const char *text);
     void *ctx;
+    /* A record whose value is damaged, before it is given as one that is lost: whether that matters is known when all is read. NULL: it is
+     * said as a problem. */
+    htc_status (*damaged)(void *ctx, const htc__log_record *r, const char *file, uint64_t offset);
 } htc__log_sink;
 
 typedef struct htc__log_file {

@@ -38,7 +38,7 @@ expect 1 "${H[@]}" get "$(printf 'k%.0s' {1..401})"
 expect 0 "${H[@]}" get a
 for words in 'put a b --version 1' 'put a b --seen x' 'append a b --version 1' 'append a b --seen x' 'delete a --version 1' \
     'get a --file x' 'scan --prefix a' 'add counter --namespace n' 'put a b --reconcile' 'get a --context 00' 'backup x.kv --replace' \
-    'fsck . --store unix:x' 'join --weight 2' 'get a --stop'; do
+    'fsck --store unix:x' 'join --weight 2' 'get a --stop'; do
     expect 1 "${H[@]}" $words
 done
 "${H[@]}" put a b --version 3 2> refusal && fail "put took --version"
@@ -64,7 +64,12 @@ grep -q -- '--version N *cas: the version seen' <<< "$out" || fail "kv --help sa
 # What goes wrong says where, why, and what to do next.
 refuse 3 'redis://127.0.0.1:1: Connection refused: look whether Redis.* redis-cli -h 127.0.0.1 -p 1 ping' "${H[@]}" get a --store redis://127.0.0.1:1
 refuse 3 "redis\\+unix:$top/none: .*redis-cli -s $top/none ping" "${H[@]}" get a --store "redis+unix:$top/none"
-refuse 4 'work: there is no store: neither here nor in store/.*: name a member' "${H[@]}" fsck "$top/work"
+refuse 4 'work: there is no store: neither here nor in store/.*: name a member' "$htc" kv fsck "$top/work"
+refuse 4 'work: there is no store: neither here nor in store/.*: name a member' "$htc" kv fsck --dir "$top/work"
+refuse 1 'one word too many' "$htc" kv fsck --dir "$top/work" "$top/work"
+refuse 1 'whose files are to be looked at' "$htc" kv fsck
+expect 0 "$htc" kv dump --help
+[ "$(grep -c -- '--dir DIR' <<< "$out")" = 1 ] || fail "kv dump --help says two things of --dir: $out"
 refuse 6 'a: its value is no number in decimal.*: htc kv get' "${H[@]}" add a
 
 # Any bytes, also through a pipe.

@@ -261,7 +261,7 @@ static void checks(void)
 {
     htc_disk_dir  *d;
     looked         whole = { .records = 0 }, less = { .records = 0 };
-    htc__log_sink  sink = { look_record, look_problem, &whole };
+    htc__log_sink  sink = { .record = look_record, .problem = look_problem, .ctx = &whole };
     htc__log_found found;
     member         m;
     char           text[8], value[600] = { 0 }, base[sizeof dir];

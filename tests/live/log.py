@@ -2,7 +2,7 @@
 # usage: log.py FOLDER-OF-THE-PROGRAMS PRELOADED-SHIM
 # htc-kvd --engine log as a process: killed (-9) while many clients change keys, everything that was acknowledged is there; a disk
 # that fails ends it with one clear line (and --engine lmdb as well); a full disk refuses changes and reads go on; what it refuses to begin with.
-import json, os, random, shutil, signal, socket, subprocess, sys, tempfile, time
+import json, os, random, re, shutil, signal, socket, subprocess, sys, tempfile, time
 
 # The shim by descriptor: LD_PRELOAD is cut at blanks, which the path may have.
 programs, shim = sys.argv[1], os.open(sys.argv[2], os.O_RDONLY)
@@ -287,6 +287,93 @@ def looked_at(engine):
     print(f"ok - fsck and dump, {engine}")
 
 
+def spoil(state, words):
+    """A bit of the values that are there, each once in the one segment of a log."""
+    name = state + "/store/log-0000000000000001"
+    with open(name, "rb") as f:
+        whole = f.read()
+    for w in words:
+        check(whole.count(w) == 1, "a value stands there once", w, whole.count(w))
+        with open(name, "r+b") as f:
+            f.seek(whole.index(w) + 3)
+            f.write(bytes([w[3] ^ 1]))
+
+
+def advice():
+    """What is said of damage can be done, by the state that is said: lost, superseded, of one process, of a member."""
+    state = place + "/advice"
+    p = start("--dir", state)
+    c = Client(p.port)
+    for k, v in ("other", "x" * 300000), ("old", "older " * 30), ("lost", "precious " * 30), ("old", "newer " * 30), ("end", "x"):
+        check(c.ask("SET", k, v) == "OK", "set")
+    end(p, 0)
+    out, _ = htc(0, "fsck", state)
+    check(out.decode().endswith(": no damage\n"), "a whole store", out)
+    old, lost = b"older " * 30, b"precious " * 30
+    spoil(state, [old])
+    out, err = htc(70, "fsck", "--dir", state)
+    lines = out.decode().splitlines()
+    check(len(lines) == 2 and 'an older value of "old" is damaged; a newer one is whole -> nothing is lost; look after the disk' in lines[0]
+          and re.match("log-0000000000000001, byte [1-9][0-9]*: ", lines[0]), "superseded", lines)
+    check("1 problem, and no key is known to be lost" in err, "superseded", err)
+    check(dumped(state, 70).keys() == {"other", "old", "lost", "end"}, "nothing is lost")
+    spoil(state, [lost])
+    out, err = htc(70, "fsck", state)
+    lines = [l for l in out.decode().splitlines() if '"lost"' in l]
+    check(len(lines) == 1 and re.match('log-0000000000000001, byte [1-9][0-9]*: the value of "lost" is damaged, and nothing newer was written -> '
+                                       "htc kv dump DIR FILE saves all other keys: restore FILE into an empty --dir", lines[0]), "lost", lines)
+    check("2 problems, and 1 key is lost: htc kv dump DIR FILE saves what can be read" in err, "lost", err)
+    _, err = htc(70, "dump", state, place + "/advice.kv")
+    check(err.splitlines()[-1].endswith(f"what can be read is in {place}/advice.kv"), "dumped", err)
+    for form in "", "--json":
+        head = subprocess.run(["bash", "-c", f"'{programs}/htc' kv dump '{state}' {form} | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"],
+                              capture_output=True, text=True, timeout=60)
+        check(head.stdout.strip() == "0" and "htc:" not in head.stderr, "who has enough of a dump is told nothing", form, head)
+    # A damaged one behind a damaged one: the key is told once as lost.
+    twice = place + "/twice"
+    p = start("--dir", twice)
+    c = Client(p.port)
+    for k, v in ("twice", "first " * 30), ("twice", "second " * 30), ("end", "x"):
+        check(c.ask("SET", k, v) == "OK", "set")
+    end(p, 0)
+    spoil(twice, [b"first " * 30, b"second " * 30])
+    found = json.loads(htc(70, "fsck", twice, "--json")[0])
+    said = [(q["cause"], q["next"].split(":")[0], q["offset"] > 0) for q in found["problems"]]
+    check(found["lost"] == 1 and said == [('an older value of "twice" is damaged', "the newer one counts; look after the disk", True),
+                                          ('the value of "twice" is damaged, and nothing newer was written', "htc kv dump DIR FILE saves all other keys", True)],
+          "damaged twice", found)
+    # It is refused to everybody, with the way around it, and that way leads to a store.
+    p = start("--dir", state)
+    at = ["--store", f"unix:{state}/kvd.sock"]
+    for words in ["get", "lost"], ["put", "lost", "new"], ["scan"], ["backup", place + "/not.kv"]:
+        _, err = htc(70, *words, *at)
+        check("htc kv dump DIR FILE saves the others" in err, "a next step", words, err)
+    htc(0, "restore", place + "/advice.kv", *at)
+    end(p, 0)
+    p = start("--dir", state + "-new")
+    at = ["--store", f"unix:{state}-new/kvd.sock"]
+    htc(0, "restore", place + "/advice.kv", *at)
+    htc(0, "put", "lost", "precious", *at)
+    htc(0, "backup", place + "/whole.kv", *at)
+    end(p, 0)
+    p = start("--dir", state)
+    _, err = htc(70, "restore", "--replace", place + "/whole.kv", "--store", f"unix:{state}/kvd.sock")
+    check("try again" not in err and "htc kv fsck DIR says what to do" in err, "trying again does not help", err)
+    end(p, 0)
+    # A member takes it from the others.
+    state += "-member"
+    drawn = subprocess.run([programs + "/htc-kvd", "--dir", state, "--new-member"], capture_output=True, text=True, check=True, timeout=60)
+    p = start("--dir", state, "--member", f"{drawn.stdout.strip()}@unix:{state}/kvd.sock")
+    c = Client(p.port)
+    for k, v in ("lost", "precious " * 30), ("end", "x"):
+        check(c.ask("SET", k, v) == "OK", "set")
+    end(p, 0)
+    spoil(state, [lost])
+    out, _ = htc(70, "fsck", state)
+    check('"lost" is damaged' in out.decode() and "a member takes this from the other owners by itself" in out.decode(), "of a member", out)
+    print("ok - advice")
+
+
 def refuse(code, words, *options):
     p = subprocess.run([programs + "/htc-kvd", "--engine", "log", *options], capture_output=True, text=True, timeout=60)
     check(p.returncode == code and p.stdout == "", "exit code", options, p.returncode, p.stderr)
@@ -310,6 +397,7 @@ try:
     full_disk()
     looked_at("log")
     looked_at("lmdb")
+    advice()
     state = place + "/taken"
     p = start("--dir", state)
     refuse(6, "another process", "--dir", state)

@@ -164,7 +164,7 @@ expect 0 "${kv[@]}" backup all.kv --without-namespaces
 [ "$out" = '3 keys, 1 with a ttl, 1 bound to a lease' ] || fail "backup said: $out"
 expect 0 "${cluster[@]}" --stop
 expect 0 "$htc" kv fsck "$top/c/1"
-[[ $out == 'lmdb: 3 keys, 2 of eventual namespaces' ]] || fail "fsck said: $out"
+[[ $out == 'lmdb: 3 keys, 2 of eventual namespaces: no damage' ]] || fail "fsck said: $out"
 expect 0 "$htc" kv fsck "$top/c/1" --json
 [ "$(json "$out" '"%d %d" % (v["keys"], v["eventual"])')" = '3 2' ] || fail "fsck --json said: $out"
 expect 0 "$htc" kv dump "$top/c/1" --json

@@ -17,10 +17,20 @@ typedef struct check {
     htc_kv_check_found   found;
     htc_status           status; /* not HTC_OK: the reading cannot go on */
     htc__heap            heap;
+    htc__heap            places; /* of a log: by name, where its newest damaged record is */
+    htc_buf              held;   /* problems of a log that wait until all is read */
+    int                  several; /* it is a member's, and others may have the same keys */
     htc__siblings        siblings;
 } check;
 
-#define MEND "write the key again, or restore it from a backup; one of several members: let a new one take its place"
+/* A damaged key is refused to who would write it, too: nobody knows what was promised of it. */
+#define AFRESH "htc kv dump DIR FILE saves all other keys: restore FILE into an empty --dir"
+
+static const char *mend(const check *c)
+{
+    return c->several ? "start it: a member takes this from the other owners by itself, and logs 'bucket N is renewed'; where it is the only one: " AFRESH
+                      : AFRESH ", then this key from a backup";
+}
 
 static void problem(check *c, htc_status status, const char *file, uint64_t offset, const char *text, const char *next)
 {
@@ -44,16 +54,27 @@ static htc_bytes key_of(htc_bytes name, htc_bytes *space)
 }
 
 /* before "KEY" after, or before "KEY" of namespace "SPACE" after */
-static void lost(check *c, const char *file, const char *before, htc_bytes name, const char *after)
+static void put_text(char *text, size_t cap, const char *before, htc_bytes name, const char *after)
 {
-    char      text[240], where[64] = "";
+    char      where[64] = "";
     htc_bytes space, key = key_of(name, &space);
     if (space.len)
         snprintf(where, sizeof where, " of namespace \"%.*s\"", (int)(space.len < 40 ? space.len : 40), (const char *)space.data);
-    snprintf(text, sizeof text, "%s \"%.*s\"%s %s", before, (int)(key.len < 100 ? key.len : 100), (const char *)key.data, where, after);
+    int letter = *(const uint8_t *)name.data;
+    if (letter == 'n' || (letter == 'k' && !htc__kv_own_key(key)))
+        snprintf(text, cap, "%s \"%.*s\"%s %s", before, (int)(key.len < 100 ? key.len : 100), (const char *)key.data, where, after);
+    else
+        snprintf(text, cap, "%s what the store keeps for itself (%c) %s", before, letter, after);
     htc__text_clean(text);
+}
+
+/* offset 0: the place is not known */
+static void lost(check *c, const char *file, uint64_t offset, const char *before, htc_bytes name, const char *after)
+{
+    char text[240];
+    put_text(text, sizeof text, before, name, after);
     c->found.lost++;
-    problem(c, HTC_ECORRUPT, file, 0, text, MEND);
+    problem(c, HTC_ECORRUPT, file, offset, text, mend(c));
 }
 
 static int tell(check *c, const htc_kv_check_item *item)
@@ -75,7 +96,7 @@ static int show(check *c, htc_bytes name, htc_bytes value, const char *file)
         return 0;
     item.key = key_of(name, &item.space);
     if (!value.data || htc__kv_cell_read(value, NULL, &cell) != HTC_OK) {
-        lost(c, file, "the record of", name, "is damaged");
+        lost(c, file, 0, "the record of", name, "is damaged");
         return 1;
     }
     if (!cell.present || cell.deleted || htc__kv_own_key(item.key))
@@ -98,7 +119,7 @@ static int show_siblings(check *c, htc_bytes name, htc_bytes value, const char *
     item.key = key_of(name, &item.space);
     if (!item.space.len || !value.data || value.len < 2 || *(const uint8_t *)value.data != HTC__KV_EVENTUAL_FORMAT ||
         htc__siblings_read((htc_bytes){ (const uint8_t *)value.data + 1, value.len - 1 }, &c->siblings) != HTC_OK) {
-        lost(c, file, "the record of", name, "is damaged");
+        lost(c, file, 0, "the record of", name, "is damaged");
         return 1;
     }
     for (uint32_t i = 0; i < c->siblings.values; i++) {
@@ -127,11 +148,86 @@ static htc_status log_record(void *ctx, const htc__log_record *r)
     return htc__heap_lose(&c->heap, r->key);
 }
 
+/* What is to be done depends on what is read behind it. */
 static void log_problem(void *ctx, htc_status status, const char *file, uint64_t offset, const char *text)
 {
-    problem(ctx, status, file, offset, text,
-            status == HTC_EFORMAT ? "take the version of the program that wrote it"
-                                  : "what was written there is lost, all else is read: htc kv dump saves it");
+    check *c = ctx;
+    htc_put_u32(&c->held, (uint32_t)status);
+    htc_put_u64(&c->held, offset);
+    htc_put_bytes(&c->held, (htc_bytes){ file, strlen(file) + 1 });
+    htc_put_bytes(&c->held, (htc_bytes){ text, strlen(text) + 1 });
+}
+
+static htc_status log_damaged(void *ctx, const htc__log_record *r, const char *file, uint64_t offset)
+{
+    check     *c = ctx;
+    htc_bytes  before;
+    char       text[240];
+    uint8_t    place[8 + HTC__LOG_NAME] = { 0 };
+    htc_status status = htc__heap_get(&c->places, r->key, &before);
+    if (status == HTC_OK) {
+        put_text(text, sizeof text, "an older value of", r->key, "is damaged");
+        log_problem(c, HTC_MISMATCH, (const char *)before.data + 8, htc__le64_get(before.data), text);
+    } else if (status != HTC_ENOTFOUND) {
+        return status;
+    }
+    htc__le64_put(place, offset);
+    snprintf((char *)place + 8, HTC__LOG_NAME, "%s", file);
+    return htc__heap_put(&c->places, r->key, (htc_bytes){ place, sizeof place });
+}
+
+static int is_super(const char *file)
+{
+    char first[HTC__LOG_NAME], second[HTC__LOG_NAME];
+    htc__log_super_name(0, first);
+    htc__log_super_name(1, second);
+    return strcmp(first, file) == 0 || strcmp(second, file) == 0;
+}
+
+#define NOTHING_LOST "nothing is lost; look after the disk"
+
+static const char *next_step(const check *c, htc_status status, const char *file)
+{
+    if (status == HTC_EFORMAT)
+        return "take the version of the program that wrote it";
+    if (status == HTC_MISMATCH) /* superseded */
+        return "the newer one counts; look after the disk";
+    if (is_super(file))
+        return c->found.batches ? NOTHING_LOST : "restore a backup into an empty --dir";
+    return c->several ? "what was written there is lost: let a new member take the place of this one (htc kv join says how); where it is the only one: " AFRESH
+                      : "what was written there is lost: " AFRESH;
+}
+
+static htc_status tell_held(check *c)
+{
+    htc_reader r = htc_reader_of(htc_buf_bytes(&c->held));
+    while (htc_reader_left(&r) > 0) {
+        htc_status  status = (htc_status)(int32_t)htc_get_u32(&r);
+        uint64_t    offset = htc_get_u64(&r);
+        const char *file = htc_get_bytes(&r).data, *text = htc_get_bytes(&r).data;
+        if (r.status != HTC_OK) /* there was no room for more of them */
+            break;
+        problem(c, status == HTC_MISMATCH ? HTC_ECORRUPT : status, file, offset, text, next_step(c, status, file));
+    }
+    return c->held.status == HTC_ENOMEM ? HTC_ENOMEM : HTC_OK;
+}
+
+/* Where the newest record of a key is damaged, or the newest that is: then all depends on what was written behind it. */
+static int show_damaged(void *ctx, htc_bytes key, htc_bytes place)
+{
+    check      *c = ctx;
+    char        text[240];
+    htc_bytes   value;
+    const char *file = (const char *)place.data + 8;
+    uint64_t    offset = htc__le64_get(place.data);
+    htc_status  status = htc__heap_get(&c->heap, key, &value);
+    if (status == HTC_ECORRUPT) {
+        lost(c, file, offset, "the value of", key, "is damaged, and nothing newer was written");
+        return 1;
+    }
+    put_text(text, sizeof text, "an older value of", key, status == HTC_OK ? "is damaged; a newer one is whole" : "is damaged; it was removed since");
+    problem(c, HTC_ECORRUPT, file, offset, text, NOTHING_LOST);
+    return 1;
 }
 
 static int show_one(void *ctx, htc_bytes key, htc_bytes value)
@@ -144,41 +240,60 @@ static int show_one_eventual(void *ctx, htc_bytes key, htc_bytes value)
     return show_siblings(ctx, key, value, "log");
 }
 
-/* Those that only are known to be lost. */
+/* Those that only are known to be lost: the damage itself went with its segment. */
 static int show_lost(void *ctx, uint64_t top, htc_bytes key, htc_bytes value)
 {
+    check *c = ctx;
     (void)top;
-    if (!value.data && value.len == SIZE_MAX)
-        lost(ctx, "log", "the value of", key, "is lost, and nothing newer was written");
+    if (!value.data && value.len == SIZE_MAX && htc__heap_get(&c->places, key, &value) == HTC_ENOTFOUND)
+        lost(c, "log", 0, "the value of", key, "is lost, and nothing newer was written");
     return 1;
+}
+
+/* All is read: what is there, and what of it is wrong. */
+static htc_status show_log(check *c)
+{
+    htc_bytes  value;
+    c->several = htc__heap_get(&c->heap, htc_bytes_of("c"), &value) != HTC_ENOTFOUND;
+    htc_status status = tell_held(c);
+    if (status != HTC_OK)
+        return status;
+    htc__heap_scan(&c->places, (htc_bytes){ NULL, 0 }, show_damaged, c);
+    htc__heap_scan(&c->heap, htc_bytes_of("k"), show_one, c);
+    if (c->status == HTC_OK)
+        htc__heap_scan(&c->heap, htc_bytes_of("n"), show_one_eventual, c);
+    htc__heap_walk_tops(&c->heap, 0, UINT64_MAX, show_lost, c);
+    return HTC_OK;
 }
 
 static htc_status check_log(check *c, htc_error *error)
 {
     htc_disk_dir  *disk;
     htc__log_found found = { 0 };
-    htc__log_sink  sink = { log_record, log_problem, c };
+    htc__log_sink  sink = { log_record, log_problem, c, log_damaged };
     htc_status     status = htc_disk_dir_open(c->o.dir, &disk, error);
     if (status != HTC_OK)
         return status;
     htc__heap_init(&c->heap, NULL, &(htc__heap_options){ .ordered = 1 });
+    htc__heap_init(&c->places, NULL, &(htc__heap_options){ .ordered = 1 });
+    htc_buf_init(&c->held, NULL, 0);
     status = htc__log_check(disk, &sink, &found);
     c->found.segments = found.segments;
     c->found.batches = found.frames;
     c->found.end_offset = found.end_offset;
     snprintf(c->found.end_file, sizeof c->found.end_file, "log-%016llx", (unsigned long long)found.end_segment);
     if (status == HTC_OK || status == HTC_ECORRUPT || status == HTC_ENOTFOUND) {
-        htc__heap_scan(&c->heap, htc_bytes_of("k"), show_one, c);
-        if (c->status == HTC_OK)
-            htc__heap_scan(&c->heap, htc_bytes_of("n"), show_one_eventual, c);
-        htc__heap_walk_tops(&c->heap, 0, UINT64_MAX, show_lost, c);
-        status = HTC_OK;
-    } else if (status == HTC_EIO) {
-        htc_disk_dir_failure(disk, error);
+        status = show_log(c);
     } else {
-        htc__error(error, status, "store %s: %s", c->o.dir, htc_strerror(status));
+        (void)tell_held(c); /* what was met before the end of the reading */
+        if (status == HTC_EIO)
+            htc_disk_dir_failure(disk, error);
+        else
+            htc__error(error, status, "store %s: %s", c->o.dir, htc_strerror(status));
     }
     htc__heap_free(&c->heap);
+    htc__heap_free(&c->places);
+    htc_buf_free(&c->held);
     htc_disk_dir_close(disk);
     return status;
 }
@@ -209,18 +324,20 @@ static htc_status check_lmdb(check *c, htc_error *error)
     htc_kv_engine       engine;
     htc_status          status = htc_kv_lmdb_open(NULL, &o, &engine, error);
     if (status == HTC_ECORRUPT) {
-        problem(c, status, "data.mdb", 0, "LMDB cannot open it", "restore a backup into a new store");
+        problem(c, status, "data.mdb", 0, "LMDB cannot open it", "restore a backup into an empty --dir");
         return HTC_OK;
     }
     if (status != HTC_OK)
         return status;
+    htc_bytes value;
+    c->several = engine.ops->get(engine.ctx, htc_bytes_of("c"), &value) != HTC_ENOTFOUND;
     status = engine.ops->scan(engine.ctx, htc_bytes_of("k"), show_sealed, c);
     if (status == HTC_OK && c->status == HTC_OK)
         status = engine.ops->scan(engine.ctx, htc_bytes_of("n"), show_sealed_eventual, c);
     engine.ops->destroy(engine.ctx);
     if (status != HTC_ECORRUPT)
         return status == HTC_OK ? HTC_OK : htc__error(error, status, "store %s: %s", c->o.dir, htc_strerror(status));
-    problem(c, status, "data.mdb", 0, "LMDB cannot read on behind the last key shown", "htc kv dump saves those before, a backup has the others");
+    problem(c, status, "data.mdb", 0, "LMDB cannot read on behind the last key shown", "htc kv dump DIR FILE saves those before, a backup has the others");
     return HTC_OK;
 }
 
