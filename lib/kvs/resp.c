@@ -500,8 +500,16 @@ static void wrong(htc__resp_call *x, const char *what)
     x->c->closing = 1;
 }
 
+/* Clients that make a transaction of every pipeline would otherwise take the store for a broken one. */
+static int is_of_transactions(htc__resp_call *x)
+{
+    return htc__resp_arg_is(x, 0, "MULTI") || htc__resp_arg_is(x, 0, "EXEC") || htc__resp_arg_is(x, 0, "DISCARD") || htc__resp_arg_is(x, 0, "WATCH");
+}
+
 static int unknown(htc__resp_call *x)
 {
+    if (is_of_transactions(x))
+        return htc__resp_error(x, "ERR no transactions here: each command stands alone (redis-py: pipeline(transaction=False))");
     htc_bytes name = htc__resp_arg(x, 0);
     htc_buf  *b = htc__resp_begin(x->f, x->c);
     htc__resp_raw(b, "-ERR unknown command '");
