@@ -82,7 +82,8 @@ static void say_renewal(const htc_kv_server *s, const htc__kv_map *map)
     htc__log_with(&s->env, HTC_LOG_INFO,
                   HTC__FIELDS(HTC__TEXT("change", "renew"), HTC__ID("member", map->leaver), HTC__NUMBER("buckets", map->renewed),
                               HTC__NUMBER("map", s->cluster->map_version)),
-                  "member %016" PRIx64 " has damaged records -> renew %" PRIu32 " buckets among their owners", map->leaver, map->renewed);
+                  "member %016" PRIx64 " has damaged records -> renew %" PRIu32 " bucket%s among %s owners", map->leaver, map->renewed,
+                  map->renewed == 1 ? "" : "s", map->renewed == 1 ? "its" : "their");
 }
 
 static void notice_change(htc_kv_server *s)
