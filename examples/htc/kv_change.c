@@ -15,7 +15,7 @@ typedef struct change {
     htc_kv_members all; /* as it was seen last */
     uint64_t       comer, goer;
     uint32_t       buckets; /* that move, as far as was seen */
-    int            seen;    /* it was under way */
+    int            seen;    /* it was under way; else nobody here knows how many buckets have moved */
     uint64_t       version; /* of the newest map that was seen: members that know less say nothing new */
     const char    *done;    /* what is said in the end: of the id in front of it */
     uint64_t       about;
@@ -96,9 +96,11 @@ static htc_status tell(change *x)
 {
     if (x->k->c->json) {
         json_t *o = kv_members_json(&x->all);
-        json_object_set_new(o, "moved", json_integer(x->buckets));
+        json_object_set_new(o, "moved", x->seen ? json_integer(x->buckets) : json_null());
         put_json(x->k->c, o);
         json_decref(o);
+    } else if (!x->seen || (x->comer && !x->goer)) { /* who joins is told in the same way however late this has begun to look */
+        printf("%016" PRIx64 " %s\n", x->about, x->done);
     } else {
         printf("%016" PRIx64 " %s: %" PRIu32 " bucket%s moved\n", x->about, x->done, x->buckets, x->buckets == 1 ? "" : "s");
     }
@@ -163,6 +165,7 @@ static htc_status ask_for(change *x, uint32_t kind, uint64_t id, int64_t weight)
     }
     if (r.status == HTC_OK) {
         x->buckets = (uint32_t)r.number;
+        x->seen = 1;
         x->version = r.version;
         return HTC_OK;
     }
@@ -228,7 +231,6 @@ htc_status kv_leave(kv_call *k)
     s = ask_for(&x, HTC_KV_CHANGE_LEAVE, x.goer, 0);
     if (s != HTC_OK || k->no_wait)
         return s == HTC_OK ? begun(&x, "leave") : s;
-    x.seen = 1;
     s = wait_for(&x, over);
     return s == HTC_OK ? tell(&x) : s;
 }
