@@ -6,6 +6,7 @@
 #define OF(command) (1u << KV_##command)
 #define OFFLINE (OF(FSCK) | OF(DUMP) | OF(CLUSTER))
 #define ONLINE  (~0u & ~OFFLINE) /* those that speak to a member */
+#define WAITING (ONLINE & ~OF(WATCH)) /* but not for ever */
 #define ROWS_MAX 40
 
 typedef struct row {
@@ -66,7 +67,7 @@ static void say_whose(sheet *s, const row *rows, size_t n)
 {
     char names[120];
     for (size_t i = 0; i < n; i++) {
-        if (rows[i].of == ONLINE || is_everywhere(&rows[i]))
+        if (rows[i].of == ONLINE || rows[i].of == WAITING || is_everywhere(&rows[i]))
             continue;
         name_commands(rows[i].of, names, sizeof names);
         snprintf(s->text[i], sizeof s->text[i], "%s: %s", names, rows[i].o.help);
@@ -81,7 +82,8 @@ htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, ch
         { ONLINE, { "key", 0, OPT_TEXT, &k->key, "FILE", "tcp: one's own key file (htc keys new)" } },
         { ONLINE, { "ring", 0, OPT_TEXT, &k->ring, "FILE", "tcp: the public keys that are known (htc keys add)" } },
         { ONLINE, { "server", 0, OPT_TEXT, &k->server, "NAME|pub-...", "tcp: who has to answer; default: any member of the ring" } },
-        { ONLINE, { "timeout", 0, OPT_TIME, &k->timeout, "TIME", "give up where no answer comes for so long (10s)" } },
+        { WAITING, { "timeout", 0, OPT_TIME, &k->timeout, "TIME", "give up where no answer comes for so long (10s)" } },
+        { OF(WATCH), { "timeout", 0, OPT_TIME, &k->timeout, "TIME", "say so where no answer comes for so long, and wait on (10s)" } },
         { OF(PUT) | OF(APPEND) | OF(CAS), { "file", 0, OPT_TEXT, &k->file, "FILE", "the value is in this file; -: standard input" } },
         { OF(PUT), { "ttl", 0, OPT_TIME, &k->ttl, "TIME", "the key vanishes after this: 90s, 5m, 2h, 1d" } },
         { OF(CAS), { "version", 0, OPT_COUNT, &k->version, "N", "the version seen; 0: the key must not exist" } },

@@ -5,6 +5,8 @@
 
 #include "kv.h"
 
+#define SILENCE (10 * HTC_SECOND)
+
 static const char *word_of(uint32_t kind)
 {
     switch ((htc_kv_event_kind)kind) {
@@ -78,10 +80,37 @@ static htc_status ended(kv_call *k, htc_status why)
     return cli_error(k->c, why, "", "", "the watch has ended: %s", htc_strerror(why));
 }
 
+/* A watch is as silent where nothing changes as where nobody is left that could tell. */
+static htc_ns silence(const kv_call *k)
+{
+    return k->timeout > 0 ? (htc_ns)(k->timeout * HTC_SECOND) : SILENCE;
+}
+
+static void say_whether_it_answers(int *away, int now)
+{
+    if (now != *away)
+        fputs(now ? "htc: no answer: the watch goes on when the store is back\n" : "htc: the store answers again\n", stderr);
+    *away = now;
+}
+
+/* Whether the key is there does not matter: somebody knows. */
+static htc_status look_whether_it_answers(kv_call *k, htc_bytes key, int *away)
+{
+    htc_kv_request q = { .op = HTC_KV_GET, .key = key.len ? key : htc_bytes_of("?") };
+    htc_kv_result  r;
+    htc_status     s = htc_store_ask(k->store, &q, &r, &k->c->error);
+    if (s != HTC_OK)
+        return s;
+    say_whether_it_answers(away, r.status == HTC_ETIMEDOUT);
+    k->c->error = (htc_error){ .status = HTC_OK };
+    return HTC_OK;
+}
+
 htc_status kv_watch(kv_call *k)
 {
     htc_kv_watch watch = { .size = sizeof watch, .tag = 1, .prefix = k->prefix != NULL };
     htc_kv_event e;
+    int          away = 0;
     if ((k->w.count == 1) == (k->prefix != NULL))
         return cli_error(k->c, HTC_EUSAGE, "", "", "watch needs either KEY or --prefix P");
     if (k->prefix && k->from >= 0)
@@ -95,11 +124,16 @@ htc_status kv_watch(kv_call *k)
     if (s == HTC_OK && (s = htc_store_watch(k->store, &watch)) != HTC_OK)
         return ended(k, s);
     for (int64_t told = 0; s == HTC_OK && (k->count < 0 || told < k->count);) {
-        s = htc_store_event(k->store, HTC_NEVER, &e);
+        s = htc_store_event(k->store, silence(k), &e);
+        if (s == HTC_ETIMEDOUT) {
+            s = look_whether_it_answers(k, watch.key, &away);
+            continue;
+        }
         if (s != HTC_OK)
             return cli_error(k->c, s, "", "", "%s", htc_strerror(s));
         if (e.kind == HTC_KV_EVENT_ENDED)
             return ended(k, e.status);
+        say_whether_it_answers(&away, 0);
         show(k->c, &e);
         told += has_key(&e);
     }

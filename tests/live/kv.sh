@@ -122,6 +122,16 @@ patient=$!
 expect 6 "${H[@]}" get a --timeout 1s
 kill -CONT "$pid"
 wait "$patient" || fail "get --timeout 1h: $(< patient)"
+# A watch says that nobody answers, and that somebody does again.
+"${H[@]}" watch a --timeout 0.2s --count 2 > watched.away 2> away &
+watcher=$!
+soon grep -q value watched.away
+kill -STOP "$pid"
+soon grep -q 'no answer: the watch goes on when the store is back' away || fail "watch of a stopped store said: $(< away)"
+kill -CONT "$pid"
+soon grep -q 'the store answers again' away || fail "watch of a store that is back said: $(< away)"
+"${H[@]}" append a '' > /dev/null || fail "append a"
+wait "$watcher" || fail "watch ended with $?: $(< away)"
 [ "$(< patient)" = 'four+' ] || fail "get --timeout 1h said: $(< patient)"
 for time in 0s 367-00:00:00 soon; do
     expect 1 "${H[@]}" get a --timeout "$time"
