@@ -64,7 +64,7 @@ _htc()
         options="--ring --key --server --once --role --for --next --use --finish"
         words="new show add list revoke rotate enrol join"
         ;;
-    kv) options="--store --key --ring --server --timeout --file --version --seen --values --namespace --context --reconcile --limit --replace --members --base-port --shards --engine --durability --patience --stop --buckets --no-wait --weight --prefix --count --from --leased --without-namespaces --ttl"
+    kv) options="--store --key --ring --server --password-file --timeout --file --version --seen --values --namespace --context --reconcile --limit --replace --members --base-port --shards --engine --durability --patience --stop --buckets --no-wait --weight --prefix --count --from --leased --without-namespaces --ttl"
         words="get put delete append add cas scan watch backup restore fsck dump members join leave replace rebalance undo cluster" ;;
     why | cancel | release | rm | report) words="last all" ;;
     esac

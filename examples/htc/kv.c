@@ -413,6 +413,7 @@ htc_store_options kv_reached(const kv_call *k, const char *address)
                                 .address = address,
                                 .timeout_ns = k->timeout > 0 ? (htc_ns)(k->timeout * HTC_SECOND) : 0,
                                 .key_path = k->key,
+                                .password_path = k->password,
                                 .ring_path = k->ring,
                                 .server = k->server };
 }

@@ -38,7 +38,7 @@ typedef struct kv_call {
     htc_store  *store;
     char       *places; /* where it was opened; to be freed */
     words       w; /* behind the subcommand */
-    const char *address, *key, *ring, *server, *file, *seen;
+    const char *address, *key, *ring, *server, *password, *file, *seen; /* password: a file */
     double      timeout;        /* in seconds; -1: not given */
     int64_t     version, limit; /* -1: not given */
     double      ttl;            /* put, in seconds; -1: not given */

@@ -82,6 +82,7 @@ htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, ch
         { ONLINE, { "key", 0, OPT_TEXT, &k->key, "FILE", "tcp: one's own key file (htc keys new)" } },
         { ONLINE, { "ring", 0, OPT_TEXT, &k->ring, "FILE", "tcp: the public keys that are known (htc keys add)" } },
         { ONLINE, { "server", 0, OPT_TEXT, &k->server, "NAME|pub-...", "tcp: who has to answer; default: any member of the ring" } },
+        { ONLINE, { "password-file", 0, OPT_TEXT, &k->password, "FILE", "redis: its first line is the password" } },
         { WAITING, { "timeout", 0, OPT_TIME, &k->timeout, "TIME", "give up where no answer comes for so long (10s)" } },
         { OF(WATCH), { "timeout", 0, OPT_TIME, &k->timeout, "TIME", "say so where no answer comes for so long, and wait on (10s)" } },
         { OF(PUT) | OF(APPEND) | OF(CAS), { "file", 0, OPT_TEXT, &k->file, "FILE", "the value is in this file; -: standard input" } },

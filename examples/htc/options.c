@@ -245,7 +245,7 @@ const char *bring_forward(int argc, char **argv)
 {
     static const char *const with_word[] = { "--dir", "--user",    "-u",          "--token-file", "--store", "--namespace",
                                              "--key", "--ring",    "--server",    "--once",       "--role",
-                                             "--for", "--members", "--base-port", "--engine",     "--durability" };
+                                             "--for", "--members", "--base-port", "--engine",     "--durability", "--password-file" };
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] != '-') {
             char *name = argv[i];

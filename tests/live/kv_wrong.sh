@@ -90,6 +90,14 @@ refuse 4 'there is no ring file gone: htc keys add' "$htc" kv get a --store "tcp
 refuse 4 'there is no key file gone: htc keys new FILE makes one' "$kvd" --dir "$top/keyed" --listen 127.0.0.1:0 --key gone --ring ring
 end
 
+# A password of Redis' clients.
+echo secret > password
+chmod 600 password
+keeper "$dir-lmdb" --engine lmdb --resp "127.0.0.1:$resp" --resp-password-file password
+refuse 4 'NOAUTH .*htc kv --password-file FILE' "$htc" kv get a --store "redis://127.0.0.1:$resp"
+refuse 2 'it has to run scripts' "$htc" kv get a --store "redis://127.0.0.1:$resp" --password-file password
+end
+
 # One store a directory: who looks for it there would find the other one.
 port=$(($(python3 "$ports" 5 $$) + 1)) # and the one before it
 refuse 4 "state-lmdb: there is the store of htc up, or of an htc-kvd, here: give another --dir" \

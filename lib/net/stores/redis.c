@@ -64,6 +64,8 @@ static htc_status first_words(redisContext *c, redisReply **reply, htc_error *er
     if ((*reply)->type != REDIS_REPLY_ERROR)
         return HTC_OK;
     htc_status status = htc__error(error, htc__redis_meaning((*reply)->str), "redis says: %s", (*reply)->str);
+    if (error && status == HTC_EDENIED)
+        snprintf(error->hint, sizeof error->hint, "the password is the first line of a file: htc kv --password-file FILE; a member of our own store is at unix:DIR/kvd.sock too");
     freeReplyObject(*reply);
     *reply = NULL;
     return status;
@@ -89,7 +91,7 @@ static htc_status greet(redis *r, redisContext *c, htc_error *error)
     }
     for (int i = 0; status == HTC_OK && i < SCRIPTS; i++) {
         status = first_words(c, &reply, error, "SCRIPT LOAD %s", htc__redis_scripts[i], "");
-        if (status != HTC_OK && error)
+        if (status != HTC_OK && error && !error->hint[0])
             snprintf(error->hint, sizeof error->hint,
                      "it has to run scripts; a member of our own store (htc-kvd) is reached by %s",
                      "unix:DIR/kvd.sock or tcp://HOST:PORT");
