@@ -181,6 +181,7 @@ static htc_status parse(member *m, int argc, char **argv)
                                            { "key", required_argument, NULL, 'k' },
                                            { "ring", required_argument, NULL, 'R' },
                                            { "once", required_argument, NULL, 'o' },
+                                           { "config", required_argument, NULL, 'C' },
                                            { "help", no_argument, NULL, 'h' },
                                            { "version", no_argument, NULL, 'V' },
                                            { NULL, 0, NULL, 0 } };
@@ -296,6 +297,8 @@ static htc_status parse(member *m, int argc, char **argv)
         case 'V':
             puts("htc-kvd " HTC_VERSION);
             return HTC_AGAIN;
+        case 'C':
+            return member_wrong(m->d, HTC_EUSAGE, "leave out one of them", "%s", "--config is for the store of htc up: it does not go with --engine, --resp and the like");
         default:
             return member_wrong(m->d, HTC_EUSAGE, hint, "'%.60s' is no option, or lacks its value", argv[optind - 1]);
         }
@@ -496,6 +499,8 @@ htc_status member_listen(member *m, uint32_t what, htc_host_metrics_fn write, vo
     if (what & LISTEN_NATIVE && m->d->state)
         s = htc_host_listen_unix(m->host, htc_state_path(m->d->state, HTC_STATE_STORE_SOCKET), 0600, NATIVE_PORT,
                                  &m->d->error);
+    if (s == HTC_ELOCKED) /* the socket of the directory: what runs there has it */
+        snprintf(m->d->error.hint, sizeof m->d->error.hint, "end the htc-kvd that runs there, or give another --dir");
     if (s == HTC_OK && what & LISTEN_SECURE && m->o.listen)
         s = listen_secure(m);
     if (s == HTC_OK && what & LISTEN_RESP && m->o.resp)

@@ -233,7 +233,7 @@ static htc_status add(kv_call *k)
     if (s == HTC_OK)
         s = kv_ask(k, &q, &r);
     if (s == HTC_EINVAL)
-        return cli_error(k->c, HTC_MISMATCH, k->w.at[0], "htc kv get shows its value, htc kv put sets it",
+        return cli_error(k->c, HTC_EINPUT, k->w.at[0], "htc kv get shows its value, htc kv put sets it",
                          "its value is no number in decimal, or would leave 64 bits");
     if (s != HTC_OK)
         return s;
@@ -341,11 +341,13 @@ static void list_subcommands(void)
 {
     puts("\nCommands:");
     for (size_t i = 0; i < KV_COMMANDS; i++)
-        printf("  %-9s %-38s %s\n", subcommands[i].name, subcommands[i].args, subcommands[i].summary);
+        printf("  %-9s %-38s%s %s\n", subcommands[i].name, subcommands[i].args,
+               strlen(subcommands[i].args) > 38 ? "\n                                                  " : "", subcommands[i].summary);
     puts("\nADDRESS is unix:PATH, tcp://HOST:PORT (with --key), redis://HOST:PORT or etcd://HOST:PORT. Several\n"
          "members of one store: unix:PATH,unix:PATH, tcp://HOST:PORT,HOST:PORT or etcd://HOST:PORT,HOST:PORT.\n"
-         "Exit codes: 0 ok, 1 usage, 3 unreachable, 4 no such key, 6 somebody else was faster, or holds the files; "
-         "70 damaged.");
+         "Exit codes: 0 ok, 1 usage, 2 the value or the file is not what the command needs, or the store cannot do it,\n"
+         "3 unreachable, 4 no such key, not allowed, or there already, 6 not now: no answer in time, no room, somebody else\n"
+         "was faster (cas), or holds the files; 70 damaged.");
 }
 
 /* What a strong namespace has beside each socket of that list: a store of its own (htc-kvd/strong.h). NULL: there is none, or it cannot be
@@ -388,7 +390,9 @@ static htc_status choose_space(kv_call *k, uint32_t which, const char *address, 
 
 static htc_status nobody_answers(kv_call *k)
 {
-    return cli_error(k->c, HTC_EUNREACHABLE, k->c->dir, "htc kv cluster --dir DIR starts it", "no member of the cluster of this directory answers");
+    char next[160];
+    snprintf(next, sizeof next, "htc kv cluster --dir %.120s starts it", k->c->dir);
+    return cli_error(k->c, HTC_EUNREACHABLE, k->c->dir, next, "no member of the cluster of this directory answers");
 }
 
 /* The members of a local cluster have their sockets one level below its directory. NULL: this is none; "": it does not run. */

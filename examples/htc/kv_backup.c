@@ -303,8 +303,10 @@ static htc_status rewind_to_first(kv_call *k, FILE *f, const char *path, item *i
     rewind(f);
     size_t n = fread(head, 1, sizeof head, f);
     it->head = n == sizeof head && memcmp(head, magic, n) == 0 ? HEAD : n == sizeof head && memcmp(head, magic_1, n) == 0 ? HEAD_1 : 0;
+    if (!it->head && n == sizeof head && memcmp(head, magic, 6) == 0)
+        return cli_error(k->c, HTC_EFORMAT, path, "take the htc of the version that made it", "this is a backup of another version");
     if (!it->head)
-        return cli_error(k->c, HTC_EFORMAT, path, "htc kv backup makes one", "this is no backup of this version");
+        return cli_error(k->c, HTC_EINPUT, path, "htc kv backup makes one, and htc kv dump", "this is no backup");
     return HTC_OK;
 }
 

@@ -839,6 +839,8 @@ static htc_status stop(cluster *k)
     int        fds[MEMBERS_MAX];
     uint32_t   there = 0;
     htc_status s = open_dir(k, 0);
+    if (s == HTC_ENOTFOUND)
+        return cli_error(k->c, s, k->c->dir, "name that of the cluster with --dir", "there is no such directory");
     if (s == HTC_OK)
         s = read_cluster(k);
     for (uint32_t i = 0; s == HTC_OK && i < k->count; i++) {

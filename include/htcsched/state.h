@@ -40,7 +40,7 @@ HTC_API const char *htc_state_find(const char *const *candidates);
  * @param[out] out     gives the state: htc_state_close; untouched on failure
  * @param[out] error   why; NULL is fine
  * @return HTC_OK; HTC_EINVAL; HTC_ENOTFOUND if there is no state; HTC_EFORMAT for another version (error names both);
- *         HTC_EDENIED if it is not ours or others may write there; HTC_EIO; HTC_ENOSPC; HTC_ENOMEM
+ *         HTC_EDENIED if it is not ours, others may write there, or it may not be made; HTC_EIO; HTC_ENOSPC; HTC_ENOMEM
  *
  * Cost: some file system calls.   Since: 0.1
  */

@@ -280,8 +280,12 @@ int htc__is_loopback(const char *address)
 static htc_status local_address(const char *address, uint16_t tcp_port, struct sockaddr_storage *where, socklen_t *len,
                                 const char *next, htc_error *error)
 {
-    if (!htc__address_ip(address, tcp_port, where, len))
-        return htc__error(error, HTC_EINVAL, "%s is not an IP address", address);
+    if (!htc__address_ip(address, tcp_port, where, len)) {
+        htc__error(error, HTC_EINVAL, "%s is not an IP address", address);
+        if (error && strcmp(address, "localhost") == 0) /* a name may be several addresses, and one is listened on */
+            snprintf(error->hint, sizeof error->hint, "take 127.0.0.1");
+        return HTC_EINVAL;
+    }
     if (htc__address_is_loopback(where))
         return HTC_OK;
     htc__error(error, HTC_EDENIED, "%s port %u is beyond loopback: %s", address, (unsigned)tcp_port, next);

@@ -162,6 +162,16 @@ static int make_directories(const char *dir)
     return result;
 }
 
+/* A place that may not be written is the caller's mistake, not a disk that fails. */
+static htc_status not_created(const char *path, int why, htc_error *error)
+{
+    int denied = why == EACCES || why == EPERM || why == EROFS || why == ENOTDIR || why == ENAMETOOLONG || why == ELOOP;
+    htc__error(error, denied ? HTC_EDENIED : why == ENOSPC || why == EDQUOT ? HTC_ENOSPC : HTC_EIO, "cannot create %s: %s", path, strerror(why));
+    if (error && denied)
+        snprintf(error->hint, sizeof error->hint, "give a --dir that you may write");
+    return denied ? HTC_EDENIED : why == ENOSPC || why == EDQUOT ? HTC_ENOSPC : HTC_EIO;
+}
+
 static htc_status make_places(htc_state *s, uint32_t create, htc_error *error)
 {
     for (int i = 1; i <= PLACES; i++) {
@@ -169,8 +179,7 @@ static htc_status make_places(htc_state *s, uint32_t create, htc_error *error)
         if (!s->places[i])
             return htc__error(error, HTC_ENOMEM, "out of memory");
         if (create && place_table[i].directory && mkdir(s->places[i], 0700) != 0 && errno != EEXIST)
-            return htc__error(error, errno == ENOSPC ? HTC_ENOSPC : HTC_EIO, "cannot create %s: %s", s->places[i],
-                              strerror(errno));
+            return not_created(s->places[i], errno, error);
     }
     return HTC_OK;
 }
@@ -180,7 +189,7 @@ htc_status htc_state_open(const htc_env *env, const char *dir, uint32_t create, 
     if (!dir || !*dir || !out)
         return htc__error(error, HTC_EINVAL, "a state directory needs a name");
     if (create && make_directories(dir) != 0)
-        return htc__error(error, errno == ENOSPC ? HTC_ENOSPC : HTC_EIO, "cannot create %s: %s", dir, strerror(errno));
+        return not_created(dir, errno, error);
     htc_state *s = htc__alloc(env, sizeof *s);
     if (!s)
         return htc__error(error, HTC_ENOMEM, "out of memory");

@@ -28,6 +28,18 @@ for engines in 'log lmdb' 'lmdb log'; do
     refuse 1 "was made with engine $made, not $other: take engine $made, or another directory" "$kvd" --dir "$dir-$made" --engine "$other"
 done
 
+# Twice in one directory, where none can be made, with a word of the other way to start it, at a name.
+keeper "$dir-log" --engine log
+refuse 6 "another process .*give another --dir" "$kvd" --dir "$dir-log" --engine log
+end
+touch no-dir
+refuse 4 'cannot create no-dir/state: Not a directory: give a --dir that you may write' "$kvd" --dir no-dir/state --engine log
+refuse 1 '--config is for the store of htc up: it does not go with --engine' "$kvd" --dir "$dir-log" --config x.ini --engine log
+refuse 1 'localhost is not an IP address: take 127.0.0.1' "$kvd" --dir "$dir-log" --engine log --resp localhost:0
+refuse 4 'nostore: there is no such directory' "$htc" kv cluster --stop --dir nostore
+mkdir empty
+refuse 3 'empty: no cluster runs here' "$htc" kv cluster --stop --dir empty
+
 # A dump where a file is, where none can be, and where the disk is full; nothing is left where there is nothing to dump.
 echo mine > there
 refuse 4 'there: cannot write: File exists: name a file that does not exist yet' "$htc" kv dump "$dir-log" there
@@ -117,6 +129,7 @@ keeper "$dir-lmdb" --engine lmdb
 end
 rm "$dir-lmdb/cluster"
 expect 0 "$htc" kv cluster --stop --dir "$top/cluster"
+refuse 3 "htc kv cluster --dir $top/cluster starts it" "$htc" --dir "$top/cluster" kv get a
 
 # Who knows nobody that could let it in says so.
 expect 0 "$kvd" --dir "$top/lonely" --new-member
