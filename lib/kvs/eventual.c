@@ -222,13 +222,15 @@ static void tell(htc_kv_server *s, seeking *x, htc_kv_result *result)
     x->conn = 0;
 }
 
-/* This owner's own word, when what it has looked at or staged is stored. */
-static void own_word(htc_kv_server *s, const seeking *x)
+/* This owner's own word, when what it has looked at or staged is stored. state: what a get is to learn by that; NULL: it has it already. */
+static void own_word(htc_kv_server *s, const seeking *x, const htc_bytes *state)
 {
-    if (x->q.op == HTC_KV_GET)
-        htc__kv_copy_say(s, s->cluster->id, HTC__KV_ITEM_FETCHED, &(htc__kv_copy){ .tag = x->tag, .flag = 1 }, 1);
+    htc__kv_copy word = { .tag = x->tag };
+    if (x->q.op == HTC_KV_GET && state)
+        word.state = *state;
     else
-        htc__kv_copy_say(s, s->cluster->id, HTC__KV_ITEM_STORED, &(htc__kv_copy){ .tag = x->tag }, 1);
+        word.flag = x->q.op == HTC_KV_GET;
+    htc__kv_copy_say(s, s->cluster->id, x->q.op == HTC_KV_GET ? HTC__KV_ITEM_FETCHED : HTC__KV_ITEM_STORED, &word, 1);
 }
 
 /* Ask those that have not answered for what they hold, or have them store what is held here. */
@@ -247,7 +249,8 @@ static void say_to_others(htc_kv_server *s, const seeking *x)
 
 /* ---------------------------------------------------------------- get */
 
-/* Answered by this owner as by the others: when what it shows is stored. The others need not send what it has. */
+/* Answered by this owner as by the others: when what it shows is stored, and they need not send that. What is not stored yet comes with its word: were it
+ * known before, others would be told of what a crash may take, and its numbers come again. */
 static htc_status begin_get(htc_kv_server *s, seeking *x, uint32_t mine)
 {
     htc_bytes  state = { NULL, 0 };
@@ -256,16 +259,17 @@ static htc_status begin_get(htc_kv_server *s, seeking *x, uint32_t mine)
     mine = htc__kv_space_serves(s, x->bucket) ? mine : x->n;
     if (mine < x->n)
         status = htc__kv_held_state(s, x->key, &state);
-    if (status == HTC_OK)
+    int stored = s->touched <= htc__kv_stored(s);
+    if (status == HTC_OK && stored)
         htc_put_raw(&x->state, state);
-    else if (status != HTC_ENOTFOUND && (status != HTC_ECORRUPT || x->n == 1))
+    else if (status != HTC_OK && status != HTC_ENOTFOUND && (status != HTC_ECORRUPT || x->n == 1))
         return status;
     if (x->state.status != HTC_OK)
         return x->state.status;
     s->cluster->eventual->held_bytes += x->state.len;
     x->counter = htc__kv_state_digest(htc_buf_bytes(&x->state));
     if (mine < x->n && status != HTC_ECORRUPT)
-        own_word(s, x);
+        own_word(s, x, stored ? NULL : &state);
     say_to_others(s, x);
     wait(s, x, x->pause);
     return HTC_OK;
@@ -478,7 +482,7 @@ static htc_status begin_put(htc_kv_server *s, seeking *x)
         htc__siblings_write_context(&x->state, &e->a);
     e->held_bytes += x->state.len;
     x->stored = 1;
-    own_word(s, x);
+    own_word(s, x, NULL);
     say_to_others(s, x);
     wait(s, x, x->pause);
     return x->state.status;
@@ -620,10 +624,8 @@ static void say_own_word(htc_kv_server *s, seeking *x)
 {
     htc_bytes  held;
     htc_status status = htc__kv_held_state(s, x->key, &held);
-    if (status == HTC_OK && x->q.op == HTC_KV_GET)
-        status = htc__kv_seeking_learn(s, x, held);
     if (status == HTC_OK || status == HTC_ENOTFOUND)
-        own_word(s, x);
+        own_word(s, x, &held);
     else if (status == HTC_ENOMEM || status == HTC_EIO)
         htc__kv_cluster_broken(s, status);
 }

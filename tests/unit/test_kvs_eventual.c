@@ -335,6 +335,47 @@ Test(kvs_eventual, nobody_is_told_what_is_not_stored)
     HOLDS(told_before_stored() == 0);
 }
 
+/* A read by whoever is at that coordinator is answered by the other two: neither the reader nor they hear of the put. *there: such readers. */
+static int told_by_reads(uint64_t seed, int *there)
+{
+    int told = 0, at = 0;
+    open_space(seed, 3, calm, HTC_NEVER / 4, HTC_NEVER / 4);
+    run_until(&w, w.now + HTC_SECOND);
+    w.commit_ns = HTC_SECOND;
+    htc_kv_request q = request(HTC_KV_PUT, "k", "v");
+    HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_OK);
+    carry_out(&w, NODES);
+    while (commits_now() == 0)
+        turn(&w);
+    htc_ns begun = w.now;
+    w.commit_ns = 0; /* of the others */
+    while (w.node[at].commit_at == HTC_NEVER)
+        at++;
+    for (int u = 1; u < CLIENTS; u++) {
+        *there += w.user[u].store == at;
+        htc_kv_result r = ask_now(u, request(HTC_KV_GET, "k", ""));
+        HOLDS(r.status == HTC_OK || r.status == HTC_ENOTFOUND);
+        told += r.status == HTC_OK || r.context.len;
+    }
+    HOLDS(w.now - begun < 500 * HTC_MS);
+    run_until(&w, begun + 900 * HTC_MS);
+    for (int n = 0; n < 3; n++)
+        told += held(n, "k");
+    run_until(&w, w.now + HTC_SECOND);
+    HOLDS(held(0, "k") && held(1, "k") && held(2, "k"));
+    HOLDS(ask_now(1, request(HTC_KV_GET, "k", "")).items == 1);
+    close_world(&w);
+    return told;
+}
+
+Test(kvs_eventual, reads_show_nothing_that_is_not_stored)
+{
+    int there = 0;
+    for (uint64_t seed = 1; seed <= 10; seed++)
+        HOLDS(told_by_reads(seed, &there) == 0);
+    HOLDS(there > 0);
+}
+
 /* A read mends the copies that it meets. */
 Test(kvs_eventual, reads_mend)
 {
