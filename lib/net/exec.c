@@ -23,12 +23,35 @@ static htc__run *run_numbered(const htc_agent_host *a, uint64_t number)
     return NULL;
 }
 
+int htc__run_open_work(const htc__run *r)
+{
+    return r->work[0] == '/' && r->task->directory && r->task->directory[0] == '/'
+               ? open(r->work, O_PATH | O_DIRECTORY | O_CLOEXEC)
+               : htc__open_below(r->dir_fd, r->work_below, O_PATH | O_DIRECTORY, 0, 0);
+}
+
+int htc__run_open_out(const htc__run *r)
+{
+    return htc__open_below(r->dir_fd, "out", O_RDONLY | O_DIRECTORY, 0, 0);
+}
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
 void htc__run_free(htc__run *r)
 {
     if (r->task)
         htc_task_destroy(r->task);
     if (r->work != r->scratch)
         free(r->work);
+    close_if_open(r->dir_fd);
+    close_if_open(r->streams[0]);
+    close_if_open(r->streams[1]);
+    free(r->place);
+    free(r->work_below);
     free(r->dir);
     free(r->scratch);
     free(r->out);
@@ -53,9 +76,11 @@ static htc__run *run_new(htc_agent_host *a, uint64_t number, const htc_attempt *
     r->agent = a;
     r->run = number;
     r->attempt = *attempt;
-    r->pidfd = -1;
-    int bad = asprintf(&r->dir, "%s/scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32, a->slot_dir, attempt->job, attempt->task,
-                       attempt->attempt) < 0;
+    r->pidfd = r->dir_fd = r->streams[0] = r->streams[1] = -1;
+    const char *below = task->directory && task->directory[0] != '/' ? task->directory : "";
+    int bad = asprintf(&r->place, "scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32, attempt->job, attempt->task, attempt->attempt) < 0;
+    bad = bad || asprintf(&r->dir, "%s/%s", a->slot_dir, r->place) < 0 ||
+          asprintf(&r->work_below, "work%s%s", *below ? "/" : "", below) < 0;
     bad = bad || asprintf(&r->scratch, "%s/work", r->dir) < 0 || asprintf(&r->out, "%s/out", r->dir) < 0 ||
           asprintf(&r->scratch_entry, "HTC_SCRATCH=%s", r->scratch) < 0;
     if (!bad && task->directory)
@@ -79,8 +104,9 @@ typedef struct job {
     htc_agent_host *agent;
     htc__run       *run;
     htc_attempt     attempt;
-    char           *dir;
-    char          **delete_paths; /* DeleteOnTermination in a directory that is not ours */
+    char           *place;
+    char           *directory;
+    char          **delete_names; /* DeleteOnTermination in directory, which is not ours */
     int             drop;
     void (*work)(void *);
     void (*done)(void *);
@@ -117,9 +143,11 @@ htc_status htc__exec_work(htc__run *r, void (*work)(void *), void (*done)(void *
 static void do_clean(void *arg)
 {
     job *j = arg;
-    for (size_t i = 0; j->delete_paths && j->delete_paths[i]; i++)
-        unlink(j->delete_paths[i]);
-    htc__remove_tree(j->dir);
+    int  dir = j->delete_names ? open(j->directory, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    for (size_t i = 0; dir >= 0 && j->delete_names[i]; i++)
+        htc__unlink_below(dir, j->delete_names[i]);
+    close_if_open(dir);
+    htc__remove_below(j->agent->slot_fd, j->place);
     if (j->drop)
         htc__drop_outputs(j->agent->data_dir, &j->attempt);
 }
@@ -128,24 +156,23 @@ static void clean_done(void *arg)
 {
     job *j = arg;
     j->agent->in_work--;
-    htc__strings_free(j->delete_paths);
-    free(j->dir);
+    htc__strings_free(j->delete_names);
+    free(j->place);
+    free(j->directory);
     free(j);
 }
 
 /* What is to be deleted in the task's own directory; the scratch directory goes as a whole anyway. */
-static char **paths_to_delete(const htc__run *r)
+static char **names_to_delete(const htc__run *r)
 {
     const htc_task *t = r->task;
-    char          **list = r->work[0] == '/' && t->directory && t->directory[0] == '/'
+    char          **list = t->directory && t->directory[0] == '/'
                                ? calloc(t->n_in + t->n_out + 1, sizeof *list)
                                : NULL;
     size_t          n = 0;
     for (size_t i = 0; list && i < t->n_in + t->n_out; i++) {
         const htc_stage *s = i < t->n_in ? &t->in[i] : &t->out[i - t->n_in];
-        if ((s->flags & HTC_STAGE_DELETE) && htc__name_stays(s->name) && asprintf(&list[n], "%s/%s", r->work, s->name) < 0)
-            list[n] = NULL;
-        if (list[n])
+        if ((s->flags & HTC_STAGE_DELETE) && htc__name_stays(s->name) && (list[n] = strdup(s->name)))
             n++;
     }
     return list;
@@ -157,9 +184,13 @@ static void start_cleaning(htc__run *r, int drop)
     job            *j = calloc(1, sizeof *j);
     unlink_run(r);
     if (j) {
-        *j = (job){ .agent = a, .attempt = r->attempt, .dir = r->dir, .drop = drop };
-        j->delete_paths = paths_to_delete(r);
-        r->dir = NULL;
+        *j = (job){ .agent = a, .attempt = r->attempt, .place = r->place, .drop = drop };
+        j->delete_names = names_to_delete(r);
+        if (j->delete_names && !(j->directory = strdup(r->work))) {
+            htc__strings_free(j->delete_names);
+            j->delete_names = NULL;
+        }
+        r->place = NULL;
         a->in_work++;
         if (htc_host_work(a->host, do_clean, clean_done, j) != HTC_OK) {
             do_clean(j);
@@ -338,7 +369,7 @@ static void on_host_end(void *ctx)
     a->closing = 1;
     for (htc__run *r = a->runs; r; r = r->next) {
         htc__run_end_now(r);
-        htc__remove_tree(r->dir);
+        htc__remove_below(a->slot_fd, r->place);
     }
     if (a->poll)
         event_free(a->poll);
@@ -376,12 +407,14 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
     if (!a)
         return htc__error(error, HTC_ENOMEM, "out of memory");
     a->env = env;
-    a->lock_fd = a->record_fd = -1;
+    a->lock_fd = a->record_fd = a->slot_fd = -1;
     a->agent = o.agent;
     a->durable = o.durable;
     a->outputs_bytes_max = o.outputs_bytes_max;
     htc_status  status = htc__slot_enter(o.slot_dir, &a->slot_dir, &a->lock_fd, error);
     const char *home = value_in(o.environ, "HOME"), *path = value_in(o.environ, "PATH");
+    if (status == HTC_OK && (a->slot_fd = open(a->slot_dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        status = htc__error(error, htc__status_of(errno, HTC_EIO), "cannot use %s: %s", a->slot_dir, strerror(errno));
     if (status == HTC_OK) {
         if (htc__make_dirs(o.data_dir) != 0 || !(a->data_dir = realpath(o.data_dir, NULL)))
             status = htc__error(error, htc__status_of(errno, HTC_EIO), "cannot use %s: %s", o.data_dir, strerror(errno));
@@ -424,8 +457,8 @@ void htc_agent_host_destroy(htc_agent_host *a)
         unlink(path);
         close(a->lock_fd);
     }
-    if (a->record_fd >= 0)
-        close(a->record_fd);
+    close_if_open(a->record_fd);
+    close_if_open(a->slot_fd);
     htc__procs_free(&a->procs);
     htc__strings_free(a->env_pass);
     free(a->slot_dir);

@@ -66,7 +66,7 @@ static void __attribute__((noreturn)) run(htc__child *c)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     record(c);
     umask(022);
-    if (chdir(c->directory) != 0)
+    if (fchdir(c->directory) != 0)
         fail(c, CHILD_DIRECTORY);
     if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0)
         fail(c, CHILD_STREAMS);

@@ -28,10 +28,16 @@ typedef struct htc__run {
     uint32_t         phase, compat;
     char             user[64];
     htc_task        *task;  /* malloc'd: read by worker threads */
-    char            *dir;   /* slots/N/scratch/JOB.TASK.ATTEMPT */
+    /* Its directory, made by staging in and held from then on. Once the task has run, the paths may lead anywhere: all that
+     * is looked at afterwards is opened below dir_fd (htc__run_open_work, htc__run_open_out), the streams are held open. */
+    int              dir_fd;
+    char            *place; /* its name below the slot: scratch/JOB.TASK.ATTEMPT */
+    char            *dir;   /* slots/N/place */
     char            *work;  /* dir/work, or the task's own absolute directory: where it runs */
+    char            *work_below; /* of dir: work, or a directory below it */
     char            *scratch; /* dir/work */
     char            *out;   /* dir/out */
+    int              streams[2]; /* what it writes to 1 and 2, open for reading since before it began; -1 */
     char            *scratch_entry; /* "HTC_SCRATCH=…", by which orphans are known */
     /* cleaning was asked for while something was going on */
     int              clean_wanted, drop_wanted;
@@ -72,6 +78,7 @@ struct htc_agent_host {
     struct event  *poll;
     int            poll_armed;
     int            lock_fd;
+    int            slot_fd;   /* slots/N */
     int            record_fd; /* slots/N/groups */
     size_t         record_len;
     char           boot[64];
@@ -85,6 +92,11 @@ void htc__exec_answer(htc__run *r, uint32_t op, uint64_t tag, htc_status status,
 void htc__exec_settle(htc__run *r);
 void htc__run_free(htc__run *r);
 htc_status htc__exec_work(htc__run *r, void (*work)(void *), void (*done)(void *));
+
+/* Where the task runs (O_PATH), and its output directory. -1 and errno: ELOOP, ENOTDIR where it is a link now. An absolute
+ * working directory is its user's affair, and opened as such. */
+int htc__run_open_work(const htc__run *r);
+int htc__run_open_out(const htc__run *r);
 
 /* stage.c: on a worker thread */
 void htc__stage_in(void *run);
@@ -106,7 +118,7 @@ typedef struct htc__child {
     htc__run    *run;
     char       **argv, **envp;
     char         program[PATH_MAX];
-    const char  *directory;
+    int          directory; /* where it begins */
     int          in, out, err;
     struct { int resource; struct rlimit limit; } limits[12];
     size_t       limits_count;

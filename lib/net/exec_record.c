@@ -178,9 +178,11 @@ htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, uint
     if (status != HTC_OK)
         return status;
     n = end_leftovers(env, real);
-    snprintf(path, sizeof path, "%s/scratch", real);
-    if (htc__remove_tree(path) != 0)
-        htc__log(env, HTC_LOG_WARN, "%s cannot be removed: %s -> leave it", path, strerror(errno));
+    int slot = open(real, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (slot < 0 || htc__remove_below(slot, "scratch") != 0)
+        htc__log(env, HTC_LOG_WARN, "%s/scratch cannot be removed: %s -> leave it", real, strerror(errno));
+    if (slot >= 0)
+        close(slot);
     snprintf(path, sizeof path, "%s/groups", real);
     unlink(path);
     close(fd);

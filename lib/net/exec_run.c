@@ -111,13 +111,11 @@ static void outcome_of_exit(const htc__run *r, htc_outcome *o)
 /* The last bytes of what went to stderr. */
 static size_t stderr_tail(const htc__run *r, char *out)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/stderr", r->dir);
-    int   fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
-    ssize_t n = fd >= 0 ? pread(fd, out, HTC_STDERR_TAIL_MAX, size > HTC_STDERR_TAIL_MAX ? size - HTC_STDERR_TAIL_MAX : 0) : 0;
-    if (fd >= 0)
-        close(fd);
+    struct stat st;
+    int         fd = r->streams[1];
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return 0;
+    ssize_t n = pread(fd, out, HTC_STDERR_TAIL_MAX, st.st_size > HTC_STDERR_TAIL_MAX ? st.st_size - HTC_STDERR_TAIL_MAX : 0);
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -380,26 +378,34 @@ void htc__run_end_now(htc__run *r)
 
 /* --- the start --- */
 
-/* A standard stream below the task's directory, and a second name for it where a live log is looked for. */
-static int open_stream(const htc__run *r, const char *name, const char *own, int flags)
+/* A standard stream: for the task to write, and for us to read whatever it does to the name. */
+static int open_stream_at(htc__run *r, int dir, const char *name, int which, mode_t mode)
 {
-    char path[PATH_MAX], second[64];
-    int  fd;
-    if (!name) {
-        snprintf(path, sizeof path, "%s/%s", r->dir, own);
-        return open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-    }
-    int dir = open(r->work, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = htc__open_below(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, mode, 1);
+    if (fd < 0)
+        return -1;
+    char own[64];
+    snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
+    r->streams[which] = open(own, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return fd;
+}
+
+/* Below the task's directory where it is redirected, with a second name where a live log is looked for. */
+static int open_stream(htc__run *r, const char *name, int which)
+{
+    static const char *const own[] = { "stdout", "stderr" };
+    char                     second[64];
+    if (!name)
+        return open_stream_at(r, r->dir_fd, own[which], which, 0600);
+    int dir = htc__run_open_work(r);
     if (dir < 0)
         return -1;
-    fd = htc__open_below(dir, name, flags, 0644, 1);
-    int why = errno;
+    int fd = open_stream_at(r, dir, name, which, 0644), why = errno;
     close(dir);
     if (fd >= 0) {
-        snprintf(path, sizeof path, "%s/%s", r->dir, own);
         snprintf(second, sizeof second, "/proc/self/fd/%d", fd);
-        unlink(path);
-        if (linkat(AT_FDCWD, second, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0)
+        unlinkat(r->dir_fd, own[which], 0);
+        if (linkat(AT_FDCWD, second, r->dir_fd, own[which], AT_SYMLINK_FOLLOW) != 0)
             htc__log(r->agent->env, HTC_LOG_DEBUG, "no second name for %s -> no live log of it", name);
     }
     errno = why;
@@ -412,7 +418,7 @@ static htc_status open_input(htc__run *r, htc__child *c)
     if (!name || name[0] == '/') {
         c->in = open(name ? name : "/dev/null", O_RDONLY | O_CLOEXEC);
     } else {
-        int dir = open(r->work, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        int dir = htc__run_open_work(r);
         c->in = dir < 0 ? -1 : htc__open_below(dir, name, O_RDONLY, 0, 0);
         int why = errno;
         if (dir >= 0)
@@ -428,15 +434,13 @@ static htc_status open_input(htc__run *r, htc__child *c)
 static htc_status open_streams(htc__run *r, htc__child *c)
 {
     const htc_task *t = r->task;
-    const int       flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND;
     htc_status      status = open_input(r, c);
     if (status != HTC_OK)
         return status;
-    c->out = open_stream(r, t->output, "stdout", flags);
+    c->out = open_stream(r, t->output, 0);
     if (c->out >= 0)
-        c->err = t->output && t->error && strcmp(t->output, t->error) == 0
-                     ? fcntl(c->out, F_DUPFD_CLOEXEC, 0)
-                     : open_stream(r, t->error, "stderr", flags);
+        c->err = t->output && t->error && strcmp(t->output, t->error) == 0 ? fcntl(c->out, F_DUPFD_CLOEXEC, 0)
+                                                                           : open_stream(r, t->error, 1);
     if (c->out >= 0 && c->err >= 0)
         return HTC_OK;
     int         why = errno;
@@ -447,7 +451,7 @@ static htc_status open_streams(htc__run *r, htc__child *c)
 
 static void child_close(htc__child *c)
 {
-    int *fds[] = { &c->in, &c->out, &c->err };
+    int *fds[] = { &c->directory, &c->in, &c->out, &c->err };
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
@@ -516,13 +520,17 @@ htc_status htc__run_start(htc__run *r, uint64_t tag)
     if (!c)
         return HTC_ENOMEM;
     c->in = c->out = c->err = -1;
-    c->directory = r->work;
+    c->directory = htc__run_open_work(r);
     r->tag = tag;
     r->text[0] = 0;
     r->started = htc_host_wall();
     r->leader_reaped = 0;
     r->oom_kills = htc__oom_kills(r->agent->oom_events);
     htc_status status = htc__child_find(c, r, r->text, sizeof r->text);
+    if (status == HTC_OK && c->directory < 0) {
+        snprintf(r->text, sizeof r->text, "the working directory %.200s cannot be entered", r->work);
+        status = HTC_EINPUT;
+    }
     if (status == HTC_OK)
         status = child_words(r, c);
     if (status == HTC_OK)

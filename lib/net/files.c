@@ -5,9 +5,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PIECE (128 << 10)
@@ -25,14 +28,10 @@ int htc__name_stays(const char *name)
     }
 }
 
-int htc__open_below(int dir, const char *name, int flags, mode_t mode, int make_dirs)
+static int open_part_by_part(int dir, const char *name, int flags, mode_t mode, int make_dirs)
 {
     char part[NAME_MAX + 1];
     int  at = dir;
-    if (!htc__name_stays(name)) {
-        errno = EPERM;
-        return -1;
-    }
     for (;;) {
         size_t n = strcspn(name, "/");
         if (n > NAME_MAX) {
@@ -59,6 +58,73 @@ int htc__open_below(int dir, const char *name, int flags, mode_t mode, int make_
         close(at);
     errno = why;
     return -1;
+}
+
+/* -1 and errno; ENOSYS, EPERM (filters of system calls answer so) or EAGAIN (a rename beside it) where it says nothing. */
+static int open_at_once(int dir, const char *name, int flags, mode_t mode)
+{
+    struct open_how how = { .flags = (uint64_t)(unsigned)(flags | O_NOFOLLOW | O_CLOEXEC),
+                            .mode = flags & O_CREAT ? mode : 0,
+                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+    return (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
+}
+
+int htc__open_below(int dir, const char *name, int flags, mode_t mode, int make_dirs)
+{
+    if (!htc__name_stays(name)) {
+        errno = EPERM;
+        return -1;
+    }
+    int fd = make_dirs || strlen(name) >= PATH_MAX ? -1 : open_at_once(dir, name, flags, mode);
+    if (fd >= 0 || (!make_dirs && errno != ENOSYS && errno != EPERM && errno != EAGAIN))
+        return fd;
+    return open_part_by_part(dir, name, flags, mode, make_dirs);
+}
+
+/* The directory of a name below dir, and the last part of the name. The descriptor may be dir itself. */
+static int open_parent(int dir, const char *name, const char **last)
+{
+    char        above[PATH_MAX];
+    const char *slash = strrchr(name, '/');
+    *last = slash ? slash + 1 : name;
+    if (!slash)
+        return dir;
+    if ((size_t)(slash - name) >= sizeof above) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(above, name, (size_t)(slash - name));
+    above[slash - name] = 0;
+    return htc__open_below(dir, above, O_RDONLY | O_DIRECTORY, 0, 0);
+}
+
+static void close_parent(int parent, int dir)
+{
+    int why = errno;
+    if (parent >= 0 && parent != dir)
+        close(parent);
+    errno = why;
+}
+
+int htc__make_below(int dir, const char *name)
+{
+    const char *last;
+    int         fd = htc__open_below(dir, name, O_PATH | O_DIRECTORY, 0, 1); /* what lies above it is made on the way */
+    if (fd >= 0 || errno != ENOENT)
+        return fd;
+    int parent = open_parent(dir, name, &last);
+    int made = parent < 0 ? -1 : mkdirat(parent, last, 0700);
+    close_parent(parent, dir);
+    return made == 0 || (parent >= 0 && errno == EEXIST) ? htc__open_below(dir, name, O_PATH | O_DIRECTORY, 0, 0) : -1;
+}
+
+int htc__unlink_below(int dir, const char *name)
+{
+    const char *last;
+    int         parent = htc__name_stays(name) ? open_parent(dir, name, &last) : -1;
+    int         result = parent < 0 ? -1 : unlinkat(parent, last, 0);
+    close_parent(parent, dir);
+    return result;
 }
 
 int htc__make_dirs(const char *path)
@@ -137,7 +203,30 @@ htc_status htc__copy(int from, int to, uint64_t bytes_max, htc__copied *copied)
     return HTC_OK;
 }
 
-/* Empty the directory of descriptor fd, which is taken. A task may have made its directories unreadable for itself. */
+/* A directory to be emptied: a task may have made it unreadable for itself. Its mode is changed through a descriptor: at the
+ * path somebody may have put another thing meanwhile. */
+static int open_to_empty(int at, const char *name)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    int       fd = openat(at, name, flags);
+    if (fd < 0 && errno == EACCES) {
+        char own[64];
+        int  path = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        snprintf(own, sizeof own, "/proc/self/fd/%d", path);
+        if (path >= 0 && chmod(own, 0700) == 0)
+            fd = openat(path, ".", flags);
+        int why = errno;
+        if (path >= 0)
+            close(path);
+        errno = why;
+    }
+    struct stat st;
+    if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+        fchmod(fd, 0700);
+    return fd;
+}
+
+/* Empty the directory of descriptor fd, which is taken. */
 static int empty_dir(int fd, int depth)
 {
     struct dirent *e;
@@ -156,15 +245,9 @@ static int empty_dir(int fd, int depth)
             result = -1;
             continue;
         }
-        int below = depth < DEPTH_MAX ? openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-        if (below < 0 && errno == EACCES && fchmodat(fd, e->d_name, 0700, 0) == 0)
-            below = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (below >= 0) {
-            struct stat st;
-            if (fstat(below, &st) == 0 && (st.st_mode & 0700) != 0700)
-                fchmod(below, 0700);
+        int below = depth < DEPTH_MAX ? open_to_empty(fd, e->d_name) : -1;
+        if (below >= 0)
             empty_dir(below, depth + 1);
-        }
         if (unlinkat(fd, e->d_name, AT_REMOVEDIR) != 0)
             result = -1;
     }
@@ -172,18 +255,33 @@ static int empty_dir(int fd, int depth)
     return result;
 }
 
-int htc__remove_tree(const char *path)
+static int remove_at(int at, const char *name)
 {
-    if (unlink(path) == 0 || errno == ENOENT)
+    if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
         return 0;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES && chmod(path, 0700) == 0)
-        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open_to_empty(at, name);
     if (fd < 0)
         return errno == ENOENT ? 0 : -1;
-    fchmod(fd, 0700);
     empty_dir(fd, 0);
-    return rmdir(path);
+    return unlinkat(at, name, AT_REMOVEDIR);
+}
+
+int htc__remove_tree(const char *path)
+{
+    return remove_at(AT_FDCWD, path);
+}
+
+int htc__remove_below(int dir, const char *name)
+{
+    const char *last;
+    if (!htc__name_stays(name)) {
+        errno = EPERM;
+        return -1;
+    }
+    int parent = open_parent(dir, name, &last);
+    int result = parent < 0 ? (errno == ENOENT ? 0 : -1) : remove_at(parent, last);
+    close_parent(parent, dir);
+    return result;
 }
 
 int htc__sync_dir(const char *path)

@@ -11,8 +11,16 @@
 /* 1 if name is relative and has no empty, "." or ".." part. */
 int htc__name_stays(const char *name);
 
-/* open of a name below dir in which no part is a symbolic link. make_dirs: 0700 directories on the way are made. -1 and errno. */
+/* open of a name below dir in which no part is a symbolic link. make_dirs: 0700 directories on the way are made. -1 and errno.
+ * One openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS; where the kernel has none (before 5.6, or a filter of system
+ * calls), or where directories are to be made, part by part with O_NOFOLLOW, each below the descriptor of the one before. */
 int htc__open_below(int dir, const char *name, int flags, mode_t mode, int make_dirs);
+
+/* mkdir -p below dir, 0700, through no symbolic link. A descriptor (O_PATH) of the last one; -1 and errno. */
+int htc__make_below(int dir, const char *name);
+
+/* unlink of a name below dir whose directories are no symbolic links. 0, or -1 and errno. */
+int htc__unlink_below(int dir, const char *name);
 
 /* mkdir -p, 0700. */
 int htc__make_dirs(const char *path);
@@ -31,6 +39,9 @@ htc_status htc__status_of(int error, htc_status other);
 
 /* Remove path and all below it; symbolic links are removed, not followed. A path that is not there is fine. */
 int htc__remove_tree(const char *path);
+
+/* The same for a name below dir, whose directories are no symbolic links. */
+int htc__remove_below(int dir, const char *name);
 
 /* fsync of a directory. */
 int htc__sync_dir(const char *path);

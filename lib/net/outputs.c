@@ -82,18 +82,29 @@ static htc_status copy_failed(outputs *o, const char *name, htc_status status)
     return status;
 }
 
-/* Store the regular file (dir, from) as name: hashed, then moved where that is possible (the same file system, and ours
- * to move), else copied. */
-static htc_status store(outputs *o, int dir, const char *from, const char *name, int move)
+/* A second name is as good as a copy for a file of the task's own that has no other name: its task has ended. One with
+ * another name, or of somebody else, is not ours to keep: what it holds can change behind the hash. */
+static int own_alone(const struct stat *st)
+{
+    return st->st_nlink == 1 && st->st_uid == geteuid();
+}
+
+/* Store the regular file that in (taken) is open on as name: hashed, then moved where that is possible (the same file system,
+ * and ours to move), else copied. Its mode stays what it is: the inode may be somebody's. from: what the task calls it. */
+static htc_status store(outputs *o, int in, const char *from, const char *name, int move)
 {
     htc__run        *r = o->run;
     struct stat      st;
     htc_status       status;
     htc__copied      copied = { 0 };
+    int              why = errno;
     htc_output_file *f = next_file(o, name, &status);
-    if (!f)
+    errno = why;
+    if (!f) {
+        if (in >= 0)
+            close(in);
         return status;
-    int in = htc__open_below(dir, from, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
+    }
     if (in < 0 || fstat(in, &st) != 0 || !S_ISREG(st.st_mode)) {
         SAY(o, "the output %.300s: %s", from, in < 0 ? strerror(errno) : "not a regular file");
         if (in >= 0)
@@ -110,8 +121,7 @@ static htc_status store(outputs *o, int dir, const char *from, const char *name,
     uint64_t room = r->agent->outputs_bytes_max ? r->agent->outputs_bytes_max - o->bytes : UINT64_MAX;
     char     source[64];
     int      moved = 0;
-    /* A second name for the same file instead of a copy: it has no other writer any more, its task has ended. */
-    if (status == HTC_OK && move && st.st_nlink == 1) {
+    if (status == HTC_OK && move && own_alone(&st)) {
         char place[PATH_MAX + HTC_OUTPUT_NAME_MAX];
         snprintf(source, sizeof source, "/proc/self/fd/%d", in);
         snprintf(place, sizeof place, "%s/%s", o->part, name);
@@ -121,8 +131,6 @@ static htc_status store(outputs *o, int dir, const char *from, const char *name,
         to = -1;
         if (!moved)
             to = htc__open_below(store_dir, name, O_RDWR | O_CREAT | O_TRUNC, 0600, 1);
-        else
-            fchmod(in, 0600);
     }
     if (status == HTC_OK)
         status = htc__copy(in, moved ? -1 : to, room, &copied);
@@ -142,6 +150,11 @@ static htc_status store(outputs *o, int dir, const char *from, const char *name,
     o->bytes += copied.size;
     r->files_count++;
     return HTC_OK;
+}
+
+static htc_status store_below(outputs *o, int dir, const char *from, const char *name, int move)
+{
+    return store(o, htc__open_below(dir, from, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0), from, name, move);
 }
 
 /* A name for the result set: what is not UTF-8 in it, which no answer could carry, stands there as %XX. */
@@ -201,7 +214,7 @@ static htc_status collect(outputs *o, int top, const char *below, int depth)
                 SAY(o, "the name of an output is longer than %d bytes: %.200s", HTC_OUTPUT_NAME_MAX - 1, name);
                 status = HTC_ESTAGEOUT;
             } else {
-                status = store(o, top, name, shown, 1);
+                status = store_below(o, top, name, shown, 1);
             }
         }
     }
@@ -269,29 +282,29 @@ static htc_status target(outputs *o, int dir, const htc_stage *s)
         uri += 4 + strspn(uri + 4, "/");
     if (*uri)
         name = uri;
-    return file_named(o, name) ? HTC_OK : store(o, dir, s->name, name, 0);
+    return file_named(o, name) ? HTC_OK : store_below(o, dir, s->name, name, 0);
 }
 
-/* stdout and stderr: where they were redirected to, or their own names if anything was written. */
-static htc_status stream(outputs *o, int work, int own, const char *redirected, const char *name)
+/* stdout and stderr, as the task was given them: under the names they were redirected to, or their own names if anything was
+ * written. */
+static htc_status stream(outputs *o, int which, const char *redirected, const char *name)
 {
     struct stat st;
-    if (redirected) {
-        if (file_named(o, redirected) || fstatat(work, redirected, &st, AT_SYMLINK_NOFOLLOW) != 0)
-            return HTC_OK; /* the same file for both, or the task removed it */
-        return store(o, work, redirected, redirected, 0);
-    }
-    if (fstatat(own, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_size == 0)
+    int         held = o->run->streams[which];
+    if (held < 0 || fstat(held, &st) != 0 || (!redirected && st.st_size == 0))
         return HTC_OK;
-    return store(o, own, name, name, 1);
+    int in = fcntl(held, F_DUPFD_CLOEXEC, 3);
+    if (in >= 0 && lseek(in, 0, SEEK_SET) < 0)
+        SAY(o, "reading %s: %s", name, strerror(errno));
+    return store(o, in, name, redirected ? redirected : name, !redirected);
 }
 
-static htc_status everything(outputs *o, int work, int own, int out)
+static htc_status everything(outputs *o, int work, int out)
 {
     const htc_task *t = o->run->task;
-    htc_status      status = stream(o, work, own, t->output, "stdout");
+    htc_status      status = stream(o, 0, t->output, "stdout");
     if (status == HTC_OK)
-        status = stream(o, work, own, t->error, "stderr");
+        status = stream(o, 1, t->error, "stderr");
     if (status == HTC_OK)
         status = collect(o, out, "", 0);
     for (size_t i = 0; i < t->n_out && status == HTC_OK; i++)
@@ -332,13 +345,12 @@ void htc__stage_out(void *arg)
         return;
     }
     snprintf(o.part, sizeof o.part, "%s.part", o.final);
-    int work = open(r->work, O_PATH | O_DIRECTORY | O_CLOEXEC), own = open(r->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int out = open(r->out, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (work < 0 || own < 0 || out < 0) {
+    int work = htc__run_open_work(r), out = htc__run_open_out(r);
+    if (work < 0 || out < 0) {
         SAY(&o, "the task removed its own directories");
         r->status = HTC_ESTAGEOUT;
     } else {
-        r->status = everything(&o, work, own, out);
+        r->status = everything(&o, work, out);
     }
     if (r->status == HTC_OK)
         r->status = finish(&o);
@@ -346,8 +358,6 @@ void htc__stage_out(void *arg)
         htc__remove_tree(o.part);
     if (work >= 0)
         close(work);
-    if (own >= 0)
-        close(own);
     if (out >= 0)
         close(out);
 }

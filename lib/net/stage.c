@@ -12,29 +12,46 @@
 
 #define SAY(r, ...) snprintf((r)->text, sizeof(r)->text, __VA_ARGS__)
 
-static htc_status make_scratch(htc__run *r)
+static htc_status cannot_create(htc__run *r, const char *path)
 {
-    htc__remove_tree(r->dir); /* of an attempt that an agent before us began */
-    if (htc__make_dirs(r->dir) != 0 || mkdir(r->scratch, 0700) != 0 || mkdir(r->out, 0700) != 0) {
-        SAY(r, "cannot create %.300s: %s", r->dir, strerror(errno));
-        return htc__status_of(errno, HTC_EIO);
-    }
-    if (!r->task->directory || r->task->directory[0] == '/') {
-        struct stat st;
-        if (stat(r->work, &st) == 0 && S_ISDIR(st.st_mode))
+    int why = errno;
+    SAY(r, "cannot create %.300s: %s", path, strerror(why));
+    return htc__status_of(why, HTC_EIO);
+}
+
+/* The run's own directory: made anew, and held by its descriptor from here on. */
+static htc_status make_place(htc__run *r)
+{
+    if (htc__remove_below(r->agent->slot_fd, r->place) != 0) /* of an attempt that an agent before us began */
+        return cannot_create(r, r->dir);
+    if (r->dir_fd >= 0)
+        close(r->dir_fd);
+    r->dir_fd = htc__make_below(r->agent->slot_fd, r->place);
+    if (r->dir_fd < 0 || mkdirat(r->dir_fd, "work", 0700) != 0 || mkdirat(r->dir_fd, "out", 0700) != 0)
+        return cannot_create(r, r->dir);
+    return HTC_OK;
+}
+
+/* Where it runs: a descriptor in *work. */
+static htc_status make_scratch(htc__run *r, int *work)
+{
+    const char *directory = r->task->directory;
+    htc_status  status = make_place(r);
+    if (status != HTC_OK)
+        return status;
+    if (!directory || directory[0] == '/') {
+        *work = htc__run_open_work(r);
+        if (*work >= 0)
             return HTC_OK;
-        SAY(r, "the working directory %.300s does not exist", r->work);
+        SAY(r, "the working directory %.300s: %s", r->work, strerror(errno));
         return HTC_EINPUT;
     }
-    if (!htc__name_stays(r->task->directory)) {
-        SAY(r, "the working directory %.300s leaves the scratch directory", r->task->directory);
+    if (!htc__name_stays(directory)) {
+        SAY(r, "the working directory %.300s leaves the scratch directory", directory);
         return HTC_EPATH;
     }
-    if (htc__make_dirs(r->work) != 0) {
-        SAY(r, "cannot create %.300s: %s", r->work, strerror(errno));
-        return htc__status_of(errno, HTC_EIO);
-    }
-    return HTC_OK;
+    *work = htc__make_below(r->dir_fd, r->work_below);
+    return *work >= 0 ? HTC_OK : cannot_create(r, r->work);
 }
 
 /* The source of a stage: a descriptor, and the content it has to have if that is known. -1: status and text are set. */
@@ -120,16 +137,11 @@ static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
 void htc__stage_in(void *arg)
 {
     htc__run *r = arg;
+    int       dir = -1;
     r->text[0] = 0;
-    r->status = make_scratch(r);
+    r->status = make_scratch(r, &dir);
     if (r->status != HTC_OK)
         return;
-    int dir = open(r->work, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0) {
-        SAY(r, "cannot enter %.300s: %s", r->work, strerror(errno));
-        r->status = htc__status_of(errno, HTC_EINPUT);
-        return;
-    }
     for (size_t i = 0; i < r->task->n_in && r->status == HTC_OK; i++)
         r->status = stage_one(r, dir, &r->task->in[i]);
     close(dir);
