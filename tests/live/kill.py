@@ -86,6 +86,32 @@ def check_status(last_done):
     return 1
 
 
+def usage():
+    users = json.loads(htc("users", "--json").stdout)
+    user = (users if isinstance(users, list) else users["users"])[0]
+    return user["tasks_done"], user["core_s"]
+
+
+def check_usage(ids):
+    """What was used is what the results say, to the last one; also after the jobs were removed and the gateway killed again."""
+    done, core_s = usage()
+    ran = sum(j["run_s"] for j in json.loads(htc("report", "--json", *map(str, ids)).stdout)["jobs"])
+    if done != len(ids) * TASKS or abs(core_s - ran) > 1e-3:
+        fail(f"{done} tasks and {core_s} s are counted, and the results are {len(ids) * TASKS} tasks of {ran} s")
+    htc("rm", "all")
+    for name, pid in daemons():
+        if name == "htc-gateway":
+            os.kill(pid, signal.SIGKILL)
+    for _ in range(600):
+        if htc("users", check=False).returncode == 0 and not os.listdir(os.path.join(STATE, "data", "out")):
+            break
+        time.sleep(0.1)
+    else:
+        fail(f"removed jobs are still there: {os.listdir(os.path.join(STATE, 'data', 'out'))}")
+    if usage() != (done, core_s):
+        fail(f"{usage()} is counted after rm, and it was {(done, core_s)}")
+
+
 def main():
     rng = random.Random(SEED)
     print(f"seed {SEED}, {SECONDS} s")
@@ -138,6 +164,7 @@ def main():
             text = open(f"results-{i}/{n - 1}/result.txt").read()
             if text != f"{n} squared is {n * n}\n":
                 fail(f"job {i}, task {n - 1}: {text!r}")
+    check_usage(ids)
     htc("down")
     for name in os.listdir(os.path.join(STATE, "log")):
         if name.endswith(".out") and os.path.getsize(os.path.join(STATE, "log", name)):

@@ -62,21 +62,43 @@ static void result_durable(sys *s, const htc_attempt *a, htc_bytes value)
         sys_fail(s, "a result that cannot be read");
     else if (o.status == HTC_OK)
         t->attempts[a->attempt].result = 1;
+    t->attempts[a->attempt].told = 1;
+    t->attempts[a->attempt].status = o.status;
+    t->attempts[a->attempt].span = o.ended > o.started ? o.ended - o.started : 0;
     htc_outcome_free(NULL, &o);
 }
 
 typedef struct chunk_at {
     sys     *s;
     uint64_t job, first;
+    htc_ns   sure, maybe; /* of run time that this record counts newly */
 } chunk_at;
 
-/* The heart of the matter: a task is done once, by one attempt, for ever; its result and outputs lie there already. */
-static void task_ended(void *ctx, uint64_t offset, uint32_t attempt)
+/* Has the result of the attempt that was leased been counted by this record? Where the task's state does not say so, it may
+ * have been, before something else happened to the task; a suspended attempt and a lost one look alike. */
+static void count_cost(chunk_at *c, sys_task *t, const sys_task_state *state)
 {
-    const chunk_at    *c = ctx;
+    uint32_t was = t->leased;
+    t->leased = state->leased ? state->attempt : 0;
+    if (!was || was == t->leased || was >= t->n_attempts || !t->attempts[was].told)
+        return;
+    if (state->attempt == was && state->status == t->attempts[was].status && state->status != HTC_ELOST)
+        c->sure += t->attempts[was].span;
+    else
+        c->maybe += t->attempts[was].span;
+}
+
+/* The heart of the matter: a task is done once, by one attempt, for ever; its result and outputs lie there already. */
+static void task_seen(void *ctx, const sys_task_state *state)
+{
+    chunk_at          *c = ctx;
     sys               *s = c->s;
-    unsigned long long job = c->job, task = c->first + offset;
+    unsigned long long job = c->job, task = c->first + state->offset;
+    uint32_t           attempt = state->done ? state->attempt : 0;
     sys_task          *t = sys_task_of(s, job, task);
+    count_cost(c, t, state);
+    if (!state->done && !state->cancelled)
+        return;
     if (attempt == 0) {
         if (t->committed)
             sys_fail(s, "%llu.%llu was done and is cancelled", job, task);
@@ -100,22 +122,33 @@ static void task_ended(void *ctx, uint64_t offset, uint32_t attempt)
     t->ended = htc_sim_now(s->w);
 }
 
-/* The keys that matter here: r/JOB/TASK/ATTEMPT, the result of an attempt, and c/JOB/CHUNK, the states of 1024 tasks.
- */
+static void chunk_durable(sys *s, uint64_t job, uint64_t index, htc_bytes value)
+{
+    chunk_at at = { .s = s, .job = job, .first = index * 1024 };
+    uint64_t core_ns = 0;
+    if (sys_chunk_read(value, task_seen, &at, &core_ns) != HTC_OK)
+        sys_fail(s, "a chunk record that cannot be read");
+    sys_usage_chunk(s, job, index, core_ns, at.sure, at.maybe);
+}
+
+/* The keys that matter here: r/JOB/TASK/ATTEMPT, the result of an attempt, c/JOB/CHUNK, the states of 1024 tasks, and j/JOB,
+ * which says whose job it is. */
 void sys_committed(sys *s, htc_bytes key, htc_bytes value)
 {
-    char               text[64];
+    char               text[64], user[64];
     unsigned long long job, number;
     unsigned           attempt;
+    uint64_t           id;
     if (key.len >= sizeof text)
         return;
     memcpy(text, key.data, key.len);
     text[key.len] = '\0';
     if (sscanf(text, "r/%16llx/%16llx/%8x", &job, &number, &attempt) == 3)
         result_durable(s, &(htc_attempt){ job, number, attempt }, value);
-    else if (sscanf(text, "c/%16llx/%16llx", &job, &number) == 2 &&
-             sys_chunk_read(value, task_ended, &(chunk_at){ s, job, number * 1024 }) != HTC_OK)
-        sys_fail(s, "a chunk record that cannot be read");
+    else if (sscanf(text, "c/%16llx/%16llx", &job, &number) == 2)
+        chunk_durable(s, job, number, value);
+    else if (text[0] == 'j' && text[1] == '/' && sys_job_read(value, &id, user) == HTC_OK)
+        sys_usage_owner(s, id, user);
 }
 
 /* ---- checks ---- */
@@ -160,6 +193,10 @@ void sys_check_results(sys *s)
         uint64_t n = 0;
         if (!j->finished)
             fail_job(j, "not finished", 0);
+        if (j->removing && !j->removed)
+            fail_job(j, "not removed", 0);
+        if (j->removed && sys_store_left(s, j->id))
+            sys_fail(s, "job %llu is removed, and the store has %s", (unsigned long long)j->id, sys_store_left(s, j->id));
         for (uint64_t i = 0; i < j->count; i++)
             n += sys_task_of(s, j->id, i)->committed != 0;
         if (n != j->count && !j->cancelled)
@@ -290,6 +327,30 @@ void sys_cancel(sys_job *j)
     snprintf(id, sizeof id, "%llu", (unsigned long long)j->id);
     j->cancelled = 1;
     sys_ask(j->s->operator_, json_pack("{s:s, s:s}", "op", "cancel", "id", id), cancel_answered, j);
+}
+
+static void remove_again(htc_sim *w, void *ctx)
+{
+    (void)w;
+    sys_remove(ctx);
+}
+
+static void remove_answered(sys_user *u, void *ctx, json_t *answer)
+{
+    sys_job *j = ctx;
+    (void)u;
+    if (answer && (json_object_get(answer, "removed") || strcmp(text_of(answer, "error"), "HTC_ENOTFOUND") == 0))
+        j->removed = 1;
+    else
+        sys_after(j->s, 100 * HTC_MS, remove_again, j);
+}
+
+void sys_remove(sys_job *j)
+{
+    char id[32];
+    snprintf(id, sizeof id, "%llu", (unsigned long long)j->id);
+    j->removing = 1;
+    sys_ask(j->s->operator_, json_pack("{s:s, s:s}", "op", "rm", "id", id), remove_answered, j);
 }
 
 static sys_job *job_of(sys *s, uint64_t id)
@@ -492,6 +553,7 @@ void sys_close(sys *s)
         free(t->attempts);
         free(t);
     }
+    sys_usage_free(s);
     while (s->jobs) {
         sys_job *j = s->jobs;
         s->jobs = j->next;

@@ -5,6 +5,7 @@
  *   world_gateway.c  the gateway and what its host does for it: launching, ending and watching agents
  *   world_agent.c    agents and their executor: run times and failures from the seed, stored outputs
  *   world_user.c     users: requests in JSON, repeated over broken connections
+ *   world_usage.c    what attempts have cost, added up from what became durable, and compared with what users are told
  *   system.c         puts them together; what was submitted, committed and stored, and the checks
  */
 #ifndef SYSTEM_H
@@ -62,10 +63,14 @@ typedef struct sys_task {
     struct {
         uint8_t output; /* 1 stored, 2 dropped again */
         uint8_t result; /* 1: a result of success is durable */
+        uint8_t told;   /* 1: a result is durable */
+        htc_status status;
+        htc_ns     span;
     } * attempts;
     uint32_t       n_attempts;
     uint32_t       runs;      /* processes started for it */
     int            cancelled; /* so says the durable chunk record */
+    uint32_t       leased;    /* so says it: this attempt; 0: none */
     htc_ns         ended;
     UT_hash_handle hh;
 } sys_task;
@@ -125,6 +130,8 @@ struct sys {
     sys_user           *operator_;    /* who submits for everybody */
     struct sys_job     *jobs;
     struct sys_account *accounts;
+    struct sys_cost    *costs;
+    int                 usage_told;
     htc_ns              watch_every;
     uint64_t            steps; /* of the gateway */
 };
@@ -141,8 +148,8 @@ htc_sim_node *sys_node(sys *s, const char *name, const htc_sim_host *host, void 
 /* world_store.c */
 htc_sim_node *sys_store_add(sys *s);
 void          sys_store_close(sys *s);
-/* Reads one committed value of the store's keys; HTC_ENOTFOUND. */
-htc_status sys_store_get(sys *s, const char *key, htc_bytes *value);
+/* A key of this job that the store still holds; NULL: none. Lent until the next call. */
+const char *sys_store_left(sys *s, uint64_t job);
 
 /* world_gateway.c */
 htc_sim_node *sys_gateway_add(sys *s);
@@ -155,8 +162,17 @@ typedef struct sys_books {
 } sys_books;
 void        sys_gateway_books(const sys *s, sys_books *b);
 const char *sys_gateway_wrong(const sys *s); /* a count that does not add up; NULL: all do */
-/* The tasks that a durable chunk record calls done, or cancelled (attempt 0); HTC_EINVAL if it is no chunk record. */
-htc_status sys_chunk_read(htc_bytes value, void (*ended)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx);
+/* What a durable chunk record says of a task. */
+typedef struct sys_task_state {
+    uint64_t   offset;
+    int        done, cancelled, leased;
+    uint32_t   attempt;
+    htc_status status;
+} sys_task_state;
+/* Its tasks, and the run time that it counts; HTC_EINVAL if it is no chunk record. */
+htc_status sys_chunk_read(htc_bytes value, void (*seen)(void *ctx, const sys_task_state *task), void *ctx, uint64_t *core_ns);
+/* Whose job a job's record is. */
+htc_status sys_job_read(htc_bytes value, uint64_t *id, char user[64]);
 /* Slots that agents hold for this user, his leaving ones included; as the gateway knows. */
 uint32_t sys_gateway_slots(const sys *s, const char *user);
 
@@ -184,11 +200,13 @@ typedef struct sys_job {
     char            user[64], name[64];
     uint64_t        count, id; /* 0: not known yet */
     int             acknowledged, finished, cancelled;
+    int             removing, removed; /* asked for; answered */
     htc_ns          submitted, ended;
     struct sys_job *next;
 } sys_job;
 sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count);
 void     sys_cancel(sys_job *j); /* until it is told that it has */
+void     sys_remove(sys_job *j); /* until it is told that it is gone */
 /* Keeps asking for all jobs: their counts must add up, and once finished they stay so. */
 void sys_watch_jobs(sys *s, htc_ns every);
 int  sys_all_finished(const sys *s);
@@ -204,6 +222,14 @@ typedef struct sys_account {
 /* Adds a user to the system, however often it has to be asked for. */
 void sys_add_account(sys *s, const char *name, uint64_t weight);
 int  sys_accounts_ready(const sys *s);
+
+/* world_usage.c */
+void sys_usage_owner(sys *s, uint64_t job, const char *user);
+/* A chunk's record has become durable that counts this much; sure: what its tasks' new results have cost, maybe: what may be
+ * among it, of results of which it is not known whether they were counted or their attempt given up. */
+void sys_usage_chunk(sys *s, uint64_t job, uint64_t index, uint64_t core_ns, htc_ns sure, htc_ns maybe);
+void sys_usage_ask(sys *s); /* until users are told exactly what is durable: then usage_told */
+void sys_usage_free(sys *s);
 
 /* The JSDL of a sweep of n tasks, no-ops for this world. Lent until the next call. */
 const char *sys_jsdl(uint64_t n);

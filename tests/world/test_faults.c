@@ -4,7 +4,7 @@
  * After every event: no result is committed twice or without its outputs, no slot is held by two living agents, the
  * books add up, no slot is free for longer than 50 ms while somebody who could use it waits (as far as the gateway
  * knows). In the end, when the faults have stopped: every task of every accepted job has exactly one committed result,
- * every agent has left. The same seed gives the same trace.
+ * every agent has left, of jobs that were removed nothing is left, and users are told exactly the run time that is stored. The same seed gives the same trace.
  *
  * HTC_SEED=n runs one seed and prints its trace; HTC_TEST_FULL=1 runs ten times as many, HTC_TEST_LIGHT=1 a tenth. */
 #include <stdlib.h>
@@ -113,12 +113,21 @@ static void cancel_some(sys *s, htc_rng *rng)
         }
 }
 
+static void remove_some(sys *s, htc_rng *rng)
+{
+    for (sys_job *j = s->jobs; j; j = j->next)
+        if (j->finished && !j->removing && htc_rng_below(rng, 2)) {
+            sys_remove(j);
+            return;
+        }
+}
+
 static void trouble(htc_sim *w, void *ctx)
 {
     sys       *s = ctx;
     plan      *p = s->options.ctx;
     sys_agent *a = some_agent(s, &p->rng);
-    uint32_t   what = draw(&p->rng, 0, 13);
+    uint32_t   what = draw(&p->rng, 0, 14);
     if (htc_sim_now(w) >= p->trouble_end)
         return;
     if (what <= 2 && p->crashes && a)
@@ -145,6 +154,8 @@ static void trouble(htc_sim *w, void *ctx)
         s->disk_full_until = htc_sim_now(w) + htc_rng_below(&p->rng, HTC_SECOND);
     else if (what == 13 && p->cancels)
         cancel_some(s, &p->rng);
+    else if (what == 14)
+        remove_some(s, &p->rng);
     sys_after(s, 1 + htc_rng_below(&p->rng, 2 * p->trouble_gap), trouble, s);
 }
 
@@ -217,6 +228,29 @@ static void all_up(sys *s)
     htc_sim_boot(s->gateway);
 }
 
+static int all_removed(const sys *s)
+{
+    for (const sys_job *j = s->jobs; j; j = j->next)
+        if (j->removing && !j->removed)
+            return 0;
+    return 1;
+}
+
+/* The gateway is killed at some of the writes that a removal takes. */
+static void remove_at_last(sys *s, const plan *p, htc_rng *rng)
+{
+    for (int i = 0; i < 3; i++)
+        remove_some(s, rng);
+    for (int i = 0; p->crashes && i < 3; i++) {
+        sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(rng, 60 * HTC_MS));
+        htc_sim_crash(s->gateway);
+        htc_sim_boot(s->gateway);
+    }
+    htc_ns end = htc_sim_now(s->w) + 100 * HTC_SECOND;
+    while (!all_removed(s) && htc_sim_now(s->w) < end && htc_sim_next(s->w) == HTC_OK)
+        ;
+}
+
 static void run_world(sys *s, plan *p, verdict *v)
 {
     htc_rng rng = htc_rng_fork(&p->rng, "jobs");
@@ -233,7 +267,11 @@ static void run_world(sys *s, plan *p, verdict *v)
            htc_sim_next(s->w) == HTC_OK)
         ;
     v->took = htc_sim_now(s->w) - begin;
+    remove_at_last(s, p, &rng);
+    sys_usage_ask(s);
     sys_run_until(s, htc_sim_now(s->w) + 20 * HTC_SECOND);
+    if (!s->usage_told)
+        sys_fail(s, "users are told nothing of what they used");
     if (!htc_sim_failure(s->w))
         sys_check_results(s);
     if (s->agents_alive)

@@ -81,7 +81,7 @@ uint32_t sys_gateway_slots(const sys *s, const char *name)
     return n;
 }
 
-htc_status sys_chunk_read(htc_bytes value, void (*ended)(void *ctx, uint64_t offset, uint32_t attempt), void *ctx)
+htc_status sys_chunk_read(htc_bytes value, void (*seen)(void *ctx, const sys_task_state *task), void *ctx, uint64_t *core_ns)
 {
     htc_reader r = htc_reader_of(value);
     htc_get_u8(&r);
@@ -91,9 +91,21 @@ htc_status sys_chunk_read(htc_bytes value, void (*ended)(void *ctx, uint64_t off
         return HTC_EINVAL;
     c->n = (uint32_t)n;
     htc_status status = record_chunk_read(value, c);
-    for (uint32_t i = 0; status == HTC_OK && i < c->n; i++)
-        if (c->tasks[i].state == TASK_DONE || c->tasks[i].state == TASK_CANCELLED)
-            ended(ctx, i, c->tasks[i].state == TASK_DONE ? c->tasks[i].attempt : 0);
+    for (uint32_t i = 0; status == HTC_OK && i < c->n; i++) {
+        const task *t = &c->tasks[i];
+        seen(ctx, &(sys_task_state){ .offset = i, .done = t->state == TASK_DONE, .cancelled = t->state == TASK_CANCELLED,
+                                     .leased = t->state == TASK_LEASED, .attempt = t->attempt, .status = t->status });
+    }
+    *core_ns = c->used.core_ns;
     free(c);
+    return status;
+}
+
+htc_status sys_job_read(htc_bytes value, uint64_t *id, char user_name[64])
+{
+    job j;
+    memset(&j, 0, sizeof j);
+    htc_status status = record_job_read(value, &j, user_name);
+    *id = j.id;
     return status;
 }

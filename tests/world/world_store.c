@@ -33,6 +33,7 @@ static void durable(sys *s)
         sys_fail(s, "the disk answers %s", htc_status_name(status));
     tell(s, batch, 'r');
     tell(s, batch, 'c');
+    tell(s, batch, 'j');
 }
 
 /* Stored, and then told, unless the store ended in between. */
@@ -99,6 +100,41 @@ htc_sim_node *sys_store_add(sys *s)
     if (htc_kv_memory_create(NULL, &s->disk) != HTC_OK)
         abort();
     return sys_node(s, "store", &host, s, 0);
+}
+
+typedef struct left {
+    uint64_t job;
+    char     key[64];
+} left;
+
+/* Jobs count down in the keys of their own records. */
+static int is_left(void *ctx, htc_bytes key, htc_bytes value)
+{
+    left              *l = ctx;
+    char               text[64];
+    unsigned long long id = 0;
+    htc__kv_cell       cell;
+    htc_bytes          payload;
+    if (key.len < 3 || key.len >= sizeof text)
+        return 1;
+    memcpy(text, key.data, key.len);
+    text[key.len] = '\0';
+    if (text[0] != 'k' || text[2] != '/' || sscanf(text + 3, "%16llx", &id) != 1)
+        return 1;
+    id = text[1] == 'j' ? UINT64_MAX - id : id;
+    if (id != l->job || !strchr("crsodj", text[1]) || htc__kv_unseal(value, key, &payload) != HTC_OK ||
+        htc__kv_cell_read(payload, NULL, &cell) != HTC_OK || cell.deleted)
+        return 1;
+    snprintf(l->key, sizeof l->key, "%s", text + 1);
+    return 0;
+}
+
+const char *sys_store_left(sys *s, uint64_t job)
+{
+    static left l;
+    l = (left){ .job = job };
+    s->disk.ops->scan(s->disk.ctx, htc_bytes_of(NULL), is_left, &l);
+    return l.key[0] ? l.key : NULL;
 }
 
 void sys_store_close(sys *s)

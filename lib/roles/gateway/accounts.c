@@ -54,8 +54,10 @@ typedef struct change {
 static void change_over(htc_gateway *gw, change *ch)
 {
     user *u = gw_user(gw, ch->name);
-    if (u && !ch->create)
+    if (u && !ch->create) {
         u->changing = 0;
+        gw->remove_at = gw->now; /* what waits to write the same record goes on */
+    }
     ctx_free(gw, ch);
 }
 
@@ -82,14 +84,30 @@ static void user_saved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     req_answer(gw, ch.q, json_pack("{s:s,s:I}", "name", ch.name, "weight", (json_int_t)u->weight));
 }
 
+static void save_change(htc_gateway *gw, change *ch);
+
+static void save_later(htc_gateway *gw, void *ctx, htc_status status)
+{
+    if (status == HTC_OK)
+        save_change(gw, ctx);
+}
+
+/* The record has its sums beside what is changed here: one writer at a time. */
 static void save_change(htc_gateway *gw, change *ch)
 {
-    user u = { .weight = ch->weight, .created = gw->wall };
-    const user *old = gw_user(gw, ch->name);
+    user  u = { .weight = ch->weight, .created = gw->wall };
+    user *old = gw_user(gw, ch->name);
+    if (old && old->folding) {
+        waiter *w = waiter_new(gw, save_later, ch);
+        if (w)
+            LL_APPEND(old->folded, w);
+        return;
+    }
     if (old) {
         u.created = old->created;
-        u.core_ns = old->core_ns;
-        u.tasks_done = old->tasks_done;
+        u.folded_core_ns = old->folded_core_ns;
+        u.folded_done = old->folded_done;
+        u.folded_job = old->folded_job;
     }
     snprintf(u.name, sizeof u.name, "%s", ch->name);
     snprintf(u.verifier, sizeof u.verifier, "%s", ch->verifier);

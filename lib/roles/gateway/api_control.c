@@ -411,95 +411,13 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
 
 /* ---- rm ---- */
 
-typedef struct removal {
-    request   *q;
-    uint64_t   id;
-    uint8_t    stage; /* 0 results, 1 chunks, 2 the rest */
-    htc_status status;
-    place      next; /* behind what is removed already: what is deleted still costs a scan time */
-} removal;
-
-static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
-
-static void remove_next(htc_gateway *gw, removal *m)
+void gw_change_over(htc_gateway *gw, request *q, uint64_t id, htc_status status)
 {
-    key k = m->stage == 0 ? key_results(m->id) : key_chunks(m->id);
-    gw_scan(gw, key_bytes(&k), &m->next, 256, remove_page, m);
-}
-
-static void remove_failed(htc_gateway *gw, removal *m, htc_status status)
-{
-    change_end(gw, m->id);
-    req_fail(gw, m->q, status, "run it again", "job %llu could not be removed: %s", (unsigned long long)m->id,
-             htc_strerror(status));
-    ctx_free(gw, m);
-}
-
-static void remove_rest(htc_gateway *gw, removal *m);
-
-static void remove_on(htc_gateway *gw, removal *m)
-{
-    if (m->next.len == 0)
-        m->stage++;
-    if (m->stage < 2)
-        remove_next(gw, m);
-    else
-        remove_rest(gw, m);
-}
-
-static void removed(htc_gateway *gw, void *ctx, const htc_kv_result *r)
-{
-    removal *m = ctx;
-    request *q = m->q;
-    if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
-        m->status = r->status;
-    if (!r->last)
-        return;
-    if (m->status != HTC_OK) {
-        remove_failed(gw, m, m->status);
-    } else if (m->stage < 2) {
-        remove_on(gw, m);
-    } else {
-        change_end(gw, m->id);
-        ctx_free(gw, m);
+    change_end(gw, id);
+    if (status == HTC_OK)
         job_done(gw, q, 1);
-    }
-}
-
-static void remove_rest(htc_gateway *gw, removal *m)
-{
-    key            keys[3] = { key_open(m->id), key_spec(m->id), key_job(m->id) };
-    htc_kv_request rq[3];
-    htc_buf_clear(&gw->scratch);
-    htc_put_u64(&gw->scratch, m->id);
-    gw_call(gw, HTC_CALL_DROP_JOB, htc_buf_bytes(&gw->scratch), NULL, NULL);
-    for (int i = 0; i < 3; i++)
-        rq[i] = (htc_kv_request){ .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
-    gw_store(gw, rq, 3, removed, m);
-}
-
-static void remove_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
-{
-    removal       *m = ctx;
-    htc_kv_request rq[256];
-    htc_kv_item    item;
-    size_t         at = 0, n = 0;
-    if (r->status != HTC_OK) {
-        remove_failed(gw, m, r->status);
-        return;
-    }
-    m->next = gw_next_page(gw, r);
-    /* The page is lent until the client is asked again. */
-    htc_buf_clear(&gw->scratch);
-    htc_put_raw(&gw->scratch, r->items_bytes);
-    htc_kv_result page = *r;
-    page.items_bytes = htc_buf_bytes(&gw->scratch);
-    while (n < page.items && n < 256 && htc_kv_result_item(&page, &at, &item) == HTC_OK)
-        rq[n++] = (htc_kv_request){ .op = HTC_KV_DELETE, .key = item.key };
-    if (n)
-        gw_store(gw, rq, n, removed, m);
     else
-        remove_on(gw, m);
+        req_fail(gw, q, status, "run it again", "job %llu could not be removed: %s", (unsigned long long)id, htc_strerror(status));
 }
 
 static void rm_job(htc_gateway *gw, request *q, job *j)
@@ -513,11 +431,8 @@ static void rm_job(htc_gateway *gw, request *q, job *j)
         req_fail(gw, q, HTC_EINVAL, "name the job alone", "rm removes whole jobs");
         return;
     }
-    removal *m = change_begin(gw, j->id) ? ctx_new(gw, sizeof *m) : NULL;
-    if (!m)
-        return;
-    *m = (removal){ .q = q, .id = j->id };
-    remove_next(gw, m);
+    if (change_begin(gw, j->id))
+        gw_remove(gw, q, j);
 }
 
 /* ---- all ---- */

@@ -44,7 +44,7 @@ json_t *job_json(htc_gateway *gw, const job *j)
     json_t *o = json_pack("{s:I,s:s,s:s,s:s,s:o,s:o,s:o,s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:s}", "id", (json_int_t)j->id,
                           "user", u->name, "name", j->name, "state", job_state(j), "submitted", seconds(j->submitted),
                           "started", seconds(j->started), "ended", seconds(j->ended), "count", (json_int_t)j->count, "tasks",
-                          tasks, "attempts", (json_int_t)j->attempts, "lost", (json_int_t)j->losses, "duplicates",
+                          tasks, "attempts", (json_int_t)j->now.used.attempts, "lost", (json_int_t)j->now.used.losses, "duplicates",
                           (json_int_t)j->duplicates, "agents", (json_int_t)agents, "ra", (json_int_t)u->ra, "weight",
                           (json_int_t)u->weight, "output", j->output, "error_output", j->error_output);
     uint64_t left = j->count - job_terminal(j);

@@ -44,6 +44,7 @@ static void destroy(void *self)
     HASH_ITER(hh, gw->users, u, un)
     {
         HASH_DEL(gw->users, u);
+        waiters_run(gw, &u->folded, HTC_ECLOSED);
         htc__free(&env, u, sizeof *u);
     }
     HASH_ITER(hh, gw->conns, c, cn)
@@ -59,6 +60,7 @@ static void destroy(void *self)
     DL_FOREACH_SAFE(gw->requests, q, qn)
     req_free(gw, q);
     gw_changing_free(gw);
+    gw_removals_free(gw);
     gw_pending_free(gw);
     for (size_t i = 0; i < gw->n_sites; i++)
         htc__free(&env, gw->sites[i].slots, gw->sites[i].cores * sizeof *gw->sites[i].slots);
@@ -255,20 +257,6 @@ static void notice_stall(htc_gateway *gw)
     }
 }
 
-static void save_usage(htc_gateway *gw)
-{
-    user *u, *next;
-    HASH_ITER(hh, gw->users, u, next)
-    {
-        if (u->changing || (u->saved_core_ns == u->core_ns && u->saved_done == u->tasks_done))
-            continue;
-        u->saved_core_ns = u->core_ns;
-        u->saved_done = u->tasks_done;
-        record_user_write(&gw->scratch, u);
-        gw_put(gw, key_user(u->name), htc_buf_bytes(&gw->scratch));
-    }
-}
-
 static void run_time(htc_gateway *gw)
 {
     if (gw->now >= gw->store_retry_at)
@@ -276,6 +264,7 @@ static void run_time(htc_gateway *gw)
     if (gw->phase != PHASE_READY)
         return;
     gw_dues_run(gw);
+    gw_removals_go(gw);
     if (gw->now >= gw->check_at) {
         gw_agents_check(gw);
         gw_waits_check(gw);
@@ -283,7 +272,6 @@ static void run_time(htc_gateway *gw)
     }
     if (gw->now >= gw->tick_at) {
         gw->tick_at = gw->now + gw->options.tick_ns;
-        save_usage(gw);
         gw_tokens_sweep(gw);
         gw_reallocate_soon(gw);
     }
@@ -305,6 +293,8 @@ static htc_ns deadline(const void *self)
         return at;
     if (gw->n_dues)
         at = earlier(at, gw->dues[0].at);
+    if (gw->removals && !gw->removing)
+        at = earlier(at, gw->remove_at);
     for (size_t i = 0; i < gw->n_sites; i++)
         if (gw->sites[i].not_before)
             at = earlier(at, gw->sites[i].not_before);

@@ -5,6 +5,7 @@
  *   records.c   what is kept there, byte by byte          grants.c    pull, grant, result, verdict: fenced attempts
  *   jobs.c      open jobs, their counts and chunks        accounts.c  users, passwords, tokens
  *   recover.c   the start: everything back from the store api*.c      the users' requests (doc/api.md)
+ *   remove.c    jobs that are removed, however often it is interrupted
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
  * is said only after the record that holds it is durable. Memory runs ahead of the store, never the other way; each
@@ -74,12 +75,20 @@ typedef struct extra_put {
     struct extra_put *next;
 } extra_put;
 
+/* What attempts have cost. It is stored with the tasks that it belongs to, in one record: counted exactly when they are. */
+typedef struct usage {
+    uint64_t core_ns;  /* run time of every attempt whose result was counted */
+    uint64_t attempts; /* begun */
+    uint64_t losses;   /* attempts that were lost with their agent or suspended */
+} usage;
+
 struct chunk {
     job       *job;
     uint64_t   index;
     uint32_t   n;      /* tasks in it */
     uint32_t   cursor; /* no task below is TASK_NEW */
     uint32_t   open;   /* tasks that are not terminal */
+    usage      used;   /* by its tasks */
     uint64_t   version;
     uint8_t    dirty, writing;
     uint8_t    ahead; /* it exists, but its turn has not come: not among job->chunks_open */
@@ -97,6 +106,7 @@ struct chunk {
 typedef struct counts {
     uint64_t fresh; /* TASK_NEW, in and out of chunks */
     uint64_t waiting, leased, retry_wait, done, failed, cancelled;
+    usage    used;
 } counts;
 
 typedef struct ready_task {
@@ -115,7 +125,7 @@ struct job {
     uint32_t  max_attempts, compat;
     char      output[256], error_output[256], submit_dir[512];
     htc_ns    submitted, started, ended; /* wall */
-    uint64_t  attempts, losses, duplicates;
+    uint64_t  duplicates; /* results without a lease, as far as known: a note, not an account */
     uint8_t   cancelled, paused, finished;
     uint64_t  next;  /* lowest index that may be TASK_NEW */
     uint64_t  low;   /* chunks below are complete */
@@ -156,9 +166,12 @@ struct user {
     uint64_t weight_used; /* as the last division counted it, in 1/1024 */
     uint64_t last_served, arrival;
     double   mean_run_s; /* EWMA 0.2; 0: nothing known */
-    uint64_t core_ns, tasks_done;        /* used and done, ever */
-    uint64_t saved_core_ns, saved_done; /* as in the record */
-    uint8_t  changing; /* a change of his record is under way: nobody else writes it */
+    uint64_t core_ns, tasks_done; /* used and done, ever: of the jobs there are, and of those removed */
+    uint64_t folded_core_ns, folded_done; /* of those removed, as in the record */
+    uint64_t folded_job; /* the last whose sums are in there: they are added once, however often its removal begins anew */
+    uint8_t  changing;   /* a change of the record is under way: nobody else writes it */
+    uint8_t  folding;    /* the sums of a removed job are being added to it: a change waits */
+    waiter  *folded;     /* those changes */
     UT_hash_handle hh;
 };
 
@@ -236,6 +249,12 @@ typedef struct conn {
 typedef void (*store_fn)(htc_gateway *gw, void *ctx, const htc_kv_result *r);
 typedef void (*call_fn)(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body);
 
+/* Where a scan goes on: a copy, since a page is lent only until the store is asked again. len 0: at the start, or at its end. */
+typedef struct place {
+    char   text[HTC_KV_KEY_MAX + 16];
+    size_t len;
+} place;
+
 typedef struct pending {
     uint64_t tag;
     store_fn store;
@@ -251,6 +270,35 @@ typedef struct due {
 
 /* A user's request while it is worked on. */
 typedef struct request request;
+
+/* A job that is being removed: a record from the time that it is asked until nothing of the job is left. */
+typedef enum removal_stage {
+    REMOVE_MARK = 1, /* write the record */
+    REMOVE_HIDE,     /* delete the job's own: from here on there is no such job */
+    REMOVE_FOLD,     /* add its sums to the user's */
+    REMOVE_FOLDED,   /* note in the record that they are */
+    REMOVE_OUTPUTS,
+    REMOVE_RESULTS,
+    REMOVE_CHUNKS,
+    REMOVE_REST,
+    REMOVE_RECORD
+} removal_stage;
+
+typedef struct removal {
+    uint64_t   id;
+    char       user[NAME_MAX_BYTES];
+    uint64_t   core_ns, done;
+    uint8_t    folded; /* they are among the user's: stored */
+    uint8_t    stage;  /* removal_stage */
+    uint8_t    listed; /* its record is written */
+    uint8_t    relief; /* the store had no room for the record: what takes room goes first */
+    htc_status status; /* of the requests of a stage */
+    htc_ns     pause;  /* after a failure */
+    request   *q;      /* who is told when the job is gone from view; NULL: nobody */
+    place      next;   /* after what is deleted already: what is deleted still costs a scan time */
+    struct removal *prev, *list_next;
+    UT_hash_handle  hh;
+} removal;
 
 typedef enum gw_phase { PHASE_NEW = 0, PHASE_CONNECTING, PHASE_RECOVERING, PHASE_READY, PHASE_STOPPED } gw_phase;
 
@@ -279,6 +327,9 @@ struct htc_gateway {
     request            *requests;
     struct ctx_head    *ctxs;
     struct changing    *changing; /* jobs that are not open, and are being opened again or removed */
+    removal            *removals, *removals_by_id; /* jobs that are removed; the first is worked on */
+    uint8_t             removing;
+    htc_ns              remove_at; /* not before */
     uint64_t            last_tag, served, arrivals, drains;
     uint64_t            agent_ids, agent_ids_end; /* ids reserved in the store */
     uint8_t             agent_ids_asked;
@@ -316,6 +367,7 @@ key key_chunks(uint64_t id);
 key key_result(uint64_t id, uint64_t index, uint32_t attempt);
 key key_results(uint64_t id);
 key key_agent(uint64_t id);
+key key_removal(uint64_t id);
 htc_bytes key_bytes(const key *k);
 
 void gw_break(htc_gateway *gw, htc_status status, const char *why);
@@ -323,11 +375,6 @@ void gw_break(htc_gateway *gw, htc_status status, const char *why);
 void gw_store(htc_gateway *gw, const htc_kv_request *requests, size_t n, store_fn fn, void *ctx);
 void gw_store_one(htc_gateway *gw, htc_kv_request rq, store_fn fn, void *ctx);
 
-/* Where a scan goes on: a copy, since a page is lent only until the store is asked again. len 0: at the start, or at its end. */
-typedef struct place {
-    char   text[HTC_KV_KEY_MAX + 16];
-    size_t len;
-} place;
 /* One page of the keys that begin with prefix, from a place on (NULL: from the first), of at most limit items (0: the
  * store's own limit). */
 void  gw_scan(htc_gateway *gw, htc_bytes prefix, const place *from, uint32_t limit, store_fn fn, void *ctx);
@@ -353,6 +400,8 @@ void       record_chunk_write(htc_buf *b, const chunk *c);
 htc_status record_chunk_read(htc_bytes bytes, chunk *c); /* c->n is set and its tasks are zero */
 void       record_agent_write(htc_buf *b, const agent *a);
 htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES]);
+void       record_removal_write(htc_buf *b, const removal *m);
+htc_status record_removal_read(htc_bytes bytes, removal *m);
 
 /* jobs.c */
 job     *gw_job(htc_gateway *gw, uint64_t id);
@@ -378,6 +427,7 @@ void     gw_chunk_dirty(htc_gateway *gw, chunk *c, waiter *w);
 void     gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value);
 void     gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state); /* keeps every count right */
 void     gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first);      /* -> WAITING, queued */
+void     gw_use(chunk *c, usage more);                                              /* count what an attempt has cost */
 int      gw_job_take(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);         /* next task to hand out */
 void     gw_due_add(htc_gateway *gw, htc_ns at, uint64_t job, uint64_t index);
 void     gw_dues_run(htc_gateway *gw);
@@ -422,6 +472,14 @@ htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, 
 void  gw_node_seen(htc_gateway *gw, const char *name); /* there is such a node, however its tasks fare */
 int   gw_node_blocked(htc_gateway *gw, const char *name, const char *user_name, htc_ns *until);
 int   gw_node_aside(htc_gateway *gw, const char *name);
+
+/* remove.c */
+/* Remove a job that has ended; then q is told, and what is left of it goes in its own time. */
+void     gw_remove(htc_gateway *gw, request *q, const job *j);
+removal *gw_removal(const htc_gateway *gw, uint64_t id);
+void     gw_removal_found(htc_gateway *gw, const removal *read); /* recovered from the store */
+void     gw_removals_go(htc_gateway *gw);
+void     gw_removals_free(htc_gateway *gw);
 
 /* fair.c */
 void gw_reallocate_soon(htc_gateway *gw);
@@ -484,6 +542,7 @@ double      req_num(const request *q, const char *name, double otherwise);
 int         req_flag(const request *q, const char *name);
 void gw_requests_closed(htc_gateway *gw, uint32_t peer);
 void gw_changing_free(htc_gateway *gw);
+void gw_change_over(htc_gateway *gw, request *q, uint64_t id, htc_status status); /* a job is removed, or could not be */
 void gw_waits_check(htc_gateway *gw);
 
 htc_status selector_parse(const char *text, selector *s);

@@ -276,7 +276,7 @@ static int lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset, h
     g->count = j->count;
     g->compat = j->compat;
     snprintf(g->user, sizeof g->user, "%s", j->user->name);
-    j->attempts++;
+    gw_use(c, (usage){ .attempts = 1 });
     if (!j->started) {
         j->started = gw->wall;
         gw_job_dirty(gw, j, NULL);
@@ -479,21 +479,18 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
     a->tasks_done++;
     a->since = gw->now;
     judge_node(gw, a, o);
-    if (o->ended > o->started)
-        j->user->core_ns += o->ended - o->started;
+    gw_use(c, (usage){ .core_ns = o->ended > o->started ? o->ended - o->started : 0, .losses = o->status == HTC_ELOST });
     t->status = o->status;
     keep_result(gw, c, &m->attempt, o);
     if (o->status == HTC_OK) {
         j->user->mean_run_s = j->user->mean_run_s > 0 ? 0.8 * j->user->mean_run_s + 0.2 * ran : ran;
         if (j->user->mean_run_s <= 0)
             j->user->mean_run_s = 1e-6;
-        j->user->tasks_done++;
         gw_task_set(gw, c, offset, TASK_DONE);
     } else if (o->status == HTC_ECANCELLED || t->cancel || j->cancelled) {
         gw_task_set(gw, c, offset, TASK_CANCELLED);
     } else if (o->status == HTC_ELOST) {
         /* Suspended on its node: resubmitted, not charged against its attempts. */
-        j->losses++;
         if (++t->lost > gw->options.max_lost)
             gw_task_set(gw, c, offset, TASK_FAILED);
         else
@@ -631,7 +628,7 @@ void gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, con
                   (unsigned long long)at->task, at->attempt, why);
     t->status = HTC_ELOST;
     t->lost++;
-    j->losses++;
+    gw_use(c, (usage){ .losses = 1 });
     if (t->cancel || j->cancelled) {
         gw_task_set(gw, c, offset, TASK_CANCELLED);
     } else if (t->lost > gw->options.max_lost) {

@@ -301,12 +301,24 @@ void gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state)
     if (j->open) {
         j->user->running += (uint64_t)((state == TASK_LEASED) - (old == TASK_LEASED));
         j->user->retrying += (uint64_t)((state == TASK_RETRY_WAIT) - (old == TASK_RETRY_WAIT));
+        j->user->tasks_done += (uint64_t)((state == TASK_DONE) - (old == TASK_DONE));
     }
     c->open += (uint32_t)(terminal(old) - terminal((uint8_t)state));
     t->state = (uint8_t)state;
     t->since = gw->now;
     if (j->open)
         gw_job_touch(gw, j);
+}
+
+void gw_use(chunk *c, usage more)
+{
+    usage *sums[] = { &c->used, &c->job->now.used };
+    for (size_t i = 0; i < 2; i++) {
+        sums[i]->core_ns += more.core_ns;
+        sums[i]->attempts += more.attempts;
+        sums[i]->losses += more.losses;
+    }
+    c->job->user->core_ns += more.core_ns;
 }
 
 void gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first)
@@ -607,6 +619,9 @@ void chunk_count(counts *sum, const chunk *c)
 {
     for (uint32_t i = 0; i < c->n; i++)
         ++*count_of(sum, c->tasks[i].state);
+    sum->used.core_ns += c->used.core_ns;
+    sum->used.attempts += c->used.attempts;
+    sum->used.losses += c->used.losses;
 }
 
 static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)

@@ -3,10 +3,11 @@
 
 #include "roles/gateway/gateway.h"
 
-#define USER_FORMAT 1
-#define JOB_FORMAT 1
-#define CHUNK_FORMAT 1
+#define USER_FORMAT 2
+#define JOB_FORMAT 2
+#define CHUNK_FORMAT 2
 #define AGENT_FORMAT 1
+#define REMOVAL_FORMAT 1
 
 static htc_status done(htc_reader *r)
 {
@@ -35,8 +36,9 @@ void record_user_write(htc_buf *b, const user *u)
     htc_put_u64(b, u->weight);
     htc_put_str(b, u->verifier);
     htc_put_u64(b, u->created);
-    htc_put_u64(b, u->core_ns);
-    htc_put_u64(b, u->tasks_done);
+    htc_put_u64(b, u->folded_core_ns);
+    htc_put_u64(b, u->folded_done);
+    htc_put_u64(b, u->folded_job);
 }
 
 htc_status record_user_read(htc_bytes bytes, user *u)
@@ -47,10 +49,25 @@ htc_status record_user_read(htc_bytes bytes, user *u)
     u->weight = htc_get_u64(&r);
     htc_get_str(&r, u->verifier, sizeof u->verifier);
     u->created = htc_get_u64(&r);
-    u->core_ns = htc_get_u64(&r);
-    u->tasks_done = htc_get_u64(&r);
+    u->folded_core_ns = htc_get_u64(&r);
+    u->folded_done = htc_get_u64(&r);
+    u->folded_job = htc_get_u64(&r);
     need(&r, u->weight >= 1 && u->weight <= UINT64_C(1) << 32);
     return done(&r);
+}
+
+static void usage_write(htc_buf *b, const usage *u)
+{
+    htc_put_varint(b, u->core_ns);
+    htc_put_varint(b, u->attempts);
+    htc_put_varint(b, u->losses);
+}
+
+static void usage_read(htc_reader *r, usage *u)
+{
+    u->core_ns = htc_get_varint(r);
+    u->attempts = htc_get_varint(r);
+    u->losses = htc_get_varint(r);
 }
 
 static void counts_write(htc_buf *b, const counts *c)
@@ -58,6 +75,7 @@ static void counts_write(htc_buf *b, const counts *c)
     htc_put_varint(b, c->done);
     htc_put_varint(b, c->failed);
     htc_put_varint(b, c->cancelled);
+    usage_write(b, &c->used);
 }
 
 static void counts_read(htc_reader *r, counts *c)
@@ -66,6 +84,7 @@ static void counts_read(htc_reader *r, counts *c)
     c->done = htc_get_varint(r);
     c->failed = htc_get_varint(r);
     c->cancelled = htc_get_varint(r);
+    usage_read(r, &c->used);
 }
 
 void record_job_write(htc_buf *b, const job *j)
@@ -86,8 +105,6 @@ void record_job_write(htc_buf *b, const job *j)
     htc_put_u64(b, j->submitted);
     htc_put_u64(b, j->started);
     htc_put_u64(b, j->ended);
-    htc_put_varint(b, j->attempts);
-    htc_put_varint(b, j->losses);
     htc_put_varint(b, j->duplicates);
     htc_put_u8(b, (uint8_t)(j->cancelled | j->paused << 1 | j->finished << 2));
     htc_put_varint(b, j->low);
@@ -112,8 +129,6 @@ htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTE
     j->submitted = htc_get_u64(&r);
     j->started = htc_get_u64(&r);
     j->ended = htc_get_u64(&r);
-    j->attempts = htc_get_varint(&r);
-    j->losses = htc_get_varint(&r);
     j->duplicates = htc_get_varint(&r);
     uint8_t flags = htc_get_u8(&r);
     j->cancelled = flags & 1;
@@ -140,6 +155,7 @@ void record_chunk_write(htc_buf *b, const chunk *c)
     htc_buf_clear(b);
     htc_put_u8(b, CHUNK_FORMAT);
     htc_put_varint(b, c->n);
+    usage_write(b, &c->used);
     uint8_t *bits = htc_buf_extend(b, (c->n + 7) / 8);
     if (bits)
         memset(bits, 0, (c->n + 7) / 8);
@@ -170,6 +186,7 @@ htc_status record_chunk_read(htc_bytes bytes, chunk *c)
     htc_reader r = htc_reader_of(bytes);
     need(&r, htc_get_u8(&r) == CHUNK_FORMAT);
     need(&r, htc_get_varint(&r) == c->n);
+    usage_read(&r, &c->used);
     htc_bytes bits = htc_get_raw(&r, (c->n + 7) / 8);
     for (uint32_t i = 0; bits.len && i < c->n; i++)
         if (((const uint8_t *)bits.data)[i / 8] >> i % 8 & 1)
@@ -219,5 +236,29 @@ htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_
     a->slot = (uint32_t)get_max(&r, UINT32_MAX);
     a->pid = (uint32_t)get_max(&r, UINT32_MAX);
     a->launched_wall = htc_get_u64(&r);
+    return done(&r);
+}
+
+void record_removal_write(htc_buf *b, const removal *m)
+{
+    htc_buf_clear(b);
+    htc_put_u8(b, REMOVAL_FORMAT);
+    htc_put_u64(b, m->id);
+    htc_put_str(b, m->user);
+    htc_put_varint(b, m->core_ns);
+    htc_put_varint(b, m->done);
+    htc_put_u8(b, m->folded);
+}
+
+htc_status record_removal_read(htc_bytes bytes, removal *m)
+{
+    htc_reader r = htc_reader_of(bytes);
+    need(&r, htc_get_u8(&r) == REMOVAL_FORMAT);
+    m->id = htc_get_u64(&r);
+    htc_get_str(&r, m->user, sizeof m->user);
+    m->core_ns = htc_get_varint(&r);
+    m->done = htc_get_varint(&r);
+    m->folded = htc_get_u8(&r);
+    need(&r, m->id != 0 && m->folded <= 1);
     return done(&r);
 }

@@ -1,6 +1,7 @@
 /* The start: users, agents and open jobs come back from the store; then the gateway is ready.
  *
- *   users -> the operator's own -> agents -> the list of open jobs -> each job: record, specification, chunks -> ready */
+ *   users -> the operator's own -> agents -> what is being removed -> all jobs, for their sums -> the list of open jobs ->
+ *   each open job: record, specification, chunks -> ready */
 #include <string.h>
 
 #include "roles/gateway/gateway.h"
@@ -37,6 +38,7 @@ static void ready(htc_gateway *gw, recovery *rec)
     if (for_one)
         return;
     gw->phase = PHASE_READY;
+    gw->remove_at = gw->now;
     gw_ids_reserve(gw);
     gw_reallocate_soon(gw);
     uint32_t agents = HASH_COUNT(gw->agents);
@@ -92,6 +94,10 @@ static void job_complete(htc_gateway *gw, recovery *rec)
     n->fresh = j->count - n->waiting - n->leased - n->retry_wait - n->done - n->failed - n->cancelled;
     rec->job = NULL;
     j->walks = rec->opened != NULL;
+    if (!rec->opened) {
+        j->user->core_ns += n->used.core_ns;
+        j->user->tasks_done += n->done;
+    }
     gw_job_add(gw, j);
     gw_job_hold(j);
     settle_tasks(gw, j);
@@ -250,13 +256,8 @@ static void next_job(htc_gateway *gw, recovery *rec)
 
 /* ---- the lists ---- */
 
-static void take_open(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
+static void add_open(htc_gateway *gw, recovery *rec, uint64_t id)
 {
-    char digits[17];
-    if (item->key.len != 18)
-        return;
-    memcpy(digits, (const char *)item->key.data + 2, 16);
-    digits[16] = '\0';
     if (rec->n == rec->cap) {
         size_t    cap = rec->cap ? rec->cap * 2 : 64;
         uint64_t *ids = ctx_new(gw, cap * sizeof *ids); /* ends with the gateway, if that ends first */
@@ -269,7 +270,50 @@ static void take_open(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
         rec->ids = ids;
         rec->cap = cap;
     }
-    rec->ids[rec->n++] = strtoull(digits, NULL, 16);
+    rec->ids[rec->n++] = id;
+}
+
+static void take_open(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
+{
+    char digits[17];
+    if (item->key.len != 18)
+        return;
+    memcpy(digits, (const char *)item->key.data + 2, 16);
+    digits[16] = '\0';
+    add_open(gw, rec, strtoull(digits, NULL, 16));
+}
+
+static void take_removal(htc_gateway *gw, const htc_kv_item *item)
+{
+    removal m;
+    memset(&m, 0, sizeof m);
+    if (record_removal_read(item->value, &m) != HTC_OK) {
+        gw_break(gw, HTC_ECORRUPT, "reading the record of a removal");
+        return;
+    }
+    user *u = gw_user(gw, m.user);
+    m.folded |= u && u->folded_job == m.id;
+    if (u && !m.folded) {
+        u->core_ns += m.core_ns;
+        u->tasks_done += m.done;
+    }
+    gw_removal_found(gw, &m);
+}
+
+/* The sums of a job that has ended; an open one is read later. */
+static void take_job(htc_gateway *gw, const htc_kv_item *item)
+{
+    char owner[NAME_MAX_BYTES];
+    job  j;
+    memset(&j, 0, sizeof j);
+    if (record_job_read(item->value, &j, owner) != HTC_OK || !(j.user = gw_user(gw, owner))) {
+        gw_break(gw, HTC_ECORRUPT, "reading a job record");
+        return;
+    }
+    if (!j.finished || gw_removal(gw, j.id))
+        return;
+    j.user->core_ns += j.base.used.core_ns;
+    j.user->tasks_done += j.base.done;
 }
 
 static void take_agent(htc_gateway *gw, const htc_kv_item *item)
@@ -310,11 +354,14 @@ static void take_user(htc_gateway *gw, const htc_kv_item *item)
     u->weight = read.weight;
     memcpy(u->verifier, read.verifier, sizeof u->verifier);
     u->created = read.created;
-    u->core_ns = read.core_ns;
-    u->tasks_done = read.tasks_done;
+    u->core_ns = u->folded_core_ns = read.folded_core_ns;
+    u->tasks_done = u->folded_done = read.folded_done;
+    u->folded_job = read.folded_job;
     u->version = item->version;
 }
 
+static void removals_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
 static void open_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
 static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
 
@@ -355,6 +402,10 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
             break;
         if (prefix[0] == 'u')
             take_user(gw, &item);
+        else if (prefix[0] == 'd')
+            take_removal(gw, &item);
+        else if (prefix[0] == 'j')
+            take_job(gw, &item);
         else if (prefix[0] == 'o')
             take_open(gw, rec, &item);
     }
@@ -364,8 +415,22 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
         gw_scan(gw, htc_bytes_of(prefix), &next, 0, again, rec);
     else if (prefix[0] == 'u')
         users_read(gw, rec);
+    else if (prefix[0] == 'd')
+        gw_scan(gw, htc_bytes_of("j/"), NULL, 0, jobs_page, rec);
+    else if (prefix[0] == 'j')
+        gw_scan(gw, htc_bytes_of("o/"), NULL, 0, open_page, rec);
     else
         next_job(gw, rec);
+}
+
+static void removals_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    page(gw, ctx, r, "d/", removals_page);
+}
+
+static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    page(gw, ctx, r, "j/", jobs_page);
 }
 
 static void users_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
@@ -401,7 +466,7 @@ static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     if (gw->broken == HTC_OK && next.len)
         gw_scan(gw, htc_bytes_of("a/"), &next, 0, agents_page, ctx);
     else if (gw->broken == HTC_OK)
-        gw_scan(gw, htc_bytes_of("o/"), NULL, 0, open_page, ctx);
+        gw_scan(gw, htc_bytes_of("d/"), NULL, 0, removals_page, ctx);
     htc_buf_free(&items);
 }
 

@@ -89,6 +89,11 @@ key key_agent(uint64_t id)
     return make("a/%016llx", UP(id));
 }
 
+key key_removal(uint64_t id)
+{
+    return make("d/%016llx", UP(id));
+}
+
 htc_bytes key_bytes(const key *k)
 {
     return (htc_bytes){ k->text, k->len };

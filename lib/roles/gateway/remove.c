@@ -1,0 +1,316 @@
+/* Jobs that are removed.
+ *
+ *   mark -> hide -> fold -> folded -> outputs -> results -> chunks -> rest -> record
+ *
+ * The record (d/ID) is the first thing written and the last deleted: a gateway that is killed in between goes on where the
+ * one before it was, from "hide". The sums of the job are added to its user's record, which names the job that was added
+ * last; the removal's record says when that is so. One removal is worked on at a time: no other sum is added in between. */
+#include <stdio.h>
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+#define PAUSE_FIRST HTC_SECOND
+#define PAUSE_MAX (60 * HTC_SECOND)
+#define TOGETHER 256
+
+static void stage_begin(htc_gateway *gw, removal *m);
+
+/* ---- the list ---- */
+
+removal *gw_removal(const htc_gateway *gw, uint64_t id)
+{
+    removal *m;
+    HASH_FIND(hh, gw->removals_by_id, &id, sizeof id, m);
+    return m;
+}
+
+static void list_add(htc_gateway *gw, removal *m)
+{
+    HASH_ADD(hh, gw->removals_by_id, id, sizeof m->id, m);
+    if (!m->hh.tbl) {
+        gw_break(gw, HTC_ENOMEM, "removing a job");
+        return;
+    }
+    DL_APPEND2(gw->removals, m, prev, list_next);
+    m->listed = 1;
+}
+
+static void list_drop(htc_gateway *gw, removal *m)
+{
+    DL_DELETE2(gw->removals, m, prev, list_next);
+    HASH_DEL(gw->removals_by_id, m);
+    ctx_free(gw, m);
+}
+
+void gw_removals_free(htc_gateway *gw)
+{
+    HASH_CLEAR(hh, gw->removals_by_id); /* they themselves end with the continuations */
+}
+
+void gw_removal_found(htc_gateway *gw, const removal *read)
+{
+    removal *m = ctx_new(gw, sizeof *m);
+    if (!m)
+        return;
+    *m = *read;
+    m->stage = REMOVE_HIDE;
+    list_add(gw, m);
+}
+
+void gw_removals_go(htc_gateway *gw)
+{
+    if (gw->removing || !gw->removals || gw->now < gw->remove_at || gw->shutdown)
+        return;
+    gw->removing = 1;
+    stage_begin(gw, gw->removals);
+}
+
+/* ---- from stage to stage ---- */
+
+static void over(htc_gateway *gw, removal *m, htc_status status)
+{
+    request *q = m->q;
+    m->q = NULL;
+    if (q)
+        gw_change_over(gw, q, m->id, status);
+}
+
+static int no_room(htc_status status)
+{
+    return status == HTC_ENOSPC || status == HTC_EFULL;
+}
+
+static void pause_for(htc_gateway *gw, htc_ns span)
+{
+    gw->removing = 0;
+    gw->remove_at = gw->now + span;
+}
+
+/* A removal that has its record is tried again for as long as it takes; one without is the user's to repeat. */
+static void stage_failed(htc_gateway *gw, removal *m, htc_status status)
+{
+    if (!m->listed && m->stage == REMOVE_MARK && no_room(status) && !m->relief) {
+        m->relief = 1;
+        m->stage = REMOVE_OUTPUTS;
+        stage_begin(gw, m);
+        return;
+    }
+    if (!m->listed && m->stage != REMOVE_HIDE) {
+        over(gw, m, status);
+        ctx_free(gw, m);
+        return;
+    }
+    if (!m->pause)
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("job", m->id), HTC__STATUS(status)),
+                      "job %llu could not be removed entirely (%s) -> try again", (unsigned long long)m->id, htc_strerror(status));
+    m->pause = m->pause ? m->pause * 2 : PAUSE_FIRST;
+    m->pause = m->pause < PAUSE_MAX ? m->pause : PAUSE_MAX;
+    if (!m->listed) {
+        list_add(gw, m);
+        if (!gw->removing)
+            pause_for(gw, m->pause);
+        return;
+    }
+    /* Its turn is kept while its sums are on their way: no other may come between. */
+    if (m->stage > REMOVE_FOLDED) {
+        DL_DELETE2(gw->removals, m, prev, list_next);
+        DL_APPEND2(gw->removals, m, prev, list_next);
+    }
+    pause_for(gw, m->pause);
+}
+
+static void stage_done(htc_gateway *gw, removal *m)
+{
+    m->next.len = 0;
+    m->status = HTC_OK;
+    if (m->relief && m->stage == REMOVE_RESULTS) {
+        m->stage = REMOVE_MARK;
+    } else if (m->stage == REMOVE_RECORD) {
+        list_drop(gw, m);
+        gw->removing = 0;
+        return;
+    } else if (m->stage == REMOVE_HIDE) {
+        m->stage++;
+        over(gw, m, HTC_OK);
+        if (!m->listed) {
+            list_add(gw, m);
+            return;
+        }
+    } else {
+        if (m->stage == REMOVE_MARK)
+            m->relief = 0;
+        m->stage++;
+    }
+    if (gw->broken != HTC_OK)
+        return;
+    if (m->listed && gw->shutdown)
+        gw->removing = 0; /* the next gateway goes on */
+    else
+        stage_begin(gw, m);
+}
+
+static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    removal *m = ctx;
+    if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
+        m->status = r->status;
+    if (!r->last)
+        return;
+    if (m->status == HTC_OK) {
+        stage_done(gw, m);
+        return;
+    }
+    htc_status status = m->status;
+    m->status = HTC_OK;
+    stage_failed(gw, m, status);
+}
+
+/* ---- the sums ---- */
+
+static void folded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    removal *m = ctx;
+    user    *u = gw_user(gw, m->user);
+    if (u) {
+        u->folding = 0;
+        if (r->status == HTC_OK) {
+            u->folded_core_ns += m->core_ns;
+            u->folded_done += m->done;
+            u->folded_job = m->id;
+            u->version = r->version;
+        }
+        waiters_run(gw, &u->folded, HTC_OK);
+    }
+    stored(gw, m, r);
+}
+
+static void fold(htc_gateway *gw, removal *m)
+{
+    user *u = gw_user(gw, m->user);
+    if (!u || m->folded || u->folded_job == m->id) {
+        stage_done(gw, m);
+        return;
+    }
+    if (u->changing) {
+        pause_for(gw, 100 * HTC_MS);
+        return;
+    }
+    user sums = *u;
+    sums.folded_core_ns += m->core_ns;
+    sums.folded_done += m->done;
+    sums.folded_job = m->id;
+    u->folding = 1;
+    record_user_write(&gw->scratch, &sums);
+    key k = key_user(u->name);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, folded, m);
+}
+
+static void write_record(htc_gateway *gw, removal *m)
+{
+    record_removal_write(&gw->scratch, m);
+    key k = key_removal(m->id);
+    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, stored, m);
+}
+
+/* ---- what the job has left ---- */
+
+static void outputs_dropped(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    (void)body;
+    if (status == HTC_OK || status == HTC_ENOTFOUND)
+        stage_done(gw, ctx);
+    else
+        stage_failed(gw, ctx, status);
+}
+
+static void drop_outputs(htc_gateway *gw, removal *m)
+{
+    htc_buf_clear(&gw->scratch);
+    htc_put_u64(&gw->scratch, m->id);
+    gw_call(gw, HTC_CALL_DROP_JOB, htc_buf_bytes(&gw->scratch), outputs_dropped, m);
+}
+
+static void next_page(htc_gateway *gw, removal *m);
+
+static void page_deleted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    removal *m = ctx;
+    if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
+        m->status = r->status;
+    if (r->last && m->status == HTC_OK && m->next.len && !gw->shutdown)
+        next_page(gw, m);
+    else if (r->last && m->status == HTC_OK && m->next.len)
+        gw->removing = 0;
+    else if (r->last)
+        stored(gw, m, &(htc_kv_result){ .status = m->status, .last = 1 });
+}
+
+static void page_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    removal       *m = ctx;
+    htc_kv_request rq[TOGETHER];
+    htc_kv_item    item;
+    size_t         at = 0, n = 0;
+    if (r->status != HTC_OK) {
+        stage_failed(gw, m, r->status);
+        return;
+    }
+    m->next = gw_next_page(gw, r);
+    /* The page is lent until the client is asked again. */
+    htc_buf_clear(&gw->scratch);
+    htc_put_raw(&gw->scratch, r->items_bytes);
+    htc_kv_result page = *r;
+    page.items_bytes = htc_buf_bytes(&gw->scratch);
+    while (n < page.items && n < TOGETHER && htc_kv_result_item(&page, &at, &item) == HTC_OK)
+        rq[n++] = (htc_kv_request){ .op = HTC_KV_DELETE, .key = item.key };
+    if (n)
+        gw_store(gw, rq, n, page_deleted, m);
+    else if (m->next.len)
+        next_page(gw, m);
+    else
+        stage_done(gw, m);
+}
+
+static void next_page(htc_gateway *gw, removal *m)
+{
+    key k = m->stage == REMOVE_RESULTS ? key_results(m->id) : key_chunks(m->id);
+    gw_scan(gw, key_bytes(&k), &m->next, TOGETHER, page_read, m);
+}
+
+static void delete_keys(htc_gateway *gw, removal *m, const key *keys, size_t n)
+{
+    htc_kv_request rq[2];
+    for (size_t i = 0; i < n; i++)
+        rq[i] = (htc_kv_request){ .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
+    gw_store(gw, rq, n, stored, m);
+}
+
+static void stage_begin(htc_gateway *gw, removal *m)
+{
+    key job_key = key_job(m->id), record_key = key_removal(m->id), rest[2] = { key_open(m->id), key_spec(m->id) };
+    switch ((removal_stage)m->stage) {
+    case REMOVE_MARK: write_record(gw, m); break;
+    case REMOVE_HIDE: delete_keys(gw, m, &job_key, 1); break;
+    case REMOVE_FOLD: fold(gw, m); break;
+    case REMOVE_FOLDED:
+        m->folded = 1;
+        write_record(gw, m);
+        break;
+    case REMOVE_OUTPUTS: drop_outputs(gw, m); break;
+    case REMOVE_RESULTS:
+    case REMOVE_CHUNKS: next_page(gw, m); break;
+    case REMOVE_REST: delete_keys(gw, m, rest, 2); break;
+    case REMOVE_RECORD: delete_keys(gw, m, &record_key, 1); break;
+    }
+}
+
+void gw_remove(htc_gateway *gw, request *q, const job *j)
+{
+    removal *m = ctx_new(gw, sizeof *m);
+    if (!m)
+        return;
+    *m = (removal){ .id = j->id, .core_ns = j->now.used.core_ns, .done = j->now.done, .stage = REMOVE_MARK, .q = q };
+    snprintf(m->user, sizeof m->user, "%s", j->user->name);
+    stage_begin(gw, m);
+}

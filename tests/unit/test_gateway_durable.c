@@ -1,0 +1,152 @@
+/* What outlives a kill of the gateway at any moment: what was used, and what is to be removed. */
+#include "gateway_hand.h"
+#include "kvs/cell.h"
+
+TestSuite(gateway_durable, .init = begin, .fini = end);
+
+/* What olga is told of her core seconds and done tasks. */
+static void used(double *core_s, long *done)
+{
+    json_t *users = rig_ask(&r, operator_peer(), "{\"op\":\"users\"}"), *olga = json_array_get(json_object_get(users, "users"), 0);
+    *core_s = json_number_value(json_object_get(olga, "core_s"));
+    *done = (long)json_integer_value(json_object_get(olga, "tasks_done"));
+    json_decref(users);
+}
+
+/* What was under way between it and the store is lost; the store goes on. */
+static void kill_now(void)
+{
+    rig_post **at = &r.posts;
+    while (*at) {
+        rig_post *p = *at;
+        if (p->to_store && p->in.kind == HTC_IN_STORED) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        free((void *)(uintptr_t)p->in.body.data);
+        free(p);
+    }
+    rig_kill(&r);
+    rig_start(&r);
+}
+
+/* Three results of 10 s, one of them a failure, and one attempt that is lost. */
+static void run_three(uint32_t p)
+{
+    htc_attempt at;
+    submit(p, "olga", SWEEP(3));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[r.n_launched - 1].agent), lost = hello(r.launched[r.n_launched - 2].agent);
+    cr_assert(eq(u32, pull(&lost, &at), HTC_GRANT_TASKS));
+    process_ended(lost.id);
+    for (int i = 0; i < 3; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_assert(eq(int, report(&h, &at, i == 1 ? HTC_ENOEXEC : HTC_OK), HTC_OK));
+    }
+    process_ended(h.id);
+}
+
+/* The sum is written with the results that it counts: not a tick later. */
+Test(gateway_durable, counts_usage_with_the_result)
+{
+    double core_s;
+    long   done;
+    run_three(operator_peer());
+    kill_now();
+    used(&core_s, &done);
+    cr_expect(eq(dbl, core_s, 30.0));
+    cr_expect(eq(long, done, 2));
+    json_t *j = job_of(operator_peer(), 1);
+    cr_expect(eq(long, (long)json_integer_value(json_object_get(j, "attempts")), 4));
+    cr_expect(eq(long, (long)json_integer_value(json_object_get(j, "lost")), 1));
+    json_decref(j);
+}
+
+static int is_of_job(void *ctx, htc_bytes key, htc_bytes value)
+{
+    const char  *k = key.data;
+    htc__kv_cell cell;
+    htc_bytes    payload;
+    if (key.len > 3 && k[0] == 'k' && k[2] == '/' && strchr("crsodj", k[1]) &&
+        htc__kv_unseal(value, key, &payload) == HTC_OK && htc__kv_cell_read(payload, NULL, &cell) == HTC_OK && !cell.deleted)
+        ++*(size_t *)ctx;
+    return 1;
+}
+
+static size_t keys_of_jobs(void)
+{
+    size_t n = 0;
+    r.engine.ops->scan(r.engine.ctx, htc_bytes_of(NULL), is_of_job, &n);
+    return n;
+}
+
+/* A removal is interrupted after each of the messages that it takes. The record of it is what counts: without it the job is as
+ * it was, with it the next gateway removes what is left; the user's sums are the same at every moment. */
+Test(gateway_durable, goes_on_with_a_removal_wherever_it_was_killed)
+{
+    double core_s;
+    long   done;
+    int    interrupted = 1, resumed = 0;
+    for (int n = 0; interrupted; n++) {
+        if (n) {
+            rig_end(&r);
+            rig_begin(&r);
+        }
+        uint32_t p = operator_peer();
+        run_three(p);
+        r.busy = 1;
+        json_decref(rig_ask(&r, p, "{\"op\":\"rm\",\"id\":1}"));
+        for (int i = 0; i < n && r.posts; i++) {
+            rig_post *post = r.posts;
+            r.posts = post->next;
+            if (post->to_store)
+                rig_store_step(&r, &post->in);
+            else
+                rig_gateway_step(&r, &post->in);
+            free((void *)(uintptr_t)post->in.body.data);
+            free(post);
+        }
+        interrupted = r.posts != NULL;
+        r.busy = 0;
+        int answered = rig_newest(&r, p, HTC_WIRE_USER_ANSWER) && memmem(rig_newest(&r, p, HTC_WIRE_USER_ANSWER)->bytes,
+                                                                        rig_newest(&r, p, HTC_WIRE_USER_ANSWER)->len, "\"removed\":1", 11);
+        kill_now();
+        rig_pass(&r, HTC_SECOND);
+        int there = strcmp(refusal(operator_peer(), "{\"op\":\"status\",\"id\":1}"), "") == 0;
+        cr_expect(there || keys_of_jobs() == 0, "after %d messages: %zu keys are left", n, keys_of_jobs());
+        cr_expect(!there || !answered, "after %d messages: it was removed and is back", n);
+        cr_expect(there == 0 || keys_of_jobs() > 4, "after %d messages: the job is only half there", n);
+        used(&core_s, &done);
+        cr_expect(eq(dbl, core_s, 30.0), "after %d messages", n);
+        cr_expect(eq(long, done, 2), "after %d messages", n);
+        resumed += interrupted && !there;
+    }
+    cr_expect(resumed >= 8, "only %d interrupted removals were gone on with", resumed);
+}
+
+/* The sums of several jobs are added to one record; a password that is changed meanwhile is not lost, and nor are they. */
+Test(gateway_durable, adds_up_removed_jobs_beside_a_change_of_the_user)
+{
+    uint32_t p = operator_peer(), other = operator_peer();
+    double   core_s;
+    long     done;
+    run_three(p);
+    run_three(p);
+    r.busy = 1;
+    json_decref(rig_ask(&r, p, "{\"op\":\"rm\",\"id\":\"all\"}"));
+    json_decref(rig_ask(&r, other, "{\"op\":\"user.set\",\"name\":\"olga\",\"weight\":5}"));
+    r.busy = 0;
+    rig_run(&r);
+    rig_pass(&r, HTC_SECOND);
+    cr_expect(eq(sz, keys_of_jobs(), 0));
+    for (int i = 0; i < 2; i++) {
+        used(&core_s, &done);
+        cr_expect(eq(dbl, core_s, 60.0));
+        cr_expect(eq(long, done, 4));
+        json_t *users = rig_ask(&r, operator_peer(), "{\"op\":\"users\"}");
+        cr_expect(eq(long, (long)json_integer_value(json_object_get(json_array_get(json_object_get(users, "users"), 0), "weight")), 5));
+        json_decref(users);
+        kill_now();
+    }
+}
