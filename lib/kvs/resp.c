@@ -500,44 +500,16 @@ static void wrong(htc__resp_call *x, const char *what)
     x->c->closing = 1;
 }
 
-/* Clients that make a transaction of every pipeline would otherwise take the store for a broken one. */
-static int is_of_transactions(htc__resp_call *x)
-{
-    return htc__resp_arg_is(x, 0, "MULTI") || htc__resp_arg_is(x, 0, "EXEC") || htc__resp_arg_is(x, 0, "DISCARD") || htc__resp_arg_is(x, 0, "WATCH");
-}
-
-static int unknown(htc__resp_call *x)
-{
-    if (is_of_transactions(x))
-        return htc__resp_error(x, "ERR no transactions here: each command stands alone (redis-py: pipeline(transaction=False))");
-    htc_bytes name = htc__resp_arg(x, 0);
-    htc_buf  *b = htc__resp_begin(x->f, x->c);
-    htc__resp_raw(b, "-ERR unknown command '");
-    for (size_t i = 0; i < name.len && i < 128; i++) { /* a reply is one line */
-        uint8_t c = ((const uint8_t *)name.data)[i];
-        htc_put_u8(b, c < ' ' || c == 127 ? ' ' : c);
-    }
-    htc__resp_raw(b, "', with args beginning with: ");
-    for (uint32_t k = 1; k < x->r->argc && k < 4; k++) {
-        htc_bytes a = htc__resp_arg(x, k);
-        htc_put_u8(b, '\'');
-        for (size_t i = 0; i < a.len && i < 32; i++) {
-            uint8_t c = ((const uint8_t *)a.data)[i];
-            htc_put_u8(b, c < ' ' || c == 127 ? ' ' : c);
-        }
-        htc__resp_raw(b, "' ");
-    }
-    htc__resp_raw(b, "\r\n");
-    htc__resp_end(x->f, x->c);
-    return 1;
-}
-
 /* 1: done; 0: to be gone on with. */
 static int execute(htc__resp_call *x, const htc__resp_command *command)
 {
     uint32_t argc = x->r->argc;
-    if (!command)
-        return unknown(x);
+    if (!command || x->r->by_line) {
+        if (htc__resp_is_http(x))
+            return htc__resp_end_http(x);
+        if (!command)
+            return htc__resp_unknown(x);
+    }
     if (command->arity > 0 ? argc != (uint32_t)command->arity : argc < (uint32_t)-command->arity) {
         htc_buf *b = htc__resp_begin(x->f, x->c);
         htc__resp_raw(b, "-ERR wrong number of arguments for '");

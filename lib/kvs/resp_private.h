@@ -1,6 +1,7 @@
 /* The RESP face's inside, shared by its files:
  *   resp.c           connections, the order of answers, what waits and why
  *   resp_parse.c     requests out of bytes
+ *   resp_refuse.c    what is not executed
  *   resp_keys.c      commands on keys
  *   resp_set.c       SET and its options
  *   resp_scan.c      SCAN, DBSIZE, FLUSHALL: more than one request to the backend
@@ -158,6 +159,11 @@ htc__resp_slot *htc__resp_slot_of(htc__resp_conn *c, uint64_t slot);
 void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot); /* its text, or what it sums, is its reply */
 int  htc__resp_may_ask(const htc__resp *f, const htc__resp_conn *c);       /* 0: wait */
 htc__resp_conn *htc__resp_find(const htc__resp *f, uint32_t peer);
+
+/* resp_refuse.c. Each answers 1. */
+int htc__resp_unknown(htc__resp_call *x);
+int htc__resp_is_http(const htc__resp_call *x);
+int htc__resp_end_http(htc__resp_call *x); /* and the connection */
 
 /* resp_reply.c */
 void htc__resp_bulk(htc_buf *b, htc_bytes bytes);

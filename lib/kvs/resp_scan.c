@@ -1,13 +1,14 @@
 /* What takes more than one look at the store: SCAN, DBSIZE, FLUSHALL, and INFO, which says how many keys there are.
  *
- * Redis' cursors are numbers. Where the store knows places, the cursor is the next place to look at and nobody has to
- * remember it. Where it has only the order of keys, the key at which a page ended is kept under a number, the newest CURSORS of
+ * Redis' cursors are numbers, which clients keep in 64 bits with a sign, or in a double: ours stay below 2^53. Where the store knows
+ * places, the cursor is the next place to look at, of which the upper 30 bits say all, and nobody has to remember it. Where it has only the order of keys, the key at which a page ended is kept under a number, the newest CURSORS of
  * them: 400 bytes fit into no number. Such a cursor holds at the member that gave it alone. It begins with a number that the
  * member has drawn, so that another one refuses it and does not go on somewhere else; and it has 53 bits, as many as every client
  * can hold. */
 #include <string.h>
 
 #include "core/util.h"
+#include "kvs/cells.h"
 #include "kvs/resp_private.h"
 
 #define CURSORS  1024
@@ -71,18 +72,17 @@ int htc__resp_glob(htc_bytes pattern, htc_bytes text)
 
 /* --- cursors --- */
 
-static void put_place(uint8_t bytes[8], uint64_t place)
+#define PLACE_SHIFT (64 - HTC__CELLS_PLACE_BITS)
+
+static void put_place(uint8_t bytes[8], uint64_t cursor)
 {
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(place >> (8 * i));
+    htc__le64_put(bytes, cursor << PLACE_SHIFT);
 }
 
 static uint64_t get_place(htc_bytes cursor)
 {
-    uint64_t place = 0;
-    for (size_t i = 0; i < 8; i++)
-        place |= (uint64_t)((const uint8_t *)cursor.data)[i] << (8 * i);
-    return place;
+    htc_reader r = htc_reader_of(cursor);
+    return htc_get_u64(&r) >> PLACE_SHIFT;
 }
 
 #define TAG_BITS     21
@@ -169,7 +169,11 @@ void htc__resp_scan_reply(htc__resp *f, const htc_kv_result *a, htc_buf *b)
     int64_t     count = 0;
     char        text[24], *p = text + sizeof text;
     if (a->cursor.len > 0)
-        cursor = f->keys_only ? remember(f, a->cursor) : a->cursor.len == 8 ? get_place(a->cursor) : 0;
+        cursor = f->keys_only ? remember(f, a->cursor) : get_place(a->cursor);
+    if (a->cursor.len > 0 && cursor == 0) { /* 0 would say that there is no more */
+        htc__resp_failure(b, HTC_ENOMEM, HTC_KV_SCAN);
+        return;
+    }
     for (size_t at = 0; !f->pattern_nothing && htc_kv_result_item(a, &at, &item) == HTC_OK;)
         count += htc__resp_glob(f->pattern, item.key);
     do
@@ -204,6 +208,8 @@ int htc__resp_run_scan(htc__resp_call *x)
     probe(x->f);
     q.limit = s.count;
     if (!x->f->keys_only) {
+        if (s.cursor >> HTC__CELLS_PLACE_BITS)
+            return htc__resp_error(x, "ERR invalid cursor");
         q.flags = HTC_KV_PLACES;
         put_place(place, s.cursor);
         q.cursor = (htc_bytes){ place, s.cursor ? 8 : 0 };

@@ -185,6 +185,15 @@ def under_python(p, **more):
         pipe.set(f"pipe{i}", i).get(f"pipe{i}")
     check(pipe.execute() == [x for i in range(1000) for x in (True, str(i).encode())], "a pipeline answers in order")
     check(sum(1 for _ in c.scan_iter("pipe*", count=77)) == 1000, "scan_iter")
+    shown, cursor, page = [], 0, 0
+    while cursor or not page:  # others come and go meanwhile
+        cursor, keys = c.execute_command("SCAN", str(cursor), "COUNT", "31")
+        cursor, page = int(cursor), page + 1
+        check(cursor < 1 << 53, "a cursor that signed numbers and doubles hold", cursor)
+        shown += [k for k in keys if k.startswith(b"pipe")]
+        c.set(f"other{page}", 1)
+        c.delete(f"other{page - 7}")
+    check(sorted(shown) == sorted(f"pipe{i}".encode() for i in range(1000)), "each key that is there all the time is shown once", len(shown))
     check(c.dbsize() >= 1000 and c.info()["redis_mode"] == "standalone" and c.client_id() > 0, "dbsize, info")
     big = os.urandom(8 << 20)
     check(c.set("big", big) and c.get("big") == big, "8 MiB")
@@ -267,6 +276,9 @@ def rough(p):
     look(got.decode())
     check(got == b"+OK\r\n$1\r\n1\r\n", "who closes his half is answered")
     check(raw(p.port, b"*1\r\n$-1\r\n", False).startswith(b"-ERR Protocol error"), "nonsense is said to be nonsense")
+    got = raw(p.port, b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET half evil\r\n", False)
+    check(got.startswith(b"-ERR this is no HTTP server"), "HTTP ends the connection", got)
+    check(raw(p.port, b"GET half\r\n") == b"$1\r\n1\r\n", "and nothing of it is executed")
     s = socket.create_connection(("127.0.0.1", p.port))
     for c in b"*2\r\n$4\r\nECHO\r\n$5\r\nhello\r\n":
         s.sendall(bytes([c]))

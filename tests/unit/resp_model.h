@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/codec.h"
+#include "kvs/cells.h"
 #include "kvs/face.h"
 #include "kvs/kv_wire.h"
 
@@ -194,7 +195,14 @@ static inline void model_append(model *m, const htc_kv_request *q, model_key *k,
     a->number = (int64_t)k->len;
 }
 
-/* Places are numbers of keys in their order here, plus 1: 0 means the beginning. */
+/* Places are numbers of keys in their order here, in the upper bits of a cursor as the table of places has them (cells.h); the last bits of
+ * the thirty are far enough up to be a cursor that signed numbers do not hold. */
+#define MODEL_PLACE (((uint64_t)1 << HTC__CELLS_PLACE_BITS) - MODEL_KEYS)
+static inline uint64_t model_cursor(uint64_t i)
+{
+    return (MODEL_PLACE + i) << (64 - HTC__CELLS_PLACE_BITS);
+}
+
 static inline void model_scan(model *m, const htc_kv_request *q, htc_kv_result *a)
 {
     uint32_t limit = q->limit ? q->limit : 1000;
@@ -205,8 +213,11 @@ static inline void model_scan(model *m, const htc_kv_request *q, htc_kv_result *
         a->status = HTC_EUNSUPPORTED;
         return;
     }
-    if (q->flags & HTC_KV_PLACES && q->cursor.len == 8)
-        memcpy(&i, q->cursor.data, 8);
+    if (q->flags & HTC_KV_PLACES && q->cursor.len == 8) {
+        htc_reader r = htc_reader_of(q->cursor);
+        uint64_t   place = htc_get_u64(&r) >> (64 - HTC__CELLS_PLACE_BITS);
+        i = place < MODEL_PLACE ? 0 : place - MODEL_PLACE;
+    }
     for (; i < m->count; i++) {
         htc_bytes key = { m->keys[i].key, m->keys[i].key_len };
         if (key.len < q->key.len || (q->key.len && memcmp(key.data, q->key.data, q->key.len) != 0))
@@ -215,7 +226,7 @@ static inline void model_scan(model *m, const htc_kv_request *q, htc_kv_result *
             continue;
         if (a->items == limit) {
             if (q->flags & HTC_KV_PLACES)
-                htc_put_u64(&m->cursor, i);
+                htc_put_u64(&m->cursor, model_cursor(i));
             a->cursor = htc_buf_bytes(&m->cursor);
             break;
         }
