@@ -50,7 +50,7 @@ typedef enum htc_allot_policy {
 typedef struct htc_allot_user {
     uint64_t weight;      /**< 1 to HTC_ALLOT_WEIGHT_MAX */
     uint64_t queued;      /**< tasks that wait for an agent; he is demanding if there are any */
-    uint64_t running;     /**< tasks that agents hold, draining ones included */
+    uint64_t running;     /**< tasks that agents hold, draining ones included; of those that run one after the other in one slot, one */
     uint64_t agents;      /**< slots held or being started for him, without the draining ones */
     uint64_t draining;    /**< slots marked by an earlier plan to be given back after the running task, and no others */
     uint64_t starting;    /**< those of agents that have not asked for a task yet */

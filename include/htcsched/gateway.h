@@ -34,7 +34,7 @@ typedef struct htc_gateway_options {
     const char *owner_name;  /**< that uid's own user name, created at the first start; copied */
     const htc_site_options *sites; /**< copied */
     size_t      n_sites;     /**< how many; at least 1 */
-    const char *policy;      /**< fair.policy: eq1 (NULL), static, maxmin, fcfs */
+    const char *policy;      /**< fair.policy: maxmin (NULL), eq1, static, fcfs */
     const char *const *fair_users; /**< of static; NULL at the end; copied */
     htc_ns   tick_ns;        /**< between two looks at the shares; 0: 5 s */
     htc_ns   heartbeat_ns;   /**< agents are to be heard of at least so often; 0: 10 s */

@@ -32,7 +32,7 @@ static const struct key {
     { "server.others", CHOICE, "off", "off|on", 0, 0 },
     { "server.connections_max", NUMBER, "1024", "16 to 65536", 16, 65536 },
     { "server.token_life_s", SECONDS, "604800", "1 to 31536000 seconds", 1, 31536000 },
-    { "fair.policy", CHOICE, "eq1", "eq1|static|maxmin|fcfs", 0, 0 },
+    { "fair.policy", CHOICE, "maxmin", "maxmin|eq1|static|fcfs", 0, 0 },
     { "fair.weight", CHOICE, "const", "const|profiled", 0, 0 },
     { "fair.gamma", REAL, "0", "-1 to 1", -1, 1 },
     { "fair.users", LIST, "", "user names separated by commas", 0, 0 },

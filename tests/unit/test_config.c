@@ -27,7 +27,7 @@ Test(config, defaults_work_without_a_file)
     htc_gateway_options o = { .size = sizeof o };
     htc_config_site     site;
     cr_assert(eq(int, htc_config_load(NULL, NULL, &c, NULL), HTC_OK));
-    cr_expect(eq(str, (char *)htc_config_text(c, "fair.policy"), "eq1"));
+    cr_expect(eq(str, (char *)htc_config_text(c, "fair.policy"), "maxmin"));
     cr_expect(eq(u64, htc_config_number(c, "split.max_tasks"), (uint64_t)1 << 40));
     cr_expect(eq(u64, htc_config_number(c, "log.bytes_max"), 8 << 20));
     cr_expect(eq(u64, htc_config_ns(c, "agent.heartbeat_s"), 10 * HTC_SECOND));
@@ -90,7 +90,7 @@ Test(config, mistakes_name_file_line_key_and_what_is_allowed)
     } cases[] = {
         { "[fair]\npolicy = eq1\nticks = 5\n", 3, "fair.ticks", "tick_s" },
         { "\n\n[unfair]\nx = 1\n", 4, "unfair.x", "sections are" },
-        { "[fair]\npolicy = simple\n", 2, "eq1|static|maxmin|fcfs", "" },
+        { "[fair]\npolicy = simple\n", 2, "maxmin|eq1|static|fcfs", "" },
         { "[agent]\nheartbeat_s = soon\n", 2, "agent.heartbeat_s", "" },
         { "[agent]\nheartbeat_s = nan\n", 2, "0.01 to 3600", "" },
         { "[agent]\nheartbeat_s = 1e999\n", 2, "0.01 to 3600", "" },

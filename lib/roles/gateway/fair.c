@@ -79,7 +79,7 @@ static int fixed_user(const htc_gateway *gw, const char *name)
 
 static void view(const htc_gateway *gw, const user *u, uint64_t id, htc_allot_user *v)
 {
-    *v = (htc_allot_user){ .weight = u->weight_used, .queued = u->queued, .running = u->running,
+    *v = (htc_allot_user){ .weight = u->weight_used, .queued = u->queued, .running = u->busy,
                            .agents = u->agents, .draining = u->draining, .starting = u->starting,
                            .last_served = u->last_served, .arrival = u->arrival, .id = id,
                            .fixed = (uint64_t)fixed_user(gw, u->name) };
@@ -113,6 +113,15 @@ static htc_status weigh(htc_gateway *gw, user **who, size_t n)
     return status;
 }
 
+/* Tasks that were handed out ahead run one after the other on their agent: they need no slot of their own. */
+static void count_busy(htc_gateway *gw)
+{
+    for (user *u = gw->users; u; u = u->hh.next)
+        u->busy = 0;
+    for (const agent *a = gw->agents; a; a = a->hh.next)
+        a->user->busy += a->n_held != 0;
+}
+
 void gw_reallocate(htc_gateway *gw)
 {
     uint64_t slots = 0, free_slots = 0;
@@ -134,6 +143,7 @@ void gw_reallocate(htc_gateway *gw)
                                   .fixed_users = gw->n_fair_users };
     htc_status        status = views && changes && who ? HTC_OK : HTC_ENOMEM;
     if (status == HTC_OK) {
+        count_busy(gw);
         HASH_ITER(hh, gw->users, u, next)
         {
             u->ra = u->base = 0;

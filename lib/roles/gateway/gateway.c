@@ -129,7 +129,7 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
         gw->env = *env;
     htc_buf_init(&gw->scratch, env, HTC_WIRE_MESSAGE_MAX);
     snprintf(gw->owner_name, sizeof gw->owner_name, "%s", o.owner_name);
-    status = o.policy ? htc_allot_policy_from_name(o.policy, &gw->policy) : HTC_OK;
+    status = htc_allot_policy_from_name(o.policy ? o.policy : "maxmin", &gw->policy);
     if (status == HTC_OK)
         status = copy_sites(gw, &o);
     if (status == HTC_OK)

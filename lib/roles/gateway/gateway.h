@@ -162,6 +162,7 @@ struct user {
     uint64_t retrying; /* tasks in retry_wait */
     uint64_t open_jobs;
     uint32_t agents, draining, leaving, starting; /* agents: without the draining and the leaving */
+    uint32_t busy; /* agents that hold tasks, as the last division counted them */
     uint64_t ra, base;
     uint64_t weight_used; /* as the last division counted it, in 1/1024 */
     uint64_t last_served, arrival;
