@@ -62,7 +62,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     htc_host                *host = NULL;
     htc_gateway_host        *hands = NULL;
     htc_gateway             *gateway = NULL;
-    char                     agent[4200], name[64];
+    char                     agent[4200], name[64], token[HTC_STATE_TOKEN_LEN + 1];
     htc_gateway_options      options = { .size = sizeof options };
     htc_host_options         host_options = { .size = sizeof host_options,
                                               .handle_signals = 1,
@@ -86,8 +86,14 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
         htc_host_random(&options.store_client_id, sizeof options.store_client_id);
         options.owner_uid = getuid();
         options.owner_name = own_name(name, sizeof name);
-        s = htc_gateway_create(&d->env, &options, &gateway);
+        options.operator_token = token;
+        s = htc_state_operator(d->state, token, &d->error);
+        if (s == HTC_OK)
+            s = htc_gateway_create(&d->env, &options, &gateway);
+        explicit_bzero(token, sizeof token);
     }
+    if (s == HTC_OK)
+        s = htc_state_share(d->state, htc_config_number(d->config, "server.others") != 0, &d->error);
     if (s == HTC_OK)
         s = listen_all(d, host);
     if (s == HTC_OK)

@@ -131,22 +131,11 @@ htc_status run_user(cli *c, int argc, char **argv)
 
 static htc_status keep_token(cli *c, const char *user, const char *token)
 {
-    char *own = NULL;
-    if (!c->token_file) {
-        char *folder = must_print("%s/tokens", c->dir);
-        if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-            htc_status s = cli_error(c, write_status(errno), folder, "name another place with --token-file",
-                                     "cannot make it: %s", strerror(errno));
-            free(folder);
-            return s;
-        }
-        own = must_print("%s/%s", folder, user);
-        free(folder);
-    }
-    htc_status s = write_secret(c, own ? own : c->token_file, token);
+    char      *path = NULL;
+    htc_status s = token_keep(c, user, token, &path);
     if (s == HTC_OK && !c->json)
-        printf("logged in as %s; the token is in %s\n", user, own ? own : c->token_file);
-    free(own);
+        printf("logged in as %s; the token is in %s\n", user, path);
+    free(path);
     return s;
 }
 
@@ -167,11 +156,9 @@ htc_status run_login(cli *c, int argc, char **argv)
     if (s == HTC_OK)
         s = get_password(c, file, w.at[0], 0, &password);
     if (s == HTC_OK) {
-        const char *token_file = c->token_file;
-        c->token_file = NULL; /* where the new one goes, not one to show */
         c->user = NULL;
+        c->no_token = 1;
         s = api_call(c, json_pack("{s:s, s:s, s:s}", "op", "login", "name", w.at[0], "password", password), 0, &answer);
-        c->token_file = token_file;
     }
     if (s == HTC_OK) {
         s = keep_token(c, w.at[0], j_str(answer, "token"));

@@ -18,36 +18,9 @@ int valid_name(const char *name)
     return name[0] && name[0] != '.' && name[0] != '-' && strlen(name) < 64 && name[strspn(name, allowed)] == '\0';
 }
 
-/* The token named, or the one that a login of --user left in the state directory. */
-static htc_status find_token(cli *c)
-{
-    char *own = NULL;
-    if (c->token || (!c->token_file && !c->user))
-        return HTC_OK;
-    if (!c->token_file) {
-        if (!valid_name(c->user))
-            return cli_error(c, HTC_EUSAGE, "--user", "letters, digits, - _ . and no more than 63 of them",
-                             "'%.70s' cannot be a user's name", c->user);
-        own = must_print("%s/tokens/%s", c->dir, c->user);
-        if (access(own, R_OK) != 0) { /* the operator needs none */
-            free(own);
-            return HTC_OK;
-        }
-    }
-    char      *data = NULL;
-    size_t     len = 0;
-    htc_status s = read_file(c, own ? own : c->token_file, 4096, &data, &len);
-    free(own);
-    if (s != HTC_OK)
-        return s;
-    data[strcspn(data, "\r\n")] = '\0';
-    c->token = data;
-    return HTC_OK;
-}
-
 static htc_status open_client(cli *c)
 {
-    htc_status s = find_token(c);
+    htc_status s = token_find(c);
     if (s != HTC_OK || c->client)
         return s;
     htc_state *state;
@@ -77,8 +50,11 @@ void api_close(cli *c)
 {
     htc_client_close(c->client);
     c->client = NULL;
+    if (c->token)
+        explicit_bzero(c->token, strlen(c->token));
     free(c->token);
-    c->token = NULL;
+    free(c->own_user);
+    c->token = c->own_user = NULL;
 }
 
 static void take_error_object(cli *c, const json_t *o, htc_status status)

@@ -87,7 +87,7 @@ htc_status write_status(int why)
     return HTC_EIO;
 }
 
-htc_status make_dirs(cli *c, const char *path)
+static htc_status make_dirs_of(cli *c, const char *path, mode_t mode)
 {
     char *copy = must_dup(path);
     for (char *p = copy + 1;; p++) {
@@ -95,7 +95,7 @@ htc_status make_dirs(cli *c, const char *path)
             continue;
         char end = *p;
         *p = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
+        if (mkdir(copy, mode) != 0 && errno != EEXIST) {
             htc_status s = write_status(errno);
             cli_error(c, s, path, "name another place", "cannot make the directory: %s", strerror(errno));
             free(copy);
@@ -107,6 +107,16 @@ htc_status make_dirs(cli *c, const char *path)
     }
     free(copy);
     return HTC_OK;
+}
+
+htc_status make_dirs(cli *c, const char *path)
+{
+    return make_dirs_of(c, path, 0777);
+}
+
+htc_status make_private_dirs(cli *c, const char *path)
+{
+    return make_dirs_of(c, path, 0700);
 }
 
 htc_status write_secret(cli *c, const char *path, const char *data)

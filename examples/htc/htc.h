@@ -29,6 +29,8 @@ typedef struct cli {
     uint32_t    nowhere; /* there is no state directory: nothing that could come back */
     htc_client *client;  /* opened by the first request */
     char       *token;
+    char       *own_user; /* user, where a login of the caller names it */
+    uint32_t    no_token; /* send none: this is a login */
 } cli;
 
 typedef struct command {
@@ -142,6 +144,11 @@ htc_status api_one_job(cli *c, const char *selector, json_t **job); /* exactly o
 void       api_close(cli *c);
 int        valid_name(const char *name); /* of a user, fit for a file name */
 
+/* tokens.c */
+htc_status token_find(cli *c); /* into cli.token: the one named, that of a login, or the operator's */
+htc_status token_keep(cli *c, const char *user, const char *token, char **path); /* gives where, also on failure, or NULL */
+htc_status token_forget(cli *c); /* that of cli.user */
+
 /* fileutil.c */
 htc_status read_file(cli *c, const char *path, size_t max, char **data,
                      size_t *len);                                   /* gives, with a zero at the end */
@@ -150,6 +157,7 @@ char      *path_join(const char *a, const char *b);                  /* gives */
 htc_status
 write_status(int why); /* what an errno of a failed write means: a full disk, a place that cannot be, our fault */
 htc_status make_dirs(cli *c, const char *path); /* as mkdir -p */
+htc_status make_private_dirs(cli *c, const char *path); /* the same, mode 0700 */
 void      *must(void *p);                       /* out of memory ends the program with 70 */
 char      *must_dup(const char *s);
 char      *must_print(const char *format, ...) __attribute__((format(printf, 1, 2)));

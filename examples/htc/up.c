@@ -42,7 +42,7 @@ static char *own_directory(void)
 }
 
 /* The configuration that was named, else the one in the state directory, else none. Gives an absolute path or NULL. */
-static htc_status find_config(cli *c, const up_options *o, const htc_state *state, char **path)
+static htc_status find_config(cli *c, const up_options *o, htc_state *state, char **path)
 {
     const char *named = o->config ? o->config : htc_state_path(state, HTC_STATE_CONFIG);
     *path = NULL;
@@ -52,9 +52,12 @@ static htc_status find_config(cli *c, const up_options *o, const htc_state *stat
     htc_status  s = htc_config_load(&plain, named, &config, &c->error);
     if (s != HTC_OK)
         return s;
+    if (htc_config_number(config, "server.others"))
+        s = htc_state_share(state, 1, &c->error);
     htc_config_destroy(config);
-    *path = realpath(named, NULL);
-    return HTC_OK;
+    if (s == HTC_OK)
+        *path = realpath(named, NULL);
+    return s;
 }
 
 /* What the supervisor's process does: hold the directory, run the daemons. Errors go up the pipe. */

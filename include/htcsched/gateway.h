@@ -30,7 +30,7 @@ typedef struct htc_gateway_options {
     size_t      size; /**< sizeof(htc_gateway_options) */
     uint32_t    store_peer;  /**< the driver's number of the connection to the store */
     uint64_t    store_client_id; /**< 64 random bits, new at each start */
-    uint32_t    owner_uid;   /**< a Unix peer with this uid is the operator: may add users and act for any of them */
+    uint32_t    owner_uid;   /**< whose system it is; agents run with this uid */
     const char *owner_name;  /**< that uid's own user name, created at the first start; copied */
     const htc_site_options *sites; /**< copied */
     size_t      n_sites;     /**< how many; at least 1 */
@@ -54,6 +54,8 @@ typedef struct htc_gateway_options {
     htc_ns   task_wall_max_ns; /**< longest wall time a site allows; 0: any */
     uint32_t weight_profiled; /**< fair.weight: 1: a user's weight counts what his unfinished tasks will take */
     double   gamma;           /**< fair.gamma: -1 to 1, see htc_allot_profiled */
+    const char *operator_token; /**< who sends it is the operator: may add users and act for any of them; copied. NULL: a Unix
+                                     peer with owner_uid is the operator, which is right only where no task has that uid */
 } htc_gateway_options;
 
 /** A gateway, as a machine: self of htc_gateway_ops. */

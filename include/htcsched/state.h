@@ -95,7 +95,8 @@ typedef enum htc_state_place {
     HTC_STATE_SLOTS,              /**< slots/ */
     HTC_STATE_LOG,                /**< log/ */
     HTC_STATE_RUN,                /**< run/: pid files */
-    HTC_STATE_CONFIG              /**< htc.ini */
+    HTC_STATE_CONFIG,             /**< htc.ini */
+    HTC_STATE_OPERATOR            /**< operator: the token that gives an operator's rights, for its owner alone to read */
 } htc_state_place;
 /**
  * The absolute path of a place.
@@ -107,6 +108,35 @@ typedef enum htc_state_place {
  * Cost: O(1).   Since: 0.1
  */
 HTC_API const char *htc_state_path(const htc_state *state, uint32_t place);
+
+/** Hex digits of a token. */
+#define HTC_STATE_TOKEN_LEN 64
+
+/**
+ * The token that gives an operator's rights. It is made, mode 0600, if there is none.
+ *
+ * @param[in]  state  open
+ * @param[out] token  64 hex digits and a zero; to be forgotten (explicit_bzero) after use
+ * @param[out] error  why; NULL is fine
+ * @return HTC_OK; HTC_EDENIED if the file is not such a token, or others can read it; HTC_EIO; HTC_ENOSPC
+ *
+ * Cost: some file system calls.   Since: 0.2
+ */
+HTC_API htc_status htc_state_operator(const htc_state *state, char token[HTC_STATE_TOKEN_LEN + 1], htc_error *error);
+
+/**
+ * Let other users of the machine pass through the directory to its socket, or not any more. They cannot list it, and
+ * everything else in it stays its owner's.
+ *
+ * @param[in,out] state   open
+ * @param[in]     others  1: the directory gets mode o+x, g+x; 0: one of mode 0711 becomes 0700, another one stays
+ * @param[out]    error   why; NULL is fine
+ * @return HTC_OK; HTC_EDENIED if others cannot enter a directory on the way (error names it), or the mode cannot be
+ *         changed; HTC_EIO; HTC_ENOMEM
+ *
+ * Cost: a file system call for each directory on the way.   Since: 0.2
+ */
+HTC_API htc_status htc_state_share(htc_state *state, uint32_t others, htc_error *error);
 
 /**
  * Write a small file as a whole: under a temporary name beside it, synced, then renamed.

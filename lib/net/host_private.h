@@ -201,4 +201,7 @@ static inline struct timeval htc__timeval(htc_ns ns)
     return (struct timeval){ (time_t)(ns / HTC_SECOND), (suseconds_t)(ns % HTC_SECOND / 1000) };
 }
 
+/* listen.c: the token in this file, which is made (0600, random) where there is none. */
+htc_status htc__token_file(const char *path, char token[HTC_HOST_TOKEN_LEN + 1], htc_error *error);
+
 #endif

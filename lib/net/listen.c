@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/keys_private.h"
 #include "net/secure.h"
 
 #define ACCEPT_AT_ONCE 32
@@ -246,27 +247,25 @@ static int read_token(const char *path, char token[HTC_HOST_TOKEN_LEN + 1])
     return 0;
 }
 
-/* Made once, 0600, and read by everybody who is meant to come in. */
-static htc_status make_token(const char *path, char token[HTC_HOST_TOKEN_LEN + 1], htc_error *error)
+/* Made once, 0600, complete or not at all, and read by everybody who is meant to come in. */
+htc_status htc__token_file(const char *path, char token[HTC_HOST_TOKEN_LEN + 1], htc_error *error)
 {
     uint8_t secret[HTC_HOST_TOKEN_LEN / 2];
-    int     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 && errno == EEXIST) {
-        if (read_token(path, token) == 0)
-            return HTC_OK;
-        return htc__error(error, HTC_EDENIED, "%s is not a token of 64 hex digits that only its owner can read", path);
-    }
-    if (fd < 0)
-        return htc__error(error, HTC_EIO, "cannot create %s: %s", path, strerror(errno));
-    randombytes_buf(secret, sizeof secret);
-    sodium_bin2hex(token, HTC_HOST_TOKEN_LEN + 1, secret, sizeof secret);
-    sodium_memzero(secret, sizeof secret);
-    ssize_t n = write(fd, token, HTC_HOST_TOKEN_LEN);
-    int     why = errno;
-    if (close(fd) == 0 && n == HTC_HOST_TOKEN_LEN)
+    char    line[HTC_HOST_TOKEN_LEN + 2];
+    if (read_token(path, token) == 0)
         return HTC_OK;
-    unlink(path);
-    return htc__error(error, HTC_EIO, "cannot write %s: %s", path, strerror(why));
+    randombytes_buf(secret, sizeof secret);
+    sodium_bin2hex(line, sizeof line, secret, sizeof secret);
+    line[HTC_HOST_TOKEN_LEN] = '\n';
+    htc_status status = htc__keys_put(path, 1, 0600, line, sizeof line - 1, error);
+    sodium_memzero(secret, sizeof secret);
+    sodium_memzero(line, sizeof line);
+    /* There already: somebody made it just now, or it is not what it should be. */
+    if (status != HTC_OK && status != HTC_EEXISTS)
+        return status;
+    if (read_token(path, token) == 0)
+        return HTC_OK;
+    return htc__error(error, HTC_EDENIED, "%s is not a token of 64 hex digits that only its owner can read", path);
 }
 
 int htc__is_loopback(const char *address)
@@ -325,7 +324,7 @@ htc_status htc_host_listen_tcp(htc_host *host, const char *address, uint16_t tcp
     htc__listener *l = listener_new(host, port);
     if (!l)
         return htc__error(error, HTC_ENOMEM, "out of memory");
-    status = make_token(token_path, l->token, error);
+    status = htc__token_file(token_path, l->token, error);
     if (status != HTC_OK) {
         listener_free(l);
         return status;

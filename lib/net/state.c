@@ -9,8 +9,9 @@
 
 #include "core/util.h"
 #include "htcsched/state.h"
+#include "net/host_private.h"
 
-#define PLACES HTC_STATE_CONFIG
+#define PLACES HTC_STATE_OPERATOR
 
 struct htc_state {
     const htc_env *env;
@@ -27,7 +28,7 @@ static const struct place {
     [HTC_STATE_TCP_TOKEN] = { "tcp-token", 0 },         [HTC_STATE_STORE] = { "store", 1 },
     [HTC_STATE_DATA] = { "data", 1 },                   [HTC_STATE_SLOTS] = { "slots", 1 },
     [HTC_STATE_LOG] = { "log", 1 },                     [HTC_STATE_RUN] = { "run", 1 },
-    [HTC_STATE_CONFIG] = { "htc.ini", 0 },
+    [HTC_STATE_CONFIG] = { "htc.ini", 0 },              [HTC_STATE_OPERATOR] = { "operator", 0 },
 };
 
 const char *htc_state_find(const char *const *candidates)
@@ -236,6 +237,55 @@ const char *htc_state_dir(const htc_state *state)
 const char *htc_state_path(const htc_state *state, uint32_t place)
 {
     return place >= 1 && place <= PLACES ? state->places[place] : NULL;
+}
+
+htc_status htc_state_operator(const htc_state *state, char token[HTC_STATE_TOKEN_LEN + 1], htc_error *error)
+{
+    _Static_assert(HTC_STATE_TOKEN_LEN == HTC_HOST_TOKEN_LEN, "one kind of token");
+    if (!state || !token)
+        return htc__error(error, HTC_EINVAL, "a state directory and room for the token are needed");
+    return htc__token_file(state->places[HTC_STATE_OPERATOR], token, error);
+}
+
+/* The first directory on the way that not everybody may enter, cut off at its end; NULL: there is none. */
+static const char *first_closed(char *path)
+{
+    size_t      n = strlen(path);
+    struct stat st;
+    for (size_t i = 1; i <= n; i++)
+        if (path[i] == '/' || path[i] == 0) {
+            char kept = path[i];
+            path[i] = 0;
+            if (stat(path, &st) != 0 || !(st.st_mode & S_IXOTH))
+                return path;
+            path[i] = kept;
+        }
+    return NULL;
+}
+
+htc_status htc_state_share(htc_state *s, uint32_t others, htc_error *error)
+{
+    struct stat st;
+    if (!s)
+        return htc__error(error, HTC_EINVAL, "a state directory is needed");
+    if (stat(s->dir, &st) != 0)
+        return htc__error(error, HTC_EIO, "cannot look at %s: %s", s->dir, strerror(errno));
+    mode_t mode = st.st_mode & 07777, wanted = others ? mode | 0011 : mode == 0711 ? 0700 : mode;
+    if (wanted != mode && chmod(s->dir, wanted) != 0)
+        return htc__error(error, HTC_EDENIED, "cannot change the mode of %s: %s", s->dir, strerror(errno));
+    char       *way = others ? htc__strdup(s->env, s->dir) : NULL;
+    const char *closed = way ? first_closed(way) : NULL;
+    htc_status  status = others && !way ? htc__error(error, HTC_ENOMEM, "out of memory") : HTC_OK;
+    if (closed) {
+        status = htc__error(error, HTC_EDENIED, "other users cannot enter %s on the way to the socket", closed);
+        if (error)
+            snprintf(error->hint, sizeof error->hint, "chmod o+x it, or take a --dir that they can reach, such as /var/lib/htc");
+    }
+    if (way) {
+        memcpy(way, s->dir, strlen(s->dir) + 1); /* whole again: its length is what is given back */
+        htc__strfree(s->env, way);
+    }
+    return status;
 }
 
 /* A lock of the open file, not of the process: closing another descriptor of the same file does not lose it. */

@@ -49,6 +49,7 @@ typedef struct rig {
     htc_status stopped;
     int        has_stopped;
     uint32_t   prefetch; /* 0: 1 */
+    void (*change)(htc_gateway_options *o); /* what a test wants otherwise, from the next start on */
     struct rig_post *posts;
     int              busy;
 } rig;
@@ -264,6 +265,8 @@ static void rig_start(rig *r)
     htc_gateway_options o = { .size = sizeof o, .store_peer = RIG_STORE, .store_client_id = 77 + ++r->starts,
                               .owner_uid = RIG_UID, .owner_name = "olga", .sites = &site, .n_sites = 1, .prefetch_max = r->prefetch ? r->prefetch : 1 };
     htc_buf b;
+    if (r->change)
+        r->change(&o);
     r->has_stopped = 0;
     r->stopped = htc_gateway_create(&r->gw_env, &o, &r->gateway);
     if (r->stopped != HTC_OK) {

@@ -323,24 +323,36 @@ void gw_request_run(htc_gateway *gw, request *q)
     req_fail(gw, q, HTC_EUNSUPPORTED, "see doc/api.md", "there is no request '%s'", q->op);
 }
 
+/* The operator acts for whom they name, else for the owner. */
+static void run_for_operator(htc_gateway *gw, request *q)
+{
+    const char *wanted = req_str(q, "user") ? req_str(q, "user") : gw->owner_name;
+    q->operator_ = 1;
+    q->user = gw_user(gw, wanted);
+    if (q->user)
+        gw_request_run(gw, q);
+    else
+        req_fail(gw, q, HTC_ENOTFOUND, "htc user add NAME creates one", "there is no user %s", wanted);
+}
+
 static void identify(htc_gateway *gw, conn *c, request *q)
 {
-    const char *token = req_str(q, "token"), *wanted = req_str(q, "user");
+    const char *token = req_str(q, "token");
     int         open_to_all = strcmp(q->op, "login") == 0 || strcmp(q->op, "ping") == 0;
-    if (token) {
+    int         owner = c->info.transport != HTC_TRANSPORT_TCP && c->info.uid == gw->options.owner_uid;
+    if (token && gw_operator_token(gw, token))
+        run_for_operator(gw, q);
+    else if (token)
         gw_token_check(gw, q, token);
-    } else if (c->info.transport != HTC_TRANSPORT_TCP && c->info.uid == gw->options.owner_uid) {
-        q->operator_ = 1;
-        q->user = gw_user(gw, wanted ? wanted : gw->owner_name);
-        if (q->user)
-            gw_request_run(gw, q);
-        else
-            req_fail(gw, q, HTC_ENOTFOUND, "htc user add NAME creates one", "there is no user %s", wanted ? wanted : gw->owner_name);
-    } else if (open_to_all) {
+    else if (owner && !gw->operator_hash[0])
+        run_for_operator(gw, q);
+    else if (open_to_all)
         gw_request_run(gw, q);
-    } else {
+    else if (owner)
+        req_fail(gw, q, HTC_EDENIED, "the token is the line in the file operator of the state directory",
+                 "the operator is known by a token, and none was sent");
+    else
         req_fail(gw, q, HTC_EDENIED, "log in: htc login NAME", "you are not the owner of this system and sent no token");
-    }
 }
 
 /* Parsed, a small number takes thirty times its room: a request that is made of many is refused as it came. */

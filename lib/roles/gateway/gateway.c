@@ -146,6 +146,9 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     o.sites = NULL;
     o.fair_users = NULL;
     o.owner_name = gw->owner_name;
+    if (o.operator_token)
+        gw_token_hash(o.operator_token, gw->operator_hash);
+    o.operator_token = NULL;
     o.policy = NULL;
     gw->options = o;
     gw->store_retry_at = HTC_NEVER;

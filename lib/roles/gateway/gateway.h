@@ -307,6 +307,7 @@ struct htc_gateway {
     htc_env             env;
     htc_gateway_options options;
     char                owner_name[NAME_MAX_BYTES];
+    char                operator_hash[65]; /* of the operator's token; "": the owner's uid is the operator */
     uint32_t            policy; /* htc_allot_policy */
     char              **fair_users;
     size_t              n_fair_users;
@@ -491,6 +492,8 @@ user *gw_user(htc_gateway *gw, const char *name);
 user *gw_user_new(htc_gateway *gw, const char *name);
 int   user_name_ok(const char *name);
 void  gw_tokens_sweep(htc_gateway *gw);
+void  gw_token_hash(const char *token, char hex[65]);
+int   gw_operator_token(const htc_gateway *gw, const char *token);
 void  gw_token_check(htc_gateway *gw, request *q, const char *token); /* then gw_request_run, or an error */
 
 /* recover.c */
