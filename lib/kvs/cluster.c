@@ -329,10 +329,10 @@ htc_ns htc__kv_cluster_deadline(const htc_kv_server *s)
         at = c->reserve_at;
     for (uint32_t i = 0; i < c->count; i++) {
         const htc__kv_peer *peer = &c->peers[i];
+        if (peer->items.len && (i == c->self || peer->connected))
+            return 0; /* also what was asked for at the end of a step */
         if (i == c->self || !peer->connected)
             continue;
-        if (peer->items.len)
-            return 0;
         htc_ns say = peer->said + silence_max(c);
         at = say < at ? say : at;
     }

@@ -38,6 +38,8 @@ static void forget(htc_kv_server *s, request *r)
     uint64_t tag = r->tag;
     if (!r->face)
         s->cluster->forwarded_bytes -= cost_of(r);
+    if (r->client)
+        htc__kv_flight_leave(&s->flight, r->flies);
     htc__wheel_remove(&s->cluster->wheel, &r->entry);
     htc__free(&s->env, r->bytes, r->size);
     htc__table_remove(&s->cluster->requests, (htc_bytes){ &tag, sizeof tag });
@@ -165,6 +167,8 @@ static void tell(htc_kv_server *s, request *r, const htc__kv_forwarded *answer)
         result.op = r->op;
         if (r->client)
             htc__kv_count_answer(&s->counts, r->op, result.status);
+        if (r->client && r->op == HTC_KV_GET)
+            htc__kv_flight_read(&s->flight, result.value.len);
         if (r->elsewhere && r->client && r->face->elsewhere && possible(r->op))
             r->face->elsewhere(r->face->ctx, r->conn);
         r->face->answer(r->face->ctx, r->conn, r->slot, &result);
@@ -221,7 +225,7 @@ void htc__kv_errand_propose(htc_kv_server *s, request *r, const htc_kv_request *
     if (status == HTC_ENOMEM)
         htc__kv_cluster_broken(s, status);
     else if (status != HTC_OK && (r = find(s, tag)))
-        refuse(s, r, status);
+        refuse(s, r, status == HTC_EFULL ? HTC_EBUSY : status); /* too many are asked for */
 }
 
 /* Why a change is not begun here: the owners hold much the same, and have much the same room. What another owner may have begun
@@ -299,8 +303,8 @@ static void forward(htc_kv_server *s, request *r, uint64_t to)
     due_at(s, r, s->now + (r->unsent ? c->suspect_ns / 16 : c->suspect_ns + 2 * htc__kv_patience(r->q.value.len)));
 }
 
-/* Whoever handed it over knows another map than this member, which one of them will hear of. */
-static void wait_for_map(htc_kv_server *s, request *r)
+/* Whoever handed it over knows another map than this member, which one of them will hear of; or nobody has room for it now. */
+static void wait_a_little(htc_kv_server *s, request *r)
 {
     r->target = 0;
     r->unsent = 1;
@@ -317,7 +321,7 @@ static void forward_or_propose(htc_kv_server *s, request *r, uint64_t to)
     if (r->q.op >= HTC__KV_EXPIRE)
         fail(s, r, HTC_ETIMEDOUT); /* an owner's own business: it tries again */
     else if (to == s->cluster->id ? !owns(s, r->q.key) : !htc__kv_cluster_peer(s->cluster, to))
-        wait_for_map(s, r);
+        wait_a_little(s, r);
     else if (to == s->cluster->id)
         propose(s, r);
     else
@@ -560,6 +564,9 @@ static int ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *s
     r->kind = (uint8_t)kind;
     r->lease = lease;
     r->client = face != &s->cluster->scan_face;
+    r->flies = r->op == HTC_KV_GET ? s->flight.read : r->size;
+    if (r->client)
+        htc__kv_flight_enter(&s->flight, r->flies);
     if (stamp->client == 0 && htc__kv_is_change(r->q.op))
         number_it(s, r);
     if (q->op == HTC_KV_PUT && q->lease)
@@ -658,6 +665,14 @@ static void note_pace(htc_kv_server *s, uint64_t from, const request *r, const h
         htc__kv_pace_answered(&peer->pace, s->now, late ? late->given : r->given, c->suspect_ns);
 }
 
+/* An owner has too much in work, and has done nothing: it is asked again, or another one. A member that has too many leases says the same of a lease,
+ * which is an answer. */
+static int has_too_much(const request *r, const htc__kv_forwarded *a)
+{
+    uint64_t lease;
+    return r->face && a->result.status == HTC_EBUSY && r->kind == HTC__KV_FORWARD_PLAIN && !htc__kv_is_lease_key(r->q.key, &lease);
+}
+
 /* An owner's word, or this member's own register's. Only who has the request now is believed: an earlier one may say that it failed
  * while this one makes it. */
 void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item)
@@ -673,6 +688,10 @@ void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item)
     r->tried |= a.tried;
     if (a.to) { /* it lost too often: it asks for another proposer */
         htc__kv_errand_give(s, r, a.to);
+        return;
+    }
+    if (has_too_much(r, &a)) {
+        wait_a_little(s, r);
         return;
     }
     if (from == s->cluster->id && r->kind >= HTC__KV_FORWARD_RENEW) {

@@ -65,6 +65,7 @@ typedef struct htc__kv_errand {
     uint8_t             tried, again; /* again: another owner had it, and did not answer */
     uint8_t             unsent;       /* it waits for the one that is to have it: nobody got it */
     uint8_t             client;       /* its answer is one to a client */
+    size_t              flies;        /* then: so many bytes that are in work for it */
     uint8_t             early;        /* this member does not know yet who owns the key */
     uint8_t             ours;         /* it came without a client's number and got one of this member's */
     uint8_t             elsewhere;    /* another member was asked */

@@ -61,11 +61,6 @@ void htc__kv_space_pick(uint32_t n, uint32_t bucket, const uint64_t *ids, uint32
     }
 }
 
-int htc__kv_space_serves(htc_kv_server *s, uint32_t bucket)
-{
-    return htc__kv_cluster_serves(s, bucket, s->cluster->route[bucket].epoch);
-}
-
 uint32_t htc__kv_space_owners(const htc_kv_server *s, htc_bytes key, uint64_t *owner, uint32_t *mine)
 {
     const uint8_t       *end = memchr(key.data, 0, key.len);
@@ -101,6 +96,8 @@ void htc__kv_seeking_end(htc_kv_server *s, seeking *x)
 {
     uint64_t tag = x->tag;
     s->cluster->eventual->held_bytes -= x->size + x->state.len;
+    if (x->client)
+        htc__kv_flight_leave(&s->flight, x->flies);
     htc__wheel_remove(&s->cluster->eventual->wheel, &x->entry);
     htc__free(&s->env, x->bytes, x->size);
     htc_buf_free(&x->state);
@@ -745,6 +742,9 @@ int htc__kv_eventual_ask(htc_kv_server *s, const htc_kv_request *q, const htc__k
     result->status = HTC_ENOMEM;
     if (x) {
         x->stamp = *stamp;
+        x->client = 1;
+        x->flies = q->op == HTC_KV_GET ? s->flight.read : x->size;
+        htc__kv_flight_enter(&s->flight, x->flies);
         x->face = face;
         x->conn = conn;
         x->slot = slot;

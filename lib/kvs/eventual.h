@@ -57,6 +57,8 @@ typedef struct htc__kv_seeking {
     htc_bytes           key; /* of the cell */
     uint8_t             answered, passed, collects, leaves, mends;
     uint8_t             stored;    /* a put: it has its number */
+    uint8_t             client;    /* one has asked for it here */
+    size_t              flies;     /* then: so many bytes that are in work for it */
     uint8_t             parked;    /* it waits for its bucket to be served here */
     uint32_t            bucket;
     uint64_t            epoch;     /* of the bucket, whose owners these are */

@@ -5,6 +5,11 @@
 #include "core/fault.h"
 #include "kvs/eventual_mend.h"
 
+int htc__kv_space_serves(htc_kv_server *s, uint32_t bucket)
+{
+    return htc__kv_cluster_serves(s, bucket, s->cluster->route[bucket].epoch);
+}
+
 /* ---------------------------------------------------------------- the index */
 
 void htc__kv_index_name_of(const htc_kv_server *s, htc_bytes key, htc__kv_index_name *name)

@@ -37,6 +37,10 @@ typedef struct htc__kv_backend {
                uint64_t conn, uint64_t slot, htc_kv_result *result);
     /* 1: so much waits to be stored that a face does well to ask for no change before the next turn. */
     int (*busy)(void *ctx);
+    /* 1: so much is in work for clients that one more request, with so many bytes of value, has to wait for the next turn; 0 bytes: any. May
+     * be NULL. A read has as many as `read` says: so long answers were of late. */
+    int (*full)(void *ctx, size_t bytes);
+    size_t (*read)(void *ctx);
     /* These keys are asked for next: whoever has several at hand saves most of the waiting for memory. May be NULL. */
     void (*hint)(void *ctx, const htc_bytes *keys, size_t n);
     /* What was asked alone under this name is not to wait for others any more. May be NULL. */

@@ -371,6 +371,16 @@ static int may_ask(const asking *a, const htc__kv_head *head, const htc_kv_reque
     return 0;
 }
 
+/* Too much is in work, and its client is to send it again. */
+static int must_wait(const htc__kv_native *n, const htc_kv_request *q)
+{
+    const htc__kv_backend *b = &n->backend;
+    int                    changes = q->op != HTC_KV_GET && q->op != HTC_KV_SCAN;
+    if (changes && b->busy(b->ctx))
+        return 1;
+    return b->full && b->full(b->ctx, q->op == HTC_KV_GET ? b->read(b->ctx) : q->value.len);
+}
+
 /* read: the operations, if they were read already. */
 static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, const htc_kv_request *read,
                           htc_output *out)
@@ -391,7 +401,7 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
             q = read[a->done];
         else
             htc__kv_op_read(ops, &q);
-        if (q.op != HTC_KV_GET && q.op != HTC_KV_SCAN && n->backend.busy(n->backend.ctx))
+        if (must_wait(n, &q))
             break;
         int at_once =
             !may_ask(a, head, &q, &result) ||

@@ -8,6 +8,9 @@
 #define ASKED_MAX  65536
 #define CACHE_MAX  ((size_t)16 << 20)
 #define LOSSES_MAX 3
+#define SPARE_MAX   1024 /* rounds that are kept for the next requests, and of each buffer of theirs at most so many bytes */
+#define SPARE_BYTES ((size_t)4 << 10)
+#define TICK_NS     HTC_MS
 
 /* ---- ballots ---- */
 
@@ -77,7 +80,6 @@ static entry *add(htc__kv_register *reg, htc_bytes key)
         return NULL;
     if (reg->entries >= reg->slots)
         widen(reg);
-    e->deadline = HTC_NEVER;
     e->hash = htc_hash64(key, 0);
     e->key_len = key.len;
     memcpy(e->key, key.data, key.len);
@@ -133,52 +135,18 @@ static void trim(htc__kv_register *reg)
     }
 }
 
-/* ---- deadlines: a heap ---- */
+/* ---- deadlines ---- */
 
-static void place(htc__kv_register *reg, size_t at, entry *e)
+/* A timer is moved only to an earlier moment: most rounds end long before their deadline, and the next one of the same key has a later
+ * one. A timer that is early looks at the deadline, and is set to that. */
+static void wait_until(htc__kv_register *reg, entry *e, htc_ns at)
 {
-    reg->heap[at] = e;
-    e->heap_at = at;
-}
-
-static void sift(htc__kv_register *reg, size_t at, entry *e)
-{
-    while (at > 1 && reg->heap[at / 2]->deadline > e->deadline) {
-        place(reg, at, reg->heap[at / 2]);
-        at /= 2;
-    }
-    for (size_t child = at * 2; child <= reg->heap_n; child = at * 2) {
-        if (child < reg->heap_n && reg->heap[child + 1]->deadline < reg->heap[child]->deadline)
-            child++;
-        if (reg->heap[child]->deadline >= e->deadline)
-            break;
-        place(reg, at, reg->heap[child]);
-        at = child;
-    }
-    place(reg, at, e);
-}
-
-static int heap_add(htc__kv_register *reg, entry *e)
-{
-    if (reg->heap_n + 1 >= reg->heap_cap) {
-        size_t  cap = reg->heap_cap ? reg->heap_cap * 2 : 16;
-        entry **heap = htc__resize(reg->env, reg->heap, reg->heap_cap * sizeof *heap, cap * sizeof *heap);
-        if (!heap)
-            return 0;
-        reg->heap = heap;
-        reg->heap_cap = cap;
-    }
-    e->deadline = HTC_NEVER;
-    place(reg, ++reg->heap_n, e);
-    return 1;
-}
-
-static void heap_remove(htc__kv_register *reg, entry *e)
-{
-    entry *last = reg->heap[reg->heap_n--];
-    if (last != e)
-        sift(reg, e->heap_at, last);
-    e->heap_at = 0;
+    if (e->timer.link && e->timer_at <= at)
+        return;
+    htc__wheel_remove(&reg->wheel, &e->timer);
+    e->timer_at = at;
+    if (at != HTC_NEVER)
+        htc__wheel_add(&reg->wheel, &e->timer, at);
 }
 
 /* ---- a key gets its first request, or has lost its last ---- */
@@ -188,6 +156,7 @@ static htc__kv_round *take_round(htc__kv_register *reg)
     htc__kv_round *r = reg->spare;
     if (r) {
         reg->spare = r->spare;
+        reg->spare_n--;
         return r;
     }
     r = htc__alloc(reg->env, sizeof *r);
@@ -200,6 +169,14 @@ static htc__kv_round *take_round(htc__kv_register *reg)
     return r;
 }
 
+static void forget_long(const htc__kv_register *reg, htc_buf *b)
+{
+    if (b->cap <= SPARE_BYTES)
+        return;
+    htc_buf_free(b);
+    htc_buf_init(b, reg->env, 0);
+}
+
 static void free_round(htc__kv_register *reg, htc__kv_round *r)
 {
     for (size_t i = 0; i < HTC_RING_OWNERS_MAX; i++)
@@ -209,16 +186,30 @@ static void free_round(htc__kv_register *reg, htc__kv_round *r)
     htc__free(reg->env, r, sizeof *r);
 }
 
-/* Idle: with a cell it is kept for the next request. */
-static void rest(htc__kv_register *reg, entry *e)
+/* Kept for the next request. A burst, and long values, leave no memory behind. */
+static void spare_round(htc__kv_register *reg, htc__kv_round *r)
 {
-    htc__kv_round *r = e->r;
-    heap_remove(reg, e);
-    e->r = NULL;
+    if (reg->spare_n >= SPARE_MAX) {
+        free_round(reg, r);
+        return;
+    }
+    for (size_t i = 0; i < HTC_RING_OWNERS_MAX; i++)
+        forget_long(reg, &r->bytes[i]);
+    forget_long(reg, &r->before);
+    forget_long(reg, &r->after);
     r->phase = IDLE;
     r->joined = 0;
     r->spare = reg->spare;
     reg->spare = r;
+    reg->spare_n++;
+}
+
+/* Idle: with a cell it is kept for the next request. */
+static void rest(htc__kv_register *reg, entry *e)
+{
+    htc__wheel_remove(&reg->wheel, &e->timer);
+    spare_round(reg, e->r);
+    e->r = NULL;
     if (e->cached)
         list(reg, e);
     else
@@ -228,26 +219,16 @@ static void rest(htc__kv_register *reg, entry *e)
 /* After whatever happened to this key. */
 static void settle(htc__kv_register *reg, entry *e)
 {
-    if (!e->head) {
+    if (e->head)
+        wait_until(reg, e, htc__kv_round_deadline(e));
+    else
         rest(reg, e);
-        return;
-    }
-    e->deadline = htc__kv_round_deadline(e);
-    sift(reg, e->heap_at, e);
 }
 
 static int wake(htc__kv_register *reg, entry *e)
 {
-    htc__kv_round *r = take_round(reg);
-    if (!r)
-        return 0;
-    if (!heap_add(reg, e)) {
-        r->spare = reg->spare;
-        reg->spare = r;
-        return 0;
-    }
-    e->r = r;
-    return 1;
+    e->r = take_round(reg);
+    return e->r != NULL;
 }
 
 static entry *awake(htc__kv_register *reg, htc_bytes key)
@@ -392,9 +373,12 @@ void htc__kv_register_reply(htc__kv_register *reg, htc_ns now, uint64_t from, co
 
 void htc__kv_register_timeout(htc__kv_register *reg, htc_ns now)
 {
-    while (reg->heap_n && reg->heap[1]->deadline <= now) {
-        entry *e = reg->heap[1];
-        htc__kv_round_timeout(reg, e, now);
+    while (htc__wheel_next(&reg->wheel) <= now) {
+        entry *e = (entry *)htc__wheel_take(&reg->wheel, now);
+        if (!e)
+            continue;
+        if (htc__kv_round_deadline(e) <= now)
+            htc__kv_round_timeout(reg, e, now);
         settle(reg, e);
     }
     trim(reg);
@@ -407,7 +391,7 @@ const htc__kv_register_counts *htc__kv_register_counted(const htc__kv_register *
 
 htc_ns htc__kv_register_deadline(const htc__kv_register *reg)
 {
-    return reg->heap_n ? reg->heap[1]->deadline : HTC_NEVER;
+    return htc__wheel_next(&reg->wheel);
 }
 
 void htc__kv_register_reserved(htc__kv_register *reg, htc_ns now, uint64_t counter)
@@ -505,6 +489,7 @@ htc_status htc__kv_register_create(const htc_env *env, const htc__kv_register_op
     reg->slots = 64;
     /* What was reserved may have been used. */
     reg->counter = reg->reserved = options->counter;
+    htc__wheel_init(&reg->wheel, 0, TICK_NS);
     htc_buf_init(&reg->scratch, env, 0);
     reserve(reg);
     *out = reg;
@@ -530,7 +515,6 @@ void htc__kv_register_destroy(htc__kv_register *reg)
         free_round(reg, r);
     }
     htc__free(reg->env, reg->table, reg->slots * sizeof(entry *));
-    htc__free(reg->env, reg->heap, reg->heap_cap * sizeof(entry *));
     htc_buf_free(&reg->scratch);
     htc__free(reg->env, reg, sizeof *reg);
 }

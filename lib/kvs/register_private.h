@@ -5,6 +5,7 @@
 #include "core/fault.h"
 #include "core/util.h"
 #include "kvs/register.h"
+#include "kvs/wheel.h"
 
 /* Beside the operations of htcsched/kv.h. */
 #define OP_COLLECT 101u
@@ -46,6 +47,7 @@ typedef struct htc__kv_round {
     htc__kv_ballot        ballot;
     uint32_t              answered, refused; /* bits of owners */
     uint32_t              again;             /* how often it was said again */
+    htc_ns                begun;             /* when it was said first */
     htc_ns                retry_at, end_at, grace_at;
     shown                 shown[HTC_RING_OWNERS_MAX];
     htc_buf               bytes[HTC_RING_OWNERS_MAX]; /* cells as written, promises left out */
@@ -55,12 +57,12 @@ typedef struct htc__kv_round {
 
 /* A key with requests, or with a cell that is cached. */
 typedef struct entry {
+    htc__wheel_entry timer; /* first: the wheel knows nothing else. In it while there are requests, not after the deadline */
+    htc_ns           timer_at;
     struct entry  *chain;
     struct entry  *older, *newer; /* while idle */
     asked         *head, *tail;
     htc__kv_round *r;       /* while there are requests */
-    size_t         heap_at; /* 0: not there */
-    htc_ns         deadline;
     uint8_t        cached; /* `cell` was final when its accept was; its promise is ours */
     uint64_t       epoch;
     htc_buf        cell;
@@ -81,12 +83,13 @@ struct htc__kv_register {
     uint64_t                 reserving;
     entry                  **table; /* a power of two */
     size_t                   slots, entries;
-    entry                  **heap; /* from 1 */
-    size_t                   heap_n, heap_cap;
+    htc__wheel               wheel; /* of keys with requests, by the deadline of their rounds */
+    htc_ns                   trip, trip_varies; /* how long a round took of late, and by how much that varies */
     entry                   *oldest, *newest;
     size_t                   cache_bytes;
     size_t                   asked_n;
     htc__kv_round           *spare;
+    size_t                   spare_n;
     htc_buf                  scratch;
 };
 
@@ -101,6 +104,7 @@ void   htc__kv_round_begin(htc__kv_register *reg, entry *e, htc_ns now);
 void   htc__kv_round_reply(htc__kv_register *reg, entry *e, htc_ns now, uint32_t from, const htc__kv_reply *reply);
 void   htc__kv_round_timeout(htc__kv_register *reg, entry *e, htc_ns now);
 htc_ns htc__kv_round_deadline(const entry *e);
+htc_ns htc__kv_round_retry(const htc__kv_register *reg); /* when what was not answered is said again */
 void   htc__kv_round_yield(htc__kv_register *reg, entry *e); /* of a collection: HTC_EBUSY, once another request waits */
 
 #endif

@@ -4,6 +4,7 @@
 
 #define LATE_MAX  6
 #define AGAIN_MAX 4
+#define TRIP_MAX  16 /* times retry_ns */
 /* Of long values so much is answered at once, however many reads have joined: whoever is told keeps each answer for a while. */
 #define ANSWER_BYTES ((size_t)8 << 20)
 
@@ -83,9 +84,29 @@ static htc_ns longer(entry *e)
     return htc__kv_patience(e->longest);
 }
 
+/* As TCP has it (RFC 6298): what waits behind much else is answered late, and whoever said it again meanwhile would make that more. A round that
+ * was said again counts from its first message on: one that was lost makes others patient for a while, which costs less. */
+static void note_trip(htc__kv_register *reg, entry *e, htc_ns now)
+{
+    htc_ns took = now - e->r->begun, most = TRIP_MAX * reg->o.retry_ns, patience = longer(e);
+    took = took > patience ? took - patience : 0;
+    took = took < most ? took : most;
+    htc_ns off = took > reg->trip ? took - reg->trip : reg->trip - took;
+    reg->trip_varies = reg->trip_varies - reg->trip_varies / 4 + off / 4;
+    reg->trip = reg->trip - reg->trip / 8 + took / 8;
+}
+
+htc_ns htc__kv_round_retry(const htc__kv_register *reg)
+{
+    htc_ns trip = reg->trip + 4 * reg->trip_varies, most = TRIP_MAX * reg->o.retry_ns;
+    trip = trip < most ? trip : most;
+    return trip > reg->o.retry_ns ? trip : reg->o.retry_ns;
+}
+
 static htc_ns round_end(const htc__kv_register *reg, entry *e, htc_ns now)
 {
-    return now + (reg->o.round_ns << e->head->late) + 4 * longer(e);
+    htc_ns round = reg->o.round_ns + (htc__kv_round_retry(reg) - reg->o.retry_ns);
+    return now + (round << e->head->late) + 4 * longer(e);
 }
 
 static void start(htc__kv_register *reg, entry *e, htc_ns now, phase next, uint64_t number, const htc__kv_cell *to)
@@ -95,7 +116,8 @@ static void start(htc__kv_register *reg, entry *e, htc_ns now, phase next, uint6
     r->number = number;
     r->answered = r->refused = r->again = 0;
     r->grace_at = HTC_NEVER;
-    r->retry_at = now + reg->o.retry_ns + longer(e);
+    r->begun = now;
+    r->retry_at = now + htc__kv_round_retry(reg) + longer(e);
     r->end_at = round_end(reg, e, now);
     *(next == READING     ? &reg->counts.reads
       : next == PREPARING ? &reg->counts.prepares
@@ -589,6 +611,8 @@ void htc__kv_round_reply(htc__kv_register *reg, entry *e, htc_ns now, uint32_t f
             lost(reg, e, now);
     } else if (r->phase == ACCEPTING || note_shown(e, from, reply)) {
         r->answered |= bit;
+        if (bits(r->answered) == needed(e->head))
+            note_trip(reg, e, now);
         if (r->phase == READING)
             conclude_read(reg, e, now);
         else if (r->phase == PREPARING)
@@ -647,8 +671,8 @@ void htc__kv_round_timeout(htc__kv_register *reg, entry *e, htc_ns now)
     } else if (r->retry_at <= now) {
         uint32_t silent = all(e) & ~(r->answered | r->refused);
         /* What is asked for may be long, and each time it is sent as a whole. */
-        r->again += r->phase == READING && r->again < AGAIN_MAX;
-        r->retry_at = now + (reg->o.retry_ns << r->again) + longer(e);
+        r->again += (r->phase == READING || longer(e)) && r->again < AGAIN_MAX;
+        r->retry_at = now + ((htc__kv_round_retry(reg) + longer(e)) << r->again);
         reg->counts.said_again += bits(silent);
         say(reg, e, silent, NULL);
     }

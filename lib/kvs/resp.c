@@ -16,69 +16,6 @@
 
 /* --- connections --- */
 
-static size_t place(const htc__resp *f, uint32_t peer)
-{
-    return (size_t)((peer * UINT32_C(2654435769)) & (f->conns_cap - 1));
-}
-
-htc__resp_conn *htc__resp_find(const htc__resp *f, uint32_t peer)
-{
-    if (f->conns_cap == 0)
-        return NULL;
-    for (size_t i = place(f, peer); f->conns[i]; i = (i + 1) & (f->conns_cap - 1))
-        if ((uint32_t)f->conns[i]->id == peer)
-            return f->conns[i];
-    return NULL;
-}
-
-int htc__resp_owns(const htc__resp *f, uint32_t peer)
-{
-    return htc__resp_find(f, peer) != NULL;
-}
-
-static void insert(htc__resp *f, htc__resp_conn *c)
-{
-    size_t i = place(f, (uint32_t)c->id);
-    while (f->conns[i])
-        i = (i + 1) & (f->conns_cap - 1);
-    f->conns[i] = c;
-}
-
-static int make_room(htc__resp *f)
-{
-    size_t           old_cap = f->conns_cap, cap = old_cap ? old_cap * 2 : 64;
-    htc__resp_conn **old = f->conns;
-    if (f->conns_count * 2 < old_cap)
-        return 1;
-    htc__resp_conn **grown = htc__alloc(&f->env, cap * sizeof *grown);
-    if (!grown)
-        return 0;
-    f->conns = grown;
-    f->conns_cap = cap;
-    for (size_t i = 0; i < old_cap; i++)
-        if (old[i])
-            insert(f, old[i]);
-    htc__free(&f->env, old, old_cap * sizeof *old);
-    return 1;
-}
-
-/* Take it out of the table; those behind it move up where they belong nearer. */
-static void forget(htc__resp *f, const htc__resp_conn *c)
-{
-    size_t mask = f->conns_cap - 1, i = place(f, (uint32_t)c->id);
-    while (f->conns[i] != c)
-        i = (i + 1) & mask;
-    for (size_t k = (i + 1) & mask; f->conns[k]; k = (k + 1) & mask) {
-        size_t home = place(f, (uint32_t)f->conns[k]->id);
-        if (((k - home) & mask) >= ((k - i) & mask)) {
-            f->conns[i] = f->conns[k];
-            i = k;
-        }
-    }
-    f->conns[i] = NULL;
-    f->conns_count--;
-}
-
 static void input_free(htc__resp *f, htc__resp_conn *c)
 {
     f->input -= c->in.len;
@@ -132,7 +69,7 @@ static void conn_free(htc__resp *f, htc__resp_conn *c)
 static void end(htc__resp *f, htc__resp_conn *c)
 {
     hurry(f, c);
-    forget(f, c);
+    htc__resp_conn_forget(f, c);
     htc__resp_jobs_forget(f, c->id);
     c->gone = 1;
     if (!c->dirty && !c->paused)
@@ -180,7 +117,7 @@ static htc_status opened(htc__resp *f, uint32_t peer, htc_output *out)
         htc_status status = htc_output_add(out, &say);
         return status == HTC_OK ? htc_output_add(out, &shut) : status;
     }
-    c = make_room(f) ? htc__alloc(&f->env, sizeof *c) : NULL;
+    c = htc__resp_conns_make_room(f) ? htc__alloc(&f->env, sizeof *c) : NULL;
     if (!c)
         return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = peer, .status = HTC_ENOMEM });
     c->id = ++f->serial << 32 | peer;
@@ -188,7 +125,7 @@ static htc_status opened(htc__resp *f, uint32_t peer, htc_output *out)
     c->authed = f->options.password.len == 0;
     htc_buf_init(&c->in, &f->env, f->options.request_max + HTC__RESP_INLINE_MAX * 2);
     htc_buf_init(&c->out, &f->env, OUT_MAX);
-    insert(f, c);
+    htc__resp_conn_insert(f, c);
     f->conns_count++;
     f->stats.received++;
     return HTC_OK;
@@ -400,13 +337,6 @@ int htc__resp_arg_is(const htc__resp_call *x, uint32_t i, const char *word)
     return k == a.len && !word[k];
 }
 
-/* Someone who does not take his answers, or asks faster than they come, waits. */
-int htc__resp_may_ask(const htc__resp *f, const htc__resp_conn *c)
-{
-    return !c->unsent && !c->job && c->tail - c->head < f->options.pending_max &&
-           c->out.len + c->expected < f->options.output_max;
-}
-
 static size_t lengths(const htc_kv_result *a)
 {
     return a->value.len + a->items_bytes.len;
@@ -460,6 +390,7 @@ void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
     uint64_t slot = counts(kind) ? c->sum : c->tail;
     if (!slots_room(f, c))
         return;
+    htc__resp_note_asked(f, c);
     c->alone = x->last && c->head == c->tail && !counts(kind);
     int now = f->backend.ask(f->backend.ctx, q, c->alone ? &alone : &nobody, &f->face, c->id, slot, &a);
     if (counts(kind)) {
@@ -500,6 +431,15 @@ static void wrong(htc__resp_call *x, const char *what)
     x->c->closing = 1;
 }
 
+/* The value of a command stands in front; one of many keys looks itself at each. */
+static size_t longest(const htc__resp_call *x)
+{
+    size_t most = 0;
+    for (uint32_t i = 1; i < x->r->argc && i < 4; i++)
+        most = x->r->args[i].len > most ? x->r->args[i].len : most;
+    return most;
+}
+
 /* 1: done; 0: to be gone on with. */
 static int execute(htc__resp_call *x, const htc__resp_command *command)
 {
@@ -521,7 +461,7 @@ static int execute(htc__resp_call *x, const htc__resp_command *command)
     }
     if (!x->c->authed && !(command->flags & HTC__RESP_FREE))
         return htc__resp_error(x, "NOAUTH Authentication required.");
-    if ((command->flags & HTC__RESP_WRITES) && x->f->backend.busy && x->f->backend.busy(x->f->backend.ctx))
+    if (command->flags & HTC__RESP_WRITES ? !htc__resp_may_change(x, longest(x)) : command->first && !htc__resp_may_read(x))
         return 0;
     return command->run(x);
 }
@@ -697,10 +637,11 @@ htc_status htc__resp_input(htc__resp *f, const htc_input *in, htc_output *out)
 /* Those who had to wait go on, as far as the reason is gone. */
 static void resume(htc__resp *f)
 {
-    htc__resp_conn *list = f->paused;
+    htc__resp_conn *list = f->paused, *newer;
+    f->crowded = list->next_paused != NULL;
     f->paused = NULL;
     f->paused_last = &f->paused;
-    while (list) {
+    while (list && (htc__resp_has_room(f, 0) || list->gone)) {
         htc__resp_conn *c = list;
         list = c->next_paused;
         c->paused = 0;
@@ -712,7 +653,17 @@ static void resume(htc__resp *f)
         if (!c->closing && !c->broken && c->request)
             go_on(f, c);
         mark_dirty(f, c);
+        f->more |= c->paused && htc__resp_has_room(f, 0) && htc__resp_has_had_its_share(f, c);
     }
+    if (!list)
+        return;
+    newer = f->paused; /* who waited longest goes on first */
+    f->paused = list;
+    while (list->next_paused)
+        list = list->next_paused;
+    list->next_paused = newer;
+    if (!newer)
+        f->paused_last = &list->next_paused;
 }
 
 static htc_status speak(htc__resp *f, htc__resp_conn *c, htc_output *out, size_t *sent)
@@ -748,6 +699,7 @@ htc_status htc__resp_flush(htc__resp *f, htc_ns now, htc_ns wall, htc_output *ou
     f->now = now;
     f->wall = wall;
     f->more = 0;
+    f->turn++;
     if (f->paused)
         resume(f);
     if (f->jobs)

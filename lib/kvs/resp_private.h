@@ -1,5 +1,7 @@
 /* The RESP face's inside, shared by its files:
  *   resp.c           connections, the order of answers, what waits and why
+ *   resp_conns.c     connections by their peers
+ *   resp_turn.c      whose turn it is, and how much of it
  *   resp_parse.c     requests out of bytes
  *   resp_refuse.c    what is not executed
  *   resp_keys.c      commands on keys
@@ -65,6 +67,8 @@ struct htc__resp_conn {
     uint32_t           slots_cap;
     uint32_t           next_arg;        /* of a command of many keys that was interrupted */
     uint64_t           head, tail, sum; /* sum: the slot of such a command */
+    uint64_t           turn;            /* the turn in which it last asked for something, and how often it has */
+    uint32_t           asked;
     size_t             expected;
     htc__resp_conn    *next_dirty, *next_paused;
     uint8_t            dirty, paused, held, unsent;  /* unsent: what it was sent has not left yet */
@@ -107,7 +111,8 @@ struct htc__resp {
     htc_buf          pool[128]; /* buffers for answers, for whoever speaks next */
     size_t           pool_count;
     size_t           input; /* bytes in all in */
-    int              more;
+    uint64_t         turn;
+    int              more, crowded; /* crowded: more than one wait for their turn */
 
     htc__resp_request        request; /* of whoever has nothing left over */
     htc__resp_ahead          ahead[HTC__RESP_AHEAD];
@@ -157,13 +162,27 @@ int      htc__resp_error(htc__resp_call *x, const char *text); /* -text; answers
 htc__resp_slot *htc__resp_slot_add(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind);
 htc__resp_slot *htc__resp_slot_of(htc__resp_conn *c, uint64_t slot);
 void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot); /* its text, or what it sums, is its reply */
-int  htc__resp_may_ask(const htc__resp *f, const htc__resp_conn *c);       /* 0: wait */
-htc__resp_conn *htc__resp_find(const htc__resp *f, uint32_t peer);
 
 /* resp_refuse.c. Each answers 1. */
 int htc__resp_unknown(htc__resp_call *x);
 int htc__resp_is_http(const htc__resp_call *x);
 int htc__resp_end_http(htc__resp_call *x); /* and the connection */
+
+/* resp_conns.c */
+htc__resp_conn *htc__resp_find(const htc__resp *f, uint32_t peer);
+int             htc__resp_conns_make_room(htc__resp *f); /* for one more; 0: out of memory */
+void            htc__resp_conn_insert(htc__resp *f, htc__resp_conn *c);
+void            htc__resp_conn_forget(htc__resp *f, const htc__resp_conn *c);
+
+/* resp_turn.c */
+int htc__resp_may_ask(const htc__resp *f, const htc__resp_conn *c); /* 0: wait */
+/* Before each request to the backend, also of a command of many keys: it has room for a change of so many bytes, for a read, and the
+ * connection has not had its share of the turn. 0: wait, by answering 0 from run. */
+int htc__resp_may_change(const htc__resp_call *x, size_t bytes);
+int htc__resp_may_read(const htc__resp_call *x);
+int htc__resp_has_room(const htc__resp *f, size_t bytes);
+int  htc__resp_has_had_its_share(const htc__resp *f, const htc__resp_conn *c);
+void htc__resp_note_asked(const htc__resp *f, htc__resp_conn *c);
 
 /* resp_reply.c */
 void htc__resp_bulk(htc_buf *b, htc_bytes bytes);

@@ -364,6 +364,7 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     htc__kv_ends_init(s);
     htc__kv_list_init(&s->delayed);
     htc__kv_dues_init(s);
+    s->flight.count_max = o.self ? HTC__KV_FLIGHT_COUNT : UINT32_MAX; /* a single member has a batch of them in work, whatever their number */
     s->native.env = *env;
     s->native.backend = htc__kv_backend_of(s);
     s->native.connections_max = o.connections_max;

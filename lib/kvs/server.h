@@ -28,6 +28,7 @@
 #include "kvs/cells.h"
 #include "kvs/change.h"
 #include "kvs/counts.h"
+#include "kvs/flight.h"
 #include "kvs/log_format.h"
 #include "kvs/native.h"
 #include "kvs/resp.h"
@@ -100,6 +101,8 @@ struct htc_kv_server {
 
     htc__kv_cluster *cluster; /* NULL: the only member */
     int              alone;   /* the cluster's members are shards of one process */
+
+    htc__kv_flight flight; /* what is in work for clients */
 
     htc__cells   cells;
     htc__kv_dues due_flight, due_open;         /* answers that wait for the batch on its way, for the open one */

@@ -61,6 +61,8 @@ static htc__kv_due *due_make(htc_kv_server *s, size_t size)
     due = htc__alloc_raw(&s->env, sizeof *due + size);
     if (due)
         due->size = size;
+    if (due && size)
+        htc__kv_flight_enter(&s->flight, size);
     return due;
 }
 
@@ -71,6 +73,8 @@ static void due_free(htc_kv_server *s, htc__kv_due *due)
         s->dues_spare = due;
         s->dues_spare_count++;
     } else {
+        if (due->size)
+            htc__kv_flight_leave(&s->flight, due->size);
         htc__free(&s->env, due, sizeof *due + due->size);
     }
 }

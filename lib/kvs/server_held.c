@@ -161,9 +161,21 @@ static int ask(void *ctx, const htc_kv_request *request, const htc__kv_stamp *st
     return settle(s, &whose, request, htc__kv_execute(s, request, stamp, result), result);
 }
 
+static int full(void *ctx, size_t bytes)
+{
+    const htc_kv_server *s = ctx;
+    return htc__kv_flight_full(&s->flight, bytes);
+}
+
 static int busy(void *ctx)
 {
-    return htc__kv_full(ctx);
+    return htc__kv_full(ctx) || full(ctx, 0);
+}
+
+static size_t read_bytes(void *ctx)
+{
+    const htc_kv_server *s = ctx;
+    return s->flight.read;
 }
 
 /* Several members look first who owns a key: they take no hints. */
@@ -214,6 +226,8 @@ htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
 {
     return (htc__kv_backend){ .ask = ask,
                               .busy = busy,
+                              .full = full,
+                              .read = read_bytes,
                               .hint = hint,
                               .hurry = hurry,
                               .may_change = may_change,

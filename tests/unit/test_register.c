@@ -85,7 +85,7 @@ typedef struct hand {
     htc_ns            now;
     int               present; /* owners that answer */
     packet           *asked;
-    htc_status        status[8]; /* of each tag; HTC_AGAIN: not answered yet */
+    htc_status        status[64]; /* of each tag; HTC_AGAIN: not answered yet */
     uint64_t          reserve;
 } hand;
 
@@ -193,6 +193,29 @@ Test(register_collection, needs_every_owner_and_then_leaves_the_floor)
     cr_expect(hand_collect(&h, 2) == HTC_OK);
     hand_answer(&h);
     cr_expect(h.status[2] == HTC_OK && !h.cell[0].present && !h.cell[2].present && h.floors[1].version > 0);
+    hand_close(&h);
+}
+
+/* Owners with much to do answer late: whoever said it again meanwhile would make that more. */
+Test(register_patience, what_is_answered_late_is_said_once)
+{
+    hand           h;
+    const uint64_t requests = 40, late = 300 * HTC_MS; /* fifteen times as late as what is said again at once */
+    hand_open(&h);
+    uint64_t before = htc__kv_register_counted(h.reg)->said_again;
+    for (uint64_t i = 0; i < requests; i++) {
+        htc_ns until = h.now + late;
+        hand_ask(&h, 2 + i, HTC_KV_PUT);
+        for (htc_ns at; (at = htc__kv_register_deadline(h.reg)) < until;) {
+            h.now = at > h.now ? at : h.now + HTC_MS;
+            htc__kv_register_timeout(h.reg, h.now);
+        }
+        h.now = until;
+        hand_answer(&h);
+        cr_assert(h.status[2 + i] == HTC_OK, "request %lu", i);
+    }
+    uint64_t again = htc__kv_register_counted(h.reg)->said_again - before;
+    cr_expect(again <= 60, "%lu messages were said again for %lu requests", again, requests);
     hand_close(&h);
 }
 
