@@ -52,32 +52,84 @@ Test(gateway_failures, refuses_a_task_that_fits_no_node)
 
 /* ---- nodes that fail everything ---- */
 
-/* Five fast failures in a row: the sixth hand-out has to wait, and says so; a success ends it. */
-Test(gateway_failures, gives_work_slowly_to_a_user_whose_tasks_fail_fast)
+static void fail_fast(uint64_t id, size_t times, hand *h)
+{
+    htc_attempt at;
+    for (size_t i = 0; i < times; i++) {
+        cr_assert(eq(u32, pull(h, &at), HTC_GRANT_TASKS), "failure %zu", i);
+        cr_assert(eq(u64, at.job, id));
+        cr_expect(eq(int, report_after(h, &at, HTC_EEXIT, HTC_MS, "exit code 1"), HTC_OK));
+    }
+}
+
+static char *why_code(uint32_t peer, const char *request)
+{
+    static char code[64];
+    json_t     *answer = rig_ask(&r, peer, request);
+    snprintf(code, sizeof code, "%s", json_string_value(json_object_get(answer, "code")));
+    json_decref(answer);
+    return code;
+}
+
+/* From the fifth fast failure in a row on a job is handed out in rounds after pauses. Meanwhile its agents hold nothing: they go
+ * on with the next job of the user, or leave. */
+Test(gateway_failures, slows_a_job_that_fails_fast_and_nothing_else)
 {
     uint32_t    p = operator_peer();
     htc_attempt at;
-    submit(p, "olga", SWEEP(20));
+    uint64_t    bad = submit(p, "olga", SWEEP(20));
     rig_pass(&r, 100 * HTC_MS);
     hand h = hello(r.launched[0].agent);
+    fail_fast(bad, 5, &h);
+    cr_expect(eq(str, why_code(p, "{\"op\":\"why\",\"user\":\"olga\"}"), "FailingFast"));
+    cr_expect(eq(str, why_code(p, "{\"op\":\"why\",\"id\":1}"), "FailingFast"));
+    cr_expect(eq(str, why_code(p, "{\"op\":\"why\",\"id\":\"1.19\"}"), "FailingFast"));
+    uint64_t good = submit(p, "olga", SWEEP(4));
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(u64, at.job, good), "the next job goes on");
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    rig_pass(&r, 110 * HTC_MS);
+    fail_fast(bad, 4, &h); /* a round: as many as there are slots */
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_expect(eq(u64, at.job, good));
+    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    rig_pass(&r, 210 * HTC_MS);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    cr_assert(eq(u64, at.job, bad));
+    cr_expect(eq(int, report_after(&h, &at, HTC_OK, HTC_MS, ""), HTC_OK));
     for (int i = 0; i < 5; i++) {
         cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
-        htc_task_result m = { .agent = h.id, .attempt = at,
-                              .outcome = { .status = HTC_EEXIT, .exit_code = 1, .started = r.wall, .ended = r.wall + HTC_MS } };
-        htc_buf         b;
-        htc_buf_init(&b, NULL, 0);
-        htc_task_result_write(&b, &m);
-        rig_say(&r, h.peer, &b);
-        htc_buf_free(&b);
+        cr_expect(eq(u64, at.job, bad), "a success ends it");
     }
-    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_WAIT));
-    json_t *answer = rig_ask(&r, p, "{\"op\":\"why\",\"user\":\"olga\"}");
-    cr_expect(eq(str, (char *)json_string_value(json_object_get(answer, "code")), "Starting"), "three more are on their way");
-    json_decref(answer);
-    rig_pass(&r, 200 * HTC_MS);
-    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
-    cr_expect(eq(int, report(&h, &at, HTC_OK), HTC_OK));
-    cr_expect(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+}
+
+/* Held but unusable slots are no demand: the agents of a slowed job leave, and another user gets all slots. */
+Test(gateway_failures, gives_the_slots_of_a_slowed_job_to_another_user)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    hand        h[4];
+    uint64_t    bad = submit(p, "olga", SWEEP(2000));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(eq(sz, r.n_launched, 4));
+    for (int i = 0; i < 4; i++)
+        h[i] = hello(r.launched[i].agent);
+    fail_fast(bad, 5, &h[0]);
+    for (htc_ns pause = 100 * HTC_MS; pause < 5 * HTC_SECOND; pause *= 2) {
+        rig_pass(&r, pause);
+        fail_fast(bad, 4, &h[0]);
+    }
+    for (int i = 0; i < 4; i++) {
+        cr_expect(eq(u32, pull(&h[i], &at), HTC_GRANT_EXIT), "agent %d is held idle", i);
+        process_ended(h[i].id);
+    }
+    size_t before = r.n_launched;
+    cr_assert(eq(str, (char *)refusal(p, "{\"op\":\"user.add\",\"name\":\"ben\",\"password\":\"x\"}"), ""));
+    submit(p, "ben", SWEEP(100));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_expect(eq(sz, r.n_launched, before + 4));
+    for (size_t i = before; i < r.n_launched; i++)
+        cr_expect(eq(str, r.launched[i].user, "ben"));
 }
 
 /* Three users whose tasks all fail fast on one of two nodes: it gets nothing for ten minutes, and says so. */

@@ -5,6 +5,15 @@
 
 #include "system.h"
 
+/* A task of his could start in a slot that is free. */
+static int could_start(const htc_gateway *gw, const user *u)
+{
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].used < gw->sites[i].cores && gw_startable(gw, u, i))
+            return 1;
+    return 0;
+}
+
 /* Agents of a user that are about to take a task: registered without one, or on their way. */
 static uint64_t takers(const htc_gateway *gw, const user *u)
 {
@@ -61,7 +70,7 @@ void sys_gateway_books(const sys *s, sys_books *b)
         b->unusable |= gw->sites[i].not_before > gw->now;
     for (u = gw->users; u && gw->free; u = u->hh.next) {
         uint64_t n = u->queued ? takers(gw, u) : 0;
-        b->wanting += u->queued > n ? u->queued - n : 0;
+        b->wanting += u->queued > n && could_start(gw, u) ? u->queued - n : 0;
     }
 }
 

@@ -31,9 +31,8 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
     htc_ns      until;
     const site *s = &gw->sites[a->site];
     const char *reason = a->reason;
-    if (!reason[0] && a->node[0] && gw_node_blocked((htc_gateway *)gw, a->node, a->user->name, &until))
-        reason = gw_node_aside((htc_gateway *)gw, a->node) ? "its node fails everybody's tasks fast and is set aside"
-                                                           : "its node fails this user's tasks fast and gives him work slowly";
+    if (!reason[0] && a->node[0] && gw_node_aside(gw, a->node, &until))
+        reason = "its node fails everybody's tasks fast and is set aside";
     json_t *o = json_pack("{s:I,s:s,s:s,s:I,s:s,s:s,s:f,s:I,s:I,s:s}", "id", (json_int_t)a->id, "user", a->user->name, "site",
                           s->name, "slot", (json_int_t)a->slot, "node", a->node, "state", agent_state_name(a), "since", since,
                           "pid", (json_int_t)a->pid, "tasks_done", (json_int_t)a->tasks_done, "reason", reason);
@@ -102,6 +101,25 @@ static const user *over_base(const htc_gateway *gw, const user *except)
     return best;
 }
 
+/* It waits, and not for a slot: its tasks fail fast. 1: the sentence is in text. */
+static int why_slowed(const htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    htc_ns until = job_slowed_until(j);
+    if (!until || !job_waiting(j))
+        return 0;
+    snprintf(text, cap, "its tasks fail fast one after the other, so they get slots slowly: the next in %.1f s",
+             until > gw->now ? (double)(until - gw->now) / 1e9 : 0.0);
+    return 1;
+}
+
+static const job *slowed_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    for (const job *j = gw->jobs; j; j = j->hh.next)
+        if (j->user == u && why_slowed(gw, j, text, cap))
+            return j;
+    return NULL;
+}
+
 /* Why a user who has tasks to hand out does not have more agents; the code, and the sentence in text. */
 static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t cap)
 {
@@ -109,6 +127,8 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     uint64_t    mine = u->agents + u->draining;
     const site *paused = paused_site(gw);
     const user *other = over_base(gw, u);
+    const job  *slow;
+    char        slow_text[200];
     if (gw->shutdown) {
         snprintf(text, cap, "the system is ending, so nothing new is started");
         return "Ending";
@@ -116,6 +136,10 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     if (gw->store_status != HTC_OK) {
         snprintf(text, cap, "the store takes no changes now (%s), so nothing new is handed out", htc_strerror(gw->store_status));
         return "Store";
+    }
+    if (u->queued == 0 && (slow = slowed_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
+        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
+        return "FailingFast";
     }
     if (u->queued == 0 && u->running == 0 && u->retrying == 0) {
         snprintf(text, cap, "%s has no unfinished task", name);
@@ -135,16 +159,11 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     }
     for (const agent *a = gw->agents; a; a = a->hh.next) {
         htc_ns until;
-        if (a->user != u || a->n_held || a->state != AGENT_READY || !gw_node_blocked(gw, a->node, name, &until))
+        if (a->user != u || a->n_held || a->state != AGENT_READY || !gw_node_aside(gw, a->node, &until))
             continue;
-        if (gw_node_aside(gw, a->node)) {
-            snprintf(text, cap, "node %s fails everybody's tasks fast and is set aside for %.0f s more", a->node,
-                     (double)(until - gw->now) / 1e9);
-            return "NodeAside";
-        }
-        snprintf(text, cap, "tasks of %s fail fast on node %s, so they get its slots slowly: the next in %.1f s", name, a->node,
+        snprintf(text, cap, "node %s fails everybody's tasks fast and is set aside for %.0f s more", a->node,
                  (double)(until - gw->now) / 1e9);
-        return "FailingFast";
+        return "NodeAside";
     }
     if (gw->free && paused) {
         snprintf(text, cap, "%u slots are free, but site %s launches nothing for %.0f s more: %s", gw->free, paused->name,
@@ -187,6 +206,9 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         } else if (j->paused) {
             snprintf(text, sizeof text, "%llu.%llu waits because its job is paused", id, i);
             code = "Paused";
+        } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "FailingFast";
         } else {
             unsigned long long ahead = 0;
             for (const job *o = j->user->ready; o && o->id < j->id; o = o->ready_next)
@@ -275,13 +297,16 @@ static void why_job(htc_gateway *gw, request *q, job *j)
         gw_chunk_load(gw, j, index / CHUNK_TASKS, task_known, w);
         return;
     }
-    uint64_t waiting = job_ready(j);
+    uint64_t waiting = job_waiting(j);
     if (!j->open || j->finished) {
         snprintf(text, sizeof text, "job %llu has ended: %s", (unsigned long long)j->id, job_state(j));
         code = "None";
     } else if (j->paused) {
         snprintf(text, sizeof text, "job %llu is paused", (unsigned long long)j->id);
         code = "Paused";
+    } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
+        code = "FailingFast";
     } else if (waiting == 0 && j->now.retry_wait) {
         snprintf(text, sizeof text, "nothing of job %llu waits for a slot: %llu tasks run, %llu failed and pause before the next try",
                  (unsigned long long)j->id, (unsigned long long)j->now.leased, (unsigned long long)j->now.retry_wait);

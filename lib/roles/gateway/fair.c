@@ -41,7 +41,7 @@ static int launch_somewhere(htc_gateway *gw, user *u)
 {
     for (uint32_t i = 0; i < gw->n_sites; i++) {
         site *s = &gw->sites[i];
-        if (s->used < s->cores && site_usable(gw, s)) {
+        if (s->used < s->cores && site_usable(gw, s) && gw_startable(gw, u, i)) {
             uint32_t used = s->used;
             gw_agent_launch(gw, u, i);
             return s->used > used;
@@ -77,9 +77,18 @@ static int fixed_user(const htc_gateway *gw, const char *name)
     return 0;
 }
 
+/* Tasks that wait and could start somewhere. A slot that they could not use is no demand. */
+static uint64_t usable(const htc_gateway *gw, const user *u)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < gw->n_sites && n < u->queued; i++)
+        n += gw_startable(gw, u, i);
+    return n < u->queued ? n : u->queued;
+}
+
 static void view(const htc_gateway *gw, const user *u, uint64_t id, htc_allot_user *v)
 {
-    *v = (htc_allot_user){ .weight = u->weight_used, .queued = u->queued, .running = u->busy,
+    *v = (htc_allot_user){ .weight = u->weight_used, .queued = usable(gw, u), .running = u->busy,
                            .agents = u->agents, .draining = u->draining, .starting = u->starting,
                            .last_served = u->last_served, .arrival = u->arrival, .id = id,
                            .fixed = (uint64_t)fixed_user(gw, u->name) };

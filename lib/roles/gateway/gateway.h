@@ -6,6 +6,7 @@
  *   jobs.c      open jobs, their counts and chunks        accounts.c  users, passwords, tokens
  *   recover.c   the start: everything back from the store api*.c      the users' requests (doc/api.md)
  *   remove.c    jobs that are removed, however often it is interrupted
+ *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
  * is said only after the record that holds it is durable. Memory runs ahead of the store, never the other way; each
@@ -26,6 +27,7 @@
 #include "htcsched/work.h"
 #include "roles/agent_wire.h"
 #include "roles/calls.h"
+#include "roles/gateway/health.h"
 
 #define NAME_MAX_BYTES 64
 #define CHUNK_TASKS 1024u      /* tasks in one chunk record */
@@ -146,6 +148,8 @@ struct job {
     job *ready_prev, *ready_next; /* among the user's jobs with something to hand out, by id */
     uint8_t  in_ready;
     uint64_t queued; /* of job_ready(), as it is in the user's sum */
+    health  *health; /* one a site, from the first failure on; NULL: well everywhere */
+    size_t   n_health;
 };
 
 /* ---- users ---- */
@@ -228,12 +232,12 @@ typedef struct site {
     char     reason[160];
 } site;
 
-/* How a node behaves, for one user or (with the user "") for all: the guard against nodes that fail everything fast. */
+/* How a node behaves, for one user or (with the user "") for all: the guard against nodes that fail everybody's tasks fast. */
 typedef struct node {
     char     key[64 + NAME_MAX_BYTES + 2]; /* NODE/USER */
     uint32_t in_a_row;      /* a user's fast failures since his last success there */
     uint32_t failing_users; /* of all: users with too many of them */
-    htc_ns   until;         /* no work there before */
+    htc_ns   until;         /* of all: no work there before */
     UT_hash_handle hh;
 } node;
 
@@ -264,6 +268,7 @@ typedef struct pending {
     UT_hash_handle hh;
 } pending;
 
+#define DUE_RESTED UINT64_MAX /* no task: a pause of the job is over */
 typedef struct due {
     htc_ns   at;
     uint64_t job, index;
@@ -419,7 +424,8 @@ uint32_t job_chunk_size(const job *j, uint64_t index);
 uint64_t job_terminal(const job *j);
 void     job_counts_from_record(job *j); /* of one that is not open */
 const char *job_state(const job *j);
-uint64_t job_ready(const job *j);
+uint64_t job_waiting(const job *j); /* tasks that no agent has, and that wait for one */
+uint64_t job_ready(const job *j);   /* of those, how many could be handed out now */
 void     gw_job_touch(htc_gateway *gw, job *j);
 void     gw_job_dirty(htc_gateway *gw, job *j, waiter *w);
 chunk   *gw_chunk(job *j, uint64_t index); /* in memory, or NULL */
@@ -472,8 +478,16 @@ int   agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t gran
 void  agent_unhold(agent *a, const htc_attempt *at);
 htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap);
 void  gw_node_seen(htc_gateway *gw, const char *name); /* there is such a node, however its tasks fare */
-int   gw_node_blocked(htc_gateway *gw, const char *name, const char *user_name, htc_ns *until);
-int   gw_node_aside(htc_gateway *gw, const char *name);
+int   gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until); /* set aside for all users */
+
+/* place.c */
+uint32_t job_allows(const job *j, size_t at);               /* tasks it may hand out there now; UINT32_MAX: any number */
+job     *gw_job_for(const agent *a);                          /* whose task this agent gets next; NULL: nobody's */
+uint64_t gw_startable(const htc_gateway *gw, const user *u, size_t at); /* tasks that could start there, at most its slots */
+void     gw_job_handed(htc_gateway *gw, job *j, size_t at);
+void     gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o);
+void     gw_job_rested(htc_gateway *gw, job *j);
+htc_ns   job_slowed_until(const job *j); /* it pauses everywhere, until then; 0: it does not */
 
 /* remove.c */
 /* Remove a job that has ended; then q is told, and what is left of it goes in its own time. */

@@ -85,7 +85,7 @@ htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, 
 }
 
 /* One entry for each node (user ""), and one for each user whose tasks failed fast there. */
-static node *node_find(htc_gateway *gw, const char *name, const char *user_name)
+static node *node_find(const htc_gateway *gw, const char *name, const char *user_name)
 {
     char  key_text[sizeof((node *)0)->key];
     node *n;
@@ -118,64 +118,43 @@ void gw_node_seen(htc_gateway *gw, const char *name)
     node_of(gw, name, "");
 }
 
-int gw_node_blocked(htc_gateway *gw, const char *name, const char *user_name, htc_ns *until)
+int gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until)
 {
-    const node *all = node_find(gw, name, ""), *his = node_find(gw, name, user_name);
+    const node *all = node_find(gw, name, "");
     *until = all ? all->until : 0;
-    if (his && his->until > *until)
-        *until = his->until;
     return *until > gw->now;
 }
 
-/* Set aside for all users. */
-int gw_node_aside(htc_gateway *gw, const char *name)
-{
-    const node *all = node_find(gw, name, "");
-    return all && all->until > gw->now;
-}
-
-#define FAST (2 * HTC_SECOND)
-#define PAUSE_FROM 5u /* fast failures in a row */
-#define PAUSE_FIRST (100 * HTC_MS)
-#define PAUSE_MAX (5 * HTC_SECOND)
 #define ASIDE_USERS 3u
 #define ASIDE (600 * HTC_SECOND)
 
-static void node_succeeds(htc_gateway *gw, const agent *a)
+static void node_works(htc_gateway *gw, const agent *a)
 {
     node *all = node_find(gw, a->node, ""), *his = node_find(gw, a->node, a->user->name);
     if (his) {
-        if (all && his->in_a_row >= PAUSE_FROM && all->failing_users)
+        if (all && his->in_a_row >= HEALTH_LIMIT && all->failing_users)
             all->failing_users--;
         his->in_a_row = 0;
-        his->until = 0;
     }
 }
 
-/* A node that fails tasks fast eats the queue, and so does a bag that fails everywhere. From a user's fifth fast failure in a
- * row on a node he gets work there ever more slowly, he alone; when that is so for three users, the node is set aside for
- * ten minutes, unless it is the only one there is. */
+/* A node that fails tasks fast eats the queues of all. One user's failures in a row may as well be the fault of the job, which
+ * is slowed for them (place.c); when those of three users fail so, the node is set aside for ten minutes, unless it is the
+ * only one there is. */
 static void judge_node(htc_gateway *gw, const agent *a, const htc_outcome *o)
 {
-    if (o->status == HTC_OK) {
-        node_succeeds(gw, a);
-        return;
-    }
-    if (o->ended > o->started + FAST || o->status == HTC_ECANCELLED || o->status == HTC_EINPUT)
+    health_verdict verdict = health_of(o->status, o->ended > o->started ? o->ended - o->started : 0);
+    if (o->status == HTC_OK)
+        node_works(gw, a);
+    if (verdict != HEALTH_FAILS_FAST)
         return;
     node *all = node_of(gw, a->node, ""), *his = all ? node_of(gw, a->node, a->user->name) : NULL;
-    if (!his)
+    if (!his || ++his->in_a_row < HEALTH_LIMIT)
         return;
-    if (++his->in_a_row < PAUSE_FROM)
-        return;
-    uint32_t doublings = his->in_a_row - PAUSE_FROM;
-    htc_ns   pause = doublings > 6 ? PAUSE_MAX : PAUSE_FIRST << doublings;
-    his->until = gw->now + (pause > PAUSE_MAX ? PAUSE_MAX : pause);
-    if (his->in_a_row == PAUSE_FROM) {
+    if (his->in_a_row == HEALTH_LIMIT) {
         all->failing_users++;
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("node", a->node), HTC__TEXT("user", a->user->name)),
-                      "node %s failed %u tasks of %s fast in a row -> he gets work there more slowly",
-                      a->node, his->in_a_row, a->user->name);
+                      "node %s failed %u tasks of %s fast in a row", a->node, his->in_a_row, a->user->name);
     }
     if (all->failing_users >= ASIDE_USERS && gw->n_nodes > 1 && all->until <= gw->now) {
         all->until = gw->now + ASIDE;
@@ -277,6 +256,7 @@ static int lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset, h
     g->compat = j->compat;
     snprintf(g->user, sizeof g->user, "%s", j->user->name);
     gw_use(c, (usage){ .attempts = 1 });
+    gw_job_handed(gw, j, a->site);
     if (!j->started) {
         j->started = gw->wall;
         gw_job_dirty(gw, j, NULL);
@@ -339,7 +319,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     a->pull_seq = m->seq;
     htc_buf_clear(&a->last_grant);
     a->grant_pending = 0;
-    if (gw->shutdown || a->draining || a->stop || a->state != AGENT_READY || !a->user->ready) {
+    if (gw->shutdown || a->draining || a->stop || a->state != AGENT_READY || !gw_job_for(a)) {
         if (a->state == AGENT_READY && a->n_held == 0) {
             gw_agent_counts(gw, a, -1);
             a->state = AGENT_LEAVING;
@@ -353,7 +333,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
         answer_pull(gw, a, HTC_GRANT_WAIT, HTC_SECOND);
         return;
     }
-    if (gw_node_blocked(gw, a->node, a->user->name, &until)) {
+    if (gw_node_aside(gw, a->node, &until)) {
         answer_pull(gw, a, HTC_GRANT_WAIT, until - gw->now);
         return;
     }
@@ -365,14 +345,14 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     uint32_t n = batch_size(gw, a, m->want), unfit = 0;
     size_t   bytes = 0;
     chunk   *c;
+    job     *j;
     uint32_t offset;
     g->seq = m->seq;
     g->grant = ++a->grant;
     g->kind = HTC_GRANT_TASKS;
-    while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && a->user->ready && gw->broken == HTC_OK) {
-        job *j = a->user->ready;
+    while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && gw->broken == HTC_OK && (j = gw_job_for(a))) {
         if (!gw_job_take(gw, j, &c, &offset)) {
-            if (a->user->ready == j)
+            if (gw_job_for(a) == j)
                 break;
             continue; /* it has nothing left that could be handed out now: the next of his jobs */
         }
@@ -479,6 +459,7 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
     a->tasks_done++;
     a->since = gw->now;
     judge_node(gw, a, o);
+    gw_job_ended(gw, j, a->site, o);
     gw_use(c, (usage){ .core_ns = o->ended > o->started ? o->ended - o->started : 0, .losses = o->status == HTC_ELOST });
     t->status = o->status;
     keep_result(gw, c, &m->attempt, o);

@@ -60,14 +60,27 @@ const char *job_state(const job *j)
     return j->started ? "running" : "queued";
 }
 
-/* How many tasks could be handed out now. */
-uint64_t job_ready(const job *j)
+/* While it is slowed at every site, no more than all of these allow. */
+static uint64_t slowed(const job *j, uint64_t ready)
+{
+    uint64_t allowed = 0;
+    for (size_t i = 0; i < j->n_health; i++)
+        allowed += job_allows(j, i);
+    return j->n_health == 0 || allowed > ready ? ready : allowed;
+}
+
+uint64_t job_waiting(const job *j)
 {
     if (!j->open || j->paused || j->cancelled || j->finished)
         return 0;
     /* No fresh chunk is begun while too many are unfinished: the retries have to go first. */
     int fresh = j->chunks_open < CHUNKS_OPEN_MAX || gw_chunk((job *)j, j->next / CHUNK_TASKS) != NULL;
     return j->now.waiting + (fresh ? j->now.fresh : 0);
+}
+
+uint64_t job_ready(const job *j)
+{
+    return slowed(j, job_waiting(j));
 }
 
 /* ---- the tables ---- */
@@ -173,6 +186,7 @@ void gw_job_free(htc_gateway *gw, job *j)
     free_list(gw, &j->head);
     free_list(gw, &j->tail);
     htc_spec_destroy(j->spec);
+    htc__free(&gw->env, j->health, j->n_health * sizeof *j->health);
     DL_DELETE2(gw->all_jobs, j, all_prev, all_next);
     htc__free(&gw->env, j, sizeof *j);
 }
@@ -798,7 +812,9 @@ void gw_dues_run(htc_gateway *gw)
     while (gw->n_dues && gw->dues[0].at <= gw->now) {
         due    d = due_pop(gw);
         job   *j = gw_job(gw, d.job);
-        chunk *c = j ? gw_chunk(j, d.index / CHUNK_TASKS) : NULL;
+        if (j && d.index == DUE_RESTED)
+            gw_job_rested(gw, j);
+        chunk *c = j && d.index < j->count ? gw_chunk(j, d.index / CHUNK_TASKS) : NULL;
         task  *t = c ? &c->tasks[d.index % CHUNK_TASKS] : NULL;
         /* since holds when it is due: an entry of an older wait finds another time there. */
         if (t && t->state == TASK_RETRY_WAIT && t->since == d.at)
