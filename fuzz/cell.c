@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(htc__kv_cell_read(htc_buf_bytes(&b), &floors, &again) == HTC_OK && htc__kv_cell_same(&cell, &again));
     CHECK(cell.count <= HTC__KV_CLIENTS && htc__kv_ballot_compare(&cell.promise, &cell.accepted) >= 0);
     /* A change of it can be stored and read again. */
-    htc_kv_request  q = { .op = HTC_KV_APPEND, .value = { "x", 1 } };
+    htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_APPEND, .value = { "x", 1 } };
     htc__kv_stamp   stamp = { .client = 1, .sequence = UINT64_MAX, .since = cell.forgot };
     htc__kv_changed out;
     htc__kv_change(&cell, &q, &stamp, 0, &scratch, &out);

@@ -13,7 +13,7 @@ static const char *const prefix = "p/";
 
 static htc_kv_request request_of(uint8_t which)
 {
-    htc_kv_request q = { .op = which % 12 + 1, .key = htc_bytes_of("k"), .value = htc_bytes_of("7"), .limit = 3 };
+    htc_kv_request q = { .size = sizeof q, .op = which % 12 + 1, .key = htc_bytes_of("k"), .value = htc_bytes_of("7"), .limit = 3 };
     if (q.op == HTC_KV_SCAN && which & 64)
         q.cursor = htc_bytes_of("kk");
     if (q.op == HTC_KV_PUT || q.op == HTC_KV_DELETE)
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     htc__etcd_words w = { .env = { .size = sizeof(htc_env) } };
     htc_kv_request  q = request_of(size ? data[0] : 0);
-    htc_kv_result   r;
+    htc_kv_result   r = { .size = sizeof r };
     htc_bytes       body;
     htc_buf         said;
     htc__etcd_next  next = HTC__ETCD_SEND;

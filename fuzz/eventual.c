@@ -44,8 +44,8 @@ static void ask(htc_kv_server *s, htc_bytes bytes, uint64_t sequence)
     static size_t             answers;
     static const htc__kv_face face = { .answer = answer, .ctx = &answers };
     htc_reader                r = htc_reader_of(bytes);
-    htc_kv_request            q;
-    htc_kv_result             result;
+    htc_kv_request            q = { .size = sizeof q };
+    htc_kv_result             result = { .size = sizeof result };
     htc__kv_op_read(&r, &q);
     if (r.status == HTC_OK && q.space.len)
         htc__kv_eventual_ask(s, &q, &(htc__kv_stamp){ .client = 7, .sequence = sequence, .fresh = 1 }, &face, 1, 1,
@@ -75,8 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tag = 0;
     must(htc_kv_memory_create(&env, &o.engine) == HTC_OK && htc_output_create(&env, 0, &out) == HTC_OK);
     must(htc_kv_server_create(&env, &o, &s) == HTC_OK);
-    step(s, out, (htc_input){ .now = now, .kind = HTC_IN_START });
-    step(s, out, (htc_input){ .now = now, .kind = HTC_IN_OPENED, .peer = OTHER });
+    step(s, out, (htc_input){ .size = sizeof(htc_input), .now = now, .kind = HTC_IN_START });
+    step(s, out, (htc_input){ .size = sizeof(htc_input), .now = now, .kind = HTC_IN_OPENED, .peer = OTHER });
     while (htc_reader_left(&r) >= 2) {
         uint8_t   kind = htc_get_u8(&r);
         size_t    len = htc_get_u8(&r);
@@ -86,13 +86,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         else
             htc__kv_eventual_hear(s, 22, kind, piece);
         now += HTC_MS;
-        step(s, out, (htc_input){ .now = now, .kind = HTC_IN_TIMEOUT });
+        step(s, out, (htc_input){ .size = sizeof(htc_input), .now = now, .kind = HTC_IN_TIMEOUT });
         uint64_t done = tag;
         tag = 0;
         if (done)
             step(s, out,
-                 (htc_input){
-                     .now = now, .kind = HTC_IN_STORED, .tag = done, .status = len % 16 ? HTC_OK : HTC_ENOSPC });
+                 (htc_input){ .size = sizeof(htc_input), .now = now, .kind = HTC_IN_STORED, .tag = done, .status = len % 16 ? HTC_OK : HTC_ENOSPC });
     }
     htc_kv_server_destroy(s);
     o.engine.ops->destroy(o.engine.ctx);

@@ -66,7 +66,7 @@ static void push(world *w, int to, htc_input in)
 
 static void say(world *w, int to, uint32_t peer, htc_bytes body)
 {
-    push(w, to, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = peer, .body = body });
+    push(w, to, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = peer, .body = body });
 }
 
 static void open_connection(world *w, int to, uint32_t peer)
@@ -74,7 +74,7 @@ static void open_connection(world *w, int to, uint32_t peer)
     htc_buf info;
     htc_buf_init(&info, NULL, 0);
     htc_peer_info_write(&info, &(htc_peer_info){ HTC_TRANSPORT_SIM, 0, 0, 0 });
-    push(w, to, (htc_input){ .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&info) });
+    push(w, to, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&info) });
     htc_buf_free(&info);
 }
 
@@ -128,7 +128,7 @@ static void carry(world *w, int from, const htc_effect *e)
 /* Whoever was turned out comes again. */
 static void closed(world *w, int by, uint32_t peer)
 {
-    push(w, by, (htc_input){ .kind = HTC_IN_CLOSED, .peer = peer });
+    push(w, by, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = peer });
     if (peer == FROM_THIRD) {
         w->m[by].heard = 0;
         greet(w, by, peer, HTC_WIRE_ROLE_STORE_MEMBER);
@@ -157,7 +157,7 @@ static void step(world *w, int at, htc_input in)
             htc_put_raw(&m->commit, e.body);
         } else if (e.kind == HTC_OUT_CALL && e.op == HTC_KV_SERVER_DIAL) {
             uint8_t number[4] = { (uint8_t)(DIALLED + m->dialled++ % 64) };
-            push(w, at, (htc_input){ .kind = HTC_IN_RESULT, .op = e.op, .tag = e.tag, .body = { number, sizeof number } });
+            push(w, at, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_RESULT, .op = e.op, .tag = e.tag, .body = { number, sizeof number } });
         }
     }
 }
@@ -176,7 +176,7 @@ static int store(world *w)
         w->fails -= w->fails > 0;
         if (status == HTC_OK)
             CHECK(m->engine.ops->apply(m->engine.ctx, htc_buf_bytes(&m->commit)) == HTC_OK);
-        step(w, i, (htc_input){ .kind = HTC_IN_STORED, .tag = tag, .status = status });
+        step(w, i, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = tag, .status = status });
     }
     return any;
 }
@@ -251,7 +251,7 @@ static void pass_time(world *w, htc_ns ns)
 {
     w->now += ns;
     for (int i = 0; i < 2; i++)
-        push(w, i, (htc_input){ .kind = HTC_IN_TIMEOUT });
+        push(w, i, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
 }
 
 static void play(world *w, uint8_t what, htc_bytes bytes)
@@ -294,7 +294,7 @@ static void play(world *w, uint8_t what, htc_bytes bytes)
         closed(w, to, FROM_THIRD);
         break;
     case 10:
-        push(w, to, (htc_input){ .kind = HTC_IN_CLOSED, .peer = TO_THIRD });
+        push(w, to, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = TO_THIRD });
         open_connection(w, to, TO_THIRD);
         break;
     case 11: /* on the connection to it, where only strangers are told something */
@@ -335,7 +335,7 @@ static void start(world *w, int at)
     CHECK(htc_kv_memory_create(&w->env, &m->engine) == HTC_OK && htc_output_create(NULL, 0, &m->out) == HTC_OK);
     o.engine = m->engine;
     CHECK(htc_kv_server_create(&w->env, &o, &m->s) == HTC_OK);
-    push(w, at, (htc_input){ .kind = HTC_IN_START });
+    push(w, at, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
 }
 
 static void end(world *w)

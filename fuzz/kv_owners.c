@@ -23,8 +23,8 @@ typedef struct world {
 static void client(world *w, uint32_t kind, uint32_t peer, htc_bytes body)
 {
     htc_effect    e;
-    htc_kv_result result;
-    htc_input     in = { .kind = kind, .peer = peer, .now = HTC_SECOND * ++w->rng.state, .body = body };
+    htc_kv_result result = { .size = sizeof result };
+    htc_input     in = { .size = sizeof in, .kind = kind, .peer = peer, .now = HTC_SECOND * ++w->rng.state, .body = body };
     CHECK(htc_kv_client_step(w->client, &in, w->out) == HTC_OK);
     for (size_t i = 0; htc_output_get(w->out, i, &e) == HTC_OK; i++) {
         uint16_t     type;
@@ -55,7 +55,7 @@ static void ask(world *w, htc_bytes keys)
     htc_kv_request q[8];
     size_t         n = keys.len < 8 ? keys.len : 8;
     for (size_t i = 0; i < n; i++)
-        q[i] = (htc_kv_request){ .op = HTC_KV_GET, .key = { (const uint8_t *)keys.data + i, 1 } };
+        q[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = { (const uint8_t *)keys.data + i, 1 } };
     if (n && htc_kv_client_submit(w->client, HTC_SECOND * w->rng.state, q, n, 1, w->out) == HTC_OK)
         w->given += n;
     client(w, HTC_IN_TIMEOUT, 0, (htc_bytes){ NULL, 0 });
@@ -96,7 +96,7 @@ static void play(world *w, uint8_t what, htc_bytes bytes)
         uint32_t count = w->count[peer];
         htc__kv_answer_begin(&w->message, w->serial[peer], &(htc__kv_answer_head){ .session = 5 + peer });
         for (uint32_t i = 0; i < count; i++)
-            htc__kv_result_write(&w->message, &(htc_kv_result){ .status = HTC_OK });
+            htc__kv_result_write(&w->message, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_OK });
         htc__kv_answer_end(&w->message, count, what >> 6 & HTC__KV_ELSEWHERE);
         say(w, peer);
         break;

@@ -56,7 +56,7 @@ static void answered(const htc__kv_reply *reply)
     htc__kv_register_host    host = { send, done, hand_over, reserve, &round };
     htc__kv_register_options options = { .self = 1 };
     htc__kv_owners           owners = { .epoch = 1, .n = 3, .id = { 1, 2, 3 } };
-    htc_kv_request           q = { .op = HTC_KV_APPEND, .key = reply->key, .value = { "x", 1 } };
+    htc_kv_request           q = { .size = sizeof q, .op = HTC_KV_APPEND, .key = reply->key, .value = { "x", 1 } };
     htc__kv_stamp            stamp = { .client = 1, .sequence = 1 };
     CHECK(htc__kv_register_create(NULL, &options, &host, &reg) == HTC_OK);
     htc__kv_register_reserved(reg, 0, UINT64_C(1) << 40);

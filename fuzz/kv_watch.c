@@ -50,13 +50,13 @@ static void server(world *w, htc_input in)
 
 static void say(world *w)
 {
-    server(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = htc_buf_bytes(&w->message) });
+    server(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 1, .body = htc_buf_bytes(&w->message) });
 }
 
 static void greet(world *w)
 {
     w->serial = w->told = 0;
-    server(w, (htc_input){ .kind = HTC_IN_OPENED, .peer = 1 });
+    server(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = 1 });
     htc_wire_hello(&w->message, HTC_WIRE_ROLE_STORE_CLIENT, HTC_WIRE_VERSION);
     say(w);
     htc_wire_begin(&w->message, HTC_WIRE_KV_REQUEST, ++w->serial);
@@ -66,7 +66,7 @@ static void greet(world *w)
 
 static void change(world *w, htc_bytes bytes)
 {
-    htc_kv_request q = { .op = bytes.len > 2 ? HTC_KV_PUT : HTC_KV_DELETE, .key = { bytes.data, bytes.len < 3 ? bytes.len : 3 } };
+    htc_kv_request q = { .size = sizeof q, .op = bytes.len > 2 ? HTC_KV_PUT : HTC_KV_DELETE, .key = { bytes.data, bytes.len < 3 ? bytes.len : 3 } };
     q.value = bytes.len > 2 ? bytes : (htc_bytes){ NULL, 0 };
     if (bytes.len == 0)
         return;
@@ -87,7 +87,7 @@ static void wishes(world *w, htc_bytes bytes, int repeated, uint64_t back)
 static void client(world *w, uint32_t kind, htc_bytes body)
 {
     htc_kv_event e;
-    htc_input    in = { .kind = kind, .peer = 1, .body = body };
+    htc_input    in = { .size = sizeof in, .kind = kind, .peer = 1, .body = body };
     htc_output_clear(w->out);
     CHECK(htc_kv_client_step(w->client, &in, w->out) == HTC_OK);
     while (htc_kv_client_event(w->client, &e)) {
@@ -110,7 +110,7 @@ static void play(world *w, uint8_t what, htc_bytes bytes)
 {
     switch (what & 7) {
     case 0:
-        server(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = bytes });
+        server(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 1, .body = bytes });
         break;
     case 1:
         wishes(w, bytes, what >> 3 & 1, what >> 4);
@@ -147,7 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(htc_kv_client_create(&w.env, &co, &w.client) == HTC_OK);
     CHECK(htc_output_create(&w.env, 0, &w.out) == HTC_OK);
     htc_buf_init(&w.message, NULL, 0);
-    server(&w, (htc_input){ .kind = HTC_IN_START });
+    server(&w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
     greet(&w);
     CHECK(htc_kv_client_watch(w.client, 0, &all, w.out) == HTC_OK && htc_kv_client_watch(w.client, 0, &one, w.out) == HTC_OK);
     client(&w, HTC_IN_OPENED, (htc_bytes){ NULL, 0 });

@@ -60,7 +60,7 @@ static void request(world *w, htc_bytes bytes, uint8_t flags)
                                                      .sequence = w->serial * 16,
                                                      .count = (flags >> 1) & 3 });
     htc_put_raw(&w->message, bytes);
-    server(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = htc_buf_bytes(&w->message) });
+    server(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 1, .body = htc_buf_bytes(&w->message) });
 }
 
 static void stored(world *w, htc_status status)
@@ -69,23 +69,23 @@ static void stored(world *w, htc_status status)
     w->tag = 0;
     if (status == HTC_OK && tag)
         must(w->engine.ops->apply(w->engine.ctx, htc_buf_bytes(&w->batch)) == HTC_OK);
-    server(w, (htc_input){ .kind = HTC_IN_STORED, .tag = tag, .status = status });
+    server(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = tag, .status = status });
 }
 
 static void greet(world *w)
 {
     w->serial = 0;
-    server(w, (htc_input){ .kind = HTC_IN_OPENED, .peer = 1 });
+    server(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = 1 });
     htc_wire_hello(&w->message, HTC_WIRE_ROLE_STORE_CLIENT, HTC_WIRE_VERSION);
-    server(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = htc_buf_bytes(&w->message) });
+    server(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 1, .body = htc_buf_bytes(&w->message) });
     request(w, (htc_bytes){ NULL, 0 }, 0);
 }
 
 static void client(world *w, uint32_t kind, htc_bytes body)
 {
-    htc_kv_result result;
+    htc_kv_result result = { .size = sizeof result };
     htc_kv_item   item;
-    htc_input     in = { .kind = kind, .peer = 1, .body = body };
+    htc_input     in = { .size = sizeof in, .kind = kind, .peer = 1, .body = body };
     htc_output_clear(w->out);
     must(htc_kv_client_step(w->client, &in, w->out) == HTC_OK);
     while (htc_kv_client_next(w->client, &result))
@@ -96,7 +96,7 @@ static void client(world *w, uint32_t kind, htc_bytes body)
 /* An answer to what the client sent last, with the bytes in it. */
 static void answer(world *w, htc_bytes bytes, uint32_t count, uint32_t more)
 {
-    htc_kv_request q[] = { { .op = HTC_KV_SCAN }, { .op = HTC_KV_ADD, .key = { "n", 1 } } };
+    htc_kv_request q[] = { { .size = sizeof(htc_kv_request), .op = HTC_KV_SCAN }, { .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = { "n", 1 } } };
     htc_effect     e = { .kind = 0 };
     uint16_t       type;
     uint64_t       serial = 0;
@@ -114,7 +114,7 @@ static void play(world *w, uint8_t what, htc_bytes bytes)
 {
     switch (what & 7) {
     case 0:
-        server(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = bytes });
+        server(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 1, .body = bytes });
         break;
     case 1:
     case 2:
@@ -133,7 +133,7 @@ static void play(world *w, uint8_t what, htc_bytes bytes)
         answer(w, bytes, what >> 3 & 3, what >> 5 & 1);
         break;
     case 7:
-        server(w, (htc_input){ .kind = HTC_IN_TIMEOUT, .now = (htc_ns)what * HTC_SECOND });
+        server(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT, .now = (htc_ns)what * HTC_SECOND });
         break;
     }
 }
@@ -150,7 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(htc_output_create(&w.env, 0, &w.out) == HTC_OK);
     htc_buf_init(&w.message, NULL, 0);
     htc_buf_init(&w.batch, NULL, 0);
-    server(&w, (htc_input){ .kind = HTC_IN_START });
+    server(&w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
     greet(&w);
     client(&w, HTC_IN_OPENED, (htc_bytes){ NULL, 0 });
     htc_wire_welcome(&w.message, 0, HTC_WIRE_VERSION);

@@ -11,12 +11,12 @@ enum { MEMBER = 7, SEGMENT = 8192 };
 static htc_status drive(const htc__cells *cells, log_disk *disk, htc_output *out, int start)
 {
     int        ready = 0;
-    htc_input  in = { .kind = HTC_IN_START, .now = 1 };
+    htc_input  in = { .size = sizeof in, .kind = HTC_IN_START, .now = 1 };
     htc_status status = start ? cells->ops->step(cells->ctx, &in, out, &ready) : HTC_OK;
     log_disk_take(disk, out);
     while (status == HTC_OK && disk->waiting_count) {
         log_disk_request w = log_disk_pick(disk, 0);
-        in = (htc_input){ .kind = HTC_IN_RESULT, .now = 1, .op = w.op, .tag = w.tag };
+        in = (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_RESULT, .now = 1, .op = w.op, .tag = w.tag };
         in.status = log_disk_do(disk, (htc_bytes){ w.body, w.len });
         in.body = (htc_bytes){ disk->answer, in.status == HTC_OK ? disk->answer_len : 0 };
         status = cells->ops->step(cells->ctx, &in, out, &ready);

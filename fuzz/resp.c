@@ -37,7 +37,7 @@ static void flush(world *w)
 
 static void input(world *w, uint32_t kind, htc_bytes body, uint64_t tag)
 {
-    htc_input in = { .kind = kind, .peer = 1, .now = HTC_SECOND, .wall = HTC_SECOND, .tag = tag, .body = body };
+    htc_input in = { .size = sizeof in, .kind = kind, .peer = 1, .now = HTC_SECOND, .wall = HTC_SECOND, .tag = tag, .body = body };
     CHECK(htc__resp_input(w->f, &in, w->out) == HTC_OK);
     effects(w);
 }

@@ -36,7 +36,7 @@ static inline htc_status kvs_adder_submit(kvs_adder *a, const htc_input *in, htc
     while (status == HTC_OK && a->submitted < a->additions &&
            htc_kv_client_pending(a->client) < KVS_ADDER_PENDING_MAX) {
         char           key = (char)('a' + a->submitted++ % KVS_ADDER_KEYS);
-        htc_kv_request q = { .op = HTC_KV_ADD, .key = { &key, 1 }, .delta = 1 };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = { &key, 1 }, .delta = 1 };
         status = htc_kv_client_submit(a->client, in->now, &q, 1, 0, out);
     }
     if (status == HTC_OK && a->answered == a->additions && !a->reading) {
@@ -44,7 +44,7 @@ static inline htc_status kvs_adder_submit(kvs_adder *a, const htc_input *in, htc
         char           keys[KVS_ADDER_KEYS];
         for (int i = 0; i < KVS_ADDER_KEYS; i++) {
             keys[i] = (char)('a' + i);
-            q[i] = (htc_kv_request){ .op = HTC_KV_GET, .key = { &keys[i], 1 } };
+            q[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = { &keys[i], 1 } };
         }
         a->reading = 1;
         status = htc_kv_client_submit(a->client, in->now, q, KVS_ADDER_KEYS, 1, out);
@@ -55,7 +55,7 @@ static inline htc_status kvs_adder_submit(kvs_adder *a, const htc_input *in, htc
 static inline htc_status kvs_adder_step(void *self, const htc_input *in, htc_output *out)
 {
     kvs_adder    *a = (kvs_adder *)self;
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     htc_status    status = htc_kv_client_step(a->client, in, out);
     if (in->kind == HTC_IN_CLOSED && a->until_closed)
         return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP });

@@ -44,16 +44,16 @@ static inline void kvs_local_pump(kvs_local *l)
     htc_effect e;
     while (l->stopped == HTC_AGAIN && (htc_output_count(l->to_server) || htc_output_count(l->to_client))) {
         for (size_t i = 0; htc_output_get(l->to_server, i, &e) == HTC_OK; i++)
-            kvs_local_server(l, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = e.body });
+            kvs_local_server(l, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 1, .body = e.body });
         htc_output_clear(l->to_server);
-        htc_input stored = { 0 };
+        htc_input stored = { .size = sizeof stored };
         for (size_t i = 0; htc_output_get(l->to_client, i, &e) == HTC_OK; i++) {
             if (e.kind == HTC_OUT_MESSAGE)
-                kvs_local_client(l, (htc_input){ .kind = HTC_IN_MESSAGE, .body = e.body });
+                kvs_local_client(l, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .body = e.body });
             else if (e.kind == HTC_OUT_STOP)
                 l->stopped = e.status;
             else if (e.kind == HTC_OUT_COMMIT)
-                stored = (htc_input){ .kind = HTC_IN_STORED,
+                stored = (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED,
                                       .tag = e.tag,
                                       .status = l->engine.ops->apply(l->engine.ctx, e.body) };
         }
@@ -74,9 +74,9 @@ static inline void kvs_local_open(kvs_local *l, htc_kv_engine engine, uint64_t s
     kvs_local_must(htc_kv_client_create(&l->env, &co, &l->client), "client");
     kvs_local_must(htc_output_create(&l->env, 0, &l->to_server), "output");
     kvs_local_must(htc_output_create(&l->env, 0, &l->to_client), "output");
-    kvs_local_server(l, (htc_input){ .kind = HTC_IN_START });
-    kvs_local_server(l, (htc_input){ .kind = HTC_IN_OPENED, .peer = 1 });
-    kvs_local_client(l, (htc_input){ .kind = HTC_IN_OPENED });
+    kvs_local_server(l, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
+    kvs_local_server(l, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = 1 });
+    kvs_local_client(l, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED });
     kvs_local_pump(l);
 }
 
@@ -95,7 +95,7 @@ static inline void kvs_local_submit(kvs_local *l, htc_kv_request q)
 
 static inline htc_kv_result kvs_local_ask(kvs_local *l, htc_kv_request q)
 {
-    htc_kv_result r = { .status = HTC_ECLOSED };
+    htc_kv_result r = { .size = sizeof r, .status = HTC_ECLOSED };
     kvs_local_submit(l, q);
     kvs_local_pump(l);
     htc_kv_client_next(l->client, &r);

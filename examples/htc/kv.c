@@ -143,8 +143,8 @@ static htc_status value_of(kv_call *k, const char *word, htc_bytes *value, char 
 
 static htc_status get(kv_call *k)
 {
-    htc_kv_request q = { .op = HTC_KV_GET };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET };
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     s = kv_key(k, k->w.at[0], &q.key);
     if (s == HTC_OK && k->space)
         return kv_space_get(k, q.key);
@@ -157,7 +157,7 @@ static htc_status get(kv_call *k)
 static htc_status change(kv_call *k, htc_kv_request *q)
 {
     char         *taken = NULL;
-    htc_kv_result r = { 0 };
+    htc_kv_result r = { .size = sizeof r };
     htc_status    s = kv_key(k, k->w.at[0], &q->key);
     if (s == HTC_OK)
         s = value_of(k, k->w.count > 1 ? k->w.at[1] : NULL, &q->value, &taken);
@@ -182,7 +182,7 @@ static htc_status change(kv_call *k, htc_kv_request *q)
 
 static htc_status put(kv_call *k)
 {
-    htc_kv_request q = { .op = HTC_KV_PUT };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT };
     if (k->ttl >= 0 && (k->ttl < 1e-3 || k->ttl > 1e9))
         return cli_error(k->c, HTC_EUSAGE, "--ttl", "90s, 5m, 2h, 1d", "a ttl is a millisecond to thirty years");
     if (k->ttl >= 0 && k->space)
@@ -195,7 +195,7 @@ static htc_status put(kv_call *k)
 
 static htc_status append(kv_call *k)
 {
-    return change(k, &(htc_kv_request){ .op = HTC_KV_APPEND });
+    return change(k, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_APPEND });
 }
 
 static htc_status cas(kv_call *k)
@@ -203,14 +203,14 @@ static htc_status cas(kv_call *k)
     if ((k->version >= 0) == (k->seen != NULL))
         return cli_error(k->c, HTC_EUSAGE, "", "", "cas needs either --version N (0: must not exist) or --seen VALUE");
     if (k->seen)
-        return change(k, &(htc_kv_request){ .op = HTC_KV_CAS_VALUE, .seen = htc_bytes_of(k->seen) });
-    return change(k, &(htc_kv_request){ .op = HTC_KV_CAS_VERSION, .version = (uint64_t)k->version });
+        return change(k, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VALUE, .seen = htc_bytes_of(k->seen) });
+    return change(k, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .version = (uint64_t)k->version });
 }
 
 static htc_status delete (kv_call *k)
 {
-    htc_kv_request q = { .op = HTC_KV_DELETE };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_DELETE };
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     s = kv_key(k, k->w.at[0], &q.key);
     if (s == HTC_OK && k->space)
         return kv_space_change(k, q.op, q.key, q.value);
@@ -221,8 +221,8 @@ static htc_status delete (kv_call *k)
 
 static htc_status add(kv_call *k)
 {
-    htc_kv_request q = { .op = HTC_KV_ADD, .delta = 1 };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .delta = 1 };
+    htc_kv_result  r = { .size = sizeof r };
     char          *end = NULL;
     htc_status     s = kv_key(k, k->w.at[0], &q.key);
     errno = 0;
@@ -275,8 +275,8 @@ static htc_status scan(kv_call *k)
     char           cursor[HTC_KV_KEY_MAX];
     int64_t        left = k->limit;
     json_t        *list = k->c->json ? json_array() : NULL;
-    htc_kv_request q = { .op = HTC_KV_SCAN, .key = htc_bytes_of(k->w.count ? k->w.at[0] : "") };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .key = htc_bytes_of(k->w.count ? k->w.at[0] : "") };
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     s;
     do {
         size_t      at = 0;

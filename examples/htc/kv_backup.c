@@ -117,8 +117,8 @@ static int speaks(const kv_call *k, const char *scheme)
 /* Has it eventual namespaces that are to be in the backup? */
 static htc_status has_namespaces(kv_call *k, int *has)
 {
-    htc_kv_request q = { .op = HTC_KV_COUNT, .flags = HTC_KV_EVENTUAL };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_COUNT, .flags = HTC_KV_EVENTUAL };
+    htc_kv_result  r = { .size = sizeof r };
     *has = 0;
     if (k->without_spaces || speaks(k, "redis:") || speaks(k, "etcd:"))
         return HTC_OK;
@@ -130,7 +130,7 @@ static htc_status has_namespaces(kv_call *k, int *has)
 /* The keys of a page once more, for a page says neither their ttl nor their lease. Those that are gone by now are left out. */
 static htc_status write_in_full(kv_call *k, kv_writer *w, const htc_kv_request *get, size_t n, int *ok)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     htc_status    s = htc_store_submit(k->store, get, n, 1);
     for (size_t i = 0; s == HTC_OK && i < n; i++) {
         s = htc_store_next(k->store, HTC_NEVER, &r);
@@ -163,7 +163,7 @@ static htc_status write_page(kv_call *k, kv_writer *w, const htc_kv_result *page
             continue;
         }
         if (s == HTC_OK)
-            get[n++] = (htc_kv_request){ .op = HTC_KV_GET, .key = found.key };
+            get[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = found.key };
         if (s == HTC_OK && (n == WINDOW || i + 1 == own.items)) {
             s = write_in_full(k, w, get, n, ok);
             n = 0;
@@ -177,8 +177,8 @@ static htc_status write_all(kv_call *k, const char *path, kv_writer *w, int spac
 {
     char           cursor[HTC_KV_KEY_MAX];
     progress       p;
-    htc_kv_request q = { .op = HTC_KV_SCAN };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN };
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     s;
     int            ok = kv_writer_begin(w, w->f);
     progress_begin(&p, k->c);
@@ -334,7 +334,7 @@ typedef struct restoring {
 /* The next answer. */
 static htc_status take_answer(restoring *x)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     htc_status    s = htc_store_next(x->k->store, HTC_NEVER, &r);
     x->waiting--;
     if (s == HTC_OK && r.status == HTC_MISMATCH)
@@ -373,7 +373,7 @@ static htc_status put_sibling(restoring *x, const item *it, htc_bytes key, htc_b
 
 static htc_status put_back(restoring *x, const item *it)
 {
-    htc_kv_request q = { .op = x->k->replace ? HTC_KV_PUT : HTC_KV_CAS_VERSION,
+    htc_kv_request q = { .size = sizeof q, .op = x->k->replace ? HTC_KV_PUT : HTC_KV_CAS_VERSION,
                          .key = { it->bytes + it->head, it->key_len },
                          .value = { it->bytes + it->head + it->key_len, it->value_len },
                          .ttl = it->ttl };

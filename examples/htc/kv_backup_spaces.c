@@ -50,8 +50,8 @@ static htc_status open_holder(kv_call *k, const htc_kv_member_shown *m, holder *
 /* The next key that it holds. */
 static htc_status go_on(kv_call *k, holder *h)
 {
-    htc_kv_request q = { .op = HTC_KV_SCAN, .flags = HTC_KV_EVENTUAL, .cursor = { h->cursor, h->cursor_len } };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .flags = HTC_KV_EVENTUAL, .cursor = { h->cursor, h->cursor_len } };
+    htc_kv_result  r = { .size = sizeof r };
     while (!h->left && h->more) {
         htc_status s = htc_store_ask(h->store, &q, &r, &k->c->error);
         s = s == HTC_OK ? r.status : s;
@@ -74,7 +74,7 @@ static htc_status go_on(kv_call *k, holder *h)
     h->shows = h->left > 0;
     if (!h->shows)
         return HTC_OK;
-    htc_kv_result page = { .items = 1, .items_bytes = { h->bytes, h->len } };
+    htc_kv_result page = { .size = sizeof page, .items = 1, .items_bytes = { h->bytes, h->len } };
     h->left--;
     htc_status s = htc_kv_result_item(&page, &h->at, &h->item);
     return s == HTC_OK ? s : away(k, h, s);
@@ -83,11 +83,11 @@ static htc_status go_on(kv_call *k, holder *h)
 static htc_status write_key(kv_call *k, holder *h, htc_bytes key, kv_writer *w, int *ok)
 {
     const uint8_t *end = memchr(key.data, 0, key.len);
-    htc_kv_result  r;
+    htc_kv_result  r = { .size = sizeof r };
     htc_kv_item    one;
     if (!end)
         return HTC_EPROTO;
-    htc_kv_request q = { .op = HTC_KV_GET, .space = { key.data, (size_t)(end - (const uint8_t *)key.data) } };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .space = { key.data, (size_t)(end - (const uint8_t *)key.data) } };
     q.key = (htc_bytes){ end + 1, key.len - q.space.len - 1 };
     htc_status s = htc_store_ask(h->store, &q, &r, &k->c->error);
     s = s == HTC_OK ? r.status : s;

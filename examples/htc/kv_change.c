@@ -152,8 +152,8 @@ static htc_status wait_for(change *x, int (*is_over)(const change *x))
 static htc_status ask_for(change *x, uint32_t kind, uint64_t id, int64_t weight)
 {
     kv_call       *k = x->k;
-    htc_kv_request q = { .op = HTC_KV_CHANGE, .limit = kind, .version = id, .delta = weight };
-    htc_kv_result  r = { 0 };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_CHANGE, .limit = kind, .version = id, .delta = weight };
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     s = HTC_OK;
     for (int i = 0; i < (kind == HTC_KV_CHANGE_BACK ? TRIES : 1); i++) {
         if (i)

@@ -10,8 +10,8 @@ static const char *const states[] = { "?", "in", "coming", "going" };
 
 htc_status kv_members_ask(kv_call *k, int buckets, htc_kv_members *all)
 {
-    htc_kv_request q = { .op = HTC_KV_MEMBERS, .limit = buckets != 0 };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_MEMBERS, .limit = buckets != 0 };
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     s;
     /* One that is no member yet does not know what the others do. */
     while ((s = htc_store_ask(k->store, &q, &r, &k->c->error)) == HTC_OK && r.status == HTC_EBUSY && kv_turn_to_next(k) == HTC_OK)

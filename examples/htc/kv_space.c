@@ -26,7 +26,7 @@ static htc_status ask(kv_call *k, const htc_kv_request *q, htc_kv_result *r)
 
 static htc_kv_request request(const kv_call *k, uint32_t op, htc_bytes key)
 {
-    return (htc_kv_request){ .op = op, .space = htc_bytes_of(k->space), .key = key };
+    return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = op, .space = htc_bytes_of(k->space), .key = key };
 }
 
 /* ---- contexts, as words ---- */
@@ -101,7 +101,7 @@ static void show_text(const htc_kv_result *r)
 /* The largest is written on top of those that were read. It is asked for anew, so that what is shown is what is there. */
 static htc_status reconcile(kv_call *k, htc_bytes key, htc_kv_result *r)
 {
-    htc_kv_request get = request(k, HTC_KV_GET, key), put;
+    htc_kv_request get = request(k, HTC_KV_GET, key), put = { .size = sizeof put };
     htc_bytes      value;
     htc_status     s = htc_kv_reconcile(&get, r, NULL, NULL, &value, &put);
     if (s == HTC_ENOTFOUND || (s == HTC_OK && put.op == 0))
@@ -114,7 +114,7 @@ static htc_status reconcile(kv_call *k, htc_bytes key, htc_kv_result *r)
 htc_status kv_space_get(kv_call *k, htc_bytes key)
 {
     htc_kv_request q = request(k, HTC_KV_GET, key);
-    htc_kv_result  r;
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     s = ask(k, &q, &r);
     if (s == HTC_OK && k->reconcile)
         s = reconcile(k, key, &r);
@@ -134,7 +134,7 @@ htc_status kv_space_change(kv_call *k, uint32_t op, htc_bytes key, htc_bytes val
 {
     uint8_t        bytes[HTC_KV_CONTEXT_MAX];
     htc_kv_request q = request(k, HTC_KV_GET, key);
-    htc_kv_result  r;
+    htc_kv_result  r = { .size = sizeof r };
     htc_bytes      context;
     htc_status     s = context_of(k, bytes, &context);
     if (s == HTC_OK && op == HTC_KV_DELETE && !k->context && (s = ask(k, &q, &r)) == HTC_OK) {
@@ -172,9 +172,9 @@ htc_status kv_space_restore(kv_call *k, htc_bytes space, htc_bytes key, htc_byte
 {
     char           name[HTC_KV_SPACE_MAX + 1];
     uint8_t        bytes[HTC_KV_CONTEXT_MAX];
-    htc_kv_result  r;
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     s = HTC_OK;
-    htc_kv_request q = { .op = HTC_KV_GET, .space = space, .key = key };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .space = space, .key = key };
     snprintf(name, sizeof name, "%.*s", (int)space.len, (const char *)space.data);
     k->space = name; /* for what is said */
     if (first) {

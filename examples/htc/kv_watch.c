@@ -96,8 +96,8 @@ static void say_whether_it_answers(int *away, int now)
 /* Whether the key is there does not matter: somebody knows. */
 static htc_status look_whether_it_answers(kv_call *k, htc_bytes key, int *away)
 {
-    htc_kv_request q = { .op = HTC_KV_GET, .key = key.len ? key : htc_bytes_of("?") };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .key = key.len ? key : htc_bytes_of("?") };
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     s = htc_store_ask(k->store, &q, &r, &k->c->error);
     if (s != HTC_OK)
         return s;

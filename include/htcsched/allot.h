@@ -75,10 +75,11 @@ typedef struct htc_allot_options {
  * HTC_ALLOT_OPTIONS_INIT for languages that cannot use it.
  *
  * @param[out] options  every field its default; NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_allot_options_init(htc_allot_options *options);
+HTC_API void htc_allot_options_init(htc_allot_options *options, size_t size);
 
 /** What a user is entitled to. */
 typedef struct htc_allot_share {
@@ -252,10 +253,11 @@ typedef struct htc_allot_totals {
  * HTC_ALLOT_BOOK_OPTIONS_INIT for languages that cannot use it.
  *
  * @param[out] options  every field its default; NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_allot_book_options_init(htc_allot_book_options *options);
+HTC_API void htc_allot_book_options_init(htc_allot_book_options *options, size_t size);
 
 /**
  * Create a book without users.

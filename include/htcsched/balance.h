@@ -166,10 +166,11 @@ typedef struct htc_balance_options {
  * HTC_BALANCE_OPTIONS_INIT as a function.
  *
  * @param[out] options  caller-allocated; NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_balance_options_init(htc_balance_options *options);
+HTC_API void htc_balance_options_init(htc_balance_options *options, size_t size);
 
 /** What a policy knows when it is asked where to look. */
 typedef struct htc_balance_view {

@@ -63,10 +63,11 @@ typedef struct htc_dag_counts {
  * Fill in every default, for languages that cannot use HTC_DAG_OPTIONS_INIT.
  *
  * @param[out] options  NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_dag_options_init(htc_dag_options *options);
+HTC_API void htc_dag_options_init(htc_dag_options *options, size_t size);
 
 /**
  * Create an empty graph.

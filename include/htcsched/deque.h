@@ -55,10 +55,11 @@ typedef struct htc_deque_options {
  * HTC_DEQUE_OPTIONS_INIT for languages that cannot use it.
  *
  * @param[out] options  every field its default; NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_deque_options_init(htc_deque_options *options);
+HTC_API void htc_deque_options_init(htc_deque_options *options, size_t size);
 
 /**
  * Create an empty deque.

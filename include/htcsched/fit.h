@@ -139,10 +139,11 @@ typedef struct htc_fit_options {
  * All options at their defaults, for languages without macros.
  *
  * @param[out] options  HTC_FIT_OPTIONS_INIT; NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_fit_options_init(htc_fit_options *options);
+HTC_API void htc_fit_options_init(htc_fit_options *options, size_t size);
 
 /**
  * Create a fit without jobs.

@@ -253,8 +253,15 @@ typedef struct htc_hierarchy_queue_info {
     double   kflops;      /**< P */
 } htc_hierarchy_queue_info;
 
-/** All defaults, for bindings. @param[out] options  overwritten. Cost: O(1). Since: 0.2 */
-HTC_API void htc_hierarchy_options_init(htc_hierarchy_options *options);
+/**
+ * All defaults, for bindings.
+ *
+ * @param[out] options  every field its default; NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API void htc_hierarchy_options_init(htc_hierarchy_options *options, size_t size);
 
 /**
  * Create a hierarchy without jobs.

@@ -100,6 +100,7 @@ typedef enum htc_kv_flag {
 
 /** One request. All bytes are copied. */
 typedef struct htc_kv_request {
+    size_t    size;  /**< sizeof(htc_kv_request); in an array, the first one's is the distance to the next, and all have the same */
     uint32_t  op;    /**< htc_kv_op */
     uint32_t  limit; /**< SCAN: 1 to 10000; 0: 1000. MEMBERS: 0 or 1. CHANGE: its kind */
     htc_bytes key;     /**< what it is about */
@@ -117,6 +118,7 @@ typedef struct htc_kv_request {
 
 /** One answer, lent until the next call on the client. */
 typedef struct htc_kv_result {
+    size_t     size;  /**< set by the caller: sizeof(htc_kv_result). No more than this is written */
     uint64_t   tag;   /**< as submitted */
     uint32_t   index; /**< which request of the submit, from 0 */
     uint32_t   last;  /**< 1: this was the last answer to that submit */
@@ -207,7 +209,7 @@ typedef struct htc_kv_client htc_kv_client;
  * @param[in]  env      what it points to is kept; NULL: malloc
  * @param[in]  options  borrowed
  * @param[out] out      gives the client: htc_kv_client_destroy
- * @return HTC_OK; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL: a pointer is NULL, or client_id or peer is 0; HTC_EABI; HTC_ENOMEM
  *
  * Cost: some allocations.   Since: 0.1
  */
@@ -231,11 +233,11 @@ HTC_API void htc_kv_client_destroy(htc_kv_client *client);
  *
  * @param[in,out] client    as it was on failure
  * @param[in]     now       the moment, on the clock of the machine's inputs
- * @param[in]     requests  n of them; copied with all their bytes
+ * @param[in]     requests  n of them, each as long as the first one's size says; copied with all their bytes
  * @param[in]     n         at least 1
  * @param[in]     tag       the caller's, comes back with each answer
  * @param[in,out] out       messages are appended
- * @return HTC_OK; HTC_EINVAL for a wrong request, and none is sent; HTC_EFULL beyond inflight_max or bytes_max; HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL for a wrong request or one without size, and none is sent; HTC_EABI: a field is set that this library does not know; HTC_EFULL beyond inflight_max or bytes_max; HTC_ENOMEM
  *
  * Cost: O(bytes), amortised.   Since: 0.1
  */
@@ -269,8 +271,9 @@ HTC_API htc_ns htc_kv_client_deadline(const htc_kv_client *client);
  * Take the next answer. Call until 0 after every step.
  *
  * @param[in,out] client  borrowed
- * @param[out]    result  what it points to is lent until the next call on the client; untouched if there is none
- * @return 1: there was one; 0: none now
+ * @param[in,out] result  its size is the caller's; what it points to is lent until the next call of a function that takes the client and is not
+ *                        const; untouched if there is none
+ * @return 1: there was one; 0: none now; HTC_EINVAL (negative): a NULL, or result has no size
  *
  * Cost: O(1), amortised.   Since: 0.1
  */

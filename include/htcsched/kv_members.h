@@ -2,7 +2,7 @@
  * @file htcsched/kv_members.h
  * @brief Who keeps a store: the answer to HTC_KV_MEMBERS, member by member and bucket by bucket.
  *
- *     htc_kv_request q = { .op = HTC_KV_MEMBERS };
+ *     htc_kv_request q = { .size = sizeof q, .op = HTC_KV_MEMBERS };
  *     htc_kv_result  r;
  *     htc_kv_members all = { .size = sizeof all };
  *     htc_kv_member_shown m = { .size = sizeof m };

@@ -221,10 +221,11 @@ typedef struct htc_locality_options {
  * HTC_LOCALITY_OPTIONS_INIT, for bindings.
  *
  * @param[out] options  every field's default; NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_locality_options_init(htc_locality_options *options);
+HTC_API void htc_locality_options_init(htc_locality_options *options, size_t size);
 
 /** The policy of one worker and what it remembers. */
 typedef struct htc_locality htc_locality;
@@ -386,10 +387,11 @@ typedef struct htc_locality_lengths_options {
  * HTC_LOCALITY_LENGTHS_OPTIONS_INIT, for bindings.
  *
  * @param[out] options  every field's default; NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_locality_lengths_options_init(htc_locality_lengths_options *options);
+HTC_API void htc_locality_lengths_options_init(htc_locality_lengths_options *options, size_t size);
 
 /** How long tasks have run, by kind. */
 typedef struct htc_locality_lengths htc_locality_lengths;

@@ -39,6 +39,7 @@ typedef enum htc_input_kind {
 
 /** One thing that happened. The machine borrows all of it. */
 typedef struct htc_input {
+    size_t     size;   /**< sizeof(htc_input) */
     htc_ns     now;    /**< the driver's clock: never runs backwards, its origin means nothing */
     htc_ns     wall;   /**< time since 1970 for what people read and for expiry dates; may jump */
     uint32_t   kind;   /**< htc_input_kind; an unknown one answers HTC_EUNSUPPORTED */

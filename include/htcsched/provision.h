@@ -171,10 +171,11 @@ typedef struct htc_provision_options {
  * HTC_PROVISION_OPTIONS_INIT, for bindings.
  *
  * @param[out] options  every field's default; NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_provision_options_init(htc_provision_options *options);
+HTC_API void htc_provision_options_init(htc_provision_options *options, size_t size);
 
 /** The book of one runtime environment. */
 typedef struct htc_provision htc_provision;

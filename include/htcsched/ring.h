@@ -105,10 +105,11 @@ typedef struct htc_ring_move {
  * HTC_RING_OPTIONS_INIT for bindings.
  *
  * @param[out] options  every default; NULL: nothing happens
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: none.   Since: 0.2
  */
-HTC_API void htc_ring_options_init(htc_ring_options *options);
+HTC_API void htc_ring_options_init(htc_ring_options *options, size_t size);
 
 /**
  * Create a ring with its first members, in epoch 1.

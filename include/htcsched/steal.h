@@ -233,10 +233,11 @@ typedef enum htc_steal_ceiling {
  * Fill in every default, for languages that cannot use HTC_STEAL_OPTIONS_INIT.
  *
  * @param[out] options  NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
  *
  * Cost: O(1).   Since: 0.2
  */
-HTC_API void htc_steal_options_init(htc_steal_options *options);
+HTC_API void htc_steal_options_init(htc_steal_options *options, size_t size);
 
 /**
  * Add a policy under its name.

@@ -4,7 +4,7 @@
  *
  *     htc_store *store;
  *     htc_store_open(&env, &(htc_store_options){ sizeof(htc_store_options), "redis://127.0.0.1:6379" }, &store, &error);
- *     htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("greeting"), .value = htc_bytes_of("hello") };
+ *     htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = htc_bytes_of("greeting"), .value = htc_bytes_of("hello") };
  *     htc_kv_result  result;
  *     htc_store_ask(store, &put, &result, &error);
  *     printf("version %llu\n", (unsigned long long)result.version);
@@ -121,10 +121,10 @@ HTC_API uint32_t htc_store_can(const htc_store *store);
  * Several are no transaction. The changes of one key are made in the order they were submitted.
  *
  * @param[in,out] store     as it was on failure
- * @param[in]     requests  n of them; copied with all their bytes
+ * @param[in]     requests  n of them, each as long as the first one's size says; copied with all their bytes
  * @param[in]     n         at least 1
  * @param[in]     tag       the caller's, comes back with each answer
- * @return HTC_OK; HTC_EINVAL for a wrong request, and none is sent; HTC_ETOOBIG; HTC_EUNSUPPORTED for a namespace in Redis;
+ * @return HTC_OK; HTC_EINVAL for a wrong request or one without size, and none is sent; HTC_EABI: a field is set that this library does not know; HTC_ETOOBIG; HTC_EUNSUPPORTED for a namespace in Redis;
  *         HTC_EFULL when too much waits to be answered; HTC_ENOMEM
  *
  * Cost: O(bytes), amortised.   Since: 0.2
@@ -138,7 +138,8 @@ HTC_API htc_status htc_store_submit(htc_store *store, const htc_kv_request *requ
  *
  * @param[in,out] store   borrowed
  * @param[in]     wait    at most this long; 0: only what is here; HTC_NEVER: until there is one
- * @param[out]    result  what it points to is lent until the next call with this store; untouched if there is none
+ * @param[in,out] result  its size is the caller's; what it points to is lent until the next htc_store_submit, htc_store_next, htc_store_ask,
+ *                        htc_store_event or htc_store_close of this store; untouched if there is none
  * @return HTC_OK; HTC_ETIMEDOUT: none came meanwhile; HTC_EMPTY: nothing is asked, none will come; HTC_EINVAL; HTC_ENOMEM: the
  *         store is broken, close it
  *
@@ -151,7 +152,7 @@ HTC_API htc_status htc_store_next(htc_store *store, htc_ns wait, htc_kv_result *
  *
  * @param[in,out] store    with nothing outstanding
  * @param[in]     request  borrowed
- * @param[out]    result   as from htc_store_next; untouched unless HTC_OK
+ * @param[in,out] result   as from htc_store_next, with the caller's size; untouched unless HTC_OK
  * @param[out]    error    why, in a sentence, also where result->status is a failure; NULL is fine
  * @return HTC_OK: there is an answer, look at result->status; HTC_EBUSY: something is outstanding; as htc_store_submit
  *

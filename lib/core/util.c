@@ -124,6 +124,25 @@ htc_status htc__options_copy(void *out, size_t known, const void *in, size_t siz
     return HTC_OK;
 }
 
+void htc__options_init(void *options, size_t size)
+{
+    if (!options || size < sizeof size)
+        return;
+    memset(options, 0, size);
+    memcpy(options, &size, sizeof size);
+}
+
+const htc_input *htc__input_known(const htc_input *in, htc_input *room, htc_status *status)
+{
+    *status = in ? HTC_OK : HTC_EINVAL;
+    if (!in || in->size == sizeof *in)
+        return in;
+    memset(room, 0, sizeof *room);
+    *status = htc__options_copy(room, sizeof *room, in, in->size, sizeof *in);
+    room->size = sizeof *room;
+    return *status == HTC_OK ? room : NULL;
+}
+
 size_t htc__utf8_len(const char *p, size_t n)
 {
     const unsigned char *c = (const unsigned char *)p;

@@ -2,7 +2,7 @@
 #ifndef HTC_CORE_UTIL_H
 #define HTC_CORE_UTIL_H
 
-#include "htcsched/env.h"
+#include "htcsched/machine.h"
 
 /* Zeroed memory; NULL when refused. env or env->alloc NULL: malloc. */
 void *htc__alloc(const htc_env *env, size_t size);
@@ -40,5 +40,12 @@ void htc__text_clean(char *text);
 /* Check a caller's options struct against what this library knows: size 0 or below min is HTC_EINVAL, a longer one
  * with unknown bytes that are not zero HTC_EABI. Copies the known part over out, which holds the defaults' zeros. */
 htc_status htc__options_copy(void *out, size_t known, const void *in, size_t size, size_t min);
+/* Fill in a caller's options struct, of which every field's zero is the default: its size, then zeros. Never more than size bytes, which is
+ * how large the struct was when the caller was built. */
+void htc__options_init(void *options, size_t size);
+
+/* The input as this library knows it: the driver's own where it has that size, else a copy of it in *room. NULL: it has no size or lacks a field
+ * that the first release had (*status HTC_EINVAL), or has one set that this library does not know (HTC_EABI). */
+const htc_input *htc__input_known(const htc_input *in, htc_input *room, htc_status *status);
 
 #endif

@@ -197,7 +197,7 @@ void htc__kv_change_within(const htc__kv_cell *cell, const htc_kv_request *reque
     out->effect = HTC__KV_UNCHANGED;
     out->fields = 0;
     out->observed = cell->version;
-    out->result = (htc_kv_result){ .op = request->op };
+    out->result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = request->op };
     if (request->op == HTC_KV_GET) {
         failed(&c, exists(cell) ? HTC_OK : HTC_ENOTFOUND);
         return;

@@ -4,6 +4,7 @@
 #include "core/util.h"
 #include "kvs/client.h"
 #include "kvs/map.h"
+#include "kvs/sized.h"
 
 /* Operations of one submit are cut into messages of about this size. */
 #define PART_MAX       ((size_t)1 << 20)
@@ -174,7 +175,7 @@ static htc__kv_answers *answers_make(htc_kv_client *c, htc__kv_part *part, htc_s
 static void skip_ops(htc__kv_part *part, size_t n)
 {
     htc_reader     r = htc_reader_of((htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });
-    htc_kv_request q;
+    htc_kv_request q = { .size = sizeof q };
     part->first += (uint32_t)n;
     for (size_t i = 0; i < n; i++)
         htc__kv_op_read(&r, &q);
@@ -196,7 +197,7 @@ static htc_status part_ends(htc_kv_client *c, htc__kv_part *part, htc_status why
 
 static int readable(htc_reader r, size_t count)
 {
-    htc_kv_result result = { 0 };
+    htc_kv_result result = { .size = sizeof result };
     for (size_t i = 0; r.status == HTC_OK && i < count; i++)
         htc__kv_result_read(&r, &result);
     return htc_reader_done(&r) == HTC_OK;
@@ -216,7 +217,7 @@ static htc__kv_part *part_of(const htc_kv_client *c, uint64_t serial)
 static htc_status send_anew(htc_kv_client *c, htc__kv_part *part)
 {
     htc_reader     r = htc_reader_of((htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });
-    htc_kv_request q;
+    htc_kv_request q = { .size = sizeof q };
     htc__kv_op_read(&r, &q);
     htc__kv_part *anew = part_make(c, &q, (uint32_t[]){ 0 }, 1, part->index[part->first]);
     if (!anew)
@@ -241,7 +242,7 @@ static int goes_anew(const htc__kv_part *part, const htc_kv_result *a)
 static htc_status take_answers(htc_kv_client *c, htc__kv_part *part, htc_reader *r, size_t *left)
 {
     htc_reader    at = *r;
-    htc_kv_result result = { 0 };
+    htc_kv_result result = { .size = sizeof result };
     size_t        n = 0, bytes = 0;
     for (; n < *left; n++, bytes = htc_reader_left(r) - htc_reader_left(&at)) {
         htc__kv_result_read(&at, &result);
@@ -403,11 +404,15 @@ static htc_status timeout(htc_kv_client *c, htc_ns now, htc_output *out)
     return HTC_OK;
 }
 
-htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *in, htc_output *out)
+htc_status htc_kv_client_step(htc_kv_client *c, const htc_input *given, htc_output *out)
 {
-    htc_status status = HTC_OK;
-    if (!c || !in || !out)
-        return HTC_EINVAL;
+    htc_input  room;
+    htc_status status = HTC_EINVAL;
+    if (!c || !out)
+        return status;
+    const htc_input *in = htc__input_known(given, &room, &status);
+    if (!in)
+        return status;
     htc__kv_link *link = htc__kv_link_of(c, in->peer);
     switch ((htc_input_kind)in->kind) {
     case HTC_IN_OPENED:
@@ -524,11 +529,8 @@ static int parts_take(htc_kv_client *c, const htc_kv_request *requests, size_t n
     return 1;
 }
 
-htc_status htc_kv_client_submit(htc_kv_client *c, htc_ns now, const htc_kv_request *requests, size_t n, uint64_t tag,
-                                htc_output *out)
+static htc_status submit(htc_kv_client *c, htc_ns now, const htc_kv_request *requests, size_t n, uint64_t tag, htc_output *out)
 {
-    if (!c || !requests || n == 0 || !out)
-        return HTC_EINVAL;
     htc_status            status = check(c, requests, n);
     htc__kv_list_of_parts parts = { NULL, NULL };
     if (status != HTC_OK)
@@ -565,6 +567,20 @@ htc_status htc_kv_client_submit(htc_kv_client *c, htc_ns now, const htc_kv_reque
     return HTC_OK;
 }
 
+htc_status htc_kv_client_submit(htc_kv_client *c, htc_ns now, const htc_kv_request *requests, size_t n, uint64_t tag,
+                                htc_output *out)
+{
+    if (!c || !requests || n == 0 || !out)
+        return HTC_EINVAL;
+    const htc_kv_request *known;
+    htc_kv_request       *made;
+    htc_status            status = htc__kv_requests_known(&c->env, requests, n, &known, &made);
+    if (status == HTC_OK)
+        status = submit(c, now, known, n, tag, out);
+    htc__kv_requests_free(&c->env, made, n);
+    return status;
+}
+
 /* ---------------------------------------------------------------- answers for the user */
 
 static void drop_lent(htc_kv_client *c)
@@ -593,10 +609,10 @@ static htc_status told(const htc__kv_answers *a, uint32_t op, htc_status status)
     return a->repeated && op == HTC_KV_LEASE_REVOKE && status == HTC_ENOTFOUND ? HTC_EUNKNOWN : status;
 }
 
-int htc_kv_client_next(htc_kv_client *c, htc_kv_result *result)
+int htc_kv_client_next(htc_kv_client *c, htc_kv_result *out)
 {
-    if (!c || !result)
-        return 0;
+    if (!c || !htc__kv_result_fits(out))
+        return HTC_EINVAL;
     if (c->lent && c->lent->told == c->lent->count)
         drop_lent(c);
     if (!c->lent) {
@@ -607,22 +623,23 @@ int htc_kv_client_next(htc_kv_client *c, htc_kv_result *result)
     }
     htc__kv_answers *a = c->lent;
     htc__kv_part    *part = a->part;
-    htc_kv_request   q;
+    htc_kv_request   q = { .size = sizeof q };
     htc_reader       ops = htc_reader_of((htc_bytes){ part->ops + a->ops_at, part->ops_len - a->ops_at });
     htc_reader       r = htc_reader_of((htc_bytes){ a->bytes + a->at, a->len - a->at });
     htc__kv_op_read(&ops, &q);
     a->ops_at = part->ops_len - htc_reader_left(&ops);
-    *result = (htc_kv_result){ .status = a->status };
+    htc_kv_result result = { .size = sizeof result, .status = a->status };
     if (a->status == HTC_OK) {
-        htc__kv_result_read(&r, result);
+        htc__kv_result_read(&r, &result);
         a->at = a->len - htc_reader_left(&r);
     }
-    result->tag = part->submission->tag;
-    result->index = part->index[a->first + a->told];
-    result->op = q.op;
-    result->status = told(a, q.op, result->status);
+    result.tag = part->submission->tag;
+    result.index = part->index[a->first + a->told];
+    result.op = q.op;
+    result.status = told(a, q.op, result.status);
     a->told++;
-    result->last = part->submission->left == a->told;
+    result.last = part->submission->left == a->told;
+    htc__kv_result_give(out, &result);
     return 1;
 }
 
@@ -637,6 +654,8 @@ htc_status htc_kv_client_create(const htc_env *env, const htc_kv_client_options 
         htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_kv_client_options, inflight_max));
     if (status != HTC_OK)
         return status;
+    if (o.client_id == 0 || o.peer == 0)
+        return HTC_EINVAL;
     o.inflight_max = o.inflight_max ? o.inflight_max : 4096;
     o.bytes_max = o.bytes_max ? o.bytes_max : (size_t)64 << 20;
     o.retry_ns = o.retry_ns ? o.retry_ns : HTC_SECOND;

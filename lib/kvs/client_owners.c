@@ -60,7 +60,7 @@ uint32_t htc__kv_owners_group(const htc_kv_client *c, const htc_kv_request *q)
 
 static int find_place(const htc_kv_client *c, htc__kv_part *part)
 {
-    htc_kv_request q;
+    htc_kv_request q = { .size = sizeof q };
     if (part->placed)
         return 1;
     htc_reader r = htc_reader_of((htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });

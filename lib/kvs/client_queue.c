@@ -62,7 +62,7 @@ static int under(htc_bytes prefix, htc_bytes key)
 static int changes_under(const htc__kv_part *part, htc_bytes prefix)
 {
     htc_reader     r = htc_reader_of((htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });
-    htc_kv_request q;
+    htc_kv_request q = { .size = sizeof q };
     while (htc_reader_left(&r)) {
         htc__kv_op_read(&r, &q);
         if (htc__kv_is_change(q.op) && under(prefix, q.key))
@@ -74,7 +74,7 @@ static int changes_under(const htc__kv_part *part, htc_bytes prefix)
 static int scans_what_changes(const htc__kv_part *part, const htc__kv_part *earlier)
 {
     htc_reader     r = htc_reader_of((htc_bytes){ part->ops + part->ops_at, part->ops_len - part->ops_at });
-    htc_kv_request q;
+    htc_kv_request q = { .size = sizeof q };
     while (htc_reader_left(&r)) {
         htc__kv_op_read(&r, &q);
         if (q.op == HTC_KV_SCAN && changes_under(earlier, q.key))

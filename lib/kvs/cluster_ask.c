@@ -105,7 +105,7 @@ static int ended_here(const request *r, htc_status status)
 static htc_kv_result granted(const request *r, const htc_kv_result *a)
 {
     htc__kv_lease_record record;
-    htc_kv_result        result = { .status = a->status, .lease = r->lease };
+    htc_kv_result        result = { .size = sizeof result, .status = a->status, .lease = r->lease };
     if (a->status == HTC_MISMATCH)
         result.status = htc__kv_lease_record_read(a->value, &record) == HTC_OK && record.client == r->stamp.client &&
                                 record.sequence == r->stamp.sequence
@@ -156,14 +156,14 @@ static void tell(htc_kv_server *s, request *r, const htc__kv_forwarded *answer)
         if (r->op == HTC_KV_GET && result.status == HTC_ENOTFOUND)
             result.version = answer->observed; /* of the deletion: whoever watches the key has to know it */
         if (untried(r, answer))
-            result = (htc_kv_result){ .status = HTC_AGAIN };
+            result = (htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_AGAIN };
         else if (r->op == HTC_KV_LEASE_GRANT)
             result = granted(r, &result);
         else if (r->kind >= HTC__KV_FORWARD_RENEW)
-            result = (htc_kv_result){ .status = ended_here(r, result.status) ? HTC_EUNKNOWN : result.status,
+            result = (htc_kv_result){ .size = sizeof(htc_kv_result), .status = ended_here(r, result.status) ? HTC_EUNKNOWN : result.status,
                                       .lease = r->lease };
         else if (doubtful(r, &result))
-            result = (htc_kv_result){ .status = HTC_EUNKNOWN, .version = result.version };
+            result = (htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_EUNKNOWN, .version = result.version };
         result.op = r->op;
         if (r->client)
             htc__kv_count_answer(&s->counts, r->op, result.status);
@@ -485,7 +485,7 @@ static void child_answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv
     } else if (slot == LEASE_NAMED && gone) {
         fail(s, r, HTC_ENOTFOUND);
     } else if (slot == LEASE_BOUND && gone) {
-        htc_kv_request q = { .op = HTC_KV_DELETE, .key = r->q.key };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_DELETE, .key = r->q.key };
         if ((next = htc__kv_errand_own(s, &q, &s->cluster->child_face, r->tag, UNBOUND, r->until))) {
             next->kind = HTC__KV_FORWARD_UNBIND;
             next->lease = r->lease;
@@ -503,7 +503,7 @@ static void look_at_lease(htc_kv_server *s, request *r, uint64_t lease, child wh
 {
     htc__kv_cluster  *c = s->cluster;
     htc__kv_lease_key key;
-    htc_kv_request    q = { .op = HTC_KV_GET, .key = htc__kv_lease_key_of(&key, lease) };
+    htc_kv_request    q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc__kv_lease_key_of(&key, lease) };
     c->child_face = (htc__kv_face){ .answer = child_answered, .ctx = s };
     htc__wheel_remove(&c->wheel, &r->entry);
     request *look = htc__kv_errand_own(s, &q, &c->child_face, r->tag, what, r->until);
@@ -519,7 +519,7 @@ static int ask_lease(htc_kv_server *s, const htc_kv_request *q, const htc__kv_st
 {
     uint64_t words[2] = { stamp->client ? stamp->client : htc_rng_next(s->env.rng), stamp->sequence };
     *id = q->op == HTC_KV_LEASE_GRANT ? htc__digest_words(words, 2, 0) | 1 : q->lease;
-    *as = (htc_kv_request){ .op = HTC_KV_GET, .key = htc__kv_lease_key_of(key, *id) };
+    *as = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__kv_lease_key_of(key, *id) };
     if (q->op != HTC_KV_LEASE_GRANT)
         return q->op == HTC_KV_LEASE_RENEW ? HTC__KV_FORWARD_RENEW : HTC__KV_FORWARD_REVOKE;
     htc_buf_clear(value);
@@ -544,7 +544,7 @@ static int ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *s
     htc__kv_lease_key key;
     uint64_t          lease = 0;
     int               kind = HTC__KV_FORWARD_PLAIN;
-    *result = (htc_kv_result){ .op = q->op, .status = htc__kv_own_key(q->key) ? HTC_EINVAL : HTC_OK };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op, .status = htc__kv_own_key(q->key) ? HTC_EINVAL : HTC_OK };
     if (result->status != HTC_OK)
         return 1;
     if (!possible(q->op))
@@ -590,7 +590,7 @@ int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv
                         uint64_t conn, uint64_t slot, htc_kv_result *result)
 {
     int told = 1;
-    *result = (htc_kv_result){ .op = q->op, .status = HTC_EBUSY };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op, .status = HTC_EBUSY };
     if (s->cluster->map && q->op == HTC_KV_MEMBERS)
         report(s, q, result);
     else if (s->cluster->map && q->op == HTC_KV_COUNT && q->flags)

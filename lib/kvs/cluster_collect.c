@@ -129,7 +129,7 @@ static void collect(htc_kv_server *s, htc_bytes key)
     htc__kv_cluster *c = s->cluster;
     uint32_t         bucket;
     htc__kv_owners   owners = htc__kv_cluster_owners(s, key, &bucket);
-    htc_kv_request   q = { .op = HTC__KV_EXPIRE, .key = key }; /* an owner's own business */
+    htc_kv_request   q = { .size = sizeof q, .op = HTC__KV_EXPIRE, .key = key }; /* an owner's own business */
     c->collect_face = (htc__kv_face){ .answer = answered, .ctx = s };
     htc__kv_errand *r = htc__kv_errand_own(s, &q, &c->collect_face, 0, 0, s->now + c->request_ns);
     if (!r)

@@ -229,7 +229,7 @@ static void take(htc_kv_server *s, htc__kv_errand *r, uint64_t term, const htc__
     next.keeper = s->cluster->id;
     htc_buf_clear(&s->scratch);
     htc__kv_lease_record_write(&s->scratch, &next);
-    htc_kv_request q = { .op = HTC_KV_CAS_VERSION, .key = r->q.key, .version = term, .ttl = ttl };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_CAS_VERSION, .key = r->q.key, .version = term, .ttl = ttl };
     q.value = htc_buf_bytes(&s->scratch);
     r->step = TAKE;
     htc__kv_errand_propose(s, r, &q);
@@ -237,7 +237,7 @@ static void take(htc_kv_server *s, htc__kv_errand *r, uint64_t term, const htc__
 
 static void end(htc_kv_server *s, htc__kv_errand *r, uint64_t term)
 {
-    htc_kv_request q = { .op = HTC__KV_END, .key = r->q.key, .version = term };
+    htc_kv_request q = { .size = sizeof q, .op = HTC__KV_END, .key = r->q.key, .version = term };
     lease         *l = find(s, r->lease);
     if (l && l->term == term && l->active) {
         l->ending = 1;
@@ -332,7 +332,7 @@ static void own(htc_kv_server *s, const lease *l, step what)
 {
     htc__kv_cluster  *c = s->cluster;
     htc__kv_lease_key key;
-    htc_kv_request    q = { .op = HTC__KV_END, .key = htc__kv_lease_key_of(&key, l->id), .version = l->term };
+    htc_kv_request    q = { .size = sizeof q, .op = HTC__KV_END, .key = htc__kv_lease_key_of(&key, l->id), .version = l->term };
     c->lease_face = (htc__kv_face){ .answer = answered, .ctx = s };
     htc__kv_errand *r = htc__kv_errand_own(s, &q, &c->lease_face, l->id, what, s->now + c->request_ns);
     if (r && what == END) {
@@ -348,7 +348,7 @@ static void remind(htc_kv_server *s, lease *l)
 {
     htc__kv_cluster  *c = s->cluster;
     htc__kv_lease_key key;
-    htc_kv_request    q = { .op = HTC_KV_GET, .key = htc__kv_lease_key_of(&key, l->id) };
+    htc_kv_request    q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc__kv_lease_key_of(&key, l->id) };
     l->ask_at = after(s->now, l->ttl > c->suspect_ns ? l->ttl : c->suspect_ns);
     c->lease_face = (htc__kv_face){ .answer = answered, .ctx = s };
     htc__kv_errand *r = htc__kv_errand_own(s, &q, &c->lease_face, l->id, REMIND, s->now + c->request_ns);

@@ -112,7 +112,7 @@ static int map_is_behind(const htc_kv_server *s)
 
 static htc_kv_result outcome(const moving *m, const htc__kv_wish *wish, htc_status status)
 {
-    htc_kv_result result = { .op = HTC_KV_CHANGE, .status = status };
+    htc_kv_result result = { .size = sizeof result, .op = HTC_KV_CHANGE, .status = status };
     if (status != HTC_OK) {
         result.value = htc_bytes_of(htc__kv_wish_reason(wish, status));
         return result;
@@ -242,14 +242,14 @@ static void ask(htc_kv_server *s, const htc_kv_request *q)
 
 static void read_map(htc_kv_server *s)
 {
-    ask(s, &(htc_kv_request){ .op = HTC_KV_GET, .key = htc__kv_map_key() });
+    ask(s, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__kv_map_key() });
 }
 
 /* m->next is to be the map. */
 static void swap_map(htc_kv_server *s)
 {
     moving        *m = s->cluster->moving;
-    htc_kv_request q = { .op = HTC_KV_CAS_VERSION, .key = htc__kv_map_key(), .version = s->cluster->map_version };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_CAS_VERSION, .key = htc__kv_map_key(), .version = s->cluster->map_version };
     htc_buf        value;
     htc_buf_init(&value, &s->env, 0);
     htc__kv_map_encode(&value, m->next);
@@ -448,7 +448,7 @@ int htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc_
     if (htc__kv_wish_under_way(c->map, &wish)) { /* asked for again */
         uint32_t moved, to_move;
         htc__kv_map_progress(c->map, &moved, &to_move);
-        *result = (htc_kv_result){ .op = q->op, .version = c->map_version, .number = to_move - moved };
+        *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op, .version = c->map_version, .number = to_move - moved };
         return 1;
     }
     if (!m->asker.answer && !m->asking) /* who wants to be let in asks again */
@@ -468,7 +468,7 @@ int htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc_
     m->asker_slot = slot;
     m->asker_until = s->now + c->request_ns;
     m->at = s->now;
-    *result = (htc_kv_result){ .op = q->op };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
     return 0;
 }
 

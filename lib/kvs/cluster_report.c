@@ -19,7 +19,7 @@ static void map_was_read(void *ctx, uint64_t epoch, uint64_t slot, const htc_kv_
 static int is_kept(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    htc_kv_request   q = { .op = HTC_KV_GET, .key = htc__kv_map_key() };
+    htc_kv_request   q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc__kv_map_key() };
     uint64_t         epoch = c->map->own_epoch;
     if (c->map->own_next.n)
         return 0;

@@ -252,7 +252,7 @@ static void drop_gone(htc_kv_server *s)
     for (scanning *x = s->cluster->scans, *next; x; x = next) {
         next = x->next;
         if (is_gone(x))
-            answer(s, x, &(htc_kv_result){ .status = HTC_ECANCELLED });
+            answer(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_ECANCELLED });
     }
 }
 
@@ -260,7 +260,7 @@ int htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *q, const htc__k
                          uint64_t slot, htc_kv_result *result)
 {
     htc__kv_cluster *c = s->cluster;
-    *result = (htc_kv_result){ .op = q->op };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
     if (q->flags) {
         result->status = HTC_EUNSUPPORTED; /* members list in the order of keys */
         return 1;
@@ -603,7 +603,7 @@ static void merge(htc_kv_server *s, scanning *x)
 static void settle(htc_kv_server *s, scanning *x, size_t at)
 {
     found          *f = &x->found[at];
-    htc_kv_request  q = { .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
+    htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
     htc__kv_errand *r = htc__kv_errand_own(s, &q, &s->cluster->scan_face, x->tag, at, s->now + s->cluster->request_ns);
     if (!r)
         return;
@@ -651,8 +651,8 @@ static void read_some(htc_kv_server *s, scanning *x)
         found *f = &x->found[at];
         if (f->state != TO_READ)
             continue;
-        htc_kv_request q = { .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
-        htc_kv_result  now;
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
+        htc_kv_result  now = { .size = sizeof now };
         f->state = READING;
         x->reading++;
         if (htc__kv_cluster_ask(s, &q, &nobody, &c->scan_face, x->tag, at, &now))
@@ -667,7 +667,7 @@ static void count_page(htc_kv_server *s, scanning *x)
     for (size_t i = 0; i < x->found_n; i++)
         x->number += x->found[i].state == FOUND;
     if (!x->more) {
-        answer(s, x, &(htc_kv_result){ .number = x->number });
+        answer(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .number = x->number });
         return;
     }
     set(x->after, &x->after_len, (htc_bytes){ x->last, x->last_len });
@@ -691,7 +691,7 @@ static void tell_watch(htc_kv_server *s, const scanning *x)
 
 static void show_page(htc_kv_server *s, scanning *x)
 {
-    htc_kv_result result = { 0 };
+    htc_kv_result result = { .size = sizeof result };
     htc_buf      *b = &s->scratch_items;
     htc_buf_clear(b);
     for (size_t i = 0; i < x->found_n; i++) {
@@ -738,7 +738,7 @@ static void go_on(htc_kv_server *s, scanning *x)
     if (s->broken != HTC_OK)
         return;
     if (x->failed != HTC_OK) {
-        answer(s, x, &(htc_kv_result){ .status = x->failed });
+        answer(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = x->failed });
         return;
     }
     if (!x->merged)
@@ -768,12 +768,12 @@ void htc__kv_cluster_scans_go_on(htc_kv_server *s)
         if (running >= RUNNING_MAX && s->now < x->until)
             return; /* it waits, and so do those behind it, which came later */
         if (is_gone(x)) {
-            answer(s, x, &(htc_kv_result){ .status = HTC_ECANCELLED });
+            answer(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_ECANCELLED });
             running--;
             continue;
         }
         if (s->now >= x->until)
-            answer(s, x, &(htc_kv_result){ .status = HTC_ETIMEDOUT });
+            answer(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_ETIMEDOUT });
         else if (may_go_on(s, x))
             go_on(s, x);
     }

@@ -60,7 +60,7 @@ static int comes_first(const htc_kv_server *s, htc_bytes key)
 static void ask_for(htc_kv_server *s, htc_bytes key)
 {
     htc__kv_cluster *c = s->cluster;
-    htc_kv_request   q = { .op = HTC_KV_GET, .key = key };
+    htc_kv_request   q = { .size = sizeof q, .op = HTC_KV_GET, .key = key };
     htc__kv_errand  *r = htc__kv_errand_own(s, &q, &c->sweep_face, 0, 0, s->now + c->request_ns);
     if (!r)
         return;

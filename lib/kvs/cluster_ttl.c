@@ -155,7 +155,7 @@ static void carry_out(htc_kv_server *s, end *e)
     /* Answered or not, it is looked at again: later and later, since the cell here may be older than the truth. */
     again_at(s, e, s->now + (c->request_ns << (e->tries < 6 ? e->tries : 6)));
     e->tries++;
-    htc_kv_request q = { .op = HTC__KV_EXPIRE, .key = key, .version = e->term };
+    htc_kv_request q = { .size = sizeof q, .op = HTC__KV_EXPIRE, .key = key, .version = e->term };
     c->end_face = (htc__kv_face){ .answer = answered, .ctx = s };
     htc__kv_errand *r = htc__kv_errand_own(s, &q, &c->end_face, 0, 0, s->now + c->request_ns);
     if (r)

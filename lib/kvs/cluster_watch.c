@@ -452,7 +452,7 @@ static void asked_drop(htc_kv_server *s, asked *a)
 static void read_it(htc_kv_server *s, asked *a)
 {
     hosting       *w = of(s);
-    htc_kv_request q = { .op = HTC_KV_GET, .key = { a->key, a->key_len } };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .key = { a->key, a->key_len } };
     needed        *n = needed_of(s, q.key);
     a->again_at = HTC_NEVER;
     a->settle |= w->settle_all;
@@ -540,7 +540,7 @@ static int ask(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp, c
 {
     htc_kv_server  *s = ctx;
     const interest *i = q->op == HTC_KV_SCAN ? find(s, 1, q->key) : NULL;
-    *result = (htc_kv_result){ .op = q->op, .status = HTC_EBUSY };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op, .status = HTC_EBUSY };
     (void)stamp;
     asked *a = s->cluster->map ? asked_add(s, q, face, conn, slot) : NULL;
     if (!a)

@@ -284,7 +284,7 @@ static int was_listed(const htc__siblings *a, uint32_t i)
 static void tell_values(htc_kv_server *s, seeking *x)
 {
     htc__kv_eventual *e = s->cluster->eventual;
-    htc_kv_result     result = { .status = htc__siblings_read(htc_buf_bytes(&x->state), &e->a) };
+    htc_kv_result     result = { .size = sizeof result, .status = htc__siblings_read(htc_buf_bytes(&x->state), &e->a) };
     htc_buf_clear(&e->bytes);
     htc_buf_clear(&e->other);
     for (uint32_t i = 0; result.status == HTC_OK && i < e->a.values; i++) {
@@ -510,7 +510,7 @@ static void on_stored(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
     x->said |= UINT32_C(1) << i;
     x->has++;
     if (!x->answered && x->has >= x->need)
-        tell(s, x, &(htc_kv_result){ .version = x->counter, .member = x->target, .context = htc_buf_bytes(&x->state) });
+        tell(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .version = x->counter, .member = x->target, .context = htc_buf_bytes(&x->state) });
     if (x->has == x->n)
         htc__kv_seeking_end(s, x);
 }
@@ -570,7 +570,7 @@ static void not_known(htc_kv_server *s, uint64_t from, uint64_t tag)
 {
     htc__kv_cluster *c = s->cluster;
     htc_buf_clear(&c->scratch);
-    htc__kv_passed_write(&c->scratch, tag, &(htc_kv_result){ .status = HTC_EUNSUPPORTED });
+    htc__kv_passed_write(&c->scratch, tag, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_EUNSUPPORTED });
     if (c->scratch.status == HTC_OK)
         htc__kv_cluster_say(s, from, HTC__KV_ITEM_PASSED, htc_buf_bytes(&c->scratch));
 }
@@ -597,7 +597,7 @@ static void on_pass(htc_kv_server *s, uint64_t from, htc_bytes item)
     if (status == HTC_OK)
         return;
     if (status != HTC_AGAIN && status != HTC_EBUSY) /* else it is asked for again, elsewhere */
-        tell(s, x, &(htc_kv_result){ .status = status });
+        tell(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = status });
     htc__kv_seeking_end(s, x);
 }
 
@@ -605,7 +605,7 @@ static void on_pass(htc_kv_server *s, uint64_t from, htc_bytes item)
 static void on_passed(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     uint64_t      tag;
-    htc_kv_result result;
+    htc_kv_result result = { .size = sizeof result };
     seeking      *x;
     if (htc__kv_passed_read(item, &tag, &result) != HTC_OK || !(x = htc__kv_seeking_find(s, tag)) || !x->passed ||
         (result.status != HTC_OK && x->target != from))
@@ -650,7 +650,7 @@ static void begin_again(htc_kv_server *s, seeking *x)
     if (status == HTC_OK)
         return;
     if (!here || (status != HTC_AGAIN && status != HTC_EBUSY)) /* else it is asked for again, elsewhere */
-        tell(s, x, &(htc_kv_result){ .status = status });
+        tell(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = status });
     htc__kv_seeking_end(s, x);
 }
 
@@ -669,7 +669,7 @@ static void due(htc_kv_server *s, seeking *x)
         return;
     }
     if (over && !x->answered)
-        tell(s, x, &(htc_kv_result){ .status = HTC_ETIMEDOUT });
+        tell(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_ETIMEDOUT });
     if (!over && !x->passed && !x->parked && htc__kv_seeking_late(s, x)) {
         find_owners(s, x); /* what was answered by those of another epoch counts for nothing */
         x->pause = s->options.member_retry_ns;
@@ -731,7 +731,7 @@ int htc__kv_eventual_ask(htc_kv_server *s, const htc_kv_request *q, const htc__k
                          const htc__kv_face *face, uint64_t conn, uint64_t slot, htc_kv_result *result)
 {
     htc__kv_eventual *e = s->cluster->eventual;
-    *result = (htc_kv_result){ .op = q->op, .status = HTC_EINVAL };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op, .status = HTC_EINVAL };
     if (!e || !htc__kv_space_of(s, q->space))
         return 1;
     result->status = HTC_EBUSY;
@@ -890,7 +890,7 @@ htc_status htc__kv_eventual_undone(htc_kv_server *s)
         next = node->next[0];
         if (x->q.op == 0 || x->q.op == HTC_KV_GET || !x->stored || mine == x->n || x->said >> mine & 1)
             continue;
-        tell(s, x, &(htc_kv_result){ .status = HTC_ENOSPC });
+        tell(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_ENOSPC });
         htc__kv_seeking_end(s, x);
     }
     if (!e)

@@ -150,7 +150,7 @@ void htc__kv_eventual_count(htc_kv_server *s, htc_kv_result *result)
 {
     const htc__kv_eventual *e = s->cluster->eventual;
     s->stats.reads++;
-    *result = (htc_kv_result){ .op = HTC_KV_COUNT };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = HTC_KV_COUNT };
     if (!e)
         return;
     result->number = (int64_t)(e->index.count - e->deleted);
@@ -190,7 +190,7 @@ void htc__kv_eventual_list(htc_kv_server *s, const htc_kv_request *q, htc_kv_res
     int          behind = q->cursor.len && htc_bytes_compare(q->cursor, q->key) >= 0;
     htc__kv_name from = htc__kv_name_of('n', NULL, behind ? q->cursor : q->key);
     s->stats.reads++;
-    *result = (htc_kv_result){ .op = HTC_KV_SCAN, .version = s->cluster->id };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = HTC_KV_SCAN, .version = s->cluster->id };
     if (!s->cluster->eventual)
         return;
     if (behind)

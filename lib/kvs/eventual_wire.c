@@ -32,7 +32,7 @@ htc_status htc__kv_passed_read(htc_bytes bytes, uint64_t *tag, htc_kv_result *re
 {
     htc_reader r = htc_reader_of(bytes);
     *tag = htc_get_u64(&r);
-    *result = (htc_kv_result){ 0 };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result) };
     htc__kv_result_read(&r, result);
     return htc_reader_done(&r);
 }

@@ -231,7 +231,7 @@ int htc__kv_op_unknown(htc_reader r)
 void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
 {
     uint32_t op = htc_get_u8(r);
-    *q = (htc_kv_request){ .op = op & ~HTC__KV_OP_EXTRAS };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = op & ~HTC__KV_OP_EXTRAS };
     if (op & HTC__KV_OP_EXTRAS) {
         uint64_t flags = htc_get_varint(r);
         q->flags = flags > UINT32_MAX ? UINT32_MAX : (uint32_t)flags;

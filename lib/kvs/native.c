@@ -268,7 +268,7 @@ static htc_status piece_send(htc__kv_native *n, uint32_t peer, size_t count, uin
  * known here ends nobody can tell: what stands before it is a request by itself, and the client sends the rest again. */
 static int well_formed(htc_reader *r, htc__kv_head *head, htc_kv_request read[HINT], size_t *known)
 {
-    htc_kv_request q;
+    htc_kv_request q = { .size = sizeof q };
     htc__kv_head_read(r, head);
     htc_reader ops = *r;
     *known = head->count <= HINT ? head->count : 0;
@@ -342,7 +342,7 @@ static void hint_keys(const htc__kv_native *n, const htc_bytes *keys, size_t kno
 static void hint(const htc__kv_native *n, const htc_kv_request *read, htc_reader ops, size_t left)
 {
     htc_bytes      keys[HINT];
-    htc_kv_request q;
+    htc_kv_request q = { .size = sizeof q };
     size_t         known = 0;
     for (size_t i = 0; i < left && i < HINT; i++) {
         if (!read)
@@ -358,14 +358,14 @@ static int may_ask(const asking *a, const htc__kv_head *head, const htc_kv_reque
 {
     const htc__kv_backend *b = &a->n->backend;
     if (head->since > HTC__KV_LEAP_MAX && head->since - HTC__KV_LEAP_MAX > a->n->clock && q->op != HTC_KV_GET && q->op != HTC_KV_SCAN) {
-        *result = (htc_kv_result){ .op = q->op,
+        *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op,
                                    .status = HTC_EINVAL,
                                    .value = htc_bytes_of("its client says that it has seen a version far above all of this store") };
         return 0;
     }
     if (q->op != HTC_KV_CHANGE || !b->may_change || b->may_change(b->ctx, a->c->peer))
         return 1;
-    *result = (htc_kv_result){ .op = q->op,
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op,
                                .status = HTC_EDENIED,
                                .value = htc_bytes_of("only a member's key may, or who asks a member on its own machine") };
     return 0;
@@ -393,8 +393,8 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
                                  .since = head->since,
                                  .fresh = !(head->flags & HTC__KV_REPEATED),
                                  .alone = a->alone };
-        htc_kv_request q;
-        htc_kv_result  result;
+        htc_kv_request q = { .size = sizeof q };
+        htc_kv_result  result = { .size = sizeof result };
         if (a->done % HINT == 0 && a->limit - a->done > 1)
             hint(n, read, *ops, a->limit - a->done);
         if (read)
@@ -425,7 +425,7 @@ static htc_status unknown(htc__kv_native *n, conn *c, uint64_t serial, htc_outpu
 {
     c->serial = serial;
     piece_begin(n, serial, c->session, 0);
-    htc__kv_result_write(&n->body, &(htc_kv_result){ .status = HTC_EUNSUPPORTED });
+    htc__kv_result_write(&n->body, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_EUNSUPPORTED });
     return piece_send(n, c->peer, 1, 0, out);
 }
 

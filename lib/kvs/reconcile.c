@@ -1,5 +1,6 @@
 /* What a client makes of siblings. */
 #include "htcsched/kv_siblings.h"
+#include "kvs/sized.h"
 
 htc_status htc_kv_merge_largest(void *ctx, htc_bytes key, const htc_kv_item *siblings, size_t n, htc_bytes *value)
 {
@@ -30,11 +31,16 @@ htc_status htc_kv_reconcile(const htc_kv_request *get, const htc_kv_result *resu
     htc_status status = n == 1 ? HTC_OK : (merge ? merge : htc_kv_merge_largest)(ctx, get->key, item, n, &one);
     if (status != HTC_OK)
         return status;
-    *value = one;
-    *put = (htc_kv_request){ 0 };
-    if (n > 1)
-        *put = (htc_kv_request){
-            .op = HTC_KV_PUT, .space = get->space, .key = get->key, .value = one, .context = result->context
-        };
-    return HTC_OK;
+    htc_kv_request answer = { .size = sizeof answer };
+    if (n > 1) {
+        answer.op = HTC_KV_PUT;
+        answer.space = get->space;
+        answer.key = get->key;
+        answer.value = one;
+        answer.context = result->context;
+    }
+    status = htc__kv_request_give(put, &answer);
+    if (status == HTC_OK)
+        *value = one;
+    return status;
 }

@@ -349,7 +349,7 @@ htc_status htc__kv_register_collect(htc__kv_register *reg, htc_ns now, const htc
     const entry *e = find(reg, key);
     if (e && e->head)
         return HTC_EBUSY;
-    asked *a = copy(reg, &(htc_kv_request){ .op = OP_COLLECT });
+    asked *a = copy(reg, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = OP_COLLECT });
     if (a) {
         a->tag = tag;
         a->owners = *owners;

@@ -277,7 +277,7 @@ static void change(htc__kv_register *reg, const asked *a, const htc__kv_cell *ce
     c->effect = HTC__KV_UNCHANGED;
     c->fields = 0;
     c->observed = cell->version;
-    c->result = (htc_kv_result){ .op = a->q.op, .status = HTC_AGAIN, .lease = cell->lease, .version = cell->version };
+    c->result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = a->q.op, .status = HTC_AGAIN, .lease = cell->lease, .version = cell->version };
 }
 
 /* From the cached (ballot, value) straight to the accept, if the request changes it. A failure has to be read: the cache knows

@@ -384,7 +384,7 @@ void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
     static const htc__kv_stamp nobody = { .fresh = 1 }, alone = { .fresh = 1, .alone = 1 };
     htc__resp                 *f = x->f;
     htc__resp_conn            *c = x->c;
-    htc_kv_result              a;
+    htc_kv_result              a = { .size = sizeof a };
     if (refused(x, q, kind))
         return;
     uint64_t slot = counts(kind) ? c->sum : c->tail;

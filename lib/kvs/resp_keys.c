@@ -3,7 +3,7 @@
 
 static int one(htc__resp_call *x, uint32_t op, htc__resp_kind kind)
 {
-    htc__resp_ask(x, &(htc_kv_request){ .op = op, .key = htc__resp_arg(x, 1) }, kind);
+    htc__resp_ask(x, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = op, .key = htc__resp_arg(x, 1) }, kind);
     return 1;
 }
 
@@ -34,22 +34,21 @@ int htc__resp_run_pttl(htc__resp_call *x)
 
 int htc__resp_run_getdel(htc__resp_call *x)
 {
-    htc_kv_request q = { .op = HTC_KV_DELETE, .key = htc__resp_arg(x, 1), .flags = HTC_KV_WANT_OLD };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_DELETE, .key = htc__resp_arg(x, 1), .flags = HTC_KV_WANT_OLD };
     htc__resp_ask(x, &q, KIND_OLD);
     return 1;
 }
 
 int htc__resp_run_append(htc__resp_call *x)
 {
-    htc_kv_request q = { .op = HTC_KV_APPEND, .key = htc__resp_arg(x, 1), .value = htc__resp_arg(x, 2) };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_APPEND, .key = htc__resp_arg(x, 1), .value = htc__resp_arg(x, 2) };
     htc__resp_ask(x, &q, KIND_NUMBER);
     return 1;
 }
 
 int htc__resp_run_setnx(htc__resp_call *x)
 {
-    htc_kv_request q = {
-        .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .value = htc__resp_arg(x, 2), .flags = HTC_KV_NX
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .value = htc__resp_arg(x, 2), .flags = HTC_KV_NX
     };
     htc__resp_ask(x, &q, KIND_DONE);
     return 1;
@@ -59,7 +58,7 @@ int htc__resp_run_setnx(htc__resp_call *x)
 
 static int add(htc__resp_call *x, int64_t delta)
 {
-    htc__resp_ask(x, &(htc_kv_request){ .op = HTC_KV_ADD, .key = htc__resp_arg(x, 1), .delta = delta }, KIND_NUMBER);
+    htc__resp_ask(x, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc__resp_arg(x, 1), .delta = delta }, KIND_NUMBER);
     return 1;
 }
 
@@ -103,7 +102,7 @@ int htc__resp_run_mget(htc__resp_call *x)
     for (; x->c->next_arg < x->r->argc && !x->c->broken; x->c->next_arg++) {
         if (!htc__resp_may_ask(x->f, x->c) || !htc__resp_may_read(x))
             return 0;
-        htc__resp_ask(x, &(htc_kv_request){ .op = HTC_KV_GET, .key = htc__resp_arg(x, x->c->next_arg) }, KIND_BULK);
+        htc__resp_ask(x, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__resp_arg(x, x->c->next_arg) }, KIND_BULK);
     }
     return 1;
 }
@@ -125,7 +124,7 @@ static int each(htc__resp_call *x, uint32_t op, htc__resp_kind kind, uint32_t st
         size_t bytes = step == 2 ? htc__resp_arg(x, c->next_arg + 1).len : 0;
         if (op == HTC_KV_GET ? !htc__resp_may_read(x) : !htc__resp_may_change(x, bytes))
             return 0;
-        htc_kv_request q = { .op = op, .key = htc__resp_arg(x, c->next_arg) };
+        htc_kv_request q = { .size = sizeof q, .op = op, .key = htc__resp_arg(x, c->next_arg) };
         if (step == 2)
             q.value = htc__resp_arg(x, c->next_arg + 1);
         htc__resp_ask(x, &q, kind);
@@ -170,8 +169,7 @@ static int expire(htc__resp_call *x, const char *name, int64_t unit)
     }
     if (n <= 0)
         return one(x, HTC_KV_DELETE, KIND_DONE);
-    htc_kv_request q = {
-        .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .flags = HTC_KV_TOUCH, .ttl = (htc_ns)(n * unit)
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .flags = HTC_KV_TOUCH, .ttl = (htc_ns)(n * unit)
     };
     htc__resp_ask(x, &q, KIND_DONE);
     return 1;
@@ -189,7 +187,7 @@ int htc__resp_run_pexpire(htc__resp_call *x)
 
 int htc__resp_run_persist(htc__resp_call *x)
 {
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .flags = HTC_KV_TOUCH | HTC_KV_PERSIST };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .flags = HTC_KV_TOUCH | HTC_KV_PERSIST };
     htc__resp_ask(x, &q, KIND_DONE);
     return 1;
 }

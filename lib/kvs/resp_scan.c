@@ -191,8 +191,8 @@ void htc__resp_scan_reply(htc__resp *f, const htc_kv_result *a, htc_buf *b)
 static void probe(htc__resp *f)
 {
     static const htc__kv_stamp nobody = { .fresh = 1 };
-    htc_kv_request             q = { .op = HTC_KV_SCAN, .limit = 1, .flags = HTC_KV_PLACES };
-    htc_kv_result              a;
+    htc_kv_request             q = { .size = sizeof q, .op = HTC_KV_SCAN, .limit = 1, .flags = HTC_KV_PLACES };
+    htc_kv_result              a = { .size = sizeof a };
     if (!f->probed && f->backend.ask(f->backend.ctx, &q, &nobody, &f->face, 0, 0, &a))
         f->keys_only = a.status == HTC_EUNSUPPORTED;
     f->probed = 1;
@@ -202,7 +202,7 @@ int htc__resp_run_scan(htc__resp_call *x)
 {
     scan           s = { .pattern = { "*", 1 } };
     uint8_t        place[8];
-    htc_kv_request q = { .op = HTC_KV_SCAN };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN };
     if (parse_scan(x, &s))
         return 1;
     probe(x->f);
@@ -294,7 +294,7 @@ static void job_take(htc__resp_job *j, const htc_kv_result *a)
 static void job_ask(htc__resp *f, htc__resp_job *j, const htc_kv_request *q)
 {
     static const htc__kv_stamp nobody = { .fresh = 1 };
-    htc_kv_result              a;
+    htc_kv_result              a = { .size = sizeof a };
     j->waits++;
     if (f->backend.ask(f->backend.ctx, q, &nobody, &f->face, j->conn, j->slot, &a))
         job_take(j, &a);
@@ -304,7 +304,7 @@ static void drop_page(htc__resp *f, htc__resp_job *j)
 {
     while (j->page_at < j->page.len && !(f->backend.busy && f->backend.busy(f->backend.ctx))) {
         htc_reader     r = htc_reader_of((htc_bytes){ j->page.data + j->page_at, j->page.len - j->page_at });
-        htc_kv_request q = { .op = HTC_KV_DELETE, .key = htc_get_bytes(&r) };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_DELETE, .key = htc_get_bytes(&r) };
         j->page_at = j->page.len - htc_reader_left(&r);
         job_ask(f, j, &q);
         if (j->state != JOB_DROP)
@@ -317,10 +317,10 @@ static void drop_page(htc__resp *f, htc__resp_job *j)
 /* One page of one job at a time: others want to be served too. */
 static void job_step(htc__resp *f, htc__resp_job *j)
 {
-    htc_kv_request q = { .op = HTC_KV_SCAN, .limit = JOB_PAGE, .cursor = { j->cursor, j->cursor_len } };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .limit = JOB_PAGE, .cursor = { j->cursor, j->cursor_len } };
     q.flags = f->keys_only ? 0 : HTC_KV_PLACES;
     if (j->waits == 0 && j->state == JOB_COUNT)
-        job_ask(f, j, &(htc_kv_request){ .op = HTC_KV_COUNT });
+        job_ask(f, j, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT });
     if (j->waits == 0 && j->state == JOB_SCAN)
         job_ask(f, j, &q);
     if (j->state == JOB_DROP)

@@ -214,11 +214,16 @@ static htc_status finish(htc_kv_server *s, htc_output *out)
     return status;
 }
 
-static htc_status server_step(void *self, const htc_input *in, htc_output *out)
+static htc_status server_step(void *self, const htc_input *given, htc_output *out)
 {
     htc_kv_server *s = self;
-    if (!s || !in || !out)
+    htc_input      room;
+    htc_status     status;
+    if (!s || !out)
         return HTC_EINVAL;
+    const htc_input *in = htc__input_known(given, &room, &status);
+    if (!in)
+        return status;
     if (s->stopped)
         return HTC_OK;
     if (!s->started && in->kind != HTC_IN_START)
@@ -228,7 +233,7 @@ static htc_status server_step(void *self, const htc_input *in, htc_output *out)
     s->turns |= in->kind == HTC_IN_TURN;
     if (in->kind == HTC_IN_MESSAGE || in->kind == HTC_IN_BYTES)
         s->counts.received += in->body.len;
-    htc_status status = cells_step(s, in, out);
+    status = cells_step(s, in, out);
     if (status == HTC_OK) {
         s->native.clock = s->cluster ? htc__kv_cluster_clock(s) : s->clock_stored;
         status = dispatch(s, in, out);

@@ -61,7 +61,7 @@ static htc_status change(execution *x)
         return HTC_ENOMEM;
     }
     if ((status = refused(x, &cell, &changed.to)) != HTC_OK) {
-        *x->result = (htc_kv_result){ .op = x->q->op, .status = status };
+        *x->result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = x->q->op, .status = status };
         s->wait = status == HTC_EBUSY;
         return HTC_OK;
     }
@@ -253,7 +253,7 @@ htc_status htc__kv_execute(htc_kv_server *s, const htc_kv_request *request, cons
                            htc_kv_result *result)
 {
     execution x = { .s = s, .q = request, .stamp = stamp, .result = result };
-    *result = (htc_kv_result){ .op = request->op };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = request->op };
     s->touched = 0;
     s->wait = 0;
     return request->op == HTC_KV_GET ? get(&x) : execute_counted(&x);

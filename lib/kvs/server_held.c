@@ -81,7 +81,7 @@ static void break_down(htc_kv_server *s, htc_status why, htc_kv_result *result)
 {
     if (s->broken == HTC_OK)
         s->broken = why;
-    *result = (htc_kv_result){ .op = result->op, .status = why };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = result->op, .status = why };
 }
 
 /* 1: it can be answered now; 0: it waits for its batch. */
@@ -103,7 +103,7 @@ static int executed(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_r
 /* There is no room for it now, or it came behind one of those. A renewal neither needs room nor has an order. */
 static int delay(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q, htc_kv_result *result)
 {
-    *result = (htc_kv_result){ .op = q->op };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
     if (!htc__kv_held_add(s, &s->delayed, whose, q)) {
         break_down(s, HTC_ENOMEM, result);
         return 1;
@@ -127,7 +127,7 @@ static int settle(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_req
     }
     if (status == HTC_OK && is_cas(q) && htc__kv_rivals_after(s, whose, q, result)) {
         htc__kv_uncount_answer(&s->counts, q->op, result->status);
-        *result = (htc_kv_result){ .op = q->op };
+        *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
         return 0;
     }
     return executed(s, whose, q, status, result);
@@ -140,7 +140,7 @@ static int ask(void *ctx, const htc_kv_request *request, const htc__kv_stamp *st
     if (s->cluster)
         return htc__kv_cluster_ask(s, request, stamp, face, conn, slot, result);
     if (request->space.len) { /* a single member has none */
-        *result = (htc_kv_result){ .op = request->op, .status = HTC_EINVAL };
+        *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = request->op, .status = HTC_EINVAL };
         htc__kv_count_answer(&s->counts, request->op, result->status);
         return 1;
     }
@@ -155,7 +155,7 @@ static int ask(void *ctx, const htc_kv_request *request, const htc__kv_stamp *st
     if (s->delayed.first && request->op != HTC_KV_LEASE_RENEW)
         return delay(s, &whose, request, result); /* not executed: s->wait says nothing of it, nor was it counted */
     if (is_cas(request) && htc__kv_rivals_before(s, &whose, request)) {
-        *result = (htc_kv_result){ .op = request->op };
+        *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = request->op };
         return 0;
     }
     return settle(s, &whose, request, htc__kv_execute(s, request, stamp, result), result);
@@ -245,7 +245,7 @@ static void answer(htc_kv_server *s, htc__kv_held *held, const htc_kv_result *re
 
 void htc__kv_held_repeat(htc_kv_server *s, htc__kv_held *held)
 {
-    htc_kv_result result;
+    htc_kv_result result = { .size = sizeof result };
     held->whose.stamp.fresh = 0;
     htc_status status = htc__kv_execute(s, &held->request, &held->whose.stamp, &result);
     htc__kv_uncount_answer(&s->counts, held->request.op, result.status);
@@ -259,7 +259,7 @@ void htc__kv_held_go_on(htc_kv_server *s)
     while (s->delayed.first && htc__kv_staged(s) <= HTC__KV_STAGED_MAX) {
         htc__kv_held  *held = s->delayed.first;
         htc_kv_request q = held->request;
-        htc_kv_result  result;
+        htc_kv_result  result = { .size = sizeof result };
         htc_status     status = htc__kv_execute(s, &q, &held->whose.stamp, &result);
         if (status == HTC_OK && s->wait) {
             htc__kv_uncount_answer(&s->counts, q.op, result.status);
@@ -279,7 +279,7 @@ void htc__kv_held_go_on(htc_kv_server *s)
 htc_status htc__kv_held_run(htc_kv_server *s, htc__kv_held *held)
 {
     htc_kv_request q = held->request;
-    htc_kv_result  result = { .op = q.op, .status = HTC_EBUSY };
+    htc_kv_result  result = { .size = sizeof result, .op = q.op, .status = HTC_EBUSY };
     htc_status     status = s->delayed.first ? HTC_OK : htc__kv_execute(s, &q, &held->whose.stamp, &result);
     if (s->delayed.first || (status == HTC_OK && s->wait)) {
         if (!s->delayed.first)

@@ -225,7 +225,7 @@ htc_status htc__kv_end_carry_out(htc_kv_server *s, htc_bytes of)
     const end                 *e = find(s, of);
     htc__kv_name               name = htc__kv_name_of('k', NULL, of); /* `of` may be the entry's own */
     htc_bytes                  key = { name.data + 1, name.len - 1 }, value;
-    htc_kv_request             q = { .op = HTC__KV_EXPIRE, .key = key, .version = e ? e->term : 0 };
+    htc_kv_request             q = { .size = sizeof q, .op = HTC__KV_EXPIRE, .key = key, .version = e ? e->term : 0 };
     htc__kv_changed            changed;
     htc__kv_cell               cell;
     htc_status                 status = htc__kv_read(s, htc__kv_name_bytes(&name), &value);

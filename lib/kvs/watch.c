@@ -180,7 +180,7 @@ static int gone(void *ctx, uint64_t conn)
 static void ask(htc__kv_watches *w, htc__kv_watcher *x, const htc_kv_request *q, uint64_t slot)
 {
     static const htc__kv_stamp nobody = { .fresh = 1 };
-    htc_kv_result              result;
+    htc_kv_result              result = { .size = sizeof result };
     if (w->backend.ask(w->backend.ctx, q, &nobody, &w->face, x->number, slot, &result))
         done(w, x, slot, &result);
     else
@@ -192,7 +192,7 @@ static void read_marked(htc__kv_watches *w, htc__kv_watcher *x)
     for (htc__kv_mark *m; (m = x->queued.first) && ~x->reading && x->events.len + x->reading_bytes < EVENTS_BYTES &&
                           x->again_at <= w->now && w->broken == HTC_OK;) {
         uint32_t       slot = (uint32_t)__builtin_ctz(~x->reading);
-        htc_kv_request q = { .op = HTC_KV_GET, .key = htc__kv_mark_key(m) };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc__kv_mark_key(m) };
         htc__kv_mark_set(m, HTC__KV_MARK_READING);
         m->slot = slot;
         x->read[slot] = m;
@@ -223,7 +223,7 @@ static void ask_page(htc__kv_watches *w, htc__kv_watcher *x)
         begin_scan(w, x);
     if (!x->scan)
         return;
-    htc_kv_request q = { .op = HTC_KV_SCAN, .key = htc__kv_watching_key(x->scan), .limit = PAGE_KEYS,
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .key = htc__kv_watching_key(x->scan), .limit = PAGE_KEYS,
                          .cursor = { x->cursor, x->cursor_len } };
     x->page_asked = 1;
     ask(w, x, &q, PAGE_SLOT);

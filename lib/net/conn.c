@@ -21,7 +21,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg);
 void htc__conn_tell(htc__conn *c, uint32_t kind, htc_status status, uint64_t tag, htc_bytes body)
 {
     htc__host_deliver(c->host,
-                      &(htc_input){ .kind = kind, .peer = c->peer, .status = status, .tag = tag, .body = body });
+                      &(htc_input){ .size = sizeof(htc_input), .kind = kind, .peer = c->peer, .status = status, .tag = tag, .body = body });
 }
 
 static void put_identity(htc_buf *body, const htc__conn *c)
@@ -416,7 +416,7 @@ static size_t take_together(htc__conn *c, htc_bytes bytes)
         return 0;
     while ((len = frame_look(c, (htc_bytes){ (const uint8_t *)bytes.data + at, bytes.len - at })) != 0 && len != SIZE_MAX)
         at += len;
-    htc_input in = { .kind = HTC_IN_FRAMES, .peer = c->peer, .body = { bytes.data, at } };
+    htc_input in = { .size = sizeof in, .kind = HTC_IN_FRAMES, .peer = c->peer, .body = { bytes.data, at } };
     return at ? htc__host_deliver_frames(c->host, &in) : 0;
 }
 

@@ -71,7 +71,7 @@ static void tell_stored(htc_host *h, htc_bytes batches, htc_status status)
     while (htc_reader_left(&r)) {
         uint64_t tag = htc_get_u64(&r);
         (void)htc_get_bytes(&r);
-        htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_STORED, .tag = tag, .status = status });
+        htc__host_deliver(h, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = tag, .status = status });
     }
 }
 
@@ -118,7 +118,7 @@ static void commit(htc_host *h, uint64_t tag, htc_bytes batch)
 {
     if (!h->commit || !h->commit_threaded) {
         htc_status status = h->commit ? h->commit(h->commit_ctx, batch) : HTC_EUNSUPPORTED;
-        htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_STORED, .tag = tag, .status = status });
+        htc__host_deliver(h, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = tag, .status = status });
         return;
     }
     htc_put_u64(&h->commit_waiting, tag);
@@ -283,7 +283,7 @@ size_t htc__host_deliver_frames(htc_host *host, const htc_input *in)
 static void end_turn(htc_host *h)
 {
     for (int i = 0; i < 16 && h->turn_open && !h->stopped; i++) {
-        step(h, &(htc_input){ .kind = HTC_IN_TURN });
+        step(h, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TURN });
         drain(h);
     }
     if (h->turn_open)
@@ -307,7 +307,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
         return; /* it was set again meanwhile */
     h->armed = HTC_NEVER;
     if (h->ops->deadline(h->machine) <= htc_host_now())
-        htc__host_deliver(h, &(htc_input){ .kind = HTC_IN_TIMEOUT });
+        htc__host_deliver(h, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     else
         arm(h);
 }
@@ -350,12 +350,12 @@ static htc_status later(htc_host *h, const htc_input *in)
 htc_status htc_host_answer(htc_host *host, uint32_t op, uint64_t tag, htc_status status, htc_bytes body)
 {
     return later(host,
-                 &(htc_input){ .kind = HTC_IN_RESULT, .op = op, .tag = tag, .status = status, .body = body });
+                 &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_RESULT, .op = op, .tag = tag, .status = status, .body = body });
 }
 
 htc_status htc_host_event(htc_host *host, uint32_t op, htc_status status, htc_bytes body)
 {
-    return later(host, &(htc_input){ .kind = HTC_IN_EVENT, .op = op, .status = status, .body = body });
+    return later(host, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_EVENT, .op = op, .status = status, .body = body });
 }
 
 htc_status htc_host_work(htc_host *host, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
@@ -526,7 +526,7 @@ htc_status htc_host_run(htc_host *host, const htc_machine_ops *ops, void *machin
     host->frames = (flags & HTC_MACHINE_FRAMES) != 0;
     host->running = 1;
     htc__conn_start_dialling(host);
-    htc__host_deliver(host, &(htc_input){ .kind = HTC_IN_START });
+    htc__host_deliver(host, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
     end_turn(host);
     while (!host->stopped && event_base_loop(host->base, EVLOOP_ONCE) == 0)
         end_turn(host);

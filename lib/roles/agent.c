@@ -294,11 +294,16 @@ static htc_ns agent_deadline(const void *self)
     return at;
 }
 
-static htc_status agent_step(void *self, const htc_input *in, htc_output *out)
+static htc_status agent_step(void *self, const htc_input *given, htc_output *out)
 {
     htc_agent *a = self;
+    htc_input  room;
+    htc_status status;
     if (a->ended)
         return HTC_OK;
+    const htc_input *in = htc__input_known(given, &room, &status);
+    if (!in)
+        return status;
     htc_ns deadline = agent_deadline(a);
     a->now = in->now;
     a->wall = in->wall;
@@ -309,7 +314,7 @@ static htc_status agent_step(void *self, const htc_input *in, htc_output *out)
         a->stop_at = HTC_NEVER;
     }
     notice_stall(a, deadline);
-    htc_status status = dispatch(a, in);
+    status = dispatch(a, in);
     run_timers(a);
     settle(a);
     a->out = NULL;

@@ -220,10 +220,9 @@ static void divide(htc__division *d, const htc_allot_options *options)
     }
 }
 
-void htc_allot_options_init(htc_allot_options *options)
+void htc_allot_options_init(htc_allot_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_allot_options)HTC_ALLOT_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 htc_status htc_allot(const htc_env *env, const htc_allot_options *options, const htc_allot_user *users, size_t n,

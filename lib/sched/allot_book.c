@@ -5,10 +5,9 @@
 
 #include "core/util.h"
 
-void htc_allot_book_options_init(htc_allot_book_options *options)
+void htc_allot_book_options_init(htc_allot_book_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_allot_book_options)HTC_ALLOT_BOOK_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 htc_status htc_allot_book_create(const htc_env *env, const htc_allot_book_options *options, htc_allot_book **out)

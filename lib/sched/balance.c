@@ -42,10 +42,9 @@ struct htc_balance_request {
 
 /* ---- A controller's knowledge ---- */
 
-void htc_balance_options_init(htc_balance_options *options)
+void htc_balance_options_init(htc_balance_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_balance_options)HTC_BALANCE_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 static htc_status check_near(const htc_env *env, const htc_balance_options *o)

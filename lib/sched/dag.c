@@ -14,10 +14,9 @@
 /* Looking this far ahead in the log hides what memory is slow at. */
 #define AHEAD 16u
 
-void htc_dag_options_init(htc_dag_options *options)
+void htc_dag_options_init(htc_dag_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_dag_options)HTC_DAG_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 htc_status htc_dag_create(const htc_env *env, const htc_dag_options *options, htc_dag **out)

@@ -75,10 +75,9 @@ DEQUE_COLD static htc_status make_room(htc_deque *d, uint64_t n)
 
 /* ---- creation ---- */
 
-void htc_deque_options_init(htc_deque_options *options)
+void htc_deque_options_init(htc_deque_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_deque_options)HTC_DEQUE_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 /* Options with every default filled in. */

@@ -85,10 +85,9 @@ static htc_status reserve(htc_fit *fit)
 
 /* ---- making and copying ---- */
 
-void htc_fit_options_init(htc_fit_options *options)
+void htc_fit_options_init(htc_fit_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_fit_options)HTC_FIT_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 htc_status htc_fit_create(const htc_env *env, const htc_fit_options *options, htc_fit **out)

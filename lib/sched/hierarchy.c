@@ -260,10 +260,9 @@ static void adopt(htc_hierarchy *h, const htc_hierarchy_options *o, hier_queue *
 
 /* ---- life ---- */
 
-void htc_hierarchy_options_init(htc_hierarchy_options *options)
+void htc_hierarchy_options_init(htc_hierarchy_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_hierarchy_options)HTC_HIERARCHY_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 htc_status htc_hierarchy_create(const htc_env *env, const htc_hierarchy_options *options, htc_hierarchy **out)

@@ -47,10 +47,9 @@ static htc_ns middle_of(uint32_t counter)
     return (PARTS + part) * width + (width - 1) / 2;
 }
 
-void htc_locality_lengths_options_init(htc_locality_lengths_options *options)
+void htc_locality_lengths_options_init(htc_locality_lengths_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_locality_lengths_options)HTC_LOCALITY_LENGTHS_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 htc_status htc_locality_lengths_create(const htc_env *env, const htc_locality_lengths_options *options,

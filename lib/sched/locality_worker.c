@@ -74,10 +74,9 @@ static htc_status clock_to(htc_locality *l, htc_ns now)
     return HTC_OK;
 }
 
-void htc_locality_options_init(htc_locality_options *options)
+void htc_locality_options_init(htc_locality_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_locality_options)HTC_LOCALITY_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 static uint64_t or_default(uint64_t value, uint64_t by_default)

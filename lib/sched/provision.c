@@ -94,10 +94,9 @@ static htc_ns later(htc_ns a, htc_ns b)
     return a > HTC_NEVER - b ? HTC_NEVER : a + b;
 }
 
-void htc_provision_options_init(htc_provision_options *options)
+void htc_provision_options_init(htc_provision_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_provision_options)HTC_PROVISION_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 /* The first of from, from + step, from + 2 step ... after now. */

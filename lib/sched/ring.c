@@ -172,15 +172,14 @@ void htc__ring_recount(htc_ring *r)
 
 /* ---- birth and death ---- */
 
-void htc_ring_options_init(htc_ring_options *options)
+void htc_ring_options_init(htc_ring_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_ring_options)HTC_RING_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 static htc_status options_check(const htc_ring_options *in, htc_ring_options *o)
 {
-    htc_ring_options_init(o);
+    htc_ring_options_init(o, sizeof(htc_ring_options));
     htc_status status = htc__options_copy(o, sizeof *o, in, in ? in->size : 0, sizeof in->size);
     if (status != HTC_OK)
         return status;

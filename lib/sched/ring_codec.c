@@ -134,7 +134,7 @@ static uint32_t get_u32(htc_reader *in, uint32_t max)
 
 static htc_status get_head(htc_reader *in, head *h)
 {
-    htc_ring_options_init(&h->options);
+    htc_ring_options_init(&h->options, sizeof(htc_ring_options));
     if (htc_get_u8(in) != VERSION)
         return in->status == HTC_OK ? HTC_EVERSION : HTC_EPROTO;
     h->options.bits = htc_get_u8(in);

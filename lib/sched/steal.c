@@ -151,10 +151,9 @@ htc_status htc_steal_least(const uint64_t *bytes, size_t n, size_t amount, uint3
     return HTC_OK;
 }
 
-void htc_steal_options_init(htc_steal_options *options)
+void htc_steal_options_init(htc_steal_options *options, size_t size)
 {
-    if (options)
-        *options = (htc_steal_options)HTC_STEAL_OPTIONS_INIT;
+    htc__options_init(options, size);
 }
 
 /* Defaults filled in and checked. */

@@ -163,7 +163,7 @@ static void tell(sim_conn *c, int to, htc_input_kind kind, htc_status status, in
         info.port = end->port;
         htc_peer_info_write(&b, &info);
     }
-    sim_event *e = htc__sim_event_to(c, to, &(htc_input){ .kind = kind, .status = status, .body = htc_buf_bytes(&b) });
+    sim_event *e = htc__sim_event_to(c, to, &(htc_input){ .size = sizeof(htc_input), .kind = kind, .status = status, .body = htc_buf_bytes(&b) });
     if (!e)
         return;
     e->by_link = (uint32_t)by_link;
@@ -219,7 +219,7 @@ static void send_copy(sim_conn *c, int to, htc_bytes body, int first)
     sim_end           *end = &c->end[to];
     htc_sim           *sim = end->node->sim;
     const htc_sim_net *net = htc__sim_link_net(sim, end->link);
-    sim_event         *e = htc__sim_event_to(c, to, &(htc_input){ .kind = HTC_IN_MESSAGE, .body = body });
+    sim_event         *e = htc__sim_event_to(c, to, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .body = body });
     if (!e)
         return;
     e->by_link = 1;

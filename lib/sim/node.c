@@ -131,7 +131,7 @@ htc_status htc_sim_boot(htc_sim_node *node)
     if (status != HTC_OK || !node->ops)
         return boot_failed(node, status != HTC_OK ? status : HTC_EINVAL);
     node->up = 1;
-    sim_event *e = htc__sim_event(node->sim, node, &(htc_input){ .kind = HTC_IN_START });
+    sim_event *e = htc__sim_event(node->sim, node, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
     htc__sim_callers(node);
     return e ? htc__sim_push(node->sim, e, node->sim->now) : HTC_ENOMEM;
 }
@@ -210,7 +210,7 @@ htc_status htc__sim_arm(htc_sim_node *node)
     htc_ns when = htc__sim_clock_when(&node->clock, node->deadline, sim->now);
     if (when >= node->timer_at)
         return HTC_OK; /* the timer that is set looks again */
-    sim_event *e = htc__sim_event(sim, node, &(htc_input){ .kind = HTC_IN_TIMEOUT, .tag = when });
+    sim_event *e = htc__sim_event(sim, node, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT, .tag = when });
     if (!e)
         return HTC_ENOMEM;
     node->timer_at = when;
@@ -295,7 +295,7 @@ static void turn_later(htc_sim_node *node)
     int                    wants = ops->size > offsetof(htc_machine_ops, flags) && (ops->flags & HTC_MACHINE_TURNS);
     if (!wants || node->turn_due)
         return;
-    sim_event *e = htc__sim_event(node->sim, node, &(htc_input){ .kind = HTC_IN_TURN });
+    sim_event *e = htc__sim_event(node->sim, node, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TURN });
     node->turn_due = e != NULL;
     if (e)
         htc__sim_push(node->sim, e, node->sim->now);
@@ -396,17 +396,17 @@ htc_status htc_sim_result(htc_sim_node *node, htc_ns delay, const htc_effect *ef
         return HTC_EINVAL;
     return input_after(
         node, delay,
-        &(htc_input){ .kind = HTC_IN_RESULT, .op = effect->op, .tag = effect->tag, .status = status, .body = body });
+        &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_RESULT, .op = effect->op, .tag = effect->tag, .status = status, .body = body });
 }
 
 htc_status htc_sim_event(htc_sim_node *node, htc_ns delay, uint32_t op, htc_status status, htc_bytes body)
 {
-    return input_after(node, delay, &(htc_input){ .kind = HTC_IN_EVENT, .op = op, .status = status, .body = body });
+    return input_after(node, delay, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_EVENT, .op = op, .status = status, .body = body });
 }
 
 htc_status htc_sim_stored(htc_sim_node *node, htc_ns delay, uint64_t tag, htc_status status)
 {
-    return input_after(node, delay, &(htc_input){ .kind = HTC_IN_STORED, .tag = tag, .status = status });
+    return input_after(node, delay, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = tag, .status = status });
 }
 
 /* ---- what is asked about a node ---- */

@@ -63,7 +63,7 @@ htc_status htc_sim_at(htc_sim *sim, htc_ns at, void (*fn)(htc_sim *sim, void *ct
 {
     if (!sim || !fn || (size && !ctx))
         return HTC_EINVAL;
-    sim_event *e = htc__sim_event(sim, NULL, &(htc_input){ .body = { ctx, size } });
+    sim_event *e = htc__sim_event(sim, NULL, &(htc_input){ .size = sizeof(htc_input), .body = { ctx, size } });
     if (!e)
         return HTC_ENOMEM;
     e->fn = fn;

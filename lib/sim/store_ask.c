@@ -76,7 +76,7 @@ static void ask_key(store_client *c, store_asked *a, char text[STORE_VALUE], htc
     store         *s = c->s;
     store_key     *k = some_key(c);
     htc_history_op op = HTC_HISTORY_OP_INIT;
-    *q = (htc_kv_request){ .op = some_operation(c, k->type), .key = htc_bytes_of(k->name) };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = some_operation(c, k->type), .key = htc_bytes_of(k->name) };
     op.kind = kind_of[q->op];
     op.key = k->number;
     op.process = c->at;
@@ -119,7 +119,7 @@ static void read_key(store_client *c, store_asked *a, htc_kv_request *q)
 {
     store         *s = c->s;
     htc_history_op op = HTC_HISTORY_OP_INIT;
-    *q = (htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of(s->keys[c->reading].name) };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of(s->keys[c->reading].name) };
     op.kind = HTC_HISTORY_GET;
     op.key = s->keys[c->reading].number;
     op.flags = HTC_HISTORY_FINAL;
@@ -149,7 +149,7 @@ static void read_next(store_client *c, store_asked *a, char text[STORE_VALUE], h
         htc__store_lease_look(c, a, c->reading - READ_LEASES, text, q);
     } else {
         a->what = STORE_OF_ALL;
-        *q = (htc_kv_request){ .op = c->reading == READ_PAGES ? HTC_KV_SCAN : HTC_KV_COUNT, .limit = a->limit = 7 };
+        *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = c->reading == READ_PAGES ? HTC_KV_SCAN : HTC_KV_COUNT, .limit = a->limit = 7 };
         memcpy(a->after, c->cursor, sizeof a->after);
         q->cursor = htc_bytes_of(a->after);
     }

@@ -37,7 +37,7 @@ static htc_status answers(store_client *c, uint32_t m, htc_output *out)
 {
     for (uint32_t i = 0; i < STORE_CALLS; i++)
         if (c->called[i] == m)
-            return feed(c, (htc_input){ .kind = HTC_IN_OPENED, .peer = CALLS + i, .body = { c->infos[m], c->infos_len[m] } }, out);
+            return feed(c, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = CALLS + i, .body = { c->infos[m], c->infos_len[m] } }, out);
     return HTC_OK;
 }
 
@@ -78,7 +78,7 @@ static htc_status feed(store_client *c, htc_input in, htc_output *out)
 static htc_status lose(store_client *c, htc_output *out)
 {
     c->member = STORE_NONE;
-    return feed(c, (htc_input){ .kind = HTC_IN_CLOSED, .peer = PEER, .status = HTC_ECLOSED }, out);
+    return feed(c, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = PEER, .status = HTC_ECLOSED }, out);
 }
 
 static htc_status choose(store_client *c, htc_output *out)
@@ -91,7 +91,7 @@ static htc_status choose(store_client *c, htc_output *out)
             break;
     c->member = m;
     c->moved = c->now;
-    return feed(c, (htc_input){ .kind = HTC_IN_OPENED, .peer = PEER, .body = { c->info, c->info_len } }, out);
+    return feed(c, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = PEER, .body = { c->info, c->info_len } }, out);
 }
 
 /* Somebody else might answer. Each time without an answer it waits for twice as long: what nobody does that quickly would never be
@@ -206,7 +206,7 @@ static htc_status begin(store_client *c)
 static htc_status step(void *self, const htc_input *in, htc_output *out)
 {
     store_client *c = self;
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     c->now = in->now;
     htc_status status = arrives(c, in, out);
     if (status == HTC_OK && c->pending && c->member != STORE_NONE && c->now >= leaves(c))

@@ -139,7 +139,7 @@ static store_copies *some_copies(store_client *c, uint32_t *at)
 static void ask_get(store_asked *a, const store_copies *k, htc_kv_request *q)
 {
     a->what = STORE_OF_SPACE;
-    *q = (htc_kv_request){ .op = HTC_KV_GET, .space = htc_bytes_of(SPACE), .key = htc_bytes_of(k->name) };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .space = htc_bytes_of(SPACE), .key = htc_bytes_of(k->name) };
 }
 
 int htc__store_eventual_ask(store_client *c, uint64_t lot, store_asked *a, char text[STORE_VALUE], htc_kv_request *q)

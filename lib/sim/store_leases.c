@@ -50,7 +50,7 @@ static void grant(store_client *c, store_asked *a, char text[STORE_VALUE], htc_k
     snprintf(name, sizeof name, "%c%u", l->is_key ? 't' : 'L', a->at);
     if (htc_history_key(s->history, htc_bytes_of(name), &l->number) != HTC_OK)
         htc__store_fail(s, "no room in the history");
-    *q = (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = l->ttl };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = l->ttl };
     if (l->is_key) {
         q->op = HTC_KV_PUT;
         q->flags = HTC_KV_NX;
@@ -62,10 +62,9 @@ static void grant(store_client *c, store_asked *a, char text[STORE_VALUE], htc_k
 static void renew(store_client *c, store_asked *a, char text[STORE_VALUE], htc_kv_request *q)
 {
     const store_lease *l = &c->s->leases[a->at];
-    *q = (htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = l->id };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = l->id };
     if (l->is_key)
-        *q = (htc_kv_request){
-            .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH, .ttl = l->ttl, .key = key_of(c->s, a->at, 0, text)
+        *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH, .ttl = l->ttl, .key = key_of(c->s, a->at, 0, text)
         };
     note(c, a, HTC_HISTORY_RENEW);
 }
@@ -73,9 +72,9 @@ static void renew(store_client *c, store_asked *a, char text[STORE_VALUE], htc_k
 static void revoke(store_client *c, store_asked *a, char text[STORE_VALUE], htc_kv_request *q)
 {
     const store_lease *l = &c->s->leases[a->at];
-    *q = (htc_kv_request){ .op = HTC_KV_LEASE_REVOKE, .lease = l->id };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = l->id };
     if (l->is_key)
-        *q = (htc_kv_request){ .op = HTC_KV_DELETE, .key = key_of(c->s, a->at, 0, text) };
+        *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_of(c->s, a->at, 0, text) };
     note(c, a, HTC_HISTORY_REVOKE);
 }
 
@@ -83,7 +82,7 @@ static void bind(store_client *c, store_asked *a, char text[STORE_VALUE], htc_kv
 {
     store_lease *l = &c->s->leases[a->at];
     a->bound = l->bound++;
-    *q = (htc_kv_request){ .op = HTC_KV_PUT, .lease = l->id, .key = key_of(c->s, a->at, a->bound, text) };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .lease = l->id, .key = key_of(c->s, a->at, a->bound, text) };
     q->value = q->key;
     note(c, a, HTC_HISTORY_LOOK);
 }
@@ -99,7 +98,7 @@ void htc__store_lease_look(store_client *c, store_asked *a, uint32_t lease, char
         return;
     }
     a->bound = l->bound ? (uint32_t)htc_rng_below(&c->rng, l->bound) : 0;
-    *q = (htc_kv_request){ .op = HTC_KV_GET, .key = key_of(c->s, lease, a->bound, text) };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_of(c->s, lease, a->bound, text) };
     note(c, a, HTC_HISTORY_LOOK);
 }
 

@@ -194,7 +194,7 @@ htc_status htc__store_moves_ask(store_client *c, htc_output *out)
 {
     store          *s = c->s;
     store_moves    *v = &s->moves;
-    htc_kv_request  q = { .op = HTC_KV_CHANGE, .limit = v->also ? v->also : v->kind };
+    htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_CHANGE, .limit = v->also ? v->also : v->kind };
     if (v->also == HTC_KV_CHANGE_RATE)
         q.delta = htc_rng_below(&v->rng, 3) ? 120 + (int64_t)htc_rng_below(&v->rng, 1200) : 0;
     if (!v->also)

@@ -20,7 +20,7 @@ void htc__store_page_ask(store_client *c, store_asked *a, htc_kv_request *q)
     uint64_t          lot = htc_rng_below(&c->rng, 16);
     a->what = STORE_OF_ALL;
     c->s->asked++;
-    *q = (htc_kv_request){ .op = lot < 3 ? HTC_KV_COUNT : HTC_KV_SCAN };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = lot < 3 ? HTC_KV_COUNT : HTC_KV_SCAN };
     if (q->op == HTC_KV_COUNT)
         return;
     q->limit = a->limit = 1 + (uint32_t)htc_rng_below(&c->rng, PAGE / 2);

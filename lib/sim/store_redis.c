@@ -112,7 +112,7 @@ static htc_status status_of(const store_client *c, const store_asked *a, char ki
 static void tell(store_client *c, htc_status status, htc_bytes value, long long number)
 {
     const store_asked *a = &c->asked[c->told];
-    htc_kv_result      r = { .op = a->op, .index = c->told, .status = status, .value = value, .number = number };
+    htc_kv_result      r = { .size = sizeof r, .op = a->op, .index = c->told, .status = status, .value = value, .number = number };
     c->told++;
     htc__store_answered(c, &r);
 }

@@ -11,7 +11,7 @@ static void piece(sim_conn *c, int to, uint64_t up_to, size_t len)
 {
     sim_end   *end = &c->end[to];
     htc_sim   *sim = end->node->sim;
-    sim_event *e = htc__sim_event_to(c, to, &(htc_input){ .kind = HTC_IN_BYTES });
+    sim_event *e = htc__sim_event_to(c, to, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_BYTES });
     if (!e)
         return;
     htc_ns at = htc__sim_arrival(sim, end->link, len);
@@ -71,7 +71,7 @@ static void tell_sent(sim_conn *c, int from)
     sim_pipe *p = &c->end[!from].pipe;
     if (!p->tag || p->delivered < p->tag_at)
         return;
-    sim_event *e = htc__sim_event_to(c, from, &(htc_input){ .kind = HTC_IN_SENT, .tag = p->tag });
+    sim_event *e = htc__sim_event_to(c, from, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_SENT, .tag = p->tag });
     p->tag = 0;
     if (e)
         htc__sim_push(c->end[from].node->sim, e, c->end[from].node->sim->now);
@@ -91,7 +91,7 @@ sim_event *htc__sim_bytes(htc_sim *sim, const sim_event *e)
     int        over = p->ended == 1 && p->bytes.len == n;
     sim_event *all = NULL;
     if (n || over)
-        all = htc__sim_event_to(c, (int)e->to, &(htc_input){ .kind = HTC_IN_BYTES, .body = { p->bytes.data, n } });
+        all = htc__sim_event_to(c, (int)e->to, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_BYTES, .body = { p->bytes.data, n } });
     if (n) {
         htc_buf_consume(&p->bytes, n);
         p->delivered += n;
@@ -112,7 +112,7 @@ void htc__sim_hold(htc_sim_node *node, const htc_effect *effect)
         return;
     sim_pipe *p = &c->end[side].pipe;
     p->held = effect->op != 0;
-    sim_event *e = p->held ? NULL : htc__sim_event_to(c, side, &(htc_input){ .kind = HTC_IN_BYTES });
+    sim_event *e = p->held ? NULL : htc__sim_event_to(c, side, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_BYTES });
     if (!e)
         return;
     e->offset = p->arrived;

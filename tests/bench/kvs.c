@@ -41,10 +41,10 @@ static double run(kvs_local *l, uint32_t op, size_t n, size_t records, size_t to
     htc_kv_request    rq[TOGETHER_MAX];
     double            start = seconds();
     for (size_t done = 0; done < n; done += together) {
-        htc_kv_result r;
+        htc_kv_result r = { .size = sizeof r };
         for (size_t i = 0; i < together; i++) {
             uint64_t which = op == HTC_KV_PUT ? (done + i) % records : htc_rng_below(&l->rng, records);
-            rq[i] = (htc_kv_request){ .op = op,
+            rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = op,
                                       .key = key_of(text[i], which),
                                       .value = { value, sizeof value },
                                       .seen = { value, sizeof value } };

@@ -212,8 +212,8 @@ static void send_frame(htc_output *out, uint32_t peer, const htc_buf *b)
 static void send_request(htc_output *out, uint32_t peer, uint64_t session)
 {
     htc_buf        b;
-    htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("used"), .value = { value, VALUE } };
-    htc_kv_request get = { .op = HTC_KV_GET, .key = htc_bytes_of("used") };
+    htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = htc_bytes_of("used"), .value = { value, VALUE } };
+    htc_kv_request get = { .size = sizeof get, .op = HTC_KV_GET, .key = htc_bytes_of("used") };
     htc_buf_init(&b, NULL, 0);
     htc_wire_begin(&b, HTC_WIRE_KV_REQUEST, session ? 2 : 1);
     htc__kv_head_write(

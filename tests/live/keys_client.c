@@ -52,8 +52,8 @@ int main(int argc, char **argv)
     puts("open");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
-        htc_kv_request q = { .op = HTC_KV_ADD, .key = htc_bytes_of("n"), .delta = 1 };
-        htc_kv_result  r;
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of("n"), .delta = 1 };
+        htc_kv_result  r = { .size = sizeof r };
         htc_status     s = htc_store_ask(store, &q, &r, &error);
         if (s == HTC_OK && r.status == HTC_OK)
             printf("%lld\n", (long long)r.number);

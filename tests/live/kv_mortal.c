@@ -25,17 +25,17 @@ int main(int argc, char **argv)
         return 2;
     htc_store_options o = { .size = sizeof o, .address = argv[1] };
     htc_store        *store;
-    htc_kv_result     r;
+    htc_kv_result     r = { .size = sizeof r };
     if (htc_store_open(NULL, &o, &store, NULL) != HTC_OK)
         return 1;
     htc_ns         ttl = strtoull(argv[5], NULL, 10) * HTC_SECOND;
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(argv[2]), .value = htc_bytes_of(argv[3]) };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(argv[2]), .value = htc_bytes_of(argv[3]) };
     if (!argv[3][0]) {
         q.op = HTC_KV_GET;
         ask(store, &q, &r);
         printf("%" PRIu64 " %s\n", r.ttl / HTC_SECOND, r.lease ? "leased" : "free");
     } else if (strcmp(argv[4], "lease") == 0) {
-        ask(store, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = ttl }, &r);
+        ask(store, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = ttl }, &r);
         q.lease = r.lease;
         ask(store, &q, &r);
     } else {

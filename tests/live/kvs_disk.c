@@ -67,13 +67,13 @@ static void child_commits(int pipe_end, uint64_t seed)
 {
     htc_kv_engine engine;
     kvs_local     l;
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     kvs_local_must(open_engine(&engine, 0), "open");
     kvs_local_open(&l, engine, seed);
     for (;;) {
         int n = 1 + (int)htc_rng_below(&l.rng, COUNTERS);
         for (int i = 0; i < n; i++) {
-            htc_kv_request q = { .op = HTC_KV_ADD, .key = name(i), .delta = 1 };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = name(i), .delta = 1 };
             kvs_local_must(htc_kv_client_submit(l.client, 0, &q, 1, (uint64_t)i, l.to_server), "submit");
         }
         kvs_local_pump(&l);
@@ -123,7 +123,7 @@ static void kill_rounds(int rounds)
         kvs_local_must(open_engine(&engine, 0), "open after the kill");
         kvs_local_open(&l, engine, 500000 + (uint64_t)round);
         for (int i = 0; i < COUNTERS; i++) {
-            htc_kv_result r = kvs_local_ask(&l, (htc_kv_request){ .op = HTC_KV_GET, .key = name(i) });
+            htc_kv_result r = kvs_local_ask(&l, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = name(i) });
             char          text[24] = "0";
             if (r.status == HTC_OK)
                 memcpy(text, r.value.data, r.value.len < 23 ? r.value.len : 23);
@@ -151,26 +151,26 @@ static void fill(const char *how, uint64_t bytes_max)
     kvs_local     l;
     char          key[16], *value = calloc(1, 50000);
     int           n = 0;
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     kvs_local_must(open_engine(&engine, bytes_max), "open");
     kvs_local_open(&l, engine, 7);
     do {
         snprintf(key, sizeof key, "k%05d", n++);
         r = kvs_local_ask(&l,
-                          (htc_kv_request){ .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = { value, 50000 } });
+                          (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = { value, 50000 } });
     } while (r.status == HTC_OK && n < 10000);
     check(r.status == HTC_ENOSPC, "a full disk says so");
     check(n > 5, "something fitted");
     for (int i = 0; i < n; i++) {
         snprintf(key, sizeof key, "k%05d", i);
-        r = kvs_local_ask(&l, (htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of(key) });
+        r = kvs_local_ask(&l, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of(key) });
         check(r.status == (i < n - 1 ? HTC_OK : HTC_ENOTFOUND), "reads go on, and say what was acknowledged");
     }
     kvs_local_close(&l);
     engine.ops->destroy(engine.ctx);
     kvs_local_must(open_engine(&engine, bytes_max), "open again");
     kvs_local_open(&l, engine, 8);
-    r = kvs_local_ask(&l, (htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of("k00000") });
+    r = kvs_local_ask(&l, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of("k00000") });
     check(r.status == HTC_OK && r.value.len == 50000, "it is there after opening it again");
     kvs_local_close(&l);
     engine.ops->destroy(engine.ctx);
@@ -270,7 +270,7 @@ static void damage_is_told(void)
         kvs_local_open(&l, engine, 9);
         for (int i = 0; i < 300; i++) {
             snprintf(key, sizeof key, "k%d", i);
-            htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = { value, sizeof value } };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = { value, sizeof value } };
             check(kvs_local_ask(&l, q).status == HTC_OK, "put");
         }
         kvs_local_close(&l);

@@ -73,7 +73,7 @@ static void choose(user *u, htc_kv_request *q, htc_history_op *op, char text[32]
     op->key = keys[age * KEYS + k];
     op->process = (uint64_t)u->number;
     op->kind = HTC_HISTORY_GET;
-    *q = (htc_kv_request){ .op = HTC_KV_GET, .key = htc_history_key_bytes(history, op->key) };
+    *q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_history_key_bytes(history, op->key) };
     if (k < 2 && what < 8) {
         q->op = HTC_KV_ADD;
         op->kind = HTC_HISTORY_ADD;
@@ -130,7 +130,7 @@ static void note(user *u, size_t at, const htc_kv_request *q, htc_status status,
 
 static void one_request(user *u, uint32_t flags, const htc_kv_request *given, htc_history_op *op)
 {
-    htc_kv_result  r = { 0 };
+    htc_kv_result  r = { .size = sizeof r };
     htc_kv_request q = *given;
     size_t         at;
     op->flags = flags;
@@ -162,7 +162,7 @@ static void *client_run(void *arg)
 {
     user *u = arg;
     while (!stop) {
-        htc_kv_request q;
+        htc_kv_request q = { .size = sizeof q };
         htc_history_op op;
         char           text[32];
         if (!has_room()) {
@@ -199,15 +199,15 @@ static htc_kv_request lease_request(const held *h, uint32_t kind)
     htc_bytes key = htc_bytes_of(h->name);
     switch (kind) {
     case HTC_HISTORY_GRANT:
-        return (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = TTL };
+        return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = TTL };
     case HTC_HISTORY_RENEW:
-        return (htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = h->lease };
+        return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = h->lease };
     case HTC_HISTORY_REVOKE:
-        return (htc_kv_request){ .op = HTC_KV_LEASE_REVOKE, .lease = h->lease };
+        return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = h->lease };
     case HTC_HISTORY_PUT:
-        return (htc_kv_request){ .op = HTC_KV_PUT, .key = key, .value = key, .lease = h->lease };
+        return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key, .value = key, .lease = h->lease };
     default:
-        return (htc_kv_request){ .op = HTC_KV_GET, .key = key };
+        return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key };
     }
 }
 
@@ -215,7 +215,7 @@ static htc_kv_request lease_request(const held *h, uint32_t kind)
 static htc_status lease_deed(user *u, held *h, uint32_t kind)
 {
     htc_kv_request q = lease_request(h, kind);
-    htc_kv_result  r = { 0 };
+    htc_kv_result  r = { .size = sizeof r };
     htc_history_op op = HTC_HISTORY_OP_INIT, told_op = HTC_HISTORY_OP_INIT;
     size_t         at;
     op.kind = kind == HTC_HISTORY_PUT ? (uint32_t)HTC_HISTORY_LOOK : kind;
@@ -299,7 +299,7 @@ static void something_known(void)
     uint32_t key = keys[(ages - 1) * KEYS];
     htc_ns   until = load_now() + 120 * HTC_SECOND;
     for (int n = 0; n < 3;) {
-        htc_kv_request q = { .op = n < 2 ? HTC_KV_ADD : HTC_KV_GET, .key = htc_history_key_bytes(history, key), .delta = n < 2 };
+        htc_kv_request q = { .size = sizeof q, .op = n < 2 ? HTC_KV_ADD : HTC_KV_GET, .key = htc_history_key_bytes(history, key), .delta = n < 2 };
         htc_history_op op = HTC_HISTORY_OP_INIT;
         int            before = told;
         op.kind = n < 2 ? HTC_HISTORY_ADD : HTC_HISTORY_GET;
@@ -321,7 +321,7 @@ static void last_look(void)
     for (int m = 0; m < load_members(); m++) {
         user u = { .number = CLIENTS + HOLDERS + m };
         for (uint32_t k = 0; k < ages * KEYS; k++) {
-            htc_kv_request q = { .op = HTC_KV_GET, .key = htc_history_key_bytes(history, keys[k]) };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc_history_key_bytes(history, keys[k]) };
             htc_ns         until = load_now() + 60 * HTC_SECOND;
             for (int before = told; told == before;) {
                 htc_history_op op = HTC_HISTORY_OP_INIT;

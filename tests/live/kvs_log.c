@@ -48,7 +48,7 @@ static void pump(member *m)
         }
         htc_output_clear(m->out);
         for (size_t i = 0; i < n; i++) {
-            htc_input in = { .kind = HTC_IN_RESULT, .now = htc_host_now(), .op = all[i].op, .tag = all[i].tag };
+            htc_input in = { .size = sizeof in, .kind = HTC_IN_RESULT, .now = htc_host_now(), .op = all[i].op, .tag = all[i].tag };
             in.status = htc_disk_dir_do(m->disk, (htc_bytes){ bodies[i], all[i].body.len }, &in.body);
             must(m->cells.ops->step(m->cells.ctx, &in, m->out, &m->ready) == HTC_OK, "step");
             free(bodies[i]);
@@ -66,7 +66,7 @@ static void member_open(member *m)
     must(status == HTC_OK, "open");
     m->ready = 0;
     must(htc_output_create(NULL, 0, &m->out) == HTC_OK && htc__log_create(NULL, &o, &m->cells) == HTC_OK, "create");
-    htc_input in = { .kind = HTC_IN_START, .now = htc_host_now() };
+    htc_input in = { .size = sizeof in, .kind = HTC_IN_START, .now = htc_host_now() };
     must(m->cells.ops->step(m->cells.ctx, &in, m->out, &m->ready) == HTC_OK, "start");
     pump(m);
     must(m->ready, "ready");

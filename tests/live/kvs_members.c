@@ -125,8 +125,8 @@ int main(void)
         int victim = (int)htc_rng_below(&rng, MEMBERS), at = (int)htc_rng_below(&rng, 40);
         for (int i = 0; i < 60; i++) {
             int            c = (int)htc_rng_below(&rng, COUNTERS);
-            htc_kv_request q = { .op = HTC_KV_ADD, .key = counter(c), .delta = 1 };
-            htc_kv_result  r;
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = counter(c), .delta = 1 };
+            htc_kv_result  r = { .size = sizeof r };
             if (i == at) {
                 check(kill(pids[victim], SIGKILL) == 0 && waitpid(pids[victim], NULL, 0) == pids[victim], "killed");
                 pids[victim] = 0;
@@ -148,9 +148,9 @@ int main(void)
     int64_t sum = 0;
     for (int c = 0; c < COUNTERS; c++)
         for (int i = 0; i < MEMBERS; i++) {
-            htc_kv_result  r;
+            htc_kv_result  r = { .size = sizeof r };
             char           text[24] = "0";
-            htc_kv_request look = { .op = HTC_KV_GET, .key = counter(c) };
+            htc_kv_request look = { .size = sizeof look, .op = HTC_KV_GET, .key = counter(c) };
             htc_ns         until = htc_host_now() + 120 * HTC_SECOND;
             htc_status     status;
             do {

@@ -74,7 +74,7 @@ static void close_both(htc_store *store, htc_store *other)
 
 static htc_kv_result ask(htc_store *store, htc_kv_request request)
 {
-    htc_kv_result result = { 0 };
+    htc_kv_result result = { .size = sizeof result };
     htc_error     error = { 0 };
     htc_ns        begun = htc_host_now();
     htc_status    status = htc_store_ask(store, &request, &result, &error);
@@ -89,7 +89,7 @@ static htc_bytes bytes_of(const char *text)
     return htc_bytes_of(text);
 }
 
-#define REQUEST(...) ((htc_kv_request){ __VA_ARGS__ })
+#define REQUEST(...) ((htc_kv_request){ .size = sizeof(htc_kv_request), __VA_ARGS__ })
 
 /* ---- random requests against a table ---- */
 
@@ -167,7 +167,7 @@ static void one_step(htc_store *store, entry *e, htc_rng *rng)
 {
     char          text[64], joined[4096];
     long long     number;
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     htc_bytes     key = bytes_of(e->key), value, old = { e->value, e->len };
     snprintf(text, sizeof text, htc_rng_below(rng, 2) ? "%lld" : "value %lld", (long long)htc_rng_below(rng, 100000));
     value = bytes_of(text);
@@ -272,7 +272,7 @@ static void counters(void)
     for (int i = 0; i < adders; i++) {
         store[i] = open_one();
         for (int n = 0; n < ADDS; n++) {
-            htc_kv_request q = { .op = HTC_KV_ADD, .key = bytes_of(key), .delta = 1 };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = bytes_of(key), .delta = 1 };
             htc_status     status = htc_store_submit(store[i], &q, 1, (uint64_t)n);
             NEED(status == HTC_OK, "submit: %s", htc_strerror(status));
         }
@@ -280,7 +280,7 @@ static void counters(void)
     uint8_t seen[ADDERS * ADDS + 1] = { 0 };
     for (int n = 0; n < ADDS; n++) {
         for (int i = 0; i < adders; i++) {
-            htc_kv_result r;
+            htc_kv_result r = { .size = sizeof r };
             htc_status    status = htc_store_next(store[i], HTC_NEVER, &r);
             NEED(status == HTC_OK && r.status == HTC_OK, "add: %s, %s", htc_strerror(status), htc_strerror(r.status));
             NEED(r.tag == (uint64_t)n, "the changes of one key are answered out of order");
@@ -288,7 +288,7 @@ static void counters(void)
             seen[r.number] = 1;
         }
     }
-    htc_kv_result none;
+    htc_kv_result none = { .size = sizeof none };
     NEED(htc_store_next(store[0], HTC_NEVER, &none) == HTC_EMPTY, "an answer to nothing");
     for (int i = 0; i < adders; i++)
         htc_store_close(store[i]);
@@ -309,7 +309,7 @@ static void batches(void)
     for (int round = 0; round < 2; round++) {
         NEED(htc_store_submit(store, q, N, 9) == HTC_OK, "submit");
         for (int i = 0; i < N; i++) {
-            htc_kv_result r;
+            htc_kv_result r = { .size = sizeof r };
             NEED(htc_store_next(store, HTC_NEVER, &r) == HTC_OK && r.status == HTC_OK && r.tag == 9 && r.index < N,
                  "next");
             NEED(got[r.index]++ == round, "answered twice");
@@ -333,8 +333,8 @@ static void conditions(void)
 {
     htc_store     *store = open_one();
     char           name[64];
-    htc_kv_result  r;
-    htc_kv_request q = { .op = HTC_KV_PUT, .value = bytes_of("one") };
+    htc_kv_result  r = { .size = sizeof r };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .value = bytes_of("one") };
     snprintf(name, sizeof name, "%llx/conditions", (unsigned long long)seed);
     q.key = bytes_of(name);
     q.flags = HTC_KV_XX;
@@ -447,7 +447,7 @@ static void leases(void)
     uint64_t   lease = 0, version = 0;
     snprintf(key, sizeof key, "%llx/leased", (unsigned long long)seed);
     snprintf(free_key, sizeof free_key, "%llx/free", (unsigned long long)seed);
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     if (!(htc_store_can(store) & HTC_STORE_LEASES)) {
         r = ask(store, REQUEST(.op = HTC_KV_LEASE_GRANT, .ttl = TERM));
         NEED(r.status == HTC_EUNSUPPORTED, "a lease: %s", htc_strerror(r.status));
@@ -497,9 +497,9 @@ static void wrong(void)
 {
     htc_store     *store = open_one();
     char           long_key[HTC_KV_KEY_MAX + 1];
-    htc_kv_result  r;
-    htc_kv_request none = { .op = 99 }, long_one = { .op = HTC_KV_GET, .key = { long_key, sizeof long_key } };
-    htc_kv_request empty = { .op = HTC_KV_GET };
+    htc_kv_result  r = { .size = sizeof r };
+    htc_kv_request none = { .size = sizeof none, .op = 99 }, long_one = { .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = { long_key, sizeof long_key } };
+    htc_kv_request empty = { .size = sizeof empty, .op = HTC_KV_GET };
     memset(long_key, 'k', sizeof long_key);
     NEED(htc_store_submit(store, &none, 1, 0) < 0, "an unknown operation is taken");
     NEED(htc_store_submit(store, &long_one, 1, 0) < 0, "a key of 401 bytes is taken");

@@ -52,8 +52,8 @@ static void *client_lives(void *arg)
     for (int life = 0; life < LIVES; life++) {
         htc_store *store = open_store(c, life == 0 ? c->secret : NULL);
         for (int i = 0; i < ADDS; i++) {
-            htc_kv_request q = { .op = HTC_KV_ADD, .key = htc_bytes_of("sum"), .delta = 1 };
-            htc_kv_result  r;
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of("sum"), .delta = 1 };
+            htc_kv_result  r = { .size = sizeof r };
             race_check(htc_store_ask(store, &q, &r, NULL) == HTC_OK && r.status == HTC_OK, "an addition");
         }
         htc_store_close(store);
@@ -160,8 +160,8 @@ int main(void)
     race_threads_join(strangers, STRANGERS);
     race_threads_join(operators, 1);
     htc_store     *store = open_store(&clients[0], NULL);
-    htc_kv_request q = { .op = HTC_KV_ADD, .key = htc_bytes_of("sum"), .delta = 0 };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of("sum"), .delta = 0 };
+    htc_kv_result  r = { .size = sizeof r };
     race_check(htc_store_ask(store, &q, &r, NULL) == HTC_OK && r.number == CLIENTS * LIVES * ADDS,
                "every addition, once");
     htc_store_close(store);

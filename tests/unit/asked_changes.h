@@ -20,7 +20,7 @@ static inline int has_left(int n)
 
 static inline htc_status change(uint32_t kind, int n, uint32_t weight)
 {
-    htc_kv_request q = { .op = HTC_KV_CHANGE, .limit = kind, .version = n < 0 ? 0 : w.members[n].id, .delta = weight };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_CHANGE, .limit = kind, .version = n < 0 ? 0 : w.members[n].id, .delta = weight };
     htc_kv_result  r = ask_one(&w, 0, &q);
     cr_assert(r.status == HTC_OK ? r.value.len == 0 : r.value.len > 0, "seed %llu: a refusal has a reason", (unsigned long long)property_seed);
     return r.status;

@@ -177,7 +177,7 @@ static void tell_user(world *w, int caller, int to, uint32_t kind, htc_bytes bod
 {
     uint32_t number = users_number(w, caller, to);
     if (number)
-        user_input(w, user_of(caller), (htc_input){ .kind = kind, .peer = number, .body = body });
+        user_input(w, user_of(caller), (htc_input){ .size = sizeof(htc_input), .kind = kind, .peer = number, .body = body });
 }
 
 /* The end of the connection from a to node b, at both. */
@@ -187,11 +187,11 @@ static void hang_up(world *w, int a, int b)
         return;
     w->link[a][b] = 0;
     if (a < NODES)
-        node_input(w, a, (htc_input){ .kind = HTC_IN_CLOSED, .peer = TO_MEMBER + (uint32_t)b });
+        node_input(w, a, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = TO_MEMBER + (uint32_t)b });
     else
         tell_user(w, a, b, HTC_IN_CLOSED, (htc_bytes){ NULL, 0 });
     node_input(w, b,
-               (htc_input){ .kind = HTC_IN_CLOSED,
+               (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED,
                             .peer = a < NODES ? FROM_NODE + (uint32_t)a : FROM_USER + (uint32_t)(a - NODES) });
 }
 
@@ -203,11 +203,11 @@ static void call(world *w, int a, int b)
     htc_bytes body = htc_buf_bytes(&info);
     w->link[a][b] = ++w->links;
     node_input(w, b,
-               (htc_input){ .kind = HTC_IN_OPENED,
+               (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED,
                             .peer = a < NODES ? FROM_NODE + (uint32_t)a : FROM_USER + (uint32_t)(a - NODES),
                             .body = body });
     if (a < NODES)
-        node_input(w, a, (htc_input){ .kind = HTC_IN_OPENED, .peer = TO_MEMBER + (uint32_t)b, .body = body });
+        node_input(w, a, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = TO_MEMBER + (uint32_t)b, .body = body });
     else
         tell_user(w, a, b, HTC_IN_OPENED, body);
     htc_buf_free(&info);
@@ -296,7 +296,7 @@ static void dial(world *w, int from, const htc_effect *e)
             continue;
         w->node[from].knows[n] = 1;
         node_input(w, from,
-                   (htc_input){ .kind = HTC_IN_RESULT, .op = e->op, .tag = e->tag, .body = { number, sizeof number } });
+                   (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_RESULT, .op = e->op, .tag = e->tag, .body = { number, sizeof number } });
     }
 }
 
@@ -357,7 +357,7 @@ static void start(world *w, int n)
     HOLDS(htc_kv_server_create(&w->env, &o, &w->node[n].server) == HTC_OK);
     if (w->narrow)
         narrow(w->node[n].server, n);
-    node_input(w, n, (htc_input){ .kind = HTC_IN_START });
+    node_input(w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
 }
 
 /* A commit on its way is on the disk or is not. */
@@ -460,7 +460,7 @@ static htc_bytes name_of(world *w, uint32_t key)
 static void ask_page(world *w, int u)
 {
     user          *x = &w->user[u];
-    htc_kv_request q = { .op = HTC_KV_SCAN, .limit = 1 + (uint32_t)htc_rng_below(&w->rng, KEYS), .key = { "t", 0 } };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .limit = 1 + (uint32_t)htc_rng_below(&w->rng, KEYS), .key = { "t", 0 } };
     if (chance(w, 1, 4))
         q.key.len = 1; /* two, three */
     snprintf(x->behind, sizeof x->behind, "%s", chance(w, 1, 3) ? "one" : "");
@@ -538,7 +538,7 @@ static void ask(world *w, int u)
     kind = k == 0 ? (kind < 3 ? 0 : 6) : kind % 6; /* the first key is a counter */
     snprintf(text, sizeof text, "v%d", ++w->asked);
     snprintf(seen, sizeof seen, "v%d", w->asked - 1 - (int)htc_rng_below(&w->rng, 6));
-    htc_kv_request q = { .op = kinds[kind][0], .key = name_of(w, w->key[k]) };
+    htc_kv_request q = { .size = sizeof q, .op = kinds[kind][0], .key = name_of(w, w->key[k]) };
     op.kind = kinds[kind][1];
     op.key = w->key[k];
     op.process = (uint64_t)u;
@@ -568,7 +568,7 @@ static void ask(world *w, int u)
 
 static void note_answers(world *w, int u)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     while (!w->user[u].by_hand && htc_kv_client_next(w->user[u].client, &r)) {
         w->user[u].stepped = 1;
         htc_history_op op = HTC_HISTORY_OP_INIT;
@@ -613,7 +613,7 @@ static void deliver(world *w)
         b = p->from;
     }
     int       lost = w->link[a][b] != p->link || (member && w->apart[p->from][p->to]);
-    htc_input in = { .kind = HTC_IN_MESSAGE, .body = { p->data, p->len } };
+    htc_input in = { .size = sizeof in, .kind = HTC_IN_MESSAGE, .body = { p->data, p->len } };
     if (!lost && to_user) {
         tell_user(w, p->to, p->from, HTC_IN_MESSAGE, in.body);
     } else if (!lost) {
@@ -755,10 +755,10 @@ static void go_on(world *w)
         if (x->server && x->commit_at <= w->now) {
             x->commit_at = HTC_NEVER;
             HOLDS(x->engine.ops->apply(x->engine.ctx, htc_buf_bytes(&x->commit)) == HTC_OK);
-            node_input(w, n, (htc_input){ .kind = HTC_IN_STORED, .tag = x->commit_tag });
+            node_input(w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = x->commit_tag });
         }
         if (x->server && server_due(x) <= w->now)
-            node_input(w, n, (htc_input){ .kind = HTC_IN_TIMEOUT });
+            node_input(w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     }
     for (int a = 0; a < w->nodes; a++)
         for (int b = 0; b < w->nodes; b++)
@@ -768,7 +768,7 @@ static void go_on(world *w)
         reconnect(w, u);
         reconnect_to_owners(w, u);
         if (client_due(&w->user[u]) <= w->now)
-            user_input(w, u, (htc_input){ .kind = HTC_IN_TIMEOUT });
+            user_input(w, u, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
         note_answers(w, u);
     }
 }
@@ -824,7 +824,7 @@ static inline void judge(world *w)
 /* One request, to the end; its answer is lent until the next. */
 static htc_kv_result ask_one(world *w, int u, const htc_kv_request *q)
 {
-    htc_kv_result r = { 0 };
+    htc_kv_result r = { .size = sizeof r };
     for (int turns = 0; w->user[u].pending && !w->user[u].by_hand; turns++) { /* or its answer would be taken for this one's */
         HOLDS(turns < 100000);
         turn(w);
@@ -858,9 +858,9 @@ static inline void scan_all(world *w, int u, uint32_t limit, const uint8_t *ther
     char          name[16], cursor[HTC_KV_KEY_MAX];
     htc_kv_item   item;
     int           next = 0, count = 0;
-    htc_kv_result r = { 0 };
+    htc_kv_result r = { .size = sizeof r };
     do {
-        htc_kv_request q = { .op = HTC_KV_SCAN, .limit = limit, .key = htc_bytes_of("k") };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .limit = limit, .key = htc_bytes_of("k") };
         q.cursor = (htc_bytes){ cursor, r.cursor.len };
         r = ask_one(w, u, &q);
         HOLDS(r.status == HTC_OK && r.items <= limit);
@@ -877,7 +877,7 @@ static inline void scan_all(world *w, int u, uint32_t limit, const uint8_t *ther
     while (next < keys && !there[next])
         next++;
     HOLDS(next == keys);
-    r = ask_one(w, u, &(htc_kv_request){ .op = HTC_KV_COUNT });
+    r = ask_one(w, u, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT });
     HOLDS(r.status == HTC_OK && r.number == count);
 }
 

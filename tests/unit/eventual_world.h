@@ -36,8 +36,7 @@ static int    corrupt_at_times; /* some member may have damaged records, and say
 
 static inline htc_kv_request request(uint32_t op, const char *key, const char *value)
 {
-    return (htc_kv_request){
-        .op = op, .space = htc_bytes_of(SPACE), .key = htc_bytes_of(key), .value = htc_bytes_of(value)
+    return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = op, .space = htc_bytes_of(SPACE), .key = htc_bytes_of(key), .value = htc_bytes_of(value)
     };
 }
 
@@ -225,7 +224,7 @@ static inline void know(int u, int k, htc_bytes context)
 
 static inline void note_answer(int u)
 {
-    htc_kv_result  r;
+    htc_kv_result  r = { .size = sizeof r };
     htc_history_op op = HTC_HISTORY_OP_INIT;
     if (!htc_kv_client_next(w.user[u].client, &r))
         return;

@@ -100,16 +100,16 @@ static void rig_store_step(rig *r, const htc_input *in)
         htc_effect e;
         htc_output_get(r->kv_out, i, &e);
         if (e.kind == HTC_OUT_COMMIT)
-            rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_STORED, .tag = e.tag,
+            rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_STORED, .tag = e.tag,
                                        .status = r->engine.ops->apply(r->engine.ctx, e.body) });
         else if (e.kind == HTC_OUT_MESSAGE)
-            rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = RIG_STORE, .body = e.body });
+            rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = RIG_STORE, .body = e.body });
     }
 }
 
 static void rig_answer(rig *r, const htc_effect *e, htc_status status, const htc_buf *body)
 {
-    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_RESULT, .op = e->op, .tag = e->tag,
+    rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_RESULT, .op = e->op, .tag = e->tag,
                                  .status = status, .body = body ? htc_buf_bytes(body) : (htc_bytes){ NULL, 0 } });
 }
 
@@ -190,7 +190,7 @@ static void rig_gateway_step(rig *r, const htc_input *in)
         htc_effect e;
         htc_output_get(out, i, &e);
         if (e.kind == HTC_OUT_MESSAGE && e.peer == RIG_STORE)
-            rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = RIG_STORE, .body = e.body });
+            rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = RIG_STORE, .body = e.body });
         else if (e.kind == HTC_OUT_MESSAGE)
             rig_keep(r, &e);
         else if (e.kind == HTC_OUT_CALL)
@@ -235,7 +235,7 @@ static void rig_pass(rig *r, htc_ns span)
             r->wall += at - r->now;
             r->now = at;
         }
-        rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_TIMEOUT });
+        rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_TIMEOUT });
     }
     r->wall += end - r->now;
     r->now = end;
@@ -247,16 +247,16 @@ static uint32_t rig_open(rig *r, uint32_t uid, uint8_t role)
     uint32_t peer = ++r->last_peer;
     htc_buf_init(&b, NULL, 0);
     htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_UNIX, .uid = uid, .pid = 4000 + peer });
-    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) });
+    rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) });
     htc_wire_hello(&b, role, HTC_WIRE_VERSION);
-    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) });
+    rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) });
     htc_buf_free(&b);
     return peer;
 }
 
 static void rig_say(rig *r, uint32_t peer, const htc_buf *b)
 {
-    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(b) });
+    rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(b) });
 }
 
 static void rig_start(rig *r)
@@ -273,11 +273,11 @@ static void rig_start(rig *r)
         r->has_stopped = 1;
         return;
     }
-    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_START });
+    rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_START });
     htc_buf_init(&b, NULL, 0);
     htc_peer_info_write(&b, &(htc_peer_info){ .transport = HTC_TRANSPORT_SIM });
-    rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = RIG_STORE, .body = htc_buf_bytes(&b) });
-    rig_gateway(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = RIG_STORE, .body = htc_buf_bytes(&b) });
+    rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = RIG_STORE, .body = htc_buf_bytes(&b) });
+    rig_gateway(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_OPENED, .peer = RIG_STORE, .body = htc_buf_bytes(&b) });
     htc_buf_free(&b);
     rig_pass(r, HTC_SECOND);
 }
@@ -287,7 +287,7 @@ static inline void rig_kill(rig *r)
 {
     htc_gateway_ops()->destroy(r->gateway);
     r->gateway = NULL;
-    rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_CLOSED, .peer = RIG_STORE, .status = HTC_ECLOSED });
+    rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_CLOSED, .peer = RIG_STORE, .status = HTC_ECLOSED });
 }
 
 /* alloc: the gateway's; NULL: malloc. */
@@ -307,7 +307,7 @@ static void rig_begin_with(rig *r, const htc_alloc *alloc)
     htc_kv_server_options o = { .size = sizeof o, .engine = r->engine };
     if (htc_kv_server_create(&r->env, &o, &r->server) != HTC_OK)
         abort();
-    rig_store(r, &(htc_input){ .now = r->now, .wall = r->wall, .kind = HTC_IN_START });
+    rig_store(r, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .wall = r->wall, .kind = HTC_IN_START });
     rig_start(r);
 }
 

@@ -142,7 +142,7 @@ static inline void server_start(world *w)
     w->options.engine = w->engine;
     cr_assert(eq(int, htc_kv_server_create(&w->env, &w->options, &w->server), HTC_OK));
     w->stopped = HTC_AGAIN;
-    server_input(w, (htc_input){ .kind = HTC_IN_START });
+    server_input(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
 }
 
 /* A commit in flight at the kill is on the disk or is not: nobody was told. */
@@ -198,10 +198,10 @@ static inline void reconnect(world *w, int i)
     htc_buf_init(&info, NULL, 0);
     htc_peer_info_write(&info, &(htc_peer_info){ HTC_TRANSPORT_SIM, 0, 0, 0 });
     w->link[i] = ++w->links;
-    server_input(w, (htc_input){ .kind = HTC_IN_CLOSED, .peer = (uint32_t)i + 1 });
-    server_input(w, (htc_input){ .kind = HTC_IN_OPENED, .peer = (uint32_t)i + 1, .body = htc_buf_bytes(&info) });
-    client_input(w, i, (htc_input){ .kind = HTC_IN_CLOSED, .peer = PEER });
-    client_input(w, i, (htc_input){ .kind = HTC_IN_OPENED, .peer = PEER, .body = htc_buf_bytes(&info) });
+    server_input(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = (uint32_t)i + 1 });
+    server_input(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = (uint32_t)i + 1, .body = htc_buf_bytes(&info) });
+    client_input(w, i, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = PEER });
+    client_input(w, i, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = PEER, .body = htc_buf_bytes(&info) });
     htc_buf_free(&info);
 }
 
@@ -211,7 +211,7 @@ static inline void deliver(world *w)
     w->packets = p->next;
     /* A copy may even wander into the next connection of the same pair. */
     if (w->link[p->client] && (w->link[p->client] == p->link || w->f.late)) {
-        htc_input in = { .kind = HTC_IN_MESSAGE, .peer = PEER, .body = { p->data, p->len } };
+        htc_input in = { .size = sizeof in, .kind = HTC_IN_MESSAGE, .peer = PEER, .body = { p->data, p->len } };
         if (p->to_server) {
             in.peer = (uint32_t)p->client + 1;
             server_input(w, in);
@@ -265,18 +265,18 @@ static inline void turn(world *w)
         if (status == HTC_OK)
             status = w->engine.ops->apply(w->engine.ctx, htc_buf_bytes(&w->commit));
         w->commit_at = HTC_NEVER;
-        server_input(w, (htc_input){ .kind = HTC_IN_STORED, .tag = w->commit_tag, .status = status });
+        server_input(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = w->commit_tag, .status = status });
     } else if (what == 2) {
-        client_input(w, who, (htc_input){ .kind = HTC_IN_TIMEOUT });
+        client_input(w, who, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     } else if (what == 3) {
-        server_input(w, (htc_input){ .kind = HTC_IN_TIMEOUT });
+        server_input(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     }
 }
 
 /* Submit one request and wait for its answer. The value is copied to text. */
 static inline htc_kv_result ask(world *w, int client, htc_kv_request q, char *text, size_t cap)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     cr_assert(eq(int, htc_kv_client_submit(w->client[client], w->now, &q, 1, 77, w->out), HTC_OK));
     carry_out(w, client);
     for (int i = 0; i < 100000; i++) {

@@ -413,7 +413,7 @@ static inline void submit(world *w, int slot)
     uint32_t piece = (uint32_t)++w->pieces;
     memcpy(r->piece, &piece, 4);
     r->e.arg = piece;
-    r->q = (htc_kv_request){ .op = r->e.op, .key = key_name(r->key), .value = { r->piece, 4 } };
+    r->q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = r->e.op, .key = key_name(r->key), .value = { r->piece, 4 } };
     if (r->e.op == HTC_KV_PUT) {
         r->e.flags = r->q.flags = chance(w, 300) ? HTC_KV_NX : 0;
         r->e.ttl = chance(w, 400);

@@ -252,7 +252,7 @@ static inline void model_repeat(htc_kv_result *a)
 static inline void model_do(model *m, const htc_kv_request *q, htc_kv_result *a)
 {
     model_key *k = q->key.len ? model_find(m, q->key) : NULL;
-    *a = (htc_kv_result){ .op = q->op };
+    *a = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
     if (htc__kv_op_check(q) != HTC_OK)
         abort();
     if (m->refuse != HTC_OK && htc__kv_is_change(q->op)) {
@@ -281,7 +281,7 @@ static inline void model_do(model *m, const htc_kv_request *q, htc_kv_result *a)
         a->status = HTC_MISMATCH;
         model_show(k, a);
         if (k && htc_bytes_equal((htc_bytes){ k->value, k->len }, q->seen)) {
-            *a = (htc_kv_result){ .op = q->op };
+            *a = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
             if (q->ttl)
                 k->ttl = q->ttl;
             model_set(m, k, q->value);

@@ -39,8 +39,7 @@ static inline void rig_collect(rig *r)
 
 static inline htc_status rig_input(rig *r, uint32_t kind, uint32_t peer, htc_bytes body, uint64_t tag)
 {
-    htc_input in = {
-        .now = 1000 * HTC_SECOND, .wall = 2000 * HTC_SECOND, .kind = kind, .peer = peer, .tag = tag, .body = body
+    htc_input in = { .size = sizeof in, .now = 1000 * HTC_SECOND, .wall = 2000 * HTC_SECOND, .kind = kind, .peer = peer, .tag = tag, .body = body
     };
     htc_status status = htc__resp_input(r->f, &in, r->out);
     rig_collect(r);

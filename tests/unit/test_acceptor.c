@@ -189,7 +189,7 @@ static htc__kv_register *proposer(const htc_env *env, post *p, uint64_t self)
 
 static htc_status put(htc__kv_register *reg, post *p, htc_ns now, uint64_t sequence)
 {
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = { "k", 1 }, .value = { "value", 5 } };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = { "k", 1 }, .value = { "value", 5 } };
     htc__kv_stamp  stamp = { .client = 7, .sequence = sequence };
     return htc__kv_register_ask(reg, now, &p->owners, &q, &stamp, 0, HTC_NEVER, sequence);
 }
@@ -235,7 +235,7 @@ Test(proposer, one_round_trip_when_it_knows_the_key)
     confirm(reg, &p, 4, 3);
     cr_expect(p.done == 2 && p.out.result.version == 2);
     /* A read is asked of the owners, whatever is cached. */
-    htc_kv_request q = { .op = HTC_KV_GET, .key = { "k", 1 } };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .key = { "k", 1 } };
     htc__kv_stamp  nobody = { 0 };
     htc__kv_register_ask(reg, 5, &p.owners, &q, &nobody, 0, HTC_NEVER, 9);
     cr_expect(p.ask.kind == HTC__KV_READ && p.done == 2);

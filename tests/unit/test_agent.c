@@ -167,7 +167,7 @@ static void wait_until(htc_ns then)
             return;
         }
         now = at > now ? at : now;
-        step((htc_input){ .kind = HTC_IN_TIMEOUT });
+        step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     }
     cr_assert(0, "the deadline does not move on");
 }
@@ -188,7 +188,7 @@ static void forget(void)
 static void hear(void)
 {
     cr_assert(eq(int, body.status, HTC_OK));
-    step((htc_input){ .kind = HTC_IN_MESSAGE, .peer = GATEWAY, .body = htc_buf_bytes(&body) });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = GATEWAY, .body = htc_buf_bytes(&body) });
 }
 
 static void hear_welcome(htc_status status)
@@ -250,14 +250,14 @@ static void result(uint32_t op, uint64_t run, htc_status status, htc_bytes bytes
 {
     if (op == HTC_CALL_RUN)
         running--;
-    step((htc_input){ .kind = HTC_IN_RESULT, .op = op, .tag = run, .status = status, .body = bytes });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_RESULT, .op = op, .tag = run, .status = status, .body = bytes });
 }
 
 static void event(uint32_t op, uint64_t run)
 {
     htc_buf_clear(&body);
     htc_put_u64(&body, run);
-    step((htc_input){ .kind = HTC_IN_EVENT, .op = op, .body = htc_buf_bytes(&body) });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_EVENT, .op = op, .body = htc_buf_bytes(&body) });
 }
 
 static void ends(uint64_t run, htc_status status, int32_t code, uint32_t signal)
@@ -297,13 +297,13 @@ static void create(htc_agent_options o)
     htc_buf_init(&body, NULL, 0);
     cr_assert(eq(int, htc_output_create(NULL, 0, &out), HTC_OK));
     cr_assert(eq(int, htc_agent_create(&env, &o, &agent), HTC_OK));
-    step((htc_input){ .kind = HTC_IN_START });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
     now = 1000 * HTC_SECOND;
 }
 
 static void open_connection(void)
 {
-    step((htc_input){ .kind = HTC_IN_OPENED, .peer = GATEWAY });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = GATEWAY });
 }
 
 /* Registered, with the first pull on its way. */
@@ -550,7 +550,7 @@ Test(agent, serves_on_when_the_drain_is_called_off)
 Test(agent, a_signal_to_the_agent_drains_it_for_good)
 {
     create_running((htc_agent_options){ 0 }, 1, 0);
-    step((htc_input){ .kind = HTC_IN_EVENT, .op = HTC_EVENT_SHUTDOWN, .status = HTC_OK });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_EVENT, .op = HTC_EVENT_SHUTDOWN, .status = HTC_OK });
     wait_until(1010000 * MS);
     hear_answer(2, 0, -1, -1);
     ends(1, HTC_OK, 0, 0);
@@ -592,7 +592,7 @@ Test(agent, stops_at_once_and_gives_everything_back)
 Test(agent, keeps_results_while_the_gateway_is_away)
 {
     create_running((htc_agent_options){ 0 }, 1, 0);
-    step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
     ends(1, HTC_OK, 0, 0);
     stored(1);
     expect("[1000000] call STAGE_OUT 1\n");
@@ -605,11 +605,11 @@ Test(agent, keeps_results_while_the_gateway_is_away)
            "[4600000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
            "[4600000] send HEARTBEAT 2 grant 1 1.0/1R\n"
            "[4600000] send PULL 2 want 127\n");
-    step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
     open_connection();
     hear_welcome(HTC_OK);
     hear_verdict(0, HTC_OK);
-    step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
     forget();
     wait_until(now + 3600 * HTC_SECOND);
     expect("[4660000] stop HTC_EUNREACHABLE\n");
@@ -647,7 +647,7 @@ Test(agent, ends_all_when_the_gateway_does_not_know_it)
     create_running((htc_agent_options){ .slots = 2 }, 3, 0);
     ends(1, HTC_OK, 0, 0);
     stored(1);
-    step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+    step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
     open_connection();
     forget();
     hear_welcome(HTC_ENOTFOUND);
@@ -792,7 +792,7 @@ static void random_input(uint64_t *grant, uint64_t *seq, uint64_t *next)
         hear_welcome(HTC_OK);
         break;
     case 11:
-        step((htc_input){ .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
+        step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
         break;
     case 12:
     case 13:
@@ -834,7 +834,7 @@ Test(agent, survives_any_order_of_anything)
             if (i < 9990)
                 forget();
             if (i == 0)
-                step((htc_input){ .kind = HTC_IN_EVENT, .op = HTC_EVENT_SHUTDOWN, .status = HTC_OK });
+                step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_EVENT, .op = HTC_EVENT_SHUTDOWN, .status = HTC_OK });
             else if (i == 1)
                 open_connection();
             else if (i == 2)

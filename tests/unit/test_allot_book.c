@@ -185,8 +185,8 @@ Test(allot_book, refuses_wrong_use)
         htc_allot_book_options known;
         uint64_t               newer;
     } newer = { { .size = sizeof newer }, 1 };
-    htc_allot_book_options_init(NULL);
-    htc_allot_book_options_init(&o);
+    htc_allot_book_options_init(NULL, 8);
+    htc_allot_book_options_init(&o, sizeof o);
     o.users_max = HTC_ALLOT_USERS_MAX + 1;
     cr_expect(eq(int, htc_allot_book_create(NULL, &o, &book), HTC_EINVAL));
     o = (htc_allot_book_options){ .size = sizeof o, .slots = HTC_ALLOT_BOOK_SLOTS_MAX + 1 };

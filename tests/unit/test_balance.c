@@ -731,8 +731,8 @@ Test(balance, refuses_wrong_use)
     cr_assert(eq(int, htc_balance_monitor_step(m, 0, NULL, &a), HTC_OK));
     answer.free = HTC_BALANCE_FREE_MAX + 1;
     cr_expect(eq(int, htc_balance_monitor_step(m, 0, &answer, &a), HTC_EINVAL));
-    htc_balance_options_init(NULL);
-    htc_balance_options_init(&bad);
+    htc_balance_options_init(NULL, 8);
+    htc_balance_options_init(&bad, sizeof bad);
     cr_expect(bad.size == sizeof bad && bad.partitions == 0);
     htc_balance_tree_clear(NULL);
     htc_balance_tree_destroy(t);

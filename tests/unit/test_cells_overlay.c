@@ -89,7 +89,7 @@ Test(cells_overlay, a_batch_is_seen_at_once_and_stored_or_undone_as_a_whole)
         HOLDS(htc_kv_memory_create(NULL, &engine) == HTC_OK);
         HOLDS(htc__cells_overlay(NULL, &engine, &cells) == HTC_OK);
         HOLDS(htc_output_create(NULL, 0, &out) == HTC_OK);
-        cells.ops->step(cells.ctx, &(htc_input){ .kind = HTC_IN_START }, out, &ready);
+        cells.ops->step(cells.ctx, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START }, out, &ready);
         HOLDS(ready == 1);
         for (int i = 1; i < 400; i++) {
             char     text[2];
@@ -119,7 +119,7 @@ Test(cells_overlay, a_batch_is_seen_at_once_and_stored_or_undone_as_a_whole)
                 htc_status how = htc_rng_below(&rng, 3) ? HTC_OK : HTC_ENOSPC;
                 if (how == HTC_OK)
                     HOLDS(engine.ops->apply(engine.ctx, htc_buf_bytes(&body)) == HTC_OK);
-                htc_input in = { .kind = HTC_IN_STORED, .tag = e.tag, .status = how };
+                htc_input in = { .size = sizeof in, .kind = HTC_IN_STORED, .tag = e.tag, .status = how };
                 HOLDS(cells.ops->step(cells.ctx, &in, out, &ready) == HTC_OK);
                 HOLDS(cells.ops->undone(cells.ctx) == how);
                 HOLDS(cells.ops->undone(cells.ctx) == HTC_OK); /* said once */

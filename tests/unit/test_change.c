@@ -113,7 +113,7 @@ Test(change, a_repeated_change_is_answered)
 {
     htc__kv_cell    cell = with("x", 5);
     htc__kv_stamp   stamp = { .client = 9, .sequence = 3 };
-    htc_kv_request  q = { .op = HTC_KV_APPEND, .value = B("y") };
+    htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_APPEND, .value = B("y") };
     htc__kv_changed first = ask(&cell, q, stamp);
     char            value[] = "xy";
     cell = first.to;
@@ -135,7 +135,7 @@ Test(change, a_repeated_change_says_whether_anything_was_there)
         htc__kv_floors  floors = { .version = 5 };
         htc__kv_cell    cell = i & 1 ? with("x", 5) : htc__kv_cell_absent(&floors);
         htc__kv_stamp   stamp = { .client = 9, .sequence = 3, .since = 5 };
-        htc_kv_request  q = { .op = HTC_KV_PUT, .value = B("y"), .flags = i & 2 ? HTC_KV_WANT_OLD : 0 };
+        htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_PUT, .value = B("y"), .flags = i & 2 ? HTC_KV_WANT_OLD : 0 };
         htc__kv_changed first = ask(&cell, q, stamp);
         cr_expect(first.result.existed == (i == 3) && first.result.number == 0);
         htc__kv_changed again = ask(&first.to, q, stamp);
@@ -148,7 +148,7 @@ Test(change, a_repeated_change_says_whether_anything_was_there)
 Test(change, what_may_have_been_forgotten_is_unknown)
 {
     htc__kv_cell   cell = with("x", 50);
-    htc_kv_request q = { .op = HTC_KV_PUT, .value = B("y") };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .value = B("y") };
     cell.forgot = 20;
     htc__kv_changed out = ask(&cell, q, (htc__kv_stamp){ .client = 9, .sequence = 1, .since = 19 });
     cr_expect(eq(int, out.effect, HTC__KV_UNKNOWN));
@@ -168,32 +168,32 @@ Test(change, what_may_have_been_forgotten_is_unknown)
 Test(change, a_put_says_how_long_a_key_lives)
 {
     htc__kv_cell    cell = with("1", 5);
-    htc__kv_changed out = ask(&cell, (htc_kv_request){ .op = HTC_KV_PUT, .value = B("1"), .ttl = 70 }, nobody);
+    htc__kv_changed out = ask(&cell, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .value = B("1"), .ttl = 70 }, nobody);
     cr_expect(eq(u64, out.to.ttl, 70));
     cr_expect(eq(u64, out.to.term, htc__kv_term(6, &nobody)));
     cell = out.to;
-    out = ask(&cell, (htc_kv_request){ .op = HTC_KV_ADD, .delta = 1 }, nobody); /* leaves it alone */
+    out = ask(&cell, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .delta = 1 }, nobody); /* leaves it alone */
     cr_expect(eq(u64, out.to.term, cell.term));
     cr_expect(eq(u64, out.to.version, 7));
-    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .op = HTC__KV_EXPIRE, .version = 7 }, nobody).result.status,
+    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC__KV_EXPIRE, .version = 7 }, nobody).result.status,
                  HTC_MISMATCH));
-    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .op = HTC__KV_EXPIRE, .version = cell.term }, nobody).result.status,
+    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC__KV_EXPIRE, .version = cell.term }, nobody).result.status,
                  HTC_OK));
-    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .op = HTC__KV_END, .version = 6 }, nobody).result.status, HTC_MISMATCH));
-    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .op = HTC__KV_END, .version = 7 }, nobody).result.status, HTC_OK));
-    out = ask(&cell, (htc_kv_request){ .op = HTC_KV_PUT, .value = B("2"), .flags = HTC_KV_KEEP_TTL }, nobody);
+    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC__KV_END, .version = 6 }, nobody).result.status, HTC_MISMATCH));
+    cr_expect(eq(int, ask(&out.to, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC__KV_END, .version = 7 }, nobody).result.status, HTC_OK));
+    out = ask(&cell, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .value = B("2"), .flags = HTC_KV_KEEP_TTL }, nobody);
     cr_expect(eq(u64, out.to.ttl, 70));
-    out = ask(&cell, (htc_kv_request){ .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH | HTC_KV_PERSIST }, nobody);
+    out = ask(&cell, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH | HTC_KV_PERSIST }, nobody);
     cr_expect(eq(u64, out.to.ttl, 0));
     cr_expect(eq(u64, out.to.term, 0));
-    out = ask(&cell, (htc_kv_request){ .op = HTC_KV_PUT, .value = B("2") }, nobody);
+    out = ask(&cell, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .value = B("2") }, nobody);
     cr_expect(eq(u64, out.to.ttl, 0));
-    out = ask(&cell, (htc_kv_request){ .op = HTC_KV_DELETE }, nobody);
+    out = ask(&cell, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE }, nobody);
     cr_expect(eq(u64, out.to.ttl, 0));
-    out = ask(&cell, (htc_kv_request){ .op = HTC_KV_PUT, .value = B("2"), .flags = HTC_KV_WANT_OLD }, nobody);
+    out = ask(&cell, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .value = B("2"), .flags = HTC_KV_WANT_OLD }, nobody);
     cr_expect(out.fields == (HTC__KV_HAS_VALUE | HTC__KV_HAS_OLD) && htc_bytes_equal(out.result.value, B("1")));
     cr_expect(eq(u32, out.result.existed, 1));
-    htc_kv_request cas = { .op = HTC_KV_CAS_VALUE, .seen = B("1"), .value = B("2") };
+    htc_kv_request cas = { .size = sizeof cas, .op = HTC_KV_CAS_VALUE, .seen = B("1"), .value = B("2") };
     cr_expect(eq(u64, ask(&cell, cas, nobody).to.ttl, 0));
     cas.flags = HTC_KV_KEEP_TTL;
     cr_expect(eq(u64, ask(&cell, cas, nobody).to.ttl, 70));
@@ -210,14 +210,14 @@ Test(change, a_put_says_how_long_a_key_lives)
 Test(change, a_term_is_of_one_change)
 {
     htc__kv_cell   cell = with("1", 5);
-    htc_kv_request put = { .op = HTC_KV_PUT, .value = B("2"), .ttl = 70 };
+    htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .value = B("2"), .ttl = 70 };
     htc__kv_cell   one = ask(&cell, put, (htc__kv_stamp){ .client = 1, .sequence = 1 }).to;
     htc__kv_cell   other = ask(&cell, put, (htc__kv_stamp){ .client = 2, .sequence = 1 }).to;
     htc__kv_cell   later = ask(&cell, put, (htc__kv_stamp){ .client = 1, .sequence = 2 }).to;
     htc__kv_cell   again = ask(&cell, put, (htc__kv_stamp){ .client = 1, .sequence = 1, .since = 3 }).to;
     cr_expect(one.version == other.version && one.version == later.version);
     cr_expect(one.term != other.term && one.term != later.term && one.term == again.term);
-    htc_kv_request end = { .op = HTC__KV_EXPIRE, .version = one.term };
+    htc_kv_request end = { .size = sizeof end, .op = HTC__KV_EXPIRE, .version = one.term };
     cr_expect(eq(int, ask(&one, end, nobody).result.status, HTC_OK));
     cr_expect(eq(int, ask(&other, end, nobody).result.status, HTC_MISMATCH));
 }
@@ -230,7 +230,7 @@ Test(change, without_memory_nothing_is_changed)
         htc_env         env = alloc_fail_env(&f);
         htc_buf         b;
         htc__kv_changed out;
-        htc_kv_request  q = { .op = HTC_KV_APPEND, .value = B("y") };
+        htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_APPEND, .value = B("y") };
         htc_buf_init(&b, &env, 0);
         htc__kv_change(&cell, &q, &nobody, 0, &b, &out);
         cr_expect(out.effect == (f.refused ? HTC__KV_NO_MEMORY : HTC__KV_CHANGED));
@@ -267,10 +267,10 @@ Test(change, values_have_a_bound)
         htc__kv_change_within(&cell, &asks[i].q, &nobody, 0, 4, &b, &out);
         cr_expect(out.result.status == asks[i].status, "%zu: %s", i, htc_strerror(out.result.status));
     }
-    htc_kv_request q = { .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH, .ttl = HTC_SECOND };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH, .ttl = HTC_SECOND };
     htc__kv_change_within(&long_one, &q, &nobody, 0, 4, &b, &out);
     cr_expect(out.effect == HTC__KV_CHANGED && out.to.value.len == 6, "it stays");
-    q = (htc_kv_request){ .op = HTC_KV_PUT, .value = { "12345", 5 } };
+    q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .value = { "12345", 5 } };
     htc__kv_change_within(&long_one, &q, &nobody, 0, 4, &b, &out);
     cr_expect(out.effect == HTC__KV_CHANGED, "and becomes shorter");
     htc_buf_free(&b);

@@ -425,8 +425,8 @@ Test(dag, refuses_wrong_use)
         cr_expect(eq(int, htc_dag_create(NULL, &bad[i], &none), HTC_EINVAL), "options %zu", i);
     cr_expect(eq(int, htc_dag_create(NULL, NULL, NULL), HTC_EINVAL));
     htc_dag_destroy(NULL);
-    htc_dag_options_init(NULL);
-    htc_dag_options_init(&bad[0]);
+    htc_dag_options_init(NULL, 8);
+    htc_dag_options_init(&bad[0], sizeof bad[0]);
     cr_expect(bad[0].size == sizeof bad[0] && bad[0].tasks_max == 0);
     cr_expect(eq(int, htc_dag_add_task(NULL, 0), HTC_EINVAL));
     cr_expect(eq(int, htc_dag_add_task(d, UINT32_MAX), HTC_EFULL));

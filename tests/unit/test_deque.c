@@ -341,8 +341,8 @@ Test(deque, takes_options_of_any_version_and_refuses_sizes_out_of_range)
     htc_deque_options o = { 0 };
     htc_deque        *d = NULL;
     cr_expect(eq(int, htc_deque_create(NULL, &o, &d), HTC_EINVAL));
-    htc_deque_options_init(NULL);
-    htc_deque_options_init(&o);
+    htc_deque_options_init(NULL, 8);
+    htc_deque_options_init(&o, sizeof o);
     cr_expect(o.size == sizeof o && o.capacity == 0 && o.capacity_max == 0);
     cr_expect(eq(int, htc_deque_create(NULL, &newer.known, &d), HTC_OK));
     htc_deque_destroy(d);

@@ -136,7 +136,7 @@ Test(etcd, answers)
                            &a, &kept),
                  HTC_OK));
     cr_expect(a.succeeded && a.revision == 7 && a.items == 1 && a.code == 0);
-    htc_kv_result r = { .items = a.items, .items_bytes = a.items_bytes };
+    htc_kv_result r = { .size = sizeof r, .items = a.items, .items_bytes = a.items_bytes };
     cr_expect(eq(int, htc_kv_result_item(&r, &at, &item), HTC_OK));
     cr_expect(htc_bytes_equal(item.key, htc_bytes_of("k")) && htc_bytes_equal(item.value, htc_bytes_of("val")));
     cr_expect(eq(u64, item.version, 5));
@@ -241,7 +241,7 @@ static htc__etcd_next hears(htc__etcd_words *w, htc__ask *ask, int http, const c
 
 static htc_kv_result answer_of(htc__etcd_words *w)
 {
-    htc_kv_result r = { 0 };
+    htc_kv_result r = { .size = sizeof r };
     cr_assert(eq(int, htc__window_next(&w->window, &r), 1));
     return r;
 }
@@ -267,7 +267,7 @@ Test(etcd, pages)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         htc__etcd_words w;
-        htc_kv_request  q = { .op = HTC_KV_SCAN, .key = htc_bytes_of("a"), .cursor = htc_bytes_of("aa"), .limit = 2 };
+        htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_SCAN, .key = htc_bytes_of("a"), .cursor = htc_bytes_of("aa"), .limit = 2 };
         words_init(&w);
         cr_expect(eq(int, hears(&w, submitted(&w, &q), 200, rows[i].text), HTC__ETCD_ANSWERED));
         htc_kv_result r = answer_of(&w);
@@ -283,7 +283,7 @@ Test(etcd, a_page_that_is_too_large_is_halved)
 {
     static const char too_large[] = "{\"error\":\"grpc: received message larger than max (9 vs. 4)\",\"code\":8}";
     htc__etcd_words   w;
-    htc_kv_request    q = { .op = HTC_KV_SCAN, .limit = 4 };
+    htc_kv_request    q = { .size = sizeof q, .op = HTC_KV_SCAN, .limit = 4 };
     words_init(&w);
     htc__ask *ask = submitted(&w, &q);
     cr_expect(eq(int, hears(&w, ask, 429, too_large), HTC__ETCD_SEND));
@@ -298,7 +298,7 @@ Test(etcd, who_is_always_beaten_gives_up)
 {
     static const char shown[] = "{" HEAD ",\"responses\":[{\"response_range\":{\"kvs\":[" KV("cC9r") "]}}]}";
     htc__etcd_words   w;
-    htc_kv_request    q = { .op = HTC_KV_APPEND, .key = htc_bytes_of("k"), .value = htc_bytes_of("v") };
+    htc_kv_request    q = { .size = sizeof q, .op = HTC_KV_APPEND, .key = htc_bytes_of("k"), .value = htc_bytes_of("v") };
     words_init(&w);
     htc__ask *ask = submitted(&w, &q);
     unsigned  tries = 1;
@@ -312,9 +312,9 @@ Test(etcd, who_is_always_beaten_gives_up)
 Test(etcd, what_it_cannot_do)
 {
     static const htc_kv_request rows[] = {
-        { .op = HTC_KV_PUT, .ttl = HTC_SECOND },
-        { .op = HTC_KV_PUT, .flags = HTC_KV_KEEP_TTL },
-        { .op = HTC_KV_CAS_VALUE, .flags = HTC_KV_KEEP_TTL },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .ttl = HTC_SECOND },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .flags = HTC_KV_KEEP_TTL },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VALUE, .flags = HTC_KV_KEEP_TTL },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         htc__etcd_words w;
@@ -473,7 +473,7 @@ static void draw(story *s)
                                        HTC_KV_CAS_VERSION, HTC_KV_CAS_VALUE, HTC_KV_ADD };
     static const char *const keys[] = { "a", "b", "c" };
     s->q =
-        (htc_kv_request){ .op = ops[htc_rng_below(&s->rng, 7)], .key = htc_bytes_of(keys[htc_rng_below(&s->rng, 3)]) };
+        (htc_kv_request){ .size = sizeof(htc_kv_request), .op = ops[htc_rng_below(&s->rng, 7)], .key = htc_bytes_of(keys[htc_rng_below(&s->rng, 3)]) };
     fake_record *r = record_of(s);
     snprintf(s->text, sizeof s->text, "%d", (int)htc_rng_below(&s->rng, 3));
     s->q.value = htc_bytes_of(s->text);
@@ -494,7 +494,7 @@ static void draw(story *s)
 static void one_request(story *s)
 {
     htc__etcd_next next = HTC__ETCD_SEND;
-    htc_kv_result  r = { 0 };
+    htc_kv_result  r = { .size = sizeof r };
     htc_buf        body;
     draw(s);
     s->made = s->ambiguous = 0;

@@ -737,7 +737,7 @@ Test(fit, refuses_wrong_use)
     cr_expect(eq(int, htc_fit_when(fit, 5, 1, &when, NULL), HTC_EINVAL), "it runs");
     htc_fit_count(NULL, &(htc_fit_counts){ 0 });
     htc_fit_count(fit, NULL);
-    htc_fit_options_init(NULL);
+    htc_fit_options_init(NULL, 8);
     htc_fit_destroy(fit);
     htc_fit_destroy(NULL);
 }
@@ -746,7 +746,7 @@ Test(fit, holds_as_many_jobs_as_it_was_told)
 {
     htc_fit_options options;
     htc_fit        *fit;
-    htc_fit_options_init(&options);
+    htc_fit_options_init(&options, sizeof options);
     options.jobs_max = 20;
     options.nodes = 10;
     cr_assert(eq(int, htc_fit_create(NULL, &options, &fit), HTC_OK));

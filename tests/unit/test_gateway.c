@@ -641,7 +641,7 @@ Test(gateway, keeps_a_change_of_a_user_that_meets_the_tick)
     r.busy = 1;
     rig_ask(&r, p, "{\"op\":\"user.set\",\"name\":\"olga\",\"weight\":5}");
     r.now += 6 * HTC_SECOND;
-    rig_gateway(&r, &(htc_input){ .now = r.now, .wall = r.wall, .kind = HTC_IN_TIMEOUT });
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_TIMEOUT });
     r.busy = 0;
     rig_run(&r);
     cr_expect(answered_with(p, "\"weight\":5"));

@@ -178,7 +178,7 @@ Test(hierarchy_use, refuses_wrong_use)
     cr_expect(eq(int, htc_hierarchy_reorder(h, NULL, 0), HTC_EINVAL));
     htc_hierarchy_destroy(h);
     htc_hierarchy_destroy(NULL);
-    htc_hierarchy_options_init(NULL);
+    htc_hierarchy_options_init(NULL, 8);
 }
 
 /* CPU time is counted up to the end of all numbers, not around it: a rate of losses is made of it. */

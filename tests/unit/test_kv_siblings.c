@@ -5,15 +5,14 @@
 #include "kvs/kv_wire.h"
 
 static htc_buf        items;
-static htc_kv_request get = { .op = HTC_KV_GET, .space = { "e", 1 }, .key = { "k", 1 } };
+static htc_kv_request get = { .size = sizeof get, .op = HTC_KV_GET, .space = { "e", 1 }, .key = { "k", 1 } };
 
 static htc_kv_result answer(const char *const *values, uint32_t n)
 {
     htc_buf_clear(&items);
     for (uint32_t i = 0; i < n; i++)
         htc__kv_item_write(&items, (htc_bytes){ NULL, 0 }, 0, htc_bytes_of(values[i]));
-    return (htc_kv_result){
-        .op = HTC_KV_GET, .items = n, .items_bytes = htc_buf_bytes(&items), .context = htc_bytes_of("context")
+    return (htc_kv_result){ .size = sizeof(htc_kv_result), .op = HTC_KV_GET, .items = n, .items_bytes = htc_buf_bytes(&items), .context = htc_bytes_of("context")
     };
 }
 
@@ -28,7 +27,7 @@ Test(kv_siblings, several_become_one)
 {
     static const char *const values[] = { "b", "ba", "", "a" };
     htc_bytes                value = htc_bytes_of("as it was");
-    htc_kv_request           put = { .op = HTC_KV_COUNT };
+    htc_kv_request           put = { .size = sizeof put, .op = HTC_KV_COUNT };
     size_t                   met = 0;
     htc_buf_init(&items, NULL, 0);
     htc_kv_result r = answer(values, 4);
@@ -46,7 +45,7 @@ Test(kv_siblings, one_alone_is_not_written_back)
 {
     static const char *const values[] = { "only" };
     htc_bytes                value;
-    htc_kv_request           put, strong = { .op = HTC_KV_GET, .key = { "k", 1 } };
+    htc_kv_request           put = { .size = sizeof put }, strong = { .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = { "k", 1 } };
     htc_buf_init(&items, NULL, 0);
     htc_kv_result r = answer(values, 1);
     cr_assert(eq(int, htc_kv_reconcile(&get, &r, fail, NULL, &value, &put), HTC_OK));

@@ -10,50 +10,50 @@ Test(kvs, every_operation_answers_as_promised)
 {
     world         w;
     char          text[64];
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     world_open(&w, 1, 1, calm);
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_GET, .key = B("a") }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = B("a") }, NULL, 0);
     cr_expect(eq(int, r.status, HTC_ENOTFOUND));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("a"), .value = B("one") }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("a"), .value = B("one") }, NULL, 0);
     cr_expect(eq(int, r.status, HTC_OK));
     uint64_t v1 = r.version;
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_GET, .key = B("a") }, text, sizeof text);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = B("a") }, text, sizeof text);
     cr_expect(eq(str, text, "one"));
     cr_expect(eq(u64, r.version, v1));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = B("a"), .version = v1 + 7, .value = B("x") },
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = B("a"), .version = v1 + 7, .value = B("x") },
             text, sizeof text);
     cr_expect(eq(int, r.status, HTC_MISMATCH));
     cr_expect(eq(u64, r.version, v1));
     cr_expect(eq(str, text, "one"));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = B("a"), .version = v1, .value = B("two") }, NULL,
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = B("a"), .version = v1, .value = B("two") }, NULL,
             0);
     cr_expect(eq(int, r.status, HTC_OK));
     cr_expect(r.version > v1);
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = B("a"), .version = 0, .value = B("x") }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = B("a"), .version = 0, .value = B("x") }, NULL, 0);
     cr_expect(eq(int, r.status, HTC_MISMATCH));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = B("b"), .version = 0, .value = B("x") }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = B("b"), .version = 0, .value = B("x") }, NULL, 0);
     cr_expect(eq(int, r.status, HTC_OK));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_CAS_VALUE, .key = B("a"), .seen = B("one"), .value = B("3") }, text,
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VALUE, .key = B("a"), .seen = B("one"), .value = B("3") }, text,
             sizeof text);
     cr_expect(eq(int, r.status, HTC_MISMATCH));
     cr_expect(eq(str, text, "two"));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_CAS_VALUE, .key = B("a"), .seen = B("two"), .value = B("3") }, NULL,
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VALUE, .key = B("a"), .seen = B("two"), .value = B("3") }, NULL,
             0);
     cr_expect(eq(int, r.status, HTC_OK));
     uint64_t v3 = r.version;
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_APPEND, .key = B("a"), .value = B("45") }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_APPEND, .key = B("a"), .value = B("45") }, NULL, 0);
     cr_expect(eq(i64, r.number, 3));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_ADD, .key = B("a"), .delta = -5 }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = B("a"), .delta = -5 }, NULL, 0);
     cr_expect(eq(i64, r.number, 340));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_ADD, .key = B("b"), .delta = 1 }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = B("b"), .delta = 1 }, NULL, 0);
     cr_expect(eq(int, r.status, HTC_EINVAL));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_ADD, .key = B("n"), .delta = -2 }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = B("n"), .delta = -2 }, NULL, 0);
     cr_expect(eq(i64, r.number, -2));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_DELETE, .key = B("a") }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = B("a") }, NULL, 0);
     cr_expect(eq(int, r.status, HTC_OK));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_DELETE, .key = B("a") }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = B("a") }, NULL, 0);
     cr_expect(eq(int, r.status, HTC_ENOTFOUND));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("a"), .value = B("again") }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("a"), .value = B("again") }, NULL, 0);
     cr_expect(r.version > v3, "versions survive deletion");
     world_close(&w);
 }
@@ -74,7 +74,7 @@ static void pass(world *w, htc_ns ns)
 
 static htc_status get(world *w, const char *key)
 {
-    return ask(w, 0, (htc_kv_request){ .op = HTC_KV_GET, .key = B(key) }, NULL, 0).status;
+    return ask(w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = B(key) }, NULL, 0).status;
 }
 
 /* A key lives as long as its lease: through renewals, not beyond its end, whole terms anew after a restart. More keys
@@ -84,21 +84,21 @@ Test(kvs, keys_vanish_with_their_lease)
     world w;
     char  key[16];
     world_open(&w, 5, 1, calm);
-    uint64_t lease = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND }, NULL, 0).lease;
+    uint64_t lease = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND }, NULL, 0).lease;
     cr_assert(lease != 0);
     for (int i = 0; i < 600; i++) {
         snprintf(key, sizeof key, "k%03d", i);
         cr_assert(
             eq(int,
-               ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B(key), .value = B("x"), .lease = lease }, NULL, 0)
+               ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B(key), .value = B("x"), .lease = lease }, NULL, 0)
                    .status,
                HTC_OK));
     }
     /* Bound again without a lease, this one stays. */
-    ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("k000"), .value = B("y") }, NULL, 0);
+    ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("k000"), .value = B("y") }, NULL, 0);
     pass(&w, 600 * HTC_MS);
     cr_expect(
-        eq(int, ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = lease }, NULL, 0).status, HTC_OK));
+        eq(int, ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = lease }, NULL, 0).status, HTC_OK));
     pass(&w, 900 * HTC_MS);
     cr_expect(eq(int, get(&w, "k599"), HTC_OK), "renewed 0.9 s ago");
     server_kill(&w);
@@ -110,9 +110,9 @@ Test(kvs, keys_vanish_with_their_lease)
     cr_expect(eq(int, get(&w, "k001"), HTC_ENOTFOUND));
     cr_expect(eq(int, get(&w, "k599"), HTC_ENOTFOUND));
     cr_expect(eq(int, get(&w, "k000"), HTC_OK));
-    cr_expect(eq(int, ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = lease }, NULL, 0).status,
+    cr_expect(eq(int, ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = lease }, NULL, 0).status,
                  HTC_ENOTFOUND));
-    cr_expect(eq(int, ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("z"), .lease = lease }, NULL, 0).status,
+    cr_expect(eq(int, ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("z"), .lease = lease }, NULL, 0).status,
                  HTC_ENOTFOUND));
     pass(&w, HTC_SECOND);
     htc_kv_server_stats stats = { .size = sizeof stats };
@@ -124,9 +124,9 @@ Test(kvs, keys_vanish_with_their_lease)
 
 static uint64_t leased_key(world *w, const char *key, htc_ns ttl)
 {
-    uint64_t lease = ask(w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = ttl }, NULL, 0).lease;
+    uint64_t lease = ask(w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = ttl }, NULL, 0).lease;
     cr_assert(lease != 0);
-    cr_assert(ask(w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B(key), .value = B("x"), .lease = lease }, NULL, 0).status == HTC_OK);
+    cr_assert(ask(w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B(key), .value = B("x"), .lease = lease }, NULL, 0).status == HTC_OK);
     return lease;
 }
 
@@ -137,7 +137,7 @@ Test(kvs, a_renewal_does_not_wait_for_the_disk)
     world_open(&w, 6, 2, calm);
     uint64_t lease = leased_key(&w, "bound", HTC_SECOND);
     w.disk_ns = 5 * HTC_SECOND;
-    htc_kv_request put = { .op = HTC_KV_PUT, .key = B("slow"), .value = B("x") };
+    htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = B("slow"), .value = B("x") };
     cr_assert(htc_kv_client_submit(w.client[1], w.now, &put, 1, 1, w.out) == HTC_OK);
     carry_out(&w, 1);
     while (w.commit_at == HTC_NEVER)
@@ -146,7 +146,7 @@ Test(kvs, a_renewal_does_not_wait_for_the_disk)
     for (int i = 0; i < 14; i++) {
         pass(&w, 300 * HTC_MS);
         htc_ns asked = w.now;
-        cr_assert(ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = lease }, NULL, 0).status == HTC_OK);
+        cr_assert(ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = lease }, NULL, 0).status == HTC_OK);
         cr_assert(get(&w, "bound") == HTC_OK);
         cr_assert(w.now - asked < 5 * HTC_MS && w.commit_at == stored_at, "answered after %llu us", (unsigned long long)((w.now - asked) / 1000));
     }
@@ -177,7 +177,7 @@ Test(kvs, many_leases_end_each_in_its_time)
     }
     pass(&w, HTC_SECOND);
     for (int i = 0; i < N; i += 3) {
-        cr_assert(ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = lease[i] }, NULL, 0).status == HTC_OK);
+        cr_assert(ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = lease[i] }, NULL, 0).status == HTC_OK);
         ends[i] = w.now + 2 * HTC_SECOND + (htc_ns)i * 10 * HTC_MS;
     }
     for (int look = 0; look < 60; look++) {
@@ -211,14 +211,14 @@ Test(kvs, a_revoked_lease_takes_its_keys_through_restarts)
         world_open(&w, seed, 1,
                    (faults){ .lose = 50, .doubled = 50, .late = 20, .cut = 10, .kill = 5, .delay = HTC_MS });
         uint64_t lease =
-            ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = 3600 * HTC_SECOND }, NULL, 0).lease;
+            ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = 3600 * HTC_SECOND }, NULL, 0).lease;
         for (int i = 0; i < 20; i++) {
             snprintf(key, sizeof key, "k%d", i);
-            ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B(key), .value = B("x"), .lease = lease }, NULL, 0);
+            ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B(key), .value = B("x"), .lease = lease }, NULL, 0);
         }
-        htc_status status = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_REVOKE, .lease = lease }, NULL, 0).status;
+        htc_status status = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = lease }, NULL, 0).status;
         cr_expect(status == HTC_OK || status == HTC_EUNKNOWN);
-        htc_kv_result r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_SCAN, .key = B("k") }, NULL, 0);
+        htc_kv_result r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_SCAN, .key = B("k") }, NULL, 0);
         cr_expect(eq(u32, r.items, 0), "seed %lu", seed);
         world_close(&w);
     }
@@ -233,15 +233,15 @@ Test(kvs, a_scan_is_read_page_by_page_in_order)
     world_open(&w, 7, 1, calm);
     for (int i = 0; i < 250; i++) {
         snprintf(key, sizeof key, "p/%03d", (i * 37) % 250);
-        ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B(key), .value = B(key) }, NULL, 0);
+        ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B(key), .value = B(key) }, NULL, 0);
     }
-    ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("p0"), .value = B("beyond") }, NULL, 0);
+    ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("p0"), .value = B("beyond") }, NULL, 0);
     int    n = 0, pages = 0;
     size_t cursor_len = 0;
     do {
         htc_kv_result r =
             ask(&w, 0,
-                (htc_kv_request){ .op = HTC_KV_SCAN, .key = B("p/"), .cursor = { cursor, cursor_len }, .limit = 100 },
+                (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_SCAN, .key = B("p/"), .cursor = { cursor, cursor_len }, .limit = 100 },
                 NULL, 0);
         htc_kv_item item;
         for (size_t at = 0; htc_kv_result_item(&r, &at, &item) == HTC_OK; n++) {
@@ -262,16 +262,16 @@ Test(kvs, a_scan_is_read_page_by_page_in_order)
 Test(kvs, sixteen_mebibytes_travel_in_pieces_that_fit)
 {
     world         w;
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     char          name[4][4] = { "b0", "b1", "b2", "b3" };
     htc_bytes     big = { calloc(1, HTC_KV_VALUE_MAX), HTC_KV_VALUE_MAX };
     world_open(&w, 8, 1, calm);
     htc_kv_request q[4], g[4];
     for (int i = 0; i < 4; i++) {
-        q[i] = (htc_kv_request){ .op = HTC_KV_PUT,
+        q[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT,
                                  .key = B(name[i]),
                                  .value = { big.data, big.len - 20u * 1024 * 1024 / 2 } };
-        g[i] = (htc_kv_request){ .op = HTC_KV_GET, .key = B(name[i]) };
+        g[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = B(name[i]) };
     }
     cr_assert(eq(int, htc_kv_client_submit(w.client[0], 0, q, 4, 1, w.out), HTC_OK));
     carry_out(&w, 0);
@@ -291,7 +291,7 @@ Test(kvs, sixteen_mebibytes_travel_in_pieces_that_fit)
     }
     q[0].value = big;
     cr_expect(eq(int, ask(&w, 0, q[0], NULL, 0).status, HTC_OK));
-    r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_SCAN, .key = B("b") }, NULL, 0);
+    r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_SCAN, .key = B("b") }, NULL, 0);
     cr_expect(eq(u32, r.items, 1), "one item is always given");
     cr_expect(r.cursor.len == 2);
     q[1].op = HTC_KV_APPEND;
@@ -315,20 +315,20 @@ Test(kvs, a_memory_ceiling_refuses_growth_only)
     char      *kb = calloc(1, 1024);
     do {
         snprintf(key, sizeof key, "k%d", n++);
-        status = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B(key), .value = { kb, 1024 } }, NULL, 0).status;
+        status = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B(key), .value = { kb, 1024 } }, NULL, 0).status;
     } while (status == HTC_OK);
     cr_expect(eq(int, status, HTC_EFULL));
     cr_expect(n > 60 && n < 110);
     cr_expect(eq(int, get(&w, "k0"), HTC_OK));
     cr_expect(eq(int,
-                 ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("k0"), .value = { kb, 10 } }, NULL, 0).status,
+                 ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("k0"), .value = { kb, 10 } }, NULL, 0).status,
                  HTC_OK));
     for (int i = 1; i < 10; i++) {
         snprintf(key, sizeof key, "k%d", i);
-        cr_expect(eq(int, ask(&w, 0, (htc_kv_request){ .op = HTC_KV_DELETE, .key = B(key) }, NULL, 0).status, HTC_OK));
+        cr_expect(eq(int, ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = B(key) }, NULL, 0).status, HTC_OK));
     }
     cr_expect(eq(
-        int, ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("new"), .value = { kb, 1024 } }, NULL, 0).status,
+        int, ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("new"), .value = { kb, 1024 } }, NULL, 0).status,
         HTC_OK));
     free(kb);
     world_close(&w);
@@ -341,14 +341,14 @@ Test(kvs, garbage_is_answered_with_an_error_and_closed)
     world_open(&w, 10, 1, calm);
     char                 long_key[HTC_KV_KEY_MAX + 1] = { 0 };
     const htc_kv_request wrong[] = {
-        { .op = 0, .key = B("k") },
-        { .op = 99, .key = B("k") },
-        { .op = HTC_KV_GET },
-        { .op = HTC_KV_GET, .key = { long_key, sizeof long_key } },
-        { .op = HTC_KV_PUT, .key = B("k"), .value = { long_key, HTC_KV_VALUE_MAX + 1 } },
-        { .op = HTC_KV_SCAN, .limit = 10001 },
-        { .op = HTC_KV_LEASE_GRANT },
-        { .op = HTC_KV_LEASE_RENEW },
+        { .size = sizeof(htc_kv_request), .op = 0, .key = B("k") },
+        { .size = sizeof(htc_kv_request), .op = 99, .key = B("k") },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_GET },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = { long_key, sizeof long_key } },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("k"), .value = { long_key, HTC_KV_VALUE_MAX + 1 } },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_SCAN, .limit = 10001 },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         cr_expect(eq(int, htc_kv_client_submit(w.client[0], 0, &wrong[i], 1, 1, w.out), HTC_EINVAL), "%zu", i);
@@ -356,9 +356,9 @@ Test(kvs, garbage_is_answered_with_an_error_and_closed)
 
     const char *const garbage[] = { "", "x", "GET / HTTP/1.1\r\n\r\n" };
     for (uint32_t i = 0; i < 3; i++) {
-        htc_input in = { .kind = HTC_IN_OPENED, .peer = 50 + i };
+        htc_input in = { .size = sizeof in, .kind = HTC_IN_OPENED, .peer = 50 + i };
         cr_assert(eq(int, htc_kv_server_ops()->step(w.server, &in, w.out), HTC_OK));
-        in = (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 50 + i, .body = B(garbage[i]) };
+        in = (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 50 + i, .body = B(garbage[i]) };
         cr_assert(eq(int, htc_kv_server_ops()->step(w.server, &in, w.out), HTC_OK));
         htc_effect e;
         cr_assert(eq(sz, htc_output_count(w.out), 2));
@@ -380,15 +380,15 @@ Test(kvs, a_failed_sync_stops_the_server)
 {
     world w;
     world_open(&w, 11, 1, calm);
-    ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("a"), .value = B("1") }, NULL, 0);
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = B("a"), .value = B("2") };
+    ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("a"), .value = B("1") }, NULL, 0);
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = B("a"), .value = B("2") };
     htc_kv_client_submit(w.client[0], w.now, &q, 1, 1, w.out);
     carry_out(&w, 0);
     w.commit_status = HTC_EIO;
     for (int i = 0; i < 50 && w.stopped == HTC_AGAIN; i++)
         turn(&w);
     cr_expect(eq(int, w.stopped, HTC_EIO));
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     cr_expect(eq(int, htc_kv_client_next(w.client[0], &r), 0));
     world_close(&w);
 }
@@ -401,7 +401,7 @@ Test(kvs, a_flipped_bit_is_never_served)
     world_open(&w, 12, 1, calm);
     for (int i = 0; i < 4; i++) {
         snprintf(key, sizeof key, "a%d", i);
-        ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B(key), .value = B("value") }, NULL, 0);
+        ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B(key), .value = B("value") }, NULL, 0);
     }
     htc_bytes stored;
     cr_assert(eq(int, w.engine.ops->get(w.engine.ctx, B("ka1"), &stored), HTC_OK));
@@ -419,7 +419,7 @@ Test(kvs, a_flipped_bit_is_never_served)
     cr_assert(eq(int, w.engine.ops->apply(w.engine.ctx, htc_buf_bytes(&b)), HTC_OK));
     cr_expect(eq(int, get(&w, "a1"), HTC_ECORRUPT));
     cr_expect(eq(int, get(&w, "a2"), HTC_OK));
-    htc_kv_result r = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_SCAN, .key = B("a") }, NULL, 0);
+    htc_kv_result r = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_SCAN, .key = B("a") }, NULL, 0);
     cr_expect(eq(int, r.status, HTC_ECORRUPT));
     cr_expect(eq(u32, r.items, 3));
     htc_buf_free(&b);
@@ -443,16 +443,16 @@ Test(kvs, keys_of_a_damaged_lease_are_refused_until_it_ends)
     for (int revoke = 0; revoke < 2; revoke++) {
         world    w;
         world_open(&w, 18, 1, calm);
-        uint64_t lease = ask(&w, 0, (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND }, NULL, 0).lease;
-        ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("a"), .value = B("x"), .lease = lease }, NULL, 0);
-        ask(&w, 0, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("b"), .value = B("x") }, NULL, 0);
+        uint64_t lease = ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND }, NULL, 0).lease;
+        ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("a"), .value = B("x"), .lease = lease }, NULL, 0);
+        ask(&w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("b"), .value = B("x") }, NULL, 0);
         htc__kv_name name = htc__kv_name_of('l', &lease, (htc_bytes){ NULL, 0 });
         damage(&w, htc__kv_name_bytes(&name));
         server_kill(&w);
         server_start(&w);
         cr_expect(eq(int, get(&w, "a"), HTC_ECORRUPT));
         cr_expect(eq(int, get(&w, "b"), HTC_OK));
-        htc_kv_request renew = { .op = HTC_KV_LEASE_RENEW, .lease = lease }, end = { .op = HTC_KV_LEASE_REVOKE, .lease = lease };
+        htc_kv_request renew = { .size = sizeof renew, .op = HTC_KV_LEASE_RENEW, .lease = lease }, end = { .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = lease };
         cr_expect(eq(int, ask(&w, 0, renew, NULL, 0).status, HTC_ECORRUPT));
         pass(&w, 3 * HTC_SECOND);
         cr_expect(eq(int, get(&w, "a"), HTC_ECORRUPT), "not at an end that it may not have had");
@@ -472,12 +472,12 @@ Test(kvs, requests_end_at_their_time)
     htc_rng               rng = { 1 };
     htc_env               env = { .size = sizeof env, .rng = &rng };
     htc_output           *out;
-    htc_kv_result         r;
+    htc_kv_result         r = { .size = sizeof r };
     htc_kv_client        *c;
     htc_kv_client_options o = {
         .size = sizeof o, .client_id = 1, .peer = PEER, .timeout_ns = HTC_SECOND, .inflight_max = 3
     };
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = B("a") };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = B("a") };
     cr_assert(eq(int, htc_output_create(&env, 0, &out), HTC_OK));
     cr_assert(eq(int, htc_kv_client_create(&env, &o, &c), HTC_OK));
     cr_expect(eq(u64, htc_kv_client_deadline(c), HTC_NEVER));
@@ -485,7 +485,7 @@ Test(kvs, requests_end_at_their_time)
         cr_assert(eq(int, htc_kv_client_submit(c, i, &q, 1, i, out), HTC_OK));
     cr_expect(eq(int, htc_kv_client_submit(c, 3, &q, 1, 3, out), HTC_EFULL));
     cr_expect(eq(u64, htc_kv_client_deadline(c), HTC_SECOND));
-    htc_input in = { .kind = HTC_IN_TIMEOUT, .now = HTC_SECOND + 2 };
+    htc_input in = { .size = sizeof in, .kind = HTC_IN_TIMEOUT, .now = HTC_SECOND + 2 };
     cr_assert(eq(int, htc_kv_client_step(c, &in, out), HTC_OK));
     for (uint64_t i = 0; i < 3; i++) {
         cr_assert(eq(int, htc_kv_client_next(c, &r), 1));
@@ -512,12 +512,12 @@ static htc_status scenario(const htc_env *env, const htc_kv_engine *engine, uint
     htc_kv_server_options so = { .size = sizeof so, .engine = *engine };
     htc_kv_client_options co = { .size = sizeof co, .client_id = 9, .peer = PEER };
     htc_effect            e;
-    htc_kv_result         r;
+    htc_kv_result         r = { .size = sizeof r };
     htc_status            status = htc_kv_server_create(env, &so, &server);
     htc_kv_request        q[] = {
-               { .op = HTC_KV_ADD, .key = B("n"), .delta = 1 },          { .op = HTC_KV_GET, .key = B("n") },
-               { .op = HTC_KV_APPEND, .key = B("a"), .value = B("xy") }, { .op = HTC_KV_SCAN },
-               { .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND },          { .op = HTC_KV_DELETE, .key = B("a") }
+               { .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = B("n"), .delta = 1 },          { .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = B("n") },
+               { .size = sizeof(htc_kv_request), .op = HTC_KV_APPEND, .key = B("a"), .value = B("xy") }, { .size = sizeof(htc_kv_request), .op = HTC_KV_SCAN },
+               { .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND },          { .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = B("a") }
     };
     if (status == HTC_OK)
         status = htc_kv_client_create(env, &co, &client);
@@ -526,31 +526,31 @@ static htc_status scenario(const htc_env *env, const htc_kv_engine *engine, uint
     if (status == HTC_OK)
         status = htc_output_create(env, 0, &to_server);
     if (status == HTC_OK)
-        status = htc_kv_server_ops()->step(server, &(htc_input){ .kind = HTC_IN_START }, to_client);
+        status = htc_kv_server_ops()->step(server, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START }, to_client);
     if (status == HTC_OK)
-        status = htc_kv_server_ops()->step(server, &(htc_input){ .kind = HTC_IN_OPENED, .peer = 1 }, to_client);
+        status = htc_kv_server_ops()->step(server, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = 1 }, to_client);
     if (status == HTC_OK)
-        status = htc_kv_client_step(client, &(htc_input){ .kind = HTC_IN_OPENED, .peer = PEER }, to_server);
+        status = htc_kv_client_step(client, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = PEER }, to_server);
     for (uint64_t i = 0; status == HTC_OK && i < 6; i++)
         status = htc_kv_client_submit(client, 0, &q[i], i == 2 ? 4 : 1, i, to_server);
     for (int turns = 0; status == HTC_OK && turns < 40; turns++) {
         for (size_t i = 0; status == HTC_OK && i < htc_output_count(to_server); i++) {
             htc_output_get(to_server, i, &e);
             status = htc_kv_server_ops()->step(
-                server, &(htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .body = e.body }, to_client);
+                server, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 1, .body = e.body }, to_client);
         }
         htc_output_clear(to_server);
         for (size_t i = 0; status == HTC_OK && i < htc_output_count(to_client); i++) {
             htc_output_get(to_client, i, &e);
             if (e.kind == HTC_OUT_MESSAGE)
                 status = htc_kv_client_step(
-                    client, &(htc_input){ .kind = HTC_IN_MESSAGE, .peer = PEER, .body = e.body }, to_server);
+                    client, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = PEER, .body = e.body }, to_server);
             else if (e.kind == HTC_OUT_COMMIT) {
                 uint64_t   tag = e.tag;
                 htc_status stored = engine->ops->apply(engine->ctx, e.body);
                 cr_assert(stored == HTC_OK || stored == HTC_ENOMEM);
                 status = htc_kv_server_ops()->step(
-                    server, &(htc_input){ .kind = HTC_IN_STORED, .tag = tag, .status = stored }, to_client);
+                    server, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = tag, .status = stored }, to_client);
             }
         }
         htc_output_clear(to_client);

@@ -28,7 +28,7 @@ typedef struct world {
 
 static void step(world *w, htc_input_kind kind, htc_bytes body)
 {
-    htc_input in = { .kind = kind, .peer = PEER, .now = w->now, .body = body };
+    htc_input in = { .size = sizeof in, .kind = kind, .peer = PEER, .now = w->now, .body = body };
     HOLDS(htc_kv_client_step(w->client, &in, w->out) == HTC_OK);
 }
 
@@ -83,7 +83,7 @@ static void serve(world *w, uint64_t serial, htc_reader r, htc_buf *b)
     htc_status say_of[OPS];
     operation *of[OPS];
     for (; done < head.count; done++) {
-        htc_kv_request q;
+        htc_kv_request q = { .size = sizeof q };
         htc__kv_op_read(&r, &q);
         HOLDS(r.status == HTC_OK && q.value.len == 1);
         operation *o = of[done] = &w->op[*(const uint8_t *)q.value.data];
@@ -101,7 +101,7 @@ static void serve(world *w, uint64_t serial, htc_reader r, htc_buf *b)
     w->clock += htc_rng_below(w->rng, 100);
     htc__kv_answer_begin(b, serial, &(htc__kv_answer_head){ .clock = w->clock, .session = 1 });
     for (size_t i = 0; i < keep; i++)
-        htc__kv_result_write(b, &(htc_kv_result){ .status = say_of[i], .version = w->clock });
+        htc__kv_result_write(b, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = say_of[i], .version = w->clock });
     htc__kv_answer_end(b, (uint32_t)keep, 0);
     if (lost)
         return;
@@ -138,7 +138,7 @@ static void serve_all(world *w)
 
 static void read_answers(world *w)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     while (htc_kv_client_next(w->client, &r)) {
         operation *o = &w->op[r.tag + r.index];
         HOLDS(!o->told++ && o->answer && r.op == HTC_KV_PUT);
@@ -158,7 +158,7 @@ static void submit_some(world *w)
     for (size_t i = 0; i < n; i++) {
         snprintf(key[i], sizeof key[i], "k%u", (unsigned)htc_rng_below(w->rng, 12));
         number[i] = (uint8_t)(w->given + i);
-        q[i] = (htc_kv_request){ .op = HTC_KV_PUT, .key = htc_bytes_of(key[i]), .value = { &number[i], 1 } };
+        q[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_bytes_of(key[i]), .value = { &number[i], 1 } };
     }
     if (n)
         HOLDS(htc_kv_client_submit(w->client, w->now, q, n, w->given, w->out) == HTC_OK);
@@ -193,9 +193,9 @@ Test(kvs_anew, ends_after_a_while)
 {
     htc_rng        rng = { 1 };
     htc_env        env = { .size = sizeof env, .rng = &rng };
-    htc_kv_request q = { .op = HTC_KV_DELETE, .key = htc_bytes_of("a") };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_DELETE, .key = htc_bytes_of("a") };
     world          w = world_of(&rng, &env);
-    htc_kv_result  result;
+    htc_kv_result  result = { .size = sizeof result };
     uint16_t       type;
     uint64_t       id;
     htc_reader     r;
@@ -212,7 +212,7 @@ Test(kvs_anew, ends_after_a_while)
             cr_expect(head.flags == 0);
             htc__kv_answer_begin(&b, id, &(htc__kv_answer_head){ .clock = 1, .session = 1 });
             for (size_t i = 0; i < head.count; i++, asked++)
-                htc__kv_result_write(&b, &(htc_kv_result){ .status = HTC_AGAIN });
+                htc__kv_result_write(&b, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_AGAIN });
             htc__kv_answer_end(&b, (uint32_t)head.count, 0);
         }
         say(&w, &b);

@@ -25,7 +25,7 @@ static char *name_at(int i)
 
 static void put_at(int i, const char *value)
 {
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name_at(i)), .value = htc_bytes_of(value) };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name_at(i)), .value = htc_bytes_of(value) };
     HOLDS(ask_one(&w, 0, &q).status == HTC_OK);
 }
 
@@ -91,7 +91,7 @@ static void away_and_back(uint64_t seed, int little_room)
     for (int i = 2 * MANY / 3; i < MANY; i++)
         put_at(i, "new");
     for (int i = 0; i < 50; i++)
-        HOLDS(ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_DELETE, .key = htc_bytes_of(name_at(i)) }).status == HTC_OK);
+        HOLDS(ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc_bytes_of(name_at(i)) }).status == HTC_OK);
     int changed = MANY / 2 - MANY / 3 + MANY - 2 * MANY / 3 + 50;
     w.node[2].down_until = w.now;
     turn(&w);

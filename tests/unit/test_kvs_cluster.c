@@ -35,18 +35,18 @@ static htc_kv_request request_of(const thing *t, uint32_t kind)
     htc_bytes key = htc_bytes_of(t->name);
     switch (kind) {
     case HTC_HISTORY_GRANT:
-        return t->is_lease ? (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = TTL }
-                           : (htc_kv_request){ .op = HTC_KV_PUT, .key = key, .value = key, .ttl = TTL };
+        return t->is_lease ? (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = TTL }
+                           : (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key, .value = key, .ttl = TTL };
     case HTC_HISTORY_RENEW:
-        return t->is_lease ? (htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = t->lease }
-                           : (htc_kv_request){ .op = HTC_KV_PUT, .key = key, .ttl = TTL, .flags = HTC_KV_TOUCH };
+        return t->is_lease ? (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = t->lease }
+                           : (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key, .ttl = TTL, .flags = HTC_KV_TOUCH };
     case HTC_HISTORY_REVOKE:
-        return t->is_lease ? (htc_kv_request){ .op = HTC_KV_LEASE_REVOKE, .lease = t->lease }
-                           : (htc_kv_request){ .op = HTC_KV_DELETE, .key = key };
+        return t->is_lease ? (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = t->lease }
+                           : (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key };
     case HTC_HISTORY_PUT:
-        return (htc_kv_request){ .op = HTC_KV_PUT, .key = key, .value = key, .lease = t->lease };
+        return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key, .value = key, .lease = t->lease };
     default:
-        return (htc_kv_request){ .op = HTC_KV_GET, .key = key };
+        return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key };
     }
 }
 
@@ -96,7 +96,7 @@ static void next_deed(world *w, int u)
 /* What was told becomes history; what is not known stays so. */
 static void note_deed(world *w, int u)
 {
-    htc_kv_result  r;
+    htc_kv_result  r = { .size = sizeof r };
     deed          *d = &deeds[u];
     thing         *t = &things[d->of];
     htc_history_op op = HTC_HISTORY_OP_INIT;
@@ -294,7 +294,7 @@ Test(kvs_cluster, a_scan_shows_every_key_once)
             char name[16];
             snprintf(name, sizeof name, "k%04d", i);
             there[i] = 1;
-            htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
             HOLDS(ask_until_known(&w, 0, &q) == HTC_OK);
             if (i % 7 == 3) {
                 q.op = HTC_KV_DELETE;
@@ -325,11 +325,11 @@ static uint32_t greeting(htc_kv_server *server, uint32_t peer, const htc_peer_id
     htc_peer_info_write(&b, &(htc_peer_info){ who ? HTC_TRANSPORT_SECURE : HTC_TRANSPORT_UNIX, 0, 0, 1 });
     if (who)
         htc_peer_identity_write(&b, who);
-    htc_input in = { .now = 1, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) };
+    htc_input in = { .size = sizeof in, .now = 1, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) };
     HOLDS(htc_kv_server_ops()->step(server, &in, out) == HTC_OK);
     htc_output_clear(out);
     htc_wire_hello(&b, role, HTC_WIRE_VERSION);
-    in = (htc_input){ .now = 1, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) };
+    in = (htc_input){ .size = sizeof(htc_input), .now = 1, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) };
     HOLDS(htc_kv_server_ops()->step(server, &in, out) == HTC_OK);
     uint16_t type = 0;
     uint64_t id;
@@ -352,7 +352,7 @@ static int carry(htc_output *said, uint32_t peer, htc_status (*step)(void *, con
     for (size_t i = 0; htc_output_get(said, i, &e) == HTC_OK; i++) {
         if (e.kind != HTC_OUT_MESSAGE || e.peer != peer)
             continue;
-        htc_input in = { .now = 1, .kind = HTC_IN_MESSAGE, .peer = there, .body = e.body };
+        htc_input in = { .size = sizeof in, .now = 1, .kind = HTC_IN_MESSAGE, .peer = there, .body = e.body };
         HOLDS(step(to, &in, out) == HTC_OK);
         any = 1;
     }
@@ -369,8 +369,8 @@ static htc_status client_step(void *client, const htc_input *in, htc_output *out
 static htc_status wants_to_change(htc_kv_server *server, uint32_t peer, const htc_peer_identity *who)
 {
     htc_kv_client_options o = { .size = sizeof o, .client_id = peer, .peer = 1 };
-    htc_kv_request        q = { .op = HTC_KV_CHANGE, .limit = HTC_KV_CHANGE_LEAVE, .version = 12 };
-    htc_kv_result         r = { .status = HTC_AGAIN };
+    htc_kv_request        q = { .size = sizeof q, .op = HTC_KV_CHANGE, .limit = HTC_KV_CHANGE_LEAVE, .version = 12 };
+    htc_kv_result         r = { .size = sizeof r, .status = HTC_AGAIN };
     htc_kv_client        *client;
     htc_output           *here, *there;
     htc_buf               b;
@@ -380,7 +380,7 @@ static htc_status wants_to_change(htc_kv_server *server, uint32_t peer, const ht
     htc_peer_info_write(&b, &(htc_peer_info){ who ? HTC_TRANSPORT_SECURE : HTC_TRANSPORT_UNIX, 0, 0, 1 });
     if (who)
         htc_peer_identity_write(&b, who);
-    htc_input in = { .now = 1, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) };
+    htc_input in = { .size = sizeof in, .now = 1, .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&b) };
     HOLDS(htc_kv_server_ops()->step(server, &in, there) == HTC_OK);
     in.peer = 1;
     HOLDS(htc_kv_client_step(client, &in, here) == HTC_OK);
@@ -412,7 +412,7 @@ Test(kvs_cluster, only_a_members_key_speaks_as_a_member)
     HOLDS(htc_kv_memory_create(NULL, &engine) == HTC_OK && htc_output_create(NULL, 0, &out) == HTC_OK);
     o.engine = engine;
     HOLDS(htc_kv_server_create(&env, &o, &server) == HTC_OK);
-    HOLDS(htc_kv_server_ops()->step(server, &(htc_input){ .now = 1, .kind = HTC_IN_START }, out) == HTC_OK);
+    HOLDS(htc_kv_server_ops()->step(server, &(htc_input){ .size = sizeof(htc_input), .now = 1, .kind = HTC_IN_START }, out) == HTC_OK);
     htc_peer_identity member = { .name = "store-2", .role = HTC_KEY_MEMBER },
                       ann = { .name = "ann", .role = HTC_KEY_USER };
     cr_expect(greeting(server, 100, &member, HTC_WIRE_ROLE_STORE_MEMBER) == HTC_WIRE_WELCOME);
@@ -439,7 +439,7 @@ static int is_heard(htc_kv_server *server, uint32_t peer, uint64_t message, uint
     HOLDS(htc_output_create(NULL, 0, &out) == HTC_OK);
     htc_buf_init(&b, NULL, 0);
     htc__kv_members_begin(&b, message, from, 11);
-    htc_input in = { .now = 1, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) };
+    htc_input in = { .size = sizeof in, .now = 1, .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) };
     HOLDS(htc_kv_server_ops()->step(server, &in, out) == HTC_OK);
     for (size_t i = 0; htc_output_get(out, i, &e) == HTC_OK; i++)
         closed |= e.kind == HTC_OUT_CLOSE && e.peer == peer;
@@ -473,7 +473,7 @@ Test(kvs_cluster, a_key_speaks_as_its_own_members)
     cr_expect(htc_kv_server_create(&env, &o, &server) == HTC_EINVAL);
     members[3].name = NULL;
     HOLDS(htc_kv_server_create(&env, &o, &server) == HTC_OK);
-    HOLDS(htc_kv_server_ops()->step(server, &(htc_input){ .now = 1, .kind = HTC_IN_START }, out) == HTC_OK);
+    HOLDS(htc_kv_server_ops()->step(server, &(htc_input){ .size = sizeof(htc_input), .now = 1, .kind = HTC_IN_START }, out) == HTC_OK);
     htc_peer_identity two = { .name = "store-2", .role = HTC_KEY_MEMBER },
                       stranger = { .name = "store-9", .role = HTC_KEY_MEMBER };
     cr_expect(greeting(server, 100, &two, HTC_WIRE_ROLE_STORE_MEMBER) == HTC_WIRE_WELCOME);
@@ -489,7 +489,7 @@ Test(kvs_cluster, a_key_speaks_as_its_own_members)
     htc_kv_server_destroy(server);
     members[3].name = "store-4";
     HOLDS(htc_kv_server_create(&env, &o, &server) == HTC_OK);
-    HOLDS(htc_kv_server_ops()->step(server, &(htc_input){ .now = 1, .kind = HTC_IN_START }, out) == HTC_OK);
+    HOLDS(htc_kv_server_ops()->step(server, &(htc_input){ .size = sizeof(htc_input), .now = 1, .kind = HTC_IN_START }, out) == HTC_OK);
     cr_expect(greeting(server, 103, &stranger, HTC_WIRE_ROLE_STORE_MEMBER) == HTC_WIRE_WELCOME, "it may want to join");
     cr_expect(is_heard(server, 103, 1, 12) == 0);
     htc_kv_server_destroy(server);
@@ -572,7 +572,7 @@ Test(kvs_cluster, a_keeper_that_never_knew_ends_its_lease)
         htc__kv_lease_key key;
         htc_buf           lost;
         open_world(&w, rng.state, 3, calm);
-        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
+        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
         HOLDS(lease.status == HTC_OK);
         run_until(&w, w.now + 20 * HTC_MS);
         uint64_t     id = lease.lease;
@@ -584,7 +584,7 @@ Test(kvs_cluster, a_keeper_that_never_knew_ends_its_lease)
         HOLDS(w.node[keeper].engine.ops->apply(w.node[keeper].engine.ctx, htc_buf_bytes(&lost)) == HTC_OK);
         htc_buf_free(&lost);
         run_until(&w, w.now + 4 * HTC_SECOND);
-        htc_kv_request renew = { .op = HTC_KV_LEASE_RENEW, .lease = id };
+        htc_kv_request renew = { .size = sizeof renew, .op = HTC_KV_LEASE_RENEW, .lease = id };
         HOLDS(ask_one(&w, 1, &renew).status == HTC_ENOTFOUND);
         close_world(&w);
     }
@@ -597,16 +597,16 @@ Test(kvs_cluster, bound_keys_are_swept)
     PROPERTY(rng, 4)
     {
         open_world(&w, rng.state, 3 + 2 * (int)(rng.state & 1), calm);
-        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
+        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
         HOLDS(lease.status == HTC_OK && lease.lease);
         for (int i = 0; i < BOUND; i++) {
             char name[16];
             snprintf(name, sizeof name, "b%04d", i);
-            htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
             q.lease = i % 2 ? lease.lease : 0;
             HOLDS(ask_one(&w, 1, &q).status == HTC_OK);
         }
-        HOLDS(ask_one(&w, 2, &(htc_kv_request){ .op = HTC_KV_COUNT }).number == BOUND);
+        HOLDS(ask_one(&w, 2, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT }).number == BOUND);
         if (rng.state & 2)
             crash(&w, 0, 100 * HTC_MS);
         run_until(&w, w.now + 12 * HTC_SECOND);
@@ -619,7 +619,7 @@ Test(kvs_cluster, bound_keys_are_swept)
             cr_assert(i % 2 ? holders == 0 : holders >= 2, "seed %llu: %s has %d holders",
                       (unsigned long long)property_seed, name, holders);
         }
-        HOLDS(ask_one(&w, 2, &(htc_kv_request){ .op = HTC_KV_COUNT }).number == BOUND / 2);
+        HOLDS(ask_one(&w, 2, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT }).number == BOUND / 2);
         close_world(&w);
     }
 }
@@ -634,9 +634,9 @@ Test(kvs_cluster, tombstones_are_collected)
         for (int i = 0; i < MANY; i++) {
             char name[16];
             snprintf(name, sizeof name, "k%04d", i);
-            htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
             ask_one(&w, 0, &q); /* at a crash it may not be known, or be done when it is asked again */
-            q = (htc_kv_request){ .op = HTC_KV_DELETE, .key = htc_bytes_of(name) };
+            q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc_bytes_of(name) };
             htc_status status = ask_one(&w, 1, &q).status;
             HOLDS(status == HTC_OK || status == HTC_EUNKNOWN || status == HTC_ENOTFOUND);
             if (i == MANY / 2)
@@ -649,7 +649,7 @@ Test(kvs_cluster, tombstones_are_collected)
             cr_assert(stats.tombstones <= 4 * w.tombstones, "seed %llu: member %d has %llu",
                       (unsigned long long)property_seed, n, (unsigned long long)stats.tombstones);
         }
-        HOLDS(ask_one(&w, 2, &(htc_kv_request){ .op = HTC_KV_COUNT }).number == 0);
+        HOLDS(ask_one(&w, 2, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT }).number == 0);
         close_world(&w);
     }
 }
@@ -662,9 +662,9 @@ Test(kvs_cluster, no_collection_without_all_owners)
     for (int i = 0; i < 20; i++) {
         char name[16];
         snprintf(name, sizeof name, "k%04d", i);
-        htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
         HOLDS(ask_one(&w, 0, &q).status == HTC_OK);
-        q = (htc_kv_request){ .op = HTC_KV_DELETE, .key = htc_bytes_of(name) };
+        q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc_bytes_of(name) };
         HOLDS(ask_one(&w, 1, &q).status == HTC_OK);
     }
     uint64_t reads[2];
@@ -684,7 +684,7 @@ Test(kvs_cluster, no_collection_without_all_owners)
         char   name[16];
         htc_ns begun = w.now;
         snprintf(name, sizeof name, "k%04d", i);
-        HOLDS(ask_one(&w, 2, &(htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of(name) }).status == HTC_ENOTFOUND);
+        HOLDS(ask_one(&w, 2, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of(name) }).status == HTC_ENOTFOUND);
         HOLDS(w.now - begun < 5 * HTC_MS);
     }
     close_world(&w);
@@ -694,7 +694,7 @@ Test(kvs_cluster, no_collection_without_all_owners)
 Test(kvs_cluster, a_ceiling_of_memory_holds)
 {
     open_world(&w, 1, 3, calm);
-    htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("1") };
+    htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("1") };
     HOLDS(ask_one(&w, 0, &put).status == HTC_OK);
     for (int n = 0; n < 3; n++) {
         crash(&w, n, HTC_NEVER);
@@ -703,8 +703,8 @@ Test(kvs_cluster, a_ceiling_of_memory_holds)
     }
     run_until(&w, w.now + HTC_SECOND);
     HOLDS(ask_one(&w, 0, &put).status == HTC_EFULL);
-    HOLDS(ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_GET, .key = put.key }).status == HTC_OK);
-    HOLDS(ask_one(&w, 2, &(htc_kv_request){ .op = HTC_KV_DELETE, .key = put.key }).status == HTC_OK);
+    HOLDS(ask_one(&w, 1, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = put.key }).status == HTC_OK);
+    HOLDS(ask_one(&w, 2, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = put.key }).status == HTC_OK);
     close_world(&w);
 }
 
@@ -721,8 +721,8 @@ Test(kvs_cluster, full_disks_refuse_changes_and_are_read)
     const htc__cells_ops *before;
     htc_ns                begun;
     open_world(&w, 1, 3, calm);
-    htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("1") };
-    htc_kv_request get = { .op = HTC_KV_GET, .key = put.key };
+    htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("1") };
+    htc_kv_request get = { .size = sizeof get, .op = HTC_KV_GET, .key = put.key };
     HOLDS(ask_one(&w, 0, &put).status == HTC_OK);
     before = w.node[0].server->cells.ops;
     full = *before;
@@ -734,7 +734,7 @@ Test(kvs_cluster, full_disks_refuse_changes_and_are_read)
         htc_kv_result r = ask_one(&w, u, &get);
                 HOLDS(r.status == HTC_OK && htc_bytes_equal(r.value, put.value));
         HOLDS(ask_one(&w, u, &put).status == HTC_ENOSPC);
-        HOLDS(ask_one(&w, u, &(htc_kv_request){ .op = HTC_KV_DELETE, .key = put.key }).status == HTC_ENOSPC);
+        HOLDS(ask_one(&w, u, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = put.key }).status == HTC_ENOSPC);
         HOLDS(w.now - begun < 100 * HTC_MS);
     }
     for (int n = 0; n < 3; n++)
@@ -757,8 +757,8 @@ Test(kvs_cluster, scans_that_wait_are_bounded)
     static const htc__kv_stamp nobody = { .fresh = 1 };
     int                        told = 0;
     htc__kv_face               face = { .answer = note_timeout, .ctx = &told };
-    htc_kv_request             q = { .op = HTC_KV_COUNT };
-    htc_kv_result              now;
+    htc_kv_request             q = { .size = sizeof q, .op = HTC_KV_COUNT };
+    htc_kv_result              now = { .size = sizeof now };
     open_world(&w, 1, 3, calm);
     run_until(&w, w.now + HTC_SECOND);
     crash(&w, 1, HTC_NEVER);
@@ -782,7 +782,7 @@ Test(kvs_cluster, scans_of_clients_that_are_gone_hold_no_place)
         w.apart[n][store] = w.apart[store][n] = 1;
     w.user[0].by_hand = 1;
     for (int i = 0; i < 12; i++) {
-        htc_kv_request q = { .op = i % 2 ? HTC_KV_COUNT : HTC_KV_SCAN };
+        htc_kv_request q = { .size = sizeof q, .op = i % 2 ? HTC_KV_COUNT : HTC_KV_SCAN };
         HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_OK);
         carry_out(&w, NODES);
     }
@@ -800,9 +800,9 @@ Test(kvs_cluster, many_reads_of_one_long_value_are_answered)
 {
     enum { READS = 200 };
     static char    value[1 << 20];
-    htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = { value, sizeof value } };
-    htc_kv_request get = { .op = HTC_KV_GET, .key = put.key };
-    htc_kv_result  r;
+    htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = { value, sizeof value } };
+    htc_kv_request get = { .size = sizeof get, .op = HTC_KV_GET, .key = put.key };
+    htc_kv_result  r = { .size = sizeof r };
     int            seen = 0;
     open_world(&w, 1, 3, calm);
     HOLDS(ask_one(&w, 0, &put).status == HTC_OK);
@@ -826,15 +826,15 @@ Test(kvs_cluster, many_long_values_are_read_at_once)
     enum { KEPT = 32, LONG = 32 << 10, ROOM = 3 * LONG };
     static char    value[LONG];
     char           names[KEPT][8];
-    htc_kv_request q[KEPT] = { { 0 } };
-    htc_kv_result  r;
+    htc_kv_request q[KEPT] = { { .size = sizeof(htc_kv_request) } };
+    htc_kv_result  r = { .size = sizeof r };
     int            seen = 0;
     open_world(&w, 1, 3, calm);
     for (int i = 0; i < KEPT; i++) {
         snprintf(names[i], sizeof names[i], "k%d", i);
-        q[i] = (htc_kv_request){ .op = HTC_KV_PUT, .key = htc_bytes_of(names[i]), .value = { value, LONG } };
+        q[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_bytes_of(names[i]), .value = { value, LONG } };
         HOLDS(ask_one(&w, 0, &q[i]).status == HTC_OK);
-        q[i] = (htc_kv_request){ .op = HTC_KV_GET, .key = q[i].key };
+        q[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = q[i].key };
     }
     for (int n = 0; n < 3; n++) {
         htc__kv_cluster *c = w.node[n].server->cluster;
@@ -879,7 +879,7 @@ Test(kvs_cluster, what_is_torn_is_not_said)
     htc__kv_peer    *peer = &c->peers[(c->self + 1) % c->count];
     htc_put_u8(&peer->items, HTC__KV_ITEM_HAVE);
     peer->items.status = HTC_ENOMEM;
-    htc_input in = { .kind = HTC_IN_TIMEOUT, .now = w.now };
+    htc_input in = { .size = sizeof in, .kind = HTC_IN_TIMEOUT, .now = w.now };
     HOLDS(htc_kv_server_ops()->step(w.node[0].server, &in, w.out) == HTC_ENOMEM);
     HOLDS(htc_output_count(w.out) < 16);
     close_world(&w);

@@ -205,7 +205,7 @@ static void at_rest(htc_ns rest)
     w.no_faults = 1;
     look_until(w.now + rest);
     for (int k = 0; k < KEYS; k++) {
-        htc_kv_result r = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_GET, .key = name_of(&w, w.key[k]) });
+        htc_kv_result r = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = name_of(&w, w.key[k]) });
         HOLDS(r.status == HTC_OK || r.status == HTC_ENOTFOUND);
         for (int u = 0; u < CLIENTS; u++)
             for (int i = 0; i < VIEWS; i++)
@@ -308,7 +308,7 @@ static htc_kv_event next_event_of(int u)
 
 static uint64_t put(const char *key, const char *value)
 {
-    return ask_one(&w, 2, &(htc_kv_request){ .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = htc_bytes_of(value) }).version;
+    return ask_one(&w, 2, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = htc_bytes_of(value) }).version;
 }
 
 /* Whichever member a watcher is connected to. */
@@ -327,7 +327,7 @@ Test(kvs_cluster_watch, a_key_is_told_as_it_is_and_as_it_becomes)
             e = next_event_of(0);
             HOLDS(e.kind == HTC_KV_EVENT_VALUE && e.version == two);
         }
-        htc_kv_result gone = ask_one(&w, 2, &(htc_kv_request){ .op = HTC_KV_DELETE, .key = htc_bytes_of("one") });
+        htc_kv_result gone = ask_one(&w, 2, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc_bytes_of("one") });
         e = next_event_of(0);
         HOLDS(e.kind == HTC_KV_EVENT_DELETED && e.version == gone.version);
         uint64_t three = put("one", "v4");
@@ -452,7 +452,7 @@ static int one_owners_word_counts(uint64_t seed, moment when, int prefix)
     if (when == AWAY)
         w.node[owner].down_until = w.now;
     look_until(w.now + HTC_SECOND);
-    htc_kv_result r = ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of("one") });
+    htc_kv_result r = ask_one(&w, 1, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of("one") });
     int           right = r.status == HTC_OK && v->current && same(&v->known[0], &r);
     close_world(&w);
     return right;

@@ -59,7 +59,7 @@ static void serve(world *w);
 
 static void input(world *w, uint32_t kind, unsigned link, htc_bytes body)
 {
-    htc_input  in = { .kind = kind, .peer = kind == HTC_IN_TIMEOUT ? 0 : number_of(link), .now = w->now, .body = body };
+    htc_input  in = { .size = sizeof in, .kind = kind, .peer = kind == HTC_IN_TIMEOUT ? 0 : number_of(link), .now = w->now, .body = body };
     htc_status status = htc_kv_client_step(w->client, &in, w->out);
     w->broken |= status == HTC_ENOMEM;
     HOLDS(status == HTC_OK || status == HTC_ENOMEM);
@@ -101,7 +101,7 @@ static void answer(world *w, unsigned link, uint64_t serial, size_t count, uint3
     htc_buf_init(&b, NULL, 0);
     htc__kv_answer_begin(&b, serial, &(htc__kv_answer_head){ .clock = 5, .session = 100 + link });
     for (size_t i = 0; i < count; i++)
-        htc__kv_result_write(&b, &(htc_kv_result){ .status = HTC_OK, .version = 5 });
+        htc__kv_result_write(&b, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_OK, .version = 5 });
     htc__kv_answer_end(&b, (uint32_t)count, more);
     say(w, link, &b);
     htc_buf_free(&b);
@@ -110,7 +110,7 @@ static void answer(world *w, unsigned link, uint64_t serial, size_t count, uint3
 static void hear_request(world *w, unsigned link, uint64_t serial, htc_reader r)
 {
     htc__kv_head   head;
-    htc_kv_request q;
+    htc_kv_request q = { .size = sizeof q };
     heard         *h = &w->heard[link];
     htc__kv_head_read(&r, &head);
     if (head.session == 0) {
@@ -249,7 +249,7 @@ static void ask(world *w, const char *keys)
     htc_kv_request q[16];
     size_t         n = strlen(keys);
     for (size_t i = 0; i < n; i++)
-        q[i] = (htc_kv_request){ .op = HTC_KV_PUT, .key = { keys + i, 1 }, .value = htc_bytes_of("v") };
+        q[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = { keys + i, 1 }, .value = htc_bytes_of("v") };
     htc_status status = htc_kv_client_submit(w->client, w->now, q, n, 3, w->out);
     w->broken |= status == HTC_ENOMEM;
     HOLDS(status == HTC_OK || status == HTC_ENOMEM);
@@ -259,7 +259,7 @@ static void ask(world *w, const char *keys)
 /* So many answers, each of another request. */
 static unsigned answers(world *w)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     unsigned      n = 0;
     while (htc_kv_client_next(w->client, &r)) {
         HOLDS(r.status == HTC_OK && r.tag == 3);
@@ -355,7 +355,7 @@ Test(kvs_direct, several_owners_get_a_frame_each)
     }
     cr_expect(operations == 8 && frames > 1);
     /* And each answer is to its request. */
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     uint32_t      seen = 0, last = 0;
     while (htc_kv_client_next(w.client, &r)) {
         cr_expect(!(seen >> r.index & 1) && r.index < 8 && !last);

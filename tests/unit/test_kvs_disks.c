@@ -14,14 +14,14 @@ Test(kvs_disks, a_lease_over_slow_disks_ends)
     {
         open_world(&w, rng.state, 3, calm);
         w.commit_ns = (15 + 15 * (property_seed % 4)) * HTC_MS;
-        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
+        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
         HOLDS(lease.status == HTC_OK);
         uint64_t id = lease.lease;
         run_until(&w, w.now + 500 * HTC_MS);
         for (int n = 0; n < 3; n++)
             crash(&w, n, HTC_MS); /* whoever keeps it has to begin anew */
         run_until(&w, w.now + 6 * HTC_SECOND);
-        HOLDS(ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = id }).status == HTC_ENOTFOUND);
+        HOLDS(ask_one(&w, 1, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = id }).status == HTC_ENOTFOUND);
         close_world(&w);
     }
 }
@@ -41,15 +41,15 @@ Test(kvs_disks, renewals_are_answered_while_all_disks_stall)
     PROPERTY(rng, 8)
     {
         open_world(&w, rng.state, 3, calm);
-        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
+        htc_kv_result lease = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = HTC_SECOND });
         HOLDS(lease.status == HTC_OK);
-        htc_kv_request renew = { .op = HTC_KV_LEASE_RENEW, .lease = lease.lease }, get = { .op = HTC_KV_GET, .key = htc_bytes_of("bound") };
-        htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("bound"), .value = htc_bytes_of("x"), .lease = lease.lease };
+        htc_kv_request renew = { .size = sizeof renew, .op = HTC_KV_LEASE_RENEW, .lease = lease.lease }, get = { .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of("bound") };
+        htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = htc_bytes_of("bound"), .value = htc_bytes_of("x"), .lease = lease.lease };
         HOLDS(ask_one(&w, 0, &put).status == HTC_OK);
         run_until(&w, w.now + 100 * HTC_MS); /* all of it is stored */
         HOLDS(disks_at_work() == 0);
         w.commit_ns = 5 * HTC_SECOND;
-        htc_kv_request slow = { .op = HTC_KV_PUT, .key = htc_bytes_of("slow"), .value = htc_bytes_of("x") };
+        htc_kv_request slow = { .size = sizeof slow, .op = HTC_KV_PUT, .key = htc_bytes_of("slow"), .value = htc_bytes_of("x") };
         w.user[2].by_hand = 1;
         HOLDS(htc_kv_client_submit(w.user[2].client, w.now, &slow, 1, 7, w.out) == HTC_OK);
         carry_out(&w, NODES + 2);
@@ -116,7 +116,7 @@ Test(kvs_disks, a_change_takes_one_write_however_long)
     default_times = 1;
     PROPERTY(rng, 8)
     {
-        htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("v") };
+        htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("v") };
         open_world(&w, rng.state, 3, calm);
         HOLDS(ask_one(&w, 0, &put).status == HTC_OK);
         run_until(&w, w.now + HTC_SECOND);
@@ -145,11 +145,11 @@ static void keep_result(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_re
 /* What member n asks of the owner that proposes for that key. */
 static void ask_owner(int n, const char *key, int64_t delta, const htc__kv_face *face)
 {
-    htc_kv_request  q = { .op = HTC_KV_ADD, .key = htc_bytes_of(key), .delta = delta };
+    htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of(key), .delta = delta };
     htc__kv_errand *r = htc__kv_errand_own(w.node[n].server, &q, face, 0, 0, w.now + HTC_SECOND);
     HOLDS(r != NULL);
     htc__kv_errand_route(w.node[n].server, r);
-    node_input(&w, n, (htc_input){ .kind = HTC_IN_TIMEOUT });
+    node_input(&w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
 }
 
 /* A key that is proposed for by another member than that one, under a name of its own. */
@@ -169,7 +169,7 @@ static void key_of_another(int n, int from, char *name, size_t size)
  * answer is taken for what it answers. */
 static int answers_are_for_one_life(uint64_t seed)
 {
-    htc_kv_result before = { .status = HTC_AGAIN }, after = before;
+    htc_kv_result before = { .size = sizeof before, .status = HTC_AGAIN }, after = before;
     htc__kv_face  of_before = { .answer = keep_result, .ctx = &before }, of_after = { .answer = keep_result, .ctx = &after };
     char          one[16], two[16];
     open_world(&w, seed, 3, calm);
@@ -235,7 +235,7 @@ static void asks(crowd *all, const htc__kv_face *face, int u, int i)
 {
     char key[16];
     snprintf(key, sizeof key, "c%d", (u * ASKERS + i) % all->keys);
-    htc_kv_request q = { .op = HTC_KV_ADD, .key = htc_bytes_of(key), .delta = 1 };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of(key), .delta = 1 };
     all->busy[u][i] = 1;
     all->left[u][i]--;
     if (!all->at_members) {
@@ -243,15 +243,15 @@ static void asks(crowd *all, const htc__kv_face *face, int u, int i)
         carry_out(&w, NODES + u);
         return;
     }
-    htc_kv_result result;
+    htc_kv_result result = { .size = sizeof result };
     htc__kv_stamp nobody = { .fresh = 1 };
     HOLDS(!htc__kv_cluster_ask(w.node[u].server, &q, &nobody, face, (uint64_t)u, (uint64_t)i, &result));
-    node_input(&w, u, (htc_input){ .kind = HTC_IN_TIMEOUT });
+    node_input(&w, u, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
 }
 
 static int go_on_asking(crowd *all, const htc__kv_face *face, int askers)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     int           going = 0;
     for (int u = 0; u < 3; u++) {
         while (htc_kv_client_next(w.user[u].client, &r))
@@ -290,7 +290,7 @@ static uint64_t passed_on(void)
 /* Three members that have all that a member has by itself, are connected, and know who has what. */
 static void open_with_default_times(uint64_t seed, int nodes)
 {
-    htc_kv_request put = { .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("v") };
+    htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = htc_bytes_of("one"), .value = htc_bytes_of("v") };
     default_times = 1;
     open_world(&w, seed, nodes, calm);
     for (int u = 0; u < 3; u++)
@@ -343,11 +343,11 @@ static int stranger_to(const char *key, int *proposer)
 /* A client without numbers of its own asks that member. */
 static void ask_member(int n, const htc__kv_face *face, htc_kv_result *result)
 {
-    htc_kv_request q = { .op = HTC_KV_ADD, .key = htc_bytes_of("left"), .delta = 7 };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of("left"), .delta = 7 };
     htc__kv_stamp  nobody = { .fresh = 1 };
     HOLDS(!htc__kv_cluster_ask(w.node[n].server, &q, &nobody, face, 0, 0, result));
     result->status = HTC_AGAIN;
-    node_input(&w, n, (htc_input){ .kind = HTC_IN_TIMEOUT });
+    node_input(&w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
 }
 
 /* That member hears one other, and is heard by it alone. */
@@ -364,7 +364,7 @@ Test(kvs_disks, an_owner_that_does_nothing_is_left)
 {
     PROPERTY(rng, 8)
     {
-        htc_kv_result result = { 0 };
+        htc_kv_result result = { .size = sizeof result };
         htc__kv_face  face = { .answer = keep_result, .ctx = &result };
         int           proposer = 0, slow = property_seed % 2;
         open_with_default_times(rng.state, 4);
@@ -404,7 +404,7 @@ Test(kvs_disks, an_owner_that_goes_on_is_not_left)
 {
     PROPERTY(rng, 8)
     {
-        htc_kv_result result[3] = { { 0 } };
+        htc_kv_result result[3] = { { .size = sizeof(htc_kv_result) } };
         htc__kv_face  face[3];
         int           proposer = 0;
         open_with_default_times(rng.state, 4);
@@ -429,7 +429,7 @@ Test(kvs_disks, an_owner_whose_connection_broke_is_left)
 {
     PROPERTY(rng, 8)
     {
-        htc_kv_result result = { 0 };
+        htc_kv_result result = { .size = sizeof result };
         htc__kv_face  face = { .answer = keep_result, .ctx = &result };
         int           proposer = 0;
         open_with_default_times(rng.state, 4);

@@ -19,7 +19,7 @@ static htc_bytes item_of(const htc_kv_result *r, uint32_t which)
 static void one_key_of(int nodes)
 {
     knows         old, new;
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     open_space(1, nodes, calm, HTC_NEVER / 4, HTC_NEVER / 4);
     r = ask_now(0, request(HTC_KV_GET, "k", ""));
     HOLDS(r.status == HTC_ENOTFOUND && r.items == 0);
@@ -70,7 +70,7 @@ Test(kvs_eventual, a_put_replaces_what_its_client_has_seen)
 Test(kvs_eventual, what_does_not_fit_is_refused)
 {
     char          name[HTC_KV_KEY_MAX + 1];
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     open_space(1, 3, calm, HTC_NEVER / 4, HTC_NEVER / 4);
     for (int i = 0; i < HTC__SIBLINGS_MAX; i++)
         HOLDS(ask_now(i % CLIENTS, request(HTC_KV_PUT, "k", "blind")).status == HTC_OK);
@@ -126,7 +126,7 @@ Test(kvs_eventual, what_a_member_holds_is_listed)
         HOLDS(ask_now(0, request(HTC_KV_PUT, key, "v")).status == HTC_OK);
     }
     HOLDS(ask_now(0, request(HTC_KV_DELETE, "k07", "")).status == HTC_OK);
-    for (htc_kv_request q = { .op = HTC_KV_SCAN, .flags = HTC_KV_EVENTUAL, .limit = 7 };;) {
+    for (htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .flags = HTC_KV_EVENTUAL, .limit = 7 };;) {
         htc_kv_result r = ask_now(0, q);
         htc_kv_item   item;
         size_t        at = 0;
@@ -145,7 +145,7 @@ Test(kvs_eventual, what_a_member_holds_is_listed)
         q.cursor = (htc_bytes){ cursor, r.cursor.len };
     }
     HOLDS(found == 25 && pages == 4);
-    htc_kv_request q = { .op = HTC_KV_SCAN, .flags = HTC_KV_EVENTUAL, .key = htc_bytes_of("oth") };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .flags = HTC_KV_EVENTUAL, .key = htc_bytes_of("oth") };
     others = (int)ask_now(0, q).items;
     q.key = htc_bytes_of("d"); /* what lies behind it is none of it */
     others += (int)ask_now(0, q).items;
@@ -161,7 +161,7 @@ Test(kvs_eventual, what_a_member_holds_is_listed)
 Test(kvs_eventual, a_batch_that_fails_is_as_if_not_asked_for)
 {
     htc_kv_request q = request(HTC_KV_PUT, "k", "lost");
-    htc_kv_result  r = { .status = HTC_AGAIN };
+    htc_kv_result  r = { .size = sizeof r, .status = HTC_AGAIN };
     open_space(1, 3, calm, 20 * HTC_MS, HTC_NEVER / 4);
     run_until(&w, w.now + HTC_SECOND);
     HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_OK);
@@ -173,7 +173,7 @@ Test(kvs_eventual, a_batch_that_fails_is_as_if_not_asked_for)
             if (x->commit_at == HTC_NEVER)
                 continue;
             x->commit_at = HTC_NEVER;
-            node_input(&w, n, (htc_input){ .kind = HTC_IN_STORED, .tag = x->commit_tag, .status = HTC_ENOSPC });
+            node_input(&w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = x->commit_tag, .status = HTC_ENOSPC });
         }
         turn(&w);
     }
@@ -279,7 +279,7 @@ Test(kvs_eventual, hints_are_handed_over)
 /* W of them are enough, fewer are not. */
 Test(kvs_eventual, fewer_than_w_are_not_enough)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     open_space(1, 3, calm, HTC_NEVER / 4, HTC_NEVER / 4);
     HOLDS(ask_now(0, request(HTC_KV_PUT, "k", "v")).status == HTC_OK);
     crash(&w, 1, HTC_NEVER);
@@ -505,7 +505,7 @@ Test(kvs_eventual, a_read_shows_what_was_answered)
 
 static htc_kv_result until_done(int u, htc_kv_request q)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     do
         r = ask_now(u, q);
     while (r.status == HTC_ETIMEDOUT);

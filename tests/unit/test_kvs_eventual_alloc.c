@@ -71,7 +71,7 @@ static void input(rig *r, int at, const htc_input *in)
 
 static void ask(rig *r, uint32_t op, const char *value)
 {
-    htc_kv_request q = { .op = op, .space = htc_bytes_of("e"), .key = htc_bytes_of("k"), .value = htc_bytes_of(value) };
+    htc_kv_request q = { .size = sizeof q, .op = op, .space = htc_bytes_of("e"), .key = htc_bytes_of("k"), .value = htc_bytes_of(value) };
     if (op == HTC_KV_DELETE)
         q.context = (htc_bytes){ r->context, r->context_len };
     r->status = htc_kv_client_submit(r->client, r->now, &q, 1, 1, r->out);
@@ -84,7 +84,7 @@ static void answered(rig *r)
         uint32_t    op;
         const char *value;
     } next[] = { { HTC_KV_PUT, "a" }, { HTC_KV_PUT, "b" }, { HTC_KV_GET, "" }, { HTC_KV_DELETE, "" } };
-    htc_kv_result a;
+    htc_kv_result a = { .size = sizeof a };
     if (r->answers && !htc_kv_client_next(r->client, &a))
         return;
     if (r->answers)
@@ -133,13 +133,12 @@ static void turn(rig *r)
         if (!(r->first = m->next))
             r->last = &r->first;
         input(r, m->to,
-              &(htc_input){
-                  .now = r->now, .kind = m->kind, .peer = m->peer, .tag = m->tag, .body = { m->bytes, m->len } });
+              &(htc_input){ .size = sizeof(htc_input), .now = r->now, .kind = m->kind, .peer = m->peer, .tag = m->tag, .body = { m->bytes, m->len } });
         free(m);
     }
     r->now += HTC_MS;
     for (int at = 0; at <= CLIENT; at++)
-        input(r, at, &(htc_input){ .now = r->now, .kind = HTC_IN_TIMEOUT });
+        input(r, at, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .kind = HTC_IN_TIMEOUT });
     if (r->status == HTC_OK && (r->answers || (r->server[0]->serving && damaged(r) == 0)))
         answered(r);
 }
@@ -186,7 +185,7 @@ static int scenario(rig *r, const htc_env *env)
     begin_with(&r->engine[1], "d", &kept);
     r->status = create(r, env);
     for (int i = 0; i < 2; i++)
-        input(r, i, &(htc_input){ .now = r->now, .kind = HTC_IN_START });
+        input(r, i, &(htc_input){ .size = sizeof(htc_input), .now = r->now, .kind = HTC_IN_START });
     for (int i = 0; i < 2; i++) {
         send(r, 1 - i, CALLED, HTC_IN_OPENED, 0, htc_buf_bytes(&info));
         send(r, i, DIALLED, HTC_IN_OPENED, 0, htc_buf_bytes(&info));

@@ -136,7 +136,7 @@ Test(kvs_eventual_mend, with_w_one_all_others_have_to_answer)
  * another owner. 1: so it is. */
 static int waits_for_enough(uint64_t seed)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     int           fine = 1;
     open_space(seed, 3, calm, NEVER, NEVER);
     HOLDS(ask_now(0, request(HTC_KV_PUT, "k", "old")).status == HTC_OK);
@@ -176,7 +176,7 @@ Test(kvs_eventual_mend, it_waits_until_enough_have_answered)
 
 Test(kvs_eventual_mend, what_too_many_have_lost_stays_refused)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     open_space(1, 3, calm, SOON, NEVER);
     HOLDS(ask_now(0, request(HTC_KV_PUT, "k", "v")).status == HTC_OK);
     HOLDS(ask_now(0, request(HTC_KV_PUT, "other", "v")).status == HTC_OK);

@@ -78,7 +78,7 @@ static void change_all(const char *value)
 {
     for (int k = 0; k < KEYS; k++)
         for (int u = 0; u < CLIENTS; u++)
-            HOLDS(ask_one(&w, u, &(htc_kv_request){ .op = HTC_KV_PUT, .key = key_at(k), .value = htc_bytes_of(value) })
+            HOLDS(ask_one(&w, u, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_at(k), .value = htc_bytes_of(value) })
                       .status == HTC_OK);
     run_until(&w, w.now + HTC_SECOND);
 }
@@ -107,11 +107,11 @@ static void nobody_differs(void)
     htc__kv_register_counts before = rounds();
     for (int k = 0; k < KEYS; k++)
         for (int u = 0; u < CLIENTS; u++)
-            HOLDS(ask_one(&w, u, &(htc_kv_request){ .op = HTC_KV_GET, .key = key_at(k) }).status == HTC_OK);
+            HOLDS(ask_one(&w, u, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_at(k) }).status == HTC_OK);
     htc__kv_register_counts after = rounds();
     HOLDS(after.prepares == before.prepares && after.accepts == before.accepts &&
           after.reads == before.reads + KEYS * CLIENTS);
-    htc_kv_result r = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_COUNT });
+    htc_kv_result r = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT });
     HOLDS(r.status == HTC_OK && r.number == KEYS && rounds().reads == after.reads);
 }
 

@@ -77,7 +77,7 @@ static void collect(rig *r)
 
 static void input(rig *r, uint32_t kind, uint32_t peer, uint64_t tag, htc_bytes body)
 {
-    htc_input in = { .now = r->now, .wall = r->now, .kind = kind, .peer = peer, .tag = tag, .body = body };
+    htc_input in = { .size = sizeof in, .now = r->now, .wall = r->now, .kind = kind, .peer = peer, .tag = tag, .body = body };
     HOLDS(htc_kv_server_ops()->step(r->server, &in, r->out) == HTC_OK);
     collect(r);
 }
@@ -146,7 +146,7 @@ static void together(rig *r, uint32_t peer, htc_bytes frames)
 
 static void random_op(htc_buf *b, htc_rng *rng, char *value, char key[4])
 {
-    htc_kv_request q = { .op = (uint32_t[]){ HTC_KV_GET, HTC_KV_GET, HTC_KV_PUT, HTC_KV_CAS_VERSION, HTC_KV_ADD, HTC_KV_APPEND,
+    htc_kv_request q = { .size = sizeof q, .op = (uint32_t[]){ HTC_KV_GET, HTC_KV_GET, HTC_KV_PUT, HTC_KV_CAS_VERSION, HTC_KV_ADD, HTC_KV_APPEND,
                                              HTC_KV_DELETE, HTC_KV_SCAN, HTC_KV_COUNT }[htc_rng_below(rng, 9)] };
     snprintf(key, 4, "%c%02u", q.op == HTC_KV_ADD ? 'n' : 'k', (unsigned)htc_rng_below(rng, KEYS));
     if (q.op != HTC_KV_COUNT)

@@ -39,7 +39,7 @@ static void counters_history(uint64_t seed, int clients, int keys, int rounds, f
                 continue;
             h->key[i] = (int)htc_rng_below(&w->rng, (uint64_t)keys);
             h->delta[i] = (int64_t)htc_rng_below(&w->rng, 100) + 1;
-            htc_kv_request q = { .op = HTC_KV_ADD, .key = B(counters[h->key[i]]), .delta = h->delta[i] };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = B(counters[h->key[i]]), .delta = h->delta[i] };
             cr_assert(eq(int, htc_kv_client_submit(w->client[i], w->now, &q, 1, 1, w->out), HTC_OK));
             carry_out(w, i);
             h->pending[i] = 1;
@@ -49,7 +49,7 @@ static void counters_history(uint64_t seed, int clients, int keys, int rounds, f
         w->commit_status = chance(w, 30) ? disk : HTC_OK;
         turn(w);
         for (int i = 0; i < clients; i++) {
-            htc_kv_result r;
+            htc_kv_result r = { .size = sizeof r };
             while (htc_kv_client_next(w->client[i], &r)) {
                 int k = h->key[i];
                 cr_assert(h->pending[i], "seed %llu: an answer nobody asked for", (unsigned long long)seed);
@@ -70,7 +70,7 @@ static void counters_history(uint64_t seed, int clients, int keys, int rounds, f
     }
     w->commit_status = HTC_OK;
     for (int k = 0; k < keys; k++) {
-        htc_kv_result r = ask(w, 0, (htc_kv_request){ .op = HTC_KV_GET, .key = B(counters[k]) }, text, sizeof text);
+        htc_kv_result r = ask(w, 0, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = B(counters[k]) }, text, sizeof text);
         int64_t       sum = r.status == HTC_OK ? atoll(text) : 0;
         cr_assert(sum >= h->added[k] && sum <= h->added[k] + h->unknown[k],
                   "seed %llu key %d: %lld, acknowledged %lld, unknown %lld", (unsigned long long)seed, k,
@@ -219,7 +219,7 @@ static void any_history(uint64_t seed, int clients, int ops, int deletes, faults
         int i = (int)htc_rng_below(&w->rng, (uint64_t)clients);
         l->turn++;
         if (left > 0 && htc_kv_client_pending(w->client[i]) < 4 && chance(w, 300)) {
-            htc_kv_request q[3] = { { 0 } };
+            htc_kv_request q[3] = { { .size = sizeof(htc_kv_request) } };
             noted         *o[3];
             int            n = 1 + (int)htc_rng_below(&w->rng, left < 3 ? (uint64_t)left : 3);
             for (int j = 0; j < n; j++) {
@@ -240,7 +240,7 @@ static void any_history(uint64_t seed, int clients, int ops, int deletes, faults
                 for (int m = 0; m < l->n; m++)
                     if (l->ops[m].key == o[j]->key && l->ops[m].version > o[j]->expected && chance(w, 900))
                         o[j]->expected = l->ops[m].version;
-                q[j] = (htc_kv_request){ .op = o[j]->op,
+                q[j] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = o[j]->op,
                                          .key = o[j]->op == HTC_KV_SCAN ? B("key") : B(keys[o[j]->key]),
                                          .value = B(o[j]->value),
                                          .seen = B(o[j]->seen),
@@ -256,7 +256,7 @@ static void any_history(uint64_t seed, int clients, int ops, int deletes, faults
         w->commit_status = chance(w, 30) ? disk : HTC_OK;
         turn(w);
         for (i = 0; i < clients; i++) {
-            htc_kv_result r;
+            htc_kv_result r = { .size = sizeof r };
             while (htc_kv_client_next(w->client[i], &r)) {
                 noted *o = &l->ops[r.tag + r.index];
                 cr_assert(o->client == i && o->told == UINT_MAX, "seed %lu: answered twice", seed);

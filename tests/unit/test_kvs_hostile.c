@@ -92,7 +92,7 @@ static void store(world *w)
     uint64_t tag = w->tag;
     w->tag = 0;
     HOLDS(w->engine.ops->apply(w->engine.ctx, htc_buf_bytes(&w->commit)) == HTC_OK);
-    step_once(w, (htc_input){ .kind = HTC_IN_STORED, .tag = tag });
+    step_once(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = tag });
 }
 
 static void step(world *w, htc_input in)
@@ -105,13 +105,13 @@ static void step(world *w, htc_input in)
 static void say(world *w, uint32_t peer)
 {
     HOLDS(w->message.status == HTC_OK);
-    step(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&w->message) });
+    step(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&w->message) });
 }
 
 static void pass_time(world *w, htc_ns ns)
 {
     w->now += ns;
-    step(w, (htc_input){ .kind = HTC_IN_TIMEOUT });
+    step(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
 }
 
 static void open_connection(world *w, uint32_t peer, int role)
@@ -119,7 +119,7 @@ static void open_connection(world *w, uint32_t peer, int role)
     htc_buf info;
     htc_buf_init(&info, NULL, 0);
     htc_peer_info_write(&info, &(htc_peer_info){ HTC_TRANSPORT_SIM, 0, 0, 0 });
-    step(w, (htc_input){ .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&info) });
+    step(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&info) });
     htc_buf_free(&info);
     if (role < 0)
         return;
@@ -172,7 +172,7 @@ static world *open_world(uint32_t bits)
     HOLDS(htc_kv_memory_create(&w->env, &w->engine) == HTC_OK && htc_output_create(NULL, 0, &w->out) == HTC_OK);
     o.engine = w->engine;
     HOLDS(htc_kv_server_create(&w->env, &o, &w->s) == HTC_OK);
-    step(w, (htc_input){ .kind = HTC_IN_START });
+    step(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
     open_connection(w, TO_THIRD, -1);
     open_connection(w, FROM_THIRD, HTC_WIRE_ROLE_STORE_MEMBER);
     open_connection(w, USER, HTC_WIRE_ROLE_STORE_CLIENT);
@@ -233,7 +233,7 @@ static void hold_some(world *w)
 static uint8_t forward(htc_buf *b, uint32_t i)
 {
     htc__kv_forward f = { .tag = i, .epoch = 1, .stamp = { .client = 5, .sequence = i + 1, .since = 1 } };
-    f.request = (htc_kv_request){ .op = HTC_KV_PUT, .key = key(i, 12), .value = { long_value, 10 } };
+    f.request = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key(i, 12), .value = { long_value, 10 } };
     htc__kv_forward_write(b, &f);
     return HTC__KV_ITEM_FORWARD;
 }
@@ -320,7 +320,7 @@ static uint8_t keys(htc_buf *b, uint32_t i)
 static uint8_t put_passed_on(htc_buf *b, uint32_t i)
 {
     htc__kv_pass p = { .tag = i, .stamp = { .client = 5, .sequence = i + 1 } };
-    p.request = (htc_kv_request){ .op = HTC_KV_PUT, .space = htc_bytes_of("e"), .key = key(i, 300), .value = { long_value, 1000 } };
+    p.request = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .space = htc_bytes_of("e"), .key = key(i, 300), .value = { long_value, 1000 } };
     htc__kv_pass_write(b, &p);
     return HTC__KV_ITEM_PASS;
 }
@@ -439,12 +439,12 @@ Test(hostile, what_is_no_message_of_a_member_is_told_so_and_closed)
     _Static_assert(HTC_WIRE_KV_MEMBERS == 0x66, "as the rows have it");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         world *w = open_world(4);
-        step(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = FROM_THIRD, .body = rows[i].bytes });
+        step(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = FROM_THIRD, .body = rows[i].bytes });
         cr_expect(w->told == rows[i].told && w->hung_up == (rows[i].told != HTC_OK), "%s: told %s, %s", rows[i].what, htc_status_name(w->told),
                   w->hung_up ? "hung up" : "heard on");
         /* Until the driver has closed it, it is told nothing again. */
         w->told = HTC_OK;
-        step(w, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = FROM_THIRD, .body = { "\1\2\3", 3 } });
+        step(w, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = FROM_THIRD, .body = { "\1\2\3", 3 } });
         cr_expect(w->told == (rows[i].told != HTC_OK ? HTC_OK : HTC_EPROTO), "%s: once", rows[i].what);
         close_world(w);
     }
@@ -459,7 +459,7 @@ Test(hostile, a_list_that_does_not_go_on_ends_its_scan)
     world *w = open_world(4);
     htc_wire_begin(&w->message, HTC_WIRE_KV_REQUEST, ++w->serial);
     htc__kv_head_write(&w->message, &(htc__kv_head){ .session = w->session, .client = 7, .sequence = 1, .count = 1 });
-    htc__kv_op_write(&w->message, &(htc_kv_request){ .op = HTC_KV_COUNT });
+    htc__kv_op_write(&w->message, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT });
     int before = w->answers, pages = 0;
     say(w, USER);
     for (int i = 0; i < 1000 && w->answers == before; i++) {

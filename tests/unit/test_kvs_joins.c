@@ -75,7 +75,7 @@ static void until_it_is_listed(void)
 static void say_to(int n, htc_bytes message)
 {
     htc_buf   b;
-    htc_input in = { .kind = HTC_IN_OPENED, .peer = FROM_NODE + NOBODY };
+    htc_input in = { .size = sizeof in, .kind = HTC_IN_OPENED, .peer = FROM_NODE + NOBODY };
     htc_buf_init(&b, NULL, 0);
     htc_peer_info_write(&b, &(htc_peer_info){ HTC_TRANSPORT_SIM, 0, 0, 0 });
     in.body = htc_buf_bytes(&b);
@@ -86,7 +86,7 @@ static void say_to(int n, htc_bytes message)
     node_input(&w, n, in);
     in.body = message;
     node_input(&w, n, in);
-    node_input(&w, n, (htc_input){ .kind = HTC_IN_CLOSED, .peer = FROM_NODE + NOBODY });
+    node_input(&w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = FROM_NODE + NOBODY });
     htc_buf_free(&b);
 }
 
@@ -218,7 +218,7 @@ static void tell_comer(uint64_t id, uint64_t as_of, htc_status why)
     htc_put_u32(&item, (uint32_t)why);
     htc_put_u8(&b, HTC__KV_ITEM_REFUSED);
     htc_put_bytes(&b, htc_buf_bytes(&item));
-    node_input(&w, COMER, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = TO_MEMBER, .body = htc_buf_bytes(&b) });
+    node_input(&w, COMER, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = TO_MEMBER, .body = htc_buf_bytes(&b) });
     htc_buf_free(&b);
     htc_buf_free(&item);
 }
@@ -251,7 +251,7 @@ Test(kvs_joins, it_asks_as_of_the_newest_map)
     start(&w, COMER);
     call(&w, COMER, 0);
     w.now += HTC_SECOND;
-    node_input(&w, COMER, (htc_input){ .kind = HTC_IN_TIMEOUT });
+    node_input(&w, COMER, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     HOLDS(asked_as_of(0) == 1);
     tell_comer(1, 7, HTC_AGAIN);
     HOLDS(asked_as_of(7) == 1);
@@ -264,7 +264,7 @@ Test(kvs_joins, it_asks_as_of_the_newest_map)
     tell_comer(6, 9, HTC_EBUSY);
     HOLDS(asked_as_of(9) == 1);
     w.now += HTC_SECOND;
-    node_input(&w, COMER, (htc_input){ .kind = HTC_IN_TIMEOUT });
+    node_input(&w, COMER, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     HOLDS(asked_as_of(9) == 1);
     close_world(&w);
 }
@@ -274,13 +274,13 @@ Test(kvs_joins, it_asks_as_of_the_newest_map)
 /* As a client asks it; the value is lent. */
 static htc_kv_members shown_by(int n)
 {
-    static const htc_kv_request q = { .op = HTC_KV_MEMBERS };
+    static const htc_kv_request q = { .size = sizeof q, .op = HTC_KV_MEMBERS };
     static const htc__kv_stamp  nobody = { .fresh = 1 };
     htc_kv_members              all = { .size = sizeof all };
-    htc_kv_result               r;
+    htc_kv_result               r = { .size = sizeof r };
     HOLDS(htc__kv_cluster_ask(w.node[n].server, &q, &nobody, NULL, 0, 0, &r) && r.status == HTC_OK);
     HOLDS(htc_kv_members_read(r.value, &all) == HTC_OK);
-    node_input(&w, n, (htc_input){ .kind = HTC_IN_TIMEOUT });
+    node_input(&w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     return all;
 }
 
@@ -346,7 +346,7 @@ Test(kvs_joins, one_of_two_keepers_is_lost_while_the_map_moves)
 {
     PROPERTY(rng, 8)
     {
-        htc_kv_request get = { .op = HTC_KV_GET, .key = htc_bytes_of("one") }, put = get;
+        htc_kv_request get = { .size = sizeof get, .op = HTC_KV_GET, .key = htc_bytes_of("one") }, put = get;
         put.op = HTC_KV_PUT;
         put.value = htc_bytes_of("v");
         open_growing(&w, rng.state, 3, 2, 1, calm);

@@ -49,7 +49,7 @@ static void submit(int u, const htc_kv_request *q)
 
 static htc_kv_result answer_of(int u)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     for (int turns = 0; !htc_kv_client_next(w.user[u].client, &r); turns++) {
         HOLDS(turns < 100000);
         turn(&w);
@@ -141,7 +141,7 @@ Test(kvs_lease, a_lease_ends_that_the_first_owner_does_not_know)
         its_owners o = open_for_lease(rng.state);
         cut(o.second, o.first);
         cut(o.second, o.third);
-        submit(0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = TTL });
+        submit(0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = TTL });
         HOLDS(answer_of(0).status == HTC_OK);
         until_records_at(o.third);
         run_until(&w, w.now + 5 * HTC_MS); /* and it is stored */
@@ -157,7 +157,7 @@ Test(kvs_lease, a_lease_ends_that_the_first_owner_does_not_know)
 static void ends_with_record_of_another(uint64_t seed, uint64_t terms)
 {
     its_owners o = open_for_lease(seed);
-    submit(0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = TTL });
+    submit(0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = TTL });
     HOLDS(answer_of(0).status == HTC_OK);
     until_records_at(o.second);
     until_records_at(o.third);
@@ -198,7 +198,7 @@ Test(kvs_lease, a_grant_that_two_owners_wrote_has_one_keeper)
         cut(first, second);
         cut(first, third);
         run_until(&w, w.now + 100 * HTC_MS); /* the first is taken for gone */
-        submit(0, &(htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = TTL });
+        submit(0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = TTL });
         run_until(&w, w.now + 30 * HTC_MS);
         HOLDS(records_at(first) == 0);
         connect_to(0, second);
@@ -215,7 +215,7 @@ Test(kvs_lease, a_grant_that_two_owners_wrote_has_one_keeper)
         HOLDS(lease.status == HTC_OK && lease.lease == id);
         met += w.now < began + 20 * HTC_MS; /* later it may have written the next term, and keep the lease */
         for (htc_ns until = w.now + 3 * TTL; w.now < until; run_until(&w, w.now + TTL / 5))
-            cr_assert(ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_LEASE_RENEW, .lease = id }).status == HTC_OK,
+            cr_assert(ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = id }).status == HTC_OK,
                       "seed %llu: a lease that is renewed has ended", (unsigned long long)property_seed);
         close_world(&w);
     }
@@ -229,7 +229,7 @@ Test(kvs_lease, a_ttl_that_two_owners_set_ends_as_the_one_that_counts)
     PROPERTY(rng, 8)
     {
         uint32_t       bucket;
-        htc_kv_request touch = { .op = HTC_KV_PUT, .key = htc_bytes_of("key"), .ttl = TTL }, put = touch;
+        htc_kv_request touch = { .size = sizeof touch, .op = HTC_KV_PUT, .key = htc_bytes_of("key"), .ttl = TTL }, put = touch;
         put.value = touch.key;
         touch.flags = HTC_KV_TOUCH;
         open_world(&w, rng.state & ~UINT64_C(3), 3, calm);
@@ -257,10 +257,10 @@ Test(kvs_lease, a_ttl_that_two_owners_set_ends_as_the_one_that_counts)
         mend(first, second);
         mend(first, third);
         run_until(&w, sent + TTL - TTL / 20);
-        cr_assert(ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_GET, .key = put.key }).status == HTC_OK,
+        cr_assert(ask_one(&w, 1, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = put.key }).status == HTC_OK,
                   "seed %llu: a key has ended before the ttl that was set last", (unsigned long long)property_seed);
         run_until(&w, sent + 2 * TTL);
-        HOLDS(ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_GET, .key = put.key }).status == HTC_ENOTFOUND);
+        HOLDS(ask_one(&w, 1, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = put.key }).status == HTC_ENOTFOUND);
         close_world(&w);
     }
 }

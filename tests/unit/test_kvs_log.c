@@ -88,7 +88,7 @@ static void server_input(rig *r, htc_input in)
         } else if (e.kind == HTC_OUT_STOP) {
             r->stopped = e.status;
         } else if (e.kind == HTC_OUT_MESSAGE) {
-            htc_input to = { .kind = HTC_IN_MESSAGE, .now = r->now, .peer = PEER, .body = e.body };
+            htc_input to = { .size = sizeof to, .kind = HTC_IN_MESSAGE, .now = r->now, .peer = PEER, .body = e.body };
             cr_assert(eq(int, htc_kv_client_step(r->client, &to, r->to_server), HTC_OK));
         }
     }
@@ -103,7 +103,7 @@ static void answer_at(rig *r, size_t which)
     size_t           len = status == HTC_OK ? r->disk.answer_len : 0;
     if (len)
         memcpy(body, r->disk.answer, len);
-    server_input(r, (htc_input){ .kind = HTC_IN_RESULT, .op = w.op, .tag = w.tag, .status = status, .body = { body, len } });
+    server_input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_RESULT, .op = w.op, .tag = w.tag, .status = status, .body = { body, len } });
     free(body);
     free(w.body);
 }
@@ -120,7 +120,7 @@ static void deliver(rig *r)
     cr_assert(eq(int, htc_output_create(NULL, 0, &r->to_server), HTC_OK));
     for (size_t i = 0; htc_output_get(mine, i, &e) == HTC_OK; i++)
         if (e.kind == HTC_OUT_MESSAGE)
-            server_input(r, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = PEER, .body = e.body });
+            server_input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = PEER, .body = e.body });
     htc_output_destroy(mine);
 }
 
@@ -135,8 +135,8 @@ static void happen(rig *r)
     } else {
         htc_ns at = htc_kv_server_ops()->deadline(r->server);
         r->now = at == HTC_NEVER || at > r->now + 10 * HTC_MS ? r->now + 10 * HTC_MS : at > r->now ? at : r->now + 1;
-        server_input(r, (htc_input){ .kind = HTC_IN_TIMEOUT });
-        htc_input tick = { .kind = HTC_IN_TIMEOUT, .now = r->now };
+        server_input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
+        htc_input tick = { .size = sizeof tick, .kind = HTC_IN_TIMEOUT, .now = r->now };
         cr_assert(eq(int, htc_kv_client_step(r->client, &tick, r->to_server), HTC_OK));
     }
 }
@@ -161,14 +161,14 @@ static void start(rig *r)
     cr_assert(eq(int, htc_kv_server_create(&r->env, &so, &r->server), HTC_OK));
     cr_assert(eq(int, htc_kv_client_create(&r->env, &co, &r->client), HTC_OK));
     htc_output_clear(r->to_server);
-    server_input(r, (htc_input){ .kind = HTC_IN_START });
+    server_input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
     while (!r->ready && r->stopped == HTC_AGAIN && r->disk.waiting_count)
         answer_one(r);
     if (r->stopped != HTC_AGAIN)
         return;
     HOLDS(r->ready || !r->durability);
-    server_input(r, (htc_input){ .kind = HTC_IN_OPENED, .peer = PEER });
-    htc_input opened = { .kind = HTC_IN_OPENED, .now = r->now, .peer = PEER };
+    server_input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = PEER });
+    htc_input opened = { .size = sizeof opened, .kind = HTC_IN_OPENED, .now = r->now, .peer = PEER };
     cr_assert(eq(int, htc_kv_client_step(r->client, &opened, r->to_server), HTC_OK));
 }
 
@@ -235,7 +235,7 @@ static int same(const kept *k, const htc_kv_result *got)
 
 static htc_kv_result ask(rig *r, htc_kv_request q)
 {
-    htc_kv_result got = { .status = HTC_EINTERNAL };
+    htc_kv_result got = { .size = sizeof got, .status = HTC_EINTERNAL };
     cr_assert(eq(int, htc_kv_client_submit(r->client, r->now, &q, 1, 0, r->to_server), HTC_OK));
     for (int i = 0; !htc_kv_client_next(r->client, &got); i++) {
         HOLDS(i < 100000 && r->stopped == HTC_AGAIN);
@@ -247,13 +247,13 @@ static htc_kv_result ask(rig *r, htc_kv_request q)
 static void check_keys(rig *r)
 {
     for (int i = 0; i < KEYS; i++) {
-        htc_kv_result got = ask(r, (htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of(name(i)) });
+        htc_kv_result got = ask(r, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of(name(i)) });
         HOLDS(same(&r->keys[i], &got));
     }
     size_t there = 0;
     for (int i = 0; i < KEYS; i++)
         there += r->keys[i].data != NULL;
-    htc_kv_result got = ask(r, (htc_kv_request){ .op = HTC_KV_COUNT });
+    htc_kv_result got = ask(r, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT });
     HOLDS(got.status == HTC_OK && got.number == (int64_t)there);
 }
 
@@ -273,7 +273,7 @@ static change draw(rig *r)
 static void resolve(rig *r, const change *changes, int n)
 {
     for (int key = 0; key < KEYS; key++) {
-        htc_kv_result got = ask(r, (htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of(name(key)) });
+        htc_kv_result got = ask(r, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of(name(key)) });
         kept          now = copy_of(&r->keys[key]);
         int           last = -1, found = -1;
         for (int i = 0; i < n; i++)
@@ -302,14 +302,14 @@ static void burst(rig *r, unsigned crash)
     int    n = 1 + (int)htc_rng_below(&r->rng, BURST), answered = 0;
     for (int i = 0; i < n; i++) {
         changes[i] = draw(r);
-        htc_kv_request q = { .op = changes[i].op,
+        htc_kv_request q = { .size = sizeof q, .op = changes[i].op,
                              .key = htc_bytes_of(name(changes[i].key)),
                              .value = { changes[i].value.data, changes[i].op == HTC_KV_DELETE ? 0 : changes[i].value.len } };
         cr_assert(eq(int, htc_kv_client_submit(r->client, r->now, &q, 1, (uint64_t)i, r->to_server), HTC_OK));
     }
     uint64_t until = htc_rng_below(&r->rng, 100) < crash ? htc_rng_below(&r->rng, 60) : UINT64_MAX;
     for (uint64_t turn = 0; answered < n && turn < until; turn++) {
-        htc_kv_result got;
+        htc_kv_result got = { .size = sizeof got };
         HOLDS(turn < 200000 && r->stopped == HTC_AGAIN);
         happen(r);
         while (htc_kv_client_next(r->client, &got)) {
@@ -370,7 +370,7 @@ static size_t full_disk(uint64_t seed)
     start(&r);
     for (int i = 0; i < 150; i++) {
         change         c = draw(&r);
-        htc_kv_request q = { .op = c.op,
+        htc_kv_request q = { .size = sizeof q, .op = c.op,
                              .key = htc_bytes_of(name(c.key)),
                              .value = { c.value.data, c.op == HTC_KV_DELETE ? 0 : c.value.len } };
         htc_kv_result  got = ask(&r, q);
@@ -424,7 +424,7 @@ static void put_next(rig *r, uint64_t tag)
     static const char value[6000];
     char              key[16];
     snprintf(key, sizeof key, "fill%d", (int)tag);
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = { value, sizeof value } };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = { value, sizeof value } };
     cr_assert(eq(int, htc_kv_client_submit(r->client, r->now, &q, 1, tag, r->to_server), HTC_OK));
     go_on_without_files(r);
 }
@@ -453,11 +453,11 @@ static void check_counts(const rig *r, uint64_t puts, uint64_t gets)
 static void behind_a_delayed_change(int renew)
 {
     static rig    r;
-    htc_kv_result got;
+    htc_kv_result got = { .size = sizeof got };
     uint64_t      puts = 0, answered = 0, gets = 0, counts = 0;
     rig_init(&r, 3, HTC_KV_SYNC, 32768);
     start(&r);
-    uint64_t lease = ask(&r, (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = 3600 * HTC_SECOND }).lease;
+    uint64_t lease = ask(&r, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = 3600 * HTC_SECOND }).lease;
     for (; puts == answered; puts++) {
         cr_assert(puts < 50, "there is always room");
         put_next(&r, puts);
@@ -465,9 +465,9 @@ static void behind_a_delayed_change(int renew)
             answered += got.status == HTC_OK;
     }
     /* In one message, so that nothing is tried again between the renewal and what comes after it. */
-    htc_kv_request later[] = { { .op = HTC_KV_LEASE_RENEW, .lease = lease },
-                               { .op = HTC_KV_GET, .key = htc_bytes_of("fill0") },
-                               { .op = HTC_KV_COUNT } };
+    htc_kv_request later[] = { { .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = lease },
+                               { .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of("fill0") },
+                               { .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT } };
     cr_assert(eq(int, htc_kv_client_submit(r.client, r.now, later + !renew, 2 + (size_t)renew, 1000, r.to_server), HTC_OK));
     go_on_without_files(&r);
     while (htc_kv_client_next(r.client, &got))
@@ -510,10 +510,10 @@ Test(kvs_log, a_failed_write_ends_the_server)
         for (; r.stopped == HTC_AGAIN && n < 400; n++) {
             changes[n] = draw(&r);
             changes[n].op = HTC_KV_PUT;
-            htc_kv_request q = { .op = HTC_KV_PUT,
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT,
                                  .key = htc_bytes_of(name(changes[n].key)),
                                  .value = { changes[n].value.data, changes[n].value.len } };
-            htc_kv_result  got;
+            htc_kv_result  got = { .size = sizeof got };
             HOLDS(htc_kv_client_submit(r.client, r.now, &q, 1, (uint64_t)n, r.to_server) == HTC_OK);
             for (int i = 0; i < 200 && r.stopped == HTC_AGAIN && !changes[n].answered; i++) {
                 happen(&r);
@@ -546,11 +546,11 @@ Test(kvs_log, pages_in_the_order_of_places)
         for (int i = 0; i < keys; i++) {
             char text[16];
             snprintf(text, sizeof text, "p%d", i);
-            htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(text), .value = { text, strlen(text) } };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(text), .value = { text, strlen(text) } };
             HOLDS(ask(&r, q).status == HTC_OK);
         }
         uint8_t        cursor[8];
-        htc_kv_request q = { .op = HTC_KV_SCAN, .flags = HTC_KV_PLACES, .limit = 1 + (uint32_t)htc_rng_below(&rng, 50) };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .flags = HTC_KV_PLACES, .limit = 1 + (uint32_t)htc_rng_below(&rng, 50) };
         do {
             htc_kv_result got = ask(&r, q);
             htc_kv_item   item;
@@ -571,7 +571,7 @@ Test(kvs_log, pages_in_the_order_of_places)
             q.cursor = (htc_bytes){ cursor, got.cursor.len };
             pages++;
             change c = draw(&r);
-            ask(&r, (htc_kv_request){ .op = c.op,
+            ask(&r, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = c.op,
                                       .key = htc_bytes_of(name(c.key)),
                                       .value = { c.value.data, c.op == HTC_KV_DELETE ? 0 : c.value.len } });
             free(c.value.data);
@@ -593,7 +593,7 @@ Test(kvs_log, a_member_that_may_have_lost_something_does_not_come_back)
         for (int i = 0; i < 2; i++) {
             start(&r);
             cr_assert(eq(int, r.stopped, HTC_AGAIN), "the same start of the machine");
-            HOLDS(ask(&r, (htc_kv_request){ .op = HTC_KV_ADD, .key = htc_bytes_of("n"), .delta = 1 }).status == HTC_OK);
+            HOLDS(ask(&r, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("n"), .delta = 1 }).status == HTC_OK);
             end(&r);
             log_disk_kill(&r.disk, &r.rng);
         }
@@ -651,14 +651,14 @@ Test(kvs_log, nobody_is_served_before_all_is_read)
     r.stopped = HTC_AGAIN;
     cr_assert(eq(int, htc_kv_server_create(&r.env, &so, &r.server), HTC_OK));
     cr_assert(eq(int, htc_kv_client_create(&r.env, &co, &r.client), HTC_OK));
-    server_input(&r, (htc_input){ .kind = HTC_IN_START });
-    htc_input opened = { .kind = HTC_IN_OPENED, .peer = PEER };
+    server_input(&r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
+    htc_input opened = { .size = sizeof opened, .kind = HTC_IN_OPENED, .peer = PEER };
     cr_assert(eq(int, htc_kv_server_ops()->step(r.server, &opened, r.to_client), HTC_OK));
     cr_assert(eq(sz, htc_output_count(r.to_client), 1));
     cr_assert(eq(int, htc_output_get(r.to_client, 0, &e), HTC_OK));
     cr_expect(e.kind == HTC_OUT_CLOSE && e.peer == PEER && e.status == HTC_EBUSY);
     htc_output_clear(r.to_client);
-    server_input(&r, (htc_input){ .kind = HTC_IN_EVENT, .op = HTC_KV_SERVER_SHUTDOWN });
+    server_input(&r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_EVENT, .op = HTC_KV_SERVER_SHUTDOWN });
     cr_expect(eq(int, r.stopped, HTC_OK));
     rig_free(&r);
 }
@@ -684,12 +684,12 @@ Test(kvs_log, a_durable_change_takes_no_memory_of_its_own)
     start(&r);
     htc_buf_init(&info, NULL, 0);
     htc_peer_info_write(&info, &(htc_peer_info){ .port = RESP_PORT });
-    server_input(&r, (htc_input){ .kind = HTC_IN_OPENED, .peer = PEER + 1, .body = htc_buf_bytes(&info) });
+    server_input(&r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = PEER + 1, .body = htc_buf_bytes(&info) });
     for (int i = 0; i < TOGETHER; i++)
         len += (size_t)snprintf(asked + len, sizeof asked - len, "*3\r\n$3\r\nSET\r\n$3\r\nk%02d\r\n$5\r\nvalue\r\n", i);
     for (int round = 0; round < ROUNDS; round++) {
         before = round == ROUNDS / 2 ? f.calls : before;
-        server_input(&r, (htc_input){ .kind = HTC_IN_BYTES, .peer = PEER + 1, .body = { asked, len } });
+        server_input(&r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_BYTES, .peer = PEER + 1, .body = { asked, len } });
         settle_disk(&r);
     }
     cr_expect(f.calls - before < TOGETHER, "%zu allocations for %d changes", f.calls - before, TOGETHER * ROUNDS / 2);

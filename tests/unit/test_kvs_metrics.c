@@ -37,7 +37,7 @@ Test(kvs_metrics, answers_are_counted)
         world_open(&w, htc_rng_next(&rng), 1, calm);
         for (int i = 0; i < 200; i++) {
             char           key[2] = { (char)('a' + htc_rng_below(&rng, 4)), 0 };
-            htc_kv_request q = { .op = 1 + (uint32_t)htc_rng_below(&rng, 7), .key = B(key) };
+            htc_kv_request q = { .size = sizeof q, .op = 1 + (uint32_t)htc_rng_below(&rng, 7), .key = B(key) };
             if (q.op == HTC_KV_ADD)
                 q.delta = 1;
             else if (q.op != HTC_KV_GET && q.op != HTC_KV_DELETE)
@@ -103,11 +103,11 @@ Test(kvs_metrics, uptime_counts_from_the_start)
     htc_peer_info_write(&hello, &(htc_peer_info){ .port = 2 });
     cr_assert(eq(int, htc_kv_server_create(&env, &o, &s), HTC_OK));
     cr_assert(eq(int, htc_output_create(&env, 0, &out), HTC_OK));
-    const htc_input in[] = { { .now = 5 * HTC_SECOND, .kind = HTC_IN_START },
-                             { .now = 5 * HTC_SECOND, .kind = HTC_IN_TURN },
-                             { .now = 104 * HTC_SECOND, .kind = HTC_IN_OPENED, .peer = 1, .body = htc_buf_bytes(&hello) },
-                             { .now = 104 * HTC_SECOND, .kind = HTC_IN_BYTES, .peer = 1, .body = B("INFO server\r\n") },
-                             { .now = 104 * HTC_SECOND, .kind = HTC_IN_TURN } };
+    const htc_input in[] = { { .size = sizeof(htc_input), .now = 5 * HTC_SECOND, .kind = HTC_IN_START },
+                             { .size = sizeof(htc_input), .now = 5 * HTC_SECOND, .kind = HTC_IN_TURN },
+                             { .size = sizeof(htc_input), .now = 104 * HTC_SECOND, .kind = HTC_IN_OPENED, .peer = 1, .body = htc_buf_bytes(&hello) },
+                             { .size = sizeof(htc_input), .now = 104 * HTC_SECOND, .kind = HTC_IN_BYTES, .peer = 1, .body = B("INFO server\r\n") },
+                             { .size = sizeof(htc_input), .now = 104 * HTC_SECOND, .kind = HTC_IN_TURN } };
     for (size_t i = 0; i < sizeof in / sizeof *in; i++) {
         cr_assert(eq(int, htc_kv_server_ops()->step(s, &in[i], out), HTC_OK));
         for (size_t k = 0; htc_output_get(out, k, &e) == HTC_OK; k++)

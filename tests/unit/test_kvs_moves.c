@@ -173,7 +173,7 @@ static void every_key_can_be_read(void)
     for (int u = 0; u < CLIENTS; u++)
         for (int k = 0; k < KEYS; k++) {
             htc_status status =
-                ask_one(&w, u, &(htc_kv_request){ .op = HTC_KV_GET, .key = name_of(&w, w.key[k]) }).status;
+                ask_one(&w, u, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = name_of(&w, w.key[k]) }).status;
             HOLDS(status == HTC_OK || status == HTC_ENOTFOUND);
         }
 }
@@ -187,7 +187,7 @@ static void all_are_shown(void)
     htc_kv_bucket_shown b = { .size = sizeof b };
     uint32_t            count = 0, owned = 0, first = 0, n = 0;
     uint64_t            ids[HTC_RING_OWNERS_MAX], last = 0;
-    htc_kv_result       r = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_MEMBERS, .limit = 1 });
+    htc_kv_result       r = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_MEMBERS, .limit = 1 });
     HOLDS(r.status == HTC_OK && htc_kv_members_read(r.value, &all) == HTC_OK);
     HOLDS(all.buckets == BUCKETS && all.change == HTC_KV_CHANGE_NONE && all.to_move == 0 && all.epoch == map->numbers);
     HOLDS(all.count == map->members && all.copies == (map->members < 3 ? map->members : 3) && all.keepers == map->own.n);
@@ -254,7 +254,7 @@ Test(kvs_moves, owners_are_asked_themselves)
         run(&w, 100, w.now + 20 * HTC_SECOND);
         uint64_t before = handed_on();
         for (int i = 0; i < 60; i++) {
-            htc_kv_request q = { .op = i % 3 ? HTC_KV_GET : HTC_KV_PUT, .key = name_of(&w, w.key[1 + i % 2]), .value = htc_bytes_of("v") };
+            htc_kv_request q = { .size = sizeof q, .op = i % 3 ? HTC_KV_GET : HTC_KV_PUT, .key = name_of(&w, w.key[1 + i % 2]), .value = htc_bytes_of("v") };
             htc_status     status = ask_one(&w, i % CLIENTS, &q).status;
             HOLDS(status == HTC_OK || status == HTC_ENOTFOUND);
         }
@@ -325,8 +325,8 @@ Test(kvs_moves, what_is_handed_to_the_wrong_member_waits)
         char             name[16] = "";
         for (int i = 0; !name[0] || htc__kv_route_has(c, htc__kv_cluster_bucket(c, htc_bytes_of(name)), c->id); i++)
             snprintf(name, sizeof name, "x%d", i);
-        htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of("here") };
-        htc_kv_result  result = { 0 };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of("here") };
+        htc_kv_result  result = { .size = sizeof result };
         uint64_t       before = c->last_tag;
         w.user[0].by_hand = 1;
         HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_OK);
@@ -705,7 +705,7 @@ Test(kvs_moves, buckets_of_many_pages_move)
     for (int i = 0; i < 160; i++) {
         char name[16];
         snprintf(name, sizeof name, "k%04d", i);
-        htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = { value, sizeof value } };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = { value, sizeof value } };
         HOLDS(ask_one(&w, 0, &q).status == HTC_OK);
     }
     join(3, 0);
@@ -713,7 +713,7 @@ Test(kvs_moves, buckets_of_many_pages_move)
     for (int i = 0; i < 160; i++) {
         char name[16];
         snprintf(name, sizeof name, "k%04d", i);
-        htc_kv_result r = ask_one(&w, 1, &(htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of(name) });
+        htc_kv_result r = ask_one(&w, 1, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of(name) });
         HOLDS(r.status == HTC_OK && r.value.len == sizeof value);
     }
     close_world(&w);
@@ -732,7 +732,7 @@ Test(kvs_moves, a_scan_shows_every_key_once)
             char name[16];
             snprintf(name, sizeof name, "k%04d", i);
             there[i] = 1;
-            htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
+            htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
             HOLDS(ask_until_known(&w, 0, &q) == HTC_OK);
         }
         for (int i = 0; i < 4; i++) {

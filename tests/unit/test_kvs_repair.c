@@ -75,14 +75,14 @@ static htc_status held(int n, htc_bytes key, htc_bytes *bytes)
 
 static htc_status asked(htc_bytes key)
 {
-    return ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_GET, .key = key }).status;
+    return ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key }).status;
 }
 
 /* Nobody says what it is, nor that it is not there. The last that is asked. */
 static int is_refused(htc_bytes key)
 {
-    htc_kv_result  r = { .status = HTC_ETIMEDOUT };
-    htc_kv_request q = { .op = HTC_KV_GET, .key = key };
+    htc_kv_result  r = { .size = sizeof r, .status = HTC_ETIMEDOUT };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .key = key };
     w.user[0].by_hand = 1;
     HOLDS(htc_kv_client_submit(w.user[0].client, w.now, &q, 1, 7, w.out) == HTC_OK);
     carry_out(&w, NODES);
@@ -111,9 +111,9 @@ static void settle(htc_ns span)
 static void fill(void)
 {
     for (int k = 0; k < KEYS; k++) {
-        htc_kv_request q = { .op = HTC_KV_ADD, .key = name_of(&w, w.key[0]), .delta = k + 1 };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = name_of(&w, w.key[0]), .delta = k + 1 };
         if (k > 0)
-            q = (htc_kv_request){ .op = HTC_KV_PUT, .key = name_of(&w, w.key[k]), .value = htc_bytes_of("here") };
+            q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = name_of(&w, w.key[k]), .value = htc_bytes_of("here") };
         HOLDS(ask_one(&w, 0, &q).status == HTC_OK);
     }
     settle(HTC_SECOND);
@@ -279,7 +279,7 @@ static int is_kept(uint64_t seed)
     htc_bytes key = name_of(&w, w.key[1]);
     crash(&w, 2, HTC_NEVER);
     settle(HTC_SECOND);
-    HOLDS(ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_PUT, .key = key, .value = htc_bytes_of("newer") }).status == HTC_OK);
+    HOLDS(ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key, .value = htc_bytes_of("newer") }).status == HTC_OK);
     crash(&w, 1, HTC_NEVER);
     crash_and_forget(0);
     w.node[2].down_until = w.now;
@@ -287,7 +287,7 @@ static int is_kept(uint64_t seed)
     int kept = is_refused(key);
     w.node[1].down_until = w.now;
     settle(20 * HTC_SECOND);
-    htc_kv_result r = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_GET, .key = key });
+    htc_kv_result r = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key });
     kept = kept && r.status == HTC_OK && htc_bytes_equal(r.value, htc_bytes_of("newer")) && counts_of(0).damaged == 0;
     close_world(&w);
     return kept;
@@ -359,7 +359,7 @@ Test(kvs_repair, floors_are_renewed)
         fill();
         uint64_t version = 0;
         for (int k = 0; k < KEYS; k++)
-            version = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_DELETE, .key = name_of(&w, w.key[k]) }).version;
+            version = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = name_of(&w, w.key[k]) }).version;
         settle(5 * HTC_SECOND);
         uint32_t bucket[KEYS];
         buckets_of_keys(bucket);
@@ -369,9 +369,9 @@ Test(kvs_repair, floors_are_renewed)
             damage_bucket(1, 'v', bucket[k]);
         w.node[1].down_until = w.now + HTC_MS;
         settle(HTC_SECOND);
-        htc_kv_result r;
+        htc_kv_result r = { .size = sizeof r };
         for (int k = 0; k < KEYS; k++)
-            r = ask_one(&w, 0, &(htc_kv_request){ .op = HTC_KV_PUT, .key = name_of(&w, w.key[k]), .value = htc_bytes_of("again") });
+            r = ask_one(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = name_of(&w, w.key[k]), .value = htc_bytes_of("again") });
         HOLDS(r.status == HTC_OK && r.version > version);
         settle(20 * HTC_SECOND);
         HOLDS(counts_of(1).damaged == 0 && counts_of(1).renewed >= 1);

@@ -50,7 +50,7 @@ static void collect(rig *r)
 
 static void input(rig *r, uint32_t kind, uint32_t peer, htc_bytes body)
 {
-    htc_input in = { .now = r->now, .wall = r->now, .kind = kind, .peer = peer, .body = body };
+    htc_input in = { .size = sizeof in, .now = r->now, .wall = r->now, .kind = kind, .peer = peer, .body = body };
     if (r->status == HTC_OK)
         r->status = htc_kv_server_ops()->step(r->server, &in, r->out);
     collect(r);
@@ -379,7 +379,7 @@ Test(kvs_rivals, an_end_and_a_broken_connection_leave_nobody_waiting)
     cr_assert(make(&r, NULL, 1, 5) == HTC_OK);
     four_lose(&r);
     input(&r, HTC_IN_CLOSED, 4, (htc_bytes){ NULL, 0 });
-    htc_input in = { .now = r.now, .wall = r.now, .kind = HTC_IN_EVENT, .op = HTC_KV_SERVER_SHUTDOWN };
+    htc_input in = { .size = sizeof in, .now = r.now, .wall = r.now, .kind = HTC_IN_EVENT, .op = HTC_KV_SERVER_SHUTDOWN };
     cr_assert(htc_kv_server_ops()->step(r.server, &in, r.out) == HTC_OK);
     turn(&r);
     cr_expect(heard(&r, 5, "$8\r\n00000001\r\n"));

@@ -115,7 +115,7 @@ Test(kvs_shards, a_scan_of_a_process_alone_shows_every_key_once)
     for (int i = 0; i < KEPT; i++) {
         char name[16];
         snprintf(name, sizeof name, "k%04d", i);
-        htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
         HOLDS(ask_one(&w, i % CLIENTS, &q).status == HTC_OK);
         there[i] = 1;
     }

@@ -25,10 +25,10 @@ static void step(member *m, htc_input in)
     htc_effect e;
     in.now = m->now;
     HOLDS(htc_kv_server_ops()->step(m->server, &in, m->out) == HTC_OK);
-    htc_input stored = { 0 };
+    htc_input stored = { .size = sizeof stored };
     for (size_t i = 0; htc_output_get(m->out, i, &e) == HTC_OK; i++) {
         HOLDS(e.kind == HTC_OUT_COMMIT && !stored.kind);
-        stored = (htc_input){ .kind = HTC_IN_STORED, .tag = e.tag, .status = m->disk };
+        stored = (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = e.tag, .status = m->disk };
         if (m->disk == HTC_OK)
             HOLDS(m->engine.ops->apply(m->engine.ctx, e.body) == HTC_OK);
     }
@@ -41,7 +41,7 @@ static void start(member *m)
 {
     htc_kv_server_options o = { .size = sizeof o, .engine = m->engine };
     cr_assert(eq(int, htc_kv_server_create(&m->env, &o, &m->server), HTC_OK));
-    step(m, (htc_input){ .kind = HTC_IN_START });
+    step(m, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
 }
 
 static void open_member(member *m, uint64_t seed)
@@ -78,7 +78,7 @@ static htc_status ask(member *m, htc_kv_request q)
     m->server->now = m->now;
     int at_once = backend.ask(backend.ctx, &q, &nobody, &face, 3, 4, &m->answer);
     HOLDS(m->answers == 0);
-    step(m, (htc_input){ .kind = HTC_IN_TIMEOUT });
+    step(m, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     HOLDS(m->answers == !at_once);
     return m->answer.status;
 }
@@ -97,7 +97,7 @@ typedef struct model {
 static void some_change(member *m, model *x, int k, htc_rng *rng)
 {
     htc_ns         ttl = (1 + htc_rng_below(rng, 50)) * HTC_MS;
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = key_of(k), .value = htc_bytes_of("1") };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = key_of(k), .value = htc_bytes_of("1") };
     htc_status     expected = HTC_OK;
     switch (htc_rng_below(rng, 7)) {
     case 0:
@@ -152,7 +152,7 @@ Test(kvs_ttl, a_key_lives_until_its_end)
             } else if (what < 19) {
                 htc_ns next = htc_kv_server_ops()->deadline(m.server);
                 m.now = next != HTC_NEVER && next > m.now ? next : m.now;
-                step(&m, (htc_input){ .kind = HTC_IN_TIMEOUT });
+                step(&m, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
             } else {
                 htc_kv_server_destroy(m.server);
                 start(&m);
@@ -163,12 +163,12 @@ Test(kvs_ttl, a_key_lives_until_its_end)
             for (int k = 0; k < KEYS; k++) {
                 if (x[k].there && x[k].ttl && x[k].end <= m.now)
                     x[k].there = 0;
-                HOLDS(ask(&m, (htc_kv_request){ .op = HTC_KV_GET, .key = key_of(k) }) ==
+                HOLDS(ask(&m, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_of(k) }) ==
                       (x[k].there ? HTC_OK : HTC_ENOTFOUND));
                 HOLDS(m.answer.ttl == (x[k].there && x[k].ttl ? x[k].end - m.now : 0));
                 keys += (uint64_t)x[k].there;
             }
-            HOLDS(ask(&m, (htc_kv_request){ .op = HTC_KV_COUNT }) == HTC_OK && (uint64_t)m.answer.number == keys);
+            HOLDS(ask(&m, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT }) == HTC_OK && (uint64_t)m.answer.number == keys);
         }
         close_member(&m);
     }
@@ -183,13 +183,13 @@ Test(kvs_ttl, what_has_ended_is_removed)
     open_member(&m, 1);
     for (int i = 0; i < 1000; i++) {
         snprintf(key, sizeof key, "%d", i);
-        htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of(key), .ttl = HTC_SECOND };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(key), .ttl = HTC_SECOND };
         cr_assert(eq(int, ask(&m, q), HTC_OK));
     }
     cr_expect(eq(u64, m.server->wheel.count, 1000));
     for (htc_ns next; (next = htc_kv_server_ops()->deadline(m.server)) != HTC_NEVER; steps++) {
         m.now = next > m.now ? next : m.now;
-        step(&m, (htc_input){ .kind = HTC_IN_TIMEOUT });
+        step(&m, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     }
     cr_expect(m.now >= HTC_SECOND && m.now <= HTC_SECOND + HTC_MS);
     cr_expect(steps > 10 && steps < 100, "%d", steps);
@@ -203,16 +203,16 @@ Test(kvs_ttl, a_full_disk_delays_the_removal_only)
 {
     member m;
     open_member(&m, 1);
-    cr_assert(eq(int, ask(&m, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_of(0), .ttl = HTC_SECOND }), HTC_OK));
+    cr_assert(eq(int, ask(&m, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_of(0), .ttl = HTC_SECOND }), HTC_OK));
     m.disk = HTC_ENOSPC;
-    cr_expect(eq(int, ask(&m, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_of(0) }), HTC_ENOSPC));
-    cr_expect(eq(int, ask(&m, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_of(1), .ttl = HTC_SECOND }), HTC_ENOSPC));
+    cr_expect(eq(int, ask(&m, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_of(0) }), HTC_ENOSPC));
+    cr_expect(eq(int, ask(&m, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_of(1), .ttl = HTC_SECOND }), HTC_ENOSPC));
     cr_expect(eq(sz, m.server->ends.count, 1), "undone, and as before");
     m.now = 2 * HTC_SECOND;
     for (int i = 0; i < 5; i++) {
         m.now += HTC_SECOND;
-        step(&m, (htc_input){ .kind = HTC_IN_TIMEOUT });
-        cr_expect(eq(int, ask(&m, (htc_kv_request){ .op = HTC_KV_GET, .key = key_of(0) }), HTC_ENOTFOUND));
+        step(&m, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
+        cr_expect(eq(int, ask(&m, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_of(0) }), HTC_ENOTFOUND));
         m.disk = i < 3 ? HTC_ENOSPC : HTC_OK;
     }
     cr_expect(eq(sz, m.server->ends.count, 0));

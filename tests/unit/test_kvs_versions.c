@@ -28,7 +28,7 @@ typedef struct rig {
 
 static void input(rig *r, uint32_t kind, uint32_t peer, uint64_t tag, htc_bytes body)
 {
-    htc_input  in = { .now = HTC_SECOND, .wall = HTC_SECOND, .kind = kind, .peer = peer, .tag = tag, .body = body };
+    htc_input  in = { .size = sizeof in, .now = HTC_SECOND, .wall = HTC_SECOND, .kind = kind, .peer = peer, .tag = tag, .body = body };
     htc_effect e;
     uint64_t   commit = 0;
     int        committing = 0;
@@ -210,7 +210,7 @@ static void begin_request(rig *r, size_t count)
 
 static void put(rig *r, const char *key)
 {
-    htc__kv_op_write(&r->message, &(htc_kv_request){ .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = htc_bytes_of("v") });
+    htc__kv_op_write(&r->message, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_bytes_of(key), .value = htc_bytes_of("v") });
 }
 
 /* How many operations were answered, the status of the last of them; SIZE_MAX: the connection is closed. */
@@ -229,7 +229,7 @@ static size_t asked(rig *r, htc_status *last)
     htc__kv_answer_read(&a, &head);
     HOLDS(type == HTC_WIRE_KV_ANSWER && !(head.more & HTC__KV_MORE) && head.first == 0);
     for (uint32_t i = 0; i < head.count; i++) {
-        htc_kv_result one = { 0 };
+        htc_kv_result one = { .size = sizeof one };
         htc__kv_result_read(&a, &one);
         *last = one.status;
     }
@@ -252,7 +252,7 @@ static int there(rig *r, const char *key)
 {
     htc_status last = HTC_AGAIN;
     begin_request(r, 1);
-    htc__kv_op_write(&r->message, &(htc_kv_request){ .op = HTC_KV_GET, .key = htc_bytes_of(key) });
+    htc__kv_op_write(&r->message, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of(key) });
     HOLDS(asked(r, &last) == 1);
     return last == HTC_OK;
 }
@@ -366,7 +366,7 @@ static htc_status told_to_member(rig *r, uint8_t kind, uint8_t answer, htc_bytes
     htc_get_u64(&m);
     while (htc__kv_members_next(&m, &its, &found)) {
         htc__kv_forwarded f;
-        htc_kv_result     result;
+        htc_kv_result     result = { .size = sizeof result };
         uint64_t          whose;
         if (its != answer)
             continue;
@@ -386,7 +386,7 @@ Test(kvs_versions, members_answer_what_they_do_not_know)
         rig            r;
         size_t         more;
         htc_buf        item;
-        htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = htc_bytes_of("v") };
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = htc_bytes_of("v") };
         open_rig(&r, 1, 0);
         open_peer(&r, OTHER);
         HOLDS(greet(&r, FROM, HTC_WIRE_ROLE_STORE_MEMBER, HTC_WIRE_VERSION, &more) == HTC_WIRE_VERSION);
@@ -441,7 +441,7 @@ static void watch(asker *a)
 
 static void hears(asker *a, htc_ns now, uint32_t kind, htc_bytes body)
 {
-    htc_input in = { .now = now, .kind = kind, .peer = 1, .body = body };
+    htc_input in = { .size = sizeof in, .now = now, .kind = kind, .peer = 1, .body = body };
     HOLDS(htc_kv_client_step(a->client, &in, a->out) == HTC_OK);
     watch(a);
 }
@@ -450,7 +450,7 @@ static void answer(asker *a, htc_ns now, int with, htc_status status)
 {
     htc__kv_answer_begin(&a->message, a->serial, &(htc__kv_answer_head){ .session = 42 });
     if (with)
-        htc__kv_result_write(&a->message, &(htc_kv_result){ .status = status });
+        htc__kv_result_write(&a->message, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = status });
     htc__kv_answer_end(&a->message, with != 0, 0);
     hears(a, now, HTC_IN_MESSAGE, htc_buf_bytes(&a->message));
 }
@@ -513,8 +513,8 @@ Test(kvs_versions, a_repeated_change_that_is_not_known_may_be_done)
     } cases[] = { { HTC_KV_PUT, 0, HTC_EUNSUPPORTED }, { HTC_KV_PUT, 1, HTC_EUNKNOWN }, { HTC_KV_GET, 1, HTC_EUNSUPPORTED } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         asker          a;
-        htc_kv_request q = { .op = cases[i].op, .key = htc_bytes_of("k") };
-        htc_kv_result  r = { .status = HTC_AGAIN };
+        htc_kv_request q = { .size = sizeof q, .op = cases[i].op, .key = htc_bytes_of("k") };
+        htc_kv_result  r = { .size = sizeof r, .status = HTC_AGAIN };
         begin_asking(&a, 0);
         htc_wire_welcome(&a.message, 0, HTC_WIRE_VERSION);
         hears(&a, 2, HTC_IN_MESSAGE, htc_buf_bytes(&a.message));
@@ -539,7 +539,7 @@ static htc_status ask_since(rig *r, uint64_t since, uint32_t op)
     htc_status last = HTC_OK;
     htc_wire_begin(&r->message, HTC_WIRE_KV_REQUEST, ++r->serial);
     htc__kv_head_write(&r->message, &(htc__kv_head){ .session = r->session, .client = 1, .since = since, .sequence = 100 * r->serial, .count = 1 });
-    htc__kv_op_write(&r->message, &(htc_kv_request){ .op = op, .key = htc_bytes_of("k"), .value = htc_bytes_of(op == HTC_KV_PUT ? "v" : "") });
+    htc__kv_op_write(&r->message, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = op, .key = htc_bytes_of("k"), .value = htc_bytes_of(op == HTC_KV_PUT ? "v" : "") });
     HOLDS(asked(r, &last) == 1);
     return last;
 }

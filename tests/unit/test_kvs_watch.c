@@ -44,7 +44,7 @@ static void watch(world *w, int client, const char *key, uint32_t prefix, uint64
 
 static uint64_t put(world *w, const char *key, const char *value)
 {
-    return ask(w, 1, (htc_kv_request){ .op = HTC_KV_PUT, .key = B(key), .value = B(value) }, NULL, 0).version;
+    return ask(w, 1, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B(key), .value = B(value) }, NULL, 0).version;
 }
 
 static void expect(world *w, uint64_t tag, uint32_t kind, const char *key, const char *value, uint64_t version)
@@ -82,7 +82,7 @@ Test(kvs_watch, a_key_is_told_as_it_is_and_as_it_becomes)
         e = event_of(&w, 0);
     cr_expect(htc_bytes_equal(e.value, B("three")));
     cr_expect(eq(u64, e.version, three));
-    htc_kv_result gone = ask(&w, 1, (htc_kv_request){ .op = HTC_KV_DELETE, .key = B("k") }, NULL, 0);
+    htc_kv_result gone = ask(&w, 1, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = B("k") }, NULL, 0);
     expect(&w, 7, HTC_KV_EVENT_DELETED, "k", "", gone.version);
     cr_expect(gone.version > three);
     cr_assert(eq(int, htc_kv_client_unwatch(w.client[0], w.now, 7, w.out), HTC_OK));
@@ -136,7 +136,7 @@ Test(kvs_watch, a_prefix_is_told_page_by_page_and_starts_over_after_a_cut)
             expect(&w, 9, HTC_KV_EVENT_START_OVER, "", "", 0);
         }
     }
-    htc_kv_result gone = ask(&w, 1, (htc_kv_request){ .op = HTC_KV_DELETE, .key = B("p0007") }, NULL, 0);
+    htc_kv_result gone = ask(&w, 1, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = B("p0007") }, NULL, 0);
     expect(&w, 9, HTC_KV_EVENT_DELETED, "p0007", "", gone.version);
     expect_nothing(&w);
     world_close(&w);
@@ -173,14 +173,14 @@ Test(kvs_watch, an_end_by_itself_is_told)
     world_open(&w, 4, 2, calm);
     watch(&w, 0, "", 1, 0, 1);
     expect(&w, 1, HTC_KV_EVENT_CURRENT, "", "", 0);
-    uint64_t lease = ask(&w, 1, (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = 50 * HTC_MS }, NULL, 0).lease;
+    uint64_t lease = ask(&w, 1, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = 50 * HTC_MS }, NULL, 0).lease;
     htc_kv_result r = ask(
-        &w, 1, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("bound"), .value = B("x"), .lease = lease }, NULL, 0);
+        &w, 1, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("bound"), .value = B("x"), .lease = lease }, NULL, 0);
     expect(&w, 1, HTC_KV_EVENT_VALUE, "bound", "x", r.version);
     htc_kv_event e = event_of(&w, 0);
     cr_expect(eq(u32, e.kind, HTC_KV_EVENT_DELETED));
     cr_expect(e.version > r.version);
-    r = ask(&w, 1, (htc_kv_request){ .op = HTC_KV_PUT, .key = B("short"), .value = B("y"), .ttl = 50 * HTC_MS }, NULL, 0);
+    r = ask(&w, 1, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = B("short"), .value = B("y"), .ttl = 50 * HTC_MS }, NULL, 0);
     expect(&w, 1, HTC_KV_EVENT_VALUE, "short", "y", r.version);
     e = event_of(&w, 0);
     cr_expect(eq(u32, e.kind, HTC_KV_EVENT_DELETED));
@@ -232,7 +232,7 @@ Test(kvs_watch, limits_are_refused_in_words)
     cr_expect(eq(u32, event_of(&w, 0).kind, HTC_KV_EVENT_VALUE));
     put(&w, "2", "x");
     cr_expect(eq(u32, event_of(&w, 0).kind, HTC_KV_EVENT_VALUE));
-    ask(&w, 1, (htc_kv_request){ .op = HTC_KV_DELETE, .key = B("1") }, NULL, 0);
+    ask(&w, 1, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = B("1") }, NULL, 0);
     cr_expect(eq(u32, event_of(&w, 0).kind, HTC_KV_EVENT_DELETED));
     put(&w, "3", "x"); /* a deleted one makes room for it */
     cr_expect(eq(u32, event_of(&w, 0).kind, HTC_KV_EVENT_VALUE));
@@ -410,7 +410,7 @@ static void write_something(story *s)
     world         *w = &s->w;
     char           value[16];
     int            k = (int)htc_rng_below(&w->rng, KEYS);
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = B(keys[k]) };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = B(keys[k]) };
     htc_history_op op = op_of(s, HTC_HISTORY_PUT, k, 1);
     size_t         at = SIZE_MAX;
     snprintf(value, sizeof value, "v%d", ++s->written);
@@ -418,7 +418,7 @@ static void write_something(story *s)
     switch (htc_rng_below(&w->rng, 8)) {
     case 0:
     case 1:
-        q = (htc_kv_request){ .op = HTC_KV_DELETE, .key = q.key };
+        q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = q.key };
         break;
     case 2:
         q.op = HTC_KV_APPEND;
@@ -430,7 +430,7 @@ static void write_something(story *s)
         if (s->lease)
             q.lease = s->lease;
         else
-            q = (htc_kv_request){ .op = HTC_KV_LEASE_GRANT, .ttl = (1 + htc_rng_below(&w->rng, 100)) * HTC_MS };
+            q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = (1 + htc_rng_below(&w->rng, 100)) * HTC_MS };
         break;
     default:
         break;
@@ -450,7 +450,7 @@ static void write_something(story *s)
 
 static void take_answers(story *s)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     while (htc_kv_client_next(s->w.client[WATCHERS], &r)) {
         s->busy--;
         if (r.tag != SIZE_MAX && r.status != HTC_EUNKNOWN) {
@@ -474,7 +474,7 @@ static void judge(story *s, const view *v)
     for (int k = 0; k < KEYS; k++) {
         char          text[16];
         const known  *n = &v->known[k];
-        htc_kv_result r = ask(&s->w, WATCHERS, (htc_kv_request){ .op = HTC_KV_GET, .key = B(keys[k]) }, text, sizeof text);
+        htc_kv_result r = ask(&s->w, WATCHERS, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = B(keys[k]) }, text, sizeof text);
         if (!watched(v, k))
             HOLDS(n->version == 0);
         else if (r.status == HTC_OK)
@@ -606,10 +606,10 @@ static htc_status scenario(const htc_env *env)
         htc_kv_server_create(&w.env, &so, &server) != HTC_OK || htc_kv_client_create(&w.env, &co, &client) != HTC_OK)
         goto end;
     htc_ns    now = 0;
-    htc_input in = { .kind = HTC_IN_START };
+    htc_input in = { .size = sizeof in, .kind = HTC_IN_START };
     if ((status = htc_kv_server_ops()->step(server, &in, out)) != HTC_OK)
         goto end;
-    in = (htc_input){ .kind = HTC_IN_OPENED, .peer = 1 };
+    in = (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = 1 };
     if ((status = htc_kv_server_ops()->step(server, &in, out)) != HTC_OK ||
         (status = htc_kv_client_step(client, &in, back)) != HTC_OK)
         goto end;
@@ -623,22 +623,22 @@ static htc_status scenario(const htc_env *env)
                 goto end;
         }
         snprintf(key, sizeof key, "k%d", i % 7);
-        htc_kv_request q = { .op = i % 3 ? HTC_KV_PUT : HTC_KV_DELETE, .key = B(key), .value = B(i % 3 ? "v" : "") };
+        htc_kv_request q = { .size = sizeof q, .op = i % 3 ? HTC_KV_PUT : HTC_KV_DELETE, .key = B(key), .value = B(i % 3 ? "v" : "") };
         if ((status = htc_kv_client_submit(client, now, &q, 1, 1, back)) != HTC_OK)
             goto end;
         for (size_t j = 0; htc_output_get(back, j, &e) == HTC_OK; j++) {
-            in = (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .now = now, .body = e.body };
+            in = (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 1, .now = now, .body = e.body };
             if ((status = htc_kv_server_ops()->step(server, &in, out)) != HTC_OK)
                 goto end;
         }
         htc_output_clear(back);
         for (size_t j = 0; htc_output_get(out, j, &e) == HTC_OK; j++) {
-            in = (htc_input){ .kind = HTC_IN_MESSAGE, .peer = 1, .now = now, .body = e.body };
+            in = (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_MESSAGE, .peer = 1, .now = now, .body = e.body };
             if ((status = htc_kv_client_step(client, &in, back)) != HTC_OK)
                 goto end;
         }
         htc_output_clear(out);
-        htc_kv_result r;
+        htc_kv_result r = { .size = sizeof r };
         while (htc_kv_client_next(client, &r)) {
         }
         htc_kv_event event;

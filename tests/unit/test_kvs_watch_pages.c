@@ -32,7 +32,7 @@ static int asked(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp,
 {
     scene *s = ctx;
     (void)stamp;
-    *result = (htc_kv_result){ .op = q->op, .status = HTC_ENOTFOUND, .version = 9 };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op, .status = HTC_ENOTFOUND, .version = 9 };
     if (q->op == HTC_KV_GET)
         return 1;
     s->face = face;
@@ -40,7 +40,7 @@ static int asked(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp,
     s->slot = slot;
     s->pages++;
     s->cursor_len = q->cursor.len;
-    *result = (htc_kv_result){ .op = q->op };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
     return 0;
 }
 
@@ -104,7 +104,7 @@ static void misses(scene *s)
 /* The page that was asked for last: those keys, one letter each. */
 static void page(scene *s, htc_status status, const char *keys, const char *cursor)
 {
-    htc_kv_result r = { .op = HTC_KV_SCAN, .status = status, .cursor = B(cursor) };
+    htc_kv_result r = { .size = sizeof r, .op = HTC_KV_SCAN, .status = status, .cursor = B(cursor) };
     htc_buf       items;
     htc_buf_init(&items, NULL, 0);
     for (const char *k = keys; *k; k++, r.items++)

@@ -637,7 +637,7 @@ Test(locality, refuses_wrong_options_and_wrong_calls)
     cr_expect(eq(int, htc_locality_register(NULL, "x", htc_locality_builtin(0)), HTC_EINVAL));
     cr_expect(eq(int, htc_locality_find(NULL, "x", &better), HTC_EINVAL));
     cr_expect(eq(int, htc_locality_find(NULL, "x", NULL), HTC_EINVAL));
-    htc_locality_options_init(NULL);
+    htc_locality_options_init(NULL, 8);
     htc_locality_destroy(l);
     htc_locality_destroy(NULL);
 }

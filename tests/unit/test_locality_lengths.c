@@ -193,7 +193,7 @@ Test(locality_lengths, refuses_wrong_use)
     cr_expect(eq(int, htc_locality_estimate(NULL, 1, NULL, &est), HTC_EINVAL));
     cr_expect(eq(u64, est, 77));
     cr_expect(eq(u64, htc_locality_known(NULL, 1), 0));
-    htc_locality_lengths_options_init(NULL);
+    htc_locality_lengths_options_init(NULL, 8);
     htc_locality_lengths_destroy(l);
     htc_locality_lengths_destroy(NULL);
 }

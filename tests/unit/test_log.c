@@ -75,7 +75,7 @@ static void answer_one_of(rig *r, size_t at)
     log_disk_request w = log_disk_pick(&r->disk, at);
     htc_status       status = log_disk_do(&r->disk, (htc_bytes){ w.body, w.len });
     htc_bytes        body = { r->disk.answer, status == HTC_OK ? r->disk.answer_len : 0 };
-    input(r, (htc_input){ .kind = HTC_IN_RESULT, .op = w.op, .tag = w.tag, .status = status, .body = body });
+    input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_RESULT, .op = w.op, .tag = w.tag, .status = status, .body = body });
     free(w.body);
 }
 
@@ -88,7 +88,7 @@ static htc_status start(rig *r)
 {
     r->ready = 0;
     cr_assert(eq(int, htc__log_create(r->env, &r->options, &r->cells), HTC_OK));
-    input(r, (htc_input){ .kind = HTC_IN_START });
+    input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
     while (r->status == HTC_OK && !r->ready && r->disk.waiting_count)
         answer_one(r);
     return r->status;
@@ -202,7 +202,7 @@ static void live(rig *r, int steps)
         case 4:
             r->now += htc_rng_below(&r->rng, 20) * HTC_MS;
             if (r->now >= r->cells.ops->deadline(r->cells.ctx))
-                input(r, (htc_input){ .kind = HTC_IN_TIMEOUT });
+                input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
             break;
         default:
             if (r->disk.waiting_count)
@@ -567,7 +567,7 @@ Test(log, a_full_disk_refuses_changes_and_goes_on)
         r->disk.room += 8192 * 4;
         for (int i = 0; i < 5; i++) {
             r->now += 2 * HTC_SECOND;
-            input(r, (htc_input){ .kind = HTC_IN_TIMEOUT });
+            input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
             pump(r);
         }
         HOLDS(r->cells.ops->put(r->cells.ctx, key_of(0, text), (htc_bytes){ value, sizeof value }) == HTC_OK);
@@ -589,7 +589,7 @@ Test(log, the_log_stays_bounded)
         fill(r, 1);
         r->states[0] = r->states[r->batches];
         r->now += HTC_MS;
-        input(r, (htc_input){ .kind = HTC_IN_TIMEOUT });
+        input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
         pump(r);
         cr_assert(eq(int, r->status, HTC_OK));
         htc__log_look(&r->cells, &f);
@@ -632,7 +632,7 @@ Test(log, waits_for_the_disk_without_being_busy)
             }
             r->now += HTC_MS;
             for (int again = 0; again < 3; again++) { /* one thing may lead to another */
-                input(r, (htc_input){ .kind = HTC_IN_TIMEOUT });
+                input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
                 HOLDS(r->cells.ops->commit(r->cells.ctx, r->out) == HTC_OK); /* as a server does behind every input */
                 log_disk_take(&r->disk, r->out);
             }
@@ -665,7 +665,7 @@ Test(log, refused_memory)
         r->cells = cells;
         r->states[1] = r->states[0];
         r->batches = 1;
-        input(r, (htc_input){ .kind = HTC_IN_START });
+        input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
         pump(r);
         for (int i = 0; i < 60 && r->status == HTC_OK && r->ready; i++) {
             char     text[8];

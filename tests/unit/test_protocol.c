@@ -129,14 +129,14 @@ Test(protocol, a_session_is_asked_for)
 }
 
 static const htc_kv_request operations[] = {
-    { .op = HTC_KV_PUT, .flags = HTC_KV_NX, .ttl = 3600 * HTC_SECOND, .key = { "greeting", 8 }, .value = { "hello", 5 } },
-    { .op = HTC_KV_GET, .key = { "visits", 6 } },
+    { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .flags = HTC_KV_NX, .ttl = 3600 * HTC_SECOND, .key = { "greeting", 8 }, .value = { "hello", 5 } },
+    { .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = { "visits", 6 } },
 };
 
 Test(protocol, a_request)
 {
     htc_buf        b;
-    htc_kv_request q;
+    htc_kv_request q = { .size = sizeof q };
     htc__kv_head   head = { .session = SESSION, .client = CLIENT, .since = 6, .sequence = 3, .count = 2 }, read;
     bytes          frame = shown("request");
     htc_buf_init(&b, NULL, 0);
@@ -161,8 +161,8 @@ Test(protocol, an_answer)
 {
     htc_buf             b;
     htc__kv_answer_head head;
-    htc_kv_result       put = { .op = HTC_KV_PUT, .version = 7 }, get = { .op = HTC_KV_GET, .version = 5, .value = { "2", 1 } };
-    htc_kv_result       first = { 0 }, second = { 0 };
+    htc_kv_result       put = { .size = sizeof put, .op = HTC_KV_PUT, .version = 7 }, get = { .size = sizeof(htc_kv_result), .op = HTC_KV_GET, .version = 5, .value = { "2", 1 } };
+    htc_kv_result       first = { .size = sizeof first }, second = { .size = sizeof(htc_kv_result) };
     bytes               frame = shown("answer");
     htc_buf_init(&b, NULL, 0);
     htc__kv_answer_begin(&b, 2, &(htc__kv_answer_head){ .clock = 7, .session = SESSION });

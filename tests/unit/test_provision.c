@@ -564,7 +564,7 @@ Test(provision, refuses_wrong_options_and_wrong_calls)
     cr_expect(order.nodes == 7 && order.leases == 7 && order.reason == 7, "untouched");
     cr_expect(htc_provision_policy_of(2) == NULL && htc_provision_granter_of(2) == NULL &&
               htc_provision_setup_of(3) == NULL);
-    htc_provision_options_init(NULL);
+    htc_provision_options_init(NULL, 8);
     htc_provision_destroy(p);
     htc_provision_destroy(NULL);
 }

@@ -154,7 +154,7 @@ static void hand_answer(hand *h)
 
 static void hand_ask(hand *h, uint64_t tag, uint32_t op)
 {
-    htc_kv_request q = { .op = op, .key = htc_bytes_of("k"), .value = htc_bytes_of(op == HTC_KV_PUT ? "v" : "") };
+    htc_kv_request q = { .size = sizeof q, .op = op, .key = htc_bytes_of("k"), .value = htc_bytes_of(op == HTC_KV_PUT ? "v" : "") };
     htc__kv_stamp  stamp = { .client = 9, .sequence = tag + 1, .fresh = 1 };
     h->status[tag] = HTC_AGAIN;
     cr_assert(htc__kv_register_ask(h->reg, h->now, &h->owners, &q, &stamp, 0, HTC_NEVER, tag) == HTC_OK);
@@ -372,7 +372,7 @@ static uint32_t said_in(htc_ns time, size_t len)
     htc__kv_owners           owners = { .epoch = 1, .n = 3, .id = { 1, 2, 3 } };
     htc__kv_stamp            stamp = { .client = 7, .sequence = 1, .fresh = 1 };
     uint8_t                 *value = calloc(1, len + 1);
-    htc_kv_request           q = { .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = { value, len } };
+    htc_kv_request           q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = { value, len } };
     cr_assert(value && htc__kv_register_create(NULL, &o, &host, &reg) == HTC_OK);
     htc__kv_register_reserved(reg, 1, t.reserve);
     cr_assert(htc__kv_register_ask(reg, 1, &owners, &q, &stamp, 0, HTC_NEVER, 1) == HTC_OK);

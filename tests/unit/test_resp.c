@@ -62,8 +62,8 @@ static void ref_put(ref *x, const char *key, const char *value, htc_ns ttl)
 
 static void ref_drop(ref *x, const char *key)
 {
-    htc_kv_result  a = { 0 };
-    htc_kv_request q = { .op = HTC_KV_DELETE, .key = htc_bytes_of(key) };
+    htc_kv_result  a = { .size = sizeof a };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_DELETE, .key = htc_bytes_of(key) };
     model_delete(&x->m, &q, model_find(&x->m, q.key), &a);
 }
 
@@ -114,13 +114,13 @@ static void ref_incr(ref *x, htc_rng *rng, const char *key)
     static const char *const names[] = { "INCR", "decr", "INCRBY", "DecrBy" };
     int                      which = (int)htc_rng_below(rng, 4);
     const char              *argv[3] = { names[which], key, "-17" };
-    htc_kv_request           q = { .op = HTC_KV_ADD,
+    htc_kv_request           q = { .size = sizeof q, .op = HTC_KV_ADD,
                                    .key = htc_bytes_of(key),
                                    .delta = which == 0   ? 1
                                             : which == 1 ? -1
                                             : which == 2 ? -17
                                                          : 17 };
-    htc_kv_result            a = { 0 };
+    htc_kv_result            a = { .size = sizeof a };
     say(x, rng, which < 2 ? 2 : 3, argv);
     model_add(&x->m, &q, model_find(&x->m, q.key), &a);
     if (a.status == HTC_OK)
@@ -497,7 +497,7 @@ static int too_late(void *ctx, const htc_kv_request *q, const htc__kv_stamp *sta
                     htc_kv_result *result)
 {
     (void)ctx, (void)stamp, (void)face, (void)conn, (void)slot;
-    *result = (htc_kv_result){ .op = q->op, .status = HTC_ETIMEDOUT };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op, .status = HTC_ETIMEDOUT };
     return 1;
 }
 
@@ -730,13 +730,13 @@ Test(resp, thousands_of_connections)
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t p = 1; p <= 5001; p++) {
             htc_output_clear(out);
-            htc__resp_input(f, &(htc_input){ .kind = HTC_IN_OPENED, .peer = p * 64 }, out);
+            htc__resp_input(f, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = p * 64 }, out);
             cr_assert(htc_output_count(out) == (p == 5001 ? 2 : 0));
         }
         for (uint32_t p = 1; p <= 5000; p++)
             cr_assert(htc__resp_owns(f, p * 64) && !htc__resp_owns(f, p * 64 + 1));
         for (uint32_t p = 1; p <= 5000; p++) {
-            htc__resp_input(f, &(htc_input){ .kind = HTC_IN_CLOSED, .peer = p * 64 }, out);
+            htc__resp_input(f, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = p * 64 }, out);
             cr_assert(htc__resp_owns(f, p * 64) == 0 && (p == 5000 || htc__resp_owns(f, p * 64 + 64)));
         }
     }
@@ -759,10 +759,10 @@ static void scenario(alloc_fail *a, htc_rng *rng)
     model_init(&m, rng);
     cr_assert(htc_output_create(NULL, 0, &out) == HTC_OK);
     if (htc__resp_create(&env, &o, model_backend(&m), &f) == HTC_OK) {
-        htc__resp_input(f, &(htc_input){ .kind = HTC_IN_OPENED, .peer = 1 }, out);
+        htc__resp_input(f, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = 1 }, out);
         for (size_t i = 0; i < sizeof text - 1; i += 7) {
             size_t n = sizeof text - 1 - i < 7 ? sizeof text - 1 - i : 7;
-            htc__resp_input(f, &(htc_input){ .kind = HTC_IN_BYTES, .peer = 1, .body = { text + i, n } }, out);
+            htc__resp_input(f, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_BYTES, .peer = 1, .body = { text + i, n } }, out);
             model_answer_one(&m);
             htc__resp_flush(f, 0, 0, out);
             htc_output_clear(out);

@@ -443,8 +443,8 @@ Test(steal_thief, options_of_another_age_are_told_apart)
     older.amount = 99; /* beyond what it says it has */
     cr_expect(eq(int, htc_steal_give(&older, 4, 0, &amount), HTC_OK));
     memset(&filled, 0xff, sizeof filled);
-    htc_steal_options_init(&filled);
-    htc_steal_options_init(NULL);
+    htc_steal_options_init(&filled, sizeof filled);
+    htc_steal_options_init(NULL, 8);
     cr_expect(filled.size == sizeof filled && !filled.policy && filled.shape.wrap == 0);
 }
 

@@ -63,8 +63,8 @@ Test(store, one_answer_for_each_request)
 {
     htc_store     *store = NULL;
     htc_error      error = { 0 };
-    htc_kv_request q = { .op = HTC_KV_ADD, .key = htc_bytes_of("k"), .delta = 2 };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of("k"), .delta = 2 };
+    htc_kv_result  r = { .size = sizeof r };
     cr_assert(eq(int, open_at(NULL, "memory:", &store, &error), HTC_OK));
     cr_expect(eq(int, htc_store_next(store, HTC_NEVER, &r), HTC_EMPTY));
     cr_assert(eq(int, htc_store_submit(store, &q, 1, 5), HTC_OK));
@@ -74,9 +74,9 @@ Test(store, one_answer_for_each_request)
     cr_expect(eq(int, htc_store_next(store, 0, &r), HTC_EMPTY));
     cr_assert(eq(int, htc_store_ask(store, &q, &r, &error), HTC_OK));
     cr_expect(eq(i64, r.number, 4));
-    q = (htc_kv_request){ .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = htc_bytes_of("no number") };
+    q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = htc_bytes_of("no number") };
     cr_assert(eq(int, htc_store_ask(store, &q, &r, &error), HTC_OK));
-    q = (htc_kv_request){ .op = HTC_KV_ADD, .key = htc_bytes_of("k"), .delta = 2 };
+    q = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("k"), .delta = 2 };
     error.text[0] = 0;
     cr_assert(eq(int, htc_store_ask(store, &q, &r, &error), HTC_OK));
     cr_expect(eq(int, r.status, HTC_EINVAL));
@@ -90,8 +90,8 @@ Test(store, a_watch_beside_requests)
     htc_store     *store = NULL;
     htc_kv_event   e;
     htc_kv_watch   watch = { .size = sizeof watch, .key = htc_bytes_of("k"), .tag = 9 };
-    htc_kv_request q = { .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = htc_bytes_of("v") };
-    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = htc_bytes_of("v") };
+    htc_kv_result  r = { .size = sizeof r };
     cr_assert(eq(int, open_at(NULL, "memory:", &store, NULL), HTC_OK));
     cr_expect(eq(u32, htc_store_can(store) & HTC_STORE_WATCHES, HTC_STORE_WATCHES));
     cr_assert(eq(int, htc_store_watch(store, &watch), HTC_OK));
@@ -116,9 +116,9 @@ Test(store, a_watch_beside_requests)
 static void scenario(const htc_env *env)
 {
     htc_store     *store = NULL;
-    htc_kv_request q[2] = { { .op = HTC_KV_PUT, .key = htc_bytes_of("a"), .value = htc_bytes_of("1") },
-                            { .op = HTC_KV_GET, .key = htc_bytes_of("a") } };
-    htc_kv_result  r;
+    htc_kv_request q[2] = { { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_bytes_of("a"), .value = htc_bytes_of("1") },
+                            { .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc_bytes_of("a") } };
+    htc_kv_result  r = { .size = sizeof r };
     htc_status     status = open_at(env, "memory:", &store, NULL);
     cr_assert(status == HTC_OK || status == HTC_ENOMEM, "%d", (int)status);
     for (int i = 0; status == HTC_OK && i < 2; i++) {

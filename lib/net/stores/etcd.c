@@ -418,8 +418,8 @@ static htc_status turned_away(const etcd *e, const char *address, htc_status why
 /* One read of a key that nobody has: whoever answers it has a majority behind him. */
 static htc_status ask_first(etcd *e, const htc_store_options *options, htc_error *error)
 {
-    htc_kv_request probe = { .op = HTC_KV_GET, .key = htc_bytes_of("?") };
-    htc_kv_result  result;
+    htc_kv_request probe = { .size = sizeof probe, .op = HTC_KV_GET, .key = htc_bytes_of("?") };
+    htc_kv_result  result = { .size = sizeof result };
     htc_status     status = submit(e, &probe, 1, 0);
     while (status == HTC_OK && !htc__window_next(&e->words.window, &result)) {
         if (e->failures >= e->count * e->addresses_max)

@@ -22,7 +22,7 @@ static htc_status finish(htc__etcd_words *w, htc__ask *ask, htc__etcd_next *next
 
 static htc_status fail(htc__etcd_words *w, htc__ask *ask, htc__etcd_next *next, htc_status why)
 {
-    return finish(w, ask, next, &(htc_kv_result){ .status = why });
+    return finish(w, ask, next, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = why });
 }
 
 /* ---- what to ask ---- */
@@ -137,7 +137,7 @@ htc_status htc__etcd_say(htc__etcd_words *w, htc__ask *ask, htc_buf *body, const
 /* The one record of an answer, if it has one; HTC_EPROTO if that is of another key, or not alone. */
 static htc_status shown(const htc__ask *ask, const htc__etcd_answer *answer, htc_kv_item *item)
 {
-    htc_kv_result list = { .items = answer->items, .items_bytes = answer->items_bytes };
+    htc_kv_result list = { .size = sizeof list, .items = answer->items, .items_bytes = answer->items_bytes };
     size_t        at = 0;
     *item = (htc_kv_item){ .version = 0 };
     if (answer->items == 0)
@@ -177,7 +177,7 @@ static htc_status have_swapped(htc__etcd_words *w, htc__ask *ask, const htc__etc
 {
     if (!answer->succeeded)
         return work_out(w, ask, item, next);
-    return finish(w, ask, next, &(htc_kv_result){ .version = answer->revision, .number = ask->result.number });
+    return finish(w, ask, next, &(htc_kv_result){ .size = sizeof(htc_kv_result), .version = answer->revision, .number = ask->result.number });
 }
 
 static htc_status have_put(htc__etcd_words *w, htc__ask *ask, const htc__etcd_answer *answer, const htc_kv_item *item,
@@ -185,7 +185,7 @@ static htc_status have_put(htc__etcd_words *w, htc__ask *ask, const htc__etcd_an
 {
     const htc_kv_request *q = &ask->request;
     int                   plain = q->op == HTC_KV_PUT && !(q->flags & (HTC_KV_NX | HTC_KV_XX));
-    htc_kv_result         result = { .version = answer->revision };
+    htc_kv_result         result = { .size = sizeof result, .version = answer->revision };
     if (!plain && !answer->succeeded) {
         int must_exist = q->op == HTC_KV_PUT && (q->flags & HTC_KV_XX);
         result.status = must_exist ? HTC_ENOTFOUND : HTC_MISMATCH;
@@ -201,7 +201,7 @@ static htc_status have_put(htc__etcd_words *w, htc__ask *ask, const htc__etcd_an
 static htc_status have_deleted(htc__etcd_words *w, htc__ask *ask, const htc__etcd_answer *answer,
                                const htc_kv_item *item, htc__etcd_next *next)
 {
-    htc_kv_result result = { .status = answer->deleted ? HTC_OK : HTC_ENOTFOUND };
+    htc_kv_result result = { .size = sizeof result, .status = answer->deleted ? HTC_OK : HTC_ENOTFOUND };
     if (answer->deleted) {
         result.version = answer->revision;
         result.existed = item->version != 0;
@@ -218,7 +218,7 @@ static int begins_with(htc_bytes key, htc_bytes prefix)
 /* Keys of that prefix in order, behind the cursor: a page that went anywhere else would send its reader in circles. */
 static int is_page(const htc__ask *ask, const htc__etcd_answer *answer)
 {
-    htc_kv_result list = { .items = answer->items, .items_bytes = answer->items_bytes };
+    htc_kv_result list = { .size = sizeof list, .items = answer->items, .items_bytes = answer->items_bytes };
     htc_bytes     last = ask->request.cursor;
     htc_kv_item   item;
     size_t        at = 0;
@@ -236,7 +236,7 @@ static htc_status have_page(htc__etcd_words *w, htc__ask *ask, const htc__etcd_a
 {
     if (!is_page(ask, answer))
         return fail(w, ask, next, HTC_EPROTO);
-    htc_kv_result result = { .items = answer->items, .items_bytes = answer->items_bytes };
+    htc_kv_result result = { .size = sizeof result, .items = answer->items, .items_bytes = answer->items_bytes };
     if (answer->more)
         result.cursor = answer->cursor;
     return finish(w, ask, next, &result);
@@ -248,16 +248,16 @@ static htc_status have_one(htc__etcd_words *w, htc__ask *ask, const htc__etcd_an
     switch ((htc_kv_op)ask->request.op) {
     case HTC_KV_GET:
         return finish(w, ask, next,
-                      &(htc_kv_result){ .status = item->version ? HTC_OK : HTC_ENOTFOUND,
+                      &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = item->version ? HTC_OK : HTC_ENOTFOUND,
                                         .version = item->version,
                                         .value = item->value });
     case HTC_KV_DELETE:
         return have_deleted(w, ask, answer, item, next);
     case HTC_KV_COUNT:
-        return finish(w, ask, next, &(htc_kv_result){ .number = (int64_t)answer->count });
+        return finish(w, ask, next, &(htc_kv_result){ .size = sizeof(htc_kv_result), .number = (int64_t)answer->count });
     case HTC_KV_LEASE_GRANT:
         return finish(w, ask, next,
-                      &(htc_kv_result){ .status = answer->id ? HTC_OK : HTC_EPROTO, .lease = answer->id });
+                      &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = answer->id ? HTC_OK : HTC_EPROTO, .lease = answer->id });
     case HTC_KV_LEASE_RENEW: /* a term of nothing: there is no such lease */
         return fail(w, ask, next, answer->ttl ? HTC_OK : HTC_ENOTFOUND);
     case HTC_KV_LEASE_REVOKE:

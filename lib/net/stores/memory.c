@@ -32,7 +32,7 @@ static void close_memory(void *ctx)
 
 static htc_input input_of(uint32_t kind)
 {
-    return (htc_input){ .now = htc_host_now(), .wall = htc_host_wall(), .kind = kind, .peer = PEER };
+    return (htc_input){ .size = sizeof(htc_input), .now = htc_host_now(), .wall = htc_host_wall(), .kind = kind, .peer = PEER };
 }
 
 static htc_status step_server(memory *m, const htc_input *in)
@@ -103,7 +103,7 @@ static htc_status start(memory *m)
 static htc_status open_memory(const htc_env *env, const htc_store_options *options, const char *rest, void **ctx,
                               htc_error *error)
 {
-    htc_kv_client_options client = { .size = sizeof client, .peer = PEER, .timeout_ns = options->timeout_ns };
+    htc_kv_client_options client = { .size = sizeof client, .client_id = 1, .peer = PEER, .timeout_ns = options->timeout_ns };
     htc_kv_server_options server = { .size = sizeof server };
     memory               *m = htc__alloc(env, sizeof *m);
     if (!m)

@@ -112,8 +112,7 @@ void htc__native_carry_out(htc__native *c)
 static htc_status step(htc__native_link *l, uint32_t kind, htc_bytes body)
 {
     htc__native *c = l->native;
-    htc_input    in = {
-           .now = htc_host_now(), .wall = htc_host_wall(), .kind = kind, .peer = l->number, .body = body
+    htc_input    in = { .size = sizeof in, .now = htc_host_now(), .wall = htc_host_wall(), .kind = kind, .peer = l->number, .body = body
     };
     htc_status status = htc_kv_client_step(c->client, &in, c->effects);
     if (status != HTC_OK) {

@@ -199,7 +199,7 @@ static htc_status apply(redis *r, htc__ask *ask, int lease_alive)
         cell = htc__kv_cell_absent(&floors);
         cell.forgot = 0;
     } else if (htc__kv_cell_read(held, &floors, &cell) != HTC_OK)
-        return htc__window_answer(&r->window, ask, &(htc_kv_result){ .status = HTC_ECORRUPT });
+        return htc__window_answer(&r->window, ask, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_ECORRUPT });
     if (cell.lease && !lease_alive) {
         cell.deleted = 1;
         cell.lease = 0;
@@ -339,7 +339,7 @@ static htc_status hold(htc__ask *ask, const redisReply *reply)
 
 static htc_status fail(redis *r, htc__ask *ask, htc_status why)
 {
-    return htc__window_answer(&r->window, ask, &(htc_kv_result){ .status = why });
+    return htc__window_answer(&r->window, ask, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = why });
 }
 
 /* What an error says; HTC_AGAIN: it is the connection's, begin anew. */
@@ -414,7 +414,7 @@ static htc_status have_swapped(redis *r, htc__ask *ask, const redisReply *reply)
 
 static htc_status have_plain(redis *r, htc__ask *ask, const redisReply *reply)
 {
-    htc_kv_result result = { .status = HTC_OK };
+    htc_kv_result result = { .size = sizeof result, .status = HTC_OK };
     int           whole = reply->type == REDIS_REPLY_INTEGER;
     if (ask->request.op == HTC_KV_LEASE_GRANT) {
         if (whole)
@@ -456,7 +456,7 @@ static htc_status sweep(redis *r, htc_bytes key, htc_bytes record, htc__kv_cell 
 static htc_status answer_page(redis *r, htc__ask *ask, const redisReply *alive)
 {
     htc__kv_floors floors = { 0 };
-    htc_kv_result  result = { .status = HTC_OK };
+    htc_kv_result  result = { .size = sizeof result, .status = HTC_OK };
     htc_reader     list = htc_reader_of(htc_buf_bytes(&ask->held));
     size_t         leased = 0;
     int            more = htc_get_u8(&list);

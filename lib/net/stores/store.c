@@ -4,6 +4,7 @@
 
 #include "core/util.h"
 #include "htcsched/host.h"
+#include "kvs/sized.h"
 #include "net/stores/stores.h"
 
 struct htc_store {
@@ -122,30 +123,38 @@ htc_status htc_store_submit(htc_store *store, const htc_kv_request *requests, si
         return HTC_EINVAL;
     if (store->broken != HTC_OK)
         return store->broken;
-    htc_status status = store->kind->submit(store->ctx, requests, n, tag);
+    const htc_kv_request *known;
+    htc_kv_request       *made;
+    htc_status            status = htc__kv_requests_known(&store->env, requests, n, &known, &made);
+    if (status == HTC_OK)
+        status = store->kind->submit(store->ctx, known, n, tag);
+    htc__kv_requests_free(&store->env, made, n);
     if (status == HTC_OK)
         store->outstanding += n;
     return status;
 }
 
-htc_status htc_store_next(htc_store *store, htc_ns wait, htc_kv_result *result)
+htc_status htc_store_next(htc_store *store, htc_ns wait, htc_kv_result *out)
 {
-    if (!store || !result)
+    if (!store || !htc__kv_result_fits(out))
         return HTC_EINVAL;
     if (store->broken != HTC_OK || store->outstanding == 0)
         return store->broken != HTC_OK ? store->broken : HTC_EMPTY;
-    htc_status status = store->kind->next(store->ctx, htc__store_end(wait), result);
-    if (status == HTC_OK)
+    htc_kv_result result = { .size = sizeof result };
+    htc_status    status = store->kind->next(store->ctx, htc__store_end(wait), &result);
+    if (status == HTC_OK) {
         store->outstanding--;
-    else if (status != HTC_ETIMEDOUT)
+        htc__kv_result_give(out, &result);
+    } else if (status != HTC_ETIMEDOUT) {
         store->broken = status;
+    }
     return status;
 }
 
 htc_status htc_store_ask(htc_store *store, const htc_kv_request *request, htc_kv_result *result, htc_error *error)
 {
-    if (!store || !request || !result)
-        return htc__error(error, HTC_EINVAL, "a store, a request and a place for its answer are needed");
+    if (!store || !request || !htc__kv_result_fits(result))
+        return htc__error(error, HTC_EINVAL, "a store, a request and a place for its answer, with its size, are needed");
     if (store->outstanding)
         return htc__error(error, HTC_EBUSY, "%s: answers are outstanding", store->address);
     htc_status status = htc_store_submit(store, request, 1, 0);

@@ -208,7 +208,7 @@ int htc__window_expire(htc__window *w, htc_ns now)
         if (ask->give_up > now)
             continue;
         was_started |= (int)ask->started;
-        htc__window_answer(w, ask, &(htc_kv_result){ .status = HTC_ETIMEDOUT }); /* no bytes, so no failure */
+        htc__window_answer(w, ask, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_ETIMEDOUT }); /* no bytes, so no failure */
     }
     return was_started;
 }

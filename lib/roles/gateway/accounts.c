@@ -114,7 +114,7 @@ static void save_change(htc_gateway *gw, change *ch)
     record_user_write(&gw->scratch, &u);
     key k = key_user(ch->name);
     gw_store_one(gw,
-                 (htc_kv_request){ .op = ch->create ? HTC_KV_CAS_VERSION : HTC_KV_PUT, .key = key_bytes(&k),
+                 (htc_kv_request){ .size = sizeof(htc_kv_request), .op = ch->create ? HTC_KV_CAS_VERSION : HTC_KV_PUT, .key = key_bytes(&k),
                                    .value = htc_buf_bytes(&gw->scratch) },
                  user_saved, ch);
 }
@@ -232,7 +232,7 @@ static void token_drawn(htc_gateway *gw, void *ctx, htc_status status, htc_bytes
     htc_put_str(&gw->scratch, l->name);
     htc_put_u64(&gw->scratch, l->expires);
     key k = key_token(hex);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
                  token_saved, l);
 }
 
@@ -373,5 +373,5 @@ void gw_token_check(htc_gateway *gw, request *q, const char *token)
     char hex[2 * TOKEN_BYTES + 1];
     gw_token_hash(token, hex);
     key k = key_token(hex);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, token_found, q);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, token_found, q);
 }

@@ -125,7 +125,7 @@ static void ids_reserved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 void gw_ids_reserve(htc_gateway *gw)
 {
     if (!gw->agent_ids_asked)
-        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_ADD, .key = htc_bytes_of("g/agent"), .delta = IDS_AT_ONCE },
+        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("g/agent"), .delta = IDS_AT_ONCE },
                      ids_reserved, NULL);
     gw->agent_ids_asked = 1;
 }
@@ -203,7 +203,7 @@ void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
     u->last_served = ++gw->served;
     key k = key_agent(id);
     record_agent_write(&gw->scratch, a);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, noted,
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, noted,
                  ctx);
 }
 

@@ -295,7 +295,7 @@ void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn)
         return;
     *w = (with_job){ q, id, fn };
     key k = key_job(id);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, job_found, w);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, job_found, w);
 }
 
 /* ---- dispatch ---- */

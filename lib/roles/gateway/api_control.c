@@ -402,8 +402,8 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
         j->base = (counts){ 0 };
         record_job_write(&gw->scratch, j);
         htc_kv_request rq[2] = {
-            { .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") },
-            { .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch), .version = j->version },
+            { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") },
+            { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch), .version = j->version },
         };
         gw_store(gw, rq, 2, retry_reopened, q);
     }

@@ -128,9 +128,9 @@ static void numbered(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     record_job_write(&gw->scratch, j);
     key            open_key = key_open(j->id), spec_key = key_spec(j->id), job_key = key_job(j->id);
     htc_kv_request rq[3] = {
-        { .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") },
-        { .op = HTC_KV_PUT, .key = key_bytes(&spec_key), .value = htc_spec_bytes(j->spec) },
-        { .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch) },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&spec_key), .value = htc_spec_bytes(j->spec) },
+        { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch) },
     };
     gw_store(gw, rq, 3, stored, s);
 }
@@ -242,7 +242,7 @@ void api_submit(htc_gateway *gw, request *q)
         return;
     *s = (submission){ .q = q, .job = j, .bytes = bytes };
     gw->submitting += bytes;
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_ADD, .key = htc_bytes_of("g/job"), .delta = 1 }, numbered, s);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("g/job"), .delta = 1 }, numbered, s);
 }
 
 /* ---- status ---- */

@@ -269,7 +269,7 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     if (status == HTC_OK && (t->state == TASK_FAILED || t->state == TASK_RETRY_WAIT)) {
         key k = key_result(j->id, w->index, t->attempt);
         w->task = *t;
-        gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, outcome_known, w);
+        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, outcome_known, w);
         return;
     }
     if (status != HTC_OK)

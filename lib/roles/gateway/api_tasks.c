@@ -179,7 +179,7 @@ static void ask_results(htc_gateway *gw, listing *l)
     key            keys[RESULTS_AT_ONCE];
     for (uint32_t i = 0; i < l->n; i++) {
         keys[i] = key_result(l->asked[i].job, l->asked[i].task, l->asked[i].attempt);
-        rq[i] = (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&keys[i]) };
+        rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&keys[i]) };
     }
     gw_store(gw, rq, l->n, result_read, l);
 }

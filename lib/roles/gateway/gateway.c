@@ -336,11 +336,16 @@ static void event(htc_gateway *gw, const htc_input *in)
     }
 }
 
-static htc_status step(void *self, const htc_input *in, htc_output *out)
+static htc_status step(void *self, const htc_input *given, htc_output *out)
 {
     htc_gateway *gw = self;
+    htc_input    room;
+    htc_status   unknown;
     if (gw->broken != HTC_OK)
         return gw->broken;
+    const htc_input *in = htc__input_known(given, &room, &unknown);
+    if (!in)
+        return unknown;
     int from_store = in->peer == gw->options.store_peer;
     gw->out = out;
     gw->now = in->now;

@@ -536,7 +536,7 @@ static void result_late(htc_gateway *gw, agent *a, uint32_t peer, const htc_atte
         return;
     *l = (late){ peer, a ? a->id : 0, *at, status };
     key k = key_chunk(at->job, at->task / CHUNK_TASKS);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, late_answer, l);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, late_answer, l);
 }
 
 void gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *m)

@@ -469,7 +469,7 @@ static void chunk_cas(htc_gateway *gw, chunk *c)
 {
     key k = key_chunk(c->job->id, c->index);
     gw_store_one(gw,
-                 (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&c->image),
+                 (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&c->image),
                                    .version = c->version },
                  chunk_put_answer, c);
     htc_buf_free(&c->image);
@@ -489,7 +489,7 @@ static void chunk_put_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         chunk_cas(gw, c);
     else if (c->puts_pending == UINT32_C(1) << 31) {
         c->puts_pending = 0;
-        chunk_written(gw, c, &(htc_kv_result){ .op = HTC_KV_CAS_VERSION, .status = refusal(r->status) ? r->status : HTC_ESTORE });
+        chunk_written(gw, c, &(htc_kv_result){ .size = sizeof(htc_kv_result), .op = HTC_KV_CAS_VERSION, .status = refusal(r->status) ? r->status : HTC_ESTORE });
     }
 }
 
@@ -521,7 +521,7 @@ static void chunk_write(htc_gateway *gw, chunk *c)
     c->puts_pending = puts;
     LL_FOREACH(c->putting, p)
     {
-        rq[n++] = (htc_kv_request){ .op = HTC_KV_PUT, .key = htc_buf_bytes(&p->key), .value = htc_buf_bytes(&p->value) };
+        rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_buf_bytes(&p->key), .value = htc_buf_bytes(&p->value) };
         if (n == TOGETHER_MAX && p->next) {
             gw_store(gw, rq, n, chunk_put_answer, c);
             n = 0;
@@ -599,7 +599,7 @@ static void job_write(htc_gateway *gw, job *j)
     gw_job_hold(j);
     record_job_write(&gw->scratch, j);
     gw_store_one(gw,
-                 (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
+                 (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
                                    .version = j->version },
                  job_written, j);
 }
@@ -764,7 +764,7 @@ void gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *c
     *l = (loading){ j, index, fn, ctx };
     gw_job_hold(j);
     key k = key_chunk(j->id, index);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, chunk_loaded, l);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, chunk_loaded, l);
 }
 
 /* ---- what is due later: a binary heap by time ---- */

@@ -239,7 +239,7 @@ static void job_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         return;
     }
     key k = key_spec(j->id);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, spec_read, rec);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, spec_read, rec);
 }
 
 static void next_job(htc_gateway *gw, recovery *rec)
@@ -251,7 +251,7 @@ static void next_job(htc_gateway *gw, recovery *rec)
         return;
     }
     key k = key_job(rec->ids[rec->at++]);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_GET, .key = key_bytes(&k) }, job_read, rec);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, job_read, rec);
 }
 
 /* ---- the lists ---- */
@@ -385,7 +385,7 @@ static void users_read(htc_gateway *gw, recovery *rec)
         return;
     record_user_write(&gw->scratch, u);
     key k = key_user(u->name);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
                  owner_made, rec);
 }
 

@@ -203,14 +203,14 @@ static void fold(htc_gateway *gw, removal *m)
     u->folding = 1;
     record_user_write(&gw->scratch, &sums);
     key k = key_user(u->name);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, folded, m);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, folded, m);
 }
 
 static void write_record(htc_gateway *gw, removal *m)
 {
     record_removal_write(&gw->scratch, m);
     key k = key_removal(m->id);
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, stored, m);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, stored, m);
 }
 
 /* ---- what the job has left ---- */
@@ -243,7 +243,7 @@ static void page_deleted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     else if (r->last && m->status == HTC_OK && m->next.len)
         gw->removing = 0;
     else if (r->last)
-        stored(gw, m, &(htc_kv_result){ .status = m->status, .last = 1 });
+        stored(gw, m, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = m->status, .last = 1 });
 }
 
 static void page_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
@@ -263,7 +263,7 @@ static void page_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_kv_result page = *r;
     page.items_bytes = htc_buf_bytes(&gw->scratch);
     while (n < page.items && n < TOGETHER && htc_kv_result_item(&page, &at, &item) == HTC_OK)
-        rq[n++] = (htc_kv_request){ .op = HTC_KV_DELETE, .key = item.key };
+        rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = item.key };
     if (n)
         gw_store(gw, rq, n, page_deleted, m);
     else if (m->next.len)
@@ -282,7 +282,7 @@ static void delete_keys(htc_gateway *gw, removal *m, const key *keys, size_t n)
 {
     htc_kv_request rq[2];
     for (size_t i = 0; i < n; i++)
-        rq[i] = (htc_kv_request){ .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
+        rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
     gw_store(gw, rq, n, stored, m);
 }
 

@@ -198,7 +198,7 @@ place gw_next_page(htc_gateway *gw, const htc_kv_result *r)
 
 void gw_scan(htc_gateway *gw, htc_bytes prefix, const place *from, uint32_t limit, store_fn fn, void *ctx)
 {
-    htc_kv_request rq = { .op = HTC_KV_SCAN, .key = prefix, .limit = limit };
+    htc_kv_request rq = { .size = sizeof rq, .op = HTC_KV_SCAN, .key = prefix, .limit = limit };
     if (from && from->len)
         rq.cursor = (htc_bytes){ from->text, from->len };
     gw_store_one(gw, rq, fn, ctx);
@@ -214,17 +214,17 @@ static void put_done(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 
 void gw_put(htc_gateway *gw, key k, htc_bytes value)
 {
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_PUT, .key = key_bytes(&k), .value = value }, put_done, NULL);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = value }, put_done, NULL);
 }
 
 void gw_delete(htc_gateway *gw, key k)
 {
-    gw_store_one(gw, (htc_kv_request){ .op = HTC_KV_DELETE, .key = key_bytes(&k) }, put_done, NULL);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, put_done, NULL);
 }
 
 void gw_store_answers(htc_gateway *gw)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     while (gw->broken == HTC_OK && htc_kv_client_next(gw->kv, &r)) {
         pending *p;
         HASH_FIND(hh, gw->pending, &r.tag, sizeof r.tag, p);

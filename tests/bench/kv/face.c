@@ -59,9 +59,9 @@ __attribute__((noinline)) static void turns(member *m, const htc_buf *said, int 
 {
     for (int i = 0; i < n; i++) {
         uint32_t peer = (uint32_t)(1 + i % CONNS);
-        step(m, &(htc_input){ .kind = HTC_IN_BYTES, .peer = peer, .body = htc_buf_bytes(&said[i]) });
+        step(m, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_BYTES, .peer = peer, .body = htc_buf_bytes(&said[i]) });
         if (i % CONNS == CONNS - 1)
-            step(m, &(htc_input){ .kind = HTC_IN_TURN });
+            step(m, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TURN });
     }
 }
 
@@ -91,12 +91,12 @@ static void open_member(member *m, htc_env *env)
     htc_buf               info;
     bench_must(htc_output_create(NULL, 0, &m->out) == HTC_OK && htc_kv_server_create(env, &o, &m->server) == HTC_OK,
                "a server");
-    step(m, &(htc_input){ .kind = HTC_IN_START });
-    step(m, &(htc_input){ .kind = HTC_IN_TURN });
+    step(m, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
+    step(m, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TURN });
     htc_buf_init(&info, NULL, 0);
     htc_peer_info_write(&info, &(htc_peer_info){ HTC_TRANSPORT_TCP, 0, 0, RESP_PORT });
     for (uint32_t peer = 1; peer <= CONNS; peer++)
-        step(m, &(htc_input){ .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&info) });
+        step(m, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = peer, .body = htc_buf_bytes(&info) });
     htc_buf_free(&info);
 }
 
@@ -114,8 +114,8 @@ static void measure(const bench *b, uint64_t records, int only)
         request(&fill, SET, i);
         if (i % 64 < 63 && i < records - 1)
             continue;
-        step(&m, &(htc_input){ .kind = HTC_IN_BYTES, .peer = 1, .body = htc_buf_bytes(&fill) });
-        step(&m, &(htc_input){ .kind = HTC_IN_TURN });
+        step(&m, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_BYTES, .peer = 1, .body = htc_buf_bytes(&fill) });
+        step(&m, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TURN });
         htc_buf_clear(&fill);
     }
     htc_buf_free(&fill);

@@ -140,7 +140,7 @@ static void put_op(const load_asker *a, htc_buf *b, uint64_t number, uint64_t st
 {
     static char    value[LOAD_VALUE] = { 'v' };
     char           key[LOAD_KEY];
-    htc_kv_request q = { .key = { key, LOAD_KEY }, .delta = 1 };
+    htc_kv_request q = { .size = sizeof q, .key = { key, LOAD_KEY }, .delta = 1 };
     key_of(a, number, key);
     memcpy(value, &stamp, sizeof stamp);
     switch (a->op) {
@@ -251,7 +251,7 @@ load_slot *load_answer(load_asker *a, load_conn *c, htc_bytes frame)
         load_fatal("an answer", "it is to nothing that was asked");
     c->first->clock = head.clock > c->first->clock ? head.clock : c->first->clock;
     for (uint32_t i = 0; i < head.count; i++, s->left--) {
-        htc_kv_result result = { 0 };
+        htc_kv_result result = { .size = sizeof result };
         uint64_t      number = s->keys[a->batch - s->left];
         htc__kv_result_read(&r, &result);
         if (take_result(a, number, &result))

@@ -43,7 +43,7 @@ static void pump(member *m)
         }
         htc_output_clear(m->out);
         for (size_t i = 0; i < n; i++) {
-            htc_input in = { .kind = HTC_IN_RESULT, .now = htc_host_now(), .op = all[i].op, .tag = all[i].tag };
+            htc_input in = { .size = sizeof in, .kind = HTC_IN_RESULT, .now = htc_host_now(), .op = all[i].op, .tag = all[i].tag };
             htc_bytes body = { m->body + all[i].at, all[i].len };
             if (m->disk)
                 in.status = htc_disk_dir_do(m->disk, body, &in.body);
@@ -66,7 +66,7 @@ static void open_member(member *m, const char *dir)
     bench_must(m->body && htc_output_create(NULL, 0, &m->out) == HTC_OK &&
                    htc__log_create(NULL, &o, &m->cells) == HTC_OK,
                "create");
-    htc_input in = { .kind = HTC_IN_START, .now = htc_host_now() };
+    htc_input in = { .size = sizeof in, .kind = HTC_IN_START, .now = htc_host_now() };
     bench_must(m->cells.ops->step(m->cells.ctx, &in, m->out, &m->ready) == HTC_OK, "start");
     pump(m);
     bench_must(m->ready, "ready");

@@ -102,7 +102,7 @@ static void ask(htc_store *store, uint32_t op, int depth)
     for (int i = 0; i < depth; i++) {
         drawn ^= drawn << 13, drawn ^= drawn >> 7, drawn ^= drawn << 17;
         snprintf(names[i], sizeof names[i], "key-%012u", (unsigned)(drawn % KEYS));
-        q[i] = (htc_kv_request){ .op = op, .key = { names[i], KEY } };
+        q[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = op, .key = { names[i], KEY } };
         if (op == HTC_KV_PUT)
             q[i].value = (htc_bytes){ value, VALUE };
     }
@@ -111,7 +111,7 @@ static void ask(htc_store *store, uint32_t op, int depth)
 
 static htc_status one_answer(htc_store *store, htc_ns wait)
 {
-    htc_kv_result r;
+    htc_kv_result r = { .size = sizeof r };
     htc_status    status = htc_store_next(store, wait, &r);
     bench_must(status != HTC_OK || r.status == HTC_OK, "an answer");
     return status;
@@ -144,10 +144,10 @@ static void fill(server *s)
     static const char value[VALUE] = { 1 };
     for (unsigned i = 0; i < KEYS; i++) {
         char          name[KEY + 1];
-        htc_kv_result r;
+        htc_kv_result r = { .size = sizeof r };
         snprintf(name, sizeof name, "key-%012u", i);
         must(htc_store_ask(s->stores[0],
-                           &(htc_kv_request){ .op = HTC_KV_PUT, .key = { name, KEY }, .value = { value, VALUE } }, &r,
+                           &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = { name, KEY }, .value = { value, VALUE } }, &r,
                            NULL),
              "a record");
     }

@@ -32,8 +32,8 @@ static double round_of(htc_kv_server *s, uint32_t op, uint64_t records, uint64_t
     double                     begin = bench_cpu_seconds();
     for (uint64_t i = 0; i < n; i++) {
         uint64_t       key[2];
-        htc_kv_result  r;
-        htc_kv_request q = { .op = op, .key = key_of(i * stride % records, key) };
+        htc_kv_result  r = { .size = sizeof r };
+        htc_kv_request q = { .size = sizeof q, .op = op, .key = key_of(i * stride % records, key) };
         if (op == HTC_KV_PUT)
             q.value = (htc_bytes){ value, VALUE };
         bench_must(backend.ask(backend.ctx, &q, &nobody, &face, 0, 0, &r) && r.status == HTC_OK, "answered at once");
@@ -54,7 +54,7 @@ int main(void)
         htc_kv_server_options o = { .size = sizeof o };
         htc_kv_server        *s = NULL;
         htc_output           *out;
-        htc_input             in = { .kind = HTC_IN_START };
+        htc_input             in = { .size = sizeof in, .kind = HTC_IN_START };
         bench_must(htc_output_create(NULL, 0, &out) == HTC_OK && htc_kv_server_create(&env, &o, &s) == HTC_OK &&
                        htc_kv_server_ops()->step(s, &in, out) == HTC_OK,
                    "a server");
