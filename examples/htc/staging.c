@@ -57,6 +57,12 @@ static htc_status uri_of(cli *c, staging *s, const char *path, char **uri)
     return status;
 }
 
+static int runs(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
 static htc_status add(cli *c, staging *s, const char *name, const char *path, uint32_t flags)
 {
     for (size_t i = 0; i < s->count; i++)
@@ -71,6 +77,8 @@ static htc_status add(cli *c, staging *s, const char *name, const char *path, ui
     htc_status status = uri_of(c, s, path, &uri);
     if (status != HTC_OK)
         return status;
+    if (runs(path))
+        flags |= HTC_STAGE_EXECUTABLE; /* as it is here, so it is there */
     s->stage[s->count++] = (htc_stage){ keep(s, must_dup(name)), keep(s, uri), HTC_STAGE_OVERWRITE | flags };
     return HTC_OK;
 }
@@ -90,12 +98,6 @@ htc_status staging_input(cli *c, staging *s, const char *word)
     htc_status status = add(c, s, name, equals + 1, 0);
     free(name);
     return status;
-}
-
-static int runs(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
 static int on_path(const char *path, const char *const *dirs, size_t n, const char *word, char **found)
@@ -200,15 +202,27 @@ static char *file_of(const char *uri, const char *base)
     return path_join(base, name);
 }
 
+/* JSDL has no word for it: an element of our own namespace says that the staged file may be run. */
+static void mark_executable(xmlNode *stage)
+{
+    for (xmlNode *n = stage->children; n; n = n->next)
+        if (is(n, OWN, "Executable"))
+            return;
+    xmlNs *own = xmlNewNs(stage, (const xmlChar *)OWN, (const xmlChar *)"htc");
+    xmlNewTextChild(stage, own, (const xmlChar *)"Executable", (const xmlChar *)"true");
+}
+
 static htc_status replace_uri(cli *c, staging *s, const char *base, xmlNode *n)
 {
     char      *uri = content_of(n), *path = file_of(uri, base), *renamed = NULL;
     htc_status status = HTC_OK;
     if (path) {
         status = uri_of(c, s, path, &renamed);
-        if (status == HTC_OK)
+        if (status == HTC_OK) {
             xmlNodeSetContent(n, (const xmlChar *)renamed);
-        else
+            if (is(n, JSDL, "URI") && runs(path))
+                mark_executable(n->parent->parent);
+        } else
             c->error.line = (uint32_t)xmlGetLineNo(n);
     }
     free(renamed);
@@ -232,16 +246,6 @@ static int feeds_a_uri(xmlNode *value)
                 return 1;
         }
     return 0;
-}
-
-/* JSDL has no word for it: an element of our own namespace says that the staged file may be run. */
-static void mark_executable(xmlNode *stage)
-{
-    for (xmlNode *n = stage->children; n; n = n->next)
-        if (is(n, OWN, "Executable"))
-            return;
-    xmlNs *own = xmlNewNs(stage, (const xmlChar *)OWN, (const xmlChar *)"htc");
-    xmlNewTextChild(stage, own, (const xmlChar *)"Executable", (const xmlChar *)"true");
 }
 
 static htc_status stage_executable_of(cli *c, staging *s, const char *base, xmlDoc *doc, xmlNode *executable,

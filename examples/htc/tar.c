@@ -61,17 +61,18 @@ static void put_size(char *field, uint64_t size)
     }
 }
 
-static int header(tar_writer *t, const char *name, uint64_t size, uint64_t mtime, char type)
+static int header(tar_writer *t, const char *name, uint64_t size, uint64_t mtime, char type, unsigned mode, const char *target)
 {
     char h[BLOCK] = { 0 };
     memcpy(h, name, strnlen(name, 100));
-    memcpy(h + 100, "0000644", 8);
+    snprintf(h + 100, 8, "%07o", mode);
     memcpy(h + 108, "0000000", 8);
     memcpy(h + 116, "0000000", 8);
     put_size(h + 124, size);
     snprintf(h + 136, 12, "%011" PRIo64, mtime & UINT64_C(0x1FFFFFFFF));
     memset(h + 148, ' ', 8);
     h[156] = type;
+    memcpy(h + 157, target, strnlen(target, 100));
     memcpy(h + 257, "ustar\00000", 8);
     unsigned sum = 0;
     for (int i = 0; i < BLOCK; i++)
@@ -80,27 +81,48 @@ static int header(tar_writer *t, const char *name, uint64_t size, uint64_t mtime
     return tar_write(t, h, BLOCK);
 }
 
-/* A record "LENGTH path=NAME\n" whose length counts itself. */
-static int long_name(tar_writer *t, const char *name, uint64_t mtime)
+/* A record "LENGTH KEY=VALUE\n" whose length counts itself, where the header has too little room for the value. */
+static int long_value(tar_writer *t, const char *key, const char *value, uint64_t mtime)
 {
-    size_t body = strlen(name) + strlen(" path=\n"), len = body + 1;
+    if (strlen(value) <= 100)
+        return 0;
+    size_t body = strlen(key) + strlen(value) + strlen(" =\n"), len = body + 1;
     for (int i = 0; i < 4; i++)
         len = body + (size_t)snprintf(NULL, 0, "%zu", len);
     char *record = malloc(len + 1);
     if (!record)
         return -1;
-    snprintf(record, len + 1, "%zu path=%s\n", len, name);
-    int failed = header(t, "pax", len, mtime, 'x') || tar_write(t, record, len) || pad(t, len);
+    snprintf(record, len + 1, "%zu %s=%s\n", len, key, value);
+    int failed = header(t, "pax", len, mtime, 'x', 0644, "") || tar_write(t, record, len) || pad(t, len);
     free(record);
     return failed ? -1 : 0;
 }
 
-int tar_begin(tar_writer *t, const char *name, uint64_t size, uint64_t mtime)
+int tar_begin(tar_writer *t, const char *name, uint64_t size, uint64_t mtime, int executable)
 {
     t->size = size;
-    if (strlen(name) > 100 && long_name(t, name, mtime) != 0)
+    if (long_value(t, "path", name, mtime) != 0)
         return -1;
-    return header(t, name, size, mtime, '0');
+    return header(t, name, size, mtime, '0', executable ? 0755 : 0644, "");
+}
+
+int tar_dir(tar_writer *t, const char *name, uint64_t mtime)
+{
+    if (long_value(t, "path", name, mtime) != 0)
+        return -1;
+    return header(t, name, 0, mtime, '5', 0755, "");
+}
+
+/* Two values too long for the header would need one record of both: a link of that kind is refused. */
+int tar_link(tar_writer *t, const char *name, const char *target, uint64_t mtime)
+{
+    if (strlen(name) > 100 && strlen(target) > 100) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (long_value(t, "path", name, mtime) != 0 || long_value(t, "linkpath", target, mtime) != 0)
+        return -1;
+    return header(t, name, 0, mtime, '2', 0777, target);
 }
 
 int tar_fd(const tar_writer *t)

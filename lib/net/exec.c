@@ -56,7 +56,6 @@ void htc__run_free(htc__run *r)
     free(r->scratch);
     free(r->out);
     free(r->scratch_entry);
-    free(r->files);
     free(r);
 }
 
@@ -262,14 +261,12 @@ static void staged_out(void *arg)
     r->phase = RUN_READY;
     if (r->status == HTC_OK) {
         htc_buf_init(&body, r->agent->env, 0);
-        htc_write_output_files(&body, r->files, r->files_count);
+        htc_stored_write(&body, &r->stored);
         htc_host_answer(r->agent->host, HTC_CALL_STAGE_OUT, r->tag, body.status, htc_buf_bytes(&body));
         htc_buf_free(&body);
     } else {
         htc__exec_answer(r, HTC_CALL_STAGE_OUT, r->tag, r->status, r->text);
     }
-    free(r->files);
-    r->files = NULL;
     htc__exec_settle(r);
 }
 

@@ -59,8 +59,7 @@ typedef struct htc__run {
     /* a worker's answer */
     htc_status       status;
     char             text[512];
-    htc_output_file *files;
-    uint32_t         files_count;
+    htc_stored       stored;
 } htc__run;
 
 struct htc_agent_host {

@@ -178,14 +178,15 @@ int htc__write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
-htc_status htc__copy(int from, int to, uint64_t bytes_max, htc__copied *copied)
+static htc_status copy(int from, int to, uint64_t bytes_max, int head, htc__copied *copied)
 {
     crypto_generichash_state state;
     uint8_t                  piece[PIECE];
     copied->size = 0;
     crypto_generichash_init(&state, NULL, 0, 32);
     for (;;) {
-        ssize_t n = read(from, piece, sizeof piece);
+        uint64_t left = bytes_max - copied->size;
+        ssize_t  n = read(from, piece, head && left < sizeof piece ? (size_t)left : sizeof piece);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -201,6 +202,34 @@ htc_status htc__copy(int from, int to, uint64_t bytes_max, htc__copied *copied)
     }
     crypto_generichash_final(&state, copied->hash, 32);
     return HTC_OK;
+}
+
+htc_status htc__copy(int from, int to, uint64_t bytes_max, htc__copied *copied)
+{
+    return copy(from, to, bytes_max, 0, copied);
+}
+
+htc_status htc__copy_head(int from, int to, uint64_t bytes, htc__copied *copied)
+{
+    return copy(from, to, bytes, 1, copied);
+}
+
+int htc__link_stays(const char *target, unsigned depth)
+{
+    unsigned up = 0, named = 0;
+    if (!target[0] || target[0] == '/')
+        return 0;
+    for (const char *p = target; *p; p += strspn(p, "/")) {
+        size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.') {
+            if (named || ++up > depth)
+                return 0;
+        } else if (n != 1 || p[0] != '.') {
+            named = 1;
+        }
+        p += n;
+    }
+    return 1;
 }
 
 /* A directory to be emptied: a task may have made it unreadable for itself. Its mode is changed through a descriptor: at the

@@ -34,6 +34,13 @@ typedef struct htc__copied {
  * (writing otherwise), HTC_ETOOBIG beyond bytes_max. */
 htc_status htc__copy(int from, int to, uint64_t bytes_max, htc__copied *copied);
 
+/* The same for the first bytes alone: what is left behind them is no error. */
+htc_status htc__copy_head(int from, int to, uint64_t bytes, htc__copied *copied);
+
+/* 1 if a symbolic link with this target, depth directories below a tree, stays in the tree: it is relative, and goes up only at
+ * its beginning and no further than the tree. (A ".." behind a name may leave through another link.) */
+int htc__link_stays(const char *target, unsigned depth);
+
 /* HTC_ENOSPC, HTC_EIO or other for an errno of file work. */
 htc_status htc__status_of(int error, htc_status other);
 

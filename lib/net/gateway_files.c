@@ -14,6 +14,7 @@
 #include "net/exec_private.h"
 #include "net/files.h"
 #include "net/gateway_private.h"
+#include "net/manifest.h"
 
 #define READ_MAX (1u << 20)
 #define SAY(j, ...) snprintf((j)->text, sizeof(j)->text, __VA_ARGS__)
@@ -175,29 +176,36 @@ static htc_status read_piece(htc__job *j, int fd, const char *name, uint64_t off
     return why ? failed(j, "cannot read", name, why) : HTC_OK;
 }
 
+/* A stored output, or the manifest (an empty name). */
 static htc_status file_read(htc__job *j, htc_reader *r)
 {
-    char     dir[PATH_MAX], name[HTC_OUTPUT_NAME_MAX];
+    char     dir[PATH_MAX], shown[HTC_OUTPUT_NAME_MAX], name[HTC_OUTPUT_NAME_MAX + 8] = "files/";
+    size_t   data = strlen(j->gateway->data_dir);
     uint64_t job = htc_get_u64(r), task = htc_get_u64(r);
     uint32_t attempt = htc_get_u32(r);
-    htc_get_str(r, name, sizeof name);
+    htc_get_str(r, shown, sizeof shown);
     uint64_t offset = htc_get_u64(r);
     uint32_t len = htc_get_u32(r);
     if (htc_reader_done(r) != HTC_OK)
         return HTC_EPROTO;
-    if (!htc__name_stays(name)) {
-        SAY(j, "%s is no name of an output", name);
+    if (!shown[0])
+        strcpy(name, "manifest");
+    else if (htc__name_of_shown(shown, name + 6, sizeof name - 6) != 0 || !htc__name_stays(name + 6)) {
+        SAY(j, "%.200s is no name of an output", shown);
         return HTC_EPATH;
     }
     if (htc__output_dir(dir, sizeof dir, j->gateway->data_dir, job, task, attempt) != 0)
         return HTC_EINTERNAL;
-    int top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = top < 0 ? -1 : htc__open_below(top, name, O_RDONLY | O_NONBLOCK, 0, 0);
+    int root = open(j->gateway->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int top = root < 0 ? -1 : htc__open_below(root, dir + data + 1, O_PATH | O_DIRECTORY, 0, 0);
+    int fd = top < 0 ? -1 : htc__open_below(top, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
     int why = errno;
+    if (root >= 0)
+        close(root);
     if (top >= 0)
         close(top);
     errno = why;
-    return read_piece(j, fd, name, offset, len > READ_MAX ? READ_MAX : len);
+    return read_piece(j, fd, shown[0] ? shown : name, offset, len > READ_MAX ? READ_MAX : len);
 }
 
 /* The directory of the slot in which an agent lives, open; -1. */

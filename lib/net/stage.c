@@ -93,6 +93,12 @@ static int is_program(const htc__run *r, const htc_stage *s)
     return strcmp(strncmp(name, "./", 2) == 0 ? name + 2 : name, s->name) == 0;
 }
 
+static int runs_at_its_source(int from)
+{
+    struct stat st;
+    return fstat(from, &st) == 0 && (st.st_mode & 0111) != 0;
+}
+
 static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
 {
     uint8_t     hash[32];
@@ -122,7 +128,8 @@ static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
         status = HTC_ESTAGEIN;
         SAY(r, "%.200s was staged in wrong: its content has another hash than %.100s", s->name, s->uri);
     }
-    if (status == HTC_OK && ((s->flags & HTC_STAGE_EXECUTABLE) || is_program(r, s)) && fchmod(to, 0755) != 0) {
+    int executable = (s->flags & HTC_STAGE_EXECUTABLE) || is_program(r, s) || runs_at_its_source(from);
+    if (status == HTC_OK && executable && fchmod(to, 0755) != 0) {
         status = HTC_ESTAGEIN;
         SAY(r, "cannot make %.200s executable: %s", s->name, strerror(errno));
     }

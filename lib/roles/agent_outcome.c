@@ -96,26 +96,19 @@ static void obey_order(agent_held *t)
     o->reason[0] = '\0';
 }
 
-htc_status htc__agent_outcome_read(htc_agent *a, agent_held *t, const htc_input *in)
+void htc__agent_outcome_read(htc_agent *a, agent_held *t, const htc_input *in)
 {
     htc_outcome *o = &t->outcome;
     htc_reader   r = htc_reader_of(in->body);
     if (in->status != HTC_OK) { /* it never ran */
         htc__agent_outcome_set(a, t, in->status, "%.*s", (int)(in->body.len < 200 ? in->body.len : 200),
                                in->body.len ? (const char *)in->body.data : "");
-        return HTC_OK;
+        return;
     }
-    htc_outcome_free(&a->env, o);
-    htc_status status = htc_outcome_read(&r, &a->env, o);
-    if (status == HTC_OK && htc_reader_done(&r) != HTC_OK)
-        status = HTC_EPROTO;
-    if (status == HTC_ENOMEM)
-        return status;
-    if (status != HTC_OK) {
-        htc_outcome_free(&a->env, o);
+    if (htc_outcome_read(&r, o) != HTC_OK || htc_reader_done(&r) != HTC_OK) {
         memset(o, 0, sizeof *o);
         htc__agent_outcome_set(a, t, HTC_EINTERNAL, "the host's answer cannot be read");
-        return HTC_OK;
+        return;
     }
     if (o->stderr_tail.len) {
         memcpy(t->tail, o->stderr_tail.data, o->stderr_tail.len);
@@ -125,5 +118,22 @@ htc_status htc__agent_outcome_read(htc_agent *a, agent_held *t, const htc_input 
         o->stderr_tail.len = 0; /* only kept for a failure */
     memcpy(o->node, a->node, sizeof o->node);
     obey_order(t);
-    return HTC_OK;
+}
+
+/* The outputs of a task that has ended. One that failed keeps its own status and reason: what is wrong with its outputs is
+ * the smaller news, and stands behind. */
+void htc__agent_outcome_stored(agent_held *t, const htc_stored *s)
+{
+    htc_outcome *o = &t->outcome;
+    o->outputs = s->outputs;
+    if (s->status != HTC_OK && o->status == HTC_OK) {
+        o->status = s->status;
+        o->final = s->final;
+        o->reason[0] = '\0';
+    }
+    htc__agent_outcome_words(t);
+    size_t n = strlen(o->reason);
+    int    own = n && (o->status != s->status || s->status == HTC_OK);
+    if (s->reason[0])
+        snprintf(own ? o->reason + n : o->reason, sizeof o->reason - (own ? n : 0), "%s%s", own ? "; " : "", s->reason);
 }

@@ -138,7 +138,8 @@ void htc__agent_heard(htc_agent *a, htc_bytes message);
 
 /* agent_outcome.c */
 /* How the run ended, from the host's answer alone; then staged or reported. */
-htc_status htc__agent_outcome_read(htc_agent *a, agent_held *t, const htc_input *in);
+void htc__agent_outcome_read(htc_agent *a, agent_held *t, const htc_input *in);
+void htc__agent_outcome_stored(agent_held *t, const htc_stored *s);
 void       htc__agent_outcome_set(htc_agent *a, agent_held *t, htc_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void htc__agent_outcome_words(agent_held *t);

@@ -107,7 +107,6 @@ static agent_held *find_run(htc_agent *a, uint64_t run)
 
 static void held_free(const htc_env *env, agent_held *t)
 {
-    htc_outcome_free(env, &t->outcome);
     htc__free(env, (void *)(uintptr_t)t->task.data, t->task.len);
     htc__free(env, t, sizeof *t);
 }
@@ -364,11 +363,9 @@ static void staged_in(htc_agent *a, agent_held *t, const htc_input *in)
 static void ran(htc_agent *a, agent_held *t, const htc_input *in)
 {
     t->wall_at = t->kill_at = HTC_NEVER;
-    htc_status status = htc__agent_outcome_read(a, t, in);
-    int        killed = t->outcome.status == HTC_ESIGNAL || t->outcome.status == HTC_EKILLED;
-    if (status != HTC_OK) /* only for want of memory */
-        a->failed = status;
-    else if (t->order == ORDER_REVOKE)
+    htc__agent_outcome_read(a, t, in);
+    int killed = t->outcome.status == HTC_ESIGNAL || t->outcome.status == HTC_EKILLED;
+    if (t->order == ORDER_REVOKE)
         htc__agent_remove(a, t, 1);
     else if (t->order == ORDER_STOP && killed)
         give_back(a, t);
@@ -381,22 +378,20 @@ static void ran(htc_agent *a, agent_held *t, const htc_input *in)
 static void staged_out(htc_agent *a, agent_held *t, const htc_input *in)
 {
     htc_reader r = htc_reader_of(in->body);
+    htc_stored stored;
     htc_status status = in->status;
     if (t->order == ORDER_REVOKE) {
         htc__agent_remove(a, t, 1);
         return;
     }
-    if (status == HTC_OK) {
-        htc_outcome_free(&a->env, &t->outcome);
-        status = htc_read_output_files(&r, &a->env, &t->outcome.output, &t->outcome.outputs);
-        if (status == HTC_ENOMEM)
-            a->failed = status;
-    }
+    if (status == HTC_OK)
+        status = htc_stored_read(&r, &stored);
     if (status == HTC_ENOSPC || status == HTC_EIO)
         node_failed(a, t, in, "staging out");
-    else if (status == HTC_OK)
+    else if (status == HTC_OK) {
+        htc__agent_outcome_stored(t, &stored);
         report(a, t);
-    else if (!pause_staging(a, t, status, PHASE_PAUSED_OUT)) {
+    } else if (!pause_staging(a, t, status, PHASE_PAUSED_OUT)) {
         /* A task that failed keeps its own reason: what was wrong with its outputs is the smaller news. */
         if (t->outcome.status == HTC_OK)
             htc__agent_outcome_set(a, t, HTC_ESTAGEOUT, "%.*s", (int)(in->body.len < 200 ? in->body.len : 200),

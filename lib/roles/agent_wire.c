@@ -255,6 +255,60 @@ htc_status htc_started_read(htc_reader *r, htc_started *m)
     return htc_reader_done(r);
 }
 
+static void put_outputs(htc_buf *b, const htc_outputs *o)
+{
+    htc_put_varint(b, o->files);
+    htc_put_varint(b, o->dirs);
+    htc_put_varint(b, o->links);
+    htc_put_varint(b, o->errors);
+    htc_put_varint(b, o->bytes);
+    htc_put_varint(b, o->manifest_bytes);
+    if (o->manifest_bytes)
+        htc_put_raw(b, (htc_bytes){ o->manifest, sizeof o->manifest });
+}
+
+static void get_outputs(htc_reader *r, htc_outputs *o)
+{
+    memset(o, 0, sizeof *o);
+    o->files = htc_get_varint(r);
+    o->dirs = htc_get_varint(r);
+    o->links = htc_get_varint(r);
+    o->errors = htc_get_varint(r);
+    o->bytes = htc_get_varint(r);
+    o->manifest_bytes = htc_get_varint(r);
+    if (r->status != HTC_OK || !o->manifest_bytes)
+        return;
+    htc_bytes hash = htc_get_raw(r, sizeof o->manifest);
+    if (r->status == HTC_OK)
+        memcpy(o->manifest, hash.data, sizeof o->manifest);
+}
+
+static uint8_t get_flag(htc_reader *r)
+{
+    uint8_t v = htc_get_u8(r);
+    if (v > 1)
+        htc_reader_fail(r);
+    return v == 1;
+}
+
+void htc_stored_write(htc_buf *b, const htc_stored *s)
+{
+    put_status(b, s->status);
+    htc_put_u8(b, s->final);
+    htc_put_str(b, s->reason);
+    put_outputs(b, &s->outputs);
+}
+
+htc_status htc_stored_read(htc_reader *r, htc_stored *s)
+{
+    s->status = get_status(r);
+    s->final = get_flag(r);
+    htc_get_str(r, s->reason, sizeof s->reason);
+    htc__text_clean(s->reason);
+    get_outputs(r, &s->outputs);
+    return htc_reader_done(r);
+}
+
 void htc_outcome_write(htc_buf *b, const htc_outcome *o)
 {
     htc_bytes tail = o->stderr_tail;
@@ -270,10 +324,11 @@ void htc_outcome_write(htc_buf *b, const htc_outcome *o)
     htc_put_str(b, o->node);
     htc_put_str(b, o->reason);
     htc_put_bytes(b, tail);
-    htc_write_output_files(b, o->output, o->outputs);
+    htc_put_u8(b, o->final);
+    put_outputs(b, &o->outputs);
 }
 
-htc_status htc_outcome_read(htc_reader *r, const htc_env *env, htc_outcome *o)
+htc_status htc_outcome_read(htc_reader *r, htc_outcome *o)
 {
     memset(o, 0, sizeof *o);
     o->status = get_status(r);
@@ -290,14 +345,9 @@ htc_status htc_outcome_read(htc_reader *r, const htc_env *env, htc_outcome *o)
     o->stderr_tail = htc_get_bytes(r);
     if (o->stderr_tail.len > HTC_STDERR_TAIL_MAX)
         htc_reader_fail(r);
-    return htc_read_output_files(r, env, &o->output, &o->outputs);
-}
-
-void htc_outcome_free(const htc_env *env, htc_outcome *o)
-{
-    htc__free(env, o->output, o->outputs * sizeof *o->output);
-    o->output = NULL;
-    o->outputs = 0;
+    o->final = get_flag(r);
+    get_outputs(r, &o->outputs);
+    return r->status == HTC_OK ? HTC_OK : HTC_EPROTO;
 }
 
 void htc_task_result_write(htc_buf *b, const htc_task_result *m)
@@ -308,16 +358,12 @@ void htc_task_result_write(htc_buf *b, const htc_task_result *m)
     htc_outcome_write(b, &m->outcome);
 }
 
-htc_status htc_task_result_read(htc_reader *r, const htc_env *env, htc_task_result *m)
+htc_status htc_task_result_read(htc_reader *r, htc_task_result *m)
 {
     m->agent = htc_get_u64(r);
     htc_read_attempt(r, &m->attempt);
-    htc_status status = htc_outcome_read(r, env, &m->outcome);
-    if (status == HTC_OK)
-        status = htc_reader_done(r);
-    if (status != HTC_OK)
-        htc_outcome_free(env, &m->outcome);
-    return status;
+    htc_status status = htc_outcome_read(r, &m->outcome);
+    return status == HTC_OK ? htc_reader_done(r) : status;
 }
 
 void htc_task_verdict_write(htc_buf *b, const htc_task_verdict *m)

@@ -115,15 +115,27 @@ typedef struct htc_started {
     htc_attempt attempt;
 } htc_started;
 
-#define HTC_OUTPUT_NAME_MAX 256
-typedef struct htc_output_file {
-    char     name[HTC_OUTPUT_NAME_MAX]; /* relative to the result set's task directory */
-    uint64_t size;
-    uint8_t  hash[32];
-} htc_output_file;
+#define HTC_OUTPUT_NAME_MAX 4096      /* of one output, below the task's directory, with its NUL */
+#define HTC_OUTPUTS_MAX UINT64_C(1000000) /* entries of one attempt's manifest */
+
+/* What an attempt left. Its outputs are named one by one in the manifest, which is stored beside them (doc/protocol.md). */
+typedef struct htc_outputs {
+    uint64_t files, dirs, links; /* stored */
+    uint64_t errors;             /* not stored: the manifest says why */
+    uint64_t bytes;              /* of the files */
+    uint64_t manifest_bytes;     /* 0: it left nothing, and there is no manifest */
+    uint8_t  manifest[32];       /* hash of the manifest */
+} htc_outputs;
 
 #define HTC_STDERR_TAIL_MAX 4096
-#define HTC_OUTPUTS_MAX 1024
+
+/* Answer to HTC_CALL_STAGE_OUT. */
+typedef struct htc_stored {
+    htc_status  status; /* HTC_OK, or HTC_ESTAGEOUT: something that belongs to the result could not be stored */
+    uint8_t     final;  /* it would not be stored the next time either */
+    char        reason[256];
+    htc_outputs outputs;
+} htc_stored;
 
 /* How an attempt ended. status: HTC_OK, HTC_EEXIT, HTC_ESIGNAL, HTC_EKILLED, HTC_EOOM, HTC_EWALLTIME, HTC_EREFUSED,
  * HTC_ENOEXEC, HTC_ESTAGEIN, HTC_EINPUT, HTC_ESTAGEOUT, HTC_ENOSPC, HTC_ECANCELLED. */
@@ -136,8 +148,8 @@ typedef struct htc_outcome {
     char             node[64];
     char             reason[256];
     htc_bytes        stderr_tail; /* at most HTC_STDERR_TAIL_MAX, only kept for a failure */
-    uint32_t         outputs;
-    htc_output_file *output; /* borrowed by the writer; the reader allocates (htc_outcome_free) */
+    uint8_t          final; /* trying again cannot mend it, whatever the status */
+    htc_outputs      outputs;
 } htc_outcome;
 
 typedef struct htc_task_result {
@@ -188,8 +200,8 @@ htc_status htc_grant_read(htc_reader *r, htc_grant *m); /* task bytes borrowed f
 void       htc_started_write(htc_buf *b, const htc_started *m);
 htc_status htc_started_read(htc_reader *r, htc_started *m);
 void       htc_task_result_write(htc_buf *b, const htc_task_result *m);
-/* outcome.output is allocated through env: htc_outcome_free. stderr_tail is borrowed from the reader. */
-htc_status htc_task_result_read(htc_reader *r, const htc_env *env, htc_task_result *m);
+/* outcome.stderr_tail is borrowed from the reader. */
+htc_status htc_task_result_read(htc_reader *r, htc_task_result *m);
 void       htc_task_verdict_write(htc_buf *b, const htc_task_verdict *m);
 htc_status htc_task_verdict_read(htc_reader *r, htc_task_verdict *m);
 void       htc_give_back_write(htc_buf *b, const htc_give_back *m);
@@ -205,7 +217,8 @@ void       htc_nudge_write(htc_buf *b);
 
 /* Shared with the records of the gateway and the answers of the agent's host. */
 void       htc_outcome_write(htc_buf *b, const htc_outcome *o);
-htc_status htc_outcome_read(htc_reader *r, const htc_env *env, htc_outcome *o);
-void       htc_outcome_free(const htc_env *env, htc_outcome *o);
+htc_status htc_outcome_read(htc_reader *r, htc_outcome *o); /* not to the reader's end */
+void       htc_stored_write(htc_buf *b, const htc_stored *s);
+htc_status htc_stored_read(htc_reader *r, htc_stored *s);
 
 #endif

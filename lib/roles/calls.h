@@ -12,7 +12,7 @@
     X(STAGE_IN, 1)  /* u64 run, attempt, str user, u64 count, u32 compat, bytes task -> make the private scratch directory and the inputs. HTC_ESTAGEIN, HTC_EINPUT, HTC_EPATH: the task's fault; HTC_ENOSPC, HTC_EIO: the node's */ \
     X(RUN, 2)       /* u64 run -> when the process and its group have ended: outcome (no outputs yet) */               \
     X(SIGNAL, 3)    /* u64 run, u32 signal to its whole process tree; u32 why as status (HTC_EWALLTIME, HTC_ECANCELLED, HTC_EKILLED); no answer */ \
-    X(STAGE_OUT, 4) /* u64 run -> varint count, output files: stored under (task, attempt), synced if durable */       \
+    X(STAGE_OUT, 4) /* u64 run -> htc_stored: all that can be stored is, under (task, attempt), synced if durable. HTC_ENOSPC, HTC_EIO: the node's fault, and nothing is stored */ \
     X(CLEAN, 5)     /* u64 run, u8 drop: remove the scratch directory; drop = 1: the stored outputs too; no answer */  \
     /* --- asked by the gateway --- */                                                                                 \
     X(LAUNCH, 20)      /* str site, u64 agent, u32 slot, str user -> u32 pid */                                        \
@@ -23,7 +23,7 @@
     X(RANDOM, 25)      /* u32 n (at most 64) -> n random bytes */                                                      \
     X(BLOB_WRITE, 26)  /* 32 B hash, u64 size, u64 offset, bytes -> HTC_OK; the piece that completes it verifies the hash: HTC_EINPUT if it differs */ \
     X(BLOB_STAT, 27)   /* 32 B hash -> u64 size; HTC_ENOTFOUND */                                                      \
-    X(FILE_READ, 28)   /* u64 job, u64 task, u32 attempt, str name, u64 offset, u32 len -> u64 size, bytes: a stored output */ \
+    X(FILE_READ, 28)   /* u64 job, u64 task, u32 attempt, str name, u64 offset, u32 len -> u64 size, bytes: a stored output; name "": the manifest */ \
     X(DROP_JOB, 29)    /* u64 job: remove all stored outputs of it -> HTC_OK */                                        \
     X(DROP_OUTPUT, 30) /* u64 job, u64 task, u32 attempt: remove stored outputs; no answer */                          \
     X(LIVE_READ, 31)   /* u64 agent, attempt, str name ("stdout" or "stderr"), u64 offset, u32 len -> u64 size, bytes: what a running task has written so far */
@@ -44,9 +44,5 @@ typedef enum htc_event { HTC_EVENT_TABLE(HTC__EVENT_ENUM) } htc_event;
 #undef HTC__EVENT_ENUM
 
 const char *htc_call_name(uint32_t op); /* calls and events; "?" */
-
-void htc_write_output_files(htc_buf *b, const htc_output_file *files, uint32_t count);
-/* Allocates through env (count * sizeof); HTC_EPROTO, HTC_ENOMEM. */
-htc_status htc_read_output_files(htc_reader *r, const htc_env *env, htc_output_file **files, uint32_t *count);
 
 #endif

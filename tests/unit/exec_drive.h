@@ -40,6 +40,7 @@ typedef struct drive {
     uint32_t   signal_after_file; /* wait until the file "ready" exists in the scratch directory before the first one */
     uint32_t   keep; /* do not clean */
     uint32_t   durable;
+    uint64_t   outputs_bytes_max;
     const char *oom_events; /* instead of the cgroup's */
     /* what came */
     htc_status  staged_in, staged_out;
@@ -47,8 +48,8 @@ typedef struct drive {
     int         ran, started, stopped_seen;
     htc_outcome outcome;
     char        tail[HTC_STDERR_TAIL_MAX + 1];
-    uint32_t    files_count;
-    htc_output_file *files;
+    htc_stored  stored;
+    char       *manifest; /* its text, "" if there is none */
     htc_ns      next;
 } drive;
 
@@ -68,8 +69,7 @@ static inline void drive_open(drive *d)
 
 static inline void drive_close(drive *d)
 {
-    htc_outcome_free(NULL, &d->outcome);
-    htc__free(NULL, d->files, d->files_count * sizeof *d->files);
+    free(d->manifest);
     cr_expect(eq(int, htc__remove_tree(d->dir), 0));
 }
 
@@ -141,7 +141,7 @@ static inline void on_result(drive *d, const htc_input *in, htc_output *out)
     case HTC_CALL_RUN:
         cr_assert(eq(int, in->status, HTC_OK));
         d->ran++;
-        cr_assert(eq(int, htc_outcome_read(&r, NULL, &d->outcome), HTC_OK));
+        cr_assert(eq(int, htc_outcome_read(&r, &d->outcome), HTC_OK));
         memcpy(d->tail, d->outcome.stderr_tail.len ? d->outcome.stderr_tail.data : "", d->outcome.stderr_tail.len);
         d->outcome.stderr_tail = (htc_bytes){ 0 };
         d->next = HTC_NEVER;
@@ -150,7 +150,7 @@ static inline void on_result(drive *d, const htc_input *in, htc_output *out)
     case HTC_CALL_STAGE_OUT:
         d->staged_out = in->status;
         if (in->status == HTC_OK)
-            cr_assert(eq(int, htc_read_output_files(&r, NULL, &d->files, &d->files_count), HTC_OK));
+            cr_assert(eq(int, htc_stored_read(&r, &d->stored), HTC_OK));
         else
             keep_text(d, in);
         clean(d, out);
@@ -211,6 +211,27 @@ static inline htc_ns drive_deadline(const void *self)
 
 static const htc_machine_ops drive_ops = { sizeof drive_ops, drive_step, drive_deadline, NULL, 0 };
 
+/* The manifest is what its hash says. */
+static inline void read_manifest(drive *d)
+{
+    char    path[700];
+    uint8_t hash[32];
+    free(d->manifest);
+    d->manifest = NULL;
+    if (!d->stored.outputs.manifest_bytes)
+        return;
+    snprintf(path, sizeof path, "%s/out/3/0/7.2/manifest", d->data);
+    size_t room = d->stored.outputs.manifest_bytes + 2;
+    d->manifest = malloc(room);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : pread(fd, d->manifest, room - 1, 0);
+    cr_assert(fd >= 0 && eq(u64, (uint64_t)n, d->stored.outputs.manifest_bytes));
+    close(fd);
+    d->manifest[n] = 0;
+    htc_content_hash((htc_bytes){ d->manifest, (size_t)n }, hash);
+    cr_expect(memcmp(hash, d->stored.outputs.manifest, 32) == 0);
+}
+
 static inline int children_left(void)
 {
     siginfo_t info;
@@ -223,7 +244,7 @@ static inline void drive_run(drive *d)
     static const char *const environ[] = { "HOME=/nonexistent home", "PATH=/usr/bin:/bin", "PASSED=yes", "SECRET=no", NULL };
     htc_agent_host_options o = { .size = sizeof o, .slot_dir = d->slot, .data_dir = d->data, .agent = 99,
                                  .node = "here", .site = "local", .env_pass = pass, .environ = environ,
-                                 .durable = d->durable };
+                                 .durable = d->durable, .outputs_bytes_max = d->outputs_bytes_max };
     htc_host       *host;
     htc_agent_host *agent;
     htc_error       error = { 0 };
@@ -239,6 +260,7 @@ static inline void drive_run(drive *d)
     htc_host_destroy(host);
     htc_agent_host_destroy(agent);
     cr_expect(eq(int, children_left(), 0), "a child was left behind");
+    read_manifest(d);
     if (!d->keep) {
         char path[700];
         snprintf(path, sizeof path, "%s/scratch/3.7.2", d->slot);
@@ -258,27 +280,37 @@ static inline void shell(drive *d, const char *script)
     d->task.n_args = 2;
 }
 
-static inline const htc_output_file *file_named(const drive *d, const char *name)
+/* The line of the manifest about an output, as it is shown; NULL. */
+static inline char *line_of(const drive *d, const char *name)
 {
-    for (uint32_t i = 0; i < d->files_count; i++)
-        if (strcmp(d->files[i].name, name) == 0)
-            return &d->files[i];
-    return NULL;
+    char field[5000];
+    snprintf(field, sizeof field, "\"name\":\"%s\"", name);
+    char *at = d->manifest ? strstr(d->manifest, field) : NULL, *end = at ? strchr(at, '\n') : NULL;
+    while (at && at > d->manifest && at[-1] != '\n')
+        at--;
+    return at ? strndup(at, (size_t)(end - at)) : NULL;
+}
+
+/* The manifest says of an output: this. */
+static inline void expect_line(const drive *d, const char *name, const char *what)
+{
+    char *line = line_of(d, name);
+    cr_expect(line && strstr(line, what), "%s: %s, and not %s", name, line ? line : "(nothing)", what);
+    free(line);
 }
 
 /* The stored content of an output, checked against its hash. */
 static inline void expect_output(const drive *d, const char *name, const char *content)
 {
-    char                   path[1024], text[65536];
-    uint8_t                hash[32];
-    const htc_output_file *f = file_named(d, name);
-    cr_assert(f != NULL, "no output %s", name);
-    snprintf(path, sizeof path, "%s/out/3/0/7.2/%s", d->data, name);
+    char    path[1024], text[65536], hex[65], known[160];
+    uint8_t hash[32];
+    snprintf(path, sizeof path, "%s/out/3/0/7.2/files/%s", d->data, name);
     ssize_t n = htc__read_text(path, text, sizeof text);
     cr_assert(n >= 0, "%s is not stored", path);
     htc_content_hash((htc_bytes){ text, (size_t)n }, hash);
-    cr_expect(memcmp(hash, f->hash, 32) == 0);
-    cr_expect(eq(u64, f->size, (uint64_t)n));
+    htc_content_hex(hash, hex);
+    snprintf(known, sizeof known, "\"size\":%zu,\"hash\":\"%s\"", (size_t)n, hex);
+    expect_line(d, name, known);
     cr_expect(eq(str, text, (char *)content));
 }
 

@@ -90,13 +90,12 @@ static void say_message(htc_bytes message)
         say_attempt(&m.started.attempt);
         break;
     case HTC_WIRE_TASK_RESULT:
-        cr_assert(eq(int, htc_task_result_read(&r, NULL, &m.result), HTC_OK));
+        cr_assert(eq(int, htc_task_result_read(&r, &m.result), HTC_OK));
         say_attempt(&m.result.attempt);
         say(" %s (%s)", htc_status_name(m.result.outcome.status), m.result.outcome.reason);
-        for (uint32_t i = 0; i < m.result.outcome.outputs; i++)
-            say(" %s", m.result.outcome.output[i].name);
+        if (m.result.outcome.outputs.files)
+            say(" files %llu", (unsigned long long)m.result.outcome.outputs.files);
         cr_expect(eq(str, m.result.outcome.node, "n1"));
-        htc_outcome_free(NULL, &m.result.outcome);
         break;
     case HTC_WIRE_GIVE_BACK:
         cr_assert(eq(int, htc_give_back_read(&r, &m.back), HTC_OK));
@@ -272,9 +271,9 @@ static void ends(uint64_t run, htc_status status, int32_t code, uint32_t signal)
 
 static void stored(uint64_t run)
 {
-    htc_output_file file = { .name = "stdout", .size = 3 };
+    htc_stored stored = { .outputs = { .files = 1, .bytes = 3 } };
     htc_buf_clear(&body);
-    htc_write_output_files(&body, &file, 1);
+    htc_stored_write(&body, &stored);
     result(HTC_CALL_STAGE_OUT, run, HTC_OK, htc_buf_bytes(&body));
 }
 
@@ -361,7 +360,7 @@ Test(agent, runs_a_task_and_leaves_an_empty_queue)
            "[1000000] call RUN 1\n"
            "[1000000] send STARTED 1.7/1\n"
            "[1002000] call STAGE_OUT 1\n"
-           "[1002000] send TASK_RESULT 1.7/1 HTC_OK () stdout\n"
+           "[1002000] send TASK_RESULT 1.7/1 HTC_OK () files 1\n"
            "[1002000] send PULL 2 want 127\n"
            "[1002000] call CLEAN 1\n"
            "[1002000] send BYE HTC_OK (the queue is empty)\n"
@@ -417,12 +416,12 @@ Test(agent, works_through_prefetched_tasks)
            "[1000000] call RUN 1\n"
            "[1000000] call RUN 2\n"
            "[1000000] call STAGE_OUT 2\n"
-           "[1000000] send TASK_RESULT 1.1/1 HTC_EEXIT (exit code 3) stdout\n"
+           "[1000000] send TASK_RESULT 1.1/1 HTC_EEXIT (exit code 3) files 1\n"
            "[1000000] call STAGE_IN 3\n");
     ends(1, HTC_ESIGNAL, 0, 11);
     stored(1);
     expect("[1000000] call STAGE_OUT 1\n"
-           "[1000000] send TASK_RESULT 1.0/1 HTC_ESIGNAL (killed by signal 11 (SEGV)) stdout\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_ESIGNAL (killed by signal 11 (SEGV)) files 1\n"
            "[1000000] send PULL 2 want 125\n");
 }
 
@@ -436,11 +435,11 @@ Test(agent, repeats_a_result_until_the_verdict)
     wait_until(now + 8000 * MS);
     hear_verdict(0, HTC_MISMATCH);
     expect("[1000000] call STAGE_OUT 1\n"
-           "[1000000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1000000] send PULL 2 want 127\n"
-           "[1001000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
-           "[1003000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
-           "[1007000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1001000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
+           "[1003000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
+           "[1007000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1008000] call CLEAN 1 drop\n");
 }
 
@@ -455,7 +454,7 @@ Test(agent, ends_a_task_at_its_wall_time_limit)
            "[1013600] call SIGNAL 1 9 HTC_EWALLTIME\n"
            "[1020000] send HEARTBEAT 3 grant 1 1.0/1r\n"
            "[1020000] call STAGE_OUT 1\n"
-           "[1020000] send TASK_RESULT 1.0/1 HTC_EWALLTIME (wall-time limit of 3.600 s reached) stdout\n"
+           "[1020000] send TASK_RESULT 1.0/1 HTC_EWALLTIME (wall-time limit of 3.600 s reached) files 1\n"
            "[1020000] send PULL 2 want 127\n");
 }
 
@@ -479,9 +478,9 @@ Test(agent, cancels_what_runs_and_what_waits)
            "[1000000] send TASK_RESULT 1.2/1 HTC_ECANCELLED (cancelled before it started)\n"
            "[1000000] call STAGE_OUT 1\n"
            "[1000000] call STAGE_OUT 2\n"
-           "[1000000] send TASK_RESULT 1.0/1 HTC_ECANCELLED (cancelled) stdout\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_ECANCELLED (cancelled) files 1\n"
            "[1000000] call STAGE_IN 4\n"
-           "[1000000] send TASK_RESULT 1.1/1 HTC_OK () stdout\n"
+           "[1000000] send TASK_RESULT 1.1/1 HTC_OK () files 1\n"
            "[1000000] send PULL 2 want 124\n");
 }
 
@@ -524,7 +523,7 @@ Test(agent, drains_after_the_current_task)
     expect("[1000000] send GIVE_BACK 1.1/1\n"
            "[1001000] send GIVE_BACK 1.1/1\n"
            "[1001000] call STAGE_OUT 1\n"
-           "[1001000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1001000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1001000] call CLEAN 1\n"
            "[1001000] send BYE HTC_OK (drained)\n"
            "[1001000] stop HTC_OK\n");
@@ -542,7 +541,7 @@ Test(agent, serves_on_when_the_drain_is_called_off)
     stored(1);
     expect("[1010000] send HEARTBEAT 2 grant 1 1.0/1r\n"
            "[1010000] call STAGE_OUT 1\n"
-           "[1010000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1010000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1010000] send PULL 2 want 127\n");
 }
 
@@ -558,7 +557,7 @@ Test(agent, a_signal_to_the_agent_drains_it_for_good)
     hear_verdict(0, HTC_OK);
     expect("[1010000] send HEARTBEAT 2 grant 1 1.0/1r\n"
            "[1010000] call STAGE_OUT 1\n"
-           "[1010000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[1010000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1010000] call CLEAN 1\n"
            "[1010000] send BYE HTC_OK (drained)\n"
            "[1010000] stop HTC_OK\n");
@@ -581,7 +580,7 @@ Test(agent, stops_at_once_and_gives_everything_back)
            "[1000000] send GIVE_BACK 1.2/1\n"
            "[1000000] send GIVE_BACK 1.0/1\n"
            "[1000000] call STAGE_OUT 2\n"
-           "[1000000] send TASK_RESULT 1.1/1 HTC_OK () stdout\n"
+           "[1000000] send TASK_RESULT 1.1/1 HTC_OK () files 1\n"
            "[1000000] call CLEAN 1 drop\n"
            "[1000000] call CLEAN 2\n"
            "[1000000] send BYE HTC_OK (told to stop)\n"
@@ -602,7 +601,7 @@ Test(agent, keeps_results_while_the_gateway_is_away)
     hear_welcome(HTC_OK);
     expect("[4600000] send HELLO\n"
            "[4600000] send AGENT_HELLO grant 1 1.0/1R\n"
-           "[4600000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+           "[4600000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[4600000] send HEARTBEAT 2 grant 1 1.0/1R\n"
            "[4600000] send PULL 2 want 127\n");
     step((htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_CLOSED, .peer = GATEWAY, .status = HTC_ECLOSED });
@@ -625,7 +624,7 @@ Test(agent, registers_again_after_it_was_stalled)
     expect("[1060000] send AGENT_HELLO grant 1 1.0/1r 1.1/1w\n"
            "[1060000] call STAGE_OUT 1\n");
     hear_welcome(HTC_OK);
-    expect("[1060000] send TASK_RESULT 1.0/1 HTC_OK () stdout\n"
+    expect("[1060000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1060000] send HEARTBEAT 2 grant 1 1.0/1R 1.1/1w\n");
     hear_answer(2, 0, 1, -1);
     expect("[1060000] send PULL 2 want 127\n");

@@ -37,7 +37,7 @@ Test(exec, every_way_to_end_is_told_apart)
         cr_expect(eq(str, d.outcome.reason, (char *)ends[i].reason));
         cr_expect(eq(str, d.outcome.node, "here"));
         cr_expect(d.outcome.started > 0 && d.outcome.ended >= d.outcome.started);
-        cr_expect(eq(u32, d.files_count, 0));
+        cr_expect(eq(u64, d.stored.outputs.files, 0));
         drive_close(&d);
     }
 }
@@ -258,7 +258,7 @@ Test(exec, the_environment_is_clean_and_complete)
     d.compat = HTC_COMPAT_SLURM;
     d.task.limits.wall = HTC_SECOND;
     drive_run(&d);
-    snprintf(path, sizeof path, "%s/out/3/0/7.2/stdout", d.data);
+    snprintf(path, sizeof path, "%s/out/3/0/7.2/files/stdout", d.data);
     cr_assert(htc__read_text(path, text, sizeof text) > 0);
     static const char *const want[] = {
         "HTC_USER=ada\n", "HTC_METAJOB_ID=3\n", "HTC_TASK_INDEX=7\n", "HTC_TASK_COUNT=10\n", "HTC_TASK_ATTEMPT=2\n",
@@ -320,7 +320,7 @@ Test(exec, streams_are_redirected_and_stderr_has_a_tail)
     shell(&d, "echo one; echo two >&2");
     drive_run(&d);
     expect_output(&d, "both", "one\ntwo\n");
-    cr_expect(eq(u32, d.files_count, 1));
+    cr_expect(eq(u64, d.stored.outputs.files, 1));
     drive_close(&d);
 }
 
@@ -348,10 +348,7 @@ Test(exec, uploads_are_staged_in_by_hash)
     expect_output(&d, "stdout", &"echo from the blob\n"[5]);
     /* the same name with other content: staged in wrong, and told so */
     write_file(path, "echo from the bl0b\n");
-    htc_outcome_free(NULL, &d.outcome);
-    htc__free(NULL, d.files, d.files_count * sizeof *d.files);
-    d.files = NULL;
-    d.ran = d.files_count = 0;
+    d.ran = 0;
     drive_run(&d);
     cr_expect(eq(int, d.staged_in, HTC_ESTAGEIN));
     cr_expect(strstr(d.text, "staged in wrong") != NULL, "%s", d.text);

@@ -1,6 +1,7 @@
 /* What the executor makes of a task's outputs: what is stored, what is not and why, and that nothing which the task does to
  * its directories leads to a file of somebody else. */
 #include "exec_drive.h"
+#include "net/manifest.h"
 
 Test(exec_outputs, outputs_are_collected_and_links_are_not_followed)
 {
@@ -19,7 +20,11 @@ Test(exec_outputs, outputs_are_collected_and_links_are_not_followed)
               "ln -s /etc \"$HTC_OUTPUT_DIR/dir\"; mkfifo \"$HTC_OUTPUT_DIR/pipe\"; echo to stdout");
     drive_run(&d);
     cr_expect(eq(int, d.staged_out, HTC_OK), "%s", d.text);
-    cr_expect(eq(u32, d.files_count, 4));
+    cr_expect(eq(int, d.stored.status, HTC_OK));
+    cr_expect(eq(u64, d.stored.outputs.files, 4));
+    cr_expect(eq(u64, d.stored.outputs.errors, 3));
+    expect_line(&d, "link", "leaves the output directory");
+    expect_line(&d, "pipe", "not a regular file");
     expect_output(&d, "energy.txt", "-7.5\n");
     expect_output(&d, "named/poses", "p\n");
     expect_output(&d, "deep/er/file", "x\n");
@@ -28,31 +33,39 @@ Test(exec_outputs, outputs_are_collected_and_links_are_not_followed)
     drive_close(&d);
 }
 
+/* What does not belong to the task, or is not there, is named in the reason and in the manifest, and costs nothing else. */
 Test(exec_outputs, outputs_cannot_leave_their_place)
 {
     static const struct {
         const char *script;
         htc_stage   out;
-        htc_status  status;
+        uint8_t     final;
+        const char *reason;
     } cases[] = {
-        { "exit 0", { "missing", "missing", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
-        { "ln -s /etc/passwd x", { "x", "x", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
-        { "ln -s /etc d", { "d/passwd", "passwd", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
-        { "mkdir x", { "x", "x", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
-        { "echo > x", { "x", "file:///no/such/dir/x", HTC_STAGE_OVERWRITE }, HTC_ESTAGEOUT },
+        { "exit 0", { "missing", "missing", HTC_STAGE_OVERWRITE }, 0, "missing: the task did not write it" },
+        { "rm -rf \"$HTC_SCRATCH\"", { "missing", "missing", HTC_STAGE_OVERWRITE }, 0, "missing: the task did not write it" },
+        { "ln -s /etc/passwd x", { "x", "x", HTC_STAGE_OVERWRITE }, 1, "x: not a regular file" },
+        { "ln -s /etc d", { "d/passwd", "passwd", HTC_STAGE_OVERWRITE }, 1, "d/passwd: " },
+        { "mkdir x", { "x", "x", HTC_STAGE_OVERWRITE }, 1, "x: not a regular file" },
+        { "echo > x", { "x", "file:///no/such/dir/x", HTC_STAGE_OVERWRITE }, 0, "x: cannot write /no/such/dir/x" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         drive d;
+        char  script[200];
         drive_open(&d);
         d.task.out = &cases[i].out;
         d.task.n_out = 1;
-        shell(&d, cases[i].script);
+        snprintf(script, sizeof script, "echo said; echo kept > \"$HTC_OUTPUT_DIR/kept\"; %s", cases[i].script);
+        shell(&d, script);
         drive_run(&d);
-        cr_expect(eq(int, d.staged_out, cases[i].status), "case %zu: %s", i, d.text);
-        cr_expect(d.text[0] != 0);
-        char path[1024];
-        snprintf(path, sizeof path, "%s/out/3/0/7.2", d.data);
-        cr_expect(access(path, F_OK) != 0, "half a result set is stored");
+        cr_assert(eq(int, d.staged_out, HTC_OK), "case %zu: %s", i, d.text);
+        cr_expect(eq(int, d.stored.status, HTC_ESTAGEOUT), "case %zu", i);
+        cr_expect(eq(u8, d.stored.final, cases[i].final), "case %zu", i);
+        cr_expect(strstr(d.stored.reason, cases[i].reason) != NULL, "case %zu: %s", i, d.stored.reason);
+        cr_expect(eq(u64, d.stored.outputs.errors, 1));
+        expect_line(&d, cases[i].out.name, "\"error\":");
+        expect_output(&d, "stdout", "said\n");
+        expect_output(&d, "kept", "kept\n");
         drive_close(&d);
     }
 }
@@ -67,7 +80,7 @@ static void expect_trap_empty(const drive *d, const trap *t, const char *path)
 {
     struct stat st;
     char        stored[1024], text[64];
-    snprintf(stored, sizeof stored, "%s/out/3/0/7.2/%s", d->data, t->stored);
+    snprintf(stored, sizeof stored, "%s/out/3/0/7.2/files/%s", d->data, t->stored);
     cr_expect(htc__read_text(stored, text, sizeof text) < 0, "%s: what is not the task's was stored", t->script);
     cr_assert(eq(int, stat(path, &st), 0));
     cr_expect(eq(u32, st.st_mode & 07777, 0640), "%s: its mode was changed", t->script);
@@ -118,14 +131,14 @@ Test(exec_outputs, a_file_with_another_name_is_copied)
     snprintf(theirs, sizeof theirs, "%s/theirs", d.dir);
     write_file(theirs, "shared\n");
     cr_assert(eq(int, chmod(theirs, 0644), 0));
-    snprintf(script, sizeof script, "ln '%s' \"$HTC_OUTPUT_DIR/mine\"; echo own > \"$HTC_OUTPUT_DIR/own\"; chmod 0755 \"$HTC_OUTPUT_DIR/own\"",
+    snprintf(script, sizeof script, "ln '%s' \"$HTC_OUTPUT_DIR/mine\"; cd \"$HTC_OUTPUT_DIR\"; echo own > own; chmod 0755 own",
              theirs);
     shell(&d, script);
     drive_run(&d);
     cr_assert(eq(int, d.staged_out, HTC_OK), "%s", d.text);
     expect_output(&d, "mine", "shared\n");
     expect_output(&d, "own", "own\n");
-    snprintf(stored, sizeof stored, "%s/out/3/0/7.2/mine", d.data);
+    snprintf(stored, sizeof stored, "%s/out/3/0/7.2/files/mine", d.data);
     cr_assert(eq(int, stat(theirs, &a), 0));
     cr_assert(eq(int, stat(stored, &b), 0));
     cr_expect(a.st_ino != b.st_ino);
@@ -199,5 +212,190 @@ Test(exec_outputs, a_full_disk_is_told)
     drive_run(&d);
     cr_expect(eq(int, d.staged_in, HTC_ENOSPC), "%s", d.text);
     cr_assert(eq(int, umount(d.slot), 0));
+    drive_close(&d);
+}
+
+/* --- one output that cannot be stored, and the others --- */
+
+/* Thousands of files are no limit, and a name may be longer than one part of it. */
+Test(exec_outputs, many_files_and_long_names_are_stored)
+{
+    drive d;
+    char  part[201], name[900];
+    drive_open(&d);
+    memset(part, 'n', 200);
+    part[200] = 0;
+    snprintf(name, sizeof name, "%s/%s/%s/x", part, part, part);
+    shell(&d, "cd \"$HTC_OUTPUT_DIR\"; seq 1 2500 | split -l 1 -a 4; n=$(head -c 200 /dev/zero | tr '\\0' n);"
+              "mkdir -p $n/$n/$n; echo deep > $n/$n/$n/x; echo said");
+    drive_run(&d);
+    cr_assert(eq(int, d.stored.status, HTC_OK), "%s", d.stored.reason);
+    cr_expect(eq(u64, d.stored.outputs.files, 2502));
+    cr_expect(eq(u64, d.stored.outputs.dirs, 3));
+    expect_output(&d, "xaaaa", "1\n");
+    expect_output(&d, name, "deep\n");
+    expect_output(&d, "stdout", "said\n");
+    drive_close(&d);
+}
+
+/* A stream is stored under its name; the task's own file of that name gets another one, and that is said. */
+Test(exec_outputs, a_file_called_as_a_stream_is_renamed)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, "cd \"$HTC_OUTPUT_DIR\"; echo printed; echo own > stdout; mkdir stderr; echo in > stderr/x; echo err >&2");
+    drive_run(&d);
+    expect_output(&d, "stdout", "printed\n");
+    expect_output(&d, "stderr", "err\n");
+    expect_output(&d, "stdout.2", "own\n");
+    expect_line(&d, "stdout.2", "\"was\":\"stdout\"");
+    expect_line(&d, "stderr/x", "\"error\":\"another output has its name\"");
+    cr_expect(eq(int, d.stored.status, HTC_ESTAGEOUT));
+    cr_expect(eq(u8, d.stored.final, 1), "it would be so the next time");
+    drive_close(&d);
+}
+
+/* Two that nobody may read: named, in the manifest and in the reason, and the rest is stored. As somebody who is not root. */
+Test(exec_outputs, what_cannot_be_read_is_named)
+{
+    drive d;
+    drive_open(&d);
+    if (getuid() == 0) {
+        cr_assert(eq(int, chown(d.dir, 65534, 65534), 0));
+        cr_assert(eq(int, setresuid(65534, 65534, 0), 0));
+    }
+    shell(&d, "cd \"$HTC_OUTPUT_DIR\"; echo a > a; echo b > b; chmod 0 b; mkdir c; chmod 0 c; echo said");
+    drive_run(&d);
+    if (geteuid() == 65534)
+        cr_assert(eq(int, setresuid(0, 0, 0), 0));
+    cr_assert(eq(int, d.staged_out, HTC_OK), "%s", d.text);
+    cr_expect(eq(int, d.stored.status, HTC_ESTAGEOUT));
+    cr_expect(eq(u8, d.stored.final, 1));
+    cr_expect(strncmp(d.stored.reason, "2 outputs are not stored: ", 26) == 0, "%s", d.stored.reason);
+    expect_line(&d, "b", "\"mode\":\"0000\",\"error\":\"Permission denied\"");
+    expect_line(&d, "c", "\"error\":\"Permission denied\"");
+    expect_output(&d, "a", "a\n");
+    expect_output(&d, "stdout", "said\n");
+    drive_close(&d);
+}
+
+Test(exec_outputs, a_removed_working_directory_is_no_failure)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, "echo said; echo x > \"$HTC_OUTPUT_DIR/x\"; rm -rf \"$TMPDIR\"");
+    drive_run(&d);
+    cr_assert(eq(int, d.staged_out, HTC_OK), "%s", d.text);
+    cr_expect(eq(int, d.stored.status, HTC_OK), "%s", d.stored.reason);
+    expect_output(&d, "stdout", "said\n");
+    expect_output(&d, "x", "x\n");
+    drive_close(&d);
+}
+
+/* With little room: a stream as far as it goes, no file that is too large, each smaller one. */
+Test(exec_outputs, what_is_too_large_is_named_and_streams_are_cut)
+{
+    drive d;
+    drive_open(&d);
+    d.outputs_bytes_max = 1000;
+    shell(&d, "head -c 900 /dev/zero | tr '\\0' o; cd \"$HTC_OUTPUT_DIR\"; head -c 101 /dev/zero > large; echo > small");
+    drive_run(&d);
+    cr_expect(eq(int, d.stored.status, HTC_ESTAGEOUT));
+    expect_line(&d, "stdout", "\"size\":900,");
+    expect_line(&d, "large", "too large: outputs may have 1000 bytes together");
+    expect_output(&d, "small", "\n");
+    drive_close(&d);
+    drive_open(&d);
+    d.outputs_bytes_max = 1000;
+    shell(&d, "head -c 90000 /dev/zero | tr '\\0' o");
+    drive_run(&d);
+    expect_line(&d, "stdout", "\"size\":1000,");
+    expect_line(&d, "stdout", "cut: outputs may have 1000 bytes together");
+    drive_close(&d);
+}
+
+/* --- links, directories, modes --- */
+
+Test(exec_outputs, links_directories_and_modes_are_kept)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, "cd \"$HTC_OUTPUT_DIR\"; mkdir -p a/empty; echo '#!/bin/sh' > a/run; chmod 755 a/run; ln -s a/run go; ln -s ../go a/back;"
+              "ln -s nowhere dangling; ln -s ../x leaves; ln -s a/../../x around; ln -s \"$HTC_OUTPUT_DIR/a\" absolute");
+    drive_run(&d);
+    cr_assert(eq(int, d.stored.status, HTC_OK), "%s", d.stored.reason);
+    expect_line(&d, "a/empty", "{\"type\":\"d\",");
+    expect_line(&d, "a/run", "\"mode\":\"0755\"");
+    expect_line(&d, "go", "{\"type\":\"l\",");
+    expect_line(&d, "go", "\"target\":\"a/run\"}");
+    expect_line(&d, "a/back", "\"target\":\"../go\"}");
+    expect_line(&d, "dangling", "\"target\":\"nowhere\"}");
+    static const char *const leave[] = { "leaves", "around", "absolute" };
+    for (size_t i = 0; i < 3; i++)
+        expect_line(&d, leave[i], "\"error\":\"a link that leaves the output directory\"");
+    cr_expect(eq(u64, d.stored.outputs.links, 3));
+    cr_expect(eq(u64, d.stored.outputs.dirs, 2));
+    cr_expect(strncmp(d.stored.reason, "3 outputs are not stored: ", 26) == 0, "%s", d.stored.reason);
+    drive_close(&d);
+}
+
+Test(exec_outputs, links_that_stay_are_told_from_links_that_leave)
+{
+    static const struct {
+        const char *target;
+        unsigned    depth;
+        int         stays;
+    } cases[] = { { "a", 0, 1 },      { "./a/b", 0, 1 },   { ".", 0, 1 },     { "..", 1, 1 },  { "../../a", 2, 1 }, { ".././../a", 2, 1 },
+                  { "", 0, 0 },       { "/a", 5, 0 },      { "..", 0, 0 },    { "../..", 1, 0 }, { "a/..", 3, 0 },  { "../a/../b", 3, 0 },
+                  { "..a", 0, 1 },    { "...", 0, 1 },     { "a//b/", 0, 1 }, { "./..", 0, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect(eq(int, htc__link_stays(cases[i].target, cases[i].depth), cases[i].stays), "%s at %u", cases[i].target, cases[i].depth);
+}
+
+/* --- names --- */
+
+Test(exec_outputs, names_are_shown_as_one_text_each)
+{
+    static const char *const cases[][2] = {
+        { "plain", "plain" },   { "\xC3\xA4", "\xC3\xA4" }, { "\xFF", "%FF" },    { "%FF", "%25FF" }, { "50%", "50%" },
+        { "a\tb\nc", "a%09b%0Ac" }, { "\x1B[1m", "%1B[1m" },   { "\xC2\x9B", "%C2%9B" }, { "%%41", "%%2541" }, { "\x7F", "%7F" },
+    };
+    char shown[64], back[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert(eq(int, htc__name_show(cases[i][0], shown, sizeof shown), 0));
+        cr_expect(eq(str, shown, (char *)cases[i][1]));
+        cr_assert(eq(int, htc__name_of_shown(shown, back, sizeof back), 0));
+        cr_expect(eq(str, back, (char *)cases[i][0]));
+    }
+    /* any bytes: there and back again */
+    static const char letters[] = "%%%%0123456789abcdefABCDEF\t\xC2\x9B\xC3\xA4\xFFz";
+    htc_rng           rng = { 7 };
+    for (int i = 0; i < 20000; i++) {
+        char   name[20];
+        size_t n = htc_rng_below(&rng, sizeof name);
+        for (size_t k = 0; k < n; k++)
+            name[k] = letters[htc_rng_below(&rng, sizeof letters - 1)];
+        name[n] = 0;
+        cr_assert(eq(int, htc__name_show(name, shown, sizeof shown), 0));
+        cr_assert(eq(int, htc__name_of_shown(shown, back, sizeof back), 0));
+        cr_assert(eq(str, back, name), "shown as %s", shown);
+    }
+    cr_expect(eq(int, htc__name_show("four", shown, 4), -1));
+    cr_expect(eq(int, htc__name_of_shown("a%00b", back, sizeof back), -1));
+}
+
+/* Names that no message could carry are stored all the same, each under its own. */
+Test(exec_outputs, odd_names_are_stored)
+{
+    drive d;
+    drive_open(&d);
+    shell(&d, "cd \"$HTC_OUTPUT_DIR\"; for n in \"$(printf 'a\\tb')\" \"$(printf 'c\\377')\" c%FF '\"q\\'; do echo \"$n\" > \"$n\"; done");
+    drive_run(&d);
+    cr_assert(eq(int, d.stored.status, HTC_OK), "%s", d.stored.reason);
+    cr_expect(eq(u64, d.stored.outputs.files, 4));
+    expect_line(&d, "a%09b", "\"size\":4,");
+    expect_line(&d, "c%FF", "\"size\":3,");
+    expect_line(&d, "c%25FF", "\"size\":5,");
+    expect_line(&d, "\\\"q\\\\", "\"size\":4,");
     drive_close(&d);
 }

@@ -290,7 +290,7 @@ Test(gateway_host, outputs_are_read_dropped_and_never_left)
     char     dir[300];
     htc_buf *b;
     play_open(&p);
-    snprintf(dir, sizeof dir, "%s/data/out/3/1/2000.2/sub", p.dir);
+    snprintf(dir, sizeof dir, "%s/data/out/3/1/2000.2/files/sub", p.dir);
     put_file(dir, "file", "0123456789");
     snprintf(dir, sizeof dir, "%s/slots/1/scratch/3.2000.2", p.dir);
     put_file(dir, "stdout", "live");

@@ -58,14 +58,13 @@ static void result_durable(sys *s, const htc_attempt *a, htc_bytes value)
     htc_reader  r = htc_reader_of(value);
     sys_task   *t = sys_task_of(s, a->job, a->task);
     need_attempt(t, a->attempt);
-    if (htc_outcome_read(&r, NULL, &o) != HTC_OK)
+    if (htc_get_u8(&r) != 2 || htc_outcome_read(&r, &o) != HTC_OK)
         sys_fail(s, "a result that cannot be read");
     else if (o.status == HTC_OK)
         t->attempts[a->attempt].result = 1;
     t->attempts[a->attempt].told = 1;
     t->attempts[a->attempt].status = o.status;
     t->attempts[a->attempt].span = o.ended > o.started ? o.ended - o.started : 0;
-    htc_outcome_free(NULL, &o);
 }
 
 typedef struct chunk_at {

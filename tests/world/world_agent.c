@@ -106,12 +106,12 @@ static void run(sys_agent *a, const htc_effect *effect, sys_process *p)
 
 static void stage_out(sys_agent *a, const htc_effect *effect, sys_process *p)
 {
-    htc_output_file file = { .name = "stdout", .size = p->attempt.task };
-    htc_buf         b;
-    htc_status      status = p->how.stage_out;
+    htc_stored stored = { .outputs = { .files = 1, .bytes = p->attempt.task } };
+    htc_buf    b;
+    htc_status status = p->how.stage_out;
     p->how.stage_out = HTC_OK;
     htc_buf_init(&b, NULL, 0);
-    htc_write_output_files(&b, &file, 1);
+    htc_stored_write(&b, &stored);
     if (status == HTC_OK)
         sys_output_stored(a->s, &p->attempt);
     htc_sim_result(a->node, a->s->options.stage_ns, effect, status,

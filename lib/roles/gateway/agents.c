@@ -416,7 +416,7 @@ typedef union message {
     htc_bye         bye;
 } message;
 
-static htc_status read_message(htc_gateway *gw, uint16_t type, htc_reader *r, message *m, uint64_t *id)
+static htc_status read_message(uint16_t type, htc_reader *r, message *m, uint64_t *id)
 {
     htc_status status = HTC_EPROTO;
     switch (type) {
@@ -424,7 +424,7 @@ static htc_status read_message(htc_gateway *gw, uint16_t type, htc_reader *r, me
     case HTC_WIRE_HEARTBEAT: status = htc_heartbeat_read(r, &m->heartbeat); *id = m->heartbeat.agent; break;
     case HTC_WIRE_PULL: status = htc_pull_read(r, &m->pull); *id = m->pull.agent; break;
     case HTC_WIRE_STARTED: status = htc_started_read(r, &m->started); *id = m->started.agent; break;
-    case HTC_WIRE_TASK_RESULT: status = htc_task_result_read(r, &gw->env, &m->result); *id = m->result.agent; break;
+    case HTC_WIRE_TASK_RESULT: status = htc_task_result_read(r, &m->result); *id = m->result.agent; break;
     case HTC_WIRE_GIVE_BACK: status = htc_give_back_read(r, &m->give_back); *id = m->give_back.agent; break;
     case HTC_WIRE_BYE: status = htc_bye_read(r, &m->bye); *id = m->bye.agent; break;
     default: break;
@@ -459,7 +459,7 @@ void gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r)
         gw_break(gw, HTC_ENOMEM, "reading an agent's message");
         return;
     }
-    htc_status status = read_message(gw, type, r, m, &id);
+    htc_status status = read_message(type, r, m, &id);
     if (status == HTC_ENOMEM) {
         gw_break(gw, status, "reading an agent's message");
     } else if (status != HTC_OK) {
@@ -475,8 +475,6 @@ void gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r)
         else if (type != HTC_WIRE_BYE && (!a || a->state == AGENT_LOST))
             welcome(gw, c->peer, HTC_ENOTFOUND); /* one that is known registers on each connection first */
     }
-    if (type == HTC_WIRE_TASK_RESULT && status == HTC_OK)
-        htc_outcome_free(&gw->env, &m->result.outcome);
     htc__free(&gw->env, m, sizeof *m);
 }
 

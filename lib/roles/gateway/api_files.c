@@ -150,22 +150,6 @@ static void log_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_
         req_fail(gw, q, HTC_EINVAL, "name one task", "logs shows one task at a time");
 }
 
-/* A name that stays in its directory: relative, without "..". */
-static int name_ok(const char *name)
-{
-    if (!name[0] || name[0] == '/')
-        return 0;
-    for (const char *p = name; *p;) {
-        size_t n = strcspn(p, "/");
-        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-            return 0;
-        p += n;
-        if (*p == '/' && *++p == '\0')
-            return 0;
-    }
-    return 1;
-}
-
 static void download_job(htc_gateway *gw, request *q, job *j)
 {
     htc_reader r = htc_reader_of(htc_buf_bytes(&q->raw));
@@ -178,7 +162,7 @@ static void download_job(htc_gateway *gw, request *q, job *j)
     f.len = htc_get_u32(&r);
     if (htc_reader_done(&r) != HTC_OK)
         req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
-    else if (!name_ok(f.name))
+    else if (f.name[0] && !gw_name_stays(f.name)) /* none: the manifest */
         req_fail(gw, q, HTC_EPATH, "", "'%s' is not the name of an output", f.name);
     else if (f.len == 0 || f.len > PIECE_MAX)
         req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "a piece of %u bytes", f.len);

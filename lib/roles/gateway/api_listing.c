@@ -248,16 +248,14 @@ static void outcome_known(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     asking      w = *(asking *)ctx;
     htc_outcome o = { 0 };
-    htc_reader  reader = htc_reader_of(r->value);
     char        reason[sizeof o.reason + 80];
-    htc_status  status = r->status == HTC_OK ? htc_outcome_read(&reader, &gw->env, &o) : r->status;
+    htc_status  status = r->status == HTC_OK ? record_result_read(r->value, &o) : r->status;
     const char *text = htc_strerror((htc_status)w.task.status);
     ctx_free(gw, ctx);
     snprintf(reason, sizeof reason, "%s", text);
     if (status == HTC_OK && o.reason[0] && strcmp(o.reason, text) != 0)
         snprintf(reason, sizeof reason, "%s: %s", text, o.reason);
     explain_task(gw, w.q, w.job, w.index, &w.task, reason);
-    htc_outcome_free(&gw->env, &o);
     gw_job_release(gw, w.job);
 }
 

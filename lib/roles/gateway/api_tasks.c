@@ -5,20 +5,26 @@
 #include "roles/gateway/gateway.h"
 
 #define CHUNKS_OF_ONE 64 /* chunks looked at for one answer */
-#define OUTPUTS_OF_ONE 20000 /* named in one answer: what keeps it within one message */
+#define MANIFESTS_OF_ONE (1u << 20) /* bytes of manifests in one answer: what keeps it within one message */
+#define MANIFEST_PIECE (256u << 10)  /* longer than any line of one */
 #define RESULTS_AT_ONCE 64 /* result records asked for together */
 
 typedef struct listing {
     request *q;
     job     *job;
     uint64_t index, last, limit; /* next task to look at; last one wanted */
-    uint32_t chunks, outputs;
+    uint32_t chunks;
     uint8_t  results, failed_only;
     char     state_name[16]; /* wanted; empty: every */
     uint32_t n;              /* results asked for */
     htc_attempt asked[RESULTS_AT_ONCE];
     int32_t     status[RESULTS_AT_ONCE];
     size_t      place[RESULTS_AT_ONCE]; /* in the list of tasks that is being made */
+    /* outputs: results whose manifests are being read, one after the other */
+    uint64_t    manifest[RESULTS_AT_ONCE]; /* its bytes */
+    uint32_t    naming;
+    uint64_t    cursor, cursor_of; /* what was read of the manifest of that task */
+    uint64_t    bytes;             /* of manifests in this answer */
 } listing;
 
 static const char *state_name(const job *j, const task *t)
@@ -55,9 +61,11 @@ static void finish(htc_gateway *gw, listing *l, htc_status status)
     } else {
         json_t *list = q->answer;
         q->answer = NULL;
-        req_answer(gw, q,
-                   json_pack("{s:I,s:o,s:o}", "job", (json_int_t)l->job->id, l->results ? "results" : "tasks", list, "next",
-                             l->index <= l->last && l->index < l->job->count ? json_integer((json_int_t)l->index) : json_null()));
+        json_t *o = json_pack("{s:I,s:o,s:o}", "job", (json_int_t)l->job->id, l->results ? "results" : "tasks", list, "next",
+                              l->index <= l->last && l->index < l->job->count ? json_integer((json_int_t)l->index) : json_null());
+        if (o && l->results)
+            json_object_set_new(o, "next_output", json_integer(l->index == l->cursor_of ? (json_int_t)l->cursor : 0));
+        req_answer(gw, q, o);
     }
     gw_job_release(gw, l->job);
     ctx_free(gw, l);
@@ -112,18 +120,18 @@ static int wanted(const listing *l, const task *t)
 
 static json_t *outcome_json(const htc_attempt *at, const htc_outcome *o)
 {
-    char    hex[65];
-    json_t *outputs = json_array();
-    for (uint32_t i = 0; i < o->outputs; i++) {
-        sodium_bin2hex(hex, sizeof hex, o->output[i].hash, 32);
-        json_array_append_new(outputs, json_pack("{s:s,s:I,s:s}", "name", o->output[i].name, "size",
-                                                 (json_int_t)o->output[i].size, "hash", hex));
-    }
-    json_t *v = json_pack("{s:I,s:I,s:s,s:i,s:I,s:f,s:f,s:f,s:I,s:s,s:s,s:o}", "index", (json_int_t)at->task, "attempt",
+    char               hex[65] = "";
+    const htc_outputs *x = &o->outputs;
+    if (x->manifest_bytes)
+        sodium_bin2hex(hex, sizeof hex, x->manifest, 32);
+    json_t *summary = json_pack("{s:I,s:I,s:I,s:I,s:I,s:s,s:I}", "files", (json_int_t)x->files, "dirs", (json_int_t)x->dirs, "links",
+                                (json_int_t)x->links, "errors", (json_int_t)x->errors, "bytes", (json_int_t)x->bytes, "manifest",
+                                hex, "manifest_bytes", (json_int_t)x->manifest_bytes);
+    json_t *v = json_pack("{s:I,s:I,s:s,s:i,s:I,s:f,s:f,s:f,s:I,s:s,s:s,s:o,s:[]}", "index", (json_int_t)at->task, "attempt",
                           (json_int_t)at->attempt, "status", htc_status_name(o->status), "exit_code", (int)o->exit_code,
                           "signal", (json_int_t)o->signal, "started", (double)o->started / 1e9, "ended",
                           (double)o->ended / 1e9, "cpu_s", (double)o->cpu_ns / 1e9, "memory_peak",
-                          (json_int_t)o->memory_peak, "node", o->node, "reason", o->reason, "outputs", outputs);
+                          (json_int_t)o->memory_peak, "node", o->node, "reason", o->reason, "summary", summary, "outputs");
     if (v && o->status != HTC_OK && o->stderr_tail.len) {
         json_t *tail = json_stringn(o->stderr_tail.data, o->stderr_tail.len);
         json_object_set_new(v, "stderr_tail", tail ? tail : json_string("(not text)"));
@@ -148,26 +156,114 @@ static void add_outcome(json_t *listed, const htc_outcome *o)
         json_object_set_new(listed, "ended", json_real((double)o->ended / 1e9));
 }
 
+/* ---- the outputs of the results that were found ---- */
+
+static void name_outputs(htc_gateway *gw, listing *l);
+
+/* Results that were asked for stand in the answer in their order, null until they are found. */
+static json_t *found(const listing *l, uint32_t i)
+{
+    json_t *v = json_array_get(l->q->answer, l->place[i]);
+    return json_is_object(v) ? v : NULL;
+}
+
+static void forget_missing(listing *l)
+{
+    for (uint32_t i = l->n; i > 0; i--)
+        if (!found(l, i - 1))
+            json_array_remove(l->q->answer, l->place[i - 1]);
+    l->n = 0;
+}
+
+/* What was found after the present one is for the next answer, which begins at that task. */
+static void page_ends(htc_gateway *gw, listing *l, uint64_t index)
+{
+    for (; l->n > l->naming + 1; l->n--)
+        json_array_remove(l->q->answer, l->place[l->n - 1]);
+    forget_missing(l);
+    l->index = index;
+    finish(gw, l, HTC_OK);
+}
+
+static void manifest_read(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    listing   *l = ctx;
+    json_t    *v = found(l, l->naming);
+    htc_reader r = htc_reader_of(body);
+    uint64_t   size = status == HTC_OK ? htc_get_u64(&r) : 0;
+    htc_bytes  piece = status == HTC_OK ? htc_get_bytes(&r) : (htc_bytes){ NULL, 0 };
+    size_t     taken = 0;
+    if (status == HTC_OK && r.status != HTC_OK)
+        status = HTC_EPROTO;
+    if (status == HTC_OK && (l->cursor >= size || size != l->manifest[l->naming]))
+        status = HTC_ECORRUPT;
+    if (status == HTC_OK)
+        status = gw_manifest_entries(piece, json_object_get(v, "outputs"), &taken);
+    l->cursor += taken;
+    l->bytes += taken;
+    if (status != HTC_OK) {
+        json_object_set_new(v, "outputs_error", json_string(htc_status_name(status)));
+        l->cursor = l->manifest[l->naming];
+    }
+    name_outputs(gw, l);
+}
+
+static void ask_manifest(htc_gateway *gw, listing *l)
+{
+    const htc_attempt *at = &l->asked[l->naming];
+    htc_buf_clear(&gw->scratch);
+    htc_put_u64(&gw->scratch, at->job);
+    htc_put_u64(&gw->scratch, at->task);
+    htc_put_u32(&gw->scratch, at->attempt);
+    htc_put_str(&gw->scratch, "");
+    htc_put_u64(&gw->scratch, l->cursor);
+    htc_put_u32(&gw->scratch, MANIFEST_PIECE);
+    gw_call(gw, HTC_CALL_FILE_READ, htc_buf_bytes(&gw->scratch), manifest_read, l);
+}
+
+static void name_outputs(htc_gateway *gw, listing *l)
+{
+    for (; l->naming < l->n; l->naming++) {
+        uint64_t index = l->asked[l->naming].task;
+        if (!found(l, l->naming))
+            continue;
+        if (l->cursor_of != index) {
+            l->cursor_of = index;
+            l->cursor = 0;
+        }
+        int more = l->cursor < l->manifest[l->naming], full = l->bytes >= MANIFESTS_OF_ONE;
+        if (more && !full) {
+            ask_manifest(gw, l);
+            return;
+        }
+        if (full) {
+            page_ends(gw, l, more ? index : index + 1);
+            return;
+        }
+    }
+    forget_missing(l);
+    walk(gw, l);
+}
+
 static void result_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     listing           *l = ctx;
     const htc_attempt *at = &l->asked[r->index];
     htc_outcome        o = { .status = (htc_status)l->status[r->index] };
-    htc_reader         reader = htc_reader_of(r->value);
     /* One that was cancelled before it ran has no record; its state says all. */
-    if (r->status == HTC_OK && htc_outcome_read(&reader, &gw->env, &o) != HTC_OK) {
-        htc_outcome_free(&gw->env, &o);
+    if (r->status == HTC_OK && record_result_read(r->value, &o) != HTC_OK)
         o = (htc_outcome){ .status = HTC_ECORRUPT };
-    }
     int on_its_way = r->status == HTC_ENOTFOUND && o.status != HTC_ECANCELLED; /* to the store: it is listed later */
     if (l->results && !on_its_way) {
-        l->outputs += o.outputs;
-        json_array_append_new(l->q->answer, outcome_json(at, &o));
+        json_array_set_new(l->q->answer, l->place[r->index], outcome_json(at, &o));
+        l->manifest[r->index] = o.outputs.manifest_bytes;
     } else if (r->status == HTC_OK) {
         add_outcome(json_array_get(l->q->answer, l->place[r->index]), &o);
     }
-    htc_outcome_free(&gw->env, &o);
-    if (r->last) {
+    if (r->last && l->results) {
+        l->naming = 0;
+        name_outputs(gw, l);
+    } else if (r->last) {
         l->n = 0;
         walk(gw, l);
     }
@@ -178,6 +274,10 @@ static void ask_results(htc_gateway *gw, listing *l)
     htc_kv_request rq[RESULTS_AT_ONCE];
     key            keys[RESULTS_AT_ONCE];
     for (uint32_t i = 0; i < l->n; i++) {
+        if (l->results) {
+            l->place[i] = json_array_size(l->q->answer);
+            json_array_append_new(l->q->answer, json_null());
+        }
         keys[i] = key_result(l->asked[i].job, l->asked[i].task, l->asked[i].attempt);
         rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&keys[i]) };
     }
@@ -251,7 +351,7 @@ static void chunk_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
 static void walk(htc_gateway *gw, listing *l)
 {
     while (l->index <= l->last && json_array_size(l->q->answer) < l->limit && l->chunks < CHUNKS_OF_ONE &&
-           l->outputs < OUTPUTS_OF_ONE) {
+           l->bytes < MANIFESTS_OF_ONE) {
         uint64_t index = l->index / CHUNK_TASKS;
         chunk   *c = gw_chunk(l->job, index);
         /* An open job has all in memory that lies ahead of what was handed out. */
@@ -297,7 +397,8 @@ static void list_job(htc_gateway *gw, request *q, job *j)
     l->job = j;
     l->results = strcmp(q->op, "results") == 0;
     l->failed_only = req_flag(q, "failed") != 0;
-    l->index = from;
+    l->index = l->cursor_of = from;
+    l->cursor = l->results ? req_u64(q, "from_output", 0) : 0;
     l->last = last;
     l->limit = limit < 1 ? 1 : limit > 5000 ? 5000 : limit;
     if (state)

@@ -399,6 +399,14 @@ waiter *waiter_new(htc_gateway *gw, void (*fn)(htc_gateway *, void *, htc_status
 void waiters_run(htc_gateway *gw, waiter **list, htc_status status);
 
 /* records.c: each writer clears b first; each reader answers HTC_ECORRUPT for what it cannot have written. */
+/* manifest.c */
+int        gw_name_stays(const char *name);
+/* Append the entries of the whole lines of a piece to list; *taken: the bytes of these lines. HTC_ECORRUPT: a line is no entry,
+ * or none ends. */
+htc_status gw_manifest_entries(htc_bytes piece, json_t *list, size_t *taken);
+
+void       record_result_write(htc_buf *b, const htc_outcome *o);
+htc_status record_result_read(htc_bytes bytes, htc_outcome *o);
 void       record_user_write(htc_buf *b, const user *u);
 htc_status record_user_read(htc_bytes bytes, user *u);
 void       record_job_write(htc_buf *b, const job *j);

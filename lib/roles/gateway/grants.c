@@ -146,7 +146,7 @@ static void judge_node(htc_gateway *gw, const agent *a, const htc_outcome *o)
     health_verdict verdict = health_of(o->status, o->ended > o->started ? o->ended - o->started : 0);
     if (o->status == HTC_OK)
         node_works(gw, a);
-    if (verdict != HEALTH_FAILS_FAST)
+    if (verdict != HEALTH_FAILS_FAST || o->final)
         return;
     node *all = node_of(gw, a->node, ""), *his = all ? node_of(gw, a->node, a->user->name) : NULL;
     if (!his || ++his->in_a_row < HEALTH_LIMIT)
@@ -205,7 +205,7 @@ static void fail_unrun(htc_gateway *gw, job *j, chunk *c, uint32_t offset, htc_s
     t->attempt++;
     t->status = status;
     htc_buf_init(&b, &gw->env, 0);
-    htc_outcome_write(&b, &o);
+    record_result_write(&b, &o);
     gw_chunk_put(gw, c, key_result(j->id, c->index * CHUNK_TASKS + offset, t->attempt), &b);
     htc_buf_free(&b);
     gw_task_set(gw, c, offset, TASK_FAILED);
@@ -426,9 +426,10 @@ static void drop_output(htc_gateway *gw, uint64_t id, uint64_t index, uint32_t a
 #define DROPPED_MAX 32 /* attempts before this one whose outputs are looked for */
 
 /* Repeating cannot mend these. */
-static int final_status(htc_status status)
+static int is_final(const htc_outcome *o)
 {
-    return status == HTC_EINPUT || status == HTC_ENOEXEC || status == HTC_ENOFIT || status == HTC_EPATH ||
+    htc_status status = o->status;
+    return o->final || status == HTC_EINPUT || status == HTC_ENOEXEC || status == HTC_ENOFIT || status == HTC_EPATH ||
            status == HTC_EUNSUPPORTED;
 }
 
@@ -444,7 +445,7 @@ static void keep_result(htc_gateway *gw, chunk *c, const htc_attempt *at, const 
 {
     htc_buf b;
     htc_buf_init(&b, &gw->env, HTC_KV_VALUE_MAX);
-    htc_outcome_write(&b, o);
+    record_result_write(&b, o);
     gw_chunk_put(gw, c, key_result(at->job, at->task, at->attempt), &b);
     htc_buf_free(&b);
 }
@@ -476,7 +477,7 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
             gw_task_set(gw, c, offset, TASK_FAILED);
         else
             gw_task_again(gw, c, offset, 1);
-    } else if (++t->tries >= j->max_attempts || final_status(o->status)) {
+    } else if (++t->tries >= j->max_attempts || is_final(o)) {
         gw_task_set(gw, c, offset, TASK_FAILED);
     } else {
         htc_ns at = gw->now + backoff(gw, t->tries);

@@ -8,6 +8,7 @@
 #define CHUNK_FORMAT 2
 #define AGENT_FORMAT 1
 #define REMOVAL_FORMAT 1
+#define RESULT_FORMAT 2
 
 static htc_status done(htc_reader *r)
 {
@@ -26,6 +27,21 @@ static uint64_t get_max(htc_reader *r, uint64_t max)
     uint64_t v = htc_get_varint(r);
     need(r, v <= max);
     return v;
+}
+
+void record_result_write(htc_buf *b, const htc_outcome *o)
+{
+    htc_put_u8(b, RESULT_FORMAT);
+    htc_outcome_write(b, o);
+}
+
+/* o->stderr_tail lies in bytes. */
+htc_status record_result_read(htc_bytes bytes, htc_outcome *o)
+{
+    htc_reader r = htc_reader_of(bytes);
+    need(&r, htc_get_u8(&r) == RESULT_FORMAT);
+    htc_status status = htc_outcome_read(&r, o);
+    return status == HTC_OK ? done(&r) : HTC_ECORRUPT;
 }
 
 void record_user_write(htc_buf *b, const user *u)
