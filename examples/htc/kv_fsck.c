@@ -1,5 +1,6 @@
 /* htc kv fsck and dump: a store that no member holds. Nothing in it is changed, and what is damaged keeps nothing else from being read. */
 #include "kv.h"
+#include "kv_apart.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -84,7 +85,7 @@ static htc_status look(looking *l, int records, htc_kv_check_found *found)
                                .problem = on_problem,
                                .ctx = l };
     *found = (htc_kv_check_found){ .size = sizeof *found };
-    htc_status s = htc_kv_check(&o, found, &l->k->c->error);
+    htc_status s = kv_check_apart(&o, found, &l->k->c->error);
     if (s == HTC_ELOCKED)
         s = cli_error(l->k->c, s, dir, "end the member, or use htc kv backup", "a member holds this store");
     if (s == HTC_ENOTFOUND)

@@ -35,7 +35,8 @@ typedef struct supervisor {
     htc_state                *state;
     const supervisor_options *options;
     const htc_log            *log;
-    daemon_process            kvd, gateway;
+    daemon_process            kvd, gateway, fsck; /* fsck: htc, which looks at the store */
+    htc_status                store_status;       /* HTC_ECORRUPT: it is damaged, and not started any more */
     int                       stopping; /* 1: let tasks finish, 2: at once */
     uint32_t                  signals;
     htc_ns                    stop_until;  /* then the gateway is killed */
@@ -77,13 +78,12 @@ char *find_program(const char *programs, const char *name)
     return NULL;
 }
 
-static void become(const supervisor *s, const daemon_process *d, pid_t parent)
+/* What the child says goes to a file of its own. */
+static void begin_child(const supervisor *s, const daemon_process *d, pid_t parent)
 {
     char        out[4096];
     struct stat st;
     sigset_t    none;
-    const char *argv[10];
-    int         n = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(70);
@@ -100,10 +100,21 @@ static void become(const supervisor *s, const daemon_process *d, pid_t parent)
         if (fd > STDERR_FILENO)
             close(fd);
     }
+}
+
+static void become(const supervisor *s, const daemon_process *d, pid_t parent)
+{
+    const char *argv[10];
+    int         n = 0;
+    begin_child(s, d, parent);
     argv[n++] = d->path;
+    if (d == &s->fsck) {
+        argv[n++] = "kv";
+        argv[n++] = "fsck";
+    }
     argv[n++] = "--dir";
     argv[n++] = htc_state_dir(s->state);
-    if (s->options->config) {
+    if (s->options->config && d != &s->fsck) {
         argv[n++] = "--config";
         argv[n++] = s->options->config;
     }
@@ -142,6 +153,31 @@ static void start(supervisor *s, daemon_process *d, htc_ns now)
     say(s, HTC_LOG_INFO, "%s starts as process %ld", d->name, (long)pid);
 }
 
+/* Nobody has sent it: the program died of what it read, perhaps. */
+static int is_own_signal(int status)
+{
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return number && number != SIGKILL && number != SIGTERM && number != SIGINT && number != SIGHUP;
+}
+
+/* Only damage keeps the store from being started again; that it could not be looked at does not. */
+static void checked(supervisor *s, int status, htc_ns now)
+{
+    s->fsck.pid = 0;
+    s->kvd.next_start = now + s->kvd.pause;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != htc_exit_code(HTC_ECORRUPT)) {
+        say(s, HTC_LOG_INFO, "no damage is found in the store -> start it again");
+        return;
+    }
+    s->store_status = HTC_ECORRUPT;
+    s->kvd.next_start = HTC_NEVER;
+    say(s, HTC_LOG_ERROR, "the store is damaged -> end; htc kv fsck %s says where, htc kv dump saves what can be read", htc_state_dir(s->state));
+    if (s->gateway.pid)
+        kill(s->gateway.pid, SIGTERM);
+    s->stopping = 2;
+    s->stop_until = now + GATEWAY_PATIENCE;
+}
+
 static void ended(supervisor *s, daemon_process *d, int status, htc_ns now)
 {
     d->pid = 0;
@@ -153,7 +189,11 @@ static void ended(supervisor *s, daemon_process *d, int status, htc_ns now)
     }
     d->pause = next_pause(s, now - d->started > HEALTHY ? 0 : d->pause);
     d->next_start = now + d->pause;
-    if (WIFSIGNALED(status))
+    if (d == &s->kvd && is_own_signal(status) && s->fsck.path) {
+        say(s, HTC_LOG_WARN, "%s was ended by signal %d -> look at the store before it is started again", d->name, WTERMSIG(status));
+        start(s, &s->fsck, now);
+        d->next_start = s->fsck.pid ? HTC_NEVER : d->next_start;
+    } else if (WIFSIGNALED(status))
         say(s, HTC_LOG_WARN, "%s was ended by signal %d -> start it again in %.1f s", d->name, WTERMSIG(status),
             (double)d->pause / 1e9);
     else
@@ -170,6 +210,8 @@ static void reap(supervisor *s, htc_ns now)
             ended(s, &s->kvd, status, now);
         else if (pid == s->gateway.pid)
             ended(s, &s->gateway, status, now);
+        else if (pid == s->fsck.pid)
+            checked(s, status, now);
     }
 }
 
@@ -267,6 +309,7 @@ htc_status supervise(htc_state *state, const supervisor_options *options, const 
     sigset_t   signals;
     s.kvd = (daemon_process){ .name = "kvd", .path = find_program(options->programs, "htc-kvd") };
     s.gateway = (daemon_process){ .name = "gateway", .path = find_program(options->programs, "htc-gateway") };
+    s.fsck = (daemon_process){ .name = "fsck", .path = find_program(options->programs, "htc") };
     htc_status status = s.kvd.path && s.gateway.path ? HTC_OK : HTC_ENOEXEC;
     if (status != HTC_OK)
         say(&s, HTC_LOG_ERROR, "htc-kvd and htc-gateway are neither in %s nor on PATH", options->programs);
@@ -286,5 +329,6 @@ htc_status supervise(htc_state *state, const supervisor_options *options, const 
     say(&s, HTC_LOG_INFO, "all have ended");
     free(s.kvd.path);
     free(s.gateway.path);
-    return status;
+    free(s.fsck.path);
+    return status == HTC_OK ? s.store_status : status;
 }

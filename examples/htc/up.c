@@ -79,10 +79,14 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
         if (report >= 0)
             dprintf(report, "held\n"); /* nobody may be there to read it any more */
         s = supervise(state, &so, htc_logfile_log(file));
-        if (s != HTC_OK)
+        if (s == HTC_ECORRUPT) {
+            *error = (htc_error){ .status = s, .hint = "htc kv fsck DIR says where, htc kv dump DIR FILE saves what can be read" };
+            snprintf(error->text, sizeof error->text, "the store in %.200s is damaged", dir);
+        } else if (s != HTC_OK) {
             *error = (htc_error){ .status = s, .hint = "install all programs in one directory" };
-        snprintf(error->text, sizeof error->text, "htc-kvd and htc-gateway are neither in %.120s nor on PATH",
-                 programs);
+            snprintf(error->text, sizeof error->text, "htc-kvd and htc-gateway are neither in %.120s nor on PATH",
+                     programs);
+        }
         htc_logfile_close(file);
     }
     free(programs);

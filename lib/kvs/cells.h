@@ -59,6 +59,9 @@ typedef struct htc__cells_ops {
     /* HTC_OK; else why everything above `stored` was undone, said once. NULL: nothing ever is; what cannot be stored ends the member. */
     htc_status (*undone)(void *ctx);
     htc_ns (*deadline)(const void *ctx);
+    /* The member ends, and hands nothing over from now on: *ended once that is written down where it is. Asked behind every input until then.
+     * NULL: there is nothing to write down. */
+    htc_status (*end)(void *ctx, htc_output *out, int *ended);
     void (*destroy)(void *ctx);
 } htc__cells_ops;
 

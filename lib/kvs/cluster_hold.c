@@ -268,6 +268,8 @@ htc_status htc__kv_cluster_holds_load(htc_kv_server *s)
     htc_status status = find_first(s);
     if (status == HTC_OK)
         status = read_holds(s);
+    if (status == HTC_OK && htc__kv_lost_frames(s))
+        htc__kv_lost_all(s);
     if (status == HTC_OK)
         status = find_left_over(s);
     for (uint32_t b = 0; status == HTC_OK && b < c->buckets; b++) {

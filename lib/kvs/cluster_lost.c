@@ -8,15 +8,37 @@
  * majority is sealed, this member among them or not, of what as many of the others hold as meet every majority: two of three, one of two. So
  * whatever was final is in it, as if this member had been away. It serves nothing of an image that it may have served before, nor copies
  * that: what it had accepted is known to nobody, and with it the two others would be a majority that has seen too little. An image that is
- * newer it has never had, and in its epochs it has accepted nothing. */
+ * newer it has never had, and in its epochs it has accepted nothing.
+ *
+ * Where frames of its log are lost (a segment that is missing, an end before the one that was written down) it may have forgotten anything of
+ * any bucket, that it owns it too. So all are lost, and its numbers go on far above those that it remembers. Once all of this is stored, the log
+ * is told so, and writes everything anew behind the damage. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "kvs/cluster_hold.h"
+#include "kvs/eventual.h"
+#include "kvs/log.h"
 
 static htc__kv_hold *hold_of(htc__kv_cluster *c, uint32_t bucket)
 {
     return bucket == HTC__KV_OWN_BUCKET ? &c->own_hold : &c->hold[bucket];
+}
+
+int htc__kv_lost_frames(const htc_kv_server *s)
+{
+    return s->options.log_durability && htc__log_is_damaged(&s->cells);
+}
+
+void htc__kv_lost_all(htc_kv_server *s)
+{
+    htc__kv_cluster *c = s->cluster;
+    for (uint32_t b = 0; b < c->buckets; b++)
+        c->hold[b] = htc__kv_hold_lost();
+    c->own_hold = htc__kv_hold_lost();
+    c->all_lost = 1;
+    htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__NUMBER("buckets", c->buckets), HTC__STATUS(HTC_ECORRUPT)),
+                  "a part of this member's log is lost -> leave all of its keys to their other owners until their buckets are renewed");
 }
 
 static void say_found(const htc_kv_server *s, uint32_t bucket)
@@ -38,7 +60,7 @@ void htc__kv_lost_found(htc_kv_server *s, uint32_t bucket)
     if (!htc__kv_route_has(c, bucket, c->id))
         return;
     htc__kv_repair_bucket(s, bucket);
-    if (htc__kv_repair_may_say(s))
+    if (!htc__kv_lost_frames(s) && htc__kv_repair_may_say(s))
         say_found(s, bucket);
 }
 
@@ -65,13 +87,24 @@ static int known(htc_kv_server *s, uint32_t bucket, uint64_t numbers)
     return 1;
 }
 
+/* What it says of itself from now on it says in its next life, too. */
+static int repaired(htc_kv_server *s)
+{
+    htc_status status = s->cluster->reserved ? htc__kv_eventual_floor_keep(s) : HTC_EBUSY;
+    if (status == HTC_ENOMEM || status == HTC_EIO)
+        htc__kv_cluster_broken(s, status);
+    if (status == HTC_OK)
+        htc__log_repaired(&s->cells);
+    return status == HTC_OK;
+}
+
 static int all_known(htc_kv_server *s, const htc__kv_map *map)
 {
     htc__kv_cluster *c = s->cluster;
     int              done = known(s, HTC__KV_OWN_BUCKET, map->own_epoch + (map->own_next.n != 0));
     for (uint32_t b = 0; b < c->buckets && done && s->broken == HTC_OK; b++)
         done = known(s, b, map->numbers);
-    return done;
+    return done && htc__kv_lost_frames(s) ? repaired(s) : done;
 }
 
 static int any_is_lost(const htc__kv_cluster *c)

@@ -133,6 +133,7 @@ typedef struct htc__kv_cluster {
     htc_ns                   refused_since, join_at; /* cluster_join.c */
     uint64_t                 join_as_of; /* the newest number of the map that it was told, being none of it; 0: none */
     htc_ns                   suspect_ns, request_ns;
+    uint8_t                  all_lost;             /* cluster_lost.c: a part of the log was, in this life */
     uint8_t                  said_kind, said_back; /* cluster_log.c: of the change that was spoken of last */
     htc__kv_register        *reg;
     htc__table               requests; /* by tag: htc__kv_errand */
@@ -338,6 +339,8 @@ htc_ns     htc__kv_catch_deadline(const htc_kv_server *s);
 void       htc__kv_catch_counted(const htc_kv_server *s, htc__kv_catch_counts *counts);
 
 /* cluster_lost.c */
+int  htc__kv_lost_frames(const htc_kv_server *s); /* nothing that this member remembers is sure to be the newest: log.h */
+void htc__kv_lost_all(htc_kv_server *s);
 void htc__kv_lost_found(htc_kv_server *s, uint32_t bucket); /* what is remembered of it is damaged: hold.h */
 /* The map was read. 0: there is no room to store what follows: once more. */
 int  htc__kv_lost_known(htc_kv_server *s, const htc_kv_result *read);

@@ -104,6 +104,12 @@ void htc__kv_repair_whole(htc_kv_server *s, uint32_t bucket, int renewed)
     if (!renewed)
         return;
     r->renewed++;
+    if (r->count && r->at > s->now + c->suspect_ns / 4) /* it goes well: a member that lost a part of its log has all of them to go through */
+        r->at = s->now + c->suspect_ns / 4;
+    if (r->count == 0 && c->all_lost)
+        htc__log(&s->env, HTC_LOG_INFO, "all that this member had lost of its log is renewed -> serve all keys");
+    if (r->renewed > SAID_MOST)
+        return;
     htc__log_with(&s->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("bucket", bucket), HTC__NUMBER("buckets_damaged", r->count)),
                   "bucket %" PRIu32 " is renewed, as its other owners have it -> serve all of its keys", bucket);
 }

@@ -6,6 +6,8 @@
 #include "kvs/eventual.h"
 
 #define CLUSTER_FORMAT 1
+/* No member takes so many numbers. */
+#define FORGOTTEN (UINT64_C(1) << 40)
 /* Replies that wait for the disk: beyond this another one is dropped, as if it had been lost. */
 #define LATE_BYTES ((size_t)48 << 20)
 
@@ -377,6 +379,8 @@ htc_status htc__kv_cluster_load(htc_kv_server *s)
     if ((status = htc__kv_scan(s, htc_bytes_of("v"), count_floors, &c->floors)) != HTC_OK ||
         (status = htc__kv_cluster_map_load(s)) != HTC_OK)
         return status;
+    if (htc__kv_lost_frames(s)) /* higher ones may be in use */
+        counter += FORGOTTEN;
     if (HTC__BROKEN(ballot_reused))
         counter = counter_from_cells(s);
     htc__kv_register_host    host = { .done = htc__kv_cluster_done,

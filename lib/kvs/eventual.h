@@ -193,6 +193,8 @@ void htc__kv_on_store(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
 /* The place of a record in the index. */
 void       htc__kv_index_name_of(const htc_kv_server *s, htc_bytes key, htc__kv_index_name *name);
 htc_status htc__kv_index_load(htc_kv_server *s);
+/* The floor that is raised in memory, into the open batch. HTC_EBUSY, HTC_ENOSPC: there is no room. */
+htc_status htc__kv_eventual_floor_keep(htc_kv_server *s);
 htc__node *htc__kv_index_seek(const htc_kv_server *s, uint32_t bucket); /* the first record of that bucket or of one behind it */
 /* A damaged record goes; or that takes its place, if it is anything. HTC_EBUSY: not now. */
 htc_status htc__kv_lose(htc_kv_server *s, htc_bytes key);

@@ -45,7 +45,7 @@ static damaged *find(const htc_kv_server *s, htc_bytes key)
     return node ? htc__node_value(node) : NULL;
 }
 
-static uint64_t far_above(uint64_t floor)
+uint64_t htc__kv_mend_above(uint64_t floor)
 {
     return floor < HTC__SIBLINGS_COUNTER - 2 * LOST ? floor + LOST : floor + 1;
 }
@@ -58,7 +58,7 @@ uint64_t htc__kv_mend_floor(const htc_kv_server *s, htc_bytes key)
         return e->floor;
     if (d && d->loaded && e->floor_loaded)
         return e->floor > e->floor_loaded ? e->floor : e->floor_loaded;
-    return far_above(e->floor);
+    return htc__kv_mend_above(e->floor);
 }
 
 /* ---------------------------------------------------------------- found, and over */
@@ -99,7 +99,7 @@ htc_status htc__kv_mend_found(htc_kv_server *s, htc_bytes key, int loaded)
     ((damaged *)htc__node_value(node))->loaded = (uint8_t)loaded;
     htc__table_link(&e->damaged, node);
     if (loaded)
-        e->floor_loaded = far_above(e->floor);
+        e->floor_loaded = htc__kv_mend_above(e->floor);
     say_found(s, key);
     return HTC_OK;
 }

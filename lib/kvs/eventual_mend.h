@@ -8,6 +8,8 @@
 htc_status htc__kv_mend_found(htc_kv_server *s, htc_bytes key, int loaded);
 /* It is gone, or another one is in its place. */
 void htc__kv_mend_over(htc_kv_server *s, htc_bytes key);
+/* Nobody has given so many numbers, from that floor on. */
+uint64_t htc__kv_mend_above(uint64_t floor);
 /* No number that this member ever gave in that record is above this one. */
 uint64_t htc__kv_mend_floor(const htc_kv_server *s, htc_bytes key);
 void     htc__kv_mend_tick(htc_kv_server *s);

@@ -334,6 +334,8 @@ htc_status htc__kv_index_load(htc_kv_server *s)
     } else if (status != HTC_ENOTFOUND) {
         return status;
     }
+    if (htc__kv_lost_frames(s)) /* higher numbers may be in use */
+        e->floor = htc__kv_mend_above(e->floor);
     status = htc__kv_scan(s, htc_bytes_of("n"), load_one, &l);
     return status == HTC_OK ? l.status : status;
 }
@@ -347,6 +349,15 @@ static htc_status raise_floor(htc_kv_server *s, uint64_t floor)
     htc_status status = e->bytes.status == HTC_OK ? htc__kv_stage(s, htc_bytes_of("q"), htc_buf_bytes(&e->bytes)) : e->bytes.status;
     e->floor = status == HTC_OK ? floor : e->floor;
     return status;
+}
+
+htc_status htc__kv_eventual_floor_keep(htc_kv_server *s)
+{
+    const htc__kv_eventual *e = s->cluster->eventual;
+    if (!e)
+        return HTC_OK;
+    htc_status status = htc__kv_full(s) ? HTC_EBUSY : htc__kv_room(s, 0, 16);
+    return status == HTC_OK ? raise_floor(s, e->floor) : status;
 }
 
 /* Its numbers are never used again: whoever writes the key next begins above the floor (own_line in eventual.c). */

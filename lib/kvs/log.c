@@ -11,6 +11,8 @@
 #define SPARE_AGAIN HTC_SECOND
 #define COPY_EACH   HTC_MS
 
+enum { HELD_COPY = 1, HELD_CHANGES }; /* what waits for the next segment: a piece of the table alone, or changes too */
+
 htc_status htc__wal_fail(htc__wal *l, htc_status status, const char *file, const char *text)
 {
     if (l->options.problem)
@@ -200,7 +202,7 @@ static htc_status sync_now(htc__wal *l, htc_output *out)
 static uint8_t *segment_frame(htc__wal *l, uint8_t *batch_head, uint64_t *sum)
 {
     uint8_t         *at = batch_head - HTC__LOG_SECTOR;
-    htc__log_segment s = { .number = l->spare };
+    htc__log_segment s = { .number = l->spare, .length = l->options.segment_bytes, .member = l->super.member };
     htc__log_frame   f = { .type = HTC__LOG_SEGMENT,
                            .length = HTC__LOG_SEGMENT_PAYLOAD,
                            .epoch = l->super.epoch,
@@ -300,10 +302,30 @@ static htc_status frame_write(htc__wal *l, int begins, htc_output *out)
     return HTC_OK;
 }
 
+/* Before there is a next segment, what is in the full one is durable, and both superblocks say that the next one was begun: so it is missed
+ * if it goes, and so is every frame before it. */
+static int may_begin(const htc__wal *l)
+{
+    return l->super_last == l->spare && (l->synced == l->written || !l->segments_count);
+}
+
+static htc_status prepare_begin(htc__wal *l, htc_output *out)
+{
+    if (l->synced < l->written && l->segments_count)
+        return l->tags[LOG_SYNC] ? HTC_OK : sync_now(l, out);
+    if (l->super.last != l->spare) {
+        l->super.last = l->spare;
+        l->super.last_length = l->options.segment_bytes;
+        l->super.flags &= ~(uint32_t)HTC__LOG_CLEAN;
+        l->super_dirty = 1;
+    }
+    return l->super_dirty && !l->tags[LOG_SUPER] ? htc__wal_super_write(l, out) : HTC_OK;
+}
+
 /* Changes are there, or a piece of the table: write them out. */
 static htc_status write_out(htc__wal *l, htc_output *out)
 {
-    int changes = l->frame_count > 0;
+    int changes = l->held_back ? l->held_back == HELD_CHANGES : l->frame_count > 0;
     if (!l->held_back)
         htc__wal_copy_piece(l);
     if (l->frame_count == 0) {
@@ -312,13 +334,11 @@ static htc_status write_out(htc__wal *l, htc_output *out)
         return HTC_OK;
     }
     int begins = htc__log_frame_size(l->frame.len - LOG_FRONT) > room_here(l);
-    if (begins && l->synced < l->written && l->segments_count) {
-        /* What is in the full segment is made durable before there is a next one. */
-        htc_status status = l->tags[LOG_SYNC] ? HTC_OK : sync_now(l, out);
-        l->held_back = status == HTC_OK;
+    if (begins && !may_begin(l)) {
+        htc_status status = prepare_begin(l, out);
+        l->held_back = status != HTC_OK ? 0 : changes ? HELD_CHANGES : HELD_COPY;
         return status;
     }
-    changes |= l->held_back;
     l->held_back = 0;
     htc_status status = frame_write(l, begins, out);
     if (status != HTC_OK)
@@ -338,7 +358,7 @@ static htc_status write_out(htc__wal *l, htc_output *out)
 static int log_may_commit(const void *ctx)
 {
     const htc__wal *l = ctx;
-    return l->state == LOG_READY && !l->flying && !l->held_back;
+    return l->state == LOG_READY && !l->flying && !l->held_back && !l->ending;
 }
 
 static htc_status log_commit(void *ctx, htc_output *out)
@@ -421,10 +441,31 @@ static htc_status on_answer(htc__wal *l, log_call call, const htc_input *in, htc
     }
 }
 
+static int on_its_way(const htc__wal *l)
+{
+    return l->flying || l->held_back || l->tags[LOG_SYNC] || l->tags[LOG_SUPER] || l->tags[LOG_REMOVE];
+}
+
+/* The last that is written: all of it is durable, and this is where it ends. */
+static htc_status log_end(void *ctx, htc_output *out, int *ended)
+{
+    htc__wal *l = ctx;
+    *ended = l->state != LOG_READY || (!on_its_way(l) && l->super.flags & HTC__LOG_CLEAN && !l->super_dirty);
+    if (*ended || on_its_way(l))
+        return HTC_OK;
+    l->ending = 1;
+    if (l->synced < l->written && l->segments_count)
+        return sync_now(l, out);
+    l->super.flags |= HTC__LOG_CLEAN;
+    return htc__wal_super_write(l, out);
+}
+
 /* What is to be done besides: a spare, a sync that is due, the superblock, the next piece of the copy. */
 static htc_status tend(htc__wal *l, htc_output *out)
 {
     htc_status status = HTC_OK;
+    if (l->ending)
+        return HTC_OK;
     if (!l->spare && !l->tags[LOG_CREATE] && l->now >= l->spare_at) {
         char name[HTC__LOG_NAME];
         htc__log_segment_name(l->next_number, name);
@@ -442,8 +483,7 @@ static htc_status tend(htc__wal *l, htc_output *out)
         status = htc__wal_copy_step(l, out);
     if (status == HTC_OK && l->super_dirty && !l->tags[LOG_SUPER])
         status = htc__wal_super_write(l, out);
-    if (status == HTC_OK && !l->flying && (!l->held_back || l->synced == l->written) &&
-        (l->held_back || (l->now >= l->copy_at && l->frame_count == 0)))
+    if (status == HTC_OK && !l->flying && (l->held_back || (l->now >= l->copy_at && l->frame_count == 0)))
         status = write_out(l, out);
     return status;
 }
@@ -479,7 +519,7 @@ static htc_ns log_deadline(const void *ctx)
 {
     const htc__wal *l = ctx;
     htc_ns          at = l->tags[LOG_SYNC] ? HTC_NEVER : l->sync_at;
-    if (l->state != LOG_READY)
+    if (l->state != LOG_READY || l->ending)
         return HTC_NEVER;
     if (!l->spare && !l->tags[LOG_CREATE] && l->spare_at < at)
         at = l->spare_at;
@@ -549,6 +589,7 @@ htc_status htc__log_create(const htc_env *env, const htc__log_options *options, 
         .may_commit = log_may_commit,
         .commit = log_commit,
         .deadline = log_deadline,
+        .end = log_end,
         .destroy = log_destroy,
     };
     htc__log_options o = *options;
@@ -584,6 +625,16 @@ const htc__log_super *htc__log_super_of(const htc__cells *cells)
 int htc__log_has_lost(const htc__cells *cells)
 {
     return ((const htc__wal *)cells->ctx)->lost;
+}
+
+int htc__log_is_damaged(const htc__cells *cells)
+{
+    return ((const htc__wal *)cells->ctx)->damaged;
+}
+
+void htc__log_repaired(const htc__cells *cells)
+{
+    ((htc__wal *)cells->ctx)->repaired = 1;
 }
 
 const uint8_t *htc__log_area(const htc__cells *cells)

@@ -25,6 +25,7 @@ typedef struct htc__log_options {
     uint64_t member, seed;  /* for a directory in which there is nothing yet */
     uint8_t  boot[HTC__LOG_BOOT];
     int      guarded; /* 1: what htc__log_has_lost once said of a directory it says for ever */
+    int      others;  /* 1: others have what is lost, so a log that has lost frames is opened: see htc__log_is_damaged */
     size_t   memory_max; /* bytes of the table; 0: none */
     int      ordered;    /* for scans */
     /* What was found damaged, and why the member ends. May be NULL. */
@@ -39,6 +40,11 @@ htc_status htc__log_create(const htc_env *env, const htc__log_options *options, 
 const htc__log_super *htc__log_super_of(const htc__cells *cells);
 /* Was it last open without syncing each change, and has the machine started anew since? Valid once ready. */
 int htc__log_has_lost(const htc__cells *cells);
+/* Frames that had been durable are lost, and this member knows neither what it had stored with them nor what it had promised. It is so in each
+ * life, until one has said htc__log_repaired, and all that is kept has been written anew behind that. Valid once ready. */
+int htc__log_is_damaged(const htc__cells *cells);
+/* From the batch that is open now on the cells say what is not known any more. */
+void htc__log_repaired(const htc__cells *cells);
 /* The server's own bytes, as last set. */
 const uint8_t *htc__log_area(const htc__cells *cells);
 /* Set them; *ticket is stored when htc__log_area_stored has reached it. */

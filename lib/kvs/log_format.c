@@ -41,7 +41,8 @@ void htc__log_super_write(const htc__log_super *s, uint8_t out[HTC_DISK_SECTOR])
         p = put(p, fields[i], 8);
     memcpy(p, s->boot, HTC__LOG_BOOT);
     memcpy(p + HTC__LOG_BOOT, s->area, HTC__LOG_AREA);
-    put(put(p + HTC__LOG_BOOT + HTC__LOG_AREA, s->durability, 4), s->durable, 8);
+    p = put(put(p + HTC__LOG_BOOT + HTC__LOG_AREA, s->durability, 4), s->durable, 8);
+    put(put(put(p, s->last, 8), s->last_length, 8), s->flags, 4);
     put(out + SUPER_SUM, super_sum(out), 8);
 }
 
@@ -74,6 +75,9 @@ htc_status htc__log_super_read(htc_bytes bytes, htc__log_super *s, uint32_t *for
     p += HTC__LOG_BOOT + HTC__LOG_AREA;
     s->durability = (uint32_t)get(&p, 4);
     s->durable = get(&p, 8);
+    s->last = get(&p, 8);
+    s->last_length = get(&p, 8);
+    s->flags = (uint32_t)get(&p, 4);
     return s->generation && s->first && s->first_sequence ? HTC_OK : HTC_ECORRUPT;
 }
 
@@ -126,7 +130,7 @@ int htc__log_frame_whole(const htc__log_frame *f, htc_bytes payload)
 
 void htc__log_segment_write(const htc__log_segment *s, uint8_t out[HTC__LOG_SEGMENT_PAYLOAD])
 {
-    put(put(put(out, s->number, 8), s->before, 8), s->before_end, 8);
+    put(put(put(put(put(out, s->number, 8), s->before, 8), s->before_end, 8), s->length, 8), s->member, 8);
 }
 
 void htc__log_segment_read(const uint8_t in[HTC__LOG_SEGMENT_PAYLOAD], htc__log_segment *s)
@@ -135,6 +139,8 @@ void htc__log_segment_read(const uint8_t in[HTC__LOG_SEGMENT_PAYLOAD], htc__log_
     s->number = get(&p, 8);
     s->before = get(&p, 8);
     s->before_end = get(&p, 8);
+    s->length = get(&p, 8);
+    s->member = get(&p, 8);
 }
 
 /* ---------------------------------------------------------------- records */

@@ -7,7 +7,7 @@
 #include "core/codec.h"
 #include "htcsched/disk.h"
 
-#define HTC__LOG_FORMAT 1
+#define HTC__LOG_FORMAT 2
 #define HTC__LOG_SECTOR ((size_t)HTC_DISK_SECTOR)
 #define HTC__LOG_BOOT   40 /* bytes of a boot id */
 #define HTC__LOG_AREA   64 /* bytes that are the server's own */
@@ -22,9 +22,16 @@ typedef struct htc__log_super {
     uint64_t first_sequence; /* of that segment's own frame */
     uint8_t  boot[HTC__LOG_BOOT]; /* of the last opening, and so is this: */
     uint32_t durability;          /* htc__log_durability; 0: of a time when it was not written down */
-    uint64_t durable;             /* this sequence and all below were durable when this was written; 0 from an older program */
+    uint64_t durable;             /* this sequence and all below were durable when this was written */
+    uint64_t last, last_length;   /* the segment that was begun last, and how long it was made; 0: none */
+    uint32_t flags;
     uint8_t  area[HTC__LOG_AREA];
 } htc__log_super;
+
+enum {
+    HTC__LOG_CLEAN = 1,  /* it was ended: nothing was written behind `durable` */
+    HTC__LOG_DAMAGED = 2 /* frames that had been durable are lost, and not all of what they were about is repaired yet */
+};
 
 void htc__log_super_write(const htc__log_super *s, uint8_t out[HTC_DISK_SECTOR]);
 /* HTC_OK; HTC_ENOTFOUND: only zeros; HTC_ECORRUPT; HTC_EFORMAT: of another format, which is *format. */
@@ -63,9 +70,11 @@ static inline uint64_t htc__log_frame_size(uint64_t length)
 typedef struct htc__log_segment {
     uint64_t number;
     uint64_t before, before_end; /* the segment before it, and where that ended; 0: there is none */
+    uint64_t length;             /* of its file */
+    uint64_t member;             /* with which its frames can be read where no superblock can be */
 } htc__log_segment;
 
-#define HTC__LOG_SEGMENT_PAYLOAD ((size_t)24)
+#define HTC__LOG_SEGMENT_PAYLOAD ((size_t)40)
 
 void htc__log_segment_write(const htc__log_segment *s, uint8_t out[HTC__LOG_SEGMENT_PAYLOAD]);
 void htc__log_segment_read(const uint8_t in[HTC__LOG_SEGMENT_PAYLOAD], htc__log_segment *s);

@@ -48,6 +48,7 @@ htc_status htc__wal_open_start(htc__wal *l, htc_output *out)
     htc__log_sink sink = { .record = on_record, .problem = on_problem, .ctx = l };
     l->state = LOG_READING;
     htc__log_reader_init(&l->reader, &l->env, &sink, LOG_READ);
+    l->reader.lenient = l->options.others;
     htc_status status = htc__log_reader_start(&l->reader, out);
     l->tags[LOG_READ] = l->reader.tag;
     return status;
@@ -78,7 +79,7 @@ static htc_status make_next(htc__wal *l, htc_output *out)
 static htc_status make_begin(htc__wal *l, htc_output *out)
 {
     l->super =
-        (htc__log_super){ .member = l->options.member, .seed = l->options.seed, .first = 1, .first_sequence = 1 };
+        (htc__log_super){ .member = l->options.member, .seed = l->options.seed, .first = 1, .first_sequence = 1, .flags = HTC__LOG_CLEAN };
     l->found = l->super;
     memcpy(l->super.boot, l->options.boot, HTC__LOG_BOOT);
     l->super.durability = l->options.durability;
@@ -103,6 +104,7 @@ static htc_status open_super(htc__wal *l, htc_output *out)
     uint64_t epoch = l->found.epoch > l->reader.last.epoch ? l->found.epoch : l->reader.last.epoch;
     l->super.epoch = epoch + 1;
     l->lost = has_lost(l);
+    l->super.flags = HTC__LOG_CLEAN | (l->damaged ? HTC__LOG_DAMAGED : 0); /* nothing is written but to segments that are begun */
     if (!l->lost || !l->options.guarded) { /* all that was read is synced by now, however it was written */
         memcpy(l->super.boot, l->options.boot, HTC__LOG_BOOT);
         l->super.durability = l->options.durability;
@@ -127,6 +129,19 @@ static htc_status sync_next(htc__wal *l, htc_output *out)
     return htc__wal_ask(l, LOG_SYNC, &(htc_disk_request){ .op = HTC_DISK_SYNC, .name = htc_bytes_of(name) }, out);
 }
 
+/* None is given twice: what was lost may come to light again. */
+static uint64_t next_number(const htc__log_reader *r)
+{
+    uint64_t last = r->files_count ? r->files[r->files_count - 1].number : r->super.first - 1;
+    return 1 + (r->super.last > last ? r->super.last : last);
+}
+
+/* The others of several members have what is lost (htc__log_is_damaged). */
+static int may_open(const htc__wal *l, htc_status status)
+{
+    return status == HTC_OK || (status == HTC_ECORRUPT && l->options.others && l->reader.holes && l->reader.super.generation);
+}
+
 static htc_status reading_done(htc__wal *l, htc_output *out)
 {
     htc__log_reader *r = &l->reader;
@@ -139,16 +154,20 @@ static htc_status reading_done(htc__wal *l, htc_output *out)
     l->sequence = r->last.sequence;
     l->last_sum = r->last.sum;
     l->offset = l->length = r->end_offset;
-    l->next_number = 1 + (r->files_count ? r->files[r->files_count - 1].number : r->super.first - 1);
+    l->damaged = r->holes > 0 || (r->super.flags & HTC__LOG_DAMAGED && l->options.others);
+    l->next_number = next_number(r);
+    l->super.last = l->super.last_length = 0;
     for (size_t i = 0; i < r->files_count && i <= r->end_file; i++) {
         htc_status status = HTC_OK;
+        uint64_t   first = r->files[i].first_sequence ? r->files[i].first_sequence : r->last.sequence + 1; /* none of its frames was there */
         if (r->files[i].number >= r->super.first)
-            status =
-                htc__wal_segment_add(l, r->files[i].number,
-                                     r->files[i].first_sequence ? r->files[i].first_sequence : r->super.first_sequence);
+            status = htc__wal_segment_add(l, r->files[i].number, first);
         if (status != HTC_OK)
             return status;
+        l->super.last = r->files[i].number >= r->super.first ? r->files[i].number : l->super.last;
+        l->super.last_length = r->files[i].length;
     }
+    l->found_last = l->next_number - 1;
     r->at_file = 0;
     return sync_next(l, out);
 }
@@ -193,7 +212,7 @@ htc_status htc__wal_open_answer(htc__wal *l, log_call call, htc_status status, h
             l->tags[LOG_READ] = l->reader.tag;
             return HTC_OK;
         }
-        return status == HTC_OK ? reading_done(l, out) : status;
+        return may_open(l, status) ? reading_done(l, out) : status;
     case LOG_MAKING:
         if (status != HTC_OK)
             return status;

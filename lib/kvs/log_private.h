@@ -46,9 +46,12 @@ typedef struct htc__wal {
     htc__log_super found, super, super_flying;
     int            super_dirty, super_which;
     int            lost; /* htc__log_has_lost */
+    int            damaged; /* htc__log_is_damaged; what follows is of that: */
+    int            repaired; /* htc__log_repaired was said */
+    uint64_t       found_last; /* the last segment that was found */
     int            super_older;  /* the one that is written first */
     int            super_synced; /* opening: what was asked to be made durable so far */
-    uint64_t       super_first; /* first of what is stored */
+    uint64_t       super_first, super_last; /* first and last of what is stored */
     uint64_t       area_set, area_writing, area_stored;
 
     log_segment *segments; /* of the log, by number; the last is in use */
@@ -68,7 +71,8 @@ typedef struct htc__wal {
     uint32_t  frame_count;
     uint64_t  batch, batch_flying, batch_stored; /* the open one, the one on its way (0: none) */
     uint64_t  flying;                            /* sequence on its way */
-    int       held_back;                         /* a batch waits for the sync of the full segment */
+    int       held_back;                         /* a batch waits until the next segment may be begun */
+    int       ending;                            /* htc__log_end: nothing more is written */
     log_marks marks_open, marks_flying;
 
     /* The copy of the table to the end of the log. */

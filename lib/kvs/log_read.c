@@ -10,7 +10,7 @@
 #define PIECE     ((uint64_t)1 << 20)
 #define FILES_MAX ((size_t)1 << 20)
 
-enum { LISTING = 1, SUPER_0, SUPER_1, FRAMES, PEEK, HOLE, DONE };
+enum { LISTING = 1, SUPER_0, SUPER_1, SALVAGE, FRAMES, PEEK, HOLE, DONE };
 
 void htc__log_reader_init(htc__log_reader *r, const htc_env *env, const htc__log_sink *sink, uint64_t tag)
 {
@@ -130,6 +130,69 @@ static htc_status frames_begin(htc__log_reader *r, size_t file, uint64_t offset)
     return HTC_AGAIN;
 }
 
+static void hole_begin(htc__log_reader *r)
+{
+    htc__log_segment_name(r->files[r->at_file].number, r->name);
+    r->state = HOLE;
+    r->evidence = r->super.durable;
+    r->resumes = 0;
+    r->window_at = r->end_offset;
+    htc_buf_clear(&r->window);
+}
+
+/* Frames that were durable are not there. */
+static void lost_frames(htc__log_reader *r, const char *file, uint64_t offset, const char *text)
+{
+    problem(r, HTC_ECORRUPT, file, offset, text);
+    r->damaged++;
+    r->holes++;
+}
+
+/* The first frame that can be read is somewhere behind the beginning. */
+static htc_status search_all(htc__log_reader *r)
+{
+    r->at_file = r->end_file = 0;
+    r->end_offset = 0;
+    hole_begin(r);
+    return HTC_AGAIN;
+}
+
+static htc_status first_is_missing(htc__log_reader *r)
+{
+    htc__log_segment_name(r->super.first, r->name);
+    lost_frames(r, r->name, 0, "the segment that the superblock begins with is missing");
+    return r->lenient && r->files_count ? search_all(r) : HTC_ECORRUPT;
+}
+
+static htc_status ask_salvage(htc__log_reader *r, htc_output *out)
+{
+    while (r->at_file < r->files_count && r->files[r->at_file].length < HTC__LOG_SECTOR)
+        r->at_file++;
+    if (r->at_file == r->files_count)
+        return HTC_ECORRUPT;
+    htc__log_segment_name(r->files[r->at_file].number, r->name);
+    return ask_read(r, SALVAGE, 0, HTC__LOG_SECTOR, out);
+}
+
+/* A segment's own frame says whose frames these are, as the superblock did. HTC_AGAIN: read on; HTC_EMPTY: this one does not. */
+static htc_status take_salvage(htc__log_reader *r, htc_bytes body)
+{
+    htc__log_segment s;
+    htc__log_frame   f;
+    const uint8_t   *at = body.data;
+    if (body.len < HTC__LOG_SECTOR)
+        return HTC_EMPTY;
+    htc__log_segment_read(at + HTC__LOG_HEAD, &s);
+    if (!htc__log_frame_read(at, s.member, &f) || f.type != HTC__LOG_SEGMENT || s.number != r->files[r->at_file].number ||
+        !htc__log_frame_whole(&f, (htc_bytes){ at + HTC__LOG_HEAD, f.length }))
+        return HTC_EMPTY;
+    r->super = (htc__log_super){ .member = s.member, .first = s.number, .first_sequence = f.sequence };
+    if (r->at_file)
+        return search_all(r);
+    r->last = (htc__log_frame){ .sequence = f.sequence - 1 };
+    return frames_begin(r, 0, 0);
+}
+
 /* The superblock that counts; HTC_AGAIN: read on. */
 static htc_status choose_super(htc__log_reader *r)
 {
@@ -148,22 +211,21 @@ static htc_status choose_super(htc__log_reader *r)
         char name[HTC__LOG_NAME];
         htc__log_super_name(i, name);
         if (r->super_status[i] != HTC_OK)
-            problem(r, HTC_ECORRUPT, name, 0,
+            problem(r, which < 0 ? HTC_ECORRUPT : HTC_OK, name, 0,
                     which < 0 ? "no superblock can be read" : "cannot be read; the other superblock counts");
     }
+    r->damaged += which < 0;
     if (which < 0)
-        return HTC_ECORRUPT;
+        return r->salvage ? HTC_EMPTY : HTC_ECORRUPT;
     r->super = r->supers[which];
     r->last = (htc__log_frame){ .sequence = r->super.first_sequence - 1 };
     for (size_t i = 0; i < r->files_count; i++)
         if (r->files[i].number == r->super.first)
             return frames_begin(r, i, 0);
     /* The first segment is made after the superblocks, too. */
-    if (r->files_count == 0 && r->super.first_sequence == 1 && r->super.durable == 0)
+    if (r->files_count == 0 && r->super.first_sequence == 1 && r->super.durable == 0 && r->super.last == 0)
         return HTC_OK;
-    htc__log_segment_name(r->super.first, r->name);
-    problem(r, HTC_ECORRUPT, r->name, 0, "the segment that the superblock begins with is missing");
-    return HTC_ECORRUPT;
+    return first_is_missing(r);
 }
 
 /* ---------------------------------------------------------------- frames */
@@ -261,6 +323,16 @@ static int follows(const htc__log_frame *last, const htc__log_frame *f)
     return f->sequence == last->sequence + 1 && f->epoch >= last->epoch && (last->sum == 0 || f->previous == last->sum);
 }
 
+/* What a file that was cut has lost is found by its frames: they are missing. Of the last one, see judge. */
+static void say_length(htc__log_reader *r, const htc__log_file *file, uint64_t made)
+{
+    char text[96];
+    if (file->length == made || file->number == r->super.last)
+        return;
+    snprintf(text, sizeof text, "it is %llu bytes long, and was made %llu long", (unsigned long long)file->length, (unsigned long long)made);
+    problem(r, HTC_OK, r->name, file->length, text);
+}
+
 static int segment_ok(const htc__log_reader *r, const htc__log_frame *f, const uint8_t *at, uint64_t offset)
 {
     htc__log_segment s;
@@ -303,8 +375,12 @@ static htc_status take_frame(htc__log_reader *r, htc_output *out)
         status = whole ? give_records(r, payload, r->name, offset) : hold(r, &f, payload);
     if (status != HTC_OK)
         return status;
-    if (offset == 0)
+    if (offset == 0) {
+        htc__log_segment s;
+        htc__log_segment_read((const uint8_t *)payload.data, &s);
+        say_length(r, file, s.length);
         r->files[r->at_file].first_sequence = f.sequence;
+    }
     r->last = f;
     r->frames++;
     r->end_offset += htc__log_frame_size(f.length);
@@ -330,7 +406,8 @@ static int begins_at(const htc__log_reader *r, htc_bytes body, const htc__log_fr
     htc__log_frame   f;
     htc__log_segment s;
     if (body.len < HTC__LOG_SECTOR || !htc__log_frame_read(body.data, r->super.member, &f) ||
-        f.type != HTC__LOG_SEGMENT || !follows(last, &f))
+        f.type != HTC__LOG_SEGMENT || !follows(last, &f) ||
+        !htc__log_frame_whole(&f, (htc_bytes){ (const uint8_t *)body.data + HTC__LOG_HEAD, f.length }))
         return 0;
     htc__log_segment_read((const uint8_t *)body.data + HTC__LOG_HEAD, &s);
     return s.before == r->files[file].number && s.before_end == offset;
@@ -414,9 +491,31 @@ static htc_status damage(htc__log_reader *r)
     }
     htc__log_segment_name(r->files[file].number, name);
     snprintf(text, sizeof text, "frame %llu was durable and cannot be read", (unsigned long long)r->last.sequence + 1);
-    problem(r, HTC_ECORRUPT, name, offset, text);
-    r->damaged++;
+    lost_frames(r, name, offset, text);
     return HTC_ECORRUPT;
+}
+
+/* HTC_OK: the segment that was begun last is there, as long as it was made, or nothing can be lost by what is wrong with it. Where it was being
+ * written to, nobody knows how much was in it. */
+static htc_status last_segment(htc__log_reader *r)
+{
+    char                 name[HTC__LOG_NAME], text[96] = "it was begun, and is missing";
+    const htc__log_file *file = r->files, *end = r->files + r->files_count;
+    int                  whole = r->super.flags & HTC__LOG_CLEAN && r->last.sequence >= r->super.durable;
+    while (file < end && file->number != r->super.last)
+        file++;
+    if (!r->super.last || (file < end && file->length == r->super.last_length))
+        return HTC_OK;
+    if (file < end)
+        snprintf(text, sizeof text, "it is %llu bytes long, and was made %llu long", (unsigned long long)file->length,
+                 (unsigned long long)r->super.last_length);
+    htc__log_segment_name(r->super.last, name);
+    whole |= file < end && file->length > r->super.last_length;
+    if (!whole)
+        lost_frames(r, name, file < end ? file->length : 0, text);
+    else
+        problem(r, HTC_OK, name, file < end ? file->length : 0, text);
+    return whole ? HTC_OK : HTC_ECORRUPT;
 }
 
 /* HTC_OK: the log ends here; HTC_ECORRUPT: it does not, and cannot be read; HTC_AGAIN: read on behind the damage. */
@@ -431,22 +530,14 @@ static htc_status judge(htc__log_reader *r)
             return status;
     }
     if (r->evidence <= r->last.sequence)
-        return HTC_OK;
+        return last_segment(r);
+    if (!r->resumes && last_segment(r) != HTC_OK)
+        return HTC_ECORRUPT; /* and that is where they are missing */
     htc_status status = damage(r);
     if (!r->lenient || !r->resumes)
         return status;
     r->last = (htc__log_frame){ .sequence = r->resume.sequence - 1, .epoch = r->resume.epoch };
     return frames_begin(r, (size_t)r->resume_file, r->resume_offset);
-}
-
-static void hole_begin(htc__log_reader *r)
-{
-    htc__log_segment_name(r->files[r->at_file].number, r->name);
-    r->state = HOLE;
-    r->evidence = r->super.durable;
-    r->resumes = 0;
-    r->window_at = r->end_offset;
-    htc_buf_clear(&r->window);
 }
 
 /* Go on until something has to be read. */
@@ -486,7 +577,16 @@ htc_status htc__log_reader_answer(htc__log_reader *r, htc_status status, htc_byt
             return read_super(r, 1, out);
         if (status == HTC_OK)
             status = choose_super(r);
+        if (status == HTC_EMPTY)
+            return ask_salvage(r, out);
         return status == HTC_AGAIN ? advance(r, out) : status;
+    case SALVAGE:
+        if (status == HTC_OK)
+            status = take_salvage(r, body);
+        if (status != HTC_EMPTY)
+            return status == HTC_AGAIN ? advance(r, out) : status;
+        r->at_file++;
+        return ask_salvage(r, out);
     case PEEK:
         if (status != HTC_OK)
             return status;

@@ -3,7 +3,8 @@
  *
  * Where no valid frame follows the last good one, the log ends there: what stands behind was being written when the power went. The frames
  * that can be read behind it say how far the log was durable when they were written: if that covers the missing frame, it was
- * acknowledged once, and the log is damaged (HTC_ECORRUPT, with file and offset), not cut. */
+ * acknowledged once, and the log is damaged (HTC_ECORRUPT, with file and offset), not cut. So does the superblock, which also says which
+ * segment was begun last and how long it was made: that one is there. */
 #ifndef HTC_KVS_LOG_READ_H
 #define HTC_KVS_LOG_READ_H
 
@@ -15,7 +16,7 @@
 typedef struct htc__log_sink {
     /* A record, in the order of the log; value.data NULL: lost. Anything but HTC_OK ends the reading with it. */
     htc_status (*record)(void *ctx, const htc__log_record *r);
-    /* What is wrong, where. Said also of what does not end the reading. May be NULL. */
+    /* What is wrong, where. Said also of what does not end the reading: HTC_OK where nothing is lost by it. May be NULL. */
     void (*problem)(void *ctx, htc_status status, const char *file, uint64_t offset, const char *text);
     void *ctx;
     /* A record whose value is damaged, before it is given as one that is lost: whether that matters is known when all is read. NULL: it is
@@ -31,7 +32,8 @@ typedef struct htc__log_file {
 typedef struct htc__log_reader {
     htc_env        env;
     htc__log_sink  sink;
-    int            lenient; /* 1: after damage go on with the next frame that can be read (fsck) */
+    int            lenient; /* 1: after damage go on with the next frame that can be read (fsck, and who can repair it) */
+    int            salvage; /* 1: without any superblock too (fsck) */
     uint64_t       tag;     /* of its last request */
     uint32_t       state, op;
     char           name[HTC__LOG_NAME]; /* the file that is read */
@@ -56,6 +58,7 @@ typedef struct htc__log_reader {
     uint64_t       resume_file, resume_offset;
     htc__log_frame resume;
     uint64_t       damaged; /* records lost, places of damage */
+    uint64_t       holes;   /* of these: places where frames are lost, and nobody knows what was in them */
     uint64_t       frames;
 } htc__log_reader;
 

@@ -46,6 +46,7 @@ htc_status htc__wal_super_answer(htc__wal *l, htc_status status, htc_output *out
     }
     l->area_stored = l->area_writing;
     l->super_first = l->super_flying.first;
+    l->super_last = l->super_flying.last;
     return HTC_OK;
 }
 
@@ -60,10 +61,18 @@ static uint64_t piece_bytes(const htc__wal *l)
     return eighth < PIECE_MAX ? eighth : PIECE_MAX;
 }
 
+/* What is damaged goes with the segments that it is in: then all is in segments of this life. */
+static int leaves_damage(const htc__wal *l)
+{
+    return l->repaired && l->segments[l->segments_count - 1].number > l->found_last;
+}
+
 static int copy_wanted(const htc__wal *l)
 {
     uint64_t table = l->heap.live + RECORD_EACH * (htc__heap_count(&l->heap) + l->heap.lost);
     uint64_t log = l->segments_count * l->options.segment_bytes;
+    if (l->damaged)
+        return leaves_damage(l);
     if (l->segments_count < 2)
         return 0;
     /* A disk without room for a spare is reason enough, if old segments can be had for it. */
@@ -150,6 +159,8 @@ htc_status htc__wal_copy_step(htc__wal *l, htc_output *out)
             i++;
         l->super.first = l->copy_mark;
         l->super.first_sequence = l->segments[i].first_sequence;
+        l->super.flags &= ~(uint32_t)HTC__LOG_DAMAGED;
+        l->damaged = 0;
         l->super_dirty = 1;
         l->copy_done = 0;
         l->checkpoints++;

@@ -187,6 +187,13 @@ static htc_status dispatch(htc_kv_server *s, const htc_input *in, htc_output *ou
     return HTC_EUNSUPPORTED;
 }
 
+static htc_status end(htc_kv_server *s, htc_output *out)
+{
+    int        ended = 1;
+    htc_status status = s->cells.ops->end ? s->cells.ops->end(s->cells.ctx, out, &ended) : HTC_OK;
+    return status == HTC_OK && ended ? stop(s, HTC_OK, out) : status;
+}
+
 /* What follows every input, in this order: answers before the commit, which may take the step's room. */
 static htc_status finish(htc_kv_server *s, htc_output *out)
 {
@@ -210,7 +217,7 @@ static htc_status finish(htc_kv_server *s, htc_output *out)
     if (status == HTC_OK)
         status = htc__kv_native_tell(&s->native, s->now, out);
     if (status == HTC_OK && s->stopping && htc__kv_held_none(s) && !htc__kv_in_flight(s) && !s->native.ready)
-        status = stop(s, HTC_OK, out);
+        status = end(s, out);
     return status;
 }
 
@@ -312,6 +319,7 @@ static htc_status cells_create(const htc_env *env, htc_kv_server *s)
                              .problem = o->log_problem,
                              .problem_ctx = o->log_problem_ctx };
     log.guarded = o->self && !s->alone;
+    log.others = log.guarded && (o->member_count > 1 || o->join);
     if (o->log_boot.len)
         memcpy(log.boot, o->log_boot.data, o->log_boot.len < sizeof log.boot ? o->log_boot.len : sizeof log.boot);
     o->log_boot = (htc_bytes){ NULL, 0 }; /* it was the caller's */

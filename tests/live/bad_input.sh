@@ -168,6 +168,22 @@ expect 0 "${H[@]}" up --slots 2
 expect 0 "${H[@]}" status --json
 [ "$(json "$out" '[j["state"] for j in v["jobs"] if j["name"] == "witness"]')" = "['done']" ] || fail "work was lost: $out"
 expect 0 "${H[@]}" down
+# A store whose process dies by a signal of its own is looked at first, and is not started again if it is damaged.
+store_process() { pgrep -P "$(cat "$dir/lock")" htc-kvd; }
+looked_at() { grep -q 'no damage is found in the store' "$dir/log/supervisor.log"; }
+not_begun_again() { grep -q 'the store is damaged' "$dir/log/supervisor.log"; }
+no_lock() { ! kill -0 "$supervisor" 2> /dev/null; }
+expect 0 "${H[@]}" up --slots 2
+supervisor=$(cat "$dir/lock")
+kill -ABRT "$(store_process)"
+soon looked_at
+expect 0 "${H[@]}" status --json
+head -c 200000 /dev/urandom | dd of="$dir/store/data.mdb" bs=4096 seek=2 conv=notrunc status=none
+kill -ABRT "$(store_process)" 2> /dev/null # it may have died of that already
+soon not_begun_again
+soon no_lock
+rm -f "$dir"/log/*.out # what htc kv fsck said
+none_left
 head -c 20000 /dev/urandom | dd of="$dir/store/data.mdb" conv=notrunc status=none
 refuse 3 'did not start.*store' "${H[@]}" up
 refuse 3 'no system runs' "${H[@]}" down

@@ -283,6 +283,42 @@ def renewed_after_flips(m):
     return m
 
 
+def wait_for(line, member=0):
+    until = time.monotonic() + 300
+    while not any(line in x for x in said(member)):  # of this life
+        check(time.monotonic() < until, '%s: %s' % (line, said(member)[-5:]))
+        time.sleep(0.05)
+
+
+def renewed_after_a_lost_segment(m):
+    """The last segment of a member's log is gone, cut or zeroed: nothing that was acknowledged vanishes, though another member ends then."""
+    for how in ('gone', 'cut', 'zeroed') if not os.environ.get('HTC_TEST_LIGHT') else ('gone',):
+        r, keys = Redis(m[2]['resp']), ['tail%02d' % i for i in range(40)]
+        values = ['%s: at the end of the log there is %s' % (how, k) for k in keys]
+        for k, v in zip(keys, values):
+            check(r.sure('SET', k, v) == 'OK', 'SET')
+        on_disk(r, 0, dict(zip(keys, values)))
+        check('stopped' in run(0, '--stop'), 'it stops')
+        name = max(n for n, whole in stored(0) if '/log-' in n and values[39].encode() in whole)
+        size = os.path.getsize(name)
+        if how == 'gone':
+            os.unlink(name)
+        else:
+            os.truncate(name, 0 if how == 'zeroed' else 4096)
+            if how == 'zeroed':
+                os.truncate(name, size)
+        looked = subprocess.run([htc, 'kv', 'fsck', os.path.join(where, '1')], capture_output=True, text=True)
+        check(looked.returncode == 70 and os.path.basename(name) in looked.stdout, 'fsck names it: %s' % looked)
+        m = members()
+        wait_for("a part of this member's log is lost -> leave all of its keys to their other owners")
+        wait_for('all that this member had lost of its log is renewed')
+        kill(m[1]['pid'])
+        check(Redis(m[2]['resp']).sure('MGET', *keys) == values, 'all of it is there, and the member that had lost it takes part')
+        m = members()
+        check(Redis(m[0]['resp']).delete(*keys), 'DEL')
+    return m
+
+
 def stop_and_start(m):
     check('stopped' in run(0, '--stop'), 'it stops')
     check(all(gone(x['pid']) for x in m), 'all of them')
@@ -418,6 +454,7 @@ def main():
         m = watch_through_a_kill(m, 0)
         m = kill_and_restart(m)
         m = renewed_after_flips(m)
+        m = renewed_after_a_lost_segment(m) if engine == 'log' else m
         stop_and_start(m)
         shutil.rmtree(where)
     grow_and_shrink()

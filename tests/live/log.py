@@ -287,6 +287,43 @@ def looked_at(engine):
     print(f"ok - fsck and dump, {engine}")
 
 
+def pages_of_lmdb():
+    """512 bytes of any page become zeros: all keys are there, or it is said that some are not, whatever LMDB makes of it."""
+    state = f"{place}/pages"
+    p = start("--dir", state, engine="lmdb")
+    c = Client(p.port)
+    keys = {f"key{i:05}": f"value {i} " * 8 for i in range(1337)}
+    c.send(*[("SET", k, v) for k, v in keys.items()])
+    check({c.reply() for _ in keys} == {"OK"}, "set")
+    check(all(c.ask("DEL", f"key{i:05}") == 1 and c.ask("SET", f"key{i:05}", keys[f"key{i:05}"]) == "OK" for i in range(0, 1337, 50)), "set anew")
+    end(p, 0)
+    name, died, sound = state + "/store/data.mdb", 0, 0
+    with open(name, "rb") as f:
+        whole = f.read()
+    places = [at + k for at in range(2 * 4096, len(whole), 4096) for k in (0, 512, 3584)]
+    if not full:
+        places = places[:6] + rng.sample(places, 40)
+    for at in places:
+        with open(name, "r+b") as f:
+            f.write(whole)
+            f.seek(at)
+            f.write(bytes(512))
+        p = subprocess.run([programs + "/htc", "kv", "fsck", state, "--json"], capture_output=True, timeout=60)
+        check(p.returncode in (0, 70), "fsck ends in order", at, p.returncode, p.stderr)
+        found = json.loads(p.stdout)
+        check((p.returncode == 0) == (found["problems"] == []), "a problem is told", at, found)
+        sound += p.returncode == 0
+        died += any("reading it ended with" in q["cause"] for q in found["problems"])
+        q = subprocess.run([programs + "/htc", "kv", "dump", state, "--json"], capture_output=True, timeout=60)
+        left = {r["key"]: r["value"] for r in json.loads(q.stdout)} if q.stdout else {}
+        check(all(keys.get(k) == v for k, v in left.items()) and len(left) == found["keys"], "what is dumped is true", at, len(left), found["keys"])
+        check(p.returncode or left == keys, "where nothing is said all is there", at, len(left))
+    with open(name, "wb") as f:
+        f.write(whole)
+    check(dumped(state) == keys, "nothing else was changed")
+    print(f"ok - pages of lmdb: {len(places)} damaged, {sound} where it is no matter, {died} that end who reads them")
+
+
 def spoil(state, words):
     """A bit of the values that are there, each once in the one segment of a log."""
     name = state + "/store/log-0000000000000001"
@@ -397,6 +434,7 @@ try:
     full_disk()
     looked_at("log")
     looked_at("lmdb")
+    pages_of_lmdb()
     advice()
     state = place + "/taken"
     p = start("--dir", state)

@@ -96,6 +96,65 @@ static htc_status lmdb_scan(void *ctx, htc_bytes from, htc_kv_visit visit, void 
     return rc == MDB_NOTFOUND ? HTC_OK : status_of(rc);
 }
 
+/* Of records whose keys are bytes in order; visit NULL: only counted. */
+typedef struct walk {
+    htc_kv_visit visit;
+    void        *visitor;
+    uint64_t     seen, astray;
+    uint8_t      before[HTC_KV_ENGINE_KEY_MAX + 1];
+    size_t       before_len;
+} walk;
+
+static void place(const lmdb *l, walk *w, MDB_val key, MDB_val value)
+{
+    MDB_val   again = key, found;
+    htc_bytes k = { key.mv_data, key.mv_size }, before = { w->before, w->before_len };
+    int       wrong = key.mv_size == 0 || key.mv_size > HTC_KV_ENGINE_KEY_MAX || (w->seen && htc_bytes_compare(before, k) >= 0);
+    wrong |= mdb_get(l->reader, l->dbi, &again, &found) != 0 || found.mv_data != value.mv_data;
+    w->astray += (uint64_t)wrong;
+    w->before_len = key.mv_size < sizeof w->before ? key.mv_size : sizeof w->before;
+    memcpy(w->before, key.mv_data, w->before_len);
+}
+
+static int walk_all(const lmdb *l, MDB_dbi dbi, walk *w)
+{
+    MDB_cursor *cursor;
+    MDB_val     k, v;
+    int         rc = mdb_cursor_open(l->reader, dbi, &cursor);
+    if (rc != 0)
+        return rc;
+    for (rc = mdb_cursor_get(cursor, &k, &v, MDB_FIRST); rc == 0; rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) {
+        if (w->visit) {
+            place(l, w, k, v);
+            if (!w->visit(w->visitor, (htc_bytes){ k.mv_data, k.mv_size }, (htc_bytes){ v.mv_data, v.mv_size }))
+                break;
+        }
+        w->seen++;
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+#define FREE_LIST ((MDB_dbi)0)
+
+htc_status htc__lmdb_walk(const htc_kv_engine *engine, htc_kv_visit visit, void *visitor, htc__lmdb_walked *walked)
+{
+    lmdb      *l = engine->ctx;
+    walk       w = { .visit = visit, .visitor = visitor }, spare = { .seen = 0 };
+    MDB_stat   all = { 0 }, list = { 0 };
+    htc_status status = read_begin(l);
+    if (status != HTC_OK)
+        return status;
+    int rc = mdb_stat(l->reader, l->dbi, &all);
+    if (rc == 0)
+        rc = walk_all(l, l->dbi, &w);
+    int free_rc = mdb_stat(l->reader, FREE_LIST, &list);
+    if (free_rc == 0)
+        free_rc = walk_all(l, FREE_LIST, &spare);
+    *walked = (htc__lmdb_walked){ all.ms_entries, w.seen, w.astray, list.ms_entries, spare.seen };
+    return status_of(rc ? rc : free_rc);
+}
+
 static int put_all(lmdb *l, MDB_txn *txn, htc_bytes batch, int *more)
 {
     htc_kv_change change;

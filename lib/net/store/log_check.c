@@ -31,7 +31,7 @@ htc_status htc__log_check(htc_disk_dir *dir, const htc__log_sink *sink, htc__log
     if (status != HTC_OK)
         return status;
     htc__log_reader_init(&r, NULL, sink, 0);
-    r.lenient = 1;
+    r.lenient = r.salvage = 1;
     status = drive(dir, &r, out);
     if (status == HTC_OK)
         status = r.fresh ? HTC_ENOTFOUND : r.damaged ? HTC_ECORRUPT : HTC_OK;

@@ -9,6 +9,7 @@
 #include "kvs/cells_heap.h"
 #include "kvs/eventual.h"
 #include "kvs/record.h"
+#include "net/store/lmdb.h"
 #include "net/store/log_check.h"
 #include "net/store/store_log.h"
 
@@ -22,6 +23,8 @@ typedef struct check {
     int                  several; /* it is a member's, and others may have the same keys */
     htc__siblings        siblings;
 } check;
+
+#define DATA_NAME "data.mdb"
 
 /* A damaged key is refused to who would write it, too: nobody knows what was promised of it. */
 #define AFRESH "htc kv dump DIR FILE saves all other keys: restore FILE into an empty --dir"
@@ -192,9 +195,11 @@ static const char *next_step(const check *c, htc_status status, const char *file
         return "take the version of the program that wrote it";
     if (status == HTC_MISMATCH) /* superseded */
         return "the newer one counts; look after the disk";
+    if (status == HTC_OK)
+        return NOTHING_LOST;
     if (is_super(file))
-        return c->found.batches ? NOTHING_LOST : "restore a backup into an empty --dir";
-    return c->several ? "what was written there is lost: let a new member take the place of this one (htc kv join says how); where it is the only one: " AFRESH
+        return c->found.batches ? "htc kv dump DIR FILE saves what can be read without it: restore FILE into an empty --dir" : "restore a backup into an empty --dir";
+    return c->several ? "what was written there is lost: start it: a member takes all from the other owners by itself; where it is the only one: " AFRESH
                       : "what was written there is lost: " AFRESH;
 }
 
@@ -207,7 +212,7 @@ static htc_status tell_held(check *c)
         const char *file = htc_get_bytes(&r).data, *text = htc_get_bytes(&r).data;
         if (r.status != HTC_OK) /* there was no room for more of them */
             break;
-        problem(c, status == HTC_MISMATCH ? HTC_ECORRUPT : status, file, offset, text, next_step(c, status, file));
+        problem(c, status == HTC_MISMATCH || status == HTC_OK ? HTC_ECORRUPT : status, file, offset, text, next_step(c, status, file));
     }
     return c->held.status == HTC_ENOMEM ? HTC_ENOMEM : HTC_OK;
 }
@@ -308,14 +313,44 @@ static htc_bytes unsealed(check *c, htc_bytes key, htc_bytes value)
     return value;
 }
 
+/* LMDB's own records have no seal; what the store keeps for itself is only looked at. */
 static int show_sealed(void *ctx, htc_bytes key, htc_bytes value)
 {
-    return show(ctx, key, unsealed(ctx, key, value), "data.mdb");
+    check *c = ctx;
+    char   kind = key.len ? ((const char *)key.data)[0] : 'f';
+    if (kind == 'f')
+        return 1;
+    value = unsealed(c, key, value);
+    if (kind == 'k')
+        return show(c, key, value, DATA_NAME);
+    if (kind == 'n')
+        return show_siblings(c, key, value, DATA_NAME);
+    if (!value.data)
+        lost(c, DATA_NAME, 0, "the record of", key, "is damaged");
+    return 1;
 }
 
-static int show_sealed_eventual(void *ctx, htc_bytes key, htc_bytes value)
+#define INDEX_NEXT "htc kv dump DIR FILE saves those that can be read, a backup has the others"
+
+/* What the index says there is, and what is found by it. */
+static void tell_walked(check *c, const htc__lmdb_walked *w)
 {
-    return show_siblings(ctx, key, unsealed(ctx, key, value), "data.mdb");
+    char text[200];
+    if (w->seen != w->counted) {
+        snprintf(text, sizeof text, "LMDB counts %llu records, and %llu can be reached: its index is damaged", (unsigned long long)w->counted,
+                 (unsigned long long)w->seen);
+        c->found.lost += w->counted > w->seen ? w->counted - w->seen : 0;
+        problem(c, HTC_ECORRUPT, DATA_NAME, 0, text, INDEX_NEXT);
+    }
+    if (w->astray) {
+        snprintf(text, sizeof text, "%llu records are not where LMDB looks for them: its index is damaged", (unsigned long long)w->astray);
+        problem(c, HTC_ECORRUPT, DATA_NAME, 0, text, INDEX_NEXT);
+    }
+    if (w->free_seen != w->free_counted) {
+        snprintf(text, sizeof text, "LMDB's list of free pages has %llu entries, and %llu can be reached: a change may overwrite what is stored",
+                 (unsigned long long)w->free_counted, (unsigned long long)w->free_seen);
+        problem(c, HTC_ECORRUPT, DATA_NAME, 0, text, "htc kv dump DIR FILE saves all keys: restore FILE into an empty --dir");
+    }
 }
 
 static htc_status check_lmdb(check *c, htc_error *error)
@@ -324,20 +359,22 @@ static htc_status check_lmdb(check *c, htc_error *error)
     htc_kv_engine       engine;
     htc_status          status = htc_kv_lmdb_open(NULL, &o, &engine, error);
     if (status == HTC_ECORRUPT) {
-        problem(c, status, "data.mdb", 0, "LMDB cannot open it", "restore a backup into an empty --dir");
+        problem(c, status, DATA_NAME, 0, "LMDB cannot open it", "restore a backup into an empty --dir");
         return HTC_OK;
     }
     if (status != HTC_OK)
         return status;
-    htc_bytes value;
+    htc_bytes        value;
+    htc__lmdb_walked walked = { 0 };
     c->several = engine.ops->get(engine.ctx, htc_bytes_of("c"), &value) != HTC_ENOTFOUND;
-    status = engine.ops->scan(engine.ctx, htc_bytes_of("k"), show_sealed, c);
+    status = htc__lmdb_walk(&engine, show_sealed, c, &walked);
     if (status == HTC_OK && c->status == HTC_OK)
-        status = engine.ops->scan(engine.ctx, htc_bytes_of("n"), show_sealed_eventual, c);
+        tell_walked(c, &walked);
     engine.ops->destroy(engine.ctx);
     if (status != HTC_ECORRUPT)
         return status == HTC_OK ? HTC_OK : htc__error(error, status, "store %s: %s", c->o.dir, htc_strerror(status));
-    problem(c, status, "data.mdb", 0, "LMDB cannot read on behind the last key shown", "htc kv dump DIR FILE saves those before, a backup has the others");
+    c->found.lost += walked.counted > walked.seen ? walked.counted - walked.seen : 0;
+    problem(c, status, DATA_NAME, 0, "LMDB cannot read on behind the last key shown", "htc kv dump DIR FILE saves those before, a backup has the others");
     return HTC_OK;
 }
 
