@@ -313,7 +313,7 @@ static htc_status check_names(cli *c, const plan *p)
 #define PLAN_OPTIONS(p)                                                                                                \
     { "name", 'J', OPT_TEXT, &(p).name, "NAME", "the job's name" },                                                    \
         { "time", 't', OPT_TIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM, 90s" },    \
-        { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory limit of a task: 512M, 4G" },                             \
+        { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory of a task, reserved and its limit: 512M, 4G" },                             \
         { "input", 'i', OPT_LIST, &(p).inputs, "[NAME=]FILE", "stage a file into every task (may be repeated)" },      \
         { "env", 0, OPT_LIST, &(p).env, "NAME=VALUE", "environment of every task (may be repeated)" },                 \
     {                                                                                                                  \

@@ -144,7 +144,8 @@ typedef struct htc_config_site {
     const char *adapter; /**< "fork" */
     uint32_t    cores;   /**< slots; 0 in the file: max(4, cores of this machine) */
     uint32_t    node_cores; /**< the largest task, in cores */
-    uint64_t    memory;  /**< of this machine, bytes */
+    uint64_t    memory;  /**< that its tasks may reserve, bytes; 0 in the file: this machine's; sites that name none divide what is left */
+    uint64_t    task_memory; /**< reserved for a task that names no figure, bytes; 0 in the file: memory / cores */
 } htc_config_site;
 
 /**

@@ -21,8 +21,9 @@ extern "C" {
 typedef struct htc_site_options {
     const char *name;    /**< copied */
     uint32_t    cores;   /**< slots */
-    uint64_t    memory;  /**< of a node, bytes; 0: not known */
+    uint64_t    memory;  /**< of its node, bytes: running tasks never reserve more; 0: not known, nothing is reserved */
     uint32_t    node_cores; /**< the largest task, in cores; 0: cores */
+    uint64_t    task_memory; /**< reserved for a task that names no figure, bytes, at most memory; 0: memory / cores */
 } htc_site_options;
 
 /** How a gateway works; zero is the default of every field from tick_ns on. */
@@ -56,6 +57,7 @@ typedef struct htc_gateway_options {
     double   gamma;           /**< fair.gamma: -1 to 1, see htc_allot_profiled */
     const char *operator_token; /**< who sends it is the operator: may add users and act for any of them; copied. NULL: a Unix
                                      peer with owner_uid is the operator, which is right only where no task has that uid */
+    htc_ns   memory_wait_ns;  /**< task.memory_wait_s: a task waits this long for memory until room is kept for it; 0: 60 s */
 } htc_gateway_options;
 
 /** A gateway, as a machine: self of htc_gateway_ops. */

@@ -53,6 +53,7 @@ static const struct key {
     { "task.retry_backoff_max_s", SECONDS, "300", "0.001 to 86400 seconds", 0.001, 86400 },
     { "task.wall_max_s", SECONDS, "0", "0 (any) to 31536000 seconds", 0, 31536000 },
     { "task.env_pass", LIST, "", "names of variables separated by commas", 0, 0 },
+    { "task.memory_wait_s", SECONDS, "60", "0.01 to 31536000 seconds", 0.01, 31536000 },
     { "split.max_tasks", NUMBER, "1099511627776", "1 to 1099511627776", 1, 1099511627776.0 },
     { "db.mode", CHOICE, "interval", "sync|interval|memory|on|batch|off", 0, 0 },
     { "db.sync_ms", MILLISECONDS, "5", "0 to 60000 milliseconds", 0, 60000 },
@@ -69,8 +70,9 @@ static const struct key site_keys[] = {
     { "cores", NUMBER, "0", "0 (as many as there are, at least 4) to 100000", 0, 100000 },
     { "node_cores", NUMBER, "0", "0 (cores) to 100000", 0, 100000 },
     { "memory", SIZE, "0", "0 (what there is) to 1024T", 0, 1125899906842624.0 },
+    { "task_memory", SIZE, "0", "0 (memory divided by cores) to memory", 0, 1125899906842624.0 },
 };
-enum { SITE_ADAPTER, SITE_CORES, SITE_NODE_CORES, SITE_MEMORY, SITE_KEYS };
+enum { SITE_ADAPTER, SITE_CORES, SITE_NODE_CORES, SITE_MEMORY, SITE_TASK_MEMORY, SITE_KEYS };
 
 typedef struct site {
     char *name;
@@ -272,7 +274,7 @@ static htc_status set_site(htc_config *c, const char *key, const char *value, ht
             return htc__error(error, HTC_ECONFIG, "more than %d sites, or out of memory", SITES_MAX);
         return keep(c->env, &s->values[i], value, error);
     }
-    return htc__error(error, HTC_ECONFIG, "unknown key %.80s: a site has adapter, cores, node_cores and memory", key);
+    return htc__error(error, HTC_ECONFIG, "unknown key %.80s: a site has adapter, cores, node_cores, memory and task_memory", key);
 }
 
 /* The keys of the same section, for whoever mistyped one. */
@@ -379,6 +381,19 @@ static int on_value(void *arg, const char *section, const char *name, const char
     return 1;
 }
 
+/* What one key alone cannot say. */
+static htc_status check_sites(const htc_config *c, htc_error *error)
+{
+    for (size_t i = 0; i < c->sites_count; i++) {
+        htc_config_site s = { 0 };
+        htc_config_site_get(c, i, &s);
+        if (s.task_memory > s.memory && s.memory)
+            return htc__error(error, HTC_ECONFIG, "site.%s.task_memory: a task would reserve %llu bytes, and the site has %llu", s.name,
+                              (unsigned long long)s.task_memory, (unsigned long long)s.memory);
+    }
+    return HTC_OK;
+}
+
 htc_status htc_config_parse(const htc_env *env, htc_bytes text, const char *name, htc_config **out, htc_error *error)
 {
     if (!out)
@@ -397,6 +412,8 @@ htc_status htc_config_parse(const htc_env *env, htc_bytes text, const char *name
     } else if (r.status == HTC_OK && bad < 0) {
         r.status = htc__error(error, HTC_ENOMEM, "out of memory");
     }
+    if (r.status == HTC_OK && (r.status = check_sites(c, error)) != HTC_OK && error)
+        snprintf(error->where, sizeof error->where, "%.140s", r.name);
     if (r.status != HTC_OK) {
         htc_config_destroy(c);
         return r.status;
@@ -543,22 +560,40 @@ static uint64_t site_number(const site *s, size_t key)
     return (uint64_t)v;
 }
 
+static uint32_t site_cores(const site *s)
+{
+    uint32_t cores = (uint32_t)site_number(s, SITE_CORES), machine = machine_cores();
+    return cores ? cores : machine > 4 ? machine : 4;
+}
+
+/* All sites are this machine: those that name no memory divide what the others leave, by their slots. */
+static uint64_t unnamed_memory(const htc_config *c, const site *s, uint32_t cores)
+{
+    uint64_t left = machine_memory(), all_cores = 0;
+    for (size_t i = 0; s && i < c->sites_count; i++) {
+        uint64_t named = site_number(&c->sites[i], SITE_MEMORY);
+        all_cores += named ? 0 : site_cores(&c->sites[i]);
+        left -= named < left ? named : left;
+    }
+    return all_cores > cores ? left / all_cores * cores : left;
+}
+
 htc_status htc_config_site_get(const htc_config *c, size_t i, htc_config_site *out)
 {
     if (!c || !out || i >= htc_config_sites(c))
         return HTC_EINVAL;
     const site *s = c->sites_count ? &c->sites[i] : NULL;
-    uint32_t    machine = machine_cores();
     *out = (htc_config_site){ .name = s ? s->name : "local", .adapter = "fork" };
-    out->cores = (uint32_t)site_number(s, SITE_CORES);
-    if (!out->cores)
-        out->cores = machine > 4 ? machine : 4;
+    out->cores = site_cores(s);
     out->node_cores = (uint32_t)site_number(s, SITE_NODE_CORES);
     if (!out->node_cores)
         out->node_cores = out->cores;
     out->memory = site_number(s, SITE_MEMORY);
     if (!out->memory)
-        out->memory = machine_memory();
+        out->memory = unnamed_memory(c, s, out->cores);
+    out->task_memory = site_number(s, SITE_TASK_MEMORY);
+    if (!out->task_memory)
+        out->task_memory = out->memory / out->cores;
     return HTC_OK;
 }
 
@@ -574,7 +609,7 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
     for (size_t i = 0; i < n; i++) {
         htc_config_site s = { 0 };
         htc_config_site_get(c, i, &s);
-        c->gateway_sites[i] = (htc_site_options){ s.name, s.cores, s.memory, s.node_cores };
+        c->gateway_sites[i] = (htc_site_options){ s.name, s.cores, s.memory, s.node_cores, s.task_memory };
     }
     o->sites = c->gateway_sites;
     o->n_sites = n;
@@ -599,5 +634,6 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
     uint64_t min_agents = htc_config_number(c, "fair.min_agents");
     o->min_agents = min_agents ? (uint32_t)min_agents : UINT32_MAX;
     o->task_wall_max_ns = htc_config_ns(c, "task.wall_max_s");
+    o->memory_wait_ns = htc_config_ns(c, "task.memory_wait_s");
     return HTC_OK;
 }

@@ -138,6 +138,35 @@ Test(config, a_long_line_is_refused_not_cut)
     cr_expect(strstr(e.text, "/no/such/htc.ini") != NULL);
 }
 
+/* All sites are this machine: together they reserve no more than it has. */
+Test(config, sites_divide_the_memory_that_none_of_them_names)
+{
+    htc_config     *c = NULL;
+    htc_config_site a, b, d, whole;
+    cr_assert(eq(int, htc_config_parse(NULL, htc_bytes_of(""), NULL, &c, NULL), HTC_OK));
+    cr_assert(eq(int, htc_config_site_get(c, 0, &whole), HTC_OK));
+    cr_expect(eq(u64, whole.task_memory, whole.memory / whole.cores));
+    htc_config_destroy(c);
+    cr_assert(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\ncores = 1\n[site.b]\ncores = 3\n[site.d]\ncores = 2\nmemory = 64M\ntask_memory = 8M\n"),
+                                       NULL, &c, NULL), HTC_OK));
+    htc_config_site_get(c, 0, &a);
+    htc_config_site_get(c, 1, &b);
+    htc_config_site_get(c, 2, &d);
+    cr_expect(eq(u64, d.memory, 64 << 20) && eq(u64, d.task_memory, 8 << 20));
+    cr_expect(eq(u64, b.memory, 3 * a.memory));
+    cr_expect(a.memory + b.memory + d.memory <= whole.memory && a.memory + b.memory + d.memory > whole.memory - 8);
+    htc_config_destroy(c);
+}
+
+Test(config, a_task_reserves_no_more_than_its_site_has)
+{
+    htc_config *c = NULL;
+    htc_error   e = { 0 };
+    cr_expect(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\nmemory = 4G\ntask_memory = 5G\n"), "my.ini", &c, &e), HTC_ECONFIG));
+    cr_expect(strstr(e.text, "site.a.task_memory") != NULL, "%s", e.text);
+    cr_expect(eq(str, e.where, "my.ini"));
+}
+
 /* --- the state directory --- */
 
 Test(state, is_created_opened_locked_and_refused)

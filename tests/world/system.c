@@ -263,7 +263,8 @@ static void submit(sys_job *j)
 {
     sys_ask(
         j->s->operator_,
-        json_pack("{s:s, s:s, s:s, s:s}", "op", "submit", "user", j->user, "name", j->name, "jsdl", sys_jsdl(j->count)),
+        json_pack("{s:s, s:s, s:s, s:s, s:I}", "op", "submit", "user", j->user, "name", j->name, "jsdl", sys_jsdl(j->count),
+                  "memory", (json_int_t)j->memory),
         submitted, j);
 }
 
@@ -293,10 +294,15 @@ static void look_for(htc_sim *w, void *ctx)
 
 sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count)
 {
+    return sys_submit_large(s, user, name, count, 0);
+}
+
+sys_job *sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory)
+{
     sys_job *j = calloc(1, sizeof *j), **at = &s->jobs;
     if (!j)
         abort();
-    *j = (sys_job){ .s = s, .count = count, .submitted = htc_sim_now(s->w) };
+    *j = (sys_job){ .s = s, .count = count, .memory = memory, .submitted = htc_sim_now(s->w) };
     snprintf(j->user, sizeof j->user, "%s", user);
     snprintf(j->name, sizeof j->name, "%s", name);
     while (*at)
@@ -358,6 +364,13 @@ static sys_job *job_of(sys *s, uint64_t id)
         if (j->id == id)
             return j;
     return NULL;
+}
+
+uint64_t sys_task_memory(sys *s, uint64_t job, uint32_t site)
+{
+    const sys_job          *j = job_of(s, job);
+    const htc_site_options *o = &s->options.sites[site];
+    return j && j->memory ? j->memory : o->task_memory ? o->task_memory : o->memory / o->cores;
 }
 
 static void check_status(sys *s, json_t *job)

@@ -199,12 +199,16 @@ typedef struct sys_job {
     sys            *s;
     char            user[64], name[64];
     uint64_t        count, id; /* 0: not known yet */
+    uint64_t        memory;    /* bytes that a task asks for; 0: it names none */
     int             acknowledged, finished, cancelled;
     int             removing, removed; /* asked for; answered */
     htc_ns          submitted, ended;
     struct sys_job *next;
 } sys_job;
 sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count);
+sys_job *sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory);
+/* What a task of this job reserves at a site, as far as is known. */
+uint64_t sys_task_memory(sys *s, uint64_t job, uint32_t site);
 void     sys_cancel(sys_job *j); /* until it is told that it has */
 void     sys_remove(sys_job *j); /* until it is told that it is gone */
 /* Keeps asking for all jobs: their counts must add up, and once finished they stay so. */

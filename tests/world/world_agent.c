@@ -86,6 +86,19 @@ static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint
     htc_sim_result(a->node, s->options.stage_ns, effect, status, htc_bytes_of(status == HTC_OK ? NULL : "no luck"));
 }
 
+/* All that runs at this agent's site asks for no more than it has. */
+static void check_memory(const sys_agent *a)
+{
+    sys     *s = a->s;
+    uint64_t sum = 0, total = s->options.sites[a->site].memory;
+    for (const sys_agent *o = s->agents; o; o = o->next)
+        for (const sys_process *p = o->alive && o->site == a->site ? o->processes : NULL; p; p = p->next)
+            sum += p->running ? sys_task_memory(s, p->attempt.job, a->site) : 0;
+    if (total && sum > total)
+        sys_fail(s, "tasks that ask for %llu bytes run at site %u, which has %llu", (unsigned long long)sum, (unsigned)a->site,
+                 (unsigned long long)total);
+}
+
 static void run(sys_agent *a, const htc_effect *effect, sys_process *p)
 {
     sys    *s = a->s;
@@ -97,6 +110,7 @@ static void run(sys_agent *a, const htc_effect *effect, sys_process *p)
     p->running = 1;
     p->started = htc_sim_now(s->w);
     sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
+    check_memory(a);
     if (++a->running > 1)
         sys_fail(s, "agent %llu runs two tasks at once", (unsigned long long)a->id);
     htc_sim_event(a->node, 0, HTC_EVENT_STARTED, HTC_OK, htc_buf_bytes(&b));

@@ -5,15 +5,6 @@
 
 #include "system.h"
 
-/* A task of his could start in a slot that is free. */
-static int could_start(const htc_gateway *gw, const user *u)
-{
-    for (size_t i = 0; i < gw->n_sites; i++)
-        if (gw->sites[i].used < gw->sites[i].cores && gw_startable(gw, u, i))
-            return 1;
-    return 0;
-}
-
 /* Agents of a user that are about to take a task: registered without one, or on their way. */
 static uint64_t takers(const htc_gateway *gw, const user *u)
 {
@@ -22,6 +13,15 @@ static uint64_t takers(const htc_gateway *gw, const user *u)
     for (a = gw->agents; a; a = a->hh.next)
         n += a->user == u && a->n_held == 0 && !a->draining && !a->stop && a->state <= AGENT_READY;
     return n;
+}
+
+/* A task of his could start in a slot that is free. */
+static int could_start(const htc_gateway *gw, const user *u)
+{
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].used < gw->sites[i].cores && gw_startable((htc_gateway *)gw, u, i) > gw_takers(gw, u, i))
+            return 1;
+    return 0;
 }
 
 static const char *wrong_count(const htc_gateway *gw)
@@ -51,6 +51,20 @@ static const char *wrong_count(const htc_gateway *gw)
             return "the tasks that agents hold are not the leased ones";
         if (u->agents + u->draining + u->leaving != agents)
             return "a user's agents are not those there are";
+    }
+    for (size_t i = 0; i < gw->n_sites; i++) {
+        const memory *m = &gw->sites[i].memory;
+        uint64_t      reserved = 0;
+        for (a = gw->agents; a; a = a->hh.next) {
+            reserved += a->site == i ? a->memory : 0;
+            for (uint32_t k = 0; k < a->n_held; k++)
+                if (a->held[k].memory > a->memory)
+                    return "an agent holds a task that asks for more than it has reserved";
+        }
+        if (reserved != m->reserved)
+            return "what agents have reserved is not what is counted";
+        if (m->total && reserved > m->total)
+            return "more memory is reserved than a node has";
     }
     for (a = gw->agents; a; a = a->hh.next)
         seated++;

@@ -225,6 +225,7 @@ void gw_agent_adopt(htc_gateway *gw, agent *a)
 
 /* ---- the end of an agent ---- */
 
+/* What they reserved stays reserved until the process of the agent is gone. */
 static void lose_tasks(htc_gateway *gw, agent *a, const char *why)
 {
     while (a->n_held) {
@@ -250,6 +251,7 @@ void gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
     site *s = &gw->sites[a->site];
     lose_tasks(gw, a, why);
     unbind(gw, a);
+    gw_memory_reserve(gw, a);
     gw_agent_counts(gw, a, -1);
     s->slots[a->slot].agent = NULL;
     s->used--;

@@ -52,8 +52,9 @@ static void list_agents(htc_gateway *gw, request *q)
         json_array_append_new(list, agent_json(gw, q, a));
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
-        json_array_append_new(sites, json_pack("{s:s,s:I,s:I,s:b,s:s}", "name", s->name, "slots", (json_int_t)s->cores,
-                                               "used", (json_int_t)s->used, "paused", s->not_before > gw->now, "reason", s->reason));
+        json_array_append_new(sites, json_pack("{s:s,s:I,s:I,s:b,s:s,s:I,s:I}", "name", s->name, "slots", (json_int_t)s->cores,
+                                               "used", (json_int_t)s->used, "paused", s->not_before > gw->now, "reason", s->reason, "memory",
+                                               (json_int_t)s->memory.total, "memory_reserved", (json_int_t)s->memory.reserved));
     }
     req_answer(gw, q, json_pack("{s:o,s:o,s:I,s:I}", "agents", list, "sites", sites, "slots", (json_int_t)gw->slots, "free",
                                 (json_int_t)gw->free));
@@ -112,6 +113,50 @@ static int why_slowed(const htc_gateway *gw, const job *j, char *text, size_t ca
     return 1;
 }
 
+/* Where its next task could have room one day, the site that has most of it. */
+static const site *roomiest(const htc_gateway *gw, const job *j)
+{
+    const site *best = NULL;
+    for (size_t i = 0; i < gw->n_sites; i++) {
+        const site *s = &gw->sites[i];
+        if (s->memory.total && site_needs(s, j->need) <= s->memory.total &&
+            (!best || s->memory.kept_for == j->id || memory_free(&s->memory) > memory_free(&best->memory)))
+            best = s;
+        if (best && best->memory.kept_for == j->id)
+            break;
+    }
+    return best;
+}
+
+#define GIB (double)(1 << 30)
+
+/* Its next task waits for memory. 1: the sentence is in text. */
+static int why_memory(const htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    const site *s = j->memory_since ? roomiest(gw, j) : NULL;
+    htc_ns      until = j->memory_since + gw->options.memory_wait_ns;
+    if (!s)
+        return 0;
+    int n = snprintf(text, cap, "its next task asks for %.1f GiB of memory%s, and at site %s %.1f of %.1f GiB are free; ",
+                     (double)site_needs(s, j->need) / GIB, j->need ? "" : " (what a task gets that names none)", s->name,
+                     (double)memory_free(&s->memory) / GIB, (double)s->memory.total / GIB);
+    if (n < 0 || (size_t)n >= cap)
+        return 1;
+    if (s->memory.kept_for == j->id)
+        snprintf(text + n, cap - (size_t)n, "room is kept for it");
+    else
+        snprintf(text + n, cap - (size_t)n, "smaller tasks pass it for %.0f s more", until > gw->now ? (double)(until - gw->now) / 1e9 : 0.0);
+    return 1;
+}
+
+static const job *memory_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    for (const job *j = u->ready; j; j = j->ready_next)
+        if (why_memory(gw, j, text, cap))
+            return j;
+    return NULL;
+}
+
 static const job *slowed_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
 {
     for (const job *j = gw->jobs; j; j = j->hh.next)
@@ -128,7 +173,7 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     const site *paused = paused_site(gw);
     const user *other = over_base(gw, u);
     const job  *slow;
-    char        slow_text[200];
+    char        slow_text[320];
     if (gw->shutdown) {
         snprintf(text, cap, "the system is ending, so nothing new is started");
         return "Ending";
@@ -164,6 +209,10 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         snprintf(text, cap, "node %s fails everybody's tasks fast and is set aside for %.0f s more", a->node,
                  (double)(until - gw->now) / 1e9);
         return "NodeAside";
+    }
+    if ((slow = memory_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
+        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
+        return "Memory";
     }
     if (gw->free && paused) {
         snprintf(text, cap, "%u slots are free, but site %s launches nothing for %.0f s more: %s", gw->free, paused->name,
@@ -209,6 +258,9 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
             code = "FailingFast";
+        } else if (why_memory(gw, j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "Memory";
         } else {
             unsigned long long ahead = 0;
             for (const job *o = j->user->ready; o && o->id < j->id; o = o->ready_next)
@@ -305,6 +357,9 @@ static void why_job(htc_gateway *gw, request *q, job *j)
     } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
         snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
         code = "FailingFast";
+    } else if (why_memory(gw, j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
+        code = "Memory";
     } else if (waiting == 0 && j->now.retry_wait) {
         snprintf(text, sizeof text, "nothing of job %llu waits for a slot: %llu tasks run, %llu failed and pause before the next try",
                  (unsigned long long)j->id, (unsigned long long)j->now.leased, (unsigned long long)j->now.retry_wait);

@@ -37,11 +37,19 @@ static agent *newest_drain(htc_gateway *gw, const user *u)
     return best;
 }
 
+uint64_t gw_takers(const htc_gateway *gw, const user *u, size_t at)
+{
+    uint64_t n = 0;
+    for (const agent *a = gw->agents; a; a = a->hh.next)
+        n += a->user == u && a->site == at && a->n_held == 0 && !a->draining && !a->stop && a->state <= AGENT_READY;
+    return n;
+}
+
 static int launch_somewhere(htc_gateway *gw, user *u)
 {
     for (uint32_t i = 0; i < gw->n_sites; i++) {
         site *s = &gw->sites[i];
-        if (s->used < s->cores && site_usable(gw, s) && gw_startable(gw, u, i)) {
+        if (s->used < s->cores && site_usable(gw, s) && gw_startable(gw, u, i) > gw_takers(gw, u, i)) {
             uint32_t used = s->used;
             gw_agent_launch(gw, u, i);
             return s->used > used;
@@ -50,7 +58,16 @@ static int launch_somewhere(htc_gateway *gw, user *u)
     return 0;
 }
 
-static void carry_out(htc_gateway *gw, user *u, const htc_allot_change *change)
+static uint64_t launch(htc_gateway *gw, user *u, uint64_t n)
+{
+    uint64_t launched = 0;
+    while (launched < n && launch_somewhere(gw, u))
+        launched++;
+    return launched;
+}
+
+/* Answers how many agents could not be launched. */
+static uint64_t carry_out(htc_gateway *gw, user *u, const htc_allot_change *change)
 {
     for (uint64_t i = 0; i < change->undrain; i++) {
         agent *a = newest_drain(gw, u);
@@ -58,15 +75,14 @@ static void carry_out(htc_gateway *gw, user *u, const htc_allot_change *change)
             break;
         gw_agent_drain(gw, a, 0);
     }
-    for (uint64_t i = 0; i < change->grant; i++)
-        if (!launch_somewhere(gw, u))
-            break;
+    uint64_t left = change->grant - launch(gw, u, change->grant);
     for (uint64_t i = 0; i < change->drain; i++) {
         agent *a = to_drain(gw, u);
         if (!a)
             break;
         gw_agent_drain(gw, a, 1);
     }
+    return left;
 }
 
 static int fixed_user(const htc_gateway *gw, const char *name)
@@ -77,18 +93,27 @@ static int fixed_user(const htc_gateway *gw, const char *name)
     return 0;
 }
 
-/* Tasks that wait and could start somewhere. A slot that they could not use is no demand. */
-static uint64_t usable(const htc_gateway *gw, const user *u)
+/* Tasks that could start now, in slots that are free or that his agents wait in. */
+static uint64_t startable_now(htc_gateway *gw, const user *u)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < gw->n_sites && n < u->queued; i++)
-        n += gw_startable(gw, u, i);
-    return n < u->queued ? n : u->queued;
+    for (size_t i = 0; i < gw->n_sites; i++) {
+        const site *s = &gw->sites[i];
+        uint64_t    could = gw_startable(gw, u, i), seats = gw_takers(gw, u, i) + (site_usable(gw, s) ? s->cores - s->used : 0);
+        n += could < seats ? could : seats;
+    }
+    return n;
 }
 
-static void view(const htc_gateway *gw, const user *u, uint64_t id, htc_allot_user *v)
+/* What a user asks for. now: only tasks that could start beside all that run; else those too that could start in slots of others
+ * and in what these reserve. A slot that he could not use is no demand. Where nothing more could start, his next task needs the
+ * slot of one that runs: that one counts as queued, so that he is still one of those who divide. */
+static void view(htc_gateway *gw, const user *u, uint64_t id, int now, htc_allot_user *v)
 {
-    *v = (htc_allot_user){ .weight = u->weight_used, .queued = usable(gw, u), .running = u->busy,
+    uint64_t queued = now ? startable_now(gw, u) : u->usable;
+    queued = queued < u->queued ? queued : u->queued;
+    uint64_t in_turn = queued == 0 && u->queued && u->busy;
+    *v = (htc_allot_user){ .weight = u->weight_used, .queued = queued + in_turn, .running = u->busy - in_turn,
                            .agents = u->agents, .draining = u->draining, .starting = u->starting,
                            .last_served = u->last_served, .arrival = u->arrival, .id = id,
                            .fixed = (uint64_t)fixed_user(gw, u->name) };
@@ -125,56 +150,94 @@ static htc_status weigh(htc_gateway *gw, user **who, size_t n)
 /* Tasks that were handed out ahead run one after the other on their agent: they need no slot of their own. */
 static void count_busy(htc_gateway *gw)
 {
-    for (user *u = gw->users; u; u = u->hh.next)
+    for (user *u = gw->users; u; u = u->hh.next) {
         u->busy = 0;
+        u->usable = 0;
+    }
     for (const agent *a = gw->agents; a; a = a->hh.next)
         a->user->busy += a->n_held != 0;
+    for (uint32_t i = 0; i < gw->n_sites; i++) {
+        for (user *u = gw->users; u; u = u->hh.next)
+            u->reserved = 0;
+        for (const agent *a = gw->agents; a; a = a->hh.next)
+            a->user->reserved += a->site == i ? a->memory : 0;
+        for (user *u = gw->users; u; u = u->hh.next)
+            u->usable += u->queued ? gw_usable(gw, u, i) : 0;
+    }
 }
 
-void gw_reallocate(htc_gateway *gw)
+/* One division among n users. */
+typedef struct division {
+    htc_allot_user   *views;
+    htc_allot_change *changes;
+    user            **who;
+    size_t            n;
+} division;
+
+static htc_status divide(htc_gateway *gw, division *d, int now)
 {
+    htc_allot_options options = { .size = sizeof options, .policy = gw->policy, .min_agents = gw->options.min_agents,
+                                  .fixed_users = gw->n_fair_users };
     uint64_t slots = 0, free_slots = 0;
-    size_t   n = 0, users = HASH_COUNT(gw->users);
-    user    *u, *next;
-    gw->reallocate_wanted = 0;
-    gw->reallocated = gw->now;
-    if (gw->shutdown || users == 0)
-        return;
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
         slots += site_usable(gw, s) ? s->cores : s->used;
         free_slots += site_usable(gw, s) ? s->cores - s->used : 0;
     }
-    htc_allot_user   *views = htc__alloc(&gw->env, users * sizeof *views);
-    htc_allot_change *changes = htc__alloc(&gw->env, users * sizeof *changes);
-    user            **who = htc__alloc(&gw->env, users * sizeof *who);
-    htc_allot_options options = { .size = sizeof options, .policy = gw->policy, .min_agents = gw->options.min_agents,
-                                  .fixed_users = gw->n_fair_users };
-    htc_status        status = views && changes && who ? HTC_OK : HTC_ENOMEM;
+    for (size_t i = 0; i < d->n; i++)
+        view(gw, d->who[i], i, now, &d->views[i]);
+    return d->n ? htc_allot_plan(&gw->env, &options, d->views, d->n, slots, free_slots, d->changes) : HTC_OK;
+}
+
+/* Slots that are free, and that whoever is due them could not use, go to those who can. */
+static htc_status divide_and_launch(htc_gateway *gw, division *d)
+{
+    uint64_t   left = 0;
+    htc_status status = divide(gw, d, 0);
+    for (size_t i = 0; status == HTC_OK && i < d->n; i++) {
+        d->who[i]->ra = d->changes[i].share.ra;
+        d->who[i]->base = d->changes[i].share.base;
+        uint64_t missing = carry_out(gw, d->who[i], &d->changes[i]);
+        if (missing)
+            gw_memory_note(gw, d->who[i], 1);
+        left += missing;
+    }
+    if (status == HTC_OK && left)
+        status = divide(gw, d, 1);
+    for (size_t i = 0; status == HTC_OK && left && i < d->n; i++)
+        launch(gw, d->who[i], d->changes[i].grant);
+    return status;
+}
+
+void gw_reallocate(htc_gateway *gw)
+{
+    size_t users = HASH_COUNT(gw->users);
+    gw->reallocate_wanted = 0;
+    gw->reallocated = gw->now;
+    if (gw->shutdown || users == 0)
+        return;
+    division   d = { .views = htc__alloc(&gw->env, users * sizeof *d.views),
+                     .changes = htc__alloc(&gw->env, users * sizeof *d.changes),
+                     .who = htc__alloc(&gw->env, users * sizeof *d.who) };
+    htc_status status = d.views && d.changes && d.who ? HTC_OK : HTC_ENOMEM;
     if (status == HTC_OK) {
+        for (const user *u = gw->users; u; u = u->hh.next)
+            if (gw->policy != HTC_ALLOT_STATIC || fixed_user(gw, u->name)) /* nobody else ever has a slot */
+                gw_memory_note(gw, u, 0);
+        gw_memory_keep(gw);
         count_busy(gw);
-        HASH_ITER(hh, gw->users, u, next)
-        {
+        for (user *u = gw->users; u; u = u->hh.next) {
             u->ra = u->base = 0;
-            if (u->queued || u->running || u->agents || u->draining) {
-                who[n++] = u;
-            }
+            if (u->queued || u->running || u->agents || u->draining)
+                d.who[d.n++] = u;
         }
-        status = weigh(gw, who, n);
-        for (size_t i = 0; i < n; i++)
-            view(gw, who[i], i, &views[i]);
+        status = weigh(gw, d.who, d.n);
     }
-    if (status == HTC_OK) {
-        status = n ? htc_allot_plan(&gw->env, &options, views, n, slots, free_slots, changes) : HTC_OK;
-    }
-    for (size_t i = 0; status == HTC_OK && i < n; i++) {
-        who[i]->ra = changes[i].share.ra;
-        who[i]->base = changes[i].share.base;
-        carry_out(gw, who[i], &changes[i]);
-    }
-    htc__free(&gw->env, views, users * sizeof *views);
-    htc__free(&gw->env, changes, users * sizeof *changes);
-    htc__free(&gw->env, who, users * sizeof *who);
+    if (status == HTC_OK)
+        status = divide_and_launch(gw, &d);
+    htc__free(&gw->env, d.views, users * sizeof *d.views);
+    htc__free(&gw->env, d.changes, users * sizeof *d.changes);
+    htc__free(&gw->env, d.who, users * sizeof *d.who);
     if (status != HTC_OK)
         gw_break(gw, status, "dividing the slots");
 }

@@ -25,6 +25,7 @@ static void defaults(htc_gateway_options *o)
     o->max_lost = o->max_lost ? o->max_lost : 20;
     o->retry_backoff_ns = or_default(o->retry_backoff_ns, HTC_SECOND);
     o->retry_backoff_max_ns = or_default(o->retry_backoff_max_ns, 300 * HTC_SECOND);
+    o->memory_wait_ns = or_default(o->memory_wait_ns, 60 * HTC_SECOND);
     o->tasks_max = o->tasks_max ? o->tasks_max : UINT64_C(1) << 40;
     o->token_life_ns = or_default(o->token_life_ns, 7 * 86400 * HTC_SECOND);
 }
@@ -91,7 +92,10 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
             return HTC_ENOMEM;
         s->cores = from->cores;
         s->node_cores = from->node_cores ? from->node_cores : from->cores;
-        s->memory = from->memory;
+        s->memory.total = from->memory;
+        s->task_memory = from->task_memory ? from->task_memory : from->memory / from->cores;
+        if (from->memory && s->task_memory > from->memory)
+            return HTC_EINVAL;
         gw->slots += s->cores;
     }
     gw->free = gw->slots;

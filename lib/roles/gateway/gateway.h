@@ -7,6 +7,7 @@
  *   recover.c   the start: everything back from the store api*.c      the users' requests (doc/api.md)
  *   remove.c    jobs that are removed, however often it is interrupted
  *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
+ *   memory.c    what tasks reserve, and who waits (pure)
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
  * is said only after the record that holds it is durable. Memory runs ahead of the store, never the other way; each
@@ -28,6 +29,7 @@
 #include "roles/agent_wire.h"
 #include "roles/calls.h"
 #include "roles/gateway/health.h"
+#include "roles/gateway/memory.h"
 
 #define NAME_MAX_BYTES 64
 #define CHUNK_TASKS 1024u      /* tasks in one chunk record */
@@ -150,6 +152,8 @@ struct job {
     uint64_t queued; /* of job_ready(), as it is in the user's sum */
     health  *health; /* one a site, from the first failure on; NULL: well everywhere */
     size_t   n_health;
+    uint64_t need, need_of; /* what its next task asks for, bytes, 0: nothing named; the task's index + 1 */
+    htc_ns   memory_since;  /* its next task waits for memory since then; 0: it does not */
 };
 
 /* ---- users ---- */
@@ -167,6 +171,7 @@ struct user {
     uint64_t open_jobs;
     uint32_t agents, draining, leaving, starting; /* agents: without the draining and the leaving */
     uint32_t busy; /* agents that hold tasks, as the last division counted them */
+    uint64_t usable, reserved; /* likewise: tasks that could start in some slot; bytes, at the site at hand */
     uint64_t ra, base;
     uint64_t weight_used; /* as the last division counted it, in 1/1024 */
     uint64_t last_served, arrival;
@@ -193,7 +198,7 @@ typedef enum agent_state {
 
 typedef struct held {
     htc_attempt attempt;
-    uint64_t    grant;
+    uint64_t    grant, memory; /* memory: it reserves, bytes */
     uint8_t     misses;
     uint8_t     durable; /* the grant was sent at least once */
 } held;
@@ -213,6 +218,7 @@ struct agent {
     uint32_t grant_pending;
     held    *held;
     uint32_t n_held, cap_held;
+    uint64_t memory; /* reserved: what the largest of them asks for, since one runs at a time */
     uint64_t tasks_done;
     char     reason[128];
     UT_hash_handle hh;
@@ -225,7 +231,8 @@ typedef struct slot {
 typedef struct site {
     char     name[NAME_MAX_BYTES];
     uint32_t cores, node_cores;
-    uint64_t memory;
+    uint64_t task_memory;
+    memory   memory;
     slot    *slots;
     uint32_t used, failures;
     htc_ns   not_before; /* launches pause until */
@@ -346,6 +353,7 @@ struct htc_gateway {
     size_t              n_dues, cap_dues;
     htc_ns              reallocated; /* last run */
     uint8_t             reallocate_wanted;
+    uint8_t             memory_waits; /* jobs may wait for memory */
     htc_ns              tick_at, check_at, store_retry_at;
     htc_status          store_status; /* HTC_OK, or why the store refuses changes */
     htc_buf             scratch;
@@ -444,7 +452,9 @@ void     gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value);
 void     gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state); /* keeps every count right */
 void     gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first);      /* -> WAITING, queued */
 void     gw_use(chunk *c, usage more);                                              /* count what an attempt has cost */
-int      gw_job_take(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);         /* next task to hand out */
+int      gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);         /* next task to hand out: it stays the next */
+void     gw_job_taken(htc_gateway *gw, job *j, uint64_t index);                     /* that one has been handed out */
+uint64_t job_next(const job *j);                                                    /* its index; what a cancel left behind may be before it */
 void     gw_due_add(htc_gateway *gw, htc_ns at, uint64_t job, uint64_t index);
 void     gw_dues_run(htc_gateway *gw);
 void     gw_job_cancel(htc_gateway *gw, job *j);
@@ -482,16 +492,24 @@ void gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back 
 void gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbeat_answer *answer);
 void gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, const char *why);
 held *agent_held(agent *a, const htc_attempt *at);
-int   agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant);
-void  agent_unhold(agent *a, const htc_attempt *at);
+int   agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves);
+void  agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at);
 htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap);
 void  gw_node_seen(htc_gateway *gw, const char *name); /* there is such a node, however its tasks fare */
 int   gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until); /* set aside for all users */
 
 /* place.c */
 uint32_t job_allows(const job *j, size_t at);               /* tasks it may hand out there now; UINT32_MAX: any number */
-job     *gw_job_for(const agent *a);                          /* whose task this agent gets next; NULL: nobody's */
-uint64_t gw_startable(const htc_gateway *gw, const user *u, size_t at); /* tasks that could start there, at most its slots */
+job     *gw_job_for(htc_gateway *gw, agent *a);               /* whose task this agent gets next; NULL: nobody's */
+uint64_t gw_startable(htc_gateway *gw, const user *u, size_t at); /* tasks that could start there now, at most its slots */
+uint64_t gw_usable(htc_gateway *gw, const user *u, size_t at);    /* those that slots of others, and what these reserve, would start too */
+uint64_t job_task_memory(const job *j, const htc_task *t);     /* the figure it names, bytes; 0: none */
+uint64_t gw_task_memory(htc_gateway *gw, const job *j, uint64_t index); /* the same; it is expanded */
+uint64_t site_needs(const site *s, uint64_t named);            /* what a task with that figure reserves there */
+int      gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory); /* if not, the job waits for memory */
+void     gw_memory_reserve(htc_gateway *gw, agent *a);         /* after a change of what it holds */
+void     gw_memory_note(htc_gateway *gw, const user *u, int owed); /* jobs, up to one that fits, that memory keeps from a slot that is free or owed to him */
+void     gw_memory_keep(htc_gateway *gw);                      /* room for those who have waited for long */
 void     gw_job_handed(htc_gateway *gw, job *j, size_t at);
 void     gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o);
 void     gw_job_rested(htc_gateway *gw, job *j);
@@ -508,6 +526,7 @@ void     gw_removals_free(htc_gateway *gw);
 /* fair.c */
 void gw_reallocate_soon(htc_gateway *gw);
 void gw_reallocate(htc_gateway *gw);
+uint64_t gw_takers(const htc_gateway *gw, const user *u, size_t at); /* his agents at a site that are about to take a task */
 
 /* accounts.c */
 user *gw_user(htc_gateway *gw, const char *name);

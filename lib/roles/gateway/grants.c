@@ -22,7 +22,7 @@ held *agent_held(agent *a, const htc_attempt *at)
     return NULL;
 }
 
-int agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant)
+int agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves)
 {
     if (a->n_held == a->cap_held) {
         uint32_t cap = a->cap_held ? a->cap_held * 2 : 4;
@@ -34,43 +34,44 @@ int agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant)
         a->held = more;
         a->cap_held = cap;
     }
-    a->held[a->n_held++] = (held){ .attempt = *at, .grant = grant };
+    a->held[a->n_held++] = (held){ .attempt = *at, .grant = grant, .memory = reserves };
+    gw_memory_reserve(gw, a);
     return 1;
 }
 
-void agent_unhold(agent *a, const htc_attempt *at)
+void agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at)
 {
     held *h = agent_held(a, at);
-    if (h)
-        *h = a->held[--a->n_held];
+    if (!h)
+        return;
+    *h = a->held[--a->n_held];
+    gw_memory_reserve(gw, a);
 }
 
 /* ---- may it run at all, and here ---- */
 
 htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap)
 {
-    uint64_t memory = j->memory ? j->memory : t->limits.memory;
+    uint64_t asked = job_task_memory(j, t);
     double   wall_s = j->time_limit_s > 0 ? j->time_limit_s : (double)t->limits.wall / (double)HTC_SECOND;
     uint64_t most_memory = 0;
     uint32_t most_cores = 0, named = 0;
-    if (memory < t->memory_min)
-        memory = t->memory_min;
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
         if (t->host && strcmp(t->host, s->name) != 0)
             continue;
         named++;
-        if (s->memory > most_memory)
-            most_memory = s->memory;
+        if (s->memory.total > most_memory)
+            most_memory = s->memory.total;
         if (s->node_cores > most_cores)
             most_cores = s->node_cores;
-        if (s->memory == 0)
+        if (s->memory.total == 0)
             most_memory = UINT64_MAX;
     }
     if (!named)
         snprintf(why, cap, "asks for host %s, and no site has that name", t->host ? t->host : "?");
-    else if (memory > most_memory)
-        snprintf(why, cap, "asks for %.1f GiB of memory, and the largest node has %.1f GiB", (double)memory / (1 << 30),
+    else if (asked > most_memory)
+        snprintf(why, cap, "asks for %.1f GiB of memory, and the largest node has %.1f GiB", (double)asked / (1 << 30),
                  (double)most_memory / (1 << 30));
     else if (t->limits.cores > most_cores)
         snprintf(why, cap, "asks for %u cores, and the largest node has %u", t->limits.cores, most_cores);
@@ -212,8 +213,10 @@ static void fail_unrun(htc_gateway *gw, job *j, chunk *c, uint32_t offset, htc_s
     gw_chunk_dirty(gw, c, NULL);
 }
 
-/* Lease one task to the agent and append it to the grant; 0 if it can never run (it has failed then). */
-static int lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset, htc_granted *g)
+typedef enum leased { LEASED = 1, LEASED_NOT_YET, LEASED_NEVER } leased;
+
+/* Lease one task to the agent and append it to the grant; or there is no room for it yet, or it can never run and has failed. */
+static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset, htc_granted *g)
 {
     htc_error error = { 0 };
     char      why[256];
@@ -222,17 +225,22 @@ static int lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset, h
     htc_status status = htc_spec_task(j->spec, index, &t, &error);
     if (status == HTC_ENOMEM) {
         gw_break(gw, status, "expanding a task");
-        return 0;
+        return LEASED_NEVER;
     }
     if (status != HTC_OK) {
         fail_unrun(gw, j, c, offset, status, error.text);
-        return 0;
+        return LEASED_NEVER;
     }
     status = gw_fits(gw, j, t, why, sizeof why);
     if (status != HTC_OK) {
         htc_task_destroy(t);
         fail_unrun(gw, j, c, offset, status, why);
-        return 0;
+        return LEASED_NEVER;
+    }
+    uint64_t asked = job_task_memory(j, t);
+    if (!gw_memory_fits(gw, a, j, asked)) {
+        htc_task_destroy(t);
+        return LEASED_NOT_YET;
     }
     htc_task copy = *t;
     if (j->time_limit_s > 0)
@@ -244,12 +252,13 @@ static int lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset, h
     htc_task_destroy(t);
     if (status != HTC_OK) {
         gw_break(gw, status, "writing a task");
-        return 0;
+        return LEASED_NEVER;
     }
     task *k = &c->tasks[offset];
     k->attempt++;
     k->agent = a->id;
     k->phase = HTC_HELD_WAITING;
+    gw_job_taken(gw, j, index);
     gw_task_set(gw, c, offset, TASK_LEASED);
     g->attempt = (htc_attempt){ j->id, index, k->attempt };
     g->count = j->count;
@@ -261,10 +270,10 @@ static int lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset, h
         j->started = gw->wall;
         gw_job_dirty(gw, j, NULL);
     }
-    if (agent_hold(gw, a, &g->attempt, a->grant))
-        return 1;
+    if (agent_hold(gw, a, &g->attempt, a->grant, site_needs(&gw->sites[a->site], asked)))
+        return LEASED;
     htc_work_free(&gw->env, g->task);
-    return 0;
+    return LEASED_NEVER;
 }
 
 /* One task at a time, or as many as run in a tenth of a second: then handing out costs little, and none is hoarded. */
@@ -319,7 +328,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     a->pull_seq = m->seq;
     htc_buf_clear(&a->last_grant);
     a->grant_pending = 0;
-    if (gw->shutdown || a->draining || a->stop || a->state != AGENT_READY || !gw_job_for(a)) {
+    if (gw->shutdown || a->draining || a->stop || a->state != AGENT_READY || !gw_job_for(gw, a)) {
         if (a->state == AGENT_READY && a->n_held == 0) {
             gw_agent_counts(gw, a, -1);
             a->state = AGENT_LEAVING;
@@ -350,14 +359,15 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     g->seq = m->seq;
     g->grant = ++a->grant;
     g->kind = HTC_GRANT_TASKS;
-    while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && gw->broken == HTC_OK && (j = gw_job_for(a))) {
-        if (!gw_job_take(gw, j, &c, &offset)) {
-            if (gw_job_for(a) == j)
+    while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && gw->broken == HTC_OK && (j = gw_job_for(gw, a))) {
+        if (!gw_job_peek(gw, j, &c, &offset)) {
+            if (gw_job_for(gw, a) == j)
                 break;
             continue; /* it has nothing left that could be handed out now: the next of his jobs */
         }
-        if (!lease(gw, a, j, c, offset, &g->tasks[g->count])) {
-            unfit++;
+        leased got = lease(gw, a, j, c, offset, &g->tasks[g->count]);
+        if (got != LEASED) {
+            unfit += got == LEASED_NEVER ? 1 : UNFIT_AT_ONCE / 16;
             continue;
         }
         bytes += g->tasks[g->count++].task.len;
@@ -366,6 +376,8 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     }
     if (g->count) {
         a->user->last_served = ++gw->served;
+        if (gw->free) /* what is left of the memory may be more than was thought when agents were launched */
+            gw_reallocate_soon(gw);
         htc_grant_write(&a->last_grant, g);
         for (uint32_t i = 0; i < g->count; i++)
             htc_work_free(&gw->env, g->tasks[i].task);
@@ -456,7 +468,7 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
     task              *t = &c->tasks[offset];
     const htc_outcome *o = &m->outcome;
     double             ran = o->ended > o->started ? (double)(o->ended - o->started) / 1e9 : 0;
-    agent_unhold(a, &m->attempt);
+    agent_unhold(gw, a, &m->attempt);
     a->tasks_done++;
     a->since = gw->now;
     judge_node(gw, a, o);
@@ -584,7 +596,7 @@ void gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back 
                 gw_task_set(gw, c, offset, TASK_CANCELLED);
             else
                 gw_task_again(gw, c, offset, 1);
-            agent_unhold(a, at);
+            agent_unhold(gw, a, at);
             verdict_later(gw, c, a, at, HTC_OK);
         } else if (c && (c->dirty || c->writing)) {
             verdict_later(gw, c, a, at, HTC_OK);
@@ -662,7 +674,7 @@ void gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbe
         } else if (h->grant > m->last_grant) {
             again = 1;
         } else if (++h->misses >= 2) {
-            agent_unhold(a, &at);
+            agent_unhold(gw, a, &at);
             gw_task_lost(gw, &at, a->id, "its agent does not have it");
         }
     }

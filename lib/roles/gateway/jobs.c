@@ -69,13 +69,17 @@ static uint64_t slowed(const job *j, uint64_t ready)
     return j->n_health == 0 || allowed > ready ? ready : allowed;
 }
 
+/* No fresh chunk is begun while too many are unfinished: the retries have to go first. */
+static int fresh_ready(const job *j)
+{
+    return j->chunks_open < CHUNKS_OPEN_MAX || gw_chunk((job *)j, j->next / CHUNK_TASKS) != NULL;
+}
+
 uint64_t job_waiting(const job *j)
 {
     if (!j->open || j->paused || j->cancelled || j->finished)
         return 0;
-    /* No fresh chunk is begun while too many are unfinished: the retries have to go first. */
-    int fresh = j->chunks_open < CHUNKS_OPEN_MAX || gw_chunk((job *)j, j->next / CHUNK_TASKS) != NULL;
-    return j->now.waiting + (fresh ? j->now.fresh : 0);
+    return j->now.waiting + (fresh_ready(j) ? j->now.fresh : 0);
 }
 
 uint64_t job_ready(const job *j)
@@ -122,6 +126,8 @@ void gw_job_touch(htc_gateway *gw, job *j)
     else if (!ready && j->in_ready)
         DL_DELETE2(u->ready, j, ready_prev, ready_next);
     j->in_ready = ready != 0;
+    if (!ready)
+        j->memory_since = 0;
     if (queued == 0 && u->queued)
         u->arrival = ++gw->arrivals;
     if (u->queued > queued || (queued && !u->queued))
@@ -342,24 +348,29 @@ void gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first)
     gw_task_set(gw, c, offset, TASK_WAITING);
 }
 
-static int take_listed(htc_gateway *gw, job *j, ready_task **list, chunk **out, uint32_t *offset)
+static void list_drop(htc_gateway *gw, ready_task **list)
+{
+    ready_task *r = *list;
+    DL_DELETE(*list, r);
+    htc__free(&gw->env, r, sizeof *r);
+}
+
+static int peek_listed(htc_gateway *gw, job *j, ready_task **list, chunk **out, uint32_t *offset)
 {
     while (*list) {
         ready_task *r = *list;
         chunk      *c = gw_chunk(j, r->index / CHUNK_TASKS);
         *offset = (uint32_t)(r->index % CHUNK_TASKS);
-        DL_DELETE(*list, r);
-        htc__free(&gw->env, r, sizeof *r);
-        /* Cancelled meanwhile: its place in the list is stale. */
         if (c && c->tasks[*offset].state == TASK_WAITING) {
             *out = c;
             return 1;
         }
+        list_drop(gw, list); /* cancelled meanwhile: its place in the list is stale */
     }
     return 0;
 }
 
-static int take_fresh_from(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
+static int peek_fresh_from(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
 {
     while (j->now.fresh && j->next < j->count) {
         uint64_t index = j->next / CHUNK_TASKS;
@@ -385,18 +396,35 @@ static int take_fresh_from(htc_gateway *gw, job *j, chunk **out, uint32_t *offse
 }
 
 /* Going from one chunk to the next may bring the job to its limit of open chunks: then nothing fresh is ready any more. */
-static int take_fresh(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
+static int peek_fresh(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
 {
-    int taken = take_fresh_from(gw, j, out, offset);
+    int found = peek_fresh_from(gw, j, out, offset);
     gw_job_touch(gw, j);
-    return taken;
+    return found;
 }
 
 /* Lost tasks return to the head of the queue; retries wait at its tail. */
-int gw_job_take(htc_gateway *gw, job *j, chunk **c, uint32_t *offset)
+int gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset)
 {
-    return job_ready(j) && (take_listed(gw, j, &j->head, c, offset) || take_fresh(gw, j, c, offset) ||
-                            take_listed(gw, j, &j->tail, c, offset));
+    return job_ready(j) && (peek_listed(gw, j, &j->head, c, offset) || peek_fresh(gw, j, c, offset) ||
+                            peek_listed(gw, j, &j->tail, c, offset));
+}
+
+void gw_job_taken(htc_gateway *gw, job *j, uint64_t index)
+{
+    if (j->head && j->head->index == index)
+        list_drop(gw, &j->head);
+    else if (j->tail && j->tail->index == index)
+        list_drop(gw, &j->tail);
+}
+
+uint64_t job_next(const job *j)
+{
+    if (j->head)
+        return j->head->index;
+    if (j->tail && !(j->now.fresh && fresh_ready(j)))
+        return j->tail->index;
+    return j->next < j->count ? j->next : j->count - 1;
 }
 
 /* ---- writes ---- */

@@ -1,4 +1,5 @@
-/* Which job may hand out a task at which site: jobs that fail fast are slowed there (health.h). */
+/* Which job may hand out a task at which site: jobs that fail fast are slowed there (health.h), and tasks are packed by the
+ * memory that they ask for (memory.h). A site is one node. */
 #include "roles/gateway/gateway.h"
 
 /* ---- jobs that fail fast ---- */
@@ -31,6 +32,12 @@ static void changed(htc_gateway *gw, job *j, const health *h)
 
 void gw_job_handed(htc_gateway *gw, job *j, size_t at)
 {
+    j->memory_since = 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].memory.kept_for == j->id) {
+            memory_keep(&gw->sites[i].memory, 0, 0);
+            gw_reallocate_soon(gw);
+        }
     if (!j->health)
         return;
     if (health_handed(&j->health[at], gw->now))
@@ -69,22 +76,186 @@ void gw_job_rested(htc_gateway *gw, job *j)
             changed(gw, j, &j->health[i]);
 }
 
+/* ---- memory ---- */
+
+uint64_t job_task_memory(const job *j, const htc_task *t)
+{
+    uint64_t named = j->memory ? j->memory : t->limits.memory;
+    return named < t->memory_min ? t->memory_min : named;
+}
+
+uint64_t gw_task_memory(htc_gateway *gw, const job *j, uint64_t index)
+{
+    htc_task  *t = NULL;
+    htc_status status = htc_spec_task(j->spec, index, &t, NULL);
+    uint64_t   named = status == HTC_OK ? job_task_memory(j, t) : 0;
+    if (status == HTC_ENOMEM)
+        gw_break(gw, status, "expanding a task");
+    htc_task_destroy(t);
+    return named;
+}
+
+static uint64_t next_memory(htc_gateway *gw, job *j)
+{
+    uint64_t index = job_next(j);
+    if (j->need_of != index + 1) {
+        j->need = gw_task_memory(gw, j, index);
+        j->need_of = index + 1;
+    }
+    return j->need;
+}
+
+uint64_t site_needs(const site *s, uint64_t named)
+{
+    return named ? named : s->task_memory;
+}
+
+static int fits_somewhere(const htc_gateway *gw, uint64_t named)
+{
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].memory.total == 0 || site_needs(&gw->sites[i], named) <= gw->sites[i].memory.total)
+            return 1;
+    return 0;
+}
+
+/* One that no node could ever take goes on as if it fitted: it fails when it is handed out, and says why. */
+static int fits(const htc_gateway *gw, const memory *m, size_t at, const job *j, uint64_t named, uint64_t has)
+{
+    uint64_t need = site_needs(&gw->sites[at], named);
+    return memory_fits(m, j->id, need > has ? need - has : 0) || !fits_somewhere(gw, named);
+}
+
+static void waits_for_memory(htc_gateway *gw, job *j)
+{
+    if (!j->memory_since) {
+        j->memory_since = gw->now;
+        gw_reallocate_soon(gw); /* it asks for no slot any more */
+    }
+    gw->memory_waits = 1;
+}
+
+int gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t named)
+{
+    if (fits(gw, &gw->sites[a->site].memory, a->site, j, named, a->memory))
+        return 1;
+    waits_for_memory(gw, j);
+    return 0;
+}
+
+void gw_memory_reserve(htc_gateway *gw, agent *a)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < a->n_held; i++)
+        most = a->held[i].memory > most ? a->held[i].memory : most;
+    memory_change(&gw->sites[a->site].memory, a->memory, most);
+    if (most < a->memory)
+        gw_reallocate_soon(gw);
+    a->memory = most;
+}
+
+/* Whose next task is to have room at this site. */
+static memory_wait longest_wait(htc_gateway *gw, size_t at)
+{
+    memory_wait best = { 0 };
+    for (job *j = gw->jobs; j; j = j->hh.next) {
+        if (!j->memory_since || gw->now < j->memory_since + gw->options.memory_wait_ns || !j->in_ready || !job_allows(j, at))
+            continue;
+        memory_wait w = { j->id, site_needs(&gw->sites[at], next_memory(gw, j)), j->memory_since };
+        for (size_t i = 0; i < gw->n_sites; i++)
+            if (gw->sites[i].memory.kept_for == j->id)
+                w.need = UINT64_MAX;
+        if (w.need <= gw->sites[at].memory.total && memory_longer(&w, &best))
+            best = w;
+    }
+    return best;
+}
+
+/* The one that room is kept for may have been given a task elsewhere, or be gone, or its next task asks for something else. */
+static void keep_at(htc_gateway *gw, size_t at)
+{
+    memory  *m = &gw->sites[at].memory;
+    job     *j = m->kept_for ? gw_job(gw, m->kept_for) : NULL;
+    uint64_t need = j && j->memory_since && j->in_ready && job_allows(j, at) ? site_needs(&gw->sites[at], next_memory(gw, j)) : UINT64_MAX;
+    memory_keep(m, need <= m->total ? m->kept_for : 0, need);
+    memory_wait w = m->kept_for || !gw->memory_waits ? (memory_wait){ 0 } : longest_wait(gw, at);
+    if (w.job)
+        memory_keep(m, w.job, w.need);
+}
+
+void gw_memory_keep(htc_gateway *gw)
+{
+    int waits = 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (gw->sites[i].memory.total)
+            keep_at(gw, i);
+    for (const job *j = gw->memory_waits ? gw->jobs : NULL; j && !waits; j = j->hh.next)
+        waits = j->memory_since != 0;
+    gw->memory_waits = waits != 0;
+}
+
 /* ---- whose turn it is ---- */
 
-job *gw_job_for(const agent *a)
+#define LOOK_MAX 1000 /* jobs of a user that are looked at, past those that have no room now */
+
+job *gw_job_for(htc_gateway *gw, agent *a)
 {
+    int  looks = LOOK_MAX;
     job *j = a->user->ready;
-    while (j && job_allows(j, a->site) == 0)
-        j = j->ready_next;
+    while (j && (job_allows(j, a->site) == 0 || !gw_memory_fits(gw, a, j, next_memory(gw, j))))
+        j = --looks ? j->ready_next : NULL;
     return j;
 }
 
-uint64_t gw_startable(const htc_gateway *gw, const user *u, size_t at)
+/* How many tasks of this job could start beside what m says, at most most. */
+static uint64_t startable(const htc_gateway *gw, memory *m, size_t at, const job *j, uint64_t most)
+{
+    uint64_t ready = job_ready(j), allows = job_allows(j, at), n = 0;
+    most = ready < most ? ready : most;
+    most = allows < most ? allows : most;
+    for (; n < most && fits(gw, m, at, j, j->need, 0); n++) {
+        memory_change(m, 0, site_needs(&gw->sites[at], j->need));
+        if (m->kept_for == j->id)
+            memory_keep(m, 0, 0);
+    }
+    return n;
+}
+
+uint64_t gw_startable(htc_gateway *gw, const user *u, size_t at)
 {
     uint64_t n = 0, cores = gw->sites[at].cores;
-    for (const job *j = u->ready; j && n < cores; j = j->ready_next) {
-        uint64_t ready = job_ready(j), allows = job_allows(j, at);
-        n += ready < allows ? ready : allows;
+    int      looks = LOOK_MAX;
+    memory   m = gw->sites[at].memory;
+    for (job *j = u->ready; j && n < cores && looks--; j = j->ready_next) {
+        next_memory(gw, j);
+        n += startable(gw, &m, at, j, cores - n);
     }
-    return n < cores ? n : cores;
+    return n;
+}
+
+uint64_t gw_usable(htc_gateway *gw, const user *u, size_t at)
+{
+    uint64_t n = 0, cores = gw->sites[at].cores;
+    int      looks = LOOK_MAX;
+    memory   now = gw->sites[at].memory, own = { .total = now.total, .reserved = u->reserved };
+    for (job *j = u->ready; j && n < cores && looks--; j = j->ready_next) {
+        next_memory(gw, j);
+        if (!j->memory_since || fits(gw, &now, at, j, j->need, 0))
+            n += startable(gw, &own, at, j, cores - n);
+    }
+    return n;
+}
+
+void gw_memory_note(htc_gateway *gw, const user *u, int owed)
+{
+    int looks = LOOK_MAX, fit = 0;
+    for (job *j = u->ready; j && !fit && looks--; j = j->ready_next) {
+        int held_up = 0;
+        next_memory(gw, j);
+        for (size_t i = 0; i < gw->n_sites && !fit; i++) {
+            fit = job_allows(j, i) && fits(gw, &gw->sites[i].memory, i, j, j->need, 0);
+            held_up |= !fit && job_allows(j, i) && (owed || gw->sites[i].used < gw->sites[i].cores);
+        }
+        if (held_up && !fit)
+            waits_for_memory(gw, j);
+    }
 }

@@ -76,7 +76,7 @@ static void settle_tasks(htc_gateway *gw, job *j)
                 t->phase = HTC_HELD_WAITING;
                 t->cancel |= j->cancelled;
                 if (a)
-                    agent_hold(gw, a, &at, 0);
+                    agent_hold(gw, a, &at, 0, site_needs(&gw->sites[a->site], gw_task_memory(gw, j, at.task)));
                 else
                     gw_task_lost(gw, &at, t->agent, "its agent is gone");
             }

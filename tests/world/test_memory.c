@@ -1,0 +1,159 @@
+/* Tasks packed by memory, with the real gateway, store and agents, whose processes and gateway are killed meanwhile: after every
+ * step what is reserved adds up and is no more than a node has (world_books.c); whenever a process starts, all that run on its
+ * node ask for no more (world_agent.c); in the end every task has its result. And a large task is not passed for ever.
+ *
+ * HTC_SEED=n runs one seed and prints its trace; HTC_TEST_LIGHT=1 runs a tenth. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "system.h"
+
+#define GIB         (UINT64_C(1) << 30)
+#define SEEDS       400
+#define SEEDS_LIGHT 40
+
+static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *run)
+{
+    uint64_t words[4] = { s->options.sim.seed, a->job, a->task, a->attempt };
+    htc_rng  rng = { htc_hash64((htc_bytes){ words, sizeof words }, 0) };
+    (void)user;
+    run->span = htc_rng_below(&rng, 2 * HTC_SECOND);
+}
+
+static void print_line(void *ctx, const char *line)
+{
+    (void)ctx;
+    puts(line);
+}
+
+static sys *open_system(uint64_t seed, uint32_t sites, int trace)
+{
+    sys_options o = { .sim = { .seed = seed, .trace = trace ? print_line : NULL },
+                      .net = { .jitter_ns = 100 * HTC_US },
+                      .commit_ns = HTC_MS,
+                      .launch_ns = 5 * HTC_MS,
+                      .stage_ns = HTC_MS,
+                      .n_sites = sites,
+                      .run = run_task,
+                      .check_idle = 1,
+                      .sites = { { .name = "here", .cores = 4, .memory = 24 * GIB }, { .name = "there", .cores = 2, .memory = 8 * GIB } },
+                      .gateway = { .tick_ns = HTC_SECOND,
+                                   .heartbeat_ns = HTC_SECOND,
+                                   .lost_after_ns = 3 * HTC_SECOND,
+                                   .relaunch_backoff_ns = 100 * HTC_MS,
+                                   .max_lost = 10000,
+                                   .memory_wait_ns = 5 * HTC_SECOND } };
+    return sys_open(&o);
+}
+
+static void accounts(sys *s)
+{
+    sys_add_account(s, "ada", 1);
+    sys_add_account(s, "bob", 2);
+    while (!sys_accounts_ready(s) && htc_sim_next(s->w) == HTC_OK)
+        ;
+    sys_watch_jobs(s, HTC_SECOND);
+}
+
+/* ---- many seeds ---- */
+
+typedef struct plan {
+    sys    *s;
+    htc_rng rng;
+    htc_ns  end;
+} plan;
+
+static void boot_again(htc_sim *w, void *ctx)
+{
+    (void)w;
+    htc_sim_boot(ctx);
+}
+
+static void trouble(htc_sim *w, void *ctx)
+{
+    plan *p = ctx;
+    sys  *s = p->s;
+    if (htc_sim_now(w) >= p->end)
+        return;
+    if (htc_rng_below(&p->rng, 3) == 0 && htc_sim_up(s->gateway)) {
+        htc_sim_crash(s->gateway);
+        sys_after(s, htc_rng_below(&p->rng, HTC_SECOND), boot_again, s->gateway);
+    }
+    for (sys_agent *a = s->agents; a; a = a->next)
+        if (a->alive && htc_sim_up(a->node) && htc_rng_below(&p->rng, 4) == 0) {
+            htc_sim_crash(a->node);
+            break;
+        }
+    sys_after(s, 1 + htc_rng_below(&p->rng, 2 * HTC_SECOND), trouble, p);
+}
+
+static uint64_t some_memory(htc_rng *rng)
+{
+    switch (htc_rng_below(rng, 3)) {
+    case 0: return 0; /* what the site reserves: 6 GiB, or 4 */
+    case 1: return 1 + htc_rng_below(rng, 4 * GIB);
+    default: return 1 + htc_rng_below(rng, 24 * GIB);
+    }
+}
+
+static int run_seed(uint64_t seed, int trace)
+{
+    sys    *s = open_system(seed, 1 + seed % 2, trace);
+    plan    p = { .s = s, .rng = { seed } };
+    char    name[16];
+    accounts(s);
+    p.end = htc_sim_now(s->w) + 10 * HTC_SECOND;
+    if (seed % 4)
+        trouble(s->w, &p);
+    for (int i = 0; i < 6; i++) {
+        snprintf(name, sizeof name, "job%d", i);
+        sys_submit_large(s, htc_rng_below(&p.rng, 2) ? "ada" : "bob", name, 1 + htc_rng_below(&p.rng, 12), some_memory(&p.rng));
+        sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(&p.rng, 2 * HTC_SECOND));
+    }
+    while (!sys_all_finished(s) && htc_sim_now(s->w) < p.end + 600 * HTC_SECOND && htc_sim_next(s->w) == HTC_OK)
+        ;
+    if (!htc_sim_failure(s->w))
+        sys_check_results(s);
+    const char *failure = htc_sim_failure(s->w);
+    if (failure)
+        printf("%s   (HTC_SEED=%llu shows the trace)\n", failure, (unsigned long long)seed);
+    sys_close(s);
+    return failure != NULL;
+}
+
+/* ---- a large task beside a stream of small ones ---- */
+
+/* Four hundred tasks of a second fill the node for 100 s. A task of 20 GiB waits for 5 s, and then for the small ones that run, at most
+ * 2 s each: without room kept for it, it would be the last one. */
+static int large_beside_small(void)
+{
+    sys    *s = open_system(1, 1, 0);
+    accounts(s);
+    sys_submit(s, "bob", "small", 400);
+    sys_run_until(s, htc_sim_now(s->w) + HTC_SECOND);
+    sys_job *large = sys_submit_large(s, "ada", "large", 1, 20 * GIB);
+    htc_ns   begin = htc_sim_now(s->w);
+    while (!htc_sim_failure(s->w) && !(large->id && sys_task_of(s, large->id, 0)->committed) &&
+           htc_sim_now(s->w) < begin + 200 * HTC_SECOND && htc_sim_next(s->w) == HTC_OK)
+        ;
+    double      waited = (double)(htc_sim_now(s->w) - begin) / 1e9;
+    const char *failure = htc_sim_failure(s->w);
+    printf("a task of 20 of 24 GiB beside small ones has ended after %.1f s%s%s\n", waited, failure ? ": " : "", failure ? failure : "");
+    int bad = failure || waited > 14;
+    sys_close(s);
+    return bad;
+}
+
+int main(void)
+{
+    const char *one = getenv("HTC_SEED");
+    uint64_t    seeds = getenv("HTC_TEST_LIGHT") ? SEEDS_LIGHT : SEEDS;
+    int         failed = 0;
+    if (one)
+        return run_seed(strtoull(one, NULL, 10), 1);
+    failed += large_beside_small();
+    for (uint64_t seed = 1; seed <= seeds && failed < 10; seed++)
+        failed += run_seed(seed, 0);
+    printf("%llu seeds, %d failed\n", (unsigned long long)seeds, failed);
+    return failed != 0;
+}
