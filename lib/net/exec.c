@@ -382,15 +382,15 @@ static void on_host_end(void *ctx)
 
 static htc_status write_who(const htc_agent_host *a, htc_error *error)
 {
-    char path[PATH_MAX], text[64];
-    snprintf(path, sizeof path, "%s/agent", a->slot_dir);
+    char    text[64];
     int     n = snprintf(text, sizeof text, "%" PRIu64 " %ld\n", a->agent, (long)getpid());
-    int     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int     made = unlinkat(a->slot_fd, "agent", 0) == 0 || errno == ENOENT; /* what lies there may lead elsewhere */
+    int     fd = made ? openat(a->slot_fd, "agent", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
     ssize_t w = fd >= 0 ? write(fd, text, (size_t)n) : -1;
     int     why = errno;
     if (fd >= 0)
         close(fd);
-    return w == n ? HTC_OK : htc__error(error, htc__status_of(why, HTC_EIO), "cannot write %s: %s", path, strerror(why));
+    return w == n ? HTC_OK : htc__error(error, htc__status_of(why, HTC_EIO), "cannot write %s/agent: %s", a->slot_dir, strerror(why));
 }
 
 htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_agent_host_options *options,
@@ -446,14 +446,11 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
 
 void htc_agent_host_destroy(htc_agent_host *a)
 {
-    char path[PATH_MAX];
     if (!a)
         return;
-    if (a->lock_fd >= 0) {
-        snprintf(path, sizeof path, "%s/agent", a->slot_dir);
-        unlink(path);
-        close(a->lock_fd);
-    }
+    if (a->slot_fd >= 0)
+        unlinkat(a->slot_fd, "agent", 0);
+    close_if_open(a->lock_fd);
     close_if_open(a->record_fd);
     close_if_open(a->slot_fd);
     htc__procs_free(&a->procs);

@@ -41,10 +41,10 @@ htc_status htc__record_write(htc_agent_host *a)
 
 htc_status htc__record_open(htc_agent_host *a)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%.4000s/groups", a->slot_dir);
     (void)htc_host_boot(a->boot); /* "" is as good a name as any: numbers and starts of processes say the rest */
-    a->record_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (unlinkat(a->slot_fd, "groups", 0) != 0 && errno != ENOENT)
+        return htc__status_of(errno, HTC_EIO);
+    a->record_fd = openat(a->slot_fd, "groups", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     return a->record_fd < 0 ? htc__status_of(errno, HTC_EIO) : HTC_OK;
 }
 

@@ -381,9 +381,10 @@ void htc__run_end_now(htc__run *r)
 /* A standard stream: for the task to write, and for us to read whatever it does to the name. */
 static int open_stream_at(htc__run *r, int dir, const char *name, int which, mode_t mode)
 {
-    int fd = htc__open_below(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, mode, 1);
+    int fd = htc__open_below(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NONBLOCK | O_NOCTTY, mode, 1);
     if (fd < 0)
         return -1;
+    fcntl(fd, F_SETFL, O_APPEND); /* it did not wait for us; the task may */
     char own[64];
     snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
     r->streams[which] = open(own, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -416,17 +417,19 @@ static htc_status open_input(htc__run *r, htc__child *c)
 {
     const char *name = r->task->input;
     if (!name || name[0] == '/') {
-        c->in = open(name ? name : "/dev/null", O_RDONLY | O_CLOEXEC);
+        c->in = open(name ? name : "/dev/null", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     } else {
         int dir = htc__run_open_work(r);
-        c->in = dir < 0 ? -1 : htc__open_below(dir, name, O_RDONLY, 0, 0);
+        c->in = dir < 0 ? -1 : htc__open_below(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
         int why = errno;
         if (dir >= 0)
             close(dir);
         errno = why;
     }
-    if (c->in >= 0)
+    if (c->in >= 0) {
+        fcntl(c->in, F_SETFL, 0); /* a FIFO that nobody writes holds the task, not us */
         return HTC_OK;
+    }
     snprintf(r->text, sizeof r->text, "standard input %.200s: %s", name ? name : "/dev/null", strerror(errno));
     return HTC_EINPUT;
 }

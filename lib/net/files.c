@@ -323,15 +323,25 @@ int htc__sync_dir(const char *path)
     return result;
 }
 
-ssize_t htc__read_text(const char *path, char *out, size_t room)
+/* fd is taken. */
+static ssize_t read_text(int fd, char *out, size_t room)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    ssize_t n = read(fd, out, room - 1);
-    close(fd);
+    struct stat st;
+    ssize_t     n = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, out, room - 1) : -1;
+    if (fd >= 0)
+        close(fd);
     out[n > 0 ? n : 0] = 0;
     return n;
+}
+
+ssize_t htc__read_text(const char *path, char *out, size_t room)
+{
+    return read_text(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), out, room); /* a FIFO must not hold us */
+}
+
+ssize_t htc__read_text_below(int dir, const char *name, char *out, size_t room)
+{
+    return read_text(htc__open_below(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0), out, room);
 }
 
 static int hex_digit(char c)
@@ -371,10 +381,9 @@ htc_status htc__file_uri(const char *uri, char *out, size_t room)
     return HTC_OK;
 }
 
-int htc__output_dir(char *out, size_t room, const char *data_dir, uint64_t job, uint64_t task, uint32_t attempt)
+int htc__output_place(char *out, size_t room, uint64_t job, uint64_t task, uint32_t attempt)
 {
     /* 1024 tasks a directory: listing one stays cheap for a sweep of a billion. */
-    int n = snprintf(out, room, "%s/out/%" PRIu64 "/%" PRIu64 "/%" PRIu64 ".%" PRIu32, data_dir, job, task / 1024, task,
-                     attempt);
+    int n = snprintf(out, room, "out/%" PRIu64 "/%" PRIu64 "/%" PRIu64 ".%" PRIu32, job, task / 1024, task, attempt);
     return n > 0 && (size_t)n < room ? 0 : -1;
 }

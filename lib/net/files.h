@@ -53,14 +53,17 @@ int htc__remove_below(int dir, const char *name);
 /* fsync of a directory. */
 int htc__sync_dir(const char *path);
 
-/* Read a small file as text with an end; -1 if it is not there. */
+/* Read a small regular file as text with an end; -1 if there is none. */
 ssize_t htc__read_text(const char *path, char *out, size_t room);
+/* The same below dir, through no symbolic link. */
+ssize_t htc__read_text_below(int dir, const char *name, char *out, size_t room);
 
 /* The path of a file: URI (absolute; %XX decoded) in out; HTC_EINPUT if it is none. */
 htc_status htc__file_uri(const char *uri, char *out, size_t room);
 
-/* Where the outputs of an attempt are kept below the data directory. 0, or -1 if it does not fit. */
-int htc__output_dir(char *out, size_t room, const char *data_dir, uint64_t job, uint64_t task, uint32_t attempt);
+/* Where the outputs of an attempt are kept below the data directory. What is below out/JOB may be the user's: it is opened
+ * below a descriptor of the data directory. 0, or -1 if it does not fit. */
+int htc__output_place(char *out, size_t room, uint64_t job, uint64_t task, uint32_t attempt);
 
 /* All of it. 0, or -1 with errno. */
 int htc__write_all(int fd, const void *data, size_t len);

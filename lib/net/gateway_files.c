@@ -22,7 +22,7 @@
 static htc_status failed(htc__job *j, const char *what, const char *path, int error)
 {
     SAY(j, "%s %.200s: %s", what, path, strerror(error));
-    return error == ENOENT || error == ENOTDIR ? HTC_ENOTFOUND : htc__status_of(error, HTC_EIO);
+    return error == ENOENT || error == ENOTDIR || error == ELOOP ? HTC_ENOTFOUND : htc__status_of(error, HTC_EIO);
 }
 
 /* --- uploads --- */
@@ -179,8 +179,7 @@ static htc_status read_piece(htc__job *j, int fd, const char *name, uint64_t off
 /* A stored output, or the manifest (an empty name). */
 static htc_status file_read(htc__job *j, htc_reader *r)
 {
-    char     dir[PATH_MAX], shown[HTC_OUTPUT_NAME_MAX], name[HTC_OUTPUT_NAME_MAX + 8] = "files/";
-    size_t   data = strlen(j->gateway->data_dir);
+    char     place[96], shown[HTC_OUTPUT_NAME_MAX], name[HTC_OUTPUT_NAME_MAX + 8] = "files/";
     uint64_t job = htc_get_u64(r), task = htc_get_u64(r);
     uint32_t attempt = htc_get_u32(r);
     htc_get_str(r, shown, sizeof shown);
@@ -194,10 +193,10 @@ static htc_status file_read(htc__job *j, htc_reader *r)
         SAY(j, "%.200s is no name of an output", shown);
         return HTC_EPATH;
     }
-    if (htc__output_dir(dir, sizeof dir, j->gateway->data_dir, job, task, attempt) != 0)
+    if (htc__output_place(place, sizeof place, job, task, attempt) != 0)
         return HTC_EINTERNAL;
     int root = open(j->gateway->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int top = root < 0 ? -1 : htc__open_below(root, dir + data + 1, O_PATH | O_DIRECTORY, 0, 0);
+    int top = root < 0 ? -1 : htc__open_below(root, place, O_PATH | O_DIRECTORY, 0, 0);
     int fd = top < 0 ? -1 : htc__open_below(top, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
     int why = errno;
     if (root >= 0)
@@ -219,9 +218,11 @@ static int slot_of(const htc__job *j, uint64_t agent)
     while (d && found < 0 && (e = readdir(d))) {
         if (e->d_name[0] == '.')
             continue;
-        snprintf(path, sizeof path, "%.3500s/slots/%s/agent", j->gateway->state_dir, e->d_name);
-        if (htc__read_text(path, text, sizeof text) > 0 && strtoull(text, NULL, 10) == agent)
-            found = openat(dirfd(d), e->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        int slot = openat(dirfd(d), e->d_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (slot >= 0 && htc__read_text_below(slot, "agent", text, sizeof text) > 0 && strtoull(text, NULL, 10) == agent)
+            found = slot;
+        else if (slot >= 0)
+            close(slot);
     }
     if (d)
         closedir(d);
@@ -243,7 +244,7 @@ static htc_status live_read(htc__job *j, htc_reader *r)
         return HTC_EPROTO;
     snprintf(path, sizeof path, "scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32 "/%s", a.job, a.task, a.attempt, name);
     int slot = slot_of(j, agent);
-    int fd = slot < 0 ? -1 : htc__open_below(slot, path, O_RDONLY | O_NONBLOCK, 0, 0);
+    int fd = slot < 0 ? -1 : htc__open_below(slot, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
     int why = errno;
     if (slot >= 0)
         close(slot);
@@ -255,12 +256,16 @@ static htc_status live_read(htc__job *j, htc_reader *r)
 
 static htc_status drop_job(htc__job *j, htc_reader *r)
 {
-    char     path[PATH_MAX];
+    char     path[32];
     uint64_t job = htc_get_u64(r);
     if (htc_reader_done(r) != HTC_OK)
         return HTC_EPROTO;
-    snprintf(path, sizeof path, "%.3900s/out/%" PRIu64, j->gateway->data_dir, job);
-    return htc__remove_tree(path) == 0 ? HTC_OK : failed(j, "cannot remove", path, errno);
+    snprintf(path, sizeof path, "out/%" PRIu64, job);
+    int data = open(j->gateway->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int removed = data < 0 ? -1 : htc__remove_below(data, path), why = errno;
+    if (data >= 0)
+        close(data);
+    return removed == 0 ? HTC_OK : failed(j, "cannot remove", path, why);
 }
 
 static htc_status drop_output(htc__job *j, htc_reader *r)

@@ -205,7 +205,7 @@ static int can_write(const htc_gateway_host *g)
     static const uint8_t zeros[PROBE_BYTES];
     char                 path[PATH_MAX];
     snprintf(path, sizeof path, "%.3900s/tmp/probe", g->data_dir);
-    int     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     ssize_t n = fd < 0 ? -1 : write(fd, zeros, sizeof zeros);
     if (fd >= 0 && close(fd) != 0)
         n = -1;

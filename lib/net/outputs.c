@@ -25,8 +25,8 @@
 
 typedef struct outputs {
     htc__run   *run;
-    char        final[PATH_MAX - 16], part[PATH_MAX]; /* stored as part, renamed to final when all is there */
-    int         part_fd, files_fd;                    /* part, part/files; -1: nothing was stored yet */
+    char        above[96], final[64], part[80]; /* below the data directory: stored in above as part, renamed to final at the end */
+    int         above_fd, part_fd, files_fd;    /* above, part, part/files; -1: nothing was stored yet */
     FILE       *manifest;
     uint64_t    entries;
     uint32_t    to_sync; /* files that were synced one by one */
@@ -50,9 +50,15 @@ static htc_status make_part(outputs *o)
 {
     if (o->manifest)
         return HTC_OK;
-    htc__remove_tree(o->part);
-    if (htc__make_dirs(o->part) != 0 || (o->part_fd = open(o->part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
-        return no_store(o, o->part);
+    int data = open(o->run->agent->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    o->above_fd = data < 0 ? -1 : htc__make_below(data, o->above);
+    int why = errno;
+    if (data >= 0)
+        close(data);
+    errno = why;
+    if (o->above_fd < 0 || htc__remove_below(o->above_fd, o->part) != 0 || mkdirat(o->above_fd, o->part, 0700) != 0 ||
+        (o->part_fd = htc__open_below(o->above_fd, o->part, O_PATH | O_DIRECTORY, 0, 0)) < 0)
+        return no_store(o, o->above);
     o->files_fd = htc__make_below(o->part_fd, "files");
     int fd = openat(o->part_fd, "manifest", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0 && !(o->manifest = fdopen(fd, "w+")))
@@ -466,17 +472,14 @@ static htc_status end_manifest(outputs *o)
     return HTC_OK;
 }
 
-static htc_status sync_part(outputs *o)
+static int sync_below(int dir, const char *name, int all)
 {
-    char *slash = strrchr(o->part, '/');
-    int   fd = openat(o->part_fd, "files", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int   ok = fd >= 0 && (o->sync_all ? syncfs(fd) : fsync(fd)) == 0;
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int result = fd < 0 ? -1 : all ? syncfs(fd) : fsync(fd), why = errno;
     if (fd >= 0)
         close(fd);
-    *slash = 0;
-    ok = ok && htc__sync_dir(o->final) == 0 && htc__sync_dir(o->part) == 0;
-    *slash = '/';
-    return ok ? HTC_OK : no_store(o, o->final);
+    errno = why;
+    return result;
 }
 
 static htc_status finish(outputs *o)
@@ -486,12 +489,15 @@ static htc_status finish(outputs *o)
     htc_status status = end_manifest(o);
     if (status != HTC_OK)
         return status;
-    if (rename(o->part, o->final) != 0) {
-        htc__remove_tree(o->final); /* of a try before this one */
-        if (rename(o->part, o->final) != 0)
+    if (renameat(o->above_fd, o->part, o->above_fd, o->final) != 0) {
+        htc__remove_below(o->above_fd, o->final); /* of a try before this one */
+        if (renameat(o->above_fd, o->part, o->above_fd, o->final) != 0)
             return no_store(o, o->final);
     }
-    return o->run->agent->durable ? sync_part(o) : HTC_OK;
+    if (o->run->agent->durable && (sync_below(o->part_fd, "files", o->sync_all) != 0 || sync_below(o->part_fd, ".", 0) != 0 ||
+                                   sync_below(o->above_fd, ".", 0) != 0))
+        return no_store(o, o->final);
+    return HTC_OK;
 }
 
 static void say_what_is_missing(outputs *o)
@@ -507,14 +513,16 @@ static void say_what_is_missing(outputs *o)
 
 static void put_away(outputs *o)
 {
-    if (o->run->status != HTC_OK && o->part_fd >= 0)
-        htc__remove_tree(o->part);
+    if (o->run->status != HTC_OK && o->above_fd >= 0)
+        htc__remove_below(o->above_fd, o->part);
     if (o->manifest)
         fclose(o->manifest);
     if (o->files_fd >= 0)
         close(o->files_fd);
     if (o->part_fd >= 0)
         close(o->part_fd);
+    if (o->above_fd >= 0)
+        close(o->above_fd);
     free(o);
 }
 
@@ -528,12 +536,13 @@ void htc__stage_out(void *arg)
     if (!o)
         return;
     o->run = r;
-    o->part_fd = o->files_fd = -1;
-    if (htc__output_dir(o->final, sizeof o->final, r->agent->data_dir, r->attempt.job, r->attempt.task, r->attempt.attempt) != 0)
-        r->status = HTC_EINTERNAL;
+    o->above_fd = o->part_fd = o->files_fd = -1;
+    htc__output_place(o->above, sizeof o->above, r->attempt.job, r->attempt.task, r->attempt.attempt);
+    char *slash = strrchr(o->above, '/');
+    *slash = 0;
+    snprintf(o->final, sizeof o->final, "%.60s", slash + 1);
     snprintf(o->part, sizeof o->part, "%s.part", o->final);
-    if (r->status == HTC_OK)
-        r->status = everything(o);
+    r->status = everything(o);
     if (r->status == HTC_OK)
         r->status = finish(o);
     say_what_is_missing(o);
@@ -542,10 +551,12 @@ void htc__stage_out(void *arg)
 
 void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt)
 {
-    char final[PATH_MAX - 16], part[PATH_MAX];
-    if (htc__output_dir(final, sizeof final, data_dir, attempt->job, attempt->task, attempt->attempt) != 0)
+    char place[96], part[104];
+    int  data = open(data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (data < 0 || htc__output_place(place, sizeof place, attempt->job, attempt->task, attempt->attempt) != 0)
         return;
-    snprintf(part, sizeof part, "%s.part", final);
-    htc__remove_tree(part);
-    htc__remove_tree(final);
+    snprintf(part, sizeof part, "%s.part", place);
+    htc__remove_below(data, part);
+    htc__remove_below(data, place);
+    close(data);
 }

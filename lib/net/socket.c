@@ -92,6 +92,24 @@ static int answers(const char *path)
     return 0;
 }
 
+/* The mode of the socket that was bound there. Not by the path alone: somebody who may rename in its directory could have put
+ * a link there. */
+static int set_mode(const char *path, uint32_t mode)
+{
+    struct stat st;
+    char        own[64];
+    int         fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), result = -1;
+    if (fd < 0)
+        return -1;
+    snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
+    if (fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
+        errno = EPERM;
+    else
+        result = chmod(own, (mode_t)mode);
+    shut(fd);
+    return result;
+}
+
 int htc__unix_listen(const char *path, uint32_t mode, int *in_use)
 {
     struct sockaddr_un address;
@@ -111,7 +129,7 @@ int htc__unix_listen(const char *path, uint32_t mode, int *in_use)
     }
     /* The socket's own mode becomes the file's (less the umask), so there is no moment in which it is open to others. */
     if (fchmod(fd, (mode_t)mode) != 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
-        chmod(path, (mode_t)mode) != 0 || listen(fd, 128) != 0) {
+        set_mode(path, mode) != 0 || listen(fd, 128) != 0) {
         shut(fd);
         fd = -1;
     }

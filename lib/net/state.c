@@ -64,7 +64,8 @@ htc_status htc_state_write_file(const char *path, htc_bytes content, uint32_t mo
     size_t      done = 0;
     if (asprintf(&temporary, "%s.new", path) < 0)
         return htc__error(error, HTC_ENOMEM, "out of memory");
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, (mode_t)mode);
+    unlink(temporary); /* ours of a start that was killed, or somebody's who would read along */
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, (mode_t)mode);
     while (fd >= 0 && done < content.len) {
         ssize_t n = write(fd, bytes + done, content.len - done);
         if (n < 0 && errno == EINTR)

@@ -76,8 +76,8 @@ static void check_outputs(const feeder *f, const htc_input *in)
     htc_stored stored;
     htc_reader r = htc_reader_of(in->body);
     race_check(htc_stored_read(&r, &stored) == HTC_OK, "what was stored");
-    race_check(stored.status == HTC_OK && stored.outputs.files == 1 && stored.outputs.bytes == f->bytes, "task %lu: no result, or another one",
-               (unsigned long)in->tag);
+    race_check(stored.status == HTC_OK && stored.outputs.files == 2 && stored.outputs.bytes == f->bytes + strlen("done\n"),
+               "task %lu: no result, or another one", (unsigned long)in->tag);
 }
 
 static void on_result(feeder *f, const htc_input *in, htc_output *out)

@@ -49,6 +49,7 @@ typedef struct rig {
     htc_status stopped;
     int        has_stopped;
     uint32_t   prefetch; /* 0: 1 */
+    htc_bytes  manifest; /* of every attempt's outputs; none: not found */
     void (*change)(htc_gateway_options *o); /* what a test wants otherwise, from the next start on */
     struct rig_post *posts;
     int              busy;
@@ -149,6 +150,15 @@ static void rig_call(rig *r, const htc_effect *e)
         for (uint32_t i = 0; i < n; i++)
             htc_put_u8(&b, (uint8_t)htc_rng_next(&r->rng));
         rig_answer(r, e, HTC_OK, &b);
+        break;
+    }
+    case HTC_CALL_FILE_READ: {
+        (void)htc_get_u64(&in), (void)htc_get_u64(&in), (void)htc_get_u32(&in);
+        htc_get_str(&in, text, sizeof text);
+        uint64_t at = htc_get_u64(&in), len = htc_get_u32(&in), left = at < r->manifest.len ? r->manifest.len - at : 0;
+        htc_put_u64(&b, r->manifest.len);
+        htc_put_bytes(&b, (htc_bytes){ (const uint8_t *)r->manifest.data + at, left < len ? left : len });
+        rig_answer(r, e, r->manifest.data && !text[0] ? HTC_OK : HTC_ENOTFOUND, &b);
         break;
     }
     case HTC_CALL_DROP_JOB:

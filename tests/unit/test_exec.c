@@ -324,6 +324,58 @@ Test(exec, streams_are_redirected_and_stderr_has_a_tail)
     drive_close(&d);
 }
 
+/* A FIFO that nobody opens at its other end holds the task, and nothing else: the agent would hear no gateway meanwhile. */
+Test(exec, a_fifo_as_a_stream_does_not_hold_the_agent)
+{
+    drive d;
+    char  fifo[600];
+    drive_open(&d);
+    snprintf(fifo, sizeof fifo, "%s/fifo", d.dir);
+    cr_assert(eq(int, mkfifo(fifo, 0600), 0));
+    d.task.directory = d.dir;
+    d.task.input = "fifo";
+    shell(&d, "cat; echo read");
+    drive_run(&d);
+    cr_assert(eq(int, d.ran, 1), "%s", d.text);
+    expect_output(&d, "stdout", "read\n");
+    drive_close(&d);
+    drive_open(&d);
+    snprintf(fifo, sizeof fifo, "%s/fifo", d.dir);
+    cr_assert(eq(int, mkfifo(fifo, 0600), 0));
+    d.task.directory = d.dir;
+    d.task.output = "fifo";
+    shell(&d, "echo lost");
+    drive_run(&d);
+    cr_expect(d.outcome.status != HTC_OK);
+    cr_expect(strstr(d.outcome.reason, "cannot write fifo") != NULL, "%s", d.outcome.reason);
+    drive_close(&d);
+}
+
+/* What a task put in the place of the agent's own files holds no later agent, and leads it nowhere. */
+Test(exec, traps_in_a_slot_are_taken_away)
+{
+    static const char *const names[] = { "groups", "agent" };
+    drive                    d;
+    char                     path[700], theirs[600], text[64];
+    drive_open(&d);
+    cr_assert(eq(int, htc__make_dirs(d.slot), 0));
+    snprintf(theirs, sizeof theirs, "%s/theirs", d.dir);
+    write_file(theirs, "theirs\n");
+    for (int kind = 0; kind < 3; kind++) {
+        for (size_t i = 0; i < 2; i++) {
+            snprintf(path, sizeof path, "%s/%s", d.slot, names[i]);
+            unlink(path);
+            cr_assert(eq(int, kind == 0 ? mkfifo(path, 0600) : kind == 1 ? symlink(theirs, path) : link(theirs, path), 0));
+        }
+        shell(&d, "exit 0");
+        drive_run(&d);
+        cr_expect(eq(int, d.outcome.status, HTC_OK), "%s", d.outcome.reason);
+        htc__read_text(theirs, text, sizeof text);
+        cr_expect(eq(str, text, "theirs\n"));
+    }
+    drive_close(&d);
+}
+
 /* --- files --- */
 
 Test(exec, uploads_are_staged_in_by_hash)

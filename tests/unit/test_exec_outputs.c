@@ -178,6 +178,57 @@ Test(exec_outputs, a_directory_made_anew_is_as_good)
     drive_close(&d);
 }
 
+/* The other name under which a target is written first may be a trap: what it leads to stays as it was. */
+Test(exec_outputs, a_target_is_not_written_through_a_trap)
+{
+    for (int hard = 0; hard < 2; hard++) {
+        drive     d;
+        char      theirs[600], uri[600], beside[700], text[64];
+        drive_open(&d);
+        snprintf(theirs, sizeof theirs, "%s/theirs", d.dir);
+        snprintf(uri, sizeof uri, "file://%s/delivered", d.dir);
+        snprintf(beside, sizeof beside, "%s/delivered.htc-3.7.2", d.dir);
+        write_file(theirs, "theirs\n");
+        cr_assert(eq(int, hard ? link(theirs, beside) : symlink(theirs, beside), 0));
+        htc_stage out = { "x", uri, HTC_STAGE_OVERWRITE };
+        d.task.out = &out;
+        d.task.n_out = 1;
+        shell(&d, "echo mine > x; chmod 755 x");
+        drive_run(&d);
+        cr_expect(eq(int, d.stored.status, HTC_OK), "%s", d.stored.reason);
+        htc__read_text(theirs, text, sizeof text);
+        cr_expect(eq(str, text, "theirs\n"));
+        htc__read_text(uri + 7, text, sizeof text);
+        cr_expect(eq(str, text, "mine\n"));
+        cr_expect(eq(int, access(uri + 7, X_OK), 0), "its execute bit is lost");
+        drive_close(&d);
+    }
+}
+
+/* A directory on the way to the store that is a link now is not followed, for storing or for dropping. */
+Test(exec_outputs, the_store_is_not_left_through_a_link)
+{
+    drive       d;
+    char        path[700], away[600];
+    htc_attempt attempt = { 3, 7, 2 };
+    drive_open(&d);
+    snprintf(path, sizeof path, "%s/out/3", d.data);
+    snprintf(away, sizeof away, "%s/away", d.dir);
+    cr_assert(eq(int, htc__make_dirs(path), 0));
+    cr_assert(eq(int, mkdir(away, 0700), 0));
+    snprintf(path, sizeof path, "%s/7.2", away);
+    cr_assert(eq(int, mkdir(path, 0700), 0));
+    snprintf(path, sizeof path, "%s/out/3/0", d.data);
+    cr_assert(eq(int, symlink(away, path), 0));
+    shell(&d, "echo said");
+    drive_run(&d);
+    cr_expect(d.staged_out != HTC_OK, "stored through a link");
+    htc__drop_outputs(d.data, &attempt);
+    snprintf(path, sizeof path, "%s/7.2", away);
+    cr_expect(eq(int, access(path, F_OK), 0), "removed through a link");
+    drive_close(&d);
+}
+
 /* A small disk: staging in and out both say that it is full, and nothing half is left. */
 Test(exec_outputs, a_full_disk_is_told)
 {

@@ -327,6 +327,41 @@ Test(gateway_host, outputs_are_read_dropped_and_never_left)
     htc__remove_tree(p.dir);
 }
 
+/* What lies below out/JOB and in a slot may be made by a user's processes: links are not followed, a FIFO holds nobody. */
+Test(gateway_host, links_of_users_lead_nowhere)
+{
+    play        p;
+    char        dir[300], path[400];
+    struct stat st;
+    play_open(&p);
+    snprintf(dir, sizeof dir, "%s/away/2000.2/files", p.dir);
+    put_file(dir, "file", "secret");
+    snprintf(dir, sizeof dir, "%s/data/out/3", p.dir);
+    cr_assert(eq(int, htc__make_dirs(dir), 0));
+    snprintf(path, sizeof path, "%s/1", dir);
+    snprintf(dir, sizeof dir, "%s/away", p.dir);
+    cr_assert(eq(int, symlink(dir, path), 0));
+    snprintf(dir, sizeof dir, "%s/slots/1", p.dir);
+    cr_assert(eq(int, htc__make_dirs(dir), 0));
+    snprintf(path, sizeof path, "%s/agent", dir);
+    cr_assert(eq(int, mkfifo(path, 0600), 0));
+    read_call(&p, 2, "file", 0, 6);
+    htc_buf *b = add(&p, HTC_CALL_LIVE_READ);
+    htc_put_u64(b, 42);
+    htc_write_attempt(b, &(htc_attempt){ 3, 2000, 2 });
+    htc_put_str(b, "stdout");
+    htc_put_u64(b, 0);
+    htc_put_u32(b, 100);
+    htc_put_u64(add(&p, HTC_CALL_DROP_JOB), 3);
+    play_run(&p);
+    static const htc_status want[] = { HTC_ENOTFOUND, HTC_ENOTFOUND, HTC_OK };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        cr_expect(eq(int, p.status[i], want[i]), "call %zu: %s", i, p.text[i]);
+    snprintf(path, sizeof path, "%s/away/2000.2/files/file", p.dir);
+    cr_expect(eq(int, stat(path, &st), 0), "removed through a link");
+    htc__remove_tree(p.dir);
+}
+
 Test(gateway_host, passwords_are_verified_and_their_hashing_is_bounded)
 {
     play     p;
