@@ -177,10 +177,27 @@ htc_status api_download(cli *c, uint64_t job, uint64_t task, uint32_t attempt, c
     return s;
 }
 
-htc_status api_one_job(cli *c, const char *selector, json_t **job)
+htc_status api_read(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, uint64_t offset,
+                    htc_bytes *bytes, uint64_t *size)
+{
+    htc_status s = open_client(c);
+    if (s == HTC_OK)
+        s = htc_client_read(c->client, job, task, attempt, name, offset, bytes, size, &c->error);
+    if (s == HTC_EUNREACHABLE) { /* the next request dials again */
+        htc_client_close(c->client);
+        c->client = NULL;
+    }
+    return s;
+}
+
+htc_status api_one_job(cli *c, const selection *sel, json_t **job)
 {
     json_t    *answer;
-    htc_status s = api_ask(c, json_pack("{s:s, s:s}", "op", "status", "id", selector), 0, 30, &answer);
+    selection  whole = *sel;
+    const char *selector = sel->id;
+    whole.id = must_print("%.*s", (int)strcspn(selector, "."), selector);
+    htc_status s = api_ask(c, selection_request(&whole, "status"), 0, 30, &answer);
+    free(whole.id);
     if (s != HTC_OK)
         return s;
     json_t *jobs = json_object_get(answer, "jobs");

@@ -380,6 +380,7 @@ htc_status run_fetch(cli *c, int argc, char **argv)
           { "error", 'e', OPT_TEXT, &error_output, "PATTERN", "name of standard error" },
     };
     const command *cmd = find_command("fetch");
+    selection      sel = { 0 };
     json_t        *job = NULL;
     char          *own = NULL;
     htc_status     s = opt_parse(c, cmd, argc, argv, opts, 4, &w);
@@ -390,7 +391,9 @@ htc_status run_fetch(cli *c, int argc, char **argv)
     if (s == HTC_OK)
         s = patterns_check(c, output, error_output);
     if (s == HTC_OK)
-        s = api_one_job(c, w.at[0], &job);
+        s = selection_settle(c, w.at[0], &sel);
+    if (s == HTC_OK)
+        s = api_one_job(c, &sel, &job);
     if (s == HTC_OK) {
         fetch f = { .c = c,
                     .job = j_u64(job, "id"),
@@ -402,7 +405,7 @@ htc_status run_fetch(cli *c, int argc, char **argv)
         progress_begin(&f.p, c);
         if (!to && !archive)
             own = must_print("job-%" PRIu64, f.job);
-        s = fetch_into(&f, w.at[0], job, to ? to : own, archive);
+        s = fetch_into(&f, sel.id, job, to ? to : own, archive);
         progress_end(&f.p);
         const char *where = archive ? archive : to ? to : own;
         if (s == HTC_OK && c->json) {
@@ -418,6 +421,7 @@ htc_status run_fetch(cli *c, int argc, char **argv)
                    : f.left_out ? " (some outputs are not stored: see manifest.json)"
                                 : "");
     }
+    selection_free(&sel);
     json_decref(job);
     free(own);
     words_free(&w);

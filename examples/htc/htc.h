@@ -129,6 +129,13 @@ shown_text  show_id(const json_t *id);                /* a number or a string */
 void j_add(json_t **request, const char *key, const char *word);
 void put_json(cli *c, const json_t *value); /* the one value of --json */
 
+/* What "last", "all" or a number means from now on, however many requests follow and whatever is submitted meanwhile. */
+typedef struct selection {
+    char    *id;     /* "17", "17.1-10": never "last"; or "all" */
+    uint64_t before; /* of "all": the jobs with smaller numbers; of the page at hand */
+    uint32_t all;
+} selection;
+
 /* api.c */
 /* Send a request (taken), wait for its answer (given). An error object becomes the status and cli.error.
  * timeout_s 0: 60 seconds. */
@@ -140,8 +147,19 @@ htc_status api_upload(cli *c, const char *path, char hex[65], progress *p);
 /* One stored output into fd, from its present position: size and hash (may be NULL) of what was written. */
 htc_status api_download(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, int fd, uint64_t *size,
                         char hex[65]);
-htc_status api_one_job(cli *c, const char *selector, json_t **job); /* exactly one; given */
+/* A piece of what a task has written to "stdout" or "stderr", from offset on; lent until the next request. size: of all. */
+htc_status api_read(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, uint64_t offset,
+                    htc_bytes *bytes, uint64_t *size);
+/* The one job that it names, or whose tasks; given. */
+htc_status api_one_job(cli *c, const selection *sel, json_t **job);
 void       api_close(cli *c);
+
+/* select.c */
+htc_status selection_settle(cli *c, const char *selector, selection *sel); /* then selection_free */
+void       selection_free(selection *sel);
+json_t    *selection_request(const selection *sel, const char *op); /* of the page at hand; gives, or NULL as j_add */
+int        selection_next(selection *sel, const json_t *answer);    /* 1: there is a page after this answer's */
+
 int        valid_name(const char *name); /* of a user, fit for a file name */
 
 /* tokens.c */
@@ -200,7 +218,8 @@ htc_status           run_kv(cli *c, int argc, char **argv);
 htc_status           run_keys(cli *c, int argc, char **argv);
 htc_status           run_up(cli *c, int argc, char **argv);
 htc_status           run_down(cli *c, int argc, char **argv);
-/* Wait until the selected jobs are terminal; HTC_ETASKS if tasks failed. Ctrl-C leaves the jobs alone and says so. */
+/* Wait until the selected jobs are terminal; HTC_ETASKS if tasks failed. Ctrl-C leaves the jobs alone and says so.
+ * timeout_s below 0: as long as it takes. */
 htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s);
 
 #endif

@@ -24,7 +24,7 @@ const command commands[] = {
     { "status", "[ID] [--watch]", "List jobs, newest first.", run_status },
     { "tasks", "ID [--state S] [--failed]", "List the tasks of a job.", run_tasks },
     { "why", "ID | --user NAME", "Say in one sentence what a job, task or user is waiting for.", run_why },
-    { "logs", "ID[.TASK] [-f] [--stderr]", "Show what a task has written so far.", run_logs },
+    { "logs", "ID[.TASKS] [-f] [--stderr]", "Show what tasks have written so far.", run_logs },
     { "fetch", "ID [--to DIR] [--tar FILE]", "Fetch the results of a job, every hash verified.", run_fetch },
     { "wait", "ID", "Wait until a job has ended; exit code 5 if tasks failed.", run_wait },
     { "cancel", "ID", "Cancel jobs or tasks.", run_cancel },

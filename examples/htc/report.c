@@ -28,15 +28,17 @@ static double wall_s(void)
 static htc_status gather_jobs(cli *c, const words *w, json_t *jobs)
 {
     json_t    *answer;
+    selection  sel;
     htc_status s = HTC_OK;
     size_t     n = w->count ? w->count : 1;
     for (size_t i = 0; i < n && s == HTC_OK; i++) {
-        s = api_ask(c, json_pack("{s:s, s:s, s:i}", "op", "status", "id", w->count ? w->at[i] : "all", "limit", 10000),
-                    0, 30, &answer);
-        if (s == HTC_OK) {
+        int more = (s = selection_settle(c, w->count ? w->at[i] : "all", &sel)) == HTC_OK;
+        while (more && (s = api_ask(c, selection_request(&sel, "status"), 0, 30, &answer)) == HTC_OK) {
             json_array_extend(jobs, json_object_get(answer, "jobs"));
+            more = selection_next(&sel, answer);
             json_decref(answer);
         }
+        selection_free(&sel);
     }
     return s;
 }
@@ -196,8 +198,12 @@ htc_status run_report(cli *c, int argc, char **argv)
             json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:f}", "id", (json_int_t)j_u64(job, "id"), "selector", selector,
                       "user", j_str(job, "user"), "name", j_str(job, "name"), "state", j_str(job, "state"), "count",
                       (json_int_t)j_u64(job, "count"), "submitted", j_num(job, "submitted"));
-        json_array_append_new(lines, line);
         s = gather_results(c, t, job, line);
+        if (s == HTC_ENOTFOUND) { /* removed meanwhile: it is no part of the report */
+            json_decref(line);
+            s = HTC_OK;
+        } else
+            json_array_append_new(lines, line);
     }
     if (s == HTC_OK && json_array_size(jobs) == 0)
         s = cli_error(c, HTC_ENOTFOUND, "report", "htc submit -- COMMAND...", "there are no jobs to report on");

@@ -89,23 +89,47 @@ static void print_job(cli *c, const json_t *job)
     free(reason);
 }
 
-static htc_status show_status(cli *c, const char *selector, int64_t limit, double patience_s, int *all_ended)
+#define LISTED    50 /* jobs where nobody says how many */
+#define PAGE_JOBS 1000
+
+/* The jobs of a selection, or (sel NULL) the newest: a page at a time, at most limit (0: all). Gives one answer with all of them. */
+static htc_status ask_jobs(cli *c, const selection *sel, uint64_t limit, double patience_s, json_t **all)
 {
-    json_t *request = json_pack("{s:s}", "op", "status"), *answer;
-    if (selector)
-        j_add(&request, "id", selector);
-    else if (limit)
-        json_object_set_new(request, "limit", json_integer(limit));
-    htc_status s = api_ask(c, request, 0, patience_s, &answer);
-    if (s != HTC_OK)
-        return s;
-    json_t *jobs = json_object_get(answer, "jobs"), *job;
-    size_t  i;
+    selection  page = sel ? *sel : (selection){ .id = (char[]){ "all" }, .before = UINT64_MAX >> 1, .all = 1 };
+    json_t    *answer, *jobs = json_array();
+    int        more = 1;
+    htc_status s = HTC_OK;
+    while (s == HTC_OK && more && (!limit || json_array_size(jobs) < limit)) {
+        uint64_t left = limit ? limit - json_array_size(jobs) : PAGE_JOBS;
+        json_t  *request = selection_request(&page, "status");
+        if (request)
+            json_object_set_new(request, "limit", json_integer((json_int_t)(left < PAGE_JOBS ? left : PAGE_JOBS)));
+        s = api_ask(c, request, 0, patience_s, &answer);
+        if (s != HTC_OK)
+            break;
+        json_array_extend(jobs, json_object_get(answer, "jobs"));
+        more = selection_next(&page, answer);
+        json_decref(answer);
+    }
+    *all = json_pack("{s:o, s:b}", "jobs", jobs, "more", more);
+    return s;
+}
+
+static htc_status show_status(cli *c, const selection *sel, int64_t limit, double patience_s, int *all_ended)
+{
+    json_t    *answer, *job;
+    size_t     i;
+    htc_status s = ask_jobs(c, sel, limit ? (uint64_t)limit : sel ? 0 : LISTED, patience_s, &answer);
+    json_t    *jobs = json_object_get(answer, "jobs");
     *all_ended = 1;
     json_array_foreach(jobs, i, job) *all_ended &= ended_tasks(job) == j_u64(job, "count");
+    if (s != HTC_OK) {
+        json_decref(answer);
+        return s;
+    }
     if (c->json && !c->json_done)
         put_json(c, answer);
-    else if (!c->json && selector && json_array_size(jobs) == 1)
+    else if (!c->json && sel && !sel->all && json_array_size(jobs) == 1)
         print_job(c, json_array_get(jobs, 0));
     else if (!c->json && json_array_size(jobs) == 0)
         puts("no jobs: submit one with `htc submit -- COMMAND...`");
@@ -132,20 +156,24 @@ htc_status run_status(cli *c, int argc, char **argv)
     htc_status     s = opt_parse(c, cmd, argc, argv, opts, 2, &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 0, 1);
-    const char *selector = w.count ? w.at[0] : NULL;
+    selection        named = { 0 };
+    const selection *sel = w.count ? &named : NULL;
+    if (s == HTC_OK && sel)
+        s = selection_settle(c, w.at[0], &named);
     if (s == HTC_OK && (!watch || c->json))
-        s = show_status(c, selector, limit, 5, &all_ended);
+        s = show_status(c, sel, limit, 5, &all_ended);
     else if (s == HTC_OK) {
         catch_interrupt();
         do {
             if (c->colour)
                 fputs("\033[H\033[J", stdout);
-            s = show_status(c, selector, limit, 60, &all_ended);
+            s = show_status(c, sel, limit, 60, &all_ended);
             fflush(stdout);
             for (int i = 0; i < 10 && s == HTC_OK && !all_ended && !interrupted; i++)
                 pause_ms(100);
         } while (s == HTC_OK && !all_ended && !interrupted);
     }
+    selection_free(&named);
     words_free(&w);
     return s;
 }
@@ -219,16 +247,20 @@ htc_status run_tasks(cli *c, int argc, char **argv)
     const command *cmd = find_command("tasks");
     json_t        *all = NULL, *answer;
     uint64_t       from = 0;
+    selection      sel = { 0 };
     htc_status     s = opt_parse(c, cmd, argc, argv, opts, 3, &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 1, 1);
+    if (s == HTC_OK)
+        s = selection_settle(c, w.at[0], &sel);
     int more = s == HTC_OK;
     while (more) { /* a page at a time; people see each as it comes */
-        json_t *request = json_pack("{s:s, s:s, s:I, s:b}", "op", "tasks", "id", w.at[0], "from", (json_int_t)from,
-                                    "failed", (int)failed);
+        json_t *request = selection_request(&sel, "tasks");
         if (state)
             j_add(&request, "state", state);
-        if (limit)
+        if (request)
+            json_object_update_new(request, json_pack("{s:I, s:b}", "from", (json_int_t)from, "failed", (int)failed));
+        if (request && limit)
             json_object_set_new(request, "limit", json_integer(limit < 1000 ? limit : 1000));
         s = api_ask(c, request, 0, 10, &answer);
         if (s != HTC_OK)
@@ -251,6 +283,7 @@ htc_status run_tasks(cli *c, int argc, char **argv)
     if (s == HTC_OK && all)
         put_json(c, all);
     json_decref(all);
+    selection_free(&sel);
     words_free(&w);
     return s;
 }
@@ -260,12 +293,15 @@ htc_status run_why(cli *c, int argc, char **argv)
     words          w;
     const command *cmd = find_command("why");
     json_t        *answer;
+    selection      sel = { 0 };
     htc_status     s = opt_parse(c, cmd, argc, argv, NULL, 0, &w);
     if (s == HTC_OK && !(w.count == 0 && c->user))
         s = want_words(c, cmd, &w, 1, 1);
+    if (s == HTC_OK && w.count)
+        s = selection_settle(c, w.at[0], &sel);
     if (s == HTC_OK)
-        s = api_ask(c, w.count ? json_pack("{s:s, s:s}", "op", "why", "id", w.at[0]) : json_pack("{s:s}", "op", "why"),
-                    0, 5, &answer);
+        s = api_ask(c, w.count ? selection_request(&sel, "why") : json_pack("{s:s}", "op", "why"), 0, 5, &answer);
+    selection_free(&sel);
     if (s == HTC_OK) {
         if (c->json)
             put_json(c, answer);
@@ -339,65 +375,93 @@ htc_status run_agents(cli *c, int argc, char **argv)
     return list(c, "agents", argc, argv, print_agents);
 }
 
-htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
+static void say_ended(cli *c, progress *p, const selection *sel)
 {
-    progress   p;
-    htc_status s = HTC_OK;
-    double     until = timeout_s > 0 ? now_s() + timeout_s : HUGE_VAL;
-    json_t    *answer = NULL, *job;
-    size_t     i;
-    uint64_t   failed = 0, ended = 0, count = 0;
-    progress_begin(&p, c);
-    catch_interrupt();
+    json_t  *answer, *job;
+    size_t   i;
+    uint64_t ended = 0, count = 0;
+    if (!c->progress || api_ask(c, selection_request(sel, "status"), 20, 60, &answer) != HTC_OK)
+        return;
+    json_array_foreach(json_object_get(answer, "jobs"), i, job)
+    {
+        ended += ended_tasks(job);
+        count += j_u64(job, "count");
+    }
+    json_decref(answer);
+    progress_say(p, "%" PRIu64 " of %" PRIu64 " tasks ended", ended, count);
+}
+
+/* Until the jobs of one page have ended: a second at a time, so that an interruption is seen. Gives the answer. */
+static htc_status wait_for_page(cli *c, progress *p, const selection *sel, double until, json_t **answer)
+{
     for (;;) {
-        double left = until - now_s();
-        s = api_ask(c, json_pack("{s:s, s:s, s:f}", "op", "wait", "id", selector, "timeout", left < 1 ? left : 1.0), 20,
-                    60, &answer);
+        double  left = until - now_s();
+        json_t *request = selection_request(sel, "wait");
+        if (request)
+            json_object_set_new(request, "timeout", json_real(left < 0 ? 0 : left < 1 ? left : 1));
+        htc_status s = api_ask(c, request, 20, 60, answer);
         if (interrupted) {
-            progress_end(&p);
             if (s == HTC_OK)
-                json_decref(answer);
-            return cli_error(c, HTC_ETIMEDOUT, selector, "htc wait waits again, htc cancel ends it",
+                json_decref(*answer);
+            return cli_error(c, HTC_ETIMEDOUT, sel->id, "htc wait waits again, htc cancel ends it",
                              "the waiting was interrupted, the job goes on");
         }
         if (s != HTC_ETIMEDOUT || now_s() >= until)
-            break;
-        if (c->progress &&
-            api_ask(c, json_pack("{s:s, s:s}", "op", "status", "id", selector), 20, 60, &answer) == HTC_OK) {
-            ended = count = 0;
-            json_array_foreach(json_object_get(answer, "jobs"), i, job)
-            {
-                ended += ended_tasks(job);
-                count += j_u64(job, "count");
-            }
-            json_decref(answer);
-            progress_say(&p, "%" PRIu64 " of %" PRIu64 " tasks ended", ended, count);
-        }
+            return s;
+        say_ended(c, p, sel);
     }
+}
+
+static htc_status wait_for_pages(cli *c, progress *p, selection *sel, double until, json_t *all)
+{
+    json_t    *answer, *jobs = json_array();
+    htc_status s = HTC_OK;
+    int        more = 1;
+    json_object_set_new(all, "jobs", jobs);
+    while (more && (s = wait_for_page(c, p, sel, until, &answer)) == HTC_OK) {
+        json_array_extend(jobs, json_object_get(answer, "jobs"));
+        more = selection_next(sel, answer);
+        json_decref(answer);
+    }
+    return s;
+}
+
+htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
+{
+    progress   p;
+    selection  sel;
+    json_t    *all = json_object(), *job;
+    size_t     i;
+    uint64_t   failed = 0, count = 0;
+    double     until = timeout_s >= 0 ? now_s() + timeout_s : HUGE_VAL;
+    progress_begin(&p, c);
+    catch_interrupt();
+    htc_status s = selection_settle(c, selector, &sel);
+    if (s == HTC_OK)
+        s = wait_for_pages(c, &p, &sel, until, all);
     progress_end(&p);
-    if (s != HTC_OK)
-        return s;
-    json_array_foreach(json_object_get(answer, "jobs"), i, job)
+    json_array_foreach(json_object_get(all, "jobs"), i, job)
     {
         const json_t *n = json_object_get(job, "tasks");
         failed += j_u64(n, "failed") + j_u64(n, "cancelled");
-        count = i == 0 ? j_u64(job, "count") : count + j_u64(job, "count");
+        count += j_u64(job, "count");
     }
-    if (c->json && !c->json_done)
-        put_json(c, answer);
-    json_decref(answer);
-    if (failed) {
+    if (s == HTC_OK && c->json && !c->json_done)
+        put_json(c, all);
+    json_decref(all);
+    if (s == HTC_OK && failed) {
         char hint[160];
-        snprintf(hint, sizeof hint, "htc tasks %.60s --failed says why", selector);
-        return cli_error(c, HTC_ETASKS, selector, hint, "%" PRIu64 " of %" PRIu64 " tasks failed or were cancelled",
-                         failed, count);
+        snprintf(hint, sizeof hint, "htc tasks %.60s --failed says why", sel.all ? "ID" : sel.id);
+        s = cli_error(c, HTC_ETASKS, sel.id, hint, "%" PRIu64 " of %" PRIu64 " tasks failed or were cancelled", failed,
+                      count);
     }
-    return HTC_OK;
+    selection_free(&sel);
+    return s;
 }
 
 htc_status run_wait(cli *c, int argc, char **argv)
 {
-    double         timeout = 0;
+    double         timeout = -1;
     words          w;
     const opt      opts[] = { { "timeout", 0, OPT_TIME, &timeout, "TIME", "give up after this long (exit code 6)" } };
     const command *cmd = find_command("wait");

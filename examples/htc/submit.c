@@ -368,7 +368,7 @@ htc_status run_submit(cli *c, int argc, char **argv)
             put_json(c, answer);
         fflush(stdout);
         if (p.wait)
-            s = wait_for_jobs(c, selector, 0);
+            s = wait_for_jobs(c, selector, -1);
     }
     json_decref(answer);
     free(xml);

@@ -109,10 +109,29 @@ HTC_API htc_status htc_client_upload(htc_client *client, int fd, uint8_t hash[32
  * @param[out]    error    why; NULL is fine
  * @return HTC_OK; HTC_EINVAL; HTC_ENOTFOUND; HTC_ENOSPC or HTC_EIO of fd; as htc_client_request; what the gateway refused with
  *
- * Cost: a round trip for each 512 KiB or so.   Since: 0.1
+ * Cost: a round trip for each MiB.   Since: 0.1
  */
 HTC_API htc_status htc_client_download(htc_client *client, uint64_t job, uint64_t task, uint32_t attempt,
                                        const char *name, int fd, uint64_t *size, uint8_t hash[32], htc_error *error);
+
+/**
+ * Read a piece of a stored output, or of what a running task has written to "stdout" or "stderr" so far.
+ *
+ * @param[in,out] client   open
+ * @param[in]     job      number of the job
+ * @param[in]     task     index of the task
+ * @param[in]     attempt  0: the committed one, else the newest
+ * @param[in]     name     of the output, in the result set; borrowed
+ * @param[in]     offset   of the first byte wanted; at most the size of the output
+ * @param[out]    bytes    lends what there is from there on, 1 MiB at most, until the next call; untouched on failure
+ * @param[out]    size     of the whole output at this moment; NULL is fine
+ * @param[out]    error    why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ENOTFOUND; as htc_client_request; what the gateway refused with
+ *
+ * Cost: a round trip.   Since: 0.1
+ */
+HTC_API htc_status htc_client_read(htc_client *client, uint64_t job, uint64_t task, uint32_t attempt, const char *name,
+                                   uint64_t offset, htc_bytes *bytes, uint64_t *size, htc_error *error);
 
 /**
  * BLAKE2b-256 of a file from its beginning.

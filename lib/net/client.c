@@ -17,6 +17,7 @@
 #include "net/host_private.h"
 
 #define PIECE ((size_t)512 << 10)
+#define READ_PIECE (1u << 20)
 #define TOKEN_LEN HTC_HOST_TOKEN_LEN
 
 struct htc_client {
@@ -439,7 +440,7 @@ static htc_status fetch_piece(htc_client *c, download *d, htc_bytes *bytes)
     htc_put_u32(&c->out, d->attempt);
     htc_put_str(&c->out, d->name);
     htc_put_u64(&c->out, d->at);
-    htc_put_u32(&c->out, (uint32_t)PIECE);
+    htc_put_u32(&c->out, READ_PIECE);
     if (c->out.status != HTC_OK)
         return htc__error(c->error, HTC_ENOMEM, "out of memory");
     htc_status status = send_frame(c, htc_buf_bytes(&c->out), end);
@@ -459,6 +460,19 @@ static htc_status fetch_piece(htc_client *c, download *d, htc_bytes *bytes)
         (bytes->len == 0 && at < d->size))
         return htc__error(c->error, HTC_EPROTO, "%s sends no sound piece of %s", c->name, d->name);
     return HTC_OK;
+}
+
+htc_status htc_client_read(htc_client *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name,
+                           uint64_t offset, htc_bytes *bytes, uint64_t *size, htc_error *error)
+{
+    download d = { job, task, attempt, name, offset, 0 };
+    if (!c || !name || !bytes)
+        return htc__error(error, HTC_EINVAL, "a name and a place for the answer are needed");
+    c->error = error;
+    htc_status status = fetch_piece(c, &d, bytes);
+    if (status == HTC_OK && size)
+        *size = d.size;
+    return status;
 }
 
 htc_status htc_client_download(htc_client *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, int fd,

@@ -236,6 +236,105 @@ Test(gateway, holds_a_paused_job_until_it_is_released)
     json_decref(answer);
 }
 
+/* ---- selectors ---- */
+
+/* The numbers of the jobs in all pages of a request that names all, from the first on; n: how many requests it took. */
+static uint64_t sum_of_pages(uint32_t p, const char *op, const char *member, uint64_t before, size_t *n)
+{
+    uint64_t sum = 0;
+    for (*n = 0; before; ++*n) {
+        char text[128];
+        snprintf(text, sizeof text, "{\"op\":\"%s\",\"id\":\"all\",\"before\":%llu,\"limit\":1000}", op, (unsigned long long)before);
+        json_t *answer = rig_ask(&r, p, text), *list = json_object_get(answer, member), *v;
+        size_t  i;
+        cr_assert(answer != NULL);
+        if (!json_is_array(list))
+            sum += (uint64_t)json_integer_value(list);
+        json_array_foreach(list, i, v) sum += (uint64_t)json_integer_value(json_object_get(v, "id"));
+        before = (uint64_t)json_integer_value(json_object_get(answer, "next"));
+        json_decref(answer);
+    }
+    return sum;
+}
+
+/* However many there are: each job once, and none that was submitted after the first page was asked for. */
+Test(gateway, names_all_jobs_page_by_page)
+{
+    uint32_t p = operator_peer();
+    size_t   pages;
+    for (int i = 0; i < 2100; i++)
+        submit(p, "olga", SWEEP(1));
+    cr_expect(eq(u64, sum_of_pages(p, "status", "jobs", 2101, &pages), UINT64_C(2100) * 2101 / 2));
+    cr_expect(eq(sz, pages, 3));
+    submit(p, "olga", SWEEP(1));
+    cr_expect(eq(u64, sum_of_pages(p, "cancel", "cancelled", 2101, &pages), 2100), "not all, or one too many");
+    cr_expect(eq(long, (long)count_of(p, 2101, "waiting"), 1L));
+    cr_expect(eq(u64, sum_of_pages(p, "rm", "removed", 2102, &pages), 2100));
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"status\",\"id\":1}"), "HTC_ENOTFOUND"));
+    cr_expect(eq(long, (long)count_of(p, 2101, "waiting"), 1L), "one that had not ended was removed");
+}
+
+/* Of all jobs, one that has not ended does not keep the others from being removed. */
+Test(gateway, removes_those_that_have_ended_and_counts_the_rest)
+{
+    uint32_t p = operator_peer();
+    for (int i = 0; i < 3; i++)
+        submit(p, "olga", SWEEP(1));
+    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":1}"));
+    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":3}"));
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"rm\",\"id\":\"all\"}");
+    cr_expect(eq(long, (long)json_integer_value(json_object_get(answer, "removed")), 2L));
+    cr_expect(eq(long, (long)json_integer_value(json_object_get(answer, "left")), 1L));
+    json_decref(answer);
+}
+
+Test(gateway, refuses_a_selector_that_means_something_else)
+{
+    static const char *const whole[] = { "status", "wait", "release", "rm" };
+    uint32_t                 p = operator_peer();
+    char                     text[512] = "{\"op\":\"tasks\",\"id\":\"1.0";
+    submit(p, "olga", SWEEP(100));
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        char one[64];
+        snprintf(one, sizeof one, "{\"op\":\"%s\",\"id\":\"1.3\"}", whole[i]);
+        cr_expect(eq(str, (char *)refusal(p, one), "HTC_EINVAL"), "%s of a task", whole[i]);
+    }
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"log\",\"id\":\"1.3-5\"}"), "HTC_EINVAL"));
+    for (size_t i = 1; i < 65; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), ",%zu", i);
+    strcat(text, "\"}");
+    cr_expect(eq(str, (char *)refusal(p, text), "HTC_ETOOBIG"));
+}
+
+Test(gateway, answers_a_wait_of_no_time_at_once)
+{
+    uint32_t p = operator_peer();
+    submit(p, "olga", SWEEP(1));
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"wait\",\"id\":1,\"timeout\":0}"), "HTC_ETIMEDOUT"));
+}
+
+/* Who follows the log of a task that will never run is told so. */
+Test(gateway, says_of_a_log_whether_there_will_be_one)
+{
+    static const struct {
+        const char *id;
+        int         final;
+    } want[] = { { "1.5", 0 }, { "1.6", 1 }, { "2.0", 1 } };
+    uint32_t p = operator_peer();
+    submit(p, "olga", SWEEP(10));
+    submit(p, "olga", SWEEP(1));
+    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":\"1.6\"}"));
+    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":2}"));
+    for (size_t i = 0; i < 3; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"op\":\"log\",\"id\":\"%s\"}", want[i].id);
+        json_t *answer = rig_ask(&r, p, text);
+        cr_expect(eq(int, json_is_true(json_object_get(answer, "final")), want[i].final), "%s", want[i].id);
+        cr_expect(eq(long, (long)json_integer_value(json_object_get(answer, "attempt")), 0L), "%s", want[i].id);
+        json_decref(answer);
+    }
+}
+
 /* ---- who may ---- */
 
 Test(gateway, keeps_users_apart)

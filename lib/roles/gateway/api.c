@@ -108,6 +108,18 @@ int req_flag(const request *q, const char *name)
     return json_is_true(json_object_get(q->body, name));
 }
 
+uint64_t req_page(const request *q, uint64_t otherwise, uint64_t *before)
+{
+    uint64_t limit = req_u64(q, "limit", otherwise);
+    *before = req_u64(q, "before", UINT64_MAX);
+    return limit < 1 ? 1 : limit > PAGE_JOBS_MAX ? PAGE_JOBS_MAX : limit;
+}
+
+json_t *req_next(const request *q)
+{
+    return q->more ? json_integer((json_int_t)q->ids[q->n_ids - 1]) : json_null();
+}
+
 static int parse_number(const char **p, uint64_t *out)
 {
     uint64_t v = 0;
@@ -143,7 +155,9 @@ htc_status selector_parse(const char *text, selector *s)
     s->has_tasks = 1;
     for (;;) {
         uint64_t from, to;
-        if (s->n_ranges == sizeof s->ranges / sizeof s->ranges[0] || !parse_number(&p, &from))
+        if (s->n_ranges == RANGES_MAX)
+            return HTC_ETOOBIG;
+        if (!parse_number(&p, &from))
             return HTC_EINVAL;
         to = from;
         if (*p == '-' && (++p, !parse_number(&p, &to) || to < from))
@@ -192,21 +206,26 @@ static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     request    *q = ctx;
     htc_kv_item item;
     size_t      at = 0;
-    size_t      most = q->select.last ? 1 : SELECT_MAX;
+    uint64_t    before, most = q->select.last ? 1 : req_page(q, PAGE_JOBS_MAX, &before);
+    if (q->select.last)
+        before = UINT64_MAX;
     if (r->status != HTC_OK) {
         req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
         return;
     }
     place next = gw_next_page(gw, r);
-    for (uint32_t i = 0; i < r->items && q->n_ids < most; i++) {
+    for (uint32_t i = 0; i < r->items && !q->more; i++) {
         char owner[NAME_MAX_BYTES];
         job  j;
         memset(&j, 0, sizeof j);
         if (htc_kv_result_item(r, &at, &item) == HTC_OK && record_job_read(item.value, &j, owner) == HTC_OK &&
-            counts_for(q, owner))
-            add_id(gw, q, j.id);
+            counts_for(q, owner) && j.id < before) {
+            q->more = q->n_ids == most;
+            if (!q->more)
+                add_id(gw, q, j.id);
+        }
     }
-    if (q->n_ids < most && next.len)
+    if (!q->more && !(q->select.last && q->n_ids) && next.len)
         gw_scan(gw, htc_bytes_of("j/"), &next, 0, select_page, q);
     else if (q->n_ids == 0 && q->select.last)
         req_fail(gw, q, HTC_ENOTFOUND, "submit one: htc submit -- COMMAND", "%s has no job yet", q->user->name);
@@ -223,7 +242,12 @@ void gw_select(htc_gateway *gw, request *q, select_fn fn)
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
         text = number;
     }
-    if (!text || selector_parse(text, &q->select) != HTC_OK) {
+    htc_status status = text ? selector_parse(text, &q->select) : HTC_EINVAL;
+    if (status == HTC_ETOOBIG) {
+        req_fail(gw, q, status, "name them in several requests", "the selector has more than %d ranges of tasks", RANGES_MAX);
+        return;
+    }
+    if (status != HTC_OK) {
         req_fail(gw, q, HTC_EINVAL, "say ID, ID.7, ID.1-10, last or all", "'%s' names no job or task", text ? text : "");
         return;
     }
@@ -235,6 +259,15 @@ void gw_select(htc_gateway *gw, request *q, select_fn fn)
         return;
     }
     gw_scan(gw, htc_bytes_of("j/"), NULL, 0, select_page, q);
+}
+
+void gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead)
+{
+    const char *text = req_str(q, "id");
+    if (text && strchr(text, '.') && selector_parse(text, &q->select) == HTC_OK)
+        req_fail(gw, q, HTC_EINVAL, instead, "'%.60s' names tasks, and this is done to whole jobs", text);
+    else
+        gw_select(gw, q, fn);
 }
 
 typedef struct with_job {
@@ -261,6 +294,10 @@ static void job_found(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     job *j = gw_job(gw, w.id); /* opened again meanwhile */
     if (j) {
         use_job(gw, w.q, j, w.fn);
+        return;
+    }
+    if (r->status == HTC_ENOTFOUND && w.q->select.all && w.q->passed) {
+        w.q->passed(gw, w.q, w.q->ids, w.q->n_ids);
         return;
     }
     if (r->status == HTC_ENOTFOUND) {

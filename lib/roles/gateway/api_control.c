@@ -7,6 +7,16 @@
 
 static void next_job(htc_gateway *gw, request *q);
 
+/* Among all jobs, those that cannot be changed are passed over and counted. */
+static int passed_over(htc_gateway *gw, request *q)
+{
+    if (!q->select.all)
+        return 0;
+    q->left++;
+    next_job(gw, q);
+    return 1;
+}
+
 static void job_done(htc_gateway *gw, request *q, uint64_t changed)
 {
     q->total += changed;
@@ -278,7 +288,8 @@ static void tell_agents(htc_gateway *gw, const job *j)
 static void cancel_job(htc_gateway *gw, request *q, job *j)
 {
     if (changing_of(gw, j->id)) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
+        if (!passed_over(gw, q))
+            req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
         return;
     }
     if (!j->open || j->finished) {
@@ -378,8 +389,8 @@ static void retry_open_job(htc_gateway *gw, request *q, job *j)
 
 static void retry_job(htc_gateway *gw, request *q, job *j)
 {
-    if (j->cancelled && q->select.all) {
-        job_done(gw, q, 0); /* among all, those that cannot be tried again are passed over */
+    if ((j->cancelled || changing_of(gw, j->id)) && q->select.all) {
+        passed_over(gw, q);
     } else if (j->cancelled) {
         req_fail(gw, q, HTC_EINVAL, "submit it again", "job %llu was cancelled", (unsigned long long)j->id);
     } else if (!q->select.has_tasks && !req_flag(q, "failed")) {
@@ -423,12 +434,9 @@ void gw_change_over(htc_gateway *gw, request *q, uint64_t id, htc_status status)
 static void rm_job(htc_gateway *gw, request *q, job *j)
 {
     if (j->open || changing_of(gw, j->id)) {
-        req_fail(gw, q, HTC_EBUSY, j->open && !j->finished ? "htc cancel ends it first" : "try again in a moment",
-                 j->open && !j->finished ? "job %llu has not ended" : "job %llu is just being changed", (unsigned long long)j->id);
-        return;
-    }
-    if (q->select.has_tasks) {
-        req_fail(gw, q, HTC_EINVAL, "name the job alone", "rm removes whole jobs");
+        if (!passed_over(gw, q))
+            req_fail(gw, q, HTC_EBUSY, j->open && !j->finished ? "htc cancel ends it first" : "try again in a moment",
+                     j->open && !j->finished ? "job %llu has not ended" : "job %llu is just being changed", (unsigned long long)j->id);
         return;
     }
     if (change_begin(gw, j->id))
@@ -458,7 +466,8 @@ static const char *answer_key(const request *q)
 static void next_job(htc_gateway *gw, request *q)
 {
     if (q->at == q->n_ids) {
-        req_answer(gw, q, json_pack("{s:I}", answer_key(q), (json_int_t)q->total));
+        req_answer(gw, q, json_pack("{s:I,s:I,s:o}", answer_key(q), (json_int_t)q->total, "left", (json_int_t)q->left, "next",
+                                    req_next(q)));
         return;
     }
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
@@ -468,18 +477,28 @@ static void next_job(htc_gateway *gw, request *q)
         }
 }
 
-static void control_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+static void control_passed(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
 {
     (void)ids;
     (void)n;
-    q->at = 0;
     next_job(gw, q);
+}
+
+static void control_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
+    q->passed = control_passed;
+    q->at = 0;
+    control_passed(gw, q, ids, n);
 }
 
 void api_control(htc_gateway *gw, request *q)
 {
-    if (strcmp(q->op, "shutdown") != 0) {
+    if (strcmp(q->op, "cancel") == 0 || strcmp(q->op, "retry") == 0) {
         gw_select(gw, q, control_selected);
+        return;
+    }
+    if (strcmp(q->op, "shutdown") != 0) {
+        gw_select_jobs(gw, q, control_selected, "name the job alone");
         return;
     }
     if (!q->operator_) {

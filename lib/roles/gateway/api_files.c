@@ -75,13 +75,26 @@ static void file_read(htc_gateway *gw, void *ctx, htc_status status, htc_bytes b
     reading_end(gw, f);
 }
 
+/* Without an attempt there is nothing to read: who follows a log learns whether there ever will be. */
+static void not_started(htc_gateway *gw, reading *f, const job *j, const task *t, htc_status status)
+{
+    int fresh = !t || t->state == TASK_NEW;
+    f->final = fresh ? j->cancelled || !j->open : t->state >= TASK_DONE;
+    if (status == HTC_OK && strcmp(f->q->op, "log") == 0) {
+        answer_log(gw, f, 0, (htc_bytes){ NULL, 0 });
+        return;
+    }
+    req_fail(gw, f->q, status != HTC_OK ? status : HTC_ENOTFOUND, "htc why says what it waits for", "%llu.%llu: %s",
+             (unsigned long long)j->id, (unsigned long long)f->at.task,
+             status != HTC_OK ? htc_strerror(status) : "it has not started");
+}
+
 static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
 {
     reading    *f = ctx;
     const task *t = c ? &c->tasks[f->at.task % CHUNK_TASKS] : NULL;
     if (status != HTC_OK || !t || t->attempt == 0) {
-        req_fail(gw, f->q, status != HTC_OK ? status : HTC_ENOTFOUND, "htc why says what it waits for",
-                 "%llu.%llu has not started", (unsigned long long)j->id, (unsigned long long)f->at.task);
+        not_started(gw, f, j, t, status);
         reading_end(gw, f);
         return;
     }
@@ -137,6 +150,10 @@ static void log_job(htc_gateway *gw, request *q, job *j)
                  (unsigned long long)j->count);
         return;
     }
+    if (q->select.n_ranges > 1 || (q->select.n_ranges && q->select.ranges[0].from != q->select.ranges[0].to)) {
+        req_fail(gw, q, HTC_EINVAL, "name one task", "a log is of one task at a time");
+        return;
+    }
     f.at.task = q->select.has_tasks ? q->select.ranges[0].from : 0;
     strcpy(f.name, stream ? stream : "stdout");
     start_reading(gw, q, j, f);
@@ -147,7 +164,7 @@ static void log_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_
     if (n == 1)
         gw_with_job(gw, q, ids[0], log_job);
     else
-        req_fail(gw, q, HTC_EINVAL, "name one task", "logs shows one task at a time");
+        req_fail(gw, q, HTC_EINVAL, "name one task", "a log is of one task at a time");
 }
 
 static void download_job(htc_gateway *gw, request *q, job *j)

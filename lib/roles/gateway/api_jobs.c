@@ -247,17 +247,17 @@ void api_submit(htc_gateway *gw, request *q)
 
 /* ---- status ---- */
 
-static void list_answer(htc_gateway *gw, request *q, int more)
+static void list_answer(htc_gateway *gw, request *q, json_t *next)
 {
     json_t *jobs = q->answer;
     q->answer = NULL;
-    req_answer(gw, q, json_pack("{s:o,s:b}", "jobs", jobs, "more", more));
+    req_answer(gw, q, json_pack("{s:o,s:b,s:o}", "jobs", jobs, "more", !json_is_null(next), "next", next));
 }
 
 static void list_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
     request    *q = ctx;
-    uint64_t    limit = req_u64(q, "limit", 50), before = req_u64(q, "before", UINT64_MAX);
+    uint64_t    before, limit = req_page(q, 50, &before);
     htc_kv_item item;
     size_t      at = 0;
     int         mine = req_str(q, "user") || !q->operator_;
@@ -276,9 +276,10 @@ static void list_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         if (!read.user || read.id >= before || (mine && read.user != q->user))
             continue;
         if (json_array_size(q->answer) >= limit) {
-            list_answer(gw, q, 1);
+            list_answer(gw, q, json_integer((json_int_t)q->total));
             return;
         }
+        q->total = read.id; /* the last that is listed */
         job_counts_from_record(&read);
         const job *open_job = gw_job(gw, read.id);
         json_array_append_new(q->answer, job_json(gw, open_job ? open_job : &read));
@@ -286,7 +287,7 @@ static void list_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     if (next.len)
         gw_scan(gw, htc_bytes_of("j/"), &next, 0, list_page, q);
     else
-        list_answer(gw, q, 0);
+        list_answer(gw, q, json_null());
 }
 
 static void status_next(htc_gateway *gw, request *q);
@@ -302,13 +303,21 @@ static void status_next(htc_gateway *gw, request *q)
     if (q->at < q->n_ids)
         gw_with_job(gw, q, q->ids[q->at++], status_one);
     else
-        list_answer(gw, q, 0);
+        list_answer(gw, q, req_next(q));
+}
+
+static void status_passed(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
+    (void)ids;
+    (void)n;
+    status_next(gw, q);
 }
 
 static void status_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
 {
     (void)ids;
     (void)n;
+    q->passed = status_passed;
     q->answer = json_array();
     q->at = 0;
     status_next(gw, q);
@@ -318,10 +327,11 @@ static void status_selected(htc_gateway *gw, request *q, const uint64_t *ids, si
 
 static void wait_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
 {
-    double timeout = req_num(q, "timeout", -1);
+    double timeout = req_num(q, "timeout", 1e9);
     (void)ids;
     (void)n;
-    q->until = timeout >= 0 && timeout < 1e9 ? gw->now + (htc_ns)(timeout * 1e9) + 1 : HTC_NEVER;
+    q->until = timeout >= 1e9 ? HTC_NEVER : timeout > 0 ? gw->now + (htc_ns)(timeout * 1e9) : gw->now;
+    q->until += q->until == 0; /* which says that it does not wait */
     gw_waits_check(gw);
 }
 
@@ -350,9 +360,9 @@ void gw_waits_check(htc_gateway *gw)
 void api_status(htc_gateway *gw, request *q)
 {
     if (strcmp(q->op, "wait") == 0) {
-        gw_select(gw, q, wait_selected);
+        gw_select_jobs(gw, q, wait_selected, "name the job alone");
     } else if (json_object_get(q->body, "id")) {
-        gw_select(gw, q, status_selected);
+        gw_select_jobs(gw, q, status_selected, "htc tasks lists them");
     } else {
         q->answer = json_array();
         gw_scan(gw, htc_bytes_of("j/"), NULL, 0, list_page, q);

@@ -544,16 +544,18 @@ void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void 
 void gw_shutdown(htc_gateway *gw, int at_once);
 
 /* api.c */
-/* The jobs that q's selector (its "id") names and q may see, newest first, at most SELECT_MAX; fn may be called at once.
- * Without a match fn is not called and q is answered with the error. */
-#define SELECT_MAX 10000
+/* The jobs that q's selector (its "id") names and q may see, newest first; fn may be called at once. "all" is worked through
+ * in pages: the jobs with numbers below q's "before", at most "limit" of them, and q->more says whether older ones follow.
+ * Without a match of another selector fn is not called and q is answered with the error. */
+#define PAGE_JOBS_MAX 1000
 typedef void (*select_fn)(htc_gateway *gw, request *q, const uint64_t *ids, size_t n);
+#define RANGES_MAX 64
 typedef struct selector {
     uint64_t job;      /* 0: several */
     uint8_t  all, last, has_tasks;
     struct {
         uint64_t from, to;
-    } ranges[64]; /* of tasks, both ends included */
+    } ranges[RANGES_MAX]; /* of tasks, both ends included */
     uint32_t n_ranges;
 } selector;
 
@@ -568,10 +570,12 @@ struct request {
     selector select; /* of "id" */
     uint64_t *ids;   /* of the jobs it names */
     size_t    n_ids, cap_ids, at;
+    uint8_t   more;      /* "all" names older ones than those */
     select_fn selected;
+    select_fn passed;    /* of "all": the job at hand is gone by now; go on with the next. NULL: that is an error */
     htc_buf   raw;   /* the payload of UPLOAD and DOWNLOAD */
     json_t   *answer; /* as far as it is */
-    uint64_t  total;
+    uint64_t  total, left; /* changed; passed over because it cannot be changed now */
     request *prev, *next;
 };
 void gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload);
@@ -592,6 +596,10 @@ void gw_waits_check(htc_gateway *gw);
 
 htc_status selector_parse(const char *text, selector *s);
 void       gw_select(htc_gateway *gw, request *q, select_fn fn);
+/* The same of whole jobs: a selector that names tasks is refused. instead: what does it for tasks, or "". */
+void       gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead);
+uint64_t   req_page(const request *q, uint64_t otherwise, uint64_t *before); /* its "limit" and "before" */
+json_t    *req_next(const request *q); /* of "all": the "before" of the page that follows, or null */
 int        gw_may_see(const request *q, const job *j);
 
 void api_accounts(htc_gateway *gw, request *q);
