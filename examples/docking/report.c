@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define USERS_MAX 8
@@ -136,7 +137,12 @@ static void print_efficiency(const char *name, const run *r)
 
 static int write_svg(const char *path, const chart *d, const chart *s, int slots, int shared)
 {
-    FILE *f = fopen(path, "we");
+    struct stat st;
+    FILE       *f = NULL;
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a pipe, a device, a link */
+        fprintf(stderr, "docking-report: %s is no plain file\n", path);
+    else
+        f = fopen(path, "we");
     if (f && shared)
         chart_svg(d, "Slots held: dynamic fair shares", s, "Slots held: static equal shares", (uint64_t)slots, f);
     else if (f)

@@ -1,7 +1,10 @@
 /* fetch: the result set of a job as a directory or one archive, with a manifest; every file's hash is verified.
  *
- * A file appears under its name only when it is whole and right, and a second fetch takes only what is missing. */
+ * A file appears under its name only when it is whole and right, and a second fetch takes only what is missing. What cannot be
+ * fetched is named in the manifest, and stops nothing else. */
+#include "below.h"
 #include "htc.h"
+#include "places.h"
 #include "tar.h"
 
 #include <errno.h>
@@ -15,155 +18,189 @@
 typedef struct fetch {
     cli        *c;
     progress    p;
-    const char *dir; /* directory form */
+    int         top; /* directory form: the directory, held open */
     tar_writer *tar; /* archive form */
+    int         to_stdout;
+    places     *places;
     const char *output, *error_output;
-    uint64_t    job, count, tasks, files, bytes, kept, not_done, left_out;
-    json_t     *entry; /* of the task that is being fetched: it may come in several answers */
-    json_t     *links; /* made when its files are there */
+    uint64_t    job, count, tasks, files, bytes, kept, not_done, left_out, lost, renamed;
+    json_t     *entry;   /* of the task that is being fetched: it may come in several answers */
+    json_t     *links;   /* of that task, made when its files are there */
+    char       *example; /* of those that were renamed */
+    htc_error   first;   /* of those that are lost */
+    int         stop;    /* nothing more can be written */
     const char *user, *name;
     FILE       *manifest;
     char       *manifest_text;
     size_t      manifest_len;
 } fetch;
 
-/* Where an output goes, relative to the result set: its pattern, else INDEX/NAME. A pattern that would give many tasks
- * one name counts within each task's folder, so that none takes another's place. */
-static htc_status place_of(fetch *f, uint64_t index, const char *name, char **place)
+/* One output of one task, and where it goes. */
+typedef struct item {
+    uint64_t    index, size;
+    uint32_t    attempt;
+    const char *name, *hash;
+    double      when;
+    char       *place;
+    int         renamed, executable;
+} item;
+
+static const char *pattern_of(const fetch *f, const char *name)
 {
     const char *pattern = strcmp(name, "stdout") == 0   ? f->output
                           : strcmp(name, "stderr") == 0 ? f->error_output
-                                                        : NULL;
-    if (!path_stays(name))
-        return cli_error(f->c, HTC_EPATH, name, "", "an output of task %" PRIu64 " leaves the result directory", index);
-    if (pattern && pattern[0]) {
-        const pattern_values v = { f->job, index, f->user, f->name };
-        char                *expanded = NULL;
-        htc_status           s = pattern_expand(f->c, pattern, &v, &expanded);
-        if (s != HTC_OK)
-            return s;
-        if (f->count == 1 || pattern_names_task(pattern))
-            *place = expanded;
-        else {
-            *place = must_print("%" PRIu64 "/%s", index, expanded);
-            free(expanded);
-        }
-        return HTC_OK;
-    }
-    *place = must_print("%" PRIu64 "/%s", index, name);
-    return HTC_OK;
+                                                        : "";
+    return pattern ? pattern : "";
+}
+
+/* Where an output is wanted, relative to the result set: its pattern, else INDEX/NAME. A pattern that would give many tasks
+ * one name counts within each task's folder, so that none takes another's place. */
+static char *wanted_place(fetch *f, uint64_t index, const char *name)
+{
+    const pattern_values v = { f->job, index, f->user, f->name };
+    const char          *pattern = pattern_of(f, name);
+    char                *expanded = NULL, *place;
+    if (!pattern[0] || pattern_expand(f->c, pattern, &v, &expanded) != HTC_OK)
+        return must_print("%" PRIu64 "/%s", index, name);
+    if (f->count == 1 || pattern_names_task(pattern))
+        return expanded;
+    place = must_print("%" PRIu64 "/%s", index, expanded);
+    free(expanded);
+    return place;
+}
+
+static htc_status settle_place(fetch *f, item *it, int folder)
+{
+    char *shown = places_shown(it->name), *wanted = wanted_place(f, it->index, shown);
+    if (path_stays(shown) && path_stays(wanted))
+        it->place = (folder ? places_take_dir : places_take)(f->places, wanted, it->index, shown, &it->renamed);
+    if (it->renamed && !f->renamed++)
+        f->example = must_dup(it->place);
+    free(wanted);
+    htc_status s = it->place ? HTC_OK
+                             : cli_error(f->c, HTC_EPATH, shown, "", "an output of task %" PRIu64 " leaves the result directory",
+                                         it->index);
+    free(shown);
+    return s;
 }
 
 static htc_status cannot_write(cli *c, const char *path, int why)
 {
     htc_status s = write_status(why);
     return cli_error(c, s, path, s == HTC_ENOSPC ? "make room and fetch again" : "name another place",
-                     "cannot write: %s", strerror(why));
+                     why == EEXIST || why == ENOTDIR || why == ELOOP ? "something else is there already (%s)"
+                                                                     : "cannot write: %s",
+                     strerror(why));
 }
 
-/* 1 if path holds this content already. */
-static int is_there(const char *path, uint64_t size, const char *hash)
+/* 1 if this file of the result set holds this content already. */
+static int is_there(const fetch *f, const item *it)
 {
     struct stat st;
     uint8_t     have[32];
     char        hex[65];
     uint64_t    len = 0;
-    int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), same = 0;
+    int         fd = below_open(f->top, it->place), same = 0;
     if (fd < 0)
         return 0;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == size &&
-        htc_content_hash_fd(fd, have, &len) == HTC_OK) {
+    if (fstat(fd, &st) == 0 && (uint64_t)st.st_size == it->size && htc_content_hash_fd(fd, have, &len) == HTC_OK) {
         htc_content_hex(have, hex);
-        same = strcmp(hex, hash) == 0;
+        same = strcmp(hex, it->hash) == 0;
     }
     close(fd);
     return same;
 }
 
-static htc_status verify(cli *c, const char *place, uint64_t size, const char *hash, uint64_t got, const char *hex)
-{
-    if (got == size && strcmp(hash, hex) == 0)
-        return HTC_OK;
-    return cli_error(c, HTC_ECORRUPT, place, "fetch again; if it stays so the stored output is damaged",
-                     "what came is not what was committed (%" PRIu64 " of %" PRIu64 " bytes)", got, size);
-}
-
-static htc_status fetch_to_file(fetch *f, uint64_t index, uint32_t attempt, const char *name, uint64_t size,
-                                const char *hash, const char *place, int executable)
-{
-    char *path = must_print("%s/%s", f->dir, place), *slash = strrchr(path, '/');
-    *slash = '\0';
-    htc_status s = make_dirs(f->c, path);
-    *slash = '/';
-    if (s != HTC_OK || is_there(path, size, hash)) {
-        f->kept += s == HTC_OK;
-        free(path);
-        return s;
-    }
-    char *part = must_print("%s.part", path);
-    int   fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, executable ? 0777 : 0666);
-    if (fd < 0)
-        s = cannot_write(f->c, part, errno);
-    else {
-        uint64_t got = 0;
-        char     hex[65];
-        s = api_download(f->c, f->job, index, attempt, name, fd, &got, hex);
-        if (s == HTC_OK)
-            s = verify(f->c, place, size, hash, got, hex);
-        if (close(fd) != 0 && s == HTC_OK)
-            s = cannot_write(f->c, part, errno);
-        if (s == HTC_OK && rename(part, path) != 0)
-            s = cannot_write(f->c, path, errno);
-        if (s != HTC_OK)
-            unlink(part);
-    }
-    free(part);
-    free(path);
-    return s;
-}
-
-static htc_status fetch_to_tar(fetch *f, uint64_t index, uint32_t attempt, const char *name, uint64_t size,
-                               const char *hash, const char *place, double when, int executable)
+/* Its bytes into fd, verified. */
+static htc_status download(fetch *f, const item *it, int fd)
 {
     uint64_t   got = 0;
     char       hex[65];
-    htc_status s = HTC_OK;
-    if (tar_begin(f->tar, place, size, (uint64_t)when, executable) != 0)
-        return cannot_write(f->c, place, errno);
-    s = api_download(f->c, f->job, index, attempt, name, tar_fd(f->tar), &got, hex);
+    htc_status s = api_download(f->c, f->job, it->index, it->attempt, it->name, fd, &got, hex);
+    if (s != HTC_OK || (got == it->size && strcmp(it->hash, hex) == 0))
+        return s;
+    return cli_error(f->c, HTC_ECORRUPT, it->place, "fetch again; if it stays so the stored output is damaged",
+                     "what came is not what was committed (%" PRIu64 " of %" PRIu64 " bytes)", got, it->size);
+}
+
+static htc_status fetch_to_file(fetch *f, const item *it)
+{
+    below_file b;
+    if (is_there(f, it)) {
+        f->kept++;
+        return HTC_OK;
+    }
+    if (below_begin(&b, f->top, it->place, it->executable ? 0777 : 0666) != 0)
+        return cannot_write(f->c, it->place, errno);
+    htc_status s = download(f, it, b.fd);
+    if (below_end(&b, s == HTC_OK) != 0 && s == HTC_OK)
+        s = cannot_write(f->c, it->place, errno);
+    return s;
+}
+
+static htc_status tar_failed(fetch *f, const item *it)
+{
+    f->stop = 1;
+    return cannot_write(f->c, it->place, errno);
+}
+
+/* What went out to a pipe cannot be taken back: a file is complete here before its head goes out. */
+static htc_status fetch_to_stdout(fetch *f, const item *it)
+{
+    char       buffer[1 << 16];
+    FILE      *spool = tmpfile();
+    size_t     n;
+    htc_status s = spool ? download(f, it, fileno(spool)) : cannot_write(f->c, "temporary file", errno);
+    if (s == HTC_OK && tar_begin(f->tar, it->place, it->size, (uint64_t)it->when, it->executable) != 0)
+        s = tar_failed(f, it);
+    if (spool)
+        rewind(spool);
+    while (s == HTC_OK && (n = fread(buffer, 1, sizeof buffer, spool)) > 0)
+        if (tar_write(f->tar, buffer, n) != 0)
+            s = tar_failed(f, it);
+    if (s == HTC_OK && (ferror(spool) || tar_finish(f->tar) != 0))
+        s = tar_failed(f, it);
+    if (spool)
+        fclose(spool);
+    return s;
+}
+
+static htc_status fetch_to_tar(fetch *f, const item *it)
+{
+    off_t begin = lseek(tar_fd(f->tar), 0, SEEK_CUR);
+    if (f->to_stdout)
+        return fetch_to_stdout(f, it);
+    if (begin < 0 || tar_begin(f->tar, it->place, it->size, (uint64_t)it->when, it->executable) != 0)
+        return tar_failed(f, it);
+    htc_status s = download(f, it, tar_fd(f->tar));
     if (s == HTC_OK)
-        s = verify(f->c, place, size, hash, got, hex);
-    if (s == HTC_OK && tar_finish(f->tar) != 0)
-        s = cannot_write(f->c, place, errno);
+        return tar_finish(f->tar) == 0 ? s : tar_failed(f, it);
+    if (ftruncate(tar_fd(f->tar), begin) != 0 || lseek(tar_fd(f->tar), begin, SEEK_SET) != begin)
+        return tar_failed(f, it);
     return s;
 }
 
-static int is_executable(const json_t *output)
+/* What does not go away with the next output: nobody answers, no room. */
+static int ends_all(const fetch *f, htc_status s)
 {
-    return (strtoul(j_str(output, "mode"), NULL, 8) & 0111) != 0;
+    return f->stop || htc_exit_code(s) == 3 || s == HTC_ENOSPC || s == HTC_ETIMEDOUT || s == HTC_ENOMEM;
 }
 
-static htc_status fetch_file(fetch *f, const json_t *result, const json_t *output, const char *place)
+static htc_status fetch_file(fetch *f, const item *it)
 {
-    uint64_t    index = j_u64(result, "index"), size = j_u64(output, "size");
-    uint32_t    attempt = (uint32_t)j_u64(result, "attempt");
-    const char *name = j_str(output, "name"), *hash = j_str(output, "hash");
-    progress_say(&f->p, "fetching task %" PRIu64 " of %" PRIu64 ", %s so far", index, f->count, show_size((double)f->bytes).s);
-    htc_status s = f->tar ? fetch_to_tar(f, index, attempt, name, size, hash, place, j_num(result, "ended"), is_executable(output))
-                          : fetch_to_file(f, index, attempt, name, size, hash, place, is_executable(output));
+    progress_say(&f->p, "fetching task %" PRIu64 " of %" PRIu64 ", %s so far", it->index, f->count,
+                 show_size((double)f->bytes).s);
+    htc_status s = f->tar ? fetch_to_tar(f, it) : fetch_to_file(f, it);
     f->files += s == HTC_OK;
-    f->bytes += s == HTC_OK ? size : 0;
+    f->bytes += s == HTC_OK ? it->size : 0;
     return s;
 }
 
-static htc_status fetch_dir(fetch *f, const json_t *result, const char *place)
+static htc_status fetch_dir(fetch *f, const item *it)
 {
     if (f->tar)
-        return tar_dir(f->tar, place, (uint64_t)j_num(result, "ended")) == 0 ? HTC_OK : cannot_write(f->c, place, errno);
-    char      *path = must_print("%s/%s", f->dir, place);
-    htc_status s = make_dirs(f->c, path);
-    free(path);
-    return s;
+        return tar_dir(f->tar, it->place, (uint64_t)it->when) == 0 ? HTC_OK : tar_failed(f, it);
+    return below_make_dir(f->top, it->place) == 0 ? HTC_OK : cannot_write(f->c, it->place, errno);
 }
 
 /* A link goes up only at the beginning of its target, and no further than its task's own directory. */
@@ -185,49 +222,71 @@ static int link_stays(const char *name, const char *target)
     return 1;
 }
 
-static htc_status make_link(fetch *f, const json_t *link)
+/* What cannot be fetched is named and stops nothing, unless nothing else could be fetched either. */
+static htc_status lose(fetch *f, json_t *told, htc_status s)
 {
-    const char *place = j_str(link, "place"), *target = j_str(link, "target");
-    char        is[4096];
-    if (f->tar)
-        return tar_link(f->tar, place, target, j_u64(link, "when")) == 0 ? HTC_OK : cannot_write(f->c, place, errno);
-    char      *path = must_print("%s/%s", f->dir, place), *slash = strrchr(path, '/');
-    *slash = '\0';
-    htc_status s = make_dirs(f->c, path);
-    *slash = '/';
-    ssize_t n = readlink(path, is, sizeof is - 1);
-    is[n > 0 ? n : 0] = '\0';
-    if (s == HTC_OK && n > 0 && strcmp(is, target) != 0)
-        unlink(path); /* a link of another fetch: never a file */
-    if (s == HTC_OK && (n <= 0 || strcmp(is, target) != 0) && symlink(target, path) != 0)
-        s = cannot_write(f->c, path, errno);
-    free(path);
-    return s;
+    json_t *why = json_string(f->c->error.text);
+    if (told)
+        json_object_set_new(told, "error", why ? why : json_string(htc_strerror(s)));
+    else
+        json_decref(why);
+    if (!f->lost++)
+        f->first = f->c->error;
+    return ends_all(f, s) ? s : HTC_OK;
 }
 
-/* One entry of a task's manifest. */
+static htc_status make_link(fetch *f, const json_t *link)
+{
+    item        it = { .place = (char *)(uintptr_t)j_str(link, "file"), .when = j_num(link, "when") };
+    const char *target = j_str(link, "target");
+    if (f->tar && tar_link(f->tar, it.place, target, (uint64_t)it.when) == 0)
+        return HTC_OK;
+    if (f->tar) /* too long for an archive: nothing of it was written */
+        return errno == ENAMETOOLONG ? cannot_write(f->c, it.place, errno) : tar_failed(f, &it);
+    return below_link(f->top, it.place, target) == 0 ? HTC_OK : cannot_write(f->c, it.place, errno);
+}
+
+/* What there is of one entry of a task's manifest. */
+static htc_status fetch_typed(fetch *f, const json_t *output, item *it, json_t *told)
+{
+    const char *type = j_str(output, "type"), *target = j_str(output, "target");
+    int         is_dir = strcmp(type, "d") == 0, is_link = strcmp(type, "l") == 0;
+    if ((is_link && !link_stays(it->name, target)) || (!is_dir && !is_link && strcmp(type, "f") != 0))
+        return HTC_OK; /* the manifest says what it was */
+    htc_status s = settle_place(f, it, is_dir);
+    if (s == HTC_OK && !is_link)
+        s = is_dir ? fetch_dir(f, it) : fetch_file(f, it);
+    if (s != HTC_OK)
+        return s;
+    json_object_set_new(told, "file", json_string(it->place));
+    if (it->renamed)
+        json_object_set_new(told, "renamed", json_true());
+    if (is_link) {
+        json_t *link = json_copy(told);
+        json_object_set_new(link, "when", json_real(it->when));
+        json_array_append_new(f->links, link);
+    }
+    return HTC_OK;
+}
+
 static htc_status fetch_output(fetch *f, const json_t *result, const json_t *output)
 {
-    const char *name = j_str(output, "name"), *type = j_str(output, "type"), *target = j_str(output, "target");
-    json_t     *told = json_copy((json_t *)(uintptr_t)output);
-    char       *place = NULL;
-    htc_status  s = HTC_OK;
+    item it = { .index = j_u64(result, "index"),
+                .attempt = (uint32_t)j_u64(result, "attempt"),
+                .name = j_str(output, "name"),
+                .hash = j_str(output, "hash"),
+                .size = j_u64(output, "size"),
+                .when = j_num(result, "ended"),
+                .executable = (strtoul(j_str(output, "mode"), NULL, 8) & 0111) != 0 };
+    json_t    *told = json_copy((json_t *)(uintptr_t)output);
+    htc_status s = HTC_OK;
     f->left_out += json_object_get(output, "error") != NULL;
-    if (json_object_get(output, "error") && !json_object_get(output, "hash"))
-        s = HTC_OK; /* not stored: what the manifest says of it is all there is */
-    else if ((s = place_of(f, j_u64(result, "index"), name, &place)) != HTC_OK)
-        ;
-    else if (strcmp(type, "f") == 0)
-        s = fetch_file(f, result, output, place);
-    else if (strcmp(type, "d") == 0)
-        s = fetch_dir(f, result, place);
-    else if (strcmp(type, "l") == 0 && link_stays(name, target))
-        json_array_append_new(f->links, json_pack("{s:s, s:s, s:I}", "place", place, "target", target, "when",
-                                                  (json_int_t)j_num(result, "ended")));
-    if (place)
-        json_object_set_new(told, "file", json_string(place));
+    if (!json_object_get(output, "error") || json_object_get(output, "hash")) /* else it is not stored */
+        s = fetch_typed(f, output, &it, told);
+    if (s != HTC_OK)
+        s = lose(f, told, s);
     json_array_append_new(json_object_get(f->entry, "outputs"), told);
-    free(place);
+    free(it.place);
     return s;
 }
 
@@ -239,8 +298,9 @@ static htc_status end_entry(fetch *f)
     htc_status s = HTC_OK;
     json_array_foreach(f->links, i, link)
     {
-        if (s == HTC_OK)
-            s = make_link(f, link);
+        htc_status one = s == HTC_OK ? make_link(f, link) : HTC_OK;
+        if (one != HTC_OK)
+            s = lose(f, NULL, one);
     }
     if (f->entry) {
         fputs(f->tasks ? ",\n" : "\n", f->manifest);
@@ -253,6 +313,15 @@ static htc_status end_entry(fetch *f)
     return s;
 }
 
+static void begin_entry(fetch *f, const json_t *result)
+{
+    f->entry = json_pack("{s:I, s:I, s:s, s:I, s:s, s:[]}", "index", (json_int_t)j_u64(result, "index"), "attempt",
+                         (json_int_t)j_u64(result, "attempt"), "status", j_str(result, "status"), "exit_code",
+                         (json_int_t)j_num(result, "exit_code"), "reason", j_str(result, "reason"), "outputs");
+    f->links = json_array();
+    f->not_done += strcmp(j_str(result, "status"), "HTC_OK") != 0;
+}
+
 static htc_status fetch_result(fetch *f, const json_t *result)
 {
     json_t    *output;
@@ -260,21 +329,16 @@ static htc_status fetch_result(fetch *f, const json_t *result)
     htc_status s = HTC_OK;
     if (f->entry && j_u64(f->entry, "index") != j_u64(result, "index"))
         s = end_entry(f);
-    if (!f->entry) {
-        f->entry = json_pack("{s:I, s:I, s:s, s:I, s:s, s:[]}", "index", (json_int_t)j_u64(result, "index"), "attempt",
-                             (json_int_t)j_u64(result, "attempt"), "status", j_str(result, "status"), "exit_code",
-                             (json_int_t)j_num(result, "exit_code"), "reason", j_str(result, "reason"), "outputs");
-        f->links = json_array();
-        f->not_done += strcmp(j_str(result, "status"), "HTC_OK") != 0;
-    }
+    if (!f->entry)
+        begin_entry(f, result);
     if (s == HTC_OK && json_object_get(result, "outputs_error"))
-        s = cli_error(f->c, HTC_ECORRUPT, "", "run the task again", "the list of outputs of task %" PRIu64 " cannot be read: %s",
-                      j_u64(result, "index"), j_str(result, "outputs_error"));
-    json_array_foreach(json_object_get(result, "outputs"), i, output)
-    {
-        if (s == HTC_OK)
-            s = fetch_output(f, result, output);
-    }
+        s = lose(f, f->entry,
+                 cli_error(f->c, HTC_ECORRUPT, "", "run the task again", "the list of outputs of task %" PRIu64 " cannot be read: %s",
+                           j_u64(result, "index"), j_str(result, "outputs_error")));
+    for (int named = 0; named < 2; named++) /* a pattern takes no place from a file of its task */
+        json_array_foreach(json_object_get(result, "outputs"), i, output)
+            if (s == HTC_OK && (pattern_of(f, j_str(output, "name"))[0] != '\0') == named)
+                s = fetch_output(f, result, output);
     return s;
 }
 
@@ -330,26 +394,50 @@ static htc_status end_manifest(fetch *f)
             return cannot_write(f->c, "manifest.json", errno);
         return HTC_OK;
     }
-    char *path = must_print("%s/manifest.json", f->dir), *part = must_print("%s.part", path);
-    FILE *out = fopen(part, "we");
-    int   ok = out && fwrite(f->manifest_text, 1, f->manifest_len, out) == f->manifest_len;
-    ok = (!out || fclose(out) == 0) && ok && rename(part, path) == 0;
-    htc_status s = ok ? HTC_OK : cannot_write(f->c, path, errno);
-    free(part);
-    free(path);
-    return s;
+    below_file b;
+    if (below_begin(&b, f->top, "manifest.json", 0666) != 0)
+        return cannot_write(f->c, "manifest.json", errno);
+    int ok = write_fully(b.fd, f->manifest_text, f->manifest_len) == 0, why = errno;
+    if (below_end(&b, ok) != 0) {
+        ok = 0;
+        why = errno;
+    }
+    return ok ? HTC_OK : cannot_write(f->c, "manifest.json", why);
+}
+
+static htc_status open_target(fetch *f, const char *to, const char *archive, out_file *out)
+{
+    htc_status s;
+    if (archive) {
+        f->to_stdout = out_is_stdout(archive);
+        if (f->to_stdout && isatty(STDOUT_FILENO))
+            return cli_error(f->c, HTC_EUSAGE, archive, "name a file, or lead it into a command",
+                             "an archive is no text for a terminal");
+        s = out_open(f->c, out, archive, 0666);
+        if (s == HTC_OK)
+            f->tar = tar_open(fileno(out->f));
+        return s == HTC_OK && !f->tar ? cannot_write(f->c, archive, errno) : s;
+    }
+    s = make_dirs(f->c, to);
+    f->top = s == HTC_OK ? open(to, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    return s == HTC_OK && f->top < 0 ? cannot_write(f->c, to, errno) : s;
+}
+
+static htc_status some_are_lost(fetch *f)
+{
+    htc_error why = f->first;
+    return cli_error(f->c, why.status, why.where, why.hint, "%" PRIu64 " output%s could not be fetched, the first: %.150s", f->lost,
+                     f->lost == 1 ? "" : "s", why.text);
 }
 
 static htc_status fetch_into(fetch *f, const char *selector, const json_t *job, const char *to, const char *archive)
 {
-    htc_status s = HTC_OK;
-    char      *part = archive ? must_print("%s.part", archive) : NULL;
+    out_file   out = { 0 };
+    htc_status s;
     begin_manifest(f, job);
-    f->dir = to;
-    if (archive && !(f->tar = tar_open(part)))
-        s = cannot_write(f->c, part, errno);
-    else if (!archive)
-        s = make_dirs(f->c, to);
+    f->places = places_new();
+    f->top = -1;
+    s = open_target(f, to, archive, &out);
     if (s == HTC_OK)
         s = fetch_all(f, selector);
     if (s == HTC_OK)
@@ -360,13 +448,34 @@ static htc_status fetch_into(fetch *f, const char *selector, const json_t *job, 
     json_decref(f->links);
     free(f->manifest_text);
     if (f->tar && tar_close(f->tar) != 0 && s == HTC_OK)
-        s = cannot_write(f->c, part, errno);
-    if (archive && s == HTC_OK && rename(part, archive) != 0)
         s = cannot_write(f->c, archive, errno);
-    if (archive && s != HTC_OK)
-        unlink(part);
-    free(part);
+    s = out_close(f->c, &out, s);
+    if (f->top >= 0)
+        close(f->top);
+    places_free(f->places);
     return s;
+}
+
+/* The one line, or object, about what came. */
+static void say_fetched(fetch *f, const char *where)
+{
+    if (f->c->json) {
+        json_t *o = json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "job", (json_int_t)f->job, "to", where,
+                              "tasks", (json_int_t)f->tasks, "files", (json_int_t)f->files, "bytes",
+                              (json_int_t)f->bytes, "kept", (json_int_t)f->kept, "failed", (json_int_t)f->not_done,
+                              "renamed", (json_int_t)f->renamed, "lost", (json_int_t)f->lost, "not_stored",
+                              (json_int_t)f->left_out);
+        put_json(f->c, o);
+        json_decref(o);
+        return;
+    }
+    fprintf(f->to_stdout ? stderr : stdout, "%s: %" PRIu64 " of %" PRIu64 " tasks, %" PRIu64 " files, %s%s\n", where, f->tasks,
+            f->count, f->files, show_size((double)f->bytes).s, f->not_done   ? " (some tasks failed: see manifest.json)"
+            : f->left_out ? " (some outputs are not stored: see manifest.json)"
+                          : "");
+    if (f->renamed)
+        fprintf(stderr, "htc: warning: %" PRIu64 " output%s another name, for something else was in the way: %s (manifest.json has all)\n",
+                f->renamed, f->renamed == 1 ? " has" : "s have", f->example);
 }
 
 htc_status run_fetch(cli *c, int argc, char **argv)
@@ -375,7 +484,7 @@ htc_status run_fetch(cli *c, int argc, char **argv)
     words       w;
     const opt   opts[] = {
           { "to", 0, OPT_TEXT, &to, "DIR", "into this directory (job-ID)" },
-          { "tar", 0, OPT_TEXT, &archive, "FILE", "as one archive" },
+          { "tar", 0, OPT_TEXT, &archive, "FILE", "as one archive; - is standard output" },
           { "output", 'o', OPT_TEXT, &output, "PATTERN", "name of standard output (INDEX/stdout, or the job's own)" },
           { "error", 'e', OPT_TEXT, &error_output, "PATTERN", "name of standard error" },
     };
@@ -394,6 +503,8 @@ htc_status run_fetch(cli *c, int argc, char **argv)
         s = selection_settle(c, w.at[0], &sel);
     if (s == HTC_OK)
         s = api_one_job(c, &sel, &job);
+    if (s == HTC_OK && (output || error_output))
+        s = patterns_meet(c, output, error_output, j_str(job, "name"), j_u64(job, "count") > 1);
     if (s == HTC_OK) {
         fetch f = { .c = c,
                     .job = j_u64(job, "id"),
@@ -407,19 +518,11 @@ htc_status run_fetch(cli *c, int argc, char **argv)
             own = must_print("job-%" PRIu64, f.job);
         s = fetch_into(&f, sel.id, job, to ? to : own, archive);
         progress_end(&f.p);
-        const char *where = archive ? archive : to ? to : own;
-        if (s == HTC_OK && c->json) {
-            json_t *o = json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "job", (json_int_t)f.job, "to", where, "tasks",
-                                  (json_int_t)f.tasks, "files", (json_int_t)f.files, "bytes", (json_int_t)f.bytes,
-                                  "kept", (json_int_t)f.kept, "failed", (json_int_t)f.not_done, "not_stored",
-                                  (json_int_t)f.left_out);
-            put_json(c, o);
-            json_decref(o);
-        } else if (s == HTC_OK)
-            printf("%s: %" PRIu64 " of %" PRIu64 " tasks, %" PRIu64 " files, %s%s\n", where, f.tasks, f.count, f.files,
-                   show_size((double)f.bytes).s, f.not_done   ? " (some tasks failed: see manifest.json)"
-                   : f.left_out ? " (some outputs are not stored: see manifest.json)"
-                                : "");
+        if (s == HTC_OK)
+            say_fetched(&f, archive ? archive : to ? to : own);
+        if (s == HTC_OK && f.lost)
+            s = some_are_lost(&f);
+        free(f.example);
     }
     selection_free(&sel);
     json_decref(job);

@@ -119,20 +119,25 @@ htc_status make_private_dirs(cli *c, const char *path)
     return make_dirs_of(c, path, 0700);
 }
 
+int write_fully(int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
 htc_status write_secret(cli *c, const char *path, const char *data)
 {
-    char *temporary = must_print("%s.%ld", path, (long)getpid());
-    int   fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int   ok = fd >= 0 && dprintf(fd, "%s\n", data) > 0 && fsync(fd) == 0;
-    int   why = errno;
-    if (fd >= 0)
-        ok = close(fd) == 0 && ok;
-    ok = ok && rename(temporary, path) == 0;
-    if (!ok && fd >= 0)
-        unlink(temporary);
-    free(temporary);
-    if (!ok)
-        return cli_error(c, write_status(why), path, "name another place with --token-file", "cannot write: %s",
-                         strerror(why));
-    return HTC_OK;
+    out_file   out;
+    htc_status s = out_open(c, &out, path, 0600);
+    if (s == HTC_OK)
+        fprintf(out.f, "%s\n", data);
+    return out_close(c, &out, s);
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 typedef struct cli {
     const char *program; /* argv[0], to find the daemons beside it */
@@ -176,9 +177,23 @@ htc_status
 write_status(int why); /* what an errno of a failed write means: a full disk, a place that cannot be, our fault */
 htc_status make_dirs(cli *c, const char *path); /* as mkdir -p */
 htc_status make_private_dirs(cli *c, const char *path); /* the same, mode 0700 */
+int        write_fully(int fd, const char *data, size_t len); /* 0, or -1 with errno */
 void      *must(void *p);                       /* out of memory ends the program with 70 */
 char      *must_dup(const char *s);
 char      *must_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* out_file.c: a file that the user names. It appears when it is whole, and replaces a plain file and nothing else; "-" is standard
+ * output, which cannot be had beside --json. */
+typedef struct out_file {
+    FILE       *f;
+    const char *path;
+    char       *temporary; /* NULL: standard output */
+} out_file;
+int        out_is_stdout(const char *path);
+htc_status out_check(cli *c, const char *path); /* may a file of this name be written? */
+htc_status out_open(cli *c, out_file *o, const char *path, mode_t mode);
+/* Put it in its place if s is HTC_OK, else remove what there is of it; answers s, or why it failed. Does nothing where nothing was opened. */
+htc_status out_close(cli *c, out_file *o, htc_status s);
 
 /* pattern.c: names of outputs. %j job, %a index, %u user, %n job name, %% percent; %4a pads with zeros. */
 typedef struct pattern_values {
@@ -188,8 +203,11 @@ typedef struct pattern_values {
 /* HTC_EUSAGE for an unknown letter, HTC_EPATH if the result leaves its directory. Gives *out. */
 htc_status pattern_expand(cli *c, const char *pattern, const pattern_values *v, char **out);
 int        pattern_names_task(const char *pattern); /* it has a %a, so that no two tasks get one name */
-/* Either may be NULL: each a good pattern, and not both the same. */
+/* Either may be NULL: is each a good pattern? */
 htc_status patterns_check(cli *c, const char *output, const char *error_output);
+/* HTC_EUSAGE where two files of one task certainly get one place: standard output, standard error, the manifest. many: the job has
+ * several tasks. name: the job's, "" if it is not known yet. */
+htc_status patterns_meet(cli *c, const char *output, const char *error_output, const char *name, int many);
 int        path_stays(const char *path); /* 1: relative, not empty, no "..", no control characters */
 
 /* The commands, one file a group. */

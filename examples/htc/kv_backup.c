@@ -202,7 +202,7 @@ static htc_status write_all(kv_call *k, const char *path, kv_writer *w, int spac
     return s;
 }
 
-static void say_written(kv_call *k, const kv_writer *w)
+static void say_written(kv_call *k, const kv_writer *w, FILE *to)
 {
     if (k->c->json) {
         json_t *o = json_pack("{s:I, s:I, s:I, s:I}", "keys", (json_int_t)(w->count - w->siblings), "leased", (json_int_t)w->leased,
@@ -211,54 +211,34 @@ static void say_written(kv_call *k, const kv_writer *w)
         json_decref(o);
         return;
     }
-    printf("%" PRIu64 " key%s", w->count - w->siblings, w->count - w->siblings == 1 ? "" : "s");
+    fprintf(to, "%" PRIu64 " key%s", w->count - w->siblings, w->count - w->siblings == 1 ? "" : "s");
     if (w->siblings)
-        printf(", %" PRIu64 " value%s of eventual namespaces", w->siblings, w->siblings == 1 ? "" : "s");
+        fprintf(to, ", %" PRIu64 " value%s of eventual namespaces", w->siblings, w->siblings == 1 ? "" : "s");
     if (w->ending)
-        printf(", %" PRIu64 " with a ttl", w->ending);
+        fprintf(to, ", %" PRIu64 " with a ttl", w->ending);
     if (w->leased)
-        printf(", %" PRIu64 " bound to a lease", w->leased);
-    putchar('\n');
-}
-
-/* What is written takes the place of a backup that was there before, and of nothing else: no device, no link. */
-static htc_status is_to_be_a_file(kv_call *k, const char *path)
-{
-    struct stat st;
-    if (lstat(path, &st) != 0 || S_ISREG(st.st_mode))
-        return HTC_OK;
-    return cli_error(k->c, HTC_EUSAGE, path, "name a file", "it is there, and no file that a backup may replace");
+        fprintf(to, ", %" PRIu64 " bound to a lease", w->leased);
+    putc('\n', to);
 }
 
 htc_status kv_backup(kv_call *k)
 {
-    const char *path = k->w.at[0];
-    if (is_to_be_a_file(k, path) != HTC_OK)
-        return HTC_EUSAGE;
-    char       *temporary = must_print("%s.%ld", path, (long)getpid());
-    int         spaces;
-    htc_status  s = has_namespaces(k, &spaces);
-    if (s != HTC_OK) {
-        free(temporary);
-        return s;
-    }
-    kv_writer w = { .f = kv_create(temporary) };
-    FILE     *f = w.f;
-    if (!f) {
-        s = cli_error(k->c, write_status(errno), path, "name another place", "cannot write: %s", strerror(errno));
-        free(temporary);
-        return s;
-    }
-    s = write_all(k, path, &w, spaces);
-    int ok = fflush(f) == 0 && fsync(fileno(f)) == 0;
-    ok = fclose(f) == 0 && ok;
-    if (s == HTC_OK && !(ok && rename(temporary, path) == 0))
-        s = cli_error(k->c, write_status(errno), path, "", "cannot write: %s", strerror(errno));
-    if (s != HTC_OK)
-        unlink(temporary);
-    free(temporary);
+    out_file   out = { 0 };
+    int        spaces, to_stdout = out_is_stdout(k->w.at[0]);
+    htc_status s = HTC_OK;
+    if (to_stdout && isatty(STDOUT_FILENO))
+        return cli_error(k->c, HTC_EUSAGE, "", "name a file", "a backup is no text for a terminal");
+    if (!to_stdout)
+        s = out_check(k->c, k->w.at[0]);
     if (s == HTC_OK)
-        say_written(k, &w);
+        s = has_namespaces(k, &spaces);
+    if (s == HTC_OK)
+        s = out_open(k->c, &out, k->w.at[0], 0600);
+    kv_writer w = { .f = out.f };
+    if (s == HTC_OK)
+        s = out_close(k->c, &out, write_all(k, k->w.at[0], &w, spaces));
+    if (s == HTC_OK)
+        say_written(k, &w, to_stdout ? stderr : stdout);
     return s;
 }
 

@@ -186,6 +186,10 @@ htc_status kv_dump(kv_call *k)
     const char        *path = k->w.count > 1 ? k->w.at[1] : NULL;
     if (k->space && space_is_default(k->space, strlen(k->space)))
         k->space = ""; /* as its keys have it */
+    if (path && out_is_stdout(path) && !k->c->json) {
+        path = NULL;
+        k->w.count = 1;
+    }
     if (k->c->json && path)
         return cli_error(k->c, HTC_EUSAGE, "", "", "--json goes to standard output");
     if (!k->c->json && !path && isatty(STDOUT_FILENO))

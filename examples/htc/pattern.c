@@ -1,5 +1,6 @@
 /* Names of outputs by pattern, as people of batch systems write them. */
 #include "htc.h"
+#include "places.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -94,7 +95,34 @@ htc_status patterns_check(cli *c, const char *output, const char *error_output)
         if (patterns[i])
             free(out);
     }
-    if (output && error_output && strcmp(output, error_output) == 0)
-        return cli_error(c, HTC_EUSAGE, "--error", "give them two names", "standard output and error in one file");
     return HTC_OK;
+}
+
+/* Where a stream of one task goes; NULL: nowhere that is known. Gives. */
+static char *place_of_stream(cli *c, const char *pattern, const char *name, int many)
+{
+    const pattern_values v = { 1, many ? 1 : 0, "user", name };
+    char                *expanded = NULL, *place;
+    if (!pattern || !pattern[0] || pattern_expand(c, pattern, &v, &expanded) != HTC_OK)
+        return NULL;
+    if (!many || pattern_names_task(pattern))
+        return expanded;
+    place = must_print("%" PRIu64 "/%s", v.index, expanded);
+    free(expanded);
+    return place;
+}
+
+htc_status patterns_meet(cli *c, const char *output, const char *error_output, const char *name, int many)
+{
+    char *out = place_of_stream(c, output, name, many), *err = place_of_stream(c, error_output, name, many);
+    htc_status s = HTC_OK;
+    if (out && err && places_meet(out, err))
+        s = cli_error(c, HTC_EUSAGE, "--error", "give them two names", "standard output and error in one file");
+    else if (out && places_meet(out, "manifest.json"))
+        s = cli_error(c, HTC_EUSAGE, "--output", "give it another name", "manifest.json is the list of the results");
+    else if (err && places_meet(err, "manifest.json"))
+        s = cli_error(c, HTC_EUSAGE, "--error", "give it another name", "manifest.json is the list of the results");
+    free(out);
+    free(err);
+    return s;
 }

@@ -144,13 +144,11 @@ static void print_report(cli *c, const json_t *lines, const json_t *total, const
 
 static htc_status write_svg(cli *c, const totals *t, const char *path)
 {
-    FILE *f = fopen(path, "we");
-    if (f)
-        chart_svg(&t->chart, "cores held by each user", NULL, NULL, t->slots, f);
-    if (!f || fclose(f) != 0)
-        return cli_error(c, write_status(errno), path, "name another place", "cannot write the chart: %s",
-                         strerror(errno));
-    return HTC_OK;
+    out_file   out;
+    htc_status s = out_open(c, &out, path, 0666);
+    if (s == HTC_OK)
+        chart_svg(&t->chart, "cores held by each user", NULL, NULL, t->slots, out.f);
+    return out_close(c, &out, s);
 }
 
 static htc_status count_slots(cli *c, totals *t)
@@ -170,7 +168,7 @@ htc_status run_report(cli *c, int argc, char **argv)
 {
     const char    *svg = NULL;
     words          w;
-    const opt      opts[] = { { "svg", 0, OPT_TEXT, &svg, "FILE", "write the chart of cores held as a picture" } };
+    const opt      opts[] = { { "svg", 0, OPT_TEXT, &svg, "FILE", "write the chart of cores held as a picture; - is standard output" } };
     const command *cmd = find_command("report");
     totals        *t = must(calloc(1, sizeof *t));
     json_t        *jobs = json_array(), *lines = json_array(), *job;
@@ -215,7 +213,7 @@ htc_status run_report(cli *c, int argc, char **argv)
             json_t *o = json_pack("{s:O, s:O, s:o}", "jobs", lines, "total", total, "chart", chart_json(&t->chart));
             put_json(c, o);
             json_decref(o);
-        } else
+        } else if (!svg || !out_is_stdout(svg))
             print_report(c, lines, total, t);
         json_decref(total);
     }

@@ -310,6 +310,25 @@ static htc_status check_names(cli *c, const plan *p)
     return HTC_OK;
 }
 
+/* Do two files of a task certainly meet? Only where it depends on it is the document read for its number of tasks. */
+static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
+{
+    const char *name = p->name ? p->name : "name";
+    htc_spec   *spec;
+    htc_status  one = patterns_meet(c, p->output, p->error_output, name, 0);
+    htc_status  many = patterns_meet(c, p->output, p->error_output, name, 1);
+    if (one == many)
+        return many;
+    htc_status s = htc_spec_parse(&plain, xml, NULL, &spec, &c->error);
+    if (s != HTC_OK)
+        return s;
+    s = patterns_meet(c, p->output, p->error_output, name, htc_spec_count(spec) > 1);
+    htc_spec_destroy(spec);
+    if (s == HTC_OK)
+        c->error = (htc_error){ 0 }; /* that of the other number */
+    return s;
+}
+
 #define PLAN_OPTIONS(p)                                                                                                \
     { "name", 'J', OPT_TEXT, &(p).name, "NAME", "the job's name" },                                                    \
         { "time", 't', OPT_TIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM, 90s" },    \
@@ -350,6 +369,8 @@ htc_status run_submit(cli *c, int argc, char **argv)
         s = check_names(c, &p);
     if (s == HTC_OK)
         s = prepare(c, cmd, &p, &w, &xml, &len);
+    if (s == HTC_OK && (p.output || p.error_output))
+        s = check_places(c, &p, (htc_bytes){ xml, len });
     if (s == HTC_OK && p.dry_run)
         s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);
     else if (s == HTC_OK)
@@ -411,11 +432,11 @@ htc_status run_generate(cli *c, int argc, char **argv)
     if (s == HTC_OK && p.dry_run) {
         s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);
     } else if (s == HTC_OK && p.out) {
-        FILE *f = fopen(p.out, "we");
-        int   ok = f && fwrite(xml, 1, len, f) == len;
-        ok = (!f || fclose(f) == 0) && ok;
-        if (!ok)
-            s = cli_error(c, write_status(errno), p.out, "name another place", "cannot write: %s", strerror(errno));
+        out_file out;
+        s = out_open(c, &out, p.out, 0666);
+        if (s == HTC_OK)
+            fwrite(xml, 1, len, out.f);
+        s = out_close(c, &out, s);
     }
     if (s == HTC_OK && c->json && !p.dry_run) {
         htc_spec *spec;
