@@ -87,6 +87,7 @@ static void begin_child(const supervisor *s, const daemon_process *d, pid_t pare
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(70);
+    setpgid(0, 0); /* what a terminal sends goes to the supervisor alone, who passes it on in order */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
@@ -274,6 +275,30 @@ static void signalled(supervisor *s, htc_ns now)
         s->stop_until = now;
 }
 
+static void on_signal(supervisor *s, int number, htc_ns now)
+{
+    if (number == SIGHUP && !s->options->foreground) {
+        say(s, HTC_LOG_INFO, "a hang-up means nothing here -> go on");
+        return;
+    }
+    if (number == SIGQUIT && s->signals == 0)
+        signalled(s, now); /* at once */
+    if (number == SIGHUP || number == SIGTERM || number == SIGINT || number == SIGQUIT)
+        signalled(s, now);
+}
+
+static void block_signals(sigset_t *signals)
+{
+    static const int numbers[] = { SIGCHLD, SIGTERM, SIGINT, SIGQUIT };
+    struct sigaction hangup;
+    sigemptyset(signals);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaddset(signals, numbers[i]);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset(signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, signals, NULL);
+}
+
 /* 1 when all is over. */
 static int step(supervisor *s, htc_ns now)
 {
@@ -313,17 +338,13 @@ htc_status supervise(htc_state *state, const supervisor_options *options, const 
     htc_status status = s.kvd.path && s.gateway.path ? HTC_OK : HTC_ENOEXEC;
     if (status != HTC_OK)
         say(&s, HTC_LOG_ERROR, "htc-kvd and htc-gateway are neither in %s nor on PATH", options->programs);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGCHLD);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
+    block_signals(&signals);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     while (status == HTC_OK && !step(&s, htc_host_now())) {
         struct timespec wait = { 0, 100 * 1000 * 1000 };
         int             number = sigtimedwait(&signals, NULL, &wait);
-        if (number == SIGTERM || number == SIGINT)
-            signalled(&s, htc_host_now());
+        if (number > 0 && number != SIGCHLD)
+            on_signal(&s, number, htc_host_now());
     }
     end_rest(&s);
     say(&s, HTC_LOG_INFO, "all have ended");

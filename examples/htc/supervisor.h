@@ -12,10 +12,12 @@ typedef struct supervisor_options {
     const char *config;    /* absolute, or NULL */
     const char *slots;     /* or NULL */
     htc_ns      pause_max; /* longest pause before a daemon is started again; 0: 10 s */
+    int         foreground; /* a terminal's: when that is closed, the system ends */
     int         report;    /* descriptor that a line is written to when a daemon ends by accident; -1: none */
 } supervisor_options;
 
-/* The caller holds the lock of state. Blocks SIGCHLD, SIGTERM and SIGINT; returns when all have ended. */
+/* The caller holds the lock of state. Blocks SIGCHLD, SIGTERM, SIGINT, SIGQUIT and (unless it is ignored, as under nohup) SIGHUP;
+ * returns when all have ended. */
 htc_status supervise(htc_state *state, const supervisor_options *options, const htc_log *log);
 
 /* Where a program is: beside the others, else on PATH. Gives it, or NULL. */

@@ -19,6 +19,8 @@
 
 #define START_PATIENCE_S 30.0
 #define START_ACCIDENTS  3
+#define TASKS_SAID       6    /* of those that htc down waits for */
+#define SAY_EVERY_S      60.0 /* and how often, where their number changes */
 
 static const htc_env plain = { .size = sizeof plain };
 
@@ -75,7 +77,7 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
     if (s == HTC_OK)
         s = htc_logfile_open(&options, &file, error);
     if (s == HTC_OK) {
-        supervisor_options so = { programs, config, o->slots, (htc_ns)(o->pause_max * 1e9), report };
+        supervisor_options so = { programs, config, o->slots, (htc_ns)(o->pause_max * 1e9), (int)o->foreground, report };
         if (report >= 0)
             dprintf(report, "held\n"); /* nobody may be there to read it any more */
         s = supervise(state, &so, htc_logfile_log(file));
@@ -152,6 +154,7 @@ typedef struct start_watch {
     char   line[1024]; /* last report, or an error */
     char   buffer[1024];
     size_t have;
+    int    held; /* the directory is the supervisor's */
     int    accidents, closed;
 } start_watch;
 
@@ -170,7 +173,9 @@ static void read_reports(start_watch *w, int fd, int timeout_ms)
         char *end;
         while ((end = strchr(w->buffer, '\n'))) {
             *end = '\0';
-            if (strcmp(w->buffer, "held") != 0) {
+            if (strcmp(w->buffer, "held") == 0)
+                w->held = 1;
+            else {
                 snprintf(w->line, sizeof w->line, "%s", w->buffer);
                 w->accidents++;
             }
@@ -213,7 +218,8 @@ static htc_status wait_until_up(cli *c, const char *dir, pid_t pid, int from)
         json_t     *answer;
         const char *user = c->user;
         c->user = NULL;
-        s = w.closed ? HTC_EUNREACHABLE : api_call(c, json_pack("{s:s}", "op", "ping"), 2, &answer);
+        /* Before the directory is held, one that answers is another's. */
+        s = w.closed || !w.held ? HTC_EUNREACHABLE : api_call(c, json_pack("{s:s}", "op", "ping"), 2, &answer);
         c->user = user;
         if (s == HTC_OK) {
             json_decref(answer);
@@ -312,17 +318,56 @@ htc_status run_up(cli *c, int argc, char **argv)
     return s;
 }
 
+/* The tasks that run, as a list of at most a few; 0 where nobody can say. */
+static uint64_t running_tasks(cli *c, char *text, size_t cap)
+{
+    json_t  *answer, *agent;
+    size_t   i;
+    uint64_t n = 0;
+    text[0] = '\0';
+    if (api_call(c, json_pack("{s:s}", "op", "agents"), 2, &answer) != HTC_OK)
+        return 0;
+    json_array_foreach(json_object_get(answer, "agents"), i, agent)
+    {
+        const char *task = j_str(agent, "task");
+        size_t      used = strlen(text);
+        if (task[0] && ++n <= TASKS_SAID)
+            snprintf(text + used, cap - used, "%s%.40s", n > 1 ? ", " : "", task);
+        else if (task[0] && n == TASKS_SAID + 1)
+            snprintf(text + used, cap - used, ", ...");
+    }
+    json_decref(answer);
+    return n;
+}
+
+/* What is waited for: at once, and whenever that has changed after a while. */
+static void say_running(cli *c, uint64_t *said, double *next)
+{
+    char     tasks[320];
+    uint64_t n = now_s() >= *next ? running_tasks(c, tasks, sizeof tasks) : 0;
+    if (n && n != *said)
+        fprintf(stderr, "htc: %" PRIu64 " running task%s first (%s): htc down --now ends %s\n", n, n == 1 ? " finishes" : "s finish",
+                tasks, n == 1 ? "it" : "them");
+    if (now_s() < *next)
+        return;
+    *said = n;
+    *next = now_s() + (*said ? SAY_EVERY_S : 1);
+}
+
 static htc_status wait_until_down(cli *c, int pidfd, uint32_t now, uint32_t supervisor)
 {
     progress p;
-    double   started = now_s();
+    double   started = now_s(), next = started;
     int      pushed = 0;
+    uint64_t said = 0;
     progress_begin(&p, c);
     for (;;) {
         struct pollfd f = { pidfd, POLLIN, 0 };
         if (poll(&f, 1, 200) > 0)
             break;
         double waited = now_s() - started;
+        if (!now)
+            say_running(c, &said, &next);
         if (now && waited > 20 + 20 * pushed) { /* the gateway does not get it done: its supervisor will */
             if (pushed++ == 3) {
                 progress_end(&p);

@@ -68,6 +68,7 @@ extern "C" {
     X(HTC_ENOFIT, -59, 5, "the task can never fit any node")                                                           \
     X(HTC_ECANCELLED, -60, 5, "cancelled")                                                                             \
     X(HTC_EKILLED, -61, 5, "the task was killed from outside")                                                         \
+    X(HTC_ESTOPPED, -62, 5, "the task was stopped by a signal such as SIGSTOP")                                        \
     X(HTC_EFULL, -70, 6, "a memory ceiling is reached")                                                                \
     X(HTC_ENOSPC, -71, 6, "the disk is full")                                                                          \
     X(HTC_ELOCKED, -72, 6, "in use by another process")                                                                \

@@ -62,10 +62,14 @@ htc_status htc_state_write_file(const char *path, htc_bytes content, uint32_t mo
     char       *temporary = NULL;
     const char *bytes = content.data;
     size_t      done = 0;
-    if (asprintf(&temporary, "%s.new", path) < 0)
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) /* several processes may begin at once, each with a file of its own */
         return htc__error(error, HTC_ENOMEM, "out of memory");
-    unlink(temporary); /* ours of a start that was killed, or somebody's who would read along */
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, (mode_t)mode);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd >= 0 && fchmod(fd, (mode_t)mode) != 0) {
+        close(fd);
+        unlink(temporary);
+        fd = -1;
+    }
     while (fd >= 0 && done < content.len) {
         ssize_t n = write(fd, bytes + done, content.len - done);
         if (n < 0 && errno == EINTR)

@@ -186,7 +186,7 @@ static void report(htc_agent *a, agent_held *t)
 static void report_order(htc_agent *a, agent_held *t)
 {
     if (t->order == ORDER_SUSPENDED)
-        htc__agent_outcome_set(a, t, HTC_ELOST, "its process was suspended: ended, to run again");
+        htc__agent_outcome_set(a, t, HTC_ESTOPPED, "its process was stopped by a signal such as SIGSTOP, and ended");
     else
         htc__agent_outcome_set(a, t, HTC_ECANCELLED, "cancelled before it started");
     report(a, t);

@@ -124,6 +124,8 @@ kill -STOP "$(cat "$top/pid")"
 : > "$top/go"
 expect 0 "${H[@]}" wait "$id"
 until_task "v['attempt'] == 2 and v['state'] == 'done'"
+submit -- sh -c 'kill -STOP $$'
+ends HTC_ESTOPPED 'SIGSTOP'
 
 expect 0 "${H[@]}" down
 none_left

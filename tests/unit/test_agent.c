@@ -703,7 +703,7 @@ Test(agent, a_suspended_task_is_ended_to_run_again)
     event(HTC_EVENT_TASK_STOPPED, 1);
     ends(1, HTC_EKILLED, 0, 9);
     expect("[1000000] call SIGNAL 1 9 HTC_EKILLED\n"
-           "[1000000] send TASK_RESULT 1.0/1 HTC_ELOST (its process was suspended: ended, to run again)\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_ESTOPPED (its process was stopped by a signal such as SIGSTOP, and ended)\n"
            "[1000000] send PULL 2 want 127\n");
 }
 

@@ -473,7 +473,7 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
     a->since = gw->now;
     judge_node(gw, a, o);
     gw_job_ended(gw, j, a->site, o);
-    gw_use(c, (usage){ .core_ns = o->ended > o->started ? o->ended - o->started : 0, .losses = o->status == HTC_ELOST });
+    gw_use(c, (usage){ .core_ns = o->ended > o->started ? o->ended - o->started : 0, .losses = o->status == HTC_ESTOPPED });
     t->status = o->status;
     keep_result(gw, c, &m->attempt, o);
     if (o->status == HTC_OK) {
@@ -483,8 +483,8 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
         gw_task_set(gw, c, offset, TASK_DONE);
     } else if (o->status == HTC_ECANCELLED || t->cancel || j->cancelled) {
         gw_task_set(gw, c, offset, TASK_CANCELLED);
-    } else if (o->status == HTC_ELOST) {
-        /* Suspended on its node: resubmitted, not charged against its attempts. */
+    } else if (o->status == HTC_ESTOPPED) {
+        /* By itself, or by somebody on its node: resubmitted, not charged against its attempts. */
         if (++t->lost > gw->options.max_lost)
             gw_task_set(gw, c, offset, TASK_FAILED);
         else

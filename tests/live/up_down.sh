@@ -1,0 +1,61 @@
+#!/bin/bash
+# Starting and ending: several at once, a terminal that hangs up, and what an end waits for.
+source "$(dirname "$0")/live.sh"
+dir=$top/state
+H=("$htc" --dir "$dir")
+
+# Of six that start one system at once, one does; the others are told to try again later.
+for round in 1 2; do
+    for i in 1 2 3 4 5 6; do
+        (
+            "${H[@]}" up --slots 1 > "said.$i" 2>&1
+            echo $? > "code.$i"
+        ) &
+    done
+    wait
+    [ "$(sort -n code.? | tr '\n' ' ')" = '0 6 6 6 6 6 ' ] || fail "six at once: $(head said.? code.?)"
+    expect 0 "${H[@]}" down
+    none_left
+    rm -rf "$dir"
+done
+
+# A hang-up of the terminal ends the system in order.
+up_here() # COMMAND...: in the foreground of a session of its own, $here
+{
+    setsid "$@" --dir "$dir" up --foreground --slots 1 > here.out 2>&1 &
+    here=$!
+    answers() { "${H[@]}" status > /dev/null 2>&1; }
+    soon answers || fail "it does not start: $(cat here.out)"
+}
+up_here "$htc"
+expect 0 "${H[@]}" submit -- sh -c "until [ -e '$top/go' ]; do sleep 0.05; done; echo whole"
+runs() { "${H[@]}" status "$1" --json | grep -q '"running": 1'; }
+soon runs 1 || fail "no task runs"
+kill -HUP -- -$here # as the kernel does: the group in the foreground
+ends() { grep -q 'signal asks to end' "$dir/log/supervisor.log"; }
+soon ends || fail "a hang-up is not seen"
+touch "$top/go"
+wait $here
+[ $? = 0 ] || fail "a hang-up ended it with $?: $(cat here.out)"
+none_left
+expect 0 "${H[@]}" up --slots 1
+expect 0 "${H[@]}" logs 1
+[ "$out" = whole ] || fail "the task did not finish first: $out"
+# In the background it means nothing.
+daemon_pid htc
+kill -HUP "$pid"
+goes_on() { grep -q 'hang-up means nothing' "$dir/log/supervisor.log"; }
+soon goes_on || fail "a hang-up in the background is not seen"
+expect 0 "${H[@]}" submit -- sh -c "until [ -e '$top/then' ]; do sleep 0.05; done"
+soon runs 2 || fail "no task runs"
+
+# An end says what it waits for.
+"${H[@]}" down > down.out 2>&1 &
+down=$!
+waits() { grep -q '1 running task finishes first (2.0): htc down --now ends it' down.out; }
+soon waits || fail "down waits in silence: $(cat down.out)"
+touch "$top/then"
+wait $down || fail "down ended with $?: $(cat down.out)"
+[ "$(tail -n 1 down.out)" = stopped ] || fail "down said: $(cat down.out)"
+none_left
+echo "up_down: all is well"
