@@ -357,6 +357,16 @@ static htc_status read_role(keys_call *k)
     return cli_error(k->c, HTC_EUSAGE, "", "take member, host or user", "there is no role %.40s", k->role_name);
 }
 
+/* Keys are kept in files: standard output is none, and a file of that name is what nobody means. */
+static htc_status are_files(keys_call *k, const char *sub)
+{
+    const char *written[] = { strcmp(sub, "new") == 0 ? k->w.at[0] : NULL, k->ring, k->key, strcmp(sub, "enrol") == 0 ? k->once : NULL };
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        if (written[i] && out_is_stdout(written[i]))
+            return cli_error(k->c, HTC_EUSAGE, "-", "name a file", "keys are kept in a file");
+    return HTC_OK;
+}
+
 htc_status run_keys(cli *c, int argc, char **argv)
 {
     keys_call         k = { .c = c };
@@ -391,6 +401,8 @@ htc_status run_keys(cli *c, int argc, char **argv)
         s = want_words(c, &cmd, &k.w, sub->words_min, sub->words_max);
     if (s == HTC_OK)
         s = read_role(&k);
+    if (s == HTC_OK)
+        s = are_files(&k, sub->name);
     if (s == HTC_OK)
         s = sub->run(&k);
     words_free(&k.w);

@@ -183,14 +183,11 @@ htc_status run_status(cli *c, int argc, char **argv)
 /* How a failed task ended: "exit code 1: last line of its standard error". Gives it, and its outcome (or NULL). */
 static char *failure(cli *c, uint64_t job, const json_t *task, json_t **outcome)
 {
-    char    selector[32];
+    char    selector[48]; /* of this task: the next one that has a result is another one's reason */
     json_t *answer;
     *outcome = NULL;
-    snprintf(selector, sizeof selector, "%" PRIu64, job);
-    if (api_ask(c,
-                json_pack("{s:s, s:s, s:I, s:i}", "op", "results", "id", selector, "from",
-                          (json_int_t)j_u64(task, "index"), "limit", 1),
-                0, 10, &answer) != HTC_OK)
+    snprintf(selector, sizeof selector, "%" PRIu64 ".%" PRIu64, job, j_u64(task, "index"));
+    if (api_ask(c, json_pack("{s:s, s:s, s:i}", "op", "results", "id", selector, "limit", 1), 0, 10, &answer) != HTC_OK)
         return must_dup(j_str(task, "reason"));
     json_t *result = json_array_get(json_object_get(answer, "results"), 0);
     char   *said = must_dup(j_str(result, "stderr_tail"));

@@ -72,6 +72,7 @@ for there in pipe link elsewhere; do
     refuse 1 'no plain file' "${H[@]}" kv backup $there
     [ "$(stat -c %F $there)" = "$before" ] && [ ! -e target ] || fail "$there was replaced"
 done
+refuse 1 'in a file' "${H[@]}" keys new -
 expect 0 "${H[@]}" generate --out - -- true
 [[ $out == *JobDefinition* ]] || fail "a document on standard output: $out"
 expect 0 "${H[@]}" report 1 --svg -

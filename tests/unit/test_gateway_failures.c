@@ -233,3 +233,45 @@ Test(gateway_failures, lists_the_tasks_named_and_no_others)
     cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"tasks\",\"id\":1,\"state\":\"resting\"}"), "HTC_EINVAL"));
     cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"tasks\",\"id\":\"1.50\"}"), "HTC_ENOTFOUND"));
 }
+
+/* ---- a chunk that cannot be read ---- */
+
+static const htc_kv_engine_ops *whole;
+
+static htc_status get_but_one(void *ctx, htc_bytes key, htc_bytes *value)
+{
+    static const char chunk[] = "c/0000000000000001/0000000000000000";
+    return memmem(key.data, key.len, chunk, strlen(chunk)) ? HTC_ECORRUPT : whole->get(ctx, key, value);
+}
+
+static size_t listed_as(uint32_t p, const char *state)
+{
+    size_t  n = 0, i;
+    json_t *answer = rig_ask(&r, p, "{\"op\":\"tasks\",\"id\":1,\"limit\":5000}"), *t;
+    json_array_foreach(json_object_get(answer, "tasks"), i, t) n += strcmp(json_string_value(json_object_get(t, "state")), state) == 0;
+    json_decref(answer);
+    return n;
+}
+
+/* The tasks of a damaged record are named as that, and those of the others are listed. */
+Test(gateway_failures, lists_the_tasks_beside_a_damaged_record)
+{
+    static htc_kv_engine_ops damaged;
+    uint32_t                 p = operator_peer();
+    submit(p, "olga", SWEEP(2000));
+    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":\"1.0-1999\"}"));
+    cr_expect(eq(sz, listed_as(p, "cancelled"), 2000));
+    rig_kill(&r);
+    htc_kv_server_destroy(r.server);
+    whole = r.engine.ops;
+    damaged = *whole;
+    damaged.get = get_but_one;
+    r.engine.ops = &damaged;
+    htc_kv_server_options o = { .size = sizeof o, .engine = r.engine };
+    cr_assert(eq(int, htc_kv_server_create(&r.env, &o, &r.server), HTC_OK));
+    rig_store(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_START });
+    rig_start(&r);
+    p = operator_peer();
+    cr_expect(eq(sz, listed_as(p, "cancelled"), 976));
+    cr_expect(eq(sz, listed_as(p, "unreadable"), 1024));
+}

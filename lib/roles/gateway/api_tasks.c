@@ -338,11 +338,30 @@ static int take_chunk(htc_gateway *gw, listing *l, chunk *c)
     return l->n != 0;
 }
 
+/* Tasks of a chunk that cannot be read are named as such; they do not keep the others from being listed. */
+static void take_damaged(listing *l)
+{
+    uint64_t end = (l->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
+    l->chunks++;
+    for (; l->index < end && l->index <= l->last && json_array_size(l->q->answer) < l->limit; l->index++) {
+        if (!named(l->q, l->index))
+            continue;
+        json_t *o = json_pack("{s:I,s:s,s:i,s:i,s:i,s:s,s:s}", "index", (json_int_t)l->index, "state", "unreadable", "attempt", 0,
+                              "tries", 0, "lost", 0, "status", htc_status_name(HTC_ECORRUPT), "reason", htc_strerror(HTC_ECORRUPT));
+        if (o && l->results)
+            json_object_update_new(o, json_pack("{s:i,s:[]}", "exit_code", 0, "outputs"));
+        json_array_append_new(l->q->answer, o);
+    }
+}
+
 static void chunk_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
 {
     listing *l = ctx;
     (void)j;
-    if (status != HTC_OK)
+    if (status == HTC_ECORRUPT) {
+        take_damaged(l);
+        walk(gw, l);
+    } else if (status != HTC_OK)
         finish(gw, l, status);
     else if (!take_chunk(gw, l, c))
         walk(gw, l);
