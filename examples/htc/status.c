@@ -360,6 +360,9 @@ static void print_agents(cli *c, const json_t *answer)
         j_str(a, "reason"));
     table_end(c, &t);
     printf("%" PRIu64 " slots, %" PRIu64 " free\n", j_u64(answer, "slots"), j_u64(answer, "free"));
+    json_array_foreach(json_object_get(answer, "sites"), i, a) if (j_u64(a, "memory"))
+        printf("site %s: %s of %s of memory reserved\n", j_str(a, "name"), show_size(j_num(a, "memory_reserved")).s,
+               show_size(j_num(a, "memory")).s);
 }
 
 htc_status run_users(cli *c, int argc, char **argv)

@@ -14,6 +14,7 @@
 #include "core/util.h"
 #include "htcsched/config.h"
 #include "net/host_private.h"
+#include "net/proc.h"
 
 #define FILE_MAX ((size_t)1 << 20)
 #define SITES_MAX 256
@@ -542,12 +543,6 @@ static uint32_t machine_cores(void)
     return n > 0 ? (uint32_t)n : 1;
 }
 
-static uint64_t machine_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
-}
-
 size_t htc_config_sites(const htc_config *c)
 {
     return c->sites_count ? c->sites_count : 1;
@@ -569,7 +564,7 @@ static uint32_t site_cores(const site *s)
 /* All sites are this machine: those that name no memory divide what the others leave, by their slots. */
 static uint64_t unnamed_memory(const htc_config *c, const site *s, uint32_t cores)
 {
-    uint64_t left = machine_memory(), all_cores = 0;
+    uint64_t left = htc__machine_memory(), all_cores = 0;
     for (size_t i = 0; s && i < c->sites_count; i++) {
         uint64_t named = site_number(&c->sites[i], SITE_MEMORY);
         all_cores += named ? 0 : site_cores(&c->sites[i]);

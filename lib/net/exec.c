@@ -468,9 +468,8 @@ void htc_agent_host_destroy(htc_agent_host *a)
 void htc_agent_host_node(uint64_t *memory, uint32_t *cores, char node[64])
 {
     cpu_set_t set;
-    long      pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (memory)
-        *memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+        *memory = htc__machine_memory();
     if (cores)
         *cores = sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0 ? (uint32_t)CPU_COUNT(&set) : 1;
     if (node && gethostname(node, 63) != 0)

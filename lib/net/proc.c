@@ -212,6 +212,39 @@ uint64_t htc__oom_kills(const char *path)
     return path && oom_kill_line(path, &count) == 0 ? count : 0;
 }
 
+uint64_t htc__memory_limit(const char *base, const char *group, const char *file)
+{
+    char     dir[4096], path[4200], text[64];
+    uint64_t least = UINT64_MAX;
+    int      n = snprintf(dir, sizeof dir, "%s", group);
+    while (n > 0 && (size_t)n < sizeof dir && strlen(dir) >= strlen(base)) {
+        snprintf(path, sizeof path, "%s/%s", dir, file);
+        if (htc__read_text(path, text, sizeof text) > 0 && text[0] >= '0' && text[0] <= '9') { /* else it says max */
+            uint64_t limit = strtoull(text, NULL, 10);
+            least = limit < least ? limit : least;
+        }
+        char *last = strrchr(dir, '/');
+        if (!last)
+            break;
+        *last = 0;
+    }
+    return least;
+}
+
+uint64_t htc__machine_memory(void)
+{
+    char     path[4096];
+    long     pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t all = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0, limit = UINT64_MAX;
+    if (htc__oom_events_path(path, sizeof path) == 0) {
+        char *file = strrchr(path, '/');
+        int   unified = strcmp(file, "/memory.events") == 0;
+        *file = 0;
+        limit = htc__memory_limit("/sys/fs/cgroup", path, unified ? "memory.max" : "memory.limit_in_bytes");
+    }
+    return limit < all ? limit : all;
+}
+
 htc_status htc_host_boot(char *boot)
 {
     if (!boot)

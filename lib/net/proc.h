@@ -44,5 +44,10 @@ void htc__proc_signal(const htc__proc *p, int signal);
 int htc__oom_events_path(char *path, size_t size);
 /* That count; 0 if it cannot be read. */
 uint64_t htc__oom_kills(const char *path);
+/* The lowest figure in the files of this name, of a group of the memory controller and those above it up to base, a part of the
+ * group's path; UINT64_MAX: none sets one. */
+uint64_t htc__memory_limit(const char *base, const char *group, const char *file);
+/* What processes of this machine may use, as far as this one is concerned: all there is, or less by its cgroups. 0: not known. */
+uint64_t htc__machine_memory(void);
 
 #endif

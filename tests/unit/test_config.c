@@ -11,6 +11,7 @@
 #include "htcsched/config.h"
 #include "htcsched/state.h"
 #include "net/files.h"
+#include "net/proc.h"
 
 static htc_config *parse(const char *text)
 {
@@ -165,6 +166,38 @@ Test(config, a_task_reserves_no_more_than_its_site_has)
     cr_expect(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\nmemory = 4G\ntask_memory = 5G\n"), "my.ini", &c, &e), HTC_ECONFIG));
     cr_expect(strstr(e.text, "site.a.task_memory") != NULL, "%s", e.text);
     cr_expect(eq(str, e.where, "my.ini"));
+}
+
+/* A container has less than its machine: the lowest figure on the way up counts, "max" is none. */
+Test(config, memory_is_what_the_cgroups_leave)
+{
+    static const struct {
+        const char *outer, *inner;
+        uint64_t    limit;
+    } cases[] = { { NULL, NULL, UINT64_MAX }, { "max", "max", UINT64_MAX }, { "max", "4096", 4096 }, { "2048", "4096", 2048 },
+                  { "8192", "max", 8192 },    { "", "1", 1 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char base[] = "/tmp/htc-test-group-XXXXXX", inner[100], path[2][200];
+        cr_assert(mkdtemp(base) != NULL);
+        snprintf(inner, sizeof inner, "%s/inner", base);
+        cr_assert(eq(int, mkdir(inner, 0700), 0));
+        snprintf(path[0], sizeof path[0], "%s/memory.max", base);
+        snprintf(path[1], sizeof path[1], "%s/memory.max", inner);
+        for (int k = 0; k < 2; k++) {
+            const char *text = k ? cases[i].inner : cases[i].outer;
+            FILE       *f = text ? fopen(path[k], "w") : NULL;
+            if (f)
+                fprintf(f, "%s\n", text);
+            if (f)
+                fclose(f);
+        }
+        cr_expect(eq(u64, htc__memory_limit(base, inner, "memory.max"), cases[i].limit), "case %zu", i);
+        unlink(path[0]);
+        unlink(path[1]);
+        rmdir(inner);
+        rmdir(base);
+    }
+    cr_expect(htc__machine_memory() > 0);
 }
 
 /* --- the state directory --- */

@@ -26,7 +26,7 @@ static void print_line(void *ctx, const char *line)
     puts(line);
 }
 
-static sys *open_system(uint64_t seed, uint32_t sites, int trace)
+static sys *open_system(uint64_t seed, uint32_t sites, int trace, const char *const *only)
 {
     sys_options o = { .sim = { .seed = seed, .trace = trace ? print_line : NULL },
                       .net = { .jitter_ns = 100 * HTC_US },
@@ -35,9 +35,11 @@ static sys *open_system(uint64_t seed, uint32_t sites, int trace)
                       .stage_ns = HTC_MS,
                       .n_sites = sites,
                       .run = run_task,
-                      .check_idle = 1,
+                      .check_idle = only == NULL,
                       .sites = { { .name = "here", .cores = 4, .memory = 24 * GIB }, { .name = "there", .cores = 2, .memory = 8 * GIB } },
-                      .gateway = { .tick_ns = HTC_SECOND,
+                      .gateway = { .policy = only ? "static" : NULL,
+                                   .fair_users = only,
+                                   .tick_ns = HTC_SECOND,
                                    .heartbeat_ns = HTC_SECOND,
                                    .lost_after_ns = 3 * HTC_SECOND,
                                    .relaunch_backoff_ns = 100 * HTC_MS,
@@ -98,7 +100,7 @@ static uint64_t some_memory(htc_rng *rng)
 
 static int run_seed(uint64_t seed, int trace)
 {
-    sys    *s = open_system(seed, 1 + seed % 2, trace);
+    sys    *s = open_system(seed, 1 + seed % 2, trace, NULL);
     plan    p = { .s = s, .rng = { seed } };
     char    name[16];
     accounts(s);
@@ -127,7 +129,7 @@ static int run_seed(uint64_t seed, int trace)
  * 2 s each: without room kept for it, it would be the last one. */
 static int large_beside_small(void)
 {
-    sys    *s = open_system(1, 1, 0);
+    sys    *s = open_system(1, 1, 0, NULL);
     accounts(s);
     sys_submit(s, "bob", "small", 400);
     sys_run_until(s, htc_sim_now(s->w) + HTC_SECOND);
@@ -144,6 +146,26 @@ static int large_beside_small(void)
     return bad;
 }
 
+/* Room is kept for nobody who never gets a slot: under fixed shares without ada, her large task stops nobody. Bob's leave slots
+ * free, so memory alone would be in its way. */
+static int large_without_a_share(void)
+{
+    static const char *const only[] = { "bob", NULL };
+    sys    *s = open_system(1, 1, 0, only);
+    accounts(s);
+    sys_submit_large(s, "ada", "large", 1, 20 * GIB);
+    sys_job *small = sys_submit_large(s, "bob", "small", 40, 10 * GIB);
+    htc_ns   begin = htc_sim_now(s->w);
+    while (!small->finished && htc_sim_now(s->w) < begin + 60 * HTC_SECOND && htc_sim_next(s->w) == HTC_OK)
+        ;
+    const char *failure = htc_sim_failure(s->w);
+    int         bad = failure || !small->finished;
+    if (bad)
+        printf("a task that never gets a slot has room kept for it: %s\n", failure ? failure : "others starve");
+    sys_close(s);
+    return bad;
+}
+
 int main(void)
 {
     const char *one = getenv("HTC_SEED");
@@ -152,6 +174,7 @@ int main(void)
     if (one)
         return run_seed(strtoull(one, NULL, 10), 1);
     failed += large_beside_small();
+    failed += large_without_a_share();
     for (uint64_t seed = 1; seed <= seeds && failed < 10; seed++)
         failed += run_seed(seed, 0);
     printf("%llu seeds, %d failed\n", (unsigned long long)seeds, failed);
