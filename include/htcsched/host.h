@@ -43,6 +43,8 @@ typedef struct htc_host_options {
     htc_ns   redial_max_ns;    /**< the longest such pause; 0: 2 s */
     uint32_t handle_signals;   /**< 1: SIGTERM and SIGINT become HTC_IN_EVENT 64, status HTC_OK: end when work is done; once
                                     more HTC_EKILLED: end at once. For one host a process */
+    size_t   output_bytes_all; /**< waiting to go out on all incoming connections: beyond, those are closed that have taken nothing for a second,
+                                    whoever holds most for longest first, and beyond four times as much any. 0: 64 MiB. Since: 0.2 */
 } htc_host_options;
 
 /**

@@ -7,7 +7,7 @@
  * reads no clock and never blocks: what blocks is an effect HTC_OUT_CALL, answered later by an input HTC_IN_RESULT
  * with the same tag. Inputs may come late, twice, reordered or from strangers; each is answered or ignored.
  *
- * Threads: owner.   Allocation: an output's, through env; it keeps the memory of one step for the next.
+ * Threads: owner.   Allocation: an output's, through env; it keeps memory of one step for the next, up to 4 MiB.
  */
 #ifndef HTCSCHED_MACHINE_H
 #define HTCSCHED_MACHINE_H
@@ -138,7 +138,7 @@ HTC_API htc_status htc_output_create(const htc_env *env, size_t bytes_max, htc_o
 HTC_API void htc_output_destroy(htc_output *out);
 
 /**
- * Forget all effects; the memory is kept for the next step.
+ * Forget all effects; memory of up to 4 MiB is kept for the next step.
  *
  * @param[in,out] out  not NULL
  *

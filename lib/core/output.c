@@ -5,6 +5,8 @@
 #include "core/util.h"
 #include "htcsched/machine.h"
 
+#define KEPT ((size_t)4 << 20) /* of the memory of one step, for the next */
+
 typedef struct entry {
     htc_effect effect; /* body.data is set when it is lent */
     size_t     at;     /* where the body begins in bodies */
@@ -44,6 +46,8 @@ void htc_output_destroy(htc_output *o)
 void htc_output_clear(htc_output *o)
 {
     o->count = 0;
+    if (o->bodies.cap > KEPT)
+        htc_buf_free(&o->bodies);
     htc_buf_clear(&o->bodies);
 }
 

@@ -38,6 +38,8 @@ static void hurry(htc__resp *f, htc__resp_conn *c)
 /* Memory of answers is for whoever speaks next: who is idle has none. */
 static void output_free(htc__resp *f, htc__resp_conn *c)
 {
+    f->output -= c->counted;
+    c->counted = 0;
     if (c->out.cap > 0 && c->out.cap <= POOLED_MAX && f->pool_count < sizeof f->pool / sizeof *f->pool) {
         htc_buf_clear(&c->out);
         f->pool[f->pool_count++] = c->out;
@@ -65,10 +67,26 @@ static void conn_free(htc__resp *f, htc__resp_conn *c)
     htc__free(&f->env, c, sizeof *c);
 }
 
+/* What it was sent last has left, or never will. */
+static void left(htc__resp *f, htc__resp_conn *c)
+{
+    f->output -= c->leaving;
+    c->leaving = 0;
+    c->unsent = 0;
+}
+
+/* After whatever may have been said to it. */
+static void count_output(htc__resp *f, htc__resp_conn *c)
+{
+    f->output += c->out.len - c->counted;
+    c->counted = c->out.len;
+}
+
 /* It is closed: freed now, or when the lists it stands in are next gone through. */
 static void end(htc__resp *f, htc__resp_conn *c)
 {
     hurry(f, c);
+    left(f, c);
     htc__resp_conn_forget(f, c);
     htc__resp_jobs_forget(f, c->id);
     c->gone = 1;
@@ -308,8 +326,10 @@ static void answer(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result 
 {
     htc__resp      *f = ctx;
     htc__resp_conn *c = htc__resp_find(f, (uint32_t)conn);
-    if (c && c->id == conn && slot >= c->head && slot < c->tail)
+    if (c && c->id == conn && slot >= c->head && slot < c->tail) {
         take(f, c, slot, a);
+        count_output(f, c);
+    }
 }
 
 static int gone(void *ctx, uint64_t conn)
@@ -398,6 +418,10 @@ void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
             count(f, c, slot, q->op, a.status);
         return;
     }
+    if (now && htc__resp_puts_off(f, q, &a)) {
+        c->put_off = 1;
+        return;
+    }
     if (now && c->head == c->tail) { /* the usual case */
         htc_buf *b = out_of(f, c);
         if (kind == KIND_SEEN && a.status == HTC_OK)
@@ -463,7 +487,10 @@ static int execute(htc__resp_call *x, const htc__resp_command *command)
         return htc__resp_error(x, "NOAUTH Authentication required.");
     if (command->flags & HTC__RESP_WRITES ? !htc__resp_may_change(x, longest(x)) : command->first && !htc__resp_may_read(x))
         return 0;
-    return command->run(x);
+    int done = command->run(x) && !x->c->put_off;
+    x->c->put_off = 0;
+    count_output(x->f, x->c);
+    return done;
 }
 
 /* Look at the requests that are there before the first of them is executed, and ask the memory for what they are about: one
@@ -577,22 +604,54 @@ static void go_on(htc__resp *f, htc__resp_conn *c)
     htc_buf_consume(&c->in, used);
 }
 
+/* Whole requests wait for this store, and hold much: those that come are read on when some of them are done. */
+static int is_crowded(const htc__resp *f)
+{
+    return f->input > f->options.input_max / 2 && f->whole > 0;
+}
+
+/* Bytes of a request without its end, times how long nothing was added. */
+static double weight(const htc__resp *f, const htc__resp_conn *c)
+{
+    return (double)c->in.len * (double)(f->now - c->heard + HTC_MS);
+}
+
+/* Of those who have begun a request and not ended it, who holds most for longest is told so and ended. Who waits for this store holds
+ * nothing by its own will. */
+static int end_holder(htc__resp *f)
+{
+    htc__resp_conn *most = NULL;
+    for (size_t i = 0; i < f->conns_cap; i++) {
+        htc__resp_conn *c = f->conns[i];
+        if (c && c->in.len && !c->paused && !c->closing && (!most || weight(f, c) > weight(f, most)))
+            most = c;
+    }
+    if (!most)
+        return 0;
+    htc__resp_call x = { f, most, NULL, NULL, 0 };
+    htc__resp_error(&x, "ERR too many bytes of unfinished requests are held for all clients, and most of them for longest for this one");
+    most->closing = 1;
+    f->stats.unfinished++;
+    mark_dirty(f, most);
+    input_free(f, most);
+    return 1;
+}
+
 static void bytes(htc__resp *f, htc__resp_conn *c, htc_bytes body)
 {
     if (c->closing || c->broken || c->ended)
         return;
     hurry(f, c);
+    c->heard = f->now;
     if (body.len == 0) {
         c->ended = 1;
         mark_dirty(f, c);
         return;
     }
-    if (f->input + body.len > f->options.input_max && (c->request || c->paused)) {
-        htc__resp_call x = { f, c, NULL, NULL, 0 };
-        htc__resp_error(&x, "ERR too many bytes of unfinished requests are held for all clients");
-        c->closing = 1;
+    while (f->input + body.len > f->options.input_max && end_holder(f))
+        continue;
+    if (c->closing)
         return;
-    }
     if (!c->request) {
         size_t used = run(f, c, &f->request, body.data, body.len);
         if (used < body.len)
@@ -607,6 +666,10 @@ static void bytes(htc__resp *f, htc__resp_conn *c, htc_bytes body)
     f->input += body.len;
     if (!c->paused)
         go_on(f, c);
+    if (c->request && !c->paused && is_crowded(f)) {
+        c->uploads = 1;
+        pause(f, c);
+    }
 }
 
 void htc__resp_start(htc__resp *f, htc_ns now)
@@ -628,17 +691,26 @@ htc_status htc__resp_input(htc__resp *f, const htc_input *in, htc_output *out)
     else if (in->kind == HTC_IN_BYTES)
         bytes(f, c, in->body);
     else if (in->kind == HTC_IN_SENT && in->tag == c->id)
-        c->unsent = 0;
+        left(f, c);
     return HTC_OK;
 }
 
 /* --- what goes out --- */
+
+static size_t count_whole(const htc__resp_conn *list)
+{
+    size_t n = 0;
+    for (; list; list = list->next_paused)
+        n += !list->uploads && !list->gone;
+    return n;
+}
 
 /* Those who had to wait go on, as far as the reason is gone. */
 static void resume(htc__resp *f)
 {
     htc__resp_conn *list = f->paused, *newer;
     f->crowded = list->next_paused != NULL;
+    f->whole = count_whole(list);
     f->paused = NULL;
     f->paused_last = &f->paused;
     while (list && (htc__resp_has_room(f, 0) || list->gone)) {
@@ -650,6 +722,11 @@ static void resume(htc__resp *f)
                 conn_free(f, c);
             continue;
         }
+        if (c->uploads && is_crowded(f)) {
+            pause(f, c);
+            continue;
+        }
+        c->uploads = 0;
         if (!c->closing && !c->broken && c->request)
             go_on(f, c);
         mark_dirty(f, c);
@@ -672,8 +749,12 @@ static htc_status speak(htc__resp *f, htc__resp_conn *c, htc_output *out, size_t
     htc_status status = HTC_OK;
     if (c->out.len > 0) {
         htc_effect e = { .kind = HTC_OUT_BYTES, .peer = peer, .body = htc_buf_bytes(&c->out) };
-        e.tag = c->paused ? c->id : 0;
-        c->unsent |= c->paused;
+        if (c->paused || c->out.len > HTC__KV_LONG_VALUE) {
+            e.tag = c->id;
+            c->unsent = 1;
+            c->leaving += c->out.len;
+            f->output += c->out.len;
+        }
         status = htc_output_add(out, &e);
         *sent += c->out.len;
         f->stats.sent += c->out.len;
@@ -700,6 +781,7 @@ htc_status htc__resp_flush(htc__resp *f, htc_ns now, htc_ns wall, htc_output *ou
     f->wall = wall;
     f->more = 0;
     f->turn++;
+    f->whole = 0;
     if (f->paused)
         resume(f);
     if (f->jobs)
@@ -761,6 +843,8 @@ htc_status htc__resp_create(const htc_env *env, const htc__resp_options *options
         f->options.pending_max = 4096;
     if (!f->options.output_max)
         f->options.output_max = (size_t)1 << 20;
+    if (!f->options.output_all)
+        f->options.output_all = (size_t)96 << 20;
     if (!f->options.request_max)
         f->options.request_max = (size_t)64 << 20;
     if (!f->options.input_max)

@@ -14,8 +14,9 @@ typedef struct htc__resp_options {
     uint32_t  connections_max; /* 0: 65536 */
     uint32_t  pending_max; /* requests of a connection that wait for the backend; 0: 4096. Beyond it is not read from */
     size_t    output_max;  /* bytes of answers of a connection that make it wait; 0: 1 MiB */
+    size_t    output_all;  /* of all connections, until they have left: beyond it long values are not read; 0: 96 MiB */
     size_t    request_max; /* of one request; 0: 64 MiB */
-    size_t    input_max;   /* of the unfinished requests of all connections; 0: 256 MiB */
+    size_t    input_max;   /* of the unfinished requests of all connections: beyond it who holds most for longest is ended; 0: 256 MiB */
     htc_bytes password;    /* none: everybody may ask; copied, at most 512 bytes */
     uint32_t  flush;       /* 1: FLUSHALL and FLUSHDB are allowed */
     const char *engine;    /* for INFO; kept; NULL: memory */
@@ -24,6 +25,7 @@ typedef struct htc__resp_options {
 
 typedef struct htc__resp_stats {
     uint64_t connections, received, commands, refused;
+    uint64_t unfinished; /* ended for holding much of a request for long */
     uint64_t sent; /* bytes */
 } htc__resp_stats;
 

@@ -69,10 +69,15 @@ struct htc__resp_conn {
     uint64_t           head, tail, sum; /* sum: the slot of such a command */
     uint64_t           turn;            /* the turn in which it last asked for something, and how often it has */
     uint32_t           asked;
+    htc_ns             heard;    /* when bytes last came */
+    size_t             counted;  /* bytes of out in the face's output */
+    size_t             leaving;  /* and of what it was sent and has not left */
     size_t             expected;
     htc__resp_conn    *next_dirty, *next_paused;
     uint8_t            dirty, paused, held, unsent;  /* unsent: what it was sent has not left yet */
     uint8_t            proto, authed, job;           /* job: what comes behind it waits until it is done */
+    uint8_t            uploads; /* it is held though its request has no end yet: others have to be done first */
+    uint8_t            put_off; /* the value that it wants to read is long, and too many lie unread: it is asked for again */
     uint8_t            alone;                        /* what is asked for may be kept waiting until it asks for more */
     uint8_t            ended, closing, broken, gone; /* says no more; to be closed when answered, at once; is closed */
     uint16_t           name_len;
@@ -110,8 +115,10 @@ struct htc__resp {
     htc__resp_conn  *paused, **paused_last;
     htc_buf          pool[128]; /* buffers for answers, for whoever speaks next */
     size_t           pool_count;
-    size_t           input; /* bytes in all in */
+    size_t           input;  /* bytes in all in */
+    size_t           output; /* in all out, and on their way out if that is known */
     uint64_t         turn;
+    size_t           whole; /* so many wait with whole requests */
     int              more, crowded; /* crowded: more than one wait for their turn */
 
     htc__resp_request        request; /* of whoever has nothing left over */
@@ -183,6 +190,7 @@ int htc__resp_may_read(const htc__resp_call *x);
 int htc__resp_has_room(const htc__resp *f, size_t bytes);
 int  htc__resp_has_had_its_share(const htc__resp *f, const htc__resp_conn *c);
 void htc__resp_note_asked(const htc__resp *f, htc__resp_conn *c);
+int  htc__resp_puts_off(const htc__resp *f, const htc_kv_request *q, const htc_kv_result *a); /* 1: so long an answer is asked for later */
 
 /* resp_reply.c */
 void htc__resp_bulk(htc_buf *b, htc_bytes bytes);

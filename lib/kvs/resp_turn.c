@@ -1,4 +1,5 @@
 /* Whose turn it is: a connection asks for a share at a time, and for no more than the backend has room for. */
+#include "kvs/kv_wire.h"
 #include "kvs/resp_private.h"
 
 #define SHARE         4096 /* requests of a connection in one turn, */
@@ -43,4 +44,10 @@ void htc__resp_note_asked(const htc__resp *f, htc__resp_conn *c)
 {
     c->asked = c->turn == f->turn ? c->asked + 1 : 1;
     c->turn = f->turn;
+}
+
+/* Answers that nobody takes are ended by the host; until then who wants a long one waits, and nobody else does. */
+int htc__resp_puts_off(const htc__resp *f, const htc_kv_request *q, const htc_kv_result *a)
+{
+    return q->op == HTC_KV_GET && a->value.len > HTC__KV_LONG_VALUE && f->output > 0 && f->output + a->value.len > f->options.output_all;
 }

@@ -85,6 +85,7 @@ void htc__conn_wait_for(htc__conn *c, int reading, int writing)
 static void set_interest(htc__conn *c)
 {
     size_t waiting = waiting_of(c);
+    htc__output_note(c, waiting);
     int    writing = waiting > 0 && !c->dirty; /* a dirty one is written to when the turn ends */
     if (c->state == CONN_DEAD || c->state == CONN_IDLE || c->state == CONN_CONNECTING)
         return;
@@ -167,6 +168,7 @@ void htc__conn_drop(htc__conn *c, htc_status why)
             c->pause = c->pause * 2 > h->options.redial_max_ns ? h->options.redial_max_ns : c->pause * 2;
     }
     htc__stream_gone(c);
+    htc__output_note(c, 0);
     htc_buf_free(&c->in);
     if (c->timer)
         event_del(c->timer);
@@ -177,6 +179,7 @@ void htc__conn_drop(htc__conn *c, htc_status why)
         c->state = CONN_DEAD;
         h->incoming--;
         remove_from_table(c);
+        htc__output_flooded(h);
         c->next_dead = h->dead;
         h->dead = c;
         htc__host_pump(h);

@@ -213,6 +213,7 @@ static void step(htc_host *h, const htc_input *in)
     }
     if (h->dirty && (h->lent || !h->turn_open || h->stopped))
         htc__streams_settle(h, !h->turn_open || h->stopped);
+    htc__output_settle(h);
     h->stepping = 0;
 }
 
@@ -401,6 +402,7 @@ static void set_defaults(htc_host_options *o)
     o->workers = o->workers ? o->workers : 4;
     o->output_bytes_max = o->output_bytes_max ? o->output_bytes_max : (size_t)64 << 20;
     o->output_bytes_low = o->output_bytes_low ? o->output_bytes_low : (size_t)4 << 20;
+    o->output_bytes_all = o->output_bytes_all ? o->output_bytes_all : (size_t)64 << 20;
     o->handshake_ns = o->handshake_ns ? o->handshake_ns : 30 * HTC_SECOND;
     o->redial_ns = o->redial_ns ? o->redial_ns : 20 * HTC_MS;
     o->redial_max_ns = o->redial_max_ns ? o->redial_max_ns : 2 * HTC_SECOND;
@@ -500,7 +502,7 @@ void htc_host_destroy(htc_host *h)
     htc_buf_free(&h->commit_waiting);
     htc_buf_free(&h->commit_active);
     htc_output_destroy(h->out);
-    struct event *events[] = { h->timer, h->pump, h->hangup, h->signals[0], h->signals[1], h->signals[2] };
+    struct event *events[] = { h->timer, h->pump, h->hangup, h->look, h->signals[0], h->signals[1], h->signals[2] };
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i])
             event_free(events[i]);

@@ -54,6 +54,9 @@ struct htc_host {
     void                 (*on_hangup)(void *ctx);
     void                  *hangup_ctx;
     uint8_t               *stream_in; /* what connections are read into, one after the other */
+    size_t                 waiting_all; /* bytes to go out on incoming connections */
+    struct event          *look;        /* whether they are taken: output.c */
+    int                    flood;       /* it is set */
     htc__conn             *dirty, **dirty_last; /* connections that something was said to in this turn, in order */
     /* the machine */
     const htc_machine_ops *ops;
@@ -123,6 +126,8 @@ struct htc__conn {
     int              reading, writing; /* what its events wait for */
     htc_buf          waiting;    /* to be sent, as it is: of a secure one the channel has it */
     size_t           waiting_at; /* so much of it has left */
+    size_t           counted;    /* of an incoming one, in the host's waiting_all: all that waits */
+    htc_ns           took_at;    /* when some of it last left, or the first of it came */
     int              dirty;      /* in the host's list: something leaves when the turn ends */
     htc__conn       *next_dirty;
     /* streams alone (stream.c) */
@@ -167,6 +172,11 @@ void       htc__conn_spoken_to(htc__conn *c); /* something leaves when the turn 
 void       htc__stream_gone(htc__conn *c); /* its socket is */
 /* The effects of a step are carried out: write to those it spoke to (now), or keep what they are to be sent. */
 void htc__streams_settle(htc_host *host, int now);
+
+/* output.c */
+void htc__output_note(htc__conn *c, size_t waiting); /* so much waits for it now */
+void htc__output_settle(htc_host *host);             /* a step is carried out */
+void htc__output_flooded(htc_host *host);            /* much may be free: it is looked at in a moment */
 
 /* listen.c */
 void htc__listeners_free(htc_host *host);

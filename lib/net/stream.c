@@ -19,6 +19,7 @@ size_t htc__stream_waiting(const htc__conn *c)
 static void set_interest(htc__conn *c)
 {
     size_t waiting = htc__stream_waiting(c);
+    htc__output_note(c, waiting);
     int    reading = c->state == CONN_FLUSHING ? waiting == 0
                                                : !c->held && !c->ended && waiting <= c->host->options.output_bytes_low;
     if (c->fd < 0)

@@ -57,6 +57,8 @@ typedef struct rig {
     uint64_t       asked, answered;
     htc__resp     *f;
     htc_output    *out;
+    htc_ns         now;
+    htc_bytes      value; /* what a read shows, at once; none: later, nothing */
     htc_buf        said[PEERS];
     uint64_t       tag[PEERS];
     int            held[PEERS], closed[PEERS];
@@ -67,6 +69,12 @@ static int later(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp,
 {
     rig *r = ctx;
     (void)stamp;
+    if (q->op == HTC_KV_GET && r->value.len) {
+        *result = (htc_kv_result){ .op = q->op, .value = r->value };
+        if (q->key.len == 1)
+            result->value.len = 1;
+        return 1;
+    }
     cr_assert(r->n < IN_WORK, "more than the budget is in work");
     r->list[r->n++] = (in_work){ face, conn, slot, q->value.len, q->op };
     htc__kv_flight_enter(&r->flight, q->value.len);
@@ -111,16 +119,21 @@ static void collect(rig *r)
 
 static void input(rig *r, uint32_t kind, uint32_t peer, htc_bytes body, uint64_t tag)
 {
-    htc_input in = { .now = HTC_SECOND, .wall = HTC_SECOND, .kind = kind, .peer = peer, .tag = tag, .body = body };
+    htc_input in = { .now = r->now, .wall = HTC_SECOND, .kind = kind, .peer = peer, .tag = tag, .body = body };
     cr_assert(htc__resp_input(r->f, &in, r->out) == HTC_OK);
+    collect(r);
+}
+
+static void flush(rig *r)
+{
+    cr_assert(htc__resp_flush(r->f, r->now, r->now, r->out) == HTC_OK);
     collect(r);
 }
 
 /* The end of a turn; all that was sent has been read. */
 static void turn(rig *r)
 {
-    cr_assert(htc__resp_flush(r->f, HTC_SECOND, HTC_SECOND, r->out) == HTC_OK);
-    collect(r);
+    flush(r);
     for (uint32_t p = 0; p < PEERS; p++) {
         uint64_t tag = r->tag[p];
         r->tag[p] = 0;
@@ -154,13 +167,13 @@ static void finish(rig *r)
     }
 }
 
-static void rig_make(rig *r, uint32_t in_work_max)
+static void rig_make(rig *r, uint32_t in_work_max, htc__resp_options o)
 {
-    htc__resp_options o = { 0 };
     htc__kv_backend   b = { .ask = later, .busy = busy, .full = full, .read = read_bytes, .ctx = r };
     memset(r, 0, sizeof *r);
     r->env = (htc_env){ .size = sizeof r->env };
     r->flight.count_max = in_work_max;
+    r->now = HTC_SECOND;
     for (int i = 0; i < PEERS; i++)
         htc_buf_init(&r->said[i], NULL, 0);
     cr_assert(htc_output_create(NULL, 0, &r->out) == HTC_OK && htc__resp_create(&r->env, &o, b, &r->f) == HTC_OK);
@@ -207,7 +220,7 @@ static void slices(const char *name, const char *value, const char *told)
     htc_buf wire;
     size_t  at = 0;
     htc_buf_init(&wire, NULL, 0);
-    rig_make(&r, 80);
+    rig_make(&r, 80, (htc__resp_options){ 0 });
     many_keys(&wire, name, 100000, value);
     while (at < wire.len) {
         at = hand_over(&r, 1, &wire, at);
@@ -247,7 +260,7 @@ Test(flow, a_newcomer_waits_for_a_share_of_each)
 {
     rig     r;
     htc_buf wire;
-    rig_make(&r, 80);
+    rig_make(&r, 80, (htc__resp_options){ 0 });
     htc_buf_init(&wire, NULL, 0);
     for (int i = 0; i < 2000; i++)
         htc_put_text(&wire, "SET k v\r\n");
@@ -277,7 +290,7 @@ Test(flow, short_requests_pass_long_ones)
     rig     r;
     htc_buf wire;
     size_t  at[WRITERS + 1] = { 0 };
-    rig_make(&r, 80);
+    rig_make(&r, 80, (htc__resp_options){ 0 });
     htc_buf_init(&wire, NULL, (size_t)64 << 20);
     htc_put_text(&wire, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n", LENGTH);
     memset(htc_buf_extend(&wire, LENGTH), 'x', LENGTH);
@@ -299,4 +312,84 @@ Test(flow, short_requests_pass_long_ones)
         cr_expect(was_told(&r, p, "+OK\r\n"), "no writer is refused");
     htc_buf_free(&wire);
     rig_free(&r);
+}
+
+/* ---------------------------------------------------------------- who does not finish, who does not read */
+
+static int closed_count(const rig *r)
+{
+    int n = 0;
+    for (int i = 0; i < PEERS; i++)
+        n += r->closed[i];
+    return n;
+}
+
+/* Half of a request, and nothing more. */
+static void begin(rig *r, uint32_t peer, size_t half)
+{
+    htc_buf wire;
+    htc_buf_init(&wire, NULL, 0);
+    htc_put_text(&wire, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%zu\r\n", 2 * half);
+    memset(htc_buf_extend(&wire, half), 'x', half);
+    for (size_t at = 0, next; at < wire.len && !r->closed[peer]; at = next) {
+        next = hand_over(r, peer, &wire, at);
+        cr_assert(next > at, "it is read");
+    }
+    flush(r);
+    htc_buf_free(&wire);
+}
+
+/* Those who hold halves of requests are ended for one who comes with a whole one, who has held them for longest first. */
+Test(flow, whoever_does_not_finish_is_ended_and_not_who_comes)
+{
+    rig     r;
+    htc_buf wire;
+    rig_make(&r, 80, (htc__resp_options){ .input_max = 10 << 20 });
+    for (uint32_t p = 1; p <= 10; p++) {
+        r.now += HTC_SECOND;
+        begin(&r, p, (1 << 20) - 200);
+    }
+    cr_expect(closed_count(&r) == 0, "as much as there is room for");
+    htc_buf_init(&wire, NULL, 0);
+    htc_put_text(&wire, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n", 1 << 20);
+    memset(htc_buf_extend(&wire, 1 << 20), 'x', 1 << 20);
+    htc_put_text(&wire, "\r\n");
+    for (size_t at = 0; at < wire.len;) {
+        at = hand_over(&r, 20, &wire, at);
+        flush(&r);
+    }
+    finish(&r);
+    cr_expect(was_told(&r, 20, "+OK\r\n") && !r.closed[20], "who comes is served");
+    cr_expect(closed_count(&r) == 1 && r.closed[1], "who has held most for longest is ended: %d are", closed_count(&r));
+    htc_buf_free(&wire);
+    rig_free(&r);
+}
+
+/* Long answers that nobody takes are bounded in all. Who wants a short one is not kept waiting, and who has taken theirs makes room. */
+Test(flow, unread_answers_are_bounded)
+{
+    enum { READERS = 30, LENGTH = 1 << 20, MOST = 8 << 20 };
+    rig      r;
+    uint8_t *value = calloc(1, LENGTH);
+    rig_make(&r, 80, (htc__resp_options){ .output_all = MOST });
+    r.value = (htc_bytes){ value, LENGTH };
+    for (uint32_t p = 1; p <= READERS; p++)
+        input(&r, HTC_IN_BYTES, p, htc_bytes_of("GET long\r\n"), 0);
+    flush(&r);
+    size_t sent = 0;
+    for (uint32_t p = 1; p <= READERS; p++)
+        sent += r.said[p].len;
+    cr_expect(sent <= MOST && sent > MOST - 2 * LENGTH, "%zu bytes", sent);
+    input(&r, HTC_IN_BYTES, 40, htc_bytes_of("GET s\r\n"), 0);
+    flush(&r);
+    cr_expect(r.said[40].len == 7, "a short one is answered");
+    for (uint32_t p = 1; p <= 3; p++) /* some are ended by their host */
+        input(&r, HTC_IN_CLOSED, p, (htc_bytes){ NULL, 0 }, 0);
+    r.tag[1] = r.tag[2] = r.tag[3] = 0;
+    for (int i = 0; i < READERS; i++)
+        turn(&r);
+    for (uint32_t p = 4; p <= READERS; p++)
+        cr_expect(r.said[p].len == LENGTH + 12 && !r.held[p] && !r.closed[p], "reader %u: %zu", p, r.said[p].len);
+    rig_free(&r);
+    free(value);
 }

@@ -347,6 +347,35 @@ Test(stream, a_slow_reader_is_not_read_from_and_then_closed)
     world_close(&w);
 }
 
+/* Of those who take nothing of their answers they are ended who hold most, when there is too much of it in all; who reads is not, nor who comes. */
+Test(stream, who_does_not_take_its_answers_is_ended_and_not_who_comes)
+{
+    world            w;
+    htc_host_options o = { .size = sizeof o, .output_bytes_all = 4 << 20 };
+    int              holder[5];
+    world_open(&w, 1, &o);
+    int reader = dial_unix(&w);
+    for (int i = 0; i < 5; i++) {
+        holder[i] = dial_unix(&w);
+        put(holder[i], "big 3000000;");
+    }
+    put(reader, "x");
+    expect(reader, "X");
+    put(reader, "big 3000000;");
+    cr_expect(drain(reader, 3000000) == 3000000, "who reads is not ended");
+    expect(reader, "sent");
+    while (__atomic_load_n(&w.s.closed, __ATOMIC_RELAXED) < 4)
+        usleep(1000);
+    int lost = 0;
+    for (int i = 0; i < 5; i++) { /* what has not left for them is lost */
+        lost += drain(holder[i], 3000000) < 3000000;
+        close(holder[i]);
+    }
+    cr_expect(lost >= 4, "%d are ended", lost);
+    close(reader);
+    world_close(&w);
+}
+
 Test(stream, who_is_held_is_not_read_from)
 {
     world w;
