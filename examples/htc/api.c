@@ -127,6 +127,7 @@ htc_status api_ask(cli *c, json_t *request, double timeout_s, double patience_s,
 {
     double     until = now_s() + patience_s;
     unsigned   pause = 50;
+    htc_error  before = c->error; /* of attempts that failed nobody hears if one succeeds */
     htc_status s;
     for (;;) {
         s = ask_once(c, request, timeout_s, answer);
@@ -136,6 +137,8 @@ htc_status api_ask(cli *c, json_t *request, double timeout_s, double patience_s,
         pause_ms(pause);
         pause = pause < 800 ? pause * 2 : 1000;
     }
+    if (s == HTC_OK)
+        c->error = before;
     json_decref(request);
     return s;
 }

@@ -57,7 +57,10 @@ htc_status read_file(cli *c, const char *path, size_t max, char **data, size_t *
             continue;
         if (got < 0 || used + (size_t)(got > 0 ? got : 0) > max) {
             htc_status s = got < 0 ? HTC_EINPUT : HTC_ETOOBIG;
-            cli_error(c, s, path, "", got < 0 ? "cannot read: %s" : "longer than what is allowed", strerror(errno));
+            if (got < 0)
+                cli_error(c, s, path, "", "cannot read: %s", strerror(errno));
+            else
+                cli_error(c, s, path, "divide it, and submit its parts", "longer than %zu bytes, which is the most", max);
             free(buf);
             close(fd);
             return s;

@@ -26,6 +26,7 @@ typedef struct cli {
     uint32_t    colour;    /* stdout is a terminal that may have colours */
     uint32_t    progress;  /* stderr is a terminal */
     htc_error   error;
+    const char *file; /* that the error is about, where error.where is a place in it, or NULL */
     json_t     *found; /* what the object of an error has beside it, or NULL; main's */
     uint32_t    nowhere; /* there is no state directory: nothing that could come back */
     htc_client *client;  /* opened by the first request */
@@ -50,7 +51,8 @@ typedef enum opt_kind {
     OPT_LIST,     /* words: may be repeated */
     OPT_PAIR,     /* const char *[2]: takes two words */
     OPT_COUNT,    /* int64_t, 0 or more */
-    OPT_TIME,     /* double, seconds */
+    OPT_TIME,     /* double, seconds; a number alone is seconds */
+    OPT_WALLTIME, /* the same; a number alone is minutes, as batch systems have it */
     OPT_SIZE,     /* uint64_t, bytes */
     OPT_ELSEWHERE /* refused here, and no part of --help: other commands have it, which help names */
 } opt_kind;
@@ -74,7 +76,8 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
 void       words_add(words *w, const char *word);
 void       words_free(words *w);
 /* "D-HH:MM:SS", "HH:MM:SS", "MM:SS", "MM", "90s", "5m", "2h", "1d" -> seconds; HTC_EUSAGE. */
-htc_status parse_duration(const char *text, double *seconds);
+/* unit: of a number alone, in seconds. */
+htc_status parse_duration(const char *text, double unit, double *seconds);
 /* "4G", "512M", "100K", "1T", "4096" (MiB, as people of batch systems expect), "900B" -> bytes; HTC_EUSAGE. */
 htc_status parse_size(const char *text, uint64_t *bytes);
 /* For commands with commands of their own. Options may stand before the inner one (htc --dir X kv get a): it is moved to the front,

@@ -479,7 +479,7 @@ htc_status kv_turn_to_next(kv_call *k)
 /* Trying again does not help, and the record is not to be written over: what is left is the way around it. */
 static void say_way_around(cli *c)
 {
-    if (c->error.status == HTC_OK)
+    if (c->error.status != HTC_ECORRUPT) /* it is none, or of a place that was asked before */
         cli_error(c, HTC_ECORRUPT, "", "", "%s", htc_strerror(HTC_ECORRUPT));
     if (!c->error.hint[0])
         snprintf(c->error.hint, sizeof c->error.hint, "stop it: htc kv fsck DIR names the key, and what to do; htc kv dump DIR FILE saves the others");

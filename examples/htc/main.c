@@ -70,6 +70,8 @@ static void print_error(cli *c, htc_status status)
     if (c->json && !c->json_done) {
         json_t *o = json_pack("{s:s, s:s}", "error", htc_status_name(status), "message", e->text);
         json_t *where = json_object();
+        if (c->file)
+            json_object_set_new(where, "file", json_string(c->file));
         if (e->where[0])
             json_object_set_new(where, "element", json_string(e->where));
         if (e->line)
@@ -87,13 +89,15 @@ static void print_error(cli *c, htc_status status)
         json_decref(o);
     }
     fprintf(stderr, "htc: ");
+    if (c->file)
+        fprintf(stderr, "%s: ", c->file);
     if (e->where[0])
         fprintf(stderr, "%s: ", e->where);
     char number[24];
     snprintf(number, sizeof number, ":%u", e->line);
     size_t where = strlen(e->where), end = strlen(number);
     if (e->line && !(where > end && strcmp(e->where + where - end, number) == 0)) /* FILE:LINE says it already */
-        fprintf(stderr, "line %u: ", e->line);
+        fprintf(stderr, e->column ? "line %u, column %u: " : "line %u: ", e->line, e->column);
     fprintf(stderr, "%s%s%s\n", e->text, e->hint[0] ? ": " : "", e->hint);
 }
 

@@ -36,7 +36,7 @@ static size_t colon_numbers(const char *s, double *out, size_t max)
     }
 }
 
-htc_status parse_duration(const char *text, double *seconds)
+htc_status parse_duration(const char *text, double alone, double *seconds)
 {
     char  *end;
     double v = isdigit((unsigned char)text[0]) ? strtod(text, &end) : -1;
@@ -66,7 +66,7 @@ htc_status parse_duration(const char *text, double *seconds)
     else if (count == 3)
         *seconds = n[0] * 3600 + n[1] * 60 + n[2];
     else
-        *seconds = n[0] * 60 + (count > 1 ? n[1] : 0);
+        *seconds = count > 1 ? n[0] * 60 + n[1] : n[0] * alone;
     return HTC_OK;
 }
 
@@ -109,7 +109,8 @@ static void print_options(const opt *opts, size_t n, const opt *said, size_t n_s
             continue;
         snprintf(left, sizeof left, "%s%c%s--%s %s", opts[i].letter ? "-" : " ", opts[i].letter ? opts[i].letter : ' ',
                  opts[i].letter ? ", " : "  ", opts[i].name, opts[i].arg ? opts[i].arg : "");
-        printf("  %-30s %s\n", left, opts[i].help);
+        const char *alone = opts[i].kind == OPT_TIME ? "; a number is seconds" : opts[i].kind == OPT_WALLTIME ? "; a number is minutes" : "";
+        printf("  %-30s %s%s\n", left, opts[i].help, alone);
     }
 }
 
@@ -136,7 +137,8 @@ static htc_status store(cli *c, const opt *o, const char *value)
         s = errno || end == value || *end || *(int64_t *)o->into < 0 ? HTC_EUSAGE : HTC_OK;
         break;
     case OPT_TIME:
-        s = parse_duration(value, o->into);
+    case OPT_WALLTIME:
+        s = parse_duration(value, o->kind == OPT_TIME ? 1 : 60, o->into);
         break;
     case OPT_SIZE:
         s = parse_size(value, o->into);
@@ -146,11 +148,12 @@ static htc_status store(cli *c, const opt *o, const char *value)
         char where[96];
         snprintf(where, sizeof where, "--%s", o->name);
         return cli_error(c, HTC_EUSAGE, where,
-                         o->kind == OPT_TIME   ? "write D-HH:MM:SS, HH:MM:SS, MM, 90s, 5m, 2h or 1d"
+                         o->kind == OPT_TIME       ? "write 90s, 5m, 2h, 1d, HH:MM:SS or D-HH:MM:SS; a number is seconds"
+                         : o->kind == OPT_WALLTIME ? "write 90s, 5m, 2h, 1d, HH:MM:SS or D-HH:MM:SS; a number is minutes"
                          : o->kind == OPT_SIZE ? "write 512M, 4G or a number of MiB"
                                                : "write a number",
                          "'%.80s' is not a %s", value,
-                         o->kind == OPT_TIME   ? "time"
+                         o->kind == OPT_TIME || o->kind == OPT_WALLTIME ? "time"
                          : o->kind == OPT_SIZE ? "size"
                                                : "count");
     }

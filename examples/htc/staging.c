@@ -1,6 +1,7 @@
 #include "staging.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libxml/parser.h>
 #include <libxml/tree.h>
 #include <stdlib.h>
@@ -100,6 +101,53 @@ htc_status staging_input(cli *c, staging *s, const char *word)
     return status;
 }
 
+/* A word of the first line; 0: there is none. */
+static size_t next_word(const char **at, const char **word)
+{
+    *word = *at + strspn(*at, " \t");
+    size_t n = strcspn(*word, " \t\n");
+    *at = *word + n;
+    return n;
+}
+
+static int is_in_system(const char *name)
+{
+    int found = 0;
+    for (size_t i = 0; i < sizeof system_path / sizeof system_path[0] && !found; i++) {
+        char *full = path_join(system_path[i], name);
+        found = runs(full);
+        free(full);
+    }
+    return found;
+}
+
+/* What its first line asks for is there: else each of its tasks would find out. */
+static htc_status check_interpreter(cli *c, const char *path)
+{
+    char        line[256] = "", name[256];
+    const char *at = line + 2, *word;
+    int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t     got = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+    if (fd >= 0)
+        close(fd);
+    if (got < 2 || line[0] != '#' || line[1] != '!')
+        return HTC_OK;
+    char *end = strchr(line, '\n');
+    if (end && end[-1] == '\r')
+        return cli_error(c, HTC_ENOEXEC, path, "sed -i 's/\\r$//' FILE mends it", "its lines end with CR LF: no interpreter has a name that ends with CR");
+    if (end)
+        *end = '\0';
+    size_t n = next_word(&at, &word);
+    snprintf(name, sizeof name, "%.*s", (int)n, word);
+    if (n && !runs(name))
+        return cli_error(c, HTC_ENOEXEC, path, "install it, or correct the first line", "its interpreter %.200s is not there, or cannot be executed", name);
+    n = strcmp(name, "/usr/bin/env") == 0 ? next_word(&at, &word) : 0;
+    snprintf(name, sizeof name, "%.*s", (int)n, word);
+    if (n && name[0] != '-' && !strchr(name, '=') && !strchr(name, '/') && !is_in_system(name))
+        return cli_error(c, HTC_ENOEXEC, path, "tasks look in /usr/local/bin, /usr/bin and /bin; name it with its path", "its interpreter %.200s is not there", name);
+    return HTC_OK;
+}
+
 static int on_path(const char *path, const char *const *dirs, size_t n, const char *word, char **found)
 {
     for (size_t i = 0; i < n; i++) {
@@ -134,7 +182,7 @@ htc_status staging_executable(cli *c, staging *s, const char **word)
     if (w[0] == '/') {
         if (!runs(w))
             return cli_error(c, HTC_ENOEXEC, w, "check its name and that it is executable", "no such program");
-        return HTC_OK;
+        return check_interpreter(c, w);
     }
     int local = stat(w, &st) == 0 && S_ISREG(st.st_mode);
     if (!strchr(w, '/') && !(local && runs(w))) {
@@ -155,7 +203,9 @@ htc_status staging_executable(cli *c, staging *s, const char **word)
                          "no such program");
     if (!runs(w))
         return cli_error(c, HTC_ENOEXEC, w, "make it executable with chmod +x", "the program is not executable");
-    htc_status status = add(c, s, last_part(w), w, HTC_STAGE_EXECUTABLE);
+    htc_status status = check_interpreter(c, w);
+    if (status == HTC_OK)
+        status = add(c, s, last_part(w), w, HTC_STAGE_EXECUTABLE);
     if (status == HTC_OK)
         *word = keep(s, must_print("./%s", last_part(w)));
     return status;
@@ -254,7 +304,7 @@ static htc_status stage_executable_of(cli *c, staging *s, const char *base, xmlD
     xmlNode   *root = xmlDocGetRootElement(doc);
     char      *name = content_of(executable), *path = path_join(base, name), *uri = NULL, *found = NULL;
     htc_status status = HTC_OK;
-    int        staged = name[0] == '\0', swept = 0;
+    int        staged = name[0] == '\0', swept = 0, checked = 1;
     for (xmlNode *n = root; n; n = after(n, root)) {
         char *content = is(n, JSDL, "FileName") || is(n, SWEEP, "Match") ? content_of(n) : NULL;
         if (content && is(n, JSDL, "FileName")) {
@@ -271,7 +321,10 @@ static htc_status stage_executable_of(cli *c, staging *s, const char *base, xmlD
         if (name[0] == '/')
             status = runs(name) ? HTC_OK : HTC_ENOEXEC;
         else if (runs(path) && path_stays(relative)) {
-            status = uri_of(c, s, path, &uri);
+            status = check_interpreter(c, path);
+            checked = status == HTC_OK;
+            if (checked)
+                status = uri_of(c, s, path, &uri);
             if (status == HTC_OK) {
                 xmlNode *stage = xmlNewChild(description, description->ns, (const xmlChar *)"DataStaging", NULL);
                 xmlNewTextChild(stage, description->ns, (const xmlChar *)"FileName", (const xmlChar *)relative);
@@ -286,7 +339,7 @@ static htc_status stage_executable_of(cli *c, staging *s, const char *base, xmlD
         } else if (strchr(name, '/') ||
                    !on_path(NULL, system_path, sizeof system_path / sizeof system_path[0], name, &found))
             status = HTC_ENOEXEC;
-        if (status == HTC_ENOEXEC) {
+        if (status == HTC_ENOEXEC && checked) {
             cli_error(c, status, name, "check its name and that it is executable", "no such program");
             c->error.line = (uint32_t)xmlGetLineNo(executable);
         }

@@ -139,6 +139,7 @@ static htc_status write_document(cli *c, const command *cmd, plan *p, const word
            .pairs_unordered = p->unordered,
     };
     htc_error e = { 0 };
+    c->error = (htc_error){ .status = HTC_OK };
     s = htc_command_to_jsdl(&plain, &command_of, xml, &e);
     if (s != HTC_OK && c->error.status == HTC_OK) /* else the reader of @files has said more */
         c->error = e;
@@ -212,12 +213,35 @@ static htc_status show_tasks(cli *c, htc_bytes xml, uint64_t from, uint64_t show
     return s;
 }
 
+/* What is no XML at all is somebody's script. */
+static int is_markup(const char *data, size_t len)
+{
+    size_t at = len >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    int    utf16 = len >= 2 && (memcmp(data, "\xfe\xff", 2) == 0 || memcmp(data, "\xff\xfe", 2) == 0);
+    while (at < len && strchr(" \t\r\n", data[at]) && data[at])
+        at++;
+    return utf16 || at == len || data[at] == '<' || (data[at] == 0 && at + 1 < len);
+}
+
+static htc_status no_document(cli *c, const char *path, const char *data, size_t len)
+{
+    char hint[sizeof c->error.hint];
+    int  script = len > 2 && memcmp(data, "#!", 2) == 0;
+    snprintf(hint, sizeof hint, "a command stands behind --: htc submit -- %s%.100s", strchr(path, '/') ? "" : "./", path);
+    return cli_error(c, HTC_EINPUT, path, hint, script ? "this is a script, and no JSDL document" : "this is no JSDL document");
+}
+
 /* A document as it stands in a file: checked first, so that lines are those of the file. */
 static htc_status read_document(cli *c, const char *path, char **data, size_t *len)
 {
     htc_spec  *spec;
     htc_status s = strcmp(path, "-") == 0 ? read_file(c, "/dev/stdin", DOCUMENT_MAX, data, len)
                                           : read_file(c, path, DOCUMENT_MAX, data, len);
+    if (s == HTC_OK && !is_markup(*data, *len)) {
+        s = no_document(c, path, *data, *len);
+        free(*data);
+        *data = NULL;
+    }
     if (s != HTC_OK)
         return s;
     htc_error e = { 0 };
@@ -225,10 +249,8 @@ static htc_status read_document(cli *c, const char *path, char **data, size_t *l
     if (s == HTC_OK)
         htc_spec_destroy(spec);
     else {
-        char element[160];
-        memcpy(element, e.where, sizeof element);
         c->error = e;
-        snprintf(c->error.where, sizeof c->error.where, "%.90s%s%.60s", path, element[0] ? ": " : "", element);
+        c->file = path;
         free(*data);
         *data = NULL;
     }
@@ -331,7 +353,7 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
 
 #define PLAN_OPTIONS(p)                                                                                                \
     { "name", 'J', OPT_TEXT, &(p).name, "NAME", "the job's name" },                                                    \
-        { "time", 't', OPT_TIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM, 90s" },    \
+        { "time", 't', OPT_WALLTIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM:SS, 90s" }, \
         { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory of a task, reserved and its limit: 512M, 4G" },                             \
         { "input", 'i', OPT_LIST, &(p).inputs, "[NAME=]FILE", "stage a file into every task (may be repeated)" },      \
         { "env", 0, OPT_LIST, &(p).env, "NAME=VALUE", "environment of every task (may be repeated)" },                 \

@@ -395,6 +395,8 @@ htc_status htc_client_upload(htc_client *c, int fd, uint8_t hash[32], htc_error 
     htc_status status = ask_blob(c, hash);
     if (status != HTC_ENOTFOUND)
         return status;
+    if (error)
+        *error = (htc_error){ .status = HTC_OK }; /* that was an answer */
     do {
         status = send_piece(c, fd, hash, size, at);
         at += PIECE;

@@ -390,9 +390,11 @@ static void put_function(writer *w, const htc__source *s, const char *name)
         break;
     case HTC__SOURCE_INTEGER:
         htc_put_text(&w->b,
-                     "   <func:LoopInteger htc:name=\"%s\" start=\"%" PRId64 "\" end=\"%" PRId64 "\" step=\"%" PRId64
-                     "\"/>\n",
+                     "   <func:LoopInteger htc:name=\"%s\" start=\"%" PRId64 "\" end=\"%" PRId64 "\" step=\"%" PRId64 "\"",
                      name, s->start, s->end, s->step);
+        if (s->width)
+            htc_put_text(&w->b, " htc:width=\"%u\"", s->width);
+        put(w, "/>\n");
         break;
     case HTC__SOURCE_DOUBLE:
         htc__double_text(s->start_real, number[0]);

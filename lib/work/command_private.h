@@ -22,6 +22,7 @@ typedef struct htc__source {
     htc_buf     values;    /* LIST: strings, each with its end */
     size_t      n_values;
     int64_t     start, end, step;
+    uint32_t    width; /* INTEGER: typed with zeros in front */
     double      start_real, end_real, step_real;
     uint64_t    count;
     htc_buf     uses; /* DocumentNode elements */

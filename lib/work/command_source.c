@@ -101,6 +101,23 @@ static htc_status add_list(const htc_env *env, const char *text, htc__source *s,
     return status;
 }
 
+/* Digits of a number; *zeros: there are some in front that mean nothing but how many there are to be. */
+static uint32_t digits_of(htc_bytes number, int *zeros)
+{
+    const char *p = number.data;
+    size_t      sign = number.len && (*p == '-' || *p == '+');
+    *zeros |= number.len > sign + 1 && p[sign] == '0';
+    return (uint32_t)(number.len - sign);
+}
+
+/* 001:010, as a shell and seq -w have it: as many digits as the longer of both. */
+static uint32_t width_of(const htc_bytes part[2])
+{
+    int      zeros = 0;
+    uint32_t first = digits_of(part[0], &zeros), last = digits_of(part[1], &zeros), most = first > last ? first : last;
+    return !zeros ? 0 : most < HTC__WIDTH_MAX ? most : HTC__WIDTH_MAX;
+}
+
 /* first:last[:step] of numbers; 0 if the text is something else. */
 static int read_range(const char *text, htc__source *s)
 {
@@ -124,6 +141,7 @@ static int read_range(const char *text, htc__source *s)
     if (htc__integer_parse(part[0], &s->start) == 1 && htc__integer_parse(part[1], &s->end) == 1 &&
         (n == 2 || htc__integer_parse(part[2], &s->step) == 1)) {
         s->kind = HTC__SOURCE_INTEGER;
+        s->width = width_of(part);
         return 1;
     }
     if (!htc__double_parse(part[0], &s->start_real) || !htc__double_parse(part[1], &s->end_real) ||

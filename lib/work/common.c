@@ -79,11 +79,39 @@ htc_status htc__refuse(htc_error *e, htc_status status, uint32_t line, const cha
     return status;
 }
 
+/* Where the host of an address begins that stands at `at`: behind the last @ before a slash. */
+static size_t host_of(htc_bytes text, size_t at)
+{
+    const char *p = text.data;
+    size_t      host = at;
+    for (; at < text.len && !strchr("/?# \t\r\n", p[at]); at++)
+        host = p[at] == '@' ? at + 1 : host;
+    return host;
+}
+
+/* What stands before the @ of an address is a name and a password. */
+static size_t without_secret(htc_bytes text, char *out, size_t cap)
+{
+    const char *p = text.data;
+    size_t      used = 0;
+    for (size_t i = 0; i < text.len && used + 4 < cap;) {
+        out[used++] = p[i++];
+        size_t host = i >= 3 && memcmp(p + i - 3, "://", 3) == 0 ? host_of(text, i) : i;
+        if (host > i) {
+            memcpy(out + used, "***@", 4);
+            used += 4;
+            i = host;
+        }
+    }
+    return used;
+}
+
 htc__quoted htc__quote(htc_bytes text)
 {
     htc__quoted q;
-    size_t      n = text.len > 60 ? 60 : text.len;
-    char        part[64];
+    char        part[64], shown[512];
+    text = (htc_bytes){ shown, without_secret(text, shown, sizeof shown) };
+    size_t n = text.len > 60 ? 60 : text.len;
     if (n)
         memcpy(part, text.data, n);
     part[n] = '\0';

@@ -9,7 +9,7 @@
 
 htc_status htc__compile_refuse(htc__compiler *c, htc_status status, const xmlNode *at, const char *why)
 {
-    return htc__refuse(c->error, status, htc__xml_line(at), htc__xml_name(at), "%s", why);
+    return htc__xml_refuse(c->error, status, at, "%s", why);
 }
 
 htc_status htc__compile_spend(htc__compiler *c, const xmlNode *at, uint64_t n)
@@ -22,7 +22,7 @@ htc_status htc__compile_spend(htc__compiler *c, const xmlNode *at, uint64_t n)
 
 static htc_status not_done(htc__compiler *c, const xmlNode *node)
 {
-    return htc__refuse(c->error, HTC_EUNSUPPORTED, htc__xml_line(node), htc__xml_name(node),
+    return htc__xml_refuse(c->error, HTC_EUNSUPPORTED, node,
                        "%s asks for something that is not done here", htc__xml_name(node));
 }
 
@@ -79,7 +79,7 @@ htc_status htc__compile_foreign(htc__compiler *c, const xmlNode *node)
     if (htc__xml_in(node, HTC_JSDL_NS) || htc__xml_in(node, HTC_POSIX_NS) || htc__xml_in(node, HTC_SWEEP_NS) ||
         htc__xml_in(node, HTC_SWEEP_FUNCTIONS_NS) || htc__xml_in(node, HTC_OWN_NS) || htc__xml_in(node, HTC_HPCP_NS) ||
         htc__xml_in(node, HTC_SPMD_NS) || htc__xml_in(node, HTC_FILE_SWEEP_NS) || htc__xml_in(node, HTC_SWEEP_DRAFT_NS))
-        return htc__refuse(c->error, HTC_EUNSUPPORTED, htc__xml_line(node), htc__xml_name(node),
+        return htc__xml_refuse(c->error, HTC_EUNSUPPORTED, node,
                            "%s is not done here, in %s", htc__xml_name(node), htc__xml_name(node->parent));
     warn(c, node);
     return HTC_OK;
@@ -91,7 +91,7 @@ static htc_status no_file_system(htc__compiler *c, const xmlNode *node)
     if (!name)
         return HTC_OK;
     xmlFree(name);
-    return htc__refuse(c->error, HTC_EUNSUPPORTED, htc__xml_line(node), htc__xml_name(node),
+    return htc__xml_refuse(c->error, HTC_EUNSUPPORTED, node,
                        "attribute filesystemName of %s is not done here", htc__xml_name(node));
 }
 
@@ -139,6 +139,16 @@ static htc_status posix_application(htc__compiler *c, const xmlNode *application
                        : htc__compile_refuse(c, HTC_ENOEXEC, application, "POSIXApplication has no Executable to run");
 }
 
+/* One of another kind, or none. */
+static htc_status no_application(htc__compiler *c, const xmlNode *application)
+{
+    for (const xmlNode *n = htc__xml_first(application); n; n = htc__xml_next(n))
+        if (!htc__xml_in(n, HTC_JSDL_NS))
+            return htc__xml_refuse(c->error, HTC_ENOEXEC, n, "the application %s of namespace %s is not done here, only POSIXApplication is", htc__xml_name(n),
+                                   n->ns ? (const char *)n->ns->href : "\"\"");
+    return htc__compile_refuse(c, HTC_ENOEXEC, application, "Application has no POSIXApplication with an Executable to run");
+}
+
 static htc_status application(htc__compiler *c, const xmlNode *node)
 {
     const xmlNode *posix = NULL;
@@ -156,7 +166,7 @@ static htc_status application(htc__compiler *c, const xmlNode *node)
             return status;
     }
     c->has_application = posix != NULL;
-    return HTC_OK;
+    return posix ? HTC_OK : no_application(c, node);
 }
 
 /* The one number of a range that says "at least": its lower bound, or what it has to be exactly. An upper bound alone
@@ -358,7 +368,7 @@ static htc_status compile_definition(htc__compiler *c, const xmlNode *root)
         if (status == HTC_OK && __builtin_add_overflow(c->count, size, &c->count))
             status = htc__compile_refuse(c, HTC_ETOOBIG, n, "the document makes more than 2^64 tasks");
         if (status == HTC_OK && c->count > c->tasks_max)
-            status = htc__refuse(c->error, HTC_ETOOBIG, htc__xml_line(n), "Sweep",
+            status = htc__xml_refuse(c->error, HTC_ETOOBIG, n,
                                  "the document makes %" PRIu64 " tasks or more, and %" PRIu64 " are allowed", c->count,
                                  c->tasks_max);
     }
@@ -390,8 +400,12 @@ static htc_status try_task(const htc__compiler *c, const htc_spec *spec, uint64_
     size_t     slot = SIZE_MAX;
     htc_status status = htc__spec_expand(spec, index, &task, &slot, c->error);
     htc_task_destroy(task);
-    if (status != HTC_OK && slot != SIZE_MAX && c->error && slot < c->n_slots)
+    if (status != HTC_OK && slot != SIZE_MAX && c->error && slot < c->n_slots) {
         memcpy(&c->error->line, c->lines.data + slot * sizeof(uint32_t), sizeof(uint32_t));
+        for (size_t i = 1; i < c->n_elements; i++)
+            if (c->elements[i].slot == slot + 1)
+                htc__xml_place(c->error, c->elements[i].node);
+    }
     return status;
 }
 
@@ -495,8 +509,10 @@ htc_status htc_spec_parse(const htc_env *env, htc_bytes xml, const htc_spec_opti
     htc_status       status = htc__options_copy(&o, sizeof o, options, options ? options->size : 0, sizeof o.size);
     if (status == HTC_OK)
         status = htc__xml_read(xml, o.bytes_max ? o.bytes_max : HTC_XML_BYTES_MAX, &doc, &ours);
-    if (status == HTC_OK)
+    if (status == HTC_OK) {
+        doc->_private = &xml; /* for the columns of errors */
         status = htc__schema_check(doc, &ours);
+    }
     if (status == HTC_OK)
         status = compile(env, doc, o.tasks_max ? o.tasks_max : HTC_TASKS_MAX, out, &ours);
     xmlFreeDoc(doc);

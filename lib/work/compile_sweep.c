@@ -23,7 +23,7 @@ static htc_status values(htc__compiler *c, const xmlNode *function, uint64_t *co
     htc_put_varint(&c->tree, n);
     for (const xmlNode *v = htc__xml_first(function); v; v = htc__xml_next(v)) {
         if (htc__xml_first(v))
-            return htc__refuse(c->error, HTC_EUNSUPPORTED, htc__xml_line(v), "Value",
+            return htc__xml_refuse(c->error, HTC_EUNSUPPORTED, v,
                                "a Value that holds elements (%s) is not done here", htc__xml_name(htc__xml_first(v)));
         xmlChar *text = htc__xml_text(v);
         if (!text)
@@ -121,7 +121,7 @@ static htc_status integer_attribute(htc__compiler *c, const xmlNode *node, const
     xmlChar   *text = htc__xml_attribute(node, NULL, name);
     htc_status status = HTC_OK;
     if (text && htc__integer_parse(htc_bytes_of((const char *)text), out) != 1)
-        status = htc__refuse(c->error, HTC_ESWEEP, htc__xml_line(node), htc__xml_name(node),
+        status = htc__xml_refuse(c->error, HTC_ESWEEP, node,
                              "%s=%s of %s does not fit into 64 bits", name,
                              htc__quote(htc_bytes_of((const char *)text)).text, htc__xml_name(node));
     xmlFree(text);
@@ -133,7 +133,7 @@ static htc_status double_attribute(htc__compiler *c, const xmlNode *node, const 
     xmlChar   *text = htc__xml_attribute(node, NULL, name);
     htc_status status = HTC_OK;
     if (text && (!htc__double_parse(htc_bytes_of((const char *)text), out) || !isfinite(*out)))
-        status = htc__refuse(c->error, HTC_ESWEEP, htc__xml_line(node), htc__xml_name(node),
+        status = htc__xml_refuse(c->error, HTC_ESWEEP, node,
                              "%s=%s of %s is not a finite number", name,
                              htc__quote(htc_bytes_of((const char *)text)).text, htc__xml_name(node));
     xmlFree(text);
@@ -152,12 +152,26 @@ static htc_status check_steps(htc__compiler *c, const xmlNode *node, const loop 
         snprintf(range, sizeof range, "from %" PRId64 " to %" PRId64 " by %" PRId64, l->start, l->end, l->step);
     }
     if (status != HTC_OK)
-        return htc__refuse(c->error, HTC_ETOOBIG, htc__xml_line(node), htc__xml_name(node),
+        return htc__xml_refuse(c->error, HTC_ETOOBIG, node,
                            "%s %s has more steps than can be counted", htc__xml_name(node), range);
     if (l->raw == 0)
-        return htc__refuse(c->error, HTC_ESWEEP, htc__xml_line(node), htc__xml_name(node), "%s %s is empty",
+        return htc__xml_refuse(c->error, HTC_ESWEEP, node, "%s %s is empty",
                            htc__xml_name(node), range);
     return HTC_OK;
+}
+
+/* htc:width: digits at least. */
+static htc_status put_width(htc__compiler *c, const xmlNode *node)
+{
+    xmlChar   *text = htc__xml_attribute(node, HTC_OWN_NS, "width");
+    uint64_t   width = 0;
+    htc_status status = HTC_OK;
+    if (text && (htc__unsigned_parse(htc_bytes_of((const char *)text), &width) != 1 || width > HTC__WIDTH_MAX))
+        status = htc__xml_refuse(c->error, HTC_ESWEEP, node, "htc:width=%s is none of 0 to %u",
+                             htc__quote(htc_bytes_of((const char *)text)).text, HTC__WIDTH_MAX);
+    xmlFree(text);
+    htc_put_varint(&c->tree, width);
+    return status;
 }
 
 static htc_status loop_integer(htc__compiler *c, const xmlNode *node, uint64_t *count)
@@ -178,7 +192,8 @@ static htc_status loop_integer(htc__compiler *c, const xmlNode *node, uint64_t *
     htc_put_u64(&c->tree, (uint64_t)l.start);
     htc_put_u64(&c->tree, (uint64_t)l.step);
     htc_put_u64(&c->tree, l.raw);
-    return exceptions(c, node, &l, count);
+    status = put_width(c, node);
+    return status == HTC_OK ? exceptions(c, node, &l, count) : status;
 }
 
 static htc_status loop_double(htc__compiler *c, const xmlNode *node, uint64_t *count)
@@ -321,7 +336,7 @@ static htc_status add_place(htc__compiler *c, const xmlNode *match, const htc__p
     const htc__element *e = &c->elements[place->element];
     uint32_t            slot = !place->attribute ? e->slot : strcmp(place->attribute, "name") == 0 ? e->name_slot : 0;
     if (!place->attribute && htc__xml_first(e->node))
-        return htc__refuse(c->error, HTC_ESWEEP, htc__xml_line(match), "Match",
+        return htc__xml_refuse(c->error, HTC_ESWEEP, match,
                            "Match selects %s (line %u), which holds elements, not text", htc__xml_name(e->node),
                            htc__xml_line(e->node));
     if (!slot)
@@ -387,7 +402,7 @@ static htc_status select_places(htc__compiler *c, const xmlNode *match, const bi
     if (status != HTC_OK)
         c->error->line = htc__xml_line(match);
     if (status == HTC_OK && s->n == 0)
-        status = htc__refuse(c->error, HTC_ESWEEP, htc__xml_line(match), "Match", "Match %s selects nothing",
+        status = htc__xml_refuse(c->error, HTC_ESWEEP, match, "Match %s selects nothing",
                              htc__quote(t).text);
     xmlFree(text);
     return status;
@@ -499,7 +514,7 @@ static htc_status assignments(htc__compiler *c, const xmlNode *sweep, uint64_t *
         if (status != HTC_OK)
             return status;
         if (*steps && count != *steps)
-            return htc__refuse(c->error, HTC_ESWEEP, htc__xml_line(a), "Assignment",
+            return htc__xml_refuse(c->error, HTC_ESWEEP, a,
                                "assignments of one Sweep advance together, but one has %" PRIu64
                                " values and this one %" PRIu64,
                                *steps, count);

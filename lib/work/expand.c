@@ -58,12 +58,12 @@ static void json_text(htc_buf *b, htc_bytes text)
     htc_put_u8(b, '"');
 }
 
-static void json_member(expander *x, htc_bytes key, uint8_t kind, htc_bytes value)
+static void json_member(expander *x, htc_bytes key, int is_number, htc_bytes value)
 {
     htc_put_u8(&x->json, x->json.len > 1 ? ',' : '{');
     json_text(&x->json, key);
     htc_put_u8(&x->json, ':');
-    if (kind == HTC__FUNCTION_INTEGER || kind == HTC__FUNCTION_DOUBLE)
+    if (is_number)
         htc_put_raw(&x->json, value);
     else
         json_text(&x->json, value);
@@ -95,13 +95,15 @@ static htc_status add_edit(expander *x, const htc__param *p, size_t value, size_
 static htc_status assign(expander *x, const htc__assignment *a, uint64_t k)
 {
     uint32_t members = a->function.kind == HTC__FUNCTION_PAIRS ? 2 : 1;
+    /* JSON has no number with zeros in front. */
+    int is_number = a->function.kind == HTC__FUNCTION_DOUBLE || (a->function.kind == HTC__FUNCTION_INTEGER && !a->function.width);
     for (uint32_t which = 0; which < members; which++) {
         size_t at = x->values.len;
         htc__function_value(&a->function, k, which, &x->values);
         if (x->values.status != HTC_OK)
             return x->values.status;
         size_t len = x->values.len - at;
-        json_member(x, a->keys[which], a->function.kind, (htc_bytes){ x->values.data + at, len });
+        json_member(x, a->keys[which], is_number, (htc_bytes){ x->values.data + at, len });
         for (size_t i = 0; i < a->n_params; i++) {
             const htc__param *p = &x->spec->params[a->param_first + i];
             htc_status        status = members == 1 || p->which == which ? add_edit(x, p, at, len) : HTC_OK;
@@ -507,6 +509,32 @@ static htc_status fill(expander *x)
     return x->task.executable ? HTC_OK : HTC_ECORRUPT;
 }
 
+static size_t most_of(const char *const *words, size_t n, size_t *all)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(words[i]);
+        *all += len + 1 + sizeof(char *);
+        most = len > most ? len : most;
+    }
+    return most;
+}
+
+/* A system that does not hand it over says so when the task is to begin, and names no limit. */
+static htc_status check_handed(const expander *x)
+{
+    const htc_task *t = &x->task;
+    size_t          all = 0, arg = most_of(x->args, t->n_args, &all), env = most_of(x->environ, t->n_env, &all);
+    if (arg > HTC_TASK_WORD_MAX || env > HTC_TASK_WORD_MAX)
+        return htc__refuse(x->error, HTC_ETOOBIG, 0, arg > HTC_TASK_WORD_MAX ? "Argument" : "Environment",
+                           "one word of task %" PRIu64 " has %zu bytes, more than %zu (MAX_ARG_STRLEN): give it in a file", t->index,
+                           arg > HTC_TASK_WORD_MAX ? arg : env, HTC_TASK_WORD_MAX);
+    if (all > HTC_TASK_HANDED_MAX)
+        return htc__refuse(x->error, HTC_ETOOBIG, 0, "", "the words and the environment of task %" PRIu64 " have %zu bytes, more than %zu (ARG_MAX): give them in a file",
+                           t->index, all, HTC_TASK_HANDED_MAX);
+    return HTC_OK;
+}
+
 static htc_status build(expander *x, htc_task **out)
 {
     const htc_spec *s = x->spec;
@@ -531,8 +559,11 @@ static htc_status build(expander *x, htc_task **out)
     x->text = x->hosts + texts + n;
     htc_status status = fill(x);
     if (status == HTC_OK) {
-        htc_bytes bytes;
         x->slot = SIZE_MAX;
+        status = check_handed(x);
+    }
+    if (status == HTC_OK) {
+        htc_bytes bytes;
         x->task.args = x->args;
         x->task.env = x->environ;
         x->task.in = x->in;

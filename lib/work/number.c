@@ -1,4 +1,5 @@
 /* Numbers as XML Schema writes them, whatever the locale says. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,16 +151,9 @@ static int shortest(double v, char digits[20], int *exponent)
     return 0;
 }
 
-void htc__double_text(double v, char out[HTC__DOUBLE_TEXT_MAX])
+/* n digits, the first before the point, times ten to the exponent. */
+static void put_digits(const char *sign, const char *digits, int n, int exponent, char out[HTC__DOUBLE_TEXT_MAX])
 {
-    char digits[20];
-    int  exponent = 0;
-    if (!isfinite(v) || v == 0) {
-        snprintf(out, HTC__DOUBLE_TEXT_MAX, "%s", isnan(v) ? "NaN" : v == 0 ? "0" : v > 0 ? "INF" : "-INF");
-        return;
-    }
-    int         n = shortest(v < 0 ? -v : v, digits, &exponent);
-    const char *sign = v < 0 ? "-" : "";
     if (exponent >= 16 || exponent < -5)
         snprintf(out, HTC__DOUBLE_TEXT_MAX, "%s%c%s%.*se%+d", sign, digits[0], n > 1 ? "." : "", n - 1, digits + 1,
                  exponent);
@@ -170,4 +164,66 @@ void htc__double_text(double v, char out[HTC__DOUBLE_TEXT_MAX])
     else
         snprintf(out, HTC__DOUBLE_TEXT_MAX, "%s%.*s.%.*s", sign, exponent + 1, digits, n - exponent - 1,
                  digits + exponent + 1);
+}
+
+void htc__double_text(double v, char out[HTC__DOUBLE_TEXT_MAX])
+{
+    char digits[20];
+    int  exponent = 0;
+    if (!isfinite(v) || v == 0) {
+        snprintf(out, HTC__DOUBLE_TEXT_MAX, "%s", isnan(v) ? "NaN" : v == 0 ? "0" : v > 0 ? "INF" : "-INF");
+        return;
+    }
+    int n = shortest(v < 0 ? -v : v, digits, &exponent);
+    put_digits(v < 0 ? "-" : "", digits, n, exponent, out);
+}
+
+__extension__ typedef __int128 wide;
+
+/* A number as it was written: an integer times ten to *scale. */
+static wide decimal_of(double v, int *scale)
+{
+    char digits[20];
+    int  exponent = 0, n = v == 0 ? 0 : shortest(v < 0 ? -v : v, digits, &exponent);
+    wide m = 0;
+    for (int i = 0; i < n; i++)
+        m = m * 10 + (digits[i] - '0');
+    *scale = n ? exponent - (n - 1) : INT_MAX;
+    return v < 0 ? -m : m;
+}
+
+/* 0: it does not fit. */
+static int rescale(wide *m, int from, int to)
+{
+    for (; *m && from > to; from--)
+        if (__builtin_mul_overflow(*m, (wide)10, m))
+            return 0;
+    return 1;
+}
+
+/* In tenths, hundredths, ..., as a person would count, not in halves: -0.3 and three times 0.1 are 0. */
+void htc__double_step_text(double start, double step, uint64_t k, char out[HTC__DOUBLE_TEXT_MAX])
+{
+    char digits[20];
+    int  scales[2], n = 0;
+    wide a = decimal_of(start, &scales[0]), s = decimal_of(step, &scales[1]), v;
+    int  scale = scales[0] < scales[1] ? scales[0] : scales[1];
+    int  fits = rescale(&a, scales[0], scale) && rescale(&s, scales[1], scale) && !__builtin_mul_overflow(s, (wide)k, &v) &&
+               !__builtin_add_overflow(a, v, &v);
+    wide positive = !fits ? 0 : v < 0 ? -v : v;
+    for (; fits && positive && positive % 10 == 0; scale++)
+        positive /= 10;
+    for (wide rest = positive; fits && rest; rest /= 10)
+        n++;
+    if (!fits || n > 17) {
+        htc__double_text(start + (double)k * step, out);
+        return;
+    }
+    if (n == 0) {
+        snprintf(out, HTC__DOUBLE_TEXT_MAX, "0");
+        return;
+    }
+    for (int i = n; i-- > 0; positive /= 10)
+        digits[i] = (char)('0' + (int)(positive % 10));
+    put_digits(v < 0 ? "-" : "", digits, n, scale + n - 1, out);
 }

@@ -355,14 +355,14 @@ static htc_status check_one_attribute(const xmlNode *node, const declaration *d,
     if (ns && strcmp(ns, d->ns) != 0 && allows_other(d->attributes))
         return HTC_OK;
     if (ns || !find_attribute(d->attributes, name, &type))
-        return htc__refuse(error, HTC_ESCHEMA, htc__xml_line(node), htc__xml_name(node),
+        return htc__xml_refuse(error, HTC_ESCHEMA, node,
                            "%s may not have the attribute %s", htc__xml_name(node), name);
     xmlChar *value = htc__xml_attribute(node, NULL, name);
     if (!value)
         return HTC_ENOMEM;
     htc_status status = HTC_OK;
     if (!text_fits(type, (const char *)value))
-        status = htc__refuse(error, HTC_ESCHEMA, htc__xml_line(node), htc__xml_name(node),
+        status = htc__xml_refuse(error, HTC_ESCHEMA, node,
                              "attribute %s of %s is %s, which is not %s", name, htc__xml_name(node),
                              htc__quote(htc_bytes_of((const char *)value)).text, text_wanted(type));
     xmlFree(value);
@@ -386,7 +386,7 @@ static htc_status check_attributes(const xmlNode *node, const declaration *d, ht
         snprintf(name, sizeof name, "%.*s", (int)(colon - p), p);
         xmlChar *value = htc__xml_attribute(node, NULL, name);
         if (!value)
-            return htc__refuse(error, HTC_ESCHEMA, htc__xml_line(node), htc__xml_name(node),
+            return htc__xml_refuse(error, HTC_ESCHEMA, node,
                                "%s needs the attribute %s", htc__xml_name(node), name);
         xmlFree(value);
     }
@@ -419,9 +419,9 @@ static htc_status missing(const xmlNode *parent, const xmlNode *found, htc_bytes
 {
     const char *name = word.data;
     if (!found)
-        return htc__refuse(error, HTC_ESCHEMA, htc__xml_line(parent), htc__xml_name(parent), "%s has no %.*s",
+        return htc__xml_refuse(error, HTC_ESCHEMA, parent, "%s has no %.*s",
                            htc__xml_name(parent), (int)word.len, name);
-    return htc__refuse(error, HTC_ESCHEMA, htc__xml_line(found), htc__xml_name(found),
+    return htc__xml_refuse(error, HTC_ESCHEMA, found,
                        "%s is not expected in %s here: %.*s has to come first", htc__xml_name(found),
                        htc__xml_name(parent), (int)word.len, name);
 }
@@ -464,7 +464,7 @@ static htc_status check_inside(const xmlNode *node, const declaration *d, htc_er
         /* In a list of one's own, a name stands for the declaration that is meant there. */
         const declaration *known = declared(c, foreign);
         if (!known && foreign && d && d->text != TEXT_ANYTHING && known_namespace(c))
-            return htc__refuse(error, HTC_ESCHEMA, htc__xml_line(c), htc__xml_name(c),
+            return htc__xml_refuse(error, HTC_ESCHEMA, c,
                                "there is no element %s in the namespace %s", htc__xml_name(c), c->ns->href);
         status = check_node(c, known, error);
     }
@@ -476,11 +476,11 @@ static htc_status check_elements(const xmlNode *node, const declaration *d, htc_
     const xmlNode *rest = NULL;
     for (const xmlNode *c = node->children; c; c = c->next)
         if ((c->type == XML_TEXT_NODE || c->type == XML_CDATA_SECTION_NODE) && !is_blank(c))
-            return htc__refuse(error, HTC_ESCHEMA, htc__xml_line(node), htc__xml_name(node), "%s may not hold text: %s",
+            return htc__xml_refuse(error, HTC_ESCHEMA, node, "%s may not hold text: %s",
                                htc__xml_name(node), htc__quote(htc__trim(htc_bytes_of((const char *)c->content))).text);
     htc_status status = check_order(node, d, &rest, error);
     if (status == HTC_OK && rest)
-        return htc__refuse(error, HTC_ESCHEMA, htc__xml_line(rest), htc__xml_name(rest),
+        return htc__xml_refuse(error, HTC_ESCHEMA, rest,
                            "%s is not expected in %s here%s", htc__xml_name(rest), htc__xml_name(node),
                            *d->content ? ": it is unknown, out of order or there too often" : "");
     return status == HTC_OK ? check_inside(node, d, error) : status;
@@ -490,7 +490,7 @@ static htc_status check_text(const xmlNode *node, const declaration *d, htc_erro
 {
     const xmlNode *child = htc__xml_first(node);
     if (child)
-        return htc__refuse(error, HTC_ESCHEMA, htc__xml_line(child), htc__xml_name(child),
+        return htc__xml_refuse(error, HTC_ESCHEMA, child,
                            "%s is not expected in %s, which holds text", htc__xml_name(child), htc__xml_name(node));
     xmlChar *text = htc__xml_text(node);
     if (!text)
@@ -500,7 +500,7 @@ static htc_status check_text(const xmlNode *node, const declaration *d, htc_erro
         type = htc__xml_is(node->parent, HTC_SWEEP_FUNCTIONS_NS, "LoopInteger") ? TEXT_INTEGER : TEXT_DOUBLE;
     htc_status status = HTC_OK;
     if (!text_fits(type, (const char *)text))
-        status = htc__refuse(error, HTC_ESCHEMA, htc__xml_line(node), htc__xml_name(node), "%s is %s, which is not %s",
+        status = htc__xml_refuse(error, HTC_ESCHEMA, node, "%s is %s, which is not %s",
                              htc__xml_name(node), htc__quote(htc_bytes_of((const char *)text)).text, text_wanted(type));
     xmlFree(text);
     return status;
@@ -521,7 +521,7 @@ htc_status htc__schema_check(const xmlDoc *doc, htc_error *error)
 {
     const xmlNode *root = xmlDocGetRootElement((xmlDoc *)(uintptr_t)doc);
     if (!htc__xml_is(root, HTC_JSDL_NS, "JobDefinition"))
-        return htc__refuse(error, HTC_ESCHEMA, htc__xml_line(root), htc__xml_name(root),
+        return htc__xml_refuse(error, HTC_ESCHEMA, root,
                            "the document begins with %s of namespace %s, not with JobDefinition of " HTC_JSDL_NS,
                            htc__xml_name(root),
                            htc__quote(htc_bytes_of(root->ns ? (const char *)root->ns->href : "")).text);

@@ -8,7 +8,7 @@
  *                           varint start, varint end
  *     count of children, each a sweep
  *   function: u8 kind, then  VALUES, PAIRS  count, bytes each
- *                            INTEGER        u64 start, u64 step, u64 raw, count of exceptions: varint distance
+ *                            INTEGER        u64 start, u64 step, u64 raw, varint width, count of exceptions: varint distance
  *                            DOUBLE         f64 start, f64 step, u64 raw, exceptions likewise */
 #include <math.h>
 #include <string.h>
@@ -65,11 +65,14 @@ static int read_function(decoder *d, htc__function *f)
     case HTC__FUNCTION_VALUES:
     case HTC__FUNCTION_PAIRS:
         return read_values(d, f);
-    case HTC__FUNCTION_INTEGER:
+    case HTC__FUNCTION_INTEGER: {
         f->start = (int64_t)htc_get_u64(r);
         f->step = (int64_t)htc_get_u64(r);
         f->raw = htc_get_u64(r);
-        return read_exceptions(d, f);
+        uint64_t width = htc_get_varint(r);
+        f->width = width <= HTC__WIDTH_MAX ? (uint32_t)width : 0;
+        return width <= HTC__WIDTH_MAX && read_exceptions(d, f);
+    }
     case HTC__FUNCTION_DOUBLE:
         f->start_real = htc_get_f64(r);
         f->step_real = htc_get_f64(r);

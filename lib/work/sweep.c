@@ -90,6 +90,12 @@ void htc__pair_at(uint64_t n, uint64_t k, uint64_t *i, uint64_t *j)
     *j = low + 1 + (k - pairs_before(n, low));
 }
 
+static void put_integer(htc_buf *out, int64_t v, uint32_t width)
+{
+    uint64_t positive = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    htc_put_text(out, "%s%0*" PRIu64, v < 0 ? "-" : "", width ? (int)width : 1, positive);
+}
+
 void htc__function_value(const htc__function *f, uint64_t k, uint32_t which, htc_buf *out)
 {
     char     text[HTC__DOUBLE_TEXT_MAX];
@@ -103,10 +109,10 @@ void htc__function_value(const htc__function *f, uint64_t k, uint32_t which, htc
         htc_put_raw(out, f->values[pair[which ? 1 : 0]]);
         break;
     case HTC__FUNCTION_INTEGER:
-        htc_put_text(out, "%" PRId64, (int64_t)((uint64_t)f->start + htc__function_step(f, k) * (uint64_t)f->step));
+        put_integer(out, (int64_t)((uint64_t)f->start + htc__function_step(f, k) * (uint64_t)f->step), f->width);
         break;
     case HTC__FUNCTION_DOUBLE:
-        htc__double_text(f->start_real + (double)htc__function_step(f, k) * f->step_real, text);
+        htc__double_step_text(f->start_real, f->step_real, htc__function_step(f, k), text);
         htc_put_raw(out, htc_bytes_of(text));
         break;
     }

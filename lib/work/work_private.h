@@ -24,6 +24,10 @@
 #define HTC_TASKS_MAX       (UINT64_C(1) << 40)
 #define HTC_XML_BYTES_MAX   ((size_t)15 << 20)
 #define HTC_TASK_TEXTS_MAX  ((size_t)4 << 20) /* of one task, expanded; a system hands at most about half of it to a program */
+/* What Linux hands to a program with 8 MiB of stack: words and environment together, with a pointer each, less what a task is told besides;
+ * and of one of them. */
+#define HTC_TASK_HANDED_MAX (((size_t)2 << 20) - ((size_t)64 << 10))
+#define HTC_TASK_WORD_MAX   (((size_t)128 << 10) - 1)
 #define HTC_SWEEPS_MAX      4096u  /* of one document, nested or not */
 #define HTC_SWEEP_DEPTH_MAX 32u    /* of nesting */
 #define HTC_MATCHES_MAX     4096u  /* Match elements */
@@ -87,6 +91,7 @@ typedef enum htc__function_kind {
 typedef struct htc__function {
     uint8_t          kind;
     int64_t          start, step;
+    uint32_t         width; /* INTEGER: digits at least, with zeros in front; 0: as many as there are */
     double           start_real, step_real;
     uint64_t         raw;
     const uint64_t  *exceptions;
@@ -110,6 +115,8 @@ htc_status htc__double_steps(double start, double end, double step, uint64_t *st
 /* Shortest text that reads back as the same number, "1e+22" only beyond 16 digits; no locale. */
 #define HTC__DOUBLE_TEXT_MAX 40
 void htc__double_text(double v, char out[HTC__DOUBLE_TEXT_MAX]);
+/* start + k * step, in decimal, where they are short enough; else as the sum of doubles is. */
+void htc__double_step_text(double start, double step, uint64_t k, char out[HTC__DOUBLE_TEXT_MAX]);
 /* The lexical forms of xsd:double and xsd:integer, whole text, blanks around allowed. 0 if it is none. */
 int htc__double_parse(htc_bytes text, double *out);
 /* 1 ok, 0 not an integer, -1 an integer beyond 64 bits. */
@@ -156,7 +163,8 @@ struct htc_spec {
 /* htc_spec_task; *slot is the number of the slot that made it fail, SIZE_MAX if none did. */
 htc_status htc__spec_expand(const htc_spec *spec, uint64_t index, htc_task **out, size_t *slot, htc_error *error);
 
-#define HTC__SPEC_MAGIC UINT32_C(0x31535748) /* "HWS1" */
+#define HTC__SPEC_MAGIC UINT32_C(0x32535748) /* "HWS2" */
+#define HTC__WIDTH_MAX  64u
 #define HTC__TASK_MAGIC UINT32_C(0x31545748) /* "HWT1" */
 
 /* A name that stays below the directory it is taken in: relative, no "..", not empty. */

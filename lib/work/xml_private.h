@@ -6,7 +6,8 @@
 
 #include "work/work_private.h"
 
-/* Parse without network, entities or document type. HTC_EXML or HTC_ETOOBIG. xmlFreeDoc ends it. */
+/* Parse without network, entities or document type. HTC_EXML or HTC_ETOOBIG. xmlFreeDoc ends it. Whoever sets (*out)->_private to the htc_bytes that
+ * it was read from has columns in its errors. */
 htc_status htc__xml_read(htc_bytes xml, size_t bytes_max, xmlDoc **out, htc_error *error);
 /* HTC_ESCHEMA at the first element that breaks our schema (schema.c). */
 htc_status htc__schema_check(const xmlDoc *doc, htc_error *error);
@@ -16,6 +17,10 @@ int htc__xml_in(const xmlNode *node, const char *ns);
 /* "Argument": the element a message names. */
 const char *htc__xml_name(const xmlNode *node);
 uint32_t    htc__xml_line(const xmlNode *node);
+/* As htc__refuse, with where the element stands: line, column, and its path from the root. */
+htc_status htc__xml_refuse(htc_error *e, htc_status status, const xmlNode *node, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void htc__xml_place(htc_error *e, const xmlNode *node);
 /* First child element, next sibling element; NULL at the end. */
 const xmlNode *htc__xml_first(const xmlNode *node);
 const xmlNode *htc__xml_next(const xmlNode *node);

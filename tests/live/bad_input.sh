@@ -71,6 +71,24 @@ refuse 2 'no such program' "${H[@]}" submit -- not-there.sh
 echo text > plain.txt
 refuse 2 'not executable' "${H[@]}" submit -- ./plain.txt
 refuse 2 'cannot read' "${H[@]}" submit --input not-there -- true
+# A script is no document, and what it cannot be run by is said before it is a task.
+printf '#!/bin/sh\necho new %s\n' "$RANDOM$RANDOM" > script.sh
+printf '#!/bin/sh\r\ntrue\r\n' > crlf.sh
+printf '#!/not/there/sh\ntrue\n' > interpreter.sh
+printf '#!/usr/bin/env not-there\ntrue\n' > env.sh
+chmod +x ./*.sh
+refuse 2 'script.sh: this is a script.*htc submit -- ./script.sh' "${H[@]}" submit script.sh
+refuse 2 'crlf.sh: its lines end with CR LF' "${H[@]}" submit -- ./crlf.sh
+refuse 2 'interpreter.sh: its interpreter /not/there/sh is not there' "${H[@]}" submit -- ./interpreter.sh
+refuse 2 'env.sh: its interpreter not-there is not there' "${H[@]}" submit -- ./env.sh
+# A mistake beside a file that is uploaded for the first time is told as that mistake.
+refuse 1 'no place uses the source "x"' "${H[@]}" submit -- ./script.sh ::: x=1:2
+expect 2 "${H[@]}" validate unsupported.jsdl --json
+[ "$(json "$out" '(v["where"]["file"], v["where"]["element"], v["where"]["line"], v["where"]["column"])')" = \
+    "('unsupported.jsdl', '/JobDefinition/JobDescription/Application/POSIXApplication/UserName', 3, 34)" ] || fail "no line, column and path: $out"
+head -c 15728641 /dev/zero | tr '\0' 'a' > long.txt
+refuse 2 'long.txt: longer than 15728640 bytes' "${H[@]}" submit -- echo '{}' :::: long.txt
+rm long.txt
 refuse 2 'leaves' "${H[@]}" submit --input ../x=plain.txt -- true
 refuse 2 'leaves' "${H[@]}" submit --output '../%j' -- true
 refuse 1 'not a time' "${H[@]}" submit --time soon -- true

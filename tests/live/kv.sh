@@ -174,6 +174,10 @@ expect 0 "${H[@]}" put short x --ttl 0.2s
 ended() { ! "${H[@]}" get short > /dev/null 2>&1; }
 soon ended
 expect 4 "${H[@]}" get short
+expect 0 "${H[@]}" put short x --ttl 60
+expect 0 "${mortal[@]}" short '' - 0
+[ "${out#* }" = free ] && [ "${out% *}" -le 60 ] || fail "a number alone is seconds: $out"
+expect 0 "${H[@]}" delete short
 expect 1 "${H[@]}" put short x --ttl 0
 expect 1 "${H[@]}" put short x --ttl soon
 expect 1 "${H[@]}" append short x --ttl 1h

@@ -28,7 +28,7 @@ static const struct {
       { "0 run 2", "1 run 3", "2 run 5" } },
     { "double loop without accumulated error",
       JSDL_DOC(RUN ARG("a"), SWEEP(ASSIGN("//p:Argument", "<f:LoopDouble start=\"0\" end=\"1\" step=\"0.1\"/>"))), 11,
-      { "1 run 0.1", "3 run 0.30000000000000004", "10 run 1" } },
+      { "1 run 0.1", "3 run 0.3", "10 run 1" } },
     { "double loop down, with an exception",
       JSDL_DOC(RUN ARG("a"), SWEEP(ASSIGN("//p:Argument", "<f:LoopDouble start=\"1\" end=\"-1\" step=\"-0.5\">"
                                                           "<f:Exception>0.0</f:Exception></f:LoopDouble>"))),
