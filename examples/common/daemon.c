@@ -19,6 +19,9 @@ static const struct {
     { { "slot", required_argument, NULL, 'n' }, "N", "which place of this machine" },
     { { "user", required_argument, NULL, 'u' }, "NAME", "whose tasks it runs" },
     { { "site", required_argument, NULL, 'i' }, "NAME", "site it belongs to" },
+    { { "uid", required_argument, NULL, 'U' }, "UID", "become this user (root alone)" },
+    { { "gid", required_argument, NULL, 'G' }, "GID", "with this group" },
+    { { "confine", no_argument, NULL, 'C' }, "", "its tasks are another user's with this uid: confine them" },
 };
 #define KNOWN (sizeof known / sizeof known[0])
 
@@ -45,7 +48,7 @@ htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *al
 {
     struct option table[KNOWN + 3] = { { "help", no_argument, NULL, 'h' }, { "version", no_argument, NULL, 'V' } };
     size_t        n = 2;
-    uint64_t      slot = 0;
+    uint64_t      slot = 0, uid = 0, gid = 0;
     htc_status    s = HTC_OK;
     for (size_t i = 0; i < KNOWN; i++)
         if (strchr(allowed, known[i].option.val))
@@ -74,6 +77,18 @@ htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *al
         case 'n':
             s = number(d, "slot", &slot);
             o->slot = (uint32_t)slot;
+            break;
+        case 'U':
+            s = number(d, "uid", &uid);
+            o->uid = (uint32_t)uid;
+            o->become = 1;
+            break;
+        case 'G':
+            s = number(d, "gid", &gid);
+            o->gid = (uint32_t)gid;
+            break;
+        case 'C':
+            o->confine = 1;
             break;
         case 'h':
             help(d, allowed);

@@ -9,7 +9,9 @@
 typedef struct htc_daemon_options {
     const char *dir, *config, *slots, *user, *site;
     uint64_t    agent;
-    uint32_t    slot;
+    uint32_t    slot, uid, gid;
+    uint32_t    become;  /* --uid was given */
+    uint32_t    confine;
 } htc_daemon_options;
 
 typedef struct htc_daemon {
@@ -23,7 +25,8 @@ typedef struct htc_daemon {
     htc_error    error;
 } htc_daemon;
 
-/* Reads the command line. allowed: letters of --dir d, --config c, --slots s, --agent a, --slot n, --user u, --site i.
+/* Reads the command line. allowed: letters of --dir d, --config c, --slots s, --agent a, --slot n, --user u, --site i,
+ * --uid U, --gid G, --confine C.
  * HTC_AGAIN: help or version was printed. */
 htc_status htc_daemon_parse(htc_daemon *d, int argc, char **argv, const char *allowed, htc_daemon_options *o);
 /* Opens state directory (which exists), configuration and log file (log/NAME.log). */

@@ -40,7 +40,7 @@ _htc()
     esac
     local common="--dir --user --token-file --json --help"
     if [[ -z $command ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "up down user login submit generate validate status tasks why logs fetch wait \
+        mapfile -t COMPREPLY < <(compgen -W "up down user login logout submit generate validate status tasks why logs fetch wait \
             cancel release retry rm users agents report keys kv help $common --version" -- "$cur")
         return
     fi
@@ -49,8 +49,9 @@ _htc()
     case $command in
     up) options="--config --slots --pause-max --foreground" ;;
     down) options="--now" ;;
-    user) options="--weight --password-file" words="add set" ;;
+    user) options="--weight --uid --password-file" words="add set rm" ;;
     login) options="--password-file" ;;
+    logout) options="--all" ;;
     submit) options=$work ;;
     generate) options="$work --exe --args --sweep --pairs --unordered --out" ;;
     validate) options="--count --show" ;;

@@ -90,11 +90,16 @@ run()
         echo "[fair]"
         echo "policy = $3"
         [ -z "$4" ] || echo "users = $4"
+        echo "[task]"
+        echo "others_as_owner = confined"
     } > "$folder/$name.ini"
     "$htc" --dir "$state" up --slots "$slots" --config "$folder/$name.ini"
+    local uid=65200 own=()
     for u in "${users[@]}"; do
+        uid=$((uid + 1))
+        [ "$(id -u)" != 0 ] || own=(--uid "$uid:$uid")
         head -c 18 /dev/urandom | base64 > "$folder/password"
-        "$htc" --dir "$state" user add "$u" --password-file "$folder/password" > /dev/null
+        "$htc" --dir "$state" user add "$u" "${own[@]}" --password-file "$folder/password" > /dev/null
     done
     rm -f "$folder/password"
     echo "$title: ${bags[*]} dockings, a user every $step s, $slots slots."

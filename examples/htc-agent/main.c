@@ -5,8 +5,22 @@
 #include "htcsched/agent_host.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 extern char **environ;
+
+/* What an agent before this one left in the slot is ended first, by root where root starts agents: it may be another user's. */
+static htc_status take_slot(htc_daemon *d, const htc_daemon_options *o, const char *slot)
+{
+    char       home[HTC_AGENT_HOST_HOME_MAX];
+    uint32_t   ended = 0;
+    htc_status s = htc_agent_host_recover(&d->env, slot, &ended, &d->error);
+    if (s == HTC_OK && o->become)
+        s = htc_agent_host_become(slot, o->uid, o->gid, home, &d->error);
+    if (s == HTC_OK && o->become && o->uid != 0 && setenv("HOME", home, 1) != 0)
+        s = HTC_ENOMEM;
+    return s;
+}
 
 static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
 {
@@ -14,8 +28,10 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     htc_agent_host *hands = NULL;
     htc_agent      *agent = NULL;
     char            slot[4200], node[64];
-    const char     *pass[257] = { NULL };
+    const char     *pass[257] = { NULL }, *seen[257] = { NULL };
     for (size_t i = 0; i < 256 && (pass[i] = htc_config_item(d->config, "task.env_pass", i)); i++)
+        ;
+    for (size_t i = 0; i < 256 && (seen[i] = htc_config_item(d->config, "task.confined_paths", i)); i++)
         ;
     htc_agent_options      options = { .size = sizeof options,
                                        .agent = o->agent,
@@ -34,11 +50,13 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                              .site = o->site ? o->site : "local",
                                              .env_pass = pass,
                                              .environ = (const char *const *)environ,
+                                             .confine = o->confine,
+                                             .confined_paths = seen,
                                              .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
     snprintf(slot, sizeof slot, "%s/%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->slot);
     htc_agent_host_node(&options.memory, &options.cores, node);
-    uint32_t   ended = 0;
-    htc_status s = htc_agent_host_recover(&d->env, slot, &ended, &d->error);
+    htc_status s = take_slot(d, o, slot);
+    hands_options.environ = (const char *const *)environ; /* HOME is in it now */
     if (s == HTC_OK)
         s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)
@@ -59,7 +77,7 @@ int main(int argc, char **argv)
 {
     htc_daemon         d = { .name = "htc-agent" };
     htc_daemon_options o = { 0 };
-    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcanui", &o);
+    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcanuiUGC", &o);
     if (s == HTC_OK && !o.agent) {
         snprintf(d.error.text, sizeof d.error.text, "--agent is missing: the gateway starts agents, people need not");
         s = HTC_EUSAGE;

@@ -43,9 +43,10 @@ static htc_status set_slots(htc_daemon *d, const char *slots)
     return htc_config_set(d->config, key, slots, &d->error);
 }
 
-static htc_status listen_all(htc_daemon *d, htc_host *host)
+static htc_status listen_all(htc_daemon *d, htc_host *host, uint32_t apart)
 {
-    int         others = htc_config_number(d->config, "server.others") != 0;
+    /* Agents of other uids come through the same door; the gateway asks each who it is. */
+    int         others = htc_config_number(d->config, "server.others") != 0 || apart == HTC_APART_UID;
     const char *listen = htc_config_text(d->config, "server.listen"), *colon = strrchr(listen, ':');
     htc_status  s = htc_host_listen_unix(host, htc_state_path(d->state, HTC_STATE_GATEWAY_SOCKET), others ? 0666 : 0600,
                                          1, &d->error);
@@ -57,24 +58,49 @@ static htc_status listen_all(htc_daemon *d, htc_host *host)
                                htc_state_path(d->state, HTC_STATE_TCP_TOKEN), 2, NULL, &d->error);
 }
 
+/* Who may reach the socket, and what keeps the tasks of different users apart. */
+static htc_status settle_people(htc_daemon *d, htc_gateway_options *o, char why[HTC_GATEWAY_HOST_WHY_MAX])
+{
+    uint32_t   others = htc_config_number(d->config, "server.others") != 0;
+    htc_error  closed = { 0 };
+    htc_status s = htc_state_share(d->state, others || geteuid() == 0, &closed);
+    if (s != HTC_OK && others) {
+        d->error = closed;
+        return s;
+    }
+    o->owner_only = !others;
+    o->apart = htc_gateway_host_apart(htc_state_dir(d->state), htc_config_number(d->config, "task.others_as_owner") != 0, s == HTC_OK, why);
+    if (s != HTC_OK && o->apart == HTC_APART_REFUSED)
+        snprintf(why, HTC_GATEWAY_HOST_WHY_MAX, "%.250s", closed.text);
+    o->apart_why = why;
+    return HTC_OK;
+}
+
 static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
 {
     htc_host                *host = NULL;
     htc_gateway_host        *hands = NULL;
     htc_gateway             *gateway = NULL;
-    char                     agent[4200], name[64], token[HTC_STATE_TOKEN_LEN + 1];
+    char                     agent[4200], name[64], token[HTC_STATE_TOKEN_LEN + 1], why[HTC_GATEWAY_HOST_WHY_MAX];
     htc_gateway_options      options = { .size = sizeof options };
+    uint32_t                 connections = (uint32_t)htc_config_number(d->config, "server.connections_max");
+    uint32_t                 strangers = (uint32_t)htc_config_number(d->config, "server.strangers_max");
     htc_host_options         host_options = { .size = sizeof host_options,
                                               .handle_signals = 1,
-                                              .connections_max =
-                                                  (uint32_t)htc_config_number(d->config, "server.connections_max") };
+                                              .connections_max = connections,
+                                              .strangers_max = strangers ? strangers : connections - connections / 4,
+                                              .uid_connections_max =
+                                                  (uint32_t)htc_config_number(d->config, "server.uid_connections_max") };
     htc_gateway_host_options hands_options = { .size = sizeof hands_options,
                                                .state_dir = htc_state_dir(d->state),
                                                .agent_path = agent_program(agent, sizeof agent),
                                                .config_path = o->config,
                                                .environ = (const char *const *)environ,
                                                .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
-    htc_status               s = htc_host_create(&d->env, &host_options, &host);
+    htc_status               s = settle_people(d, &options, why);
+    hands_options.apart = options.apart;
+    if (s == HTC_OK)
+        s = htc_host_create(&d->env, &host_options, &host);
     if (s == HTC_OK)
         s = htc_gateway_host_create(&d->env, host, &hands_options, &hands, &d->error);
     if (s == HTC_OK)
@@ -93,9 +119,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
         explicit_bzero(token, sizeof token);
     }
     if (s == HTC_OK)
-        s = htc_state_share(d->state, htc_config_number(d->config, "server.others") != 0, &d->error);
-    if (s == HTC_OK)
-        s = listen_all(d, host);
+        s = listen_all(d, host, options.apart);
     if (s == HTC_OK)
         s = htc_host_run(host, htc_gateway_ops(), gateway);
     htc_host_destroy(host);

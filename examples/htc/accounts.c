@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,37 +87,88 @@ static htc_status get_password(cli *c, const char *file, const char *user, uint3
     return HTC_OK;
 }
 
+/* UID:GID, UID or the name of an account of this machine. text NULL: an account of the user's own name, if root's system. */
+static htc_status find_uid(cli *c, const char *text, const char *name, json_t *request)
+{
+    struct stat    st;
+    char          *end = NULL;
+    uintmax_t      uid = text ? strtoumax(text, &end, 10) : 0, gid = 0;
+    int            number = text && end != text && (*end == ':' || !*end);
+    struct passwd *account = NULL;
+    if (!text && (stat(c->dir, &st) != 0 || st.st_uid != 0 || !(account = getpwnam(name))))
+        return HTC_OK;
+    if (number && *end == ':') {
+        const char *from = end + 1;
+        gid = strtoumax(from, &end, 10);
+        number = end != from && !*end;
+    } else if (!account) {
+        account = number ? uid < UINT32_MAX ? getpwuid((uid_t)uid) : NULL : getpwnam(text);
+        number = 0;
+    }
+    if (account) {
+        uid = account->pw_uid;
+        gid = account->pw_gid;
+    }
+    if ((!number && !account) || uid >= UINT32_MAX || gid >= UINT32_MAX)
+        return cli_error(c, HTC_EUSAGE, "--uid", "say an account's name, its UID, or UID:GID", "'%.60s' is no account of this machine", text);
+    json_object_set_new(request, "uid", json_integer((json_int_t)uid));
+    json_object_set_new(request, "gid", json_integer((json_int_t)gid));
+    return HTC_OK;
+}
+
+static htc_status remove_user(cli *c, const char *name)
+{
+    json_t    *answer;
+    htc_status s = api_call(c, json_pack("{s:s, s:s}", "op", "user.rm", "name", name), 0, &answer);
+    if (s != HTC_OK)
+        return s;
+    if (c->json)
+        put_json(c, answer);
+    else
+        printf("user %s is removed\n", name);
+    json_decref(answer);
+    return HTC_OK;
+}
+
 htc_status run_user(cli *c, int argc, char **argv)
 {
-    const char *file = NULL;
+    const char *file = NULL, *uid = NULL;
     int64_t     weight = -1;
     words       w;
     const opt   opts[] = {
           { "weight", 0, OPT_COUNT, &weight, "W", "share relative to others (1)" },
           { "password-file", 0, OPT_TEXT, &file, "F", "read the password from a file; - standard input" },
+          { "uid", 0, OPT_TEXT, &uid, "UID[:GID]", "the account whose uid the user's tasks get where root runs the system (NAME)" },
     };
     const command *cmd = find_command("user");
     char          *password = NULL;
     json_t        *answer;
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 2, &w);
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 3, &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 2, 2);
-    int set = s == HTC_OK && strcmp(w.at[0], "set") == 0;
-    if (s == HTC_OK && !set && strcmp(w.at[0], "add") != 0)
-        s = cli_error(c, HTC_EUSAGE, "user", "htc user add NAME, htc user set NAME --weight W", "'%.60s' is not known",
-                      w.at[0]);
+    int set = s == HTC_OK && strcmp(w.at[0], "set") == 0, remove = s == HTC_OK && strcmp(w.at[0], "rm") == 0;
+    if (s == HTC_OK && !set && !remove && strcmp(w.at[0], "add") != 0)
+        s = cli_error(c, HTC_EUSAGE, "user", "htc user add NAME, htc user set NAME --weight W, htc user rm NAME",
+                      "'%.60s' is not known", w.at[0]);
     if (s == HTC_OK && !valid_name(w.at[1]))
         s = cli_error(c, HTC_EUSAGE, "user", "letters, digits, - _ . and no more than 63 of them",
                       "'%.70s' cannot be a user's name", w.at[1]);
-    if (s == HTC_OK && (!set || file))
+    if (s == HTC_OK && !remove && (!set || file))
         s = get_password(c, file, w.at[1], 1, &password);
-    if (s == HTC_OK) {
+    if (s == HTC_OK && remove) {
+        s = remove_user(c, w.at[1]);
+    } else if (s == HTC_OK) {
         json_t *r = json_pack("{s:s, s:s}", "op", set ? "user.set" : "user.add", "name", w.at[1]);
         if (password)
             j_add(&r, "password", password);
         if (weight >= 0)
             json_object_set_new(r, "weight", json_integer(weight));
-        s = api_call(c, r, 0, &answer);
+        if (!set || uid)
+            s = find_uid(c, uid, w.at[1], r);
+        if (s == HTC_OK)
+            s = api_call(c, r, 0, &answer);
+        else
+            json_decref(r);
         if (s == HTC_OK) {
             if (c->json)
                 put_json(c, answer);
@@ -167,6 +220,34 @@ htc_status run_login(cli *c, int argc, char **argv)
         json_decref(answer);
     }
     forget(password);
+    words_free(&w);
+    return s;
+}
+
+htc_status run_logout(cli *c, int argc, char **argv)
+{
+    uint32_t       all = 0;
+    words          w;
+    const opt      opts[] = { { "all", 0, OPT_FLAG, &all, NULL, "every login of the user, on every machine and terminal" } };
+    const command *cmd = find_command("logout");
+    json_t        *answer;
+    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 1, &w);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 0, 1);
+    if (s == HTC_OK && w.count)
+        c->user = w.at[0];
+    if (s == HTC_OK)
+        s = api_call(c, json_pack("{s:s, s:b}", "op", "logout", "all", (int)all), 0, &answer);
+    /* One that does not count any more is of no use either. */
+    if (s == HTC_OK || s == HTC_EAUTH || s == HTC_EEXPIRED)
+        token_forget(c);
+    if (s == HTC_OK) {
+        if (c->json)
+            put_json(c, answer);
+        else
+            printf("%s is logged out\n", j_str(answer, "name"));
+        json_decref(answer);
+    }
     words_free(&w);
     return s;
 }

@@ -110,7 +110,10 @@ shown_text show_size(double bytes);      /* "1.2 GiB" */
 shown_text show_time(double epoch);      /* local "2026-01-31 12:00:00", "-" if 0 */
 shown_text show_clock(double epoch);     /* "12:00:00" */
 shown_text show_count(double n);
-void       clean(char *s); /* replace control characters, and what is no UTF-8, by '?' */
+/* Every text that somebody else wrote goes through htc_text_show before it is printed: table_row, progress_say, put_json and
+ * main's line of an error do so themselves. */
+char *shown(const char *text);     /* gives a copy that a terminal may be given */
+void  put_line(const char *text);  /* shown, with a newline, on standard output */
 
 /* Progress of what takes longer than two seconds, on a terminal's stderr only. */
 typedef struct progress {
@@ -234,6 +237,7 @@ htc_status           run_logs(cli *c, int argc, char **argv);
 htc_status           run_fetch(cli *c, int argc, char **argv);
 htc_status           run_user(cli *c, int argc, char **argv);
 htc_status           run_login(cli *c, int argc, char **argv);
+htc_status           run_logout(cli *c, int argc, char **argv);
 htc_status           run_report(cli *c, int argc, char **argv);
 htc_status           run_kv(cli *c, int argc, char **argv);
 htc_status           run_keys(cli *c, int argc, char **argv);

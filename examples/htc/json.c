@@ -1,6 +1,7 @@
 /* Members of answers: a missing or wrong one reads as empty, so that an older gateway's answer can still be shown. */
 #include "htc.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *j_str(const json_t *o, const char *key)
@@ -33,12 +34,31 @@ void j_add(json_t **request, const char *key, const char *word)
     }
 }
 
+/* JSON as it is, but for characters that a terminal must not be given: outside of strings there are none, and in them they may
+ * stand by number. */
+static void put_escaped(const char *text)
+{
+    for (size_t left = strlen(text), len; left; text += len, left -= len) {
+        len = *text == '\n' ? 1 : htc_text_shown(text, left);
+        if (len) {
+            fwrite(text, 1, len, stdout);
+            continue;
+        }
+        const unsigned char *u = (const unsigned char *)text;
+        len = u[0] < 0x80 ? 1 : u[0] < 0xe0 ? 2 : 3; /* none of them has more */
+        unsigned v = len == 1 ? u[0] : len == 2 ? (u[0] & 0x1fu) << 6 | (u[1] & 0x3fu)
+                                                : (u[0] & 0xfu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu);
+        printf("\\u%04x", v);
+    }
+}
+
 void put_json(cli *c, const json_t *value)
 {
+    char *text = value ? json_dumps(value, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     /* There is no value where a name in it, of a directory say, is not UTF-8: JSON has no word for that. */
-    if (!value || json_dumpf(value, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) != 0)
-        fputs("null", stdout);
+    put_escaped(text ? text : "null");
     putchar('\n');
+    free(text);
     c->json_done = 1;
 }
 

@@ -27,7 +27,7 @@ static htc_status no_such_key(kv_call *k, htc_bytes key)
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)(key.len < sizeof name ? key.len : sizeof name - 1),
              key.len ? (const char *)key.data : "");
-    clean(name);
+    htc_text_show(name);
     return cli_error(k->c, HTC_ENOTFOUND, name, "", "there is no such key");
 }
 
@@ -258,12 +258,12 @@ static void show_item(kv_call *k, json_t *list, const htc_kv_item *item)
     char *text = must(malloc(item->key.len + item->value.len + 2));
     memcpy(text, item->key.data, item->key.len);
     text[item->key.len] = 0;
-    clean(text);
+    htc_text_show(text);
     printf("%s", text);
     if (k->values) {
         memcpy(text, item->value.len ? item->value.data : "", item->value.len);
         text[item->value.len] = 0;
-        clean(text);
+        htc_text_show(text);
         printf("\t%s", text);
     }
     putchar('\n');

@@ -129,7 +129,7 @@ static void last_words(const member *m, char *line, size_t cap)
         buffer[--len] = 0;
     char *start = strrchr(buffer, '\n');
     snprintf(line, cap, "%s", start ? start + 1 : buffer);
-    clean(line);
+    htc_text_show(line);
 }
 
 /* However much it says before: each record that is damaged is a line. */

@@ -38,7 +38,7 @@ static char *text_of(htc_bytes bytes)
     char *text = must(malloc(bytes.len + 1));
     memcpy(text, bytes.len ? bytes.data : "", bytes.len);
     text[bytes.len] = 0;
-    clean(text);
+    htc_text_show(text);
     return text;
 }
 

@@ -90,7 +90,7 @@ static void show_text(const htc_kv_result *r)
         char *text = must(malloc(item.value.len + 1));
         memcpy(text, item.value.len ? item.value.data : "", item.value.len);
         text[item.value.len] = 0;
-        clean(text);
+        htc_text_show(text);
         puts(text);
         free(text);
     }

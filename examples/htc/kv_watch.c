@@ -51,7 +51,7 @@ static void put_clean(htc_bytes bytes)
     char *text = must(malloc(bytes.len + 1));
     memcpy(text, bytes.len ? bytes.data : "", bytes.len);
     text[bytes.len] = 0;
-    clean(text);
+    htc_text_show(text);
     printf("\t%s", text);
     free(text);
 }

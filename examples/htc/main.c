@@ -13,9 +13,10 @@ const command commands[] = {
     { "up", "[--config FILE] [--slots N] [--foreground]", "Start store and gateway on this machine and supervise them.",
       run_up },
     { "down", "[--now]", "Stop the system: running tasks finish first, or end with --now.", run_down },
-    { "user", "add NAME [--weight W] [--password-file F]", "Add a user (the operator only). The password is asked for.",
+    { "user", "add|set|rm NAME [--weight W] [--uid UID[:GID]] [--password-file F]", "Add, change or remove a user (the operator only).",
       run_user },
     { "login", "NAME [--password-file F]", "Get a token for a user; it is kept in the state directory.", run_login },
+    { "logout", "[NAME] [--all]", "End the login of a user here, or with --all every login.", run_logout },
     { "submit", "FILE.jsdl | -- COMMAND... [::: SOURCE...]",
       "Submit a job: a JSDL document, or a command with parameters.", run_submit },
     { "generate", "-- COMMAND... [::: SOURCE...] | --exe P --args '...' --sweep x=1:100 | --pairs A B",
@@ -64,9 +65,9 @@ static void print_error(cli *c, htc_status status)
     htc_error *e = &c->error;
     if (e->status == HTC_OK)
         cli_error(c, status, "", "", "%s", htc_strerror(status));
-    clean(e->text);
-    clean(e->where);
-    clean(e->hint);
+    htc_text_show(e->text);
+    htc_text_show(e->where);
+    htc_text_show(e->hint);
     if (c->json && !c->json_done) {
         json_t *o = json_pack("{s:s, s:s}", "error", htc_status_name(status), "message", e->text);
         json_t *where = json_object();

@@ -1,37 +1,11 @@
 /* What people read: aligned tables, times and sizes they can take in at a glance, colour only where it is seen. */
 #include "htc.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-/* Bytes of the UTF-8 character at s; 0 if there is none: overlong, a surrogate, cut off. */
-static size_t character(const char *s)
-{
-    const unsigned char *u = (const unsigned char *)s;
-    size_t n = u[0] < 0x80 ? 1 : u[0] < 0xC2 ? 0 : u[0] < 0xE0 ? 2 : u[0] < 0xF0 ? 3 : u[0] < 0xF5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((u[i] & 0xC0) != 0x80)
-            return 0;
-    int wrong = (u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] > 0x9F) || (u[0] == 0xF0 && u[1] < 0x90) ||
-                (u[0] == 0xF4 && u[1] > 0x8F);
-    return wrong ? 0 : n;
-}
-
-void clean(char *s)
-{
-    while (*s) {
-        size_t n = character(s);
-        if (n == 0 || iscntrl((unsigned char)*s)) {
-            *s = '?';
-            n = 1;
-        }
-        s += n;
-    }
-}
 
 /* Columns on the screen: the bytes that do not continue a UTF-8 character. */
 static size_t width_of(const char *s)
@@ -78,7 +52,7 @@ void table_row(table *t, const char *format, ...)
         if (tab)
             *tab = '\0';
         char *cell = must_dup(at);
-        clean(cell);
+        htc_text_show(cell);
         t->cells[t->rows * t->columns + i] = cell;
         at = tab ? tab + 1 : at + strlen(at);
     }
@@ -203,17 +177,35 @@ void progress_begin(progress *p, cli *c)
     *p = (progress){ .c = c, .started = now_s() };
 }
 
+char *shown(const char *text)
+{
+    char *copy = must_dup(text);
+    htc_text_show(copy);
+    return copy;
+}
+
+void put_line(const char *text)
+{
+    char *line = shown(text);
+    puts(line);
+    free(line);
+}
+
 void progress_say(progress *p, const char *format, ...)
 {
     double now = now_s();
     if (!p->c->progress || now - p->started < 2 || now - p->shown < 0.2)
         return;
     va_list ap;
+    char *line = NULL;
     va_start(ap, format);
-    fputs("\r\033[K", stderr);
-    vfprintf(stderr, format, ap);
+    if (vasprintf(&line, format, ap) < 0)
+        line = must(NULL);
     va_end(ap);
+    htc_text_show(line);
+    fprintf(stderr, "\r\033[K%s", line);
     fflush(stderr);
+    free(line);
     p->shown = now;
 }
 

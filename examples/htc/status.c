@@ -65,8 +65,8 @@ static void print_job(cli *c, const json_t *job)
     const json_t *n = json_object_get(job, "tasks");
     uint64_t      count = j_u64(job, "count"), ended = ended_tasks(job);
     char         *name = must_dup(j_str(job, "name")), *reason = must_dup(j_str(job, "reason"));
-    clean(name);
-    clean(reason);
+    htc_text_show(name);
+    htc_text_show(reason);
     printf("job %" PRIu64 "  %s%s%s  user %s%s%s\n", j_u64(job, "id"), colour_state(c, j_str(job, "state")),
            j_str(job, "state"), colour_end(c), j_str(job, "user"), name[0] ? "  name " : "", name);
     int filled = count ? (int)(40.0 * (double)ended / (double)count) : 0;
@@ -303,7 +303,7 @@ htc_status run_why(cli *c, int argc, char **argv)
         if (c->json)
             put_json(c, answer);
         else
-            puts(j_str(answer, "why"));
+            put_line(j_str(answer, "why"));
         json_decref(answer);
     }
     words_free(&w);
@@ -352,14 +352,15 @@ static void print_agents(cli *c, const json_t *answer)
     size_t  i;
     json_t *a;
     double  now = wall_s();
-    table_begin(&t, "AGENT", "USER", "NODE", ">SLOT", "STATE", "TASK", ">FOR", ">PID", ">DONE", "REASON", NULL);
+    table_begin(&t, "AGENT", "USER", "NODE", ">SLOT", "STATE", "TASK", ">FOR", ">PID", ">DONE", "AS", "REASON", NULL);
     json_array_foreach(json_object_get(answer, "agents"), i, a) table_row(
-        &t, "%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s", show_id(json_object_get(a, "id")).s,
+        &t, "%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s", show_id(json_object_get(a, "id")).s,
         j_str(a, "user"), j_str(a, "node"), j_u64(a, "slot"), j_str(a, "state"), j_str(a, "task"),
         show_seconds(j_num(a, "since") > 0 ? now - j_num(a, "since") : -1).s, j_u64(a, "pid"), j_u64(a, "tasks_done"),
-        j_str(a, "reason"));
+        j_str(a, "as"), j_str(a, "reason"));
     table_end(c, &t);
-    printf("%" PRIu64 " slots, %" PRIu64 " free\n", j_u64(answer, "slots"), j_u64(answer, "free"));
+    printf("%" PRIu64 " slots, %" PRIu64 " free; %s\n", j_u64(answer, "slots"), j_u64(answer, "free"),
+           j_str(answer, "apart_text"));
     json_array_foreach(json_object_get(answer, "sites"), i, a) if (j_u64(a, "memory"))
         printf("site %s: %s of %s of memory reserved\n", j_str(a, "name"), show_size(j_num(a, "memory_reserved")).s,
                show_size(j_num(a, "memory")).s);

@@ -148,20 +148,33 @@ static htc_status write_document(cli *c, const command *cmd, plan *p, const word
 
 static void print_task(cli *c, const htc_task *task)
 {
+    char  *text = NULL;
+    size_t len = 0;
+    FILE  *f = must(open_memstream(&text, &len));
     (void)c;
-    printf("%s", task->executable);
+    fputs(task->executable, f);
     for (size_t i = 0; i < task->n_args; i++) {
         const char *a = task->args[i];
         if (*a && a[strspn(a, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%")] == '\0')
-            printf(" %s", a);
+            fprintf(f, " %s", a);
         else {
-            fputs(" '", stdout);
+            fputs(" '", f);
             for (; *a; a++)
-                fputs(*a == '\'' ? "'\\''" : (char[]){ *a, '\0' }, stdout);
-            putchar('\'');
+                fputs(*a == '\'' ? "'\\''" : (char[]){ *a, '\0' }, f);
+            fputc('\'', f);
         }
     }
-    putchar('\n');
+    if (fclose(f) != 0)
+        must(NULL);
+    put_line(text);
+    free(text);
+}
+
+static void put_warning(const char *warning)
+{
+    char *text = shown(warning);
+    fprintf(stderr, "htc: warning: %s\n", text);
+    free(text);
 }
 
 static json_t *task_json(const htc_task *task)
@@ -404,7 +417,7 @@ htc_status run_submit(cli *c, int argc, char **argv)
         json_t  *warning;
         snprintf(selector, sizeof selector, "%" PRIu64, id);
         json_array_foreach(json_object_get(answer, "warnings"), i, warning)
-            fprintf(stderr, "htc: warning: %s\n", json_string_value(warning));
+            put_warning(json_string_value(warning));
         if (!c->json)
             printf("job %" PRIu64 ": %" PRIu64 " task%s\n", id, count, count == 1 ? "" : "s");
         else if (!p.wait)
@@ -506,7 +519,7 @@ htc_status run_validate(cli *c, int argc, char **argv)
                 printf("%s: valid, %" PRIu64 " task%s\n", w.at[0], htc_spec_count(spec),
                        htc_spec_count(spec) == 1 ? "" : "s");
             if (htc_spec_warnings(spec)[0])
-                fprintf(stderr, "htc: warning: %s\n", htc_spec_warnings(spec));
+                put_warning(htc_spec_warnings(spec));
             htc_spec_destroy(spec);
         }
     }

@@ -206,7 +206,8 @@ static htc_status reported_error(cli *c, const char *dir, char *line)
     return cli_error(c, s, part[1][0] ? part[1] : dir, hint, "%s", part[2][0] ? part[2] : htc_strerror(s));
 }
 
-static htc_status wait_until_up(cli *c, const char *dir, pid_t pid, int from)
+/* *apart: what keeps users' tasks apart, in a sentence; given. */
+static htc_status wait_until_up(cli *c, const char *dir, pid_t pid, int from, char **apart)
 {
     start_watch w = { 0 };
     progress    p;
@@ -222,6 +223,7 @@ static htc_status wait_until_up(cli *c, const char *dir, pid_t pid, int from)
         s = w.closed || !w.held ? HTC_EUNREACHABLE : api_call(c, json_pack("{s:s}", "op", "ping"), 2, &answer);
         c->user = user;
         if (s == HTC_OK) {
+            *apart = must_dup(j_str(answer, "apart_text"));
             json_decref(answer);
             break;
         }
@@ -300,15 +302,17 @@ htc_status run_up(cli *c, int argc, char **argv)
             put_stopped(c, dir);
     } else if (s == HTC_OK) {
         int   from = -1;
+        char *apart = NULL;
         pid_t pid = start_supervisor(dir, config, &o, &from);
         s = pid < 0 ? cli_error(c, HTC_EBUSY, dir, "end some processes", "cannot start: %s", strerror(errno))
-                    : wait_until_up(c, dir, pid, from);
+                    : wait_until_up(c, dir, pid, from, &apart);
         if (s == HTC_OK && c->json) {
-            json_t *answer = json_pack("{s:s, s:i}", "dir", dir, "pid", (int)pid);
+            json_t *answer = json_pack("{s:s, s:i, s:s}", "dir", dir, "pid", (int)pid, "apart", apart);
             put_json(c, answer);
             json_decref(answer);
         } else if (s == HTC_OK)
-            printf("the system runs in %s (process %ld)\n", dir, (long)pid);
+            printf("the system runs in %s (process %ld)\n%s\n", dir, (long)pid, apart);
+        free(apart);
         if (from >= 0)
             close(from);
     }

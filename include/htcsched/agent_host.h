@@ -33,6 +33,8 @@ typedef struct htc_agent_host_options {
     const char *const *environ;  /**< of this program, for HOME, PATH and env_pass; NULL at the end */
     uint32_t    durable;  /**< 1: outputs are synced before they are reported */
     uint64_t    outputs_bytes_max; /**< of one attempt; 0: no limit */
+    uint32_t    confine; /**< 1: tasks are another user's and share this uid: they are confined, see htc_gateway_host_apart */
+    const char *const *confined_paths; /**< what they see, read-only, beside the system's directories; absolute; NULL at the end, or NULL */
 } htc_agent_host_options;
 
 /**
@@ -84,6 +86,24 @@ HTC_API htc_status htc_agent_host_recover(const htc_env *env, const char *slot_d
  * Cost: some system calls.   Since: 0.1
  */
 HTC_API void htc_agent_host_node(uint64_t *memory, uint32_t *cores, char node[64]);
+
+/** Room for the path of a home directory. */
+#define HTC_AGENT_HOST_HOME_MAX 4096
+
+/**
+ * Become the user whose tasks are to run, for good: root alone can. The slot is made anew and belongs to that uid; groups
+ * are those that the machine's accounts say of the uid, else the gid alone.
+ *
+ * @param[in]  slot_dir  recovered (htc_agent_host_recover); what is in it is removed
+ * @param[in]  uid, gid  of the user; 0: stay root, in a slot of root's
+ * @param[out] home      the account's home directory, "/" without an account
+ * @param[out] error     why; NULL is fine
+ * @return HTC_OK; HTC_EDENIED if the caller is not root; HTC_EIO
+ *
+ * Cost: some system calls, a look-up of the account. Call before threads exist.   Since: 0.2
+ */
+HTC_API htc_status htc_agent_host_become(const char *slot_dir, uint32_t uid, uint32_t gid, char home[HTC_AGENT_HOST_HOME_MAX],
+                                         htc_error *error);
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,13 @@ typedef struct htc_site_options {
     uint64_t    task_memory; /**< reserved for a task that names no figure, bytes, at most memory; 0: memory / cores */
 } htc_site_options;
 
+/** What keeps the tasks of different users apart; the first is the safe default. */
+typedef enum htc_apart {
+    HTC_APART_REFUSED = 0, /**< nothing does: only the owner's tasks run */
+    HTC_APART_CONFINED,    /**< they share the owner's uid; the host takes sockets, store and files out of others' reach */
+    HTC_APART_UID          /**< each user's tasks run with that user's own uid; a user without one is refused */
+} htc_apart;
+
 /** How a gateway works; zero is the default of every field from tick_ns on. */
 typedef struct htc_gateway_options {
     size_t      size; /**< sizeof(htc_gateway_options) */
@@ -58,6 +65,10 @@ typedef struct htc_gateway_options {
     const char *operator_token; /**< who sends it is the operator: may add users and act for any of them; copied. NULL: a Unix
                                      peer with owner_uid is the operator, which is right only where no task has that uid */
     htc_ns   memory_wait_ns;  /**< task.memory_wait_s: a task waits this long for memory until room is kept for it; 0: 60 s */
+    uint32_t    apart;     /**< htc_apart: how far the host keeps the tasks of other users than the owner apart */
+    const char *apart_why; /**< for HTC_APART_REFUSED: what is missing, in one sentence; copied; NULL: "" */
+    htc_ns      idle_ns;   /**< a Unix peer of another uid, or a TCP peer, that asks nothing for this long is closed; 0: 300 s */
+    uint32_t    owner_only; /**< 1: a Unix peer of another uid than owner_uid is no user, only an agent */
 } htc_gateway_options;
 
 /** A gateway, as a machine: self of htc_gateway_ops. */

@@ -25,7 +25,30 @@ typedef struct htc_gateway_host_options {
     const char *const *environ; /**< for the agents; NULL at the end */
     uint32_t    durable;    /**< 1: uploads are synced */
     uint64_t    blob_bytes_max; /**< of one upload; 0: 2^40 */
+    uint32_t    apart;      /**< htc_apart: HTC_APART_UID lets agents of other uids pass to slots, uploads and outputs */
 } htc_gateway_host_options;
+
+/** Room for the sentence of htc_gateway_host_apart. */
+#define HTC_GATEWAY_HOST_WHY_MAX 256
+
+/**
+ * How far the tasks of different users can be kept apart here.
+ *
+ * Root gives each user's tasks that user's own uid, where every uid can pass to the directory. Anybody else can only confine
+ * them, which is tried once, in a child: a user and mount namespace in which nothing can be written but the run's own
+ * directory, and neither sockets nor the store, other runs or homes are there; with Landlock, where the kernel has its
+ * scopes, or else a network namespace against abstract sockets.
+ *
+ * @param[in]  state_dir  exists; a directory is made in it and removed
+ * @param[in]  allowed    1: the operator lets tasks of others run with this uid
+ * @param[in]  reachable  1: htc_state_share succeeded
+ * @param[out] why        a sentence on what is missing for more, "" if nothing is
+ * @return htc_apart
+ *
+ * Cost: a process and some system calls; blocks for that long.   Since: 0.2
+ */
+HTC_API uint32_t htc_gateway_host_apart(const char *state_dir, uint32_t allowed, uint32_t reachable,
+                                        char why[HTC_GATEWAY_HOST_WHY_MAX]);
 
 /**
  * Take over the calls of a host.

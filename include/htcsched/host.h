@@ -45,6 +45,9 @@ typedef struct htc_host_options {
                                     more HTC_EKILLED: end at once. For one host a process */
     size_t   output_bytes_all; /**< waiting to go out on all incoming connections: beyond, those are closed that have taken nothing for a second,
                                     whoever holds most for longest first, and beyond four times as much any. 0: 64 MiB. Since: 0.2 */
+    uint32_t strangers_max;    /**< of connections_max, those of other uids than this process's, beside processes that it
+                                    started; 0: all. Over TCP everybody is a stranger */
+    uint32_t uid_connections_max; /**< of them, those of one uid; 0: all */
 } htc_host_options;
 
 /**

@@ -10,6 +10,7 @@
 #ifndef HTCSCHED_STATUS_H
 #define HTCSCHED_STATUS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /** In front of everything that the library exports. */
@@ -138,6 +139,27 @@ typedef struct htc_error {
     char       text[320];  /**< one sentence, no full stop, no newline */
     char       hint[160];  /**< the next step to take; may be empty */
 } htc_error;
+
+/**
+ * Make text safe to show on a terminal, in place: valid UTF-8 without control characters (C0, DEL, C1 such as U+009B), line and
+ * paragraph separators, and marks that change the direction of what follows; each is '?'.
+ *
+ * @param[in,out] text  ends with a zero; not longer afterwards
+ *
+ * Pure.   Cost: O(length).   Since: 0.2
+ */
+HTC_API void htc_text_show(char *text);
+
+/**
+ * Length of the character at p if a terminal may be given it.
+ *
+ * @param[in] p  n bytes
+ * @param[in] n  how many may be read
+ * @return bytes of one character of valid UTF-8; 0 if there is none, or it is one that htc_text_show replaces
+ *
+ * Pure.   Cost: O(1).   Since: 0.2
+ */
+HTC_API size_t htc_text_shown(const char *p, size_t n);
 
 #ifdef __cplusplus
 }

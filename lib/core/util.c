@@ -160,24 +160,64 @@ size_t htc__utf8_len(const char *p, size_t n)
     return len;
 }
 
+static uint32_t code_point(const char *p, size_t len)
+{
+    const unsigned char *c = (const unsigned char *)p;
+    uint32_t             v = len == 1 ? c[0] : c[0] & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++)
+        v = v << 6 | (c[i] & 0x3f);
+    return v;
+}
+
+/* What a terminal takes for a command, or what makes it show other text than there is: C0, DEL and C1, the marks of
+ * direction with their overrides and isolates, and what ends a line or a paragraph. */
+static int is_unseen(uint32_t v)
+{
+    static const uint32_t ranges[][2] = { { 0, 0x1f }, { 0x7f, 0x9f }, { 0x61c, 0x61c }, { 0x200e, 0x200f },
+                                          { 0x2028, 0x202e }, { 0x2066, 0x2069 } };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (v >= ranges[i][0] && v <= ranges[i][1])
+            return 1;
+    return 0;
+}
+
+size_t htc_text_shown(const char *p, size_t n)
+{
+    size_t len = htc__utf8_len(p, n);
+    return len && !is_unseen(code_point(p, len)) ? len : 0;
+}
+
+void htc_text_show(char *text)
+{
+    size_t n = strlen(text), to = 0;
+    for (size_t i = 0, len; i < n; i += len) {
+        size_t whole = htc__utf8_len(text + i, n - i);
+        len = whole ? whole : 1;
+        if (htc_text_shown(text + i, n - i)) {
+            memmove(text + to, text + i, len);
+            to += len;
+        } else {
+            text[to++] = '?';
+        }
+    }
+    text[to] = '\0';
+}
+
+/* The character cut off at the end goes; blanks for what divides words. */
 void htc__text_clean(char *text)
 {
-    size_t n = strlen(text), len;
-    for (size_t i = 0; i < n; i += len) {
+    size_t n = strlen(text);
+    for (size_t i = 0, len; i < n; i += len ? len : 1) {
         len = htc__utf8_len(text + i, n - i);
         if (len == 0 && n - i < 4 && ((unsigned char)text[i] & 0xc0) == 0xc0) {
             size_t more = 1;
             while (i + more < n && ((unsigned char)text[i + more] & 0xc0) == 0x80)
                 more++;
-            if (i + more == n) { /* cut off */
+            if (i + more == n)
                 text[i] = '\0';
-                return;
-            }
         }
-        if (len == 0)
-            text[i] = '?';
-        else if (len == 1 && ((unsigned char)text[i] < 0x20 || text[i] == 0x7f))
+        if (len == 1 && ((unsigned char)text[i] < 0x20 || text[i] == 0x7f))
             text[i] = ' ';
-        len += len == 0;
     }
+    htc_text_show(text);
 }

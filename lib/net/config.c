@@ -32,6 +32,9 @@ static const struct key {
     { "server.listen", LOOPBACK, "", "empty (Unix socket alone) or 127.0.0.1:PORT; nothing beyond loopback yet", 0, 0 },
     { "server.others", CHOICE, "off", "off|on", 0, 0 },
     { "server.connections_max", NUMBER, "1024", "16 to 65536", 16, 65536 },
+    { "server.strangers_max", NUMBER, "0", "0 (three quarters of server.connections_max) to 65536", 0, 65536 },
+    { "server.uid_connections_max", NUMBER, "64", "1 to 65536", 1, 65536 },
+    { "server.idle_s", SECONDS, "300", "1 to 86400 seconds", 1, 86400 },
     { "server.token_life_s", SECONDS, "604800", "1 to 31536000 seconds", 1, 31536000 },
     { "fair.policy", CHOICE, "maxmin", "maxmin|eq1|static|fcfs", 0, 0 },
     { "fair.weight", CHOICE, "const", "const|profiled", 0, 0 },
@@ -53,6 +56,8 @@ static const struct key {
     { "task.retry_backoff_s", SECONDS, "1", "0.001 to 3600 seconds", 0.001, 3600 },
     { "task.retry_backoff_max_s", SECONDS, "300", "0.001 to 86400 seconds", 0.001, 86400 },
     { "task.wall_max_s", SECONDS, "0", "0 (any) to 31536000 seconds", 0, 31536000 },
+    { "task.others_as_owner", CHOICE, "off", "off|confined", 0, 0 },
+    { "task.confined_paths", LIST, "", "absolute paths separated by commas", 0, 0 },
     { "task.env_pass", LIST, "", "names of variables separated by commas", 0, 0 },
     { "task.memory_wait_s", SECONDS, "60", "0.01 to 31536000 seconds", 0.01, 31536000 },
     { "split.max_tasks", NUMBER, "1099511627776", "1 to 1099511627776", 1, 1099511627776.0 },
@@ -624,6 +629,7 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
     o->retry_backoff_max_ns = htc_config_ns(c, "task.retry_backoff_max_s");
     o->tasks_max = htc_config_number(c, "split.max_tasks");
     o->token_life_ns = htc_config_ns(c, "server.token_life_s");
+    o->idle_ns = htc_config_ns(c, "server.idle_s");
     o->idle_linger_ns = htc_config_ns(c, "agent.idle_linger_s");
     o->prefetch_max = (uint32_t)htc_config_number(c, "agent.prefetch");
     uint64_t min_agents = htc_config_number(c, "fair.min_agents");

@@ -273,7 +273,7 @@ htc__conn *htc__conn_new(htc_host *h, int stream)
     return c;
 }
 
-htc_status htc__conn_accept(htc_host *host, int fd, const htc_peer_info *info, const char *token)
+htc_status htc__conn_accept(htc_host *host, int fd, const htc_peer_info *info, int stranger, const char *token)
 {
     htc__conn *c = htc__conn_new(host, 0);
     if (!c || htc__conn_attach(c, fd) != HTC_OK) {
@@ -286,6 +286,7 @@ htc_status htc__conn_accept(htc_host *host, int fd, const htc_peer_info *info, c
     if (info->transport == HTC_TRANSPORT_UNIX)
         htc__conn_credentials(fd, &c->info);
     c->token = token;
+    c->stranger = stranger;
     c->state = token ? CONN_TOKEN : CONN_OPEN;
     host->incoming++;
     htc__conn_set_timer(c, host->options.handshake_ns);

@@ -22,7 +22,7 @@ static void enter(htc__dealt *d)
         htc__no_room(d->fd, d->stream, d->refusal[0] ? d->refusal : NULL);
     } else {
         htc_status status =
-            d->stream ? htc__stream_accept(h, d->fd, &d->info) : htc__conn_accept(h, d->fd, &d->info, NULL);
+            d->stream ? htc__stream_accept(h, d->fd, &d->info) : htc__conn_accept(h, d->fd, &d->info, 0, NULL);
         if (status != HTC_OK)
             htc__log(h->env, HTC_LOG_WARN, "a connection: %s -> turn it away", htc_strerror(status));
     }

@@ -23,6 +23,11 @@ static htc__run *run_numbered(const htc_agent_host *a, uint64_t number)
     return NULL;
 }
 
+const char *htc__run_no_paths(const htc__run *r)
+{
+    return r->agent->confine ? "the tasks of a user without a uid here work on uploads and in their own directory alone" : NULL;
+}
+
 int htc__run_open_work(const htc__run *r)
 {
     return r->work[0] == '/' && r->task->directory && r->task->directory[0] == '/'
@@ -342,6 +347,20 @@ static const char *value_in(const char *const *variables, const char *name)
     return NULL;
 }
 
+static char **copy_words(const char *const *words)
+{
+    size_t n = 0;
+    while (words && words[n])
+        n++;
+    char **list = calloc(n + 1, sizeof *list);
+    for (size_t i = 0; list && i < n; i++)
+        if (!(list[i] = strdup(words[i]))) {
+            htc__strings_free(list);
+            return NULL;
+        }
+    return list;
+}
+
 static char **copy_passed(const char *const *names, const char *const *variables)
 {
     size_t n = 0;
@@ -420,11 +439,13 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         a->home = strdup(home ? home + 5 : "/");
         a->path = strdup(path && path[5] ? path + 5 : "/usr/local/bin:/usr/bin:/bin");
         a->env_pass = copy_passed(o.env_pass, o.environ);
+        a->confine = o.confine;
+        a->confined_paths = copy_words(o.confined_paths);
         char events[PATH_MAX];
         if (htc__oom_events_path(events, sizeof events) == 0)
             a->oom_events = strdup(events);
     }
-    if (status == HTC_OK && (!a->node || !a->site || !a->home || !a->path || !a->env_pass))
+    if (status == HTC_OK && (!a->node || !a->site || !a->home || !a->path || !a->env_pass || !a->confined_paths))
         status = htc__error(error, HTC_ENOMEM, "out of memory");
     if (status == HTC_OK && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         status = htc__error(error, HTC_EIO, "cannot become a subreaper: %s", strerror(errno));
@@ -455,6 +476,7 @@ void htc_agent_host_destroy(htc_agent_host *a)
     close_if_open(a->slot_fd);
     htc__procs_free(&a->procs);
     htc__strings_free(a->env_pass);
+    htc__strings_free(a->confined_paths);
     free(a->slot_dir);
     free(a->data_dir);
     free(a->node);

@@ -66,7 +66,12 @@ static void __attribute__((noreturn)) run(htc__child *c)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     record(c);
     umask(022);
-    if (fchdir(c->directory) != 0)
+    if (c->confine && htc__confine_enter(c->confine) != 0)
+        fail(c, CHILD_CONFINE);
+    if (c->confine)
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* other credentials may have cleared it */
+    /* Inside, the directory is entered by its name: by the descriptor its way up would lead out. */
+    if (c->confine ? chdir(c->run->work) != 0 : fchdir(c->directory) != 0)
         fail(c, CHILD_DIRECTORY);
     if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0)
         fail(c, CHILD_STREAMS);

@@ -91,7 +91,7 @@ char **htc__child_env(const htc__run *r, htc_ns wall_now)
     entries               e = { calloc(ENTRIES_MAX, sizeof *e.list), 0, 0 };
     if (!e.list)
         return NULL;
-    add(&e, "HOME=%s", a->home);
+    add(&e, "HOME=%s", a->confine ? r->scratch : a->home); /* a confined task does not see the owner's */
     add(&e, "PATH=%s", a->path);
     add(&e, "TMPDIR=%s", r->scratch);
     for (char **p = a->env_pass; *p; p++)

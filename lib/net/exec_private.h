@@ -7,6 +7,7 @@
 
 #include "htcsched/agent_host.h"
 #include "htcsched/work.h"
+#include "net/exec_confine.h"
 #include "net/host_private.h"
 #include "net/proc.h"
 #include "roles/calls.h"
@@ -68,6 +69,8 @@ struct htc_agent_host {
     htc__hook      hook;
     char          *slot_dir, *data_dir, *node, *site, *home, *path;
     char          *oom_events; /* where the cgroup's are counted, or NULL */
+    uint32_t       confine;  /* tasks are another user's and share our uid */
+    char         **confined_paths; /* what they see beside the system; NULL at the end */
     char         **env_pass; /* "NAME=value" that were found; NULL at the end */
     uint64_t       agent;
     uint32_t       durable;
@@ -92,6 +95,10 @@ void htc__exec_settle(htc__run *r);
 void htc__run_free(htc__run *r);
 htc_status htc__exec_work(htc__run *r, void (*work)(void *), void (*done)(void *));
 
+/* Why a path of the machine that a document names is not for this task: it is another user's, and the paths would be opened with
+ * the owner's rights. NULL: it is. */
+const char *htc__run_no_paths(const htc__run *r);
+
 /* Where the task runs (O_PATH), and its output directory. -1 and errno: ELOOP, ENOTDIR where it is a link now. An absolute
  * working directory is its user's affair, and opened as such. */
 int htc__run_open_work(const htc__run *r);
@@ -111,7 +118,7 @@ void       htc__exec_poll_arm(htc_agent_host *a);
 
 /* exec_child.c: what the child needs, and what it says of itself, in memory that both see until exec. */
 typedef enum htc__child_stage {
-    CHILD_SESSION = 1, CHILD_RECORD, CHILD_LIMITS, CHILD_DIRECTORY, CHILD_STREAMS, CHILD_EXEC
+    CHILD_SESSION = 1, CHILD_RECORD, CHILD_LIMITS, CHILD_DIRECTORY, CHILD_STREAMS, CHILD_EXEC, CHILD_CONFINE
 } htc__child_stage;
 typedef struct htc__child {
     htc__run    *run;
@@ -122,6 +129,7 @@ typedef struct htc__child {
     struct { int resource; struct rlimit limit; } limits[12];
     size_t       limits_count;
     pid_t        parent;
+    htc__confine *confine; /* NULL: not */
     int          stage, error;  /* 0: it has begun; else where it failed, and errno */
     htc_status   record_status; /* if it failed in CHILD_RECORD */
 } htc__child;

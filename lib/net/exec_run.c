@@ -80,10 +80,10 @@ static void outcome_of_exit(const htc__run *r, htc_outcome *o)
     int s = r->wait_status;
     if (r->exec_errno) {
         static const char *const stages[] = { "", "starting its session", "recording its process", "setting its limits",
-                                              "entering its directory", "opening its streams", "executing it" };
+                                              "entering its directory", "opening its streams", "executing it", "confining it" };
         o->status = HTC_ENOEXEC;
         snprintf(o->reason, sizeof o->reason, "%.120s: %s: %s", r->task->executable,
-                 stages[r->exec_stage >= CHILD_SESSION && r->exec_stage <= CHILD_EXEC ? r->exec_stage : 0],
+                 stages[r->exec_stage >= CHILD_SESSION && r->exec_stage <= CHILD_CONFINE ? r->exec_stage : 0],
                  strerror(r->exec_errno));
         return;
     }
@@ -416,6 +416,10 @@ static int open_stream(htc__run *r, const char *name, int which)
 static htc_status open_input(htc__run *r, htc__child *c)
 {
     const char *name = r->task->input;
+    if (name && name[0] == '/' && htc__run_no_paths(r)) {
+        snprintf(r->text, sizeof r->text, "standard input %.200s: %s", name, htc__run_no_paths(r));
+        return HTC_EPATH;
+    }
     if (!name || name[0] == '/') {
         c->in = open(name ? name : "/dev/null", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     } else {
@@ -462,6 +466,8 @@ static void child_close(htc__child *c)
     }
     htc__strings_free(c->envp);
     free(c->argv);
+    free(c->confine);
+    c->confine = NULL;
     c->envp = c->argv = NULL;
 }
 
@@ -488,6 +494,20 @@ static htc_status watch(htc__run *r)
         return HTC_EREFUSED;
     }
     return HTC_OK;
+}
+
+/* Of a task that is another user's; freed with the child. */
+static htc_status confine(htc__run *r, htc__child *c)
+{
+    if (!r->agent->confine)
+        return HTC_OK;
+    c->confine = malloc(sizeof *c->confine);
+    if (!c->confine)
+        return HTC_ENOMEM;
+    if (htc__confine_prepare(c->confine, r->dir, (const char *const *)r->agent->confined_paths) == 0)
+        return HTC_OK;
+    snprintf(r->text, sizeof r->text, "cannot confine the task in %.300s: %s", r->dir, strerror(errno));
+    return htc__status_of(errno, HTC_EREFUSED);
 }
 
 static htc_status start_child(htc__run *r, htc__child *c)
@@ -540,6 +560,9 @@ htc_status htc__run_start(htc__run *r, uint64_t tag)
         status = open_streams(r, c);
     if (status == HTC_OK) {
         htc__child_limits(c, &r->task->limits);
+        status = confine(r, c);
+    }
+    if (status == HTC_OK) {
         status = start_child(r, c);
     }
     child_close(c);

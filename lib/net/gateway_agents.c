@@ -72,6 +72,14 @@ static htc__agent *find(const htc_gateway_host *g, uint64_t agent, pid_t pid)
     return NULL;
 }
 
+int htc__agent_has_pid(const htc_gateway_host *g, pid_t pid)
+{
+    const htc__agent *a = g->agents;
+    while (a && a->pid != pid)
+        a = a->next;
+    return a != NULL;
+}
+
 static htc_status watch(htc_gateway_host *g, uint64_t agent, pid_t pid)
 {
     htc__agent *a = calloc(1, sizeof *a);
@@ -165,8 +173,9 @@ void htc__agents_free(htc_gateway_host *g)
 /* --- launching --- */
 
 typedef struct launch {
-    char        agent[32], slot[16], site[128], user[128];
-    const char *argv[16];
+    char        agent[32], slot[16], site[128], user[128], uid[16], gid[16];
+    uint32_t    place; /* htc__place_kind */
+    const char *argv[24];
     int         in, out, report;
 } launch;
 
@@ -225,11 +234,37 @@ static pid_t start(const htc_gateway_host *g, launch *l)
     return pid;
 }
 
+/* Under root each agent is told whom to become, root included: then its slot is made anew for that uid. */
 static void name_arguments(const htc_gateway_host *g, launch *l)
 {
     const char *words[] = { g->agent_path, "--dir", g->state_dir, "--agent", l->agent, "--slot", l->slot,
-                            "--user", l->user, "--site", l->site, g->config_path ? "--config" : NULL, g->config_path };
+                            "--user", l->user, "--site", l->site };
+    size_t      n = sizeof words / sizeof *words;
     memcpy(l->argv, words, sizeof words);
+    if (g->config_path) {
+        l->argv[n++] = "--config";
+        l->argv[n++] = g->config_path;
+    }
+    if (g->apart == HTC_APART_UID) {
+        l->argv[n++] = "--uid";
+        l->argv[n++] = l->uid;
+        l->argv[n++] = "--gid";
+        l->argv[n++] = l->gid;
+    }
+    if (l->place == HTC_PLACE_CONFINED)
+        l->argv[n++] = "--confine";
+}
+
+/* What is asked for has to be what this host can carry out: a user's tasks never run as root for want of a uid. */
+static int can_place(const htc_gateway_host *g, uint32_t place, uint32_t uid, uint32_t gid)
+{
+    switch ((htc__place_kind)place) {
+    case HTC_PLACE_OWNER: return 1;
+    case HTC_PLACE_CONFINED: return g->apart == HTC_APART_CONFINED;
+    case HTC_PLACE_UID: return g->apart == HTC_APART_UID && uid != 0 && uid != HTC_NO_UID && gid != HTC_NO_UID;
+    case HTC_PLACE_REFUSED: break;
+    }
+    return 0;
 }
 
 htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body)
@@ -241,8 +276,15 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
     uint64_t agent = htc_get_u64(body);
     uint32_t slot = htc_get_u32(body);
     htc_get_str(body, l.user, sizeof l.user);
+    l.place = htc_get_u8(body);
+    uint32_t uid = htc_get_u32(body), gid = htc_get_u32(body);
     if (htc_reader_done(body) != HTC_OK)
         return HTC_EPROTO;
+    if (!can_place(g, l.place, uid, gid))
+        return HTC_EDENIED;
+    int own = l.place == HTC_PLACE_OWNER;
+    snprintf(l.uid, sizeof l.uid, "%" PRIu32, own ? 0 : uid);
+    snprintf(l.gid, sizeof l.gid, "%" PRIu32, own ? 0 : gid);
     snprintf(l.agent, sizeof l.agent, "%" PRIu64, agent);
     snprintf(l.slot, sizeof l.slot, "%" PRIu32, slot);
     name_arguments(g, &l);

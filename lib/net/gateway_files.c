@@ -56,6 +56,8 @@ static htc_status complete(htc__job *j, upload *u, int fd)
         SAY(j, "the upload of %" PRIu64 " bytes does not have the hash it was announced with", size);
         return HTC_EINPUT;
     }
+    if (fchmod(fd, 0644) != 0) /* agents may have other uids; whoever knows the hash may have the content */
+        return failed(j, "cannot store", u->part, errno);
     if (j->gateway->durable && fsync(fd) != 0)
         return failed(j, "cannot sync", u->part, errno);
     if (rename(u->part, u->final) != 0)

@@ -15,7 +15,7 @@
 
 #define JOBS_MAX 512
 #define HASHING_MAX 2         /* each takes 64 MiB and a core for a moment: without a bound, logins would be an attack */
-#define HASH_WAITING_MAX 64
+#define HASH_WAITING_MAX 64 /* the role lets each uid have a few of them */
 #define LOOK_EVERY HTC_SECOND
 #define PROBE_BYTES 65536
 #define UPLOAD_FORGOTTEN_S 86400
@@ -184,6 +184,7 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     case HTC_CALL_LAUNCH: return htc__agent_launch(g, tag, &r);
     case HTC_CALL_KILL_AGENT: return htc__agent_kill(g, &r);
     case HTC_CALL_WATCH_AGENT: return htc__agent_watch(g, &r);
+    case HTC_CALL_JOB_PLACE: return htc__job_place(g, &r);
     case HTC_CALL_RANDOM: return random_bytes(g, tag, &r);
     case HTC_CALL_HASH_PASSWORD:
     case HTC_CALL_VERIFY_PASSWORD:
@@ -241,11 +242,18 @@ static void remove_forgotten(const htc_gateway_host *g)
         closedir(d);
 }
 
+static int is_agent_process(void *ctx, uint32_t pid)
+{
+    return htc__agent_has_pid(ctx, (pid_t)pid);
+}
+
 /* --- life --- */
 
 static void on_host_end(void *ctx)
 {
     htc_gateway_host *g = ctx;
+    if (g->host)
+        g->host->is_known = NULL;
     htc__agents_free(g);
     if (g->look)
         event_free(g->look);
@@ -292,6 +300,7 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
     g->durable = o.durable;
     g->blob_bytes_max = o.blob_bytes_max ? o.blob_bytes_max : (uint64_t)1 << 40;
     g->environ = o.environ;
+    g->apart = o.apart;
     pthread_mutex_init(&g->blobs, NULL);
     g->agent_path = strdup(o.agent_path);
     g->config_path = o.config_path ? strdup(o.config_path) : NULL;
@@ -303,6 +312,8 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
         status = htc__error(error, HTC_ENOMEM, "out of memory");
     if (status == HTC_OK)
         status = make_places(g, error);
+    if (status == HTC_OK && g->apart == HTC_APART_UID)
+        status = htc__places_share(g, error);
     struct timeval tv = htc__timeval(LOOK_EVERY);
     if (status == HTC_OK && (!(g->look = evtimer_new(host->base, on_look, g)) || event_add(g->look, &tv) != 0))
         status = htc__error(error, HTC_ENOMEM, "out of memory");
@@ -316,6 +327,8 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
     g->hook = (htc__hook){ on_host_end, g, NULL };
     htc__host_hook(host, &g->hook);
     htc_host_on_call(host, on_call, g);
+    host->is_known = is_agent_process;
+    host->known_ctx = g;
     *out = g;
     return HTC_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "htcsched/gateway_host.h"
 #include "net/host_private.h"
+#include "roles/apart.h"
 #include "roles/calls.h"
 
 typedef struct htc__job   htc__job;
@@ -19,6 +20,7 @@ struct htc_gateway_host {
     const char *const *environ;
     uint32_t           durable;
     uint64_t           blob_bytes_max;
+    uint32_t           apart; /* htc_apart */
     htc__agent        *agents;
     struct event      *look;       /* stopped agents, the disk */
     int                disk_full;
@@ -52,5 +54,10 @@ htc_status htc__agent_watch(htc_gateway_host *g, htc_reader *body);
 htc_status htc__agent_kill(htc_gateway_host *g, htc_reader *body);
 void       htc__agents_look(htc_gateway_host *g); /* for those that are stopped */
 void       htc__agents_free(htc_gateway_host *g);
+int        htc__agent_has_pid(const htc_gateway_host *g, pid_t pid); /* one of those that are watched */
+
+/* gateway_places.c: directories that several uids pass through or own */
+htc_status htc__places_share(const htc_gateway_host *g, htc_error *error);
+htc_status htc__job_place(const htc_gateway_host *g, htc_reader *body);
 
 #endif

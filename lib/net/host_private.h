@@ -42,6 +42,10 @@ struct htc_host {
     htc__conn             *recent[HTC_HOST_RECENT]; /* by peer number modulo */
     uint32_t               peer_next;
     uint32_t               incoming;
+    int                  (*is_known)(void *ctx, uint32_t pid); /* a process that this program started: no stranger */
+    void                  *known_ctx;
+    htc_ns                 refused_at; /* the last line about a refusal, about whom, and how many since */
+    uint32_t               refused_uid, refused_untold;
     int                    spare_fd; /* given up for a moment to refuse a connection when descriptors have run out */
     htc__conn             *dead;
     htc__listener         *listeners;
@@ -113,6 +117,7 @@ struct htc__conn {
     int              fd;
     uint32_t         state; /* htc__conn_state */
     int              dialled, welcomed, told; /* told: the machine knows it as open */
+    int              stranger; /* of another uid, and none of the processes that this program started */
     int              deaf; /* not read from until it has read */
     htc_peer_info    info;
     struct event    *read, *write, *timer;
@@ -136,7 +141,7 @@ struct htc__conn {
     uint64_t         sent_tag;
 };
 
-htc_status htc__conn_accept(htc_host *host, int fd, const htc_peer_info *info, const char *token);
+htc_status htc__conn_accept(htc_host *host, int fd, const htc_peer_info *info, int stranger, const char *token);
 htc_status htc__conn_dial(htc_host *host, const char *path, uint32_t port, uint32_t *peer);
 void       htc__conn_start_dialling(htc_host *host);
 htc__conn *htc__conn_find(htc_host *host, uint32_t peer);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/admit.h"
 #include "net/keys_private.h"
 #include "net/secure.h"
 
@@ -134,14 +135,22 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
             htc__deal(h, fd, &info, l->stream, l->refusal);
             continue;
         }
-        if (h->incoming >= h->options.connections_max && !(l->keys && htc__secure_crowd_out(l->keys))) {
+        int stranger = 0;
+        if (!l->stream && !l->keys) {
+            if (l->path)
+                htc__conn_credentials(fd, &info);
+            if (!htc__host_admits(h, &info, &stranger)) {
+                htc__no_room(fd, 0, NULL);
+                continue;
+            }
+        } else if (h->incoming >= h->options.connections_max && !(l->keys && htc__secure_crowd_out(l->keys))) {
             htc__log(h->env, HTC_LOG_WARN, "%u connections are open -> refuse one more", h->incoming);
             htc__no_room(fd, l->stream || l->keys, l->refusal);
             continue;
         }
         htc_status status = l->stream ? htc__stream_accept(h, fd, &info)
                             : l->keys ? htc__secure_accept(l->keys, fd, &info, l->accept)
-                                      : htc__conn_accept(h, fd, &info, l->path ? NULL : l->token);
+                                      : htc__conn_accept(h, fd, &info, stranger, l->path ? NULL : l->token);
         if (status != HTC_OK)
             htc__log(h->env, HTC_LOG_WARN, "a connection: %s -> turn it away", htc_strerror(status));
     }

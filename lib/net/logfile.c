@@ -85,8 +85,11 @@ static void put_text(line *l, const char *text)
 /* One line is one line, whatever a stranger wrote into it. */
 static void put_plain(line *l, const char *text)
 {
-    for (; *text && l->len < TEXT_MAX; text++)
-        put(l, (unsigned char)*text < 32 || *text == 127 ? "?" : text, 1);
+    for (size_t n = strlen(text), i = 0, len; i < n && l->len < TEXT_MAX; i += len ? len : 1) {
+        len = htc__utf8_len(text + i, n - i);
+        size_t shown = htc_text_shown(text + i, n - i);
+        put(l, shown ? text + i : "?", shown ? shown : 1);
+    }
 }
 
 /* As much of it as fits below max, in whole characters. */
@@ -97,7 +100,8 @@ static void put_json(line *l, const char *text, size_t max)
         len = htc__utf8_len(text + i, n - i);
         if (text[i] == '"' || text[i] == '\\')
             put(l, "\\", 1);
-        put(l, len == 0 || (unsigned char)text[i] < 32 || text[i] == 127 ? "?" : text + i, len ? len : 1);
+        size_t shown = htc_text_shown(text + i, n - i);
+        put(l, shown ? text + i : "?", shown ? shown : 1);
         len += len == 0;
     }
 }

@@ -382,6 +382,10 @@ static htc_status deliver(outputs *o, int in, const struct stat *st, const htc_s
     char        path[PATH_MAX - 64], why[300];
     struct stat there;
     htc__entry  e = { .type = 'f', .name = s->name, .mode = st->st_mode, .error = why };
+    if (htc__run_no_paths(o->run)) {
+        snprintf(why, sizeof why, "%.120s: %s", s->uri, htc__run_no_paths(o->run));
+        return lose(o, &e, 0);
+    }
     if (htc__file_uri(s->uri, path, sizeof path) != HTC_OK) {
         snprintf(why, sizeof why, "%.200s is neither file: with an absolute path nor htc:", s->uri);
         return lose(o, &e, 0);

@@ -39,6 +39,10 @@ static htc_status make_scratch(htc__run *r, int *work)
     htc_status  status = make_place(r);
     if (status != HTC_OK)
         return status;
+    if (directory && directory[0] == '/' && htc__run_no_paths(r)) {
+        SAY(r, "the working directory %.200s: %s", directory, htc__run_no_paths(r));
+        return HTC_EPATH;
+    }
     if (!directory || directory[0] == '/') {
         *work = htc__run_open_work(r);
         if (*work >= 0)
@@ -70,6 +74,10 @@ static int open_source(htc__run *r, const htc_stage *s, uint8_t hash[32], int *k
         htc_content_hex(hash, hex);
         snprintf(path, sizeof path, "%.3900s/blobs/%s", r->agent->data_dir, hex);
         *known = 1;
+    } else if (htc__run_no_paths(r)) {
+        *status = HTC_EPATH;
+        SAY(r, "%.100s: %.200s: %s", s->name, s->uri, htc__run_no_paths(r));
+        return -1;
     } else if (htc__file_uri(s->uri, path, sizeof path) != HTC_OK) {
         *status = HTC_EINPUT;
         SAY(r, "%.100s: %.300s is neither file: with an absolute path nor htc: with a hash", s->name, s->uri);

@@ -15,7 +15,7 @@
     X(STAGE_OUT, 4) /* u64 run -> htc_stored: all that can be stored is, under (task, attempt), synced if durable. HTC_ENOSPC, HTC_EIO: the node's fault, and nothing is stored */ \
     X(CLEAN, 5)     /* u64 run, u8 drop: remove the scratch directory; drop = 1: the stored outputs too; no answer */  \
     /* --- asked by the gateway --- */                                                                                 \
-    X(LAUNCH, 20)      /* str site, u64 agent, u32 slot, str user -> u32 pid */                                        \
+    X(LAUNCH, 20)      /* str site, u64 agent, u32 slot, str user, u8 place (htc__place_kind), u32 uid, u32 gid -> u32 pid */ \
     X(KILL_AGENT, 21)  /* u64 agent, u32 pid: SIGKILL; no answer */                                                    \
     X(WATCH_AGENT, 22) /* u64 agent, u32 pid: tell AGENT_EXIT when that process ends (a gateway that was restarted); no answer */ \
     X(HASH_PASSWORD, 23)   /* bytes password -> str verifier (Argon2id) */                                             \
@@ -26,7 +26,8 @@
     X(FILE_READ, 28)   /* u64 job, u64 task, u32 attempt, str name, u64 offset, u32 len -> u64 size, bytes: a stored output; name "": the manifest */ \
     X(DROP_JOB, 29)    /* u64 job: remove all stored outputs of it -> HTC_OK */                                        \
     X(DROP_OUTPUT, 30) /* u64 job, u64 task, u32 attempt: remove stored outputs; no answer */                          \
-    X(LIVE_READ, 31)   /* u64 agent, attempt, str name ("stdout" or "stderr"), u64 offset, u32 len -> u64 size, bytes: what a running task has written so far */
+    X(LIVE_READ, 31)   /* u64 agent, attempt, str name ("stdout" or "stderr"), u64 offset, u32 len -> u64 size, bytes: what a running task has written so far */ \
+    X(JOB_PLACE, 40)   /* u64 job, u32 uid, u32 gid: make the directory of its outputs, owned by these; no answer */
 
 #define HTC_EVENT_TABLE(X)                                                                                             \
     X(STARTED, 60)    /* agent: u64 run: its process runs now */                                                       \

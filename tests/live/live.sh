@@ -5,6 +5,7 @@ bin=$(cd "$1" && pwd)
 ports=$(realpath "$(dirname "$0")/ports.py")
 htc=$bin/htc
 top=$(mktemp -d "${TMPDIR:-/tmp}/htc-live.XXXXXX")
+chmod 711 "$top" # root's system lets other uids pass
 unset HTC_DIR
 export HOME=$top/home PATH=$bin:$PATH
 mkdir -p "$HOME" "$top/work"

@@ -33,6 +33,8 @@ DRAWN = [(r"\b(pub|once)(-[0-9a-z]{8})+", r"\1-KEY"), (r"\b[0-9a-f]{16}\b", "ID"
 
 def page():
     text = open(TEXT).read().split(BEGIN, 1)[1]
+    if os.geteuid() == 0:
+        text = text.replace("htc user add ada", "htc user add ada --uid 65102:65102")
     if not TUTORIAL:
         base = ports.row(5, [f"127.0.0.{i}" for i in (1, 2, 3)])
         for i, port in enumerate(("7600", "7601", "7602", "7421", "9464")):
@@ -62,6 +64,8 @@ def commands():
 
 def plain(line):
     line = line.replace(os.path.realpath(TOP), "/home/you/" + HERE)
+    if line.startswith("other users' tasks run"):  # root's system keeps them apart in another way
+        line = "other users' tasks run"
     if TUTORIAL:
         return " ".join(re.sub(r"/\S*htc-state", "STATE", re.sub(r"[0-9.]+", "#", line)).split())
     for what, name in DRAWN:
@@ -100,6 +104,9 @@ def main():
             continue
         end = time.monotonic() + (60 if signalled else 0)
         wrong = run(command, expected)
+        if wrong and TUTORIAL and "other users' tasks are refused" in wrong:
+            print("skipped: tasks of a second user cannot be confined here:", wrong)
+            return 77
         if wrong and not TUTORIAL and any(words in wrong for words in UNKNOWN):
             return None
         wait_until_ended(command)
@@ -147,6 +154,7 @@ def ended_well():
 code, tries = None, 10
 while code is None:
     TOP = tempfile.mkdtemp(prefix="htc-tutorial.")
+    os.chmod(TOP, 0o711)  # root's system lets other uids pass
     ENV = dict(os.environ, PATH=BIN + ":" + os.environ["PATH"], HOME=TOP)
     ENV.pop("HTC_DIR", None)
     tries -= 1

@@ -5,6 +5,7 @@
 #include "htcsched/client.h"
 #include "htcsched/gateway_host.h"
 #include "race.h"
+#include "roles/apart.h"
 #include "roles/calls.h"
 
 enum { HASHES = 4, VERIFICATIONS = 20, UPLOADS = 40, SAME = 8, READS = 40, AGENTS = 4, TASKS = 20 };
@@ -68,6 +69,9 @@ static void ask_all(player *p, htc_output *out)
         htc_put_u64(&body, 40 + i);
         htc_put_u32(&body, i);
         htc_put_str(&body, "ada");
+        htc_put_u8(&body, HTC_PLACE_OWNER);
+        htc_put_u32(&body, HTC_NO_UID);
+        htc_put_u32(&body, HTC_NO_UID);
         call(p, out, HTC_CALL_LAUNCH, 1);
     }
     for (uint64_t i = 0; i < READS; i++) {

@@ -40,7 +40,7 @@ typedef struct rig {
     size_t         n_inbox;
     struct {
         uint64_t agent;
-        uint32_t slot;
+        uint32_t slot, place, uid, gid;
         char     user[64];
     } launched[64];
     size_t     n_launched;
@@ -127,6 +127,9 @@ static void rig_call(rig *r, const htc_effect *e)
         r->launched[r->n_launched].agent = htc_get_u64(&in);
         r->launched[r->n_launched].slot = htc_get_u32(&in);
         htc_get_str(&in, r->launched[r->n_launched].user, 64);
+        r->launched[r->n_launched].place = htc_get_u8(&in);
+        r->launched[r->n_launched].uid = htc_get_u32(&in);
+        r->launched[r->n_launched].gid = htc_get_u32(&in);
         htc_put_u32(&b, (uint32_t)(5000 + r->launched[r->n_launched].agent));
         r->n_launched++;
         rig_answer(r, e, HTC_OK, &b);
@@ -273,7 +276,7 @@ static void rig_start(rig *r)
 {
     static const htc_site_options site = { .name = "local", .cores = 4, .memory = UINT64_C(8) << 30 };
     htc_gateway_options o = { .size = sizeof o, .store_peer = RIG_STORE, .store_client_id = 77 + ++r->starts,
-                              .owner_uid = RIG_UID, .owner_name = "olga", .sites = &site, .n_sites = 1, .prefetch_max = r->prefetch ? r->prefetch : 1 };
+                              .owner_uid = RIG_UID, .owner_name = "olga", .apart = HTC_APART_CONFINED, .sites = &site, .n_sites = 1, .prefetch_max = r->prefetch ? r->prefetch : 1 };
     htc_buf b;
     if (r->change)
         r->change(&o);

@@ -15,6 +15,7 @@
 #include "htcsched/client.h"
 #include "htcsched/gateway_host.h"
 #include "net/files.h"
+#include "roles/apart.h"
 #include "roles/calls.h"
 
 #define CALLS_MAX 128
@@ -132,6 +133,9 @@ static void launch(play *p, uint64_t agent)
     htc_put_u64(b, agent);
     htc_put_u32(b, 3);
     htc_put_str(b, "ada");
+    htc_put_u8(b, HTC_PLACE_OWNER);
+    htc_put_u32(b, HTC_NO_UID);
+    htc_put_u32(b, HTC_NO_UID);
 }
 
 Test(gateway_host, an_agent_gets_its_arguments_and_its_end_is_told)

@@ -135,6 +135,7 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     o.store_client_id = htc_rng_next(&s->rng_random);
     o.owner_uid = SYS_UID;
     o.owner_name = "operator";
+    o.apart = HTC_APART_CONFINED;
     o.sites = s->options.sites;
     o.n_sites = s->options.n_sites;
     if (htc_gateway_create(htc_sim_env(node), &o, &machine) != HTC_OK)

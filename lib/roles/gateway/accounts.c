@@ -25,7 +25,8 @@ user *gw_user_new(htc_gateway *gw, const char *name)
     }
     snprintf(u->name, sizeof u->name, "%s", name);
     u->weight = 1;
-    u->created = gw->wall;
+    u->created = u->tokens_from = gw->wall;
+    u->uid = u->gid = HTC_NO_UID;
     HASH_ADD_STR(gw->users, name, u);
     if (!u->hh.tbl)
         gw_break(gw, HTC_ENOMEM, "making room for a user");
@@ -48,6 +49,8 @@ typedef struct change {
     char     name[NAME_MAX_BYTES];
     char     verifier[160];
     uint64_t weight;
+    uint32_t uid, gid;
+    htc_ns   tokens_from;
     uint8_t  create;
 } change;
 
@@ -78,6 +81,9 @@ static void user_saved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     if (!u)
         return;
     u->weight = ch.weight;
+    u->uid = ch.uid;
+    u->gid = ch.gid;
+    u->tokens_from = ch.tokens_from;
     snprintf(u->verifier, sizeof u->verifier, "%s", ch.verifier);
     u->version = r->version;
     gw_reallocate_soon(gw);
@@ -95,7 +101,7 @@ static void save_later(htc_gateway *gw, void *ctx, htc_status status)
 /* The record has its sums beside what is changed here: one writer at a time. */
 static void save_change(htc_gateway *gw, change *ch)
 {
-    user  u = { .weight = ch->weight, .created = gw->wall };
+    user  u = { .weight = ch->weight, .uid = ch->uid, .gid = ch->gid, .created = gw->wall, .tokens_from = ch->tokens_from };
     user *old = gw_user(gw, ch->name);
     if (old && old->folding) {
         waiter *w = waiter_new(gw, save_later, ch);
@@ -137,18 +143,55 @@ static void password_hashed(htc_gateway *gw, void *ctx, htc_status status, htc_b
     save_change(gw, ch);
 }
 
+/* Another one with each password, also where the clock was set back. */
+static htc_ns tokens_from(const htc_gateway *gw, const user *old, const char *password)
+{
+    if (old && !password)
+        return old->tokens_from;
+    return old && old->tokens_from >= gw->wall ? old->tokens_from + 1 : gw->wall;
+}
+
+static change *change_of(htc_gateway *gw, request *q, user *u)
+{
+    change *ch = ctx_new(gw, sizeof *ch);
+    if (!ch)
+        return NULL;
+    *ch = (change){ .q = q, .weight = u->weight, .uid = u->uid, .gid = u->gid, .tokens_from = u->tokens_from };
+    snprintf(ch->name, sizeof ch->name, "%s", u->name);
+    snprintf(ch->verifier, sizeof ch->verifier, "%s", u->verifier);
+    u->changing = 1;
+    return ch;
+}
+
+void gw_tokens_end(htc_gateway *gw, request *q, user *u)
+{
+    if (u->changing) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed", u->name);
+        return;
+    }
+    change *ch = change_of(gw, q, u);
+    if (!ch)
+        return;
+    ch->tokens_from = tokens_from(gw, u, "");
+    save_change(gw, ch);
+}
+
 static void set_user(htc_gateway *gw, request *q, int create)
 {
     const char *name = req_str(q, "name"), *password = req_str(q, "password");
     user       *old = gw_user(gw, name);
     uint64_t    weight = req_u64(q, "weight", old ? old->weight : 1);
-    int         himself = old && old == q->user && !json_object_get(q->body, "weight");
+    uint64_t    uid = req_u64(q, "uid", old ? old->uid : HTC_NO_UID), gid = req_u64(q, "gid", old ? old->gid : HTC_NO_UID);
+    int         himself = old && old == q->user && !json_object_get(q->body, "weight") && !json_object_get(q->body, "uid") &&
+                  !json_object_get(q->body, "gid");
     if (!q->operator_ && !(himself && !create)) {
         req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may change users");
     } else if (!name || !user_name_ok(name)) {
         req_fail(gw, q, HTC_EINVAL, "use 1 to 32 letters, digits, '.', '_' or '-'", "'%s' is not a user name", name ? name : "");
     } else if (weight < 1 || weight > UINT64_C(1) << 32) {
         req_fail(gw, q, HTC_EINVAL, "a whole number from 1 to 4294967296", "the weight is out of range");
+    } else if (uid == 0 || uid > HTC_NO_UID || gid > HTC_NO_UID || (uid == HTC_NO_UID) != (gid == HTC_NO_UID)) {
+        req_fail(gw, q, HTC_EINVAL, "a uid and a gid of the machine", uid == 0 ? "no user is root" : "a uid and a gid belong together");
     } else if (create && old) {
         req_fail(gw, q, HTC_EEXISTS, "", "user %s exists already", name);
     } else if (!create && !old) {
@@ -165,6 +208,9 @@ static void set_user(htc_gateway *gw, request *q, int create)
             old->changing = 1;
         ch->q = q;
         ch->weight = weight;
+        ch->uid = (uint32_t)uid;
+        ch->gid = (uint32_t)gid;
+        ch->tokens_from = tokens_from(gw, old, password);
         ch->create = create != 0;
         snprintf(ch->name, sizeof ch->name, "%s", name);
         if (old)
@@ -185,7 +231,7 @@ typedef struct login {
     request *q;
     char     name[NAME_MAX_BYTES];
     char     token[2 * TOKEN_BYTES + 1];
-    htc_ns   expires;
+    htc_ns   expires, tokens_from;
 } login;
 
 void gw_token_hash(const char *token, char hex[2 * TOKEN_BYTES + 1])
@@ -197,6 +243,13 @@ void gw_token_hash(const char *token, char hex[2 * TOKEN_BYTES + 1])
 
 static void login_failed(htc_gateway *gw, login *l, htc_status status)
 {
+    char name[NAME_MAX_BYTES];
+    snprintf(name, sizeof name, "%s", l->name);
+    htc__text_clean(name);
+    htc__log_with(&gw->env, HTC_LOG_WARN,
+                  HTC__FIELDS(HTC__TEXT("user", name), HTC__NUMBER("uid", l->q->uid), HTC__STATUS(status)),
+                  "a login as %s by uid %u: %s -> refused", name, l->q->uid,
+                  status == HTC_EAUTH ? "wrong user name or password" : htc_strerror(status));
     if (status == HTC_EAUTH)
         req_fail(gw, l->q, status, "", "wrong user name or password");
     else
@@ -231,6 +284,7 @@ static void token_drawn(htc_gateway *gw, void *ctx, htc_status status, htc_bytes
     htc_buf_clear(&gw->scratch);
     htc_put_str(&gw->scratch, l->name);
     htc_put_u64(&gw->scratch, l->expires);
+    htc_put_u64(&gw->scratch, l->tokens_from);
     key k = key_token(hex);
     gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
                  token_saved, l);
@@ -265,6 +319,7 @@ static void log_in(htc_gateway *gw, request *q)
         return;
     const user *u = gw_user(gw, name);
     l->q = q;
+    l->tokens_from = u ? u->tokens_from : 0; /* of the password that is looked at now */
     snprintf(l->name, sizeof l->name, "%s", name);
     htc_buf_clear(&gw->scratch);
     htc_put_str(&gw->scratch, u && u->verifier[0] ? u->verifier : NOBODY);
@@ -307,6 +362,7 @@ static void tokens_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         htc_reader reader = htc_reader_of(item.value);
         htc_get_str(&reader, name, sizeof name);
         htc_ns expires = htc_get_u64(&reader);
+        (void)htc_get_u64(&reader);
         /* For a while an expired one is kept, so that its owner is told that, and not that it is unknown. */
         if (htc_reader_done(&reader) != HTC_OK || gw->wall < expires || gw->wall - expires < gw->options.token_life_ns || item.key.len > sizeof expired[0].text || n == 256)
             continue;
@@ -336,22 +392,29 @@ static void token_found(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_reader reader = htc_reader_of(r->value);
     if (r->status != HTC_OK) {
         if (r->status == HTC_ENOTFOUND)
+            htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("uid", q->uid)),
+                          "uid %u sends a token that is not known -> refused", q->uid);
+        if (r->status == HTC_ENOTFOUND)
             req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token is not known here");
         else
             req_fail(gw, q, r->status, "", "the token could not be looked up: %s", htc_strerror(r->status));
         return;
     }
     htc_get_str(&reader, name, sizeof name);
-    htc_ns expires = htc_get_u64(&reader);
+    htc_ns expires = htc_get_u64(&reader), from = htc_get_u64(&reader);
     user  *u = htc_reader_done(&reader) == HTC_OK ? gw_user(gw, name) : NULL;
     if (!u) {
         req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token belongs to nobody");
+    } else if (u->removing) {
+        req_fail(gw, q, HTC_EBUSY, "", "user %s is just being removed", name);
+    } else if (u->tokens_from != from) {
+        req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token of %s does not count any more: the password was changed, or all logged out", name);
     } else if (expires <= gw->wall) {
         req_fail(gw, q, HTC_EEXPIRED, "log in again: htc login NAME", "the token of %s has expired", name);
     } else {
         const char *wanted = req_str(q, "user");
         q->user = u;
-        q->by_token = 1;
+        q->by_token = 1; /* one of the user's logins */
         q->operator_ = 0;
         if (wanted && strcmp(wanted, u->name) != 0)
             req_fail(gw, q, HTC_EDENIED, "leave --user away, or log in as that user", "the token is %s's, not %s's", u->name, wanted);
@@ -368,10 +431,15 @@ int gw_operator_token(const htc_gateway *gw, const char *token)
     return gw->operator_hash[0] && strcmp(hex, gw->operator_hash) == 0;
 }
 
-void gw_token_check(htc_gateway *gw, request *q, const char *token)
+key key_token_of(const char *token)
 {
     char hex[2 * TOKEN_BYTES + 1];
     gw_token_hash(token, hex);
-    key k = key_token(hex);
+    return key_token(hex);
+}
+
+void gw_token_check(htc_gateway *gw, request *q, const char *token)
+{
+    key k = key_token_of(token);
     gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, token_found, q);
 }

@@ -65,6 +65,37 @@ static void set_reason(agent *a, const char *why)
     htc__text_clean(a->reason);
 }
 
+/* ---- how its user's tasks run ---- */
+
+uint32_t gw_place(const htc_gateway *gw, const user *u)
+{
+    return htc__place_of(gw->options.apart, strcmp(u->name, gw->owner_name) == 0, u->uid);
+}
+
+void gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    switch ((htc__place_kind)gw_place(gw, u)) {
+    case HTC_PLACE_OWNER: snprintf(text, cap, "owner"); break;
+    case HTC_PLACE_CONFINED: snprintf(text, cap, "confined"); break;
+    case HTC_PLACE_UID: snprintf(text, cap, "uid %u", u->uid); break;
+    case HTC_PLACE_REFUSED:
+        if (gw->options.apart == HTC_APART_UID)
+            snprintf(text, cap, "%s has no uid here: htc user set %s --uid UID gives one", u->name, u->name);
+        else
+            snprintf(text, cap, "%s", gw->apart_why[0] ? gw->apart_why : "nothing keeps them apart from the owner's");
+    }
+}
+
+void gw_apart_text(const htc_gateway *gw, char *text, size_t cap)
+{
+    switch ((htc_apart)gw->options.apart) {
+    case HTC_APART_UID: snprintf(text, cap, "other users' tasks run with their own uids"); break;
+    case HTC_APART_CONFINED: snprintf(text, cap, "other users' tasks run confined, with the owner's uid"); break;
+    case HTC_APART_REFUSED:
+        snprintf(text, cap, "other users' tasks are refused: %s", gw->apart_why[0] ? gw->apart_why : "nothing keeps them apart");
+    }
+}
+
 /* ---- launch ---- */
 
 static void save_agent(htc_gateway *gw, const agent *a)
@@ -176,6 +207,9 @@ static void noted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_put_u64(&gw->scratch, a->id);
     htc_put_u32(&gw->scratch, a->slot);
     htc_put_str(&gw->scratch, a->user->name);
+    htc_put_u8(&gw->scratch, (uint8_t)gw_place(gw, a->user));
+    htc_put_u32(&gw->scratch, a->user->uid);
+    htc_put_u32(&gw->scratch, a->user->gid);
     gw_call(gw, HTC_CALL_LAUNCH, htc_buf_bytes(&gw->scratch), launched, ctx);
 }
 
@@ -183,6 +217,8 @@ void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
 {
     site    *s = &gw->sites[site_index];
     uint32_t free_slot = 0;
+    if (gw_place(gw, u) == HTC_PLACE_REFUSED)
+        return;
     while (free_slot < s->cores && s->slots[free_slot].agent)
         free_slot++;
     uint64_t id = free_slot < s->cores ? next_id(gw) : 0;
@@ -346,9 +382,22 @@ static void welcome(htc_gateway *gw, uint32_t peer, htc_status status)
     gw_send(gw, peer, &gw->scratch);
 }
 
+/* An agent has the uid that it was launched with: no user's process speaks for another user's agent. */
+static int is_its_uid(const htc_gateway *gw, const conn *c, const agent *a)
+{
+    uint32_t uid = gw_place(gw, a->user) == HTC_PLACE_UID ? a->user->uid : gw->options.owner_uid;
+    return c->info.transport != HTC_TRANSPORT_UNIX || c->info.uid == uid;
+}
+
 static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
 {
     agent *a = gw_agent(gw, m->agent);
+    if (a && !is_its_uid(gw, c, a)) {
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", m->agent), HTC__NUMBER("uid", c->info.uid)),
+                      "uid %u registers as agent %llu of %s -> sent away", c->info.uid, (unsigned long long)m->agent,
+                      a->user->name);
+        a = NULL;
+    }
     if (!a || a->state == AGENT_LOST) {
         htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("agent", m->agent)),
                       "agent %llu registers and is not known (any more) -> sent away",

@@ -7,6 +7,9 @@
 
 #define REQUESTS_OF_ONE 64   /* unanswered, of one connection */
 #define REQUESTS_MAX 4096
+#define REQUESTS_OF_UID 256  /* the same, of all connections of one uid that is not the owner's */
+#define REQUESTS_OF_OTHERS 3072 /* of REQUESTS_MAX, those of all such uids */
+#define LOGINS_OF_UID 4      /* passwords of one uid that are looked at or wait for it */
 
 /* ---- answers ---- */
 
@@ -342,6 +345,7 @@ static const struct {
     void (*fn)(htc_gateway *gw, request *q);
 } ops[] = {
     { "ping", api_listing },     { "user.add", api_accounts }, { "user.set", api_accounts }, { "login", api_accounts },
+    { "logout", api_leave },     { "user.rm", api_leave },
     { "submit", api_submit },    { "status", api_status },     { "wait", api_status },       { "tasks", api_tasks },
     { "results", api_results },  { "why", api_why },           { "cancel", api_control },    { "retry", api_control },
     { "release", api_control },
@@ -366,10 +370,22 @@ static void run_for_operator(htc_gateway *gw, request *q)
     const char *wanted = req_str(q, "user") ? req_str(q, "user") : gw->owner_name;
     q->operator_ = 1;
     q->user = gw_user(gw, wanted);
-    if (q->user)
+    if (q->user && q->user->removing)
+        req_fail(gw, q, HTC_EBUSY, "", "user %s is just being removed", wanted);
+    else if (q->user)
         gw_request_run(gw, q);
     else
         req_fail(gw, q, HTC_ENOTFOUND, "htc user add NAME creates one", "there is no user %s", wanted);
+}
+
+/* A hash takes long, and few run at once: whoever asks for many waits for their own, not others for theirs. */
+static int too_many_logins(const htc_gateway *gw, const request *q)
+{
+    const request *r;
+    uint32_t       n = 0;
+    DL_FOREACH(gw->requests, r)
+    n += r != q && r->uid == q->uid && strcmp(r->op, "login") == 0;
+    return n >= LOGINS_OF_UID;
 }
 
 static void identify(htc_gateway *gw, conn *c, request *q)
@@ -377,7 +393,9 @@ static void identify(htc_gateway *gw, conn *c, request *q)
     const char *token = req_str(q, "token");
     int         open_to_all = strcmp(q->op, "login") == 0 || strcmp(q->op, "ping") == 0;
     int         owner = c->info.transport != HTC_TRANSPORT_TCP && c->info.uid == gw->options.owner_uid;
-    if (token && gw_operator_token(gw, token))
+    if (strcmp(q->op, "login") == 0 && too_many_logins(gw, q))
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "%u logins of this uid are being looked at", LOGINS_OF_UID);
+    else if (token && gw_operator_token(gw, token))
         run_for_operator(gw, q);
     else if (token)
         gw_token_check(gw, q, token);
@@ -414,13 +432,16 @@ static int has_too_many_parts(htc_bytes json)
 static request *request_new(htc_gateway *gw, conn *c, uint64_t id)
 {
     request *q, *r;
-    uint32_t of_one = 0, all = 0;
+    uint32_t of_one = 0, of_uid = 0, of_others = 0, all = 0;
+    int      other = c->info.uid != gw->options.owner_uid;
     DL_FOREACH(gw->requests, r)
     {
         all++;
         of_one += r->peer == c->peer;
+        of_uid += r->uid == c->info.uid;
+        of_others += r->uid != gw->options.owner_uid;
     }
-    if (of_one >= REQUESTS_OF_ONE || all >= REQUESTS_MAX) {
+    if (of_one >= REQUESTS_OF_ONE || all >= REQUESTS_MAX || (other && (of_uid >= REQUESTS_OF_UID || of_others >= REQUESTS_OF_OTHERS))) {
         htc_wire_begin(&gw->scratch, HTC_WIRE_USER_ANSWER, id);
         htc_put_text(&gw->scratch, "{\"error\":\"HTC_EBUSY\",\"message\":\"too many requests are unanswered\"}");
         gw_send(gw, c->peer, &gw->scratch);
@@ -432,6 +453,7 @@ static request *request_new(htc_gateway *gw, conn *c, uint64_t id)
         return NULL;
     }
     q->peer = c->peer;
+    q->uid = c->info.uid;
     q->id = id;
     htc_buf_init(&q->raw, &gw->env, 0);
     DL_APPEND(gw->requests, q);

@@ -205,6 +205,12 @@ void api_submit(htc_gateway *gw, request *q)
         req_fail(gw, q, HTC_EINVAL, "see doc/api.md", "submit needs a \"jsdl\" document");
         return;
     }
+    if (gw_place(gw, q->user) == HTC_PLACE_REFUSED) {
+        char why[200];
+        gw_place_text(gw, q->user, why, sizeof why);
+        req_fail(gw, q, HTC_EDENIED, "htc.ini(5), task.others_as_owner; htc(1), htc user", "tasks of %s are refused: %s", q->user->name, why);
+        return;
+    }
     job *j = gw_job_new(gw);
     if (!j)
         return;

@@ -24,6 +24,8 @@ static void list_users(htc_gateway *gw, request *q)
     req_answer(gw, q, json_pack("{s:o}", "users", list));
 }
 
+static const char *const apart_names[] = { "refused", "confined", "uid" };
+
 static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *a)
 {
     char        text[64];
@@ -36,6 +38,10 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
     json_t *o = json_pack("{s:I,s:s,s:s,s:I,s:s,s:s,s:f,s:I,s:I,s:s}", "id", (json_int_t)a->id, "user", a->user->name, "site",
                           s->name, "slot", (json_int_t)a->slot, "node", a->node, "state", agent_state_name(a), "since", since,
                           "pid", (json_int_t)a->pid, "tasks_done", (json_int_t)a->tasks_done, "reason", reason);
+    char as[200];
+    gw_place_text(gw, a->user, as, sizeof as);
+    if (o)
+        json_object_set_new(o, "as", json_string(as));
     if (o && a->n_held && (q->operator_ || q->user == a->user)) {
         snprintf(text, sizeof text, "%llu.%llu", (unsigned long long)a->held[0].attempt.job,
                  (unsigned long long)a->held[0].attempt.task);
@@ -56,11 +62,24 @@ static void list_agents(htc_gateway *gw, request *q)
                                                "used", (json_int_t)s->used, "paused", s->not_before > gw->now, "reason", s->reason, "memory",
                                                (json_int_t)s->memory.total, "memory_reserved", (json_int_t)s->memory.reserved));
     }
-    req_answer(gw, q, json_pack("{s:o,s:o,s:I,s:I}", "agents", list, "sites", sites, "slots", (json_int_t)gw->slots, "free",
-                                (json_int_t)gw->free));
+    char apart[256];
+    gw_apart_text(gw, apart, sizeof apart);
+    req_answer(gw, q, json_pack("{s:o,s:o,s:I,s:I,s:s,s:s}", "agents", list, "sites", sites, "slots", (json_int_t)gw->slots,
+                                "free", (json_int_t)gw->free, "apart", apart_names[gw->options.apart], "apart_text", apart));
 }
 
 static const char *const policy_names[] = { "eq1", "static", "maxmin", "fcfs" };
+
+static void ping(htc_gateway *gw, request *q)
+{
+    char apart[256];
+    gw_apart_text(gw, apart, sizeof apart);
+    req_answer(gw, q,
+               json_pack("{s:s,s:i,s:f,s:s,s:I,s:s,s:s,s:s}", "version", HTC_VERSION, "protocol", HTC_WIRE_VERSION, "uptime",
+                         (double)(gw->wall - gw->started_wall) / 1e9, "policy", policy_names[gw->policy], "slots",
+                         (json_int_t)gw->slots, "store", htc_status_name(gw->store_status), "apart",
+                         apart_names[gw->options.apart], "apart_text", apart));
+}
 
 void api_listing(htc_gateway *gw, request *q)
 {
@@ -69,10 +88,7 @@ void api_listing(htc_gateway *gw, request *q)
     else if (strcmp(q->op, "agents") == 0)
         list_agents(gw, q);
     else
-        req_answer(gw, q,
-                   json_pack("{s:s,s:i,s:f,s:s,s:I,s:s}", "version", HTC_VERSION, "protocol", HTC_WIRE_VERSION, "uptime",
-                             (double)(gw->wall - gw->started_wall) / 1e9, "policy", policy_names[gw->policy], "slots",
-                             (json_int_t)gw->slots, "store", htc_status_name(gw->store_status)));
+        ping(gw, q);
 }
 
 /* ---- why ---- */
@@ -182,6 +198,12 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         snprintf(text, cap, "the store takes no changes now (%s), so nothing new is handed out", htc_strerror(gw->store_status));
         return "Store";
     }
+    if (gw_place(gw, u) == HTC_PLACE_REFUSED) {
+        char why[200];
+        gw_place_text(gw, u, why, sizeof why);
+        snprintf(text, cap, "tasks of %s are refused: %s", name, why);
+        return "Refused";
+    }
     if (u->queued == 0 && (slow = slowed_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
         snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
         return "FailingFast";
@@ -272,8 +294,9 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         }
         break;
     case TASK_LEASED:
-        snprintf(text, sizeof text, "%llu.%llu is with agent %llu%s%s: attempt %u", id, i, (unsigned long long)t->agent,
-                 a ? " on " : "", a ? a->node : "", t->attempt);
+        gw_place_text(gw, j->user, user_text, sizeof user_text);
+        snprintf(text, sizeof text, "%llu.%llu is with agent %llu%s%s: attempt %u, as %s", id, i, (unsigned long long)t->agent,
+                 a ? " on " : "", a ? a->node : "", t->attempt, user_text);
         if (a && (a->suspected || a->state == AGENT_UNKNOWN)) {
             snprintf(text, sizeof text, "%llu.%llu is with agent %llu, which has not been heard for %.0f s", id, i,
                      (unsigned long long)t->agent, (double)(gw->now - a->heard) / 1e9);

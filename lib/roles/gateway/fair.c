@@ -110,9 +110,10 @@ static uint64_t startable_now(htc_gateway *gw, const user *u)
  * slot of one that runs: that one counts as queued, so that he is still one of those who divide. */
 static void view(htc_gateway *gw, const user *u, uint64_t id, int now, htc_allot_user *v)
 {
-    uint64_t queued = now ? startable_now(gw, u) : u->usable;
+    int      refused = gw_place(gw, u) == HTC_PLACE_REFUSED;
+    uint64_t queued = refused ? 0 : now ? startable_now(gw, u) : u->usable;
     queued = queued < u->queued ? queued : u->queued;
-    uint64_t in_turn = queued == 0 && u->queued && u->busy;
+    uint64_t in_turn = queued == 0 && u->queued && u->busy && !refused;
     *v = (htc_allot_user){ .weight = u->weight_used, .queued = queued + in_turn, .running = u->busy - in_turn,
                            .agents = u->agents, .draining = u->draining, .starting = u->starting,
                            .last_served = u->last_served, .arrival = u->arrival, .id = id,

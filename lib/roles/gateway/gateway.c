@@ -27,6 +27,7 @@ static void defaults(htc_gateway_options *o)
     o->retry_backoff_max_ns = or_default(o->retry_backoff_max_ns, 300 * HTC_SECOND);
     o->memory_wait_ns = or_default(o->memory_wait_ns, 60 * HTC_SECOND);
     o->tasks_max = o->tasks_max ? o->tasks_max : UINT64_C(1) << 40;
+    o->idle_ns = or_default(o->idle_ns, 300 * HTC_SECOND);
     o->token_life_ns = or_default(o->token_life_ns, 7 * 86400 * HTC_SECOND);
 }
 
@@ -124,7 +125,7 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_gateway_options, tick_ns));
     if (status != HTC_OK)
         return status;
-    if (!(o.gamma >= -1 && o.gamma <= 1) || !o.owner_name || !user_name_ok(o.owner_name) || o.n_sites == 0 || !o.sites || o.store_peer == 0)
+    if (!(o.gamma >= -1 && o.gamma <= 1) || !o.owner_name || !user_name_ok(o.owner_name) || o.n_sites == 0 || !o.sites || o.store_peer == 0 || o.apart > HTC_APART_UID)
         return HTC_EINVAL;
     htc_gateway *gw = htc__alloc(env, sizeof *gw);
     if (!gw)
@@ -153,15 +154,56 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     if (o.operator_token)
         gw_token_hash(o.operator_token, gw->operator_hash);
     o.operator_token = NULL;
+    snprintf(gw->apart_why, sizeof gw->apart_why, "%s", o.apart_why ? o.apart_why : "");
+    o.apart_why = NULL;
     o.policy = NULL;
     gw->options = o;
     gw->store_retry_at = HTC_NEVER;
     gw->expected = HTC_NEVER;
+    gw->idle_at = HTC_NEVER;
     *out = gw;
     return HTC_OK;
 }
 
 /* ---- connections ---- */
+
+static int is_stranger(const htc_gateway *gw, const conn *c)
+{
+    return c->info.transport == HTC_TRANSPORT_TCP ||
+           (c->info.transport == HTC_TRANSPORT_UNIX && c->info.uid != gw->options.owner_uid);
+}
+
+static int asks(const htc_gateway *gw, uint32_t peer)
+{
+    const request *q;
+    DL_FOREACH(gw->requests, q)
+    if (q->peer == peer)
+        return 1;
+    return 0;
+}
+
+/* Strangers who ask nothing give their places back; agents and who waits for an answer keep theirs. */
+static void close_idle(htc_gateway *gw)
+{
+    conn *c, *next;
+    gw->idle_at = HTC_NEVER;
+    HASH_ITER(hh, gw->conns, c, next)
+    {
+        htc_ns at = c->heard + gw->options.idle_ns;
+        if (!is_stranger(gw, c) || c->agent)
+            continue;
+        if (asks(gw, c->peer))
+            at = gw->now + gw->options.idle_ns;
+        if (at <= gw->now) {
+            htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("uid", c->info.uid), HTC__NUMBER("peer", c->peer)),
+                          "a connection of uid %u asks nothing -> close it", c->info.uid);
+            gw_close(gw, c->peer, HTC_ETIMEDOUT);
+            at = gw->now + gw->options.idle_ns;
+        }
+        if (at < gw->idle_at)
+            gw->idle_at = at;
+    }
+}
 
 static void opened(htc_gateway *gw, const htc_input *in)
 {
@@ -177,6 +219,9 @@ static void opened(htc_gateway *gw, const htc_input *in)
     c->peer = in->peer;
     c->info.uid = UINT32_MAX;
     htc_peer_info_read(in->body, &c->info);
+    c->heard = gw->now;
+    if (is_stranger(gw, c) && gw->idle_at == HTC_NEVER)
+        gw->idle_at = gw->now + gw->options.idle_ns;
     HASH_ADD(hh, gw->conns, peer, sizeof c->peer, c);
     if (!c->hh.tbl)
         gw_break(gw, HTC_ENOMEM, "taking a connection");
@@ -211,8 +256,10 @@ static void greet(htc_gateway *gw, conn *c, uint64_t id, htc_reader *r)
         refuse(gw, c, id, status, "this is the gateway of libhtcsched; your greeting is not one of its protocol");
     } else if (role != HTC_WIRE_ROLE_USER && role != HTC_WIRE_ROLE_AGENT) {
         refuse(gw, c, id, HTC_EPROTO, "the gateway serves users and agents");
-    } else if (role == HTC_WIRE_ROLE_AGENT && local && c->info.uid != gw->options.owner_uid) {
+    } else if (role == HTC_WIRE_ROLE_AGENT && local && c->info.uid != gw->options.owner_uid && gw->options.apart != HTC_APART_UID) {
         refuse(gw, c, id, HTC_EDENIED, "an agent runs as the owner of the state directory");
+    } else if (role == HTC_WIRE_ROLE_USER && local && c->info.uid != gw->options.owner_uid && gw->options.owner_only) {
+        refuse(gw, c, id, HTC_EDENIED, "this system serves its owner alone (server.others)");
     } else {
         c->role = role;
         htc_wire_welcome(&gw->scratch, id, version);
@@ -226,6 +273,7 @@ static void message(htc_gateway *gw, const htc_input *in)
     HASH_FIND(hh, gw->conns, &in->peer, sizeof in->peer, c);
     if (!c)
         return;
+    c->heard = gw->now;
     uint16_t   type;
     uint64_t   id;
     htc_reader r = htc_wire_open(in->body, &type, &id);
@@ -272,6 +320,8 @@ static void run_time(htc_gateway *gw)
         return;
     gw_dues_run(gw);
     gw_removals_go(gw);
+    if (gw->now >= gw->idle_at)
+        close_idle(gw);
     if (gw->now >= gw->check_at) {
         gw_agents_check(gw);
         gw_waits_check(gw);
@@ -298,6 +348,7 @@ static htc_ns deadline(const void *self)
     at = earlier(at, gw->store_retry_at);
     if (gw->phase != PHASE_READY)
         return at;
+    at = earlier(at, gw->idle_at);
     if (gw->n_dues)
         at = earlier(at, gw->dues[0].at);
     if (gw->removals && !gw->removing)

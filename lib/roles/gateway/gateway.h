@@ -27,6 +27,7 @@
 #include "htcsched/kv.h"
 #include "htcsched/work.h"
 #include "roles/agent_wire.h"
+#include "roles/apart.h"
 #include "roles/calls.h"
 #include "roles/gateway/health.h"
 #include "roles/gateway/memory.h"
@@ -164,6 +165,8 @@ struct user {
     char     verifier[160];
     uint64_t version; /* of the record */
     htc_ns   created;
+    uint32_t uid, gid;    /* whom the user's tasks run as; HTC_NO_UID: not known */
+    htc_ns   tokens_from; /* tokens that were given for another one count no more: it changes with the password */
     job     *ready;
     uint64_t queued;  /* tasks that could be handed out now */
     uint64_t running; /* leased tasks */
@@ -179,6 +182,7 @@ struct user {
     uint64_t core_ns, tasks_done; /* used and done, ever: of the jobs there are, and of those removed */
     uint64_t folded_core_ns, folded_done; /* of those removed, as in the record */
     uint64_t folded_job; /* the last whose sums are in there: they are added once, however often its removal begins anew */
+    uint8_t  removing;   /* no request is taken for it any more */
     uint8_t  changing;   /* a change of the record is under way: nobody else writes it */
     uint8_t  folding;    /* the sums of a removed job are being added to it: a change waits */
     waiter  *folded;     /* those changes */
@@ -254,6 +258,7 @@ typedef struct conn {
     uint32_t      peer;
     uint8_t       role; /* htc_wire_role; 0 before HELLO */
     htc_peer_info info;
+    htc_ns        heard;
     uint64_t      agent; /* 0: none */
     UT_hash_handle hh;
 } conn;
@@ -319,6 +324,7 @@ struct htc_gateway {
     htc_env             env;
     htc_gateway_options options;
     char                owner_name[NAME_MAX_BYTES];
+    char                apart_why[160];
     char                operator_hash[65]; /* of the operator's token; "": the owner's uid is the operator */
     uint32_t            policy; /* htc_allot_policy */
     char              **fair_users;
@@ -358,6 +364,7 @@ struct htc_gateway {
     htc_status          store_status; /* HTC_OK, or why the store refuses changes */
     htc_buf             scratch;
     size_t              submitting; /* bytes of specifications that are on their way to the store */
+    htc_ns              idle_at;    /* when idle strangers are looked for; HTC_NEVER: there is none */
     htc_ns              tokens_at;  /* when expired tokens are looked for */
     uint8_t             tokens_busy;
 };
@@ -482,6 +489,9 @@ void   gw_agent_counts(htc_gateway *gw, agent *a, int add);
 const char *agent_state_name(const agent *a);
 void   gw_agents_stop(htc_gateway *gw, int at_once);
 void   gw_agents_free(htc_gateway *gw);
+uint32_t gw_place(const htc_gateway *gw, const user *u); /* htc__place_kind: how that user's tasks run */
+void     gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap); /* for people, or why not */
+void     gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* of all other users than the owner */
 void   gw_ids_reserve(htc_gateway *gw);
 
 /* grants.c */
@@ -519,6 +529,7 @@ htc_ns   job_slowed_until(const job *j); /* it pauses everywhere, until then; 0:
 /* Remove a job that has ended; then q is told, and what is left of it goes in its own time. */
 void     gw_remove(htc_gateway *gw, request *q, const job *j);
 removal *gw_removal(const htc_gateway *gw, uint64_t id);
+int      gw_removal_of(const htc_gateway *gw, const char *user_name); /* is there one of that user's? */
 void     gw_removal_found(htc_gateway *gw, const removal *read); /* recovered from the store */
 void     gw_removals_go(htc_gateway *gw);
 void     gw_removals_free(htc_gateway *gw);
@@ -533,6 +544,11 @@ user *gw_user(htc_gateway *gw, const char *name);
 user *gw_user_new(htc_gateway *gw, const char *name);
 int   user_name_ok(const char *name);
 void  gw_tokens_sweep(htc_gateway *gw);
+void  gw_tokens_end(htc_gateway *gw, request *q, user *u); /* all logins of u; answers q */
+key   key_token_of(const char *token);
+
+/* leave.c */
+void  api_leave(htc_gateway *gw, request *q); /* logout, user.rm */
 void  gw_token_hash(const char *token, char hex[65]);
 int   gw_operator_token(const htc_gateway *gw, const char *token);
 void  gw_token_check(htc_gateway *gw, request *q, const char *token); /* then gw_request_run, or an error */
@@ -563,6 +579,7 @@ struct request {
     uint32_t peer;
     uint64_t id;
     user    *user; /* who is acted for */
+    uint32_t uid;  /* who asks; UINT32_MAX: not known */
     uint8_t  operator_, by_token;
     json_t  *body;
     char     op[24];

@@ -143,6 +143,13 @@ void gw_job_add(htc_gateway *gw, job *j)
     j->user->open_jobs++;
     j->user->running += j->now.leased;
     j->user->retrying += j->now.retry_wait;
+    if (gw_place(gw, j->user) == HTC_PLACE_UID) { /* where its agents, who are no owners, put outputs */
+        htc_buf_clear(&gw->scratch);
+        htc_put_u64(&gw->scratch, j->id);
+        htc_put_u32(&gw->scratch, j->user->uid);
+        htc_put_u32(&gw->scratch, j->user->gid);
+        gw_call(gw, HTC_CALL_JOB_PLACE, htc_buf_bytes(&gw->scratch), NULL, NULL);
+    }
     gw_job_touch(gw, j);
 }
 

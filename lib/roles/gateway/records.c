@@ -55,6 +55,9 @@ void record_user_write(htc_buf *b, const user *u)
     htc_put_u64(b, u->folded_core_ns);
     htc_put_u64(b, u->folded_done);
     htc_put_u64(b, u->folded_job);
+    htc_put_u32(b, u->uid);
+    htc_put_u32(b, u->gid);
+    htc_put_u64(b, u->tokens_from);
 }
 
 htc_status record_user_read(htc_bytes bytes, user *u)
@@ -68,6 +71,9 @@ htc_status record_user_read(htc_bytes bytes, user *u)
     u->folded_core_ns = htc_get_u64(&r);
     u->folded_done = htc_get_u64(&r);
     u->folded_job = htc_get_u64(&r);
+    u->uid = htc_get_u32(&r);
+    u->gid = htc_get_u32(&r);
+    u->tokens_from = htc_get_u64(&r);
     need(&r, u->weight >= 1 && u->weight <= UINT64_C(1) << 32);
     return done(&r);
 }

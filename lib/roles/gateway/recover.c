@@ -354,6 +354,9 @@ static void take_user(htc_gateway *gw, const htc_kv_item *item)
     u->weight = read.weight;
     memcpy(u->verifier, read.verifier, sizeof u->verifier);
     u->created = read.created;
+    u->uid = read.uid;
+    u->gid = read.gid;
+    u->tokens_from = read.tokens_from;
     u->core_ns = u->folded_core_ns = read.folded_core_ns;
     u->tasks_done = u->folded_done = read.folded_done;
     u->folded_job = read.folded_job;

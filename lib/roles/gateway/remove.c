@@ -25,6 +25,15 @@ removal *gw_removal(const htc_gateway *gw, uint64_t id)
     return m;
 }
 
+int gw_removal_of(const htc_gateway *gw, const char *user_name)
+{
+    const removal *m;
+    DL_FOREACH2(gw->removals, m, list_next)
+    if (strcmp(m->user, user_name) == 0)
+        return 1;
+    return 0;
+}
+
 static void list_add(htc_gateway *gw, removal *m)
 {
     HASH_ADD(hh, gw->removals_by_id, id, sizeof m->id, m);

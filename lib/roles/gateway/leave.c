@@ -1,0 +1,149 @@
+/* Logins that end, and users who go. */
+#include <stdio.h>
+#include <string.h>
+
+#include "roles/gateway/gateway.h"
+
+/* ---- logout ---- */
+
+static void logged_out(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    request *q = ctx;
+    if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
+        req_fail(gw, q, r->status, "try again in a moment", "the login could not be ended: %s", htc_strerror(r->status));
+    else
+        req_answer(gw, q, json_pack("{s:s}", "name", q->user->name));
+}
+
+static void log_out(htc_gateway *gw, request *q)
+{
+    if (req_flag(q, "all")) {
+        gw_tokens_end(gw, q, q->user);
+    } else if (!q->by_token) {
+        req_fail(gw, q, HTC_EINVAL, "htc logout --user NAME --all ends those of a user", "the operator has no login to end");
+    } else {
+        key k = key_token_of(req_str(q, "token"));
+        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, logged_out, q);
+    }
+}
+
+/* ---- a user is removed ---- */
+
+typedef struct leaving {
+    request *q;
+    char     name[NAME_MAX_BYTES];
+} leaving;
+
+static int has_agents(const htc_gateway *gw, const user *u)
+{
+    for (const agent *a = gw->agents; a; a = a->hh.next)
+        if (a->user == u)
+            return 1;
+    return 0;
+}
+
+static int has_requests(const htc_gateway *gw, const request *except, const user *u)
+{
+    const request *r;
+    DL_FOREACH(gw->requests, r)
+    if (r != except && r->user == u)
+        return 1;
+    return 0;
+}
+
+/* Jobs in memory, whatever for, and those whose files are being deleted. */
+static int has_jobs(const htc_gateway *gw, const user *u)
+{
+    for (const job *j = gw->all_jobs; j; j = j->all_next)
+        if (j->user == u)
+            return 1;
+    return gw_removal_of(gw, u->name);
+}
+
+static void stays(htc_gateway *gw, leaving *l, htc_status status, const char *hint, const char *why)
+{
+    user *u = gw_user(gw, l->name);
+    if (u)
+        u->changing = u->removing = 0;
+    req_fail(gw, l->q, status, hint, "user %s cannot be removed: %s", l->name, why);
+    ctx_free(gw, l);
+}
+
+static void gone(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    leaving *l = ctx;
+    user    *u = gw_user(gw, l->name);
+    if (r->status != HTC_OK && r->status != HTC_ENOTFOUND) {
+        stays(gw, l, r->status, "try again in a moment", htc_strerror(r->status));
+        return;
+    }
+    HASH_DEL(gw->users, u);
+    htc__free(&gw->env, u, sizeof *u);
+    htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__TEXT("user", l->name)), "user %s is removed", l->name);
+    req_answer(gw, l->q, json_pack("{s:s}", "name", l->name));
+    ctx_free(gw, l);
+}
+
+static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    leaving    *l = ctx;
+    htc_kv_item item;
+    size_t      at = 0;
+    if (r->status != HTC_OK) {
+        stays(gw, l, r->status, "try again in a moment", htc_strerror(r->status));
+        return;
+    }
+    place next = gw_next_page(gw, r);
+    for (uint32_t i = 0; i < r->items && htc_kv_result_item(r, &at, &item) == HTC_OK; i++) {
+        char owner[NAME_MAX_BYTES];
+        job  j;
+        memset(&j, 0, sizeof j);
+        if (record_job_read(item.value, &j, owner) == HTC_OK && strcmp(owner, l->name) == 0) {
+            stays(gw, l, HTC_EBUSY, "htc rm all --user NAME removes them, htc cancel all --user NAME ends them first", "there are jobs");
+            return;
+        }
+    }
+    if (next.len) {
+        gw_scan(gw, htc_bytes_of("j/"), &next, 0, jobs_page, l);
+        return;
+    }
+    key k = key_user(l->name);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, gone, l);
+}
+
+static void remove_user(htc_gateway *gw, request *q)
+{
+    const char *name = req_str(q, "name");
+    user       *u = gw_user(gw, name);
+    if (!q->operator_) {
+        req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may remove users");
+    } else if (!u) {
+        req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name ? name : "");
+    } else if (strcmp(u->name, gw->owner_name) == 0) {
+        req_fail(gw, q, HTC_EDENIED, "", "%s is the owner of this system", name);
+    } else if (u->changing || u->folding || has_requests(gw, q, u)) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "something is just being done for user %s", name);
+    } else if (has_jobs(gw, u)) {
+        req_fail(gw, q, HTC_EBUSY, "htc cancel all --user NAME ends them, htc rm all --user NAME removes them", "user %s has jobs", name);
+    } else if (has_agents(gw, u)) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "agents of user %s are leaving", name);
+    } else {
+        leaving *l = ctx_new(gw, sizeof *l);
+        if (!l)
+            return;
+        u->changing = u->removing = 1;
+        l->q = q;
+        snprintf(l->name, sizeof l->name, "%s", u->name);
+        /* Whoever acted for this user as well would be told of nobody when it is gone. */
+        q->user = gw_user(gw, gw->owner_name);
+        gw_scan(gw, htc_bytes_of("j/"), NULL, 0, jobs_page, l);
+    }
+}
+
+void api_leave(htc_gateway *gw, request *q)
+{
+    if (strcmp(q->op, "logout") == 0)
+        log_out(gw, q);
+    else
+        remove_user(gw, q);
+}
