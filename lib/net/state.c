@@ -268,16 +268,33 @@ static const char *first_closed(char *path)
     return NULL;
 }
 
-htc_status htc_state_share(htc_state *s, uint32_t others, htc_error *error)
+/* May others pass through the directory? */
+static htc_status set_entry(const htc_state *s, uint32_t others, htc_error *error)
 {
     struct stat st;
+    /* Looked at and changed by one descriptor: at the path somebody may put a link between the two. */
+    int fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), why = 0;
+    int seen = fd >= 0 && fstat(fd, &st) == 0;
+    if (!seen)
+        why = errno;
+    mode_t mode = seen ? st.st_mode & 07777 : 0, wanted = others ? mode | 0011 : mode == 0711 ? 0700 : mode;
+    if (seen && wanted != mode && fchmod(fd, wanted) != 0)
+        why = errno;
+    if (fd >= 0)
+        close(fd);
+    if (why)
+        return htc__error(error, seen ? HTC_EDENIED : HTC_EIO, seen ? "cannot change the mode of %s: %s" : "cannot look at %s: %s",
+                          s->dir, strerror(why));
+    return HTC_OK;
+}
+
+htc_status htc_state_share(htc_state *s, uint32_t others, htc_error *error)
+{
     if (!s)
         return htc__error(error, HTC_EINVAL, "a state directory is needed");
-    if (stat(s->dir, &st) != 0)
-        return htc__error(error, HTC_EIO, "cannot look at %s: %s", s->dir, strerror(errno));
-    mode_t mode = st.st_mode & 07777, wanted = others ? mode | 0011 : mode == 0711 ? 0700 : mode;
-    if (wanted != mode && chmod(s->dir, wanted) != 0)
-        return htc__error(error, HTC_EDENIED, "cannot change the mode of %s: %s", s->dir, strerror(errno));
+    htc_status opened = set_entry(s, others, error);
+    if (opened != HTC_OK)
+        return opened;
     char       *way = others ? htc__strdup(s->env, s->dir) : NULL;
     const char *closed = way ? first_closed(way) : NULL;
     htc_status  status = others && !way ? htc__error(error, HTC_ENOMEM, "out of memory") : HTC_OK;
