@@ -358,7 +358,8 @@ HTC_API void htc_balance_end(htc_balance_request *request);
 
 /**
  * The next thing to do (Algorithm 5 or 8): own partition first, then where the policy says, min(missing, free) each. A
- * number of fruitless tries in a row is the end of a round: all is given back, and after a wait it begins anew. Waits
+ * number of fruitless tries in a row is the end of a round: all is given back, and after a wait it begins anew. So is, with a policy whose waits
+ * is 0, that no partition is known to have a free node: such a request holds nothing while it waits. Waits
  * double from one to the next; each is drawn from the upper half of what it may be. A success resets the tries and the
  * waits between them, not those between rounds.
  *

@@ -262,8 +262,10 @@ static htc_status seek(htc_balance_request *r, htc_ns now, htc_rng *rng)
         return HTC_EINVAL;
     if (status == HTC_OK)
         ask(r, STEAL, partition);
-    else if (status == HTC_AGAIN)
+    else if (status == HTC_AGAIN && b->policy.waits)
         fail(r, now, rng, 1);
+    else if (status == HTC_AGAIN) /* a wait would keep from others what is held: it is given back first */
+        end_round(r, now, rng);
     else
         return status;
     return HTC_OK;
