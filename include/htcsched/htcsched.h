@@ -1,6 +1,6 @@
 /**
  * @file htcsched/htcsched.h
- * @brief All of the library: every public header.
+ * @brief Every public header of libhtcsched. Those of libhtcsched-sim (htcsched/sim.h and others) are included by themselves.
  */
 #ifndef HTCSCHED_HTCSCHED_H
 #define HTCSCHED_HTCSCHED_H
@@ -44,6 +44,7 @@
 #include "htcsched/status.h"
 #include "htcsched/steal.h"
 #include "htcsched/store.h"
+#include "htcsched/version.h"
 #include "htcsched/work.h"
 
 #endif
