@@ -1,5 +1,6 @@
 /* The RESP face against arbitrary bytes in arbitrary pieces: it never fails, what it says begins with a type of RESP, and
- * whoever is closed is heard no more. First byte: 1 a password, 2 answers come late, 4 small bounds; then pieces: u8 length,
+ * whoever is closed is heard no more. First byte: 1 a password, 2 answers come late, 4 small bounds, 8 a store
+ * that knows places, 16 one member alone; then pieces: u8 length,
  * bytes; a length of 0: what is late arrives. */
 #include "kvs/resp.h"
 #include "check.h"
@@ -56,6 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     htc_buf_init(&m.cursor, NULL, 0);
     m.rng = how & 2 ? &rng : NULL;
     m.places = how >> 3 & 1;
+    m.alone = how >> 4 & 1;
+    m.room = SIZE_MAX;
     if (how & 1)
         o.password = htc_bytes_of("pw");
     if (how & 4)

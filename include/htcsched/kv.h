@@ -63,7 +63,7 @@ extern "C" {
 typedef enum htc_kv_op {
     HTC_KV_GET = 1,     /**< key -> value, version */
     HTC_KV_PUT,         /**< key, value[, lease or ttl] -> version */
-    HTC_KV_DELETE,      /**< key -> HTC_OK or HTC_ENOTFOUND */
+    HTC_KV_DELETE,      /**< key[, version with HTC_KV_IF_VERSION] -> HTC_OK or HTC_ENOTFOUND */
     HTC_KV_APPEND,      /**< key, value -> version, number = new length */
     HTC_KV_CAS_VERSION, /**< key, version (0: must not exist), value -> version; HTC_MISMATCH with value and version */
     HTC_KV_CAS_VALUE,   /**< key, seen, value -> version; HTC_MISMATCH with value and version (Algorithm 4) */
@@ -93,9 +93,10 @@ typedef enum htc_kv_flag {
     HTC_KV_TOUCH = 32,   /**< PUT without a value: only ttl and lease are changed, the value stays; a missing key is HTC_ENOTFOUND */
     HTC_KV_PLACES = 64,  /**< SCAN: in the order of places, not of keys; key is empty, a cursor has 8 bytes. A page never ends
                               between two keys of one place. HTC_EUNSUPPORTED where records are in order of keys alone */
-    HTC_KV_EVENTUAL = 256 /**< COUNT: number: keys of eventual namespaces that the member that is asked holds; version: how many such
+    HTC_KV_EVENTUAL = 256, /**< COUNT: number: keys of eventual namespaces that the member that is asked holds; version: how many such
                                 namespaces it has. SCAN: these keys, deleted ones too, each as its namespace, a zero byte and the key, without
                                 values; version: the id of that member, what others hold is not among them. Since: 0.2 */
+    HTC_KV_IF_VERSION = 512 /**< DELETE: only while the key has version, of the request; else HTC_MISMATCH with value and version. Since: 0.2 */
 } htc_kv_flag;
 
 /** One request. All bytes are copied. */
@@ -107,7 +108,7 @@ typedef struct htc_kv_request {
     htc_bytes value;   /**< PUT, APPEND, CAS_VERSION, CAS_VALUE */
     htc_bytes seen;    /**< CAS_VALUE */
     htc_bytes cursor;  /**< SCAN */
-    uint64_t  version; /**< CAS_VERSION. CHANGE: a member */
+    uint64_t  version; /**< CAS_VERSION; DELETE with HTC_KV_IF_VERSION, not 0. CHANGE: a member */
     int64_t   delta;   /**< ADD. CHANGE: a weight */
     uint64_t  lease;   /**< PUT: the key vanishes with it; 0 none. RENEW, REVOKE */
     htc_ns    ttl;     /**< LEASE_GRANT; PUT, CAS_VERSION, CAS_VALUE: the key vanishes after this, 0: never */

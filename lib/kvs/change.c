@@ -116,6 +116,8 @@ static htc_status new_value(change *c)
         return put(c);
     case HTC_KV_DELETE:
         c->value = (htc_bytes){ NULL, 0 };
+        if (q->flags & HTC_KV_IF_VERSION && (exists(c->cell) ? c->cell->version : 0) != q->version)
+            return HTC_MISMATCH;
         return exists(c->cell) ? HTC_OK : HTC_ENOTFOUND;
     case HTC__KV_EXPIRE:
         c->value = (htc_bytes){ NULL, 0 };

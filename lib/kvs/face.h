@@ -47,6 +47,12 @@ typedef struct htc__kv_backend {
     void (*hurry)(void *ctx, const htc__kv_face *face, uint64_t conn);
     /* 1: who is at the other end of this connection may change who keeps the store. May be NULL: everybody may. */
     int (*may_change)(void *ctx, uint32_t peer);
+    /* Of one member alone; NULL, or HTC_EUNSUPPORTED, of several, where each key is a register of its own.
+     * look: what a GET would be answered, also where it would have to wait until something is stored; lent until the next call.
+     * together: what is asked from now on until this input ends takes effect as one, in memory and on the disk: so many changes of keys and
+     * values of so many bytes in all. HTC_OK; HTC_EBUSY: not now, ask again in the next turn; HTC_ENOSPC; HTC_EFULL; HTC_ETOOBIG: never. */
+    htc_status (*look)(void *ctx, htc_bytes key, htc_kv_result *result);
+    htc_status (*together)(void *ctx, size_t changes, size_t keys, size_t values);
     /* For clients that ask the owners of keys themselves (owners_wire.h): what is known of them, and who this member is; 0: there is nobody
      * else. Then the KV_OWNERS of that id for a client that has that. May be NULL. */
     uint64_t (*have)(void *ctx, uint64_t *member);

@@ -72,7 +72,7 @@ static int extras_fit(const htc_kv_request *q)
     case HTC_KV_CAS_VALUE:
         return !(f & ~(uint32_t)HTC_KV_KEEP_TTL) && !(f && q->ttl);
     case HTC_KV_DELETE:
-        return !(f & ~(uint32_t)HTC_KV_WANT_OLD) && !q->ttl;
+        return !(f & ~(uint32_t)(HTC_KV_WANT_OLD | HTC_KV_IF_VERSION)) && !q->ttl && !(f & HTC_KV_IF_VERSION && q->version == 0);
     case HTC_KV_SCAN:
         if (f == HTC_KV_EVENTUAL)
             return !q->ttl;
@@ -173,7 +173,10 @@ void htc__kv_op_write(htc_buf *b, const htc_kv_request *q)
         htc_put_bytes(b, q->key);
     switch ((htc_kv_op)q->op) {
     case HTC_KV_GET:
+        break;
     case HTC_KV_DELETE:
+        if (q->flags & HTC_KV_IF_VERSION)
+            htc_put_varint(b, q->version);
         break;
     case HTC_KV_PUT:
         htc_put_varint(b, q->lease);
@@ -219,7 +222,7 @@ void htc__kv_op_write(htc_buf *b, const htc_kv_request *q)
 
 #define FLAGS_KNOWN                                                                                                    \
     (HTC_KV_NX | HTC_KV_XX | HTC_KV_WANT_OLD | HTC_KV_KEEP_TTL | HTC_KV_PERSIST | HTC_KV_TOUCH | HTC_KV_PLACES |        \
-     HTC__KV_IN_SPACE | HTC_KV_EVENTUAL)
+     HTC__KV_IN_SPACE | HTC_KV_EVENTUAL | HTC_KV_IF_VERSION)
 
 int htc__kv_op_unknown(htc_reader r)
 {
@@ -250,7 +253,10 @@ void htc__kv_op_read(htc_reader *r, htc_kv_request *q)
         q->key = htc_get_bytes(r);
     switch ((htc_kv_op)q->op) {
     case HTC_KV_GET:
+        break;
     case HTC_KV_DELETE:
+        if (q->flags & HTC_KV_IF_VERSION)
+            q->version = htc_get_varint(r);
         break;
     case HTC_KV_PUT:
         q->lease = htc_get_varint(r);

@@ -10,7 +10,7 @@
  *   (the next ones count on), varint count, operations.
  * Operation: u8 htc_kv_op, with HTC__KV_OP_EXTRAS if {varint flags, varint ttl} come next (not both 0), and {bytes namespace, bytes
  *   context} if the flags have HTC__KV_IN_SPACE, then
- *   GET, DELETE      bytes key                        CAS_VERSION  bytes key, varint version, bytes value
+ *   GET, DELETE      bytes key (DELETE with IF_VERSION: varint version)   CAS_VERSION  bytes key, varint version, bytes value
  *   PUT              bytes key, varint lease, bytes value   CAS_VALUE    bytes key, bytes seen, bytes value
  *   APPEND           bytes key, bytes value           ADD          bytes key, u64 delta
  *   SCAN             bytes prefix, bytes cursor, varint limit

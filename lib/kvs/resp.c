@@ -61,6 +61,7 @@ static void conn_free(htc__resp *f, htc__resp_conn *c)
     for (uint64_t i = c->head; i < c->tail; i++)
         slot_free(f, htc__resp_slot_of(c, i));
     htc__free(&f->env, c->slots, c->slots_cap * sizeof *c->slots);
+    htc__resp_transaction_end(f, c);
     input_free(f, c);
     output_free(f, c);
     htc__free(&f->env, c->name, c->name_len);
@@ -89,6 +90,7 @@ static void end(htc__resp *f, htc__resp_conn *c)
     left(f, c);
     htc__resp_conn_forget(f, c);
     htc__resp_jobs_forget(f, c->id);
+    htc__resp_edits_forget(f, c->id);
     c->gone = 1;
     if (!c->dirty && !c->paused)
         conn_free(f, c);
@@ -259,6 +261,10 @@ void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot)
 {
     htc__resp_slot *s = htc__resp_slot_of(c, slot);
     s->ready = 1;
+    if (s->kind == KIND_STANDS && s->failed == HTC_OK) {
+        settle(f, c);
+        return;
+    }
     htc_buf_clear(&f->scratch);
     if (s->kind == KIND_INFO)
         htc__resp_info(f, s->parts, s->failed, s->number, &f->scratch);
@@ -273,8 +279,21 @@ void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot)
         settle(f, c);
 }
 
-/* One of the answers that a slot counts. */
-static void count(htc__resp *f, htc__resp_conn *c, uint64_t slot, uint32_t op, htc_status status)
+void htc__resp_slot_keep(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_buf *text)
+{
+    slot_text(f, c, htc__resp_slot_of(c, slot), text);
+}
+
+void htc__resp_slot_say(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_buf *text)
+{
+    if (text)
+        htc__resp_slot_keep(f, c, slot, text);
+    htc__resp_slot_of(c, slot)->ready = 1;
+    if (slot == c->head)
+        settle(f, c);
+}
+
+void htc__resp_count(htc__resp *f, htc__resp_conn *c, uint64_t slot, uint32_t op, htc_status status)
 {
     htc__resp_slot *s = htc__resp_slot_of(c, slot);
     s->number += status == HTC_OK;
@@ -288,7 +307,7 @@ static void count(htc__resp *f, htc__resp_conn *c, uint64_t slot, uint32_t op, h
 
 static int counts(htc__resp_kind kind)
 {
-    return kind == KIND_SUM || kind == KIND_ALL;
+    return kind == KIND_SUM || kind == KIND_ALL || kind == KIND_STANDS;
 }
 
 static void take(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_kv_result *a)
@@ -297,11 +316,19 @@ static void take(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_kv_re
     if (s->ready)
         return;
     if (counts(s->kind)) {
-        count(f, c, slot, a->op, a->status);
+        htc__resp_count(f, c, slot, a->op, a->status);
         return;
     }
     if (s->kind == KIND_JOB) {
         htc__resp_job_answer(f, c->id, slot, a);
+        return;
+    }
+    if (s->kind == KIND_EDIT) {
+        htc__resp_edit_answer(f, c->id, slot, a);
+        return;
+    }
+    if (s->kind == KIND_WATCH) {
+        htc__resp_watch_answer(f, c, slot, a);
         return;
     }
     s->ready = 1;
@@ -386,13 +413,11 @@ static int refused(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
     if (status == HTC_OK)
         return 0;
     if (counts(kind)) {
-        count(x->f, x->c, x->c->sum, q->op, status);
+        htc__resp_count(x->f, x->c, x->c->sum, q->op, status);
         return 1;
     }
-    if (q->key.len == 0)
-        return htc__resp_error(x, "ERR a key of this store has 1 to 400 bytes: this one is empty");
-    if (q->key.len > HTC_KV_KEY_MAX)
-        return htc__resp_error(x, "ERR a key of this store has 1 to 400 bytes: this one is longer");
+    if (htc__resp_refuse_key(x, q->key))
+        return 1;
     htc_buf *b = htc__resp_begin(x->f, x->c);
     htc__resp_failure(b, status, q->op);
     htc__resp_end(x->f, x->c);
@@ -415,10 +440,10 @@ void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
     int now = f->backend.ask(f->backend.ctx, q, c->alone ? &alone : &nobody, &f->face, c->id, slot, &a);
     if (counts(kind)) {
         if (now)
-            count(f, c, slot, q->op, a.status);
+            htc__resp_count(f, c, slot, q->op, a.status);
         return;
     }
-    if (now && htc__resp_puts_off(f, q, &a)) {
+    if (now && !c->exec && htc__resp_puts_off(f, q, &a)) {
         c->put_off = 1;
         return;
     }
@@ -471,10 +496,13 @@ static int execute(htc__resp_call *x, const htc__resp_command *command)
     if (!command || x->r->by_line) {
         if (htc__resp_is_http(x))
             return htc__resp_end_http(x);
-        if (!command)
+        if (!command) {
+            htc__resp_transaction_failed(x->c);
             return htc__resp_unknown(x);
+        }
     }
     if (command->arity > 0 ? argc != (uint32_t)command->arity : argc < (uint32_t)-command->arity) {
+        htc__resp_transaction_failed(x->c);
         htc_buf *b = htc__resp_begin(x->f, x->c);
         htc__resp_raw(b, "-ERR wrong number of arguments for '");
         for (const char *p = command->name; *p; p++)
@@ -485,6 +513,8 @@ static int execute(htc__resp_call *x, const htc__resp_command *command)
     }
     if (!x->c->authed && !(command->flags & HTC__RESP_FREE))
         return htc__resp_error(x, "NOAUTH Authentication required.");
+    if (x->c->tx && htc__resp_queues(x->c, command))
+        return htc__resp_queue(x, command);
     if (command->flags & HTC__RESP_WRITES ? !htc__resp_may_change(x, longest(x)) : command->first && !htc__resp_may_read(x))
         return 0;
     int done = command->run(x) && !x->c->put_off;
@@ -782,6 +812,8 @@ htc_status htc__resp_flush(htc__resp *f, htc_ns now, htc_ns wall, htc_output *ou
     f->more = 0;
     f->turn++;
     f->whole = 0;
+    if (f->edits)
+        htc__resp_edits_go_on(f);
     if (f->paused)
         resume(f);
     if (f->jobs)
@@ -849,10 +881,13 @@ htc_status htc__resp_create(const htc_env *env, const htc__resp_options *options
         f->options.request_max = (size_t)64 << 20;
     if (!f->options.input_max)
         f->options.input_max = (size_t)256 << 20;
+    if (!f->options.value_max)
+        f->options.value_max = HTC_KV_VALUE_MAX;
     if (options->password.len)
         memcpy(f->password, options->password.data, options->password.len);
     f->options.password.data = f->password;
     htc__resp_request_init(&f->request, &f->env);
+    htc__resp_request_init(&f->queued_request, &f->env);
     htc_buf_init(&f->scratch, &f->env, OUT_MAX);
     htc__resp_commands_init(f);
     *out = f;
@@ -865,6 +900,7 @@ void htc__resp_destroy(htc__resp *f)
         return;
     htc_env env = f->env;
     htc__resp_jobs_forget(f, 0);
+    htc__resp_edits_forget(f, 0);
     for (htc__resp_conn *c = f->dirty, *next; c; c = next) {
         next = c->next_dirty;
         c->dirty = 0;
@@ -884,6 +920,7 @@ void htc__resp_destroy(htc__resp *f)
     htc__free(&env, f->conns, f->conns_cap * sizeof *f->conns);
     htc__free(&env, f->cursors, 1024 * sizeof *f->cursors);
     htc__resp_request_free(&f->request);
+    htc__resp_request_free(&f->queued_request);
     htc_buf_free(&f->scratch);
     htc__free(&env, f, sizeof *f);
 }

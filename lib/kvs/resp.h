@@ -19,6 +19,7 @@ typedef struct htc__resp_options {
     size_t    input_max;   /* of the unfinished requests of all connections: beyond it who holds most for longest is ended; 0: 256 MiB */
     htc_bytes password;    /* none: everybody may ask; copied, at most 512 bytes */
     uint32_t  flush;       /* 1: FLUSHALL and FLUSHDB are allowed */
+    size_t     value_max;  /* no value is longer; 0: HTC_KV_VALUE_MAX */
     const char *engine;    /* for INFO; kept; NULL: memory */
     uint32_t  durability;  /* for INFO and CONFIG GET, htc_kv_durability; 0: nothing outlives the process */
 } htc__resp_options;

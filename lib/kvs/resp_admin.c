@@ -174,6 +174,7 @@ int htc__resp_run_quit(htc__resp_call *x)
 int htc__resp_run_reset(htc__resp_call *x)
 {
     (void)set_name(x, (htc_bytes){ NULL, 0 });
+    htc__resp_transaction_end(x->f, x->c);
     x->c->proto = 2;
     x->c->authed = x->f->options.password.len == 0;
     return say(x, "+RESET\r\n");

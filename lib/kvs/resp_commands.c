@@ -3,7 +3,9 @@
 
 #define R         0
 #define W         HTC__RESP_WRITES
-#define F         HTC__RESP_FREE
+#define F         (HTC__RESP_FREE | HTC__RESP_OUTSIDE)
+#define NOW       HTC__RESP_NOW
+#define O         HTC__RESP_OUTSIDE
 #define RUN(name) htc__resp_run_##name
 
 static const htc__resp_command commands[] = {
@@ -28,23 +30,46 @@ static const htc__resp_command commands[] = {
     { "PTTL", 2, R, RUN(pttl), 1, 1, 1, "Milliseconds that a key has left." },
     { "PERSIST", 2, W, RUN(persist), 1, 1, 1, "Let a key live on." },
     { "TYPE", 2, R, RUN(type), 1, 1, 1, "string, or none." },
-    { "SCAN", -2, R, RUN(scan), 0, 0, 0, "Keys, page by page; MATCH, COUNT, TYPE." },
-    { "DBSIZE", 1, R, RUN(dbsize), 0, 0, 0, "How many keys there are." },
-    { "FLUSHALL", -1, W, RUN(flush), 0, 0, 0, "Delete everything, where that is allowed." },
-    { "FLUSHDB", -1, W, RUN(flush), 0, 0, 0, "The same as FLUSHALL." },
+    { "SCAN", -2, O, RUN(scan), 0, 0, 0, "Keys, page by page; MATCH, COUNT, TYPE." },
+    { "DBSIZE", 1, O, RUN(dbsize), 0, 0, 0, "How many keys there are." },
+    { "FLUSHALL", -1, W | O, RUN(flush), 0, 0, 0, "Delete everything, where that is allowed." },
+    { "FLUSHDB", -1, W | O, RUN(flush), 0, 0, 0, "The same as FLUSHALL." },
+    { "MULTI", 1, NOW, RUN(multi), 0, 0, 0, "Queue commands until EXEC." },
+    { "EXEC", 1, NOW, RUN(exec), 0, 0, 0, "Execute what is queued, all or nothing; with several members of one key." },
+    { "DISCARD", 1, NOW, RUN(discard), 0, 0, 0, "Forget what is queued, and what is watched." },
+    { "WATCH", -2, NOW, RUN(watch), 1, -1, 1, "EXEC does nothing if one of these keys has changed by then." },
+    { "UNWATCH", 1, R, RUN(unwatch), 0, 0, 0, "Watch no key any more." },
     { "HELLO", -1, F, RUN(hello), 0, 0, 0, "Choose the protocol, AUTH, SETNAME." },
     { "AUTH", -2, F, RUN(auth), 0, 0, 0, "Show the password." },
     { "PING", -1, R, RUN(ping), 0, 0, 0, "PONG, or what was said." },
     { "ECHO", 2, R, RUN(echo), 0, 0, 0, "What was said." },
     { "SELECT", 2, R, RUN(select), 0, 0, 0, "0 is the only number there is." },
-    { "INFO", -1, R, RUN(info), 0, 0, 0, "How the server is." },
-    { "CLIENT", -2, R, RUN(client), 0, 0, 0, "ID, GETNAME, SETNAME, SETINFO, NO-EVICT, NO-TOUCH." },
+    { "INFO", -1, O, RUN(info), 0, 0, 0, "How the server is." },
+    { "CLIENT", -2, O, RUN(client), 0, 0, 0, "ID, GETNAME, SETNAME, SETINFO, NO-EVICT, NO-TOUCH." },
     { "COMMAND", -1, R, RUN(command), 0, 0, 0, "The commands; COUNT, DOCS, INFO." },
     { "ROLE", 1, R, RUN(role), 0, 0, 0, "master: changes can be sent here." },
     { "CONFIG", -2, R, RUN(config), 0, 0, 0, "GET a few things that tools ask for." },
-    { "QUIT", -1, F, RUN(quit), 0, 0, 0, "Close the connection." },
-    { "RESET", 1, F, RUN(reset), 0, 0, 0, "Be as a new connection." },
+    { "QUIT", -1, HTC__RESP_FREE | NOW, RUN(quit), 0, 0, 0, "Close the connection." },
+    { "RESET", 1, HTC__RESP_FREE | NOW, RUN(reset), 0, 0, 0, "Be as a new connection." },
 };
+
+/* Of names of up to 16 letters; longer ones than 8 are compared when they are found. */
+static uint64_t number_of(htc_bytes name)
+{
+    htc_bytes first = { name.data, name.len < 8 ? name.len : 8 };
+    if (name.len <= 8)
+        return htc__resp_word(name);
+    uint64_t a = htc__resp_word(first), b = htc__resp_word((htc_bytes){ (const uint8_t *)name.data + 8, name.len - 8 });
+    return a && b ? a ^ b * UINT64_C(0x9e3779b97f4a7c15) : 0;
+}
+
+static int is_name(htc_bytes given, const char *name)
+{
+    for (size_t i = 0; i < given.len; i++)
+        if ((((const uint8_t *)given.data)[i] & 0xdf) != name[i])
+            return 0;
+    return !name[given.len];
+}
 
 static size_t row(uint64_t k)
 {
@@ -54,7 +79,7 @@ static size_t row(uint64_t k)
 void htc__resp_commands_init(htc__resp *f)
 {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        uint64_t k = htc__resp_word(htc_bytes_of(commands[i].name));
+        uint64_t k = number_of(htc_bytes_of(commands[i].name));
         size_t   at = row(k);
         while (f->by_hash[at])
             at = (at + 1) % 256;
@@ -65,9 +90,9 @@ void htc__resp_commands_init(htc__resp *f)
 
 const htc__resp_command *htc__resp_command_find(const htc__resp *f, htc_bytes name)
 {
-    uint64_t k = htc__resp_word(name);
+    uint64_t k = number_of(name);
     for (size_t at = row(k); k && f->by_hash[at]; at = (at + 1) % 256)
-        if (f->names[at] == k)
+        if (f->names[at] == k && (name.len <= 8 || is_name(name, f->by_hash[at]->name)))
             return f->by_hash[at];
     return NULL;
 }

@@ -52,7 +52,7 @@ static int broken(htc__resp_request *r, const char *what)
 }
 
 /* As many places as arguments have been seen, not as many as were announced: those cost their sender nothing. */
-static int add(htc__resp_request *r, size_t at, size_t len)
+int htc__resp_request_add(htc__resp_request *r, size_t at, size_t len)
 {
     if (r->got == r->cap) {
         size_t           cap = r->cap ? r->cap * 2 : 16;
@@ -124,7 +124,7 @@ static int array(htc__resp_request *r, const htc__resp_limits *limits, const uin
         }
         if (p[r->at + len] != '\r' || p[r->at + len + 1] != '\n')
             return broken(r, "expected the end of a bulk string");
-        if ((got = add(r, r->at, len)) != 1)
+        if ((got = htc__resp_request_add(r, r->at, len)) != 1)
             return got;
         r->at += len + 2;
     }
@@ -236,7 +236,7 @@ static int line(htc__resp_request *r, const uint8_t *p, size_t n)
         if (i == len)
             break;
         size_t at = r->text.len, took = word(r, p + i, len - i);
-        int    added = took ? add(r, at, r->text.len - at) : 1;
+        int    added = took ? htc__resp_request_add(r, at, r->text.len - at) : 1;
         if (took == 0)
             return broken(r, "unbalanced quotes in request");
         if (added != 1 || r->text.status != HTC_OK)

@@ -33,6 +33,9 @@ void htc__resp_request_init(htc__resp_request *r, const htc_env *env);
 void htc__resp_request_free(htc__resp_request *r);
 void htc__resp_request_clear(htc__resp_request *r); /* the next one begins; memory is kept */
 
+/* One argument more; 1, or -2: memory was refused. */
+int htc__resp_request_add(htc__resp_request *r, size_t at, size_t len);
+
 /* Go on reading the request that begins at p, of which n bytes are there by now, those seen before included.
  * 1: it is whole (argc may be 0: nothing was asked), 0: more bytes are needed, -1: it is broken, -2: memory was refused. */
 int htc__resp_parse(htc__resp_request *r, const htc__resp_limits *limits, const uint8_t *p, size_t n);

@@ -4,6 +4,9 @@
  *   resp_turn.c      whose turn it is, and how much of it
  *   resp_parse.c     requests out of bytes
  *   resp_refuse.c    what is not executed
+ *   resp_transaction.c  MULTI, EXEC, WATCH
+ *   resp_draft.c     keys as a transaction will leave them
+ *   resp_edit.c      commands that are worked out here, and written by compare-and-swap
  *   resp_keys.c      commands on keys
  *   resp_set.c       SET and its options
  *   resp_scan.c      SCAN, DBSIZE, FLUSHALL: more than one request to the backend
@@ -37,7 +40,11 @@ typedef enum htc__resp_kind {
     KIND_TYPE,
     KIND_SCAN,
     KIND_INFO, /* parts: which sections */
-    KIND_JOB
+    KIND_JOB,
+    KIND_EDIT,   /* resp_edit.c says it */
+    KIND_WATCH,  /* of a key: nothing; number: the transaction, parts: which of its watches */
+    KIND_STANDS, /* its text, if all parts are OK */
+    KIND_RANGE   /* number: from and to, as two numbers of 32 bits, of the value */
 } htc__resp_kind;
 
 typedef struct htc__resp_conn htc__resp_conn;
@@ -57,6 +64,9 @@ typedef struct htc__resp_slot {
 
 /* A command that takes several requests one after another: DBSIZE, FLUSHALL, and INFO for the number of keys. */
 typedef struct htc__resp_job htc__resp_job;
+/* resp_edit.c, resp_transaction.c */
+typedef struct htc__resp_edit        htc__resp_edit;
+typedef struct htc__resp_transaction htc__resp_transaction;
 
 struct htc__resp_conn {
     uint64_t           id;      /* peer below, a number never used twice above */
@@ -79,9 +89,11 @@ struct htc__resp_conn {
     uint8_t            uploads; /* it is held though its request has no end yet: others have to be done first */
     uint8_t            put_off; /* the value that it wants to read is long, and too many lie unread: it is asked for again */
     uint8_t            alone;                        /* what is asked for may be kept waiting until it asks for more */
+    uint8_t            exec;                         /* it stands in for one whose transaction is executed: it never waits */
     uint8_t            ended, closing, broken, gone; /* says no more; to be closed when answered, at once; is closed */
     uint16_t           name_len;
     char              *name;
+    htc__resp_transaction *tx; /* NULL: nothing is watched or queued */
 };
 
 typedef struct htc__resp_cursor {
@@ -131,6 +143,10 @@ struct htc__resp {
     htc__resp_cursor        *cursors;
     uint64_t                 cursor_next, cursor_tag; /* the tag is drawn with the first cursor */
     htc__resp_job           *jobs;
+    htc__resp_edit          *edits;
+    uint64_t                 transactions; /* begun so far */
+    size_t                   queued;       /* bytes in all queues of transactions */
+    htc__resp_request        queued_request;
     const htc__resp_command *by_hash[256];
     uint64_t                 names[256]; /* of them */
     uint8_t                  password[HTC__RESP_PASSWORD_MAX];
@@ -145,10 +161,11 @@ typedef struct htc__resp_call {
     int                last; /* nothing has come behind it */
 } htc__resp_call;
 
-enum { HTC__RESP_FREE = 1 /* before AUTH too */, HTC__RESP_WRITES = 2 };
+/* FREE: before AUTH too. NOW: not queued by MULTI. OUTSIDE: never in a transaction. */
+enum { HTC__RESP_FREE = 1, HTC__RESP_WRITES = 2, HTC__RESP_NOW = 4, HTC__RESP_OUTSIDE = 8 };
 
 struct htc__resp_command {
-    const char *name;  /* in capitals, at most 8 */
+    const char *name;  /* in capitals, at most 16 */
     int         arity; /* with the name; below 0: at least */
     uint32_t    flags;
     int (*run)(htc__resp_call *x); /* 1: done, 0: to be called again, with c->next_arg */
@@ -170,7 +187,52 @@ htc__resp_slot *htc__resp_slot_add(htc__resp *f, htc__resp_conn *c, htc__resp_ki
 htc__resp_slot *htc__resp_slot_of(htc__resp_conn *c, uint64_t slot);
 void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot); /* its text, or what it sums, is its reply */
 
+/* Its text is this, and it is ready; NULL: nothing is said. Keep: it will be, where it is KIND_STANDS and all is well. */
+void htc__resp_slot_say(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_buf *text);
+void htc__resp_slot_keep(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_buf *text);
+/* One of the parts of a slot that counts is answered. */
+void htc__resp_count(htc__resp *f, htc__resp_conn *c, uint64_t slot, uint32_t op, htc_status status);
+
+/* Arguments that outlive the bytes they came in: each request is u32 how many, each of them u32 length and its bytes. Unpack the one at *at, which goes
+ * on behind it; 0: memory was refused. Its places are those of packed. */
+void htc__resp_pack(htc_buf *b, const htc__resp_call *x);
+int  htc__resp_unpack(htc__resp_request *r, htc_bytes packed, size_t *at);
+
+/* resp_edit.c. How a key is, and what becomes of it. */
+typedef struct htc__resp_state {
+    int       there;
+    uint64_t  version;
+    htc_bytes value;
+    htc_ns    ttl; /* what is left; 0: none */
+    uint64_t  lease;
+} htc__resp_state;
+
+typedef struct htc__resp_change {
+    enum { HTC__RESP_STAYS, HTC__RESP_BECOMES, HTC__RESP_GOES } what;
+    htc_bytes              value; /* BECOMES; may be in the buffer for it, or the value that was shown */
+    int                    keeps; /* its time stays */
+    htc_ns                 ttl;   /* else; 0: none */
+    htc__resp_transaction *tx;    /* of EXEC */
+} htc__resp_change;
+
+/* Work out what x does to its key. It may be called again with another state; both buffers are empty then. */
+typedef void (*htc__resp_work)(htc__resp_call *x, const htc__resp_state *now, htc__resp_change *to, htc_buf *value, htc_buf *reply);
+int             htc__resp_edit_key(htc__resp_call *x, htc__resp_work work); /* of argument 1 */
+int             htc__resp_edit_transaction(htc__resp_call *x, htc__resp_work work, htc__resp_transaction *tx); /* takes tx */
+void            htc__resp_edit_answer(htc__resp *f, uint64_t conn, uint64_t slot, const htc_kv_result *a);
+void            htc__resp_edits_go_on(htc__resp *f);
+void            htc__resp_edits_forget(htc__resp *f, uint64_t conn); /* 0: all */
+htc__resp_state htc__resp_state_of(const htc_kv_result *a);
+
+/* resp_transaction.c */
+int  htc__resp_queues(const htc__resp_conn *c, const htc__resp_command *command);
+int  htc__resp_queue(htc__resp_call *x, const htc__resp_command *command);
+void htc__resp_transaction_failed(htc__resp_conn *c); /* a command that should be queued cannot be */
+void htc__resp_transaction_end(htc__resp *f, htc__resp_conn *c);
+void htc__resp_watch_answer(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_kv_result *a);
+
 /* resp_refuse.c. Each answers 1. */
+int htc__resp_refuse_key(htc__resp_call *x, htc_bytes key); /* 0: its length is as it has to be */
 int htc__resp_unknown(htc__resp_call *x);
 int htc__resp_is_http(const htc__resp_call *x);
 int htc__resp_end_http(htc__resp_call *x); /* and the connection */
@@ -230,7 +292,7 @@ const htc__resp_command *htc__resp_command_at(size_t i); /* NULL behind the last
     X(get)                                                                                                             \
     X(set) X(getdel) X(del) X(exists) X(append) X(strlen) X(incr) X(decr) X(incrby) X(decrby) X(mget) X(mset) X(setnx) \
         X(expire) X(pexpire) X(ttl) X(pttl) X(persist) X(type) X(scan) X(dbsize) X(flush) X(hello) X(auth) X(ping)     \
-            X(echo) X(select) X(info) X(client) X(command) X(config) X(role) X(quit) X(reset)
+            X(echo) X(select) X(info) X(client) X(command) X(config) X(role) X(quit) X(reset) X(multi) X(exec) X(discard) X(watch) X(unwatch)
 #define HTC__RESP_DECLARE(name) int htc__resp_run_##name(htc__resp_call *x);
 HTC__RESP_RUN(HTC__RESP_DECLARE)
 #undef HTC__RESP_DECLARE

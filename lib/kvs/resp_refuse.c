@@ -4,10 +4,11 @@
 #include "core/util.h"
 #include "kvs/resp_private.h"
 
-/* Clients that make a transaction of every pipeline would otherwise take the store for a broken one. */
-static int is_of_transactions(htc__resp_call *x)
+int htc__resp_refuse_key(htc__resp_call *x, htc_bytes key)
 {
-    return htc__resp_arg_is(x, 0, "MULTI") || htc__resp_arg_is(x, 0, "EXEC") || htc__resp_arg_is(x, 0, "DISCARD") || htc__resp_arg_is(x, 0, "WATCH");
+    if (key.len == 0)
+        return htc__resp_error(x, "ERR a key of this store has 1 to 400 bytes: this one is empty");
+    return key.len > HTC_KV_KEY_MAX ? htc__resp_error(x, "ERR a key of this store has 1 to 400 bytes: this one is longer") : 0;
 }
 
 /* A browser can be made to send requests to this machine, with commands in their body: nothing behind the first line of one, or behind its
@@ -32,8 +33,6 @@ int htc__resp_end_http(htc__resp_call *x)
 
 int htc__resp_unknown(htc__resp_call *x)
 {
-    if (is_of_transactions(x))
-        return htc__resp_error(x, "ERR no transactions here: each command stands alone (redis-py: pipeline(transaction=False))");
     htc_bytes name = htc__resp_arg(x, 0);
     htc_buf  *b = htc__resp_begin(x->f, x->c);
     htc__resp_raw(b, "-ERR unknown command '");

@@ -119,7 +119,7 @@ static void value_or_null(const htc__resp_conn *c, int there, const htc_kv_resul
 static int is_outcome(htc__resp_kind kind, htc_status status)
 {
     return status == HTC_OK ||
-           (status == HTC_ENOTFOUND && kind != KIND_OK && kind != KIND_NUMBER && kind != KIND_SCAN) ||
+           (status == HTC_ENOTFOUND && kind != KIND_OK && kind != KIND_NUMBER && kind != KIND_SCAN && kind != KIND_STANDS) ||
            (status == HTC_MISMATCH &&
             (kind == KIND_OK_OR_NULL || kind == KIND_OLD || kind == KIND_SEEN || kind == KIND_DONE));
 }
@@ -178,6 +178,10 @@ void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const
     case KIND_ALL:
     case KIND_INFO:
     case KIND_JOB:
+    case KIND_EDIT:
+    case KIND_WATCH:
+    case KIND_STANDS:
+    case KIND_RANGE:
         break;
     }
 }

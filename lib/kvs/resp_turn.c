@@ -19,6 +19,8 @@ int htc__resp_has_had_its_share(const htc__resp *f, const htc__resp_conn *c)
 /* Who does not take its answers, or asks faster than they come, waits; and who has had its share of the turn. */
 int htc__resp_may_ask(const htc__resp *f, const htc__resp_conn *c)
 {
+    if (c->exec)
+        return 1;
     return !c->unsent && !c->job && c->tail - c->head < f->options.pending_max &&
            c->out.len + c->expected < f->options.output_max && !htc__resp_has_had_its_share(f, c);
 }
@@ -31,12 +33,16 @@ int htc__resp_has_room(const htc__resp *f, size_t bytes)
 int htc__resp_may_change(const htc__resp_call *x, size_t bytes)
 {
     const htc__kv_backend *b = &x->f->backend;
+    if (x->c->exec)
+        return 1;
     return !(b->busy && b->busy(b->ctx)) && htc__resp_has_room(x->f, bytes) && !htc__resp_has_had_its_share(x->f, x->c);
 }
 
 int htc__resp_may_read(const htc__resp_call *x)
 {
     const htc__kv_backend *b = &x->f->backend;
+    if (x->c->exec)
+        return 1;
     return htc__resp_has_room(x->f, b->read ? b->read(b->ctx) : 0) && !htc__resp_has_had_its_share(x->f, x->c);
 }
 

@@ -400,6 +400,7 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     htc__resp_options ro = { .connections_max = o.resp_connections_max,
                              .password = o.resp_password,
                              .flush = o.resp_flush,
+                             .value_max = o.value_max,
                              .engine = engine_name(&o),
                              .durability = o.log_durability ? o.log_durability : o.engine.ops ? o.engine_durability : 0 };
     if (o.resp_port && (status = htc__resp_create(&s->env, &ro, htc__kv_backend_of(s), &s->resp)) != HTC_OK) {

@@ -222,6 +222,38 @@ static htc_status owners(void *ctx, uint64_t id, uint64_t known, htc_buf *b)
     return htc__kv_cluster_tell_owners(ctx, id, known, b);
 }
 
+static htc_status look(void *ctx, htc_bytes key, htc_kv_result *result)
+{
+    static const htc__kv_stamp nobody = { .fresh = 1 };
+    htc_kv_server             *s = ctx;
+    htc_kv_request             q = { .size = sizeof q, .op = HTC_KV_GET, .key = key };
+    if (s->cluster)
+        return result->status = HTC_EUNSUPPORTED;
+    htc_status status = htc__kv_execute(s, &q, &nobody, result);
+    htc__kv_uncount_answer(&s->counts, q.op, result->status);
+    if (status != HTC_OK)
+        break_down(s, status, result);
+    return result->status;
+}
+
+/* A record takes some more than its bytes, and a table that grows a page at once. */
+static int fits_memory(const htc_kv_server *s, size_t changes, size_t bytes)
+{
+    return !s->options.memory_max || s->cells.ops->used(s->cells.ctx) + 2 * bytes + 256 * changes <= s->options.memory_max;
+}
+
+static htc_status together(void *ctx, size_t changes, size_t keys, size_t values)
+{
+    htc_kv_server *s = ctx;
+    if (s->cluster)
+        return HTC_EUNSUPPORTED;
+    if (s->delayed.first || busy(s))
+        return HTC_EBUSY;
+    if (values && !fits_memory(s, changes, keys + values))
+        return HTC_EFULL;
+    return changes ? htc__kv_room_of(s, changes, keys, values) : HTC_OK;
+}
+
 htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
 {
     return (htc__kv_backend){ .ask = ask,
@@ -230,6 +262,8 @@ htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
                               .read = read_bytes,
                               .hint = hint,
                               .hurry = hurry,
+                              .look = look,
+                              .together = together,
                               .may_change = may_change,
                               .have = have,
                               .owners = owners,

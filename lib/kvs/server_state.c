@@ -56,13 +56,18 @@ int htc__kv_may_commit(const htc_kv_server *s)
 #define CELL_MAX  1024
 #define CLOSE_MAX 2048
 
-htc_status htc__kv_room(const htc_kv_server *s, size_t key, size_t value)
+htc_status htc__kv_room_of(const htc_kv_server *s, size_t changes, size_t keys, size_t values)
 {
     if (!s->cells.ops->room)
         return HTC_OK;
-    /* The cell, its lease before and now, its end, its place in the queue of tombstones. */
-    size_t change = htc__cells_cost(1 + key, CELL_MAX + value) + 4 * htc__cells_cost(9 + key, key);
-    return s->cells.ops->room(s->cells.ctx, CLOSE_MAX + change);
+    /* For each the cell, its lease before and now, its end, its place in the queue of tombstones. */
+    size_t bare = htc__cells_cost(1, CELL_MAX) + 4 * htc__cells_cost(9, 0);
+    return s->cells.ops->room(s->cells.ctx, CLOSE_MAX + changes * bare + 9 * keys + values);
+}
+
+htc_status htc__kv_room(const htc_kv_server *s, size_t key, size_t value)
+{
+    return htc__kv_room_of(s, 1, key, value);
 }
 
 static void touch(htc_kv_server *s, uint64_t batch)

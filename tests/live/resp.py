@@ -2,7 +2,7 @@
 # usage: resp.py FOLDER-OF-THE-PROGRAMS
 # htc-kvd --resp, and three members, under clients that nobody changed for it: redis-cli, redis-benchmark, Python's redis; half-closed, cut,
 # broken and idle connections; what survives its end; what it refuses to begin with. 77: something of these is not installed.
-import fcntl, json, os, pty, resource, select, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, time
+import fcntl, json, os, pty, resource, select, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, threading, time
 
 import ports
 from redis_client import UNKNOWN
@@ -207,6 +207,60 @@ def under_python(p, **more):
     c.close()
 
 
+def transactions(p, several=False, **more):
+    """The default of redis-py's pipeline() is a transaction."""
+    c = redis.Redis(host="127.0.0.1", port=p.port, **more)
+    c.delete("count", "stock", "sold")
+    pipe = c.pipeline()
+    pipe.incr("count").expire("count", 100).get("count")
+    check(pipe.execute() == [1, True, b"1"] and 0 < c.ttl("count") <= 100, "a transaction of one key")
+    pipe = c.pipeline()
+    pipe.incr("count").incr("stock")
+    try:
+        done = pipe.execute()
+        check(not several and done == [2, 1], "a transaction of two keys", done)
+    except redis.exceptions.ExecAbortError as why:
+        check(several and "one key" in str(why), "several members say why", why)
+        check(c.get("count") == b"1" and c.get("stock") is None, "and nothing of it is executed")
+    check(c.transaction(lambda t: (t.get("count"), t.multi(), t.set("count", 41), t.incr("count")), "count") == [True, 42], "WATCH, MULTI, EXEC")
+    with c.pipeline() as t:
+        t.watch("count")
+        c.set("count", 5)
+        t.multi()
+        t.set("count", 6)
+        try:
+            t.execute()
+            check(False, "a watched key has changed")
+        except redis.WatchError:
+            check(c.get("count") == b"5", "nothing of it is executed")
+    pipe = c.pipeline()
+    pipe.get("count").delete("count")
+    check(pipe.execute() == [b"5", 1] and c.get("count") is None, "taken out")
+    # Who adds at the same time as others, by transactions, counts each once.
+    lost = []
+
+    def add():
+        mine = redis.Redis(host="127.0.0.1", port=p.port, **more)
+        for _ in range(25):
+            pipe = mine.pipeline()
+            pipe.incr("sold").persist("sold")
+            try:
+                pipe.execute()
+            except redis.RedisError as why:
+                lost.append(str(why))
+        mine.close()
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    sold = int(c.get("sold"))
+    check(100 - len(lost) <= sold <= 100, "each is counted once", sold, lost[:3])
+    for why in lost:
+        check(several and (any(words in why for words in UNKNOWN) or "TRYAGAIN" in why), "what may not be counted is said", why)
+    c.close()
+
+
 def told_truly(p, appendonly, fsync, keys):
     """What tools show to people: whether it is kept, and how many keys there are."""
     c = redis.Redis(host="127.0.0.1", port=p.port)
@@ -250,6 +304,7 @@ def a_cluster():
                 check(time.monotonic() > began + 1, "nobody was slow, and an outcome is not known", why)
                 print("# redis-benchmark:", str(why).splitlines()[-1])
         known(under_python, members[2])
+        known(transactions, members[1], True)
         known(rough, members[0])
         for i in range(60):
             check(known(cli, members[i % 3], "set", f"any{i}", str(i)) == "OK", "set")
@@ -319,6 +374,7 @@ try:
     under_a_terminal(p)
     under_redis_benchmark(p)
     under_python(p)
+    transactions(p)
     rough(p)
     check(cli(p, "flushall") == "OK" and cli(p, "dbsize") == "0", "flushall")
     check("every local user" in stop(p), "no password: it says so")
@@ -356,6 +412,7 @@ try:
     under_redis_cli(p)
     under_redis_benchmark(p)
     under_python(p)
+    transactions(p)
     rough(p)
     cli(p, "set", "last", "word")
     size = cli(p, "dbsize")

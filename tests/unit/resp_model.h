@@ -38,14 +38,16 @@ typedef struct model {
     size_t        later_count, later_cap;
     int           places; /* SCAN and COUNT are as a log engine has them */
     int           is_busy;
+    int           alone;  /* it answers as one member alone: transactions of several keys */
     int           repeated; /* answers are those to requests that were made before */
+    size_t        room;   /* of values of one transaction */
     htc_status    refuse; /* of every change */
     htc_buf       old, items, cursor;
 } model;
 
 static inline void model_init(model *m, htc_rng *rng)
 {
-    *m = (model){ .rng = rng, .keys = calloc(MODEL_KEYS, sizeof *m->keys) };
+    *m = (model){ .rng = rng, .keys = calloc(MODEL_KEYS, sizeof *m->keys), .room = SIZE_MAX };
     htc_buf_init(&m->old, NULL, 0);
     htc_buf_init(&m->items, NULL, 0);
     htc_buf_init(&m->cursor, NULL, 0);
@@ -146,6 +148,11 @@ static inline void model_put(model *m, const htc_kv_request *q, model_key *k, ht
 
 static inline void model_delete(model *m, const htc_kv_request *q, model_key *k, htc_kv_result *a)
 {
+    if (q->flags & HTC_KV_IF_VERSION && (k ? k->version : 0) != q->version) {
+        a->status = HTC_MISMATCH;
+        model_show(k, a);
+        return;
+    }
     if (!k) {
         a->status = HTC_ENOTFOUND;
         return;
@@ -160,6 +167,21 @@ static inline void model_delete(model *m, const htc_kv_request *q, model_key *k,
     size_t i = (size_t)(k - m->keys);
     memmove(k, k + 1, (m->count - i - 1) * sizeof *k);
     m->count--;
+}
+
+static inline void model_cas_version(model *m, const htc_kv_request *q, model_key *k, htc_kv_result *a)
+{
+    if ((k ? k->version : 0) != q->version) {
+        a->status = HTC_MISMATCH;
+        model_show(k, a);
+        return;
+    }
+    htc_buf_clear(&m->old); /* the value may be the key's own */
+    htc_put_raw(&m->old, q->value);
+    k = k ? k : model_make(m, q->key);
+    k->ttl = q->flags & HTC_KV_KEEP_TTL ? k->ttl : q->ttl;
+    model_set(m, k, htc_buf_bytes(&m->old));
+    a->version = k->version;
 }
 
 static inline void model_add(model *m, const htc_kv_request *q, model_key *k, htc_kv_result *a)
@@ -294,10 +316,12 @@ static inline void model_do(model *m, const htc_kv_request *q, htc_kv_result *a)
         model_scan(m, q, a);
         break;
     case HTC_KV_COUNT:
-        a->status = m->places ? HTC_OK : HTC_EUNSUPPORTED;
+        a->status = m->places || m->alone ? HTC_OK : HTC_EUNSUPPORTED;
         a->number = (int64_t)m->count;
         break;
     case HTC_KV_CAS_VERSION:
+        model_cas_version(m, q, k, a);
+        break;
     case HTC_KV_LEASE_GRANT:
     case HTC_KV_LEASE_RENEW:
     case HTC_KV_LEASE_REVOKE:
@@ -355,9 +379,25 @@ static inline int model_answer_one(model *m)
     return 1;
 }
 
+static inline htc_status model_look(void *ctx, htc_bytes key, htc_kv_result *result)
+{
+    model *m = ctx;
+    if (!m->alone)
+        return result->status = HTC_EUNSUPPORTED;
+    model_do(m, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key }, result);
+    return result->status;
+}
+
+static inline htc_status model_together(void *ctx, size_t changes, size_t keys, size_t values)
+{
+    model *m = ctx;
+    (void)changes, (void)keys;
+    return !m->alone ? HTC_EUNSUPPORTED : m->is_busy ? HTC_EBUSY : values > m->room ? HTC_ETOOBIG : HTC_OK;
+}
+
 static inline htc__kv_backend model_backend(model *m)
 {
-    return (htc__kv_backend){ .ask = model_ask, .busy = model_busy, .ctx = m };
+    return (htc__kv_backend){ .ask = model_ask, .busy = model_busy, .look = model_look, .together = model_together, .ctx = m };
 }
 
 #endif

@@ -81,7 +81,7 @@ static int later(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp,
     r->most = r->n > r->most ? r->n : r->most;
     r->most_long = r->flight.long_bytes > r->most_long ? r->flight.long_bytes : r->most_long;
     r->asked++;
-    *result = (htc_kv_result){ .op = q->op };
+    *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
     return 0;
 }
 
@@ -119,7 +119,7 @@ static void collect(rig *r)
 
 static void input(rig *r, uint32_t kind, uint32_t peer, htc_bytes body, uint64_t tag)
 {
-    htc_input in = { .now = r->now, .wall = HTC_SECOND, .kind = kind, .peer = peer, .tag = tag, .body = body };
+    htc_input in = { .size = sizeof in, .now = r->now, .wall = HTC_SECOND, .kind = kind, .peer = peer, .tag = tag, .body = body };
     cr_assert(htc__resp_input(r->f, &in, r->out) == HTC_OK);
     collect(r);
 }
@@ -150,7 +150,7 @@ static void answer(rig *r)
     memcpy(list, r->list, n * sizeof *list);
     r->n = 0;
     for (size_t i = 0; i < n; i++) {
-        htc_kv_result a = { .op = list[i].op };
+        htc_kv_result a = { .size = sizeof a, .op = list[i].op };
         htc__kv_flight_leave(&r->flight, list[i].bytes);
         list[i].face->answer(list[i].face->ctx, list[i].conn, list[i].slot, &a);
         r->answered++;

@@ -11,6 +11,7 @@
 typedef struct ref {
     model   m;
     int     proto;
+    int     queued; /* what is asked is in a transaction: nothing that there is not */
     htc_buf expected, wire;
 } ref;
 
@@ -189,7 +190,7 @@ static void ref_other(ref *x, htc_rng *rng, const char *key)
     model_key  *k = model_find(&x->m, htc_bytes_of(key));
     const char *argv[3] = { NULL, key, "tail" };
     char        text[32];
-    switch (htc_rng_below(rng, 8)) {
+    switch (htc_rng_below(rng, x->queued ? 7 : 8)) {
     case 0:
         argv[0] = "GET";
         say(x, rng, 2, argv);
@@ -277,6 +278,48 @@ static void ref_command(ref *x, htc_rng *rng, char c)
     }
 }
 
+/* A transaction, of any keys where one member is alone, else of one. */
+static void ref_transaction(ref *x, htc_rng *rng, char c, int alone)
+{
+    static const char *multi[] = { "MULTI" }, *exec[] = { "EXEC" }, *discard[] = { "DISCARD" };
+    int                n = (int)htc_rng_below(rng, 6);
+    char               key[4];
+    htc_buf            before = x->expected;
+    htc_buf_init(&x->expected, NULL, 0);
+    say(x, rng, 1, multi);
+    if (htc_rng_below(rng, 4) == 0) { /* nothing of it is done */
+        const char *set[] = { "SET", "a1", "queued" };
+        say(x, rng, 3, set);
+        say(x, rng, 1, discard);
+        htc_put_text(&before, "+OK\r\n+QUEUED\r\n+OK\r\n");
+        say(x, rng, 1, multi);
+    }
+    x->queued = 1;
+    snprintf(key, sizeof key, "%c%d", c, (int)htc_rng_below(rng, 6));
+    for (int i = 0; i < n; i++) {
+        int which = (int)htc_rng_below(rng, 4);
+        if (alone)
+            ref_command(x, rng, c);
+        else if (which == 0)
+            ref_set(x, rng, key);
+        else if (which == 1)
+            ref_incr(x, rng, key);
+        else if (which == 2)
+            ref_life(x, rng, key);
+        else
+            ref_other(x, rng, key);
+    }
+    x->queued = 0;
+    say(x, rng, 1, exec);
+    htc_put_text(&before, "+OK\r\n");
+    for (int i = 0; i < n; i++)
+        htc_put_text(&before, "+QUEUED\r\n");
+    htc_put_text(&before, "*%d\r\n", n);
+    htc_put_raw(&before, htc_buf_bytes(&x->expected));
+    htc_buf_free(&x->expected);
+    x->expected = before;
+}
+
 static void ref_free(ref *x)
 {
     model_free(&x->m);
@@ -308,10 +351,14 @@ Test(resp, answers_as_the_model_however_it_is_cut_and_delayed)
         size_t            at[2] = { 0, 0 };
         rig_make(&r, &o, &rng);
         rig_open(&r, 2);
+        r.m.alone = (int)htc_rng_below(&rng, 2);
         for (int i = 0; i < 2; i++) {
             ref_init(&x[i], &rng);
             for (int n = (int)htc_rng_below(&rng, 40); n >= 0; n--)
-                ref_command(&x[i], &rng, (char)('a' + i));
+                if (htc_rng_below(&rng, 8))
+                    ref_command(&x[i], &rng, (char)('a' + i));
+                else
+                    ref_transaction(&x[i], &rng, (char)('a' + i), r.m.alone);
         }
         while (at[0] < x[0].wire.len || at[1] < x[1].wire.len) {
             uint32_t i = (uint32_t)htc_rng_below(&rng, 2);
@@ -372,7 +419,6 @@ Test(resp, words)
         { "GET a b\r\n", "-ERR wrong number of arguments for 'get' command\r\n" },
         { "MSET a 1 b\r\n", "-ERR wrong number of arguments for 'mset' command\r\n" },
         { "FOO bar baz\r\n", "-ERR unknown command 'FOO', with args beginning with: 'bar' 'baz' \r\n" },
-        { "multi\r\n", "-ERR no transactions here: each command stands alone (redis-py: pipeline(transaction=False))\r\n" },
         { "*1\r\n$5\r\na\r\nbc\r\n", "-ERR unknown command 'a  bc', with args beginning with: \r\n" },
         { "SET k v ' NX'\r\n", "-ERR syntax error\r\n" },
         { "SET k v \"\\x00XX\"\r\n", "-ERR syntax error\r\n" },
@@ -408,7 +454,7 @@ Test(resp, words)
         { "CONFIG GET save\r\n", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n" },
         { "CONFIG GET appendonly\r\n", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n" },
         { "CONFIG GET nothing\r\n", "*0\r\n" },
-        { "COMMAND COUNT\r\n", ":37\r\n" },
+        { "COMMAND COUNT\r\n", ":42\r\n" },
         { "ROLE\r\n", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n" },
         { "COMMAND INFO get nonsense\r\n",
           "*2\r\n*6\r\n$3\r\nget\r\n:2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n*-1\r\n" },
@@ -461,7 +507,7 @@ Test(resp, words)
     rig_settle(&r);
     for (size_t i = 0; i < r.said[1].len; i++)
         said += r.said[1].data[i] == '\n';
-    cr_expect(eq(sz, said, 1 + 11 * 37));
+    cr_expect(eq(sz, said, 1 + 11 * 42));
     char long_key[600] = "SET ";
     memset(long_key + 4, 'k', 401);
     strcpy(long_key + 405, " v\r\n");
@@ -746,7 +792,7 @@ Test(resp, thousands_of_connections)
     model_free(&m);
 }
 
-static void scenario(alloc_fail *a, htc_rng *rng)
+static void scenario(alloc_fail *a, htc_rng *rng, int alone)
 {
     htc_env           env = alloc_fail_env(a);
     htc_output       *out;
@@ -755,8 +801,10 @@ static void scenario(alloc_fail *a, htc_rng *rng)
     htc__resp_options o = { .pending_max = 3, .flush = 1 };
     static const char text[] =
         "CLIENT SETNAME x\r\nSET a 1\r\nSET a 2 IFEQ 1 GET\r\nMGET a b c d\r\nMSET a 1 b 2\r\nSCAN 0\r\n"
-        "*2\r\n$4\r\nECHO\r\n$20\r\n01234567890123456789\r\nDBSIZE\r\nINFO\r\nFLUSHALL\r\nGET a\r\n";
+        "*2\r\n$4\r\nECHO\r\n$20\r\n01234567890123456789\r\nDBSIZE\r\nINFO\r\n"
+        "WATCH a\r\nMULTI\r\nSET a 5\r\nINCR a\r\nDEL a a\r\nEXEC\r\nMULTI\r\nAPPEND a x\r\nFLUSHALL\r\nGET a\r\n";
     model_init(&m, rng);
+    m.alone = alone;
     cr_assert(htc_output_create(NULL, 0, &out) == HTC_OK);
     if (htc__resp_create(&env, &o, model_backend(&m), &f) == HTC_OK) {
         htc__resp_input(f, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_OPENED, .peer = 1 }, out);
@@ -785,11 +833,16 @@ Test(resp, memory_may_be_refused_anywhere)
     ALLOC_FAIL_EVERY(a, 2000)
     {
         htc_rng rng = { 7 };
-        scenario(&a, &rng);
+        scenario(&a, &rng, 0);
     }
     ALLOC_FAIL_ONCE(a, 2000)
     {
         htc_rng rng = { 7 };
-        scenario(&a, &rng);
+        scenario(&a, &rng, 1);
+    }
+    ALLOC_FAIL_ONCE(a, 2000)
+    {
+        htc_rng rng = { 7 };
+        scenario(&a, &rng, 0);
     }
 }

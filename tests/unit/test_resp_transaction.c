@@ -1,0 +1,175 @@
+/* MULTI, EXEC, DISCARD and WATCH, word for word: of one member alone, and of several. */
+#include "resp_rig.h"
+
+static void make(rig *r, int alone)
+{
+    rig_make(r, &(htc__resp_options){ 0 }, NULL);
+    r->m.alone = alone;
+    rig_open(r, 2);
+}
+
+static void other(rig *r, const char *said)
+{
+    cr_assert(rig_input(r, HTC_IN_BYTES, 2, htc_bytes_of(said), 0) == HTC_OK);
+    rig_settle(r);
+}
+
+#define SEVERAL                                                                                                        \
+    "-EXECABORT this store has several members, and each key is a register of its own: a transaction is about one key, " \
+    "which alone may be watched (redis-py: pipeline(transaction=False))\r\n"
+#define ABORTED "-EXECABORT Transaction discarded because of previous errors.\r\n"
+
+Test(resp_transaction, words)
+{
+    static const char *const lines[][2] = {
+        { "EXEC\r\n", "-ERR EXEC without MULTI\r\n" },
+        { "DISCARD\r\n", "-ERR DISCARD without MULTI\r\n" },
+        { "MULTI\r\nEXEC\r\n", "+OK\r\n*0\r\n" },
+        { "MULTI\r\nMULTI\r\nWATCH k\r\nPING\r\nEXEC\r\n",
+          "+OK\r\n-ERR MULTI calls can not be nested\r\n-ERR WATCH inside MULTI is not allowed\r\n+QUEUED\r\n*1\r\n+PONG\r\n" },
+        { "MULTI\r\nINCR k\r\nNONSENSE\r\nEXEC\r\nGET k\r\n",
+          "+OK\r\n+QUEUED\r\n-ERR unknown command 'NONSENSE', with args beginning with: \r\n" ABORTED "$-1\r\n" },
+        { "MULTI\r\nINCR k\r\nGET\r\nEXEC\r\nGET k\r\n",
+          "+OK\r\n+QUEUED\r\n-ERR wrong number of arguments for 'get' command\r\n" ABORTED "$-1\r\n" },
+        { "MULTI\r\nINCR k\r\nSCAN 0\r\nEXEC\r\nGET k\r\n",
+          "+OK\r\n+QUEUED\r\n-ERR Command not allowed inside a transaction\r\n" ABORTED "$-1\r\n" },
+        { "MULTI\r\nINCR k\r\nDISCARD\r\nGET k\r\n", "+OK\r\n+QUEUED\r\n+OK\r\n$-1\r\n" },
+        { "MULTI\r\nINCR k\r\nRESET\r\nGET k\r\n", "+OK\r\n+QUEUED\r\n+RESET\r\n$-1\r\n" },
+        /* A command that fails when it is executed leaves the others as they are. */
+        { "MULTI\r\nSET k x\r\nINCR k\r\nAPPEND k y\r\nGET k\r\nEXEC\r\n",
+          "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n"
+          "*4\r\n+OK\r\n-ERR value is not an integer or out of range\r\n:2\r\n$2\r\nxy\r\n" },
+        { "GET k\r\n", "$2\r\nxy\r\n" },
+        { "MULTI\r\nEXPIRE k 100\r\nTTL k\r\nEXEC\r\nTTL k\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:100\r\n:100\r\n" },
+        { "MULTI\r\nAPPEND k z\r\nEXEC\r\nTTL k\r\nGET k\r\n", "+OK\r\n+QUEUED\r\n*1\r\n:3\r\n:100\r\n$3\r\nxyz\r\n" },
+        { "MULTI\r\nSET k 1\r\nDEL k\r\nGET k\r\nEXEC\r\nEXISTS k\r\n",
+          "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n:1\r\n$-1\r\n:0\r\n" },
+        { "WATCH k\r\nMULTI\r\nSET k 1\r\nEXEC\r\nDEL k\r\n", "+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n:1\r\n" },
+        { "WATCH k\r\nSET k 2\r\nMULTI\r\nSET k 1\r\nEXEC\r\nGET k\r\nDEL k\r\n",
+          "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n$1\r\n2\r\n:1\r\n" },
+        { "WATCH k\r\nSET k 2\r\nUNWATCH\r\nMULTI\r\nSET k 1\r\nEXEC\r\nDEL k\r\n",
+          "+OK\r\n+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n:1\r\n" },
+        { "HELLO 3 SETNAME x\r\n", NULL },
+        { "WATCH k\r\nSET k 2\r\nMULTI\r\nGET k\r\nEXEC\r\n", "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n_\r\n" },
+        { "WATCH \"\"\r\n", "-ERR a key of this store has 1 to 400 bytes: this one is empty\r\n" },
+    };
+    for (int alone = 0; alone < 2; alone++) {
+        rig r;
+        make(&r, alone);
+        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+            if (lines[i][1])
+                converse(&r, lines[i][0], lines[i][1]);
+            else
+                rig_input(&r, HTC_IN_BYTES, 1, htc_bytes_of(lines[i][0]), 0), rig_settle(&r);
+        }
+        rig_free(&r);
+    }
+}
+
+/* One member alone: any keys, all or nothing, and nobody sees half of it. */
+Test(resp_transaction, alone_it_is_about_any_keys)
+{
+    rig r;
+    make(&r, 1);
+    converse(&r, "MULTI\r\nMSET a 1 b 2\r\nINCR a\r\nMGET a b c\r\nDEL b\r\nEXEC\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n+OK\r\n:2\r\n*3\r\n$1\r\n2\r\n$1\r\n2\r\n$-1\r\n:1\r\n");
+    converse(&r, "MGET a b\r\n", "*2\r\n$1\r\n2\r\n$-1\r\n");
+    /* What is queued is not executed before EXEC, also while it waits for room. */
+    r.m.is_busy = 1;
+    converse(&r, "WATCH a b\r\nMULTI\r\nSET a 3\r\nSET b 3\r\nEXEC\r\n", "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n");
+    r.m.is_busy = 0;
+    htc_buf_clear(&r.said[1]);
+    rig_settle(&r);
+    cr_expect(htc_bytes_equal(htc_buf_bytes(&r.said[1]), htc_bytes_of("*2\r\n+OK\r\n+OK\r\n")));
+    converse(&r, "WATCH a b\r\n", "+OK\r\n");
+    other(&r, "SET b 4\r\n");
+    converse(&r, "MULTI\r\nSET a 5\r\nEXEC\r\nGET a\r\n", "+OK\r\n+QUEUED\r\n*-1\r\n$1\r\n3\r\n");
+    r.m.room = 5;
+    converse(&r, "MULTI\r\nSET a 123\r\nSET c 456\r\nEXEC\r\nMGET a c\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n-EXECABORT Transaction discarded: its replies are more than 16777216 bytes, or the values that it "
+             "writes more than 33554432, or than the log takes at once\r\n*2\r\n$1\r\n3\r\n$-1\r\n");
+    r.m.room = SIZE_MAX;
+    r.m.refuse = HTC_ENOSPC;
+    converse(&r, "MULTI\r\nSET a 9\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n-MISCONF the disk is full: changes are refused, reads go on\r\n");
+    rig_free(&r);
+}
+
+/* Several members: of one key it is a transaction, of several it is refused before anything is executed. */
+Test(resp_transaction, several_members_take_one_key)
+{
+    rig r;
+    make(&r, 0);
+    converse(&r, "MULTI\r\nINCR n\r\nEXPIRE n 50\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:1\r\n");
+    converse(&r, "MULTI\r\nINCR n\r\nINCR m\r\nEXEC\r\nMGET n m\r\nTTL n\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n" SEVERAL "*2\r\n$1\r\n1\r\n$-1\r\n:50\r\n");
+    converse(&r, "MULTI\r\nINCR n\r\nGET m\r\nEXEC\r\nGET n\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n" SEVERAL "$1\r\n1\r\n");
+    converse(&r, "WATCH m\r\nMULTI\r\nINCR n\r\nEXEC\r\nGET n\r\n", "+OK\r\n+OK\r\n+QUEUED\r\n" SEVERAL "$1\r\n1\r\n");
+    converse(&r, "MULTI\r\nMSET n 1 n 2\r\nGET n\r\nTTL n\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n$1\r\n2\r\n:-1\r\n");
+    converse(&r, "MULTI\r\nGET n\r\nDEL n\r\nEXEC\r\nEXISTS n\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\n2\r\n:1\r\n:0\r\n");
+    converse(&r, "WATCH n\r\n", "+OK\r\n");
+    other(&r, "SET n 7\r\n");
+    converse(&r, "MULTI\r\nINCR n\r\nEXEC\r\nGET n\r\n", "+OK\r\n+QUEUED\r\n*-1\r\n$1\r\n7\r\n");
+    rig_free(&r);
+}
+
+/* Two that change one key in transactions, their answers late in any order: none of the changes is lost, and none is made twice. */
+Test(resp_transaction, compare_and_swap_loses_nothing)
+{
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        htc_rng rng = { seed };
+        rig     r;
+        int     done = 0;
+        rig_make(&r, &(htc__resp_options){ 0 }, &rng);
+        rig_open(&r, 2);
+        for (int i = 0; i < 20; i++)
+            for (uint32_t peer = 1; peer <= 2; peer++)
+                rig_input(&r, HTC_IN_BYTES, peer, htc_bytes_of("MULTI\r\nINCR n\r\nGET n\r\nINCRBY n 2\r\nEXEC\r\n"), 0);
+        rig_settle(&r);
+        for (uint32_t peer = 1; peer <= 2; peer++) {
+            htc_put_u8(&r.said[peer], 0);
+            for (const char *p = (char *)r.said[peer].data; (p = strstr(p, "*3\r\n")); p++)
+                done++;
+            cr_expect(!strstr((char *)r.said[peer].data, "TRYAGAIN"));
+        }
+        model_key *k = model_find(&r.m, htc_bytes_of("n"));
+        cr_expect(k && k->len == 3 && memcmp(k->value, "120", 3) == 0);
+        cr_expect(done == 40, "seed %llu: %d", (unsigned long long)seed, done);
+        rig_free(&r);
+    }
+}
+
+/* A queue is bounded, of one connection and of all; what it took is given back. */
+Test(resp_transaction, queues_are_bounded)
+{
+    htc__resp_options o = { .input_max = 100000 };
+    rig               r;
+    char              text[20100] = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000\r\n";
+    size_t            head = strlen(text);
+    memset(text + head, 'x', 20000);
+    memcpy(text + head + 20000, "\r\n", 3);
+    rig_make(&r, &o, NULL);
+    r.m.alone = 1;
+    for (int round = 0; round < 3; round++) {
+        converse(&r, "MULTI\r\n", "+OK\r\n");
+        for (int i = 0; i < 5; i++)
+            converse(&r, text, "+QUEUED\r\n");
+        converse(&r, text, "-ERR too many bytes of transactions are held for all clients\r\n");
+        converse(&r, "EXEC\r\nEXISTS k\r\n", ABORTED ":0\r\n");
+    }
+    rig_free(&r);
+    rig_make(&r, &(htc__resp_options){ 0 }, NULL);
+    r.m.alone = 1;
+    converse(&r, "MULTI\r\n", "+OK\r\n");
+    for (int i = 0; i < 32768; i += 1024) {
+        htc_buf b;
+        htc_buf_init(&b, NULL, 0);
+        for (int k = 0; k < 1024; k++)
+            htc_put_text(&b, "INCR k\r\n");
+        rig_input(&r, HTC_IN_BYTES, 1, htc_buf_bytes(&b), 0);
+        rig_settle(&r);
+        htc_buf_free(&b);
+    }
+    converse(&r, "INCR k\r\n", "-ERR a transaction has at most 32768 commands and 25165824 bytes of them\r\n");
+    converse(&r, "EXEC\r\nEXISTS k\r\n", ABORTED ":0\r\n");
+    rig_free(&r);
+}
