@@ -566,6 +566,21 @@ htc_status member_open_state(const member *m, const char *dir, htc_state **out)
     return s == HTC_OK ? htc_state_open(NULL, found, 1, out, &m->d->error) : s;
 }
 
+static htc_ns time_of(const struct timeval *t)
+{
+    return (htc_ns)t->tv_sec * HTC_SECOND + (htc_ns)t->tv_usec * HTC_US;
+}
+
+static void cpu_used(void *ctx, htc_ns *user, htc_ns *sys)
+{
+    struct rusage u;
+    (void)ctx;
+    if (getrusage(RUSAGE_SELF, &u) != 0)
+        return;
+    *user = time_of(&u.ru_utime);
+    *sys = time_of(&u.ru_stime);
+}
+
 htc_status member_open(member *m, const htc_kv_store_options *chosen)
 {
     static const char    *at[MEMBERS_MAX]; /* lent to the store while it opens, by one thread */
@@ -579,6 +594,7 @@ htc_status member_open(member *m, const htc_kv_store_options *chosen)
                                      .resp_port = m->o.resp ? RESP_PORT : 0,
                                      .resp_password = { m->password, m->password_len },
                                      .resp_flush = m->o.flush,
+                                     .cpu = cpu_used,
                                      .value_max = (size_t)m->o.value_max,
                                      .self = m->id,
                                      .members = m->members,

@@ -234,7 +234,9 @@ static htc_status add(kv_call *k)
         s = kv_ask(k, &q, &r);
     if (s == HTC_EINVAL)
         return cli_error(k->c, HTC_EINPUT, k->w.at[0], "htc kv get shows its value, htc kv put sets it",
-                         "its value is no number in decimal, or would leave 64 bits");
+                         "its value is no number in decimal");
+    if (s == HTC_ETOOBIG)
+        return cli_error(k->c, HTC_EINPUT, k->w.at[0], "htc kv get shows its value, htc kv put sets it", "the sum would leave 64 bits");
     if (s != HTC_OK)
         return s;
     if (k->c->json) {

@@ -67,7 +67,8 @@ typedef enum htc_kv_op {
     HTC_KV_APPEND,      /**< key, value -> version, number = new length */
     HTC_KV_CAS_VERSION, /**< key, version (0: must not exist), value -> version; HTC_MISMATCH with value and version */
     HTC_KV_CAS_VALUE,   /**< key, seen, value -> version; HTC_MISMATCH with value and version (Algorithm 4) */
-    HTC_KV_ADD,         /**< key, delta -> version, number; a missing key counts as 0; not a number: HTC_EINVAL */
+    HTC_KV_ADD,         /**< key, delta -> version, number; a missing key counts as 0; no decimal number as ADD writes it: HTC_EINVAL; a sum
+                             beyond 64 bits: HTC_ETOOBIG */
     HTC_KV_SCAN,        /**< key = prefix, cursor (empty: from the start), limit -> items, cursor (empty: no more) */
     HTC_KV_LEASE_GRANT, /**< ttl -> lease */
     HTC_KV_LEASE_RENEW, /**< lease -> HTC_OK or HTC_ENOTFOUND */

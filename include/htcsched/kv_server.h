@@ -170,6 +170,15 @@ typedef struct htc_kv_server_options {
                            several members each that makes a change looks at its own. Since: 0.2 */
     uint32_t engine_durability; /**< htc_kv_durability (htcsched/kv_store.h) that engine keeps, which is LMDB then: only to be told to
                                      Redis' clients that ask; 0: not known. Since: 0.2 */
+    /**
+     * Processor time of the process, to be told to Redis' clients that ask (INFO cpu). NULL: it is not told. Since: 0.2
+     *
+     * @param[in]  ctx   cpu_ctx
+     * @param[out] user  in user mode
+     * @param[out] sys   in the kernel
+     */
+    void (*cpu)(void *ctx, htc_ns *user, htc_ns *sys);
+    void *cpu_ctx; /**< kept. Since: 0.2 */
 } htc_kv_server_options;
 
 /** A server, as a machine: self of htc_kv_server_ops. */

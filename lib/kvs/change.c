@@ -48,13 +48,13 @@ static int answered_before(const htc__kv_cell *cell, const htc__kv_stamp *stamp,
     return 0;
 }
 
-/* Decimal, as ADD writes it: an optional minus, digits, no more. */
+/* Decimal, as ADD writes it: an optional minus, digits without a zero in front, no more. "007" is a text, which ADD would not give back. */
 static int read_number(htc_bytes text, int64_t *number)
 {
     const char *p = text.data;
     size_t      i = text.len && p[0] == '-';
     int64_t     v = 0;
-    if (i == text.len)
+    if (i == text.len || (p[i] == '0' && text.len > 1))
         return 0;
     for (int minus = i == 1; i < text.len; i++) {
         if (p[i] < '0' || p[i] > '9' || __builtin_mul_overflow(v, 10, &v) ||
@@ -85,7 +85,7 @@ static htc_status add(change *c)
     if (exists(c->cell) && !read_number(c->cell->value, &old))
         return HTC_EINVAL;
     if (__builtin_add_overflow(old, c->q->delta, &c->out->result.number))
-        return HTC_EINVAL;
+        return HTC_ETOOBIG;
     char text[20], *begin = htc__decimal(text + sizeof text, c->out->result.number);
     htc_put_raw(c->scratch, (htc_bytes){ begin, (size_t)(text + sizeof text - begin) });
     c->value = htc_buf_bytes(c->scratch);

@@ -53,6 +53,10 @@ typedef struct htc__kv_backend {
      * values of so many bytes in all. HTC_OK; HTC_EBUSY: not now, ask again in the next turn; HTC_ENOSPC; HTC_EFULL; HTC_ETOOBIG: never. */
     htc_status (*look)(void *ctx, htc_bytes key, htc_kv_result *result);
     htc_status (*together)(void *ctx, size_t changes, size_t keys, size_t values);
+    /* Bytes of memory for what is kept, and how many they may be (0: as many as there are). Processor time of the process, in
+     * user mode and in the kernel; 0: it is not known. May be NULL. */
+    size_t (*used)(void *ctx, size_t *max);
+    int (*cpu)(void *ctx, htc_ns *user, htc_ns *sys);
     /* For clients that ask the owners of keys themselves (owners_wire.h): what is known of them, and who this member is; 0: there is nobody
      * else. Then the KV_OWNERS of that id for a client that has that. May be NULL. */
     uint64_t (*have)(void *ctx, uint64_t *member);

@@ -112,6 +112,12 @@ static void break_conn(htc__resp *f, htc__resp_conn *c)
     mark_dirty(f, c);
 }
 
+void htc__resp_kill(htc__resp *f, htc__resp_conn *c)
+{
+    c->killed = 1;
+    break_conn(f, c);
+}
+
 static void pause(htc__resp *f, htc__resp_conn *c)
 {
     if (c->paused)
@@ -141,6 +147,7 @@ static htc_status opened(htc__resp *f, uint32_t peer, htc_output *out)
     if (!c)
         return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = peer, .status = HTC_ENOMEM });
     c->id = ++f->serial << 32 | peer;
+    c->opened = c->heard = f->now;
     c->proto = 2;
     c->authed = f->options.password.len == 0;
     htc_buf_init(&c->in, &f->env, f->options.request_max + HTC__RESP_INLINE_MAX * 2);
@@ -247,16 +254,6 @@ void htc__resp_end(htc__resp *f, htc__resp_conn *c)
     s->ready = 1;
 }
 
-int htc__resp_error(htc__resp_call *x, const char *text)
-{
-    htc_buf *b = htc__resp_begin(x->f, x->c);
-    htc_put_u8(b, '-');
-    htc__resp_raw(b, text);
-    htc__resp_raw(b, "\r\n");
-    htc__resp_end(x->f, x->c);
-    return 1;
-}
-
 void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot)
 {
     htc__resp_slot *s = htc__resp_slot_of(c, slot);
@@ -269,7 +266,7 @@ void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot)
     if (s->kind == KIND_INFO)
         htc__resp_info(f, s->parts, s->failed, s->number, &f->scratch);
     else if (s->failed != HTC_OK)
-        htc__resp_failure(&f->scratch, s->failed, s->op);
+        htc__resp_failure(f, &f->scratch, s->failed, s->op);
     else if (s->kind == KIND_ALL)
         htc__resp_raw(&f->scratch, "+OK\r\n");
     else
@@ -332,6 +329,8 @@ static void take(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_kv_re
         return;
     }
     s->ready = 1;
+    if (s->kind == KIND_RANGE)
+        f->range = (htc__resp_range){ (int32_t)(s->number >> 32), (int32_t)s->number };
     if (s->kind == KIND_SCAN) {
         f->pattern = (htc_bytes){ s->text, s->text_len };
         f->pattern_nothing = s->parts != 0;
@@ -366,23 +365,6 @@ static int gone(void *ctx, uint64_t conn)
 }
 
 /* --- asking --- */
-
-htc_bytes htc__resp_arg(const htc__resp_call *x, uint32_t i)
-{
-    return htc__resp_arg_of(x->r, x->base, i);
-}
-
-int htc__resp_arg_is(const htc__resp_call *x, uint32_t i, const char *word)
-{
-    htc_bytes a = htc__resp_arg(x, i);
-    size_t    k = 0;
-    for (; k < a.len && word[k]; k++) {
-        uint8_t c = ((const uint8_t *)a.data)[k];
-        if ((c >= 'a' && c <= 'z' ? c - 32 : c) != word[k])
-            return 0;
-    }
-    return k == a.len && !word[k];
-}
 
 static size_t lengths(const htc_kv_result *a)
 {
@@ -419,7 +401,7 @@ static int refused(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
     if (htc__resp_refuse_key(x, q->key))
         return 1;
     htc_buf *b = htc__resp_begin(x->f, x->c);
-    htc__resp_failure(b, status, q->op);
+    htc__resp_failure(x->f, b, status, q->op);
     htc__resp_end(x->f, x->c);
     return 1;
 }
@@ -460,6 +442,8 @@ void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
         s->expected = lengths(&a);
         c->expected += s->expected;
     }
+    if (kind == KIND_RANGE)
+        s->number = (int64_t)((uint64_t)(uint32_t)f->range.from << 32 | (uint32_t)f->range.to);
     if (kind == KIND_SEEN && !keep_seen(f, c, s, q->seen))
         return;
     if (kind == KIND_SCAN && !keep_pattern(f, c, s))
@@ -469,25 +453,6 @@ void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind ki
 }
 
 /* --- what comes in --- */
-
-static void wrong(htc__resp_call *x, const char *what)
-{
-    htc_buf *b = htc__resp_begin(x->f, x->c);
-    htc__resp_raw(b, "-ERR Protocol error: ");
-    htc__resp_raw(b, what);
-    htc__resp_raw(b, "\r\n");
-    htc__resp_end(x->f, x->c);
-    x->c->closing = 1;
-}
-
-/* The value of a command stands in front; one of many keys looks itself at each. */
-static size_t longest(const htc__resp_call *x)
-{
-    size_t most = 0;
-    for (uint32_t i = 1; i < x->r->argc && i < 4; i++)
-        most = x->r->args[i].len > most ? x->r->args[i].len : most;
-    return most;
-}
 
 /* 1: done; 0: to be gone on with. */
 static int execute(htc__resp_call *x, const htc__resp_command *command)
@@ -513,9 +478,10 @@ static int execute(htc__resp_call *x, const htc__resp_command *command)
     }
     if (!x->c->authed && !(command->flags & HTC__RESP_FREE))
         return htc__resp_error(x, "NOAUTH Authentication required.");
+    x->c->command = command;
     if (x->c->tx && htc__resp_queues(x->c, command))
         return htc__resp_queue(x, command);
-    if (command->flags & HTC__RESP_WRITES ? !htc__resp_may_change(x, longest(x)) : command->first && !htc__resp_may_read(x))
+    if (command->flags & HTC__RESP_WRITES ? !htc__resp_may_change(x, htc__resp_longest(x)) : command->first && !htc__resp_may_read(x))
         return 0;
     int done = command->run(x) && !x->c->put_off;
     x->c->put_off = 0;
@@ -569,7 +535,7 @@ static int run_ahead(htc__resp *f, htc__resp_conn *c, size_t count, const uint8_
 /* Execute what is whole; how many bytes that were. */
 static size_t run(htc__resp *f, htc__resp_conn *c, htc__resp_request *r, const uint8_t *p, size_t n)
 {
-    htc__resp_limits limits = { HTC__RESP_ARGS_MAX, HTC_KV_VALUE_MAX, f->options.request_max };
+    htc__resp_limits limits = { HTC__RESP_ARGS_MAX, f->options.request_max, f->options.request_max };
     htc__resp_limits stranger = { STRANGER_ARGS, STRANGER_BULK, STRANGER_ARGS * (STRANGER_BULK + 32) };
     size_t           at = 0;
     while (at < n && !c->closing && !c->broken) {
@@ -584,7 +550,7 @@ static size_t run(htc__resp *f, htc__resp_conn *c, htc__resp_request *r, const u
         if (got == 0)
             break;
         if (got == -1)
-            wrong(&x, r->wrong);
+            htc__resp_wrong(&x, r->wrong);
         if (got == -2)
             break_conn(f, c);
         if (got < 0)
@@ -673,6 +639,7 @@ static void bytes(htc__resp *f, htc__resp_conn *c, htc_bytes body)
         return;
     hurry(f, c);
     c->heard = f->now;
+    f->stats.input += body.len;
     if (body.len == 0) {
         c->ended = 1;
         mark_dirty(f, c);
@@ -704,7 +671,7 @@ static void bytes(htc__resp *f, htc__resp_conn *c, htc_bytes body)
 
 void htc__resp_start(htc__resp *f, htc_ns now)
 {
-    f->started = now;
+    f->started = f->sampled = now;
 }
 
 htc_status htc__resp_input(htc__resp *f, const htc_input *in, htc_output *out)
@@ -812,6 +779,7 @@ htc_status htc__resp_flush(htc__resp *f, htc_ns now, htc_ns wall, htc_output *ou
     f->more = 0;
     f->turn++;
     f->whole = 0;
+    htc__resp_sample(f, now);
     if (f->edits)
         htc__resp_edits_go_on(f);
     if (f->paused)
@@ -832,7 +800,7 @@ htc_status htc__resp_flush(htc__resp *f, htc_ns now, htc_ns wall, htc_output *ou
         if (!c->broken)
             status = speak(f, c, out, &sent);
         if (status == HTC_OK && is_over(c)) {
-            htc_status why = c->broken ? HTC_ENOMEM : HTC_OK;
+            htc_status why = c->killed ? HTC_ECANCELLED : c->broken ? HTC_ENOMEM : HTC_OK;
             status =
                 htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CLOSE, .peer = (uint32_t)c->id, .status = why });
             end(f, c);

@@ -26,8 +26,9 @@ typedef struct htc__resp_options {
 
 typedef struct htc__resp_stats {
     uint64_t connections, received, commands, refused;
-    uint64_t unfinished; /* ended for holding much of a request for long */
-    uint64_t sent; /* bytes */
+    uint64_t unfinished;    /* ended for holding much of a request for long */
+    uint64_t sent, input;   /* bytes */
+    uint64_t hits, misses;  /* of GET and MGET */
 } htc__resp_stats;
 
 htc_status htc__resp_create(const htc_env *env, const htc__resp_options *options, htc__kv_backend backend,

@@ -1,4 +1,5 @@
 /* What a client says about itself, and what it wants to know about the server. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -52,7 +53,7 @@ int htc__resp_run_auth(htc__resp_call *x)
     return say(x, "+OK\r\n");
 }
 
-static int set_name(htc__resp_call *x, htc_bytes name)
+int htc__resp_set_name(htc__resp_call *x, htc_bytes name)
 {
     const uint8_t *p = name.data;
     if (name.len > HTC__RESP_NAME_MAX)
@@ -71,13 +72,6 @@ static int set_name(htc__resp_call *x, htc_bytes name)
     return 1;
 }
 
-#define BAD_NAME "ERR Client names cannot contain spaces, newlines or special characters."
-
-static int64_t id_of(const htc__resp_conn *c)
-{
-    return (int64_t)(c->id >> 32);
-}
-
 static void greet(htc__resp_call *x)
 {
     htc_buf *b = htc__resp_begin(x->f, x->c);
@@ -89,7 +83,7 @@ static void greet(htc__resp_call *x)
     htc__resp_text(b, "proto");
     htc__resp_integer(b, x->c->proto);
     htc__resp_text(b, "id");
-    htc__resp_integer(b, id_of(x->c));
+    htc__resp_integer(b, htc__resp_conn_id(x->c));
     htc__resp_text(b, "mode");
     htc__resp_text(b, "standalone");
     htc__resp_text(b, "role");
@@ -128,8 +122,8 @@ int htc__resp_run_hello(htc__resp_call *x)
             x, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
                "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
                "RESP protocol version at the same time");
-    if (named && !set_name(x, name))
-        return htc__resp_error(x, BAD_NAME);
+    if (named && !htc__resp_set_name(x, name))
+        return htc__resp_error(x, HTC__RESP_BAD_NAME);
     x->c->proto = (uint8_t)version;
     greet(x);
     return 1;
@@ -156,7 +150,20 @@ int htc__resp_run_select(htc__resp_call *x)
     int64_t n;
     if (!htc__resp_number(htc__resp_arg(x, 1), &n))
         return htc__resp_error(x, "ERR value is not an integer or out of range");
-    return n == 0 ? say(x, "+OK\r\n") : htc__resp_error(x, "ERR DB index is out of range");
+    return n == 0 ? say(x, "+OK\r\n") : htc__resp_error(x, "ERR DB index is out of range: this store has database 0 alone");
+}
+
+int htc__resp_run_time(htc__resp_call *x)
+{
+    char     text[32];
+    htc_buf *b = htc__resp_begin(x->f, x->c);
+    htc__resp_head(b, '*', 2);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)(x->f->wall / HTC_SECOND));
+    htc__resp_text(b, text);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)(x->f->wall % HTC_SECOND / HTC_US));
+    htc__resp_text(b, text);
+    htc__resp_end(x->f, x->c);
+    return 1;
 }
 
 /* One whom changes can be sent to, and whom nobody follows: what a member is to Redis' clients. */
@@ -173,21 +180,21 @@ int htc__resp_run_quit(htc__resp_call *x)
 
 int htc__resp_run_reset(htc__resp_call *x)
 {
-    (void)set_name(x, (htc_bytes){ NULL, 0 });
+    (void)htc__resp_set_name(x, (htc_bytes){ NULL, 0 });
     htc__resp_transaction_end(x->f, x->c);
     x->c->proto = 2;
     x->c->authed = x->f->options.password.len == 0;
     return say(x, "+RESET\r\n");
 }
 
-typedef enum section { SERVER = 1, CLIENTS = 2, PERSISTENCE = 4, STATS = 8, REPLICATION = 16, CLUSTER = 32, KEYSPACE = 64, EVERYTHING = 127 } section;
+typedef enum section { SERVER = 1, CLIENTS = 2, PERSISTENCE = 4, STATS = 8, REPLICATION = 16, CLUSTER = 32, KEYSPACE = 64, CPU = 128, MEMORY = 256, EVERYTHING = 511 } section;
 
 static const struct {
     const char *name;
     section     bit;
 } sections[] = { { "SERVER", SERVER },           { "CLIENTS", CLIENTS }, { "PERSISTENCE", PERSISTENCE }, { "STATS", STATS },
                  { "REPLICATION", REPLICATION }, { "CLUSTER", CLUSTER }, { "KEYSPACE", KEYSPACE },       { "DEFAULT", EVERYTHING },
-                 { "ALL", EVERYTHING },          { "EVERYTHING", EVERYTHING } };
+                 { "CPU", CPU },                 { "MEMORY", MEMORY },   { "ALL", EVERYTHING },          { "EVERYTHING", EVERYTHING } };
 
 /* As Redis' clients know it: when what was answered is on the disk. */
 static const char *fsync_word(const htc__resp *f)
@@ -211,6 +218,37 @@ static void say_keys(htc_buf *text, htc_status counted, int64_t keys)
         htc_put_text(text, "db0:keys=%lld,avg_ttl=0\r\n", (long long)keys);
 }
 
+void htc__resp_sample(htc__resp *f, htc_ns now)
+{
+    if (now < f->sampled + HTC_SECOND)
+        return;
+    f->rate = (f->stats.commands - f->sampled_commands) * HTC_SECOND / (now - f->sampled);
+    f->sampled_commands = f->stats.commands;
+    f->sampled = now;
+}
+
+static void say_cpu(const htc__resp *f, htc_buf *text)
+{
+    htc_ns user = 0, sys = 0;
+    if (!f->backend.cpu || !f->backend.cpu(f->backend.ctx, &user, &sys))
+        return;
+    head(text, "CPU");
+    htc_put_text(text,
+                 "used_cpu_sys:%llu.%06llu\r\nused_cpu_user:%llu.%06llu\r\nused_cpu_sys_children:0.000000\r\n"
+                 "used_cpu_user_children:0.000000\r\n",
+                 (unsigned long long)(sys / HTC_SECOND), (unsigned long long)(sys % HTC_SECOND / HTC_US),
+                 (unsigned long long)(user / HTC_SECOND), (unsigned long long)(user % HTC_SECOND / HTC_US));
+}
+
+static void say_memory(const htc__resp *f, htc_buf *text)
+{
+    size_t max = 0, used = f->backend.used ? f->backend.used(f->backend.ctx, &max) : 0;
+    if (!f->backend.used)
+        return;
+    head(text, "Memory");
+    htc_put_text(text, "used_memory:%zu\r\nmaxmemory:%zu\r\nmaxmemory_policy:noeviction\r\n", used, max);
+}
+
 static void say_sections(const htc__resp *f, uint32_t which, htc_buf *text)
 {
     uint64_t up = f->now > f->started ? (f->now - f->started) / HTC_SECOND : 0;
@@ -223,21 +261,30 @@ static void say_sections(const htc__resp *f, uint32_t which, htc_buf *text)
     }
     if (which & CLIENTS) {
         head(text, "Clients");
-        htc_put_text(text, "connected_clients:%zu\r\nmaxclients:%u\r\n", f->conns_count, f->options.connections_max);
+        htc_put_text(text, "connected_clients:%zu\r\nmaxclients:%u\r\nblocked_clients:0\r\n", f->conns_count, f->options.connections_max);
     }
+    if (which & MEMORY)
+        say_memory(f, text);
     if (which & PERSISTENCE) {
         head(text, "Persistence");
         htc_put_text(text, "loading:0\r\naof_enabled:%d\r\n", f->options.durability != 0);
     }
     if (which & STATS) {
         head(text, "Stats");
-        htc_put_text(text, "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\nrejected_connections:%llu\r\n",
-                     (unsigned long long)f->stats.received, (unsigned long long)f->stats.commands, (unsigned long long)f->stats.refused);
+        htc_put_text(text,
+                     "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\ninstantaneous_ops_per_sec:%llu\r\n"
+                     "total_net_input_bytes:%llu\r\ntotal_net_output_bytes:%llu\r\nrejected_connections:%llu\r\nevicted_keys:0\r\n"
+                     "keyspace_hits:%llu\r\nkeyspace_misses:%llu\r\npubsub_channels:0\r\npubsub_patterns:0\r\n",
+                     (unsigned long long)f->stats.received, (unsigned long long)f->stats.commands, (unsigned long long)f->rate,
+                     (unsigned long long)f->stats.input, (unsigned long long)f->stats.sent, (unsigned long long)f->stats.refused,
+                     (unsigned long long)f->stats.hits, (unsigned long long)f->stats.misses);
     }
     if (which & REPLICATION) {
         head(text, "Replication");
         htc_put_text(text, "role:master\r\nconnected_slaves:0\r\n");
     }
+    if (which & CPU)
+        say_cpu(f, text);
     if (which & CLUSTER) {
         head(text, "Cluster");
         htc_put_text(text, "cluster_enabled:0\r\n");
@@ -271,38 +318,6 @@ int htc__resp_run_info(htc__resp_call *x)
     htc__resp_info(x->f, which, HTC_OK, 0, htc__resp_begin(x->f, x->c));
     htc__resp_end(x->f, x->c);
     return 1;
-}
-
-int htc__resp_run_client(htc__resp_call *x)
-{
-    uint32_t argc = x->r->argc;
-    htc_buf *b;
-    if (htc__resp_arg_is(x, 1, "ID") && argc == 2) {
-        htc__resp_integer(htc__resp_begin(x->f, x->c), id_of(x->c));
-        htc__resp_end(x->f, x->c);
-        return 1;
-    }
-    if (htc__resp_arg_is(x, 1, "GETNAME") && argc == 2) {
-        b = htc__resp_begin(x->f, x->c);
-        if (x->c->name)
-            htc__resp_bulk(b, (htc_bytes){ x->c->name, x->c->name_len });
-        else
-            htc__resp_null(x->c, b);
-        htc__resp_end(x->f, x->c);
-        return 1;
-    }
-    if (htc__resp_arg_is(x, 1, "SETNAME") && argc == 3)
-        return set_name(x, htc__resp_arg(x, 2)) ? say(x, "+OK\r\n") : htc__resp_error(x, BAD_NAME);
-    if (htc__resp_arg_is(x, 1, "SETINFO") && argc == 4)
-        return htc__resp_arg_is(x, 2, "LIB-NAME") || htc__resp_arg_is(x, 2, "LIB-VER")
-                   ? say(x, "+OK\r\n")
-                   : htc__resp_error(x, "ERR Unrecognized option");
-    if ((htc__resp_arg_is(x, 1, "NO-EVICT") || htc__resp_arg_is(x, 1, "NO-TOUCH")) && argc == 3)
-        return htc__resp_arg_is(x, 2, "ON") || htc__resp_arg_is(x, 2, "OFF") ? say(x, "+OK\r\n")
-                                                                             : htc__resp_error(x, "ERR syntax error");
-    return htc__resp_error(
-        x, "ERR unknown subcommand or wrong number of arguments for CLIENT; there are ID, GETNAME, SETNAME, "
-           "SETINFO, NO-EVICT and NO-TOUCH");
 }
 
 /* --- CONFIG GET: what tools ask for before they begin --- */

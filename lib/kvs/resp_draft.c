@@ -108,8 +108,8 @@ static htc__resp_draft_key *load(htc__resp_draft *d, htc_bytes key, htc_kv_resul
     return k;
 }
 
-static int draft_ask(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp, const htc__kv_face *face, uint64_t conn,
-                     uint64_t slot, htc_kv_result *result)
+static int draft_ask(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp, const htc__kv_face *face,
+                     uint64_t conn, uint64_t slot, htc_kv_result *result)
 {
     htc__resp_draft     *d = ctx;
     htc__resp_draft_key *k = find(d, q->key);
@@ -135,7 +135,9 @@ htc__kv_backend htc__resp_draft_backend(htc__resp_draft *d)
 
 void htc__resp_draft_change(const htc__resp_draft_key *k, htc__resp_change *to)
 {
-    to->what = !k->changed || (!k->now.there && !k->was.there) ? HTC__RESP_STAYS : k->now.there ? HTC__RESP_BECOMES : HTC__RESP_GOES;
+    to->what = !k->changed || (!k->now.there && !k->was.there) ? HTC__RESP_STAYS
+               : k->now.there                                  ? HTC__RESP_BECOMES
+                                                               : HTC__RESP_GOES;
     to->value = k->now.value;
     to->keeps = k->was.there && k->term == 1;
     to->ttl = to->keeps ? 0 : k->now.ttl;

@@ -67,7 +67,8 @@ htc__resp_state htc__resp_state_of(const htc_kv_result *a)
 
 static htc_kv_request write_of(htc_bytes key, const htc__resp_state *now, const htc__resp_change *to)
 {
-    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_CAS_VERSION, .key = key, .version = now->version, .value = to->value, .ttl = to->ttl };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_CAS_VERSION, .key = key, .version = now->version, .value = to->value, .ttl = to->ttl
+    };
     if (to->keeps)
         q.flags = HTC_KV_KEEP_TTL;
     if (to->what == HTC__RESP_GOES)
@@ -79,7 +80,7 @@ static int answer_or_error(htc__resp_call *x, const htc_buf *reply, htc_status s
 {
     htc_buf *b = htc__resp_begin(x->f, x->c);
     if (status != HTC_OK || reply->status != HTC_OK)
-        htc__resp_failure(b, status != HTC_OK ? status : reply->status, op);
+        htc__resp_failure(x->f, b, status != HTC_OK ? status : reply->status, op);
     else
         htc_put_raw(b, htc_buf_bytes(reply));
     htc__resp_end(x->f, x->c);
@@ -137,7 +138,7 @@ static void finish(htc__resp *f, htc__resp_edit *e, htc_status status, uint32_t 
         status = e->reply.status;
     if (status != HTC_OK) {
         htc_buf_clear(&e->reply);
-        htc__resp_failure(&e->reply, status, op);
+        htc__resp_failure(f, &e->reply, status, op);
     }
     unlink_edit(f, e);
     if (c && c->id == e->conn) {
@@ -215,9 +216,9 @@ static int begin(htc__resp *f, htc__resp_conn *c, htc__resp_edit *e)
 
 int htc__resp_edit_key(htc__resp_call *x, htc__resp_work work)
 {
-    htc__resp      *f = x->f;
-    htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc__resp_arg(x, 1) };
-    size_t          at = 0;
+    htc__resp     *f = x->f;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc__resp_arg(x, 1) };
+    size_t         at = 0;
     if (htc__resp_refuse_key(x, q.key))
         return 1;
     if (x->c->exec)

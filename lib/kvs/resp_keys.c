@@ -1,4 +1,4 @@
-/* Commands on keys, all but SET and SCAN. */
+/* Commands on keys, all but SET, SCAN, those of times and of parts. */
 #include "kvs/resp_private.h"
 
 static int one(htc__resp_call *x, uint32_t op, htc__resp_kind kind)
@@ -20,16 +20,6 @@ int htc__resp_run_strlen(htc__resp_call *x)
 int htc__resp_run_type(htc__resp_call *x)
 {
     return one(x, HTC_KV_GET, KIND_TYPE);
-}
-
-int htc__resp_run_ttl(htc__resp_call *x)
-{
-    return one(x, HTC_KV_GET, KIND_TTL);
-}
-
-int htc__resp_run_pttl(htc__resp_call *x)
-{
-    return one(x, HTC_KV_GET, KIND_PTTL);
 }
 
 int htc__resp_run_getdel(htc__resp_call *x)
@@ -94,6 +84,8 @@ int htc__resp_run_decrby(htc__resp_call *x)
 
 int htc__resp_run_mget(htc__resp_call *x)
 {
+    if (x->c->next_arg == 0 && htc__resp_refuse_pairs(x, 1))
+        return 1;
     if (x->c->next_arg == 0) {
         htc__resp_head(htc__resp_begin(x->f, x->c), '*', x->r->argc - 1);
         htc__resp_end(x->f, x->c);
@@ -111,6 +103,8 @@ int htc__resp_run_mget(htc__resp_call *x)
 static int each(htc__resp_call *x, uint32_t op, htc__resp_kind kind, uint32_t step)
 {
     htc__resp_conn *c = x->c;
+    if (c->next_arg == 0 && htc__resp_refuse_pairs(x, step))
+        return 1;
     if (c->next_arg == 0) {
         uint64_t        slot = c->tail;
         htc__resp_slot *s = htc__resp_slot_add(x->f, c, kind);
@@ -147,47 +141,4 @@ int htc__resp_run_del(htc__resp_call *x)
 int htc__resp_run_exists(htc__resp_call *x)
 {
     return x->r->argc == 2 ? one(x, HTC_KV_GET, KIND_DONE) : each(x, HTC_KV_GET, KIND_SUM, 1);
-}
-
-/* --- how long a key lives --- */
-
-static int expire(htc__resp_call *x, const char *name, int64_t unit)
-{
-    int64_t n;
-    (void)name;
-    if (x->r->argc > 3)
-        return htc__resp_error(x, "ERR the options NX, XX, GT and LT are not there");
-    if (!htc__resp_number(htc__resp_arg(x, 2), &n))
-        return htc__resp_error(x, "ERR value is not an integer or out of range");
-    if (n > INT64_MAX / unit || n < INT64_MIN / unit) {
-        htc_buf *b = htc__resp_begin(x->f, x->c);
-        htc__resp_raw(b, "-ERR invalid expire time in '");
-        htc__resp_raw(b, name);
-        htc__resp_raw(b, "' command\r\n");
-        htc__resp_end(x->f, x->c);
-        return 1;
-    }
-    if (n <= 0)
-        return one(x, HTC_KV_DELETE, KIND_DONE);
-    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .flags = HTC_KV_TOUCH, .ttl = (htc_ns)(n * unit)
-    };
-    htc__resp_ask(x, &q, KIND_DONE);
-    return 1;
-}
-
-int htc__resp_run_expire(htc__resp_call *x)
-{
-    return expire(x, "expire", (int64_t)HTC_SECOND);
-}
-
-int htc__resp_run_pexpire(htc__resp_call *x)
-{
-    return expire(x, "pexpire", (int64_t)HTC_MS);
-}
-
-int htc__resp_run_persist(htc__resp_call *x)
-{
-    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc__resp_arg(x, 1), .flags = HTC_KV_TOUCH | HTC_KV_PERSIST };
-    htc__resp_ask(x, &q, KIND_DONE);
-    return 1;
 }

@@ -3,13 +3,17 @@
  *   resp_conns.c     connections by their peers
  *   resp_turn.c      whose turn it is, and how much of it
  *   resp_parse.c     requests out of bytes
+ *   resp_words.c     the arguments of a request
  *   resp_refuse.c    what is not executed
  *   resp_transaction.c  MULTI, EXEC, WATCH
  *   resp_draft.c     keys as a transaction will leave them
  *   resp_edit.c      commands that are worked out here, and written by compare-and-swap
  *   resp_keys.c      commands on keys
  *   resp_set.c       SET and its options
- *   resp_scan.c      SCAN, DBSIZE, FLUSHALL: more than one request to the backend
+ *   resp_expire.c    times: EXPIRE, TTL, SETEX, GETEX
+ *   resp_string.c    parts of values, INCRBYFLOAT, MSETNX
+ *   resp_clients.c   CLIENT
+ *   resp_scan.c      SCAN, KEYS, RANDOMKEY, DBSIZE, FLUSHALL: more than one request to the backend
  *   resp_admin.c     what a client says about itself, and wants to know about us
  *   resp_commands.c  the table of commands
  *   resp_reply.c     the forms of answers */
@@ -37,6 +41,8 @@ typedef enum htc__resp_kind {
     KIND_ALL,  /* OK if all are */
     KIND_TTL,
     KIND_PTTL,
+    KIND_END, /* when that is, in seconds */
+    KIND_PEND,
     KIND_TYPE,
     KIND_SCAN,
     KIND_INFO, /* parts: which sections */
@@ -89,12 +95,20 @@ struct htc__resp_conn {
     uint8_t            uploads; /* it is held though its request has no end yet: others have to be done first */
     uint8_t            put_off; /* the value that it wants to read is long, and too many lie unread: it is asked for again */
     uint8_t            alone;                        /* what is asked for may be kept waiting until it asks for more */
+    uint8_t            killed;
     uint8_t            exec;                         /* it stands in for one whose transaction is executed: it never waits */
     uint8_t            ended, closing, broken, gone; /* says no more; to be closed when answered, at once; is closed */
     uint16_t           name_len;
     char              *name;
+    htc_ns             opened;
+    const struct htc__resp_command *command; /* the last */
     htc__resp_transaction *tx; /* NULL: nothing is watched or queued */
 };
+
+/* As GETRANGE counts: below 0 from the end. */
+typedef struct htc__resp_range {
+    int32_t from, to;
+} htc__resp_range;
 
 typedef struct htc__resp_cursor {
     uint64_t id;
@@ -140,6 +154,11 @@ struct htc__resp {
     int                      probed, keys_only; /* it is known whether the backend knows places; it does not */
     htc_bytes                pattern;           /* of the SCAN that is being answered */
     int                      pattern_nothing;
+    htc__resp_range          range; /* of the GETRANGE that is being answered */
+    uint64_t                 rate, sampled_commands; /* commands a second, as of the last whole second in which something was said */
+    htc_ns                   sampled;
+    size_t                   found; /* bytes of keys that all KEYS under way have found */
+    htc__resp_cursor         picked; /* the last of RANDOMKEY */
     htc__resp_cursor        *cursors;
     uint64_t                 cursor_next, cursor_tag; /* the tag is drawn with the first cursor */
     htc__resp_job           *jobs;
@@ -174,10 +193,12 @@ struct htc__resp_command {
 };
 
 /* resp.c */
-htc_bytes htc__resp_arg(const htc__resp_call *x, uint32_t i);
-int       htc__resp_arg_is(const htc__resp_call *x, uint32_t i, const char *word); /* in any case */
 /* Ask the backend; the answer is replied in this kind. what: KIND_SEEN: the reply if it is OK. */
 void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind kind);
+/* Within a transaction, where everything is answered at once. */
+htc_status htc__resp_ask_plain(htc__resp_call *x, const htc_kv_request *q);
+/* It is closed, whatever it waits for. */
+void htc__resp_kill(htc__resp *f, htc__resp_conn *c);
 /* A reply at once, in its turn: write between these two. */
 htc_buf *htc__resp_begin(htc__resp *f, htc__resp_conn *c);
 void     htc__resp_end(htc__resp *f, htc__resp_conn *c);
@@ -193,8 +214,13 @@ void htc__resp_slot_keep(htc__resp *f, htc__resp_conn *c, uint64_t slot, const h
 /* One of the parts of a slot that counts is answered. */
 void htc__resp_count(htc__resp *f, htc__resp_conn *c, uint64_t slot, uint32_t op, htc_status status);
 
-/* Arguments that outlive the bytes they came in: each request is u32 how many, each of them u32 length and its bytes. Unpack the one at *at, which goes
- * on behind it; 0: memory was refused. Its places are those of packed. */
+/* resp_words.c */
+htc_bytes htc__resp_arg(const htc__resp_call *x, uint32_t i);
+int       htc__resp_arg_is(const htc__resp_call *x, uint32_t i, const char *word); /* in any case */
+/* The value of a command stands in front; one of many keys looks itself at each. */
+size_t htc__resp_longest(const htc__resp_call *x);
+/* Arguments that outlive the bytes they came in: each request is u32 how many, each of them u32 length and its bytes. Unpack the
+ * one at *at, which goes on behind it; 0: memory was refused. Its places are those of packed. */
 void htc__resp_pack(htc_buf *b, const htc__resp_call *x);
 int  htc__resp_unpack(htc__resp_request *r, htc_bytes packed, size_t *at);
 
@@ -224,15 +250,41 @@ void            htc__resp_edits_go_on(htc__resp *f);
 void            htc__resp_edits_forget(htc__resp *f, uint64_t conn); /* 0: all */
 htc__resp_state htc__resp_state_of(const htc_kv_result *a);
 
+/* resp_admin.c. 0: it is no name. */
+int htc__resp_set_name(htc__resp_call *x, htc_bytes name);
+#define HTC__RESP_BAD_NAME "ERR Client names cannot contain spaces, newlines or special characters."
+static inline int64_t htc__resp_conn_id(const htc__resp_conn *c)
+{
+    return (int64_t)(c->id >> 32);
+}
+
+/* resp_string.c */
+htc_bytes htc__resp_part(htc_bytes value, htc__resp_range range);
+
+/* resp_expire.c. A number of units from now on, or a moment since 1970, of at most 64 bits of milliseconds: how many are left. */
+enum { HTC__RESP_TIME, HTC__RESP_PAST /* 0 or less was given */, HTC__RESP_NO_NUMBER, HTC__RESP_NO_TIME };
+int    htc__resp_time(const htc__resp_call *x, htc_bytes text, int64_t unit_ms, int moment, int64_t *left_ms);
+htc_ns htc__resp_life(int64_t left_ms); /* as a ttl: at least 1 ns, and as long as there is */
+
 /* resp_transaction.c */
+/* Execute this call as a transaction of its own, whose run is called with c->exec then. several: the error where it is about
+ * several keys and there are several members. */
+int  htc__resp_transaction_of_one(htc__resp_call *x, const char *several);
 int  htc__resp_queues(const htc__resp_conn *c, const htc__resp_command *command);
 int  htc__resp_queue(htc__resp_call *x, const htc__resp_command *command);
 void htc__resp_transaction_failed(htc__resp_conn *c); /* a command that should be queued cannot be */
 void htc__resp_transaction_end(htc__resp *f, htc__resp_conn *c);
 void htc__resp_watch_answer(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_kv_result *a);
 
+/* Commands a second, of the last whole second in which something was said. */
+void htc__resp_sample(htc__resp *f, htc_ns now);
+
 /* resp_refuse.c. Each answers 1. */
+int htc__resp_wrong(htc__resp_call *x, const char *what); /* it is no request: the connection ends */
 int htc__resp_refuse_key(htc__resp_call *x, htc_bytes key); /* 0: its length is as it has to be */
+int htc__resp_refuse_pairs(htc__resp_call *x, uint32_t step); /* the same of all keys from argument 1 on; 2: and of values */
+int htc__resp_too_big(htc__resp_call *x, uint32_t op);
+int htc__resp_unsupported(htc__resp_call *x, htc_bytes option);
 int htc__resp_unknown(htc__resp_call *x);
 int htc__resp_is_http(const htc__resp_call *x);
 int htc__resp_end_http(htc__resp_call *x); /* and the connection */
@@ -262,7 +314,7 @@ void htc__resp_head(htc_buf *b, char type, int64_t count); /* of an array, a map
 void htc__resp_map(const htc__resp_conn *c, htc_buf *b, int64_t pairs);
 void htc__resp_text(htc_buf *b, const char *text); /* as bulk */
 void htc__resp_raw(htc_buf *b, const char *text);
-void htc__resp_failure(htc_buf *b, htc_status status, uint32_t op);
+void htc__resp_failure(const htc__resp *f, htc_buf *b, htc_status status, uint32_t op);
 /* The reply of this kind to an answer. */
 void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const htc_kv_result *a, htc_buf *b);
 
@@ -291,8 +343,10 @@ const htc__resp_command *htc__resp_command_at(size_t i); /* NULL behind the last
 #define HTC__RESP_RUN(X)                                                                                               \
     X(get)                                                                                                             \
     X(set) X(getdel) X(del) X(exists) X(append) X(strlen) X(incr) X(decr) X(incrby) X(decrby) X(mget) X(mset) X(setnx) \
-        X(expire) X(pexpire) X(ttl) X(pttl) X(persist) X(type) X(scan) X(dbsize) X(flush) X(hello) X(auth) X(ping)     \
-            X(echo) X(select) X(info) X(client) X(command) X(config) X(role) X(quit) X(reset) X(multi) X(exec) X(discard) X(watch) X(unwatch)
+        X(expire) X(ttl) X(pttl) X(persist) X(type) X(scan) X(dbsize) X(flush) X(hello) X(auth) X(ping)     \
+            X(echo) X(select) X(info) X(client) X(command) X(config) X(role) X(quit) X(reset) X(multi) \
+                X(exec) X(discard) X(watch) X(unwatch) X(setex) X(psetex) X(getex) \
+                X(getset) X(getrange) X(setrange) X(incrbyfloat) X(msetnx) X(expiretime) X(pexpiretime) X(keys) X(randomkey) X(time)
 #define HTC__RESP_DECLARE(name) int htc__resp_run_##name(htc__resp_call *x);
 HTC__RESP_RUN(HTC__RESP_DECLARE)
 #undef HTC__RESP_DECLARE

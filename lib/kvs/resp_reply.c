@@ -1,4 +1,5 @@
 /* The forms of answers: RESP2, and RESP3 where they differ. */
+#include <stdio.h>
 #include <string.h>
 
 #include "kvs/resp_private.h"
@@ -67,13 +68,19 @@ static int reads(uint32_t op)
 }
 
 /* The first word is what clients look at. */
-void htc__resp_failure(htc_buf *b, htc_status status, uint32_t op)
+void htc__resp_failure(const htc__resp *f, htc_buf *b, htc_status status, uint32_t op)
 {
     const char *text = NULL;
+    char        limit[96];
     if (status == HTC_EINVAL && op == HTC_KV_ADD)
         text = "ERR value is not an integer or out of range";
-    else if (status == HTC_ETOOBIG)
-        text = "ERR string exceeds maximum allowed size (16 MiB; keys: 400 bytes)";
+    else if (status == HTC_ETOOBIG && op == HTC_KV_SCAN)
+        text = "ERR KEYS answers at most 33554432 bytes: take SCAN";
+    else if (status == HTC_ETOOBIG && op == HTC_KV_ADD)
+        text = "ERR increment or decrement would overflow";
+    else if (status == HTC_ETOOBIG &&
+             snprintf(limit, sizeof limit, "ERR string exceeds maximum allowed size (%zu bytes here)", f->options.value_max) > 0)
+        text = limit;
     else if (status == HTC_EFULL)
         text = "OOM command not allowed when used memory > 'maxmemory'.";
     else if (status == HTC_ENOSPC)
@@ -107,6 +114,18 @@ static void left(htc__resp_kind kind, const htc_kv_result *a, htc_buf *b)
         htc__resp_integer(b, kind == KIND_PTTL ? ms : ms / 1000 + (ms % 1000 >= 500));
 }
 
+/* The moment since 1970. */
+static void end(const htc__resp *f, htc__resp_kind kind, const htc_kv_result *a, htc_buf *b)
+{
+    int64_t ms = milliseconds(a->ttl), now = milliseconds(f->wall);
+    if (a->status == HTC_ENOTFOUND || a->ttl == 0) {
+        htc__resp_integer(b, a->status == HTC_ENOTFOUND ? -2 : -1);
+        return;
+    }
+    ms = milliseconds(a->ttl % HTC_MS + f->wall % HTC_MS) + (ms > INT64_MAX - now - 1000 ? INT64_MAX - now - 1000 : ms) + now;
+    htc__resp_integer(b, kind == KIND_PEND ? ms : (ms + 500) / 1000);
+}
+
 static void value_or_null(const htc__resp_conn *c, int there, const htc_kv_result *a, htc_buf *b)
 {
     if (there)
@@ -128,11 +147,13 @@ void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const
 {
     int ok = a->status == HTC_OK;
     if (!is_outcome(kind, a->status)) {
-        htc__resp_failure(b, a->status, kind == KIND_NUMBER ? HTC_KV_ADD : a->op);
+        htc__resp_failure(f, b, a->status, kind == KIND_NUMBER && a->op != HTC_KV_APPEND ? HTC_KV_ADD : a->op);
         return;
     }
     switch (kind) {
     case KIND_BULK:
+        f->stats.hits += (uint64_t)ok;
+        f->stats.misses += (uint64_t)!ok;
         value_or_null(c, ok, a, b);
         break;
     case KIND_OK:
@@ -146,7 +167,7 @@ void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const
         break;
     case KIND_OLD:
         if (ok && !a->existed && a->number) { /* said again between members, and made before: something was there */
-            htc__resp_failure(b, HTC_EUNKNOWN, 0);
+            htc__resp_failure(f, b, HTC_EUNKNOWN, 0);
             break;
         }
         value_or_null(c, ok ? a->existed != 0 : a->status == HTC_MISMATCH && a->version != 0, a, b);
@@ -167,6 +188,13 @@ void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const
     case KIND_PTTL:
         left(kind, a, b);
         break;
+    case KIND_END:
+    case KIND_PEND:
+        end(f, kind, a, b);
+        break;
+    case KIND_RANGE:
+        htc__resp_bulk(b, ok ? htc__resp_part(a->value, f->range) : (htc_bytes){ NULL, 0 });
+        break;
     case KIND_TYPE:
         htc__resp_raw(b, ok ? "+string\r\n" : "+none\r\n");
         break;
@@ -181,7 +209,6 @@ void htc__resp_reply(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind, const
     case KIND_EDIT:
     case KIND_WATCH:
     case KIND_STANDS:
-    case KIND_RANGE:
         break;
     }
 }

@@ -1,8 +1,8 @@
-/* What takes more than one look at the store: SCAN, DBSIZE, FLUSHALL, and INFO, which says how many keys there are.
+/* What takes more than one look at the store: SCAN, KEYS, RANDOMKEY, DBSIZE, FLUSHALL, and INFO, which says how many keys there are.
  *
  * Redis' cursors are numbers, which clients keep in 64 bits with a sign, or in a double: ours stay below 2^53. Where the store knows
- * places, the cursor is the next place to look at, of which the upper 30 bits say all, and nobody has to remember it. Where it has only the order of keys, the key at which a page ended is kept under a number, the newest CURSORS of
- * them: 400 bytes fit into no number. Such a cursor holds at the member that gave it alone. It begins with a number that the
+ * places, the cursor is the next place to look at, of which the upper 30 bits say all, and nobody has to remember it. Where it has
+ * only the order of keys, the key at which a page ended is kept under a number, the newest CURSORS of them: 400 bytes fit into no number. Such a cursor holds at the member that gave it alone. It begins with a number that the
  * member has drawn, so that another one refuses it and does not go on somewhere else; and it has 53 bits, as many as every client
  * can hold. */
 #include <string.h>
@@ -13,6 +13,9 @@
 
 #define CURSORS  1024
 #define JOB_PAGE 500
+/* What one KEYS answers, and what all of them hold that are under way. */
+#define KEYS_MAX     ((size_t)32 << 20)
+#define KEYS_MAX_ALL ((size_t)64 << 20)
 
 /* --- patterns --- */
 
@@ -171,7 +174,7 @@ void htc__resp_scan_reply(htc__resp *f, const htc_kv_result *a, htc_buf *b)
     if (a->cursor.len > 0)
         cursor = f->keys_only ? remember(f, a->cursor) : get_place(a->cursor);
     if (a->cursor.len > 0 && cursor == 0) { /* 0 would say that there is no more */
-        htc__resp_failure(b, HTC_ENOMEM, HTC_KV_SCAN);
+        htc__resp_failure(f, b, HTC_ENOMEM, HTC_KV_SCAN);
         return;
     }
     for (size_t at = 0; !f->pattern_nothing && htc_kv_result_item(a, &at, &item) == HTC_OK;)
@@ -240,7 +243,9 @@ struct htc__resp_job {
     uint32_t       waits; /* answers that are to come */
     int64_t        count;
     htc_status     failed;
-    htc_buf        page; /* keys to be dropped: htc_put_bytes each */
+    htc_buf        page; /* keys to be dropped: htc_put_bytes each; of KEYS those that were found, as they are answered */
+    int            keys, random; /* KEYS; RANDOMKEY, and how often it has looked */
+    htc_bytes      pattern;      /* of KEYS; memory of its own */
     size_t         page_at;
     size_t         cursor_len;
     uint8_t        cursor[HTC_KV_KEY_MAX];
@@ -249,13 +254,67 @@ struct htc__resp_job {
 
 static void job_free(htc__resp *f, htc__resp_job *j)
 {
+    if (j->keys)
+        f->found -= j->page.len;
+    htc__free(&f->env, (void *)(uintptr_t)j->pattern.data, j->pattern.len);
     htc_buf_free(&j->page);
     htc__free(&f->env, j, sizeof *j);
 }
 
-static void took_page(htc__resp_job *j, const htc_kv_result *a)
+static void keep_cursor(htc__resp_job *j, const htc_kv_result *a)
+{
+    j->cursor_len = a->cursor.len <= sizeof j->cursor ? a->cursor.len : 0;
+    if (j->cursor_len)
+        memcpy(j->cursor, a->cursor.data, j->cursor_len);
+}
+
+static void took_keys(htc__resp *f, htc__resp_job *j, const htc_kv_result *a)
 {
     htc_kv_item item;
+    size_t      before = j->page.len;
+    for (size_t at = 0; htc_kv_result_item(a, &at, &item) == HTC_OK;)
+        if (htc__resp_glob(j->pattern, item.key)) {
+            htc__resp_bulk(&j->page, item.key);
+            j->count++;
+        }
+    f->found += j->page.len - before;
+    keep_cursor(j, a);
+    if (j->page.status != HTC_OK)
+        j->failed = j->page.status == HTC_ENOMEM ? HTC_ENOMEM : HTC_ETOOBIG;
+    else if (f->found > KEYS_MAX_ALL)
+        j->failed = HTC_EBUSY;
+    j->state = j->cursor_len ? JOB_SCAN : JOB_END;
+}
+
+/* One of the page, or from the beginning if there is none behind where it was looked first. */
+static void took_some(htc__resp *f, htc__resp_job *j, const htc_kv_result *a)
+{
+    htc_kv_item item;
+    uint32_t    which = a->items && f->env.rng ? (uint32_t)htc_rng_below(f->env.rng, a->items) : 0;
+    size_t      at = 0;
+    j->state = a->items || j->cursor_len == 0 ? JOB_END : JOB_SCAN;
+    j->cursor_len = 0;
+    j->random++;
+    for (uint32_t i = 0; i <= which && htc_kv_result_item(a, &at, &item) == HTC_OK; i++)
+        if (i == which) {
+            htc__resp_bulk(&j->page, item.key);
+            f->picked.len = item.key.len;
+            memcpy(f->picked.key, item.key.data, item.key.len);
+        }
+    if (j->page.status != HTC_OK)
+        j->failed = j->page.status;
+}
+
+static void took_page(htc__resp *f, htc__resp_job *j, const htc_kv_result *a)
+{
+    htc_kv_item item;
+    if (j->keys || j->random) {
+        if (j->keys)
+            took_keys(f, j, a);
+        else
+            took_some(f, j, a);
+        return;
+    }
     htc_buf_clear(&j->page);
     j->page_at = 0;
     for (size_t at = 0; htc_kv_result_item(a, &at, &item) == HTC_OK;) {
@@ -263,15 +322,13 @@ static void took_page(htc__resp_job *j, const htc_kv_result *a)
         if (j->drops)
             htc_put_bytes(&j->page, item.key);
     }
-    j->cursor_len = a->cursor.len <= sizeof j->cursor ? a->cursor.len : 0;
-    if (j->cursor_len)
-        memcpy(j->cursor, a->cursor.data, j->cursor_len);
+    keep_cursor(j, a);
     if (j->page.status != HTC_OK)
         j->failed = j->page.status;
     j->state = j->page.len ? JOB_DROP : j->cursor_len ? JOB_SCAN : JOB_END;
 }
 
-static void job_take(htc__resp_job *j, const htc_kv_result *a)
+static void job_take(htc__resp *f, htc__resp_job *j, const htc_kv_result *a)
 {
     j->waits--;
     if (j->state == JOB_DROP) {
@@ -285,7 +342,7 @@ static void job_take(htc__resp_job *j, const htc_kv_result *a)
         j->count = a->number;
         j->state = JOB_END;
     } else {
-        took_page(j, a);
+        took_page(f, j, a);
     }
     if (j->failed != HTC_OK && j->waits == 0)
         j->state = JOB_END;
@@ -297,7 +354,7 @@ static void job_ask(htc__resp *f, htc__resp_job *j, const htc_kv_request *q)
     htc_kv_result              a = { .size = sizeof a };
     j->waits++;
     if (f->backend.ask(f->backend.ctx, q, &nobody, &f->face, j->conn, j->slot, &a))
-        job_take(j, &a);
+        job_take(f, j, &a);
 }
 
 static void drop_page(htc__resp *f, htc__resp_job *j)
@@ -319,6 +376,10 @@ static void job_step(htc__resp *f, htc__resp_job *j)
 {
     htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .limit = JOB_PAGE, .cursor = { j->cursor, j->cursor_len } };
     q.flags = f->keys_only ? 0 : HTC_KV_PLACES;
+    if (j->keys && f->keys_only)
+        q.key = literal_prefix(j->pattern);
+    if (j->random)
+        q.limit = 100;
     if (j->waits == 0 && j->state == JOB_COUNT)
         job_ask(f, j, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT });
     if (j->waits == 0 && j->state == JOB_SCAN)
@@ -326,6 +387,22 @@ static void job_step(htc__resp *f, htc__resp_job *j)
     if (j->state == JOB_DROP)
         drop_page(f, j);
     f->more |= j->waits == 0 && j->state != JOB_END && !(f->backend.busy && f->backend.busy(f->backend.ctx));
+}
+
+/* The reply of KEYS and RANDOMKEY, which stands if all went well. */
+static void say_found(htc__resp *f, htc__resp_conn *c, htc__resp_job *j)
+{
+    htc_buf b;
+    htc_buf_init(&b, &f->env, 0);
+    if (j->keys)
+        htc__resp_head(&b, '*', j->count);
+    if (j->keys || j->page.len)
+        htc_put_raw(&b, htc_buf_bytes(&j->page));
+    else
+        htc__resp_null(c, &b);
+    if (j->failed == HTC_OK)
+        htc__resp_slot_keep(f, c, j->slot, &b);
+    htc_buf_free(&b);
 }
 
 void htc__resp_jobs_go_on(htc__resp *f)
@@ -340,11 +417,13 @@ void htc__resp_jobs_go_on(htc__resp *f)
         *at = j->next;
         if (c && c->id == j->conn) {
             htc__resp_slot *s = htc__resp_slot_of(c, j->slot);
-            s->kind = j->drops ? KIND_ALL : j->info ? KIND_INFO : KIND_SUM;
+            if (j->keys || j->random)
+                say_found(f, c, j);
+            s->kind = j->keys || j->random ? KIND_STANDS : j->drops ? KIND_ALL : j->info ? KIND_INFO : KIND_SUM;
             s->parts = j->info;
             s->number = j->count;
             s->failed = j->failed;
-            s->op = j->drops ? HTC_KV_DELETE : HTC_KV_COUNT;
+            s->op = j->drops ? HTC_KV_DELETE : HTC_KV_SCAN;
             c->job = 0;
             f->more |= c->paused;
             htc__resp_slot_ready(f, c, j->slot);
@@ -357,7 +436,7 @@ void htc__resp_job_answer(htc__resp *f, uint64_t conn, uint64_t slot, const htc_
 {
     for (htc__resp_job *j = f->jobs; j; j = j->next)
         if (j->conn == conn && j->slot == slot && j->waits > 0) {
-            job_take(j, a);
+            job_take(f, j, a);
             if (j->state == JOB_DROP && j->page_at == j->page.len && j->waits == 0)
                 j->state = j->cursor_len ? JOB_SCAN : JOB_END;
             return;
@@ -375,31 +454,74 @@ void htc__resp_jobs_forget(htc__resp *f, uint64_t conn)
         }
 }
 
-static int job(htc__resp_call *x, int drops, uint32_t info)
+static htc__resp_job *job(htc__resp_call *x, job_state state)
 {
     uint64_t       slot = x->c->tail;
     htc__resp_job *j = htc__alloc(&x->f->env, sizeof *j);
     if (!j || !htc__resp_slot_add(x->f, x->c, KIND_JOB)) {
         htc__free(&x->f->env, j, sizeof *j);
-        return j ? 1 : htc__resp_error(x, "ERR out of memory");
+        if (!j)
+            htc__resp_error(x, "ERR out of memory");
+        return NULL;
     }
     probe(x->f);
-    *j = (htc__resp_job){ .conn = x->c->id, .slot = slot, .state = drops ? JOB_SCAN : JOB_COUNT, .drops = drops, .info = info };
+    *j = (htc__resp_job){ .conn = x->c->id, .slot = slot, .state = state };
     htc_buf_init(&j->page, &x->f->env, 0);
     x->c->job = 1;
     j->next = x->f->jobs;
     x->f->jobs = j;
-    return 1;
+    return j;
 }
 
 int htc__resp_run_dbsize(htc__resp_call *x)
 {
-    return job(x, 0, 0);
+    job(x, JOB_COUNT);
+    return 1;
 }
 
 int htc__resp_job_info(htc__resp_call *x, uint32_t sections)
 {
-    return job(x, 0, sections);
+    htc__resp_job *j = job(x, JOB_COUNT);
+    if (j)
+        j->info = sections;
+    return 1;
+}
+
+int htc__resp_run_keys(htc__resp_call *x)
+{
+    htc_bytes pattern = htc__resp_arg(x, 1);
+    uint8_t  *copy = htc__alloc(&x->f->env, pattern.len);
+    if (!copy && pattern.len)
+        return htc__resp_error(x, "ERR out of memory");
+    if (pattern.len)
+        memcpy(copy, pattern.data, pattern.len);
+    htc__resp_job *j = job(x, JOB_SCAN);
+    if (!j) {
+        htc__free(&x->f->env, copy, pattern.len);
+        return 1;
+    }
+    j->keys = 1;
+    j->pattern = (htc_bytes){ copy, pattern.len };
+    htc_buf_init(&j->page, &x->f->env, KEYS_MAX);
+    return 1;
+}
+
+/* From a place that is drawn on; where there are none, from the key on that was picked last: so all have their turn. */
+int htc__resp_run_randomkey(htc__resp_call *x)
+{
+    htc__resp     *f = x->f;
+    htc__resp_job *j = job(x, JOB_SCAN);
+    if (!j)
+        return 1;
+    j->random = 1;
+    if (f->keys_only) {
+        j->cursor_len = f->picked.len;
+        memcpy(j->cursor, f->picked.key, f->picked.len);
+    } else if (f->env.rng) {
+        j->cursor_len = 8;
+        put_place(j->cursor, htc_rng_below(f->env.rng, UINT64_C(1) << HTC__CELLS_PLACE_BITS));
+    }
+    return 1;
 }
 
 int htc__resp_run_flush(htc__resp_call *x)
@@ -409,5 +531,8 @@ int htc__resp_run_flush(htc__resp_call *x)
             x, "ERR FLUSHALL and FLUSHDB are not allowed here; start the server with --resp-allow-flush");
     if (x->r->argc > 2 || (x->r->argc == 2 && !htc__resp_arg_is(x, 1, "SYNC") && !htc__resp_arg_is(x, 1, "ASYNC")))
         return htc__resp_error(x, "ERR syntax error");
-    return job(x, 1, 0);
+    htc__resp_job *j = job(x, JOB_SCAN);
+    if (j)
+        j->drops = 1;
+    return 1;
 }

@@ -8,19 +8,15 @@ typedef struct options {
 } options;
 
 /* A number of units from now on, or a moment since 1970: either way a ttl of at least 1 ns. */
-static htc_ns ttl_of(const htc__resp_call *x, htc_bytes text, int64_t unit, int moment, const char **wrong)
+static htc_ns ttl_of(const htc__resp_call *x, htc_bytes text, int64_t unit_ms, int moment, const char **wrong)
 {
-    int64_t n;
-    if (!htc__resp_number(text, &n)) {
+    int64_t left;
+    int     is = htc__resp_time(x, text, unit_ms, moment, &left);
+    if (is == HTC__RESP_NO_NUMBER)
         *wrong = "ERR value is not an integer or out of range";
-        return 0;
-    }
-    if (n <= 0 || n > INT64_MAX / unit) {
+    else if (is != HTC__RESP_TIME)
         *wrong = "ERR invalid expire time in 'set' command";
-        return 0;
-    }
-    htc_ns ns = (htc_ns)(n * unit);
-    return !moment ? ns : ns > x->f->wall ? ns - x->f->wall : 1;
+    return *wrong ? 0 : htc__resp_life(left);
 }
 
 /* Words as htc__resp_word has them. */
@@ -38,12 +34,12 @@ enum {
 #define KEEPTTL           (WORD4('K', 'E', 'E', 'P') << 24 | (uint64_t)('T' << 8 | 'T') << 8 | 'L')
 
 /* How many arguments a time takes; 0: it is wrong. */
-static uint32_t time_of(htc__resp_call *x, uint32_t i, int64_t unit, int moment, options *o)
+static uint32_t time_of(htc__resp_call *x, uint32_t i, int64_t unit_ms, int moment, options *o)
 {
     if (i + 1 >= x->r->argc)
         return 0;
     o->ttls++;
-    o->q.ttl = ttl_of(x, htc__resp_arg(x, i + 1), unit, moment, &o->wrong);
+    o->q.ttl = ttl_of(x, htc__resp_arg(x, i + 1), unit_ms, moment, &o->wrong);
     return o->wrong ? 0 : 2;
 }
 
@@ -71,13 +67,13 @@ static uint32_t option(htc__resp_call *x, uint32_t i, options *o)
         o->q.seen = htc__resp_arg(x, i + 1);
         return 2;
     case EX:
-        return time_of(x, i, (int64_t)HTC_SECOND, 0, o);
+        return time_of(x, i, 1000, 0, o);
     case PX:
-        return time_of(x, i, (int64_t)HTC_MS, 0, o);
+        return time_of(x, i, 1, 0, o);
     case EXAT:
-        return time_of(x, i, (int64_t)HTC_SECOND, 1, o);
+        return time_of(x, i, 1000, 1, o);
     case PXAT:
-        return time_of(x, i, (int64_t)HTC_MS, 1, o);
+        return time_of(x, i, 1, 1, o);
     default:
         return 0;
     }

@@ -1,9 +1,9 @@
 /* MULTI, EXEC, DISCARD, WATCH and UNWATCH.
  *
- * Commands are queued and executed with EXEC, on a draft of the keys that they are about (resp_draft.c), which is written then: by one member
- * alone all in one batch, after a look whether there is room for all of it. With several members each key is a register of its own, so a
- * transaction is about one key, and its draft is a compare-and-swap of that (resp_edit.c). A watched key is one that has the version at EXEC
- * that it had at WATCH. */
+ * Commands are queued and executed with EXEC, on a draft of the keys that they are about (resp_draft.c), which is written then: by
+ * one member alone all in one batch, after a look whether there is room for all of it. With several members each key is a register of
+ * its own, so a transaction is about one key, and its draft is a compare-and-swap of that (resp_edit.c). A watched key is unchanged
+ * if it has the version at EXEC that it had at WATCH. */
 #include "kvs/resp_transaction.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "core/util.h"
 
 #define SEVERAL                                                                                                        \
-    "EXECABORT this store has several members, and each key is a register of its own: a transaction is about one key, "  \
+    "EXECABORT this store has several members, and each key is a register of its own: a transaction is about one "     \
+    "key, "                                                                                                            \
     "which alone may be watched (redis-py: pipeline(transaction=False))"
 
 void htc__resp_transaction_free(htc__resp *f, htc__resp_transaction *tx)
@@ -36,46 +37,26 @@ void htc__resp_transaction_end(htc__resp *f, htc__resp_conn *c)
     c->tx = NULL;
 }
 
+static htc__resp_transaction *transaction_make(htc__resp *f)
+{
+    htc__resp_transaction *tx = htc__alloc(&f->env, sizeof *tx);
+    if (!tx)
+        return NULL;
+    *tx = (htc__resp_transaction){ .id = ++f->transactions };
+    htc_buf_init(&tx->queue, &f->env, HTC__RESP_QUEUE_BYTES);
+    htc_buf_init(&tx->keys, &f->env, 0);
+    return tx;
+}
+
 static htc__resp_transaction *transaction_of(htc__resp_call *x)
 {
-    htc__resp      *f = x->f;
     htc__resp_conn *c = x->c;
-    if (c->tx)
-        return c->tx;
-    if (!(c->tx = htc__alloc(&f->env, sizeof *c->tx)))
-        return NULL;
-    *c->tx = (htc__resp_transaction){ .id = ++f->transactions };
-    htc_buf_init(&c->tx->queue, &f->env, HTC__RESP_QUEUE_BYTES);
-    htc_buf_init(&c->tx->keys, &f->env, 0);
+    if (!c->tx)
+        c->tx = transaction_make(x->f);
     return c->tx;
 }
 
 /* --- the queue --- */
-
-void htc__resp_pack(htc_buf *b, const htc__resp_call *x)
-{
-    htc_put_u32(b, x->r->argc);
-    for (uint32_t i = 0; i < x->r->argc; i++) {
-        htc_bytes a = htc__resp_arg(x, i);
-        htc_put_u32(b, (uint32_t)a.len);
-        htc_put_raw(b, a);
-    }
-}
-
-int htc__resp_unpack(htc__resp_request *r, htc_bytes packed, size_t *at)
-{
-    htc_reader p = htc_reader_of((htc_bytes){ (const uint8_t *)packed.data + *at, packed.len - *at });
-    htc__resp_request_clear(r);
-    r->argc = htc_get_u32(&p);
-    for (uint32_t i = 0; i < r->argc; i++) {
-        uint32_t len = htc_get_u32(&p);
-        if (htc__resp_request_add(r, packed.len - htc_reader_left(&p), len) != 1)
-            return 0;
-        htc_get_raw(&p, len);
-    }
-    *at = packed.len - htc_reader_left(&p);
-    return 1;
-}
 
 void htc__resp_transaction_failed(htc__resp_conn *c)
 {
@@ -149,6 +130,14 @@ int htc__resp_run_unwatch(htc__resp_call *x)
     return ok(x);
 }
 
+htc_status htc__resp_ask_plain(htc__resp_call *x, const htc_kv_request *q)
+{
+    static const htc__kv_stamp nobody = { .fresh = 1 };
+    htc_kv_result              a = { .size = sizeof a, .status = HTC_EINTERNAL };
+    x->f->backend.ask(x->f->backend.ctx, q, &nobody, &x->f->face, 0, 0, &a);
+    return a.status;
+}
+
 /* --- watched keys --- */
 
 static htc_bytes watched(const htc__resp_transaction *tx, size_t i)
@@ -210,7 +199,8 @@ static int watch(htc__resp_call *x, htc__resp_transaction *tx, htc_bytes key)
     s->number = (int64_t)tx->id;
     s->parts = tx->watch_count - 1;
     tx->waits++;
-    if (f->backend.ask(f->backend.ctx, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key }, &nobody, &f->face, x->c->id, slot, &a))
+    if (f->backend.ask(f->backend.ctx, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key }, &nobody, &f->face, x->c->id,
+                       slot, &a))
         htc__resp_watch_answer(f, x->c, slot, &a);
     return 1;
 }
@@ -265,7 +255,8 @@ static void stand_in(htc__resp *f, const htc__resp_conn *c, htc__resp_conn *s)
 }
 
 /* All commands, one after the other, on the draft; what is to be answered into b. HTC_ETOOBIG: that is too much. */
-static htc_status execute_all(htc__resp *f, htc__resp_conn *c, htc__resp_transaction *tx, htc__resp_draft *d, htc_buf *b)
+static htc_status execute_all(htc__resp *f, htc__resp_conn *c, htc__resp_transaction *tx, htc__resp_draft *d,
+                              htc_buf *b)
 {
     htc__kv_backend store = f->backend;
     htc__resp_conn  s;
@@ -273,7 +264,8 @@ static htc_status execute_all(htc__resp *f, htc__resp_conn *c, htc__resp_transac
     size_t          at = 0;
     int             fits = 1;
     stand_in(f, c, &s);
-    htc__resp_head(b, '*', tx->count);
+    if (!tx->bare)
+        htc__resp_head(b, '*', tx->count);
     f->backend = htc__resp_draft_backend(d);
     for (uint32_t i = 0; i < tx->count && fits && !s.broken && !d->too_much; i++) {
         if (!next_call(f, &s, tx, &at, &x)) {
@@ -295,16 +287,17 @@ static htc_status execute_all(htc__resp *f, htc__resp_conn *c, htc__resp_transac
     return s.broken || d->failed != HTC_OK ? HTC_ENOMEM : !fits ? HTC_ETOOBIG : b->status;
 }
 
-static void abort_with(htc_buf *b, htc_status status)
+static void abort_with(const htc__resp_transaction *tx, htc_buf *b, htc_status status)
 {
     htc_buf_clear(b);
-    htc__resp_raw(b, "-EXECABORT Transaction discarded: ");
-    htc__resp_raw(b, status == HTC_ETOOBIG   ? "its replies are more than 16777216 bytes, or the values that it writes more than 33554432, or than the log takes at once"
-                     : status == HTC_ENOSPC  ? "the disk is full"
-                     : status == HTC_EFULL   ? "it needs more memory than the store may take (--memory)"
-                     : status == HTC_ENOMEM  ? "out of memory"
-                                             : status == HTC_EUNSUPPORTED ? "its key hangs on a lease of another client"
-                             : htc_strerror(status));
+    htc__resp_raw(b, tx->bare ? "-ERR Nothing was done: " : "-EXECABORT Transaction discarded: ");
+    htc__resp_raw(b, status == HTC_ETOOBIG  ? "its replies are more than 16777216 bytes, or the values that it writes "
+                                              "more than 33554432, or than the log takes at once"
+                     : status == HTC_ENOSPC ? "the disk is full"
+                     : status == HTC_EFULL  ? "it needs more memory than the store may take (--memory)"
+                     : status == HTC_ENOMEM ? "out of memory"
+                     : status == HTC_EUNSUPPORTED ? "its key hangs on a lease of another client"
+                                                  : htc_strerror(status));
     htc__resp_raw(b, "\r\n");
 }
 
@@ -370,6 +363,11 @@ static void write_all(htc__resp *f, htc__resp_conn *c, const htc__resp_draft *d,
         ask_part(f, c, slot, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT });
 }
 
+static int is_alone(const htc__resp *f)
+{
+    return f->backend.together && f->backend.together(f->backend.ctx, 0, 0, 0) != HTC_EUNSUPPORTED;
+}
+
 /* 0: there is no room for it yet. */
 static int execute_alone(htc__resp_call *x, htc__resp_transaction *tx)
 {
@@ -393,7 +391,7 @@ static int execute_alone(htc__resp_call *x, htc__resp_transaction *tx)
     if (status == HTC_OK && !changed)
         status = f->backend.together(f->backend.ctx, sum.changes, sum.keys, sum.values);
     if (status != HTC_OK && status != HTC_EBUSY)
-        abort_with(&b, status);
+        abort_with(tx, &b, status);
     htc__resp_slot *s = status == HTC_EBUSY ? NULL : htc__resp_slot_add(f, c, KIND_STANDS);
     if (s) {
         size_t parts = status == HTC_OK && !changed ? sum.changes + (size_t)d.reads : 0;
@@ -406,10 +404,7 @@ static int execute_alone(htc__resp_call *x, htc__resp_transaction *tx)
     }
     htc_buf_free(&b);
     htc__resp_draft_free(&d);
-    if (status == HTC_EBUSY)
-        return 0;
-    htc__resp_transaction_end(f, c);
-    return 1;
+    return status != HTC_EBUSY;
 }
 
 /* --- several --- */
@@ -430,7 +425,8 @@ static int about_one_key(htc__resp *f, htc__resp_conn *c, htc__resp_transaction 
     size_t         at = 0;
     tx->key = (htc_bytes){ NULL, 0 };
     for (uint32_t i = 0; i < tx->count; i++)
-        if (!next_call(f, c, tx, &at, &x) || !each_key(&x, htc__resp_command_find(f, htc__resp_arg(&x, 0)), is_the_key, tx))
+        if (!next_call(f, c, tx, &at, &x) ||
+            !each_key(&x, htc__resp_command_find(f, htc__resp_arg(&x, 0)), is_the_key, tx))
             return 0;
     for (uint32_t i = 0; i < tx->watch_count; i++)
         if (!is_the_key(tx, watched(tx, i), NULL))
@@ -456,7 +452,7 @@ static void work(htc__resp_call *x, const htc__resp_state *now, htc__resp_change
         status = HTC_EUNSUPPORTED;
     if (status != HTC_OK) {
         to->what = HTC__RESP_STAYS;
-        abort_with(reply, status);
+        abort_with(tx, reply, status);
     }
     htc_put_raw(value, to->value);
     to->value = htc_buf_bytes(value);
@@ -516,7 +512,35 @@ int htc__resp_run_exec(htc__resp_call *x)
         htc__resp_transaction_end(x->f, x->c);
         return htc__resp_error(x, why);
     }
-    if (x->f->backend.together && x->f->backend.together(x->f->backend.ctx, 0, 0, 0) != HTC_EUNSUPPORTED)
-        return execute_alone(x, tx);
+    if (is_alone(x->f)) {
+        if (!execute_alone(x, tx))
+            return 0;
+        htc__resp_transaction_end(x->f, x->c);
+        return 1;
+    }
     return execute_on_several(x, tx);
+}
+
+int htc__resp_transaction_of_one(htc__resp_call *x, const char *several)
+{
+    htc__resp             *f = x->f;
+    htc__resp_transaction *tx = transaction_make(f);
+    if (tx)
+        htc__resp_pack(&tx->queue, x);
+    if (!tx || tx->queue.status != HTC_OK) {
+        htc__resp_transaction_free(f, tx);
+        return htc__resp_error(x, tx ? "ERR too many bytes for one step" : "ERR out of memory");
+    }
+    f->queued += tx->queue.len;
+    tx->count = tx->bare = 1;
+    if (is_alone(f)) {
+        int done = execute_alone(x, tx);
+        htc__resp_transaction_free(f, tx);
+        return done;
+    }
+    if (!about_one_key(f, x->c, tx)) {
+        htc__resp_transaction_free(f, tx);
+        return htc__resp_error(x, several);
+    }
+    return htc__resp_edit_transaction(x, work, tx);
 }

@@ -18,6 +18,7 @@ typedef struct htc__resp_watch {
 struct htc__resp_transaction {
     uint64_t         id;
     int              multi;  /* MULTI was said: commands are queued */
+    int              bare;   /* it is one command, whose reply is its own */
     int              failed; /* one of them could not be */
     int              unread; /* a watched key could not be read */
     uint32_t         waits;  /* watched keys that are not read yet */
@@ -44,7 +45,7 @@ typedef struct htc__resp_draft {
 /* A key that was looked at for a change. */
 typedef struct htc__resp_draft_key {
     htc__resp_state was, now;
-    uint64_t        term;    /* of its time: 1 as it was */
+    uint64_t        term; /* of its time: 1 as it was */
     int             changed;
     htc_buf         value[2]; /* one of them is now.value */
     int             which;

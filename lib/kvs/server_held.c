@@ -254,6 +254,21 @@ static htc_status together(void *ctx, size_t changes, size_t keys, size_t values
     return changes ? htc__kv_room_of(s, changes, keys, values) : HTC_OK;
 }
 
+static size_t used(void *ctx, size_t *max)
+{
+    const htc_kv_server *s = ctx;
+    *max = s->options.memory_max;
+    return s->cells.ops->used(s->cells.ctx);
+}
+
+static int cpu(void *ctx, htc_ns *user, htc_ns *sys)
+{
+    const htc_kv_server *s = ctx;
+    if (s->options.cpu)
+        s->options.cpu(s->options.cpu_ctx, user, sys);
+    return s->options.cpu != NULL;
+}
+
 htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
 {
     return (htc__kv_backend){ .ask = ask,
@@ -264,6 +279,8 @@ htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
                               .hurry = hurry,
                               .look = look,
                               .together = together,
+                              .used = used,
+                              .cpu = cpu,
                               .may_change = may_change,
                               .have = have,
                               .owners = owners,

@@ -199,12 +199,40 @@ def under_python(p, **more):
     check(c.set("big", big) and c.get("big") == big, "8 MiB")
     check(c.execute_command("SET", "n", "x", "IFEQ", "40", "GET", get=True) == b"40", "IFEQ that holds")
     check(c.execute_command("SET", "n", "y", "IFEQ", "40", "GET", get=True) == b"x" and c.get("n") == b"x", "a lost IFEQ shows what is there")
+    commands(c)
     try:
         c.incr("n")
         check(False, "no number")
     except redis.ResponseError as e:
         check("not an integer" in str(e), "the words of Redis", e)
     c.close()
+
+
+def commands(c):
+    """As a library has them."""
+    c.delete("x", "f")
+    check(c.setex("x", 50, "abc") and c.getset("x", "abcdef") == b"abc" and c.getex("x", ex=70) == b"abcdef" and 0 < c.ttl("x") <= 70, "setex, getset, getex")
+    check(c.getrange("x", 1, -2) == b"bcde" and c.setrange("x", 3, "XYZW") == 7 and c.get("x") == b"abcXYZW", "getrange, setrange")
+    check(c.incrbyfloat("f", 0.5) == 0.5 and c.incrbyfloat("f", "0.25") == 0.75, "incrbyfloat")
+    at = int(time.time()) + 1000
+    check(c.expireat("x", at) and abs(c.execute_command("EXPIRETIME", "x") - at) <= 1, "expireat, expiretime")
+    check(not c.expire("x", 5000, nx=True) and c.expire("x", 5000, gt=True) and not c.expire("x", 6000, lt=True), "expire nx, gt, lt")
+    check(c.getex("x", persist=True) == b"abcXYZW" and c.ttl("x") == -1, "getex persist")
+    check(c.msetnx({"x": 1}) is False and sorted(c.keys("pipe99*")) == sorted([b"pipe99"] + [b"pipe99%d" % i for i in range(10)]), "msetnx, keys")
+    check(c.randomkey() is not None and c.touch("x", "f", "none") == 2 and abs(c.time()[0] - time.time()) < 60, "randomkey, touch, time")
+    check(c.set("life", 1, ex=10 ** 10) and c.ttl("life") > 9 * 10 ** 9, "longer than the store counts")
+    me = c.client_id()
+    check(any(int(k["id"]) == me for k in c.client_list()), "client list")
+    info = c.info()
+    for field in "used_cpu_user", "used_cpu_sys", "used_memory", "maxmemory", "keyspace_hits", "keyspace_misses", "total_net_input_bytes", "instantaneous_ops_per_sec":
+        check(field in info, "INFO has what exporters read", field)
+    for bad, words in (("k" * 401, 1), "1 to 400 bytes"), (("big", b"x" * ((16 << 20) + 1)), "16777216 bytes"):
+        try:
+            c.set(*bad)
+            check(False, "beyond a limit", words)
+        except redis.ResponseError as why:
+            check(words in str(why), "a limit is told with its number", why)
+    c.delete("x", "f", "life")
 
 
 def transactions(p, several=False, **more):

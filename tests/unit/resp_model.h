@@ -130,15 +130,16 @@ static inline void model_put(model *m, const htc_kv_request *q, model_key *k, ht
         a->status = HTC_ENOTFOUND;
         return;
     }
-    if (q->flags & HTC_KV_TOUCH) {
-        k->ttl = q->ttl;
-        return;
-    }
     if (q->flags & HTC_KV_WANT_OLD && k) {
         htc_buf_clear(&m->old);
         htc_put_raw(&m->old, (htc_bytes){ k->value, k->len });
         a->value = htc_buf_bytes(&m->old);
         a->existed = 1;
+    }
+    if (q->flags & HTC_KV_TOUCH) {
+        k->ttl = q->ttl;
+        k->version = a->version = ++m->version;
+        return;
     }
     k = k ? k : model_make(m, q->key);
     k->ttl = q->flags & HTC_KV_KEEP_TTL ? k->ttl : q->ttl;
@@ -186,7 +187,7 @@ static inline void model_cas_version(model *m, const htc_kv_request *q, model_ke
 
 static inline void model_add(model *m, const htc_kv_request *q, model_key *k, htc_kv_result *a)
 {
-    char      text[32] = "0", *end;
+    char      text[32] = "0", again[32], *end;
     long long old;
     if (k && (k->len == 0 || k->len > 20)) {
         a->status = HTC_EINVAL;
@@ -197,8 +198,13 @@ static inline void model_add(model *m, const htc_kv_request *q, model_key *k, ht
         text[k->len] = 0;
     }
     old = strtoll(text, &end, 10);
-    if (*end || strlen(text) != (k ? k->len : 1) || __builtin_add_overflow(old, q->delta, &a->number)) {
+    snprintf(again, sizeof again, "%lld", old); /* "007" would not be given back */
+    if (*end || strlen(text) != (k ? k->len : 1) || strcmp(text, again) != 0) {
         a->status = HTC_EINVAL;
+        return;
+    }
+    if (__builtin_add_overflow(old, q->delta, &a->number)) {
+        a->status = HTC_ETOOBIG;
         return;
     }
     snprintf(text, sizeof text, "%lld", (long long)a->number);

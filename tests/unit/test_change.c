@@ -62,6 +62,12 @@ Test(change, table)
         { "touch missing", NULL, { .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH, .ttl = 5 }, HTC_ENOTFOUND, NULL, 0 },
         { "persist", "z", { .op = HTC_KV_PUT, .flags = HTC_KV_TOUCH | HTC_KV_PERSIST }, HTC_ENOTFOUND, NULL, 0 },
         { "delete", "z", { .op = HTC_KV_DELETE }, HTC_OK, NULL, 0 },
+        { "delete if_version", "z", { .op = HTC_KV_DELETE, .version = 5, .flags = HTC_KV_IF_VERSION }, HTC_OK, NULL, 0 },
+        { "delete if_version other", "z", { .op = HTC_KV_DELETE, .version = 4, .flags = HTC_KV_IF_VERSION }, HTC_MISMATCH, NULL, 0 },
+        { "delete if_version missing", NULL, { .op = HTC_KV_DELETE, .version = 4, .flags = HTC_KV_IF_VERSION }, HTC_MISMATCH, NULL, 0 },
+        { "add 007", "007", { .op = HTC_KV_ADD, .delta = 1 }, HTC_EINVAL, NULL, 0 },
+        { "add -0", "-0", { .op = HTC_KV_ADD, .delta = 1 }, HTC_EINVAL, NULL, 0 },
+        { "add 0", "0", { .op = HTC_KV_ADD, .delta = 1 }, HTC_OK, "1", 1 },
         { "delete missing", NULL, { .op = HTC_KV_DELETE }, HTC_ENOTFOUND, NULL, 0 },
         { "append", "ab", { .op = HTC_KV_APPEND, .value = B("cd") }, HTC_OK, "abcd", 4 },
         { "append missing", NULL, { .op = HTC_KV_APPEND, .value = B("cd") }, HTC_OK, "cd", 2 },
@@ -80,7 +86,7 @@ Test(change, table)
         { "add", "-7", { .op = HTC_KV_ADD, .delta = 10 }, HTC_OK, "3", 3 },
         { "add missing", NULL, { .op = HTC_KV_ADD, .delta = -2 }, HTC_OK, "-2", -2 },
         { "add no number", "7x", { .op = HTC_KV_ADD, .delta = 1 }, HTC_EINVAL, NULL, 0 },
-        { "add too far", "9223372036854775807", { .op = HTC_KV_ADD, .delta = 1 }, HTC_EINVAL, NULL, 0 },
+        { "add too far", "9223372036854775807", { .op = HTC_KV_ADD, .delta = 1 }, HTC_ETOOBIG, NULL, 0 },
         { "expire without ttl", "z", { .op = HTC__KV_EXPIRE, .version = 5 }, HTC_MISMATCH, NULL, 0 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

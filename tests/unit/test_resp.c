@@ -127,7 +127,8 @@ static void ref_incr(ref *x, htc_rng *rng, const char *key)
     if (a.status == HTC_OK)
         htc_put_text(&x->expected, ":%lld\r\n", (long long)a.number);
     else
-        htc_put_text(&x->expected, "-ERR value is not an integer or out of range\r\n");
+        htc_put_text(&x->expected, a.status == HTC_ETOOBIG ? "-ERR increment or decrement would overflow\r\n"
+                                                           : "-ERR value is not an integer or out of range\r\n");
 }
 
 static void ref_many(ref *x, htc_rng *rng, char c)
@@ -442,7 +443,7 @@ Test(resp, words)
         { "EXPIRE k 99999999999999999\r\n", "-ERR invalid expire time in 'expire' command\r\n" },
         { "SET \"\" v\r\n", "-ERR a key of this store has 1 to 400 bytes: this one is empty\r\n" },
         { "SELECT 0\r\n", "+OK\r\n" },
-        { "SELECT 1\r\n", "-ERR DB index is out of range\r\n" },
+        { "SELECT 9\r\n", "-ERR DB index is out of range: this store has database 0 alone\r\n" },
         { "SELECT x\r\n", "-ERR value is not an integer or out of range\r\n" },
         { "CLIENT ID\r\n", ":1\r\n" },
         { "CLIENT GETNAME\r\n", "$-1\r\n" },
@@ -454,7 +455,7 @@ Test(resp, words)
         { "CONFIG GET save\r\n", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n" },
         { "CONFIG GET appendonly\r\n", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n" },
         { "CONFIG GET nothing\r\n", "*0\r\n" },
-        { "COMMAND COUNT\r\n", ":42\r\n" },
+        { "COMMAND COUNT\r\n", ":59\r\n" },
         { "ROLE\r\n", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n" },
         { "COMMAND INFO get nonsense\r\n",
           "*2\r\n*6\r\n$3\r\nget\r\n:2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n*-1\r\n" },
@@ -507,7 +508,7 @@ Test(resp, words)
     rig_settle(&r);
     for (size_t i = 0; i < r.said[1].len; i++)
         said += r.said[1].data[i] == '\n';
-    cr_expect(eq(sz, said, 1 + 11 * 42));
+    cr_expect(eq(sz, said, 1 + 11 * 59));
     char long_key[600] = "SET ";
     memset(long_key + 4, 'k', 401);
     strcpy(long_key + 405, " v\r\n");
@@ -577,16 +578,16 @@ Test(resp, broken_requests_end_the_connection)
         { "*1048577\r\n", "invalid multibulk length" },
         { "*x\r\n", "invalid multibulk length" },
         { "*1\r\n+PING\r\n", "expected '$'" },
-        { "*1\r\n$-1\r\n", "invalid bulk length" },
-        { "*1\r\n$16777217\r\n", "invalid bulk length" },
-        { "*1\r\n$99999999999999999999999", "invalid bulk length" },
+        { "*1\r\n$-1\r\n", "invalid bulk length (a request has at most 67108864 bytes, a value 16777216)" },
+        { "*1\r\n$67108865\r\n", "invalid bulk length (a request has at most 67108864 bytes, a value 16777216)" },
+        { "*1\r\n$99999999999999999999999", "invalid bulk length (a request has at most 67108864 bytes, a value 16777216)" },
         { "*1\r\n$1\r\nabc", "expected the end of a bulk string" },
         { "set \"a\r\n", "unbalanced quotes in request" },
         { "set 'a'b c\r\n", "unbalanced quotes in request" },
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         rig  r;
-        char text[128], expected[128];
+        char text[128], expected[256];
         rig_make(&r, &(htc__resp_options){ 0 }, NULL);
         snprintf(text, sizeof text, "PING\r\n%s", lines[i][0]);
         snprintf(expected, sizeof expected, "+PONG\r\n-ERR Protocol error: %s\r\n", lines[i][1]);

@@ -26,8 +26,10 @@ Test(resp_strangers, http_ends_the_connection_before_anything_of_it_is_executed)
             rig_settle(&r);
             static const char end[] = "-ERR this is no HTTP server: the connection ends\r\n";
             cr_expect(r.closed[1], "%s", requests[i]);
-            cr_expect(r.said[1].len >= sizeof end - 1 && memcmp(r.said[1].data + r.said[1].len - (sizeof end - 1), end, sizeof end - 1) == 0);
-            cr_expect(r.m.count == 1 && r.m.keys[0].len == 4 && memcmp(r.m.keys[0].value, "kept", 4) == 0, "%s", requests[i]);
+            cr_expect(r.said[1].len >= sizeof end - 1 &&
+                      memcmp(r.said[1].data + r.said[1].len - (sizeof end - 1), end, sizeof end - 1) == 0);
+            cr_expect(r.m.count == 1 && r.m.keys[0].len == 4 && memcmp(r.m.keys[0].value, "kept", 4) == 0, "%s",
+                      requests[i]);
             rig_free(&r);
         }
 }

@@ -15,7 +15,8 @@ static void other(rig *r, const char *said)
 }
 
 #define SEVERAL                                                                                                        \
-    "-EXECABORT this store has several members, and each key is a register of its own: a transaction is about one key, " \
+    "-EXECABORT this store has several members, and each key is a register of its own: a transaction is about one "    \
+    "key, "                                                                                                            \
     "which alone may be watched (redis-py: pipeline(transaction=False))\r\n"
 #define ABORTED "-EXECABORT Transaction discarded because of previous errors.\r\n"
 
@@ -26,7 +27,8 @@ Test(resp_transaction, words)
         { "DISCARD\r\n", "-ERR DISCARD without MULTI\r\n" },
         { "MULTI\r\nEXEC\r\n", "+OK\r\n*0\r\n" },
         { "MULTI\r\nMULTI\r\nWATCH k\r\nPING\r\nEXEC\r\n",
-          "+OK\r\n-ERR MULTI calls can not be nested\r\n-ERR WATCH inside MULTI is not allowed\r\n+QUEUED\r\n*1\r\n+PONG\r\n" },
+          "+OK\r\n-ERR MULTI calls can not be nested\r\n-ERR WATCH inside MULTI is not "
+          "allowed\r\n+QUEUED\r\n*1\r\n+PONG\r\n" },
         { "MULTI\r\nINCR k\r\nNONSENSE\r\nEXEC\r\nGET k\r\n",
           "+OK\r\n+QUEUED\r\n-ERR unknown command 'NONSENSE', with args beginning with: \r\n" ABORTED "$-1\r\n" },
         { "MULTI\r\nINCR k\r\nGET\r\nEXEC\r\nGET k\r\n",
@@ -40,7 +42,8 @@ Test(resp_transaction, words)
           "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n"
           "*4\r\n+OK\r\n-ERR value is not an integer or out of range\r\n:2\r\n$2\r\nxy\r\n" },
         { "GET k\r\n", "$2\r\nxy\r\n" },
-        { "MULTI\r\nEXPIRE k 100\r\nTTL k\r\nEXEC\r\nTTL k\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:100\r\n:100\r\n" },
+        { "MULTI\r\nEXPIRE k 100\r\nTTL k\r\nEXEC\r\nTTL k\r\n",
+          "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:100\r\n:100\r\n" },
         { "MULTI\r\nAPPEND k z\r\nEXEC\r\nTTL k\r\nGET k\r\n", "+OK\r\n+QUEUED\r\n*1\r\n:3\r\n:100\r\n$3\r\nxyz\r\n" },
         { "MULTI\r\nSET k 1\r\nDEL k\r\nGET k\r\nEXEC\r\nEXISTS k\r\n",
           "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n:1\r\n$-1\r\n:0\r\n" },
@@ -72,7 +75,8 @@ Test(resp_transaction, alone_it_is_about_any_keys)
     rig r;
     make(&r, 1);
     converse(&r, "MULTI\r\nMSET a 1 b 2\r\nINCR a\r\nMGET a b c\r\nDEL b\r\nEXEC\r\n",
-             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n+OK\r\n:2\r\n*3\r\n$1\r\n2\r\n$1\r\n2\r\n$-1\r\n:1\r\n");
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n+OK\r\n:2\r\n*3\r\n$1\r\n2\r\n$1\r\n2\r\n$-"
+             "1\r\n:1\r\n");
     converse(&r, "MGET a b\r\n", "*2\r\n$1\r\n2\r\n$-1\r\n");
     /* What is queued is not executed before EXEC, also while it waits for room. */
     r.m.is_busy = 1;
@@ -86,11 +90,13 @@ Test(resp_transaction, alone_it_is_about_any_keys)
     converse(&r, "MULTI\r\nSET a 5\r\nEXEC\r\nGET a\r\n", "+OK\r\n+QUEUED\r\n*-1\r\n$1\r\n3\r\n");
     r.m.room = 5;
     converse(&r, "MULTI\r\nSET a 123\r\nSET c 456\r\nEXEC\r\nMGET a c\r\n",
-             "+OK\r\n+QUEUED\r\n+QUEUED\r\n-EXECABORT Transaction discarded: its replies are more than 16777216 bytes, or the values that it "
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n-EXECABORT Transaction discarded: its replies are more than 16777216 bytes, "
+             "or the values that it "
              "writes more than 33554432, or than the log takes at once\r\n*2\r\n$1\r\n3\r\n$-1\r\n");
     r.m.room = SIZE_MAX;
     r.m.refuse = HTC_ENOSPC;
-    converse(&r, "MULTI\r\nSET a 9\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n-MISCONF the disk is full: changes are refused, reads go on\r\n");
+    converse(&r, "MULTI\r\nSET a 9\r\nEXEC\r\n",
+             "+OK\r\n+QUEUED\r\n-MISCONF the disk is full: changes are refused, reads go on\r\n");
     rig_free(&r);
 }
 
@@ -102,10 +108,13 @@ Test(resp_transaction, several_members_take_one_key)
     converse(&r, "MULTI\r\nINCR n\r\nEXPIRE n 50\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:1\r\n");
     converse(&r, "MULTI\r\nINCR n\r\nINCR m\r\nEXEC\r\nMGET n m\r\nTTL n\r\n",
              "+OK\r\n+QUEUED\r\n+QUEUED\r\n" SEVERAL "*2\r\n$1\r\n1\r\n$-1\r\n:50\r\n");
-    converse(&r, "MULTI\r\nINCR n\r\nGET m\r\nEXEC\r\nGET n\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n" SEVERAL "$1\r\n1\r\n");
+    converse(&r, "MULTI\r\nINCR n\r\nGET m\r\nEXEC\r\nGET n\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n" SEVERAL "$1\r\n1\r\n");
     converse(&r, "WATCH m\r\nMULTI\r\nINCR n\r\nEXEC\r\nGET n\r\n", "+OK\r\n+OK\r\n+QUEUED\r\n" SEVERAL "$1\r\n1\r\n");
-    converse(&r, "MULTI\r\nMSET n 1 n 2\r\nGET n\r\nTTL n\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n$1\r\n2\r\n:-1\r\n");
-    converse(&r, "MULTI\r\nGET n\r\nDEL n\r\nEXEC\r\nEXISTS n\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\n2\r\n:1\r\n:0\r\n");
+    converse(&r, "MULTI\r\nMSET n 1 n 2\r\nGET n\r\nTTL n\r\nEXEC\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n$1\r\n2\r\n:-1\r\n");
+    converse(&r, "MULTI\r\nGET n\r\nDEL n\r\nEXEC\r\nEXISTS n\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\n2\r\n:1\r\n:0\r\n");
     converse(&r, "WATCH n\r\n", "+OK\r\n");
     other(&r, "SET n 7\r\n");
     converse(&r, "MULTI\r\nINCR n\r\nEXEC\r\nGET n\r\n", "+OK\r\n+QUEUED\r\n*-1\r\n$1\r\n7\r\n");
@@ -123,7 +132,8 @@ Test(resp_transaction, compare_and_swap_loses_nothing)
         rig_open(&r, 2);
         for (int i = 0; i < 20; i++)
             for (uint32_t peer = 1; peer <= 2; peer++)
-                rig_input(&r, HTC_IN_BYTES, peer, htc_bytes_of("MULTI\r\nINCR n\r\nGET n\r\nINCRBY n 2\r\nEXEC\r\n"), 0);
+                rig_input(&r, HTC_IN_BYTES, peer, htc_bytes_of("MULTI\r\nINCR n\r\nGET n\r\nINCRBY n 2\r\nEXEC\r\n"),
+                          0);
         rig_settle(&r);
         for (uint32_t peer = 1; peer <= 2; peer++) {
             htc_put_u8(&r.said[peer], 0);
