@@ -100,6 +100,7 @@ int htc__resp_run_set(htc__resp_call *x)
     htc__resp_kind kind = o.get ? KIND_OLD : conditions || o.ifeq ? KIND_OK_OR_NULL : KIND_OK;
     if (o.ifeq) {
         o.q.op = HTC_KV_CAS_VALUE;
+        o.q.flags |= o.ttls ? 0 : HTC_KV_KEEP_TTL; /* a compare-and-swap alone would end it */
         kind = o.get ? KIND_SEEN : kind;
     } else if (o.get) {
         o.q.flags |= HTC_KV_WANT_OLD;

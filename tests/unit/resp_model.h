@@ -310,8 +310,7 @@ static inline void model_do(model *m, const htc_kv_request *q, htc_kv_result *a)
         model_show(k, a);
         if (k && htc_bytes_equal((htc_bytes){ k->value, k->len }, q->seen)) {
             *a = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
-            if (q->ttl)
-                k->ttl = q->ttl;
+            k->ttl = q->flags & HTC_KV_KEEP_TTL ? k->ttl : q->ttl;
             model_set(m, k, q->value);
         }
         break;

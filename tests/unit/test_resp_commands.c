@@ -7,6 +7,10 @@ static const char *const lines[][2] = {
     { "TTL k", ":10\r\n" },
     { "PSETEX k 1500 w", "+OK\r\n" },
     { "PTTL k", ":1500\r\n" },
+    { "SET k u IFEQ w", "+OK\r\n" },
+    { "PTTL k", ":1500\r\n" },
+    { "SET k w IFEQ u KEEPTTL", "+OK\r\n" },
+    { "PTTL k", ":1500\r\n" },
     { "SETEX k 0 v", "-ERR invalid expire time in 'setex' command\r\n" },
     { "PSETEX k -1 v", "-ERR invalid expire time in 'psetex' command\r\n" },
     { "SETEX k x v", "-ERR value is not an integer or out of range\r\n" },
@@ -116,7 +120,7 @@ static void ask(rig *r, const char *said, const char *answered, size_t len)
 /* One answer has a zero byte. */
 static size_t length_of(const char *answer)
 {
-    return memcmp(answer, "$3\r\ns", 6) == 0 ? 9 : strlen(answer);
+    return strncmp(answer, "$3\r\ns", 5) == 0 ? 9 : strlen(answer);
 }
 
 Test(resp_commands, words)
