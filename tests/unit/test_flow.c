@@ -70,7 +70,7 @@ static int later(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp,
     rig *r = ctx;
     (void)stamp;
     if (q->op == HTC_KV_GET && r->value.len) {
-        *result = (htc_kv_result){ .op = q->op, .value = r->value };
+        *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op, .value = r->value };
         if (q->key.len == 1)
             result->value.len = 1;
         return 1;
