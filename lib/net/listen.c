@@ -260,12 +260,11 @@ static int read_token(const char *path, char token[HTC_HOST_TOKEN_LEN + 1])
 htc_status htc__token_file(const char *path, char token[HTC_HOST_TOKEN_LEN + 1], htc_error *error)
 {
     uint8_t secret[HTC_HOST_TOKEN_LEN / 2];
-    char    line[HTC_HOST_TOKEN_LEN + 2];
+    char    line[HTC_HOST_TOKEN_LEN + 1];
     if (read_token(path, token) == 0)
         return HTC_OK;
     randombytes_buf(secret, sizeof secret);
     sodium_bin2hex(line, sizeof line, secret, sizeof secret);
-    line[HTC_HOST_TOKEN_LEN] = '\n';
     htc_status status = htc__keys_put(path, 1, 0600, line, sizeof line - 1, error);
     sodium_memzero(secret, sizeof secret);
     sodium_memzero(line, sizeof line);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "roles/apart.h"
 #include "system.h"
 
 static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
@@ -14,6 +15,11 @@ static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
     uint64_t id = htc_get_u64(&r);
     uint32_t slot_number = htc_get_u32(&r);
     htc_get_str(&r, user_name, sizeof user_name);
+    uint8_t place_kind = htc_get_u8(&r);
+    (void)htc_get_u32(&r); /* uid and gid: of HTC_PLACE_UID alone */
+    (void)htc_get_u32(&r);
+    if (place_kind != HTC_PLACE_CONFINED && place_kind != HTC_PLACE_OWNER)
+        sys_fail(s, "the gateway launches an agent of %s as %u", user_name, (unsigned)place_kind);
     while (site_index < s->options.n_sites && strcmp(s->options.sites[site_index].name, site_name) != 0)
         site_index++;
     if (htc_reader_done(&r) != HTC_OK || site_index == s->options.n_sites ||
