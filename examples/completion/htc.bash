@@ -7,7 +7,7 @@ _htc()
     command=
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        --dir | --user | -u | --token-file) ((i++)) ;;
+        --dir | --user | -u | --token-file | --timeout) ((i++)) ;;
         --) return ;;
         -*) ;;
         *)
@@ -21,7 +21,12 @@ _htc()
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
         return
         ;;
-    --config | --file | --key | --ring | --once | --token-file | --password-file | --input | -i | --each-line | --out | --tar | --svg)
+    --key)
+        [[ $command == submit ]] && return
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --config | --file | --ring | --once | --token-file | --password-file | --input | -i | --each-line | --out | --tar | --svg)
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
@@ -38,7 +43,7 @@ _htc()
         return
         ;;
     esac
-    local common="--dir --user --token-file --json --help"
+    local common="--dir --user --token-file --timeout --json --help"
     if [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "up down user login logout submit generate validate status tasks why logs fetch wait \
             cancel release retry rm users agents report keys kv help $common --version" -- "$cur")
@@ -52,7 +57,7 @@ _htc()
     user) options="--weight --uid --password-file" words="add set rm" ;;
     login) options="--password-file" ;;
     logout) options="--all" ;;
-    submit) options=$work ;;
+    submit) options="$work --key" ;;
     generate) options="$work --exe --args --sweep --pairs --unordered --out" ;;
     validate) options="--count --show" ;;
     status) options="--watch --limit" words="last all" ;;

@@ -18,6 +18,11 @@ int valid_name(const char *name)
     return name[0] && name[0] != '.' && name[0] != '-' && strlen(name) < 64 && name[strspn(name, allowed)] == '\0';
 }
 
+static double answer_s(const cli *c)
+{
+    return c->timeout_s > 0 ? c->timeout_s : ANSWER_S;
+}
+
 static htc_status open_client(cli *c)
 {
     htc_status s = token_find(c);
@@ -38,11 +43,16 @@ static htc_status open_client(cli *c)
         s == HTC_OK ? must_dup(htc_state_path(state, HTC_STATE_GATEWAY_SOCKET)) : must_print("%s/gateway.sock", c->dir);
     if (s == HTC_OK)
         htc_state_close(state);
-    htc_client_options options = { .size = sizeof options, .path = path, .user = c->user, .token = c->token };
+    double             hello_s = answer_s(c) < 10 ? answer_s(c) : 10;
+    htc_client_options options = { .size = sizeof options, .path = path, .user = c->user, .token = c->token,
+                                   .timeout_ns = (htc_ns)(hello_s * 1e9) + 1 };
     s = htc_client_open(&plain, &options, &c->client, &c->error);
     free(path);
     if (s == HTC_EUNREACHABLE)
         return cli_error(c, s, c->dir, "start one with `htc up`", "no system runs here");
+    if (s == HTC_ETIMEDOUT)
+        return cli_error(c, s, c->dir, "nothing was asked; is htc-gateway stopped, or the machine overloaded?",
+                         "the gateway does not answer, not even a greeting, within %.3g s", hello_s);
     return s;
 }
 
@@ -75,9 +85,11 @@ static htc_status not_utf8(cli *c)
 /* request NULL: it could not be made of the words given. */
 static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json_t **answer)
 {
+    c->unanswered = c->silent = 0;
     if (!request)
         return not_utf8(c);
     htc_status s = open_client(c);
+    c->silent = s == HTC_ETIMEDOUT;
     if (s != HTC_OK)
         return s;
     json_t *full = json_copy((json_t *)(uintptr_t)request);
@@ -90,9 +102,14 @@ static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json
     if (!text)
         return not_utf8(c);
     const char *reply = NULL;
-    s = htc_client_request(c->client, text, (htc_ns)((timeout_s > 0 ? timeout_s : 60) * 1e9), &reply, &c->error);
+    s = htc_client_request(c->client, text, (htc_ns)((timeout_s > 0 ? timeout_s : answer_s(c)) * 1e9), &reply, &c->error);
     free(text);
     if (s != HTC_OK) {
+        c->silent = s == HTC_ETIMEDOUT;
+        c->unanswered = s == HTC_ETIMEDOUT || s == HTC_EUNREACHABLE || s == HTC_ECLOSED;
+        if (s == HTC_ETIMEDOUT)
+            cli_error(c, s, c->dir, "is it stopped, or its store? --timeout waits longer", "the gateway does not answer within %.3g s",
+                      timeout_s > 0 ? timeout_s : answer_s(c));
         if (s != HTC_ETIMEDOUT) { /* the next request dials again */
             htc_client_close(c->client);
             c->client = NULL;
@@ -120,6 +137,9 @@ htc_status api_call(cli *c, json_t *request, double timeout_s, json_t **answer)
 {
     htc_status s = ask_once(c, request, timeout_s, answer);
     json_decref(request);
+    if (s != HTC_OK && c->unanswered)
+        snprintf(c->error.hint, sizeof c->error.hint,
+                 "the outcome is not known, it may be done all the same; the same command may be given again");
     return s;
 }
 
@@ -163,7 +183,9 @@ htc_status api_upload(cli *c, const char *path, char hex[65], progress *p)
     close(fd);
     if (s == HTC_OK)
         htc_content_hex(hash, hex);
-    else if (!c->error.where[0])
+    else if (s == HTC_ETIMEDOUT || s == HTC_EUNREACHABLE)
+        snprintf(c->error.hint, sizeof c->error.hint, "nothing was submitted yet; the same command may be given again");
+    if (s != HTC_OK && !c->error.where[0])
         snprintf(c->error.where, sizeof c->error.where, "%s", path);
     return s;
 }

@@ -28,6 +28,9 @@ typedef struct cli {
     htc_error   error;
     const char *file; /* that the error is about, where error.where is a place in it, or NULL */
     json_t     *found; /* what the object of an error has beside it, or NULL; main's */
+    double      timeout_s;  /* --timeout: how long an answer may take; 0: ANSWER_S */
+    uint32_t    unanswered; /* the last request was sent, perhaps, and not answered */
+    uint32_t    silent;     /* the gateway let the time pass, be it that of the greeting */
     uint32_t    nowhere; /* there is no state directory: nothing that could come back */
     htc_client *client;  /* opened by the first request */
     char       *token;
@@ -144,8 +147,9 @@ typedef struct selection {
 } selection;
 
 /* api.c */
+#define ANSWER_S 30.0 /* of --timeout */
 /* Send a request (taken), wait for its answer (given). An error object becomes the status and cli.error.
- * timeout_s 0: 60 seconds. */
+ * timeout_s 0: that of --timeout. One that is not answered may have been carried out: the error says so. */
 htc_status api_call(cli *c, json_t *request, double timeout_s, json_t **answer);
 /* The same for requests that change nothing: a gateway that is being restarted is waited for, up to patience_s. */
 htc_status api_ask(cli *c, json_t *request, double timeout_s, double patience_s, json_t **answer);

@@ -107,7 +107,7 @@ static void print_help(void)
     puts("usage: htc COMMAND [options]\n\nRuns many tasks for many users on this machine, with fair shares.\n");
     for (size_t i = 0; i < n_commands; i++)
         printf("  %-9s %s\n", commands[i].name, commands[i].summary);
-    puts("\nEvery command: --dir DIR, --user NAME, --token-file FILE, --json, --help.\n"
+    puts("\nEvery command: --dir DIR, --user NAME, --token-file FILE, --timeout TIME, --json, --help.\n"
          "ID is a job's number, ID.7 or ID.1-10 tasks of it, `last` the newest job, `all` every job.\n"
          "Exit codes: 0 ok, 1 usage, 2 rejected input, 3 unreachable, 4 not found or denied, 5 tasks failed,\n"
          "6 try again (full, locked, timed out), 70 our fault.");
@@ -120,7 +120,7 @@ static int command_at(int argc, char **argv)
         if (argv[i][0] != '-')
             return i;
         if (strcmp(argv[i], "--dir") == 0 || strcmp(argv[i], "--user") == 0 || strcmp(argv[i], "-u") == 0 ||
-            strcmp(argv[i], "--token-file") == 0)
+            strcmp(argv[i], "--token-file") == 0 || strcmp(argv[i], "--timeout") == 0)
             i++;
     }
     return 0;

@@ -174,6 +174,7 @@ htc_status opt_parse(cli *c, const command *cmd, int argc, char **argv, const op
         { "dir", 0, OPT_TEXT, &c->dir, "DIR", "the system's state directory ($HTC_DIR, else ./htc-state)" },
         { "user", 'u', OPT_TEXT, &c->user, "NAME", "act for this user" },
         { "token-file", 0, OPT_TEXT, &c->token_file, "FILE", "file with the token to send (that of `htc login`, else the operator's)" },
+        { "timeout", 0, OPT_TIME, &c->timeout_s, "TIME", "give up where no answer comes for so long (30s)" },
         { "json", 0, OPT_FLAG, &c->json, NULL, "one JSON value on standard output, also for errors" },
         { "help", 'h', OPT_FLAG, &help, NULL, "this text" },
     };

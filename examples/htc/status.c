@@ -407,7 +407,7 @@ static htc_status wait_for_page(cli *c, progress *p, const selection *sel, doubl
             return cli_error(c, HTC_ETIMEDOUT, sel->id, "htc wait waits again, htc cancel ends it",
                              "the waiting was interrupted, the job goes on");
         }
-        if (s != HTC_ETIMEDOUT || now_s() >= until)
+        if (s != HTC_ETIMEDOUT || c->silent || now_s() >= until)
             return s;
         say_ended(c, p, sel);
     }
@@ -469,6 +469,8 @@ htc_status run_wait(cli *c, int argc, char **argv)
     htc_status     s = opt_parse(c, cmd, argc, argv, opts, 1, &w);
     if (s == HTC_OK)
         s = want_words(c, cmd, &w, 1, 1);
+    if (timeout > 0 && timeout < ANSWER_S)
+        c->timeout_s = timeout;
     if (s == HTC_OK)
         s = wait_for_jobs(c, w.at[0], timeout);
     words_free(&w);

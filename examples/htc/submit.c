@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define DOCUMENT_MAX ((size_t)15 << 20)
@@ -15,7 +16,7 @@ static const htc_env plain = { .size = sizeof plain };
 
 /* What submit and generate may be told. */
 typedef struct plan {
-    const char *name, *output, *error_output, *each_line, *compat, *out, *exe, *args, *pairs[2];
+    const char *name, *output, *error_output, *each_line, *compat, *out, *exe, *args, *pairs[2], *key;
     double      time_s;
     uint64_t    memory;
     int64_t     retries;
@@ -309,11 +310,37 @@ static htc_status prepare(cli *c, const command *cmd, plan *p, const words *w, c
     return s;
 }
 
+/* No two submissions have one, unless the second repeats the first. */
+static htc_status draw_key(cli *c, char key[33])
+{
+    uint8_t bytes[16];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return cli_error(c, HTC_EINTERNAL, "", "", "no source of randomness: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        sprintf(key + 2 * i, "%02x", bytes[i]);
+    return HTC_OK;
+}
+
+/* The answer did not come: it may be stored. With its key the same submission is safe however often it is sent. */
+static htc_status submitted_perhaps(cli *c, const char *key)
+{
+    char hint[160];
+    snprintf(hint, sizeof hint, "give the same command again with --key %.64s: it answers the job, or makes it", key);
+    c->found = json_pack("{s:s}", "key", key);
+    return cli_error(c, HTC_ETIMEDOUT, "submit", hint, "the gateway does not answer: whether the job was accepted is not known");
+}
+
 static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answer)
 {
+    char       drawn[33] = "";
+    htc_status drawn_well = p->key ? HTC_OK : draw_key(c, drawn);
+    const char *key = p->key ? p->key : drawn;
+    if (drawn_well != HTC_OK)
+        return drawn_well;
     char   *cwd = getcwd(NULL, 0);
     json_t *r = json_pack("{s:s}", "op", "submit");
     j_add(&r, "jsdl", xml);
+    j_add(&r, "key", key);
     json_object_set_new(r, "submit_dir", json_string(cwd ? cwd : ""));
     if (p->name)
         j_add(&r, "name", p->name);
@@ -332,7 +359,9 @@ static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answ
     if (p->paused)
         json_object_set_new(r, "paused", json_true());
     free(cwd);
-    return api_call(c, r, 120, answer);
+    double     patience = c->timeout_s > 0 ? c->timeout_s : ANSWER_S;
+    htc_status s = api_ask(c, r, 0, patience, answer);
+    return s != HTC_OK && c->unanswered ? submitted_perhaps(c, key) : s;
 }
 
 static htc_status check_names(cli *c, const plan *p)
@@ -382,6 +411,7 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
         { "compat", 0, OPT_TEXT, &(p).compat, "slurm|sge", "set SLURM_ARRAY_* or SGE_TASK_ID too" },                   \
         { "wait", 'w', OPT_FLAG, &(p).wait, NULL, "wait until it has ended; exit code 5 if tasks failed" },            \
         { "hold", 0, OPT_FLAG, &(p).paused, NULL, "queue it, start nothing" },                                         \
+        { "key", 0, OPT_TEXT, &(p).key, "KEY", "repeat a submission: the job that it made before is answered" },        \
     {                                                                                                                  \
         "dry-run", 'n', OPT_FLAG, &(p).dry_run, NULL, "print the commands, submit nothing"                             \
     }

@@ -165,11 +165,20 @@ static htc_ns end_of(htc_ns timeout_ns)
 
 /* --- opening --- */
 
+/* A listener whose queue is full answers EAGAIN: it is asked again, for as long as a greeting may take. */
 static htc_status dial_unix(htc_client *c, const char *path)
 {
-    c->fd = htc__unix_connect(path, 0);
-    if (c->fd >= 0)
-        return HTC_OK;
+    htc_ns end = end_of(c->timeout_ns);
+    for (;;) {
+        c->fd = htc__unix_connect(path, SOCK_NONBLOCK);
+        if (c->fd >= 0)
+            return HTC_OK;
+        if (errno != EAGAIN && errno != EINTR)
+            break;
+        if (htc_host_now() >= end)
+            return htc__error(c->error, HTC_ETIMEDOUT, "%s takes no connection", c->name);
+        poll(NULL, 0, 20);
+    }
     int why = errno;
     if (why == EACCES || why == EPERM)
         return htc__error(c->error, HTC_EDENIED, "%s: %s", path, strerror(why));
@@ -187,9 +196,16 @@ static htc_status dial_tcp(htc_client *c, uint16_t port, const char *token_path)
     if (n != TOKEN_LEN)
         return htc__error(c->error, HTC_EDENIED, "cannot read the token %s", token_path ? token_path : "(none given)");
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (c->fd < 0 || connect(c->fd, (const struct sockaddr *)&to, sizeof to) != 0)
+    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->fd < 0 || (connect(c->fd, (const struct sockaddr *)&to, sizeof to) != 0 && errno != EINPROGRESS))
         return lost(c, strerror(errno));
+    int       why = 0;
+    socklen_t len = sizeof why;
+    htc_status connected = wait_for(c, POLLOUT, end_of(c->timeout_ns));
+    if (connected != HTC_OK)
+        return connected;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &len) != 0 || why != 0)
+        return lost(c, strerror(why ? why : errno));
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     htc_status status = send_frame(c, (htc_bytes){ token, TOKEN_LEN }, end_of(c->timeout_ns));
     sodium_memzero(token, sizeof token);

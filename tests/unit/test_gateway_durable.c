@@ -1,4 +1,4 @@
-/* What outlives a kill of the gateway at any moment: what was used, and what is to be removed. */
+/* What outlives a kill of the gateway at any moment: what was used, what is to be removed, and which job a key has made. */
 #include "gateway_hand.h"
 #include "kvs/cell.h"
 
@@ -29,6 +29,19 @@ static void kill_now(void)
     }
     rig_kill(&r);
     rig_start(&r);
+}
+
+/* One message further; r.busy is set. */
+static void take_post(void)
+{
+    rig_post *post = r.posts;
+    r.posts = post->next;
+    if (post->to_store)
+        rig_store_step(&r, &post->in);
+    else
+        rig_gateway_step(&r, &post->in);
+    free((void *)(uintptr_t)post->in.body.data);
+    free(post);
 }
 
 /* Three results of 10 s, one of them a failure, and one attempt that is lost. */
@@ -97,16 +110,8 @@ Test(gateway_durable, goes_on_with_a_removal_wherever_it_was_killed)
         run_three(p);
         r.busy = 1;
         json_decref(rig_ask(&r, p, "{\"op\":\"rm\",\"id\":1}"));
-        for (int i = 0; i < n && r.posts; i++) {
-            rig_post *post = r.posts;
-            r.posts = post->next;
-            if (post->to_store)
-                rig_store_step(&r, &post->in);
-            else
-                rig_gateway_step(&r, &post->in);
-            free((void *)(uintptr_t)post->in.body.data);
-            free(post);
-        }
+        for (int i = 0; i < n && r.posts; i++)
+            take_post();
         interrupted = r.posts != NULL;
         r.busy = 0;
         int answered = rig_newest(&r, p, HTC_WIRE_USER_ANSWER) && memmem(rig_newest(&r, p, HTC_WIRE_USER_ANSWER)->bytes,
@@ -148,5 +153,68 @@ Test(gateway_durable, adds_up_removed_jobs_beside_a_change_of_the_user)
         cr_expect(eq(long, (long)json_integer_value(json_object_get(json_array_get(json_object_get(users, "users"), 0), "weight")), 5));
         json_decref(users);
         kill_now();
+    }
+}
+
+/* ---- a submission that is repeated ---- */
+
+/* The answer to a submission under a key; "" or the error's name in error. */
+static uint64_t submit_as(const char *key, const char *jsdl, char error[64])
+{
+    json_t *rq = json_pack("{s:s,s:s,s:s}", "op", "submit", "key", key, "jsdl", jsdl);
+    char   *text = json_dumps(rq, 0);
+    json_t *answer = rig_ask(&r, operator_peer(), text);
+    free(text);
+    json_decref(rq);
+    const char *e = json_string_value(json_object_get(answer, "error"));
+    uint64_t    id = (uint64_t)json_integer_value(json_object_get(answer, "id"));
+    snprintf(error, 64, "%s", e ? e : answer ? "" : "no answer");
+    json_decref(answer);
+    return id;
+}
+
+Test(gateway_durable, answers_a_repeated_submission_with_its_job_for_as_long_as_that_is_there)
+{
+    char error[64];
+    cr_expect(eq(u64, submit_as("k-1", SWEEP(3), error), 1));
+    cr_expect(eq(u64, submit_as("k-1", SWEEP(3), error), 1));
+    cr_expect(eq(u64, submit_as("k-2", SWEEP(3), error), 2));
+    kill_now();
+    cr_expect(eq(u64, submit_as("k-1", SWEEP(3), error), 1));
+    submit_as("k-1", SWEEP(4), error);
+    cr_expect(eq(str, error, "HTC_EEXISTS"));
+    submit_as("no key, this", SWEEP(4), error);
+    cr_expect(eq(str, error, "HTC_EINVAL"));
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(operator_peer(), "{\"op\":\"cancel\",\"id\":1}"), ""));
+    cr_expect(eq(u64, submit_as("k-1", SWEEP(3), error), 1), "it has ended, and is there");
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(operator_peer(), "{\"op\":\"rm\",\"id\":1}"), ""));
+    rig_pass(&r, HTC_SECOND);
+    cr_expect(eq(u64, submit_as("k-1", SWEEP(4), error), 3), "removed: the key is free");
+    json_t *jobs = rig_ask(&r, operator_peer(), "{\"op\":\"status\"}");
+    cr_expect(eq(sz, json_array_size(json_object_get(jobs, "jobs")), 2));
+    json_decref(jobs);
+}
+
+/* The gateway is killed after each message that a submission takes; the client sends it again. One job, whatever happened. */
+Test(gateway_durable, makes_one_job_of_a_submission_however_often_it_is_sent)
+{
+    char error[64];
+    int  interrupted = 1;
+    for (int n = 0; interrupted; n++) {
+        if (n) {
+            rig_end(&r);
+            rig_begin(&r);
+        }
+        r.busy = 1;
+        submit_as("once", SWEEP(2), error);
+        for (int i = 0; i < n && r.posts; i++)
+            take_post();
+        interrupted = r.posts != NULL;
+        r.busy = 0;
+        kill_now();
+        cr_expect(submit_as("once", SWEEP(2), error) != 0, "after %d messages: %s", n, error);
+        json_t *jobs = rig_ask(&r, operator_peer(), "{\"op\":\"status\"}");
+        cr_expect(eq(sz, json_array_size(json_object_get(jobs, "jobs")), 1), "after %d messages", n);
+        json_decref(jobs);
     }
 }

@@ -186,8 +186,20 @@ static void fail_job(const sys_job *j, const char *what, uint64_t n)
              (unsigned long long)j->count);
 }
 
+/* Each was sent until it was answered, and made one job. */
+static void check_submissions(sys *s)
+{
+    uint64_t kept = 0;
+    for (const sys_job *j = s->jobs; j; j = j->next)
+        kept += !j->removed;
+    if (sys_store_jobs(s) != kept)
+        sys_fail(s, "%llu jobs were submitted and not removed, %llu are stored", (unsigned long long)kept,
+                 (unsigned long long)sys_store_jobs(s));
+}
+
 void sys_check_results(sys *s)
 {
+    check_submissions(s);
     for (const sys_job *j = s->jobs; j; j = j->next) {
         uint64_t n = 0;
         if (!j->finished)
@@ -220,7 +232,13 @@ static uint64_t number_of(json_t *o, const char *name)
     return (uint64_t)json_integer_value(json_object_get(o, name));
 }
 
-static void look_for(htc_sim *w, void *ctx);
+static void submit(sys_job *j);
+
+static void submit_again(htc_sim *w, void *ctx)
+{
+    (void)w;
+    submit(ctx);
+}
 
 const char *sys_jsdl(uint64_t n)
 {
@@ -249,7 +267,7 @@ static void submitted(sys_user *u, void *ctx, json_t *answer)
     if (!id) {
         if (answer)
             sys_note(j->s, "submit: %s %s", text_of(answer, "error"), text_of(answer, "message"));
-        sys_after(j->s, 500 * HTC_MS, look_for, j);
+        sys_after(j->s, 500 * HTC_MS, submit_again, j); /* the answer may be lost, the job not: it is the same key */
         return;
     }
     if (number_of(answer, "count") != j->count)
@@ -261,35 +279,10 @@ static void submitted(sys_user *u, void *ctx, json_t *answer)
 
 static void submit(sys_job *j)
 {
-    sys_ask(
-        j->s->operator_,
-        json_pack("{s:s, s:s, s:s, s:s, s:I}", "op", "submit", "user", j->user, "name", j->name, "jsdl", sys_jsdl(j->count),
-                  "memory", (json_int_t)j->memory),
-        submitted, j);
-}
-
-/* The answer was lost: is the job there? Names are used once. */
-static void looked_for(sys_user *u, void *ctx, json_t *answer)
-{
-    sys_job *j = ctx;
-    json_t  *job;
-    size_t   i;
-    (void)u;
-    json_t *jobs = answer ? json_object_get(answer, "jobs") : NULL;
-    if (!jobs) {
-        sys_after(j->s, 500 * HTC_MS, look_for, j);
-        return;
-    }
-    json_array_foreach(jobs, i, job) if (strcmp(text_of(job, "name"), j->name) == 0) j->id = number_of(job, "id");
-    if (!j->id)
-        submit(j);
-}
-
-static void look_for(htc_sim *w, void *ctx)
-{
-    sys_job *j = ctx;
-    (void)w;
-    sys_ask(j->s->operator_, json_pack("{s:s, s:s, s:i}", "op", "status", "user", j->user, "limit", 50), looked_for, j);
+    sys_ask(j->s->operator_,
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "op", "submit", "user", j->user, "name", j->name, "key", j->name, "jsdl",
+                      sys_jsdl(j->count), "memory", (json_int_t)j->memory),
+            submitted, j);
 }
 
 sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count)

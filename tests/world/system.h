@@ -150,6 +150,7 @@ htc_sim_node *sys_store_add(sys *s);
 void          sys_store_close(sys *s);
 /* A key of this job that the store still holds; NULL: none. Lent until the next call. */
 const char *sys_store_left(sys *s, uint64_t job);
+uint64_t    sys_store_jobs(sys *s); /* records of jobs */
 
 /* world_gateway.c */
 htc_sim_node *sys_gateway_add(sys *s);

@@ -102,6 +102,26 @@ htc_sim_node *sys_store_add(sys *s)
     return sys_node(s, "store", &host, s, 0);
 }
 
+static int is_stored(htc_bytes key, htc_bytes value)
+{
+    htc__kv_cell cell;
+    htc_bytes    payload;
+    return htc__kv_unseal(value, key, &payload) == HTC_OK && htc__kv_cell_read(payload, NULL, &cell) == HTC_OK && !cell.deleted;
+}
+
+static int count_job(void *ctx, htc_bytes key, htc_bytes value)
+{
+    *(uint64_t *)ctx += key.len > 3 && memcmp(key.data, "kj/", 3) == 0 && is_stored(key, value);
+    return 1;
+}
+
+uint64_t sys_store_jobs(sys *s)
+{
+    uint64_t n = 0;
+    s->disk.ops->scan(s->disk.ctx, htc_bytes_of(NULL), count_job, &n);
+    return n;
+}
+
 typedef struct left {
     uint64_t job;
     char     key[64];
@@ -113,8 +133,6 @@ static int is_left(void *ctx, htc_bytes key, htc_bytes value)
     left              *l = ctx;
     char               text[64];
     unsigned long long id = 0;
-    htc__kv_cell       cell;
-    htc_bytes          payload;
     if (key.len < 3 || key.len >= sizeof text)
         return 1;
     memcpy(text, key.data, key.len);
@@ -122,8 +140,7 @@ static int is_left(void *ctx, htc_bytes key, htc_bytes value)
     if (text[0] != 'k' || text[2] != '/' || sscanf(text + 3, "%16llx", &id) != 1)
         return 1;
     id = text[1] == 'j' ? UINT64_MAX - id : id;
-    if (id != l->job || !strchr("crsodj", text[1]) || htc__kv_unseal(value, key, &payload) != HTC_OK ||
-        htc__kv_cell_read(payload, NULL, &cell) != HTC_OK || cell.deleted)
+    if (id != l->job || !strchr("crsodj", text[1]) || !is_stored(key, value))
         return 1;
     snprintf(l->key, sizeof l->key, "%s", text + 1);
     return 0;

@@ -65,21 +65,68 @@ typedef struct submission {
     job       *job;
     size_t     bytes;
     htc_status failed;
+    uint8_t    left; /* something of it could not be deleted */
 } submission;
+
+/* sure: nothing of it is stored. Else the key stays known, and who repeats the submission finds out. */
+static void given_up(htc_gateway *gw, submission *s, int sure)
+{
+    htc_status said = s->failed == HTC_ENOSPC || s->failed == HTC_EFULL ? s->failed : HTC_ESTORE;
+    job       *j = s->job;
+    gw->submitting -= s->bytes;
+    if (j->key[0] && sure)
+        gw_known_key_drop(gw, j->user->name, j->key);
+    else if (j->key[0])
+        gw_known_key_set(gw, j->user->name, j->key, j->id);
+    if (sure)
+        req_fail(gw, s->q, said, "nothing was accepted; try again when there is room", "the job could not be stored: %s",
+                 htc_strerror(s->failed));
+    else
+        req_fail(gw, s->q, HTC_ETIMEDOUT, "submit it again with the same key", "it is not known whether the job is stored: %s",
+                 htc_strerror(s->failed));
+    gw_job_free(gw, j);
+    ctx_free(gw, s);
+}
+
+static void undone(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    submission *s = ctx;
+    s->left |= r->status != HTC_OK && r->status != HTC_ENOTFOUND;
+    if (r->last)
+        given_up(gw, s, !s->left);
+}
 
 static void give_up(htc_gateway *gw, submission *s, htc_status status)
 {
-    htc_status said = status == HTC_ENOSPC || status == HTC_EFULL ? status : HTC_ESTORE;
-    gw->submitting -= s->bytes;
-    if (s->job->id) { /* some of it may be stored, and nobody shall find it */
-        gw_delete(gw, key_open(s->job->id));
-        gw_delete(gw, key_job(s->job->id));
-        gw_delete(gw, key_spec(s->job->id));
+    key            keys[3] = { key_job(s->job->id), key_open(s->job->id), key_spec(s->job->id) };
+    htc_kv_request rq[3];
+    s->failed = status;
+    if (!s->job->id) {
+        given_up(gw, s, 1);
+        return;
     }
-    req_fail(gw, s->q, said, "nothing was accepted; try again when there is room", "the job could not be stored: %s",
-             htc_strerror(status));
-    gw_job_free(gw, s->job);
-    ctx_free(gw, s);
+    for (int i = 0; i < 3; i++) /* some of it may be stored, and nobody shall find it */
+        rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
+    gw_store(gw, rq, 3, undone, s);
+}
+
+static json_t *warnings_of(const job *j)
+{
+    json_t     *warnings = json_array();
+    const char *line = j->spec ? htc_spec_warnings(j->spec) : "";
+    while (*line) {
+        size_t n = strcspn(line, "\n");
+        json_array_append_new(warnings, json_stringn(line, n));
+        line += n + (line[n] == '\n');
+    }
+    return warnings;
+}
+
+static void answer_submitted(htc_gateway *gw, request *q, const job *j, int repeated)
+{
+    req_answer(gw, q,
+               json_pack("{s:I,s:I,s:s,s:o,s:b}", "id", (json_int_t)j->id, "count", (json_int_t)j->count, "name", j->name,
+                         "warnings", warnings_of(j), "repeated", repeated));
 }
 
 static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
@@ -101,16 +148,9 @@ static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
                   HTC__FIELDS(HTC__TEXT("user", j->user->name), HTC__NUMBER("job", j->id), HTC__NUMBER("tasks", j->count)),
                   "%s submits job %llu (%s): %llu tasks", j->user->name, (unsigned long long)j->id, j->name,
                   (unsigned long long)j->count);
-    json_t     *warnings = json_array();
-    const char *line = htc_spec_warnings(j->spec);
-    while (*line) {
-        size_t n = strcspn(line, "\n");
-        json_array_append_new(warnings, json_stringn(line, n));
-        line += n + (line[n] == '\n');
-    }
-    req_answer(gw, s->q,
-               json_pack("{s:I,s:I,s:s,s:o}", "id", (json_int_t)j->id, "count", (json_int_t)j->count, "name", j->name,
-                         "warnings", warnings));
+    if (j->key[0])
+        gw_known_key_set(gw, j->user->name, j->key, j->id);
+    answer_submitted(gw, s->q, j, 0);
     ctx_free(gw, s);
 }
 
@@ -191,7 +231,7 @@ static int first_task_fits(htc_gateway *gw, request *q, const job *j)
     return status == HTC_OK;
 }
 
-void api_submit(htc_gateway *gw, request *q)
+static void submit_new(htc_gateway *gw, request *q)
 {
     htc_error        error = { 0 };
     const json_t    *text = json_object_get(q->body, "jsdl");
@@ -242,6 +282,14 @@ void api_submit(htc_gateway *gw, request *q)
         gw_job_free(gw, j);
         return;
     }
+    const char *key_text = req_str(q, "key");
+    if (key_text && !gw_request_hash(q, j->asked)) {
+        gw_break(gw, HTC_ENOMEM, "taking a submission");
+        return;
+    }
+    snprintf(j->key, sizeof j->key, "%s", key_text ? key_text : "");
+    if (key_text)
+        gw_known_key_set(gw, j->user->name, j->key, 0);
     json_object_del(q->body, "jsdl"); /* what was said of it is in the specification */
     submission *s = ctx_new(gw, sizeof *s);
     if (!s)
@@ -249,6 +297,72 @@ void api_submit(htc_gateway *gw, request *q)
     *s = (submission){ .q = q, .job = j, .bytes = bytes };
     gw->submitting += bytes;
     gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("g/job"), .delta = 1 }, numbered, s);
+}
+
+/* ---- a submission that is repeated ---- */
+
+/* It was stored, and this gateway had taken it for not stored. */
+static void repeat_opened(htc_gateway *gw, void *ctx, job *j)
+{
+    request *q = ctx;
+    if (!j) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the job of this submission is just being removed");
+        return;
+    }
+    gw_known_key_set(gw, j->user->name, j->key, j->id);
+    answer_submitted(gw, q, j, 1);
+    j->walks--;
+}
+
+static void repeat_of(htc_gateway *gw, request *q, const job *j)
+{
+    uint8_t asked[16];
+    if (!gw_request_hash(q, asked))
+        gw_break(gw, HTC_ENOMEM, "taking a submission");
+    else if (j->user != q->user || strcmp(j->key, req_str(q, "key")) != 0 || memcmp(asked, j->asked, sizeof asked) != 0)
+        req_fail(gw, q, HTC_EEXISTS, "take another key for another job", "the key is that of job %llu, which is something else",
+                 (unsigned long long)j->id);
+    else if (j->finished || gw_job(gw, j->id))
+        answer_submitted(gw, q, gw_job(gw, j->id) ? gw_job(gw, j->id) : j, 1);
+    else {
+        gw_known_key_set(gw, q->user->name, j->key, 0); /* nobody else opens it meanwhile */
+        gw_job_open(gw, j->id, repeat_opened, q);
+    }
+}
+
+static void repeat_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    request *q = ctx;
+    char     owner[NAME_MAX_BYTES];
+    job      j;
+    memset(&j, 0, sizeof j);
+    if (r->status == HTC_ENOTFOUND) { /* it was removed, or never stored */
+        gw_known_key_drop(gw, q->user->name, req_str(q, "key"));
+        submit_new(gw, q);
+    } else if (r->status != HTC_OK) {
+        req_fail(gw, q, r->status, "try again in a moment", "the job of this key could not be read: %s", htc_strerror(r->status));
+    } else if (record_job_read(r->value, &j, owner) != HTC_OK) {
+        req_fail(gw, q, HTC_ECORRUPT, "", "the record of this key's job is damaged");
+    } else {
+        j.user = gw_user(gw, owner);
+        repeat_of(gw, q, &j);
+    }
+}
+
+void api_submit(htc_gateway *gw, request *q)
+{
+    const char      *text = req_str(q, "key");
+    const known_key *known = text && gw_known_key_ok(text) ? gw_known_key(gw, q->user->name, text) : NULL;
+    if (json_object_get(q->body, "key") && !(text && gw_known_key_ok(text))) {
+        req_fail(gw, q, HTC_EINVAL, "1 to 64 letters, digits, '.', '_' or '-'", "this cannot be the key of a submission");
+    } else if (!known) {
+        submit_new(gw, q);
+    } else if (!known->job) {
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the submission of this key is under way");
+    } else {
+        key k = key_job(known->job);
+        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, repeat_read, q);
+    }
 }
 
 /* ---- status ---- */

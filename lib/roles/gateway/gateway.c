@@ -63,6 +63,7 @@ static void destroy(void *self)
     req_free(gw, q);
     gw_changing_free(gw);
     gw_removals_free(gw);
+    gw_known_keys_free(gw);
     gw_pending_free(gw);
     for (size_t i = 0; i < gw->n_sites; i++)
         htc__free(&env, gw->sites[i].slots, gw->sites[i].cores * sizeof *gw->sites[i].slots);

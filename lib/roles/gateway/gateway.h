@@ -8,6 +8,7 @@
  *   remove.c    jobs that are removed, however often it is interrupted
  *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
  *   memory.c    what tasks reserve, and who waits (pure)
+ *   submissions.c  keys under which a submission may be repeated
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
  * is said only after the record that holds it is durable. Memory runs ahead of the store, never the other way; each
@@ -36,6 +37,7 @@
 #define CHUNK_TASKS 1024u      /* tasks in one chunk record */
 #define CHUNKS_OPEN_MAX 256    /* of one job: no fresh chunk is begun beyond, which bounds memory when everything fails */
 #define CHUNKS_AHEAD_MAX 256   /* of one job: chunks that exist only because tasks in them were cancelled by name */
+#define KNOWN_KEY_MAX 64
 #define REALLOCATE_GAP (50 * HTC_MS)
 
 typedef struct user  user;
@@ -129,6 +131,8 @@ struct job {
     uint64_t  memory;
     uint32_t  max_attempts, compat;
     char      output[256], error_output[256], submit_dir[512];
+    char      key[KNOWN_KEY_MAX + 1]; /* of its submission; "": none */
+    uint8_t   asked[16]; /* with a key: the hash of what was asked */
     htc_ns    submitted, started, ended; /* wall */
     uint64_t  duplicates; /* results without a lease, as far as known: a note, not an account */
     uint8_t   cancelled, paused, finished;
@@ -313,10 +317,18 @@ typedef struct removal {
     htc_status status; /* of the requests of a stage */
     htc_ns     pause;  /* after a failure */
     request   *q;      /* who is told when the job is gone from view; NULL: nobody */
+    char       key[KNOWN_KEY_MAX + 1];
     place      next;   /* after what is deleted already: what is deleted still costs a scan time */
     struct removal *prev, *list_next;
     UT_hash_handle  hh;
 } removal;
+
+/* A key of a submission: it is known for as long as the job. */
+typedef struct known_key {
+    uint8_t        hash[16]; /* of user and key */
+    uint64_t       job;      /* 0: it is on its way */
+    UT_hash_handle hh;
+} known_key;
 
 typedef enum gw_phase { PHASE_NEW = 0, PHASE_CONNECTING, PHASE_RECOVERING, PHASE_READY, PHASE_STOPPED } gw_phase;
 
@@ -349,6 +361,7 @@ struct htc_gateway {
     struct changing    *changing; /* jobs that are not open, and are being opened again or removed */
     removal            *removals, *removals_by_id; /* jobs that are removed; the first is worked on */
     uint8_t             removing;
+    known_key          *known_keys;
     htc_ns              remove_at; /* not before */
     uint64_t            last_tag, served, arrivals, drains;
     uint64_t            agent_ids, agent_ids_end; /* ids reserved in the store */
@@ -533,6 +546,14 @@ int      gw_removal_of(const htc_gateway *gw, const char *user_name); /* is ther
 void     gw_removal_found(htc_gateway *gw, const removal *read); /* recovered from the store */
 void     gw_removals_go(htc_gateway *gw);
 void     gw_removals_free(htc_gateway *gw);
+
+/* submissions.c */
+known_key *gw_known_key(const htc_gateway *gw, const char *user_name, const char *text); /* NULL: not known */
+void       gw_known_key_set(htc_gateway *gw, const char *user_name, const char *text, uint64_t id);
+void       gw_known_key_drop(htc_gateway *gw, const char *user_name, const char *text);
+void       gw_known_keys_free(htc_gateway *gw);
+int        gw_known_key_ok(const char *text);
+int        gw_request_hash(const request *q, uint8_t hash[16]); /* 0: out of memory */
 
 /* fair.c */
 void gw_reallocate_soon(htc_gateway *gw);

@@ -124,6 +124,8 @@ void record_job_write(htc_buf *b, const job *j)
     htc_put_str(b, j->output);
     htc_put_str(b, j->error_output);
     htc_put_str(b, j->submit_dir);
+    htc_put_str(b, j->key);
+    htc_put_raw(b, (htc_bytes){ j->asked, j->key[0] ? sizeof j->asked : 0 });
     htc_put_u64(b, j->submitted);
     htc_put_u64(b, j->started);
     htc_put_u64(b, j->ended);
@@ -148,6 +150,10 @@ htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTE
     htc_get_str(&r, j->output, sizeof j->output);
     htc_get_str(&r, j->error_output, sizeof j->error_output);
     htc_get_str(&r, j->submit_dir, sizeof j->submit_dir);
+    htc_get_str(&r, j->key, sizeof j->key);
+    htc_bytes asked = htc_get_raw(&r, j->key[0] ? sizeof j->asked : 0);
+    if (r.status == HTC_OK && asked.len)
+        memcpy(j->asked, asked.data, sizeof j->asked);
     j->submitted = htc_get_u64(&r);
     j->started = htc_get_u64(&r);
     j->ended = htc_get_u64(&r);

@@ -217,7 +217,9 @@ static void job_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     recovery *rec = ctx;
     char      owner[NAME_MAX_BYTES];
     if (r->status == HTC_ENOTFOUND) {
-        skip_job(gw, rec); /* its submission was not acknowledged */
+        uint64_t id = rec->ids[rec->at - 1];
+        gw_delete(gw, key_spec(id)); /* its submission was not acknowledged */
+        skip_job(gw, rec);
         return;
     }
     if (!answered(gw, r))
@@ -300,7 +302,7 @@ static void take_removal(htc_gateway *gw, const htc_kv_item *item)
     gw_removal_found(gw, &m);
 }
 
-/* The sums of a job that has ended; an open one is read later. */
+/* Its key, and the sums of one that has ended; an open one is read later. */
 static void take_job(htc_gateway *gw, const htc_kv_item *item)
 {
     char owner[NAME_MAX_BYTES];
@@ -310,7 +312,11 @@ static void take_job(htc_gateway *gw, const htc_kv_item *item)
         gw_break(gw, HTC_ECORRUPT, "reading a job record");
         return;
     }
-    if (!j.finished || gw_removal(gw, j.id))
+    if (gw_removal(gw, j.id))
+        return;
+    if (j.key[0])
+        gw_known_key_set(gw, j.user->name, j.key, j.id);
+    if (!j.finished)
         return;
     j.user->core_ns += j.base.used.core_ns;
     j.user->tasks_done += j.base.done;

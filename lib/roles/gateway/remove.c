@@ -141,6 +141,8 @@ static void stage_done(htc_gateway *gw, removal *m)
         return;
     } else if (m->stage == REMOVE_HIDE) {
         m->stage++;
+        if (m->key[0])
+            gw_known_key_drop(gw, m->user, m->key);
         over(gw, m, HTC_OK);
         if (!m->listed) {
             list_add(gw, m);
@@ -321,5 +323,6 @@ void gw_remove(htc_gateway *gw, request *q, const job *j)
         return;
     *m = (removal){ .id = j->id, .core_ns = j->now.used.core_ns, .done = j->now.done, .stage = REMOVE_MARK, .q = q };
     snprintf(m->user, sizeof m->user, "%s", j->user->name);
+    snprintf(m->key, sizeof m->key, "%s", j->key);
     stage_begin(gw, m);
 }
