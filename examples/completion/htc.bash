@@ -46,7 +46,7 @@ _htc()
     local common="--dir --user --token-file --timeout --json --help"
     if [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "up down user login logout submit generate validate status tasks why logs fetch wait \
-            cancel release retry rm users agents report keys kv help $common --version" -- "$cur")
+            cancel release retry rm du users agents report keys kv help $common --version" -- "$cur")
         return
     fi
     local options= words=
@@ -54,6 +54,7 @@ _htc()
     case $command in
     up) options="--config --slots --pause-max --foreground" ;;
     down) options="--now" ;;
+    du) options="--jobs" words="last all" ;;
     user) options="--weight --uid --password-file" words="add set rm" ;;
     login) options="--password-file" ;;
     logout) options="--all" ;;

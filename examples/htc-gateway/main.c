@@ -96,6 +96,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                                .agent_path = agent_program(agent, sizeof agent),
                                                .config_path = o->config,
                                                .environ = (const char *const *)environ,
+                                               .uploads_max = htc_config_number(d->config, "data.uploads_max"),
                                                .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
     htc_status               s = settle_people(d, &options, why);
     hands_options.apart = options.apart;

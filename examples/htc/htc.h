@@ -237,6 +237,7 @@ htc_status           run_cancel(cli *c, int argc, char **argv);
 htc_status           run_release(cli *c, int argc, char **argv);
 htc_status           run_retry(cli *c, int argc, char **argv);
 htc_status           run_rm(cli *c, int argc, char **argv);
+htc_status           run_du(cli *c, int argc, char **argv);
 htc_status           run_logs(cli *c, int argc, char **argv);
 htc_status           run_fetch(cli *c, int argc, char **argv);
 htc_status           run_user(cli *c, int argc, char **argv);

@@ -32,6 +32,7 @@ const command commands[] = {
     { "release", "ID", "Let jobs run that were submitted with --hold.", run_release },
     { "retry", "ID --failed | ID.TASKS", "Run tasks again: those that failed, or those named.", run_retry },
     { "rm", "ID", "Remove ended jobs and their outputs.", run_rm },
+    { "du", "[ID] [--jobs]", "Show what users or jobs hold on disk.", run_du },
     { "users", "", "List users, their shares and agents.", run_users },
     { "agents", "", "List agents and what they run.", run_agents },
     { "kv", "get|put|delete|append|add|cas|scan|backup|restore ...", "The key-value store: htc kv --help.", run_kv },

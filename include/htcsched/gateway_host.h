@@ -26,6 +26,7 @@ typedef struct htc_gateway_host_options {
     uint32_t    durable;    /**< 1: uploads are synced */
     uint64_t    blob_bytes_max; /**< of one upload; 0: 2^40 */
     uint32_t    apart;      /**< htc_apart: HTC_APART_UID lets agents of other uids pass to slots, uploads and outputs */
+    uint64_t    uploads_max; /**< data.uploads_max: bytes that unfinished uploads may come to, as announced; 0: 64 GiB */
 } htc_gateway_host_options;
 
 /** Room for the sentence of htc_gateway_host_apart. */

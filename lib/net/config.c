@@ -64,6 +64,8 @@ static const struct key {
     { "db.mode", CHOICE, "interval", "sync|interval|memory|on|batch|off", 0, 0 },
     { "db.sync_ms", MILLISECONDS, "5", "0 to 60000 milliseconds", 0, 60000 },
     { "data.stage_retry", NUMBER, "3", "0 to 100", 0, 100 },
+    { "data.content_grace_s", SECONDS, "86400", "1 to 31536000 seconds", 1, 31536000 },
+    { "data.uploads_max", SIZE, "64G", "1M to 1024T", 1048576, 1125899906842624.0 },
     { "data.output", CHOICE, "local", "local", 0, 0 },
     { "log.level", CHOICE, "info", "error|warn|info|debug", 0, 0 },
     { "log.bytes_max", SIZE, "8M", "4K to 1T", 4096, 1099511627776.0 },
@@ -630,6 +632,7 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
     o->tasks_max = htc_config_number(c, "split.max_tasks");
     o->token_life_ns = htc_config_ns(c, "server.token_life_s");
     o->idle_ns = htc_config_ns(c, "server.idle_s");
+    o->content_grace_ns = htc_config_ns(c, "data.content_grace_s");
     o->idle_linger_ns = htc_config_ns(c, "agent.idle_linger_s");
     o->prefetch_max = (uint32_t)htc_config_number(c, "agent.prefetch");
     uint64_t min_agents = htc_config_number(c, "fair.min_agents");

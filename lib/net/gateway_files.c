@@ -44,6 +44,102 @@ static int name_places(const htc__job *j, upload *u)
     return a > 0 && a < PATH_MAX && b > 0 && c > 0 && c < PATH_MAX ? 0 : -1;
 }
 
+/* --- unfinished ones: what they may come to is bounded; blobs is held --- */
+
+#define UPLOAD_IDLE   (3600 * HTC_SECOND) /* one that nobody went on with for so long is forgotten, */
+#define UPLOAD_YIELDS (60 * HTC_SECOND)   /* and after this when others need the room */
+#define UPLOADS_AT_ONCE 1024
+
+static htc__upload **upload_of(htc_gateway_host *g, const uint8_t hash[32])
+{
+    htc__upload **at = &g->uploads;
+    while (*at && memcmp((*at)->hash, hash, 32) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static void upload_drop(htc_gateway_host *g, htc__upload **at)
+{
+    char         path[PATH_MAX], hex[65];
+    htc__upload *u = *at;
+    htc_content_hex(u->hash, hex);
+    snprintf(path, sizeof path, "%.3900s/tmp/%s.part", g->data_dir, hex);
+    unlink(path);
+    *at = u->next;
+    free(u);
+}
+
+static void uploads_drop_idle(htc_gateway_host *g, htc_ns idle)
+{
+    htc_ns now = htc_host_now();
+    for (htc__upload **at = &g->uploads; *at;)
+        if (now - (*at)->at > idle)
+            upload_drop(g, at);
+        else
+            at = &(*at)->next;
+}
+
+void htc__uploads_forget(htc_gateway_host *g)
+{
+    pthread_mutex_lock(&g->blobs);
+    uploads_drop_idle(g, UPLOAD_IDLE);
+    pthread_mutex_unlock(&g->blobs);
+}
+
+void htc__uploads_end(htc_gateway_host *g)
+{
+    while (g->uploads) {
+        htc__upload *u = g->uploads;
+        g->uploads = u->next;
+        free(u);
+    }
+}
+
+static int has_room(const htc_gateway_host *g, uint64_t size, uint64_t *held)
+{
+    size_t n = 0;
+    *held = 0;
+    for (const htc__upload *u = g->uploads; u; u = u->next, n++)
+        *held += u->size;
+    return n < UPLOADS_AT_ONCE && size <= g->uploads_max && *held <= g->uploads_max - size;
+}
+
+/* The first piece sets its room aside; a later one needs to belong to an upload that was begun. */
+static htc_status upload_admit(htc__job *j, const upload *u)
+{
+    htc_gateway_host *g = j->gateway;
+    htc__upload     **at = upload_of(g, u->hash);
+    uint64_t          held = 0;
+    if (*at && u->offset) {
+        (*at)->at = htc_host_now();
+        return HTC_OK;
+    }
+    if (u->offset) {
+        SAY(j, "a piece at %" PRIu64 " of an upload that was not begun here: send it from its beginning", u->offset);
+        return HTC_EINPUT;
+    }
+    if (*at)
+        upload_drop(g, at);
+    if (!has_room(g, u->size, &held)) {
+        uploads_drop_idle(g, UPLOAD_YIELDS);
+        if (!has_room(g, u->size, &held)) {
+            SAY(j, "unfinished uploads hold %" PRIu64 " of at most %" PRIu64 " bytes (data.uploads_max), and this one has %" PRIu64,
+                held, g->uploads_max, u->size);
+            return u->size > g->uploads_max ? HTC_ETOOBIG : HTC_EBUSY;
+        }
+    }
+    htc__upload *begun = calloc(1, sizeof *begun);
+    if (!begun)
+        return HTC_ENOMEM;
+    memcpy(begun->hash, u->hash, sizeof begun->hash);
+    begun->size = u->size;
+    begun->at = htc_host_now();
+    for (at = &g->uploads; *at;)
+        at = &(*at)->next;
+    *at = begun;
+    return HTC_OK;
+}
+
 /* The last piece is there: is it what was promised? */
 static htc_status complete(htc__job *j, upload *u, int fd)
 {
@@ -121,7 +217,17 @@ static htc_status blob_write(htc__job *j, htc_reader *r)
     if (name_places(j, &u) != 0)
         return HTC_EINTERNAL;
     pthread_mutex_lock(&j->gateway->blobs);
-    htc_status status = access(u.final, F_OK) == 0 ? HTC_OK : write_piece(j, &u);
+    htc_status status = HTC_OK;
+    if (access(u.final, F_OK) == 0) {
+        htc__content_touch(AT_FDCWD, u.final);
+    } else {
+        status = upload_admit(j, &u);
+        if (status == HTC_OK)
+            status = write_piece(j, &u);
+        int over = status == HTC_EINPUT || status == HTC_ENOSPC || (status == HTC_OK && u.offset + u.bytes.len == u.size);
+        if (over && *upload_of(j->gateway, u.hash))
+            upload_drop(j->gateway, upload_of(j->gateway, u.hash));
+    }
     pthread_mutex_unlock(&j->gateway->blobs);
     return status;
 }
@@ -138,6 +244,7 @@ static htc_status blob_stat(htc__job *j, htc_reader *r)
         return HTC_EINTERNAL;
     if (stat(u.final, &st) != 0)
         return failed(j, "no upload", u.final, errno);
+    htc__content_touch(AT_FDCWD, u.final);
     htc_put_u64(&j->answer, (uint64_t)st.st_size);
     return HTC_OK;
 }
@@ -287,6 +394,9 @@ void htc__gateway_files(htc__job *j)
     switch (j->op) {
     case HTC_CALL_BLOB_WRITE: j->status = blob_write(j, &r); break;
     case HTC_CALL_BLOB_STAT: j->status = blob_stat(j, &r); break;
+    case HTC_CALL_CONTENT_TOUCH: j->status = htc__content_touch_all(j, &r); break;
+    case HTC_CALL_CONTENT_SWEEP: j->status = htc__content_sweep(j, &r); break;
+    case HTC_CALL_DISK_USE: j->status = htc__disk_use(j, &r); break;
     case HTC_CALL_FILE_READ: j->status = file_read(j, &r); break;
     case HTC_CALL_LIVE_READ: j->status = live_read(j, &r); break;
     case HTC_CALL_DROP_JOB: j->status = drop_job(j, &r); break;

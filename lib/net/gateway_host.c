@@ -18,7 +18,6 @@
 #define HASH_WAITING_MAX 64 /* the role lets each uid have a few of them */
 #define LOOK_EVERY HTC_SECOND
 #define PROBE_BYTES 65536
-#define UPLOAD_FORGOTTEN_S 86400
 
 /* --- passwords --- */
 
@@ -193,6 +192,9 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     case HTC_CALL_FILE_READ:
     case HTC_CALL_DROP_JOB:
     case HTC_CALL_DROP_OUTPUT:
+    case HTC_CALL_CONTENT_TOUCH:
+    case HTC_CALL_CONTENT_SWEEP:
+    case HTC_CALL_DISK_USE:
     case HTC_CALL_LIVE_READ: return job_new(g, op, tag, body);
     default: return HTC_EUNSUPPORTED;
     }
@@ -225,18 +227,16 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
     event_add(g->look, &tv);
 }
 
-/* Uploads that nobody went on with. */
-static void remove_forgotten(const htc_gateway_host *g)
+/* Uploads that the gateway before this one did not see the end of: who goes on begins anew. */
+static void remove_unfinished(const htc_gateway_host *g)
 {
     char           path[PATH_MAX];
     struct dirent *e;
     struct stat    st;
-    htc_ns         now = htc_host_wall() / HTC_SECOND;
     snprintf(path, sizeof path, "%.3900s/tmp", g->data_dir);
     DIR *d = opendir(path);
     while (d && (e = readdir(d)))
-        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-            (htc_ns)st.st_mtime + UPLOAD_FORGOTTEN_S < now)
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
             unlinkat(dirfd(d), e->d_name, 0);
     if (d)
         closedir(d);
@@ -299,6 +299,7 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
     g->hash_last = &g->hash_first;
     g->durable = o.durable;
     g->blob_bytes_max = o.blob_bytes_max ? o.blob_bytes_max : (uint64_t)1 << 40;
+    g->uploads_max = o.uploads_max ? o.uploads_max : (uint64_t)64 << 30;
     g->environ = o.environ;
     g->apart = o.apart;
     pthread_mutex_init(&g->blobs, NULL);
@@ -322,7 +323,7 @@ htc_status htc_gateway_host_create(const htc_env *env, htc_host *host, const htc
         htc_gateway_host_destroy(g);
         return status;
     }
-    remove_forgotten(g);
+    remove_unfinished(g);
     g->host = host;
     g->hook = (htc__hook){ on_host_end, g, NULL };
     htc__host_hook(host, &g->hook);
@@ -337,6 +338,7 @@ void htc_gateway_host_destroy(htc_gateway_host *g)
 {
     if (!g)
         return;
+    htc__uploads_end(g);
     pthread_mutex_destroy(&g->blobs);
     free(g->state_dir);
     free(g->agent_path);

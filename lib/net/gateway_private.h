@@ -12,6 +12,14 @@
 typedef struct htc__job   htc__job;
 typedef struct htc__agent htc__agent;
 
+/* An upload that is not complete. What it is announced to take is set aside for it. */
+typedef struct htc__upload {
+    uint8_t             hash[32];
+    uint64_t            size;
+    htc_ns              at; /* of its last piece */
+    struct htc__upload *next;
+} htc__upload;
+
 struct htc_gateway_host {
     const htc_env     *env;
     htc_host          *host;
@@ -28,7 +36,9 @@ struct htc_gateway_host {
     uint32_t           hashing;    /* passwords on the threads now */
     htc__job          *hash_first, **hash_last;
     uint32_t           hash_waiting;
-    pthread_mutex_t    blobs;      /* one write of an upload at a time */
+    pthread_mutex_t    blobs;      /* one write of an upload at a time; also of what follows */
+    uint64_t           uploads_max; /* bytes that unfinished uploads may come to */
+    htc__upload       *uploads;     /* unfinished, the oldest first */
 };
 
 /* One call on its way through a worker thread. */
@@ -47,6 +57,14 @@ struct htc__job {
 /* gateway_files.c and gateway_secrets.c: on a worker thread */
 void htc__gateway_files(htc__job *j);
 void htc__gateway_secrets(htc__job *j);
+void htc__uploads_forget(htc_gateway_host *g); /* those that nobody goes on with */
+void htc__uploads_end(htc_gateway_host *g);
+
+/* gateway_content.c: on a worker thread */
+void       htc__content_touch(int blobs, const char *hex);
+htc_status htc__content_touch_all(htc__job *j, htc_reader *r);
+htc_status htc__content_sweep(htc__job *j, htc_reader *r);
+htc_status htc__disk_use(htc__job *j, htc_reader *r);
 
 /* gateway_agents.c */
 htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body);

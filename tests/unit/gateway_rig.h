@@ -46,6 +46,7 @@ typedef struct rig {
     size_t     n_launched;
     uint32_t   closed; /* the peer that was closed last */
     uint32_t   calls[80];
+    htc_buf    swept; /* the body of the last CONTENT_SWEEP */
     htc_status stopped;
     int        has_stopped;
     uint32_t   prefetch; /* 0: 1 */
@@ -164,6 +165,15 @@ static void rig_call(rig *r, const htc_effect *e)
         rig_answer(r, e, r->manifest.data && !text[0] ? HTC_OK : HTC_ENOTFOUND, &b);
         break;
     }
+    case HTC_CALL_CONTENT_SWEEP:
+        htc_buf_free(&r->swept);
+        htc_buf_init(&r->swept, NULL, 0);
+        htc_put_raw(&r->swept, e->body);
+        htc_put_u64(&b, 0);
+        htc_put_u64(&b, 0);
+        rig_answer(r, e, HTC_OK, &b);
+        break;
+    case HTC_CALL_CONTENT_TOUCH:
     case HTC_CALL_DROP_JOB:
     case HTC_CALL_BLOB_WRITE:
         if (e->tag)
@@ -334,6 +344,7 @@ static void rig_end(rig *r)
     htc_gateway_ops()->destroy(r->gateway);
     htc_kv_server_destroy(r->server);
     r->engine.ops->destroy(r->engine.ctx);
+    htc_buf_free(&r->swept);
     htc_output_destroy(r->kv_out);
     for (size_t i = 0; i < 256; i++)
         free(r->inbox[i].bytes);

@@ -1,4 +1,5 @@
-/* What outlives a kill of the gateway at any moment: what was used, what is to be removed, and which job a key has made. */
+/* What outlives a kill of the gateway at any moment: what was used, what is to be removed, which job a key has
+ * made, and which uploads are needed. */
 #include "gateway_hand.h"
 #include "kvs/cell.h"
 
@@ -81,7 +82,7 @@ static int is_of_job(void *ctx, htc_bytes key, htc_bytes value)
     const char  *k = key.data;
     htc__kv_cell cell;
     htc_bytes    payload;
-    if (key.len > 3 && k[0] == 'k' && k[2] == '/' && strchr("crsodj", k[1]) &&
+    if (key.len > 3 && k[0] == 'k' && k[2] == '/' && strchr("crsodjb", k[1]) &&
         htc__kv_unseal(value, key, &payload) == HTC_OK && htc__kv_cell_read(payload, NULL, &cell) == HTC_OK && !cell.deleted)
         ++*(size_t *)ctx;
     return 1;
@@ -217,4 +218,49 @@ Test(gateway_durable, makes_one_job_of_a_submission_however_often_it_is_sent)
         cr_expect(eq(sz, json_array_size(json_object_get(jobs, "jobs")), 1), "after %d messages", n);
         json_decref(jobs);
     }
+}
+
+/* ---- uploaded content ---- */
+
+#define ONE "1111111111111111111111111111111111111111111111111111111111111111"
+#define TWO "22222222222222222222222222222222222222222222222222222222222222ab"
+
+/* A job whose document names ONE in a URI and TWO as a value. */
+static const char *staging(void)
+{
+    return "<j:JobDefinition xmlns:j='http://schemas.ggf.org/jsdl/2005/11/jsdl' xmlns:px='http://schemas.ggf.org/jsdl/2005/11/jsdl-posix'>"
+           "<j:JobDescription><j:Application><px:POSIXApplication><px:Executable>/bin/true</px:Executable>"
+           "<px:Argument>" TWO "</px:Argument><px:Argument>" ONE "0</px:Argument></px:POSIXApplication></j:Application>"
+           "<j:DataStaging><j:FileName>a</j:FileName><j:CreationFlag>overwrite</j:CreationFlag><j:Source><j:URI>htc:" ONE
+           "</j:URI></j:Source></j:DataStaging></j:JobDescription></j:JobDefinition>";
+}
+
+static size_t kept_by_sweep(void)
+{
+    r.swept.len = 0;
+    rig_pass(&r, 3700 * HTC_SECOND);
+    cr_assert(r.swept.len >= 8, "nothing was swept: %u sweeps, %s", r.calls[HTC_CALL_CONTENT_SWEEP], htc_status_name(r.has_stopped ? r.stopped : HTC_OK));
+    return r.swept.len - 8;
+}
+
+/* A sweep is told of what every kept job names, also by the next gateway; of none that is removed. */
+Test(gateway_durable, keeps_uploads_while_a_job_names_them)
+{
+    uint32_t p = operator_peer();
+    cr_expect(eq(sz, kept_by_sweep(), 0));
+    submit(p, "olga", staging());
+    submit(p, "olga", staging());
+    cr_expect(eq(u32, r.calls[HTC_CALL_CONTENT_TOUCH], 2), "what is named is kept from before the list is written");
+    cr_expect(eq(sz, kept_by_sweep(), 128), "two hashes of two jobs, and not the run of 65 digits");
+    kill_now();
+    p = operator_peer();
+    cr_expect(eq(sz, kept_by_sweep(), 128));
+    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":\"all\"}"));
+    rig_pass(&r, HTC_SECOND);
+    cr_expect(eq(sz, kept_by_sweep(), 128), "ended, and may be tried again");
+    json_decref(rig_ask(&r, p, "{\"op\":\"rm\",\"id\":1}"));
+    cr_expect(eq(sz, kept_by_sweep(), 64));
+    json_decref(rig_ask(&r, p, "{\"op\":\"rm\",\"id\":2}"));
+    cr_expect(eq(sz, kept_by_sweep(), 0));
+    cr_expect(eq(sz, keys_of_jobs(), 0));
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/util.h"
@@ -26,6 +27,7 @@ typedef struct play {
     uint32_t   ops[CALLS_MAX], count, next, answered;
     int        at_once; /* all calls in the first step */
     uint32_t   wait_events;
+    uint64_t   uploads_max;
     htc_status status[CALLS_MAX];
     char       text[CALLS_MAX][300];
     size_t     len[CALLS_MAX];
@@ -107,7 +109,7 @@ static void play_run(play *p)
 {
     static const char *const env[] = { "PATH=/usr/bin:/bin", NULL };
     htc_gateway_host_options o = { .size = sizeof o, .state_dir = p->dir, .agent_path = p->agent, .environ = env,
-                                   .blob_bytes_max = 1 << 20, .durable = 1 };
+                                   .blob_bytes_max = 1 << 20, .durable = 1, .uploads_max = p->uploads_max };
     htc_gateway_host *g;
     htc_host         *h;
     htc_error         e = { 0 };
@@ -259,6 +261,100 @@ Test(gateway_host, uploads_are_kept_only_with_their_hash)
     htc__remove_tree(p.dir);
 }
 
+static void put_file(const char *dir, const char *name, const char *text)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    cr_assert(eq(int, htc__make_dirs(dir), 0));
+    FILE *f = fopen(path, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+static void age(const char *dir, const char *hex, time_t seconds)
+{
+    char            path[400];
+    struct timespec times[2] = { { .tv_sec = time(NULL) - seconds }, { .tv_sec = time(NULL) - seconds } };
+    snprintf(path, sizeof path, "%s/data/blobs/%s", dir, hex);
+    cr_assert(eq(int, utimensat(AT_FDCWD, path, times, 0), 0));
+}
+
+static int is_there(const char *dir, const char *hex)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/data/blobs/%s", dir, hex);
+    return access(path, F_OK) == 0;
+}
+
+/* Three uploads, all of them old: one is named by a job, one was just asked for, one is neither. */
+Test(gateway_host, sweeps_uploads_that_are_neither_named_nor_asked_for)
+{
+    static const char *const texts[] = { "named", "asked", "other" };
+    play                     p;
+    uint8_t                  hash[3][32];
+    char                     hex[3][65], path[300];
+    play_open(&p);
+    for (int i = 0; i < 3; i++) {
+        htc_content_hash(htc_bytes_of(texts[i]), hash[i]);
+        htc_content_hex(hash[i], hex[i]);
+        piece(&p, hash[i], 5, 0, texts[i]);
+    }
+    play_run(&p);
+    for (int i = 0; i < 3; i++)
+        age(p.dir, hex[i], 1000);
+    p.count = p.next = p.answered = 0;
+    htc_put_raw(add(&p, HTC_CALL_BLOB_STAT), (htc_bytes){ hash[1], 32 });
+    htc_buf *b = add(&p, HTC_CALL_CONTENT_SWEEP);
+    htc_put_u64(b, 500 * HTC_SECOND);
+    htc_put_raw(b, (htc_bytes){ hash[0], 32 });
+    b = add(&p, HTC_CALL_DISK_USE);
+    htc_put_u64(b, 7);
+    htc_put_raw(b, (htc_bytes){ hash[0], 32 });
+    htc_put_raw(b, (htc_bytes){ hash[2], 32 });
+    snprintf(path, sizeof path, "%s/data/out/7/0", p.dir);
+    put_file(path, "result", "123456789");
+    play_run(&p);
+    cr_expect(is_there(p.dir, hex[0]));
+    cr_expect(is_there(p.dir, hex[1]));
+    cr_expect(!is_there(p.dir, hex[2]));
+    htc_reader r = htc_reader_of((htc_bytes){ p.text[1], p.len[1] });
+    cr_expect(eq(u64, htc_get_u64(&r), 1));
+    cr_expect(eq(u64, htc_get_u64(&r), 5));
+    r = htc_reader_of((htc_bytes){ p.text[2], p.len[2] });
+    cr_expect(eq(u64, htc_get_u64(&r), 9), "the outputs of job 7");
+    cr_expect(eq(u64, htc_get_u64(&r), 1));
+    cr_expect(eq(sz, htc_reader_left(&r), 40), "one of the two is there");
+    htc__remove_tree(p.dir);
+}
+
+/* 10 bytes are all that unfinished uploads may come to; what is announced is what counts. */
+Test(gateway_host, bounds_what_unfinished_uploads_may_take)
+{
+    play    p;
+    uint8_t hash[3][32];
+    play_open(&p);
+    p.uploads_max = 10;
+    for (uint8_t i = 0; i < 3; i++)
+        memset(hash[i], i + 1, 32);
+    htc_content_hash(htc_bytes_of("abcd"), hash[2]);
+    piece(&p, hash[0], 6, 0, "ab");
+    piece(&p, hash[1], 6, 0, "ab"); /* no room beside the first */
+    piece(&p, hash[2], 4, 0, "ab");
+    piece(&p, hash[2], 4, 2, "cd"); /* complete: its room is free */
+    piece(&p, hash[0], 6, 0, "ab"); /* begun anew, in its own room */
+    piece(&p, hash[1], 4, 0, "ab");
+    piece(&p, hash[2], 11, 0, "ab"); /* there already */
+    piece(&p, hash[0], 6, 2, "cdef"); /* not what was announced: forgotten */
+    piece(&p, hash[0], 6, 2, "cdef");
+    memset(hash[2], 9, 32);
+    piece(&p, hash[2], 11, 0, "ab");
+    play_run(&p);
+    static const htc_status want[] = { HTC_OK, HTC_EBUSY, HTC_OK, HTC_OK, HTC_OK, HTC_OK, HTC_OK, HTC_EINPUT, HTC_EINPUT, HTC_ETOOBIG };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        cr_expect(eq(int, p.status[i], want[i]), "call %zu: %s", i, p.text[i]);
+    htc__remove_tree(p.dir);
+}
+
 static void read_call(play *p, uint32_t attempt, const char *name, uint64_t offset, uint32_t len)
 {
     htc_buf *b = add(p, HTC_CALL_FILE_READ);
@@ -276,16 +372,6 @@ static void expect_bytes(const play *p, uint32_t i, uint64_t size, const char *b
     cr_expect(eq(u64, htc_get_u64(&r), size), "call %u", i);
     cr_expect(htc_bytes_equal(htc_get_bytes(&r), htc_bytes_of(bytes)), "call %u", i);
     cr_expect(eq(int, htc_reader_done(&r), HTC_OK));
-}
-
-static void put_file(const char *dir, const char *name, const char *text)
-{
-    char path[400];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    cr_assert(eq(int, htc__make_dirs(dir), 0));
-    FILE *f = fopen(path, "w");
-    fputs(text, f);
-    fclose(f);
 }
 
 Test(gateway_host, outputs_are_read_dropped_and_never_left)

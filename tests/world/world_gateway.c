@@ -115,6 +115,12 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         attempt.attempt = htc_get_u32(&r);
         sys_output_dropped(s, &attempt);
         break;
+    case HTC_CALL_CONTENT_SWEEP:
+        htc_put_u64(&b, 0);
+        htc_put_u64(&b, 0);
+        answer_with(node, effect, HTC_OK, &b);
+        break;
+    case HTC_CALL_CONTENT_TOUCH:
     case HTC_CALL_VERIFY_PASSWORD:
     case HTC_CALL_BLOB_WRITE:
         answer_with(node, effect, HTC_OK, &b);

@@ -140,7 +140,7 @@ static int is_left(void *ctx, htc_bytes key, htc_bytes value)
     if (text[0] != 'k' || text[2] != '/' || sscanf(text + 3, "%16llx", &id) != 1)
         return 1;
     id = text[1] == 'j' ? UINT64_MAX - id : id;
-    if (id != l->job || !strchr("crsodj", text[1]) || !is_stored(key, value))
+    if (id != l->job || !strchr("crsodjb", text[1]) || !is_stored(key, value))
         return 1;
     snprintf(l->key, sizeof l->key, "%s", text + 1);
     return 0;

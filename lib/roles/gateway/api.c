@@ -181,7 +181,7 @@ int gw_may_see(const request *q, const job *j)
     return q->operator_ || j->user == q->user;
 }
 
-static void add_id(htc_gateway *gw, request *q, uint64_t id)
+void gw_request_add(htc_gateway *gw, request *q, uint64_t id)
 {
     if (q->n_ids == q->cap_ids) {
         size_t    cap = q->cap_ids ? q->cap_ids * 2 : 8;
@@ -225,7 +225,7 @@ static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
             counts_for(q, owner) && j.id < before) {
             q->more = q->n_ids == most;
             if (!q->more)
-                add_id(gw, q, j.id);
+                gw_request_add(gw, q, j.id);
         }
     }
     if (!q->more && !(q->select.last && q->n_ids) && next.len)
@@ -256,7 +256,7 @@ void gw_select(htc_gateway *gw, request *q, select_fn fn)
     }
     q->selected = fn;
     if (q->select.job) {
-        add_id(gw, q, q->select.job);
+        gw_request_add(gw, q, q->select.job);
         if (gw->broken == HTC_OK)
             fn(gw, q, q->ids, q->n_ids);
         return;
@@ -349,6 +349,7 @@ static const struct {
     { "submit", api_submit },    { "status", api_status },     { "wait", api_status },       { "tasks", api_tasks },
     { "results", api_results },  { "why", api_why },           { "cancel", api_control },    { "retry", api_control },
     { "release", api_control },
+    { "du", api_du },
     { "rm", api_control },       { "shutdown", api_control },  { "users", api_listing },     { "agents", api_listing },
     { "log", api_files },        { "blob", api_files },        { "upload", api_files },      { "download", api_files },
 };

@@ -98,16 +98,16 @@ static void undone(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 
 static void give_up(htc_gateway *gw, submission *s, htc_status status)
 {
-    key            keys[3] = { key_job(s->job->id), key_open(s->job->id), key_spec(s->job->id) };
-    htc_kv_request rq[3];
+    key            keys[4] = { key_job(s->job->id), key_open(s->job->id), key_spec(s->job->id), key_content(s->job->id) };
+    htc_kv_request rq[4];
     s->failed = status;
     if (!s->job->id) {
         given_up(gw, s, 1);
         return;
     }
-    for (int i = 0; i < 3; i++) /* some of it may be stored, and nobody shall find it */
+    for (int i = 0; i < 4; i++) /* some of it may be stored, and nobody shall find it */
         rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
-    gw_store(gw, rq, 3, undone, s);
+    gw_store(gw, rq, 4, undone, s);
 }
 
 static json_t *warnings_of(const job *j)
@@ -143,6 +143,7 @@ static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     }
     gw->submitting -= s->bytes;
     j->version = r->version;
+    htc_buf_free(&j->content);
     gw_job_add(gw, j);
     htc__log_with(&gw->env, HTC_LOG_INFO,
                   HTC__FIELDS(HTC__TEXT("user", j->user->name), HTC__NUMBER("job", j->id), HTC__NUMBER("tasks", j->count)),
@@ -166,13 +167,30 @@ static void numbered(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     if (!j->name[0])
         snprintf(j->name, sizeof j->name, "job-%llu", (unsigned long long)j->id);
     record_job_write(&gw->scratch, j);
-    key            open_key = key_open(j->id), spec_key = key_spec(j->id), job_key = key_job(j->id);
-    htc_kv_request rq[3] = {
-        { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") },
-        { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&spec_key), .value = htc_spec_bytes(j->spec) },
-        { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch) },
-    };
-    gw_store(gw, rq, 3, stored, s);
+    key            open_key = key_open(j->id), spec_key = key_spec(j->id), job_key = key_job(j->id), content_key = key_content(j->id);
+    size_t         n = 0;
+    htc_kv_request rq[4];
+    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") };
+    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&spec_key), .value = htc_spec_bytes(j->spec) };
+    if (j->content.len)
+        rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&content_key), .value = htc_buf_bytes(&j->content) };
+    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch) };
+    gw_store(gw, rq, n, stored, s);
+}
+
+static void draw_number(htc_gateway *gw, submission *s)
+{
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("g/job"), .delta = 1 }, numbered, s);
+}
+
+/* What it names is kept from now on: its list is written before the grace ends. */
+static void touched(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+{
+    (void)body;
+    if (status == HTC_OK)
+        draw_number(gw, ctx);
+    else
+        give_up(gw, ctx, status);
 }
 
 static int option_text(htc_gateway *gw, request *q, const char *name, char *out, size_t cap)
@@ -290,13 +308,22 @@ static void submit_new(htc_gateway *gw, request *q)
     snprintf(j->key, sizeof j->key, "%s", key_text ? key_text : "");
     if (key_text)
         gw_known_key_set(gw, j->user->name, j->key, 0);
+    htc_buf_init(&j->content, &gw->env, HTC_KV_VALUE_MAX);
+    gw_content_find(xml, &j->content);
+    if (j->content.status != HTC_OK) {
+        gw_break(gw, j->content.status, "noting what a job names");
+        return;
+    }
     json_object_del(q->body, "jsdl"); /* what was said of it is in the specification */
     submission *s = ctx_new(gw, sizeof *s);
     if (!s)
         return;
     *s = (submission){ .q = q, .job = j, .bytes = bytes };
     gw->submitting += bytes;
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("g/job"), .delta = 1 }, numbered, s);
+    if (j->content.len)
+        gw_call(gw, HTC_CALL_CONTENT_TOUCH, htc_buf_bytes(&j->content), touched, s);
+    else
+        draw_number(gw, s);
 }
 
 /* ---- a submission that is repeated ---- */

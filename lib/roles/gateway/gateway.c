@@ -28,6 +28,7 @@ static void defaults(htc_gateway_options *o)
     o->memory_wait_ns = or_default(o->memory_wait_ns, 60 * HTC_SECOND);
     o->tasks_max = o->tasks_max ? o->tasks_max : UINT64_C(1) << 40;
     o->idle_ns = or_default(o->idle_ns, 300 * HTC_SECOND);
+    o->content_grace_ns = or_default(o->content_grace_ns, 86400 * HTC_SECOND);
     o->token_life_ns = or_default(o->token_life_ns, 7 * 86400 * HTC_SECOND);
 }
 
@@ -64,6 +65,7 @@ static void destroy(void *self)
     gw_changing_free(gw);
     gw_removals_free(gw);
     gw_known_keys_free(gw);
+    htc_buf_free(&gw->marks);
     gw_pending_free(gw);
     for (size_t i = 0; i < gw->n_sites; i++)
         htc__free(&env, gw->sites[i].slots, gw->sites[i].cores * sizeof *gw->sites[i].slots);
@@ -331,6 +333,7 @@ static void run_time(htc_gateway *gw)
     if (gw->now >= gw->tick_at) {
         gw->tick_at = gw->now + gw->options.tick_ns;
         gw_tokens_sweep(gw);
+        gw_content_look(gw);
         gw_reallocate_soon(gw);
     }
     for (size_t i = 0; i < gw->n_sites; i++)

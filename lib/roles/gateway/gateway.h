@@ -8,6 +8,7 @@
  *   remove.c    jobs that are removed, however often it is interrupted
  *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
  *   memory.c    what tasks reserve, and who waits (pure)
+ *   content.c   what is uploaded, and what disk jobs hold
  *   submissions.c  keys under which a submission may be repeated
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
@@ -125,6 +126,7 @@ struct job {
     uint64_t  id;
     user     *user;
     htc_spec *spec;
+    htc_buf   content; /* while it is submitted: the hashes that its document names */
     uint64_t  count;
     char      name[128];
     double    time_limit_s; /* of submit; 0: the document's */
@@ -362,6 +364,9 @@ struct htc_gateway {
     removal            *removals, *removals_by_id; /* jobs that are removed; the first is worked on */
     uint8_t             removing;
     known_key          *known_keys;
+    htc_buf             marks; /* content that jobs name, as far as it is read */
+    htc_ns              content_at;
+    uint8_t             content_busy;
     htc_ns              remove_at; /* not before */
     uint64_t            last_tag, served, arrivals, drains;
     uint64_t            agent_ids, agent_ids_end; /* ids reserved in the store */
@@ -403,6 +408,7 @@ key key_result(uint64_t id, uint64_t index, uint32_t attempt);
 key key_results(uint64_t id);
 key key_agent(uint64_t id);
 key key_removal(uint64_t id);
+key key_content(uint64_t id);
 htc_bytes key_bytes(const key *k);
 
 void gw_break(htc_gateway *gw, htc_status status, const char *why);
@@ -547,6 +553,10 @@ void     gw_removal_found(htc_gateway *gw, const removal *read); /* recovered fr
 void     gw_removals_go(htc_gateway *gw);
 void     gw_removals_free(htc_gateway *gw);
 
+/* content.c */
+void gw_content_find(htc_bytes document, htc_buf *hashes); /* appended, sorted, each once */
+void gw_content_look(htc_gateway *gw);                     /* is it time to remove what no job names? */
+
 /* submissions.c */
 known_key *gw_known_key(const htc_gateway *gw, const char *user_name, const char *text); /* NULL: not known */
 void       gw_known_key_set(htc_gateway *gw, const char *user_name, const char *text, uint64_t id);
@@ -648,6 +658,8 @@ void api_results(htc_gateway *gw, request *q);
 void api_control(htc_gateway *gw, request *q); /* cancel, retry, rm, shutdown */
 void api_listing(htc_gateway *gw, request *q); /* users, agents, ping */
 void api_why(htc_gateway *gw, request *q);
+void api_du(htc_gateway *gw, request *q);
+void gw_request_add(htc_gateway *gw, request *q, uint64_t id); /* to the jobs that it is about */
 void api_files(htc_gateway *gw, request *q); /* log, blob, UPLOAD, DOWNLOAD */
 json_t *job_json(htc_gateway *gw, const job *j);
 /* Job id for this request: an open one from memory, another from its record (without a specification). It is held while

@@ -200,6 +200,7 @@ void gw_job_free(htc_gateway *gw, job *j)
     free_list(gw, &j->tail);
     htc_spec_destroy(j->spec);
     htc__free(&gw->env, j->health, j->n_health * sizeof *j->health);
+    htc_buf_free(&j->content);
     DL_DELETE2(gw->all_jobs, j, all_prev, all_next);
     htc__free(&gw->env, j, sizeof *j);
 }

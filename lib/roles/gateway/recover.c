@@ -218,6 +218,7 @@ static void job_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     char      owner[NAME_MAX_BYTES];
     if (r->status == HTC_ENOTFOUND) {
         uint64_t id = rec->ids[rec->at - 1];
+        gw_delete(gw, key_content(id));
         gw_delete(gw, key_spec(id)); /* its submission was not acknowledged */
         skip_job(gw, rec);
         return;

@@ -291,7 +291,7 @@ static void next_page(htc_gateway *gw, removal *m)
 
 static void delete_keys(htc_gateway *gw, removal *m, const key *keys, size_t n)
 {
-    htc_kv_request rq[2];
+    htc_kv_request rq[3];
     for (size_t i = 0; i < n; i++)
         rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
     gw_store(gw, rq, n, stored, m);
@@ -299,7 +299,7 @@ static void delete_keys(htc_gateway *gw, removal *m, const key *keys, size_t n)
 
 static void stage_begin(htc_gateway *gw, removal *m)
 {
-    key job_key = key_job(m->id), record_key = key_removal(m->id), rest[2] = { key_open(m->id), key_spec(m->id) };
+    key job_key = key_job(m->id), record_key = key_removal(m->id), rest[3] = { key_open(m->id), key_spec(m->id), key_content(m->id) };
     switch ((removal_stage)m->stage) {
     case REMOVE_MARK: write_record(gw, m); break;
     case REMOVE_HIDE: delete_keys(gw, m, &job_key, 1); break;
@@ -311,7 +311,7 @@ static void stage_begin(htc_gateway *gw, removal *m)
     case REMOVE_OUTPUTS: drop_outputs(gw, m); break;
     case REMOVE_RESULTS:
     case REMOVE_CHUNKS: next_page(gw, m); break;
-    case REMOVE_REST: delete_keys(gw, m, rest, 2); break;
+    case REMOVE_REST: delete_keys(gw, m, rest, 3); break;
     case REMOVE_RECORD: delete_keys(gw, m, &record_key, 1); break;
     }
 }

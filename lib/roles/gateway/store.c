@@ -94,6 +94,11 @@ key key_removal(uint64_t id)
     return make("d/%016llx", UP(id));
 }
 
+key key_content(uint64_t id)
+{
+    return make("b/%016llx", UP(id));
+}
+
 htc_bytes key_bytes(const key *k)
 {
     return (htc_bytes){ k->text, k->len };
