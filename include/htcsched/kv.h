@@ -275,7 +275,7 @@ HTC_API htc_ns htc_kv_client_deadline(const htc_kv_client *client);
  * @param[in,out] client  borrowed
  * @param[in,out] result  its size is the caller's; what it points to is lent until the next call of a function that takes the client and is not
  *                        const; untouched if there is none
- * @return 1: there was one; 0: none now; HTC_EINVAL (negative): a NULL, or result has no size
+ * @return 1: there was one; 0: none now, or there can be none: a pointer is NULL, or result has no size
  *
  * Cost: O(1), amortised.   Since: 0.1
  */

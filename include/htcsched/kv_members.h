@@ -3,7 +3,7 @@
  * @brief Who keeps a store: the answer to HTC_KV_MEMBERS, member by member and bucket by bucket.
  *
  *     htc_kv_request q = { .size = sizeof q, .op = HTC_KV_MEMBERS };
- *     htc_kv_result  r;
+ *     htc_kv_result  r = { .size = sizeof r };
  *     htc_kv_members all = { .size = sizeof all };
  *     htc_kv_member_shown m = { .size = sizeof m };
  *     if (htc_store_ask(store, &q, &r, &error) == HTC_OK && htc_kv_members_read(r.value, &all) == HTC_OK)

@@ -5,7 +5,7 @@
  *     htc_store *store;
  *     htc_store_open(&env, &(htc_store_options){ sizeof(htc_store_options), "redis://127.0.0.1:6379" }, &store, &error);
  *     htc_kv_request put = { .size = sizeof put, .op = HTC_KV_PUT, .key = htc_bytes_of("greeting"), .value = htc_bytes_of("hello") };
- *     htc_kv_result  result;
+ *     htc_kv_result  result = { .size = sizeof result };
  *     htc_store_ask(store, &put, &result, &error);
  *     printf("version %llu\n", (unsigned long long)result.version);
  *     htc_store_close(store);

@@ -612,7 +612,7 @@ static htc_status told(const htc__kv_answers *a, uint32_t op, htc_status status)
 int htc_kv_client_next(htc_kv_client *c, htc_kv_result *out)
 {
     if (!c || !htc__kv_result_fits(out))
-        return HTC_EINVAL;
+        return 0;
     if (c->lent && c->lent->told == c->lent->count)
         drop_lent(c);
     if (!c->lent) {
