@@ -24,6 +24,8 @@ typedef struct htc__cells_ops {
      * after one of the next inputs, so wait; HTC_ENOSPC: not as long as the disk is full; HTC_ETOOBIG: never. What is
      * made of several puts and drops asks this first, for none of them is taken back. NULL: there always is. */
     htc_status (*room)(const void *ctx, size_t bytes);
+    /* The same of what may take more of the disk than it gives back. NULL: room says it. */
+    htc_status (*room_to_grow)(const void *ctx, size_t bytes);
     /* Into the open batch. HTC_OK; HTC_ENOMEM, HTC_EFULL, and without room for it HTC_EBUSY, HTC_ENOSPC, HTC_ETOOBIG: as
      * it was. */
     htc_status (*put)(void *ctx, htc_bytes key, htc_bytes value);

@@ -238,7 +238,7 @@ static htc_status no_room(const htc_kv_server *s, const request *r)
         return HTC_EFULL;
     if (r->tried)
         return HTC_OK;
-    htc_status room = htc__kv_room(s, r->q.key.len, r->q.value.len);
+    htc_status room = (r->q.op == HTC_KV_DELETE || r->q.op >= HTC__KV_EXPIRE ? htc__kv_room : htc__kv_room_to_grow)(s, r->q.key.len, r->q.value.len);
     return room == HTC_EBUSY ? HTC_OK : room;
 }
 

@@ -75,7 +75,7 @@ size_t htc__kv_cluster_page(const htc_kv_server *s, size_t most)
 
 int htc__kv_holds_room(const htc_kv_server *s, size_t key, size_t value)
 {
-    return !htc__kv_full(s) && htc__kv_room(s, key, value) == HTC_OK;
+    return !htc__kv_full(s) && htc__kv_room_to_grow(s, key, value) == HTC_OK;
 }
 
 /* Of the list that all members were started with. */

@@ -169,11 +169,12 @@ static void free_late(htc_kv_server *s, htc__kv_late_reply *late)
     htc__free(&s->env, late, size);
 }
 
-/* What only looks needs no room: reads go on while a disk is full. */
+/* What only looks needs no room: reads go on while a disk is full, and so do deletions. */
 static int can_stage(const htc_kv_server *s, const htc__kv_ask *ask)
 {
+    int grows = ask->kind == HTC__KV_ACCEPT && !ask->cell.deleted;
     return ask->kind == HTC__KV_READ ||
-           (!htc__kv_full(s) && htc__kv_room(s, ask->key.len, ask->cell.value.len) == HTC_OK);
+           (!htc__kv_full(s) && (grows ? htc__kv_room_to_grow : htc__kv_room)(s, ask->key.len, ask->cell.value.len) == HTC_OK);
 }
 
 /* An ask that cannot be carried out now (no room, a damaged cell) is as if it had been lost: others may do without this owner. 1: it is held

@@ -448,7 +448,7 @@ static htc_status no_room(const htc_kv_server *s, const seeking *x, size_t held)
         return HTC_EBUSY;
     if (s->options.memory_max && x->q.op != HTC_KV_DELETE && s->cells.ops->used(s->cells.ctx) > s->options.memory_max)
         return HTC_EFULL;
-    return htc__kv_room(s, x->key.len, held + x->q.value.len);
+    return (x->q.op == HTC_KV_DELETE ? htc__kv_room : htc__kv_room_to_grow)(s, x->key.len, held + x->q.value.len);
 }
 
 /* Nothing leaves before it is stored here: its number must never be used again. */

@@ -140,6 +140,13 @@ static htc_status log_room(const void *ctx, size_t length)
     return l->spare_status == HTC_ENOSPC ? HTC_ENOSPC : HTC_EBUSY;
 }
 
+/* The same of what may make the table longer: room that is set aside is not for it, and more is before it is longer. */
+static htc_status log_room_to_grow(const void *ctx, size_t length)
+{
+    htc_status status = log_room(ctx, length);
+    return status == HTC_OK ? htc__wal_may_grow(ctx, length) : status;
+}
+
 /* Room for one more record, before anything is changed. */
 static htc_status log_admit(const htc__wal *l, htc_bytes key, htc_bytes value)
 {
@@ -290,9 +297,7 @@ static htc_status frame_write(htc__wal *l, int begins, htc_output *out)
     }
     if (begins) {
         htc__wal_segment_add(l, number, l->sequence + 1); /* there is room for it */
-        l->spare = 0;
-        l->spare_at = 0;
-        l->spare_status = HTC_OK;
+        htc__wal_spare_used(l);
         l->offset = 0;
         l->length = l->options.segment_bytes;
     }
@@ -396,13 +401,26 @@ static htc_status on_synced(htc__wal *l, htc_status status)
     return HTC_OK;
 }
 
+static htc_status too_small(htc__wal *l)
+{
+    char text[160];
+    snprintf(text, sizeof text, "the disk is too small: two segments of %llu KiB have to fit, one to write and one to delete with when it is full",
+             (unsigned long long)(l->options.segment_bytes >> 10));
+    return htc__wal_fail(l, HTC_ENOSPC, "log", text);
+}
+
 static htc_status on_spare(htc__wal *l, htc_status status)
 {
     l->spare_status = status == HTC_EEXISTS ? HTC_OK : status;
+    if (l->state == LOG_SPARING && l->segments_count == 0 && status == HTC_ENOSPC)
+        return too_small(l);
+    htc__wal_say_full(l, status);
     if (status == HTC_OK || status == HTC_EEXISTS) {
         if (status == HTC_OK) {
-            l->spare = l->next_number;
+            status = htc__wal_segment_made(l, l->next_number);
             l->copy_at = l->copy_at == HTC_NEVER ? l->now : l->copy_at;
+            if (status != HTC_OK)
+                return status;
         }
         l->next_number++;
         l->spare_at = l->now;
@@ -411,7 +429,8 @@ static htc_status on_spare(htc__wal *l, htc_status status)
     } else {
         return fail_at(l, l->next_number, "it cannot be made");
     }
-    if (l->state == LOG_SPARING)
+    /* A new log is not ready before it is known to fit the disk. */
+    if (l->state == LOG_SPARING && (l->segments_count || l->reserve_n || l->spare_status != HTC_OK))
         l->state = LOG_READY;
     return HTC_OK;
 }
@@ -429,8 +448,10 @@ static htc_status on_answer(htc__wal *l, log_call call, const htc_input *in, htc
         htc_status status = htc__wal_super_answer(l, in->status, out);
         return status == HTC_AGAIN ? HTC_OK : status;
     }
-    case LOG_CREATE:
-        return on_spare(l, in->status);
+    case LOG_CREATE: {
+        htc_status status = on_spare(l, in->status);
+        return status == HTC_OK && l->state == LOG_SPARING ? htc__wal_segment_ask(l, out) : status;
+    }
     case LOG_REMOVE:
         if (in->status != HTC_OK && in->status != HTC_ENOTFOUND)
             return htc__wal_fail(l, HTC_EIO, "log", "a segment cannot be removed");
@@ -466,15 +487,8 @@ static htc_status tend(htc__wal *l, htc_output *out)
     htc_status status = HTC_OK;
     if (l->ending)
         return HTC_OK;
-    if (!l->spare && !l->tags[LOG_CREATE] && l->now >= l->spare_at) {
-        char name[HTC__LOG_NAME];
-        htc__log_segment_name(l->next_number, name);
-        status =
-            htc__wal_ask(l, LOG_CREATE,
-                         &(htc_disk_request){
-                             .op = HTC_DISK_CREATE, .name = htc_bytes_of(name), .length = l->options.segment_bytes },
-                         out);
-    }
+    if (htc__wal_wants_segment(l) && !l->tags[LOG_CREATE] && l->now >= l->spare_at)
+        status = htc__wal_segment_ask(l, out);
     int copied = l->copy_done && l->copy_done <= l->written && l->synced < l->copy_done;
     if (status == HTC_OK && !l->tags[LOG_SYNC] && l->segments_count && l->synced < l->written &&
         (l->now >= l->sync_at || copied || l->held_back))
@@ -521,7 +535,7 @@ static htc_ns log_deadline(const void *ctx)
     htc_ns          at = l->tags[LOG_SYNC] ? HTC_NEVER : l->sync_at;
     if (l->state != LOG_READY || l->ending)
         return HTC_NEVER;
-    if (!l->spare && !l->tags[LOG_CREATE] && l->spare_at < at)
+    if (htc__wal_wants_segment(l) && !l->tags[LOG_CREATE] && l->spare_at < at)
         at = l->spare_at;
     if (l->copying && !l->flying && !l->held_back && l->copy_at < at)
         at = l->copy_at;
@@ -566,6 +580,7 @@ static void log_destroy(void *ctx)
     htc__heap_free(&l->heap);
     htc_buf_free(&l->frame);
     htc__free(&env, l->segments, l->segments_cap * sizeof *l->segments);
+    htc__free(&env, l->reserve, l->reserve_cap * sizeof *l->reserve);
     htc__free(&env, l, sizeof *l);
 }
 
@@ -574,6 +589,7 @@ htc_status htc__log_create(const htc_env *env, const htc__log_options *options, 
     static const htc__cells_ops ops = {
         .get = log_get,
         .room = log_room,
+        .room_to_grow = log_room_to_grow,
         .put = log_put,
         .drop = log_drop,
         .scan = log_scan,

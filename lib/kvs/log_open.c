@@ -172,14 +172,6 @@ static htc_status reading_done(htc__wal *l, htc_output *out)
     return sync_next(l, out);
 }
 
-static htc_status ask_spare(htc__wal *l, htc_output *out)
-{
-    char name[HTC__LOG_NAME];
-    htc__log_segment_name(l->next_number, name);
-    htc_disk_request q = { .op = HTC_DISK_CREATE, .name = htc_bytes_of(name), .length = l->options.segment_bytes };
-    return htc__wal_ask(l, LOG_CREATE, &q, out);
-}
-
 /* Segments before the first and behind the end are not of the log: the first were about to be removed, the others were spare, or
  * hold what was never durable. None may ever be taken for a part of it. Not before both superblocks are written: one that is older may
  * begin with a segment that goes, and the newer one, if the process before was killed, need not have been durable. */
@@ -198,7 +190,7 @@ static htc_status clear_next(htc__wal *l, htc_output *out)
     }
     htc__log_reader_free(r);
     l->state = LOG_SPARING;
-    return ask_spare(l, out);
+    return htc__wal_segment_ask(l, out);
 }
 
 htc_status htc__wal_open_answer(htc__wal *l, log_call call, htc_status status, htc_bytes body, htc_output *out)

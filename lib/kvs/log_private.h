@@ -61,6 +61,10 @@ typedef struct htc__wal {
     uint64_t     spare;        /* made and empty; 0: none */
     htc_ns       spare_at;     /* when to try again */
     htc_status   spare_status; /* of the last try */
+    uint64_t    *reserve;      /* made and empty as well, behind it: log_reserve.c */
+    size_t       reserve_n, reserve_cap;
+    int          set_aside; /* it has been enough: before, after an opening, nobody waits for it */
+    int          full;      /* that the disk is, was said */
 
     uint64_t sequence; /* of the last frame */
     uint64_t last_sum;
@@ -98,5 +102,17 @@ htc_status htc__wal_segment_add(htc__wal *l, uint64_t number, uint64_t first_seq
 void       htc__wal_copy_piece(htc__wal *l);
 htc_status htc__wal_copy_step(htc__wal *l, htc_output *out);
 uint64_t   htc__wal_room(const htc__wal *l);
+
+/* log_reserve.c */
+int        htc__wal_wants_segment(const htc__wal *l); /* one more is to be made */
+htc_status htc__wal_segment_ask(htc__wal *l, htc_output *out);
+htc_status htc__wal_segment_made(htc__wal *l, uint64_t number);
+void       htc__wal_spare_used(htc__wal *l); /* the log goes on in it: the next one is the spare */
+htc_status htc__wal_may_grow(const htc__wal *l, uint64_t bytes); /* HTC_OK; HTC_EBUSY: room is being set aside; HTC_ENOSPC */
+uint64_t   htc__wal_piece_bytes(const htc__wal *l); /* of the table, copied with a batch */
+int        htc__wal_is_scarce(const htc__wal *l); /* the disk has no room for what is to be set aside */
+int        htc__wal_copy_frees(const htc__wal *l); /* a copy has room, and leaves more of it */
+uint64_t   htc__wal_table_bytes(const htc__wal *l); /* as a copy */
+void       htc__wal_say_full(htc__wal *l, htc_status status); /* after each try to make one */
 
 #endif

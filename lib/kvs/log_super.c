@@ -53,9 +53,8 @@ htc_status htc__wal_super_answer(htc__wal *l, htc_status status, htc_output *out
 /* ---------------------------------------------------------------- copying */
 
 #define PIECE_MAX   ((uint64_t)256 << 10)
-#define RECORD_EACH 18
 
-static uint64_t piece_bytes(const htc__wal *l)
+uint64_t htc__wal_piece_bytes(const htc__wal *l)
 {
     uint64_t eighth = l->options.segment_bytes / 8;
     return eighth < PIECE_MAX ? eighth : PIECE_MAX;
@@ -69,15 +68,15 @@ static int leaves_damage(const htc__wal *l)
 
 static int copy_wanted(const htc__wal *l)
 {
-    uint64_t table = l->heap.live + RECORD_EACH * (htc__heap_count(&l->heap) + l->heap.lost);
+    uint64_t table = htc__wal_table_bytes(l);
     uint64_t log = l->segments_count * l->options.segment_bytes;
     if (l->damaged)
         return leaves_damage(l);
     if (l->segments_count < 2)
         return 0;
-    /* A disk without room for a spare is reason enough, if old segments can be had for it. */
-    if (!l->spare && l->spare_status == HTC_ENOSPC)
-        return table + 2 * piece_bytes(l) < htc__wal_room(l);
+    /* A disk without room is reason enough, if old segments can be had for it. */
+    if (htc__wal_is_scarce(l))
+        return htc__wal_copy_frees(l);
     return log > l->options.ratio * table + 2 * l->options.segment_bytes;
 }
 
@@ -128,7 +127,7 @@ void htc__wal_copy_piece(htc__wal *l)
     }
     if (!l->copying)
         return;
-    uint64_t changes = l->frame.len - LOG_FRONT, piece = 2 * changes < piece_bytes(l) ? piece_bytes(l) : 2 * changes;
+    uint64_t changes = l->frame.len - LOG_FRONT, piece = 2 * changes < htc__wal_piece_bytes(l) ? htc__wal_piece_bytes(l) : 2 * changes;
     copier   c = { .log = l, .until = changes + piece, .room = htc__wal_room(l) };
     htc__heap_walk_tops(&l->heap, l->copy_from, UINT64_MAX, copy_record, &c);
     if (c.stopped) {

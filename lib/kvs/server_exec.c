@@ -28,7 +28,7 @@ static htc_status refused(const execution *x, const htc__kv_cell *from, const ht
         return HTC_ENOTFOUND;
     if (s->options.memory_max && grows(from, to) && s->cells.ops->used(s->cells.ctx) > s->options.memory_max)
         return HTC_EFULL;
-    return htc__kv_room(s, x->q->key.len, to->value.len);
+    return (to->deleted ? htc__kv_room : htc__kv_room_to_grow)(s, x->q->key.len, to->value.len);
 }
 
 static htc_status change(execution *x)

@@ -56,16 +56,26 @@ int htc__kv_may_commit(const htc_kv_server *s)
 #define CELL_MAX  1024
 #define CLOSE_MAX 2048
 
-htc_status htc__kv_room_of(const htc_kv_server *s, size_t changes, size_t keys, size_t values)
+/* For each the cell, its lease before and now, its end, its place in the queue of tombstones. */
+static size_t bytes_of(size_t changes, size_t keys, size_t values)
 {
-    if (!s->cells.ops->room)
-        return HTC_OK;
-    /* For each the cell, its lease before and now, its end, its place in the queue of tombstones. */
     size_t bare = htc__cells_cost(1, CELL_MAX) + 4 * htc__cells_cost(9, 0);
-    return s->cells.ops->room(s->cells.ctx, CLOSE_MAX + changes * bare + 9 * keys + values);
+    return CLOSE_MAX + changes * bare + 9 * keys + values;
 }
 
 htc_status htc__kv_room(const htc_kv_server *s, size_t key, size_t value)
+{
+    return s->cells.ops->room ? s->cells.ops->room(s->cells.ctx, bytes_of(1, key, value)) : HTC_OK;
+}
+
+htc_status htc__kv_room_of(const htc_kv_server *s, size_t changes, size_t keys, size_t values)
+{
+    const htc__cells_ops *ops = s->cells.ops;
+    size_t                bytes = bytes_of(changes, keys, values);
+    return ops->room_to_grow ? ops->room_to_grow(s->cells.ctx, bytes) : ops->room ? ops->room(s->cells.ctx, bytes) : HTC_OK;
+}
+
+htc_status htc__kv_room_to_grow(const htc_kv_server *s, size_t key, size_t value)
 {
     return htc__kv_room_of(s, 1, key, value);
 }

@@ -375,6 +375,7 @@ static size_t full_disk(uint64_t seed)
                              .value = { c.value.data, c.op == HTC_KV_DELETE ? 0 : c.value.len } };
         htc_kv_result  got = ask(&r, q);
         HOLDS(got.status == HTC_OK || got.status == HTC_ENOSPC || (got.status == HTC_ENOTFOUND && c.op == HTC_KV_DELETE));
+        HOLDS(got.status != HTC_ENOSPC || c.op != HTC_KV_DELETE); /* it gives room back */
         if (got.status == HTC_OK)
             apply(&r.keys[c.key], &c);
         r.refused += got.status == HTC_ENOSPC;

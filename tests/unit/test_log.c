@@ -377,6 +377,79 @@ Test(log, a_full_disk_refuses_changes_and_goes_on)
     free(r);
 }
 
+/* As a server asks: what may grow is refused where the disk is full, a deletion never is. Answers how often the first was. */
+static size_t churn(rig *r, int changes)
+{
+    size_t refused = 0;
+    for (int i = 0; i < changes; i++) {
+        char       text[8];
+        uint8_t    value[2000];
+        size_t     k = htc_rng_below(&r->rng, KEYS), n = 500 + htc_rng_below(&r->rng, 1500);
+        htc_bytes  key = key_of(k, text);
+        int        drop = htc_rng_below(&r->rng, 3) == 0;
+        htc_status status;
+        memset(value, (int)k, sizeof value);
+        while ((status = drop ? r->cells.ops->room(r->cells.ctx, htc__cells_cost(key.len, 0))
+                              : r->cells.ops->room_to_grow(r->cells.ctx, htc__cells_cost(key.len, n))) == HTC_EBUSY) {
+            r->now += HTC_MS;
+            input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
+            pump(r);
+        }
+        HOLDS(status == HTC_OK || (status == HTC_ENOSPC && !drop));
+        refused += status == HTC_ENOSPC;
+        if (status == HTC_OK)
+            HOLDS((drop ? r->cells.ops->drop(r->cells.ctx, key) : r->cells.ops->put(r->cells.ctx, key, (htc_bytes){ value, n })) == HTC_OK);
+        HOLDS(r->cells.ops->commit(r->cells.ctx, r->out) == HTC_OK);
+        log_disk_take(&r->disk, r->out);
+        pump(r);
+        r->now += HTC_SECOND / 4; /* it tries again after a second */
+        input(r, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
+        pump(r);
+        HOLDS(r->status == HTC_OK);
+    }
+    return refused;
+}
+
+/* Room is set aside for what gives room back: a disk full of live data takes deletions, and the log is copied with it. */
+Test(log, a_full_disk_takes_deletions)
+{
+    rig   *r = malloc(sizeof *r);
+    size_t refused = 0;
+    PROPERTY(rng, 100)
+    {
+        rig_init(r, htc_rng_next(&rng), HTC__LOG_SYNC);
+        r->disk.room = 2 * 512 + 8192 * (4 + htc_rng_below(&rng, 8));
+        begin(r);
+        refused += churn(r, 300);
+        stop(r);
+        r->ready = 0;
+        HOLDS(start(r) == HTC_OK && r->ready);
+        refused += churn(r, 100);
+        stop(r);
+        rig_free(r);
+    }
+    cr_expect(refused > 50 || getenv("HTC_TEST_SEED"), "the disk was full %zu times", refused);
+    free(r);
+}
+
+/* One segment to write and one to delete with: a disk without room for them is named at the start, not by the first change. */
+Test(log, the_smallest_disk_is_named_at_the_start)
+{
+    for (uint64_t segments = 0; segments < 4; segments++) {
+        rig *r = malloc(sizeof *r);
+        rig_init(r, 5, HTC__LOG_SYNC);
+        r->disk.room = 2 * 512 + 8192 * segments;
+        htc_status status = start(r);
+        if (segments < 2)
+            cr_expect(status == HTC_ENOSPC && !r->ready && r->problems == 1, "%lu segments", segments);
+        else
+            cr_expect(status == HTC_OK && r->ready && r->problems == 0, "%lu segments", segments);
+        stop(r);
+        rig_free(r);
+        free(r);
+    }
+}
+
 /* However long it lives, what is read at the next opening stays a multiple of what is kept. */
 Test(log, the_log_stays_bounded)
 {
