@@ -84,7 +84,7 @@ static void fuzz_thief(htc_reader *r)
         if (what % 4 == 0)
             htc_steal_nudge(&t, now);
         else if (what % 4 == 1) {
-            CHECK(htc_steal_settle(&t, &o, now, what & 4) == (asking ? HTC_OK : HTC_EINVAL));
+            CHECK(htc_steal_settle(&t, &o, now, (self + 1) % n == self ? HTC_STEAL_NOBODY : (self + 1) % n, what & 4) == (asking ? HTC_OK : HTC_EINVAL));
             asking = 0;
         } else {
             uint32_t   cap = what % 4 == 2 ? 1 : CAP;

@@ -22,22 +22,23 @@ int main(void)
         htc_steal_start(WORKERS, w, 0, &thief[w]);
     for (htc_ns now = 0; now < 10 * HTC_MS; now += HTC_MS)
         for (uint32_t w = 0; w < WORKERS; w++) {
-            uint32_t whom[WORKERS], n, victim;
+            uint32_t whom[WORKERS], n, at, victim = HTC_STEAL_NOBODY;
             uint64_t load[WORKERS], got = 0;
             /* Only an idle worker looks for work, and only when its last failure is long enough ago. */
             if (waiting[w] > 0 || htc_steal_ask(&thief[w], &options, now, &rng, WORKERS, whom, &n) != HTC_OK)
                 continue;
             for (uint32_t i = 0; i < n; i++)
                 load[i] = waiting[whom[i]]; /* a message to each, all at once */
-            if (htc_steal_victim(load, n, &victim) == HTC_OK) {
-                htc_steal_give(&options, load[victim], 0, &got); /* the victim decides how many */
-                waiting[whom[victim]] -= got;
+            if (htc_steal_victim(load, n, &at) == HTC_OK) {
+                victim = whom[at];
+                htc_steal_give(&options, load[at], 0, &got); /* the victim decides how many */
+                waiting[victim] -= got;
                 waiting[w] += got;
                 printf("%llu ms: %u asks %u and takes %llu from %u\n", (unsigned long long)(now / HTC_MS), w, n,
-                       (unsigned long long)got, whom[victim]);
+                       (unsigned long long)got, victim);
             } else
                 printf("%llu ms: %u asks %u, nobody has any\n", (unsigned long long)(now / HTC_MS), w, n);
-            htc_steal_settle(&thief[w], &options, now, got);
+            htc_steal_settle(&thief[w], &options, now, victim, got);
         }
     htc_registry_destroy(registry);
     return 0;

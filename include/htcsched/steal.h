@@ -188,21 +188,25 @@ typedef struct htc_steal_view {
 
 /**
  * A way to steal. Fill one in, register it, and it can be chosen by name wherever a built-in one can. Its functions
- * keep to what the library itself keeps to: no clock, no state but rng and what ctx points to.
+ * keep to what the library itself keeps to: no clock, no state but rng and what ctx points to. Inside them
+ * htc_steal_ask and htc_steal_settle of the same thief are HTC_EINVAL, and htc_steal_nudge does nothing.
  */
 typedef struct htc_steal_policy {
     size_t      size; /**< sizeof(htc_steal_policy) */
     const char *name; /**< kept; as htc_registry_add wants it */
-    const void *ctx;  /**< handed to each of the functions */
+    void       *ctx;  /**< kept; handed to each of the functions; thieves that share a policy share it */
     /** Whom to ask: write at most cap distinct numbers below n other than self, the preferred first, and how many. An
      *  error ends the round before it began. Not NULL. */
-    htc_status (*choose)(const void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
+    htc_status (*choose)(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
                          uint32_t *count);
     /** How long to wait after a round that brought nothing, view->failures counting it; HTC_NEVER: until a nudge.
      *  NULL: doubling up to the ceiling. */
-    htc_ns (*wait)(const void *ctx, const htc_steal_view *view);
+    htc_ns (*wait)(void *ctx, const htc_steal_view *view);
     /** How many of the waiting tasks a victim with idle slots gives away. NULL: htc_steal_amount by options->amount. */
-    uint64_t (*amount)(const void *ctx, const htc_steal_options *options, uint64_t waiting, uint64_t idle);
+    uint64_t (*amount)(void *ctx, const htc_steal_options *options, uint64_t waiting, uint64_t idle);
+    /** A round is over: what it brought, and from whom, as htc_steal_settle was told. view->failures counts it already;
+     *  wait is called afterwards, if the round brought nothing. NULL: the policy does not learn. */
+    void (*settled)(void *ctx, const htc_steal_view *view, uint32_t victim, uint64_t got);
 } htc_steal_policy;
 
 /** How a group steals. Every field's zero is its default; the built-in policies say which fields they look at. */
@@ -225,6 +229,9 @@ typedef enum htc_steal_ceiling {
     HTC_STEAL_STOP = 0, /**< it asks nobody until it is nudged: idle workers do not choke the end of a run */
     HTC_STEAL_GO_ON     /**< it goes on at the ceiling: for groups where a nudge may be lost */
 } htc_steal_ceiling;
+
+/** htc_steal_settle: no worker was robbed in this round. */
+#define HTC_STEAL_NOBODY UINT32_MAX
 
 /** Options with every default. */
 #define HTC_STEAL_OPTIONS_INIT { sizeof(htc_steal_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0 } }
@@ -278,7 +285,8 @@ typedef struct htc_steal_thief {
     uint32_t n;        /**< size of the group */
     uint32_t self;     /**< the worker's number */
     uint32_t failures; /**< rounds in a row that brought nothing */
-    uint32_t round;    /**< 0: none is under way; 1: one is; 2: one is, and a nudge came meanwhile */
+    uint32_t round;    /**< 0: none is under way; 1: one is; 2: one is, and a nudge came meanwhile; from 4 on: its policy
+                            is being asked */
 } htc_steal_thief;
 
 /**
@@ -318,7 +326,7 @@ HTC_API htc_ns htc_steal_due(const htc_steal_thief *thief);
  * @param[out]    out      numbers of other workers, the preferred first; unspecified unless HTC_OK
  * @param[out]    count    how many; untouched unless HTC_OK
  * @return HTC_OK; HTC_AGAIN if it is not due, a round is under way, or there is nobody to ask (it rests until a nudge);
- *         HTC_EINVAL if a pointer is NULL, cap is 0, options do not fit each other or the group, or the policy answered
+ *         HTC_EINVAL if a pointer is NULL, cap is 0, the thief's policy is being asked, options do not fit each other or the group, or the policy answered
  *         something out of range; HTC_EABI; what the policy's choose answers
  *
  * Cost: what choose costs; the built-in ones O(neighbours) expected.   Since: 0.2
@@ -336,17 +344,21 @@ HTC_API htc_status htc_steal_ask(htc_steal_thief *thief, const htc_steal_options
  * @param[in,out] thief    as it was on failure
  * @param[in]     options  borrowed; NULL: every default
  * @param[in]     now      the caller's clock
+ * @param[in]     victim   the number of the worker that was robbed, not its place among those that were asked; or
+ *                         HTC_STEAL_NOBODY
  * @param[in]     got      tasks that arrived; 0: nobody had any, or they did not arrive
- * @return HTC_OK; HTC_EINVAL if thief is NULL, options do not fit, or no round is under way; HTC_EABI
+ * @return HTC_OK; HTC_EINVAL if thief is NULL, options do not fit, no round is under way, or victim is no other worker of
+ *         the group, or nobody although tasks arrived; HTC_EABI
  *
- * Cost: O(1), unless the policy has its own wait.   Since: 0.2
+ * Cost: O(1), unless the policy has its own wait or settled.   Since: 0.2
  */
-HTC_API htc_status htc_steal_settle(htc_steal_thief *thief, const htc_steal_options *options, htc_ns now, uint64_t got);
+HTC_API htc_status htc_steal_settle(htc_steal_thief *thief, const htc_steal_options *options, htc_ns now, uint32_t victim,
+                                    uint64_t got);
 
 /**
  * There is work somewhere again: a resting thief may ask at once, and waits begin anew.
  *
- * @param[in,out] thief  NULL is fine
+ * @param[in,out] thief  as it was while its policy is being asked; NULL is fine
  * @param[in]     now    the caller's clock
  *
  * Cost: O(1).   Since: 0.2

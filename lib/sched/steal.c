@@ -1,4 +1,5 @@
 /* Adaptive work stealing (MATRIX, Algorithm 2): the rules of number, and one thief's rounds. */
+#include <stddef.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -7,8 +8,8 @@
 #define POLL_NS     HTC_MS
 #define POLL_NS_MAX (50 * HTC_SECOND)
 
-/* thief->round */
-enum { NO_ROUND, ROUND, ROUND_NUDGED };
+/* thief->round; while the policy is being asked ASKING stands beside it. */
+enum { NO_ROUND, ROUND, ROUND_NUDGED, ASKING = 4 };
 
 static const char *const rule_names[] = { NULL, "one", "two", "log2", "sqrt", "half" };
 #define RULES (sizeof rule_names / sizeof *rule_names)
@@ -156,8 +157,15 @@ void htc_steal_options_init(htc_steal_options *options, size_t size)
     htc__options_init(options, size);
 }
 
-/* Defaults filled in and checked. */
-static htc_status settings(const htc_steal_options *in, htc_steal_options *out)
+htc_status htc__steal_policy_copy(const htc_steal_policy *in, htc_steal_policy *out)
+{
+    *out = (htc_steal_policy){ .size = 0 };
+    htc_status status = htc__options_copy(out, sizeof *out, in, in->size, offsetof(htc_steal_policy, settled));
+    return status == HTC_OK && !out->choose ? HTC_EINVAL : status;
+}
+
+/* Defaults filled in and checked; the policy as this version knows it. */
+static htc_status settings(const htc_steal_options *in, htc_steal_options *out, htc_steal_policy *policy)
 {
     *out = (htc_steal_options)HTC_STEAL_OPTIONS_INIT;
     htc_status status = htc__options_copy(out, sizeof *out, in, in ? in->size : 0, sizeof in->size);
@@ -174,10 +182,9 @@ static htc_status settings(const htc_steal_options *in, htc_steal_options *out)
         out->degree = HTC_STEAL_SQRT;
     if (out->amount == HTC_STEAL_BY_DEFAULT)
         out->amount = HTC_STEAL_HALF;
-    if (out->at_ceiling > HTC_STEAL_GO_ON || out->degree >= RULES || out->amount >= RULES || out->shape.wrap > 1 ||
-        out->policy->size < sizeof *out->policy || !out->policy->choose)
+    if (out->at_ceiling > HTC_STEAL_GO_ON || out->degree >= RULES || out->amount >= RULES || out->shape.wrap > 1)
         return HTC_EINVAL;
-    return HTC_OK;
+    return htc__steal_policy_copy(out->policy, policy);
 }
 
 htc_status htc_steal_start(uint32_t n, uint32_t self, htc_ns now, htc_steal_thief *thief)
@@ -191,6 +198,11 @@ htc_status htc_steal_start(uint32_t n, uint32_t self, htc_ns now, htc_steal_thie
 htc_ns htc_steal_due(const htc_steal_thief *thief)
 {
     return thief && thief->round == NO_ROUND ? thief->due_ns : HTC_NEVER;
+}
+
+static htc_steal_view view_of(const htc_steal_thief *thief, const htc_steal_options *o)
+{
+    return (htc_steal_view){ o, thief->n, thief->self, thief->failures };
 }
 
 /* A policy may be anybody's: what it answers is looked at before a question is sent to nobody. */
@@ -208,17 +220,20 @@ htc_status htc_steal_ask(htc_steal_thief *thief, const htc_steal_options *option
                          uint32_t cap, uint32_t *out, uint32_t *count)
 {
     htc_steal_options o;
+    htc_steal_policy  policy;
     uint32_t          n = 0;
-    if (!thief || !rng || cap == 0 || !out || !count || thief->self >= thief->n)
+    if (!thief || !rng || cap == 0 || !out || !count || thief->self >= thief->n || thief->round & ASKING)
         return HTC_EINVAL;
-    htc_status status = settings(options, &o);
+    htc_status status = settings(options, &o, &policy);
     if (status != HTC_OK)
         return status;
     if (thief->round != NO_ROUND || now < thief->due_ns || thief->due_ns == HTC_NEVER)
         return HTC_AGAIN;
     if (thief->n > 1) {
-        htc_steal_view view = { &o, thief->n, thief->self, thief->failures };
-        status = o.policy->choose(o.policy->ctx, &view, rng, cap, out, &n);
+        htc_steal_view view = view_of(thief, &o);
+        thief->round |= ASKING;
+        status = policy.choose(policy.ctx, &view, rng, cap, out, &n);
+        thief->round &= ~(uint32_t)ASKING;
         if (status != HTC_OK)
             return status;
         if (!are_others(thief, cap, out, n))
@@ -243,31 +258,42 @@ htc_ns htc__steal_wait(const htc_steal_options *o, uint32_t failures)
     return o->at_ceiling == HTC_STEAL_GO_ON ? o->poll_ns_max : HTC_NEVER;
 }
 
-htc_status htc_steal_settle(htc_steal_thief *thief, const htc_steal_options *options, htc_ns now, uint64_t got)
+/* Nobody, or another worker of the group. */
+static int may_be_victim(const htc_steal_thief *thief, uint32_t victim, uint64_t got)
+{
+    return victim == HTC_STEAL_NOBODY ? got == 0 : victim < thief->n && victim != thief->self;
+}
+
+htc_status htc_steal_settle(htc_steal_thief *thief, const htc_steal_options *options, htc_ns now, uint32_t victim,
+                            uint64_t got)
 {
     htc_steal_options o;
-    if (!thief || thief->round == NO_ROUND)
+    htc_steal_policy  policy;
+    if (!thief || thief->round == NO_ROUND || thief->round & ASKING || !may_be_victim(thief, victim, got))
         return HTC_EINVAL;
-    htc_status status = settings(options, &o);
+    htc_status status = settings(options, &o, &policy);
     if (status != HTC_OK)
         return status;
-    if (got > 0 || thief->round == ROUND_NUDGED) {
+    int    at_once = got > 0 || thief->round == ROUND_NUDGED;
+    htc_ns wait = 0;
+    if (at_once)
         thief->failures = 0;
-        thief->due_ns = now;
-    } else {
-        if (thief->failures < UINT32_MAX)
-            thief->failures++;
-        htc_steal_view view = { &o, thief->n, thief->self, thief->failures };
-        htc_ns wait = o.policy->wait ? o.policy->wait(o.policy->ctx, &view) : htc__steal_wait(&o, thief->failures);
-        thief->due_ns = wait < HTC_NEVER - now ? now + wait : HTC_NEVER;
-    }
+    else if (thief->failures < UINT32_MAX)
+        thief->failures++;
+    htc_steal_view view = view_of(thief, &o);
+    thief->round |= ASKING;
+    if (policy.settled)
+        policy.settled(policy.ctx, &view, victim, got);
+    if (!at_once)
+        wait = policy.wait ? policy.wait(policy.ctx, &view) : htc__steal_wait(&o, thief->failures);
+    thief->due_ns = wait < HTC_NEVER - now ? now + wait : HTC_NEVER;
     thief->round = NO_ROUND;
     return HTC_OK;
 }
 
 void htc_steal_nudge(htc_steal_thief *thief, htc_ns now)
 {
-    if (!thief)
+    if (!thief || thief->round & ASKING)
         return;
     if (thief->round != NO_ROUND) {
         thief->round = ROUND_NUDGED;
@@ -280,13 +306,14 @@ void htc_steal_nudge(htc_steal_thief *thief, htc_ns now)
 htc_status htc_steal_give(const htc_steal_options *options, uint64_t waiting, uint64_t idle, uint64_t *amount)
 {
     htc_steal_options o;
+    htc_steal_policy  policy;
     if (!amount)
         return HTC_EINVAL;
-    htc_status status = settings(options, &o);
+    htc_status status = settings(options, &o, &policy);
     if (status != HTC_OK)
         return status;
-    uint64_t wanted = o.policy->amount ? o.policy->amount(o.policy->ctx, &o, waiting, idle)
-                                       : htc_steal_amount(o.amount, waiting, idle);
+    uint64_t wanted =
+        policy.amount ? policy.amount(policy.ctx, &o, waiting, idle) : htc_steal_amount(o.amount, waiting, idle);
     *amount = wanted < waiting ? wanted : waiting;
     return HTC_OK;
 }

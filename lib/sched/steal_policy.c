@@ -12,17 +12,34 @@ uint32_t htc__steal_degree(const htc_steal_options *options, uint32_t n)
     return options->neighbours ? less(options->neighbours, n - 1) : htc_steal_neighbours(options->degree, n);
 }
 
-/* ctx is the htc_steal_rule, or NULL: as options say. */
-static htc_status choose_random(const void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
-                                uint32_t *count)
+static htc_status draw(const htc_steal_view *view, htc_rng *rng, uint32_t k, uint32_t cap, uint32_t *out,
+                       uint32_t *count)
 {
-    const uint32_t *rule = ctx;
-    uint32_t        k = rule ? htc_steal_neighbours(*rule, view->n) : htc__steal_degree(view->options, view->n);
     *count = less(k, cap);
     return htc_steal_pick(rng, view->n, view->self, *count, out);
 }
 
-static htc_status choose_static(const void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
+static htc_status choose_random(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
+                                uint32_t *count)
+{
+    (void)ctx;
+    return draw(view, rng, htc__steal_degree(view->options, view->n), cap, out, count);
+}
+
+/* As many as a rule says, whatever options say. */
+#define CHOOSE_BY(rule_name, rule)                                                                                     \
+    static htc_status choose_##rule_name(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap,            \
+                                         uint32_t *out, uint32_t *count)                                               \
+    {                                                                                                                  \
+        (void)ctx;                                                                                                     \
+        return draw(view, rng, htc_steal_neighbours(rule, view->n), cap, out, count);                                  \
+    }
+CHOOSE_BY(one, HTC_STEAL_ONE)
+CHOOSE_BY(two, HTC_STEAL_TWO)
+CHOOSE_BY(log2, HTC_STEAL_LOG2)
+CHOOSE_BY(sqrt, HTC_STEAL_SQRT)
+
+static htc_status choose_static(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
                                 uint32_t *count)
 {
     (void)ctx;
@@ -66,20 +83,34 @@ static uint64_t lattice(uint64_t h, uint32_t dimensions)
     return dimensions == 2 ? 2 * h * (h + 1) : (2 * h + 1) * (2 * h * h + 2 * h + 3) / 3 - 1;
 }
 
-/* ctx is the number of dimensions. */
-static htc_status choose_mesh(const void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
+static htc_status choose_mesh(const htc_steal_view *view, uint32_t dimensions, uint32_t cap, uint32_t *out,
                               uint32_t *count)
 {
     const htc_steal_options *o = view->options;
-    uint32_t                 dimensions = *(const uint32_t *)ctx, hops = o->hops;
+    uint32_t                 hops = o->hops;
     htc_steal_shape          shape = o->shape.x ? o->shape : square(view->n, dimensions, o->shape.wrap);
-    (void)rng;
     if (dimensions == 2 && shape.z > 1)
         return HTC_EINVAL;
     if (hops == 0)
         for (hops = 1; lattice(hops, dimensions) < htc__steal_degree(o, view->n);)
             hops++;
     return htc_steal_mesh(&shape, view->n, view->self, hops, cap, out, count);
+}
+
+static htc_status choose_mesh_2d(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
+                                 uint32_t *count)
+{
+    (void)ctx;
+    (void)rng;
+    return choose_mesh(view, 2, cap, out, count);
+}
+
+static htc_status choose_mesh_3d(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
+                                 uint32_t *count)
+{
+    (void)ctx;
+    (void)rng;
+    return choose_mesh(view, 3, cap, out, count);
 }
 
 /* The size of the groups that are robbed after so many failures: near workers, then as many times more each time. n:
@@ -96,7 +127,7 @@ static uint32_t near_size(const htc_steal_view *view, uint32_t failures)
 
 /* A group is a run of numbers, from a multiple of its size on. The last one may have a single worker, who looks
  * further. */
-static htc_status choose_near(const void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
+static htc_status choose_near(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
                               uint32_t *count)
 {
     uint32_t begin = 0, end = view->n;
@@ -117,7 +148,7 @@ static htc_status choose_near(const void *ctx, const htc_steal_view *view, htc_r
 }
 
 /* No wait as long as there are farther ones to ask. */
-static htc_ns wait_near(const void *ctx, const htc_steal_view *view)
+static htc_ns wait_near(void *ctx, const htc_steal_view *view)
 {
     uint32_t before = 0;
     (void)ctx;
@@ -126,23 +157,20 @@ static htc_ns wait_near(const void *ctx, const htc_steal_view *view)
     return before == view->failures ? 0 : htc__steal_wait(view->options, view->failures - before);
 }
 
-#define POLICY(variable, policy_name, setting, chooses, waits)                                                         \
+#define POLICY(variable, policy_name, chooses, waits)                                                                  \
     const htc_steal_policy variable = {                                                                                \
-        .size = sizeof(htc_steal_policy), .name = policy_name, .ctx = setting, .choose = chooses, .wait = waits        \
+        .size = sizeof(htc_steal_policy), .name = policy_name, .choose = chooses, .wait = waits                        \
     }
 
-static const uint32_t one = HTC_STEAL_ONE, two = HTC_STEAL_TWO, log_2 = HTC_STEAL_LOG2, root = HTC_STEAL_SQRT;
-static const uint32_t plane = 2, space = 3;
-
-POLICY(htc__steal_by_default, "random", NULL, choose_random, NULL);
-static POLICY(steal_one, "one", &one, choose_random, NULL);
-static POLICY(steal_two, "two", &two, choose_random, NULL);
-static POLICY(steal_log2, "log2", &log_2, choose_random, NULL);
-static POLICY(steal_sqrt, "sqrt", &root, choose_random, NULL);
-static POLICY(steal_static, "static", NULL, choose_static, NULL);
-static POLICY(steal_mesh_2d, "mesh-2d", &plane, choose_mesh, NULL);
-static POLICY(steal_mesh_3d, "mesh-3d", &space, choose_mesh, NULL);
-static POLICY(steal_near, "near", NULL, choose_near, wait_near);
+POLICY(htc__steal_by_default, "random", choose_random, NULL);
+static POLICY(steal_one, "one", choose_one, NULL);
+static POLICY(steal_two, "two", choose_two, NULL);
+static POLICY(steal_log2, "log2", choose_log2, NULL);
+static POLICY(steal_sqrt, "sqrt", choose_sqrt, NULL);
+static POLICY(steal_static, "static", choose_static, NULL);
+static POLICY(steal_mesh_2d, "mesh-2d", choose_mesh_2d, NULL);
+static POLICY(steal_mesh_3d, "mesh-3d", choose_mesh_3d, NULL);
+static POLICY(steal_near, "near", choose_near, wait_near);
 
 const htc__builtin htc__steal_builtin[] = {
     { HTC_REGISTRY_STEAL, "random", &htc__steal_by_default },
@@ -162,11 +190,8 @@ htc_status htc_steal_register(htc_registry *registry, const htc_steal_policy *po
     htc_steal_policy known;
     if (!policy)
         return HTC_EINVAL;
-    known = (htc_steal_policy){ .size = 0 };
-    htc_status status = htc__options_copy(&known, sizeof known, policy, policy->size, sizeof known);
-    if (status != HTC_OK)
-        return status;
-    return known.choose ? htc_registry_add(registry, HTC_REGISTRY_STEAL, known.name, policy) : HTC_EINVAL;
+    htc_status status = htc__steal_policy_copy(policy, &known);
+    return status == HTC_OK ? htc_registry_add(registry, HTC_REGISTRY_STEAL, known.name, policy) : status;
 }
 
 htc_status htc_steal_find(const htc_registry *registry, const char *name, const htc_steal_policy **policy)

@@ -8,6 +8,8 @@
 extern const htc_steal_policy htc__steal_by_default;
 extern const htc__builtin     htc__steal_builtin[];
 
+/* A policy of any version, as this one knows it; HTC_EINVAL without choose. */
+htc_status htc__steal_policy_copy(const htc_steal_policy *in, htc_steal_policy *out);
 /* The largest r with r * r <= n. */
 uint32_t htc__steal_root(uint64_t n);
 /* How many to ask under these options: never more than all others. */

@@ -100,7 +100,7 @@ static void rounds(const bench *b, const htc_registry *registry, const char *nam
     for (uint32_t i = 0, n = 1024; i < SIZES; i++, n *= 4) {
         htc_steal_thief t;
         htc_rng         rng = { n };
-        uint32_t        count = 0, victim;
+        uint32_t        count = 0, victim = 0;
         uint64_t        turns = draws / htc_steal_neighbours(HTC_STEAL_SQRT, n) + 1;
         bench_must(htc_steal_start(n, n / 2 + 7, 0, &t) == HTC_OK, "start");
         double began = bench_cpu_seconds();
@@ -108,7 +108,7 @@ static void rounds(const bench *b, const htc_registry *registry, const char *nam
             bench_must(htc_steal_ask(&t, &o, turn, &rng, 4096, out, &count) == HTC_OK, "ask");
             load[turn % count] = turn;
             bench_must(htc_steal_victim(load, count, &victim) >= HTC_OK, "victim");
-            bench_must(htc_steal_settle(&t, &o, turn, 1) == HTC_OK, "settle");
+            bench_must(htc_steal_settle(&t, &o, turn, out[victim], 1) == HTC_OK, "settle");
         }
         sizes[i] = n;
         costs[i] = (bench_cpu_seconds() - began) * 1e9 / (double)turns;

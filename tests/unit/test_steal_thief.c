@@ -1,6 +1,7 @@
 /* Thieves and their policies: against the loop of Algorithm 2, against what their names promise, and in a small world
  * where all tasks begin at one worker. */
 #include "expect.h"
+#include <stddef.h>
 #include <string.h>
 
 #include "alloc_fail.h"
@@ -25,7 +26,7 @@ static uint64_t fail_once(htc_steal_thief *t, const htc_steal_options *o, htc_rn
     uint32_t out[64], n;
     htc_ns   now = htc_steal_due(t);
     cr_assert(eq(int, htc_steal_ask(t, o, now, rng, 64, out, &n), HTC_OK));
-    cr_assert(eq(int, htc_steal_settle(t, o, now, 0), HTC_OK));
+    cr_assert(eq(int, htc_steal_settle(t, o, now, HTC_STEAL_NOBODY, 0), HTC_OK));
     return htc_steal_due(t) == HTC_NEVER ? UINT64_MAX : (htc_steal_due(t) - now) / HTC_MS;
 }
 
@@ -69,7 +70,7 @@ Test(steal_thief, a_nudge_during_a_round_is_not_lost)
     cr_assert(eq(int, htc_steal_ask(&t, NULL, 5 * HTC_MS, &rng, 64, out, &n), HTC_OK));
     htc_steal_nudge(&t, 5 * HTC_MS);
     cr_expect(eq(u64, htc_steal_due(&t), HTC_NEVER), "one round at a time");
-    cr_assert(eq(int, htc_steal_settle(&t, NULL, 6 * HTC_MS, 0), HTC_OK));
+    cr_assert(eq(int, htc_steal_settle(&t, NULL, 6 * HTC_MS, HTC_STEAL_NOBODY, 0), HTC_OK));
     cr_expect(eq(u64, htc_steal_due(&t), 6 * HTC_MS));
     cr_expect(eq(u64, fail_once(&t, NULL, &rng), 1));
 }
@@ -94,7 +95,7 @@ Test(steal_thief, success_begins_the_waits_anew)
     fail_once(&t, NULL, &rng);
     fail_once(&t, NULL, &rng);
     cr_assert(eq(int, htc_steal_ask(&t, NULL, HTC_SECOND, &rng, 64, out, &n), HTC_OK));
-    cr_assert(eq(int, htc_steal_settle(&t, NULL, HTC_SECOND, 4), HTC_OK));
+    cr_assert(eq(int, htc_steal_settle(&t, NULL, HTC_SECOND, out[0], 4), HTC_OK));
     cr_expect(eq(u64, htc_steal_due(&t), HTC_SECOND));
     cr_expect(eq(u64, fail_once(&t, NULL, &rng), 1));
 }
@@ -159,7 +160,7 @@ Test(steal_thief, a_thief_agrees_with_the_loop_of_the_paper)
                 break;
             default:
                 got = htc_rng_below(&rng, 8) ? 0 : 3;
-                HOLDS(htc_steal_settle(&t, &o, now, got) == (asking ? HTC_OK : HTC_EINVAL));
+                HOLDS(htc_steal_settle(&t, &o, now, got ? 5 : HTC_STEAL_NOBODY, got) == (asking ? HTC_OK : HTC_EINVAL));
                 if (!asking)
                     break;
                 if (got || nudged) {
@@ -184,7 +185,7 @@ Test(steal_thief, waits_near_the_end_of_time_do_not_wrap)
     uint32_t        out[64], n;
     cr_assert(eq(int, htc_steal_start(8, 0, HTC_NEVER - 5, &t), HTC_OK));
     cr_assert(eq(int, htc_steal_ask(&t, NULL, HTC_NEVER - 5, &rng, 64, out, &n), HTC_OK));
-    cr_assert(eq(int, htc_steal_settle(&t, NULL, HTC_NEVER - 5, 0), HTC_OK));
+    cr_assert(eq(int, htc_steal_settle(&t, NULL, HTC_NEVER - 5, HTC_STEAL_NOBODY, 0), HTC_OK));
     cr_expect(eq(u64, htc_steal_due(&t), HTC_NEVER));
 }
 
@@ -290,7 +291,7 @@ Test(steal_thief, near_workers_are_robbed_before_distant_ones)
             cr_expect(eq(u32, n, round == 0 ? 3 : 8));
             for (uint32_t i = 0; i < n; i++)
                 cr_expect(out[i] >= begin[round] && out[i] < end[round], "round %zu asks %u", round, out[i]);
-            cr_assert(eq(int, htc_steal_settle(&t, &o, now, 0), HTC_OK));
+            cr_assert(eq(int, htc_steal_settle(&t, &o, now, HTC_STEAL_NOBODY, 0), HTC_OK));
             cr_expect(eq(u64, htc_steal_due(&t) - now, wait_ms[round] * HTC_MS), "round %zu", round);
         }
     }
@@ -304,7 +305,7 @@ typedef struct always {
     htc_status status;
 } always;
 
-static htc_status ask_always(const void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
+static htc_status ask_always(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
                              uint32_t *count)
 {
     const always *a = ctx;
@@ -315,13 +316,13 @@ static htc_status ask_always(const void *ctx, const htc_steal_view *view, htc_rn
     return view->n > 3 ? a->status : HTC_EUNSUPPORTED;
 }
 
-static htc_ns wait_a_second(const void *ctx, const htc_steal_view *view)
+static htc_ns wait_a_second(void *ctx, const htc_steal_view *view)
 {
     (void)ctx;
     return view->failures * HTC_SECOND + view->options->poll_ns;
 }
 
-static uint64_t give_all_and_more(const void *ctx, const htc_steal_options *options, uint64_t waiting, uint64_t idle)
+static uint64_t give_all_and_more(void *ctx, const htc_steal_options *options, uint64_t waiting, uint64_t idle)
 {
     (void)ctx;
     (void)idle;
@@ -330,7 +331,7 @@ static uint64_t give_all_and_more(const void *ctx, const htc_steal_options *opti
 
 Test(steal_thief, a_policy_of_ones_own_is_chosen_by_name)
 {
-    static const always     two_and_one = { { 2, 1 }, 2, HTC_OK };
+    static always           two_and_one = { { 2, 1 }, 2, HTC_OK };
     static htc_steal_policy mine = { .size = sizeof mine,
                                      .name = "mine",
                                      .ctx = &two_and_one,
@@ -348,17 +349,106 @@ Test(steal_thief, a_policy_of_ones_own_is_chosen_by_name)
     o.policy = policy_of(r, "mine");
     cr_assert(eq(int, htc_steal_ask(&t, &o, 0, &rng, 4, out, &n), HTC_OK));
     cr_expect(n == 2 && out[0] == 2 && out[1] == 1);
-    cr_assert(eq(int, htc_steal_settle(&t, &o, 0, 0), HTC_OK));
+    cr_assert(eq(int, htc_steal_settle(&t, &o, 0, HTC_STEAL_NOBODY, 0), HTC_OK));
     cr_expect(eq(u64, htc_steal_due(&t), HTC_SECOND + HTC_MS), "defaults are filled in");
     cr_expect(eq(int, htc_steal_give(&o, 7, 0, &amount), HTC_OK));
     cr_expect(eq(u64, amount, 7), "no more than there are");
     htc_registry_destroy(r);
 }
 
+/* What a policy learns, and what it tries with the thief it decides about. */
+typedef struct learner {
+    htc_steal_thief        *thief;
+    const htc_steal_policy *self;
+    uint64_t                got[5];
+    uint32_t                told, failures, victim;
+    int                     reentered; /* calls of the same thief that were not refused */
+} learner;
+
+static void try_again(learner *l)
+{
+    htc_steal_options o = { .size = sizeof o, .policy = l->self };
+    htc_rng           rng = { 16 };
+    uint32_t          out[4], n;
+    l->reentered += htc_steal_ask(l->thief, &o, 0, &rng, 4, out, &n) != HTC_EINVAL;
+    l->reentered += htc_steal_settle(l->thief, &o, 0, HTC_STEAL_NOBODY, 0) != HTC_EINVAL;
+    htc_steal_nudge(l->thief, 0);
+}
+
+/* The best victim so far. */
+static htc_status ask_the_best(void *ctx, const htc_steal_view *view, htc_rng *rng, uint32_t cap, uint32_t *out,
+                               uint32_t *count)
+{
+    learner *l = ctx;
+    (void)rng;
+    try_again(l);
+    *out = 0;
+    *count = cap > 0;
+    for (uint32_t i = 1; i < view->n; i++)
+        if (i != view->self && l->got[i] > l->got[*out])
+            *out = i;
+    return HTC_OK;
+}
+
+static htc_ns wait_as_learnt(void *ctx, const htc_steal_view *view)
+{
+    learner *l = ctx;
+    try_again(l);
+    return l->told * HTC_SECOND + view->failures;
+}
+
+static void learn(void *ctx, const htc_steal_view *view, uint32_t victim, uint64_t got)
+{
+    learner *l = ctx;
+    try_again(l);
+    l->told++;
+    l->failures = view->failures;
+    l->victim = victim;
+    if (victim != HTC_STEAL_NOBODY)
+        l->got[victim] += got;
+}
+
+Test(steal_thief, a_policy_learns_what_a_round_brought_and_from_whom)
+{
+    htc_steal_thief   t = thief_of(5, 3);
+    learner           l = { .thief = &t };
+    htc_steal_policy  p = { sizeof p, "learner", &l, ask_the_best, wait_as_learnt, NULL, learn };
+    htc_steal_options o = { .size = sizeof o, .policy = &p };
+    htc_rng           rng = { 15 };
+    uint32_t          out[4], n;
+    l.self = &p;
+    cr_assert(eq(int, htc_steal_ask(&t, &o, 0, &rng, 4, out, &n), HTC_OK));
+    cr_expect(eq(int, htc_steal_settle(&t, &o, 0, 3, 1), HTC_EINVAL), "nobody robs itself");
+    cr_expect(eq(int, htc_steal_settle(&t, &o, 0, 5, 1), HTC_EINVAL), "no such worker");
+    cr_expect(eq(int, htc_steal_settle(&t, &o, 0, HTC_STEAL_NOBODY, 1), HTC_EINVAL), "tasks come from somebody");
+    cr_expect(eq(u32, l.told, 0));
+    cr_assert(eq(int, htc_steal_settle(&t, &o, 0, 4, 6), HTC_OK));
+    cr_expect(l.told == 1 && l.victim == 4 && l.failures == 0);
+    cr_assert(eq(int, htc_steal_ask(&t, &o, 0, &rng, 4, out, &n), HTC_OK));
+    cr_expect(n == 1 && out[0] == 4);
+    cr_assert(eq(int, htc_steal_settle(&t, &o, 0, HTC_STEAL_NOBODY, 0), HTC_OK));
+    cr_expect(l.told == 2 && l.victim == HTC_STEAL_NOBODY && l.failures == 1);
+    cr_expect(eq(u64, htc_steal_due(&t), 2 * HTC_SECOND + 1), "told before it is asked how long to wait");
+    cr_expect(eq(int, l.reentered, 0));
+}
+
+/* A policy that was built before settled was there is one that does not learn. */
+Test(steal_thief, a_policy_of_an_older_header_is_taken)
+{
+    always            one = { { 2 }, 1, HTC_OK };
+    htc_steal_policy  p = { offsetof(htc_steal_policy, settled), "older", &one, ask_always, NULL, NULL, NULL };
+    htc_steal_options o = { .size = sizeof o, .policy = &p };
+    htc_steal_thief   t = thief_of(5, 3);
+    htc_rng           rng = { 15 };
+    uint32_t          out[4], n;
+    cr_assert(eq(int, htc_steal_ask(&t, &o, 0, &rng, 4, out, &n), HTC_OK));
+    cr_expect(eq(int, htc_steal_settle(&t, &o, 0, 2, 0), HTC_OK));
+}
+
 /* What a policy answers is checked before a question goes to nobody; the thief is as it was. */
 Test(steal_thief, a_policy_that_answers_nonsense_is_refused)
 {
-    static const struct {
+    static struct {
         always     answer;
         uint32_t   n;
         htc_status status;
@@ -395,8 +485,8 @@ Test(steal_thief, refuses_a_thief_that_is_none)
     cr_expect(eq(int, htc_steal_start(4, 4, 0, &t), HTC_EINVAL));
     cr_expect(eq(int, htc_steal_start(4, 0, 0, NULL), HTC_EINVAL));
     cr_expect(eq(u64, htc_steal_due(NULL), HTC_NEVER));
-    cr_expect(eq(int, htc_steal_settle(&t, NULL, 0, 1), HTC_EINVAL), "no round is under way");
-    cr_expect(eq(int, htc_steal_settle(NULL, NULL, 0, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_steal_settle(&t, NULL, 0, 2, 1), HTC_EINVAL), "no round is under way");
+    cr_expect(eq(int, htc_steal_settle(NULL, NULL, 0, 2, 1), HTC_EINVAL));
     cr_expect(eq(int, htc_steal_ask(NULL, NULL, 0, &rng, 4, out, &n), HTC_EINVAL));
     cr_expect(eq(int, htc_steal_ask(&none, NULL, 0, &rng, 4, out, &n), HTC_EINVAL));
     cr_expect(eq(int, htc_steal_ask(&t, NULL, 0, NULL, 4, out, &n), HTC_EINVAL));
@@ -544,7 +634,8 @@ static void one_step(worker *all, worker *me, uint64_t step, uint64_t lost_of_ei
         int arrives = htc_rng_below(&me->rng, 8) >= lost_of_eight;
         all[me->victim].in_transit -= me->loot;
         (arrives ? me : &all[me->victim])->waiting += me->loot;
-        cr_assert(eq(int, htc_steal_settle(&me->thief, NULL, step * HTC_MS, arrives ? me->loot : 0), HTC_OK));
+        uint32_t from = me->loot ? me->victim : HTC_STEAL_NOBODY;
+        cr_assert(eq(int, htc_steal_settle(&me->thief, NULL, step * HTC_MS, from, arrives ? me->loot : 0), HTC_OK));
         me->phase = 0;
     } else if (me->phase == 1) {
         robbery(all, me);
