@@ -12,7 +12,7 @@
  *
  * A policy is what it promises to those that wait (htc_fit_promise), and perhaps a choice of its own among the jobs that
  * may start without breaking the promise. The library keeps the promise, whatever the policy chooses. Jobs wait in order of
- * priority, then of arrival; a reservation is as good as the estimates: where they are upper bounds and no node is lost,
+ * priority, or of a key of the policy's own, then of arrival; a reservation is as good as the estimates: where they are upper bounds and no node is lost,
  * nobody starts later than was promised. A job past its estimate counts as ending in a second, again and again. A job
  * wider than the nodes that are up is set aside until they come back and holds up nobody but under HTC_FIT_PROMISE_ORDER.
  *
@@ -103,7 +103,10 @@ typedef struct htc_fit_reason {
 /** Jobs on nodes, and the order they start in. */
 typedef struct htc_fit htc_fit;
 
-/** How jobs are chosen. Zero a policy but for size and promise for one of the four that the library brings. */
+/**
+ * How jobs are chosen. Zero a policy but for size and promise for one of the four that the library brings. While one of its
+ * functions is called, every call that would change the fit is HTC_EINVAL; htc_fit_destroy is not to be called there.
+ */
 typedef struct htc_fit_policy {
     size_t   size;    /**< sizeof(htc_fit_policy) */
     uint32_t promise; /**< htc_fit_promise; the library sees to it that it is kept */
@@ -121,7 +124,21 @@ typedef struct htc_fit_policy {
      * @return HTC_OK; HTC_AGAIN if nothing is to start now; anything else is handed to the caller of htc_fit_next
      */
     htc_status (*choose)(void *ctx, const htc_fit *fit, htc_ns now, uint64_t *id);
-    void *ctx; /**< kept: outlives the fit; for choose alone */
+    void *ctx; /**< kept: outlives the fit; handed to each of the functions */
+    /**
+     * Where a job waits in the queue: the least key in front, of equal keys who was submitted first. NULL: by priority.
+     *
+     * The queue is kept in this order, so "shortest first" costs htc_fit_next no more than first come first served does;
+     * with choose the same costs a walk over all candidates. Called once by htc_fit_submit, htc_fit_requeue and
+     * htc_fit_change of a job that waits, never by htc_fit_next. If a key depends on more than the job and that has changed,
+     * htc_fit_change to what the job is already asks for it again. Who waits longer is to move to the front? That is the key
+     * "submitted, less a bonus": two jobs that wait age alike.
+     *
+     * @param[in] ctx  of the policy
+     * @param[in] job  as it is about to wait
+     * @return the key
+     */
+    uint64_t (*key)(void *ctx, const htc_fit_info *job);
 } htc_fit_policy;
 
 /** How to make a fit; every field's zero is its default. */
@@ -167,7 +184,7 @@ HTC_API htc_status htc_fit_create(const htc_env *env, const htc_fit_options *opt
 HTC_API void htc_fit_destroy(htc_fit *fit);
 
 /**
- * A job has arrived: it waits, behind all of its priority.
+ * A job has arrived: it waits, behind all of its priority or key.
  *
  * Under HTC_FIT_PROMISE_ALL it gets the earliest start that delays no reservation.
  *
@@ -226,7 +243,7 @@ HTC_API htc_status htc_fit_start(htc_fit *fit, htc_ns now, uint64_t id);
 HTC_API htc_status htc_fit_end(htc_fit *fit, htc_ns now, uint64_t id);
 
 /**
- * A running job lost its nodes and waits again, at its old place in the queue.
+ * A running job lost its nodes and waits again, at its old place in the queue unless the policy gives it another key.
  *
  * @param[in,out] fit  as it was on failure
  * @param[in]     now  the moment

@@ -150,6 +150,7 @@ htc_status htc__fit_clone(const htc_fit *fit, htc_fit **out)
     htc_fit        *clone = copied(env, fit, sizeof *fit, &ok);
     if (!clone)
         return HTC_ENOMEM;
+    clone->asking = 0;
     clone->slots = copied(env, fit->slots, fit->cap * sizeof *fit->slots, &ok);
     clone->table = copied(env, fit->table, fit->table_cap * sizeof *fit->table, &ok);
     clone->plan.floor = copied(env, plan->floor, sizeof *plan->floor, &ok);
@@ -170,6 +171,11 @@ htc_status htc__fit_check(const htc_fit *fit, htc_ns now)
     return !fit || now < fit->now || now == HTC_NEVER ? HTC_EINVAL : HTC_OK;
 }
 
+htc_status htc__fit_may_change(const htc_fit *fit, htc_ns now)
+{
+    return fit && fit->asking ? HTC_EINVAL : htc__fit_check(fit, now);
+}
+
 uint32_t htc__fit_free(const htc_fit *fit)
 {
     return fit->nodes > fit->busy ? fit->nodes - fit->busy : 0;
@@ -180,18 +186,26 @@ static int waits(const fit_slot *s)
     return s->started == HTC_NEVER;
 }
 
-/* Where a job of this priority stands in the queue. */
-static uint64_t queue_key(const htc_fit_job *job)
+/* Where a job that is about to wait stands in the queue. The policy may look at the fit: ask before anything is changed. */
+static uint64_t queue_key(htc_fit *fit, const htc_fit_job *job, htc_ns submitted)
 {
-    return UINT32_MAX - job->priority;
+    htc_fit_info info = {
+        .job = *job, .submitted = submitted, .started = HTC_NEVER, .ends = HTC_NEVER, .state = HTC_FIT_WAITING
+    };
+    if (!fit->policy.key)
+        return UINT32_MAX - job->priority;
+    fit->asking = 1;
+    uint64_t key = fit->policy.key(fit->policy.ctx, &info);
+    fit->asking = 0;
+    return key;
 }
 
 /* It waits from now on; in a plan that holds its place is found at once, else when it is made again. */
-static void enqueue(htc_fit *fit, htc_ns now, uint32_t at)
+static void enqueue(htc_fit *fit, htc_ns now, uint32_t at, uint64_t key)
 {
     fit_slot *s = &fit->slots[at];
     s->started = s->reserved = HTC_NEVER;
-    s->key = queue_key(&s->job);
+    s->key = key;
     if (has_plan(fit) && htc__fit_plan_holds(fit, now))
         htc__fit_plan_add(fit, now, at);
     htc__fit_insert(fit->slots, &fit->waiting, at);
@@ -219,10 +233,10 @@ void htc__fit_run(htc_fit *fit, htc_ns now, uint32_t at)
     htc__fit_insert(fit->slots, &fit->running, at);
 }
 
-/* The slot of a job that is there. */
+/* The slot of a job that is there, and about to change. */
 static htc_status look_up(const htc_fit *fit, htc_ns now, uint64_t id, uint32_t *at)
 {
-    if (htc__fit_check(fit, now) != HTC_OK)
+    if (htc__fit_may_change(fit, now) != HTC_OK)
         return HTC_EINVAL;
     *at = htc__fit_slot_of(fit, id);
     return *at == FIT_NONE ? HTC_ENOTFOUND : HTC_OK;
@@ -235,7 +249,7 @@ static uint32_t jobs(const htc_fit *fit)
 
 htc_status htc_fit_submit(htc_fit *fit, htc_ns now, const htc_fit_job *job)
 {
-    if (htc__fit_check(fit, now) != HTC_OK || !job || job->nodes == 0 || job->estimate == 0)
+    if (htc__fit_may_change(fit, now) != HTC_OK || !job || job->nodes == 0 || job->estimate == 0)
         return HTC_EINVAL;
     if (htc__fit_slot_of(fit, job->id) != FIT_NONE)
         return HTC_EEXISTS;
@@ -244,6 +258,7 @@ htc_status htc_fit_submit(htc_fit *fit, htc_ns now, const htc_fit_job *job)
     htc_status status = reserve(fit);
     if (status != HTC_OK)
         return status;
+    uint64_t key = queue_key(fit, job, now);
     uint32_t at = fit->unused;
     if (at != FIT_NONE)
         fit->unused = fit->slots[at].left;
@@ -251,7 +266,7 @@ htc_status htc_fit_submit(htc_fit *fit, htc_ns now, const htc_fit_job *job)
         at = fit->used++;
     fit->slots[at] = (fit_slot){ .job = *job, .sequence = ++fit->sequence, .submitted = now };
     table_add(fit, at);
-    enqueue(fit, now, at);
+    enqueue(fit, now, at, key);
     fit->now = now;
     return HTC_OK;
 }
@@ -298,8 +313,9 @@ htc_status htc_fit_requeue(htc_fit *fit, htc_ns now, uint64_t id)
         return status;
     if (waits(&fit->slots[at]))
         return HTC_EINVAL;
+    uint64_t key = queue_key(fit, &fit->slots[at].job, fit->slots[at].submitted);
     release(fit, now, at);
-    enqueue(fit, now, at);
+    enqueue(fit, now, at, key);
     fit->now = now;
     return HTC_OK;
 }
@@ -322,9 +338,10 @@ static void change_waiting(htc_fit *fit, uint32_t at, const htc_fit_job *job)
 {
     fit_slot   *s = &fit->slots[at];
     htc_fit_job old = s->job;
+    uint64_t    key = queue_key(fit, job, s->submitted);
     htc__fit_remove(fit->slots, &fit->waiting, at);
     s->job = *job;
-    s->key = queue_key(job);
+    s->key = key;
     if (has_plan(fit) && (job->nodes != old.nodes || job->estimate != old.estimate)) {
         fit->plan.loose = 1;
         if (job->nodes > old.nodes || job->estimate > old.estimate)
@@ -351,7 +368,7 @@ htc_status htc_fit_change(htc_fit *fit, htc_ns now, const htc_fit_job *job)
 
 htc_status htc_fit_add_nodes(htc_fit *fit, htc_ns now, uint32_t nodes)
 {
-    if (htc__fit_check(fit, now) != HTC_OK || nodes > UINT32_MAX - fit->nodes)
+    if (htc__fit_may_change(fit, now) != HTC_OK || nodes > UINT32_MAX - fit->nodes)
         return HTC_EINVAL;
     fit->nodes += nodes;
     fit->plan.loose |= nodes > 0;
@@ -361,7 +378,7 @@ htc_status htc_fit_add_nodes(htc_fit *fit, htc_ns now, uint32_t nodes)
 
 htc_status htc_fit_remove_nodes(htc_fit *fit, htc_ns now, uint32_t nodes)
 {
-    if (htc__fit_check(fit, now) != HTC_OK || nodes > fit->nodes)
+    if (htc__fit_may_change(fit, now) != HTC_OK || nodes > fit->nodes)
         return HTC_EINVAL;
     fit->nodes -= nodes;
     fit->plan.broken |= nodes > 0;
@@ -390,10 +407,11 @@ void htc_fit_count(const htc_fit *fit, htc_fit_counts *out)
 
 htc_status htc_fit_get(const htc_fit *fit, uint64_t id, htc_fit_info *out)
 {
-    uint32_t   at;
-    htc_status status = fit && out ? look_up(fit, fit->now, id, &at) : HTC_EINVAL;
-    if (status != HTC_OK)
-        return status;
+    if (!fit || !out)
+        return HTC_EINVAL;
+    uint32_t at = htc__fit_slot_of(fit, id);
+    if (at == FIT_NONE)
+        return HTC_ENOTFOUND;
     const fit_slot *s = &fit->slots[at];
     *out = (htc_fit_info){ .job = s->job,
                            .submitted = s->submitted,

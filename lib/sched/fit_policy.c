@@ -144,9 +144,9 @@ htc_status htc_fit_candidate(const htc_fit *fit, htc_ns now, const htc_fit_job *
 static htc_status choose(htc_fit *fit, htc_ns now, const fit_rule *rule, uint32_t *at)
 {
     uint64_t id = 0;
-    fit->choosing = 1;
+    fit->asking = 1;
     htc_status status = fit->policy.choose(fit->policy.ctx, fit, now, &id);
-    fit->choosing = 0;
+    fit->asking = 0;
     if (status != HTC_OK)
         return status;
     *at = htc__fit_slot_of(fit, id);
@@ -158,7 +158,7 @@ static htc_status choose(htc_fit *fit, htc_ns now, const fit_rule *rule, uint32_
 htc_status htc_fit_next(htc_fit *fit, htc_ns now, htc_fit_job *job)
 {
     uint32_t at;
-    if (htc__fit_check(fit, now) != HTC_OK)
+    if (htc__fit_may_change(fit, now) != HTC_OK)
         return HTC_EINVAL;
     fit->now = now;
     if (fit->policy.promise == HTC_FIT_PROMISE_ALL)

@@ -103,7 +103,7 @@ struct htc_fit {
     uint32_t       nodes, busy;
     uint64_t       sequence;
     htc_ns         now;
-    uint32_t       choosing; /* the policy is being asked */
+    uint32_t       asking;   /* the policy is being asked: nothing changes meanwhile */
     fit_plan       plan;     /* HTC_FIT_PROMISE_ALL */
 };
 
@@ -134,6 +134,8 @@ uint32_t htc__fit_slot_of(const htc_fit *fit, uint64_t id);
 uint32_t htc__fit_free(const htc_fit *fit);
 /* Every call with a moment: HTC_EINVAL for one before the last. */
 htc_status htc__fit_check(const htc_fit *fit, htc_ns now);
+/* Every call that changes something: HTC_EINVAL also from inside the policy. */
+htc_status htc__fit_may_change(const htc_fit *fit, htc_ns now);
 void       htc__fit_run(htc_fit *fit, htc_ns now, uint32_t at);
 htc_status htc__fit_clone(const htc_fit *fit, htc_fit **out);
 

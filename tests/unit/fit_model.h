@@ -22,6 +22,7 @@ typedef struct model_job {
 typedef struct model {
     int       promise, nodes, arrivals;
     int       broken, loose;
+    int       shortest; /* 1: who is shortest waits in front, 0: who has priority */
     size_t    n;
     model_job job[MODEL_JOBS]; /* in no order */
 } model;
@@ -62,8 +63,10 @@ static inline int model_free(const model *m)
     return m->nodes > model_busy(m) ? m->nodes - model_busy(m) : 0;
 }
 
-static inline int model_before(const model_job *a, const model_job *b)
+static inline int model_before(const model *m, const model_job *a, const model_job *b)
 {
+    if (m->shortest)
+        return a->estimate != b->estimate ? a->estimate < b->estimate : a->arrival < b->arrival;
     return a->priority != b->priority ? a->priority > b->priority : a->arrival < b->arrival;
 }
 
@@ -75,7 +78,7 @@ static inline size_t model_queue(model *m, model_job **out)
         size_t at = n;
         if (m->job[i].running)
             continue;
-        for (n++; at > 0 && model_before(&m->job[i], out[at - 1]); at--)
+        for (n++; at > 0 && model_before(m, &m->job[i], out[at - 1]); at--)
             out[at] = out[at - 1];
         out[at] = &m->job[i];
     }

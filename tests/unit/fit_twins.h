@@ -48,6 +48,22 @@ static inline const char *twins_decide(twins *t)
     return NULL;
 }
 
+/* The order of model.shortest, as a policy says it; ctx counts how often it was asked. */
+static inline uint64_t twins_shortest(void *ctx, const htc_fit_info *job)
+{
+    ++*(uint64_t *)ctx;
+    return job->job.estimate;
+}
+
+static inline htc_status twins_open_shortest(twins *t, uint32_t promise, uint32_t nodes, uint64_t *asked)
+{
+    htc_fit_policy  policy = { .size = sizeof policy, .promise = promise, .ctx = asked, .key = twins_shortest };
+    htc_fit_options options = { .size = sizeof options, .policy = &policy, .nodes = nodes };
+    *t = (twins){ .model = model_of(promise, (int)nodes), .next_id = 1 };
+    t->model.shortest = 1;
+    return htc_fit_create(NULL, &options, &t->fit);
+}
+
 /* Numbers, order and reasons. */
 static inline const char *twins_compare(const twins *t)
 {
