@@ -182,7 +182,11 @@ typedef struct htc_balance_view {
     uint32_t tries;      /**< so many are the end of the round */
 } htc_balance_view;
 
-/** Where to look for free nodes. One state for each htc_balance, shared by its requests. */
+/**
+ * Where to look for free nodes. One state for each htc_balance, shared by its requests. While one of its functions is
+ * called, every call that would change the balance or its requests is HTC_EINVAL; htc_balance_end and
+ * htc_balance_destroy do nothing.
+ */
 struct htc_balance_policy {
     size_t      size;  /**< sizeof(htc_balance_policy) */
     const char *name;  /**< kept; as htc_registry_add wants it */

@@ -170,7 +170,7 @@ HTC_API htc_status htc_dag_put_back(htc_dag *dag, uint32_t task);
 HTC_API htc_status htc_dag_done(htc_dag *dag, uint32_t task);
 
 /**
- * Told of each task that htc_dag_cancel cancels. It may not change the graph.
+ * Told of each task that htc_dag_cancel cancels. It may not change the graph: calls that would are HTC_EINVAL.
  *
  * @param[in] ctx   as given
  * @param[in] task  its number
@@ -294,7 +294,8 @@ typedef struct htc_dag_model {
     const htc_ns   *wait_ns;        /**< t_q: how long it waits for a slot; NULL: (k - 1) l / 2 */
     uint64_t        tasks_per_slot; /**< k of that, where l is the mean of exec_ns; 0: 1 */
     uint64_t        bandwidth;      /**< B in bytes a second; 0: data takes no time */
-    /** B(u, v) between where u and v run, in bytes a second; 0: never arrives. NULL: bandwidth for all. */
+    /** B(u, v) between where u and v run, in bytes a second; 0: never arrives. NULL: bandwidth for all. Calls that would
+     *  change the graph, or measure it again, are HTC_EINVAL meanwhile, and htc_dag_destroy does nothing. */
     uint64_t (*between)(void *ctx, uint32_t u, uint32_t v);
     void  *ctx;     /**< handed to between */
     htc_ns move_ns; /**< C_move: sending a task to where a parent ran */

@@ -105,7 +105,7 @@ typedef struct htc_fit htc_fit;
 
 /**
  * How jobs are chosen. Zero a policy but for size and promise for one of the four that the library brings. While one of its
- * functions is called, every call that would change the fit is HTC_EINVAL; htc_fit_destroy is not to be called there.
+ * functions is called, every call that would change the fit is HTC_EINVAL, and htc_fit_destroy does nothing.
  */
 typedef struct htc_fit_policy {
     size_t   size;    /**< sizeof(htc_fit_policy) */

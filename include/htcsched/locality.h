@@ -144,7 +144,10 @@ typedef struct htc_locality_view {
     htc_ns   in_ns;       /**< how long the measurement of done lasted (move) */
 } htc_locality_view;
 
-/** A policy: two decisions. Functions keep nothing between calls but in ctx. */
+/**
+ * A policy: two decisions. Functions keep nothing between calls but in ctx. While one is called, every call that would change
+ * the worker is HTC_EINVAL, and htc_locality_destroy does nothing.
+ */
 typedef struct htc_locality_policy {
     size_t   size; /**< sizeof(htc_locality_policy) */
     uint32_t rule; /**< htc_locality_rule it counts as when a better one is sought; a policy of your own: the nearest */
@@ -255,15 +258,14 @@ HTC_API void htc_locality_destroy(htc_locality *locality);
 /**
  * Place a ready task by the policy in force.
  *
- * @param[in]  locality  borrowed
- * @param[in]  task      borrowed
- * @param[out] out       untouched on failure
+ * @param[in,out] locality  nothing of it changes but what the policy keeps in its ctx
+ * @param[in]     task      borrowed
+ * @param[out]    out       untouched on failure
  * @return as htc_locality_decide; from a policy of your own, its answer; HTC_EINTERNAL if that names no queue
  *
  * Cost: O(inputs).   Since: 0.2
  */
-HTC_API htc_status htc_locality_place_task(const htc_locality *locality, const htc_locality_task *task,
-                                           htc_locality_place *out);
+HTC_API htc_status htc_locality_place_task(htc_locality *locality, const htc_locality_task *task, htc_locality_place *out);
 
 /**
  * Note that this worker has finished a task.

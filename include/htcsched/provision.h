@@ -88,7 +88,7 @@ typedef struct htc_provision_view {
 } htc_provision_view;
 
 /** A management policy: two decisions. Functions keep nothing between calls but in ctx. A call from inside them that would change
- *  the book they decide about answers HTC_EINVAL. */
+ *  the book they decide about answers HTC_EINVAL, and htc_provision_destroy does nothing. */
 typedef struct htc_provision_policy {
     size_t size; /**< sizeof(htc_provision_policy) */
     void  *ctx;  /**< handed to both functions */

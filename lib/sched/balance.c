@@ -15,6 +15,7 @@ struct htc_balance {
     htc_balance_policy  policy;  /* the known part */
     void               *state;
     htc_ns              pull_due;
+    uint32_t            asking; /* 1: its policy is being asked; nothing changes meanwhile */
 };
 
 /* What the last action was, and what comes when it is over:
@@ -111,7 +112,7 @@ htc_status htc_balance_create(const htc_env *env, const htc_balance_options *opt
 
 void htc_balance_destroy(htc_balance *balance)
 {
-    if (!balance)
+    if (!balance || balance->asking)
         return;
     if (balance->policy.close)
         balance->policy.close(balance->state);
@@ -120,8 +121,11 @@ void htc_balance_destroy(htc_balance *balance)
 
 static void learn(htc_balance *b, uint32_t partition, uint32_t free)
 {
-    if (b->policy.learn)
-        b->policy.learn(b->state, partition, free);
+    if (!b->policy.learn)
+        return;
+    b->asking = 1;
+    b->policy.learn(b->state, partition, free);
+    b->asking = 0;
 }
 
 static int free_ok(uint32_t free)
@@ -131,7 +135,7 @@ static int free_ok(uint32_t free)
 
 htc_status htc_balance_learn(htc_balance *balance, uint32_t partition, uint32_t free)
 {
-    if (!balance || partition >= balance->options.partitions || !free_ok(free))
+    if (!balance || balance->asking || partition >= balance->options.partitions || !free_ok(free))
         return HTC_EINVAL;
     learn(balance, partition, free);
     return HTC_OK;
@@ -139,7 +143,7 @@ htc_status htc_balance_learn(htc_balance *balance, uint32_t partition, uint32_t 
 
 htc_status htc_balance_pull(htc_balance *balance, htc_ns now, htc_rng *rng, htc_bytes census)
 {
-    if (!balance || !rng || (!census.data && census.len))
+    if (!balance || balance->asking || !rng || (!census.data && census.len))
         return HTC_EINVAL;
     if (!balance->policy.pull)
         return HTC_EUNSUPPORTED;
@@ -148,8 +152,10 @@ htc_status htc_balance_pull(htc_balance *balance, htc_ns now, htc_rng *rng, htc_
     if (!free)
         return HTC_ENOMEM;
     htc_status status = htc__census_read(census, free, n);
+    balance->asking = 1;
     if (status == HTC_OK)
         status = balance->policy.pull(balance->state, free, n, rng);
+    balance->asking = 0;
     if (status == HTC_OK)
         balance->pull_due = htc__later(now, balance->options.pull_ns);
     htc__free(balance->env, free, n * sizeof *free);
@@ -188,7 +194,7 @@ static void wait(htc_balance_request *r, htc_ns now, htc_rng *rng, state how, ui
 
 htc_status htc_balance_begin(htc_balance *balance, uint64_t need, htc_balance_request **out)
 {
-    if (!balance || need == 0 || need > NEED_MAX || !out)
+    if (!balance || balance->asking || need == 0 || need > NEED_MAX || !out)
         return HTC_EINVAL;
     htc_balance_request *r = htc__alloc(balance->env, sizeof *r);
     if (!r)
@@ -200,7 +206,7 @@ htc_status htc_balance_begin(htc_balance *balance, uint64_t need, htc_balance_re
 
 void htc_balance_end(htc_balance_request *request)
 {
-    if (!request)
+    if (!request || request->balance->asking)
         return;
     if (request->state == STEAL)
         learn(request->balance, request->action.partition, HTC_BALANCE_UNKNOWN);
@@ -249,15 +255,17 @@ static void fail(htc_balance_request *r, htc_ns now, htc_rng *rng, int must_wait
 
 static htc_status seek(htc_balance_request *r, htc_ns now, htc_rng *rng)
 {
-    const htc_balance *b = r->balance;
-    htc_balance_view   view = { .missing = r->progress.need - r->progress.taken,
-                                .taken = r->progress.taken,
-                                .partitions = b->options.partitions,
-                                .own = b->options.own,
-                                .fruitless = r->progress.fruitless,
-                                .tries = b->options.tries };
-    uint32_t           partition = HTC_BALANCE_NONE;
-    htc_status         status = b->policy.pick(b->state, &view, rng, &partition);
+    htc_balance     *b = r->balance;
+    htc_balance_view view = { .missing = r->progress.need - r->progress.taken,
+                              .taken = r->progress.taken,
+                              .partitions = b->options.partitions,
+                              .own = b->options.own,
+                              .fruitless = r->progress.fruitless,
+                              .tries = b->options.tries };
+    uint32_t         partition = HTC_BALANCE_NONE;
+    b->asking = 1;
+    htc_status status = b->policy.pick(b->state, &view, rng, &partition);
+    b->asking = 0;
     if (status == HTC_OK && partition >= b->options.partitions)
         return HTC_EINVAL;
     if (status == HTC_OK)
@@ -322,7 +330,7 @@ htc_status htc_balance_step(htc_balance_request *request, htc_ns now, htc_rng *r
                             htc_balance_action *action)
 {
     htc_balance_request *r = request;
-    if (!r || !rng || !action)
+    if (!r || r->balance->asking || !rng || !action)
         return HTC_EINVAL;
     if ((r->state == OWN || r->state == STEAL) &&
         (!answer || answer->taken > r->action.nodes || !free_ok(answer->free)))

@@ -49,7 +49,7 @@ static void free_log(htc_dag *d)
 
 void htc_dag_destroy(htc_dag *dag)
 {
-    if (!dag)
+    if (!htc__dag_may_change(dag))
         return;
     free_log(dag);
     htc__free(dag->env, dag->children, dag->room * sizeof *dag->children);
@@ -147,7 +147,7 @@ static void name_task(htc_dag *d, uint32_t task)
 
 htc_status htc_dag_add_task(htc_dag *dag, uint32_t task)
 {
-    if (!dag)
+    if (!htc__dag_may_change(dag))
         return HTC_EINVAL;
     if (task >= dag->tasks_max)
         return HTC_EFULL;
@@ -166,7 +166,7 @@ htc_status htc_dag_add_task(htc_dag *dag, uint32_t task)
 
 htc_status htc_dag_add_edge(htc_dag *dag, uint32_t parent, uint32_t child)
 {
-    if (!dag)
+    if (!htc__dag_may_change(dag))
         return HTC_EINVAL;
     if (parent == child)
         return HTC_ECYCLE;
@@ -255,6 +255,8 @@ htc_status htc__dag_settle(htc_dag *d)
     uint32_t room = d->n + d->logged;
     if (d->logged == 0)
         return HTC_OK;
+    if (d->asking)
+        return HTC_EINVAL;
     uint32_t *children = htc__alloc(d->env, room * sizeof *children);
     if (!children)
         return HTC_ENOMEM;

@@ -53,8 +53,12 @@ static htc_ns arrives(const bounding *b, uint32_t u, uint32_t v, int near)
     uint64_t             bytes = m->bytes ? m->bytes[u] : 0;
     if (near && u == v)
         return b->finish[u];
-    if (m->between)
-        return plus(b->finish[u], transfer(bytes, m->between(m->ctx, u, v)));
+    if (m->between) {
+        b->dag->asking = 1;
+        uint64_t bandwidth = m->between(m->ctx, u, v);
+        b->dag->asking = 0;
+        return plus(b->finish[u], transfer(bytes, bandwidth));
+    }
     return plus(b->finish[u], m->bandwidth ? transfer(bytes, m->bandwidth) : 0);
 }
 
@@ -160,7 +164,7 @@ static htc_status bound_all(bounding *b, htc_ns *bound)
 htc_status htc_dag_bound(htc_dag *dag, const htc_dag_model *model, htc_ns *finish, htc_ns *bound)
 {
     htc_dag_model m = HTC_DAG_MODEL_INIT;
-    if (!dag || !model || !bound)
+    if (!htc__dag_may_change(dag) || !model || !bound)
         return HTC_EINVAL;
     htc_status status = htc__options_copy(&m, sizeof m, model, model->size, sizeof m.size);
     if (status != HTC_OK)

@@ -85,7 +85,7 @@ static uint32_t write_missing(const htc_dag *d, uint32_t cap, uint32_t *out)
 htc_status htc_dag_check(htc_dag *dag, uint32_t cap, uint32_t *out, uint32_t *n)
 {
     uint32_t found = 0, smallest;
-    if (!dag || (cap > 0 && !out))
+    if (!htc__dag_may_change(dag) || (cap > 0 && !out))
         return HTC_EINVAL;
     htc_status status = htc__dag_settle(dag);
     if (status != HTC_OK)
@@ -165,7 +165,7 @@ htc_status htc_dag_critical_path(htc_dag *dag, size_t tasks, const htc_ns *lengt
                                  uint32_t *path, uint32_t *n, htc_ns *total)
 {
     uint32_t placed;
-    if (!dag || !length || !total || (cap > 0 && !path) || tasks < dag->size)
+    if (!htc__dag_may_change(dag) || !length || !total || (cap > 0 && !path) || tasks < dag->size)
         return HTC_EINVAL;
     htc_status status = htc__dag_settle(dag);
     if (status != HTC_OK)

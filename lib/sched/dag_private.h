@@ -42,7 +42,14 @@ struct htc_dag {
     uint32_t        n, room; /* children, and what there is memory for */
     htc__dag_edge **pieces;  /* of the log */
     uint32_t        logged, pieces_cap;
+    uint32_t        asking; /* 1: the caller's function is being called; nothing changes meanwhile */
 };
+
+/* May it change? Not from inside a function that it calls. */
+static inline int htc__dag_may_change(const htc_dag *d)
+{
+    return d && !d->asking;
+}
 
 /* In waits, the state in the low bits: a task becomes ready when this leaves nothing but HTC_DAG_WAITING. */
 #define HTC__DAG_PARENT 8u
@@ -63,7 +70,8 @@ void htc__dag_make_ready(htc_dag *d, uint32_t task, int at_front);
 /* Out of the list, if it is ready; its state is still to be set. */
 void htc__dag_unready(htc_dag *d, uint32_t task);
 
-/* Every edge in order and once. HTC_OK or HTC_ENOMEM, then nothing has changed. */
+/* Every edge in order and once. HTC_OK, HTC_ENOMEM or, while a function of the caller's runs, HTC_EINVAL: then nothing has
+ * changed. */
 htc_status htc__dag_settle(htc_dag *d);
 /* Settled: the tasks that are not cancelled, parents before children, into order (room for d->size). Answers how many
  * were placed; HTC_ECYCLE if that is not all, then mark is above 0 for those that were not; HTC_ENOTFOUND if some are

@@ -3,7 +3,7 @@
 
 htc_status htc_dag_take(htc_dag *dag, uint32_t *task)
 {
-    if (!dag || !task)
+    if (!htc__dag_may_change(dag) || !task)
         return HTC_EINVAL;
     uint32_t next = dag->first;
     if (next == HTC__DAG_NIL)
@@ -16,7 +16,7 @@ htc_status htc_dag_take(htc_dag *dag, uint32_t *task)
 
 htc_status htc_dag_put_back(htc_dag *dag, uint32_t task)
 {
-    if (!dag || htc__dag_state(dag, task) != HTC_DAG_RUNNING)
+    if (!htc__dag_may_change(dag) || htc__dag_state(dag, task) != HTC_DAG_RUNNING)
         return HTC_EINVAL;
     htc__dag_make_ready(dag, task, 1);
     return HTC_OK;
@@ -32,7 +32,7 @@ static void release(htc_dag *d, uint32_t child)
 
 htc_status htc_dag_done(htc_dag *dag, uint32_t task)
 {
-    uint32_t state = dag ? htc__dag_state(dag, task) : HTC_DAG_NONE;
+    uint32_t state = htc__dag_may_change(dag) ? htc__dag_state(dag, task) : HTC_DAG_NONE;
     if (state != HTC_DAG_WAITING && state != HTC_DAG_READY && state != HTC_DAG_RUNNING)
         return HTC_EINVAL;
     /* Only when much has come: then it costs no more than adding did. Without memory the log does as well. */
@@ -70,13 +70,16 @@ static void cancel_one(cancelling *c, uint32_t task)
     if (c->last != HTC__DAG_NIL)
         d->link[c->last].after = task;
     c->last = task;
-    if (c->each)
-        c->each(c->ctx, task, was);
+    if (!c->each)
+        return;
+    d->asking = 1;
+    c->each(c->ctx, task, was);
+    d->asking = 0;
 }
 
 htc_status htc_dag_cancel(htc_dag *dag, uint32_t task, htc_dag_cancelled *each, void *ctx)
 {
-    uint32_t state = dag ? htc__dag_state(dag, task) : HTC_DAG_NONE;
+    uint32_t state = htc__dag_may_change(dag) ? htc__dag_state(dag, task) : HTC_DAG_NONE;
     if (state == HTC_DAG_NONE || state == HTC_DAG_DONE || state == HTC_DAG_CANCELLED)
         return HTC_EINVAL;
     cancelling c = { dag, each, ctx, HTC__DAG_NIL };

@@ -124,7 +124,7 @@ htc_status htc_fit_create(const htc_env *env, const htc_fit_options *options, ht
 
 void htc_fit_destroy(htc_fit *fit)
 {
-    if (!fit)
+    if (!fit || fit->asking)
         return;
     htc__fit_plan_free(fit->env, &fit->plan);
     htc__free(fit->env, fit->slots, fit->cap * sizeof *fit->slots);

@@ -24,6 +24,7 @@ struct htc_locality {
     htc_ns                     tt_ns;
     htc_ns                     last;    /* the latest time seen; HTC_NEVER: none yet */
     uint32_t                   tail;    /* 1: HTC_LOCALITY_TT_MOVE has begun */
+    uint32_t                   asking;  /* 1: the policy is being asked; nothing changes meanwhile */
     uint32_t                   fresh;   /* 1: nobody has told the time since the policy was switched */
     meter                      done;    /* tasks */
     meter                      traffic; /* bytes needed, bytes moved */
@@ -58,10 +59,15 @@ static void meter_add(meter *m, uint64_t a, uint64_t b)
     m->now[1] = sum(m->now[1], b);
 }
 
+static int may_change(const htc_locality *l)
+{
+    return l && !l->asking;
+}
+
 /* HTC_EINVAL if time runs backwards. */
 static htc_status clock_to(htc_locality *l, htc_ns now)
 {
-    if (!l || now == HTC_NEVER || (l->last != HTC_NEVER && now < l->last))
+    if (!may_change(l) || now == HTC_NEVER || (l->last != HTC_NEVER && now < l->last))
         return HTC_EINVAL;
     if (l->last == HTC_NEVER)
         meter_restart(&l->done, now);
@@ -129,7 +135,7 @@ htc_status htc_locality_create(const htc_env *env, const htc_locality_options *o
 
 void htc_locality_destroy(htc_locality *locality)
 {
-    if (locality)
+    if (may_change(locality))
         htc__free(locality->env, locality, sizeof *locality);
 }
 
@@ -142,13 +148,15 @@ static htc_locality_view view_of(const htc_locality *l)
                                 .tt_ns = htc_locality_tt(l) };
 }
 
-htc_status htc_locality_place_task(const htc_locality *locality, const htc_locality_task *task, htc_locality_place *out)
+htc_status htc_locality_place_task(htc_locality *locality, const htc_locality_task *task, htc_locality_place *out)
 {
     htc_locality_place place = { 0 };
-    if (!locality || !task || !out)
+    if (!may_change(locality) || !task || !out)
         return HTC_EINVAL;
     htc_locality_view view = view_of(locality);
-    htc_status        status = locality->policy->place(locality->policy->ctx, &view, task, &place);
+    locality->asking = 1;
+    htc_status status = locality->policy->place(locality->policy->ctx, &view, task, &place);
+    locality->asking = 0;
     if (status == HTC_OK && place.queue > HTC_LOCALITY_PUSH)
         status = HTC_EINTERNAL;
     if (status == HTC_OK)
@@ -196,7 +204,9 @@ htc_status htc_locality_move(htc_locality *locality, htc_ns now, uint64_t waitin
     view.waiting = waiting;
     view.done = sum(locality->done.before[0], locality->done.now[0]);
     view.in_ns = locality->done.before_ns + (now - locality->done.began);
+    locality->asking = 1;
     uint64_t n = p->move && waiting ? p->move(p->ctx, &view) : 0;
+    locality->asking = 0;
     if (n > 0 && tt_counts(locality) && locality->o.tt_rule == HTC_LOCALITY_TT_STEAL)
         tt_double(locality);
     if (n > 0 && tt_counts(locality) && locality->o.tt_rule == HTC_LOCALITY_TT_MOVE)
@@ -207,7 +217,7 @@ htc_status htc_locality_move(htc_locality *locality, htc_ns now, uint64_t waitin
 
 htc_status htc_locality_steal_failed(htc_locality *locality)
 {
-    if (!locality)
+    if (!may_change(locality))
         return HTC_EINVAL;
     if (locality->o.tt_rule != HTC_LOCALITY_TT_STEAL || !tt_counts(locality))
         return HTC_OK;
@@ -218,7 +228,7 @@ htc_status htc_locality_steal_failed(htc_locality *locality)
 
 htc_status htc_locality_progress(htc_locality *locality, uint64_t done, uint64_t all)
 {
-    if (!locality || done > all)
+    if (!may_change(locality) || done > all)
         return HTC_EINVAL;
     if (all > 0 && (u128)done * HTC_LOCALITY_ONE >= (u128)all * locality->o.tail)
         locality->tail = 1;
@@ -227,7 +237,7 @@ htc_status htc_locality_progress(htc_locality *locality, uint64_t done, uint64_t
 
 htc_status htc_locality_switch(htc_locality *locality, const htc_locality_policy *policy)
 {
-    htc_status status = locality ? htc__locality_check(policy) : HTC_EINVAL;
+    htc_status status = may_change(locality) ? htc__locality_check(policy) : HTC_EINVAL;
     if (status != HTC_OK)
         return status;
     locality->policy = policy;

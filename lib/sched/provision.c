@@ -152,7 +152,7 @@ htc_status htc_provision_create(const htc_env *env, const htc_provision_options 
 
 void htc_provision_destroy(htc_provision *provision)
 {
-    if (!provision)
+    if (!provision || provision->deciding)
         return;
     htc__free(provision->env, provision->leases, provision->cap * sizeof *provision->leases);
     htc__free(provision->env, provision, sizeof *provision);
