@@ -2,7 +2,7 @@
 # usage: SOURCE=DIR CC=… SANITIZE=… manpages.sh LIBRARY SIM_LIBRARY
 # Every page is well formed and installed; every header has one, and htcsched(7) names it. Each doc/man/htc_NAME.3 names every
 # function of htcsched/NAME.h, and the program between its .EX and .EE compiles without a warning, links with the libraries and
-# ends with 0.
+# ends with 0. So does each program of doc/policies.md.
 set -euo pipefail
 library=$(realpath "$1") simulator=$(realpath "$2")
 dir=$(mktemp -d)
@@ -43,6 +43,18 @@ functions() {
 
 sanitize=()
 [ "$SANITIZE" = none ] || sanitize=("-fsanitize=$SANITIZE")
+# try WHAT NAME LIBRARY...: the program $dir/NAME.c
+try() {
+    local what=$1 name=$2
+    shift 2
+    if ! $CC -std=c11 -Wall -Wextra -pedantic -Werror "${sanitize[@]}" -I"$SOURCE/include" -o "$dir/$name" "$dir/$name.c" "$@" \
+        -Wl,-rpath,"$(dirname "$library")" -lm > "$dir/said" 2>&1; then
+        complain "$what does not compile:" "$(cat "$dir/said")"
+    elif ! (cd "$dir" && "./$name" > "$dir/said" 2>&1 < /dev/null); then
+        complain "$what fails:" "$(cat "$dir/said")"
+    fi
+}
+
 for page in "$SOURCE"/doc/man/htc_*.3; do
     [ -e "$page" ] || continue
     name=${page##*/htc_} name=${name%.3}
@@ -56,11 +68,17 @@ for page in "$SOURCE"/doc/man/htc_*.3; do
     [ -s "$dir/$name.c" ] || { complain "${page##*/} has no example"; continue; }
     libraries=("$library")
     ! grep -q 'Library htcsched-sim' "$header" || libraries=("$simulator" "$library" -Wl,-rpath,"$(dirname "$simulator")")
-    if ! $CC -std=c11 -Wall -Wextra -pedantic -Werror "${sanitize[@]}" -I"$SOURCE/include" -o "$dir/$name" "$dir/$name.c" "${libraries[@]}" \
-        -Wl,-rpath,"$(dirname "$library")" -lm > "$dir/said" 2>&1; then
-        complain "the example of ${page##*/} does not compile:" "$(cat "$dir/said")"
-    elif ! (cd "$dir" && "./$name" > "$dir/said" 2>&1 < /dev/null); then
-        complain "the example of ${page##*/} fails:" "$(cat "$dir/said")"
+    try "the example of ${page##*/}" "$name" "${libraries[@]}"
+done
+
+# Each program stands below the heading of its kind; every kind that a registry knows has one.
+awk -v dir="$dir" '/^## / { name = $2 } /^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside { print > (dir "/policy_" name ".c") }' \
+    "$SOURCE/doc/policies.md"
+for name in $(sed -nE 's/^    HTC_REGISTRY_([A-Z]+)( = 1)?,.*/\L\1/p' "$SOURCE/include/htcsched/registry.h"); do
+    if [ -s "$dir/policy_$name.c" ]; then
+        try "the program of doc/policies.md for $name" "policy_$name" "$library"
+    else
+        complain "doc/policies.md has no program for $name"
     fi
 done
 exit $failed
