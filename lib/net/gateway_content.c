@@ -46,7 +46,9 @@ htc_status htc__content_touch_all(htc__job *j, htc_reader *r)
         if (r->status != HTC_OK)
             break;
         htc_content_hex(hash.data, hex);
+        pthread_mutex_lock(&j->gateway->blobs);
         htc__content_touch(blobs, hex);
+        pthread_mutex_unlock(&j->gateway->blobs);
     }
     close(blobs);
     return r->status == HTC_OK ? HTC_OK : HTC_EPROTO;

@@ -111,6 +111,10 @@ static htc_status upload_admit(htc__job *j, const upload *u)
     htc__upload     **at = upload_of(g, u->hash);
     uint64_t          held = 0;
     if (*at && u->offset) {
+        if ((*at)->size != u->size) {
+            SAY(j, "a piece of an upload of %" PRIu64 " bytes, which was begun as one of %" PRIu64, u->size, (*at)->size);
+            return HTC_EINPUT;
+        }
         (*at)->at = htc_host_now();
         return HTC_OK;
     }
@@ -242,9 +246,13 @@ static htc_status blob_stat(htc__job *j, htc_reader *r)
     memcpy(u.hash, hash.data, sizeof u.hash);
     if (name_places(j, &u) != 0)
         return HTC_EINTERNAL;
-    if (stat(u.final, &st) != 0)
-        return failed(j, "no upload", u.final, errno);
-    htc__content_touch(AT_FDCWD, u.final);
+    pthread_mutex_lock(&j->gateway->blobs); /* what is said to be there is not swept between the look and the touch */
+    int why = stat(u.final, &st) == 0 ? 0 : errno;
+    if (!why)
+        htc__content_touch(AT_FDCWD, u.final);
+    pthread_mutex_unlock(&j->gateway->blobs);
+    if (why)
+        return failed(j, "no upload", u.final, why);
     htc_put_u64(&j->answer, (uint64_t)st.st_size);
     return HTC_OK;
 }

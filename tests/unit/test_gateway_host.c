@@ -348,8 +348,9 @@ Test(gateway_host, bounds_what_unfinished_uploads_may_take)
     piece(&p, hash[0], 6, 2, "cdef");
     memset(hash[2], 9, 32);
     piece(&p, hash[2], 11, 0, "ab");
+    piece(&p, hash[1], 1 << 20, 2, "cd"); /* begun as one of 4 bytes */
     play_run(&p);
-    static const htc_status want[] = { HTC_OK, HTC_EBUSY, HTC_OK, HTC_OK, HTC_OK, HTC_OK, HTC_OK, HTC_EINPUT, HTC_EINPUT, HTC_ETOOBIG };
+    static const htc_status want[] = { HTC_OK, HTC_EBUSY, HTC_OK, HTC_OK, HTC_OK, HTC_OK, HTC_OK, HTC_EINPUT, HTC_EINPUT, HTC_ETOOBIG, HTC_EINPUT };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         cr_expect(eq(int, p.status[i], want[i]), "call %zu: %s", i, p.text[i]);
     htc__remove_tree(p.dir);
