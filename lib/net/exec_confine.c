@@ -153,7 +153,8 @@ static int show_system(htc__confine *k)
         if (place_for(k, device_links[i][1], at, sizeof at) != 0 || symlink(device_links[i][0], at) != 0)
             return -1;
     }
-    return show_as(k, "/proc", k->step = "/proc", 0);
+    /* What is of the owner's other processes there is the owner's to write: their oom_score_adj, for one. */
+    return show_as(k, "/proc", k->step = "/proc", 1);
 }
 
 static int show_own(htc__confine *k)
@@ -222,7 +223,7 @@ typedef struct report {
     char step[64];
 } report;
 
-static void __attribute__((noreturn)) try_it(htc__confine *k, const char *dir, int to)
+static void __attribute__((noreturn)) try_it(htc__confine *k, const char *dir, const char *beside, int to)
 {
     report r = { 0 };
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -232,6 +233,9 @@ static void __attribute__((noreturn)) try_it(htc__confine *k, const char *dir, i
     } else if (access(dir, F_OK) != 0 || access("/proc/self/status", R_OK) != 0) {
         r.error = EINVAL;
         snprintf(r.step, sizeof r.step, "looking around");
+    } else if (access(beside, F_OK) == 0) {
+        r.error = EPERM;
+        snprintf(r.step, sizeof r.step, "the state directory is in a directory that tasks see");
     }
     ssize_t n = write(to, &r, sizeof r);
     _exit(n == (ssize_t)sizeof r ? 0 : 1);
@@ -241,22 +245,23 @@ int htc__confine_probe(const char *dir, char *text, size_t room)
 {
     htc__confine k;
     report       r = { .error = EINVAL, .step = "starting" };
-    char         run[PATH_MAX];
-    int          ends[2], n = snprintf(run, sizeof run, "%s/probe", dir);
-    if (n < 0 || (size_t)n >= sizeof run || htc__make_dirs(run) != 0 || htc__confine_prepare(&k, run, NULL) != 0 ||
+    char         run[PATH_MAX], beside[PATH_MAX]; /* what lies beside the run's directory is not to be seen */
+    int          ends[2], n = snprintf(run, sizeof run, "%s/probe", dir), m = snprintf(beside, sizeof beside, "%s/beside", dir);
+    if (n < 0 || (size_t)n >= sizeof run || m < 0 || (size_t)m >= sizeof beside || htc__make_dirs(run) != 0 || htc__make_dirs(beside) != 0 || htc__confine_prepare(&k, run, NULL) != 0 ||
         pipe2(ends, O_CLOEXEC) != 0) {
         snprintf(text, room, "%s: %s", dir, strerror(errno));
         return -1;
     }
     pid_t pid = fork();
     if (pid == 0)
-        try_it(&k, run, ends[1]);
+        try_it(&k, run, beside, ends[1]);
     close(ends[1]);
     ssize_t got = pid < 0 ? -1 : read(ends[0], &r, sizeof r);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     close(ends[0]);
     htc__remove_tree(run);
+    htc__remove_tree(beside);
     r.step[sizeof r.step - 1] = 0;
     if (got == (ssize_t)sizeof r && r.error == 0)
         return 0;

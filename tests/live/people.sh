@@ -67,6 +67,7 @@ done
 ls "$dir" | grep -vx slots && echo "lists the state directory"
 ls "$dir/slots"/*/scratch | grep -v "^[0-9.]*\$" | grep -v scratch: | grep . && echo "lists another run"
 cat /proc/$pid/environ > /dev/null 2>&1 && echo "reads the gateway's environment"
+(echo 500 > /proc/$pid/oom_score_adj) 2> /dev/null && echo "has the gateway killed where memory is short"
 for p in /x /etc/x /usr/x /dev/x; do
     (: > "\$p") 2> /dev/null && echo "writes \$p"
 done

@@ -2,6 +2,7 @@
  * come in and go out as they should. The machine here does what an agent does for one task: stage in, run, signal when
  * told to, stage out, clean. Each test is a process of its own (Criterion), so no other children get in the way. */
 #include "exec_drive.h"
+#include "net/exec_confine.h"
 
 /* --- ends --- */
 
@@ -546,4 +547,19 @@ Test(exec, what_a_killed_agent_left_is_ended_by_the_next)
     unlink(first);
     unlink(second);
     drive_close(&d);
+}
+
+/* A state directory in a place that confined tasks see would be seen with its sockets and its token. */
+Test(exec, nobody_is_confined_where_the_state_directory_is_seen)
+{
+    char seen[] = "/opt/htc-test-XXXXXX", unseen[] = "/tmp/htc-test-XXXXXX", why[200] = "";
+    cr_assert(mkdtemp(unseen) != NULL);
+    int works = htc__confine_probe(unseen, why, sizeof why) == 0, empty = rmdir(unseen) == 0;
+    cr_expect(empty, "something is left in %s", unseen);
+    if (!works || !mkdtemp(seen))
+        cr_skip("no confinement (%s), or no place below /opt: %s", why, strerror(errno));
+    cr_expect(htc__confine_probe(seen, why, sizeof why) != 0);
+    cr_expect(strstr(why, "directory that tasks see") != NULL, "%s", why);
+    empty = rmdir(seen) == 0;
+    cr_expect(empty, "something is left in %s", seen);
 }
