@@ -166,7 +166,7 @@ static htc_status fill(const source *s, int to, uint64_t room, htc__copied *copi
 {
     if (to < 0)
         return htc__copy(s->in, -1, room, copied);
-    if (ioctl(to, FICLONE, s->in) == 0)
+    if (!s->cut && ioctl(to, FICLONE, s->in) == 0) /* of what may be cut not all is to lie there */
         return htc__copy(to, -1, room, copied);
     htc_status status = htc__copy(s->in, to, room, copied);
     if (status != HTC_ETOOBIG || !s->cut)

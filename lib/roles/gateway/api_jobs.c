@@ -333,6 +333,7 @@ static void repeat_opened(htc_gateway *gw, void *ctx, job *j)
 {
     request *q = ctx;
     if (!j) {
+        gw_known_key_drop(gw, q->user->name, req_str(q, "key"));
         req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the job of this submission is just being removed");
         return;
     }
