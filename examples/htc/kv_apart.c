@@ -103,7 +103,7 @@ static void child(apart *a, pid_t parent)
 
 static void tell_death(const apart *a, int code)
 {
-    char text[240], how[64], key[100];
+    char text[320], how[64], key[100];
     int  n = 0;
     for (size_t i = 0; i < a->at->len && i < sizeof key - 1; i++)
         key[n++] = a->at->key[i] >= ' ' && a->at->key[i] < 127 ? a->at->key[i] : '?';

@@ -50,7 +50,7 @@ static int time_ahead(htc__resp_call *x, uint32_t i, int64_t unit_ms, int moment
 
 static int set_with_time(htc__resp_call *x, int64_t unit_ms)
 {
-    int64_t left;
+    int64_t left = 0;
     if (time_ahead(x, 2, unit_ms, 0, &left))
         return 1;
     return one(
@@ -144,7 +144,7 @@ static void expire_if(htc__resp_call *x, const htc__resp_state *now, htc__resp_c
 int htc__resp_run_expire(htc__resp_call *x)
 {
     unit    u = unit_of(x);
-    int64_t left;
+    int64_t left = 0;
     int     is = htc__resp_time(x, htc__resp_arg(x, 2), u.ms, u.moment, &left);
     if (is == HTC__RESP_NO_NUMBER)
         return htc__resp_error(x, "ERR value is not an integer or out of range");
@@ -186,7 +186,7 @@ static void get_persist(htc__resp_call *x, const htc__resp_state *now, htc__resp
 
 int htc__resp_run_getex(htc__resp_call *x)
 {
-    int64_t        left;
+    int64_t        left = 0;
     htc_kv_request q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc__resp_arg(x, 1) };
     if (x->r->argc == 2)
         return one(x, &q, KIND_BULK);

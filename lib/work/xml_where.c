@@ -32,7 +32,10 @@ static void put_path(const xmlNode *node, char *out, size_t cap)
     while (n-- > 0)
         put_step(path, sizeof path, steps[n]);
     size_t len = strlen(path);
-    snprintf(out, cap, "%s%s", len < cap ? "" : "...", len < cap ? path : path + len - (cap - 4));
+    const char *end = len < cap ? path : path + len - (cap - 1);
+    memcpy(out, end, strlen(end) + 1);
+    if (end != path)
+        memcpy(out, "...", 3);
 }
 
 /* How many elements stand before it. */
