@@ -5,7 +5,10 @@
  *            a majority of a key's owners lists the same cell: that is final ◀──┼──▶ they differ: the key is read (its register)
  *
  * Who has not answered is waited for until it is suspected, and then done without if a majority of the owners of each bucket has
- * answered: then what was acknowledged before is in one of the lists. A page is bounded in keys and bytes, lists are bounded, and
+ * answered: then what was acknowledged before is in one of the lists. A bucket that moves is one that nobody answers for: the lists are asked
+ * for anew, and those before are kept. A bucket for which a majority has answered once since the page began is covered, however it moves
+ * then: what was acknowledged before the page is in these lists, and keys that differ are read. So a page needs no moment in which no
+ * bucket at all moves. A page is bounded in keys and bytes, lists are bounded, and
  * only so many scans are under way at once; so many others wait, no longer than a request does, and those beyond are refused. Whose
  * client is gone holds no place.
  *
@@ -24,11 +27,13 @@
 #define PAGE_BYTES    ((size_t)1 << 20)
 #define READS_AT_ONCE 16
 #define RUNNING_MAX   8
+#define ROUNDS_MAX    6 /* lists of one member that a page is made of */
 #define SCANS_MAX     1024 /* waiting ones too */
 #define UNSERVED_MAX  1024 /* who has more buckets that it cannot speak for does not answer */
 
 typedef struct listing {
     uint8_t        answered, more, has;
+    uint8_t        needed;  /* a bucket may be covered by it */
     uint64_t       version; /* of the map that the member had */
     uint64_t       stream;  /* of a watch: as which it was asked first; 0: not yet */
     uint32_t       unserved_n, unserved[UNSERVED_MAX];
@@ -59,8 +64,13 @@ typedef struct htc__kv_scanning {
     int                      watch;  /* it is of one */
     int64_t                  number; /* COUNT, of the pages before */
     htc_ns                   again_at, settle_at, until;
-    listing                 *lists; /* by peer */
-    uint32_t                 list_n;
+    listing                 *lists; /* by peer; behind these `rounds` - 1 times as many that were listed earlier */
+    uint32_t                 list_n, rounds;
+    uint8_t                 *covered; /* by bucket: a majority of its owners has answered for it since the page began */
+    uint32_t                 uncovered;
+    int                      heard;           /* a list has come since these were counted */
+    uint64_t                 counted_version; /* of the map by which they were */
+    htc_ns                   pause;             /* until lists are asked for anew, if all have answered */
     found                   *found;
     size_t                   found_n, found_cap, read_next, reading;
     htc_buf                  bytes;
@@ -191,12 +201,14 @@ void htc__kv_cluster_on_list(htc_kv_server *s, uint64_t from, htc_bytes item)
 
 static void clear_page(htc_kv_server *s, scanning *x)
 {
-    for (uint32_t i = 0; x->lists && i < x->list_n; i++)
+    for (uint32_t i = 0; x->lists && i < x->list_n * x->rounds; i++)
         htc_buf_free(&x->lists[i].bytes);
-    htc__free(&s->env, x->lists, x->list_n * sizeof *x->lists);
+    htc__free(&s->env, x->lists, (size_t)x->list_n * x->rounds * sizeof *x->lists);
+    htc__free(&s->env, x->covered, s->cluster->buckets);
     htc__free(&s->env, x->found, x->found_cap * sizeof *x->found);
     htc_buf_free(&x->bytes);
     x->lists = NULL;
+    x->covered = NULL;
     x->found = NULL;
     x->found_n = x->found_cap = x->read_next = x->reading = 0;
     x->merged = 0;
@@ -256,6 +268,11 @@ static void drop_gone(htc_kv_server *s)
     }
 }
 
+static htc_ns retry_of(const htc_kv_server *s)
+{
+    return s->options.member_retry_ns ? s->options.member_retry_ns : 50 * HTC_MS;
+}
+
 int htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn,
                          uint64_t slot, htc_kv_result *result)
 {
@@ -289,6 +306,7 @@ int htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *q, const htc__k
     set(x->prefix, &x->prefix_len, q->key);
     set(x->after, &x->after_len, q->cursor);
     x->until = s->now + c->request_ns;
+    x->pause = retry_of(s) / 2;
     c->scan_count++;
     *c->scans_last = x;
     c->scans_last = &x->next;
@@ -312,7 +330,7 @@ static void ask_lists(htc_kv_server *s, scanning *x)
         htc__kv_list_write(&c->scratch, &of);
         htc__kv_cluster_say(s, c->peers[i].id, HTC__KV_ITEM_LIST, htc_buf_bytes(&c->scratch));
     }
-    x->again_at = s->now + (s->options.member_retry_ns ? s->options.member_retry_ns : 50 * HTC_MS) * 4;
+    x->again_at = s->now + retry_of(s) * 4;
 }
 
 static void begin_page(htc_kv_server *s, scanning *x)
@@ -320,8 +338,14 @@ static void begin_page(htc_kv_server *s, scanning *x)
     htc__kv_cluster *c = s->cluster;
     clear_page(s, x);
     x->list_n = c->count;
+    x->rounds = 1;
     x->lists = htc__alloc(&s->env, x->list_n * sizeof *x->lists);
-    if (!x->lists) {
+    x->covered = htc__alloc(&s->env, c->buckets);
+    x->uncovered = c->buckets;
+    x->heard = 0;
+    if (!x->lists || !x->covered) {
+        htc__free(&s->env, x->lists, x->list_n * sizeof *x->lists);
+        x->lists = NULL;
         htc__kv_cluster_broken(s, HTC_ENOMEM);
         return;
     }
@@ -379,6 +403,7 @@ void htc__kv_cluster_on_listed(htc_kv_server *s, uint64_t from, htc_bytes item)
         return;
     }
     l->answered = 1;
+    x->heard = 1;
     l->more = more;
     l->r = htc_reader_of(htc_buf_bytes(&l->bytes));
     l->up_to = htc_get_bytes(&l->r);
@@ -392,11 +417,10 @@ void htc__kv_cluster_on_listed(htc_kv_server *s, uint64_t from, htc_bytes item)
 /* ---------------------------------------------------------------- are there enough of them? */
 
 /* It knew who owns that bucket now, and served it. */
-static int speaks_for(const htc_kv_server *s, const scanning *x, uint32_t peer, uint32_t bucket)
+static int speaks_for(const htc_kv_server *s, const listing *l, uint32_t bucket)
 {
     const htc__kv_cluster *c = s->cluster;
-    const listing         *l = peer < x->list_n ? &x->lists[peer] : NULL;
-    if (!l || !l->answered || l->version < c->route[bucket].since || l->version > c->map_version)
+    if (!l->answered || l->version < c->route[bucket].since || l->version > c->map_version)
         return 0;
     uint32_t low = 0, high = l->unserved_n;
     while (low < high) {
@@ -409,42 +433,119 @@ static int speaks_for(const htc_kv_server *s, const scanning *x, uint32_t peer, 
     return low == l->unserved_n || l->unserved[low] != bucket;
 }
 
+/* The newest list in which that member answers for that bucket, or NULL. */
+static const listing *list_for(const htc_kv_server *s, const scanning *x, uint32_t peer, uint32_t bucket)
+{
+    for (uint32_t round = 0; peer < x->list_n && round < x->rounds; round++) {
+        /* Of the earlier ones the last is the newest. */
+        const listing *l = &x->lists[(round ? x->rounds - round : 0) * x->list_n + peer];
+        if (speaks_for(s, l, bucket))
+            return l;
+    }
+    return NULL;
+}
+
 static int bucket_covered(const htc_kv_server *s, const scanning *x, uint32_t bucket)
 {
     const htc__kv_route *route = &s->cluster->route[bucket];
     uint32_t             answered = 0;
     for (uint32_t i = 0; i < route->n; i++)
-        answered += (uint32_t)speaks_for(s, x, route->peer[i], bucket);
+        answered += list_for(s, x, route->peer[i], bucket) != NULL;
     return answered >= route->n / 2 + 1;
 }
 
-static int enough(const htc_kv_server *s, const scanning *x)
+/* 1: each member that is not suspected has answered. Those that do not answer for all of what they own are added to `*missing`. */
+static int all_answered(const htc_kv_server *s, const scanning *x, int late, uint32_t *missing)
 {
     const htc__kv_cluster *c = s->cluster;
-    uint32_t               missing = 0;
     for (uint32_t i = 0; i < x->list_n; i++) {
         const listing *l = &x->lists[i];
         if (!c->peers[i].listed)
             continue;
-        missing += !l->answered || l->unserved_n || l->version != c->map_version;
-        if (!l->answered && s->now < x->settle_at && !htc__kv_cluster_suspected(s, &c->peers[i]))
+        *missing += !l->answered || l->unserved_n || l->version != c->map_version;
+        if (!l->answered && !late && !htc__kv_cluster_suspected(s, &c->peers[i]))
             return 0;
     }
-    for (uint32_t b = 0; missing && b < c->buckets; b++)
-        if (!bucket_covered(s, x, b))
-            return 0;
-    return x->list_n == c->count;
+    return 1;
 }
 
-/* What was listed before a bucket moved, or while it did, is listed anew. */
+static int enough(const htc_kv_server *s, const scanning *x)
+{
+    uint32_t missing = 0;
+    return x->list_n == s->cluster->count && all_answered(s, x, s->now >= x->settle_at, &missing) && (!missing || !x->uncovered);
+}
+
+static int lists_anew(const htc_kv_server *s, const listing *l)
+{
+    return l->answered && (l->version != s->cluster->map_version || l->unserved_n);
+}
+
+/* Where nothing moves and nobody is away there is nothing to count. */
+static int is_to_be_counted(const htc_kv_server *s, const scanning *x)
+{
+    uint32_t missing = 0, i = 0;
+    if (!x->tag || x->merged || x->list_n != s->cluster->count || !(x->heard || x->counted_version != s->cluster->map_version))
+        return 0;
+    while (i < x->list_n && !lists_anew(s, &x->lists[i]))
+        i++;
+    return i < x->list_n || (all_answered(s, x, s->now >= x->settle_at, &missing) && missing);
+}
+
+/* A majority that served a bucket after the page began could not have been sealed before: nobody else was its owner then. So what is counted
+ * once stays so. The lists of a watch are those of one moment. */
+static void count_covered(htc_kv_server *s, scanning *x)
+{
+    uint32_t missing = 0, before = x->uncovered;
+    x->heard = 0;
+    x->counted_version = s->cluster->map_version;
+    x->uncovered = 0;
+    for (uint32_t b = 0; b < s->cluster->buckets; b++) {
+        int was = x->covered[b] && !x->watch;
+        x->covered[b] = (uint8_t)(was || bucket_covered(s, x, b));
+        x->uncovered += !x->covered[b];
+    }
+    for (uint32_t i = 0; x->uncovered < before && i < x->list_n; i++)
+        x->lists[i].needed |= x->lists[i].answered;
+    if (x->uncovered && !x->watch && all_answered(s, x, 0, &missing) && s->now + x->pause < x->again_at)
+        x->again_at = s->now + x->pause;
+}
+
+/* 0: they are too many, or there is no memory. */
+static int keep_lists(htc_kv_server *s, scanning *x)
+{
+    size_t   n = (size_t)x->list_n * x->rounds;
+    listing *more = x->rounds == ROUNDS_MAX ? NULL : htc__resize(&s->env, x->lists, n * sizeof *more, (n + x->list_n) * sizeof *more);
+    if (!more)
+        return 0;
+    x->lists = more;
+    x->rounds++;
+    for (uint32_t i = 0; i < x->list_n; i++) {
+        listing empty = { .stream = more[i].stream };
+        htc_buf_init(&empty.bytes, &s->env, 0);
+        int moves = more[i].needed && lists_anew(s, &more[i]);
+        more[n + i] = moves ? more[i] : empty;
+        more[i] = moves ? empty : more[i];
+    }
+    return 1;
+}
+
+/* What was listed before a bucket moved, or while it did, is listed anew. What it was enough for is kept. */
 static void list_again(htc_kv_server *s, scanning *x)
 {
+    uint32_t needed = 0;
+    for (uint32_t i = 0; i < x->list_n; i++)
+        needed += x->lists[i].needed && lists_anew(s, &x->lists[i]);
+    if (needed && !x->watch && !keep_lists(s, x)) {
+        begin_page(s, x);
+        return;
+    }
+    x->pause = 2 * x->pause < 4 * retry_of(s) ? 2 * x->pause : 4 * retry_of(s);
     for (uint32_t i = 0; i < x->list_n; i++) {
         listing *l = &x->lists[i];
-        if (!l->answered || (l->version == s->cluster->map_version && l->unserved_n == 0))
+        if (!lists_anew(s, l))
             continue;
         htc_buf_clear(&l->bytes);
-        l->answered = l->more = l->has = 0;
+        l->answered = l->more = l->has = l->needed = 0;
     }
     ask_lists(s, x);
 }
@@ -459,9 +560,8 @@ static found_state vote(const htc_kv_server *s, const scanning *x, htc_bytes key
     htc__kv_owners owners = htc__kv_cluster_owners(s, key, &bucket);
     const listing *l[HTC_RING_OWNERS_MAX];
     for (uint32_t i = 0; i < owners.n; i++) {
-        uint32_t       peer = s->cluster->route[bucket].peer[i];
-        const listing *of = &x->lists[peer < x->list_n ? peer : 0];
-        l[i] = speaks_for(s, x, peer, bucket) && of->has && htc_bytes_equal(of->head.key, key) && !(of->head.flags & HTC__KV_LISTED_UNSAID) ? of : NULL;
+        const listing *of = list_for(s, x, s->cluster->route[bucket].peer[i], bucket);
+        l[i] = of && of->has && htc_bytes_equal(of->head.key, key) && !(of->head.flags & HTC__KV_LISTED_UNSAID) ? of : NULL;
     }
     for (uint32_t i = 0; i < owners.n; i++) {
         if (!l[i])
@@ -495,9 +595,8 @@ static uint64_t disputed(const htc_kv_server *s, const scanning *x, htc_bytes ke
     uint32_t             speak = 0;
     int                  differ = 0;
     for (uint32_t i = 0; i < route->n; i++) {
-        uint32_t       peer = route->peer[i];
-        const listing *l = &x->lists[peer < x->list_n ? peer : 0];
-        if (!speaks_for(s, x, peer, bucket))
+        const listing *l = list_for(s, x, route->peer[i], bucket);
+        if (!l)
             continue;
         int lists = l->has && htc_bytes_equal(l->head.key, key);
         if (lists && (l->head.flags & HTC__KV_LISTED_UNSAID) && l->head.version == 0)
@@ -536,7 +635,7 @@ static int add_found(htc_kv_server *s, scanning *x, htc_bytes key, found_state s
 static const listing *lowest(const scanning *x)
 {
     const listing *low = NULL;
-    for (uint32_t i = 0; i < x->list_n; i++)
+    for (uint32_t i = 0; i < x->list_n * x->rounds; i++)
         if (x->lists[i].has && (!low || htc_bytes_compare(x->lists[i].head.key, low->head.key) < 0))
             low = &x->lists[i];
     return low;
@@ -544,7 +643,7 @@ static const listing *lowest(const scanning *x)
 
 static void pass(scanning *x, htc_bytes key)
 {
-    for (uint32_t i = 0; i < x->list_n; i++) {
+    for (uint32_t i = 0; i < x->list_n * x->rounds; i++) {
         listing *l = &x->lists[i];
         if (!l->has || !htc_bytes_equal(l->head.key, key))
             continue;
@@ -561,7 +660,7 @@ static void merge(htc_kv_server *s, scanning *x)
     htc_bytes      bound = { NULL, 0 };
     x->merged = 1;
     x->more = 0;
-    for (uint32_t i = 0; i < x->list_n; i++) {
+    for (uint32_t i = 0; i < x->list_n * x->rounds; i++) {
         const listing *l = &x->lists[i];
         if (l->answered && l->more && (!x->more || htc_bytes_compare(l->up_to, bound) < 0))
             bound = l->up_to;
@@ -671,6 +770,7 @@ static void count_page(htc_kv_server *s, scanning *x)
         return;
     }
     set(x->after, &x->after_len, (htc_bytes){ x->last, x->last_len });
+    x->pause = retry_of(s) / 2;
     x->until = s->now + s->cluster->request_ns; /* however many there are: it goes forward */
     begin_page(s, x);
 }
@@ -772,6 +872,8 @@ void htc__kv_cluster_scans_go_on(htc_kv_server *s)
             running--;
             continue;
         }
+        if (is_to_be_counted(s, x))
+            count_covered(s, x);
         if (s->now >= x->until)
             answer(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_ETIMEDOUT });
         else if (may_go_on(s, x))

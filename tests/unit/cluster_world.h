@@ -106,6 +106,8 @@ typedef struct world {
 static htc_ns compared_after;
 /* 1: members and clients of the next worlds have the times that they take where nobody says any, else shorter ones. */
 static int default_times;
+/* Of the number of buckets of the next worlds. */
+static uint32_t bucket_bits = 4;
 
 static int chance(world *w, unsigned of, unsigned base)
 {
@@ -320,7 +322,7 @@ static void start(world *w, int n)
                                 .members = w->members,
                                 .member_count = (uint32_t)w->first,
                                 .owners = 3,
-                                .bits = 4,
+                                .bits = bucket_bits,
                                 .suspect_ns = 40 * HTC_MS,
                                 .request_ns = 2 * HTC_SECOND,
                                 .tombstones_max = w->tombstones,

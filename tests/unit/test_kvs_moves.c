@@ -750,6 +750,69 @@ Test(kvs_moves, a_scan_shows_every_key_once)
     }
 }
 
+/* One page of a scan by user 1; how long it took. */
+static htc_ns one_page(char *cursor, size_t *len, uint32_t *items)
+{
+    htc_ns         began = w.now;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .limit = 20, .key = htc_bytes_of("k"), .cursor = { cursor, *len } };
+    htc_kv_result  r = ask_one(&w, 1, &q);
+    cr_assert(r.status == HTC_OK, "seed %llu: a page ends with %s", (unsigned long long)property_seed, htc_status_name(r.status));
+    memcpy(cursor, r.cursor.len ? r.cursor.data : "", r.cursor.len);
+    *len = r.cursor.len;
+    *items += r.items;
+    return w.now - began;
+}
+
+static void put_numbered(int keys)
+{
+    char name[16];
+    for (int i = 0; i < keys; i++) {
+        snprintf(name, sizeof name, "k%04d", i);
+        htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of(name), .value = htc_bytes_of(name) };
+        HOLDS(ask_until_known(&w, 0, &q) == HTC_OK);
+    }
+}
+
+static void delete_numbered(int from, int to)
+{
+    char name[16];
+    for (int i = from; i < to; i++) {
+        snprintf(name, sizeof name, "k%04d", i);
+        HOLDS(ask_until_known(&w, 0, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc_bytes_of(name) }) == HTC_OK);
+    }
+}
+
+/* Buckets move all the while, one change behind the other, and slowly. A page waits for some that are sealed, and not for the end of a change:
+ * many pages are shown during each. Every key is shown once, none that was deleted. */
+Test(kvs_moves, a_scan_goes_on_while_buckets_move)
+{
+    enum { KEPT = 200, SCANS = 3, DELETED = 10 };
+    PROPERTY(rng, 4)
+    {
+        int pages = 0, changes = 0;
+        bucket_bits = 8;
+        open_growing(&w, rng.state, 8, 6, 1, calm);
+        bucket_bits = 4;
+        put_numbered(KEPT);
+        w.commit_ns = 30 * HTC_MS;
+        for (int scans = 0; scans < SCANS; scans++) {
+            char     cursor[HTC_KV_KEY_MAX];
+            size_t   len = 0;
+            uint32_t items = 0;
+            do {
+                if (!moving())
+                    changes += change(HTC_KV_CHANGE_WEIGHT, 3, changes % 2 ? 1 : 9) == HTC_OK;
+                cr_assert(one_page(cursor, &len, &items) < 1500 * HTC_MS, "seed %llu", (unsigned long long)property_seed);
+                pages++;
+            } while (len);
+            HOLDS(items == (uint32_t)(KEPT - scans * DELETED));
+            delete_numbered(scans * DELETED, (scans + 1) * DELETED);
+        }
+        cr_assert(2 * changes < pages, "seed %llu: %d pages during %d changes", (unsigned long long)property_seed, pages, changes);
+        close_world(&w);
+    }
+}
+
 /* A test that cannot fail proves nothing: with one rule left out, the checkers have to notice within 1500 seeds. */
 static int noticed(uint64_t seed)
 {
