@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data.h"
 #include "htcsched/provision.h"
 
 typedef struct sim_job {
@@ -168,14 +169,9 @@ static inline sim_result simulate(sim_job *jobs, size_t n, const htc_provision_o
  * nodes. NULL if there is no such file. */
 static inline sim_job *sim_read_swf(const char *name, uint64_t period_s, uint64_t per_node, size_t *n)
 {
-    static const char *const places[] = { "../shared/data/swf", "../../shared/data/swf", "../../../shared/data/swf" };
-    char                     path[256], line[512];
-    FILE                    *f = NULL;
-    size_t                   cap = 4096;
-    for (size_t i = 0; i < 3 && !f; i++) {
-        snprintf(path, sizeof path, "%s/%s", places[i], name);
-        f = fopen(path, "r");
-    }
+    char   line[512];
+    size_t cap = 4096;
+    FILE  *f = test_data(name);
     if (!f)
         return NULL;
     sim_job *jobs = malloc(cap * sizeof *jobs);

@@ -108,7 +108,7 @@ static void worth_of_log(const bench *b, const char *name, const char *file, uin
     if (jobs)
         worth(b, name, jobs, n, initial, ratio);
     else
-        fprintf(stderr, "%s: no %s in ../shared/data/swf\n", name, file);
+        fprintf(stderr, "%s: no %s in tests/data\n", name, file);
     free(jobs);
 }
 

@@ -5,6 +5,7 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "../data.h"
 #include "channel/noise.h"
 #include "noise_vectors.h"
 #include "property.h"
@@ -107,17 +108,14 @@ static void published(json_t *v, uint32_t pattern)
 
 Test(channel_noise, published_vectors)
 {
-    static const char *const places[] = { "../shared/data/noise", "../../shared/data/noise",
-                                          "../../../shared/data/noise", NULL };
-    char                     path[128];
-    json_t                  *root = NULL, *v;
-    size_t                   i, seen = 0;
-    for (size_t p = 0; places[p] && !root; p++) {
-        snprintf(path, sizeof path, "%s/25519_ChaChaPoly_SHA256.json", places[p]);
-        root = json_load_file(path, 0, NULL);
-    }
-    if (!root)
-        cr_skip("skipped: no published vectors in ../shared/data/noise");
+    size_t  i, seen = 0;
+    json_t *root = NULL, *v;
+    FILE   *file = test_data("noise-25519-chachapoly-sha256.json");
+    if (!file)
+        cr_skip("skipped: no published vectors in tests/data below or beside the working directory");
+    root = json_loadf(file, 0, NULL);
+    fclose(file);
+    cr_assert(root != NULL);
     json_array_foreach(json_object_get(root, "vectors"), i, v)
     {
         uint32_t pattern = pattern_of(text_of(v, "protocol_name"));

@@ -3,6 +3,7 @@
 #include "expect.h"
 #include <string.h>
 
+#include "../data.h"
 #include "alloc_fail.h"
 #include "fit_hand.h"
 #include "fit_twins.h"
@@ -144,20 +145,6 @@ Test(fit, starts_jobs_as_the_worked_examples_say)
 
 /* ---- a real log ---- */
 
-static FILE *log_file(const char *name)
-{
-    static const char *const places[] = { "../shared/data/swf", "../../shared/data/swf", "../../../shared/data/swf",
-                                          NULL };
-    char                     path[256];
-    for (size_t i = 0; places[i]; i++) {
-        snprintf(path, sizeof path, "%s/%s", places[i], name);
-        FILE *f = fopen(path, "r");
-        if (f)
-            return f;
-    }
-    return NULL;
-}
-
 /* Records of the Standard Workload Format: number, submit time, wait, run time, processors, ..., requested time the
  * ninth. */
 static size_t read_log(FILE *f, row *rows)
@@ -189,9 +176,9 @@ static double mean_wait(uint32_t promise, uint32_t nodes, const row *rows, size_
 Test(fit, backfilling_shortens_the_waits_of_a_real_log)
 {
     static row rows[ROWS_MAX];
-    FILE      *f = log_file("SDSC-BLUE-2000-4.2-cln.first14days.swf");
+    FILE      *f = test_data("SDSC-BLUE-2000-4.2-cln.first14days.swf");
     if (!f)
-        cr_skip("skipped: no logs in ../shared/data/swf");
+        cr_skip("skipped: no tests/data below or beside the working directory");
     size_t n = read_log(f, rows), kept = 0;
     fclose(f);
     for (size_t i = 0; i < n; i++)

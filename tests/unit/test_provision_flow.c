@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../data.h"
 #include "htcsched/dag.h"
 #include "htcsched/provision.h"
 
@@ -20,46 +21,31 @@ typedef struct flow {
     htc_ns   length[TASKS_MAX], whole;
 } flow;
 
-/* The number in NAME="ID00042" on that line. */
-static int task_named(const char *line, const char *name, uint32_t *task)
+static void read_line(flow *f, const char *line)
 {
-    const char *at = strstr(line, name);
-    return at && sscanf(at + strlen(name), "\"ID%u\"", task) == 1 && *task < TASKS_MAX;
-}
-
-static void read_line(flow *f, const char *line, uint32_t *child)
-{
-    uint32_t    task;
-    const char *runtime = strstr(line, "runtime=\"");
-    if (strstr(line, "<job ") && runtime && task_named(line, "id=", &task)) {
+    uint32_t task, child;
+    double   seconds;
+    if (sscanf(line, "task %u %lf", &task, &seconds) == 2 && task < TASKS_MAX) {
         cr_assert(eq(int, htc_dag_add_task(f->dag, task), HTC_OK));
-        f->length[task] = (htc_ns)(strtod(runtime + 9, NULL) * 1000 + 0.5) * 1000000u;
+        f->length[task] = (htc_ns)(seconds * 1000 + 0.5) * 1000000u;
         f->whole += f->length[task];
         f->tasks++;
-    } else if (strstr(line, "<child ")) {
-        cr_assert(task_named(line, "ref=", child));
-    } else if (strstr(line, "<parent ") && task_named(line, "ref=", &task)) {
-        cr_assert(eq(int, htc_dag_add_edge(f->dag, task, *child), HTC_OK));
+    } else if (sscanf(line, "edge %u %u", &task, &child) == 2) {
+        cr_assert(eq(int, htc_dag_add_edge(f->dag, task, child), HTC_OK));
         f->edges++;
     }
 }
 
 static void read_montage(flow *f)
 {
-    static const char *const places[] = { "../shared", "../../shared", "../../../shared" };
-    char                     text[1024];
-    FILE                    *file = NULL;
-    uint32_t                 child = 0;
-    for (size_t i = 0; i < 3 && !file; i++) {
-        snprintf(text, sizeof text, "%s/data/dax/Montage_1000.xml", places[i]);
-        file = fopen(text, "r");
-    }
+    char  text[128];
+    FILE *file = test_data("montage-1000.txt");
     if (!file)
-        cr_skip("skipped: no Montage_1000.xml in ../shared/data/dax");
+        cr_skip("skipped: no montage-1000.txt in tests/data below or beside the working directory");
     memset(f, 0, sizeof *f);
     cr_assert(eq(int, htc_dag_create(NULL, NULL, &f->dag), HTC_OK));
     while (fgets(text, sizeof text, file))
-        read_line(f, text, &child);
+        read_line(f, text);
     fclose(file);
     cr_assert(eq(int, htc_dag_check(f->dag, 0, NULL, NULL), HTC_OK));
     cr_assert(f->tasks == TASKS_MAX && f->edges == EDGES, "%u tasks, %u edges", f->tasks, f->edges);

@@ -15,7 +15,7 @@ static sim_job *jobs_of(const char *log, uint64_t per_node, size_t *n)
 {
     sim_job *jobs = sim_read_swf(log, TWO_WEEKS_S, per_node, n);
     if (!jobs)
-        cr_skip("skipped: no %s in ../shared/data/swf", log);
+        cr_skip("skipped: no %s in tests/data below or beside the working directory", log);
     return jobs;
 }
 
