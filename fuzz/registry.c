@@ -89,28 +89,40 @@ static void check_typed(const htc_registry *r, const list *l, const char *name)
     CHECK(htc_steal_rule_from_name(name, &rule) == HTC_OK ? rule <= HTC_STEAL_HALF : rule == 77);
 }
 
+#define AS(copy, policy)                                                                                               \
+    do {                                                                                                               \
+        copy = *(policy);                                                                                              \
+        copy.name = name;                                                                                              \
+        *entry = &copy;                                                                                                \
+    } while (0)
+
 /* Of its kind, or by the typed call that looks at what it is given: a policy of the library under one name more. */
 static htc_status add_as(htc_registry *r, uint32_t kind, const char *name, const void *mine, const void **entry)
 {
-    *entry = mine;
+    static htc_locality_policy   locality;
+    static htc_provision_policy  provision;
+    static htc_provision_granter granter;
+    static htc_provision_setup   setup;
+    static htc_fit_policy        fit;
     switch (kind) {
     case HTC_REGISTRY_LOCALITY:
-        *entry = htc_locality_builtin(HTC_LOCALITY_MDL);
-        return htc_locality_register(r, name, *entry);
+        AS(locality, htc_locality_builtin(HTC_LOCALITY_MDL));
+        return htc_locality_register(r, &locality);
     case HTC_REGISTRY_PROVISION:
-        *entry = htc_provision_policy_of(HTC_PROVISION_PAPER);
-        return htc_provision_register(r, name, *entry);
+        AS(provision, htc_provision_policy_of(HTC_PROVISION_PAPER));
+        return htc_provision_register(r, &provision);
     case HTC_REGISTRY_GRANT:
-        *entry = htc_provision_granter_of(HTC_PROVISION_PARTIAL);
-        return htc_provision_register_granter(r, name, *entry);
+        AS(granter, htc_provision_granter_of(HTC_PROVISION_PARTIAL));
+        return htc_provision_register_granter(r, &granter);
     case HTC_REGISTRY_SETUP:
-        *entry = htc_provision_setup_of(HTC_PROVISION_WIPE_OS);
-        return htc_provision_register_setup(r, name, *entry);
-    case HTC_REGISTRY_FIT: {
+        AS(setup, htc_provision_setup_of(HTC_PROVISION_WIPE_OS));
+        return htc_provision_register_setup(r, &setup);
+    case HTC_REGISTRY_FIT:
         CHECK(htc_registry_find(r, kind, "easy", entry) == HTC_OK);
-        return htc_fit_register(r, name, *entry);
-    }
+        AS(fit, (const htc_fit_policy *)*entry);
+        return htc_fit_register(r, &fit);
     default:
+        *entry = mine;
         return htc_registry_add(r, kind, name, mine);
     }
 }

@@ -447,14 +447,13 @@ typedef struct htc_allot_weighing {
 /** A maker of weights. Kept: outlives the registry it stands in. */
 typedef struct htc_allot_weigher {
     size_t      size; /**< sizeof(htc_allot_weigher) */
-    const char *name; /**< as htc_registry_add wants it */
+    const char *name; /**< kept; as htc_registry_add wants it; NULL is fine for a policy that is in no registry */
+    void       *ctx;  /**< kept; handed to both functions */
     /** By what users are compared, in any unit: 0 or less, or not a number: not known. NULL: they are not compared. */
-    double (*amount)(const htc_allot_facts *user, const htc_allot_weighing *how, const void *ctx);
+    double (*amount)(void *ctx, const htc_allot_facts *user, const htc_allot_weighing *how);
     /** The weight, 1.0 for the most usual user. amount is what the call above said, or 0; typical is the median of all known
      *  amounts, 0 if there is none. htc_allot_weight rounds it. */
-    double (*weight)(const htc_allot_facts *user, double amount, double typical, const htc_allot_weighing *how,
-                     const void *ctx);
-    const void *ctx; /**< handed to both */
+    double (*weight)(void *ctx, const htc_allot_facts *user, double amount, double typical, const htc_allot_weighing *how);
 } htc_allot_weigher;
 
 /**

@@ -189,11 +189,12 @@ typedef struct htc_balance_view {
  */
 struct htc_balance_policy {
     size_t      size;  /**< sizeof(htc_balance_policy) */
-    const char *name;  /**< kept; as htc_registry_add wants it */
+    const char *name;  /**< kept; as htc_registry_add wants it; NULL is fine for a policy that is in no registry */
+    void       *ctx;   /**< kept; handed to open, and where there is no open to the others as their state */
     uint32_t    tries; /**< the default of htc_balance_options; at least 1 */
     uint32_t    waits; /**< 1: wait after each fruitless try (Algorithm 5); 0: only when all was given back (Algorithm 8) */
-    /** Create the state for these options, which are checked, complete, and borrowed. NULL: there is none. */
-    htc_status (*open)(const htc_env *env, const htc_balance_options *options, void **state);
+    /** Create the state for these options, which are checked, complete, and borrowed. NULL: ctx is the state of all. */
+    htc_status (*open)(void *ctx, const htc_env *env, const htc_balance_options *options, void **state);
     /** Free the state. NULL is fine if open is. */
     void (*close)(void *state);
     /** The partition to try next; HTC_AGAIN if none is known to have a free node. Any other answer ends the step. */

@@ -108,8 +108,10 @@ typedef struct htc_fit htc_fit;
  * functions is called, every call that would change the fit is HTC_EINVAL, and htc_fit_destroy does nothing.
  */
 typedef struct htc_fit_policy {
-    size_t   size;    /**< sizeof(htc_fit_policy) */
-    uint32_t promise; /**< htc_fit_promise; the library sees to it that it is kept */
+    size_t      size; /**< sizeof(htc_fit_policy) */
+    const char *name; /**< kept; as htc_registry_add wants it; NULL is fine for a policy that is in no registry */
+    void       *ctx;     /**< kept; handed to each of the functions */
+    uint32_t    promise; /**< htc_fit_promise; the library sees to it that it is kept */
     /**
      * Choose the job that starts now, among those that htc_fit_candidate tells; NULL: the first of them.
      *
@@ -124,7 +126,6 @@ typedef struct htc_fit_policy {
      * @return HTC_OK; HTC_AGAIN if nothing is to start now; anything else is handed to the caller of htc_fit_next
      */
     htc_status (*choose)(void *ctx, const htc_fit *fit, htc_ns now, uint64_t *id);
-    void *ctx; /**< kept: outlives the fit; handed to each of the functions */
     /**
      * Where a job waits in the queue: the least key in front, of equal keys who was submitted first. NULL: by priority.
      *
@@ -144,7 +145,7 @@ typedef struct htc_fit_policy {
 /** How to make a fit; every field's zero is its default. */
 typedef struct htc_fit_options {
     size_t                size;     /**< sizeof(htc_fit_options) */
-    const htc_fit_policy *policy;   /**< copied; NULL: HTC_FIT_PROMISE_HEAD ("easy") */
+    const htc_fit_policy *policy;   /**< kept; NULL: HTC_FIT_PROMISE_HEAD ("easy") */
     size_t                jobs_max; /**< waiting and running at a time, at most HTC_FIT_JOBS_MAX; 0: 2^20 */
     uint32_t              nodes;    /**< that are up at the start */
 } htc_fit_options;
@@ -404,16 +405,15 @@ HTC_API htc_status htc_fit_forecast(const htc_fit *fit, htc_ns now, htc_ns *star
 HTC_API htc_status htc_fit_explain(const htc_fit *fit, htc_ns now, uint64_t id, htc_fit_reason *out);
 
 /**
- * Name a policy, for those who choose by name. The library's own are "fcfs", "first_fit", "easy" and "conservative".
+ * Add a policy under its name, for those who choose by name. The library's own are "fcfs", "first_fit", "easy" and "conservative".
  *
  * @param[in,out] registry  as it was on failure
- * @param[in]     name      copied; see HTC_REGISTRY_NAME_MAX
  * @param[in]     policy    kept: outlives the registry
  * @return as htc_registry_add; HTC_EINVAL also if the policy's promise is unknown; HTC_EABI
  *
  * Cost: O(entries).   Since: 0.2
  */
-HTC_API htc_status htc_fit_register(htc_registry *registry, const char *name, const htc_fit_policy *policy);
+HTC_API htc_status htc_fit_register(htc_registry *registry, const htc_fit_policy *policy);
 
 /**
  * The policy of a name.

@@ -149,9 +149,10 @@ typedef struct htc_locality_view {
  * the worker is HTC_EINVAL, and htc_locality_destroy does nothing.
  */
 typedef struct htc_locality_policy {
-    size_t   size; /**< sizeof(htc_locality_policy) */
-    uint32_t rule; /**< htc_locality_rule it counts as when a better one is sought; a policy of your own: the nearest */
-    void    *ctx;  /**< handed to both functions */
+    size_t      size; /**< sizeof(htc_locality_policy) */
+    const char *name; /**< kept; as htc_registry_add wants it; NULL is fine for a policy that is in no registry */
+    void       *ctx;  /**< kept; handed to both functions */
+    uint32_t    rule; /**< htc_locality_rule it counts as when a better one is sought; a policy of your own: the nearest */
     /** Place a task. Answers as htc_locality_decide; anything but HTC_OK is passed on. */
     htc_status (*place)(void *ctx, const htc_locality_view *view, const htc_locality_task *task, htc_locality_place *out);
     /** How many of view->waiting go to SReadyQ; more than waiting is taken for waiting. NULL: none ever. */
@@ -169,16 +170,15 @@ typedef struct htc_locality_policy {
 HTC_API const htc_locality_policy *htc_locality_builtin(uint32_t rule);
 
 /**
- * Add a policy under a name, beside those of htc_registry_add_builtin.
+ * Add a policy under its name, beside those of htc_registry_add_builtin.
  *
  * @param[in,out] registry  as it was on failure
- * @param[in]     name      copied
- * @param[in]     policy    kept: outlives the registry; has size and place
+ * @param[in]     policy    kept: outlives the registry; has size, name and place
  * @return as htc_registry_add; HTC_EABI if the policy is of a newer library
  *
  * Cost: as htc_registry_add.   Since: 0.2
  */
-HTC_API htc_status htc_locality_register(htc_registry *registry, const char *name, const htc_locality_policy *policy);
+HTC_API htc_status htc_locality_register(htc_registry *registry, const htc_locality_policy *policy);
 
 /**
  * Find a policy by name.

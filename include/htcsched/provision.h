@@ -90,8 +90,9 @@ typedef struct htc_provision_view {
 /** A management policy: two decisions. Functions keep nothing between calls but in ctx. A call from inside them that would change
  *  the book they decide about answers HTC_EINVAL, and htc_provision_destroy does nothing. */
 typedef struct htc_provision_policy {
-    size_t size; /**< sizeof(htc_provision_policy) */
-    void  *ctx;  /**< handed to both functions */
+    size_t      size; /**< sizeof(htc_provision_policy) */
+    const char *name; /**< kept; as htc_registry_add wants it; NULL is fine for a policy that is in no registry */
+    void       *ctx;  /**< kept; handed to both functions */
     /** How many nodes to ask for now, 0: none; *reason is an htc_provision_reason, or from 1000 on the policy's own. */
     uint64_t (*request)(void *ctx, const htc_provision_view *view, uint32_t *reason);
     /** A lease of leased nodes has come to the end of a unit: how many to return. More than leased or idle is taken for that. */
@@ -115,16 +116,15 @@ typedef enum htc_provision_builtin {
 HTC_API const htc_provision_policy *htc_provision_policy_of(uint32_t which);
 
 /**
- * Add a management policy under a name (HTC_REGISTRY_PROVISION), beside those of htc_registry_add_builtin.
+ * Add a management policy under its name (HTC_REGISTRY_PROVISION), beside those of htc_registry_add_builtin.
  *
  * @param[in,out] registry  as it was on failure
- * @param[in]     name      copied
- * @param[in]     policy    kept: outlives the registry; has size and both functions
+ * @param[in]     policy    kept: outlives the registry; has size, name and both functions
  * @return as htc_registry_add; HTC_EABI if the policy is of a newer library
  *
  * Cost: as htc_registry_add.   Since: 0.2
  */
-HTC_API htc_status htc_provision_register(htc_registry *registry, const char *name, const htc_provision_policy *policy);
+HTC_API htc_status htc_provision_register(htc_registry *registry, const htc_provision_policy *policy);
 
 /**
  * Find a management policy by name.
@@ -370,8 +370,9 @@ typedef struct htc_provision_request {
 
 /** A provision policy: who gets how many of the free nodes. */
 typedef struct htc_provision_granter {
-    size_t size; /**< sizeof(htc_provision_granter) */
-    void  *ctx;  /**< handed to the function */
+    size_t      size; /**< sizeof(htc_provision_granter) */
+    const char *name; /**< kept; as htc_registry_add wants it; NULL is fine for a policy that is in no registry */
+    void       *ctx;  /**< kept; handed to the function */
     /** Fill granted[0 .. n-1], zero when called. Their sum is at most free_nodes, each at most what was asked for. */
     htc_status (*grant)(void *ctx, const htc_env *env, uint64_t free_nodes, const htc_provision_request *requests, size_t n,
                         uint64_t *granted);
@@ -394,16 +395,15 @@ typedef enum htc_provision_granting {
 HTC_API const htc_provision_granter *htc_provision_granter_of(uint32_t which);
 
 /**
- * Add a provision policy under a name (HTC_REGISTRY_GRANT), beside those of htc_registry_add_builtin.
+ * Add a provision policy under its name (HTC_REGISTRY_GRANT), beside those of htc_registry_add_builtin.
  *
  * @param[in,out] registry  as it was on failure
- * @param[in]     name      copied
- * @param[in]     granter   kept: outlives the registry; has size and grant
+ * @param[in]     granter   kept: outlives the registry; has size, name and grant
  * @return as htc_registry_add; HTC_EABI if it is of a newer library
  *
  * Cost: as htc_registry_add.   Since: 0.2
  */
-HTC_API htc_status htc_provision_register_granter(htc_registry *registry, const char *name, const htc_provision_granter *granter);
+HTC_API htc_status htc_provision_register_granter(htc_registry *registry, const htc_provision_granter *granter);
 
 /**
  * Find a provision policy by name.
@@ -447,7 +447,8 @@ typedef enum htc_provision_work {
 
 /** A setup policy: what is done once for each node assigned and once for each node reclaimed, nodes in parallel. */
 typedef struct htc_provision_setup {
-    size_t   size;    /**< sizeof(htc_provision_setup) */
+    size_t      size; /**< sizeof(htc_provision_setup) */
+    const char *name; /**< kept; as htc_registry_add wants it; NULL is fine for a policy that is in no registry */
     uint32_t assign;  /**< htc_provision_work for a node that is granted */
     uint32_t reclaim; /**< htc_provision_work for a node that comes back */
     htc_ns   node_ns; /**< how long either takes on one node, but for the wiping */
@@ -475,13 +476,12 @@ HTC_API const htc_provision_setup *htc_provision_setup_of(uint32_t which);
  * Add a setup policy under a name (HTC_REGISTRY_SETUP), beside those of htc_registry_add_builtin.
  *
  * @param[in,out] registry  as it was on failure
- * @param[in]     name      copied
  * @param[in]     setup     kept: outlives the registry
  * @return as htc_registry_add; HTC_EABI if it is of a newer library
  *
  * Cost: as htc_registry_add.   Since: 0.2
  */
-HTC_API htc_status htc_provision_register_setup(htc_registry *registry, const char *name, const htc_provision_setup *setup);
+HTC_API htc_status htc_provision_register_setup(htc_registry *registry, const htc_provision_setup *setup);
 
 /**
  * Find a setup policy by name.

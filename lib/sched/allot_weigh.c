@@ -53,62 +53,67 @@ static double priority_of(const htc_allot_facts *user)
     return user->priority ? (double)user->priority : 1;
 }
 
-static double weigh_equal(const htc_allot_facts *user, double amount, double typical, const htc_allot_weighing *how,
-                          const void *ctx)
+static double weigh_equal(void *ctx, const htc_allot_facts *user, double amount, double typical,
+                          const htc_allot_weighing *how)
 {
     (void)user, (void)amount, (void)typical, (void)how, (void)ctx;
     return 1;
 }
 
-static double weigh_priority(const htc_allot_facts *user, double amount, double typical, const htc_allot_weighing *how,
-                             const void *ctx)
+static double weigh_priority(void *ctx, const htc_allot_facts *user, double amount, double typical,
+                             const htc_allot_weighing *how)
 {
     (void)amount, (void)typical, (void)how, (void)ctx;
     return priority_of(user);
 }
 
-/* ctx: the gamma to use when none is asked for. */
-static double weigh_amount(const htc_allot_facts *user, double amount, double typical, const htc_allot_weighing *how,
-                           const void *ctx)
+static double weigh_tasks(void *ctx, const htc_allot_facts *user, double amount, double typical,
+                          const htc_allot_weighing *how)
 {
-    return priority_of(user) * htc__allot_factor(amount, typical, how->gamma != 0 ? how->gamma : *(const double *)ctx);
+    (void)ctx;
+    return priority_of(user) * htc__allot_factor(amount, typical, how->gamma != 0 ? how->gamma : 1);
 }
 
-static double amount_of_tasks(const htc_allot_facts *user, const htc_allot_weighing *how, const void *ctx)
+static double weigh_run_time(void *ctx, const htc_allot_facts *user, double amount, double typical,
+                             const htc_allot_weighing *how)
+{
+    (void)ctx;
+    return priority_of(user) * htc__allot_factor(amount, typical, how->gamma != 0 ? how->gamma : -0.5);
+}
+
+static double amount_of_tasks(void *ctx, const htc_allot_facts *user, const htc_allot_weighing *how)
 {
     (void)how, (void)ctx;
     return (double)user->tasks;
 }
 
-static double amount_of_run_time(const htc_allot_facts *user, const htc_allot_weighing *how, const void *ctx)
+static double amount_of_run_time(void *ctx, const htc_allot_facts *user, const htc_allot_weighing *how)
 {
     (void)how, (void)ctx;
     return user->profile.count ? (double)user->tasks * user->profile.mean_s : 0;
 }
 
-static double amount_of_usage(const htc_allot_facts *user, const htc_allot_weighing *how, const void *ctx)
+static double amount_of_usage(void *ctx, const htc_allot_facts *user, const htc_allot_weighing *how)
 {
     (void)ctx;
     return htc_allot_usage_now(&user->usage, how->now, how->half_life_ns);
 }
 
 /* Who used nothing is known to have used nothing: he comes first. */
-static double weigh_usage(const htc_allot_facts *user, double amount, double typical, const htc_allot_weighing *how,
-                          const void *ctx)
+static double weigh_usage(void *ctx, const htc_allot_facts *user, double amount, double typical,
+                          const htc_allot_weighing *how)
 {
     double factor = typical > 0 ? exp2(1 - amount / typical) : 1;
     (void)how, (void)ctx;
     return priority_of(user) * (factor > 1 / HTC__ALLOT_FACTOR_MAX ? factor : 1 / HTC__ALLOT_FACTOR_MAX);
 }
 
-static const double gamma_of_tasks = 1, gamma_of_run_time = -0.5;
-
 static const htc_allot_weigher weighers[] = {
-    { sizeof(htc_allot_weigher), "equal", NULL, weigh_equal, NULL },
-    { sizeof(htc_allot_weigher), "priority", NULL, weigh_priority, NULL },
-    { sizeof(htc_allot_weigher), "tasks", amount_of_tasks, weigh_amount, &gamma_of_tasks },
-    { sizeof(htc_allot_weigher), "run-time", amount_of_run_time, weigh_amount, &gamma_of_run_time },
-    { sizeof(htc_allot_weigher), "usage", amount_of_usage, weigh_usage, NULL },
+    { sizeof(htc_allot_weigher), "equal", NULL, NULL, weigh_equal },
+    { sizeof(htc_allot_weigher), "priority", NULL, NULL, weigh_priority },
+    { sizeof(htc_allot_weigher), "tasks", NULL, amount_of_tasks, weigh_tasks },
+    { sizeof(htc_allot_weigher), "run-time", NULL, amount_of_run_time, weigh_run_time },
+    { sizeof(htc_allot_weigher), "usage", NULL, amount_of_usage, weigh_usage },
 };
 
 const htc__builtin htc__allot_builtin[] = {
@@ -160,13 +165,13 @@ static htc_status open_scale(scale *s, const htc_allot_weigher *weigher, const h
 
 static double amount_of(const scale *s, const htc_allot_facts *user)
 {
-    double amount = s->weigher.amount ? s->weigher.amount(user, &s->how, s->weigher.ctx) : 0;
+    double amount = s->weigher.amount ? s->weigher.amount(s->weigher.ctx, user, &s->how) : 0;
     return amount > 0 && isfinite(amount) ? amount : 0;
 }
 
 static uint64_t weight_of(const scale *s, const htc_allot_facts *user, double typical)
 {
-    return htc_allot_weight(s->weigher.weight(user, amount_of(s, user), typical, &s->how, s->weigher.ctx));
+    return htc_allot_weight(s->weigher.weight(s->weigher.ctx, user, amount_of(s, user), typical, &s->how));
 }
 
 static int is_valid(const htc_allot_facts *user)

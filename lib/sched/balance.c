@@ -102,7 +102,8 @@ htc_status htc_balance_create(const htc_env *env, const htc_balance_options *opt
     if (!b)
         return HTC_ENOMEM;
     *b = (htc_balance){ .env = env, .options = o, .policy = policy, .pull_due = policy.pull ? 0 : HTC_NEVER };
-    status = policy.open ? policy.open(env, &o, &b->state) : HTC_OK;
+    b->state = policy.ctx;
+    status = policy.open ? policy.open(policy.ctx, env, &o, &b->state) : HTC_OK;
     if (status == HTC_OK)
         *out = b;
     else

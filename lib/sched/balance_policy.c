@@ -21,9 +21,10 @@ static void chance_close(void *state)
     htc__free(c->env, c, sizeof *c);
 }
 
-static htc_status chance_open(const htc_env *env, const htc_balance_options *options, void **state)
+static htc_status chance_open(void *ctx, const htc_env *env, const htc_balance_options *options, void **state)
 {
     chance *c = htc__alloc(env, sizeof *c);
+    (void)ctx;
     if (!c)
         return HTC_ENOMEM;
     c->env = env;
@@ -91,9 +92,10 @@ static void watched_close(void *state)
     htc__free(w->env, w, sizeof *w);
 }
 
-static htc_status watched_open(const htc_env *env, const htc_balance_options *options, void **state)
+static htc_status watched_open(void *ctx, const htc_env *env, const htc_balance_options *options, void **state)
 {
     watched *w = htc__alloc(env, sizeof *w);
+    (void)ctx;
     if (!w)
         return HTC_ENOMEM;
     w->env = env;

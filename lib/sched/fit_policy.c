@@ -1,12 +1,14 @@
 /* What may start now: a promise is a rule about who may overtake whom, and a policy chooses among those that keep it.
  */
+#include <stddef.h>
+
 #include "core/util.h"
 #include "sched/fit_private.h"
 
-static const htc_fit_policy fcfs = { .size = sizeof fcfs, .promise = HTC_FIT_PROMISE_ORDER };
-static const htc_fit_policy first_fit = { .size = sizeof first_fit, .promise = HTC_FIT_PROMISE_NOTHING };
-static const htc_fit_policy easy = { .size = sizeof easy, .promise = HTC_FIT_PROMISE_HEAD };
-static const htc_fit_policy conservative = { .size = sizeof conservative, .promise = HTC_FIT_PROMISE_ALL };
+static const htc_fit_policy fcfs = { .size = sizeof fcfs, .name = "fcfs", .promise = HTC_FIT_PROMISE_ORDER };
+static const htc_fit_policy first_fit = { .size = sizeof first_fit, .name = "first_fit", .promise = HTC_FIT_PROMISE_NOTHING };
+static const htc_fit_policy easy = { .size = sizeof easy, .name = "easy", .promise = HTC_FIT_PROMISE_HEAD };
+static const htc_fit_policy conservative = { .size = sizeof conservative, .name = "conservative", .promise = HTC_FIT_PROMISE_ALL };
 
 const htc__builtin htc__fit_builtin[] = {
     { HTC_REGISTRY_FIT, "conservative", &conservative },
@@ -19,7 +21,7 @@ const htc__builtin htc__fit_builtin[] = {
 htc_status htc__fit_policy_copy(htc_fit_policy *out, const htc_fit_policy *in)
 {
     htc_fit_policy policy = easy;
-    htc_status     status = htc__options_copy(&policy, sizeof policy, in, in ? in->size : 0, sizeof in->size);
+    htc_status     status = htc__options_copy(&policy, sizeof policy, in, in ? in->size : 0, offsetof(htc_fit_policy, choose));
     if (status != HTC_OK)
         return status;
     if (policy.promise < HTC_FIT_PROMISE_NOTHING || policy.promise > HTC_FIT_PROMISE_ALL)
@@ -179,11 +181,11 @@ htc_status htc_fit_next(htc_fit *fit, htc_ns now, htc_fit_job *job)
 
 /* ---- by name ---- */
 
-htc_status htc_fit_register(htc_registry *registry, const char *name, const htc_fit_policy *policy)
+htc_status htc_fit_register(htc_registry *registry, const htc_fit_policy *policy)
 {
     htc_fit_policy checked;
     htc_status     status = policy ? htc__fit_policy_copy(&checked, policy) : HTC_EINVAL;
-    return status == HTC_OK ? htc_registry_add(registry, HTC_REGISTRY_FIT, name, policy) : status;
+    return status == HTC_OK ? htc_registry_add(registry, HTC_REGISTRY_FIT, checked.name, policy) : status;
 }
 
 htc_status htc_fit_find(const htc_registry *registry, const char *name, const htc_fit_policy **policy)

@@ -119,10 +119,10 @@ static uint64_t move_all(void *ctx, const htc_locality_view *view)
 }
 
 static const htc_locality_policy policies[] = {
-    { sizeof(htc_locality_policy), HTC_LOCALITY_FLDS, NULL, place_by_ratio, move_excess },
-    { sizeof(htc_locality_policy), HTC_LOCALITY_RLDS, NULL, place_by_ratio, NULL },
-    { sizeof(htc_locality_policy), HTC_LOCALITY_MDL, NULL, place_never_far, NULL },
-    { sizeof(htc_locality_policy), HTC_LOCALITY_MLB, NULL, place_anywhere, move_all },
+    { sizeof(htc_locality_policy), "flds", NULL, HTC_LOCALITY_FLDS, place_by_ratio, move_excess },
+    { sizeof(htc_locality_policy), "rlds", NULL, HTC_LOCALITY_RLDS, place_by_ratio, NULL },
+    { sizeof(htc_locality_policy), "mdl", NULL, HTC_LOCALITY_MDL, place_never_far, NULL },
+    { sizeof(htc_locality_policy), "mlb", NULL, HTC_LOCALITY_MLB, place_anywhere, move_all },
 };
 
 const htc__builtin htc__locality_builtin[] = {
@@ -147,10 +147,10 @@ htc_status htc__locality_check(const htc_locality_policy *policy)
     return status != HTC_OK ? status : known.place && known.rule <= HTC_LOCALITY_MLB ? HTC_OK : HTC_EINVAL;
 }
 
-htc_status htc_locality_register(htc_registry *registry, const char *name, const htc_locality_policy *policy)
+htc_status htc_locality_register(htc_registry *registry, const htc_locality_policy *policy)
 {
     htc_status status = htc__locality_check(policy);
-    return status != HTC_OK ? status : htc_registry_add(registry, HTC_REGISTRY_LOCALITY, name, policy);
+    return status != HTC_OK ? status : htc_registry_add(registry, HTC_REGISTRY_LOCALITY, policy->name, policy);
 }
 
 htc_status htc_locality_find(const htc_registry *registry, const char *name, const htc_locality_policy **policy)

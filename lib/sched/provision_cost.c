@@ -13,9 +13,9 @@ typedef htc_provision_u128 u128;
 
 /* 15.743 s a node: DawningCloud, section 4.5.4, without wiping. */
 static const htc_provision_setup setups[] = {
-    { sizeof(htc_provision_setup), OUT | IN, OUT | IN, 15743 * HTC_MS, 0 },
-    { sizeof(htc_provision_setup), 0, 0, 0, 0 },
-    { sizeof(htc_provision_setup), OUT | IN, OUT | HTC_PROVISION_WIPE | IN, 15743 * HTC_MS, 0 },
+    { sizeof(htc_provision_setup), "packages", OUT | IN, OUT | IN, 15743 * HTC_MS, 0 },
+    { sizeof(htc_provision_setup), "none", 0, 0, 0, 0 },
+    { sizeof(htc_provision_setup), "wipe_os", OUT | IN, OUT | HTC_PROVISION_WIPE | IN, 15743 * HTC_MS, 0 },
 };
 
 const htc__builtin htc__provision_setup_builtin[] = {
@@ -43,10 +43,10 @@ static htc_status setup_check(const htc_provision_setup *setup)
                : HTC_EINVAL;
 }
 
-htc_status htc_provision_register_setup(htc_registry *registry, const char *name, const htc_provision_setup *setup)
+htc_status htc_provision_register_setup(htc_registry *registry, const htc_provision_setup *setup)
 {
     htc_status status = setup_check(setup);
-    return status != HTC_OK ? status : htc_registry_add(registry, HTC_REGISTRY_SETUP, name, setup);
+    return status != HTC_OK ? status : htc_registry_add(registry, HTC_REGISTRY_SETUP, setup->name, setup);
 }
 
 htc_status htc_provision_find_setup(const htc_registry *registry, const char *name, const htc_provision_setup **setup)

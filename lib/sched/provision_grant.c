@@ -88,8 +88,8 @@ static htc_status grant_parts(void *ctx, const htc_env *env, uint64_t free_nodes
 }
 
 static const htc_provision_granter granters[] = {
-    { sizeof(htc_provision_granter), NULL, grant_whole },
-    { sizeof(htc_provision_granter), NULL, grant_parts },
+    { sizeof(htc_provision_granter), "all_or_reject", NULL, grant_whole },
+    { sizeof(htc_provision_granter), "partial", NULL, grant_parts },
 };
 
 const htc__builtin htc__provision_granter_builtin[] = {
@@ -112,11 +112,10 @@ static htc_status granter_check(const htc_provision_granter *granter)
     return status != HTC_OK ? status : known.grant ? HTC_OK : HTC_EINVAL;
 }
 
-htc_status htc_provision_register_granter(htc_registry *registry, const char *name,
-                                          const htc_provision_granter *granter)
+htc_status htc_provision_register_granter(htc_registry *registry, const htc_provision_granter *granter)
 {
     htc_status status = granter_check(granter);
-    return status != HTC_OK ? status : htc_registry_add(registry, HTC_REGISTRY_GRANT, name, granter);
+    return status != HTC_OK ? status : htc_registry_add(registry, HTC_REGISTRY_GRANT, granter->name, granter);
 }
 
 htc_status htc_provision_find_granter(const htc_registry *registry, const char *name,

@@ -60,8 +60,8 @@ static uint64_t surplus(void *ctx, const htc_provision_view *v, uint64_t leased)
 }
 
 static const htc_provision_policy policies[] = {
-    { sizeof(htc_provision_policy), NULL, paper_request, paper_release },
-    { sizeof(htc_provision_policy), NULL, deficit, surplus },
+    { sizeof(htc_provision_policy), "paper", NULL, paper_request, paper_release },
+    { sizeof(htc_provision_policy), "perlease", NULL, deficit, surplus },
 };
 
 const htc__builtin htc__provision_builtin[] = {
@@ -84,10 +84,10 @@ htc_status htc__provision_check(const htc_provision_policy *policy)
     return status != HTC_OK ? status : known.request && known.release ? HTC_OK : HTC_EINVAL;
 }
 
-htc_status htc_provision_register(htc_registry *registry, const char *name, const htc_provision_policy *policy)
+htc_status htc_provision_register(htc_registry *registry, const htc_provision_policy *policy)
 {
     htc_status status = htc__provision_check(policy);
-    return status != HTC_OK ? status : htc_registry_add(registry, HTC_REGISTRY_PROVISION, name, policy);
+    return status != HTC_OK ? status : htc_registry_add(registry, HTC_REGISTRY_PROVISION, policy->name, policy);
 }
 
 htc_status htc_provision_find(const htc_registry *registry, const char *name, const htc_provision_policy **policy)

@@ -207,8 +207,8 @@ Test(allot_weigh, profile_follows_the_run_times)
 
 /* ---- one of our own ---- */
 
-static double by_parity(const htc_allot_facts *user, double amount, double typical, const htc_allot_weighing *how,
-                        const void *ctx)
+static double by_parity(void *ctx, const htc_allot_facts *user, double amount, double typical,
+                        const htc_allot_weighing *how)
 {
     (void)amount, (void)typical, (void)how;
     return user->tasks % 2 ? *(const double *)ctx : NAN;
@@ -216,8 +216,8 @@ static double by_parity(const htc_allot_facts *user, double amount, double typic
 
 Test(allot_weigh, others_can_be_registered)
 {
-    static const double            odd = 2.5;
-    static const htc_allot_weigher parity = { sizeof parity, "parity", NULL, by_parity, &odd };
+    static double                  odd = 2.5;
+    static const htc_allot_weigher parity = { sizeof parity, "parity", &odd, NULL, by_parity };
     htc_registry                  *r = with_builtin();
     htc_allot_facts                users[2] = { { .tasks = 3 }, { .tasks = 4 } };
     uint64_t                       weights[2];
@@ -235,8 +235,8 @@ Test(allot_weigh, others_can_be_registered)
 
 Test(allot_weigh, refuses_wrong_use)
 {
-    static const double      odd = 1;
-    const htc_allot_weigher  good = { sizeof good, "good", NULL, by_parity, &odd };
+    static double            odd = 1;
+    const htc_allot_weigher  good = { sizeof good, "good", &odd, NULL, by_parity };
     htc_allot_weigher        bad = good;
     const htc_allot_weigher *w = &good;
     htc_registry            *r = with_builtin();

@@ -536,15 +536,19 @@ Test(balance, a_census_may_come_from_anybody)
 
 static htc_status next_pick(void *state, const htc_balance_view *view, htc_rng *rng, uint32_t *partition)
 {
-    (void)state;
     (void)rng;
+    if (state)
+        ++*(int *)state;
     *partition = view->fruitless + 1;
     return view->fruitless == 7 ? HTC_EBUSY : HTC_OK;
 }
 
 Test(balance, a_policy_of_ones_own_is_found_by_name)
 {
-    const htc_balance_policy  in_turn = { .size = sizeof in_turn, .name = "in-turn", .tries = 9, .pick = next_pick };
+    int                      picks = 0;
+    const htc_balance_policy in_turn = {
+        .size = sizeof in_turn, .name = "in-turn", .ctx = &picks, .tries = 9, .pick = next_pick
+    };
     const htc_balance_policy *found = NULL;
     htc_balance_policy        bad = in_turn;
     htc_registry             *registry;
@@ -584,6 +588,7 @@ Test(balance, a_policy_of_ones_own_is_found_by_name)
     }
     cr_expect(eq(int, htc_balance_step(r, 0, &rng, &answer, &a), HTC_EINVAL), "there is no partition 6");
     cr_expect(eq(int, htc_balance_step(r, 0, &rng, &answer, &a), HTC_EINVAL), "nor later");
+    cr_expect(eq(int, picks, 7), "without open ctx is the state");
     htc_balance_end(r);
     htc_balance_destroy(b);
     htc_registry_destroy(registry);
@@ -599,8 +604,9 @@ static htc_status noting_pick(void *state, const htc_balance_view *view, htc_rng
 
 static htc_balance_view noted;
 
-static htc_status open_notes(const htc_env *env, const htc_balance_options *options, void **state)
+static htc_status open_notes(void *ctx, const htc_env *env, const htc_balance_options *options, void **state)
 {
+    (void)ctx;
     (void)env;
     noted.tries = options->tries; /* the options are complete: the policy's own number of tries among them */
     *state = &noted;
@@ -638,9 +644,9 @@ Test(balance, a_policy_is_told_how_far_the_request_has_come)
     cr_expect(eq(u32, noted.partitions, 0), "closed");
 }
 
-static htc_status open_nothing(const htc_env *env, const htc_balance_options *options, void **state)
+static htc_status open_nothing(void *ctx, const htc_env *env, const htc_balance_options *options, void **state)
 {
-    (void)env, (void)options;
+    (void)ctx, (void)env, (void)options;
     *state = NULL;
     return HTC_OK;
 }

@@ -529,8 +529,8 @@ Test(fit, finds_policies_by_name)
                  { "first_fit", HTC_FIT_PROMISE_NOTHING },
                  { "easy", HTC_FIT_PROMISE_HEAD },
                  { "conservative", HTC_FIT_PROMISE_ALL } };
-    static const htc_fit_policy mine = { .size = sizeof mine, .promise = HTC_FIT_PROMISE_HEAD, .choose = shortest };
-    static const htc_fit_policy none = { .size = sizeof none };
+    static const htc_fit_policy mine = { .size = sizeof mine, .name = "shortest", .promise = HTC_FIT_PROMISE_HEAD, .choose = shortest };
+    static const htc_fit_policy none = { .size = sizeof none, .name = "none" };
     const htc_fit_policy       *found = NULL;
     htc_registry               *r;
     cr_assert(eq(int, htc_registry_create(NULL, &r), HTC_OK));
@@ -539,12 +539,12 @@ Test(fit, finds_policies_by_name)
         cr_expect(eq(int, htc_fit_find(r, rows[i].name, &found), HTC_OK));
         cr_expect(eq(u32, found->promise, rows[i].promise));
     }
-    cr_expect(eq(int, htc_fit_register(r, "shortest", &mine), HTC_OK));
+    cr_expect(eq(int, htc_fit_register(r, &mine), HTC_OK));
     cr_expect(eq(int, htc_fit_find(r, "shortest", &found), HTC_OK));
     cr_expect(found == &mine);
-    cr_expect(eq(int, htc_fit_register(r, "easy", &mine), HTC_EEXISTS));
-    cr_expect(eq(int, htc_fit_register(r, "none", &none), HTC_EINVAL));
-    cr_expect(eq(int, htc_fit_register(r, "none", NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_register(r, &mine), HTC_EEXISTS));
+    cr_expect(eq(int, htc_fit_register(r, &none), HTC_EINVAL));
+    cr_expect(eq(int, htc_fit_register(r, NULL), HTC_EINVAL));
     cr_expect(eq(int, htc_fit_find(r, "none", &found), HTC_ENOTFOUND));
     cr_expect(eq(int, htc_fit_find(r, "easy", NULL), HTC_EINVAL));
     cr_expect(found == &mine);

@@ -89,8 +89,8 @@ Test(fit_order, a_key_starts_what_a_walk_over_all_that_wait_would)
     PROPERTY(rng, 500)
     {
         uint64_t       asked = 0, asked_by_jobs = 0, last = 0;
-        htc_fit_policy key = { sizeof key, HTC_FIT_PROMISE_NOTHING, NULL, &asked, twins_shortest };
-        htc_fit_policy walk = { sizeof walk, HTC_FIT_PROMISE_NOTHING, choose_shortest, NULL, NULL };
+        htc_fit_policy key = { .size = sizeof key, .ctx = &asked, .promise = HTC_FIT_PROMISE_NOTHING, .choose = NULL, .key = twins_shortest };
+        htc_fit_policy walk = { .size = sizeof walk, .ctx = NULL, .promise = HTC_FIT_PROMISE_NOTHING, .choose = choose_shortest, .key = NULL };
         htc_fit       *a = fit_under(&key, 12), *b = fit_under(&walk, 12);
         for (htc_ns now = 1; now <= 60; now++) {
             htc_fit_job job = job_of(now, 1 + (uint32_t)htc_rng_below(&rng, 12), 1 + htc_rng_below(&rng, 9));
@@ -126,7 +126,7 @@ static uint64_t id_at(const htc_fit *fit, size_t i)
 Test(fit_order, a_key_is_made_again_when_a_job_is_changed_or_waits_again)
 {
     uint64_t       used[4] = { 0, 5, 3, 4 };
-    htc_fit_policy policy = { sizeof policy, HTC_FIT_PROMISE_NOTHING, NULL, used, least_used };
+    htc_fit_policy policy = { .size = sizeof policy, .ctx = used, .promise = HTC_FIT_PROMISE_NOTHING, .choose = NULL, .key = least_used };
     htc_fit       *fit = fit_under(&policy, 1);
     htc_fit_job    job[4], started;
     for (uint64_t id = 1; id < 4; id++) {
@@ -157,7 +157,7 @@ static uint64_t whatever_else(void *ctx, const htc_fit_info *job)
 Test(fit_order, equal_keys_are_in_order_of_arrival)
 {
     htc_ns         submitted = 0;
-    htc_fit_policy policy = { sizeof policy, HTC_FIT_PROMISE_ORDER, NULL, &submitted, whatever_else };
+    htc_fit_policy policy = { .size = sizeof policy, .ctx = &submitted, .promise = HTC_FIT_PROMISE_ORDER, .choose = NULL, .key = whatever_else };
     htc_fit       *fit = fit_under(&policy, 0);
     for (uint64_t id = 1; id < 9; id++) {
         htc_fit_job job = { .id = id, .nodes = 1, .estimate = S, .priority = (uint32_t)id };
@@ -217,7 +217,7 @@ Test(fit_order, a_policy_changes_nothing_while_it_is_asked)
 {
     for (uint32_t promise = HTC_FIT_PROMISE_NOTHING; promise <= HTC_FIT_PROMISE_ALL; promise++) {
         meddler        m = { .asked = 0 };
-        htc_fit_policy policy = { sizeof policy, promise, choose_meddling, &m, key_meddling };
+        htc_fit_policy policy = { .size = sizeof policy, .ctx = &m, .promise = promise, .choose = choose_meddling, .key = key_meddling };
         htc_fit       *fit = m.fit = fit_under(&policy, 1);
         htc_fit_job    job[2] = { job_of(1, 1, S), job_of(2, 1, S) }, started;
         cr_assert(eq(int, htc_fit_submit(fit, 0, &job[0]), HTC_OK));

@@ -528,7 +528,7 @@ static uint64_t move_half(void *ctx, const htc_locality_view *view)
 Test(locality, takes_a_policy_of_ones_own_by_name)
 {
     int                        calls = 0;
-    const htc_locality_policy  mine = { sizeof mine, HTC_LOCALITY_RLDS, &calls, place_first, move_half };
+    const htc_locality_policy  mine = { sizeof mine, "first", &calls, HTC_LOCALITY_RLDS, place_first, move_half };
     const htc_locality_input   in[] = { { 1, ME } };
     htc_locality_task          task = { in, 1, 1 };
     htc_locality_options       o = HTC_LOCALITY_OPTIONS_INIT;
@@ -539,8 +539,8 @@ Test(locality, takes_a_policy_of_ones_own_by_name)
     const htc_locality_policy *found = NULL;
     cr_assert(eq(int, htc_registry_create(NULL, &registry), HTC_OK));
     cr_assert(eq(int, htc_registry_add_builtin(registry), HTC_OK));
-    cr_assert(eq(int, htc_locality_register(registry, "first", &mine), HTC_OK));
-    cr_expect(eq(int, htc_locality_register(registry, "mlb", &mine), HTC_EEXISTS));
+    cr_assert(eq(int, htc_locality_register(registry, &mine), HTC_OK));
+    cr_expect(eq(int, htc_locality_register(registry, htc_locality_builtin(HTC_LOCALITY_MLB)), HTC_EEXISTS));
     cr_expect(eq(int, htc_locality_find(registry, "second", &found), HTC_ENOTFOUND));
     cr_expect(found == NULL);
     cr_assert(eq(int, htc_locality_find(registry, "first", &found), HTC_OK));
@@ -568,7 +568,7 @@ Test(locality, takes_a_policy_of_ones_own_by_name)
 Test(locality, refuses_wrong_options_and_wrong_calls)
 {
     const htc_locality_policy empty = { .size = sizeof empty },
-                              unknown = { sizeof unknown, 4, NULL, place_first, NULL };
+                              unknown = { .size = sizeof unknown, .rule = 4, .place = place_first };
     const htc_locality_policy  small = { .size = 8, .place = place_first };
     const htc_locality_options wrong[] = {
         { .size = 0 },
@@ -634,7 +634,7 @@ Test(locality, refuses_wrong_options_and_wrong_calls)
     cr_expect(htc_locality_in_force(l) == htc_locality_builtin(HTC_LOCALITY_FLDS), "as it was");
     cr_expect(htc_locality_in_force(NULL) == NULL);
     cr_expect(eq(u64, htc_locality_tt(NULL), HTC_NEVER));
-    cr_expect(eq(int, htc_locality_register(NULL, "x", htc_locality_builtin(0)), HTC_EINVAL));
+    cr_expect(eq(int, htc_locality_register(NULL, htc_locality_builtin(0)), HTC_EINVAL));
     cr_expect(eq(int, htc_locality_find(NULL, "x", &better), HTC_EINVAL));
     cr_expect(eq(int, htc_locality_find(NULL, "x", NULL), HTC_EINVAL));
     htc_locality_options_init(NULL, 8);

@@ -481,15 +481,15 @@ static uint64_t everything(void *ctx, const htc_provision_view *v, uint64_t leas
 Test(provision, holds_a_policy_of_ones_own_within_bounds)
 {
     uint64_t                   seen = 99;
-    const htc_provision_policy mine = { sizeof mine, &seen, all_there_is, everything }, *found = NULL;
+    const htc_provision_policy mine = { sizeof mine, "mine", &seen, all_there_is, everything }, *found = NULL;
     htc_provision_options      o = HTC_PROVISION_OPTIONS_INIT;
     htc_provision_demand       d = demand(0, 0, 0, 7);
     htc_provision_order        order;
     htc_provision             *p;
     htc_registry              *registry;
     cr_assert(htc_registry_create(NULL, &registry) == HTC_OK && htc_registry_add_builtin(registry) == HTC_OK);
-    cr_assert(eq(int, htc_provision_register(registry, "mine", &mine), HTC_OK));
-    cr_expect(eq(int, htc_provision_register(registry, "paper", &mine), HTC_EEXISTS));
+    cr_assert(eq(int, htc_provision_register(registry, &mine), HTC_OK));
+    cr_expect(eq(int, htc_provision_register(registry, htc_provision_policy_of(HTC_PROVISION_PAPER)), HTC_EEXISTS));
     cr_expect(eq(int, htc_provision_find(registry, "nobody's", &found), HTC_ENOTFOUND));
     cr_assert(eq(int, htc_provision_find(registry, "mine", &found), HTC_OK));
     o.policy = found;
@@ -659,7 +659,7 @@ static uint64_t meddling_release(void *ctx, const htc_provision_view *v, uint64_
 Test(provision, a_policy_cannot_change_the_book_it_decides_about)
 {
     meddler                    m = { 0 };
-    const htc_provision_policy mine = { sizeof mine, &m, meddling_request, meddling_release };
+    const htc_provision_policy mine = { sizeof mine, NULL, &m, meddling_request, meddling_release };
     htc_provision_options      o = { .size = sizeof o, .policy = &mine };
     htc_provision_demand       d = demand(1, 90, 90, 0);
     htc_provision_order        order;

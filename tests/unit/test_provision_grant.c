@@ -197,15 +197,15 @@ static htc_status too_much(void *ctx, const htc_env *env, uint64_t free_nodes, c
 Test(provision_grant, holds_a_granter_of_ones_own_within_bounds)
 {
     int                         what = 0;
-    const htc_provision_granter mine = { sizeof mine, &what, too_much }, *found = NULL,
-                                empty = { .size = sizeof empty };
+    const htc_provision_granter mine = { sizeof mine, "mine", &what, too_much }, *found = NULL,
+                                empty = { .size = sizeof empty, .name = "empty" };
     htc_provision_request r = { .id = 1, .nodes = 10 };
     uint64_t              got = 77;
     htc_registry         *registry;
     cr_assert(htc_registry_create(NULL, &registry) == HTC_OK && htc_registry_add_builtin(registry) == HTC_OK);
-    cr_assert(eq(int, htc_provision_register_granter(registry, "mine", &mine), HTC_OK));
-    cr_expect(eq(int, htc_provision_register_granter(registry, "partial", &mine), HTC_EEXISTS));
-    cr_expect(eq(int, htc_provision_register_granter(registry, "empty", &empty), HTC_EINVAL));
+    cr_assert(eq(int, htc_provision_register_granter(registry, &mine), HTC_OK));
+    cr_expect(eq(int, htc_provision_register_granter(registry, htc_provision_granter_of(HTC_PROVISION_PARTIAL)), HTC_EEXISTS));
+    cr_expect(eq(int, htc_provision_register_granter(registry, &empty), HTC_EINVAL));
     cr_expect(eq(int, htc_provision_find_granter(registry, "none", &found), HTC_ENOTFOUND));
     cr_expect(eq(int, htc_provision_find_granter(registry, "partial", NULL), HTC_EINVAL));
     cr_assert(eq(int, htc_provision_find_granter(registry, "mine", &found), HTC_OK));
@@ -300,13 +300,13 @@ Test(provision_grant, sets_up_each_node_that_changes_hands)
         { "own", 1, HTC_PROVISION_START, 3, 2000, 6000 },
         { "own", 0, HTC_PROVISION_WIPE, 3, 302000, 906000 },
     };
-    const htc_provision_setup  own = { sizeof own, HTC_PROVISION_START, HTC_PROVISION_WIPE, 2 * HTC_SECOND,
+    const htc_provision_setup  own = { sizeof own, "own", HTC_PROVISION_START, HTC_PROVISION_WIPE, 2 * HTC_SECOND,
                                        300 * HTC_SECOND };
     const htc_provision_setup *setup = NULL;
     htc_provision_change       c;
     htc_registry              *registry;
     cr_assert(htc_registry_create(NULL, &registry) == HTC_OK && htc_registry_add_builtin(registry) == HTC_OK);
-    cr_assert(eq(int, htc_provision_register_setup(registry, "own", &own), HTC_OK));
+    cr_assert(eq(int, htc_provision_register_setup(registry, &own), HTC_OK));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cr_assert(eq(int, htc_provision_find_setup(registry, rows[i].name, &setup), HTC_OK), "%s", rows[i].name);
         cr_assert(eq(int, htc_provision_set_up(setup, rows[i].assign, rows[i].nodes, &c), HTC_OK));
@@ -320,9 +320,9 @@ Test(provision_grant, sets_up_each_node_that_changes_hands)
                                           { .size = sizeof wrong[0], .node_ns = UINT64_MAX, .wipe_ns = 1 } };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         cr_expect(eq(int, htc_provision_set_up(&wrong[i], 1, 1, &c), HTC_EINVAL), "row %zu", i);
-        cr_expect(eq(int, htc_provision_register_setup(registry, "wrong", &wrong[i]), HTC_EINVAL), "row %zu", i);
+        cr_expect(eq(int, htc_provision_register_setup(registry, &wrong[i]), HTC_EINVAL), "row %zu", i);
     }
-    cr_expect(eq(int, htc_provision_register_setup(registry, "wrong", NULL), HTC_EINVAL));
+    cr_expect(eq(int, htc_provision_register_setup(registry, NULL), HTC_EINVAL));
     cr_expect(eq(int, htc_provision_find_setup(registry, "wrong", &setup), HTC_ENOTFOUND));
     cr_expect(eq(int, htc_provision_find_setup(registry, "none", NULL), HTC_EINVAL));
     cr_expect(eq(int, htc_provision_set_up(NULL, 2, 1, &c), HTC_EINVAL));

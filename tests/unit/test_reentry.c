@@ -31,8 +31,9 @@ static void meddle_with_balance(looker *l)
     htc_balance_destroy(l->balance);
 }
 
-static htc_status open_here(const htc_env *env, const htc_balance_options *options, void **state)
+static htc_status open_here(void *ctx, const htc_env *env, const htc_balance_options *options, void **state)
 {
+    (void)ctx;
     (void)env;
     (void)options;
     *state = &here;
@@ -140,7 +141,7 @@ static uint64_t move_meddling(void *ctx, const htc_locality_view *view)
 Test(reentry, a_policy_of_locality_changes_nothing_while_it_is_asked)
 {
     placer                    p = { .asked = 0 };
-    const htc_locality_policy policy = { sizeof policy, HTC_LOCALITY_FLDS, &p, place_meddling, move_meddling };
+    const htc_locality_policy policy = { sizeof policy, NULL, &p, HTC_LOCALITY_FLDS, place_meddling, move_meddling };
     htc_locality_options      o = { .size = sizeof o, .policy = &policy };
     htc_locality_task         task = { NULL, 0, 1 };
     htc_locality_place        place;
