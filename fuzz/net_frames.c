@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.host->machine = &w;
     w.host->running = 1;
     htc_peer_info info = { .transport = data[0] & 2 ? HTC_TRANSPORT_TCP : HTC_TRANSPORT_UNIX };
-    if (htc__conn_accept(w.host, pair[0], &info, data[0] & 2 ? token : NULL) != HTC_OK)
+    if (htc__conn_accept(w.host, pair[0], &info, data[0] >> 1 & 1, data[0] & 2 ? token : NULL) != HTC_OK)
         abort();
     for (size_t at = 1; at < size;) {
         size_t  piece = size - at < (size_t)(data[0] >> 2) * 64 + 1 ? size - at : (size_t)(data[0] >> 2) * 64 + 1;
