@@ -50,9 +50,9 @@ typedef struct htc__kv_backend {
     /* Of one member alone; NULL, or HTC_EUNSUPPORTED, of several, where each key is a register of its own.
      * look: what a GET would be answered, also where it would have to wait until something is stored; lent until the next call.
      * together: what is asked from now on until this input ends takes effect as one, in memory and on the disk: so many changes of keys and
-     * values of so many bytes in all. HTC_OK; HTC_EBUSY: not now, ask again in the next turn; HTC_ENOSPC; HTC_EFULL; HTC_ETOOBIG: never. */
+     * values of so many bytes in all, of which so many changes are no deletions. HTC_OK; HTC_EBUSY: not now, ask again in the next turn; HTC_ENOSPC; HTC_EFULL; HTC_ETOOBIG: never. */
     htc_status (*look)(void *ctx, htc_bytes key, htc_kv_result *result);
-    htc_status (*together)(void *ctx, size_t changes, size_t keys, size_t values);
+    htc_status (*together)(void *ctx, size_t changes, size_t puts, size_t keys, size_t values);
     /* Bytes of memory for what is kept, and how many they may be (0: as many as there are). Processor time of the process, in
      * user mode and in the kernel; 0: it is not known. May be NULL. */
     size_t (*used)(void *ctx, size_t *max);

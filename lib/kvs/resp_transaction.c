@@ -320,7 +320,7 @@ static int have_changed(const htc__resp *f, const htc__resp_transaction *tx)
 }
 
 typedef struct sizes {
-    size_t changes, keys, values;
+    size_t changes, puts, keys, values;
 } sizes;
 
 static void written(const htc__resp_draft *d, sizes *sum)
@@ -332,6 +332,7 @@ static void written(const htc__resp_draft *d, sizes *sum)
         if (to.what == HTC__RESP_STAYS)
             continue;
         sum->changes++;
+        sum->puts += to.what == HTC__RESP_BECOMES;
         sum->keys += htc__node_key(n).len;
         sum->values += to.what == HTC__RESP_BECOMES ? to.value.len : 0;
     }
@@ -365,7 +366,7 @@ static void write_all(htc__resp *f, htc__resp_conn *c, const htc__resp_draft *d,
 
 static int is_alone(const htc__resp *f)
 {
-    return f->backend.together && f->backend.together(f->backend.ctx, 0, 0, 0) != HTC_EUNSUPPORTED;
+    return f->backend.together && f->backend.together(f->backend.ctx, 0, 0, 0, 0) != HTC_EUNSUPPORTED;
 }
 
 /* 0: there is no room for it yet. */
@@ -377,7 +378,7 @@ static int execute_alone(htc__resp_call *x, htc__resp_transaction *tx)
     htc_buf         b;
     sizes           sum;
     uint64_t        slot = c->tail;
-    if (f->backend.together(f->backend.ctx, 0, 0, 0) == HTC_EBUSY)
+    if (f->backend.together(f->backend.ctx, 0, 0, 0, 0) == HTC_EBUSY)
         return 0;
     htc_buf_init(&b, &f->env, 3 * HTC__RESP_REPLIES_MAX);
     htc__resp_draft_init(&d, f);
@@ -389,7 +390,7 @@ static int execute_alone(htc__resp_call *x, htc__resp_transaction *tx)
         status = execute_all(f, c, tx, &d, &b);
     written(&d, &sum);
     if (status == HTC_OK && !changed)
-        status = f->backend.together(f->backend.ctx, sum.changes, sum.keys, sum.values);
+        status = f->backend.together(f->backend.ctx, sum.changes, sum.puts, sum.keys, sum.values);
     if (status != HTC_OK && status != HTC_EBUSY)
         abort_with(tx, &b, status);
     htc__resp_slot *s = status == HTC_EBUSY ? NULL : htc__resp_slot_add(f, c, KIND_STANDS);

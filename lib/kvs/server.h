@@ -175,8 +175,8 @@ htc_status htc__kv_save(htc_kv_server *s, htc_bytes key, const htc__kv_cell *cel
 /* Is there room for a change of such a key to such a value, with all that hangs on it? Asked before anything is staged. HTC_OK;
  * HTC_EBUSY: in a moment; HTC_ENOSPC; HTC_ETOOBIG. */
 htc_status htc__kv_room(const htc_kv_server *s, size_t key, size_t value);
-/* Of so many changes, of keys and values of so many bytes in all, as htc__kv_room_to_grow. */
-htc_status htc__kv_room_of(const htc_kv_server *s, size_t changes, size_t keys, size_t values);
+/* Of so many changes, of keys and values of so many bytes in all: as htc__kv_room_to_grow where any of them is a put. */
+htc_status htc__kv_room_of(const htc_kv_server *s, size_t changes, size_t puts, size_t keys, size_t values);
 /* The same of a change that is no deletion, and nothing that follows from one: these go on where the disk is full. */
 htc_status htc__kv_room_to_grow(const htc_kv_server *s, size_t key, size_t value);
 htc_status htc__kv_collect(htc_kv_server *s); /* the oldest tombstones, while there are too many */

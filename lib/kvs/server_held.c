@@ -242,16 +242,16 @@ static int fits_memory(const htc_kv_server *s, size_t changes, size_t bytes)
     return !s->options.memory_max || s->cells.ops->used(s->cells.ctx) + 2 * bytes + 256 * changes <= s->options.memory_max;
 }
 
-static htc_status together(void *ctx, size_t changes, size_t keys, size_t values)
+static htc_status together(void *ctx, size_t changes, size_t puts, size_t keys, size_t values)
 {
     htc_kv_server *s = ctx;
     if (s->cluster)
         return HTC_EUNSUPPORTED;
     if (s->delayed.first || busy(s))
         return HTC_EBUSY;
-    if (values && !fits_memory(s, changes, keys + values))
+    if (puts && !fits_memory(s, changes, keys + values))
         return HTC_EFULL;
-    return changes ? htc__kv_room_of(s, changes, keys, values) : HTC_OK;
+    return changes ? htc__kv_room_of(s, changes, puts, keys, values) : HTC_OK;
 }
 
 static size_t used(void *ctx, size_t *max)

@@ -63,21 +63,23 @@ static size_t bytes_of(size_t changes, size_t keys, size_t values)
     return CLOSE_MAX + changes * bare + 9 * keys + values;
 }
 
-htc_status htc__kv_room(const htc_kv_server *s, size_t key, size_t value)
-{
-    return s->cells.ops->room ? s->cells.ops->room(s->cells.ctx, bytes_of(1, key, value)) : HTC_OK;
-}
-
-htc_status htc__kv_room_of(const htc_kv_server *s, size_t changes, size_t keys, size_t values)
+htc_status htc__kv_room_of(const htc_kv_server *s, size_t changes, size_t puts, size_t keys, size_t values)
 {
     const htc__cells_ops *ops = s->cells.ops;
     size_t                bytes = bytes_of(changes, keys, values);
-    return ops->room_to_grow ? ops->room_to_grow(s->cells.ctx, bytes) : ops->room ? ops->room(s->cells.ctx, bytes) : HTC_OK;
+    if (puts && ops->room_to_grow)
+        return ops->room_to_grow(s->cells.ctx, bytes);
+    return ops->room ? ops->room(s->cells.ctx, bytes) : HTC_OK;
+}
+
+htc_status htc__kv_room(const htc_kv_server *s, size_t key, size_t value)
+{
+    return htc__kv_room_of(s, 1, 0, key, value);
 }
 
 htc_status htc__kv_room_to_grow(const htc_kv_server *s, size_t key, size_t value)
 {
-    return htc__kv_room_of(s, 1, key, value);
+    return htc__kv_room_of(s, 1, 1, key, value);
 }
 
 static void touch(htc_kv_server *s, uint64_t batch)

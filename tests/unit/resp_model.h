@@ -283,7 +283,7 @@ static inline void model_do(model *m, const htc_kv_request *q, htc_kv_result *a)
     *a = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
     if (htc__kv_op_check(q) != HTC_OK)
         abort();
-    if (m->refuse != HTC_OK && htc__kv_is_change(q->op)) {
+    if (m->refuse != HTC_OK && htc__kv_is_change(q->op) && !(m->refuse == HTC_ENOSPC && q->op == HTC_KV_DELETE)) {
         a->status = m->refuse;
         return;
     }
@@ -393,10 +393,12 @@ static inline htc_status model_look(void *ctx, htc_bytes key, htc_kv_result *res
     return result->status;
 }
 
-static inline htc_status model_together(void *ctx, size_t changes, size_t keys, size_t values)
+static inline htc_status model_together(void *ctx, size_t changes, size_t puts, size_t keys, size_t values)
 {
     model *m = ctx;
     (void)changes, (void)keys;
+    if (m->alone && puts && m->refuse == HTC_ENOSPC)
+        return HTC_ENOSPC;
     return !m->alone ? HTC_EUNSUPPORTED : m->is_busy ? HTC_EBUSY : values > m->room ? HTC_ETOOBIG : HTC_OK;
 }
 

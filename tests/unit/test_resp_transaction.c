@@ -96,7 +96,22 @@ Test(resp_transaction, alone_it_is_about_any_keys)
     r.m.room = SIZE_MAX;
     r.m.refuse = HTC_ENOSPC;
     converse(&r, "MULTI\r\nSET a 9\r\nEXEC\r\n",
-             "+OK\r\n+QUEUED\r\n-MISCONF the disk is full: changes are refused, reads go on\r\n");
+             "+OK\r\n+QUEUED\r\n-EXECABORT Transaction discarded: the disk is full\r\n");
+    rig_free(&r);
+}
+
+/* A full disk takes deletions, also several at once; a transaction with anything else in it is refused as a whole. */
+Test(resp_transaction, a_full_disk_takes_deletions)
+{
+    rig r;
+    make(&r, 1);
+    converse(&r, "MSET a 1 b 2 c 3 d 4\r\n", "+OK\r\n");
+    r.m.refuse = HTC_ENOSPC;
+    converse(&r, "MULTI\r\nDEL a\r\nGET b\r\nDEL b\r\nEXEC\r\nMGET a b\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:1\r\n$1\r\n2\r\n:1\r\n*2\r\n$-1\r\n$-1\r\n");
+    converse(&r, "MULTI\r\nSET e x\r\nDEL e\r\nDEL c\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n:1\r\n:1\r\n");
+    converse(&r, "MULTI\r\nDEL d\r\nSET e \"\"\r\nEXEC\r\nEXISTS d\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n-EXECABORT Transaction discarded: the disk is full\r\n:1\r\n");
     rig_free(&r);
 }
 
