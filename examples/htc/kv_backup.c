@@ -364,8 +364,9 @@ static htc_status put_back(restoring *x, const item *it)
         return HTC_OK;
     }
     htc_status s = x->waiting == WINDOW ? take_answer(x) : HTC_OK;
-    if (s == HTC_OK)
-        s = htc_store_submit(x->k->store, &q, 1, 1);
+    /* Large values are more on their way than a client holds: those before them come to an end first. */
+    while (s == HTC_OK && (s = htc_store_submit(x->k->store, &q, 1, 1)) == HTC_EFULL && x->waiting)
+        s = take_answer(x);
     x->waiting += s == HTC_OK;
     return s;
 }

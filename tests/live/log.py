@@ -324,6 +324,64 @@ def pages_of_lmdb():
     print(f"ok - pages of lmdb: {len(places)} damaged, {sound} where it is no matter, {died} that end who reads them")
 
 
+def without_superblocks():
+    """Both superblocks of a log are gone, by bytes or as files: its segments are whole, and so is what fsck and dump find in them."""
+    state, keys = f"{place}/superless", {}
+    p = start("--dir", state, "--durability", "memory")
+    c = Client(p.port)
+    for i in range(130):  # HTC_TEST_FULL: more than one segment has room for
+        keys[f"key{i % 100}"] = f"{i}:" + "x" * (700000 if full else 300)
+        check(c.ask("SET", f"key{i % 100}", keys[f"key{i % 100}"]) == "OK", "set")
+    check(c.ask("DEL", "key99") == 1, "delete")
+    del keys["key99"]
+    end(p, 0)
+    store = state + "/store"
+    supers = {name: open(f"{store}/{name}", "rb").read() for name in ("super.0", "super.1")}
+    segments = sorted(n for n in os.listdir(store) if n.startswith("log-"))
+    check(json.loads(htc(0, "fsck", state, "--json")[0])["keys"] == 99 and len(segments) > full, "a whole store", segments)
+
+    def found(how, least):
+        said = json.loads(htc(70, "fsck", state, "--json")[0])
+        check({"super.0", "super.1"} <= {q["file"] for q in said["problems"]}, "both are named", how, said)
+        check(all(q["cause"] and "htc kv dump" in q["next"] for q in said["problems"] if q["file"] in supers), "with a next step", how, said)
+        left = dumped(state, 70)
+        check(said["keys"] == len(left) >= least and all(k in keys for k in left), "all that the segments hold is found", how, len(left), said)
+        return left
+
+    def spoiled(name, data):
+        os.unlink(f"{store}/{name}") if data is None else open(f"{store}/{name}", "wb").write(data)
+
+    for how, data in ("zeroed", bytes(512)), ("emptied", b""), ("other bytes", os.urandom(512)), ("removed", None):
+        for name in supers:
+            spoiled(name, data)
+        check(found(how, 99) == keys, "every value is the newest", how)
+        p = subprocess.run([programs + "/htc-kvd", "--engine", "log", "--dir", state], capture_output=True, text=True, timeout=60)
+        check(p.returncode == 70 and "no superblock can be read" in p.stderr and "htc kv fsck" in p.stderr, "no new store is begun there", how, p)
+        p = subprocess.run([programs + "/htc-kvd", "--engine", "lmdb", "--dir", state], capture_output=True, text=True, timeout=60)
+        check(p.returncode != 0 and "engine log, not lmdb" in p.stderr, "nor another engine", how, p)
+    htc(70, "dump", state, f"{place}/superless.kv")
+    p = start("--dir", f"{state}-back")
+    out, _ = htc(0, "restore", f"{place}/superless.kv", "--store", f"unix:{state}-back/kvd.sock", "--json")
+    check(json.loads(out)["restored"] == len(keys), "restored", out)
+    end(p, 0)
+    print("ok - without superblocks")
+
+
+def large_values_come_back():
+    """More bytes than a client has on their way at once, which has to be no matter to who restores them."""
+    state = f"{place}/large"
+    p = start("--dir", state, "--durability", "memory")
+    c = Client(p.port)
+    for i in range(6):
+        check(c.ask("SET", f"key{i}", bytes([65 + i]) * (12 << 20)) == "OK", "set")
+    at = ["--store", f"unix:{state}/kvd.sock"]
+    htc(0, "backup", f"{place}/large.kv", *at)
+    htc(0, "restore", "--replace", f"{place}/large.kv", *at)
+    check(c.ask("GET", "key5") == b"F" * (12 << 20), "a value came back")
+    end(p, 0)
+    print("ok - large values come back")
+
+
 def spoil(state, words):
     """A bit of the values that are there, each once in the one segment of a log."""
     name = state + "/store/log-0000000000000001"
@@ -436,6 +494,9 @@ try:
     looked_at("lmdb")
     pages_of_lmdb()
     advice()
+    without_superblocks()
+    if "HTC_TEST_LIGHT" not in os.environ:
+        large_values_come_back()
     state = place + "/taken"
     p = start("--dir", state)
     refuse(6, "another process", "--dir", state)

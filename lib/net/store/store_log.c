@@ -1,10 +1,12 @@
 #include "net/store/store_log.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/util.h"
+#include "kvs/log_format.h"
 #include "net/proc.h"
 
 /* Renewals of leases and other members must never wait for a disk; nobody else minds for as long as a batch takes. */
@@ -95,6 +97,19 @@ void htc__store_boot(char boot[HTC_HOST_BOOT_MAX])
         htc_host_random(boot, HTC_HOST_BOOT_MAX);
 }
 
+/* A segment alone makes it a log, too: its superblocks may be what was lost. */
+static int has_segment(const char *dir)
+{
+    DIR                 *d = dir ? opendir(dir) : NULL;
+    const struct dirent *e;
+    int                  found = 0;
+    while (d && !found && (e = readdir(d)))
+        found = htc__log_segment_number(htc_bytes_of(e->d_name)) != 0;
+    if (d)
+        closedir(d);
+    return found;
+}
+
 uint32_t htc__store_engine_of(const char *dir)
 {
     static const char *const files[] = { "data.mdb", "super.0", "super.1" };
@@ -104,7 +119,7 @@ uint32_t htc__store_engine_of(const char *dir)
         if (access(path, F_OK) == 0)
             return i ? HTC_KV_LOG : HTC_KV_LMDB;
     }
-    return 0;
+    return has_segment(dir) ? HTC_KV_LOG : 0;
 }
 
 htc_status htc__store_engine_check(const char *dir, uint32_t engine, htc_error *error)
