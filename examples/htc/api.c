@@ -45,7 +45,7 @@ static htc_status open_client(cli *c)
         htc_state_close(state);
     double             hello_s = answer_s(c) < 10 ? answer_s(c) : 10;
     htc_client_options options = { .size = sizeof options, .path = path, .user = c->user, .token = c->token,
-                                   .timeout_ns = (htc_ns)(hello_s * 1e9) + 1 };
+                                   .timeout_ns = time_ns(hello_s) + 1 };
     s = htc_client_open(&plain, &options, &c->client, &c->error);
     free(path);
     if (s == HTC_EUNREACHABLE)
@@ -102,7 +102,7 @@ static htc_status ask_once(cli *c, const json_t *request, double timeout_s, json
     if (!text)
         return not_utf8(c);
     const char *reply = NULL;
-    s = htc_client_request(c->client, text, (htc_ns)((timeout_s > 0 ? timeout_s : answer_s(c)) * 1e9), &reply, &c->error);
+    s = htc_client_request(c->client, text, time_ns(timeout_s > 0 ? timeout_s : answer_s(c)), &reply, &c->error);
     free(text);
     if (s != HTC_OK) {
         c->silent = s == HTC_ETIMEDOUT;

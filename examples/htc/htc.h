@@ -81,6 +81,8 @@ void       words_free(words *w);
 /* "D-HH:MM:SS", "HH:MM:SS", "MM:SS", "MM", "90s", "5m", "2h", "1d" -> seconds; HTC_EUSAGE. */
 /* unit: of a number alone, in seconds. */
 htc_status parse_duration(const char *text, double unit, double *seconds);
+/* At most 292 years, the longest there is. */
+htc_ns time_ns(double seconds);
 /* "4G", "512M", "100K", "1T", "4096" (MiB, as people of batch systems expect), "900B" -> bytes; HTC_EUSAGE. */
 htc_status parse_size(const char *text, uint64_t *bytes);
 /* For commands with commands of their own. Options may stand before the inner one (htc --dir X kv get a): it is moved to the front,

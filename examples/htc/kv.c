@@ -183,12 +183,12 @@ static htc_status change(kv_call *k, htc_kv_request *q)
 static htc_status put(kv_call *k)
 {
     htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT };
-    if (k->ttl >= 0 && (k->ttl < 1e-3 || k->ttl > 1e9))
-        return cli_error(k->c, HTC_EUSAGE, "--ttl", "90s, 5m, 2h, 1d", "a ttl is a millisecond to thirty years");
+    if (k->ttl >= 0 && k->ttl < 1e-3)
+        return cli_error(k->c, HTC_EUSAGE, "--ttl", "90s, 5m, 2h, 1d", "a ttl is a millisecond or more");
     if (k->ttl >= 0 && k->space)
         return cli_error(k->c, HTC_EUSAGE, "--ttl", "leave out --namespace", "keys of an eventual namespace have no ttl");
     if (k->ttl >= 0)
-        q.ttl = (htc_ns)(k->ttl * 1e9);
+        q.ttl = time_ns(k->ttl);
     htc_status s = change(k, &q);
     return s == HTC_EUNSUPPORTED && q.ttl ? cli_error(k->c, s, "--ttl", "leave it out", "this store has no ttl") : s;
 }

@@ -19,13 +19,13 @@ void words_free(words *w)
     *w = (words){ 0 };
 }
 
-/* Numbers joined by ':', each at most 10 digits; answers how many, 0 if text is something else. */
+/* Numbers joined by ':', each at most 18 digits; answers how many, 0 if text is something else. */
 static size_t colon_numbers(const char *s, double *out, size_t max)
 {
     size_t n = 0;
     for (;;) {
         size_t digits = strspn(s, "0123456789");
-        if (digits == 0 || digits > 10 || n == max)
+        if (digits == 0 || digits > 18 || n == max)
             return 0;
         out[n++] = (double)strtoull(s, NULL, 10);
         s += digits;
@@ -40,14 +40,14 @@ htc_status parse_duration(const char *text, double alone, double *seconds)
 {
     char  *end;
     double v = isdigit((unsigned char)text[0]) ? strtod(text, &end) : -1;
-    if (v >= 0 && v < 1e9 && end != text && end[0] && !end[1] && strchr("smhd", end[0])) {
+    if (v >= 0 && v < 1e18 && end != text && end[0] && !end[1] && strchr("smhd", end[0])) {
         static const double unit[] = { 1, 60, 3600, 86400 };
         *seconds = v * unit[strchr("smhd", end[0]) - "smhd"];
         return HTC_OK;
     }
     double      d = 0, n[3];
     const char *clock = text, *dash = strchr(text, '-');
-    char        days[12];
+    char        days[20];
     if (dash) {
         size_t len = (size_t)(dash - text);
         if (len == 0 || len >= sizeof days)
@@ -68,6 +68,11 @@ htc_status parse_duration(const char *text, double alone, double *seconds)
     else
         *seconds = count > 1 ? n[0] * 60 + n[1] : n[0] * alone;
     return HTC_OK;
+}
+
+htc_ns time_ns(double seconds)
+{
+    return seconds < (double)INT64_MAX / 1e9 ? (htc_ns)(seconds * 1e9) : (htc_ns)INT64_MAX;
 }
 
 htc_status parse_size(const char *text, uint64_t *bytes)

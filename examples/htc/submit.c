@@ -129,7 +129,7 @@ static htc_status write_document(cli *c, const command *cmd, plan *p, const word
            .words = p->command.at,
            .n_words = p->command.count,
            .name = p->name,
-           .limits = { .wall = (htc_ns)(p->time_s * 1e9), .memory = p->memory, .cores = 1 },
+           .limits = { .wall = time_ns(p->time_s), .memory = p->memory, .cores = 1 },
            .env = p->env.count ? p->env.at : NULL,
            .in = p->staging.stage,
            .n_in = p->staging.count,

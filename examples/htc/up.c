@@ -77,7 +77,7 @@ static htc_status hold_and_supervise(const char *dir, const char *config, const 
     if (s == HTC_OK)
         s = htc_logfile_open(&options, &file, error);
     if (s == HTC_OK) {
-        supervisor_options so = { programs, config, o->slots, (htc_ns)(o->pause_max * 1e9), (int)o->foreground, report };
+        supervisor_options so = { programs, config, o->slots, time_ns(o->pause_max), (int)o->foreground, report };
         if (report >= 0)
             dprintf(report, "held\n"); /* nobody may be there to read it any more */
         s = supervise(state, &so, htc_logfile_log(file));

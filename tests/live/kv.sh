@@ -177,6 +177,12 @@ expect 4 "${H[@]}" get short
 expect 0 "${H[@]}" put short x --ttl 60
 expect 0 "${mortal[@]}" short '' - 0
 [ "${out#* }" = free ] && [ "${out% *}" -le 60 ] || fail "a number alone is seconds: $out"
+# Beyond the longest there is, which is 292 years, it is that.
+for time in 110000d 9300000000 9300000000s 999999999999999999; do
+    expect 0 "${H[@]}" put short x --ttl $time
+    expect 0 "${mortal[@]}" short '' - 0
+    [ "${out#* }" = free ] && [ "${out% *}" -ge 9223372000 ] || fail "put --ttl $time left: $out"
+done
 expect 0 "${H[@]}" delete short
 expect 1 "${H[@]}" put short x --ttl 0
 expect 1 "${H[@]}" put short x --ttl soon
