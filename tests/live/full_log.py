@@ -56,16 +56,16 @@ try:
     r = Redis(kvd.resp_port(line))
     n = fill(r)
     place.check(n > 50, 'so many have room: %d' % n)
-    place.check(r.ask('GET', 'k0') == 'x' * (1 << 20), 'reads go on')
-    place.check(r.ask('DEL', 'k0') == 1, 'a deletion is taken')
-    place.check([r.ask('MULTI'), r.ask('DEL', 'k1'), r.ask('DEL', 'k2'), r.ask('EXEC')] == ['OK', 'QUEUED', 'QUEUED', [1, 1]], 'and several at once')
     r.ask('MULTI')
     r.ask('DEL', 'k3')
-    r.ask('SET', 'new', '')
+    r.ask('SET', 'new', 'x' * (1 << 20))
     try:
         place.check(False, 'a transaction that may grow is refused: %s' % r.ask('EXEC'))
     except Refused as why:
         place.check('the disk is full' in str(why) and r.ask('EXISTS', 'k3') == 1, 'nothing of it is done: %s' % why)
+    place.check(r.ask('GET', 'k0') == 'x' * (1 << 20), 'reads go on')
+    place.check(r.ask('DEL', 'k0') == 1, 'a deletion is taken')
+    place.check([r.ask('MULTI'), r.ask('DEL', 'k1'), r.ask('DEL', 'k2'), r.ask('EXEC')] == ['OK', 'QUEUED', 'QUEUED', [1, 1]], 'and several at once')
     err = end(p)
     place.check('no room for another segment' in err, 'it says that the disk is full: %s' % err)
 

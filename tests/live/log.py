@@ -186,7 +186,7 @@ def syncs_later():
 def full_disk():
     small = place + "/small"
     os.mkdir(small)
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m,mode=0700", "none", small],
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m,mode=0700", "none", small],
                                            stderr=subprocess.DEVNULL).returncode != 0:
         print("skip - a full disk: mounting a small tmpfs needs root")
         return
