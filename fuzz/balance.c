@@ -33,6 +33,10 @@ static void check_census(htc_bytes census)
         tried |= UINT32_C(1) << a.partition;
         answer.taken = 1;
     }
+    if (tried) { /* nobody waits with nodes held */
+        CHECK(a.kind == HTC_BALANCE_RELEASE);
+        CHECK(htc_balance_step(r, 0, &rng, NULL, &a) == HTC_OK);
+    }
     CHECK(a.kind == HTC_BALANCE_WAIT);
     htc_balance_end(r);
     htc_balance_destroy(b);
