@@ -404,7 +404,7 @@ static htc_status on_synced(htc__wal *l, htc_status status)
 static htc_status too_small(htc__wal *l)
 {
     char text[160];
-    snprintf(text, sizeof text, "the disk is too small: two segments of %llu KiB have to fit, one to write and one to delete with when it is full",
+    snprintf(text, sizeof text, "the disk is too small: three segments of %llu KiB have to fit, one to write and two to delete with when it is full",
              (unsigned long long)(l->options.segment_bytes >> 10));
     return htc__wal_fail(l, HTC_ENOSPC, "log", text);
 }
@@ -430,7 +430,7 @@ static htc_status on_spare(htc__wal *l, htc_status status)
         return fail_at(l, l->next_number, "it cannot be made");
     }
     /* A new log is not ready before it is known to fit the disk. */
-    if (l->state == LOG_SPARING && (l->segments_count || l->reserve_n || l->spare_status != HTC_OK))
+    if (l->state == LOG_SPARING && (l->segments_count || l->reserve_n >= 2 || l->spare_status != HTC_OK))
         l->state = LOG_READY;
     return HTC_OK;
 }
