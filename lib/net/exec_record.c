@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "net/exec_private.h"
@@ -77,6 +78,29 @@ static size_t read_records(const char *slot_dir, record *list, size_t max)
     return count;
 }
 
+/* Whose processes the record of this slot may name. Under root it is its user's to write: who wrote it may end their own, and
+ * nobody else's. */
+typedef struct writer {
+    int   any;
+    uid_t uid;
+} writer;
+
+static writer writer_of(const char *slot_dir)
+{
+    struct stat st;
+    if (geteuid() != 0)
+        return (writer){ .any = 1 }; /* the kernel sees to it */
+    if (lstat(slot_dir, &st) != 0 || !S_ISDIR(st.st_mode))
+        return (writer){ .uid = (uid_t)-1 };
+    return (writer){ .any = st.st_uid == 0, .uid = st.st_uid };
+}
+
+static int is_of(const htc__proc *p, const writer *w)
+{
+    uid_t uid;
+    return w->any || (htc__proc_uid(p->pid, &uid) == 0 && uid == w->uid);
+}
+
 /* Does p belong to a recorded group? A group's number is not used again while anybody is in it, so whoever is in the
  * session began with it, unless its leader lives and is another process than the one recorded. */
 static int is_leftover(const htc__procs *procs, const htc__proc *p, const record *list, size_t count, const char *entry)
@@ -100,6 +124,7 @@ static uint32_t end_leftovers(const htc_env *env, const char *slot_dir)
     char       entry[PATH_MAX + 32];
     htc__procs procs = { 0 };
     uint32_t   ended = 0, alive = 1;
+    writer     whose = writer_of(slot_dir);
     htc_ns     began = htc_host_now();
     snprintf(entry, sizeof entry, "HTC_SCRATCH=%s/scratch/", slot_dir);
     for (int round = 0; alive && htc_host_now() - began < RECOVER_PATIENCE; round++) {
@@ -107,7 +132,7 @@ static uint32_t end_leftovers(const htc_env *env, const char *slot_dir)
         if (htc__procs_look(&procs, 1, 0) != 0)
             break;
         for (size_t i = 0; i < procs.count; i++)
-            if (is_leftover(&procs, &procs.list[i], list, count, entry)) {
+            if (is_leftover(&procs, &procs.list[i], list, count, entry) && is_of(&procs.list[i], &whose)) {
                 htc__proc_signal(&procs.list[i], SIGKILL);
                 alive++;
             }

@@ -39,6 +39,18 @@ int htc__proc_read(pid_t pid, htc__proc *out)
     return 0;
 }
 
+int htc__proc_uid(pid_t pid, uid_t *uid)
+{
+    char     path[40], text[1024];
+    unsigned real = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    const char *line = htc__read_text(path, text, sizeof text) > 0 ? strstr(text, "\nUid:") : NULL; /* a name has no newline there */
+    if (!line || sscanf(line + 5, "%u", &real) != 1)
+        return -1;
+    *uid = real;
+    return 0;
+}
+
 static int grow(void **list, size_t *cap, size_t count, size_t size)
 {
     if (count < *cap)

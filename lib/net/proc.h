@@ -33,6 +33,9 @@ void htc__procs_free(htc__procs *procs);
 void htc__procs_spread(htc__procs *procs);
 htc__proc *htc__procs_find(const htc__procs *procs, pid_t pid);
 
+/* The real uid of a process, which only root can change; 0, or -1 if there is none. */
+int htc__proc_uid(pid_t pid, uid_t *uid);
+
 /* 1 if the environment that pid was started with has the entry "NAME=value"; prefix 1: one that begins so. */
 int htc__proc_has_env(pid_t pid, const char *entry, int prefix);
 
