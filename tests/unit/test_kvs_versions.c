@@ -259,7 +259,7 @@ static int there(rig *r, const char *key)
 
 Test(kvs_versions, an_unknown_operation_is_answered)
 {
-    static const int flags[] = { 0, 9, 31, 40, 62 };
+    static const int flags[] = { 0, 10, 31, 40, 62 };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         rig        r;
         htc_status last = HTC_AGAIN;
