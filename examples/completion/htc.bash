@@ -59,7 +59,7 @@ _htc()
     login) options="--password-file" ;;
     logout) options="--all" ;;
     submit) options="$work --key" ;;
-    generate) options="$work --exe --args --sweep --pairs --unordered --out" ;;
+    generate) options="$work --key --exe --args --sweep --pairs --unordered --out" ;;
     validate) options="--count --show" ;;
     status) options="--watch --limit" words="last all" ;;
     tasks) options="--state --failed --limit" words="last" ;;

@@ -36,7 +36,10 @@ int htc__wal_wants_segment(const htc__wal *l)
 
 htc_status htc__wal_may_grow(const htc__wal *l, uint64_t bytes)
 {
-    if (l->spare && (l->reserve_n >= needed(l, l->frame.len + bytes) || (!l->set_aside && l->spare_status != HTC_ENOSPC)))
+    /* No more is waited for than is set aside without being asked for: what is longer takes the rest from the segment besides. */
+    size_t here = needed(l, l->frame.len + bytes), most = needed(l, l->options.segment_bytes / 2);
+    here = here < most ? here : most;
+    if (l->spare && (l->reserve_n >= here || (!l->set_aside && l->spare_status != HTC_ENOSPC)))
         return HTC_OK;
     return l->spare_status == HTC_ENOSPC ? HTC_ENOSPC : HTC_EBUSY;
 }

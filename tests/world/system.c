@@ -45,7 +45,11 @@ void sys_output_dropped(sys *s, const htc_attempt *a)
 {
     sys_task *t = sys_task_of(s, a->job, a->task);
     need_attempt(t, a->attempt);
-    if (t->committed == a->attempt)
+    const sys_job *j = s->jobs;
+    while (j && j->id != a->job)
+        j = j->next;
+    /* Of a job that is removed nobody wants them: an agent that was not heard meanwhile is told so. */
+    if (t->committed == a->attempt && !(j && j->removing))
         sys_fail(s, "the outputs of %llu.%llu attempt %u are dropped, and it is committed", (unsigned long long)a->job,
                  (unsigned long long)a->task, (unsigned)a->attempt);
     if (t->attempts[a->attempt].output)

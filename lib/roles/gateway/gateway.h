@@ -363,6 +363,7 @@ struct htc_gateway {
     struct changing    *changing; /* jobs that are not open, and are being opened again or removed */
     removal            *removals, *removals_by_id; /* jobs that are removed; the first is worked on */
     uint8_t             removing;
+    uint8_t             removals_ordered; /* what the gateway before this one has left is in the order to go on with */
     known_key          *known_keys;
     htc_buf             marks; /* content that jobs name, as far as it is read */
     htc_ns              content_at;

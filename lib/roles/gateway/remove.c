@@ -67,10 +67,28 @@ void gw_removal_found(htc_gateway *gw, const removal *read)
     list_add(gw, m);
 }
 
+/* A user's record remembers only the job that was added last. Of what the gateway before this one has left, that job goes first: its own
+ * record has to say that it is added before another one is, or it would be added again. */
+static void last_folded_first(htc_gateway *gw)
+{
+    removal *m, *next;
+    DL_FOREACH_SAFE2(gw->removals, m, next, list_next)
+    {
+        const user *u = gw_user(gw, m->user);
+        if (!u || u->folded_job != m->id)
+            continue;
+        DL_DELETE2(gw->removals, m, prev, list_next);
+        DL_PREPEND2(gw->removals, m, prev, list_next);
+    }
+    gw->removals_ordered = 1;
+}
+
 void gw_removals_go(htc_gateway *gw)
 {
     if (gw->removing || !gw->removals || gw->now < gw->remove_at || gw->shutdown)
         return;
+    if (!gw->removals_ordered)
+        last_folded_first(gw);
     gw->removing = 1;
     stage_begin(gw, gw->removals);
 }
