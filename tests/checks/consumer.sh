@@ -22,7 +22,7 @@ LD_LIBRARY_PATH=$(dirname "$(find "$root/" -name libhtcsched.so)")
 export LD_LIBRARY_PATH
 sanitize=()
 [ "$SANITIZE" = none ] || sanitize=("-fsanitize=$SANITIZE")
-headers=$(sed -n 's/^#define HTC_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' "$root"/*/*/include/htcsched/version.h "$root"/*/include/htcsched/version.h 2> /dev/null | paste -sd. -)
+headers=$(find "$root/" -path '*/htcsched/version.h' -exec sed -n 's/^#define HTC_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' {} + | paste -sd. -)
 [ "$headers" = "$(pkg-config --modversion htcsched)" ] || { echo "version.h says $headers, htcsched.pc $(pkg-config --modversion htcsched)"; exit 1; }
 strict=(-Wall -Wextra -pedantic -Werror)
 
