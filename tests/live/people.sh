@@ -71,11 +71,11 @@ cat /proc/$pid/environ > /dev/null 2>&1 && echo "reads the gateway's environment
 for p in /x /etc/x /usr/x /dev/x; do
     (: > "\$p") 2> /dev/null && echo "writes \$p"
 done
-: > "$dir/x" 2> /dev/null # where the directory is below /tmp, this is the task's own /tmp
+(: > "$dir/x") 2> /dev/null # where the directory is below /tmp, this is the task's own /tmp
 umount "$dir" 2> /dev/null && echo "unmounts"
 cd .. && cd .. && cd .. && cd .. && [ ! -e gateway.sock ] || echo "climbs out"
 [ "\$(cat "\$OLDPWD/../../../../../operator" 2> /dev/null)" = "" ] || echo "reads the token"
-: > "\$TMPDIR/mine" && : > /tmp/mine && echo "\$HTC_USER is here" > "\$HTC_OUTPUT_DIR/who" && cat "\$HTC_SCRATCH/in.txt"
+(: > "\$TMPDIR/mine") && (: > /tmp/mine) && echo "\$HTC_USER is here" > "\$HTC_OUTPUT_DIR/who" && cat "\$HTC_SCRATCH/in.txt"
 END
     chmod 755 "$top/spy.sh"
     echo molecules > "$top/in.txt"
