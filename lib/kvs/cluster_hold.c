@@ -326,7 +326,7 @@ void htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, in
             htc__kv_shows_ask(s, from, &seal, HTC__KV_ITEM_COPIED);
         return;
     }
-    htc__kv_cluster_moving_heard(s, from, seal.number);
+    htc__kv_cluster_moving_heard(s, from, seal.bucket, seal.number);
     htc__kv_hold next = *hold;
     unsigned     duties = htc__kv_hold_seal(&next, seal.epoch);
     if (!(duties & (HTC__KV_HOLD_YES | HTC__KV_HOLD_LOST))) {
@@ -510,7 +510,7 @@ void htc__kv_cluster_on_install(htc_kv_server *s, uint64_t from, htc_bytes item)
                         : htc__kv_holds_may_take(s, page.bucket, page.entries)))
         return;
     s->touched = 0;
-    htc__kv_cluster_moving_heard(s, from, page.number);
+    htc__kv_cluster_moving_heard(s, from, page.bucket, page.number);
     htc_status status =
         page.bucket == HTC__KV_OWN_BUCKET ? install_map(s, from, &page) : install(s, from, &page);
     if (status != HTC_OK)

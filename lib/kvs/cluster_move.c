@@ -81,10 +81,15 @@ static void pause(htc_kv_server *s)
     s->cluster->moving->at = s->now + HTC_MS + random_up_to(s, s->cluster->suspect_ns / 4);
 }
 
-void htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t from, uint64_t number)
+/* The epochs of the map itself are counted by themselves: its move has a number that says nothing of those of the buckets. */
+void htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t number)
 {
     const htc__kv_map *map = s->cluster->map;
     moving            *m = s->cluster->moving;
+    if (bucket == HTC__KV_OWN_BUCKET) {
+        m->seen_at = number > map->own_epoch ? s->now : m->seen_at;
+        return;
+    }
     if (number < map->mover)
         return;
     m->seen_at = s->now;

@@ -265,7 +265,7 @@ void       htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_byt
 /* as_of: what its AS_OF says, or HTC__KV_UNSAID. */
 void       htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item, uint64_t as_of);
 /* A mover is at work, and that member is it. */
-void       htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t from, uint64_t number);
+void       htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t number);
 uint64_t   htc__kv_cluster_driver(const htc_kv_server *s); /* who moves buckets; 0: this member has not heard */
 void       htc__kv_cluster_moving_adopted(htc_kv_server *s);                /* the map is another one */
 void       htc__kv_cluster_moving_tick(htc_kv_server *s);

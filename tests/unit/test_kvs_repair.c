@@ -346,6 +346,27 @@ Test(kvs_repair, who_forgot_the_map_is_renewed)
     }
 }
 
+/* The map has had more epochs than buckets have had moves: nobody takes its number for that of a move that the map does not know. */
+Test(kvs_repair, who_forgot_everything_is_renewed)
+{
+    PROPERTY(rng, 10)
+    {
+        open_world(&w, rng.state, 3, calm);
+        fill();
+        uint32_t all = cluster_of(0)->buckets;
+        crash(&w, 2, HTC_NEVER);
+        for (uint32_t b = 0; b < all; b++)
+            damage_bucket(2, 'o', b);
+        damage_bucket(2, 'o', HTC__KV_OWN_BUCKET);
+        w.node[2].down_until = w.now + HTC_MS;
+        settle(5 * HTC_SECOND);
+        HOLDS(cluster_of(2)->map->own_epoch == 2);
+        HOLDS(counts_of(2).damaged == 0 && counts_of(2).renewed == all + 1);
+        holds_what_others_hold(2, 1);
+        close_world(&w);
+    }
+}
+
 /* Floors of a bucket are damaged at one of two: the other one has all that was collected. */
 Test(kvs_repair, floors_are_renewed)
 {
