@@ -1,5 +1,14 @@
-# Three people for tests: owner, ada and ben have a uid and a home each; root is none of them. Source it after live.sh.
+# Three people for tests: owner, ada and ben have a uid and a home each; root is none of them. Source it before live.sh.
 # shellcheck shell=bash
+if [ "$(id -u)" != 0 ] && [ -z "${HTC_PEOPLE_INSIDE:-}" ]; then
+    # Whoever has subordinate uids is root over them in a namespace.
+    if ! unshare --user --map-root-user --map-auto true 2> /dev/null; then
+        echo "skipped: three uids are needed: neither root nor subordinate uids (/etc/subuid)"
+        exit 77
+    fi
+    HTC_PEOPLE_INSIDE=1 exec unshare --user --map-root-user --map-auto "$0" "$@"
+fi
+
 owner=65101 ada=65102 ben=65103
 
 people_begin()
