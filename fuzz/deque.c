@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "core/codec.h"
-#include "sched/deque_private.h"
+#include "sched/deque/deque_private.h"
 
 #define STEPS_MAX 4096
 

@@ -1,4 +1,4 @@
-/* The deque of lib/sched/deque_core.h, step by step: each access to what another thread writes is one step, and the steps of
+/* The deque of lib/sched/deque/deque_core.h, step by step: each access to what another thread writes is one step, and the steps of
  * all threads come in any order. Names are those of the C text. Memory orders are not in this model (every access is seen by
  * all at once): deque_relacy.cpp looks at those.
  *

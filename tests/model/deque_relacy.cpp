@@ -6,7 +6,7 @@
  *     deque_relacy [iterations]       HTC_TEST_FULL in the environment: twenty times as many */
 #define HTC__DEQUE_ATOMICS    "model/deque_relacy.hpp"
 #define HTC__DEQUE_INDEX_BITS 3
-#include "sched/deque_core.h"
+#include "sched/deque/deque_core.h"
 
 #include <cstdio>
 #include <cstdlib>

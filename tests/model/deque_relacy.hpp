@@ -1,4 +1,4 @@
-/* The atomic layer of lib/sched/deque_atomics.h in terms of relacy: every access is a step of its scheduler, every load
+/* The atomic layer of lib/sched/deque/deque_atomics.h in terms of relacy: every access is a step of its scheduler, every load
  * may answer any value that the memory model of C11 allows, and slots are plain variables, on which it reports races.
  * The orders are variables, so that one program weakens each in turn. */
 #ifndef HTC_TESTS_DEQUE_RELACY_HPP

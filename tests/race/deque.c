@@ -2,7 +2,7 @@
  * too.
  *
  * Built three times: with the library as it is; with indexes of 7 bits, and of 3, that come round all the time. Those
- * two are "checked" builds (see lib/sched/deque_atomics.h): before each access to shared memory a thread may give its
+ * two are "checked" builds (see lib/sched/deque/deque_atomics.h): before each access to shared memory a thread may give its
  * processor away, so thieves sleep anywhere in a steal, and slots are plain variables, so that ThreadSanitizer sees a
  * race where an order is missing. HTC_TEST_FULL in the environment: 10^9 operations, and 10^8 where each is looked at closely
  * (10^9 of those with 3 and with 7 bits take an hour on two cores, and accounted for every item). */

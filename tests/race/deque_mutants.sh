@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: SOURCE=DIR CC=… deque_mutants.sh
-# Each memory order of the deque (lib/sched/deque_atomics.h) weakened to relaxed, in turn: ThreadSanitizer has to report a race in the
+# Each memory order of the deque (lib/sched/deque/deque_atomics.h) weakened to relaxed, in turn: ThreadSanitizer has to report a race in the
 # stress of deque.c. Before that it has to find nothing in the text as it is.
 set -euo pipefail
 dir=$(mktemp -d)
@@ -17,7 +17,7 @@ done
 # answers the exit status: 0, or 66 where a race was reported.
 run() {
     local status=0
-    $CC "${checked[@]}" "$@" -o "$dir/deque" lib/sched/deque.c "$dir"/*.o -lxxhash -pthread
+    $CC "${checked[@]}" "$@" -o "$dir/deque" lib/sched/deque/deque.c "$dir"/*.o -lxxhash -pthread
     timeout 200 "$dir/deque" > "$dir/said" 2>&1 || status=$?
     return $status
 }

@@ -4,7 +4,7 @@
 
 #include "alloc_fail.h"
 #include "htcsched/allot.h"
-#include "sched/allot_private.h"
+#include "sched/allot/allot_private.h"
 
 __extension__ typedef unsigned __int128 u128;
 

@@ -4,7 +4,7 @@
 #include "../allot_model.h"
 #include "alloc_fail.h"
 #include "property.h"
-#include "sched/allot_book.h"
+#include "sched/allot/allot_book.h"
 
 static htc_allot_book *book_of(uint64_t slots)
 {

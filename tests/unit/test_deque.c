@@ -6,8 +6,8 @@
 
 #include "alloc_fail.h"
 #include "property.h"
-#include "sched/deque_core.h"
-#include "sched/deque_private.h"
+#include "sched/deque/deque_core.h"
+#include "sched/deque/deque_private.h"
 
 /* Items are numbers. */
 static void *item_of(uintptr_t n)

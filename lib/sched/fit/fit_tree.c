@@ -1,0 +1,234 @@
+/* A treap (Aragon, Seidel 1989) through the job slots. The order of the heap is a hash of the sequence number, so that
+ * the shape depends on what is in it alone; every subtree knows its sums, so that a search passes by what cannot be
+ * meant. */
+#include "sched/fit/fit_private.h"
+
+int htc__fit_before(const fit_slot *slots, uint32_t a, uint32_t b)
+{
+    const fit_slot *x = &slots[a], *y = &slots[b];
+    return x->key != y->key ? x->key < y->key : x->sequence < y->sequence;
+}
+
+static void include(fit_sum *sum, const fit_sum *part)
+{
+    sum->nodes += part->nodes;
+    sum->count += part->count;
+    if (part->shortest < sum->shortest)
+        sum->shortest = part->shortest;
+    if (part->reserved < sum->reserved)
+        sum->reserved = part->reserved;
+    if (part->narrowest < sum->narrowest)
+        sum->narrowest = part->narrowest;
+    if (part->widest > sum->widest)
+        sum->widest = part->widest;
+}
+
+static void add_up(fit_slot *slots, uint32_t at)
+{
+    fit_slot *s = &slots[at];
+    s->sum = (fit_sum){ .nodes = s->job.nodes,
+                        .shortest = s->job.estimate,
+                        .reserved = s->reserved,
+                        .narrowest = s->job.nodes,
+                        .widest = s->job.nodes,
+                        .count = 1 };
+    if (s->left != FIT_NONE)
+        include(&s->sum, &slots[s->left].sum);
+    if (s->right != FIT_NONE)
+        include(&s->sum, &slots[s->right].sum);
+}
+
+/* Into what stands before the job at and what stands behind it. */
+static void split(fit_slot *slots, uint32_t root, uint32_t at, uint32_t *before, uint32_t *behind)
+{
+    if (root == FIT_NONE) {
+        *before = *behind = FIT_NONE;
+        return;
+    }
+    if (htc__fit_before(slots, root, at)) {
+        *before = root;
+        split(slots, slots[root].right, at, &slots[root].right, behind);
+    } else {
+        *behind = root;
+        split(slots, slots[root].left, at, before, &slots[root].left);
+    }
+    add_up(slots, root);
+}
+
+/* All of a stands before all of b. */
+static uint32_t join(fit_slot *slots, uint32_t a, uint32_t b)
+{
+    if (a == FIT_NONE || b == FIT_NONE)
+        return a == FIT_NONE ? b : a;
+    if (slots[a].heap > slots[b].heap) {
+        slots[a].right = join(slots, slots[a].right, b);
+        add_up(slots, a);
+        return a;
+    }
+    slots[b].left = join(slots, a, slots[b].left);
+    add_up(slots, b);
+    return b;
+}
+
+/* SplitMix64's finish: neighbours in sequence are strangers in the heap. */
+uint32_t htc__fit_heap(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)(x >> 32);
+}
+
+void htc__fit_insert(fit_slot *slots, uint32_t *root, uint32_t at)
+{
+    if (*root != FIT_NONE && slots[*root].heap >= htc__fit_heap(slots[at].sequence)) {
+        htc__fit_insert(slots, htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right, at);
+        add_up(slots, *root);
+        return;
+    }
+    slots[at].heap = htc__fit_heap(slots[at].sequence);
+    split(slots, *root, at, &slots[at].left, &slots[at].right);
+    *root = at;
+    add_up(slots, at);
+}
+
+void htc__fit_remove(fit_slot *slots, uint32_t *root, uint32_t at)
+{
+    if (*root == at) {
+        *root = join(slots, slots[at].left, slots[at].right);
+        return;
+    }
+    htc__fit_remove(slots, htc__fit_before(slots, at, *root) ? &slots[*root].left : &slots[*root].right, at);
+    add_up(slots, *root);
+}
+
+void htc__fit_touch(fit_slot *slots, uint32_t root, uint32_t at)
+{
+    if (root != at)
+        htc__fit_touch(slots, htc__fit_before(slots, at, root) ? slots[root].left : slots[root].right, at);
+    add_up(slots, root);
+}
+
+void htc__fit_touch_all(fit_slot *slots, uint32_t root)
+{
+    if (root == FIT_NONE)
+        return;
+    htc__fit_touch_all(slots, slots[root].left);
+    htc__fit_touch_all(slots, slots[root].right);
+    add_up(slots, root);
+}
+
+fit_sum htc__fit_sum(const fit_slot *slots, uint32_t root)
+{
+    static const fit_sum nothing = { .shortest = HTC_NEVER, .reserved = HTC_NEVER, .narrowest = UINT32_MAX };
+    return root == FIT_NONE ? nothing : slots[root].sum;
+}
+
+int htc__fit_within(const htc_fit_job *job, htc_ns reserved, const fit_bounds *b)
+{
+    return job->nodes <= b->nodes && (job->nodes <= b->spare || job->estimate <= b->estimate) &&
+           reserved <= b->reserved;
+}
+
+static int may_hold(const fit_sum *sum, const fit_bounds *b)
+{
+    return sum->narrowest <= b->nodes && (sum->narrowest <= b->spare || sum->shortest <= b->estimate) &&
+           sum->reserved <= b->reserved;
+}
+
+uint32_t htc__fit_first(const fit_slot *slots, uint32_t root, uint32_t after, const fit_bounds *bounds)
+{
+    if (root == FIT_NONE || !may_hold(&slots[root].sum, bounds))
+        return FIT_NONE;
+    const fit_slot *s = &slots[root];
+    if (after == FIT_NONE || htc__fit_before(slots, after, root)) {
+        uint32_t found = htc__fit_first(slots, s->left, after, bounds);
+        if (found != FIT_NONE)
+            return found;
+        if (htc__fit_within(&s->job, s->reserved, bounds))
+            return root;
+        after = FIT_NONE;
+    }
+    return htc__fit_first(slots, s->right, after, bounds);
+}
+
+static uint32_t count(const fit_slot *slots, uint32_t root)
+{
+    return root == FIT_NONE ? 0 : slots[root].sum.count;
+}
+
+uint32_t htc__fit_nth(const fit_slot *slots, uint32_t root, size_t i)
+{
+    while (root != FIT_NONE) {
+        size_t before = count(slots, slots[root].left);
+        if (i == before)
+            return root;
+        if (i < before) {
+            root = slots[root].left;
+        } else {
+            i -= before + 1;
+            root = slots[root].right;
+        }
+    }
+    return FIT_NONE;
+}
+
+uint32_t htc__fit_rank(const fit_slot *slots, uint32_t root, uint32_t at)
+{
+    uint32_t before = 0;
+    while (root != at) {
+        if (htc__fit_before(slots, at, root)) {
+            root = slots[root].left;
+        } else {
+            before += count(slots, slots[root].left) + 1;
+            root = slots[root].right;
+        }
+    }
+    return before + count(slots, slots[at].left);
+}
+
+uint32_t htc__fit_from(const fit_slot *slots, uint32_t root, uint64_t key)
+{
+    uint32_t found = FIT_NONE;
+    while (root != FIT_NONE) {
+        if (slots[root].key >= key) {
+            found = root;
+            root = slots[root].left;
+        } else {
+            root = slots[root].right;
+        }
+    }
+    return found;
+}
+
+uint64_t htc__fit_nodes_through(const fit_slot *slots, uint32_t root, uint64_t key)
+{
+    uint64_t sum = 0;
+    while (root != FIT_NONE) {
+        const fit_slot *s = &slots[root];
+        if (s->key <= key) {
+            sum += htc__fit_sum(slots, s->left).nodes + s->job.nodes;
+            root = s->right;
+        } else {
+            root = s->left;
+        }
+    }
+    return sum;
+}
+
+uint32_t htc__fit_reaching(const fit_slot *slots, uint32_t root, uint64_t nodes)
+{
+    if (htc__fit_sum(slots, root).nodes < nodes)
+        return FIT_NONE;
+    for (;;) {
+        const fit_slot *s = &slots[root];
+        uint64_t        before = htc__fit_sum(slots, s->left).nodes;
+        if (before >= nodes && s->left != FIT_NONE) {
+            root = s->left;
+        } else if (before + s->job.nodes >= nodes || s->right == FIT_NONE) {
+            return root;
+        } else {
+            nodes -= before + s->job.nodes;
+            root = s->right;
+        }
+    }
+}
