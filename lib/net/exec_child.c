@@ -5,14 +5,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "net/exec_private.h"
+
+#define CONFINED_STACK (128 << 10)
 
 static void __attribute__((noreturn)) fail(htc__child *c, int stage)
 {
@@ -39,11 +43,12 @@ static void close_at_exec(void)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* Nothing of the task runs before its process is recorded. */
+/* Nothing of the task runs before its process is recorded. Its number is that of outside, also in a PID namespace: there the
+ * machine's /proc is still what is seen. */
 static void record(htc__child *c)
 {
     htc__proc self;
-    if (htc__proc_read(getpid(), &self) != 0)
+    if (htc__proc_self(&self) != 0)
         fail(c, CHILD_RECORD);
     c->run->start = self.start;
     c->run->pid = self.pid;
@@ -52,24 +57,23 @@ static void record(htc__child *c)
         fail(c, CHILD_RECORD);
 }
 
-static void __attribute__((noreturn)) run(htc__child *c)
+/* Dies with the agent: what it leaves behind in spite of that is recorded and ended by the next one. */
+static void die_with_agent(const htc__child *c)
 {
-    sigset_t none;
-    reset_signals();
-    if (setsid() < 0)
-        fail(c, CHILD_SESSION);
-    /* Dies with the agent: what it leaves behind in spite of that is recorded and ended by the next one. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != c->parent)
         _exit(125);
-    prctl(PR_SET_CHILD_SUBREAPER, 0);
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+static void __attribute__((noreturn)) become_task(htc__child *c)
+{
+    sigset_t none;
+    if (setsid() < 0)
+        fail(c, CHILD_SESSION);
     record(c);
     umask(022);
-    if (c->confine && htc__confine_enter(c->confine) != 0)
+    if (c->confine && htc__confine_finish(c->confine) != 0)
         fail(c, CHILD_CONFINE);
-    if (c->confine)
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* other credentials may have cleared it */
     /* Inside, the directory is entered by its name: by the descriptor its way up would lead out. */
     if (c->confine ? chdir(c->run->work) != 0 : fchdir(c->directory) != 0)
         fail(c, CHILD_DIRECTORY);
@@ -85,11 +89,67 @@ static void __attribute__((noreturn)) run(htc__child *c)
     fail(c, CHILD_EXEC);
 }
 
+static int inside(void *child)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever started us looks whether the agent lives: it has no number in here */
+    become_task(child);
+}
+
+/* The two first processes of the namespaces are the agent's children. What prepares them has nothing else to do, and ends. What
+ * clone is given of this stack lies below all that is in use, and the memory is the agent's, as with vfork. */
+static void __attribute__((noreturn)) run_confined(htc__child *c)
+{
+    _Alignas(16) char stack[CONFINED_STACK];
+    if (htc__confine_enter(c->confine) != 0)
+        fail(c, CHILD_CONFINE);
+    prctl(PR_SET_PDEATHSIG, 0); /* the look at the agent below has to happen */
+    c->run->first = htc__confine_first(c->confine, CLONE_PARENT);
+    if (c->run->first < 0) {
+        c->run->first = 0;
+        fail(c, CHILD_CONFINE);
+    }
+    c->confine->step = "starting it in its namespaces";
+    pid_t pid = clone(inside, stack + sizeof stack, CLONE_PARENT | CLONE_VM | CLONE_VFORK | SIGCHLD, c);
+    int   why = errno;
+    if (pid < 0 || getppid() != c->parent)
+        kill(c->run->first, SIGKILL);
+    errno = why;
+    if (pid < 0)
+        fail(c, CHILD_CONFINE);
+    if (c->run->pid == 0)
+        c->run->pid = pid; /* it has ended before it could say so */
+    _exit(0);
+}
+
+static void __attribute__((noreturn)) run(htc__child *c)
+{
+    reset_signals();
+    die_with_agent(c);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (c->confine)
+        run_confined(c);
+    become_task(c);
+}
+
+/* Has handed over to the task's process, or could not. */
+static pid_t reap_helper(htc__child *c, pid_t helper)
+{
+    if (c->run->pid <= 0 && c->stage == 0)
+        c->stage = CHILD_CONFINE, c->error = ENOSYS; /* a vfork that is a fork */
+    if (c->run->pid <= 0)
+        return helper; /* its end is what is told */
+    while (waitpid(helper, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return c->run->pid;
+}
+
 pid_t htc__child_start(htc__child *c)
 {
     sigset_t all, before;
     c->parent = getpid();
     c->stage = c->error = 0;
+    c->run->pid = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = vfork();
@@ -98,7 +158,7 @@ pid_t htc__child_start(htc__child *c)
     int why = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = why;
-    return pid;
+    return pid > 0 && c->confine ? reap_helper(c, pid) : pid;
 }
 
 static void add_limit(htc__child *c, int resource, uint64_t value, uint64_t grace)

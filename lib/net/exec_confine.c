@@ -1,13 +1,21 @@
 /* A user and mount namespace with a root of its own: what is not put there is not there. Nothing in it belongs to the
  * owner but the run's directory, so sockets, store, other runs and homes are out of reach, also for what would be found
- * through /proc (the kernel asks for the rights of a debugger, which end at the user namespace). Landlock's scopes keep
- * signals and abstract sockets inside; a kernel without them gets no network instead. */
+ * through /proc (the kernel asks for the rights of a debugger, which end at the user namespace).
+ *
+ * A PID namespace of its own: the owner's other processes have no number in it, so no system call that names a process or
+ * "all of this uid" (kill, prlimit, setpriority, sched_setaffinity) meets them. The task is not process 1 of it, which would
+ * take no signals that it has no handler for: another process is, and reaps what loses its parent. Both are children of the
+ * agent (CLONE_PARENT), which so sees the end of the task as that of any other. With process 1 the kernel ends all that is
+ * in the namespace.
+ *
+ * Landlock's scopes keep abstract sockets outside; a kernel without them gets no network instead. */
 #include "net/exec_confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,7 +161,8 @@ static int show_system(htc__confine *k)
         if (place_for(k, device_links[i][1], at, sizeof at) != 0 || symlink(device_links[i][0], at) != 0)
             return -1;
     }
-    /* What is of the owner's other processes there is the owner's to write: their oom_score_adj, for one. */
+    /* The machine's, until the task's own lies over it (show_own_proc). What is of the owner's other processes there is the
+     * owner's to write: their oom_score_adj, for one. */
     return show_as(k, "/proc", k->step = "/proc", 1);
 }
 
@@ -179,10 +188,14 @@ static int build_root(htc__confine *k)
     if (show_system(k) != 0 || show_own(k) != 0 || show_as(k, k->run, k->step = k->run, 0) != 0)
         return -1;
     k->step = "entering the root";
-    if (chdir(k->root) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 || umount2(".", MNT_DETACH) != 0 || chdir("/") != 0)
-        return -1;
-    k->step = "closing the root";
-    return make_read_only("/", 0);
+    return chdir(k->root) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 || umount2(".", MNT_DETACH) != 0 || chdir("/") != 0 ? -1 : 0;
+}
+
+/* Only a process of the PID namespace can show it. A machine that hides parts of its /proc from us (containers do) allows no
+ * other one: then that is what is seen, with the numbers of outside; it can be read, not written. */
+static int show_own_proc(void)
+{
+    return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0 || errno == EPERM ? 0 : -1;
 }
 
 static int landlock_version(void)
@@ -207,13 +220,73 @@ int htc__confine_enter(htc__confine *k)
 {
     int scopes = landlock_version() >= SCOPES_FROM;
     k->step = "making namespaces";
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | (scopes ? 0 : CLONE_NEWNET)) != 0)
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | (scopes ? 0 : CLONE_NEWNET)) != 0)
         return -1;
     k->step = "mapping the uid";
-    if (map_ids(k) != 0 || build_root(k) != 0)
+    return map_ids(k) != 0 ? -1 : build_root(k);
+}
+
+int htc__confine_finish(htc__confine *k)
+{
+    k->step = "showing its processes";
+    if (show_own_proc() != 0)
+        return -1;
+    k->step = "closing the root";
+    if (make_read_only("/", 0) != 0)
         return -1;
     k->step = "restricting signals";
-    return scopes ? keep_signals_inside() : 0;
+    return landlock_version() >= SCOPES_FROM ? keep_signals_inside() : 0;
+}
+
+/* --- process 1 --- */
+
+/* A copy of the agent's memory, which the task must not look into, and none of its descriptors: locks among them. All signals
+ * are blocked; of those sent from inside none is listened to but SIGCHLD. */
+static void __attribute__((noreturn)) be_first(void)
+{
+    siginfo_t info = { 0 };
+    sigset_t  wanted;
+    sigfillset(&wanted);
+    sigprocmask(SIG_SETMASK, &wanted, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_NAME, "htc-run");
+    setsid();
+    close_range(0, ~0u, 0);
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    sigaddset(&wanted, SIGTERM);
+    while (info.si_signo != SIGTERM || info.si_pid != 0) { /* who is outside has no number here */
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        if (sigwaitinfo(&wanted, &info) < 0)
+            info.si_signo = 0;
+    }
+    kill(-1, SIGKILL);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        ;
+    _exit(0);
+}
+
+/* Answers when process 1 has closed its descriptors, so is sure to end with its parent. */
+pid_t htc__confine_first(htc__confine *k, int parent_flag)
+{
+    char nothing;
+    int  ends[2];
+    k->step = "starting a process beside it";
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    /* As fork, which has no flags. */
+    pid_t pid = (pid_t)syscall(SYS_clone, (long)parent_flag | SIGCHLD, 0L, 0L, 0L, 0L);
+    int   why = errno;
+    if (pid == 0)
+        be_first();
+    close(ends[1]);
+    while (read(ends[0], &nothing, 1) < 0 && errno == EINTR)
+        ;
+    close(ends[0]);
+    errno = why;
+    return pid;
 }
 
 /* --- the probe --- */
@@ -223,22 +296,45 @@ typedef struct report {
     char step[64];
 } report;
 
+/* As the task. */
+static void look_around(htc__confine *k, report *r, const char *dir, const char *beside)
+{
+    if (htc__confine_finish(k) != 0) {
+        r->error = errno ? errno : EINVAL;
+        snprintf(r->step, sizeof r->step, "%.60s", k->step);
+    } else if (access(dir, F_OK) != 0 || access("/proc/self/status", R_OK) != 0) {
+        r->error = EINVAL;
+        snprintf(r->step, sizeof r->step, "looking around");
+    } else if (access(beside, F_OK) == 0) {
+        r->error = EPERM;
+        snprintf(r->step, sizeof r->step, "the state directory is in a directory that tasks see");
+    } else if (kill(-1, 0) == 0 || errno != ESRCH) {
+        r->error = EPERM;
+        snprintf(r->step, sizeof r->step, "other processes are within reach");
+    }
+}
+
 static void __attribute__((noreturn)) try_it(htc__confine *k, const char *dir, const char *beside, int to)
 {
     report r = { 0 };
+    pid_t  first = -1, task = -1;
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (htc__confine_enter(k) != 0) {
+    if (htc__confine_enter(k) != 0 || (first = htc__confine_first(k, 0)) < 0 || (task = fork()) < 0) {
         r.error = errno ? errno : EINVAL;
         snprintf(r.step, sizeof r.step, "%.60s", k->step);
-    } else if (access(dir, F_OK) != 0 || access("/proc/self/status", R_OK) != 0) {
-        r.error = EINVAL;
-        snprintf(r.step, sizeof r.step, "looking around");
-    } else if (access(beside, F_OK) == 0) {
-        r.error = EPERM;
-        snprintf(r.step, sizeof r.step, "the state directory is in a directory that tasks see");
     }
-    ssize_t n = write(to, &r, sizeof r);
-    _exit(n == (ssize_t)sizeof r ? 0 : 1);
+    if (task == 0)
+        look_around(k, &r, dir, beside);
+    if (task <= 0) {
+        ssize_t n = write(to, &r, sizeof r);
+        _exit(n == (ssize_t)sizeof r ? 0 : 1);
+    }
+    while (waitpid(task, NULL, 0) < 0 && errno == EINTR)
+        ;
+    kill(first, SIGKILL);
+    while (waitpid(first, NULL, 0) < 0 && errno == EINTR)
+        ;
+    _exit(0);
 }
 
 int htc__confine_probe(const char *dir, char *text, size_t room)

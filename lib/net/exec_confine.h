@@ -20,8 +20,13 @@ typedef struct htc__confine {
 /* Make the directories that are needed below run. 0, or -1 and errno. */
 int htc__confine_prepare(htc__confine *k, const char *run, const char *const *paths);
 
-/* In a child of one thread, no_new_privs set: 0, or -1 with errno and step. Only system calls, no allocation. */
-int htc__confine_enter(htc__confine *k);
+/* Three steps of a child of one thread, no_new_privs set: 0 (or a process), or -1 with errno and step. Only system calls, no
+ * allocation. First the child enters namespaces and the root. Its next child is process 1 of a PID namespace: parent_flag is
+ * CLONE_PARENT where that is to be our parent's child, else 0. The one after it, the task, finishes inside of that. */
+int   htc__confine_enter(htc__confine *k);
+pid_t htc__confine_first(htc__confine *k, int parent_flag);
+int   htc__confine_finish(htc__confine *k);
+/* SIGTERM from outside asks process 1 to end all others and itself; SIGKILL does it at once. It takes no other signal. */
 
 /* Does it work here? A child tries it below dir. 0; else -1 and why in text. */
 int htc__confine_probe(const char *dir, char *text, size_t room);

@@ -45,6 +45,8 @@ typedef struct htc__run {
     /* the process */
     pid_t            pid;
     uint64_t         start;
+    pid_t            first; /* of a confined task: process 1 of its PID namespace, our child too; 0: none */
+    int              first_asked; /* how often it has been asked to end */
     int              pidfd;
     struct event    *exit_event, *sweep_event;
     htc_ns           sweep_pause, sweep_since;

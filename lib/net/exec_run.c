@@ -18,6 +18,7 @@
 #define POLL_PLAIN HTC_SECOND
 #define SWEEP_FIRST HTC_MS
 #define SWEEP_LAST (50 * HTC_MS)
+#define ASKED_MAX 8 /* rounds, 0.2 s, until process 1 of a namespace is killed with all that is in it */
 #define SWEEP_GIVE_UP (30 * HTC_SECOND) /* processes that hang in the kernel are left to it */
 
 static void on_exit_event(evutil_socket_t fd, short what, void *arg);
@@ -65,7 +66,7 @@ static int look(htc_agent_host *a, int full, int orphans)
         if (p->parent != self)
             continue;
         for (const htc__run *r = a->runs; r; r = r->next, i++)
-            if (r->pid == p->pid && lives(r))
+            if ((r->pid == p->pid || (r->first > 0 && r->first == p->pid)) && lives(r))
                 leader = i;
         p->owner = leader >= 0 ? leader : owner_of_orphan(a, p->pid, orphans);
     }
@@ -149,7 +150,7 @@ static void forget_process(htc__run *r)
     if (r->pidfd >= 0)
         close(r->pidfd);
     r->pidfd = -1;
-    r->pid = 0;
+    r->pid = r->first = 0;
 }
 
 static void finish(htc__run *r)
@@ -178,6 +179,23 @@ static void add_usage(htc__run *r, const struct rusage *u)
         r->memory_peak = peak;
 }
 
+/* Of a confined task all that is left is in a PID namespace, and gone when process 1 of it is. It is asked first: what it
+ * reaps is counted. */
+static int sweep_namespace(htc__run *r)
+{
+    struct rusage usage;
+    int           status;
+    if (!r->leader_reaped)
+        return 0; /* process 1 waits for it too */
+    if (wait4(r->first, &status, WNOHANG, &usage) == r->first) {
+        add_usage(r, &usage);
+        r->first = 0;
+        return 1;
+    }
+    kill(r->first, r->first_asked++ < ASKED_MAX ? SIGTERM : SIGKILL);
+    return 0;
+}
+
 /* One round of ending a tree: kill all of it, reap what is ours. 1 when nothing is left. */
 static int sweep(htc__run *r)
 {
@@ -196,6 +214,8 @@ static int sweep(htc__run *r)
             left++;
         }
     }
+    if (r->first > 0)
+        return sweep_namespace(r);
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD)
         return 1; /* the usual case: no child of any kind, and a tree hangs on children */
     if (look(a, 1, place) != 0)
@@ -293,7 +313,7 @@ static void check_run(htc__run *r, int place)
     uint64_t          memory = 0, count = 0;
     char              state = 0;
     for (size_t i = 0; i < procs->count; i++)
-        if (procs->list[i].owner == place) {
+        if (procs->list[i].owner == place && procs->list[i].pid != r->first) {
             memory += procs->list[i].memory;
             count++;
             if (procs->list[i].pid == r->pid)
@@ -357,7 +377,8 @@ void htc__run_signal(htc__run *r, int signal)
     kill(-r->pid, signal);
     if (look(a, 1, place) == 0)
         for (size_t i = 0; i < a->procs.count; i++)
-            if (a->procs.list[i].owner == place && a->procs.list[i].group != r->pid && a->procs.list[i].state != 'Z')
+            if (a->procs.list[i].owner == place && a->procs.list[i].group != r->pid && a->procs.list[i].pid != r->first &&
+                a->procs.list[i].state != 'Z')
                 htc__proc_signal(&a->procs.list[i], signal);
     if (signal != SIGKILL)
         kill(-r->pid, SIGCONT); /* a stopped process takes a signal only when it goes on */
@@ -547,7 +568,8 @@ htc_status htc__run_start(htc__run *r, uint64_t tag)
     r->tag = tag;
     r->text[0] = 0;
     r->started = htc_host_wall();
-    r->leader_reaped = 0;
+    r->leader_reaped = r->first_asked = 0;
+    r->first = 0;
     r->oom_kills = htc__oom_kills(r->agent->oom_events);
     htc_status status = htc__child_find(c, r, r->text, sizeof r->text);
     if (status == HTC_OK && c->directory < 0) {

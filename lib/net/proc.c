@@ -14,13 +14,12 @@
 
 #define FULL_EVERY (2 * HTC_SECOND)
 
-int htc__proc_read(pid_t pid, htc__proc *out)
+static int read_stat(const char *path, htc__proc *out)
 {
-    char               path[40], text[1024];
+    char               text[1024];
     int                parent, group, session;
     unsigned long long start = 0;
     long long          pages = 0;
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
     if (htc__read_text(path, text, sizeof text) <= 0)
         return -1;
     /* The name stands in parentheses and may hold anything, also ") R 1": the last one ends it. */
@@ -29,7 +28,7 @@ int htc__proc_read(pid_t pid, htc__proc *out)
                      " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu %*u %lld",
                      &out->state, &parent, &group, &session, &start, &pages) != 6)
         return -1;
-    out->pid = pid;
+    out->pid = (pid_t)strtol(text, NULL, 10);
     out->parent = parent;
     out->group = group;
     out->session = session;
@@ -37,6 +36,18 @@ int htc__proc_read(pid_t pid, htc__proc *out)
     out->memory = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
     out->owner = -1;
     return 0;
+}
+
+int htc__proc_read(pid_t pid, htc__proc *out)
+{
+    char path[40];
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    return read_stat(path, out);
+}
+
+int htc__proc_self(htc__proc *out)
+{
+    return read_stat("/proc/self/stat", out);
 }
 
 int htc__proc_uid(pid_t pid, uid_t *uid)

@@ -16,6 +16,8 @@ typedef struct htc__proc {
 
 /* One process; 0, or -1 if there is none. */
 int htc__proc_read(pid_t pid, htc__proc *out);
+/* This process, with the numbers of the /proc that is seen. */
+int htc__proc_self(htc__proc *out);
 
 typedef struct htc__procs {
     htc__proc *list; /* by growing pid */

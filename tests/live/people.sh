@@ -45,7 +45,7 @@ as owner 0 down --now
 
 # --- others' tasks with the owner's uid, confined ---
 
-printf '[server]\nothers = on\n[task]\nothers_as_owner = confined\n[agent]\nheartbeat_s = 0.5\n' > "$top/confined.ini"
+printf '[server]\nothers = on\n[task]\nothers_as_owner = confined\n[agent]\nheartbeat_s = 0.5\nkill_after_s = 1\n' > "$top/confined.ini"
 as owner 0 up --slots 2 --config "$top/confined.ini"
 if [[ $out == *"tasks run confined"* ]]; then
     run_as owner sh -c 'echo private > "$HOME/secret"'
@@ -60,6 +60,11 @@ ls "$dir" | grep -vx slots && echo "lists the state directory"
 ls "$dir/slots"/*/scratch | grep -v "^[0-9.]*\$" | grep -v scratch: | grep . && echo "lists another run"
 cat /proc/$pid/environ > /dev/null 2>&1 && echo "reads the gateway's environment"
 (echo 500 > /proc/$pid/oom_score_adj) 2> /dev/null && echo "has the gateway killed where memory is short"
+prlimit --pid $pid --nofile=8:8 > /dev/null 2>&1 && echo "limits the gateway"
+renice -n 9 -p $pid > /dev/null 2>&1 && echo "slows the gateway"
+renice -n 9 -u $owner > /dev/null 2>&1 # itself, and nobody else: see below
+taskset -p 1 $pid > /dev/null 2>&1 && echo "pins the gateway"
+kill -0 $pid 2> /dev/null && echo "may signal the gateway"
 for p in /x /etc/x /usr/x /dev/x; do
     (: > "\$p") 2> /dev/null && echo "writes \$p"
 done
@@ -75,10 +80,19 @@ END
     as ada 0 submit --wait -i in.txt -- spy.sh
     as ada 0 logs last
     [ "$out" = molecules ] || fail "a confined task: $out"
+    [ "$(ps -o ni= -p "$pid" | tr -d " ")" = 0 ] || fail "a confined task slows the gateway"
     [ ! -e "$dir/x" ] || fail "a confined task writes into the state directory"
     as ada 0 fetch last --to "$top/home-ada/results"
     [ "$(run_as ada cat "$top/home-ada/results/0/who" "$top/home-ada/results/who" 2> /dev/null)" = "ada is here" ] || fail "results: $(find "$top/home-ada/results")"
     as ben 4 fetch last --to "$top/home-ben/results"
+    # How it ends is seen as that of any other task, and nothing of it goes on.
+    as ada 5 submit --wait --retries 0 -- sh -c 'setsid sleep 1001.7 & kill -TERM $$'
+    as ada 0 why last.0
+    [[ $out == *SIGTERM* ]] || fail "a confined task that a signal ended: $out"
+    as ada 5 submit --wait --retries 0 -t 1s -- sh -c 'trap "" TERM; sleep 1001.7'
+    as ada 0 why last.0
+    [[ $out == *limit* ]] || fail "a confined task that took too long: $out"
+    pgrep -f '^sleep 1001.7' > /dev/null && fail "something of a confined task goes on"
     # What a document names on this machine would be opened with the owner's rights.
     as ada 0 generate --name reads --input "in.txt=$top/in.txt" --out "$top/home-ada/reads.jsdl" -- cat in.txt
     as ada 5 submit --wait --retries 0 -- sh -c 'cat "$0"' "$top/home-owner/secret"

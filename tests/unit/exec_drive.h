@@ -39,7 +39,7 @@ typedef struct drive {
     htc_ns     signal_gap; /* between them */
     uint32_t   signal_after_file; /* wait until the file "ready" exists in the scratch directory before the first one */
     uint32_t   keep; /* do not clean */
-    uint32_t   durable;
+    uint32_t   durable, confine;
     uint64_t   outputs_bytes_max;
     const char *oom_events; /* instead of the cgroup's */
     /* what came */
@@ -244,7 +244,7 @@ static inline void drive_run(drive *d)
     static const char *const environ[] = { "HOME=/nonexistent home", "PATH=/usr/bin:/bin", "PASSED=yes", "SECRET=no", NULL };
     htc_agent_host_options o = { .size = sizeof o, .slot_dir = d->slot, .data_dir = d->data, .agent = 99,
                                  .node = "here", .site = "local", .env_pass = pass, .environ = environ,
-                                 .durable = d->durable, .outputs_bytes_max = d->outputs_bytes_max };
+                                 .durable = d->durable, .confine = d->confine, .outputs_bytes_max = d->outputs_bytes_max };
     htc_host       *host;
     htc_agent_host *agent;
     htc_error       error = { 0 };

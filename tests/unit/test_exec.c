@@ -4,6 +4,18 @@
 #include "exec_drive.h"
 #include "net/exec_confine.h"
 
+#include <sched.h>
+
+/* Can tasks be confined here? If not, the loops below that try them confined too have one round. */
+static int confinable(void)
+{
+    char dir[] = "/tmp/htc-test-XXXXXX", why[200] = "";
+    cr_assert(mkdtemp(dir) != NULL);
+    int works = htc__confine_probe(dir, why, sizeof why) == 0;
+    rmdir(dir);
+    return works;
+}
+
 /* --- ends --- */
 
 typedef struct end {
@@ -25,9 +37,12 @@ Test(exec, every_way_to_end_is_told_apart)
         { "kill -TERM $$", HTC_ESIGNAL, 0, SIGTERM, "ended by SIGTERM" },
         { "kill -KILL $$", HTC_EKILLED, 0, SIGKILL, "killed from outside by SIGKILL" },
     };
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        drive d;
+    size_t count = sizeof ends / sizeof *ends, all = confinable() ? 2 * count : count;
+    for (size_t n = 0; n < all; n++) {
+        size_t i = n % count;
+        drive  d;
         drive_open(&d);
+        d.confine = n >= count;
         shell(&d, ends[i].script);
         drive_run(&d);
         cr_expect(eq(int, d.ran, 1));
@@ -97,9 +112,11 @@ Test(exec, a_failed_exec_is_reported_with_its_reason)
 Test(exec, who_ignores_sigterm_is_killed_and_the_reason_stays)
 {
     static const htc_status whys[] = { HTC_EWALLTIME, HTC_ECANCELLED };
-    for (int i = 0; i < 2; i++) {
+    for (int n = 0, all = confinable() ? 4 : 2; n < all; n++) {
+        int   i = n % 2;
         drive d;
         drive_open(&d);
+        d.confine = n >= 2;
         shell(&d, "trap '' TERM; : > ready; while :; do sleep 1; done");
         d.signal_count = 2;
         d.signals[0] = SIGTERM;
@@ -117,16 +134,19 @@ Test(exec, who_ignores_sigterm_is_killed_and_the_reason_stays)
 
 Test(exec, a_stopped_task_takes_sigterm_and_is_noticed)
 {
-    drive d;
-    drive_open(&d);
-    shell(&d, ": > ready; kill -STOP $$; exit 9");
-    d.task.limits.memory = (uint64_t)1 << 40; /* looked at often */
-    d.signal_count = 1;
-    d.signals[0] = SIGTERM;
-    d.signal_after_file = 1;
-    drive_run(&d);
-    cr_expect(eq(int, d.outcome.status, HTC_ECANCELLED), "%s", d.outcome.reason);
-    drive_close(&d);
+    for (int n = 0, all = confinable() ? 2 : 1; n < all; n++) {
+        drive d;
+        drive_open(&d);
+        d.confine = n == 1;
+        shell(&d, ": > ready; kill -STOP $$; exit 9");
+        d.task.limits.memory = (uint64_t)1 << 40; /* looked at often */
+        d.signal_count = 1;
+        d.signals[0] = SIGTERM;
+        d.signal_after_file = 1;
+        drive_run(&d);
+        cr_expect(eq(int, d.outcome.status, HTC_ECANCELLED), "%s", d.outcome.reason);
+        drive_close(&d);
+    }
 }
 
 /* --- nothing stays behind --- */
@@ -594,6 +614,132 @@ Test(exec, a_record_of_a_users_slot_ends_nobody_elses_processes)
         kill(all[i], SIGKILL);
         waitpid(all[i], NULL, 0);
     }
+    drive_close(&d);
+}
+
+/* --- confined --- */
+
+/* Does any process run this program with this first argument? */
+static int somebody_runs(const char *argument)
+{
+    htc__procs procs = { 0 };
+    int        found = 0;
+    cr_assert(eq(int, htc__procs_look(&procs, 1, 0), 0));
+    for (size_t i = 0; i < procs.count && !found; i++) {
+        char path[64], text[4096];
+        snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)procs.list[i].pid);
+        ssize_t n = htc__read_text(path, text, sizeof text);
+        for (ssize_t at = 0; at < n; at += (ssize_t)strlen(text + at) + 1)
+            found |= strcmp(text + at, argument) == 0;
+    }
+    htc__procs_free(&procs);
+    return found;
+}
+
+/* In a PID namespace nothing of a task outlives it, however it hides; and what such processes used is counted. */
+Test(exec, what_a_confined_task_leaves_ends_with_it)
+{
+    drive d;
+    char  script[300], number[32];
+    if (!confinable())
+        cr_skip("no confinement here");
+    drive_open(&d);
+    d.confine = 1;
+    snprintf(number, sizeof number, "1000.%ld", (long)getpid());
+    snprintf(script, sizeof script,
+             "setsid env -i sh -c 'setsid sh -c \"i=0; while [ \\$i -lt 200000 ]; do i=\\$((i+1)); done; : > ready; exec sleep %s\" & "
+             "exit 0' & while [ ! -e ready ]; do sleep 0.01; done; exit 0", number);
+    shell(&d, script);
+    drive_run(&d);
+    cr_expect(eq(int, d.outcome.status, HTC_OK), "%s", d.outcome.reason);
+    cr_expect(eq(int, somebody_runs(number), 0));
+    cr_expect(d.outcome.cpu_ns > 10 * HTC_MS, "%llu ns", (unsigned long long)d.outcome.cpu_ns);
+    drive_close(&d);
+}
+
+Test(exec, a_confined_fork_bomb_is_bounded)
+{
+    drive d;
+    char  script[200], number[32];
+    if (!confinable())
+        cr_skip("no confinement here");
+    drive_open(&d);
+    d.confine = 1;
+    snprintf(number, sizeof number, "1000.%ld", (long)getpid());
+    snprintf(script, sizeof script, "i=0; while [ $i -lt 300 ]; do setsid sleep %s & i=$((i+1)); done; wait", number);
+    shell(&d, script);
+    d.task.limits.processes = 20;
+    drive_run(&d);
+    cr_expect(d.outcome.status == HTC_EKILLED || d.outcome.status == HTC_EEXIT, "%s", d.outcome.reason);
+    cr_expect(eq(int, somebody_runs(number), 0));
+    drive_close(&d);
+}
+
+Test(exec, a_failed_start_of_a_confined_task_names_itself)
+{
+    drive d;
+    if (!confinable())
+        cr_skip("no confinement here");
+    drive_open(&d);
+    d.confine = 1;
+    d.task.executable = "/tmp/htc-no-such-program"; /* there, but not inside */
+    write_file("/tmp/htc-no-such-program", "#!/bin/sh\n");
+    chmod("/tmp/htc-no-such-program", 0755);
+    drive_run(&d);
+    unlink("/tmp/htc-no-such-program");
+    cr_expect(eq(int, d.outcome.status, HTC_ENOEXEC), "%s", d.outcome.reason);
+    cr_expect(strstr(d.outcome.reason, "executing it: No such file") != NULL, "%s", d.outcome.reason);
+    cr_expect(eq(int, d.started, 0));
+    drive_close(&d);
+}
+
+/* A process of this uid that is not below us. */
+static pid_t stranger(void)
+{
+    pid_t pid = -1;
+    int   ends[2];
+    cr_assert(pipe2(ends, O_CLOEXEC) == 0);
+    pid_t between = fork();
+    if (between == 0) {
+        pid = fork();
+        if (pid == 0) {
+            pause();
+            _exit(0);
+        }
+        _exit(write(ends[1], &pid, sizeof pid) == sizeof pid ? 0 : 1);
+    }
+    cr_assert(read(ends[0], &pid, sizeof pid) == sizeof pid && waitpid(between, NULL, 0) == between);
+    close(ends[0]);
+    close(ends[1]);
+    return pid;
+}
+
+/* The kernel lets a uid do much to all of its processes. A confined task has the owner's uid, and no name for them. */
+Test(exec, a_confined_task_reaches_no_other_process)
+{
+    drive         d;
+    char          script[600];
+    cpu_set_t     before, after;
+    struct rlimit files, files_after;
+    if (!confinable())
+        cr_skip("no confinement here");
+    pid_t other = stranger();
+    drive_open(&d);
+    d.confine = 1;
+    cr_assert(prlimit(other, RLIMIT_NOFILE, NULL, &files) == 0 && sched_getaffinity(other, sizeof before, &before) == 0);
+    snprintf(script, sizeof script,
+             "p=%d; try() { \"$@\" > /dev/null 2>&1 && echo \"$*\"; }; try prlimit --pid $p --nofile=20:20; try renice -n 7 -p $p;"
+             "try taskset -p 1 $p; try kill -CONT $p; try ionice -c 3 -p $p;"
+             "if grep -q '^proc /proc proc rw' /proc/self/mounts; then try [ -d /proc/$p ]; cat /proc/$$/comm; else echo sh; fi;" /* where it may have one */
+             "wc -l < /proc/self/uid_map", (int)other);
+    shell(&d, script);
+    drive_run(&d);
+    cr_expect(eq(int, d.outcome.status, HTC_OK), "%s", d.outcome.reason);
+    expect_output(&d, "stdout", "sh\n1\n");
+    cr_expect(prlimit(other, RLIMIT_NOFILE, NULL, &files_after) == 0 && files_after.rlim_cur == files.rlim_cur);
+    cr_expect(eq(int, getpriority(PRIO_PROCESS, (id_t)other), getpriority(PRIO_PROCESS, 0)));
+    cr_expect(sched_getaffinity(other, sizeof after, &after) == 0 && CPU_EQUAL(&before, &after));
+    kill(other, SIGKILL);
     drive_close(&d);
 }
 
