@@ -2,7 +2,7 @@
 #ifndef HTC_TESTS_HISTORY_ORDERS_H
 #define HTC_TESTS_HISTORY_ORDERS_H
 
-#include "sim/history_private.h"
+#include "sim/history/history_private.h"
 
 /* Some order of the operations not yet in `done` goes on from s: one may be next if nothing left was answered before it was asked. */
 static inline int some_order(const htc_history *h, const uint32_t *ops, size_t n, uint32_t done, history_state s)

@@ -1,0 +1,132 @@
+/* Eventual namespaces: in the end all copies hold the same siblings, and what was acknowledged is among them or was replaced by
+ * somebody who had seen it. */
+#include "sim/history/history_private.h"
+
+static const htc_history_op *op_of(const history_key *k, size_t i)
+{
+    return &k->h->ops[k->ops[i]];
+}
+
+static int is_final(const htc_history_op *o)
+{
+    return o->kind == HTC_HISTORY_SIBLING && (o->flags & HTC_HISTORY_FINAL) && o->outcome <= HTC_HISTORY_MISSED;
+}
+
+/* A copy that holds nothing says so with one that MISSED. */
+static int is_value(const htc_history_op *o)
+{
+    return is_final(o) && o->outcome != HTC_HISTORY_MISSED;
+}
+
+static int same_dot(const htc_history_op *a, const htc_history_op *b)
+{
+    return a->expected == b->expected && a->version == b->version;
+}
+
+static int broken(const history_key *k, const char *what, size_t a, size_t b)
+{
+    htc__history_say(k->h, k->v, HTC_HISTORY_BROKEN, k->key, "%s", what);
+    htc__history_tell(k->h, k->v, k->ops[a]);
+    if (b != SIZE_MAX)
+        htc__history_tell(k->h, k->v, k->ops[b]);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- copies agree */
+
+static int holds(const history_key *k, uint64_t copy, const htc_history_op *sibling)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        const htc_history_op *o = op_of(k, i);
+        if (is_value(o) && o->process == copy && same_dot(o, sibling) &&
+            htc__history_same(o->observed, sibling->observed))
+            return 1;
+    }
+    return 0;
+}
+
+static int copies_agree(const history_key *k)
+{
+    for (size_t i = 0; i < k->n; i++)
+        for (size_t j = 0; j < k->n && is_value(op_of(k, i)); j++)
+            if (is_final(op_of(k, j)) && op_of(k, j)->process != op_of(k, i)->process &&
+                !holds(k, op_of(k, j)->process, op_of(k, i)))
+                return broken(k, "copies did not converge: what one holds the other does not", i, j);
+    return 1;
+}
+
+/* ---------------------------------------------------------------- nothing is made up */
+
+static int was_written(const history_key *k, size_t i)
+{
+    const htc_history_op *s = op_of(k, i);
+    int                   could = 0;
+    for (size_t j = 0; j < k->n; j++) {
+        const htc_history_op *w = op_of(k, j);
+        if (w->kind != HTC_HISTORY_WRITE)
+            continue;
+        int same = htc__history_same(w->argument, s->observed);
+        if (w->outcome == HTC_HISTORY_DONE && same_dot(w, s))
+            return same || broken(k, "a copy holds another value under the dot of an acknowledged write", i, j);
+        could |= w->outcome == HTC_HISTORY_UNKNOWN && same;
+    }
+    return could || broken(k, "a copy holds a value that nobody wrote", i, SIZE_MAX);
+}
+
+/* ---------------------------------------------------------------- nothing is dropped */
+
+static int covers(const history_key *k, const htc_history_op *o, const htc_history_op *write)
+{
+    return htc__history_tick(k->h, o->clock, write->expected) >= write->version;
+}
+
+static int is_kept(const history_key *k, size_t i)
+{
+    const htc_history_op *write = op_of(k, i);
+    size_t                covering = SIZE_MAX;
+    int                   there = 0, seen = 0;
+    for (size_t j = 0; j < k->n; j++) {
+        const htc_history_op *o = op_of(k, j);
+        if (is_value(o)) {
+            there |= same_dot(o, write);
+            if (covers(k, o, write))
+                covering = j;
+        }
+        if (j == i || o->kind != HTC_HISTORY_WRITE || o->outcome > HTC_HISTORY_DONE)
+            continue;
+        if (o->outcome == HTC_HISTORY_DONE && same_dot(o, write))
+            return broken(k, "two writes were acknowledged with one dot", i, j);
+        seen |= covers(k, o, write);
+    }
+    if (there)
+        return 1;
+    if (covering == SIZE_MAX)
+        return broken(k, "an acknowledged write was dropped: no copy holds it or covers it", i, SIZE_MAX);
+    return seen || broken(k, "an acknowledged write was replaced by one whose writer had not seen it", i, covering);
+}
+
+static htc_status judge(const history_key *k)
+{
+    int writes = 0, finals = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        writes += op_of(k, i)->kind == HTC_HISTORY_WRITE && op_of(k, i)->outcome == HTC_HISTORY_DONE;
+        finals += is_final(op_of(k, i));
+    }
+    k->v->checked += (uint64_t)writes + (uint64_t)finals;
+    if (writes && !finals)
+        htc__history_say(k->h, k->v, HTC_HISTORY_UNDECIDED, k->key, "written, and without a final state");
+    if (!finals || !copies_agree(k))
+        return HTC_OK;
+    for (size_t i = 0; i < k->n; i++) {
+        const htc_history_op *o = op_of(k, i);
+        if ((is_value(o) && !was_written(k, i)) ||
+            (o->kind == HTC_HISTORY_WRITE && o->outcome == HTC_HISTORY_DONE && !is_kept(k, i)))
+            return HTC_OK;
+    }
+    return HTC_OK;
+}
+
+htc_status htc_history_converged(const htc_history *h, const htc_history_rules *rules, htc_history_verdict *v)
+{
+    return htc__history_each_key(h, rules, v, judge);
+}
