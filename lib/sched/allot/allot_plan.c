@@ -29,6 +29,16 @@ static uint64_t over(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
+/* The one who was served longest ago, then who came first, then the smallest id. */
+static int before_tie(const htc_allot_user *a, const htc_allot_user *b)
+{
+    if (a->last_served != b->last_served)
+        return a->last_served < b->last_served;
+    if (a->arrival != b->arrival)
+        return a->arrival < b->arrival;
+    return a->id < b->id;
+}
+
 /* The same of sums, as far as 64 bits tell. */
 static uint64_t excess(htc_u128 a, htc_u128 b)
 {
@@ -61,7 +71,7 @@ static int before_poorer(const void *ctx, size_t a, size_t b)
 {
     const entry *x = &((const entry *)ctx)[a], *y = &((const entry *)ctx)[b];
     int          c = htc__compare_ratio(x->agents, x->user->weight, y->agents, y->user->weight);
-    return c ? c < 0 : htc__before_tie(x->user, y->user);
+    return c ? c < 0 : before_tie(x->user, y->user);
 }
 
 /* Free slots, one at a time, to the one with the fewest agents for his weight among those below the target. */
@@ -73,7 +83,7 @@ static void grant(plan *p, int to_base)
         if (wants(&p->entries[i], to_base ? s->base : s->ra) > 0)
             p->order[n++] = i;
     }
-    htc__heap_make(p->order, n, before_poorer, p->entries);
+    htc__order_heap(p->order, n, before_poorer, p->entries);
     while (p->free_slots > 0 && n > 0) {
         entry *e = &p->entries[p->order[0]];
         if (e->draining > 0) {
@@ -86,7 +96,7 @@ static void grant(plan *p, int to_base)
         }
         if (wants(e, to_base ? e->change.share.base : e->change.share.ra) == 0)
             p->order[0] = p->order[--n];
-        htc__heap_sink(p->order, n, 0, before_poorer, p->entries);
+        htc__order_sink(p->order, n, 0, before_poorer, p->entries);
     }
 }
 
@@ -95,14 +105,14 @@ static int before_richer(const void *ctx, size_t a, size_t b)
     const entry *x = &((const entry *)ctx)[a], *y = &((const entry *)ctx)[b];
     int          c = htc__compare_ratio(over(x->agents, x->change.share.base), x->user->weight,
                                         over(y->agents, y->change.share.base), y->user->weight);
-    return c ? c > 0 : htc__before_tie(x->user, y->user);
+    return c ? c > 0 : before_tie(x->user, y->user);
 }
 
-static void sort_by(plan *p, htc_before *before)
+static void sort_by(plan *p, htc__order_before *before)
 {
     for (size_t i = 0; i < p->n; i++)
         p->order[i] = i;
-    htc__sort(p->order, p->n, before, p->entries);
+    htc__order_sort(p->order, p->n, before, p->entries);
 }
 
 /* Slots that users below their entitlement could use are marked with those above theirs; marks nobody waits for come

@@ -1,28 +1,19 @@
-/* What the files of allot share: an order of indices, exact ratios, and nothing that allocates. */
+/* What the files of allot share: exact ratios, and nothing that allocates. */
 #ifndef HTC_SCHED_ALLOT_PRIVATE_H
 #define HTC_SCHED_ALLOT_PRIVATE_H
 
+#include "core/order.h"
 #include "htcsched/allot.h"
 #include "sched/registry/registry_private.h"
 
 __extension__ typedef unsigned __int128 htc_u128;
 
-/* 1 if a belongs before b. */
-typedef int htc_before(const void *ctx, size_t a, size_t b);
-
-/* The binary heap's one step: the item at position at sinks until no child belongs before it. */
-void htc__heap_sink(size_t *heap, size_t n, size_t at, htc_before *before, const void *ctx);
-void htc__heap_make(size_t *heap, size_t n, htc_before *before, const void *ctx);
-/* Sort indices: no allocation, O(n log n) at worst (the C library's qsort promises neither). */
-void htc__sort(size_t *order, size_t n, htc_before *before, const void *ctx);
 /* Below 0, 0 or above 0 as x/wx is below, equal to or above y/wy, exactly. */
 static inline int htc__compare_ratio(uint64_t x, uint64_t wx, uint64_t y, uint64_t wy)
 {
     htc_u128 a = (htc_u128)x * wy, b = (htc_u128)y * wx;
     return (a > b) - (a < b);
 }
-/* Ties: who was served longest ago, then who came first, then the smallest id. */
-int htc__before_tie(const htc_allot_user *a, const htc_allot_user *b);
 
 /* What is looked at again and again of a user, for a million of them are beyond any cache: these and the shares are gone
  * through from end to end. All zero: he is not divided for. */

@@ -12,8 +12,8 @@
  * - broken: in the order of the queue, which is the order of the claims. */
 #include <assert.h>
 
+#include "core/order.h"
 #include "core/util.h"
-#include "sched/allot/allot_private.h"
 #include "sched/fit/fit_private.h"
 
 /* Two a job, one for what is overdue, one for now, and two while a reservation is entered. */
@@ -320,7 +320,7 @@ void htc__fit_plan_refresh(htc_fit *fit, htc_ns now)
     int    broken = plan->broken || has_slipped(fit, now);
     size_t n = list(fit, fit->waiting, 0);
     if (!broken)
-        htc__sort(plan->order, n, before_formerly, fit->slots);
+        htc__order_sort(plan->order, n, before_formerly, fit->slots);
     plan->unused = FIT_NONE;
     plan->used = 0;
     plan->made = now;

@@ -1,8 +1,9 @@
 /* Who gets the free nodes: whole or not at all, or divided. */
 #include <string.h>
 
+#include "core/order.h"
 #include "core/util.h"
-#include "sched/allot/allot_private.h"
+#include "htcsched/allot.h"
 #include "sched/provision/provision_private.h"
 
 #define WEIGHT_MAX (UINT64_C(1) << 42)
@@ -21,13 +22,13 @@ static int by_id(const void *ctx, size_t a, size_t b)
     return r[a].id < r[b].id;
 }
 
-static size_t *order_of(const htc_env *env, const htc_provision_request *r, size_t n, htc_before *before)
+static size_t *order_of(const htc_env *env, const htc_provision_request *r, size_t n, htc__order_before *before)
 {
     size_t *order = htc__alloc(env, n * sizeof *order);
     for (size_t i = 0; order && i < n; i++)
         order[i] = i;
     if (order)
-        htc__sort(order, n, before, r);
+        htc__order_sort(order, n, before, r);
     return order;
 }
 
