@@ -33,21 +33,36 @@ outside='sys/.*|unistd|fcntl|time|pthread|threads|netinet/.*|arpa/.*|netdb|poll|
 complain "headers of the outside world below lib/net" \
     "$(grep -rnE "#include <($outside)\.h>" lib/core lib/sched lib/channel lib/kvs lib/work lib/roles lib/sim include || true)"
 
-# Which layers a layer may include from; its own files also without their directory.
-may_include() {
-    local layer=$1 allowed=$2
-    local all='core|sched|channel|kvs|work|roles|net|sim|examples'
-    complain "lib/$layer includes from a layer it may not use" \
-        "$(grep -rnE "#include \"($all)/" "lib/$layer" | grep -vE "#include \"($allowed)/" || true)"
+# Which folders a folder may include from: folders.txt.
+included() {
+    grep -rnoE '#include "[^"]+"' lib --include='*.[ch]' | sed -E 's/^([^:]+):[0-9]+:#include "([^"]+)"/\1 \2/'
 }
-may_include core 'core'
-may_include sched 'core|sched'
-may_include channel 'core|channel'
-may_include kvs 'core|kvs'
-may_include work 'core|work'
-may_include roles 'core|sched|kvs|work|roles'
-may_include sim 'core|kvs|sim'
-may_include net 'core|sched|channel|kvs|work|roles|net'
+complain "a folder includes from one that tests/checks/folders.txt does not let it" "$(included | awk '
+    function covers(list, folder,  name, n, i) {
+        n = split(list, name, " ")
+        for (i = 1; i <= n; i++)
+            if (folder == name[i] || index(folder, name[i] "/") == 1)
+                return 1
+        return 0
+    }
+    function folder_of(path) { sub("/?[^/]*$", "", path); return path }
+    FNR == NR {
+        if ($0 ~ /^#/ || $0 == "") next
+        if ($2 == "->") { where = $3; sub(":$", "", where); excepted[$1] = excepted[$1] " " where; next }
+        name = $1; sub(":$", "", name); sub("^[^:]*: *", ""); may[name] = $0; has[name] = 1; next
+    }
+    {
+        own = folder_of($1); sub("^lib/", "", own); from = folder_of($2)
+        seen[own] = 1
+        if (!(own in has)) { if (!told[own]++) print "lib/" own " has no line"; next }
+        if (from == "" || from == own || from == "htcsched" || covers(may[own], from)) next
+        if (covers(excepted[$1], from)) { used[$1] = 1; next }
+        print $1 " includes " $2
+    }
+    END {
+        for (file in excepted) if (!used[file]) print file " needs no exception"
+        for (name in has) if (!(name in seen)) print "there is no folder lib/" name
+    }' tests/checks/folders.txt -)"
 complain "a public header that needs a private one" \
     "$(grep -rnE '#include "' include | grep -vE '#include "htcsched/' || true)"
 complain "an example that looks inside the layers" \
