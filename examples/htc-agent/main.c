@@ -10,11 +10,11 @@
 extern char **environ;
 
 /* What an agent before this one left in the slot is ended first, by root where root starts agents: it may be another user's. */
-static htc_status take_slot(htc_daemon *d, const htc_daemon_options *o, const char *slot)
+static htc_status take_slot(htc_daemon *d, const htc_daemon_options *o, const char *slot, int *lock)
 {
     char       home[HTC_AGENT_HOST_HOME_MAX];
     uint32_t   ended = 0;
-    htc_status s = htc_agent_host_recover(&d->env, slot, &ended, &d->error);
+    htc_status s = htc_agent_host_recover(&d->env, slot, lock, &ended, &d->error);
     if (s == HTC_OK && o->become)
         s = htc_agent_host_become(slot, o->uid, o->gid, home, &d->error);
     if (s == HTC_OK && o->become && o->uid != 0 && setenv("HOME", home, 1) != 0)
@@ -55,7 +55,9 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                              .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
     snprintf(slot, sizeof slot, "%s/%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->slot);
     htc_agent_host_node(&options.memory, &options.cores, node);
-    htc_status s = take_slot(d, o, slot);
+    int        lock = -1; /* goes to the executor, or with this process */
+    htc_status s = take_slot(d, o, slot, &lock);
+    hands_options.lock = &lock;
     hands_options.environ = (const char *const *)environ; /* HOME is in it now */
     if (s == HTC_OK)
         s = htc_host_create(&d->env, &host_options, &host);

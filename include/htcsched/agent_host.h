@@ -24,7 +24,7 @@ typedef struct htc_agent_host htc_agent_host;
 /** Where and how tasks run. */
 typedef struct htc_agent_host_options {
     size_t      size;     /**< sizeof(htc_agent_host_options) */
-    const char *slot_dir; /**< slots/N: scratch directories and the record of process groups; created */
+    const char *slot_dir; /**< slots/N: scratch directories and the record of process groups; created, as is slots/N.lock beside it */
     const char *data_dir; /**< data: uploads in, outputs out */
     uint64_t    agent;    /**< its id, drawn by the gateway */
     const char *node;     /**< host name */
@@ -35,6 +35,7 @@ typedef struct htc_agent_host_options {
     uint64_t    outputs_bytes_max; /**< of one attempt; 0: no limit */
     uint32_t    confine; /**< 1: tasks are another user's and share this uid: they are confined, see htc_gateway_host_apart */
     const char *const *confined_paths; /**< what they see, read-only, beside the system's directories; absolute; NULL at the end, or NULL */
+    const int  *lock;    /**< of the slot, from htc_agent_host_recover: taken over, also if creating fails; NULL: the slot is locked now */
 } htc_agent_host_options;
 
 /**
@@ -67,14 +68,19 @@ HTC_API void htc_agent_host_destroy(htc_agent_host *agent);
  * A pid is only touched if its start time matches.
  *
  * @param[in]  env       scratch memory; NULL: malloc
- * @param[in]  slot_dir  borrowed; made if missing
+ * @param[in]  slot_dir  borrowed; made if missing. Its lock is the file slot_dir.lock, beside it: the user of the slot may own
+ *                       what is in it, and is not to hold the lock
+ * @param[out] lock      gives the descriptor that holds the lock, for htc_agent_host_options.lock, or the caller's to close: so
+ *                       nobody else takes the slot meanwhile, and who becomes a user in between needs no right to the file; -1
+ *                       with an error; NULL: the lock is given up again
  * @param[out] ended     how many process groups; NULL is fine
  * @param[out] error     why; NULL is fine
  * @return HTC_OK; HTC_EINVAL; HTC_ELOCKED if another agent lives in slot_dir; HTC_EIO; HTC_ENOMEM
  *
  * Cost: the files that were left.   Since: 0.1
  */
-HTC_API htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, uint32_t *ended, htc_error *error);
+HTC_API htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, int *lock, uint32_t *ended,
+                                          htc_error *error);
 
 /**
  * What this machine has, for htc_agent_options.

@@ -423,7 +423,8 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
     if (!a)
         return htc__error(error, HTC_ENOMEM, "out of memory");
     a->env = env;
-    a->lock_fd = a->record_fd = a->slot_fd = -1;
+    a->record_fd = a->slot_fd = -1;
+    a->lock_fd = o.lock ? *o.lock : -1;
     a->agent = o.agent;
     a->durable = o.durable;
     a->outputs_bytes_max = o.outputs_bytes_max;

@@ -146,7 +146,8 @@ htc_status htc__child_find(htc__child *c, const htc__run *r, char *text, size_t 
 char **htc__child_env(const htc__run *r, htc_ns wall_now); /* NULL: out of memory */
 void   htc__strings_free(char **list);
 
-/* exec_record.c: slots/N/groups; the slot and its lock. real is malloced. */
+/* exec_record.c: slots/N/groups; the slot and its lock. real is malloced. *lock_fd below 0: the slot is locked and that is the
+ * lock; else the caller holds it. */
 htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_error *error);
 htc_status htc__record_open(htc_agent_host *a);
 htc_status htc__record_write(htc_agent_host *a);

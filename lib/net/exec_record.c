@@ -148,21 +148,22 @@ static uint32_t end_leftovers(const htc_env *env, const char *slot_dir)
     return ended;
 }
 
-/* Nobody else lives in the slot: *fd holds the lock. */
+/* Nobody else lives in the slot: *fd holds the lock. It lies beside the slot: what is in there is its user's, who could hold it. */
 static htc_status lock_slot(const char *slot_dir, int *fd, htc_error *error)
 {
     struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     char         path[PATH_MAX];
-    if (htc__make_dirs(slot_dir) != 0)
-        return htc__error(error, htc__status_of(errno, HTC_EIO), "cannot create %s: %s", slot_dir, strerror(errno));
-    snprintf(path, sizeof path, "%.4000s/lock", slot_dir);
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    snprintf(path, sizeof path, "%.4000s.lock", slot_dir);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (*fd < 0)
         return htc__error(error, htc__status_of(errno, HTC_EIO), "cannot open %s: %s", path, strerror(errno));
     if (fcntl(*fd, F_OFD_SETLK, &whole) == 0)
         return HTC_OK;
+    int why = errno;
     close(*fd);
     *fd = -1;
+    if (why != EAGAIN && why != EACCES)
+        return htc__error(error, htc__status_of(why, HTC_EIO), "cannot lock %s: %s", path, strerror(why));
     return htc__error(error, HTC_ELOCKED, "another agent lives in %s", slot_dir);
 }
 
@@ -184,7 +185,7 @@ htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_
     *real = absolute_slot(slot_dir, error);
     if (!*real)
         return error && error->status ? error->status : HTC_EIO;
-    htc_status status = lock_slot(*real, lock_fd, error);
+    htc_status status = *lock_fd >= 0 ? HTC_OK : lock_slot(*real, lock_fd, error);
     if (status != HTC_OK) {
         free(*real);
         *real = NULL;
@@ -192,11 +193,13 @@ htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_
     return status;
 }
 
-htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, uint32_t *ended, htc_error *error)
+htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, int *lock, uint32_t *ended, htc_error *error)
 {
     char     path[PATH_MAX], *real;
-    int      fd;
+    int      fd = -1;
     uint32_t n;
+    if (lock)
+        *lock = -1;
     if (!slot_dir)
         return htc__error(error, HTC_EINVAL, "a slot directory is needed");
     htc_status status = htc__slot_enter(slot_dir, &real, &fd, error);
@@ -210,7 +213,10 @@ htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, uint
         close(slot);
     snprintf(path, sizeof path, "%s/groups", real);
     unlink(path);
-    close(fd);
+    if (lock)
+        *lock = fd;
+    else
+        close(fd);
     free(real);
     if (ended)
         *ended = n;

@@ -157,7 +157,7 @@ static void scene(uint64_t stop_after, const char *what)
                                  .node = "here",
                                  .site = "local",
                                  .environ = variables };
-    race_check(htc_agent_host_recover(NULL, slot, NULL, &error) == HTC_OK, "%s", error.text);
+    race_check(htc_agent_host_recover(NULL, slot, NULL, NULL, &error) == HTC_OK, "%s", error.text);
     race_check(htc_host_create(NULL, NULL, &host) == HTC_OK, "a host");
     race_check(htc_agent_host_create(NULL, host, &o, &agent, &error) == HTC_OK, "%s", error.text);
     race_check(htc_host_run(host, &feeder_ops, &f) == HTC_OK, "run");

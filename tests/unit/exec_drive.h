@@ -249,7 +249,7 @@ static inline void drive_run(drive *d)
     htc_agent_host *agent;
     htc_error       error = { 0 };
     d->next = HTC_NEVER;
-    cr_assert(eq(int, htc_agent_host_recover(NULL, d->slot, NULL, &error), HTC_OK), "%s", error.text);
+    cr_assert(eq(int, htc_agent_host_recover(NULL, d->slot, NULL, NULL, &error), HTC_OK), "%s", error.text);
     cr_assert(eq(int, htc_host_create(NULL, NULL, &host), HTC_OK));
     cr_assert(eq(int, htc_agent_host_create(NULL, host, &o, &agent, &error), HTC_OK), "%s", error.text);
     if (d->oom_events) {

@@ -531,12 +531,12 @@ Test(exec, what_a_killed_agent_left_is_ended_by_the_next)
     cr_assert(is_ready(&d));
     htc_error error;
     uint32_t  ended = 0;
-    cr_expect(eq(int, htc_agent_host_recover(NULL, d.slot, &ended, &error), HTC_ELOCKED), "while it lives");
+    cr_expect(eq(int, htc_agent_host_recover(NULL, d.slot, NULL, &ended, &error), HTC_ELOCKED), "while it lives");
     kill(host, SIGKILL);
     cr_assert(waitpid(host, NULL, 0) == host);
     cr_expect(eq(int, alive(first), 1));
     cr_expect(eq(int, alive(second), 1));
-    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, &ended, &error), HTC_OK), "%s", error.text);
+    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, NULL, &ended, &error), HTC_OK), "%s", error.text);
     cr_expect(ended >= 2, "%u", ended);
     cr_expect(eq(int, alive(first), 0));
     cr_expect(eq(int, alive(second), 0));
@@ -558,7 +558,7 @@ Test(exec, what_a_killed_agent_left_is_ended_by_the_next)
     snprintf(text, sizeof text, "boot %s\n%d %llu\n", boot, innocent, (unsigned long long)self.start - 1);
     snprintf(path, sizeof path, "%s/groups", d.slot);
     write_file(path, text);
-    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, &ended, &error), HTC_OK));
+    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, NULL, &ended, &error), HTC_OK));
     cr_expect(eq(u32, ended, 0));
     cr_expect(eq(int, kill(innocent, 0), 0));
     cr_expect(eq(int, waitpid(innocent, NULL, WNOHANG), 0));
@@ -607,13 +607,55 @@ Test(exec, a_record_of_a_users_slot_ends_nobody_elses_processes)
     snprintf(path, sizeof path, "%s/groups", d.slot);
     write_file(path, text);
     cr_assert(eq(int, chown(d.slot, ADA, ADA), 0));
-    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, &ended, &error), HTC_OK), "%s", error.text);
+    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, NULL, &ended, &error), HTC_OK), "%s", error.text);
     cr_expect(eq(u32, ended, 1));
     for (int i = 0; i < 3; i++) {
         cr_expect(eq(int, waitpid(all[i], NULL, i < 2 ? WNOHANG : 0), i < 2 ? 0 : all[i]), "process %d", i);
         kill(all[i], SIGKILL);
         waitpid(all[i], NULL, 0);
     }
+    drive_close(&d);
+}
+
+/* Where root starts agents, what is in a slot is its user's. The lock is not: whoever could hold it would keep the slot from others. */
+Test(exec, what_a_user_locks_in_a_slot_keeps_nobody_out)
+{
+    enum { ADA = 65105 };
+    drive        d;
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    struct stat  st;
+    char         path[700], home[HTC_AGENT_HOST_HOME_MAX];
+    htc_error    error;
+    int          lock = -1, status = -1;
+    drive_open(&d);
+    snprintf(path, sizeof path, "%s/lock", d.slot);
+    cr_assert(eq(int, htc__make_dirs(d.slot), 0));
+    int held = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    cr_assert(held >= 0 && fcntl(held, F_OFD_SETLK, &whole) == 0);
+    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, &lock, NULL, &error), HTC_OK), "%s", error.text);
+    cr_expect(eq(int, htc_agent_host_recover(NULL, d.slot, NULL, NULL, &error), HTC_ELOCKED), "it is held from then on");
+    snprintf(path, sizeof path, "%s.lock", d.slot);
+    cr_assert(eq(int, lstat(path, &st), 0));
+    cr_expect(st.st_uid == geteuid() && (st.st_mode & 07777) == 0600 && S_ISREG(st.st_mode));
+    pid_t pid = geteuid() == 0 ? fork() : -1;
+    if (pid == 0) { /* as the agent does: it goes on with the lock, and the user cannot get it */
+        htc_host              *host;
+        htc_agent_host        *agent;
+        htc_agent_host_options o = { .size = sizeof o, .slot_dir = d.slot, .data_dir = "/tmp", .agent = 9, .lock = &lock };
+        *strrchr(path, '/') = 0; /* slots */
+        if (chmod(d.dir, 0711) != 0 || chmod(path, 0711) != 0)
+            _exit(4);
+        snprintf(path, sizeof path, "%s.lock", d.slot);
+        if (htc_agent_host_become(d.slot, ADA, ADA, home, &error) != HTC_OK || htc_host_create(NULL, NULL, &host) != HTC_OK)
+            _exit(1);
+        if (htc_agent_host_create(NULL, host, &o, &agent, &error) != HTC_OK)
+            _exit(2);
+        _exit(open(path, O_RDONLY | O_CLOEXEC) < 0 && errno == EACCES ? 0 : 3);
+    }
+    cr_expect(pid < 0 || (waitpid(pid, &status, 0) == pid && status == 0), "%x", (unsigned)status);
+    close(lock);
+    cr_expect(eq(int, htc_agent_host_recover(NULL, d.slot, NULL, NULL, &error), HTC_OK));
+    close(held);
     drive_close(&d);
 }
 
