@@ -220,6 +220,43 @@ Test(people, a_user_without_jobs_can_be_removed_and_takes_the_logins_along)
     cr_expect(eq(str, (char *)(uintptr_t)with_login(ann, STATUS, token), "HTC_EAUTH"), "a new user of that name");
 }
 
+/* The directories of the outputs belong to the uid of before, those of ended jobs too. */
+Test(people, a_user_with_jobs_keeps_the_uid)
+{
+    static const char other[] = "{\"op\":\"user.set\",\"name\":\"ann\",\"uid\":1003,\"gid\":1003,\"password\":\"y\"}",
+                      same[] = "{\"op\":\"user.set\",\"name\":\"ann\",\"uid\":1001,\"gid\":1001,\"weight\":2}";
+    char text[96], token[80];
+    restart_with(with_uids);
+    uint32_t p = operator_peer(), ann = rig_open(&r, 2000, HTC_WIRE_ROLE_USER);
+    refusal(p, "{\"op\":\"user.add\",\"name\":\"ann\",\"password\":\"x\",\"uid\":1001,\"gid\":1001}");
+    uint64_t job = submit(p, "ann", SWEEP(1));
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, other), "HTC_EBUSY"), "with an open job");
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, same), ""));
+    snprintf(text, sizeof text, "{\"op\":\"cancel\",\"id\":\"%llu\"}", (unsigned long long)job);
+    refusal(p, text);
+    rig_pass(&r, 60 * HTC_SECOND);
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, other), "HTC_EBUSY"), "with one that has ended");
+    rig_kill(&r);
+    rig_start(&r);
+    p = operator_peer();
+    ann = rig_open(&r, 2000, HTC_WIRE_ROLE_USER);
+    rig_pass(&r, 700 * HTC_SECOND); /* agents that never came are given up */
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, other), "HTC_EBUSY"), "with one that only the store knows");
+    log_in(ann, "x", token, sizeof token);
+    snprintf(text, sizeof text, "{\"op\":\"rm\",\"id\":\"%llu\"}", (unsigned long long)job);
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, text), ""));
+    rig_pass(&r, 10 * HTC_SECOND);
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(p, other), ""));
+    cr_expect(eq(str, (char *)(uintptr_t)with_login(ann, STATUS, token), "HTC_EAUTH"), "the password changed with it");
+    log_in(ann, "y", token, sizeof token);
+    cr_expect(eq(str, (char *)(uintptr_t)with_login(ann, STATUS, token), ""), "and requests are taken again");
+    r.n_launched = 0;
+    submit(p, "ann", SWEEP(1));
+    rig_pass(&r, 5 * HTC_SECOND);
+    cr_assert(eq(sz, r.n_launched, 1));
+    cr_expect(eq(u32, r.launched[0].uid, 1003));
+}
+
 /* ---- one uid among others ---- */
 
 Test(people, an_idle_stranger_is_closed_and_an_agent_or_the_owner_is_not)

@@ -58,7 +58,7 @@ static void change_over(htc_gateway *gw, change *ch)
 {
     user *u = gw_user(gw, ch->name);
     if (u && !ch->create) {
-        u->changing = 0;
+        u->changing = u->removing = 0;
         gw->remove_at = gw->now; /* what waits to write the same record goes on */
     }
     ctx_free(gw, ch);
@@ -176,6 +176,26 @@ void gw_tokens_end(htc_gateway *gw, request *q, user *u)
     save_change(gw, ch);
 }
 
+static void change_user(htc_gateway *gw, change *ch)
+{
+    const char *password = req_str(ch->q, "password");
+    if (!password) {
+        save_change(gw, ch);
+        return;
+    }
+    htc_buf_clear(&gw->scratch);
+    htc_put_str(&gw->scratch, password);
+    gw_call(gw, HTC_CALL_HASH_PASSWORD, htc_buf_bytes(&gw->scratch), password_hashed, ch);
+}
+
+static void may_change(htc_gateway *gw, void *ctx, htc_status status)
+{
+    if (status == HTC_OK)
+        change_user(gw, ctx);
+    else
+        ctx_free(gw, ctx);
+}
+
 static void set_user(htc_gateway *gw, request *q, int create)
 {
     const char *name = req_str(q, "name"), *password = req_str(q, "password");
@@ -204,8 +224,6 @@ static void set_user(htc_gateway *gw, request *q, int create)
         change *ch = ctx_new(gw, sizeof *ch);
         if (!ch)
             return;
-        if (old)
-            old->changing = 1;
         ch->q = q;
         ch->weight = weight;
         ch->uid = (uint32_t)uid;
@@ -215,13 +233,14 @@ static void set_user(htc_gateway *gw, request *q, int create)
         snprintf(ch->name, sizeof ch->name, "%s", name);
         if (old)
             snprintf(ch->verifier, sizeof ch->verifier, "%s", old->verifier);
-        if (!password) {
-            save_change(gw, ch);
+        if (old && (old->uid != uid || old->gid != gid) && strcmp(name, gw->owner_name) != 0) {
+            /* The directories of the outputs are the old uid's, also of jobs that have ended. */
+            gw_user_quiet(gw, q, old, "given another uid", may_change, ch);
             return;
         }
-        htc_buf_clear(&gw->scratch);
-        htc_put_str(&gw->scratch, password);
-        gw_call(gw, HTC_CALL_HASH_PASSWORD, htc_buf_bytes(&gw->scratch), password_hashed, ch);
+        if (old)
+            old->changing = 1;
+        change_user(gw, ch);
     }
 }
 
@@ -406,7 +425,7 @@ static void token_found(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     if (!u) {
         req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token belongs to nobody");
     } else if (u->removing) {
-        req_fail(gw, q, HTC_EBUSY, "", "user %s is just being removed", name);
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed or removed", name);
     } else if (u->tokens_from != from) {
         req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token of %s does not count any more: the password was changed, or all logged out", name);
     } else if (expires <= gw->wall) {

@@ -372,7 +372,7 @@ static void run_for_operator(htc_gateway *gw, request *q)
     q->operator_ = 1;
     q->user = gw_user(gw, wanted);
     if (q->user && q->user->removing)
-        req_fail(gw, q, HTC_EBUSY, "", "user %s is just being removed", wanted);
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed or removed", wanted);
     else if (q->user)
         gw_request_run(gw, q);
     else

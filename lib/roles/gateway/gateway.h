@@ -188,7 +188,7 @@ struct user {
     uint64_t core_ns, tasks_done; /* used and done, ever: of the jobs there are, and of those removed */
     uint64_t folded_core_ns, folded_done; /* of those removed, as in the record */
     uint64_t folded_job; /* the last whose sums are in there: they are added once, however often its removal begins anew */
-    uint8_t  removing;   /* no request is taken for it any more */
+    uint8_t  removing;   /* no request is taken for it: it is to go, or to have another uid */
     uint8_t  changing;   /* a change of the record is under way: nobody else writes it */
     uint8_t  folding;    /* the sums of a removed job are being added to it: a change waits */
     waiter  *folded;     /* those changes */
@@ -581,6 +581,10 @@ key   key_token_of(const char *token);
 
 /* leave.c */
 void  api_leave(htc_gateway *gw, request *q); /* logout, user.rm */
+/* then(HTC_OK) when nothing of u is here: no other request, no agent, no job, ended ones too. Until u->changing and u->removing are
+ * cleared by what follows, none comes. Else q has been answered: "user NAME cannot be WHAT", and then has the status. */
+void  gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(htc_gateway *gw, void *ctx, htc_status status),
+                    void *ctx);
 void  gw_token_hash(const char *token, char hex[65]);
 int   gw_operator_token(const htc_gateway *gw, const char *token);
 void  gw_token_check(htc_gateway *gw, request *q, const char *token); /* then gw_request_run, or an error */

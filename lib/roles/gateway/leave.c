@@ -27,12 +27,15 @@ static void log_out(htc_gateway *gw, request *q)
     }
 }
 
-/* ---- a user is removed ---- */
+/* ---- a user of whom nothing is here: no request, no agent, no job, ended ones too ---- */
 
-typedef struct leaving {
-    request *q;
-    char     name[NAME_MAX_BYTES];
-} leaving;
+typedef struct quiet {
+    request    *q;
+    char        name[NAME_MAX_BYTES];
+    const char *what;
+    void (*then)(htc_gateway *gw, void *ctx, htc_status status);
+    void *ctx;
+} quiet;
 
 static int has_agents(const htc_gateway *gw, const user *u)
 {
@@ -60,37 +63,23 @@ static int has_jobs(const htc_gateway *gw, const user *u)
     return gw_removal_of(gw, u->name);
 }
 
-static void stays(htc_gateway *gw, leaving *l, htc_status status, const char *hint, const char *why)
+static void not_quiet(htc_gateway *gw, quiet *s, htc_status status, const char *hint, const char *why)
 {
-    user *u = gw_user(gw, l->name);
+    user *u = gw_user(gw, s->name);
     if (u)
         u->changing = u->removing = 0;
-    req_fail(gw, l->q, status, hint, "user %s cannot be removed: %s", l->name, why);
-    ctx_free(gw, l);
-}
-
-static void gone(htc_gateway *gw, void *ctx, const htc_kv_result *r)
-{
-    leaving *l = ctx;
-    user    *u = gw_user(gw, l->name);
-    if (r->status != HTC_OK && r->status != HTC_ENOTFOUND) {
-        stays(gw, l, r->status, "try again in a moment", htc_strerror(r->status));
-        return;
-    }
-    HASH_DEL(gw->users, u);
-    htc__free(&gw->env, u, sizeof *u);
-    htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__TEXT("user", l->name)), "user %s is removed", l->name);
-    req_answer(gw, l->q, json_pack("{s:s}", "name", l->name));
-    ctx_free(gw, l);
+    req_fail(gw, s->q, status, hint, "user %s cannot be %s: %s", s->name, s->what, why);
+    s->then(gw, s->ctx, status);
+    ctx_free(gw, s);
 }
 
 static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 {
-    leaving    *l = ctx;
+    quiet      *s = ctx;
     htc_kv_item item;
     size_t      at = 0;
     if (r->status != HTC_OK) {
-        stays(gw, l, r->status, "try again in a moment", htc_strerror(r->status));
+        not_quiet(gw, s, r->status, "try again in a moment", htc_strerror(r->status));
         return;
     }
     place next = gw_next_page(gw, r);
@@ -98,17 +87,75 @@ static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         char owner[NAME_MAX_BYTES];
         job  j;
         memset(&j, 0, sizeof j);
-        if (record_job_read(item.value, &j, owner) == HTC_OK && strcmp(owner, l->name) == 0) {
-            stays(gw, l, HTC_EBUSY, "htc rm all --user NAME removes them, htc cancel all --user NAME ends them first", "there are jobs");
+        if (record_job_read(item.value, &j, owner) == HTC_OK && strcmp(owner, s->name) == 0) {
+            not_quiet(gw, s, HTC_EBUSY, "htc rm all --user NAME removes them, htc cancel all --user NAME ends them first", "there are jobs");
             return;
         }
     }
     if (next.len) {
-        gw_scan(gw, htc_bytes_of("j/"), &next, 0, jobs_page, l);
+        gw_scan(gw, htc_bytes_of("j/"), &next, 0, jobs_page, s);
         return;
     }
-    key k = key_user(l->name);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, gone, l);
+    s->then(gw, s->ctx, HTC_OK);
+    ctx_free(gw, s);
+}
+
+void gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(htc_gateway *gw, void *ctx, htc_status status),
+                   void *ctx)
+{
+    const char *hint = "try again in a moment", *why = NULL;
+    if (u->changing || u->folding || has_requests(gw, q, u)) {
+        why = "something is just being done for that user";
+    } else if (has_jobs(gw, u)) {
+        why = "there are jobs";
+        hint = "htc cancel all --user NAME ends them, htc rm all --user NAME removes them";
+    } else if (has_agents(gw, u)) {
+        why = "agents of that user are leaving";
+    }
+    quiet *s = why ? NULL : ctx_new(gw, sizeof *s);
+    if (why)
+        req_fail(gw, q, HTC_EBUSY, hint, "user %s cannot be %s: %s", u->name, what, why);
+    if (!s) {
+        then(gw, ctx, why ? HTC_EBUSY : HTC_ENOMEM);
+        return;
+    }
+    u->changing = u->removing = 1;
+    *s = (quiet){ .q = q, .what = what, .then = then, .ctx = ctx };
+    snprintf(s->name, sizeof s->name, "%s", u->name);
+    gw_scan(gw, htc_bytes_of("j/"), NULL, 0, jobs_page, s);
+}
+
+/* ---- a user is removed ---- */
+
+typedef struct leaving {
+    request *q;
+    char     name[NAME_MAX_BYTES];
+} leaving;
+
+static void gone(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    leaving *l = ctx;
+    user    *u = gw_user(gw, l->name);
+    if (r->status != HTC_OK && r->status != HTC_ENOTFOUND) {
+        u->changing = u->removing = 0;
+        req_fail(gw, l->q, r->status, "try again in a moment", "user %s cannot be removed: %s", l->name, htc_strerror(r->status));
+    } else {
+        HASH_DEL(gw->users, u);
+        htc__free(&gw->env, u, sizeof *u);
+        htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__TEXT("user", l->name)), "user %s is removed", l->name);
+        req_answer(gw, l->q, json_pack("{s:s}", "name", l->name));
+    }
+    ctx_free(gw, l);
+}
+
+static void may_go(htc_gateway *gw, void *ctx, htc_status status)
+{
+    leaving *l = ctx;
+    key      k = key_user(l->name);
+    if (status != HTC_OK)
+        ctx_free(gw, l);
+    else
+        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, gone, l);
 }
 
 static void remove_user(htc_gateway *gw, request *q)
@@ -121,22 +168,15 @@ static void remove_user(htc_gateway *gw, request *q)
         req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name ? name : "");
     } else if (strcmp(u->name, gw->owner_name) == 0) {
         req_fail(gw, q, HTC_EDENIED, "", "%s is the owner of this system", name);
-    } else if (u->changing || u->folding || has_requests(gw, q, u)) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "something is just being done for user %s", name);
-    } else if (has_jobs(gw, u)) {
-        req_fail(gw, q, HTC_EBUSY, "htc cancel all --user NAME ends them, htc rm all --user NAME removes them", "user %s has jobs", name);
-    } else if (has_agents(gw, u)) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "agents of user %s are leaving", name);
     } else {
         leaving *l = ctx_new(gw, sizeof *l);
         if (!l)
             return;
-        u->changing = u->removing = 1;
         l->q = q;
         snprintf(l->name, sizeof l->name, "%s", u->name);
         /* Whoever acted for this user as well would be told of nobody when it is gone. */
         q->user = gw_user(gw, gw->owner_name);
-        gw_scan(gw, htc_bytes_of("j/"), NULL, 0, jobs_page, l);
+        gw_user_quiet(gw, q, u, "removed", may_go, l);
     }
 }
 
