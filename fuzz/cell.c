@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kvs/change.h"
+#include "kvs/cell/change.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

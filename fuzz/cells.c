@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kvs/cells_heap.h"
+#include "kvs/storage/cells_heap.h"
 
 #define KEYS 64
 

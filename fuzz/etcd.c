@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "check.h"
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 #include "net/stores/etcd.h"
 
 static const char *const prefix = "p/";

@@ -3,7 +3,7 @@
  * in flight. */
 #include <stdlib.h>
 
-#include "kvs/eventual.h"
+#include "kvs/eventual/eventual.h"
 
 enum { OTHER = 100, USER = 300 };
 

@@ -3,9 +3,9 @@
  * commit at most is in flight, and what they hold in memory stays bounded. */
 #include "check.h"
 #include "htcsched/kv_server.h"
-#include "kvs/kv_wire.h"
-#include "kvs/members.h"
-#include "kvs/watch_wire.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/peer/members.h"
+#include "kvs/wire/watch_wire.h"
 
 enum { TO_THIRD = 100, TO_OTHER, DIALLED, FROM_THIRD = 1000, FROM_OTHER, USER = 2000 };
 

@@ -1,7 +1,7 @@
 /* The answer to HTC_KV_MEMBERS from arbitrary bytes: the readers end, stay inside, and move on. */
 #include <stdlib.h>
 
-#include "kvs/kv_members.h"
+#include "kvs/wire/kv_members.h"
 
 static void must(int ok)
 {

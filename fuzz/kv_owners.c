@@ -2,8 +2,8 @@
  * bytes. Whatever comes, no step fails, what is asked for is answered once, and nobody is called but at an address that was told. */
 #include "check.h"
 #include "htcsched/kv_server.h"
-#include "kvs/kv_wire.h"
-#include "kvs/owners_wire.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/map/owners_wire.h"
 
 #define HOME  1u
 #define CALLS 10u

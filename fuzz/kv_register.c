@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kvs/register.h"
+#include "kvs/register/register.h"
 
 /* But for a cell of the format before, at the end of it: that is written as of today. */
 static void same(const htc_buf *b, htc_bytes bytes)

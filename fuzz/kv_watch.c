@@ -2,8 +2,8 @@
  * Whatever comes, no step fails, what leaves is well-formed, and versions that the client tells of a key only rise. */
 #include "check.h"
 #include "htcsched/kv_server.h"
-#include "kvs/kv_wire.h"
-#include "kvs/watch_wire.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/wire/watch_wire.h"
 
 #define SESSION 99 /* of the client's own conversation */
 

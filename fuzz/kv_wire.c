@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "htcsched/kv_server.h"
-#include "kvs/change.h"
-#include "kvs/kv_wire.h"
+#include "kvs/cell/change.h"
+#include "kvs/wire/kv_wire.h"
 
 typedef struct world {
     htc_rng        rng;

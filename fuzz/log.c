@@ -4,7 +4,7 @@
 
 #include "../tests/unit/log_disk.h"
 #include "check.h"
-#include "kvs/log.h"
+#include "kvs/storage/log.h"
 
 enum { MEMBER = 7, SEGMENT = 8192 };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kvs/map.h"
+#include "kvs/map/map.h"
 
 static void readable(const htc__kv_map *map)
 {

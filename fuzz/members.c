@@ -1,10 +1,10 @@
 /* What one member says to another: a message of items, each of which is read, and written again as it was. */
 #include <stdlib.h>
 
-#include "kvs/eventual_wire.h"
-#include "kvs/map_items.h"
-#include "kvs/members.h"
-#include "kvs/watch_items.h"
+#include "kvs/peer/eventual_wire.h"
+#include "kvs/peer/map_items.h"
+#include "kvs/peer/members.h"
+#include "kvs/peer/watch_items.h"
 
 static void must(int ok)
 {

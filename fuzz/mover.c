@@ -1,7 +1,7 @@
 /* What an old owner shows a mover, from anybody: a page is refused or becomes part of an image whose keys are in order. */
-#include "kvs/mover.h"
+#include "kvs/migrate/mover.h"
 #include "check.h"
-#include "kvs/hold.h"
+#include "kvs/map/hold.h"
 
 static void seal(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after)
 {

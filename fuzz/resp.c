@@ -2,7 +2,7 @@
  * whoever is closed is heard no more. First byte: 1 a password, 2 answers come late, 4 small bounds, 8 a store
  * that knows places, 16 one member alone; then pieces: u8 length,
  * bytes; a length of 0: what is late arrives. */
-#include "kvs/resp.h"
+#include "kvs/resp/resp.h"
 #include "check.h"
 
 #include "../tests/unit/resp_model.h"

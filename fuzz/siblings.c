@@ -1,6 +1,6 @@
 /* A context or a set of siblings from anybody: refused, or written as it was read; and merged with itself, with another and
  * with a put it stays one. The first byte says where the bytes of the first end. */
-#include "kvs/siblings.h"
+#include "kvs/cell/siblings.h"
 #include "check.h"
 
 #include <string.h>

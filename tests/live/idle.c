@@ -17,7 +17,7 @@
 #include "htcsched/host_keys.h"
 #include "htcsched/keys.h"
 #include "htcsched/kv_store.h"
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 
 enum { RESP = 5000, NATIVE = 5000, SECURE = 2000, AT_ONCE = 8, NATIVE_PORT = 1, RESP_PORT = 2 };
 #define EACH_MAX   20000u /* bytes: 200 MB of 10,000 */

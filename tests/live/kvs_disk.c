@@ -13,7 +13,7 @@
 
 #include "core/codec.h"
 #include "htcsched/kv_store.h"
-#include "kvs/batch.h"
+#include "kvs/storage/batch.h"
 #include "kvs_local.h"
 #include "net/store/lmdb.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "htcsched/disk_host.h"
-#include "kvs/log.h"
+#include "kvs/storage/log.h"
 #include "net/store/log_check.h"
 
 enum { COUNTERS = 16 };

@@ -7,7 +7,7 @@
  * Messages arrive late or never: who sends does it step by step, and may stop anywhere.
  *
  * With -DLET_GO whoever takes over does not take this bucket, while a mover is at work on it: the map lets it go, and its old owners go on under the
- * number that was taken, as their epoch, with what they have (kvs/map.h, batches). Ballot 3 and the read are theirs then.
+ * number that was taken, as their epoch, with what they have (kvs/map/map.h, batches). Ballot 3 and the read are theirs then.
  *
  * Claims: one image only is ever served; what was acknowledged in the old epoch is in it, what was acknowledged in the new one is read; a
  * bucket that was let go is not activated.

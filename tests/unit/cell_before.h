@@ -3,7 +3,7 @@
 #ifndef HTC_TESTS_CELL_BEFORE_H
 #define HTC_TESTS_CELL_BEFORE_H
 
-#include "kvs/cell.h"
+#include "kvs/cell/cell.h"
 
 static inline void cell_before(htc_buf *b, const htc__kv_cell *cell)
 {

@@ -12,8 +12,8 @@
 #include "htcsched/history.h"
 #include "htcsched/keyring.h"
 #include "htcsched/kv_server.h"
-#include "kvs/kv_wire.h"
-#include "kvs/server.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/server/server.h"
 #include "narrow_cells.h"
 #include "property.h"
 

@@ -4,8 +4,8 @@
 #define HTC_TESTS_EVENTUAL_WORLD_H
 
 #include "cluster_world.h"
-#include "kvs/eventual_hints.h"
-#include "kvs/record.h"
+#include "kvs/eventual/eventual_hints.h"
+#include "kvs/cell/record.h"
 #include "openmetrics.h"
 
 static world w;

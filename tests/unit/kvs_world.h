@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "htcsched/kv_server.h"
-#include "kvs/batch.h"
-#include "kvs/kv_wire.h"
-#include "kvs/record.h"
+#include "kvs/storage/batch.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/cell/record.h"
 
 #define CLIENTS 20
 #define PEER    1

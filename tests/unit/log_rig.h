@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/util.h"
-#include "kvs/log.h"
-#include "kvs/log_format.h"
+#include "kvs/storage/log.h"
+#include "kvs/storage/log_format.h"
 #include "log_disk.h"
 #include "property.h"
 

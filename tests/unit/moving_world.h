@@ -3,7 +3,7 @@
 #ifndef HTC_TESTS_MOVING_WORLD_H
 #define HTC_TESTS_MOVING_WORLD_H
 
-#include "kvs/cluster_private.h"
+#include "kvs/replica/cluster_private.h"
 
 static inline htc__kv_cluster *cluster_of(int n)
 {

@@ -3,8 +3,8 @@
 #ifndef HTC_TEST_NARROW_CELLS_H
 #define HTC_TEST_NARROW_CELLS_H
 
-#include "kvs/cells.h"
-#include "kvs/server.h"
+#include "kvs/storage/cells.h"
+#include "kvs/server/server.h"
 
 #define NARROW_MEMBERS 16
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs/change.h"
+#include "kvs/cell/change.h"
 
 #define EVENTS_MAX 64
 

@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 #include "core/fault.h"
-#include "kvs/hold.h"
-#include "kvs/kv_wire.h"
-#include "kvs/register.h"
+#include "kvs/map/hold.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/register/register.h"
 #include "register_check.h"
 
 #define OWNERS      5

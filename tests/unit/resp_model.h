@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "core/codec.h"
-#include "kvs/cells.h"
-#include "kvs/face.h"
-#include "kvs/kv_wire.h"
+#include "kvs/storage/cells.h"
+#include "kvs/cell/face.h"
+#include "kvs/wire/kv_wire.h"
 
 enum { MODEL_KEYS = 4096 };
 

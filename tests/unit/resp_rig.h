@@ -5,7 +5,7 @@
 #include "expect.h"
 
 #include "core/wire.h"
-#include "kvs/resp.h"
+#include "kvs/resp/resp.h"
 #include "resp_model.h"
 
 typedef struct rig {

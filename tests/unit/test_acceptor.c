@@ -2,7 +2,7 @@
 #include "expect.h"
 
 #include "alloc_fail.h"
-#include "kvs/register.h"
+#include "kvs/register/register.h"
 
 #define ALL (HTC__KV_REPLY | HTC__KV_STORE_CELL)
 

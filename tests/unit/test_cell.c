@@ -5,7 +5,7 @@
 
 #include "cell_before.h"
 #include "core/codec.h"
-#include "kvs/cell.h"
+#include "kvs/cell/cell.h"
 #include "property.h"
 
 static htc__kv_ballot some_ballot(htc_rng *rng)

@@ -6,8 +6,8 @@
 
 #include "alloc_fail.h"
 #include "cells_model.h"
-#include "kvs/cells_table.h"
-#include "kvs/place.h"
+#include "kvs/storage/cells_table.h"
+#include "kvs/util/place.h"
 #include "property.h"
 
 #define SEED 77

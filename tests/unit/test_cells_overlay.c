@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/codec.h"
-#include "kvs/cells_overlay.h"
+#include "kvs/storage/cells_overlay.h"
 #include "property.h"
 
 #define KEYS 12

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "alloc_fail.h"
-#include "kvs/change.h"
-#include "kvs/kv_wire.h"
+#include "kvs/cell/change.h"
+#include "kvs/wire/kv_wire.h"
 #include "property.h"
 
 static htc_buf scratch;

@@ -2,9 +2,9 @@
 #include "expect.h"
 
 #include "core/util.h"
-#include "kvs/flight.h"
-#include "kvs/kv_wire.h"
-#include "kvs/resp.h"
+#include "kvs/front/flight.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/resp/resp.h"
 #include "property.h"
 
 /* ---------------------------------------------------------------- the budget by itself */

@@ -1,7 +1,7 @@
 /* What outlives a kill of the gateway at any moment: what was used, what is to be removed, which job a key has
  * made, and which uploads are needed. */
 #include "gateway_hand.h"
-#include "kvs/cell.h"
+#include "kvs/cell/cell.h"
 
 TestSuite(gateway_durable, .init = begin, .fini = end);
 

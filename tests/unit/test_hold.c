@@ -2,8 +2,8 @@
 #include "expect.h"
 
 #include "alloc_fail.h"
-#include "kvs/hold.h"
-#include "kvs/mover.h"
+#include "kvs/map/hold.h"
+#include "kvs/migrate/mover.h"
 
 #define STORED (HTC__KV_HOLD_YES | HTC__KV_HOLD_STORE)
 

@@ -2,7 +2,7 @@
 #include "expect.h"
 #include <string.h>
 
-#include "kvs/kv_members.h"
+#include "kvs/wire/kv_members.h"
 
 static htc_buf value, members, table;
 

@@ -2,7 +2,7 @@
 #include "expect.h"
 
 #include "htcsched/kv_siblings.h"
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 
 static htc_buf        items;
 static htc_kv_request get = { .size = sizeof get, .op = HTC_KV_GET, .space = { "e", 1 }, .key = { "k", 1 } };

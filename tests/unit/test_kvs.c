@@ -1,9 +1,9 @@
 /* The store, operation by operation: what each answers, leases, pages, limits, damage, refused memory. */
 #include "kvs_world.h"
-#include "kvs/server.h"
+#include "kvs/server/server.h"
 
 #include "alloc_fail.h"
-#include "kvs/table.h"
+#include "kvs/util/table.h"
 
 /* Every operation does what htcsched/kv.h says, in the order of the table of spec section 2. */
 Test(kvs, every_operation_answers_as_promised)

@@ -1,6 +1,6 @@
 /* What a client does with HTC_AGAIN, the answer to a change that no owner has tried: sent once, it is sent anew as if for the first
  * time; sent more often, its outcome is unknown. The server here says what comes to its mind, and remembers. */
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 #include "property.h"
 
 #define PEER 7u

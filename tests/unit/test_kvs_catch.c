@@ -1,7 +1,7 @@
-/* A member that was away takes what others have accepted meanwhile: lib/kvs/cluster_catch.c. Whole members, as in test_kvs_cluster.c. */
+/* A member that was away takes what others have accepted meanwhile: lib/kvs/migrate/cluster_catch.c. Whole members, as in test_kvs_cluster.c. */
 #include "alloc_fail.h"
 #include "cluster_world.h"
-#include "kvs/cluster_private.h"
+#include "kvs/replica/cluster_private.h"
 
 #define MANY 1500 /* keys: more than one look takes */
 

@@ -3,8 +3,8 @@
  * What clients were told is judged by htcsched/history.h. One seed, one history. */
 #include "htcsched/kv_members.h"
 #include "cluster_world.h"
-#include "kvs/batch.h"
-#include "kvs/cluster_private.h"
+#include "kvs/storage/batch.h"
+#include "kvs/replica/cluster_private.h"
 #include "openmetrics.h"
 
 /* ---------------------------------------------------------------- what does not live for ever */

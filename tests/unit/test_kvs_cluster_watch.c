@@ -4,7 +4,7 @@
 #define NODES 5
 #include "cluster_world.h"
 #include "htcsched/metrics.h"
-#include "kvs/cluster_watch.h"
+#include "kvs/replica/cluster_watch.h"
 
 #define VIEWS 4
 #define REST  (3 * HTC_SECOND) /* of members that retry after 4 ms, and of a hub and clients that do after 100 */

@@ -1,8 +1,8 @@
 /* A client that asks the owners of keys themselves, before servers that say what a test wants: where its requests go. */
 #include "alloc_fail.h"
-#include "kvs/kv_wire.h"
-#include "kvs/owners_wire.h"
-#include "kvs/place.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/map/owners_wire.h"
+#include "kvs/util/place.h"
 #include "property.h"
 
 #define HOME    1u

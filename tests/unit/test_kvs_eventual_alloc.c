@@ -5,9 +5,9 @@
 #include "expect.h"
 
 #include "alloc_fail.h"
-#include "kvs/batch.h"
-#include "kvs/eventual.h"
-#include "kvs/record.h"
+#include "kvs/storage/batch.h"
+#include "kvs/eventual/eventual.h"
+#include "kvs/cell/record.h"
 
 enum { DIALLED = 100, CALLED = 200, USER = 300, STORE = 1, CLIENT = 2 };
 

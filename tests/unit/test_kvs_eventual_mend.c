@@ -1,10 +1,10 @@
-/* Damaged records of eventual keys are taken from the other owners: lib/kvs/eventual_mend.c. Whole members, whose engines lose what they had under some
+/* Damaged records of eventual keys are taken from the other owners: lib/kvs/eventual/eventual_mend.c. Whole members, whose engines lose what they had under some
  * names. Until then the member says nothing of the key: reads and puts want enough others. Then it has all that was acknowledged, and none of
  * its numbers comes twice. */
 #define NODES 9
 #include "eventual_world.h"
 #include "htcsched/kv_members.h"
-#include "kvs/batch.h"
+#include "kvs/storage/batch.h"
 #include "moving_world.h"
 
 #define SOON  (20 * HTC_MS)

@@ -7,7 +7,7 @@
 
 static int broken;
 
-#include "kvs/batch.h"
+#include "kvs/storage/batch.h"
 #include "moving_world.h"
 
 #define SOON  (20 * HTC_MS)

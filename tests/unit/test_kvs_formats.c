@@ -2,8 +2,8 @@
  * not. Whole members, as in test_kvs_cluster.c, whose engines have cells of the format before. */
 #include "cell_before.h"
 #include "cluster_world.h"
-#include "kvs/batch.h"
-#include "kvs/cluster_private.h"
+#include "kvs/storage/batch.h"
+#include "kvs/replica/cluster_private.h"
 
 static const faults calm = { 0 };
 static const faults bad = { .lose = 30, .doubled = 30, .late = 20, .crash = 200, .split = 120, .cut = 300 };

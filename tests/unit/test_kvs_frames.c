@@ -4,7 +4,7 @@
 
 #include "core/wire.h"
 #include "htcsched/kv_server.h"
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 #include "property.h"
 
 #define PEERS 3

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "htcsched/kv_server.h"
-#include "kvs/cluster_private.h"
-#include "kvs/eventual_wire.h"
-#include "kvs/watch_items.h"
-#include "kvs/watch_wire.h"
+#include "kvs/replica/cluster_private.h"
+#include "kvs/peer/eventual_wire.h"
+#include "kvs/peer/watch_items.h"
+#include "kvs/wire/watch_wire.h"
 #include "property.h"
 
 enum { SELF = 11, SILENT = 22, THIRD = 33, TO_SILENT = 100, TO_THIRD, FROM_THIRD = 1000, USER = 2000 };

@@ -2,7 +2,7 @@
 #define NODES 5
 #include "cluster_world.h"
 #include "htcsched/kv_members.h"
-#include "kvs/cluster_private.h"
+#include "kvs/replica/cluster_private.h"
 
 static const faults calm = { 0 };
 

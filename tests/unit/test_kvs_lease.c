@@ -2,10 +2,10 @@
  * that each case is the same interleaving. */
 #define NODES 3
 #include "cluster_world.h"
-#include "kvs/batch.h"
-#include "kvs/cluster_private.h"
-#include "kvs/digest.h"
-#include "kvs/record.h"
+#include "kvs/storage/batch.h"
+#include "kvs/replica/cluster_private.h"
+#include "kvs/util/digest.h"
+#include "kvs/cell/record.h"
 
 #define TTL (200 * HTC_MS)
 

@@ -1,7 +1,7 @@
 /* What a server shows to monitors: readable by a strict reader, and a count of the answers that its client was given. */
 #include "expect.h"
 
-#include "kvs/server.h"
+#include "kvs/server/server.h"
 #include "kvs_world.h"
 #include "openmetrics.h"
 #include "property.h"

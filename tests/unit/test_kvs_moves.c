@@ -4,9 +4,9 @@
 #define BUCKETS 16
 #include "cluster_world.h"
 #include "htcsched/kv_members.h"
-#include "kvs/client.h"
-#include "kvs/cluster_private.h"
-#include "kvs/owners_wire.h"
+#include "kvs/client/client.h"
+#include "kvs/replica/cluster_private.h"
+#include "kvs/map/owners_wire.h"
 
 static const faults calm = { 0 };
 static const faults bad = { .lose = 30, .doubled = 30, .late = 20, .crash = 300, .split = 120, .cut = 300 };

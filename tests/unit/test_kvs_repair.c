@@ -1,11 +1,11 @@
-/* Damaged records are renewed from the other owners: lib/kvs/cluster_repair.c, cluster_lost.c. Whole members, as in test_kvs_cluster.c, whose engines lose what
+/* Damaged records are renewed from the other owners: lib/kvs/migrate/cluster_repair.c, cluster_lost.c. Whole members, as in test_kvs_cluster.c, whose engines lose what
  * they had under some names. */
 #include "alloc_fail.h"
 #include "cluster_world.h"
-#include "kvs/batch.h"
-#include "kvs/cluster_hold.h"
-#include "kvs/mover.h"
-#include "kvs/record.h"
+#include "kvs/storage/batch.h"
+#include "kvs/migrate/cluster_hold.h"
+#include "kvs/migrate/mover.h"
+#include "kvs/cell/record.h"
 
 static const faults calm = { 0 };
 static const faults bad = { .lose = 30, .doubled = 30, .late = 20, .crash = 200, .split = 120, .cut = 300 };

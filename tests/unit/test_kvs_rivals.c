@@ -11,7 +11,7 @@
 
 #define CLIENTS 16
 #define PORT    7
-#define WAIT    HTC_MS /* as kvs/server_rivals.c has it */
+#define WAIT    HTC_MS /* as kvs/server/server_rivals.c has it */
 
 typedef struct client {
     char     asked[256]; /* not delivered yet */

@@ -2,8 +2,8 @@
  * test_kvs_cluster.c. One seed, one history. */
 #define NODES 6
 #include "cluster_world.h"
-#include "kvs/cluster_private.h"
-#include "kvs/eventual.h"
+#include "kvs/replica/cluster_private.h"
+#include "kvs/eventual/eventual.h"
 
 static world w;
 

@@ -1,6 +1,6 @@
-/* What a member's log tells an operator of the others: lib/kvs/cluster_log.c. */
+/* What a member's log tells an operator of the others: lib/kvs/replica/cluster_log.c. */
 #include "cluster_world.h"
-#include "kvs/batch.h"
+#include "kvs/storage/batch.h"
 
 static world        w;
 static const faults calm;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvs/server.h"
+#include "kvs/server/server.h"
 #include "property.h"
 
 #define KEYS 5

@@ -2,11 +2,11 @@
 #include "expect.h"
 #include <string.h>
 
-#include "kvs/change.h"
-#include "kvs/client.h"
-#include "kvs/cluster.h"
-#include "kvs/eventual_wire.h"
-#include "kvs/owners_wire.h"
+#include "kvs/cell/change.h"
+#include "kvs/client/client.h"
+#include "kvs/replica/cluster.h"
+#include "kvs/peer/eventual_wire.h"
+#include "kvs/map/owners_wire.h"
 #include "property.h"
 
 #define PEER  5u

@@ -3,8 +3,8 @@
 #include "expect.h"
 
 #include "core/fault.h"
-#include "kvs/kv_wire.h"
-#include "kvs/watch.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/front/watch.h"
 
 #define PEER    3u
 #define SESSION UINT64_C(77)

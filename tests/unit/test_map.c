@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "alloc_fail.h"
-#include "kvs/map.h"
+#include "kvs/map/map.h"
 #include "property.h"
 
 static htc__kv_map_member member(uint64_t id)

@@ -1,8 +1,8 @@
 /* Buckets on the move while registers in them are at work: joins, leaves and replacements, two movers at once, movers that die,
  * roll-backs, owners that die and come back. What registers promise holds, and each rule that is left out is noticed. */
 #include "alloc_fail.h"
-#include "kvs/map.h"
-#include "kvs/mover.h"
+#include "kvs/map/map.h"
+#include "kvs/migrate/mover.h"
 #include "property.h"
 #include "register_world.h"
 

@@ -3,7 +3,7 @@
 
 #include "alloc_fail.h"
 #include "htcsched/kv.h"
-#include "kvs/mover.h"
+#include "kvs/migrate/mover.h"
 #include "property.h"
 
 typedef struct heard {

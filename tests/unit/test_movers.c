@@ -2,7 +2,7 @@
 #include "expect.h"
 
 #include "alloc_fail.h"
-#include "kvs/movers.h"
+#include "kvs/migrate/movers.h"
 
 #define BUCKETS 5
 

@@ -1,6 +1,6 @@
 /* Things found by numbers that no other one ever has, beside a slow list of what is there. */
 #include "alloc_fail.h"
-#include "kvs/numbered.h"
+#include "kvs/util/numbered.h"
 #include "property.h"
 
 #define MOST 300

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs/cell.h"
-#include "kvs/kv_wire.h"
-#include "kvs/map_items.h"
-#include "kvs/members.h"
+#include "kvs/cell/cell.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/peer/map_items.h"
+#include "kvs/peer/members.h"
 
 #define CLIENT  UINT64_C(0x1122334455667788)
 #define SESSION 42

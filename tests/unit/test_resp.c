@@ -2,7 +2,7 @@
 #include "expect.h"
 
 #include "alloc_fail.h"
-#include "kvs/resp_parse.h"
+#include "kvs/resp/resp_parse.h"
 #include "property.h"
 #include "resp_rig.h"
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvs/digest.h"
-#include "kvs/place.h"
-#include "kvs/siblings.h"
+#include "kvs/util/digest.h"
+#include "kvs/util/place.h"
+#include "kvs/cell/siblings.h"
 #include "property.h"
 
 #define REPLICAS 4

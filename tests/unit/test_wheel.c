@@ -2,7 +2,7 @@
 #include "expect.h"
 #include <stdlib.h>
 
-#include "kvs/wheel.h"
+#include "kvs/util/wheel.h"
 #include "property.h"
 
 #define ENTRIES 200

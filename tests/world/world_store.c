@@ -1,6 +1,6 @@
 /* The store's node. Its disk is the memory engine: a batch reaches it when it is durable and not before, so a crash
  * loses exactly what was not; whether the batch under way was written is the disk's own secret. */
-#include "kvs/cell.h"
+#include "kvs/cell/cell.h"
 #include "system.h"
 
 /* Tells of the keys that begin with this letter. */

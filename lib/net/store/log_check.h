@@ -4,7 +4,7 @@
 #define HTC_NET_LOG_CHECK_H
 
 #include "htcsched/disk_host.h"
-#include "kvs/log_read.h"
+#include "kvs/storage/log_read.h"
 
 typedef struct htc__log_found {
     uint64_t segments, frames, damaged;

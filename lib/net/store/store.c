@@ -6,7 +6,7 @@
 
 #include "core/util.h"
 #include "htcsched/kv_store.h"
-#include "kvs/cluster.h"
+#include "kvs/replica/cluster.h"
 #include "net/store/lmdb.h"
 #include "net/store/store_log.h"
 

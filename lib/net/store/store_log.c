@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/util.h"
-#include "kvs/log_format.h"
+#include "kvs/storage/log_format.h"
 #include "net/proc.h"
 
 /* Renewals of leases and other members must never wait for a disk; nobody else minds for as long as a batch takes. */

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "core/util.h"
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 #include "net/address.h"
 #include "net/host_private.h"
 #include "net/stores/etcd.h"

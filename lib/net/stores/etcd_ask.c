@@ -9,7 +9,7 @@
 
 #include "core/fault.h"
 #include "core/util.h"
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 #include "net/stores/etcd.h"
 
 enum { ONE = 1, READS, SWAPS }; /* ask->state; 0: nothing is on its way */

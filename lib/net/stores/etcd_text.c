@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/util.h"
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 #include "net/stores/etcd.h"
 
 /* ---- requests ---- */

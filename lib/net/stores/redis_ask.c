@@ -1,7 +1,7 @@
 /* Redis and Valkey: our records under their keys, changed by a compare-and-swap in Lua.
  *
  * With the prefix P (all keys share the hash tag {P}, so that they lie together in a Redis cluster):
- *   {P}k:KEY   the record of KEY (kvs/cell.h); a deleted one stays for an hour, so that a repeated delete is recognised
+ *   {P}k:KEY   the record of KEY (kvs/cell/cell.h); a deleted one stays for an hour, so that a repeated delete is recognised
  *   {P}i       the keys that exist, in order (a sorted set of equal scores)
  *   {P}c       the newest version ever written: what an absent key counts on from
  *   {P}n       the newest lease's number
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "core/util.h"
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 
 #define TOMBSTONE_MS "3600000" /* longer than any request lasts */
 #define PAGE_BYTES   "1048576"

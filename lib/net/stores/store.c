@@ -4,7 +4,7 @@
 
 #include "core/util.h"
 #include "htcsched/host.h"
-#include "kvs/sized.h"
+#include "kvs/util/sized.h"
 #include "net/stores/stores.h"
 
 struct htc_store {

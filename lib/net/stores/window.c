@@ -4,7 +4,7 @@
 
 #include "core/util.h"
 #include "htcsched/host.h"
-#include "kvs/kv_wire.h"
+#include "kvs/wire/kv_wire.h"
 
 #define BYTES_MAX ((size_t)64 << 20)
 #define OPEN_MAX  4096

@@ -1,13 +1,13 @@
 /* Requests on their way to a store that is not ours: copied, the changes of one key one after another, answers in hand.
  *
  * An ask is one request from its submission to its answer. It may start when no older open one touches the same key; a scan,
- * or the end of a lease, waits for all older ones and is waited for. A change is worked out by kvs/change.h on the record
+ * or the end of a lease, waits for all older ones and is waited for. A change is worked out by kvs/cell/change.h on the record
  * that the other store holds, by the adapter. */
 #ifndef HTC_NET_STORES_WINDOW_H
 #define HTC_NET_STORES_WINDOW_H
 
 #include "core/codec.h"
-#include "kvs/change.h"
+#include "kvs/cell/change.h"
 #include "net/stores/stores.h"
 
 typedef struct htc__ask htc__ask;

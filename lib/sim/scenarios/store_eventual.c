@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvs/eventual.h"
+#include "kvs/eventual/eventual.h"
 #include "sim/engine/sim_private.h"
 #include "sim/scenarios/store_private.h"
 

@@ -1,7 +1,7 @@
 /* Members whose cells are a log: its requests go to a simulated disk. What it writes is looked at, and, on one member, damaged later (store_rot.c). */
 #include <string.h>
 
-#include "kvs/log_format.h"
+#include "kvs/storage/log_format.h"
 #include "sim/engine/sim_private.h"
 #include "sim/scenarios/store_private.h"
 

@@ -3,8 +3,8 @@
  * Whoever changes the map has taken up the version before it, so none is missed but the last ones of a member that was killed. */
 #include <string.h>
 
-#include "kvs/cluster_private.h"
-#include "kvs/server.h"
+#include "kvs/replica/cluster_private.h"
+#include "kvs/server/server.h"
 #include "sim/scenarios/store_private.h"
 
 static htc__kv_cluster *cluster_of(const store_member *m)

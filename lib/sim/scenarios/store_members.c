@@ -5,7 +5,7 @@
 
 #include "core/fault.h"
 #include "htcsched/kv_store.h"
-#include "kvs/record.h"
+#include "kvs/cell/record.h"
 #include "sim/engine/sim_private.h"
 #include "sim/scenarios/store_private.h"
 

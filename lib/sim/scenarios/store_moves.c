@@ -4,8 +4,8 @@
  *
  * A change that has begun has to end, whoever is killed; it is asked for again only as long as nobody has said that it has begun. */
 #include "htcsched/kv_members.h"
-#include "kvs/cluster_private.h"
-#include "kvs/server.h"
+#include "kvs/replica/cluster_private.h"
+#include "kvs/server/server.h"
 #include "sim/scenarios/store_private.h"
 
 #define TURN  (5 * HTC_MS)   /* between two looks */

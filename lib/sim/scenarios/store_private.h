@@ -26,7 +26,7 @@
 #include "htcsched/kv_server.h"
 #include "htcsched/ring.h"
 #include "htcsched/sim_store.h"
-#include "kvs/siblings.h"
+#include "kvs/cell/siblings.h"
 
 #define STORE_FIRST   7  /* members at the beginning, at most */
 #define STORE_MEMBERS 12 /* and with those that come later */

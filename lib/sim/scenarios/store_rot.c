@@ -6,7 +6,7 @@
  * superblocks one may rot at any time, for the other one is whole or was never counted; if both do, the member has to refuse to start. */
 #include <string.h>
 
-#include "kvs/log_format.h"
+#include "kvs/storage/log_format.h"
 #include "sim/engine/sim_private.h"
 #include "sim/scenarios/store_private.h"
 

@@ -1,8 +1,8 @@
 /* Programs of two versions beside each other: some members and clients speak the previous number of the protocol (core/wire.h), and some
  * members are killed and come back as the other version, as in an upgrade one by one, or on the way back from it. */
 #include "core/wire.h"
-#include "kvs/client.h"
-#include "kvs/server.h"
+#include "kvs/client/client.h"
+#include "kvs/server/server.h"
 #include "sim/engine/sim_private.h"
 #include "sim/scenarios/store_private.h"
 

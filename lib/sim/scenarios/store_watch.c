@@ -2,7 +2,7 @@
  * whichever member stores it and in whichever of its lives it was drawn. */
 #include <string.h>
 
-#include "kvs/cell.h"
+#include "kvs/cell/cell.h"
 #include "sim/scenarios/store_private.h"
 
 #define MARKS (UINT32_C(1) << 14)

@@ -1,11 +1,11 @@
-/* What kv_load asks and how it takes answers: KV_REQUEST and KV_ANSWER of kvs/kv_wire.h, written and read without a client machine
+/* What kv_load asks and how it takes answers: KV_REQUEST and KV_ANSWER of kvs/wire/kv_wire.h, written and read without a client machine
  * between, so that the generator costs less than what it measures. Nothing is repeated: a connection that breaks ends the run. */
 #include <stdlib.h>
 
 #include "kv/load.h"
-#include "kvs/kv_wire.h"
-#include "kvs/owners_wire.h"
-#include "kvs/place.h"
+#include "kvs/wire/kv_wire.h"
+#include "kvs/map/owners_wire.h"
+#include "kvs/util/place.h"
 
 #define NO_KEY UINT64_MAX
 

@@ -8,7 +8,7 @@
 
 #include "bench.h"
 #include "htcsched/disk_host.h"
-#include "kvs/log.h"
+#include "kvs/storage/log.h"
 
 enum { KEY = 16, VALUE = 152, RECORDS = 100000 };
 

@@ -1,6 +1,6 @@
 /* What the backend takes for a request, whatever face asks it: GET and SET of keys of 16 bytes and values of 128 at one member
  * whose records are in memory, keys drawn at random. */
-#include "kvs/server.h"
+#include "kvs/server/server.h"
 #include "bench.h"
 
 enum { KEY = 16, VALUE = 128, ROUND = 1 << 20 };

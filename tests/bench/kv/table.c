@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "kvs/cells_heap.h"
+#include "kvs/storage/cells_heap.h"
 
 enum { KEY = 16, VALUE = 152, BATCH = 16 };
 

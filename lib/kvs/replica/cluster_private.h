@@ -1,0 +1,441 @@
+/* What the server of several members is made of shares this: cluster.c (members, messages, time) and the cluster_*.c beside it,
+ * of which each begins by saying what it is for. */
+#ifndef HTC_KVS_CLUSTER_PRIVATE_H
+#define HTC_KVS_CLUSTER_PRIVATE_H
+
+#include "core/util.h"
+#include "htcsched/keyring.h"
+#include "htcsched/ring.h"
+#include "kvs/replica/cluster.h"
+#include "kvs/map/hold.h"
+#include "kvs/map/map.h"
+#include "kvs/peer/map_items.h"
+#include "kvs/util/pace.h"
+#include "kvs/util/place.h"
+#include "kvs/register/register.h"
+
+/* What the log has said of a member last: cluster_log.c. */
+enum { HTC__KV_NOTICED_NOTHING, HTC__KV_NOTICED_HERE, HTC__KV_NOTICED_SILENT };
+
+typedef struct htc__kv_peer {
+    uint64_t id;             /* 0: not known yet; whoever wants to join knows others by their addresses alone */
+    uint32_t number;         /* of the driver's connection to it; 0: this member, or none was asked for yet */
+    uint32_t connected, met; /* met: heard in this life */
+    uint32_t away;           /* it was, when eventual_compare.c looked last */
+    uint32_t caught_up;      /* what it had accepted is being taken, or was: cluster_catch.c */
+    uint8_t  self, listed;   /* listed: the map names it */
+    uint8_t  dialling;       /* the driver was asked for a connection to it */
+    uint8_t  missed;         /* eventual_leave.c: records are kept until it is heard */
+    uint8_t  noticed;        /* HTC__KV_NOTICED_HERE, … */
+    htc_ns   noticed_at;     /* since then */
+    htc_ns   heard, said;    /* when last */
+    htc_ns   opened;         /* when the connection to it was */
+    htc_ns   hailed;         /* when it first spoke on one of its own to this member: what it said on another is lost */
+    htc__kv_pace pace;       /* how long it takes to answer what is handed to it */
+    htc_ns   answered;       /* when it last did a change that was */
+    htc_ns   left;           /* when one was last given to another owner in its stead */
+    uint64_t settled;        /* it holds no eventual record that only others own, by the map of this version, less one: eventual_leave.c */
+    uint64_t map_said;       /* which map it was sent, plus one, and when */
+    htc_ns   map_said_at;
+    htc_ns   have_said;      /* when it was last told which map this member has */
+    uint64_t messages;       /* sent on this connection */
+    char     name[HTC_PEER_NAME_MAX]; /* of the key that alone speaks as it; "": any member's does */
+    htc_buf  items;
+} htc__kv_peer;
+
+/* What is known of a connection that has greeted as a member's: the last message heard on it, and from whom. */
+typedef struct htc__kv_greeting {
+    uint64_t last, as;
+    htc_ns   told; /* when whoever is no member was last told what the members know */
+} htc__kv_greeting;
+
+/* A request on its way: to this member's register or to another member's, until it is answered. */
+typedef struct htc__kv_errand {
+    htc__wheel_entry    entry; /* first: the wheel knows nothing else */
+    uint64_t            tag;
+    const htc__kv_face *face;       /* NULL: another member has forwarded it */
+    uint64_t            conn, slot; /* of the face; else the member and its tag */
+    htc__kv_stamp       stamp;
+    htc_kv_request      q;
+    uint32_t            op;           /* as it was asked, before it became q */
+    uint8_t             kind, step;   /* htc__kv_forward_kind; cluster_lease.c: what the register is asked for now */
+    uint64_t            lease;        /* of the kind; the one that the key was found bound to */
+    uint64_t            target;       /* who has it now */
+    uint32_t            attempt;      /* how many had it before */
+    uint8_t             tried, again; /* again: another owner had it, and did not answer */
+    uint8_t             unsent;       /* it waits for the one that is to have it: nobody got it */
+    uint8_t             client;       /* its answer is one to a client */
+    size_t              flies;        /* then: so many bytes that are in work for it */
+    uint8_t             early;        /* this member does not know yet who owns the key */
+    uint8_t             ours;         /* it came without a client's number and got one of this member's */
+    uint8_t             elsewhere;    /* another member was asked */
+    uint8_t             listed;       /* this member's register found it done: perhaps by another owner */
+    htc_ns              arrived, until, given; /* given: when target got it */
+    uint8_t            *bytes; /* that q points into */
+    size_t              size;
+} htc__kv_errand;
+
+/* A reply that waits for its batch. */
+typedef struct htc__kv_late_reply {
+    struct htc__kv_late_reply *next;
+    uint64_t                   batch, to;
+    uint8_t                    kind;
+    size_t                     len;
+    uint8_t                    bytes[];
+} htc__kv_late_reply;
+
+/* Who keeps a bucket, as the newest map says. */
+typedef struct htc__kv_route {
+    uint64_t epoch, image;
+    uint64_t since; /* the version of the map that first said so here */
+    uint64_t turned; /* the same of its owners and their order */
+    uint32_t n;
+    uint16_t peer[HTC_RING_OWNERS_MAX];
+} htc__kv_route;
+
+/* For monitors. */
+typedef struct htc__kv_cluster_counts {
+    uint64_t sent, sent_bytes, heard; /* messages to other members, and from them */
+    uint64_t dropped;                 /* items that did not leave: their member was away, or too much waited for it */
+    uint64_t repeated;                /* messages that had been heard, or overtaken */
+    uint64_t forwarded, passed_on;    /* requests to another owner, at first and after one that did not answer */
+    uint64_t moved, copied;           /* buckets that this member has moved, and that it has copied, being late */
+} htc__kv_cluster_counts;
+
+typedef struct htc__kv_cluster {
+    htc__kv_map             *map;         /* the newest seen; NULL: none yet */
+    uint64_t                 map_version; /* of its register; 0: it is the first, which all compute alike */
+    int                      to_mend;     /* who keeps the map should be as many as keep anything else, and members; asked in each step */
+    uint64_t                 own_kept;    /* an epoch of the map in which a majority of those that keep it has answered; 0: none known */
+    int                      own_asked;   /* they are being asked */
+    htc__kv_face             own_face;
+    htc__kv_map             *next_map;    /* newer, adopted at the end of the step */
+    uint64_t                 next_version;
+    uint64_t                 map_stored; /* the version of the copy in the cells */
+    htc_ns                   map_store_at;
+    htc__kv_route           *route; /* by bucket */
+    uint32_t                 buckets;
+    htc__kv_hold            *hold, own_hold; /* by bucket; of the map itself */
+    struct htc__kv_holding  *holding;        /* cluster_hold.c */
+    struct htc__kv_moving   *moving;         /* cluster_move.c */
+    struct htc__kv_repairing *repairing;     /* cluster_repair.c */
+    struct htc__kv_catching *catching;       /* cluster_catch.c */
+    htc__kv_cluster_counts   counts;
+    htc__kv_peer            *peers;       /* they only become more */
+    uint32_t                 count, self; /* self: which of them this member is */
+    htc__kv_map_member       description; /* of this member, for a map */
+    uint64_t                 seed, id, fingerprint;
+    uint32_t                  told;      /* that it serves */
+    uint32_t                 left;      /* told that it is no member any more */
+    uint32_t                 turned_away; /* it cannot be let in; 2: told */
+    uint32_t                 asks_nobody; /* that it knows nobody to ask is told */
+    htc_status               refused;   /* why it is not let in, as it was told last */
+    htc_ns                   refused_since, join_at; /* cluster_join.c */
+    uint64_t                 join_as_of; /* the newest number of the map that it was told, being none of it; 0: none */
+    htc_ns                   suspect_ns, request_ns;
+    uint8_t                  all_lost;             /* cluster_lost.c: a part of the log was, in this life */
+    uint8_t                  said_kind, said_back; /* cluster_log.c: of the change that was spoken of last */
+    htc__kv_register        *reg;
+    htc__table               requests; /* by tag: htc__kv_errand */
+    htc__wheel               wheel;    /* of requests */
+    htc__kv_passed_on        passed_on; /* by tag, and the member that did not answer in time */
+    htc__table               leases;   /* by id, those whose records are held here: cluster_lease.c */
+    htc__table               ends;     /* by key, those with a ttl that are held here: cluster_ttl.c */
+    htc__wheel               lease_wheel, end_wheel;
+    htc__kv_face             child_face, lease_face, end_face;
+    uint64_t                 last_tag;
+    uint64_t                 own_client, own_sequence; /* of what this life writes for itself and for clients without a number */
+    uint64_t                 clock;
+    htc__table               greeted;             /* connections of other members */
+    struct htc__kv_scanning *scans, **scans_last; /* cluster_scan.c */
+    size_t                   scan_count;
+    htc__kv_face             scan_face;
+    htc__table               shown;     /* connections that have shown a key: cluster_keys.c */
+    htc__table               graves;    /* by key, the tombstones that are held here: cluster_collect.c */
+    struct grave            *oldest_grave, *newest_grave;
+    uint32_t                 collecting; /* so many are being collected */
+    htc_ns                   collect_at; /* no others before */
+    uint64_t                 collect_in_vain; /* tombstones looked at since it was one's turn */
+    htc__kv_face             collect_face;
+    htc__kv_name             sweep_from; /* cluster_sweep.c: where its next look begins; empty: at the first */
+    uint32_t                 sweeping;   /* keys asked for */
+    htc_ns                   sweep_at;
+    htc__kv_face             sweep_face;
+
+    struct htc__kv_hosting  *hosting;  /* cluster_watch.c */
+    struct htc__kv_marking  *marking;  /* cluster_marks.c */
+    struct htc__kv_eventual *eventual; /* eventual.h; NULL: every namespace is strong */
+    int                      spaces_unknown; /* and it was said that others are not */
+
+    htc__kv_late_reply *late, **late_last;
+    size_t              late_bytes;
+    size_t              forwarded_bytes; /* of requests that other members have forwarded, and that are not answered yet */
+    uint64_t            reserving, reserve_batch; /* a number that is being made durable, in this batch; 0: none */
+    htc_ns              reserve_at;               /* a batch has failed: it is staged again then */
+    uint64_t            reserved;
+    size_t              floors;        /* buckets that have any */
+    int                 ending;        /* a fault point says so: the member ends when it has sent what it has to say */
+    htc_buf             scratch, here; /* here: what this member has said to itself, while that is read */
+} htc__kv_cluster;
+
+/* cluster.c */
+void           htc__kv_cluster_say(htc_kv_server *s, uint64_t to, uint8_t kind, htc_bytes item);
+htc__kv_peer  *htc__kv_cluster_peer(const htc__kv_cluster *c, uint64_t id); /* NULL: no member */
+/* For good; NULL: no memory. Pointers to peers end. */
+htc__kv_peer  *htc__kv_cluster_add_peer(htc_kv_server *s, uint64_t id, uint32_t number);
+void           htc__kv_cluster_say_to(htc_kv_server *s, htc__kv_peer *peer, uint8_t kind, htc_bytes item);
+/* To all that there is a connection to. */
+void           htc__kv_cluster_say_all(htc_kv_server *s, uint8_t kind, htc_bytes item);
+htc__kv_owners htc__kv_cluster_owners(const htc_kv_server *s, htc_bytes key, uint32_t *bucket);
+int            htc__kv_cluster_suspected(const htc_kv_server *s, const htc__kv_peer *peer);
+void           htc__kv_cluster_broken(htc_kv_server *s, htc_status why);
+/* So much waits for that member that more is dropped. */
+int            htc__kv_cluster_much_waits(const htc__kv_peer *peer);
+htc_status     htc__kv_cluster_post(htc_kv_server *s, uint32_t number, htc_output *out); /* s->scratch, to that connection */
+/* What the register says to owners. */
+void htc__kv_cluster_send(void *ctx, const htc__kv_owners *owners, uint32_t mask, const htc__kv_ask *ask);
+
+/* cluster_hear.c; cluster.h: htc__kv_cluster_input */
+void       htc__kv_cluster_hear_self(htc_kv_server *s);                  /* and what it says to itself about that */
+htc_status htc__kv_cluster_dial(htc_kv_server *s, htc_output *out); /* members that the map names */
+
+/* cluster_map.c: whose key speaks as it: NAME of tcp://NAME@HOST:PORT. */
+void htc__kv_cluster_name_key(htc__kv_peer *peer, const char *address);
+
+/* cluster_keys.c */
+htc_status htc__kv_cluster_key_shown(htc_kv_server *s, uint32_t number, htc_bytes opened); /* by that connection, if any */
+void       htc__kv_cluster_key_gone(htc_kv_server *s, uint32_t number);
+int        htc__kv_cluster_key_speaks_as(const htc_kv_server *s, uint32_t number, const htc__kv_peer *peer);
+/* One that is to become a member says where it answers: by its own key's name, not by another one's. */
+int        htc__kv_cluster_key_answers_at(const htc_kv_server *s, uint32_t number, const htc__kv_map_member *member);
+
+/* cluster.c */
+uint32_t   htc__kv_cluster_copies(const htc_kv_server_options *o);
+/* cluster_map.c */
+htc_bytes  htc__kv_map_key(void); /* of the register that holds the map */
+uint32_t   htc__kv_cluster_bucket(const htc__kv_cluster *c, htc_bytes key); /* HTC__KV_OWN_BUCKET: of the map */
+int        htc__kv_route_has(const htc__kv_cluster *c, uint32_t bucket, uint64_t id);
+uint64_t   htc__kv_bucket_epoch(const htc__kv_cluster *c, uint32_t bucket);
+htc_status htc__kv_cluster_map_first(htc_kv_server *s); /* from the options; HTC_EINVAL, HTC_ENOMEM */
+htc_status htc__kv_cluster_map_load(htc_kv_server *s);
+void       htc__kv_cluster_map_free(htc_kv_server *s);
+/* It is known to be final. Takes the map. */
+void htc__kv_cluster_map_offer(htc_kv_server *s, htc__kv_map *map, uint64_t version);
+void htc__kv_cluster_map_offer_bytes(htc_kv_server *s, htc_bytes bytes, uint64_t version);
+/* Stages a copy. */
+htc_status htc__kv_cluster_map_keep(htc_kv_server *s, htc_bytes bytes, uint64_t version);
+void htc__kv_cluster_map_tick(htc_kv_server *s); /* adopts what was offered */
+/* Say to that member which map there is here; ask it for its own; send it the map. */
+void htc__kv_cluster_say_have(htc_kv_server *s, uint64_t to);
+void htc__kv_cluster_say_want(htc_kv_server *s, uint64_t to);
+void htc__kv_cluster_say_map(htc_kv_server *s, uint64_t to); /* 0: to all */
+void htc__kv_cluster_on_have(htc_kv_server *s, uint64_t from, htc_bytes item);
+void htc__kv_cluster_on_want(htc_kv_server *s, uint64_t from, htc_bytes item);
+void htc__kv_cluster_on_map(htc_kv_server *s, htc_bytes item);
+/* It was a member, and the newest map does not name it. */
+int htc__kv_cluster_has_left(const htc__kv_cluster *c);
+/* The epoch of a bucket that another member has named: who is behind is told. 1: both know the same. */
+int    htc__kv_cluster_epoch_is(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t epoch);
+htc_ns htc__kv_cluster_map_deadline(const htc_kv_server *s);
+
+/* cluster_hold.c; cluster_late.c: htc__kv_cluster_on_copied */
+htc_status htc__kv_cluster_holds_load(htc_kv_server *s);
+void       htc__kv_cluster_holds_free(htc_kv_server *s);
+htc_status htc__kv_cluster_holds_make(htc_kv_server *s); /* room for all buckets */
+void       htc__kv_cluster_learn(htc_kv_server *s, uint32_t bucket); /* its route has changed */
+int        htc__kv_cluster_serves(htc_kv_server *s, uint32_t bucket, uint64_t epoch);
+int        htc__kv_holds_sealed(const htc_kv_server *s); /* a bucket is, or was, for a change of members */
+size_t     htc__kv_cluster_page(const htc_kv_server *s, size_t most); /* bytes of a bucket at once, at most so many */
+void       htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, int copy);
+void       htc__kv_cluster_on_install(htc_kv_server *s, uint64_t from, htc_bytes item);
+void       htc__kv_cluster_on_copied(htc_kv_server *s, uint64_t from, htc_bytes item);
+void       htc__kv_cluster_holds_tick(htc_kv_server *s);
+htc_ns     htc__kv_cluster_holds_deadline(const htc_kv_server *s);
+/* What a batch that failed had changed is read again. */
+void       htc__kv_cluster_holds_undone(htc_kv_server *s);
+htc_status htc__kv_cluster_stage_first(htc_kv_server *s); /* which buckets it has held from the beginning */
+
+/* cluster_move.c */
+htc_status htc__kv_cluster_moving_make(htc_kv_server *s);
+void       htc__kv_cluster_moving_load(htc_kv_server *s);
+void       htc__kv_cluster_moving_read(htc_kv_server *s); /* the map is to be read, by a majority, before anything else is done */
+void       htc__kv_cluster_moving_free(htc_kv_server *s);
+void       htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item);
+void       htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item);
+/* as_of: what its AS_OF says, or HTC__KV_UNSAID. */
+void       htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item, uint64_t as_of);
+/* A mover is at work, and that member is it. */
+void       htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t number);
+uint64_t   htc__kv_cluster_driver(const htc_kv_server *s); /* who moves buckets; 0: this member has not heard */
+void       htc__kv_cluster_moving_adopted(htc_kv_server *s);                /* the map is another one */
+void       htc__kv_cluster_moving_tick(htc_kv_server *s);
+htc_ns     htc__kv_cluster_moving_deadline(const htc_kv_server *s);
+
+/* What a member is told to change. */
+typedef struct htc__kv_wish {
+    uint8_t            kind; /* htc__kv_change_kind; STAY: nothing */
+    uint64_t           id;   /* LEAVE, REPLACE, REWEIGHT: of whom */
+    htc__kv_map_member member; /* JOIN, REPLACE; REWEIGHT: only the weight */
+} htc__kv_wish;
+/* cluster_wish.c */
+const char *htc__kv_wish_reason(const htc__kv_wish *wish, htc_status status); /* why it cannot be, in words */
+int         htc__kv_wish_any_time(const htc__kv_wish *wish);                  /* whatever is under way */
+int         htc__kv_wish_under_way(const htc__kv_map *map, const htc__kv_wish *wish); /* it is what is under way */
+int         htc__kv_wish_same(const htc__kv_wish *a, const htc__kv_wish *b);
+htc_status  htc__kv_wish_begin(htc__kv_map *map, const htc__kv_wish *wish); /* as of the map's steps */
+/* HTC_OK: it will be begun, and driven to its end; HTC_EBUSY: another one is waiting here; HTC_EUNSUPPORTED. */
+htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish);
+/* A client's (HTC_KV_CHANGE): 1: *result says why it cannot be; 0: the face is answered when it has begun. */
+int        htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn, uint64_t slot,
+                                  htc_kv_result *result);
+/* Why whoever has asked to be let in is not yet: HTC_OK: it will be now; HTC_AGAIN: it is to ask as of the map that is now. */
+htc_status htc__kv_cluster_join_waits(const htc_kv_server *s);
+
+/* cluster_join.c */
+void       htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item);
+void       htc__kv_cluster_on_as_of(htc_kv_server *s, htc_bytes item);
+htc_status htc__kv_cluster_join_refused(const htc_kv_server *s); /* why this one is not, as it was told last */
+void       htc__kv_join_tick(htc_kv_server *s);
+htc_ns     htc__kv_join_deadline(const htc_kv_server *s);
+htc_status htc__kv_join_tell(htc_kv_server *s, htc_output *out); /* whoever runs it, once, that it cannot be let in */
+
+/* cluster_report.c: the value of an answer to HTC_KV_MEMBERS, in c->scratch. HTC_ENOMEM, HTC_EFULL. */
+htc_status htc__kv_cluster_report(htc_kv_server *s, int buckets, htc_bytes *value);
+
+/* cluster_ask.c */
+void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item);
+void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item);
+void htc__kv_cluster_requests_due(htc_kv_server *s);
+void htc__kv_cluster_requests_free(htc_kv_server *s);
+/* What the register says of a request. */
+void htc__kv_cluster_done(void *ctx, uint64_t tag, const htc__kv_outcome *outcome);
+void htc__kv_cluster_hand_over(void *ctx, uint64_t tag, uint64_t to, int tried);
+
+/* One of this member's own, answered to that face; here: to this member's register, else to the owner that is to propose.
+ * NULL: no memory, and the machine is broken. */
+htc__kv_errand *htc__kv_errand_own(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn,
+                                   uint64_t slot, htc_ns until);
+void            htc__kv_errand_route(htc_kv_server *s, htc__kv_errand *r);
+/* To this member's register, as that request. */
+void htc__kv_errand_propose(htc_kv_server *s, htc__kv_errand *r, const htc_kv_request *q);
+void htc__kv_errand_give(htc_kv_server *s, htc__kv_errand *r, uint64_t to); /* another owner is to have it */
+void htc__kv_errand_tell(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forwarded *answer);
+
+/* cluster_log.c: once a step. */
+void htc__kv_cluster_log_tick(htc_kv_server *s);
+
+/* cluster_catch.c */
+typedef struct htc__kv_catch_counts {
+    uint64_t compared;     /* keys, with the same key of another owner */
+    uint64_t given, taken; /* records sent to who catches up; accepted, being it */
+    uint64_t rounds;       /* members that were gone through */
+    uint64_t left;         /* that are yet to be */
+} htc__kv_catch_counts;
+htc_status htc__kv_catch_make(htc_kv_server *s);
+void       htc__kv_catch_free(htc_kv_server *s);
+void       htc__kv_catch_hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item);
+void       htc__kv_catch_tick(htc_kv_server *s);
+htc_ns     htc__kv_catch_deadline(const htc_kv_server *s);
+void       htc__kv_catch_counted(const htc_kv_server *s, htc__kv_catch_counts *counts);
+
+/* cluster_lost.c */
+int  htc__kv_lost_frames(const htc_kv_server *s); /* nothing that this member remembers is sure to be the newest: log.h */
+void htc__kv_lost_all(htc_kv_server *s);
+void htc__kv_lost_found(htc_kv_server *s, uint32_t bucket); /* what is remembered of it is damaged: hold.h */
+/* The map was read. 0: there is no room to store what follows: once more. */
+int  htc__kv_lost_known(htc_kv_server *s, const htc_kv_result *read);
+int  htc__kv_lost_may_be_renewed(const htc_kv_server *s, uint32_t bucket);
+/* That bucket is sealed here, durably, and what there was cannot be shown. */
+void htc__kv_lost_say(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *seal);
+
+/* cluster_repair.c */
+typedef struct htc__kv_repair_counts {
+    uint64_t damaged;           /* buckets of which this member has damaged records now */
+    uint64_t renewed, given_up; /* that were, and are whole again; renewals that this member has given up */
+} htc__kv_repair_counts;
+htc_status htc__kv_repair_make(htc_kv_server *s); /* room for all buckets */
+void       htc__kv_repair_free(htc_kv_server *s);
+void       htc__kv_repair_found(htc_kv_server *s, htc_bytes key); /* this member's record of that key cannot be read */
+void       htc__kv_repair_bucket(htc_kv_server *s, uint32_t bucket); /* as if a record of it could not be */
+int        htc__kv_repair_may_say(htc_kv_server *s); /* one line more of it: so many in a life */
+/* Nothing of that bucket is as it was; renewed: by what others had of it. */
+void       htc__kv_repair_whole(htc_kv_server *s, uint32_t bucket, int renewed);
+/* This member has given up a renewal. HTC_ECORRUPT: too many owners have lost the same key; HTC_EFULL: it is too large; HTC_ETIMEDOUT. */
+void        htc__kv_repair_given_up(htc_kv_server *s, htc_status why);
+const char *htc__kv_repair_why(htc_status why); /* in words */
+htc_ns     htc__kv_repair_at(const htc_kv_server *s); /* when the next renewal is to begin */
+/* In this copy of the map. HTC_ENOTFOUND: there is nothing that can be renewed now; else as of the map's steps. */
+htc_status htc__kv_repair_begin(htc_kv_server *s, htc__kv_map *map);
+void       htc__kv_repair_tick(htc_kv_server *s);
+htc_ns     htc__kv_repair_deadline(const htc_kv_server *s);
+void       htc__kv_repair_counted(const htc_kv_server *s, htc__kv_repair_counts *counts);
+
+/* cluster_lease.c */
+typedef struct htc__kv_lease_record {
+    uint64_t keeper, client, sequence; /* who counts its time; who asked for it */
+} htc__kv_lease_record;
+typedef struct htc__kv_lease_key {
+    uint8_t bytes[16];
+} htc__kv_lease_key;
+int        htc__kv_own_key(htc_bytes key);
+htc_bytes  htc__kv_lease_key_of(htc__kv_lease_key *key, uint64_t id); /* lends key */
+int        htc__kv_is_lease_key(htc_bytes key, uint64_t *id);
+void       htc__kv_lease_record_write(htc_buf *b, const htc__kv_lease_record *record);
+htc_status htc__kv_lease_record_read(htc_bytes bytes, htc__kv_lease_record *record); /* HTC_EPROTO */
+/* This owner holds this of a lease's record now. */
+void htc__kv_cluster_lease_held(htc_kv_server *s, uint64_t id, const htc__kv_cell *cell, int loading);
+/* This member has read the record: it may be its keeper, and not know it. */
+void htc__kv_cluster_lease_read(htc_kv_server *s, uint64_t id, const htc_kv_result *read);
+/* A new term is final, and this member has written it: it was not found done before. */
+void       htc__kv_cluster_lease_begins(htc_kv_server *s, uint64_t id, uint64_t term);
+void       htc__kv_cluster_lease_answer(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forwarded *a);
+htc_status htc__kv_cluster_leases_load(htc_kv_server *s);
+void       htc__kv_cluster_leases_tick(htc_kv_server *s);
+
+/* cluster_ttl.c */
+/* This owner holds a key with this ttl (0: none, or no key) of this term now; it had one before. Stages what finds it again. */
+htc_status htc__kv_cluster_end_held(htc_kv_server *s, htc_bytes key, htc_ns ttl, uint64_t term, int had);
+htc_ns     htc__kv_cluster_end_left(const htc_kv_server *s, htc_bytes key, htc_ns ttl);
+htc_status htc__kv_cluster_ends_load(htc_kv_server *s);
+void       htc__kv_cluster_ends_tick(htc_kv_server *s);
+
+/* cluster_collect.c */
+/* This owner held a tombstone of the key (had), and holds one now (has). Stages what finds it again. */
+htc_status htc__kv_cluster_grave(htc_kv_server *s, htc_bytes key, int had, int has);
+htc_status htc__kv_cluster_graves_load(htc_kv_server *s);
+void       htc__kv_cluster_collect_tick(htc_kv_server *s);
+htc_ns     htc__kv_cluster_collect_deadline(const htc_kv_server *s);
+
+/* cluster_sweep.c */
+/* This owner held the key bound to lease had (0: to none), and holds it bound to has now. Stages what finds it again. */
+htc_status htc__kv_cluster_bound(htc_kv_server *s, htc_bytes key, uint64_t had, uint64_t has);
+htc_status htc__kv_cluster_sweep_tick(htc_kv_server *s);
+htc_ns     htc__kv_cluster_sweep_deadline(const htc_kv_server *s);
+
+/* cluster_scan.c */
+int    htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *request, const htc__kv_face *face, uint64_t conn,
+                            uint64_t slot, htc_kv_result *result);
+void   htc__kv_cluster_on_list(htc_kv_server *s, uint64_t from, htc_bytes item);
+void   htc__kv_cluster_on_listed(htc_kv_server *s, uint64_t from, htc_bytes item);
+void   htc__kv_cluster_scans_go_on(htc_kv_server *s);
+void   htc__kv_cluster_scans_hurry(htc_kv_server *s, const htc__kv_face *face); /* its lists can be asked for now */
+htc_ns htc__kv_cluster_scans_deadline(const htc_kv_server *s);
+void   htc__kv_cluster_scans_free(htc_kv_server *s);
+const struct htc__kv_scanning *htc__kv_cluster_scan_next(const struct htc__kv_scanning *x); /* NULL: the last */
+
+/* cluster_store.c */
+/* This owner holds that cell of the key from now on (NULL: none), with all that hangs on it. There is room for it. */
+htc_status htc__kv_cluster_put(htc_kv_server *s, htc_bytes key, const htc__kv_cell *cell);
+htc_status htc__kv_cluster_floors_put(htc_kv_server *s, uint32_t bucket, const htc__kv_floors *floors);
+htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__kv_floors *floors);
+/* What stands in c->scratch, to that member: now, or when what this step has looked at is stored (s->touched). */
+void htc__kv_cluster_reply(htc_kv_server *s, uint64_t to, uint8_t kind);
+void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item);
+/* An accept that is answered to nobody. 1: it was taken; 0: refused, or there is no room. */
+int  htc__kv_cluster_accept_late(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask);
+void htc__kv_cluster_late_stored(htc_kv_server *s);
+void htc__kv_cluster_late_free(htc_kv_server *s);
+void htc__kv_cluster_reserve(void *ctx, uint64_t counter);
+void htc__kv_cluster_reserve_again(htc_kv_server *s);
+
+#endif
