@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "roles/calls.h"
+#include "roles/runtime/calls.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

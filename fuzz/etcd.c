@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "kvs/wire/kv_wire.h"
-#include "net/stores/etcd.h"
+#include "net/remote/etcd.h"
 
 static const char *const prefix = "p/";
 

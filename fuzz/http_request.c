@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/http_request.h"
+#include "net/loop/http_request.h"
 
 static void must(int ok)
 {

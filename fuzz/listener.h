@@ -4,7 +4,7 @@
 #define HTC_FUZZ_LISTENER_H
 
 #include "check.h"
-#include "net/host_private.h"
+#include "net/loop/host_private.h"
 
 typedef struct listener {
     htc_host *host;

@@ -10,8 +10,8 @@
 
 #include "htcsched/keys.h"
 #include "listener.h"
-#include "net/files.h"
-#include "net/secure.h"
+#include "net/files/files.h"
+#include "net/loop/secure.h"
 
 /* Made once: key pairs and files. */
 static char          key_path[64], ring_path[64];

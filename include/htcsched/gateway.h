@@ -3,8 +3,8 @@
  * @brief The gateway: accounts, jobs, one queue for each user, fair shares, agents and results.
  *
  * A state machine (htcsched/machine.h) that keeps all that matters in the store: a gateway that is killed and started
- * again goes on where it was. Users talk to it in JSON (doc/api.md), agents in lib/roles/agent_wire.h, its host carries
- * out lib/roles/calls.h.
+ * again goes on where it was. Users talk to it in JSON (doc/api.md), agents in lib/roles/runtime/agent_wire.h, its host carries
+ * out lib/roles/runtime/calls.h.
  *
  * Threads: owner.   Allocation: through env.
  */

@@ -38,7 +38,7 @@
     X(UPLOAD, 202)        /* str user, str token, 32 B hash, u64 size, u64 offset, bytes -> USER_ANSWER */             \
     X(DOWNLOAD, 203)      /* str user, str token, u64 job, u64 task, u32 attempt (0: the committed one, else the newest), str name, u64 offset, u32 len */ \
     X(FILE_BYTES, 204)    /* u64 offset, u64 size of the file, u32 attempt, bytes: answer to DOWNLOAD */               \
-    /* agents: lib/roles/agent_wire.h says their payloads */                                                           \
+    /* agents: lib/roles/runtime/agent_wire.h says their payloads */                                                           \
     X(AGENT_HELLO, 300)                                                                                                \
     X(AGENT_WELCOME, 301)                                                                                              \
     X(HEARTBEAT, 302)                                                                                                  \

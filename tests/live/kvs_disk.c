@@ -15,7 +15,7 @@
 #include "htcsched/kv_store.h"
 #include "kvs/storage/batch.h"
 #include "kvs_local.h"
-#include "net/store/lmdb.h"
+#include "net/storage/lmdb.h"
 
 #define COUNTERS 8
 

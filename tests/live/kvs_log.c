@@ -11,7 +11,7 @@
 
 #include "htcsched/disk_host.h"
 #include "kvs/storage/log.h"
-#include "net/store/log_check.h"
+#include "net/storage/log_check.h"
 
 enum { COUNTERS = 16 };
 

@@ -43,8 +43,8 @@ done
 # Keys of htc.ini, with their defaults.
 ini=$(plain doc/man/htc.ini.5)
 fixed=" data.output " # it allows one value so far
-keys=$(grep -oE '^    \{ "[a-z]+\.[a-z_]+", [A-Z_]+, "[^"]*"' lib/net/config.c | sed -E 's/.*\{ "([^"]+)", [A-Z_]+, "([^"]*)"/\1 \2/')
-[ "$(wc -l <<< "$keys")" -ge 30 ] || fail "the keys of lib/net/config.c were not found"
+keys=$(grep -oE '^    \{ "[a-z]+\.[a-z_]+", [A-Z_]+, "[^"]*"' lib/net/config/config.c | sed -E 's/.*\{ "([^"]+)", [A-Z_]+, "([^"]*)"/\1 \2/')
+[ "$(wc -l <<< "$keys")" -ge 30 ] || fail "the keys of lib/net/config/config.c were not found"
 while read -r key default; do
     entry=$(awk -v key=".B $key" '$0 == key { inside = 1; next } /^\.(TP|S[HS])/ { inside = 0 } inside' <<< "$ini" | tr '\n' ' ')
     [ -n "$entry" ] || { wrong "htc.ini.5 does not know $key"; continue; }

@@ -10,7 +10,7 @@
 #include "htcsched/client.h"
 #include "htcsched/work.h"
 #include "race.h"
-#include "roles/calls.h"
+#include "roles/runtime/calls.h"
 
 enum { TASKS = 60, AT_ONCE = 6 };
 

@@ -5,8 +5,8 @@
 #include "htcsched/client.h"
 #include "htcsched/gateway_host.h"
 #include "race.h"
-#include "roles/apart.h"
-#include "roles/calls.h"
+#include "roles/runtime/apart.h"
+#include "roles/runtime/calls.h"
 
 enum { HASHES = 4, VERIFICATIONS = 20, UPLOADS = 40, SAME = 8, READS = 40, AGENTS = 4, TASKS = 20 };
 

@@ -4,7 +4,7 @@
 
 #include "core/wire.h"
 #include "htcsched/client.h"
-#include "net/host_private.h"
+#include "net/loop/host_private.h"
 #include "race.h"
 
 enum {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "htcsched/host.h"
-#include "net/files.h"
+#include "net/files/files.h"
 
 #define RACE_DIR 128
 

@@ -20,10 +20,10 @@
 #include "htcsched/agent_host.h"
 #include "htcsched/client.h"
 #include "htcsched/work.h"
-#include "net/exec_private.h"
-#include "net/files.h"
-#include "net/proc.h"
-#include "roles/calls.h"
+#include "net/exec/exec_private.h"
+#include "net/files/files.h"
+#include "net/files/proc.h"
+#include "roles/runtime/calls.h"
 
 enum { RUN = 77, TAG = 5 };
 

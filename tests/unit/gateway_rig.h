@@ -12,8 +12,8 @@
 #include "core/wire.h"
 #include "htcsched/gateway.h"
 #include "htcsched/kv_server.h"
-#include "roles/agent_wire.h"
-#include "roles/calls.h"
+#include "roles/runtime/agent_wire.h"
+#include "roles/runtime/calls.h"
 
 #define RIG_STORE 1u /* the gateway's number of the store; the store knows the gateway by the same */
 #define RIG_UID 1000u

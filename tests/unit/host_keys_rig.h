@@ -19,7 +19,7 @@
 #include "htcsched/channel.h"
 #include "htcsched/host_keys.h"
 #include "htcsched/keys.h"
-#include "roles/calls.h"
+#include "roles/runtime/calls.h"
 
 enum { CALL_LOAD = 1000, TYPE_ECHO = 400 };
 

@@ -1,6 +1,6 @@
 /* Several people and one gateway: who is the operator, and what others may do. */
 #include "gateway_hand.h"
-#include "roles/apart.h"
+#include "roles/runtime/apart.h"
 
 #define OPERATOR_TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 

@@ -1,7 +1,7 @@
 /* Who may come in while places are few. */
 #include "expect.h"
 
-#include "net/admit.h"
+#include "net/loop/admit.h"
 
 Test(admit, strangers_never_fill_the_places_of_the_owner_and_the_agents)
 {

@@ -7,7 +7,7 @@
 #include "core/util.h"
 #include "htcsched/agent.h"
 #include "htcsched/work.h"
-#include "roles/calls.h"
+#include "roles/runtime/calls.h"
 
 #define GATEWAY 5
 #define MS      HTC_MS

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/util.h"
-#include "roles/calls.h"
+#include "roles/runtime/calls.h"
 
 static htc_buf b;
 

@@ -10,8 +10,8 @@
 
 #include "htcsched/config.h"
 #include "htcsched/state.h"
-#include "net/files.h"
-#include "net/proc.h"
+#include "net/files/files.h"
+#include "net/files/proc.h"
 
 static htc_config *parse(const char *text)
 {

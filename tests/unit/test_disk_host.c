@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "htcsched/disk_host.h"
-#include "net/store/direct.h"
-#include "net/store/disk_private.h"
-#include "net/store/patience.h"
+#include "net/storage/direct.h"
+#include "net/storage/disk_private.h"
+#include "net/storage/patience.h"
 #include "property.h"
 
 #define LENGTH 8192

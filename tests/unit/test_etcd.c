@@ -5,7 +5,7 @@
 #include "core/fault.h"
 #include "etcd_fake.h"
 #include "htcsched/host.h"
-#include "net/stores/etcd.h"
+#include "net/remote/etcd.h"
 #include "property.h"
 
 /* ---- requests ---- */

@@ -2,7 +2,7 @@
  * come in and go out as they should. The machine here does what an agent does for one task: stage in, run, signal when
  * told to, stage out, clean. Each test is a process of its own (Criterion), so no other children get in the way. */
 #include "exec_drive.h"
-#include "net/exec_confine.h"
+#include "net/exec/exec_confine.h"
 
 #include <sched.h>
 

@@ -1,7 +1,7 @@
 /* What the executor makes of a task's outputs: what is stored, what is not and why, and that nothing which the task does to
  * its directories leads to a file of somebody else. */
 #include "exec_drive.h"
-#include "net/manifest.h"
+#include "net/files/manifest.h"
 
 Test(exec_outputs, outputs_are_collected_and_links_are_not_followed)
 {

@@ -15,9 +15,9 @@
 #include "core/util.h"
 #include "htcsched/client.h"
 #include "htcsched/gateway_host.h"
-#include "net/files.h"
-#include "roles/apart.h"
-#include "roles/calls.h"
+#include "net/files/files.h"
+#include "roles/runtime/apart.h"
+#include "roles/runtime/calls.h"
 
 #define CALLS_MAX 128
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 
-#include "net/secure.h"
+#include "net/loop/secure.h"
 
 static void open_rig(rig *r, caller *friend, htc_host_keys_options *o)
 {

@@ -18,8 +18,8 @@
 
 #include "core/wire.h"
 #include "htcsched/client.h"
-#include "net/host_private.h"
-#include "roles/calls.h"
+#include "net/loop/host_private.h"
+#include "roles/runtime/calls.h"
 
 enum { CALL_QUICK = 1000, CALL_WORK, CALL_REFUSED };
 

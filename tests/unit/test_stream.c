@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/wire.h"
-#include "net/host_private.h"
+#include "net/loop/host_private.h"
 
 #define REFUSAL "-ERR full\r\n"
 

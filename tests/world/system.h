@@ -18,7 +18,7 @@
 #include "htcsched/gateway.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/sim.h"
-#include "roles/calls.h"
+#include "roles/runtime/calls.h"
 
 #define SYS_SITES_MAX    4
 #define SYS_UID          1000 /* whose processes they all are */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "roles/apart.h"
+#include "roles/runtime/apart.h"
 #include "system.h"
 
 static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)

@@ -28,9 +28,9 @@
 #include "htcsched/gateway.h"
 #include "htcsched/kv.h"
 #include "htcsched/work.h"
-#include "roles/agent_wire.h"
-#include "roles/apart.h"
-#include "roles/calls.h"
+#include "roles/runtime/agent_wire.h"
+#include "roles/runtime/apart.h"
+#include "roles/runtime/calls.h"
 #include "roles/gateway/health.h"
 #include "roles/gateway/memory.h"
 

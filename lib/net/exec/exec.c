@@ -1,0 +1,502 @@
+/* The agent's host: its calls, and the table of runs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "net/exec/exec_private.h"
+#include "net/files/files.h"
+
+/* --- runs --- */
+
+static htc__run *run_numbered(const htc_agent_host *a, uint64_t number)
+{
+    for (htc__run *r = a->runs; r; r = r->next)
+        if (r->run == number)
+            return r;
+    return NULL;
+}
+
+const char *htc__run_no_paths(const htc__run *r)
+{
+    return r->agent->confine ? "the tasks of a user without a uid here work on uploads and in their own directory alone" : NULL;
+}
+
+int htc__run_open_work(const htc__run *r)
+{
+    return r->work[0] == '/' && r->task->directory && r->task->directory[0] == '/'
+               ? open(r->work, O_PATH | O_DIRECTORY | O_CLOEXEC)
+               : htc__open_below(r->dir_fd, r->work_below, O_PATH | O_DIRECTORY, 0, 0);
+}
+
+int htc__run_open_out(const htc__run *r)
+{
+    return htc__open_below(r->dir_fd, "out", O_RDONLY | O_DIRECTORY, 0, 0);
+}
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+void htc__run_free(htc__run *r)
+{
+    if (r->task)
+        htc_task_destroy(r->task);
+    if (r->work != r->scratch)
+        free(r->work);
+    close_if_open(r->dir_fd);
+    close_if_open(r->streams[0]);
+    close_if_open(r->streams[1]);
+    free(r->place);
+    free(r->work_below);
+    free(r->dir);
+    free(r->scratch);
+    free(r->out);
+    free(r->scratch_entry);
+    free(r);
+}
+
+static void unlink_run(htc__run *r)
+{
+    htc__run **p = &r->agent->runs;
+    while (*p != r)
+        p = &(*p)->next;
+    *p = r->next;
+}
+
+static htc__run *run_new(htc_agent_host *a, uint64_t number, const htc_attempt *attempt, htc_task *task)
+{
+    htc__run *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->agent = a;
+    r->run = number;
+    r->attempt = *attempt;
+    r->pidfd = r->dir_fd = r->streams[0] = r->streams[1] = -1;
+    const char *below = task->directory && task->directory[0] != '/' ? task->directory : "";
+    int bad = asprintf(&r->place, "scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32, attempt->job, attempt->task, attempt->attempt) < 0;
+    bad = bad || asprintf(&r->dir, "%s/%s", a->slot_dir, r->place) < 0 ||
+          asprintf(&r->work_below, "work%s%s", *below ? "/" : "", below) < 0;
+    bad = bad || asprintf(&r->scratch, "%s/work", r->dir) < 0 || asprintf(&r->out, "%s/out", r->dir) < 0 ||
+          asprintf(&r->scratch_entry, "HTC_SCRATCH=%s", r->scratch) < 0;
+    if (!bad && task->directory)
+        bad = task->directory[0] == '/' ? !(r->work = strdup(task->directory))
+                                        : asprintf(&r->work, "%s/%s", r->scratch, task->directory) < 0;
+    else
+        r->work = r->scratch;
+    if (bad) {
+        htc__run_free(r);
+        return NULL;
+    }
+    r->task = task;
+    r->next = a->runs;
+    a->runs = r;
+    return r;
+}
+
+/* --- work on the threads --- */
+
+typedef struct job {
+    htc_agent_host *agent;
+    htc__run       *run;
+    htc_attempt     attempt;
+    char           *place;
+    char           *directory;
+    char          **delete_names; /* DeleteOnTermination in directory, which is not ours */
+    int             drop;
+    void (*work)(void *);
+    void (*done)(void *);
+} job;
+
+static void do_job(void *arg)
+{
+    job *j = arg;
+    j->work(j->run);
+}
+
+static void job_done(void *arg)
+{
+    job *j = arg;
+    j->agent->in_work--;
+    j->done(j->run);
+    free(j);
+}
+
+htc_status htc__exec_work(htc__run *r, void (*work)(void *), void (*done)(void *))
+{
+    job *j = calloc(1, sizeof *j);
+    if (!j)
+        return HTC_ENOMEM;
+    *j = (job){ .agent = r->agent, .run = r, .work = work, .done = done };
+    htc_status status = htc_host_work(r->agent->host, do_job, job_done, j);
+    if (status != HTC_OK)
+        free(j);
+    else
+        r->agent->in_work++;
+    return status;
+}
+
+static void do_clean(void *arg)
+{
+    job *j = arg;
+    int  dir = j->delete_names ? open(j->directory, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    for (size_t i = 0; dir >= 0 && j->delete_names[i]; i++)
+        htc__unlink_below(dir, j->delete_names[i]);
+    close_if_open(dir);
+    htc__remove_below(j->agent->slot_fd, j->place);
+    if (j->drop)
+        htc__drop_outputs(j->agent->data_dir, &j->attempt);
+}
+
+static void clean_done(void *arg)
+{
+    job *j = arg;
+    j->agent->in_work--;
+    htc__strings_free(j->delete_names);
+    free(j->place);
+    free(j->directory);
+    free(j);
+}
+
+/* What is to be deleted in the task's own directory; the scratch directory goes as a whole anyway. */
+static char **names_to_delete(const htc__run *r)
+{
+    const htc_task *t = r->task;
+    char          **list = t->directory && t->directory[0] == '/'
+                               ? calloc(t->n_in + t->n_out + 1, sizeof *list)
+                               : NULL;
+    size_t          n = 0;
+    for (size_t i = 0; list && i < t->n_in + t->n_out; i++) {
+        const htc_stage *s = i < t->n_in ? &t->in[i] : &t->out[i - t->n_in];
+        if ((s->flags & HTC_STAGE_DELETE) && htc__name_stays(s->name) && (list[n] = strdup(s->name)))
+            n++;
+    }
+    return list;
+}
+
+static void start_cleaning(htc__run *r, int drop)
+{
+    htc_agent_host *a = r->agent;
+    job            *j = calloc(1, sizeof *j);
+    unlink_run(r);
+    if (j) {
+        *j = (job){ .agent = a, .attempt = r->attempt, .place = r->place, .drop = drop };
+        j->delete_names = names_to_delete(r);
+        if (j->delete_names && !(j->directory = strdup(r->work))) {
+            htc__strings_free(j->delete_names);
+            j->delete_names = NULL;
+        }
+        r->place = NULL;
+        a->in_work++;
+        if (htc_host_work(a->host, do_clean, clean_done, j) != HTC_OK) {
+            do_clean(j);
+            clean_done(j);
+        }
+    }
+    htc__run_free(r);
+}
+
+void htc__exec_settle(htc__run *r)
+{
+    if (r->clean_wanted && r->phase == RUN_READY)
+        start_cleaning(r, r->drop_wanted);
+}
+
+void htc__exec_answer(htc__run *r, uint32_t op, uint64_t tag, htc_status status, const char *text)
+{
+    htc_host_answer(r->agent->host, op, tag, status, htc_bytes_of(status == HTC_OK ? NULL : text));
+}
+
+/* --- the calls --- */
+
+static void staged_in(void *arg)
+{
+    htc__run *r = arg;
+    r->phase = RUN_READY;
+    htc__exec_answer(r, HTC_CALL_STAGE_IN, r->tag, r->status, r->text);
+    htc__exec_settle(r);
+}
+
+static htc_status stage_in(htc_agent_host *a, uint64_t tag, htc_reader *body)
+{
+    htc_attempt attempt;
+    char        user[64];
+    htc_task   *task = NULL;
+    uint64_t    number = htc_get_u64(body);
+    htc_read_attempt(body, &attempt);
+    htc_get_str(body, user, sizeof user);
+    uint64_t  count = htc_get_u64(body);
+    uint32_t  compat = htc_get_u32(body);
+    htc_bytes bytes = htc_get_bytes(body);
+    if (htc_reader_done(body) != HTC_OK || run_numbered(a, number))
+        return HTC_EPROTO;
+    htc_status status = htc_task_from_bytes(NULL, bytes, &task);
+    if (status != HTC_OK)
+        return status;
+    htc__run *r = run_new(a, number, &attempt, task);
+    if (!r) {
+        htc_task_destroy(task);
+        return HTC_ENOMEM;
+    }
+    memcpy(r->user, user, sizeof user);
+    r->count = count;
+    r->compat = compat;
+    r->tag = tag;
+    r->phase = RUN_STAGING_IN;
+    status = htc__exec_work(r, htc__stage_in, staged_in);
+    if (status != HTC_OK) {
+        unlink_run(r);
+        htc__run_free(r);
+    }
+    return status;
+}
+
+static void staged_out(void *arg)
+{
+    htc__run *r = arg;
+    htc_buf   body;
+    r->phase = RUN_READY;
+    if (r->status == HTC_OK) {
+        htc_buf_init(&body, r->agent->env, 0);
+        htc_stored_write(&body, &r->stored);
+        htc_host_answer(r->agent->host, HTC_CALL_STAGE_OUT, r->tag, body.status, htc_buf_bytes(&body));
+        htc_buf_free(&body);
+    } else {
+        htc__exec_answer(r, HTC_CALL_STAGE_OUT, r->tag, r->status, r->text);
+    }
+    htc__exec_settle(r);
+}
+
+static htc_status stage_out(htc__run *r, uint64_t tag)
+{
+    if (r->phase != RUN_READY || r->clean_wanted)
+        return HTC_EBUSY;
+    r->tag = tag;
+    r->phase = RUN_STAGING_OUT;
+    htc_status status = htc__exec_work(r, htc__stage_out, staged_out);
+    if (status != HTC_OK)
+        r->phase = RUN_READY;
+    return status;
+}
+
+static void send_signal(htc__run *r, uint32_t signal, htc_status why)
+{
+    if (r->phase != RUN_RUNNING)
+        return;
+    if (r->why == HTC_OK) {
+        r->why = why;
+        snprintf(r->why_text, sizeof r->why_text, "%s", htc_strerror(why));
+        if (why == HTC_EWALLTIME && r->task->limits.wall)
+            snprintf(r->why_text, sizeof r->why_text, "ran longer than its limit of %.3g s",
+                     (double)r->task->limits.wall / (double)HTC_SECOND);
+    }
+    htc__run_signal(r, (int)signal);
+}
+
+static void clean(htc__run *r, int drop)
+{
+    r->clean_wanted = 1;
+    r->drop_wanted |= drop;
+    if (r->phase == RUN_RUNNING)
+        send_signal(r, SIGKILL, HTC_EKILLED);
+    htc__exec_settle(r);
+}
+
+static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes bytes)
+{
+    htc_agent_host *a = ctx;
+    htc_reader      body = htc_reader_of(bytes);
+    (void)host;
+    if (op == HTC_CALL_STAGE_IN)
+        return stage_in(a, tag, &body);
+    uint64_t   number = htc_get_u64(&body);
+    uint32_t   signal = op == HTC_CALL_SIGNAL ? htc_get_u32(&body) : 0;
+    htc_status why = op == HTC_CALL_SIGNAL ? (htc_status)(int32_t)htc_get_u32(&body) : HTC_OK;
+    int        drop = op == HTC_CALL_CLEAN ? htc_get_u8(&body) : 0;
+    htc__run  *r = run_numbered(a, number);
+    int        answered = op != HTC_CALL_SIGNAL && op != HTC_CALL_CLEAN;
+    if (htc_reader_done(&body) != HTC_OK || (op == HTC_CALL_SIGNAL && (signal == 0 || signal > 64)))
+        return answered ? HTC_EPROTO : HTC_OK;
+    if (!r)
+        return answered ? HTC_ENOTFOUND : HTC_OK;
+    switch (op) {
+    case HTC_CALL_RUN: return r->phase == RUN_READY && !r->clean_wanted ? htc__run_start(r, tag) : HTC_EBUSY;
+    case HTC_CALL_SIGNAL: send_signal(r, signal, why); return HTC_OK;
+    case HTC_CALL_STAGE_OUT: return stage_out(r, tag);
+    case HTC_CALL_CLEAN: clean(r, drop != 0); return HTC_OK;
+    default: return HTC_EUNSUPPORTED;
+    }
+}
+
+/* --- the agent's host --- */
+
+static const char *value_in(const char *const *variables, const char *name)
+{
+    size_t n = strlen(name);
+    for (; variables && *variables; variables++)
+        if (strncmp(*variables, name, n) == 0 && (*variables)[n] == '=')
+            return *variables;
+    return NULL;
+}
+
+static char **copy_words(const char *const *words)
+{
+    size_t n = 0;
+    while (words && words[n])
+        n++;
+    char **list = calloc(n + 1, sizeof *list);
+    for (size_t i = 0; list && i < n; i++)
+        if (!(list[i] = strdup(words[i]))) {
+            htc__strings_free(list);
+            return NULL;
+        }
+    return list;
+}
+
+static char **copy_passed(const char *const *names, const char *const *variables)
+{
+    size_t n = 0;
+    while (names && names[n])
+        n++;
+    char **list = calloc(n + 1, sizeof *list);
+    size_t k = 0;
+    for (size_t i = 0; list && i < n; i++) {
+        const char *entry = value_in(variables, names[i]);
+        if (entry && !(list[k++] = strdup(entry))) {
+            htc__strings_free(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* The host is going: end what runs, let go of its loop. */
+static void on_host_end(void *ctx)
+{
+    htc_agent_host *a = ctx;
+    a->closing = 1;
+    for (htc__run *r = a->runs; r; r = r->next) {
+        htc__run_end_now(r);
+        htc__remove_below(a->slot_fd, r->place);
+    }
+    if (a->poll)
+        event_free(a->poll);
+    a->poll = NULL;
+    while (a->runs) {
+        htc__run *r = a->runs;
+        a->runs = r->next;
+        htc__run_free(r);
+    }
+    htc__record_write(a);
+    a->host = NULL;
+}
+
+static htc_status write_who(const htc_agent_host *a, htc_error *error)
+{
+    char    text[64];
+    int     n = snprintf(text, sizeof text, "%" PRIu64 " %ld\n", a->agent, (long)getpid());
+    int     made = unlinkat(a->slot_fd, "agent", 0) == 0 || errno == ENOENT; /* what lies there may lead elsewhere */
+    int     fd = made ? openat(a->slot_fd, "agent", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    ssize_t w = fd >= 0 ? write(fd, text, (size_t)n) : -1;
+    int     why = errno;
+    if (fd >= 0)
+        close(fd);
+    return w == n ? HTC_OK : htc__error(error, htc__status_of(why, HTC_EIO), "cannot write %s/agent: %s", a->slot_dir, strerror(why));
+}
+
+htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_agent_host_options *options,
+                                 htc_agent_host **out, htc_error *error)
+{
+    htc_agent_host_options o = { 0 };
+    if (!host || !out || !options || htc__options_copy(&o, sizeof o, options, options->size, sizeof(size_t)) != HTC_OK ||
+        !o.slot_dir || !o.data_dir)
+        return htc__error(error, HTC_EINVAL, "a slot directory and a data directory are needed");
+    htc_agent_host *a = calloc(1, sizeof *a);
+    if (!a)
+        return htc__error(error, HTC_ENOMEM, "out of memory");
+    a->env = env;
+    a->record_fd = a->slot_fd = -1;
+    a->lock_fd = o.lock ? *o.lock : -1;
+    a->agent = o.agent;
+    a->durable = o.durable;
+    a->outputs_bytes_max = o.outputs_bytes_max;
+    htc_status  status = htc__slot_enter(o.slot_dir, &a->slot_dir, &a->lock_fd, error);
+    const char *home = value_in(o.environ, "HOME"), *path = value_in(o.environ, "PATH");
+    if (status == HTC_OK && (a->slot_fd = open(a->slot_dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        status = htc__error(error, htc__status_of(errno, HTC_EIO), "cannot use %s: %s", a->slot_dir, strerror(errno));
+    if (status == HTC_OK) {
+        if (htc__make_dirs(o.data_dir) != 0 || !(a->data_dir = realpath(o.data_dir, NULL)))
+            status = htc__error(error, htc__status_of(errno, HTC_EIO), "cannot use %s: %s", o.data_dir, strerror(errno));
+        a->node = strdup(o.node ? o.node : "");
+        a->site = strdup(o.site ? o.site : "");
+        a->home = strdup(home ? home + 5 : "/");
+        a->path = strdup(path && path[5] ? path + 5 : "/usr/local/bin:/usr/bin:/bin");
+        a->env_pass = copy_passed(o.env_pass, o.environ);
+        a->confine = o.confine;
+        a->confined_paths = copy_words(o.confined_paths);
+        char events[PATH_MAX];
+        if (htc__oom_events_path(events, sizeof events) == 0)
+            a->oom_events = strdup(events);
+    }
+    if (status == HTC_OK && (!a->node || !a->site || !a->home || !a->path || !a->env_pass || !a->confined_paths))
+        status = htc__error(error, HTC_ENOMEM, "out of memory");
+    if (status == HTC_OK && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        status = htc__error(error, HTC_EIO, "cannot become a subreaper: %s", strerror(errno));
+    if (status == HTC_OK)
+        status = write_who(a, error);
+    if (status == HTC_OK && (status = htc__record_open(a)) != HTC_OK)
+        status = htc__error(error, status, "cannot write %s/groups: %s", a->slot_dir, strerror(errno));
+    if (status != HTC_OK) {
+        htc_agent_host_destroy(a);
+        return status;
+    }
+    a->host = host;
+    a->hook = (htc__hook){ on_host_end, a, NULL };
+    htc__host_hook(host, &a->hook);
+    htc_host_on_call(host, on_call, a);
+    *out = a;
+    return HTC_OK;
+}
+
+void htc_agent_host_destroy(htc_agent_host *a)
+{
+    if (!a)
+        return;
+    if (a->slot_fd >= 0)
+        unlinkat(a->slot_fd, "agent", 0);
+    close_if_open(a->lock_fd);
+    close_if_open(a->record_fd);
+    close_if_open(a->slot_fd);
+    htc__procs_free(&a->procs);
+    htc__strings_free(a->env_pass);
+    htc__strings_free(a->confined_paths);
+    free(a->slot_dir);
+    free(a->data_dir);
+    free(a->node);
+    free(a->site);
+    free(a->home);
+    free(a->path);
+    free(a->oom_events);
+    free(a);
+}
+
+void htc_agent_host_node(uint64_t *memory, uint32_t *cores, char node[64])
+{
+    cpu_set_t set;
+    if (memory)
+        *memory = htc__machine_memory();
+    if (cores)
+        *cores = sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    if (node && gethostname(node, 63) != 0)
+        node[0] = 0;
+    if (node)
+        node[63] = 0;
+}

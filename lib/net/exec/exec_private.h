@@ -1,0 +1,155 @@
+/* The executor's run: one attempt of one task on this node, from staging in to cleaning up. */
+#ifndef HTC_NET_EXEC_PRIVATE_H
+#define HTC_NET_EXEC_PRIVATE_H
+
+#include <limits.h>
+#include <sys/resource.h>
+
+#include "htcsched/agent_host.h"
+#include "htcsched/work.h"
+#include "net/exec/exec_confine.h"
+#include "net/loop/host_private.h"
+#include "net/files/proc.h"
+#include "roles/runtime/calls.h"
+
+typedef enum htc__run_phase {
+    RUN_STAGING_IN = 1,
+    RUN_READY,   /* staged in, or ended */
+    RUN_RUNNING,
+    RUN_SWEEPING, /* its first process has ended; the rest of its tree is being ended */
+    RUN_STAGING_OUT
+} htc__run_phase;
+
+/* Written by the main thread only while no worker has the run; by the worker only then. */
+typedef struct htc__run {
+    htc_agent_host  *agent;
+    struct htc__run *next;
+    uint64_t         run, tag, count;
+    htc_attempt      attempt;
+    uint32_t         phase, compat;
+    char             user[64];
+    htc_task        *task;  /* malloc'd: read by worker threads */
+    /* Its directory, made by staging in and held from then on. Once the task has run, the paths may lead anywhere: all that
+     * is looked at afterwards is opened below dir_fd (htc__run_open_work, htc__run_open_out), the streams are held open. */
+    int              dir_fd;
+    char            *place; /* its name below the slot: scratch/JOB.TASK.ATTEMPT */
+    char            *dir;   /* slots/N/place */
+    char            *work;  /* dir/work, or the task's own absolute directory: where it runs */
+    char            *work_below; /* of dir: work, or a directory below it */
+    char            *scratch; /* dir/work */
+    char            *out;   /* dir/out */
+    int              streams[2]; /* what it writes to 1 and 2, open for reading since before it began; -1 */
+    char            *scratch_entry; /* "HTC_SCRATCH=…", by which orphans are known */
+    /* cleaning was asked for while something was going on */
+    int              clean_wanted, drop_wanted;
+    /* the process */
+    pid_t            pid;
+    uint64_t         start;
+    pid_t            first; /* of a confined task: process 1 of its PID namespace, our child too; 0: none */
+    int              first_asked; /* how often it has been asked to end */
+    int              pidfd;
+    struct event    *exit_event, *sweep_event;
+    htc_ns           sweep_pause, sweep_since;
+    int              leader_reaped, wait_status;
+    int              stop_told;
+    uint64_t         oom_kills; /* of the cgroup, before it began */
+    htc_status       why; /* HTC_OK: nobody ended it */
+    char             why_text[256];
+    uint64_t         cpu_ns, memory_peak;
+    htc_ns           started, ended; /* wall */
+    int              failed;  /* the outcome was not HTC_OK: missing outputs are no news */
+    int              exec_errno, exec_stage;
+    /* a worker's answer */
+    htc_status       status;
+    char             text[512];
+    htc_stored       stored;
+} htc__run;
+
+struct htc_agent_host {
+    const htc_env *env;
+    htc_host      *host;
+    htc__hook      hook;
+    char          *slot_dir, *data_dir, *node, *site, *home, *path;
+    char          *oom_events; /* where the cgroup's are counted, or NULL */
+    uint32_t       confine;  /* tasks are another user's and share our uid */
+    char         **confined_paths; /* what they see beside the system; NULL at the end */
+    char         **env_pass; /* "NAME=value" that were found; NULL at the end */
+    uint64_t       agent;
+    uint32_t       durable;
+    uint64_t       outputs_bytes_max;
+    htc__run      *runs;
+    htc__procs     procs;
+    struct event  *poll;
+    int            poll_armed;
+    int            lock_fd;
+    int            slot_fd;   /* slots/N */
+    int            record_fd; /* slots/N/groups */
+    size_t         record_len;
+    char           boot[64];
+    int            closing;
+    uint32_t       in_work; /* pieces of work on the threads */
+};
+
+/* exec.c */
+void htc__exec_answer(htc__run *r, uint32_t op, uint64_t tag, htc_status status, const char *text);
+/* The run may be forgotten now if that was asked for. Frees it then. */
+void htc__exec_settle(htc__run *r);
+void htc__run_free(htc__run *r);
+htc_status htc__exec_work(htc__run *r, void (*work)(void *), void (*done)(void *));
+
+/* Why a path of the machine that a document names is not for this task: it is another user's, and the paths would be opened with
+ * the owner's rights. NULL: it is. */
+const char *htc__run_no_paths(const htc__run *r);
+
+/* Where the task runs (O_PATH), and its output directory. -1 and errno: ELOOP, ENOTDIR where it is a link now. An absolute
+ * working directory is its user's affair, and opened as such. */
+int htc__run_open_work(const htc__run *r);
+int htc__run_open_out(const htc__run *r);
+
+/* stage.c: on a worker thread */
+void htc__stage_in(void *run);
+/* outputs.c: on a worker thread */
+void htc__stage_out(void *run);
+void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt);
+
+/* exec_run.c: the life of a process */
+htc_status htc__run_start(htc__run *r, uint64_t tag);
+void       htc__run_signal(htc__run *r, int signal);
+void       htc__run_end_now(htc__run *r); /* at the end of everything: blocks until its tree is gone */
+void       htc__exec_poll_arm(htc_agent_host *a);
+
+/* exec_child.c: what the child needs, and what it says of itself, in memory that both see until exec. */
+typedef enum htc__child_stage {
+    CHILD_SESSION = 1, CHILD_RECORD, CHILD_LIMITS, CHILD_DIRECTORY, CHILD_STREAMS, CHILD_EXEC, CHILD_CONFINE
+} htc__child_stage;
+typedef struct htc__child {
+    htc__run    *run;
+    char       **argv, **envp;
+    char         program[PATH_MAX];
+    int          directory; /* where it begins */
+    int          in, out, err;
+    struct { int resource; struct rlimit limit; } limits[12];
+    size_t       limits_count;
+    pid_t        parent;
+    htc__confine *confine; /* NULL: not */
+    int          stage, error;  /* 0: it has begun; else where it failed, and errno */
+    htc_status   record_status; /* if it failed in CHILD_RECORD */
+} htc__child;
+/* Answers the pid when the program has begun or could not (stage), -1 when there is no process. Its process is recorded
+ * before anything of the program runs. */
+pid_t      htc__child_start(htc__child *c);
+void       htc__child_limits(htc__child *c, const htc_limits *limits);
+/* Find the program of a task: in its directory, then along path. HTC_ENOEXEC with a sentence. */
+htc_status htc__child_find(htc__child *c, const htc__run *r, char *text, size_t room);
+
+/* exec_env.c */
+char **htc__child_env(const htc__run *r, htc_ns wall_now); /* NULL: out of memory */
+void   htc__strings_free(char **list);
+
+/* exec_record.c: slots/N/groups; the slot and its lock. real is malloced. *lock_fd below 0: the slot is locked and that is the
+ * lock; else the caller holds it. */
+htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_error *error);
+htc_status htc__record_open(htc_agent_host *a);
+htc_status htc__record_write(htc_agent_host *a);
+
+#endif

@@ -1,0 +1,309 @@
+/* The fork adapter: agents are started in sessions of their own and outlive us; their ends are seen through pidfds. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "net/files/files.h"
+#include "net/gateway/gateway_private.h"
+#include "net/files/proc.h"
+
+struct htc__agent {
+    htc_gateway_host *gateway;
+    uint64_t          agent;
+    pid_t             pid;
+    int               pidfd, stop_told;
+    struct event     *event;
+    htc__agent       *next;
+};
+
+static void tell(htc_gateway_host *g, uint32_t event, uint64_t agent, pid_t pid, const uint32_t *status)
+{
+    htc_buf body;
+    htc_buf_init(&body, g->env, 64);
+    htc_put_u64(&body, agent);
+    htc_put_u32(&body, (uint32_t)pid);
+    if (status)
+        htc_put_u32(&body, *status);
+    if (body.status == HTC_OK)
+        htc_host_event(g->host, event, HTC_OK, htc_buf_bytes(&body));
+    htc_buf_free(&body);
+}
+
+static void agent_free(htc__agent *a)
+{
+    htc__agent **p = &a->gateway->agents;
+    while (*p && *p != a)
+        p = &(*p)->next;
+    if (*p)
+        *p = a->next;
+    if (a->event)
+        event_free(a->event);
+    if (a->pidfd >= 0)
+        close(a->pidfd);
+    free(a);
+}
+
+static void on_exit_event(evutil_socket_t fd, short what, void *arg)
+{
+    htc__agent *a = arg;
+    int         status;
+    uint32_t    known = UINT32_MAX;
+    (void)fd, (void)what;
+    /* Not our child if a gateway before us started it: then nobody tells us how it ended. */
+    if (waitpid(a->pid, &status, WNOHANG) == a->pid)
+        known = (uint32_t)status;
+    tell(a->gateway, HTC_EVENT_AGENT_EXIT, a->agent, a->pid, &known);
+    agent_free(a);
+}
+
+static htc__agent *find(const htc_gateway_host *g, uint64_t agent, pid_t pid)
+{
+    for (htc__agent *a = g->agents; a; a = a->next)
+        if (a->agent == agent && a->pid == pid)
+            return a;
+    return NULL;
+}
+
+int htc__agent_has_pid(const htc_gateway_host *g, pid_t pid)
+{
+    const htc__agent *a = g->agents;
+    while (a && a->pid != pid)
+        a = a->next;
+    return a != NULL;
+}
+
+static htc_status watch(htc_gateway_host *g, uint64_t agent, pid_t pid)
+{
+    htc__agent *a = calloc(1, sizeof *a);
+    if (!a)
+        return HTC_ENOMEM;
+    a->gateway = g;
+    a->agent = agent;
+    a->pid = pid;
+    a->pidfd = pidfd_open(pid, 0);
+    a->event = a->pidfd < 0 ? NULL : event_new(g->host->base, a->pidfd, EV_READ | EV_PERSIST, on_exit_event, a);
+    if (!a->event || event_add(a->event, NULL) != 0) {
+        htc_status status = a->pidfd < 0 && errno == ESRCH ? HTC_ENOTFOUND : HTC_EIO;
+        agent_free(a);
+        return status;
+    }
+    a->next = g->agents;
+    g->agents = a;
+    return HTC_OK;
+}
+
+/* Is this process the agent of that number? Its arguments say so: `--agent`, then the number. */
+static int is_agent(pid_t pid, uint64_t agent)
+{
+    char    path[40], text[4096], number[32];
+    ssize_t n;
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
+    snprintf(number, sizeof number, "%" PRIu64, agent);
+    n = htc__read_text(path, text, sizeof text);
+    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(text + at) + 1)
+        if (strcmp(text + at, "--agent") == 0 && at + 8 < n)
+            return strcmp(text + at + 8, number) == 0;
+    return 0;
+}
+
+htc_status htc__agent_watch(htc_gateway_host *g, htc_reader *body)
+{
+    uint64_t agent = htc_get_u64(body);
+    pid_t    pid = (pid_t)htc_get_u32(body);
+    uint32_t unknown = UINT32_MAX;
+    if (htc_reader_done(body) != HTC_OK)
+        return HTC_OK; /* no answer */
+    if (find(g, agent, pid))
+        return HTC_OK;
+    /* The descriptor first, then the look: so it is the looked-at process that is watched. */
+    htc_status status = pid > 1 ? watch(g, agent, pid) : HTC_ENOTFOUND;
+    if (status == HTC_OK && !is_agent(pid, agent)) {
+        agent_free(find(g, agent, pid));
+        status = HTC_ENOTFOUND;
+    }
+    if (status != HTC_OK)
+        tell(g, HTC_EVENT_AGENT_EXIT, agent, pid, &unknown);
+    return HTC_OK;
+}
+
+htc_status htc__agent_kill(htc_gateway_host *g, htc_reader *body)
+{
+    uint64_t    agent = htc_get_u64(body);
+    pid_t       pid = (pid_t)htc_get_u32(body);
+    htc__agent *a;
+    if (htc_reader_done(body) != HTC_OK || pid <= 1)
+        return HTC_OK;
+    a = find(g, agent, pid);
+    int fd = a ? a->pidfd : pidfd_open(pid, 0);
+    if (fd >= 0 && (a || is_agent(pid, agent))) {
+        htc__log_with(g->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", agent), HTC__NUMBER("pid", pid)),
+                      "agent %" PRIu64 " (process %ld) is to be killed -> kill", agent, (long)pid);
+        pidfd_send_signal(fd, SIGKILL, NULL, 0);
+    }
+    if (!a && fd >= 0)
+        close(fd);
+    return HTC_OK;
+}
+
+void htc__agents_look(htc_gateway_host *g)
+{
+    for (htc__agent *a = g->agents; a; a = a->next) {
+        htc__proc p;
+        int       stopped = htc__proc_read(a->pid, &p) == 0 && p.state == 'T';
+        if (stopped && !a->stop_told)
+            tell(g, HTC_EVENT_AGENT_STOPPED, a->agent, a->pid, NULL);
+        a->stop_told = stopped;
+    }
+}
+
+void htc__agents_free(htc_gateway_host *g)
+{
+    while (g->agents)
+        agent_free(g->agents);
+}
+
+/* --- launching --- */
+
+typedef struct launch {
+    char        agent[32], slot[16], site[128], user[128], uid[16], gid[16];
+    uint32_t    place; /* htc__place_kind */
+    const char *argv[24];
+    int         in, out, report;
+} launch;
+
+static void __attribute__((noreturn)) become_agent(const htc_gateway_host *g, const launch *l)
+{
+    struct sigaction standard = { .sa_handler = SIG_DFL };
+    sigset_t         none;
+    for (int i = 1; i < NSIG; i++)
+        sigaction(i, &standard, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setsid();
+    if (dup2(l->in, 0) >= 0 && dup2(l->out, 1) >= 0 && dup2(l->out, 2) >= 0 &&
+        close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+        execve(g->agent_path, (char *const *)(uintptr_t)l->argv, (char *const *)(uintptr_t)g->environ);
+    int     why = errno;
+    ssize_t n = write(l->report, &why, sizeof why);
+    _exit(n == (ssize_t)sizeof why ? 127 : 126);
+}
+
+/* Fork and wait until exec has happened or failed: a moment, for nothing else stands between. -1 and errno. */
+static pid_t start(const htc_gateway_host *g, launch *l)
+{
+    int     report[2], why = 0;
+    char    path[4096];
+    ssize_t n;
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return -1;
+    /* What an agent says before its own log is open; no terminal or pipe of ours is held open by it. */
+    snprintf(path, sizeof path, "%s/log/agent-%s.out", g->state_dir, l->slot);
+    l->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    l->out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (l->out < 0)
+        l->out = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    l->report = report[1];
+    pid_t pid = l->in < 0 || l->out < 0 ? -1 : fork();
+    if (pid == 0)
+        become_agent(g, l);
+    why = errno;
+    close(report[1]);
+    if (l->in >= 0)
+        close(l->in);
+    if (l->out >= 0)
+        close(l->out);
+    if (pid > 0) {
+        while ((n = read(report[0], &why, sizeof why)) < 0 && errno == EINTR)
+            ;
+        if (n == (ssize_t)sizeof why) {
+            while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+            pid = -1;
+        }
+    }
+    close(report[0]);
+    errno = why;
+    return pid;
+}
+
+/* Under root each agent is told whom to become, root included: then its slot is made anew for that uid. */
+static void name_arguments(const htc_gateway_host *g, launch *l)
+{
+    const char *words[] = { g->agent_path, "--dir", g->state_dir, "--agent", l->agent, "--slot", l->slot,
+                            "--user", l->user, "--site", l->site };
+    size_t      n = sizeof words / sizeof *words;
+    memcpy(l->argv, words, sizeof words);
+    if (g->config_path) {
+        l->argv[n++] = "--config";
+        l->argv[n++] = g->config_path;
+    }
+    if (g->apart == HTC_APART_UID) {
+        l->argv[n++] = "--uid";
+        l->argv[n++] = l->uid;
+        l->argv[n++] = "--gid";
+        l->argv[n++] = l->gid;
+    }
+    if (l->place == HTC_PLACE_CONFINED)
+        l->argv[n++] = "--confine";
+}
+
+/* What is asked for has to be what this host can carry out: a user's tasks never run as root for want of a uid. */
+static int can_place(const htc_gateway_host *g, uint32_t place, uint32_t uid, uint32_t gid)
+{
+    switch ((htc__place_kind)place) {
+    case HTC_PLACE_OWNER: return 1;
+    case HTC_PLACE_CONFINED: return g->apart == HTC_APART_CONFINED;
+    case HTC_PLACE_UID: return g->apart == HTC_APART_UID && uid != 0 && uid != HTC_NO_UID && gid != HTC_NO_UID;
+    case HTC_PLACE_REFUSED: break;
+    }
+    return 0;
+}
+
+htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body)
+{
+    launch   l = { .in = -1, .out = -1 };
+    htc_buf  answer;
+    char     text[300];
+    htc_get_str(body, l.site, sizeof l.site);
+    uint64_t agent = htc_get_u64(body);
+    uint32_t slot = htc_get_u32(body);
+    htc_get_str(body, l.user, sizeof l.user);
+    l.place = htc_get_u8(body);
+    uint32_t uid = htc_get_u32(body), gid = htc_get_u32(body);
+    if (htc_reader_done(body) != HTC_OK)
+        return HTC_EPROTO;
+    if (!can_place(g, l.place, uid, gid))
+        return HTC_EDENIED;
+    int own = l.place == HTC_PLACE_OWNER;
+    snprintf(l.uid, sizeof l.uid, "%" PRIu32, own ? 0 : uid);
+    snprintf(l.gid, sizeof l.gid, "%" PRIu32, own ? 0 : gid);
+    snprintf(l.agent, sizeof l.agent, "%" PRIu64, agent);
+    snprintf(l.slot, sizeof l.slot, "%" PRIu32, slot);
+    name_arguments(g, &l);
+    pid_t pid = start(g, &l);
+    if (pid < 0) {
+        int why = errno;
+        snprintf(text, sizeof text, "cannot start %.200s: %s", g->agent_path, strerror(why));
+        htc__log(g->env, HTC_LOG_ERROR, "%s -> tell the gateway", text);
+        return htc_host_answer(g->host, HTC_CALL_LAUNCH, tag,
+                               why == ENOENT || why == EACCES || why == ENOEXEC ? HTC_ENOEXEC : HTC_EREFUSED,
+                               htc_bytes_of(text));
+    }
+    /* Without a watch its end would be noticed by missing heartbeats only, which is late but not wrong. */
+    if (watch(g, agent, pid) != HTC_OK)
+        htc__log_with(g->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("pid", pid)),
+                      "process %ld cannot be watched -> rely on heartbeats", (long)pid);
+    htc_buf_init(&answer, g->env, 16);
+    htc_put_u32(&answer, (uint32_t)pid);
+    htc_status status = htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, answer.status, htc_buf_bytes(&answer));
+    htc_buf_free(&answer);
+    return status;
+}

@@ -1,0 +1,81 @@
+/* What the files of the gateway's host share. */
+#ifndef HTC_NET_GATEWAY_PRIVATE_H
+#define HTC_NET_GATEWAY_PRIVATE_H
+
+#include <pthread.h>
+
+#include "htcsched/gateway_host.h"
+#include "net/loop/host_private.h"
+#include "roles/runtime/apart.h"
+#include "roles/runtime/calls.h"
+
+typedef struct htc__job   htc__job;
+typedef struct htc__agent htc__agent;
+
+/* An upload that is not complete. What it is announced to take is set aside for it. */
+typedef struct htc__upload {
+    uint8_t             hash[32];
+    uint64_t            size;
+    htc_ns              at; /* of its last piece */
+    struct htc__upload *next;
+} htc__upload;
+
+struct htc_gateway_host {
+    const htc_env     *env;
+    htc_host          *host;
+    htc__hook          hook;
+    char              *state_dir, *agent_path, *config_path, *data_dir;
+    const char *const *environ;
+    uint32_t           durable;
+    uint64_t           blob_bytes_max;
+    uint32_t           apart; /* htc_apart */
+    htc__agent        *agents;
+    struct event      *look;       /* stopped agents, the disk */
+    int                disk_full;
+    uint32_t           jobs;       /* on the threads now */
+    uint32_t           hashing;    /* passwords on the threads now */
+    htc__job          *hash_first, **hash_last;
+    uint32_t           hash_waiting;
+    pthread_mutex_t    blobs;      /* one write of an upload at a time; also of what follows */
+    uint64_t           uploads_max; /* bytes that unfinished uploads may come to */
+    htc__upload       *uploads;     /* unfinished, the oldest first */
+};
+
+/* One call on its way through a worker thread. */
+struct htc__job {
+    htc_gateway_host *gateway;
+    uint32_t          op;
+    uint64_t          tag;
+    htc_status        status;
+    char              text[400]; /* why not HTC_OK */
+    htc_buf           answer;
+    htc__job         *next;
+    size_t            len;
+    uint8_t           body[];
+};
+
+/* gateway_files.c and gateway_secrets.c: on a worker thread */
+void htc__gateway_files(htc__job *j);
+void htc__gateway_secrets(htc__job *j);
+void htc__uploads_forget(htc_gateway_host *g); /* those that nobody goes on with */
+void htc__uploads_end(htc_gateway_host *g);
+
+/* gateway_content.c: on a worker thread */
+void       htc__content_touch(int blobs, const char *hex);
+htc_status htc__content_touch_all(htc__job *j, htc_reader *r);
+htc_status htc__content_sweep(htc__job *j, htc_reader *r);
+htc_status htc__disk_use(htc__job *j, htc_reader *r);
+
+/* gateway_agents.c */
+htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body);
+htc_status htc__agent_watch(htc_gateway_host *g, htc_reader *body);
+htc_status htc__agent_kill(htc_gateway_host *g, htc_reader *body);
+void       htc__agents_look(htc_gateway_host *g); /* for those that are stopped */
+void       htc__agents_free(htc_gateway_host *g);
+int        htc__agent_has_pid(const htc_gateway_host *g, pid_t pid); /* one of those that are watched */
+
+/* gateway_places.c: directories that several uids pass through or own */
+htc_status htc__places_share(const htc_gateway_host *g, htc_error *error);
+htc_status htc__job_place(const htc_gateway_host *g, htc_reader *body);
+
+#endif
