@@ -46,6 +46,7 @@ typedef struct rig {
     size_t     n_launched;
     uint32_t   closed; /* the peer that was closed last */
     uint32_t   calls[80];
+    uint32_t   live_slot; /* of the last LIVE_READ */
     htc_buf    swept; /* the body of the last CONTENT_SWEEP */
     htc_status stopped;
     int        has_stopped;
@@ -165,6 +166,10 @@ static void rig_call(rig *r, const htc_effect *e)
         rig_answer(r, e, r->manifest.data && !text[0] ? HTC_OK : HTC_ENOTFOUND, &b);
         break;
     }
+    case HTC_CALL_LIVE_READ:
+        r->live_slot = htc_get_u32(&in);
+        rig_answer(r, e, HTC_ENOTFOUND, NULL);
+        break;
     case HTC_CALL_CONTENT_SWEEP:
         htc_buf_free(&r->swept);
         htc_buf_init(&r->swept, NULL, 0);

@@ -335,6 +335,26 @@ Test(gateway, says_of_a_log_whether_there_will_be_one)
     }
 }
 
+/* What a running task has written is looked for where its agent was put, and not where a slot says that it is. */
+Test(gateway, reads_a_log_in_the_slot_of_its_agent)
+{
+    htc_attempt at;
+    uint32_t    p = operator_peer();
+    char        text[64];
+    submit(p, "olga", SWEEP(10));
+    rig_pass(&r, 5 * HTC_SECOND);
+    cr_assert(r.n_launched >= 2);
+    for (size_t i = 0; i < 2; i++) {
+        hand h = hello(r.launched[i].agent);
+        cr_assert(eq(int, welcome_of(&h), HTC_OK));
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        snprintf(text, sizeof text, "{\"op\":\"log\",\"id\":\"1.%llu\"}", (unsigned long long)at.task);
+        r.live_slot = UINT32_MAX;
+        json_decref(rig_ask(&r, p, text));
+        cr_expect(eq(u32, r.live_slot, r.launched[i].slot));
+    }
+}
+
 /* ---- who may ---- */
 
 Test(gateway, keeps_users_apart)

@@ -385,7 +385,9 @@ Test(gateway_host, outputs_are_read_dropped_and_never_left)
     put_file(dir, "file", "0123456789");
     snprintf(dir, sizeof dir, "%s/slots/1/scratch/3.2000.2", p.dir);
     put_file(dir, "stdout", "live");
-    snprintf(dir, sizeof dir, "%s/slots/1", p.dir);
+    snprintf(dir, sizeof dir, "%s/slots/0/scratch/3.2000.2", p.dir); /* of somebody who says to be that agent */
+    put_file(dir, "stdout", "forged");
+    snprintf(dir, sizeof dir, "%s/slots/0", p.dir);
     put_file(dir, "agent", "42 1234\n");
     read_call(&p, 2, "sub/file", 3, 4);
     read_call(&p, 2, "sub/file", 100, 4);
@@ -393,13 +395,13 @@ Test(gateway_host, outputs_are_read_dropped_and_never_left)
     read_call(&p, 1, "sub/file", 0, 4);
     read_call(&p, 2, "sub", 0, 4);
     b = add(&p, HTC_CALL_LIVE_READ);
-    htc_put_u64(b, 42);
+    htc_put_u32(b, 1);
     htc_write_attempt(b, &(htc_attempt){ 3, 2000, 2 });
     htc_put_str(b, "stdout");
     htc_put_u64(b, 1);
     htc_put_u32(b, 100);
     b = add(&p, HTC_CALL_LIVE_READ);
-    htc_put_u64(b, 43);
+    htc_put_u32(b, 2);
     htc_write_attempt(b, &(htc_attempt){ 3, 2000, 2 });
     htc_put_str(b, "stdout");
     htc_put_u64(b, 1);
@@ -433,12 +435,13 @@ Test(gateway_host, links_of_users_lead_nowhere)
     snprintf(dir, sizeof dir, "%s/away", p.dir);
     cr_assert(eq(int, symlink(dir, path), 0));
     snprintf(dir, sizeof dir, "%s/slots/1", p.dir);
-    cr_assert(eq(int, htc__make_dirs(dir), 0));
-    snprintf(path, sizeof path, "%s/agent", dir);
+    snprintf(path, sizeof path, "%s/scratch/3.2000.2", dir);
+    cr_assert(eq(int, htc__make_dirs(path), 0));
+    strcat(path, "/stdout");
     cr_assert(eq(int, mkfifo(path, 0600), 0));
     read_call(&p, 2, "file", 0, 6);
     htc_buf *b = add(&p, HTC_CALL_LIVE_READ);
-    htc_put_u64(b, 42);
+    htc_put_u32(b, 1);
     htc_write_attempt(b, &(htc_attempt){ 3, 2000, 2 });
     htc_put_str(b, "stdout");
     htc_put_u64(b, 0);

@@ -399,19 +399,6 @@ static void on_host_end(void *ctx)
     a->host = NULL;
 }
 
-static htc_status write_who(const htc_agent_host *a, htc_error *error)
-{
-    char    text[64];
-    int     n = snprintf(text, sizeof text, "%" PRIu64 " %ld\n", a->agent, (long)getpid());
-    int     made = unlinkat(a->slot_fd, "agent", 0) == 0 || errno == ENOENT; /* what lies there may lead elsewhere */
-    int     fd = made ? openat(a->slot_fd, "agent", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-    ssize_t w = fd >= 0 ? write(fd, text, (size_t)n) : -1;
-    int     why = errno;
-    if (fd >= 0)
-        close(fd);
-    return w == n ? HTC_OK : htc__error(error, htc__status_of(why, HTC_EIO), "cannot write %s/agent: %s", a->slot_dir, strerror(why));
-}
-
 htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_agent_host_options *options,
                                  htc_agent_host **out, htc_error *error)
 {
@@ -450,8 +437,6 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         status = htc__error(error, HTC_ENOMEM, "out of memory");
     if (status == HTC_OK && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         status = htc__error(error, HTC_EIO, "cannot become a subreaper: %s", strerror(errno));
-    if (status == HTC_OK)
-        status = write_who(a, error);
     if (status == HTC_OK && (status = htc__record_open(a)) != HTC_OK)
         status = htc__error(error, status, "cannot write %s/groups: %s", a->slot_dir, strerror(errno));
     if (status != HTC_OK) {
@@ -470,8 +455,6 @@ void htc_agent_host_destroy(htc_agent_host *a)
 {
     if (!a)
         return;
-    if (a->slot_fd >= 0)
-        unlinkat(a->slot_fd, "agent", 0);
     close_if_open(a->lock_fd);
     close_if_open(a->record_fd);
     close_if_open(a->slot_fd);

@@ -101,10 +101,11 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     if (f->at.attempt == 0)
         f->at.attempt = t->attempt;
     f->final = t->state >= TASK_DONE;
-    f->live = t->state == TASK_LEASED && f->at.attempt == t->attempt;
+    const agent *a = t->state == TASK_LEASED && f->at.attempt == t->attempt ? gw_agent(gw, t->agent) : NULL;
+    f->live = a != NULL;
     htc_buf_clear(&gw->scratch);
     if (f->live) {
-        htc_put_u64(&gw->scratch, t->agent);
+        htc_put_u32(&gw->scratch, a->slot);
         htc_write_attempt(&gw->scratch, &f->at);
     } else {
         htc_put_u64(&gw->scratch, f->at.job);
