@@ -480,6 +480,34 @@ Test(exec, creation_flags_are_kept)
     drive_close(&d);
 }
 
+/* Nobody reads the FIFO: whoever waited for a reader would have the thread for ever. */
+Test(exec, a_fifo_in_the_place_of_an_input_holds_nobody, .timeout = 60)
+{
+    static const uint32_t flags[] = { HTC_STAGE_APPEND, HTC_STAGE_OVERWRITE };
+    for (size_t i = 0; i < 2; i++) {
+        drive d;
+        char  path[700], uri[700];
+        drive_open(&d);
+        snprintf(uri, sizeof uri, "file://%s/one", d.dir);
+        write_file(uri + 7, "one");
+        snprintf(path, sizeof path, "%s/own", d.dir);
+        cr_assert(eq(int, mkdir(path, 0700), 0));
+        d.task.directory = path;
+        char fifo[720];
+        snprintf(fifo, sizeof fifo, "%s/in", path);
+        cr_assert(eq(int, mkfifo(fifo, 0600), 0));
+        htc_stage in = { "in", uri, flags[i] };
+        d.task.in = &in;
+        d.task.n_in = 1;
+        shell(&d, "exit 0");
+        drive_run(&d);
+        cr_expect(eq(int, d.staged_in, HTC_EPATH), "%s", d.text);
+        cr_expect(eq(str, d.text, "cannot create the input in: what is there is no file"));
+        cr_expect(eq(int, d.ran, 0));
+        drive_close(&d);
+    }
+}
+
 /* --- after kill -9 --- */
 
 /* The task sees itself in the record; when it has ended nothing stands there but whose boot it was. */

@@ -206,6 +206,46 @@ Test(exec_outputs, a_target_is_not_written_through_a_trap)
 }
 
 /* A directory on the way to the store that is a link now is not followed, for storing or for dropping. */
+/* Nobody reads the FIFO: whoever waited for a reader would have the thread for ever. Nor is it replaced. */
+Test(exec_outputs, a_fifo_as_a_target_holds_nobody_and_stays, .timeout = 60)
+{
+    static const uint32_t flags[] = { HTC_STAGE_APPEND, HTC_STAGE_OVERWRITE };
+    for (size_t i = 0; i < 2; i++) {
+        drive       d;
+        char        uri[700];
+        struct stat st;
+        drive_open(&d);
+        snprintf(uri, sizeof uri, "file://%s/fifo", d.dir);
+        cr_assert(eq(int, mkfifo(uri + 7, 0600), 0));
+        htc_stage out = { "x", uri, flags[i] };
+        d.task.out = &out;
+        d.task.n_out = 1;
+        shell(&d, "echo x > x");
+        drive_run(&d);
+        cr_expect(eq(int, d.staged_out, HTC_OK), "%s", d.text);
+        cr_expect(strstr(d.stored.reason, "it is there, and no file") != NULL, "%s", d.stored.reason);
+        cr_expect(lstat(uri + 7, &st) == 0 && S_ISFIFO(st.st_mode));
+        drive_close(&d);
+    }
+}
+
+Test(exec_outputs, a_target_is_appended_to)
+{
+    drive d;
+    char  uri[700], text[64];
+    drive_open(&d);
+    snprintf(uri, sizeof uri, "file://%s/file", d.dir);
+    htc_stage out = { "x", uri, HTC_STAGE_APPEND };
+    d.task.out = &out;
+    d.task.n_out = 1;
+    shell(&d, "echo x > x");
+    drive_run(&d);
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_out, HTC_OK), "%s", d.text);
+    cr_expect(htc__read_text(uri + 7, text, sizeof text) > 0 && strcmp(text, "x\nx\n") == 0, "%s", text);
+    drive_close(&d);
+}
+
 Test(exec_outputs, the_store_is_not_left_through_a_link)
 {
     drive       d;

@@ -350,21 +350,43 @@ static htc_status collect_all(outputs *o)
 
 /* --- targets and streams --- */
 
-/* Write in to path: under another name first, so that nobody sees half of it. 0 or errno. */
+#define NO_FILE (-1)
+
+/* What is appended to: a regular file, or made. A FIFO would hold this thread for as long as nobody reads it. A descriptor, or -1 and
+ * *why. */
+static int open_to_append(const char *path, mode_t mode, int *why)
+{
+    struct stat st;
+    int         out = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
+    *why = out < 0 ? errno == ENXIO ? NO_FILE : errno : 0;
+    if (out >= 0 && (fstat(out, &st) != 0 || !S_ISREG(st.st_mode))) {
+        *why = NO_FILE;
+        close(out);
+        return -1;
+    }
+    return out;
+}
+
+/* Write in to path: under another name first, so that nobody sees half of it. It takes the place of a file or a link, not that of a
+ * device or a FIFO. 0, errno or NO_FILE. */
 static int write_to(outputs *o, int in, mode_t mode, const char *path, int append)
 {
     char        temporary[PATH_MAX + 80];
+    struct stat there;
     htc__copied copied;
+    int         why = 0;
     snprintf(temporary, sizeof temporary, "%s.htc-%" PRIu64 ".%" PRIu64 ".%" PRIu32, path, o->run->attempt.job,
              o->run->attempt.task, o->run->attempt.attempt);
+    if (!append && lstat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode) && !S_ISDIR(there.st_mode))
+        return NO_FILE;
     if (!append)
         unlink(temporary); /* ours of a try that was killed, or a trap: what lies there is not written to */
-    int out = append ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode)
+    int out = append ? open_to_append(path, mode, &why)
                      : open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (out < 0)
-        return errno;
+        return why ? why : errno;
     errno = 0;
-    int why = htc__copy(in, out, UINT64_MAX, &copied) != HTC_OK ? (errno ? errno : EIO) : 0;
+    why = htc__copy(in, out, UINT64_MAX, &copied) != HTC_OK ? (errno ? errno : EIO) : 0;
     if (!why && o->run->agent->durable && fsync(out) != 0)
         why = errno;
     if (close(out) != 0 && !why)
@@ -395,8 +417,8 @@ static htc_status deliver(outputs *o, int in, const struct stat *st, const htc_s
     int failed = write_to(o, in, 0644 | (st->st_mode & 0111 ? 0111 : 0), path, (s->flags & HTC_STAGE_APPEND) != 0);
     if (!failed)
         return HTC_OK;
-    snprintf(why, sizeof why, "cannot write %.200s: %s", path, strerror(failed));
-    return lose(o, &e, 1);
+    snprintf(why, sizeof why, "cannot write %.200s: %s", path, failed == NO_FILE ? "it is there, and no file" : strerror(failed));
+    return lose(o, &e, failed != NO_FILE);
 }
 
 /* A name in the result set for a target without one: its own. NULL: it is the stream's, which is stored already. */

@@ -107,25 +107,40 @@ static int runs_at_its_source(int from)
     return fstat(from, &st) == 0 && (st.st_mode & 0111) != 0;
 }
 
+/* A descriptor of a regular file, or -1 and *why: ENXIO where something else is there, which might hold us for ever. */
+static int open_input(int dir, const htc_stage *s, int *why)
+{
+    struct stat st;
+    int         how = s->flags & HTC_STAGE_APPEND ? O_APPEND : s->flags & HTC_STAGE_KEEP ? O_EXCL : O_TRUNC;
+    int         to = htc__open_below(dir, s->name, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | how, 0644, 1);
+    *why = to < 0 ? errno : 0;
+    if (to >= 0 && (fstat(to, &st) != 0 || !S_ISREG(st.st_mode))) {
+        *why = ENXIO;
+        close(to);
+        return -1;
+    }
+    return to;
+}
+
 static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
 {
     uint8_t     hash[32];
     htc__copied copied;
-    int         known;
+    int         known, why;
     htc_status  status = HTC_OK;
     int         from = open_source(r, s, hash, &known, &status);
     if (from < 0)
         return status;
-    int how = s->flags & HTC_STAGE_APPEND ? O_APPEND : s->flags & HTC_STAGE_KEEP ? O_EXCL : O_TRUNC;
-    int to = htc__open_below(dir, s->name, O_WRONLY | O_CREAT | how, 0644, 1);
+    int to = open_input(dir, s, &why);
     if (to < 0) {
-        int why = errno;
         close(from);
         if (why == EEXIST && (s->flags & HTC_STAGE_KEEP))
             return HTC_OK;
         SAY(r, "cannot create the input %.200s: %s", s->name,
-            why == EPERM || why == ELOOP || why == ENOTDIR ? "it leaves the working directory" : strerror(why));
-        return why == EPERM || why == ELOOP || why == ENOTDIR ? HTC_EPATH : htc__status_of(why, HTC_ESTAGEIN);
+            why == EPERM || why == ELOOP || why == ENOTDIR ? "it leaves the working directory"
+            : why == ENXIO                                ? "what is there is no file"
+                                                          : strerror(why));
+        return why == EPERM || why == ELOOP || why == ENOTDIR || why == ENXIO ? HTC_EPATH : htc__status_of(why, HTC_ESTAGEIN);
     }
     status = htc__copy(from, to, UINT64_MAX, &copied);
     if (status == HTC_ESTAGEOUT)
