@@ -29,7 +29,6 @@ typedef struct htc_agent_options {
     htc_ns      retry_ns;        /**< repeat an unanswered message after this, doubling to 8 times; 0: 1 s */
     htc_ns      kill_after_ns;   /**< from SIGTERM to SIGKILL; 0: 10 s */
     htc_ns      orphan_after_ns; /**< idle and no gateway for this long: leave; 0: 60 s */
-    htc_ns      linger_ns;       /**< agent.idle_linger_s: wait this long on an empty queue before leaving; 0: leave at once */
     uint32_t    stage_retry;     /**< transient stage-in errors; 0: 3 */
 } htc_agent_options;
 

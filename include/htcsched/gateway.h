@@ -56,7 +56,6 @@ typedef struct htc_gateway_options {
     htc_ns   retry_backoff_max_ns; /**< to this at most; 0: 300 s */
     uint64_t tasks_max;      /**< split.max_tasks of one job; 0: 2^40 */
     htc_ns   token_life_ns;  /**< a login lasts this long; 0: 7 days */
-    htc_ns   idle_linger_ns; /**< agent.idle_linger_s: agents wait this long on an empty queue; 0: not */
     uint32_t prefetch_max;   /**< agent.prefetch: tasks in one grant; 0: auto (to 64), 1: one by one */
     uint32_t min_agents;     /**< fair.min_agents; UINT32_MAX: none; 0: 1 */
     htc_ns   task_wall_max_ns; /**< longest wall time a site allows; 0: any */

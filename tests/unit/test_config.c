@@ -98,6 +98,8 @@ Test(config, mistakes_name_file_line_key_and_what_is_allowed)
         { "[task]\nmax_attempts = 0\n", 2, "1 to 1000", "" },
         { "[task]\nmax_attempts = 1.5\n", 2, "1 to 1000", "" },
         { "[task]\nmax_attempts = 3x\n", 2, "1 to 1000", "" },
+        { "[data]\ncontent_grace_s = 59\n", 2, "60 to 31536000", "" },
+        { "[agent]\nidle_linger_s = 0\n", 2, "agent.idle_linger_s", "" },
         { "[log]\nbytes_max = 8Q\n", 2, "4K to 1T", "" },
         { "[db]\nmode = yes\n", 2, "sync|interval|memory", "" },
         { "[site.a b]\ncores = 1\n", 2, "site.NAME", "" },

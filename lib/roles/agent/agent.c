@@ -58,7 +58,6 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
     a->retry_ns = or_default(o.retry_ns, HTC_SECOND);
     a->kill_after_ns = or_default(o.kill_after_ns, 10 * HTC_SECOND);
     a->orphan_after_ns = or_default(o.orphan_after_ns, 60 * HTC_SECOND);
-    a->linger_ns = o.linger_ns;
     a->heartbeat_ns = 10 * HTC_SECOND;
     a->lost_after_ns = 30 * HTC_SECOND;
     htc_buf_init(&a->buf, &a->env, HTC_WIRE_MESSAGE_MAX);
@@ -231,7 +230,7 @@ static void settle(htc_agent *a)
         end(a, a->leave, a->leave_reason);
     else if (a->stopping || a->draining || a->finishing)
         end(a, HTC_OK, a->stopping ? "told to stop" : "drained");
-    else if (a->exit && a->now >= a->exit_at)
+    else if (a->exit)
         end(a, HTC_OK, "the queue is empty");
 }
 
@@ -287,7 +286,6 @@ static htc_ns agent_deadline(const void *self)
     EARLIEST(a->registered, after(a->heard_at, a->lost_after_ns))
     EARLIEST(a->registered && a->pulling, a->pull_at)
     EARLIEST(may_pull(a), a->wait_until)
-    EARLIEST(a->exit && a->count == 0, a->exit_at)
     EARLIEST(a->stopping, a->stop_at)
     EARLIEST(1, orphan_at(a))
 #undef EARLIEST

@@ -59,7 +59,7 @@ struct htc_agent {
     uint32_t peer, slots, cores, stage_retry;
     uint64_t memory;
     char     node[64];
-    htc_ns   retry_ns, kill_after_ns, orphan_after_ns, linger_ns;
+    htc_ns   retry_ns, kill_after_ns, orphan_after_ns;
     htc_ns   heartbeat_ns, lost_after_ns; /* as the gateway said last */
 
     htc_ns      now, wall; /* of the step under way, or of the last one */
@@ -81,7 +81,7 @@ struct htc_agent {
 
     htc_ns   heard_at; /* last word of the gateway */
     htc_ns   idle_at;  /* since when nothing is held that has begun */
-    htc_ns   hello_at, beat_at, pull_at, wait_until, exit_at, stop_at;
+    htc_ns   hello_at, beat_at, pull_at, wait_until, stop_at;
     uint32_t hello_tries, pull_tries;
     uint64_t beat_seq, beat_answered, pull_seq, last_grant, last_run;
 

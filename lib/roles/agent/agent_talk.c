@@ -196,10 +196,8 @@ static void hear_grant(htc_agent *a, htc_reader *r)
     a->wait_until = 0;
     if (m->kind == HTC_GRANT_WAIT && !a->nudged)
         a->wait_until = m->retry_ns > HTC_NEVER - a->now ? HTC_NEVER : a->now + m->retry_ns;
-    if (m->kind == HTC_GRANT_EXIT && !a->nudged) {
+    if (m->kind == HTC_GRANT_EXIT && !a->nudged)
         a->exit = 1;
-        a->exit_at = a->draining ? a->now : a->now + a->linger_ns;
-    }
     a->nudged = 0;
 }
 
