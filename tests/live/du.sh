@@ -4,10 +4,11 @@
 source "$(dirname "$0")/live.sh"
 dir=$top/state
 H=("$htc" --dir "$dir")
-printf '[data]\ncontent_grace_s = 1\nuploads_max = 1M\n[fair]\ntick_s = 0.1\n' > htc.ini
+printf '[data]\ncontent_grace_s = 60\nuploads_max = 1M\n[fair]\ntick_s = 0.1\n' > htc.ini
 expect 0 "${H[@]}" up --slots 2 --config htc.ini --pause-max 0.2s
 head -c 1000 /dev/urandom > first
 head -c 2000 /dev/urandom > second
+aged() { find "$dir/data/blobs" -type f -exec touch -d "2 minutes ago" {} +; }
 uploads() { find "$dir/data/blobs" -type f | wc -l; }
 
 expect 0 "${H[@]}" submit --wait -i first -- sh -c 'head -c 300 /dev/zero > "$HTC_OUTPUT_DIR/a"'
@@ -22,7 +23,7 @@ echo "$out"
 
 # The sweep that removes the second does not take the first, which job 1 names.
 expect 0 "${H[@]}" rm 2
-one_left() { [ "$(uploads)" = 1 ]; }
+one_left() { aged && [ "$(uploads)" = 1 ]; }
 soon one_left || fail "an upload that no job names stays: $(ls -l "$dir/data/blobs")"
 expect 0 "${H[@]}" du
 [[ $out =~ 1000\ B|1000.0\ B|0.98\ KiB|1.0\ KiB ]] || fail "du: $out"
@@ -35,7 +36,7 @@ refuse 2 'uploads_max' "${H[@]}" submit -i large -- true
 daemon_pid htc-gateway
 expect 0 "${H[@]}" rm all
 kill -9 "$pid"
-nothing_left() { [ "$(uploads)" = 0 ] && [ -z "$(ls "$dir/data/out")" ]; }
+nothing_left() { aged && [ "$(uploads)" = 0 ] && [ -z "$(ls "$dir/data/out")" ]; }
 soon nothing_left || fail "what was removed is still there: $(find "$dir/data" -type f)"
 
 # What was removed is sent again by who needs it.

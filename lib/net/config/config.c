@@ -63,7 +63,7 @@ static const struct key {
     { "db.mode", CHOICE, "interval", "sync|interval|memory|on|batch|off", 0, 0 },
     { "db.sync_ms", MILLISECONDS, "5", "0 to 60000 milliseconds", 0, 60000 },
     { "data.stage_retry", NUMBER, "3", "0 to 100", 0, 100 },
-    { "data.content_grace_s", SECONDS, "86400", "1 to 31536000 seconds", 1, 31536000 },
+    { "data.content_grace_s", SECONDS, "86400", "60 to 31536000 seconds", 60, 31536000 },
     { "data.uploads_max", SIZE, "64G", "1M to 1024T", 1048576, 1125899906842624.0 },
     { "data.output", CHOICE, "local", "local", 0, 0 },
     { "log.level", CHOICE, "info", "error|warn|info|debug", 0, 0 },

@@ -65,8 +65,8 @@ void gw_content_find(htc_bytes document, htc_buf *hashes)
 
 static htc_ns every(const htc_gateway *gw)
 {
-    htc_ns half = gw->options.content_grace_ns / 2;
-    return half < SWEEP_EVERY_MAX ? half : SWEEP_EVERY_MAX;
+    htc_ns part = gw->options.content_grace_ns / 24;
+    return part < SWEEP_EVERY_MAX ? part : SWEEP_EVERY_MAX;
 }
 
 static void swept(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
