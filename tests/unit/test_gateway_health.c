@@ -23,6 +23,8 @@ Test(gateway_health, says_what_an_end_means)
         { HTC_ECANCELLED, 0, HEALTH_NO_SIGN },
         { HTC_EINPUT, 0, HEALTH_NO_SIGN },
         { HTC_ELOST, 0, HEALTH_NO_SIGN },
+        { HTC_ESTOPPED, 0, HEALTH_NO_SIGN },
+        { HTC_ESTOPPED, 10 * HTC_SECOND, HEALTH_NO_SIGN },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         cr_expect(health_of(rows[i].status, rows[i].ran) == rows[i].verdict, "row %zu", i);

@@ -7,6 +7,7 @@ health_verdict health_of(htc_status status, htc_ns ran)
     case HTC_ECANCELLED: /* somebody asked for it */
     case HTC_EINPUT:     /* known without running anything, and not tried again */
     case HTC_ELOST:      /* its node's fault */
+    case HTC_ESTOPPED:   /* as when it is lost: by somebody on its node, perhaps */
         return HEALTH_NO_SIGN;
     default: return ran > HEALTH_FAST ? HEALTH_WORKS : HEALTH_FAILS_FAST;
     }
