@@ -335,6 +335,33 @@ Test(gateway, says_of_a_log_whether_there_will_be_one)
     }
 }
 
+/* An agent may be its user's process. How long a task ran is what it says, and no longer than since it was handed out; also where
+ * that was by a gateway before, which the launch of the agent bounds. */
+Test(gateway, believes_no_run_longer_than_its_lease)
+{
+    static const double most[] = { 3, 13 }; /* seconds */
+    htc_attempt         at;
+    uint32_t            p = operator_peer();
+    submit(p, "olga", SWEEP(2));
+    rig_pass(&r, 5 * HTC_SECOND);
+    hand h = hello(r.launched[0].agent);
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        rig_pass(&r, 3 * HTC_SECOND);
+        if (i == 1) {
+            rig_kill(&r);
+            rig_start(&r);
+            p = operator_peer();
+            h = hello(r.launched[0].agent);
+        }
+        cr_assert(eq(int, report_after(&h, &at, HTC_OK, 1000000 * HTC_SECOND, ""), HTC_OK));
+        json_t *answer = rig_ask(&r, p, "{\"op\":\"users\"}"), *user = json_array_get(json_object_get(answer, "users"), 0);
+        double  used = json_number_value(json_object_get(user, "core_s"));
+        cr_expect(used > 2.9 && used < most[i] + (i ? most[0] : 0) + 1, "after %d: %g s", i, used);
+        json_decref(answer);
+    }
+}
+
 /* What a running task has written is looked for where its agent was put, and not where a slot says that it is. */
 Test(gateway, reads_a_log_in_the_slot_of_its_agent)
 {
@@ -567,6 +594,7 @@ static void one_failed_job(uint32_t p)
     rig_pass(&r, 100 * HTC_MS);
     hand h = hello(r.launched[r.n_launched - 1].agent);
     cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    ten_seconds();
     cr_assert(eq(int, report(&h, &at, HTC_EEXIT), HTC_OK));
     process_ended(h.id);
 }

@@ -56,6 +56,7 @@ static void run_three(uint32_t p)
     process_ended(lost.id);
     for (int i = 0; i < 3; i++) {
         cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        ten_seconds();
         cr_assert(eq(int, report(&h, &at, i == 1 ? HTC_ENOEXEC : HTC_OK), HTC_OK));
     }
     process_ended(h.id);

@@ -209,6 +209,7 @@ typedef enum agent_state {
 typedef struct held {
     htc_attempt attempt;
     uint64_t    grant, memory; /* memory: it reserves, bytes */
+    htc_ns      since;   /* now, when it was handed out; 0: by a gateway before */
     uint8_t     misses;
     uint8_t     durable; /* the grant was sent at least once */
 } held;

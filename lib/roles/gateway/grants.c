@@ -34,7 +34,7 @@ int agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant,
         a->held = more;
         a->cap_held = cap;
     }
-    a->held[a->n_held++] = (held){ .attempt = *at, .grant = grant, .memory = reserves };
+    a->held[a->n_held++] = (held){ .attempt = *at, .grant = grant, .memory = reserves, .since = grant ? gw->now : 0 };
     gw_memory_reserve(gw, a);
     return 1;
 }
@@ -462,18 +462,31 @@ static void keep_result(htc_gateway *gw, chunk *c, const htc_attempt *at, const 
     htc_buf_free(&b);
 }
 
+/* No longer than since it was handed out; what a gateway before us did is known from its agent's launch alone. An agent may be the
+ * user's own process, and say what it likes. */
+static void bound_run(const htc_gateway *gw, agent *a, const htc_attempt *at, htc_outcome *o)
+{
+    const held *h = agent_held(a, at);
+    htc_ns      most = h && h->since ? gw->now - h->since : gw->wall > a->launched_wall ? gw->wall - a->launched_wall : UINT64_MAX;
+    if (o->ended < o->started)
+        o->ended = o->started;
+    if (o->ended - o->started > most)
+        o->ended = o->started + most;
+}
+
 static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc_task_result *m)
 {
-    uint32_t           offset = (uint32_t)(m->attempt.task % CHUNK_TASKS);
-    task              *t = &c->tasks[offset];
-    const htc_outcome *o = &m->outcome;
-    double             ran = o->ended > o->started ? (double)(o->ended - o->started) / 1e9 : 0;
+    uint32_t    offset = (uint32_t)(m->attempt.task % CHUNK_TASKS);
+    task       *t = &c->tasks[offset];
+    htc_outcome said = m->outcome, *o = &said;
+    bound_run(gw, a, &m->attempt, o);
+    double ran = (double)(o->ended - o->started) / 1e9;
     agent_unhold(gw, a, &m->attempt);
     a->tasks_done++;
     a->since = gw->now;
     judge_node(gw, a, o);
     gw_job_ended(gw, j, a->site, o);
-    gw_use(c, (usage){ .core_ns = o->ended > o->started ? o->ended - o->started : 0, .losses = o->status == HTC_ESTOPPED });
+    gw_use(c, (usage){ .core_ns = o->ended - o->started, .losses = o->status == HTC_ESTOPPED });
     t->status = o->status;
     keep_result(gw, c, &m->attempt, o);
     if (o->status == HTC_OK) {
