@@ -133,7 +133,8 @@ htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const cha
                                     .name = d->name,
                                     .level = levels[htc_config_number(d->config, "log.level") & 3],
                                     .bytes_max = htc_config_number(d->config, "log.bytes_max"),
-                                    .files_max = (uint32_t)htc_config_number(d->config, "log.files_max") };
+                                    .files_max = (uint32_t)htc_config_number(d->config, "log.files_max"),
+                                    .in_place = o->become && o->uid != 0 };
     s = htc_logfile_open(&options, &d->log, &d->error);
     if (s != HTC_OK)
         return s;

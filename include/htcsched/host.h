@@ -342,7 +342,8 @@ typedef struct htc_logfile_options {
     int         fd;        /**< used when path is NULL; not closed */
     uint32_t    json;      /**< 1: each line is a JSON object: time, level, source (the name), message, and the values that it is
                                 about, such as peer, member, job, status; 0: text. Since: 0.2 */
-    uint32_t    reserved;  /**< 0 */
+    uint32_t    in_place;  /**< 1: for a program that gives up its rights to the directory afterwards: path.1 is opened now too, what fills
+                                path is copied there, and path begins anew; files_max counts as 2 at most. Since: 0.2 */
 } htc_logfile_options;
 
 /**

@@ -129,6 +129,7 @@ as ada 0 logs last
 [ -z "$(find "$rooted/data/out/1" ! -uid "$ada")" ] || fail "outputs of others: $(ls -lR "$rooted/data/out")"
 as ada 0 fetch last --to "$top/home-ada/rooted"
 grep -rqx "of ada" "$top/home-ada/rooted" || fail "results: $(find "$top/home-ada/rooted")"
+[ "$(stat -c %u "$rooted"/log/agent-*.log.1 | sort -u)" = 0 ] || fail "ada's agent keeps no second log: $(ls -l "$rooted/log")"
 # The slot goes to the next user, and nothing in it with it.
 as ben 0 submit --wait -- sh -c 'id -u; cat "'"$rooted"'"/data/out/1/*/*/* "'"$rooted"'"/slots/*/scratch/1.*/out/* 2> /dev/null; true' ::: 1 2 3 4
 as ben 0 logs last.0

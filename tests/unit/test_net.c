@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -860,6 +861,49 @@ Test(net, a_log_of_objects_has_values)
     fclose(file);
     close(fd);
     unlink(path);
+}
+
+/* Whoever may not rename files any more has two all the same, and loses nothing of the newest lines. */
+Test(net, a_log_is_bounded_without_rights_to_its_directory)
+{
+    char         dir[] = "/tmp/htc-test-log-XXXXXX", path[200], text[8192];
+    htc_logfile *f;
+    htc_error    error;
+    int          n = -1, last = -1, status = -1;
+    cr_assert(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/log", dir);
+    htc_logfile_options o = { .size = sizeof o, .path = path, .bytes_max = 4096, .files_max = 3, .fd = -1, .in_place = 1 };
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (htc_logfile_open(&o, &f, &error) != HTC_OK || chmod(dir, 0500) != 0 || (geteuid() == 0 && setresuid(65105, 65105, 65105) != 0))
+            _exit(1);
+        htc_env env = { .size = sizeof env, .log = htc_logfile_log(f) };
+        for (int i = 0; i < 1000; i++)
+            htc__log(&env, HTC_LOG_WARN, "line %d -> nothing", i);
+        htc_logfile_close(f);
+        _exit(0);
+    }
+    cr_assert(waitpid(pid, &status, 0) == pid && status == 0);
+    for (int i = 1; i >= 0; i--) {
+        struct stat st;
+        snprintf(path, sizeof path, "%s/log%s", dir, i ? ".1" : "");
+        cr_assert(eq(int, stat(path, &st), 0), "%s", path);
+        cr_expect(st.st_size > 1024 * i && st.st_size <= 4096, "%s: %lld", path, (long long)st.st_size);
+        FILE *file = fopen(path, "r");
+        while (fgets(text, sizeof text, file)) {
+            const char *at = strstr(text, "line ");
+            cr_assert(at && sscanf(at, "line %d ", &n) == 1, "%s", text);
+            cr_expect(last < 0 || n == last + 1, "%d after %d", n, last);
+            last = n;
+        }
+        fclose(file);
+    }
+    cr_expect(eq(int, last, 999));
+    cr_assert(eq(int, chmod(dir, 0700), 0));
+    unlink(path);
+    snprintf(path, sizeof path, "%s/log.1", dir);
+    unlink(path);
+    rmdir(dir);
 }
 
 Test(net, a_log_is_bounded_and_one_line_stays_one)

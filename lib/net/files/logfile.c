@@ -18,10 +18,10 @@ struct htc_logfile {
     htc_log_structured log;
     pthread_mutex_t lock;
     char           *path, *name;
-    int             fd;
+    int             fd, older; /* older: path.1, where the files cannot be renamed later; -1 */
     uint64_t        size, bytes_max;
     uint32_t        files_max;
-    uint32_t        json;
+    uint32_t        json, in_place;
 };
 
 /* Room for the message, behind it for its values, behind these for the end of an object. */
@@ -32,12 +32,25 @@ static const char *const level_names[] = { "", "error", "warn", "info", "debug" 
 static int open_file(htc_logfile *f)
 {
     struct stat st;
-    int         fd = open(f->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int         fd = open(f->path, (f->in_place ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
     f->size = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     f->fd = fd;
     return 0;
+}
+
+/* For who may not rename: what is in path goes to path.1, which is open. */
+static void copy_over(htc_logfile *f)
+{
+    char    bytes[16384];
+    off_t   at = 0;
+    ssize_t n;
+    if (f->older >= 0 && ftruncate(f->older, 0) == 0)
+        while ((n = pread(f->fd, bytes, sizeof bytes, at)) > 0 && pwrite(f->older, bytes, (size_t)n, at) == n)
+            at += n;
+    if (ftruncate(f->fd, 0) == 0)
+        f->size = 0;
 }
 
 /* path.N-2 -> path.N-1, …, path -> path.1. If that fails the old file goes on: a log line is worth more than its bound. */
@@ -171,7 +184,7 @@ static void write_fields(void *ctx, uint32_t level, const char *message, const h
     l.text[l.len++] = '\n';
     pthread_mutex_lock(&f->lock);
     if (f->path && f->size + l.len > f->bytes_max && f->size > 0)
-        rotate(f);
+        f->in_place ? copy_over(f) : rotate(f);
     ssize_t written = write(f->fd, l.text, l.len);
     if (written > 0)
         f->size += (uint64_t)written;
@@ -181,6 +194,18 @@ static void write_fields(void *ctx, uint32_t level, const char *message, const h
 static void write_line(void *ctx, uint32_t level, const char *message)
 {
     write_fields(ctx, level, message, NULL, 0);
+}
+
+/* Without it, what was logged before is lost when the file is full. */
+static void open_older(htc_logfile *f)
+{
+    size_t len = strlen(f->path) + 3;
+    char  *path = malloc(len);
+    if (path) {
+        snprintf(path, len, "%s.1", f->path);
+        f->older = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    }
+    free(path);
 }
 
 htc_status htc_logfile_open(const htc_logfile_options *options, htc_logfile **out, htc_error *error)
@@ -198,6 +223,8 @@ htc_status htc_logfile_open(const htc_logfile_options *options, htc_logfile **ou
     f->files_max = o.files_max ? o.files_max : 4;
     f->fd = o.fd;
     f->json = o.json;
+    f->in_place = o.in_place;
+    f->older = -1;
     f->log.log = (htc_log){ write_line, f, (o.level ? o.level : HTC_LOG_INFO) | (o.json ? HTC_LOG_FIELDS : 0) };
     f->log.write_fields = write_fields;
     pthread_mutex_init(&f->lock, NULL);
@@ -212,6 +239,8 @@ htc_status htc_logfile_open(const htc_logfile_options *options, htc_logfile **ou
         htc_logfile_close(f);
         return status;
     }
+    if (f->path && f->in_place && f->files_max > 1)
+        open_older(f);
     *out = f;
     return HTC_OK;
 }
@@ -222,6 +251,8 @@ void htc_logfile_close(htc_logfile *f)
         return;
     if (f->path && f->fd >= 0)
         close(f->fd);
+    if (f->older >= 0)
+        close(f->older);
     pthread_mutex_destroy(&f->lock);
     free(f->path);
     free(f->name);
