@@ -28,6 +28,9 @@ as ada 4 submit -- true
 [[ $err == *others_as_owner* ]] || fail "refused for: $err"
 as ada 0 why --user ada
 [[ $out == *refused*others_as_owner* ]] || fail "why: $out"
+said=$out
+as ada 0 why
+[ "$out" = "$said" ] || fail "why of who has logged in: $out"
 as owner 0 agents
 [[ $out == *"tasks are refused"* ]] || fail "agents: $out"
 as owner 0 submit --wait -- sh -c 'echo "$HTC_USER" > "$HTC_OUTPUT_DIR/who"'
