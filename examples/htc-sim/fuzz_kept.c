@@ -3,10 +3,13 @@
 #include "fuzz.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* One line: these words, then numbers in this order, hash in hexadecimal. */
 #define FIRST_WORDS "seeds, watches, eventual and changes " HTC_VERSION
@@ -87,11 +90,16 @@ static int take(FILE *f, const fuzz_options *o, fuzz_sum *sum, uint64_t *next)
 
 int fuzz_kept_read(const fuzz_options *o, fuzz_sum *sum, uint64_t *next)
 {
-    FILE *f = fopen(o->kept, "r");
+    struct stat st;
     memset(sum, 0, sizeof *sum);
     *next = o->from;
-    if (!f && errno == ENOENT)
+    if (lstat(o->kept, &st) != 0 && errno == ENOENT)
         return 0;
+    if (!S_ISREG(st.st_mode)) {
+        fprintf(stderr, "htc-sim: %s is no plain file\n", o->kept);
+        return -1;
+    }
+    FILE *f = fopen(o->kept, "r");
     int bad = !f || take(f, o, sum, next) != 0;
     if (!f)
         fprintf(stderr, "htc-sim: %s: %s\n", o->kept, strerror(errno));
@@ -102,9 +110,23 @@ int fuzz_kept_read(const fuzz_options *o, fuzz_sum *sum, uint64_t *next)
     return bad ? -1 : 0;
 }
 
+/* A file of ours, or none yet: nothing is written through a link, and a FIFO would hold the seeds for ever. */
+static FILE *open_kept(const char *path)
+{
+    struct stat st;
+    int         fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    int         plain = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    FILE       *f = plain ? fdopen(fd, "a") : NULL;
+    if (fd >= 0 && !f) {
+        close(fd);
+        errno = plain ? ENOMEM : ENXIO;
+    }
+    return f;
+}
+
 int fuzz_kept_add(const fuzz_options *part, const fuzz_sum *sum)
 {
-    FILE *f = fopen(part->kept, "a");
+    FILE *f = open_kept(part->kept);
     if (f) {
         fprintf(f, FIRST_WORDS " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, part->from, part->to,
                 options_of(part), sum->failed, sum->first.seed);

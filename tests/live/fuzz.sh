@@ -60,6 +60,15 @@ cmp "$dir/once" "$dir/out" || fail "what is kept changes the sum"
 sed -i 's/ 1 12 / 1 13 /' "$dir/kept"
 ends 0 fuzz --seeds 1..13 --operations 10 --kept "$dir/kept"
 grep -q '^13 seeds, 0 failed: ' "$dir/out" || fail "what is kept has run again"
+# Only a plain file is written to.
+echo theirs > "$dir/theirs"
+ln -s "$dir/theirs" "$dir/link"
+mkfifo "$dir/fifo"
+for name in link fifo; do
+    timeout 60 "$sim" fuzz --seeds 1..2 --operations 10 --kept "$dir/$name" > "$dir/out" 2>&1 && fail "--kept writes to a $name"
+    grep -q "plain file" "$dir/out" || fail "--kept of a $name: $(cat "$dir/out")"
+done
+[ "$(cat "$dir/theirs")" = theirs ] || fail "--kept writes through a link"
 head -c 40 "$dir/kept" > "$dir/half"
 ends 0 fuzz --seeds 1..12 --operations 10 --json --kept "$dir/half"
 cmp "$dir/once" "$dir/out" || fail "half a line is taken for more"
