@@ -10,7 +10,7 @@ typedef struct htc__builtin {
     const void *entry;
 } htc__builtin;
 
-/* NULL behind the last list; lib/sched/registry/registry_builtin.c. */
+/* NULL behind the last list; lib/sched/builtin/registry_builtin.c. */
 extern const htc__builtin *const htc__builtin_lists[];
 
 #endif
