@@ -3,7 +3,7 @@
 #include "check.h"
 #include "htcsched/kv_server.h"
 #include "kvs/wire/kv_wire.h"
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 
 #define HOME  1u
 #define CALLS 10u

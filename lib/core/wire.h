@@ -12,7 +12,7 @@
 #define HTC_WIRE_MAGIC UINT32_C(0x31435448) /* "HTC1" */
 /* The highest number of the protocol that is spoken here, and the lowest. Who calls says its highest one; both speak the lower of the two
  * from the welcome on. Number 2 has, in the WELCOME of a store of several members to a client, who that member is and which map it has
- * (kvs/map/owners_wire.h); a peer of number 1 is not told, and does not tell. doc/protocol.md has the rule. */
+ * (kvs/wire/owners_wire.h); a peer of number 1 is not told, and does not tell. doc/protocol.md has the rule. */
 #define HTC_WIRE_VERSION 2
 #define HTC_WIRE_VERSION_MIN 1
 #define HTC_WIRE_VERSION_OWNERS 2
@@ -22,7 +22,7 @@
 #define HTC_WIRE_TABLE(X)                                                                                              \
     /* every connection */                                                                                             \
     X(HELLO, 1)         /* u32 magic, u16 version, u8 htc_wire_role */                                                 \
-    X(WELCOME, 2)       /* u16 version; a member of a store of several says more: lib/kvs/map/owners_wire.h */             \
+    X(WELCOME, 2)       /* u16 version; a member of a store of several says more: lib/kvs/wire/owners_wire.h */             \
     X(ERROR, 3)         /* i32 status as u32, str text: about the message with this id */                              \
     /* store: lib/kvs/wire/kv_wire.h says their payloads */                                                                 \
     X(KV_REQUEST, 100)                                                                                                 \
@@ -30,7 +30,7 @@
     X(KV_MEMBERS, 102)  /* between members: lib/kvs/peer/members.h */                                                       \
     X(KV_WATCH, 103)    /* lib/kvs/wire/watch_wire.h */                                                                     \
     X(KV_EVENTS, 104)                                                                                                  \
-    X(KV_OWNERS_ASK, 105) /* lib/kvs/map/owners_wire.h */                                                                  \
+    X(KV_OWNERS_ASK, 105) /* lib/kvs/wire/owners_wire.h */                                                                  \
     X(KV_OWNERS, 106)                                                                                                  \
     /* a user's requests to the gateway: doc/api.md */                                                                 \
     X(USER_REQUEST, 200)  /* JSON */                                                                                   \

@@ -1,7 +1,7 @@
 /* A client that asks the owners of keys themselves, before servers that say what a test wants: where its requests go. */
 #include "alloc_fail.h"
 #include "kvs/wire/kv_wire.h"
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 #include "kvs/util/place.h"
 #include "property.h"
 

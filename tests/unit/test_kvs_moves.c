@@ -6,7 +6,7 @@
 #include "htcsched/kv_members.h"
 #include "kvs/client/client.h"
 #include "kvs/replica/cluster_private.h"
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 
 static const faults calm = { 0 };
 static const faults bad = { .lose = 30, .doubled = 30, .late = 20, .crash = 300, .split = 120, .cut = 300 };

@@ -6,7 +6,7 @@
 #include "kvs/client/client.h"
 #include "kvs/replica/cluster.h"
 #include "kvs/peer/eventual_wire.h"
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 #include "property.h"
 
 #define PEER  5u

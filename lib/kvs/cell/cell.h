@@ -28,6 +28,14 @@
 #define HTC__KV_CELL_FORMAT 3
 
 /* A list that stays where it is stored, for a change by one client. */
+/* Keys with this prefix are the store's own: the map, leases. No client may name one. */
+#define HTC__KV_OWN_PREFIX "\0htc\0"
+static inline int htc__kv_own_key(htc_bytes key)
+{
+    size_t len = sizeof HTC__KV_OWN_PREFIX - 1;
+    return key.len >= len && memcmp(key.data, HTC__KV_OWN_PREFIX, len) == 0;
+}
+
 typedef struct htc__kv_left_list {
     htc_bytes    bytes;   /* its entries, borrowed as the value is; none: the cell's own list is all there is */
     uint64_t     version; /* that the first of them lies below */

@@ -3,7 +3,7 @@
 
 #include "core/util.h"
 #include "kvs/client/client.h"
-#include "kvs/map/map.h"
+#include "kvs/wire/limits.h"
 #include "kvs/util/sized.h"
 
 /* Operations of one submit are cut into messages of about this size. */

@@ -2,7 +2,7 @@
  * once more, by whichever is there then: the members of a store know a repetition, whoever of them had the first. */
 #include "core/util.h"
 #include "kvs/client/client.h"
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 
 /* After so many misses in a row a silent one is left alone for no longer. */
 #define MISSES_MAX 4u

@@ -8,7 +8,7 @@
 
 #include "core/util.h"
 #include "kvs/client/client.h"
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 #include "kvs/util/place.h"
 
 /* Parts submitted before it is learned for the first time. */

@@ -22,8 +22,8 @@
  * All that is said of a key names its bucket's epoch, and an owner does it only while it serves the bucket in that one (kvs/map/hold.h): who is
  * sealed acknowledges nothing more. A request that meets another epoch is begun anew with the owners of that.
  *
- * Cells: n KEY: u8 format, siblings; h MEMBER KEY, no value: that member lacks something of KEY; q: u8 format, varint: every number of this
- * member's lines in what it has forgotten is at most this one. KEY: name of the namespace, a zero byte, the user's key. */
+ * Records (kvs/storage/schema.h): n KEY: u8 format, siblings; h MEMBER KEY, no value; q: u8 format, varint: every number of this member's lines
+ * in what it has forgotten is at most this one. KEY: name of the namespace, a zero byte, the user's key. */
 #ifndef HTC_KVS_EVENTUAL_H
 #define HTC_KVS_EVENTUAL_H
 
@@ -32,7 +32,7 @@
 #include "kvs/migrate/mover.h"
 #include "kvs/cell/siblings.h"
 
-#define HTC__KV_EVENTUAL_FORMAT 1
+#define HTC__KV_EVENTUAL_FORMAT HTC__SCHEMA_SIBLINGS_FORMAT /* of siblings, and of the floor */
 #define HTC__KV_SPACES_MAX      64
 
 typedef struct htc__kv_space {

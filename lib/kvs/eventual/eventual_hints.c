@@ -22,7 +22,7 @@ static htc_bytes table_key(const htc__kv_name *name)
 
 static hint *find(const htc_kv_server *s, uint64_t member, htc_bytes key)
 {
-    htc__kv_name name = htc__kv_name_of('h', &member, key);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_HINT, &member, key);
     htc__node   *node = htc__table_find(&s->cluster->eventual->hints, table_key(&name));
     return node ? htc__node_value(node) : NULL;
 }
@@ -41,7 +41,7 @@ static hint *make(htc_kv_server *s, htc_bytes of)
 void htc__kv_hint(htc_kv_server *s, uint64_t member, htc_bytes key)
 {
     htc__kv_eventual *e = s->cluster->eventual;
-    htc__kv_name      name = htc__kv_name_of('h', &member, key);
+    htc__kv_name      name = htc__kv_name_of(HTC__SCHEMA_HINT, &member, key);
     hint             *h = find(s, member, key);
     if (!h) {
         if (e->hints.count >= s->options.hints_max || htc__kv_full(s) || htc__kv_room(s, 8 + key.len, 0) != HTC_OK) {
@@ -59,7 +59,7 @@ void htc__kv_hint(htc_kv_server *s, uint64_t member, htc_bytes key)
 
 static void drop(htc_kv_server *s, uint64_t member, htc_bytes key)
 {
-    htc__kv_name name = htc__kv_name_of('h', &member, key);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_HINT, &member, key);
     if (htc__kv_room(s, 8 + key.len, 0) != HTC_OK)
         return; /* it is handed over once more */
     htc_status status = htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
@@ -122,7 +122,7 @@ static void hand_over(htc_kv_server *s, hint *h, uint64_t member, htc_bytes key)
 static void hand_over_some(htc_kv_server *s, uint64_t member)
 {
     htc__kv_eventual *e = s->cluster->eventual;
-    htc__kv_name      name = htc__kv_name_of('h', &member, (htc_bytes){ NULL, 0 });
+    htc__kv_name      name = htc__kv_name_of(HTC__SCHEMA_HINT, &member, (htc_bytes){ NULL, 0 });
     htc__node        *next = htc__table_seek(&e->hints, table_key(&name));
     for (htc__node *node = next; node && e->handing_over < AT_ONCE && s->broken == HTC_OK; node = next) {
         htc_bytes of = htc__node_key(node);
@@ -130,7 +130,7 @@ static void hand_over_some(htc_kv_server *s, uint64_t member)
         next = node->next[0];
         if (memcmp(of.data, name.data + 1, 8) != 0)
             break;
-        htc__kv_name copy = htc__kv_name_of('h', &member, (htc_bytes){ (const uint8_t *)of.data + 8, of.len - 8 });
+        htc__kv_name copy = htc__kv_name_of(HTC__SCHEMA_HINT, &member, (htc_bytes){ (const uint8_t *)of.data + 8, of.len - 8 });
         if (!h->going)
             hand_over(s, h, member, (htc_bytes){ copy.data + 9, copy.len - 9 });
     }
@@ -176,7 +176,7 @@ int htc__kv_hints_tidy(htc_kv_server *s)
         next = node->next[0];
         for (size_t i = 0; i < 8; i++)
             member = member << 8 | ((const uint8_t *)of.data)[i];
-        htc__kv_name copy = htc__kv_name_of('h', &member, (htc_bytes){ (const uint8_t *)of.data + 8, of.len - 8 });
+        htc__kv_name copy = htc__kv_name_of(HTC__SCHEMA_HINT, &member, (htc_bytes){ (const uint8_t *)of.data + 8, of.len - 8 });
         htc_bytes    key = { copy.data + 9, copy.len - 9 };
         if (((hint *)htc__node_value(node))->going || owns(s, member, key))
             continue;
@@ -196,7 +196,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 {
     loading *l = visitor;
     (void)value;
-    if (((const uint8_t *)name.data)[0] != 'h')
+    if (!htc__schema_is(name, HTC__SCHEMA_HINT))
         return 0;
     if (name.len > 9 && !make(l->s, (htc_bytes){ (const uint8_t *)name.data + 1, name.len - 1 }))
         l->status = HTC_ENOMEM;
@@ -210,6 +210,6 @@ htc_status htc__kv_hints_load(htc_kv_server *s)
     htc__table_free(&e->hints);
     htc__table_init(&e->hints, &s->env);
     e->hints_at = HTC_NEVER;
-    htc_status status = htc__kv_scan(s, htc_bytes_of("h"), load_one, &l);
+    htc_status status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_HINT), load_one, &l);
     return status == HTC_OK ? l.status : status;
 }

@@ -238,7 +238,7 @@ static int look_at_bucket(htc_kv_server *s, uint32_t bucket)
             continue;
         htc_status held = htc__kv_held_state(s, key, &state);
         if (held == HTC_ECORRUPT || HTC__BROKEN(unmerged_dropped)) { /* nobody can have anything of it */
-            htc__kv_name copy = htc__kv_name_of('n', NULL, key);
+            htc__kv_name copy = htc__kv_name_of(HTC__SCHEMA_SIBLINGS, NULL, key);
             drop(s, (htc_bytes){ copy.data + 1, copy.len - 1 }, held == HTC_ECORRUPT);
         } else if (held == HTC_OK) {
             offer(s, node);

@@ -92,7 +92,7 @@ static void note_damaged(htc_kv_server *s, htc_bytes key)
 
 htc_status htc__kv_held_state(htc_kv_server *s, htc_bytes key, htc_bytes *state)
 {
-    htc__kv_name name = htc__kv_name_of('n', NULL, key);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_SIBLINGS, NULL, key);
     htc_bytes    bytes;
     htc_status   status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
     *state = (htc_bytes){ NULL, 0 };
@@ -106,7 +106,7 @@ htc_status htc__kv_held_state(htc_kv_server *s, htc_bytes key, htc_bytes *state)
 htc_status htc__kv_eventual_hold(htc_kv_server *s, htc_bytes key, const htc__siblings *siblings)
 {
     htc__kv_eventual *e = s->cluster->eventual;
-    htc__kv_name      name = htc__kv_name_of('n', NULL, key);
+    htc__kv_name      name = htc__kv_name_of(HTC__SCHEMA_SIBLINGS, NULL, key);
     htc__kv_indexed  *at = index_at(s, key);
     htc_buf_clear(&e->bytes);
     htc_put_u8(&e->bytes, HTC__KV_EVENTUAL_FORMAT);
@@ -172,7 +172,7 @@ static int list_one(void *visitor, htc_bytes name, htc_bytes value)
     htc_kv_server *s = l->s;
     htc_bytes      key = { (const uint8_t *)name.data + 1, name.len - 1 };
     (void)value;
-    if (((const uint8_t *)name.data)[0] != 'n' || key.len < l->q->key.len || memcmp(key.data, l->q->key.data, l->q->key.len) != 0)
+    if (!htc__schema_is(name, HTC__SCHEMA_SIBLINGS) || key.len < l->q->key.len || memcmp(key.data, l->q->key.data, l->q->key.len) != 0)
         return 0;
     if (l->result->items == l->limit) {
         l->more = 1;
@@ -180,7 +180,7 @@ static int list_one(void *visitor, htc_bytes name, htc_bytes value)
     }
     htc__kv_item_write(&s->scratch_items, key, 0, (htc_bytes){ NULL, 0 });
     l->result->items++;
-    s->page_last = htc__kv_name_of('n', NULL, key);
+    s->page_last = htc__kv_name_of(HTC__SCHEMA_SIBLINGS, NULL, key);
     return s->scratch_items.status == HTC_OK;
 }
 
@@ -188,7 +188,7 @@ void htc__kv_eventual_list(htc_kv_server *s, const htc_kv_request *q, htc_kv_res
 {
     listing      l = { .s = s, .q = q, .result = result, .limit = q->limit ? q->limit : 1000 };
     int          behind = q->cursor.len && htc_bytes_compare(q->cursor, q->key) >= 0;
-    htc__kv_name from = htc__kv_name_of('n', NULL, behind ? q->cursor : q->key);
+    htc__kv_name from = htc__kv_name_of(HTC__SCHEMA_SIBLINGS, NULL, behind ? q->cursor : q->key);
     s->stats.reads++;
     *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = HTC_KV_SCAN, .version = s->cluster->id };
     if (!s->cluster->eventual)
@@ -296,7 +296,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
     htc_kv_server    *s = l->s;
     htc__kv_eventual *e = s->cluster->eventual;
     htc_bytes         key = { (const uint8_t *)name.data + 1, name.len - 1 }, state = { NULL, 0 };
-    if (((const uint8_t *)name.data)[0] != 'n')
+    if (!htc__schema_is(name, HTC__SCHEMA_SIBLINGS))
         return 0;
     if (!htc__kv_space_key_fits(key))
         return 1;
@@ -323,7 +323,7 @@ htc_status htc__kv_index_load(htc_kv_server *s)
     htc__table_free(&e->damaged);
     htc__table_init(&e->damaged, &s->env);
     e->deleted = e->floor_loaded = 0;
-    htc_status status = htc__kv_read(s, htc_bytes_of("q"), &bytes);
+    htc_status status = htc__kv_read(s, htc__schema_name(HTC__SCHEMA_EVENTUAL), &bytes);
     if (status == HTC_OK) {
         htc_reader r = htc_reader_of(bytes);
         if (htc_get_u8(&r) != HTC__KV_EVENTUAL_FORMAT)
@@ -336,7 +336,7 @@ htc_status htc__kv_index_load(htc_kv_server *s)
     }
     if (htc__kv_lost_frames(s)) /* higher numbers may be in use */
         e->floor = htc__kv_mend_above(e->floor);
-    status = htc__kv_scan(s, htc_bytes_of("n"), load_one, &l);
+    status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_SIBLINGS), load_one, &l);
     return status == HTC_OK ? l.status : status;
 }
 
@@ -346,7 +346,7 @@ static htc_status raise_floor(htc_kv_server *s, uint64_t floor)
     htc_buf_clear(&e->bytes);
     htc_put_u8(&e->bytes, HTC__KV_EVENTUAL_FORMAT);
     htc_put_varint(&e->bytes, floor);
-    htc_status status = e->bytes.status == HTC_OK ? htc__kv_stage(s, htc_bytes_of("q"), htc_buf_bytes(&e->bytes)) : e->bytes.status;
+    htc_status status = e->bytes.status == HTC_OK ? htc__kv_stage(s, htc__schema_name(HTC__SCHEMA_EVENTUAL), htc_buf_bytes(&e->bytes)) : e->bytes.status;
     e->floor = status == HTC_OK ? floor : e->floor;
     return status;
 }
@@ -364,7 +364,7 @@ htc_status htc__kv_eventual_floor_keep(htc_kv_server *s)
 static htc_status drop_below(htc_kv_server *s, htc_bytes key, uint64_t floor)
 {
     htc__kv_eventual  *e = s->cluster->eventual;
-    htc__kv_name       name = htc__kv_name_of('n', NULL, key);
+    htc__kv_name       name = htc__kv_name_of(HTC__SCHEMA_SIBLINGS, NULL, key);
     htc__kv_index_name at;
     htc_status         status = htc__kv_room(s, key.len, 16);
     if (status == HTC_OK)

@@ -5,7 +5,7 @@
 #include "core/fault.h"
 #include "core/util.h"
 #include "kvs/cell/change.h"
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 
 /* Bytes of answers a step hands over, so that it has room for a commit too. */
 #define FLUSH_MAX ((size_t)8 << 20)

@@ -25,13 +25,11 @@
 
 #include "core/codec.h"
 #include "htcsched/ring.h"
+#include "kvs/wire/limits.h"
 
 #define HTC__KV_MAP_FORMAT     2
-#define HTC__KV_MAP_MEMBERS    1024
 #define HTC__KV_MAP_NAMESPACES 64
-#define HTC__KV_MAP_ADDRESS    256
 #define HTC__KV_MAP_NAME       32
-#define HTC__KV_MAP_BITS       16
 #define HTC__KV_MAP_RENEWED    64 /* buckets in one change */
 #define HTC__KV_MAP_NUMBERS    (UINT64_MAX >> (HTC__KV_MAP_BITS + 1)) /* a number and a bucket are one word (cluster_hold.c) */
 

@@ -37,7 +37,7 @@ static int gather(void *visitor, htc_bytes name, htc_bytes value)
 {
     gathered *g = visitor;
     char      kind = (char)((const uint8_t *)name.data)[0];
-    if (kind != g->area.kind || (kind != 'k' && htc__kv_name_number(name) != g->area.id))
+    if (kind != g->area.kind || (kind != HTC__SCHEMA_CELL && htc__kv_name_number(name) != g->area.id))
         return 0;
     if (g->count == SLICE_KEYS || g->looked == HTC__KV_SLICE_LOOK || g->bytes.len > SLICE_BYTES) {
         g->more = 1;
@@ -46,7 +46,7 @@ static int gather(void *visitor, htc_bytes name, htc_bytes value)
     g->looked++;
     g->last.len = name.len;
     memcpy(g->last.data, name.data, name.len);
-    if (kind == 'k' && !is_part(g, name))
+    if (kind == HTC__SCHEMA_CELL && !is_part(g, name))
         return 1;
     g->count++;
     htc_put_bytes(&g->bytes, name);
@@ -120,8 +120,8 @@ static htc_status sweep_some(htc_kv_server *s)
     if (status == HTC_OK && g.more) {
         go_behind(&h->sweep_from, &g);
     } else if (status == HTC_OK) {
-        htc__kv_name floors = htc__kv_name_of('j', &h->sweep.id, (htc_bytes){ NULL, 0 });
-        if (h->sweep.kind == 'i')
+        htc__kv_name floors = htc__kv_name_of(HTC__SCHEMA_ARRIVED_FLOORS, &h->sweep.id, (htc_bytes){ NULL, 0 });
+        if (h->sweep.kind == HTC__SCHEMA_ARRIVED)
             status = htc__kv_holds_room(s, 16, 0) ? htc__kv_stage_drop(s, htc__kv_name_bytes(&floors)) : HTC_EBUSY;
         if (status != HTC_EBUSY)
             h->sweep.kind = 0;
@@ -141,7 +141,7 @@ static int has_arrived(htc_kv_server *s, const htc__kv_part *part, htc_bytes key
 
 static htc_status drop_old(htc_kv_server *s, htc__kv_job *j)
 {
-    gathered   g = { .area = { 'k', 0 } };
+    gathered   g = { .area = { HTC__SCHEMA_CELL, 0 } };
     htc_status status = gather_some(s, &j->from, &g);
     htc_reader r = htc_reader_of(htc_buf_bytes(&g.bytes));
     for (size_t i = 0; status == HTC_OK && i < g.count; i++) {
@@ -194,10 +194,10 @@ static htc_status put_new(htc_kv_server *s, htc__kv_job *j)
 
 static htc_status floors_of(htc_kv_server *s, const htc__kv_part *part, htc__kv_floors *floors)
 {
-    htc__kv_name name = htc__kv_name_of('j', &part->area.id, (htc_bytes){ NULL, 0 });
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_ARRIVED_FLOORS, &part->area.id, (htc_bytes){ NULL, 0 });
     htc_bytes    bytes;
     *floors = part->floors;
-    if (part->area.kind != 'i')
+    if (part->area.kind != HTC__SCHEMA_ARRIVED)
         return HTC_OK;
     htc_status status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
     if (status != HTC_OK)
@@ -248,9 +248,9 @@ static htc_status last_step(htc_kv_server *s, htc__kv_job *j)
     if (!htc__kv_holds_room(s, 0, 0))
         return HTC_EBUSY;
     int still = 1;
-    if (part->area.kind == 'i')
+    if (part->area.kind == HTC__SCHEMA_ARRIVED)
         still = (htc__kv_hold_learn(&next, route->epoch, route->image) & HTC__KV_HOLD_BECOME) != 0;
-    else if (part->area.kind == 'y') {
+    else if (part->area.kind == HTC__SCHEMA_COPIED) {
         still = part->epoch == route->epoch && htc__kv_hold_copied(&next, part->epoch, route->image) != 0;
     }
     if (part->area.kind && !(still && htc__kv_route_has(c, part->bucket, c->id))) {
@@ -319,7 +319,7 @@ static htc_status add_copies(htc_kv_server *s)
         htc__kv_part     part = { .bucket = y->bucket, .epoch = y->epoch, .floors = y->floors };
         if (!y->busy || !y->whole)
             continue;
-        part.area = (htc__kv_area){ 'y', htc__kv_area_id(y->bucket, y->epoch) };
+        part.area = (htc__kv_area){ HTC__SCHEMA_COPIED, htc__kv_area_id(y->bucket, y->epoch) };
         if (!add_part(s, &part, &status))
             break;
         y->busy = 0;
@@ -338,7 +338,7 @@ static htc_status add_those(htc_kv_server *s, uint8_t what)
         if (!(h->todo[b] & what) || h->job.part_of[b])
             continue;
         if (what == HTC__KV_TAKE_UP)
-            part.area = (htc__kv_area){ 'i', htc__kv_area_id(b, c->hold[b].arriving) };
+            part.area = (htc__kv_area){ HTC__SCHEMA_ARRIVED, htc__kv_area_id(b, c->hold[b].arriving) };
         if (!add_part(s, &part, &status))
             break;
     }
@@ -367,7 +367,7 @@ static htc_status begin(htc_kv_server *s)
         return status;
     if (j->count) {
         j->phase = HTC__KV_OLD_KEYS;
-        j->from = htc__kv_name_of('k', NULL, (htc_bytes){ NULL, 0 });
+        j->from = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, (htc_bytes){ NULL, 0 });
         return HTC_OK;
     }
     if (h->moves || copies_wait(h))

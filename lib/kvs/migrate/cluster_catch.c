@@ -64,7 +64,7 @@ static htc_bytes key_of(const htc__kv_name *name)
 
 static void set_name(htc__kv_name *name, htc_bytes key)
 {
-    *name = htc__kv_name_of('k', NULL, key);
+    *name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
 }
 
 static int meet(void *visitor, htc_bytes name, htc_bytes value)
@@ -73,7 +73,7 @@ static int meet(void *visitor, htc_bytes name, htc_bytes value)
     htc__kv_cluster *c = r->s->cluster;
     htc_bytes        key = { (const uint8_t *)name.data + 1, name.len - 1 };
     htc__kv_cell     cell;
-    if (((const uint8_t *)name.data)[0] != 'k' || (r->to.len > 1 && htc_bytes_compare(key, key_of(&r->to)) > 0))
+    if (!htc__schema_is(name, HTC__SCHEMA_CELL) || (r->to.len > 1 && htc_bytes_compare(key, key_of(&r->to)) > 0))
         return 0;
     if (r->looked == RANGE_LOOK || r->count == RANGE_KEYS) {
         r->more = 1;

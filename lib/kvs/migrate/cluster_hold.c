@@ -11,8 +11,7 @@
  * owner, each key is as one moment had it: an owner that has answered nothing in an epoch may know anything of a key that another
  * owner knew.
  *
- * Cells: o BUCKET what is remembered of it; g the buckets that this member has held from the store's beginning; i AREA KEY what has
- * arrived, j AREA its floors; y AREA KEY what is being copied. An area is a bucket and a number: of the mover, of the epoch copied. */
+ * Records (kvs/storage/schema.h): o, g, i, j, y. An area is a bucket and a number: of the mover, of the epoch copied. */
 #include "kvs/migrate/cluster_hold.h"
 
 #include <string.h>
@@ -29,7 +28,7 @@
 static htc__kv_name name_of_hold(uint32_t bucket)
 {
     uint64_t number = bucket;
-    return htc__kv_name_of('o', &number, (htc_bytes){ NULL, 0 });
+    return htc__kv_name_of(HTC__SCHEMA_BUCKET, &number, (htc_bytes){ NULL, 0 });
 }
 
 static htc__kv_hold *hold_of(htc__kv_cluster *c, uint32_t bucket)
@@ -100,7 +99,7 @@ static htc_status find_first(htc_kv_server *s)
     htc__kv_cluster *c = s->cluster;
     htc_buf         *first = &c->holding->first;
     htc_bytes        bytes;
-    htc_status       status = htc__kv_read(s, htc_bytes_of("g"), &bytes);
+    htc_status       status = htc__kv_read(s, htc__schema_name(HTC__SCHEMA_FIRST), &bytes);
     if (first->len)
         return HTC_OK;
     if (status == HTC_OK)
@@ -114,7 +113,7 @@ static htc_status find_first(htc_kv_server *s)
 
 htc_status htc__kv_cluster_stage_first(htc_kv_server *s)
 {
-    return htc__kv_stage(s, htc_bytes_of("g"), htc_buf_bytes(&s->cluster->holding->first));
+    return htc__kv_stage(s, htc__schema_name(HTC__SCHEMA_FIRST), htc_buf_bytes(&s->cluster->holding->first));
 }
 
 /* ---------------------------------------------------------------- life */
@@ -130,7 +129,7 @@ static int load_hold(void *visitor, htc_bytes name, htc_bytes value)
     loading     *l = visitor;
     uint64_t     number = htc__kv_name_number(name);
     htc__kv_hold hold;
-    if (((const uint8_t *)name.data)[0] != 'o')
+    if (!htc__schema_is(name, HTC__SCHEMA_BUCKET))
         return 0;
     htc__kv_hold *at = number <= HTC__KV_OWN_BUCKET ? hold_of(l->s->cluster, (uint32_t)number) : NULL;
     if (!at || name.len != 9) {
@@ -145,12 +144,12 @@ static int load_hold(void *visitor, htc_bytes name, htc_bytes value)
 static htc_status read_holds(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    loading          l = { s, HTC_OK, 'o' };
+    loading          l = { s, HTC_OK, HTC__SCHEMA_BUCKET };
     const uint8_t   *first = c->holding->first.data;
     for (uint32_t b = 0; b < c->buckets; b++)
         c->hold[b] = first[2 + b / 8] >> b % 8 & 1 ? htc__kv_hold_first(1, 0) : (htc__kv_hold){ 0 };
     c->own_hold = first[1] ? htc__kv_hold_first(1, 0) : (htc__kv_hold){ 0 };
-    htc_status status = htc__kv_scan(s, htc_bytes_of("o"), load_hold, &l);
+    htc_status status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_BUCKET), load_hold, &l);
     return status == HTC_OK ? l.status : status;
 }
 
@@ -244,14 +243,14 @@ static int load_left_over(void *visitor, htc_bytes name, htc_bytes value)
     (void)value;
     if (kind != l->kind)
         return 0;
-    if (kind == 'y' || !is_arriving(l->s->cluster, area))
-        htc__kv_arrive_sweep(l->s, kind == 'y' ? 'y' : 'i', area);
+    if (kind == HTC__SCHEMA_COPIED || !is_arriving(l->s->cluster, area))
+        htc__kv_arrive_sweep(l->s, kind == HTC__SCHEMA_COPIED ? HTC__SCHEMA_COPIED : HTC__SCHEMA_ARRIVED, area);
     return 1;
 }
 
 static htc_status find_left_over(htc_kv_server *s)
 {
-    static const char kinds[] = { 'i', 'j', 'y' };
+    static const char kinds[] = { HTC__SCHEMA_ARRIVED, HTC__SCHEMA_ARRIVED_FLOORS, HTC__SCHEMA_COPIED };
     htc_status        status = HTC_OK;
     for (size_t i = 0; status == HTC_OK && i < sizeof kinds; i++) {
         loading l = { s, HTC_OK, kinds[i] };
@@ -358,7 +357,7 @@ void htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, in
 
 static htc_status stage_floors(htc_kv_server *s, uint64_t area, const htc__kv_floors *floors)
 {
-    htc__kv_name name = htc__kv_name_of('j', &area, (htc_bytes){ NULL, 0 });
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_ARRIVED_FLOORS, &area, (htc_bytes){ NULL, 0 });
     htc_buf_clear(&s->scratch);
     htc__kv_floors_write(&s->scratch, floors);
     return s->scratch.status == HTC_OK ? htc__kv_stage(s, htc__kv_name_bytes(&name), htc_buf_bytes(&s->scratch))
@@ -475,7 +474,7 @@ static htc_status install(htc_kv_server *s, uint64_t from, const htc__kv_page *p
 {
     htc__kv_cluster *c = s->cluster;
     htc__kv_hold    *hold = hold_of(c, page->bucket), next = *hold;
-    htc__kv_area     area = { 'i', htc__kv_area_id(page->bucket, page->number) };
+    htc__kv_area     area = { HTC__SCHEMA_ARRIVED, htc__kv_area_id(page->bucket, page->number) };
     htc_status       status = HTC_OK;
     uint64_t         before = hold->arriving ? htc__kv_area_id(page->bucket, hold->arriving) : 0;
     unsigned         duties = htc__kv_hold_install(&next, page->number, page->page, page->last);
@@ -493,7 +492,7 @@ static htc_status install(htc_kv_server *s, uint64_t from, const htc__kv_page *p
         status = htc__kv_holds_stage(s, page->bucket);
     }
     if (status == HTC_OK && (duties & HTC__KV_HOLD_CLEAR))
-        htc__kv_arrive_sweep(s, 'i', before);
+        htc__kv_arrive_sweep(s, HTC__SCHEMA_ARRIVED, before);
     if (status == HTC_OK && (duties & HTC__KV_HOLD_YES))
         say_installed(s, from, page, hold->epoch >= page->number ? page->page + 1 : hold->pages);
     if (status == HTC_OK && hold->complete && (c->holding->todo[page->bucket] & HTC__KV_COPY))

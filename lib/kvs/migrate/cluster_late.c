@@ -57,7 +57,7 @@ void htc__kv_cluster_on_copied(htc_kv_server *s, uint64_t from, htc_bytes item)
                       : htc__kv_holds_may_take(s, page.bucket, page.entries)))
         return;
     htc_status status = y->eventual ? htc__kv_eventual_take(s, page.entries, 1)
-                                    : htc__kv_holds_stage_entries(s, (htc__kv_area){ 'y', htc__kv_area_id(y->bucket, y->epoch) },
+                                    : htc__kv_holds_stage_entries(s, (htc__kv_area){ HTC__SCHEMA_COPIED, htc__kv_area_id(y->bucket, y->epoch) },
                                                                   page.entries);
     if (status == HTC_EBUSY)
         return; /* no room; it is asked for again */
@@ -116,7 +116,7 @@ void htc__kv_late_tick(htc_kv_server *s)
         if (!(h->todo[y->bucket] & HTC__KV_COPY) || c->route[y->bucket].epoch != y->epoch) {
             y->busy = 0;
             h->copying--;
-            htc__kv_arrive_sweep(s, 'y', htc__kv_area_id(y->bucket, y->epoch));
+            htc__kv_arrive_sweep(s, HTC__SCHEMA_COPIED, htc__kv_area_id(y->bucket, y->epoch));
         } else if (!y->whole && s->now >= y->again_at) {
             ask_for_copy(s, y);
         }

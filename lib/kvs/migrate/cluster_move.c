@@ -869,7 +869,7 @@ void htc__kv_cluster_moving_read(htc_kv_server *s)
 void htc__kv_cluster_moving_load(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    htc__kv_name     name = htc__kv_name_of('k', NULL, htc__kv_map_key());
+    htc__kv_name     name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, htc__kv_map_key());
     htc_bytes        bytes;
     c->moving->read |= c->map && (c->map_version || htc__kv_holds_sealed(s) ||
                                   htc__kv_read(s, htc__kv_name_bytes(&name), &bytes) != HTC_ENOTFOUND);

@@ -233,7 +233,7 @@ static int meet(void *visitor, htc_bytes name, htc_bytes value)
 {
     look      *l = visitor;
     repairing *r = l->s->cluster->repairing;
-    if (((const uint8_t *)name.data)[0] != 'k')
+    if (!htc__schema_is(name, HTC__SCHEMA_CELL))
         return 0;
     if (l->looked++ == LOOK_KEYS || l->count == sizeof l->lost / sizeof *l->lost) {
         l->more = 1;
@@ -299,7 +299,7 @@ htc_status htc__kv_repair_make(htc_kv_server *s)
     r->damaged = htc__alloc(&s->env, (size_t)c->buckets + 1);
     r->looking = 1;
     r->look_at = s->now + LOOK_NS;
-    r->from = htc__kv_name_of('k', NULL, (htc_bytes){ NULL, 0 });
+    r->from = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, (htc_bytes){ NULL, 0 });
     return r->damaged ? HTC_OK : HTC_ENOMEM;
 }
 

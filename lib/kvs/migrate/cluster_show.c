@@ -94,7 +94,7 @@ void htc__kv_shows_ask(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *as
 static void begin_pass(shows *x)
 {
     x->passing = x->count;
-    x->from = htc__kv_name_of('k', NULL, (htc_bytes){ NULL, 0 });
+    x->from = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, (htc_bytes){ NULL, 0 });
     x->touched = 0;
     x->bytes = 0;
     for (uint32_t i = 0; i < x->passing; i++) {
@@ -140,7 +140,7 @@ static int meet(void *visitor, htc_bytes name, htc_bytes value)
 {
     passing  *p = visitor;
     htc_bytes key = { (const uint8_t *)name.data + 1, name.len - 1 };
-    if (((const uint8_t *)name.data)[0] != 'k')
+    if (!htc__schema_is(name, HTC__SCHEMA_CELL))
         return 0;
     if (p->looked == HTC__KV_SLICE_LOOK) {
         p->more = 1;
@@ -230,7 +230,7 @@ int htc__kv_shows_wait(const htc_kv_server *s)
 /* One key, which is looked at at once. */
 void htc__kv_show_map(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *ask)
 {
-    htc__kv_name name = htc__kv_name_of('k', NULL, htc__kv_map_key());
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, htc__kv_map_key());
     show         w = { .to = to, .number = ask->number, .epoch = ask->epoch, .bucket = ask->bucket, .kind = HTC__KV_ITEM_SHOWN };
     shows        none = { .bytes = 0 };
     htc_bytes    value;

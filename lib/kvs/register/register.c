@@ -272,8 +272,8 @@ static asked *copy(htc__kv_register *reg, const htc_kv_request *q)
     if (!a)
         return NULL;
     uint8_t *bytes = (uint8_t *)(a + 1);
-    size_t   own = sizeof HTC__KV_OWN_PREFIX - 1; /* maps and leases are as long as they have to be */
-    a->value_max = q->key.len >= own && memcmp(q->key.data, HTC__KV_OWN_PREFIX, own) == 0 ? HTC_KV_VALUE_MAX : reg->o.value_max;
+    /* maps and leases are as long as they have to be */
+    a->value_max = htc__kv_own_key(q->key) ? HTC_KV_VALUE_MAX : reg->o.value_max;
     a->size = size;
     a->q = *q;
     a->q.key = a->q.cursor = (htc_bytes){ NULL, 0 };

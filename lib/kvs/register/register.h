@@ -20,7 +20,6 @@
 #include "kvs/register/acceptor.h"
 #include "kvs/cell/change.h"
 
-#define HTC__KV_OWN_PREFIX "\0htc\0" /* of keys that are the store's own */
 
 typedef struct htc__kv_register htc__kv_register;
 

@@ -9,10 +9,7 @@
  * What this member says to itself goes the same way as what it says to others. A reply leaves only when everything it shows
  * is stored. What a member says to another in one step leaves in one message; nothing is kept for one that is away, since
  * whatever is lost is said again.
- *
- * Cells: k KEY as everywhere; v BUCKET the floors of a bucket; c who this member is, and how far its numbers are reserved; e KEY:
- * the key has a ttl; t KEY: it is a tombstone; b LEASE KEY: the key is bound. Those of the map and of buckets that move: cluster_map.c (p),
- * cluster_hold.c (o, g, i, j, y). */
+ * What it stores: kvs/storage/schema.h. */
 #ifndef HTC_KVS_CLUSTER_H
 #define HTC_KVS_CLUSTER_H
 

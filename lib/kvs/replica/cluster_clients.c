@@ -1,7 +1,7 @@
 /* What clients are told of the map, so that each request goes to the owner that proposes its key's changes (owners_wire.h). An old map
  * does no harm here either: who is asked for a key that is another's hands the request on, and says so. */
 #include "kvs/replica/cluster_private.h"
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 
 #define NOT_SHOWN UINT32_MAX
 

@@ -80,7 +80,7 @@ htc_status htc__kv_cluster_grave(htc_kv_server *s, htc_bytes key, int had, int h
 {
     if (!had && !has && !s->cluster->graves.count)
         return HTC_OK;
-    htc__kv_name name = htc__kv_name_of('t', NULL, key);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_TOMBSTONE, NULL, key);
     if (has) {
         htc_status status = had ? HTC_OK : htc__kv_stage(s, htc__kv_name_bytes(&name), (htc_bytes){ "", 0 });
         return status == HTC_OK ? remember(s, key) : status;
@@ -98,7 +98,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 {
     loading *l = visitor;
     (void)value;
-    if (((const uint8_t *)name.data)[0] != 't')
+    if (!htc__schema_is(name, HTC__SCHEMA_TOMBSTONE))
         return 0;
     l->status = remember(l->s, (htc_bytes){ (const uint8_t *)name.data + 1, name.len - 1 });
     return l->status == HTC_OK;
@@ -107,7 +107,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 htc_status htc__kv_cluster_graves_load(htc_kv_server *s)
 {
     loading    l = { s, HTC_OK };
-    htc_status status = htc__kv_scan(s, htc_bytes_of("t"), load_one, &l);
+    htc_status status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_TOMBSTONE), load_one, &l);
     return status == HTC_OK ? l.status : status;
 }
 

@@ -45,12 +45,6 @@ typedef struct lease {
 
 /* ---------------------------------------------------------------- names and records */
 
-int htc__kv_own_key(htc_bytes key)
-{
-    size_t len = sizeof HTC__KV_OWN_PREFIX - 1;
-    return key.len >= len && memcmp(key.data, HTC__KV_OWN_PREFIX, len) == 0;
-}
-
 htc_bytes htc__kv_lease_key_of(htc__kv_lease_key *key, uint64_t id)
 {
     size_t len = sizeof HTC__KV_OWN_PREFIX - 1;
@@ -183,7 +177,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
     htc_bytes      key = { (const uint8_t *)name.data + 1, name.len - 1 };
     htc__kv_cell   cell;
     uint64_t       id;
-    if (((const uint8_t *)name.data)[0] != 'k' || !htc__kv_own_key(key))
+    if (!htc__schema_is(name, HTC__SCHEMA_CELL) || !htc__kv_own_key(key))
         return 0;
     if (htc__kv_is_lease_key(key, &id) && value.data && htc__kv_cell_read(value, NULL, &cell) == HTC_OK)
         htc__kv_cluster_lease_held(s, id, &cell, 1);
@@ -192,7 +186,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 
 htc_status htc__kv_cluster_leases_load(htc_kv_server *s)
 {
-    htc__kv_name from = htc__kv_name_of('k', NULL, (htc_bytes){ HTC__KV_OWN_PREFIX, sizeof HTC__KV_OWN_PREFIX - 1 });
+    htc__kv_name from = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, (htc_bytes){ HTC__KV_OWN_PREFIX, sizeof HTC__KV_OWN_PREFIX - 1 });
     htc_status   status = htc__kv_scan(s, htc__kv_name_bytes(&from), load_one, s);
     return status == HTC_OK ? s->broken : status;
 }

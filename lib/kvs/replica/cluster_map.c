@@ -227,7 +227,7 @@ htc_status htc__kv_cluster_map_keep(htc_kv_server *s, htc_bytes bytes, uint64_t 
     htc_put_u8(&s->scratch, COPY_FORMAT);
     htc_put_varint(&s->scratch, version);
     htc_put_raw(&s->scratch, bytes);
-    return s->scratch.status == HTC_OK ? htc__kv_stage(s, htc_bytes_of("p"), htc_buf_bytes(&s->scratch))
+    return s->scratch.status == HTC_OK ? htc__kv_stage(s, htc__schema_name(HTC__SCHEMA_MAP), htc_buf_bytes(&s->scratch))
                                        : s->scratch.status;
 }
 
@@ -388,7 +388,7 @@ int htc__kv_cluster_epoch_is(htc_kv_server *s, uint64_t from, uint32_t bucket, u
 static htc_status read_copy(htc_kv_server *s, htc__kv_map **map, uint64_t *version)
 {
     htc_bytes  bytes;
-    htc_status status = htc__kv_read(s, htc_bytes_of("p"), &bytes);
+    htc_status status = htc__kv_read(s, htc__schema_name(HTC__SCHEMA_MAP), &bytes);
     if (status != HTC_OK)
         return status;
     htc_reader r = htc_reader_of(bytes);

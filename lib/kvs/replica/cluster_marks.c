@@ -173,7 +173,7 @@ void htc__kv_cluster_changed(htc_kv_server *s, htc_bytes key, const htc__kv_cell
 /* Damaged, it may be anything: then the others know. */
 int htc__kv_cluster_held(htc_kv_server *s, htc_bytes key, htc__kv_marked *marked)
 {
-    htc__kv_name name = htc__kv_name_of('k', NULL, key);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
     htc_bytes    bytes;
     htc__kv_cell cell;
     uint64_t     touched = s->touched;

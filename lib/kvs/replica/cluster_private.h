@@ -377,7 +377,6 @@ typedef struct htc__kv_lease_record {
 typedef struct htc__kv_lease_key {
     uint8_t bytes[16];
 } htc__kv_lease_key;
-int        htc__kv_own_key(htc_bytes key);
 htc_bytes  htc__kv_lease_key_of(htc__kv_lease_key *key, uint64_t id); /* lends key */
 int        htc__kv_is_lease_key(htc_bytes key, uint64_t *id);
 void       htc__kv_lease_record_write(htc_buf *b, const htc__kv_lease_record *record);

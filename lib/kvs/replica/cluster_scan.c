@@ -107,7 +107,7 @@ static int list_cell(void *visitor, htc_bytes name, htc_bytes value)
     htc_bytes      prefix = l->ask->prefix, key = { (const uint8_t *)name.data + 1, name.len - 1 };
     htc__kv_listed item = { .key = key };
     htc__kv_cell   cell = { 0 };
-    if (((const uint8_t *)name.data)[0] != 'k' || key.len < prefix.len ||
+    if (!htc__schema_is(name, HTC__SCHEMA_CELL) || key.len < prefix.len ||
         (prefix.len && memcmp(key.data, prefix.data, prefix.len) != 0))
         return 0;
     if (l->listed == l->ask->limit || l->looked == LIST_LOOK * l->ask->limit || l->out->len > LIST_BYTES ||
@@ -116,7 +116,7 @@ static int list_cell(void *visitor, htc_bytes name, htc_bytes value)
         return 0;
     }
     l->looked++;
-    l->last = htc__kv_name_of('k', NULL, key);
+    l->last = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
     if (htc__kv_own_key(key))
         return 1;
     uint32_t bucket = htc__kv_cluster_bucket(l->s->cluster, key);
@@ -176,7 +176,7 @@ void htc__kv_cluster_on_list(htc_kv_server *s, uint64_t from, htc_bytes item)
         return;
     ask.limit = ask.limit < LIST_MAX ? ask.limit : LIST_MAX;
     int          behind = ask.after.len && htc_bytes_compare(ask.after, ask.prefix) >= 0;
-    htc__kv_name start = htc__kv_name_of('k', NULL, behind ? ask.after : ask.prefix);
+    htc__kv_name start = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, behind ? ask.after : ask.prefix);
     if (behind)
         start.data[start.len++] = 0;
     htc_buf_init(&cells, &s->env, 0);

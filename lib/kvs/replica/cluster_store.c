@@ -20,7 +20,7 @@ htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__k
     *floors = (htc__kv_floors){ 0 };
     if (!s->cluster->floors)
         return HTC_OK;
-    htc__kv_name name = htc__kv_name_of('v', &number, (htc_bytes){ NULL, 0 });
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_FLOORS, &number, (htc_bytes){ NULL, 0 });
     htc_status   status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
     if (status == HTC_OK) {
         htc_reader r = htc_reader_of(bytes);
@@ -51,7 +51,7 @@ static htc_status load(htc_kv_server *s, const htc__kv_ask *ask, htc_bytes name,
 htc_status htc__kv_cluster_floors_put(htc_kv_server *s, uint32_t bucket, const htc__kv_floors *floors)
 {
     uint64_t     number = bucket;
-    htc__kv_name of = htc__kv_name_of('v', &number, (htc_bytes){ NULL, 0 });
+    htc__kv_name of = htc__kv_name_of(HTC__SCHEMA_FLOORS, &number, (htc_bytes){ NULL, 0 });
     htc_buf_clear(&s->scratch);
     htc__kv_floors_write(&s->scratch, floors);
     s->cluster->floors++;
@@ -286,7 +286,7 @@ static void stage_self(htc_kv_server *s, uint64_t counter)
     htc_put_varint(&s->scratch, counter);
     htc_status status = s->scratch.status;
     if (status == HTC_OK)
-        status = htc__kv_stage(s, htc_bytes_of("c"), htc_buf_bytes(&s->scratch));
+        status = htc__kv_stage(s, htc__schema_name(HTC__SCHEMA_IDENTITY), htc_buf_bytes(&s->scratch));
     if (status != HTC_OK)
         htc__kv_cluster_broken(s, status);
     c->reserve_batch = htc__kv_open(s);
@@ -321,7 +321,7 @@ void htc__kv_cluster_reserve_again(htc_kv_server *s)
 static int count_floors(void *visitor, htc_bytes name, htc_bytes value)
 {
     (void)value;
-    *(size_t *)visitor += ((const uint8_t *)name.data)[0] == 'v';
+    *(size_t *)visitor += htc__schema_is(name, HTC__SCHEMA_FLOORS);
     return 0; /* one is enough to look for them */
 }
 
@@ -333,7 +333,7 @@ static int highest_accepted(void *visitor, htc_bytes name, htc_bytes value)
 {
     accepted    *highest = visitor;
     htc__kv_cell cell;
-    if (((const uint8_t *)name.data)[0] != 'k')
+    if (!htc__schema_is(name, HTC__SCHEMA_CELL))
         return 1;
     if (value.data && htc__kv_cell_read(value, NULL, &cell) == HTC_OK && cell.accepted.proposer == highest->by &&
         cell.accepted.counter > highest->counter)
@@ -346,7 +346,7 @@ static int highest_accepted(void *visitor, htc_bytes name, htc_bytes value)
 static uint64_t counter_from_cells(htc_kv_server *s)
 {
     accepted highest = { .by = s->cluster->id };
-    htc__kv_scan(s, htc_bytes_of("k"), highest_accepted, &highest);
+    htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_CELL), highest_accepted, &highest);
     return highest.counter;
 }
 
@@ -355,20 +355,20 @@ htc_status htc__kv_cluster_load(htc_kv_server *s)
     htc__kv_cluster *c = s->cluster;
     htc_bytes        bytes;
     uint64_t         counter = 0;
-    htc_status       status = htc__kv_read(s, htc_bytes_of("m"), &bytes);
+    htc_status       status = htc__kv_read(s, htc__schema_name(HTC__SCHEMA_META), &bytes);
     if (status == HTC_OK) {
         htc__log(&s->env, HTC_LOG_ERROR, "this store was kept by a single member -> stop");
         return HTC_EFORMAT;
     }
     if (status == HTC_ENOTFOUND)
-        status = htc__kv_read(s, htc_bytes_of("c"), &bytes);
+        status = htc__kv_read(s, htc__schema_name(HTC__SCHEMA_IDENTITY), &bytes);
     if (status == HTC_OK) {
         htc_reader r = htc_reader_of(bytes);
         uint8_t    format = htc_get_u8(&r);
         uint64_t   id = htc_get_u64(&r), fingerprint = htc_get_u64(&r);
         htc_bytes  map;
         counter = htc_get_varint(&r);
-        if (htc__kv_read(s, htc_bytes_of("p"), &map) == HTC_OK)
+        if (htc__kv_read(s, htc__schema_name(HTC__SCHEMA_MAP), &map) == HTC_OK)
             c->fingerprint = fingerprint; /* the members have changed since */
         if (htc_reader_done(&r) != HTC_OK || format != CLUSTER_FORMAT || id != c->id || fingerprint != c->fingerprint) {
             htc__log(&s->env, HTC_LOG_ERROR, "this store was kept by another member, or among others -> stop");
@@ -377,7 +377,7 @@ htc_status htc__kv_cluster_load(htc_kv_server *s)
     } else if (status != HTC_ENOTFOUND) {
         return status;
     }
-    if ((status = htc__kv_scan(s, htc_bytes_of("v"), count_floors, &c->floors)) != HTC_OK ||
+    if ((status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_FLOORS), count_floors, &c->floors)) != HTC_OK ||
         (status = htc__kv_cluster_map_load(s)) != HTC_OK)
         return status;
     if (htc__kv_lost_frames(s)) /* higher ones may be in use */

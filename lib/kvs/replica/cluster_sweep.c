@@ -13,11 +13,11 @@ htc_status htc__kv_cluster_bound(htc_kv_server *s, htc_bytes key, uint64_t had, 
     if (had == has)
         return HTC_OK;
     if (had) {
-        htc__kv_name name = htc__kv_name_of('b', &had, key);
+        htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_BOUND, &had, key);
         status = htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
     }
     if (status == HTC_OK && has) {
-        htc__kv_name name = htc__kv_name_of('b', &has, key);
+        htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_BOUND, &has, key);
         status = htc__kv_stage(s, htc__kv_name_bytes(&name), (htc_bytes){ "", 0 });
         if (s->cluster->sweep_at == HTC_NEVER)
             s->cluster->sweep_at = s->now + PAUSE_NS;
@@ -41,12 +41,12 @@ static int take_some(void *visitor, htc_bytes name, htc_bytes value)
 {
     some *p = visitor;
     (void)value;
-    if (((const uint8_t *)name.data)[0] != 'b' || p->count == AT_ONCE)
+    if (!htc__schema_is(name, HTC__SCHEMA_BOUND) || p->count == AT_ONCE)
         return 0;
     uint64_t lease = htc__kv_name_number(name);
     if (name.len > 9)
         p->names[p->count++] =
-            htc__kv_name_of('b', &lease, (htc_bytes){ (const uint8_t *)name.data + 9, name.len - 9 });
+            htc__kv_name_of(HTC__SCHEMA_BOUND, &lease, (htc_bytes){ (const uint8_t *)name.data + 9, name.len - 9 });
     return 1;
 }
 
@@ -83,7 +83,7 @@ htc_status htc__kv_cluster_sweep_tick(htc_kv_server *s)
         return HTC_ENOMEM;
     int from_start = c->sweep_from.len == 0;
     if (from_start)
-        c->sweep_from = htc__kv_name_of('b', NULL, (htc_bytes){ NULL, 0 });
+        c->sweep_from = htc__kv_name_of(HTC__SCHEMA_BOUND, NULL, (htc_bytes){ NULL, 0 });
     htc_status status = htc__kv_scan(s, htc__kv_name_bytes(&c->sweep_from), take_some, p);
     c->sweep_face = (htc__kv_face){ .answer = answered, .ctx = s };
     for (size_t i = 0; status == HTC_OK && i < p->count && s->broken == HTC_OK; i++) {

@@ -63,7 +63,7 @@ htc_status htc__kv_cluster_end_held(htc_kv_server *s, htc_bytes key, htc_ns ttl,
     htc_status status = HTC_OK;
     if (!ttl && !had)
         return HTC_OK;
-    htc__kv_name name = htc__kv_name_of('e', NULL, key);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_END, NULL, key);
     if (!ttl) {
         forget(s, key);
         return htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
@@ -91,7 +91,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
     loading  *l = visitor;
     htc_bytes key = { (const uint8_t *)name.data + 1, name.len - 1 };
     (void)value;
-    if (((const uint8_t *)name.data)[0] != 'e')
+    if (!htc__schema_is(name, HTC__SCHEMA_END))
         return 0;
     l->status = begin(l->s, key, 1, UINT64_MAX); /* its term is looked up below */
     return l->status == HTC_OK;
@@ -100,12 +100,12 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 htc_status htc__kv_cluster_ends_load(htc_kv_server *s)
 {
     loading    l = { s, HTC_OK };
-    htc_status status = htc__kv_scan(s, htc_bytes_of("e"), load_one, &l);
+    htc_status status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_END), load_one, &l);
     if (status == HTC_OK)
         status = l.status;
     for (htc__node *node = s->cluster->ends.head[0], *next; status == HTC_OK && node; node = next) {
         htc_bytes    key = htc__node_key(node), value;
-        htc__kv_name name = htc__kv_name_of('k', NULL, key);
+        htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
         htc__kv_cell cell;
         next = node->next[0];
         status = htc__kv_read(s, htc__kv_name_bytes(&name), &value);

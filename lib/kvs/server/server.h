@@ -26,6 +26,7 @@
 
 #include "htcsched/kv_server.h"
 #include "kvs/storage/cells.h"
+#include "kvs/storage/schema.h"
 #include "kvs/cell/change.h"
 #include "kvs/util/counts.h"
 #include "kvs/front/flight.h"
@@ -38,12 +39,6 @@
 /* A batch is not added to beyond this; one more change may stand on top. */
 #define HTC__KV_STAGED_MAX ((size_t)16 << 20)
 #define HTC__KV_ROOM_AGAIN (100 * HTC_MS) /* what the server does by itself is tried again so much later if there was no room */
-
-/* Keys of the cells. */
-typedef struct htc__kv_name {
-    size_t  len;
-    uint8_t data[HTC_KV_ENGINE_KEY_MAX];
-} htc__kv_name;
 
 typedef struct htc__kv_contest  htc__kv_contest;
 typedef struct htc__kv_cluster  htc__kv_cluster;
@@ -142,23 +137,6 @@ struct htc_kv_server {
     int          wait;    /* what was executed has changed nothing and is to be executed again when there is room */
     int          started, loaded, serving, turns, stopping, stopped;
 };
-
-htc__kv_name htc__kv_name_of(char kind, const uint64_t *number, htc_bytes key);
-/* Of a user's key. Its bytes are not cleared: they are many, and few are used. */
-static inline void htc__kv_name_key(htc__kv_name *name, htc_bytes key)
-{
-    name->len = 1 + key.len;
-    name->data[0] = 'k';
-    if (key.len)
-        memcpy(name->data + 1, key.data, key.len);
-}
-
-static inline htc_bytes htc__kv_name_bytes(const htc__kv_name *name)
-{
-    return (htc_bytes){ name->data, name->len };
-}
-
-uint64_t     htc__kv_name_number(htc_bytes name); /* the eight bytes after the first; 0 if they are not there */
 
 /* server_state.c. Reading notes in touched which batch was looked at. */
 htc_status htc__kv_read(htc_kv_server *s, htc_bytes name, htc_bytes *value); /* lent until the next read or stage */

@@ -129,7 +129,7 @@ static int add_item(void *visitor, htc_bytes name, htc_bytes value)
     htc_buf     *b = &p->x->s->scratch_items;
     htc_bytes    key = { (const uint8_t *)name.data + 1, name.len - 1 }, prefix = p->x->q->key;
     htc__kv_cell cell;
-    if (((const uint8_t *)name.data)[0] != 'k' || key.len < prefix.len ||
+    if (!htc__schema_is(name, HTC__SCHEMA_CELL) || key.len < prefix.len ||
         (prefix.len && memcmp(key.data, prefix.data, prefix.len) != 0))
         return 0;
     if (htc__kv_show(p->x->s, key, value, 0, &cell) != HTC_OK) {
@@ -138,7 +138,7 @@ static int add_item(void *visitor, htc_bytes name, htc_bytes value)
     }
     if (cell.deleted && cell.ttl) {
         htc_put_bytes(&p->x->s->scratch, key);
-        p->x->s->page_last = htc__kv_name_of('k', NULL, key);
+        p->x->s->page_last = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
         p->more = ++p->ended == PAGE_ENDS_MAX;
         return !p->more && p->x->s->scratch.status == HTC_OK;
     }
@@ -151,7 +151,7 @@ static int add_item(void *visitor, htc_bytes name, htc_bytes value)
     }
     htc__kv_item_write(b, key, cell.version, cell.value);
     p->x->result->items++;
-    p->x->s->page_last = htc__kv_name_of('k', NULL, key);
+    p->x->s->page_last = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
     return b->status == HTC_OK;
 }
 
@@ -177,7 +177,7 @@ static htc_status scan(execution *x)
     htc_kv_server *s = x->s;
     page           p = { .x = x, .limit = x->q->limit ? x->q->limit : 1000 };
     int            behind = htc_bytes_compare(x->q->cursor, x->q->key) >= 0 && x->q->cursor.len;
-    htc__kv_name   from = htc__kv_name_of('k', NULL, behind ? x->q->cursor : x->q->key);
+    htc__kv_name   from = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, behind ? x->q->cursor : x->q->key);
     if (behind)
         from.data[from.len++] = 0;
     htc_buf_clear(&s->scratch_items);

@@ -42,14 +42,14 @@ void htc__kv_leases_init(htc_kv_server *s)
 
 static htc__kv_lease *find(const htc_kv_server *s, uint64_t id)
 {
-    htc__kv_name name = htc__kv_name_of('l', &id, (htc_bytes){ NULL, 0 });
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_LEASE, &id, (htc_bytes){ NULL, 0 });
     htc__node   *node = htc__table_find(&s->leases, htc__kv_name_bytes(&name));
     return node ? htc__node_value(node) : NULL;
 }
 
 static htc__kv_lease *add(htc_kv_server *s, uint64_t id)
 {
-    htc__kv_name name = htc__kv_name_of('l', &id, (htc_bytes){ NULL, 0 });
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_LEASE, &id, (htc_bytes){ NULL, 0 });
     htc__node   *node = htc__table_make(&s->leases, htc__kv_name_bytes(&name), sizeof(htc__kv_lease));
     if (!node)
         return NULL;
@@ -61,7 +61,7 @@ static htc__kv_lease *add(htc_kv_server *s, uint64_t id)
 
 static void forget(htc_kv_server *s, htc__kv_lease *lease)
 {
-    htc__kv_name name = htc__kv_name_of('l', &lease->id, (htc_bytes){ NULL, 0 });
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_LEASE, &lease->id, (htc_bytes){ NULL, 0 });
     htc__wheel_remove(&s->lease_wheel, &lease->entry);
     htc__table_remove(&s->leases, htc__kv_name_bytes(&name));
 }
@@ -74,7 +74,7 @@ static void touch(htc_kv_server *s, uint64_t batch)
 
 static htc_status store(htc_kv_server *s, const htc__kv_lease *lease)
 {
-    htc__kv_name name = htc__kv_name_of('l', &lease->id, (htc_bytes){ NULL, 0 });
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_LEASE, &lease->id, (htc_bytes){ NULL, 0 });
     htc_buf_clear(&s->scratch);
     htc_put_u8(&s->scratch, lease->ended != 0);
     htc_put_varint(&s->scratch, lease->ttl);
@@ -119,7 +119,7 @@ static void begin_unknown(htc_kv_server *s, htc__kv_lease *lease)
 static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 {
     loading *l = visitor;
-    if (((const uint8_t *)name.data)[0] != 'l')
+    if (!htc__schema_is(name, HTC__SCHEMA_LEASE))
         return 0;
     if (name.len != 9) {
         l->status = HTC_ECORRUPT;
@@ -151,7 +151,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 htc_status htc__kv_leases_load(htc_kv_server *s)
 {
     loading    l = { s, HTC_OK };
-    htc_status status = htc__kv_scan(s, htc_bytes_of("l"), load_one, &l);
+    htc_status status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_LEASE), load_one, &l);
     return status == HTC_OK ? l.status : status;
 }
 
@@ -176,11 +176,11 @@ htc_status htc__kv_lease_bind(htc_kv_server *s, htc_bytes key, uint64_t old_leas
     if (old_lease == new_lease)
         return HTC_OK;
     if (old_lease) {
-        htc__kv_name name = htc__kv_name_of('b', &old_lease, key);
+        htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_BOUND, &old_lease, key);
         status = htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
     }
     if (status == HTC_OK && new_lease) {
-        htc__kv_name name = htc__kv_name_of('b', &new_lease, key);
+        htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_BOUND, &new_lease, key);
         status = htc__kv_stage(s, htc__kv_name_bytes(&name), (htc_bytes){ NULL, 0 });
     }
     return status;
@@ -295,7 +295,7 @@ static htc_status remove_bound(htc_kv_server *s, const htc__kv_lease *lease, con
 {
     htc_bytes    key = { bound->data + 9, bound->len - 9 };
     htc__kv_cell cell;
-    htc__kv_name name = htc__kv_name_of('k', NULL, key);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
     htc_bytes    value;
     htc_status   status = htc__kv_stage_drop(s, htc__kv_name_bytes(bound));
     if (status == HTC_OK)
@@ -322,7 +322,7 @@ static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease, size_t *left)
     slice    *p = htc__alloc(&s->env, sizeof *p);
     if (!p)
         return HTC_ENOMEM;
-    p->first = htc__kv_name_of('b', &lease->id, none);
+    p->first = htc__kv_name_of(HTC__SCHEMA_BOUND, &lease->id, none);
     htc_status status = htc__kv_scan(s, htc__kv_name_bytes(&p->first), take_bound, p);
     size_t     done = 0;
     for (; status == HTC_OK && done < p->count && htc__kv_room(s, HTC_KV_KEY_MAX, 0) == HTC_OK; done++)
@@ -332,7 +332,7 @@ static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease, size_t *left)
     *left = all && *left > done + 1 ? *left - done - 1 : 0;
     if (status != HTC_OK || !all)
         return status;
-    htc__kv_name name = htc__kv_name_of('l', &lease->id, none);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_LEASE, &lease->id, none);
     lease->gone = 1;
     lease->gone_batch = htc__kv_open(s);
     queue_add(&s->removed, queue_take(&s->ended));

@@ -33,7 +33,7 @@ static int add(void *visitor, htc_bytes name, htc_bytes value)
     htc_buf     *items = &p->s->scratch_items;
     htc_bytes    key = { (const uint8_t *)name.data + 1, name.len - 1 };
     htc__kv_cell cell;
-    if (((const uint8_t *)name.data)[0] != 'k')
+    if (!htc__schema_is(name, HTC__SCHEMA_CELL))
         return 1;
     if (is_over(p, name))
         return 0;

@@ -6,27 +6,6 @@
 
 #define STORE_FORMAT 2
 
-htc__kv_name htc__kv_name_of(char kind, const uint64_t *number, htc_bytes key)
-{
-    htc__kv_name name; /* not zeroed: its bytes are many, and few are used */
-    name.len = 1;
-    name.data[0] = (uint8_t)kind;
-    for (int shift = 56; number && shift >= 0; shift -= 8)
-        name.data[name.len++] = (uint8_t)(*number >> shift);
-    if (key.len)
-        memcpy(name.data + name.len, key.data, key.len);
-    name.len += key.len;
-    return name;
-}
-
-uint64_t htc__kv_name_number(htc_bytes name)
-{
-    uint64_t v = 0;
-    for (size_t i = 1; name.len >= 9 && i < 9; i++)
-        v = v << 8 | ((const uint8_t *)name.data)[i];
-    return v;
-}
-
 uint64_t htc__kv_open(const htc_kv_server *s)
 {
     return s->cells.ops->open(s->cells.ctx);
@@ -182,7 +161,7 @@ htc_status htc__kv_save(htc_kv_server *s, htc_bytes key, const htc__kv_cell *cel
     htc__kv_watches_changed(&s->native.watches, key);
     if (status != HTC_OK || !cell->deleted)
         return status;
-    htc__kv_name queue = htc__kv_name_of('t', &cell->version, (htc_bytes){ NULL, 0 });
+    htc__kv_name queue = htc__kv_name_of(HTC__SCHEMA_TOMBSTONE, &cell->version, (htc_bytes){ NULL, 0 });
     s->tombstones++;
     return htc__kv_stage(s, htc__kv_name_bytes(&queue), key);
 }
@@ -194,13 +173,13 @@ typedef struct oldest {
 static int take_oldest(void *visitor, htc_bytes name, htc_bytes value)
 {
     oldest *o = visitor;
-    if (((const uint8_t *)name.data)[0] != 't' || name.len != 9 || value.len > HTC_KV_KEY_MAX)
+    if (!htc__schema_is(name, HTC__SCHEMA_TOMBSTONE) || name.len != 9 || value.len > HTC_KV_KEY_MAX)
         return 0;
     if (!value.data)
         return 1; /* damaged: it stays, and so does the tombstone it was about */
     uint64_t version = htc__kv_name_number(name);
-    o->queue = htc__kv_name_of('t', &version, (htc_bytes){ NULL, 0 });
-    o->key = htc__kv_name_of('k', NULL, value);
+    o->queue = htc__kv_name_of(HTC__SCHEMA_TOMBSTONE, &version, (htc_bytes){ NULL, 0 });
+    o->key = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, value);
     return 0;
 }
 
@@ -211,7 +190,7 @@ htc_status htc__kv_collect(htc_kv_server *s)
     for (int i = 0; i < 2 && s->tombstones > s->options.tombstones_max; i++) {
         oldest     o = { .queue.len = 0 };
         htc_bytes  value;
-        htc_status status = htc__kv_scan(s, htc_bytes_of("t"), take_oldest, &o);
+        htc_status status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_TOMBSTONE), take_oldest, &o);
         if (status != HTC_OK || o.queue.len == 0)
             return status;
         uint64_t     version = htc__kv_name_number(htc__kv_name_bytes(&o.queue));
@@ -239,14 +218,14 @@ static int count_tombstone(void *visitor, htc_bytes name, htc_bytes value)
 {
     htc_kv_server *s = visitor;
     (void)value;
-    s->tombstones += ((const uint8_t *)name.data)[0] == 't';
-    return ((const uint8_t *)name.data)[0] == 't';
+    s->tombstones += htc__schema_is(name, HTC__SCHEMA_TOMBSTONE);
+    return htc__schema_is(name, HTC__SCHEMA_TOMBSTONE);
 }
 
 static htc_status meta_load(htc_kv_server *s)
 {
     htc_bytes  stored;
-    htc_status status = htc__kv_read(s, htc_bytes_of("m"), &stored);
+    htc_status status = htc__kv_read(s, htc__schema_name(HTC__SCHEMA_META), &stored);
     if (status != HTC_OK)
         return status == HTC_ENOTFOUND ? HTC_OK : status;
     htc_reader r = htc_reader_of(stored);
@@ -266,7 +245,7 @@ htc_status htc__kv_state_load(htc_kv_server *s)
 {
     htc_status status = meta_load(s);
     if (status == HTC_OK)
-        status = htc__kv_scan(s, htc_bytes_of("t"), count_tombstone, s);
+        status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_TOMBSTONE), count_tombstone, s);
     s->tombstones_flight = s->tombstones_stored = s->tombstones;
     if (status == HTC_OK)
         status = htc__kv_leases_load(s);
@@ -275,7 +254,7 @@ htc_status htc__kv_state_load(htc_kv_server *s)
 
 htc_status htc__kv_batch_close(htc_kv_server *s)
 {
-    htc_bytes name = htc_bytes_of("m");
+    htc_bytes name = htc__schema_name(HTC__SCHEMA_META);
     htc_buf_clear(&s->scratch);
     htc_put_u8(&s->scratch, STORE_FORMAT);
     htc_put_varint(&s->scratch, s->clock);

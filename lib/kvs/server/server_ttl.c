@@ -82,7 +82,7 @@ static htc_status remember(htc_kv_server *s, htc_bytes key, const end *e)
     past->batch = htc__kv_open(s);
     past->term = e->term;
     past->at = e->at;
-    past->key = htc__kv_name_of('k', NULL, key);
+    past->key = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
     *s->past_last = past;
     s->past_last = &past->next;
     return HTC_OK;
@@ -119,7 +119,7 @@ htc_status htc__kv_end_set(htc_kv_server *s, htc_bytes key, const htc__kv_cell *
     const end *e = s->ends.count ? find(s, key) : NULL;
     if ((!e && !cell->ttl) || (e && cell->ttl && e->term == cell->term))
         return HTC_OK;
-    htc__kv_name name = htc__kv_name_of('e', NULL, key);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_END, NULL, key);
     htc_status   status = e ? remember(s, key, e) : HTC_OK;
     if (status != HTC_OK)
         return status;
@@ -156,7 +156,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
     loading  *l = visitor;
     htc_bytes key = { (const uint8_t *)name.data + 1, name.len - 1 };
     (void)value;
-    if (((const uint8_t *)name.data)[0] != 'e')
+    if (!htc__schema_is(name, HTC__SCHEMA_END))
         return 0;
     end *e = find_or_make(l->s, key);
     if (e)
@@ -168,7 +168,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
 
 static htc_status settle(htc_kv_server *s, htc_bytes key, end *e)
 {
-    htc__kv_name name = htc__kv_name_of('k', NULL, key);
+    htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
     htc__kv_cell cell;
     htc_bytes    value;
     htc_status   status = htc__kv_read(s, htc__kv_name_bytes(&name), &value);
@@ -188,7 +188,7 @@ static htc_status settle(htc_kv_server *s, htc_bytes key, end *e)
 htc_status htc__kv_ends_load(htc_kv_server *s)
 {
     loading    l = { s, HTC_OK };
-    htc_status status = htc__kv_scan(s, htc_bytes_of("e"), load_one, &l);
+    htc_status status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_END), load_one, &l);
     if (status == HTC_OK)
         status = l.status;
     for (htc__node *node = s->ends.head[0], *next; status == HTC_OK && node; node = next) {
@@ -223,7 +223,7 @@ htc_status htc__kv_end_carry_out(htc_kv_server *s, htc_bytes of)
 {
     static const htc__kv_stamp nobody = { 0 };
     const end                 *e = find(s, of);
-    htc__kv_name               name = htc__kv_name_of('k', NULL, of); /* `of` may be the entry's own */
+    htc__kv_name               name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, of); /* `of` may be the entry's own */
     htc_bytes                  key = { name.data + 1, name.len - 1 }, value;
     htc_kv_request             q = { .size = sizeof q, .op = HTC__KV_EXPIRE, .key = key, .version = e ? e->term : 0 };
     htc__kv_changed            changed;

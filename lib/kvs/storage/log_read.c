@@ -6,6 +6,7 @@
 
 #include "core/fault.h"
 #include "core/util.h"
+#include "kvs/storage/schema.h"
 
 #define PIECE     ((uint64_t)1 << 20)
 #define FILES_MAX ((size_t)1 << 20)
@@ -255,7 +256,7 @@ static htc_status say_damaged(htc__log_reader *r, const htc__log_record *record,
     htc_bytes key = record->key;
     if (r->sink.damaged)
         return r->sink.damaged(r->sink.ctx, record, name, offset);
-    if (key.len > 1 && *(const uint8_t *)key.data == 'k')
+    if (key.len > 1 && htc__schema_is(key, HTC__SCHEMA_CELL))
         key = (htc_bytes){ (const uint8_t *)key.data + 1, key.len - 1 };
     snprintf(text, sizeof text, "the value of \"%.*s\" is damaged", key.len < 100 ? (int)key.len : 100, (const char *)key.data);
     htc__text_clean(text);

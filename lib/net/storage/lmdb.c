@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/util.h"
+#include "kvs/storage/schema.h"
 #include "net/storage/lmdb.h"
 
 #define LMDB_FORMAT "htcsched-store 2"
@@ -355,7 +356,7 @@ static int mend_length(lmdb *l)
 
 static htc_status check_format(lmdb *l, MDB_txn *txn, const char *dir, htc_error *error)
 {
-    MDB_val  k = val_of(htc_bytes_of("f")), v;
+    MDB_val  k = val_of(htc__schema_name(HTC__SCHEMA_FORMAT)), v;
     MDB_stat stat;
     int      rc = mdb_get(txn, l->dbi, &k, &v);
     if (rc == 0) {

@@ -6,9 +6,10 @@
 #include "core/util.h"
 #include "htcsched/kv_store.h"
 #include "kvs/cell/cell.h"
-#include "kvs/storage/cells_heap.h"
-#include "kvs/eventual/eventual.h"
 #include "kvs/cell/record.h"
+#include "kvs/cell/siblings.h"
+#include "kvs/storage/cells_heap.h"
+#include "kvs/storage/schema.h"
 #include "net/storage/lmdb.h"
 #include "net/storage/log_check.h"
 #include "net/storage/store_log.h"
@@ -47,7 +48,7 @@ static void problem(check *c, htc_status status, const char *file, uint64_t offs
 static htc_bytes key_of(htc_bytes name, htc_bytes *space)
 {
     htc_bytes      key = { (const uint8_t *)name.data + 1, name.len - 1 };
-    const uint8_t *end = *(const uint8_t *)name.data == 'n' ? memchr(key.data, 0, key.len) : NULL;
+    const uint8_t *end = htc__schema_is(name, HTC__SCHEMA_SIBLINGS) ? memchr(key.data, 0, key.len) : NULL;
     *space = (htc_bytes){ NULL, 0 };
     if (end) {
         *space = (htc_bytes){ key.data, (size_t)(end - (const uint8_t *)key.data) };
@@ -64,7 +65,7 @@ static void put_text(char *text, size_t cap, const char *before, htc_bytes name,
     if (space.len)
         snprintf(where, sizeof where, " of namespace \"%.*s\"", (int)(space.len < 40 ? space.len : 40), (const char *)space.data);
     int letter = *(const uint8_t *)name.data;
-    if (letter == 'n' || (letter == 'k' && !htc__kv_own_key(key)))
+    if (letter == HTC__SCHEMA_SIBLINGS || (letter == HTC__SCHEMA_CELL && !htc__kv_own_key(key)))
         snprintf(text, cap, "%s \"%.*s\"%s %s", before, (int)(key.len < 100 ? key.len : 100), (const char *)key.data, where, after);
     else
         snprintf(text, cap, "%s what the store keeps for itself (%c) %s", before, letter, after);
@@ -95,7 +96,7 @@ static int show(check *c, htc_bytes name, htc_bytes value, const char *file)
 {
     htc_kv_check_item item = { .version = 0 };
     htc__kv_cell      cell;
-    if (((const uint8_t *)name.data)[0] != 'k')
+    if (!htc__schema_is(name, HTC__SCHEMA_CELL))
         return 0;
     item.key = key_of(name, &item.space);
     if (!value.data || htc__kv_cell_read(value, NULL, &cell) != HTC_OK) {
@@ -117,10 +118,10 @@ static int show_siblings(check *c, htc_bytes name, htc_bytes value, const char *
 {
     htc_kv_check_item item = { .version = 0 };
     int               there = 0;
-    if (((const uint8_t *)name.data)[0] != 'n')
+    if (!htc__schema_is(name, HTC__SCHEMA_SIBLINGS))
         return 0;
     item.key = key_of(name, &item.space);
-    if (!item.space.len || !value.data || value.len < 2 || *(const uint8_t *)value.data != HTC__KV_EVENTUAL_FORMAT ||
+    if (!item.space.len || !value.data || value.len < 2 || *(const uint8_t *)value.data != HTC__SCHEMA_SIBLINGS_FORMAT ||
         htc__siblings_read((htc_bytes){ (const uint8_t *)value.data + 1, value.len - 1 }, &c->siblings) != HTC_OK) {
         lost(c, file, 0, "the record of", name, "is damaged");
         return 1;
@@ -259,14 +260,14 @@ static int show_lost(void *ctx, uint64_t top, htc_bytes key, htc_bytes value)
 static htc_status show_log(check *c)
 {
     htc_bytes  value;
-    c->several = htc__heap_get(&c->heap, htc_bytes_of("c"), &value) != HTC_ENOTFOUND;
+    c->several = htc__heap_get(&c->heap, htc__schema_name(HTC__SCHEMA_IDENTITY), &value) != HTC_ENOTFOUND;
     htc_status status = tell_held(c);
     if (status != HTC_OK)
         return status;
     htc__heap_scan(&c->places, (htc_bytes){ NULL, 0 }, show_damaged, c);
-    htc__heap_scan(&c->heap, htc_bytes_of("k"), show_one, c);
+    htc__heap_scan(&c->heap, htc__schema_name(HTC__SCHEMA_CELL), show_one, c);
     if (c->status == HTC_OK)
-        htc__heap_scan(&c->heap, htc_bytes_of("n"), show_one_eventual, c);
+        htc__heap_scan(&c->heap, htc__schema_name(HTC__SCHEMA_SIBLINGS), show_one_eventual, c);
     htc__heap_walk_tops(&c->heap, 0, UINT64_MAX, show_lost, c);
     return HTC_OK;
 }
@@ -317,13 +318,13 @@ static htc_bytes unsealed(check *c, htc_bytes key, htc_bytes value)
 static int show_sealed(void *ctx, htc_bytes key, htc_bytes value)
 {
     check *c = ctx;
-    char   kind = key.len ? ((const char *)key.data)[0] : 'f';
-    if (kind == 'f')
+    char   kind = key.len ? ((const char *)key.data)[0] : HTC__SCHEMA_FORMAT;
+    if (kind == HTC__SCHEMA_FORMAT)
         return 1;
     value = unsealed(c, key, value);
-    if (kind == 'k')
+    if (kind == HTC__SCHEMA_CELL)
         return show(c, key, value, DATA_NAME);
-    if (kind == 'n')
+    if (kind == HTC__SCHEMA_SIBLINGS)
         return show_siblings(c, key, value, DATA_NAME);
     if (!value.data)
         lost(c, DATA_NAME, 0, "the record of", key, "is damaged");
@@ -366,7 +367,7 @@ static htc_status check_lmdb(check *c, htc_error *error)
         return status;
     htc_bytes        value;
     htc__lmdb_walked walked = { 0 };
-    c->several = engine.ops->get(engine.ctx, htc_bytes_of("c"), &value) != HTC_ENOTFOUND;
+    c->several = engine.ops->get(engine.ctx, htc__schema_name(HTC__SCHEMA_IDENTITY), &value) != HTC_ENOTFOUND;
     status = htc__lmdb_walk(&engine, show_sealed, c, &walked);
     if (status == HTC_OK && c->status == HTC_OK)
         tell_walked(c, &walked);

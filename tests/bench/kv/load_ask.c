@@ -4,7 +4,7 @@
 
 #include "kv/load.h"
 #include "kvs/wire/kv_wire.h"
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 #include "kvs/util/place.h"
 
 #define NO_KEY UINT64_MAX

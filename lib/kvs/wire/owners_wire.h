@@ -15,7 +15,7 @@
 
 #include "core/wire.h"
 #include "htcsched/ring.h"
-#include "kvs/map/map.h"
+#include "kvs/wire/limits.h"
 
 #define HTC__KV_OWNERS_FORM 1
 

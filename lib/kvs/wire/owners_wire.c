@@ -1,4 +1,4 @@
-#include "kvs/map/owners_wire.h"
+#include "kvs/wire/owners_wire.h"
 
 #include <string.h>
 
