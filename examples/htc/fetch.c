@@ -1,7 +1,8 @@
 /* fetch: the result set of a job as a directory or one archive, with a manifest; every file's hash is verified.
  *
  * A file appears under its name only when it is whole and right, and a second fetch takes only what is missing. What cannot be
- * fetched is named in the manifest, and stops nothing else. */
+ * fetched is named in the manifest, and stops nothing else. The manifest and the links of a task are written as they come: a
+ * million outputs take no more memory than a page of them, beside their places where patterns could make two meet. */
 #include "below.h"
 #include "htc.h"
 #include "places.h"
@@ -24,15 +25,17 @@ typedef struct fetch {
     places     *places;
     const char *output, *error_output;
     uint64_t    job, count, tasks, files, bytes, kept, not_done, left_out, lost, renamed;
-    json_t     *entry;   /* of the task that is being fetched: it may come in several answers */
-    json_t     *links;   /* of that task, made when its files are there */
+    int         begun;   /* the entry of a task, whose outputs may come in several answers, */
+    uint64_t    index;   /* of this one, */
+    uint64_t    listed;  /* with so many of them so far, */
+    json_t     *why;     /* and why not all can be */
+    FILE       *links;   /* of that task, made when its files are there; NULL: none */
     char       *example; /* of those that were renamed */
     htc_error   first;   /* of those that are lost */
     int         stop;    /* nothing more can be written */
     const char *user, *name;
     FILE       *manifest;
-    char       *manifest_text;
-    size_t      manifest_len;
+    below_file  manifest_at; /* directory form */
 } fetch;
 
 /* One output of one task, and where it goes. */
@@ -111,11 +114,23 @@ static int is_there(const fetch *f, const item *it)
     return same;
 }
 
+/* Is it empty? Then its hash says all that could be asked. */
+static int is_empty(const item *it)
+{
+    uint8_t hash[32];
+    char    hex[65];
+    htc_content_hash((htc_bytes){ NULL, 0 }, hash);
+    htc_content_hex(hash, hex);
+    return it->size == 0 && strcmp(it->hash, hex) == 0;
+}
+
 /* Its bytes into fd, verified. */
 static htc_status download(fetch *f, const item *it, int fd)
 {
-    uint64_t   got = 0;
-    char       hex[65];
+    uint64_t got = 0;
+    char     hex[65];
+    if (is_empty(it))
+        return HTC_OK;
     htc_status s = api_download(f->c, f->job, it->index, it->attempt, it->name, fd, &got, hex);
     if (s != HTC_OK || (got == it->size && strcmp(it->hash, hex) == 0))
         return s;
@@ -246,6 +261,35 @@ static htc_status make_link(fetch *f, const json_t *link)
     return below_link(f->top, it.place, target) == 0 ? HTC_OK : cannot_write(f->c, it.place, errno);
 }
 
+static htc_status keep_link(fetch *f, const json_t *told, const item *it)
+{
+    json_t *link = json_copy((json_t *)(uintptr_t)told);
+    json_object_set_new(link, "when", json_real(it->when));
+    if (!f->links)
+        f->links = tmpfile();
+    int bad = !f->links || json_dumpf(link, f->links, JSON_COMPACT) != 0 || fputc('\n', f->links) == EOF;
+    json_decref(link);
+    return bad ? cannot_write(f->c, "temporary file", errno) : HTC_OK;
+}
+
+static htc_status make_links(fetch *f)
+{
+    json_t    *link;
+    htc_status s = HTC_OK;
+    rewind(f->links);
+    while (s == HTC_OK && (link = json_loadf(f->links, JSON_DISABLE_EOF_CHECK, NULL))) {
+        s = make_link(f, link);
+        if (s != HTC_OK)
+            s = lose(f, NULL, s);
+        json_decref(link);
+    }
+    if (s == HTC_OK && ferror(f->links))
+        s = cannot_write(f->c, "temporary file", errno);
+    fclose(f->links);
+    f->links = NULL;
+    return s;
+}
+
 /* What there is of one entry of a task's manifest. */
 static htc_status fetch_typed(fetch *f, const json_t *output, item *it, json_t *told)
 {
@@ -261,12 +305,7 @@ static htc_status fetch_typed(fetch *f, const json_t *output, item *it, json_t *
     json_object_set_new(told, "file", json_string(it->place));
     if (it->renamed)
         json_object_set_new(told, "renamed", json_true());
-    if (is_link) {
-        json_t *link = json_copy(told);
-        json_object_set_new(link, "when", json_real(it->when));
-        json_array_append_new(f->links, link);
-    }
-    return HTC_OK;
+    return is_link ? keep_link(f, told, it) : HTC_OK;
 }
 
 static htc_status fetch_output(fetch *f, const json_t *result, const json_t *output)
@@ -285,41 +324,63 @@ static htc_status fetch_output(fetch *f, const json_t *result, const json_t *out
         s = fetch_typed(f, output, &it, told);
     if (s != HTC_OK)
         s = lose(f, told, s);
-    json_array_append_new(json_object_get(f->entry, "outputs"), told);
+    fputs(f->listed++ ? "," : "", f->manifest);
+    json_dumpf(told, f->manifest, JSON_COMPACT);
+    json_decref(told);
     free(it.place);
     return s;
 }
 
-/* The task is whole: its links, and its place in the manifest. */
+/* The task is whole: its links, and the end of its entry. */
 static htc_status end_entry(fetch *f)
 {
-    size_t     i;
-    json_t    *link;
-    htc_status s = HTC_OK;
-    json_array_foreach(f->links, i, link)
-    {
-        htc_status one = s == HTC_OK ? make_link(f, link) : HTC_OK;
-        if (one != HTC_OK)
-            s = lose(f, NULL, one);
-    }
-    if (f->entry) {
-        fputs(f->tasks ? ",\n" : "\n", f->manifest);
-        json_dumpf(f->entry, f->manifest, JSON_COMPACT);
+    htc_status s = f->links ? make_links(f) : HTC_OK;
+    if (f->begun) {
+        fputs("]", f->manifest);
+        if (f->why) {
+            fputs(",\"error\":", f->manifest);
+            json_dumpf(f->why, f->manifest, JSON_COMPACT | JSON_ENCODE_ANY);
+        }
+        fputs("}", f->manifest);
         f->tasks++;
     }
-    json_decref(f->entry);
-    json_decref(f->links);
-    f->entry = f->links = NULL;
+    json_decref(f->why);
+    f->why = NULL;
+    f->begun = 0;
+    if (!f->output[0] && !f->error_output[0]) { /* each task has a folder of its own: what others have is not in its way */
+        places_free(f->places);
+        f->places = places_new();
+    }
     return s;
 }
 
 static void begin_entry(fetch *f, const json_t *result)
 {
-    f->entry = json_pack("{s:I, s:I, s:s, s:I, s:s, s:[]}", "index", (json_int_t)j_u64(result, "index"), "attempt",
-                         (json_int_t)j_u64(result, "attempt"), "status", j_str(result, "status"), "exit_code",
-                         (json_int_t)j_num(result, "exit_code"), "reason", j_str(result, "reason"), "outputs");
-    f->links = json_array();
+    json_t *head = json_pack("{s:I, s:I, s:s, s:I, s:s}", "index", (json_int_t)j_u64(result, "index"), "attempt",
+                             (json_int_t)j_u64(result, "attempt"), "status", j_str(result, "status"), "exit_code",
+                             (json_int_t)j_num(result, "exit_code"), "reason", j_str(result, "reason"));
+    char   *text = must(json_dumps(head, JSON_COMPACT));
+    text[strlen(text) - 1] = '\0';
+    fprintf(f->manifest, "%s%s,\"outputs\":[", f->tasks ? ",\n" : "\n", text);
+    free(text);
+    json_decref(head);
+    f->begun = 1;
+    f->index = j_u64(result, "index");
+    f->listed = 0;
     f->not_done += strcmp(j_str(result, "status"), "HTC_OK") != 0;
+}
+
+/* The list of the task's outputs cannot be had. */
+static htc_status lose_list(fetch *f, const json_t *result)
+{
+    json_t    *told = json_object();
+    htc_status s = lose(f, told,
+                        cli_error(f->c, HTC_ECORRUPT, "", "run the task again", "the list of outputs of task %" PRIu64 " cannot be read: %s",
+                                  j_u64(result, "index"), j_str(result, "outputs_error")));
+    json_decref(f->why);
+    f->why = json_incref(json_object_get(told, "error"));
+    json_decref(told);
+    return s;
 }
 
 static htc_status fetch_result(fetch *f, const json_t *result)
@@ -327,14 +388,12 @@ static htc_status fetch_result(fetch *f, const json_t *result)
     json_t    *output;
     size_t     i;
     htc_status s = HTC_OK;
-    if (f->entry && j_u64(f->entry, "index") != j_u64(result, "index"))
+    if (f->begun && f->index != j_u64(result, "index"))
         s = end_entry(f);
-    if (!f->entry)
+    if (!f->begun)
         begin_entry(f, result);
     if (s == HTC_OK && json_object_get(result, "outputs_error"))
-        s = lose(f, f->entry,
-                 cli_error(f->c, HTC_ECORRUPT, "", "run the task again", "the list of outputs of task %" PRIu64 " cannot be read: %s",
-                           j_u64(result, "index"), j_str(result, "outputs_error")));
+        s = lose_list(f, result);
     for (int named = 0; named < 2; named++) /* a pattern takes no place from a file of its task */
         json_array_foreach(json_object_get(result, "outputs"), i, output)
             if (s == HTC_OK && (pattern_of(f, j_str(output, "name"))[0] != '\0') == named)
@@ -370,39 +429,58 @@ static htc_status fetch_all(fetch *f, const char *selector)
     return end_entry(f);
 }
 
-static void begin_manifest(fetch *f, const json_t *job)
+static htc_status begin_manifest(fetch *f, const json_t *job)
 {
-    f->manifest = must(open_memstream(&f->manifest_text, &f->manifest_len));
+    if (f->tar)
+        f->manifest = tmpfile(); /* an archive wants to know its length first */
+    else if (below_begin(&f->manifest_at, f->top, "manifest.json", 0666) != 0)
+        return cannot_write(f->c, "manifest.json", errno);
+    else
+        f->manifest = fdopen(dup(f->manifest_at.fd), "w");
+    if (!f->manifest) {
+        htc_status s = cannot_write(f->c, "manifest.json", errno);
+        if (!f->tar)
+            below_end(&f->manifest_at, 0);
+        return s;
+    }
     json_t *head =
         json_pack("{s:I, s:s, s:s, s:s, s:I, s:f}", "job", (json_int_t)f->job, "name", f->name, "user", f->user,
                   "state", j_str(job, "state"), "count", (json_int_t)f->count, "submitted", j_num(job, "submitted"));
-    char *text = json_dumps(head, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    char *text = must(json_dumps(head, JSON_COMPACT | JSON_REAL_PRECISION(15)));
     text[strlen(text) - 1] = '\0';
     fprintf(f->manifest, "%s,\"tasks\":[", text);
     free(text);
     json_decref(head);
+    return HTC_OK;
 }
 
-static htc_status end_manifest(fetch *f)
+static int manifest_to_tar(fetch *f)
 {
-    fputs("\n]}\n", f->manifest);
-    fclose(f->manifest);
-    f->manifest = NULL;
-    if (f->tar) {
-        if (tar_begin(f->tar, "manifest.json", f->manifest_len, 0, 0) != 0 ||
-            tar_write(f->tar, f->manifest_text, f->manifest_len) != 0 || tar_finish(f->tar) != 0)
-            return cannot_write(f->c, "manifest.json", errno);
-        return HTC_OK;
-    }
-    below_file b;
-    if (below_begin(&b, f->top, "manifest.json", 0666) != 0)
-        return cannot_write(f->c, "manifest.json", errno);
-    int ok = write_fully(b.fd, f->manifest_text, f->manifest_len) == 0, why = errno;
-    if (below_end(&b, ok) != 0) {
-        ok = 0;
-        why = errno;
-    }
-    return ok ? HTC_OK : cannot_write(f->c, "manifest.json", why);
+    char   buffer[1 << 16];
+    size_t n;
+    long   len = fflush(f->manifest) == 0 ? ftell(f->manifest) : -1;
+    if (len < 0 || ferror(f->manifest))
+        return -1;
+    rewind(f->manifest);
+    int bad = tar_begin(f->tar, "manifest.json", (uint64_t)len, 0, 0) != 0;
+    while (!bad && (n = fread(buffer, 1, sizeof buffer, f->manifest)) > 0)
+        bad = tar_write(f->tar, buffer, n) != 0;
+    return bad || ferror(f->manifest) || tar_finish(f->tar) != 0 ? -1 : 0;
+}
+
+/* Its end, if all went well so far; else it is forgotten. */
+static htc_status end_manifest(fetch *f, htc_status s)
+{
+    if (s == HTC_OK)
+        fputs("\n]}\n", f->manifest);
+    if (s == HTC_OK && f->tar && manifest_to_tar(f) != 0)
+        s = cannot_write(f->c, "manifest.json", errno);
+    int bad = ferror(f->manifest);
+    if ((fclose(f->manifest) != 0 || bad) && s == HTC_OK && !f->tar)
+        s = cannot_write(f->c, "manifest.json", errno);
+    if (!f->tar && below_end(&f->manifest_at, s == HTC_OK) != 0 && s == HTC_OK)
+        s = cannot_write(f->c, "manifest.json", errno);
+    return s;
 }
 
 static htc_status open_target(fetch *f, const char *to, const char *archive, out_file *out)
@@ -434,19 +512,18 @@ static htc_status fetch_into(fetch *f, const char *selector, const json_t *job, 
 {
     out_file   out = { 0 };
     htc_status s;
-    begin_manifest(f, job);
     f->places = places_new();
     f->top = -1;
     s = open_target(f, to, archive, &out);
     if (s == HTC_OK)
-        s = fetch_all(f, selector);
+        s = begin_manifest(f, job);
     if (s == HTC_OK)
-        s = end_manifest(f);
+        s = fetch_all(f, selector);
     if (f->manifest)
-        fclose(f->manifest);
-    json_decref(f->entry);
-    json_decref(f->links);
-    free(f->manifest_text);
+        s = end_manifest(f, s);
+    json_decref(f->why);
+    if (f->links)
+        fclose(f->links);
     if (f->tar && tar_close(f->tar) != 0 && s == HTC_OK)
         s = cannot_write(f->c, archive, errno);
     s = out_close(f->c, &out, s);

@@ -53,6 +53,25 @@ expect 0 "${H[@]}" fetch 3 --to links --json
 [ "$(find links/0 -type l | wc -l)" = 900 ] || fail "links are missing"
 [ "$(json "$(cat links/manifest.json)" '[(t["index"], len(t["outputs"])) for t in v["tasks"]]')" = "[(0, 900)]" ] || fail "a task in several answers"
 
+# Of many outputs no more is kept in memory than a page of their list. (What is given back is kept by a sanitizer's allocator: not for long here.)
+cat > most.py << 'END'
+import os, resource, subprocess, sys
+os.environ['ASAN_OPTIONS'] = ':'.join(filter(None, (os.environ.get('ASAN_OPTIONS'), 'quarantine_size_mb=1')))
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(code)
+END
+expect 0 "${H[@]}" submit --wait -- sh -c 'cd "$HTC_OUTPUT_DIR"; seq 2000 | xargs touch'
+expect 0 "${H[@]}" submit --wait -- sh -c 'cd "$HTC_OUTPUT_DIR"; seq 30000 | xargs touch'
+expect 0 python3 most.py "${H[@]}" fetch 4 --to few
+few=$out
+expect 0 python3 most.py "${H[@]}" fetch 5 --to many
+many=$out
+echo "memory of a fetch: $few KiB for 2,000 outputs, $many KiB for 30,000"
+[ "$many" -lt $((few + 16000)) ] || fail "a fetch keeps the list of all outputs: $few KiB for 2,000 of them, $many KiB for 30,000"
+[ "$(find many/0 -type f | wc -l)" = 30000 ] || fail "outputs are missing"
+[ "$(json "$(cat many/manifest.json)" 'len(v["tasks"][0]["outputs"])')" = 30000 ] || fail "the manifest is not whole"
+
 expect 0 "${H[@]}" down
 none_left
 echo "outputs: all is well"
