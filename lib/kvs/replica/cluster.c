@@ -248,33 +248,98 @@ static htc_status tell_left(htc_kv_server *s, htc_output *out)
     return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_KV_SERVER_LEFT });
 }
 
+/* ---------------------------------------------------------------- components */
+
+static void sweep_tick(htc_kv_server *s)
+{
+    htc_status status = htc__kv_cluster_sweep_tick(s);
+    if (status != HTC_OK)
+        htc__kv_cluster_broken(s, status);
+}
+
+static void register_tick(htc_kv_server *s)
+{
+    if (htc__kv_register_deadline(s->cluster->reg) <= s->now)
+        htc__kv_register_timeout(s->cluster->reg, s->now);
+}
+
+static htc_ns register_deadline(const htc_kv_server *s)
+{
+    return htc__kv_register_deadline(s->cluster->reg);
+}
+
+static htc_ns reserve_deadline(const htc_kv_server *s)
+{
+    const htc__kv_cluster *c = s->cluster;
+    return c->reserving && c->reserve_batch == UINT64_MAX ? c->reserve_at : HTC_NEVER;
+}
+
+static htc_ns requests_deadline(const htc_kv_server *s)
+{
+    return htc__wheel_next(&s->cluster->wheel);
+}
+
+/* Leases and ends change keys, which waits for room. */
+static htc_ns ends_deadline(const htc_kv_server *s)
+{
+    htc_ns lease = htc__wheel_next(&s->cluster->lease_wheel), end = htc__wheel_next(&s->cluster->end_wheel);
+    return htc__kv_full(s) ? HTC_NEVER : lease < end ? lease : end;
+}
+
+/* What is to be said to the others, at once; and to each that is connected something now and then. */
+static htc_ns peers_deadline(const htc_kv_server *s)
+{
+    const htc__kv_cluster *c = s->cluster;
+    htc_ns                 at = HTC_NEVER;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const htc__kv_peer *peer = &c->peers[i];
+        if (peer->items.len && (i == c->self || peer->connected))
+            return 0; /* also what was asked for at the end of a step */
+        if (i == c->self || !peer->connected)
+            continue;
+        htc_ns say = peer->said + silence_max(c);
+        at = say < at ? say : at;
+    }
+    return at;
+}
+
+/* What a member among several is made of, in the order in which a step goes through it. What one says to this member itself is heard behind those
+ * that say most of it. */
+static const struct {
+    void (*tick)(htc_kv_server *s);             /* NULL: it does nothing by itself */
+    htc_ns (*deadline)(const htc_kv_server *s); /* when tick is to be called next; NULL: it has no time of its own */
+} component[] = {
+    { htc__kv_cluster_late_stored, NULL },
+    { htc__kv_cluster_reserve_again, reserve_deadline },
+    { htc__kv_cluster_map_tick, htc__kv_cluster_map_deadline },
+    { htc__kv_cluster_requests_due, requests_deadline },
+    { htc__kv_cluster_leases_tick, ends_deadline },
+    { htc__kv_cluster_ends_tick, NULL },
+    { htc__kv_cluster_collect_tick, htc__kv_cluster_collect_deadline },
+    { sweep_tick, htc__kv_cluster_sweep_deadline },
+    { htc__kv_eventual_tick, htc__kv_eventual_deadline },
+    { register_tick, register_deadline },
+    { htc__kv_repair_tick, htc__kv_repair_deadline },
+    { htc__kv_catch_tick, htc__kv_catch_deadline },
+    { htc__kv_join_tick, htc__kv_join_deadline },
+    { htc__kv_cluster_moving_tick, htc__kv_cluster_moving_deadline },
+    { htc__kv_cluster_holds_tick, htc__kv_cluster_holds_deadline },
+    { htc__kv_cluster_hear_self, NULL },
+    { htc__kv_cluster_watch_tick, htc__kv_cluster_watch_deadline },
+    { htc__kv_cluster_scans_go_on, htc__kv_cluster_scans_deadline },
+    { htc__kv_cluster_hear_self, NULL },
+    { htc__kv_cluster_marks_tick, htc__kv_cluster_marks_deadline },
+    { htc__kv_cluster_log_tick, NULL },
+    { NULL, peers_deadline },
+};
+#define COMPONENTS (sizeof component / sizeof *component)
+
 htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
 {
-    htc__kv_cluster *c = s->cluster;
-    htc__kv_cluster_late_stored(s);
-    htc__kv_cluster_reserve_again(s);
-    htc__kv_cluster_map_tick(s);
-    htc__kv_cluster_requests_due(s);
-    htc__kv_cluster_leases_tick(s);
-    htc__kv_cluster_ends_tick(s);
-    htc__kv_cluster_collect_tick(s);
-    htc_status swept = htc__kv_cluster_sweep_tick(s);
-    if (swept != HTC_OK)
-        htc__kv_cluster_broken(s, swept);
-    htc__kv_eventual_tick(s);
-    if (htc__kv_register_deadline(c->reg) <= s->now)
-        htc__kv_register_timeout(c->reg, s->now);
-    htc__kv_repair_tick(s);
-    htc__kv_catch_tick(s);
-    htc__kv_join_tick(s);
-    htc__kv_cluster_moving_tick(s);
-    htc__kv_cluster_holds_tick(s);
-    htc__kv_cluster_hear_self(s);
-    htc__kv_cluster_watch_tick(s);
-    htc__kv_cluster_scans_go_on(s);
-    htc__kv_cluster_hear_self(s);
-    htc__kv_cluster_marks_tick(s);
-    htc__kv_cluster_log_tick(s);
+    const htc__kv_cluster *c = s->cluster;
+    for (size_t i = 0; i < COMPONENTS; i++)
+        if (component[i].tick)
+            component[i].tick(s);
     if (s->broken != HTC_OK)
         return s->broken;
     htc_status status = tell_serving(s, out);
@@ -293,48 +358,12 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
 
 htc_ns htc__kv_cluster_deadline(const htc_kv_server *s)
 {
-    const htc__kv_cluster *c = s->cluster;
-    htc_ns                 at = htc__kv_register_deadline(c->reg), due = htc__wheel_next(&c->wheel);
-    at = due < at ? due : at;
-    if (!htc__kv_full(s)) {
-        htc_ns lease = htc__wheel_next(&c->lease_wheel), end = htc__wheel_next(&c->end_wheel);
-        at = lease < at ? lease : at;
-        at = end < at ? end : at;
-    }
-    due = htc__kv_cluster_collect_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_cluster_sweep_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_cluster_watch_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_cluster_marks_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_cluster_scans_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_eventual_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_cluster_map_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_cluster_holds_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_join_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_cluster_moving_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_repair_deadline(s);
-    at = due < at ? due : at;
-    due = htc__kv_catch_deadline(s);
-    at = due < at ? due : at;
-    if (c->reserving && c->reserve_batch == UINT64_MAX && c->reserve_at < at)
-        at = c->reserve_at;
-    for (uint32_t i = 0; i < c->count; i++) {
-        const htc__kv_peer *peer = &c->peers[i];
-        if (peer->items.len && (i == c->self || peer->connected))
-            return 0; /* also what was asked for at the end of a step */
-        if (i == c->self || !peer->connected)
+    htc_ns at = HTC_NEVER;
+    for (size_t i = 0; i < COMPONENTS && at > 0; i++) {
+        if (!component[i].deadline)
             continue;
-        htc_ns say = peer->said + silence_max(c);
-        at = say < at ? say : at;
+        htc_ns due = component[i].deadline(s);
+        at = due < at ? due : at;
     }
     return at;
 }
