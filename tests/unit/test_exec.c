@@ -724,6 +724,36 @@ Test(exec, what_a_confined_task_leaves_ends_with_it)
     drive_close(&d);
 }
 
+/* The agent is killed with a confined task running: the kernel ends what is in its namespace, and the next agent finds nobody. */
+Test(exec, a_confined_task_does_not_outlive_a_killed_agent)
+{
+    drive     d;
+    char      script[200], number[32];
+    htc_error error;
+    if (!confinable())
+        cr_skip("no confinement here");
+    drive_open(&d);
+    d.confine = 1;
+    snprintf(number, sizeof number, "1000.%ld", (long)getpid());
+    snprintf(script, sizeof script, "setsid env -i sh -c ': > ready; exec sleep %s' & wait", number);
+    shell(&d, script);
+    pid_t host = fork();
+    if (host == 0) {
+        drive_run(&d);
+        _exit(0);
+    }
+    for (int i = 0; i < 5000 && !(is_ready(&d) && somebody_runs(number)); i++)
+        usleep(2000);
+    cr_assert(is_ready(&d) && somebody_runs(number));
+    kill(host, SIGKILL);
+    cr_assert(waitpid(host, NULL, 0) == host);
+    cr_assert(eq(int, htc_agent_host_recover(NULL, d.slot, NULL, NULL, &error), HTC_OK), "%s", error.text);
+    for (int i = 0; i < 5000 && somebody_runs(number); i++)
+        usleep(2000); /* killed when the agent was; to be gone takes a moment */
+    cr_expect(eq(int, somebody_runs(number), 0));
+    drive_close(&d);
+}
+
 Test(exec, a_confined_fork_bomb_is_bounded)
 {
     drive d;
