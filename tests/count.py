@@ -3,7 +3,7 @@
 
 Counts what Meson ran: each TAP line is a test, and so is each program that does not speak TAP. Prints the reason of each
 skip, what a test reports (its lines that begin with "report: "), the output of what failed, and as its last line three
-numbers: passed, failed, skipped."""
+numbers: passed, failed, skipped. Before these, the seconds of each suite and the programs that took longest."""
 
 import json
 import re
@@ -42,6 +42,20 @@ def count(test):
     return 0, 1, []
 
 
+SLOWEST = 5
+
+
+def show_time(tests):
+    """Of programs that run side by side: more seconds than have passed."""
+    suites = {}
+    for test in tests:
+        suite = test['name'].split(' / ')[0].split(':')[-1]
+        suites[suite] = suites.get(suite, 0) + test['duration']
+    print('    seconds: ' + ', '.join(f'{s} {t:.0f}' for s, t in sorted(suites.items(), key=lambda i: -i[1])))
+    slowest = sorted(tests, key=lambda t: -t['duration'])[:SLOWEST]
+    print('    longest: ' + ', '.join(f"{t['name'].split(' / ')[-1]} {t['duration']:.0f}" for t in slowest))
+
+
 def main():
     totals = [0, 0, 0]
     with open(sys.argv[1], encoding='utf-8', errors='replace') as log:
@@ -59,6 +73,7 @@ def main():
             for stream in ('stdout', 'stderr'):
                 for line in (test.get(stream) or '').splitlines()[-TAIL_LINES:]:
                     print('      | ' + line)
+    show_time(tests)
     print(*totals)
 
 
