@@ -202,6 +202,12 @@ htc_status api_download(cli *c, uint64_t job, uint64_t task, uint32_t attempt, c
     return s;
 }
 
+void api_ahead(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name)
+{
+    if (c->client)
+        htc_client_ahead(c->client, job, task, attempt, name, NULL); /* what is wrong comes out when it is waited for */
+}
+
 htc_status api_read(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, uint64_t offset,
                     htc_bytes *bytes, uint64_t *size)
 {

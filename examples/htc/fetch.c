@@ -383,10 +383,30 @@ static htc_status lose_list(fetch *f, const json_t *result)
     return s;
 }
 
+#define AHEAD_BYTES (64 << 10)
+
+/* Small outputs that come next are asked for already; not those that seem to be there. *asked: up to which that is done. */
+static void ask_ahead(const fetch *f, const json_t *result, const json_t *outputs, size_t from, size_t *asked)
+{
+    struct stat st;
+    size_t      i = *asked > from ? *asked : from;
+    for (; i < from + HTC_CLIENT_AHEAD_MAX && i < json_array_size(outputs); i++) {
+        const json_t *o = json_array_get(outputs, i);
+        const char   *name = j_str(o, "name");
+        uint64_t      size = j_u64(o, "size");
+        char         *place = must_print("%" PRIu64 "/%s", j_u64(result, "index"), name);
+        if (strcmp(j_str(o, "type"), "f") == 0 && json_object_get(o, "hash") && size && size <= AHEAD_BYTES && !pattern_of(f, name)[0] &&
+            (f->tar || fstatat(f->top, place, &st, AT_SYMLINK_NOFOLLOW) != 0))
+            api_ahead(f->c, f->job, j_u64(result, "index"), (uint32_t)j_u64(result, "attempt"), name);
+        free(place);
+    }
+    *asked = i;
+}
+
 static htc_status fetch_result(fetch *f, const json_t *result)
 {
     json_t    *output;
-    size_t     i;
+    size_t     i, asked = 0;
     htc_status s = HTC_OK;
     if (f->begun && f->index != j_u64(result, "index"))
         s = end_entry(f);
@@ -396,8 +416,11 @@ static htc_status fetch_result(fetch *f, const json_t *result)
         s = lose_list(f, result);
     for (int named = 0; named < 2; named++) /* a pattern takes no place from a file of its task */
         json_array_foreach(json_object_get(result, "outputs"), i, output)
-            if (s == HTC_OK && (pattern_of(f, j_str(output, "name"))[0] != '\0') == named)
+            if (s == HTC_OK && (pattern_of(f, j_str(output, "name"))[0] != '\0') == named) {
+                if (!named)
+                    ask_ahead(f, result, json_object_get(result, "outputs"), i, &asked);
                 s = fetch_output(f, result, output);
+            }
     return s;
 }
 

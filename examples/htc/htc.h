@@ -161,6 +161,8 @@ htc_status api_upload(cli *c, const char *path, char hex[65], progress *p);
 htc_status api_download(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, int fd, uint64_t *size,
                         char hex[65]);
 /* A piece of what a task has written to "stdout" or "stderr", from offset on; lent until the next request. size: of all. */
+/* Ask for an output that is to be downloaded soon. */
+void       api_ahead(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name);
 htc_status api_read(cli *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, uint64_t offset,
                     htc_bytes *bytes, uint64_t *size);
 /* The one job that it names, or whose tasks; given. */

@@ -114,6 +114,27 @@ HTC_API htc_status htc_client_upload(htc_client *client, int fd, uint8_t hash[32
 HTC_API htc_status htc_client_download(htc_client *client, uint64_t job, uint64_t task, uint32_t attempt,
                                        const char *name, int fd, uint64_t *size, uint8_t hash[32], htc_error *error);
 
+/** Outputs that can be asked for ahead at once. */
+#define HTC_CLIENT_AHEAD_MAX 16
+
+/**
+ * Ask for the beginning of a stored output that is to be downloaded soon, and do not wait for the answer: many small outputs then
+ * take a fraction of a round trip each. What comes, 1 MiB at most, is kept until htc_client_download or htc_client_read of the same
+ * output takes it, or the client is closed. Beyond HTC_CLIENT_AHEAD_MAX at once nothing is asked.
+ *
+ * @param[in,out] client   open
+ * @param[in]     job      number of the job
+ * @param[in]     task     index of the task
+ * @param[in]     attempt  as it will be named then
+ * @param[in]     name     of the output, in the result set; copied
+ * @param[out]    error    why; NULL is fine
+ * @return HTC_OK, also where nothing is asked; HTC_EINVAL; HTC_ENOMEM; HTC_EUNREACHABLE; HTC_ETIMEDOUT
+ *
+ * Cost: sends a message.   Since: 0.2
+ */
+HTC_API htc_status htc_client_ahead(htc_client *client, uint64_t job, uint64_t task, uint32_t attempt, const char *name,
+                                    htc_error *error);
+
 /**
  * Read a piece of a stored output, or of what a running task has written to "stdout" or "stderr" so far.
  *

@@ -32,6 +32,11 @@ typedef struct echo {
     uint32_t      timeouts, together; /* together: HTC_IN_FRAMES seen */
     uint64_t      ids[64];
     uint32_t      peers[64];
+    struct {
+        uint64_t id;
+        char     name[32];
+    } wanted[3]; /* downloads */
+    size_t        n_wanted;
 } echo;
 
 static void send_message(htc_output *out, uint32_t peer, htc_buf *b)
@@ -92,6 +97,31 @@ static void on_request(echo *e, uint32_t peer, uint64_t id, htc_bytes text, htc_
 
 static htc_status some_frames(echo *e, const htc_input *in, htc_output *out);
 
+/* Downloads are answered when there are three of them, the last one first: what is in an output is its name. */
+static void on_download(echo *e, uint32_t peer, uint64_t id, htc_reader *r, htc_output *out)
+{
+    char    user[64], token[80];
+    htc_buf b;
+    htc_get_str(r, user, sizeof user);
+    htc_get_str(r, token, sizeof token);
+    (void)htc_get_u64(r), (void)htc_get_u64(r), (void)htc_get_u32(r);
+    htc_get_str(r, e->wanted[e->n_wanted].name, sizeof e->wanted[0].name);
+    e->wanted[e->n_wanted].id = id;
+    if (++e->n_wanted < 3)
+        return;
+    htc_buf_init(&b, NULL, 0);
+    while (e->n_wanted) {
+        htc_bytes name = htc_bytes_of(e->wanted[--e->n_wanted].name);
+        htc_wire_begin(&b, HTC_WIRE_FILE_BYTES, e->wanted[e->n_wanted].id);
+        htc_put_u64(&b, 0);
+        htc_put_u64(&b, name.len);
+        htc_put_u32(&b, 1);
+        htc_put_bytes(&b, name);
+        send_message(out, peer, &b);
+    }
+    htc_buf_free(&b);
+}
+
 static htc_status echo_step(void *self, const htc_input *in, htc_output *out)
 {
     echo         *e = self;
@@ -122,6 +152,8 @@ static htc_status echo_step(void *self, const htc_input *in, htc_output *out)
             send_message(out, in->peer, &b);
         } else if (type == HTC_WIRE_USER_REQUEST) {
             on_request(e, in->peer, id, (htc_bytes){ r.p, htc_reader_left(&r) }, out);
+        } else if (type == HTC_WIRE_DOWNLOAD) {
+            on_download(e, in->peer, id, &r, out);
         }
         htc_buf_free(&b);
         if (e->last_why == HTC_ECORRUPT)
@@ -305,6 +337,30 @@ Test(net, answers_calls_and_commits_come_back)
     cr_expect(eq(u32, w.echo.uid, (uint32_t)getuid()));
     cr_expect(eq(u32, w.echo.port, 7));
     cr_expect(eq(u32, w.echo.opened, 2));
+}
+
+/* Outputs that are asked for ahead come in any order, one of them by itself, and beside other requests. */
+Test(net, outputs_that_are_asked_for_ahead)
+{
+    static const char *const names[] = { "second", "first", "third" };
+    world                    w;
+    htc_bytes                bytes;
+    htc_error                error = { 0 };
+    world_open(&w, NULL);
+    htc_client *c = friend_of(&w);
+    for (int i = 0; i < 2; i++)
+        cr_assert(eq(int, htc_client_ahead(c, 1, 2, 3, names[i], &error), HTC_OK), "%s", error.text);
+    cr_assert(eq(int, htc_client_ahead(c, 1, 2, 3, names[0], &error), HTC_OK), "it is asked for once");
+    ask(c, "hello", "hello");
+    for (int i = 2; i >= 0; i--) { /* the third one is asked for only now, and so are the answers */
+        uint64_t size = 0;
+        cr_assert(eq(int, htc_client_read(c, 1, 2, 3, names[i], 0, &bytes, &size, &error), HTC_OK), "%s", error.text);
+        cr_expect(htc_bytes_equal(bytes, htc_bytes_of(names[i])) && size == bytes.len, "%s", names[i]);
+    }
+    cr_expect(eq(int, htc_client_ahead(c, 1, 2, 3, NULL, &error), HTC_EINVAL));
+    cr_expect(eq(int, htc_client_ahead(c, 1, 2, 3, "not taken", &error), HTC_OK));
+    htc_client_close(c);
+    world_close(&w);
 }
 
 /* --- strangers --- */

@@ -1,4 +1,4 @@
-/* The blocking client: one socket, one request at a time. */
+/* The blocking client: one socket, one request at a time, but for outputs that are asked for ahead. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +20,15 @@
 #define READ_PIECE (1u << 20)
 #define TOKEN_LEN HTC_HOST_TOKEN_LEN
 
+/* The beginning of an output that was asked for ahead, and its answer when that has come. */
+typedef struct ahead {
+    uint64_t id, job, task;
+    uint32_t attempt;
+    char    *name;
+    int      answered;
+    htc_buf  answer;
+} ahead;
+
 struct htc_client {
     const htc_env *env;
     int            fd;
@@ -28,6 +37,8 @@ struct htc_client {
     htc_ns         timeout_ns;
     uint64_t       id;
     htc_buf        in, out;
+    ahead          ahead[HTC_CLIENT_AHEAD_MAX];
+    size_t         n_ahead;
     htc_error     *error; /* of the present call */
 };
 
@@ -141,6 +152,28 @@ static htc_status refused(htc_client *c, htc_reader *r)
     return htc__error(c->error, status, "%s: %s", c->name, *text ? text : htc_strerror(status));
 }
 
+/* --- answers that came before they were waited for --- */
+
+static void ahead_end(htc_client *c, ahead *a)
+{
+    htc__strfree(c->env, a->name);
+    htc_buf_free(&a->answer);
+    *a = c->ahead[--c->n_ahead];
+}
+
+/* What is in c->in is the answer to id: keep it if that was asked ahead. */
+static void ahead_keep(htc_client *c, uint64_t id)
+{
+    for (size_t i = 0; i < c->n_ahead; i++)
+        if (c->ahead[i].id == id) {
+            htc_buf_free(&c->ahead[i].answer);
+            c->ahead[i].answer = c->in;
+            c->ahead[i].answered = 1;
+            htc_buf_init(&c->in, c->env, HTC_WIRE_MESSAGE_MAX + 1);
+            return;
+        }
+}
+
 /* The answer to request id: of type a or b. Answers to older requests, given up by a timeout, are dropped. */
 static htc_status receive_answer(htc_client *c, uint64_t id, htc_ns end, uint16_t *type, htc_reader *r)
 {
@@ -154,7 +187,28 @@ static htc_status receive_answer(htc_client *c, uint64_t id, htc_ns end, uint16_
             return refused(c, r);
         if (got == id)
             return HTC_OK;
+        ahead_keep(c, got);
     }
+}
+
+/* The answer to what was asked ahead, as receive_answer gives it. */
+static htc_status ahead_take(htc_client *c, ahead *a, htc_ns end, uint16_t *type, htc_reader *r)
+{
+    uint64_t   id = a->id;
+    htc_status status = HTC_OK;
+    if (a->answered) {
+        htc_buf_free(&c->in);
+        c->in = a->answer;
+        htc_buf_init(&a->answer, c->env, 0);
+        *r = htc_wire_open(htc_buf_bytes(&c->in), type, &id);
+    }
+    int answered = a->answered;
+    ahead_end(c, a); /* nobody else takes it */
+    if (!answered)
+        status = receive_answer(c, id, end, type, r);
+    else if (*type == HTC_WIRE_ERROR)
+        status = refused(c, r);
+    return status;
 }
 
 static htc_ns end_of(htc_ns timeout_ns)
@@ -296,6 +350,8 @@ void htc_client_close(htc_client *c)
     htc__strfree(c->env, c->name);
     htc__strfree(c->env, c->user);
     htc__strfree(c->env, c->token);
+    while (c->n_ahead)
+        ahead_end(c, &c->ahead[0]);
     htc_buf_free(&c->in);
     htc_buf_free(&c->out);
     htc__free(c->env, c, sizeof *c);
@@ -444,12 +500,8 @@ typedef struct download {
     uint64_t    at, size;
 } download;
 
-/* One piece; the first answer fixes the attempt, so that a newer one cannot be mixed in. */
-static htc_status fetch_piece(htc_client *c, download *d, htc_bytes *bytes)
+static htc_status ask_piece(htc_client *c, const download *d, htc_ns end)
 {
-    uint16_t   type;
-    htc_reader r;
-    htc_ns     end = end_of(c->timeout_ns * 6);
     htc_wire_begin(&c->out, HTC_WIRE_DOWNLOAD, ++c->id);
     htc_put_str(&c->out, c->user);
     htc_put_str(&c->out, c->token);
@@ -459,10 +511,48 @@ static htc_status fetch_piece(htc_client *c, download *d, htc_bytes *bytes)
     htc_put_str(&c->out, d->name);
     htc_put_u64(&c->out, d->at);
     htc_put_u32(&c->out, READ_PIECE);
-    if (c->out.status != HTC_OK)
-        return htc__error(c->error, HTC_ENOMEM, "out of memory");
-    htc_status status = send_frame(c, htc_buf_bytes(&c->out), end);
-    if (status == HTC_OK)
+    return c->out.status != HTC_OK ? htc__error(c->error, HTC_ENOMEM, "out of memory") : send_frame(c, htc_buf_bytes(&c->out), end);
+}
+
+static ahead *ahead_of(htc_client *c, const download *d)
+{
+    for (size_t i = 0; d->at == 0 && i < c->n_ahead; i++) {
+        ahead *a = &c->ahead[i];
+        if (a->job == d->job && a->task == d->task && a->attempt == d->attempt && strcmp(a->name, d->name) == 0)
+            return a;
+    }
+    return NULL;
+}
+
+htc_status htc_client_ahead(htc_client *c, uint64_t job, uint64_t task, uint32_t attempt, const char *name, htc_error *error)
+{
+    download d = { job, task, attempt, name, 0, 0 };
+    if (!c || !name)
+        return htc__error(error, HTC_EINVAL, "a name is needed");
+    c->error = error;
+    if (c->n_ahead == HTC_CLIENT_AHEAD_MAX || ahead_of(c, &d))
+        return HTC_OK;
+    ahead *a = &c->ahead[c->n_ahead];
+    *a = (ahead){ .id = c->id + 1, .job = job, .task = task, .attempt = attempt, .name = htc__strdup(c->env, name) };
+    if (!a->name)
+        return htc__error(error, HTC_ENOMEM, "out of memory");
+    htc_buf_init(&a->answer, c->env, 0);
+    c->n_ahead++;
+    htc_status status = ask_piece(c, &d, end_of(c->timeout_ns));
+    if (status != HTC_OK)
+        ahead_end(c, a);
+    return status;
+}
+
+/* One piece; the first answer fixes the attempt, so that a newer one cannot be mixed in. */
+static htc_status fetch_piece(htc_client *c, download *d, htc_bytes *bytes)
+{
+    uint16_t   type;
+    htc_reader r;
+    htc_ns     end = end_of(c->timeout_ns * 6);
+    ahead     *asked = ahead_of(c, d);
+    htc_status status = asked ? ahead_take(c, asked, end, &type, &r) : ask_piece(c, d, end);
+    if (status == HTC_OK && !asked)
         status = receive_answer(c, c->id, end, &type, &r);
     if (status != HTC_OK)
         return status;
