@@ -10,7 +10,7 @@
  *         for (size_t at = 0; htc_kv_members_next(&all, &at, &m) == HTC_OK;)
  *             printf("%016llx keeps %u buckets\n", (unsigned long long)m.id, m.owned);
  *
- * What is shown is the newest map that the member that was asked has seen (doc/architecture.md, "The map"); others may have seen a newer
+ * What is shown is the newest map that the member that was asked has seen (doc/design/membership.md); others may have seen a newer
  * one.
  *
  * Threads: pure.   Allocation: none.

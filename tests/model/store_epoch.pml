@@ -1,4 +1,4 @@
-/* A bucket's way from one set of owners to the next (doc/architecture.md, "The store"): two movers, of which the second takes over from the
+/* A bucket's way from one set of owners to the next (doc/design/membership.md): two movers, of which the second takes over from the
  * first at any moment; seal, read, install, activate; a write that is under way meanwhile; a read and a write by the new owners.
  *
  * Owners 0, 1, 2 are the old ones, 1, 2, 3 the new ones. What is kept is the set of changes that a record has gone through, under a ballot;

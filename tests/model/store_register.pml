@@ -1,4 +1,4 @@
-/* One key of the store as a register on three owners (doc/architecture.md, "The store"): prepare and accept by ballots, the
+/* One key of the store as a register on three owners (doc/design/registers.md): prepare and accept by ballots, the
  * one-round-trip path on a promise that an accept carried, reads that are stable or written back, changes that their clients repeat at
  * another owner, a record that lists the last change of one client only, deletion with floors, an owner that loses its disk.
  *

@@ -74,7 +74,7 @@ static char *read_file(const char *path, size_t *n)
     return text;
 }
 
-/* Where we refuse on purpose what the published schemas let through (doc/architecture.md): an element that does not
+/* Where we refuse on purpose what the published schemas let through (doc/design/jsdl.md): an element that does not
  * exist, in one of JSDL's own namespaces, at a place for elements of other namespaces; and a document of which
  * another element than JobDefinition is the first. */
 static int differs_on_purpose(const htc_error *e)

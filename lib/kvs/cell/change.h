@@ -2,7 +2,7 @@
  *
  *     cell --request, stamp--> new cell and answer, or the answer alone
  *
- * A change is applied once for each (client, sequence): "unknown outcomes" of doc/architecture.md. Requests without a client
+ * A change is applied once for each (client, sequence): doc/design/clients.md. Requests without a client
  * (stamp client 0) are repeated by nobody and noted nowhere. */
 #ifndef HTC_KVS_CHANGE_H
 #define HTC_KVS_CHANGE_H
