@@ -62,15 +62,15 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(code)
 END
 expect 0 "${H[@]}" submit --wait -- sh -c 'cd "$HTC_OUTPUT_DIR"; seq 2000 | xargs touch'
-expect 0 "${H[@]}" submit --wait -- sh -c 'cd "$HTC_OUTPUT_DIR"; seq 30000 | xargs touch'
+expect 0 "${H[@]}" submit --wait -- sh -c 'cd "$HTC_OUTPUT_DIR"; seq 12000 | xargs touch'
 expect 0 python3 most.py "${H[@]}" fetch 4 --to few
 few=$out
 expect 0 python3 most.py "${H[@]}" fetch 5 --to many
 many=$out
-echo "memory of a fetch: $few KiB for 2,000 outputs, $many KiB for 30,000"
-[ "$many" -lt $((few + 16000)) ] || fail "a fetch keeps the list of all outputs: $few KiB for 2,000 of them, $many KiB for 30,000"
-[ "$(find many/0 -type f | wc -l)" = 30000 ] || fail "outputs are missing"
-[ "$(json "$(cat many/manifest.json)" 'len(v["tasks"][0]["outputs"])')" = 30000 ] || fail "the manifest is not whole"
+echo "memory of a fetch: $few KiB for 2,000 outputs, $many KiB for 12,000"
+[ "$many" -lt $((few + 10000)) ] || fail "a fetch keeps the list of all outputs: $few KiB for 2,000 of them, $many KiB for 12,000"
+[ "$(find many/0 -type f | wc -l)" = 12000 ] || fail "outputs are missing"
+[ "$(json "$(cat many/manifest.json)" 'len(v["tasks"][0]["outputs"])')" = 12000 ] || fail "the manifest is not whole"
 
 expect 0 "${H[@]}" down
 none_left
