@@ -10,24 +10,24 @@
 #include <unistd.h>
 
 const command commands[] = {
-    { "up", "[--config FILE] [--slots N] [--foreground]", "Start store and gateway on this machine and supervise them.",
+    { "up", "[--config FILE] [--slots N] [--pause-max TIME] [--foreground]", "Start store and gateway on this machine and supervise them.",
       run_up },
     { "down", "[--now]", "Stop the system: running tasks finish first, or end with --now.", run_down },
     { "user", "add|set|rm NAME [--weight W] [--uid UID[:GID]] [--password-file F]", "Add, change or remove a user (the operator only).",
       run_user },
-    { "login", "NAME [--password-file F]", "Get a token for a user; it is kept in the state directory.", run_login },
+    { "login", "NAME [--password-file F]", "Get a token for a user and keep it for the commands that follow.", run_login },
     { "logout", "[NAME] [--all]", "End the login of a user here, or with --all every login.", run_logout },
     { "submit", "FILE.jsdl | -- COMMAND... [::: SOURCE...]",
       "Submit a job: a JSDL document, or a command with parameters.", run_submit },
     { "generate", "-- COMMAND... [::: SOURCE...] | --exe P --args '...' --sweep x=1:100 | --pairs A B",
       "Write the JSDL document of a command with parameters.", run_generate },
     { "validate", "FILE.jsdl [--count] [--show INDEX]", "Check a JSDL document without submitting it.", run_validate },
-    { "status", "[ID] [--watch]", "List jobs, newest first.", run_status },
-    { "tasks", "ID [--state S] [--failed]", "List the tasks of a job.", run_tasks },
+    { "status", "[ID] [--watch] [--limit N]", "List jobs, newest first.", run_status },
+    { "tasks", "ID [--state S] [--failed] [--limit N]", "List the tasks of a job.", run_tasks },
     { "why", "ID | --user NAME", "Say in one sentence what a job, task or user is waiting for.", run_why },
-    { "logs", "ID[.TASKS] [-f] [--stderr]", "Show what tasks have written so far.", run_logs },
-    { "fetch", "ID [--to DIR] [--tar FILE]", "Fetch the results of a job, every hash verified.", run_fetch },
-    { "wait", "ID", "Wait until a job has ended; exit code 5 if tasks failed.", run_wait },
+    { "logs", "ID[.TASKS] [--follow] [--stderr]", "Show what tasks have written so far.", run_logs },
+    { "fetch", "ID [--to DIR | --tar FILE] [-o PATTERN] [-e PATTERN]", "Fetch the results of a job, every hash verified.", run_fetch },
+    { "wait", "ID [--timeout TIME]", "Wait until a job has ended; exit code 5 if tasks failed.", run_wait },
     { "cancel", "ID", "Cancel jobs or tasks.", run_cancel },
     { "release", "ID", "Let jobs run that were submitted with --hold.", run_release },
     { "retry", "ID --failed | ID.TASKS", "Run tasks again: those that failed, or those named.", run_retry },
@@ -35,7 +35,7 @@ const command commands[] = {
     { "du", "[ID] [--jobs]", "Show what users or jobs hold on disk.", run_du },
     { "users", "", "List users, their shares and agents.", run_users },
     { "agents", "", "List agents and what they run.", run_agents },
-    { "kv", "get|put|delete|append|add|cas|scan|backup|restore ...", "The key-value store: htc kv --help.", run_kv },
+    { "kv", "COMMAND ...", "The key-value store: htc kv --help.", run_kv },
     { "keys", "new|show|add|list|revoke|rotate|enrol|join ...", "Keys of secure connections: htc keys --help.", run_keys },
     { "report", "[ID...] [--svg FILE]", "Makespans, efficiency and cores held over time.", run_report },
 };
@@ -108,7 +108,7 @@ static void print_help(void)
     puts("usage: htc COMMAND [options]\n\nRuns many tasks for many users on this machine, with fair shares.\n");
     for (size_t i = 0; i < n_commands; i++)
         printf("  %-9s %s\n", commands[i].name, commands[i].summary);
-    puts("\nEvery command: --dir DIR, --user NAME, --token-file FILE, --timeout TIME, --json, --help.\n"
+    puts("\nEvery command: --dir DIR, --user NAME, --token-file FILE, --timeout TIME, --json, --help; without one: --version.\n"
          "ID is a job's number, ID.7 or ID.1-10 tasks of it, `last` the newest job, `all` every job.\n"
          "Exit codes: 0 ok, 1 usage, 2 rejected input, 3 unreachable, 4 not found or denied, 5 tasks failed,\n"
          "6 try again (full, locked, timed out), 70 our fault.");

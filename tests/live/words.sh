@@ -22,17 +22,32 @@ complete_words() # WORDS...: what is offered for the last one
 }
 
 manual=$(plain doc/man/htc.1)
+# What htc.1 says of a command: its own paragraphs, and those on the options of every command.
+entries()
+{
+    sed -n '/^\.SH OPTIONS/,/^\.SH COMMANDS/p' <<< "$manual"
+    awk -v command="$1" '
+        /^\.S[HS]/ { inside = 0; next }
+        /^\.TP/ { head = 1; next }
+        head { inside = $0 ~ "htc " command "($|[ \"])" || (command == "generate" && $0 ~ /htc submit/); head = 0 }
+        inside' <<< "$manual"
+}
 mapfile -t commands < <("$htc" --help | sed -n 's/^  \([a-z]\+\) .*/\1/p')
 [ ${#commands[@]} -ge 19 ] || fail "htc --help lists ${#commands[@]} commands"
 offered=$(complete_words htc '')
 for command in "${commands[@]}"; do
     grep -qx -- "$command" <<< "$offered" || wrong "the completion does not know $command"
     grep -qE "^\.B.*htc $command( |\"|$)" <<< "$manual" || grep -qE "\"htc $command\"" <<< "$manual" || wrong "htc.1 has no entry for $command"
-    options=$("$htc" "$command" --help | grep -oE '^  (-[A-Za-z],|   ) --[a-z-]+' | grep -oE -- '--[a-z-]+')
+    help=$("$htc" "$command" --help)
+    said=$(entries "$command")
+    for letter in $(sed -nE 's/^  -([A-Za-z]), --.*/\1/p' <<< "$help"); do
+        grep -qE -- "(^|[^A-Za-z-])-$letter($|[^A-Za-z-])" <<< "$said" || wrong "htc.1 does not know -$letter of htc $command where it tells of it"
+    done
+    options=$(grep -oE '^  (-[A-Za-z],|   ) --[a-z-]+' <<< "$help" | grep -oE -- '--[a-z-]+')
     [ -n "$options" ] || wrong "htc $command --help lists no options"
     offered_here=$(complete_words htc "$command" --)
     for option in $options; do
-        grep -qF -- "$option" <<< "$manual" || wrong "htc.1 does not know $option of htc $command"
+        grep -qE -- "$option($|[^a-z-])" <<< "$said" || wrong "htc.1 does not know $option of htc $command where it tells of it"
         grep -qx -- "$option" <<< "$offered_here" || wrong "the completion does not know $option of htc $command"
     done
     for option in $offered_here; do
@@ -40,19 +55,64 @@ for command in "${commands[@]}"; do
     done
 done
 
-# Keys of htc.ini, with their defaults.
+# No option in htc.1 that no program has, and no subcommand that it does not tell of.
+known=$(for command in "${commands[@]}"; do "$htc" "$command" --help; done; "$bin/htc-kvd" --help; "$htc" --help)
+for option in $(grep -oE -- '--[a-z][a-z-]*' <<< "$manual" | sort -u); do
+    grep -qE -- "(^|[^a-z-])$option($|[^a-z-])" <<< "$known" || wrong "htc.1 has $option, which no program knows"
+done
+for command in kv keys; do
+    mapfile -t under < <("$htc" "$command" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]\+\) .*/\1/p')
+    [ ${#under[@]} -ge 8 ] || fail "htc $command --help lists ${#under[@]} commands"
+    for word in "${under[@]}"; do
+        grep -qE "^\.B.*htc $command $word( |\"|$)" <<< "$manual" || wrong "htc.1 has no entry for htc $command $word"
+    done
+    said=$(entries "$command [a-z]+")
+    for option in $("$htc" "$command" --help | grep -oE '^  (-[A-Za-z],|   ) --[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+        grep -qE -- "$option($|[^a-z-])" <<< "$said" || wrong "htc.1 does not know $option of htc $command where it tells of it"
+    done
+done
+
+# A page of a daemon has a paragraph for each option that the daemon has, and for no other.
+for page in htc-kvd.8 htc-gateway.8 htc-agent.8 htc-sim.1; do
+    program=${page%.*}
+    had=$("$bin/$program" --help | grep -oE '^  --[a-z-]+(, --[a-z-]+)*' | grep -oE -- '--[a-z-]+' | sort -u)
+    told=$(plain "doc/man/$page" | awk 'head && /^\.B/; { head = /^\.TP/ }' | grep -oE -- '--[a-z][a-z-]*' | sort -u)
+    [ -n "$had" ] || wrong "$program --help lists no options"
+    for option in $(comm -23 <(echo "$had") <(echo "$told")); do wrong "$page has no paragraph for $option"; done
+    for option in $(comm -13 <(echo "$had") <(echo "$told")); do wrong "$page has a paragraph for $option, which $program does not know"; done
+    grep -qE '^\.SH EXIT STATUS' "doc/man/$page" || wrong "$page does not say with what $program ends"
+done
+
+# A variable that a program reads has a paragraph below ENVIRONMENT.
+environment() { plain "doc/man/$1" | sed -n '/^\.SH ENVIRONMENT$/,/^\.SH [^E]/p'; }
+while read -r page folders; do
+    for variable in $(grep -rhoE 'getenv\("[A-Z_]+"\)' $folders --include='*.c' | grep -oE '[A-Z_]{2,}' | sort -u); do
+        environment "$page" | grep -qw "$variable" || wrong "$page does not know the variable $variable"
+    done
+done << 'END'
+htc.1 examples/htc
+htc-kvd.8 examples/htc-kvd examples/common
+htc-gateway.8 examples/htc-gateway examples/common
+htc-agent.8 examples/htc-agent examples/common
+END
+
+# Keys of htc.ini, with their defaults and what they allow.
 ini=$(plain doc/man/htc.ini.5)
 fixed=" data.output " # it allows one value so far
-keys=$(grep -oE '^    \{ "[a-z]+\.[a-z_]+", [A-Z_]+, "[^"]*"' lib/net/config/config.c | sed -E 's/.*\{ "([^"]+)", [A-Z_]+, "([^"]*)"/\1 \2/')
-[ "$(wc -l <<< "$keys")" -ge 30 ] || fail "the keys of lib/net/config/config.c were not found"
-while read -r key default; do
-    entry=$(awk -v key=".B $key" '$0 == key { inside = 1; next } /^\.(TP|S[HS])/ { inside = 0 } inside' <<< "$ini" | tr '\n' ' ')
+config=lib/net/config/config.c
+keys=$(sed -n '/ keys\[\] = {$/,/^};/s/^ *{ \("[a-z_.]*"\), [A-Z_]*, \("[^"]*"\), \("[^"]*"\),.*/\1 \2 \3/p' $config
+    sed -n '/ site_keys\[\] = {$/,/^};/s/^ *{ "\([a-z_.]*\)", [A-Z_]*, \("[^"]*"\), \("[^"]*"\),.*/"site.NAME.\1" \2 \3/p' $config)
+[ "$(wc -l <<< "$keys")" -ge 40 ] || fail "the keys of $config were not found"
+while IFS='"' read -r _ key _ default _ allowed _; do
+    entry=$(awk -v key=".B $key" '$0 == key { inside = 1; next } /^\.(TP|S[HS]|PP)/ { inside = 0 } inside' <<< "$ini" | tr '\n' ' ')
     [ -n "$entry" ] || { wrong "htc.ini.5 does not know $key"; continue; }
     [[ $entry == *"Default: ${default:-empty}."* ]] || wrong "htc.ini.5 gives another default for $key: $entry"
-    [ "$(grep -rF "\"$key\"" lib examples --include='*.c' | wc -l)" -ge 2 ] || [[ $fixed == *" $key "* ]] || wrong "nothing reads $key"
+    # Words to choose from are listed with commas.
+    [[ $entry == *"Allowed: ${allowed//|/, }."* ]] || wrong "htc.ini.5 allows something else for $key: $entry"
+    [[ $key == site.* ]] || [ "$(grep -rF "\"$key\"" lib examples --include='*.c' | wc -l)" -ge 2 ] || [[ $fixed == *" $key "* ]] || wrong "nothing reads $key"
 done <<< "$keys"
-for key in $(sed '1,/^\.SH KEYS/d' <<< "$ini" | grep -oE '^\.B [a-z]+\.[a-z_]+$' | cut -d' ' -f2); do
-    grep -q "^$key " <<< "$keys" || wrong "htc.ini.5 has $key, which is not a key"
+for key in $(sed '1,/^\.SH KEYS/d' <<< "$ini" | grep -oE '^\.B [a-z]+\.(NAME\.)?[a-z_]+$' | cut -d' ' -f2); do
+    grep -qF "\"$key\"" <<< "$keys" || wrong "htc.ini.5 has $key, which is not a key"
 done
 
 # The table of statuses is in one place; the manual repeats its names under their exit codes.
