@@ -7,6 +7,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
+# Root's system runs each user's tasks with a uid of its own, which passes through the folder.
+[ "$(id -u)" != 0 ] || chmod go+x "$folder"
 htc=${HTC:-htc}
 report=${REPORT:-$(dirname "$(command -v "$htc")")/docking-report}
 scale=${SCALE:-1}
@@ -98,7 +100,7 @@ run()
     for u in "${users[@]}"; do
         uid=$((uid + 1))
         [ "$(id -u)" != 0 ] || own=(--uid "$uid:$uid")
-        head -c 18 /dev/urandom | base64 > "$folder/password"
+        (umask 077 && head -c 18 /dev/urandom | base64 > "$folder/password")
         "$htc" --dir "$state" user add "$u" "${own[@]}" --password-file "$folder/password" > /dev/null
     done
     rm -f "$folder/password"
