@@ -24,6 +24,8 @@ complain "left for later" "$(sources | xargs -0 grep -nwE 'TO''DO|FIX''ME|X''XX'
 complain "longer than $lines_max lines" "$(sources | xargs -0 wc -l | awk -v max=$lines_max '$1 > max && $2 != "total"')"
 complain "blanks at the end of a line" "$(sources | xargs -0 grep -nE '[ 	]+$' || true)"
 
+complain "lines of CHANGELOG.md longer than 140 characters" "$(LC_ALL=C.UTF-8 grep -nE '^.{141,}' CHANGELOG.md || true)"
+
 # Criterion's own macros take longer to read than all the rest of a test to compile.
 complain "tests that do not say by tests/unit/expect.h what has to hold" \
     "$(grep -rn '#include <criterion/' tests --include='*.[ch]' | grep -vE '^tests/unit/(expect\.h|test_expect\.c):' || true)"
