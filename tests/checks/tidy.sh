@@ -26,6 +26,16 @@ complain "blanks at the end of a line" "$(sources | xargs -0 grep -nE '[ 	]+$' |
 
 complain "lines of CHANGELOG.md longer than 140 characters" "$(LC_ALL=C.UTF-8 grep -nE '^.{141,}' CHANGELOG.md || true)"
 
+# Links of the documents to files beside them.
+dead_links() {
+    local page target
+    while IFS=: read -r page target; do
+        target=${target#*](}
+        [ -e "$(dirname "$page")/$target" ] || echo "$page: $target"
+    done < <(grep -oE '\]\([^)#: ]+' ./*.md $(find doc -name '*.md') /dev/null || true)
+}
+complain "links that lead nowhere" "$(dead_links)"
+
 # Criterion's own macros take longer to read than all the rest of a test to compile.
 complain "tests that do not say by tests/unit/expect.h what has to hold" \
     "$(grep -rn '#include <criterion/' tests --include='*.[ch]' | grep -vE '^tests/unit/(expect\.h|test_expect\.c):' || true)"
