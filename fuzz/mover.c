@@ -1,7 +1,7 @@
 /* What an old owner shows a mover, from anybody: a page is refused or becomes part of an image whose keys are in order. */
-#include "kvs/migrate/mover.h"
+#include "kvs/migrate/bucket_migration.h"
 #include "check.h"
-#include "kvs/map/hold.h"
+#include "kvs/map/bucket_state.h"
 
 static void seal(void *ctx, uint64_t to, uint32_t bucket, uint64_t epoch, htc_bytes after)
 {
@@ -40,22 +40,22 @@ static void activate(void *ctx, uint64_t number)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    htc__kv_mover        *m;
-    htc__kv_mover_options options = { .page_max = 64 };
-    htc__kv_mover_host    host = { seal, install, activate, NULL };
+    htc__kv_migration        *m;
+    htc__kv_migration_options options = { .page_max = 64 };
+    htc__kv_migration_host    host = { seal, install, activate, NULL };
     htc__kv_map_move      move = { .epoch = 5, .from_n = 2, .from = { 1, 2 }, .to_n = 1, .to = { 3 } };
     htc__kv_floors        floors = { 0 };
-    htc__kv_hold          hold;
+    htc__kv_bucket_state          hold;
     size_t                half = size ? data[0] * (size - 1) / 255 : 0;
-    htc__kv_hold_read((htc_bytes){ data, size }, &hold);
-    CHECK(htc__kv_mover_create(NULL, &options, &host, &move, 9, 0, &m) == HTC_OK);
+    htc__kv_bucket_state_read((htc_bytes){ data, size }, &hold);
+    CHECK(htc__kv_migration_create(NULL, &options, &host, &move, 9, 0, &m) == HTC_OK);
     if (size) {
-        htc__kv_mover_shown(m, 1, 1, (htc_bytes){ NULL, 0 }, &floors, (htc_bytes){ data + 1, half }, 1);
-        htc__kv_mover_shown(m, 1, 2, (htc_bytes){ NULL, 0 }, &floors, (htc_bytes){ data + 1 + half, size - 1 - half },
+        htc__kv_migration_shown(m, 1, 1, (htc_bytes){ NULL, 0 }, &floors, (htc_bytes){ data + 1, half }, 1);
+        htc__kv_migration_shown(m, 1, 2, (htc_bytes){ NULL, 0 }, &floors, (htc_bytes){ data + 1 + half, size - 1 - half },
                             1);
     }
     for (uint32_t i = 1; i < 4; i++)
-        htc__kv_mover_installed(m, 2, 3, 9, i);
-    htc__kv_mover_destroy(m);
+        htc__kv_migration_installed(m, 2, 3, 9, i);
+    htc__kv_migration_destroy(m);
     return 0;
 }

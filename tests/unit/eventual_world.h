@@ -4,7 +4,7 @@
 #define HTC_TESTS_EVENTUAL_WORLD_H
 
 #include "cluster_world.h"
-#include "kvs/eventual/eventual_hints.h"
+#include "kvs/eventual/hinted_handoff.h"
 #include "kvs/cell/record.h"
 #include "openmetrics.h"
 

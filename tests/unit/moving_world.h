@@ -45,11 +45,11 @@ static inline int under_way(void)
 }
 
 /* Somebody that is a member is told; it may die before it has begun, so it is told again. */
-static inline void tell(const htc__kv_wish *wish)
+static inline void tell(const htc__kv_change_request *wish)
 {
     for (int i = 0, n = (int)htc_rng_below(&w.rng, (uint64_t)w.nodes); i < w.nodes; i++, n = (n + 1) % w.nodes)
         if (cluster_of(n) && cluster_of(n)->map && listed(n)) {
-            htc__kv_cluster_wish(w.node[n].server, wish);
+            htc__kv_cluster_change_request(w.node[n].server, wish);
             return;
         }
 }
@@ -65,7 +65,7 @@ static inline int all_know(void)
     return 1;
 }
 
-static inline int has_come(const htc__kv_wish *wish, int comes)
+static inline int has_come(const htc__kv_change_request *wish, int comes)
 {
     return (comes < 0 || listed(comes)) &&
            (!wish || !newest(NULL) || !htc__kv_map_find(newest(NULL), wish->id) || wish->kind == HTC__KV_JOIN) &&

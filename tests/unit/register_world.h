@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "core/fault.h"
-#include "kvs/map/hold.h"
+#include "kvs/map/bucket_state.h"
 #include "kvs/wire/kv_wire.h"
 #include "kvs/register/register.h"
 #include "register_check.h"
@@ -29,7 +29,7 @@ typedef struct disk {
     htc__kv_floors floors;
     uint64_t       counter;
     /* Only where buckets move (test_mover.c): */
-    htc__kv_hold   hold;
+    htc__kv_bucket_state   hold;
     stored         image[KEYS];
     htc__kv_floors image_floors;
 } disk;
@@ -305,7 +305,7 @@ static inline void kill_owner(world *w, owner *o)
     free_list(&o->waiting);
     free_list(&o->syncing_replies);
     if (HTC__BROKEN(wiped_same_name) && chance(w, w->s.wipe)) {
-        htc__kv_hold hold = o->durable.hold;
+        htc__kv_bucket_state hold = o->durable.hold;
         uint64_t     counter = o->durable.counter; /* drawn anew, say: it is what was promised that matters */
         memset(&o->durable, 0, sizeof o->durable);
         o->durable.counter = counter;

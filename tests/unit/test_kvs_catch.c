@@ -1,4 +1,4 @@
-/* A member that was away takes what others have accepted meanwhile: lib/kvs/migrate/cluster_catch.c. Whole members, as in test_kvs_cluster.c. */
+/* A member that was away takes what others have accepted meanwhile: lib/kvs/migrate/catchup.c. Whole members, as in test_kvs_cluster.c. */
 #include "alloc_fail.h"
 #include "cluster_world.h"
 #include "kvs/replica/cluster_private.h"
@@ -9,10 +9,10 @@ static const faults calm = { 0 };
 
 static world w;
 
-static htc__kv_catch_counts counts_of(int n)
+static htc__kv_catchup_counts counts_of(int n)
 {
-    htc__kv_catch_counts counts;
-    htc__kv_catch_counted(w.node[n].server, &counts);
+    htc__kv_catchup_counts counts;
+    htc__kv_catchup_counted(w.node[n].server, &counts);
     return counts;
 }
 
@@ -98,7 +98,7 @@ static void away_and_back(uint64_t seed, int little_room)
     HOLDS(w.node[2].server != NULL && alike(2, 0, MANY) < MANY - changed + 10);
     wait_until_caught_up(2);
     run_until(&w, w.now + HTC_SECOND);
-    htc__kv_catch_counts counts = counts_of(2);
+    htc__kv_catchup_counts counts = counts_of(2);
     cr_assert(alike(2, 0, MANY) == MANY, "seed %llu: %d of %d", (unsigned long long)property_seed, alike(2, 0, MANY), MANY);
     HOLDS(counts.taken >= (uint64_t)changed && counts.taken <= (uint64_t)changed + 10 && counts.rounds == 2);
     HOLDS(counts.compared >= 2 * (uint64_t)(MANY - changed) && (little_room || counts_of(0).given <= (uint64_t)changed + 200));
@@ -137,7 +137,7 @@ static void say_record(int n, int from, htc_bytes key, const htc__kv_cell *cell,
     htc_put_varint(&b, epoch);
     htc_put_bytes(&b, key);
     htc__kv_cell_write(&b, cell);
-    htc__kv_catch_hear(w.node[n].server, w.members[from].id, HTC__KV_ITEM_RECORD, htc_buf_bytes(&b));
+    htc__kv_catchup_dispatch(w.node[n].server, w.members[from].id, HTC__KV_ITEM_RECORD, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
@@ -220,7 +220,7 @@ Test(kvs_catch, any_bytes_are_survived)
         for (size_t i = 0; i < len; i++)
             bytes[i] = (uint8_t)(htc_rng_below(&rng, 2) ? htc_rng_below(&rng, 8) : htc_rng_below(&rng, 256));
         uint8_t kind = (uint8_t)(HTC__KV_ITEM_CATCH + htc_rng_below(&rng, 5));
-        htc__kv_catch_hear(w.node[0].server, w.members[1].id, kind, (htc_bytes){ bytes, len });
+        htc__kv_catchup_dispatch(w.node[0].server, w.members[1].id, kind, (htc_bytes){ bytes, len });
         HOLDS(w.node[0].server->broken == HTC_OK);
         HOLDS(counts_of(0).taken == taken || is_record(kind, (htc_bytes){ bytes, len }));
     }

@@ -4,7 +4,7 @@
 #define NODES 5
 #include "cluster_world.h"
 #include "htcsched/metrics.h"
-#include "kvs/replica/cluster_watch.h"
+#include "kvs/replica/watch.h"
 
 #define VIEWS 4
 #define REST  (3 * HTC_SECOND) /* of members that retry after 4 ms, and of a hub and clients that do after 100 */
@@ -256,7 +256,7 @@ static int listed(int n)
 /* Members come and go, one after the other, while all goes on. */
 static void change_members(int comes, int goes)
 {
-    htc__kv_wish leave = { .kind = HTC__KV_LEAVE };
+    htc__kv_change_request leave = { .kind = HTC__KV_LEAVE };
     htc_ns       until = w.now + 600 * HTC_SECOND, again = 0; /* members die in the middle of it all the time: it took 148 s once */
     if (comes >= 0)
         start(&w, comes);
@@ -267,7 +267,7 @@ static void change_members(int comes, int goes)
         cr_assert(w.now < until, "seed %llu: a change does not end", (unsigned long long)property_seed);
         if (goes >= 0 && w.now >= again && w.node[some].server && w.node[some].server->cluster->map) {
             again = w.now + HTC_SECOND;
-            htc__kv_cluster_wish(w.node[some].server, &leave);
+            htc__kv_cluster_change_request(w.node[some].server, &leave);
         }
         live(w.asked + 2, w.now + 20 * HTC_MS);
     }

@@ -146,9 +146,9 @@ static void keep_result(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_re
 static void ask_owner(int n, const char *key, int64_t delta, const htc__kv_face *face)
 {
     htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of(key), .delta = delta };
-    htc__kv_errand *r = htc__kv_errand_own(w.node[n].server, &q, face, 0, 0, w.now + HTC_SECOND);
+    htc__kv_pending *r = htc__kv_pending_own(w.node[n].server, &q, face, 0, 0, w.now + HTC_SECOND);
     HOLDS(r != NULL);
-    htc__kv_errand_route(w.node[n].server, r);
+    htc__kv_pending_route(w.node[n].server, r);
     node_input(&w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
 }
 

@@ -1,4 +1,4 @@
-/* Damaged records of eventual keys are taken from the other owners: lib/kvs/eventual/eventual_mend.c. Whole members, whose engines lose what they had under some
+/* Damaged records of eventual keys are taken from the other owners: lib/kvs/eventual/recovery.c. Whole members, whose engines lose what they had under some
  * names. Until then the member says nothing of the key: reads and puts want enough others. Then it has all that was acknowledged, and none of
  * its numbers comes twice. */
 #define NODES 9

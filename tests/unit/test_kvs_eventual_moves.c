@@ -28,7 +28,7 @@ static void clients_go_on(int asked, unsigned of)
 }
 
 /* Until the change is over, and so many more were asked for meanwhile. */
-static void carry_through(const htc__kv_wish *wish, int comes, int asks)
+static void carry_through(const htc__kv_change_request *wish, int comes, int asks)
 {
     htc_ns until = w.now + (broken ? 30 : 300) * HTC_SECOND, told = 0;
     int    asked = w.asked + asks;
@@ -56,7 +56,7 @@ static void join(int n)
 
 static void leave(int n)
 {
-    carry_through(&(htc__kv_wish){ .kind = HTC__KV_LEAVE, .id = w.members[n].id }, -1, 30);
+    carry_through(&(htc__kv_change_request){ .kind = HTC__KV_LEAVE, .id = w.members[n].id }, -1, 30);
     stop(n);
 }
 
@@ -474,7 +474,7 @@ Test(kvs_eventual_moves, a_member_that_leaves_is_patient)
     htc_ns suspect = cluster_of(3)->suspect_ns;
     crash(&w, 4, HTC_NEVER);
     run_until(&w, w.now + 2 * suspect);
-    tell(&(htc__kv_wish){ .kind = HTC__KV_LEAVE, .id = w.members[3].id });
+    tell(&(htc__kv_change_request){ .kind = HTC__KV_LEAVE, .id = w.members[3].id });
     run_until(&w, w.now + 4 * suspect);
     HOLDS(moving() && kept_by(3) > 0);
     start(&w, 4);
@@ -612,9 +612,9 @@ Test(kvs_eventual_moves, a_copy_in_the_last_bucket_goes_with_it)
             start(&w, n);
         }
         run_until(&w, w.now + HTC_SECOND);
-        HOLDS(htc__kv_cluster_wish(w.node[0].server, &(htc__kv_wish){ .kind = HTC__KV_RATE, .member.weight = 60 }) == HTC_OK);
+        HOLDS(htc__kv_cluster_change_request(w.node[0].server, &(htc__kv_change_request){ .kind = HTC__KV_RATE, .member.weight = 60 }) == HTC_OK);
         run_until(&w, w.now + HTC_SECOND);
-        HOLDS(htc__kv_cluster_wish(w.node[0].server, &(htc__kv_wish){ .kind = HTC__KV_LEAVE, .id = w.members[GOES].id }) == HTC_OK);
+        HOLDS(htc__kv_cluster_change_request(w.node[0].server, &(htc__kv_change_request){ .kind = HTC__KV_LEAVE, .id = w.members[GOES].id }) == HTC_OK);
         while (!moving())
             turn(&w);
         int found = 0;
@@ -671,9 +671,9 @@ Test(kvs_eventual_moves, a_copy_is_handed_over_to_who_is_sealed)
             start(&w, n);
         }
         run_until(&w, w.now + HTC_SECOND);
-        HOLDS(htc__kv_cluster_wish(w.node[0].server, &(htc__kv_wish){ .kind = HTC__KV_RATE, .member.weight = 15 }) == HTC_OK);
+        HOLDS(htc__kv_cluster_change_request(w.node[0].server, &(htc__kv_change_request){ .kind = HTC__KV_RATE, .member.weight = 15 }) == HTC_OK);
         run_until(&w, w.now + HTC_SECOND);
-        HOLDS(htc__kv_cluster_wish(w.node[0].server, &(htc__kv_wish){ .kind = HTC__KV_LEAVE, .id = w.members[GOES].id }) == HTC_OK);
+        HOLDS(htc__kv_cluster_change_request(w.node[0].server, &(htc__kv_change_request){ .kind = HTC__KV_LEAVE, .id = w.members[GOES].id }) == HTC_OK);
         while (!moving())
             turn(&w);
         while (moving() && (of == 0 || of - moved != 1 || !all_know())) {
@@ -715,7 +715,7 @@ Test(kvs_eventual_moves, who_missed_a_map_hears_of_it)
         start(&w, n);
     }
     put_all("v");
-    tell(&(htc__kv_wish){ .kind = HTC__KV_RATE, .member.weight = 60 });
+    tell(&(htc__kv_change_request){ .kind = HTC__KV_RATE, .member.weight = 60 });
     run_until(&w, w.now + HTC_SECOND);
     HOLDS(all_know() && cluster_of(0)->map_version);
     uint64_t version = cluster_of(0)->map_version + 1;
@@ -731,7 +731,7 @@ Test(kvs_eventual_moves, who_missed_a_map_hears_of_it)
 
 static void weigh(int n, uint32_t weight)
 {
-    htc__kv_wish wish = { .kind = HTC__KV_REWEIGHT, .id = w.members[n].id, .member.weight = weight };
+    htc__kv_change_request wish = { .kind = HTC__KV_REWEIGHT, .id = w.members[n].id, .member.weight = weight };
     while (under_way() || !all_know() || htc__kv_map_find(newest(NULL), wish.id)->weight != weight) {
         tell(&wish);
         run_until(&w, w.now + 10 * HTC_MS);
@@ -766,7 +766,7 @@ Test(kvs_eventual_moves, a_member_without_buckets_hands_over_before_it_leaves)
         start(&w, GOES);
         while (htc__kv_cluster_suspected(w.node[0].server, htc__kv_cluster_peer(cluster_of(0), w.members[GOES].id)))
             turn(&w);
-        HOLDS(htc__kv_cluster_wish(w.node[0].server, &(htc__kv_wish){ .kind = HTC__KV_LEAVE, .id = w.members[GOES].id }) == HTC_OK);
+        HOLDS(htc__kv_cluster_change_request(w.node[0].server, &(htc__kv_change_request){ .kind = HTC__KV_LEAVE, .id = w.members[GOES].id }) == HTC_OK);
         while (listed(GOES))
             turn(&w);
         stop(GOES);

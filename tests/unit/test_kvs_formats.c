@@ -62,8 +62,8 @@ static uint64_t sent_to_catch_up(void)
 {
     uint64_t given = 0;
     for (int n = 0; n < 3; n++) {
-        htc__kv_catch_counts counts;
-        htc__kv_catch_counted(w.node[n].server, &counts);
+        htc__kv_catchup_counts counts;
+        htc__kv_catchup_counted(w.node[n].server, &counts);
         given += counts.given + counts.taken;
     }
     return given;

@@ -102,7 +102,7 @@ static void differences_are_right(int n)
 }
 
 /* Users ask all the while, at most so many more; until the change is over. */
-static void carry_through(const htc__kv_wish *wish, int comes, int asks)
+static void carry_through(const htc__kv_change_request *wish, int comes, int asks)
 {
     htc_ns until = w.now + (broken ? 20 : 300) * HTC_SECOND, told = 0;
     table  before;
@@ -123,7 +123,7 @@ static void carry_through(const htc__kv_wish *wish, int comes, int asks)
         went_back |= moving() && newest(NULL)->back;
         if (backs && moving() && !newest(NULL)->back && chance(&w, 1, 100)) {
             backs--;
-            tell(&(htc__kv_wish){ .kind = HTC__KV_BACK });
+            tell(&(htc__kv_change_request){ .kind = HTC__KV_BACK });
         }
         for (int u = 0; u < CLIENTS; u++)
             if (!w.user[u].pending && w.asked < asked && chance(&w, 1, moving() ? 4 : 400))
@@ -143,7 +143,7 @@ static void join(int n, int asks)
 
 static void leave(int n, int asks)
 {
-    htc__kv_wish wish = { .kind = HTC__KV_LEAVE, .id = w.members[n].id };
+    htc__kv_change_request wish = { .kind = HTC__KV_LEAVE, .id = w.members[n].id };
     carry_through(&wish, -1, asks);
 }
 

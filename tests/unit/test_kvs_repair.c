@@ -1,10 +1,10 @@
-/* Damaged records are renewed from the other owners: lib/kvs/migrate/cluster_repair.c, cluster_lost.c. Whole members, as in test_kvs_cluster.c, whose engines lose what
+/* Damaged records are renewed from the other owners: lib/kvs/migrate/repair.c, migrate/lost_bucket.c. Whole members, as in test_kvs_cluster.c, whose engines lose what
  * they had under some names. */
 #include "alloc_fail.h"
 #include "cluster_world.h"
 #include "kvs/storage/batch.h"
-#include "kvs/migrate/cluster_hold.h"
-#include "kvs/migrate/mover.h"
+#include "kvs/migrate/buckets.h"
+#include "kvs/migrate/bucket_migration.h"
 #include "kvs/cell/record.h"
 
 static const faults calm = { 0 };
@@ -45,7 +45,7 @@ static void damage_bucket(int n, char kind, uint32_t bucket)
 }
 
 /* What it remembers of a bucket is that. The member is down. */
-static void remember(int n, uint32_t bucket, const htc__kv_hold *hold)
+static void remember(int n, uint32_t bucket, const htc__kv_bucket_state *hold)
 {
     uint64_t     number = bucket;
     htc__kv_name name = htc__kv_name_of('o', &number, (htc_bytes){ NULL, 0 });
@@ -53,7 +53,7 @@ static void remember(int n, uint32_t bucket, const htc__kv_hold *hold)
     HOLDS(w.node[n].server == NULL);
     htc_buf_init(&b, NULL, 0);
     htc_buf_init(&value, NULL, 0);
-    htc__kv_hold_write(&value, hold);
+    htc__kv_bucket_state_write(&value, hold);
     htc__kv_seal(&value, htc__kv_name_bytes(&name), 0);
     htc__kv_batch_put(&b, htc__kv_name_bytes(&name), htc_buf_bytes(&value));
     HOLDS(w.node[n].engine.ops->apply(w.node[n].engine.ctx, htc_buf_bytes(&b)) == HTC_OK);
@@ -483,9 +483,9 @@ Test(kvs_repair, who_is_late_copies_from_one_that_is_sealed)
     uint64_t  epoch = cluster_of(0)->route[bucket].epoch;
     crash(&w, 1, HTC_NEVER);
     crash(&w, 2, HTC_NEVER);
-    htc__kv_hold sealed = cluster_of(0)->hold[bucket], none = { 0 };
-    unsigned     duties = htc__kv_hold_seal(&sealed, epoch);
-    HOLDS(duties == (HTC__KV_HOLD_YES | HTC__KV_HOLD_STORE));
+    htc__kv_bucket_state sealed = cluster_of(0)->hold[bucket], none = { 0 };
+    unsigned     duties = htc__kv_bucket_state_seal(&sealed, epoch);
+    HOLDS(duties == (HTC__KV_BUCKET_YES | HTC__KV_BUCKET_STORE));
     crash(&w, 0, HTC_NEVER);
     remember(0, bucket, &sealed);
     remember(2, bucket, &none);
@@ -579,7 +579,7 @@ static void lose_items(int from, int to, uint8_t kind)
 
 static int sealed(int n)
 {
-    return htc__kv_holds_sealed(w.node[n].server);
+    return htc__kv_buckets_sealed(w.node[n].server);
 }
 
 /* Nobody but who has begun it has heard what it is, and that one dies: whoever is sealed asks for the map. */
@@ -655,7 +655,7 @@ static void hear_activate(void *ctx, uint64_t number)
 }
 
 /* What an owner shows of the key: of that version; 0: damaged. */
-static htc_status show(htc__kv_mover *m, uint64_t from, uint64_t version)
+static htc_status show(htc__kv_migration *m, uint64_t from, uint64_t version)
 {
     htc__kv_floors floors = { 0 };
     htc__kv_cell   cell = { .present = 1, .version = version, .value = htc_bytes_of("v") };
@@ -668,77 +668,77 @@ static htc_status show(htc__kv_mover *m, uint64_t from, uint64_t version)
         htc_put_bytes(&b, htc_bytes_of("key"));
         htc_put_bytes(&b, (htc_bytes){ NULL, 0 });
     }
-    htc_status status = htc__kv_mover_shown(m, 0, from, (htc_bytes){ NULL, 0 }, &floors, htc_buf_bytes(&b), 1);
+    htc_status status = htc__kv_migration_shown(m, 0, from, (htc_bytes){ NULL, 0 }, &floors, htc_buf_bytes(&b), 1);
     htc_buf_free(&b);
     return status;
 }
 
-static htc_status show_nothing(htc__kv_mover *m, uint64_t from)
+static htc_status show_nothing(htc__kv_migration *m, uint64_t from)
 {
     htc__kv_floors floors = { 0 };
-    return htc__kv_mover_shown(m, 0, from, (htc_bytes){ NULL, 0 }, &floors, (htc_bytes){ NULL, 0 }, 1);
+    return htc__kv_migration_shown(m, 0, from, (htc_bytes){ NULL, 0 }, &floors, (htc_bytes){ NULL, 0 }, 1);
 }
 
-static htc__kv_mover *mover_of(uint32_t owners, heard *h)
+static htc__kv_migration *mover_of(uint32_t owners, heard *h)
 {
-    htc__kv_mover_options o = { 0 };
-    htc__kv_mover_host    host = { hear_seal, hear_install, hear_activate, h };
+    htc__kv_migration_options o = { 0 };
+    htc__kv_migration_host    host = { hear_seal, hear_install, hear_activate, h };
     htc__kv_map_move      move = { .bucket = 1, .epoch = 1, .mover = 2, .from_n = owners, .to_n = owners };
-    htc__kv_mover        *m = NULL;
+    htc__kv_migration        *m = NULL;
     *h = (heard){ 0 };
     for (uint32_t i = 0; i < owners; i++)
         move.from[i] = move.to[i] = i + 1;
-    cr_assert(htc__kv_mover_create(NULL, &o, &host, &move, 2, 0, &m) == HTC_OK);
+    cr_assert(htc__kv_migration_create(NULL, &o, &host, &move, 2, 0, &m) == HTC_OK);
     return m;
 }
 
 Test(kvs_repair, a_damaged_record_is_no_answer)
 {
     heard          h;
-    htc__kv_mover *m = mover_of(3, &h);
+    htc__kv_migration *m = mover_of(3, &h);
     cr_expect(show(m, 1, 0) == HTC_OK);
     cr_expect(show(m, 2, 4) == HTC_OK && h.installs == 0); /* the third may have a newer one that is final */
     cr_expect(show(m, 3, 5) == HTC_OK && h.installs == 3 && h.version == 5);
-    htc__kv_mover_destroy(m);
+    htc__kv_migration_destroy(m);
     m = mover_of(3, &h);
     cr_expect(show(m, 1, 0) == HTC_OK && show(m, 2, 0) == HTC_OK && h.installs == 0);
     cr_expect(show(m, 3, 5) == HTC_ECORRUPT && h.installs == 0); /* another majority may have had a newer one */
-    htc__kv_mover_destroy(m);
+    htc__kv_migration_destroy(m);
     m = mover_of(2, &h);
     cr_expect(show(m, 1, 0) == HTC_OK && show(m, 2, 5) == HTC_OK && h.installs == 2 && h.version == 5);
-    htc__kv_mover_destroy(m);
+    htc__kv_migration_destroy(m);
     m = mover_of(4, &h);
     cr_expect(show(m, 1, 0) == HTC_OK && show(m, 2, 4) == HTC_OK && show(m, 3, 0) == HTC_OK && h.installs == 0);
     cr_expect(show(m, 4, 5) == HTC_OK && h.installs == 4 && h.version == 5); /* two of four meet every three */
-    htc__kv_mover_destroy(m);
+    htc__kv_migration_destroy(m);
 }
 
 /* An owner that has lost what it remembers is sealed like the others, and says nothing. */
 Test(kvs_repair, a_lost_owner_is_no_answer)
 {
     heard          h;
-    htc__kv_mover *m = mover_of(3, &h);
-    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && show(m, 2, 4) == HTC_OK && h.installs == 0); /* the third may have a newer one that is final */
-    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && htc__kv_mover_lost(m, 0, 9) == HTC_OK && h.installs == 0);
+    htc__kv_migration *m = mover_of(3, &h);
+    cr_expect(htc__kv_migration_lost(m, 0, 1) == HTC_OK && show(m, 2, 4) == HTC_OK && h.installs == 0); /* the third may have a newer one that is final */
+    cr_expect(htc__kv_migration_lost(m, 0, 1) == HTC_OK && htc__kv_migration_lost(m, 0, 9) == HTC_OK && h.installs == 0);
     cr_expect(show(m, 3, 5) == HTC_OK && h.installs == 3 && h.version == 5);
-    htc__kv_mover_destroy(m);
+    htc__kv_migration_destroy(m);
     m = mover_of(3, &h);
-    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && htc__kv_mover_lost(m, 0, 2) == HTC_OK && h.installs == 0);
+    cr_expect(htc__kv_migration_lost(m, 0, 1) == HTC_OK && htc__kv_migration_lost(m, 0, 2) == HTC_OK && h.installs == 0);
     cr_expect(show(m, 3, 5) == HTC_ECORRUPT && h.installs == 0);
-    htc__kv_mover_destroy(m);
+    htc__kv_migration_destroy(m);
     m = mover_of(2, &h);
     cr_expect(show(m, 2, 5) == HTC_OK && h.installs == 0); /* the other one is not sealed yet */
-    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && h.installs == 2 && h.version == 5);
-    htc__kv_mover_destroy(m);
+    cr_expect(htc__kv_migration_lost(m, 0, 1) == HTC_OK && h.installs == 2 && h.version == 5);
+    htc__kv_migration_destroy(m);
     m = mover_of(4, &h);
-    cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && show(m, 2, 4) == HTC_OK && h.installs == 0);
+    cr_expect(htc__kv_migration_lost(m, 0, 1) == HTC_OK && show(m, 2, 4) == HTC_OK && h.installs == 0);
     cr_expect(show(m, 4, 5) == HTC_OK && h.installs == 4 && h.version == 5); /* two of four meet every three */
-    htc__kv_mover_destroy(m);
+    htc__kv_migration_destroy(m);
     for (int broken = 0; broken < 2; broken++) { /* it was written while this one was away */
         htc__broken_set(htc__broken_find("lost_counted"), broken);
         m = mover_of(3, &h);
-        cr_expect(htc__kv_mover_lost(m, 0, 1) == HTC_OK && show_nothing(m, 2) == HTC_OK && h.installs == (broken ? 3 : 0));
-        htc__kv_mover_destroy(m);
+        cr_expect(htc__kv_migration_lost(m, 0, 1) == HTC_OK && show_nothing(m, 2) == HTC_OK && h.installs == (broken ? 3 : 0));
+        htc__kv_migration_destroy(m);
     }
     htc__broken_set(htc__broken_find("lost_counted"), 0);
 }
@@ -757,15 +757,15 @@ Test(kvs_repair, memory_runs_out_anywhere)
     {
         htc_env               env = alloc_fail_env(&f);
         heard                 h = { 0 };
-        htc__kv_mover_options o = { 0 };
-        htc__kv_mover_host    host = { hear_seal, hear_install, hear_activate, &h };
+        htc__kv_migration_options o = { 0 };
+        htc__kv_migration_host    host = { hear_seal, hear_install, hear_activate, &h };
         htc__kv_map_move      move = { .bucket = 1, .epoch = 1, .mover = 2, .from_n = 3, .to_n = 3, .from = { 1, 2, 3 }, .to = { 1, 2, 3 } };
-        htc__kv_mover        *m = NULL;
-        htc_status            status = htc__kv_mover_create(&env, &o, &host, &move, 2, 0, &m);
+        htc__kv_migration        *m = NULL;
+        htc_status            status = htc__kv_migration_create(&env, &o, &host, &move, 2, 0, &m);
         for (uint64_t from = 1; status == HTC_OK && from <= 3; from++)
             status = show(m, from, from - 1);
         cr_expect(status == HTC_OK || (status == HTC_ENOMEM && f.refused));
-        htc__kv_mover_destroy(m);
+        htc__kv_migration_destroy(m);
         cr_expect(f.live == 0 && f.wrong_sizes == 0);
     }
 }

@@ -2,14 +2,14 @@
  * roll-backs, owners that die and come back. What registers promise holds, and each rule that is left out is noticed. */
 #include "alloc_fail.h"
 #include "kvs/map/map.h"
-#include "kvs/migrate/mover.h"
+#include "kvs/migrate/bucket_migration.h"
 #include "property.h"
 #include "register_world.h"
 
 #define BUCKET 2 /* of 16, where the keys lie: others go before it, with it, or are left when it goes */
 
 typedef struct at_work {
-    htc__kv_mover *mover;
+    htc__kv_migration *mover;
     uint64_t       number;
     int            slot;
     struct world  *w;
@@ -98,7 +98,7 @@ static void copy_came(world *w, packet *p)
     owner     *o = &w->o[p->to];
     htc_reader r = htc_reader_of((htc_bytes){ p->data, p->len });
     uint64_t   epoch = htc_get_varint(&r), image = htc_get_varint(&r);
-    if (!o->up || !(htc__kv_hold_copied(&o->now.hold, epoch, image) & HTC__KV_HOLD_STORE))
+    if (!o->up || !(htc__kv_bucket_state_copied(&o->now.hold, epoch, image) & HTC__KV_BUCKET_STORE))
         return;
     o->now.floors = get_floors(&r);
     memset(o->now.key, 0, sizeof o->now.key);
@@ -112,7 +112,7 @@ static void copy_asked(world *w, packet *p)
     owner     *o = &w->o[p->to];
     htc_reader r = htc_reader_of((htc_bytes){ p->data, p->len });
     uint64_t   epoch = htc_get_varint(&r);
-    if (!o->up || !htc__kv_hold_has(&o->now.hold, epoch))
+    if (!o->up || !htc__kv_bucket_state_has(&o->now.hold, epoch))
         return;
     htc_buf_clear(&w->b);
     htc_put_varint(&w->b, epoch);
@@ -136,14 +136,14 @@ static void map_came(world *w, packet *p)
         return;
     o->known = owners;
     if (owns(&owners, o->at)) {
-        unsigned duties = htc__kv_hold_learn(&o->now.hold, owners.epoch, image);
-        if (duties & HTC__KV_HOLD_BECOME) {
+        unsigned duties = htc__kv_bucket_state_learn(&o->now.hold, owners.epoch, image);
+        if (duties & HTC__KV_BUCKET_BECOME) {
             memcpy(o->now.key, o->now.image, sizeof o->now.key);
             o->now.floors = o->now.image_floors;
         }
-        if (duties & HTC__KV_HOLD_STORE)
+        if (duties & HTC__KV_BUCKET_STORE)
             sync_soon(w, o);
-        if (duties & HTC__KV_HOLD_LATE) {
+        if (duties & HTC__KV_BUCKET_LATE) {
             htc_buf_clear(&w->b);
             htc_put_varint(&w->b, owners.epoch);
             travel(w, other(copy_asked, o->at, (uint32_t)owners.id[htc_rng_below(&w->rng, owners.n)] - 1, &w->b), 1);
@@ -176,7 +176,7 @@ static void restarted(world *w, owner *o)
 static int serves(world *w, owner *o, const htc__kv_ask *ask)
 {
     (void)w;
-    return htc__kv_hold_serves(&o->now.hold, ask->epoch);
+    return htc__kv_bucket_state_serves(&o->now.hold, ask->epoch);
 }
 
 static uint32_t whom(world *w)
@@ -206,7 +206,7 @@ static void shown_came(world *w, packet *p)
     int            last = htc_get_u8(&r);
     htc__kv_floors floors = get_floors(&r);
     if (a)
-        cr_assert(htc__kv_mover_shown(a->mover, w->now, p->from + 1, after, &floors,
+        cr_assert(htc__kv_migration_shown(a->mover, w->now, p->from + 1, after, &floors,
                                       htc_get_raw(&r, htc_reader_left(&r)), last) == HTC_OK);
 }
 
@@ -216,7 +216,7 @@ static void seal_came(world *w, packet *p)
     htc_reader r = htc_reader_of((htc_bytes){ p->data, p->len });
     uint64_t   number = htc_get_varint(&r), epoch = htc_get_varint(&r);
     htc_bytes  after = htc_get_bytes(&r);
-    if (!o->up || !(htc__kv_hold_seal(&o->now.hold, epoch) & HTC__KV_HOLD_YES))
+    if (!o->up || !(htc__kv_bucket_state_seal(&o->now.hold, epoch) & HTC__KV_BUCKET_YES))
         return;
     /* A page for each key, "n" before "s". */
     int first = after.len == 0 && o->now.key[1].len != 0;
@@ -236,7 +236,7 @@ static void installed_came(world *w, packet *p)
     uint64_t   number = htc_get_varint(&r);
     at_work   *a = at_work_of(w, number);
     if (a)
-        htc__kv_mover_installed(a->mover, w->now, p->from + 1, number, (uint32_t)htc_get_varint(&r));
+        htc__kv_migration_installed(a->mover, w->now, p->from + 1, number, (uint32_t)htc_get_varint(&r));
 }
 
 static void install_came(world *w, packet *p)
@@ -248,18 +248,18 @@ static void install_came(world *w, packet *p)
     int        last = htc_get_u8(&r);
     if (!o->up)
         return;
-    unsigned duties = htc__kv_hold_install(&o->now.hold, number, page, last);
-    if (duties & HTC__KV_HOLD_CLEAR) {
+    unsigned duties = htc__kv_bucket_state_install(&o->now.hold, number, page, last);
+    if (duties & HTC__KV_BUCKET_CLEAR) {
         memset(o->now.image, 0, sizeof o->now.image);
         memset(&o->now.image_floors, 0, sizeof o->now.image_floors);
     }
-    if (duties & HTC__KV_HOLD_TAKE) {
+    if (duties & HTC__KV_BUCKET_TAKE) {
         o->now.image_floors = get_floors(&r);
         take_entries(htc_get_raw(&r, htc_reader_left(&r)), o->now.image, &w->b);
     }
-    if (duties & HTC__KV_HOLD_STORE)
+    if (duties & HTC__KV_BUCKET_STORE)
         sync_soon(w, o);
-    if (!(duties & HTC__KV_HOLD_YES))
+    if (!(duties & HTC__KV_BUCKET_YES))
         return;
     htc_buf_clear(&w->b);
     htc_put_varint(&w->b, number);
@@ -308,7 +308,7 @@ static void cas_came(world *w, packet *p)
     mv->lost += status != HTC_OK;
     at_work *a = at_work_of(w, number);
     if (a) {
-        htc__kv_mover_destroy(a->mover);
+        htc__kv_migration_destroy(a->mover);
         a->mover = NULL;
     }
     for (uint32_t i = 0; i < OWNERS && status == HTC_OK; i++)
@@ -341,8 +341,8 @@ static int is_in_batch(const htc__kv_map *map, htc__kv_map_move *move)
 static void begin_batch(world *w, at_work *a)
 {
     moves                *mv = w->moves;
-    htc__kv_mover_host    host = { send_seal, send_install, activate, a };
-    htc__kv_mover_options options = { .retry_ns = 30 * HTC_MS, .page_max = 1 };
+    htc__kv_migration_host    host = { send_seal, send_install, activate, a };
+    htc__kv_migration_options options = { .retry_ns = 30 * HTC_MS, .page_max = 1 };
     htc__kv_map_move      move;
     uint64_t              number, epoch = mv->map->bucket[BUCKET].epoch;
     mv->taken_over += is_in_batch(mv->map, &move);
@@ -357,9 +357,9 @@ static void begin_batch(world *w, at_work *a)
             cr_assert(htc__kv_map_activate(mv->map, number) == HTC_OK);
         return;
     }
-    htc__kv_mover_destroy(a->mover); /* dead, if there was one */
+    htc__kv_migration_destroy(a->mover); /* dead, if there was one */
     a->number = number;
-    cr_assert(htc__kv_mover_create(NULL, &options, &host, &move, number, w->now, &a->mover) == HTC_OK);
+    cr_assert(htc__kv_migration_create(NULL, &options, &host, &move, number, w->now, &a->mover) == HTC_OK);
 }
 
 static void begin_change(world *w)
@@ -383,7 +383,7 @@ static void tick(world *w, packet *p)
     (void)p;
     for (int i = 0; i < 2; i++)
         if (mv->at[i].mover)
-            htc__kv_mover_timeout(mv->at[i].mover, w->now);
+            htc__kv_migration_timeout(mv->at[i].mover, w->now);
     if (!mv->map->after && !w->quiet && chance(w, 300))
         begin_change(w);
     int idle = 1;
@@ -422,7 +422,7 @@ static world *moving_world(uint64_t seed, const setting *s)
             htc__kv_map_activate(mv->map, number);
     }
     for (uint32_t i = 0, n = htc__kv_map_owners(mv->map, BUCKET, ids); i < n; i++)
-        w->o[ids[i] - 1].durable.hold = htc__kv_hold_first(mv->map->bucket[BUCKET].epoch, mv->map->bucket[BUCKET].image);
+        w->o[ids[i] - 1].durable.hold = htc__kv_bucket_state_first(mv->map->bucket[BUCKET].epoch, mv->map->bucket[BUCKET].image);
     for (int i = 0; i < 2; i++)
         mv->at[i] = (at_work){ .slot = i, .w = w };
     for (uint32_t i = 0; i < OWNERS; i++)
@@ -436,7 +436,7 @@ static void moving_free(world *w)
 {
     moves *mv = w->moves;
     for (int i = 0; i < 2; i++)
-        htc__kv_mover_destroy(mv->at[i].mover);
+        htc__kv_migration_destroy(mv->at[i].mover);
     htc__kv_map_destroy(mv->map);
     world_free(w);
     free(mv);

@@ -307,7 +307,7 @@ static void note_pace(htc_kv_client *c, htc__kv_link *link, uint64_t serial, con
 {
     const htc__kv_passed *late = htc__kv_passed_find(&c->passed_on, serial, (uint64_t)(link - c->links));
     if (late || (part && !part->scans && htc__kv_patience(part->ops_len) == 0))
-        htc__kv_pace_answered(&link->pace, now, late ? late->given : part->left_at, c->options.retry_ns);
+        htc__kv_latency_answered(&link->pace, now, late ? late->given : part->left_at, c->options.retry_ns);
 }
 
 static htc_status kv_answer(htc_kv_client *c, htc__kv_link *link, uint64_t serial, htc_reader r, htc_ns now)

@@ -11,7 +11,7 @@
 #include "core/wire.h"
 #include "htcsched/kv.h"
 #include "kvs/wire/kv_wire.h"
-#include "kvs/util/pace.h"
+#include "kvs/util/latency_estimate.h"
 #include "kvs/util/table.h"
 
 typedef struct htc__kv_part htc__kv_part;
@@ -121,7 +121,7 @@ typedef struct htc__kv_link {
     uint64_t serial_first; /* of this connection */
     uint64_t member;       /* who is there, as it says; 0: it does not */
     uint64_t called;       /* whom it was opened for; 0: it is not in use */
-    htc__kv_pace pace;     /* how long whoever is there takes to answer */
+    htc__kv_latency pace;     /* how long whoever is there takes to answer */
     uint32_t misses;       /* so often in a row it was silent; until then others are asked */
     htc_ns   silent_until;
     htc_ns   greet_due, greet_pause;

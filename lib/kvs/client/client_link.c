@@ -76,7 +76,7 @@ void htc__kv_link_closed(htc_kv_client *c, htc__kv_link *link)
     link->member = 0;
     link->misses = 0;
     link->silent_until = 0;
-    link->pace = (htc__kv_pace){ 0 };
+    link->pace = (htc__kv_latency){ 0 };
     htc__kv_link_session(c, link, 0);
 }
 
@@ -119,7 +119,7 @@ void htc__kv_link_missed(htc_kv_client *c, htc__kv_link *link, htc_ns now)
 /* Twice what it took of late: another one would be asked for what this one is at, and what was asked for twice may have to be called unknown. */
 htc_ns htc__kv_link_patience(const htc_kv_client *c, const htc__kv_link *link, htc_ns now)
 {
-    htc_ns usual = c->options.retry_ns, slow = 2 * htc__kv_pace_longest(&link->pace, now, usual);
+    htc_ns usual = c->options.retry_ns, slow = 2 * htc__kv_latency_longest(&link->pace, now, usual);
     return slow < usual ? usual : slow > SLOW_MAX * usual ? SLOW_MAX * usual : slow;
 }
 

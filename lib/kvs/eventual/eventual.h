@@ -6,20 +6,20 @@
  *
  * A put: the owner advances its own line in the key's clock and stores that; only then does it leave for the others, so that no number of
  * a line is ever used twice. It is answered when W owners have it, this one among them, and said again to those that have not, until
- * they have it, or it is noted for whom it is (eventual_hints.c). A get is answered when R owners have answered, and mends
- * those that turn out to lack something. What both miss is found by comparing hash trees (eventual_compare.c).
+ * they have it, or it is noted for whom it is (eventual/hinted_handoff.c). A get is answered when R owners have answered, and mends
+ * those that turn out to lack something. What both miss is found by comparing hash trees (eventual/anti_entropy.c).
  *
- *   eventual.c          requests, from when they are asked until they are answered
- *   eventual_store.c    what this owner holds: reading, merging, and the index by which buckets are compared
- *   eventual_hints.c    changes that an owner lacks which was away
- *   eventual_compare.c  owners compare what they hold, bucket after bucket
- *   eventual_collect.c  deletions are forgotten
- *   eventual_move.c     buckets move, and their eventual keys with them
- *   eventual_leave.c    records that this member holds and owns no more
- *   eventual_mend.c     records that are damaged
+ *   eventual/coordinator.c          requests, from when they are asked until they are answered
+ *   eventual/replica.c    what this owner holds: reading, merging, and the index by which buckets are compared
+ *   eventual/hinted_handoff.c    changes that an owner lacks which was away
+ *   eventual/anti_entropy.c  owners compare what they hold, bucket after bucket
+ *   eventual/deletion_gc.c  deletions are forgotten
+ *   eventual/migration.c     buckets move, and their eventual keys with them
+ *   eventual/orphan_handoff.c    records that this member holds and owns no more
+ *   eventual/recovery.c     records that are damaged
  *   eventual_wire.h     what they say to each other
  *
- * All that is said of a key names its bucket's epoch, and an owner does it only while it serves the bucket in that one (kvs/map/hold.h): who is
+ * All that is said of a key names its bucket's epoch, and an owner does it only while it serves the bucket in that one (kvs/map/bucket_state.h): who is
  * sealed acknowledges nothing more. A request that meets another epoch is begun anew with the owners of that.
  *
  * Records (kvs/storage/schema.h): n KEY: u8 format, siblings; h MEMBER KEY, no value; q: u8 format, varint: every number of this member's lines
@@ -29,7 +29,7 @@
 
 #include "kvs/replica/cluster_private.h"
 #include "kvs/peer/eventual_wire.h"
-#include "kvs/migrate/mover.h"
+#include "kvs/migrate/bucket_migration.h"
 #include "kvs/cell/siblings.h"
 
 #define HTC__KV_EVENTUAL_FORMAT HTC__SCHEMA_SIBLINGS_FORMAT /* of siblings, and of the floor */
@@ -108,7 +108,7 @@ typedef struct htc__kv_eventual {
     uint64_t                last_tag, last_serial;
     uint64_t                floor; /* see cell q */
     htc__table              index; /* by htc__kv_index_name: htc__kv_indexed */
-    htc__table              hints; /* by member and key: eventual_hints.c */
+    htc__table              hints; /* by member and key: eventual/hinted_handoff.c */
     htc_ns                  hints_at;
     uint32_t                handing_over;
     uint32_t                next_bucket; /* that is compared, or the first behind it that something is held of */
@@ -117,8 +117,8 @@ typedef struct htc__kv_eventual {
     uint64_t                deleted; /* records that hold nothing but deletions */
     uint32_t                collecting;
     htc_ns                  collect_at;
-    htc__kv_index_name      looked_at; /* eventual_collect.c; empty: it begins anew */
-    htc__kv_mover_eventual  mover;
+    htc__kv_index_name      looked_at; /* eventual/deletion_gc.c; empty: it begins anew */
+    htc__kv_migration_eventual  mover;
     uint64_t                settled;     /* as htc__kv_peer.settled, of this member */
     uint64_t                leaving_map; /* the version of the map by which it looks for records of others, plus one */
     uint32_t                leaving_at;  /* the bucket that it looks at next */
@@ -127,7 +127,7 @@ typedef struct htc__kv_eventual {
     uint64_t                others, others_seen; /* records that only others own, in the last round, and in this one so far: offered or resting */
     uint32_t                hearings;    /* one more with each map, and when an owner is heard again that one of them lacked */
     htc_ns                  leave_at, leave_pause, settled_said_at;
-    htc__table              damaged;      /* records that cannot be read: eventual_mend.c */
+    htc__table              damaged;      /* records that cannot be read: eventual/recovery.c */
     uint64_t                floor_loaded; /* above all numbers in those that could not when the member started; 0: there were none */
     uint32_t                mending;      /* of them that the other owners are asked for */
     uint32_t                damaged_said;
@@ -149,15 +149,15 @@ int        htc__kv_eventual_ask(htc_kv_server *s, const htc_kv_request *q, const
 /* Of HTC_KV_COUNT, and of HTC_KV_SCAN, with HTC_KV_EVENTUAL: what this member holds. */
 void       htc__kv_eventual_count(htc_kv_server *s, htc_kv_result *result);
 void       htc__kv_eventual_list(htc_kv_server *s, const htc_kv_request *q, htc_kv_result *result);
-void       htc__kv_eventual_hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item);
+void       htc__kv_eventual_dispatch(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item);
 void       htc__kv_eventual_tick(htc_kv_server *s);
 htc_ns     htc__kv_eventual_deadline(const htc_kv_server *s);
 htc_status htc__kv_eventual_undone(htc_kv_server *s);                        /* what was staged is gone */
-void       htc__kv_eventual_metrics(const htc_kv_server *s, htc_metrics *m); /* eventual_metrics.c */
+void       htc__kv_eventual_metrics(const htc_kv_server *s, htc_metrics *m); /* eventual/metrics.c */
 
 /* ---- between these files ---- */
 
-/* eventual.c. The one place that knows where namespaces come from. NULL: there is none of that name. */
+/* eventual/coordinator.c. The one place that knows where namespaces come from. NULL: there is none of that name. */
 const htc__kv_space *htc__kv_space_of(const htc_kv_server *s, htc_bytes name);
 /* With m owners of a bucket, fewer than the namespace wants: as large a part of them, rounded up. So R + W > N stays true. */
 htc__kv_quorum htc__kv_space_quorum(const htc__kv_space *space, uint32_t m);
@@ -176,7 +176,7 @@ htc_status htc__kv_seeking_learn(htc_kv_server *s, htc__kv_seeking *x, htc_bytes
 /* An item to another owner; late: once what is staged now is stored. */
 void htc__kv_copy_say(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy, int late);
 
-/* eventual_store.c. state: bytes as in the cell without the format; lent until the next read or stage. */
+/* eventual/replica.c. state: bytes as in the cell without the format; lent until the next read or stage. */
 htc_status htc__kv_held_state(htc_kv_server *s, htc_bytes key, htc_bytes *state); /* HTC_ENOTFOUND; HTC_ECORRUPT */
 /* 0 for no bytes. */
 uint64_t   htc__kv_state_digest(htc_bytes state);
@@ -198,7 +198,7 @@ htc_status htc__kv_eventual_floor_keep(htc_kv_server *s);
 htc__node *htc__kv_index_seek(const htc_kv_server *s, uint32_t bucket); /* the first record of that bucket or of one behind it */
 /* A damaged record goes; or that takes its place, if it is anything. HTC_EBUSY: not now. */
 htc_status htc__kv_lose(htc_kv_server *s, htc_bytes key);
-htc_status htc__kv_mended(htc_kv_server *s, htc_bytes key, htc_bytes state);
+htc_status htc__kv_recovered(htc_kv_server *s, htc_bytes key, htc_bytes state);
 
 static inline htc_bytes htc__kv_index_bytes(const htc__kv_index_name *name)
 {

@@ -132,7 +132,7 @@ static size_t message_size(size_t parts)
 static void message_free(htc__kv_native *n, htc__kv_native_message *m)
 {
     htc_buf_free(&m->results);
-    htc__numbered_remove(&n->messages, m->id);
+    htc__slot_map_remove(&n->messages, m->id);
     htc__free(&n->env, m, message_size(m->parts_cap));
 }
 
@@ -142,9 +142,9 @@ static htc__kv_native_message *message_make(htc__kv_native *n, const conn *c, ui
     if (!m)
         return NULL;
     *m = (htc__kv_native_message){
-        .id = htc__numbered_next(&n->messages), .session = c->session, .serial = serial, .peer = c->peer, .parts_cap = parts
+        .id = htc__slot_map_next(&n->messages), .session = c->session, .serial = serial, .peer = c->peer, .parts_cap = parts
     };
-    if (!htc__numbered_add(&n->messages, m)) {
+    if (!htc__slot_map_add(&n->messages, m)) {
         htc__free(&n->env, m, message_size(parts));
         return NULL;
     }
@@ -194,7 +194,7 @@ static void message_result(htc__kv_native *n, htc__kv_native_message *m, size_t 
 static void answered(void *ctx, uint64_t id, uint64_t slot, const htc_kv_result *result)
 {
     htc__kv_native         *n = ctx;
-    htc__kv_native_message *m = htc__numbered_find(&n->messages, id);
+    htc__kv_native_message *m = htc__slot_map_find(&n->messages, id);
     if (!m)
         return;
     message_result(n, m, (size_t)slot, result);
@@ -205,7 +205,7 @@ static void answered(void *ctx, uint64_t id, uint64_t slot, const htc_kv_result 
 static void elsewhere(void *ctx, uint64_t id)
 {
     htc__kv_native         *n = ctx;
-    htc__kv_native_message *m = htc__numbered_find(&n->messages, id);
+    htc__kv_native_message *m = htc__slot_map_find(&n->messages, id);
     if (m)
         m->elsewhere = HTC__KV_ELSEWHERE;
 }
@@ -213,7 +213,7 @@ static void elsewhere(void *ctx, uint64_t id)
 static int gone(void *ctx, uint64_t id)
 {
     const htc__kv_native        *n = ctx;
-    const htc__kv_native_message *m = htc__numbered_find(&n->messages, id);
+    const htc__kv_native_message *m = htc__slot_map_find(&n->messages, id);
     const conn                  *c = m ? conn_of(n, m->peer) : NULL;
     return !c || c->session != m->session;
 }
@@ -405,7 +405,7 @@ static htc_status ask_all(asking *a, const htc__kv_head *head, htc_reader *ops, 
             break;
         int at_once =
             !may_ask(a, head, &q, &result) ||
-            n->backend.ask(n->backend.ctx, &q, &stamp, &n->face, a->m ? a->m->id : htc__numbered_next(&n->messages), a->done, &result);
+            n->backend.ask(n->backend.ctx, &q, &stamp, &n->face, a->m ? a->m->id : htc__slot_map_next(&n->messages), a->done, &result);
         size_t size = RESULT_MAX + result.value.len + result.cursor.len + result.items_bytes.len;
         a->size += size;
         if (at_once) {
@@ -449,7 +449,7 @@ static htc_status request(htc__kv_native *n, conn *c, uint64_t serial, const htc
         n->backend.hurry(n->backend.ctx, &n->face, c->alone);
     asking     a = { .n = n, .c = c, .serial = serial, .limit = head->count < OPS_MAX ? head->count : OPS_MAX };
     a.alone = head->count == 1 && c->held == 0;
-    c->alone = a.alone ? htc__numbered_next(&n->messages) : 0;
+    c->alone = a.alone ? htc__slot_map_next(&n->messages) : 0;
     htc_status status = ask_all(&a, head, ops, read, out);
     if (status != HTC_OK)
         return status;
@@ -660,16 +660,16 @@ void htc__kv_native_init(htc__kv_native *n)
     n->face = (htc__kv_face){ .answer = answered, .ctx = n, .gone = gone, .elsewhere = elsewhere };
     n->ready_last = &n->ready;
     htc__table_init(&n->conns, &n->env);
-    n->messages = (htc__numbered){ .env = &n->env };
+    n->messages = (htc__slot_map){ .env = &n->env };
     htc_buf_init(&n->body, &n->env, 0);
 }
 
 void htc__kv_native_free(htc__kv_native *n)
 {
-    for (htc__kv_native_message *m; (m = htc__numbered_any(&n->messages)) != NULL;)
+    for (htc__kv_native_message *m; (m = htc__slot_map_any(&n->messages)) != NULL;)
         message_free(n, m);
     htc__kv_watches_free(&n->watches);
     htc__table_free(&n->conns);
-    htc__numbered_free(&n->messages);
+    htc__slot_map_free(&n->messages);
     htc_buf_free(&n->body);
 }

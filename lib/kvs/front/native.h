@@ -8,7 +8,7 @@
 
 #include "kvs/cell/face.h"
 #include "kvs/wire/kv_wire.h"
-#include "kvs/util/numbered.h"
+#include "kvs/util/slot_map.h"
 #include "kvs/util/table.h"
 #include "kvs/front/watch.h"
 
@@ -24,7 +24,7 @@ typedef struct htc__kv_native {
     htc__kv_watches watches; /* its bounds are to be filled too */
 
     htc__table              conns;    /* by peer */
-    htc__numbered           messages; /* those not answered entirely */
+    htc__slot_map           messages; /* those not answered entirely */
     htc__kv_native_message *ready, **ready_last;
     htc_buf                 body;
     size_t                  piece;     /* where the piece that is being written begins in body, its frame's length before it */

@@ -1,5 +1,5 @@
 /* Keys and prefixes by name, and which of them a key falls under: of a server's own watchers (watch.h), and of what other members
- * watch (cluster_marks.c). One probe for the key, and one for each length that a prefix has. */
+ * watch (replica/watch_notify.c). One probe for the key, and one for each length that a prefix has. */
 #ifndef HTC_KVS_WATCH_NAMES_H
 #define HTC_KVS_WATCH_NAMES_H
 

@@ -4,14 +4,14 @@
  * compare-and-swap; whoever loses reads again. A change of membership (join, leave, replace, another weight) goes batch
  * after batch of buckets, each by a mover with a number that is never used twice:
  *
- *     begin ──▶ take ──▶ (seal, read, install: kvs/map/hold.h, kvs/migrate/movers.h) ──▶ activate ──▶ ... next batch ... ──▶ done
+ *     begin ──▶ take ──▶ (seal, read, install: kvs/map/bucket_state.h, kvs/migrate/migration_batch.h) ──▶ activate ──▶ ... next batch ... ──▶ done
  *                 │ anyone, with the next number            │
  *                 └──────── roll back: what has moved goes back the same way ◀──┘
  *
  * The number of the mover whose image is activated is the bucket's new epoch: ballots and messages carry it, so all that was
  * said before is older. Rolled back, the old owners go on under a new epoch too, with the image they have.
  *
- * Buckets are also renewed, where an owner has lost what it had promised and accepted of some keys (cluster_repair.c): then they go from
+ * Buckets are also renewed, where an owner has lost what it had promised and accepted of some keys (migrate/repair.c): then they go from
  * their owners to the same ones, by the same steps, and all that was promised before counts for nothing any more. Rolled back, that is over.
  *
  * A batch is some buckets that follow each other, and one step moves all of them or none. Each has an image of its own, by that number
@@ -31,7 +31,7 @@
 #define HTC__KV_MAP_NAMESPACES 64
 #define HTC__KV_MAP_NAME       32
 #define HTC__KV_MAP_RENEWED    64 /* buckets in one change */
-#define HTC__KV_MAP_NUMBERS    (UINT64_MAX >> (HTC__KV_MAP_BITS + 1)) /* a number and a bucket are one word (cluster_hold.c) */
+#define HTC__KV_MAP_NUMBERS    (UINT64_MAX >> (HTC__KV_MAP_BITS + 1)) /* a number and a bucket are one word (migrate/buckets.c) */
 
 typedef enum htc__kv_change_kind {
     HTC__KV_STAY,
@@ -144,7 +144,7 @@ htc_status htc__kv_map_add_namespace(htc__kv_map                 *map,
                                      const htc__kv_map_namespace *space); /* HTC_EEXISTS, HTC_EFULL, HTC_EINVAL */
 
 /* The map's own owners. Once next owners are named, no other step is taken: naming the same again is. When so many of the old
- * ones are sealed that every majority of them has one (mover.c) and a majority of the next holds the value, these serve it in a new epoch (settle), and the sealed ones answer with
+ * ones are sealed that every majority of them has one (migrate/bucket_migration.c) and a majority of the next holds the value, these serve it in a new epoch (settle), and the sealed ones answer with
  * who they are. */
 /* Who should keep the map: those that do, without one member (0: with all), and others until they are as many as keep a bucket. */
 void       htc__kv_map_wanted(const htc__kv_map *map, uint64_t without, htc__kv_map_own *own);

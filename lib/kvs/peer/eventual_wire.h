@@ -11,7 +11,7 @@
  *   PULL      bytes key, one after the other: STORE them here
  *   COLLECT   u64 tag, varint epoch, u8 1: forget it, 0: do you hold it?, u64 digest of the deleted record, bytes key
  *   COLLECTED u64 tag, u8 1 if it is held
- *   SETTLED   varint have: the version of the map by which the sender holds no record that is only others' (eventual_leave.c), plus one
+ *   SETTLED   varint have: the version of the map by which the sender holds no record that is only others' (eventual/orphan_handoff.c), plus one
  *
  * epoch: of the key's bucket, as the sender knows it; whoever does not serve it in that one does nothing. key: the name of the namespace, a zero byte, the user's key. state: what stands in the cell (eventual.h). Anything may be lost,
  * and may come twice: all of it is merged, which does nothing the second time. */

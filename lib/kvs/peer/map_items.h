@@ -4,7 +4,7 @@
  *   WANT       varint have: send a newer one, if there is
  *   MAP        varint version, map (kvs/map/map.h) to the end
  *   SEAL       varint number, varint bucket, varint epoch, bytes after; then u8 1 if eventual keys are to be shown
- *   SHOWN      varint number, varint bucket, bytes after, floors, u8 1: last, 4: of eventual keys, or-ed, entries (kvs/migrate/mover.h) to the end
+ *   SHOWN      varint number, varint bucket, bytes after, floors, u8 1: last, 4: of eventual keys, or-ed, entries (kvs/migrate/bucket_migration.h) to the end
  *   INSTALL    varint number, varint bucket, varint page, u8 1: last, 4: of eventual keys, or-ed, floors, entries to the end
  *   INSTALLED  varint number, varint bucket, varint pages
  *   COPY       as SEAL, number being the epoch: nothing is sealed, what is served is shown
@@ -41,7 +41,7 @@ enum {
     HTC__KV_ITEM_COPIED,
     HTC__KV_ITEM_JOIN,
     HTC__KV_ITEM_REFUSED,
-    HTC__KV_ITEM_CATCH, /* these: cluster_catch.c */
+    HTC__KV_ITEM_CATCH, /* these: migrate/catchup.c */
     HTC__KV_ITEM_LEAVES,
     HTC__KV_ITEM_KEYS,
     HTC__KV_ITEM_CAUGHT,

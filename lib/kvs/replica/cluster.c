@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/fault.h"
-#include "kvs/replica/cluster_watch.h"
+#include "kvs/replica/watch.h"
 #include "kvs/util/digest.h"
 #include "kvs/eventual/eventual.h"
 
@@ -252,7 +252,7 @@ static htc_status tell_left(htc_kv_server *s, htc_output *out)
 
 static void sweep_tick(htc_kv_server *s)
 {
-    htc_status status = htc__kv_cluster_sweep_tick(s);
+    htc_status status = htc__kv_lease_gc_tick(s);
     if (status != HTC_OK)
         htc__kv_cluster_broken(s, status);
 }
@@ -316,18 +316,18 @@ static const struct {
     { htc__kv_cluster_leases_tick, ends_deadline },
     { htc__kv_cluster_ends_tick, NULL },
     { htc__kv_cluster_collect_tick, htc__kv_cluster_collect_deadline },
-    { sweep_tick, htc__kv_cluster_sweep_deadline },
+    { sweep_tick, htc__kv_lease_gc_deadline },
     { htc__kv_eventual_tick, htc__kv_eventual_deadline },
     { register_tick, register_deadline },
     { htc__kv_repair_tick, htc__kv_repair_deadline },
-    { htc__kv_catch_tick, htc__kv_catch_deadline },
+    { htc__kv_catchup_tick, htc__kv_catchup_deadline },
     { htc__kv_join_tick, htc__kv_join_deadline },
     { htc__kv_cluster_moving_tick, htc__kv_cluster_moving_deadline },
-    { htc__kv_cluster_holds_tick, htc__kv_cluster_holds_deadline },
-    { htc__kv_cluster_hear_self, NULL },
+    { htc__kv_buckets_tick, htc__kv_buckets_deadline },
+    { htc__kv_dispatch_self, NULL },
     { htc__kv_cluster_watch_tick, htc__kv_cluster_watch_deadline },
     { htc__kv_cluster_scans_go_on, htc__kv_cluster_scans_deadline },
-    { htc__kv_cluster_hear_self, NULL },
+    { htc__kv_dispatch_self, NULL },
     { htc__kv_cluster_marks_tick, htc__kv_cluster_marks_deadline },
     { htc__kv_cluster_log_tick, NULL },
     { NULL, peers_deadline },
@@ -489,7 +489,7 @@ htc_status htc__kv_cluster_create(htc_kv_server *s)
     if (status == HTC_OK)
         status = htc__kv_cluster_watch_make(s);
     if (status == HTC_OK)
-        status = htc__kv_catch_make(s);
+        status = htc__kv_catchup_make(s);
     return status == HTC_OK ? htc__kv_eventual_create(s) : status;
 }
 
@@ -500,7 +500,7 @@ void htc__kv_cluster_free(htc_kv_server *s)
         return;
     htc__kv_register_destroy(c->reg);
     htc__kv_cluster_moving_free(s);
-    htc__kv_catch_free(s);
+    htc__kv_catchup_free(s);
     htc__kv_cluster_scans_free(s);
     htc__kv_cluster_requests_free(s);
     htc__kv_cluster_watch_free(s);
@@ -509,7 +509,7 @@ void htc__kv_cluster_free(htc_kv_server *s)
     for (uint32_t i = 0; c->peers && i < c->count; i++)
         htc_buf_free(&c->peers[i].items);
     htc__free(&s->env, c->peers, c->count * sizeof *c->peers);
-    htc__kv_cluster_holds_free(s);
+    htc__kv_buckets_free(s);
     htc__kv_cluster_map_free(s);
     htc__table_free(&c->requests);
     htc__table_free(&c->greeted);

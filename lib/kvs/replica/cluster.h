@@ -30,7 +30,7 @@ int htc__kv_cluster_key_joins(const htc_kv_server *s, uint32_t number);
 int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *request, const htc__kv_stamp *stamp,
                         const htc__kv_face *face, uint64_t conn, uint64_t slot, htc_kv_result *result);
 
-/* cluster_clients.c: as htc__kv_backend.have and owners. */
+/* replica/clients.c: as htc__kv_backend.have and owners. */
 uint64_t   htc__kv_cluster_have(const htc_kv_server *s, uint64_t *member);
 htc_status htc__kv_cluster_tell_owners(htc_kv_server *s, uint64_t id, uint64_t have, htc_buf *b);
 

@@ -7,34 +7,34 @@
 #include "htcsched/keyring.h"
 #include "htcsched/ring.h"
 #include "kvs/replica/cluster.h"
-#include "kvs/map/hold.h"
+#include "kvs/map/bucket_state.h"
 #include "kvs/map/map.h"
 #include "kvs/peer/map_items.h"
-#include "kvs/util/pace.h"
+#include "kvs/util/latency_estimate.h"
 #include "kvs/util/place.h"
 #include "kvs/register/register.h"
 
-/* What the log has said of a member last: cluster_log.c. */
+/* What the log has said of a member last: replica/change_log.c. */
 enum { HTC__KV_NOTICED_NOTHING, HTC__KV_NOTICED_HERE, HTC__KV_NOTICED_SILENT };
 
 typedef struct htc__kv_peer {
     uint64_t id;             /* 0: not known yet; whoever wants to join knows others by their addresses alone */
     uint32_t number;         /* of the driver's connection to it; 0: this member, or none was asked for yet */
     uint32_t connected, met; /* met: heard in this life */
-    uint32_t away;           /* it was, when eventual_compare.c looked last */
-    uint32_t caught_up;      /* what it had accepted is being taken, or was: cluster_catch.c */
+    uint32_t away;           /* it was, when eventual/anti_entropy.c looked last */
+    uint32_t caught_up;      /* what it had accepted is being taken, or was: migrate/catchup.c */
     uint8_t  self, listed;   /* listed: the map names it */
     uint8_t  dialling;       /* the driver was asked for a connection to it */
-    uint8_t  missed;         /* eventual_leave.c: records are kept until it is heard */
+    uint8_t  missed;         /* eventual/orphan_handoff.c: records are kept until it is heard */
     uint8_t  noticed;        /* HTC__KV_NOTICED_HERE, … */
     htc_ns   noticed_at;     /* since then */
     htc_ns   heard, said;    /* when last */
     htc_ns   opened;         /* when the connection to it was */
     htc_ns   hailed;         /* when it first spoke on one of its own to this member: what it said on another is lost */
-    htc__kv_pace pace;       /* how long it takes to answer what is handed to it */
+    htc__kv_latency pace;       /* how long it takes to answer what is handed to it */
     htc_ns   answered;       /* when it last did a change that was */
     htc_ns   left;           /* when one was last given to another owner in its stead */
-    uint64_t settled;        /* it holds no eventual record that only others own, by the map of this version, less one: eventual_leave.c */
+    uint64_t settled;        /* it holds no eventual record that only others own, by the map of this version, less one: eventual/orphan_handoff.c */
     uint64_t map_said;       /* which map it was sent, plus one, and when */
     htc_ns   map_said_at;
     htc_ns   have_said;      /* when it was last told which map this member has */
@@ -50,7 +50,7 @@ typedef struct htc__kv_greeting {
 } htc__kv_greeting;
 
 /* A request on its way: to this member's register or to another member's, until it is answered. */
-typedef struct htc__kv_errand {
+typedef struct htc__kv_pending {
     htc__wheel_entry    entry; /* first: the wheel knows nothing else */
     uint64_t            tag;
     const htc__kv_face *face;       /* NULL: another member has forwarded it */
@@ -58,7 +58,7 @@ typedef struct htc__kv_errand {
     htc__kv_stamp       stamp;
     htc_kv_request      q;
     uint32_t            op;           /* as it was asked, before it became q */
-    uint8_t             kind, step;   /* htc__kv_forward_kind; cluster_lease.c: what the register is asked for now */
+    uint8_t             kind, step;   /* htc__kv_forward_kind; replica/lease.c: what the register is asked for now */
     uint64_t            lease;        /* of the kind; the one that the key was found bound to */
     uint64_t            target;       /* who has it now */
     uint32_t            attempt;      /* how many had it before */
@@ -73,7 +73,7 @@ typedef struct htc__kv_errand {
     htc_ns              arrived, until, given; /* given: when target got it */
     uint8_t            *bytes; /* that q points into */
     size_t              size;
-} htc__kv_errand;
+} htc__kv_pending;
 
 /* A reply that waits for its batch. */
 typedef struct htc__kv_late_reply {
@@ -115,11 +115,11 @@ typedef struct htc__kv_cluster {
     htc_ns                   map_store_at;
     htc__kv_route           *route; /* by bucket */
     uint32_t                 buckets;
-    htc__kv_hold            *hold, own_hold; /* by bucket; of the map itself */
-    struct htc__kv_holding  *holding;        /* cluster_hold.c */
-    struct htc__kv_moving   *moving;         /* cluster_move.c */
-    struct htc__kv_repairing *repairing;     /* cluster_repair.c */
-    struct htc__kv_catching *catching;       /* cluster_catch.c */
+    htc__kv_bucket_state            *hold, own_hold; /* by bucket; of the map itself */
+    struct htc__kv_bucket_states  *holding;        /* migrate/buckets.c */
+    struct htc__kv_moving   *moving;         /* migrate/driver.c */
+    struct htc__kv_repairing *repairing;     /* migrate/repair.c */
+    struct htc__kv_catchup *catching;       /* migrate/catchup.c */
     htc__kv_cluster_counts   counts;
     htc__kv_peer            *peers;       /* they only become more */
     uint32_t                 count, self; /* self: which of them this member is */
@@ -130,17 +130,17 @@ typedef struct htc__kv_cluster {
     uint32_t                 turned_away; /* it cannot be let in; 2: told */
     uint32_t                 asks_nobody; /* that it knows nobody to ask is told */
     htc_status               refused;   /* why it is not let in, as it was told last */
-    htc_ns                   refused_since, join_at; /* cluster_join.c */
+    htc_ns                   refused_since, join_at; /* migrate/join.c */
     uint64_t                 join_as_of; /* the newest number of the map that it was told, being none of it; 0: none */
     htc_ns                   suspect_ns, request_ns;
-    uint8_t                  all_lost;             /* cluster_lost.c: a part of the log was, in this life */
-    uint8_t                  said_kind, said_back; /* cluster_log.c: of the change that was spoken of last */
+    uint8_t                  all_lost;             /* migrate/lost_bucket.c: a part of the log was, in this life */
+    uint8_t                  said_kind, said_back; /* replica/change_log.c: of the change that was spoken of last */
     htc__kv_register        *reg;
-    htc__table               requests; /* by tag: htc__kv_errand */
+    htc__table               requests; /* by tag: htc__kv_pending */
     htc__wheel               wheel;    /* of requests */
     htc__kv_passed_on        passed_on; /* by tag, and the member that did not answer in time */
-    htc__table               leases;   /* by id, those whose records are held here: cluster_lease.c */
-    htc__table               ends;     /* by key, those with a ttl that are held here: cluster_ttl.c */
+    htc__table               leases;   /* by id, those whose records are held here: replica/lease.c */
+    htc__table               ends;     /* by key, those with a ttl that are held here: replica/expiry.c */
     htc__wheel               lease_wheel, end_wheel;
     htc__kv_face             child_face, lease_face, end_face;
     uint64_t                 last_tag;
@@ -150,20 +150,20 @@ typedef struct htc__kv_cluster {
     struct htc__kv_scanning *scans, **scans_last; /* cluster_scan.c */
     size_t                   scan_count;
     htc__kv_face             scan_face;
-    htc__table               shown;     /* connections that have shown a key: cluster_keys.c */
-    htc__table               graves;    /* by key, the tombstones that are held here: cluster_collect.c */
+    htc__table               shown;     /* connections that have shown a key: replica/keys.c */
+    htc__table               graves;    /* by key, the tombstones that are held here: replica/tombstone_gc.c */
     struct grave            *oldest_grave, *newest_grave;
     uint32_t                 collecting; /* so many are being collected */
     htc_ns                   collect_at; /* no others before */
     uint64_t                 collect_in_vain; /* tombstones looked at since it was one's turn */
     htc__kv_face             collect_face;
-    htc__kv_name             sweep_from; /* cluster_sweep.c: where its next look begins; empty: at the first */
+    htc__kv_name             sweep_from; /* replica/lease_gc.c: where its next look begins; empty: at the first */
     uint32_t                 sweeping;   /* keys asked for */
     htc_ns                   sweep_at;
     htc__kv_face             sweep_face;
 
-    struct htc__kv_hosting  *hosting;  /* cluster_watch.c */
-    struct htc__kv_marking  *marking;  /* cluster_marks.c */
+    struct htc__kv_hosting  *hosting;  /* replica/watch.c */
+    struct htc__kv_marking  *marking;  /* replica/watch_notify.c */
     struct htc__kv_eventual *eventual; /* eventual.h; NULL: every namespace is strong */
     int                      spaces_unknown; /* and it was said that others are not */
 
@@ -195,14 +195,14 @@ htc_status     htc__kv_cluster_post(htc_kv_server *s, uint32_t number, htc_outpu
 /* What the register says to owners. */
 void htc__kv_cluster_send(void *ctx, const htc__kv_owners *owners, uint32_t mask, const htc__kv_ask *ask);
 
-/* cluster_hear.c; cluster.h: htc__kv_cluster_input */
-void       htc__kv_cluster_hear_self(htc_kv_server *s);                  /* and what it says to itself about that */
+/* replica/dispatch.c; cluster.h: htc__kv_cluster_input */
+void       htc__kv_dispatch_self(htc_kv_server *s);                  /* and what it says to itself about that */
 htc_status htc__kv_cluster_dial(htc_kv_server *s, htc_output *out); /* members that the map names */
 
-/* cluster_map.c: whose key speaks as it: NAME of tcp://NAME@HOST:PORT. */
+/* replica/map_keeper.c: whose key speaks as it: NAME of tcp://NAME@HOST:PORT. */
 void htc__kv_cluster_name_key(htc__kv_peer *peer, const char *address);
 
-/* cluster_keys.c */
+/* replica/keys.c */
 htc_status htc__kv_cluster_key_shown(htc_kv_server *s, uint32_t number, htc_bytes opened); /* by that connection, if any */
 void       htc__kv_cluster_key_gone(htc_kv_server *s, uint32_t number);
 int        htc__kv_cluster_key_speaks_as(const htc_kv_server *s, uint32_t number, const htc__kv_peer *peer);
@@ -211,7 +211,7 @@ int        htc__kv_cluster_key_answers_at(const htc_kv_server *s, uint32_t numbe
 
 /* cluster.c */
 uint32_t   htc__kv_cluster_copies(const htc_kv_server_options *o);
-/* cluster_map.c */
+/* replica/map_keeper.c */
 htc_bytes  htc__kv_map_key(void); /* of the register that holds the map */
 uint32_t   htc__kv_cluster_bucket(const htc__kv_cluster *c, htc_bytes key); /* HTC__KV_OWN_BUCKET: of the map */
 int        htc__kv_route_has(const htc__kv_cluster *c, uint32_t bucket, uint64_t id);
@@ -238,24 +238,24 @@ int htc__kv_cluster_has_left(const htc__kv_cluster *c);
 int    htc__kv_cluster_epoch_is(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t epoch);
 htc_ns htc__kv_cluster_map_deadline(const htc_kv_server *s);
 
-/* cluster_hold.c; cluster_late.c: htc__kv_cluster_on_copied */
-htc_status htc__kv_cluster_holds_load(htc_kv_server *s);
-void       htc__kv_cluster_holds_free(htc_kv_server *s);
-htc_status htc__kv_cluster_holds_make(htc_kv_server *s); /* room for all buckets */
+/* migrate/buckets.c; migrate/backfill.c: htc__kv_cluster_on_copied */
+htc_status htc__kv_buckets_load(htc_kv_server *s);
+void       htc__kv_buckets_free(htc_kv_server *s);
+htc_status htc__kv_buckets_make(htc_kv_server *s); /* room for all buckets */
 void       htc__kv_cluster_learn(htc_kv_server *s, uint32_t bucket); /* its route has changed */
 int        htc__kv_cluster_serves(htc_kv_server *s, uint32_t bucket, uint64_t epoch);
-int        htc__kv_holds_sealed(const htc_kv_server *s); /* a bucket is, or was, for a change of members */
+int        htc__kv_buckets_sealed(const htc_kv_server *s); /* a bucket is, or was, for a change of members */
 size_t     htc__kv_cluster_page(const htc_kv_server *s, size_t most); /* bytes of a bucket at once, at most so many */
 void       htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, int copy);
 void       htc__kv_cluster_on_install(htc_kv_server *s, uint64_t from, htc_bytes item);
 void       htc__kv_cluster_on_copied(htc_kv_server *s, uint64_t from, htc_bytes item);
-void       htc__kv_cluster_holds_tick(htc_kv_server *s);
-htc_ns     htc__kv_cluster_holds_deadline(const htc_kv_server *s);
+void       htc__kv_buckets_tick(htc_kv_server *s);
+htc_ns     htc__kv_buckets_deadline(const htc_kv_server *s);
 /* What a batch that failed had changed is read again. */
-void       htc__kv_cluster_holds_undone(htc_kv_server *s);
+void       htc__kv_buckets_undone(htc_kv_server *s);
 htc_status htc__kv_cluster_stage_first(htc_kv_server *s); /* which buckets it has held from the beginning */
 
-/* cluster_move.c */
+/* migrate/driver.c */
 htc_status htc__kv_cluster_moving_make(htc_kv_server *s);
 void       htc__kv_cluster_moving_load(htc_kv_server *s);
 void       htc__kv_cluster_moving_read(htc_kv_server *s); /* the map is to be read, by a majority, before anything else is done */
@@ -272,26 +272,26 @@ void       htc__kv_cluster_moving_tick(htc_kv_server *s);
 htc_ns     htc__kv_cluster_moving_deadline(const htc_kv_server *s);
 
 /* What a member is told to change. */
-typedef struct htc__kv_wish {
+typedef struct htc__kv_change_request {
     uint8_t            kind; /* htc__kv_change_kind; STAY: nothing */
     uint64_t           id;   /* LEAVE, REPLACE, REWEIGHT: of whom */
     htc__kv_map_member member; /* JOIN, REPLACE; REWEIGHT: only the weight */
-} htc__kv_wish;
-/* cluster_wish.c */
-const char *htc__kv_wish_reason(const htc__kv_wish *wish, htc_status status); /* why it cannot be, in words */
-int         htc__kv_wish_any_time(const htc__kv_wish *wish);                  /* whatever is under way */
-int         htc__kv_wish_under_way(const htc__kv_map *map, const htc__kv_wish *wish); /* it is what is under way */
-int         htc__kv_wish_same(const htc__kv_wish *a, const htc__kv_wish *b);
-htc_status  htc__kv_wish_begin(htc__kv_map *map, const htc__kv_wish *wish); /* as of the map's steps */
+} htc__kv_change_request;
+/* migrate/change_request.c */
+const char *htc__kv_change_request_reason(const htc__kv_change_request *wish, htc_status status); /* why it cannot be, in words */
+int         htc__kv_change_request_any_time(const htc__kv_change_request *wish);                  /* whatever is under way */
+int         htc__kv_change_request_under_way(const htc__kv_map *map, const htc__kv_change_request *wish); /* it is what is under way */
+int         htc__kv_change_request_same(const htc__kv_change_request *a, const htc__kv_change_request *b);
+htc_status  htc__kv_change_request_begin(htc__kv_map *map, const htc__kv_change_request *wish); /* as of the map's steps */
 /* HTC_OK: it will be begun, and driven to its end; HTC_EBUSY: another one is waiting here; HTC_EUNSUPPORTED. */
-htc_status htc__kv_cluster_wish(htc_kv_server *s, const htc__kv_wish *wish);
+htc_status htc__kv_cluster_change_request(htc_kv_server *s, const htc__kv_change_request *wish);
 /* A client's (HTC_KV_CHANGE): 1: *result says why it cannot be; 0: the face is answered when it has begun. */
 int        htc__kv_cluster_change(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn, uint64_t slot,
                                   htc_kv_result *result);
 /* Why whoever has asked to be let in is not yet: HTC_OK: it will be now; HTC_AGAIN: it is to ask as of the map that is now. */
 htc_status htc__kv_cluster_join_waits(const htc_kv_server *s);
 
-/* cluster_join.c */
+/* migrate/join.c */
 void       htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item);
 void       htc__kv_cluster_on_as_of(htc_kv_server *s, htc_bytes item);
 htc_status htc__kv_cluster_join_refused(const htc_kv_server *s); /* why this one is not, as it was told last */
@@ -299,10 +299,10 @@ void       htc__kv_join_tick(htc_kv_server *s);
 htc_ns     htc__kv_join_deadline(const htc_kv_server *s);
 htc_status htc__kv_join_tell(htc_kv_server *s, htc_output *out); /* whoever runs it, once, that it cannot be let in */
 
-/* cluster_report.c: the value of an answer to HTC_KV_MEMBERS, in c->scratch. HTC_ENOMEM, HTC_EFULL. */
+/* replica/report.c: the value of an answer to HTC_KV_MEMBERS, in c->scratch. HTC_ENOMEM, HTC_EFULL. */
 htc_status htc__kv_cluster_report(htc_kv_server *s, int buckets, htc_bytes *value);
 
-/* cluster_ask.c */
+/* replica/requests.c */
 void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item);
 void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item);
 void htc__kv_cluster_requests_due(htc_kv_server *s);
@@ -313,42 +313,42 @@ void htc__kv_cluster_hand_over(void *ctx, uint64_t tag, uint64_t to, int tried);
 
 /* One of this member's own, answered to that face; here: to this member's register, else to the owner that is to propose.
  * NULL: no memory, and the machine is broken. */
-htc__kv_errand *htc__kv_errand_own(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn,
+htc__kv_pending *htc__kv_pending_own(htc_kv_server *s, const htc_kv_request *q, const htc__kv_face *face, uint64_t conn,
                                    uint64_t slot, htc_ns until);
-void            htc__kv_errand_route(htc_kv_server *s, htc__kv_errand *r);
+void            htc__kv_pending_route(htc_kv_server *s, htc__kv_pending *r);
 /* To this member's register, as that request. */
-void htc__kv_errand_propose(htc_kv_server *s, htc__kv_errand *r, const htc_kv_request *q);
-void htc__kv_errand_give(htc_kv_server *s, htc__kv_errand *r, uint64_t to); /* another owner is to have it */
-void htc__kv_errand_tell(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forwarded *answer);
+void htc__kv_pending_propose(htc_kv_server *s, htc__kv_pending *r, const htc_kv_request *q);
+void htc__kv_pending_give(htc_kv_server *s, htc__kv_pending *r, uint64_t to); /* another owner is to have it */
+void htc__kv_pending_tell(htc_kv_server *s, htc__kv_pending *r, const htc__kv_forwarded *answer);
 
-/* cluster_log.c: once a step. */
+/* replica/change_log.c: once a step. */
 void htc__kv_cluster_log_tick(htc_kv_server *s);
 
-/* cluster_catch.c */
-typedef struct htc__kv_catch_counts {
+/* migrate/catchup.c */
+typedef struct htc__kv_catchup_counts {
     uint64_t compared;     /* keys, with the same key of another owner */
     uint64_t given, taken; /* records sent to who catches up; accepted, being it */
     uint64_t rounds;       /* members that were gone through */
     uint64_t left;         /* that are yet to be */
-} htc__kv_catch_counts;
-htc_status htc__kv_catch_make(htc_kv_server *s);
-void       htc__kv_catch_free(htc_kv_server *s);
-void       htc__kv_catch_hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item);
-void       htc__kv_catch_tick(htc_kv_server *s);
-htc_ns     htc__kv_catch_deadline(const htc_kv_server *s);
-void       htc__kv_catch_counted(const htc_kv_server *s, htc__kv_catch_counts *counts);
+} htc__kv_catchup_counts;
+htc_status htc__kv_catchup_make(htc_kv_server *s);
+void       htc__kv_catchup_free(htc_kv_server *s);
+void       htc__kv_catchup_dispatch(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item);
+void       htc__kv_catchup_tick(htc_kv_server *s);
+htc_ns     htc__kv_catchup_deadline(const htc_kv_server *s);
+void       htc__kv_catchup_counted(const htc_kv_server *s, htc__kv_catchup_counts *counts);
 
-/* cluster_lost.c */
+/* migrate/lost_bucket.c */
 int  htc__kv_lost_frames(const htc_kv_server *s); /* nothing that this member remembers is sure to be the newest: log.h */
 void htc__kv_lost_all(htc_kv_server *s);
-void htc__kv_lost_found(htc_kv_server *s, uint32_t bucket); /* what is remembered of it is damaged: hold.h */
+void htc__kv_lost_found(htc_kv_server *s, uint32_t bucket); /* what is remembered of it is damaged: map/bucket_state.h */
 /* The map was read. 0: there is no room to store what follows: once more. */
 int  htc__kv_lost_known(htc_kv_server *s, const htc_kv_result *read);
 int  htc__kv_lost_may_be_renewed(const htc_kv_server *s, uint32_t bucket);
 /* That bucket is sealed here, durably, and what there was cannot be shown. */
 void htc__kv_lost_say(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *seal);
 
-/* cluster_repair.c */
+/* migrate/repair.c */
 typedef struct htc__kv_repair_counts {
     uint64_t damaged;           /* buckets of which this member has damaged records now */
     uint64_t renewed, given_up; /* that were, and are whole again; renewals that this member has given up */
@@ -370,7 +370,7 @@ void       htc__kv_repair_tick(htc_kv_server *s);
 htc_ns     htc__kv_repair_deadline(const htc_kv_server *s);
 void       htc__kv_repair_counted(const htc_kv_server *s, htc__kv_repair_counts *counts);
 
-/* cluster_lease.c */
+/* replica/lease.c */
 typedef struct htc__kv_lease_record {
     uint64_t keeper, client, sequence; /* who counts its time; who asked for it */
 } htc__kv_lease_record;
@@ -387,29 +387,29 @@ void htc__kv_cluster_lease_held(htc_kv_server *s, uint64_t id, const htc__kv_cel
 void htc__kv_cluster_lease_read(htc_kv_server *s, uint64_t id, const htc_kv_result *read);
 /* A new term is final, and this member has written it: it was not found done before. */
 void       htc__kv_cluster_lease_begins(htc_kv_server *s, uint64_t id, uint64_t term);
-void       htc__kv_cluster_lease_answer(htc_kv_server *s, htc__kv_errand *r, const htc__kv_forwarded *a);
+void       htc__kv_cluster_lease_answer(htc_kv_server *s, htc__kv_pending *r, const htc__kv_forwarded *a);
 htc_status htc__kv_cluster_leases_load(htc_kv_server *s);
 void       htc__kv_cluster_leases_tick(htc_kv_server *s);
 
-/* cluster_ttl.c */
+/* replica/expiry.c */
 /* This owner holds a key with this ttl (0: none, or no key) of this term now; it had one before. Stages what finds it again. */
 htc_status htc__kv_cluster_end_held(htc_kv_server *s, htc_bytes key, htc_ns ttl, uint64_t term, int had);
 htc_ns     htc__kv_cluster_end_left(const htc_kv_server *s, htc_bytes key, htc_ns ttl);
 htc_status htc__kv_cluster_ends_load(htc_kv_server *s);
 void       htc__kv_cluster_ends_tick(htc_kv_server *s);
 
-/* cluster_collect.c */
+/* replica/tombstone_gc.c */
 /* This owner held a tombstone of the key (had), and holds one now (has). Stages what finds it again. */
-htc_status htc__kv_cluster_grave(htc_kv_server *s, htc_bytes key, int had, int has);
-htc_status htc__kv_cluster_graves_load(htc_kv_server *s);
+htc_status htc__kv_cluster_tombstone(htc_kv_server *s, htc_bytes key, int had, int has);
+htc_status htc__kv_cluster_tombstones_load(htc_kv_server *s);
 void       htc__kv_cluster_collect_tick(htc_kv_server *s);
 htc_ns     htc__kv_cluster_collect_deadline(const htc_kv_server *s);
 
-/* cluster_sweep.c */
+/* replica/lease_gc.c */
 /* This owner held the key bound to lease had (0: to none), and holds it bound to has now. Stages what finds it again. */
 htc_status htc__kv_cluster_bound(htc_kv_server *s, htc_bytes key, uint64_t had, uint64_t has);
-htc_status htc__kv_cluster_sweep_tick(htc_kv_server *s);
-htc_ns     htc__kv_cluster_sweep_deadline(const htc_kv_server *s);
+htc_status htc__kv_lease_gc_tick(htc_kv_server *s);
+htc_ns     htc__kv_lease_gc_deadline(const htc_kv_server *s);
 
 /* cluster_scan.c */
 int    htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *request, const htc__kv_face *face, uint64_t conn,
@@ -422,7 +422,7 @@ htc_ns htc__kv_cluster_scans_deadline(const htc_kv_server *s);
 void   htc__kv_cluster_scans_free(htc_kv_server *s);
 const struct htc__kv_scanning *htc__kv_cluster_scan_next(const struct htc__kv_scanning *x); /* NULL: the last */
 
-/* cluster_store.c */
+/* replica/acceptor_host.c */
 /* This owner holds that cell of the key from now on (NULL: none), with all that hangs on it. There is room for it. */
 htc_status htc__kv_cluster_put(htc_kv_server *s, htc_bytes key, const htc__kv_cell *cell);
 htc_status htc__kv_cluster_floors_put(htc_kv_server *s, uint32_t bucket, const htc__kv_floors *floors);

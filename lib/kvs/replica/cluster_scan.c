@@ -12,12 +12,12 @@
  * only so many scans are under way at once; so many others wait, no longer than a request does, and those beyond are refused. Whose
  * client is gone holds no place.
  *
- * A page of a watch (cluster_watch.h) is made of the lists of members that know what is watched, and where not all of them list the same of
+ * A page of a watch (replica/watch.h) is made of the lists of members that know what is watched, and where not all of them list the same of
  * a key it is read at or above all that was listed; if no such version is found it is settled: read, and whatever is under way outbid. */
 #include <string.h>
 
 #include "core/fault.h"
-#include "kvs/replica/cluster_watch.h"
+#include "kvs/replica/watch.h"
 
 #define LIST_BYTES    ((size_t)256 << 10) /* in one list, if it has more than one cell */
 #define LIST_VALUE    ((size_t)64 << 10)  /* longer values are read by key */
@@ -703,13 +703,13 @@ static void settle(htc_kv_server *s, scanning *x, size_t at)
 {
     found          *f = &x->found[at];
     htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
-    htc__kv_errand *r = htc__kv_errand_own(s, &q, &s->cluster->scan_face, x->tag, at, s->now + s->cluster->request_ns);
+    htc__kv_pending *r = htc__kv_pending_own(s, &q, &s->cluster->scan_face, x->tag, at, s->now + s->cluster->request_ns);
     if (!r)
         return;
     x->reading++;
     f->settled = 1;
     r->tried = 1;
-    htc__kv_errand_route(s, r);
+    htc__kv_pending_route(s, r);
 }
 
 static void read_answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *result)

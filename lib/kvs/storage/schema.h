@@ -5,7 +5,7 @@
  *   m           clock, floor, keys               its format alone
  *   t VERSION   the key of a tombstone           t KEY: it is a tombstone
  *   e KEY       the key has an end (ttl)         the same
- *   l LEASE     a lease                          (cells of their own: cluster_lease.c)
+ *   l LEASE     a lease                          (cells of their own: replica/lease.c)
  *   b LEASE KEY the key is bound to the lease    the same
  *                                    c           who this member is, and how far its numbers are reserved
  *                                    p           the map
@@ -19,7 +19,7 @@
  *                                    h MEMBER KEY that member lacks something of the eventual key
  *                                    q           the floor of this member's eventual numbers
  *
- * VERSION, LEASE, BUCKET, AREA and MEMBER are eight bytes, the high one first. An area is a bucket and a number (kvs/migrate/cluster_hold.h). An
+ * VERSION, LEASE, BUCKET, AREA and MEMBER are eight bytes, the high one first. An area is a bucket and a number (kvs/migrate/buckets.h). An
  * engine has one record more of its own: f, its format (net/storage/lmdb.c). */
 #ifndef HTC_KVS_SCHEMA_H
 #define HTC_KVS_SCHEMA_H

@@ -6,7 +6,7 @@
  * KV_WATCH, id = the client's number of it, growing: u64 session, u8 1 if it is repeated because nothing was heard for a while,
  *   varint taken, wishes to the end. taken is the newest KV_EVENTS that the client has done with: it asks for what comes behind that.
  *   A number that does not grow is an old copy. Wishes are repeated in every KV_WATCH until they are heard.
- * Wish: varint watch, a number that the client never uses twice, growing; u8 htc__kv_wish_kind; KEY: bytes key, varint version that the
+ * Wish: varint watch, a number that the client never uses twice, growing; u8 htc__kv_change_request_kind; KEY: bytes key, varint version that the
  *   client holds; PREFIX: bytes prefix; END: nothing.
  * KV_EVENTS, id = the server's number of it, growing: u64 session, varint the newest KV_WATCH heard, events to the end. What a repeated
  *   KV_WATCH has not taken is told again, as it is then, in another KV_EVENTS: states may come twice, and the client tells none
@@ -23,7 +23,7 @@
 #define HTC__KV_WISHES_MAX 256
 #define HTC__KV_EVENT_KEY  0x80u
 
-typedef enum htc__kv_wish_kind { HTC__KV_WISH_END, HTC__KV_WISH_KEY, HTC__KV_WISH_PREFIX } htc__kv_wish_kind;
+typedef enum htc__kv_change_request_kind { HTC__KV_WISH_END, HTC__KV_WISH_KEY, HTC__KV_WISH_PREFIX } htc__kv_change_request_kind;
 
 typedef struct htc__kv_watch_wish {
     uint64_t  watch, held;

@@ -96,7 +96,7 @@ static void compare(store *s, const store_map *before, const store_map *now)
 static void look_at_hold(store_member *m)
 {
     const htc_kv_server *server = htc_sim_machine(m->node);
-    const htc__kv_hold  *hold = server && server->cluster ? &server->cluster->own_hold : NULL;
+    const htc__kv_bucket_state  *hold = server && server->cluster ? &server->cluster->own_hold : NULL;
     uint64_t             epoch = hold && hold->held ? hold->epoch : 0;
     if (epoch != m->keeping)
         m->keeping_batch = epoch ? htc__kv_open(server) : 0;
