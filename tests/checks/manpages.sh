@@ -2,7 +2,7 @@
 # usage: SOURCE=DIR CC=… SANITIZE=… manpages.sh LIBRARY SIM_LIBRARY
 # Every page is well formed and installed; every header has one, and htcsched(7) names it. Each doc/man/htc_NAME.3 names every
 # function of htcsched/NAME.h, and the program between its .EX and .EE compiles without a warning, links with the libraries and
-# ends with 0. So does each program of doc/policies.md.
+# ends with 0. So does each program of doc/policies.md. A page that is named, as htc(1), is there.
 set -euo pipefail
 library=$(realpath "$1") simulator=$(realpath "$2")
 dir=$(mktemp -d)
@@ -35,6 +35,11 @@ for header in "$SOURCE"/include/htcsched/*.h; do
     [ -f "$SOURCE/doc/man/htc_$name.3" ] || complain "htcsched/$name.h has no page htc_$name.3"
     grep -q "htc_$name (3)" "$SOURCE/doc/man/htcsched.7" || complain "htcsched.7 does not name htc_$name(3)"
 done
+
+# Each page that one of them, or a document, sends its reader to is there.
+while IFS=: read -r from name; do
+    [ -f "$SOURCE/doc/man/$(tr -d ' ()' <<< "${name/(/.}")" ] || complain "${from#"$SOURCE"/} names $name, and there is no such page"
+done < <(grep -HoE '\bhtc[a-z_.-]*[a-z] ?\([1-8]\)' "$SOURCE"/doc/man/*.[1-8] "$SOURCE"/*.md $(find "$SOURCE/doc" -name '*.md') | sort -u)
 
 functions() {
     grep -v '^#' "$1" | tr '\n' ' ' | sed -E 's:/\*([^*]|\*+[^*/])*\*+/: :g' | grep -oE 'HTC_API [^;{]*\(' |
