@@ -657,46 +657,46 @@ Test(allot_book, explains_in_a_sentence)
         uint32_t        user, limit;
         const char     *text;
     } table[] = {
-        { 10, { { 1, 4, 0, 0 }, { 1, 100, 0, 0 } }, 0, HTC_ALLOT_BY_DEMAND, "user 0 has all 4 slots he has work for" },
+        { 10, { { 1, 4, 0, 0 }, { 1, 100, 0, 0 } }, 0, HTC_ALLOT_BY_DEMAND, "user 0 has all 4 slots that they have work for" },
         { 10, { { 1, 0, 0, 0 }, { 1, 100, 0, 0 } }, 0, HTC_ALLOT_BY_DEMAND, "user 0 wants no slots" },
         { 10,
           { { 1, 9, 0, 3 }, { 1, 100, 0, 0 } },
           0,
           HTC_ALLOT_BY_CAP,
-          "user 0 has 3 slots, his cap, and work for 9" },
+          "user 0 has 3 slots, their cap, and work for 9" },
         { 10,
           { { 1, 4, 0, 0 }, { 1, 20, 0, 0 }, { 2, 100, 0, 0 }, { 1, 1, 0, 0 } },
           2,
           HTC_ALLOT_BY_WEIGHT,
-          "user 2 has 4 of 100 slots, his weight gives 4.50: 9 slots are divided by weight (users: 3), 1 are with "
+          "user 2 has 4 of 100 slots, their weight gives 4.50: 9 slots are divided by weight (users: 3), 1 are with "
           "those "
-          "who want no more (users: 1); he waits for user 0, the next to have enough, and with 125 slots in all he "
+          "who want no more (users: 1); they wait for user 0, the next to have enough, and with 125 slots in all they "
           "would "
           "have all" },
         { 10,
           { { 1, 50, 6, 0 }, { 1, 60, 0, 0 }, { 1, 70, 0, 0 } },
           0,
           HTC_ALLOT_BY_MINIMUM,
-          "user 0 has 6 of 50 slots, his minimum; his weight alone gives 2.00: 4 slots are divided by weight (users: "
+          "user 0 has 6 of 50 slots, their minimum; their weight alone gives 2.00: 4 slots are divided by weight (users: "
           "2), "
-          "6 are promised (users: 1); he waits for user 1, the next to have enough, and with 150 slots in all he would "
+          "6 are promised (users: 1); they wait for user 1, the next to have enough, and with 150 slots in all they would "
           "have all" },
         { 10,
           { { 1, 50, 6, 0 }, { 1, 60, 5, 0 } },
           0,
           HTC_ALLOT_BY_WEIGHT,
-          "user 0 has 5 of 50 slots, his weight gives 5.00: 10 slots are divided by weight (users: 2); no minimum "
+          "user 0 has 5 of 50 slots, their weight gives 5.00: 10 slots are divided by weight (users: 2); no minimum "
           "counts, "
-          "as there are more of them than slots; he is the next to have enough, and with 100 slots in all he would "
+          "as there are more of them than slots; they are the next to have enough, and with 100 slots in all they would "
           "have "
           "all" },
         { 11,
           { { 1, 50, 6, 0 }, { 1, 60, 5, 0 } },
           0,
           HTC_ALLOT_BY_MINIMUM,
-          "user 0 has 6 of 50 slots, his minimum; his weight alone gives 5.00: 5 slots are divided by weight (users: "
+          "user 0 has 6 of 50 slots, their minimum; their weight alone gives 5.00: 5 slots are divided by weight (users: "
           "1), "
-          "6 are promised (users: 1); he waits for user 1, the next to have enough, and with 100 slots in all he would "
+          "6 are promised (users: 1); they wait for user 1, the next to have enough, and with 100 slots in all they would "
           "have all" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

@@ -242,7 +242,7 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         return "Site";
     }
     if (mine >= u->ra && u->ra > 0) {
-        snprintf(text, cap, "%s holds %llu of %u slots, which is his share now (RA = %llu); %llu tasks wait for one of them", name,
+        snprintf(text, cap, "%s holds %llu of %u slots, which is their share now (RA = %llu); %llu tasks wait for one of them", name,
                  (unsigned long long)mine, gw->slots, (unsigned long long)u->ra, (unsigned long long)u->queued);
         return "Share";
     }

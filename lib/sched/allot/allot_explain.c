@@ -85,20 +85,20 @@ static void say(htc_allot_reason *r, const htc_allot_book *book, uint32_t user)
     if (r->wanted == 0) {
         add(r, " wants no slots");
     } else if (r->limit == HTC_ALLOT_BY_DEMAND) {
-        add(r, " has all %" PRIu64 " slots he has work for", r->share);
+        add(r, " has all %" PRIu64 " slots that they have work for", r->share);
     } else if (r->limit == HTC_ALLOT_BY_CAP) {
-        add(r, " has %" PRIu64 " slots, his cap, and work for %" PRIu64, r->share, claim->demand);
+        add(r, " has %" PRIu64 " slots, their cap, and work for %" PRIu64, r->share, claim->demand);
     } else {
         add(r, " has %" PRIu64 " of %" PRIu64 " slots, ", r->share, r->wanted);
-        add(r, r->limit == HTC_ALLOT_BY_MINIMUM ? "his minimum; his weight alone gives " : "his weight gives ");
+        add(r, r->limit == HTC_ALLOT_BY_MINIMUM ? "their minimum; their weight alone gives " : "their weight gives ");
         say_exact(r, claim->weight);
         add(r, ": ");
         say_who_has_them(r);
         if (r->next == user)
-            add(r, "; he is the next to have enough");
+            add(r, "; they are the next to have enough");
         else /* there is one who divides, or all would be satisfied */
-            add(r, "; he waits for user %" PRIu32 ", the next to have enough", r->next);
-        add(r, ", and with %" PRIu64 " slots in all he would have all", r->slots_needed);
+            add(r, "; they wait for user %" PRIu32 ", the next to have enough", r->next);
+        add(r, ", and with %" PRIu64 " slots in all they would have all", r->slots_needed);
     }
 }
 
