@@ -179,8 +179,14 @@ HTC_API htc_status htc_output_get(const htc_output *out, size_t i, htc_effect *e
  */
 HTC_API htc_status htc_output_add(htc_output *out, const htc_effect *effect);
 
-/** In htc_machine_ops.flags: the machine wants HTC_IN_TURN after whatever came in together, and leaves until then what is
- *  cheaper for many at once: a commit, the answers to one connection. Without it a machine finishes in each step. */
+/** In htc_machine_ops.flags: the machine takes HTC_IN_TURN, and can leave until then what is cheaper for many at once: a commit, the
+ *  answers to one connection.
+ *
+ *  The driver chooses, once. One that hands over no HTC_IN_TURN gets all effects of an input from its step, as from a machine
+ *  without this flag. The first HTC_IN_TURN decides it for good: from then on a step may leave commits and answers out, and they
+ *  come with the next HTC_IN_TURN. So a driver that begins with turns owes one after each input, or after each group of inputs
+ *  that were ready together; a deadline that has passed is an input too (HTC_IN_TIMEOUT), and is followed by a turn as well.
+ *  There is no way back but a new machine. A driver with turns hands over the first one directly after HTC_IN_START. */
 #define HTC_MACHINE_TURNS 1u
 /** In htc_machine_ops.flags: the machine takes HTC_IN_FRAMES too. A driver may hand over each message by itself all the same. */
 #define HTC_MACHINE_FRAMES 2u

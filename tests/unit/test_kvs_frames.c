@@ -242,3 +242,61 @@ Test(kvs_frames, are_the_same_as_each_by_itself)
     cr_expect(gathered > property_times(1000) && cut > property_times(10), "%zu, %zu", gathered, cut);
     printf("# %zu times answers left together, %zu times frames were left\n", gathered, cut);
 }
+
+/* A put of one key. 1: a commit was asked for by it, which is durable now. */
+static int commits(rig *r, uint64_t serial)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_wire_begin(&b, HTC_WIRE_KV_REQUEST, serial);
+    htc__kv_head_write(&b, &(htc__kv_head){ .session = r->session[1], .client = 1, .since = 1, .sequence = serial * 64, .count = 1 });
+    htc__kv_op_write(&b, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = htc_bytes_of("v") });
+    input(r, HTC_IN_MESSAGE, 1, 0, htc_buf_bytes(&b));
+    htc_buf_free(&b);
+    return r->committing;
+}
+
+static void commit_is_stored(rig *r)
+{
+    size_t before = r->said.len;
+    r->committing = 0;
+    input(r, HTC_IN_STORED, 0, r->commit, (htc_bytes){ NULL, 0 });
+    input(r, HTC_IN_TIMEOUT, 0, 0, (htc_bytes){ NULL, 0 });
+    HOLDS(r->said.len > before);
+}
+
+/* htcsched/machine.h: a driver that hands over no turn gets a commit with the step that asks for it, and the first turn decides for good. */
+Test(kvs_frames, the_first_turn_decides_for_good)
+{
+    rig     r = { .rng = { 1 }, .now = HTC_SECOND };
+    htc_buf b;
+    r.env = (htc_env){ .size = sizeof r.env, .rng = &r.rng };
+    htc_buf_init(&r.said, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    HOLDS(htc_kv_memory_create(&r.env, &r.engine) == HTC_OK);
+    HOLDS(htc_kv_server_create(&r.env, &(htc_kv_server_options){ .size = sizeof(htc_kv_server_options), .engine = r.engine }, &r.server) == HTC_OK);
+    HOLDS(htc_output_create(NULL, 0, &r.out) == HTC_OK);
+    input(&r, HTC_IN_START, 0, 0, (htc_bytes){ NULL, 0 });
+    open_one(&r, 1);
+    htc_wire_hello(&b, HTC_WIRE_ROLE_STORE_CLIENT, HTC_WIRE_VERSION);
+    input(&r, HTC_IN_MESSAGE, 1, 0, htc_buf_bytes(&b));
+    htc_wire_begin(&b, HTC_WIRE_KV_REQUEST, 0);
+    htc__kv_head_write(&b, &(htc__kv_head){ .client = 1 });
+    input(&r, HTC_IN_MESSAGE, 1, 0, htc_buf_bytes(&b));
+    HOLDS(r.session[1] != 0);
+    for (uint64_t serial = 1; serial < 4; serial++) {
+        HOLDS(commits(&r, serial));
+        commit_is_stored(&r);
+    }
+    input(&r, HTC_IN_TURN, 0, 0, (htc_bytes){ NULL, 0 });
+    for (uint64_t serial = 4; serial < 7; serial++) {
+        HOLDS(!commits(&r, serial));
+        input(&r, HTC_IN_TURN, 0, 0, (htc_bytes){ NULL, 0 });
+        HOLDS(r.committing);
+        r.committing = 0;
+        input(&r, HTC_IN_STORED, 0, r.commit, (htc_bytes){ NULL, 0 });
+        input(&r, HTC_IN_TURN, 0, 0, (htc_bytes){ NULL, 0 });
+    }
+    htc_buf_free(&b);
+    end(&r);
+}
