@@ -20,8 +20,8 @@ extern "C" {
 /** How an agent works; every field's zero is its default. */
 typedef struct htc_agent_options {
     size_t      size;    /**< sizeof(htc_agent_options) */
-    uint64_t    agent;   /**< id drawn by the gateway */
-    uint32_t    peer;    /**< the driver's number of the connection to the gateway */
+    uint64_t    agent;   /**< id drawn by the gateway, not 0 */
+    uint32_t    peer;    /**< the driver's number of the connection to the gateway, not 0 */
     uint32_t    slots;   /**< tasks run at once; 0: 1 */
     const char *node;    /**< host name; copied */
     uint64_t    memory;  /**< of the node, bytes */

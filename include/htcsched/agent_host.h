@@ -26,11 +26,11 @@ typedef struct htc_agent_host_options {
     size_t      size;     /**< sizeof(htc_agent_host_options) */
     const char *slot_dir; /**< slots/N: scratch directories and the record of process groups; created, as is slots/N.lock beside it */
     const char *data_dir; /**< data: uploads in, outputs out */
-    uint64_t    agent;    /**< its id, drawn by the gateway */
-    const char *node;     /**< host name */
-    const char *site;     /**< where it runs; tasks see it as HTC_SITE */
+    uint64_t    agent;    /**< its id, drawn by the gateway; not 0 */
+    const char *node;     /**< host name; NULL: none is told */
+    const char *site;     /**< where it runs; tasks see it as HTC_SITE; NULL: none is told */
     const char *const *env_pass; /**< task.env_pass: names passed on from environ; NULL at the end, or NULL */
-    const char *const *environ;  /**< of this program, for HOME, PATH and env_pass; NULL at the end */
+    const char *const *environ;  /**< of this program, for HOME, PATH and env_pass; NULL at the end, or NULL */
     uint32_t    durable;  /**< 1: outputs are synced before they are reported */
     uint64_t    outputs_bytes_max; /**< of one attempt; 0: no limit */
     uint32_t    confine; /**< 1: tasks are another user's and share this uid: they are confined, see htc_gateway_host_apart */

@@ -74,7 +74,7 @@ typedef struct htc_gate_options {
     uint32_t rate;         /**< handshakes a second from one source, in the long run; 0: 16 */
     uint32_t burst;        /**< and at once; 0: 64 */
     uint32_t sources;      /**< sources remembered at a time, rounded up to a power of two; 0: 4096, at most 2^20 */
-    uint8_t  secret[32];   /**< random, for cookies; see htc_gate_turn */
+    uint8_t  secret[32];   /**< random, for cookies, not all zeros; see htc_gate_turn */
 } htc_gate_options;
 
 /** What a gate has done. */

@@ -21,7 +21,7 @@ typedef struct htc_client_options {
     size_t      size;       /**< sizeof(htc_client_options) */
     const char *path;       /**< Unix socket, of any length; or NULL for TCP */
     uint16_t    tcp_port;   /**< on 127.0.0.1 */
-    const char *token_path; /**< TCP: the state directory's token file */
+    const char *token_path; /**< TCP, required there: the state directory's token file */
     htc_ns      timeout_ns; /**< for connecting and saying hello; 0: 10 s */
     const char *user;       /**< who uploads and downloads; NULL or "": who the peer's credentials say */
     const char *token;      /**< from login; NULL or "": none */

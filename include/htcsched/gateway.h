@@ -36,8 +36,8 @@ typedef enum htc_apart {
 /** How a gateway works; zero is the default of every field from tick_ns on. */
 typedef struct htc_gateway_options {
     size_t      size; /**< sizeof(htc_gateway_options) */
-    uint32_t    store_peer;  /**< the driver's number of the connection to the store */
-    uint64_t    store_client_id; /**< 64 random bits, new at each start */
+    uint32_t    store_peer;  /**< the driver's number of the connection to the store, not 0 */
+    uint64_t    store_client_id; /**< 64 random bits, new at each start, not 0 */
     uint32_t    owner_uid;   /**< whose system it is; agents run with this uid */
     const char *owner_name;  /**< that uid's own user name, created at the first start; copied */
     const htc_site_options *sites; /**< copied */

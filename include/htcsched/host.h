@@ -339,7 +339,7 @@ typedef struct htc_logfile_options {
     uint32_t    level;     /**< htc_log_level; 0: HTC_LOG_INFO */
     uint64_t    bytes_max; /**< of one file; 0: 8 MiB */
     uint32_t    files_max; /**< path, path.1, … path.N-1; 0: 4 */
-    int         fd;        /**< used when path is NULL; not closed */
+    int         fd;        /**< used when path is NULL, and then above 0; not closed */
     uint32_t    json;      /**< 1: each line is a JSON object: time, level, source (the name), message, and the values that it is
                                 about, such as peer, member, job, status; 0: text. Since: 0.2 */
     uint32_t    in_place;  /**< 1: for a program that gives up its rights to the directory afterwards: path.1 is opened now too, what fills

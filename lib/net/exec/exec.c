@@ -403,10 +403,13 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
                                  htc_agent_host **out, htc_error *error)
 {
     htc_agent_host_options o = { 0 };
-    if (!host || !out || !options || htc__options_copy(&o, sizeof o, options, options->size, sizeof(size_t)) != HTC_OK ||
-        !o.slot_dir || !o.data_dir)
-        return htc__error(error, HTC_EINVAL, "a slot directory and a data directory are needed");
-    htc_agent_host *a = calloc(1, sizeof *a);
+    int                    known = options && htc__options_copy(&o, sizeof o, options, options->size, sizeof(size_t)) == HTC_OK;
+    int                    whole = known && host && out && o.slot_dir && o.data_dir && o.agent;
+    htc_agent_host        *a = whole ? calloc(1, sizeof *a) : NULL;
+    if (!a && o.lock)
+        close(*o.lock);
+    if (!whole)
+        return htc__error(error, HTC_EINVAL, "a slot directory, a data directory and the agent's id are needed");
     if (!a)
         return htc__error(error, HTC_ENOMEM, "out of memory");
     a->env = env;

@@ -212,7 +212,7 @@ htc_status htc_logfile_open(const htc_logfile_options *options, htc_logfile **ou
 {
     htc_logfile_options o = { 0 };
     if (!options || !out ||
-        htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_logfile_options, json)) != HTC_OK)
+        htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_logfile_options, json)) != HTC_OK || (!o.path && o.fd <= 0))
         return htc__error(error, HTC_EINVAL, "the options of a log file are wrong");
     htc_logfile *f = calloc(1, sizeof *f);
     if (!f)

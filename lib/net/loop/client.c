@@ -311,8 +311,8 @@ htc_status htc_client_open(const htc_env *env, const htc_client_options *options
     htc_client_options o = { 0 };
     char               tcp_name[32];
     if (!options || !out || htc__options_copy(&o, sizeof o, options, options->size, sizeof(size_t)) != HTC_OK ||
-        (!o.path && !o.tcp_port))
-        return htc__error(error, HTC_EINVAL, "a socket's path or a port is needed");
+        (!o.path && (!o.tcp_port || !o.token_path)))
+        return htc__error(error, HTC_EINVAL, "a socket's path, or a port and the file with its token, are needed");
     if (sodium_init() < 0)
         return htc__error(error, HTC_EINTERNAL, "no source of randomness");
     htc_client *c = htc__alloc(env, sizeof *c);

@@ -41,6 +41,8 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
     htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_agent_options, slots));
     if (status != HTC_OK)
         return status;
+    if (o.agent == 0 || o.peer == 0)
+        return HTC_EINVAL;
     const char *node = o.node ? o.node : "";
     htc_agent  *a = strlen(node) < sizeof a->node ? htc__alloc(env, sizeof *a) : NULL;
     if (!a)
