@@ -1,6 +1,11 @@
 /**
  * @file htcsched/htcsched.h
  * @brief Every public header of libhtcsched. Those of libhtcsched-sim (htcsched/sim.h and others) are included by themselves.
+ *
+ * Structs: one that begins with `size_t size` may get members at its end. The caller sets size to what it was built with; an older, shorter
+ * one is taken with the defaults of what it lacks, a newer, longer one if the rest is zero (else HTC_EABI). In an array each has the size
+ * that the first one says. A struct without it is fixed: it keeps its members as long as the library's soname is the same, and what has to
+ * say more is a new struct.
  */
 #ifndef HTCSCHED_HTCSCHED_H
 #define HTCSCHED_HTCSCHED_H
