@@ -581,6 +581,19 @@ static void cpu_used(void *ctx, htc_ns *user, htc_ns *sys)
     *sys = time_of(&u.ru_stime);
 }
 
+/* Pages that are in memory, of /proc/self/statm: the second number. */
+static size_t memory_resident(void *ctx)
+{
+    unsigned long all = 0, resident = 0;
+    FILE         *f = fopen("/proc/self/statm", "re");
+    (void)ctx;
+    if (f && fscanf(f, "%lu %lu", &all, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 htc_status member_open(member *m, const htc_kv_store_options *chosen)
 {
     static const char    *at[MEMBERS_MAX]; /* lent to the store while it opens, by one thread */
@@ -595,6 +608,7 @@ htc_status member_open(member *m, const htc_kv_store_options *chosen)
                                      .resp_password = { m->password, m->password_len },
                                      .resp_flush = m->o.flush,
                                      .cpu = cpu_used,
+                                     .resident = memory_resident,
                                      .value_max = (size_t)m->o.value_max,
                                      .self = m->id,
                                      .members = m->members,

@@ -179,6 +179,13 @@ typedef struct htc_kv_server_options {
      */
     void (*cpu)(void *ctx, htc_ns *user, htc_ns *sys);
     void *cpu_ctx; /**< kept. Since: 0.2 */
+    /**
+     * Memory of the process as the system counts it (resident), in bytes, to be told to Redis' clients that ask (INFO memory). NULL, and 0: it
+     * is not told. Since: 0.2
+     *
+     * @param[in] ctx  cpu_ctx
+     */
+    size_t (*resident)(void *ctx);
 } htc_kv_server_options;
 
 /** A server, as a machine: self of htc_kv_server_ops. */

@@ -224,8 +224,9 @@ def commands(c):
     me = c.client_id()
     check(any(int(k["id"]) == me for k in c.client_list()), "client list")
     info = c.info()
-    for field in "used_cpu_user", "used_cpu_sys", "used_memory", "maxmemory", "keyspace_hits", "keyspace_misses", "total_net_input_bytes", "instantaneous_ops_per_sec":
+    for field in "used_cpu_user", "used_cpu_sys", "used_memory", "used_memory_peak", "used_memory_rss", "expired_keys", "maxmemory", "keyspace_hits", "keyspace_misses", "total_net_input_bytes", "instantaneous_ops_per_sec":
         check(field in info, "INFO has what exporters read", field)
+    check(info["used_memory_peak"] >= info["used_memory"] > 0 and info["used_memory_rss"] > 100000, "memory in INFO", info)
     for bad, words in (("k" * 401, 1), "1 to 400 bytes"), (("big", b"x" * ((16 << 20) + 1)), "16777216 bytes"):
         try:
             c.set(*bad)
@@ -238,6 +239,14 @@ def commands(c):
 def transactions(p, several=False, **more):
     """The default of redis-py's pipeline() is a transaction."""
     c = redis.Redis(host="127.0.0.1", port=p.port, **more)
+    if not several: # else another member may be the one that ends it, and counts it
+        before = c.info("stats")["expired_keys"]
+        c.set("short", 1, px=1)
+        for _ in range(600):
+            if c.info("stats")["expired_keys"] > before:
+                break
+            time.sleep(0.1)
+        check(c.info("stats")["expired_keys"] == before + 1 and not c.exists("short"), "expired_keys counts an end once", c.info("stats"))
     c.delete("count", "stock", "sold")
     pipe = c.pipeline()
     pipe.incr("count").expire("count", 100).get("count")

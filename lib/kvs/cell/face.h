@@ -57,6 +57,9 @@ typedef struct htc__kv_backend {
      * user mode and in the kernel; 0: it is not known. May be NULL. */
     size_t (*used)(void *ctx, size_t *max);
     int (*cpu)(void *ctx, htc_ns *user, htc_ns *sys);
+    /* Memory of the process as the system counts it; 0: not known. Keys whose ttl has ended, as far as this member has ended them. May be NULL. */
+    size_t (*resident)(void *ctx);
+    uint64_t (*expired)(void *ctx);
     /* For clients that ask the owners of keys themselves (owners_wire.h): what is known of them, and who this member is; 0: there is nobody
      * else. Then the KV_OWNERS of that id for a client that has that. May be NULL. */
     uint64_t (*have)(void *ctx, uint64_t *member);

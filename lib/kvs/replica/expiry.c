@@ -126,7 +126,9 @@ htc_status htc__kv_cluster_ends_load(htc_kv_server *s)
 /* What became of it is seen in the cell. */
 static void answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *result)
 {
-    (void)ctx, (void)conn, (void)slot, (void)result;
+    htc_kv_server *s = ctx;
+    (void)conn, (void)slot;
+    s->counts.expired += result->status == HTC_OK;
 }
 
 /* How many owners that are there come before this one. */

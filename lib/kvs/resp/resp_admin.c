@@ -218,6 +218,13 @@ static void say_keys(htc_buf *text, htc_status counted, int64_t keys)
         htc_put_text(text, "db0:keys=%lld,avg_ttl=0\r\n", (long long)keys);
 }
 
+static size_t note_memory(htc__resp *f)
+{
+    size_t max = 0, used = f->backend.used ? f->backend.used(f->backend.ctx, &max) : 0;
+    f->used_peak = used > f->used_peak ? used : f->used_peak;
+    return used;
+}
+
 void htc__resp_sample(htc__resp *f, htc_ns now)
 {
     if (now < f->sampled + HTC_SECOND)
@@ -225,6 +232,7 @@ void htc__resp_sample(htc__resp *f, htc_ns now)
     f->rate = (f->stats.commands - f->sampled_commands) * HTC_SECOND / (now - f->sampled);
     f->sampled_commands = f->stats.commands;
     f->sampled = now;
+    note_memory(f);
 }
 
 static void say_cpu(const htc__resp *f, htc_buf *text)
@@ -240,16 +248,20 @@ static void say_cpu(const htc__resp *f, htc_buf *text)
                  (unsigned long long)(user / HTC_SECOND), (unsigned long long)(user % HTC_SECOND / HTC_US));
 }
 
-static void say_memory(const htc__resp *f, htc_buf *text)
+static void say_memory(htc__resp *f, htc_buf *text)
 {
-    size_t max = 0, used = f->backend.used ? f->backend.used(f->backend.ctx, &max) : 0;
+    size_t max = 0, resident = f->backend.resident ? f->backend.resident(f->backend.ctx) : 0;
     if (!f->backend.used)
         return;
+    size_t used = note_memory(f);
+    (void)f->backend.used(f->backend.ctx, &max);
     head(text, "Memory");
-    htc_put_text(text, "used_memory:%zu\r\nmaxmemory:%zu\r\nmaxmemory_policy:noeviction\r\n", used, max);
+    htc_put_text(text, "used_memory:%zu\r\nused_memory_peak:%zu\r\nmaxmemory:%zu\r\nmaxmemory_policy:noeviction\r\n", used, f->used_peak, max);
+    if (resident)
+        htc_put_text(text, "used_memory_rss:%zu\r\n", resident);
 }
 
-static void say_sections(const htc__resp *f, uint32_t which, htc_buf *text)
+static void say_sections(htc__resp *f, uint32_t which, htc_buf *text)
 {
     uint64_t up = f->now > f->started ? (f->now - f->started) / HTC_SECOND : 0;
     if (which & SERVER) {
@@ -273,10 +285,11 @@ static void say_sections(const htc__resp *f, uint32_t which, htc_buf *text)
         head(text, "Stats");
         htc_put_text(text,
                      "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\ninstantaneous_ops_per_sec:%llu\r\n"
-                     "total_net_input_bytes:%llu\r\ntotal_net_output_bytes:%llu\r\nrejected_connections:%llu\r\nevicted_keys:0\r\n"
+                     "total_net_input_bytes:%llu\r\ntotal_net_output_bytes:%llu\r\nrejected_connections:%llu\r\nevicted_keys:0\r\nexpired_keys:%llu\r\n"
                      "keyspace_hits:%llu\r\nkeyspace_misses:%llu\r\npubsub_channels:0\r\npubsub_patterns:0\r\n",
                      (unsigned long long)f->stats.received, (unsigned long long)f->stats.commands, (unsigned long long)f->rate,
                      (unsigned long long)f->stats.input, (unsigned long long)f->stats.sent, (unsigned long long)f->stats.refused,
+                     (unsigned long long)(f->backend.expired ? f->backend.expired(f->backend.ctx) : 0),
                      (unsigned long long)f->stats.hits, (unsigned long long)f->stats.misses);
     }
     if (which & REPLICATION) {

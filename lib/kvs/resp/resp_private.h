@@ -157,6 +157,7 @@ struct htc__resp {
     htc__resp_range          range; /* of the GETRANGE that is being answered */
     uint64_t                 rate, sampled_commands; /* commands a second, as of the last whole second in which something was said */
     htc_ns                   sampled;
+    size_t                   used_peak; /* the most memory for what is kept, as of such seconds */
     size_t                   found; /* bytes of keys that all KEYS under way have found */
     htc__resp_cursor         picked; /* the last of RANDOMKEY */
     htc__resp_cursor        *cursors;

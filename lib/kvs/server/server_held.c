@@ -269,6 +269,18 @@ static int cpu(void *ctx, htc_ns *user, htc_ns *sys)
     return s->options.cpu != NULL;
 }
 
+static size_t resident(void *ctx)
+{
+    const htc_kv_server *s = ctx;
+    return s->options.resident ? s->options.resident(s->options.cpu_ctx) : 0;
+}
+
+static uint64_t expired(void *ctx)
+{
+    const htc_kv_server *s = ctx;
+    return s->counts.expired;
+}
+
 htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
 {
     return (htc__kv_backend){ .ask = ask,
@@ -281,6 +293,8 @@ htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
                               .together = together,
                               .used = used,
                               .cpu = cpu,
+                              .resident = resident,
+                              .expired = expired,
                               .may_change = may_change,
                               .have = have,
                               .owners = owners,

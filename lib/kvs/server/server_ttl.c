@@ -241,6 +241,7 @@ htc_status htc__kv_end_carry_out(htc_kv_server *s, htc_bytes of)
         return HTC_OK;
     }
     s->clock = changed.to.version;
+    s->counts.expired++;
     return htc__kv_save(s, key, &changed.to, &cell);
 }
 
