@@ -312,7 +312,7 @@ typedef struct htc_balance_action {
     uint32_t  partition; /**< take, look */
     uint32_t  nodes;     /**< take: at most so many, at least 1 */
     htc_ns    until;     /**< wait: a moment of the caller's clock */
-    htc_bytes body;      /**< publish; lent until the next step */
+    htc_bytes body;      /**< publish; lent until the next htc_balance_monitor_step or destroy */
 } htc_balance_action;
 
 /** How the last action went. Only take and look have an answer; it is ignored after any other. */

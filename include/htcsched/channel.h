@@ -173,7 +173,7 @@ typedef enum htc_channel_event_kind {
 typedef struct htc_channel_event {
     uint32_t  kind;   /**< htc_channel_event_kind */
     uint32_t  pinned; /**< HTC_CHANNEL_OPEN: 1: the ring has a new key; save it */
-    htc_bytes bytes;  /**< lent until the next call on the channel. HTC_CHANNEL_OPEN of a caller that was enrolled: the name
+    htc_bytes bytes;  /**< lent by htc_channel_read, and until when is said there. HTC_CHANNEL_OPEN of a caller that was enrolled: the name
                            it has been given */
 } htc_channel_event;
 
@@ -215,7 +215,8 @@ HTC_API void htc_channel_destroy(htc_channel *channel);
  * @param[in,out] channel  borrowed
  * @param[in]     now      the moment
  * @param[in,out] in       borrowed; moved past what was taken. May be empty: to look whether the peer was revoked
- * @param[out]    event    one event, HTC_CHANNEL_MORE if there is none; what it points to is lent until the next call
+ * @param[out]    event    one event, HTC_CHANNEL_MORE if there is none; what it points to is lent until the next call of
+ *                          a function that takes the channel and is not const
  * @return HTC_OK: call again until event is HTC_CHANNEL_MORE; HTC_ENOMEM: nothing is lost, call again; HTC_EINVAL. Anything else,
  *         for good: HTC_EPROTO: what came is not what the peer sealed, or not this protocol; HTC_EDENIED: the peer is not pinned, or
  *         does not let us in; HTC_EVERSION; HTC_EBUSY: the peer has too many callers: try again, see htc_channel_cookie;
@@ -261,7 +262,8 @@ HTC_API htc_status htc_channel_close(htc_channel *channel);
  * Seal what was written and lend all that waits to go out.
  *
  * @param[in,out] channel  borrowed
- * @param[out]    bytes    lent until the next call on the channel; after a failure what tells the peer why, or nothing
+ * @param[out]    bytes    lent until the next call of a function that takes the channel and is not const, htc_channel_sent
+ *                         among them; after a failure what tells the peer why, or nothing
  * @return HTC_OK; HTC_EINVAL; or why the channel has failed
  *
  * Cost: O(bytes written).   Since: 0.2

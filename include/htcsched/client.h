@@ -71,7 +71,8 @@ HTC_API htc_status htc_client_identify(htc_client *client, const char *user, con
  * @param[in,out] client      open
  * @param[in]     json        one object; borrowed
  * @param[in]     timeout_ns  HTC_NEVER: for ever
- * @param[out]    answer      lends one JSON object with a zero byte behind it, until the next call; untouched on failure
+ * @param[out]    answer      lends one JSON object with a zero byte behind it, until the next call of any function with this client;
+ *                            untouched on failure
  * @param[out]    error       why; NULL is fine
  * @return HTC_OK; HTC_EINVAL; HTC_ETIMEDOUT, and a late answer is dropped; HTC_EUNREACHABLE if the connection is lost;
  *         HTC_ETOOBIG; HTC_EPROTO; HTC_ENOMEM
@@ -144,7 +145,8 @@ HTC_API htc_status htc_client_ahead(htc_client *client, uint64_t job, uint64_t t
  * @param[in]     attempt  0: the committed one, else the newest
  * @param[in]     name     of the output, in the result set; borrowed
  * @param[in]     offset   of the first byte wanted; at most the size of the output
- * @param[out]    bytes    lends what there is from there on, 1 MiB at most, until the next call; untouched on failure
+ * @param[out]    bytes    lends what there is from there on, 1 MiB at most, until the next call of any function with this client;
+ *                         untouched on failure
  * @param[out]    size     of the whole output at this moment; NULL is fine
  * @param[out]    error    why; NULL is fine
  * @return HTC_OK; HTC_EINVAL; HTC_ENOTFOUND; as htc_client_request; what the gateway refused with

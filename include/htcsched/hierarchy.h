@@ -384,7 +384,8 @@ HTC_API htc_status htc_hierarchy_estimated(htc_hierarchy *hierarchy, uint64_t id
  * @param[in,out] hierarchy  its Q is set
  * @param[in]     queue      not one that is remote
  * @param[in]     now        moment
- * @param[out]    out        lends the decisions until the next call; in the order of the queue
+ * @param[out]    out        lends the decisions until the next call of a function that takes the hierarchy and is not const; in the
+ *                           order of the queue
  * @param[out]    n          how many
  * @return HTC_OK; HTC_EINVAL
  *
@@ -652,7 +653,8 @@ HTC_API htc_status htc_hierarchy_expected(const htc_hierarchy *hierarchy, uint64
  * @param[in,out] hierarchy  the jobs are leaving
  * @param[in]     queue      from which; not a remote one
  * @param[in]     now        moment
- * @param[out]    out        lends the decisions until the next call; in the order of the queue
+ * @param[out]    out        lends the decisions until the next call of a function that takes the hierarchy and is not const; in the
+ *                           order of the queue
  * @param[out]    n          how many
  * @return HTC_OK; HTC_EINVAL
  *
@@ -737,7 +739,7 @@ HTC_API htc_status htc_hierarchy_plan(const htc_hierarchy *hierarchy, htc_hierar
  *
  * @param[in,out] hierarchy  its own order and limits, if adapt is 1
  * @param[in]     now        moment
- * @param[out]    out        lends the proposals of all queues until the next call
+ * @param[out]    out        lends the proposals of all queues until the next call of a function that takes the hierarchy and is not const
  * @param[out]    n          how many; 0: all is well, or not yet for long enough
  * @return HTC_OK; HTC_EINVAL
  *
@@ -843,7 +845,7 @@ HTC_API htc_status htc_hierarchy_order_learn(htc_hierarchy_order *order, const u
  * @param[out] n      how many variables; 0 before the first attempt
  * @param[out] kflop  its cost: for each variable the product of the domains of it and its neighbours at that time, in thousands; 0
  *                    before the first attempt. NULL is fine
- * @return lends the variables until the next call on this search; NULL if order or n is NULL
+ * @return lends the variables until the next call of a function that takes this search and is not const; NULL if order or n is NULL
  *
  * Cost: O(1).   Since: 0.2
  */

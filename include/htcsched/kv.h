@@ -118,7 +118,7 @@ typedef struct htc_kv_request {
     htc_bytes context; /**< PUT, DELETE with a namespace: of the GET whose values it replaces; empty: it replaces none. Since: 0.2 */
 } htc_kv_request;
 
-/** One answer, lent until the next call on the client. */
+/** One answer. What it points to is lent by htc_kv_client_next, and until when is said there. */
 typedef struct htc_kv_result {
     size_t     size;  /**< set by the caller: sizeof(htc_kv_result). No more than this is written */
     uint64_t   tag;   /**< as submitted */
@@ -191,7 +191,7 @@ typedef struct htc_kv_watch {
     uint64_t  version; /**< of a single key: what the caller holds already; only newer states are told. 0: nothing */
 } htc_kv_watch;
 
-/** One thing that a watch tells, lent until the next call on the client. Since: 0.2 */
+/** One thing that a watch tells. What it points to is lent by htc_kv_client_event, and until when is said there. Since: 0.2 */
 typedef struct htc_kv_event {
     uint64_t   tag;     /**< of the watch */
     uint32_t   kind;    /**< htc_kv_event_kind */
@@ -330,7 +330,8 @@ HTC_API htc_status htc_kv_client_unwatch(htc_kv_client *client, htc_ns now, uint
  * Take the next event of any watch. Call until 0 after every step: the server sends no more before, and what it merges is not told.
  *
  * @param[in,out] client  borrowed
- * @param[out]    event   what it points to is lent until the next call on the client; untouched if there is none
+ * @param[out]    event   what it points to is lent until the next call of a function that takes the client and is not const;
+ *                        untouched if there is none
  * @return 1: there was one; 0: none now
  *
  * Cost: O(log of the keys that the watch has told).   Since: 0.2

@@ -39,7 +39,7 @@ typedef struct htc_kv_engine_ops {
      *
      * @param[in]  ctx    the engine
      * @param[in]  key    borrowed
-     * @param[out] value  lends the value until the next call on the engine
+     * @param[out] value  lends the value until the next call of any of these functions with this engine
      * @return HTC_OK; HTC_ENOTFOUND; HTC_EIO; HTC_ECORRUPT; HTC_ENOMEM
      */
     htc_status (*get)(void *ctx, htc_bytes key, htc_bytes *value);

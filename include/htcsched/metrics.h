@@ -157,7 +157,7 @@ HTC_API void htc_metrics_join(htc_metrics *metrics, const char *label, const htc
  * End the text.
  *
  * @param[in,out] metrics  the writer
- * @param[out]    text     lent until the next call for this writer; empty unless HTC_OK
+ * @param[out]    text     lent until the next call of any function with this writer; empty unless HTC_OK
  * @return HTC_OK; HTC_EINVAL: something was not as said here; HTC_EFULL: it is longer than bytes_max; HTC_ENOMEM
  *
  * Cost: O(1).   Since: 0.2

@@ -195,7 +195,7 @@ HTC_API htc_status htc_store_unwatch(htc_store *store, uint64_t tag);
  *
  * @param[in,out] store  borrowed
  * @param[in]     wait   at most this long; 0: only what is here; HTC_NEVER: until there is one
- * @param[out]    event  what it points to is lent until the next call with this store; untouched if there is none
+ * @param[out]    event  what it points to is lent until the next call of any function with this store but htc_store_can; untouched if there is none
  * @return HTC_OK; HTC_ETIMEDOUT: none came meanwhile; HTC_EUNSUPPORTED; HTC_EINVAL; HTC_ENOMEM: the store is broken, close it
  *
  * Cost: waits.   Since: 0.2

@@ -253,7 +253,7 @@ typedef struct htc_command {
      *
      * @param[in]  ctx      of the command
      * @param[in]  path     borrowed
-     * @param[out] content  lends the content until the next call
+     * @param[out] content  lends the content until it is called again
      * @return HTC_OK; anything else ends htc_command_to_jsdl with HTC_EINPUT
      */
     htc_status (*read_file)(void *ctx, const char *path, htc_bytes *content);
