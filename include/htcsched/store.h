@@ -202,6 +202,51 @@ HTC_API htc_status htc_store_unwatch(htc_store *store, uint64_t tag);
  */
 HTC_API htc_status htc_store_event(htc_store *store, htc_ns wait, htc_kv_event *event);
 
+/**
+ * For a program with a loop of its own: one descriptor that stands for all sockets of this store.
+ *
+ *     int fd = htc_store_fd(store);
+ *     struct pollfd p = { fd, htc_store_events(store), 0 };
+ *     htc_ns until = htc_store_deadline(store), now = htc_host_now();
+ *     poll(&p, 1, until == HTC_NEVER ? -1 : until <= now ? 0 : (int)((until - now) / HTC_MS) + 1);
+ *     while (htc_store_next(store, 0, &result) == HTC_OK)
+ *         take(&result);
+ *     while (htc_store_event(store, 0, &event) == HTC_OK)  // where it watches something
+ *         notice(&event);
+ *
+ * What the loop has to do is just that: when the descriptor is ready or the deadline is over, call htc_store_next with a wait of 0, and
+ * htc_store_event if there are watches, until they give nothing. These read, write and dial, and do not wait: but a lost connection
+ * to Redis is made anew, up to a second. From the first call of this on, htc_store_next does so also with nothing outstanding.
+ *
+ * @param[in,out] store  borrowed
+ * @return the descriptor, the same until htc_store_close, which closes it: not to be read, written or closed; -1: `memory:` has no
+ *         socket and needs none, its deadline is enough; or the system refuses one
+ *
+ * Cost: two system calls the first time; from then on each change of what a socket waits for is one.   Since: 0.2
+ */
+HTC_API int htc_store_fd(htc_store *store);
+
+/**
+ * What to poll that descriptor for.
+ *
+ * @param[in] store  borrowed
+ * @return bits of poll(2); 0: there is no descriptor
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API short htc_store_events(const htc_store *store);
+
+/**
+ * When the store wants to be called though its descriptor says nothing: a retry, the end of a request's time, or at once after
+ * htc_store_submit and htc_store_watch. To be asked anew after each call with this store.
+ *
+ * @param[in] store  borrowed; NULL: HTC_NEVER
+ * @return a moment of htc_host_now, also one that is over; HTC_NEVER
+ *
+ * Cost: O(requests outstanding) for stores of others, else O(connections and watches).   Since: 0.2
+ */
+HTC_API htc_ns htc_store_deadline(const htc_store *store);
+
 #ifdef __cplusplus
 }
 #endif

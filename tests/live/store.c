@@ -1,12 +1,14 @@
-/* usage: live_store [-s SEED] [-n STEPS] [-v BYTES] [-b] ADDRESS
+/* usage: live_store [-s SEED] [-n STEPS] [-v BYTES] [-b] [-p] ADDRESS
  *   -v  the largest value
  *   -b  connections break meanwhile: what a store that cannot repeat changes safely then answers HTC_EUNKNOWN is looked up
+ *   -p  each answer is waited for by poll(2), as a program with a loop of its own does
  *
  * What every store has to do, asked of one behind htcsched/store.h: random requests against a table that says what must come
  * back, two handles that get in each other's way, leases, scans, wrong requests. What it cannot do (htc_store_can) has to be
  * answered HTC_EUNSUPPORTED. The seed is printed. */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,8 @@ static const char *address;
 static uint64_t    seed, step;
 static size_t      value_max = HTC_KV_VALUE_MAX;
 static int         breaks;  /* connections are being cut, new ones too */
+static int         polls;   /* answers are waited for by poll(2) */
+static uint64_t    turns;
 static uint64_t    unknown; /* changes of which nobody knows, and which were looked up */
 static int         late;    /* the last answer took so long that the request may have been sent again, which leaves less to be told */
 
@@ -72,12 +76,55 @@ static void close_both(htc_store *store, htc_store *other)
     htc_store_close(store);
 }
 
+/* The loop of a program that has its own. */
+static htc_status next(htc_store *store, htc_kv_result *result)
+{
+    if (!polls)
+        return htc_store_next(store, HTC_NEVER, result);
+    int           fd = htc_store_fd(store); /* before its events */
+    struct pollfd p = { fd, htc_store_events(store), 0 };
+    htc_status    status;
+    NEED((p.fd < 0) == (strcmp(address, "memory:") == 0), "descriptor %d", p.fd);
+    while ((status = htc_store_next(store, 0, result)) == HTC_ETIMEDOUT) {
+        htc_ns until = htc_store_deadline(store), now = htc_host_now();
+        NEED(p.fd == htc_store_fd(store), "another descriptor");
+        NEED(p.fd >= 0 || until != HTC_NEVER, "nothing will wake this up");
+        poll(&p, p.fd >= 0, until == HTC_NEVER ? -1 : until <= now ? 0 : (int)((until - now) / HTC_MS) + 1);
+        turns++;
+    }
+    return status;
+}
+
+/* With every answer taken the descriptor is silent, or a loop would turn for ever. */
+static htc_status ask_polling(htc_store *store, const htc_kv_request *request, htc_kv_result *result)
+{
+    htc_kv_result none = { .size = sizeof none };
+    htc_status    status = htc_store_submit(store, request, 1, 0);
+    if (status == HTC_OK)
+        status = next(store, result);
+    if (breaks || status != HTC_OK)
+        return status;
+    htc_kv_result kept = *result;
+    static char   value[1 << 20];
+    if (kept.value.len > sizeof value)
+        return status; /* the next call would take it back */
+    if (kept.value.len)
+        memcpy(value, kept.value.data, kept.value.len);
+    for (int i = 0; i < 2; i++)
+        NEED(htc_store_next(store, 0, &none) == HTC_EMPTY, "an answer to nothing");
+    struct pollfd p = { htc_store_fd(store), htc_store_events(store), 0 };
+    NEED(p.fd < 0 || poll(&p, 1, 0) == 0, "the descriptor is ready with nothing to do");
+    kept.value.data = (const uint8_t *)value;
+    *result = kept;
+    return status;
+}
+
 static htc_kv_result ask(htc_store *store, htc_kv_request request)
 {
     htc_kv_result result = { .size = sizeof result };
     htc_error     error = { 0 };
     htc_ns        begun = htc_host_now();
-    htc_status    status = htc_store_ask(store, &request, &result, &error);
+    htc_status    status = polls ? ask_polling(store, &request, &result) : htc_store_ask(store, &request, &result, &error);
     late = htc_host_now() - begun >= RETRY;
     NEED(status == HTC_OK, "op %u is not answered: %s", request.op, error.text);
     NEED(result.op == request.op && result.last, "another request is answered");
@@ -281,7 +328,7 @@ static void counters(void)
     for (int n = 0; n < ADDS; n++) {
         for (int i = 0; i < adders; i++) {
             htc_kv_result r = { .size = sizeof r };
-            htc_status    status = htc_store_next(store[i], HTC_NEVER, &r);
+            htc_status    status = next(store[i], &r);
             NEED(status == HTC_OK && r.status == HTC_OK, "add: %s, %s", htc_strerror(status), htc_strerror(r.status));
             NEED(r.tag == (uint64_t)n, "the changes of one key are answered out of order");
             NEED(r.number >= 1 && r.number <= adders * ADDS && !seen[r.number], "%lld twice", (long long)r.number);
@@ -289,7 +336,7 @@ static void counters(void)
         }
     }
     htc_kv_result none = { .size = sizeof none };
-    NEED(htc_store_next(store[0], HTC_NEVER, &none) == HTC_EMPTY, "an answer to nothing");
+    NEED(next(store[0], &none) == HTC_EMPTY, "an answer to nothing");
     for (int i = 0; i < adders; i++)
         htc_store_close(store[i]);
 }
@@ -310,7 +357,7 @@ static void batches(void)
         NEED(htc_store_submit(store, q, N, 9) == HTC_OK, "submit");
         for (int i = 0; i < N; i++) {
             htc_kv_result r = { .size = sizeof r };
-            NEED(htc_store_next(store, HTC_NEVER, &r) == HTC_OK && r.status == HTC_OK && r.tag == 9 && r.index < N,
+            NEED(next(store, &r) == HTC_OK && r.status == HTC_OK && r.tag == 9 && r.index < N,
                  "next");
             NEED(got[r.index]++ == round, "answered twice");
             NEED((r.last != 0) == (i == N - 1), "which answer is the last");
@@ -540,7 +587,7 @@ int main(int argc, char **argv)
     uint64_t steps = 2000;
     int      c;
     htc_host_random(&seed, sizeof seed);
-    while ((c = getopt(argc, argv, "s:n:v:b")) > 0) {
+    while ((c = getopt(argc, argv, "s:n:v:bp")) > 0) {
         if (c == 's')
             seed = strtoull(optarg, NULL, 0);
         else if (c == 'n')
@@ -549,6 +596,8 @@ int main(int argc, char **argv)
             value_max = strtoull(optarg, NULL, 0);
         else if (c == 'b')
             breaks = 1;
+        else if (c == 'p')
+            polls = 1;
         else
             return 2;
     }
@@ -569,5 +618,7 @@ int main(int argc, char **argv)
     leases();
     wrong();
     printf("%s: ok\n", address);
+    if (polls)
+        printf("%s: %llu turns of the loop\n", address, (unsigned long long)turns);
     return 0;
 }

@@ -13,9 +13,28 @@ hold() {
 }
 
 hold memory:
+hold -p memory:
 
 expect 0 "$htc" --dir "$top/state" up --slots 1
 hold "unix:$top/state/kvd.sock"
+hold -p -n 300 "unix:$top/state/kvd.sock"
+
+# In the loop of the example: what it puts it is told, and what another client puts while it waits.
+mkfifo lines
+says_all() { [ "$(sort says)" = "$(printf 'notes/%s\n' "$@")" ]; }
+for store in memory: "unix:$top/state/kvd.sock"; do
+    "$bin/store-poll" "$store" < lines > says &
+    polling=$!
+    exec 7> lines
+    printf '%s\n' 'a one' 'b two words' >&7
+    soon says_all 'a is one' 'b is two words' || fail "store-poll $store says $(cat says)"
+    if [ "$store" != memory: ]; then
+        expect 0 "$htc" kv --store "$store" put notes/c three
+        soon says_all 'a is one' 'b is two words' 'c is three' || fail "store-poll is not told: $(cat says)"
+    fi
+    exec 7>&-
+    wait $polling || fail "store-poll $store ends with $?"
+done
 expect 0 "$htc" --dir "$top/state" down
 
 for engine in log lmdb; do

@@ -45,6 +45,7 @@ grep -q "etcd://127.0.0.1:$client: nobody answers there" "$top/says" || fail "it
 start e1 "$client" "$peer" "e1=http://127.0.0.1:$peer"
 answers "$client"
 hold "etcd://127.0.0.1:$client"
+hold -p -n 300 "etcd://127.0.0.1:$client"
 hold -n 300 "etcd://127.0.0.1:1,127.0.0.1:$client/other.prefix"
 expect 0 "$htc" kv --store "etcd://127.0.0.1:$client" put greeting hello
 expect 0 "$htc" kv --store "etcd://127.0.0.1:$client" get greeting
@@ -60,6 +61,7 @@ cutting=$!
 pids+=($cutting)
 soon test -s "$top/cutter" || fail "no proxy"
 hold -b -n 300 "etcd://127.0.0.1:$(head -n 1 "$top/cutter")"
+hold -b -p -n 100 "etcd://127.0.0.1:$(head -n 1 "$top/cutter")"
 kill $cutting
 wait $cutting
 cut=$(sed -n 's/^cut //p' "$top/cutter")

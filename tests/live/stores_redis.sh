@@ -22,6 +22,7 @@ redis=$!
 answers() { redis-cli -s "$top/redis.sock" ping > /dev/null 2>&1; }
 soon answers || fail "Redis does not answer: $(tail -n 20 "$top/redis.log")"
 hold "redis+unix:$top/redis.sock"
+hold -p -n 500 "redis+unix:$top/redis.sock"
 while redis-cli -s "$top/redis.sock" client kill type normal skipme yes > "$top/killed.now" 2>&1; do
     cat "$top/killed.now" >> "$top/killed"
     sleep 0.03
@@ -30,6 +31,7 @@ killer=$!
 cut=0
 for ((i = 0; i < 20 && cut <= 20; i++)); do # on a busy machine few are cut in one round
     hold -b -n 3000 "redis+unix:$top/redis.sock"
+    hold -b -p -n 500 "redis+unix:$top/redis.sock"
     cut=$(awk '{ n += $1 } END { print n + 0 }' "$top/killed" 2> /dev/null)
 done
 kill $killer

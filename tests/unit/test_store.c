@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include "alloc_fail.h"
+#include "htcsched/host.h"
 #include "htcsched/store.h"
 
 static htc_status open_at(const htc_env *env, const char *address, htc_store **store, htc_error *error)
@@ -109,6 +110,40 @@ Test(store, a_watch_beside_requests)
     cr_assert(eq(int, htc_store_unwatch(store, 9), HTC_OK));
     cr_assert(eq(int, htc_store_ask(store, &q, &r, NULL), HTC_OK));
     cr_expect(eq(int, htc_store_event(store, 0, &e), HTC_ETIMEDOUT));
+    htc_store_close(store);
+}
+
+/* For a loop that is not ours: a deadline after each thing asked for, none with nothing to do. */
+Test(store, in_a_loop_of_another)
+{
+    htc_store     *store = NULL;
+    htc_kv_event   e;
+    htc_kv_watch   watch = { .size = sizeof watch, .key = htc_bytes_of("k"), .tag = 9 };
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_PUT, .key = htc_bytes_of("k"), .value = htc_bytes_of("v") };
+    htc_kv_result  r = { .size = sizeof r };
+    cr_assert(eq(int, open_at(NULL, "memory:", &store, NULL), HTC_OK));
+    cr_expect(eq(int, htc_store_fd(store), -1));
+    cr_expect(eq(int, htc_store_events(store), 0));
+    cr_expect(htc_store_deadline(store) > htc_host_now());
+    cr_assert(eq(int, htc_store_watch(store, &watch), HTC_OK));
+    cr_assert(eq(int, htc_store_submit(store, &q, 1, 5), HTC_OK));
+    cr_expect(htc_store_deadline(store) <= htc_host_now());
+    int events = 0;
+    while (htc_store_event(store, 0, &e) == HTC_OK)
+        events++;
+    cr_expect(events > 0);
+    cr_expect(htc_store_deadline(store) <= htc_host_now(), "an answer came with the events");
+    cr_assert(eq(int, htc_store_next(store, 0, &r), HTC_OK));
+    cr_expect(eq(u64, r.tag, 5));
+    cr_expect(eq(int, htc_store_next(store, 0, &r), HTC_EMPTY));
+    for (int i = 0; i < 8 && htc_store_deadline(store) <= htc_host_now(); i++) { /* it may want another turn or two */
+        while (htc_store_event(store, 0, &e) == HTC_OK)
+            continue;
+    }
+    cr_expect(htc_store_deadline(store) > htc_host_now());
+    cr_expect(eq(int, htc_store_fd(NULL), -1));
+    cr_expect(eq(int, htc_store_events(NULL), 0));
+    cr_expect(htc_store_deadline(NULL) == HTC_NEVER);
     htc_store_close(store);
 }
 

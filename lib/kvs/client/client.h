@@ -233,4 +233,7 @@ void       htc__kv_watched_events(htc_kv_client *c, uint64_t number, htc_reader 
 htc_status htc__kv_watched_send(htc_kv_client *c, htc_ns now, htc_output *out); /* what is due */
 htc_ns     htc__kv_watched_deadline(const htc_kv_client *c);
 
+/* Is there an answer for htc_kv_client_next or, as far as can be seen from outside, an event for htc_kv_client_event? */
+int htc__kv_client_tells(const htc_kv_client *c);
+
 #endif

@@ -374,6 +374,21 @@ int htc_kv_client_event(htc_kv_client *c, htc_kv_event *event)
     return 0;
 }
 
+int htc__kv_client_tells(const htc_kv_client *c)
+{
+    if (c->answers || (c->lent && c->lent->told < c->lent->count))
+        return 1;
+    for (const htc__kv_told *t = c->watched.told; t; t = t->next) {
+        if (t->at < t->len)
+            return 1;
+    }
+    for (const htc__kv_watched *v = c->watched.first; v; v = v->next) {
+        if (v->start_over && !v->ended)
+            return 1;
+    }
+    return 0;
+}
+
 /* ---------------------------------------------------------------- beginning and ending */
 
 htc_status htc_kv_client_watch(htc_kv_client *c, htc_ns now, const htc_kv_watch *watch, htc_output *out)

@@ -3,11 +3,13 @@
  * A few connections, each with one request at a time; all go to one member, and to the next one when that fails. libevent
  * speaks HTTP; whether anything of a request had left when its connection failed is seen from what is still unwritten. */
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "core/util.h"
@@ -49,6 +51,7 @@ struct etcd {
     uint32_t           round;              /* grows whenever another member's turn comes */
     uint32_t           failures;           /* since somebody answered last */
     htc_ns             resume, pause, share;
+    htc_ns             begun; /* when asks were last looked for that may begin */
     htc_buf            body;
     htc_status         status; /* of a callback */
 };
@@ -217,11 +220,12 @@ static htc_status begin_all(etcd *e)
 {
     htc__ask *ask;
     slot     *s;
+    e->begun = htc_host_now();
     for (s = e->slots; e->status == HTC_OK && s < e->slots + SLOTS; s++) {
         if (s->ask && !s->request && !s->broken)
             e->status = begin(e, s, s->ask);
     }
-    while (e->status == HTC_OK && htc_host_now() >= e->resume && (s = slot_of(e, NULL)) && (ask = next_ask(e)))
+    while (e->status == HTC_OK && e->begun >= e->resume && (s = slot_of(e, NULL)) && (ask = next_ask(e)))
         e->status = begin(e, s, ask);
     return e->status;
 }
@@ -308,6 +312,36 @@ static htc_status turn(etcd *e, htc_ns end)
     htc_status status = quiet_turn(e, end);
     htc__quiet_end(&q);
     return status;
+}
+
+/* What the connections of asks wait for; one without an ask is looked at with the others' turns. */
+static uint32_t sockets(const void *ctx, htc__poll_socket *list, uint64_t *dials)
+{
+    const etcd *e = ctx;
+    uint32_t    n = 0;
+    *dials = 0; /* evhttp connects, and connects anew, by itself */
+    for (const slot *s = e->slots; s < e->slots + SLOTS; s++) {
+        struct bufferevent *b = s->connection && s->request ? evhttp_connection_get_bufferevent(s->connection) : NULL;
+        int                 fd = b ? (int)bufferevent_getfd(b) : -1;
+        if (fd < 0)
+            continue;
+        int unsaid = unwritten(s->request) || evbuffer_get_length(bufferevent_get_output(b)) > 0;
+        list[n++] = (htc__poll_socket){ fd, EPOLLIN | (unsaid ? (uint32_t)EPOLLOUT : 0) };
+    }
+    return n;
+}
+
+static htc_ns deadline(const void *ctx)
+{
+    const etcd *e = ctx;
+    if (e->words.window.done || event_base_get_num_events(e->base, EVENT_BASE_COUNT_ACTIVE) > 0)
+        return 0;
+    for (const slot *s = e->slots; s < e->slots + SLOTS; s++) {
+        if (s->ask && !s->request && !s->broken)
+            return 0;
+    }
+    htc_ns until = wake_at(e, HTC_NEVER);
+    return e->words.window.open && e->resume > e->begun && e->resume < until ? e->resume : until;
 }
 
 /* ---- the kind ---- */
@@ -457,4 +491,4 @@ static htc_status open_etcd(const htc_env *env, const htc_store_options *options
 
 #define ABILITIES (HTC_STORE_LINEARIZABLE | HTC_STORE_LEASES | HTC_STORE_ORDERED_SCAN)
 
-const htc__store_kind htc__store_etcd = { "etcd://", ABILITIES, open_etcd, submit, next, close_etcd, NULL, NULL, NULL };
+const htc__store_kind htc__store_etcd = { "etcd://", ABILITIES, open_etcd, submit, next, close_etcd, NULL, NULL, NULL, sockets, deadline };

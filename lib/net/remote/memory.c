@@ -4,6 +4,7 @@
 #include "core/util.h"
 #include "htcsched/host.h"
 #include "htcsched/kv_server.h"
+#include "kvs/client/client.h"
 #include "net/remote/stores.h"
 
 #define PEER 1
@@ -169,6 +170,8 @@ static htc_status until_told(memory *m, htc_ns end, htc_kv_result *result, htc_k
     for (;;) {
         htc_input  late = input_of(HTC_IN_TIMEOUT);
         htc_status status = step_server(m, &late); /* what has ended meanwhile is gone */
+        if (status == HTC_OK && htc_kv_client_deadline(m->client) <= late.now)
+            status = htc_kv_client_step(m->client, &late, m->to_server);
         if (status == HTC_OK)
             status = settle(m);
         if (status != HTC_OK)
@@ -204,6 +207,14 @@ static htc_status unwatch(void *ctx, uint64_t tag)
     return htc_kv_client_unwatch(m->client, htc_host_now(), tag, m->to_server);
 }
 
+static htc_ns deadline(const void *ctx)
+{
+    const memory *m = ctx;
+    return htc__kv_client_tells(m->client)
+               ? 0
+               : earlier(htc_kv_server_ops()->deadline(m->server), htc_kv_client_deadline(m->client));
+}
+
 const htc__store_kind htc__store_memory = { .scheme = "memory:",
                                             .can = HTC_STORE_LINEARIZABLE | HTC_STORE_SAFE_RETRIES | HTC_STORE_LEASES |
                                                    HTC_STORE_ORDERED_SCAN | HTC_STORE_FINE_LEASES |
@@ -214,4 +225,5 @@ const htc__store_kind htc__store_memory = { .scheme = "memory:",
                                             .close = close_memory,
                                             .watch = watch,
                                             .unwatch = unwatch,
-                                            .event = next_event };
+                                            .event = next_event,
+                                            .deadline = deadline };

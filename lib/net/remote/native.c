@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "core/util.h"
+#include "kvs/client/client.h"
 #include "net/loop/host_private.h"
 #include "net/remote/stores.h"
 
@@ -298,9 +299,22 @@ static htc_status next_event(void *ctx, htc_ns end, htc_kv_event *event)
     return until_told(ctx, end, NULL, event);
 }
 
+static uint32_t sockets(const void *ctx, htc__poll_socket *list, uint64_t *dials)
+{
+    const htc__native *c = ctx;
+    *dials = c->dials;
+    return htc__native_sockets(c, list);
+}
+
+static htc_ns deadline(const void *ctx)
+{
+    const htc__native *c = ctx;
+    return htc__kv_client_tells(c->client) ? 0 : htc__native_deadline(c);
+}
+
 #define EVERYTHING                                                                                                     \
     (HTC_STORE_LINEARIZABLE | HTC_STORE_SAFE_RETRIES | HTC_STORE_LEASES | HTC_STORE_ORDERED_SCAN |                     \
      HTC_STORE_FINE_LEASES | HTC_STORE_LARGE_VALUES | HTC_STORE_WATCHES)
 
-const htc__store_kind htc__store_unix = { "unix:", EVERYTHING, open_unix, submit, next, close_native, watch, unwatch, next_event };
-const htc__store_kind htc__store_tcp = { "tcp://", EVERYTHING, open_tcp, submit, next, close_native, watch, unwatch, next_event };
+const htc__store_kind htc__store_unix = { "unix:", EVERYTHING, open_unix, submit, next, close_native, watch, unwatch, next_event, sockets, deadline };
+const htc__store_kind htc__store_tcp = { "tcp://", EVERYTHING, open_tcp, submit, next, close_native, watch, unwatch, next_event, sockets, deadline };

@@ -7,6 +7,7 @@
 #include "core/codec.h"
 #include "htcsched/kv.h"
 #include "net/loop/address.h"
+#include "net/remote/poll_set.h"
 #include "net/remote/sealed.h"
 
 #define HTC__NATIVE_PLACES_MAX 16
@@ -47,6 +48,7 @@ typedef struct htc__native {
     htc__place       places[HTC__NATIVE_PLACES_MAX]; /* of home */
     uint32_t         count, at; /* of places; the one whose turn it is */
     uint32_t         misses;    /* connections of home that were lost or not made since the last answer */
+    uint64_t         dials;     /* sockets made so far */
     htc_ns           patience;
 } htc__native;
 
@@ -58,6 +60,9 @@ htc_status htc__native_greet(htc__native *c);
 htc_status htc__native_hang_up(htc__native_link *link);
 /* One turn: until something can be read or written, or the moment has come. */
 htc_status htc__native_turn(htc__native *c, htc_ns end);
+/* The sockets there are and what each waits for; when the next turn is due though none says anything. */
+uint32_t   htc__native_sockets(const htc__native *c, htc__poll_socket *sockets);
+htc_ns     htc__native_deadline(const htc__native *c);
 /* What the client wants done: its messages into buffers, whom it calls noted. */
 void       htc__native_carry_out(htc__native *c);
 /* The client takes up again what it was doing. */

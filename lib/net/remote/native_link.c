@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -259,6 +260,7 @@ int htc__native_dial(htc__native *c)
     htc__native_link *home = &c->links[0];
     const htc__place *where = &c->places[c->at];
     int               connecting = 0;
+    c->dials++;
     home->fd = where->path ? htc__unix_connect(where->path, 0) : connect_tcp(where, c->patience ? c->patience : HTC_MS, &connecting);
     return home->fd < 0 ? -1 : begin(home, !where->path);
 }
@@ -287,6 +289,7 @@ static htc_status dial_called(htc__native_link *l)
     struct sockaddr_storage to;
     socklen_t               len;
     uint32_t                count;
+    l->native->dials++;
     if (l->place.path) {
         l->fd = htc__unix_connect(l->place.path, SOCK_NONBLOCK);
     } else if (htc__address_find(l->place.host, l->place.port, 0, &to, &len, &count)) {
@@ -436,7 +439,7 @@ static htc_status read_in(htc__native_link *l)
 /* ---- a turn ---- */
 
 /* Is there something that the socket did not take? */
-static int has_output(htc__native_link *l)
+static int has_output(const htc__native_link *l)
 {
     return l->connecting || (l->sealed ? htc__sealed_output(l->sealed).len > 0 : l->out.len > 0);
 }
@@ -446,6 +449,34 @@ static htc_ns link_deadline(const htc__native_link *l)
     if (l->fd < 0)
         return is_home(l) || l->called ? l->redial : HTC_NEVER;
     return l->sealed && !l->connecting ? htc__sealed_deadline(l->sealed) : HTC_NEVER;
+}
+
+static short waits_for(const htc__native_link *l)
+{
+    return (short)((l->connecting ? 0 : POLLIN) | (has_output(l) ? POLLOUT : 0));
+}
+
+uint32_t htc__native_sockets(const htc__native *c, htc__poll_socket *sockets)
+{
+    _Static_assert(1 + HTC__NATIVE_MEMBERS <= HTC__POLL_SET_MAX, "each link has its place");
+    _Static_assert((uint32_t)POLLIN == (uint32_t)EPOLLIN && (uint32_t)POLLOUT == (uint32_t)EPOLLOUT, "one set of bits");
+    uint32_t n = 0;
+    for (uint32_t i = 0; i <= HTC__NATIVE_MEMBERS; i++) {
+        const htc__native_link *l = &c->links[i];
+        if (l->fd >= 0)
+            sockets[n++] = (htc__poll_socket){ l->fd, (uint32_t)waits_for(l) };
+    }
+    return n;
+}
+
+htc_ns htc__native_deadline(const htc__native *c)
+{
+    htc_ns until = htc_kv_client_deadline(c->client);
+    for (uint32_t i = 0; i <= HTC__NATIVE_MEMBERS; i++) {
+        htc_ns one = link_deadline(&c->links[i]);
+        until = one < until ? one : until;
+    }
+    return until;
 }
 
 static htc_status connected(htc__native_link *l)
@@ -490,14 +521,13 @@ htc_status htc__native_turn(htc__native *c, htc_ns end)
         status = write_all(c);
     if (status != HTC_OK)
         return status;
-    htc_ns now = htc_host_now(), until = htc_kv_client_deadline(c->client);
+    htc_ns now = htc_host_now(), until = htc__native_deadline(c);
     for (uint32_t i = 0; i <= HTC__NATIVE_MEMBERS; i++) {
         htc__native_link *l = &c->links[i];
-        until = link_deadline(l) < until ? link_deadline(l) : until;
         if (l->fd < 0)
             continue;
         of[count] = l;
-        p[count++] = (struct pollfd){ l->fd, (short)((l->connecting ? 0 : POLLIN) | (has_output(l) ? POLLOUT : 0)), 0 };
+        p[count++] = (struct pollfd){ l->fd, waits_for(l), 0 };
     }
     until = end < until ? end : until;
     htc_ns          span = until <= now ? 0 : until - now > 3600 * HTC_SECOND ? 3600 * HTC_SECOND : until - now;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "core/util.h"
@@ -142,6 +143,7 @@ static htc_status connected(redis *r, htc_ns patience, htc_error *error)
     c->flags &= ~REDIS_BLOCK;
     fcntl(c->fd, F_SETFL, fcntl(c->fd, F_GETFL) | O_NONBLOCK);
     r->context = c;
+    r->dials++;
     r->pause = REDIAL;
     return HTC_OK;
 }
@@ -204,6 +206,17 @@ static void write_out(redis *r)
     htc__quiet_end(&q);
 }
 
+static short waits_for(const redisContext *c)
+{
+    return (short)(POLLIN | (sdslen(c->obuf) > 0 ? POLLOUT : 0));
+}
+
+static htc_ns wake_at(const redis *r)
+{
+    htc_ns until = htc__window_deadline(&r->window);
+    return !r->context && r->redial < until ? r->redial : until;
+}
+
 /* One turn: until something can be read or written, or the moment has come. */
 static htc_status turn(redis *r, htc_ns end)
 {
@@ -212,14 +225,11 @@ static htc_status turn(redis *r, htc_ns end)
     if (status != HTC_OK || r->window.done)
         return status;
     write_out(r);
-    htc_ns now = htc_host_now(), until = htc__window_deadline(&r->window);
-    if (!r->context && r->redial < until)
-        until = r->redial;
+    htc_ns now = htc_host_now(), until = wake_at(r);
     until = end < until ? end : until;
     htc_ns          span = until <= now ? 0 : until - now > 3600 * HTC_SECOND ? 3600 * HTC_SECOND : until - now;
     struct timespec wait = { (time_t)(span / HTC_SECOND), (long)(span % HTC_SECOND) };
-    int             unwritten = r->context && sdslen(r->context->obuf) > 0;
-    struct pollfd   p = { r->context ? r->context->fd : -1, (short)(POLLIN | (unwritten ? POLLOUT : 0)), 0 };
+    struct pollfd   p = { r->context ? r->context->fd : -1, (short)(r->context ? waits_for(r->context) : 0), 0 };
     if (ppoll(&p, 1, &wait, NULL) > 0 && p.revents & (POLLIN | POLLERR | POLLHUP)) {
         if (redisBufferRead(r->context) != REDIS_OK)
             hang_up(r);
@@ -347,10 +357,26 @@ static htc_status next(void *ctx, htc_ns end, htc_kv_result *result)
     }
 }
 
+static uint32_t sockets(const void *ctx, htc__poll_socket *list, uint64_t *dials)
+{
+    const redis *r = ctx;
+    *dials = r->dials;
+    if (!r->context)
+        return 0;
+    list[0] = (htc__poll_socket){ r->context->fd, (uint32_t)waits_for(r->context) };
+    return 1;
+}
+
+static htc_ns deadline(const void *ctx)
+{
+    const redis *r = ctx;
+    return r->window.done ? 0 : wake_at(r);
+}
+
 /* One Redis is linearizable; what a fail-over to a replica loses, it loses without a word. */
 #define ABILITIES                                                                                                      \
     (HTC_STORE_LINEARIZABLE | HTC_STORE_SAFE_RETRIES | HTC_STORE_LEASES | HTC_STORE_ORDERED_SCAN |                     \
      HTC_STORE_FINE_LEASES | HTC_STORE_LARGE_VALUES)
 
-const htc__store_kind htc__store_redis = { "redis://", ABILITIES, open_tcp, submit, next, close_redis, NULL, NULL, NULL };
-const htc__store_kind htc__store_redis_unix = { "redis+unix:", ABILITIES, open_unix, submit, next, close_redis, NULL, NULL, NULL };
+const htc__store_kind htc__store_redis = { "redis://", ABILITIES, open_tcp, submit, next, close_redis, NULL, NULL, NULL, sockets, deadline };
+const htc__store_kind htc__store_redis_unix = { "redis+unix:", ABILITIES, open_unix, submit, next, close_redis, NULL, NULL, NULL, sockets, deadline };

@@ -27,6 +27,7 @@ typedef struct redis {
     owed         *fifo; /* of asks whose command was sent, in order */
     size_t        fifo_first, fifo_count, fifo_cap;
     htc_ns        redial, pause;
+    uint64_t      dials; /* connections made so far */
     char         *host, *path, *password;
     uint16_t      port;
     char          prefix[PREFIX_MAX + 1];

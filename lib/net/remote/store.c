@@ -1,4 +1,5 @@
 /* The handle: which kind of store an address names, and what is outstanding. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@ struct htc_store {
     void                  *ctx;
     char                  *address;
     size_t                 outstanding;
+    htc__poll_set          set; /* made when somebody asks for its descriptor */
+    int                    due; /* something was asked for, and no turn was made since */
     htc_status             broken; /* HTC_OK, or what ended it: memory ran out in the middle of something */
 };
 
@@ -90,6 +93,7 @@ htc_status htc_store_open(const htc_env *env, const htc_store_options *options, 
         return htc__error(error, HTC_ENOMEM, "out of memory");
     store->env = env ? *env : (htc_env){ .size = sizeof(htc_env) };
     store->kind = kind;
+    store->set.fd = -1;
     store->address = htc__strdup(env, o.address);
     status = store->address ? kind->open(&store->env, &o, rest, &store->ctx, error)
                             : htc__error(error, HTC_ENOMEM, "out of memory");
@@ -108,8 +112,44 @@ void htc_store_close(htc_store *store)
     htc_env env = store->env;
     if (store->ctx)
         store->kind->close(store->ctx);
+    htc__poll_set_close(&store->set);
     htc__strfree(&env, store->address);
     htc__free(&env, store, sizeof *store);
+}
+
+/* After whatever may have changed the sockets, or what they wait for. */
+static htc_status follow(htc_store *store)
+{
+    htc__poll_socket sockets[HTC__POLL_SET_MAX];
+    uint64_t         dials = 0;
+    if (store->set.fd < 0)
+        return HTC_OK;
+    uint32_t   n = store->kind->sockets(store->ctx, sockets, &dials);
+    htc_status status = htc__poll_set_become(&store->set, sockets, n, dials);
+    if (status != HTC_OK)
+        store->broken = status;
+    return status;
+}
+
+int htc_store_fd(htc_store *store)
+{
+    if (!store || !store->kind->sockets || store->broken != HTC_OK)
+        return -1;
+    if (store->set.fd < 0 && htc__poll_set_open(&store->set) == HTC_OK && follow(store) != HTC_OK)
+        htc__poll_set_close(&store->set);
+    return store->set.fd;
+}
+
+short htc_store_events(const htc_store *store)
+{
+    return store && store->set.fd >= 0 ? POLLIN : 0;
+}
+
+htc_ns htc_store_deadline(const htc_store *store)
+{
+    if (!store)
+        return HTC_NEVER;
+    return store->broken != HTC_OK || store->due ? 0 : store->kind->deadline(store->ctx);
 }
 
 uint32_t htc_store_can(const htc_store *store)
@@ -129,26 +169,35 @@ htc_status htc_store_submit(htc_store *store, const htc_kv_request *requests, si
     if (status == HTC_OK)
         status = store->kind->submit(store->ctx, known, n, tag);
     htc__kv_requests_free(&store->env, made, n);
-    if (status == HTC_OK)
-        store->outstanding += n;
-    return status;
+    if (status != HTC_OK)
+        return status;
+    store->outstanding += n;
+    store->due = 1;
+    return HTC_OK;
 }
 
 htc_status htc_store_next(htc_store *store, htc_ns wait, htc_kv_result *out)
 {
     if (!store || !htc__kv_result_fits(out))
         return HTC_EINVAL;
-    if (store->broken != HTC_OK || store->outstanding == 0)
-        return store->broken != HTC_OK ? store->broken : HTC_EMPTY;
+    if (store->broken != HTC_OK)
+        return store->broken;
+    int empty = store->outstanding == 0;
+    if (empty && store->set.fd < 0)
+        return HTC_EMPTY;
     htc_kv_result result = { .size = sizeof result };
-    htc_status    status = store->kind->next(store->ctx, htc__store_end(wait), &result);
+    htc_status    status = store->kind->next(store->ctx, htc__store_end(empty ? 0 : wait), &result);
+    store->due &= status == HTC_OK;
     if (status == HTC_OK) {
         store->outstanding--;
         htc__kv_result_give(out, &result);
     } else if (status != HTC_ETIMEDOUT) {
-        store->broken = status;
+        return store->broken = status;
     }
-    return status;
+    htc_status followed = follow(store);
+    if (followed != HTC_OK)
+        return followed;
+    return empty && status == HTC_ETIMEDOUT ? HTC_EMPTY : status;
 }
 
 htc_status htc_store_ask(htc_store *store, const htc_kv_request *request, htc_kv_result *result, htc_error *error)
@@ -173,14 +222,18 @@ htc_status htc_store_watch(htc_store *store, const htc_kv_watch *watch)
         return HTC_EINVAL;
     if (store->broken != HTC_OK)
         return store->broken;
-    return store->kind->watch ? store->kind->watch(store->ctx, watch) : HTC_EUNSUPPORTED;
+    htc_status status = store->kind->watch ? store->kind->watch(store->ctx, watch) : HTC_EUNSUPPORTED;
+    store->due |= status == HTC_OK;
+    return status;
 }
 
 htc_status htc_store_unwatch(htc_store *store, uint64_t tag)
 {
     if (!store)
         return HTC_EINVAL;
-    return store->kind->unwatch ? store->kind->unwatch(store->ctx, tag) : HTC_EUNSUPPORTED;
+    htc_status status = store->kind->unwatch ? store->kind->unwatch(store->ctx, tag) : HTC_EUNSUPPORTED;
+    store->due |= status == HTC_OK;
+    return status;
 }
 
 htc_status htc_store_event(htc_store *store, htc_ns wait, htc_kv_event *event)
@@ -192,7 +245,9 @@ htc_status htc_store_event(htc_store *store, htc_ns wait, htc_kv_event *event)
     if (!store->kind->event)
         return HTC_EUNSUPPORTED;
     htc_status status = store->kind->event(store->ctx, htc__store_end(wait), event);
+    store->due &= status == HTC_OK;
     if (status != HTC_OK && status != HTC_ETIMEDOUT)
-        store->broken = status;
-    return status;
+        return store->broken = status;
+    htc_status followed = follow(store);
+    return followed == HTC_OK ? status : followed;
 }

@@ -4,6 +4,7 @@
  *   sealed.c   its secure channel
  *   memory.c   client and server in one process, message by message
  *   window.c   for stores that are not ours: requests copied, the changes of a key one after another, answers in hand
+ *   poll_set.c the sockets of a store as one descriptor, for a loop that is not ours
  *   quiet.c    and their libraries' writes that must not end a program
  *   redis.c    Redis and Valkey, by hiredis (redis.h)
  *   etcd.c     etcd, by its JSON gateway (etcd.h) */
@@ -11,6 +12,7 @@
 #define HTC_NET_STORES_H
 
 #include "htcsched/store.h"
+#include "net/remote/poll_set.h"
 
 typedef struct htc__store_kind {
     const char *scheme; /* how the address begins */
@@ -26,6 +28,11 @@ typedef struct htc__store_kind {
     htc_status (*watch)(void *ctx, const htc_kv_watch *watch);
     htc_status (*unwatch)(void *ctx, uint64_t tag);
     htc_status (*event)(void *ctx, htc_ns end, htc_kv_event *event);
+    /* For other loops. The sockets there are, at most HTC__POLL_SET_MAX, and what each waits for; *dials as htc__poll_set_become has
+     * it. NULL: there are none. */
+    uint32_t (*sockets)(const void *ctx, htc__poll_socket *sockets, uint64_t *dials);
+    /* The moment for a next turn though no socket says anything; in the past where an answer or event is at hand. */
+    htc_ns (*deadline)(const void *ctx);
 } htc__store_kind;
 
 extern const htc__store_kind htc__store_unix, htc__store_tcp, htc__store_memory, htc__store_etcd;
