@@ -579,12 +579,12 @@ static void keep_rest(htc__resp *f, htc__resp_conn *c, htc_bytes rest)
 {
     c->request = htc__alloc(&f->env, sizeof *c->request);
     htc_put_raw(&c->in, rest);
+    f->input += c->in.len; /* what input_free gives back, also where there is no room for the request */
     if (!c->request || c->in.status != HTC_OK) {
         htc__resp_request_clear(&f->request);
         break_conn(f, c);
         return;
     }
-    f->input += c->in.len;
     *c->request = f->request;
     htc__resp_request_init(&f->request, &f->env);
 }
