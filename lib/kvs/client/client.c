@@ -1,4 +1,5 @@
 /* The client: what is pending, by which connection it left, and what was answered. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -67,6 +68,7 @@ static htc__kv_part *part_make(htc_kv_client *c, const htc_kv_request *requests,
 
 static void submission_done(htc_kv_client *c, htc__kv_submission *submission, size_t n)
 {
+    assert(submission->left >= n);
     submission->left -= n;
     if (submission->left == 0)
         htc__free(&c->env, submission, sizeof *submission);
@@ -188,6 +190,7 @@ static htc_status part_ends(htc_kv_client *c, htc__kv_part *part, htc_status why
     htc__kv_answers *answers = answers_make(c, part, why, part->count - part->first, (htc_bytes){ NULL, 0 });
     if (!answers)
         return HTC_ENOMEM;
+    assert(c->pending >= answers->count);
     c->pending -= answers->count;
     htc__kv_queue_leave(c, part);
     part->first = part->count;
@@ -228,6 +231,7 @@ static htc_status send_anew(htc_kv_client *c, htc__kv_part *part)
     anew->give_up = part->give_up;
     anew->anew = part->anew + 1;
     htc__kv_queue_enter(c, anew);
+    assert(part->held > 0);
     part->held--;
     skip_ops(part, 1);
     return HTC_OK;
@@ -254,6 +258,7 @@ static htc_status take_answers(htc_kv_client *c, htc__kv_part *part, htc_reader 
         if (!answers)
             return HTC_ENOMEM;
         answers->repeated = part->sends > 1;
+        assert(c->pending >= n);
         c->pending -= n;
         answers_add(c, answers);
         skip_ops(part, n);

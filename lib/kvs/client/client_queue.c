@@ -3,6 +3,7 @@
  * A change waits until every earlier change of its key is answered, and so does a read: then it sees them, whatever the
  * network does to the order of messages. A scan waits for changes under its prefix. The end of a lease removes keys
  * that nobody here knows by name, so it waits for all that is pending, and all that comes later waits for it. */
+#include <assert.h>
 #include <string.h>
 
 #include "kvs/client/client.h"
@@ -163,6 +164,7 @@ void htc__kv_queue_leave(htc_kv_client *c, htc__kv_part *part)
     int waited = part->state == HTC__KV_PART_WAITS;
     htc__kv_parts_remove(waited ? &c->waiting : part->state == HTC__KV_PART_READY ? &c->ready : &c->sent, part);
     part->state = HTC__KV_PART_ANSWERED;
+    assert(c->revoking >= part->revokes);
     c->revoking -= part->revokes;
     for (uint32_t i = 0; i < part->wait_count; i++)
         if (waited || part->waits[i].change)

@@ -2,6 +2,7 @@
  *
  * A message of events is asked for when the one before has been looked at to its end, so a user who does not look holds one message
  * and the server merges the rest. A state may be told twice, by a server that does not know what has arrived: versions decide. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/fault.h"
@@ -45,7 +46,9 @@ static void take_out(htc_kv_client *c, htc__kv_watched *v)
         at = &(*at)->next;
     if (!(*at = v->next))
         all->last = at;
+    assert(all->unsaid > 0 || v->first_in);
     all->unsaid -= v->first_in == 0;
+    assert(all->unheard >= (v->first_in && !v->heard));
     all->unheard -= v->first_in && !v->heard;
 }
 
@@ -74,6 +77,7 @@ static void add(htc_kv_client *c, htc__kv_watched *v)
 /* It tells nothing any more; the server is told so if it may know it. */
 static void end(htc_kv_client *c, htc__kv_watched *v)
 {
+    assert(c->watched.count > 0);
     c->watched.count--;
     forget_known(v);
     int unsaid = v->first_in == 0;
@@ -98,6 +102,7 @@ static void drop_told(htc_kv_client *c)
 {
     htc__kv_told *t = c->watched.told;
     c->watched.told = t->next;
+    assert(c->watched.told_count > 0);
     c->watched.told_count--;
     c->watched.taken = t->number;
     free_told(c, c->watched.lent);
@@ -159,6 +164,7 @@ static htc_status ask(htc_kv_client *c, htc_ns now, int repeated, htc_output *ou
     for (htc__kv_watched *v = all->first; v && wishes; v = v->next) {
         if (v->heard)
             continue;
+        assert(all->unsaid > 0 || v->first_in);
         all->unsaid -= v->first_in == 0;
         all->unheard += v->first_in == 0;
         v->first_in = v->first_in ? v->first_in : all->serial;
@@ -220,6 +226,7 @@ void htc__kv_watched_events(htc_kv_client *c, uint64_t number, htc_reader r)
     for (htc__kv_watched *v = all->first, *next; v; v = next) {
         next = v->next;
         int now_heard = !v->heard && v->first_in && v->first_in <= heard;
+        assert(all->unheard >= (size_t)now_heard);
         all->unheard -= now_heard;
         v->heard |= now_heard;
         if (v->ended && v->heard)
@@ -237,6 +244,7 @@ static void grave_remove(htc__kv_watched *v, htc__kv_known *k)
     *(k->newer ? &k->newer->older : &v->newest) = k->older;
     k->older = k->newer = NULL;
     k->deleted = 0;
+    assert(v->graves > 0);
     v->graves--;
 }
 

@@ -11,6 +11,8 @@
  * Records are looked at a few at a time, in the order of the index. */
 #include "kvs/eventual/deletion_gc.h"
 
+#include <assert.h>
+
 #include "kvs/eventual/orphan_handoff.h"
 
 #define AT_ONCE  16
@@ -36,6 +38,7 @@ static void forget(htc_kv_server *s, htc_bytes key, uint64_t digest)
 
 static void end(htc_kv_server *s, htc__kv_seeking *x)
 {
+    assert(s->cluster->eventual->collecting > 0);
     s->cluster->eventual->collecting--;
     htc__kv_seeking_end(s, x);
 }

@@ -3,6 +3,8 @@
  * has stored what came later than the hint. */
 #include "kvs/eventual/hinted_handoff.h"
 
+#include <assert.h>
+
 #include "core/fault.h"
 
 #define AT_ONCE  64
@@ -78,6 +80,7 @@ static void end(htc_kv_server *s, htc__kv_seeking *x, int has_it)
         drop(s, x->target, x->key);
         e->counts.handed_over++;
     }
+    assert(e->handing_over > 0);
     e->handing_over--;
     e->hints_at = s->now + (has_it ? 0 : PAUSE_NS);
     htc__kv_seeking_end(s, x);

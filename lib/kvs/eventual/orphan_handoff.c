@@ -21,6 +21,7 @@
  * Hints for members that own their key no more are dropped then, too: what those lacked they lack no longer. */
 #include "kvs/eventual/orphan_handoff.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/fault.h"
@@ -71,6 +72,7 @@ static void end(htc_kv_server *s, htc__kv_seeking *x)
     htc__kv_indexed  *at = record_of(s, x);
     if (at)
         at->going = 0;
+    assert(e->leaving > 0);
     e->leaving--;
     htc__kv_seeking_end(s, x);
 }

@@ -20,6 +20,7 @@
  * Where this member owns the key no more the record goes (eventual/orphan_handoff.c). Where nobody else owns it, it stays refused. */
 #include "kvs/eventual/recovery.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/fault.h"
@@ -128,6 +129,7 @@ static void end(htc_kv_server *s, htc__kv_seeking *x)
     damaged          *d = find(s, x->key);
     if (d)
         d->going = 0;
+    assert(e->mending > 0);
     e->mending--;
     htc__kv_seeking_end(s, x);
 }

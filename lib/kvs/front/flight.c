@@ -28,6 +28,7 @@ void htc__kv_flight_leave(htc__kv_flight *f, size_t bytes)
 {
     size_t *sum = is_long(bytes) ? &f->long_bytes : &f->short_bytes;
     assert(f->count > 0 && *sum >= bytes);
+    assert(f->count > 0);
     f->count--;
     *sum -= bytes;
 }

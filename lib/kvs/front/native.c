@@ -1,5 +1,6 @@
 #include "kvs/front/native.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/fault.h"
@@ -634,7 +635,9 @@ htc_status htc__kv_native_flush(htc__kv_native *n, htc_output *out)
             status = tell(n, m, &sent, out);
             if (status != HTC_OK || m->told < m->count)
                 break;
+            assert(c->held > 0);
             c->held--;
+            assert(c->held_bytes >= m->charged);
             c->held_bytes -= m->charged;
         }
         if (!(n->ready = m->next))

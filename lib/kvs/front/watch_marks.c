@@ -1,6 +1,8 @@
 /* Who watches what, and what of it has changed. */
 #include "kvs/front/watch.h"
 
+#include <assert.h>
+
 #include "core/fault.h"
 #include "core/util.h"
 
@@ -62,6 +64,7 @@ void htc__kv_mark_done(htc__kv_mark *m)
     htc__kv_mark_set(m, again ? HTC__KV_MARK_QUEUED : HTC__KV_MARK_IDLE);
     if (again || !m->node)
         return;
+    assert(x->marks > 0);
     x->marks--;
     htc__table_remove(&m->watch->marks, htc__node_key(m->node));
 }
@@ -81,6 +84,7 @@ static void clear_marks(htc__kv_watching *v)
         forget_read(m);
         htc__kv_mark_set(m, HTC__KV_MARK_IDLE);
     }
+    assert(v->watcher->marks >= v->marks.count);
     v->watcher->marks -= v->marks.count;
     htc__table_free(&v->marks);
 }
@@ -251,6 +255,7 @@ void htc__kv_watching_remove(htc__kv_watches *w, htc__kv_watching *v)
     if (v->next)
         v->next->at = v->at;
     index_drop_empty(w, v->index);
+    assert(w->count > 0);
     w->count--;
     htc__table_remove(&x->watches, (htc_bytes){ &id, sizeof id });
 }

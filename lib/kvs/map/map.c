@@ -1,6 +1,7 @@
 /* The map and its steps. */
 #include "kvs/map/map.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -316,6 +317,7 @@ static void drop_member(htc__kv_map *map, uint64_t id)
     htc__kv_map_member *m = member_of(map, id);
     if (!m)
         return;
+    assert(map->members > 0);
     map->members--;
     memmove(m, m + 1, (size_t)(map->member + map->members - m) * sizeof *m);
 }

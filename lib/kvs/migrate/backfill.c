@@ -2,6 +2,7 @@
  * nothing in that epoch, so of each key it may know anything that another owner knew. One that is sealed is asked as well: where a third one
  * is lost, whoever moves the bucket waits for the late one. Many buckets at once, since whoever is asked meets
  * all its keys for one as for many (migrate/snapshot_send.c). */
+#include <assert.h>
 #include <string.h>
 
 #include "kvs/migrate/buckets.h"
@@ -115,6 +116,7 @@ void htc__kv_late_tick(htc_kv_server *s)
             continue;
         if (!(h->todo[y->bucket] & HTC__KV_COPY) || c->route[y->bucket].epoch != y->epoch) {
             y->busy = 0;
+            assert(h->copying > 0);
             h->copying--;
             htc__kv_snapshot_install_sweep(s, HTC__SCHEMA_COPIED, htc__kv_area_id(y->bucket, y->epoch));
         } else if (!y->whole && s->now >= y->again_at) {

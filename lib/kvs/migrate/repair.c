@@ -11,6 +11,7 @@
  *
  * What a member remembers of a bucket as a whole may be damaged too: migrate/lost_bucket.c. It is found where it is met, and by one look over all keys when the member has started. While a bucket is renewed it waits, so this is
  * begun only where all of its owners are heard. */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -100,6 +101,7 @@ void htc__kv_repair_whole(htc_kv_server *s, uint32_t bucket, int renewed)
     if (!r->damaged[index_of(c, bucket)])
         return;
     r->damaged[index_of(c, bucket)] = 0;
+    assert(r->count > 0);
     r->count--;
     if (!renewed)
         return;

@@ -4,6 +4,7 @@
  *
  * Some keys in a step, so that others are answered meanwhile. All buckets that wait are taken at once, because a pass meets every key that
  * this member has, whosever it is. Areas that count for nothing any more are emptied when nobody waits for a bucket. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/fault.h"
@@ -323,6 +324,7 @@ static htc_status add_copies(htc_kv_server *s)
         if (!add_part(s, &part, &status))
             break;
         y->busy = 0;
+        assert(h->copying > 0);
         h->copying--;
     }
     return status;

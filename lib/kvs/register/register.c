@@ -1,4 +1,5 @@
 /* Keys, queues, ballot counters and deadlines of a proposer. */
+#include <assert.h>
 #include <string.h>
 
 #include "kvs/register/register_private.h"
@@ -97,6 +98,7 @@ static void drop(htc__kv_register *reg, entry *e)
     while (*at != e)
         at = &(*at)->chain;
     *at = e->chain;
+    assert(reg->entries > 0);
     reg->entries--;
     htc_buf_free(&e->cell);
     htc__free(reg->env, e, sizeof *e + e->key_len);
@@ -156,6 +158,7 @@ static htc__kv_round *take_round(htc__kv_register *reg)
     htc__kv_round *r = reg->spare;
     if (r) {
         reg->spare = r->spare;
+        assert(reg->spare_n > 0);
         reg->spare_n--;
         return r;
     }
@@ -297,6 +300,7 @@ asked *htc__kv_register_pop(htc__kv_register *reg, entry *e)
     e->head = a->next;
     if (!e->head)
         e->tail = NULL;
+    assert(reg->asked_n > 0);
     reg->asked_n--;
     return a;
 }
@@ -421,6 +425,7 @@ static void move(htc__kv_register *reg, entry *e, const htc__kv_owners *owners)
         a->next = NULL;
         a->owners = *owners;
         if (!sound(reg, owners) || a->q.op == OP_COLLECT) {
+            assert(reg->asked_n > 0);
             reg->asked_n--;
             if (a->q.op == OP_COLLECT)
                 reg->host.done(reg->host.ctx, a->tag, &(htc__kv_outcome){ .result.status = HTC_EUNREACHABLE });

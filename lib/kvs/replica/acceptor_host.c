@@ -1,4 +1,5 @@
 /* What is asked of this owner's cells, and the numbers that its proposer may use. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/fault.h"
@@ -165,6 +166,7 @@ void htc__kv_cluster_reply(htc_kv_server *s, uint64_t to, uint8_t kind)
 static void free_late(htc_kv_server *s, htc__kv_late_reply *late)
 {
     size_t size = sizeof *late + late->len;
+    assert(s->cluster->late_bytes >= size);
     s->cluster->late_bytes -= size;
     htc__free(&s->env, late, size);
 }

@@ -2,6 +2,8 @@
  * keys that they hold, a few at a time: each is asked for as by a client, which removes those that are found dead.
  *
  * b LEASE KEY, without a value, says that a key is bound. */
+#include <assert.h>
+
 #include "kvs/replica/cluster_private.h"
 
 #define AT_ONCE  16
@@ -29,6 +31,7 @@ static void answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_resul
 {
     htc_kv_server *s = ctx;
     (void)conn, (void)slot, (void)result;
+    assert(s->cluster->sweeping > 0);
     s->cluster->sweeping--;
 }
 

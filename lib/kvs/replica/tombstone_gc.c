@@ -5,6 +5,7 @@
  * collects what others should have, which makes them all hold it once more.
  *
  * t KEY, without a value, is how a tombstone is found again after a restart, when nobody remembers their age any more. */
+#include <assert.h>
 #include <string.h>
 
 #include "kvs/replica/cluster_private.h"
@@ -119,6 +120,7 @@ static void answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_resul
     htc_kv_server   *s = ctx;
     htc__kv_cluster *c = s->cluster;
     (void)conn, (void)slot;
+    assert(c->collecting > 0);
     c->collecting--;
     if (result->status != HTC_OK && result->status != HTC_EBUSY && c->collect_at < s->now + c->suspect_ns)
         c->collect_at = s->now + c->suspect_ns;

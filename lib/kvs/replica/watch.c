@@ -1,6 +1,7 @@
 /* The host of watches: what is watched here and who knows it, the versions that are needed, and the backend of the hub. */
 #include "kvs/replica/watch.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/fault.h"
@@ -132,6 +133,7 @@ static htc_status begun(void *ctx, int prefix, htc_bytes key)
         return HTC_EFULL;
     if (i) {
         unlist(w, i);
+        assert(w->ended >= i->ended);
         w->ended -= i->ended;
     } else {
         htc__node *node = htc__table_make(&w->interests, htc__kv_watch_name_of(&name, prefix, key), sizeof *i);
@@ -163,6 +165,7 @@ static void clean(htc_kv_server *s)
         next = i->newer;
         if (!i->ended)
             continue;
+        assert(w->ended > 0);
         w->ended--;
         unlist(w, i);
         forget_pages(s, i);
@@ -527,6 +530,7 @@ static void read_again(htc_kv_server *s)
             w->again_at = a->again_at < w->again_at ? a->again_at : w->again_at;
             continue;
         }
+        assert(w->waiting > 0);
         w->waiting--;
         if (gone(s, a->number))
             asked_drop(s, a);

@@ -1,6 +1,7 @@
 /* Connections of Redis' clients: what came in, in which order answers leave, who waits and why. */
 #include "kvs/resp/resp.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -18,6 +19,7 @@
 
 static void input_free(htc__resp *f, htc__resp_conn *c)
 {
+    assert(f->input >= c->in.len);
     f->input -= c->in.len;
     htc_buf_free(&c->in);
     if (c->request) {
@@ -38,6 +40,7 @@ static void hurry(htc__resp *f, htc__resp_conn *c)
 /* Memory of answers is for whoever speaks next: who is idle has none. */
 static void output_free(htc__resp *f, htc__resp_conn *c)
 {
+    assert(f->output >= c->counted);
     f->output -= c->counted;
     c->counted = 0;
     if (c->out.cap > 0 && c->out.cap <= POOLED_MAX && f->pool_count < sizeof f->pool / sizeof *f->pool) {
@@ -71,6 +74,7 @@ static void conn_free(htc__resp *f, htc__resp_conn *c)
 /* What it was sent last has left, or never will. */
 static void left(htc__resp *f, htc__resp_conn *c)
 {
+    assert(f->output >= c->leaving);
     f->output -= c->leaving;
     c->leaving = 0;
     c->unsent = 0;
@@ -214,6 +218,7 @@ static void slot_text(htc__resp *f, htc__resp_conn *c, htc__resp_slot *s, const 
 static void pop(htc__resp *f, htc__resp_conn *c)
 {
     htc__resp_slot *s = htc__resp_slot_of(c, c->head++);
+    assert(c->expected >= s->expected);
     c->expected -= s->expected;
     slot_free(f, s);
 }
@@ -596,6 +601,7 @@ static void go_on(htc__resp *f, htc__resp_conn *c)
         input_free(f, c);
         return;
     }
+    assert(f->input >= used);
     f->input -= used;
     htc_buf_consume(&c->in, used);
 }

@@ -1,4 +1,6 @@
 /* Connections by their peers: open addressing. */
+#include <assert.h>
+
 #include "core/util.h"
 #include "kvs/resp/resp_private.h"
 
@@ -62,5 +64,6 @@ void htc__resp_conn_forget(htc__resp *f, const htc__resp_conn *c)
         }
     }
     f->conns[i] = NULL;
+    assert(f->conns_count > 0);
     f->conns_count--;
 }

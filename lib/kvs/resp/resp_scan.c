@@ -5,6 +5,7 @@
  * only the order of keys, the key at which a page ended is kept under a number, the newest CURSORS of them: 400 bytes fit into no number. Such a cursor holds at the member that gave it alone. It begins with a number that the
  * member has drawn, so that another one refuses it and does not go on somewhere else; and it has 53 bits, as many as every client
  * can hold. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -330,6 +331,7 @@ static void took_page(htc__resp *f, htc__resp_job *j, const htc_kv_result *a)
 
 static void job_take(htc__resp *f, htc__resp_job *j, const htc_kv_result *a)
 {
+    assert(j->waits > 0);
     j->waits--;
     if (j->state == JOB_DROP) {
         if (a->status != HTC_OK && a->status != HTC_ENOTFOUND)

@@ -6,6 +6,7 @@
  * if it has the version at EXEC that it had at WATCH. */
 #include "kvs/resp/resp_transaction.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -19,6 +20,7 @@ void htc__resp_transaction_free(htc__resp *f, htc__resp_transaction *tx)
 {
     if (!tx)
         return;
+    assert(f->queued >= tx->queue.len);
     f->queued -= tx->queue.len;
     htc_buf_free(&tx->queue);
     htc_buf_free(&tx->keys);
@@ -176,6 +178,7 @@ void htc__resp_watch_answer(htc__resp *f, htc__resp_conn *c, uint64_t slot, cons
     htc__resp_slot        *s = htc__resp_slot_of(c, slot);
     htc__resp_transaction *tx = c->tx && c->tx->id == (uint64_t)s->number ? c->tx : NULL;
     if (tx) {
+        assert(tx->waits > 0);
         tx->waits--;
         tx->unread |= a->status != HTC_OK && a->status != HTC_ENOTFOUND;
         tx->watches[s->parts].version = a->status == HTC_OK ? a->version : 0;

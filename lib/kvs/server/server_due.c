@@ -2,6 +2,7 @@
  *
  * There is one for each change of a batch, so they are small and their memory is used again: of a request nothing is kept but where its
  * engine may undo a batch, for it is executed again then. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -55,6 +56,7 @@ static htc__kv_due *due_make(htc_kv_server *s, size_t size)
     htc__kv_due *due = size ? NULL : s->dues_spare;
     if (due) {
         s->dues_spare = due->next;
+        assert(s->dues_spare_count > 0);
         s->dues_spare_count--;
         return due;
     }

@@ -3,6 +3,7 @@
  * How long a lease lasts is kept in memory only: renewals never wait for a disk, and after a restart every lease is
  * given its full term anew. That it exists, and that it has ended, is stored: from the batch with its end on its keys
  * are absent for every reader; they are removed afterwards, a slice at a time. */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -337,6 +338,7 @@ static htc_status sweep(htc_kv_server *s, htc__kv_lease *lease, size_t *left)
     lease->gone_batch = htc__kv_open(s);
     queue_add(&s->removed, queue_take(&s->ended));
     s->gone++;
+    assert(s->sweeping > 0);
     s->sweeping--;
     return htc__kv_stage_drop(s, htc__kv_name_bytes(&name));
 }
@@ -345,6 +347,7 @@ static void forget_gone(htc_kv_server *s)
 {
     while (s->removed.first && s->removed.first->gone_batch <= htc__kv_stored(s)) {
         forget(s, queue_take(&s->removed));
+        assert(s->gone > 0);
         s->gone--;
     }
 }

@@ -17,6 +17,8 @@
  * To wait is to be executed later, nothing else: a request that is not answered yet may take place at any time until it is, and what it
  * has lost to is not what it is answered. Who says that it asks for nothing else meanwhile (htc__kv_stamp.alone) may be made to wait. If one that
  * was let go does not come back, its rivals do not wait for one another any more: all are answered. */
+#include <assert.h>
+
 #include "core/util.h"
 #include "kvs/server/server.h"
 
@@ -162,7 +164,9 @@ static void go(htc_kv_server *s, htc__kv_contest *x, shown *place)
 {
     htc__kv_held *held = htc__kv_list_take(&x->waiting);
     uint64_t      rival = rival_of(&held->whose);
+    assert(x->count > 0);
     x->count--;
+    assert(s->rivals > 0);
     s->rivals--;
     if (htc__kv_held_run(s, held) == HTC_OK)
         x->winner = rival;
@@ -205,7 +209,9 @@ void htc__kv_rivals_hurry(htc_kv_server *s, const htc__kv_face *face, uint64_t c
                 htc__kv_list_add(&x->waiting, held);
                 continue;
             }
+            assert(x->count > 0);
             x->count--;
+            assert(s->rivals > 0);
             s->rivals--;
             htc__kv_held_run(s, held);
         }

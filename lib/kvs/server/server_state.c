@@ -1,4 +1,5 @@
 /* What a member keeps in its cells: records, clock and floor, tombstones. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -195,6 +196,7 @@ htc_status htc__kv_collect(htc_kv_server *s)
             return status;
         uint64_t     version = htc__kv_name_number(htc__kv_name_bytes(&o.queue));
         htc__kv_cell cell;
+        assert(s->tombstones > 0);
         s->tombstones--;
         if ((status = htc__kv_stage_drop(s, htc__kv_name_bytes(&o.queue))) != HTC_OK)
             return status;

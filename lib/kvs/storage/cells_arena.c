@@ -1,5 +1,6 @@
 #include "kvs/storage/cells_arena.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ void htc__budget_give(htc__budget *b, void *p, size_t size)
     if (!p)
         return;
     htc__free(&b->env, p, size);
+    assert(b->used >= size);
     b->used -= size;
 }
 

@@ -1,5 +1,6 @@
 #include "kvs/storage/cells_heap.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -246,6 +247,7 @@ int htc__heap_drop(htc__heap *h, htc_bytes key)
     uint64_t ref = found->ref;
     if (h->ordered)
         htc__order_remove(&h->order, found->place, key);
+    assert(h->live >= r.key_len + r.value_len);
     h->live -= r.key_len + r.value_len;
     h->lost -= (size_t)r.lost;
     htc__places_erase(&h->places, &found->spot);

@@ -1,5 +1,6 @@
 #include "kvs/storage/cells_places.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define REF_MASK        ((UINT64_C(1) << HTC__ARENA_REF_BITS) - 1)
@@ -112,6 +113,7 @@ static void slots_erase(htc__slots *s, uint64_t index)
     for (; (v = value_at(s, index + 1)) != 0 && home_of(s, top_of(v)) <= index; index++)
         *slot_at(s, index) = v;
     *slot_at(s, index) = 0;
+    assert(s->used > 0);
     s->used--;
 }
 
@@ -169,6 +171,7 @@ static htc_status move_step(htc__places *p, uint64_t slots)
             }
             return p->budget->why;
         }
+        assert(now->used > 0);
         now->used--;
     }
     for (uint64_t c = from >> now->shift; c < end >> now->shift; c++) {

@@ -1,5 +1,6 @@
 #include "kvs/storage/log.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -275,6 +276,7 @@ static htc_status frame_write(htc__wal *l, int begins, htc_output *out)
             l->frame.len = payload_end;
             return grown;
         }
+        assert(l->segments_count > 0);
         l->segments_count--;
     }
     uint8_t       *head = l->frame.data + LOG_FRONT - HTC__LOG_HEAD, *from = head;
@@ -672,6 +674,7 @@ htc_status htc__log_area_set(const htc__cells *cells, const uint8_t area[HTC__LO
     htc_status status = l->tags[LOG_SUPER] ? HTC_OK : htc__wal_super_write(l, out);
     if (status != HTC_OK) {
         memcpy(l->super.area, before, sizeof before);
+        assert(l->area_set > 0);
         l->area_set--;
         return status;
     }

@@ -1,5 +1,6 @@
 #include "kvs/util/slot_map.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -72,6 +73,7 @@ void htc__slot_map_remove(htc__slot_map *t, uint64_t number)
         return;
     *p = (struct htc__slot_map_place){ .number = t->free };
     t->free = (size_t)(p - t->place) + 1;
+    assert(t->count > 0);
     t->count--;
 }
 

@@ -1,5 +1,6 @@
 #include "kvs/util/table.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -104,6 +105,7 @@ static void unlink_node(htc__table *t, htc__node *node, htc__node ***link)
             at = &(*at)->chain;
         *at = node->chain;
     }
+    assert(t->count > 0);
     t->count--;
     t->bytes -= node_size(node);
     htc__free(&t->env, node, node_size(node));

@@ -4,6 +4,7 @@
  *   any --silent for lost_after, or stopped--> lost --process ended--> (gone);   from the store: unknown --hello--> ready
  *
  * A slot is free again only when the process of its agent is gone. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -186,6 +187,7 @@ static int seat(htc_gateway *gw, agent *a)
     }
     s->slots[a->slot].agent = a;
     s->used++;
+    assert(gw->free > 0);
     gw->free--;
     htc_buf_init(&a->last_grant, &gw->env, HTC_WIRE_MESSAGE_MAX);
     gw_agent_counts(gw, a, 1);
@@ -266,6 +268,7 @@ static void lose_tasks(htc_gateway *gw, agent *a, const char *why)
 {
     while (a->n_held) {
         htc_attempt at = a->held[a->n_held - 1].attempt;
+        assert(a->n_held > 0);
         a->n_held--;
         gw_task_lost(gw, &at, a->id, why);
     }
@@ -290,6 +293,7 @@ void gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
     gw_memory_reserve(gw, a);
     gw_agent_counts(gw, a, -1);
     s->slots[a->slot].agent = NULL;
+    assert(s->used > 0);
     s->used--;
     gw->free++;
     HASH_DEL(gw->agents, a);

@@ -1,4 +1,5 @@
 /* cancel, release, retry, rm, shutdown. Each works through the jobs that its selector names, one after another. */
+#include <assert.h>
 #include <string.h>
 
 #include "roles/gateway/gateway.h"
@@ -87,6 +88,7 @@ typedef struct sweep {
 
 static void walk_end(htc_gateway *gw, job *j)
 {
+    assert(j->walks > 0);
     j->walks--;
     gw_job_check(gw, j);
 }
@@ -116,6 +118,7 @@ static void sweep_written(htc_gateway *gw, void *ctx, htc_status status)
     (void)status;
     if (status == HTC_ECLOSED)
         return; /* the gateway is being destroyed */
+    assert(s->writes > 0);
     s->writes--;
     sweep_end(gw, s);
 }

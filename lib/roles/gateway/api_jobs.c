@@ -1,4 +1,5 @@
 /* submit, status, wait. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,7 @@ static void given_up(htc_gateway *gw, submission *s, int sure)
 {
     htc_status said = s->failed == HTC_ENOSPC || s->failed == HTC_EFULL ? s->failed : HTC_ESTORE;
     job       *j = s->job;
+    assert(gw->submitting >= s->bytes);
     gw->submitting -= s->bytes;
     if (j->key[0] && sure)
         gw_known_key_drop(gw, j->user->name, j->key);
@@ -141,6 +143,7 @@ static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         give_up(gw, s, s->failed);
         return;
     }
+    assert(gw->submitting >= s->bytes);
     gw->submitting -= s->bytes;
     j->version = r->version;
     htc_buf_free(&j->content);
@@ -339,6 +342,7 @@ static void repeat_opened(htc_gateway *gw, void *ctx, job *j)
     }
     gw_known_key_set(gw, j->user->name, j->key, j->id);
     answer_submitted(gw, q, j, 1);
+    assert(j->walks > 0);
     j->walks--;
 }
 

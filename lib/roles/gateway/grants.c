@@ -2,6 +2,7 @@
  *
  * An attempt's number is written into the chunk record before its grant leaves, and a result counts only while that very
  * (attempt, agent) holds the task there: that is the fence. Whatever else arrives is told HTC_MISMATCH and forgotten. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -383,6 +384,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
             htc_work_free(&gw->env, g->tasks[i].task);
         a->since = gw->now;
     } else {
+        assert(a->grant > 0);
         a->grant--;
         answer_pull(gw, a, HTC_GRANT_WAIT, unfit ? HTC_MS : 100 * HTC_MS);
     }

@@ -1,4 +1,5 @@
 /* Open jobs: their counts, their chunks, what is handed out next, and the writes that keep the store up with it. */
+#include <assert.h>
 #include <string.h>
 
 #include "roles/gateway/gateway.h"
@@ -230,6 +231,7 @@ void gw_job_drop(htc_gateway *gw, job *j)
     j->open = 0;
     gw_job_touch(gw, j);
     HASH_DEL(gw->jobs, j);
+    assert(j->user->open_jobs > 0);
     j->user->open_jobs--;
     if (j->dirty)
         DL_DELETE2(gw->dirty_jobs, j, dirty_prev, dirty_next);
@@ -275,9 +277,11 @@ void gw_chunk_ahead(htc_gateway *gw, chunk *c, int on)
         return;
     c->ahead = on != 0;
     if (on) {
+        assert(j->chunks_open > 0);
         j->chunks_open--;
         j->chunks_ahead++;
     } else {
+        assert(j->chunks_ahead > 0);
         j->chunks_ahead--;
         j->chunks_open++;
     }
@@ -298,7 +302,9 @@ void gw_chunk_settle(htc_gateway *gw, chunk *c)
             return;
     }
     HASH_DEL(j->chunks, c);
+    assert(j->chunks_open > 0 || c->ahead);
     j->chunks_open -= !c->ahead;
+    assert(j->chunks_ahead >= c->ahead);
     j->chunks_ahead -= c->ahead;
     chunk_free(gw, c);
     if (j->open)

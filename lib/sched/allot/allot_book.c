@@ -1,6 +1,7 @@
 /* A book of users: who is in it, and what they ask for. */
 #include "sched/allot/allot_book.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -235,6 +236,7 @@ htc_status htc_allot_book_remove(htc_allot_book *book, uint32_t user)
     htc__arrivals_go(&book->arrivals, book->users[user].place);
     book->users[user] = (htc__book_user){ .place = book->free_user };
     book->free_user = user;
+    assert(book->n > 0);
     book->n--;
     htc__book_settle(book, HTC_ALLOT_NOBODY);
     return HTC_OK;

@@ -2,6 +2,7 @@
  * of their parts. */
 #include "sched/allot/allot_corners.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -188,6 +189,7 @@ static void insert_part(htc__branch *b, uint32_t i, uint32_t part)
 
 static void remove_part(htc__branch *b, uint32_t i)
 {
+    assert(b->n > 0);
     b->n--;
     copy_parts(b, i, b, i + 1, b->n - i);
 }
@@ -344,6 +346,7 @@ static htc__corner_sums drop(htc__corners *t, uint32_t at, uint32_t height, cons
         htc__shelf  *s = &t->shelves[at];
         htc__corner *place = &s->on[place_of(s, c)];
         gone = htc__corner_own(place);
+        assert(s->n > 0);
         s->n--;
         memmove(place, place + 1, (size_t)(&s->on[s->n] - place) * sizeof *place);
         return negative(&gone);
@@ -365,6 +368,7 @@ void htc__corners_remove(htc__corners *t, const htc__corner *c)
     htc__sums_add(&t->total, &gone);
     if (t->height > 0 && t->branches[root].n == 1) {
         t->root = t->branches[root].part[0];
+        assert(t->height > 0);
         t->height--;
         give_back(t, root, 0);
     } else if (t->height == 0 && t->shelves[root].n == 0) {

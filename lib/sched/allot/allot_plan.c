@@ -1,4 +1,5 @@
 /* From entitlements to actions: who gets the free slots, who gives back after his task, which marks come off. */
+#include <assert.h>
 #include <string.h>
 
 #include "sched/allot/allot_private.h"
@@ -54,6 +55,7 @@ static uint64_t wants(const entry *e, uint64_t target)
 static void undrain(entry *e, uint64_t k)
 {
     e->change.undrain += k;
+    assert(e->draining >= k);
     e->draining -= k;
     e->agents += k;
 }
@@ -92,6 +94,7 @@ static void grant(plan *p, int to_base)
             e->change.grant++;
             e->agents++;
             e->starting++;
+            assert(p->free_slots > 0);
             p->free_slots--;
         }
         if (wants(e, to_base ? e->change.share.base : e->change.share.ra) == 0)

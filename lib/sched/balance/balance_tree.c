@@ -4,6 +4,7 @@
  * have it, and above the counts a tree of 64-way words, in which a bit says that something is below. Four levels of it
  * reach 2^20, and the next count with a partition is found by looking at no more than one word of each on the way up
  * and one on the way down. Rings and words grow with the largest count seen. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -136,6 +137,7 @@ static void take_out(htc_balance_tree *t, uint32_t partition)
             t->first[p->free] = p->next;
     }
     p->free = NOBODY;
+    assert(t->inside > 0);
     t->inside--;
 }
 

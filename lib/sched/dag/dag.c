@@ -1,6 +1,7 @@
 /* Building a graph: tasks, edges in any order, duplicates. */
 #include "htcsched/dag.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -110,6 +111,7 @@ static htc_status reserve_edge(htc_dag *d)
 void htc__dag_set_state(htc_dag *d, uint32_t task, uint32_t state)
 {
     uint32_t was = d->waits[task] % HTC__DAG_PARENT;
+    assert(d->count[was] > 0);
     d->count[was]--;
     d->count[state]++;
     d->waits[task] += state - was;

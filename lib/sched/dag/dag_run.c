@@ -1,4 +1,6 @@
 /* Running a graph: what is ready, what becomes ready, what can never run. */
+#include <assert.h>
+
 #include "sched/dag/dag_private.h"
 
 htc_status htc_dag_take(htc_dag *dag, uint32_t *task)
@@ -25,6 +27,7 @@ htc_status htc_dag_put_back(htc_dag *dag, uint32_t task)
 /* One parent less. */
 static void release(htc_dag *d, uint32_t child)
 {
+    assert(d->waits[child] >= HTC__DAG_PARENT);
     d->waits[child] -= HTC__DAG_PARENT;
     if (d->waits[child] == HTC_DAG_WAITING)
         htc__dag_make_ready(d, child, 0);

@@ -1,6 +1,7 @@
 /* The jobs of a fit: where they stand, and what happens to them. Who starts is decided in fit_policy.c. */
 #include "htcsched/fit.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -215,6 +216,7 @@ static void enqueue(htc_fit *fit, htc_ns now, uint32_t at, uint64_t key)
 static void release(htc_fit *fit, htc_ns now, uint32_t at)
 {
     htc__fit_remove(fit->slots, &fit->running, at);
+    assert(fit->busy >= fit->slots[at].job.nodes);
     fit->busy -= fit->slots[at].job.nodes;
     if (has_plan(fit))
         htc__fit_plan_moved(fit, fit->slots[at].key, now);
@@ -380,6 +382,7 @@ htc_status htc_fit_remove_nodes(htc_fit *fit, htc_ns now, uint32_t nodes)
 {
     if (htc__fit_may_change(fit, now) != HTC_OK || nodes > fit->nodes)
         return HTC_EINVAL;
+    assert(fit->nodes >= nodes);
     fit->nodes -= nodes;
     fit->plan.broken |= nodes > 0;
     fit->now = now;

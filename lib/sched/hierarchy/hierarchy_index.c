@@ -1,4 +1,6 @@
 /* A table from 64-bit keys to numbers: linear probing, at most half full, no tombstones. */
+#include <assert.h>
+
 #include "core/util.h"
 #include "sched/hierarchy/hierarchy_private.h"
 
@@ -59,6 +61,7 @@ void htc__hierarchy_index_drop(hier_index *index, uint64_t key)
         }
     }
     index->cells[hole].filled = 0;
+    assert(index->n > 0);
     index->n--;
 }
 

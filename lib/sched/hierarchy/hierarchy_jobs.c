@@ -1,4 +1,5 @@
 /* Jobs and their running tasks: who is where in which queue, and how much is left to do. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -163,6 +164,7 @@ void htc__hierarchy_append(htc_hierarchy *h, uint32_t job)
     q->entries[q->end++] = (hier_entry){ .left = j->left, .arrived = j->arrived, .job = job, .cpus = j->cpus,
                                          .place = HIER_HERE };
     q->live++;
+    assert(q->waiting > 0);
     q->waiting--;
     q->load += j->left;
 }
@@ -211,12 +213,16 @@ static htc_ns end_task(htc_hierarchy *h, uint32_t task)
         h->tasks[t->next].prev = t->prev;
     htc__hierarchy_index_drop(&h->by_task, task_key(t->job, t->task));
     h->grids[t->grid].busy_ns = htc__hierarchy_after(h->grids[t->grid].busy_ns, ran);
+    assert(q->entries[j->at].running > 0);
     q->entries[j->at].running--;
+    assert(q->running > 0);
     q->running--;
+    assert(q->running_on[t->grid] > 0);
     q->running_on[t->grid]--;
     q->busy_ns = htc__hierarchy_after(q->busy_ns, ran);
     t->next = h->free_task;
     h->free_task = task;
+    assert(h->tasks_n > 0);
     h->tasks_n--;
     return ran;
 }
@@ -232,11 +238,14 @@ void htc__hierarchy_detach(htc_hierarchy *h, uint32_t job)
     }
     htc__hierarchy_unpledge(h, j);
     if (j->at == HIER_NONE) {
+        assert(q->waiting > 0);
         q->waiting--;
     } else {
         hier_entry *e = &q->entries[j->at];
         j->left = e->left;
+        assert(q->live > 0);
         q->live--;
+        assert(q->leaving > 0 || e->place != HIER_LEAVING);
         q->leaving -= e->place == HIER_LEAVING;
         e->place = HIER_HOLE;
         while (q->first < q->end && q->entries[q->first].place == HIER_HOLE)
@@ -256,6 +265,7 @@ void htc__hierarchy_forget(htc_hierarchy *h, uint32_t job)
     htc__hierarchy_index_drop(&h->by_id, j->id);
     *j = (hier_job){ .next_free = h->free_job };
     h->free_job = job;
+    assert(h->jobs_n > 0);
     h->jobs_n--;
 }
 

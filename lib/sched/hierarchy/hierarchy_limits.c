@@ -1,4 +1,5 @@
 /* ProcessNewTask, EnforceQueueLimits and the migration policy: figures 1 and 2 of the paper. */
+#include <assert.h>
 #include <math.h>
 
 #include "sched/hierarchy/hierarchy_private.h"
@@ -72,6 +73,7 @@ void htc__hierarchy_unleave(htc_hierarchy *h, uint32_t job, htc_ns now)
 {
     hier_job   *j = &h->jobs[job];
     hier_queue *q = &h->queues[j->queue];
+    assert(q->out[j->reason] > 0);
     q->out[j->reason]--;
     if (j->reason == HTC_HIERARCHY_SHARE) {
         j->returned = 1;
@@ -84,6 +86,7 @@ void htc__hierarchy_unleave(htc_hierarchy *h, uint32_t job, htc_ns now)
         htc__hierarchy_append(h, job);
     } else {
         q->entries[j->at].place = HIER_HERE;
+        assert(q->leaving > 0);
         q->leaving--;
         j->state = HTC_HIERARCHY_QUEUED;
     }

@@ -1,4 +1,5 @@
 /* Several queues on one level: samples of free CPUs, expected completion times, pushes (section 3.3). */
+#include <assert.h>
 #include <math.h>
 
 #include "sched/hierarchy/hierarchy_private.h"
@@ -172,6 +173,7 @@ void htc__hierarchy_unpledge(htc_hierarchy *h, hier_job *j)
     if (j->state != HTC_HIERARCHY_LEAVING || j->reason != HTC_HIERARCHY_SHARE)
         return;
     hier_queue *to = &h->queues[j->to];
+    assert(to->incoming >= j->pledged);
     to->incoming -= j->pledged;
     /* Sums of doubles do not come back to zero by themselves. */
     if (--to->incoming_n == 0 || to->incoming < 0)

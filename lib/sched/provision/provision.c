@@ -1,6 +1,8 @@
 /* The book of one runtime environment: its leases in the order in which they are due, and what they have cost. */
 #include "htcsched/provision.h"
 
+#include <assert.h>
+
 #include "core/util.h"
 #include "sched/provision/provision_private.h"
 
@@ -180,6 +182,7 @@ static u128 cost(const htc_provision *p, uint64_t nodes, htc_ns from, htc_ns to)
 static void give_up(htc_provision *p, uint64_t nodes, htc_ns granted_at)
 {
     p->charged += cost(p, nodes, granted_at, p->last);
+    assert(p->owned >= nodes);
     p->owned -= nodes;
     p->returned += nodes;
 }
@@ -280,6 +283,7 @@ htc_status htc_provision_check(htc_provision *provision, htc_ns now, const htc_p
         back = back < view.idle ? back : view.idle;
         if (back > 0)
             give_up(p, back, due->granted_at);
+        assert(due->nodes >= back);
         due->nodes -= back;
         total.nodes += back;
         total.leases += due->nodes == 0;
@@ -318,6 +322,7 @@ htc_status htc_provision_lost(htc_provision *provision, htc_ns now, uint64_t nod
         htc_provision_lease *l = &p->leases[at].lease;
         uint64_t             gone = nodes < l->nodes ? nodes : l->nodes;
         give_up(p, gone, l->granted_at);
+        assert(l->nodes >= gone);
         l->nodes -= gone;
         nodes -= gone;
         if (l->nodes == 0)
@@ -325,6 +330,7 @@ htc_status htc_provision_lost(htc_provision *provision, htc_ns now, uint64_t nod
     }
     if (nodes > 0) {
         give_up(p, nodes, p->start);
+        assert(p->initial >= nodes);
         p->initial -= nodes;
     }
     return HTC_OK;

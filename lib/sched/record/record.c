@@ -3,6 +3,7 @@
  * Written: u8 format, varint nodes, varint version of the node list, set idle, set down, varint takings, then for each
  * taking, in the order of job and attempt: bytes job, varint attempt, set. Sets as in record_private.h. No node is idle
  * and taken, or taken twice; what is neither is settled. Equal records are equal bytes. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -194,6 +195,7 @@ static htc_status insert(record *r, htc_bytes job, uint64_t attempt, taking **ou
 static void strike(record *r, taking *t)
 {
     size_t at = (size_t)(t - r->takings);
+    assert(r->count > 0);
     r->count--;
     memmove(t, t + 1, (r->count - at) * sizeof *t);
 }

@@ -1,4 +1,6 @@
 /* Changes of membership: one member joins, leaves, is weighed anew or replaced, and nobody else's buckets change. */
+#include <assert.h>
+
 #include "core/util.h"
 #include "sched/ring/ring_private.h"
 
@@ -15,9 +17,11 @@ static void begin(htc__ring_change *c, htc_ring *r, uint32_t seat)
 void htc__ring_exchange(const htc__ring_change *c, uint32_t bucket, uint32_t rank, uint32_t seat)
 {
     htc__ring_seat *gone = &c->r->seats[htc__ring_get(c->r, rank, bucket)], *new = &c->r->seats[seat];
+    assert(gone->total > 0);
     gone->total--;
     new->total++;
     if (rank == 0) {
+        assert(gone->first > 0);
         gone->first--;
         new->first++;
     }
@@ -30,6 +34,7 @@ void htc__ring_promote(const htc__ring_change *c, uint32_t bucket, uint32_t rank
     uint32_t first = htc__ring_get(c->r, 0, bucket), seat = htc__ring_get(c->r, rank, bucket);
     if (rank == 0)
         return;
+    assert(c->r->seats[first].first > 0);
     c->r->seats[first].first--;
     c->r->seats[seat].first++;
     htc__ring_put(c->r, 0, bucket, seat);
@@ -99,6 +104,7 @@ static void vacate(const htc__ring_change *c)
 {
     htc__ring_index_remove(c->r, c->m);
     *htc__ring_sitting(c) = (htc__ring_seat){ .changed = c->r->epoch };
+    assert(c->r->members > 0);
     c->r->members--;
 }
 

@@ -1,4 +1,5 @@
 /* What a member takes that joins or grows: D'Hondt's rule says how much and from whom, the domains where. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -111,7 +112,9 @@ static void take_first_places(const htc__ring_change *c, htc__ring_gifts *g)
             htc__ring_exchange(c, b, rank, c->m);
         }
         htc__ring_promote(c, b, rank);
+        assert(g->give[first] > 0);
         g->give[first]--;
+        assert(g->wanted > 0);
         g->wanted--;
     }
 }
@@ -140,7 +143,9 @@ static void take_other_places(const htc__ring_change *c, htc__ring_gifts *g)
             owners[k] = c->m;
             if (g->give[seat] > 0 && htc__ring_spread(c->r, owners)) {
                 htc__ring_exchange(c, b, k, c->m);
+                assert(g->give[seat] > 0);
                 g->give[seat]--;
+                assert(g->wanted > 0);
                 g->wanted--;
             } else
                 owners[k] = seat;

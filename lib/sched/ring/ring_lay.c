@@ -4,6 +4,8 @@
  * ... Everybody gets a stretch as long as his share, racks side by side, processes side by side within them. A rack
  * whose stretch is at most 2^k long meets no bucket twice; one that is at least as long misses none. That is all there
  * is to keeping owners apart; shuffling then stays within stretches that may be mixed. (Systematic sampling.) */
+#include <assert.h>
+
 #include "core/util.h"
 #include "sched/ring/ring_private.h"
 
@@ -281,6 +283,7 @@ static void even_first_places(htc_ring *r)
                 }
             }
             if (rank > 0) {
+                assert(first->first > 0);
                 first->first--;
                 r->seats[htc__ring_get(r, rank, b)].first++;
                 swap_cells(r, 0, b, rank, b);
