@@ -198,3 +198,29 @@ Test(resp_transaction, queues_are_bounded)
     converse(&r, "EXEC\r\nEXISTS k\r\n", ABORTED ":0\r\n");
     rig_free(&r);
 }
+
+/* What connections watch counts as what they queue, and is given back. */
+Test(resp_transaction, watched_names_are_bounded)
+{
+    rig  r;
+    char text[500], name[401];
+    rig_make(&r, &(htc__resp_options){ .input_max = 8000 }, NULL);
+    r.m.alone = 1;
+    for (int round = 0; round < 3; round++) {
+        int watched = 0;
+        for (; watched < 100; watched++) {
+            snprintf(name, sizeof name, "%0400d", watched);
+            snprintf(text, sizeof text, "WATCH %s\r\n", name);
+            size_t before = r.said[1].len;
+            rig_input(&r, HTC_IN_BYTES, 1, htc_bytes_of(text), 0);
+            rig_settle(&r);
+            if (r.said[1].data[before] == '-')
+                break;
+        }
+        cr_expect(watched >= 8 && watched <= 20, "%d names of 400 bytes in 8000", watched);
+        converse(&r, round == 0 ? "UNWATCH\r\n" : round == 1 ? "MULTI\r\nEXEC\r\n" : "MULTI\r\nDISCARD\r\n",
+                 round == 0 ? "+OK\r\n" : round == 1 ? "+OK\r\n*0\r\n" : "+OK\r\n+OK\r\n");
+    }
+    rig_free(&r);
+}
+

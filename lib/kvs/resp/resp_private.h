@@ -165,7 +165,7 @@ struct htc__resp {
     htc__resp_job           *jobs;
     htc__resp_edit          *edits;
     uint64_t                 transactions; /* begun so far */
-    size_t                   queued;       /* bytes in all queues of transactions */
+    size_t                   queued;       /* bytes of all transactions: their queues, and what they watch */
     htc__resp_request        queued_request;
     const htc__resp_command *by_hash[256];
     uint64_t                 names[256]; /* of them */

@@ -20,8 +20,8 @@ void htc__resp_transaction_free(htc__resp *f, htc__resp_transaction *tx)
 {
     if (!tx)
         return;
-    assert(f->queued >= tx->queue.len);
-    f->queued -= tx->queue.len;
+    assert(f->queued >= tx->counted);
+    f->queued -= tx->counted;
     htc_buf_free(&tx->queue);
     htc_buf_free(&tx->keys);
     htc__free(&f->env, tx->watches, tx->watch_cap * sizeof *tx->watches);
@@ -58,6 +58,18 @@ static htc__resp_transaction *transaction_of(htc__resp_call *x)
     return c->tx;
 }
 
+/* All transactions together hold as much as input may: so many bytes more? */
+static int has_room(const htc__resp *f, size_t bytes)
+{
+    return f->input + f->queued <= f->options.input_max && bytes <= f->options.input_max - f->input - f->queued;
+}
+
+static void count_bytes(htc__resp *f, htc__resp_transaction *tx, size_t bytes)
+{
+    tx->counted += bytes;
+    f->queued += bytes;
+}
+
 /* --- the queue --- */
 
 void htc__resp_transaction_failed(htc__resp_conn *c)
@@ -86,7 +98,7 @@ int htc__resp_queue(htc__resp_call *x, const htc__resp_command *command)
         return cannot_queue(x, "ERR Command not allowed inside a transaction");
     if (tx->count >= HTC__RESP_QUEUE_COMMANDS)
         return cannot_queue(x, "ERR a transaction has at most 32768 commands and 25165824 bytes of them");
-    if (f->input + f->queued > f->options.input_max)
+    if (!has_room(f, 0))
         return cannot_queue(x, "ERR too many bytes of transactions are held for all clients");
     htc__resp_pack(&tx->queue, x);
     if (tx->queue.status != HTC_OK) {
@@ -94,7 +106,7 @@ int htc__resp_queue(htc__resp_call *x, const htc__resp_command *command)
         tx->queue.len = before;
         return cannot_queue(x, "ERR a transaction has at most 32768 commands and 25165824 bytes of them");
     }
-    f->queued += tx->queue.len - before;
+    count_bytes(f, tx, tx->queue.len - before);
     tx->count++;
     htc__resp_raw(htc__resp_begin(f, x->c), "+QUEUED\r\n");
     htc__resp_end(f, x->c);
@@ -169,6 +181,7 @@ static htc__resp_watch *add_watch(htc__resp *f, htc__resp_transaction *tx, htc_b
     htc_put_raw(&tx->keys, key);
     if (tx->keys.status != HTC_OK)
         return NULL;
+    count_bytes(f, tx, key.len + sizeof *tx->watches);
     tx->watches[tx->watch_count] = (htc__resp_watch){ .at = at, .len = key.len };
     return &tx->watches[tx->watch_count++];
 }
@@ -212,9 +225,14 @@ int htc__resp_run_watch(htc__resp_call *x)
 {
     if (x->c->tx && x->c->tx->multi)
         return htc__resp_error(x, "ERR WATCH inside MULTI is not allowed");
-    for (uint32_t i = 1; i < x->r->argc; i++)
+    size_t bytes = 0;
+    for (uint32_t i = 1; i < x->r->argc; i++) {
         if (htc__resp_refuse_key(x, htc__resp_arg(x, i)))
             return 1;
+        bytes += htc__resp_arg(x, i).len + sizeof(htc__resp_watch);
+    }
+    if (!has_room(x->f, bytes))
+        return htc__resp_error(x, "ERR too many bytes of transactions are held for all clients");
     htc__resp_transaction *tx = transaction_of(x);
     if (!tx)
         return htc__resp_error(x, "ERR out of memory");
@@ -535,7 +553,7 @@ int htc__resp_transaction_of_one(htc__resp_call *x, const char *several)
         htc__resp_transaction_free(f, tx);
         return htc__resp_error(x, tx ? "ERR too many bytes for one step" : "ERR out of memory");
     }
-    f->queued += tx->queue.len;
+    count_bytes(f, tx, tx->queue.len);
     tx->count = tx->bare = 1;
     if (is_alone(f)) {
         int done = execute_alone(x, tx);

@@ -27,6 +27,7 @@ struct htc__resp_transaction {
     htc_buf          keys;  /* watched */
     htc__resp_watch *watches;
     uint32_t         watch_count, watch_cap;
+    size_t           counted; /* bytes of these, in htc__resp.queued */
     htc_bytes        key; /* with several members: what it is about; in queue or keys */
 };
 
