@@ -22,6 +22,8 @@ static const char magic[] = "HTCKVB02", magic_1[] = "HTCKVB01";
 #define HEAD   25
 #define HEAD_1 16
 #define WINDOW 64 /* requests on their way at once */
+/* And values: a slow disk has to take them while one of them has time (--timeout). A longer one goes alone. */
+#define WINDOW_BYTES ((size_t)4 << 20)
 
 enum { PLAIN, LEASED, SIBLING };
 
@@ -306,6 +308,7 @@ typedef struct restoring {
     kv_call *k;
     uint64_t count, kept, leased; /* in the file; there already; left out */
     uint64_t waiting;             /* requests on their way */
+    uint64_t bytes;               /* of their values; each has its own as its tag */
     uint8_t  last[HTC_KV_KEY_MAX]; /* of a namespace: the key of the value before */
     size_t   last_len;
     int      keep;
@@ -317,6 +320,7 @@ static htc_status take_answer(restoring *x)
     htc_kv_result r = { .size = sizeof r };
     htc_status    s = htc_store_next(x->k->store, HTC_NEVER, &r);
     x->waiting--;
+    x->bytes -= s == HTC_OK ? r.tag : 0;
     if (s == HTC_OK && r.status == HTC_MISMATCH)
         x->kept++;
     else if (s == HTC_OK)
@@ -364,10 +368,12 @@ static htc_status put_back(restoring *x, const item *it)
         return HTC_OK;
     }
     htc_status s = x->waiting == WINDOW ? take_answer(x) : HTC_OK;
-    /* Large values are more on their way than a client holds: those before them come to an end first. */
-    while (s == HTC_OK && (s = htc_store_submit(x->k->store, &q, 1, 1)) == HTC_EFULL && x->waiting)
+    while (s == HTC_OK && x->waiting && x->bytes + it->value_len > WINDOW_BYTES)
         s = take_answer(x);
+    if (s == HTC_OK)
+        s = htc_store_submit(x->k->store, &q, 1, it->value_len);
     x->waiting += s == HTC_OK;
+    x->bytes += s == HTC_OK ? it->value_len : 0;
     return s;
 }
 
