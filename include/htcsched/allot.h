@@ -43,15 +43,15 @@ typedef enum htc_allot_policy {
     HTC_ALLOT_EQ1 = 0,    /**< equation 1 over users with a queue; satisfied users keep what they hold */
     HTC_ALLOT_STATIC = 1, /**< floor(A / K) for each of K fixed users, whatever they need */
     HTC_ALLOT_MAXMIN = 2, /**< progressive filling over every user with unfinished tasks */
-    HTC_ALLOT_FCFS = 3    /**< no sharing: who arrived first takes what he can use; nobody is drained */
+    HTC_ALLOT_FCFS = 3    /**< no sharing: who arrived first takes what they can use; nobody is drained */
 } htc_allot_policy;
 
-/** One user, as the caller sees him now. */
+/** One user, as the caller sees them now. */
 typedef struct htc_allot_user {
     uint64_t weight;      /**< 1 to HTC_ALLOT_WEIGHT_MAX */
-    uint64_t queued;      /**< tasks that wait for an agent; he is demanding if there are any */
+    uint64_t queued;      /**< tasks that wait for an agent; the user is demanding if there are any */
     uint64_t running;     /**< tasks that agents hold, draining ones included; of those that run one after the other in one slot, one */
-    uint64_t agents;      /**< slots held or being started for him, without the draining ones */
+    uint64_t agents;      /**< slots held or being started for the user, without the draining ones */
     uint64_t draining;    /**< slots marked by an earlier plan to be given back after the running task, and no others */
     uint64_t starting;    /**< those of agents that have not asked for a task yet */
     uint64_t last_served; /**< ties: who got a slot longest ago (smallest) goes first */

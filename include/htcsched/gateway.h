@@ -40,7 +40,7 @@ typedef struct htc_gateway_options {
     uint64_t    store_client_id; /**< 64 random bits, new at each start, not 0 */
     uint32_t    owner_uid;   /**< whose system it is; agents run with this uid */
     const char *owner_name;  /**< that uid's own user name, created at the first start; copied */
-    const htc_site_options *sites; /**< copied */
+    const htc_site_options *sites; /**< copied; their names differ */
     size_t      n_sites;     /**< how many; at least 1 */
     const char *policy;      /**< fair.policy: maxmin (NULL), eq1, static, fcfs */
     const char *const *fair_users; /**< of static; NULL at the end; copied */

@@ -68,10 +68,10 @@ extern "C" {
 
 /** One of the members that keep a store together. */
 typedef struct htc_kv_member {
-    uint64_t id;     /**< drawn at random when its store was made, never 0; a member that has lost its store gets another one */
+    uint64_t id;     /**< drawn at random when its store was made, never 0, its own alone; a member that has lost its store gets another one */
     uint64_t domain; /**< members of one rack have the same; 0: none */
     uint32_t weight; /**< its share is in proportion to this; 0: 1 */
-    uint32_t peer;   /**< the driver's number of the connection to it, not 0; of the server itself: not used */
+    uint32_t peer;   /**< the driver's number of the connection to it, not 0, its own alone; of the server itself: not used */
     uint64_t process; /**< shards of one process have the same: they are lost together, and no key is kept by two of them; 0: a
                            process of its own */
     const char *name; /**< whose key speaks as it, as the ring has it: connections that show another key are closed when they do.

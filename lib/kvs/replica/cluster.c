@@ -435,6 +435,18 @@ static void describe_self(htc_kv_server *s, uint32_t i)
         d->address[n] = address[n];
 }
 
+/* Two of one id would be one member in the map, and of one connection each would be told what is the other's. */
+static int is_named_before(const htc_kv_server_options *o, uint32_t i)
+{
+    const htc_kv_member *m = &o->members[i];
+    for (uint32_t j = 0; j < i; j++) {
+        const htc_kv_member *before = &o->members[j];
+        if ((m->id && m->id == before->id) || (m->id != o->self && before->id != o->self && m->peer == before->peer))
+            return 1;
+    }
+    return 0;
+}
+
 static htc_status name_members(htc_kv_server *s, htc__kv_cluster *c)
 {
     const htc_kv_server_options *o = &s->options;
@@ -442,7 +454,7 @@ static htc_status name_members(htc_kv_server *s, htc__kv_cluster *c)
     for (uint32_t i = 0; i < o->member_count; i++) {
         const htc_kv_member *m = &o->members[i];
         int                  self = m->id == o->self;
-        if (!self && (m->peer == 0 || (m->id == 0 && !o->join)))
+        if ((!self && (m->peer == 0 || (m->id == 0 && !o->join))) || is_named_before(o, i))
             return HTC_EINVAL;
         htc__kv_peer *peer = htc__kv_cluster_add_peer(s, m->id, self ? 0 : m->peer);
         if (!peer)

@@ -90,6 +90,9 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
         site                   *s = &gw->sites[i];
         if (!from->name || strlen(from->name) >= sizeof s->name || from->cores == 0 || from->cores > 1u << 20)
             return HTC_EINVAL;
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(gw->sites[j].name, from->name) == 0)
+                return HTC_EINVAL;
         snprintf(s->name, sizeof s->name, "%s", from->name);
         s->slots = htc__alloc(&gw->env, from->cores * sizeof *s->slots);
         if (!s->slots)
