@@ -106,14 +106,15 @@ static htc_status ask_polling(htc_store *store, const htc_kv_request *request, h
         return status;
     htc_kv_result kept = *result;
     static char   value[1 << 20];
-    if (kept.value.len > sizeof value)
-        return status; /* the next call would take it back */
+    if (kept.value.len > sizeof value || kept.cursor.len || kept.items_bytes.len || kept.context.len)
+        return status; /* the next call would take these back */
     if (kept.value.len)
         memcpy(value, kept.value.data, kept.value.len);
-    for (int i = 0; i < 2; i++)
+    struct pollfd p = { htc_store_fd(store), POLLIN, 0 };
+    for (int i = 0; i < 2 || (p.fd >= 0 && poll(&p, 1, 0) != 0); i++) {
+        NEED(i < 100, "the descriptor is ready with nothing to do");
         NEED(htc_store_next(store, 0, &none) == HTC_EMPTY, "an answer to nothing");
-    struct pollfd p = { htc_store_fd(store), htc_store_events(store), 0 };
-    NEED(p.fd < 0 || poll(&p, 1, 0) == 0, "the descriptor is ready with nothing to do");
+    }
     kept.value.data = (const uint8_t *)value;
     *result = kept;
     return status;
