@@ -162,6 +162,29 @@ Test(hierarchy_share, each_push_counts_as_load_at_once)
     htc_hierarchy_destroy(h);
 }
 
+/* A sum of doubles less one of its terms may be a little less than the others: 700.1 + 100.3 - 700.1 < 100.3. */
+Test(hierarchy_share, pushes_are_taken_back_in_any_order)
+{
+    static const double kflop[] = { 700.1, 100.3, 250.7 };
+    for (uint64_t first = 1; first <= 3; first++) {
+        pair p;
+        pair_init(&p);
+        htc_hierarchy                *h = pair_open(&p);
+        const htc_hierarchy_decision *d;
+        double                        before;
+        htc_hierarchy_sample(h, 0, 0, 0, 0);
+        arrive_with(h, 0, (htc_hierarchy_job){ .id = 9, .kflop = 3000, .moves = 9 }, 0);
+        before = expected(h, 9, 1);
+        for (uint64_t id = 1; id <= 3; id++)
+            arrive(h, 0, id, kflop[id - 1], 0);
+        cr_assert(eq(sz, share(h, 0, 0, &d), 3));
+        for (uint64_t k = 0; k < 3; k++)
+            cr_assert(eq(int, htc_hierarchy_stay(h, (first - 1 + k) % 3 + 1, 0), HTC_OK));
+        cr_expect(eq(dbl, expected(h, 9, 1), before), "nothing is on its way there any longer");
+        htc_hierarchy_destroy(h);
+    }
+}
+
 /* A move loses what the running tasks have done: elsewhere all of the job is to do. 1000 s of work of which 900 are done used to be pushed
  * as if 100 were left, into a queue that then found it too complex and sent it down. */
 Test(hierarchy_share, a_push_counts_what_it_loses)

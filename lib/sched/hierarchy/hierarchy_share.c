@@ -173,9 +173,9 @@ void htc__hierarchy_unpledge(htc_hierarchy *h, hier_job *j)
     if (j->state != HTC_HIERARCHY_LEAVING || j->reason != HTC_HIERARCHY_SHARE)
         return;
     hier_queue *to = &h->queues[j->to];
-    assert(to->incoming >= j->pledged);
+    assert(to->incoming_n > 0);
     to->incoming -= j->pledged;
-    /* Sums of doubles do not come back to zero by themselves. */
+    /* Sums of doubles do not come back to zero by themselves; less than what is taken away may be left by rounding. */
     if (--to->incoming_n == 0 || to->incoming < 0)
         to->incoming = 0;
     j->pledged = 0;
