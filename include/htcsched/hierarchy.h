@@ -243,7 +243,7 @@ typedef struct htc_hierarchy_queue_info {
     uint64_t shared_in;   /**< jobs that came sideways */
     uint64_t busy_ns;     /**< CPU time of tasks that ended, lost ones included; at most HTC_NEVER, as is lost_ns */
     uint64_t lost_ns;     /**< of that, lost by evictions and migrations */
-    uint64_t bad_bounds;  /**< bounds that rose or were none: ignored */
+    uint64_t bad_bounds;  /**< bounds that rose, were none or came after the last task: ignored */
     uint32_t level;       /**< from 1 */
     uint32_t next;        /**< the queue below */
     htc_ns   te_ns;       /**< T_e */

@@ -275,6 +275,11 @@ static inline int model_overloaded(const model *m, uint32_t queue)
            m->load[queue] > model_phi(m, queue, m->queues[queue].tq_ns, m->queues[queue].cpus);
 }
 
+static inline int model_fits(const model *m, const model_job *j)
+{
+    return (j->known || (j->split && j->tasks == 0)) && j->left <= model_ce(m, j->queue, j);
+}
+
 /* Figure 1 up to the estimation. */
 static inline htc_hierarchy_decision model_process(model *m, model_job *j)
 {
@@ -284,7 +289,7 @@ static inline htc_hierarchy_decision model_process(model *m, model_job *j)
         return model_append(m, j);
     if (model_overloaded(m, j->queue))
         return model_refuse(m, j, HTC_HIERARCHY_OVERLOAD);
-    if (j->known && j->left <= model_ce(m, j->queue, j))
+    if (model_fits(m, j))
         return model_append(m, j);
     htc_ns budget = (htc_ns)((q->alpha > 0 ? q->alpha : 0.06) * (double)q->te_ns);
     j->state = HTC_HIERARCHY_ESTIMATING;
@@ -296,7 +301,7 @@ static inline htc_hierarchy_decision model_process(model *m, model_job *j)
 
 static inline htc_hierarchy_decision model_conclude(model *m, model_job *j)
 {
-    if ((j->known && j->left <= model_ce(m, j->queue, j)) || !model_on(m, j->queue, HTC_HIERARCHY_MISMATCH))
+    if (model_fits(m, j) || !model_on(m, j->queue, HTC_HIERARCHY_MISMATCH))
         return model_append(m, j);
     return model_refuse(m, j, HTC_HIERARCHY_MISMATCH);
 }
@@ -585,9 +590,10 @@ static inline void model_bounds(model *m, model_job *j)
     MODEL_SAYS(m, htc_hierarchy_bound(m->h, j->id, bound, m->now, &d) == (bound > 0 ? HTC_OK : HTC_EINVAL));
     if (bound == 0)
         return;
-    if (!j->known || bound < j->left)
+    int done = j->split && j->tasks == 0; /* ignored, then */
+    if (!done && (!j->known || bound < j->left))
         j->left = bound;
-    j->known = 1;
+    j->known |= !done;
     if (j->state == HTC_HIERARCHY_LEAVING)
         expected = model_decision(m, j, j->to == HTC_HIERARCHY_NOWHERE ? HTC_HIERARCHY_TERMINATE : HTC_HIERARCHY_MIGRATE);
     else if (j->state == HTC_HIERARCHY_QUEUED)

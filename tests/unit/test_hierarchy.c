@@ -539,6 +539,32 @@ Test(hierarchy, a_job_with_nothing_left_is_small)
     htc_hierarchy_destroy(h);
 }
 
+/* The same for a job of which no bound was known when its last task ended. */
+Test(hierarchy, a_bound_after_the_last_task_is_too_late)
+{
+    htc_hierarchy_queue    any = { .policies = HTC_HIERARCHY_NO_POLICY };
+    htc_hierarchy         *h = open_small(any, PLAIN, NULL);
+    htc_hierarchy_decision d;
+    htc_hierarchy_job      job = { .size = sizeof job, .id = 1, .tasks = 1 };
+    htc_hierarchy_job_info info;
+    cr_assert(eq(int, htc_hierarchy_arrive(h, 0, &job, 0, &d), HTC_OK));
+    cr_assert(eq(int, htc_hierarchy_estimated(h, 1, 0, &d), HTC_OK));
+    cr_assert(eq(u32, d.action, HTC_HIERARCHY_QUEUE));
+    start(h, 1, 0, 0, 0, 0);
+    cr_assert(eq(int, htc_hierarchy_task_done(h, 1, 0, HTC_SECOND), HTC_OK));
+    cr_expect(eq(int, htc_hierarchy_bound(h, 1, 15, HTC_SECOND, &d), HTC_OK));
+    cr_expect(eq(dbl, d.kflop, 0));
+    cr_assert(eq(int, htc_hierarchy_get_job(h, 1, HTC_SECOND, &info), HTC_OK));
+    cr_expect(eq(dbl, info.kflop, 0), "nothing is left to do");
+    cr_expect(eq(u64, look(h, 0).bad_bounds, 1));
+    cr_assert(eq(int, htc_hierarchy_send(h, 1, 1, HTC_SECOND, &d), HTC_OK));
+    cr_expect(eq(u32, moved(h, 1, HTC_SECOND).action, HTC_HIERARCHY_QUEUE), "nothing is estimated, or rejected as too complex");
+    cr_assert(eq(int, htc_hierarchy_split(h, 1, 2), HTC_OK));
+    cr_expect(eq(int, htc_hierarchy_bound(h, 1, 15, HTC_SECOND, &d), HTC_OK));
+    cr_expect(eq(dbl, d.kflop, 15), "its new tasks may have a bound");
+    htc_hierarchy_destroy(h);
+}
+
 /* Section 6: if all grids of the level are down nobody gets overdue meanwhile, if the queue says so. */
 Test(hierarchy, time_may_stand_still_while_a_level_is_down)
 {

@@ -131,6 +131,17 @@ static void accept(htc_hierarchy *h, uint32_t job, htc_hierarchy_decision *out)
     htc__hierarchy_append(h, job);
 }
 
+/* All its tasks have run: a bound comes too late, and a complexity that was never known is the 0 that is left. */
+static int all_done(const hier_job *j)
+{
+    return j->split && j->tasks == 0;
+}
+
+static int fits(const htc_hierarchy *h, const hier_queue *q, const hier_job *j)
+{
+    return (j->known || all_done(j)) && htc__hierarchy_left(h, j) <= htc__hierarchy_ce(h, q, j->cpus);
+}
+
 /* ProcessNewTask (figure 1). */
 void htc__hierarchy_process(htc_hierarchy *h, uint32_t job, htc_ns now, htc_hierarchy_decision *out)
 {
@@ -140,7 +151,7 @@ void htc__hierarchy_process(htc_hierarchy *h, uint32_t job, htc_ns now, htc_hier
         accept(h, job, out);
     } else if (htc__hierarchy_on(q, HTC_HIERARCHY_OVERLOAD) && q->load > htc__hierarchy_cq(h, q)) { /* 1 */
         refuse(h, job, HTC_HIERARCHY_OVERLOAD, out);
-    } else if (j->known && j->left <= htc__hierarchy_ce(h, q, j->cpus)) { /* 3 */
+    } else if (fits(h, q, j)) { /* 3 */
         accept(h, job, out);
     } else { /* 2 */
         htc_ns budget = (htc_ns)(q->spec.alpha * (double)q->spec.te_ns);
@@ -156,8 +167,7 @@ static void conclude(htc_hierarchy *h, uint32_t job, htc_hierarchy_decision *out
 {
     hier_job   *j = &h->jobs[job];
     hier_queue *q = &h->queues[j->queue];
-    int         fits = j->known && j->left <= htc__hierarchy_ce(h, q, j->cpus);
-    if (fits || !htc__hierarchy_on(q, HTC_HIERARCHY_MISMATCH))
+    if (fits(h, q, j) || !htc__hierarchy_on(q, HTC_HIERARCHY_MISMATCH))
         accept(h, job, out);
     else
         refuse(h, job, HTC_HIERARCHY_MISMATCH, out);
@@ -216,11 +226,12 @@ htc_status htc_hierarchy_bound(htc_hierarchy *h, uint64_t id, double kflop, htc_
         return HTC_EINVAL;
     }
     now = htc__hierarchy_now(h, now);
-    if (j->known && kflop > *left)
+    if (all_done(j) || (j->known && kflop > *left)) {
         q->bad_bounds++;
-    else
+    } else {
         *left = kflop;
-    j->known = 1;
+        j->known = 1;
+    }
     if (j->state == HTC_HIERARCHY_LEAVING)
         htc__hierarchy_decided(h, job, j->to == HTC_HIERARCHY_NOWHERE ? HTC_HIERARCHY_TERMINATE : HTC_HIERARCHY_MIGRATE, out);
     else if (j->state == HTC_HIERARCHY_QUEUED)
