@@ -606,6 +606,26 @@ Test(hierarchy_adapt, a_limit_stays_within_the_largest)
     htc_hierarchy_destroy(h);
 }
 
+/* A job that is being estimated is one of its queue too: what begins with a change has to reach it. */
+Test(hierarchy_adapt, who_is_estimated_meanwhile_is_looked_at)
+{
+    pair p;
+    pair_init(&p);
+    p.options.sharing = HTC_HIERARCHY_FLOCK;
+    htc_hierarchy         *h = pair_open(&p);
+    htc_hierarchy_decision d = arrive(h, 0, 1, 0, 0);
+    cr_assert(eq(u32, d.action, HTC_HIERARCHY_ESTIMATE));
+    cr_expect(eq(u64, look(h, 0).share_at, HTC_NEVER));
+    p.options.sharing = HTC_HIERARCHY_PUSH;
+    p.queues[0].period_ns = HTC_SECOND;
+    cr_assert(eq(int, htc_hierarchy_reorder(h, &p.options, HTC_SECOND), HTC_OK));
+    cr_expect(eq(u64, look(h, 0).share_at, 61 * HTC_SECOND));
+    cr_expect(eq(u64, look(h, 0).enforce_at, HTC_SECOND));
+    cr_expect(eq(u64, look(h, 1).share_at, HTC_NEVER), "nobody is there");
+    cr_expect(eq(u64, look(h, 1).enforce_at, HTC_NEVER));
+    htc_hierarchy_destroy(h);
+}
+
 /* By hand: a level more, while jobs are there. Those on their way to a place that is above them now stay. */
 Test(hierarchy_adapt, a_hierarchy_is_changed_while_it_runs)
 {

@@ -336,13 +336,9 @@ htc_status htc_hierarchy_reorder(htc_hierarchy *h, const htc_hierarchy_options *
     htc__free(h->env, h->queues, old * sizeof *queues);
     htc__free(h->env, h->proposals, old * sizeof *proposals);
     h->proposals = proposals;
-    now = htc__hierarchy_now(h, now);
+    htc__hierarchy_now(h, now);
     adopt(h, &o, queues, h->options.grid_count, old);
-    for (size_t i = 0; i < old; i++)
-        if (h->queues[i].live > 0) {
-            htc__hierarchy_wake(h, &h->queues[i], now);
-            h->queues[i].enforce_at = now;
-        }
+    htc__hierarchy_look_anew(h);
     return HTC_OK;
 }
 

@@ -181,11 +181,7 @@ static void apply(htc_hierarchy *h)
         q->differs_since = HTC_NEVER;
     }
     htc__hierarchy_refresh(h);
-    for (size_t i = 0; i < h->options.queue_count; i++)
-        if (h->queues[i].live > 0) {
-            htc__hierarchy_wake(h, &h->queues[i], h->now);
-            h->queues[i].enforce_at = h->now;
-        }
+    htc__hierarchy_look_anew(h);
 }
 
 htc_status htc_hierarchy_adapt(htc_hierarchy *h, htc_ns now, const htc_hierarchy_proposal **out, size_t *n)

@@ -53,6 +53,17 @@ void htc__hierarchy_wake(const htc_hierarchy *h, hier_queue *q, htc_ns now)
         q->share_at = htc__hierarchy_after(now, h->options.share_period_ns);
 }
 
+void htc__hierarchy_look_anew(htc_hierarchy *h)
+{
+    for (size_t i = 0; i < h->options.queue_count; i++) {
+        hier_queue *q = &h->queues[i];
+        if (q->live + q->waiting == 0)
+            continue;
+        htc__hierarchy_wake(h, q, h->now);
+        q->enforce_at = h->now;
+    }
+}
+
 void htc__hierarchy_joined(htc_hierarchy *h, hier_queue *q, htc_ns now)
 {
     q->waiting++;

@@ -148,6 +148,7 @@ uint32_t    htc__hierarchy_find(const htc_hierarchy *h, uint64_t id);
 htc_status  htc__hierarchy_add(htc_hierarchy *h, uint32_t queue, const htc_hierarchy_job *job, htc_ns now, uint32_t *out);
 htc_status  htc__hierarchy_check_job(const htc_hierarchy_job *in, htc_hierarchy_job *out);
 void        htc__hierarchy_wake(const htc_hierarchy *h, hier_queue *q, htc_ns now); /* it has a job: its periods run */
+void        htc__hierarchy_look_anew(htc_hierarchy *h); /* levels or limits have changed: at every queue with a job */
 void        htc__hierarchy_joined(htc_hierarchy *h, hier_queue *q, htc_ns now); /* it waits outside: room is reserved */
 htc_status  htc__hierarchy_reserve(htc_hierarchy *h, hier_queue *q); /* room in the array for one more that waits */
 void        htc__hierarchy_append(htc_hierarchy *h, uint32_t job);   /* one that waits */
