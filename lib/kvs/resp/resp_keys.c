@@ -95,6 +95,8 @@ int htc__resp_run_mget(htc__resp_call *x)
         if (!htc__resp_may_ask(x->f, x->c) || !htc__resp_may_read(x))
             return 0;
         htc__resp_ask(x, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__resp_arg(x, x->c->next_arg) }, KIND_BULK);
+        if (x->c->put_off) /* this one is not answered yet */
+            return 0;
     }
     return 1;
 }

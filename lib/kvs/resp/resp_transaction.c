@@ -481,14 +481,16 @@ static void work(htc__resp_call *x, const htc__resp_state *now, htc__resp_change
     htc__resp_draft_free(&d);
 }
 
-/* Nothing is asked of the store, or one thing: that is one by itself. */
+/* Nothing is asked of the store, or one thing: that is one by itself, and begun again if its answer is put off. */
 static int execute_plain(htc__resp_call *x, htc__resp_transaction *tx)
 {
     htc__resp_call one;
     size_t         at = 0;
-    htc_buf       *b = htc__resp_begin(x->f, x->c);
-    htc__resp_head(b, '*', tx->count);
-    htc__resp_end(x->f, x->c);
+    if (!tx->begun) {
+        htc__resp_head(htc__resp_begin(x->f, x->c), '*', tx->count);
+        htc__resp_end(x->f, x->c);
+        tx->begun = 1;
+    }
     for (uint32_t i = 0; i < tx->count && !x->c->broken; i++) {
         if (!next_call(x->f, x->c, tx, &at, &one)) {
             htc__resp_error(x, "ERR out of memory");
@@ -498,6 +500,10 @@ static int execute_plain(htc__resp_call *x, htc__resp_transaction *tx)
         htc__resp_command_find(x->f, htc__resp_arg(&one, 0))->run(&one);
     }
     x->c->next_arg = 0;
+    if (x->c->put_off) {
+        x->c->tx = tx;
+        return 0;
+    }
     htc__resp_transaction_free(x->f, tx);
     return 1;
 }

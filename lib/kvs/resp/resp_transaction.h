@@ -21,6 +21,7 @@ struct htc__resp_transaction {
     int              bare;   /* it is one command, whose reply is its own */
     int              failed; /* one of them could not be */
     int              unread; /* a watched key could not be read */
+    int              begun;  /* its replies' head is said */
     uint32_t         waits;  /* watched keys that are not read yet */
     uint32_t         count;
     htc_buf          queue; /* htc__resp_pack each */
