@@ -16,7 +16,7 @@ static const struct {
     { { "config", required_argument, NULL, 'c' }, "FILE", "configuration (DIR/htc.ini if there is one)" },
     { { "slots", required_argument, NULL, 's' }, "N", "tasks run at once on this machine" },
     { { "agent", required_argument, NULL, 'a' }, "ID", "number the gateway gave it" },
-    { { "slot", required_argument, NULL, 'n' }, "N", "which place of this machine" },
+    { { "slot", required_argument, NULL, 'n' }, "N", "which slot of its site" },
     { { "user", required_argument, NULL, 'u' }, "NAME", "whose tasks it runs" },
     { { "site", required_argument, NULL, 'i' }, "NAME", "site it belongs to" },
     { { "uid", required_argument, NULL, 'U' }, "UID", "become this user (root alone)" },

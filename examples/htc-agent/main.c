@@ -27,7 +27,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     htc_host       *host = NULL;
     htc_agent_host *hands = NULL;
     htc_agent      *agent = NULL;
-    char            slot[4200], node[64];
+    char            slot[4400], node[64];
     const char     *pass[257] = { NULL }, *seen[257] = { NULL };
     for (size_t i = 0; i < 256 && (pass[i] = htc_config_item(d->config, "task.env_pass", i)); i++)
         ;
@@ -46,13 +46,13 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                              .data_dir = htc_state_path(d->state, HTC_STATE_DATA),
                                              .agent = o->agent,
                                              .node = node,
-                                             .site = o->site ? o->site : "local",
+                                             .site = o->site,
                                              .env_pass = pass,
                                              .environ = (const char *const *)environ,
                                              .confine = o->confine,
                                              .confined_paths = seen,
                                              .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
-    snprintf(slot, sizeof slot, "%s/%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->slot);
+    snprintf(slot, sizeof slot, "%s/%s.%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->site, o->slot);
     htc_agent_host_node(&options.memory, &options.cores, node);
     int        lock = -1; /* goes to the executor, or with this process */
     htc_status s = take_slot(d, o, slot, &lock);
@@ -83,8 +83,10 @@ int main(int argc, char **argv)
         snprintf(d.error.text, sizeof d.error.text, "--agent is missing: the gateway starts agents, people need not");
         s = HTC_EUSAGE;
     }
-    char log[32];
-    snprintf(log, sizeof log, "agent-%u", o.slot); /* one agent a slot: nobody else writes there */
+    if (!o.site)
+        o.site = "local";
+    char log[160];
+    snprintf(log, sizeof log, "agent-%.127s.%u", o.site, o.slot); /* one agent a slot: nobody else writes there */
     if (s == HTC_OK)
         s = htc_daemon_open(&d, &o, log);
     if (s == HTC_OK)

@@ -24,7 +24,7 @@ typedef struct htc_agent_host htc_agent_host;
 /** Where and how tasks run. */
 typedef struct htc_agent_host_options {
     size_t      size;     /**< sizeof(htc_agent_host_options) */
-    const char *slot_dir; /**< slots/N: scratch directories and the record of process groups; created, as is slots/N.lock beside it */
+    const char *slot_dir; /**< slots/SITE.N: scratch directories and the record of process groups; created, as is its .lock beside it */
     const char *data_dir; /**< data: uploads in, outputs out */
     uint64_t    agent;    /**< its id, drawn by the gateway; not 0 */
     const char *node;     /**< host name; NULL: none is told */

@@ -142,7 +142,7 @@ HTC_API const char *htc_config_key(size_t i, const char **allowed, const char **
 typedef struct htc_config_site {
     const char *name;    /**< lent by the configuration */
     const char *adapter; /**< "fork" */
-    uint32_t    cores;   /**< slots; 0 in the file: max(4, cores of this machine) */
+    uint32_t    cores;   /**< slots; 0 in the file: a share of max(4, cores of this machine) less what other sites name */
     uint32_t    node_cores; /**< the largest task, in cores */
     uint64_t    memory;  /**< that its tasks may reserve, bytes; 0 in the file: this machine's; sites that name none divide what is left */
     uint64_t    task_memory; /**< reserved for a task that names no figure, bytes; 0 in the file: memory / cores */

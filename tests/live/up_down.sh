@@ -58,4 +58,16 @@ touch "$top/then"
 wait $down || fail "down ended with $?: $(cat down.out)"
 [ "$(tail -n 1 down.out)" = stopped ] || fail "down said: $(cat down.out)"
 none_left
+
+# Two sites of one machine number their slots alike, and each has its own: these two tasks wait for each other.
+rm -rf "$dir"
+mkdir "$dir"
+printf '[site.one]\ncores = 1\n[site.two]\ncores = 1\n' > "$dir/htc.ini"
+expect 0 "${H[@]}" up
+meet='touch "$1/here.$2"; until [ -e "$1/here.a" ] && [ -e "$1/here.b" ]; do sleep 0.05; done; echo $HTC_SITE'
+expect 0 timeout 60 "${H[@]}" submit --wait -- sh -c "$meet" - "$top" ::: a b
+expect 0 "${H[@]}" fetch 1 --to two
+[ "$(sort two/*/stdout | tr '\n' ' ')" = 'one two ' ] || fail "two sites: $(head two/*/stdout)"
+expect 0 "${H[@]}" down
+none_left
 echo "up_down: all is well"

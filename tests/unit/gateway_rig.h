@@ -46,7 +46,8 @@ typedef struct rig {
     size_t     n_launched;
     uint32_t   closed; /* the peer that was closed last */
     uint32_t   calls[80];
-    uint32_t   live_slot; /* of the last LIVE_READ */
+    uint32_t   live_slot; /* of the last LIVE_READ, and its site */
+    char       live_site[32];
     htc_buf    swept; /* the body of the last CONTENT_SWEEP */
     htc_status stopped;
     int        has_stopped;
@@ -167,6 +168,7 @@ static void rig_call(rig *r, const htc_effect *e)
         break;
     }
     case HTC_CALL_LIVE_READ:
+        htc_get_str(&in, r->live_site, sizeof r->live_site);
         r->live_slot = htc_get_u32(&in);
         rig_answer(r, e, HTC_ENOTFOUND, NULL);
         break;

@@ -161,6 +161,29 @@ Test(config, sites_divide_the_memory_that_none_of_them_names)
     htc_config_destroy(c);
 }
 
+/* Likewise the slots: sites that name none do not each have all cores of the machine. */
+Test(config, sites_divide_the_slots_that_none_of_them_names)
+{
+    htc_config     *c = NULL;
+    htc_config_site a, b, d, whole;
+    cr_assert(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\nadapter = fork\n"), NULL, &c, NULL), HTC_OK));
+    cr_assert(eq(int, htc_config_site_get(c, 0, &whole), HTC_OK));
+    htc_config_destroy(c);
+    cr_assert(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\nadapter = fork\n[site.b]\nadapter = fork\n[site.d]\ncores = 1\n"), NULL, &c, NULL), HTC_OK));
+    htc_config_site_get(c, 0, &a);
+    htc_config_site_get(c, 1, &b);
+    htc_config_site_get(c, 2, &d);
+    cr_expect(eq(u32, d.cores, 1));
+    cr_expect(eq(u32, a.cores + b.cores + d.cores, whole.cores));
+    cr_expect(a.cores >= b.cores && a.cores - b.cores <= 1);
+    htc_config_destroy(c);
+    cr_assert(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\ncores = 100000\n[site.b]\nadapter = fork\n"), NULL, &c, NULL), HTC_OK));
+    htc_config_site_get(c, 0, &a);
+    htc_config_site_get(c, 1, &b);
+    cr_expect(a.cores == 100000 && b.cores == 1, "a site has a slot, and gets what it names");
+    htc_config_destroy(c);
+}
+
 Test(config, a_task_reserves_no_more_than_its_site_has)
 {
     htc_config *c = NULL;

@@ -379,6 +379,7 @@ Test(gateway, reads_a_log_in_the_slot_of_its_agent)
         r.live_slot = UINT32_MAX;
         json_decref(rig_ask(&r, p, text));
         cr_expect(eq(u32, r.live_slot, r.launched[i].slot));
+        cr_expect(eq(str, r.live_site, "local"));
     }
 }
 

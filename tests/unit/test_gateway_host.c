@@ -153,7 +153,7 @@ Test(gateway_host, an_agent_gets_its_arguments_and_its_end_is_told)
     cr_expect(eq(u32, p.exit_pid, get_pid(&p, 0)));
     int ended_as_asked = WIFEXITED(p.exit_status) && WEXITSTATUS(p.exit_status) == 7;
     cr_expect(ended_as_asked);
-    snprintf(path, sizeof path, "%s/log/agent-3.out", p.dir);
+    snprintf(path, sizeof path, "%s/log/agent-local.3.out", p.dir);
     cr_assert(htc__read_text(path, text, sizeof text) > 0);
     snprintf(want, sizeof want, "--dir %s --agent 42 --slot 3 --user ada --site local\n", p.dir);
     cr_expect(strncmp(text, want, strlen(want)) == 0, "%s", text);
@@ -383,24 +383,24 @@ Test(gateway_host, outputs_are_read_dropped_and_never_left)
     play_open(&p);
     snprintf(dir, sizeof dir, "%s/data/out/3/1/2000.2/files/sub", p.dir);
     put_file(dir, "file", "0123456789");
-    snprintf(dir, sizeof dir, "%s/slots/1/scratch/3.2000.2", p.dir);
+    snprintf(dir, sizeof dir, "%s/slots/one.1/scratch/3.2000.2", p.dir);
     put_file(dir, "stdout", "live");
-    snprintf(dir, sizeof dir, "%s/slots/0/scratch/3.2000.2", p.dir); /* of somebody who says to be that agent */
-    put_file(dir, "stdout", "forged");
-    snprintf(dir, sizeof dir, "%s/slots/0", p.dir);
-    put_file(dir, "agent", "42 1234\n");
+    snprintf(dir, sizeof dir, "%s/slots/two.1/scratch/3.2000.2", p.dir); /* the slot of that number at another site */
+    put_file(dir, "stdout", "other");
     read_call(&p, 2, "sub/file", 3, 4);
     read_call(&p, 2, "sub/file", 100, 4);
     read_call(&p, 2, "../../../../../etc/passwd", 0, 4);
     read_call(&p, 1, "sub/file", 0, 4);
     read_call(&p, 2, "sub", 0, 4);
     b = add(&p, HTC_CALL_LIVE_READ);
+    htc_put_str(b, "one");
     htc_put_u32(b, 1);
     htc_write_attempt(b, &(htc_attempt){ 3, 2000, 2 });
     htc_put_str(b, "stdout");
     htc_put_u64(b, 1);
     htc_put_u32(b, 100);
     b = add(&p, HTC_CALL_LIVE_READ);
+    htc_put_str(b, "one");
     htc_put_u32(b, 2);
     htc_write_attempt(b, &(htc_attempt){ 3, 2000, 2 });
     htc_put_str(b, "stdout");
@@ -434,13 +434,14 @@ Test(gateway_host, links_of_users_lead_nowhere)
     snprintf(path, sizeof path, "%s/1", dir);
     snprintf(dir, sizeof dir, "%s/away", p.dir);
     cr_assert(eq(int, symlink(dir, path), 0));
-    snprintf(dir, sizeof dir, "%s/slots/1", p.dir);
+    snprintf(dir, sizeof dir, "%s/slots/one.1", p.dir);
     snprintf(path, sizeof path, "%s/scratch/3.2000.2", dir);
     cr_assert(eq(int, htc__make_dirs(path), 0));
     strcat(path, "/stdout");
     cr_assert(eq(int, mkfifo(path, 0600), 0));
     read_call(&p, 2, "file", 0, 6);
     htc_buf *b = add(&p, HTC_CALL_LIVE_READ);
+    htc_put_str(b, "one");
     htc_put_u32(b, 1);
     htc_write_attempt(b, &(htc_attempt){ 3, 2000, 2 });
     htc_put_str(b, "stdout");

@@ -74,7 +74,7 @@ static const struct key {
 
 static const struct key site_keys[] = {
     { "adapter", CHOICE, "fork", "fork", 0, 0 },
-    { "cores", NUMBER, "0", "0 (as many as there are, at least 4) to 100000", 0, 100000 },
+    { "cores", NUMBER, "0", "0 (what the other sites leave) to 100000", 0, 100000 },
     { "node_cores", NUMBER, "0", "0 (cores) to 100000", 0, 100000 },
     { "memory", SIZE, "0", "0 (what there is) to 1024T", 0, 1125899906842624.0 },
     { "task_memory", SIZE, "0", "0 (memory divided by cores) to memory", 0, 1125899906842624.0 },
@@ -561,10 +561,21 @@ static uint64_t site_number(const site *s, size_t key)
     return (uint64_t)v;
 }
 
-static uint32_t site_cores(const site *s)
+/* All sites are this machine: those that name no slots divide what the others leave of it, the first ones one more; at least 1. */
+static uint32_t site_cores(const htc_config *c, const site *s)
 {
-    uint32_t cores = (uint32_t)site_number(s, SITE_CORES), machine = machine_cores();
-    return cores ? cores : machine > 4 ? machine : 4;
+    uint32_t cores = (uint32_t)site_number(s, SITE_CORES), machine = machine_cores(), left = machine > 4 ? machine : 4;
+    uint32_t unnamed = 0, at = 0;
+    if (cores)
+        return cores;
+    for (size_t i = 0; s && i < c->sites_count; i++) {
+        uint32_t named = (uint32_t)site_number(&c->sites[i], SITE_CORES);
+        left -= named < left ? named : left;
+        at = &c->sites[i] == s ? unnamed : at;
+        unnamed += named == 0;
+    }
+    cores = s ? left / unnamed + (at < left % unnamed) : left;
+    return cores ? cores : 1;
 }
 
 /* All sites are this machine: those that name no memory divide what the others leave, by their slots. */
@@ -573,7 +584,7 @@ static uint64_t unnamed_memory(const htc_config *c, const site *s, uint32_t core
     uint64_t left = htc__machine_memory(), all_cores = 0;
     for (size_t i = 0; s && i < c->sites_count; i++) {
         uint64_t named = site_number(&c->sites[i], SITE_MEMORY);
-        all_cores += named ? 0 : site_cores(&c->sites[i]);
+        all_cores += named ? 0 : site_cores(c, &c->sites[i]);
         left -= named < left ? named : left;
     }
     return all_cores > cores ? left / all_cores * cores : left;
@@ -585,7 +596,7 @@ htc_status htc_config_site_get(const htc_config *c, size_t i, htc_config_site *o
         return HTC_EINVAL;
     const site *s = c->sites_count ? &c->sites[i] : NULL;
     *out = (htc_config_site){ .name = s ? s->name : "local", .adapter = "fork" };
-    out->cores = site_cores(s);
+    out->cores = site_cores(c, s);
     out->node_cores = (uint32_t)site_number(s, SITE_NODE_CORES);
     if (!out->node_cores)
         out->node_cores = out->cores;

@@ -33,7 +33,7 @@ typedef struct htc__run {
      * is looked at afterwards is opened below dir_fd (htc__run_open_work, htc__run_open_out), the streams are held open. */
     int              dir_fd;
     char            *place; /* its name below the slot: scratch/JOB.TASK.ATTEMPT */
-    char            *dir;   /* slots/N/place */
+    char            *dir;   /* slots/SITE.N/place */
     char            *work;  /* dir/work, or the task's own absolute directory: where it runs */
     char            *work_below; /* of dir: work, or a directory below it */
     char            *scratch; /* dir/work */
@@ -82,8 +82,8 @@ struct htc_agent_host {
     struct event  *poll;
     int            poll_armed;
     int            lock_fd;
-    int            slot_fd;   /* slots/N */
-    int            record_fd; /* slots/N/groups */
+    int            slot_fd;   /* slots/SITE.N */
+    int            record_fd; /* slots/SITE.N/groups */
     size_t         record_len;
     char           boot[64];
     int            closing;
@@ -146,7 +146,7 @@ htc_status htc__child_find(htc__child *c, const htc__run *r, char *text, size_t 
 char **htc__child_env(const htc__run *r, htc_ns wall_now); /* NULL: out of memory */
 void   htc__strings_free(char **list);
 
-/* exec_record.c: slots/N/groups; the slot and its lock. real is malloced. *lock_fd below 0: the slot is locked and that is the
+/* exec_record.c: slots/SITE.N/groups; the slot and its lock. real is malloced. *lock_fd below 0: the slot is locked and that is the
  * lock; else the caller holds it. */
 htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_error *error);
 htc_status htc__record_open(htc_agent_host *a);

@@ -1,4 +1,4 @@
-/* slots/N/groups: which process groups this agent runs, written before anything of a task runs; and what the next agent
+/* slots/SITE.N/groups: which process groups this agent runs, written before anything of a task runs; and what the next agent
  * does with what it finds there. */
 #include <errno.h>
 #include <fcntl.h>

@@ -205,7 +205,7 @@ static pid_t start(const htc_gateway_host *g, launch *l)
     if (pipe2(report, O_CLOEXEC) != 0)
         return -1;
     /* What an agent says before its own log is open; no terminal or pipe of ours is held open by it. */
-    snprintf(path, sizeof path, "%s/log/agent-%s.out", g->state_dir, l->slot);
+    snprintf(path, sizeof path, "%s/log/agent-%s.%s.out", g->state_dir, l->site, l->slot);
     l->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     l->out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (l->out < 0)

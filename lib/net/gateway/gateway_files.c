@@ -327,8 +327,9 @@ static htc_status file_read(htc__job *j, htc_reader *r)
 /* In the slot that the gateway gave to the task's agent. What is in it is the user's to write: nothing there says whose it is. */
 static htc_status live_read(htc__job *j, htc_reader *r)
 {
-    char        path[160], name[16];
+    char        path[320], site[128], name[16];
     htc_attempt a;
+    htc_get_str(r, site, sizeof site);
     uint32_t    number = htc_get_u32(r);
     htc_read_attempt(r, &a);
     htc_get_str(r, name, sizeof name);
@@ -336,7 +337,8 @@ static htc_status live_read(htc__job *j, htc_reader *r)
     uint32_t len = htc_get_u32(r);
     if (htc_reader_done(r) != HTC_OK || (strcmp(name, "stdout") != 0 && strcmp(name, "stderr") != 0))
         return HTC_EPROTO;
-    snprintf(path, sizeof path, "slots/%" PRIu32 "/scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32 "/%s", number, a.job, a.task, a.attempt, name);
+    snprintf(path, sizeof path, "slots/%s.%" PRIu32 "/scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32 "/%s", site, number, a.job, a.task,
+             a.attempt, name);
     int top = open(j->gateway->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = top < 0 ? -1 : htc__open_below(top, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
     int why = errno;

@@ -26,7 +26,7 @@
     X(FILE_READ, 28)   /* u64 job, u64 task, u32 attempt, str name, u64 offset, u32 len -> u64 size, bytes: a stored output; name "": the manifest */ \
     X(DROP_JOB, 29)    /* u64 job: remove all stored outputs of it -> HTC_OK */                                        \
     X(DROP_OUTPUT, 30) /* u64 job, u64 task, u32 attempt: remove stored outputs; no answer */                          \
-    X(LIVE_READ, 31)   /* u32 slot, attempt, str name ("stdout" or "stderr"), u64 offset, u32 len -> u64 size, bytes: what a running task has written so far */ \
+    X(LIVE_READ, 31)   /* str site, u32 slot, attempt, str name ("stdout" or "stderr"), u64 offset, u32 len -> u64 size, bytes: what a running task has written so far */ \
     X(CONTENT_TOUCH, 36) /* hashes, 32 B each: keep those that are there for another grace -> HTC_OK */                \
     X(CONTENT_SWEEP, 37) /* u64 grace in ns, hashes: remove uploads not among them that were not asked for within the grace -> u64 files, u64 bytes removed */ \
     X(DISK_USE, 38)    /* u64 job, hashes -> u64 bytes, u64 files of its outputs; of each upload that is there: hash, u64 size. Job 0 -> u64 bytes, u64 files of all outputs, of all uploads, of unfinished ones */ \
