@@ -450,12 +450,13 @@ HTC_API htc_status htc_sim_stored(htc_sim_node *node, htc_ns delay, uint64_t tag
  * Keep a connection to a node: dialled now, and again whenever it is lost, until this node's machine ends.
  *
  * @param[in,out] node     up, or being booted
- * @param[in]     peer     its number here, 1 .. HTC_SIM_PEER_FIRST - 1
+ * @param[in]     peer     its number here, 1 .. HTC_SIM_PEER_FIRST - 1; not one that is dialled already: with `once` it is free again
+ *                         as the machine is told that the connection has ended
  * @param[in,out] target   need not be up yet
  * @param[in]     options  borrowed; NULL: the defaults
  * @return HTC_OK; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
  *
- * Cost: O(log events).   Since: 0.2
+ * Cost: O(log events + dials of the node).   Since: 0.2
  */
 HTC_API htc_status htc_sim_dial(htc_sim_node *node, uint32_t peer, htc_sim_node *target,
                                 const htc_sim_dial_options *options);

@@ -92,6 +92,41 @@ Test(sim, connections_break_and_are_dialled_again)
 
 /* ---- whether anything gets through ---- */
 
+/* A number names one connection of a node. Two under one number used to answer for each other. */
+Test(sim, a_number_that_is_dialled_is_not_dialled_again)
+{
+    static const htc_sim_dial_options once = { .size = sizeof once, .once = 1 };
+    pair                              p = pair_open(2, NULL);
+    cr_expect(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_EINVAL), "not tried yet");
+    htc_sim_run(p.sim, 10 * HTC_MS);
+    cr_expect(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, &once), HTC_EINVAL), "open");
+    cr_assert(eq(sz, p.b->opened, 1));
+    htc_sim_break(p.a->node, p.b->node);
+    htc_sim_run(p.sim, 10 * HTC_MS);
+    cr_expect(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_EINVAL), "to be dialled again");
+    cr_assert(eq(int, htc_sim_dial(p.a->node, 2, p.b->node, &once), HTC_OK), "another number");
+    htc_sim_run(p.sim, 200 * HTC_MS);
+    cr_assert(eq(sz, p.b->opened, 3));
+    cr_expect(eq(int, htc_sim_dial(p.a->node, 2, p.b->node, &once), HTC_EINVAL));
+    for (size_t round = 0; round < 100; round++) { /* one that is over leaves its number, and no other's */
+        size_t closed = p.a->closed, opened = p.b->opened;
+        htc_sim_break(p.a->node, p.b->node);
+        cr_expect(eq(int, htc_sim_dial(p.a->node, 2, p.b->node, &once), HTC_EINVAL), "nobody has been told");
+        htc_sim_run(p.sim, 10 * HTC_MS);
+        cr_assert(eq(sz, p.a->closed, closed + 2));
+        cr_assert(eq(int, htc_sim_dial(p.a->node, 2, p.b->node, &once), HTC_OK));
+        cr_assert(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_EINVAL));
+        htc_sim_run(p.sim, 200 * HTC_MS);
+        cr_assert(eq(sz, p.b->opened, opened + 2));
+    }
+    htc_sim_crash(p.a->node);
+    htc_sim_boot(p.a->node);
+    cr_expect(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_OK), "a new machine");
+    htc_sim_run(p.sim, HTC_SECOND);
+    cr_expect(eq(sz, p.b->n_got > 0, 1));
+    pair_close(&p);
+}
+
 Test(sim, clogged_link_lets_everything_through_at_the_end)
 {
     pair p = pair_open(7, NULL);

@@ -1,4 +1,5 @@
 /* Connections between nodes: dialled again and again, opened at both ends, broken at any moment. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -49,7 +50,9 @@ static int peers_need(htc_sim_node *node)
 
 static void peers_add(htc_sim_node *node, uint32_t peer, sim_conn *c, int side)
 {
-    node->peers.slots[place_of(&node->peers, peer)] = (sim_peer){ c, peer, side };
+    sim_peer *p = &node->peers.slots[place_of(&node->peers, peer)];
+    assert(!p->conn);
+    *p = (sim_peer){ c, peer, side };
     node->peers.count++;
     c->refs++;
 }
@@ -112,6 +115,28 @@ void htc__sim_dial_unref(htc_sim *sim, sim_dial *d)
 {
     if (--d->pending == 0 && d->dead)
         dial_free(sim, d);
+}
+
+static int dials(const htc_sim_node *node, uint32_t peer)
+{
+    const sim_dial *d = node->dials;
+    while (d && d->peer != peer)
+        d = d->next;
+    return d != NULL;
+}
+
+/* Its connection has ended, and it was for once. */
+static void dial_over(sim_conn *c)
+{
+    sim_dial  *d = c->dial;
+    sim_dial **at = &d->node->dials;
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+    c->dial = NULL;
+    d->dead = 1;
+    if (!d->pending)
+        dial_free(d->node->sim, d);
 }
 
 void htc__sim_conns_free(htc_sim *sim)
@@ -400,7 +425,7 @@ htc_status htc_sim_dial(htc_sim_node *node, uint32_t peer, htc_sim_node *target,
 {
     htc_sim_dial_options o = { 0 };
     if (!node || !target || node->sim != target->sim || peer == 0 || peer >= HTC_SIM_PEER_FIRST ||
-        !(node->up || node->booting))
+        !(node->up || node->booting) || dials(node, peer))
         return HTC_EINVAL;
     htc_status status = options ? htc__options_copy(&o, sizeof o, options, options->size, sizeof o.size) : HTC_OK;
     if (status != HTC_OK)
@@ -492,7 +517,9 @@ int htc__sim_conn_event(htc_sim *sim, sim_event *e)
     }
     end->open = -1;
     peers_remove(end->node, end->peer);
-    if (e->to == 0 && !c->dial->once)
+    if (e->to == 0 && c->dial->once)
+        dial_over(c);
+    else if (e->to == 0)
         redial(sim, c->dial, sim->options.redial_ns);
     return told;
 }
