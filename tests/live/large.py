@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """A bound for values, and the largest ones over a store of three members: several clients write values of 16 MiB at once, at every member, and read each other's; no
-member ends, and each value is the one that was written. HTC_TEST_LIGHT: half as many."""
+member ends, and each value is the one that was written. Then ten clients of Redis' protocol write and read such values beside one with short ones: all have room, and
+nobody is told to come again. HTC_TEST_LIGHT: half as many."""
 import hashlib, os, random, shutil, socket, subprocess, sys, tempfile, threading
+from redis_client import Redis, Refused
 
 programs = os.path.abspath(sys.argv[1])
 htc, kvd = (os.path.join(programs, name) for name in ('htc', 'htc-kvd'))
@@ -72,6 +74,46 @@ def bounded(name, words):
     processes.remove(p)
 
 
+def beside(ports):
+    """What is refused is counted; a member that its machine leaves alone may say that an outcome is not known, now and then."""
+    done, refused, asked = threading.Event(), [], [0]
+
+    def ask(c, *words):
+        asked[0] += 1
+        try:
+            return c.ask(*words)
+        except Refused as why:
+            refused.append(why)
+            return None
+
+    def long_ones(client):
+        c, value = Redis(ports[client % 3]), chr(65 + client) * LARGEST
+        for _ in range(EACH):
+            wrote, got = ask(c, 'SET', 'long%d' % client, value), ask(c, 'GET', 'long%d' % client)
+            if wrote and got is not None and got != value:
+                wrong.append('another value of %d bytes' % len(got))
+
+    def short_ones():
+        c, n = Redis(ports[0]), 0
+        while not done.is_set():
+            n += 1
+            if ask(c, 'SET', 'short%d' % (n % 50), n) == 'OK' and ask(c, 'GET', 'short%d' % (n % 50)) not in (None, str(n)):
+                wrong.append('another short value')
+
+    threads = [threading.Thread(target=long_ones, args=(c,)) for c in range(10)]
+    short = threading.Thread(target=short_ones)
+    for t in [short] + threads:
+        t.start()
+    for t in threads:
+        t.join()
+    done.set()
+    short.join()
+    known = [str(why) for why in refused if not why.unknown()]
+    check(not wrong and not known, '; '.join(wrong + known))
+    check(len(refused) <= 1 + asked[0] / 20, '%d of %d without a known outcome' % (len(refused), asked[0]))
+    print('%d requests beside long ones, %d without a known outcome' % (asked[0], len(refused)))
+
+
 def main():
     bounded('alone', [])
     one = subprocess.run([kvd, '--dir', top + '/one', '--new-member'], capture_output=True, text=True, check=True).stdout.strip()
@@ -81,12 +123,13 @@ def main():
     named = [w for n, i in enumerate(ids) for w in ('--member', '%s@unix:%s/%d/kvd.sock' % (i, top, n + 1))]
     for n in (1, 2, 3):
         with open('%s/%d.err' % (top, n), 'w') as said:
-            processes.append(subprocess.Popen([kvd, '--dir', '%s/%d' % (top, n), '--engine', 'log', '--durability', 'interval', *named],
+            processes.append(subprocess.Popen([kvd, '--dir', '%s/%d' % (top, n), '--engine', 'log', '--durability', 'interval', '--resp', '127.0.0.1:0', *named],
                                               stdout=subprocess.PIPE, stderr=said, text=True))
-    for p in processes:
-        check(p.stdout.readline().startswith('ready: '), 'it is ready')
+    ready = [p.stdout.readline() for p in processes]
+    check(all(line.startswith('ready: ') for line in ready), 'all are ready')
     all_clients(write)
     all_clients(read)
+    beside([line.split('RESP on ')[1].split(',')[0].rsplit(':', 1)[1] for line in ready])
     check(all(p.poll() is None for p in processes), 'all run')
     for p in processes:
         p.terminate()

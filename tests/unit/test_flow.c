@@ -38,6 +38,38 @@ Test(flow, the_budget_agrees_with_a_list)
     }
 }
 
+/* Who reads long values does not make short reads count as long. */
+Test(flow, a_read_counts_as_long_as_its_key_was)
+{
+    htc__kv_flight f = { .count_max = 1000 };
+    htc_bytes      written = htc_bytes_of("written"), read = htc_bytes_of("read"), other = htc_bytes_of("other");
+    htc__kv_flight_asked(&f, written, HTC_KV_VALUE_MAX);
+    for (int i = 0; i < 100; i++) {
+        htc__kv_flight_read(&f, written, HTC_KV_VALUE_MAX);
+        htc__kv_flight_read(&f, other, 100);
+    }
+    cr_expect(htc__kv_flight_guess(&f, written) == HTC_KV_VALUE_MAX && htc__kv_flight_guess(&f, other) <= 100);
+    htc__kv_flight_read(&f, read, HTC_KV_VALUE_MAX);
+    cr_expect(htc__kv_flight_guess(&f, read) == HTC_KV_VALUE_MAX, "as the last answer was");
+    cr_expect(htc__kv_flight_guess(&f, other) > HTC__KV_LONG_VALUE, "long values that nothing was known of: there may be more");
+    htc__kv_flight_read(&f, read, 5);
+    cr_expect(htc__kv_flight_guess(&f, read) == f.read, "it is short now");
+    htc__kv_flight_asked(&f, written, 5);
+    cr_expect(htc__kv_flight_guess(&f, written) == HTC_KV_VALUE_MAX, "a short value may be one that is appended");
+}
+
+/* No deadline is shorter than what is queued before it. */
+Test(flow, a_short_request_has_patience_with_the_long_ones_before_it)
+{
+    htc__kv_flight f = { .count_max = 1000 };
+    cr_expect(htc__kv_flight_patience(&f, 100) == 0);
+    htc__kv_flight_enter(&f, HTC_KV_VALUE_MAX);
+    cr_expect(htc__kv_flight_patience(&f, 100) >= 4 * htc__kv_patience(HTC_KV_VALUE_MAX));
+    cr_expect(htc__kv_flight_patience(&f, HTC_KV_VALUE_MAX) >= 8 * htc__kv_patience(HTC_KV_VALUE_MAX));
+    htc__kv_flight_leave(&f, HTC_KV_VALUE_MAX);
+    cr_expect(htc__kv_flight_patience(&f, 100) == 0);
+}
+
 /* ---------------------------------------------------------------- connections before a backend that answers later */
 
 enum { PEERS = 64, IN_WORK = 100 };
@@ -76,8 +108,9 @@ static int later(void *ctx, const htc_kv_request *q, const htc__kv_stamp *stamp,
         return 1;
     }
     cr_assert(r->n < IN_WORK, "more than the budget is in work");
-    r->list[r->n++] = (in_work){ face, conn, slot, q->value.len, q->op };
-    htc__kv_flight_enter(&r->flight, q->value.len);
+    size_t bytes = q->op == HTC_KV_GET ? htc__kv_flight_guess(&r->flight, q->key) : q->value.len;
+    r->list[r->n++] = (in_work){ face, conn, slot, bytes, q->op };
+    htc__kv_flight_enter(&r->flight, bytes);
     r->most = r->n > r->most ? r->n : r->most;
     r->most_long = r->flight.long_bytes > r->most_long ? r->flight.long_bytes : r->most_long;
     r->asked++;
@@ -95,10 +128,9 @@ static int busy(void *ctx)
     return full(ctx, 0);
 }
 
-static size_t read_bytes(void *ctx)
+static size_t read_bytes(void *ctx, htc_bytes key)
 {
-    (void)ctx;
-    return 0;
+    return htc__kv_flight_guess(&((rig *)ctx)->flight, key);
 }
 
 static void collect(rig *r)
@@ -311,6 +343,26 @@ Test(flow, short_requests_pass_long_ones)
     for (uint32_t p = 1; p <= WRITERS; p++)
         cr_expect(was_told(&r, p, "+OK\r\n"), "no writer is refused");
     htc_buf_free(&wire);
+    rig_free(&r);
+}
+
+/* So do reads of keys that are known to be long. */
+Test(flow, short_reads_pass_long_ones)
+{
+    rig r;
+    rig_make(&r, 80, (htc__resp_options){ 0 });
+    htc__kv_flight_asked(&r.flight, htc_bytes_of("long"), HTC_KV_VALUE_MAX);
+    for (uint32_t p = 1; p <= 3; p++) {
+        input(&r, HTC_IN_BYTES, p, htc_bytes_of("MGET long\r\nGET long\r\n"), 0);
+        turn(&r);
+    }
+    cr_expect(r.n == 1 && r.flight.long_bytes == HTC_KV_VALUE_MAX, "%zu are in work, %zu bytes", r.n, r.flight.long_bytes);
+    input(&r, HTC_IN_BYTES, 60, htc_bytes_of("GET a\r\nMGET a b\r\n"), 0);
+    turn(&r);
+    cr_expect(r.n == 4, "%zu: a short one is let in", r.n);
+    finish(&r);
+    for (uint32_t p = 1; p <= 3; p++)
+        cr_expect(was_told(&r, p, "*1\r\n$0\r\n\r\n$0\r\n\r\n"), "all are answered: %.*s", (int)r.said[p].len, (char *)r.said[p].data);
     rig_free(&r);
 }
 

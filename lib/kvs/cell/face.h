@@ -38,9 +38,9 @@ typedef struct htc__kv_backend {
     /* 1: so much waits to be stored that a face does well to ask for no change before the next turn. */
     int (*busy)(void *ctx);
     /* 1: so much is in work for clients that one more request, with so many bytes of value, has to wait for the next turn; 0 bytes: any. May
-     * be NULL. A read has as many as `read` says: so long answers were of late. */
+     * be NULL. A read has as many as `read` says: so long its answer will be, as far as one can tell. */
     int (*full)(void *ctx, size_t bytes);
-    size_t (*read)(void *ctx);
+    size_t (*read)(void *ctx, htc_bytes key);
     /* These keys are asked for next: whoever has several at hand saves most of the waiting for memory. May be NULL. */
     void (*hint)(void *ctx, const htc_bytes *keys, size_t n);
     /* What was asked alone under this name is not to wait for others any more. May be NULL. */

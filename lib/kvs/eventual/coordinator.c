@@ -163,7 +163,7 @@ seeking *htc__kv_seeking_make(htc_kv_server *s, const htc_kv_request *q, htc_byt
     htc_buf_init(&x->state, &s->env, 0);
     find_owners(s, x);
     x->pause = s->options.member_retry_ns;
-    x->until = s->now + s->cluster->request_ns;
+    x->until = s->now + s->cluster->request_ns + htc__kv_flight_patience(&s->flight, 0);
     htc__table_link(&e->seeking, node);
     e->held_bytes += size;
     e->last_tag = tag;
@@ -743,7 +743,7 @@ int htc__kv_eventual_ask(htc_kv_server *s, const htc_kv_request *q, const htc__k
     if (x) {
         x->stamp = *stamp;
         x->client = 1;
-        x->flies = q->op == HTC_KV_GET ? s->flight.read : x->size;
+        x->flies = q->op == HTC_KV_GET ? htc__kv_flight_guess(&s->flight, q->key) : x->size;
         htc__kv_flight_enter(&s->flight, x->flies);
         x->face = face;
         x->conn = conn;

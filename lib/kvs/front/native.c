@@ -379,7 +379,7 @@ static int must_wait(const htc__kv_native *n, const htc_kv_request *q)
     int                    changes = q->op != HTC_KV_GET && q->op != HTC_KV_SCAN;
     if (changes && b->busy(b->ctx))
         return 1;
-    return b->full && b->full(b->ctx, q->op == HTC_KV_GET ? b->read(b->ctx) : q->value.len);
+    return b->full && b->full(b->ctx, q->op == HTC_KV_GET ? b->read(b->ctx, q->key) : q->value.len);
 }
 
 /* read: the operations, if they were read already. */

@@ -168,7 +168,7 @@ static void tell(htc_kv_server *s, request *r, const htc__kv_forwarded *answer)
         if (r->client)
             htc__kv_count_answer(&s->counts, r->op, result.status);
         if (r->client && r->op == HTC_KV_GET)
-            htc__kv_flight_read(&s->flight, result.value.len);
+            htc__kv_flight_read(&s->flight, r->q.key, result.value.len);
         if (r->elsewhere && r->client && r->face->elsewhere && possible(r->op))
             r->face->elsewhere(r->face->ctx, r->conn);
         r->face->answer(r->face->ctx, r->conn, r->slot, &result);
@@ -559,14 +559,15 @@ static int ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *s
     r->face = face;
     r->conn = conn;
     r->slot = slot;
-    r->until = s->now + s->cluster->request_ns + 4 * htc__kv_patience(r->q.value.len);
     r->op = q->op;
     r->kind = (uint8_t)kind;
     r->lease = lease;
     r->client = face != &s->cluster->scan_face;
-    r->flies = r->op == HTC_KV_GET ? s->flight.read : r->size;
+    r->flies = r->op == HTC_KV_GET ? htc__kv_flight_guess(&s->flight, r->q.key) : r->size;
+    r->until = s->now + s->cluster->request_ns + htc__kv_flight_patience(&s->flight, r->flies);
     if (r->client)
         htc__kv_flight_enter(&s->flight, r->flies);
+    htc__kv_flight_asked(&s->flight, r->q.key, r->q.value.len);
     if (stamp->client == 0 && htc__kv_is_change(r->q.op))
         number_it(s, r);
     if (q->op == HTC_KV_PUT && q->lease)
@@ -642,7 +643,7 @@ void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
     r->tried = f.tried;
     r->kind = f.kind;
     r->lease = f.lease;
-    r->until = s->now + s->cluster->request_ns + 4 * htc__kv_patience(r->q.value.len);
+    r->until = s->now + s->cluster->request_ns + htc__kv_flight_patience(&s->flight, r->q.value.len);
     if (same || f.epoch < htc__kv_bucket_epoch(s->cluster, bucket)) {
         place(s, r);
         return;

@@ -486,7 +486,7 @@ static int execute(htc__resp_call *x, const htc__resp_command *command)
     x->c->command = command;
     if (x->c->tx && htc__resp_queues(x->c, command))
         return htc__resp_queue(x, command);
-    if (command->flags & HTC__RESP_WRITES ? !htc__resp_may_change(x, htc__resp_longest(x)) : command->first && !htc__resp_may_read(x))
+    if (!htc__resp_may_begin(x))
         return 0;
     int done = command->run(x) && !x->c->put_off;
     x->c->put_off = 0;

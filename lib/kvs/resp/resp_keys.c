@@ -92,7 +92,7 @@ int htc__resp_run_mget(htc__resp_call *x)
         x->c->next_arg = 1;
     }
     for (; x->c->next_arg < x->r->argc && !x->c->broken; x->c->next_arg++) {
-        if (!htc__resp_may_ask(x->f, x->c) || !htc__resp_may_read(x))
+        if (!htc__resp_may_ask(x->f, x->c) || !htc__resp_may_read(x, htc__resp_arg(x, x->c->next_arg)))
             return 0;
         htc__resp_ask(x, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__resp_arg(x, x->c->next_arg) }, KIND_BULK);
         if (x->c->put_off) /* this one is not answered yet */
@@ -118,7 +118,7 @@ static int each(htc__resp_call *x, uint32_t op, htc__resp_kind kind, uint32_t st
     }
     for (; c->next_arg < x->r->argc && !c->broken; c->next_arg += step) {
         size_t bytes = step == 2 ? htc__resp_arg(x, c->next_arg + 1).len : 0;
-        if (op == HTC_KV_GET ? !htc__resp_may_read(x) : !htc__resp_may_change(x, bytes))
+        if (op == HTC_KV_GET ? !htc__resp_may_read(x, htc__resp_arg(x, x->c->next_arg)) : !htc__resp_may_change(x, bytes))
             return 0;
         htc_kv_request q = { .size = sizeof q, .op = op, .key = htc__resp_arg(x, c->next_arg) };
         if (step == 2)

@@ -298,10 +298,11 @@ void            htc__resp_conn_forget(htc__resp *f, const htc__resp_conn *c);
 
 /* resp_turn.c */
 int htc__resp_may_ask(const htc__resp *f, const htc__resp_conn *c); /* 0: wait */
-/* Before each request to the backend, also of a command of many keys: it has room for a change of so many bytes, for a read, and the
+/* Before each request to the backend, also of a command of many keys: it has room for a change of so many bytes, for a read of this key, and the
  * connection has not had its share of the turn. 0: wait, by answering 0 from run. */
 int htc__resp_may_change(const htc__resp_call *x, size_t bytes);
-int htc__resp_may_read(const htc__resp_call *x);
+int htc__resp_may_read(const htc__resp_call *x, htc_bytes key);
+int htc__resp_may_begin(const htc__resp_call *x); /* as its command needs it */
 int htc__resp_has_room(const htc__resp *f, size_t bytes);
 int  htc__resp_has_had_its_share(const htc__resp *f, const htc__resp_conn *c);
 void htc__resp_note_asked(const htc__resp *f, htc__resp_conn *c);

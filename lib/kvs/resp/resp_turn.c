@@ -38,12 +38,20 @@ int htc__resp_may_change(const htc__resp_call *x, size_t bytes)
     return !(b->busy && b->busy(b->ctx)) && htc__resp_has_room(x->f, bytes) && !htc__resp_has_had_its_share(x->f, x->c);
 }
 
-int htc__resp_may_read(const htc__resp_call *x)
+int htc__resp_may_read(const htc__resp_call *x, htc_bytes key)
 {
     const htc__kv_backend *b = &x->f->backend;
     if (x->c->exec)
         return 1;
-    return htc__resp_has_room(x->f, b->read ? b->read(b->ctx) : 0) && !htc__resp_has_had_its_share(x->f, x->c);
+    return htc__resp_has_room(x->f, b->read ? b->read(b->ctx, key) : 0) && !htc__resp_has_had_its_share(x->f, x->c);
+}
+
+int htc__resp_may_begin(const htc__resp_call *x)
+{
+    const htc__resp_command *command = x->c->command;
+    if (command->flags & HTC__RESP_WRITES)
+        return htc__resp_may_change(x, htc__resp_longest(x));
+    return command->first == 0 || htc__resp_may_read(x, htc__resp_arg(x, command->first));
 }
 
 void htc__resp_note_asked(const htc__resp *f, htc__resp_conn *c)

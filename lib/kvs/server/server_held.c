@@ -172,10 +172,10 @@ static int busy(void *ctx)
     return htc__kv_full(ctx) || full(ctx, 0);
 }
 
-static size_t read_bytes(void *ctx)
+static size_t read_bytes(void *ctx, htc_bytes key)
 {
     const htc_kv_server *s = ctx;
-    return s->flight.read;
+    return htc__kv_flight_guess(&s->flight, key);
 }
 
 /* Several members look first who owns a key: they take no hints. */
