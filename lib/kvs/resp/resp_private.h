@@ -1,5 +1,6 @@
 /* The RESP face's inside, shared by its files:
- *   resp.c           connections, the order of answers, what waits and why
+ *   resp.c           connections, what comes in and goes out, what waits and why
+ *   resp_answers.c   what is asked of the backend, and the order of answers
  *   resp_conns.c     connections by their peers
  *   resp_turn.c      whose turn it is, and how much of it
  *   resp_parse.c     requests out of bytes
@@ -194,18 +195,27 @@ struct htc__resp_command {
 };
 
 /* resp.c */
+/* It is closed, whatever it waits for. */
+void htc__resp_kill(htc__resp *f, htc__resp_conn *c);
+void htc__resp_break(htc__resp *f, htc__resp_conn *c); /* it ends: memory was refused */
+void htc__resp_mark_dirty(htc__resp *f, htc__resp_conn *c); /* there is something to say to it, or it ends */
+
+/* resp_answers.c */
+/* As the face of the backend. */
+void htc__resp_answer(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_result *a);
+int  htc__resp_gone(void *ctx, uint64_t conn);
+void htc__resp_count_output(htc__resp *f, htc__resp_conn *c); /* after whatever may have been said to it */
 /* Ask the backend; the answer is replied in this kind. what: KIND_SEEN: the reply if it is OK. */
 void htc__resp_ask(htc__resp_call *x, const htc_kv_request *q, htc__resp_kind kind);
 /* Within a transaction, where everything is answered at once. */
 htc_status htc__resp_ask_plain(htc__resp_call *x, const htc_kv_request *q);
-/* It is closed, whatever it waits for. */
-void htc__resp_kill(htc__resp *f, htc__resp_conn *c);
 /* A reply at once, in its turn: write between these two. */
 htc_buf *htc__resp_begin(htc__resp *f, htc__resp_conn *c);
 void     htc__resp_end(htc__resp *f, htc__resp_conn *c);
 int      htc__resp_error(htc__resp_call *x, const char *text); /* -text; answers 1 */
 /* A slot for several answers; NULL: memory was refused and the connection ends. */
 htc__resp_slot *htc__resp_slot_add(htc__resp *f, htc__resp_conn *c, htc__resp_kind kind);
+void            htc__resp_slot_free(htc__resp *f, htc__resp_slot *s);
 htc__resp_slot *htc__resp_slot_of(htc__resp_conn *c, uint64_t slot);
 void htc__resp_slot_ready(htc__resp *f, htc__resp_conn *c, uint64_t slot); /* its text, or what it sums, is its reply */
 
