@@ -40,6 +40,8 @@ typedef struct model {
     int           is_busy;
     int           alone;  /* it answers as one member alone: transactions of several keys */
     int           repeated; /* answers are those to requests that were made before */
+    const char   *slow;   /* what is asked about this key is answered later, whatever rng says; may be NULL */
+    size_t        asked;
     size_t        room;   /* of values of one transaction */
     htc_status    refuse; /* of every change */
     htc_buf       old, items, cursor;
@@ -352,7 +354,9 @@ static inline int model_ask(void *ctx, const htc_kv_request *q, const htc__kv_st
     if (stamp->client != 0)
         abort();
     model_do(m, q, result);
-    if (!m->rng || result->status == HTC_EUNSUPPORTED || htc_rng_below(m->rng, 2))
+    m->asked++;
+    int slow = m->slow && htc_bytes_equal(q->key, htc_bytes_of(m->slow));
+    if (!slow && (!m->rng || result->status == HTC_EUNSUPPORTED || htc_rng_below(m->rng, 2)))
         return 1;
     if (m->later_count == m->later_cap) {
         m->later_cap = m->later_cap ? m->later_cap * 2 : 16;
@@ -376,7 +380,7 @@ static inline int model_answer_one(model *m)
 {
     if (m->later_count == 0)
         return 0;
-    size_t       i = (size_t)htc_rng_below(m->rng, m->later_count);
+    size_t       i = m->rng ? (size_t)htc_rng_below(m->rng, m->later_count) : 0;
     model_answer l = m->later[i];
     m->later[i] = m->later[--m->later_count];
     l.face->answer(l.face->ctx, l.conn, l.slot, &l.a);

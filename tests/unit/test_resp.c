@@ -745,48 +745,6 @@ Test(resp, a_peer_that_asks_for_much_is_held)
     rig_free(&r);
 }
 
-static void set_long(rig *r, size_t len)
-{
-    char *big = malloc(len + 64);
-    int   n = sprintf(big, "*3\r\n$3\r\nSET\r\n$4\r\nlong\r\n$%zu\r\n", len);
-    memset(big + n, 'x', len);
-    memcpy(big + (size_t)n + len, "\r\n", 2);
-    rig_input(r, HTC_IN_BYTES, 1, (htc_bytes){ big, (size_t)n + len + 2 }, 0);
-    rig_settle(r);
-    htc_buf_clear(&r->said[1]);
-    free(big);
-}
-
-/* While answers of others lie unread a long value waits: the command that it is a part of goes on with it, and leaves nothing out. */
-Test(resp, a_long_value_that_is_put_off_is_answered_in_its_place)
-{
-    enum { LEN = 100000, HEAD = 9, END = 2 };
-    static const struct {
-        const char *said, *before, *behind;
-        int         values;
-    } rows[] = { { "GET long\r\nPING\r\n", "", "+PONG\r\n", 1 },
-                 { "MGET none long long\r\nPING\r\n", "*3\r\n$-1\r\n", "+PONG\r\n", 2 },
-                 { "MULTI\r\nGET long\r\nEXEC\r\nPING\r\n", "+OK\r\n+QUEUED\r\n*1\r\n", "+PONG\r\n", 1 } };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        rig r;
-        rig_make(&r, &(htc__resp_options){ .output_all = LEN }, NULL);
-        rig_open(&r, 2);
-        set_long(&r, LEN);
-        rig_input(&r, HTC_IN_BYTES, 2, htc_bytes_of("GET long\r\n"), 0);
-        rig_flush(&r);
-        cr_assert(r.tag[2]);
-        rig_input(&r, HTC_IN_BYTES, 1, htc_bytes_of(rows[i].said), 0);
-        rig_flush(&r);
-        cr_expect(r.said[1].len < LEN && r.held[1]);
-        rig_settle(&r);
-        size_t before = strlen(rows[i].before), behind = strlen(rows[i].behind);
-        cr_assert(eq(sz, r.said[1].len, before + (size_t)rows[i].values * (HEAD + LEN + END) + behind), "<%s>", rows[i].said);
-        cr_expect(memcmp(r.said[1].data, rows[i].before, before) == 0);
-        cr_expect(memcmp(r.said[1].data + r.said[1].len - behind, rows[i].behind, behind) == 0);
-        rig_free(&r);
-    }
-}
-
 /* Who closes his half is answered, then closed; who is gone is forgotten, whatever is still to come for him. */
 Test(resp, ends)
 {

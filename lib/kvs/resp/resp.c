@@ -40,9 +40,6 @@ static void hurry(htc__resp *f, htc__resp_conn *c)
 /* Memory of answers is for whoever speaks next: who is idle has none. */
 static void output_free(htc__resp *f, htc__resp_conn *c)
 {
-    assert(f->output >= c->counted);
-    f->output -= c->counted;
-    c->counted = 0;
     if (c->out.cap > 0 && c->out.cap <= POOLED_MAX && f->pool_count < sizeof f->pool / sizeof *f->pool) {
         htc_buf_clear(&c->out);
         f->pool[f->pool_count++] = c->out;
@@ -50,6 +47,8 @@ static void output_free(htc__resp *f, htc__resp_conn *c)
     } else {
         htc_buf_free(&c->out);
     }
+    assert(f->output >= c->counted);
+    htc__resp_count_output(f, c);
 }
 
 static void conn_free(htc__resp *f, htc__resp_conn *c)
@@ -59,6 +58,7 @@ static void conn_free(htc__resp *f, htc__resp_conn *c)
     htc__free(&f->env, c->slots, c->slots_cap * sizeof *c->slots);
     htc__resp_transaction_end(f, c);
     input_free(f, c);
+    c->expected = 0;
     output_free(f, c);
     htc__free(&f->env, c->name, c->name_len);
     htc__free(&f->env, c, sizeof *c);

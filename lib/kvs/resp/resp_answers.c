@@ -15,11 +15,11 @@ void htc__resp_slot_free(htc__resp *f, htc__resp_slot *s)
     s->text_len = 0;
 }
 
-/* After whatever may have been said to it. */
 void htc__resp_count_output(htc__resp *f, htc__resp_conn *c)
 {
-    f->output += c->out.len - c->counted;
-    c->counted = c->out.len;
+    size_t now = c->out.len + c->expected;
+    f->output += now - c->counted;
+    c->counted = now;
 }
 
 htc__resp_slot *htc__resp_slot_of(htc__resp_conn *c, uint64_t slot)
@@ -71,6 +71,10 @@ static void slot_text(htc__resp *f, htc__resp_conn *c, htc__resp_slot *s, const 
     }
     memcpy(s->text, b->data, b->len);
     s->text_len = b->len;
+    size_t expected = b->len + (s->ready ? 0 : s->expected);
+    c->expected += expected - s->expected;
+    s->expected = expected;
+    htc__resp_count_output(f, c);
 }
 
 static void pop(htc__resp *f, htc__resp_conn *c)
@@ -96,6 +100,7 @@ static void settle(htc__resp *f, htc__resp_conn *c)
     }
     if (c->closing || c->ended)
         htc__resp_mark_dirty(f, c);
+    htc__resp_count_output(f, c);
 }
 
 htc_buf *htc__resp_begin(htc__resp *f, htc__resp_conn *c)
@@ -215,10 +220,8 @@ void htc__resp_answer(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_resu
 {
     htc__resp      *f = ctx;
     htc__resp_conn *c = htc__resp_find(f, (uint32_t)conn);
-    if (c && c->id == conn && slot >= c->head && slot < c->tail) {
+    if (c && c->id == conn && slot >= c->head && slot < c->tail)
         take(f, c, slot, a);
-        htc__resp_count_output(f, c);
-    }
 }
 
 int htc__resp_gone(void *ctx, uint64_t conn)

@@ -66,7 +66,7 @@ typedef struct htc__resp_slot {
     htc_status failed; /* the first that could not be done */
     uint8_t   *text;   /* the reply; before, KIND_SEEN: the reply if it is OK; KIND_SCAN: the pattern */
     size_t     text_len;
-    size_t     expected; /* bytes that the answer will likely take */
+    size_t     expected; /* bytes that the answer takes, or will likely take */
 } htc__resp_slot;
 
 /* A command that takes several requests one after another: DBSIZE, FLUSHALL, and INFO for the number of keys. */
@@ -87,9 +87,9 @@ struct htc__resp_conn {
     uint64_t           turn;            /* the turn in which it last asked for something, and how often it has */
     uint32_t           asked;
     htc_ns             heard;    /* when bytes last came */
-    size_t             counted;  /* bytes of out in the face's output */
+    size_t             counted;  /* bytes of out and of expected in the face's output */
     size_t             leaving;  /* and of what it was sent and has not left */
-    size_t             expected;
+    size_t             expected; /* of answers that others have to leave before */
     htc__resp_conn    *next_dirty, *next_paused;
     uint8_t            dirty, paused, held, unsent;  /* unsent: what it was sent has not left yet */
     uint8_t            proto, authed, job;           /* job: what comes behind it waits until it is done */
@@ -143,7 +143,7 @@ struct htc__resp {
     htc_buf          pool[128]; /* buffers for answers, for whoever speaks next */
     size_t           pool_count;
     size_t           input;  /* bytes in all in */
-    size_t           output; /* in all out, and on their way out if that is known */
+    size_t           output; /* in all out, expected, and on their way out if that is known */
     uint64_t         turn;
     size_t           whole; /* so many wait with whole requests */
     int              more, crowded; /* crowded: more than one wait for their turn */
