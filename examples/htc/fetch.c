@@ -2,7 +2,7 @@
  *
  * A file appears under its name only when it is whole and right, and a second fetch takes only what is missing. What cannot be
  * fetched is named in the manifest, and stops nothing else. The manifest and the links of a task are written as they come: a
- * million outputs take no more memory than a page of them, beside their places where patterns could make two meet. */
+ * million outputs take no more memory than a page of them, beside up to 32 bytes a name where patterns could make two meet. */
 #include "below.h"
 #include "htc.h"
 #include "places.h"
@@ -72,6 +72,14 @@ static char *wanted_place(fetch *f, uint64_t index, const char *name)
     return place;
 }
 
+/* Nothing more can be told apart from what came, so nothing more comes. */
+static htc_status too_many(fetch *f)
+{
+    f->stop = 1;
+    return cli_error(f->c, HTC_EFULL, "", "fetch fewer tasks at once (ID.0-999999), each part into a directory of its own",
+                     "more than %zu files and folders, whose names could meet by a pattern", PLACES_MAX);
+}
+
 static htc_status settle_place(fetch *f, item *it, int folder)
 {
     char *shown = places_shown(it->name), *wanted = wanted_place(f, it->index, shown);
@@ -80,8 +88,9 @@ static htc_status settle_place(fetch *f, item *it, int folder)
     if (it->renamed && !f->renamed++)
         f->example = must_dup(it->place);
     free(wanted);
-    htc_status s = it->place ? HTC_OK
-                             : cli_error(f->c, HTC_EPATH, shown, "", "an output of task %" PRIu64 " leaves the result directory",
+    htc_status s = it->place                ? HTC_OK
+                   : places_full(f->places) ? too_many(f)
+                                            : cli_error(f->c, HTC_EPATH, shown, "", "an output of task %" PRIu64 " leaves the result directory",
                                          it->index);
     free(shown);
     return s;
@@ -349,7 +358,7 @@ static htc_status end_entry(fetch *f)
     f->begun = 0;
     if (!f->output[0] && !f->error_output[0]) { /* each task has a folder of its own: what others have is not in its way */
         places_free(f->places);
-        f->places = places_new();
+        f->places = places_new(PLACES_MAX);
     }
     return s;
 }
@@ -535,7 +544,7 @@ static htc_status fetch_into(fetch *f, const char *selector, const json_t *job, 
 {
     out_file   out = { 0 };
     htc_status s;
-    f->places = places_new();
+    f->places = places_new(PLACES_MAX);
     f->top = -1;
     s = open_target(f, to, archive, &out);
     if (s == HTC_OK)

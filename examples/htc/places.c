@@ -6,21 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A set of paths: open addressing, the files and the folders above them. */
-typedef struct taken {
-    char *path;
-    int   folder;
-} taken;
-
+/* A set of paths, the files and the folders above them: open addressing, of each 63 bits of its hash, and one that says whether
+ * it is a folder; 0: empty. Two paths of one hash count as one, so that the later one gets another name: nothing is lost. */
 struct places {
-    taken *at;
-    size_t n, cap; /* a power of two */
+    uint64_t *at;
+    size_t    n, cap, max; /* cap: a power of two */
 };
 
-static taken *find(const places *p, const char *path, size_t len)
+#define FOLDER 1u
+
+static uint64_t hash_of(const char *path, size_t len)
 {
-    size_t i = (size_t)htc_hash64((htc_bytes){ path, len }, 0) & (p->cap - 1);
-    while (p->at[i].path && (strncmp(p->at[i].path, path, len) != 0 || p->at[i].path[len] != '\0'))
+    uint64_t h = htc_hash64((htc_bytes){ path, len }, 0) & ~(uint64_t)FOLDER;
+    return h ? h : 2;
+}
+
+/* Where it is, or would be. */
+static uint64_t *find(const places *p, uint64_t hash)
+{
+    size_t i = (size_t)(hash >> 1) & (p->cap - 1);
+    while (p->at[i] && (p->at[i] & ~(uint64_t)FOLDER) != hash)
         i = (i + 1) & (p->cap - 1);
     return &p->at[i];
 }
@@ -31,19 +36,19 @@ static void grow(places *p)
     p->cap = old.cap ? old.cap * 2 : 64;
     p->at = must(calloc(p->cap, sizeof *p->at));
     for (size_t i = 0; i < old.cap; i++)
-        if (old.at[i].path)
-            *find(p, old.at[i].path, strlen(old.at[i].path)) = old.at[i];
+        if (old.at[i])
+            *find(p, old.at[i] & ~(uint64_t)FOLDER) = old.at[i];
     free(old.at);
 }
 
-static void add(places *p, const char *path, size_t len, int folder)
+static void add(places *p, const char *path, size_t len, unsigned folder)
 {
     if (p->n * 2 >= p->cap)
         grow(p);
-    taken *t = find(p, path, len);
-    if (t->path)
+    uint64_t hash = hash_of(path, len), *t = find(p, hash);
+    if (*t)
         return;
-    *t = (taken){ must_print("%.*s", (int)len, path), folder };
+    *t = hash | folder;
     p->n++;
 }
 
@@ -52,35 +57,39 @@ static int is_free(const places *p, const char *path, int folder)
     if (!p->n)
         return 1;
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        const taken *t = find(p, path, (size_t)(slash - path));
-        if (t->path && !t->folder)
+        uint64_t above = *find(p, hash_of(path, (size_t)(slash - path)));
+        if (above && !(above & FOLDER))
             return 0;
     }
-    const taken *t = find(p, path, strlen(path));
-    return !t->path || (folder && t->folder);
+    uint64_t t = *find(p, hash_of(path, strlen(path)));
+    return !t || (folder && (t & FOLDER));
 }
 
 static void take(places *p, const char *path, int folder)
 {
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/'))
-        add(p, path, (size_t)(slash - path), 1);
-    add(p, path, strlen(path), folder);
+        add(p, path, (size_t)(slash - path), FOLDER);
+    add(p, path, strlen(path), folder ? FOLDER : 0);
 }
 
-places *places_new(void)
+places *places_new(size_t max)
 {
     places *p = must(calloc(1, sizeof *p));
+    p->max = max;
     take(p, "manifest.json", 0);
     return p;
 }
 
 void places_free(places *p)
 {
-    for (size_t i = 0; p && i < p->cap; i++)
-        free(p->at[i].path);
     if (p)
         free(p->at);
     free(p);
+}
+
+int places_full(const places *p)
+{
+    return p->n >= p->max;
 }
 
 /* What a file system takes: no part of it longer than a name may be. */
@@ -94,8 +103,11 @@ static int can_be(const char *path)
 
 static char *take_as(places *p, const char *wanted, uint64_t index, const char *name, int folder, int *renamed)
 {
-    char *place = must_dup(wanted);
+    char *place = NULL;
     *renamed = 0;
+    if (places_full(p))
+        return NULL;
+    place = must_dup(wanted);
     for (int tildes = 1; !can_be(place) || !is_free(p, place, folder); tildes++) {
         free(place);
         *renamed = 1;
@@ -125,7 +137,7 @@ int places_meet(const char *a, const char *b)
 
 char *places_shown(const char *name)
 {
-    char  *shown = must(malloc(3 * strlen(name) + 1)), *to = shown;
+    char *shown = must(malloc(3 * strlen(name) + 1)), *to = shown;
     for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
         int c1 = p[0] == 0xC2 && p[1] >= 0x80 && p[1] < 0xA0; /* control characters beyond ASCII, in UTF-8 */
         if (c1) {

@@ -7,9 +7,13 @@
 
 typedef struct places places;
 
-places *places_new(void);
+#define PLACES_MAX ((size_t)16000000) /* in 256 MiB */
+
+/* For max names of files and folders; a place that begins below that may end above it. */
+places *places_new(size_t max);
 void    places_free(places *p);
-/* Take a place; if it is taken or cannot be, one below INDEX~ instead. Gives; *renamed: it is another one. */
+int     places_full(const places *p); /* 1: no more places can be taken */
+/* Take a place; if it is taken or cannot be, one below INDEX~ instead. Gives; *renamed: it is another one. NULL: full. */
 char *places_take(places *p, const char *wanted, uint64_t index, const char *name, int *renamed);
 /* The same for a directory, which others of its task may share. */
 char *places_take_dir(places *p, const char *wanted, uint64_t index, const char *name, int *renamed);
