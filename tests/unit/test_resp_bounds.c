@@ -1,10 +1,14 @@
 /* What Redis' clients may hold of this process: of memory, and of its time. */
 #include "resp_rig.h"
 
-static void set_long(rig *r, size_t len)
+#define TOO_MUCH                                                                                                       \
+    "-EXECABORT Transaction discarded: its replies are more than 16777216 bytes, or the values that it writes more than " \
+    "33554432, or the keys that it looks at take more than 67108864, or it is more than the log takes at once\r\n"
+
+static void set(rig *r, const char *key, size_t len)
 {
     char *big = malloc(len + 64);
-    int   n = sprintf(big, "*3\r\n$3\r\nSET\r\n$4\r\nlong\r\n$%zu\r\n", len);
+    int   n = sprintf(big, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n", strlen(key), key, len);
     memset(big + n, 'x', len);
     memcpy(big + (size_t)n + len, "\r\n", 2);
     rig_input(r, HTC_IN_BYTES, 1, (htc_bytes){ big, (size_t)n + len + 2 }, 0);
@@ -27,7 +31,7 @@ Test(resp_bounds, a_long_value_that_is_put_off_is_answered_in_its_place)
         rig r;
         rig_make(&r, &(htc__resp_options){ .output_all = LEN }, NULL);
         rig_open(&r, 2);
-        set_long(&r, LEN);
+        set(&r, "long", LEN);
         rig_input(&r, HTC_IN_BYTES, 2, htc_bytes_of("GET long\r\n"), 0);
         rig_flush(&r);
         cr_assert(r.tag[2]);
@@ -50,7 +54,7 @@ Test(resp_bounds, answers_behind_one_that_is_late_are_counted)
     rig r;
     rig_make(&r, &(htc__resp_options){ .output_max = 3 * LEN, .output_all = 5 * LEN }, NULL);
     rig_open(&r, 2);
-    set_long(&r, LEN);
+    set(&r, "long", LEN);
     r.m.slow = "slow";
     size_t before = r.m.asked;
     rig_input(&r, HTC_IN_BYTES, 1, htc_bytes_of("GET slow\r\n"), 0);
@@ -68,5 +72,46 @@ Test(resp_bounds, answers_behind_one_that_is_late_are_counted)
     cr_expect(eq(sz, r.said[1].len, 5 + 20 * (HEAD + LEN + END)));
     cr_expect(eq(sz, r.said[2].len, 5 + 3 * (HEAD + LEN + END)));
     cr_expect(!r.held[1] && !r.held[2]);
+    rig_free(&r);
+}
+
+/* Of a transaction memory is bounded, also for keys that it only looks at. */
+Test(resp_bounds, keys_of_a_transaction_are_bounded)
+{
+    enum { KEYS = 400000 };
+    rig     r;
+    htc_buf b;
+    rig_make(&r, &(htc__resp_options){ 0 }, NULL);
+    r.m.alone = 1;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_text(&b, "*%d\r\n$3\r\nDEL\r\n", KEYS + 1);
+    for (int i = 0; i < KEYS; i++)
+        htc_put_text(&b, "$7\r\nk%06d\r\n", i);
+    converse(&r, "MULTI\r\n", "+OK\r\n");
+    rig_input(&r, HTC_IN_BYTES, 1, htc_buf_bytes(&b), 0);
+    converse(&r, "EXEC\r\nPING\r\n", "+QUEUED\r\n" TOO_MUCH "+PONG\r\n");
+    htc_buf_free(&b);
+    rig_free(&r);
+}
+
+/* What is written is counted, not what is looked at; also where a key is written several times. */
+Test(resp_bounds, values_that_a_transaction_leaves_as_they_are_do_not_count_as_written)
+{
+    enum { LEN = 12000000 };
+    rig r;
+    rig_make(&r, &(htc__resp_options){ 0 }, NULL);
+    r.m.alone = 1;
+    set(&r, "a", LEN);
+    set(&r, "b", LEN);
+    set(&r, "c", LEN);
+    converse(&r, "MULTI\r\nINCR a\r\nINCR b\r\nINCR c\r\nEXEC\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n-ERR value is not an integer or out of range\r\n"
+             "-ERR value is not an integer or out of range\r\n-ERR value is not an integer or out of range\r\n");
+    converse(&r, "MULTI\r\nAPPEND a x\r\nAPPEND a x\r\nAPPEND b x\r\nAPPEND a x\r\nEXEC\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n:12000001\r\n:12000002\r\n:12000001\r\n:12000003\r\n");
+    converse(&r, "MULTI\r\nAPPEND a x\r\nAPPEND b x\r\nAPPEND c x\r\nEXEC\r\nSTRLEN a\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n" TOO_MUCH ":12000003\r\n");
+    converse(&r, "MULTI\r\nAPPEND a x\r\nAPPEND b x\r\nDEL a\r\nAPPEND c x\r\nEXEC\r\nEXISTS a b c\r\n",
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n:12000004\r\n:12000002\r\n:1\r\n:12000001\r\n:2\r\n");
     rig_free(&r);
 }

@@ -92,7 +92,8 @@ Test(resp_transaction, alone_it_is_about_any_keys)
     converse(&r, "MULTI\r\nSET a 123\r\nSET c 456\r\nEXEC\r\nMGET a c\r\n",
              "+OK\r\n+QUEUED\r\n+QUEUED\r\n-EXECABORT Transaction discarded: its replies are more than 16777216 bytes, "
              "or the values that it "
-             "writes more than 33554432, or than the log takes at once\r\n*2\r\n$1\r\n3\r\n$-1\r\n");
+             "writes more than 33554432, or the keys that it looks at take more than 67108864, or it is more than the log takes at "
+             "once\r\n*2\r\n$1\r\n3\r\n$-1\r\n");
     r.m.room = SIZE_MAX;
     r.m.refuse = HTC_ENOSPC;
     converse(&r, "MULTI\r\nSET a 9\r\nEXEC\r\n",

@@ -4,8 +4,10 @@
 #include "kvs/cell/change.h"
 #include "kvs/resp/resp_transaction.h"
 
-/* Values that one transaction writes. */
+/* Values that one transaction writes, and memory for all keys that it looks at for a change. */
 #define VALUES_MAX ((size_t)32 << 20)
+#define HELD_MAX   ((size_t)64 << 20)
+#define KEPT_MAX   1024 /* of a value that is no more: the next one's place */
 
 void htc__resp_draft_init(htc__resp_draft *d, htc__resp *f)
 {
@@ -31,23 +33,46 @@ static htc__resp_draft_key *find(const htc__resp_draft *d, htc_bytes key)
     return node ? htc__node_value(node) : NULL;
 }
 
+static void look_at_size(htc__resp_draft *d, size_t more)
+{
+    d->too_much |= d->bytes > VALUES_MAX || d->held + d->keys.bytes + more > HELD_MAX;
+}
+
+/* Its value is this from now on; the one before it stays until the next request. */
 static int keep(htc__resp_draft *d, htc__resp_draft_key *k, htc_bytes value)
 {
     htc_buf *to = &k->value[k->which ^= 1];
-    d->bytes += value.len - k->now.value.len;
-    d->too_much |= d->bytes > VALUES_MAX;
+    size_t   cap = to->cap;
+    if (k->changed)
+        d->bytes += value.len - k->counted;
+    k->counted = k->changed ? value.len : 0;
+    look_at_size(d, value.len > cap ? value.len - cap : 0);
     htc_buf_clear(to);
     if (!d->too_much)
         htc_put_raw(to, value);
+    d->held += to->cap - cap;
+    look_at_size(d, 0);
     if (to->status != HTC_OK)
         d->failed = to->status;
     k->now.value = htc_buf_bytes(to);
     return !d->too_much && to->status == HTC_OK;
 }
 
+static void release_old(htc__resp_draft *d)
+{
+    htc_buf *old = d->last ? &d->last->value[d->last->which ^ 1] : NULL;
+    if (old && old->cap > KEPT_MAX) {
+        d->held -= old->cap;
+        htc_buf_free(old);
+    }
+    d->last = NULL;
+}
+
 htc__resp_draft_key *htc__resp_draft_put(htc__resp_draft *d, htc_bytes key, const htc__resp_state *was)
 {
-    htc__node *node = htc__table_make(&d->keys, key, sizeof(htc__resp_draft_key));
+    htc__node *node = d->too_much ? NULL : htc__table_make(&d->keys, key, sizeof(htc__resp_draft_key));
+    if (d->too_much)
+        return NULL;
     if (!node) {
         d->failed = HTC_ENOMEM;
         return NULL;
@@ -86,6 +111,7 @@ static void change(htc__resp_draft *d, htc__resp_draft_key *k, const htc_kv_requ
     if (out.effect != HTC__KV_CHANGED)
         return;
     k->changed = 1;
+    d->last = k;
     if (!keep(d, k, out.to.deleted ? (htc_bytes){ NULL, 0 } : out.to.value))
         return;
     k->now.there = !out.to.deleted;
@@ -114,6 +140,7 @@ static int draft_ask(void *ctx, const htc_kv_request *q, const htc__kv_stamp *st
     htc__resp_draft     *d = ctx;
     htc__resp_draft_key *k = find(d, q->key);
     (void)stamp, (void)face, (void)conn, (void)slot;
+    release_old(d);
     *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
     if (q->op == HTC_KV_GET && !k) { /* what is only read is not kept */
         d->reads = 1;

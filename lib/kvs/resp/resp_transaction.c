@@ -313,7 +313,8 @@ static void abort_with(const htc__resp_transaction *tx, htc_buf *b, htc_status s
     htc_buf_clear(b);
     htc__resp_raw(b, tx->bare ? "-ERR Nothing was done: " : "-EXECABORT Transaction discarded: ");
     htc__resp_raw(b, status == HTC_ETOOBIG  ? "its replies are more than 16777216 bytes, or the values that it writes "
-                                              "more than 33554432, or than the log takes at once"
+                                              "more than 33554432, or the keys that it looks at take more than "
+                                              "67108864, or it is more than the log takes at once"
                      : status == HTC_ENOSPC ? "the disk is full"
                      : status == HTC_EFULL  ? "it needs more memory than the store may take (--memory)"
                      : status == HTC_ENOMEM ? "out of memory"

@@ -32,6 +32,16 @@ struct htc__resp_transaction {
     htc_bytes        key; /* with several members: what it is about; in queue or keys */
 };
 
+/* A key that was looked at for a change. */
+typedef struct htc__resp_draft_key {
+    htc__resp_state was, now;
+    uint64_t        term; /* of its time: 1 as it was */
+    int             changed;
+    size_t          counted; /* bytes of it in the draft's */
+    htc_buf         value[2]; /* one of them is now.value */
+    int             which;
+} htc__resp_draft_key;
+
 /* The keys of a transaction while it is worked out: as they will be. Of the store nothing is changed meanwhile. */
 typedef struct htc__resp_draft {
     htc__resp      *f;
@@ -39,23 +49,16 @@ typedef struct htc__resp_draft {
     htc__table      keys;  /* of those that are changed: struct draft_key */
     htc_buf         scratch;
     size_t          bytes; /* of values that will be written */
+    size_t          held;  /* memory of all values; that of keys is the table's */
+    htc__resp_draft_key *last; /* what its value was before is still lent; may be NULL */
     int             reads; /* something was read of the store */
     int             too_much;
     htc_status      failed; /* memory was refused */
 } htc__resp_draft;
 
-/* A key that was looked at for a change. */
-typedef struct htc__resp_draft_key {
-    htc__resp_state was, now;
-    uint64_t        term; /* of its time: 1 as it was */
-    int             changed;
-    htc_buf         value[2]; /* one of them is now.value */
-    int             which;
-} htc__resp_draft_key;
-
 void htc__resp_draft_init(htc__resp_draft *d, htc__resp *f);
 void htc__resp_draft_free(htc__resp_draft *d);
-/* How a key is in the store, for a store that cannot be asked at once; copied. NULL: memory was refused. */
+/* How a key is in the store, for a store that cannot be asked at once; copied. NULL: memory was refused, or it is too much. */
 htc__resp_draft_key *htc__resp_draft_put(htc__resp_draft *d, htc_bytes key, const htc__resp_state *was);
 /* The store as it will be, for commands. */
 htc__kv_backend htc__resp_draft_backend(htc__resp_draft *d);
