@@ -6,7 +6,8 @@
  *
  * A node hosts one machine (htcsched/machine.h) at a time, as htc_host does live. Events are delivered in the order of (time,
  * number), time is whole nanoseconds, and every random number comes from a named stream of the run's seed, so that a new
- * consumer shifts no other: the same program and seed give the same run, and htc_sim_hash proves it.
+ * consumer shifts no other: the same program and seed give the same run, and htc_sim_hash proves it. A span that would reach past the
+ * last nanosecond has no end: HTC_NEVER does from any moment, and what is due at HTC_NEVER does not take place.
  *
  *     htc_sim      *sim = NULL;
  *     htc_sim_node *a = NULL, *b = NULL;                          host.boot creates a machine and calls htc_sim_install
@@ -152,7 +153,7 @@ typedef struct htc_sim_node_options {
     uint32_t            survive; /**< 1: a step that answers an error ends the machine, as live (else: the run fails) */
     int32_t             drift_ppm;      /**< its clocks run faster by this, -500000 .. 500000 */
     htc_ns              now_offset_ns;  /**< how much its monotonic clock is ahead at the beginning */
-    int64_t             wall_offset_ns; /**< how much its wall clock is ahead beside that */
+    int64_t             wall_offset_ns; /**< how much its wall clock is ahead beside that; HTC_SIM_WALL more are to fit too */
 } htc_sim_node_options;
 
 /** One connection that is asked for; every field's zero is its default. */
@@ -237,7 +238,7 @@ HTC_API htc_status htc_sim_crash(htc_sim_node *node);
  * Stop the process, as by SIGSTOP: what happens to it waits, its clocks go on. Nothing if it is down.
  *
  * @param[in,out] node  the node
- * @param[in]     span  from now, unless it is stopped for longer already; ends by itself
+ * @param[in]     span  from now, unless it is stopped for longer already; ends by itself. HTC_NEVER: at htc_sim_resume
  * @return HTC_OK; HTC_EINVAL; HTC_ENOMEM
  *
  * Cost: O(log events).   Since: 0.2
@@ -571,7 +572,7 @@ HTC_API int htc_sim_passes(const htc_sim_node *from, const htc_sim_node *to);
  * Call a function at a moment.
  *
  * @param[in,out] sim  the run
- * @param[in]     at   on htc_sim_now's clock; a past one is now
+ * @param[in]     at   on htc_sim_now's clock; a past one is now, HTC_NEVER is not at all
  * @param[in]     fn   called once; may do everything but run or destroy the simulation
  * @param[in]     ctx  handed to fn: kept if size is 0, else size bytes of it are copied, and the copy is lent to fn
  * @param[in]     size see ctx
@@ -595,7 +596,8 @@ HTC_API htc_status htc_sim_next(htc_sim *sim);
  * Deliver everything up to a span from now; the clock then stands there, whether there was anything or not.
  *
  * @param[in,out] sim   the run; not from inside a callback
- * @param[in]     span  of virtual time
+ * @param[in]     span  of virtual time; HTC_NEVER: until nothing is left, and the clock stands at the last event. That is no bound: it
+ *                      does not return while machines have deadlines, or a dial is tried again and again
  * @return HTC_OK; the run's failure; HTC_EINVAL
  *
  * Cost: of its events.   Since: 0.2
@@ -606,7 +608,7 @@ HTC_API htc_status htc_sim_run(htc_sim *sim, htc_ns span);
  * Deliver until something is true: require progress within a bound.
  *
  * @param[in,out] sim   the run; not from inside a callback
- * @param[in]     span  the bound, of virtual time
+ * @param[in]     span  the bound, of virtual time; HTC_NEVER: as long as something is left
  * @param[in]     what  for the failure: "no progress: …"; borrowed
  * @param[in]     done  asked before the first event and after each: 1 when it is so
  * @param[in]     ctx   handed to done

@@ -142,7 +142,7 @@ HTC_API htc_status htc_sim_disk_set_faults(htc_sim_disk *disk, const htc_sim_dis
  * The disk is full for a while: CREATE, WRITE and RENAME are answered HTC_ENOSPC.
  *
  * @param[in,out] disk  the disk
- * @param[in]     span  from now; 0: no more
+ * @param[in]     span  from now; 0: no more; HTC_NEVER: until that
  * @return HTC_OK; HTC_EINVAL
  *
  * Cost: O(1).   Since: 0.2

@@ -44,7 +44,7 @@ typedef struct htc_sim_faults {
     htc_ns              pause_gap_ns;  /**< a target is stopped */
     htc_ns              pause_span_ns; /**< and goes on */
     htc_ns              jump_gap_ns;   /**< a target's wall clock jumps */
-    htc_ns              jump_span_ns;  /**< by up to this, either way */
+    htc_ns              jump_span_ns;  /**< by up to this, either way; at most INT64_MAX */
     uint32_t            drift_ppm;     /**< every target's clocks run faster or slower by up to this */
     htc_ns              full_gap_ns;   /**< a target's disk is full */
     htc_ns              full_span_ns;  /**< until then */

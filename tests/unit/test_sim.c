@@ -572,6 +572,92 @@ static int never(void *ctx)
     return 0;
 }
 
+static void count(htc_sim *sim, void *ctx)
+{
+    (void)sim;
+    ++*(size_t *)ctx;
+}
+
+static int happened(void *ctx)
+{
+    return *(size_t *)ctx > 0;
+}
+
+/* The end of a span does not come round: past the last nanosecond there is none. */
+Test(sim, a_span_may_have_no_end)
+{
+    static const htc_ns far[] = { HTC_NEVER, HTC_NEVER - 1, HTC_NEVER - HTC_SIM_BEGIN };
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        pair   p = pair_open(1, NULL);
+        size_t calls = 0, never = 0;
+        p.a->stop = 5;
+        htc_sim_at(p.sim, HTC_NEVER, count, &never, 0);
+        htc_sim_event(p.b->node, far[i], 1, HTC_OK, (htc_bytes){ 0 });
+        cr_assert(eq(int, htc_sim_run(p.sim, far[i]), HTC_OK));
+        cr_expect(eq(sz, p.b->n_got, 5), "everything happens");
+        cr_expect(eq(sz, p.b->events + never, 0), "but not what never does");
+        htc_ns now = htc_sim_now(p.sim);
+        cr_expect(now >= p.b->at[4] && now < p.b->at[4] + HTC_SECOND, "and the clock stands at the last of it");
+        cr_expect(eq(int, htc_sim_next(p.sim), HTC_EMPTY));
+        cr_assert(eq(int, htc_sim_pause(p.b->node, far[i]), HTC_OK));
+        cr_assert(eq(int, htc_sim_clog(p.a->node, p.b->node, far[i]), HTC_OK));
+        htc_sim_event(p.b->node, 0, 1, HTC_OK, (htc_bytes){ 0 });
+        cr_assert(eq(int, htc_sim_run(p.sim, 3600 * HTC_SECOND), HTC_OK));
+        cr_expect(eq(u64, htc_sim_now(p.sim), now + 3600 * HTC_SECOND));
+        cr_expect(htc_sim_paused(p.b->node) && !htc_sim_passes(p.a->node, p.b->node) && p.b->events == 0);
+        cr_assert(eq(int, htc_sim_clog(p.a->node, p.b->node, 0), HTC_OK));
+        cr_assert(eq(int, htc_sim_resume(p.b->node), HTC_OK));
+        htc_sim_at(p.sim, htc_sim_now(p.sim) + HTC_SECOND, count, &calls, 0);
+        cr_expect(eq(int, htc_sim_settle(p.sim, far[i], "a call", happened, &calls), HTC_OK));
+        cr_expect(eq(sz, p.b->events, 1));
+        cr_expect(eq(int, htc_sim_settle(p.sim, far[i], "another", happened, &never), HTC_ETIMEDOUT), "nothing is left");
+        pair_close(&p);
+    }
+}
+
+/* Whatever spans a network is given: order is kept, and nothing comes before it was sent. */
+Test(sim, no_message_comes_before_it_was_sent)
+{
+    htc_sim_net nets[] = { { .latency_ns = HTC_NEVER },
+                           { .jitter_ns = HTC_NEVER },
+                           { .delay_ns = HTC_NEVER, .delay_ppm = 500000 },
+                           { .reorder_ns = HTC_NEVER - 1, .reorder_ppm = 500000 } };
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        nets[i].size = sizeof *nets;
+        pair p = pair_open(i, NULL);
+        htc_sim_run(p.sim, 10 * HTC_MS);
+        size_t before = p.b->n_got;
+        htc_sim_set_net(p.sim, p.a->node, p.b->node, &nets[i]);
+        htc_sim_run(p.sim, 100 * HTC_MS);
+        cr_expect(p.b->n_got < before + 90, "most are on their way for years: %zu of %zu", p.b->n_got, before);
+        for (size_t k = 1; k < p.b->n_got; k++)
+            cr_expect(p.b->at[k] >= HTC_SIM_BEGIN + p.b->got[k] * HTC_MS);
+        pair_close(&p);
+    }
+}
+
+/* A clock that is as far ahead as can be stands there; it does not come round. */
+Test(sim, clocks_end_at_the_last_nanosecond)
+{
+    htc_sim             *sim = probe_sim(1, NULL);
+    probe                p = { 0 };
+    htc_sim_node_options o = { .size = sizeof o, .name = "late", .host = &probe_host, .ctx = &p, .drift_ppm = 500000,
+                               .now_offset_ns = HTC_NEVER - HTC_SIM_BEGIN - HTC_SECOND, .wall_offset_ns = INT64_MAX };
+    cr_expect(eq(int, htc_sim_add(sim, &o, &p.node), HTC_EINVAL), "its wall clock would be more than that ahead");
+    o.wall_offset_ns = INT64_MAX - (int64_t)HTC_SIM_WALL;
+    cr_assert(eq(int, htc_sim_add(sim, &o, &p.node), HTC_OK));
+    cr_assert(eq(int, htc_sim_boot(p.node), HTC_OK));
+    cr_expect(eq(u64, htc_sim_node_now(p.node), HTC_NEVER - HTC_SECOND));
+    cr_expect(eq(u64, htc_sim_node_wall(p.node), HTC_NEVER));
+    htc_sim_run(sim, 10 * HTC_SECOND);
+    cr_expect(eq(u64, htc_sim_node_now(p.node), HTC_NEVER));
+    htc_sim_run(sim, HTC_NEVER - htc_sim_now(sim) - 1);
+    cr_expect(eq(u64, htc_sim_now(sim), HTC_NEVER - 1));
+    cr_expect(eq(u64, htc_sim_node_now(p.node), HTC_NEVER));
+    cr_expect(eq(u64, htc_sim_wall(sim), HTC_NEVER));
+    htc_sim_destroy(sim);
+}
+
 Test(sim, time_that_stands_still_and_missing_progress_are_failures)
 {
     htc_sim *sim = NULL;

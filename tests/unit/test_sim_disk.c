@@ -387,6 +387,11 @@ Test(sim_disk, full_slow_and_wiped)
     cr_expect(put(&c, "a", 0, "x", 0) == HTC_ENOSPC && make(&c, "b") == HTC_ENOSPC);
     htc_sim_run(c.sim, HTC_SECOND);
     cr_expect(put(&c, "a", 0, "x", 1) == HTC_OK);
+    htc_sim_disk_full(c.disk, HTC_NEVER);
+    htc_sim_run(c.sim, 3600 * HTC_SECOND);
+    cr_expect(eq(int, put(&c, "a", 0, "x", 0), HTC_ENOSPC));
+    htc_sim_disk_full(c.disk, 0);
+    cr_expect(eq(int, put(&c, "a", 0, "x", 1), HTC_OK));
     cr_expect(done(&c, REQUEST(.op = HTC_DISK_CREATE, .name = B("big"), .length = HTC_DISK_FILE_MAX)) == HTC_ENOSPC,
               "no room");
     set(&c, (htc_sim_disk_faults){ .slow_ppm = 1000000, .slow_ns = 900 * HTC_MS });

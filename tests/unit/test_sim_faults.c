@@ -117,6 +117,33 @@ static htc_sim_faults everything(void)
                              .full_span_ns = HTC_SECOND };
 }
 
+/* The longest spans there are: they do not come round to the shortest. */
+Test(sim_faults, a_span_may_be_as_long_as_time)
+{
+    ring           r;
+    htc_sim_faults f = { .size = sizeof f,
+                         .net = { .size = sizeof f.net },
+                         .clog_gap_ns = HTC_NEVER,
+                         .clog_span_ns = HTC_NEVER,
+                         .pause_gap_ns = HTC_SECOND,
+                         .pause_span_ns = HTC_NEVER };
+    size_t         paused = 0;
+    ring_open(&r, 7, &f);
+    htc_sim_run(r.sim, 100 * HTC_SECOND);
+    for (int i = 0; i < NODES; i++)
+        paused += htc_sim_paused(r.p[i].node) != 0;
+    cr_expect(eq(sz, paused, NODES - 1), "all but the safe one");
+    ring_close(&r);
+    f.jump_span_ns = (htc_ns)INT64_MAX + 1;
+    htc_sim_trouble *t = NULL;
+    htc_sim         *sim = probe_sim(1, NULL);
+    probe            p = { 0 };
+    probe_add(sim, "p", &p);
+    htc_sim_target target = { .node = p.node };
+    cr_expect(eq(int, htc_sim_trouble_start(sim, &f, &target, 1, &t), HTC_EINVAL), "by no number that a jump can be");
+    htc_sim_destroy(sim);
+}
+
 Test(sim_faults, every_kind_takes_place_and_none_that_is_off)
 {
     htc_sim_faults all = everything();

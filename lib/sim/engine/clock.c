@@ -4,9 +4,11 @@
 #define DRIFT_MAX 500000
 #define MILLION   UINT64_C(1000000)
 
-/* n * factor_ppm / 10^6, rounded down, without leaving 64 bits. */
+/* n * factor_ppm / 10^6, rounded down, without leaving 64 bits; HTC_NEVER at most. */
 static htc_ns scale(htc_ns n, uint64_t factor_ppm)
 {
+    if (n / MILLION >= HTC_NEVER / factor_ppm)
+        return HTC_NEVER;
     return n / MILLION * factor_ppm + n % MILLION * factor_ppm / MILLION;
 }
 
@@ -15,7 +17,7 @@ htc_ns htc__sim_clock_at(const sim_clock *c, htc_ns at)
     htc_ns passed = at - c->since;
     if (c->drift_ppm)
         passed = scale(passed, (uint64_t)((int64_t)MILLION + c->drift_ppm));
-    return c->now + passed;
+    return htc__sim_sum(c->now, passed);
 }
 
 htc_ns htc__sim_clock_when(const sim_clock *c, htc_ns shown, htc_ns now)
@@ -33,8 +35,8 @@ htc_ns htc__sim_clock_when(const sim_clock *c, htc_ns shown, htc_ns now)
     htc_ns   ahead = shown - c->now;
     if (ahead / rate >= HTC_NEVER / MILLION / 2)
         return HTC_NEVER;
-    htc_ns when = c->since + ahead / rate * MILLION + ahead % rate * MILLION / rate;
-    while (htc__sim_clock_at(c, when) < shown)
+    htc_ns when = htc__sim_sum(c->since, ahead / rate * MILLION + ahead % rate * MILLION / rate);
+    while (when < HTC_NEVER && htc__sim_clock_at(c, when) < shown)
         when++;
     return when;
 }
@@ -47,7 +49,8 @@ htc_ns htc_sim_node_now(const htc_sim_node *node)
 htc_ns htc_sim_node_wall(const htc_sim_node *node)
 {
     htc_ns now = htc_sim_node_now(node);
-    return node->clock.wall < 0 && (htc_ns)-node->clock.wall > now ? 0 : now + (uint64_t)node->clock.wall;
+    htc_ns by = node->clock.wall < 0 ? 0 - (uint64_t)node->clock.wall : (uint64_t)node->clock.wall;
+    return node->clock.wall >= 0 ? htc__sim_sum(now, by) : now > by ? now - by : 0;
 }
 
 htc_status htc_sim_drift(htc_sim_node *node, int32_t drift_ppm)

@@ -192,7 +192,7 @@ static void tell(sim_conn *c, int to, htc_input_kind kind, htc_status status, in
     if (!e)
         return;
     e->by_link = (uint32_t)by_link;
-    htc__sim_push(sim, e, in_order(end, sim->now + (by_link ? htc__sim_link_latency(sim, end->link) : 0)));
+    htc__sim_push(sim, e, in_order(end, htc__sim_after(sim, by_link ? htc__sim_link_latency(sim, end->link) : 0)));
 }
 
 /* The connection is over. cause: the end that ended it, whose news has to travel to the other; -1: the network, and both see
@@ -233,10 +233,10 @@ htc_ns htc__sim_arrival(htc_sim *sim, sim_link *link, size_t len)
     htc_ns             begin = sim->now;
     if (net->bytes_per_s) {
         begin = link->wire_free > begin ? link->wire_free : begin;
-        begin += len / net->bytes_per_s * HTC_SECOND + len % net->bytes_per_s * HTC_SECOND / net->bytes_per_s;
+        begin = htc__sim_sum(begin, len / net->bytes_per_s * HTC_SECOND + len % net->bytes_per_s * HTC_SECOND / net->bytes_per_s);
         link->wire_free = begin;
     }
-    return begin + htc__sim_link_latency(sim, link);
+    return htc__sim_sum(begin, htc__sim_link_latency(sim, link));
 }
 
 static void send_copy(sim_conn *c, int to, htc_bytes body, int first)
@@ -250,11 +250,11 @@ static void send_copy(sim_conn *c, int to, htc_bytes body, int first)
     e->by_link = 1;
     htc_ns at = htc__sim_arrival(sim, end->link, body.len);
     if (htc__sim_link_chance(sim, end->link, net->delay_ppm)) {
-        at += htc_rng_below(&end->link->rng, net->delay_ns + 1);
+        at = htc__sim_sum(at, htc__sim_up_to(&end->link->rng, net->delay_ns));
         sim->met[SIM_MET_DELAYED]++;
     }
     if (!first && !c->faithful && htc__sim_link_chance(sim, end->link, net->reorder_ppm)) {
-        at += htc_rng_below(&end->link->rng, net->reorder_ns + 1);
+        at = htc__sim_sum(at, htc__sim_up_to(&end->link->rng, net->reorder_ns));
         sim->met[SIM_MET_REORDERED]++;
     } else {
         at = in_order(end, at);
@@ -318,7 +318,7 @@ static void try_later(htc_sim *sim, sim_dial *d, htc_ns delay)
         return;
     e->dial = d;
     d->pending++;
-    htc__sim_push_as(sim, e, sim->now + delay, d->seq);
+    htc__sim_push_as(sim, e, htc__sim_after(sim, delay), d->seq);
 }
 
 static void redial(htc_sim *sim, sim_dial *d, htc_ns delay)

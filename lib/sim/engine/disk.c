@@ -78,7 +78,7 @@ htc_status htc_sim_disk_full(htc_sim_disk *d, htc_ns span)
 {
     if (!d)
         return HTC_EINVAL;
-    d->full_until = span ? d->sim->now + span : 0;
+    d->full_until = span ? htc__sim_after(d->sim, span) : 0;
     return HTC_OK;
 }
 
@@ -260,12 +260,12 @@ static void is_due(htc_sim *sim, void *ctx)
 
 static htc_ns time_of(htc_sim_disk *d, const htc_disk_request *q)
 {
-    htc_ns span = d->options.latency_ns + htc_rng_below(&d->rng, d->options.jitter_ns + 1);
+    htc_ns span = htc__sim_sum(d->options.latency_ns, htc__sim_up_to(&d->rng, d->options.jitter_ns));
     if (q->op == HTC_DISK_SYNC || q->op == HTC_DISK_CREATE || q->op == HTC_DISK_RENAME || q->op == HTC_DISK_REMOVE ||
         (q->op == HTC_DISK_WRITE && q->sync))
-        span += d->options.sync_ns;
+        span = htc__sim_sum(span, d->options.sync_ns);
     if (chance(d, d->faults.slow_ppm))
-        span += htc_rng_below(&d->rng, d->faults.slow_ns + 1);
+        span = htc__sim_sum(span, htc__sim_up_to(&d->rng, d->faults.slow_ns));
     return span;
 }
 
@@ -296,7 +296,7 @@ htc_status htc_sim_disk_call(htc_sim_disk *d, htc_sim_node *node, const htc_effe
     if (f)
         f->sync_asked = d->count;
     due when = { d, op->id };
-    return htc_sim_at(d->sim, d->sim->now + time_of(d, &q), is_due, &when, sizeof when);
+    return htc_sim_at(d->sim, htc__sim_after(d->sim, time_of(d, &q)), is_due, &when, sizeof when);
 }
 
 /* ---- its end ---- */

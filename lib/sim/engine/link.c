@@ -77,7 +77,7 @@ const htc_sim_net *htc__sim_link_net(const htc_sim *sim, const sim_link *link)
 htc_ns htc__sim_link_latency(htc_sim *sim, sim_link *link)
 {
     const htc_sim_net *net = htc__sim_link_net(sim, link);
-    return net->latency_ns + (net->jitter_ns ? htc_rng_below(&link->rng, net->jitter_ns + 1) : 0);
+    return htc__sim_sum(net->latency_ns, net->jitter_ns ? htc__sim_up_to(&link->rng, net->jitter_ns) : 0);
 }
 
 /* The stream goes on only for faults that exist on this link: switching one on shifts nothing else but this link. */
@@ -211,9 +211,10 @@ htc_status htc_sim_clog(htc_sim_node *from, htc_sim_node *to, htc_ns span)
         link->clogged_until = 0;
         return let_through(sim);
     }
-    if (link->clogged_until >= sim->now + span)
+    htc_ns until = htc__sim_after(sim, span);
+    if (link->clogged_until >= until)
         return HTC_OK;
-    link->clogged_until = sim->now + span;
+    link->clogged_until = until;
     return htc_sim_at(sim, link->clogged_until, let_through_later, NULL, 0);
 }
 

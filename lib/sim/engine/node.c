@@ -19,7 +19,8 @@ static htc_status take_options(const htc_sim_node_options *in, htc_sim_node_opti
     if (status != HTC_OK)
         return status;
     if (!out->host || !out->host->boot || out->host->size < sizeof out->host->size || !out->name ||
-        strlen(out->name) >= SIM_NAME_MAX || out->drift_ppm < -500000 || out->drift_ppm > 500000)
+        strlen(out->name) >= SIM_NAME_MAX || out->drift_ppm < -500000 || out->drift_ppm > 500000 ||
+        out->wall_offset_ns > INT64_MAX - (int64_t)HTC_SIM_WALL)
         return HTC_EINVAL;
     if (!out->info.transport)
         out->info.transport = HTC_TRANSPORT_SIM;
@@ -56,7 +57,7 @@ htc_status htc_sim_add(htc_sim *sim, const htc_sim_node_options *options, htc_si
     strcpy(node->name, o.name);
     node->options.name = node->name;
     node->clock = (sim_clock){ .since = sim->now,
-                               .now = sim->now + o.now_offset_ns,
+                               .now = htc__sim_after(sim, o.now_offset_ns),
                                .drift_ppm = o.drift_ppm,
                                .wall = (int64_t)HTC_SIM_WALL + o.wall_offset_ns };
     node->log = (htc_log){ write_log, node, sim->options.trace ? HTC_LOG_DEBUG : 0 };
@@ -183,7 +184,7 @@ htc_status htc_sim_pause(htc_sim_node *node, htc_ns span)
 {
     if (!node)
         return HTC_EINVAL;
-    htc_ns until = node->sim->now + span;
+    htc_ns until = htc__sim_after(node->sim, span);
     if (!node->up || span == 0 || until <= node->paused_until)
         return HTC_OK;
     node->paused_until = until;
@@ -387,7 +388,7 @@ static htc_status input_after(htc_sim_node *node, htc_ns delay, const htc_input 
     if (!node)
         return HTC_EINVAL;
     sim_event *e = htc__sim_event(node->sim, node, in);
-    return e ? htc__sim_push(node->sim, e, node->sim->now + delay) : HTC_ENOMEM;
+    return e ? htc__sim_push(node->sim, e, htc__sim_after(node->sim, delay)) : HTC_ENOMEM;
 }
 
 htc_status htc_sim_result(htc_sim_node *node, htc_ns delay, const htc_effect *effect, htc_status status, htc_bytes body)

@@ -77,6 +77,10 @@ htc_status htc__sim_push_as(htc_sim *sim, sim_event *e, htc_ns at, uint64_t seq)
         htc__sim_list_add(&q->now, e);
         return HTC_OK;
     }
+    if (at == HTC_NEVER) {
+        htc__sim_event_free(sim, e);
+        return HTC_OK;
+    }
     if (q->count == q->cap) {
         size_t    cap = q->cap ? q->cap * 2 : 256;
         sim_slot *heap = htc__resize(&sim->env, q->heap, q->cap * sizeof *heap, cap * sizeof *heap);

@@ -103,10 +103,10 @@ htc_status htc_sim_run(htc_sim *sim, htc_ns span)
 {
     if (!sim || sim->busy)
         return HTC_EINVAL;
-    htc_ns until = sim->now + span;
+    htc_ns until = htc__sim_after(sim, span);
     while (sim->status == HTC_OK && htc__sim_due(sim, until))
         next(sim);
-    if (sim->status == HTC_OK)
+    if (sim->status == HTC_OK && until != HTC_NEVER)
         sim->now = until;
     return sim->status;
 }
@@ -115,7 +115,7 @@ htc_status htc_sim_settle(htc_sim *sim, htc_ns span, const char *what, int (*don
 {
     if (!sim || sim->busy || !done)
         return HTC_EINVAL;
-    htc_ns until = sim->now + span;
+    htc_ns until = htc__sim_after(sim, span);
     while (sim->status == HTC_OK && !done(ctx)) {
         if (!htc__sim_due(sim, until))
             return htc__sim_failf(sim, HTC_ETIMEDOUT, "no progress: %s", what ? what : "?");
@@ -131,7 +131,7 @@ htc_ns htc_sim_now(const htc_sim *sim)
 
 htc_ns htc_sim_wall(const htc_sim *sim)
 {
-    return HTC_SIM_WALL + sim->now;
+    return htc__sim_after(sim, HTC_SIM_WALL);
 }
 
 htc_rng htc_sim_rng(const htc_sim *sim, const char *name)

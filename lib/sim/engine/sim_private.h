@@ -204,10 +204,28 @@ struct htc_sim {
     char            failure[1024];
 };
 
+/* Of spans and moments: HTC_NEVER at most. */
+static inline htc_ns htc__sim_sum(htc_ns a, htc_ns b)
+{
+    return a > HTC_NEVER - b ? HTC_NEVER : a + b;
+}
+
+/* So long after now. */
+static inline htc_ns htc__sim_after(const htc_sim *sim, htc_ns span)
+{
+    return htc__sim_sum(sim->now, span);
+}
+
+/* 0 .. most. */
+static inline htc_ns htc__sim_up_to(htc_rng *rng, htc_ns most)
+{
+    return most == HTC_NEVER ? htc_rng_next(rng) : htc_rng_below(rng, most + 1);
+}
+
 /* queue.c */
 sim_event *htc__sim_event(htc_sim *sim, htc_sim_node *node, const htc_input *in); /* NULL: refused, and said so */
 void       htc__sim_event_free(htc_sim *sim, sim_event *e);
-/* Takes e, also when it is refused. */
+/* Takes e, also when it is refused. At HTC_NEVER: it does not take place. */
 htc_status htc__sim_push(htc_sim *sim, sim_event *e, htc_ns at);
 /* The same under a number that was used before: among those of one moment it is where it was then. */
 htc_status htc__sim_push_as(htc_sim *sim, sim_event *e, htc_ns at, uint64_t seq);

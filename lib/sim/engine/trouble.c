@@ -28,9 +28,10 @@ typedef struct due {
     uint64_t         number;
 } due;
 
-static htc_ns below(htc_rng *rng, htc_ns n)
+/* At least 1: of no span and no gap is nothing left. */
+static htc_ns draw(htc_rng *rng, htc_ns most)
 {
-    return htc_rng_below(rng, n + 1);
+    return htc__sim_sum(1, htc__sim_up_to(rng, most));
 }
 
 static int chance(htc_rng *rng, uint32_t ppm)
@@ -40,7 +41,7 @@ static int chance(htc_rng *rng, uint32_t ppm)
 
 static void later(htc_sim_trouble *t, htc_ns delay, void (*fn)(htc_sim *sim, void *ctx), due d)
 {
-    htc_sim_at(t->sim, t->sim->now + delay, fn, &d, sizeof d);
+    htc_sim_at(t->sim, htc__sim_after(t->sim, delay), fn, &d, sizeof d);
 }
 
 static uint32_t pick(htc_sim_trouble *t, uint32_t kind)
@@ -54,7 +55,7 @@ static void clog_one(htc_sim_trouble *t)
 {
     uint32_t a = pick(t, CLOG), b = pick(t, CLOG);
     t->counts[CLOG]++;
-    htc_sim_clog(t->targets[a].node, t->targets[b].node, 1 + below(&t->rng[CLOG], t->faults.clog_span_ns));
+    htc_sim_clog(t->targets[a].node, t->targets[b].node, draw(&t->rng[CLOG], t->faults.clog_span_ns));
 }
 
 static void name_partition(char *name, size_t size, uint64_t number)
@@ -77,7 +78,7 @@ static void partition(htc_sim_trouble *t)
     char          name[32];
     uint32_t      first = pick(t, PARTITION);
     uint32_t ways = chance(rng, t->faults.one_way_ppm) ? HTC_SIM_OUT + (uint32_t)htc_rng_below(rng, 2) : HTC_SIM_BOTH;
-    htc_ns   span = 1 + below(rng, t->faults.partition_span_ns);
+    htc_ns   span = draw(rng, t->faults.partition_span_ns);
     for (uint32_t i = 0; i < t->count && n < 64; i++)
         if (htc_rng_below(rng, 2) || i == first)
             inside[n++] = t->targets[i].node;
@@ -120,7 +121,7 @@ static void crash(htc_sim_trouble *t)
     uint32_t        i = pick(t, CRASH);
     htc_sim_target *target = &t->targets[i];
     int             power = chance(rng, t->faults.power_ppm), wipe = chance(rng, t->faults.wipe_ppm);
-    htc_ns          span = 1 + below(rng, t->faults.crash_span_ns);
+    htc_ns          span = draw(rng, t->faults.crash_span_ns);
     if (target->safe || !target->node->up || (t->faults.down_max && down(t) >= t->faults.down_max))
         return;
     t->counts[CRASH]++;
@@ -139,7 +140,7 @@ static void crash(htc_sim_trouble *t)
 static void stop_one(htc_sim_trouble *t)
 {
     htc_sim_target *target = &t->targets[pick(t, PAUSE)];
-    htc_ns          span = 1 + below(&t->rng[PAUSE], t->faults.pause_span_ns);
+    htc_ns          span = draw(&t->rng[PAUSE], t->faults.pause_span_ns);
     if (target->safe || !target->node->up)
         return;
     t->counts[PAUSE]++;
@@ -149,7 +150,7 @@ static void stop_one(htc_sim_trouble *t)
 static void jump(htc_sim_trouble *t)
 {
     htc_sim_target *target = &t->targets[pick(t, JUMP)];
-    int64_t         by = (int64_t)below(&t->rng[JUMP], t->faults.jump_span_ns);
+    int64_t         by = (int64_t)htc__sim_up_to(&t->rng[JUMP], t->faults.jump_span_ns);
     t->counts[JUMP]++;
     htc_sim_jump(target->node, htc_rng_below(&t->rng[JUMP], 2) ? by : -by);
 }
@@ -157,7 +158,7 @@ static void jump(htc_sim_trouble *t)
 static void fill(htc_sim_trouble *t)
 {
     htc_sim_target *target = &t->targets[pick(t, FULL)];
-    htc_ns          span = 1 + below(&t->rng[FULL], t->faults.full_span_ns);
+    htc_ns          span = draw(&t->rng[FULL], t->faults.full_span_ns);
     if (!target->disk)
         return;
     t->counts[FULL]++;
@@ -189,7 +190,8 @@ static void happens(htc_sim *sim, void *ctx)
     if (d.number)
         what[d.kind](d.t);
     d.number = 1;
-    later(d.t, 1 + below(&d.t->rng[d.kind], 2 * gap_of(d.t, d.kind)), happens, d);
+    htc_ns gap = gap_of(d.t, d.kind);
+    later(d.t, draw(&d.t->rng[d.kind], htc__sim_sum(gap, gap)), happens, d);
 }
 
 static void drift(htc_sim_trouble *t, int on)
@@ -247,7 +249,7 @@ htc_status htc_sim_trouble_start(htc_sim *sim, const htc_sim_faults *faults, con
             status = HTC_EINVAL;
     if (status != HTC_OK)
         return status;
-    if (f.drift_ppm > 500000)
+    if (f.drift_ppm > 500000 || f.jump_span_ns > INT64_MAX)
         return HTC_EINVAL;
     htc_sim_trouble *t = htc__alloc(&sim->env, sizeof *t);
     if (!t)
