@@ -24,7 +24,7 @@ const command commands[] = {
     { "validate", "FILE.jsdl [--count] [--show INDEX]", "Check a JSDL document without submitting it.", run_validate },
     { "status", "[ID] [--watch] [--limit N]", "List jobs, newest first.", run_status },
     { "tasks", "ID [--state S] [--failed] [--limit N]", "List the tasks of a job.", run_tasks },
-    { "why", "ID | --user NAME", "Say in one sentence what a job, task or user is waiting for.", run_why },
+    { "why", "[ID]", "Say in one sentence what a job or task is waiting for; without ID, a user.", run_why },
     { "logs", "ID[.TASKS] [--follow] [--stderr]", "Show what tasks have written so far.", run_logs },
     { "fetch", "ID [--to DIR | --tar FILE] [-o PATTERN] [-e PATTERN]", "Fetch the results of a job, every hash verified.", run_fetch },
     { "wait", "ID [--timeout TIME]", "Wait until a job has ended; exit code 5 if tasks failed.", run_wait },

@@ -292,13 +292,11 @@ htc_status run_why(cli *c, int argc, char **argv)
     json_t        *answer;
     selection      sel = { 0 };
     htc_status     s = opt_parse(c, cmd, argc, argv, NULL, 0, &w);
-    if (s == HTC_OK && w.count == 0)
-        s = token_find(c); /* whoever logged in here is named by that */
-    if (s == HTC_OK && !(w.count == 0 && (c->user || c->token_file)))
-        s = want_words(c, cmd, &w, 1, 1);
+    if (s == HTC_OK)
+        s = want_words(c, cmd, &w, 0, 1);
     if (s == HTC_OK && w.count)
         s = selection_settle(c, w.at[0], &sel);
-    if (s == HTC_OK)
+    if (s == HTC_OK) /* without a job: of whoever asks */
         s = api_ask(c, w.count ? selection_request(&sel, "why") : json_pack("{s:s}", "op", "why"), 0, 5, &answer);
     selection_free(&sel);
     if (s == HTC_OK) {

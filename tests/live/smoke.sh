@@ -74,6 +74,8 @@ wait $follower 2> /dev/null
 expect 0 "${H[@]}" why 4
 [ -n "$out" ] && [ "$(printf '%s\n' "$out" | wc -l)" = 1 ] || fail "why: $out"
 echo "why: $out"
+expect 0 "${H[@]}" why
+[[ $out == *"$(id -un)"* ]] || fail "why of the operator: $out"
 expect 0 "${H[@]}" agents --json
 [ "$(json "$out" 'v["slots"]')" = 2 ] || fail "slots: $out"
 expect 0 "${H[@]}" cancel 3
