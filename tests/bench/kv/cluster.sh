@@ -1,6 +1,6 @@
 #!/bin/bash
-# usage: cluster.sh FOLDER-OF-THE-PROGRAMS FOLDER-OF-THE-BENCHMARKS [--quick | --full] [aof | one | three]...
-# Synced to disk: one member beside Redis with appendfsync always and the barest synced store (aof) and beside one etcd (one), three
+# usage: cluster.sh FOLDER-OF-THE-PROGRAMS FOLDER-OF-THE-BENCHMARKS [--quick | --full] [aof | one | three | flight]...
+# On their way at once up to 50,000 commands of Redis' protocol, in memory (flight). Synced to disk: one member beside Redis with appendfsync always and the barest synced store (aof) and beside one etcd (one), three
 # members of a strong store beside three etcd (three). Members are asked by their own protocol,
 # over their Unix sockets, each key's owner by each client, as clients that know the map do (HANDED_ON=1: each by its share of the clients, whatever the key); Redis and the barest store over loopback TCP; etcd by gRPC, at its leader (kvload of the folder of peers: PEERS, else
 # ../shared/peers beside the source tree). Without etcd or that folder our own figures are left. One JSON line a row: value is the median
@@ -12,14 +12,14 @@ programs=$(realpath "$1") benches=$(realpath "$2") how=${3---quick}
 source=$(cd "$(dirname "$0")/../../.." && pwd)
 shift $(($# > 2 ? 3 : 2))
 case $how in
---quick) rounds=${ROUNDS:-2} seconds=0.3 ;;
+--quick) rounds=${ROUNDS:-2} seconds=0.3 flight_commands=100000 ;;
 --full) rounds=${ROUNDS:-7} seconds=1 ;;
 *) sed -n 's/^# //; 2,10p' "$0"; exit 2 ;;
 esac
 direct=()
 [ -n "${HANDED_ON:-}" ] || direct=(-O)
 themes=("$@")
-[ $# != 0 ] || themes=(aof one three)
+[ $# != 0 ] || themes=(aof one three flight)
 # shellcheck source=rows.sh
 . "$(dirname "$0")/rows.sh"
 keys=1000 # on the disk of $TMPDIR
@@ -176,6 +176,34 @@ theme_three() {
     rm -rf "$dir/cluster" "$dir/takes"
     stop "${pids[@]}"
     pids=()
+}
+
+# Ever more commands of one op on their way at once, by the protocol of Redis, in memory: throughput beside the best of them.
+depths=(4 20 100 1000)
+theme_flight() {
+    local depth base per_s best
+    have redis-benchmark redis || return 0
+    base=$(row_of_ports 3)
+    "$programs/htc" --json kv cluster --dir "$dir/cluster" --members 3 --base-port "$base" --durability memory > "$dir/members" 9>&-
+    for ((round = 1; round <= rounds; round++)); do
+        hold
+        best=0
+        for depth in "${depths[@]}"; do
+            per_s=$("${pin_client[@]}" redis-benchmark -p "$base" -t set -c 50 -P "$depth" -n "${flight_commands:-200000}" -r 1000 --csv |
+                awk -F'"' '$2 == "SET" { print $4 }')
+            [ -z "${VERBOSE-}" ] || say "flight $((50 * depth)): $per_s"
+            printf 'flight %d\tours\t%d\t%s\n' $((50 * depth)) "$round" "$per_s" >> "$dir/takes"
+            best=$(awk -v a="$best" -v b="$per_s" 'BEGIN { print (a > b ? a : b) }')
+        done
+        printf 'flight 50000\tbest\t%d\t%s\n' "$round" "$best" >> "$dir/takes"
+        release
+    done
+    for depth in "${depths[@]}"; do
+        row "three members, memory, set, $((50 * depth)) in flight" "flight $((50 * depth))" per_s ours
+    done
+    row 'three members, memory, set, 50000 in flight, of the best' 'flight 50000' per_s ours best 0.9 more
+    "$programs/htc" kv cluster --dir "$dir/cluster" --stop > /dev/null
+    rm -rf "$dir/cluster" "$dir/takes"
 }
 
 for theme in "${themes[@]}"; do
