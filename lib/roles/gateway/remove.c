@@ -117,6 +117,7 @@ static void pause_for(htc_gateway *gw, htc_ns span)
 /* A removal that has its record is tried again for as long as it takes; one without is the user's to repeat. */
 static void stage_failed(htc_gateway *gw, removal *m, htc_status status)
 {
+    m->next.len = 0; /* of what stands before this place some may be left */
     if (!m->listed && m->stage == REMOVE_MARK && no_room(status) && !m->relief) {
         m->relief = 1;
         m->stage = REMOVE_OUTPUTS;
