@@ -142,9 +142,9 @@ shown_text show_size(double bytes)
 static shown_text show(double epoch, const char *format)
 {
     shown_text t = { "-" };
-    time_t     when = (time_t)epoch;
+    time_t     when = epoch < 1e15 ? (time_t)epoch : 0; /* what a gateway says */
     struct tm  tm;
-    if (epoch > 0 && localtime_r(&when, &tm))
+    if (when > 0 && localtime_r(&when, &tm))
         strftime(t.s, sizeof t.s, format, &tm);
     return t;
 }

@@ -28,8 +28,10 @@ static void ended_with(htc_outcome o)
     cr_assert(r.n_launched > launched);
     hand h = hello(r.launched[launched].agent);
     cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
-    o.started = r.wall - HTC_SECOND;
-    o.ended = r.wall;
+    if (!o.started && !o.ended) {
+        o.started = r.wall - HTC_SECOND;
+        o.ended = r.wall;
+    }
     htc_task_result m = { .agent = h.id, .attempt = at, .outcome = o };
     htc_buf_init(&b, NULL, 0);
     htc_task_result_write(&b, &m);
@@ -108,6 +110,30 @@ Test(gateway_outputs, are_not_believed)
     json_t *answer = page(0, 0), *result = json_array_get(json_object_get(answer, "results"), 0);
     cr_expect(eq(str, (char *)json_string_value(json_object_get(result, "outputs_error")), "HTC_ECORRUPT"));
     json_decref(answer);
+}
+
+/* An agent may say any number: none comes out negative, and no run begins before or ends after what can be. */
+Test(gateway_outputs, of_any_size_are_told)
+{
+    static const char *const sums[] = { "files", "dirs", "links", "errors", "bytes" };
+    static const struct {
+        htc_ns started, ended;
+    } said[] = { { 1, UINT64_MAX }, { UINT64_MAX, 1 }, { UINT64_MAX, UINT64_MAX }, { 0, UINT64_MAX } };
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        ended_with((htc_outcome){ .cpu_ns = UINT64_MAX, .memory_peak = UINT64_MAX, .started = said[i].started, .ended = said[i].ended,
+                                  .outputs = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX } });
+        json_t *answer = page(0, 0), *result = json_array_get(json_object_get(answer, "results"), 0);
+        cr_assert(result != NULL);
+        cr_expect(eq(i64, json_integer_value(json_object_get(result, "memory_peak")), INT64_MAX));
+        cr_expect(json_number_value(json_object_get(result, "cpu_s")) > 1.8e10);
+        for (size_t k = 0; k < sizeof sums / sizeof *sums; k++)
+            cr_expect(eq(i64, json_integer_value(json_object_get(json_object_get(result, "summary"), sums[k])), INT64_MAX), "%s", sums[k]);
+        double started = json_number_value(json_object_get(result, "started")), ended = json_number_value(json_object_get(result, "ended"));
+        cr_expect(ended <= (double)r.wall / 1e9 && ended - started >= 0 && ended - started <= 1, "case %zu: %f to %f", i, started, ended);
+        json_decref(answer);
+        end();
+        begin();
+    }
 }
 
 /* A failure that trying again cannot mend is final, whatever its status; the same status without that word is tried again. */

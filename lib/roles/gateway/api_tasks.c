@@ -118,20 +118,26 @@ static int wanted(const listing *l, const task *t)
 
 /* ---- results ---- */
 
+/* JSON numbers end at 2^63 - 1, and an agent may say any. */
+static json_int_t said(uint64_t n)
+{
+    return n > INT64_MAX ? INT64_MAX : (json_int_t)n;
+}
+
 static json_t *outcome_json(const htc_attempt *at, const htc_outcome *o)
 {
     char               hex[65] = "";
     const htc_outputs *x = &o->outputs;
     if (x->manifest_bytes)
         sodium_bin2hex(hex, sizeof hex, x->manifest, 32);
-    json_t *summary = json_pack("{s:I,s:I,s:I,s:I,s:I,s:s,s:I}", "files", (json_int_t)x->files, "dirs", (json_int_t)x->dirs, "links",
-                                (json_int_t)x->links, "errors", (json_int_t)x->errors, "bytes", (json_int_t)x->bytes, "manifest",
-                                hex, "manifest_bytes", (json_int_t)x->manifest_bytes);
+    json_t *summary = json_pack("{s:I,s:I,s:I,s:I,s:I,s:s,s:I}", "files", said(x->files), "dirs", said(x->dirs), "links",
+                                said(x->links), "errors", said(x->errors), "bytes", said(x->bytes), "manifest", hex,
+                                "manifest_bytes", said(x->manifest_bytes));
     json_t *v = json_pack("{s:I,s:I,s:s,s:i,s:I,s:f,s:f,s:f,s:I,s:s,s:s,s:o,s:[]}", "index", (json_int_t)at->task, "attempt",
                           (json_int_t)at->attempt, "status", htc_status_name(o->status), "exit_code", (int)o->exit_code,
                           "signal", (json_int_t)o->signal, "started", (double)o->started / 1e9, "ended",
-                          (double)o->ended / 1e9, "cpu_s", (double)o->cpu_ns / 1e9, "memory_peak",
-                          (json_int_t)o->memory_peak, "node", o->node, "reason", o->reason, "summary", summary, "outputs");
+                          (double)o->ended / 1e9, "cpu_s", (double)o->cpu_ns / 1e9, "memory_peak", said(o->memory_peak),
+                          "node", o->node, "reason", o->reason, "summary", summary, "outputs");
     if (v && o->status != HTC_OK && o->stderr_tail.len) {
         json_t *tail = json_stringn(o->stderr_tail.data, o->stderr_tail.len);
         json_object_set_new(v, "stderr_tail", tail ? tail : json_string("(not text)"));

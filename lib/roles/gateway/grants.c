@@ -464,16 +464,19 @@ static void keep_result(htc_gateway *gw, chunk *c, const htc_attempt *at, const 
     htc_buf_free(&b);
 }
 
-/* No longer than since it was handed out; what a gateway before us did is known from its agent's launch alone. An agent may be the
- * user's own process, and say what it likes. */
+/* No longer than since it was handed out, and not later than now; what a gateway before us did is known from its agent's launch
+ * alone, which was after the machine began to run. An agent may be the user's own process, and say what it likes. */
 static void bound_run(const htc_gateway *gw, agent *a, const htc_attempt *at, htc_outcome *o)
 {
     const held *h = agent_held(a, at);
-    htc_ns      most = h && h->since ? gw->now - h->since : gw->wall > a->launched_wall ? gw->wall - a->launched_wall : UINT64_MAX;
+    htc_ns      most = h && h->since ? gw->now - h->since : gw->wall > a->launched_wall ? gw->wall - a->launched_wall : gw->now;
     if (o->ended < o->started)
         o->ended = o->started;
+    htc_ns early = o->ended > gw->wall ? o->ended - gw->wall : 0;
+    o->ended -= early;
+    o->started -= early < o->started ? early : o->started;
     if (o->ended - o->started > most)
-        o->ended = o->started + most;
+        o->started = o->ended - most;
 }
 
 static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc_task_result *m)
