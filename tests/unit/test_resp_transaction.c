@@ -225,3 +225,53 @@ Test(resp_transaction, watched_names_are_bounded)
     rig_free(&r);
 }
 
+/* Who has queued much and does not go on does not keep others from transactions of their own; who speaks is refused, not ended. */
+Test(resp_transaction, an_idle_queue_makes_room_for_others)
+{
+    static const char ended[] = "-ERR too many bytes of unfinished requests and transactions are held for all clients, and most of them for "
+                                "longest for this one\r\n";
+    char   text[20100] = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000\r\n";
+    size_t head = strlen(text);
+    rig    r;
+    memset(text + head, 'x', 20000);
+    memcpy(text + head + 20000, "\r\n", 3);
+    rig_make(&r, &(htc__resp_options){ .input_max = 100000 }, NULL);
+    r.m.alone = 1;
+    rig_open(&r, 2);
+    other(&r, "WATCH w\r\nMULTI\r\n");
+    for (int i = 0; i < 4; i++)
+        other(&r, text);
+    cr_expect(!r.closed[2]);
+    htc_buf_clear(&r.said[2]);
+    converse(&r, "MULTI\r\n", "+OK\r\n");
+    for (int i = 0; i < 5; i++)
+        converse(&r, text, "+QUEUED\r\n");
+    cr_expect(r.closed[2]);
+    cr_expect(htc_bytes_equal(htc_buf_bytes(&r.said[2]), htc_bytes_of(ended)));
+    converse(&r, text, "-ERR too many bytes of transactions are held for all clients\r\n");
+    cr_expect(!r.closed[1]);
+    rig_free(&r);
+}
+
+/* Its share is its own, however long it keeps it. */
+Test(resp_transaction, a_small_idle_transaction_is_left_alone)
+{
+    char   text[20100] = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000\r\n";
+    size_t head = strlen(text);
+    rig    r;
+    memset(text + head, 'x', 20000);
+    memcpy(text + head + 20000, "\r\n", 3);
+    rig_make(&r, &(htc__resp_options){ .input_max = 100000, .connections_max = 100 }, NULL);
+    r.m.alone = 1;
+    rig_open(&r, 2);
+    other(&r, "WATCH w\r\nMULTI\r\nGET w\r\n");
+    converse(&r, "MULTI\r\n", "+OK\r\n");
+    for (int i = 0; i < 5; i++)
+        converse(&r, text, "+QUEUED\r\n");
+    converse(&r, text, "-ERR too many bytes of transactions are held for all clients\r\n");
+    htc_buf_clear(&r.said[2]);
+    other(&r, "EXEC\r\n");
+    cr_expect(!r.closed[2]);
+    cr_expect(htc_bytes_equal(htc_buf_bytes(&r.said[2]), htc_bytes_of("*1\r\n$-1\r\n")));
+    rig_free(&r);
+}

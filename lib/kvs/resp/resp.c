@@ -303,30 +303,41 @@ static int is_crowded(const htc__resp *f)
     return f->input > f->options.input_max / 2 && f->whole > 0;
 }
 
-/* Bytes of a request without its end, times how long nothing was added. */
-static double weight(const htc__resp *f, const htc__resp_conn *c)
+/* Bytes of a request without its end, and of a transaction without its EXEC. Who speaks is not idle with the latter. */
+static size_t holds(const htc__resp_conn *c, const htc__resp_conn *speaks)
 {
-    return (double)c->in.len * (double)(f->now - c->heard + HTC_MS);
+    return c->in.len + (c == speaks ? 0 : htc__resp_transaction_bytes(c));
 }
 
-/* Of those who have begun a request and not ended it, who holds most for longest is told so and ended. Who waits for this store holds
- * nothing by its own will. */
-static int end_holder(htc__resp *f)
+/* A connection's share of what all may hold is its own. */
+static int holds_much(const htc__resp *f, const htc__resp_conn *c, const htc__resp_conn *speaks)
+{
+    return !c->paused && !c->closing && holds(c, speaks) > f->options.input_max / f->options.connections_max;
+}
+
+static double weight(const htc__resp *f, const htc__resp_conn *c, const htc__resp_conn *speaks)
+{
+    return (double)holds(c, speaks) * (double)(f->now - c->heard + HTC_MS);
+}
+
+int htc__resp_end_holder(htc__resp *f, const htc__resp_conn *speaks, int asks)
 {
     htc__resp_conn *most = NULL;
     for (size_t i = 0; i < f->conns_cap; i++) {
         htc__resp_conn *c = f->conns[i];
-        if (c && c->in.len && !c->paused && !c->closing && (!most || weight(f, c) > weight(f, most)))
+        if (c && !(asks && c == speaks) && holds_much(f, c, speaks) && (!most || weight(f, c, speaks) > weight(f, most, speaks)))
             most = c;
     }
     if (!most)
         return 0;
     htc__resp_call x = { f, most, NULL, NULL, 0 };
-    htc__resp_error(&x, "ERR too many bytes of unfinished requests are held for all clients, and most of them for longest for this one");
+    htc__resp_error(&x, "ERR too many bytes of unfinished requests and transactions are held for all clients, and most of them for longest "
+                        "for this one");
     most->closing = 1;
     f->stats.unfinished++;
     htc__resp_mark_dirty(f, most);
     input_free(f, most);
+    htc__resp_transaction_end(f, most);
     return 1;
 }
 
@@ -342,7 +353,7 @@ static void bytes(htc__resp *f, htc__resp_conn *c, htc_bytes body)
         htc__resp_mark_dirty(f, c);
         return;
     }
-    while (f->input + body.len > f->options.input_max && end_holder(f))
+    while (f->input + f->queued + body.len > f->options.input_max && htc__resp_end_holder(f, c, 0))
         continue;
     if (c->closing)
         return;

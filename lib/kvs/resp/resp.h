@@ -16,7 +16,7 @@ typedef struct htc__resp_options {
     size_t    output_max;  /* bytes of answers of a connection that make it wait; 0: 1 MiB */
     size_t    output_all;  /* of all connections, until they have left: beyond it long values are not read; 0: 96 MiB */
     size_t    request_max; /* of one request; 0: 64 MiB */
-    size_t    input_max;   /* of the unfinished requests of all connections: beyond it who holds most for longest is ended; 0: 256 MiB */
+    size_t    input_max;   /* of the unfinished requests and transactions of all connections: beyond it who holds most for longest is ended; 0: 256 MiB */
     htc_bytes password;    /* none: everybody may ask; copied, at most 512 bytes */
     uint32_t  flush;       /* 1: FLUSHALL and FLUSHDB are allowed */
     size_t     value_max;  /* no value is longer; 0: HTC_KV_VALUE_MAX */
@@ -26,7 +26,7 @@ typedef struct htc__resp_options {
 
 typedef struct htc__resp_stats {
     uint64_t connections, received, commands, refused;
-    uint64_t unfinished;    /* ended for holding much of a request for long */
+    uint64_t unfinished;    /* ended for holding much of a request, or of a transaction, for long */
     uint64_t sent, input;   /* bytes */
     uint64_t hits, misses;  /* of GET and MGET */
 } htc__resp_stats;

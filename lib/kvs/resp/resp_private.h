@@ -199,6 +199,9 @@ struct htc__resp_command {
 void htc__resp_kill(htc__resp *f, htc__resp_conn *c);
 void htc__resp_break(htc__resp *f, htc__resp_conn *c); /* it ends: memory was refused */
 void htc__resp_mark_dirty(htc__resp *f, htc__resp_conn *c); /* there is something to say to it, or it ends */
+/* Of those who have begun a request or a transaction and not ended it, who holds most for longest is told so and ended: 0 if nobody
+ * holds much. Who waits for this store holds nothing by its own will. asks: who speaks is executed, and stays. */
+int htc__resp_end_holder(htc__resp *f, const htc__resp_conn *speaks, int asks);
 
 /* resp_answers.c */
 /* As the face of the backend. */
@@ -285,6 +288,7 @@ int  htc__resp_queues(const htc__resp_conn *c, const htc__resp_command *command)
 int  htc__resp_queue(htc__resp_call *x, const htc__resp_command *command);
 void htc__resp_transaction_failed(htc__resp_conn *c); /* a command that should be queued cannot be */
 void htc__resp_transaction_end(htc__resp *f, htc__resp_conn *c);
+size_t htc__resp_transaction_bytes(const htc__resp_conn *c); /* that it holds for it */
 void htc__resp_watch_answer(htc__resp *f, htc__resp_conn *c, uint64_t slot, const htc_kv_result *a);
 
 /* Commands a second, of the last whole second in which something was said. */

@@ -39,6 +39,11 @@ void htc__resp_transaction_end(htc__resp *f, htc__resp_conn *c)
     c->tx = NULL;
 }
 
+size_t htc__resp_transaction_bytes(const htc__resp_conn *c)
+{
+    return c->tx ? c->tx->counted : 0;
+}
+
 static htc__resp_transaction *transaction_make(htc__resp *f)
 {
     htc__resp_transaction *tx = htc__alloc(&f->env, sizeof *tx);
@@ -58,10 +63,18 @@ static htc__resp_transaction *transaction_of(htc__resp_call *x)
     return c->tx;
 }
 
-/* All transactions together hold as much as input may: so many bytes more? */
-static int has_room(const htc__resp *f, size_t bytes)
+static int fits(const htc__resp *f, size_t bytes)
 {
     return f->input + f->queued <= f->options.input_max && bytes <= f->options.input_max - f->input - f->queued;
+}
+
+/* All transactions together hold as much as input may: so many bytes more? Others who hold much for long make room. */
+static int has_room(const htc__resp_call *x, size_t bytes)
+{
+    while (!fits(x->f, bytes))
+        if (!htc__resp_end_holder(x->f, x->c, 1))
+            return 0;
+    return 1;
 }
 
 static void count_bytes(htc__resp *f, htc__resp_transaction *tx, size_t bytes)
@@ -98,7 +111,7 @@ int htc__resp_queue(htc__resp_call *x, const htc__resp_command *command)
         return cannot_queue(x, "ERR Command not allowed inside a transaction");
     if (tx->count >= HTC__RESP_QUEUE_COMMANDS)
         return cannot_queue(x, "ERR a transaction has at most 32768 commands and 25165824 bytes of them");
-    if (!has_room(f, 0))
+    if (!has_room(x, 0))
         return cannot_queue(x, "ERR too many bytes of transactions are held for all clients");
     htc__resp_pack(&tx->queue, x);
     if (tx->queue.status != HTC_OK) {
@@ -231,7 +244,7 @@ int htc__resp_run_watch(htc__resp_call *x)
             return 1;
         bytes += htc__resp_arg(x, i).len + sizeof(htc__resp_watch);
     }
-    if (!has_room(x->f, bytes))
+    if (!has_room(x, bytes))
         return htc__resp_error(x, "ERR too many bytes of transactions are held for all clients");
     htc__resp_transaction *tx = transaction_of(x);
     if (!tx)
