@@ -446,7 +446,7 @@ HTC_API htc_status htc_history_leased(const htc_history *history, const htc_hist
  * @param[out] verdict  the judgement; UNDECIDED for a key with an acknowledged value and no final state
  * @return HTC_OK whatever the judgement; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
  *
- * Cost: O(w (w + s)) for w writes and s final siblings of a key, 8 bytes an operation.   Since: 0.2
+ * Cost: O(n^2) for n writes and final siblings of a key, about 60 bytes each.   Since: 0.2
  */
 HTC_API htc_status htc_history_converged(const htc_history *history, const htc_history_rules *rules,
                                          htc_history_verdict *verdict);

@@ -51,6 +51,12 @@ Test(history_rules, linear)
           "put key=a from=1 to=2 done version=7 value='x\nget key=a from=3 to=4 done version=7 observed='x" },
         { "a change of unknown outcome that was seen", HOLDS, NULL,
           "put key=a from=1 unknown value='x\nget key=a from=3 to=4 done version=7 observed='x" },
+        { "one of each of three keys", HOLDS, NULL,
+          "put key=a from=1 unknown value='x\nput key=a from=1 unknown value='y\n"
+          "get key=a from=3 to=4 done version=7 observed='x\nget key=a from=5 to=6 done version=8 observed='y\n"
+          "put key=b from=1 unknown value='x\nget key=b from=3 to=4 done version=7 observed='x\n"
+          "put key=c from=1 unknown value='x\nput key=c from=1 unknown value='y\n"
+          "get key=c from=3 to=4 done version=7 observed='x\nget key=c from=5 to=6 done version=8 observed='y" },
         { "a deletion of unknown outcome that was seen", HOLDS, NULL,
           "put key=a from=1 to=2 done version=7 value='x\ndelete key=a from=3 unknown\nget key=a from=5 to=6 missed" },
         { "an addition nobody heard of, between two", HOLDS, NULL,

@@ -2,6 +2,8 @@
  * somebody who had seen it. */
 #include "sim/history/history_private.h"
 
+#include "core/util.h"
+
 static const htc_history_op *op_of(const history_key *k, size_t i)
 {
     return &k->h->ops[k->ops[i]];
@@ -45,14 +47,86 @@ static int holds(const history_key *k, uint64_t copy, const htc_history_op *sibl
     return 0;
 }
 
-static int copies_agree(const history_key *k)
+/* What the copies hold, equal siblings together and of each the copies in order. Ranks name places among the operations of the key. */
+typedef struct final_set {
+    history_rank *ranks, *scratch;
+    size_t        n, copies;
+} final_set;
+
+static size_t copies_of(const history_key *k, const history_rank *ranks, size_t n)
+{
+    size_t copies = n > 0;
+    for (size_t i = 1; i < n; i++)
+        copies += op_of(k, ranks[i].op)->process != op_of(k, ranks[i - 1].op)->process;
+    return copies;
+}
+
+static void sort_finals(const history_key *k, final_set *f)
 {
     for (size_t i = 0; i < k->n; i++)
-        for (size_t j = 0; j < k->n && is_value(op_of(k, i)); j++)
-            if (is_final(op_of(k, j)) && op_of(k, j)->process != op_of(k, i)->process &&
-                !holds(k, op_of(k, j)->process, op_of(k, i)))
-                return broken(k, "copies did not converge: what one holds the other does not", i, j);
-    return 1;
+        if (is_final(op_of(k, i)))
+            f->ranks[f->n++] = (history_rank){ op_of(k, i)->process, 0, (uint32_t)i };
+    htc__history_sort(f->ranks, f->scratch, f->n);
+    f->copies = copies_of(k, f->ranks, f->n);
+    size_t n = 0;
+    for (size_t i = 0; i < f->n; i++) {
+        const htc_history_op *o = op_of(k, f->ranks[i].op);
+        if (is_value(o))
+            f->ranks[n++] = (history_rank){ o->observed.length, htc__history_absent(o->observed) ? 0 : o->observed.hash,
+                                            f->ranks[i].op };
+    }
+    f->n = n;
+    htc__history_sort(f->ranks, f->scratch, n);
+    for (size_t i = 0; i < n; i++) {
+        f->ranks[i].major = op_of(k, f->ranks[i].op)->expected;
+        f->ranks[i].minor = op_of(k, f->ranks[i].op)->version;
+    }
+    htc__history_sort(f->ranks, f->scratch, n);
+}
+
+static int same_sibling(const history_key *k, const final_set *f, size_t a, size_t b)
+{
+    const htc_history_op *one = op_of(k, f->ranks[a].op), *other = op_of(k, f->ranks[b].op);
+    return same_dot(one, other) && htc__history_same(one->observed, other->observed);
+}
+
+/* The first of the key's operations that tells a sibling not all copies hold; SIZE_MAX: there is none. */
+static size_t not_everywhere(const history_key *k, const final_set *f)
+{
+    size_t found = SIZE_MAX;
+    for (size_t i = 0, end; i < f->n; i = end) {
+        size_t first = SIZE_MAX;
+        for (end = i; end < f->n && same_sibling(k, f, i, end); end++)
+            first = f->ranks[end].op < first ? f->ranks[end].op : first;
+        if (first < found && copies_of(k, f->ranks + i, end - i) < f->copies)
+            found = first;
+    }
+    return found;
+}
+
+static void say_they_differ(const history_key *k, size_t i)
+{
+    size_t j = 0;
+    while (!is_final(op_of(k, j)) || holds(k, op_of(k, j)->process, op_of(k, i)))
+        j++;
+    broken(k, "copies did not converge: what one holds the other does not", i, j);
+}
+
+static htc_status copies_agree(const history_key *k, size_t n, int *agree)
+{
+    const htc_env *env = &k->h->env;
+    final_set      f = { htc__alloc(env, n * sizeof *f.ranks), htc__alloc(env, n * sizeof *f.scratch), 0, 0 };
+    htc_status     status = f.ranks && f.scratch ? HTC_OK : HTC_ENOMEM;
+    if (status == HTC_OK) {
+        sort_finals(k, &f);
+        size_t i = not_everywhere(k, &f);
+        *agree = i == SIZE_MAX;
+        if (!*agree)
+            say_they_differ(k, i);
+    }
+    htc__free(env, f.ranks, f.ranks ? n * sizeof *f.ranks : 0);
+    htc__free(env, f.scratch, f.scratch ? n * sizeof *f.scratch : 0);
+    return status;
 }
 
 /* ---------------------------------------------------------------- nothing is made up */
@@ -107,16 +181,18 @@ static int is_kept(const history_key *k, size_t i)
 
 static htc_status judge(const history_key *k)
 {
-    int writes = 0, finals = 0;
+    size_t writes = 0, finals = 0;
+    int    agree = 0;
     for (size_t i = 0; i < k->n; i++) {
         writes += op_of(k, i)->kind == HTC_HISTORY_WRITE && op_of(k, i)->outcome == HTC_HISTORY_DONE;
         finals += is_final(op_of(k, i));
     }
-    k->v->checked += (uint64_t)writes + (uint64_t)finals;
+    k->v->checked += writes + finals;
     if (writes && !finals)
         htc__history_say(k->h, k->v, HTC_HISTORY_UNDECIDED, k->key, "written, and without a final state");
-    if (!finals || !copies_agree(k))
-        return HTC_OK;
+    htc_status status = finals ? copies_agree(k, finals, &agree) : HTC_OK;
+    if (status != HTC_OK || !agree)
+        return status;
     for (size_t i = 0; i < k->n; i++) {
         const htc_history_op *o = op_of(k, i);
         if ((is_value(o) && !was_written(k, i)) ||

@@ -3,12 +3,19 @@
 
 #include "core/util.h"
 
+/* Times without a majority. */
+typedef struct downtimes {
+    history_rank *from; /* by their beginning; minor: when the last of those up to here ended */
+    size_t        n;
+    htc_ns       *gaps; /* leaf `leaves + i`: how long after that the next one begins; gaps[i]: the longer of 2 i and 2 i + 1 */
+    size_t        leaves;
+} downtimes;
+
 typedef struct work {
-    const history_key  *k;
-    history_rank       *asked, *scratch; /* what concerns the lease, as it was asked */
-    size_t              n;
-    const history_rank *downs; /* times without a majority, by their beginning */
-    size_t              downs_n;
+    const history_key *k;
+    history_rank      *asked, *scratch; /* what concerns the lease, as it was asked */
+    size_t             n;
+    const downtimes   *downs;
 } work;
 
 /* A moment, and the operation that says so. */
@@ -70,13 +77,35 @@ static int not_too_early(work *w, htc_ns ttl)
     return 1;
 }
 
-/* Without a majority nothing can end, and what counts begins again after it. */
-static htc_ns stretched(const work *w, htc_ns until, htc_ns span)
+/* The first from i on that a longer gap follows; one does. */
+static size_t before_gap(const downtimes *d, size_t i, htc_ns span)
 {
-    for (size_t i = 0; i < w->downs_n && w->downs[i].major <= until; i++)
-        if (plus(w->downs[i].minor, span) > until)
-            until = plus(w->downs[i].minor, span);
-    return until;
+    size_t at = d->leaves + i;
+    for (;; at++) {
+        while (at % 2 == 0)
+            at /= 2; /* all of it is from i on */
+        if (d->gaps[at] > span)
+            break;
+    }
+    while (at < d->leaves)
+        at = d->gaps[2 * at] > span ? 2 * at : 2 * at + 1;
+    return at - d->leaves;
+}
+
+/* Without a majority nothing can end, and what counts begins again after it. */
+static htc_ns stretched(const downtimes *d, htc_ns until, htc_ns span)
+{
+    size_t begun = 0;
+    for (size_t high = d->n; begun < high;) {
+        size_t middle = begun + (high - begun) / 2;
+        if (d->from[middle].major <= until)
+            begun = middle + 1;
+        else
+            high = middle;
+    }
+    if (until == HTC_NEVER || begun == 0 || plus(d->from[begun - 1].minor, span) <= until)
+        return until;
+    return plus(d->from[before_gap(d, begun - 1, span)].minor, span);
 }
 
 static int not_too_late(work *w, htc_ns ttl)
@@ -92,8 +121,10 @@ static int not_too_late(work *w, htc_ns ttl)
                    until.op);
             return 0;
         }
-        htc_ns longer = stretched(w, plus(o->returned, span), span);
-        if (extends(o) && (until.op == UINT32_MAX || (o->invoked <= until.at && longer > until.at)))
+        if (!extends(o) || (until.op != UINT32_MAX && o->invoked > until.at))
+            continue;
+        htc_ns longer = stretched(w->downs, plus(o->returned, span), span);
+        if (until.op == UINT32_MAX || longer > until.at)
             until = (bound){ longer, op };
     }
     return 1;
@@ -142,19 +173,58 @@ static void judge_lease(work *w)
     (void)(not_back(w) && not_too_early(w, ttl) && not_too_late(w, ttl));
 }
 
-static size_t gather_downs(const htc_history *h, history_rank *downs)
+static void fill_gaps(downtimes *d)
 {
-    size_t n = 0;
+    for (size_t i = 0; i < d->leaves; i++) {
+        htc_ns *gap = &d->gaps[d->leaves + i];
+        if (i > 0 && i < d->n && d->from[i].minor < d->from[i - 1].minor)
+            d->from[i].minor = d->from[i - 1].minor;
+        if (i + 1 >= d->n)
+            *gap = HTC_NEVER;
+        else if (d->from[i + 1].major > d->from[i].minor)
+            *gap = d->from[i + 1].major - d->from[i].minor;
+        else
+            *gap = 0;
+    }
+    for (size_t i = d->leaves; i-- > 1;)
+        d->gaps[i] = d->gaps[2 * i] > d->gaps[2 * i + 1] ? d->gaps[2 * i] : d->gaps[2 * i + 1];
+}
+
+static void downtimes_free(const htc_env *env, downtimes *d)
+{
+    htc__free(env, d->from, d->from ? d->n * sizeof *d->from : 0);
+    htc__free(env, d->gaps, d->gaps ? 2 * d->leaves * sizeof *d->gaps : 0);
+}
+
+/* scratch holds one for each operation. */
+static htc_status gather_downs(const htc_history *h, history_rank *scratch, downtimes *d)
+{
+    *d = (downtimes){ .leaves = 1 };
     for (size_t i = 0; i < h->count; i++)
+        d->n += h->ops[i].kind == HTC_HISTORY_DOWN;
+    if (d->n == 0)
+        return HTC_OK;
+    while (d->leaves < d->n)
+        d->leaves *= 2;
+    d->from = htc__alloc(&h->env, d->n * sizeof *d->from);
+    d->gaps = htc__alloc(&h->env, 2 * d->leaves * sizeof *d->gaps);
+    if (!d->from || !d->gaps) {
+        downtimes_free(&h->env, d);
+        return HTC_ENOMEM;
+    }
+    for (size_t i = 0, n = 0; i < h->count; i++)
         if (h->ops[i].kind == HTC_HISTORY_DOWN)
-            downs[n++] = (history_rank){ h->ops[i].invoked, h->ops[i].returned, (uint32_t)i };
-    return n;
+            d->from[n++] = (history_rank){ h->ops[i].invoked, h->ops[i].returned, (uint32_t)i };
+    htc__history_sort(d->from, scratch, d->n);
+    fill_gaps(d);
+    return HTC_OK;
 }
 
 htc_status htc_history_leased(const htc_history *h, const htc_history_rules *rules, htc_history_verdict *v)
 {
     htc_history_rules   r;
     history_groups      g;
+    downtimes           downs;
     htc_history_verdict undecided = { .answer = 0 };
     if (!h || !v)
         return HTC_EINVAL;
@@ -163,15 +233,12 @@ htc_status htc_history_leased(const htc_history *h, const htc_history_rules *rul
     if (status != HTC_OK || (status = htc__history_group(h, &g)) != HTC_OK)
         return status;
     size_t        bytes = (h->count + 1) * sizeof(history_rank);
-    history_rank *asked = htc__alloc(&h->env, bytes), *scratch = htc__alloc(&h->env, bytes),
-                 *downs = htc__alloc(&h->env, bytes);
-    status = asked && scratch && downs ? HTC_OK : HTC_ENOMEM;
-    size_t downs_n = status == HTC_OK ? gather_downs(h, downs) : 0;
-    if (downs_n)
-        htc__history_sort(downs, scratch, downs_n);
+    history_rank *asked = htc__alloc(&h->env, bytes), *scratch = htc__alloc(&h->env, bytes);
+    status = asked && scratch ? gather_downs(h, scratch, &downs) : HTC_ENOMEM;
+    int gathered = status == HTC_OK;
     for (uint32_t key = 0; key < g.keys && status == HTC_OK && v->answer != HTC_HISTORY_BROKEN; key++) {
         history_key k = { h, &r, v, g.ops + g.first[key], g.first[key + 1] - g.first[key], 0, key };
-        work        w = { &k, asked, scratch, 0, downs, downs_n };
+        work        w = { &k, asked, scratch, 0, &downs };
         judge_lease(&w);
         if (v->answer == HTC_HISTORY_UNDECIDED && !undecided.answer)
             undecided = *v;
@@ -182,7 +249,8 @@ htc_status htc_history_leased(const htc_history *h, const htc_history_rules *rul
     }
     htc__free(&h->env, asked, asked ? bytes : 0);
     htc__free(&h->env, scratch, scratch ? bytes : 0);
-    htc__free(&h->env, downs, downs ? bytes : 0);
+    if (gathered)
+        downtimes_free(&h->env, &downs);
     htc__history_ungroup(&g);
     return status;
 }

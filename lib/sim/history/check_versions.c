@@ -369,9 +369,9 @@ static void take_all_in(work *w, const history_groups *g, uint32_t key)
     w->key = key;
     w->known = w->unknowns = w->looses = w->ordered = 0;
     w->choices = w->adds = w->appends = w->unversioned = 0;
-    memset(w->used, 0, w->cap);
     for (size_t i = g->first[key]; i < g->first[key + 1]; i++)
         take_in(w, g->ops[i]);
+    memset(w->used, 0, w->unknowns);
     sort_known(w);
     w->v->checked += w->known + w->looses + w->unknowns + (size_t)w->unversioned;
 }
