@@ -1,5 +1,6 @@
 /* Users: adding them, and logging in. A password is never on the command line, where everybody's `ps` would show it. */
 #include "htc.h"
+#include "sub_options.h"
 
 #include "htcsched/state.h"
 
@@ -130,55 +131,95 @@ static htc_status remove_user(cli *c, const char *name)
     return HTC_OK;
 }
 
+typedef struct user_call {
+    const char *file, *uid;
+    int64_t     weight; /* -1: not given */
+    words       w;
+} user_call;
+
+enum { USER_ADD, USER_SET, USER_RM, USER_COMMANDS };
+#define CHANGES (1u << USER_ADD | 1u << USER_SET)
+
+static const struct {
+    const char *name, *args, *summary;
+} user_commands[USER_COMMANDS] = {
+    [USER_ADD] = { "add", "NAME [--weight W] [--uid UID[:GID]] [--password-file F]", "Add a user (the operator only)." },
+    [USER_SET] = { "set", "NAME [--weight W] [--uid UID[:GID]] [--password-file F]", "Change a user (the operator only)." },
+    [USER_RM] = { "rm", "NAME", "Remove a user without jobs (the operator only)." },
+};
+
+static const char *user_name(uint32_t which)
+{
+    return user_commands[which].name;
+}
+
+static htc_status user_parse(cli *c, user_call *u, uint32_t which, int argc, char **argv)
+{
+    char          name[16];
+    const command one = { name, which < USER_COMMANDS ? user_commands[which].args : "", which < USER_COMMANDS ? user_commands[which].summary : "", run_user };
+    const sub_opt rows[] = {
+        { CHANGES, { "weight", 0, OPT_COUNT, &u->weight, "W", "share relative to others (1)" } },
+        { CHANGES, { "password-file", 0, OPT_TEXT, &u->file, "F", "read the password from a file; - standard input" } },
+        { CHANGES, { "uid", 0, OPT_TEXT, &u->uid, "UID[:GID]", "the account whose uid the user's tasks get where root runs the system (NAME)" } },
+    };
+    const sub_opts all = { rows, sizeof rows / sizeof *rows, USER_COMMANDS, user_name };
+    if (which == USER_COMMANDS)
+        return sub_opt_parse(c, find_command("user"), &all, which, argc, argv, &u->w);
+    snprintf(name, sizeof name, "user %s", user_name(which));
+    htc_status s = sub_opt_parse(c, &one, &all, which, argc - 1, argv + 1, &u->w);
+    return s == HTC_OK ? want_words(c, &one, &u->w, 1, 1) : s;
+}
+
+static htc_status change_user(cli *c, const user_call *u, const char *name, int set)
+{
+    char      *password = NULL;
+    json_t    *answer;
+    htc_status s = !set || u->file ? get_password(c, u->file, name, 1, &password) : HTC_OK;
+    if (s != HTC_OK) {
+        forget(password);
+        return s;
+    }
+    json_t *r = json_pack("{s:s, s:s}", "op", set ? "user.set" : "user.add", "name", name);
+    if (password)
+        j_add(&r, "password", password);
+    forget(password);
+    if (u->weight >= 0)
+        json_object_set_new(r, "weight", json_integer(u->weight));
+    if (!set || u->uid)
+        s = find_uid(c, u->uid, name, r);
+    if (s != HTC_OK) {
+        json_decref(r);
+        return s;
+    }
+    s = api_call(c, r, 0, &answer);
+    if (s != HTC_OK)
+        return s;
+    if (c->json)
+        put_json(c, answer);
+    else
+        printf("user %s\n", name);
+    json_decref(answer);
+    return s;
+}
+
 htc_status run_user(cli *c, int argc, char **argv)
 {
-    const char *file = NULL, *uid = NULL;
-    int64_t     weight = -1;
-    words       w;
-    const opt   opts[] = {
-          { "weight", 0, OPT_COUNT, &weight, "W", "share relative to others (1)" },
-          { "password-file", 0, OPT_TEXT, &file, "F", "read the password from a file; - standard input" },
-          { "uid", 0, OPT_TEXT, &uid, "UID[:GID]", "the account whose uid the user's tasks get where root runs the system (NAME)" },
-    };
-    const command *cmd = find_command("user");
-    char          *password = NULL;
-    json_t        *answer;
-    htc_status     s = opt_parse(c, cmd, argc, argv, opts, 3, &w);
-    if (s == HTC_OK)
-        s = want_words(c, cmd, &w, 2, 2);
-    int set = s == HTC_OK && strcmp(w.at[0], "set") == 0, remove = s == HTC_OK && strcmp(w.at[0], "rm") == 0;
-    if (s == HTC_OK && !set && !remove && strcmp(w.at[0], "add") != 0)
+    user_call   u = { .weight = -1 };
+    const char *word = bring_forward(argc, argv);
+    uint32_t    which = 0;
+    while (which < USER_COMMANDS && (!word || strcmp(user_name(which), word) != 0))
+        which++;
+    htc_status s = user_parse(c, &u, which, argc, argv);
+    if (s == HTC_OK && which == USER_COMMANDS)
         s = cli_error(c, HTC_EUSAGE, "user", "htc user add NAME, htc user set NAME --weight W, htc user rm NAME",
-                      "'%.60s' is not known", w.at[0]);
-    if (s == HTC_OK && !valid_name(w.at[1]))
+                      word ? "'%.60s' is not known" : "something is missing%.0s", word ? word : "");
+    const char *name = s == HTC_OK ? u.w.at[0] : "";
+    if (s == HTC_OK && !valid_name(name))
         s = cli_error(c, HTC_EUSAGE, "user", "letters, digits, - _ . and no more than 63 of them",
-                      "'%.70s' cannot be a user's name", w.at[1]);
-    if (s == HTC_OK && !remove && (!set || file))
-        s = get_password(c, file, w.at[1], 1, &password);
-    if (s == HTC_OK && remove) {
-        s = remove_user(c, w.at[1]);
-    } else if (s == HTC_OK) {
-        json_t *r = json_pack("{s:s, s:s}", "op", set ? "user.set" : "user.add", "name", w.at[1]);
-        if (password)
-            j_add(&r, "password", password);
-        if (weight >= 0)
-            json_object_set_new(r, "weight", json_integer(weight));
-        if (!set || uid)
-            s = find_uid(c, uid, w.at[1], r);
-        if (s == HTC_OK)
-            s = api_call(c, r, 0, &answer);
-        else
-            json_decref(r);
-        if (s == HTC_OK) {
-            if (c->json)
-                put_json(c, answer);
-            else
-                printf("user %s\n", w.at[1]);
-            json_decref(answer);
-        }
-    }
-    forget(password);
-    words_free(&w);
+                      "'%.70s' cannot be a user's name", name);
+    if (s == HTC_OK)
+        s = which == USER_RM ? remove_user(c, name) : change_user(c, &u, name, which == USER_SET);
+    words_free(&u.w);
     return s;
 }
 

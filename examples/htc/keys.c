@@ -1,5 +1,6 @@
 /* htc keys: who is known, and by which key. Files of htcsched/keys.h; the daemons read them at their start and at SIGHUP. */
 #include "htc.h"
+#include "sub_options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -316,25 +317,34 @@ static htc_status run_join(keys_call *k)
     return s;
 }
 
-static const subcommand subcommands[] = {
-    { "new", "FILE", "Make a key file, and print its public key.", 1, 1, run_new },
-    { "show", "FILE", "Print the public keys of a key file.", 1, 1, run_show },
-    { "add", "NAME PUBLIC --ring FILE [--role ROLE] [--next]", "Pin a public key.", 2, 2, run_add },
-    { "list", "--ring FILE", "List the keys of a ring.", 0, 0, run_list },
-    { "revoke", "NAME|PUBLIC --ring FILE", "Refuse a key, or all keys of a name, for ever.", 1, 1, run_revoke },
-    { "rotate", "FILE [--use | --finish]", "Add a second key; put it first; drop the old one.", 1, 1, run_rotate },
-    { "enrol", "NAME --once FILE [--role ROLE] [--for TIME]", "Print a secret that lets somebody in once.", 1, 1,
+enum { KEYS_NEW, KEYS_SHOW, KEYS_ADD, KEYS_LIST, KEYS_REVOKE, KEYS_ROTATE, KEYS_ENROL, KEYS_JOIN, KEYS_COMMANDS };
+#define OF(command) (1u << KEYS_##command)
+
+static const subcommand subcommands[KEYS_COMMANDS] = {
+    [KEYS_NEW] = { "new", "FILE", "Make a key file, and print its public key.", 1, 1, run_new },
+    [KEYS_SHOW] = { "show", "FILE", "Print the public keys of a key file.", 1, 1, run_show },
+    [KEYS_ADD] = { "add", "NAME PUBLIC --ring FILE [--role ROLE] [--next]", "Pin a public key.", 2, 2, run_add },
+    [KEYS_LIST] = { "list", "--ring FILE", "List the keys of a ring.", 0, 0, run_list },
+    [KEYS_REVOKE] = { "revoke", "NAME|PUBLIC --ring FILE", "Refuse a key, or all keys of a name, for ever.", 1, 1, run_revoke },
+    [KEYS_ROTATE] = { "rotate", "FILE [--use | --finish]", "Add a second key; put it first; drop the old one.", 1, 1, run_rotate },
+    [KEYS_ENROL] = { "enrol", "NAME --once FILE [--role ROLE] [--for TIME]", "Print a secret that lets somebody in once.", 1, 1,
       run_enrol },
-    { "join", "ADDRESS --server NAME --once FILE ...", "Show such a secret: each side pins the other's key.", 1, 1,
+    [KEYS_JOIN] = { "join", "ADDRESS --server NAME --once FILE ...", "Show such a secret: each side pins the other's key.", 1, 1,
       run_join },
 };
 
-static const subcommand *find_subcommand(const char *name)
+static const char *keys_name(uint32_t which)
 {
-    for (size_t i = 0; i < sizeof subcommands / sizeof *subcommands; i++)
-        if (strcmp(subcommands[i].name, name) == 0)
-            return &subcommands[i];
-    return NULL;
+    return subcommands[which].name;
+}
+
+/* KEYS_COMMANDS: there is none of that name. */
+static uint32_t find_subcommand(const char *name)
+{
+    uint32_t i = 0;
+    while (i < KEYS_COMMANDS && strcmp(subcommands[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 static void list_subcommands(void)
@@ -367,36 +377,44 @@ static htc_status are_files(keys_call *k, const char *sub)
     return HTC_OK;
 }
 
+static htc_status keys_parse(keys_call *k, const command *cmd, uint32_t which, int argc, char **argv)
+{
+    const sub_opt rows[] = {
+        { OF(ADD) | OF(LIST) | OF(REVOKE) | OF(JOIN), { "ring", 0, OPT_TEXT, &k->ring, "FILE", "the public keys that are known" } },
+        { OF(JOIN), { "key", 0, OPT_TEXT, &k->key, "FILE", "one's own key file" } },
+        { OF(JOIN), { "server", 0, OPT_TEXT, &k->server, "NAME", "whose key it is that answers" } },
+        { OF(ENROL), { "once", 0, OPT_TEXT, &k->once, "FILE", "open secrets" } },
+        { OF(JOIN), { "once", 0, OPT_TEXT, &k->once, "FILE", "the secret (-: standard input)" } },
+        { OF(ADD) | OF(ENROL), { "role", 0, OPT_TEXT, &k->role_name, "ROLE", "member (of the store), host or user (default)" } },
+        { OF(ENROL), { "for", 0, OPT_TIME, &k->lasts, "TIME", "how long the secret is good; default 1h" } },
+        { OF(ADD), { "next", 0, OPT_FLAG, &k->next, NULL, "it will be in use, and is let in already" } },
+        { OF(ROTATE), { "use", 0, OPT_FLAG, &k->use, NULL, "put the second key first" } },
+        { OF(ROTATE), { "finish", 0, OPT_FLAG, &k->finish, NULL, "keep the first key alone" } },
+    };
+    const sub_opts all = { rows, sizeof rows / sizeof *rows, KEYS_COMMANDS, keys_name };
+    return sub_opt_parse(k->c, cmd, &all, which, argc, argv, &k->w);
+}
+
 htc_status run_keys(cli *c, int argc, char **argv)
 {
     keys_call         k = { .c = c };
     const char       *word = bring_forward(argc, argv);
-    const subcommand *sub = word ? find_subcommand(word) : NULL;
-    const opt         opts[] = {
-                { "ring", 0, OPT_TEXT, &k.ring, "FILE", "the public keys that are known" },
-                { "key", 0, OPT_TEXT, &k.key, "FILE", "join: one's own key file" },
-                { "server", 0, OPT_TEXT, &k.server, "NAME", "join: whose key it is that answers" },
-                { "once", 0, OPT_TEXT, &k.once, "FILE", "enrol: open secrets; join: the secret (-: standard input)" },
-                { "role", 0, OPT_TEXT, &k.role_name, "ROLE", "member (of the store), host or user (default)" },
-                { "for", 0, OPT_TIME, &k.lasts, "TIME", "enrol: how long the secret is good; default 1h" },
-                { "next", 0, OPT_FLAG, &k.next, NULL, "add: it will be in use, and is let in already" },
-                { "use", 0, OPT_FLAG, &k.use, NULL, "rotate: put the second key first" },
-                { "finish", 0, OPT_FLAG, &k.finish, NULL, "rotate: keep the first key alone" },
-    };
+    uint32_t          which = word ? find_subcommand(word) : KEYS_COMMANDS;
+    const subcommand *sub = &subcommands[which < KEYS_COMMANDS ? which : 0];
     if (!word && wants_help(argc, argv)) {
         const command all = { "keys", "COMMAND [options]", "Keys of secure connections between machines.", run_keys };
-        htc_status    told = opt_parse(c, &all, argc, argv, opts, sizeof opts / sizeof *opts, &k.w);
+        htc_status    told = keys_parse(&k, &all, KEYS_COMMANDS, argc, argv);
         list_subcommands();
         words_free(&k.w);
         return told;
     }
-    if (!sub)
+    if (which == KEYS_COMMANDS)
         return cli_error(c, HTC_EUSAGE, "", "htc keys --help lists the commands",
                          word ? "there is no command keys %.60s" : "what about keys?%.0s", word ? word : "");
     char          name[32];
     const command cmd = { name, sub->args, sub->summary, run_keys };
     snprintf(name, sizeof name, "keys %s", sub->name);
-    htc_status s = opt_parse(c, &cmd, argc - 1, argv + 1, opts, sizeof opts / sizeof *opts, &k.w);
+    htc_status s = keys_parse(&k, &cmd, which, argc - 1, argv + 1);
     if (s == HTC_OK)
         s = want_words(c, &cmd, &k.w, sub->words_min, sub->words_max);
     if (s == HTC_OK)

@@ -1,83 +1,15 @@
 /* The options of htc kv: which subcommands each belongs to. The same table parses, refuses, and is printed by --help. */
 #include "kv.h"
-
-#include <string.h>
+#include "sub_options.h"
 
 #define OF(command) (1u << KV_##command)
 #define OFFLINE (OF(FSCK) | OF(DUMP) | OF(CLUSTER))
 #define ONLINE  (~0u & ~OFFLINE) /* those that speak to a member */
 #define WAITING (ONLINE & ~OF(WATCH)) /* but not for ever */
-#define ROWS_MAX 40
-
-typedef struct row {
-    uint32_t of; /* OF(...): the subcommands that have it */
-    opt      o;
-} row;
-
-typedef struct sheet {
-    opt  at[ROWS_MAX];
-    char text[ROWS_MAX][200]; /* who has it, for those that the subcommand has not */
-} sheet;
-
-/* "get, put and delete" */
-static void name_commands(uint32_t of, char *text, size_t cap)
-{
-    size_t len = 0;
-    text[0] = 0;
-    for (uint32_t i = 0; of && i < KV_COMMANDS && len < cap; of &= ~(1u << i), i++) {
-        if (of & 1u << i)
-            len += (size_t)snprintf(text + len, cap - len, "%s%s", !len ? "" : of == 1u << i ? " and " : ", ", kv_name(i));
-    }
-}
-
-/* Two rows may have one name, with another meaning for other subcommands. */
-static uint32_t all_of(const row *rows, size_t n, const char *name)
-{
-    uint32_t of = 0;
-    for (size_t i = 0; i < n; i++)
-        of |= strcmp(rows[i].o.name, name) == 0 ? rows[i].of : 0;
-    return of & ((1u << KV_COMMANDS) - 1);
-}
-
-/* Every command has it, and some say something else of it. */
-static int is_everywhere(const row *r)
-{
-    return strcmp(r->o.name, "dir") == 0;
-}
-
-/* Its own in front, for the first of a name is found. */
-static size_t fill(sheet *s, const row *rows, size_t n, uint32_t which)
-{
-    size_t filled = 0;
-    for (size_t i = 0; i < n; i++)
-        if (which == KV_COMMANDS ? !is_everywhere(&rows[i]) : (rows[i].of & 1u << which) != 0)
-            s->at[filled++] = rows[i].o;
-    for (size_t i = 0; i < n && which != KV_COMMANDS; i++) {
-        if (rows[i].of & 1u << which || is_everywhere(&rows[i]))
-            continue;
-        name_commands(all_of(rows, n, rows[i].o.name), s->text[filled], sizeof s->text[filled]);
-        s->at[filled] = (opt){ rows[i].o.name, 0, OPT_ELSEWHERE, NULL, NULL, s->text[filled] };
-        filled++;
-    }
-    return filled;
-}
-
-/* With no subcommand --help says of each option whose it is. */
-static void say_whose(sheet *s, const row *rows, size_t n)
-{
-    char names[120];
-    for (size_t i = 0; i < n; i++) {
-        if (rows[i].of == ONLINE || rows[i].of == WAITING || is_everywhere(&rows[i]))
-            continue;
-        name_commands(rows[i].of, names, sizeof names);
-        snprintf(s->text[i], sizeof s->text[i], "%s: %s", names, rows[i].o.help);
-        s->at[i].help = s->text[i];
-    }
-}
 
 htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, char **argv)
 {
-    const row rows[] = {
+    const sub_opt rows[] = {
         { ONLINE, { "store", 0, OPT_TEXT, &k->address, "ADDRESS", "another store than that of the state directory" } },
         { ONLINE, { "key", 0, OPT_TEXT, &k->key, "FILE", "tcp: one's own key file (htc keys new)" } },
         { ONLINE, { "ring", 0, OPT_TEXT, &k->ring, "FILE", "tcp: the public keys that are known (htc keys add)" } },
@@ -117,11 +49,7 @@ htc_status kv_parse(kv_call *k, const command *cmd, uint32_t which, int argc, ch
         { OF(FSCK) | OF(DUMP), { "dir", 0, OPT_TEXT, &k->own_dir, "DIR", "in place of the word DIR: a member's state directory, or the store in it" } },
         { OF(CLUSTER), { "dir", 0, OPT_TEXT, &k->c->dir, "DIR", "the cluster's own directory ($HTC_DIR, else ./htc-state)" } },
     };
-    size_t n = sizeof rows / sizeof *rows;
-    sheet  s;
-    _Static_assert(sizeof rows / sizeof *rows <= ROWS_MAX, "ROWS_MAX");
-    size_t filled = fill(&s, rows, n, which);
-    if (which == KV_COMMANDS)
-        say_whose(&s, rows, n);
-    return opt_parse(k->c, cmd, argc, argv, s.at, filled, &k->w);
+    const sub_opts all = { rows, sizeof rows / sizeof *rows, KV_COMMANDS, kv_name };
+    _Static_assert(sizeof rows / sizeof *rows <= SUB_ROWS_MAX, "SUB_ROWS_MAX");
+    return sub_opt_parse(k->c, cmd, &all, which, argc, argv, &k->w);
 }

@@ -254,7 +254,9 @@ const char *bring_forward(int argc, char **argv)
 {
     static const char *const with_word[] = { "--dir", "--user",    "-u",          "--token-file", "--store", "--namespace",
                                              "--key", "--ring",    "--server",    "--once",       "--role",
-                                             "--for", "--members", "--base-port", "--engine",     "--durability", "--password-file" };
+                                             "--for", "--members", "--base-port", "--engine",     "--durability", "--password-file",
+                                             "--weight", "--uid", "--timeout", "--ttl", "--limit", "--file", "--seen", "--prefix",
+                                             "--count", "--from", "--context", "--shards", "--patience" };
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] != '-') {
             char *name = argv[i];

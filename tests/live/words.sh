@@ -72,6 +72,28 @@ for command in kv keys; do
     done
 done
 
+# --help of a command under another one: its own options, which its line names, and none of its neighbours'.
+options_of() { "$htc" "$@" --help | grep -oE '^  (-[A-Za-z],|   ) --[a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u; }
+common=$(options_of users)
+for command in user keys kv; do
+    all=$(options_of "$command")
+    under=(add set rm)
+    [ "$command" = user ] || mapfile -t under < <("$htc" "$command" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]\+\) .*/\1/p')
+    for word in "${under[@]}"; do
+        shown=$(options_of "$command" "$word")
+        for option in $("$htc" "$command" "$word" --help | sed 1q | grep -oE -- '--[a-z-]+'); do
+            grep -qx -- "$option" <<< "$shown" || wrong "htc $command $word --help does not list $option"
+        done
+        for option in $(comm -23 <(echo "$all") <(echo "$shown")); do
+            said=$("$htc" "$command" "$word" "$option" 1 1 2>&1) && wrong "htc $command $word takes $option"
+            [[ $said == *"$option is no option of it, but of "* ]] || wrong "htc $command $word $option: $said"
+        done
+        [ "$(comm -12 <(echo "$all") <(echo "$shown"))" != "$all" ] || [ "$command" = user ] || wrong "htc $command $word --help lists all options"
+    done
+done
+[ "$(options_of user rm)" = "$common" ] || wrong "htc user rm --help lists $(options_of user rm)"
+[ "$(options_of keys new)" = "$common" ] || wrong "htc keys new --help lists $(options_of keys new)"
+
 # A page of a daemon has a paragraph for each option that the daemon has, and for no other.
 for page in htc-kvd.8 htc-gateway.8 htc-agent.8 htc-sim.1; do
     program=${page%.*}
