@@ -115,3 +115,47 @@ Test(resp_bounds, values_that_a_transaction_leaves_as_they_are_do_not_count_as_w
              "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n:12000004\r\n:12000002\r\n:1\r\n:12000001\r\n:2\r\n");
     rig_free(&r);
 }
+
+/* A pattern is bounded, and so is what is held against it in one step: all keys are found all the same. */
+Test(resp_bounds, patterns_are_bounded)
+{
+    enum { MAX = 4096, KEYS = 200 };
+    for (int places = 0; places < 2; places++) {
+        char               stars[MAX + 2], text[MAX + 64];
+        unsigned long long cursor = 0;
+        int                found = 0, pages = 0;
+        rig                r;
+        rig_make(&r, &(htc__resp_options){ 0 }, NULL);
+        r.m.places = places;
+        memset(stars, '*', sizeof stars);
+        stars[MAX + 1] = 0;
+        snprintf(text, sizeof text, "KEYS %s\r\n", stars);
+        converse(&r, text, "-ERR a pattern has at most 4096 bytes\r\n");
+        snprintf(text, sizeof text, "SCAN 0 MATCH %s\r\n", stars);
+        converse(&r, text, "-ERR a pattern has at most 4096 bytes\r\n");
+        stars[MAX] = 0;
+        stars[0] = 'k';
+        for (int i = 0; i < KEYS; i++) {
+            snprintf(text, sizeof text, "SET k%03d v\r\n", i);
+            converse(&r, text, "+OK\r\n");
+        }
+        htc_buf_clear(&r.said[1]);
+        snprintf(text, sizeof text, "KEYS %s\r\n", stars);
+        rig_input(&r, HTC_IN_BYTES, 1, htc_bytes_of(text), 0);
+        rig_settle(&r);
+        cr_expect(r.said[1].len > 6 && memcmp(r.said[1].data, "*200\r\n", 6) == 0);
+        do {
+            int now = 0;
+            htc_buf_clear(&r.said[1]);
+            snprintf(text, sizeof text, "SCAN %llu COUNT 10000 MATCH %s\r\n", cursor, stars);
+            rig_input(&r, HTC_IN_BYTES, 1, htc_bytes_of(text), 0);
+            rig_settle(&r);
+            htc_put_u8(&r.said[1], 0);
+            cr_assert(sscanf((char *)r.said[1].data, "*2\r\n$%*d\r\n%llu\r\n*%d\r\n", &cursor, &now) == 2);
+            found += now;
+        } while (cursor && ++pages < KEYS);
+        cr_expect(eq(int, found, KEYS));
+        cr_expect(pages > 1);
+        rig_free(&r);
+    }
+}

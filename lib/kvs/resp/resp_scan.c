@@ -14,6 +14,9 @@
 
 #define CURSORS  1024
 #define JOB_PAGE 500
+/* Of a pattern; and bytes of it times keys that are looked at in one step, for others want to be served too. */
+#define PATTERN_MAX 4096
+#define PATTERN_ALL 320000
 /* What one KEYS answers, and what all of them hold that are under way. */
 #define KEYS_MAX     ((size_t)32 << 20)
 #define KEYS_MAX_ALL ((size_t)64 << 20)
@@ -72,6 +75,18 @@ int htc__resp_glob(htc_bytes pattern, htc_bytes text)
     while (i < pattern.len && p[i] == '*')
         i++;
     return i == pattern.len;
+}
+
+/* So many keys are held against the pattern in one step, of those that are wanted. */
+static uint32_t page_of(htc_bytes pattern, uint32_t wanted)
+{
+    size_t most = PATTERN_ALL / (pattern.len + 1);
+    return wanted < most ? wanted : (uint32_t)most;
+}
+
+static int refuse_pattern(htc__resp_call *x, htc_bytes pattern)
+{
+    return pattern.len > PATTERN_MAX ? htc__resp_error(x, "ERR a pattern has at most 4096 bytes") : 0;
 }
 
 /* --- cursors --- */
@@ -146,6 +161,8 @@ static int parse_scan(htc__resp_call *x, scan *s)
                 return htc__resp_error(x, "ERR syntax error");
             s->count = n > 10000 ? 10000 : (uint32_t)n;
         } else if (htc__resp_arg_is(x, i, "MATCH")) {
+            if (refuse_pattern(x, value))
+                return 1;
             s->pattern = value;
         } else if (htc__resp_arg_is(x, i, "TYPE")) {
             s->nothing = !htc__resp_arg_is(x, i + 1, "STRING");
@@ -210,7 +227,7 @@ int htc__resp_run_scan(htc__resp_call *x)
     if (parse_scan(x, &s))
         return 1;
     probe(x->f);
-    q.limit = s.count;
+    q.limit = page_of(s.pattern, s.count);
     if (!x->f->keys_only) {
         if (s.cursor >> HTC__CELLS_PLACE_BITS)
             return htc__resp_error(x, "ERR invalid cursor");
@@ -380,6 +397,8 @@ static void job_step(htc__resp *f, htc__resp_job *j)
     q.flags = f->keys_only ? 0 : HTC_KV_PLACES;
     if (j->keys && f->keys_only)
         q.key = literal_prefix(j->pattern);
+    if (j->keys)
+        q.limit = page_of(j->pattern, JOB_PAGE);
     if (j->random)
         q.limit = 100;
     if (j->waits == 0 && j->state == JOB_COUNT)
@@ -492,6 +511,8 @@ int htc__resp_job_info(htc__resp_call *x, uint32_t sections)
 int htc__resp_run_keys(htc__resp_call *x)
 {
     htc_bytes pattern = htc__resp_arg(x, 1);
+    if (refuse_pattern(x, pattern))
+        return 1;
     uint8_t  *copy = htc__alloc(&x->f->env, pattern.len);
     if (!copy && pattern.len)
         return htc__resp_error(x, "ERR out of memory");
