@@ -39,6 +39,8 @@ typedef struct model {
     int           places; /* SCAN and COUNT are as a log engine has them */
     int           is_busy;
     int           alone;  /* it answers as one member alone: transactions of several keys */
+    int           outside; /* it has not been let in: it can say nothing yet */
+    int           hole;    /* with places: before the first key there is a page without any */
     int           repeated; /* answers are those to requests that were made before */
     const char   *slow;   /* what is asked about this key is answered later, whatever rng says; may be NULL */
     size_t        asked;
@@ -243,10 +245,16 @@ static inline void model_scan(model *m, const htc_kv_request *q, htc_kv_result *
         a->status = HTC_EUNSUPPORTED;
         return;
     }
+    uint64_t place = 0;
     if (q->flags & HTC_KV_PLACES && q->cursor.len == 8) {
         htc_reader r = htc_reader_of(q->cursor);
-        uint64_t   place = htc_get_u64(&r) >> (64 - HTC__CELLS_PLACE_BITS);
+        place = htc_get_u64(&r) >> (64 - HTC__CELLS_PLACE_BITS);
         i = place < MODEL_PLACE ? 0 : place - MODEL_PLACE;
+    }
+    if (q->flags & HTC_KV_PLACES && m->hole && place < MODEL_PLACE) {
+        htc_put_u64(&m->cursor, model_cursor(0));
+        a->cursor = htc_buf_bytes(&m->cursor);
+        return;
     }
     for (; i < m->count; i++) {
         htc_bytes key = { m->keys[i].key, m->keys[i].key_len };
@@ -285,6 +293,10 @@ static inline void model_do(model *m, const htc_kv_request *q, htc_kv_result *a)
     *a = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
     if (htc__kv_op_check(q) != HTC_OK)
         abort();
+    if (m->outside) {
+        a->status = HTC_EBUSY;
+        return;
+    }
     if (m->refuse != HTC_OK && htc__kv_is_change(q->op) && !(m->refuse == HTC_ENOSPC && q->op == HTC_KV_DELETE)) {
         a->status = m->refuse;
         return;

@@ -212,6 +212,41 @@ Test(resp_commands, keys_and_a_random_one)
     }
 }
 
+/* A page without keys says nothing of those behind it. */
+Test(resp_commands, a_random_key_is_found_behind_a_page_without_any)
+{
+    htc_rng rng = { 11 };
+    rig     r;
+    rig_make(&r, &(htc__resp_options){ 0 }, NULL);
+    htc__resp_destroy(r.f);
+    r.env.rng = &rng;
+    r.m.places = r.m.hole = 1;
+    cr_assert(htc__resp_create(&r.env, &(htc__resp_options){ 0 }, model_backend(&r.m), &r.f) == HTC_OK);
+    rig_open(&r, 1);
+    converse(&r, "RANDOMKEY\r\n", "$-1\r\n");
+    converse(&r, "SET k v\r\n", "+OK\r\n");
+    for (int i = 0; i < 20; i++)
+        converse(&r, "RANDOMKEY\r\n", "$1\r\nk\r\n");
+    rig_free(&r);
+}
+
+/* What the store cannot say yet is asked again. */
+Test(resp_commands, a_member_that_was_not_let_in_yet_scans_later)
+{
+    for (int places = 0; places < 2; places++) {
+        rig r;
+        rig_make(&r, &(htc__resp_options){ 0 }, NULL);
+        r.m.places = places;
+        converse(&r, "SET k v\r\n", "+OK\r\n");
+        r.m.outside = 1;
+        converse(&r, "SCAN 0\r\nKEYS *\r\nRANDOMKEY\r\n",
+                 "-TRYAGAIN the store is busy\r\n-TRYAGAIN the store is busy\r\n-TRYAGAIN the store is busy\r\n");
+        r.m.outside = 0;
+        converse(&r, "SCAN 0\r\nKEYS *\r\nRANDOMKEY\r\n", "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n*1\r\n$1\r\nk\r\n$1\r\nk\r\n");
+        rig_free(&r);
+    }
+}
+
 /* A limit is told with its number, before anything is changed, and the connection goes on. */
 Test(resp_commands, limits_are_told)
 {

@@ -208,15 +208,17 @@ void htc__resp_scan_reply(htc__resp *f, const htc_kv_result *a, htc_buf *b)
             htc__resp_bulk(b, item.key);
 }
 
-/* Does the store know places? An answer to this that comes later is nobody's. */
+/* Does the store know places? One that is asked for an answer later does; one that cannot say it yet is asked again. */
 static void probe(htc__resp *f)
 {
     static const htc__kv_stamp nobody = { .fresh = 1 };
     htc_kv_request             q = { .size = sizeof q, .op = HTC_KV_SCAN, .limit = 1, .flags = HTC_KV_PLACES };
     htc_kv_result              a = { .size = sizeof a };
-    if (!f->probed && f->backend.ask(f->backend.ctx, &q, &nobody, &f->face, 0, 0, &a))
-        f->keys_only = a.status == HTC_EUNSUPPORTED;
-    f->probed = 1;
+    if (f->probed)
+        return;
+    int now = f->backend.ask(f->backend.ctx, &q, &nobody, &f->face, 0, 0, &a);
+    f->keys_only = now && a.status == HTC_EUNSUPPORTED;
+    f->probed = !now || a.status == HTC_OK || a.status == HTC_EUNSUPPORTED;
 }
 
 int htc__resp_run_scan(htc__resp_call *x)
@@ -253,6 +255,8 @@ int htc__resp_run_scan(htc__resp_call *x)
 
 typedef enum job_state { JOB_COUNT = 1, JOB_SCAN, JOB_DROP, JOB_END } job_state;
 
+enum { FROM_SOMEWHERE = 1, FROM_THE_BEGINNING };
+
 struct htc__resp_job {
     uint64_t       conn, slot;
     job_state      state;
@@ -262,7 +266,7 @@ struct htc__resp_job {
     int64_t        count;
     htc_status     failed;
     htc_buf        page; /* keys to be dropped: htc_put_bytes each; of KEYS those that were found, as they are answered */
-    int            keys, random; /* KEYS; RANDOMKEY, and how often it has looked */
+    int            keys, random; /* KEYS; RANDOMKEY, and where it looks from */
     htc_bytes      pattern;      /* of KEYS; memory of its own */
     size_t         page_at;
     size_t         cursor_len;
@@ -304,15 +308,17 @@ static void took_keys(htc__resp *f, htc__resp_job *j, const htc_kv_result *a)
     j->state = j->cursor_len ? JOB_SCAN : JOB_END;
 }
 
-/* One of the page, or from the beginning if there is none behind where it was looked first. */
+/* One of the page. A page without any may have others behind it; behind the last one it goes on from the beginning, once. */
 static void took_some(htc__resp *f, htc__resp_job *j, const htc_kv_result *a)
 {
     htc_kv_item item;
     uint32_t    which = a->items && f->env.rng ? (uint32_t)htc_rng_below(f->env.rng, a->items) : 0;
     size_t      at = 0;
-    j->state = a->items || j->cursor_len == 0 ? JOB_END : JOB_SCAN;
-    j->cursor_len = 0;
-    j->random++;
+    int         again = j->random == FROM_SOMEWHERE && a->cursor.len == 0;
+    keep_cursor(j, a);
+    j->state = !a->items && (j->cursor_len || again) ? JOB_SCAN : JOB_END;
+    if (again)
+        j->random = FROM_THE_BEGINNING;
     for (uint32_t i = 0; i <= which && htc_kv_result_item(a, &at, &item) == HTC_OK; i++)
         if (i == which) {
             htc__resp_bulk(&j->page, item.key);
@@ -536,7 +542,6 @@ int htc__resp_run_randomkey(htc__resp_call *x)
     htc__resp_job *j = job(x, JOB_SCAN);
     if (!j)
         return 1;
-    j->random = 1;
     if (f->keys_only) {
         j->cursor_len = f->picked.len;
         memcpy(j->cursor, f->picked.key, f->picked.len);
@@ -544,6 +549,7 @@ int htc__resp_run_randomkey(htc__resp_call *x)
         j->cursor_len = 8;
         put_place(j->cursor, htc_rng_below(f->env.rng, UINT64_C(1) << HTC__CELLS_PLACE_BITS));
     }
+    j->random = j->cursor_len ? FROM_SOMEWHERE : FROM_THE_BEGINNING;
     return 1;
 }
 
