@@ -191,6 +191,7 @@ static void meddle(meddler *m, htc_ns now)
     m->changed += htc_fit_end(m->fit, now, 1) != HTC_EINVAL;
     m->changed += htc_fit_add_nodes(m->fit, now, 1) != HTC_EINVAL;
     m->changed += htc_fit_remove_nodes(m->fit, now, 1) != HTC_EINVAL;
+    htc_fit_destroy(m->fit);
     m->blind += htc_fit_get(m->fit, 1, &info) != HTC_OK && htc_fit_get(m->fit, 1, &info) != HTC_ENOTFOUND;
     if (htc_fit_get(m->fit, 1, &info) == HTC_OK && info.state == HTC_FIT_WAITING) {
         m->blind += htc_fit_explain(m->fit, now, 1, &why) != HTC_OK;
@@ -228,6 +229,44 @@ Test(fit_order, a_policy_changes_nothing_while_it_is_asked)
         cr_assert(eq(int, htc_fit_change(fit, 0, &job[0]), HTC_OK));
         cr_expect(m.asked >= 5 && m.changed == 0 && m.blind == 0, "promise %u: %d asked, %d changed, %d blind", promise,
                   m.asked, m.changed, m.blind);
+        htc_fit_destroy(fit);
+    }
+}
+
+static htc_status choose_curious(void *ctx, const htc_fit *fit, htc_ns now, uint64_t *id)
+{
+    meddler    *m = ctx;
+    htc_fit_job job;
+    htc_ns      start, starts[2];
+    htc_status  status = htc_fit_candidate(fit, now, NULL, &job);
+    meddle(m, now);
+    m->changed += htc_fit_when(m->fit, now, 3, &start, NULL) != HTC_EINVAL;
+    m->changed += htc_fit_forecast(m->fit, now, starts, 2) != HTC_EINVAL;
+    *id = job.id;
+    return status;
+}
+
+/* Nor while it is asked in imagination, of which it is shown a copy: asking what is imagined then would have no end. */
+Test(fit_order, a_policy_changes_nothing_while_somebody_looks_ahead)
+{
+    for (uint32_t promise = HTC_FIT_PROMISE_NOTHING; promise < HTC_FIT_PROMISE_ALL; promise++) {
+        meddler        m = { .asked = 0 };
+        htc_fit_policy policy = { .size = sizeof policy, .ctx = &m, .promise = promise, .choose = choose_curious };
+        htc_fit       *fit = m.fit = fit_under(&policy, 1);
+        htc_fit_job    job;
+        htc_ns         start, starts[2];
+        for (uint64_t id = 1; id <= 3; id++) {
+            job = job_of(id, 1, S);
+            cr_assert(eq(int, htc_fit_submit(fit, 0, &job), HTC_OK));
+        }
+        cr_assert(eq(int, htc_fit_start(fit, 0, 1), HTC_OK));
+        cr_assert(eq(int, htc_fit_when(fit, 0, 3, &start, NULL), HTC_OK));
+        cr_expect(eq(u64, start, 2 * S));
+        cr_assert(eq(int, htc_fit_forecast(fit, 0, starts, 2), HTC_OK));
+        cr_expect(starts[0] == S && starts[1] == 2 * S);
+        cr_expect(m.asked >= 4 && m.changed == 0 && m.blind == 0, "promise %u: %d asked, %d changed, %d blind", promise,
+                  m.asked, m.changed, m.blind);
+        cr_expect(eq(int, htc_fit_end(fit, S, 1), HTC_OK), "and then it may again");
         htc_fit_destroy(fit);
     }
 }

@@ -106,6 +106,7 @@ htc_status htc_fit_create(const htc_env *env, const htc_fit_options *options, ht
     if (!fit)
         return HTC_ENOMEM;
     fit->env = env;
+    fit->asking = &fit->asked;
     fit->policy = policy;
     fit->jobs_max = o.jobs_max ? o.jobs_max : JOBS_MAX_DEFAULT;
     fit->nodes = o.nodes;
@@ -125,7 +126,7 @@ htc_status htc_fit_create(const htc_env *env, const htc_fit_options *options, ht
 
 void htc_fit_destroy(htc_fit *fit)
 {
-    if (!fit || fit->asking)
+    if (!fit || *fit->asking)
         return;
     htc__fit_plan_free(fit->env, &fit->plan);
     htc__free(fit->env, fit->slots, fit->cap * sizeof *fit->slots);
@@ -151,7 +152,8 @@ htc_status htc__fit_clone(const htc_fit *fit, htc_fit **out)
     htc_fit        *clone = copied(env, fit, sizeof *fit, &ok);
     if (!clone)
         return HTC_ENOMEM;
-    clone->asking = 0;
+    clone->asked = 0;
+    clone->asking = &clone->asked;
     clone->slots = copied(env, fit->slots, fit->cap * sizeof *fit->slots, &ok);
     clone->table = copied(env, fit->table, fit->table_cap * sizeof *fit->table, &ok);
     clone->plan.floor = copied(env, plan->floor, sizeof *plan->floor, &ok);
@@ -174,7 +176,7 @@ htc_status htc__fit_check(const htc_fit *fit, htc_ns now)
 
 htc_status htc__fit_may_change(const htc_fit *fit, htc_ns now)
 {
-    return fit && fit->asking ? HTC_EINVAL : htc__fit_check(fit, now);
+    return fit && *fit->asking ? HTC_EINVAL : htc__fit_check(fit, now);
 }
 
 uint32_t htc__fit_free(const htc_fit *fit)
@@ -195,9 +197,9 @@ static uint64_t queue_key(htc_fit *fit, const htc_fit_job *job, htc_ns submitted
     };
     if (!fit->policy.key)
         return UINT32_MAX - job->priority;
-    fit->asking = 1;
+    *fit->asking = 1;
     uint64_t key = fit->policy.key(fit->policy.ctx, &info);
-    fit->asking = 0;
+    *fit->asking = 0;
     return key;
 }
 

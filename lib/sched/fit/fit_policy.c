@@ -146,9 +146,9 @@ htc_status htc_fit_candidate(const htc_fit *fit, htc_ns now, const htc_fit_job *
 static htc_status choose(htc_fit *fit, htc_ns now, const fit_rule *rule, uint32_t *at)
 {
     uint64_t id = 0;
-    fit->asking = 1;
+    *fit->asking = 1;
     htc_status status = fit->policy.choose(fit->policy.ctx, fit, now, &id);
-    fit->asking = 0;
+    *fit->asking = 0;
     if (status != HTC_OK)
         return status;
     *at = htc__fit_slot_of(fit, id);

@@ -103,7 +103,8 @@ struct htc_fit {
     uint32_t       nodes, busy;
     uint64_t       sequence;
     htc_ns         now;
-    uint32_t       asking;   /* the policy is being asked: nothing changes meanwhile */
+    uint32_t       asked;
+    uint32_t      *asking;   /* &asked, which who only looks sets too. 1: the policy is being asked: nothing changes meanwhile */
     fit_plan       plan;     /* HTC_FIT_PROMISE_ALL */
 };
 

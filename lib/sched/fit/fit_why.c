@@ -85,7 +85,7 @@ static int has_promise(const htc_fit *fit, htc_ns now, uint32_t at, htc_ns *star
 static htc_status foresee(const htc_fit *fit, htc_ns now, uint32_t until, htc_ns *starts)
 {
     htc_fit *copy;
-    if (fit->asking && fit->policy.promise != HTC_FIT_PROMISE_ALL)
+    if (*fit->asking && fit->policy.promise != HTC_FIT_PROMISE_ALL)
         return HTC_EINVAL;
     htc_status status = htc__fit_clone(fit, &copy);
     if (status != HTC_OK)
@@ -97,7 +97,9 @@ static htc_status foresee(const htc_fit *fit, htc_ns now, uint32_t until, htc_ns
         for (size_t i = 0; i < fit->cap; i++)
             starts[i] = copy->slots[i].reserved;
     } else {
+        *fit->asking = 1; /* it is the copy that the policy is shown, but it may know this one */
         status = imagine(copy, now, until, starts);
+        *fit->asking = 0;
     }
     htc_fit_destroy(copy);
     return status;
