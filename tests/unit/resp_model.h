@@ -44,6 +44,8 @@ typedef struct model {
     int           repeated; /* answers are those to requests that were made before */
     const char   *slow;   /* what is asked about this key is answered later, whatever rng says; may be NULL */
     size_t        asked;
+    size_t        looked; /* so often it was asked how a key is for a transaction */
+    size_t        room_now; /* of values of one transaction, until there is more */
     size_t        room;   /* of values of one transaction */
     htc_status    refuse; /* of every change */
     htc_buf       old, items, cursor;
@@ -51,7 +53,7 @@ typedef struct model {
 
 static inline void model_init(model *m, htc_rng *rng)
 {
-    *m = (model){ .rng = rng, .keys = calloc(MODEL_KEYS, sizeof *m->keys), .room = SIZE_MAX };
+    *m = (model){ .rng = rng, .keys = calloc(MODEL_KEYS, sizeof *m->keys), .room = SIZE_MAX, .room_now = SIZE_MAX };
     htc_buf_init(&m->old, NULL, 0);
     htc_buf_init(&m->items, NULL, 0);
     htc_buf_init(&m->cursor, NULL, 0);
@@ -403,6 +405,7 @@ static inline int model_answer_one(model *m)
 static inline htc_status model_look(void *ctx, htc_bytes key, htc_kv_result *result)
 {
     model *m = ctx;
+    m->looked++;
     if (!m->alone)
         return result->status = HTC_EUNSUPPORTED;
     model_do(m, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key }, result);
@@ -415,7 +418,7 @@ static inline htc_status model_together(void *ctx, size_t changes, size_t puts, 
     (void)changes, (void)keys;
     if (m->alone && puts && m->refuse == HTC_ENOSPC)
         return HTC_ENOSPC;
-    return !m->alone ? HTC_EUNSUPPORTED : m->is_busy ? HTC_EBUSY : values > m->room ? HTC_ETOOBIG : HTC_OK;
+    return !m->alone ? HTC_EUNSUPPORTED : m->is_busy || values > m->room_now ? HTC_EBUSY : values > m->room ? HTC_ETOOBIG : HTC_OK;
 }
 
 static inline htc__kv_backend model_backend(model *m)

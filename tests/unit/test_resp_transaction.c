@@ -275,3 +275,38 @@ Test(resp_transaction, a_small_idle_transaction_is_left_alone)
     cr_expect(htc_bytes_equal(htc_buf_bytes(&r.said[2]), htc_bytes_of("*1\r\n$-1\r\n")));
     rig_free(&r);
 }
+
+/* While there is no room for what a transaction writes it is not worked out again and again, and what was worked out for nothing does not
+ * count as executed. */
+Test(resp_transaction, one_that_waits_for_room_is_worked_out_when_there_is_some)
+{
+    static const char *const forms[][2] = { { "MULTI\r\nGET k\r\nGET none\r\nSET k 12345\r\nEXEC\r\n",
+                                              "*3\r\n$1\r\n0\r\n$-1\r\n+OK\r\n" },
+                                            { "MSETNX a 123 b 45\r\n", ":1\r\n" } };
+    for (size_t i = 0; i < 2; i++) {
+        htc__resp_stats before, after;
+        rig             r;
+        make(&r, 1);
+        converse(&r, "SET k 0\r\n", "+OK\r\n");
+        htc__resp_stats_get(r.f, &before);
+        r.m.room_now = 3;
+        r.m.looked = 0;
+        rig_input(&r, HTC_IN_BYTES, 1, htc_bytes_of(forms[i][0]), 0);
+        rig_flush(&r);
+        size_t looked = r.m.looked;
+        cr_expect(gt(sz, looked, 0));
+        htc_buf_clear(&r.said[1]);
+        for (int k = 0; k < 20; k++)
+            rig_flush(&r);
+        cr_expect(le(sz, r.m.looked, looked));
+        cr_expect(eq(sz, r.said[1].len, 0));
+        r.m.room_now = 5;
+        rig_settle(&r);
+        cr_expect(htc_bytes_equal(htc_buf_bytes(&r.said[1]), htc_bytes_of(forms[i][1])));
+        htc__resp_stats_get(r.f, &after);
+        cr_expect(eq(u64, after.commands - before.commands, i == 0 ? 8 : 1));
+        cr_expect(eq(u64, after.hits - before.hits, i == 0 ? 1 : 0));
+        cr_expect(eq(u64, after.misses - before.misses, i == 0 ? 1 : 0));
+        rig_free(&r);
+    }
+}

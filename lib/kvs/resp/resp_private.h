@@ -75,6 +75,11 @@ typedef struct htc__resp_job htc__resp_job;
 typedef struct htc__resp_edit        htc__resp_edit;
 typedef struct htc__resp_transaction htc__resp_transaction;
 
+/* What a transaction writes: how many keys, how many of them are not deleted, and how long keys and values are. */
+typedef struct htc__resp_sums {
+    size_t changes, puts, keys, values;
+} htc__resp_sums;
+
 struct htc__resp_conn {
     uint64_t           id;      /* peer below, a number never used twice above */
     htc_buf            in;      /* what is not executed yet */
@@ -103,6 +108,7 @@ struct htc__resp_conn {
     char              *name;
     htc_ns             opened;
     const struct htc__resp_command *command; /* the last */
+    htc__resp_sums tried; /* for what there was no room yet when its transaction was worked out last */
     htc__resp_transaction *tx; /* NULL: nothing is watched or queued */
 };
 

@@ -309,7 +309,7 @@ static htc_status execute_all(htc__resp *f, htc__resp_conn *c, htc__resp_transac
         s.next_arg = 0;
         htc__resp_command_find(f, htc__resp_arg(&x, 0))->run(&x);
         fits = s.out.len <= HTC__RESP_REPLIES_MAX || i + 1 == tx->count;
-        f->stats.commands++;
+        f->stats.commands += !tx->bare; /* that one is counted as what it is */
     }
     f->backend = store;
     if (s.out.status != HTC_OK || d->too_much)
@@ -354,13 +354,9 @@ static int have_changed(const htc__resp *f, const htc__resp_transaction *tx)
     return 0;
 }
 
-typedef struct sizes {
-    size_t changes, puts, keys, values;
-} sizes;
-
-static void written(const htc__resp_draft *d, sizes *sum)
+static void written(const htc__resp_draft *d, htc__resp_sums *sum)
 {
-    *sum = (sizes){ 0 };
+    *sum = (htc__resp_sums){ 0 };
     for (htc__node *n = d->keys.head[0]; n; n = n->next[0]) {
         htc__resp_change to;
         htc__resp_draft_change(htc__node_value(n), &to);
@@ -404,16 +400,22 @@ static int is_alone(const htc__resp *f)
     return f->backend.together && f->backend.together(f->backend.ctx, 0, 0, 0, 0) != HTC_EUNSUPPORTED;
 }
 
-/* 0: there is no room for it yet. */
+static htc_status together(const htc__resp *f, const htc__resp_sums *sum)
+{
+    return f->backend.together(f->backend.ctx, sum->changes, sum->puts, sum->keys, sum->values);
+}
+
+/* 0: there is no room for it yet. It is worked out again when there is room for what it would have written. */
 static int execute_alone(htc__resp_call *x, htc__resp_transaction *tx)
 {
     htc__resp      *f = x->f;
     htc__resp_conn *c = x->c;
     htc__resp_draft d;
     htc_buf         b;
-    sizes           sum;
+    htc__resp_sums  sum;
+    htc__resp_stats before = f->stats;
     uint64_t        slot = c->tail;
-    if (f->backend.together(f->backend.ctx, 0, 0, 0, 0) == HTC_EBUSY)
+    if (together(f, &c->tried) == HTC_EBUSY)
         return 0;
     htc_buf_init(&b, &f->env, 3 * HTC__RESP_REPLIES_MAX);
     htc__resp_draft_init(&d, f);
@@ -425,7 +427,10 @@ static int execute_alone(htc__resp_call *x, htc__resp_transaction *tx)
         status = execute_all(f, c, tx, &d, &b);
     written(&d, &sum);
     if (status == HTC_OK && !changed)
-        status = f->backend.together(f->backend.ctx, sum.changes, sum.puts, sum.keys, sum.values);
+        status = together(f, &sum);
+    c->tried = status == HTC_EBUSY ? sum : (htc__resp_sums){ 0 };
+    if (status == HTC_EBUSY)
+        f->stats = before; /* it is not done */
     if (status != HTC_OK && status != HTC_EBUSY)
         abort_with(tx, &b, status);
     htc__resp_slot *s = status == HTC_EBUSY ? NULL : htc__resp_slot_add(f, c, KIND_STANDS);
@@ -478,6 +483,7 @@ static void work(htc__resp_call *x, const htc__resp_state *now, htc__resp_change
         nothing(x->c, reply);
         return;
     }
+    htc__resp_stats before = x->f->stats;
     htc__resp_draft_init(&d, x->f);
     htc__resp_draft_key *k = htc__resp_draft_put(&d, tx->key, now);
     htc_status           status = k ? execute_all(x->f, x->c, tx, &d, reply) : d.too_much ? HTC_ETOOBIG : HTC_ENOMEM;
@@ -493,6 +499,9 @@ static void work(htc__resp_call *x, const htc__resp_state *now, htc__resp_change
     htc_put_raw(value, to->value);
     to->value = htc_buf_bytes(value);
     htc__resp_draft_free(&d);
+    if (tx->worked) /* its commands are counted once */
+        x->f->stats = before;
+    tx->worked = 1;
 }
 
 /* Nothing is asked of the store, or one thing: that is one by itself, and begun again if its answer is put off. */

@@ -22,6 +22,7 @@ struct htc__resp_transaction {
     int              failed; /* one of them could not be */
     int              unread; /* a watched key could not be read */
     int              begun;  /* its replies' head is said */
+    int              worked; /* its commands were executed before, and its key has changed since */
     uint32_t         waits;  /* watched keys that are not read yet */
     uint32_t         count;
     htc_buf          queue; /* htc__resp_pack each */
