@@ -159,3 +159,28 @@ Test(resp_bounds, patterns_are_bounded)
         rig_free(&r);
     }
 }
+
+/* Each of the clients is looked for among the ids. */
+Test(resp_bounds, ids_of_clients_are_bounded)
+{
+    enum { MAX = 1024 };
+    rig     r;
+    htc_buf b;
+    rig_make(&r, &(htc__resp_options){ 0 }, NULL);
+    htc_buf_init(&b, NULL, 0);
+    htc_put_text(&b, "CLIENT LIST ID");
+    for (int i = 0; i < MAX; i++)
+        htc_put_text(&b, " %d", MAX - i);
+    size_t len = b.len;
+    htc_put_text(&b, "\r\n");
+    rig_input(&r, HTC_IN_BYTES, 1, htc_buf_bytes(&b), 0);
+    rig_settle(&r);
+    htc_put_u8(&r.said[1], 0);
+    cr_expect(strstr((char *)r.said[1].data, "id=1 addr=local:1 ") != NULL);
+    b.len = len;
+    htc_put_text(&b, " 1\r\n%c", 0);
+    converse(&r, (char *)b.data, "-ERR CLIENT LIST ID takes at most 1024 ids\r\n");
+    converse(&r, "CLIENT LIST ID 1 x\r\n", "-ERR Invalid client ID\r\n");
+    htc_buf_free(&b);
+    rig_free(&r);
+}

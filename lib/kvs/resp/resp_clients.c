@@ -130,12 +130,28 @@ static int kill(htc__resp_call *x)
 
 /* --- CLIENT LIST, CLIENT INFO --- */
 
-/* CLIENT LIST ID has as many ids as there are words. */
-static int is_listed(const htc__resp_call *x, const htc__resp_conn *c)
+/* Those that CLIENT LIST ID names: each client is looked for among them. */
+#define IDS_MAX 1024
+typedef struct listed {
+    size_t  n;
+    int64_t id[IDS_MAX];
+} listed;
+
+/* 0, or it is said what is wrong with them. */
+static int read_ids(htc__resp_call *x, listed *l)
 {
-    int64_t id;
+    if (x->r->argc - 3 > IDS_MAX)
+        return htc__resp_error(x, "ERR CLIENT LIST ID takes at most 1024 ids");
     for (uint32_t i = 3; i < x->r->argc; i++)
-        if (htc__resp_number(htc__resp_arg(x, i), &id) && id == htc__resp_conn_id(c))
+        if (!htc__resp_number(htc__resp_arg(x, i), &l->id[l->n++]))
+            return htc__resp_error(x, "ERR Invalid client ID");
+    return 0;
+}
+
+static int is_listed(const listed *l, const htc__resp_conn *c)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->id[i] == htc__resp_conn_id(c))
             return 1;
     return 0;
 }
@@ -155,12 +171,15 @@ static int list(htc__resp_call *x)
 {
     htc_buf text;
     filter  w = { 0 };
+    listed  l = { .n = 0 };
     int     told = 0, ids = x->r->argc > 3 && htc__resp_arg_is(x, 2, "ID");
     if (x->r->argc > 2 && !ids && (x->r->argc != 4 || !htc__resp_arg_is(x, 2, "TYPE") || !option(x, 2, &w, &told)))
         return htc__resp_error(x, "ERR syntax error");
+    if (ids && read_ids(x, &l))
+        return 1;
     htc_buf_init(&text, &x->f->env, (size_t)32 << 20);
     for (size_t i = 0; i < x->f->conns_cap; i++)
-        if (x->f->conns[i] && fits(x, &w, x->f->conns[i]) && (!ids || is_listed(x, x->f->conns[i])))
+        if (x->f->conns[i] && fits(x, &w, x->f->conns[i]) && (!ids || is_listed(&l, x->f->conns[i])))
             describe(x->f, x->f->conns[i], &text);
     return answer_text(x, &text);
 }
