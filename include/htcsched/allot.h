@@ -107,7 +107,7 @@ typedef struct htc_allot_change {
  * @param[in]  n        how many, 0 to HTC_ALLOT_USERS_MAX
  * @param[in]  slots    A, 0 to HTC_ALLOT_SLOTS_MAX
  * @param[out] out      n shares, caller-allocated; untouched on failure
- * @return HTC_OK; HTC_EINVAL if a number is out of range; HTC_EABI; HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL if a number is out of range or two ids are equal; HTC_EABI; HTC_ENOMEM
  *
  * Cost: O(n), whatever the numbers; 40 bytes a user of scratch.   Since: 0.1
  */
@@ -129,7 +129,7 @@ HTC_API htc_status htc_allot(const htc_env *env, const htc_allot_options *option
  * @param[in]  slots       A, 0 to HTC_ALLOT_SLOTS_MAX
  * @param[in]  free_slots  slots nobody holds or has reserved, at most slots
  * @param[out] out         n changes, caller-allocated; untouched on failure
- * @return HTC_OK; HTC_EINVAL if a number is out of range; HTC_EABI; HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL if a number is out of range or two ids are equal; HTC_EABI; HTC_ENOMEM
  *
  * Cost: O((n + slots granted + marks taken off) log n): these are handed out one by one.   Since: 0.1
  */

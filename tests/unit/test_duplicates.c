@@ -1,4 +1,4 @@
-/* What a header wants to differ: the same thing named twice is refused when the thing is made. */
+/* What a header wants to differ: the same thing named twice is refused. */
 #include <string.h>
 
 #include "expect.h"
@@ -80,6 +80,29 @@ static htc_status make_names(int same)
     return status;
 }
 
+/* Neither is made, but they are told of users and requests all at once. In any order: behind 300 others, before them, or among them. */
+static htc_status divide(int same)
+{
+    static htc_allot_user   users[303];
+    static htc_allot_share  shares[303];
+    static htc_allot_change changes[303];
+    for (size_t i = 0; i < 303; i++)
+        users[i] = (htc_allot_user){ .id = (i * 0x9e3779b97f4a7c15) ^ 5, .weight = 1, .queued = 1 };
+    users[302].id = SAME(1, users[301].id, 7);
+    users[0].id = SAME(2, users[302].id, users[0].id);
+    users[150].id = SAME(3, users[151].id, users[150].id);
+    htc_status status = htc_allot(&env, NULL, users, 303, 10, shares);
+    cr_expect(htc_allot_plan(&env, NULL, users, 303, 10, 10, changes) == status, "a plan is as a division");
+    return status;
+}
+
+static htc_status grant(int same)
+{
+    htc_provision_request requests[3] = { { .id = 9, .nodes = 1 }, { .id = 4, .nodes = 1 }, { .id = SAME(1, 9, 5), .nodes = 1 } };
+    uint64_t              granted[3];
+    return htc_provision_grant(&env, NULL, 2, requests, 3, granted);
+}
+
 static const struct {
     const char *what;
     make_fn    *make;
@@ -92,6 +115,8 @@ static const struct {
     { "a hierarchy: grids of a queue", make_hierarchy, 1, HTC_EINVAL },
     { "a gateway: names of sites", make_gateway, 1, HTC_EINVAL },
     { "names of nodes", make_names, 1, HTC_EEXISTS },
+    { "users who divide slots", divide, 3, HTC_EINVAL },
+    { "requests for nodes", grant, 1, HTC_EINVAL },
 };
 
 Test(duplicates, what_has_to_differ_is_looked_at)

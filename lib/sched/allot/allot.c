@@ -235,8 +235,11 @@ htc_status htc_allot(const htc_env *env, const htc_allot_options *options, const
     htc__division d = { .users = users, .shares = out, .n = n, .slots = slots };
     d.entries = htc__alloc_raw(env, n * sizeof *d.entries);
     d.row = htc__alloc_raw(env, n * sizeof *d.row);
+    _Static_assert(sizeof *d.row >= 2 * sizeof(uint64_t), "room to sort ids");
     if (!d.entries || !d.row)
         status = HTC_ENOMEM;
+    else if (!htc__allot_ids_differ(users, n, d.row))
+        status = HTC_EINVAL;
     for (size_t i = 0; status == HTC_OK && i < n; i++) {
         htc__entry e = { 0 };
         if (htc__allot_divided_for(&o, &users[i]))

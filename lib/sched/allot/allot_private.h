@@ -36,6 +36,9 @@ typedef struct htc__need {
     uint64_t room, weight;
 } htc__need;
 
+/* room: for two numbers a user. */
+int htc__allot_ids_differ(const htc_allot_user *users, size_t n, void *room);
+
 typedef struct htc__division {
     const htc_allot_user *users;   /* as the caller sees them */
     htc_allot_share      *shares;  /* his too: they grow to what they will be */
