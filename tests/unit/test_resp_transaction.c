@@ -219,8 +219,11 @@ Test(resp_transaction, watched_names_are_bounded)
                 break;
         }
         cr_expect(watched >= 8 && watched <= 20, "%d names of 400 bytes in 8000", watched);
+        snprintf(name, sizeof name, "%0400d", 0);
+        snprintf(text, sizeof text, "WATCH %s\r\n", name); /* what is watched already takes no room */
+        converse(&r, text, "+OK\r\n");
         converse(&r, round == 0 ? "UNWATCH\r\n" : round == 1 ? "MULTI\r\nEXEC\r\n" : "MULTI\r\nDISCARD\r\n",
-                 round == 0 ? "+OK\r\n" : round == 1 ? "+OK\r\n*0\r\n" : "+OK\r\n+OK\r\n");
+                 round == 0 ? "+OK\r\n" : round == 1 ? "+OK\r\n" ABORTED : "+OK\r\n+OK\r\n");
     }
     rig_free(&r);
 }
@@ -309,4 +312,32 @@ Test(resp_transaction, one_that_waits_for_room_is_worked_out_when_there_is_some)
         cr_expect(eq(u64, after.misses - before.misses, i == 0 ? 1 : 0));
         rig_free(&r);
     }
+}
+
+/* Who may not watch what it wants to is not executed as if it did; so many names are watched, however often they are named. */
+Test(resp_transaction, a_refused_watch_lets_no_transaction_through)
+{
+    enum { MAX = 1024 };
+    rig     r;
+    htc_buf all;
+    char    text[500] = "WATCH b ";
+    make(&r, 1);
+    htc_buf_init(&all, NULL, 0);
+    htc_put_text(&all, "WATCH");
+    for (int i = 0; i < MAX; i++)
+        htc_put_text(&all, " k%d", i);
+    htc_put_text(&all, "\r\n%c", 0);
+    memset(text + 8, 'k', 401);
+    strcpy(text + 409, "\r\n");
+    converse(&r, "WATCH a\r\n", "+OK\r\n");
+    converse(&r, (char *)all.data, "-ERR a connection watches at most 1024 keys\r\n");
+    converse(&r, "MULTI\r\nSET x 1\r\nEXEC\r\nEXISTS x\r\n", "+OK\r\n+QUEUED\r\n" ABORTED ":0\r\n");
+    for (int i = 0; i < 3; i++)
+        converse(&r, (char *)all.data, "+OK\r\n");
+    converse(&r, "WATCH k1 k2 k1\r\nWATCH a\r\nUNWATCH\r\n", "+OK\r\n-ERR a connection watches at most 1024 keys\r\n+OK\r\n");
+    converse(&r, "WATCH a a a\r\nMULTI\r\nSET x 1\r\nEXEC\r\nDEL x\r\n", "+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n:1\r\n");
+    converse(&r, text, "-ERR a key of this store has 1 to 400 bytes: this one is longer\r\n");
+    converse(&r, "MULTI\r\nSET x 1\r\nEXEC\r\nEXISTS x\r\n", "+OK\r\n+QUEUED\r\n" ABORTED ":0\r\n");
+    htc_buf_free(&all);
+    rig_free(&r);
 }

@@ -180,13 +180,22 @@ static int is_watched(const htc__resp_transaction *tx, htc_bytes key)
     return 0;
 }
 
+static uint32_t cap_for(const htc__resp_transaction *tx, uint32_t count)
+{
+    uint32_t cap = tx->watch_cap ? tx->watch_cap : 4;
+    while (cap < count)
+        cap *= 2;
+    return cap;
+}
+
 static htc__resp_watch *add_watch(htc__resp *f, htc__resp_transaction *tx, htc_bytes key)
 {
     if (tx->watch_count == tx->watch_cap) {
-        uint32_t         cap = tx->watch_cap ? 2 * tx->watch_cap : 4;
+        uint32_t         cap = cap_for(tx, tx->watch_count + 1);
         htc__resp_watch *more = htc__resize(&f->env, tx->watches, tx->watch_cap * sizeof *more, cap * sizeof *more);
         if (!more)
             return NULL;
+        count_bytes(f, tx, (cap - tx->watch_cap) * sizeof *more);
         tx->watches = more;
         tx->watch_cap = cap;
     }
@@ -194,7 +203,7 @@ static htc__resp_watch *add_watch(htc__resp *f, htc__resp_transaction *tx, htc_b
     htc_put_raw(&tx->keys, key);
     if (tx->keys.status != HTC_OK)
         return NULL;
-    count_bytes(f, tx, key.len + sizeof *tx->watches);
+    count_bytes(f, tx, key.len);
     tx->watches[tx->watch_count] = (htc__resp_watch){ .at = at, .len = key.len };
     return &tx->watches[tx->watch_count++];
 }
@@ -234,28 +243,63 @@ static int watch(htc__resp_call *x, htc__resp_transaction *tx, htc_bytes key)
     return 1;
 }
 
+/* What its client wants watched is not: nothing that relies on it is executed. */
+static void unwatched(htc__resp_call *x)
+{
+    if (transaction_of(x))
+        x->c->tx->failed = 1;
+    else
+        x->c->closing = 1;
+}
+
+static int cannot_watch(htc__resp_call *x, const char *why)
+{
+    unwatched(x);
+    return htc__resp_error(x, why);
+}
+
+/* Argument i names a key that is neither watched nor named before. */
+static int is_new(const htc__resp_call *x, const htc__resp_transaction *tx, uint32_t i)
+{
+    for (uint32_t k = 1; k < i; k++)
+        if (htc_bytes_equal(htc__resp_arg(x, k), htc__resp_arg(x, i)))
+            return 0;
+    return !is_watched(tx, htc__resp_arg(x, i));
+}
+
 int htc__resp_run_watch(htc__resp_call *x)
 {
+    static const char too_many[] = "ERR a connection watches at most 1024 keys";
+    uint32_t          count = 0;
+    size_t            bytes = 0;
     if (x->c->tx && x->c->tx->multi)
         return htc__resp_error(x, "ERR WATCH inside MULTI is not allowed");
-    size_t bytes = 0;
-    for (uint32_t i = 1; i < x->r->argc; i++) {
-        if (htc__resp_refuse_key(x, htc__resp_arg(x, i)))
-            return 1;
-        bytes += htc__resp_arg(x, i).len + sizeof(htc__resp_watch);
-    }
-    if (!has_room(x, bytes))
-        return htc__resp_error(x, "ERR too many bytes of transactions are held for all clients");
+    if (x->r->argc - 1 > HTC__RESP_WATCHES_MAX)
+        return cannot_watch(x, too_many);
     htc__resp_transaction *tx = transaction_of(x);
     if (!tx)
-        return htc__resp_error(x, "ERR out of memory");
-    if (tx->watch_count + x->r->argc - 1 > HTC__RESP_WATCHES_MAX)
-        return htc__resp_error(x, "ERR a connection watches at most 1024 keys");
-    for (uint32_t i = 1; i < x->r->argc; i++)
-        if (!is_watched(tx, htc__resp_arg(x, i)) && !watch(x, tx, htc__resp_arg(x, i))) {
-            htc__resp_transaction_end(x->f, x->c);
-            return htc__resp_error(x, "ERR out of memory");
+        return cannot_watch(x, "ERR out of memory");
+    for (uint32_t i = 1; i < x->r->argc; i++) {
+        htc_bytes key = htc__resp_arg(x, i);
+        if (htc__resp_refuse_key(x, key)) {
+            unwatched(x);
+            return 1;
         }
+        if (is_new(x, tx, i)) {
+            count++;
+            bytes += key.len;
+        }
+    }
+    count += tx->watch_count;
+    if (count > HTC__RESP_WATCHES_MAX)
+        return cannot_watch(x, too_many);
+    if (count > tx->watch_cap)
+        bytes += (cap_for(tx, count) - tx->watch_cap) * sizeof *tx->watches;
+    if (bytes && !has_room(x, bytes))
+        return cannot_watch(x, "ERR too many bytes of transactions are held for all clients");
+    for (uint32_t i = 1; i < x->r->argc; i++)
+        if (!is_watched(tx, htc__resp_arg(x, i)) && !watch(x, tx, htc__resp_arg(x, i)))
+            return cannot_watch(x, "ERR out of memory");
     return ok(x);
 }
 
