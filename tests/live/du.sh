@@ -42,5 +42,21 @@ soon nothing_left || fail "what was removed is still there: $(find "$dir/data" -
 # What was removed is sent again by who needs it.
 again() { "${H[@]}" submit --wait -i first -- true > /dev/null 2>&1; }
 soon again || fail "an upload that was removed is not sent again"
+# More jobs than a page has are all counted, whether they are named or not; and the last is one.
+for i in {1..12}; do expect 0 "${H[@]}" submit -- true; done
+expect 0 "${H[@]}" wait all
+expect 0 "${H[@]}" status --limit 1000 --json
+n=$(json "$out" 'len(v["jobs"])')
+for names in '' all; do
+    expect 0 "${H[@]}" du $names --json
+    [ "$n" -ge 12 ] && [ "$(json "$out" 'sum(u["jobs"] for u in v["users"])')" = "$n" ] || fail "du $names of $n jobs: $out"
+done
+expect 0 "${H[@]}" du last --json
+[ "$(json "$out" 'sum(u["jobs"] for u in v["users"])')" = 1 ] || fail "du last: $out"
+expect 0 "${H[@]}" status last --json
+[ "$(json "$out" '(len(v["jobs"]), v["more"])')" = '(1, False)' ] || fail "status last: $out"
+expect 0 "${H[@]}" status --limit 2 --json
+[ "$(json "$out" '(len(v["jobs"]), v["more"])')" = '(2, True)' ] || fail "a page: $out"
+
 expect 0 "${H[@]}" down --now
 echo "du: all is well"

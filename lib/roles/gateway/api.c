@@ -209,7 +209,7 @@ static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     request    *q = ctx;
     htc_kv_item item;
     size_t      at = 0;
-    uint64_t    before, most = q->select.last ? 1 : req_page(q, PAGE_JOBS_MAX, &before);
+    uint64_t    before, most = req_page(q, q->usual, &before);
     if (q->select.last)
         before = UINT64_MAX;
     if (r->status != HTC_OK) {
@@ -217,23 +217,37 @@ static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         return;
     }
     place next = gw_next_page(gw, r);
-    for (uint32_t i = 0; i < r->items && !q->more; i++) {
+    for (uint32_t i = 0; i < r->items && !q->more && !(q->select.last && q->n_ids); i++) {
         char owner[NAME_MAX_BYTES];
         job  j;
         memset(&j, 0, sizeof j);
-        if (htc_kv_result_item(r, &at, &item) == HTC_OK && record_job_read(item.value, &j, owner) == HTC_OK &&
-            counts_for(q, owner) && j.id < before) {
-            q->more = q->n_ids == most;
-            if (!q->more)
-                gw_request_add(gw, q, j.id);
+        if (htc_kv_result_item(r, &at, &item) != HTC_OK || record_job_read(item.value, &j, owner) != HTC_OK ||
+            !counts_for(q, owner) || j.id >= before || !(j.user = gw_user(gw, owner)))
+            continue;
+        q->more = q->n_ids == most;
+        if (!q->more) {
+            gw_request_add(gw, q, j.id);
+            if (q->listed)
+                q->listed(gw, q, &j);
         }
     }
+    if (gw->broken != HTC_OK)
+        return;
     if (!q->more && !(q->select.last && q->n_ids) && next.len)
         gw_scan(gw, htc_bytes_of("j/"), &next, 0, select_page, q);
     else if (q->n_ids == 0 && q->select.last)
         req_fail(gw, q, HTC_ENOTFOUND, "submit one: htc submit -- COMMAND", "%s has no job yet", q->user->name);
     else
         q->selected(gw, q, q->ids, q->n_ids);
+}
+
+void gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, select_fn fn)
+{
+    q->select.all = 1;
+    q->usual = usual;
+    q->listed = listed;
+    q->selected = fn;
+    gw_scan(gw, htc_bytes_of("j/"), NULL, 0, select_page, q);
 }
 
 void gw_select(htc_gateway *gw, request *q, select_fn fn)
@@ -254,6 +268,7 @@ void gw_select(htc_gateway *gw, request *q, select_fn fn)
         req_fail(gw, q, HTC_EINVAL, "say ID, ID.7, ID.1-10, last or all", "'%s' names no job or task", text ? text : "");
         return;
     }
+    q->usual = PAGE_JOBS_MAX;
     q->selected = fn;
     if (q->select.job) {
         gw_request_add(gw, q, q->select.job);

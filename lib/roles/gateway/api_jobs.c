@@ -399,47 +399,26 @@ void api_submit(htc_gateway *gw, request *q)
 
 /* ---- status ---- */
 
-static void list_answer(htc_gateway *gw, request *q, json_t *next)
+static void list_answer(htc_gateway *gw, request *q)
 {
     json_t *jobs = q->answer;
     q->answer = NULL;
-    req_answer(gw, q, json_pack("{s:o,s:b,s:o}", "jobs", jobs, "more", !json_is_null(next), "next", next));
+    req_answer(gw, q, json_pack("{s:o,s:b,s:o}", "jobs", jobs, "more", (int)q->more, "next", req_next(q)));
 }
 
-static void list_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+/* A job of the list: its record says all, unless it is open. */
+static void list_one(htc_gateway *gw, request *q, job *read)
 {
-    request    *q = ctx;
-    uint64_t    before, limit = req_page(q, 50, &before);
-    htc_kv_item item;
-    size_t      at = 0;
-    int         mine = req_str(q, "user") || !q->operator_;
-    if (r->status != HTC_OK) {
-        req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
-        return;
-    }
-    place next = gw_next_page(gw, r);
-    for (uint32_t i = 0; i < r->items; i++) {
-        char owner[NAME_MAX_BYTES];
-        job  read;
-        memset(&read, 0, sizeof read);
-        if (htc_kv_result_item(r, &at, &item) != HTC_OK || record_job_read(item.value, &read, owner) != HTC_OK)
-            continue;
-        read.user = gw_user(gw, owner);
-        if (!read.user || read.id >= before || (mine && read.user != q->user))
-            continue;
-        if (json_array_size(q->answer) >= limit) {
-            list_answer(gw, q, json_integer((json_int_t)q->total));
-            return;
-        }
-        q->total = read.id; /* the last that is listed */
-        job_counts_from_record(&read);
-        const job *open_job = gw_job(gw, read.id);
-        json_array_append_new(q->answer, job_json(gw, open_job ? open_job : &read));
-    }
-    if (next.len)
-        gw_scan(gw, htc_bytes_of("j/"), &next, 0, list_page, q);
-    else
-        list_answer(gw, q, json_null());
+    const job *open_job = gw_job(gw, read->id);
+    job_counts_from_record(read);
+    json_array_append_new(q->answer, job_json(gw, open_job ? open_job : read));
+}
+
+static void list_ends(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
+    (void)ids;
+    (void)n;
+    list_answer(gw, q);
 }
 
 static void status_next(htc_gateway *gw, request *q);
@@ -455,7 +434,7 @@ static void status_next(htc_gateway *gw, request *q)
     if (q->at < q->n_ids)
         gw_with_job(gw, q, q->ids[q->at++], status_one);
     else
-        list_answer(gw, q, req_next(q));
+        list_answer(gw, q);
 }
 
 static void status_passed(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
@@ -517,6 +496,6 @@ void api_status(htc_gateway *gw, request *q)
         gw_select_jobs(gw, q, status_selected, "htc tasks lists them");
     } else {
         q->answer = json_array();
-        gw_scan(gw, htc_bytes_of("j/"), NULL, 0, list_page, q);
+        gw_list_jobs(gw, q, 50, list_one, list_ends);
     }
 }

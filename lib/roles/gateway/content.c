@@ -190,52 +190,22 @@ static void next_job(htc_gateway *gw, request *q)
     }
     json_t *jobs = q->answer;
     q->answer = NULL;
-    req_answer(gw, q, json_pack("{s:o,s:o}", "jobs", jobs, "next", q->total ? json_integer((json_int_t)q->total) : json_null()));
+    req_answer(gw, q, json_pack("{s:o,s:o}", "jobs", jobs, "next", req_next(q)));
 }
 
-static void jobs_listed(htc_gateway *gw, void *ctx, const htc_kv_result *r)
-{
-    request    *q = ctx;
-    uint64_t    limit = req_u64(q, "limit", 50), before = req_u64(q, "before", UINT64_MAX);
-    htc_kv_item item;
-    size_t      at = 0;
-    int         mine = req_str(q, "user") || !q->operator_;
-    if (r->status != HTC_OK) {
-        req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
-        return;
-    }
-    place next = gw_next_page(gw, r);
-    limit = limit < 1 || limit > 1000 ? 1000 : limit;
-    for (uint32_t i = 0; i < r->items && !q->total; i++) {
-        char owner[NAME_MAX_BYTES];
-        job  read;
-        memset(&read, 0, sizeof read);
-        if (htc_kv_result_item(r, &at, &item) != HTC_OK || record_job_read(item.value, &read, owner) != HTC_OK ||
-            read.id >= before || (mine && gw_user(gw, owner) != q->user))
-            continue;
-        if (q->n_ids >= limit)
-            q->total = q->ids[q->n_ids - 1]; /* the next page begins after it */
-        else
-            gw_request_add(gw, q, read.id);
-    }
-    if (gw->broken != HTC_OK)
-        return;
-    if (next.len && !q->total) {
-        gw_scan(gw, htc_bytes_of("j/"), &next, 0, jobs_listed, q);
-        return;
-    }
-    q->answer = json_array();
-    q->at = 0;
-    next_job(gw, q);
-}
-
-static void one_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+static void next_is(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
 {
     (void)ids;
     (void)n;
+    next_job(gw, q);
+}
+
+static void jobs_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
+{
     q->answer = json_array();
     q->at = 0;
-    next_job(gw, q);
+    q->passed = next_is; /* one that is removed meanwhile holds nothing */
+    next_is(gw, q, ids, n);
 }
 
 static void total_measured(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
@@ -264,8 +234,8 @@ void api_du(htc_gateway *gw, request *q)
         htc_put_u64(&gw->scratch, 0);
         gw_call(gw, HTC_CALL_DISK_USE, htc_buf_bytes(&gw->scratch), total_measured, q);
     } else if (json_object_get(q->body, "id")) {
-        gw_select(gw, q, one_selected);
+        gw_select(gw, q, jobs_selected);
     } else {
-        gw_scan(gw, htc_bytes_of("j/"), NULL, 0, jobs_listed, q);
+        gw_list_jobs(gw, q, 50, NULL, jobs_selected);
     }
 }

@@ -602,6 +602,7 @@ void gw_shutdown(htc_gateway *gw, int at_once);
  * Without a match of another selector fn is not called and q is answered with the error. */
 #define PAGE_JOBS_MAX 1000
 typedef void (*select_fn)(htc_gateway *gw, request *q, const uint64_t *ids, size_t n);
+typedef void (*job_fn)(htc_gateway *gw, request *q, job *j);
 #define RANGES_MAX 64
 typedef struct selector {
     uint64_t job;      /* 0: several */
@@ -625,6 +626,8 @@ struct request {
     uint64_t *ids;   /* of the jobs it names */
     size_t    n_ids, cap_ids, at;
     uint8_t   more;      /* "all" names older ones than those */
+    uint64_t  usual;     /* the most of a page, without a "limit" */
+    job_fn    listed;    /* of each job of the page, as its record has it; NULL: nothing is done then */
     select_fn selected;
     select_fn passed;    /* of "all": the job at hand is gone by now; go on with the next. NULL: that is an error */
     htc_buf   raw;   /* the payload of UPLOAD and DOWNLOAD */
@@ -650,7 +653,9 @@ void gw_waits_check(htc_gateway *gw);
 
 htc_status selector_parse(const char *text, selector *s);
 void       gw_select(htc_gateway *gw, request *q, select_fn fn);
-/* The same of whole jobs: a selector that names tasks is refused. instead: what does it for tasks, or "". */
+/* All that "all" names, of a request without "id": usual jobs in a page that has no "limit". listed may be NULL. */
+void       gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, select_fn fn);
+/* As gw_select of whole jobs: a selector that names tasks is refused. instead: what does it for tasks, or "". */
 void       gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead);
 uint64_t   req_page(const request *q, uint64_t otherwise, uint64_t *before); /* its "limit" and "before" */
 json_t    *req_next(const request *q); /* of "all": the "before" of the page that follows, or null */
@@ -670,7 +675,6 @@ void api_files(htc_gateway *gw, request *q); /* log, blob, UPLOAD, DOWNLOAD */
 json_t *job_json(htc_gateway *gw, const job *j);
 /* Job id for this request: an open one from memory, another from its record (without a specification). It is held while
  * fn runs. Not there, or not his: q is answered with the error and fn is not called. */
-typedef void (*job_fn)(htc_gateway *gw, request *q, job *j);
 void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn);
 
 #endif
