@@ -44,3 +44,45 @@ Test(resp_strangers, what_only_looks_like_http_is_kept)
     converse(&r, "GET Host:\r\n", "$4\r\nPOST\r\n");
     rig_free(&r);
 }
+
+static size_t lines, lines_of_three;
+
+static void count_line(void *ctx, uint32_t level, const char *line)
+{
+    (void)ctx, (void)level;
+    lines++;
+    lines_of_three += strstr(line, "(3 since the last line)") != NULL;
+}
+
+static void opens(rig *r, uint32_t peer, htc_ns now)
+{
+    cr_assert(htc__resp_input(r->f, &(htc_input){ .size = sizeof(htc_input), .now = now, .kind = HTC_IN_OPENED, .peer = peer }, r->out) == HTC_OK);
+    htc_output_clear(r->out);
+}
+
+/* Who is refused is in the log, but cannot fill it. */
+Test(resp_strangers, refusals_are_told_once_in_a_while)
+{
+    htc_log           log = { .write = count_line, .level = HTC_LOG_WARN };
+    htc__resp_options o = { .password = htc_bytes_of("open sesame"), .connections_max = 1 };
+    rig               r;
+    rig_make(&r, &o, NULL);
+    htc__resp_destroy(r.f);
+    r.env.log = &log;
+    cr_assert(htc__resp_create(&r.env, &o, model_backend(&r.m), &r.f) == HTC_OK);
+    rig_open(&r, 1);
+    for (int i = 0; i < 3; i++) {
+        converse(&r, "AUTH wrong\r\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+        converse(&r, "HELLO 3 AUTH default wrong\r\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+    }
+    cr_expect(eq(sz, lines, 1));
+    for (int i = 0; i < 3; i++)
+        opens(&r, 7, 1000 * HTC_SECOND);
+    cr_expect(eq(sz, lines, 2));
+    opens(&r, 7, 1010 * HTC_SECOND);
+    cr_expect(eq(sz, lines, 3));
+    cr_expect(eq(sz, lines_of_three, 1));
+    converse(&r, "AUTH \"open sesame\"\r\n", "+OK\r\n");
+    cr_expect(eq(sz, lines, 3));
+    rig_free(&r);
+}

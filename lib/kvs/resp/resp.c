@@ -126,6 +126,7 @@ static htc_status opened(htc__resp *f, uint32_t peer, htc_output *out)
         end(f, c);
     if (f->conns_count >= f->options.connections_max) {
         f->stats.refused++;
+        htc__resp_tell(f, peer, HTC__RESP_NO_PLACE);
         htc_effect say = { .kind = HTC_OUT_BYTES,
                            .peer = peer,
                            .body = htc_bytes_of("-ERR max number of clients reached\r\n") };

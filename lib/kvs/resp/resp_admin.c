@@ -31,8 +31,10 @@ static int is_password(const htc__resp *f, htc_bytes given)
 static int authenticate(htc__resp_call *x, htc_bytes user, htc_bytes password)
 {
     static const char name[] = "default";
-    if (!htc_bytes_equal(user, htc_bytes_of(name)) || !is_password(x->f, password))
+    if (!htc_bytes_equal(user, htc_bytes_of(name)) || !is_password(x->f, password)) {
+        htc__resp_tell(x->f, (uint32_t)x->c->id, HTC__RESP_WRONG_PASSWORD);
         return 0;
+    }
     x->c->authed = 1;
     return 1;
 }

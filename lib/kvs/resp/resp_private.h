@@ -125,6 +125,15 @@ typedef struct htc__resp_cursor {
 
 typedef struct htc__resp_command htc__resp_command;
 
+/* What the log is told of, each at most once in a while. */
+typedef enum htc__resp_refusal { HTC__RESP_IS_HTTP, HTC__RESP_WRONG_PASSWORD, HTC__RESP_NO_PLACE, HTC__RESP_REFUSALS } htc__resp_refusal;
+
+typedef struct htc__resp_told {
+    int      said;
+    htc_ns   at;
+    uint64_t untold; /* since then */
+} htc__resp_told;
+
 /* A request that has been looked at before its turn. */
 #define HTC__RESP_AHEAD 16
 typedef struct htc__resp_ahead {
@@ -141,6 +150,7 @@ struct htc__resp {
     htc__resp_stats   stats;
     htc_ns            now, wall, started;
     uint64_t          serial;
+    htc__resp_told    told[HTC__RESP_REFUSALS];
 
     htc__resp_conn **conns; /* open addressing by peer */
     size_t           conns_cap, conns_count;
@@ -300,7 +310,9 @@ void htc__resp_watch_answer(htc__resp *f, htc__resp_conn *c, uint64_t slot, cons
 /* Commands a second, of the last whole second in which something was said. */
 void htc__resp_sample(htc__resp *f, htc_ns now);
 
-/* resp_refuse.c. Each answers 1. */
+/* resp_refuse.c */
+void htc__resp_tell(htc__resp *f, uint32_t peer, htc__resp_refusal why); /* the log */
+/* Each answers 1. */
 int htc__resp_wrong(htc__resp_call *x, const char *what); /* it is no request: the connection ends */
 int htc__resp_refuse_key(htc__resp_call *x, htc_bytes key); /* 0: its length is as it has to be */
 int htc__resp_refuse_pairs(htc__resp_call *x, uint32_t step); /* the same of all keys from argument 1 on; 2: and of values */

@@ -4,6 +4,9 @@
 #include "core/util.h"
 #include "kvs/resp/resp_private.h"
 
+/* Of one kind: who is refused may come again at once, and for ever. */
+#define TELL_EVERY (10 * HTC_SECOND)
+
 int htc__resp_error(htc__resp_call *x, const char *text)
 {
     htc_buf *b = htc__resp_begin(x->f, x->c);
@@ -81,11 +84,23 @@ int htc__resp_is_http(const htc__resp_call *x)
            (x->r->by_line && last > 0 && word.len > 5 && memcmp(word.data, "HTTP/", 5) == 0);
 }
 
+void htc__resp_tell(htc__resp *f, uint32_t peer, htc__resp_refusal why)
+{
+    static const char *const words[] = { "HTTP where Redis' clients come -> close it, nothing of the request is executed",
+                                         "a wrong password or user of a Redis client -> refuse it",
+                                         "all connections of Redis' clients are open -> refuse one more" };
+    htc__resp_told *t = &f->told[why];
+    t->untold++;
+    if (t->said && f->now - t->at < TELL_EVERY)
+        return;
+    htc__log_with(&f->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("peer", peer), HTC__NUMBER("refused", t->untold)),
+                  "peer %u: %s (%llu since the last line)", peer, words[why], (unsigned long long)t->untold);
+    *t = (htc__resp_told){ .said = 1, .at = f->now };
+}
+
 int htc__resp_end_http(htc__resp_call *x)
 {
-    uint32_t peer = (uint32_t)x->c->id;
-    htc__log_with(&x->f->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("peer", peer)),
-                  "peer %u: HTTP where Redis' clients come -> close it, nothing of the request is executed", peer);
+    htc__resp_tell(x->f, (uint32_t)x->c->id, HTC__RESP_IS_HTTP);
     htc__resp_error(x, "ERR this is no HTTP server: the connection ends");
     x->c->closing = 1;
     return 1;
