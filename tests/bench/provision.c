@@ -1,5 +1,5 @@
 /* What the book costs by the number of leases, what a decision costs by the number of requests, and what the policies
- * are worth: node-hours, waits and changes of hands over two weeks of jobs. The logs are read from the shared data
+ * are worth: node-hours, waits and changes of hands over two weeks of jobs. The logs are read from tests/data
  * where that is at hand. */
 #include "../provision_sim.h"
 #include "bench.h"

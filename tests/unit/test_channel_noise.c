@@ -112,7 +112,7 @@ Test(channel_noise, published_vectors)
     json_t *root = NULL, *v;
     FILE   *file = test_data("noise-25519-chachapoly-sha256.json");
     if (!file)
-        cr_skip("skipped: no published vectors in tests/data below or beside the working directory");
+        cr_skip("no published vectors in tests/data below or beside the working directory");
     root = json_loadf(file, 0, NULL);
     fclose(file);
     cr_assert(root != NULL);

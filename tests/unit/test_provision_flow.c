@@ -1,5 +1,5 @@
 /* The management policy of the paper over one workflow, Montage with 1000 tasks: section 4.3's rows and the grid of section 4.4. The graph is
- * read at run time from the shared data; without it these are skipped. */
+ * read at run time from tests/data; without it these are skipped. */
 #include "expect.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void read_montage(flow *f)
     char  text[128];
     FILE *file = test_data("montage-1000.txt");
     if (!file)
-        cr_skip("skipped: no montage-1000.txt in tests/data below or beside the working directory");
+        cr_skip("no montage-1000.txt in tests/data below or beside the working directory");
     memset(f, 0, sizeof *f);
     cr_assert(eq(int, htc_dag_create(NULL, NULL, &f->dag), HTC_OK));
     while (fgets(text, sizeof text, file))
