@@ -37,7 +37,7 @@ typedef struct model {
     model_answer *later;
     size_t        later_count, later_cap;
     int           places; /* SCAN and COUNT are as a log engine has them */
-    int           is_busy;
+    int           is_busy, is_full; /* for changes; for anything */
     int           alone;  /* it answers as one member alone: transactions of several keys */
     int           outside; /* it has not been let in: it can say nothing yet */
     int           hole;    /* with places: before the first key there is a page without any */
@@ -389,6 +389,12 @@ static inline int model_busy(void *ctx)
     return ((model *)ctx)->is_busy;
 }
 
+static inline int model_full(void *ctx, size_t bytes)
+{
+    (void)bytes;
+    return ((model *)ctx)->is_full;
+}
+
 /* One of the answers that are still to come, any of them. */
 static inline int model_answer_one(model *m)
 {
@@ -423,7 +429,7 @@ static inline htc_status model_together(void *ctx, size_t changes, size_t puts, 
 
 static inline htc__kv_backend model_backend(model *m)
 {
-    return (htc__kv_backend){ .ask = model_ask, .busy = model_busy, .look = model_look, .together = model_together, .ctx = m };
+    return (htc__kv_backend){ .ask = model_ask, .busy = model_busy, .full = model_full, .look = model_look, .together = model_together, .ctx = m };
 }
 
 #endif

@@ -184,3 +184,28 @@ Test(resp_bounds, ids_of_clients_are_bounded)
     htc_buf_free(&b);
     rig_free(&r);
 }
+
+/* What goes through all keys waits where everybody else does: for a store that has no room for one more request. */
+Test(resp_bounds, commands_about_all_keys_wait_for_room)
+{
+    static const char *const forms[][2] = { { "DBSIZE\r\n", ":2\r\n" }, { "FLUSHALL\r\n", "+OK\r\n" }, { "KEYS *\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n" } };
+    for (size_t i = 0; i < 3; i++)
+        for (int places = 0; places < 2; places++) {
+            rig r;
+            rig_make(&r, &(htc__resp_options){ .flush = 1 }, NULL);
+            r.m.places = places;
+            converse(&r, "MSET a 1 b 2\r\n", "+OK\r\n");
+            htc_buf_clear(&r.said[1]);
+            rig_input(&r, HTC_IN_BYTES, 1, htc_bytes_of(forms[i][0]), 0);
+            size_t asked = r.m.asked;
+            r.m.is_full = 1;
+            for (int k = 0; k < 3; k++)
+                rig_flush(&r);
+            cr_expect(eq(sz, r.m.asked, asked));
+            cr_expect(!htc__resp_more(r.f));
+            r.m.is_full = 0;
+            rig_settle(&r);
+            cr_expect(htc_bytes_equal(htc_buf_bytes(&r.said[1]), htc_bytes_of(forms[i][1])), "%s", forms[i][0]);
+            rig_free(&r);
+        }
+}

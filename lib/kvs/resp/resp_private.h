@@ -336,6 +336,7 @@ int htc__resp_may_change(const htc__resp_call *x, size_t bytes);
 int htc__resp_may_read(const htc__resp_call *x, htc_bytes key);
 int htc__resp_may_begin(const htc__resp_call *x); /* as its command needs it */
 int htc__resp_has_room(const htc__resp *f, size_t bytes);
+int htc__resp_room_to_change(const htc__resp *f, size_t bytes); /* of the backend alone, whoever asks */
 int  htc__resp_has_had_its_share(const htc__resp *f, const htc__resp_conn *c);
 void htc__resp_note_asked(const htc__resp *f, htc__resp_conn *c);
 int  htc__resp_puts_off(const htc__resp *f, const htc_kv_request *q, const htc_kv_result *a); /* 1: so long an answer is asked for later */

@@ -384,7 +384,7 @@ static void job_ask(htc__resp *f, htc__resp_job *j, const htc_kv_request *q)
 
 static void drop_page(htc__resp *f, htc__resp_job *j)
 {
-    while (j->page_at < j->page.len && !(f->backend.busy && f->backend.busy(f->backend.ctx))) {
+    while (j->page_at < j->page.len && htc__resp_room_to_change(f, 0)) {
         htc_reader     r = htc_reader_of((htc_bytes){ j->page.data + j->page_at, j->page.len - j->page_at });
         htc_kv_request q = { .size = sizeof q, .op = HTC_KV_DELETE, .key = htc_get_bytes(&r) };
         j->page_at = j->page.len - htc_reader_left(&r);
@@ -396,7 +396,12 @@ static void drop_page(htc__resp *f, htc__resp_job *j)
         j->state = j->cursor_len ? JOB_SCAN : JOB_END;
 }
 
-/* One page of one job at a time: others want to be served too. */
+static int has_room(const htc__resp *f, const htc__resp_job *j)
+{
+    return j->state == JOB_DROP ? htc__resp_room_to_change(f, 0) : htc__resp_has_room(f, 0);
+}
+
+/* One page of one job at a time, where there is room for one more request: others want to be served too. */
 static void job_step(htc__resp *f, htc__resp_job *j)
 {
     htc_kv_request q = { .size = sizeof q, .op = HTC_KV_SCAN, .limit = JOB_PAGE, .cursor = { j->cursor, j->cursor_len } };
@@ -407,13 +412,14 @@ static void job_step(htc__resp *f, htc__resp_job *j)
         q.limit = page_of(j->pattern, JOB_PAGE);
     if (j->random)
         q.limit = 100;
-    if (j->waits == 0 && j->state == JOB_COUNT)
+    int may = j->waits == 0 && has_room(f, j);
+    if (may && j->state == JOB_COUNT)
         job_ask(f, j, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT });
-    if (j->waits == 0 && j->state == JOB_SCAN)
+    else if (may && j->state == JOB_SCAN)
         job_ask(f, j, &q);
     if (j->state == JOB_DROP)
         drop_page(f, j);
-    f->more |= j->waits == 0 && j->state != JOB_END && !(f->backend.busy && f->backend.busy(f->backend.ctx));
+    f->more |= j->waits == 0 && j->state != JOB_END && has_room(f, j);
 }
 
 /* The reply of KEYS and RANDOMKEY, which stands if all went well. */

@@ -30,12 +30,14 @@ int htc__resp_has_room(const htc__resp *f, size_t bytes)
     return !f->backend.full || !f->backend.full(f->backend.ctx, bytes);
 }
 
+int htc__resp_room_to_change(const htc__resp *f, size_t bytes)
+{
+    return !(f->backend.busy && f->backend.busy(f->backend.ctx)) && htc__resp_has_room(f, bytes);
+}
+
 int htc__resp_may_change(const htc__resp_call *x, size_t bytes)
 {
-    const htc__kv_backend *b = &x->f->backend;
-    if (x->c->exec)
-        return 1;
-    return !(b->busy && b->busy(b->ctx)) && htc__resp_has_room(x->f, bytes) && !htc__resp_has_had_its_share(x->f, x->c);
+    return x->c->exec || (htc__resp_room_to_change(x->f, bytes) && !htc__resp_has_had_its_share(x->f, x->c));
 }
 
 int htc__resp_may_read(const htc__resp_call *x, htc_bytes key)
