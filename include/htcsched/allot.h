@@ -7,7 +7,7 @@
  *   weight(U)) over the demanding users, in integers without loss: largest remainders first, then what capped users cannot
  *   use is filled up in proportion to weight. This is the rule for grants.
  * - An htc_allot_book remembers users whose numbers change one at a time, and answers one user's share at any moment without
- *   dividing for all; htc_allot_explain says what limits it and whom it waits for.
+ *   dividing for all; htc_allot_explain says what limits it and which user it waits for.
  * - An htc_allot_weigher makes weights of what is known about users: number of tasks, expected run time, past usage.
  *
  * All comparisons of shares are exact, so scaling all weights changes nothing. No clock, no input or output: a moment that
@@ -83,8 +83,8 @@ HTC_API void htc_allot_options_init(htc_allot_options *options, size_t size);
 
 /** What a user is entitled to. */
 typedef struct htc_allot_share {
-    uint64_t ra;   /**< RA(U): slots he may hold; 0 for a user who is not divided for */
-    uint64_t base; /**< his entitlement before filling: below it he is owed slots, above it he may have to give some */
+    uint64_t ra;   /**< RA(U): slots that the user may hold; 0 for a user who is not divided for */
+    uint64_t base; /**< the entitlement before filling: below it the user is owed slots, above it the user may have to give some */
 } htc_allot_share;
 
 /** What to do for one user, in this order: keep, grant, then mark. */
@@ -175,14 +175,14 @@ HTC_API htc_status htc_allot_profiled(const htc_env *env, const uint64_t *priori
 HTC_API htc_status htc_allot_policy_from_name(const char *name, uint32_t *policy);
 
 /** @name A book of users
- * Weighted max-min fairness, kept up to date. There is one level, slots for a unit of weight, and everybody's exact share is
+ * Weighted max-min fairness, kept up to date. There is one level, slots for a unit of weight, and each user's exact share is
  *
- *     share(U) = the level times weight(U), but at least his minimum, and at most his demand and his cap
+ *     share(U) = the level times weight(U), but at least the user's minimum, and at most the user's demand and cap
  *
  * with the level so high that all shares add up to min(slots, all that is wanted). Minimum shares hold while all of them
- * together fit into the slots; else none does, as with min_agents of htc_allot. In integers: those who divide by weight stand in
- * a row in the order in which they were added, what the row is due up to each of them is rounded up, and he gets what that
- * is more than the same for the one before him. So shares add up to min(slots, all that is wanted), none differs from the
+ * together fit into the slots; else none does, as with min_agents of htc_allot. In integers: the users that divide by weight
+ * stand in a row in the order in which they were added. What the row is due up to each user is rounded up. The share of a
+ * user is that number less the same number for the user before. So shares add up to min(slots, all that is wanted), none differs from the
  * exact one by 1 or more, and minimum, demand and cap hold exactly. (The others need no rounding: they have what they want,
  * or their minimum.)
  * @{ */
@@ -208,36 +208,36 @@ typedef struct htc_allot_book_options {
 /** What a user asks for. */
 typedef struct htc_allot_claim {
     uint64_t weight;  /**< 1 to HTC_ALLOT_WEIGHT_MAX, in one unit for all users of a book */
-    uint64_t demand;  /**< slots he has work for */
-    uint64_t minimum; /**< he gets at least this many (if he has work for them) while all minimum shares fit into the slots */
-    uint64_t cap;     /**< he gets at most this many, not below minimum; 0: as many as he has work for */
+    uint64_t demand;  /**< slots that the user has work for */
+    uint64_t minimum; /**< at least this many (of those with work) while all minimum shares fit into the slots */
+    uint64_t cap;     /**< at most this many, not below minimum; 0: no cap */
 } htc_allot_claim;
 
 /** What keeps a share from being larger. */
 typedef enum htc_allot_limit {
-    HTC_ALLOT_BY_DEMAND = 1, /**< he has work for no more */
-    HTC_ALLOT_BY_CAP,        /**< his cap */
-    HTC_ALLOT_BY_WEIGHT,     /**< the others: all who want more divide by weight */
-    HTC_ALLOT_BY_MINIMUM     /**< the others: by weight he would have no more than his minimum, which he has */
+    HTC_ALLOT_BY_DEMAND = 1, /**< the user has work for no more */
+    HTC_ALLOT_BY_CAP,        /**< the user's cap */
+    HTC_ALLOT_BY_WEIGHT,     /**< none of these: all users that want more divide by weight */
+    HTC_ALLOT_BY_MINIMUM     /**< none of these: the weight would give no more than the minimum, which the user has */
 } htc_allot_limit;
 
 /** Why a user's share is what it is. The users of a book who want slots are satisfied, dividing or promised. */
 typedef struct htc_allot_reason {
-    uint64_t share;            /**< his slots */
-    uint64_t wanted;           /**< slots he could use: demand or cap, the smaller one */
+    uint64_t share;            /**< the user's slots */
+    uint64_t wanted;           /**< slots that the user could use: the smaller of demand and cap */
     uint32_t limit;            /**< htc_allot_limit */
-    uint32_t minimums_void;    /**< 1: there are fewer slots than minimum shares, and so nobody's counts */
-    uint64_t level_slots;      /**< those who divide get level_slots for level_weight of weight, */
-    uint64_t level_weight;     /**< before rounding; 0: nobody divides, there are slots enough */
+    uint32_t minimums_void;    /**< 1: there are fewer slots than minimum shares, so none counts */
+    uint64_t level_slots;      /**< dividing users get level_slots for level_weight of weight, */
+    uint64_t level_weight;     /**< before rounding; 0: no user divides, there are slots enough */
     uint32_t satisfied_users;  /**< users who have all they want */
     uint32_t dividing_users;   /**< users who want more and divide by weight */
     uint32_t promised_users;   /**< users who hold their minimum, which is more than their weight gives */
-    uint32_t next;             /**< whom of those who divide it waits for: the first to have enough, after which what is
-                                    left goes to fewer; HTC_ALLOT_NOBODY: nobody divides */
+    uint32_t next;             /**< the dividing user that it waits for: the first to have enough, after which what is
+                                    left goes to fewer; HTC_ALLOT_NOBODY: no user divides */
     uint64_t satisfied_slots;  /**< what the satisfied hold */
-    uint64_t dividing_slots;   /**< what those who divide hold */
+    uint64_t dividing_slots;   /**< what the dividing users hold */
     uint64_t promised_slots;   /**< what the promised hold */
-    uint64_t slots_needed;     /**< with this many slots in all, and nothing else changed, he would have all he wants */
+    uint64_t slots_needed;     /**< with this many slots in all, and nothing else changed, the user would have all that is wanted */
     char     text[400];        /**< all this as one sentence in English, without full stop and newline */
 } htc_allot_reason;
 
@@ -245,7 +245,7 @@ typedef struct htc_allot_reason {
 typedef struct htc_allot_totals {
     uint64_t users;  /**< in the book, those without demand included */
     uint64_t slots;  /**< to divide */
-    uint64_t wanted; /**< by all users, each within his cap and HTC_ALLOT_BOOK_SLOTS_MAX */
+    uint64_t wanted; /**< by all users, each within the cap and HTC_ALLOT_BOOK_SLOTS_MAX */
     uint64_t given;  /**< min(slots, wanted): what all shares add up to */
 } htc_allot_totals;
 
@@ -284,16 +284,16 @@ HTC_API void htc_allot_book_destroy(htc_allot_book *book);
  * Add a user.
  *
  * @param[in,out] book   as it was on failure
- * @param[in]     claim  what he asks for; copied
- * @param[out]    user   his number, below users_max, for use as an index: the one that was given back last by
+ * @param[in]     claim  what the user asks for; copied
+ * @param[out]    user   the user's number, below users_max, for use as an index: the one that was given back last by
  *                       htc_allot_book_remove, else the next; untouched on failure
  * @return HTC_OK; HTC_EINVAL if a pointer is NULL or a number out of range; HTC_EFULL if there are users_max; HTC_ENOMEM
  *
- * Cost: O(log n) for n users, and as long again for each user whom it moves: who begins to divide by weight, or no longer
- * does, as the level passes what he wants or is promised; all together never more than O(n). Those who want the same for
- * their weight and come last on the level's way, however many, are not moved before it goes on. About 155 bytes a user, 225
+ * Cost: O(log n) for n users, and as long again for each user that it moves: one that begins to divide by weight, or no
+ * longer does, as the level passes what that user wants or is promised; all together never more than O(n). Users that want the
+ * same for their weight and come last on the level's way, however many, are not moved before it goes on. About 155 bytes a user, 225
  * once minimum shares are used, and up to as much again as room to grow. Growing copies what there is, and so does, once in
- * n / 2 users who are added, closing the gaps of those who left.   Since: 0.2
+ * n / 2 users that are added, closing the gaps of those that left.   Since: 0.2
  */
 HTC_API htc_status htc_allot_book_add(htc_allot_book *book, const htc_allot_claim *claim, uint32_t *user);
 
@@ -301,7 +301,7 @@ HTC_API htc_status htc_allot_book_add(htc_allot_book *book, const htc_allot_clai
  * Remove a user.
  *
  * @param[in,out] book  as it was on failure
- * @param[in]     user  his number
+ * @param[in]     user  the user's number
  * @return HTC_OK; HTC_EINVAL if book is NULL; HTC_ENOTFOUND if there is no such user
  *
  * Cost: as htc_allot_book_add, without growing.   Since: 0.2
@@ -309,10 +309,10 @@ HTC_API htc_status htc_allot_book_add(htc_allot_book *book, const htc_allot_clai
 HTC_API htc_status htc_allot_book_remove(htc_allot_book *book, uint32_t user);
 
 /**
- * Change what a user has work for. Like any change of what he asks for, this keeps his place in order of arrival.
+ * Change what a user has work for. Like any change of a claim, this keeps the place in order of arrival.
  *
  * @param[in,out] book    as it was on failure
- * @param[in]     user    his number
+ * @param[in]     user    the user's number
  * @param[in]     demand  in slots; any number
  * @return HTC_OK; HTC_EINVAL if book is NULL; HTC_ENOTFOUND if there is no such user
  *
@@ -324,7 +324,7 @@ HTC_API htc_status htc_allot_book_set_demand(htc_allot_book *book, uint32_t user
  * Change a user's weight.
  *
  * @param[in,out] book    as it was on failure
- * @param[in]     user    his number
+ * @param[in]     user    the user's number
  * @param[in]     weight  1 to HTC_ALLOT_WEIGHT_MAX
  * @return HTC_OK; HTC_EINVAL if book is NULL or weight out of range; HTC_ENOTFOUND if there is no such user
  *
@@ -333,12 +333,12 @@ HTC_API htc_status htc_allot_book_set_demand(htc_allot_book *book, uint32_t user
 HTC_API htc_status htc_allot_book_set_weight(htc_allot_book *book, uint32_t user, uint64_t weight);
 
 /**
- * Change what a user is promised and what he may have at most.
+ * Change what a user is promised and may have at most.
  *
  * @param[in,out] book     as it was on failure
- * @param[in]     user     his number
+ * @param[in]     user     the user's number
  * @param[in]     minimum  in slots; 0: nothing
- * @param[in]     cap      in slots, not below minimum; 0: as many as he has work for
+ * @param[in]     cap      in slots, not below minimum; 0: no cap
  * @return HTC_OK; HTC_EINVAL if book is NULL or cap below minimum; HTC_ENOTFOUND if there is no such user; HTC_ENOMEM
  *
  * Cost: as htc_allot_book_add.   Since: 0.2
@@ -360,7 +360,7 @@ HTC_API htc_status htc_allot_book_set_slots(htc_allot_book *book, uint64_t slots
  * What a user asks for, as the book has it.
  *
  * @param[in]  book   borrowed
- * @param[in]  user   his number
+ * @param[in]  user   the user's number
  * @param[out] claim  what was said last; untouched on failure
  * @return HTC_OK; HTC_EINVAL if a pointer is NULL; HTC_ENOTFOUND if there is no such user
  *
@@ -372,8 +372,8 @@ HTC_API htc_status htc_allot_book_claim(const htc_allot_book *book, uint32_t use
  * How many slots a user may hold now.
  *
  * @param[in]  book   borrowed
- * @param[in]  user   his number
- * @param[out] slots  his share; untouched on failure
+ * @param[in]  user   the user's number
+ * @param[out] slots  the user's share; untouched on failure
  * @return HTC_OK; HTC_EINVAL if a pointer is NULL; HTC_ENOTFOUND if there is no such user
  *
  * Cost: O(log n).   Since: 0.2
@@ -392,10 +392,10 @@ HTC_API htc_status htc_allot_book_share(const htc_allot_book *book, uint32_t use
 HTC_API htc_status htc_allot_book_totals(const htc_allot_book *book, htc_allot_totals *totals);
 
 /**
- * Why a user's share is what it is: what limits it, and whom it waits for.
+ * Why a user's share is what it is: what limits it, and which user it waits for.
  *
  * @param[in]  book    borrowed
- * @param[in]  user    his number
+ * @param[in]  user    the user's number
  * @param[out] reason  caller-allocated; untouched on failure
  * @return HTC_OK; HTC_EINVAL if a pointer is NULL; HTC_ENOTFOUND if there is no such user
  *
@@ -424,12 +424,12 @@ typedef struct htc_allot_profile {
     double   max_s;    /**< the longest */
 } htc_allot_profile;
 
-/** What is known of a user when his weight is made. */
+/** What is known of a user when the weight is made. */
 typedef struct htc_allot_facts {
-    uint64_t          priority; /**< from his account, 1 to 2^32; 0: 1 */
+    uint64_t          priority; /**< from the account, 1 to 2^32; 0: 1 */
     uint64_t          tasks;    /**< unfinished tasks */
     htc_allot_profile profile;  /**< of these tasks */
-    htc_allot_usage   usage;    /**< slots he held before now */
+    htc_allot_usage   usage;    /**< slots held before now */
 } htc_allot_facts;
 
 /** How weights are made; zeros are defaults. */
@@ -493,7 +493,7 @@ HTC_API htc_status htc_allot_find(const htc_registry *registry, const char *name
  *
  * "equal": 1. "priority": p, the user's priority. "tasks" and "run-time": p * clamp((amount / typical)^gamma, 1/8, 8), where the
  * amount is the number of tasks, or that times the mean run time of the profile. "usage": p * max(2^(1 - amount / typical), 1/8),
- * where the amount is the usage decayed to now: 1 for the typical user, 2 for one who used nothing.
+ * where the amount is the usage decayed to now: 1 for the typical user, 2 for one that used nothing.
  *
  * @param[in]  env      scratch memory; NULL: malloc
  * @param[in]  weigher  borrowed

@@ -59,7 +59,7 @@ typedef struct htc_gateway_options {
     uint32_t prefetch_max;   /**< agent.prefetch: tasks in one grant; 0: auto (to 64), 1: one by one */
     uint32_t min_agents;     /**< fair.min_agents; UINT32_MAX: none; 0: 1 */
     htc_ns   task_wall_max_ns; /**< longest wall time a site allows; 0: any */
-    uint32_t weight_profiled; /**< fair.weight: 1: a user's weight counts what his unfinished tasks will take */
+    uint32_t weight_profiled; /**< fair.weight: 1: a user's weight counts what the unfinished tasks will take */
     double   gamma;           /**< fair.gamma: -1 to 1, see htc_allot_profiled */
     const char *operator_token; /**< who sends it is the operator: may add users and act for any of them; copied. NULL: a Unix
                                      peer with owner_uid is the operator, which is right only where no task has that uid */

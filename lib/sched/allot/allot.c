@@ -16,7 +16,7 @@ static uint64_t min64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* How much more he could use of what is left. */
+/* How much more the user could use of what is left. */
 static uint64_t room_of(const htc__division *d, size_t i)
 {
     return min64(d->entries[i].demand - d->shares[i].ra, d->left);
@@ -42,7 +42,7 @@ static void equation_1(htc__division *d)
     }
 }
 
-/* Hand out what is left in proportion to weight, nobody beyond his room: up to one level for all who have room for it,
+/* Hand out what is left in proportion to weight, none beyond its room: up to one level for all who have room for it,
  * rounded down. */
 static void fill(htc__division *d, int keep_remainders)
 {
@@ -65,7 +65,7 @@ static void fill(htc__division *d, int keep_remainders)
     d->left = left;
 }
 
-/* What min_agents promises him. */
+/* What min_agents promises the user. */
 static uint64_t floor_of(const htc__division *d, size_t i, uint32_t min_agents)
 {
     return min64(d->entries[i].demand, min_agents);

@@ -12,8 +12,8 @@
 #define HTC__ARRIVAL_STRETCH 32
 
 typedef struct htc__arrivals {
-    uint32_t *users;      /* by place; HTC_ALLOT_NOBODY: he went. The arrays are the caller's */
-    uint64_t *weights;    /* by place: of him if he divides, else 0 */
+    uint32_t *users;      /* by place; HTC_ALLOT_NOBODY: the user left. The arrays are the caller's */
+    uint64_t *weights;    /* by place: of a user that divides, else 0 */
     uint64_t *sums;       /* by stretch (Fenwick): over it and some of those before it. None can overflow: see
                            * htc__corner_sums */
     uint32_t  used, room; /* in places; used: also those of who went */
@@ -31,9 +31,9 @@ uint32_t htc__arrivals_come(htc__arrivals *a, uint32_t user);
 void htc__arrivals_go(htc__arrivals *a, uint32_t place);
 /* Who has this place is about to be counted: fetch it into the cache. */
 void htc__arrivals_expect(const htc__arrivals *a, uint32_t place);
-/* Count him with this weight, or with 0 no longer. */
+/* Count the user with this weight, or with 0 no longer. */
 void htc__arrivals_count(htc__arrivals *a, uint32_t place, uint64_t weight);
-/* The weights of all who came before him and are counted. */
+/* The weights of all users that came before and are counted. */
 uint64_t htc__arrivals_before(const htc__arrivals *a, uint32_t place);
 
 /* After any changes to weights and places by hand: sum them up anew. */

@@ -151,7 +151,7 @@ const htc__book_user *htc__book_user_at(const htc_allot_book *book, uint32_t use
     return user < book->behind && book->users[user].in_use ? &book->users[user] : NULL;
 }
 
-/* His corners: none of who wants nothing, no low one of him who is promised nothing; answers how many. */
+/* The user's corners: none without a demand, no low one without a minimum; answers how many. */
 static uint32_t corners_of(const htc__book_user *u, uint32_t user, htc__corner *corners)
 {
     uint32_t n = 0;
@@ -162,7 +162,7 @@ static uint32_t corners_of(const htc__book_user *u, uint32_t user, htc__corner *
     return n;
 }
 
-/* Where he stands is found when the book settles. */
+/* Where the user stands is found when the book settles. */
 static void enter(htc_allot_book *book, uint32_t user)
 {
     htc__corner c[2];

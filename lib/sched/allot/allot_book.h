@@ -74,10 +74,10 @@ typedef struct htc__book_line {
 
 /* NULL if there is no such user. */
 const htc__book_user *htc__book_user_at(const htc_allot_book *book, uint32_t user);
-/* What he could use, and what he is promised of it. */
+/* What the user could use, and what is promised of it. */
 uint64_t htc__book_wanted(const htc_allot_claim *claim);
 uint64_t htc__book_promised(const htc_allot_claim *claim);
-/* Where his line bends: of a high corner at what he wants, of a low one at what he is promised; neither may be 0. */
+/* Where the user's line bends: of a high corner at what is wanted, of a low one at what is promised; neither may be 0. */
 htc__corner htc__book_corner(const htc__book_user *u, uint32_t user, int high);
 
 /* Between two corners; sums: over those that are not above the level. */
@@ -89,11 +89,11 @@ htc__corner_at htc__book_find_level(htc_allot_book *book);
 void htc__book_settle(htc_allot_book *book, uint32_t user);
 /* At the level, whatever is noted. */
 htc__book_stand htc__book_stand_of(const htc_allot_book *book, uint32_t user);
-/* Note that he stands there, and count him by it. */
+/* Note that the user stands there, and count them by it. */
 void htc__book_stands(htc_allot_book *book, uint32_t user, htc__book_stand stand);
 /* Of those who divide the first to have enough, or HTC_ALLOT_NOBODY. */
 uint32_t htc__book_next(const htc_allot_book *book);
-/* The weights of those who divide and came before him. */
+/* The weights of the dividing users that came before. */
 uint64_t htc__book_weight_before(const htc_allot_book *book, uint32_t user);
 uint64_t htc__book_share_of(const htc_allot_book *book, uint32_t user);
 

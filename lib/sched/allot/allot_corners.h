@@ -1,9 +1,9 @@
 /* Where users stop and start to grow as the level of a book rises: in order of the level, with sums.
  *
- * A user's share as a function of the level (slots for a unit of weight) is flat at his minimum, rises with his weight,
- * and is flat at what he wants. The two corners of that line are at minimum / weight ("low", only if he has a minimum)
+ * A user's share as a function of the level (slots for a unit of weight) is flat at the minimum, rises with the weight,
+ * and is flat at what is wanted. The two corners of that line are at minimum / weight ("low", only where there is a minimum)
  * and at wanted / weight ("high"). The sums over all corners below a level say how many slots all users take at it. A
- * user is shut if he is held up at his minimum, and then his high corner is: the caller says so. */
+ * user is shut if the share is held up at the minimum, and then the high corner is: the caller says so. */
 #ifndef HTC_SCHED_ALLOT_CORNERS_H
 #define HTC_SCHED_ALLOT_CORNERS_H
 

@@ -6,7 +6,7 @@
 
 #include "sched/allot/allot_book.h"
 
-/* The least number of slots with which his high corner is not above the level. */
+/* The least number of slots with which the user's high corner is not above the level. */
 static uint64_t slots_needed(const htc_allot_book *book, uint32_t user)
 {
     const htc__corner_sums *all = &book->corners.total;

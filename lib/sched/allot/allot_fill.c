@@ -1,4 +1,4 @@
-/* Filling up by weight: how high slots reach when nobody takes more than he has room for. */
+/* Filling up by weight: how high slots reach when no user takes more than there is room for. */
 #include "sched/allot/allot_private.h"
 
 /* Newton's method. Each round takes out those who have no more room than their weight gives them, and divides what they

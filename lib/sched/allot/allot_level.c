@@ -61,7 +61,7 @@ static uint64_t rounded_up(const htc__book_level *level, uint64_t weight)
     return (uint64_t)(((htc_u128)level->slots * weight + level->weight - 1) / level->weight);
 }
 
-/* Cumulative rounding: what those who divide take up to him in order of arrival, less what they take up to the one before. */
+/* Cumulative rounding: what the dividing users take up to this one in order of arrival, less what they take up to the one before. */
 uint64_t htc__book_share_of(const htc_allot_book *book, uint32_t user)
 {
     const htc_allot_claim *claim = &book->users[user].claim;

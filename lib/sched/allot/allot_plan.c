@@ -1,11 +1,11 @@
-/* From entitlements to actions: who gets the free slots, who gives back after his task, which marks come off. */
+/* From entitlements to actions: who gets the free slots, who gives back after a task, which marks come off. */
 #include <assert.h>
 #include <string.h>
 
 #include "sched/allot/allot_private.h"
 #include "core/util.h"
 
-/* One user while the plan is made: his numbers as they will be. */
+/* One user while the plan is made: the numbers as they will be. */
 typedef struct entry {
     const htc_allot_user *user;
     htc_allot_change      change;
@@ -46,7 +46,7 @@ static uint64_t excess(htc_u128 a, htc_u128 b)
     return a <= b ? 0 : a - b > UINT64_MAX ? UINT64_MAX : (uint64_t)(a - b);
 }
 
-/* How many more slots he lacks to target and has tasks for: an agent that is starting will take one of them. */
+/* How many more slots the user lacks to target and has tasks for: an agent that is starting will take one of them. */
 static uint64_t wants(const entry *e, uint64_t target)
 {
     return e->divided_for ? min64(over(target, e->agents), over(e->user->queued, e->starting)) : 0;
@@ -60,7 +60,7 @@ static void undrain(entry *e, uint64_t k)
     e->agents += k;
 }
 
-/* A user below his own entitlement has nothing to give back: that costs no slot. */
+/* A user below the own entitlement has nothing to give back: that costs no slot. */
 static void keep_own(plan *p)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -76,7 +76,7 @@ static int before_poorer(const void *ctx, size_t a, size_t b)
     return c ? c < 0 : before_tie(x->user, y->user);
 }
 
-/* Free slots, one at a time, to the one with the fewest agents for his weight among those below the target. */
+/* Free slots, one at a time, to the one with the fewest agents for its weight among those below the target. */
 static void grant(plan *p, int to_base)
 {
     size_t n = 0;

@@ -16,13 +16,13 @@ static inline int htc__compare_ratio(uint64_t x, uint64_t wx, uint64_t y, uint64
 }
 
 /* What is looked at again and again of a user, for a million of them are beyond any cache: these and the shares are gone
- * through from end to end. All zero: he is not divided for. */
+ * through from end to end. All zero: the user is not divided for. */
 #define HTC__ENTRY_WEIGHT (HTC_ALLOT_WEIGHT_MAX * 2 - 1) /* all of these bits */
 typedef struct htc__entry {
     uint64_t weight : 43;
-    uint64_t raised : 1; /* by min_agents: that was his remainder */
+    uint64_t raised : 1; /* by min_agents: that was the remainder */
     uint64_t demand;
-    uint64_t remainder; /* of his exact share, in parts of the same whole for everybody */
+    uint64_t remainder; /* of the exact share, in parts of the same whole for everybody */
 } htc__entry;
 
 /* One who stands in a row. */
@@ -31,7 +31,7 @@ typedef struct htc__candidate {
     uint32_t user;
 } htc__candidate;
 
-/* What one could use more, and his weight. */
+/* What a user could use more, and the weight. */
 typedef struct htc__need {
     uint64_t room, weight;
 } htc__need;
@@ -41,7 +41,7 @@ int htc__allot_ids_differ(const htc_allot_user *users, size_t n, void *room);
 
 typedef struct htc__division {
     const htc_allot_user *users;   /* as the caller sees them */
-    htc_allot_share      *shares;  /* his too: they grow to what they will be */
+    htc_allot_share      *shares;  /* the user's too: they grow to what they will be */
     htc__entry           *entries; /* one for each user */
     size_t                n;
     uint64_t              slots, left;
@@ -66,7 +66,7 @@ htc__fill htc__fill_level(htc__need *needs, size_t n, uint64_t slots, uint64_t w
 typedef uint64_t htc__row_key(const htc_allot_user *u, const htc__entry *e);
 /* Lists that end with NULL: by the first of the keys, among equals by the second, and so on. */
 extern htc__row_key *const htc__row_by_remainder[], *const htc__row_by_arrival[];
-/* Hand out what is left to the first n in d->row: each takes what he has room for, but at most so much, until there is no
+/* Hand out what is left to the first n in d->row: each takes what it has room for, but at most so much, until there is no
  * more. Who comes before whom matters only where it ends, so nothing is sorted: O(n), whatever the keys. */
 void htc__row_serve(htc__division *d, size_t n, uint64_t most, htc__row_key *const *keys);
 

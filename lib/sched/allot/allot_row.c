@@ -9,8 +9,8 @@ static uint64_t by_remainder(const htc_allot_user *u, const htc__entry *e)
 }
 
 /* Among equal remainders the poorest first, so that a slot short of enough for everybody goes round. But whoever has
- * agents starting keeps what he was just given: a slot is not to move on before it has run a task. Marked agents count
- * as held, or he who is to give back would look poorer for it and the marks would wander about. */
+ * agents starting keeps what was just given: a slot is not to move on before it has run a task. Marked agents count
+ * as held, or the user that is to give back would look poorer for it and the marks would wander about. */
 static uint64_t by_starting(const htc_allot_user *u, const htc__entry *e)
 {
     (void)e;
@@ -22,7 +22,7 @@ static uint64_t richest_if_starting(const htc_allot_user *u, uint64_t held)
     return u->starting ? ~held : held;
 }
 
-/* What he holds for his weight as three numbers: whole slots, and two times 64 bits behind the point. Two such ratios
+/* What the user holds for the weight as three numbers: whole slots, and two times 64 bits behind the point. Two such ratios
  * that differ do so by at least 1 / HTC_ALLOT_WEIGHT_MAX^2, so these bits tell them apart. */
 static uint64_t by_held(const htc_allot_user *u, const htc__entry *e)
 {

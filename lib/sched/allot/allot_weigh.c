@@ -99,7 +99,7 @@ static double amount_of_usage(void *ctx, const htc_allot_facts *user, const htc_
     return htc_allot_usage_now(&user->usage, how->now, how->half_life_ns);
 }
 
-/* Who used nothing is known to have used nothing: he comes first. */
+/* A user that used nothing is known to have used nothing, and comes first. */
 static double weigh_usage(void *ctx, const htc_allot_facts *user, double amount, double typical,
                           const htc_allot_weighing *how)
 {
