@@ -1,6 +1,6 @@
 /* What outlives a kill of the gateway at any moment: what was used, what is to be removed, which job a key has
  * made, and which uploads are needed. */
-#include "gateway_hand.h"
+#include "gateway_bad_engine.h"
 #include "kvs/cell/cell.h"
 
 TestSuite(gateway_durable, .init = begin, .fini = end);
@@ -155,6 +155,89 @@ Test(gateway_durable, adds_up_removed_jobs_beside_a_change_of_the_user)
         cr_expect(eq(long, (long)json_integer_value(json_object_get(json_array_get(json_object_get(users, "users"), 0), "weight")), 5));
         json_decref(users);
         kill_now();
+    }
+}
+
+/* All 300 results of it are there: more than are deleted at once. */
+static void one_whole_job(uint32_t p)
+{
+    htc_attempt at;
+    submit(p, "olga", SWEEP(300));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[r.n_launched - 1].agent);
+    for (int i = 0; i < 300; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        cr_assert(eq(int, report(&h, &at, HTC_OK), HTC_OK));
+    }
+    process_ended(h.id);
+    rig_pass(&r, HTC_SECOND);
+}
+
+/* What cannot be deleted is tried again, and not left behind for ever. */
+Test(gateway_durable, deletes_in_the_end_what_could_not_be_deleted)
+{
+    uint32_t p = operator_peer();
+    one_whole_job(p);
+    p = over_a_bad_engine();
+    unreadable = "r/0000000000000001/0000000000000007";
+    json_decref(rig_ask(&r, p, "{\"op\":\"rm\",\"id\":1}"));
+    rig_pass(&r, 10 * HTC_SECOND);
+    cr_expect(gt(sz, keys_of_jobs(), 0));
+    unreadable = NULL;
+    rig_pass(&r, 200 * HTC_SECOND);
+    cr_expect(eq(sz, keys_of_jobs(), 0));
+}
+
+static int is_marked(void *ctx, htc_bytes key, htc_bytes value)
+{
+    (void)value;
+    *(int *)ctx += key.len > 3 && memcmp(key.data, "kd/", 3) == 0;
+    return 1;
+}
+
+static int marked(void)
+{
+    int n = 0;
+    r.engine.ops->scan(r.engine.ctx, htc_bytes_of(NULL), is_marked, &n);
+    return n;
+}
+
+/* The store is full from the moment on at which the removals are durable: what they delete goes all the same, of each of them, and makes
+ * room for what they have to write; a gateway that is killed meanwhile counts the same. */
+Test(gateway_durable, makes_room_before_it_writes)
+{
+    for (int killed = 0; killed < 2; killed++) {
+        double core_s;
+        long   done;
+        if (killed) {
+            rig_end(&r);
+            rig_begin(&r);
+        }
+        uint32_t p = operator_peer();
+        run_three(p);
+        run_three(p);
+        p = over_a_bad_engine();
+        r.busy = 1;
+        json_decref(rig_ask(&r, p, "{\"op\":\"rm\",\"id\":\"all\"}"));
+        while (r.posts && marked() < 2)
+            take_post();
+        is_full = 1;
+        r.busy = 0;
+        rig_run(&r);
+        rig_pass(&r, 10 * HTC_SECOND);
+        cr_expect(eq(sz, keys_of_jobs(), 2), "more than the records of the removals");
+        is_full = 0;
+        if (killed)
+            kill_now();
+        rig_pass(&r, 200 * HTC_SECOND);
+        cr_expect(eq(sz, keys_of_jobs(), 0));
+        used(&core_s, &done);
+        cr_expect(eq(dbl, core_s, 60.0));
+        cr_expect(eq(long, done, 4));
+        kill_now();
+        used(&core_s, &done);
+        cr_expect(eq(dbl, core_s, 60.0));
+        cr_expect(eq(long, done, 4));
     }
 }
 

@@ -1,6 +1,5 @@
 /* Tasks that fail: how often they are tried, what is left to read of it, and nodes that fail everything. */
-#include "gateway_hand.h"
-#include "kvs/cell/cell.h"
+#include "gateway_bad_engine.h"
 
 TestSuite(gateway_failures, .init = begin, .fini = end);
 
@@ -237,38 +236,6 @@ Test(gateway_failures, lists_the_tasks_named_and_no_others)
 
 /* ---- a chunk that cannot be read ---- */
 
-static const htc_kv_engine_ops *whole;
-static const char              *unreadable; /* what has this in its key is; NULL: nothing */
-static int                      is_full;
-
-static htc_status get_but_one(void *ctx, htc_bytes key, htc_bytes *value)
-{
-    return unreadable && memmem(key.data, key.len, unreadable, strlen(unreadable)) ? HTC_ECORRUPT : whole->get(ctx, key, value);
-}
-
-static size_t used_or_more(const void *ctx)
-{
-    return is_full ? SIZE_MAX / 4 : whole->used(ctx);
-}
-
-/* Another store over the same engine, and another gateway. */
-static uint32_t over_a_bad_engine(void)
-{
-    static htc_kv_engine_ops bad;
-    rig_kill(&r);
-    htc_kv_server_destroy(r.server);
-    whole = r.engine.ops;
-    bad = *whole;
-    bad.get = get_but_one;
-    bad.used = used_or_more;
-    r.engine.ops = &bad;
-    htc_kv_server_options o = { .size = sizeof o, .engine = r.engine, .memory_max = (size_t)1 << 30 };
-    cr_assert(eq(int, htc_kv_server_create(&r.env, &o, &r.server), HTC_OK));
-    rig_store(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_START });
-    rig_start(&r);
-    return operator_peer();
-}
-
 static size_t listed_as(uint32_t p, const char *state)
 {
     size_t  n = 0, i;
@@ -289,54 +256,4 @@ Test(gateway_failures, lists_the_tasks_beside_a_damaged_record)
     p = over_a_bad_engine();
     cr_expect(eq(sz, listed_as(p, "cancelled"), 976));
     cr_expect(eq(sz, listed_as(p, "unreadable"), 1024));
-}
-
-/* ---- a removal that cannot go on ---- */
-
-static int is_left(void *ctx, htc_bytes key, htc_bytes value)
-{
-    const char  *k = key.data;
-    htc__kv_cell cell;
-    htc_bytes    payload;
-    if (key.len > 3 && k[0] == 'k' && k[2] == '/' && strchr("crsodjb", k[1]) && htc__kv_unseal(value, key, &payload) == HTC_OK &&
-        htc__kv_cell_read(payload, NULL, &cell) == HTC_OK && !cell.deleted)
-        ++*(size_t *)ctx;
-    return 1;
-}
-
-static size_t keys_left(void)
-{
-    size_t n = 0;
-    r.engine.ops->scan(r.engine.ctx, htc_bytes_of(NULL), is_left, &n);
-    return n;
-}
-
-/* All 300 results of it are there: more than are deleted at once. */
-static void one_whole_job(uint32_t p)
-{
-    htc_attempt at;
-    submit(p, "olga", SWEEP(300));
-    rig_pass(&r, 100 * HTC_MS);
-    hand h = hello(r.launched[r.n_launched - 1].agent);
-    for (int i = 0; i < 300; i++) {
-        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
-        cr_assert(eq(int, report(&h, &at, HTC_OK), HTC_OK));
-    }
-    process_ended(h.id);
-    rig_pass(&r, HTC_SECOND);
-}
-
-/* What cannot be deleted is tried again, and not left behind for ever. */
-Test(gateway_failures, deletes_in_the_end_what_could_not_be_deleted)
-{
-    uint32_t p = operator_peer();
-    one_whole_job(p);
-    p = over_a_bad_engine();
-    unreadable = "r/0000000000000001/0000000000000007";
-    json_decref(rig_ask(&r, p, "{\"op\":\"rm\",\"id\":1}"));
-    rig_pass(&r, 10 * HTC_SECOND);
-    cr_expect(gt(sz, keys_left(), 0));
-    unreadable = NULL;
-    rig_pass(&r, 200 * HTC_SECOND);
-    cr_expect(eq(sz, keys_left(), 0));
 }

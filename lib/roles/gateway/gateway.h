@@ -300,12 +300,12 @@ typedef struct request request;
 typedef enum removal_stage {
     REMOVE_MARK = 1, /* write the record */
     REMOVE_HIDE,     /* delete the job's own: from here on there is no such job */
-    REMOVE_FOLD,     /* add its sums to the user's */
-    REMOVE_FOLDED,   /* note in the record that they are */
     REMOVE_OUTPUTS,
     REMOVE_RESULTS,
     REMOVE_CHUNKS,
     REMOVE_REST,
+    REMOVE_FOLD,     /* add its sums to the user's */
+    REMOVE_FOLDED,   /* note in the record that they are */
     REMOVE_RECORD
 } removal_stage;
 
@@ -313,7 +313,8 @@ typedef struct removal {
     uint64_t   id;
     char       user[NAME_MAX_BYTES];
     uint64_t   core_ns, done;
-    uint8_t    folded; /* they are among the user's: stored */
+    uint8_t    folded; /* they are among the user's: stored, */
+    uint8_t    noted;  /* which its record says */
     uint8_t    stage;  /* removal_stage */
     uint8_t    listed; /* its record is written */
     uint8_t    relief; /* the store had no room for the record: what takes room goes first */
@@ -364,7 +365,6 @@ struct htc_gateway {
     struct changing    *changing; /* jobs that are not open, and are being opened again or removed */
     removal            *removals, *removals_by_id; /* jobs that are removed; the first is worked on */
     uint8_t             removing;
-    uint8_t             removals_ordered; /* what the gateway before this one has left is in the order to go on with */
     known_key          *known_keys;
     htc_buf             marks; /* content that jobs name, as far as it is read */
     htc_ns              content_at;

@@ -295,6 +295,7 @@ static void take_removal(htc_gateway *gw, const htc_kv_item *item)
         return;
     }
     user *u = gw_user(gw, m.user);
+    m.noted = m.folded;
     m.folded |= u && u->folded_job == m.id;
     if (u && !m.folded) {
         u->core_ns += m.core_ns;

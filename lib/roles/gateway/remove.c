@@ -1,10 +1,11 @@
 /* Jobs that are removed.
  *
- *   mark -> hide -> fold -> folded -> outputs -> results -> chunks -> rest -> record
+ *   mark -> hide -> outputs -> results -> chunks -> rest -> fold -> folded -> record
  *
  * The record (d/ID) is the first thing written and the last deleted: a gateway that is killed in between goes on where the
- * one before it was, from "hide". The sums of the job are added to its user's record, which names the job that was added
- * last; the removal's record says when that is so. One removal is worked on at a time: no other sum is added in between. */
+ * one before it was, from "hide". Behind it everything that takes room goes before anything is written, for the store may be
+ * full. The sums of the job are added to its user's record, which names the job that was added last; the removal's record
+ * says when that is so, before the next one is added. One removal is worked on at a time. */
 #include <stdio.h>
 #include <string.h>
 
@@ -67,28 +68,10 @@ void gw_removal_found(htc_gateway *gw, const removal *read)
     list_add(gw, m);
 }
 
-/* A user's record remembers only the job that was added last. Of what the gateway before this one has left, that job goes first: its own
- * record has to say that it is added before another one is, or it would be added again. */
-static void last_folded_first(htc_gateway *gw)
-{
-    removal *m, *next;
-    DL_FOREACH_SAFE2(gw->removals, m, next, list_next)
-    {
-        const user *u = gw_user(gw, m->user);
-        if (!u || u->folded_job != m->id)
-            continue;
-        DL_DELETE2(gw->removals, m, prev, list_next);
-        DL_PREPEND2(gw->removals, m, prev, list_next);
-    }
-    gw->removals_ordered = 1;
-}
-
 void gw_removals_go(htc_gateway *gw)
 {
     if (gw->removing || !gw->removals || gw->now < gw->remove_at || gw->shutdown)
         return;
-    if (!gw->removals_ordered)
-        last_folded_first(gw);
     gw->removing = 1;
     stage_begin(gw, gw->removals);
 }
@@ -140,8 +123,9 @@ static void stage_failed(htc_gateway *gw, removal *m, htc_status status)
             pause_for(gw, m->pause);
         return;
     }
-    /* Its turn is kept while its sums are on their way: no other may come between. */
-    if (m->stage > REMOVE_FOLDED) {
+    /* Its turn is kept where its sums may be on their way: no other may come between. Where there was no room they are not, and
+     * others may make some. */
+    if (m->stage != REMOVE_FOLD || no_room(status)) {
         DL_DELETE2(gw->removals, m, prev, list_next);
         DL_APPEND2(gw->removals, m, prev, list_next);
     }
@@ -170,6 +154,7 @@ static void stage_done(htc_gateway *gw, removal *m)
     } else {
         if (m->stage == REMOVE_MARK)
             m->relief = 0;
+        m->noted |= m->stage == REMOVE_FOLDED;
         m->stage++;
     }
     if (gw->broken != HTC_OK)
@@ -209,17 +194,54 @@ static void folded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
             u->folded_done += m->done;
             u->folded_job = m->id;
             u->version = r->version;
+            m->folded = 1;
         }
         waiters_run(gw, &u->folded, HTC_OK);
     }
     stored(gw, m, r);
 }
 
+static void write_record(htc_gateway *gw, const removal *m, store_fn fn, void *ctx)
+{
+    record_removal_write(&gw->scratch, m);
+    key k = key_removal(m->id);
+    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, fn, ctx);
+}
+
+/* The removal whose sums were added to the user's last, if its record does not say so yet. */
+static removal *to_be_noted(const htc_gateway *gw, const user *u)
+{
+    removal *last = gw_removal(gw, u->folded_job);
+    return last && !last->noted ? last : NULL;
+}
+
+static void fold(htc_gateway *gw, removal *m);
+
+static void last_noted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+{
+    removal    *m = ctx, *last = NULL;
+    const user *u = gw_user(gw, m->user);
+    if (r->status != HTC_OK) {
+        stored(gw, m, r);
+        return;
+    }
+    if (u && (last = to_be_noted(gw, u)))
+        last->noted = 1;
+    fold(gw, m);
+}
+
 static void fold(htc_gateway *gw, removal *m)
 {
-    user *u = gw_user(gw, m->user);
+    user    *u = gw_user(gw, m->user);
+    removal *last = u ? to_be_noted(gw, u) : NULL;
     if (!u || m->folded || u->folded_job == m->id) {
+        m->folded = 1;
         stage_done(gw, m);
+        return;
+    }
+    if (last) {
+        last->folded = 1;
+        write_record(gw, last, last_noted, m);
         return;
     }
     if (u->changing) {
@@ -236,11 +258,12 @@ static void fold(htc_gateway *gw, removal *m)
     gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, folded, m);
 }
 
-static void write_record(htc_gateway *gw, removal *m)
+static void note(htc_gateway *gw, removal *m)
 {
-    record_removal_write(&gw->scratch, m);
-    key k = key_removal(m->id);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, stored, m);
+    if (m->noted)
+        stage_done(gw, m);
+    else
+        write_record(gw, m, stored, m);
 }
 
 /* ---- what the job has left ---- */
@@ -320,13 +343,10 @@ static void stage_begin(htc_gateway *gw, removal *m)
 {
     key job_key = key_job(m->id), record_key = key_removal(m->id), rest[3] = { key_open(m->id), key_spec(m->id), key_content(m->id) };
     switch ((removal_stage)m->stage) {
-    case REMOVE_MARK: write_record(gw, m); break;
+    case REMOVE_MARK: write_record(gw, m, stored, m); break;
     case REMOVE_HIDE: delete_keys(gw, m, &job_key, 1); break;
     case REMOVE_FOLD: fold(gw, m); break;
-    case REMOVE_FOLDED:
-        m->folded = 1;
-        write_record(gw, m);
-        break;
+    case REMOVE_FOLDED: note(gw, m); break;
     case REMOVE_OUTPUTS: drop_outputs(gw, m); break;
     case REMOVE_RESULTS:
     case REMOVE_CHUNKS: next_page(gw, m); break;

@@ -1,0 +1,44 @@
+/* A gateway over a store whose engine cannot read everything, and is full when it is told so. */
+#ifndef GATEWAY_BAD_ENGINE_H
+#define GATEWAY_BAD_ENGINE_H
+
+#include "gateway_hand.h"
+#include "kvs/server/server.h"
+
+static const htc_kv_engine_ops *whole;
+static const char              *unreadable; /* what has this in its key is that; NULL: nothing */
+static int                      is_full; /* as a disk: it takes deletions alone */
+
+static htc_status get_but_one(void *ctx, htc_bytes key, htc_bytes *value)
+{
+    return unreadable && memmem(key.data, key.len, unreadable, strlen(unreadable)) ? HTC_ECORRUPT : whole->get(ctx, key, value);
+}
+
+static htc_status no_room_to_grow(const void *ctx, size_t bytes)
+{
+    (void)ctx, (void)bytes;
+    return is_full ? HTC_ENOSPC : HTC_OK;
+}
+
+/* Another store over the same engine, and another gateway. */
+static uint32_t over_a_bad_engine(void)
+{
+    static htc_kv_engine_ops bad;
+    static htc__cells_ops    full;
+    rig_kill(&r);
+    htc_kv_server_destroy(r.server);
+    whole = r.engine.ops;
+    bad = *whole;
+    bad.get = get_but_one;
+    r.engine.ops = &bad;
+    htc_kv_server_options o = { .size = sizeof o, .engine = r.engine };
+    cr_assert(eq(int, htc_kv_server_create(&r.env, &o, &r.server), HTC_OK));
+    full = *r.server->cells.ops;
+    full.room_to_grow = no_room_to_grow;
+    r.server->cells.ops = &full;
+    rig_store(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_START });
+    rig_start(&r);
+    return operator_peer();
+}
+
+#endif
