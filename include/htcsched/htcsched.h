@@ -17,6 +17,7 @@
 #include "htcsched/bytes.h"
 #include "htcsched/channel.h"
 #include "htcsched/client.h"
+#include "htcsched/codec.h"
 #include "htcsched/config.h"
 #include "htcsched/dag.h"
 #include "htcsched/deque.h"

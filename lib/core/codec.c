@@ -1,3 +1,4 @@
+#define HTC__FAST /* here they are defined for all */
 #include "core/codec.h"
 
 #include <stdarg.h>

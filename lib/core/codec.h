@@ -1,34 +1,26 @@
-/* The one codec: bounded byte buffers to write into, and a reader that never leaves its bytes.
- *
- * Integers are little-endian; a length or count is a varint (7 bits a byte, low first, at most 10 bytes, shortest form
- * only); bytes and strings are a length and the bytes. Both sides are sticky: after the first error every call is
- * harmless and the status says what went wrong, so a whole record is written or read and checked once at its end. */
+/* What the library has of the codec beside htcsched/codec.h: the definitions of what is called for every few bytes, and text. */
 #ifndef HTC_CORE_CODEC_H
 #define HTC_CORE_CODEC_H
 
 #include <string.h>
 
-#include "htcsched/env.h"
+#include "htcsched/codec.h"
 
-typedef struct htc_buf {
-    uint8_t         *data;
-    size_t           len;
-    size_t           cap;
-    size_t           max; /* never holds more; 0 = 64 MiB */
-    const htc_alloc *alloc;
-    htc_status       status; /* HTC_OK, HTC_EFULL or HTC_ENOMEM */
-} htc_buf;
+/* Fast inside the library, where these definitions are seen; the symbols that others call are codec.c's, which sees them without this. */
+#ifndef HTC__FAST
+#define HTC__FAST extern inline __attribute__((gnu_inline))
+#endif
 
-#define HTC_BUF_MAX ((size_t)64 << 20)
+void htc__le32_put(uint8_t *p, uint32_t v);
+void htc__le64_put(uint8_t *p, uint64_t v);
+uint32_t htc__le32_get(const uint8_t *p);
+uint64_t htc__le64_get(const uint8_t *p);
+const uint8_t *htc__get_fixed(htc_reader *r, size_t n);
 
-void      htc_buf_init(htc_buf *b, const htc_env *env, size_t max);
-void      htc_buf_free(htc_buf *b);
-void      htc_buf_clear(htc_buf *b); /* keeps the memory, forgets the error */
-htc_bytes htc_buf_bytes(const htc_buf *b);
 /* For what follows: as much more memory as n bytes take. */
 uint8_t *htc__buf_extend_slowly(htc_buf *b, size_t n);
 /* Room for n more bytes at the end, counted as written, as they come; NULL after an error. */
-static inline uint8_t *htc_buf_extend(htc_buf *b, size_t n)
+HTC__FAST uint8_t *htc_buf_extend(htc_buf *b, size_t n)
 {
     if (b->status != HTC_OK || n > b->cap - b->len)
         return htc__buf_extend_slowly(b, n);
@@ -40,14 +32,14 @@ static inline uint8_t *htc_buf_extend(htc_buf *b, size_t n)
 void htc_buf_consume(htc_buf *b, size_t n);
 
 /* No length. */
-static inline void htc_put_raw(htc_buf *b, htc_bytes bytes)
+HTC__FAST void htc_put_raw(htc_buf *b, htc_bytes bytes)
 {
     uint8_t *p = bytes.len ? htc_buf_extend(b, bytes.len) : NULL;
     if (p)
         memcpy(p, bytes.data, bytes.len);
 }
 
-static inline void htc_put_u8(htc_buf *b, uint8_t v)
+HTC__FAST void htc_put_u8(htc_buf *b, uint8_t v)
 {
     uint8_t *p = htc_buf_extend(b, 1);
     if (p)
@@ -55,7 +47,7 @@ static inline void htc_put_u8(htc_buf *b, uint8_t v)
 }
 
 /* The lowest byte first; compilers make one store, or one load, of it. */
-static inline void htc__le32_put(uint8_t *p, uint32_t v)
+HTC__FAST void htc__le32_put(uint8_t *p, uint32_t v)
 {
     p[0] = (uint8_t)v;
     p[1] = (uint8_t)(v >> 8);
@@ -63,41 +55,37 @@ static inline void htc__le32_put(uint8_t *p, uint32_t v)
     p[3] = (uint8_t)(v >> 24);
 }
 
-static inline void htc__le64_put(uint8_t *p, uint64_t v)
+HTC__FAST void htc__le64_put(uint8_t *p, uint64_t v)
 {
     htc__le32_put(p, (uint32_t)v);
     htc__le32_put(p + 4, (uint32_t)(v >> 32));
 }
 
-static inline uint32_t htc__le32_get(const uint8_t *p)
+HTC__FAST uint32_t htc__le32_get(const uint8_t *p)
 {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static inline uint64_t htc__le64_get(const uint8_t *p)
+HTC__FAST uint64_t htc__le64_get(const uint8_t *p)
 {
     return htc__le32_get(p) | (uint64_t)htc__le32_get(p + 4) << 32;
 }
 
-void htc_put_u16(htc_buf *b, uint16_t v);
-
-static inline void htc_put_u32(htc_buf *b, uint32_t v)
+HTC__FAST void htc_put_u32(htc_buf *b, uint32_t v)
 {
     uint8_t *p = htc_buf_extend(b, 4);
     if (p)
         htc__le32_put(p, v);
 }
 
-static inline void htc_put_u64(htc_buf *b, uint64_t v)
+HTC__FAST void htc_put_u64(htc_buf *b, uint64_t v)
 {
     uint8_t *p = htc_buf_extend(b, 8);
     if (p)
         htc__le64_put(p, v);
 }
 
-void htc_put_f64(htc_buf *b, double v);
-
-static inline void htc_put_varint(htc_buf *b, uint64_t v)
+HTC__FAST void htc_put_varint(htc_buf *b, uint64_t v)
 {
     uint8_t form[10];
     size_t  n = 0;
@@ -107,8 +95,6 @@ static inline void htc_put_varint(htc_buf *b, uint64_t v)
     htc_put_raw(b, (htc_bytes){ form, n });
 }
 
-void htc_put_bytes(htc_buf *b, htc_bytes bytes);
-void htc_put_str(htc_buf *b, const char *s); /* as bytes; NULL is "" */
 /* A number in decimal, written backwards from end (20 bytes at most); where it begins. */
 char *htc__decimal(char *end, int64_t v);
 /* printf into the buffer, no length, no end. */
@@ -116,23 +102,12 @@ void htc_put_text(htc_buf *b, const char *format, ...) __attribute__((format(pri
 /* Overwrite four bytes written before at offset at. */
 void htc_patch_u32(htc_buf *b, size_t at, uint32_t v);
 
-typedef struct htc_reader {
-    const uint8_t *p, *end;
-    htc_status     status; /* HTC_OK, or HTC_EPROTO from the first thing that did not fit */
-} htc_reader;
-
-htc_reader htc_reader_of(htc_bytes bytes);
-
-static inline size_t htc_reader_left(const htc_reader *r)
+HTC__FAST size_t htc_reader_left(const htc_reader *r)
 {
     return (size_t)(r->end - r->p);
 }
 
-/* HTC_OK only if nothing went wrong and every byte was read. */
-htc_status htc_reader_done(const htc_reader *r);
-void       htc_reader_fail(htc_reader *r);
-
-static inline uint8_t htc_get_u8(htc_reader *r)
+HTC__FAST uint8_t htc_get_u8(htc_reader *r)
 {
     if (r->p != r->end) /* never so after an error */
         return *r->p++;
@@ -141,7 +116,7 @@ static inline uint8_t htc_get_u8(htc_reader *r)
 }
 
 /* So many bytes, borrowed; NULL: they are not there. */
-static inline const uint8_t *htc__get_fixed(htc_reader *r, size_t n)
+HTC__FAST const uint8_t *htc__get_fixed(htc_reader *r, size_t n)
 {
     const uint8_t *p = r->p;
     if (htc_reader_left(r) < n) { /* always so after an error */
@@ -152,42 +127,41 @@ static inline const uint8_t *htc__get_fixed(htc_reader *r, size_t n)
     return p;
 }
 
-static inline uint16_t htc_get_u16(htc_reader *r)
+HTC__FAST uint16_t htc_get_u16(htc_reader *r)
 {
     const uint8_t *p = htc__get_fixed(r, 2);
     return p ? (uint16_t)(p[0] | p[1] << 8) : 0;
 }
 
-static inline uint32_t htc_get_u32(htc_reader *r)
+HTC__FAST uint32_t htc_get_u32(htc_reader *r)
 {
     const uint8_t *p = htc__get_fixed(r, 4);
     return p ? htc__le32_get(p) : 0;
 }
 
-static inline uint64_t htc_get_u64(htc_reader *r)
+HTC__FAST uint64_t htc_get_u64(htc_reader *r)
 {
     const uint8_t *p = htc__get_fixed(r, 8);
     return p ? htc__le64_get(p) : 0;
 }
 
-double htc_get_f64(htc_reader *r);
 /* One of more than a byte. */
 uint64_t htc__get_long_varint(htc_reader *r);
 
-static inline uint64_t htc_get_varint(htc_reader *r)
+HTC__FAST uint64_t htc_get_varint(htc_reader *r)
 {
     return r->p != r->end && *r->p < 0x80 ? *r->p++ : htc__get_long_varint(r);
 }
 
 /* Borrowed from the reader's bytes, no length before it. */
-static inline htc_bytes htc_get_raw(htc_reader *r, size_t n)
+HTC__FAST htc_bytes htc_get_raw(htc_reader *r, size_t n)
 {
     const uint8_t *p = r->status == HTC_OK ? htc__get_fixed(r, n) : NULL;
     return (htc_bytes){ p, p ? n : 0 };
 }
 
 /* The same behind its length. */
-static inline htc_bytes htc_get_bytes(htc_reader *r)
+HTC__FAST htc_bytes htc_get_bytes(htc_reader *r)
 {
     uint64_t n = htc_get_varint(r);
     if (n <= htc_reader_left(r))
@@ -195,10 +169,5 @@ static inline htc_bytes htc_get_bytes(htc_reader *r)
     htc_reader_fail(r);
     return (htc_bytes){ NULL, 0 };
 }
-
-/* A string of at most cap - 1 bytes without a zero byte, copied with its end; longer ones fail. */
-void htc_get_str(htc_reader *r, char *out, size_t cap);
-/* A count of things of at least min_size bytes each: fails if they cannot all be there. Allocate after this, never before. */
-size_t htc_get_count(htc_reader *r, size_t min_size);
 
 #endif
