@@ -46,6 +46,7 @@
 #include "htcsched/record.h"
 #include "htcsched/registry.h"
 #include "htcsched/ring.h"
+#include "htcsched/runtime.h"
 #include "htcsched/state.h"
 #include "htcsched/status.h"
 #include "htcsched/steal.h"

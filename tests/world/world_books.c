@@ -78,7 +78,7 @@ void sys_gateway_books(const sys *s, sys_books *b)
     memset(b, 0, sizeof *b);
     if (!gw || gw->phase != PHASE_READY)
         return;
-    b->ready = htc_kv_client_connected(gw->kv) && !gw->agent_ids_asked && gw->store_status == HTC_OK && !gw->shutdown;
+    b->ready = htc_runtime_connected(gw->runtime) && htc_runtime_ids_left(gw->agent_ids) && gw->store_status == HTC_OK && !gw->shutdown;
     b->free = gw->free;
     for (size_t i = 0; i < gw->n_sites; i++)
         b->unusable |= gw->sites[i].not_before > gw->now;

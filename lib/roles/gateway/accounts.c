@@ -20,7 +20,7 @@ user *gw_user_new(htc_gateway *gw, const char *name)
 {
     user *u = htc__alloc(&gw->env, sizeof *u);
     if (!u) {
-        gw_break(gw, HTC_ENOMEM, "making room for a user");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a user");
         return NULL;
     }
     snprintf(u->name, sizeof u->name, "%s", name);
@@ -29,7 +29,7 @@ user *gw_user_new(htc_gateway *gw, const char *name)
     u->uid = u->gid = HTC_NO_UID;
     HASH_ADD_STR(gw->users, name, u);
     if (!u->hh.tbl)
-        gw_break(gw, HTC_ENOMEM, "making room for a user");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a user");
     return u;
 }
 
@@ -61,11 +61,12 @@ static void change_over(htc_gateway *gw, change *ch)
         u->changing = u->removing = 0;
         gw->remove_at = gw->now; /* what waits to write the same record goes on */
     }
-    ctx_free(gw, ch);
+    htc_runtime_context_free(gw->runtime, ch);
 }
 
-static void user_saved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void user_saved(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     change ch = *(change *)ctx;
     change_over(gw, ctx);
     if (r->status != HTC_OK) {
@@ -92,8 +93,9 @@ static void user_saved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 
 static void save_change(htc_gateway *gw, change *ch);
 
-static void save_later(htc_gateway *gw, void *ctx, htc_status status)
+static void save_later(void *role, void *ctx, htc_status status)
 {
+    htc_gateway *gw = role;
     if (status == HTC_OK)
         save_change(gw, ctx);
 }
@@ -104,9 +106,7 @@ static void save_change(htc_gateway *gw, change *ch)
     user  u = { .weight = ch->weight, .uid = ch->uid, .gid = ch->gid, .created = gw->wall, .tokens_from = ch->tokens_from };
     user *old = gw_user(gw, ch->name);
     if (old && old->folding) {
-        waiter *w = waiter_new(gw, save_later, ch);
-        if (w)
-            LL_APPEND(old->folded, w);
+        htc_runtime_wait(&old->folded, htc_runtime_waiter_new(gw->runtime, save_later, ch));
         return;
     }
     if (old) {
@@ -119,14 +119,14 @@ static void save_change(htc_gateway *gw, change *ch)
     snprintf(u.verifier, sizeof u.verifier, "%s", ch->verifier);
     record_user_write(&gw->scratch, &u);
     key k = key_user(ch->name);
-    gw_store_one(gw,
-                 (htc_kv_request){ .size = sizeof(htc_kv_request), .op = ch->create ? HTC_KV_CAS_VERSION : HTC_KV_PUT, .key = key_bytes(&k),
-                                   .value = htc_buf_bytes(&gw->scratch) },
-                 user_saved, ch);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = ch->create ? HTC_KV_CAS_VERSION : HTC_KV_PUT, .key = key_bytes(&k),
+                                   .value = htc_buf_bytes(&gw->scratch) }, 1, user_saved, ch);
 }
 
-static void password_hashed(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void password_hashed(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     change    *ch = ctx;
     htc_reader r = htc_reader_of(body);
     if (status == HTC_OK) {
@@ -153,7 +153,7 @@ static htc_ns tokens_from(const htc_gateway *gw, const user *old, const char *pa
 
 static change *change_of(htc_gateway *gw, request *q, user *u)
 {
-    change *ch = ctx_new(gw, sizeof *ch);
+    change *ch = htc_runtime_context(gw->runtime, sizeof *ch);
     if (!ch)
         return NULL;
     *ch = (change){ .q = q, .weight = u->weight, .uid = u->uid, .gid = u->gid, .tokens_from = u->tokens_from };
@@ -185,15 +185,16 @@ static void change_user(htc_gateway *gw, change *ch)
     }
     htc_buf_clear(&gw->scratch);
     htc_put_str(&gw->scratch, password);
-    gw_call(gw, HTC_CALL_HASH_PASSWORD, htc_buf_bytes(&gw->scratch), password_hashed, ch);
+    htc_runtime_call(gw->runtime, HTC_CALL_HASH_PASSWORD, htc_buf_bytes(&gw->scratch), password_hashed, ch);
 }
 
-static void may_change(htc_gateway *gw, void *ctx, htc_status status)
+static void may_change(void *role, void *ctx, htc_status status)
 {
+    htc_gateway *gw = role;
     if (status == HTC_OK)
         change_user(gw, ctx);
     else
-        ctx_free(gw, ctx);
+        htc_runtime_context_free(gw->runtime, ctx);
 }
 
 static void set_user(htc_gateway *gw, request *q, int create)
@@ -221,7 +222,7 @@ static void set_user(htc_gateway *gw, request *q, int create)
     } else if (old && old->changing) {
         req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed", name);
     } else {
-        change *ch = ctx_new(gw, sizeof *ch);
+        change *ch = htc_runtime_context(gw->runtime, sizeof *ch);
         if (!ch)
             return;
         ch->q = q;
@@ -273,11 +274,12 @@ static void login_failed(htc_gateway *gw, login *l, htc_status status)
         req_fail(gw, l->q, status, "", "wrong user name or password");
     else
         req_fail(gw, l->q, status, status == HTC_EBUSY ? "try again in a moment" : "", "login failed: %s", htc_strerror(status));
-    ctx_free(gw, l);
+    htc_runtime_context_free(gw->runtime, l);
 }
 
-static void token_saved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void token_saved(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     login *l = ctx;
     if (r->status != HTC_OK) {
         login_failed(gw, l, r->status);
@@ -286,11 +288,12 @@ static void token_saved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     req_answer(gw, l->q,
                json_pack("{s:s,s:s,s:f}", "token", l->token, "user", l->name, "expires", (double)l->expires / 1e9));
     sodium_memzero(l, sizeof *l);
-    ctx_free(gw, l);
+    htc_runtime_context_free(gw->runtime, l);
 }
 
-static void token_drawn(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void token_drawn(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     login *l = ctx;
     char   hex[2 * TOKEN_BYTES + 1];
     if (status != HTC_OK || body.len != TOKEN_BYTES) {
@@ -305,12 +308,14 @@ static void token_drawn(htc_gateway *gw, void *ctx, htc_status status, htc_bytes
     htc_put_u64(&gw->scratch, l->expires);
     htc_put_u64(&gw->scratch, l->tokens_from);
     key k = key_token(hex);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
-                 token_saved, l);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    1, token_saved, l);
 }
 
-static void password_verified(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void password_verified(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     (void)body;
     login *l = ctx;
     if (status != HTC_OK || !gw_user(gw, l->name)) {
@@ -319,7 +324,7 @@ static void password_verified(htc_gateway *gw, void *ctx, htc_status status, htc
     }
     htc_buf_clear(&gw->scratch);
     htc_put_u32(&gw->scratch, TOKEN_BYTES);
-    gw_call(gw, HTC_CALL_RANDOM, htc_buf_bytes(&gw->scratch), token_drawn, l);
+    htc_runtime_call(gw->runtime, HTC_CALL_RANDOM, htc_buf_bytes(&gw->scratch), token_drawn, l);
 }
 
 /* What an unknown name is checked against, so that its answer takes as long: the hash of a password nobody knows. */
@@ -333,7 +338,7 @@ static void log_in(htc_gateway *gw, request *q)
         req_fail(gw, q, HTC_EINVAL, "", "login needs a name and a password");
         return;
     }
-    login *l = ctx_new(gw, sizeof *l);
+    login *l = htc_runtime_context(gw->runtime, sizeof *l);
     if (!l)
         return;
     const user *u = gw_user(gw, name);
@@ -343,7 +348,7 @@ static void log_in(htc_gateway *gw, request *q)
     htc_buf_clear(&gw->scratch);
     htc_put_str(&gw->scratch, u && u->verifier[0] ? u->verifier : NOBODY);
     htc_put_str(&gw->scratch, password);
-    gw_call(gw, HTC_CALL_VERIFY_PASSWORD, htc_buf_bytes(&gw->scratch), password_verified, l);
+    htc_runtime_call(gw->runtime, HTC_CALL_VERIFY_PASSWORD, htc_buf_bytes(&gw->scratch), password_verified, l);
 }
 
 void api_accounts(htc_gateway *gw, request *q)
@@ -358,16 +363,17 @@ void api_accounts(htc_gateway *gw, request *q)
 
 #define TOKENS_LOOK_EVERY (600 * HTC_SECOND)
 
-static void tokens_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+static void tokens_page(void *role, void *ctx, const htc_kv_result *r);
 
-static void tokens_scan(htc_gateway *gw, const place *from)
+static void tokens_scan(htc_gateway *gw, const htc_runtime_cursor *from)
 {
     gw->tokens_busy = 1;
-    gw_scan(gw, htc_bytes_of("t/"), from, 256, tokens_page, NULL);
+    htc_runtime_scan(gw->runtime, htc_bytes_of("t/"), from, 256, tokens_page, NULL);
 }
 
-static void tokens_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void tokens_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     key         expired[256];
     size_t      n = 0, at = 0;
     htc_kv_item item;
@@ -375,7 +381,7 @@ static void tokens_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     gw->tokens_busy = 0;
     if (r->status != HTC_OK)
         return; /* the next look finds them */
-    place next = gw_next_page(gw, r);
+    htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
     for (uint32_t i = 0; i < r->items && htc_kv_result_item(r, &at, &item) == HTC_OK; i++) {
         char       name[NAME_MAX_BYTES];
         htc_reader reader = htc_reader_of(item.value);
@@ -404,8 +410,9 @@ void gw_tokens_sweep(htc_gateway *gw)
 
 /* ---- a token that comes with a request ---- */
 
-static void token_found(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void token_found(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     request   *q = ctx;
     char       name[NAME_MAX_BYTES] = "";
     htc_reader reader = htc_reader_of(r->value);
@@ -460,5 +467,6 @@ key key_token_of(const char *token)
 void gw_token_check(htc_gateway *gw, request *q, const char *token)
 {
     key k = key_token_of(token);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, token_found, q);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, token_found, q);
 }

@@ -11,7 +11,6 @@
 #include "roles/gateway/gateway.h"
 
 #define LEAVE_WITHIN (10 * HTC_SECOND) /* of being told; then it is ended */
-#define IDS_AT_ONCE 256
 
 agent *gw_agent(htc_gateway *gw, uint64_t id)
 {
@@ -121,10 +120,11 @@ static void launch_failed(htc_gateway *gw, site *s, const char *why)
                   (double)pause / 1e9);
 }
 
-static void launched(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     uint64_t id = *(uint64_t *)ctx;
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     agent *a = gw_agent(gw, id);
     if (!a)
         return;
@@ -143,31 +143,11 @@ static void launched(htc_gateway *gw, void *ctx, htc_status status, htc_bytes bo
     save_agent(gw, a);
 }
 
-static void ids_reserved(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+void gw_agent_ids_ready(void *role, void *ctx, htc_status status)
 {
     (void)ctx;
-    gw->agent_ids_asked = 0;
-    if (r->status != HTC_OK || r->number < IDS_AT_ONCE)
-        return;
-    gw->agent_ids_end = (uint64_t)r->number + 1;
-    gw->agent_ids = gw->agent_ids_end - IDS_AT_ONCE;
-    gw_reallocate_soon(gw);
-}
-
-void gw_ids_reserve(htc_gateway *gw)
-{
-    if (!gw->agent_ids_asked)
-        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("g/agent"), .delta = IDS_AT_ONCE },
-                     ids_reserved, NULL);
-    gw->agent_ids_asked = 1;
-}
-
-static uint64_t next_id(htc_gateway *gw)
-{
-    if (gw->agent_ids < gw->agent_ids_end)
-        return gw->agent_ids++;
-    gw_ids_reserve(gw);
-    return 0;
+    if (status == HTC_OK)
+        gw_reallocate_soon(role);
 }
 
 static void agent_free(htc_gateway *gw, agent *a)
@@ -182,7 +162,7 @@ static int seat(htc_gateway *gw, agent *a)
     site *s = &gw->sites[a->site];
     HASH_ADD(hh, gw->agents, id, sizeof a->id, a);
     if (!a->hh.tbl) {
-        gw_break(gw, HTC_ENOMEM, "making room for an agent");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for an agent");
         return 0;
     }
     s->slots[a->slot].agent = a;
@@ -195,11 +175,12 @@ static int seat(htc_gateway *gw, agent *a)
 }
 
 /* Its record is durable: now its process may be. Without it, a gateway that starts again would take the slot for free. */
-static void noted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void noted(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     agent *a = gw_agent(gw, *(uint64_t *)ctx);
     if (!a || a->state != AGENT_SUBMITTED || r->status != HTC_OK) {
-        ctx_free(gw, ctx);
+        htc_runtime_context_free(gw->runtime, ctx);
         if (a && a->state == AGENT_SUBMITTED)
             gw_agent_gone(gw, a, "it could not be noted");
         return;
@@ -212,7 +193,7 @@ static void noted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_put_u8(&gw->scratch, (uint8_t)gw_place(gw, a->user));
     htc_put_u32(&gw->scratch, a->user->uid);
     htc_put_u32(&gw->scratch, a->user->gid);
-    gw_call(gw, HTC_CALL_LAUNCH, htc_buf_bytes(&gw->scratch), launched, ctx);
+    htc_runtime_call(gw->runtime, HTC_CALL_LAUNCH, htc_buf_bytes(&gw->scratch), launched, ctx);
 }
 
 void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
@@ -223,14 +204,14 @@ void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
         return;
     while (free_slot < s->cores && s->slots[free_slot].agent)
         free_slot++;
-    uint64_t id = free_slot < s->cores ? next_id(gw) : 0;
+    uint64_t id = free_slot < s->cores ? htc_runtime_id(gw->agent_ids) : 0;
     if (!id)
         return;
     agent    *a = htc__alloc(&gw->env, sizeof *a);
-    uint64_t *ctx = a ? ctx_new(gw, sizeof *ctx) : NULL;
+    uint64_t *ctx = a ? htc_runtime_context(gw->runtime, sizeof *ctx) : NULL;
     if (!ctx) {
         htc__free(&gw->env, a, sizeof *a);
-        gw_break(gw, HTC_ENOMEM, "launching an agent");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "launching an agent");
         return;
     }
     *a = (agent){ .id = id, .user = u, .site = site_index, .slot = free_slot, .state = AGENT_SUBMITTED,
@@ -241,8 +222,9 @@ void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
     u->last_served = ++gw->served;
     key k = key_agent(id);
     record_agent_write(&gw->scratch, a);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, noted,
-                 ctx);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    1, noted, ctx);
 }
 
 static void call_with_pid(htc_gateway *gw, uint32_t op, const agent *a)
@@ -250,7 +232,7 @@ static void call_with_pid(htc_gateway *gw, uint32_t op, const agent *a)
     htc_buf_clear(&gw->scratch);
     htc_put_u64(&gw->scratch, a->id);
     htc_put_u32(&gw->scratch, a->pid);
-    gw_call(gw, op, htc_buf_bytes(&gw->scratch), NULL, NULL);
+    htc_runtime_call(gw->runtime, op, htc_buf_bytes(&gw->scratch), NULL, NULL);
 }
 
 void gw_agent_adopt(htc_gateway *gw, agent *a)
@@ -318,7 +300,7 @@ void gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
     set_reason(a, why);
     unbind(gw, a);
     if (peer)
-        gw_close(gw, peer, HTC_ETIMEDOUT);
+        htc_runtime_close(gw->runtime, peer, HTC_ETIMEDOUT);
     if (a->pid)
         call_with_pid(gw, HTC_CALL_KILL_AGENT, a);
     gw_reallocate_soon(gw);
@@ -333,7 +315,7 @@ void gw_agent_drain(htc_gateway *gw, agent *a, int on)
     a->drain_order = on ? ++gw->drains : 0;
     gw_agent_counts(gw, a, 1);
     htc_drain_write(&gw->scratch, on);
-    gw_send(gw, a->peer, &gw->scratch);
+    htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
 }
 
 void gw_agents_stop(htc_gateway *gw, int at_once)
@@ -346,7 +328,7 @@ void gw_agents_stop(htc_gateway *gw, int at_once)
             a->stop = 1;
             gw_agent_counts(gw, a, 1);
             htc_stop_write(&gw->scratch);
-            gw_send(gw, a->peer, &gw->scratch);
+            htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
         } else if (!at_once && !a->draining && a->state != AGENT_LEAVING && a->state != AGENT_LOST) {
             gw_agent_drain(gw, a, 1);
         }
@@ -359,14 +341,14 @@ static void answer_heartbeat(htc_gateway *gw, agent *a, const htc_heartbeat *m)
 {
     htc_heartbeat_answer *answer = htc__alloc(&gw->env, sizeof *answer);
     if (!answer) {
-        gw_break(gw, HTC_ENOMEM, "answering a heartbeat");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "answering a heartbeat");
         return;
     }
     answer->seq = m->seq;
     gw_reconcile(gw, a, m, answer);
     answer->flags = (a->draining ? HTC_AGENT_DRAIN : 0u) | (a->stop ? HTC_AGENT_STOP : 0u);
     htc_heartbeat_answer_write(&gw->scratch, answer);
-    gw_send(gw, a->peer, &gw->scratch);
+    htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
     htc__free(&gw->env, answer, sizeof *answer);
 }
 
@@ -383,7 +365,7 @@ static void welcome(htc_gateway *gw, uint32_t peer, htc_status status)
 {
     htc_agent_welcome_write(&gw->scratch, &(htc_agent_welcome){ .status = status, .heartbeat_ns = gw->options.heartbeat_ns,
                                                                  .lost_after_ns = gw->options.lost_after_ns });
-    gw_send(gw, peer, &gw->scratch);
+    htc_runtime_send(gw->runtime, peer, &gw->scratch);
 }
 
 /* An agent has the uid that it was launched with: no user's process speaks for another user's agent. */
@@ -412,7 +394,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
     if (a->peer && a->peer != c->peer) {
         uint32_t old = a->peer;
         unbind(gw, a);
-        gw_close(gw, old, HTC_ECLOSED);
+        htc_runtime_close(gw->runtime, old, HTC_ECLOSED);
     }
     a->peer = c->peer;
     c->agent = a->id;
@@ -511,16 +493,16 @@ void gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r)
     uint64_t id = 0;
     message *m = htc__alloc(&gw->env, sizeof *m);
     if (!m) {
-        gw_break(gw, HTC_ENOMEM, "reading an agent's message");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "reading an agent's message");
         return;
     }
     htc_status status = read_message(type, r, m, &id);
     if (status == HTC_ENOMEM) {
-        gw_break(gw, status, "reading an agent's message");
+        htc_runtime_break(gw->runtime, status, "reading an agent's message");
     } else if (status != HTC_OK) {
         htc_wire_error(&gw->scratch, 0, HTC_EPROTO, "this is not a message that an agent sends");
-        gw_send(gw, c->peer, &gw->scratch);
-        gw_close(gw, c->peer, HTC_EPROTO);
+        htc_runtime_send(gw->runtime, c->peer, &gw->scratch);
+        htc_runtime_close(gw->runtime, c->peer, HTC_EPROTO);
     } else if (gw->phase == PHASE_READY) {
         agent *a = gw_agent(gw, id);
         if (type == HTC_WIRE_AGENT_HELLO)

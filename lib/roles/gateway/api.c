@@ -37,7 +37,7 @@ static void send_json(htc_gateway *gw, uint32_t peer, uint64_t id, json_t *value
         htc_put_text(&gw->scratch, "{\"error\":\"HTC_ETOOBIG\",\"message\":\"the answer is too long for one message\","
                                    "\"hint\":\"ask for fewer at a time\"}");
     }
-    gw_send(gw, peer, &gw->scratch);
+    htc_runtime_send(gw->runtime, peer, &gw->scratch);
 }
 
 void req_answer(htc_gateway *gw, request *q, json_t *answer)
@@ -187,7 +187,7 @@ void gw_request_add(htc_gateway *gw, request *q, uint64_t id)
         size_t    cap = q->cap_ids ? q->cap_ids * 2 : 8;
         uint64_t *ids = htc__resize(&gw->env, q->ids, q->cap_ids * sizeof *ids, cap * sizeof *ids);
         if (!ids) {
-            gw_break(gw, HTC_ENOMEM, "listing jobs");
+            htc_runtime_break(gw->runtime, HTC_ENOMEM, "listing jobs");
             return;
         }
         q->ids = ids;
@@ -204,8 +204,9 @@ static int counts_for(const request *q, const char *owner)
     return strcmp(q->user->name, owner) == 0;
 }
 
-static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void select_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     request    *q = ctx;
     htc_kv_item item;
     size_t      at = 0;
@@ -216,7 +217,7 @@ static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
         return;
     }
-    place next = gw_next_page(gw, r);
+    htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
     for (uint32_t i = 0; i < r->items && !q->more && !(q->select.last && q->n_ids); i++) {
         char owner[NAME_MAX_BYTES];
         job  j;
@@ -231,10 +232,10 @@ static void select_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
                 q->listed(gw, q, &j);
         }
     }
-    if (gw->broken != HTC_OK)
+    if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
     if (!q->more && !(q->select.last && q->n_ids) && next.len)
-        gw_scan(gw, htc_bytes_of("j/"), &next, 0, select_page, q);
+        htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), &next, 0, select_page, q);
     else if (q->n_ids == 0 && q->select.last)
         req_fail(gw, q, HTC_ENOTFOUND, "submit one: htc submit -- COMMAND", "%s has no job yet", q->user->name);
     else
@@ -247,7 +248,7 @@ void gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, se
     q->usual = usual;
     q->listed = listed;
     q->selected = fn;
-    gw_scan(gw, htc_bytes_of("j/"), NULL, 0, select_page, q);
+    htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, select_page, q);
 }
 
 void gw_select(htc_gateway *gw, request *q, select_fn fn)
@@ -272,11 +273,11 @@ void gw_select(htc_gateway *gw, request *q, select_fn fn)
     q->selected = fn;
     if (q->select.job) {
         gw_request_add(gw, q, q->select.job);
-        if (gw->broken == HTC_OK)
+        if (htc_runtime_status(gw->runtime) == HTC_OK)
             fn(gw, q, q->ids, q->n_ids);
         return;
     }
-    gw_scan(gw, htc_bytes_of("j/"), NULL, 0, select_page, q);
+    htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, select_page, q);
 }
 
 void gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead)
@@ -304,11 +305,12 @@ static void use_job(htc_gateway *gw, request *q, job *j, job_fn fn)
     gw_job_release(gw, j);
 }
 
-static void job_found(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void job_found(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     with_job w = *(with_job *)ctx;
     char     owner[NAME_MAX_BYTES];
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     job *j = gw_job(gw, w.id); /* opened again meanwhile */
     if (j) {
         use_job(gw, w.q, j, w.fn);
@@ -345,12 +347,13 @@ void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn)
         use_job(gw, q, j, fn);
         return;
     }
-    with_job *w = ctx_new(gw, sizeof *w);
+    with_job *w = htc_runtime_context(gw->runtime, sizeof *w);
     if (!w)
         return;
     *w = (with_job){ q, id, fn };
     key k = key_job(id);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, job_found, w);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, job_found, w);
 }
 
 /* ---- dispatch ---- */
@@ -460,12 +463,12 @@ static request *request_new(htc_gateway *gw, conn *c, uint64_t id)
     if (of_one >= REQUESTS_OF_ONE || all >= REQUESTS_MAX || (other && (of_uid >= REQUESTS_OF_UID || of_others >= REQUESTS_OF_OTHERS))) {
         htc_wire_begin(&gw->scratch, HTC_WIRE_USER_ANSWER, id);
         htc_put_text(&gw->scratch, "{\"error\":\"HTC_EBUSY\",\"message\":\"too many requests are unanswered\"}");
-        gw_send(gw, c->peer, &gw->scratch);
+        htc_runtime_send(gw->runtime, c->peer, &gw->scratch);
         return NULL;
     }
     q = htc__alloc(&gw->env, sizeof *q);
     if (!q) {
-        gw_break(gw, HTC_ENOMEM, "taking a request");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "taking a request");
         return NULL;
     }
     q->peer = c->peer;
@@ -500,8 +503,8 @@ void gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_b
     json_error_t error;
     if (type != HTC_WIRE_USER_REQUEST && type != HTC_WIRE_UPLOAD && type != HTC_WIRE_DOWNLOAD) {
         htc_wire_error(&gw->scratch, id, HTC_EPROTO, "this is not a message that a user sends");
-        gw_send(gw, c->peer, &gw->scratch);
-        gw_close(gw, c->peer, HTC_EPROTO);
+        htc_runtime_send(gw->runtime, c->peer, &gw->scratch);
+        htc_runtime_close(gw->runtime, c->peer, HTC_EPROTO);
         return;
     }
     request *q = request_new(gw, c, id);

@@ -45,14 +45,14 @@ static int change_begin(htc_gateway *gw, uint64_t id)
 {
     changing *c = htc__alloc(&gw->env, sizeof *c);
     if (!c) {
-        gw_break(gw, HTC_ENOMEM, "changing a job");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "changing a job");
         return 0;
     }
     c->id = id;
     HASH_ADD(hh, gw->changing, id, sizeof c->id, c);
     if (!c->hh.tbl) {
         htc__free(&gw->env, c, sizeof *c);
-        gw_break(gw, HTC_ENOMEM, "changing a job");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "changing a job");
         return 0;
     }
     return 1;
@@ -101,7 +101,7 @@ static void sweep_end(htc_gateway *gw, sweep *s)
     int      full = s->full;
     if (!s->walked || s->writes)
         return;
-    ctx_free(gw, s);
+    htc_runtime_context_free(gw->runtime, s);
     walk_end(gw, j);
     if (full)
         req_fail(gw, q, HTC_EFULL, "cancel the whole job, or tasks that are closer to each other",
@@ -112,8 +112,9 @@ static void sweep_end(htc_gateway *gw, sweep *s)
     gw_job_release(gw, j);
 }
 
-static void sweep_written(htc_gateway *gw, void *ctx, htc_status status)
+static void sweep_written(void *role, void *ctx, htc_status status)
 {
+    htc_gateway *gw = role;
     sweep *s = ctx;
     (void)status;
     if (status == HTC_ECLOSED)
@@ -125,7 +126,7 @@ static void sweep_written(htc_gateway *gw, void *ctx, htc_status status)
 
 static void wait_for_chunk(htc_gateway *gw, sweep *s, chunk *c)
 {
-    waiter *w = waiter_new(gw, sweep_written, s);
+    htc_runtime_waiter *w = htc_runtime_waiter_new(gw->runtime, sweep_written, s);
     if (w) {
         s->writes++;
         gw_chunk_dirty(gw, c, w);
@@ -146,7 +147,7 @@ static int cancel_task(htc_gateway *gw, chunk *c, uint32_t i)
     htc_attempt at = { c->job->id, c->index * CHUNK_TASKS + i, t->attempt };
     htc_cancel_write(&gw->scratch, &at);
     if (a)
-        gw_send(gw, a->peer, &gw->scratch);
+        htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
     return 1;
 }
 
@@ -220,7 +221,7 @@ static void sweep_go(htc_gateway *gw, sweep *s)
             break;
     }
     int more = s->whole ? s->index < j->next : s->range < s->q->select.n_ranges;
-    if (more && gw->broken == HTC_OK) {
+    if (more && htc_runtime_status(gw->runtime) == HTC_OK) {
         gw_chunk_load(gw, j, s->index / CHUNK_TASKS, sweep_came, s);
         return;
     }
@@ -249,7 +250,7 @@ static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
         walk_end(gw, j);
         return;
     }
-    sweep *s = ctx_new(gw, sizeof *s);
+    sweep *s = htc_runtime_context(gw->runtime, sizeof *s);
     if (!s)
         return;
     *s = (sweep){ .q = q, .job = j, .whole = whole != 0 };
@@ -265,12 +266,13 @@ typedef struct job_change {
     uint64_t changed;
 } job_change;
 
-static void change_written(htc_gateway *gw, void *ctx, htc_status status)
+static void change_written(void *role, void *ctx, htc_status status)
 {
+    htc_gateway *gw = role;
     job_change c = *(job_change *)ctx;
     if (status == HTC_ECLOSED)
         return;
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     job_done(gw, c.q, c.changed);
 }
 
@@ -283,7 +285,7 @@ static void tell_agents(htc_gateway *gw, const job *j)
             if (!a)
                 continue;
             htc_cancel_write(&gw->scratch, &(htc_attempt){ j->id, c->index * CHUNK_TASKS + i, t->attempt });
-            gw_send(gw, a->peer, &gw->scratch);
+            htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
         }
     }
 }
@@ -304,8 +306,8 @@ static void cancel_job(htc_gateway *gw, request *q, job *j)
         sweep_start(gw, q, j, 0);
         return;
     }
-    job_change *c = ctx_new(gw, sizeof *c);
-    waiter     *w = c ? waiter_new(gw, change_written, c) : NULL;
+    job_change *c = htc_runtime_context(gw->runtime, sizeof *c);
+    htc_runtime_waiter     *w = c ? htc_runtime_waiter_new(gw->runtime, change_written, c) : NULL;
     if (!w)
         return;
     *c = (job_change){ q, j->count - job_terminal(j) };
@@ -322,8 +324,8 @@ static void release_job(htc_gateway *gw, request *q, job *j)
         job_done(gw, q, 0);
         return;
     }
-    job_change *c = ctx_new(gw, sizeof *c);
-    waiter     *w = c ? waiter_new(gw, change_written, c) : NULL;
+    job_change *c = htc_runtime_context(gw->runtime, sizeof *c);
+    htc_runtime_waiter     *w = c ? htc_runtime_waiter_new(gw->runtime, change_written, c) : NULL;
     if (!w)
         return;
     *c = (job_change){ q, 1 };
@@ -345,8 +347,9 @@ static void retry_opened(htc_gateway *gw, void *ctx, job *j)
     sweep_start(gw, q, j, !q->select.has_tasks);
 }
 
-static void retry_reopened(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void retry_reopened(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     request *q = ctx;
     uint64_t id = q->ids[q->at - 1];
     if (!r->last)
@@ -364,12 +367,13 @@ typedef struct lowering {
     job     *job;
 } lowering;
 
-static void lowered(htc_gateway *gw, void *ctx, htc_status status)
+static void lowered(void *role, void *ctx, htc_status status)
 {
+    htc_gateway *gw = role;
     lowering l = *(lowering *)ctx;
     if (status == HTC_ECLOSED)
         return; /* the gateway is being destroyed */
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     sweep_start(gw, l.q, l.job, !l.q->select.has_tasks);
     gw_job_release(gw, l.job);
 }
@@ -378,8 +382,8 @@ static void lowered(htc_gateway *gw, void *ctx, htc_status status)
  * look for waiting tasks among those that it says are complete. */
 static void retry_open_job(htc_gateway *gw, request *q, job *j)
 {
-    lowering *l = ctx_new(gw, sizeof *l);
-    waiter   *w = l ? waiter_new(gw, lowered, l) : NULL;
+    lowering *l = htc_runtime_context(gw->runtime, sizeof *l);
+    htc_runtime_waiter   *w = l ? htc_runtime_waiter_new(gw->runtime, lowered, l) : NULL;
     if (!w)
         return;
     *l = (lowering){ q, j };
@@ -419,7 +423,7 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
             { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") },
             { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch), .version = j->version },
         };
-        gw_store(gw, rq, 2, retry_reopened, q);
+        htc_runtime_ask(gw->runtime, rq, 2, retry_reopened, q);
     }
 }
 

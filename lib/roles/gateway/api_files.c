@@ -23,7 +23,7 @@ typedef struct reading {
 static void reading_end(htc_gateway *gw, reading *f)
 {
     gw_job_release(gw, f->job);
-    ctx_free(gw, f);
+    htc_runtime_context_free(gw->runtime, f);
 }
 
 static void answer_log(htc_gateway *gw, reading *f, uint64_t size, htc_bytes bytes)
@@ -50,12 +50,13 @@ static void answer_bytes(htc_gateway *gw, reading *f, uint64_t size, htc_bytes b
     htc_put_u64(&gw->scratch, size);
     htc_put_u32(&gw->scratch, f->at.attempt);
     htc_put_bytes(&gw->scratch, bytes);
-    gw_send(gw, f->q->peer, &gw->scratch);
+    htc_runtime_send(gw->runtime, f->q->peer, &gw->scratch);
     req_free(gw, f->q);
 }
 
-static void file_read(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void file_read(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     reading   *f = ctx;
     htc_reader r = htc_reader_of(body);
     int        log = strcmp(f->q->op, "log") == 0;
@@ -116,7 +117,7 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     htc_put_str(&gw->scratch, f->name);
     htc_put_u64(&gw->scratch, f->offset);
     htc_put_u32(&gw->scratch, f->len);
-    gw_call(gw, f->live ? HTC_CALL_LIVE_READ : HTC_CALL_FILE_READ, htc_buf_bytes(&gw->scratch), file_read, f);
+    htc_runtime_call(gw->runtime, f->live ? HTC_CALL_LIVE_READ : HTC_CALL_FILE_READ, htc_buf_bytes(&gw->scratch), file_read, f);
 }
 
 static void start_reading(htc_gateway *gw, request *q, job *j, reading wanted)
@@ -126,7 +127,7 @@ static void start_reading(htc_gateway *gw, request *q, job *j, reading wanted)
                  (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)wanted.at.task);
         return;
     }
-    reading *f = ctx_new(gw, sizeof *f);
+    reading *f = htc_runtime_context(gw->runtime, sizeof *f);
     if (!f)
         return;
     *f = wanted;
@@ -191,8 +192,9 @@ static void download_job(htc_gateway *gw, request *q, job *j)
 
 /* ---- uploads ---- */
 
-static void piece_written(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void piece_written(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     request *q = ctx;
     if (status == HTC_OK)
         req_answer(gw, q, json_object());
@@ -213,11 +215,12 @@ static void upload(htc_gateway *gw, request *q)
     else if (piece.len > PIECE_MAX || offset > size || piece.len > size - offset)
         req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "the piece does not lie within the file");
     else
-        gw_call(gw, HTC_CALL_BLOB_WRITE, htc_buf_bytes(&q->raw), piece_written, q);
+        htc_runtime_call(gw->runtime, HTC_CALL_BLOB_WRITE, htc_buf_bytes(&q->raw), piece_written, q);
 }
 
-static void blob_known(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void blob_known(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     request   *q = ctx;
     htc_reader r = htc_reader_of(body);
     if (status == HTC_OK)
@@ -235,7 +238,7 @@ static void blob(htc_gateway *gw, request *q)
         req_fail(gw, q, HTC_EINVAL, "64 hex digits", "this is not a content hash");
         return;
     }
-    gw_call(gw, HTC_CALL_BLOB_STAT, (htc_bytes){ hash, sizeof hash }, blob_known, q);
+    htc_runtime_call(gw->runtime, HTC_CALL_BLOB_STAT, (htc_bytes){ hash, sizeof hash }, blob_known, q);
 }
 
 void api_files(htc_gateway *gw, request *q)

@@ -87,11 +87,12 @@ static void given_up(htc_gateway *gw, submission *s, int sure)
         req_fail(gw, s->q, HTC_ETIMEDOUT, "submit it again with the same key", "it is not known whether the job is stored: %s",
                  htc_strerror(s->failed));
     gw_job_free(gw, j);
-    ctx_free(gw, s);
+    htc_runtime_context_free(gw->runtime, s);
 }
 
-static void undone(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void undone(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     submission *s = ctx;
     s->left |= r->status != HTC_OK && r->status != HTC_ENOTFOUND;
     if (r->last)
@@ -109,7 +110,7 @@ static void give_up(htc_gateway *gw, submission *s, htc_status status)
     }
     for (int i = 0; i < 4; i++) /* some of it may be stored, and nobody shall find it */
         rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
-    gw_store(gw, rq, 4, undone, s);
+    htc_runtime_ask(gw->runtime, rq, 4, undone, s);
 }
 
 static json_t *warnings_of(const job *j)
@@ -131,8 +132,9 @@ static void answer_submitted(htc_gateway *gw, request *q, const job *j, int repe
                          "warnings", warnings_of(j), "repeated", repeated));
 }
 
-static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void stored(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     submission *s = ctx;
     job        *j = s->job;
     if (r->status != HTC_OK && s->failed == HTC_OK)
@@ -155,11 +157,12 @@ static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     if (j->key[0])
         gw_known_key_set(gw, j->user->name, j->key, j->id);
     answer_submitted(gw, s->q, j, 0);
-    ctx_free(gw, s);
+    htc_runtime_context_free(gw->runtime, s);
 }
 
-static void numbered(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void numbered(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     submission *s = ctx;
     job        *j = s->job;
     if (r->status != HTC_OK || r->number < 1) {
@@ -178,17 +181,19 @@ static void numbered(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     if (j->content.len)
         rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&content_key), .value = htc_buf_bytes(&j->content) };
     rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch) };
-    gw_store(gw, rq, n, stored, s);
+    htc_runtime_ask(gw->runtime, rq, n, stored, s);
 }
 
 static void draw_number(htc_gateway *gw, submission *s)
 {
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("g/job"), .delta = 1 }, numbered, s);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_ADD, .key = htc_bytes_of("g/job"), .delta = 1 }, 1, numbered, s);
 }
 
 /* What it names is kept from now on: its list is written before the grace ends. */
-static void touched(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void touched(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     (void)body;
     if (status == HTC_OK)
         draw_number(gw, ctx);
@@ -305,7 +310,7 @@ static void submit_new(htc_gateway *gw, request *q)
     }
     const char *key_text = req_str(q, "key");
     if (key_text && !gw_request_hash(q, j->asked)) {
-        gw_break(gw, HTC_ENOMEM, "taking a submission");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "taking a submission");
         return;
     }
     snprintf(j->key, sizeof j->key, "%s", key_text ? key_text : "");
@@ -314,17 +319,17 @@ static void submit_new(htc_gateway *gw, request *q)
     htc_buf_init(&j->content, &gw->env, HTC_KV_VALUE_MAX);
     gw_content_find(xml, &j->content);
     if (j->content.status != HTC_OK) {
-        gw_break(gw, j->content.status, "noting what a job names");
+        htc_runtime_break(gw->runtime, j->content.status, "noting what a job names");
         return;
     }
     json_object_del(q->body, "jsdl"); /* what was said of it is in the specification */
-    submission *s = ctx_new(gw, sizeof *s);
+    submission *s = htc_runtime_context(gw->runtime, sizeof *s);
     if (!s)
         return;
     *s = (submission){ .q = q, .job = j, .bytes = bytes };
     gw->submitting += bytes;
     if (j->content.len)
-        gw_call(gw, HTC_CALL_CONTENT_TOUCH, htc_buf_bytes(&j->content), touched, s);
+        htc_runtime_call(gw->runtime, HTC_CALL_CONTENT_TOUCH, htc_buf_bytes(&j->content), touched, s);
     else
         draw_number(gw, s);
 }
@@ -350,7 +355,7 @@ static void repeat_of(htc_gateway *gw, request *q, const job *j)
 {
     uint8_t asked[16];
     if (!gw_request_hash(q, asked))
-        gw_break(gw, HTC_ENOMEM, "taking a submission");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "taking a submission");
     else if (j->user != q->user || strcmp(j->key, req_str(q, "key")) != 0 || memcmp(asked, j->asked, sizeof asked) != 0)
         req_fail(gw, q, HTC_EEXISTS, "take another key for another job", "the key is that of job %llu, which is something else",
                  (unsigned long long)j->id);
@@ -362,8 +367,9 @@ static void repeat_of(htc_gateway *gw, request *q, const job *j)
     }
 }
 
-static void repeat_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void repeat_read(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     request *q = ctx;
     char     owner[NAME_MAX_BYTES];
     job      j;
@@ -393,7 +399,8 @@ void api_submit(htc_gateway *gw, request *q)
         req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the submission of this key is under way");
     } else {
         key k = key_job(known->job);
-        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, repeat_read, q);
+        htc_runtime_ask(gw->runtime,
+                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, repeat_read, q);
     }
 }
 

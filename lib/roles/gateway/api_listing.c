@@ -319,14 +319,15 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
     why_answer(gw, q, code, text);
 }
 
-static void outcome_known(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void outcome_known(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     asking      w = *(asking *)ctx;
     htc_outcome o = { 0 };
     char        reason[sizeof o.reason + 80];
     htc_status  status = r->status == HTC_OK ? record_result_read(r->value, &o) : r->status;
     const char *text = htc_strerror((htc_status)w.task.status);
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     snprintf(reason, sizeof reason, "%s", text);
     if (status == HTC_OK && o.reason[0] && strcmp(o.reason, text) != 0)
         snprintf(reason, sizeof reason, "%s: %s", text, o.reason);
@@ -342,14 +343,15 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     if (status == HTC_OK && (t->state == TASK_FAILED || t->state == TASK_RETRY_WAIT)) {
         key k = key_result(j->id, w->index, t->attempt);
         w->task = *t;
-        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, outcome_known, w);
+        htc_runtime_ask(gw->runtime,
+                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, outcome_known, w);
         return;
     }
     if (status != HTC_OK)
         req_fail(gw, w->q, status, "", "the task could not be read: %s", htc_strerror(status));
     else
         explain_task(gw, w->q, j, w->index, t, "");
-    ctx_free(gw, w);
+    htc_runtime_context_free(gw->runtime, w);
     gw_job_release(gw, j);
 }
 
@@ -359,7 +361,7 @@ static void why_job(htc_gateway *gw, request *q, job *j)
     const char *code;
     if (q->select.has_tasks || j->count == 1) {
         uint64_t index = q->select.has_tasks ? q->select.ranges[0].from : 0;
-        asking  *w = index < j->count ? ctx_new(gw, sizeof *w) : NULL;
+        asking  *w = index < j->count ? htc_runtime_context(gw->runtime, sizeof *w) : NULL;
         if (!w) {
             req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has no task %llu", (unsigned long long)j->id,
                      (unsigned long long)index);

@@ -68,7 +68,7 @@ static void finish(htc_gateway *gw, listing *l, htc_status status)
         req_answer(gw, q, o);
     }
     gw_job_release(gw, l->job);
-    ctx_free(gw, l);
+    htc_runtime_context_free(gw->runtime, l);
 }
 
 static json_t *wall_of(const htc_gateway *gw, htc_ns moment)
@@ -191,8 +191,9 @@ static void page_ends(htc_gateway *gw, listing *l, uint64_t index)
     finish(gw, l, HTC_OK);
 }
 
-static void manifest_read(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void manifest_read(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     listing   *l = ctx;
     json_t    *v = found(l, l->naming);
     htc_reader r = htc_reader_of(body);
@@ -224,7 +225,7 @@ static void ask_manifest(htc_gateway *gw, listing *l)
     htc_put_str(&gw->scratch, "");
     htc_put_u64(&gw->scratch, l->cursor);
     htc_put_u32(&gw->scratch, MANIFEST_PIECE);
-    gw_call(gw, HTC_CALL_FILE_READ, htc_buf_bytes(&gw->scratch), manifest_read, l);
+    htc_runtime_call(gw->runtime, HTC_CALL_FILE_READ, htc_buf_bytes(&gw->scratch), manifest_read, l);
 }
 
 static void name_outputs(htc_gateway *gw, listing *l)
@@ -251,8 +252,9 @@ static void name_outputs(htc_gateway *gw, listing *l)
     walk(gw, l);
 }
 
-static void result_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void result_read(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     listing           *l = ctx;
     const htc_attempt *at = &l->asked[r->index];
     htc_outcome        o = { .status = (htc_status)l->status[r->index] };
@@ -287,7 +289,7 @@ static void ask_results(htc_gateway *gw, listing *l)
         keys[i] = key_result(l->asked[i].job, l->asked[i].task, l->asked[i].attempt);
         rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&keys[i]) };
     }
-    gw_store(gw, rq, l->n, result_read, l);
+    htc_runtime_ask(gw->runtime, rq, l->n, result_read, l);
 }
 
 static int ended(const task *t)
@@ -415,7 +417,7 @@ static void list_job(htc_gateway *gw, request *q, job *j)
                  "'%.40s' is not a state of a task", state);
         return;
     }
-    listing *l = ctx_new(gw, sizeof *l);
+    listing *l = htc_runtime_context(gw->runtime, sizeof *l);
     if (!l)
         return;
     l->q = q;

@@ -69,8 +69,9 @@ static htc_ns every(const htc_gateway *gw)
     return part < SWEEP_EVERY_MAX ? part : SWEEP_EVERY_MAX;
 }
 
-static void swept(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void swept(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     htc_reader r = htc_reader_of(body);
     uint64_t   files = htc_get_u64(&r), bytes = htc_get_u64(&r);
     (void)ctx;
@@ -84,25 +85,26 @@ static void swept(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
                       (unsigned long long)bytes);
 }
 
-static void marks_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void marks_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     htc_kv_item item;
     size_t      at = 0;
     (void)ctx;
     gw->content_busy = 0;
     if (r->status != HTC_OK)
         return; /* the next look does it */
-    place next = gw_next_page(gw, r);
+    htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
     for (uint32_t i = 0; i < r->items && htc_kv_result_item(r, &at, &item) == HTC_OK; i++)
         htc_put_raw(&gw->marks, item.value);
     if (gw->marks.status != HTC_OK || gw->marks.len % 32 != 8)
         return; /* what is not known entirely removes nothing */
     gw->content_busy = 1;
     if (next.len) {
-        gw_scan(gw, htc_bytes_of("b/"), &next, 0, marks_page, NULL);
+        htc_runtime_scan(gw->runtime, htc_bytes_of("b/"), &next, 0, marks_page, NULL);
         return;
     }
-    gw_call(gw, HTC_CALL_CONTENT_SWEEP, htc_buf_bytes(&gw->marks), swept, NULL);
+    htc_runtime_call(gw->runtime, HTC_CALL_CONTENT_SWEEP, htc_buf_bytes(&gw->marks), swept, NULL);
     htc_buf_free(&gw->marks);
 }
 
@@ -118,7 +120,7 @@ void gw_content_look(htc_gateway *gw)
     htc_buf_free(&gw->marks);
     htc_buf_init(&gw->marks, &gw->env, 0);
     htc_put_u64(&gw->marks, gw->options.content_grace_ns);
-    gw_scan(gw, htc_bytes_of("b/"), NULL, 0, marks_page, NULL);
+    htc_runtime_scan(gw->runtime, htc_bytes_of("b/"), NULL, 0, marks_page, NULL);
 }
 
 /* ---- who holds what ---- */
@@ -130,13 +132,14 @@ typedef struct holding {
 
 static void next_job(htc_gateway *gw, request *q);
 
-static void job_measured(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void job_measured(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     holding    h = *(holding *)ctx;
     htc_reader r = htc_reader_of(body);
     uint64_t   bytes = htc_get_u64(&r), files = htc_get_u64(&r);
     json_t    *content = json_array();
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     while (status == HTC_OK && r.status == HTC_OK && htc_reader_left(&r)) {
         htc_bytes hash = htc_get_raw(&r, 32);
         uint64_t  size = htc_get_u64(&r);
@@ -160,25 +163,27 @@ static void job_measured(htc_gateway *gw, void *ctx, htc_status status, htc_byte
         req_fail(gw, h.q, status, "try again in a moment", "the files could not be counted: %s", htc_strerror(status));
 }
 
-static void content_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void content_read(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     holding *h = ctx;
     htc_buf_clear(&gw->scratch);
     htc_put_u64(&gw->scratch, h->job->id);
     if (r->status == HTC_OK)
         htc_put_raw(&gw->scratch, r->value);
-    gw_call(gw, HTC_CALL_DISK_USE, htc_buf_bytes(&gw->scratch), job_measured, h);
+    htc_runtime_call(gw->runtime, HTC_CALL_DISK_USE, htc_buf_bytes(&gw->scratch), job_measured, h);
 }
 
 static void measure(htc_gateway *gw, request *q, job *j)
 {
-    holding *h = ctx_new(gw, sizeof *h);
+    holding *h = htc_runtime_context(gw->runtime, sizeof *h);
     if (!h)
         return;
     *h = (holding){ q, j };
     gw_job_hold(j);
     key k = key_content(j->id);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, content_read, h);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, content_read, h);
 }
 
 /* One that was removed since the list was read is passed over. */
@@ -208,8 +213,9 @@ static void jobs_selected(htc_gateway *gw, request *q, const uint64_t *ids, size
     next_is(gw, q, ids, n);
 }
 
-static void total_measured(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void total_measured(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     request   *q = ctx;
     htc_reader r = htc_reader_of(body);
     uint64_t   n[6];
@@ -232,7 +238,7 @@ void api_du(htc_gateway *gw, request *q)
     } else if (req_flag(q, "total")) {
         htc_buf_clear(&gw->scratch);
         htc_put_u64(&gw->scratch, 0);
-        gw_call(gw, HTC_CALL_DISK_USE, htc_buf_bytes(&gw->scratch), total_measured, q);
+        htc_runtime_call(gw->runtime, HTC_CALL_DISK_USE, htc_buf_bytes(&gw->scratch), total_measured, q);
     } else if (json_object_get(q->body, "id")) {
         gw_select(gw, q, jobs_selected);
     } else {

@@ -240,5 +240,5 @@ void gw_reallocate(htc_gateway *gw)
     htc__free(&gw->env, d.changes, users * sizeof *d.changes);
     htc__free(&gw->env, d.who, users * sizeof *d.who);
     if (status != HTC_OK)
-        gw_break(gw, status, "dividing the slots");
+        htc_runtime_break(gw->runtime, status, "dividing the slots");
 }

@@ -47,7 +47,7 @@ static void destroy(void *self)
     HASH_ITER(hh, gw->users, u, un)
     {
         HASH_DEL(gw->users, u);
-        waiters_run(gw, &u->folded, HTC_ECLOSED);
+        htc_runtime_wake(gw->runtime, &u->folded, HTC_ECLOSED);
         htc__free(&env, u, sizeof *u);
     }
     HASH_ITER(hh, gw->conns, c, cn)
@@ -66,7 +66,6 @@ static void destroy(void *self)
     gw_removals_free(gw);
     gw_known_keys_free(gw);
     htc_buf_free(&gw->marks);
-    gw_pending_free(gw);
     for (size_t i = 0; i < gw->n_sites; i++)
         htc__free(&env, gw->sites[i].slots, gw->sites[i].cores * sizeof *gw->sites[i].slots);
     htc__free(&env, gw->sites, gw->n_sites * sizeof *gw->sites);
@@ -74,7 +73,7 @@ static void destroy(void *self)
         htc__strfree(&env, gw->fair_users[i]);
     htc__free(&env, gw->fair_users, gw->n_fair_users * sizeof *gw->fair_users);
     htc__free(&env, gw->dues, gw->cap_dues * sizeof *gw->dues);
-    htc_kv_client_destroy(gw->kv);
+    htc_runtime_destroy(gw->runtime);
     htc_buf_free(&gw->scratch);
     htc__free(&env, gw, sizeof *gw);
 }
@@ -147,8 +146,11 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
         status = copy_fair_users(gw, o.fair_users);
     htc_kv_client_options kv = { .size = sizeof kv, .client_id = o.store_client_id, .peer = o.store_peer,
                                  .inflight_max = 1u << 16, .bytes_max = (size_t)256 << 20 };
+    htc_runtime_options runtime = { .size = sizeof runtime, .role = gw, .store = &kv, .name = "gateway" };
     if (status == HTC_OK)
-        status = htc_kv_client_create(env, &kv, &gw->kv);
+        status = htc_runtime_create(env, &runtime, &gw->runtime);
+    if (status == HTC_OK)
+        status = htc_runtime_ids_create(gw->runtime, htc_bytes_of("g/agent"), 256, gw_agent_ids_ready, NULL, &gw->agent_ids);
     if (status != HTC_OK) {
         destroy(gw);
         return status;
@@ -203,7 +205,7 @@ static void close_idle(htc_gateway *gw)
         if (at <= gw->now) {
             htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("uid", c->info.uid), HTC__NUMBER("peer", c->peer)),
                           "a connection of uid %u asks nothing -> close it", c->info.uid);
-            gw_close(gw, c->peer, HTC_ETIMEDOUT);
+            htc_runtime_close(gw->runtime, c->peer, HTC_ETIMEDOUT);
             at = gw->now + gw->options.idle_ns;
         }
         if (at < gw->idle_at)
@@ -219,7 +221,7 @@ static void opened(htc_gateway *gw, const htc_input *in)
         return;
     c = htc__alloc(&gw->env, sizeof *c);
     if (!c) {
-        gw_break(gw, HTC_ENOMEM, "taking a connection");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "taking a connection");
         return;
     }
     c->peer = in->peer;
@@ -230,7 +232,7 @@ static void opened(htc_gateway *gw, const htc_input *in)
         gw->idle_at = gw->now + gw->options.idle_ns;
     HASH_ADD(hh, gw->conns, peer, sizeof c->peer, c);
     if (!c->hh.tbl)
-        gw_break(gw, HTC_ENOMEM, "taking a connection");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "taking a connection");
 }
 
 static void closed(htc_gateway *gw, uint32_t peer)
@@ -248,8 +250,8 @@ static void closed(htc_gateway *gw, uint32_t peer)
 static void refuse(htc_gateway *gw, conn *c, uint64_t id, htc_status status, const char *why)
 {
     htc_wire_error(&gw->scratch, id, status, why);
-    gw_send(gw, c->peer, &gw->scratch);
-    gw_close(gw, c->peer, status);
+    htc_runtime_send(gw->runtime, c->peer, &gw->scratch);
+    htc_runtime_close(gw->runtime, c->peer, status);
 }
 
 static void greet(htc_gateway *gw, conn *c, uint64_t id, htc_reader *r)
@@ -269,7 +271,7 @@ static void greet(htc_gateway *gw, conn *c, uint64_t id, htc_reader *r)
     } else {
         c->role = role;
         htc_wire_welcome(&gw->scratch, id, version);
-        gw_send(gw, c->peer, &gw->scratch);
+        htc_runtime_send(gw->runtime, c->peer, &gw->scratch);
     }
 }
 
@@ -351,7 +353,7 @@ static void run_time(htc_gateway *gw)
 static htc_ns deadline(const void *self)
 {
     const htc_gateway *gw = self;
-    htc_ns             at = htc_kv_client_deadline(gw->kv);
+    htc_ns             at = htc_runtime_deadline(gw->runtime);
     at = earlier(at, gw->store_retry_at);
     if (gw->phase != PHASE_READY)
         return at;
@@ -382,10 +384,10 @@ void gw_shutdown(htc_gateway *gw, int at_once)
 static void check_shutdown(htc_gateway *gw)
 {
     if (!gw->shutdown || gw->phase == PHASE_STOPPED || HASH_COUNT(gw->agents) || gw->dirty_chunks || gw->dirty_jobs ||
-        htc_kv_client_pending(gw->kv))
+        htc_runtime_pending(gw->runtime))
         return;
     gw->phase = PHASE_STOPPED;
-    htc_output_add(gw->out, &(htc_effect){ .kind = HTC_OUT_STOP, .status = HTC_OK });
+    htc_runtime_stop(gw->runtime, HTC_OK);
 }
 
 static void event(htc_gateway *gw, const htc_input *in)
@@ -403,13 +405,13 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     htc_gateway *gw = self;
     htc_input    room;
     htc_status   unknown;
-    if (gw->broken != HTC_OK)
-        return gw->broken;
     const htc_input *in = htc__input_known(given, &room, &unknown);
     if (!in)
         return unknown;
+    htc_status broken = htc_runtime_begin(gw->runtime, in, out);
+    if (broken != HTC_OK)
+        return broken;
     int from_store = in->peer == gw->options.store_peer;
-    gw->out = out;
     gw->now = in->now;
     gw->wall = in->wall;
     notice_stall(gw);
@@ -432,7 +434,7 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
             closed(gw, in->peer);
         break;
     case HTC_IN_TIMEOUT: break;
-    case HTC_IN_RESULT: gw_call_answer(gw, in); break;
+    case HTC_IN_RESULT: break;
     case HTC_IN_EVENT: event(gw, in); break;
     case HTC_IN_STORED:
     case HTC_IN_BYTES:
@@ -441,22 +443,17 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     case HTC_IN_FRAMES: break;
     default: return HTC_EUNSUPPORTED;
     }
-    if (gw->broken == HTC_OK && (from_store || in->kind == HTC_IN_TIMEOUT)) {
-        htc_status status = htc_kv_client_step(gw->kv, in, out);
-        if (status != HTC_OK)
-            gw_break(gw, status, "talking to the store");
-    }
-    gw_store_answers(gw);
-    if (gw->broken == HTC_OK)
+    htc_runtime_input(gw->runtime, in);
+    if (htc_runtime_status(gw->runtime) == HTC_OK)
         run_time(gw);
     gw_flush(gw);
-    if (gw->broken == HTC_OK)
+    if (htc_runtime_status(gw->runtime) == HTC_OK)
         check_shutdown(gw);
     /* What is due already is expected now, not back then: a deadline may be older than the step that has set it. */
     gw->expected = deadline(gw);
     if (gw->expected < gw->now)
         gw->expected = gw->now;
-    return gw->broken;
+    return htc_runtime_end(gw->runtime, in);
 }
 
 const htc_machine_ops *htc_gateway_ops(void)

@@ -1,7 +1,7 @@
 /* The inside of the gateway. One struct a thing, one file a duty:
  *
  *   gateway.c   create, step, deadline, connections       fair.c      who gets slots, who leaves (htcsched/allot.h)
- *   store.c     requests to the store, answers back       agents.c    launch, register, heartbeat, lose, leave
+ *   keys.c      under which keys records are kept         agents.c    launch, register, heartbeat, lose, leave
  *   records.c   what is kept there, byte by byte          grants.c    pull, grant, result, verdict: fenced attempts
  *   jobs.c      open jobs, their counts and chunks        accounts.c  users, passwords, tokens
  *   recover.c   the start: everything back from the store api*.c      the users' requests (doc/api.md)
@@ -27,6 +27,7 @@
 #include "htcsched/allot.h"
 #include "htcsched/gateway.h"
 #include "htcsched/kv.h"
+#include "htcsched/runtime.h"
 #include "htcsched/work.h"
 #include "roles/runtime/agent_wire.h"
 #include "roles/runtime/apart.h"
@@ -70,13 +71,6 @@ typedef struct task {
     htc_ns   since;   /* on the clock of now; RETRY_WAIT: when it is due. Not stored */
 } task;
 
-/* Something to do once a write is durable. */
-typedef struct waiter {
-    void (*fn)(htc_gateway *gw, void *ctx, htc_status status);
-    void          *ctx;
-    struct waiter *next;
-} waiter;
-
 /* A put that travels in front of a record's write. */
 typedef struct extra_put {
     htc_buf           key, value;
@@ -104,8 +98,8 @@ struct chunk {
     extra_put *puts;         /* results of the next write */
     extra_put *putting;      /* results of the write in flight */
     htc_buf    image;        /* the record of the write in flight */
-    waiter    *next_done;    /* wait for the next write */
-    waiter    *write_done;   /* wait for the one in flight */
+    htc_runtime_waiter *next_done;  /* wait for the next write */
+    htc_runtime_waiter *write_done; /* wait for the one in flight */
     chunk     *dirty_prev, *dirty_next;
     UT_hash_handle hh;
     task           tasks[];
@@ -152,7 +146,7 @@ struct job {
     uint32_t    uses; /* continuations that hold this pointer */
     job        *dirty_prev, *dirty_next;
     job        *all_prev, *all_next; /* every job in memory, open or not */
-    waiter     *next_done, *write_done;
+    htc_runtime_waiter *next_done, *write_done;
     UT_hash_handle hh;
     job *ready_prev, *ready_next; /* among the user's jobs with something to hand out, by id */
     uint8_t  in_ready;
@@ -191,7 +185,7 @@ struct user {
     uint8_t  removing;   /* no request is taken for it: it is to go, or to have another uid */
     uint8_t  changing;   /* a change of the record is under way: nobody else writes it */
     uint8_t  folding;    /* the sums of a removed job are being added to it: a change waits */
-    waiter  *folded;     /* those changes */
+    htc_runtime_waiter *folded; /* those changes */
     UT_hash_handle hh;
 };
 
@@ -270,23 +264,6 @@ typedef struct conn {
     UT_hash_handle hh;
 } conn;
 
-typedef void (*store_fn)(htc_gateway *gw, void *ctx, const htc_kv_result *r);
-typedef void (*call_fn)(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body);
-
-/* Where a scan goes on: a copy, since a page is lent only until the store is asked again. len 0: at the start, or at its end. */
-typedef struct place {
-    char   text[HTC_KV_KEY_MAX + 16];
-    size_t len;
-} place;
-
-typedef struct pending {
-    uint64_t tag;
-    store_fn store;
-    call_fn  call;
-    void    *ctx;
-    UT_hash_handle hh;
-} pending;
-
 #define DUE_RESTED UINT64_MAX /* no task: a pause of the job is over */
 typedef struct due {
     htc_ns   at;
@@ -322,7 +299,7 @@ typedef struct removal {
     htc_ns     pause;  /* after a failure */
     request   *q;      /* who is told when the job is gone from view; NULL: nobody */
     char       key[KNOWN_KEY_MAX + 1];
-    place      next;   /* after what is deleted already: what is deleted still costs a scan time */
+    htc_runtime_cursor next;   /* after what is deleted already: what is deleted still costs a scan time */
     struct removal *prev, *list_next;
     UT_hash_handle  hh;
 } removal;
@@ -348,20 +325,17 @@ struct htc_gateway {
     site               *sites;
     size_t              n_sites;
     uint32_t            slots, free;
-    htc_kv_client      *kv;
-    htc_output         *out; /* of the step at hand */
+    htc_runtime        *runtime;
+    htc_runtime_ids    *agent_ids;
     htc_ns              now, wall, started_wall, expected; /* expected: when the driver was to call at the latest */
     uint8_t             phase, shutdown, stop_now;
-    htc_status          broken; /* a step that met it answers it */
     user               *users;
     job                *jobs;
     agent              *agents;
     conn               *conns;
     node               *nodes;
     uint32_t            n_nodes;
-    pending            *pending;
     request            *requests;
-    struct ctx_head    *ctxs;
     struct changing    *changing; /* jobs that are not open, and are being opened again or removed */
     removal            *removals, *removals_by_id; /* jobs that are removed; the first is worked on */
     uint8_t             removing;
@@ -370,9 +344,7 @@ struct htc_gateway {
     htc_ns              content_at;
     uint8_t             content_busy;
     htc_ns              remove_at; /* not before */
-    uint64_t            last_tag, served, arrivals, drains;
-    uint64_t            agent_ids, agent_ids_end; /* ids reserved in the store */
-    uint8_t             agent_ids_asked;
+    uint64_t            served, arrivals, drains;
     chunk              *dirty_chunks;
     job                *dirty_jobs, *all_jobs;
     due                *dues;
@@ -389,12 +361,7 @@ struct htc_gateway {
     uint8_t             tokens_busy;
 };
 
-/* store.c */
-/* What a continuation remembers; freed by it, or with the gateway. Zeroed; NULL breaks the gateway. */
-void *ctx_new(htc_gateway *gw, size_t size);
-void  ctx_free(htc_gateway *gw, void *ctx);
-void  gw_pending_free(htc_gateway *gw);
-
+/* keys.c */
 typedef struct key {
     char   text[64];
     size_t len;
@@ -413,26 +380,9 @@ key key_removal(uint64_t id);
 key key_content(uint64_t id);
 htc_bytes key_bytes(const key *k);
 
-void gw_break(htc_gateway *gw, htc_status status, const char *why);
-/* fn is called for each answer (r->last marks the last). Never fails: a failure breaks the gateway. */
-void gw_store(htc_gateway *gw, const htc_kv_request *requests, size_t n, store_fn fn, void *ctx);
-void gw_store_one(htc_gateway *gw, htc_kv_request rq, store_fn fn, void *ctx);
-
-/* One page of the keys that begin with prefix, from a place on (NULL: from the first), of at most limit items (0: the
- * store's own limit). */
-void  gw_scan(htc_gateway *gw, htc_bytes prefix, const place *from, uint32_t limit, store_fn fn, void *ctx);
-place gw_next_page(htc_gateway *gw, const htc_kv_result *r);
-
+/* When nobody waits for it: a failure is logged. */
 void gw_put(htc_gateway *gw, key k, htc_bytes value);
 void gw_delete(htc_gateway *gw, key k);
-void gw_store_answers(htc_gateway *gw);
-/* call_fn NULL: the call has no answer. */
-void gw_call(htc_gateway *gw, uint32_t op, htc_bytes body, call_fn fn, void *ctx);
-void gw_call_answer(htc_gateway *gw, const htc_input *in);
-void gw_send(htc_gateway *gw, uint32_t peer, const htc_buf *message);
-void gw_close(htc_gateway *gw, uint32_t peer, htc_status status);
-waiter *waiter_new(htc_gateway *gw, void (*fn)(htc_gateway *, void *, htc_status), void *ctx);
-void waiters_run(htc_gateway *gw, waiter **list, htc_status status);
 
 /* records.c: each writer clears b first; each reader answers HTC_ECORRUPT for what it cannot have written. */
 /* manifest.c */
@@ -471,11 +421,11 @@ const char *job_state(const job *j);
 uint64_t job_waiting(const job *j); /* tasks that no agent has, and that wait for one */
 uint64_t job_ready(const job *j);   /* of those, how many could be handed out now */
 void     gw_job_touch(htc_gateway *gw, job *j);
-void     gw_job_dirty(htc_gateway *gw, job *j, waiter *w);
+void     gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w);
 chunk   *gw_chunk(job *j, uint64_t index); /* in memory, or NULL */
 chunk   *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index);
 void     gw_chunk_ahead(htc_gateway *gw, chunk *c, int on); /* its turn has not come yet, or comes now */
-void     gw_chunk_dirty(htc_gateway *gw, chunk *c, waiter *w);
+void     gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w);
 void     gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value);
 void     gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state); /* keeps every count right */
 void     gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first);      /* -> WAITING, queued */
@@ -513,7 +463,7 @@ void   gw_agents_free(htc_gateway *gw);
 uint32_t gw_place(const htc_gateway *gw, const user *u); /* htc__place_kind: how that user's tasks run */
 void     gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap); /* for people, or why not */
 void     gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* of all other users than the owner */
-void   gw_ids_reserve(htc_gateway *gw);
+void   gw_agent_ids_ready(void *role, void *ctx, htc_status status);
 
 /* grants.c */
 void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m);
@@ -584,7 +534,7 @@ key   key_token_of(const char *token);
 void  api_leave(htc_gateway *gw, request *q); /* logout, user.rm */
 /* then(HTC_OK) when nothing of u is here: no other request, no agent, no job, ended ones too. Until u->changing and u->removing are
  * cleared by what follows, none comes. Else q has been answered: "user NAME cannot be WHAT", and then has the status. */
-void  gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(htc_gateway *gw, void *ctx, htc_status status),
+void  gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(void *role, void *ctx, htc_status status),
                     void *ctx);
 void  gw_token_hash(const char *token, char hex[65]);
 int   gw_operator_token(const htc_gateway *gw, const char *token);

@@ -29,7 +29,7 @@ int agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant,
         uint32_t cap = a->cap_held ? a->cap_held * 2 : 4;
         held    *more = htc__resize(&gw->env, a->held, a->cap_held * sizeof *more, cap * sizeof *more);
         if (!more) {
-            gw_break(gw, HTC_ENOMEM, "noting a lease");
+            htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a lease");
             return 0;
         }
         a->held = more;
@@ -103,13 +103,13 @@ static node *node_of(htc_gateway *gw, const char *name, const char *user_name)
         return n;
     n = htc__alloc(&gw->env, sizeof *n);
     if (!n) {
-        gw_break(gw, HTC_ENOMEM, "noting a node");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a node");
         return NULL;
     }
     snprintf(n->key, sizeof n->key, "%s/%s", name, user_name);
     HASH_ADD_STR(gw->nodes, key, n);
     if (!n->hh.tbl)
-        gw_break(gw, HTC_ENOMEM, "noting a node");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a node");
     if (!user_name[0])
         gw->n_nodes++;
     return n;
@@ -175,26 +175,27 @@ typedef struct on_durable {
     htc_status  status;
 } on_durable;
 
-static waiter *wait_with(htc_gateway *gw, void (*fn)(htc_gateway *, void *, htc_status), on_durable values)
+static htc_runtime_waiter *wait_with(htc_gateway *gw, void (*fn)(void *, void *, htc_status), on_durable values)
 {
-    on_durable *d = ctx_new(gw, sizeof *d);
+    on_durable *d = htc_runtime_context(gw->runtime, sizeof *d);
     if (!d)
         return NULL;
     *d = values;
-    waiter *w = waiter_new(gw, fn, d);
+    htc_runtime_waiter *w = htc_runtime_waiter_new(gw->runtime, fn, d);
     if (!w)
-        ctx_free(gw, d);
+        htc_runtime_context_free(gw->runtime, d);
     return w;
 }
 
-static void grant_durable(htc_gateway *gw, void *ctx, htc_status status)
+static void grant_durable(void *role, void *ctx, htc_status status)
 {
+    htc_gateway *gw = role;
     on_durable d = *(on_durable *)ctx;
     agent     *a = gw_agent(gw, d.agent);
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     if (status != HTC_OK || !a || a->grant != d.grant || a->grant_pending == 0 || --a->grant_pending > 0)
         return;
-    gw_send(gw, a->peer, &a->last_grant);
+    htc_runtime_send(gw->runtime, a->peer, &a->last_grant);
 }
 
 /* Note how a task ended that no agent will ever run. */
@@ -225,7 +226,7 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
     uint64_t  index = c->index * CHUNK_TASKS + offset;
     htc_status status = htc_spec_task(j->spec, index, &t, &error);
     if (status == HTC_ENOMEM) {
-        gw_break(gw, status, "expanding a task");
+        htc_runtime_break(gw->runtime, status, "expanding a task");
         return LEASED_NEVER;
     }
     if (status != HTC_OK) {
@@ -252,7 +253,7 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
     status = htc_task_to_bytes(&gw->env, &copy, &g->task);
     htc_task_destroy(t);
     if (status != HTC_OK) {
-        gw_break(gw, status, "writing a task");
+        htc_runtime_break(gw->runtime, status, "writing a task");
         return LEASED_NEVER;
     }
     task *k = &c->tasks[offset];
@@ -299,7 +300,7 @@ static void answer_pull(htc_gateway *gw, agent *a, uint32_t kind, htc_ns retry_n
 {
     htc_grant *m = htc__alloc(&gw->env, sizeof *m);
     if (!m) {
-        gw_break(gw, HTC_ENOMEM, "answering a pull");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "answering a pull");
         return;
     }
     m->seq = a->pull_seq;
@@ -308,7 +309,7 @@ static void answer_pull(htc_gateway *gw, agent *a, uint32_t kind, htc_ns retry_n
     htc_grant_write(&a->last_grant, m);
     htc__free(&gw->env, m, sizeof *m);
     a->grant_pending = 0;
-    gw_send(gw, a->peer, &a->last_grant);
+    htc_runtime_send(gw->runtime, a->peer, &a->last_grant);
 }
 
 #define GRANT_BYTES_MAX ((size_t)4 << 20) /* of tasks, from which on no further one is added: a grant is one message */
@@ -321,7 +322,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
         return;
     if (m->seq == a->pull_seq) {
         if (a->last_grant.len && a->grant_pending == 0)
-            gw_send(gw, a->peer, &a->last_grant);
+            htc_runtime_send(gw->runtime, a->peer, &a->last_grant);
         return;
     }
     if (gw->phase != PHASE_READY || a->state < AGENT_READY)
@@ -349,7 +350,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     }
     htc_grant *g = htc__alloc(&gw->env, sizeof *g);
     if (!g) {
-        gw_break(gw, HTC_ENOMEM, "making a grant");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "making a grant");
         return;
     }
     uint32_t n = batch_size(gw, a, m->want), unfit = 0;
@@ -360,7 +361,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     g->seq = m->seq;
     g->grant = ++a->grant;
     g->kind = HTC_GRANT_TASKS;
-    while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && gw->broken == HTC_OK && (j = gw_job_for(gw, a))) {
+    while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && htc_runtime_status(gw->runtime) == HTC_OK && (j = gw_job_for(gw, a))) {
         if (!gw_job_peek(gw, j, &c, &offset)) {
             if (gw_job_for(gw, a) == j)
                 break;
@@ -409,21 +410,22 @@ void gw_started(htc_gateway *gw, agent *a, const htc_attempt *at)
 static void send_verdict(htc_gateway *gw, uint32_t peer, const htc_attempt *at, htc_status status)
 {
     htc_task_verdict_write(&gw->scratch, &(htc_task_verdict){ *at, status });
-    gw_send(gw, peer, &gw->scratch);
+    htc_runtime_send(gw->runtime, peer, &gw->scratch);
 }
 
-static void verdict_durable(htc_gateway *gw, void *ctx, htc_status status)
+static void verdict_durable(void *role, void *ctx, htc_status status)
 {
+    htc_gateway *gw = role;
     on_durable d = *(on_durable *)ctx;
     agent     *a = gw_agent(gw, d.agent);
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     if (status == HTC_OK && a)
         send_verdict(gw, a->peer, &d.attempt, d.status);
 }
 
 static void verdict_later(htc_gateway *gw, chunk *c, const agent *a, const htc_attempt *at, htc_status status)
 {
-    waiter *w = wait_with(gw, verdict_durable, (on_durable){ .agent = a->id, .attempt = *at, .status = status });
+    htc_runtime_waiter *w = wait_with(gw, verdict_durable, (on_durable){ .agent = a->id, .attempt = *at, .status = status });
     if (w)
         gw_chunk_dirty(gw, c, w);
 }
@@ -434,7 +436,7 @@ static void drop_output(htc_gateway *gw, uint64_t id, uint64_t index, uint32_t a
     htc_put_u64(&gw->scratch, id);
     htc_put_u64(&gw->scratch, index);
     htc_put_u32(&gw->scratch, attempt);
-    gw_call(gw, HTC_CALL_DROP_OUTPUT, htc_buf_bytes(&gw->scratch), NULL, NULL);
+    htc_runtime_call(gw->runtime, HTC_CALL_DROP_OUTPUT, htc_buf_bytes(&gw->scratch), NULL, NULL);
 }
 
 #define DROPPED_MAX 32 /* attempts before this one whose outputs are looked for */
@@ -536,11 +538,12 @@ typedef struct late {
     htc_status  status;
 } late;
 
-static void late_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void late_answer(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     late       l = *(late *)ctx;
     htc_status verdict = HTC_MISMATCH;
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     if (r->status == HTC_OK) {
         htc_reader reader = htc_reader_of(r->value);
         htc_get_u8(&reader);
@@ -562,12 +565,13 @@ static void late_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 
 static void result_late(htc_gateway *gw, agent *a, uint32_t peer, const htc_attempt *at, htc_status status)
 {
-    late *l = ctx_new(gw, sizeof *l);
+    late *l = htc_runtime_context(gw->runtime, sizeof *l);
     if (!l)
         return;
     *l = (late){ peer, a ? a->id : 0, *at, status };
     key k = key_chunk(at->job, at->task / CHUNK_TASKS);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, late_answer, l);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, late_answer, l);
 }
 
 void gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *m)
@@ -697,7 +701,7 @@ void gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbe
         }
     }
     if (again && a->grant_pending == 0 && a->last_grant.len)
-        gw_send(gw, a->peer, &a->last_grant);
+        htc_runtime_send(gw->runtime, a->peer, &a->last_grant);
     for (uint32_t i = 0; i < m->held.count; i++) {
         const htc_held *l = &m->held.held[i];
         /* One that reports gets its verdict by its result. */

@@ -101,7 +101,7 @@ job *gw_job_new(htc_gateway *gw)
 {
     job *j = htc__alloc(&gw->env, sizeof *j);
     if (!j) {
-        gw_break(gw, HTC_ENOMEM, "making room for a job");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a job");
         return NULL;
     }
     DL_APPEND2(gw->all_jobs, j, all_prev, all_next);
@@ -140,7 +140,7 @@ void gw_job_add(htc_gateway *gw, job *j)
     j->open = 1;
     HASH_ADD(hh, gw->jobs, id, sizeof j->id, j);
     if (!j->hh.tbl)
-        gw_break(gw, HTC_ENOMEM, "making room for a job");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a job");
     j->user->open_jobs++;
     j->user->running += j->now.leased;
     j->user->retrying += j->now.retry_wait;
@@ -149,7 +149,7 @@ void gw_job_add(htc_gateway *gw, job *j)
         htc_put_u64(&gw->scratch, j->id);
         htc_put_u32(&gw->scratch, j->user->uid);
         htc_put_u32(&gw->scratch, j->user->gid);
-        gw_call(gw, HTC_CALL_JOB_PLACE, htc_buf_bytes(&gw->scratch), NULL, NULL);
+        htc_runtime_call(gw->runtime, HTC_CALL_JOB_PLACE, htc_buf_bytes(&gw->scratch), NULL, NULL);
     }
     gw_job_touch(gw, j);
 }
@@ -177,8 +177,8 @@ static void free_puts(htc_gateway *gw, extra_put **list)
 
 static void chunk_free(htc_gateway *gw, chunk *c)
 {
-    waiters_run(gw, &c->write_done, HTC_ECLOSED);
-    waiters_run(gw, &c->next_done, HTC_ECLOSED);
+    htc_runtime_wake(gw->runtime, &c->write_done, HTC_ECLOSED);
+    htc_runtime_wake(gw->runtime, &c->next_done, HTC_ECLOSED);
     free_puts(gw, &c->puts);
     free_puts(gw, &c->putting);
     htc_buf_free(&c->image);
@@ -195,8 +195,8 @@ void gw_job_free(htc_gateway *gw, job *j)
         HASH_DEL(j->chunks, c);
         chunk_free(gw, c);
     }
-    waiters_run(gw, &j->write_done, HTC_ECLOSED);
-    waiters_run(gw, &j->next_done, HTC_ECLOSED);
+    htc_runtime_wake(gw->runtime, &j->write_done, HTC_ECLOSED);
+    htc_runtime_wake(gw->runtime, &j->next_done, HTC_ECLOSED);
     free_list(gw, &j->head);
     free_list(gw, &j->tail);
     htc_spec_destroy(j->spec);
@@ -254,7 +254,7 @@ chunk *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
     uint32_t n = job_chunk_size(j, index);
     chunk   *c = htc__alloc(&gw->env, sizeof *c + n * sizeof c->tasks[0]);
     if (!c) {
-        gw_break(gw, HTC_ENOMEM, "making room for a chunk");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a chunk");
         return NULL;
     }
     c->job = j;
@@ -264,7 +264,7 @@ chunk *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
     htc_buf_init(&c->image, &gw->env, 0);
     HASH_ADD(hh, j->chunks, index, sizeof c->index, c);
     if (!c->hh.tbl)
-        gw_break(gw, HTC_ENOMEM, "making room for a chunk");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a chunk");
     j->chunks_open++;
     gw_job_touch(gw, j);
     return c;
@@ -315,7 +315,7 @@ void gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first)
 {
     ready_task *r = htc__alloc(&gw->env, sizeof *r);
     if (!r) {
-        gw_break(gw, HTC_ENOMEM, "queueing a task");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "queueing a task");
         return;
     }
     r->index = index;
@@ -468,11 +468,6 @@ static int refusal(htc_status status)
            status == HTC_EBUSY;
 }
 
-static void waiters_append(waiter **list, waiter *w)
-{
-    LL_CONCAT(*list, w);
-}
-
 static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
 {
     c->writing = 0;
@@ -482,7 +477,7 @@ static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
         c->version = r->version;
         free_puts(gw, &c->putting);
         store_accepts(gw);
-        waiters_run(gw, &c->write_done, HTC_OK);
+        htc_runtime_wake(gw->runtime, &c->write_done, HTC_OK);
         if (c->dirty || c->next_done)
             gw_chunk_dirty(gw, c, NULL);
         gw_chunk_settle(gw, c);
@@ -490,36 +485,36 @@ static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
             gw_job_check(gw, j);
     } else if (refusal(r->status)) {
         /* All of it waits for the next try, in the same order. */
-        waiter *later = c->next_done;
+        htc_runtime_waiter *later = c->next_done;
         c->next_done = c->write_done;
         c->write_done = NULL;
-        waiters_append(&c->next_done, later);
+        htc_runtime_wait(&c->next_done, later);
         LL_CONCAT(c->putting, c->puts);
         c->puts = c->putting;
         c->putting = NULL;
         store_refuses(gw, r->status);
         gw_chunk_dirty(gw, c, NULL);
     } else {
-        gw_break(gw, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a chunk record was changed by somebody else");
+        htc_runtime_break(gw->runtime, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a chunk record was changed by somebody else");
     }
     gw_job_release(gw, j);
 }
 
-static void chunk_put_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+static void chunk_put_answer(void *role, void *ctx, const htc_kv_result *r);
 
 static void chunk_cas(htc_gateway *gw, chunk *c)
 {
     key k = key_chunk(c->job->id, c->index);
-    gw_store_one(gw,
-                 (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&c->image),
-                                   .version = c->version },
-                 chunk_put_answer, c);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&c->image),
+                                   .version = c->version }, 1, chunk_put_answer, c);
     htc_buf_free(&c->image);
 }
 
 /* Answers to the results and to the record's own write; a result that was refused holds the record back. */
-static void chunk_put_answer(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void chunk_put_answer(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     chunk *c = ctx;
     if (r->op == HTC_KV_CAS_VERSION) {
         chunk_written(gw, c, r);
@@ -550,7 +545,7 @@ static void chunk_write(htc_gateway *gw, chunk *c)
     c->writing = 1;
     record_chunk_write(&c->image, c);
     if (c->image.status != HTC_OK)
-        gw_break(gw, c->image.status, "writing down a chunk");
+        htc_runtime_break(gw->runtime, c->image.status, "writing down a chunk");
     c->write_done = c->next_done;
     c->next_done = NULL;
     c->putting = c->puts;
@@ -565,7 +560,7 @@ static void chunk_write(htc_gateway *gw, chunk *c)
     {
         rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_buf_bytes(&p->key), .value = htc_buf_bytes(&p->value) };
         if (n == TOGETHER_MAX && p->next) {
-            gw_store(gw, rq, n, chunk_put_answer, c);
+            htc_runtime_ask(gw->runtime, rq, n, chunk_put_answer, c);
             n = 0;
         }
     }
@@ -573,14 +568,13 @@ static void chunk_write(htc_gateway *gw, chunk *c)
         chunk_cas(gw, c);
     } else {
         (void)bytes;
-        gw_store(gw, rq, n, chunk_put_answer, c);
+        htc_runtime_ask(gw->runtime, rq, n, chunk_put_answer, c);
     }
 }
 
-void gw_chunk_dirty(htc_gateway *gw, chunk *c, waiter *w)
+void gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w)
 {
-    if (w)
-        LL_APPEND(c->next_done, w);
+    htc_runtime_wait(&c->next_done, w);
     if (!c->dirty)
         DL_APPEND2(gw->dirty_chunks, c, dirty_prev, dirty_next);
     c->dirty = 1;
@@ -590,7 +584,7 @@ void gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value)
 {
     extra_put *p = htc__alloc(&gw->env, sizeof *p);
     if (!p) {
-        gw_break(gw, HTC_ENOMEM, "keeping a result");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "keeping a result");
         return;
     }
     htc_buf_init(&p->key, &gw->env, 0);
@@ -598,18 +592,19 @@ void gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value)
     htc_put_raw(&p->key, key_bytes(&k));
     htc_put_raw(&p->value, htc_buf_bytes(value));
     if (p->key.status != HTC_OK || p->value.status != HTC_OK)
-        gw_break(gw, HTC_ENOMEM, "keeping a result");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "keeping a result");
     LL_APPEND(c->puts, p);
 }
 
-static void job_written(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void job_written(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     job *j = ctx;
     j->writing = 0;
     if (r->status == HTC_OK) {
         j->version = r->version;
         store_accepts(gw);
-        waiters_run(gw, &j->write_done, HTC_OK);
+        htc_runtime_wake(gw->runtime, &j->write_done, HTC_OK);
         if (j->next_done)
             gw_job_dirty(gw, j, NULL);
         if (j->finished && j->open && !j->dirty) {
@@ -618,14 +613,14 @@ static void job_written(htc_gateway *gw, void *ctx, const htc_kv_result *r)
             gw_waits_check(gw);
         }
     } else if (refusal(r->status)) {
-        waiter *later = j->next_done;
+        htc_runtime_waiter *later = j->next_done;
         j->next_done = j->write_done;
         j->write_done = NULL;
-        waiters_append(&j->next_done, later);
+        htc_runtime_wait(&j->next_done, later);
         store_refuses(gw, r->status);
         gw_job_dirty(gw, j, NULL);
     } else {
-        gw_break(gw, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a job record was changed by somebody else");
+        htc_runtime_break(gw->runtime, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a job record was changed by somebody else");
     }
     gw_job_release(gw, j);
 }
@@ -640,16 +635,14 @@ static void job_write(htc_gateway *gw, job *j)
     j->next_done = NULL;
     gw_job_hold(j);
     record_job_write(&gw->scratch, j);
-    gw_store_one(gw,
-                 (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
-                                   .version = j->version },
-                 job_written, j);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
+                                   .version = j->version }, 1, job_written, j);
 }
 
-void gw_job_dirty(htc_gateway *gw, job *j, waiter *w)
+void gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w)
 {
-    if (w)
-        LL_APPEND(j->next_done, w);
+    htc_runtime_wait(&j->next_done, w);
     if (!j->dirty)
         DL_APPEND2(gw->dirty_jobs, j, dirty_prev, dirty_next);
     j->dirty = 1;
@@ -659,7 +652,7 @@ void gw_flush(htc_gateway *gw)
 {
     chunk *c, *cn;
     job   *j, *jn;
-    if (gw->broken != HTC_OK || gw->store_retry_at != HTC_NEVER)
+    if (htc_runtime_status(gw->runtime) != HTC_OK || gw->store_retry_at != HTC_NEVER)
         return;
     DL_FOREACH_SAFE2(gw->dirty_chunks, c, cn, dirty_next)
     if (!c->writing)
@@ -764,10 +757,11 @@ typedef struct loading {
     void    *ctx;
 } loading;
 
-static void chunk_loaded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void chunk_loaded(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     loading  l = *(loading *)ctx;
-    ctx_free(gw, ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
     chunk     *c = gw_chunk(l.job, l.index);
     htc_status status = HTC_OK;
     if (!c && r->status == HTC_OK) {
@@ -779,7 +773,7 @@ static void chunk_loaded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
             for (uint32_t i = 0; i < c->n; i++)
                 c->open += !terminal(c->tasks[i].state);
             if (status != HTC_OK)
-                gw_break(gw, status, "reading a chunk record");
+                htc_runtime_break(gw->runtime, status, "reading a chunk record");
         }
     } else if (!c && r->status != HTC_ENOTFOUND) {
         status = r->status;
@@ -794,7 +788,7 @@ static void chunk_loaded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 void gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx)
 {
     chunk   *c = gw_chunk(j, index);
-    loading *l = c ? NULL : ctx_new(gw, sizeof *l);
+    loading *l = c ? NULL : htc_runtime_context(gw->runtime, sizeof *l);
     if (c) {
         gw_job_hold(j);
         fn(gw, ctx, j, c, HTC_OK);
@@ -806,7 +800,8 @@ void gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *c
     *l = (loading){ j, index, fn, ctx };
     gw_job_hold(j);
     key k = key_chunk(j->id, index);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, chunk_loaded, l);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, chunk_loaded, l);
 }
 
 /* ---- what is due later: a binary heap by time ---- */
@@ -817,7 +812,7 @@ void gw_due_add(htc_gateway *gw, htc_ns at, uint64_t id, uint64_t index)
         size_t cap = gw->cap_dues ? gw->cap_dues * 2 : 64;
         due   *dues = htc__resize(&gw->env, gw->dues, gw->cap_dues * sizeof *dues, cap * sizeof *dues);
         if (!dues) {
-            gw_break(gw, HTC_ENOMEM, "remembering a retry");
+            htc_runtime_break(gw->runtime, HTC_ENOMEM, "remembering a retry");
             return;
         }
         gw->dues = dues;

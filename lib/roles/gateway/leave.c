@@ -6,8 +6,9 @@
 
 /* ---- logout ---- */
 
-static void logged_out(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void logged_out(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     request *q = ctx;
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
         req_fail(gw, q, r->status, "try again in a moment", "the login could not be ended: %s", htc_strerror(r->status));
@@ -23,7 +24,8 @@ static void log_out(htc_gateway *gw, request *q)
         req_fail(gw, q, HTC_EINVAL, "htc logout --user NAME --all ends those of a user", "the operator has no login to end");
     } else {
         key k = key_token_of(req_str(q, "token"));
-        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, logged_out, q);
+        htc_runtime_ask(gw->runtime,
+                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, 1, logged_out, q);
     }
 }
 
@@ -33,7 +35,7 @@ typedef struct quiet {
     request    *q;
     char        name[NAME_MAX_BYTES];
     const char *what;
-    void (*then)(htc_gateway *gw, void *ctx, htc_status status);
+    void (*then)(void *role, void *ctx, htc_status status);
     void *ctx;
 } quiet;
 
@@ -70,11 +72,12 @@ static void not_quiet(htc_gateway *gw, quiet *s, htc_status status, const char *
         u->changing = u->removing = 0;
     req_fail(gw, s->q, status, hint, "user %s cannot be %s: %s", s->name, s->what, why);
     s->then(gw, s->ctx, status);
-    ctx_free(gw, s);
+    htc_runtime_context_free(gw->runtime, s);
 }
 
-static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void jobs_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     quiet      *s = ctx;
     htc_kv_item item;
     size_t      at = 0;
@@ -82,7 +85,7 @@ static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         not_quiet(gw, s, r->status, "try again in a moment", htc_strerror(r->status));
         return;
     }
-    place next = gw_next_page(gw, r);
+    htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
     for (uint32_t i = 0; i < r->items && htc_kv_result_item(r, &at, &item) == HTC_OK; i++) {
         char owner[NAME_MAX_BYTES];
         job  j;
@@ -93,14 +96,14 @@ static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         }
     }
     if (next.len) {
-        gw_scan(gw, htc_bytes_of("j/"), &next, 0, jobs_page, s);
+        htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), &next, 0, jobs_page, s);
         return;
     }
     s->then(gw, s->ctx, HTC_OK);
-    ctx_free(gw, s);
+    htc_runtime_context_free(gw->runtime, s);
 }
 
-void gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(htc_gateway *gw, void *ctx, htc_status status),
+void gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(void *role, void *ctx, htc_status status),
                    void *ctx)
 {
     const char *hint = "try again in a moment", *why = NULL;
@@ -112,7 +115,7 @@ void gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void 
     } else if (has_agents(gw, u)) {
         why = "agents of that user are leaving";
     }
-    quiet *s = why ? NULL : ctx_new(gw, sizeof *s);
+    quiet *s = why ? NULL : htc_runtime_context(gw->runtime, sizeof *s);
     if (why)
         req_fail(gw, q, HTC_EBUSY, hint, "user %s cannot be %s: %s", u->name, what, why);
     if (!s) {
@@ -122,7 +125,7 @@ void gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void 
     u->changing = u->removing = 1;
     *s = (quiet){ .q = q, .what = what, .then = then, .ctx = ctx };
     snprintf(s->name, sizeof s->name, "%s", u->name);
-    gw_scan(gw, htc_bytes_of("j/"), NULL, 0, jobs_page, s);
+    htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, jobs_page, s);
 }
 
 /* ---- a user is removed ---- */
@@ -132,8 +135,9 @@ typedef struct leaving {
     char     name[NAME_MAX_BYTES];
 } leaving;
 
-static void gone(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void gone(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     leaving *l = ctx;
     user    *u = gw_user(gw, l->name);
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND) {
@@ -145,17 +149,19 @@ static void gone(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__TEXT("user", l->name)), "user %s is removed", l->name);
         req_answer(gw, l->q, json_pack("{s:s}", "name", l->name));
     }
-    ctx_free(gw, l);
+    htc_runtime_context_free(gw->runtime, l);
 }
 
-static void may_go(htc_gateway *gw, void *ctx, htc_status status)
+static void may_go(void *role, void *ctx, htc_status status)
 {
+    htc_gateway *gw = role;
     leaving *l = ctx;
     key      k = key_user(l->name);
     if (status != HTC_OK)
-        ctx_free(gw, l);
+        htc_runtime_context_free(gw->runtime, l);
     else
-        gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, gone, l);
+        htc_runtime_ask(gw->runtime,
+                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, 1, gone, l);
 }
 
 static void remove_user(htc_gateway *gw, request *q)
@@ -169,7 +175,7 @@ static void remove_user(htc_gateway *gw, request *q)
     } else if (strcmp(u->name, gw->owner_name) == 0) {
         req_fail(gw, q, HTC_EDENIED, "", "%s is the owner of this system", name);
     } else {
-        leaving *l = ctx_new(gw, sizeof *l);
+        leaving *l = htc_runtime_context(gw->runtime, sizeof *l);
         if (!l)
             return;
         l->q = q;

@@ -54,7 +54,7 @@ void gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o)
     if (!j->health) {
         j->health = htc__alloc(&gw->env, gw->n_sites * sizeof *j->health);
         if (!j->health) {
-            gw_break(gw, HTC_ENOMEM, "noting a failure");
+            htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a failure");
             return;
         }
         j->n_health = gw->n_sites;
@@ -90,7 +90,7 @@ uint64_t gw_task_memory(htc_gateway *gw, const job *j, uint64_t index)
     htc_status status = htc_spec_task(j->spec, index, &t, NULL);
     uint64_t   named = status == HTC_OK ? job_task_memory(j, t) : 0;
     if (status == HTC_ENOMEM)
-        gw_break(gw, status, "expanding a task");
+        htc_runtime_break(gw->runtime, status, "expanding a task");
     htc_task_destroy(t);
     return named;
 }

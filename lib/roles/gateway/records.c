@@ -10,11 +10,6 @@
 #define REMOVAL_FORMAT 1
 #define RESULT_FORMAT 2
 
-static htc_status done(htc_reader *r)
-{
-    return htc_reader_done(r) == HTC_OK ? HTC_OK : HTC_ECORRUPT;
-}
-
 static void need(htc_reader *r, int condition)
 {
     if (!condition)
@@ -31,23 +26,22 @@ static uint64_t get_max(htc_reader *r, uint64_t max)
 
 void record_result_write(htc_buf *b, const htc_outcome *o)
 {
-    htc_put_u8(b, RESULT_FORMAT);
+    htc_runtime_record_begin(b, RESULT_FORMAT);
     htc_outcome_write(b, o);
 }
 
 /* o->stderr_tail lies in bytes. */
 htc_status record_result_read(htc_bytes bytes, htc_outcome *o)
 {
-    htc_reader r = htc_reader_of(bytes);
-    need(&r, htc_get_u8(&r) == RESULT_FORMAT);
+    htc_reader r;
+    htc_runtime_record_open(bytes, RESULT_FORMAT, RESULT_FORMAT, &r);
     htc_status status = htc_outcome_read(&r, o);
-    return status == HTC_OK ? done(&r) : HTC_ECORRUPT;
+    return status == HTC_OK ? htc_runtime_record_end(&r) : HTC_ECORRUPT;
 }
 
 void record_user_write(htc_buf *b, const user *u)
 {
-    htc_buf_clear(b);
-    htc_put_u8(b, USER_FORMAT);
+    htc_runtime_record_begin(b, USER_FORMAT);
     htc_put_str(b, u->name);
     htc_put_u64(b, u->weight);
     htc_put_str(b, u->verifier);
@@ -62,8 +56,8 @@ void record_user_write(htc_buf *b, const user *u)
 
 htc_status record_user_read(htc_bytes bytes, user *u)
 {
-    htc_reader r = htc_reader_of(bytes);
-    need(&r, htc_get_u8(&r) == USER_FORMAT);
+    htc_reader r;
+    htc_runtime_record_open(bytes, USER_FORMAT, USER_FORMAT, &r);
     htc_get_str(&r, u->name, sizeof u->name);
     u->weight = htc_get_u64(&r);
     htc_get_str(&r, u->verifier, sizeof u->verifier);
@@ -75,7 +69,7 @@ htc_status record_user_read(htc_bytes bytes, user *u)
     u->gid = htc_get_u32(&r);
     u->tokens_from = htc_get_u64(&r);
     need(&r, u->weight >= 1 && u->weight <= UINT64_C(1) << 32);
-    return done(&r);
+    return htc_runtime_record_end(&r);
 }
 
 static void usage_write(htc_buf *b, const usage *u)
@@ -111,8 +105,7 @@ static void counts_read(htc_reader *r, counts *c)
 
 void record_job_write(htc_buf *b, const job *j)
 {
-    htc_buf_clear(b);
-    htc_put_u8(b, JOB_FORMAT);
+    htc_runtime_record_begin(b, JOB_FORMAT);
     htc_put_u64(b, j->id);
     htc_put_str(b, j->user->name);
     htc_put_str(b, j->name);
@@ -137,8 +130,8 @@ void record_job_write(htc_buf *b, const job *j)
 
 htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES])
 {
-    htc_reader r = htc_reader_of(bytes);
-    need(&r, htc_get_u8(&r) == JOB_FORMAT);
+    htc_reader r;
+    htc_runtime_record_open(bytes, JOB_FORMAT, JOB_FORMAT, &r);
     j->id = htc_get_u64(&r);
     htc_get_str(&r, user_name, NAME_MAX_BYTES);
     htc_get_str(&r, j->name, sizeof j->name);
@@ -168,7 +161,7 @@ htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTE
     need(&r, j->low <= (j->count - 1) / CHUNK_TASKS + 1);
     need(&r, j->base.done <= j->count && j->base.failed <= j->count - j->base.done &&
                  j->base.cancelled <= j->count - j->base.done - j->base.failed);
-    return done(&r);
+    return htc_runtime_record_end(&r);
 }
 
 /* A task that is done at its first attempt, and one that was never touched, cost one bit each; the others have an entry. */
@@ -180,8 +173,7 @@ static int plain(const task *t)
 
 void record_chunk_write(htc_buf *b, const chunk *c)
 {
-    htc_buf_clear(b);
-    htc_put_u8(b, CHUNK_FORMAT);
+    htc_runtime_record_begin(b, CHUNK_FORMAT);
     htc_put_varint(b, c->n);
     usage_write(b, &c->used);
     uint8_t *bits = htc_buf_extend(b, (c->n + 7) / 8);
@@ -211,8 +203,8 @@ void record_chunk_write(htc_buf *b, const chunk *c)
 
 htc_status record_chunk_read(htc_bytes bytes, chunk *c)
 {
-    htc_reader r = htc_reader_of(bytes);
-    need(&r, htc_get_u8(&r) == CHUNK_FORMAT);
+    htc_reader r;
+    htc_runtime_record_open(bytes, CHUNK_FORMAT, CHUNK_FORMAT, &r);
     need(&r, htc_get_varint(&r) == c->n);
     usage_read(&r, &c->used);
     htc_bytes bits = htc_get_raw(&r, (c->n + 7) / 8);
@@ -239,13 +231,12 @@ htc_status record_chunk_read(htc_bytes bytes, chunk *c)
             t->agent = htc_get_u64(&r);
         need(&r, t->state > TASK_NEW && t->state <= TASK_CANCELLED && was_done == (t->state == TASK_DONE));
     }
-    return done(&r);
+    return htc_runtime_record_end(&r);
 }
 
 void record_agent_write(htc_buf *b, const agent *a)
 {
-    htc_buf_clear(b);
-    htc_put_u8(b, AGENT_FORMAT);
+    htc_runtime_record_begin(b, AGENT_FORMAT);
     htc_put_u64(b, a->id);
     htc_put_str(b, a->user->name);
     htc_put_varint(b, a->site);
@@ -256,21 +247,20 @@ void record_agent_write(htc_buf *b, const agent *a)
 
 htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES])
 {
-    htc_reader r = htc_reader_of(bytes);
-    need(&r, htc_get_u8(&r) == AGENT_FORMAT);
+    htc_reader r;
+    htc_runtime_record_open(bytes, AGENT_FORMAT, AGENT_FORMAT, &r);
     a->id = htc_get_u64(&r);
     htc_get_str(&r, user_name, NAME_MAX_BYTES);
     a->site = (uint32_t)get_max(&r, UINT32_MAX);
     a->slot = (uint32_t)get_max(&r, UINT32_MAX);
     a->pid = (uint32_t)get_max(&r, UINT32_MAX);
     a->launched_wall = htc_get_u64(&r);
-    return done(&r);
+    return htc_runtime_record_end(&r);
 }
 
 void record_removal_write(htc_buf *b, const removal *m)
 {
-    htc_buf_clear(b);
-    htc_put_u8(b, REMOVAL_FORMAT);
+    htc_runtime_record_begin(b, REMOVAL_FORMAT);
     htc_put_u64(b, m->id);
     htc_put_str(b, m->user);
     htc_put_varint(b, m->core_ns);
@@ -280,13 +270,13 @@ void record_removal_write(htc_buf *b, const removal *m)
 
 htc_status record_removal_read(htc_bytes bytes, removal *m)
 {
-    htc_reader r = htc_reader_of(bytes);
-    need(&r, htc_get_u8(&r) == REMOVAL_FORMAT);
+    htc_reader r;
+    htc_runtime_record_open(bytes, REMOVAL_FORMAT, REMOVAL_FORMAT, &r);
     m->id = htc_get_u64(&r);
     htc_get_str(&r, m->user, sizeof m->user);
     m->core_ns = htc_get_varint(&r);
     m->done = htc_get_varint(&r);
     m->folded = htc_get_u8(&r);
     need(&r, m->id != 0 && m->folded <= 1);
-    return done(&r);
+    return htc_runtime_record_end(&r);
 }

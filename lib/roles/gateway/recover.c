@@ -22,7 +22,7 @@ static int answered(htc_gateway *gw, const htc_kv_result *r)
 {
     if (r->status == HTC_OK)
         return 1;
-    gw_break(gw, r->status, "reading the state back from the store");
+    htc_runtime_break(gw->runtime, r->status, "reading the state back from the store");
     return 0;
 }
 
@@ -33,13 +33,13 @@ static void ready(htc_gateway *gw, recovery *rec)
     agent *a, *next;
     int for_one = rec->opened != NULL;
     if (rec->ids)
-        ctx_free(gw, rec->ids);
-    ctx_free(gw, rec);
+        htc_runtime_context_free(gw->runtime, rec->ids);
+    htc_runtime_context_free(gw->runtime, rec);
     if (for_one)
         return;
     gw->phase = PHASE_READY;
     gw->remove_at = gw->now;
-    gw_ids_reserve(gw);
+    htc_runtime_ids_reserve(gw->agent_ids);
     gw_reallocate_soon(gw);
     uint32_t agents = HASH_COUNT(gw->agents);
     HASH_ITER(hh, gw->agents, a, next)
@@ -116,14 +116,14 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
     char        digits[17];
     char       *end;
     if (item->key.len != 2 + 16 + 1 + 16) {
-        gw_break(gw, HTC_ECORRUPT, "reading a chunk's key");
+        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a chunk's key");
         return;
     }
     memcpy(digits, (const char *)item->key.data + 19, 16);
     digits[16] = '\0';
     uint64_t index = strtoull(digits, &end, 16);
     if (*end || index >= job_chunks(j)) {
-        gw_break(gw, HTC_ECORRUPT, "reading a chunk's key");
+        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a chunk's key");
         return;
     }
     if (index < j->low)
@@ -139,7 +139,7 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
     if (rec->gap && index > j->next / CHUNK_TASKS)
         gw_chunk_ahead(gw, c, 1);
     if (record_chunk_read(item->value, c) != HTC_OK) {
-        gw_break(gw, HTC_ECORRUPT, "reading a chunk record");
+        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a chunk record");
         return;
     }
     c->open = 0;
@@ -158,25 +158,26 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
     }
 }
 
-static void chunks_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void chunks_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     recovery   *rec = ctx;
     htc_kv_item item;
     size_t      at = 0;
     if (!answered(gw, r))
         return;
-    place next = gw_next_page(gw, r);
-    for (uint32_t i = 0; i < r->items && gw->broken == HTC_OK; i++)
+    htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
+    for (uint32_t i = 0; i < r->items && htc_runtime_status(gw->runtime) == HTC_OK; i++)
         if (htc_kv_result_item(r, &at, &item) == HTC_OK)
             take_chunk(gw, rec, &item);
-    if (gw->broken != HTC_OK)
+    if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
     if (next.len == 0) {
         job_complete(gw, rec);
         return;
     }
     key k = key_chunks(rec->job->id);
-    gw_scan(gw, key_bytes(&k), &next, 0, chunks_page, rec);
+    htc_runtime_scan(gw->runtime, key_bytes(&k), &next, 0, chunks_page, rec);
 }
 
 static void skip_job(htc_gateway *gw, recovery *rec)
@@ -191,20 +192,21 @@ static void skip_job(htc_gateway *gw, recovery *rec)
     next_job(gw, rec);
 }
 
-static void spec_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void spec_read(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     recovery *rec = ctx;
     if (r->status == HTC_OK) {
         htc_status status = htc_spec_from_bytes(&gw->env, r->value, &rec->job->spec);
         if (status != HTC_OK) {
-            gw_break(gw, status, "reading a job's specification");
+            htc_runtime_break(gw->runtime, status, "reading a job's specification");
             return;
         }
         key k = key_chunks(rec->job->id);
         rec->gap = 0;
         rec->expect = rec->job->low;
         rec->job->next = rec->job->low * CHUNK_TASKS;
-        gw_scan(gw, key_bytes(&k), NULL, 0, chunks_page, rec);
+        htc_runtime_scan(gw->runtime, key_bytes(&k), NULL, 0, chunks_page, rec);
     } else if (r->status == HTC_ENOTFOUND) {
         skip_job(gw, rec);
     } else {
@@ -212,8 +214,9 @@ static void spec_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     }
 }
 
-static void job_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void job_read(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     recovery *rec = ctx;
     char      owner[NAME_MAX_BYTES];
     if (r->status == HTC_ENOTFOUND) {
@@ -232,7 +235,7 @@ static void job_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     if (record_job_read(r->value, j, owner) != HTC_OK || !(j->user = gw_user(gw, owner))) {
         gw_job_free(gw, j);
         rec->job = NULL;
-        gw_break(gw, HTC_ECORRUPT, "reading a job record");
+        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a job record");
         return;
     }
     j->version = r->version;
@@ -242,19 +245,21 @@ static void job_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         return;
     }
     key k = key_spec(j->id);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, spec_read, rec);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, spec_read, rec);
 }
 
 static void next_job(htc_gateway *gw, recovery *rec)
 {
-    if (gw->broken != HTC_OK)
+    if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
     if (rec->at == rec->n) {
         ready(gw, rec);
         return;
     }
     key k = key_job(rec->ids[rec->at++]);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, job_read, rec);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, job_read, rec);
 }
 
 /* ---- the lists ---- */
@@ -263,12 +268,12 @@ static void add_open(htc_gateway *gw, recovery *rec, uint64_t id)
 {
     if (rec->n == rec->cap) {
         size_t    cap = rec->cap ? rec->cap * 2 : 64;
-        uint64_t *ids = ctx_new(gw, cap * sizeof *ids); /* ends with the gateway, if that ends first */
+        uint64_t *ids = htc_runtime_context(gw->runtime, cap * sizeof *ids); /* ends with the gateway, if that ends first */
         if (!ids)
             return;
         if (rec->ids) {
             memcpy(ids, rec->ids, rec->n * sizeof *ids);
-            ctx_free(gw, rec->ids);
+            htc_runtime_context_free(gw->runtime, rec->ids);
         }
         rec->ids = ids;
         rec->cap = cap;
@@ -291,7 +296,7 @@ static void take_removal(htc_gateway *gw, const htc_kv_item *item)
     removal m;
     memset(&m, 0, sizeof m);
     if (record_removal_read(item->value, &m) != HTC_OK) {
-        gw_break(gw, HTC_ECORRUPT, "reading the record of a removal");
+        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading the record of a removal");
         return;
     }
     user *u = gw_user(gw, m.user);
@@ -311,7 +316,7 @@ static void take_job(htc_gateway *gw, const htc_kv_item *item)
     job  j;
     memset(&j, 0, sizeof j);
     if (record_job_read(item->value, &j, owner) != HTC_OK || !(j.user = gw_user(gw, owner))) {
-        gw_break(gw, HTC_ECORRUPT, "reading a job record");
+        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a job record");
         return;
     }
     if (gw_removal(gw, j.id))
@@ -329,7 +334,7 @@ static void take_agent(htc_gateway *gw, const htc_kv_item *item)
     char   owner[NAME_MAX_BYTES];
     agent *a = htc__alloc(&gw->env, sizeof *a);
     if (!a) {
-        gw_break(gw, HTC_ENOMEM, "reading the agents");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "reading the agents");
         return;
     }
     int good = record_agent_read(item->value, a, owner) == HTC_OK && (a->user = gw_user(gw, owner)) != NULL &&
@@ -353,7 +358,7 @@ static void take_user(htc_gateway *gw, const htc_kv_item *item)
     user  read;
     memset(&read, 0, sizeof read);
     if (record_user_read(item->value, &read) != HTC_OK || !user_name_ok(read.name)) {
-        gw_break(gw, HTC_ECORRUPT, "reading a user record");
+        htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a user record");
         return;
     }
     user *u = gw_user_new(gw, read.name);
@@ -371,24 +376,25 @@ static void take_user(htc_gateway *gw, const htc_kv_item *item)
     u->version = item->version;
 }
 
-static void removals_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
-static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
-static void open_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
-static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r);
+static void removals_page(void *role, void *ctx, const htc_kv_result *r);
+static void jobs_page(void *role, void *ctx, const htc_kv_result *r);
+static void open_page(void *role, void *ctx, const htc_kv_result *r);
+static void agents_page(void *role, void *ctx, const htc_kv_result *r);
 
-static void owner_made(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void owner_made(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     if (r->status != HTC_OK && r->status != HTC_MISMATCH) {
-        gw_break(gw, r->status, "creating the operator's user");
+        htc_runtime_break(gw->runtime, r->status, "creating the operator's user");
         return;
     }
-    gw_scan(gw, htc_bytes_of("a/"), NULL, 0, agents_page, ctx);
+    htc_runtime_scan(gw->runtime, htc_bytes_of("a/"), NULL, 0, agents_page, ctx);
 }
 
 static void users_read(htc_gateway *gw, recovery *rec)
 {
     if (gw_user(gw, gw->owner_name)) {
-        gw_scan(gw, htc_bytes_of("a/"), NULL, 0, agents_page, rec);
+        htc_runtime_scan(gw->runtime, htc_bytes_of("a/"), NULL, 0, agents_page, rec);
         return;
     }
     user *u = gw_user_new(gw, gw->owner_name);
@@ -396,19 +402,20 @@ static void users_read(htc_gateway *gw, recovery *rec)
         return;
     record_user_write(&gw->scratch, u);
     key k = key_user(u->name);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
-                 owner_made, rec);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    1, owner_made, rec);
 }
 
 /* One page of a list: each item to take, then the next page or what comes after. */
-static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const char *prefix, store_fn again)
+static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const char *prefix, htc_runtime_store_fn again)
 {
     htc_kv_item item;
     size_t      at = 0;
     if (!answered(gw, r))
         return;
-    place next = gw_next_page(gw, r);
-    for (uint32_t i = 0; i < r->items && gw->broken == HTC_OK; i++) {
+    htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
+    for (uint32_t i = 0; i < r->items && htc_runtime_status(gw->runtime) == HTC_OK; i++) {
         if (htc_kv_result_item(r, &at, &item) != HTC_OK)
             break;
         if (prefix[0] == 'u')
@@ -420,43 +427,48 @@ static void page(htc_gateway *gw, recovery *rec, const htc_kv_result *r, const c
         else if (prefix[0] == 'o')
             take_open(gw, rec, &item);
     }
-    if (gw->broken != HTC_OK)
+    if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
     if (next.len)
-        gw_scan(gw, htc_bytes_of(prefix), &next, 0, again, rec);
+        htc_runtime_scan(gw->runtime, htc_bytes_of(prefix), &next, 0, again, rec);
     else if (prefix[0] == 'u')
         users_read(gw, rec);
     else if (prefix[0] == 'd')
-        gw_scan(gw, htc_bytes_of("j/"), NULL, 0, jobs_page, rec);
+        htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, jobs_page, rec);
     else if (prefix[0] == 'j')
-        gw_scan(gw, htc_bytes_of("o/"), NULL, 0, open_page, rec);
+        htc_runtime_scan(gw->runtime, htc_bytes_of("o/"), NULL, 0, open_page, rec);
     else
         next_job(gw, rec);
 }
 
-static void removals_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void removals_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     page(gw, ctx, r, "d/", removals_page);
 }
 
-static void jobs_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void jobs_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     page(gw, ctx, r, "j/", jobs_page);
 }
 
-static void users_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void users_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     page(gw, ctx, r, "u/", users_page);
 }
 
-static void open_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void open_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     page(gw, ctx, r, "o/", open_page);
 }
 
 /* Adopting an agent talks to the host only, so the page stays readable; deleting one talks to the store: bytes are copied. */
-static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void agents_page(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     htc_kv_item item;
     size_t      at = 0;
     if (!answered(gw, r))
@@ -465,26 +477,26 @@ static void agents_page(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     htc_buf_init(&items, &gw->env, 0);
     htc_put_raw(&items, r->items_bytes);
     if (items.status != HTC_OK) {
-        gw_break(gw, items.status, "reading the agents");
+        htc_runtime_break(gw->runtime, items.status, "reading the agents");
         return;
     }
     htc_kv_result copy = *r;
     copy.items_bytes = (htc_bytes){ items.data, r->items_bytes.len };
-    place next = gw_next_page(gw, r);
-    for (uint32_t i = 0; i < copy.items && gw->broken == HTC_OK; i++)
+    htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
+    for (uint32_t i = 0; i < copy.items && htc_runtime_status(gw->runtime) == HTC_OK; i++)
         if (htc_kv_result_item(&copy, &at, &item) == HTC_OK)
             take_agent(gw, &item);
-    if (gw->broken == HTC_OK && next.len)
-        gw_scan(gw, htc_bytes_of("a/"), &next, 0, agents_page, ctx);
-    else if (gw->broken == HTC_OK)
-        gw_scan(gw, htc_bytes_of("d/"), NULL, 0, removals_page, ctx);
+    if (htc_runtime_status(gw->runtime) == HTC_OK && next.len)
+        htc_runtime_scan(gw->runtime, htc_bytes_of("a/"), &next, 0, agents_page, ctx);
+    else if (htc_runtime_status(gw->runtime) == HTC_OK)
+        htc_runtime_scan(gw->runtime, htc_bytes_of("d/"), NULL, 0, removals_page, ctx);
     htc_buf_free(&items);
 }
 
 void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx)
 {
-    recovery *rec = ctx_new(gw, sizeof *rec);
-    uint64_t *ids = rec ? ctx_new(gw, sizeof *ids) : NULL;
+    recovery *rec = htc_runtime_context(gw->runtime, sizeof *rec);
+    uint64_t *ids = rec ? htc_runtime_context(gw->runtime, sizeof *ids) : NULL;
     if (!ids)
         return;
     ids[0] = id;
@@ -494,9 +506,9 @@ void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void 
 
 void gw_recover(htc_gateway *gw)
 {
-    recovery *rec = ctx_new(gw, sizeof *rec);
+    recovery *rec = htc_runtime_context(gw->runtime, sizeof *rec);
     if (!rec)
         return;
     gw->phase = PHASE_RECOVERING;
-    gw_scan(gw, htc_bytes_of("u/"), NULL, 0, users_page, rec);
+    htc_runtime_scan(gw->runtime, htc_bytes_of("u/"), NULL, 0, users_page, rec);
 }

@@ -39,7 +39,7 @@ static void list_add(htc_gateway *gw, removal *m)
 {
     HASH_ADD(hh, gw->removals_by_id, id, sizeof m->id, m);
     if (!m->hh.tbl) {
-        gw_break(gw, HTC_ENOMEM, "removing a job");
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "removing a job");
         return;
     }
     DL_APPEND2(gw->removals, m, prev, list_next);
@@ -50,7 +50,7 @@ static void list_drop(htc_gateway *gw, removal *m)
 {
     DL_DELETE2(gw->removals, m, prev, list_next);
     HASH_DEL(gw->removals_by_id, m);
-    ctx_free(gw, m);
+    htc_runtime_context_free(gw->runtime, m);
 }
 
 void gw_removals_free(htc_gateway *gw)
@@ -60,7 +60,7 @@ void gw_removals_free(htc_gateway *gw)
 
 void gw_removal_found(htc_gateway *gw, const removal *read)
 {
-    removal *m = ctx_new(gw, sizeof *m);
+    removal *m = htc_runtime_context(gw->runtime, sizeof *m);
     if (!m)
         return;
     *m = *read;
@@ -109,7 +109,7 @@ static void stage_failed(htc_gateway *gw, removal *m, htc_status status)
     }
     if (!m->listed && m->stage != REMOVE_HIDE) {
         over(gw, m, status);
-        ctx_free(gw, m);
+        htc_runtime_context_free(gw->runtime, m);
         return;
     }
     if (!m->pause)
@@ -157,7 +157,7 @@ static void stage_done(htc_gateway *gw, removal *m)
         m->noted |= m->stage == REMOVE_FOLDED;
         m->stage++;
     }
-    if (gw->broken != HTC_OK)
+    if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
     if (m->listed && gw->shutdown)
         gw->removing = 0; /* the next gateway goes on */
@@ -165,8 +165,9 @@ static void stage_done(htc_gateway *gw, removal *m)
         stage_begin(gw, m);
 }
 
-static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void stored(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     removal *m = ctx;
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
         m->status = r->status;
@@ -183,8 +184,9 @@ static void stored(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 
 /* ---- the sums ---- */
 
-static void folded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void folded(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     removal *m = ctx;
     user    *u = gw_user(gw, m->user);
     if (u) {
@@ -196,16 +198,18 @@ static void folded(htc_gateway *gw, void *ctx, const htc_kv_result *r)
             u->version = r->version;
             m->folded = 1;
         }
-        waiters_run(gw, &u->folded, HTC_OK);
+        htc_runtime_wake(gw->runtime, &u->folded, HTC_OK);
     }
     stored(gw, m, r);
 }
 
-static void write_record(htc_gateway *gw, const removal *m, store_fn fn, void *ctx)
+static void write_record(htc_gateway *gw, const removal *m, htc_runtime_store_fn fn, void *ctx)
 {
     record_removal_write(&gw->scratch, m);
     key k = key_removal(m->id);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, fn, ctx);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    1, fn, ctx);
 }
 
 /* The removal whose sums were added to the user's last, if its record does not say so yet. */
@@ -217,8 +221,9 @@ static removal *to_be_noted(const htc_gateway *gw, const user *u)
 
 static void fold(htc_gateway *gw, removal *m);
 
-static void last_noted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void last_noted(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     removal    *m = ctx, *last = NULL;
     const user *u = gw_user(gw, m->user);
     if (r->status != HTC_OK) {
@@ -255,7 +260,9 @@ static void fold(htc_gateway *gw, removal *m)
     u->folding = 1;
     record_user_write(&gw->scratch, &sums);
     key k = key_user(u->name);
-    gw_store_one(gw, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) }, folded, m);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    1, folded, m);
 }
 
 static void note(htc_gateway *gw, removal *m)
@@ -268,8 +275,9 @@ static void note(htc_gateway *gw, removal *m)
 
 /* ---- what the job has left ---- */
 
-static void outputs_dropped(htc_gateway *gw, void *ctx, htc_status status, htc_bytes body)
+static void outputs_dropped(void *role, void *ctx, htc_status status, htc_bytes body)
 {
+    htc_gateway *gw = role;
     (void)body;
     if (status == HTC_OK || status == HTC_ENOTFOUND)
         stage_done(gw, ctx);
@@ -281,13 +289,14 @@ static void drop_outputs(htc_gateway *gw, removal *m)
 {
     htc_buf_clear(&gw->scratch);
     htc_put_u64(&gw->scratch, m->id);
-    gw_call(gw, HTC_CALL_DROP_JOB, htc_buf_bytes(&gw->scratch), outputs_dropped, m);
+    htc_runtime_call(gw->runtime, HTC_CALL_DROP_JOB, htc_buf_bytes(&gw->scratch), outputs_dropped, m);
 }
 
 static void next_page(htc_gateway *gw, removal *m);
 
-static void page_deleted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void page_deleted(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     removal *m = ctx;
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
         m->status = r->status;
@@ -299,8 +308,9 @@ static void page_deleted(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         stored(gw, m, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = m->status, .last = 1 });
 }
 
-static void page_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
+static void page_read(void *role, void *ctx, const htc_kv_result *r)
 {
+    htc_gateway *gw = role;
     removal       *m = ctx;
     htc_kv_request rq[TOGETHER];
     htc_kv_item    item;
@@ -309,7 +319,7 @@ static void page_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
         stage_failed(gw, m, r->status);
         return;
     }
-    m->next = gw_next_page(gw, r);
+    m->next = htc_runtime_next_page(gw->runtime, r);
     /* The page is lent until the client is asked again. */
     htc_buf_clear(&gw->scratch);
     htc_put_raw(&gw->scratch, r->items_bytes);
@@ -318,7 +328,7 @@ static void page_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
     while (n < page.items && n < TOGETHER && htc_kv_result_item(&page, &at, &item) == HTC_OK)
         rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = item.key };
     if (n)
-        gw_store(gw, rq, n, page_deleted, m);
+        htc_runtime_ask(gw->runtime, rq, n, page_deleted, m);
     else if (m->next.len)
         next_page(gw, m);
     else
@@ -328,7 +338,7 @@ static void page_read(htc_gateway *gw, void *ctx, const htc_kv_result *r)
 static void next_page(htc_gateway *gw, removal *m)
 {
     key k = m->stage == REMOVE_RESULTS ? key_results(m->id) : key_chunks(m->id);
-    gw_scan(gw, key_bytes(&k), &m->next, TOGETHER, page_read, m);
+    htc_runtime_scan(gw->runtime, key_bytes(&k), &m->next, TOGETHER, page_read, m);
 }
 
 static void delete_keys(htc_gateway *gw, removal *m, const key *keys, size_t n)
@@ -336,7 +346,7 @@ static void delete_keys(htc_gateway *gw, removal *m, const key *keys, size_t n)
     htc_kv_request rq[3];
     for (size_t i = 0; i < n; i++)
         rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
-    gw_store(gw, rq, n, stored, m);
+    htc_runtime_ask(gw->runtime, rq, n, stored, m);
 }
 
 static void stage_begin(htc_gateway *gw, removal *m)
@@ -357,7 +367,7 @@ static void stage_begin(htc_gateway *gw, removal *m)
 
 void gw_remove(htc_gateway *gw, request *q, const job *j)
 {
-    removal *m = ctx_new(gw, sizeof *m);
+    removal *m = htc_runtime_context(gw->runtime, sizeof *m);
     if (!m)
         return;
     *m = (removal){ .id = j->id, .core_ns = j->now.used.core_ns, .done = j->now.done, .stage = REMOVE_MARK, .q = q };

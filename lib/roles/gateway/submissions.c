@@ -29,14 +29,14 @@ void gw_known_key_set(htc_gateway *gw, const char *user_name, const char *text, 
     if (!k) {
         k = htc__alloc(&gw->env, sizeof *k);
         if (!k) {
-            gw_break(gw, HTC_ENOMEM, "noting a submission");
+            htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a submission");
             return;
         }
         hash_of(user_name, text, k->hash);
         HASH_ADD(hh, gw->known_keys, hash, sizeof k->hash, k);
         if (!k->hh.tbl) {
             htc__free(&gw->env, k, sizeof *k);
-            gw_break(gw, HTC_ENOMEM, "noting a submission");
+            htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a submission");
             return;
         }
     }
