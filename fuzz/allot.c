@@ -21,7 +21,7 @@ static int divided_for(uint32_t policy, const htc_allot_user *u)
     return policy == HTC_ALLOT_EQ1 ? u->queued > 0 : u->queued + u->running > 0;
 }
 
-/* maxmin, one slot after the other: the next goes to the one who has least for his weight, counting the slot. With
+/* maxmin, one slot after the other: the next goes to the user that has least for the weight, counting the slot. With
  * weights that are all 1 this is the division itself, but for which of the equals get the odd slots. */
 static void check_even_maxmin(const htc_allot_user *u, size_t n, uint64_t slots, const htc_allot_share *s)
 {

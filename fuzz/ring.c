@@ -176,7 +176,7 @@ static void other(world *w, uint8_t op, htc_reader *in)
     }
 }
 
-/* A change of one member's slots moves keys to him or from him only. */
+/* A change of one member's slots moves keys to or from that member only. */
 static void check_dx(world *w, htc_reader *in)
 {
     uint32_t before[64], member = htc_get_u8(in) % MEMBERS_MAX, units = htc_get_u8(in) % 16u, taken = 0;

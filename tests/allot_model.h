@@ -93,7 +93,7 @@ static inline int allot_model_first(const allot_model_user *a, const allot_model
 }
 
 /* Everybody's share. Those who divide are rounded in order of arrival: what is due up to each of them, rounded up, less
- * what was due up to the one before him. */
+ * what was due up to the one before. */
 static inline void allot_model_divide(allot_model *m)
 {
     uint64_t promised = 0;

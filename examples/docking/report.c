@@ -69,7 +69,7 @@ static void fill_chart(const run *r, chart *c)
 }
 
 /* Last end of an ideal scheduler: no overhead, `slots` places, `cores` of which work at full speed together. With
- * shares every user has slots/users places of his own, else any waiting task takes any place. Processor sharing, exact.
+ * shares every user has slots/users places of their own, else any waiting task takes any place. Processor sharing, exact.
  */
 static double ideal_last_end(const run *r, double length, int slots, int cores, int shares)
 {

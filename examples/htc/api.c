@@ -38,7 +38,7 @@ static htc_status open_client(cli *c)
         c->error = e;
         return s;
     }
-    /* A user who does not own the directory may still reach the socket, if its owner lets him. */
+    /* A user who does not own the directory may still reach the socket, if its owner allows it. */
     char *path =
         s == HTC_OK ? must_dup(htc_state_path(state, HTC_STATE_GATEWAY_SOCKET)) : must_print("%s/gateway.sock", c->dir);
     if (s == HTC_OK)

@@ -93,7 +93,7 @@ static floors floors_printed(const bench *b)
     return f;
 }
 
-/* promised: one user in so many has a minimum share of his own; 0: nobody. */
+/* promised: one user in so many has a minimum share; 0: none. */
 static htc_allot_book *book_of(size_t n, uint64_t promised, double *add_ns)
 {
     htc_allot_book        *book;

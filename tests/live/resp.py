@@ -366,7 +366,7 @@ def a_cluster():
 def rough(p):
     got = raw(p.port, b"SET half 1\r\nGET half\r\n")
     look(got.decode())
-    check(got == b"+OK\r\n$1\r\n1\r\n", "who closes his half is answered")
+    check(got == b"+OK\r\n$1\r\n1\r\n", "a client that closes its half is answered")
     check(raw(p.port, b"*1\r\n$-1\r\n", False).startswith(b"-ERR Protocol error"), "nonsense is said to be nonsense")
     got = raw(p.port, b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET half evil\r\n", False)
     check(got.startswith(b"-ERR this is no HTTP server"), "HTTP ends the connection", got)

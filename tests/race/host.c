@@ -188,7 +188,7 @@ static int ask(customer *c, htc_client *client, uint32_t life, uint32_t i)
     return 1;
 }
 
-/* Somebody who goes away within his first frame. */
+/* A peer that goes away within its first frame. */
 static void stranger(const char *path)
 {
     int fd = htc__unix_connect(path, 0);

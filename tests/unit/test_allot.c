@@ -300,7 +300,7 @@ static void model_base(const htc_allot_user *u, size_t n, uint64_t slots, uint64
     }
 }
 
-/* What filling added is in proportion: nobody got more for his weight than one who still has room, but for one slot. */
+/* What filling added is in proportion: no user got more for the weight than one that still has room, except for one slot. */
 static void expect_filled_fairly(const htc_allot_user *u, const htc_allot_share *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)

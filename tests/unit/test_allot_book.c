@@ -68,7 +68,7 @@ Test(allot_book, gives_the_odd_slots_in_order_of_arrival)
     TABLE(7, { { 2, 50, 0, 0 }, 5 }, { { 1, 99, 0, 0 }, 2 });
 }
 
-/* Who changes what he asks for keeps his turn; who leaves and comes back has the last one. */
+/* A user that changes a claim keeps the turn; one that leaves and comes back has the last one. */
 Test(allot_book, arrival_is_when_a_user_was_added)
 {
     htc_allot_book       *book = book_of(10);
@@ -94,7 +94,7 @@ Test(allot_book, keeps_minimums_and_caps)
     TABLE(100, { { 1, 200, 70, 0 }, 70 }, { { 1, 200, 0, 0 }, 15 }, { { 1, 200, 0, 0 }, 15 });
     TABLE(100, { { 1, 200, 10, 0 }, 50 }, { { 1, 200, 0, 0 }, 50 }); /* a minimum below the share changes nothing */
     TABLE(100, { { 1, 200, 0, 10 }, 10 }, { { 1, 200, 0, 0 }, 90 });
-    TABLE(100, { { 1, 5, 70, 0 }, 5 }, { { 1, 200, 0, 0 }, 95 });     /* nobody gets what he has no work for */
+    TABLE(100, { { 1, 5, 70, 0 }, 5 }, { { 1, 200, 0, 0 }, 95 });     /* no user gets slots without work for them */
     TABLE(100, { { 9, 200, 20, 20 }, 20 }, { { 1, 200, 0, 0 }, 80 }); /* neither more nor less */
     TABLE(100, { { 1, 200, 60, 0 }, 60 }, { { 1, 200, 40, 0 }, 40 }, { { 1, 9, 0, 0 }, 0 });
     TABLE(99, { { 1, 200, 60, 0 }, 45 }, { { 1, 200, 40, 0 }, 45 },
@@ -321,7 +321,7 @@ static void expect_whole_tree(const htc_allot_book *book)
     HOLDS(w.branches < htc__branches_for(htc__shelves_for(sums.high_users + sums.low_users)));
 }
 
-/* Everybody who is there has a place of his own, in order of arrival, and the sums are those of the weights. */
+/* Every user that is there has a place, in order of arrival, and the sums are those of the weights. */
 static void expect_order_of_arrival(const htc_allot_book *book)
 {
     const htc__arrivals *a = &book->arrivals;

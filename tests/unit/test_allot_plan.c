@@ -416,7 +416,7 @@ Test(allot_plan, no_more_agents_than_tasks)
     cr_expect(eq(u64, decide_for(u, 1, 100, 94, 0).grant, 0));
 }
 
-/* Nobody gives back for one who has agents on their way to all his tasks, even if he is below his share. */
+/* No user gives back for one that has agents on their way to all its tasks, even if that one is below its share. */
 Test(allot_plan, nobody_drains_for_what_cannot_be_used)
 {
     htc_allot_user u[] = { { .queued = 50, .running = 8, .agents = 8 },
@@ -426,7 +426,7 @@ Test(allot_plan, nobody_drains_for_what_cannot_be_used)
     cr_expect(eq(u64, decide_for(u, 2, 10, 0, 0).drain, 1));
 }
 
-/* His own marks come off before anything is started for him or anybody is drained for him. */
+/* The marks of a user come off before anything is started or any agent drained for that user. */
 Test(allot_plan, own_marks_come_off_first)
 {
     htc_allot_user   u[] = { { .queued = 50, .running = 6, .agents = 2, .draining = 4 },
@@ -449,7 +449,7 @@ Test(allot_plan, marks_that_are_waited_for_stay)
     cr_expect(eq(u64, c[0].undrain + c[2].undrain, 2));
 }
 
-/* The one furthest above his entitlement for his weight gives first. */
+/* The user furthest above the entitlement, for the weight, gives first. */
 Test(allot_plan, richest_for_his_weight_gives)
 {
     htc_allot_user u[] = { { .weight = 2, .queued = 50, .running = 8, .agents = 8 },
@@ -472,7 +472,7 @@ Test(allot_plan, a_starting_agent_keeps_the_odd_slot)
     u[0].starting = 0;
     u[0].running = 4;
     cr_expect(eq(u64, decide_for(u, 3, 10, 0, 0).drain, 1));
-    /* Marked once is enough, and the mark stays with him. */
+    /* Marked once is enough, and the mark stays with that user. */
     u[0].agents = 3;
     u[0].draining = 1;
     htc_allot_change c = decide_for(u, 3, 10, 0, 0);

@@ -401,7 +401,7 @@ static size_t in_memory(const char *dir)
 }
 
 /* A write of a part of a block reads the rest of it: of a file that was just made it is there, so that nothing waits for the disk.
- * Whoever opens a file that he has not made does not believe what memory says of it. (There are file systems without a disk.) */
+ * A process that opens a file that it has not made does not believe what memory says of it. (There are file systems without a disk.) */
 Test(disk_host, what_was_just_made_is_not_read_again)
 {
     static const char data[700];

@@ -326,7 +326,7 @@ Test(fit, easy_never_delays_the_head)
     }
 }
 
-/* Everybody is told a start when he comes; it may only move forward. */
+/* Each job is told a start on arrival; it may only move forward. */
 Test(fit, conservative_never_delays_anybody)
 {
     PROPERTY(rng, 2000)

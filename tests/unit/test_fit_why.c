@@ -69,7 +69,7 @@ Test(fit_why, names_the_reservation_that_would_lack_nodes)
     htc_fit_destroy(fit);
 }
 
-/* Who never said how long he runs is not waited for as if he had. */
+/* A job without an estimate is not waited for as if it had one. */
 Test(fit_why, knows_what_it_does_not_know)
 {
     htc_fit          *fit = fit_of(HTC_FIT_PROMISE_HEAD, 4);

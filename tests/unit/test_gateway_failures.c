@@ -147,10 +147,10 @@ Test(gateway_failures, sets_a_node_aside_where_the_tasks_of_three_users_fail_fas
         rig_pass(&r, 100 * HTC_MS);
     }
     cr_assert(eq(sz, r.n_launched, 4));
-    /* The first user has all four slots. One of his agents was on another node; as three leave, the others get theirs. */
+    /* The first user has all four slots. One of that user's agents was on another node; as three leave, the others get theirs. */
     hello_on(r.launched[0].agent, "node2");
     bad[0] = hello(r.launched[1].agent);
-    cr_assert(eq(u32, pull(&bad[0], &at), HTC_GRANT_EXIT), "he has more than his share");
+    cr_assert(eq(u32, pull(&bad[0], &at), HTC_GRANT_EXIT), "the user has more than the share");
     for (size_t i = 0; i < 4; i++)
         process_ended(r.launched[i].agent);
     rig_pass(&r, 30 * HTC_SECOND);

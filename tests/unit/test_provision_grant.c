@@ -121,7 +121,7 @@ static void model_whole(uint64_t free_nodes, const htc_provision_request *r, siz
     }
 }
 
-/* A node at a time to the one who has least for his weight, counting it; classes and initial requests first. */
+/* A node at a time to the one that has least for the weight, counting it; classes and initial requests first. */
 static void model_part(uint64_t free_nodes, const htc_provision_request *r, size_t n, uint64_t *granted)
 {
     memset(granted, 0, n * sizeof *granted);

@@ -58,14 +58,14 @@ typedef enum step {
     SWEEP_FENCE
 } step;
 
-/* Somebody at work: where he is, and what he has read. */
+/* A worker: where it is, and what it has read. */
 typedef struct actor {
     step            at;
     int             sweeper;
     uint64_t        asleep; /* for so many turns */
     uint32_t        job;
     uint64_t        attempt;
-    htc_bytes       seen; /* his copy of the partition's record */
+    htc_bytes       seen; /* its copy of the partition's record */
     uint64_t        version;
     uint64_t        entry_version;
     htc_record_set *set;

@@ -148,7 +148,7 @@ Test(record_names, refuses_names_that_are_too_long)
     }
 }
 
-/* A set of nodes as a user writes it, and as it is shown to him. */
+/* A set of nodes as a user writes it, and as it is shown. */
 Test(record_names, sets_have_texts)
 {
     static const struct {

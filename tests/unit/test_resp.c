@@ -745,7 +745,7 @@ Test(resp, a_peer_that_asks_for_much_is_held)
     rig_free(&r);
 }
 
-/* Who closes his half is answered, then closed; who is gone is forgotten, whatever is still to come for him. */
+/* A client that closes its half is answered, then closed; one that is gone is forgotten, whatever is still to come for it. */
 Test(resp, ends)
 {
     htc_rng rng = { 4 };

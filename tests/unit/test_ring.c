@@ -66,7 +66,7 @@ static uint64_t somebody(const htc_ring *r, htc_rng *rng)
     return crowd.n ? crowd.m[htc_rng_below(rng, crowd.n)].id : 0;
 }
 
-/* One change. Answers its member, and whether he grew (1), shrank (0), or this was neither (-1). */
+/* One change. Answers its member, and whether that grew (1), shrank (0), or this was neither (-1). */
 static uint64_t random_change(history *h, htc_rng *rng, int *grew)
 {
     uint64_t        id = somebody(h->ring, rng);
@@ -234,7 +234,7 @@ Test(ring, an_owner_that_has_the_data_succeeds)
         }
 }
 
-/* Racks of unlike size: nobody beyond what his rack allows, and within a rack all alike. */
+/* Racks of unlike size: no member beyond what its rack allows, and within a rack all alike. */
 Test(ring, is_even_as_far_as_racks_allow)
 {
     static const struct {

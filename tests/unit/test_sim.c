@@ -167,7 +167,7 @@ Test(sim, nobody_overtakes_at_the_end_of_a_clog)
     }
 }
 
-/* At one moment a clog ends, then a pause, then one more arrives: those of the clog wait for those of the pause, and he for them. */
+/* At one moment a clog ends, then a pause, then one more arrives: those of the clog wait for those of the pause, and the last one for them. */
 Test(sim, nobody_overtakes_when_a_clog_and_a_pause_end_together)
 {
     htc_sim_net net = { .size = sizeof net, .latency_ns = HTC_MS };

@@ -5,7 +5,7 @@
 
 #define NODES 5
 
-/* Everybody sends to everybody who is above him; each has a disk, of which one may be damaged. */
+/* Each node sends to every node above it; each has a disk, of which one may be damaged. */
 typedef struct ring {
     htc_sim         *sim;
     probe           *p;

@@ -174,7 +174,7 @@ typedef struct sys_task_state {
 htc_status sys_chunk_read(htc_bytes value, void (*seen)(void *ctx, const sys_task_state *task), void *ctx, uint64_t *core_ns);
 /* Whose job a job's record is. */
 htc_status sys_job_read(htc_bytes value, uint64_t *id, char user[64]);
-/* Slots that agents hold for this user, his leaving ones included; as the gateway knows. */
+/* Slots that agents hold for this user, leaving ones included; as the gateway knows. */
 uint32_t sys_gateway_slots(const sys *s, const char *user);
 
 /* world_agent.c */

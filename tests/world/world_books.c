@@ -15,7 +15,7 @@ static uint64_t takers(const htc_gateway *gw, const user *u)
     return n;
 }
 
-/* A task of his could start in a slot that is free. */
+/* A task of the user could start in a slot that is free. */
 static int could_start(const htc_gateway *gw, const user *u)
 {
     for (size_t i = 0; i < gw->n_sites; i++)
@@ -46,7 +46,7 @@ static const char *wrong_count(const htc_gateway *gw)
                 agents += a->state != AGENT_LOST;
             }
         if (u->running != running)
-            return "a user's running tasks are not the leased tasks of his jobs";
+            return "a user's running tasks are not the leased tasks of that user's jobs";
         if (held_tasks != running)
             return "the tasks that agents hold are not the leased ones";
         if (u->agents + u->draining + u->leaving != agents)

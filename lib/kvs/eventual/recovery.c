@@ -13,8 +13,8 @@
  * ones. What is acknowledged meanwhile W others have, for this one confirms nothing. Where W is 1 it may have been the only one: then
  * all others have to answer, and what it alone had is gone. If two of three are damaged neither has enough answers, and both go on refusing.
  *
- * Its own numbers are never given again, though what they were is lost: they began at some floor (cell q), and nobody writes so often that
- * he comes 2^40 further. So far up the floor goes, in the same batch as the merged state. Once is enough for all records that were found when
+ * Its own numbers are never given again, though what they were is lost: they began at some floor (cell q), and no member writes so often that
+ * it comes 2^40 further. So far up the floor goes, in the same batch as the merged state. Once is enough for all records that were found when
  * the member started, since no number in any of them is younger than that.
  *
  * Where this member owns the key no more the record goes (eventual/orphan_handoff.c). Where nobody else owns it, it stays refused. */

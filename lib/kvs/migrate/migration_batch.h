@@ -2,7 +2,7 @@
  * the last of them is installed.
  *
  * All of them are blocked meanwhile, so a batch is as large as its content is small: what is empty goes by the hundred, and a bucket
- * that is large goes alone. Nobody knows beforehand what lies in a bucket that he does not own. So the first batch is one bucket, each
+ * that is large goes alone. A member does not know beforehand what lies in a bucket that it does not own. So the first batch is one bucket, each
  * takes at most twice as many as the one before, and one that turns out to be too large is begun anew with fewer. */
 #ifndef HTC_KVS_MOVERS_H
 #define HTC_KVS_MOVERS_H

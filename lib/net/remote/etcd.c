@@ -449,7 +449,7 @@ static htc_status turned_away(const etcd *e, const char *address, htc_status why
     return why;
 }
 
-/* One read of a key that nobody has: whoever answers it has a majority behind him. */
+/* One read of a key that does not exist: a member that answers it has a majority. */
 static htc_status ask_first(etcd *e, const htc_store_options *options, htc_error *error)
 {
     htc_kv_request probe = { .size = sizeof probe, .op = HTC_KV_GET, .key = htc_bytes_of("?") };

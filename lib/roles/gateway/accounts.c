@@ -203,9 +203,9 @@ static void set_user(htc_gateway *gw, request *q, int create)
     user       *old = gw_user(gw, name);
     uint64_t    weight = req_u64(q, "weight", old ? old->weight : 1);
     uint64_t    uid = req_u64(q, "uid", old ? old->uid : HTC_NO_UID), gid = req_u64(q, "gid", old ? old->gid : HTC_NO_UID);
-    int         himself = old && old == q->user && !json_object_get(q->body, "weight") && !json_object_get(q->body, "uid") &&
+    int         own = old && old == q->user && !json_object_get(q->body, "weight") && !json_object_get(q->body, "uid") &&
                   !json_object_get(q->body, "gid");
-    if (!q->operator_ && !(himself && !create)) {
+    if (!q->operator_ && !(own && !create)) {
         req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may change users");
     } else if (!name || !user_name_ok(name)) {
         req_fail(gw, q, HTC_EINVAL, "use 1 to 32 letters, digits, '.', '_' or '-'", "'%s' is not a user name", name ? name : "");

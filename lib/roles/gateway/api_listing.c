@@ -106,7 +106,7 @@ static const site *paused_site(const htc_gateway *gw)
     return NULL;
 }
 
-/* Who holds more than his base, and by how much: he is the one a newcomer waits for. */
+/* The user that holds more than the base, and by how much: a new user waits for that one. */
 static const user *over_base(const htc_gateway *gw, const user *except)
 {
     const user *best = NULL;

@@ -21,8 +21,8 @@ static agent *to_drain(htc_gateway *gw, const user *u)
     {
         if (a->user != u || a->draining || a->stop || a->state > AGENT_READY)
             continue;
-        uint32_t mine = a->n_held != 0, his = best && best->n_held != 0;
-        if (!best || mine < his || (mine == his && (a->since < best->since || (a->since == best->since && a->id < best->id))))
+        uint32_t mine = a->n_held != 0, its = best && best->n_held != 0;
+        if (!best || mine < its || (mine == its && (a->since < best->since || (a->since == best->since && a->id < best->id))))
             best = a;
     }
     return best;
@@ -93,7 +93,7 @@ static int fixed_user(const htc_gateway *gw, const char *name)
     return 0;
 }
 
-/* Tasks that could start now, in slots that are free or that his agents wait in. */
+/* Tasks that could start now, in slots that are free or that the user's agents wait in. */
 static uint64_t startable_now(htc_gateway *gw, const user *u)
 {
     uint64_t n = 0;
@@ -106,8 +106,8 @@ static uint64_t startable_now(htc_gateway *gw, const user *u)
 }
 
 /* What a user asks for. now: only tasks that could start beside all that run; else those too that could start in slots of others
- * and in what these reserve. A slot that he could not use is no demand. Where nothing more could start, his next task needs the
- * slot of one that runs: that one counts as queued, so that he is still one of those who divide. */
+ * and in what these reserve. A slot that the user could not use is no demand. Where nothing more could start, the next task needs
+ * the slot of one that runs: that one counts as queued, so that the user still divides. */
 static void view(htc_gateway *gw, const user *u, uint64_t id, int now, htc_allot_user *v)
 {
     int      refused = gw_place(gw, u) == HTC_PLACE_REFUSED;
@@ -120,8 +120,8 @@ static void view(htc_gateway *gw, const user *u, uint64_t id, int now, htc_allot
                            .fixed = (uint64_t)fixed_user(gw, u->name) };
 }
 
-/* The weight of each as it is set, or also by what his unfinished tasks will take: their number times the mean run time of his
- * tasks so far, or of everybody's as long as none of his has ended. */
+/* The weight of each as it is set, or also by what the unfinished tasks will take: their number times the mean run time of the
+ * user's tasks so far, or of all users' as long as none of these has ended. */
 static htc_status weigh(htc_gateway *gw, user **who, size_t n)
 {
     uint64_t  *priority = htc__alloc(&gw->env, n * sizeof *priority), *weight = htc__alloc(&gw->env, n * sizeof *weight);

@@ -247,7 +247,7 @@ typedef struct site {
 /* How a node behaves, for one user or (with the user "") for all: the guard against nodes that fail everybody's tasks fast. */
 typedef struct node {
     char     key[64 + NAME_MAX_BYTES + 2]; /* NODE/USER */
-    uint32_t in_a_row;      /* a user's fast failures since his last success there */
+    uint32_t in_a_row;      /* a user's fast failures since the last success there */
     uint32_t failing_users; /* of all: users with too many of them */
     htc_ns   until;         /* of all: no work there before */
     UT_hash_handle hh;
@@ -489,7 +489,7 @@ uint64_t gw_task_memory(htc_gateway *gw, const job *j, uint64_t index); /* the s
 uint64_t site_needs(const site *s, uint64_t named);            /* what a task with that figure reserves there */
 int      gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory); /* if not, the job waits for memory */
 void     gw_memory_reserve(htc_gateway *gw, agent *a);         /* after a change of what it holds */
-void     gw_memory_note(htc_gateway *gw, const user *u, int owed); /* jobs, up to one that fits, that memory keeps from a slot that is free or owed to him */
+void     gw_memory_note(htc_gateway *gw, const user *u, int owed); /* jobs, up to one that fits, that memory keeps from a slot that is free or owed to the user */
 void     gw_memory_keep(htc_gateway *gw);                      /* room for those who have waited for long */
 void     gw_job_handed(htc_gateway *gw, job *j, size_t at);
 void     gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o);
@@ -520,7 +520,7 @@ int        gw_request_hash(const request *q, uint8_t hash[16]); /* 0: out of mem
 /* fair.c */
 void gw_reallocate_soon(htc_gateway *gw);
 void gw_reallocate(htc_gateway *gw);
-uint64_t gw_takers(const htc_gateway *gw, const user *u, size_t at); /* his agents at a site that are about to take a task */
+uint64_t gw_takers(const htc_gateway *gw, const user *u, size_t at); /* the user's agents at a site that are about to take a task */
 
 /* accounts.c */
 user *gw_user(htc_gateway *gw, const char *name);
@@ -624,7 +624,7 @@ void gw_request_add(htc_gateway *gw, request *q, uint64_t id); /* to the jobs th
 void api_files(htc_gateway *gw, request *q); /* log, blob, UPLOAD, DOWNLOAD */
 json_t *job_json(htc_gateway *gw, const job *j);
 /* Job id for this request: an open one from memory, another from its record (without a specification). It is held while
- * fn runs. Not there, or not his: q is answered with the error and fn is not called. */
+ * fn runs. Not there, or another user's: q is answered with the error and fn is not called. */
 void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn);
 
 #endif

@@ -132,11 +132,11 @@ int gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until)
 
 static void node_works(htc_gateway *gw, const agent *a)
 {
-    node *all = node_find(gw, a->node, ""), *his = node_find(gw, a->node, a->user->name);
-    if (his) {
-        if (all && his->in_a_row >= HEALTH_LIMIT && all->failing_users)
+    node *all = node_find(gw, a->node, ""), *own = node_find(gw, a->node, a->user->name);
+    if (own) {
+        if (all && own->in_a_row >= HEALTH_LIMIT && all->failing_users)
             all->failing_users--;
-        his->in_a_row = 0;
+        own->in_a_row = 0;
     }
 }
 
@@ -150,13 +150,13 @@ static void judge_node(htc_gateway *gw, const agent *a, const htc_outcome *o)
         node_works(gw, a);
     if (verdict != HEALTH_FAILS_FAST || o->final)
         return;
-    node *all = node_of(gw, a->node, ""), *his = all ? node_of(gw, a->node, a->user->name) : NULL;
-    if (!his || ++his->in_a_row < HEALTH_LIMIT)
+    node *all = node_of(gw, a->node, ""), *own = all ? node_of(gw, a->node, a->user->name) : NULL;
+    if (!own || ++own->in_a_row < HEALTH_LIMIT)
         return;
-    if (his->in_a_row == HEALTH_LIMIT) {
+    if (own->in_a_row == HEALTH_LIMIT) {
         all->failing_users++;
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("node", a->node), HTC__TEXT("user", a->user->name)),
-                      "node %s failed %u tasks of %s fast in a row", a->node, his->in_a_row, a->user->name);
+                      "node %s failed %u tasks of %s fast in a row", a->node, own->in_a_row, a->user->name);
     }
     if (all->failing_users >= ASIDE_USERS && gw->n_nodes > 1 && all->until <= gw->now) {
         all->until = gw->now + ASIDE;
@@ -365,7 +365,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
         if (!gw_job_peek(gw, j, &c, &offset)) {
             if (gw_job_for(gw, a) == j)
                 break;
-            continue; /* it has nothing left that could be handed out now: the next of his jobs */
+            continue; /* it has nothing left that could be handed out now: the next job of the user */
         }
         leased got = lease(gw, a, j, c, offset, &g->tasks[g->count]);
         if (got != LEASED) {

@@ -113,7 +113,7 @@ static int by_id(const job *a, const job *b)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Keep the user's sum and his list of jobs with something to hand out; call after every change of what job_ready() looks
+/* Keep the user's sum and list of jobs with something to hand out; call after every change of what job_ready() looks
  * at. What is in the sum is remembered, so that a change that was not told is put right by the next call. */
 void gw_job_touch(htc_gateway *gw, job *j)
 {

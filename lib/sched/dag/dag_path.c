@@ -4,7 +4,7 @@
 #include "core/util.h"
 #include "sched/dag/dag_private.h"
 
-/* Kahn, "Topological sorting of large networks", 1962: who waits for nobody goes first, and takes one wait off his
+/* Kahn, "Topological sorting of large networks", 1962: a task without waits goes first, and takes one wait off its
  * children. Waits are counted in mark, whatever is done already. */
 htc_status htc__dag_order(htc_dag *d, uint32_t *order, uint32_t *placed)
 {

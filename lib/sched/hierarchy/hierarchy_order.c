@@ -15,7 +15,7 @@ struct htc_hierarchy_order {
     const htc_env *env;
     size_t         n, words; /* words in a row of the matrices */
     double        *domains;
-    uint64_t      *given; /* who is whose neighbour: a bit matrix, nobody his own */
+    uint64_t      *given; /* which variables are neighbours: a bit matrix, none its own */
     uint64_t      *now;   /* the same while variables go */
     double        *costs; /* of eliminating each next; below 0: it is gone */
     uint32_t      *best, *tried;

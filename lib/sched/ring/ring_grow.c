@@ -87,8 +87,8 @@ static uint32_t victim(const htc__ring_change *c, uint32_t *owners, uint32_t lea
     return best;
 }
 
-/* First places: in a bucket that m does not own yet the one with the highest load goes, and who was first takes his
- * place. If possible he has his due, by the level of all places: where racks leave no choice who goes, buckets are
+/* First places: in a bucket that m does not own yet the owner with the highest load goes, and the first one takes its
+ * place. If possible that one has its due, by the level of all places: where racks leave no choice of who goes, buckets are
  * chosen. */
 static void take_first_places(const htc__ring_change *c, htc__ring_gifts *g)
 {

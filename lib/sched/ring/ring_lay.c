@@ -1,7 +1,7 @@
 /* The first table: shares by D'Hondt's rule under the domains' limits, laid out so that no limit can be broken.
  *
  * All places of all buckets are one line of n * 2^k positions, and bucket b has the positions b, b + 2^k, b + 2 * 2^k,
- * ... Everybody gets a stretch as long as his share, racks side by side, processes side by side within them. A rack
+ * ... Each member gets a stretch as long as its share, racks side by side, processes side by side within them. A rack
  * whose stretch is at most 2^k long meets no bucket twice; one that is at least as long misses none. That is all there
  * is to keeping owners apart; shuffling then stays within stretches that may be mixed. (Systematic sampling.) */
 #include <assert.h>

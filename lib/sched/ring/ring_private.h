@@ -8,7 +8,7 @@ typedef struct htc__ring_seat {
     uint64_t id; /* 0: nobody sits here */
     uint64_t process, domain;
     uint32_t weight;
-    uint32_t changed; /* epoch of the last change of who sits here and how heavy he is */
+    uint32_t changed; /* epoch of the last change of which member is here and of its weight */
     uint32_t first, total;
 } htc__ring_seat;
 
@@ -196,7 +196,7 @@ static inline htc__ring_seat *htc__ring_sitting(const htc__ring_change *c)
 }
 
 /* The i-th bucket of a walk: some in a row, then a step to another row, by an odd number of rows that is drawn for each
- * change. What a member takes lies all over the table then, and the next walk, which looks for something of his, finds
+ * change. What a member takes lies all over the table then, and the next walk, which looks for a bucket of that member, finds
  * it soon. */
 enum { HTC__RING_ROW = 64 };
 
@@ -205,9 +205,9 @@ static inline uint32_t htc__ring_bucket_of(const htc__ring_change *c, uint32_t i
     return (c->start + i / HTC__RING_ROW * c->step + i % HTC__RING_ROW) & htc__ring_mask(c->r);
 }
 
-/* Whoever is at this rank goes, seat comes in his place. */
+/* The owner at this rank goes, seat comes in its place. */
 void htc__ring_exchange(const htc__ring_change *c, uint32_t bucket, uint32_t rank, uint32_t seat);
-/* The owner at this rank becomes the first, and who was takes his place. */
+/* The owner at this rank becomes the first, and the former first takes its place. */
 void htc__ring_promote(const htc__ring_change *c, uint32_t bucket, uint32_t rank);
 /* The first bucket of the walk from the i-th on where m is at this rank; 2^k if there is none. */
 uint32_t htc__ring_next_of(const htc__ring_change *c, uint32_t rank, uint32_t i);

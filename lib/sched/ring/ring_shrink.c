@@ -37,7 +37,7 @@ uint32_t htc__ring_next_of(const htc__ring_change *c, uint32_t rank, uint32_t i)
     return i;
 }
 
-/* Give first places to whoever has the lowest load of those that own the bucket or may come; if equal, an owner: he has
+/* Give first places to the member with the lowest load of those that own the bucket or may come; if equal, an owner: it has
  * the data. */
 static void give_first_places(const htc__ring_change *c, htc__ring_pickers *p, int leaves)
 {
