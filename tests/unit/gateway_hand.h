@@ -178,8 +178,8 @@ static void process_ended(uint64_t agent)
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
     htc_put_u64(&b, agent);
-    htc_put_u32(&b, (uint32_t)(5000 + agent));
-    htc_put_u32(&b, 9);
+    rig_put_handle(&b, agent);
+    htc_put_str(&b, "signal 9");
     rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_EVENT, .op = HTC_EVENT_AGENT_EXIT, .body = htc_buf_bytes(&b) });
     htc_buf_free(&b);
     rig_pass(&r, 100 * HTC_MS);

@@ -46,6 +46,7 @@ typedef struct rig {
     size_t     n_launched;
     uint32_t   closed; /* the peer that was closed last */
     uint32_t   calls[80];
+    uint64_t   killed; /* the agent of the handle that was asked to be ended first */
     uint32_t   live_slot; /* of the last LIVE_READ, and its site */
     char       live_site[32];
     htc_buf    swept; /* the body of the last CONTENT_SWEEP */
@@ -117,6 +118,13 @@ static void rig_answer(rig *r, const htc_effect *e, htc_status status, const htc
                                  .status = status, .body = body ? htc_buf_bytes(body) : (htc_bytes){ NULL, 0 } });
 }
 
+static void rig_put_handle(htc_buf *b, uint64_t agent)
+{
+    char text[32];
+    snprintf(text, sizeof text, "agent %llu", (unsigned long long)agent);
+    htc_put_str(b, text);
+}
+
 static void rig_call(rig *r, const htc_effect *e)
 {
     htc_reader in = htc_reader_of(e->body);
@@ -133,8 +141,19 @@ static void rig_call(rig *r, const htc_effect *e)
         r->launched[r->n_launched].place = htc_get_u8(&in);
         r->launched[r->n_launched].uid = htc_get_u32(&in);
         r->launched[r->n_launched].gid = htc_get_u32(&in);
-        htc_put_u32(&b, (uint32_t)(5000 + r->launched[r->n_launched].agent));
+        rig_put_handle(&b, r->launched[r->n_launched].agent);
+        htc_put_str(&b, "rig");
         r->n_launched++;
+        rig_answer(r, e, HTC_OK, &b);
+        break;
+    case HTC_CALL_KILL_AGENT:
+        htc_get_u64(&in);
+        htc_get_str(&in, text, sizeof text);
+        r->killed = r->killed ? r->killed : strtoull(text + 6, NULL, 10);
+        break;
+    case HTC_CALL_WATCH_AGENT:
+        rig_put_handle(&b, htc_get_u64(&in));
+        htc_put_str(&b, "rig");
         rig_answer(r, e, HTC_OK, &b);
         break;
     case HTC_CALL_HASH_PASSWORD: {

@@ -32,7 +32,8 @@ typedef struct play {
     char       text[CALLS_MAX][300];
     size_t     len[CALLS_MAX];
     /* events */
-    uint32_t   exits, stops, exit_status, exit_pid;
+    uint32_t   exits, stops, exit_pid;
+    char       exit_how[64];
 } play;
 
 static htc_buf *add(play *p, uint32_t op)
@@ -43,9 +44,15 @@ static htc_buf *add(play *p, uint32_t op)
     return b;
 }
 
+static uint32_t pid_of(htc_bytes handle)
+{
+    htc_reader r = htc_reader_of(handle);
+    return htc_get_u32(&r);
+}
+
 static int answered(uint32_t op)
 {
-    return op != HTC_CALL_KILL_AGENT && op != HTC_CALL_WATCH_AGENT && op != HTC_CALL_DROP_OUTPUT;
+    return op != HTC_CALL_KILL_AGENT && op != HTC_CALL_DROP_OUTPUT;
 }
 
 static void go_on(play *p, htc_output *out)
@@ -72,8 +79,8 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     } else if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_AGENT_EXIT) {
         p->exits++;
         htc_get_u64(&r);
-        p->exit_pid = htc_get_u32(&r);
-        p->exit_status = htc_get_u32(&r);
+        p->exit_pid = pid_of(htc_get_bytes(&r));
+        htc_get_str(&r, p->exit_how, sizeof p->exit_how);
         cr_expect(eq(int, htc_reader_done(&r), HTC_OK));
     } else if (in->kind == HTC_IN_EVENT && in->op == HTC_EVENT_AGENT_STOPPED) {
         p->stops++;
@@ -125,7 +132,18 @@ static void play_run(play *p)
 static uint32_t get_pid(const play *p, uint32_t i)
 {
     htc_reader r = htc_reader_of((htc_bytes){ p->text[i], p->len[i] });
-    return htc_get_u32(&r);
+    uint32_t   pid = pid_of(htc_get_bytes(&r));
+    char       name[64], want[64];
+    htc_get_str(&r, name, sizeof name);
+    snprintf(want, sizeof want, "process %u", pid);
+    cr_expect(eq(int, htc_reader_done(&r), HTC_OK) && eq(str, name, want));
+    return pid;
+}
+
+static void put_handle(htc_buf *b, pid_t pid)
+{
+    htc_put_varint(b, 4);
+    htc_put_u32(b, (uint32_t)pid);
 }
 
 static void launch(play *p, uint64_t agent)
@@ -151,8 +169,7 @@ Test(gateway_host, an_agent_gets_its_arguments_and_its_end_is_told)
     play_run(&p);
     cr_assert(eq(int, p.status[0], HTC_OK), "%s", p.text[0]);
     cr_expect(eq(u32, p.exit_pid, get_pid(&p, 0)));
-    int ended_as_asked = WIFEXITED(p.exit_status) && WEXITSTATUS(p.exit_status) == 7;
-    cr_expect(ended_as_asked);
+    cr_expect(eq(str, p.exit_how, "exit code 7"));
     snprintf(path, sizeof path, "%s/log/agent-local.3.out", p.dir);
     cr_assert(htc__read_text(path, text, sizeof text) > 0);
     snprintf(want, sizeof want, "--dir %s --agent 42 --slot 3 --user ada --site local\n", p.dir);
@@ -192,30 +209,33 @@ Test(gateway_host, only_agents_are_killed_and_watched)
     p.count = p.next = p.answered = 0;
     b = add(&p, HTC_CALL_KILL_AGENT);
     htc_put_u64(b, 41);
-    htc_put_u32(b, (uint32_t)pid);
+    put_handle(b, pid);
     b = add(&p, HTC_CALL_WATCH_AGENT);
     htc_put_u64(b, 41);
-    htc_put_u32(b, (uint32_t)pid);
+    put_handle(b, pid);
+    htc_put_u32(b, 0);
     b = add(&p, HTC_CALL_WATCH_AGENT);
     htc_put_u64(b, 42);
-    htc_put_u32(b, (uint32_t)pid);
-    p.wait_events = 2; /* 41 is not there; 42 is stopped */
+    put_handle(b, pid);
+    htc_put_u32(b, 0);
+    p.wait_events = 1; /* 42 is stopped */
     play_run(&p);
-    cr_expect(eq(u32, p.exits, 1));
-    cr_expect(eq(u32, p.exit_status, UINT32_MAX));
+    cr_expect(eq(u32, p.exits, 0));
+    cr_expect(eq(int, p.status[1], HTC_ENOTFOUND) && eq(int, p.status[2], HTC_OK));
+    cr_expect(eq(u32, get_pid(&p, 2), (uint32_t)pid));
     cr_expect(eq(u32, p.stops, 1));
     cr_assert(waitpid(pid, NULL, WNOHANG) == 0, "a process that is not agent 41 was killed");
     p.count = p.next = p.answered = p.exits = p.stops = 0;
-    b = add(&p, HTC_CALL_WATCH_AGENT);
+    b = add(&p, HTC_CALL_WATCH_AGENT); /* as by whoever does not know its handle */
     htc_put_u64(b, 42);
+    htc_put_bytes(b, htc_bytes_of(""));
     htc_put_u32(b, (uint32_t)pid);
     b = add(&p, HTC_CALL_KILL_AGENT);
     htc_put_u64(b, 42);
-    htc_put_u32(b, (uint32_t)pid);
+    put_handle(b, pid);
     p.wait_events = 1;
     play_run(&p);
-    int killed = WIFSIGNALED(p.exit_status) && WTERMSIG(p.exit_status) == SIGKILL;
-    cr_expect(killed);
+    cr_expect(eq(str, p.exit_how, "signal 9"));
     htc__remove_tree(p.dir);
 }
 

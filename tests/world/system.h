@@ -181,6 +181,8 @@ uint32_t sys_gateway_slots(const sys *s, const char *user);
 sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user);
 sys_agent *sys_agent_find(sys *s, uint64_t id);
 void       sys_agent_tell_exit(sys_agent *a);
+void       sys_agent_put_handle(htc_buf *b, const sys_agent *a);
+int        sys_agent_is(const sys_agent *a, htc_bytes handle);
 void       sys_agent_stop_task(sys_agent *a); /* somebody suspends the process that it runs */
 void       sys_agents_close(sys *s);
 

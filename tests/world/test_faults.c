@@ -92,14 +92,13 @@ static void stop_for_a_while(sys *s, htc_sim_node *node, htc_rng *rng)
 /* The host of the gateway sees the stopped state of its child. */
 static void stop_and_tell(sys *s, sys_agent *a, htc_rng *rng)
 {
-    uint8_t bytes[12];
     htc_buf b;
     stop_for_a_while(s, a->node, rng);
     if (!htc_sim_up(s->gateway) || a->watcher != htc_sim_incarnation(s->gateway))
         return;
-    htc_buf_init(&b, NULL, sizeof bytes);
+    htc_buf_init(&b, NULL, 0);
     htc_put_u64(&b, a->id);
-    htc_put_u32(&b, a->pid);
+    sys_agent_put_handle(&b, a);
     htc_sim_event(s->gateway, HTC_MS, HTC_EVENT_AGENT_STOPPED, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }

@@ -206,6 +206,27 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     return htc_sim_dial(node, SYS_PEER_GATEWAY, a->s->gateway, NULL);
 }
 
+/* What its host calls it: of different lengths, and with nothing of its process in it. */
+void sys_agent_put_handle(htc_buf *b, const sys_agent *a)
+{
+    uint8_t form[24];
+    size_t  n = 1 + a->id % sizeof form;
+    for (size_t i = 0; i < n; i++)
+        form[i] = (uint8_t)(a->id * 167 + i * 31);
+    htc_put_bytes(b, (htc_bytes){ form, n });
+}
+
+int sys_agent_is(const sys_agent *a, htc_bytes handle)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    sys_agent_put_handle(&b, a);
+    htc_reader r = htc_reader_of(htc_buf_bytes(&b));
+    int        same = htc_bytes_equal(htc_get_bytes(&r), handle);
+    htc_buf_free(&b);
+    return same;
+}
+
 /* The host of the gateway that started or watches this process says how it ended. */
 void sys_agent_tell_exit(sys_agent *a)
 {
@@ -214,8 +235,8 @@ void sys_agent_tell_exit(sys_agent *a)
         return;
     htc_buf_init(&b, NULL, 0);
     htc_put_u64(&b, a->id);
-    htc_put_u32(&b, a->pid);
-    htc_put_u32(&b, UINT32_MAX);
+    sys_agent_put_handle(&b, a);
+    htc_put_str(&b, "");
     htc_sim_event(a->s->gateway, HTC_MS, HTC_EVENT_AGENT_EXIT, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }

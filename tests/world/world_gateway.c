@@ -9,7 +9,6 @@ static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
 {
     htc_reader r = htc_reader_of(effect->body);
     char       site_name[64], user_name[64];
-    uint8_t    bytes[4];
     uint32_t   site_index = 0;
     htc_get_str(&r, site_name, sizeof site_name);
     uint64_t id = htc_get_u64(&r);
@@ -33,8 +32,9 @@ static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
     }
     sys_agent *a = sys_agent_launch(s, id, site_index, slot_number, user_name);
     htc_buf    b;
-    htc_buf_init(&b, NULL, sizeof bytes);
-    htc_put_u32(&b, a->pid);
+    htc_buf_init(&b, NULL, 0);
+    sys_agent_put_handle(&b, a);
+    htc_put_str(&b, "an agent of the world");
     htc_sim_result(node, HTC_MS, effect, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
@@ -43,7 +43,7 @@ static void kill_agent(sys *s, htc_reader *r)
 {
     uint64_t   id = htc_get_u64(r);
     sys_agent *a = sys_agent_find(s, id);
-    if (!a || !a->alive || htc_get_u32(r) != a->pid)
+    if (!a || !a->alive || !sys_agent_is(a, htc_get_bytes(r)))
         return;
     if (htc_sim_up(a->node)) {
         htc_sim_crash(a->node);
@@ -54,15 +54,25 @@ static void kill_agent(sys *s, htc_reader *r)
     }
 }
 
-static void watch_agent(sys *s, htc_reader *r)
+/* A gateway that has lost the answer to LAUNCH knows who speaks for the agent, and not its handle. */
+static void watch_agent(sys *s, htc_sim_node *node, const htc_effect *effect)
 {
-    sys_agent *a = sys_agent_find(s, htc_get_u64(r));
-    if (!a || htc_get_u32(r) != a->pid)
+    htc_reader r = htc_reader_of(effect->body);
+    sys_agent *a = sys_agent_find(s, htc_get_u64(&r));
+    htc_bytes  handle = htc_get_bytes(&r);
+    uint32_t   pid = htc_get_u32(&r);
+    htc_buf    b;
+    if (!a || !a->alive || !(handle.len ? sys_agent_is(a, handle) : pid == a->pid)) {
+        htc_sim_result(node, HTC_MS, effect, HTC_ENOTFOUND, htc_bytes_of(""));
         return;
+    }
     a->watched = 1;
     a->watcher = htc_sim_incarnation(s->gateway);
-    if (!a->alive)
-        sys_agent_tell_exit(a);
+    htc_buf_init(&b, NULL, 0);
+    sys_agent_put_handle(&b, a);
+    htc_put_str(&b, "an agent of the world");
+    htc_sim_result(node, HTC_MS, effect, HTC_OK, htc_buf_bytes(&b));
+    htc_buf_free(&b);
 }
 
 static void drop_outputs_of_job(sys *s, uint64_t id)
@@ -94,7 +104,7 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         kill_agent(s, &r);
         break;
     case HTC_CALL_WATCH_AGENT:
-        watch_agent(s, &r);
+        watch_agent(s, node, effect);
         break;
     case HTC_CALL_HASH_PASSWORD:
         htc_put_str(&b, "verifier");

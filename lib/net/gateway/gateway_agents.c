@@ -24,14 +24,38 @@ struct htc__agent {
     htc__agent       *next;
 };
 
-static void tell(htc_gateway_host *g, uint32_t event, uint64_t agent, pid_t pid, const uint32_t *status)
+/* What a process is called towards the gateway. */
+static void put_handle(htc_buf *b, pid_t pid)
+{
+    uint8_t form[4];
+    htc__le32_put(form, (uint32_t)pid);
+    htc_put_bytes(b, (htc_bytes){ form, sizeof form });
+}
+
+/* 0: none that was given out here. */
+static pid_t handle_read(htc_bytes handle)
+{
+    htc_reader r = htc_reader_of(handle);
+    uint32_t   pid = htc_get_u32(&r);
+    return htc_reader_done(&r) == HTC_OK && pid > 1 && pid <= INT32_MAX ? (pid_t)pid : 0;
+}
+
+static void put_launched(htc_buf *b, pid_t pid)
+{
+    char name[HTC_HANDLE_NAME_MAX];
+    snprintf(name, sizeof name, "process %ld", (long)pid);
+    put_handle(b, pid);
+    htc_put_str(b, name);
+}
+
+static void tell(htc_gateway_host *g, uint32_t event, uint64_t agent, pid_t pid, const char *how)
 {
     htc_buf body;
-    htc_buf_init(&body, g->env, 64);
+    htc_buf_init(&body, g->env, 256);
     htc_put_u64(&body, agent);
-    htc_put_u32(&body, (uint32_t)pid);
-    if (status)
-        htc_put_u32(&body, *status);
+    put_handle(&body, pid);
+    if (how)
+        htc_put_str(&body, how);
     if (body.status == HTC_OK)
         htc_host_event(g->host, event, HTC_OK, htc_buf_bytes(&body));
     htc_buf_free(&body);
@@ -55,12 +79,16 @@ static void on_exit_event(evutil_socket_t fd, short what, void *arg)
 {
     htc__agent *a = arg;
     int         status;
-    uint32_t    known = UINT32_MAX;
+    char        how[64] = "";
     (void)fd, (void)what;
     /* Not our child if a gateway before us started it: then nobody tells us how it ended. */
-    if (waitpid(a->pid, &status, WNOHANG) == a->pid)
-        known = (uint32_t)status;
-    tell(a->gateway, HTC_EVENT_AGENT_EXIT, a->agent, a->pid, &known);
+    if (waitpid(a->pid, &status, WNOHANG) != a->pid)
+        ;
+    else if (WIFSIGNALED(status))
+        snprintf(how, sizeof how, "signal %d", WTERMSIG(status));
+    else
+        snprintf(how, sizeof how, "exit code %d", WEXITSTATUS(status));
+    tell(a->gateway, HTC_EVENT_AGENT_EXIT, a->agent, a->pid, how);
     agent_free(a);
 }
 
@@ -114,32 +142,39 @@ static int is_agent(pid_t pid, uint64_t agent)
     return 0;
 }
 
-htc_status htc__agent_watch(htc_gateway_host *g, htc_reader *body)
+htc_status htc__agent_watch(htc_gateway_host *g, uint64_t tag, htc_reader *body)
 {
-    uint64_t agent = htc_get_u64(body);
-    pid_t    pid = (pid_t)htc_get_u32(body);
-    uint32_t unknown = UINT32_MAX;
+    htc_status status = HTC_OK;
+    htc_buf    answer;
+    uint64_t   agent = htc_get_u64(body);
+    htc_bytes  handle = htc_get_bytes(body);
+    uint32_t   speaker = htc_get_u32(body);
+    pid_t      pid = handle.len ? handle_read(handle) : speaker <= INT32_MAX ? (pid_t)speaker : 0;
     if (htc_reader_done(body) != HTC_OK)
-        return HTC_OK; /* no answer */
-    if (find(g, agent, pid))
-        return HTC_OK;
+        return HTC_EPROTO;
     /* The descriptor first, then the look: so it is the looked-at process that is watched. */
-    htc_status status = pid > 1 ? watch(g, agent, pid) : HTC_ENOTFOUND;
-    if (status == HTC_OK && !is_agent(pid, agent)) {
-        agent_free(find(g, agent, pid));
-        status = HTC_ENOTFOUND;
+    if (!find(g, agent, pid)) {
+        status = pid > 1 ? watch(g, agent, pid) : HTC_ENOTFOUND;
+        if (status == HTC_OK && !is_agent(pid, agent)) {
+            agent_free(find(g, agent, pid));
+            status = HTC_ENOTFOUND;
+        }
     }
     if (status != HTC_OK)
-        tell(g, HTC_EVENT_AGENT_EXIT, agent, pid, &unknown);
-    return HTC_OK;
+        return htc_host_answer(g->host, HTC_CALL_WATCH_AGENT, tag, HTC_ENOTFOUND, htc_bytes_of(""));
+    htc_buf_init(&answer, g->env, 256);
+    put_launched(&answer, pid);
+    status = htc_host_answer(g->host, HTC_CALL_WATCH_AGENT, tag, answer.status, htc_buf_bytes(&answer));
+    htc_buf_free(&answer);
+    return status;
 }
 
 htc_status htc__agent_kill(htc_gateway_host *g, htc_reader *body)
 {
     uint64_t    agent = htc_get_u64(body);
-    pid_t       pid = (pid_t)htc_get_u32(body);
+    pid_t       pid = handle_read(htc_get_bytes(body));
     htc__agent *a;
-    if (htc_reader_done(body) != HTC_OK || pid <= 1)
+    if (htc_reader_done(body) != HTC_OK || pid == 0)
         return HTC_OK;
     a = find(g, agent, pid);
     int fd = a ? a->pidfd : pidfd_open(pid, 0);
@@ -301,8 +336,8 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
     if (watch(g, agent, pid) != HTC_OK)
         htc__log_with(g->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("pid", pid)),
                       "process %ld cannot be watched -> rely on heartbeats", (long)pid);
-    htc_buf_init(&answer, g->env, 16);
-    htc_put_u32(&answer, (uint32_t)pid);
+    htc_buf_init(&answer, g->env, 256);
+    put_launched(&answer, pid);
     htc_status status = htc_host_answer(g->host, HTC_CALL_LAUNCH, tag, answer.status, htc_buf_bytes(&answer));
     htc_buf_free(&answer);
     return status;

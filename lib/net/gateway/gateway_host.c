@@ -182,7 +182,7 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     switch (op) {
     case HTC_CALL_LAUNCH: return htc__agent_launch(g, tag, &r);
     case HTC_CALL_KILL_AGENT: return htc__agent_kill(g, &r);
-    case HTC_CALL_WATCH_AGENT: return htc__agent_watch(g, &r);
+    case HTC_CALL_WATCH_AGENT: return htc__agent_watch(g, tag, &r);
     case HTC_CALL_JOB_PLACE: return htc__job_place(g, &r);
     case HTC_CALL_RANDOM: return random_bytes(g, tag, &r);
     case HTC_CALL_HASH_PASSWORD:

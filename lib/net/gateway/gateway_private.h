@@ -68,7 +68,7 @@ htc_status htc__disk_use(htc__job *j, htc_reader *r);
 
 /* gateway_agents.c */
 htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body);
-htc_status htc__agent_watch(htc_gateway_host *g, htc_reader *body);
+htc_status htc__agent_watch(htc_gateway_host *g, uint64_t tag, htc_reader *body);
 htc_status htc__agent_kill(htc_gateway_host *g, htc_reader *body);
 void       htc__agents_look(htc_gateway_host *g); /* for those that are stopped */
 void       htc__agents_free(htc_gateway_host *g);

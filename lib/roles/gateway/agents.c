@@ -120,6 +120,29 @@ static void launch_failed(htc_gateway *gw, site *s, const char *why)
                   (double)pause / 1e9);
 }
 
+void gw_agent_handle(agent *a, htc_bytes handle)
+{
+    assert(handle.len <= sizeof a->handle);
+    a->handle_len = (uint32_t)handle.len;
+    if (handle.len)
+        memcpy(a->handle, handle.data, handle.len);
+}
+
+/* What LAUNCH and WATCH_AGENT answer. 0: nothing that could be. */
+static int read_handle(agent *a, htc_bytes body)
+{
+    htc_reader r = htc_reader_of(body);
+    htc_bytes  handle = htc_get_bytes(&r);
+    char       name[HTC_HANDLE_NAME_MAX];
+    htc_get_str(&r, name, sizeof name);
+    if (htc_reader_done(&r) != HTC_OK || handle.len == 0 || handle.len > sizeof a->handle)
+        return 0;
+    gw_agent_handle(a, handle);
+    snprintf(a->handle_name, sizeof a->handle_name, "%s", name);
+    htc__text_clean(a->handle_name);
+    return 1;
+}
+
 static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
 {
     htc_gateway *gw = role;
@@ -136,8 +159,10 @@ static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
         gw_agent_gone(gw, a, "it could not be launched");
         return;
     }
-    htc_reader r = htc_reader_of(body);
-    a->pid = htc_get_u32(&r);
+    if (!read_handle(a, body)) {
+        htc_runtime_break(gw->runtime, HTC_EPROTO, "reading what has been launched");
+        return;
+    }
     if (a->state == AGENT_SUBMITTED)
         set_state(gw, a, AGENT_STARTING);
     save_agent(gw, a);
@@ -227,20 +252,50 @@ void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
                     1, noted, ctx);
 }
 
-static void call_with_pid(htc_gateway *gw, uint32_t op, const agent *a)
+/* how: for people, or "". */
+static void ended(htc_gateway *gw, agent *a, const char *how)
 {
+    char why[160];
+    snprintf(why, sizeof why, "its process has ended%s%s", how[0] ? ": " : "", how);
+    htc__text_clean(why);
+    if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
+        launch_failed(gw, &gw->sites[a->site], "an agent ended before it registered (see its log)");
+    gw_agent_gone(gw, a, why);
+}
+
+static void watched(void *role, void *ctx, htc_status status, htc_bytes body)
+{
+    htc_gateway *gw = role;
+    agent       *a = gw_agent(gw, *(uint64_t *)ctx);
+    htc_runtime_context_free(gw->runtime, ctx);
+    if (!a)
+        return;
+    if (status == HTC_OK && !a->handle_len && read_handle(a, body))
+        save_agent(gw, a);
+    else if (status == HTC_ENOTFOUND)
+        ended(gw, a, "");
+}
+
+/* pid: of whoever speaks for it; 0: nobody does. */
+static void watch(htc_gateway *gw, const agent *a, uint32_t pid)
+{
+    uint64_t *ctx = htc_runtime_context(gw->runtime, sizeof *ctx);
+    if (!ctx)
+        return;
+    *ctx = a->id;
     htc_buf_clear(&gw->scratch);
     htc_put_u64(&gw->scratch, a->id);
-    htc_put_u32(&gw->scratch, a->pid);
-    htc_runtime_call(gw->runtime, op, htc_buf_bytes(&gw->scratch), NULL, NULL);
+    htc_put_bytes(&gw->scratch, (htc_bytes){ a->handle, a->handle_len });
+    htc_put_u32(&gw->scratch, pid);
+    htc_runtime_call(gw->runtime, HTC_CALL_WATCH_AGENT, htc_buf_bytes(&gw->scratch), watched, ctx);
 }
 
 void gw_agent_adopt(htc_gateway *gw, agent *a)
 {
     a->state = AGENT_UNKNOWN;
     a->heard = a->launched = a->since = gw->now;
-    if (seat(gw, a) && a->pid)
-        call_with_pid(gw, HTC_CALL_WATCH_AGENT, a);
+    if (seat(gw, a) && a->handle_len)
+        watch(gw, a, 0);
 }
 
 /* ---- the end of an agent ---- */
@@ -301,8 +356,12 @@ void gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
     unbind(gw, a);
     if (peer)
         htc_runtime_close(gw->runtime, peer, HTC_ETIMEDOUT);
-    if (a->pid)
-        call_with_pid(gw, HTC_CALL_KILL_AGENT, a);
+    if (a->handle_len) {
+        htc_buf_clear(&gw->scratch);
+        htc_put_u64(&gw->scratch, a->id);
+        htc_put_bytes(&gw->scratch, (htc_bytes){ a->handle, a->handle_len });
+        htc_runtime_call(gw->runtime, HTC_CALL_KILL_AGENT, htc_buf_bytes(&gw->scratch), NULL, NULL);
+    }
     gw_reallocate_soon(gw);
 }
 
@@ -401,10 +460,8 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
     heard_from(gw, a);
     snprintf(a->node, sizeof a->node, "%s", m->node);
     gw_node_seen(gw, a->node);
-    if (!a->pid && c->info.pid) {
-        a->pid = c->info.pid;
-        call_with_pid(gw, HTC_CALL_WATCH_AGENT, a);
-    }
+    if (!a->handle_len && c->info.pid)
+        watch(gw, a, c->info.pid);
     if (a->grant < m->last_grant)
         a->grant = m->last_grant; /* of a gateway before this one */
     if (a->state < AGENT_READY) {
@@ -528,16 +585,17 @@ void gw_agent_event(htc_gateway *gw, const htc_input *in)
 {
     htc_reader r = htc_reader_of(in->body);
     uint64_t   id = htc_get_u64(&r);
+    htc_bytes  handle = htc_get_bytes(&r);
     agent     *a = r.status == HTC_OK ? gw_agent(gw, id) : NULL;
-    if (!a)
+    char       how[100] = "";
+    if (!a || (a->handle_len && !htc_bytes_equal(handle, (htc_bytes){ a->handle, a->handle_len })))
         return;
     if (in->op == HTC_EVENT_AGENT_STOPPED) {
         gw_agent_lost(gw, a, "its process is in the stopped state");
         return;
     }
-    if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
-        launch_failed(gw, &gw->sites[a->site], "an agent ended before it registered (see its log)");
-    gw_agent_gone(gw, a, "its process has ended");
+    htc_get_str(&r, how, sizeof how);
+    ended(gw, a, how);
 }
 
 /* ---- silence ---- */

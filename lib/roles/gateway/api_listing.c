@@ -35,9 +35,11 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
     const char *reason = a->reason;
     if (!reason[0] && a->node[0] && gw_node_aside(gw, a->node, &until))
         reason = "its node fails everybody's tasks fast and is set aside";
-    json_t *o = json_pack("{s:I,s:s,s:s,s:I,s:s,s:s,s:f,s:I,s:I,s:s}", "id", (json_int_t)a->id, "user", a->user->name, "site",
+    conn *c;
+    HASH_FIND(hh, gw->conns, &a->peer, sizeof a->peer, c);
+    json_t *o = json_pack("{s:I,s:s,s:s,s:I,s:s,s:s,s:f,s:s,s:I,s:I,s:s}", "id", (json_int_t)a->id, "user", a->user->name, "site",
                           s->name, "slot", (json_int_t)a->slot, "node", a->node, "state", agent_state_name(a), "since", since,
-                          "pid", (json_int_t)a->pid, "tasks_done", (json_int_t)a->tasks_done, "reason", reason);
+                          "launched_as", a->handle_name, "pid", (json_int_t)(c ? c->info.pid : 0), "tasks_done", (json_int_t)a->tasks_done, "reason", reason);
     char as[200];
     gw_place_text(gw, a->user, as, sizeof as);
     if (o)

@@ -211,7 +211,10 @@ typedef struct held {
 struct agent {
     uint64_t id;
     user    *user;
-    uint32_t site, slot, pid, peer;
+    uint32_t site, slot, peer;
+    uint32_t handle_len; /* 0: not launched, or not known yet */
+    uint8_t  handle[HTC_HANDLE_MAX];
+    char     handle_name[HTC_HANDLE_NAME_MAX]; /* for people */
     uint8_t  state; /* agent_state */
     uint8_t  draining, stop, suspected;
     uint64_t drain_order;
@@ -463,6 +466,7 @@ void   gw_agents_free(htc_gateway *gw);
 uint32_t gw_place(const htc_gateway *gw, const user *u); /* htc__place_kind: how that user's tasks run */
 void     gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap); /* for people, or why not */
 void     gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* of all other users than the owner */
+void   gw_agent_handle(agent *a, htc_bytes handle); /* at most HTC_HANDLE_MAX bytes */
 void   gw_agent_ids_ready(void *role, void *ctx, htc_status status);
 
 /* grants.c */

@@ -6,7 +6,7 @@
 #define USER_FORMAT 2
 #define JOB_FORMAT 2
 #define CHUNK_FORMAT 2
-#define AGENT_FORMAT 1
+#define AGENT_FORMAT 2
 #define REMOVAL_FORMAT 1
 #define RESULT_FORMAT 2
 
@@ -241,7 +241,8 @@ void record_agent_write(htc_buf *b, const agent *a)
     htc_put_str(b, a->user->name);
     htc_put_varint(b, a->site);
     htc_put_varint(b, a->slot);
-    htc_put_varint(b, a->pid);
+    htc_put_bytes(b, (htc_bytes){ a->handle, a->handle_len });
+    htc_put_str(b, a->handle_name);
     htc_put_u64(b, a->launched_wall);
 }
 
@@ -253,7 +254,11 @@ htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_
     htc_get_str(&r, user_name, NAME_MAX_BYTES);
     a->site = (uint32_t)get_max(&r, UINT32_MAX);
     a->slot = (uint32_t)get_max(&r, UINT32_MAX);
-    a->pid = (uint32_t)get_max(&r, UINT32_MAX);
+    htc_bytes handle = htc_get_bytes(&r);
+    need(&r, handle.len <= sizeof a->handle);
+    htc_get_str(&r, a->handle_name, sizeof a->handle_name);
+    if (r.status == HTC_OK)
+        gw_agent_handle(a, handle);
     a->launched_wall = htc_get_u64(&r);
     return htc_runtime_record_end(&r);
 }

@@ -15,9 +15,9 @@
     X(STAGE_OUT, 4) /* u64 run -> htc_stored: all that can be stored is, under (task, attempt), synced if durable. HTC_ENOSPC, HTC_EIO: the node's fault, and nothing is stored */ \
     X(CLEAN, 5)     /* u64 run, u8 drop: remove the scratch directory; drop = 1: the stored outputs too; no answer */  \
     /* --- asked by the gateway --- */                                                                                 \
-    X(LAUNCH, 20)      /* str site, u64 agent, u32 slot, str user, u8 place (htc__place_kind), u32 uid, u32 gid -> u32 pid */ \
-    X(KILL_AGENT, 21)  /* u64 agent, u32 pid: SIGKILL; no answer */                                                    \
-    X(WATCH_AGENT, 22) /* u64 agent, u32 pid: tell AGENT_EXIT when that process ends (a gateway that was restarted); no answer */ \
+    X(LAUNCH, 20)      /* str site, u64 agent, u32 slot, str user, u8 place (htc__place_kind), u32 uid, u32 gid -> bytes handle, str name: what was launched, for the calls below, and for people ("process 4711"). The handle is the host's own affair, 1 to HTC_HANDLE_MAX bytes, and is kept over restarts */ \
+    X(KILL_AGENT, 21)  /* u64 agent, bytes handle: end it at once, if it still is that agent; no answer */              \
+    X(WATCH_AGENT, 22) /* u64 agent, bytes handle ("": the answer to LAUNCH was lost), u32 pid that speaks for it (0: not known): tell AGENT_EXIT when it ends -> bytes handle, str name; HTC_ENOTFOUND: it is not there (any more) */ \
     X(HASH_PASSWORD, 23)   /* bytes password -> str verifier (Argon2id) */                                             \
     X(VERIFY_PASSWORD, 24) /* str verifier, bytes password -> HTC_OK or HTC_EAUTH */                                   \
     X(RANDOM, 25)      /* u32 n (at most 64) -> n random bytes */                                                      \
@@ -34,11 +34,14 @@
 
 #define HTC_EVENT_TABLE(X)                                                                                             \
     X(STARTED, 60)    /* agent: u64 run: its process runs now */                                                       \
-    X(AGENT_EXIT, 61) /* gateway: u64 agent, u32 pid, u32 status as waitpid gives it (UINT32_MAX: not known) */        \
-    X(AGENT_STOPPED, 62) /* gateway: u64 agent, u32 pid: its process is in the stopped state */                        \
+    X(AGENT_EXIT, 61) /* gateway: u64 agent, bytes handle, str how it ended, for people ("": not known) */               \
+    X(AGENT_STOPPED, 62) /* gateway: u64 agent, bytes handle: it is in the stopped state */                              \
     X(TASK_STOPPED, 63)  /* agent: u64 run: its process is in the stopped state */                                     \
     X(SHUTDOWN, 64)   /* any role: a signal asked it to end; status HTC_OK: let tasks finish, HTC_EKILLED: at once */  \
     X(DISK, 65)       /* gateway: status HTC_OK or HTC_ENOSPC: the data directory is writable again or full */
+
+#define HTC_HANDLE_MAX 64      /* bytes of what a host calls something that it has launched */
+#define HTC_HANDLE_NAME_MAX 64 /* of its name for people, with its zero */
 
 #define HTC__CALL_ENUM(name, number) HTC_CALL_##name = (number),
 typedef enum htc_call { HTC_CALL_TABLE(HTC__CALL_ENUM) } htc_call;

@@ -1,0 +1,50 @@
+/* What the gateway's host has launched: by its handle it is known, watched and ended. */
+#include "gateway_hand.h"
+
+TestSuite(gateway_agents, .init = begin, .fini = end);
+
+static void process_of_ended(uint64_t agent, uint64_t handle_of)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&b, agent);
+    rig_put_handle(&b, handle_of);
+    htc_put_str(&b, "");
+    rig_gateway(&r, &(htc_input){ .size = sizeof(htc_input), .now = r.now, .wall = r.wall, .kind = HTC_IN_EVENT, .op = HTC_EVENT_AGENT_EXIT, .body = htc_buf_bytes(&b) });
+    htc_buf_free(&b);
+    rig_pass(&r, 100 * HTC_MS);
+}
+
+/* A handle is compared as a whole: the end of something else that has the agent's number is not its end. */
+Test(gateway_agents, an_agent_ends_with_the_handle_that_it_was_launched_as)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(1));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    process_of_ended(h.id, h.id + 1);
+    cr_expect(eq(sz, r.n_launched, 1), "it runs on");
+    process_of_ended(h.id, h.id);
+    cr_expect(eq(sz, r.n_launched, 2), "it has ended");
+}
+
+/* The gateway ends with the handle: the next one has it from the store, asks for it to be watched, and can end it. */
+Test(gateway_agents, a_handle_outlives_the_gateway)
+{
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(1));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[0].agent);
+    cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+    rig_kill(&r);
+    rig_start(&r);
+    cr_expect(eq(u32, r.calls[HTC_CALL_WATCH_AGENT], 1) && eq(u32, r.calls[HTC_CALL_KILL_AGENT], 0));
+    process_of_ended(h.id, h.id + 1);
+    rig_pass(&r, 3600 * HTC_SECOND);
+    cr_expect(r.calls[HTC_CALL_KILL_AGENT] >= 1, "it is silent");
+    cr_expect(eq(u64, r.killed, h.id), "by its handle");
+}
+
