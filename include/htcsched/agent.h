@@ -4,7 +4,7 @@
  *
  * A state machine (htcsched/machine.h). It decides when to pull, what to start, when a limit is reached, how an attempt
  * ended and when its outputs may be forgotten; its host starts processes and moves files when asked
- * (lib/roles/runtime/calls.h lists the calls, lib/roles/runtime/agent_wire.h the messages).
+ * (htcsched/calls.h lists the calls, doc/protocol.md the messages).
  *
  * Threads: owner.   Allocation: through env.
  */

@@ -4,7 +4,7 @@
  *
  * A state machine (htcsched/machine.h) that keeps all that matters in the store: a gateway that is killed and started
  * again goes on where it was. Users talk to it in JSON (doc/api.md), agents in lib/roles/runtime/agent_wire.h, its host carries
- * out lib/roles/runtime/calls.h.
+ * out htcsched/calls.h.
  *
  * Threads: owner.   Allocation: through env.
  */

@@ -15,6 +15,7 @@
 #include "htcsched/allot.h"
 #include "htcsched/balance.h"
 #include "htcsched/bytes.h"
+#include "htcsched/calls.h"
 #include "htcsched/channel.h"
 #include "htcsched/client.h"
 #include "htcsched/codec.h"

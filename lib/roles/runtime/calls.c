@@ -1,15 +1,32 @@
 /* Names of the calls. */
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+
+#define CALLS(X)                                                                                                       \
+    X(CALL_STAGE_IN) X(CALL_RUN) X(CALL_SIGNAL) X(CALL_STAGE_OUT) X(CALL_CLEAN) X(CALL_LAUNCH) X(CALL_KILL_AGENT)      \
+    X(CALL_WATCH_AGENT) X(CALL_HASH_PASSWORD) X(CALL_VERIFY_PASSWORD) X(CALL_RANDOM) X(CALL_BLOB_WRITE)                \
+    X(CALL_BLOB_STAT) X(CALL_FILE_READ) X(CALL_DROP_JOB) X(CALL_DROP_OUTPUT) X(CALL_LIVE_READ) X(CALL_CONTENT_TOUCH)   \
+    X(CALL_CONTENT_SWEEP) X(CALL_DISK_USE) X(CALL_JOB_PLACE)
+#define EVENTS(X)                                                                                                      \
+    X(EVENT_STARTED) X(EVENT_AGENT_EXIT) X(EVENT_AGENT_STOPPED) X(EVENT_TASK_STOPPED) X(EVENT_SHUTDOWN) X(EVENT_DISK)
+
+static const char *after(const char *name)
+{
+    while (*name++ != '_')
+        ;
+    return name;
+}
 
 const char *htc_call_name(uint32_t op)
 {
-    switch (op) {
-#define CASE(name, number)                                                                                             \
-    case number:                                                                                                       \
-        return #name;
-        HTC_CALL_TABLE(CASE)
-        HTC_EVENT_TABLE(CASE)
-#undef CASE
+    /* Two switches over all of an enum: the compiler warns of one that is missing. */
+#define CASE(name)                                                                                                     \
+    case HTC_##name: return after(#name);
+    switch ((htc_call)op) {
+        CALLS(CASE)
     }
+    switch ((htc_event)op) {
+        EVENTS(CASE)
+    }
+#undef CASE
     return "?";
 }

@@ -1,0 +1,106 @@
+/**
+ * @file htcsched/calls.h
+ * @brief What the roles ask of their host (HTC_OUT_CALL) and what the host tells them (HTC_IN_EVENT): number, body, answer.
+ *
+ * Who embeds a gateway or an agent in a program of their own carries these calls out. The library's own hosts are htcsched/agent_host.h
+ * and htcsched/gateway_host.h; examples/embed/site.c is one in virtual time.
+ *
+ * Every call but those marked "no answer" is answered exactly once, by HTC_IN_RESULT with the same op and tag. Its status is the
+ * outcome, its body the answer on HTC_OK, else a reason as plain text, which may be empty. Calls are carried out in the order of the
+ * effects where that can be told; their answers may come in any order.
+ *
+ * Bodies are in the form of htcsched/codec.h: u8, u32, u64, varint, str and bytes are what htc_put_u8 and its like write, a hash is 32 raw
+ * bytes, a status is a u32, times are u64 in nanoseconds. Four forms come again and again:
+ *
+ *     attempt  varint job, varint task, varint attempt: one try of one task
+ *     outputs  varint files, varint directories, varint links, varint errors (what could not be stored), varint bytes of the files,
+ *              varint manifest_bytes; if that is not 0, the hash of the manifest (doc/protocol.md)
+ *     outcome  status, u32 exit code, u32 signal, u64 CPU time, u64 most bytes of memory, u64 begin and u64 end on the wall clock (0: it
+ *              never ran), str node, str reason (at most 255 bytes), bytes end of standard error (at most 4096, for a failure), u8 final,
+ *              outputs. status: HTC_OK, HTC_EEXIT, HTC_ESIGNAL, HTC_EKILLED, HTC_EOOM, HTC_EWALLTIME, HTC_EREFUSED, HTC_ENOEXEC,
+ *              HTC_ESTAGEIN, HTC_EINPUT, HTC_ESTAGEOUT, HTC_ENOSPC, HTC_ECANCELLED. final 1: trying again cannot mend it
+ *     stored   status (HTC_OK, or HTC_ESTAGEOUT: something that belongs to the result could not be stored), u8 final, str reason (at most
+ *              255 bytes), outputs
+ *
+ * Threads: pure.   Allocation: none.   Since: 0.2
+ */
+#ifndef HTCSCHED_CALLS_H
+#define HTCSCHED_CALLS_H
+
+#include "htcsched/codec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Bytes of what a host calls something that it has launched, at most. */
+#define HTC_HANDLE_MAX 64
+/** Bytes of its name for people, with the zero. */
+#define HTC_HANDLE_NAME_MAX 64
+
+/** What is asked of a host. A run is an agent's own number for one attempt, which it never uses twice. */
+typedef enum htc_call {
+    /* An agent asks: */
+    HTC_CALL_STAGE_IN = 1, /**< u64 run, attempt, str user, u64 tasks of the job, u32 compat (0: none, 1: Slurm's environment, 2: SGE's),
+                                bytes task (htc_task_from_bytes): make the private scratch directory and the inputs. HTC_ESTAGEIN,
+                                HTC_EINPUT, HTC_EPATH: the task's fault; HTC_ENOSPC, HTC_EIO: the node's */
+    HTC_CALL_RUN = 2,      /**< u64 run -> outcome, without outputs, when its process and all that it has started have ended */
+    HTC_CALL_SIGNAL = 3,   /**< u64 run, u32 signal, u32 why as a status (HTC_EWALLTIME, HTC_ECANCELLED, HTC_EKILLED): to all of its
+                                processes. No answer */
+    HTC_CALL_STAGE_OUT = 4, /**< u64 run -> stored: all that can be stored is, under task and attempt, synced if results are to be durable.
+                                 HTC_ENOSPC, HTC_EIO: the node's fault, and nothing is stored */
+    HTC_CALL_CLEAN = 5,    /**< u64 run, u8 drop: remove the scratch directory; drop 1: what was stored too. No answer */
+
+    /* A gateway asks: */
+    HTC_CALL_LAUNCH = 20,     /**< str site, u64 agent, u32 slot, str user, u8 place (1: as whoever started the system, 2: confined, 3: as
+                                   uid), u32 uid, u32 gid -> bytes handle, str name: what was launched, for the calls below and for people
+                                   ("process 4711"). The handle is the host's own affair, 1 to HTC_HANDLE_MAX bytes; it is kept over
+                                   restarts of the gateway */
+    HTC_CALL_KILL_AGENT = 21, /**< u64 agent, bytes handle: end it at once, if it still is that agent. No answer */
+    HTC_CALL_WATCH_AGENT = 22, /**< u64 agent, bytes handle (empty: the answer to LAUNCH was lost), u32 pid that speaks for it (0: not
+                                    known) -> bytes handle, str name; from now on AGENT_EXIT is told. HTC_ENOTFOUND: it is not there (any
+                                    more) */
+    HTC_CALL_HASH_PASSWORD = 23,   /**< bytes password -> str verifier (at most 159 bytes) */
+    HTC_CALL_VERIFY_PASSWORD = 24, /**< str verifier, bytes password -> HTC_OK or HTC_EAUTH */
+    HTC_CALL_RANDOM = 25,     /**< u32 n (at most 64) -> n random bytes that nobody can guess */
+    HTC_CALL_BLOB_WRITE = 26, /**< hash, u64 size, u64 offset, bytes -> HTC_OK: a piece of an upload; that which completes it is
+                                   HTC_EINPUT if the whole has another hash */
+    HTC_CALL_BLOB_STAT = 27,  /**< hash -> u64 size; HTC_ENOTFOUND */
+    HTC_CALL_FILE_READ = 28,  /**< u64 job, u64 task, u32 attempt, str name, u64 offset, u32 len -> u64 size, bytes: of a stored output;
+                                   name "": the manifest */
+    HTC_CALL_DROP_JOB = 29,   /**< u64 job: remove all stored outputs of it -> HTC_OK */
+    HTC_CALL_DROP_OUTPUT = 30, /**< u64 job, u64 task, u32 attempt: remove stored outputs. No answer */
+    HTC_CALL_LIVE_READ = 31,  /**< str site, u32 slot, attempt, str name ("stdout" or "stderr"), u64 offset, u32 len -> u64 size, bytes: what a
+                                   running task has written so far */
+    HTC_CALL_CONTENT_TOUCH = 36, /**< hashes: keep those that are there for another grace -> HTC_OK */
+    HTC_CALL_CONTENT_SWEEP = 37, /**< u64 grace, hashes: remove uploads not among them that were not asked for within the grace -> u64
+                                      files, u64 bytes removed */
+    HTC_CALL_DISK_USE = 38,   /**< u64 job, hashes -> u64 bytes, u64 files of its outputs; then of each upload that is there its hash and u64
+                                   size. Job 0 -> u64 bytes, u64 files of all outputs, of all uploads, of unfinished ones */
+    HTC_CALL_JOB_PLACE = 40   /**< u64 job, u32 uid, u32 gid: make the directory of its outputs, owned by these. No answer */
+} htc_call;
+
+/** What a host tells unasked. */
+typedef enum htc_event {
+    HTC_EVENT_STARTED = 60,       /**< to an agent: u64 run: its process runs now */
+    HTC_EVENT_AGENT_EXIT = 61,    /**< to a gateway: u64 agent, bytes handle, str how it ended, for people ("": not known) */
+    HTC_EVENT_AGENT_STOPPED = 62, /**< to a gateway: u64 agent, bytes handle: it is in the stopped state */
+    HTC_EVENT_TASK_STOPPED = 63,  /**< to an agent: u64 run: its process is in the stopped state */
+    HTC_EVENT_SHUTDOWN = 64,      /**< to any role: it is asked to end; status HTC_OK: let tasks finish, HTC_EKILLED: at once */
+    HTC_EVENT_DISK = 65           /**< to a gateway: status HTC_OK or HTC_ENOSPC: the data directory can be written again, or is full */
+} htc_event;
+
+/**
+ * The name of a call or an event, for what is logged.
+ *
+ * @param[in] op  htc_call, htc_event
+ * @return lends a constant: "STAGE_IN"; "?" for another number
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API const char *htc_call_name(uint32_t op);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
