@@ -5,12 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REQUESTS_OF_ONE 64   /* unanswered, of one connection */
-#define REQUESTS_MAX 4096
-#define REQUESTS_OF_UID 256  /* the same, of all connections of one uid that is not the owner's */
-#define REQUESTS_OF_OTHERS 3072 /* of REQUESTS_MAX, those of all such uids */
-#define LOGINS_OF_UID 4      /* passwords of one uid that are looked at or wait for it */
-
 /* ---- answers ---- */
 
 void req_free(htc_gateway *gw, request *q)
@@ -397,14 +391,13 @@ static void run_for_operator(htc_gateway *gw, request *q)
         req_fail(gw, q, HTC_ENOTFOUND, "htc user add NAME creates one", "there is no user %s", wanted);
 }
 
-/* A hash takes long, and few run at once: whoever asks for many waits for their own, not others for theirs. */
 static int too_many_logins(const htc_gateway *gw, const request *q)
 {
     const request *r;
     uint32_t       n = 0;
     DL_FOREACH(gw->requests, r)
     n += r != q && r->uid == q->uid && strcmp(r->op, "login") == 0;
-    return n >= LOGINS_OF_UID;
+    return !admission_of_login(n);
 }
 
 static void identify(htc_gateway *gw, conn *c, request *q)
@@ -413,7 +406,7 @@ static void identify(htc_gateway *gw, conn *c, request *q)
     int         open_to_all = strcmp(q->op, "login") == 0 || strcmp(q->op, "ping") == 0;
     int         owner = c->info.transport != HTC_TRANSPORT_TCP && c->info.uid == gw->options.owner_uid;
     if (strcmp(q->op, "login") == 0 && too_many_logins(gw, q))
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "%u logins of this uid are being looked at", LOGINS_OF_UID);
+        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "%u logins of this uid are being looked at", ADMISSION_LOGINS);
     else if (token && gw_operator_token(gw, token))
         run_for_operator(gw, q);
     else if (token)
@@ -451,16 +444,15 @@ static int has_too_many_parts(htc_bytes json)
 static request *request_new(htc_gateway *gw, conn *c, uint64_t id)
 {
     request *q, *r;
-    uint32_t of_one = 0, of_uid = 0, of_others = 0, all = 0;
-    int      other = c->info.uid != gw->options.owner_uid;
+    admission now = { 0 };
     DL_FOREACH(gw->requests, r)
     {
-        all++;
-        of_one += r->peer == c->peer;
-        of_uid += r->uid == c->info.uid;
-        of_others += r->uid != gw->options.owner_uid;
+        now.all++;
+        now.of_one += r->peer == c->peer;
+        now.of_uid += r->uid == c->info.uid;
+        now.of_others += r->uid != gw->options.owner_uid;
     }
-    if (of_one >= REQUESTS_OF_ONE || all >= REQUESTS_MAX || (other && (of_uid >= REQUESTS_OF_UID || of_others >= REQUESTS_OF_OTHERS))) {
+    if (!admission_of_request(&now, c->info.uid == gw->options.owner_uid)) {
         htc_wire_begin(&gw->scratch, HTC_WIRE_USER_ANSWER, id);
         htc_put_text(&gw->scratch, "{\"error\":\"HTC_EBUSY\",\"message\":\"too many requests are unanswered\"}");
         htc_runtime_send(gw->runtime, c->peer, &gw->scratch);

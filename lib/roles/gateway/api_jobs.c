@@ -49,8 +49,8 @@ json_t *job_json(htc_gateway *gw, const job *j)
                           (json_int_t)j->duplicates, "agents", (json_int_t)agents, "ra", (json_int_t)u->ra, "weight",
                           (json_int_t)u->weight, "output", j->output, "error_output", j->error_output);
     uint64_t left = j->count - job_terminal(j);
-    if (o && j->open && left && u->mean_run_s > 0 && agents)
-        json_object_set_new(o, "eta_s", json_real(ceil((double)left / (double)agents) * u->mean_run_s));
+    if (o && j->open && left && u->runs.mean_s > 0 && agents)
+        json_object_set_new(o, "eta_s", json_real(ceil((double)left / (double)agents) * u->runs.mean_s));
     else if (o)
         json_object_set_new(o, "eta_s", json_null());
     (void)gw;
@@ -59,7 +59,6 @@ json_t *job_json(htc_gateway *gw, const job *j)
 
 /* ---- submit ---- */
 
-#define SUBMITTING_MAX ((size_t)32 << 20) /* bytes of specifications on their way to the store: after a break all is sent again at once */
 
 typedef struct submission {
     request   *q;
@@ -300,11 +299,13 @@ static void submit_new(htc_gateway *gw, request *q)
         snprintf(j->name, sizeof j->name, "%s", htc_spec_name(j->spec));
     htc__text_clean(j->name);
     size_t bytes = htc_spec_bytes(j->spec).len;
-    if (bytes > HTC_KV_VALUE_MAX || bytes > SUBMITTING_MAX - gw->submitting) {
-        req_fail(gw, q, bytes > HTC_KV_VALUE_MAX ? HTC_ETOOBIG : HTC_EBUSY,
-                 bytes > HTC_KV_VALUE_MAX ? "submit it in parts" : "try again in a moment",
-                 bytes > HTC_KV_VALUE_MAX ? "the job needs %zu bytes, more than one record holds"
-                                          : "too many large jobs are being submitted for one of %zu bytes more", bytes);
+    htc_status admitted = admission_of_spec(bytes, gw->submitting);
+    if (admitted != HTC_OK) {
+        int never = admitted == HTC_ETOOBIG;
+        req_fail(gw, q, admitted, never ? "submit it in parts" : "try again in a moment",
+                 never ? "the job needs %zu bytes, more than one record holds"
+                       : "too many large jobs are being submitted for one of %zu bytes more",
+                 bytes);
         gw_job_free(gw, j);
         return;
     }

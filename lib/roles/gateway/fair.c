@@ -48,8 +48,13 @@ uint64_t gw_takers(const htc_gateway *gw, const user *u, size_t at)
 static int launch_somewhere(htc_gateway *gw, user *u)
 {
     for (uint32_t i = 0; i < gw->n_sites; i++) {
-        site *s = &gw->sites[i];
-        if (s->used < s->cores && site_usable(gw, s) && gw_startable(gw, u, i) > gw_takers(gw, u, i)) {
+        site    *s = &gw->sites[i];
+        site_now now = { .free = s->cores - s->used, .usable = site_usable(gw, s) != 0 };
+        if (now.free && now.usable) {
+            now.startable = gw_startable(gw, u, i);
+            now.takers = gw_takers(gw, u, i);
+        }
+        if (site_wants_agent(&now)) {
             uint32_t used = s->used;
             gw_agent_launch(gw, u, i);
             return s->used > used;
@@ -130,11 +135,11 @@ static htc_status weigh(htc_gateway *gw, user **who, size_t n)
     uint32_t   known = 0;
     htc_status status = priority && weight && work ? HTC_OK : HTC_ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        known += who[i]->mean_run_s > 0;
-        sum += who[i]->mean_run_s;
+        known += who[i]->runs.count > 0;
+        sum += who[i]->runs.mean_s;
     }
     for (size_t i = 0; status == HTC_OK && i < n; i++) {
-        double mean = who[i]->mean_run_s > 0 ? who[i]->mean_run_s : known ? sum / known : 0;
+        double mean = who[i]->runs.count ? who[i]->runs.mean_s : known ? sum / known : 0;
         priority[i] = who[i]->weight;
         work[i] = (double)(who[i]->queued + who[i]->running) * mean;
     }

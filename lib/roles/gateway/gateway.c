@@ -37,7 +37,6 @@ static void destroy(void *self)
     htc_gateway *gw = self;
     user        *u, *un;
     conn        *c, *cn;
-    node        *n, *nn;
     request     *q, *qn;
     if (!gw)
         return;
@@ -55,11 +54,7 @@ static void destroy(void *self)
         HASH_DEL(gw->conns, c);
         htc__free(&env, c, sizeof *c);
     }
-    HASH_ITER(hh, gw->nodes, n, nn)
-    {
-        HASH_DEL(gw->nodes, n);
-        htc__free(&env, n, sizeof *n);
-    }
+    nodes_free(&gw->nodes, &env);
     DL_FOREACH_SAFE(gw->requests, q, qn)
     req_free(gw, q);
     gw_changing_free(gw);
@@ -69,6 +64,7 @@ static void destroy(void *self)
     for (size_t i = 0; i < gw->n_sites; i++)
         htc__free(&env, gw->sites[i].slots, gw->sites[i].cores * sizeof *gw->sites[i].slots);
     htc__free(&env, gw->sites, gw->n_sites * sizeof *gw->sites);
+    htc__free(&env, gw->site_nodes, gw->n_sites * sizeof *gw->site_nodes);
     for (size_t i = 0; i < gw->n_fair_users; i++)
         htc__strfree(&env, gw->fair_users[i]);
     htc__free(&env, gw->fair_users, gw->n_fair_users * sizeof *gw->fair_users);
@@ -84,6 +80,9 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
     if (!gw->sites)
         return HTC_ENOMEM;
     gw->n_sites = o->n_sites;
+    gw->site_nodes = htc__alloc(&gw->env, o->n_sites * sizeof *gw->site_nodes);
+    if (!gw->site_nodes)
+        return HTC_ENOMEM;
     for (size_t i = 0; i < o->n_sites; i++) {
         const htc_site_options *from = &o->sites[i];
         site                   *s = &gw->sites[i];
@@ -102,6 +101,7 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
         s->task_memory = from->task_memory ? from->task_memory : from->memory / from->cores;
         if (from->memory && s->task_memory > from->memory)
             return HTC_EINVAL;
+        gw->site_nodes[i] = (site_nodes){ .name = s->name, .memory = from->memory, .cores = s->node_cores };
         gw->slots += s->cores;
     }
     gw->free = gw->slots;

@@ -7,7 +7,8 @@
  *   recover.c   the start: everything back from the store api*.c      the users' requests (doc/api.md)
  *   remove.c    jobs that are removed, however often it is interrupted
  *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
- *   memory.c    what tasks reserve, and who waits (pure)
+ *   memory.c    what tasks reserve, and who waits (pure)  admission.c what is taken on while much is on its way (pure)
+ *   node_health.c  which nodes fail everybody (pure)      site_choice.c  where a task fits, where an agent starts (pure)
  *   content.c   what is uploaded, and what disk jobs hold
  *   submissions.c  keys under which a submission may be repeated
  *
@@ -32,8 +33,11 @@
 #include "roles/runtime/agent_wire.h"
 #include "roles/runtime/apart.h"
 #include "roles/runtime/calls.h"
+#include "roles/gateway/admission.h"
 #include "roles/gateway/health.h"
 #include "roles/gateway/memory.h"
+#include "roles/gateway/node_health.h"
+#include "roles/gateway/site_choice.h"
 
 #define NAME_MAX_BYTES 64
 #define CHUNK_TASKS 1024u      /* tasks in one chunk record */
@@ -178,7 +182,7 @@ struct user {
     uint64_t ra, base;
     uint64_t weight_used; /* as the last division counted it, in 1/1024 */
     uint64_t last_served, arrival;
-    double   mean_run_s; /* EWMA 0.2; 0: nothing known */
+    htc_allot_profile runs; /* of tasks that are done */
     uint64_t core_ns, tasks_done; /* used and done, ever: of the jobs there are, and of those removed */
     uint64_t folded_core_ns, folded_done; /* of those removed, as in the record */
     uint64_t folded_job; /* the last whose sums are in there: they are added once, however often its removal begins anew */
@@ -246,15 +250,6 @@ typedef struct site {
     htc_ns   not_before; /* launches pause until */
     char     reason[160];
 } site;
-
-/* How a node behaves, for one user or (with the user "") for all: the guard against nodes that fail everybody's tasks fast. */
-typedef struct node {
-    char     key[64 + NAME_MAX_BYTES + 2]; /* NODE/USER */
-    uint32_t in_a_row;      /* a user's fast failures since the last success there */
-    uint32_t failing_users; /* of all: users with too many of them */
-    htc_ns   until;         /* of all: no work there before */
-    UT_hash_handle hh;
-} node;
 
 /* ---- connections, pending work ---- */
 
@@ -326,6 +321,7 @@ struct htc_gateway {
     char              **fair_users;
     size_t              n_fair_users;
     site               *sites;
+    site_nodes         *site_nodes; /* of each: what tasks may ask for */
     size_t              n_sites;
     uint32_t            slots, free;
     htc_runtime        *runtime;
@@ -336,8 +332,7 @@ struct htc_gateway {
     job                *jobs;
     agent              *agents;
     conn               *conns;
-    node               *nodes;
-    uint32_t            n_nodes;
+    nodes               nodes;
     request            *requests;
     struct changing    *changing; /* jobs that are not open, and are being opened again or removed */
     removal            *removals, *removals_by_id; /* jobs that are removed; the first is worked on */

@@ -53,117 +53,37 @@ void agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at)
 
 htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap)
 {
-    uint64_t asked = job_task_memory(j, t);
-    double   wall_s = j->time_limit_s > 0 ? j->time_limit_s : (double)t->limits.wall / (double)HTC_SECOND;
-    uint64_t most_memory = 0;
-    uint32_t most_cores = 0, named = 0;
-    for (size_t i = 0; i < gw->n_sites; i++) {
-        const site *s = &gw->sites[i];
-        if (t->host && strcmp(t->host, s->name) != 0)
-            continue;
-        named++;
-        if (s->memory.total > most_memory)
-            most_memory = s->memory.total;
-        if (s->node_cores > most_cores)
-            most_cores = s->node_cores;
-        if (s->memory.total == 0)
-            most_memory = UINT64_MAX;
-    }
-    if (!named)
-        snprintf(why, cap, "asks for host %s, and no site has that name", t->host ? t->host : "?");
-    else if (asked > most_memory)
-        snprintf(why, cap, "asks for %.1f GiB of memory, and the largest node has %.1f GiB", (double)asked / (1 << 30),
-                 (double)most_memory / (1 << 30));
-    else if (t->limits.cores > most_cores)
-        snprintf(why, cap, "asks for %u cores, and the largest node has %u", t->limits.cores, most_cores);
-    else if (gw->options.task_wall_max_ns && wall_s * 1e9 > (double)gw->options.task_wall_max_ns)
-        snprintf(why, cap, "asks for a wall time of %.0f s, and the sites allow %.0f s", wall_s,
-                 (double)gw->options.task_wall_max_ns / 1e9);
-    else if (t->limits.cores > 1)
-        snprintf(why, cap, "asks for %u cores, and an agent runs on one", t->limits.cores);
-    else
-        return HTC_OK;
-    return HTC_ENOFIT;
-}
-
-/* One entry for each node (user ""), and one for each user whose tasks failed fast there. */
-static node *node_find(const htc_gateway *gw, const char *name, const char *user_name)
-{
-    char  key_text[sizeof((node *)0)->key];
-    node *n;
-    snprintf(key_text, sizeof key_text, "%s/%s", name, user_name);
-    HASH_FIND_STR(gw->nodes, key_text, n);
-    return n;
-}
-
-static node *node_of(htc_gateway *gw, const char *name, const char *user_name)
-{
-    node *n = node_find(gw, name, user_name);
-    if (n)
-        return n;
-    n = htc__alloc(&gw->env, sizeof *n);
-    if (!n) {
-        htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a node");
-        return NULL;
-    }
-    snprintf(n->key, sizeof n->key, "%s/%s", name, user_name);
-    HASH_ADD_STR(gw->nodes, key, n);
-    if (!n->hh.tbl)
-        htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a node");
-    if (!user_name[0])
-        gw->n_nodes++;
-    return n;
+    site_wish wish = { .host = t->host, .memory = job_task_memory(j, t), .cores = t->limits.cores,
+                       .wall_s = j->time_limit_s > 0 ? j->time_limit_s : (double)t->limits.wall / (double)HTC_SECOND };
+    return site_fits(&wish, gw->site_nodes, gw->n_sites, (double)gw->options.task_wall_max_ns / 1e9, why, cap);
 }
 
 void gw_node_seen(htc_gateway *gw, const char *name)
 {
-    node_of(gw, name, "");
+    if (nodes_seen(&gw->nodes, &gw->env, name) != HTC_OK)
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a node");
 }
 
 int gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until)
 {
-    const node *all = node_find(gw, name, "");
-    *until = all ? all->until : 0;
-    return *until > gw->now;
+    return nodes_aside(&gw->nodes, name, gw->now, until);
 }
 
-#define ASIDE_USERS 3u
-#define ASIDE (600 * HTC_SECOND)
-
-static void node_works(htc_gateway *gw, const agent *a)
-{
-    node *all = node_find(gw, a->node, ""), *own = node_find(gw, a->node, a->user->name);
-    if (own) {
-        if (all && own->in_a_row >= HEALTH_LIMIT && all->failing_users)
-            all->failing_users--;
-        own->in_a_row = 0;
-    }
-}
-
-/* A node that fails tasks fast eats the queues of all. One user's failures in a row may as well be the fault of the job, which
- * is slowed for them (place.c); when those of three users fail so, the node is set aside for ten minutes, unless it is the
- * only one there is. */
 static void judge_node(htc_gateway *gw, const agent *a, const htc_outcome *o)
 {
-    health_verdict verdict = health_of(o->status, o->ended > o->started ? o->ended - o->started : 0);
-    if (o->status == HTC_OK)
-        node_works(gw, a);
-    if (verdict != HEALTH_FAILS_FAST || o->final)
+    node_news news;
+    uint32_t  users;
+    if (o->status != HTC_OK && o->final)
         return;
-    node *all = node_of(gw, a->node, ""), *own = all ? node_of(gw, a->node, a->user->name) : NULL;
-    if (!own || ++own->in_a_row < HEALTH_LIMIT)
-        return;
-    if (own->in_a_row == HEALTH_LIMIT) {
-        all->failing_users++;
+    htc_ns ran = o->ended > o->started ? o->ended - o->started : 0;
+    if (nodes_ended(&gw->nodes, &gw->env, a->node, a->user->name, o->status, ran, gw->now, &news, &users) != HTC_OK)
+        htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a node");
+    if (news != NODE_SAME)
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("node", a->node), HTC__TEXT("user", a->user->name)),
-                      "node %s failed %u tasks of %s fast in a row", a->node, own->in_a_row, a->user->name);
-    }
-    if (all->failing_users >= ASIDE_USERS && gw->n_nodes > 1 && all->until <= gw->now) {
-        all->until = gw->now + ASIDE;
+                      "node %s failed %u tasks of %s fast in a row", a->node, HEALTH_LIMIT, a->user->name);
+    if (news == NODE_SET_ASIDE)
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("node", a->node)),
-                      "node %s fails the tasks of %u users -> set aside for 600 s", a->node,
-                      all->failing_users);
-    }
+                      "node %s fails the tasks of %u users -> set aside for %u s", a->node, users, (unsigned)(NODE_ASIDE / HTC_SECOND));
 }
 
 /* ---- grants ---- */
@@ -284,8 +204,9 @@ static uint32_t batch_size(htc_gateway *gw, agent *a, uint32_t want)
     user    *u = a->user;
     uint32_t max = gw->options.prefetch_max ? gw->options.prefetch_max : 64;
     uint32_t n = 1;
-    if (u->mean_run_s > 0 && u->mean_run_s < 0.1)
-        n = u->mean_run_s < 0.1 / 64 ? 64 : (uint32_t)(0.1 / u->mean_run_s + 0.999);
+    double mean_s = u->runs.mean_s;
+    if (u->runs.count && mean_s < 0.1)
+        n = mean_s < 0.1 / 64 ? 64 : (uint32_t)(0.1 / mean_s + 0.999);
     uint64_t share = u->queued / ((uint64_t)(u->agents ? u->agents : 1) * 2);
     if (n > share)
         n = share ? (uint32_t)share : 1;
@@ -497,9 +418,7 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
     t->status = o->status;
     keep_result(gw, c, &m->attempt, o);
     if (o->status == HTC_OK) {
-        j->user->mean_run_s = j->user->mean_run_s > 0 ? 0.8 * j->user->mean_run_s + 0.2 * ran : ran;
-        if (j->user->mean_run_s <= 0)
-            j->user->mean_run_s = 1e-6;
+        htc_allot_profile_add(&j->user->runs, ran);
         gw_task_set(gw, c, offset, TASK_DONE);
     } else if (o->status == HTC_ECANCELLED || t->cancel || j->cancelled) {
         gw_task_set(gw, c, offset, TASK_CANCELLED);

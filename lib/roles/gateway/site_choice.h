@@ -1,0 +1,39 @@
+/* At which site a task may run at all, and at which a user's next agent is started. Pure: the sites are an argument. */
+#ifndef HTC_ROLES_GATEWAY_SITE_CHOICE_H
+#define HTC_ROLES_GATEWAY_SITE_CHOICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "htcsched/status.h"
+
+/* What a task asks for. */
+typedef struct site_wish {
+    const char *host;   /* the site's name; NULL: any */
+    uint64_t    memory; /* bytes; 0: nothing named */
+    uint32_t    cores;
+    double      wall_s;
+} site_wish;
+
+/* What one site has. */
+typedef struct site_nodes {
+    const char *name;
+    uint64_t    memory; /* of its largest node; 0: it is not counted */
+    uint32_t    cores;  /* of its largest node */
+} site_nodes;
+
+/* Can it run at one of them, ever? wall_max_s: the longest that sites allow, 0: any. HTC_OK; HTC_ENOFIT, and why: in words. */
+htc_status site_fits(const site_wish *wish, const site_nodes *sites, size_t n, double wall_max_s, char *why, size_t cap);
+
+/* A site, as one user sees it now. */
+typedef struct site_now {
+    uint32_t free;      /* slots without an agent */
+    uint8_t  usable;    /* it launches agents */
+    uint64_t startable; /* tasks of the user that could start there */
+    uint64_t takers;    /* the user's agents there that are about to take one */
+} site_now;
+
+/* Does one more agent there have a task to take? */
+int site_wants_agent(const site_now *s);
+
+#endif

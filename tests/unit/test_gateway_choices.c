@@ -1,0 +1,174 @@
+/* The gateway's decisions that need nothing of it: what is admitted, which nodes are set aside, where a task fits and an agent starts. */
+#include "expect.h"
+
+#include <string.h>
+
+#include "htcsched/kv.h"
+#include "property.h"
+#include "roles/gateway/admission.h"
+#include "roles/gateway/node_health.h"
+#include "roles/gateway/site_choice.h"
+
+TestSuite(gateway_choices);
+
+/* ---------------------------------------------------------------- admission */
+
+Test(gateway_choices, requests_are_bounded_for_each_and_for_all)
+{
+    static const struct {
+        admission now;
+        int       owner, admitted;
+    } rows[] = {
+        { { 0, 0, 0, 0 }, 0, 1 },
+        { { 63, 63, 63, 63 }, 0, 1 },
+        { { 64, 64, 64, 64 }, 0, 0 }, /* of one connection */
+        { { 64, 64, 64, 0 }, 1, 0 },
+        { { 255, 1, 255, 255 }, 0, 1 },
+        { { 256, 1, 256, 256 }, 0, 0 }, /* of one uid */
+        { { 256, 1, 256, 0 }, 1, 1 },
+        { { 3071, 1, 1, 3071 }, 0, 1 },
+        { { 3072, 1, 1, 3072 }, 0, 0 }, /* of all others: the owner has room left */
+        { { 3072, 1, 1, 3072 }, 1, 1 },
+        { { 4095, 1, 1024, 3071 }, 1, 1 },
+        { { 4096, 1, 1024, 3072 }, 1, 0 }, /* of all */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect(admission_of_request(&rows[i].now, rows[i].owner) == rows[i].admitted, "row %zu", i);
+    cr_expect(admission_of_login(3) && !admission_of_login(4));
+}
+
+Test(gateway_choices, specifications_are_bounded_by_what_is_under_way)
+{
+    static const struct {
+        size_t     bytes, under_way;
+        htc_status status;
+    } rows[] = {
+        { 0, 0, HTC_OK },
+        { HTC_KV_VALUE_MAX, 0, HTC_OK },
+        { HTC_KV_VALUE_MAX + 1, 0, HTC_ETOOBIG },
+        { HTC_KV_VALUE_MAX + 1, SIZE_MAX, HTC_ETOOBIG },
+        { HTC_KV_VALUE_MAX, ADMISSION_SPEC_BYTES - HTC_KV_VALUE_MAX, HTC_OK },
+        { HTC_KV_VALUE_MAX, ADMISSION_SPEC_BYTES - HTC_KV_VALUE_MAX + 1, HTC_EBUSY },
+        { 1, ADMISSION_SPEC_BYTES, HTC_EBUSY },
+        { 0, ADMISSION_SPEC_BYTES, HTC_OK },
+        { 0, ADMISSION_SPEC_BYTES + 1, HTC_EBUSY },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect(admission_of_spec(rows[i].bytes, rows[i].under_way) == rows[i].status, "row %zu", i);
+}
+
+/* ---------------------------------------------------------------- nodes */
+
+enum { NODES = 3, USERS = 5 };
+#define FAST HTC_SECOND
+
+static node_news fails(nodes *all, const char *node, const char *user, htc_ns now)
+{
+    node_news news;
+    uint32_t  users;
+    cr_assert(nodes_ended(all, NULL, node, user, HTC_EEXIT, FAST, now, &news, &users) == HTC_OK);
+    cr_expect((news == NODE_SET_ASIDE) == (users >= NODE_USERS));
+    return news;
+}
+
+Test(gateway_choices, a_node_that_fails_three_users_is_set_aside_for_ten_minutes)
+{
+    nodes     all = { 0 };
+    htc_ns    until;
+    node_news news;
+    uint32_t  users;
+    char      user[] = "a";
+    cr_assert(nodes_seen(&all, NULL, "n1") == HTC_OK && nodes_seen(&all, NULL, "n1") == HTC_OK && all.count == 1);
+    for (; user[0] <= 'c'; user[0]++)
+        for (int i = 1; i <= 5; i++)
+            cr_expect(fails(&all, "n1", user, 0) == (i == 5 ? NODE_FAILS_USER : NODE_SAME), "the only node there is");
+    cr_expect(!nodes_aside(&all, "n1", 0, &until) && until == 0 && !nodes_aside(&all, "n2", 0, &until));
+    cr_assert(nodes_seen(&all, NULL, "n2") == HTC_OK);
+    cr_expect(fails(&all, "n1", "c", HTC_SECOND) == NODE_SET_ASIDE, "there is another one now");
+    cr_expect(nodes_aside(&all, "n1", HTC_SECOND, &until) && until == 601 * HTC_SECOND && !nodes_aside(&all, "n1", until, &until));
+    cr_expect(fails(&all, "n1", "c", 2 * HTC_SECOND) == NODE_SAME, "it is aside already");
+    cr_assert(nodes_ended(&all, NULL, "n1", "a", HTC_OK, FAST, 3 * HTC_SECOND, &news, &users) == HTC_OK && news == NODE_SAME);
+    cr_expect(fails(&all, "n1", "c", 700 * HTC_SECOND) == NODE_SAME, "it works for one of the three");
+    nodes_free(&all, NULL);
+    cr_expect(!all.table && all.count == 0);
+}
+
+/* Against counts in plain arrays. */
+Test(gateway_choices, nodes_agree_with_arrays)
+{
+    PROPERTY(rng, 400)
+    {
+        nodes    all = { 0 };
+        uint32_t row[NODES][USERS] = { 0 }, known = 0;
+        htc_ns   aside[NODES] = { 0 }, now = 0, until;
+        uint8_t  seen[NODES] = { 0 };
+        for (int step = 0; step < 300; step++) {
+            uint32_t   n = (uint32_t)htc_rng_below(&rng, NODES), u = (uint32_t)htc_rng_below(&rng, USERS), failing = 0, users;
+            char       node[] = { 'n', (char)('0' + n), 0 }, user[] = { 'u', (char)('0' + u), 0 };
+            htc_status how = htc_rng_below(&rng, 12) == 0 ? HTC_OK : htc_rng_below(&rng, 10) == 0 ? HTC_ELOST : HTC_EEXIT;
+            htc_ns     ran = htc_rng_below(&rng, 3 * HTC_SECOND);
+            node_news  news, want = NODE_SAME;
+            now += htc_rng_below(&rng, 30 * HTC_SECOND);
+            if (how == HTC_OK)
+                row[n][u] = 0;
+            if (how == HTC_EEXIT && ran <= HEALTH_FAST) {
+                known += !seen[n];
+                seen[n] = 1;
+                row[n][u]++;
+                for (int i = 0; i < USERS; i++)
+                    failing += row[n][i] >= HEALTH_LIMIT;
+                want = row[n][u] == HEALTH_LIMIT ? NODE_FAILS_USER : NODE_SAME;
+                if (row[n][u] >= HEALTH_LIMIT && failing >= NODE_USERS && known > 1 && aside[n] <= now) {
+                    want = NODE_SET_ASIDE;
+                    aside[n] = now + NODE_ASIDE;
+                }
+            }
+            HOLDS(nodes_ended(&all, NULL, node, user, how, ran, now, &news, &users) == HTC_OK && news == want);
+            HOLDS(nodes_aside(&all, node, now, &until) == (aside[n] > now) && until == aside[n] && all.count == known);
+        }
+        nodes_free(&all, NULL);
+    }
+}
+
+/* ---------------------------------------------------------------- sites */
+
+Test(gateway_choices, a_task_fits_where_some_node_has_what_it_asks_for)
+{
+    static const site_nodes sites[] = { { "small", 4ull << 30, 4 }, { "large", 64ull << 30, 16 }, { "any", 0, 8 } };
+    static const struct {
+        site_wish   wish;
+        size_t      n;
+        double      wall_max_s;
+        const char *why; /* NULL: it fits */
+    } rows[] = {
+        { { NULL, 0, 0, 0 }, 3, 0, NULL },
+        { { NULL, 0, 1, 1e9 }, 3, 0, NULL },
+        { { NULL, 0, 1, 3601 }, 3, 3600, "asks for a wall time of 3601 s, and the sites allow 3600 s" },
+        { { NULL, 0, 1, 3600 }, 3, 3600, NULL },
+        { { "nowhere", 0, 1, 0 }, 3, 0, "asks for host nowhere, and no site has that name" },
+        { { "small", 4ull << 30, 1, 0 }, 3, 0, NULL },
+        { { "small", 5ull << 30, 1, 0 }, 3, 0, "asks for 5.0 GiB of memory, and the largest node has 4.0 GiB" },
+        { { NULL, 65ull << 30, 1, 0 }, 2, 0, "asks for 65.0 GiB of memory, and the largest node has 64.0 GiB" },
+        { { NULL, 65ull << 30, 1, 0 }, 3, 0, NULL }, /* where memory is not counted */
+        { { NULL, 0, 17, 0 }, 3, 0, "asks for 17 cores, and the largest node has 16" },
+        { { NULL, 0, 16, 0 }, 3, 0, "asks for 16 cores, and an agent runs on one" },
+        { { NULL, 0, 1, 0 }, 0, 0, "asks for host ?, and no site has that name" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char       why[200] = "";
+        htc_status status = site_fits(&rows[i].wish, sites, rows[i].n, rows[i].wall_max_s, why, sizeof why);
+        cr_expect(status == (rows[i].why ? HTC_ENOFIT : HTC_OK) && strcmp(why, rows[i].why ? rows[i].why : "") == 0, "row %zu: %s", i, why);
+    }
+}
+
+Test(gateway_choices, an_agent_starts_where_it_has_a_task_to_take)
+{
+    static const struct {
+        site_now now;
+        int      wanted;
+    } rows[] = {
+        { { 1, 1, 1, 0 }, 1 }, { { 0, 1, 1, 0 }, 0 }, { { 1, 0, 1, 0 }, 0 }, { { 1, 1, 0, 0 }, 0 }, { { 1, 1, 2, 2 }, 0 }, { { 1, 1, 3, 2 }, 1 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect(site_wants_agent(&rows[i].now) == rows[i].wanted, "row %zu", i);
+}
