@@ -46,6 +46,7 @@ typedef struct command {
 /* Fill cli.error and answer status. where: file, job or option; hint: the next step; either may be "". */
 htc_status cli_error(cli *c, htc_status status, const char *where, const char *hint, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+void cli_print_error(cli *c, htc_status status); /* on standard error, and with --json as an object */
 
 /* options.c */
 typedef enum opt_kind {
