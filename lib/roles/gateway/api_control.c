@@ -429,7 +429,7 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
 
 /* ---- rm ---- */
 
-void gw_change_over(htc_gateway *gw, request *q, uint64_t id, htc_status status)
+static void change_over(htc_gateway *gw, request *q, uint64_t id, htc_status status)
 {
     change_end(gw, id);
     if (status == HTC_OK)
@@ -447,7 +447,7 @@ static void rm_job(htc_gateway *gw, request *q, job *j)
         return;
     }
     if (change_begin(gw, j->id))
-        gw_remove(gw, q, j);
+        gw_remove(gw, j, change_over, q);
 }
 
 /* ---- all ---- */

@@ -446,6 +446,9 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     htc_runtime_input(gw->runtime, in);
     if (htc_runtime_status(gw->runtime) == HTC_OK)
         run_time(gw);
+    if (gw->jobs_ended)
+        gw_waits_check(gw);
+    gw->jobs_ended = 0;
     gw_flush(gw);
     if (htc_runtime_status(gw->runtime) == HTC_OK)
         check_shutdown(gw);

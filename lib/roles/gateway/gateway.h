@@ -9,7 +9,7 @@
  *   health.c    when a job is handed out slowly (pure)    place.c     which job may hand out a task at which site
  *   memory.c    what tasks reserve, and who waits (pure)  admission.c what is taken on while much is on its way (pure)
  *   node_health.c  which nodes fail everybody (pure)      site_choice.c  where a task fits, where an agent starts (pure)
- *   content.c   what is uploaded, and what disk jobs hold
+ *   content.c   what is uploaded, and goes when no job names it
  *   submissions.c  keys under which a submission may be repeated
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
@@ -284,6 +284,8 @@ typedef enum removal_stage {
     REMOVE_RECORD
 } removal_stage;
 
+typedef void (*removal_fn)(htc_gateway *gw, request *q, uint64_t id, htc_status status);
+
 typedef struct removal {
     uint64_t   id;
     char       user[NAME_MAX_BYTES];
@@ -295,7 +297,8 @@ typedef struct removal {
     uint8_t    relief; /* the store had no room for the record: what takes room goes first */
     htc_status status; /* of the requests of a stage */
     htc_ns     pause;  /* after a failure */
-    request   *q;      /* who is told when the job is gone from view; NULL: nobody */
+    removal_fn told;   /* when the job is gone from view, or cannot be; once */
+    request   *q;      /* its argument; NULL: nobody is told */
     char       key[KNOWN_KEY_MAX + 1];
     htc_runtime_cursor next;   /* after what is deleted already: what is deleted still costs a scan time */
     struct removal *prev, *list_next;
@@ -349,6 +352,7 @@ struct htc_gateway {
     size_t              n_dues, cap_dues;
     htc_ns              reallocated; /* last run */
     uint8_t             reallocate_wanted;
+    uint8_t             jobs_ended; /* in this step: who waits for one may be told */
     uint8_t             memory_waits; /* jobs may wait for memory */
     htc_ns              tick_at, check_at, store_retry_at;
     htc_status          store_status; /* HTC_OK, or why the store refuses changes */
@@ -497,7 +501,7 @@ htc_ns   job_slowed_until(const job *j); /* it pauses everywhere, until then; 0:
 
 /* remove.c */
 /* Remove a job that has ended; then q is told, and what is left of it goes in its own time. */
-void     gw_remove(htc_gateway *gw, request *q, const job *j);
+void     gw_remove(htc_gateway *gw, const job *j, removal_fn told, request *q);
 removal *gw_removal(const htc_gateway *gw, uint64_t id);
 int      gw_removal_of(const htc_gateway *gw, const char *user_name); /* is there one of that user's? */
 void     gw_removal_found(htc_gateway *gw, const removal *read); /* recovered from the store */
@@ -597,7 +601,6 @@ double      req_num(const request *q, const char *name, double otherwise);
 int         req_flag(const request *q, const char *name);
 void gw_requests_closed(htc_gateway *gw, uint32_t peer);
 void gw_changing_free(htc_gateway *gw);
-void gw_change_over(htc_gateway *gw, request *q, uint64_t id, htc_status status); /* a job is removed, or could not be */
 void gw_waits_check(htc_gateway *gw);
 
 htc_status selector_parse(const char *text, selector *s);

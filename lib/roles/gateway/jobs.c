@@ -610,7 +610,7 @@ static void job_written(void *role, void *ctx, const htc_kv_result *r)
         if (j->finished && j->open && !j->dirty) {
             gw_delete(gw, key_open(j->id));
             gw_job_drop(gw, j);
-            gw_waits_check(gw);
+            gw->jobs_ended = 1;
         }
     } else if (refusal(r->status)) {
         htc_runtime_waiter *later = j->next_done;

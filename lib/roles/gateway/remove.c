@@ -83,7 +83,7 @@ static void over(htc_gateway *gw, removal *m, htc_status status)
     request *q = m->q;
     m->q = NULL;
     if (q)
-        gw_change_over(gw, q, m->id, status);
+        m->told(gw, q, m->id, status);
 }
 
 static int no_room(htc_status status)
@@ -365,12 +365,12 @@ static void stage_begin(htc_gateway *gw, removal *m)
     }
 }
 
-void gw_remove(htc_gateway *gw, request *q, const job *j)
+void gw_remove(htc_gateway *gw, const job *j, removal_fn told, request *q)
 {
     removal *m = htc_runtime_context(gw->runtime, sizeof *m);
     if (!m)
         return;
-    *m = (removal){ .id = j->id, .core_ns = j->now.used.core_ns, .done = j->now.done, .stage = REMOVE_MARK, .q = q };
+    *m = (removal){ .id = j->id, .core_ns = j->now.used.core_ns, .done = j->now.done, .stage = REMOVE_MARK, .told = told, .q = q };
     snprintf(m->user, sizeof m->user, "%s", j->user->name);
     snprintf(m->key, sizeof m->key, "%s", j->key);
     stage_begin(gw, m);
