@@ -3,6 +3,7 @@
 #define HTC_EXAMPLES_KV_H
 
 #include "htc.h"
+#include "htcsched/kv_backup.h"
 #include "htcsched/kv_store.h"
 #include "htcsched/store.h"
 
@@ -82,19 +83,18 @@ htc_status kv_space_change(kv_call *k, uint32_t op, htc_bytes key, htc_bytes val
  * by the first value for the others. */
 htc_status kv_space_restore(kv_call *k, htc_bytes space, htc_bytes key, htc_bytes value, int first, int *keep);
 
-/* A backup that is written key by key; bytes is to be freed. Each answers 1, or 0 with errno. */
+/* A backup that is written to a file item by item; bytes is to be freed. Each answers 1, or 0 with errno. */
 typedef struct kv_writer {
-    FILE    *f;
-    uint64_t count, leased, ending, siblings; /* all; bound to a lease; with a ttl; in eventual namespaces */
-    uint8_t *bytes;
-    size_t   cap;
+    FILE                *f;
+    htc_kv_backup_counts counts;
+    htc_buf              bytes;
 } kv_writer;
 
 /* A new file for what a store holds: for nobody else to read. NULL with errno: it exists, or cannot be made. */
 FILE *kv_create(const char *path);
 
 int kv_writer_begin(kv_writer *w, FILE *f);
-int kv_writer_put(kv_writer *w, const htc_kv_check_item *item);
+int kv_writer_put(kv_writer *w, const htc_kv_backup_item *item);
 int kv_writer_end(kv_writer *w);
 
 /* All that eventual namespaces hold. *ok: as of kv_writer_put. */

@@ -1,9 +1,4 @@
-/* htc kv backup and restore: every key and value in one file.
- *
- * The file: "HTCKVB02", then for each value u32 length of the key (1 to HTC_KV_KEY_MAX), u32 length of the value, u64 version, u64 what is
- * left of its ttl in nanoseconds (0: it has none), u8 kind, key, value, u64 XXH3 of all of that; at the end a head of zeros but for the
- * version, which is how many there were, and its XXH3. Integers are little-endian. Kinds: 0 a key, 1 a key that is bound to a lease, 2 a
- * sibling in an eventual namespace: its key is the namespace, a zero byte, the key. "HTCKVB01" has neither ttl nor kind.
+/* htc kv backup and restore: every key and value in one file (htcsched/kv_backup.h).
  *
  * The file appears under its name when it is complete and on the disk; it is read to its end before the first key of it is restored.
  * Each key is as it was at some moment of the backup; versions are for people: a restored key gets a new one. */
@@ -17,69 +12,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char magic[] = "HTCKVB02", magic_1[] = "HTCKVB01";
-
-#define HEAD   25
-#define HEAD_1 16
 #define WINDOW 64 /* requests on their way at once */
 /* And values: a slow disk has to take them while one of them has time (--timeout). A longer one goes alone. */
 #define WINDOW_BYTES ((size_t)4 << 20)
 
-enum { PLAIN, LEASED, SIBLING };
-
-typedef struct item {
-    uint32_t key_len, value_len;
-    uint64_t version, ttl;
-    uint32_t kind, head; /* head: its length in this file */
-    uint8_t *bytes;      /* head, key, value */
-    size_t   cap;
-} item;
-
-static void put_number(uint8_t *at, uint64_t v, unsigned bytes)
-{
-    for (unsigned i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(v >> 8 * i);
-}
-
-static uint64_t get_number(const uint8_t *at, unsigned bytes)
-{
-    uint64_t v = 0;
-    for (unsigned i = 0; i < bytes; i++)
-        v |= (uint64_t)at[i] << 8 * i;
-    return v;
-}
-
-static void reserve(uint8_t **bytes, size_t *cap, size_t size)
-{
-    if (size <= *cap)
-        return;
-    *bytes = must(realloc(*bytes, size));
-    *cap = size;
-}
-
 /* ---- backup ---- */
 
-static int write_item(kv_writer *w, uint32_t kind, const htc_kv_check_item *it)
+/* What was put into the buffer goes to the file. s: of what put it there. */
+static int write_out(kv_writer *w, htc_status s)
 {
-    uint8_t sum[8];
-    size_t  before = kind == SIBLING ? it->space.len + 1 : 0, key_len = before + it->key.len;
-    size_t  len = HEAD + key_len + it->value.len;
-    reserve(&w->bytes, &w->cap, len);
-    put_number(w->bytes, key_len, 4);
-    put_number(w->bytes + 4, it->value.len, 4);
-    put_number(w->bytes + 8, it->version, 8);
-    put_number(w->bytes + 16, it->ttl, 8);
-    w->bytes[24] = (uint8_t)kind;
-    if (before) {
-        memcpy(w->bytes + HEAD, it->space.data, it->space.len);
-        w->bytes[HEAD + it->space.len] = 0;
-    }
-    if (it->key.len)
-        memcpy(w->bytes + HEAD + before, it->key.data, it->key.len);
-    if (it->value.len)
-        memcpy(w->bytes + HEAD + key_len, it->value.data, it->value.len);
-    put_number(sum, htc_hash64((htc_bytes){ w->bytes, len }, 0), 8);
-    return fwrite(w->bytes, 1, len, w->f) == len && fwrite(sum, 1, sizeof sum, w->f) == sizeof sum;
+    if (s != HTC_OK)
+        errno = s == HTC_ENOMEM ? ENOMEM : s == HTC_EFULL || s == HTC_ETOOBIG ? EMSGSIZE : EINVAL;
+    int ok = s == HTC_OK && fwrite(w->bytes.data, 1, w->bytes.len, w->f) == w->bytes.len;
+    htc_buf_clear(&w->bytes);
+    return ok;
 }
 
 FILE *kv_create(const char *path)
@@ -93,22 +39,19 @@ FILE *kv_create(const char *path)
 
 int kv_writer_begin(kv_writer *w, FILE *f)
 {
-    *w = (kv_writer){ .f = f };
-    return fwrite(magic, 1, 8, f) == 8;
+    *w = (kv_writer){ .f = f, .counts.size = sizeof w->counts };
+    htc_buf_init(&w->bytes, NULL, 0);
+    return write_out(w, htc_kv_backup_begin(&w->bytes, &w->counts));
 }
 
-int kv_writer_put(kv_writer *w, const htc_kv_check_item *it)
+int kv_writer_put(kv_writer *w, const htc_kv_backup_item *it)
 {
-    w->count++;
-    w->leased += it->lease != 0;
-    w->ending += it->ttl != 0;
-    w->siblings += it->space.len != 0;
-    return write_item(w, it->space.len ? SIBLING : it->lease ? LEASED : PLAIN, it);
+    return write_out(w, htc_kv_backup_put(&w->bytes, &w->counts, it));
 }
 
 int kv_writer_end(kv_writer *w)
 {
-    return write_item(w, PLAIN, &(htc_kv_check_item){ .version = w->count }) && fflush(w->f) == 0;
+    return write_out(w, htc_kv_backup_end(&w->bytes, &w->counts)) && fflush(w->f) == 0;
 }
 
 static int speaks(const kv_call *k, const char *scheme)
@@ -138,11 +81,12 @@ static htc_status write_in_full(kv_call *k, kv_writer *w, const htc_kv_request *
         s = htc_store_next(k->store, HTC_NEVER, &r);
         s = s == HTC_OK ? r.status : s;
         if (s == HTC_OK && *ok)
-            *ok = kv_writer_put(w, &(htc_kv_check_item){ .key = get[r.index].key,
-                                                         .value = r.value,
-                                                         .version = r.version,
-                                                         .ttl = r.ttl,
-                                                         .lease = r.lease });
+            *ok = kv_writer_put(w, &(htc_kv_backup_item){ .size = sizeof(htc_kv_backup_item),
+                                                          .key = get[r.index].key,
+                                                          .value = r.value,
+                                                          .version = r.version,
+                                                          .ttl = r.ttl,
+                                                          .leased = r.lease != 0 });
         s = s == HTC_ENOTFOUND ? HTC_OK : s;
     }
     return s;
@@ -161,7 +105,10 @@ static htc_status write_page(kv_call *k, kv_writer *w, const htc_kv_result *page
     for (uint32_t i = 0; s == HTC_OK && *ok && i < own.items; i++) {
         s = htc_kv_result_item(&own, &at, &found);
         if (s == HTC_OK && speaks(k, "etcd:")) { /* which has no ttl, and a request of its own for each GET */
-            *ok = kv_writer_put(w, &(htc_kv_check_item){ .key = found.key, .value = found.value, .version = found.version });
+            *ok = kv_writer_put(w, &(htc_kv_backup_item){ .size = sizeof(htc_kv_backup_item),
+                                                          .key = found.key,
+                                                          .value = found.value,
+                                                          .version = found.version });
             continue;
         }
         if (s == HTC_OK)
@@ -191,35 +138,36 @@ static htc_status write_all(kv_call *k, const char *path, kv_writer *w, int spac
         memcpy(cursor, r.cursor.len ? r.cursor.data : "", r.cursor.len);
         q.cursor = (htc_bytes){ cursor, r.cursor.len };
         s = write_page(k, w, &r, &ok);
-        progress_say(&p, "%" PRIu64 " keys", w->count);
+        progress_say(&p, "%" PRIu64 " keys", w->counts.items);
     } while (s == HTC_OK && ok && q.cursor.len);
     if (s == HTC_OK && ok && spaces)
         s = kv_backup_spaces(k, w, &ok);
     if (s == HTC_OK && ok)
         ok = kv_writer_end(w);
     progress_end(&p);
-    free(w->bytes);
+    htc_buf_free(&w->bytes);
     if (s == HTC_OK && !ok)
         s = cli_error(k->c, write_status(errno), path, "", "cannot write: %s", strerror(errno));
     return s;
 }
 
-static void say_written(kv_call *k, const kv_writer *w, FILE *to)
+static void say_written(kv_call *k, const htc_kv_backup_counts *n, FILE *to)
 {
+    uint64_t keys = n->items - n->siblings;
     if (k->c->json) {
-        json_t *o = json_pack("{s:I, s:I, s:I, s:I}", "keys", (json_int_t)(w->count - w->siblings), "leased", (json_int_t)w->leased,
-                              "with_ttl", (json_int_t)w->ending, "siblings", (json_int_t)w->siblings);
+        json_t *o = json_pack("{s:I, s:I, s:I, s:I}", "keys", (json_int_t)keys, "leased", (json_int_t)n->leased, "with_ttl",
+                              (json_int_t)n->with_ttl, "siblings", (json_int_t)n->siblings);
         put_json(k->c, o);
         json_decref(o);
         return;
     }
-    fprintf(to, "%" PRIu64 " key%s", w->count - w->siblings, w->count - w->siblings == 1 ? "" : "s");
-    if (w->siblings)
-        fprintf(to, ", %" PRIu64 " value%s of eventual namespaces", w->siblings, w->siblings == 1 ? "" : "s");
-    if (w->ending)
-        fprintf(to, ", %" PRIu64 " with a ttl", w->ending);
-    if (w->leased)
-        fprintf(to, ", %" PRIu64 " bound to a lease", w->leased);
+    fprintf(to, "%" PRIu64 " key%s", keys, keys == 1 ? "" : "s");
+    if (n->siblings)
+        fprintf(to, ", %" PRIu64 " value%s of eventual namespaces", n->siblings, n->siblings == 1 ? "" : "s");
+    if (n->with_ttl)
+        fprintf(to, ", %" PRIu64 " with a ttl", n->with_ttl);
+    if (n->leased)
+        fprintf(to, ", %" PRIu64 " bound to a lease", n->leased);
     putc('\n', to);
 }
 
@@ -240,67 +188,66 @@ htc_status kv_backup(kv_call *k)
     if (s == HTC_OK)
         s = out_close(k->c, &out, write_all(k, k->w.at[0], &w, spaces));
     if (s == HTC_OK)
-        say_written(k, &w, to_stdout ? stderr : stdout);
+        say_written(k, &w.counts, to_stdout ? stderr : stdout);
     return s;
 }
 
 /* ---- restore ---- */
 
-static htc_status damaged(kv_call *k, const char *path, long at, const char *what)
+/* A backup that is read from its beginning. */
+typedef struct backup_file {
+    FILE                *f;
+    const char          *path;
+    htc_kv_backup_reader reader;
+    htc_kv_backup_item   item;
+    uint8_t             *bytes; /* of the item */
+    size_t               have, cap;
+    int                  last;
+} backup_file;
+
+static void from_the_first(backup_file *b)
 {
-    return cli_error(k->c, HTC_ECORRUPT, path, "nothing was restored", "%s at byte %ld", what, at);
+    rewind(b->f);
+    b->reader = (htc_kv_backup_reader){ .size = sizeof b->reader };
+    b->item = (htc_kv_backup_item){ .size = sizeof b->item };
+    b->have = 0;
+    b->last = 0;
 }
 
-/* The next key; *end: there is none, and the file is whole. */
-static htc_status read_item(kv_call *k, FILE *f, const char *path, item *it, uint64_t before, int *end)
+static htc_status refused(kv_call *k, const backup_file *b, htc_status s)
 {
-    long    at = ftell(f);
-    uint8_t sum[8];
-    reserve(&it->bytes, &it->cap, HEAD);
-    memset(it->bytes, 0, HEAD);
-    if (fread(it->bytes, 1, it->head, f) != it->head)
-        return damaged(k, path, at, "it ends too early");
-    it->key_len = (uint32_t)get_number(it->bytes, 4);
-    it->value_len = (uint32_t)get_number(it->bytes + 4, 4);
-    it->version = get_number(it->bytes + 8, 8);
-    it->ttl = get_number(it->bytes + 16, 8);
-    it->kind = it->bytes[24];
-    if (it->key_len > HTC_KV_KEY_MAX || it->value_len > HTC_KV_VALUE_MAX || it->kind > SIBLING)
-        return damaged(k, path, at, "it is damaged");
-    size_t len = (size_t)it->key_len + it->value_len;
-    reserve(&it->bytes, &it->cap, it->head + len);
-    if (fread(it->bytes + it->head, 1, len, f) != len || fread(sum, 1, sizeof sum, f) != sizeof sum)
-        return damaged(k, path, at, "it ends too early");
-    if (get_number(sum, 8) != htc_hash64((htc_bytes){ it->bytes, it->head + len }, 0))
-        return damaged(k, path, at, "it is damaged");
-    *end = it->key_len == 0;
-    if (*end && (it->version != before || fgetc(f) != EOF))
-        return damaged(k, path, at, "keys are missing or added");
-    return HTC_OK;
+    const char *what = b->reader.wrong;
+    if (s == HTC_ECORRUPT)
+        return cli_error(k->c, s, b->path, "nothing was restored", "%s at byte %" PRIu64, what, b->reader.wrong_at);
+    return cli_error(k->c, s, b->path, s == HTC_EFORMAT ? "take the htc of the version that made it" : "htc kv backup makes one, and htc kv dump", "%s",
+                     what ? what : htc_strerror(s));
 }
 
-static htc_status rewind_to_first(kv_call *k, FILE *f, const char *path, item *it)
+/* The next item; *end: there is none, and the file is whole. */
+static htc_status read_item(kv_call *k, backup_file *b, int *end)
 {
-    char head[8];
-    rewind(f);
-    size_t n = fread(head, 1, sizeof head, f);
-    it->head = n == sizeof head && memcmp(head, magic, n) == 0 ? HEAD : n == sizeof head && memcmp(head, magic_1, n) == 0 ? HEAD_1 : 0;
-    if (!it->head && n == sizeof head && memcmp(head, magic, 6) == 0)
-        return cli_error(k->c, HTC_EFORMAT, path, "take the htc of the version that made it", "this is a backup of another version");
-    if (!it->head)
-        return cli_error(k->c, HTC_EINPUT, path, "htc kv backup makes one, and htc kv dump", "this is no backup");
-    return HTC_OK;
-}
-
-static htc_status check(kv_call *k, FILE *f, const char *path, item *it, uint64_t *count)
-{
-    htc_status s = rewind_to_first(k, f, path, it);
-    int        end = 0;
-    for (*count = 0; s == HTC_OK; ++*count) {
-        s = read_item(k, f, path, it, *count, &end);
-        if (end)
-            break;
+    htc_status s;
+    while ((s = htc_kv_backup_read(&b->reader, (htc_bytes){ b->bytes, b->have }, b->last, &b->item)) == HTC_AGAIN) {
+        if (b->reader.need > b->cap) {
+            b->bytes = must(realloc(b->bytes, b->reader.need));
+            b->cap = b->reader.need;
+        }
+        b->have += fread(b->bytes + b->have, 1, b->reader.need - b->have, b->f);
+        b->last = b->have < b->reader.need;
     }
+    b->have = 0; /* no more was read than the item takes */
+    *end = s == HTC_EMPTY;
+    return s == HTC_OK || *end ? HTC_OK : refused(k, b, s);
+}
+
+static htc_status check(kv_call *k, backup_file *b)
+{
+    htc_status s;
+    int        end = 0;
+    from_the_first(b);
+    do
+        s = read_item(k, b, &end);
+    while (s == HTC_OK && !end);
     return s;
 }
 
@@ -309,8 +256,9 @@ typedef struct restoring {
     uint64_t count, kept, leased; /* in the file; there already; left out */
     uint64_t waiting;             /* requests on their way */
     uint64_t bytes;               /* of their values; each has its own as its tag */
-    uint8_t  last[HTC_KV_KEY_MAX]; /* of a namespace: the key of the value before */
-    size_t   last_len;
+    /* Of a namespace: that of the value before, and its key. */
+    uint8_t last_space[HTC_KV_SPACE_MAX], last_key[HTC_KV_KEY_MAX];
+    size_t  last_space_len, last_key_len;
     int      keep;
 } restoring;
 
@@ -338,65 +286,61 @@ static htc_status take_all(restoring *x)
 }
 
 /* Siblings of a key stand behind each other. */
-static htc_status put_sibling(restoring *x, const item *it, htc_bytes key, htc_bytes value)
+static htc_status put_sibling(restoring *x, const htc_kv_backup_item *it)
 {
-    const uint8_t *end = memchr(key.data, 0, key.len);
-    size_t         len = end ? (size_t)(end - (const uint8_t *)key.data) : 0;
-    int            first = !htc_bytes_equal(key, (htc_bytes){ x->last, x->last_len });
-    htc_status     s = take_all(x);
+    int        first = !htc_bytes_equal(it->key, (htc_bytes){ x->last_key, x->last_key_len }) ||
+                !htc_bytes_equal(it->space, (htc_bytes){ x->last_space, x->last_space_len });
+    htc_status s = take_all(x);
     if (s != HTC_OK)
         return s;
-    if (len == 0 || len > HTC_KV_SPACE_MAX || it->key_len == len + 1)
-        return cli_error(x->k->c, HTC_ECORRUPT, "", "some keys were restored", "the backup has a key in no namespace");
-    memcpy(x->last, key.data, key.len);
-    x->last_len = key.len;
-    s = kv_space_restore(x->k, (htc_bytes){ key.data, len }, (htc_bytes){ end + 1, key.len - len - 1 }, value, first, &x->keep);
+    memcpy(x->last_space, it->space.data, it->space.len);
+    memcpy(x->last_key, it->key.data, it->key.len);
+    x->last_space_len = it->space.len;
+    x->last_key_len = it->key.len;
+    s = kv_space_restore(x->k, it->space, it->key, it->value, first, &x->keep);
     x->kept += s == HTC_OK && x->keep;
     return s;
 }
 
-static htc_status put_back(restoring *x, const item *it)
+static htc_status put_back(restoring *x, const htc_kv_backup_item *it)
 {
-    htc_kv_request q = { .size = sizeof q, .op = x->k->replace ? HTC_KV_PUT : HTC_KV_CAS_VERSION,
-                         .key = { it->bytes + it->head, it->key_len },
-                         .value = { it->bytes + it->head + it->key_len, it->value_len },
-                         .ttl = it->ttl };
-    if (it->kind == SIBLING)
-        return put_sibling(x, it, q.key, q.value);
-    if (it->kind == LEASED && !x->k->leased) {
+    htc_kv_request q = { .size = sizeof q, .op = x->k->replace ? HTC_KV_PUT : HTC_KV_CAS_VERSION, .key = it->key, .value = it->value, .ttl = it->ttl };
+    if (it->space.len)
+        return put_sibling(x, it);
+    if (it->leased && !x->k->leased) {
         x->leased++;
         return HTC_OK;
     }
     htc_status s = x->waiting == WINDOW ? take_answer(x) : HTC_OK;
-    while (s == HTC_OK && x->waiting && x->bytes + it->value_len > WINDOW_BYTES)
+    while (s == HTC_OK && x->waiting && x->bytes + it->value.len > WINDOW_BYTES)
         s = take_answer(x);
     if (s == HTC_OK)
-        s = htc_store_submit(x->k->store, &q, 1, it->value_len);
+        s = htc_store_submit(x->k->store, &q, 1, it->value.len);
     x->waiting += s == HTC_OK;
-    x->bytes += s == HTC_OK ? it->value_len : 0;
+    x->bytes += s == HTC_OK ? it->value.len : 0;
     return s;
 }
 
-static htc_status restore_all(restoring *x, FILE *f, const char *path)
+static htc_status restore_all(restoring *x, backup_file *b)
 {
-    item       it = { 0 };
     progress   p;
     int        end = 0;
-    htc_status s = check(x->k, f, path, &it, &x->count);
+    htc_status s = check(x->k, b);
+    x->count = b->reader.items;
     progress_begin(&p, x->k->c);
     if (s == HTC_OK)
-        s = rewind_to_first(x->k, f, path, &it);
-    for (uint64_t i = 0; s == HTC_OK; i++) {
-        s = read_item(x->k, f, path, &it, i, &end);
+        from_the_first(b);
+    while (s == HTC_OK) {
+        s = read_item(x->k, b, &end);
         if (s != HTC_OK || end)
             break;
-        s = put_back(x, &it);
-        progress_say(&p, "%" PRIu64 " of %" PRIu64 " keys", i + 1, x->count);
+        s = put_back(x, &b->item);
+        progress_say(&p, "%" PRIu64 " of %" PRIu64 " keys", b->reader.items, x->count);
     }
     if (s == HTC_OK)
         s = take_all(x);
     progress_end(&p);
-    free(it.bytes);
+    free(b->bytes);
     return s;
 }
 
@@ -420,13 +364,12 @@ static void say_restored(kv_call *k, const restoring *x)
 
 htc_status kv_restore(kv_call *k)
 {
-    const char *path = k->w.at[0];
-    FILE       *f = fopen(path, "rbe");
+    backup_file b = { .f = fopen(k->w.at[0], "rbe"), .path = k->w.at[0] };
     restoring   x = { .k = k };
-    if (!f)
-        return cli_error(k->c, HTC_EINPUT, path, "", "cannot read: %s", strerror(errno));
-    htc_status s = restore_all(&x, f, path);
-    fclose(f);
+    if (!b.f)
+        return cli_error(k->c, HTC_EINPUT, b.path, "", "cannot read: %s", strerror(errno));
+    htc_status s = restore_all(&x, &b);
+    fclose(b.f);
     if (s == HTC_OK)
         say_restored(k, &x);
     return s;

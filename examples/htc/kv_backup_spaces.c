@@ -97,7 +97,7 @@ static htc_status write_key(kv_call *k, holder *h, htc_bytes key, kv_writer *w, 
         return cli_error(k->c, s, "", "htc kv get --namespace asks for it alone", "a key of namespace %.*s cannot be read: %s", (int)q.space.len,
                          (const char *)q.space.data, htc_strerror(s));
     for (size_t at = 0; *ok && htc_kv_result_item(&r, &at, &one) == HTC_OK;)
-        *ok = kv_writer_put(w, &(htc_kv_check_item){ .space = q.space, .key = q.key, .value = one.value });
+        *ok = kv_writer_put(w, &(htc_kv_backup_item){ .size = sizeof(htc_kv_backup_item), .space = q.space, .key = q.key, .value = one.value });
     return HTC_OK;
 }
 
@@ -117,7 +117,7 @@ static htc_status merge(kv_call *k, holder *all, size_t n, kv_writer *w, int *ok
         if (!low)
             break;
         s = write_key(k, low, low->item.key, w, ok);
-        progress_say(&p, "%" PRIu64 " keys", w->count);
+        progress_say(&p, "%" PRIu64 " keys", w->counts.items);
         for (holder *h = all; s == HTC_OK && h < all + n; h++)
             if (h != low && h->shows && htc_bytes_equal(h->item.key, low->item.key))
                 s = go_on(k, h);

@@ -58,7 +58,13 @@ static htc_status on_item(void *ctx, const htc_kv_check_item *it)
     if (l->f && begin(l) != HTC_OK)
         return HTC_EIO;
     if (l->f)
-        return wrote(l, kv_writer_put(&l->out, it));
+        return wrote(l, kv_writer_put(&l->out, &(htc_kv_backup_item){ .size = sizeof(htc_kv_backup_item),
+                                                                      .space = it->space,
+                                                                      .key = it->key,
+                                                                      .value = it->value,
+                                                                      .version = it->version,
+                                                                      .ttl = it->ttl,
+                                                                      .leased = it->lease != 0 }));
     json_t *o = kv_json(it->key, &it->value, it->version);
     if (it->space.len) {
         kv_put_bytes(o, "namespace", it->space);
@@ -173,7 +179,7 @@ static htc_status dump_records(looking *l, htc_kv_check_found *found)
         s = begin(l);
     if (s == HTC_OK && l->f)
         s = wrote(l, kv_writer_end(&l->out));
-    free(l->out.bytes);
+    htc_buf_free(&l->out.bytes);
     return l->why ? cannot_write(l, l->why) : s;
 }
 

@@ -34,6 +34,7 @@
 #include "htcsched/keyring.h"
 #include "htcsched/keys.h"
 #include "htcsched/kv.h"
+#include "htcsched/kv_backup.h"
 #include "htcsched/kv_engine.h"
 #include "htcsched/kv_members.h"
 #include "htcsched/kv_server.h"
