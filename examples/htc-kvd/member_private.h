@@ -9,7 +9,7 @@
 #include "htcsched/ring.h"
 #include "huge.h"
 #include "identity.h"
-#include "spaces.h"
+#include "namespaces.h"
 
 enum { NATIVE_PORT = 1, RESP_PORT = 2, MEMBER_PORT = 3, PASSWORD_MAX = 512, CONNECTIONS_MAX = 65536, SHARDS_MAX = 64 };
 

@@ -9,7 +9,7 @@
 
 #include "htcsched/state.h"
 #include "../htc-kvd/dir_kind.h"
-#include "../htc-kvd/spaces.h"
+#include "../htc-kvd/namespaces.h"
 
 #define TIMEOUT_MAX_S (366 * 86400)
 

@@ -8,7 +8,7 @@
 #include "kv.h"
 #include "../htc-kvd/dir_kind.h"
 #include "../htc-kvd/member_file.h"
-#include "../htc-kvd/spaces.h"
+#include "../htc-kvd/namespaces.h"
 
 #include <errno.h>
 #include <fcntl.h>

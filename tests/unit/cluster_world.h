@@ -694,7 +694,7 @@ static htc_ns earlier(htc_ns a, htc_ns b)
 }
 
 /* Deadlines are most of the work of a turn: they are asked for anew where a machine was stepped, by go_on or by a test's own hand. */
-static htc_ns server_due(node *x)
+static htc_ns server_deferred(node *x)
 {
     if (x->stepped)
         x->due = htc_kv_server_ops()->deadline(x->server);
@@ -724,7 +724,7 @@ static htc_ns soonest(world *w)
     at = earlier(at, w->heal_at);
     for (int n = 0; n < w->nodes; n++) {
         node *x = &w->node[n];
-        at = earlier(at, x->server ? earlier(x->commit_at, server_due(x)) : x->down_until);
+        at = earlier(at, x->server ? earlier(x->commit_at, server_deferred(x)) : x->down_until);
     }
     for (int u = 0; u < CLIENTS; u++) {
         at = earlier(at, client_due(&w->user[u]));
@@ -759,7 +759,7 @@ static void go_on(world *w)
             HOLDS(x->engine.ops->apply(x->engine.ctx, htc_buf_bytes(&x->commit)) == HTC_OK);
             node_input(w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_STORED, .tag = x->commit_tag });
         }
-        if (x->server && server_due(x) <= w->now)
+        if (x->server && server_deferred(x) <= w->now)
             node_input(w, n, (htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_TIMEOUT });
     }
     for (int a = 0; a < w->nodes; a++)

@@ -252,30 +252,30 @@ static htc_allot_claim random_claim(htc_rng *rng)
     return c;
 }
 
-/* A way through the tree from its first corner to its last. */
+/* A way through the tree from its first breakpoint to its last. */
 typedef struct walk {
     const htc_allot_book *book;
-    const htc__corner    *last;
+    const htc__breakpoint    *last;
     uint32_t              shelf, shelves, branches;
 } walk;
 
-static int are_same(const htc__corner_sums *a, const htc__corner_sums *b)
+static int are_same(const htc__breakpoint_sums *a, const htc__breakpoint_sums *b)
 {
     return a->high_slots == b->high_slots && a->high_weight == b->high_weight && a->low_slots == b->low_slots &&
            a->low_weight == b->low_weight && a->high_users == b->high_users && a->low_users == b->low_users &&
            a->shut_users == b->shut_users;
 }
 
-static htc__corner_sums check_shelf(walk *w, uint32_t at)
+static htc__breakpoint_sums check_shelf(walk *w, uint32_t at)
 {
-    const htc__shelf *s = &w->book->corners.shelves[at];
-    htc__corner_sums  sums = { 0 };
-    HOLDS(s->next[0] == w->shelf && (w->shelf == 0 || w->book->corners.shelves[w->shelf].next[1] == at));
+    const htc__shelf *s = &w->book->breakpoints.shelves[at];
+    htc__breakpoint_sums  sums = { 0 };
+    HOLDS(s->next[0] == w->shelf && (w->shelf == 0 || w->book->breakpoints.shelves[w->shelf].next[1] == at));
     w->shelf = at;
     w->shelves++;
     for (uint32_t i = 0; i < s->n; i++) {
-        const htc__corner *c = &s->on[i], *last = w->last;
-        htc__corner_sums   own = htc__corner_own(c);
+        const htc__breakpoint *c = &s->on[i], *last = w->last;
+        htc__breakpoint_sums   own = htc__breakpoint_own(c);
         int                order = last ? htc__compare_ratio(last->slots, last->weight, c->slots, c->weight) : -1;
         HOLDS(order < 0 || (order == 0 && (last->arrival < c->arrival || (last->arrival == c->arrival && c->high))));
         HOLDS(c->arrival == w->book->users[c->user].arrival);
@@ -286,17 +286,17 @@ static htc__corner_sums check_shelf(walk *w, uint32_t at)
 }
 
 /* Links, order, filling and sums of a subtree. */
-static htc__corner_sums check_tree(walk *w, uint32_t at, uint32_t height)
+static htc__breakpoint_sums check_tree(walk *w, uint32_t at, uint32_t height)
 {
-    const htc__corners *t = &w->book->corners;
-    htc__corner_sums    sums = { 0 };
+    const htc__breakpoints *t = &w->book->breakpoints;
+    htc__breakpoint_sums    sums = { 0 };
     if (height == 0)
         return check_shelf(w, at);
     const htc__branch *b = &t->branches[at];
     w->branches++;
     for (uint32_t i = 0; i < b->n; i++) {
         uint32_t         n = height > 1 ? t->branches[b->part[i]].n : t->shelves[b->part[i]].n;
-        htc__corner_sums part = check_tree(w, b->part[i], height - 1);
+        htc__breakpoint_sums part = check_tree(w, b->part[i], height - 1);
         HOLDS(b->has[i] == n && n >= (uint32_t)(height > 1 ? HTC__BRANCH_LEAST : HTC__SHELF_LEAST));
         HOLDS(n <= (uint32_t)(height > 1 ? HTC__BRANCH_PARTS : HTC__SHELF_CORNERS));
         HOLDS(b->last[i].slots == w->last->slots && b->last[i].weight == w->last->weight);
@@ -309,9 +309,9 @@ static htc__corner_sums check_tree(walk *w, uint32_t at, uint32_t height)
 
 static void expect_whole_tree(const htc_allot_book *book)
 {
-    const htc__corners *t = &book->corners;
+    const htc__breakpoints *t = &book->breakpoints;
     walk                w = { .book = book };
-    htc__corner_sums    sums = { 0 };
+    htc__breakpoint_sums    sums = { 0 };
     if (t->root) {
         sums = check_tree(&w, t->root, t->height);
         HOLDS(w.last && t->shelves[w.shelf].next[1] == 0 && (t->height == 0 || t->branches[t->root].n > 1));
@@ -537,7 +537,7 @@ Test(allot_book, bears_many_users_in_the_worst_order, .timeout = 120)
     htc_allot_book_destroy(book);
 }
 
-/* The model is too slow for more than a shelf or two of corners. Here there are dozens, and the tree grows, shrinks and
+/* The model is too slow for more than a shelf or two of breakpoints. Here there are dozens, and the tree grows, shrinks and
  * turns: it is looked at now and then, and in the end all shares are added up. */
 Test(allot_book, stays_in_order_with_many_users, .timeout = 120)
 {
@@ -574,7 +574,7 @@ Test(allot_book, stays_in_order_with_many_users, .timeout = 120)
         HOLDS(sum == totals.given);
         for (; n > 0; n--)
             HOLDS(htc_allot_book_remove(book, numbers[n - 1]) == HTC_OK);
-        HOLDS(book->corners.root == 0);
+        HOLDS(book->breakpoints.root == 0);
         htc_allot_book_destroy(book);
     }
 }

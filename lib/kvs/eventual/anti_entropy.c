@@ -143,7 +143,7 @@ typedef struct copying {
 static void give(copying *c, htc_bytes key)
 {
     htc_bytes state;
-    if (c->sent < COPIED_BYTES && htc__kv_held_state(c->s, key, &state) == HTC_OK) {
+    if (c->sent < COPIED_BYTES && htc__kv_backlog_state(c->s, key, &state) == HTC_OK) {
         c->sent += key.len + state.len;
         c->s->cluster->eventual->counts.copied++;
         htc__kv_say_state(c->s, c->with, 0, key);

@@ -255,7 +255,7 @@ static htc_status begin_get(htc_kv_server *s, seeking *x, uint32_t mine)
     s->touched = 0;
     mine = htc__kv_space_serves(s, x->bucket) ? mine : x->n;
     if (mine < x->n)
-        status = htc__kv_held_state(s, x->key, &state);
+        status = htc__kv_backlog_state(s, x->key, &state);
     int stored = s->touched <= htc__kv_stored(s);
     if (status == HTC_OK && stored)
         htc_put_raw(&x->state, state);
@@ -459,7 +459,7 @@ static htc_status begin_put(htc_kv_server *s, seeking *x)
     s->touched = 0;
     if (x->q.value.len > s->options.value_max)
         return HTC_ETOOBIG;
-    htc_status status = htc__kv_held_state(s, x->key, &held);
+    htc_status status = htc__kv_backlog_state(s, x->key, &held);
     if (status == HTC_OK || status == HTC_ENOTFOUND)
         status = htc__siblings_read(held, &e->a) == HTC_OK ? no_room(s, x, held.len) : HTC_ECORRUPT;
     if (status != HTC_OK)
@@ -620,7 +620,7 @@ static void on_passed(htc_kv_server *s, uint64_t from, htc_bytes item)
 static void say_own_word(htc_kv_server *s, seeking *x)
 {
     htc_bytes  held;
-    htc_status status = htc__kv_held_state(s, x->key, &held);
+    htc_status status = htc__kv_backlog_state(s, x->key, &held);
     if (status == HTC_OK || status == HTC_ENOTFOUND)
         own_word(s, x, &held);
     else if (status == HTC_ENOMEM || status == HTC_EIO)

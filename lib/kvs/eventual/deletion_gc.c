@@ -23,7 +23,7 @@
 static int holds(htc_kv_server *s, htc_bytes key, uint64_t digest)
 {
     htc_bytes state;
-    return htc__kv_held_state(s, key, &state) == HTC_OK && htc__kv_state_digest(state) == digest;
+    return htc__kv_backlog_state(s, key, &state) == HTC_OK && htc__kv_state_digest(state) == digest;
 }
 
 static void forget(htc_kv_server *s, htc_bytes key, uint64_t digest)

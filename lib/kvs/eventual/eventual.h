@@ -177,7 +177,7 @@ htc_status htc__kv_seeking_learn(htc_kv_server *s, htc__kv_seeking *x, htc_bytes
 void htc__kv_copy_say(htc_kv_server *s, uint64_t to, uint8_t kind, const htc__kv_copy *copy, int late);
 
 /* eventual/replica.c. state: bytes as in the cell without the format; lent until the next read or stage. */
-htc_status htc__kv_held_state(htc_kv_server *s, htc_bytes key, htc_bytes *state); /* HTC_ENOTFOUND; HTC_ECORRUPT */
+htc_status htc__kv_backlog_state(htc_kv_server *s, htc_bytes key, htc_bytes *state); /* HTC_ENOTFOUND; HTC_ECORRUPT */
 /* 0 for no bytes. */
 uint64_t   htc__kv_state_digest(htc_bytes state);
 htc_status htc__kv_eventual_hold(htc_kv_server *s, htc_bytes key, const htc__siblings *siblings); /* stage it, and the index */

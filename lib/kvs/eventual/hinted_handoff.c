@@ -101,7 +101,7 @@ static void hand_over(htc_kv_server *s, hint *h, uint64_t member, htc_bytes key)
 {
     htc__kv_eventual *e = s->cluster->eventual;
     htc_bytes         state;
-    htc_status        status = htc__kv_held_state(s, key, &state);
+    htc_status        status = htc__kv_backlog_state(s, key, &state);
     if (status == HTC_ENOTFOUND) { /* deleted, and forgotten by all owners */
         drop(s, member, key);
         return;

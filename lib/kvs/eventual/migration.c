@@ -32,7 +32,7 @@ static int add_entries(htc_kv_server *s, const htc__kv_seal_ask *ask, size_t pag
     htc__node *node = first_behind(s, ask->bucket, ask->after);
     for (; node && htc__kv_index_bucket(node) == ask->bucket && *status == HTC_OK; node = node->next[0]) {
         htc_bytes  key = htc__kv_index_key(node), state;
-        htc_status held = htc__kv_held_state(s, key, &state);
+        htc_status held = htc__kv_backlog_state(s, key, &state);
         if (entries->len && entries->len + key.len + state.len > page_bytes)
             return 1;
         if (held == HTC_ENOMEM || held == HTC_EIO)

@@ -107,7 +107,7 @@ static void confirmed(htc_kv_server *s, htc__kv_seeking *x)
 {
     htc_bytes state;
     int       awaited, left = !htc__kv_seeking_late(s, x) && is_left(s, x->key, x->bucket, &awaited);
-    if (left && htc__kv_held_state(s, x->key, &state) == HTC_OK && htc__kv_state_digest(state) == x->counter)
+    if (left && htc__kv_backlog_state(s, x->key, &state) == HTC_OK && htc__kv_state_digest(state) == x->counter)
         drop(s, x->key, 0);
     end(s, x);
 }
@@ -238,7 +238,7 @@ static int look_at_bucket(htc_kv_server *s, uint32_t bucket)
         const htc__kv_indexed *at = htc__node_value(node);
         if (at->going || at->rests == e->hearings || e->leaving >= AT_ONCE)
             continue;
-        htc_status held = htc__kv_held_state(s, key, &state);
+        htc_status held = htc__kv_backlog_state(s, key, &state);
         if (held == HTC_ECORRUPT || HTC__BROKEN(unmerged_dropped)) { /* nobody can have anything of it */
             htc__kv_name copy = htc__kv_name_of(HTC__SCHEMA_SIBLINGS, NULL, key);
             drop(s, (htc_bytes){ copy.data + 1, copy.len - 1 }, held == HTC_ECORRUPT);

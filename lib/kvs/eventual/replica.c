@@ -90,7 +90,7 @@ static void note_damaged(htc_kv_server *s, htc_bytes key)
         htc__kv_cluster_broken(s, HTC_ENOMEM);
 }
 
-htc_status htc__kv_held_state(htc_kv_server *s, htc_bytes key, htc_bytes *state)
+htc_status htc__kv_backlog_state(htc_kv_server *s, htc_bytes key, htc_bytes *state)
 {
     htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_SIBLINGS, NULL, key);
     htc_bytes    bytes;
@@ -125,7 +125,7 @@ htc_status htc__kv_take_in(htc_kv_server *s, htc_bytes key, htc_bytes state)
 {
     htc__kv_eventual *e = s->cluster->eventual;
     htc_bytes         held;
-    htc_status        status = htc__kv_held_state(s, key, &held);
+    htc_status        status = htc__kv_backlog_state(s, key, &held);
     if (status != HTC_OK && status != HTC_ENOTFOUND)
         return status;
     htc_buf_clear(&e->other); /* values are borrowed from what is held, which moves */
@@ -248,7 +248,7 @@ void htc__kv_say_state(htc_kv_server *s, uint64_t to, uint64_t tag, htc_bytes ke
 {
     htc__kv_copy copy = { .tag = tag, .key = key };
     s->touched = 0;
-    htc_status status = htc__kv_held_state(s, key, &copy.state);
+    htc_status status = htc__kv_backlog_state(s, key, &copy.state);
     if (status == HTC_OK)
         htc__kv_copy_say(s, to, HTC__KV_ITEM_STORE, &copy, !HTC__BROKEN(dot_reused));
     note_failure(s, status);
@@ -260,7 +260,7 @@ void htc__kv_on_fetch(htc_kv_server *s, uint64_t from, const htc__kv_copy *copy)
     if (!htc__kv_eventual_answers(s, from, copy))
         return;
     s->touched = 0;
-    htc_status status = htc__kv_held_state(s, copy->key, &answer.state);
+    htc_status status = htc__kv_backlog_state(s, copy->key, &answer.state);
     note_failure(s, status);
     if (status != HTC_OK && status != HTC_ENOTFOUND)
         return;
@@ -386,7 +386,7 @@ htc_status htc__kv_forget(htc_kv_server *s, htc_bytes key)
     htc__kv_eventual *e = s->cluster->eventual;
     htc_bytes         state;
     uint64_t          floor = e->floor;
-    htc_status        status = htc__kv_held_state(s, key, &state);
+    htc_status        status = htc__kv_backlog_state(s, key, &state);
     if (status == HTC_OK && htc__siblings_read(state, &e->a) != HTC_OK)
         status = HTC_ECORRUPT;
     if (status != HTC_OK)

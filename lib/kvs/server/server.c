@@ -35,7 +35,7 @@ static htc_status cells_step(htc_kv_server *s, const htc_input *in, htc_output *
             return HTC_OK;
         }
         status = htc__kv_batch_undone(s);
-        htc__kv_due_again(s, why);
+        htc__kv_deferred_again(s, why);
         return status;
     }
     if (htc__kv_stored(s) != before) {
@@ -46,10 +46,10 @@ static htc_status cells_step(htc_kv_server *s, const htc_input *in, htc_output *
         return HTC_OK; /* htc__kv_cluster_finish looks what that was */
     if (htc__kv_stored(s) != before) {
         htc__kv_batch_stored(s);
-        htc__kv_due_stored(s);
+        htc__kv_deferred_stored(s);
     }
     if (s->delayed.first)
-        htc__kv_held_go_on(s);
+        htc__kv_backlog_go_on(s);
     return HTC_OK;
 }
 
@@ -64,7 +64,7 @@ static htc_status commit(htc_kv_server *s, htc_output *out)
     s->counts.begun = s->now;
     if (status == HTC_OK)
         status = s->cells.ops->commit(s->cells.ctx, out);
-    htc__kv_due_sent(s);
+    htc__kv_deferred_sent(s);
     return status;
 }
 
@@ -207,7 +207,7 @@ static htc_status finish(htc_kv_server *s, htc_output *out)
             status = htc__kv_ends_tick(s);
     }
     if (s->contest)
-        htc__kv_rivals_tick(s);
+        htc__kv_contention_tick(s);
     if (status == HTC_OK)
         status = htc__kv_native_flush(&s->native, out);
     if (status == HTC_OK && s->resp)
@@ -216,7 +216,7 @@ static htc_status finish(htc_kv_server *s, htc_output *out)
         status = commit(s, out);
     if (status == HTC_OK)
         status = htc__kv_native_tell(&s->native, s->now, out);
-    if (status == HTC_OK && s->stopping && htc__kv_held_none(s) && !htc__kv_in_flight(s) && !s->native.ready)
+    if (status == HTC_OK && s->stopping && htc__kv_backlog_none(s) && !htc__kv_in_flight(s) && !s->native.ready)
         status = end(s, out);
     return status;
 }
@@ -277,7 +277,7 @@ static htc_ns server_deadline(const void *self)
     if (s->cluster)
         return earlier(cells, htc__kv_cluster_deadline(s));
     htc_ns ends = earlier(htc__kv_leases_deadline(s), htc__kv_ends_deadline(s));
-    return earlier(cells, earlier(ends, htc__kv_rivals_deadline(s)));
+    return earlier(cells, earlier(ends, htc__kv_contention_deadline(s)));
 }
 
 void htc__kv_server_speak(htc_kv_server *s, uint16_t version)
@@ -376,7 +376,7 @@ htc_status htc_kv_server_create(const htc_env *env, const htc_kv_server_options 
     htc__table_init(&s->contests, env);
     htc__kv_ends_init(s);
     htc__kv_list_init(&s->delayed);
-    htc__kv_dues_init(s);
+    htc__kv_deferred_init(s);
     s->flight.count_max = o.self ? HTC__KV_FLIGHT_COUNT : UINT32_MAX; /* a single member has a batch of them in work, whatever their number */
     s->native.env = *env;
     s->native.backend = htc__kv_backend_of(s);
@@ -420,8 +420,8 @@ void htc_kv_server_destroy(htc_kv_server *s)
     htc__resp_destroy(s->resp);
     htc__kv_cluster_free(s);
     htc__kv_list_free(s, &s->delayed);
-    htc__kv_dues_free(s);
-    htc__kv_rivals_free(s);
+    htc__kv_deferred_free(s);
+    htc__kv_contention_free(s);
     htc__kv_native_free(&s->native);
     if (s->cells.ops)
         s->cells.ops->destroy(s->cells.ctx);

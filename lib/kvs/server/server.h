@@ -1,8 +1,8 @@
 /* The server's inside, shared by its files:
  *   server.c        the machine: which face an input is for, commits, the end
- *   server_held.c   the backend of the faces: requests that wait for room, or for others
- *   server_due.c    answers held back until what they rest on is stored
- *   server_rivals.c compare-and-swaps of one key that are let go one by one
+ *   server_backlog.c   the backend of the faces: requests that wait for room, or for others
+ *   server_deferred.c    answers held back until what they rest on is stored
+ *   server_contention.c compare-and-swaps of one key that are let go one by one
  *   server_state.c  reading and staging of cells; clock and floor; tombstones
  *   server_exec.c   the operations on keys, one at a time
  *   server_places.c keys in the order of their places
@@ -69,22 +69,22 @@ typedef struct htc__kv_whose {
 } htc__kv_whose;
 
 /* A request that is executed later, or again. */
-typedef struct htc__kv_held {
-    struct htc__kv_held *next;
+typedef struct htc__kv_backlog {
+    struct htc__kv_backlog *next;
     htc__kv_whose        whose;
     htc_kv_request       request;
     size_t               size; /* of data */
     uint8_t              data[];
-} htc__kv_held;
+} htc__kv_backlog;
 
 typedef struct htc__kv_list {
-    htc__kv_held *first, **last;
+    htc__kv_backlog *first, **last;
 } htc__kv_list;
 
-typedef struct htc__kv_due htc__kv_due;
-typedef struct htc__kv_dues {
-    htc__kv_due *first, **last;
-} htc__kv_dues;
+typedef struct htc__kv_deferred_reply htc__kv_deferred_reply;
+typedef struct htc__kv_deferred_replies {
+    htc__kv_deferred_reply *first, **last;
+} htc__kv_deferred_replies;
 
 struct htc_kv_server {
     htc_env               env;
@@ -100,9 +100,9 @@ struct htc_kv_server {
     htc__kv_flight flight; /* what is in work for clients */
 
     htc__cells   cells;
-    htc__kv_dues due_flight, due_open;         /* answers that wait for the batch on its way, for the open one */
-    htc__kv_due *dues_spare;
-    size_t       dues_spare_count;
+    htc__kv_deferred_replies due_flight, due_open;         /* answers that wait for the batch on its way, for the open one */
+    htc__kv_deferred_reply *deferred_spare;
+    size_t       deferred_spare_count;
     htc__kv_list delayed;                      /* requests that wait for room in a batch, in the order they came */
     size_t       delayed_bytes;
     htc__table       contests; /* by key: htc__kv_contest */
@@ -185,49 +185,49 @@ void htc__kv_server_speak(htc_kv_server *s, uint16_t version);
 /* server_places.c: SCAN with HTC_KV_PLACES; HTC_EUNSUPPORTED where cells have no order of places. */
 htc_status htc__kv_scan_places(htc_kv_server *s, const htc_kv_request *q, htc_kv_result *result);
 
-/* server_held.c */
+/* server_backlog.c */
 htc__kv_backend htc__kv_backend_of(htc_kv_server *s);
 /* With copies of the bytes of the request; in no list yet. NULL: out of memory. */
-htc__kv_held *htc__kv_held_make(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q);
-void          htc__kv_held_free(htc_kv_server *s, htc__kv_held *held); /* NULL is fine */
+htc__kv_backlog *htc__kv_backlog_make(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q);
+void          htc__kv_backlog_free(htc_kv_server *s, htc__kv_backlog *held); /* NULL is fine */
 /* It was executed, and undone: it is again, and answered, whatever that rests on. */
-void htc__kv_held_repeat(htc_kv_server *s, htc__kv_held *held);
+void htc__kv_backlog_repeat(htc_kv_server *s, htc__kv_backlog *held);
 /* A copy at *at, which goes on behind it. */
 void htc__kv_keep_bytes(uint8_t **at, htc_bytes *bytes);
 /* There may be room again for what waits for it. */
-void htc__kv_held_go_on(htc_kv_server *s);
-int  htc__kv_held_none(const htc_kv_server *s);
+void htc__kv_backlog_go_on(htc_kv_server *s);
+int  htc__kv_backlog_none(const htc_kv_server *s);
 
 /* Lists of what is held back. */
 void          htc__kv_list_init(htc__kv_list *list);
-void          htc__kv_list_add(htc__kv_list *list, htc__kv_held *held);
-htc__kv_held *htc__kv_list_take(htc__kv_list *list);
+void          htc__kv_list_add(htc__kv_list *list, htc__kv_backlog *held);
+htc__kv_backlog *htc__kv_list_take(htc__kv_list *list);
 void          htc__kv_list_free(htc_kv_server *s, htc__kv_list *list);
-int htc__kv_held_add(htc_kv_server *s, htc__kv_list *list, const htc__kv_whose *whose, const htc_kv_request *q);
+int htc__kv_backlog_add(htc_kv_server *s, htc__kv_list *list, const htc__kv_whose *whose, const htc_kv_request *q);
 /* Execute it now, and answer it as soon as that may be; what became of it. */
-htc_status htc__kv_held_run(htc_kv_server *s, htc__kv_held *held);
+htc_status htc__kv_backlog_run(htc_kv_server *s, htc__kv_backlog *held);
 
-/* server_due.c */
-void htc__kv_dues_init(htc_kv_server *s);
-void htc__kv_dues_free(htc_kv_server *s);
+/* server_deferred.c */
+void htc__kv_deferred_init(htc_kv_server *s);
+void htc__kv_deferred_free(htc_kv_server *s);
 /* This answer waits for the batch that was touched. 0: out of memory. */
-int  htc__kv_due_add(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q, const htc_kv_result *a);
-void htc__kv_due_sent(htc_kv_server *s);   /* the open batch is on its way */
-void htc__kv_due_stored(htc_kv_server *s); /* the one on its way is stored: those who waited are answered */
+int  htc__kv_deferred_add(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q, const htc_kv_result *a);
+void htc__kv_deferred_sent(htc_kv_server *s);   /* the open batch is on its way */
+void htc__kv_deferred_stored(htc_kv_server *s); /* the one on its way is stored: those who waited are answered */
 /* A batch has failed: what rested on it or came after it is executed again on what is stored, its changes refused. */
-void htc__kv_due_again(htc_kv_server *s, htc_status why);
-int  htc__kv_due_none(const htc_kv_server *s);
+void htc__kv_deferred_again(htc_kv_server *s, htc_status why);
+int  htc__kv_deferred_none(const htc_kv_server *s);
 
-/* server_rivals.c */
+/* server_contention.c */
 /* Of a compare-and-swap, before and after it was executed with that result: 1: it is kept, and executed later; 0: go on. */
-int  htc__kv_rivals_before(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q);
-int  htc__kv_rivals_after(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q,
+int  htc__kv_contention_before(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q);
+int  htc__kv_contention_after(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q,
                           const htc_kv_result *result);
-void htc__kv_rivals_tick(htc_kv_server *s);
+void htc__kv_contention_tick(htc_kv_server *s);
 /* What waits of this client is executed now. */
-void   htc__kv_rivals_hurry(htc_kv_server *s, const htc__kv_face *face, uint64_t conn);
-htc_ns htc__kv_rivals_deadline(const htc_kv_server *s);
-void   htc__kv_rivals_free(htc_kv_server *s);
+void   htc__kv_contention_hurry(htc_kv_server *s, const htc__kv_face *face, uint64_t conn);
+htc_ns htc__kv_contention_deadline(const htc_kv_server *s);
+void   htc__kv_contention_free(htc_kv_server *s);
 
 /* server_lease.c */
 void       htc__kv_leases_init(htc_kv_server *s); /* when the clock is known */

@@ -489,7 +489,7 @@ void htc_host_destroy(htc_host *h)
         hook->fn(hook->ctx);
     }
     htc__listeners_free(h);
-    htc__deal_free(h);
+    htc__accept_balancer_free(h);
     htc__conns_free(h);
     while (h->hooks_late) {
         htc__hook *hook = h->hooks_late;

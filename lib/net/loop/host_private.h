@@ -50,7 +50,7 @@ struct htc_host {
     htc__conn             *dead;
     htc__listener         *listeners;
     int                    closed_doors; /* nobody is let in: htc_host_accept */
-    htc_host             **dealt_to; /* hosts that get this one's connections in turn: deal.c */
+    htc_host             **dealt_to; /* hosts that get this one's connections in turn: accept_balancer.c */
     size_t                 dealt_count, dealt_next;
     htc__dealt            *outside, **outside_last; /* connections that were dealt to this host before its doors were open */
     uint32_t               outside_count;
@@ -194,11 +194,11 @@ int  htc__is_loopback(const char *address); /* 1: an address of this machine alo
 /* There is no room for this connection: say so, and close it. text: of a stream; NULL: nothing. */
 void htc__no_room(int fd, int stream, const char *text);
 
-/* deal.c */
+/* accept_balancer.c */
 /* To the next host; fd is taken. refusal: of the listener; NULL: none. */
-void htc__deal(htc_host *host, int fd, const htc_peer_info *info, int stream, const char *refusal);
-void htc__deal_doors_open(htc_host *host);
-void htc__deal_free(htc_host *host);
+void htc__accept_balancer(htc_host *host, int fd, const htc_peer_info *info, int stream, const char *refusal);
+void htc__accept_balancer_doors_open(htc_host *host);
+void htc__accept_balancer_free(htc_host *host);
 
 /* socket.c: Unix sockets of any path length. Answers a descriptor or -1 with errno. */
 int htc__unix_connect(const char *path, int flags);

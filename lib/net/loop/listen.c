@@ -132,7 +132,7 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
             setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         }
         if (h->dealt_count && !l->keys && (l->stream || l->path)) {
-            htc__deal(h, fd, &info, l->stream, l->refusal);
+            htc__accept_balancer(h, fd, &info, l->stream, l->refusal);
             continue;
         }
         int stranger = 0;
@@ -173,7 +173,7 @@ void htc_host_accept(htc_host *host, uint32_t yes)
         else
             event_del(l->event);
     if (yes)
-        htc__deal_doors_open(host);
+        htc__accept_balancer_doors_open(host);
 }
 
 static htc_status listener_add(htc_host *host, htc__listener *l)

@@ -15,7 +15,7 @@ typedef struct htc__arrivals {
     uint32_t *users;      /* by place; HTC_ALLOT_NOBODY: the user left. The arrays are the caller's */
     uint64_t *weights;    /* by place: of a user that divides, else 0 */
     uint64_t *sums;       /* by stretch (Fenwick): over it and some of those before it. None can overflow: see
-                           * htc__corner_sums */
+                           * htc__breakpoint_sums */
     uint32_t  used, room; /* in places; used: also those of who went */
 } htc__arrivals;
 

@@ -69,7 +69,7 @@ static void *grown(htc_allot_book *book, int which, size_t size, uint32_t needed
 /* Room for so many users. */
 static htc_status reserve(htc_allot_book *book, uint32_t users, int minimums)
 {
-    htc__corners *t = &book->corners;
+    htc__breakpoints *t = &book->breakpoints;
     int           two = minimums || book->minimums;
     uint32_t      shelves = htc__shelves_for((uint64_t)users << two);
     uint32_t      shelves_most = htc__shelves_for((uint64_t)book->users_max << two);
@@ -151,45 +151,45 @@ const htc__book_user *htc__book_user_at(const htc_allot_book *book, uint32_t use
     return user < book->behind && book->users[user].in_use ? &book->users[user] : NULL;
 }
 
-/* The user's corners: none without a demand, no low one without a minimum; answers how many. */
-static uint32_t corners_of(const htc__book_user *u, uint32_t user, htc__corner *corners)
+/* The user's breakpoints: none without a demand, no low one without a minimum; answers how many. */
+static uint32_t corners_of(const htc__book_user *u, uint32_t user, htc__breakpoint *breakpoints)
 {
     uint32_t n = 0;
     if (htc__book_promised(&u->claim) > 0)
-        corners[n++] = htc__book_corner(u, user, 0);
+        breakpoints[n++] = htc__book_corner(u, user, 0);
     if (htc__book_wanted(&u->claim) > 0)
-        corners[n++] = htc__book_corner(u, user, 1);
+        breakpoints[n++] = htc__book_corner(u, user, 1);
     return n;
 }
 
 /* Where the user stands is found when the book settles. */
 static void enter(htc_allot_book *book, uint32_t user)
 {
-    htc__corner c[2];
+    htc__breakpoint c[2];
     uint32_t    n = corners_of(&book->users[user], user, c);
     for (uint32_t i = 0; i < n; i++)
-        htc__corners_insert(&book->corners, &c[i]);
+        htc__breakpoints_insert(&book->breakpoints, &c[i]);
 }
 
 static void leave(htc_allot_book *book, uint32_t user)
 {
-    htc__corner c[2];
+    htc__breakpoint c[2];
     uint32_t    n = corners_of(&book->users[user], user, c);
     htc__book_stands(book, user, HTC__BOOK_SATISFIED);
     for (uint32_t i = 0; i < n; i++)
-        htc__corners_remove(&book->corners, &c[i]);
+        htc__breakpoints_remove(&book->breakpoints, &c[i]);
 }
 
 /* He is about to leave, and to enter with another claim. */
 static void expect(const htc_allot_book *book, uint32_t user, const htc_allot_claim *claim)
 {
-    htc__corner    c[HTC__CORNERS_EXPECTED];
+    htc__breakpoint    c[HTC__CORNERS_EXPECTED];
     htc__book_user u = book->users[user];
     uint32_t       n = corners_of(&u, user, c);
     htc__arrivals_expect(&book->arrivals, u.place);
     u.claim = *claim;
     n += corners_of(&u, user, &c[n]);
-    htc__corners_expect(&book->corners, c, n);
+    htc__breakpoints_expect(&book->breakpoints, c, n);
 }
 
 static int is_valid(const htc_allot_claim *c)
@@ -316,7 +316,7 @@ htc_status htc_allot_book_totals(const htc_allot_book *book, htc_allot_totals *t
 {
     if (!book || !totals)
         return HTC_EINVAL;
-    uint64_t wanted = book->corners.total.high_slots;
+    uint64_t wanted = book->breakpoints.total.high_slots;
     *totals = (htc_allot_totals){
         .users = book->n, .slots = book->slots, .wanted = wanted, .given = wanted < book->slots ? wanted : book->slots
     };

@@ -3,7 +3,7 @@
 #define HTC_SCHED_ALLOT_BOOK_H
 
 #include "sched/allot/allot_arrivals.h"
-#include "sched/allot/allot_corners.h"
+#include "sched/allot/allot_breakpoints.h"
 
 /* Where a user stands; of one who wants something. Who wants nothing is satisfied. */
 typedef enum htc__book_stand { HTC__BOOK_SATISFIED, HTC__BOOK_DIVIDING, HTC__BOOK_PROMISED } htc__book_stand;
@@ -19,8 +19,8 @@ typedef struct htc__book_user {
 /* Slots for a unit of weight: slots / weight. With weight 0 nobody divides: all have what they want. */
 typedef struct htc__book_level {
     uint64_t slots, weight;
-    htc__corner_sums
-        below; /* over the corners that are not above it; shut_users: as it was before all found their stand */
+    htc__breakpoint_sums
+        below; /* over the breakpoints that are not above it; shut_users: as it was before all found their stand */
     int minimums_void;
 } htc__book_level;
 
@@ -28,10 +28,10 @@ typedef struct htc__book_ratio {
     uint64_t slots, weight; /* weight 0: more than all there are */
 } htc__book_ratio;
 
-/* Many high corners at one ratio, which the level has passed while their users are still counted as before. */
+/* Many high breakpoints at one ratio, which the level has passed while their users are still counted as before. */
 typedef struct htc__book_group {
     htc__book_ratio at;            /* weight 0: there is none */
-    uint64_t        before_weight; /* of the high corners below it */
+    uint64_t        before_weight; /* of the high breakpoints below it */
     int             divides;       /* it does, and is not counted; or it is counted, and does not */
 } htc__book_group;
 
@@ -57,13 +57,13 @@ struct htc_allot_book {
     uint64_t        slots, arrived;       /* to divide; users who ever came */
     uint32_t        n, behind, users_max; /* numbers from behind on were never given */
     uint32_t        free_user;            /* the number to give next, or HTC_ALLOT_NOBODY */
-    int             minimums;             /* have been asked for, sometime: each user may have two corners */
-    htc__corners    corners;
+    int             minimums;             /* have been asked for, sometime: each user may have two breakpoints */
+    htc__breakpoints    breakpoints;
     htc__arrivals   arrivals;
     htc__book_array arrays[HTC__BOOK_ARRAYS];
     htc__book_level level;
     htc__book_ratio
-        counted;          /* where users stand is noted as at this level. No low corner lies between it and the level */
+        counted;          /* where users stand is noted as at this level. No low breakpoint lies between it and the level */
     htc__book_group late; /* what lies between them */
 };
 
@@ -77,15 +77,15 @@ const htc__book_user *htc__book_user_at(const htc_allot_book *book, uint32_t use
 /* What the user could use, and what is promised of it. */
 uint64_t htc__book_wanted(const htc_allot_claim *claim);
 uint64_t htc__book_promised(const htc_allot_claim *claim);
-/* Where the user's line bends: of a high corner at what is wanted, of a low one at what is promised; neither may be 0. */
-htc__corner htc__book_corner(const htc__book_user *u, uint32_t user, int high);
+/* Where the user's line bends: of a high breakpoint at what is wanted, of a low one at what is promised; neither may be 0. */
+htc__breakpoint htc__book_corner(const htc__book_user *u, uint32_t user, int high);
 
-/* Between two corners; sums: over those that are not above the level. */
-htc__book_line htc__book_line_at(const htc_allot_book *book, int minimums_void, const htc__corner_sums *sums);
-/* Find the level, after any change; answers the first corner above it. */
-htc__corner_at htc__book_find_level(htc_allot_book *book);
+/* Between two breakpoints; sums: over those that are not above the level. */
+htc__book_line htc__book_line_at(const htc_allot_book *book, int minimums_void, const htc__breakpoint_sums *sums);
+/* Find the level, after any change; answers the first breakpoint above it. */
+htc__breakpoint_at htc__book_find_level(htc_allot_book *book);
 /* Find the level and where everybody stands, after any change; user: whose claim has changed, or HTC_ALLOT_NOBODY. He
- * must be in the order of corners and not be counted by arrival. */
+ * must be in the order of breakpoints and not be counted by arrival. */
 void htc__book_settle(htc_allot_book *book, uint32_t user);
 /* At the level, whatever is noted. */
 htc__book_stand htc__book_stand_of(const htc_allot_book *book, uint32_t user);

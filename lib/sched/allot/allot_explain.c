@@ -6,13 +6,13 @@
 
 #include "sched/allot/allot_book.h"
 
-/* The least number of slots with which the user's high corner is not above the level. */
+/* The least number of slots with which the user's high breakpoint is not above the level. */
 static uint64_t slots_needed(const htc_allot_book *book, uint32_t user)
 {
-    const htc__corner_sums *all = &book->corners.total;
-    htc__corner             high = htc__book_corner(&book->users[user], user, 1);
-    htc__corner_at          place;
-    htc__corner_sums        before = htc__corners_before(&book->corners, &high, &place);
+    const htc__breakpoint_sums *all = &book->breakpoints.total;
+    htc__breakpoint             high = htc__book_corner(&book->users[user], user, 1);
+    htc__breakpoint_at          place;
+    htc__breakpoint_sums        before = htc__breakpoints_before(&book->breakpoints, &high, &place);
     uint64_t                needed = 0;
     for (int minimums_void = 1; minimums_void >= 0; minimums_void--) {
         htc__book_line line = htc__book_line_at(book, minimums_void, &before);
@@ -27,7 +27,7 @@ static uint64_t slots_needed(const htc_allot_book *book, uint32_t user)
 static void fill_in(htc_allot_reason *r, const htc_allot_book *book, uint32_t user)
 {
     const htc__book_level  *level = &book->level;
-    const htc__corner_sums *all = &book->corners.total, *below = &level->below;
+    const htc__breakpoint_sums *all = &book->breakpoints.total, *below = &level->below;
     const htc_allot_claim  *claim = &book->users[user].claim;
     r->share = htc__book_share_of(book, user);
     r->wanted = htc__book_wanted(claim);

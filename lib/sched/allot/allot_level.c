@@ -1,4 +1,4 @@
-/* The level of a book, and the shares at it: weighted max-min by its corners. */
+/* The level of a book, and the shares at it: weighted max-min by its breakpoints. */
 #include "sched/allot/allot_book.h"
 
 uint64_t htc__book_wanted(const htc_allot_claim *claim)
@@ -13,9 +13,9 @@ uint64_t htc__book_promised(const htc_allot_claim *claim)
     return claim->minimum < wanted ? claim->minimum : wanted;
 }
 
-htc__corner htc__book_corner(const htc__book_user *u, uint32_t user, int high)
+htc__breakpoint htc__book_corner(const htc__book_user *u, uint32_t user, int high)
 {
-    return (htc__corner){ .slots =
+    return (htc__breakpoint){ .slots =
                               (high ? htc__book_wanted(&u->claim) : htc__book_promised(&u->claim)) & HTC__CORNER_SLOTS,
                           .weight = u->claim.weight & HTC__CORNER_WEIGHT,
                           .arrival = u->arrival,
@@ -23,11 +23,11 @@ htc__corner htc__book_corner(const htc__book_user *u, uint32_t user, int high)
                           .high = high != 0 };
 }
 
-/* Up to their low corner users take their minimum, from their high corner on what they want, between them the level
- * times their weight. Void minimums are as if there were no low corners. */
-htc__book_line htc__book_line_at(const htc_allot_book *book, int minimums_void, const htc__corner_sums *sums)
+/* Up to their low breakpoint users take their minimum, from their high breakpoint on what they want, between them the level
+ * times their weight. Void minimums are as if there were no low breakpoints. */
+htc__book_line htc__book_line_at(const htc_allot_book *book, int minimums_void, const htc__breakpoint_sums *sums)
 {
-    const htc__corner_sums *all = &book->corners.total;
+    const htc__breakpoint_sums *all = &book->breakpoints.total;
     htc__book_line          line = { sums->high_slots, all->high_weight - sums->high_weight };
     if (!minimums_void) {
         line.flat += all->low_slots - sums->low_slots;
@@ -36,20 +36,20 @@ htc__book_line htc__book_line_at(const htc_allot_book *book, int minimums_void, 
     return line;
 }
 
-/* Are there slots enough for the level of this corner? */
-static int is_affordable(const void *ctx, const htc__corner *c, const htc__corner_sums *up_to)
+/* Are there slots enough for the level of this breakpoint? */
+static int is_affordable(const void *ctx, const htc__breakpoint *c, const htc__breakpoint_sums *up_to)
 {
     const htc_allot_book *book = ctx;
     htc__book_line        line = htc__book_line_at(book, book->level.minimums_void, up_to);
     return (htc_u128)line.flat * c->weight + (htc_u128)line.rising * c->slots <= (htc_u128)book->slots * c->weight;
 }
 
-htc__corner_at htc__book_find_level(htc_allot_book *book)
+htc__breakpoint_at htc__book_find_level(htc_allot_book *book)
 {
     htc__book_level *level = &book->level;
-    htc__corner_at   end;
-    level->minimums_void = book->corners.total.low_slots > book->slots;
-    level->below = htc__corners_row(&book->corners, is_affordable, book, &end);
+    htc__breakpoint_at   end;
+    level->minimums_void = book->breakpoints.total.low_slots > book->slots;
+    level->below = htc__breakpoints_row(&book->breakpoints, is_affordable, book, &end);
     htc__book_line line = htc__book_line_at(book, level->minimums_void, &level->below);
     level->slots = line.rising ? book->slots - line.flat : 0;
     level->weight = line.rising;

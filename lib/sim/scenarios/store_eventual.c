@@ -317,7 +317,7 @@ static int held(store_member *m, const store_copies *k, htc_bytes *state)
     if (unsettled && !one_is_lost(m->s, server))
         return WAITS; /* it may hold something that only others own */
     uint32_t   n = htc__kv_space_owners(server, key, owner, &mine);
-    htc_status status = htc__kv_held_state(server, key, state);
+    htc_status status = htc__kv_backlog_state(server, key, state);
     if (mine == n && status == HTC_OK && !unsettled)
         htc__store_fail(m->s, "%s holds %s still, which only others own, and has said that it holds no such key", htc_sim_name(m->node), k->name);
     if (mine == n)

@@ -50,7 +50,7 @@ static void arrive(void *ctx)
     }
 }
 
-void htc__deal(htc_host *h, int fd, const htc_peer_info *info, int stream, const char *refusal)
+void htc__accept_balancer(htc_host *h, int fd, const htc_peer_info *info, int stream, const char *refusal)
 {
     size_t      len = refusal ? strlen(refusal) : 0;
     htc__dealt *d = malloc(sizeof *d + len + 1);
@@ -89,13 +89,13 @@ static htc__dealt *take(htc_host *h)
     return d;
 }
 
-void htc__deal_doors_open(htc_host *h)
+void htc__accept_balancer_doors_open(htc_host *h)
 {
     for (htc__dealt *d; !h->closed_doors && (d = take(h));)
         enter(d);
 }
 
-void htc__deal_free(htc_host *h)
+void htc__accept_balancer_free(htc_host *h)
 {
     for (htc__dealt *d; (d = take(h));) {
         close(d->fd);

@@ -1,4 +1,4 @@
-#include "spaces.h"
+#include "namespaces.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The backend of the faces: an answer leaves when what it rests on is stored (server_due.c). A change that the cells have no room for yet
+/* The backend of the faces: an answer leaves when what it rests on is stored (server_deferred.c). A change that the cells have no room for yet
  * waits, and with it all that is asked behind it. What is held back is a copy of the request. */
 #include <string.h>
 
@@ -11,22 +11,22 @@ void htc__kv_list_init(htc__kv_list *list)
     list->last = &list->first;
 }
 
-void htc__kv_list_add(htc__kv_list *list, htc__kv_held *held)
+void htc__kv_list_add(htc__kv_list *list, htc__kv_backlog *held)
 {
     held->next = NULL;
     *list->last = held;
     list->last = &held->next;
 }
 
-htc__kv_held *htc__kv_list_take(htc__kv_list *list)
+htc__kv_backlog *htc__kv_list_take(htc__kv_list *list)
 {
-    htc__kv_held *held = list->first;
+    htc__kv_backlog *held = list->first;
     if (held && !(list->first = held->next))
         list->last = &list->first;
     return held;
 }
 
-void htc__kv_held_free(htc_kv_server *s, htc__kv_held *held)
+void htc__kv_backlog_free(htc_kv_server *s, htc__kv_backlog *held)
 {
     if (held)
         htc__free(&s->env, held, sizeof *held + held->size);
@@ -34,8 +34,8 @@ void htc__kv_held_free(htc_kv_server *s, htc__kv_held *held)
 
 void htc__kv_list_free(htc_kv_server *s, htc__kv_list *list)
 {
-    for (htc__kv_held *held; (held = htc__kv_list_take(list));)
-        htc__kv_held_free(s, held);
+    for (htc__kv_backlog *held; (held = htc__kv_list_take(list));)
+        htc__kv_backlog_free(s, held);
 }
 
 void htc__kv_keep_bytes(uint8_t **at, htc_bytes *bytes)
@@ -51,10 +51,10 @@ static size_t request_bytes(const htc_kv_request *q)
     return q->key.len + q->value.len + q->seen.len + q->cursor.len;
 }
 
-htc__kv_held *htc__kv_held_make(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q)
+htc__kv_backlog *htc__kv_backlog_make(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q)
 {
     size_t        size = request_bytes(q);
-    htc__kv_held *held = htc__alloc_raw(&s->env, sizeof *held + size);
+    htc__kv_backlog *held = htc__alloc_raw(&s->env, sizeof *held + size);
     if (!held)
         return NULL;
     uint8_t *at = held->data;
@@ -69,9 +69,9 @@ htc__kv_held *htc__kv_held_make(htc_kv_server *s, const htc__kv_whose *whose, co
     return held;
 }
 
-int htc__kv_held_add(htc_kv_server *s, htc__kv_list *list, const htc__kv_whose *whose, const htc_kv_request *q)
+int htc__kv_backlog_add(htc_kv_server *s, htc__kv_list *list, const htc__kv_whose *whose, const htc_kv_request *q)
 {
-    htc__kv_held *held = htc__kv_held_make(s, whose, q);
+    htc__kv_backlog *held = htc__kv_backlog_make(s, whose, q);
     if (held)
         htc__kv_list_add(list, held);
     return held != NULL;
@@ -91,7 +91,7 @@ static int executed(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_r
     if (status != HTC_OK)
         break_down(s, status, result);
     else if (s->touched > htc__kv_stored(s)) {
-        if (htc__kv_due_add(s, whose, q, result)) {
+        if (htc__kv_deferred_add(s, whose, q, result)) {
             htc__kv_uncount_answer(&s->counts, q->op, result->status);
             return 0;
         }
@@ -104,7 +104,7 @@ static int executed(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_r
 static int delay(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q, htc_kv_result *result)
 {
     *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
-    if (!htc__kv_held_add(s, &s->delayed, whose, q)) {
+    if (!htc__kv_backlog_add(s, &s->delayed, whose, q)) {
         break_down(s, HTC_ENOMEM, result);
         return 1;
     }
@@ -125,7 +125,7 @@ static int settle(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_req
         htc__kv_uncount_answer(&s->counts, q->op, result->status);
         return delay(s, whose, q, result);
     }
-    if (status == HTC_OK && is_cas(q) && htc__kv_rivals_after(s, whose, q, result)) {
+    if (status == HTC_OK && is_cas(q) && htc__kv_contention_after(s, whose, q, result)) {
         htc__kv_uncount_answer(&s->counts, q->op, result->status);
         *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = q->op };
         return 0;
@@ -154,7 +154,7 @@ static int ask(void *ctx, const htc_kv_request *request, const htc__kv_stamp *st
     htc__kv_whose whose = { .face = face, .conn = conn, .slot = slot, .stamp = *stamp };
     if (s->delayed.first && request->op != HTC_KV_LEASE_RENEW)
         return delay(s, &whose, request, result); /* not executed: s->wait says nothing of it, nor was it counted */
-    if (is_cas(request) && htc__kv_rivals_before(s, &whose, request)) {
+    if (is_cas(request) && htc__kv_contention_before(s, &whose, request)) {
         *result = (htc_kv_result){ .size = sizeof(htc_kv_result), .op = request->op };
         return 0;
     }
@@ -202,7 +202,7 @@ static void hint(void *ctx, const htc_bytes *keys, size_t n)
 
 static void hurry(void *ctx, const htc__kv_face *face, uint64_t conn)
 {
-    htc__kv_rivals_hurry(ctx, face, conn);
+    htc__kv_contention_hurry(ctx, face, conn);
 }
 
 static int may_change(void *ctx, uint32_t peer)
@@ -301,14 +301,14 @@ htc__kv_backend htc__kv_backend_of(htc_kv_server *s)
                               .ctx = s };
 }
 
-static void answer(htc_kv_server *s, htc__kv_held *held, const htc_kv_result *result)
+static void answer(htc_kv_server *s, htc__kv_backlog *held, const htc_kv_result *result)
 {
     htc__kv_count_answer(&s->counts, held->request.op, result->status);
     held->whose.face->answer(held->whose.face->ctx, held->whose.conn, held->whose.slot, result);
-    htc__kv_held_free(s, held);
+    htc__kv_backlog_free(s, held);
 }
 
-void htc__kv_held_repeat(htc_kv_server *s, htc__kv_held *held)
+void htc__kv_backlog_repeat(htc_kv_server *s, htc__kv_backlog *held)
 {
     htc_kv_result result = { .size = sizeof result };
     held->whose.stamp.fresh = 0;
@@ -319,10 +319,10 @@ void htc__kv_held_repeat(htc_kv_server *s, htc__kv_held *held)
     answer(s, held, &result);
 }
 
-void htc__kv_held_go_on(htc_kv_server *s)
+void htc__kv_backlog_go_on(htc_kv_server *s)
 {
     while (s->delayed.first && htc__kv_staged(s) <= HTC__KV_STAGED_MAX) {
-        htc__kv_held  *held = s->delayed.first;
+        htc__kv_backlog  *held = s->delayed.first;
         htc_kv_request q = held->request;
         htc_kv_result  result = { .size = sizeof result };
         htc_status     status = htc__kv_execute(s, &q, &held->whose.stamp, &result);
@@ -336,12 +336,12 @@ void htc__kv_held_go_on(htc_kv_server *s)
             htc__kv_uncount_answer(&s->counts, q.op, result.status);
             answer(s, held, &result);
         } else {
-            htc__kv_held_free(s, held);
+            htc__kv_backlog_free(s, held);
         }
     }
 }
 
-htc_status htc__kv_held_run(htc_kv_server *s, htc__kv_held *held)
+htc_status htc__kv_backlog_run(htc_kv_server *s, htc__kv_backlog *held)
 {
     htc_kv_request q = held->request;
     htc_kv_result  result = { .size = sizeof result, .op = q.op, .status = HTC_EBUSY };
@@ -358,12 +358,12 @@ htc_status htc__kv_held_run(htc_kv_server *s, htc__kv_held *held)
         htc__kv_uncount_answer(&s->counts, q.op, result.status);
         answer(s, held, &result);
     } else {
-        htc__kv_held_free(s, held);
+        htc__kv_backlog_free(s, held);
     }
     return became;
 }
 
-int htc__kv_held_none(const htc_kv_server *s)
+int htc__kv_backlog_none(const htc_kv_server *s)
 {
-    return htc__kv_due_none(s) && !s->delayed.first && !s->rivals;
+    return htc__kv_deferred_none(s) && !s->delayed.first && !s->rivals;
 }

@@ -11,7 +11,7 @@
 
 #define CLIENTS 16
 #define PORT    7
-#define WAIT    HTC_MS /* as kvs/server/server_rivals.c has it */
+#define WAIT    HTC_MS /* as kvs/server/server_contention.c has it */
 
 typedef struct client {
     char     asked[256]; /* not delivered yet */
@@ -155,7 +155,7 @@ static void won(chain *h, unsigned expected, unsigned wanted)
 }
 
 /* Clients of all kinds: some come back at once, some late, some never, some ask for more behind, some break off. */
-Test(kvs_rivals, one_order_fits_all_answers)
+Test(kvs_contention, one_order_fits_all_answers)
 {
     enum { VALUES = 4000 };
     PROPERTY (rng, 300) {
@@ -222,7 +222,7 @@ Test(kvs_rivals, one_order_fits_all_answers)
 /* Sixteen that always come back: without an order among them, fifteen of sixteen requests are lost. With it, of three: the first one, which
  * is answered when it is its turn; and one of the two that come back with what they were shown then. Of these it is always the one with the
  * higher number that comes second: it has its share all the same. */
-Test(kvs_rivals, few_requests_are_lost)
+Test(kvs_contention, few_requests_are_lost)
 {
     rig      r;
     unsigned value[CLIENTS + 1] = { 0 }, last = 0, wins = 0, requests = 0, each[CLIENTS + 1] = { 0 }, seen;
@@ -258,7 +258,7 @@ Test(kvs_rivals, few_requests_are_lost)
 
 /* A lock: whoever has not got it tries again and again for what is not there, and who has got it gives it back in the same way. It waits
  * behind others that lose, and is heard. */
-Test(kvs_rivals, a_lock_is_given_back)
+Test(kvs_contention, a_lock_is_given_back)
 {
     enum { SPINNERS = 5 };
     rig      r;
@@ -321,7 +321,7 @@ static void four_lose(rig *r)
     cr_assert(heard(r, 4, "") && heard(r, 5, ""));
 }
 
-Test(kvs_rivals, nobody_waits_for_one_that_gives_up)
+Test(kvs_contention, nobody_waits_for_one_that_gives_up)
 {
     rig r;
     cr_assert(make(&r, NULL, 1, 5) == HTC_OK);
@@ -336,7 +336,7 @@ Test(kvs_rivals, nobody_waits_for_one_that_gives_up)
     end(&r);
 }
 
-Test(kvs_rivals, whoever_waits_may_win)
+Test(kvs_contention, whoever_waits_may_win)
 {
     rig r;
     cr_assert(make(&r, NULL, 1, 5) == HTC_OK);
@@ -354,7 +354,7 @@ Test(kvs_rivals, whoever_waits_may_win)
     end(&r);
 }
 
-Test(kvs_rivals, what_is_asked_behind_keeps_its_order)
+Test(kvs_contention, what_is_asked_behind_keeps_its_order)
 {
     rig r;
     cr_assert(make(&r, NULL, 1, 5) == HTC_OK);
@@ -373,7 +373,7 @@ Test(kvs_rivals, what_is_asked_behind_keeps_its_order)
     end(&r);
 }
 
-Test(kvs_rivals, an_end_and_a_broken_connection_leave_nobody_waiting)
+Test(kvs_contention, an_end_and_a_broken_connection_leave_nobody_waiting)
 {
     rig r;
     cr_assert(make(&r, NULL, 1, 5) == HTC_OK);
@@ -388,7 +388,7 @@ Test(kvs_rivals, an_end_and_a_broken_connection_leave_nobody_waiting)
     end(&r);
 }
 
-Test(kvs_rivals, refused_memory_leaves_nobody_waiting)
+Test(kvs_contention, refused_memory_leaves_nobody_waiting)
 {
     ALLOC_FAIL_ONCE (f, 3000) {
         rig r;

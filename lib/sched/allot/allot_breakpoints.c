@@ -1,12 +1,12 @@
-/* The corners of a book: shelves of them in a B+ tree (Bayer and McCreight 1972) whose branches keep the sums over each
+/* The breakpoints of a book: shelves of them in a B+ tree (Bayer and McCreight 1972) whose branches keep the sums over each
  * of their parts. */
-#include "sched/allot/allot_corners.h"
+#include "sched/allot/allot_breakpoints.h"
 
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
-void htc__sums_add(htc__corner_sums *s, const htc__corner_sums *more)
+void htc__sums_add(htc__breakpoint_sums *s, const htc__breakpoint_sums *more)
 {
     s->high_slots += more->high_slots;
     s->high_weight += more->high_weight;
@@ -17,9 +17,9 @@ void htc__sums_add(htc__corner_sums *s, const htc__corner_sums *more)
     s->low_users += more->low_users;
 }
 
-static htc__corner_sums negative(const htc__corner_sums *s)
+static htc__breakpoint_sums negative(const htc__breakpoint_sums *s)
 {
-    return (htc__corner_sums){ .high_slots = 0 - s->high_slots,
+    return (htc__breakpoint_sums){ .high_slots = 0 - s->high_slots,
                                .high_weight = 0 - s->high_weight,
                                .low_slots = 0 - s->low_slots,
                                .low_weight = 0 - s->low_weight,
@@ -28,7 +28,7 @@ static htc__corner_sums negative(const htc__corner_sums *s)
                                .low_users = 0 - s->low_users };
 }
 
-static void add_own(htc__corner_sums *s, const htc__corner *c)
+static void add_own(htc__breakpoint_sums *s, const htc__breakpoint *c)
 {
     if (c->high) {
         s->high_slots += c->slots;
@@ -42,14 +42,14 @@ static void add_own(htc__corner_sums *s, const htc__corner *c)
     }
 }
 
-htc__corner_sums htc__corner_own(const htc__corner *c)
+htc__breakpoint_sums htc__breakpoint_own(const htc__breakpoint *c)
 {
-    htc__corner_sums own = { 0 };
+    htc__breakpoint_sums own = { 0 };
     add_own(&own, c);
     return own;
 }
 
-static int stands_before(const htc__corner *x, const htc__corner *y)
+static int stands_before(const htc__breakpoint *x, const htc__breakpoint *y)
 {
     int c = htc__compare_ratio(x->slots, x->weight, y->slots, y->weight);
     if (c)
@@ -59,7 +59,7 @@ static int stands_before(const htc__corner *x, const htc__corner *y)
 
 /* ---- parts of the tree ---- */
 
-static uint32_t take(htc__corners *t, int is_shelf)
+static uint32_t take(htc__breakpoints *t, int is_shelf)
 {
     htc__numbers *numbers = is_shelf ? &t->of_shelves : &t->of_branches;
     uint32_t      node = numbers->unused;
@@ -74,7 +74,7 @@ static uint32_t take(htc__corners *t, int is_shelf)
     return node;
 }
 
-static void give_back(htc__corners *t, uint32_t node, int is_shelf)
+static void give_back(htc__breakpoints *t, uint32_t node, int is_shelf)
 {
     htc__numbers *numbers = is_shelf ? &t->of_shelves : &t->of_branches;
     if (is_shelf)
@@ -85,7 +85,7 @@ static void give_back(htc__corners *t, uint32_t node, int is_shelf)
 }
 
 /* Where on the shelf c lies, or would. */
-static uint32_t place_of(const htc__shelf *s, const htc__corner *c)
+static uint32_t place_of(const htc__shelf *s, const htc__breakpoint *c)
 {
     uint32_t low = 0, high = s->n;
     while (low < high) {
@@ -98,8 +98,8 @@ static uint32_t place_of(const htc__shelf *s, const htc__corner *c)
     return low;
 }
 
-/* The first part whose last corner does not stand before c, else the last of all. */
-static uint32_t part_of(const htc__branch *b, const htc__corner *c)
+/* The first part whose last breakpoint does not stand before c, else the last of all. */
+static uint32_t part_of(const htc__branch *b, const htc__breakpoint *c)
 {
     uint32_t low = 0, high = b->n - 1U;
     while (low < high) {
@@ -113,7 +113,7 @@ static uint32_t part_of(const htc__branch *b, const htc__corner *c)
 }
 
 /* Ask for all that a way through this part may look at. */
-static void prefetch(const htc__corners *t, uint32_t height, uint32_t part)
+static void prefetch(const htc__breakpoints *t, uint32_t height, uint32_t part)
 {
     const char *from = height ? (const char *)&t->branches[part] : (const char *)&t->shelves[part];
     size_t      bytes = height ? offsetof(htc__branch, part) : sizeof(htc__shelf);
@@ -121,7 +121,7 @@ static void prefetch(const htc__corners *t, uint32_t height, uint32_t part)
         __builtin_prefetch(from + i, 1);
 }
 
-static htc__shelf *shelf_of(const htc__corners *t, const htc__corner *c)
+static htc__shelf *shelf_of(const htc__breakpoints *t, const htc__breakpoint *c)
 {
     uint32_t at = t->root;
     for (uint32_t height = t->height; height > 0; height--) {
@@ -133,20 +133,20 @@ static htc__shelf *shelf_of(const htc__corners *t, const htc__corner *c)
 }
 
 /* Add what lies on a shelf, or on the parts of a branch, from one place up to another. */
-static void add_on(htc__corner_sums *sums, const htc__shelf *s, uint32_t from, uint32_t to)
+static void add_on(htc__breakpoint_sums *sums, const htc__shelf *s, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
         add_own(sums, &s->on[i]);
 }
 
-static void add_of(htc__corner_sums *sums, const htc__branch *b, uint32_t from, uint32_t to)
+static void add_of(htc__breakpoint_sums *sums, const htc__branch *b, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
         htc__sums_add(sums, &b->sums[i]);
 }
 
 /* The branch, which is so high, knows how many its part i has and which is the last of them. */
-static void note(const htc__corners *t, htc__branch *b, uint32_t height, uint32_t i)
+static void note(const htc__breakpoints *t, htc__branch *b, uint32_t height, uint32_t i)
 {
     if (height > 1) {
         const htc__branch *part = &t->branches[b->part[i]];
@@ -159,10 +159,10 @@ static void note(const htc__corners *t, htc__branch *b, uint32_t height, uint32_
     }
 }
 
-static void note_all(const htc__corners *t, htc__branch *b, uint32_t height, uint32_t i)
+static void note_all(const htc__breakpoints *t, htc__branch *b, uint32_t height, uint32_t i)
 {
     note(t, b, height, i);
-    b->sums[i] = (htc__corner_sums){ 0 };
+    b->sums[i] = (htc__breakpoint_sums){ 0 };
     if (height > 1)
         add_of(&b->sums[i], &t->branches[b->part[i]], 0, b->has[i]);
     else
@@ -195,7 +195,7 @@ static void remove_part(htc__branch *b, uint32_t i)
 }
 
 /* Of what x and its neighbour y behind it have, x shall have so many. */
-static void share_out(htc__corners *t, uint32_t x, uint32_t y, int are_shelves, uint32_t n)
+static void share_out(htc__breakpoints *t, uint32_t x, uint32_t y, int are_shelves, uint32_t n)
 {
     if (are_shelves) {
         htc__shelf *a = &t->shelves[x], *b = &t->shelves[y];
@@ -225,7 +225,7 @@ static void share_out(htc__corners *t, uint32_t x, uint32_t y, int are_shelves, 
 }
 
 /* Part s of shelves gets a neighbour behind it, or loses it. */
-static void link_behind(htc__corners *t, uint32_t s, uint32_t new)
+static void link_behind(htc__breakpoints *t, uint32_t s, uint32_t new)
 {
     htc__shelf *n = &t->shelves[new];
     n->next[0] = s;
@@ -235,7 +235,7 @@ static void link_behind(htc__corners *t, uint32_t s, uint32_t new)
         t->shelves[n->next[1]].next[0] = new;
 }
 
-static void unlink_behind(htc__corners *t, uint32_t s)
+static void unlink_behind(htc__breakpoints *t, uint32_t s)
 {
     uint32_t behind = t->shelves[t->shelves[s].next[1]].next[1];
     t->shelves[s].next[1] = behind;
@@ -244,7 +244,7 @@ static void unlink_behind(htc__corners *t, uint32_t s)
 }
 
 /* Half of the full part i of a branch that is so high goes to a new one behind it. */
-static void split(htc__corners *t, htc__branch *b, uint32_t height, uint32_t i)
+static void split(htc__breakpoints *t, htc__branch *b, uint32_t height, uint32_t i)
 {
     int is_shelf = height == 1;
     uint32_t new = take(t, is_shelf);
@@ -257,7 +257,7 @@ static void split(htc__corners *t, htc__branch *b, uint32_t height, uint32_t i)
 }
 
 /* Part i has too few: it and a neighbour become one, or share what they have. */
-static void refill(htc__corners *t, htc__branch *b, uint32_t height, uint32_t i)
+static void refill(htc__breakpoints *t, htc__branch *b, uint32_t height, uint32_t i)
 {
     int      are_shelves = height == 1;
     uint32_t x = i + 1 < b->n ? i : i - 1, all = b->has[x] + b->has[x + 1];
@@ -276,7 +276,7 @@ static void refill(htc__corners *t, htc__branch *b, uint32_t height, uint32_t i)
 
 /* ---- changes ---- */
 
-void htc__corners_expect(const htc__corners *t, const htc__corner *c, uint32_t n)
+void htc__breakpoints_expect(const htc__breakpoints *t, const htc__breakpoint *c, uint32_t n)
 {
     uint32_t at[HTC__CORNERS_EXPECTED];
     for (uint32_t i = 0; i < n; i++)
@@ -289,9 +289,9 @@ void htc__corners_expect(const htc__corners *t, const htc__corner *c, uint32_t n
         }
 }
 
-uint32_t htc__shelves_for(uint64_t corners)
+uint32_t htc__shelves_for(uint64_t breakpoints)
 {
-    return (uint32_t)(corners / HTC__SHELF_LEAST) + 2;
+    return (uint32_t)(breakpoints / HTC__SHELF_LEAST) + 2;
 }
 
 /* A sixth of them, a sixth of that, and so on, and a root; number 0 is none. */
@@ -300,11 +300,11 @@ uint32_t htc__branches_for(uint32_t shelves)
     return shelves / (HTC__BRANCH_LEAST - 1) + 8;
 }
 
-static void put(htc__corners *t, uint32_t at, uint32_t height, const htc__corner *c, const htc__corner_sums *own)
+static void put(htc__breakpoints *t, uint32_t at, uint32_t height, const htc__breakpoint *c, const htc__breakpoint_sums *own)
 {
     if (height == 0) {
         htc__shelf  *s = &t->shelves[at];
-        htc__corner *place = &s->on[place_of(s, c)];
+        htc__breakpoint *place = &s->on[place_of(s, c)];
         memmove(place + 1, place, (size_t)(&s->on[s->n] - place) * sizeof *place);
         *place = *c;
         s->n++;
@@ -321,9 +321,9 @@ static void put(htc__corners *t, uint32_t at, uint32_t height, const htc__corner
     note(t, b, height, i);
 }
 
-void htc__corners_insert(htc__corners *t, const htc__corner *c)
+void htc__breakpoints_insert(htc__breakpoints *t, const htc__breakpoint *c)
 {
-    htc__corner_sums own = htc__corner_own(c);
+    htc__breakpoint_sums own = htc__breakpoint_own(c);
     if (!t->root)
         t->root = take(t, 1);
     int is_full = t->height ? t->branches[t->root].n == HTC__BRANCH_PARTS : t->shelves[t->root].n == HTC__SHELF_CORNERS;
@@ -338,14 +338,14 @@ void htc__corners_insert(htc__corners *t, const htc__corner *c)
     htc__sums_add(&t->total, &own);
 }
 
-/* Answers what the corner counted for, times -1. */
-static htc__corner_sums drop(htc__corners *t, uint32_t at, uint32_t height, const htc__corner *c)
+/* Answers what the breakpoint counted for, times -1. */
+static htc__breakpoint_sums drop(htc__breakpoints *t, uint32_t at, uint32_t height, const htc__breakpoint *c)
 {
-    htc__corner_sums gone;
+    htc__breakpoint_sums gone;
     if (height == 0) {
         htc__shelf  *s = &t->shelves[at];
-        htc__corner *place = &s->on[place_of(s, c)];
-        gone = htc__corner_own(place);
+        htc__breakpoint *place = &s->on[place_of(s, c)];
+        gone = htc__breakpoint_own(place);
         assert(s->n > 0);
         s->n--;
         memmove(place, place + 1, (size_t)(&s->on[s->n] - place) * sizeof *place);
@@ -361,9 +361,9 @@ static htc__corner_sums drop(htc__corners *t, uint32_t at, uint32_t height, cons
     return gone;
 }
 
-void htc__corners_remove(htc__corners *t, const htc__corner *c)
+void htc__breakpoints_remove(htc__breakpoints *t, const htc__breakpoint *c)
 {
-    htc__corner_sums gone = drop(t, t->root, t->height, c);
+    htc__breakpoint_sums gone = drop(t, t->root, t->height, c);
     uint32_t         root = t->root;
     htc__sums_add(&t->total, &gone);
     if (t->height > 0 && t->branches[root].n == 1) {
@@ -377,11 +377,11 @@ void htc__corners_remove(htc__corners *t, const htc__corner *c)
     }
 }
 
-void htc__corners_set_shut(htc__corners *t, const htc__corner *c, int shut)
+void htc__breakpoints_set_shut(htc__breakpoints *t, const htc__breakpoint *c, int shut)
 {
     htc__shelf      *s = shelf_of(t, c);
-    htc__corner     *place = &s->on[place_of(s, c)];
-    htc__corner_sums changed = htc__corner_own(place);
+    htc__breakpoint     *place = &s->on[place_of(s, c)];
+    htc__breakpoint_sums changed = htc__breakpoint_own(place);
     changed = negative(&changed);
     place->shut = !!shut;
     add_own(&changed, place);
@@ -395,10 +395,10 @@ void htc__corners_set_shut(htc__corners *t, const htc__corner *c, int shut)
     htc__sums_add(&t->total, &changed);
 }
 
-static htc__corner_sums mark(htc__corners *t, uint32_t at, uint32_t height,
+static htc__breakpoint_sums mark(htc__breakpoints *t, uint32_t at, uint32_t height,
                              int (*is_shut)(const void *ctx, uint32_t user), const void *ctx)
 {
-    htc__corner_sums sums = { 0 };
+    htc__breakpoint_sums sums = { 0 };
     if (height == 0) {
         htc__shelf *s = &t->shelves[at];
         for (uint32_t i = 0; i < s->n; i++)
@@ -413,7 +413,7 @@ static htc__corner_sums mark(htc__corners *t, uint32_t at, uint32_t height,
     return sums;
 }
 
-void htc__corners_mark_all(htc__corners *t, int (*is_shut)(const void *ctx, uint32_t user), const void *ctx)
+void htc__breakpoints_mark_all(htc__breakpoints *t, int (*is_shut)(const void *ctx, uint32_t user), const void *ctx)
 {
     if (t->root)
         t->total = mark(t, t->root, t->height, is_shut, ctx);
@@ -421,11 +421,11 @@ void htc__corners_mark_all(htc__corners *t, int (*is_shut)(const void *ctx, uint
 
 /* ---- questions ---- */
 
-htc__corner_sums htc__corners_before(const htc__corners *t, const htc__corner *c, htc__corner_at *place)
+htc__breakpoint_sums htc__breakpoints_before(const htc__breakpoints *t, const htc__breakpoint *c, htc__breakpoint_at *place)
 {
-    htc__corner_sums before = { 0 };
+    htc__breakpoint_sums before = { 0 };
     uint32_t         at = t->root, i;
-    *place = (htc__corner_at){ 0 };
+    *place = (htc__breakpoint_at){ 0 };
     if (!at)
         return before;
     for (uint32_t height = t->height; height > 0; height--) {
@@ -438,15 +438,15 @@ htc__corner_sums htc__corners_before(const htc__corners *t, const htc__corner *c
     i = place_of(&t->shelves[at], c);
     add_on(&before, &t->shelves[at], 0, i);
     if (i < t->shelves[at].n)
-        *place = (htc__corner_at){ at, i };
+        *place = (htc__breakpoint_at){ at, i };
     return before;
 }
 
-htc__corner_sums htc__corners_row(const htc__corners *t, htc__corner_holds *holds, const void *ctx, htc__corner_at *end)
+htc__breakpoint_sums htc__breakpoints_row(const htc__breakpoints *t, htc__breakpoint_holds *holds, const void *ctx, htc__breakpoint_at *end)
 {
-    htc__corner_sums row = { 0 }, less;
+    htc__breakpoint_sums row = { 0 }, less;
     uint32_t         at = t->root, i;
-    *end = (htc__corner_at){ 0 };
+    *end = (htc__breakpoint_at){ 0 };
     for (uint32_t height = t->height; at && height > 0;
          height--) { /* it ends in the first part that is not all in it */
         const htc__branch *b = &t->branches[at];
@@ -460,31 +460,31 @@ htc__corner_sums htc__corners_row(const htc__corners *t, htc__corner_holds *hold
         }
     }
     for (i = 0; at && i < t->shelves[at].n; i++) {
-        const htc__corner *c = &t->shelves[at].on[i];
+        const htc__breakpoint *c = &t->shelves[at].on[i];
         add_own(&row, c);
         if (!holds(ctx, c, &row)) {
-            less = htc__corner_own(c);
+            less = htc__breakpoint_own(c);
             less = negative(&less);
             htc__sums_add(&row, &less);
-            *end = (htc__corner_at){ at, i };
+            *end = (htc__breakpoint_at){ at, i };
             break;
         }
     }
     return row;
 }
 
-const htc__corner *htc__corners_look(const htc__corners *t, htc__corner_at at)
+const htc__breakpoint *htc__breakpoints_look(const htc__breakpoints *t, htc__breakpoint_at at)
 {
     return at.shelf ? &t->shelves[at.shelf].on[at.place] : NULL;
 }
 
-htc__corner_at htc__corners_on(const htc__corners *t, htc__corner_at at)
+htc__breakpoint_at htc__breakpoints_on(const htc__breakpoints *t, htc__breakpoint_at at)
 {
     const htc__shelf *s = &t->shelves[at.shelf];
-    return at.place + 1 < s->n ? (htc__corner_at){ at.shelf, at.place + 1 } : (htc__corner_at){ s->next[1], 0 };
+    return at.place + 1 < s->n ? (htc__breakpoint_at){ at.shelf, at.place + 1 } : (htc__breakpoint_at){ s->next[1], 0 };
 }
 
-static uint32_t last_shelf(const htc__corners *t)
+static uint32_t last_shelf(const htc__breakpoints *t)
 {
     uint32_t at = t->root;
     for (uint32_t height = t->height; height > 0; height--)
@@ -492,11 +492,11 @@ static uint32_t last_shelf(const htc__corners *t)
     return at;
 }
 
-htc__corner_at htc__corners_back(const htc__corners *t, htc__corner_at at)
+htc__breakpoint_at htc__breakpoints_back(const htc__breakpoints *t, htc__breakpoint_at at)
 {
     uint32_t s = at.shelf;
     if (s && at.place > 0)
-        return (htc__corner_at){ s, at.place - 1 };
+        return (htc__breakpoint_at){ s, at.place - 1 };
     s = s ? t->shelves[s].next[0] : last_shelf(t);
-    return s ? (htc__corner_at){ s, t->shelves[s].n - 1 } : (htc__corner_at){ 0 };
+    return s ? (htc__breakpoint_at){ s, t->shelves[s].n - 1 } : (htc__breakpoint_at){ 0 };
 }

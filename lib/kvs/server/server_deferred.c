@@ -11,38 +11,38 @@
 /* Kept for the next batch: as many as fill one of 64 clients with 16 requests each twice over, 200 bytes each. */
 #define SPARE_MAX 2048
 
-struct htc__kv_due {
-    htc__kv_due        *next;
+struct htc__kv_deferred_reply {
+    htc__kv_deferred_reply        *next;
     const htc__kv_face *face;
     uint64_t            conn, slot;
     htc_kv_result       result;
-    htc__kv_held       *again; /* its request; NULL: a batch that was handed over is never undone */
+    htc__kv_backlog       *again; /* its request; NULL: a batch that was handed over is never undone */
     size_t              size;  /* of data */
     uint8_t             data[];
 };
 
-static void list_init(htc__kv_dues *list)
+static void list_init(htc__kv_deferred_replies *list)
 {
     list->first = NULL;
     list->last = &list->first;
 }
 
-static void list_add(htc__kv_dues *list, htc__kv_due *due)
+static void list_add(htc__kv_deferred_replies *list, htc__kv_deferred_reply *due)
 {
     due->next = NULL;
     *list->last = due;
     list->last = &due->next;
 }
 
-static htc__kv_due *list_take(htc__kv_dues *list)
+static htc__kv_deferred_reply *list_take(htc__kv_deferred_replies *list)
 {
-    htc__kv_due *due = list->first;
+    htc__kv_deferred_reply *due = list->first;
     if (due && !(list->first = due->next))
         list->last = &list->first;
     return due;
 }
 
-static void list_move(htc__kv_dues *from, htc__kv_dues *to)
+static void list_move(htc__kv_deferred_replies *from, htc__kv_deferred_replies *to)
 {
     if (!from->first)
         return;
@@ -51,13 +51,13 @@ static void list_move(htc__kv_dues *from, htc__kv_dues *to)
     list_init(from);
 }
 
-static htc__kv_due *due_make(htc_kv_server *s, size_t size)
+static htc__kv_deferred_reply *due_make(htc_kv_server *s, size_t size)
 {
-    htc__kv_due *due = size ? NULL : s->dues_spare;
+    htc__kv_deferred_reply *due = size ? NULL : s->deferred_spare;
     if (due) {
-        s->dues_spare = due->next;
-        assert(s->dues_spare_count > 0);
-        s->dues_spare_count--;
+        s->deferred_spare = due->next;
+        assert(s->deferred_spare_count > 0);
+        s->deferred_spare_count--;
         return due;
     }
     due = htc__alloc_raw(&s->env, sizeof *due + size);
@@ -68,12 +68,12 @@ static htc__kv_due *due_make(htc_kv_server *s, size_t size)
     return due;
 }
 
-static void due_free(htc_kv_server *s, htc__kv_due *due)
+static void due_free(htc_kv_server *s, htc__kv_deferred_reply *due)
 {
-    if (due->size == 0 && s->dues_spare_count < SPARE_MAX) {
-        due->next = s->dues_spare;
-        s->dues_spare = due;
-        s->dues_spare_count++;
+    if (due->size == 0 && s->deferred_spare_count < SPARE_MAX) {
+        due->next = s->deferred_spare;
+        s->deferred_spare = due;
+        s->deferred_spare_count++;
     } else {
         if (due->size)
             htc__kv_flight_leave(&s->flight, due->size);
@@ -81,10 +81,10 @@ static void due_free(htc_kv_server *s, htc__kv_due *due)
     }
 }
 
-int htc__kv_due_add(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q, const htc_kv_result *a)
+int htc__kv_deferred_add(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q, const htc_kv_result *a)
 {
-    htc__kv_due  *due = due_make(s, a->value.len + a->cursor.len + a->items_bytes.len);
-    htc__kv_held *again = due && s->cells.ops->undone ? htc__kv_held_make(s, whose, q) : NULL;
+    htc__kv_deferred_reply  *due = due_make(s, a->value.len + a->cursor.len + a->items_bytes.len);
+    htc__kv_backlog *again = due && s->cells.ops->undone ? htc__kv_backlog_make(s, whose, q) : NULL;
     if (!due || (s->cells.ops->undone && !again)) {
         if (due)
             due_free(s, due);
@@ -104,55 +104,55 @@ int htc__kv_due_add(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_r
     return 1;
 }
 
-void htc__kv_due_sent(htc_kv_server *s)
+void htc__kv_deferred_sent(htc_kv_server *s)
 {
     list_move(&s->due_open, &s->due_flight);
 }
 
-void htc__kv_due_stored(htc_kv_server *s)
+void htc__kv_deferred_stored(htc_kv_server *s)
 {
-    for (htc__kv_due *due; (due = list_take(&s->due_flight));) {
+    for (htc__kv_deferred_reply *due; (due = list_take(&s->due_flight));) {
         htc__kv_count_answer(&s->counts, due->result.op, due->result.status);
         due->face->answer(due->face->ctx, due->conn, due->slot, &due->result);
-        htc__kv_held_free(s, due->again);
+        htc__kv_backlog_free(s, due->again);
         due_free(s, due);
     }
 }
 
-void htc__kv_due_again(htc_kv_server *s, htc_status why)
+void htc__kv_deferred_again(htc_kv_server *s, htc_status why)
 {
-    htc__kv_dues again;
+    htc__kv_deferred_replies again;
     list_init(&again);
     list_move(&s->due_flight, &again);
     list_move(&s->due_open, &again);
     s->refuse = why;
-    for (htc__kv_due *due; (due = list_take(&again));) {
-        htc__kv_held_repeat(s, due->again);
+    for (htc__kv_deferred_reply *due; (due = list_take(&again));) {
+        htc__kv_backlog_repeat(s, due->again);
         due_free(s, due);
     }
     s->refuse = HTC_OK;
 }
 
-int htc__kv_due_none(const htc_kv_server *s)
+int htc__kv_deferred_none(const htc_kv_server *s)
 {
     return !s->due_flight.first && !s->due_open.first;
 }
 
-void htc__kv_dues_init(htc_kv_server *s)
+void htc__kv_deferred_init(htc_kv_server *s)
 {
     list_init(&s->due_flight);
     list_init(&s->due_open);
 }
 
-void htc__kv_dues_free(htc_kv_server *s)
+void htc__kv_deferred_free(htc_kv_server *s)
 {
     list_move(&s->due_open, &s->due_flight);
-    for (htc__kv_due *due; (due = list_take(&s->due_flight));) {
-        htc__kv_held_free(s, due->again);
+    for (htc__kv_deferred_reply *due; (due = list_take(&s->due_flight));) {
+        htc__kv_backlog_free(s, due->again);
         due_free(s, due);
     }
-    for (htc__kv_due *due; (due = s->dues_spare);) {
-        s->dues_spare = due->next;
+    for (htc__kv_deferred_reply *due; (due = s->deferred_spare);) {
+        s->deferred_spare = due->next;
         htc__free(&s->env, due, sizeof *due);
     }
 }

@@ -118,7 +118,7 @@ static void begin(htc_kv_server *s, htc_bytes key, uint64_t rival)
 static int keep_waiting(htc_kv_server *s, htc__kv_contest *x, const htc__kv_whose *whose, const htc_kv_request *q)
 {
     if (!whose->stamp.alone || x->count >= WAITING_MAX || q->key.len + q->value.len + q->seen.len > REQUEST_SIZE ||
-        !htc__kv_held_add(s, &x->waiting, whose, q))
+        !htc__kv_backlog_add(s, &x->waiting, whose, q))
         return 0;
     x->count++;
     s->rivals++;
@@ -126,13 +126,13 @@ static int keep_waiting(htc_kv_server *s, htc__kv_contest *x, const htc__kv_whos
     return 1;
 }
 
-int htc__kv_rivals_before(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q)
+int htc__kv_contention_before(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q)
 {
     htc__kv_contest *x = contest_of(s, q->key);
     return x && x->count > 0 && x->winner == rival_of(whose) && !s->stopping && keep_waiting(s, x, whose, q);
 }
 
-int htc__kv_rivals_after(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q,
+int htc__kv_contention_after(htc_kv_server *s, const htc__kv_whose *whose, const htc_kv_request *q,
                          const htc_kv_result *result)
 {
     htc__kv_contest *x = contest_of(s, q->key);
@@ -162,13 +162,13 @@ int htc__kv_rivals_after(htc_kv_server *s, const htc__kv_whose *whose, const htc
 /* Let the next one go. It takes the place if it has lost again, or its outcome is not known yet. */
 static void go(htc_kv_server *s, htc__kv_contest *x, shown *place)
 {
-    htc__kv_held *held = htc__kv_list_take(&x->waiting);
+    htc__kv_backlog *held = htc__kv_list_take(&x->waiting);
     uint64_t      rival = rival_of(&held->whose);
     assert(x->count > 0);
     x->count--;
     assert(s->rivals > 0);
     s->rivals--;
-    if (htc__kv_held_run(s, held) == HTC_OK)
+    if (htc__kv_backlog_run(s, held) == HTC_OK)
         x->winner = rival;
     else if (place)
         show(s, place, rival, 0);
@@ -184,7 +184,7 @@ static int go_on(htc_kv_server *s, htc__kv_contest *x)
     return given_up || (x->count == 0 && all_back(x));
 }
 
-void htc__kv_rivals_tick(htc_kv_server *s)
+void htc__kv_contention_tick(htc_kv_server *s)
 {
     for (htc__kv_contest **at = &s->contest; *at;) {
         htc__kv_contest *x = *at;
@@ -197,14 +197,14 @@ void htc__kv_rivals_tick(htc_kv_server *s)
     }
 }
 
-void htc__kv_rivals_hurry(htc_kv_server *s, const htc__kv_face *face, uint64_t conn)
+void htc__kv_contention_hurry(htc_kv_server *s, const htc__kv_face *face, uint64_t conn)
 {
     for (htc__kv_contest *x = s->contest; x; x = x->next) {
         htc__kv_list all = x->waiting;
         if (x->count == 0)
             continue;
         htc__kv_list_init(&x->waiting);
-        for (htc__kv_held *held; (held = htc__kv_list_take(&all));) {
+        for (htc__kv_backlog *held; (held = htc__kv_list_take(&all));) {
             if (held->whose.face != face || held->whose.conn != conn) {
                 htc__kv_list_add(&x->waiting, held);
                 continue;
@@ -213,12 +213,12 @@ void htc__kv_rivals_hurry(htc_kv_server *s, const htc__kv_face *face, uint64_t c
             x->count--;
             assert(s->rivals > 0);
             s->rivals--;
-            htc__kv_held_run(s, held);
+            htc__kv_backlog_run(s, held);
         }
     }
 }
 
-htc_ns htc__kv_rivals_deadline(const htc_kv_server *s)
+htc_ns htc__kv_contention_deadline(const htc_kv_server *s)
 {
     htc_ns first = HTC_NEVER;
     for (const htc__kv_contest *x = s->rivals ? s->contest : NULL; x; x = x->next)
@@ -227,7 +227,7 @@ htc_ns htc__kv_rivals_deadline(const htc_kv_server *s)
     return first;
 }
 
-void htc__kv_rivals_free(htc_kv_server *s)
+void htc__kv_contention_free(htc_kv_server *s)
 {
     for (htc__kv_contest *x = s->contest; x; x = x->next)
         htc__kv_list_free(s, &x->waiting);
