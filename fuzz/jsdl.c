@@ -1,5 +1,5 @@
 /* A JSDL document from a stranger: refused with a reason, or a specification whose stored form reads back and whose
- * tasks stay in their directory. */
+ * tasks stay in their directory. Staged, it is XML still, and no file is named in it any more. */
 #include <string.h>
 
 #include "check.h"
@@ -21,10 +21,44 @@ static void look_at(const htc_spec *spec, uint64_t index)
     htc_task_destroy(t);
 }
 
+static htc_status file(void *ctx, const char *name, const char **uri, uint32_t *flags)
+{
+    (void)name;
+    ++*(size_t *)ctx;
+    *uri = "htc:&<0>";
+    *flags = HTC_STAGE_EXECUTABLE;
+    return HTC_OK;
+}
+
+static htc_status program(void *ctx, const char *name, const char **uri)
+{
+    (void)ctx;
+    *uri = htc__path_stays(htc_bytes_of(name)) ? "htc:&<1>" : NULL;
+    return HTC_OK;
+}
+
+static void stage(htc_bytes xml)
+{
+    size_t      files = 0;
+    htc_staging asked = { .size = sizeof asked, .file = file, .program = program, .ctx = &files };
+    htc_error   e = { .status = HTC_OK };
+    htc_bytes   once, twice;
+    htc_status  status = htc_jsdl_stage(NULL, xml, &asked, &once, &e);
+    if (status != HTC_OK) {
+        CHECK(e.status == status && e.text[0]);
+        return;
+    }
+    files = 0;
+    CHECK(htc_jsdl_stage(NULL, once, &asked, &twice, &e) == HTC_OK && files == 0);
+    htc_work_free(NULL, once);
+    htc_work_free(NULL, twice);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     htc_spec  *spec = NULL, *back = NULL;
     htc_error  e = { .status = HTC_OK };
+    stage((htc_bytes){ data, size });
     htc_status status = htc_spec_parse(NULL, (htc_bytes){ data, size }, NULL, &spec, &e);
     if (status != HTC_OK) {
         CHECK(spec == NULL && e.status == status && e.text[0] && htc_exit_code(status) == 2);

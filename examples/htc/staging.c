@@ -2,17 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libxml/parser.h>
-#include <libxml/tree.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define JSDL  "http://schemas.ggf.org/jsdl/2005/11/jsdl"
-#define POSIX "http://schemas.ggf.org/jsdl/2005/11/jsdl-posix"
-#define OWN   "urn:htcsched:jsdl"
-#define SWEEP "http://schemas.ogf.org/jsdl/2009/03/sweep"
 /* Where a task finds programs: its PATH. */
 static const char *const system_path[] = { "/usr/local/bin", "/usr/bin", "/bin" };
 
@@ -211,174 +205,70 @@ htc_status staging_executable(cli *c, staging *s, const char **word)
     return status;
 }
 
-static int is(const xmlNode *n, const char *ns, const char *name)
-{
-    return n->type == XML_ELEMENT_NODE && n->ns && strcmp((const char *)n->ns->href, ns) == 0 &&
-           strcmp((const char *)n->name, name) == 0;
-}
+/* Who answers for the files of a document. */
+typedef struct beside {
+    cli        *c;
+    staging    *s;
+    const char *base; /* where it stands */
+    char       *uri;  /* the last answer */
+    int         at_line; /* what is wrong is what stands at this line */
+} beside;
 
-/* The next element in document order. */
-static xmlNode *after(xmlNode *n, const xmlNode *root)
+static htc_status file_beside(void *ctx, const char *name, const char **uri, uint32_t *flags)
 {
-    if (n->children)
-        return n->children;
-    while (n != root && !n->next)
-        n = n->parent;
-    return n == root ? NULL : n->next;
-}
-
-static char *content_of(xmlNode *n)
-{
-    xmlChar *raw = xmlNodeGetContent(n);
-    char    *s = must_dup(raw ? (const char *)raw : "");
-    xmlFree(raw);
-    char *start = s + strspn(s, " \t\r\n"), *end = start + strlen(start);
-    while (end > start && strchr(" \t\r\n", end[-1]))
-        *--end = '\0';
-    memmove(s, start, strlen(start) + 1);
-    return s;
-}
-
-/* file:NAME, file:/NAME and file:///NAME, relative to base. Gives the path; NULL if it is no file: URI. */
-static char *file_of(const char *uri, const char *base)
-{
-    if (strncmp(uri, "file:", 5) != 0)
-        return NULL;
-    const char *name = uri + 5;
-    if (strncmp(name, "//localhost/", 12) == 0)
-        name += 11;
-    else if (strncmp(name, "///", 3) == 0)
-        name += 2;
-    return path_join(base, name);
-}
-
-/* JSDL has no word for it: an element of our own namespace says that the staged file may be run. */
-static void mark_executable(xmlNode *stage)
-{
-    for (xmlNode *n = stage->children; n; n = n->next)
-        if (is(n, OWN, "Executable"))
-            return;
-    xmlNs *own = xmlNewNs(stage, (const xmlChar *)OWN, (const xmlChar *)"htc");
-    xmlNewTextChild(stage, own, (const xmlChar *)"Executable", (const xmlChar *)"true");
-}
-
-static htc_status replace_uri(cli *c, staging *s, const char *base, xmlNode *n)
-{
-    char      *uri = content_of(n), *path = file_of(uri, base), *renamed = NULL;
-    htc_status status = HTC_OK;
-    if (path) {
-        status = uri_of(c, s, path, &renamed);
-        if (status == HTC_OK) {
-            xmlNodeSetContent(n, (const xmlChar *)renamed);
-            if (is(n, JSDL, "URI") && runs(path))
-                mark_executable(n->parent->parent);
-        } else
-            c->error.line = (uint32_t)xmlGetLineNo(n);
-    }
-    free(renamed);
+    beside *b = ctx;
+    char   *path = path_join(b->base, name);
+    free(b->uri);
+    b->uri = NULL;
+    htc_status status = uri_of(b->c, b->s, path, &b->uri);
+    b->at_line = status != HTC_OK;
+    if (status == HTC_OK && runs(path))
+        *flags |= HTC_STAGE_EXECUTABLE;
+    *uri = b->uri;
     free(path);
-    free(uri);
     return status;
 }
 
-/* Values of a sweep go into a URI if one of the assignment's expressions names one. */
-static int feeds_a_uri(xmlNode *value)
+static htc_status program_beside(void *ctx, const char *name, const char **uri)
 {
-    xmlNode *assignment = value->parent ? value->parent->parent : NULL;
-    if (!assignment || !is(assignment, SWEEP, "Assignment"))
-        return 0;
-    for (xmlNode *n = assignment->children; n; n = after(n, assignment))
-        if (is(n, SWEEP, "Match")) {
-            char *match = content_of(n);
-            int   yes = strstr(match, "URI") != NULL;
-            free(match);
-            if (yes)
-                return 1;
-        }
-    return 0;
-}
-
-static htc_status stage_executable_of(cli *c, staging *s, const char *base, xmlDoc *doc, xmlNode *executable,
-                                      xmlNode *description)
-{
-    xmlNode   *root = xmlDocGetRootElement(doc);
-    char      *name = content_of(executable), *path = path_join(base, name), *uri = NULL, *found = NULL;
-    htc_status status = HTC_OK;
-    int        staged = name[0] == '\0', swept = 0, checked = 1;
-    for (xmlNode *n = root; n; n = after(n, root)) {
-        char *content = is(n, JSDL, "FileName") || is(n, SWEEP, "Match") ? content_of(n) : NULL;
-        if (content && is(n, JSDL, "FileName")) {
-            if (strcmp(content, strncmp(name, "./", 2) == 0 ? name + 2 : name) == 0) {
-                staged = 1;
-                mark_executable(n->parent);
-            }
-        } else if (content)
-            swept |= strstr(content, "Executable") != NULL;
-        free(content);
+    beside     *b = ctx;
+    const char *relative = strncmp(name, "./", 2) == 0 ? name + 2 : name;
+    char       *path = path_join(b->base, name);
+    int         is_here = name[0] != '/' && runs(path) && path_stays(relative);
+    htc_status  status = HTC_OK;
+    free(b->uri);
+    b->uri = NULL;
+    if (is_here) {
+        status = check_interpreter(b->c, path);
+        if (status == HTC_OK)
+            status = uri_of(b->c, b->s, path, &b->uri);
+    } else if (name[0] == '/' ? !runs(name) : strchr(name, '/') || !is_in_system(name)) {
+        b->at_line = 1;
+        status = cli_error(b->c, HTC_ENOEXEC, name, "check its name and that it is executable", "no such program");
     }
-    if (!staged && !swept) {
-        const char *relative = strncmp(name, "./", 2) == 0 ? name + 2 : name;
-        if (name[0] == '/')
-            status = runs(name) ? HTC_OK : HTC_ENOEXEC;
-        else if (runs(path) && path_stays(relative)) {
-            status = check_interpreter(c, path);
-            checked = status == HTC_OK;
-            if (checked)
-                status = uri_of(c, s, path, &uri);
-            if (status == HTC_OK) {
-                xmlNode *stage = xmlNewChild(description, description->ns, (const xmlChar *)"DataStaging", NULL);
-                xmlNewTextChild(stage, description->ns, (const xmlChar *)"FileName", (const xmlChar *)relative);
-                xmlNewTextChild(stage, description->ns, (const xmlChar *)"CreationFlag", (const xmlChar *)"overwrite");
-                xmlNode *source = xmlNewChild(stage, description->ns, (const xmlChar *)"Source", NULL);
-                xmlNewTextChild(source, description->ns, (const xmlChar *)"URI", (const xmlChar *)uri);
-                mark_executable(stage);
-                char *here = must_print("./%s", relative);
-                xmlNodeSetContent(executable, (const xmlChar *)here);
-                free(here);
-            }
-        } else if (strchr(name, '/') ||
-                   !on_path(NULL, system_path, sizeof system_path / sizeof system_path[0], name, &found))
-            status = HTC_ENOEXEC;
-        if (status == HTC_ENOEXEC && checked) {
-            cli_error(c, status, name, "check its name and that it is executable", "no such program");
-            c->error.line = (uint32_t)xmlGetLineNo(executable);
-        }
-    }
-    free(found);
-    free(uri);
+    *uri = b->uri;
     free(path);
-    free(name);
     return status;
 }
 
 htc_status staging_document(cli *c, staging *s, const char *base, htc_bytes xml, char **out, size_t *out_len)
 {
-    xmlDoc *doc = xmlReadMemory(xml.data, (int)xml.len, NULL, NULL,
-                                XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING | XML_PARSE_BIG_LINES);
-    if (!doc)
-        return cli_error(c, HTC_EXML, "", "", "%s", htc_strerror(HTC_EXML));
-    xmlNode   *root = xmlDocGetRootElement(doc), *executable = NULL, *description = NULL;
-    htc_status status = HTC_OK;
-    for (xmlNode *n = root; n && status == HTC_OK; n = after(n, root)) {
-        if (is(n, JSDL, "JobDescription"))
-            description = n;
-        else if (is(n, POSIX, "Executable"))
-            executable = n;
-        else if (is(n, JSDL, "URI") && n->parent && is(n->parent, JSDL, "Source"))
-            status = replace_uri(c, s, base, n);
-        else if (n->type == XML_ELEMENT_NODE && strcmp((const char *)n->name, "Value") == 0 && feeds_a_uri(n))
-            status = replace_uri(c, s, base, n);
+    beside      b = { .c = c, .s = s, .base = base };
+    htc_staging asked = { .size = sizeof asked, .file = file_beside, .program = program_beside, .ctx = &b };
+    htc_error   e = { .status = HTC_OK };
+    htc_bytes   made;
+    c->error = (htc_error){ .status = HTC_OK };
+    htc_status status = htc_jsdl_stage(NULL, xml, &asked, &made, &e);
+    free(b.uri);
+    if (status != HTC_OK) {
+        if (c->error.status == HTC_OK)
+            c->error = e;
+        else if (b.at_line)
+            c->error.line = e.line;
+        return status;
     }
-    if (status == HTC_OK && executable && description)
-        status = stage_executable_of(c, s, base, doc, executable, description);
-    if (status == HTC_OK) {
-        xmlChar *text;
-        int      len = 0;
-        xmlDocDumpMemory(doc, &text, &len);
-        *out = must(strndup(text ? (const char *)text : "", (size_t)len));
-        *out_len = strlen(*out);
-        xmlFree(text);
-    }
-    xmlFreeDoc(doc);
-    return status;
+    *out = must(strndup(made.data, made.len));
+    *out_len = made.len;
+    htc_work_free(NULL, made);
+    return HTC_OK;
 }

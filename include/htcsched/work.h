@@ -276,6 +276,50 @@ typedef struct htc_command {
  */
 HTC_API htc_status htc_command_to_jsdl(const htc_env *env, const htc_command *command, htc_bytes *xml, htc_error *error);
 
+/** Who knows the files that a document names where it was written. */
+typedef struct htc_staging {
+    size_t size; /**< sizeof(htc_staging) */
+    /**
+     * A file that is brought in: a Source's URI, or a value of a sweep that becomes one.
+     *
+     * @param[in]     ctx    as given
+     * @param[in]     name   what stands behind file: there; relative to the document, or from the root
+     * @param[out]    uri    lends what is to stand there instead, until one of both is called again; NULL, as it comes: it stays as it is
+     * @param[in,out] flags  HTC_STAGE_EXECUTABLE: it may be run, as a value of a sweep cannot say
+     * @return HTC_OK; a failure ends htc_jsdl_stage with it
+     */
+    htc_status (*file)(void *ctx, const char *name, const char **uri, uint32_t *flags);
+    /**
+     * The program, where the document does not bring it itself and no sweep names it.
+     *
+     * @param[in]  ctx   as given
+     * @param[in]  name  as it stands there
+     * @param[out] uri   lends from where it is brought in, under its name and executable, until one of both is called again; NULL, as it comes:
+     *                   it is found where tasks run
+     * @return HTC_OK; a failure ends htc_jsdl_stage with it
+     */
+    htc_status (*program)(void *ctx, const char *name, const char **uri);
+    void *ctx; /**< handed to both */
+} htc_staging;
+
+/**
+ * Make a document that was written beside its files into one that is understood elsewhere.
+ *
+ * Sources `file:NAME` are replaced by what file answers, and a program that stands beside the document is brought in. All else stays as
+ * it was written; the encoding becomes UTF-8. htc_spec_parse says whether it is a specification.
+ *
+ * @param[in]  env      where the bytes come from; NULL: malloc
+ * @param[in]  xml      borrowed
+ * @param[in]  staging  borrowed
+ * @param[out] out      gives the document: htc_work_free; untouched on failure
+ * @param[out] error    why, with element and line; NULL is fine
+ * @return HTC_OK; HTC_EXML; HTC_ETOOBIG; HTC_EPATH: the program that is to be brought in has a name that leaves the task's directory; what file or
+ *         program answered; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: O(size), and what file and program take.   Since: 0.2
+ */
+HTC_API htc_status htc_jsdl_stage(const htc_env *env, htc_bytes xml, const htc_staging *staging, htc_bytes *out, htc_error *error);
+
 #ifdef __cplusplus
 }
 #endif

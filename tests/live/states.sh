@@ -68,6 +68,11 @@ printf '#!/no/such/interpreter\n' > tool
 chmod +x tool
 submit refused.jsdl
 ends HTC_ENOEXEC 'bin/tool'
+# A document in another encoding, and beside it a program whose name XML writes otherwise.
+printf '<?xml version="1.0" encoding="ISO-8859-1"?>\n<j:JobDefinition %s><j:JobDescription><j:Application><p:POSIXApplication><p:Executable>t&amp;l</p:Executable><p:Argument>caf\351</p:Argument></p:POSIXApplication></j:Application></j:JobDescription></j:JobDefinition>' "$J" > beside.jsdl
+printf '#!/bin/sh\n[ "$1" = caf\303\251 ]\n' > 't&l'
+chmod +x 't&l'
+"${H[@]}" submit --wait beside.jsdl > /dev/null || fail "a document in another encoding, with a program beside it"
 echo some > input.txt
 submit --hold --input input.txt -- cat input.txt
 held=$id
