@@ -11,9 +11,9 @@ static void chunk_record(htc_bytes bytes)
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
     c->n = again->n = bytes.len > 3 ? 64 : 5;
-    if (record_chunk_read(bytes, c) == HTC_OK) {
-        record_chunk_write(&b, c);
-        if (record_chunk_read(htc_buf_bytes(&b), again) != HTC_OK ||
+    if (htc__gw_record_chunk_read(bytes, c) == HTC_OK) {
+        htc__gw_record_chunk_write(&b, c);
+        if (htc__gw_record_chunk_read(htc_buf_bytes(&b), again) != HTC_OK ||
             memcmp(c->tasks, again->tasks, c->n * sizeof c->tasks[0]) != 0)
             abort();
     }
@@ -38,18 +38,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     htc_buf_init(&b, NULL, 0);
     switch (data[0] % 4) {
     case 0:
-        if (record_user_read(bytes, &u) == HTC_OK)
-            record_user_write(&b, &u);
+        if (htc__gw_record_user_read(bytes, &u) == HTC_OK)
+            htc__gw_record_user_write(&b, &u);
         break;
     case 1:
         j.user = &u;
-        if (record_job_read(bytes, &j, u.name) == HTC_OK)
-            record_job_write(&b, &j);
+        if (htc__gw_record_job_read(bytes, &j, u.name) == HTC_OK)
+            htc__gw_record_job_write(&b, &j);
         break;
     case 2:
         a.user = &u;
-        if (record_agent_read(bytes, &a, name) == HTC_OK)
-            memcpy(u.name, name, sizeof u.name), record_agent_write(&b, &a);
+        if (htc__gw_record_agent_read(bytes, &a, name) == HTC_OK)
+            memcpy(u.name, name, sizeof u.name), htc__gw_record_agent_write(&b, &a);
         break;
     case 3:
         chunk_record(bytes);

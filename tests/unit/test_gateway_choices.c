@@ -33,8 +33,8 @@ Test(gateway_choices, requests_are_bounded_for_each_and_for_all)
         { { 4096, 1, 1024, 3072 }, 1, 0 }, /* of all */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        cr_expect(admission_of_request(&rows[i].now, rows[i].owner) == rows[i].admitted, "row %zu", i);
-    cr_expect(admission_of_login(3) && !admission_of_login(4));
+        cr_expect(htc__admission_of_request(&rows[i].now, rows[i].owner) == rows[i].admitted, "row %zu", i);
+    cr_expect(htc__admission_of_login(3) && !htc__admission_of_login(4));
 }
 
 Test(gateway_choices, specifications_are_bounded_by_what_is_under_way)
@@ -54,7 +54,7 @@ Test(gateway_choices, specifications_are_bounded_by_what_is_under_way)
         { 0, ADMISSION_SPEC_BYTES + 1, HTC_EBUSY },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        cr_expect(admission_of_spec(rows[i].bytes, rows[i].under_way) == rows[i].status, "row %zu", i);
+        cr_expect(htc__admission_of_spec(rows[i].bytes, rows[i].under_way) == rows[i].status, "row %zu", i);
 }
 
 /* ---------------------------------------------------------------- nodes */
@@ -66,7 +66,7 @@ static node_news fails(nodes *all, const char *node, const char *user, htc_ns no
 {
     node_news news;
     uint32_t  users;
-    cr_assert(nodes_ended(all, NULL, node, user, HTC_EEXIT, FAST, now, &news, &users) == HTC_OK);
+    cr_assert(htc__nodes_ended(all, NULL, node, user, HTC_EEXIT, FAST, now, &news, &users) == HTC_OK);
     cr_expect((news == NODE_SET_ASIDE) == (users >= NODE_USERS));
     return news;
 }
@@ -78,18 +78,18 @@ Test(gateway_choices, a_node_that_fails_three_users_is_set_aside_for_ten_minutes
     node_news news;
     uint32_t  users;
     char      user[] = "a";
-    cr_assert(nodes_seen(&all, NULL, "n1") == HTC_OK && nodes_seen(&all, NULL, "n1") == HTC_OK && all.count == 1);
+    cr_assert(htc__nodes_seen(&all, NULL, "n1") == HTC_OK && htc__nodes_seen(&all, NULL, "n1") == HTC_OK && all.count == 1);
     for (; user[0] <= 'c'; user[0]++)
         for (int i = 1; i <= 5; i++)
             cr_expect(fails(&all, "n1", user, 0) == (i == 5 ? NODE_FAILS_USER : NODE_SAME), "the only node there is");
-    cr_expect(!nodes_aside(&all, "n1", 0, &until) && until == 0 && !nodes_aside(&all, "n2", 0, &until));
-    cr_assert(nodes_seen(&all, NULL, "n2") == HTC_OK);
+    cr_expect(!htc__nodes_aside(&all, "n1", 0, &until) && until == 0 && !htc__nodes_aside(&all, "n2", 0, &until));
+    cr_assert(htc__nodes_seen(&all, NULL, "n2") == HTC_OK);
     cr_expect(fails(&all, "n1", "c", HTC_SECOND) == NODE_SET_ASIDE, "there is another one now");
-    cr_expect(nodes_aside(&all, "n1", HTC_SECOND, &until) && until == 601 * HTC_SECOND && !nodes_aside(&all, "n1", until, &until));
+    cr_expect(htc__nodes_aside(&all, "n1", HTC_SECOND, &until) && until == 601 * HTC_SECOND && !htc__nodes_aside(&all, "n1", until, &until));
     cr_expect(fails(&all, "n1", "c", 2 * HTC_SECOND) == NODE_SAME, "it is aside already");
-    cr_assert(nodes_ended(&all, NULL, "n1", "a", HTC_OK, FAST, 3 * HTC_SECOND, &news, &users) == HTC_OK && news == NODE_SAME);
+    cr_assert(htc__nodes_ended(&all, NULL, "n1", "a", HTC_OK, FAST, 3 * HTC_SECOND, &news, &users) == HTC_OK && news == NODE_SAME);
     cr_expect(fails(&all, "n1", "c", 700 * HTC_SECOND) == NODE_SAME, "it works for one of the three");
-    nodes_free(&all, NULL);
+    htc__nodes_free(&all, NULL);
     cr_expect(!all.table && all.count == 0);
 }
 
@@ -123,10 +123,10 @@ Test(gateway_choices, nodes_agree_with_arrays)
                     aside[n] = now + NODE_ASIDE;
                 }
             }
-            HOLDS(nodes_ended(&all, NULL, node, user, how, ran, now, &news, &users) == HTC_OK && news == want);
-            HOLDS(nodes_aside(&all, node, now, &until) == (aside[n] > now) && until == aside[n] && all.count == known);
+            HOLDS(htc__nodes_ended(&all, NULL, node, user, how, ran, now, &news, &users) == HTC_OK && news == want);
+            HOLDS(htc__nodes_aside(&all, node, now, &until) == (aside[n] > now) && until == aside[n] && all.count == known);
         }
-        nodes_free(&all, NULL);
+        htc__nodes_free(&all, NULL);
     }
 }
 
@@ -156,7 +156,7 @@ Test(gateway_choices, a_task_fits_where_some_node_has_what_it_asks_for)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char       why[200] = "";
-        htc_status status = site_fits(&rows[i].wish, sites, rows[i].n, rows[i].wall_max_s, why, sizeof why);
+        htc_status status = htc__site_fits(&rows[i].wish, sites, rows[i].n, rows[i].wall_max_s, why, sizeof why);
         cr_expect(status == (rows[i].why ? HTC_ENOFIT : HTC_OK) && strcmp(why, rows[i].why ? rows[i].why : "") == 0, "row %zu: %s", i, why);
     }
 }
@@ -170,5 +170,5 @@ Test(gateway_choices, an_agent_starts_where_it_has_a_task_to_take)
         { { 1, 1, 1, 0 }, 1 }, { { 0, 1, 1, 0 }, 0 }, { { 1, 0, 1, 0 }, 0 }, { { 1, 1, 0, 0 }, 0 }, { { 1, 1, 2, 2 }, 0 }, { { 1, 1, 3, 2 }, 1 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        cr_expect(site_wants_agent(&rows[i].now) == rows[i].wanted, "row %zu", i);
+        cr_expect(htc__site_wants_agent(&rows[i].now) == rows[i].wanted, "row %zu", i);
 }

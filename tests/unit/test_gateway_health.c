@@ -27,7 +27,7 @@ Test(gateway_health, says_what_an_end_means)
         { HTC_ESTOPPED, 10 * HTC_SECOND, HEALTH_NO_SIGN },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        cr_expect(health_of(rows[i].status, rows[i].ran) == rows[i].verdict, "row %zu", i);
+        cr_expect(htc__health_of(rows[i].status, rows[i].ran) == rows[i].verdict, "row %zu", i);
 }
 
 /* One line an event: what happens when, what it answers, and what may be handed out then. */
@@ -54,11 +54,11 @@ static const struct row {
 static int happen(health *h, int event, htc_ns now)
 {
     switch (event) {
-    case FAIL: return health_ended(h, HEALTH_FAILS_FAST, now);
-    case WORK: return health_ended(h, HEALTH_WORKS, now);
-    case NOTHING: return health_ended(h, HEALTH_NO_SIGN, now);
-    case HAND: return health_handed(h, now);
-    default: return health_rested(h, now, 2);
+    case FAIL: return htc__health_ended(h, HEALTH_FAILS_FAST, now);
+    case WORK: return htc__health_ended(h, HEALTH_WORKS, now);
+    case NOTHING: return htc__health_ended(h, HEALTH_NO_SIGN, now);
+    case HAND: return htc__health_handed(h, now);
+    default: return htc__health_rested(h, now, 2);
     }
 }
 
@@ -68,7 +68,7 @@ Test(gateway_health, slows_from_the_fifth_fast_failure_in_a_row_and_only_then)
     for (size_t i = 0; i < sizeof story / sizeof story[0]; i++) {
         int answer = happen(&h, story[i].event, 1000 * HTC_SECOND + story[i].at_ms * HTC_MS);
         cr_expect(answer == story[i].answer, "row %zu answers %d", i, answer);
-        cr_expect(health_allows(&h) == story[i].allows, "row %zu allows %u", i, (unsigned)health_allows(&h));
+        cr_expect(htc__health_allows(&h) == story[i].allows, "row %zu allows %u", i, (unsigned)htc__health_allows(&h));
     }
 }
 
@@ -82,7 +82,7 @@ Test(gateway_health, never_pauses_for_longer_than_five_seconds)
         now += htc_rng_below(&rng, 50 * HTC_MS);
         happen(&h, htc_rng_below(&rng, 40) ? (htc_rng_below(&rng, 2) ? FAIL : HAND) : (int)htc_rng_below(&rng, 5), now);
         health after = h;
-        health_rested(&after, now + HEALTH_PAUSE_MAX, 1);
-        cr_assert(health_allows(&after) > 0, "event %d leaves it for ever", i);
+        htc__health_rested(&after, now + HEALTH_PAUSE_MAX, 1);
+        cr_assert(htc__health_allows(&after) > 0, "event %d leaves it for ever", i);
     }
 }

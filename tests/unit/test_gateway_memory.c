@@ -12,29 +12,29 @@ TestSuite(gateway_memory, .init = begin, .fini = end);
 Test(gateway_memory, room_is_kept_from_all_but_one)
 {
     memory m = { .total = 10 * GIB };
-    memory_change(&m, 0, 4 * GIB);
-    cr_expect(eq(u64, memory_free(&m), 6 * GIB));
-    cr_expect(memory_fits(&m, 1, 6 * GIB) && !memory_fits(&m, 1, 6 * GIB + 1));
-    memory_keep(&m, 7, 5 * GIB);
-    cr_expect(memory_fits(&m, 1, GIB) && !memory_fits(&m, 1, GIB + 1), "the others have what is beside it");
-    cr_expect(memory_fits(&m, 7, 6 * GIB));
-    memory_keep(&m, 7, 9 * GIB);
-    cr_expect(!memory_fits(&m, 1, 1) && !memory_fits(&m, 7, 9 * GIB), "until others have ended");
-    cr_expect(memory_fits(&m, 1, 0));
-    memory_change(&m, 4 * GIB, 0);
-    cr_expect(memory_fits(&m, 7, 9 * GIB) && memory_fits(&m, 1, GIB));
-    memory_keep(&m, 0, 0);
-    cr_expect(memory_fits(&m, 1, 10 * GIB));
-    cr_expect(memory_fits(&(memory){ 0 }, 1, UINT64_MAX), "where nothing is known");
-    cr_expect(!memory_fits(&(memory){ .total = 1, .reserved = 2 }, 1, 1), "a smaller node after a restart");
+    htc__memory_change(&m, 0, 4 * GIB);
+    cr_expect(eq(u64, htc__memory_free(&m), 6 * GIB));
+    cr_expect(htc__memory_fits(&m, 1, 6 * GIB) && !htc__memory_fits(&m, 1, 6 * GIB + 1));
+    htc__memory_keep(&m, 7, 5 * GIB);
+    cr_expect(htc__memory_fits(&m, 1, GIB) && !htc__memory_fits(&m, 1, GIB + 1), "the others have what is beside it");
+    cr_expect(htc__memory_fits(&m, 7, 6 * GIB));
+    htc__memory_keep(&m, 7, 9 * GIB);
+    cr_expect(!htc__memory_fits(&m, 1, 1) && !htc__memory_fits(&m, 7, 9 * GIB), "until others have ended");
+    cr_expect(htc__memory_fits(&m, 1, 0));
+    htc__memory_change(&m, 4 * GIB, 0);
+    cr_expect(htc__memory_fits(&m, 7, 9 * GIB) && htc__memory_fits(&m, 1, GIB));
+    htc__memory_keep(&m, 0, 0);
+    cr_expect(htc__memory_fits(&m, 1, 10 * GIB));
+    cr_expect(htc__memory_fits(&(memory){ 0 }, 1, UINT64_MAX), "where nothing is known");
+    cr_expect(!htc__memory_fits(&(memory){ .total = 1, .reserved = 2 }, 1, 1), "a smaller node after a restart");
 }
 
 Test(gateway_memory, the_longest_wait_comes_first)
 {
     memory_wait a = { 2, 1, 50 }, b = { 1, 1, 60 }, c = { 3, 1, 50 }, none = { 0 };
-    cr_expect(memory_longer(&a, &b) && !memory_longer(&b, &a));
-    cr_expect(memory_longer(&a, &c) && !memory_longer(&c, &a));
-    cr_expect(memory_longer(&b, &none) && !memory_longer(&none, &b) && !memory_longer(&none, &none));
+    cr_expect(htc__memory_longer(&a, &b) && !htc__memory_longer(&b, &a));
+    cr_expect(htc__memory_longer(&a, &c) && !htc__memory_longer(&c, &a));
+    cr_expect(htc__memory_longer(&b, &none) && !htc__memory_longer(&none, &b) && !htc__memory_longer(&none, &none));
 }
 
 #define JOBS 6
@@ -57,7 +57,7 @@ Test(gateway_memory, never_more_than_there_is_and_nobody_starves)
             memory_wait first = { 0 };
             for (int i = 0; i < 64; i++)
                 if (running[i] && ends[i] <= now) {
-                    memory_change(&m, running[i], 0);
+                    htc__memory_change(&m, running[i], 0);
                     running[i] = 0;
                 }
             for (int k = 0; k < JOBS; k++) {
@@ -66,13 +66,13 @@ Test(gateway_memory, never_more_than_there_is_and_nobody_starves)
                     slot++;
                 if (slot == 64)
                     break;
-                if (!memory_fits(&m, (uint64_t)j + 1, need[j])) {
+                if (!htc__memory_fits(&m, (uint64_t)j + 1, need[j])) {
                     waits[j] = waits[j] ? waits[j] : now;
                     continue;
                 }
-                memory_change(&m, 0, need[j]);
+                htc__memory_change(&m, 0, need[j]);
                 if (m.kept_for == (uint64_t)j + 1)
-                    memory_keep(&m, 0, 0);
+                    htc__memory_keep(&m, 0, 0);
                 running[slot] = need[j];
                 ends[slot] = now + 1 + htc_rng_below(&rng, 20);
                 waits[j] = 0;
@@ -80,11 +80,11 @@ Test(gateway_memory, never_more_than_there_is_and_nobody_starves)
             for (uint64_t j = 0; j < JOBS; j++) {
                 memory_wait w = { j + 1, need[j], waits[j] };
                 longest = waits[j] && now - waits[j] > longest ? now - waits[j] : longest;
-                if (waits[j] && now - waits[j] >= WAIT && memory_longer(&w, &first))
+                if (waits[j] && now - waits[j] >= WAIT && htc__memory_longer(&w, &first))
                     first = w;
             }
             if (!m.kept_for && first.job)
-                memory_keep(&m, first.job, first.need);
+                htc__memory_keep(&m, first.job, first.need);
             for (int i = 0; i < 64; i++)
                 sum += running[i];
             cr_assert(eq(u64, sum, m.reserved), "seed %llu", (unsigned long long)seed);

@@ -1,7 +1,7 @@
 /* What tasks left, as the gateway tells it: read from manifests that were written where tasks run, page by page. */
 #include "gateway_hand.h"
 
-htc_status gw_manifest_entries(htc_bytes piece, json_t *list, size_t *taken); /* of roles/gateway/gateway.h */
+htc_status htc__gw_manifest_entries(htc_bytes piece, json_t *list, size_t *taken); /* of roles/gateway/gateway.h */
 
 TestSuite(gateway_outputs, .init = begin, .fini = end);
 
@@ -100,7 +100,7 @@ Test(gateway_outputs, are_not_believed)
         htc_bytes  piece = htc_bytes_of(lines[i]);
         json_t    *list = json_array();
         size_t     taken = 0;
-        htc_status status = gw_manifest_entries(piece, list, &taken);
+        htc_status status = htc__gw_manifest_entries(piece, list, &taken);
         cr_expect(eq(int, status, HTC_ECORRUPT), "%s", lines[i]);
         cr_expect(eq(sz, json_array_size(list), 0));
         json_decref(list);

@@ -19,7 +19,7 @@ static uint64_t takers(const htc_gateway *gw, const user *u)
 static int could_start(const htc_gateway *gw, const user *u)
 {
     for (size_t i = 0; i < gw->n_sites; i++)
-        if (gw->sites[i].used < gw->sites[i].cores && gw_startable((htc_gateway *)gw, u, i) > gw_takers(gw, u, i))
+        if (gw->sites[i].used < gw->sites[i].cores && htc__gw_startable((htc_gateway *)gw, u, i) > htc__gw_takers(gw, u, i))
             return 1;
     return 0;
 }
@@ -113,7 +113,7 @@ htc_status sys_chunk_read(htc_bytes value, void (*seen)(void *ctx, const sys_tas
     if (!c)
         return HTC_EINVAL;
     c->n = (uint32_t)n;
-    htc_status status = record_chunk_read(value, c);
+    htc_status status = htc__gw_record_chunk_read(value, c);
     for (uint32_t i = 0; status == HTC_OK && i < c->n; i++) {
         const task *t = &c->tasks[i];
         seen(ctx, &(sys_task_state){ .offset = i, .done = t->state == TASK_DONE, .cancelled = t->state == TASK_CANCELLED,
@@ -128,7 +128,7 @@ htc_status sys_job_read(htc_bytes value, uint64_t *id, char user_name[64])
 {
     job j;
     memset(&j, 0, sizeof j);
-    htc_status status = record_job_read(value, &j, user_name);
+    htc_status status = htc__gw_record_job_read(value, &j, user_name);
     *id = j.id;
     return status;
 }

@@ -8,7 +8,7 @@
 
 #define TOKEN_BYTES 32
 
-user *gw_user(htc_gateway *gw, const char *name)
+user *htc__gw_user(htc_gateway *gw, const char *name)
 {
     user *u = NULL;
     if (name)
@@ -16,7 +16,7 @@ user *gw_user(htc_gateway *gw, const char *name)
     return u;
 }
 
-user *gw_user_new(htc_gateway *gw, const char *name)
+user *htc__gw_user_new(htc_gateway *gw, const char *name)
 {
     user *u = htc__alloc(&gw->env, sizeof *u);
     if (!u) {
@@ -34,7 +34,7 @@ user *gw_user_new(htc_gateway *gw, const char *name)
 }
 
 /* Letters, digits, '.', '_' and '-', not first a '.' or '-', at most 32: fit for a file name and an environment variable. */
-int user_name_ok(const char *name)
+int htc__gw_user_name_ok(const char *name)
 {
     size_t n = strlen(name);
     if (n == 0 || n > 32 || name[0] == '.' || name[0] == '-')
@@ -56,7 +56,7 @@ typedef struct change {
 
 static void change_over(htc_gateway *gw, change *ch)
 {
-    user *u = gw_user(gw, ch->name);
+    user *u = htc__gw_user(gw, ch->name);
     if (u && !ch->create) {
         u->changing = u->removing = 0;
         gw->remove_at = gw->now; /* what waits to write the same record goes on */
@@ -71,14 +71,14 @@ static void user_saved(void *role, void *ctx, const htc_kv_result *r)
     change_over(gw, ctx);
     if (r->status != HTC_OK) {
         if (r->status == HTC_MISMATCH)
-            req_fail(gw, ch.q, HTC_EEXISTS, "", "user %s exists already", ch.name);
+            htc__gw_req_fail(gw, ch.q, HTC_EEXISTS, "", "user %s exists already", ch.name);
         else
-            req_fail(gw, ch.q, r->status, "", "user %s could not be stored: %s", ch.name, htc_strerror(r->status));
+            htc__gw_req_fail(gw, ch.q, r->status, "", "user %s could not be stored: %s", ch.name, htc_strerror(r->status));
         return;
     }
-    user *u = gw_user(gw, ch.name);
+    user *u = htc__gw_user(gw, ch.name);
     if (!u)
-        u = gw_user_new(gw, ch.name);
+        u = htc__gw_user_new(gw, ch.name);
     if (!u)
         return;
     u->weight = ch.weight;
@@ -87,8 +87,8 @@ static void user_saved(void *role, void *ctx, const htc_kv_result *r)
     u->tokens_from = ch.tokens_from;
     snprintf(u->verifier, sizeof u->verifier, "%s", ch.verifier);
     u->version = r->version;
-    gw_reallocate_soon(gw);
-    req_answer(gw, ch.q, json_pack("{s:s,s:I}", "name", ch.name, "weight", (json_int_t)u->weight));
+    htc__gw_reallocate_soon(gw);
+    htc__gw_req_answer(gw, ch.q, json_pack("{s:s,s:I}", "name", ch.name, "weight", (json_int_t)u->weight));
 }
 
 static void save_change(htc_gateway *gw, change *ch);
@@ -104,7 +104,7 @@ static void save_later(void *role, void *ctx, htc_status status)
 static void save_change(htc_gateway *gw, change *ch)
 {
     user  u = { .weight = ch->weight, .uid = ch->uid, .gid = ch->gid, .created = gw->wall, .tokens_from = ch->tokens_from };
-    user *old = gw_user(gw, ch->name);
+    user *old = htc__gw_user(gw, ch->name);
     if (old && old->folding) {
         htc_runtime_wait(&old->folded, htc_runtime_waiter_new(gw->runtime, save_later, ch));
         return;
@@ -117,10 +117,10 @@ static void save_change(htc_gateway *gw, change *ch)
     }
     snprintf(u.name, sizeof u.name, "%s", ch->name);
     snprintf(u.verifier, sizeof u.verifier, "%s", ch->verifier);
-    record_user_write(&gw->scratch, &u);
-    key k = key_user(ch->name);
+    htc__gw_record_user_write(&gw->scratch, &u);
+    key k = htc__gw_key_user(ch->name);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = ch->create ? HTC_KV_CAS_VERSION : HTC_KV_PUT, .key = key_bytes(&k),
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = ch->create ? HTC_KV_CAS_VERSION : HTC_KV_PUT, .key = htc__gw_key_bytes(&k),
                                    .value = htc_buf_bytes(&gw->scratch) }, 1, user_saved, ch);
 }
 
@@ -135,8 +135,8 @@ static void password_hashed(void *role, void *ctx, htc_status status, htc_bytes 
             status = HTC_EINTERNAL;
     }
     if (status != HTC_OK) {
-        req_fail(gw, ch->q, status, status == HTC_EBUSY ? "try again in a moment" : "", "the password could not be hashed: %s",
-                 htc_strerror(status));
+        htc__gw_req_fail(gw, ch->q, status, status == HTC_EBUSY ? "try again in a moment" : "", "the password could not be hashed: %s",
+                         htc_strerror(status));
         change_over(gw, ch);
         return;
     }
@@ -163,10 +163,10 @@ static change *change_of(htc_gateway *gw, request *q, user *u)
     return ch;
 }
 
-void gw_tokens_end(htc_gateway *gw, request *q, user *u)
+void htc__gw_tokens_end(htc_gateway *gw, request *q, user *u)
 {
     if (u->changing) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed", u->name);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed", u->name);
         return;
     }
     change *ch = change_of(gw, q, u);
@@ -178,7 +178,7 @@ void gw_tokens_end(htc_gateway *gw, request *q, user *u)
 
 static void change_user(htc_gateway *gw, change *ch)
 {
-    const char *password = req_str(ch->q, "password");
+    const char *password = htc__gw_req_str(ch->q, "password");
     if (!password) {
         save_change(gw, ch);
         return;
@@ -199,28 +199,28 @@ static void may_change(void *role, void *ctx, htc_status status)
 
 static void set_user(htc_gateway *gw, request *q, int create)
 {
-    const char *name = req_str(q, "name"), *password = req_str(q, "password");
-    user       *old = gw_user(gw, name);
-    uint64_t    weight = req_u64(q, "weight", old ? old->weight : 1);
-    uint64_t    uid = req_u64(q, "uid", old ? old->uid : HTC_NO_UID), gid = req_u64(q, "gid", old ? old->gid : HTC_NO_UID);
+    const char *name = htc__gw_req_str(q, "name"), *password = htc__gw_req_str(q, "password");
+    user       *old = htc__gw_user(gw, name);
+    uint64_t    weight = htc__gw_req_u64(q, "weight", old ? old->weight : 1);
+    uint64_t    uid = htc__gw_req_u64(q, "uid", old ? old->uid : HTC_NO_UID), gid = htc__gw_req_u64(q, "gid", old ? old->gid : HTC_NO_UID);
     int         own = old && old == q->user && !json_object_get(q->body, "weight") && !json_object_get(q->body, "uid") &&
                   !json_object_get(q->body, "gid");
     if (!q->operator_ && !(own && !create)) {
-        req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may change users");
-    } else if (!name || !user_name_ok(name)) {
-        req_fail(gw, q, HTC_EINVAL, "use 1 to 32 letters, digits, '.', '_' or '-'", "'%s' is not a user name", name ? name : "");
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may change users");
+    } else if (!name || !htc__gw_user_name_ok(name)) {
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "use 1 to 32 letters, digits, '.', '_' or '-'", "'%s' is not a user name", name ? name : "");
     } else if (weight < 1 || weight > UINT64_C(1) << 32) {
-        req_fail(gw, q, HTC_EINVAL, "a whole number from 1 to 4294967296", "the weight is out of range");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "a whole number from 1 to 4294967296", "the weight is out of range");
     } else if (uid == 0 || uid > HTC_NO_UID || gid > HTC_NO_UID || (uid == HTC_NO_UID) != (gid == HTC_NO_UID)) {
-        req_fail(gw, q, HTC_EINVAL, "a uid and a gid of the machine", uid == 0 ? "no user is root" : "a uid and a gid belong together");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "a uid and a gid of the machine", uid == 0 ? "no user is root" : "a uid and a gid belong together");
     } else if (create && old) {
-        req_fail(gw, q, HTC_EEXISTS, "", "user %s exists already", name);
+        htc__gw_req_fail(gw, q, HTC_EEXISTS, "", "user %s exists already", name);
     } else if (!create && !old) {
-        req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name);
+        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name);
     } else if (password && (strlen(password) < 1 || strlen(password) > 1024)) {
-        req_fail(gw, q, HTC_EINVAL, "", "a password has 1 to 1024 bytes");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "", "a password has 1 to 1024 bytes");
     } else if (old && old->changing) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed", name);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed", name);
     } else {
         change *ch = htc_runtime_context(gw->runtime, sizeof *ch);
         if (!ch)
@@ -236,7 +236,7 @@ static void set_user(htc_gateway *gw, request *q, int create)
             snprintf(ch->verifier, sizeof ch->verifier, "%s", old->verifier);
         if (old && (old->uid != uid || old->gid != gid) && strcmp(name, gw->owner_name) != 0) {
             /* The directories of the outputs are the old uid's, also of jobs that have ended. */
-            gw_user_quiet(gw, q, old, "given another uid", may_change, ch);
+            htc__gw_user_quiet(gw, q, old, "given another uid", may_change, ch);
             return;
         }
         if (old)
@@ -254,7 +254,7 @@ typedef struct login {
     htc_ns   expires, tokens_from;
 } login;
 
-void gw_token_hash(const char *token, char hex[2 * TOKEN_BYTES + 1])
+void htc__gw_token_hash(const char *token, char hex[2 * TOKEN_BYTES + 1])
 {
     unsigned char hash[TOKEN_BYTES];
     crypto_generichash(hash, sizeof hash, (const unsigned char *)token, strlen(token), NULL, 0);
@@ -271,9 +271,9 @@ static void login_failed(htc_gateway *gw, login *l, htc_status status)
                   "a login as %s by uid %u: %s -> refused", name, l->q->uid,
                   status == HTC_EAUTH ? "wrong user name or password" : htc_strerror(status));
     if (status == HTC_EAUTH)
-        req_fail(gw, l->q, status, "", "wrong user name or password");
+        htc__gw_req_fail(gw, l->q, status, "", "wrong user name or password");
     else
-        req_fail(gw, l->q, status, status == HTC_EBUSY ? "try again in a moment" : "", "login failed: %s", htc_strerror(status));
+        htc__gw_req_fail(gw, l->q, status, status == HTC_EBUSY ? "try again in a moment" : "", "login failed: %s", htc_strerror(status));
     htc_runtime_context_free(gw->runtime, l);
 }
 
@@ -285,8 +285,8 @@ static void token_saved(void *role, void *ctx, const htc_kv_result *r)
         login_failed(gw, l, r->status);
         return;
     }
-    req_answer(gw, l->q,
-               json_pack("{s:s,s:s,s:f}", "token", l->token, "user", l->name, "expires", (double)l->expires / 1e9));
+    htc__gw_req_answer(gw, l->q,
+                       json_pack("{s:s,s:s,s:f}", "token", l->token, "user", l->name, "expires", (double)l->expires / 1e9));
     sodium_memzero(l, sizeof *l);
     htc_runtime_context_free(gw->runtime, l);
 }
@@ -301,15 +301,15 @@ static void token_drawn(void *role, void *ctx, htc_status status, htc_bytes body
         return;
     }
     sodium_bin2hex(l->token, sizeof l->token, body.data, body.len);
-    gw_token_hash(l->token, hex);
+    htc__gw_token_hash(l->token, hex);
     l->expires = gw->wall + gw->options.token_life_ns;
     htc_buf_clear(&gw->scratch);
     htc_put_str(&gw->scratch, l->name);
     htc_put_u64(&gw->scratch, l->expires);
     htc_put_u64(&gw->scratch, l->tokens_from);
-    key k = key_token(hex);
+    key k = htc__gw_key_token(hex);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
                     1, token_saved, l);
 }
 
@@ -318,7 +318,7 @@ static void password_verified(void *role, void *ctx, htc_status status, htc_byte
     htc_gateway *gw = role;
     (void)body;
     login *l = ctx;
-    if (status != HTC_OK || !gw_user(gw, l->name)) {
+    if (status != HTC_OK || !htc__gw_user(gw, l->name)) {
         login_failed(gw, l, status != HTC_OK ? status : HTC_EAUTH);
         return;
     }
@@ -333,15 +333,15 @@ static void password_verified(void *role, void *ctx, htc_status status, htc_byte
 
 static void log_in(htc_gateway *gw, request *q)
 {
-    const char *name = req_str(q, "name"), *password = req_str(q, "password");
+    const char *name = htc__gw_req_str(q, "name"), *password = htc__gw_req_str(q, "password");
     if (!name || !password || strlen(name) >= NAME_MAX_BYTES || strlen(password) > 1024) {
-        req_fail(gw, q, HTC_EINVAL, "", "login needs a name and a password");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "", "login needs a name and a password");
         return;
     }
     login *l = htc_runtime_context(gw->runtime, sizeof *l);
     if (!l)
         return;
-    const user *u = gw_user(gw, name);
+    const user *u = htc__gw_user(gw, name);
     l->q = q;
     l->tokens_from = u ? u->tokens_from : 0; /* of the password that is looked at now */
     snprintf(l->name, sizeof l->name, "%s", name);
@@ -351,7 +351,7 @@ static void log_in(htc_gateway *gw, request *q)
     htc_runtime_call(gw->runtime, HTC_CALL_VERIFY_PASSWORD, htc_buf_bytes(&gw->scratch), password_verified, l);
 }
 
-void api_accounts(htc_gateway *gw, request *q)
+void htc__gw_api_accounts(htc_gateway *gw, request *q)
 {
     if (strcmp(q->op, "login") == 0)
         log_in(gw, q);
@@ -395,12 +395,12 @@ static void tokens_page(void *role, void *ctx, const htc_kv_result *r)
         expired[n++].len = item.key.len;
     }
     for (size_t i = 0; i < n; i++)
-        gw_delete(gw, expired[i]);
+        htc__gw_delete(gw, expired[i]);
     if (next.len)
         tokens_scan(gw, &next);
 }
 
-void gw_tokens_sweep(htc_gateway *gw)
+void htc__gw_tokens_sweep(htc_gateway *gw)
 {
     if (gw->tokens_busy || gw->now < gw->tokens_at)
         return;
@@ -421,52 +421,52 @@ static void token_found(void *role, void *ctx, const htc_kv_result *r)
             htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("uid", q->uid)),
                           "uid %u sends a token that is not known -> refused", q->uid);
         if (r->status == HTC_ENOTFOUND)
-            req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token is not known here");
+            htc__gw_req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token is not known here");
         else
-            req_fail(gw, q, r->status, "", "the token could not be looked up: %s", htc_strerror(r->status));
+            htc__gw_req_fail(gw, q, r->status, "", "the token could not be looked up: %s", htc_strerror(r->status));
         return;
     }
     htc_get_str(&reader, name, sizeof name);
     htc_ns expires = htc_get_u64(&reader), from = htc_get_u64(&reader);
-    user  *u = htc_reader_done(&reader) == HTC_OK ? gw_user(gw, name) : NULL;
+    user  *u = htc_reader_done(&reader) == HTC_OK ? htc__gw_user(gw, name) : NULL;
     if (!u) {
-        req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token belongs to nobody");
+        htc__gw_req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token belongs to nobody");
     } else if (u->removing) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed or removed", name);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed or removed", name);
     } else if (u->tokens_from != from) {
-        req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token of %s does not count any more: the password was changed, or all logged out", name);
+        htc__gw_req_fail(gw, q, HTC_EAUTH, "log in again: htc login NAME", "the token of %s does not count any more: the password was changed, or all logged out", name);
     } else if (expires <= gw->wall) {
-        req_fail(gw, q, HTC_EEXPIRED, "log in again: htc login NAME", "the token of %s has expired", name);
+        htc__gw_req_fail(gw, q, HTC_EEXPIRED, "log in again: htc login NAME", "the token of %s has expired", name);
     } else {
-        const char *wanted = req_str(q, "user");
+        const char *wanted = htc__gw_req_str(q, "user");
         q->user = u;
         q->by_token = 1; /* one of the user's logins */
         q->operator_ = 0;
         if (wanted && strcmp(wanted, u->name) != 0)
-            req_fail(gw, q, HTC_EDENIED, "leave --user away, or log in as that user", "the token is %s's, not %s's", u->name, wanted);
+            htc__gw_req_fail(gw, q, HTC_EDENIED, "leave --user away, or log in as that user", "the token is %s's, not %s's", u->name, wanted);
         else
-            gw_request_run(gw, q);
+            htc__gw_request_run(gw, q);
     }
 }
 
 /* Hashes are compared: how far two agree says nothing of the token. */
-int gw_operator_token(const htc_gateway *gw, const char *token)
+int htc__gw_operator_token(const htc_gateway *gw, const char *token)
 {
     char hex[2 * TOKEN_BYTES + 1];
-    gw_token_hash(token, hex);
+    htc__gw_token_hash(token, hex);
     return gw->operator_hash[0] && strcmp(hex, gw->operator_hash) == 0;
 }
 
-key key_token_of(const char *token)
+key htc__gw_key_token_of(const char *token)
 {
     char hex[2 * TOKEN_BYTES + 1];
-    gw_token_hash(token, hex);
-    return key_token(hex);
+    htc__gw_token_hash(token, hex);
+    return htc__gw_key_token(hex);
 }
 
-void gw_token_check(htc_gateway *gw, request *q, const char *token)
+void htc__gw_token_check(htc_gateway *gw, request *q, const char *token)
 {
-    key k = key_token_of(token);
+    key k = htc__gw_key_token_of(token);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, token_found, q);
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, token_found, q);
 }

@@ -2,19 +2,19 @@
 
 #include "htcsched/kv.h"
 
-int admission_of_request(const admission *now, int owner)
+int htc__admission_of_request(const admission *now, int owner)
 {
     if (now->of_one >= ADMISSION_OF_ONE || now->all >= ADMISSION_ALL)
         return 0;
     return owner || (now->of_uid < ADMISSION_OF_UID && now->of_others < ADMISSION_OF_OTHERS);
 }
 
-int admission_of_login(uint32_t of_uid)
+int htc__admission_of_login(uint32_t of_uid)
 {
     return of_uid < ADMISSION_LOGINS;
 }
 
-htc_status admission_of_spec(size_t bytes, size_t under_way)
+htc_status htc__admission_of_spec(size_t bytes, size_t under_way)
 {
     if (bytes > HTC_KV_VALUE_MAX)
         return HTC_ETOOBIG;

@@ -21,9 +21,9 @@ typedef struct admission {
 } admission;
 
 /* owner: it comes from the owner's uid. */
-int admission_of_request(const admission *now, int owner);
-int admission_of_login(uint32_t of_uid);
+int htc__admission_of_request(const admission *now, int owner);
+int htc__admission_of_login(uint32_t of_uid);
 /* HTC_OK; HTC_ETOOBIG: never, it is more than one record holds; HTC_EBUSY: not now. */
-htc_status admission_of_spec(size_t bytes, size_t under_way);
+htc_status htc__admission_of_spec(size_t bytes, size_t under_way);
 
 #endif

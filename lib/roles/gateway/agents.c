@@ -12,14 +12,14 @@
 
 #define LEAVE_WITHIN (10 * HTC_SECOND) /* of being told; then it is ended */
 
-agent *gw_agent(htc_gateway *gw, uint64_t id)
+agent *htc__gw_agent(htc_gateway *gw, uint64_t id)
 {
     agent *a;
     HASH_FIND(hh, gw->agents, &id, sizeof id, a);
     return a;
 }
 
-const char *agent_state_name(const agent *a)
+const char *htc__gw_agent_state_name(const agent *a)
 {
     switch ((agent_state)a->state) {
     case AGENT_SUBMITTED: return "submitted";
@@ -33,7 +33,7 @@ const char *agent_state_name(const agent *a)
 }
 
 /* Every change of an agent's state or mark stands between a -1 and a +1. */
-void gw_agent_counts(htc_gateway *gw, agent *a, int add)
+void htc__gw_agent_counts(htc_gateway *gw, agent *a, int add)
 {
     user    *u = a->user;
     uint32_t d = (uint32_t)add;
@@ -53,10 +53,10 @@ void gw_agent_counts(htc_gateway *gw, agent *a, int add)
 
 static void set_state(htc_gateway *gw, agent *a, agent_state state)
 {
-    gw_agent_counts(gw, a, -1);
+    htc__gw_agent_counts(gw, a, -1);
     a->state = (uint8_t)state;
     a->since = gw->now;
-    gw_agent_counts(gw, a, 1);
+    htc__gw_agent_counts(gw, a, 1);
 }
 
 static void set_reason(agent *a, const char *why)
@@ -67,14 +67,14 @@ static void set_reason(agent *a, const char *why)
 
 /* ---- how its user's tasks run ---- */
 
-uint32_t gw_place(const htc_gateway *gw, const user *u)
+uint32_t htc__gw_place(const htc_gateway *gw, const user *u)
 {
     return htc__place_of(gw->options.apart, strcmp(u->name, gw->owner_name) == 0, u->uid);
 }
 
-void gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap)
+void htc__gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap)
 {
-    switch ((htc__place_kind)gw_place(gw, u)) {
+    switch ((htc__place_kind)htc__gw_place(gw, u)) {
     case HTC_PLACE_OWNER: snprintf(text, cap, "owner"); break;
     case HTC_PLACE_CONFINED: snprintf(text, cap, "confined"); break;
     case HTC_PLACE_UID: snprintf(text, cap, "uid %u", u->uid); break;
@@ -86,7 +86,7 @@ void gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap)
     }
 }
 
-void gw_apart_text(const htc_gateway *gw, char *text, size_t cap)
+void htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap)
 {
     switch ((htc_apart)gw->options.apart) {
     case HTC_APART_UID: snprintf(text, cap, "other users' tasks run with their own uids"); break;
@@ -100,8 +100,8 @@ void gw_apart_text(const htc_gateway *gw, char *text, size_t cap)
 
 static void save_agent(htc_gateway *gw, const agent *a)
 {
-    record_agent_write(&gw->scratch, a);
-    gw_put(gw, key_agent(a->id), htc_buf_bytes(&gw->scratch));
+    htc__gw_record_agent_write(&gw->scratch, a);
+    htc__gw_put(gw, htc__gw_key_agent(a->id), htc_buf_bytes(&gw->scratch));
 }
 
 static void launch_failed(htc_gateway *gw, site *s, const char *why)
@@ -120,7 +120,7 @@ static void launch_failed(htc_gateway *gw, site *s, const char *why)
                   (double)pause / 1e9);
 }
 
-void gw_agent_handle(agent *a, htc_bytes handle)
+void htc__gw_agent_handle(agent *a, htc_bytes handle)
 {
     assert(handle.len <= sizeof a->handle);
     a->handle_len = (uint32_t)handle.len;
@@ -137,7 +137,7 @@ static int read_handle(agent *a, htc_bytes body)
     htc_get_str(&r, name, sizeof name);
     if (htc_reader_done(&r) != HTC_OK || handle.len == 0 || handle.len > sizeof a->handle)
         return 0;
-    gw_agent_handle(a, handle);
+    htc__gw_agent_handle(a, handle);
     snprintf(a->handle_name, sizeof a->handle_name, "%s", name);
     htc__text_clean(a->handle_name);
     return 1;
@@ -148,7 +148,7 @@ static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
     htc_gateway *gw = role;
     uint64_t id = *(uint64_t *)ctx;
     htc_runtime_context_free(gw->runtime, ctx);
-    agent *a = gw_agent(gw, id);
+    agent *a = htc__gw_agent(gw, id);
     if (!a)
         return;
     if (status != HTC_OK) {
@@ -156,7 +156,7 @@ static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
         snprintf(why, sizeof why, "an agent could not be launched: %.*s", body.len < 90 ? (int)body.len : 90,
                  body.len ? (const char *)body.data : "");
         launch_failed(gw, &gw->sites[a->site], body.len ? why : htc_strerror(status));
-        gw_agent_gone(gw, a, "it could not be launched");
+        htc__gw_agent_gone(gw, a, "it could not be launched");
         return;
     }
     if (!read_handle(a, body)) {
@@ -168,11 +168,11 @@ static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
     save_agent(gw, a);
 }
 
-void gw_agent_ids_ready(void *role, void *ctx, htc_status status)
+void htc__gw_agent_ids_ready(void *role, void *ctx, htc_status status)
 {
     (void)ctx;
     if (status == HTC_OK)
-        gw_reallocate_soon(role);
+        htc__gw_reallocate_soon(role);
 }
 
 static void agent_free(htc_gateway *gw, agent *a)
@@ -195,7 +195,7 @@ static int seat(htc_gateway *gw, agent *a)
     assert(gw->free > 0);
     gw->free--;
     htc_buf_init(&a->last_grant, &gw->env, HTC_WIRE_MESSAGE_MAX);
-    gw_agent_counts(gw, a, 1);
+    htc__gw_agent_counts(gw, a, 1);
     return 1;
 }
 
@@ -203,11 +203,11 @@ static int seat(htc_gateway *gw, agent *a)
 static void noted(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
-    agent *a = gw_agent(gw, *(uint64_t *)ctx);
+    agent *a = htc__gw_agent(gw, *(uint64_t *)ctx);
     if (!a || a->state != AGENT_SUBMITTED || r->status != HTC_OK) {
         htc_runtime_context_free(gw->runtime, ctx);
         if (a && a->state == AGENT_SUBMITTED)
-            gw_agent_gone(gw, a, "it could not be noted");
+            htc__gw_agent_gone(gw, a, "it could not be noted");
         return;
     }
     htc_buf_clear(&gw->scratch);
@@ -215,17 +215,17 @@ static void noted(void *role, void *ctx, const htc_kv_result *r)
     htc_put_u64(&gw->scratch, a->id);
     htc_put_u32(&gw->scratch, a->slot);
     htc_put_str(&gw->scratch, a->user->name);
-    htc_put_u8(&gw->scratch, (uint8_t)gw_place(gw, a->user));
+    htc_put_u8(&gw->scratch, (uint8_t)htc__gw_place(gw, a->user));
     htc_put_u32(&gw->scratch, a->user->uid);
     htc_put_u32(&gw->scratch, a->user->gid);
     htc_runtime_call(gw->runtime, HTC_CALL_LAUNCH, htc_buf_bytes(&gw->scratch), launched, ctx);
 }
 
-void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
+void htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
 {
     site    *s = &gw->sites[site_index];
     uint32_t free_slot = 0;
-    if (gw_place(gw, u) == HTC_PLACE_REFUSED)
+    if (htc__gw_place(gw, u) == HTC_PLACE_REFUSED)
         return;
     while (free_slot < s->cores && s->slots[free_slot].agent)
         free_slot++;
@@ -245,10 +245,10 @@ void gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
     if (!seat(gw, a))
         return;
     u->last_served = ++gw->served;
-    key k = key_agent(id);
-    record_agent_write(&gw->scratch, a);
+    key k = htc__gw_key_agent(id);
+    htc__gw_record_agent_write(&gw->scratch, a);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
                     1, noted, ctx);
 }
 
@@ -260,13 +260,13 @@ static void ended(htc_gateway *gw, agent *a, const char *how)
     htc__text_clean(why);
     if (a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING)
         launch_failed(gw, &gw->sites[a->site], "an agent ended before it registered (see its log)");
-    gw_agent_gone(gw, a, why);
+    htc__gw_agent_gone(gw, a, why);
 }
 
 static void watched(void *role, void *ctx, htc_status status, htc_bytes body)
 {
     htc_gateway *gw = role;
-    agent       *a = gw_agent(gw, *(uint64_t *)ctx);
+    agent       *a = htc__gw_agent(gw, *(uint64_t *)ctx);
     htc_runtime_context_free(gw->runtime, ctx);
     if (!a)
         return;
@@ -290,7 +290,7 @@ static void watch(htc_gateway *gw, const agent *a, uint32_t pid)
     htc_runtime_call(gw->runtime, HTC_CALL_WATCH_AGENT, htc_buf_bytes(&gw->scratch), watched, ctx);
 }
 
-void gw_agent_adopt(htc_gateway *gw, agent *a)
+void htc__gw_agent_adopt(htc_gateway *gw, agent *a)
 {
     a->state = AGENT_UNKNOWN;
     a->heard = a->launched = a->since = gw->now;
@@ -307,7 +307,7 @@ static void lose_tasks(htc_gateway *gw, agent *a, const char *why)
         htc_attempt at = a->held[a->n_held - 1].attempt;
         assert(a->n_held > 0);
         a->n_held--;
-        gw_task_lost(gw, &at, a->id, why);
+        htc__gw_task_lost(gw, &at, a->id, why);
     }
     htc_buf_clear(&a->last_grant);
     a->grant_pending = 0;
@@ -322,27 +322,27 @@ static void unbind(htc_gateway *gw, agent *a)
     a->peer = 0;
 }
 
-void gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
+void htc__gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
 {
     site *s = &gw->sites[a->site];
     lose_tasks(gw, a, why);
     unbind(gw, a);
-    gw_memory_reserve(gw, a);
-    gw_agent_counts(gw, a, -1);
+    htc__gw_memory_reserve(gw, a);
+    htc__gw_agent_counts(gw, a, -1);
     s->slots[a->slot].agent = NULL;
     assert(s->used > 0);
     s->used--;
     gw->free++;
     HASH_DEL(gw->agents, a);
-    gw_delete(gw, key_agent(a->id));
+    htc__gw_delete(gw, htc__gw_key_agent(a->id));
     htc__log_with(&gw->env, HTC_LOG_DEBUG,
                   HTC__FIELDS(HTC__NUMBER("agent", a->id), HTC__TEXT("user", a->user->name), HTC__TEXT("why", why)),
                   "agent %llu of %s is gone: %s", (unsigned long long)a->id, a->user->name, why);
     agent_free(gw, a);
-    gw_reallocate_soon(gw);
+    htc__gw_reallocate_soon(gw);
 }
 
-void gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
+void htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
 {
     if (a->state == AGENT_LOST)
         return;
@@ -362,34 +362,34 @@ void gw_agent_lost(htc_gateway *gw, agent *a, const char *why)
         htc_put_bytes(&gw->scratch, (htc_bytes){ a->handle, a->handle_len });
         htc_runtime_call(gw->runtime, HTC_CALL_KILL_AGENT, htc_buf_bytes(&gw->scratch), NULL, NULL);
     }
-    gw_reallocate_soon(gw);
+    htc__gw_reallocate_soon(gw);
 }
 
 /* ---- what it is told ---- */
 
-void gw_agent_drain(htc_gateway *gw, agent *a, int on)
+void htc__gw_agent_drain(htc_gateway *gw, agent *a, int on)
 {
-    gw_agent_counts(gw, a, -1);
+    htc__gw_agent_counts(gw, a, -1);
     a->draining = on != 0;
     a->drain_order = on ? ++gw->drains : 0;
-    gw_agent_counts(gw, a, 1);
+    htc__gw_agent_counts(gw, a, 1);
     htc_drain_write(&gw->scratch, on);
     htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
 }
 
-void gw_agents_stop(htc_gateway *gw, int at_once)
+void htc__gw_agents_stop(htc_gateway *gw, int at_once)
 {
     agent *a, *next;
     HASH_ITER(hh, gw->agents, a, next)
     {
         if (at_once && !a->stop) {
-            gw_agent_counts(gw, a, -1);
+            htc__gw_agent_counts(gw, a, -1);
             a->stop = 1;
-            gw_agent_counts(gw, a, 1);
+            htc__gw_agent_counts(gw, a, 1);
             htc_stop_write(&gw->scratch);
             htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
         } else if (!at_once && !a->draining && a->state != AGENT_LEAVING && a->state != AGENT_LOST) {
-            gw_agent_drain(gw, a, 1);
+            htc__gw_agent_drain(gw, a, 1);
         }
     }
 }
@@ -404,7 +404,7 @@ static void answer_heartbeat(htc_gateway *gw, agent *a, const htc_heartbeat *m)
         return;
     }
     answer->seq = m->seq;
-    gw_reconcile(gw, a, m, answer);
+    htc__gw_reconcile(gw, a, m, answer);
     answer->flags = (a->draining ? HTC_AGENT_DRAIN : 0u) | (a->stop ? HTC_AGENT_STOP : 0u);
     htc_heartbeat_answer_write(&gw->scratch, answer);
     htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
@@ -430,13 +430,13 @@ static void welcome(htc_gateway *gw, uint32_t peer, htc_status status)
 /* An agent has the uid that it was launched with: no user's process speaks for another user's agent. */
 static int is_its_uid(const htc_gateway *gw, const conn *c, const agent *a)
 {
-    uint32_t uid = gw_place(gw, a->user) == HTC_PLACE_UID ? a->user->uid : gw->options.owner_uid;
+    uint32_t uid = htc__gw_place(gw, a->user) == HTC_PLACE_UID ? a->user->uid : gw->options.owner_uid;
     return c->info.transport != HTC_TRANSPORT_UNIX || c->info.uid == uid;
 }
 
 static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
 {
-    agent *a = gw_agent(gw, m->agent);
+    agent *a = htc__gw_agent(gw, m->agent);
     if (a && !is_its_uid(gw, c, a)) {
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", m->agent), HTC__NUMBER("uid", c->info.uid)),
                       "uid %u registers as agent %llu of %s -> sent away", c->info.uid, (unsigned long long)m->agent,
@@ -459,7 +459,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
     c->agent = a->id;
     heard_from(gw, a);
     snprintf(a->node, sizeof a->node, "%s", m->node);
-    gw_node_seen(gw, a->node);
+    htc__gw_node_seen(gw, a->node);
     if (!a->handle_len && c->info.pid)
         watch(gw, a, c->info.pid);
     if (a->grant < m->last_grant)
@@ -469,7 +469,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
         gw->sites[a->site].failures = 0;
         gw->sites[a->site].reason[0] = '\0';
         if (gw->shutdown)
-            gw_agents_stop(gw, gw->stop_now);
+            htc__gw_agents_stop(gw, gw->stop_now);
     }
     welcome(gw, c->peer, HTC_OK);
     if (m->seq >= a->hb_seq) {
@@ -477,7 +477,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
         a->hb_seq = m->seq;
         answer_heartbeat(gw, a, &beat);
     }
-    gw_reallocate_soon(gw);
+    htc__gw_reallocate_soon(gw);
 }
 
 static void bye(htc_gateway *gw, agent *a, const htc_bye *m)
@@ -496,7 +496,7 @@ static void bye(htc_gateway *gw, agent *a, const htc_bye *m)
                       "agent %llu leaves: %s (%s) -> site %s gets no agent for 10 s",
                       (unsigned long long)a->id, m->reason, htc_status_name(m->status), s->name);
     }
-    gw_reallocate_soon(gw);
+    htc__gw_reallocate_soon(gw);
 }
 
 /* Messages too large for the stack live in the heap while they are read. */
@@ -536,16 +536,16 @@ static void act(htc_gateway *gw, conn *c, agent *a, uint16_t type, message *m)
             answer_heartbeat(gw, a, &m->heartbeat);
         }
         break;
-    case HTC_WIRE_PULL: gw_pull(gw, a, &m->pull); break;
-    case HTC_WIRE_STARTED: gw_started(gw, a, &m->started.attempt); break;
-    case HTC_WIRE_TASK_RESULT: gw_result(gw, a, c->peer, &m->result); break;
-    case HTC_WIRE_GIVE_BACK: gw_give_back(gw, a, c->peer, &m->give_back); break;
+    case HTC_WIRE_PULL: htc__gw_pull(gw, a, &m->pull); break;
+    case HTC_WIRE_STARTED: htc__gw_started(gw, a, &m->started.attempt); break;
+    case HTC_WIRE_TASK_RESULT: htc__gw_result(gw, a, c->peer, &m->result); break;
+    case HTC_WIRE_GIVE_BACK: htc__gw_give_back(gw, a, c->peer, &m->give_back); break;
     case HTC_WIRE_BYE: bye(gw, a, &m->bye); break;
     default: break;
     }
 }
 
-void gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r)
+void htc__gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r)
 {
     uint64_t id = 0;
     message *m = htc__alloc(&gw->env, sizeof *m);
@@ -561,7 +561,7 @@ void gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r)
         htc_runtime_send(gw->runtime, c->peer, &gw->scratch);
         htc_runtime_close(gw->runtime, c->peer, HTC_EPROTO);
     } else if (gw->phase == PHASE_READY) {
-        agent *a = gw_agent(gw, id);
+        agent *a = htc__gw_agent(gw, id);
         if (type == HTC_WIRE_AGENT_HELLO)
             hello(gw, c, &m->hello);
         else if (a && c->agent == id && a->state != AGENT_LOST)
@@ -572,26 +572,26 @@ void gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r)
     htc__free(&gw->env, m, sizeof *m);
 }
 
-void gw_agent_closed(htc_gateway *gw, conn *c)
+void htc__gw_agent_closed(htc_gateway *gw, conn *c)
 {
-    agent *a = c->agent ? gw_agent(gw, c->agent) : NULL;
+    agent *a = c->agent ? htc__gw_agent(gw, c->agent) : NULL;
     if (a && a->peer == c->peer)
         a->peer = 0; /* it comes back, or its process ends, or its silence is noticed */
 }
 
 /* ---- what the host says of its process ---- */
 
-void gw_agent_event(htc_gateway *gw, const htc_input *in)
+void htc__gw_agent_event(htc_gateway *gw, const htc_input *in)
 {
     htc_reader r = htc_reader_of(in->body);
     uint64_t   id = htc_get_u64(&r);
     htc_bytes  handle = htc_get_bytes(&r);
-    agent     *a = r.status == HTC_OK ? gw_agent(gw, id) : NULL;
+    agent     *a = r.status == HTC_OK ? htc__gw_agent(gw, id) : NULL;
     char       how[100] = "";
     if (!a || (a->handle_len && !htc_bytes_equal(handle, (htc_bytes){ a->handle, a->handle_len })))
         return;
     if (in->op == HTC_EVENT_AGENT_STOPPED) {
-        gw_agent_lost(gw, a, "its process is in the stopped state");
+        htc__gw_agent_lost(gw, a, "its process is in the stopped state");
         return;
     }
     htc_get_str(&r, how, sizeof how);
@@ -608,13 +608,13 @@ static void check_one(htc_gateway *gw, agent *a)
     case AGENT_STARTING:
         if (age > gw->options.launch_timeout_ns) {
             launch_failed(gw, &gw->sites[a->site], "an agent did not register in time");
-            gw_agent_lost(gw, a, "it did not register in time");
+            htc__gw_agent_lost(gw, a, "it did not register in time");
         }
         break;
     case AGENT_UNKNOWN:
     case AGENT_READY:
         if (silent > gw->options.lost_after_ns) {
-            gw_agent_lost(gw, a, "it has been silent for too long");
+            htc__gw_agent_lost(gw, a, "it has been silent for too long");
         } else if (silent > 2 * gw->options.heartbeat_ns && !a->suspected && a->state == AGENT_READY) {
             a->suspected = 1;
             htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", a->id)),
@@ -624,23 +624,23 @@ static void check_one(htc_gateway *gw, agent *a)
         break;
     case AGENT_LEAVING:
         if (age > LEAVE_WITHIN && silent > LEAVE_WITHIN)
-            gw_agent_lost(gw, a, "it did not leave");
+            htc__gw_agent_lost(gw, a, "it did not leave");
         break;
     case AGENT_LOST:
         if (age > LEAVE_WITHIN)
-            gw_agent_gone(gw, a, "nobody tells of its process");
+            htc__gw_agent_gone(gw, a, "nobody tells of its process");
         break;
     }
 }
 
-void gw_agents_check(htc_gateway *gw)
+void htc__gw_agents_check(htc_gateway *gw)
 {
     agent *a, *next;
     HASH_ITER(hh, gw->agents, a, next)
     check_one(gw, a);
 }
 
-void gw_agents_free(htc_gateway *gw)
+void htc__gw_agents_free(htc_gateway *gw)
 {
     agent *a, *next;
     HASH_ITER(hh, gw->agents, a, next)

@@ -7,7 +7,7 @@
 
 /* ---- answers ---- */
 
-void req_free(htc_gateway *gw, request *q)
+void htc__gw_req_free(htc_gateway *gw, request *q)
 {
     DL_DELETE(gw->requests, q);
     json_decref(q->body);
@@ -34,11 +34,11 @@ static void send_json(htc_gateway *gw, uint32_t peer, uint64_t id, json_t *value
     htc_runtime_send(gw->runtime, peer, &gw->scratch);
 }
 
-void req_answer(htc_gateway *gw, request *q, json_t *answer)
+void htc__gw_req_answer(htc_gateway *gw, request *q, json_t *answer)
 {
     send_json(gw, q->peer, q->id, answer);
     json_decref(answer);
-    req_free(gw, q);
+    htc__gw_req_free(gw, q);
 }
 
 static json_t *error_object(const htc_error *e)
@@ -59,15 +59,15 @@ static json_t *error_object(const htc_error *e)
     return o;
 }
 
-void req_error(htc_gateway *gw, request *q, const htc_error *error)
+void htc__gw_req_error(htc_gateway *gw, request *q, const htc_error *error)
 {
     json_t *o = error_object(error);
     if (!o)
         o = json_pack("{s:s,s:s}", "error", htc_status_name(error->status), "message", htc_strerror(error->status));
-    req_answer(gw, q, o);
+    htc__gw_req_answer(gw, q, o);
 }
 
-void req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, const char *format, ...)
+void htc__gw_req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, const char *format, ...)
 {
     htc_error e = { .status = status };
     va_list   args;
@@ -76,17 +76,17 @@ void req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, 
     va_end(args);
     htc__text_clean(e.text);
     snprintf(e.hint, sizeof e.hint, "%s", hint);
-    req_error(gw, q, &e);
+    htc__gw_req_error(gw, q, &e);
 }
 
 /* ---- parameters ---- */
 
-const char *req_str(const request *q, const char *name)
+const char *htc__gw_req_str(const request *q, const char *name)
 {
     return json_string_value(json_object_get(q->body, name));
 }
 
-uint64_t req_u64(const request *q, const char *name, uint64_t otherwise)
+uint64_t htc__gw_req_u64(const request *q, const char *name, uint64_t otherwise)
 {
     const json_t *v = json_object_get(q->body, name);
     if (!json_is_integer(v))
@@ -94,25 +94,25 @@ uint64_t req_u64(const request *q, const char *name, uint64_t otherwise)
     return json_integer_value(v) < 0 ? UINT64_MAX : (uint64_t)json_integer_value(v);
 }
 
-double req_num(const request *q, const char *name, double otherwise)
+double htc__gw_req_num(const request *q, const char *name, double otherwise)
 {
     const json_t *v = json_object_get(q->body, name);
     return json_is_number(v) ? json_number_value(v) : otherwise;
 }
 
-int req_flag(const request *q, const char *name)
+int htc__gw_req_flag(const request *q, const char *name)
 {
     return json_is_true(json_object_get(q->body, name));
 }
 
-uint64_t req_page(const request *q, uint64_t otherwise, uint64_t *before)
+uint64_t htc__gw_req_page(const request *q, uint64_t otherwise, uint64_t *before)
 {
-    uint64_t limit = req_u64(q, "limit", otherwise);
-    *before = req_u64(q, "before", UINT64_MAX);
+    uint64_t limit = htc__gw_req_u64(q, "limit", otherwise);
+    *before = htc__gw_req_u64(q, "before", UINT64_MAX);
     return limit < 1 ? 1 : limit > PAGE_JOBS_MAX ? PAGE_JOBS_MAX : limit;
 }
 
-json_t *req_next(const request *q)
+json_t *htc__gw_req_next(const request *q)
 {
     return q->more ? json_integer((json_int_t)q->ids[q->n_ids - 1]) : json_null();
 }
@@ -131,7 +131,7 @@ static int parse_number(const char **p, uint64_t *out)
     return 1;
 }
 
-htc_status selector_parse(const char *text, selector *s)
+htc_status htc__gw_selector_parse(const char *text, selector *s)
 {
     memset(s, 0, sizeof *s);
     if (strcmp(text, "all") == 0) {
@@ -170,12 +170,12 @@ htc_status selector_parse(const char *text, selector *s)
 
 /* ---- which jobs ---- */
 
-int gw_may_see(const request *q, const job *j)
+int htc__gw_may_see(const request *q, const job *j)
 {
     return q->operator_ || j->user == q->user;
 }
 
-void gw_request_add(htc_gateway *gw, request *q, uint64_t id)
+void htc__gw_request_add(htc_gateway *gw, request *q, uint64_t id)
 {
     if (q->n_ids == q->cap_ids) {
         size_t    cap = q->cap_ids ? q->cap_ids * 2 : 8;
@@ -193,7 +193,7 @@ void gw_request_add(htc_gateway *gw, request *q, uint64_t id)
 /* Whose jobs "last" and "all" mean: those of the user named; everybody's for the operator who named nobody. */
 static int counts_for(const request *q, const char *owner)
 {
-    if (q->operator_ && q->select.all && !req_str(q, "user"))
+    if (q->operator_ && q->select.all && !htc__gw_req_str(q, "user"))
         return 1;
     return strcmp(q->user->name, owner) == 0;
 }
@@ -204,11 +204,11 @@ static void select_page(void *role, void *ctx, const htc_kv_result *r)
     request    *q = ctx;
     htc_kv_item item;
     size_t      at = 0;
-    uint64_t    before, most = req_page(q, q->usual, &before);
+    uint64_t    before, most = htc__gw_req_page(q, q->usual, &before);
     if (q->select.last)
         before = UINT64_MAX;
     if (r->status != HTC_OK) {
-        req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
+        htc__gw_req_fail(gw, q, r->status, "", "the jobs could not be read: %s", htc_strerror(r->status));
         return;
     }
     htc_runtime_cursor next = htc_runtime_next_page(gw->runtime, r);
@@ -216,12 +216,12 @@ static void select_page(void *role, void *ctx, const htc_kv_result *r)
         char owner[NAME_MAX_BYTES];
         job  j;
         memset(&j, 0, sizeof j);
-        if (htc_kv_result_item(r, &at, &item) != HTC_OK || record_job_read(item.value, &j, owner) != HTC_OK ||
-            !counts_for(q, owner) || j.id >= before || !(j.user = gw_user(gw, owner)))
+        if (htc_kv_result_item(r, &at, &item) != HTC_OK || htc__gw_record_job_read(item.value, &j, owner) != HTC_OK ||
+            !counts_for(q, owner) || j.id >= before || !(j.user = htc__gw_user(gw, owner)))
             continue;
         q->more = q->n_ids == most;
         if (!q->more) {
-            gw_request_add(gw, q, j.id);
+            htc__gw_request_add(gw, q, j.id);
             if (q->listed)
                 q->listed(gw, q, &j);
         }
@@ -231,12 +231,12 @@ static void select_page(void *role, void *ctx, const htc_kv_result *r)
     if (!q->more && !(q->select.last && q->n_ids) && next.len)
         htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), &next, 0, select_page, q);
     else if (q->n_ids == 0 && q->select.last)
-        req_fail(gw, q, HTC_ENOTFOUND, "submit one: htc submit -- COMMAND", "%s has no job yet", q->user->name);
+        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "submit one: htc submit -- COMMAND", "%s has no job yet", q->user->name);
     else
         q->selected(gw, q, q->ids, q->n_ids);
 }
 
-void gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, select_fn fn)
+void htc__gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, select_fn fn)
 {
     q->select.all = 1;
     q->usual = usual;
@@ -245,7 +245,7 @@ void gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, se
     htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, select_page, q);
 }
 
-void gw_select(htc_gateway *gw, request *q, select_fn fn)
+void htc__gw_select(htc_gateway *gw, request *q, select_fn fn)
 {
     const json_t *v = json_object_get(q->body, "id");
     char          number[32];
@@ -254,19 +254,19 @@ void gw_select(htc_gateway *gw, request *q, select_fn fn)
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
         text = number;
     }
-    htc_status status = text ? selector_parse(text, &q->select) : HTC_EINVAL;
+    htc_status status = text ? htc__gw_selector_parse(text, &q->select) : HTC_EINVAL;
     if (status == HTC_ETOOBIG) {
-        req_fail(gw, q, status, "name them in several requests", "the selector has more than %d ranges of tasks", RANGES_MAX);
+        htc__gw_req_fail(gw, q, status, "name them in several requests", "the selector has more than %d ranges of tasks", RANGES_MAX);
         return;
     }
     if (status != HTC_OK) {
-        req_fail(gw, q, HTC_EINVAL, "say ID, ID.7, ID.1-10, last or all", "'%s' names no job or task", text ? text : "");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "say ID, ID.7, ID.1-10, last or all", "'%s' names no job or task", text ? text : "");
         return;
     }
     q->usual = PAGE_JOBS_MAX;
     q->selected = fn;
     if (q->select.job) {
-        gw_request_add(gw, q, q->select.job);
+        htc__gw_request_add(gw, q, q->select.job);
         if (htc_runtime_status(gw->runtime) == HTC_OK)
             fn(gw, q, q->ids, q->n_ids);
         return;
@@ -274,13 +274,13 @@ void gw_select(htc_gateway *gw, request *q, select_fn fn)
     htc_runtime_scan(gw->runtime, htc_bytes_of("j/"), NULL, 0, select_page, q);
 }
 
-void gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead)
+void htc__gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead)
 {
-    const char *text = req_str(q, "id");
-    if (text && strchr(text, '.') && selector_parse(text, &q->select) == HTC_OK)
-        req_fail(gw, q, HTC_EINVAL, instead, "'%.60s' names tasks, and this is done to whole jobs", text);
+    const char *text = htc__gw_req_str(q, "id");
+    if (text && strchr(text, '.') && htc__gw_selector_parse(text, &q->select) == HTC_OK)
+        htc__gw_req_fail(gw, q, HTC_EINVAL, instead, "'%.60s' names tasks, and this is done to whole jobs", text);
     else
-        gw_select(gw, q, fn);
+        htc__gw_select(gw, q, fn);
 }
 
 typedef struct with_job {
@@ -291,12 +291,12 @@ typedef struct with_job {
 
 static void use_job(htc_gateway *gw, request *q, job *j, job_fn fn)
 {
-    gw_job_hold(j);
-    if (gw_may_see(q, j))
+    htc__gw_job_hold(j);
+    if (htc__gw_may_see(q, j))
         fn(gw, q, j);
     else
-        req_fail(gw, q, HTC_EDENIED, "htc status lists your jobs", "job %llu belongs to another user", (unsigned long long)j->id);
-    gw_job_release(gw, j);
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "htc status lists your jobs", "job %llu belongs to another user", (unsigned long long)j->id);
+    htc__gw_job_release(gw, j);
 }
 
 static void job_found(void *role, void *ctx, const htc_kv_result *r)
@@ -305,7 +305,7 @@ static void job_found(void *role, void *ctx, const htc_kv_result *r)
     with_job w = *(with_job *)ctx;
     char     owner[NAME_MAX_BYTES];
     htc_runtime_context_free(gw->runtime, ctx);
-    job *j = gw_job(gw, w.id); /* opened again meanwhile */
+    job *j = htc__gw_job(gw, w.id); /* opened again meanwhile */
     if (j) {
         use_job(gw, w.q, j, w.fn);
         return;
@@ -315,28 +315,28 @@ static void job_found(void *role, void *ctx, const htc_kv_result *r)
         return;
     }
     if (r->status == HTC_ENOTFOUND) {
-        req_fail(gw, w.q, HTC_ENOTFOUND, "htc status lists your jobs", "there is no job %llu", (unsigned long long)w.id);
+        htc__gw_req_fail(gw, w.q, HTC_ENOTFOUND, "htc status lists your jobs", "there is no job %llu", (unsigned long long)w.id);
         return;
     }
-    j = r->status == HTC_OK ? gw_job_new(gw) : NULL;
+    j = r->status == HTC_OK ? htc__gw_job_new(gw) : NULL;
     if (!j) {
-        req_fail(gw, w.q, r->status, "", "job %llu could not be read: %s", (unsigned long long)w.id, htc_strerror(r->status));
+        htc__gw_req_fail(gw, w.q, r->status, "", "job %llu could not be read: %s", (unsigned long long)w.id, htc_strerror(r->status));
         return;
     }
-    if (record_job_read(r->value, j, owner) != HTC_OK || !(j->user = gw_user(gw, owner))) {
-        gw_job_free(gw, j);
-        req_fail(gw, w.q, HTC_ECORRUPT, "", "the record of job %llu is damaged", (unsigned long long)w.id);
+    if (htc__gw_record_job_read(r->value, j, owner) != HTC_OK || !(j->user = htc__gw_user(gw, owner))) {
+        htc__gw_job_free(gw, j);
+        htc__gw_req_fail(gw, w.q, HTC_ECORRUPT, "", "the record of job %llu is damaged", (unsigned long long)w.id);
         return;
     }
     j->version = r->version;
-    job_counts_from_record(j);
+    htc__gw_job_counts_from_record(j);
     j->next = j->count;
     use_job(gw, w.q, j, w.fn);
 }
 
-void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn)
+void htc__gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn)
 {
-    job *j = gw_job(gw, id);
+    job *j = htc__gw_job(gw, id);
     if (j) {
         use_job(gw, q, j, fn);
         return;
@@ -345,9 +345,9 @@ void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn)
     if (!w)
         return;
     *w = (with_job){ q, id, fn };
-    key k = key_job(id);
+    key k = htc__gw_key_job(id);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, job_found, w);
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, job_found, w);
 }
 
 /* ---- dispatch ---- */
@@ -356,17 +356,17 @@ static const struct {
     const char *op;
     void (*fn)(htc_gateway *gw, request *q);
 } ops[] = {
-    { "ping", api_listing },     { "user.add", api_accounts }, { "user.set", api_accounts }, { "login", api_accounts },
-    { "logout", api_leave },     { "user.rm", api_leave },
-    { "submit", api_submit },    { "status", api_status },     { "wait", api_status },       { "tasks", api_tasks },
-    { "results", api_results },  { "why", api_why },           { "cancel", api_control },    { "retry", api_control },
-    { "release", api_control },
-    { "du", api_du },
-    { "rm", api_control },       { "shutdown", api_control },  { "users", api_listing },     { "agents", api_listing },
-    { "log", api_files },        { "blob", api_files },        { "upload", api_files },      { "download", api_files },
+    { "ping", htc__gw_api_listing },     { "user.add", htc__gw_api_accounts }, { "user.set", htc__gw_api_accounts }, { "login", htc__gw_api_accounts },
+    { "logout", htc__gw_api_leave },     { "user.rm", htc__gw_api_leave },
+    { "submit", htc__gw_api_submit },    { "status", htc__gw_api_status },     { "wait", htc__gw_api_status },       { "tasks", htc__gw_api_tasks },
+    { "results", htc__gw_api_results },  { "why", htc__gw_api_why },           { "cancel", htc__gw_api_control },    { "retry", htc__gw_api_control },
+    { "release", htc__gw_api_control },
+    { "du", htc__gw_api_du },
+    { "rm", htc__gw_api_control },       { "shutdown", htc__gw_api_control },  { "users", htc__gw_api_listing },     { "agents", htc__gw_api_listing },
+    { "log", htc__gw_api_files },        { "blob", htc__gw_api_files },        { "upload", htc__gw_api_files },      { "download", htc__gw_api_files },
 };
 
-void gw_request_run(htc_gateway *gw, request *q)
+void htc__gw_request_run(htc_gateway *gw, request *q)
 {
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         if (strcmp(ops[i].op, q->op) == 0) {
@@ -374,21 +374,21 @@ void gw_request_run(htc_gateway *gw, request *q)
             return;
         }
     }
-    req_fail(gw, q, HTC_EUNSUPPORTED, "see doc/api.md", "there is no request '%s'", q->op);
+    htc__gw_req_fail(gw, q, HTC_EUNSUPPORTED, "see doc/api.md", "there is no request '%s'", q->op);
 }
 
 /* The operator acts for whom they name, else for the owner. */
 static void run_for_operator(htc_gateway *gw, request *q)
 {
-    const char *wanted = req_str(q, "user") ? req_str(q, "user") : gw->owner_name;
+    const char *wanted = htc__gw_req_str(q, "user") ? htc__gw_req_str(q, "user") : gw->owner_name;
     q->operator_ = 1;
-    q->user = gw_user(gw, wanted);
+    q->user = htc__gw_user(gw, wanted);
     if (q->user && q->user->removing)
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed or removed", wanted);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "user %s is just being changed or removed", wanted);
     else if (q->user)
-        gw_request_run(gw, q);
+        htc__gw_request_run(gw, q);
     else
-        req_fail(gw, q, HTC_ENOTFOUND, "htc user add NAME creates one", "there is no user %s", wanted);
+        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "htc user add NAME creates one", "there is no user %s", wanted);
 }
 
 static int too_many_logins(const htc_gateway *gw, const request *q)
@@ -397,29 +397,29 @@ static int too_many_logins(const htc_gateway *gw, const request *q)
     uint32_t       n = 0;
     DL_FOREACH(gw->requests, r)
     n += r != q && r->uid == q->uid && strcmp(r->op, "login") == 0;
-    return !admission_of_login(n);
+    return !htc__admission_of_login(n);
 }
 
 static void identify(htc_gateway *gw, conn *c, request *q)
 {
-    const char *token = req_str(q, "token");
+    const char *token = htc__gw_req_str(q, "token");
     int         open_to_all = strcmp(q->op, "login") == 0 || strcmp(q->op, "ping") == 0;
     int         owner = c->info.transport != HTC_TRANSPORT_TCP && c->info.uid == gw->options.owner_uid;
     if (strcmp(q->op, "login") == 0 && too_many_logins(gw, q))
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "%u logins of this uid are being looked at", ADMISSION_LOGINS);
-    else if (token && gw_operator_token(gw, token))
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "%u logins of this uid are being looked at", ADMISSION_LOGINS);
+    else if (token && htc__gw_operator_token(gw, token))
         run_for_operator(gw, q);
     else if (token)
-        gw_token_check(gw, q, token);
+        htc__gw_token_check(gw, q, token);
     else if (owner && !gw->operator_hash[0])
         run_for_operator(gw, q);
     else if (open_to_all)
-        gw_request_run(gw, q);
+        htc__gw_request_run(gw, q);
     else if (owner)
-        req_fail(gw, q, HTC_EDENIED, "the token is the line in the file operator of the state directory",
-                 "the operator is known by a token, and none was sent");
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "the token is the line in the file operator of the state directory",
+                         "the operator is known by a token, and none was sent");
     else
-        req_fail(gw, q, HTC_EDENIED, "log in: htc login NAME", "you are not the owner of this system and sent no token");
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "log in: htc login NAME", "you are not the owner of this system and sent no token");
 }
 
 /* Parsed, a small number takes thirty times its room: a request that is made of many is refused as it came. */
@@ -452,7 +452,7 @@ static request *request_new(htc_gateway *gw, conn *c, uint64_t id)
         now.of_uid += r->uid == c->info.uid;
         now.of_others += r->uid != gw->options.owner_uid;
     }
-    if (!admission_of_request(&now, c->info.uid == gw->options.owner_uid)) {
+    if (!htc__admission_of_request(&now, c->info.uid == gw->options.owner_uid)) {
         htc_wire_begin(&gw->scratch, HTC_WIRE_USER_ANSWER, id);
         htc_put_text(&gw->scratch, "{\"error\":\"HTC_EBUSY\",\"message\":\"too many requests are unanswered\"}");
         htc_runtime_send(gw->runtime, c->peer, &gw->scratch);
@@ -490,7 +490,7 @@ static int read_binary(request *q, uint16_t type, htc_bytes payload)
     return q->raw.status == HTC_OK;
 }
 
-void gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload)
+void htc__gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload)
 {
     json_error_t error;
     if (type != HTC_WIRE_USER_REQUEST && type != HTC_WIRE_UPLOAD && type != HTC_WIRE_DOWNLOAD) {
@@ -504,33 +504,33 @@ void gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_b
         return;
     if (type == HTC_WIRE_USER_REQUEST) {
         if (has_too_many_parts(payload)) {
-            req_fail(gw, q, HTC_ETOOBIG, "see doc/api.md", "the request has more than %d parts", PARTS_MAX);
+            htc__gw_req_fail(gw, q, HTC_ETOOBIG, "see doc/api.md", "the request has more than %d parts", PARTS_MAX);
             return;
         }
         q->body = json_loadb(payload.len ? payload.data : "", payload.len, JSON_REJECT_DUPLICATES, &error);
         if (!q->body) {
-            req_fail(gw, q, HTC_EJSON, "", "line %d, column %d: %s", error.line, error.column, error.text);
+            htc__gw_req_fail(gw, q, HTC_EJSON, "", "line %d, column %d: %s", error.line, error.column, error.text);
             return;
         }
     } else if (!read_binary(q, type, payload)) {
-        req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
+        htc__gw_req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
         return;
     }
-    const char *op = req_str(q, "op");
+    const char *op = htc__gw_req_str(q, "op");
     if (!json_is_object(q->body) || !op || strlen(op) >= sizeof q->op) {
-        req_fail(gw, q, HTC_EJSON, "see doc/api.md", "a request is an object with an \"op\"");
+        htc__gw_req_fail(gw, q, HTC_EJSON, "see doc/api.md", "a request is an object with an \"op\"");
         return;
     }
     snprintf(q->op, sizeof q->op, "%s", op);
     if (gw->phase != PHASE_READY) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", gw->phase == PHASE_STOPPED ? "the gateway is ending" : "the gateway is starting");
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", gw->phase == PHASE_STOPPED ? "the gateway is ending" : "the gateway is starting");
         return;
     }
     identify(gw, c, q);
 }
 
 /* Answers that are still worked on find nobody; one that only waits ends here. */
-void gw_requests_closed(htc_gateway *gw, uint32_t peer)
+void htc__gw_requests_closed(htc_gateway *gw, uint32_t peer)
 {
     request *q, *next;
     DL_FOREACH_SAFE(gw->requests, q, next)
@@ -539,6 +539,6 @@ void gw_requests_closed(htc_gateway *gw, uint32_t peer)
             continue;
         q->peer = 0;
         if (q->until)
-            req_free(gw, q);
+            htc__gw_req_free(gw, q);
     }
 }

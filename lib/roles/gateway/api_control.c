@@ -67,7 +67,7 @@ static void change_end(htc_gateway *gw, uint64_t id)
     }
 }
 
-void gw_changing_free(htc_gateway *gw)
+void htc__gw_changing_free(htc_gateway *gw)
 {
     while (gw->changing)
         change_end(gw, gw->changing->id);
@@ -90,7 +90,7 @@ static void walk_end(htc_gateway *gw, job *j)
 {
     assert(j->walks > 0);
     j->walks--;
-    gw_job_check(gw, j);
+    htc__gw_job_check(gw, j);
 }
 
 static void sweep_end(htc_gateway *gw, sweep *s)
@@ -104,12 +104,12 @@ static void sweep_end(htc_gateway *gw, sweep *s)
     htc_runtime_context_free(gw->runtime, s);
     walk_end(gw, j);
     if (full)
-        req_fail(gw, q, HTC_EFULL, "cancel the whole job, or tasks that are closer to each other",
-                 "%llu tasks of job %llu are cancelled, and the others lie too far apart to be remembered",
-                 (unsigned long long)(q->total + changed), (unsigned long long)j->id);
+        htc__gw_req_fail(gw, q, HTC_EFULL, "cancel the whole job, or tasks that are closer to each other",
+                         "%llu tasks of job %llu are cancelled, and the others lie too far apart to be remembered",
+                         (unsigned long long)(q->total + changed), (unsigned long long)j->id);
     else
         job_done(gw, q, changed);
-    gw_job_release(gw, j);
+    htc__gw_job_release(gw, j);
 }
 
 static void sweep_written(void *role, void *ctx, htc_status status)
@@ -129,7 +129,7 @@ static void wait_for_chunk(htc_gateway *gw, sweep *s, chunk *c)
     htc_runtime_waiter *w = htc_runtime_waiter_new(gw->runtime, sweep_written, s);
     if (w) {
         s->writes++;
-        gw_chunk_dirty(gw, c, w);
+        htc__gw_chunk_dirty(gw, c, w);
     }
 }
 
@@ -139,11 +139,11 @@ static int cancel_task(htc_gateway *gw, chunk *c, uint32_t i)
     if (t->state >= TASK_DONE)
         return 0;
     if (t->state != TASK_LEASED) {
-        gw_task_set(gw, c, i, TASK_CANCELLED);
+        htc__gw_task_set(gw, c, i, TASK_CANCELLED);
         return 1;
     }
     t->cancel = 1;
-    agent      *a = gw_agent(gw, t->agent);
+    agent      *a = htc__gw_agent(gw, t->agent);
     htc_attempt at = { c->job->id, c->index * CHUNK_TASKS + i, t->attempt };
     htc_cancel_write(&gw->scratch, &at);
     if (a)
@@ -157,7 +157,7 @@ static int retry_task(htc_gateway *gw, chunk *c, uint32_t i)
     if (t->state != TASK_FAILED)
         return 0;
     t->tries = t->lost = 0; /* the budget; never the attempt's number */
-    gw_task_again(gw, c, i, 0);
+    htc__gw_task_again(gw, c, i, 0);
     return 1;
 }
 
@@ -198,10 +198,10 @@ static void sweep_came(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
         return;
     } else if (!c && cancel) {
         /* Never begun: it exists from now on, so that its cancelled tasks are remembered. */
-        c = gw_chunk_new(gw, j, s->index / CHUNK_TASKS);
+        c = htc__gw_chunk_new(gw, j, s->index / CHUNK_TASKS);
         if (!c)
             return;
-        gw_chunk_ahead(gw, c, 1);
+        htc__gw_chunk_ahead(gw, c, 1);
         sweep_chunk(gw, s, c, end);
     } else if (!c) {
         s->index = (s->index / CHUNK_TASKS + 1) * CHUNK_TASKS;
@@ -222,7 +222,7 @@ static void sweep_go(htc_gateway *gw, sweep *s)
     }
     int more = s->whole ? s->index < j->next : s->range < s->q->select.n_ranges;
     if (more && htc_runtime_status(gw->runtime) == HTC_OK) {
-        gw_chunk_load(gw, j, s->index / CHUNK_TASKS, sweep_came, s);
+        htc__gw_chunk_load(gw, j, s->index / CHUNK_TASKS, sweep_came, s);
         return;
     }
     s->walked = 1;
@@ -235,8 +235,8 @@ static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
     uint64_t named = 0;
     for (uint32_t i = 0; !whole && i < q->select.n_ranges; i++) {
         if (q->select.ranges[i].from >= j->count) {
-            req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
-                     (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)q->select.ranges[i].from);
+            htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
+                             (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)q->select.ranges[i].from);
             walk_end(gw, j);
             return;
         }
@@ -245,8 +245,8 @@ static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
         named += to - q->select.ranges[i].from + 1;
     }
     if (named > TASKS_NAMED_MAX) {
-        req_fail(gw, q, HTC_ETOOBIG, "name the whole job, or fewer tasks", "%llu tasks are named, and at most %d may be",
-                 (unsigned long long)named, TASKS_NAMED_MAX);
+        htc__gw_req_fail(gw, q, HTC_ETOOBIG, "name the whole job, or fewer tasks", "%llu tasks are named, and at most %d may be",
+                         (unsigned long long)named, TASKS_NAMED_MAX);
         walk_end(gw, j);
         return;
     }
@@ -254,7 +254,7 @@ static void sweep_start(htc_gateway *gw, request *q, job *j, int whole)
     if (!s)
         return;
     *s = (sweep){ .q = q, .job = j, .whole = whole != 0 };
-    gw_job_hold(j);
+    htc__gw_job_hold(j);
     sweep_go(gw, s);
 }
 
@@ -281,7 +281,7 @@ static void tell_agents(htc_gateway *gw, const job *j)
     for (const chunk *c = j->chunks; c; c = c->hh.next) {
         for (uint32_t i = 0; i < c->n; i++) {
             const task *t = &c->tasks[i];
-            agent      *a = t->state == TASK_LEASED ? gw_agent(gw, t->agent) : NULL;
+            agent      *a = t->state == TASK_LEASED ? htc__gw_agent(gw, t->agent) : NULL;
             if (!a)
                 continue;
             htc_cancel_write(&gw->scratch, &(htc_attempt){ j->id, c->index * CHUNK_TASKS + i, t->attempt });
@@ -294,7 +294,7 @@ static void cancel_job(htc_gateway *gw, request *q, job *j)
 {
     if (changing_of(gw, j->id)) {
         if (!passed_over(gw, q))
-            req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
+            htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
         return;
     }
     if (!j->open || j->finished) {
@@ -310,9 +310,9 @@ static void cancel_job(htc_gateway *gw, request *q, job *j)
     htc_runtime_waiter     *w = c ? htc_runtime_waiter_new(gw->runtime, change_written, c) : NULL;
     if (!w)
         return;
-    *c = (job_change){ q, j->count - job_terminal(j) };
-    gw_job_cancel(gw, j);
-    gw_job_dirty(gw, j, w);
+    *c = (job_change){ q, j->count - htc__gw_job_terminal(j) };
+    htc__gw_job_cancel(gw, j);
+    htc__gw_job_dirty(gw, j, w);
     tell_agents(gw, j);
 }
 
@@ -330,8 +330,8 @@ static void release_job(htc_gateway *gw, request *q, job *j)
         return;
     *c = (job_change){ q, 1 };
     j->paused = 0;
-    gw_job_touch(gw, j);
-    gw_job_dirty(gw, j, w);
+    htc__gw_job_touch(gw, j);
+    htc__gw_job_dirty(gw, j, w);
 }
 
 /* ---- retry ---- */
@@ -341,7 +341,7 @@ static void retry_opened(htc_gateway *gw, void *ctx, job *j)
     request *q = ctx;
     change_end(gw, q->ids[q->at - 1]);
     if (!j) {
-        req_fail(gw, q, HTC_ENOTFOUND, "", "the job is gone");
+        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "", "the job is gone");
         return;
     }
     sweep_start(gw, q, j, !q->select.has_tasks);
@@ -356,10 +356,10 @@ static void retry_reopened(void *role, void *ctx, const htc_kv_result *r)
         return;
     if (r->status != HTC_OK) {
         change_end(gw, id);
-        req_fail(gw, q, r->status, "", "the job could not be opened again: %s", htc_strerror(r->status));
+        htc__gw_req_fail(gw, q, r->status, "", "the job could not be opened again: %s", htc_strerror(r->status));
         return;
     }
-    gw_job_open(gw, id, retry_opened, q);
+    htc__gw_job_open(gw, id, retry_opened, q);
 }
 
 typedef struct lowering {
@@ -375,7 +375,7 @@ static void lowered(void *role, void *ctx, htc_status status)
         return; /* the gateway is being destroyed */
     htc_runtime_context_free(gw->runtime, ctx);
     sweep_start(gw, l.q, l.job, !l.q->select.has_tasks);
-    gw_job_release(gw, l.job);
+    htc__gw_job_release(gw, l.job);
 }
 
 /* The chunks that were counted as complete may open again. First the record has to say that none is: a restart would not
@@ -387,11 +387,11 @@ static void retry_open_job(htc_gateway *gw, request *q, job *j)
     if (!w)
         return;
     *l = (lowering){ q, j };
-    gw_job_hold(j);
+    htc__gw_job_hold(j);
     j->walks++;
     j->low = 0;
     j->base = (counts){ 0 };
-    gw_job_dirty(gw, j, w);
+    htc__gw_job_dirty(gw, j, w);
 }
 
 static void retry_job(htc_gateway *gw, request *q, job *j)
@@ -399,29 +399,29 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
     if ((j->cancelled || changing_of(gw, j->id)) && q->select.all) {
         passed_over(gw, q);
     } else if (j->cancelled) {
-        req_fail(gw, q, HTC_EINVAL, "submit it again", "job %llu was cancelled", (unsigned long long)j->id);
-    } else if (!q->select.has_tasks && !req_flag(q, "failed")) {
-        req_fail(gw, q, HTC_EINVAL, "add --failed, or name tasks as ID.7", "retry needs to know what to retry");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "submit it again", "job %llu was cancelled", (unsigned long long)j->id);
+    } else if (!q->select.has_tasks && !htc__gw_req_flag(q, "failed")) {
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "add --failed, or name tasks as ID.7", "retry needs to know what to retry");
     } else if (gw->shutdown) {
-        req_fail(gw, q, HTC_EBUSY, "", "the system is ending");
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "", "the system is ending");
     } else if (changing_of(gw, j->id)) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
     } else if (j->open && !j->finished) {
         retry_open_job(gw, q, j);
     } else if (j->now.failed == 0) {
         job_done(gw, q, 0);
     } else if (j->open) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just ending", (unsigned long long)j->id);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just ending", (unsigned long long)j->id);
     } else if (change_begin(gw, j->id)) {
-        key open_key = key_open(j->id), job_key = key_job(j->id);
+        key open_key = htc__gw_key_open(j->id), job_key = htc__gw_key_job(j->id);
         j->finished = 0;
         j->ended = 0;
         j->low = 0;
         j->base = (counts){ 0 };
-        record_job_write(&gw->scratch, j);
+        htc__gw_record_job_write(&gw->scratch, j);
         htc_kv_request rq[2] = {
-            { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") },
-            { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch), .version = j->version },
+            { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&open_key), .value = htc_bytes_of("1") },
+            { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch), .version = j->version },
         };
         htc_runtime_ask(gw->runtime, rq, 2, retry_reopened, q);
     }
@@ -435,19 +435,19 @@ static void change_over(htc_gateway *gw, request *q, uint64_t id, htc_status sta
     if (status == HTC_OK)
         job_done(gw, q, 1);
     else
-        req_fail(gw, q, status, "run it again", "job %llu could not be removed: %s", (unsigned long long)id, htc_strerror(status));
+        htc__gw_req_fail(gw, q, status, "run it again", "job %llu could not be removed: %s", (unsigned long long)id, htc_strerror(status));
 }
 
 static void rm_job(htc_gateway *gw, request *q, job *j)
 {
     if (j->open || changing_of(gw, j->id)) {
         if (!passed_over(gw, q))
-            req_fail(gw, q, HTC_EBUSY, j->open && !j->finished ? "htc cancel ends it first" : "try again in a moment",
-                     j->open && !j->finished ? "job %llu has not ended" : "job %llu is just being changed", (unsigned long long)j->id);
+            htc__gw_req_fail(gw, q, HTC_EBUSY, j->open && !j->finished ? "htc cancel ends it first" : "try again in a moment",
+                             j->open && !j->finished ? "job %llu has not ended" : "job %llu is just being changed", (unsigned long long)j->id);
         return;
     }
     if (change_begin(gw, j->id))
-        gw_remove(gw, j, change_over, q);
+        htc__gw_remove(gw, j, change_over, q);
 }
 
 /* ---- all ---- */
@@ -473,13 +473,13 @@ static const char *answer_key(const request *q)
 static void next_job(htc_gateway *gw, request *q)
 {
     if (q->at == q->n_ids) {
-        req_answer(gw, q, json_pack("{s:I,s:I,s:o}", answer_key(q), (json_int_t)q->total, "left", (json_int_t)q->left, "next",
-                                    req_next(q)));
+        htc__gw_req_answer(gw, q, json_pack("{s:I,s:I,s:o}", answer_key(q), (json_int_t)q->total, "left", (json_int_t)q->left, "next",
+                                    htc__gw_req_next(q)));
         return;
     }
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
         if (strcmp(changes[i].op, q->op) == 0) {
-            gw_with_job(gw, q, q->ids[q->at++], changes[i].fn);
+            htc__gw_with_job(gw, q, q->ids[q->at++], changes[i].fn);
             return;
         }
 }
@@ -498,24 +498,24 @@ static void control_selected(htc_gateway *gw, request *q, const uint64_t *ids, s
     control_passed(gw, q, ids, n);
 }
 
-void api_control(htc_gateway *gw, request *q)
+void htc__gw_api_control(htc_gateway *gw, request *q)
 {
     if (strcmp(q->op, "cancel") == 0 || strcmp(q->op, "retry") == 0) {
-        gw_select(gw, q, control_selected);
+        htc__gw_select(gw, q, control_selected);
         return;
     }
     if (strcmp(q->op, "shutdown") != 0) {
-        gw_select_jobs(gw, q, control_selected, "name the job alone");
+        htc__gw_select_jobs(gw, q, control_selected, "name the job alone");
         return;
     }
     if (!q->operator_) {
-        req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may end the system");
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may end the system");
         return;
     }
     uint64_t running = 0;
     for (const user *u = gw->users; u; u = u->hh.next)
         running += u->running;
-    int at_once = req_flag(q, "now");
-    req_answer(gw, q, json_pack("{s:I}", "running", (json_int_t)running));
-    gw_shutdown(gw, at_once);
+    int at_once = htc__gw_req_flag(q, "now");
+    htc__gw_req_answer(gw, q, json_pack("{s:I}", "running", (json_int_t)running));
+    htc__gw_shutdown(gw, at_once);
 }

@@ -30,15 +30,15 @@ static void job_measured(void *role, void *ctx, htc_status status, htc_bytes bod
     if (status == HTC_OK)
         json_array_append_new(h.q->answer,
                               json_pack("{s:I,s:s,s:s,s:s,s:I,s:I,s:o}", "id", (json_int_t)h.job->id, "user", h.job->user->name,
-                                        "name", h.job->name, "state", job_state(h.job), "outputs", (json_int_t)bytes, "files",
+                                        "name", h.job->name, "state", htc__gw_job_state(h.job), "outputs", (json_int_t)bytes, "files",
                                         (json_int_t)files, "content", content));
     else
         json_decref(content);
-    gw_job_release(gw, h.job);
+    htc__gw_job_release(gw, h.job);
     if (status == HTC_OK)
         next_job(gw, h.q);
     else
-        req_fail(gw, h.q, status, "try again in a moment", "the files could not be counted: %s", htc_strerror(status));
+        htc__gw_req_fail(gw, h.q, status, "try again in a moment", "the files could not be counted: %s", htc_strerror(status));
 }
 
 static void content_read(void *role, void *ctx, const htc_kv_result *r)
@@ -58,22 +58,22 @@ static void measure(htc_gateway *gw, request *q, job *j)
     if (!h)
         return;
     *h = (holding){ q, j };
-    gw_job_hold(j);
-    key k = key_content(j->id);
+    htc__gw_job_hold(j);
+    key k = htc__gw_key_content(j->id);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, content_read, h);
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, content_read, h);
 }
 
 /* One that was removed since the list was read is passed over. */
 static void next_job(htc_gateway *gw, request *q)
 {
     if (q->at < q->n_ids) {
-        gw_with_job(gw, q, q->ids[q->at++], measure);
+        htc__gw_with_job(gw, q, q->ids[q->at++], measure);
         return;
     }
     json_t *jobs = q->answer;
     q->answer = NULL;
-    req_answer(gw, q, json_pack("{s:o,s:o}", "jobs", jobs, "next", req_next(q)));
+    htc__gw_req_answer(gw, q, json_pack("{s:o,s:o}", "jobs", jobs, "next", htc__gw_req_next(q)));
 }
 
 static void next_is(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
@@ -100,26 +100,26 @@ static void total_measured(void *role, void *ctx, htc_status status, htc_bytes b
     for (size_t i = 0; i < 6; i++)
         n[i] = htc_get_u64(&r);
     if (status != HTC_OK || r.status != HTC_OK)
-        req_fail(gw, q, status != HTC_OK ? status : HTC_EINTERNAL, "try again in a moment", "the files could not be counted: %s",
-                 htc_strerror(status));
+        htc__gw_req_fail(gw, q, status != HTC_OK ? status : HTC_EINTERNAL, "try again in a moment", "the files could not be counted: %s",
+                         htc_strerror(status));
     else
-        req_answer(gw, q,
-                   json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I}}", "outputs", "bytes", (json_int_t)n[0], "files", (json_int_t)n[1],
+        htc__gw_req_answer(gw, q,
+                           json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I}}", "outputs", "bytes", (json_int_t)n[0], "files", (json_int_t)n[1],
                              "content", "bytes", (json_int_t)n[2], "files", (json_int_t)n[3], "uploads", "bytes", (json_int_t)n[4],
                              "files", (json_int_t)n[5]));
 }
 
-void api_du(htc_gateway *gw, request *q)
+void htc__gw_api_du(htc_gateway *gw, request *q)
 {
-    if (req_flag(q, "total") && !q->operator_) {
-        req_fail(gw, q, HTC_EDENIED, "leave it away for your own jobs", "only the operator may see what all hold");
-    } else if (req_flag(q, "total")) {
+    if (htc__gw_req_flag(q, "total") && !q->operator_) {
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "leave it away for your own jobs", "only the operator may see what all hold");
+    } else if (htc__gw_req_flag(q, "total")) {
         htc_buf_clear(&gw->scratch);
         htc_put_u64(&gw->scratch, 0);
         htc_runtime_call(gw->runtime, HTC_CALL_DISK_USE, htc_buf_bytes(&gw->scratch), total_measured, q);
     } else if (json_object_get(q->body, "id")) {
-        gw_select(gw, q, jobs_selected);
+        htc__gw_select(gw, q, jobs_selected);
     } else {
-        gw_list_jobs(gw, q, 50, NULL, jobs_selected);
+        htc__gw_list_jobs(gw, q, 50, NULL, jobs_selected);
     }
 }

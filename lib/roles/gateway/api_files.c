@@ -22,7 +22,7 @@ typedef struct reading {
 
 static void reading_end(htc_gateway *gw, reading *f)
 {
-    gw_job_release(gw, f->job);
+    htc__gw_job_release(gw, f->job);
     htc_runtime_context_free(gw->runtime, f);
 }
 
@@ -40,7 +40,7 @@ static void answer_log(htc_gateway *gw, reading *f, uint64_t size, htc_bytes byt
             json_object_set_new(o, "base64", json_string(sodium_bin2base64(b64, n, bytes.data, bytes.len, sodium_base64_VARIANT_ORIGINAL)));
         htc__free(&gw->env, b64, n);
     }
-    req_answer(gw, f->q, o);
+    htc__gw_req_answer(gw, f->q, o);
 }
 
 static void answer_bytes(htc_gateway *gw, reading *f, uint64_t size, htc_bytes bytes)
@@ -51,7 +51,7 @@ static void answer_bytes(htc_gateway *gw, reading *f, uint64_t size, htc_bytes b
     htc_put_u32(&gw->scratch, f->at.attempt);
     htc_put_bytes(&gw->scratch, bytes);
     htc_runtime_send(gw->runtime, f->q->peer, &gw->scratch);
-    req_free(gw, f->q);
+    htc__gw_req_free(gw, f->q);
 }
 
 static void file_read(void *role, void *ctx, htc_status status, htc_bytes body)
@@ -63,8 +63,8 @@ static void file_read(void *role, void *ctx, htc_status status, htc_bytes body)
     if (status == HTC_ENOTFOUND && log) {
         answer_log(gw, f, 0, (htc_bytes){ NULL, 0 }); /* nothing was written */
     } else if (status != HTC_OK) {
-        req_fail(gw, f->q, status, "", "%s of %llu.%llu: %s", f->name, (unsigned long long)f->at.job,
-                 (unsigned long long)f->at.task, htc_strerror(status));
+        htc__gw_req_fail(gw, f->q, status, "", "%s of %llu.%llu: %s", f->name, (unsigned long long)f->at.job,
+                         (unsigned long long)f->at.task, htc_strerror(status));
     } else {
         uint64_t  size = htc_get_u64(&r);
         htc_bytes bytes = htc_get_bytes(&r);
@@ -85,9 +85,9 @@ static void not_started(htc_gateway *gw, reading *f, const job *j, const task *t
         answer_log(gw, f, 0, (htc_bytes){ NULL, 0 });
         return;
     }
-    req_fail(gw, f->q, status != HTC_OK ? status : HTC_ENOTFOUND, "htc why says what it waits for", "%llu.%llu: %s",
-             (unsigned long long)j->id, (unsigned long long)f->at.task,
-             status != HTC_OK ? htc_strerror(status) : "it has not started");
+    htc__gw_req_fail(gw, f->q, status != HTC_OK ? status : HTC_ENOTFOUND, "htc why says what it waits for", "%llu.%llu: %s",
+                     (unsigned long long)j->id, (unsigned long long)f->at.task,
+                     status != HTC_OK ? htc_strerror(status) : "it has not started");
 }
 
 static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
@@ -102,7 +102,7 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     if (f->at.attempt == 0)
         f->at.attempt = t->attempt;
     f->final = t->state >= TASK_DONE;
-    const agent *a = t->state == TASK_LEASED && f->at.attempt == t->attempt ? gw_agent(gw, t->agent) : NULL;
+    const agent *a = t->state == TASK_LEASED && f->at.attempt == t->attempt ? htc__gw_agent(gw, t->agent) : NULL;
     f->live = a != NULL;
     htc_buf_clear(&gw->scratch);
     if (f->live) {
@@ -123,8 +123,8 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
 static void start_reading(htc_gateway *gw, request *q, job *j, reading wanted)
 {
     if (wanted.at.task >= j->count) {
-        req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
-                 (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)wanted.at.task);
+        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
+                         (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)wanted.at.task);
         return;
     }
     reading *f = htc_runtime_context(gw->runtime, sizeof *f);
@@ -134,27 +134,27 @@ static void start_reading(htc_gateway *gw, request *q, job *j, reading wanted)
     f->q = q;
     f->job = j;
     f->at.job = j->id;
-    gw_job_hold(j);
-    gw_chunk_load(gw, j, f->at.task / CHUNK_TASKS, task_known, f);
+    htc__gw_job_hold(j);
+    htc__gw_chunk_load(gw, j, f->at.task / CHUNK_TASKS, task_known, f);
 }
 
 static void log_job(htc_gateway *gw, request *q, job *j)
 {
-    const char *stream = req_str(q, "stream");
-    reading     f = { .offset = req_u64(q, "offset", 0) };
-    uint64_t    length = req_u64(q, "length", LOG_MAX);
+    const char *stream = htc__gw_req_str(q, "stream");
+    reading     f = { .offset = htc__gw_req_u64(q, "offset", 0) };
+    uint64_t    length = htc__gw_req_u64(q, "length", LOG_MAX);
     f.len = length > LOG_MAX ? LOG_MAX : (uint32_t)length;
     if (stream && strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0) {
-        req_fail(gw, q, HTC_EINVAL, "stdout or stderr", "there is no stream '%s'", stream);
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "stdout or stderr", "there is no stream '%s'", stream);
         return;
     }
     if (!q->select.has_tasks && j->count > 1) {
-        req_fail(gw, q, HTC_EINVAL, "name one as ID.0", "job %llu has %llu tasks", (unsigned long long)j->id,
-                 (unsigned long long)j->count);
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "name one as ID.0", "job %llu has %llu tasks", (unsigned long long)j->id,
+                         (unsigned long long)j->count);
         return;
     }
     if (q->select.n_ranges > 1 || (q->select.n_ranges && q->select.ranges[0].from != q->select.ranges[0].to)) {
-        req_fail(gw, q, HTC_EINVAL, "name one task", "a log is of one task at a time");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "name one task", "a log is of one task at a time");
         return;
     }
     f.at.task = q->select.has_tasks ? q->select.ranges[0].from : 0;
@@ -165,9 +165,9 @@ static void log_job(htc_gateway *gw, request *q, job *j)
 static void log_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
 {
     if (n == 1)
-        gw_with_job(gw, q, ids[0], log_job);
+        htc__gw_with_job(gw, q, ids[0], log_job);
     else
-        req_fail(gw, q, HTC_EINVAL, "name one task", "a log is of one task at a time");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "name one task", "a log is of one task at a time");
 }
 
 static void download_job(htc_gateway *gw, request *q, job *j)
@@ -181,11 +181,11 @@ static void download_job(htc_gateway *gw, request *q, job *j)
     f.offset = htc_get_u64(&r);
     f.len = htc_get_u32(&r);
     if (htc_reader_done(&r) != HTC_OK)
-        req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
-    else if (f.name[0] && !gw_name_stays(f.name)) /* none: the manifest */
-        req_fail(gw, q, HTC_EPATH, "", "'%s' is not the name of an output", f.name);
+        htc__gw_req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
+    else if (f.name[0] && !htc__gw_name_stays(f.name)) /* none: the manifest */
+        htc__gw_req_fail(gw, q, HTC_EPATH, "", "'%s' is not the name of an output", f.name);
     else if (f.len == 0 || f.len > PIECE_MAX)
-        req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "a piece of %u bytes", f.len);
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "a piece of %u bytes", f.len);
     else
         start_reading(gw, q, j, f);
 }
@@ -197,11 +197,11 @@ static void piece_written(void *role, void *ctx, htc_status status, htc_bytes bo
     htc_gateway *gw = role;
     request *q = ctx;
     if (status == HTC_OK)
-        req_answer(gw, q, json_object());
+        htc__gw_req_answer(gw, q, json_object());
     else
-        req_fail(gw, q, status, status == HTC_ENOSPC ? "free some space and try again" : "", "the upload was refused: %.*s",
-                 body.len ? (int)body.len : (int)strlen(htc_strerror(status)),
-                 body.len ? (const char *)body.data : htc_strerror(status));
+        htc__gw_req_fail(gw, q, status, status == HTC_ENOSPC ? "free some space and try again" : "", "the upload was refused: %.*s",
+                         body.len ? (int)body.len : (int)strlen(htc_strerror(status)),
+                         body.len ? (const char *)body.data : htc_strerror(status));
 }
 
 static void upload(htc_gateway *gw, request *q)
@@ -211,9 +211,9 @@ static void upload(htc_gateway *gw, request *q)
     uint64_t  size = htc_get_u64(&r), offset = htc_get_u64(&r);
     htc_bytes piece = htc_get_bytes(&r);
     if (htc_reader_done(&r) != HTC_OK)
-        req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
+        htc__gw_req_fail(gw, q, HTC_EPROTO, "", "the message is damaged");
     else if (piece.len > PIECE_MAX || offset > size || piece.len > size - offset)
-        req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "the piece does not lie within the file");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "at most 1 MiB at a time", "the piece does not lie within the file");
     else
         htc_runtime_call(gw->runtime, HTC_CALL_BLOB_WRITE, htc_buf_bytes(&q->raw), piece_written, q);
 }
@@ -224,36 +224,36 @@ static void blob_known(void *role, void *ctx, htc_status status, htc_bytes body)
     request   *q = ctx;
     htc_reader r = htc_reader_of(body);
     if (status == HTC_OK)
-        req_answer(gw, q, json_pack("{s:I}", "size", (json_int_t)htc_get_u64(&r)));
+        htc__gw_req_answer(gw, q, json_pack("{s:I}", "size", (json_int_t)htc_get_u64(&r)));
     else
-        req_fail(gw, q, status, "", "no such content here");
+        htc__gw_req_fail(gw, q, status, "", "no such content here");
 }
 
 static void blob(htc_gateway *gw, request *q)
 {
-    const char   *hex = req_str(q, "hash");
+    const char   *hex = htc__gw_req_str(q, "hash");
     unsigned char hash[32];
     size_t        n = 0;
     if (!hex || sodium_hex2bin(hash, sizeof hash, hex, strlen(hex), NULL, &n, NULL) != 0 || n != 32 || strlen(hex) != 64) {
-        req_fail(gw, q, HTC_EINVAL, "64 hex digits", "this is not a content hash");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "64 hex digits", "this is not a content hash");
         return;
     }
     htc_runtime_call(gw->runtime, HTC_CALL_BLOB_STAT, (htc_bytes){ hash, sizeof hash }, blob_known, q);
 }
 
-void api_files(htc_gateway *gw, request *q)
+void htc__gw_api_files(htc_gateway *gw, request *q)
 {
     int binary = q->raw.len != 0;
     if (strcmp(q->op, "log") == 0) {
-        gw_select(gw, q, log_selected);
+        htc__gw_select(gw, q, log_selected);
     } else if (strcmp(q->op, "blob") == 0) {
         blob(gw, q);
     } else if (!binary) {
-        req_fail(gw, q, HTC_EUNSUPPORTED, "see doc/api.md", "'%s' is a binary message", q->op);
+        htc__gw_req_fail(gw, q, HTC_EUNSUPPORTED, "see doc/api.md", "'%s' is a binary message", q->op);
     } else if (strcmp(q->op, "upload") == 0) {
         upload(gw, q);
     } else {
         htc_reader r = htc_reader_of(htc_buf_bytes(&q->raw));
-        gw_with_job(gw, q, htc_get_u64(&r), download_job);
+        htc__gw_with_job(gw, q, htc_get_u64(&r), download_job);
     }
 }

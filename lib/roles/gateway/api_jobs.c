@@ -28,7 +28,7 @@ static void leased_phases(const job *j, uint64_t *leased, uint64_t *running, uin
     }
 }
 
-json_t *job_json(htc_gateway *gw, const job *j)
+json_t *htc__gw_job_json(htc_gateway *gw, const job *j)
 {
     uint64_t leased, running, staging_out, agents = 0;
     leased_phases(j, &leased, &running, &staging_out);
@@ -43,12 +43,12 @@ json_t *job_json(htc_gateway *gw, const job *j)
                                "retry_wait", (json_int_t)j->now.retry_wait, "done", (json_int_t)j->now.done, "failed",
                                (json_int_t)j->now.failed, "cancelled", (json_int_t)cancelled);
     json_t *o = json_pack("{s:I,s:s,s:s,s:s,s:o,s:o,s:o,s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:s}", "id", (json_int_t)j->id,
-                          "user", u->name, "name", j->name, "state", job_state(j), "submitted", seconds(j->submitted),
+                          "user", u->name, "name", j->name, "state", htc__gw_job_state(j), "submitted", seconds(j->submitted),
                           "started", seconds(j->started), "ended", seconds(j->ended), "count", (json_int_t)j->count, "tasks",
                           tasks, "attempts", (json_int_t)j->now.used.attempts, "lost", (json_int_t)j->now.used.losses, "duplicates",
                           (json_int_t)j->duplicates, "agents", (json_int_t)agents, "ra", (json_int_t)u->ra, "weight",
                           (json_int_t)u->weight, "output", j->output, "error_output", j->error_output);
-    uint64_t left = j->count - job_terminal(j);
+    uint64_t left = j->count - htc__gw_job_terminal(j);
     if (o && j->open && left && u->runs.mean_s > 0 && agents)
         json_object_set_new(o, "eta_s", json_real(ceil((double)left / (double)agents) * u->runs.mean_s));
     else if (o)
@@ -76,16 +76,16 @@ static void given_up(htc_gateway *gw, submission *s, int sure)
     assert(gw->submitting >= s->bytes);
     gw->submitting -= s->bytes;
     if (j->key[0] && sure)
-        gw_known_key_drop(gw, j->user->name, j->key);
+        htc__gw_known_key_drop(gw, j->user->name, j->key);
     else if (j->key[0])
-        gw_known_key_set(gw, j->user->name, j->key, j->id);
+        htc__gw_known_key_set(gw, j->user->name, j->key, j->id);
     if (sure)
-        req_fail(gw, s->q, said, "nothing was accepted; try again when there is room", "the job could not be stored: %s",
-                 htc_strerror(s->failed));
+        htc__gw_req_fail(gw, s->q, said, "nothing was accepted; try again when there is room", "the job could not be stored: %s",
+                         htc_strerror(s->failed));
     else
-        req_fail(gw, s->q, HTC_ETIMEDOUT, "submit it again with the same key", "it is not known whether the job is stored: %s",
-                 htc_strerror(s->failed));
-    gw_job_free(gw, j);
+        htc__gw_req_fail(gw, s->q, HTC_ETIMEDOUT, "submit it again with the same key", "it is not known whether the job is stored: %s",
+                         htc_strerror(s->failed));
+    htc__gw_job_free(gw, j);
     htc_runtime_context_free(gw->runtime, s);
 }
 
@@ -100,7 +100,7 @@ static void undone(void *role, void *ctx, const htc_kv_result *r)
 
 static void give_up(htc_gateway *gw, submission *s, htc_status status)
 {
-    key            keys[4] = { key_job(s->job->id), key_open(s->job->id), key_spec(s->job->id), key_content(s->job->id) };
+    key            keys[4] = { htc__gw_key_job(s->job->id), htc__gw_key_open(s->job->id), htc__gw_key_spec(s->job->id), htc__gw_key_content(s->job->id) };
     htc_kv_request rq[4];
     s->failed = status;
     if (!s->job->id) {
@@ -108,7 +108,7 @@ static void give_up(htc_gateway *gw, submission *s, htc_status status)
         return;
     }
     for (int i = 0; i < 4; i++) /* some of it may be stored, and nobody shall find it */
-        rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
+        rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__gw_key_bytes(&keys[i]) };
     htc_runtime_ask(gw->runtime, rq, 4, undone, s);
 }
 
@@ -126,8 +126,8 @@ static json_t *warnings_of(const job *j)
 
 static void answer_submitted(htc_gateway *gw, request *q, const job *j, int repeated)
 {
-    req_answer(gw, q,
-               json_pack("{s:I,s:I,s:s,s:o,s:b}", "id", (json_int_t)j->id, "count", (json_int_t)j->count, "name", j->name,
+    htc__gw_req_answer(gw, q,
+                       json_pack("{s:I,s:I,s:s,s:o,s:b}", "id", (json_int_t)j->id, "count", (json_int_t)j->count, "name", j->name,
                          "warnings", warnings_of(j), "repeated", repeated));
 }
 
@@ -148,13 +148,13 @@ static void stored(void *role, void *ctx, const htc_kv_result *r)
     gw->submitting -= s->bytes;
     j->version = r->version;
     htc_buf_free(&j->content);
-    gw_job_add(gw, j);
+    htc__gw_job_add(gw, j);
     htc__log_with(&gw->env, HTC_LOG_INFO,
                   HTC__FIELDS(HTC__TEXT("user", j->user->name), HTC__NUMBER("job", j->id), HTC__NUMBER("tasks", j->count)),
                   "%s submits job %llu (%s): %llu tasks", j->user->name, (unsigned long long)j->id, j->name,
                   (unsigned long long)j->count);
     if (j->key[0])
-        gw_known_key_set(gw, j->user->name, j->key, j->id);
+        htc__gw_known_key_set(gw, j->user->name, j->key, j->id);
     answer_submitted(gw, s->q, j, 0);
     htc_runtime_context_free(gw->runtime, s);
 }
@@ -171,15 +171,15 @@ static void numbered(void *role, void *ctx, const htc_kv_result *r)
     j->id = (uint64_t)r->number;
     if (!j->name[0])
         snprintf(j->name, sizeof j->name, "job-%llu", (unsigned long long)j->id);
-    record_job_write(&gw->scratch, j);
-    key            open_key = key_open(j->id), spec_key = key_spec(j->id), job_key = key_job(j->id), content_key = key_content(j->id);
+    htc__gw_record_job_write(&gw->scratch, j);
+    key            open_key = htc__gw_key_open(j->id), spec_key = htc__gw_key_spec(j->id), job_key = htc__gw_key_job(j->id), content_key = htc__gw_key_content(j->id);
     size_t         n = 0;
     htc_kv_request rq[4];
-    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&open_key), .value = htc_bytes_of("1") };
-    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&spec_key), .value = htc_spec_bytes(j->spec) };
+    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&open_key), .value = htc_bytes_of("1") };
+    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&spec_key), .value = htc_spec_bytes(j->spec) };
     if (j->content.len)
-        rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&content_key), .value = htc_buf_bytes(&j->content) };
-    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch) };
+        rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&content_key), .value = htc_buf_bytes(&j->content) };
+    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch) };
     htc_runtime_ask(gw->runtime, rq, n, stored, s);
 }
 
@@ -202,9 +202,9 @@ static void touched(void *role, void *ctx, htc_status status, htc_bytes body)
 
 static int option_text(htc_gateway *gw, request *q, const char *name, char *out, size_t cap)
 {
-    const char *value = req_str(q, name);
+    const char *value = htc__gw_req_str(q, name);
     if (value && strlen(value) >= cap) {
-        req_fail(gw, q, HTC_ETOOBIG, "", "'%s' is longer than %zu bytes", name, cap - 1);
+        htc__gw_req_fail(gw, q, HTC_ETOOBIG, "", "'%s' is longer than %zu bytes", name, cap - 1);
         return 0;
     }
     snprintf(out, cap, "%s", value ? value : "");
@@ -213,26 +213,26 @@ static int option_text(htc_gateway *gw, request *q, const char *name, char *out,
 
 static int options(htc_gateway *gw, request *q, job *j)
 {
-    const char *compat = req_str(q, "compat");
-    uint64_t    retries = req_u64(q, "retries", gw->options.max_attempts - 1);
-    double      limit = req_num(q, "time_limit", 0);
+    const char *compat = htc__gw_req_str(q, "compat");
+    uint64_t    retries = htc__gw_req_u64(q, "retries", gw->options.max_attempts - 1);
+    double      limit = htc__gw_req_num(q, "time_limit", 0);
     if (!option_text(gw, q, "name", j->name, sizeof j->name) || !option_text(gw, q, "output", j->output, sizeof j->output) ||
         !option_text(gw, q, "error_output", j->error_output, sizeof j->error_output) ||
         !option_text(gw, q, "submit_dir", j->submit_dir, sizeof j->submit_dir))
         return 0;
     if (retries > 1000 || !(limit >= 0 && limit < 1e9)) {
-        req_fail(gw, q, HTC_EINVAL, "", retries > 1000 ? "retries: 0 to 1000" : "time_limit: 0 to 1e9 seconds");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "", retries > 1000 ? "retries: 0 to 1000" : "time_limit: 0 to 1e9 seconds");
         return 0;
     }
     if (compat && strcmp(compat, "slurm") != 0 && strcmp(compat, "sge") != 0) {
-        req_fail(gw, q, HTC_EINVAL, "slurm or sge", "there is no compatible environment called '%s'", compat);
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "slurm or sge", "there is no compatible environment called '%s'", compat);
         return 0;
     }
     j->compat = !compat ? HTC_COMPAT_NONE : strcmp(compat, "slurm") == 0 ? HTC_COMPAT_SLURM : HTC_COMPAT_SGE;
     j->max_attempts = (uint32_t)retries + 1;
     j->time_limit_s = limit;
-    j->memory = req_u64(q, "memory", 0);
-    j->paused = req_flag(q, "paused") != 0;
+    j->memory = htc__gw_req_u64(q, "memory", 0);
+    j->paused = htc__gw_req_flag(q, "paused") != 0;
     return 1;
 }
 
@@ -246,13 +246,13 @@ static int first_task_fits(htc_gateway *gw, request *q, const job *j)
     htc_status status = htc_spec_task(j->spec, 0, &t, &error);
     if (status != HTC_OK) {
         error.status = status;
-        req_error(gw, q, &error);
+        htc__gw_req_error(gw, q, &error);
         return 0;
     }
-    status = gw_fits(gw, j, t, why, sizeof why);
+    status = htc__gw_fits(gw, j, t, why, sizeof why);
     htc_task_destroy(t);
     if (status != HTC_OK)
-        req_fail(gw, q, status, "ask for less, or add a larger node", "the task %s", why);
+        htc__gw_req_fail(gw, q, status, "ask for less, or add a larger node", "the task %s", why);
     return status == HTC_OK;
 }
 
@@ -262,21 +262,21 @@ static void submit_new(htc_gateway *gw, request *q)
     const json_t    *text = json_object_get(q->body, "jsdl");
     htc_spec_options limits = { .size = sizeof limits, .tasks_max = gw->options.tasks_max };
     if (gw->shutdown || gw->store_status != HTC_OK) {
-        req_fail(gw, q, gw->shutdown ? HTC_EBUSY : gw->store_status, "", "no job is accepted now: %s",
-                 gw->shutdown ? "the system is ending" : htc_strerror(gw->store_status));
+        htc__gw_req_fail(gw, q, gw->shutdown ? HTC_EBUSY : gw->store_status, "", "no job is accepted now: %s",
+                         gw->shutdown ? "the system is ending" : htc_strerror(gw->store_status));
         return;
     }
     if (!json_is_string(text)) {
-        req_fail(gw, q, HTC_EINVAL, "see doc/api.md", "submit needs a \"jsdl\" document");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "see doc/api.md", "submit needs a \"jsdl\" document");
         return;
     }
-    if (gw_place(gw, q->user) == HTC_PLACE_REFUSED) {
+    if (htc__gw_place(gw, q->user) == HTC_PLACE_REFUSED) {
         char why[200];
-        gw_place_text(gw, q->user, why, sizeof why);
-        req_fail(gw, q, HTC_EDENIED, "htc.ini(5), task.others_as_owner; htc(1), htc user", "tasks of %s are refused: %s", q->user->name, why);
+        htc__gw_place_text(gw, q->user, why, sizeof why);
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "htc.ini(5), task.others_as_owner; htc(1), htc user", "tasks of %s are refused: %s", q->user->name, why);
         return;
     }
-    job *j = gw_job_new(gw);
+    job *j = htc__gw_job_new(gw);
     if (!j)
         return;
     j->user = q->user;
@@ -284,41 +284,41 @@ static void submit_new(htc_gateway *gw, request *q)
     htc_status status = htc_spec_parse(&gw->env, xml, &limits, &j->spec, &error);
     if (status != HTC_OK) {
         error.status = status;
-        req_error(gw, q, &error);
-        gw_job_free(gw, j);
+        htc__gw_req_error(gw, q, &error);
+        htc__gw_job_free(gw, j);
         return;
     }
     j->count = htc_spec_count(j->spec);
     j->now.fresh = j->count;
     j->submitted = gw->wall;
     if (!options(gw, q, j) || !first_task_fits(gw, q, j)) {
-        gw_job_free(gw, j);
+        htc__gw_job_free(gw, j);
         return;
     }
     if (!j->name[0])
         snprintf(j->name, sizeof j->name, "%s", htc_spec_name(j->spec));
     htc__text_clean(j->name);
     size_t bytes = htc_spec_bytes(j->spec).len;
-    htc_status admitted = admission_of_spec(bytes, gw->submitting);
+    htc_status admitted = htc__admission_of_spec(bytes, gw->submitting);
     if (admitted != HTC_OK) {
         int never = admitted == HTC_ETOOBIG;
-        req_fail(gw, q, admitted, never ? "submit it in parts" : "try again in a moment",
-                 never ? "the job needs %zu bytes, more than one record holds"
+        htc__gw_req_fail(gw, q, admitted, never ? "submit it in parts" : "try again in a moment",
+                         never ? "the job needs %zu bytes, more than one record holds"
                        : "too many large jobs are being submitted for one of %zu bytes more",
-                 bytes);
-        gw_job_free(gw, j);
+                         bytes);
+        htc__gw_job_free(gw, j);
         return;
     }
-    const char *key_text = req_str(q, "key");
-    if (key_text && !gw_request_hash(q, j->asked)) {
+    const char *key_text = htc__gw_req_str(q, "key");
+    if (key_text && !htc__gw_request_hash(q, j->asked)) {
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "taking a submission");
         return;
     }
     snprintf(j->key, sizeof j->key, "%s", key_text ? key_text : "");
     if (key_text)
-        gw_known_key_set(gw, j->user->name, j->key, 0);
+        htc__gw_known_key_set(gw, j->user->name, j->key, 0);
     htc_buf_init(&j->content, &gw->env, HTC_KV_VALUE_MAX);
-    gw_content_find(xml, &j->content);
+    htc__gw_content_find(xml, &j->content);
     if (j->content.status != HTC_OK) {
         htc_runtime_break(gw->runtime, j->content.status, "noting what a job names");
         return;
@@ -342,11 +342,11 @@ static void repeat_opened(htc_gateway *gw, void *ctx, job *j)
 {
     request *q = ctx;
     if (!j) {
-        gw_known_key_drop(gw, q->user->name, req_str(q, "key"));
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the job of this submission is just being removed");
+        htc__gw_known_key_drop(gw, q->user->name, htc__gw_req_str(q, "key"));
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the job of this submission is just being removed");
         return;
     }
-    gw_known_key_set(gw, j->user->name, j->key, j->id);
+    htc__gw_known_key_set(gw, j->user->name, j->key, j->id);
     answer_submitted(gw, q, j, 1);
     assert(j->walks > 0);
     j->walks--;
@@ -355,16 +355,16 @@ static void repeat_opened(htc_gateway *gw, void *ctx, job *j)
 static void repeat_of(htc_gateway *gw, request *q, const job *j)
 {
     uint8_t asked[16];
-    if (!gw_request_hash(q, asked))
+    if (!htc__gw_request_hash(q, asked))
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "taking a submission");
-    else if (j->user != q->user || strcmp(j->key, req_str(q, "key")) != 0 || memcmp(asked, j->asked, sizeof asked) != 0)
-        req_fail(gw, q, HTC_EEXISTS, "take another key for another job", "the key is that of job %llu, which is something else",
-                 (unsigned long long)j->id);
-    else if (j->finished || gw_job(gw, j->id))
-        answer_submitted(gw, q, gw_job(gw, j->id) ? gw_job(gw, j->id) : j, 1);
+    else if (j->user != q->user || strcmp(j->key, htc__gw_req_str(q, "key")) != 0 || memcmp(asked, j->asked, sizeof asked) != 0)
+        htc__gw_req_fail(gw, q, HTC_EEXISTS, "take another key for another job", "the key is that of job %llu, which is something else",
+                         (unsigned long long)j->id);
+    else if (j->finished || htc__gw_job(gw, j->id))
+        answer_submitted(gw, q, htc__gw_job(gw, j->id) ? htc__gw_job(gw, j->id) : j, 1);
     else {
-        gw_known_key_set(gw, q->user->name, j->key, 0); /* nobody else opens it meanwhile */
-        gw_job_open(gw, j->id, repeat_opened, q);
+        htc__gw_known_key_set(gw, q->user->name, j->key, 0); /* nobody else opens it meanwhile */
+        htc__gw_job_open(gw, j->id, repeat_opened, q);
     }
 }
 
@@ -376,32 +376,32 @@ static void repeat_read(void *role, void *ctx, const htc_kv_result *r)
     job      j;
     memset(&j, 0, sizeof j);
     if (r->status == HTC_ENOTFOUND) { /* it was removed, or never stored */
-        gw_known_key_drop(gw, q->user->name, req_str(q, "key"));
+        htc__gw_known_key_drop(gw, q->user->name, htc__gw_req_str(q, "key"));
         submit_new(gw, q);
     } else if (r->status != HTC_OK) {
-        req_fail(gw, q, r->status, "try again in a moment", "the job of this key could not be read: %s", htc_strerror(r->status));
-    } else if (record_job_read(r->value, &j, owner) != HTC_OK) {
-        req_fail(gw, q, HTC_ECORRUPT, "", "the record of this key's job is damaged");
+        htc__gw_req_fail(gw, q, r->status, "try again in a moment", "the job of this key could not be read: %s", htc_strerror(r->status));
+    } else if (htc__gw_record_job_read(r->value, &j, owner) != HTC_OK) {
+        htc__gw_req_fail(gw, q, HTC_ECORRUPT, "", "the record of this key's job is damaged");
     } else {
-        j.user = gw_user(gw, owner);
+        j.user = htc__gw_user(gw, owner);
         repeat_of(gw, q, &j);
     }
 }
 
-void api_submit(htc_gateway *gw, request *q)
+void htc__gw_api_submit(htc_gateway *gw, request *q)
 {
-    const char      *text = req_str(q, "key");
-    const known_key *known = text && gw_known_key_ok(text) ? gw_known_key(gw, q->user->name, text) : NULL;
-    if (json_object_get(q->body, "key") && !(text && gw_known_key_ok(text))) {
-        req_fail(gw, q, HTC_EINVAL, "1 to 64 letters, digits, '.', '_' or '-'", "this cannot be the key of a submission");
+    const char      *text = htc__gw_req_str(q, "key");
+    const known_key *known = text && htc__gw_known_key_ok(text) ? htc__gw_known_key(gw, q->user->name, text) : NULL;
+    if (json_object_get(q->body, "key") && !(text && htc__gw_known_key_ok(text))) {
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "1 to 64 letters, digits, '.', '_' or '-'", "this cannot be the key of a submission");
     } else if (!known) {
         submit_new(gw, q);
     } else if (!known->job) {
-        req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the submission of this key is under way");
+        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the submission of this key is under way");
     } else {
-        key k = key_job(known->job);
+        key k = htc__gw_key_job(known->job);
         htc_runtime_ask(gw->runtime,
-                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, repeat_read, q);
+                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, repeat_read, q);
     }
 }
 
@@ -411,15 +411,15 @@ static void list_answer(htc_gateway *gw, request *q)
 {
     json_t *jobs = q->answer;
     q->answer = NULL;
-    req_answer(gw, q, json_pack("{s:o,s:b,s:o}", "jobs", jobs, "more", (int)q->more, "next", req_next(q)));
+    htc__gw_req_answer(gw, q, json_pack("{s:o,s:b,s:o}", "jobs", jobs, "more", (int)q->more, "next", htc__gw_req_next(q)));
 }
 
 /* A job of the list: its record says all, unless it is open. */
 static void list_one(htc_gateway *gw, request *q, job *read)
 {
-    const job *open_job = gw_job(gw, read->id);
-    job_counts_from_record(read);
-    json_array_append_new(q->answer, job_json(gw, open_job ? open_job : read));
+    const job *open_job = htc__gw_job(gw, read->id);
+    htc__gw_job_counts_from_record(read);
+    json_array_append_new(q->answer, htc__gw_job_json(gw, open_job ? open_job : read));
 }
 
 static void list_ends(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
@@ -433,14 +433,14 @@ static void status_next(htc_gateway *gw, request *q);
 
 static void status_one(htc_gateway *gw, request *q, job *j)
 {
-    json_array_append_new(q->answer, job_json(gw, j));
+    json_array_append_new(q->answer, htc__gw_job_json(gw, j));
     status_next(gw, q);
 }
 
 static void status_next(htc_gateway *gw, request *q)
 {
     if (q->at < q->n_ids)
-        gw_with_job(gw, q, q->ids[q->at++], status_one);
+        htc__gw_with_job(gw, q, q->ids[q->at++], status_one);
     else
         list_answer(gw, q);
 }
@@ -466,15 +466,15 @@ static void status_selected(htc_gateway *gw, request *q, const uint64_t *ids, si
 
 static void wait_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
 {
-    double timeout = req_num(q, "timeout", 1e9);
+    double timeout = htc__gw_req_num(q, "timeout", 1e9);
     (void)ids;
     (void)n;
     q->until = timeout >= 1e9 ? HTC_NEVER : timeout > 0 ? gw->now + (htc_ns)(timeout * 1e9) : gw->now;
     q->until += q->until == 0; /* which says that it does not wait */
-    gw_waits_check(gw);
+    htc__gw_waits_check(gw);
 }
 
-void gw_waits_check(htc_gateway *gw)
+void htc__gw_waits_check(htc_gateway *gw)
 {
     request *q, *next;
     DL_FOREACH_SAFE(gw->requests, q, next)
@@ -483,7 +483,7 @@ void gw_waits_check(htc_gateway *gw)
         if (!q->until)
             continue;
         for (size_t i = 0; i < q->n_ids && !open_jobs; i++) {
-            const job *j = gw_job(gw, q->ids[i]);
+            const job *j = htc__gw_job(gw, q->ids[i]);
             open_jobs = j && !(j->finished && !j->dirty && !j->writing);
         }
         if (!open_jobs) {
@@ -491,19 +491,19 @@ void gw_waits_check(htc_gateway *gw)
             status_selected(gw, q, q->ids, q->n_ids);
         } else if (gw->now >= q->until) {
             q->until = 0;
-            req_fail(gw, q, HTC_ETIMEDOUT, "htc status shows how far they are", "not all jobs have ended in this time");
+            htc__gw_req_fail(gw, q, HTC_ETIMEDOUT, "htc status shows how far they are", "not all jobs have ended in this time");
         }
     }
 }
 
-void api_status(htc_gateway *gw, request *q)
+void htc__gw_api_status(htc_gateway *gw, request *q)
 {
     if (strcmp(q->op, "wait") == 0) {
-        gw_select_jobs(gw, q, wait_selected, "name the job alone");
+        htc__gw_select_jobs(gw, q, wait_selected, "name the job alone");
     } else if (json_object_get(q->body, "id")) {
-        gw_select_jobs(gw, q, status_selected, "htc tasks lists them");
+        htc__gw_select_jobs(gw, q, status_selected, "htc tasks lists them");
     } else {
         q->answer = json_array();
-        gw_list_jobs(gw, q, 50, list_one, list_ends);
+        htc__gw_list_jobs(gw, q, 50, list_one, list_ends);
     }
 }

@@ -21,7 +21,7 @@ static void list_users(htc_gateway *gw, request *q)
     json_t *list = json_array();
     for (const user *u = gw->users; u; u = u->hh.next)
         json_array_append_new(list, user_json(u));
-    req_answer(gw, q, json_pack("{s:o}", "users", list));
+    htc__gw_req_answer(gw, q, json_pack("{s:o}", "users", list));
 }
 
 static const char *const apart_names[] = { "refused", "confined", "uid" };
@@ -33,15 +33,15 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
     htc_ns      until;
     const site *s = &gw->sites[a->site];
     const char *reason = a->reason;
-    if (!reason[0] && a->node[0] && gw_node_aside(gw, a->node, &until))
+    if (!reason[0] && a->node[0] && htc__gw_node_aside(gw, a->node, &until))
         reason = "its node fails everybody's tasks fast and is set aside";
     conn *c;
     HASH_FIND(hh, gw->conns, &a->peer, sizeof a->peer, c);
     json_t *o = json_pack("{s:I,s:s,s:s,s:I,s:s,s:s,s:f,s:s,s:I,s:I,s:s}", "id", (json_int_t)a->id, "user", a->user->name, "site",
-                          s->name, "slot", (json_int_t)a->slot, "node", a->node, "state", agent_state_name(a), "since", since,
+                          s->name, "slot", (json_int_t)a->slot, "node", a->node, "state", htc__gw_agent_state_name(a), "since", since,
                           "launched_as", a->handle_name, "pid", (json_int_t)(c ? c->info.pid : 0), "tasks_done", (json_int_t)a->tasks_done, "reason", reason);
     char as[200];
-    gw_place_text(gw, a->user, as, sizeof as);
+    htc__gw_place_text(gw, a->user, as, sizeof as);
     if (o)
         json_object_set_new(o, "as", json_string(as));
     if (o && a->n_held && (q->operator_ || q->user == a->user)) {
@@ -65,8 +65,8 @@ static void list_agents(htc_gateway *gw, request *q)
                                                (json_int_t)s->memory.total, "memory_reserved", (json_int_t)s->memory.reserved));
     }
     char apart[256];
-    gw_apart_text(gw, apart, sizeof apart);
-    req_answer(gw, q, json_pack("{s:o,s:o,s:I,s:I,s:s,s:s}", "agents", list, "sites", sites, "slots", (json_int_t)gw->slots,
+    htc__gw_apart_text(gw, apart, sizeof apart);
+    htc__gw_req_answer(gw, q, json_pack("{s:o,s:o,s:I,s:I,s:s,s:s}", "agents", list, "sites", sites, "slots", (json_int_t)gw->slots,
                                 "free", (json_int_t)gw->free, "apart", apart_names[gw->options.apart], "apart_text", apart));
 }
 
@@ -75,15 +75,15 @@ static const char *const policy_names[] = { "eq1", "static", "maxmin", "fcfs" };
 static void ping(htc_gateway *gw, request *q)
 {
     char apart[256];
-    gw_apart_text(gw, apart, sizeof apart);
-    req_answer(gw, q,
-               json_pack("{s:s,s:i,s:f,s:s,s:I,s:s,s:s,s:s}", "version", HTC_VERSION, "protocol", HTC_WIRE_VERSION, "uptime",
+    htc__gw_apart_text(gw, apart, sizeof apart);
+    htc__gw_req_answer(gw, q,
+                       json_pack("{s:s,s:i,s:f,s:s,s:I,s:s,s:s,s:s}", "version", HTC_VERSION, "protocol", HTC_WIRE_VERSION, "uptime",
                          (double)(gw->wall - gw->started_wall) / 1e9, "policy", policy_names[gw->policy], "slots",
                          (json_int_t)gw->slots, "store", htc_status_name(gw->store_status), "apart",
                          apart_names[gw->options.apart], "apart_text", apart));
 }
 
-void api_listing(htc_gateway *gw, request *q)
+void htc__gw_api_listing(htc_gateway *gw, request *q)
 {
     if (strcmp(q->op, "users") == 0)
         list_users(gw, q);
@@ -97,7 +97,7 @@ void api_listing(htc_gateway *gw, request *q)
 
 static void why_answer(htc_gateway *gw, request *q, const char *code, const char *text)
 {
-    req_answer(gw, q, json_pack("{s:s,s:s}", "why", text, "code", code));
+    htc__gw_req_answer(gw, q, json_pack("{s:s,s:s}", "why", text, "code", code));
 }
 
 static const site *paused_site(const htc_gateway *gw)
@@ -123,8 +123,8 @@ static const user *over_base(const htc_gateway *gw, const user *except)
 /* It waits, and not for a slot: its tasks fail fast. 1: the sentence is in text. */
 static int why_slowed(const htc_gateway *gw, const job *j, char *text, size_t cap)
 {
-    htc_ns until = job_slowed_until(j);
-    if (!until || !job_waiting(j))
+    htc_ns until = htc__gw_job_slowed_until(j);
+    if (!until || !htc__gw_job_waiting(j))
         return 0;
     snprintf(text, cap, "its tasks fail fast one after the other, so they get slots slowly: the next in %.1f s",
              until > gw->now ? (double)(until - gw->now) / 1e9 : 0.0);
@@ -137,8 +137,8 @@ static const site *roomiest(const htc_gateway *gw, const job *j)
     const site *best = NULL;
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
-        if (s->memory.total && site_needs(s, j->need) <= s->memory.total &&
-            (!best || s->memory.kept_for == j->id || memory_free(&s->memory) > memory_free(&best->memory)))
+        if (s->memory.total && htc__site_needs(s, j->need) <= s->memory.total &&
+            (!best || s->memory.kept_for == j->id || htc__memory_free(&s->memory) > htc__memory_free(&best->memory)))
             best = s;
         if (best && best->memory.kept_for == j->id)
             break;
@@ -156,8 +156,8 @@ static int why_memory(const htc_gateway *gw, const job *j, char *text, size_t ca
     if (!s)
         return 0;
     int n = snprintf(text, cap, "its next task asks for %.1f GiB of memory%s, and at site %s %.1f of %.1f GiB are free; ",
-                     (double)site_needs(s, j->need) / GIB, j->need ? "" : " (what a task gets that names none)", s->name,
-                     (double)memory_free(&s->memory) / GIB, (double)s->memory.total / GIB);
+                     (double)htc__site_needs(s, j->need) / GIB, j->need ? "" : " (what a task gets that names none)", s->name,
+                     (double)htc__memory_free(&s->memory) / GIB, (double)s->memory.total / GIB);
     if (n < 0 || (size_t)n >= cap)
         return 1;
     if (s->memory.kept_for == j->id)
@@ -200,9 +200,9 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         snprintf(text, cap, "the store takes no changes now (%s), so nothing new is handed out", htc_strerror(gw->store_status));
         return "Store";
     }
-    if (gw_place(gw, u) == HTC_PLACE_REFUSED) {
+    if (htc__gw_place(gw, u) == HTC_PLACE_REFUSED) {
         char why[200];
-        gw_place_text(gw, u, why, sizeof why);
+        htc__gw_place_text(gw, u, why, sizeof why);
         snprintf(text, cap, "tasks of %s are refused: %s", name, why);
         return "Refused";
     }
@@ -228,7 +228,7 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     }
     for (const agent *a = gw->agents; a; a = a->hh.next) {
         htc_ns until;
-        if (a->user != u || a->n_held || a->state != AGENT_READY || !gw_node_aside(gw, a->node, &until))
+        if (a->user != u || a->n_held || a->state != AGENT_READY || !htc__gw_node_aside(gw, a->node, &until))
             continue;
         snprintf(text, cap, "node %s fails everybody's tasks fast and is set aside for %.0f s more", a->node,
                  (double)(until - gw->now) / 1e9);
@@ -270,7 +270,7 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
     char        text[640], user_text[512];
     const char *code = "None";
     unsigned long long id = j->id, i = index;
-    const agent *a = t->state == TASK_LEASED ? gw_agent(gw, t->agent) : NULL;
+    const agent *a = t->state == TASK_LEASED ? htc__gw_agent(gw, t->agent) : NULL;
     switch ((task_state)t->state) {
     case TASK_NEW:
     case TASK_WAITING:
@@ -288,7 +288,7 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         } else {
             unsigned long long ahead = 0;
             for (const job *o = j->user->ready; o && o->id < j->id; o = o->ready_next)
-                ahead += job_ready(o);
+                ahead += htc__gw_job_ready(o);
             if (t->state == TASK_NEW && index > j->next)
                 ahead += index - j->next;
             code = why_user(gw, j->user, user_text, sizeof user_text);
@@ -296,7 +296,7 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         }
         break;
     case TASK_LEASED:
-        gw_place_text(gw, j->user, user_text, sizeof user_text);
+        htc__gw_place_text(gw, j->user, user_text, sizeof user_text);
         snprintf(text, sizeof text, "%llu.%llu is with agent %llu%s%s: attempt %u, as %s", id, i, (unsigned long long)t->agent,
                  a ? " on " : "", a ? a->node : "", t->attempt, user_text);
         if (a && (a->suspected || a->state == AGENT_UNKNOWN)) {
@@ -327,14 +327,14 @@ static void outcome_known(void *role, void *ctx, const htc_kv_result *r)
     asking      w = *(asking *)ctx;
     htc_outcome o = { 0 };
     char        reason[sizeof o.reason + 80];
-    htc_status  status = r->status == HTC_OK ? record_result_read(r->value, &o) : r->status;
+    htc_status  status = r->status == HTC_OK ? htc__gw_record_result_read(r->value, &o) : r->status;
     const char *text = htc_strerror((htc_status)w.task.status);
     htc_runtime_context_free(gw->runtime, ctx);
     snprintf(reason, sizeof reason, "%s", text);
     if (status == HTC_OK && o.reason[0] && strcmp(o.reason, text) != 0)
         snprintf(reason, sizeof reason, "%s: %s", text, o.reason);
     explain_task(gw, w.q, w.job, w.index, &w.task, reason);
-    gw_job_release(gw, w.job);
+    htc__gw_job_release(gw, w.job);
 }
 
 static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
@@ -343,18 +343,18 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     static const task untouched = { .state = TASK_NEW };
     const task       *t = c ? &c->tasks[w->index % CHUNK_TASKS] : &untouched;
     if (status == HTC_OK && (t->state == TASK_FAILED || t->state == TASK_RETRY_WAIT)) {
-        key k = key_result(j->id, w->index, t->attempt);
+        key k = htc__gw_key_result(j->id, w->index, t->attempt);
         w->task = *t;
         htc_runtime_ask(gw->runtime,
-                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, outcome_known, w);
+                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, outcome_known, w);
         return;
     }
     if (status != HTC_OK)
-        req_fail(gw, w->q, status, "", "the task could not be read: %s", htc_strerror(status));
+        htc__gw_req_fail(gw, w->q, status, "", "the task could not be read: %s", htc_strerror(status));
     else
         explain_task(gw, w->q, j, w->index, t, "");
     htc_runtime_context_free(gw->runtime, w);
-    gw_job_release(gw, j);
+    htc__gw_job_release(gw, j);
 }
 
 static void why_job(htc_gateway *gw, request *q, job *j)
@@ -365,18 +365,18 @@ static void why_job(htc_gateway *gw, request *q, job *j)
         uint64_t index = q->select.has_tasks ? q->select.ranges[0].from : 0;
         asking  *w = index < j->count ? htc_runtime_context(gw->runtime, sizeof *w) : NULL;
         if (!w) {
-            req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has no task %llu", (unsigned long long)j->id,
-                     (unsigned long long)index);
+            htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has no task %llu", (unsigned long long)j->id,
+                             (unsigned long long)index);
             return;
         }
         *w = (asking){ .q = q, .job = j, .index = index };
-        gw_job_hold(j);
-        gw_chunk_load(gw, j, index / CHUNK_TASKS, task_known, w);
+        htc__gw_job_hold(j);
+        htc__gw_chunk_load(gw, j, index / CHUNK_TASKS, task_known, w);
         return;
     }
-    uint64_t waiting = job_waiting(j);
+    uint64_t waiting = htc__gw_job_waiting(j);
     if (!j->open || j->finished) {
-        snprintf(text, sizeof text, "job %llu has ended: %s", (unsigned long long)j->id, job_state(j));
+        snprintf(text, sizeof text, "job %llu has ended: %s", (unsigned long long)j->id, htc__gw_job_state(j));
         code = "None";
     } else if (j->paused) {
         snprintf(text, sizeof text, "job %llu is paused", (unsigned long long)j->id);
@@ -398,7 +398,7 @@ static void why_job(htc_gateway *gw, request *q, job *j)
     } else {
         unsigned long long ahead = 0;
         for (const job *o = j->user->ready; o && o->id < j->id; o = o->ready_next)
-            ahead += job_ready(o);
+            ahead += htc__gw_job_ready(o);
         code = why_user(gw, j->user, user_text, sizeof user_text);
         if (ahead)
             snprintf(text, sizeof text, "%llu tasks of job %llu wait, with %llu of earlier jobs before them: %s",
@@ -413,16 +413,16 @@ static void why_job(htc_gateway *gw, request *q, job *j)
 static void why_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
 {
     if (n == 1)
-        gw_with_job(gw, q, ids[0], why_job);
+        htc__gw_with_job(gw, q, ids[0], why_job);
     else
-        req_fail(gw, q, HTC_EINVAL, "name one job or task", "why explains one thing at a time");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "name one job or task", "why explains one thing at a time");
 }
 
-void api_why(htc_gateway *gw, request *q)
+void htc__gw_api_why(htc_gateway *gw, request *q)
 {
     char text[512];
     if (json_object_get(q->body, "id")) {
-        gw_select(gw, q, why_selected);
+        htc__gw_select(gw, q, why_selected);
         return;
     }
     const char *code = why_user(gw, q->user, text, sizeof text);

@@ -56,8 +56,8 @@ static void finish(htc_gateway *gw, listing *l, htc_status status)
 {
     request *q = l->q;
     if (status != HTC_OK) {
-        req_fail(gw, q, status, "", "the tasks of job %llu could not be read: %s", (unsigned long long)l->job->id,
-                 htc_strerror(status));
+        htc__gw_req_fail(gw, q, status, "", "the tasks of job %llu could not be read: %s", (unsigned long long)l->job->id,
+                         htc_strerror(status));
     } else {
         json_t *list = q->answer;
         q->answer = NULL;
@@ -65,9 +65,9 @@ static void finish(htc_gateway *gw, listing *l, htc_status status)
                               l->index <= l->last && l->index < l->job->count ? json_integer((json_int_t)l->index) : json_null());
         if (o && l->results)
             json_object_set_new(o, "next_output", json_integer(l->index == l->cursor_of ? (json_int_t)l->cursor : 0));
-        req_answer(gw, q, o);
+        htc__gw_req_answer(gw, q, o);
     }
-    gw_job_release(gw, l->job);
+    htc__gw_job_release(gw, l->job);
     htc_runtime_context_free(gw->runtime, l);
 }
 
@@ -84,7 +84,7 @@ static json_t *task_json(const htc_gateway *gw, const job *j, uint64_t index, co
                           (json_int_t)t->attempt, "tries", (json_int_t)t->tries, "lost", (json_int_t)t->lost);
     if (!o)
         return NULL;
-    const agent *a = t->state == TASK_LEASED ? gw_agent((htc_gateway *)gw, t->agent) : NULL;
+    const agent *a = t->state == TASK_LEASED ? htc__gw_agent((htc_gateway *)gw, t->agent) : NULL;
     if (t->state == TASK_LEASED)
         json_object_set_new(o, "agent", json_integer((json_int_t)t->agent));
     if (a)
@@ -205,7 +205,7 @@ static void manifest_read(void *role, void *ctx, htc_status status, htc_bytes bo
     if (status == HTC_OK && (l->cursor >= size || size != l->manifest[l->naming]))
         status = HTC_ECORRUPT;
     if (status == HTC_OK)
-        status = gw_manifest_entries(piece, json_object_get(v, "outputs"), &taken);
+        status = htc__gw_manifest_entries(piece, json_object_get(v, "outputs"), &taken);
     l->cursor += taken;
     l->bytes += taken;
     if (status != HTC_OK) {
@@ -259,7 +259,7 @@ static void result_read(void *role, void *ctx, const htc_kv_result *r)
     const htc_attempt *at = &l->asked[r->index];
     htc_outcome        o = { .status = (htc_status)l->status[r->index] };
     /* One that was cancelled before it ran has no record; its state says all. */
-    if (r->status == HTC_OK && record_result_read(r->value, &o) != HTC_OK)
+    if (r->status == HTC_OK && htc__gw_record_result_read(r->value, &o) != HTC_OK)
         o = (htc_outcome){ .status = HTC_ECORRUPT };
     int on_its_way = r->status == HTC_ENOTFOUND && o.status != HTC_ECANCELLED; /* to the store: it is listed later */
     if (l->results && !on_its_way) {
@@ -286,8 +286,8 @@ static void ask_results(htc_gateway *gw, listing *l)
             l->place[i] = json_array_size(l->q->answer);
             json_array_append_new(l->q->answer, json_null());
         }
-        keys[i] = key_result(l->asked[i].job, l->asked[i].task, l->asked[i].attempt);
-        rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&keys[i]) };
+        keys[i] = htc__gw_key_result(l->asked[i].job, l->asked[i].task, l->asked[i].attempt);
+        rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&keys[i]) };
     }
     htc_runtime_ask(gw->runtime, rq, l->n, result_read, l);
 }
@@ -380,12 +380,12 @@ static void walk(htc_gateway *gw, listing *l)
     while (l->index <= l->last && json_array_size(l->q->answer) < l->limit && l->chunks < CHUNKS_OF_ONE &&
            l->bytes < MANIFESTS_OF_ONE) {
         uint64_t index = l->index / CHUNK_TASKS;
-        chunk   *c = gw_chunk(l->job, index);
+        chunk   *c = htc__gw_chunk(l->job, index);
         /* An open job has all in memory that lies ahead of what was handed out. */
         if (!c && l->job->open && l->index >= l->job->next && l->results)
             l->index = l->last + 1;
         else if (!c && !(l->job->open && index * CHUNK_TASKS >= l->job->next)) {
-            gw_chunk_load(gw, l->job, index, chunk_came, l);
+            htc__gw_chunk_load(gw, l->job, index, chunk_came, l);
             return;
         } else if (take_chunk(gw, l, c)) {
             return;
@@ -396,8 +396,8 @@ static void walk(htc_gateway *gw, listing *l)
 
 static void list_job(htc_gateway *gw, request *q, job *j)
 {
-    const char *state = req_str(q, "state");
-    uint64_t    from = req_u64(q, "from", 0), limit = req_u64(q, "limit", 500), last = j->count - 1;
+    const char *state = htc__gw_req_str(q, "state");
+    uint64_t    from = htc__gw_req_u64(q, "from", 0), limit = htc__gw_req_u64(q, "limit", 500), last = j->count - 1;
     if (q->select.has_tasks) {
         uint64_t low = UINT64_MAX, high = 0;
         for (uint32_t i = 0; i < q->select.n_ranges; i++) {
@@ -407,14 +407,14 @@ static void list_job(htc_gateway *gw, request *q, job *j)
         from = from < low ? low : from;
         last = last > high ? high : last;
         if (low >= j->count) {
-            req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
-                     (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)low);
+            htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
+                             (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)low);
             return;
         }
     }
     if (state && !is_state(state)) {
-        req_fail(gw, q, HTC_EINVAL, "waiting, leased, running, staging_out, retry_wait, done, failed or cancelled",
-                 "'%.40s' is not a state of a task", state);
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "waiting, leased, running, staging_out, retry_wait, done, failed or cancelled",
+                         "'%.40s' is not a state of a task", state);
         return;
     }
     listing *l = htc_runtime_context(gw->runtime, sizeof *l);
@@ -423,32 +423,32 @@ static void list_job(htc_gateway *gw, request *q, job *j)
     l->q = q;
     l->job = j;
     l->results = strcmp(q->op, "results") == 0;
-    l->failed_only = req_flag(q, "failed") != 0;
+    l->failed_only = htc__gw_req_flag(q, "failed") != 0;
     l->index = l->cursor_of = from;
-    l->cursor = l->results ? req_u64(q, "from_output", 0) : 0;
+    l->cursor = l->results ? htc__gw_req_u64(q, "from_output", 0) : 0;
     l->last = last;
     l->limit = limit < 1 ? 1 : limit > 5000 ? 5000 : limit;
     if (state)
         strcpy(l->state_name, state);
     q->answer = json_array();
-    gw_job_hold(j);
+    htc__gw_job_hold(j);
     walk(gw, l);
 }
 
 static void list_selected(htc_gateway *gw, request *q, const uint64_t *ids, size_t n)
 {
     if (n == 1)
-        gw_with_job(gw, q, ids[0], list_job);
+        htc__gw_with_job(gw, q, ids[0], list_job);
     else
-        req_fail(gw, q, HTC_EINVAL, "name one job", n ? "this works on one job at a time" : "there is no job");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "name one job", n ? "this works on one job at a time" : "there is no job");
 }
 
-void api_tasks(htc_gateway *gw, request *q)
+void htc__gw_api_tasks(htc_gateway *gw, request *q)
 {
-    gw_select(gw, q, list_selected);
+    htc__gw_select(gw, q, list_selected);
 }
 
-void api_results(htc_gateway *gw, request *q)
+void htc__gw_api_results(htc_gateway *gw, request *q)
 {
-    gw_select(gw, q, list_selected);
+    htc__gw_select(gw, q, list_selected);
 }

@@ -45,7 +45,7 @@ static void sort_unique(htc_buf *b)
 
 /* Every run of 64 hex digits, be it part of a URI or a value that a sweep makes one of. A hash that is put together of parts is
  * not found, and its content not kept. */
-void gw_content_find(htc_bytes document, htc_buf *hashes)
+void htc__gw_content_find(htc_bytes document, htc_buf *hashes)
 {
     const char *p = document.data;
     for (size_t i = 0, run = 0; i <= document.len; i++) {
@@ -108,7 +108,7 @@ static void marks_page(void *role, void *ctx, const htc_kv_result *r)
     htc_buf_free(&gw->marks);
 }
 
-void gw_content_look(htc_gateway *gw)
+void htc__gw_content_look(htc_gateway *gw)
 {
     if (gw->content_busy || gw->now < gw->content_at)
         return;

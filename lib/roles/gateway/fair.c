@@ -3,7 +3,7 @@
 
 #include "roles/gateway/gateway.h"
 
-void gw_reallocate_soon(htc_gateway *gw)
+void htc__gw_reallocate_soon(htc_gateway *gw)
 {
     gw->reallocate_wanted = 1;
 }
@@ -37,7 +37,7 @@ static agent *newest_drain(htc_gateway *gw, const user *u)
     return best;
 }
 
-uint64_t gw_takers(const htc_gateway *gw, const user *u, size_t at)
+uint64_t htc__gw_takers(const htc_gateway *gw, const user *u, size_t at)
 {
     uint64_t n = 0;
     for (const agent *a = gw->agents; a; a = a->hh.next)
@@ -51,12 +51,12 @@ static int launch_somewhere(htc_gateway *gw, user *u)
         site    *s = &gw->sites[i];
         site_now now = { .free = s->cores - s->used, .usable = site_usable(gw, s) != 0 };
         if (now.free && now.usable) {
-            now.startable = gw_startable(gw, u, i);
-            now.takers = gw_takers(gw, u, i);
+            now.startable = htc__gw_startable(gw, u, i);
+            now.takers = htc__gw_takers(gw, u, i);
         }
-        if (site_wants_agent(&now)) {
+        if (htc__site_wants_agent(&now)) {
             uint32_t used = s->used;
-            gw_agent_launch(gw, u, i);
+            htc__gw_agent_launch(gw, u, i);
             return s->used > used;
         }
     }
@@ -78,14 +78,14 @@ static uint64_t carry_out(htc_gateway *gw, user *u, const htc_allot_change *chan
         agent *a = newest_drain(gw, u);
         if (!a)
             break;
-        gw_agent_drain(gw, a, 0);
+        htc__gw_agent_drain(gw, a, 0);
     }
     uint64_t left = change->grant - launch(gw, u, change->grant);
     for (uint64_t i = 0; i < change->drain; i++) {
         agent *a = to_drain(gw, u);
         if (!a)
             break;
-        gw_agent_drain(gw, a, 1);
+        htc__gw_agent_drain(gw, a, 1);
     }
     return left;
 }
@@ -104,7 +104,7 @@ static uint64_t startable_now(htc_gateway *gw, const user *u)
     uint64_t n = 0;
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
-        uint64_t    could = gw_startable(gw, u, i), seats = gw_takers(gw, u, i) + (site_usable(gw, s) ? s->cores - s->used : 0);
+        uint64_t    could = htc__gw_startable(gw, u, i), seats = htc__gw_takers(gw, u, i) + (site_usable(gw, s) ? s->cores - s->used : 0);
         n += could < seats ? could : seats;
     }
     return n;
@@ -115,7 +115,7 @@ static uint64_t startable_now(htc_gateway *gw, const user *u)
  * the slot of one that runs: that one counts as queued, so that the user still divides. */
 static void view(htc_gateway *gw, const user *u, uint64_t id, int now, htc_allot_user *v)
 {
-    int      refused = gw_place(gw, u) == HTC_PLACE_REFUSED;
+    int      refused = htc__gw_place(gw, u) == HTC_PLACE_REFUSED;
     uint64_t queued = refused ? 0 : now ? startable_now(gw, u) : u->usable;
     queued = queued < u->queued ? queued : u->queued;
     uint64_t in_turn = queued == 0 && u->queued && u->busy && !refused;
@@ -168,7 +168,7 @@ static void count_busy(htc_gateway *gw)
         for (const agent *a = gw->agents; a; a = a->hh.next)
             a->user->reserved += a->site == i ? a->memory : 0;
         for (user *u = gw->users; u; u = u->hh.next)
-            u->usable += u->queued ? gw_usable(gw, u, i) : 0;
+            u->usable += u->queued ? htc__gw_usable(gw, u, i) : 0;
     }
 }
 
@@ -205,7 +205,7 @@ static htc_status divide_and_launch(htc_gateway *gw, division *d)
         d->who[i]->base = d->changes[i].share.base;
         uint64_t missing = carry_out(gw, d->who[i], &d->changes[i]);
         if (missing)
-            gw_memory_note(gw, d->who[i], 1);
+            htc__gw_memory_note(gw, d->who[i], 1);
         left += missing;
     }
     if (status == HTC_OK && left)
@@ -215,7 +215,7 @@ static htc_status divide_and_launch(htc_gateway *gw, division *d)
     return status;
 }
 
-void gw_reallocate(htc_gateway *gw)
+void htc__gw_reallocate(htc_gateway *gw)
 {
     size_t users = HASH_COUNT(gw->users);
     gw->reallocate_wanted = 0;
@@ -229,8 +229,8 @@ void gw_reallocate(htc_gateway *gw)
     if (status == HTC_OK) {
         for (const user *u = gw->users; u; u = u->hh.next)
             if (gw->policy != HTC_ALLOT_STATIC || fixed_user(gw, u->name)) /* nobody else ever has a slot */
-                gw_memory_note(gw, u, 0);
-        gw_memory_keep(gw);
+                htc__gw_memory_note(gw, u, 0);
+        htc__gw_memory_keep(gw);
         count_busy(gw);
         for (user *u = gw->users; u; u = u->hh.next) {
             u->ra = u->base = 0;

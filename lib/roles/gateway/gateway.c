@@ -41,8 +41,8 @@ static void destroy(void *self)
     if (!gw)
         return;
     htc_env env = gw->env;
-    gw_agents_free(gw);
-    gw_jobs_free(gw);
+    htc__gw_agents_free(gw);
+    htc__gw_jobs_free(gw);
     HASH_ITER(hh, gw->users, u, un)
     {
         HASH_DEL(gw->users, u);
@@ -54,12 +54,12 @@ static void destroy(void *self)
         HASH_DEL(gw->conns, c);
         htc__free(&env, c, sizeof *c);
     }
-    nodes_free(&gw->nodes, &env);
+    htc__nodes_free(&gw->nodes, &env);
     DL_FOREACH_SAFE(gw->requests, q, qn)
-    req_free(gw, q);
-    gw_changing_free(gw);
-    gw_removals_free(gw);
-    gw_known_keys_free(gw);
+    htc__gw_req_free(gw, q);
+    htc__gw_changing_free(gw);
+    htc__gw_removals_free(gw);
+    htc__gw_known_keys_free(gw);
     htc_buf_free(&gw->marks);
     for (size_t i = 0; i < gw->n_sites; i++)
         htc__free(&env, gw->sites[i].slots, gw->sites[i].cores * sizeof *gw->sites[i].slots);
@@ -130,7 +130,7 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_gateway_options, tick_ns));
     if (status != HTC_OK)
         return status;
-    if (!(o.gamma >= -1 && o.gamma <= 1) || !o.owner_name || !user_name_ok(o.owner_name) || o.n_sites == 0 || !o.sites || o.store_peer == 0 || o.apart > HTC_APART_UID)
+    if (!(o.gamma >= -1 && o.gamma <= 1) || !o.owner_name || !htc__gw_user_name_ok(o.owner_name) || o.n_sites == 0 || !o.sites || o.store_peer == 0 || o.apart > HTC_APART_UID)
         return HTC_EINVAL;
     htc_gateway *gw = htc__alloc(env, sizeof *gw);
     if (!gw)
@@ -150,7 +150,7 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     if (status == HTC_OK)
         status = htc_runtime_create(env, &runtime, &gw->runtime);
     if (status == HTC_OK)
-        status = htc_runtime_ids_create(gw->runtime, htc_bytes_of("g/agent"), 256, gw_agent_ids_ready, NULL, &gw->agent_ids);
+        status = htc_runtime_ids_create(gw->runtime, htc_bytes_of("g/agent"), 256, htc__gw_agent_ids_ready, NULL, &gw->agent_ids);
     if (status != HTC_OK) {
         destroy(gw);
         return status;
@@ -160,7 +160,7 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     o.fair_users = NULL;
     o.owner_name = gw->owner_name;
     if (o.operator_token)
-        gw_token_hash(o.operator_token, gw->operator_hash);
+        htc__gw_token_hash(o.operator_token, gw->operator_hash);
     o.operator_token = NULL;
     snprintf(gw->apart_why, sizeof gw->apart_why, "%s", o.apart_why ? o.apart_why : "");
     o.apart_why = NULL;
@@ -241,8 +241,8 @@ static void closed(htc_gateway *gw, uint32_t peer)
     HASH_FIND(hh, gw->conns, &peer, sizeof peer, c);
     if (!c)
         return;
-    gw_agent_closed(gw, c);
-    gw_requests_closed(gw, peer);
+    htc__gw_agent_closed(gw, c);
+    htc__gw_requests_closed(gw, peer);
     HASH_DEL(gw->conns, c);
     htc__free(&gw->env, c, sizeof *c);
 }
@@ -290,9 +290,9 @@ static void message(htc_gateway *gw, const htc_input *in)
     else if (type == HTC_WIRE_HELLO)
         greet(gw, c, id, &r);
     else if (c->role == HTC_WIRE_ROLE_AGENT)
-        gw_agent_message(gw, c, type, &r);
+        htc__gw_agent_message(gw, c, type, &r);
     else if (c->role == HTC_WIRE_ROLE_USER)
-        gw_user_message(gw, c, type, id, (htc_bytes){ r.p, htc_reader_left(&r) });
+        htc__gw_user_message(gw, c, type, id, (htc_bytes){ r.p, htc_reader_left(&r) });
     else
         refuse(gw, c, id, HTC_EPROTO, "the first message has to be a greeting");
 }
@@ -326,28 +326,28 @@ static void run_time(htc_gateway *gw)
         gw->store_retry_at = HTC_NEVER;
     if (gw->phase != PHASE_READY)
         return;
-    gw_dues_run(gw);
-    gw_removals_go(gw);
+    htc__gw_dues_run(gw);
+    htc__gw_removals_go(gw);
     if (gw->now >= gw->idle_at)
         close_idle(gw);
     if (gw->now >= gw->check_at) {
-        gw_agents_check(gw);
-        gw_waits_check(gw);
+        htc__gw_agents_check(gw);
+        htc__gw_waits_check(gw);
         gw->check_at = gw->now + TICK_CHECK;
     }
     if (gw->now >= gw->tick_at) {
         gw->tick_at = gw->now + gw->options.tick_ns;
-        gw_tokens_sweep(gw);
-        gw_content_look(gw);
-        gw_reallocate_soon(gw);
+        htc__gw_tokens_sweep(gw);
+        htc__gw_content_look(gw);
+        htc__gw_reallocate_soon(gw);
     }
     for (size_t i = 0; i < gw->n_sites; i++)
         if (gw->sites[i].not_before && gw->now >= gw->sites[i].not_before) {
             gw->sites[i].not_before = 0;
-            gw_reallocate_soon(gw);
+            htc__gw_reallocate_soon(gw);
         }
     if (gw->reallocate_wanted && gw->now >= gw->reallocated + REALLOCATE_GAP)
-        gw_reallocate(gw);
+        htc__gw_reallocate(gw);
 }
 
 static htc_ns deadline(const void *self)
@@ -372,13 +372,13 @@ static htc_ns deadline(const void *self)
     return earlier(at, gw->tick_at);
 }
 
-void gw_shutdown(htc_gateway *gw, int at_once)
+void htc__gw_shutdown(htc_gateway *gw, int at_once)
 {
     if (!gw->shutdown)
         htc__log(&gw->env, HTC_LOG_INFO, "asked to end -> %s", at_once ? "end all tasks" : "let running tasks finish");
     gw->shutdown = 1;
     gw->stop_now |= at_once != 0;
-    gw_agents_stop(gw, gw->stop_now);
+    htc__gw_agents_stop(gw, gw->stop_now);
 }
 
 static void check_shutdown(htc_gateway *gw)
@@ -394,8 +394,8 @@ static void event(htc_gateway *gw, const htc_input *in)
 {
     switch (in->op) {
     case HTC_EVENT_AGENT_EXIT:
-    case HTC_EVENT_AGENT_STOPPED: gw_agent_event(gw, in); break;
-    case HTC_EVENT_SHUTDOWN: gw_shutdown(gw, in->status != HTC_OK); break;
+    case HTC_EVENT_AGENT_STOPPED: htc__gw_agent_event(gw, in); break;
+    case HTC_EVENT_SHUTDOWN: htc__gw_shutdown(gw, in->status != HTC_OK); break;
     default: break;
     }
 }
@@ -419,7 +419,7 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     case HTC_IN_START:
         gw->started_wall = in->wall;
         gw->reallocated = 0;
-        gw_recover(gw);
+        htc__gw_recover(gw);
         break;
     case HTC_IN_MESSAGE:
         if (!from_store)
@@ -447,9 +447,9 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     if (htc_runtime_status(gw->runtime) == HTC_OK)
         run_time(gw);
     if (gw->jobs_ended)
-        gw_waits_check(gw);
+        htc__gw_waits_check(gw);
     gw->jobs_ended = 0;
-    gw_flush(gw);
+    htc__gw_flush(gw);
     if (htc_runtime_status(gw->runtime) == HTC_OK)
         check_shutdown(gw);
     /* What is due already is expected now, not back then: a deadline may be older than the step that has set it. */

@@ -154,7 +154,7 @@ struct job {
     UT_hash_handle hh;
     job *ready_prev, *ready_next; /* among the user's jobs with something to hand out, by id */
     uint8_t  in_ready;
-    uint64_t queued; /* of job_ready(), as it is in the user's sum */
+    uint64_t queued; /* of htc__gw_job_ready(), as it is in the user's sum */
     health  *health; /* one a site, from the first failure on; NULL: well everywhere */
     size_t   n_health;
     uint64_t need, need_of; /* what its next task asks for, bytes, 0: nothing named; the task's index + 1 */
@@ -368,186 +368,186 @@ typedef struct key {
     char   text[64];
     size_t len;
 } key;
-key key_user(const char *name);
-key key_token(const char *hash_hex);
-key key_open(uint64_t id);
-key key_job(uint64_t id);
-key key_spec(uint64_t id);
-key key_chunk(uint64_t id, uint64_t index);
-key key_chunks(uint64_t id);
-key key_result(uint64_t id, uint64_t index, uint32_t attempt);
-key key_results(uint64_t id);
-key key_agent(uint64_t id);
-key key_removal(uint64_t id);
-key key_content(uint64_t id);
-htc_bytes key_bytes(const key *k);
+key htc__gw_key_user(const char *name);
+key htc__gw_key_token(const char *hash_hex);
+key htc__gw_key_open(uint64_t id);
+key htc__gw_key_job(uint64_t id);
+key htc__gw_key_spec(uint64_t id);
+key htc__gw_key_chunk(uint64_t id, uint64_t index);
+key htc__gw_key_chunks(uint64_t id);
+key htc__gw_key_result(uint64_t id, uint64_t index, uint32_t attempt);
+key htc__gw_key_results(uint64_t id);
+key htc__gw_key_agent(uint64_t id);
+key htc__gw_key_removal(uint64_t id);
+key htc__gw_key_content(uint64_t id);
+htc_bytes htc__gw_key_bytes(const key *k);
 
 /* When nobody waits for it: a failure is logged. */
-void gw_put(htc_gateway *gw, key k, htc_bytes value);
-void gw_delete(htc_gateway *gw, key k);
+void htc__gw_put(htc_gateway *gw, key k, htc_bytes value);
+void htc__gw_delete(htc_gateway *gw, key k);
 
 /* records.c: each writer clears b first; each reader answers HTC_ECORRUPT for what it cannot have written. */
 /* manifest.c */
-int        gw_name_stays(const char *name);
+int        htc__gw_name_stays(const char *name);
 /* Append the entries of the whole lines of a piece to list; *taken: the bytes of these lines. HTC_ECORRUPT: a line is no entry,
  * or none ends. */
-htc_status gw_manifest_entries(htc_bytes piece, json_t *list, size_t *taken);
+htc_status htc__gw_manifest_entries(htc_bytes piece, json_t *list, size_t *taken);
 
-void       record_result_write(htc_buf *b, const htc_outcome *o);
-htc_status record_result_read(htc_bytes bytes, htc_outcome *o);
-void       record_user_write(htc_buf *b, const user *u);
-htc_status record_user_read(htc_bytes bytes, user *u);
-void       record_job_write(htc_buf *b, const job *j);
-htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES]);
-void       record_chunk_write(htc_buf *b, const chunk *c);
-htc_status record_chunk_read(htc_bytes bytes, chunk *c); /* c->n is set and its tasks are zero */
-void       record_agent_write(htc_buf *b, const agent *a);
-htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES]);
-void       record_removal_write(htc_buf *b, const removal *m);
-htc_status record_removal_read(htc_bytes bytes, removal *m);
+void       htc__gw_record_result_write(htc_buf *b, const htc_outcome *o);
+htc_status htc__gw_record_result_read(htc_bytes bytes, htc_outcome *o);
+void       htc__gw_record_user_write(htc_buf *b, const user *u);
+htc_status htc__gw_record_user_read(htc_bytes bytes, user *u);
+void       htc__gw_record_job_write(htc_buf *b, const job *j);
+htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES]);
+void       htc__gw_record_chunk_write(htc_buf *b, const chunk *c);
+htc_status htc__gw_record_chunk_read(htc_bytes bytes, chunk *c); /* c->n is set and its tasks are zero */
+void       htc__gw_record_agent_write(htc_buf *b, const agent *a);
+htc_status htc__gw_record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES]);
+void       htc__gw_record_removal_write(htc_buf *b, const removal *m);
+htc_status htc__gw_record_removal_read(htc_bytes bytes, removal *m);
 
 /* jobs.c */
-job     *gw_job(htc_gateway *gw, uint64_t id);
-job     *gw_job_new(htc_gateway *gw);
-void     gw_job_add(htc_gateway *gw, job *j); /* into the tables; j->user is set */
-void     gw_job_free(htc_gateway *gw, job *j);
-void     gw_job_hold(job *j);                     /* one use more */
-void     gw_job_release(htc_gateway *gw, job *j); /* one use less; the last use of a finished job frees it */
-void     gw_job_drop(htc_gateway *gw, job *j);    /* out of the tables; freed with its last use */
-void     gw_flush(htc_gateway *gw);               /* at the end of a step: write what is dirty */
-uint64_t job_chunks(const job *j);
-uint32_t job_chunk_size(const job *j, uint64_t index);
-uint64_t job_terminal(const job *j);
-void     job_counts_from_record(job *j); /* of one that is not open */
-const char *job_state(const job *j);
-uint64_t job_waiting(const job *j); /* tasks that no agent has, and that wait for one */
-uint64_t job_ready(const job *j);   /* of those, how many could be handed out now */
-void     gw_job_touch(htc_gateway *gw, job *j);
-void     gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w);
-chunk   *gw_chunk(job *j, uint64_t index); /* in memory, or NULL */
-chunk   *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index);
-void     gw_chunk_ahead(htc_gateway *gw, chunk *c, int on); /* its turn has not come yet, or comes now */
-void     gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w);
-void     gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value);
-void     gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state); /* keeps every count right */
-void     gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first);      /* -> WAITING, queued */
-void     gw_use(chunk *c, usage more);                                              /* count what an attempt has cost */
-int      gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);         /* next task to hand out: it stays the next */
-void     gw_job_taken(htc_gateway *gw, job *j, uint64_t index);                     /* that one has been handed out */
-uint64_t job_next(const job *j);                                                    /* its index; what a cancel left behind may be before it */
-void     gw_due_add(htc_gateway *gw, htc_ns at, uint64_t job, uint64_t index);
-void     gw_dues_run(htc_gateway *gw);
-void     gw_job_cancel(htc_gateway *gw, job *j);
-void     gw_job_check(htc_gateway *gw, job *j); /* has it ended? */
-void     gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first); /* one that is TASK_WAITING already */
-void     gw_jobs_free(htc_gateway *gw);
-void     chunk_count(counts *sum, const chunk *c);
+job     *htc__gw_job(htc_gateway *gw, uint64_t id);
+job     *htc__gw_job_new(htc_gateway *gw);
+void     htc__gw_job_add(htc_gateway *gw, job *j); /* into the tables; j->user is set */
+void     htc__gw_job_free(htc_gateway *gw, job *j);
+void     htc__gw_job_hold(job *j);                     /* one use more */
+void     htc__gw_job_release(htc_gateway *gw, job *j); /* one use less; the last use of a finished job frees it */
+void     htc__gw_job_drop(htc_gateway *gw, job *j);    /* out of the tables; freed with its last use */
+void     htc__gw_flush(htc_gateway *gw);               /* at the end of a step: write what is dirty */
+uint64_t htc__gw_job_chunks(const job *j);
+uint32_t htc__gw_job_chunk_size(const job *j, uint64_t index);
+uint64_t htc__gw_job_terminal(const job *j);
+void     htc__gw_job_counts_from_record(job *j); /* of one that is not open */
+const char *htc__gw_job_state(const job *j);
+uint64_t htc__gw_job_waiting(const job *j); /* tasks that no agent has, and that wait for one */
+uint64_t htc__gw_job_ready(const job *j);   /* of those, how many could be handed out now */
+void     htc__gw_job_touch(htc_gateway *gw, job *j);
+void     htc__gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w);
+chunk   *htc__gw_chunk(job *j, uint64_t index); /* in memory, or NULL */
+chunk   *htc__gw_chunk_new(htc_gateway *gw, job *j, uint64_t index);
+void     htc__gw_chunk_ahead(htc_gateway *gw, chunk *c, int on); /* its turn has not come yet, or comes now */
+void     htc__gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w);
+void     htc__gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value);
+void     htc__gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state); /* keeps every count right */
+void     htc__gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first);      /* -> WAITING, queued */
+void     htc__gw_use(chunk *c, usage more);                                              /* count what an attempt has cost */
+int      htc__gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset);         /* next task to hand out: it stays the next */
+void     htc__gw_job_taken(htc_gateway *gw, job *j, uint64_t index);                     /* that one has been handed out */
+uint64_t htc__gw_job_next(const job *j);                                                    /* its index; what a cancel left behind may be before it */
+void     htc__gw_due_add(htc_gateway *gw, htc_ns at, uint64_t job, uint64_t index);
+void     htc__gw_dues_run(htc_gateway *gw);
+void     htc__gw_job_cancel(htc_gateway *gw, job *j);
+void     htc__gw_job_check(htc_gateway *gw, job *j); /* has it ended? */
+void     htc__gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first); /* one that is TASK_WAITING already */
+void     htc__gw_jobs_free(htc_gateway *gw);
+void     htc__gw_chunk_count(counts *sum, const chunk *c);
 /* Continue with the chunk in memory (c) or NULL if it does not exist in the store either. */
 typedef void (*chunk_fn)(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status);
-void gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx);
-void gw_chunk_settle(htc_gateway *gw, chunk *c); /* drop it from memory if nothing keeps it there */
+void htc__gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx);
+void htc__gw_chunk_settle(htc_gateway *gw, chunk *c); /* drop it from memory if nothing keeps it there */
 
 /* agents.c */
-agent *gw_agent(htc_gateway *gw, uint64_t id);
-void   gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index);
-void   gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r);
-void   gw_agent_closed(htc_gateway *gw, conn *c);
-void   gw_agent_event(htc_gateway *gw, const htc_input *in);
-void   gw_agents_check(htc_gateway *gw);
-void   gw_agent_drain(htc_gateway *gw, agent *a, int on);
-void   gw_agent_gone(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its slot is free */
-void   gw_agent_lost(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its process is ended */
-void   gw_agent_adopt(htc_gateway *gw, agent *a);                 /* recovered from the store */
-void   gw_agent_counts(htc_gateway *gw, agent *a, int add);
-const char *agent_state_name(const agent *a);
-void   gw_agents_stop(htc_gateway *gw, int at_once);
-void   gw_agents_free(htc_gateway *gw);
-uint32_t gw_place(const htc_gateway *gw, const user *u); /* htc__place_kind: how that user's tasks run */
-void     gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap); /* for people, or why not */
-void     gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* of all other users than the owner */
-void   gw_agent_handle(agent *a, htc_bytes handle); /* at most HTC_HANDLE_MAX bytes */
-void   gw_agent_ids_ready(void *role, void *ctx, htc_status status);
+agent *htc__gw_agent(htc_gateway *gw, uint64_t id);
+void   htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index);
+void   htc__gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r);
+void   htc__gw_agent_closed(htc_gateway *gw, conn *c);
+void   htc__gw_agent_event(htc_gateway *gw, const htc_input *in);
+void   htc__gw_agents_check(htc_gateway *gw);
+void   htc__gw_agent_drain(htc_gateway *gw, agent *a, int on);
+void   htc__gw_agent_gone(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its slot is free */
+void   htc__gw_agent_lost(htc_gateway *gw, agent *a, const char *why); /* its tasks are lost, its process is ended */
+void   htc__gw_agent_adopt(htc_gateway *gw, agent *a);                 /* recovered from the store */
+void   htc__gw_agent_counts(htc_gateway *gw, agent *a, int add);
+const char *htc__gw_agent_state_name(const agent *a);
+void   htc__gw_agents_stop(htc_gateway *gw, int at_once);
+void   htc__gw_agents_free(htc_gateway *gw);
+uint32_t htc__gw_place(const htc_gateway *gw, const user *u); /* htc__place_kind: how that user's tasks run */
+void     htc__gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap); /* for people, or why not */
+void     htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* of all other users than the owner */
+void   htc__gw_agent_handle(agent *a, htc_bytes handle); /* at most HTC_HANDLE_MAX bytes */
+void   htc__gw_agent_ids_ready(void *role, void *ctx, htc_status status);
 
 /* grants.c */
-void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m);
-void gw_started(htc_gateway *gw, agent *a, const htc_attempt *at);
-void gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *m);
-void gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back *m);
-void gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbeat_answer *answer);
-void gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, const char *why);
-held *agent_held(agent *a, const htc_attempt *at);
-int   agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves);
-void  agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at);
-htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap);
-void  gw_node_seen(htc_gateway *gw, const char *name); /* there is such a node, however its tasks fare */
-int   gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until); /* set aside for all users */
+void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m);
+void htc__gw_started(htc_gateway *gw, agent *a, const htc_attempt *at);
+void htc__gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *m);
+void htc__gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back *m);
+void htc__gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbeat_answer *answer);
+void htc__gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, const char *why);
+held *htc__gw_agent_held(agent *a, const htc_attempt *at);
+int   htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves);
+void  htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at);
+htc_status htc__gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap);
+void  htc__gw_node_seen(htc_gateway *gw, const char *name); /* there is such a node, however its tasks fare */
+int   htc__gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until); /* set aside for all users */
 
 /* place.c */
-uint32_t job_allows(const job *j, size_t at);               /* tasks it may hand out there now; UINT32_MAX: any number */
-job     *gw_job_for(htc_gateway *gw, agent *a);               /* whose task this agent gets next; NULL: nobody's */
-uint64_t gw_startable(htc_gateway *gw, const user *u, size_t at); /* tasks that could start there now, at most its slots */
-uint64_t gw_usable(htc_gateway *gw, const user *u, size_t at);    /* those that slots of others, and what these reserve, would start too */
-uint64_t job_task_memory(const job *j, const htc_task *t);     /* the figure it names, bytes; 0: none */
-uint64_t gw_task_memory(htc_gateway *gw, const job *j, uint64_t index); /* the same; it is expanded */
-uint64_t site_needs(const site *s, uint64_t named);            /* what a task with that figure reserves there */
-int      gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory); /* if not, the job waits for memory */
-void     gw_memory_reserve(htc_gateway *gw, agent *a);         /* after a change of what it holds */
-void     gw_memory_note(htc_gateway *gw, const user *u, int owed); /* jobs, up to one that fits, that memory keeps from a slot that is free or owed to the user */
-void     gw_memory_keep(htc_gateway *gw);                      /* room for those who have waited for long */
-void     gw_job_handed(htc_gateway *gw, job *j, size_t at);
-void     gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o);
-void     gw_job_rested(htc_gateway *gw, job *j);
-htc_ns   job_slowed_until(const job *j); /* it pauses everywhere, until then; 0: it does not */
+uint32_t htc__gw_job_allows(const job *j, size_t at);               /* tasks it may hand out there now; UINT32_MAX: any number */
+job     *htc__gw_job_for(htc_gateway *gw, agent *a);               /* whose task this agent gets next; NULL: nobody's */
+uint64_t htc__gw_startable(htc_gateway *gw, const user *u, size_t at); /* tasks that could start there now, at most its slots */
+uint64_t htc__gw_usable(htc_gateway *gw, const user *u, size_t at);    /* those that slots of others, and what these reserve, would start too */
+uint64_t htc__gw_job_task_memory(const job *j, const htc_task *t);     /* the figure it names, bytes; 0: none */
+uint64_t htc__gw_task_memory(htc_gateway *gw, const job *j, uint64_t index); /* the same; it is expanded */
+uint64_t htc__site_needs(const site *s, uint64_t named);            /* what a task with that figure reserves there */
+int      htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory); /* if not, the job waits for memory */
+void     htc__gw_memory_reserve(htc_gateway *gw, agent *a);         /* after a change of what it holds */
+void     htc__gw_memory_note(htc_gateway *gw, const user *u, int owed); /* jobs, up to one that fits, that memory keeps from a slot that is free or owed to the user */
+void     htc__gw_memory_keep(htc_gateway *gw);                      /* room for those who have waited for long */
+void     htc__gw_job_handed(htc_gateway *gw, job *j, size_t at);
+void     htc__gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o);
+void     htc__gw_job_rested(htc_gateway *gw, job *j);
+htc_ns   htc__gw_job_slowed_until(const job *j); /* it pauses everywhere, until then; 0: it does not */
 
 /* remove.c */
 /* Remove a job that has ended; then q is told, and what is left of it goes in its own time. */
-void     gw_remove(htc_gateway *gw, const job *j, removal_fn told, request *q);
-removal *gw_removal(const htc_gateway *gw, uint64_t id);
-int      gw_removal_of(const htc_gateway *gw, const char *user_name); /* is there one of that user's? */
-void     gw_removal_found(htc_gateway *gw, const removal *read); /* recovered from the store */
-void     gw_removals_go(htc_gateway *gw);
-void     gw_removals_free(htc_gateway *gw);
+void     htc__gw_remove(htc_gateway *gw, const job *j, removal_fn told, request *q);
+removal *htc__gw_removal(const htc_gateway *gw, uint64_t id);
+int      htc__gw_removal_of(const htc_gateway *gw, const char *user_name); /* is there one of that user's? */
+void     htc__gw_removal_found(htc_gateway *gw, const removal *read); /* recovered from the store */
+void     htc__gw_removals_go(htc_gateway *gw);
+void     htc__gw_removals_free(htc_gateway *gw);
 
 /* content.c */
-void gw_content_find(htc_bytes document, htc_buf *hashes); /* appended, sorted, each once */
-void gw_content_look(htc_gateway *gw);                     /* is it time to remove what no job names? */
+void htc__gw_content_find(htc_bytes document, htc_buf *hashes); /* appended, sorted, each once */
+void htc__gw_content_look(htc_gateway *gw);                     /* is it time to remove what no job names? */
 
 /* submissions.c */
-known_key *gw_known_key(const htc_gateway *gw, const char *user_name, const char *text); /* NULL: not known */
-void       gw_known_key_set(htc_gateway *gw, const char *user_name, const char *text, uint64_t id);
-void       gw_known_key_drop(htc_gateway *gw, const char *user_name, const char *text);
-void       gw_known_keys_free(htc_gateway *gw);
-int        gw_known_key_ok(const char *text);
-int        gw_request_hash(const request *q, uint8_t hash[16]); /* 0: out of memory */
+known_key *htc__gw_known_key(const htc_gateway *gw, const char *user_name, const char *text); /* NULL: not known */
+void       htc__gw_known_key_set(htc_gateway *gw, const char *user_name, const char *text, uint64_t id);
+void       htc__gw_known_key_drop(htc_gateway *gw, const char *user_name, const char *text);
+void       htc__gw_known_keys_free(htc_gateway *gw);
+int        htc__gw_known_key_ok(const char *text);
+int        htc__gw_request_hash(const request *q, uint8_t hash[16]); /* 0: out of memory */
 
 /* fair.c */
-void gw_reallocate_soon(htc_gateway *gw);
-void gw_reallocate(htc_gateway *gw);
-uint64_t gw_takers(const htc_gateway *gw, const user *u, size_t at); /* the user's agents at a site that are about to take a task */
+void htc__gw_reallocate_soon(htc_gateway *gw);
+void htc__gw_reallocate(htc_gateway *gw);
+uint64_t htc__gw_takers(const htc_gateway *gw, const user *u, size_t at); /* the user's agents at a site that are about to take a task */
 
 /* accounts.c */
-user *gw_user(htc_gateway *gw, const char *name);
-user *gw_user_new(htc_gateway *gw, const char *name);
-int   user_name_ok(const char *name);
-void  gw_tokens_sweep(htc_gateway *gw);
-void  gw_tokens_end(htc_gateway *gw, request *q, user *u); /* all logins of u; answers q */
-key   key_token_of(const char *token);
+user *htc__gw_user(htc_gateway *gw, const char *name);
+user *htc__gw_user_new(htc_gateway *gw, const char *name);
+int   htc__gw_user_name_ok(const char *name);
+void  htc__gw_tokens_sweep(htc_gateway *gw);
+void  htc__gw_tokens_end(htc_gateway *gw, request *q, user *u); /* all logins of u; answers q */
+key   htc__gw_key_token_of(const char *token);
 
 /* leave.c */
-void  api_leave(htc_gateway *gw, request *q); /* logout, user.rm */
+void  htc__gw_api_leave(htc_gateway *gw, request *q); /* logout, user.rm */
 /* then(HTC_OK) when nothing of u is here: no other request, no agent, no job, ended ones too. Until u->changing and u->removing are
  * cleared by what follows, none comes. Else q has been answered: "user NAME cannot be WHAT", and then has the status. */
-void  gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(void *role, void *ctx, htc_status status),
-                    void *ctx);
-void  gw_token_hash(const char *token, char hex[65]);
-int   gw_operator_token(const htc_gateway *gw, const char *token);
-void  gw_token_check(htc_gateway *gw, request *q, const char *token); /* then gw_request_run, or an error */
+void  htc__gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(void *role, void *ctx, htc_status status),
+                         void *ctx);
+void  htc__gw_token_hash(const char *token, char hex[65]);
+int   htc__gw_operator_token(const htc_gateway *gw, const char *token);
+void  htc__gw_token_check(htc_gateway *gw, request *q, const char *token); /* then htc__gw_request_run, or an error */
 
 /* recover.c */
-void gw_recover(htc_gateway *gw);
+void htc__gw_recover(htc_gateway *gw);
 /* Read job id into memory as an open one, then fn, with one walk begun: its end is not looked for before that ends. */
-void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx);
-void gw_shutdown(htc_gateway *gw, int at_once);
+void htc__gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx);
+void htc__gw_shutdown(htc_gateway *gw, int at_once);
 
 /* api.c */
 /* The jobs that q's selector (its "id") names and q may see, newest first; fn may be called at once. "all" is worked through
@@ -588,45 +588,45 @@ struct request {
     uint64_t  total, left; /* changed; passed over because it cannot be changed now */
     request *prev, *next;
 };
-void gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload);
-void gw_request_run(htc_gateway *gw, request *q); /* who asks is settled: do it */
-void req_answer(htc_gateway *gw, request *q, json_t *answer /* taken */);
-void req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, const char *format, ...)
+void htc__gw_user_message(htc_gateway *gw, conn *c, uint16_t type, uint64_t id, htc_bytes payload);
+void htc__gw_request_run(htc_gateway *gw, request *q); /* who asks is settled: do it */
+void htc__gw_req_answer(htc_gateway *gw, request *q, json_t *answer /* taken */);
+void htc__gw_req_fail(htc_gateway *gw, request *q, htc_status status, const char *hint, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-void req_error(htc_gateway *gw, request *q, const htc_error *error);
-void req_free(htc_gateway *gw, request *q);
-const char *req_str(const request *q, const char *name); /* NULL if it is not a string */
-uint64_t    req_u64(const request *q, const char *name, uint64_t otherwise);
-double      req_num(const request *q, const char *name, double otherwise);
-int         req_flag(const request *q, const char *name);
-void gw_requests_closed(htc_gateway *gw, uint32_t peer);
-void gw_changing_free(htc_gateway *gw);
-void gw_waits_check(htc_gateway *gw);
+void htc__gw_req_error(htc_gateway *gw, request *q, const htc_error *error);
+void htc__gw_req_free(htc_gateway *gw, request *q);
+const char *htc__gw_req_str(const request *q, const char *name); /* NULL if it is not a string */
+uint64_t    htc__gw_req_u64(const request *q, const char *name, uint64_t otherwise);
+double      htc__gw_req_num(const request *q, const char *name, double otherwise);
+int         htc__gw_req_flag(const request *q, const char *name);
+void htc__gw_requests_closed(htc_gateway *gw, uint32_t peer);
+void htc__gw_changing_free(htc_gateway *gw);
+void htc__gw_waits_check(htc_gateway *gw);
 
-htc_status selector_parse(const char *text, selector *s);
-void       gw_select(htc_gateway *gw, request *q, select_fn fn);
+htc_status htc__gw_selector_parse(const char *text, selector *s);
+void       htc__gw_select(htc_gateway *gw, request *q, select_fn fn);
 /* All that "all" names, of a request without "id": usual jobs in a page that has no "limit". listed may be NULL. */
-void       gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, select_fn fn);
-/* As gw_select of whole jobs: a selector that names tasks is refused. instead: what does it for tasks, or "". */
-void       gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead);
-uint64_t   req_page(const request *q, uint64_t otherwise, uint64_t *before); /* its "limit" and "before" */
-json_t    *req_next(const request *q); /* of "all": the "before" of the page that follows, or null */
-int        gw_may_see(const request *q, const job *j);
+void       htc__gw_list_jobs(htc_gateway *gw, request *q, uint64_t usual, job_fn listed, select_fn fn);
+/* As htc__gw_select of whole jobs: a selector that names tasks is refused. instead: what does it for tasks, or "". */
+void       htc__gw_select_jobs(htc_gateway *gw, request *q, select_fn fn, const char *instead);
+uint64_t   htc__gw_req_page(const request *q, uint64_t otherwise, uint64_t *before); /* its "limit" and "before" */
+json_t    *htc__gw_req_next(const request *q); /* of "all": the "before" of the page that follows, or null */
+int        htc__gw_may_see(const request *q, const job *j);
 
-void api_accounts(htc_gateway *gw, request *q);
-void api_submit(htc_gateway *gw, request *q);
-void api_status(htc_gateway *gw, request *q);
-void api_tasks(htc_gateway *gw, request *q);
-void api_results(htc_gateway *gw, request *q);
-void api_control(htc_gateway *gw, request *q); /* cancel, retry, rm, shutdown */
-void api_listing(htc_gateway *gw, request *q); /* users, agents, ping */
-void api_why(htc_gateway *gw, request *q);
-void api_du(htc_gateway *gw, request *q);
-void gw_request_add(htc_gateway *gw, request *q, uint64_t id); /* to the jobs that it is about */
-void api_files(htc_gateway *gw, request *q); /* log, blob, UPLOAD, DOWNLOAD */
-json_t *job_json(htc_gateway *gw, const job *j);
+void htc__gw_api_accounts(htc_gateway *gw, request *q);
+void htc__gw_api_submit(htc_gateway *gw, request *q);
+void htc__gw_api_status(htc_gateway *gw, request *q);
+void htc__gw_api_tasks(htc_gateway *gw, request *q);
+void htc__gw_api_results(htc_gateway *gw, request *q);
+void htc__gw_api_control(htc_gateway *gw, request *q); /* cancel, retry, rm, shutdown */
+void htc__gw_api_listing(htc_gateway *gw, request *q); /* users, agents, ping */
+void htc__gw_api_why(htc_gateway *gw, request *q);
+void htc__gw_api_du(htc_gateway *gw, request *q);
+void htc__gw_request_add(htc_gateway *gw, request *q, uint64_t id); /* to the jobs that it is about */
+void htc__gw_api_files(htc_gateway *gw, request *q); /* log, blob, UPLOAD, DOWNLOAD */
+json_t *htc__gw_job_json(htc_gateway *gw, const job *j);
 /* Job id for this request: an open one from memory, another from its record (without a specification). It is held while
  * fn runs. Not there, or another user's: q is answered with the error and fn is not called. */
-void gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn);
+void htc__gw_with_job(htc_gateway *gw, request *q, uint64_t id, job_fn fn);
 
 #endif

@@ -15,7 +15,7 @@ static int same(const htc_attempt *a, const htc_attempt *b)
     return a->job == b->job && a->task == b->task && a->attempt == b->attempt;
 }
 
-held *agent_held(agent *a, const htc_attempt *at)
+held *htc__gw_agent_held(agent *a, const htc_attempt *at)
 {
     for (uint32_t i = 0; i < a->n_held; i++)
         if (same(&a->held[i].attempt, at))
@@ -23,7 +23,7 @@ held *agent_held(agent *a, const htc_attempt *at)
     return NULL;
 }
 
-int agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves)
+int htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves)
 {
     if (a->n_held == a->cap_held) {
         uint32_t cap = a->cap_held ? a->cap_held * 2 : 4;
@@ -36,37 +36,37 @@ int agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant,
         a->cap_held = cap;
     }
     a->held[a->n_held++] = (held){ .attempt = *at, .grant = grant, .memory = reserves, .since = grant ? gw->now : 0 };
-    gw_memory_reserve(gw, a);
+    htc__gw_memory_reserve(gw, a);
     return 1;
 }
 
-void agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at)
+void htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at)
 {
-    held *h = agent_held(a, at);
+    held *h = htc__gw_agent_held(a, at);
     if (!h)
         return;
     *h = a->held[--a->n_held];
-    gw_memory_reserve(gw, a);
+    htc__gw_memory_reserve(gw, a);
 }
 
 /* ---- may it run at all, and here ---- */
 
-htc_status gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap)
+htc_status htc__gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap)
 {
-    site_wish wish = { .host = t->host, .memory = job_task_memory(j, t), .cores = t->limits.cores,
+    site_wish wish = { .host = t->host, .memory = htc__gw_job_task_memory(j, t), .cores = t->limits.cores,
                        .wall_s = j->time_limit_s > 0 ? j->time_limit_s : (double)t->limits.wall / (double)HTC_SECOND };
-    return site_fits(&wish, gw->site_nodes, gw->n_sites, (double)gw->options.task_wall_max_ns / 1e9, why, cap);
+    return htc__site_fits(&wish, gw->site_nodes, gw->n_sites, (double)gw->options.task_wall_max_ns / 1e9, why, cap);
 }
 
-void gw_node_seen(htc_gateway *gw, const char *name)
+void htc__gw_node_seen(htc_gateway *gw, const char *name)
 {
-    if (nodes_seen(&gw->nodes, &gw->env, name) != HTC_OK)
+    if (htc__nodes_seen(&gw->nodes, &gw->env, name) != HTC_OK)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a node");
 }
 
-int gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until)
+int htc__gw_node_aside(const htc_gateway *gw, const char *name, htc_ns *until)
 {
-    return nodes_aside(&gw->nodes, name, gw->now, until);
+    return htc__nodes_aside(&gw->nodes, name, gw->now, until);
 }
 
 static void judge_node(htc_gateway *gw, const agent *a, const htc_outcome *o)
@@ -76,7 +76,7 @@ static void judge_node(htc_gateway *gw, const agent *a, const htc_outcome *o)
     if (o->status != HTC_OK && o->final)
         return;
     htc_ns ran = o->ended > o->started ? o->ended - o->started : 0;
-    if (nodes_ended(&gw->nodes, &gw->env, a->node, a->user->name, o->status, ran, gw->now, &news, &users) != HTC_OK)
+    if (htc__nodes_ended(&gw->nodes, &gw->env, a->node, a->user->name, o->status, ran, gw->now, &news, &users) != HTC_OK)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "noting a node");
     if (news != NODE_SAME)
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__TEXT("node", a->node), HTC__TEXT("user", a->user->name)),
@@ -111,7 +111,7 @@ static void grant_durable(void *role, void *ctx, htc_status status)
 {
     htc_gateway *gw = role;
     on_durable d = *(on_durable *)ctx;
-    agent     *a = gw_agent(gw, d.agent);
+    agent     *a = htc__gw_agent(gw, d.agent);
     htc_runtime_context_free(gw->runtime, ctx);
     if (status != HTC_OK || !a || a->grant != d.grant || a->grant_pending == 0 || --a->grant_pending > 0)
         return;
@@ -128,11 +128,11 @@ static void fail_unrun(htc_gateway *gw, job *j, chunk *c, uint32_t offset, htc_s
     t->attempt++;
     t->status = status;
     htc_buf_init(&b, &gw->env, 0);
-    record_result_write(&b, &o);
-    gw_chunk_put(gw, c, key_result(j->id, c->index * CHUNK_TASKS + offset, t->attempt), &b);
+    htc__gw_record_result_write(&b, &o);
+    htc__gw_chunk_put(gw, c, htc__gw_key_result(j->id, c->index * CHUNK_TASKS + offset, t->attempt), &b);
     htc_buf_free(&b);
-    gw_task_set(gw, c, offset, TASK_FAILED);
-    gw_chunk_dirty(gw, c, NULL);
+    htc__gw_task_set(gw, c, offset, TASK_FAILED);
+    htc__gw_chunk_dirty(gw, c, NULL);
 }
 
 typedef enum leased { LEASED = 1, LEASED_NOT_YET, LEASED_NEVER } leased;
@@ -153,14 +153,14 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
         fail_unrun(gw, j, c, offset, status, error.text);
         return LEASED_NEVER;
     }
-    status = gw_fits(gw, j, t, why, sizeof why);
+    status = htc__gw_fits(gw, j, t, why, sizeof why);
     if (status != HTC_OK) {
         htc_task_destroy(t);
         fail_unrun(gw, j, c, offset, status, why);
         return LEASED_NEVER;
     }
-    uint64_t asked = job_task_memory(j, t);
-    if (!gw_memory_fits(gw, a, j, asked)) {
+    uint64_t asked = htc__gw_job_task_memory(j, t);
+    if (!htc__gw_memory_fits(gw, a, j, asked)) {
         htc_task_destroy(t);
         return LEASED_NOT_YET;
     }
@@ -180,19 +180,19 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
     k->attempt++;
     k->agent = a->id;
     k->phase = HTC_HELD_WAITING;
-    gw_job_taken(gw, j, index);
-    gw_task_set(gw, c, offset, TASK_LEASED);
+    htc__gw_job_taken(gw, j, index);
+    htc__gw_task_set(gw, c, offset, TASK_LEASED);
     g->attempt = (htc_attempt){ j->id, index, k->attempt };
     g->count = j->count;
     g->compat = j->compat;
     snprintf(g->user, sizeof g->user, "%s", j->user->name);
-    gw_use(c, (usage){ .attempts = 1 });
-    gw_job_handed(gw, j, a->site);
+    htc__gw_use(c, (usage){ .attempts = 1 });
+    htc__gw_job_handed(gw, j, a->site);
     if (!j->started) {
         j->started = gw->wall;
-        gw_job_dirty(gw, j, NULL);
+        htc__gw_job_dirty(gw, j, NULL);
     }
-    if (agent_hold(gw, a, &g->attempt, a->grant, site_needs(&gw->sites[a->site], asked)))
+    if (htc__gw_agent_hold(gw, a, &g->attempt, a->grant, htc__site_needs(&gw->sites[a->site], asked)))
         return LEASED;
     htc_work_free(&gw->env, g->task);
     return LEASED_NEVER;
@@ -236,7 +236,7 @@ static void answer_pull(htc_gateway *gw, agent *a, uint32_t kind, htc_ns retry_n
 #define GRANT_BYTES_MAX ((size_t)4 << 20) /* of tasks, from which on no further one is added: a grant is one message */
 #define UNFIT_AT_ONCE 256 /* tasks that are found unfit in one step; more wait for the next pull */
 
-void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
+void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
 {
     htc_ns until;
     if (m->seq < a->pull_seq)
@@ -251,12 +251,12 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     a->pull_seq = m->seq;
     htc_buf_clear(&a->last_grant);
     a->grant_pending = 0;
-    if (gw->shutdown || a->draining || a->stop || a->state != AGENT_READY || !gw_job_for(gw, a)) {
+    if (gw->shutdown || a->draining || a->stop || a->state != AGENT_READY || !htc__gw_job_for(gw, a)) {
         if (a->state == AGENT_READY && a->n_held == 0) {
-            gw_agent_counts(gw, a, -1);
+            htc__gw_agent_counts(gw, a, -1);
             a->state = AGENT_LEAVING;
-            gw_agent_counts(gw, a, 1);
-            gw_reallocate_soon(gw);
+            htc__gw_agent_counts(gw, a, 1);
+            htc__gw_reallocate_soon(gw);
         }
         answer_pull(gw, a, a->n_held ? HTC_GRANT_WAIT : HTC_GRANT_EXIT, 200 * HTC_MS);
         return;
@@ -265,7 +265,7 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
         answer_pull(gw, a, HTC_GRANT_WAIT, HTC_SECOND);
         return;
     }
-    if (gw_node_aside(gw, a->node, &until)) {
+    if (htc__gw_node_aside(gw, a->node, &until)) {
         answer_pull(gw, a, HTC_GRANT_WAIT, until - gw->now);
         return;
     }
@@ -282,9 +282,9 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     g->seq = m->seq;
     g->grant = ++a->grant;
     g->kind = HTC_GRANT_TASKS;
-    while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && htc_runtime_status(gw->runtime) == HTC_OK && (j = gw_job_for(gw, a))) {
-        if (!gw_job_peek(gw, j, &c, &offset)) {
-            if (gw_job_for(gw, a) == j)
+    while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && htc_runtime_status(gw->runtime) == HTC_OK && (j = htc__gw_job_for(gw, a))) {
+        if (!htc__gw_job_peek(gw, j, &c, &offset)) {
+            if (htc__gw_job_for(gw, a) == j)
                 break;
             continue; /* it has nothing left that could be handed out now: the next job of the user */
         }
@@ -295,12 +295,12 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
         }
         bytes += g->tasks[g->count++].task.len;
         a->grant_pending++;
-        gw_chunk_dirty(gw, c, wait_with(gw, grant_durable, (on_durable){ .agent = a->id, .grant = a->grant }));
+        htc__gw_chunk_dirty(gw, c, wait_with(gw, grant_durable, (on_durable){ .agent = a->id, .grant = a->grant }));
     }
     if (g->count) {
         a->user->last_served = ++gw->served;
         if (gw->free) /* what is left of the memory may be more than was thought when agents were launched */
-            gw_reallocate_soon(gw);
+            htc__gw_reallocate_soon(gw);
         htc_grant_write(&a->last_grant, g);
         for (uint32_t i = 0; i < g->count; i++)
             htc_work_free(&gw->env, g->tasks[i].task);
@@ -313,11 +313,11 @@ void gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     htc__free(&gw->env, g, sizeof *g);
 }
 
-void gw_started(htc_gateway *gw, agent *a, const htc_attempt *at)
+void htc__gw_started(htc_gateway *gw, agent *a, const htc_attempt *at)
 {
-    job   *j = gw_job(gw, at->job);
-    chunk *c = j ? gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
-    if (!c || at->task >= j->count || !agent_held(a, at))
+    job   *j = htc__gw_job(gw, at->job);
+    chunk *c = j ? htc__gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
+    if (!c || at->task >= j->count || !htc__gw_agent_held(a, at))
         return;
     task *t = &c->tasks[at->task % CHUNK_TASKS];
     if (t->state == TASK_LEASED && t->agent == a->id && t->attempt == at->attempt && t->phase < HTC_HELD_RUNNING) {
@@ -338,7 +338,7 @@ static void verdict_durable(void *role, void *ctx, htc_status status)
 {
     htc_gateway *gw = role;
     on_durable d = *(on_durable *)ctx;
-    agent     *a = gw_agent(gw, d.agent);
+    agent     *a = htc__gw_agent(gw, d.agent);
     htc_runtime_context_free(gw->runtime, ctx);
     if (status == HTC_OK && a)
         send_verdict(gw, a->peer, &d.attempt, d.status);
@@ -348,7 +348,7 @@ static void verdict_later(htc_gateway *gw, chunk *c, const agent *a, const htc_a
 {
     htc_runtime_waiter *w = wait_with(gw, verdict_durable, (on_durable){ .agent = a->id, .attempt = *at, .status = status });
     if (w)
-        gw_chunk_dirty(gw, c, w);
+        htc__gw_chunk_dirty(gw, c, w);
 }
 
 static void drop_output(htc_gateway *gw, uint64_t id, uint64_t index, uint32_t attempt)
@@ -382,8 +382,8 @@ static void keep_result(htc_gateway *gw, chunk *c, const htc_attempt *at, const 
 {
     htc_buf b;
     htc_buf_init(&b, &gw->env, HTC_KV_VALUE_MAX);
-    record_result_write(&b, o);
-    gw_chunk_put(gw, c, key_result(at->job, at->task, at->attempt), &b);
+    htc__gw_record_result_write(&b, o);
+    htc__gw_chunk_put(gw, c, htc__gw_key_result(at->job, at->task, at->attempt), &b);
     htc_buf_free(&b);
 }
 
@@ -391,7 +391,7 @@ static void keep_result(htc_gateway *gw, chunk *c, const htc_attempt *at, const 
  * alone, which was after the machine began to run. An agent may be the user's own process, and say what it likes. */
 static void bound_run(const htc_gateway *gw, agent *a, const htc_attempt *at, htc_outcome *o)
 {
-    const held *h = agent_held(a, at);
+    const held *h = htc__gw_agent_held(a, at);
     htc_ns      most = h && h->since ? gw->now - h->since : gw->wall > a->launched_wall ? gw->wall - a->launched_wall : gw->now;
     if (o->ended < o->started)
         o->ended = o->started;
@@ -409,38 +409,38 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
     htc_outcome said = m->outcome, *o = &said;
     bound_run(gw, a, &m->attempt, o);
     double ran = (double)(o->ended - o->started) / 1e9;
-    agent_unhold(gw, a, &m->attempt);
+    htc__gw_agent_unhold(gw, a, &m->attempt);
     a->tasks_done++;
     a->since = gw->now;
     judge_node(gw, a, o);
-    gw_job_ended(gw, j, a->site, o);
-    gw_use(c, (usage){ .core_ns = o->ended - o->started, .losses = o->status == HTC_ESTOPPED });
+    htc__gw_job_ended(gw, j, a->site, o);
+    htc__gw_use(c, (usage){ .core_ns = o->ended - o->started, .losses = o->status == HTC_ESTOPPED });
     t->status = o->status;
     keep_result(gw, c, &m->attempt, o);
     if (o->status == HTC_OK) {
         htc_allot_profile_add(&j->user->runs, ran);
-        gw_task_set(gw, c, offset, TASK_DONE);
+        htc__gw_task_set(gw, c, offset, TASK_DONE);
     } else if (o->status == HTC_ECANCELLED || t->cancel || j->cancelled) {
-        gw_task_set(gw, c, offset, TASK_CANCELLED);
+        htc__gw_task_set(gw, c, offset, TASK_CANCELLED);
     } else if (o->status == HTC_ESTOPPED) {
         /* By itself, or by somebody on its node: resubmitted, not charged against its attempts. */
         if (++t->lost > gw->options.max_lost)
-            gw_task_set(gw, c, offset, TASK_FAILED);
+            htc__gw_task_set(gw, c, offset, TASK_FAILED);
         else
-            gw_task_again(gw, c, offset, 1);
+            htc__gw_task_again(gw, c, offset, 1);
     } else if (++t->tries >= j->max_attempts || is_final(o)) {
-        gw_task_set(gw, c, offset, TASK_FAILED);
+        htc__gw_task_set(gw, c, offset, TASK_FAILED);
     } else {
         htc_ns at = gw->now + backoff(gw, t->tries);
-        gw_task_set(gw, c, offset, TASK_RETRY_WAIT);
+        htc__gw_task_set(gw, c, offset, TASK_RETRY_WAIT);
         t->since = at;
-        gw_due_add(gw, at, j->id, m->attempt.task);
+        htc__gw_due_add(gw, at, j->id, m->attempt.task);
     }
     /* What earlier attempts left is superseded by this one; those that were lost could not drop it themselves. */
     for (uint32_t n = 1; n < m->attempt.attempt && n <= DROPPED_MAX; n++)
         drop_output(gw, j->id, m->attempt.task, m->attempt.attempt - n);
     verdict_later(gw, c, a, &m->attempt, HTC_OK);
-    gw_reallocate_soon(gw);
+    htc__gw_reallocate_soon(gw);
 }
 
 /* The verdict on a result whose lease is not held: the same one again if it was counted, else none of our business. */
@@ -471,7 +471,7 @@ static void late_answer(void *role, void *ctx, const htc_kv_result *r)
             chunk *c = htc__alloc(&gw->env, sizeof *c + n * sizeof c->tasks[0]);
             if (c) {
                 c->n = (uint32_t)n;
-                if (record_chunk_read(r->value, c) == HTC_OK)
+                if (htc__gw_record_chunk_read(r->value, c) == HTC_OK)
                     verdict = judge_late(&c->tasks[l.attempt.task % CHUNK_TASKS], &l.attempt, l.status);
                 htc__free(&gw->env, c, sizeof *c + n * sizeof c->tasks[0]);
             }
@@ -488,15 +488,15 @@ static void result_late(htc_gateway *gw, agent *a, uint32_t peer, const htc_atte
     if (!l)
         return;
     *l = (late){ peer, a ? a->id : 0, *at, status };
-    key k = key_chunk(at->job, at->task / CHUNK_TASKS);
+    key k = htc__gw_key_chunk(at->job, at->task / CHUNK_TASKS);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, late_answer, l);
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, late_answer, l);
 }
 
-void gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *m)
+void htc__gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *m)
 {
-    job   *j = gw_job(gw, m->attempt.job);
-    chunk *c = j && m->attempt.task < j->count ? gw_chunk(j, m->attempt.task / CHUNK_TASKS) : NULL;
+    job   *j = htc__gw_job(gw, m->attempt.job);
+    chunk *c = j && m->attempt.task < j->count ? htc__gw_chunk(j, m->attempt.task / CHUNK_TASKS) : NULL;
     if (gw->phase != PHASE_READY)
         return; /* it is repeated */
     if (!c) {
@@ -521,23 +521,23 @@ void gw_result(htc_gateway *gw, agent *a, uint32_t peer, const htc_task_result *
         send_verdict(gw, peer, &m->attempt, verdict);
 }
 
-void gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back *m)
+void htc__gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back *m)
 {
     if (gw->phase != PHASE_READY)
         return;
     for (uint32_t i = 0; i < m->count; i++) {
         const htc_attempt *at = &m->attempts[i];
-        job               *j = gw_job(gw, at->job);
-        chunk             *c = j && at->task < j->count ? gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
+        job               *j = htc__gw_job(gw, at->job);
+        chunk             *c = j && at->task < j->count ? htc__gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
         uint32_t           offset = (uint32_t)(at->task % CHUNK_TASKS);
         task              *t = c ? &c->tasks[offset] : NULL;
         if (t && t->state == TASK_LEASED && t->agent == a->id && t->attempt == at->attempt) {
             t->status = HTC_OK;
             if (t->cancel || j->cancelled)
-                gw_task_set(gw, c, offset, TASK_CANCELLED);
+                htc__gw_task_set(gw, c, offset, TASK_CANCELLED);
             else
-                gw_task_again(gw, c, offset, 1);
-            agent_unhold(gw, a, at);
+                htc__gw_task_again(gw, c, offset, 1);
+            htc__gw_agent_unhold(gw, a, at);
             verdict_later(gw, c, a, at, HTC_OK);
         } else if (c && (c->dirty || c->writing)) {
             verdict_later(gw, c, a, at, HTC_OK);
@@ -549,10 +549,10 @@ void gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_back 
 
 /* ---- losses ---- */
 
-void gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, const char *why)
+void htc__gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, const char *why)
 {
-    job     *j = gw_job(gw, at->job);
-    chunk   *c = j && at->task < j->count ? gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
+    job     *j = htc__gw_job(gw, at->job);
+    chunk   *c = j && at->task < j->count ? htc__gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
     uint32_t offset = (uint32_t)(at->task % CHUNK_TASKS);
     task    *t = c ? &c->tasks[offset] : NULL;
     if (!t || t->state != TASK_LEASED || t->agent != agent_id || t->attempt != at->attempt)
@@ -563,20 +563,20 @@ void gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, con
                   (unsigned long long)at->task, at->attempt, why);
     t->status = HTC_ELOST;
     t->lost++;
-    gw_use(c, (usage){ .losses = 1 });
+    htc__gw_use(c, (usage){ .losses = 1 });
     if (t->cancel || j->cancelled) {
-        gw_task_set(gw, c, offset, TASK_CANCELLED);
+        htc__gw_task_set(gw, c, offset, TASK_CANCELLED);
     } else if (t->lost > gw->options.max_lost) {
         htc_outcome  o = { .status = HTC_ELOST };
-        const agent *a = gw_agent(gw, agent_id);
+        const agent *a = htc__gw_agent(gw, agent_id);
         snprintf(o.node, sizeof o.node, "%s", a ? a->node : "");
         snprintf(o.reason, sizeof o.reason, "lost %u times, the last time because %s", t->lost, why);
         keep_result(gw, c, at, &o);
-        gw_task_set(gw, c, offset, TASK_FAILED);
+        htc__gw_task_set(gw, c, offset, TASK_FAILED);
     } else {
-        gw_task_again(gw, c, offset, 1);
+        htc__gw_task_again(gw, c, offset, 1);
     }
-    gw_chunk_dirty(gw, c, NULL);
+    htc__gw_chunk_dirty(gw, c, NULL);
 }
 
 /* ---- what both sides believe, compared ---- */
@@ -591,12 +591,12 @@ static const htc_held *listed(const htc_held_list *list, const htc_attempt *at)
 
 static task *task_of(htc_gateway *gw, const htc_attempt *at)
 {
-    job   *j = gw_job(gw, at->job);
-    chunk *c = j && at->task < j->count ? gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
+    job   *j = htc__gw_job(gw, at->job);
+    chunk *c = j && at->task < j->count ? htc__gw_chunk(j, at->task / CHUNK_TASKS) : NULL;
     return c ? &c->tasks[at->task % CHUNK_TASKS] : NULL;
 }
 
-void gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbeat_answer *answer)
+void htc__gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbeat_answer *answer)
 {
     int again = 0;
     for (uint32_t i = a->n_held; i > 0; i--) {
@@ -615,8 +615,8 @@ void gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbe
         } else if (h->grant > m->last_grant) {
             again = 1;
         } else if (++h->misses >= 2) {
-            agent_unhold(gw, a, &at);
-            gw_task_lost(gw, &at, a->id, "its agent does not have it");
+            htc__gw_agent_unhold(gw, a, &at);
+            htc__gw_task_lost(gw, &at, a->id, "its agent does not have it");
         }
     }
     if (again && a->grant_pending == 0 && a->last_grant.len)
@@ -624,7 +624,7 @@ void gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbe
     for (uint32_t i = 0; i < m->held.count; i++) {
         const htc_held *l = &m->held.held[i];
         /* One that reports gets its verdict by its result. */
-        if (l->state != HTC_HELD_REPORTING && !agent_held(a, &l->attempt) && answer->revoked < HTC_AGENT_HELD_MAX)
+        if (l->state != HTC_HELD_REPORTING && !htc__gw_agent_held(a, &l->attempt) && answer->revoked < HTC_AGENT_HELD_MAX)
             answer->revoke[answer->revoked++] = l->attempt;
     }
 }

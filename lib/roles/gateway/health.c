@@ -1,6 +1,6 @@
 #include "roles/gateway/health.h"
 
-health_verdict health_of(htc_status status, htc_ns ran)
+health_verdict htc__health_of(htc_status status, htc_ns ran)
 {
     switch (status) {
     case HTC_OK: return HEALTH_WORKS;
@@ -20,7 +20,7 @@ static void pause_for(health *h, htc_ns span, htc_ns now)
     h->until = now + h->pause;
 }
 
-int health_ended(health *h, health_verdict verdict, htc_ns now)
+int htc__health_ended(health *h, health_verdict verdict, htc_ns now)
 {
     int slowed = h->pause != 0;
     if (verdict == HEALTH_NO_SIGN)
@@ -36,7 +36,7 @@ int health_ended(health *h, health_verdict verdict, htc_ns now)
     return 1;
 }
 
-int health_handed(health *h, htc_ns now)
+int htc__health_handed(health *h, htc_ns now)
 {
     if (h->pause == 0 || h->left == 0 || --h->left > 0)
         return 0;
@@ -44,7 +44,7 @@ int health_handed(health *h, htc_ns now)
     return 1;
 }
 
-int health_rested(health *h, htc_ns now, uint32_t round)
+int htc__health_rested(health *h, htc_ns now, uint32_t round)
 {
     if (h->pause == 0 || h->left || now < h->until)
         return 0;
@@ -52,7 +52,7 @@ int health_rested(health *h, htc_ns now, uint32_t round)
     return 1;
 }
 
-uint32_t health_allows(const health *h)
+uint32_t htc__health_allows(const health *h)
 {
     return h->pause ? h->left : UINT32_MAX;
 }

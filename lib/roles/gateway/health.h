@@ -26,12 +26,12 @@ typedef struct health {
 } health;
 
 /* What the end of a task says; it ran for this long. */
-health_verdict health_of(htc_status status, htc_ns ran);
+health_verdict htc__health_of(htc_status status, htc_ns ran);
 /* Each answers 1 if tasks may be handed out where they could not before, or the other way round. */
-int health_ended(health *h, health_verdict verdict, htc_ns now);
-int health_handed(health *h, htc_ns now);                 /* one task more is with an agent */
-int health_rested(health *h, htc_ns now, uint32_t round); /* time has passed: a round of so many tasks, at least 1, may begin */
+int htc__health_ended(health *h, health_verdict verdict, htc_ns now);
+int htc__health_handed(health *h, htc_ns now);                 /* one task more is with an agent */
+int htc__health_rested(health *h, htc_ns now, uint32_t round); /* time has passed: a round of so many tasks, at least 1, may begin */
 /* How many tasks may be handed out now; UINT32_MAX: any number. */
-uint32_t health_allows(const health *h);
+uint32_t htc__health_allows(const health *h);
 
 #endif

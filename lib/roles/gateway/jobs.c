@@ -25,33 +25,33 @@ static int terminal(uint8_t state)
     return state >= TASK_DONE;
 }
 
-uint64_t job_chunks(const job *j)
+uint64_t htc__gw_job_chunks(const job *j)
 {
     return (j->count - 1) / CHUNK_TASKS + 1;
 }
 
-uint32_t job_chunk_size(const job *j, uint64_t index)
+uint32_t htc__gw_job_chunk_size(const job *j, uint64_t index)
 {
     uint64_t left = j->count - index * CHUNK_TASKS;
     return left < CHUNK_TASKS ? (uint32_t)left : CHUNK_TASKS;
 }
 
-uint64_t job_terminal(const job *j)
+uint64_t htc__gw_job_terminal(const job *j)
 {
     return j->now.done + j->now.failed + j->now.cancelled + (j->cancelled ? j->now.fresh : 0);
 }
 
-void job_counts_from_record(job *j)
+void htc__gw_job_counts_from_record(job *j)
 {
     j->now = j->base;
     if (!j->finished)
         j->now.fresh = j->count - j->now.done - j->now.failed - j->now.cancelled;
 }
 
-const char *job_state(const job *j)
+const char *htc__gw_job_state(const job *j)
 {
     /* The end is said when it is durable: a gateway that starts again does not take it back. */
-    if (job_terminal(j) == j->count && !j->open) {
+    if (htc__gw_job_terminal(j) == j->count && !j->open) {
         if (j->cancelled)
             return "cancelled";
         return j->now.failed ? "done_with_failures" : j->now.done ? "done" : "cancelled";
@@ -66,38 +66,38 @@ static uint64_t slowed(const job *j, uint64_t ready)
 {
     uint64_t allowed = 0;
     for (size_t i = 0; i < j->n_health; i++)
-        allowed += job_allows(j, i);
+        allowed += htc__gw_job_allows(j, i);
     return j->n_health == 0 || allowed > ready ? ready : allowed;
 }
 
 /* No fresh chunk is begun while too many are unfinished: the retries have to go first. */
 static int fresh_ready(const job *j)
 {
-    return j->chunks_open < CHUNKS_OPEN_MAX || gw_chunk((job *)j, j->next / CHUNK_TASKS) != NULL;
+    return j->chunks_open < CHUNKS_OPEN_MAX || htc__gw_chunk((job *)j, j->next / CHUNK_TASKS) != NULL;
 }
 
-uint64_t job_waiting(const job *j)
+uint64_t htc__gw_job_waiting(const job *j)
 {
     if (!j->open || j->paused || j->cancelled || j->finished)
         return 0;
     return j->now.waiting + (fresh_ready(j) ? j->now.fresh : 0);
 }
 
-uint64_t job_ready(const job *j)
+uint64_t htc__gw_job_ready(const job *j)
 {
-    return slowed(j, job_waiting(j));
+    return slowed(j, htc__gw_job_waiting(j));
 }
 
 /* ---- the tables ---- */
 
-job *gw_job(htc_gateway *gw, uint64_t id)
+job *htc__gw_job(htc_gateway *gw, uint64_t id)
 {
     job *j;
     HASH_FIND(hh, gw->jobs, &id, sizeof id, j);
     return j;
 }
 
-job *gw_job_new(htc_gateway *gw)
+job *htc__gw_job_new(htc_gateway *gw)
 {
     job *j = htc__alloc(&gw->env, sizeof *j);
     if (!j) {
@@ -113,11 +113,11 @@ static int by_id(const job *a, const job *b)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Keep the user's sum and list of jobs with something to hand out; call after every change of what job_ready() looks
+/* Keep the user's sum and list of jobs with something to hand out; call after every change of what htc__gw_job_ready() looks
  * at. What is in the sum is remembered, so that a change that was not told is put right by the next call. */
-void gw_job_touch(htc_gateway *gw, job *j)
+void htc__gw_job_touch(htc_gateway *gw, job *j)
 {
-    uint64_t ready = job_ready(j);
+    uint64_t ready = htc__gw_job_ready(j);
     user    *u = j->user;
     uint64_t queued = u->queued;
     u->queued = u->queued - j->queued + ready;
@@ -132,10 +132,10 @@ void gw_job_touch(htc_gateway *gw, job *j)
     if (queued == 0 && u->queued)
         u->arrival = ++gw->arrivals;
     if (u->queued > queued || (queued && !u->queued))
-        gw_reallocate_soon(gw);
+        htc__gw_reallocate_soon(gw);
 }
 
-void gw_job_add(htc_gateway *gw, job *j)
+void htc__gw_job_add(htc_gateway *gw, job *j)
 {
     j->open = 1;
     HASH_ADD(hh, gw->jobs, id, sizeof j->id, j);
@@ -144,14 +144,14 @@ void gw_job_add(htc_gateway *gw, job *j)
     j->user->open_jobs++;
     j->user->running += j->now.leased;
     j->user->retrying += j->now.retry_wait;
-    if (gw_place(gw, j->user) == HTC_PLACE_UID) { /* where its agents, who are no owners, put outputs */
+    if (htc__gw_place(gw, j->user) == HTC_PLACE_UID) { /* where its agents, who are no owners, put outputs */
         htc_buf_clear(&gw->scratch);
         htc_put_u64(&gw->scratch, j->id);
         htc_put_u32(&gw->scratch, j->user->uid);
         htc_put_u32(&gw->scratch, j->user->gid);
         htc_runtime_call(gw->runtime, HTC_CALL_JOB_PLACE, htc_buf_bytes(&gw->scratch), NULL, NULL);
     }
-    gw_job_touch(gw, j);
+    htc__gw_job_touch(gw, j);
 }
 
 static void free_list(htc_gateway *gw, ready_task **list)
@@ -187,7 +187,7 @@ static void chunk_free(htc_gateway *gw, chunk *c)
     htc__free(&gw->env, c, sizeof *c + c->n * sizeof c->tasks[0]);
 }
 
-void gw_job_free(htc_gateway *gw, job *j)
+void htc__gw_job_free(htc_gateway *gw, job *j)
 {
     chunk *c, *next;
     HASH_ITER(hh, j->chunks, c, next)
@@ -206,30 +206,30 @@ void gw_job_free(htc_gateway *gw, job *j)
     htc__free(&gw->env, j, sizeof *j);
 }
 
-void gw_jobs_free(htc_gateway *gw)
+void htc__gw_jobs_free(htc_gateway *gw)
 {
     HASH_CLEAR(hh, gw->jobs);
     while (gw->all_jobs)
-        gw_job_free(gw, gw->all_jobs);
+        htc__gw_job_free(gw, gw->all_jobs);
 }
 
-void gw_job_hold(job *j)
+void htc__gw_job_hold(job *j)
 {
     j->uses++;
 }
 
-void gw_job_release(htc_gateway *gw, job *j)
+void htc__gw_job_release(htc_gateway *gw, job *j)
 {
     if (--j->uses == 0 && !j->open)
-        gw_job_free(gw, j);
+        htc__gw_job_free(gw, j);
 }
 
-void gw_job_drop(htc_gateway *gw, job *j)
+void htc__gw_job_drop(htc_gateway *gw, job *j)
 {
     if (!j->open)
         return;
     j->open = 0;
-    gw_job_touch(gw, j);
+    htc__gw_job_touch(gw, j);
     HASH_DEL(gw->jobs, j);
     assert(j->user->open_jobs > 0);
     j->user->open_jobs--;
@@ -237,21 +237,21 @@ void gw_job_drop(htc_gateway *gw, job *j)
         DL_DELETE2(gw->dirty_jobs, j, dirty_prev, dirty_next);
     j->dirty = 0;
     if (j->uses == 0)
-        gw_job_free(gw, j);
+        htc__gw_job_free(gw, j);
 }
 
 /* ---- chunks ---- */
 
-chunk *gw_chunk(job *j, uint64_t index)
+chunk *htc__gw_chunk(job *j, uint64_t index)
 {
     chunk *c;
     HASH_FIND(hh, j->chunks, &index, sizeof index, c);
     return c;
 }
 
-chunk *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
+chunk *htc__gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
 {
-    uint32_t n = job_chunk_size(j, index);
+    uint32_t n = htc__gw_job_chunk_size(j, index);
     chunk   *c = htc__alloc(&gw->env, sizeof *c + n * sizeof c->tasks[0]);
     if (!c) {
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a chunk");
@@ -266,11 +266,11 @@ chunk *gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
     if (!c->hh.tbl)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a chunk");
     j->chunks_open++;
-    gw_job_touch(gw, j);
+    htc__gw_job_touch(gw, j);
     return c;
 }
 
-void gw_chunk_ahead(htc_gateway *gw, chunk *c, int on)
+void htc__gw_chunk_ahead(htc_gateway *gw, chunk *c, int on)
 {
     job     *j = c->job;
     if (c->ahead == (on != 0))
@@ -285,12 +285,12 @@ void gw_chunk_ahead(htc_gateway *gw, chunk *c, int on)
         j->chunks_ahead--;
         j->chunks_open++;
     }
-    gw_job_touch(gw, j);
+    htc__gw_job_touch(gw, j);
 }
 
 static void low_advance(htc_gateway *gw, job *j);
 
-void gw_chunk_settle(htc_gateway *gw, chunk *c)
+void htc__gw_chunk_settle(htc_gateway *gw, chunk *c)
 {
     job *j = c->job;
     if (c->open || c->dirty || c->writing || c->next_done || c->write_done)
@@ -308,10 +308,10 @@ void gw_chunk_settle(htc_gateway *gw, chunk *c)
     j->chunks_ahead -= c->ahead;
     chunk_free(gw, c);
     if (j->open)
-        gw_job_touch(gw, j);
+        htc__gw_job_touch(gw, j);
 }
 
-void gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first)
+void htc__gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first)
 {
     ready_task *r = htc__alloc(&gw->env, sizeof *r);
     if (!r) {
@@ -325,7 +325,7 @@ void gw_task_queue(htc_gateway *gw, job *j, uint64_t index, int first)
         DL_APPEND(j->tail, r);
 }
 
-void gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state)
+void htc__gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state)
 {
     job     *j = c->job;
     task    *t = &c->tasks[offset];
@@ -341,10 +341,10 @@ void gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state state)
     t->state = (uint8_t)state;
     t->since = gw->now;
     if (j->open)
-        gw_job_touch(gw, j);
+        htc__gw_job_touch(gw, j);
 }
 
-void gw_use(chunk *c, usage more)
+void htc__gw_use(chunk *c, usage more)
 {
     usage *sums[] = { &c->used, &c->job->now.used };
     for (size_t i = 0; i < 2; i++) {
@@ -355,11 +355,11 @@ void gw_use(chunk *c, usage more)
     c->job->user->core_ns += more.core_ns;
 }
 
-void gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first)
+void htc__gw_task_again(htc_gateway *gw, chunk *c, uint32_t offset, int first)
 {
-    gw_task_queue(gw, c->job, c->index * CHUNK_TASKS + offset, first);
+    htc__gw_task_queue(gw, c->job, c->index * CHUNK_TASKS + offset, first);
     c->tasks[offset].cancel = 0;
-    gw_task_set(gw, c, offset, TASK_WAITING);
+    htc__gw_task_set(gw, c, offset, TASK_WAITING);
 }
 
 static void list_drop(htc_gateway *gw, ready_task **list)
@@ -373,7 +373,7 @@ static int peek_listed(htc_gateway *gw, job *j, ready_task **list, chunk **out, 
 {
     while (*list) {
         ready_task *r = *list;
-        chunk      *c = gw_chunk(j, r->index / CHUNK_TASKS);
+        chunk      *c = htc__gw_chunk(j, r->index / CHUNK_TASKS);
         *offset = (uint32_t)(r->index % CHUNK_TASKS);
         if (c && c->tasks[*offset].state == TASK_WAITING) {
             *out = c;
@@ -388,14 +388,14 @@ static int peek_fresh_from(htc_gateway *gw, job *j, chunk **out, uint32_t *offse
 {
     while (j->now.fresh && j->next < j->count) {
         uint64_t index = j->next / CHUNK_TASKS;
-        chunk   *c = gw_chunk(j, index);
+        chunk   *c = htc__gw_chunk(j, index);
         if (!c && j->chunks_open >= CHUNKS_OPEN_MAX)
             return 0;
         if (!c)
-            c = gw_chunk_new(gw, j, index);
+            c = htc__gw_chunk_new(gw, j, index);
         if (!c)
             return 0;
-        gw_chunk_ahead(gw, c, 0);
+        htc__gw_chunk_ahead(gw, c, 0);
         while (c->cursor < c->n && c->tasks[c->cursor].state != TASK_NEW)
             c->cursor++;
         j->next = c->index * CHUNK_TASKS + c->cursor;
@@ -404,7 +404,7 @@ static int peek_fresh_from(htc_gateway *gw, job *j, chunk **out, uint32_t *offse
             *offset = c->cursor;
             return 1;
         }
-        gw_chunk_settle(gw, c);
+        htc__gw_chunk_settle(gw, c);
     }
     return 0;
 }
@@ -413,18 +413,18 @@ static int peek_fresh_from(htc_gateway *gw, job *j, chunk **out, uint32_t *offse
 static int peek_fresh(htc_gateway *gw, job *j, chunk **out, uint32_t *offset)
 {
     int found = peek_fresh_from(gw, j, out, offset);
-    gw_job_touch(gw, j);
+    htc__gw_job_touch(gw, j);
     return found;
 }
 
 /* Lost tasks return to the head of the queue; retries wait at its tail. */
-int gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset)
+int htc__gw_job_peek(htc_gateway *gw, job *j, chunk **c, uint32_t *offset)
 {
-    return job_ready(j) && (peek_listed(gw, j, &j->head, c, offset) || peek_fresh(gw, j, c, offset) ||
+    return htc__gw_job_ready(j) && (peek_listed(gw, j, &j->head, c, offset) || peek_fresh(gw, j, c, offset) ||
                             peek_listed(gw, j, &j->tail, c, offset));
 }
 
-void gw_job_taken(htc_gateway *gw, job *j, uint64_t index)
+void htc__gw_job_taken(htc_gateway *gw, job *j, uint64_t index)
 {
     if (j->head && j->head->index == index)
         list_drop(gw, &j->head);
@@ -432,7 +432,7 @@ void gw_job_taken(htc_gateway *gw, job *j, uint64_t index)
         list_drop(gw, &j->tail);
 }
 
-uint64_t job_next(const job *j)
+uint64_t htc__gw_job_next(const job *j)
 {
     if (j->head)
         return j->head->index;
@@ -471,7 +471,7 @@ static int refusal(htc_status status)
 static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
 {
     c->writing = 0;
-    gw_job_hold(c->job);
+    htc__gw_job_hold(c->job);
     job *j = c->job;
     if (r->status == HTC_OK) {
         c->version = r->version;
@@ -479,10 +479,10 @@ static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
         store_accepts(gw);
         htc_runtime_wake(gw->runtime, &c->write_done, HTC_OK);
         if (c->dirty || c->next_done)
-            gw_chunk_dirty(gw, c, NULL);
-        gw_chunk_settle(gw, c);
+            htc__gw_chunk_dirty(gw, c, NULL);
+        htc__gw_chunk_settle(gw, c);
         if (j->open)
-            gw_job_check(gw, j);
+            htc__gw_job_check(gw, j);
     } else if (refusal(r->status)) {
         /* All of it waits for the next try, in the same order. */
         htc_runtime_waiter *later = c->next_done;
@@ -493,20 +493,20 @@ static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
         c->puts = c->putting;
         c->putting = NULL;
         store_refuses(gw, r->status);
-        gw_chunk_dirty(gw, c, NULL);
+        htc__gw_chunk_dirty(gw, c, NULL);
     } else {
         htc_runtime_break(gw->runtime, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a chunk record was changed by somebody else");
     }
-    gw_job_release(gw, j);
+    htc__gw_job_release(gw, j);
 }
 
 static void chunk_put_answer(void *role, void *ctx, const htc_kv_result *r);
 
 static void chunk_cas(htc_gateway *gw, chunk *c)
 {
-    key k = key_chunk(c->job->id, c->index);
+    key k = htc__gw_key_chunk(c->job->id, c->index);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&c->image),
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&c->image),
                                    .version = c->version }, 1, chunk_put_answer, c);
     htc_buf_free(&c->image);
 }
@@ -543,7 +543,7 @@ static void chunk_write(htc_gateway *gw, chunk *c)
     c->dirty = 0;
     DL_DELETE2(gw->dirty_chunks, c, dirty_prev, dirty_next);
     c->writing = 1;
-    record_chunk_write(&c->image, c);
+    htc__gw_record_chunk_write(&c->image, c);
     if (c->image.status != HTC_OK)
         htc_runtime_break(gw->runtime, c->image.status, "writing down a chunk");
     c->write_done = c->next_done;
@@ -572,7 +572,7 @@ static void chunk_write(htc_gateway *gw, chunk *c)
     }
 }
 
-void gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w)
+void htc__gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w)
 {
     htc_runtime_wait(&c->next_done, w);
     if (!c->dirty)
@@ -580,7 +580,7 @@ void gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w)
     c->dirty = 1;
 }
 
-void gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value)
+void htc__gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value)
 {
     extra_put *p = htc__alloc(&gw->env, sizeof *p);
     if (!p) {
@@ -589,7 +589,7 @@ void gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value)
     }
     htc_buf_init(&p->key, &gw->env, 0);
     htc_buf_init(&p->value, &gw->env, HTC_KV_VALUE_MAX);
-    htc_put_raw(&p->key, key_bytes(&k));
+    htc_put_raw(&p->key, htc__gw_key_bytes(&k));
     htc_put_raw(&p->value, htc_buf_bytes(value));
     if (p->key.status != HTC_OK || p->value.status != HTC_OK)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "keeping a result");
@@ -606,10 +606,10 @@ static void job_written(void *role, void *ctx, const htc_kv_result *r)
         store_accepts(gw);
         htc_runtime_wake(gw->runtime, &j->write_done, HTC_OK);
         if (j->next_done)
-            gw_job_dirty(gw, j, NULL);
+            htc__gw_job_dirty(gw, j, NULL);
         if (j->finished && j->open && !j->dirty) {
-            gw_delete(gw, key_open(j->id));
-            gw_job_drop(gw, j);
+            htc__gw_delete(gw, htc__gw_key_open(j->id));
+            htc__gw_job_drop(gw, j);
             gw->jobs_ended = 1;
         }
     } else if (refusal(r->status)) {
@@ -618,29 +618,29 @@ static void job_written(void *role, void *ctx, const htc_kv_result *r)
         j->write_done = NULL;
         htc_runtime_wait(&j->next_done, later);
         store_refuses(gw, r->status);
-        gw_job_dirty(gw, j, NULL);
+        htc__gw_job_dirty(gw, j, NULL);
     } else {
         htc_runtime_break(gw->runtime, r->status == HTC_MISMATCH ? HTC_ELOCKED : r->status, "a job record was changed by somebody else");
     }
-    gw_job_release(gw, j);
+    htc__gw_job_release(gw, j);
 }
 
 static void job_write(htc_gateway *gw, job *j)
 {
-    key k = key_job(j->id);
+    key k = htc__gw_key_job(j->id);
     DL_DELETE2(gw->dirty_jobs, j, dirty_prev, dirty_next);
     j->dirty = 0;
     j->writing = 1;
     j->write_done = j->next_done;
     j->next_done = NULL;
-    gw_job_hold(j);
-    record_job_write(&gw->scratch, j);
+    htc__gw_job_hold(j);
+    htc__gw_record_job_write(&gw->scratch, j);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
                                    .version = j->version }, 1, job_written, j);
 }
 
-void gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w)
+void htc__gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w)
 {
     htc_runtime_wait(&j->next_done, w);
     if (!j->dirty)
@@ -648,7 +648,7 @@ void gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w)
     j->dirty = 1;
 }
 
-void gw_flush(htc_gateway *gw)
+void htc__gw_flush(htc_gateway *gw)
 {
     chunk *c, *cn;
     job   *j, *jn;
@@ -664,7 +664,7 @@ void gw_flush(htc_gateway *gw)
 
 /* ---- the end of chunks and jobs ---- */
 
-void chunk_count(counts *sum, const chunk *c)
+void htc__gw_chunk_count(counts *sum, const chunk *c)
 {
     for (uint32_t i = 0; i < c->n; i++)
         ++*count_of(sum, c->tasks[i].state);
@@ -678,9 +678,9 @@ static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     (void)ctx;
     j->low_busy = 0;
     if (status == HTC_OK && c && c->index == j->low && c->open == 0 && !j->walks && !j->finished) {
-        chunk_count(&j->base, c);
+        htc__gw_chunk_count(&j->base, c);
         j->low++;
-        gw_job_dirty(gw, j, NULL);
+        htc__gw_job_dirty(gw, j, NULL);
         low_advance(gw, j);
     }
 }
@@ -688,25 +688,25 @@ static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
 /* low is where a restart begins to read: every chunk below is complete, and counted in base. */
 static void low_advance(htc_gateway *gw, job *j)
 {
-    while (!j->low_busy && !j->finished && !j->walks && j->low < job_chunks(j) && (j->low + 1) * CHUNK_TASKS <= j->next) {
-        chunk *c = gw_chunk(j, j->low);
+    while (!j->low_busy && !j->finished && !j->walks && j->low < htc__gw_job_chunks(j) && (j->low + 1) * CHUNK_TASKS <= j->next) {
+        chunk *c = htc__gw_chunk(j, j->low);
         if (!c) {
             j->low_busy = 1;
-            gw_chunk_load(gw, j, j->low, low_loaded, NULL);
+            htc__gw_chunk_load(gw, j, j->low, low_loaded, NULL);
             return;
         }
         if (c->open || c->dirty || c->writing)
             return;
-        chunk_count(&j->base, c);
+        htc__gw_chunk_count(&j->base, c);
         j->low++;
-        gw_job_dirty(gw, j, NULL);
+        htc__gw_job_dirty(gw, j, NULL);
     }
 }
 
-void gw_job_check(htc_gateway *gw, job *j)
+void htc__gw_job_check(htc_gateway *gw, job *j)
 {
     chunk *c, *next;
-    if (j->finished || j->walks || job_terminal(j) != j->count)
+    if (j->finished || j->walks || htc__gw_job_terminal(j) != j->count)
         return;
     HASH_ITER(hh, j->chunks, c, next)
     if (c->dirty || c->writing)
@@ -716,7 +716,7 @@ void gw_job_check(htc_gateway *gw, job *j)
     j->base = j->now;
     j->base.cancelled += j->base.fresh;
     j->base.fresh = 0;
-    j->low = job_chunks(j);
+    j->low = htc__gw_job_chunks(j);
     htc__log_with(&gw->env, HTC_LOG_INFO,
                   HTC__FIELDS(HTC__NUMBER("job", j->id), HTC__TEXT("user", j->user->name), HTC__NUMBER("done", j->base.done),
                               HTC__NUMBER("failed", j->base.failed),
@@ -724,28 +724,28 @@ void gw_job_check(htc_gateway *gw, job *j)
                   "job %llu of %s has ended: %llu done, %llu failed, %llu cancelled",
                   (unsigned long long)j->id, j->user->name, (unsigned long long)j->base.done,
                   (unsigned long long)j->base.failed, (unsigned long long)j->base.cancelled);
-    gw_job_dirty(gw, j, NULL);
+    htc__gw_job_dirty(gw, j, NULL);
 }
 
 /* Everything that no agent holds ends at once; what one holds is asked to. The caller waits on the job's record. */
-void gw_job_cancel(htc_gateway *gw, job *j)
+void htc__gw_job_cancel(htc_gateway *gw, job *j)
 {
     chunk   *c, *next;
     j->cancelled = 1;
-    gw_job_touch(gw, j);
+    htc__gw_job_touch(gw, j);
     HASH_ITER(hh, j->chunks, c, next)
     {
         for (uint32_t i = 0; i < c->n; i++) {
             task *t = &c->tasks[i];
             if (t->state == TASK_WAITING || t->state == TASK_RETRY_WAIT)
-                gw_task_set(gw, c, i, TASK_CANCELLED);
+                htc__gw_task_set(gw, c, i, TASK_CANCELLED);
             else if (t->state == TASK_LEASED)
                 t->cancel = 1;
         }
-        gw_chunk_dirty(gw, c, NULL);
+        htc__gw_chunk_dirty(gw, c, NULL);
     }
-    gw_job_dirty(gw, j, NULL);
-    gw_job_check(gw, j);
+    htc__gw_job_dirty(gw, j, NULL);
+    htc__gw_job_check(gw, j);
 }
 
 /* ---- a chunk that is not in memory ---- */
@@ -762,12 +762,12 @@ static void chunk_loaded(void *role, void *ctx, const htc_kv_result *r)
     htc_gateway *gw = role;
     loading  l = *(loading *)ctx;
     htc_runtime_context_free(gw->runtime, ctx);
-    chunk     *c = gw_chunk(l.job, l.index);
+    chunk     *c = htc__gw_chunk(l.job, l.index);
     htc_status status = HTC_OK;
     if (!c && r->status == HTC_OK) {
-        c = gw_chunk_new(gw, l.job, l.index);
+        c = htc__gw_chunk_new(gw, l.job, l.index);
         if (c) {
-            status = record_chunk_read(r->value, c);
+            status = htc__gw_record_chunk_read(r->value, c);
             c->version = r->version;
             c->open = 0;
             for (uint32_t i = 0; i < c->n; i++)
@@ -779,34 +779,34 @@ static void chunk_loaded(void *role, void *ctx, const htc_kv_result *r)
         status = r->status;
     }
     l.fn(gw, l.ctx, l.job, c, status);
-    c = gw_chunk(l.job, l.index);
+    c = htc__gw_chunk(l.job, l.index);
     if (c)
-        gw_chunk_settle(gw, c);
-    gw_job_release(gw, l.job);
+        htc__gw_chunk_settle(gw, c);
+    htc__gw_job_release(gw, l.job);
 }
 
-void gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx)
+void htc__gw_chunk_load(htc_gateway *gw, job *j, uint64_t index, chunk_fn fn, void *ctx)
 {
-    chunk   *c = gw_chunk(j, index);
+    chunk   *c = htc__gw_chunk(j, index);
     loading *l = c ? NULL : htc_runtime_context(gw->runtime, sizeof *l);
     if (c) {
-        gw_job_hold(j);
+        htc__gw_job_hold(j);
         fn(gw, ctx, j, c, HTC_OK);
-        gw_job_release(gw, j);
+        htc__gw_job_release(gw, j);
         return;
     }
     if (!l)
         return;
     *l = (loading){ j, index, fn, ctx };
-    gw_job_hold(j);
-    key k = key_chunk(j->id, index);
+    htc__gw_job_hold(j);
+    key k = htc__gw_key_chunk(j->id, index);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, chunk_loaded, l);
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, chunk_loaded, l);
 }
 
 /* ---- what is due later: a binary heap by time ---- */
 
-void gw_due_add(htc_gateway *gw, htc_ns at, uint64_t id, uint64_t index)
+void htc__gw_due_add(htc_gateway *gw, htc_ns at, uint64_t id, uint64_t index)
 {
     if (gw->n_dues == gw->cap_dues) {
         size_t cap = gw->cap_dues ? gw->cap_dues * 2 : 64;
@@ -844,17 +844,17 @@ static due due_pop(htc_gateway *gw)
     return top;
 }
 
-void gw_dues_run(htc_gateway *gw)
+void htc__gw_dues_run(htc_gateway *gw)
 {
     while (gw->n_dues && gw->dues[0].at <= gw->now) {
         due    d = due_pop(gw);
-        job   *j = gw_job(gw, d.job);
+        job   *j = htc__gw_job(gw, d.job);
         if (j && d.index == DUE_RESTED)
-            gw_job_rested(gw, j);
-        chunk *c = j && d.index < j->count ? gw_chunk(j, d.index / CHUNK_TASKS) : NULL;
+            htc__gw_job_rested(gw, j);
+        chunk *c = j && d.index < j->count ? htc__gw_chunk(j, d.index / CHUNK_TASKS) : NULL;
         task  *t = c ? &c->tasks[d.index % CHUNK_TASKS] : NULL;
         /* since holds when it is due: an entry of an older wait finds another time there. */
         if (t && t->state == TASK_RETRY_WAIT && t->since == d.at)
-            gw_task_again(gw, c, (uint32_t)(d.index % CHUNK_TASKS), 0);
+            htc__gw_task_again(gw, c, (uint32_t)(d.index % CHUNK_TASKS), 0);
     }
 }

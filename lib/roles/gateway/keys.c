@@ -23,7 +23,7 @@ static key make(const char *format, ...)
 #define DOWN(id) ((unsigned long long)(UINT64_MAX - (id)))
 #define UP(id) ((unsigned long long)(id))
 
-key key_user(const char *name)
+key htc__gw_key_user(const char *name)
 {
     key k = { .len = 2 };
     memcpy(k.text, "u/", 2);
@@ -35,7 +35,7 @@ key key_user(const char *name)
     return k;
 }
 
-key key_token(const char *hash_hex)
+key htc__gw_key_token(const char *hash_hex)
 {
     key k = { .len = 2 };
     memcpy(k.text, "t/", 2);
@@ -47,67 +47,67 @@ key key_token(const char *hash_hex)
     return k;
 }
 
-key key_open(uint64_t id)
+key htc__gw_key_open(uint64_t id)
 {
     return make("o/%016llx", UP(id));
 }
 
-key key_job(uint64_t id)
+key htc__gw_key_job(uint64_t id)
 {
     return make("j/%016llx", DOWN(id));
 }
 
-key key_spec(uint64_t id)
+key htc__gw_key_spec(uint64_t id)
 {
     return make("s/%016llx", UP(id));
 }
 
-key key_chunk(uint64_t id, uint64_t index)
+key htc__gw_key_chunk(uint64_t id, uint64_t index)
 {
     return make("c/%016llx/%016llx", UP(id), UP(index));
 }
 
-key key_chunks(uint64_t id)
+key htc__gw_key_chunks(uint64_t id)
 {
     return make("c/%016llx/", UP(id));
 }
 
-key key_result(uint64_t id, uint64_t index, uint32_t attempt)
+key htc__gw_key_result(uint64_t id, uint64_t index, uint32_t attempt)
 {
     return make("r/%016llx/%016llx/%08x", UP(id), UP(index), attempt);
 }
 
-key key_results(uint64_t id)
+key htc__gw_key_results(uint64_t id)
 {
     return make("r/%016llx/", UP(id));
 }
 
-key key_agent(uint64_t id)
+key htc__gw_key_agent(uint64_t id)
 {
     return make("a/%016llx", UP(id));
 }
 
-key key_removal(uint64_t id)
+key htc__gw_key_removal(uint64_t id)
 {
     return make("d/%016llx", UP(id));
 }
 
-key key_content(uint64_t id)
+key htc__gw_key_content(uint64_t id)
 {
     return make("b/%016llx", UP(id));
 }
 
-htc_bytes key_bytes(const key *k)
+htc_bytes htc__gw_key_bytes(const key *k)
 {
     return (htc_bytes){ k->text, k->len };
 }
 
-void gw_put(htc_gateway *gw, key k, htc_bytes value)
+void htc__gw_put(htc_gateway *gw, key k, htc_bytes value)
 {
-    htc_runtime_put(gw->runtime, key_bytes(&k), value);
+    htc_runtime_put(gw->runtime, htc__gw_key_bytes(&k), value);
 }
 
-void gw_delete(htc_gateway *gw, key k)
+void htc__gw_delete(htc_gateway *gw, key k)
 {
-    htc_runtime_delete(gw->runtime, key_bytes(&k));
+    htc_runtime_delete(gw->runtime, htc__gw_key_bytes(&k));
 }

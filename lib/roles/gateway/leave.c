@@ -11,21 +11,21 @@ static void logged_out(void *role, void *ctx, const htc_kv_result *r)
     htc_gateway *gw = role;
     request *q = ctx;
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND)
-        req_fail(gw, q, r->status, "try again in a moment", "the login could not be ended: %s", htc_strerror(r->status));
+        htc__gw_req_fail(gw, q, r->status, "try again in a moment", "the login could not be ended: %s", htc_strerror(r->status));
     else
-        req_answer(gw, q, json_pack("{s:s}", "name", q->user->name));
+        htc__gw_req_answer(gw, q, json_pack("{s:s}", "name", q->user->name));
 }
 
 static void log_out(htc_gateway *gw, request *q)
 {
-    if (req_flag(q, "all")) {
-        gw_tokens_end(gw, q, q->user);
+    if (htc__gw_req_flag(q, "all")) {
+        htc__gw_tokens_end(gw, q, q->user);
     } else if (!q->by_token) {
-        req_fail(gw, q, HTC_EINVAL, "htc logout --user NAME --all ends those of a user", "the operator has no login to end");
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "htc logout --user NAME --all ends those of a user", "the operator has no login to end");
     } else {
-        key k = key_token_of(req_str(q, "token"));
+        key k = htc__gw_key_token_of(htc__gw_req_str(q, "token"));
         htc_runtime_ask(gw->runtime,
-                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, 1, logged_out, q);
+                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__gw_key_bytes(&k) }, 1, logged_out, q);
     }
 }
 
@@ -62,15 +62,15 @@ static int has_jobs(const htc_gateway *gw, const user *u)
     for (const job *j = gw->all_jobs; j; j = j->all_next)
         if (j->user == u)
             return 1;
-    return gw_removal_of(gw, u->name);
+    return htc__gw_removal_of(gw, u->name);
 }
 
 static void not_quiet(htc_gateway *gw, quiet *s, htc_status status, const char *hint, const char *why)
 {
-    user *u = gw_user(gw, s->name);
+    user *u = htc__gw_user(gw, s->name);
     if (u)
         u->changing = u->removing = 0;
-    req_fail(gw, s->q, status, hint, "user %s cannot be %s: %s", s->name, s->what, why);
+    htc__gw_req_fail(gw, s->q, status, hint, "user %s cannot be %s: %s", s->name, s->what, why);
     s->then(gw, s->ctx, status);
     htc_runtime_context_free(gw->runtime, s);
 }
@@ -90,7 +90,7 @@ static void jobs_page(void *role, void *ctx, const htc_kv_result *r)
         char owner[NAME_MAX_BYTES];
         job  j;
         memset(&j, 0, sizeof j);
-        if (record_job_read(item.value, &j, owner) == HTC_OK && strcmp(owner, s->name) == 0) {
+        if (htc__gw_record_job_read(item.value, &j, owner) == HTC_OK && strcmp(owner, s->name) == 0) {
             not_quiet(gw, s, HTC_EBUSY, "htc rm all --user NAME removes them, htc cancel all --user NAME ends them first", "there are jobs");
             return;
         }
@@ -103,8 +103,8 @@ static void jobs_page(void *role, void *ctx, const htc_kv_result *r)
     htc_runtime_context_free(gw->runtime, s);
 }
 
-void gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(void *role, void *ctx, htc_status status),
-                   void *ctx)
+void htc__gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(void *role, void *ctx, htc_status status),
+                        void *ctx)
 {
     const char *hint = "try again in a moment", *why = NULL;
     if (u->changing || u->folding || has_requests(gw, q, u)) {
@@ -117,7 +117,7 @@ void gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void 
     }
     quiet *s = why ? NULL : htc_runtime_context(gw->runtime, sizeof *s);
     if (why)
-        req_fail(gw, q, HTC_EBUSY, hint, "user %s cannot be %s: %s", u->name, what, why);
+        htc__gw_req_fail(gw, q, HTC_EBUSY, hint, "user %s cannot be %s: %s", u->name, what, why);
     if (!s) {
         then(gw, ctx, why ? HTC_EBUSY : HTC_ENOMEM);
         return;
@@ -139,15 +139,15 @@ static void gone(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     leaving *l = ctx;
-    user    *u = gw_user(gw, l->name);
+    user    *u = htc__gw_user(gw, l->name);
     if (r->status != HTC_OK && r->status != HTC_ENOTFOUND) {
         u->changing = u->removing = 0;
-        req_fail(gw, l->q, r->status, "try again in a moment", "user %s cannot be removed: %s", l->name, htc_strerror(r->status));
+        htc__gw_req_fail(gw, l->q, r->status, "try again in a moment", "user %s cannot be removed: %s", l->name, htc_strerror(r->status));
     } else {
         HASH_DEL(gw->users, u);
         htc__free(&gw->env, u, sizeof *u);
         htc__log_with(&gw->env, HTC_LOG_INFO, HTC__FIELDS(HTC__TEXT("user", l->name)), "user %s is removed", l->name);
-        req_answer(gw, l->q, json_pack("{s:s}", "name", l->name));
+        htc__gw_req_answer(gw, l->q, json_pack("{s:s}", "name", l->name));
     }
     htc_runtime_context_free(gw->runtime, l);
 }
@@ -156,24 +156,24 @@ static void may_go(void *role, void *ctx, htc_status status)
 {
     htc_gateway *gw = role;
     leaving *l = ctx;
-    key      k = key_user(l->name);
+    key      k = htc__gw_key_user(l->name);
     if (status != HTC_OK)
         htc_runtime_context_free(gw->runtime, l);
     else
         htc_runtime_ask(gw->runtime,
-                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&k) }, 1, gone, l);
+                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__gw_key_bytes(&k) }, 1, gone, l);
 }
 
 static void remove_user(htc_gateway *gw, request *q)
 {
-    const char *name = req_str(q, "name");
-    user       *u = gw_user(gw, name);
+    const char *name = htc__gw_req_str(q, "name");
+    user       *u = htc__gw_user(gw, name);
     if (!q->operator_) {
-        req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may remove users");
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "ask the operator", "only the operator may remove users");
     } else if (!u) {
-        req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name ? name : "");
+        htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name ? name : "");
     } else if (strcmp(u->name, gw->owner_name) == 0) {
-        req_fail(gw, q, HTC_EDENIED, "", "%s is the owner of this system", name);
+        htc__gw_req_fail(gw, q, HTC_EDENIED, "", "%s is the owner of this system", name);
     } else {
         leaving *l = htc_runtime_context(gw->runtime, sizeof *l);
         if (!l)
@@ -181,12 +181,12 @@ static void remove_user(htc_gateway *gw, request *q)
         l->q = q;
         snprintf(l->name, sizeof l->name, "%s", u->name);
         /* Whoever acted for this user as well would be told of nobody when it is gone. */
-        q->user = gw_user(gw, gw->owner_name);
-        gw_user_quiet(gw, q, u, "removed", may_go, l);
+        q->user = htc__gw_user(gw, gw->owner_name);
+        htc__gw_user_quiet(gw, q, u, "removed", may_go, l);
     }
 }
 
-void api_leave(htc_gateway *gw, request *q)
+void htc__gw_api_leave(htc_gateway *gw, request *q)
 {
     if (strcmp(q->op, "logout") == 0)
         log_out(gw, q);

@@ -7,7 +7,7 @@
 #define TEXT_MAX (2 * HTC_OUTPUT_NAME_MAX)
 
 /* A name that stays in its directory: relative, without "..". */
-int gw_name_stays(const char *name)
+int htc__gw_name_stays(const char *name)
 {
     if (!name[0] || name[0] == '/')
         return 0;
@@ -44,7 +44,7 @@ static int is_hash(const char *s)
 static int is_whole(const json_t *entry)
 {
     const char *type = text_of(entry, "type"), *name = text_of(entry, "name"), *error = text_of(entry, "error");
-    if (!type || !type[0] || type[1] || !strchr("fdlpsbc", type[0]) || !name || !gw_name_stays(name))
+    if (!type || !type[0] || type[1] || !strchr("fdlpsbc", type[0]) || !name || !htc__gw_name_stays(name))
         return 0;
     if (error)
         return 1;
@@ -72,7 +72,7 @@ static json_t *entry_of(const char *line, size_t len)
     return entry;
 }
 
-htc_status gw_manifest_entries(htc_bytes piece, json_t *list, size_t *taken)
+htc_status htc__gw_manifest_entries(htc_bytes piece, json_t *list, size_t *taken)
 {
     const char *p = (const char *)piece.data, *end = p + piece.len, *line_end;
     *taken = 0;

@@ -14,13 +14,13 @@ typedef struct memory {
 } memory;
 
 /* What nobody has reserved. */
-uint64_t memory_free(const memory *m);
+uint64_t htc__memory_free(const memory *m);
 /* May a task of this job reserve so many bytes more? */
-int memory_fits(const memory *m, uint64_t job, uint64_t more);
+int htc__memory_fits(const memory *m, uint64_t job, uint64_t more);
 /* An agent's reservation goes from one size to another. */
-void memory_change(memory *m, uint64_t before, uint64_t after);
+void htc__memory_change(memory *m, uint64_t before, uint64_t after);
 /* Keep room for a job's next task, need <= total; job 0: for none. */
-void memory_keep(memory *m, uint64_t job, uint64_t need);
+void htc__memory_keep(memory *m, uint64_t job, uint64_t need);
 
 /* A job whose next task waits for memory. */
 typedef struct memory_wait {
@@ -30,6 +30,6 @@ typedef struct memory_wait {
 } memory_wait;
 
 /* Whose turn it is to have room kept: who has waited longer, then the smaller number. b may be none. */
-int memory_longer(const memory_wait *a, const memory_wait *b);
+int htc__memory_longer(const memory_wait *a, const memory_wait *b);
 
 #endif

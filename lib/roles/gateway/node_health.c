@@ -44,7 +44,7 @@ static node *make(nodes *all, const htc_env *env, const char *name, const char *
     return n;
 }
 
-htc_status nodes_seen(nodes *all, const htc_env *env, const char *name)
+htc_status htc__nodes_seen(nodes *all, const htc_env *env, const char *name)
 {
     return make(all, env, name, "") ? HTC_OK : HTC_ENOMEM;
 }
@@ -59,14 +59,14 @@ static void works(nodes *all, const char *name, const char *user)
     own->in_a_row = 0;
 }
 
-htc_status nodes_ended(nodes *all, const htc_env *env, const char *name, const char *user, htc_status ended, htc_ns ran, htc_ns now,
-                       node_news *news, uint32_t *users)
+htc_status htc__nodes_ended(nodes *all, const htc_env *env, const char *name, const char *user, htc_status ended, htc_ns ran, htc_ns now,
+                            node_news *news, uint32_t *users)
 {
     *news = NODE_SAME;
     *users = 0;
     if (ended == HTC_OK)
         works(all, name, user);
-    if (health_of(ended, ran) != HEALTH_FAILS_FAST)
+    if (htc__health_of(ended, ran) != HEALTH_FAILS_FAST)
         return HTC_OK;
     node *of_all = make(all, env, name, ""), *own = of_all ? make(all, env, name, user) : NULL;
     if (!own)
@@ -86,14 +86,14 @@ htc_status nodes_ended(nodes *all, const htc_env *env, const char *name, const c
     return HTC_OK;
 }
 
-int nodes_aside(const nodes *all, const char *name, htc_ns now, htc_ns *until)
+int htc__nodes_aside(const nodes *all, const char *name, htc_ns now, htc_ns *until)
 {
     const node *n = find(all, name, "");
     *until = n ? n->until : 0;
     return *until > now;
 }
 
-void nodes_free(nodes *all, const htc_env *env)
+void htc__nodes_free(nodes *all, const htc_env *env)
 {
     node *n, *next;
     HASH_ITER(hh, all->table, n, next)

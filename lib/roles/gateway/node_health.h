@@ -22,12 +22,12 @@ typedef enum node_news {
 } node_news;
 
 /* There is such a node, however its tasks fare. HTC_OK; HTC_ENOMEM. */
-htc_status nodes_seen(nodes *all, const htc_env *env, const char *name);
+htc_status htc__nodes_seen(nodes *all, const htc_env *env, const char *name);
 /* A task of that user's has ended there. users: with NODE_SET_ASIDE, how many it fails. HTC_OK; HTC_ENOMEM. */
-htc_status nodes_ended(nodes *all, const htc_env *env, const char *name, const char *user, htc_status ended, htc_ns ran, htc_ns now,
-                       node_news *news, uint32_t *users);
+htc_status htc__nodes_ended(nodes *all, const htc_env *env, const char *name, const char *user, htc_status ended, htc_ns ran, htc_ns now,
+                            node_news *news, uint32_t *users);
 /* Is it set aside? *until: to when; 0: it never was. */
-int  nodes_aside(const nodes *all, const char *name, htc_ns now, htc_ns *until);
-void nodes_free(nodes *all, const htc_env *env);
+int  htc__nodes_aside(const nodes *all, const char *name, htc_ns now, htc_ns *until);
+void htc__nodes_free(nodes *all, const htc_env *env);
 
 #endif

@@ -4,16 +4,16 @@
 
 /* ---- jobs that fail fast ---- */
 
-uint32_t job_allows(const job *j, size_t at)
+uint32_t htc__gw_job_allows(const job *j, size_t at)
 {
-    return j->health ? health_allows(&j->health[at]) : UINT32_MAX;
+    return j->health ? htc__health_allows(&j->health[at]) : UINT32_MAX;
 }
 
-htc_ns job_slowed_until(const job *j)
+htc_ns htc__gw_job_slowed_until(const job *j)
 {
     htc_ns first = HTC_NEVER;
     for (size_t i = 0; i < j->n_health; i++) {
-        if (health_allows(&j->health[i]))
+        if (htc__health_allows(&j->health[i]))
             return 0;
         if (j->health[i].until < first)
             first = j->health[i].until;
@@ -24,31 +24,31 @@ htc_ns job_slowed_until(const job *j)
 /* Its pause has begun there, or is over. */
 static void changed(htc_gateway *gw, job *j, const health *h)
 {
-    if (health_allows(h) == 0)
-        gw_due_add(gw, h->until, j->id, DUE_RESTED);
-    gw_job_touch(gw, j);
-    gw_reallocate_soon(gw);
+    if (htc__health_allows(h) == 0)
+        htc__gw_due_add(gw, h->until, j->id, DUE_RESTED);
+    htc__gw_job_touch(gw, j);
+    htc__gw_reallocate_soon(gw);
 }
 
-void gw_job_handed(htc_gateway *gw, job *j, size_t at)
+void htc__gw_job_handed(htc_gateway *gw, job *j, size_t at)
 {
     j->memory_since = 0;
     for (size_t i = 0; i < gw->n_sites; i++)
         if (gw->sites[i].memory.kept_for == j->id) {
-            memory_keep(&gw->sites[i].memory, 0, 0);
-            gw_reallocate_soon(gw);
+            htc__memory_keep(&gw->sites[i].memory, 0, 0);
+            htc__gw_reallocate_soon(gw);
         }
     if (!j->health)
         return;
-    if (health_handed(&j->health[at], gw->now))
+    if (htc__health_handed(&j->health[at], gw->now))
         changed(gw, j, &j->health[at]);
     else if (j->health[at].pause)
-        gw_job_touch(gw, j);
+        htc__gw_job_touch(gw, j);
 }
 
-void gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o)
+void htc__gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o)
 {
-    health_verdict verdict = health_of(o->status, o->ended > o->started ? o->ended - o->started : 0);
+    health_verdict verdict = htc__health_of(o->status, o->ended > o->started ? o->ended - o->started : 0);
     if (!j->health && verdict != HEALTH_FAILS_FAST)
         return;
     if (!j->health) {
@@ -60,7 +60,7 @@ void gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o)
         j->n_health = gw->n_sites;
     }
     health *h = &j->health[at];
-    if (!health_ended(h, verdict, gw->now))
+    if (!htc__health_ended(h, verdict, gw->now))
         return;
     if (verdict == HEALTH_FAILS_FAST)
         htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("job", j->id), HTC__TEXT("user", j->user->name), HTC__TEXT("site", gw->sites[at].name)),
@@ -69,26 +69,26 @@ void gw_job_ended(htc_gateway *gw, job *j, size_t at, const htc_outcome *o)
     changed(gw, j, h);
 }
 
-void gw_job_rested(htc_gateway *gw, job *j)
+void htc__gw_job_rested(htc_gateway *gw, job *j)
 {
     for (size_t i = 0; i < j->n_health; i++)
-        if (health_rested(&j->health[i], gw->now, gw->sites[i].cores))
+        if (htc__health_rested(&j->health[i], gw->now, gw->sites[i].cores))
             changed(gw, j, &j->health[i]);
 }
 
 /* ---- memory ---- */
 
-uint64_t job_task_memory(const job *j, const htc_task *t)
+uint64_t htc__gw_job_task_memory(const job *j, const htc_task *t)
 {
     uint64_t named = j->memory ? j->memory : t->limits.memory;
     return named < t->memory_min ? t->memory_min : named;
 }
 
-uint64_t gw_task_memory(htc_gateway *gw, const job *j, uint64_t index)
+uint64_t htc__gw_task_memory(htc_gateway *gw, const job *j, uint64_t index)
 {
     htc_task  *t = NULL;
     htc_status status = htc_spec_task(j->spec, index, &t, NULL);
-    uint64_t   named = status == HTC_OK ? job_task_memory(j, t) : 0;
+    uint64_t   named = status == HTC_OK ? htc__gw_job_task_memory(j, t) : 0;
     if (status == HTC_ENOMEM)
         htc_runtime_break(gw->runtime, status, "expanding a task");
     htc_task_destroy(t);
@@ -97,15 +97,15 @@ uint64_t gw_task_memory(htc_gateway *gw, const job *j, uint64_t index)
 
 static uint64_t next_memory(htc_gateway *gw, job *j)
 {
-    uint64_t index = job_next(j);
+    uint64_t index = htc__gw_job_next(j);
     if (j->need_of != index + 1) {
-        j->need = gw_task_memory(gw, j, index);
+        j->need = htc__gw_task_memory(gw, j, index);
         j->need_of = index + 1;
     }
     return j->need;
 }
 
-uint64_t site_needs(const site *s, uint64_t named)
+uint64_t htc__site_needs(const site *s, uint64_t named)
 {
     return named ? named : s->task_memory;
 }
@@ -113,7 +113,7 @@ uint64_t site_needs(const site *s, uint64_t named)
 static int fits_somewhere(const htc_gateway *gw, uint64_t named)
 {
     for (size_t i = 0; i < gw->n_sites; i++)
-        if (gw->sites[i].memory.total == 0 || site_needs(&gw->sites[i], named) <= gw->sites[i].memory.total)
+        if (gw->sites[i].memory.total == 0 || htc__site_needs(&gw->sites[i], named) <= gw->sites[i].memory.total)
             return 1;
     return 0;
 }
@@ -121,20 +121,20 @@ static int fits_somewhere(const htc_gateway *gw, uint64_t named)
 /* One that no node could ever take goes on as if it fitted: it fails when it is handed out, and says why. */
 static int fits(const htc_gateway *gw, const memory *m, size_t at, const job *j, uint64_t named, uint64_t has)
 {
-    uint64_t need = site_needs(&gw->sites[at], named);
-    return memory_fits(m, j->id, need > has ? need - has : 0) || !fits_somewhere(gw, named);
+    uint64_t need = htc__site_needs(&gw->sites[at], named);
+    return htc__memory_fits(m, j->id, need > has ? need - has : 0) || !fits_somewhere(gw, named);
 }
 
 static void waits_for_memory(htc_gateway *gw, job *j)
 {
     if (!j->memory_since) {
         j->memory_since = gw->now;
-        gw_reallocate_soon(gw); /* it asks for no slot any more */
+        htc__gw_reallocate_soon(gw); /* it asks for no slot any more */
     }
     gw->memory_waits = 1;
 }
 
-int gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t named)
+int htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t named)
 {
     if (fits(gw, &gw->sites[a->site].memory, a->site, j, named, a->memory))
         return 1;
@@ -142,14 +142,14 @@ int gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t named)
     return 0;
 }
 
-void gw_memory_reserve(htc_gateway *gw, agent *a)
+void htc__gw_memory_reserve(htc_gateway *gw, agent *a)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < a->n_held; i++)
         most = a->held[i].memory > most ? a->held[i].memory : most;
-    memory_change(&gw->sites[a->site].memory, a->memory, most);
+    htc__memory_change(&gw->sites[a->site].memory, a->memory, most);
     if (most < a->memory)
-        gw_reallocate_soon(gw);
+        htc__gw_reallocate_soon(gw);
     a->memory = most;
 }
 
@@ -158,13 +158,13 @@ static memory_wait longest_wait(htc_gateway *gw, size_t at)
 {
     memory_wait best = { 0 };
     for (job *j = gw->jobs; j; j = j->hh.next) {
-        if (!j->memory_since || gw->now < j->memory_since + gw->options.memory_wait_ns || !j->in_ready || !job_allows(j, at))
+        if (!j->memory_since || gw->now < j->memory_since + gw->options.memory_wait_ns || !j->in_ready || !htc__gw_job_allows(j, at))
             continue;
-        memory_wait w = { j->id, site_needs(&gw->sites[at], next_memory(gw, j)), j->memory_since };
+        memory_wait w = { j->id, htc__site_needs(&gw->sites[at], next_memory(gw, j)), j->memory_since };
         for (size_t i = 0; i < gw->n_sites; i++)
             if (gw->sites[i].memory.kept_for == j->id)
                 w.need = UINT64_MAX;
-        if (w.need <= gw->sites[at].memory.total && memory_longer(&w, &best))
+        if (w.need <= gw->sites[at].memory.total && htc__memory_longer(&w, &best))
             best = w;
     }
     return best;
@@ -174,15 +174,15 @@ static memory_wait longest_wait(htc_gateway *gw, size_t at)
 static void keep_at(htc_gateway *gw, size_t at)
 {
     memory  *m = &gw->sites[at].memory;
-    job     *j = m->kept_for ? gw_job(gw, m->kept_for) : NULL;
-    uint64_t need = j && j->memory_since && j->in_ready && job_allows(j, at) ? site_needs(&gw->sites[at], next_memory(gw, j)) : UINT64_MAX;
-    memory_keep(m, need <= m->total ? m->kept_for : 0, need);
+    job     *j = m->kept_for ? htc__gw_job(gw, m->kept_for) : NULL;
+    uint64_t need = j && j->memory_since && j->in_ready && htc__gw_job_allows(j, at) ? htc__site_needs(&gw->sites[at], next_memory(gw, j)) : UINT64_MAX;
+    htc__memory_keep(m, need <= m->total ? m->kept_for : 0, need);
     memory_wait w = m->kept_for || !gw->memory_waits ? (memory_wait){ 0 } : longest_wait(gw, at);
     if (w.job)
-        memory_keep(m, w.job, w.need);
+        htc__memory_keep(m, w.job, w.need);
 }
 
-void gw_memory_keep(htc_gateway *gw)
+void htc__gw_memory_keep(htc_gateway *gw)
 {
     int waits = 0;
     for (size_t i = 0; i < gw->n_sites; i++)
@@ -197,11 +197,11 @@ void gw_memory_keep(htc_gateway *gw)
 
 #define LOOK_MAX 1000 /* jobs of a user that are looked at, past those that have no room now */
 
-job *gw_job_for(htc_gateway *gw, agent *a)
+job *htc__gw_job_for(htc_gateway *gw, agent *a)
 {
     int  looks = LOOK_MAX;
     job *j = a->user->ready;
-    while (j && (job_allows(j, a->site) == 0 || !gw_memory_fits(gw, a, j, next_memory(gw, j))))
+    while (j && (htc__gw_job_allows(j, a->site) == 0 || !htc__gw_memory_fits(gw, a, j, next_memory(gw, j))))
         j = --looks ? j->ready_next : NULL;
     return j;
 }
@@ -209,18 +209,18 @@ job *gw_job_for(htc_gateway *gw, agent *a)
 /* How many tasks of this job could start beside what m says, at most most. */
 static uint64_t startable(const htc_gateway *gw, memory *m, size_t at, const job *j, uint64_t most)
 {
-    uint64_t ready = job_ready(j), allows = job_allows(j, at), n = 0;
+    uint64_t ready = htc__gw_job_ready(j), allows = htc__gw_job_allows(j, at), n = 0;
     most = ready < most ? ready : most;
     most = allows < most ? allows : most;
     for (; n < most && fits(gw, m, at, j, j->need, 0); n++) {
-        memory_change(m, 0, site_needs(&gw->sites[at], j->need));
+        htc__memory_change(m, 0, htc__site_needs(&gw->sites[at], j->need));
         if (m->kept_for == j->id)
-            memory_keep(m, 0, 0);
+            htc__memory_keep(m, 0, 0);
     }
     return n;
 }
 
-uint64_t gw_startable(htc_gateway *gw, const user *u, size_t at)
+uint64_t htc__gw_startable(htc_gateway *gw, const user *u, size_t at)
 {
     uint64_t n = 0, cores = gw->sites[at].cores;
     int      looks = LOOK_MAX;
@@ -232,7 +232,7 @@ uint64_t gw_startable(htc_gateway *gw, const user *u, size_t at)
     return n;
 }
 
-uint64_t gw_usable(htc_gateway *gw, const user *u, size_t at)
+uint64_t htc__gw_usable(htc_gateway *gw, const user *u, size_t at)
 {
     uint64_t n = 0, cores = gw->sites[at].cores;
     int      looks = LOOK_MAX;
@@ -245,15 +245,15 @@ uint64_t gw_usable(htc_gateway *gw, const user *u, size_t at)
     return n;
 }
 
-void gw_memory_note(htc_gateway *gw, const user *u, int owed)
+void htc__gw_memory_note(htc_gateway *gw, const user *u, int owed)
 {
     int looks = LOOK_MAX, fit = 0;
     for (job *j = u->ready; j && !fit && looks--; j = j->ready_next) {
         int held_up = 0;
         next_memory(gw, j);
         for (size_t i = 0; i < gw->n_sites && !fit; i++) {
-            fit = job_allows(j, i) && fits(gw, &gw->sites[i].memory, i, j, j->need, 0);
-            held_up |= !fit && job_allows(j, i) && (owed || gw->sites[i].used < gw->sites[i].cores);
+            fit = htc__gw_job_allows(j, i) && fits(gw, &gw->sites[i].memory, i, j, j->need, 0);
+            held_up |= !fit && htc__gw_job_allows(j, i) && (owed || gw->sites[i].used < gw->sites[i].cores);
         }
         if (held_up && !fit)
             waits_for_memory(gw, j);

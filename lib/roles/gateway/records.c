@@ -24,14 +24,14 @@ static uint64_t get_max(htc_reader *r, uint64_t max)
     return v;
 }
 
-void record_result_write(htc_buf *b, const htc_outcome *o)
+void htc__gw_record_result_write(htc_buf *b, const htc_outcome *o)
 {
     htc_runtime_record_begin(b, RESULT_FORMAT);
     htc_outcome_write(b, o);
 }
 
 /* o->stderr_tail lies in bytes. */
-htc_status record_result_read(htc_bytes bytes, htc_outcome *o)
+htc_status htc__gw_record_result_read(htc_bytes bytes, htc_outcome *o)
 {
     htc_reader r;
     htc_runtime_record_open(bytes, RESULT_FORMAT, RESULT_FORMAT, &r);
@@ -39,7 +39,7 @@ htc_status record_result_read(htc_bytes bytes, htc_outcome *o)
     return status == HTC_OK ? htc_runtime_record_end(&r) : HTC_ECORRUPT;
 }
 
-void record_user_write(htc_buf *b, const user *u)
+void htc__gw_record_user_write(htc_buf *b, const user *u)
 {
     htc_runtime_record_begin(b, USER_FORMAT);
     htc_put_str(b, u->name);
@@ -54,7 +54,7 @@ void record_user_write(htc_buf *b, const user *u)
     htc_put_u64(b, u->tokens_from);
 }
 
-htc_status record_user_read(htc_bytes bytes, user *u)
+htc_status htc__gw_record_user_read(htc_bytes bytes, user *u)
 {
     htc_reader r;
     htc_runtime_record_open(bytes, USER_FORMAT, USER_FORMAT, &r);
@@ -103,7 +103,7 @@ static void counts_read(htc_reader *r, counts *c)
     usage_read(r, &c->used);
 }
 
-void record_job_write(htc_buf *b, const job *j)
+void htc__gw_record_job_write(htc_buf *b, const job *j)
 {
     htc_runtime_record_begin(b, JOB_FORMAT);
     htc_put_u64(b, j->id);
@@ -128,7 +128,7 @@ void record_job_write(htc_buf *b, const job *j)
     counts_write(b, &j->base);
 }
 
-htc_status record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES])
+htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES])
 {
     htc_reader r;
     htc_runtime_record_open(bytes, JOB_FORMAT, JOB_FORMAT, &r);
@@ -171,7 +171,7 @@ static int plain(const task *t)
                                      t->status == HTC_OK && !t->cancel);
 }
 
-void record_chunk_write(htc_buf *b, const chunk *c)
+void htc__gw_record_chunk_write(htc_buf *b, const chunk *c)
 {
     htc_runtime_record_begin(b, CHUNK_FORMAT);
     htc_put_varint(b, c->n);
@@ -201,7 +201,7 @@ void record_chunk_write(htc_buf *b, const chunk *c)
     }
 }
 
-htc_status record_chunk_read(htc_bytes bytes, chunk *c)
+htc_status htc__gw_record_chunk_read(htc_bytes bytes, chunk *c)
 {
     htc_reader r;
     htc_runtime_record_open(bytes, CHUNK_FORMAT, CHUNK_FORMAT, &r);
@@ -234,7 +234,7 @@ htc_status record_chunk_read(htc_bytes bytes, chunk *c)
     return htc_runtime_record_end(&r);
 }
 
-void record_agent_write(htc_buf *b, const agent *a)
+void htc__gw_record_agent_write(htc_buf *b, const agent *a)
 {
     htc_runtime_record_begin(b, AGENT_FORMAT);
     htc_put_u64(b, a->id);
@@ -246,7 +246,7 @@ void record_agent_write(htc_buf *b, const agent *a)
     htc_put_u64(b, a->launched_wall);
 }
 
-htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES])
+htc_status htc__gw_record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES])
 {
     htc_reader r;
     htc_runtime_record_open(bytes, AGENT_FORMAT, AGENT_FORMAT, &r);
@@ -258,12 +258,12 @@ htc_status record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_
     need(&r, handle.len <= sizeof a->handle);
     htc_get_str(&r, a->handle_name, sizeof a->handle_name);
     if (r.status == HTC_OK)
-        gw_agent_handle(a, handle);
+        htc__gw_agent_handle(a, handle);
     a->launched_wall = htc_get_u64(&r);
     return htc_runtime_record_end(&r);
 }
 
-void record_removal_write(htc_buf *b, const removal *m)
+void htc__gw_record_removal_write(htc_buf *b, const removal *m)
 {
     htc_runtime_record_begin(b, REMOVAL_FORMAT);
     htc_put_u64(b, m->id);
@@ -273,7 +273,7 @@ void record_removal_write(htc_buf *b, const removal *m)
     htc_put_u8(b, m->folded);
 }
 
-htc_status record_removal_read(htc_bytes bytes, removal *m)
+htc_status htc__gw_record_removal_read(htc_bytes bytes, removal *m)
 {
     htc_reader r;
     htc_runtime_record_open(bytes, REMOVAL_FORMAT, REMOVAL_FORMAT, &r);

@@ -12,7 +12,7 @@ typedef struct recovery {
     job      *job; /* the one being read */
     uint8_t   gap; /* job->next is settled */
     uint64_t  expect; /* index of the next chunk if none is missing */
-    void (*opened)(htc_gateway *gw, void *ctx, job *j); /* of gw_job_open */
+    void (*opened)(htc_gateway *gw, void *ctx, job *j); /* of htc__gw_job_open */
     void *ctx;
 } recovery;
 
@@ -40,7 +40,7 @@ static void ready(htc_gateway *gw, recovery *rec)
     gw->phase = PHASE_READY;
     gw->remove_at = gw->now;
     htc_runtime_ids_reserve(gw->agent_ids);
-    gw_reallocate_soon(gw);
+    htc__gw_reallocate_soon(gw);
     uint32_t agents = HASH_COUNT(gw->agents);
     HASH_ITER(hh, gw->agents, a, next)
     a->heard = gw->now; /* each has lost_after from now on to come back */
@@ -64,21 +64,21 @@ static void settle_tasks(htc_gateway *gw, job *j)
             htc_attempt at = { j->id, c->index * CHUNK_TASKS + i, t->attempt };
             t->since = gw->now;
             if (j->cancelled && (t->state == TASK_WAITING || t->state == TASK_RETRY_WAIT)) {
-                gw_task_set(gw, c, i, TASK_CANCELLED);
-                gw_chunk_dirty(gw, c, NULL);
+                htc__gw_task_set(gw, c, i, TASK_CANCELLED);
+                htc__gw_chunk_dirty(gw, c, NULL);
             } else if (t->state == TASK_WAITING) {
-                gw_task_queue(gw, j, at.task, 1);
+                htc__gw_task_queue(gw, j, at.task, 1);
             } else if (t->state == TASK_RETRY_WAIT) {
                 t->since = gw->now + gw->options.retry_backoff_ns;
-                gw_due_add(gw, t->since, j->id, at.task);
+                htc__gw_due_add(gw, t->since, j->id, at.task);
             } else if (t->state == TASK_LEASED) {
-                agent *a = gw_agent(gw, t->agent);
+                agent *a = htc__gw_agent(gw, t->agent);
                 t->phase = HTC_HELD_WAITING;
                 t->cancel |= j->cancelled;
                 if (a)
-                    agent_hold(gw, a, &at, 0, site_needs(&gw->sites[a->site], gw_task_memory(gw, j, at.task)));
+                    htc__gw_agent_hold(gw, a, &at, 0, htc__site_needs(&gw->sites[a->site], htc__gw_task_memory(gw, j, at.task)));
                 else
-                    gw_task_lost(gw, &at, t->agent, "its agent is gone");
+                    htc__gw_task_lost(gw, &at, t->agent, "its agent is gone");
             }
         }
     }
@@ -98,15 +98,15 @@ static void job_complete(htc_gateway *gw, recovery *rec)
         j->user->core_ns += n->used.core_ns;
         j->user->tasks_done += n->done;
     }
-    gw_job_add(gw, j);
-    gw_job_hold(j);
+    htc__gw_job_add(gw, j);
+    htc__gw_job_hold(j);
     settle_tasks(gw, j);
     HASH_ITER(hh, j->chunks, c, next)
-    gw_chunk_settle(gw, c);
+    htc__gw_chunk_settle(gw, c);
     if (rec->opened)
         rec->opened(gw, rec->ctx, j);
-    gw_job_check(gw, j);
-    gw_job_release(gw, j);
+    htc__gw_job_check(gw, j);
+    htc__gw_job_release(gw, j);
     next_job(gw, rec);
 }
 
@@ -122,7 +122,7 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
     memcpy(digits, (const char *)item->key.data + 19, 16);
     digits[16] = '\0';
     uint64_t index = strtoull(digits, &end, 16);
-    if (*end || index >= job_chunks(j)) {
+    if (*end || index >= htc__gw_job_chunks(j)) {
         htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a chunk's key");
         return;
     }
@@ -132,13 +132,13 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
         rec->gap = 1;
         j->next = rec->expect * CHUNK_TASKS;
     }
-    chunk *c = gw_chunk_new(gw, j, index);
+    chunk *c = htc__gw_chunk_new(gw, j, index);
     if (!c)
         return;
     c->version = item->version;
     if (rec->gap && index > j->next / CHUNK_TASKS)
-        gw_chunk_ahead(gw, c, 1);
-    if (record_chunk_read(item->value, c) != HTC_OK) {
+        htc__gw_chunk_ahead(gw, c, 1);
+    if (htc__gw_record_chunk_read(item->value, c) != HTC_OK) {
         htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a chunk record");
         return;
     }
@@ -150,11 +150,11 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
             j->next = index * CHUNK_TASKS + i;
         }
     }
-    chunk_count(&j->now, c);
+    htc__gw_chunk_count(&j->now, c);
     rec->expect = index + 1;
     if (!rec->gap) {
         j->next = rec->expect * CHUNK_TASKS < j->count ? rec->expect * CHUNK_TASKS : j->count;
-        gw_chunk_settle(gw, c); /* complete: its counts are all that is needed */
+        htc__gw_chunk_settle(gw, c); /* complete: its counts are all that is needed */
     }
 }
 
@@ -176,17 +176,17 @@ static void chunks_page(void *role, void *ctx, const htc_kv_result *r)
         job_complete(gw, rec);
         return;
     }
-    key k = key_chunks(rec->job->id);
-    htc_runtime_scan(gw->runtime, key_bytes(&k), &next, 0, chunks_page, rec);
+    key k = htc__gw_key_chunks(rec->job->id);
+    htc_runtime_scan(gw->runtime, htc__gw_key_bytes(&k), &next, 0, chunks_page, rec);
 }
 
 static void skip_job(htc_gateway *gw, recovery *rec)
 {
     uint64_t id = rec->ids[rec->at - 1];
     if (rec->job)
-        gw_job_free(gw, rec->job);
+        htc__gw_job_free(gw, rec->job);
     rec->job = NULL;
-    gw_delete(gw, key_open(id));
+    htc__gw_delete(gw, htc__gw_key_open(id));
     if (rec->opened)
         rec->opened(gw, rec->ctx, NULL);
     next_job(gw, rec);
@@ -202,11 +202,11 @@ static void spec_read(void *role, void *ctx, const htc_kv_result *r)
             htc_runtime_break(gw->runtime, status, "reading a job's specification");
             return;
         }
-        key k = key_chunks(rec->job->id);
+        key k = htc__gw_key_chunks(rec->job->id);
         rec->gap = 0;
         rec->expect = rec->job->low;
         rec->job->next = rec->job->low * CHUNK_TASKS;
-        htc_runtime_scan(gw->runtime, key_bytes(&k), NULL, 0, chunks_page, rec);
+        htc_runtime_scan(gw->runtime, htc__gw_key_bytes(&k), NULL, 0, chunks_page, rec);
     } else if (r->status == HTC_ENOTFOUND) {
         skip_job(gw, rec);
     } else {
@@ -221,19 +221,19 @@ static void job_read(void *role, void *ctx, const htc_kv_result *r)
     char      owner[NAME_MAX_BYTES];
     if (r->status == HTC_ENOTFOUND) {
         uint64_t id = rec->ids[rec->at - 1];
-        gw_delete(gw, key_content(id));
-        gw_delete(gw, key_spec(id)); /* its submission was not acknowledged */
+        htc__gw_delete(gw, htc__gw_key_content(id));
+        htc__gw_delete(gw, htc__gw_key_spec(id)); /* its submission was not acknowledged */
         skip_job(gw, rec);
         return;
     }
     if (!answered(gw, r))
         return;
-    job *j = gw_job_new(gw);
+    job *j = htc__gw_job_new(gw);
     if (!j)
         return;
     rec->job = j;
-    if (record_job_read(r->value, j, owner) != HTC_OK || !(j->user = gw_user(gw, owner))) {
-        gw_job_free(gw, j);
+    if (htc__gw_record_job_read(r->value, j, owner) != HTC_OK || !(j->user = htc__gw_user(gw, owner))) {
+        htc__gw_job_free(gw, j);
         rec->job = NULL;
         htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a job record");
         return;
@@ -244,9 +244,9 @@ static void job_read(void *role, void *ctx, const htc_kv_result *r)
         skip_job(gw, rec);
         return;
     }
-    key k = key_spec(j->id);
+    key k = htc__gw_key_spec(j->id);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, spec_read, rec);
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, spec_read, rec);
 }
 
 static void next_job(htc_gateway *gw, recovery *rec)
@@ -257,9 +257,9 @@ static void next_job(htc_gateway *gw, recovery *rec)
         ready(gw, rec);
         return;
     }
-    key k = key_job(rec->ids[rec->at++]);
+    key k = htc__gw_key_job(rec->ids[rec->at++]);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = key_bytes(&k) }, 1, job_read, rec);
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, job_read, rec);
 }
 
 /* ---- the lists ---- */
@@ -295,18 +295,18 @@ static void take_removal(htc_gateway *gw, const htc_kv_item *item)
 {
     removal m;
     memset(&m, 0, sizeof m);
-    if (record_removal_read(item->value, &m) != HTC_OK) {
+    if (htc__gw_record_removal_read(item->value, &m) != HTC_OK) {
         htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading the record of a removal");
         return;
     }
-    user *u = gw_user(gw, m.user);
+    user *u = htc__gw_user(gw, m.user);
     m.noted = m.folded;
     m.folded |= u && u->folded_job == m.id;
     if (u && !m.folded) {
         u->core_ns += m.core_ns;
         u->tasks_done += m.done;
     }
-    gw_removal_found(gw, &m);
+    htc__gw_removal_found(gw, &m);
 }
 
 /* Its key, and the sums of one that has ended; an open one is read later. */
@@ -315,14 +315,14 @@ static void take_job(htc_gateway *gw, const htc_kv_item *item)
     char owner[NAME_MAX_BYTES];
     job  j;
     memset(&j, 0, sizeof j);
-    if (record_job_read(item->value, &j, owner) != HTC_OK || !(j.user = gw_user(gw, owner))) {
+    if (htc__gw_record_job_read(item->value, &j, owner) != HTC_OK || !(j.user = htc__gw_user(gw, owner))) {
         htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a job record");
         return;
     }
-    if (gw_removal(gw, j.id))
+    if (htc__gw_removal(gw, j.id))
         return;
     if (j.key[0])
-        gw_known_key_set(gw, j.user->name, j.key, j.id);
+        htc__gw_known_key_set(gw, j.user->name, j.key, j.id);
     if (!j.finished)
         return;
     j.user->core_ns += j.base.used.core_ns;
@@ -337,31 +337,31 @@ static void take_agent(htc_gateway *gw, const htc_kv_item *item)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "reading the agents");
         return;
     }
-    int good = record_agent_read(item->value, a, owner) == HTC_OK && (a->user = gw_user(gw, owner)) != NULL &&
+    int good = htc__gw_record_agent_read(item->value, a, owner) == HTC_OK && (a->user = htc__gw_user(gw, owner)) != NULL &&
                a->site < gw->n_sites && a->slot < gw->sites[a->site].cores;
     if (good) {
         /* A slot goes to the next agent when the process of the last one is gone: its record outlived it. */
         agent *before = gw->sites[a->site].slots[a->slot].agent;
         if (before)
-            gw_agent_gone(gw, before, "its slot was given to a later one");
-        gw_agent_adopt(gw, a);
+            htc__gw_agent_gone(gw, before, "its slot was given to a later one");
+        htc__gw_agent_adopt(gw, a);
         return;
     }
     /* A slot that the configuration no longer has: its agent is sent away when it registers. */
     uint64_t id = a->id;
     htc__free(&gw->env, a, sizeof *a);
-    gw_delete(gw, key_agent(id));
+    htc__gw_delete(gw, htc__gw_key_agent(id));
 }
 
 static void take_user(htc_gateway *gw, const htc_kv_item *item)
 {
     user  read;
     memset(&read, 0, sizeof read);
-    if (record_user_read(item->value, &read) != HTC_OK || !user_name_ok(read.name)) {
+    if (htc__gw_record_user_read(item->value, &read) != HTC_OK || !htc__gw_user_name_ok(read.name)) {
         htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a user record");
         return;
     }
-    user *u = gw_user_new(gw, read.name);
+    user *u = htc__gw_user_new(gw, read.name);
     if (!u)
         return;
     u->weight = read.weight;
@@ -393,17 +393,17 @@ static void owner_made(void *role, void *ctx, const htc_kv_result *r)
 
 static void users_read(htc_gateway *gw, recovery *rec)
 {
-    if (gw_user(gw, gw->owner_name)) {
+    if (htc__gw_user(gw, gw->owner_name)) {
         htc_runtime_scan(gw->runtime, htc_bytes_of("a/"), NULL, 0, agents_page, rec);
         return;
     }
-    user *u = gw_user_new(gw, gw->owner_name);
+    user *u = htc__gw_user_new(gw, gw->owner_name);
     if (!u)
         return;
-    record_user_write(&gw->scratch, u);
-    key k = key_user(u->name);
+    htc__gw_record_user_write(&gw->scratch, u);
+    key k = htc__gw_key_user(u->name);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
                     1, owner_made, rec);
 }
 
@@ -493,7 +493,7 @@ static void agents_page(void *role, void *ctx, const htc_kv_result *r)
     htc_buf_free(&items);
 }
 
-void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx)
+void htc__gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx)
 {
     recovery *rec = htc_runtime_context(gw->runtime, sizeof *rec);
     uint64_t *ids = rec ? htc_runtime_context(gw->runtime, sizeof *ids) : NULL;
@@ -504,7 +504,7 @@ void gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void 
     next_job(gw, rec);
 }
 
-void gw_recover(htc_gateway *gw)
+void htc__gw_recover(htc_gateway *gw)
 {
     recovery *rec = htc_runtime_context(gw->runtime, sizeof *rec);
     if (!rec)

@@ -19,14 +19,14 @@ static void stage_begin(htc_gateway *gw, removal *m);
 
 /* ---- the list ---- */
 
-removal *gw_removal(const htc_gateway *gw, uint64_t id)
+removal *htc__gw_removal(const htc_gateway *gw, uint64_t id)
 {
     removal *m;
     HASH_FIND(hh, gw->removals_by_id, &id, sizeof id, m);
     return m;
 }
 
-int gw_removal_of(const htc_gateway *gw, const char *user_name)
+int htc__gw_removal_of(const htc_gateway *gw, const char *user_name)
 {
     const removal *m;
     DL_FOREACH2(gw->removals, m, list_next)
@@ -53,12 +53,12 @@ static void list_drop(htc_gateway *gw, removal *m)
     htc_runtime_context_free(gw->runtime, m);
 }
 
-void gw_removals_free(htc_gateway *gw)
+void htc__gw_removals_free(htc_gateway *gw)
 {
     HASH_CLEAR(hh, gw->removals_by_id); /* they themselves end with the continuations */
 }
 
-void gw_removal_found(htc_gateway *gw, const removal *read)
+void htc__gw_removal_found(htc_gateway *gw, const removal *read)
 {
     removal *m = htc_runtime_context(gw->runtime, sizeof *m);
     if (!m)
@@ -68,7 +68,7 @@ void gw_removal_found(htc_gateway *gw, const removal *read)
     list_add(gw, m);
 }
 
-void gw_removals_go(htc_gateway *gw)
+void htc__gw_removals_go(htc_gateway *gw)
 {
     if (gw->removing || !gw->removals || gw->now < gw->remove_at || gw->shutdown)
         return;
@@ -145,7 +145,7 @@ static void stage_done(htc_gateway *gw, removal *m)
     } else if (m->stage == REMOVE_HIDE) {
         m->stage++;
         if (m->key[0])
-            gw_known_key_drop(gw, m->user, m->key);
+            htc__gw_known_key_drop(gw, m->user, m->key);
         over(gw, m, HTC_OK);
         if (!m->listed) {
             list_add(gw, m);
@@ -188,7 +188,7 @@ static void folded(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     removal *m = ctx;
-    user    *u = gw_user(gw, m->user);
+    user    *u = htc__gw_user(gw, m->user);
     if (u) {
         u->folding = 0;
         if (r->status == HTC_OK) {
@@ -205,17 +205,17 @@ static void folded(void *role, void *ctx, const htc_kv_result *r)
 
 static void write_record(htc_gateway *gw, const removal *m, htc_runtime_store_fn fn, void *ctx)
 {
-    record_removal_write(&gw->scratch, m);
-    key k = key_removal(m->id);
+    htc__gw_record_removal_write(&gw->scratch, m);
+    key k = htc__gw_key_removal(m->id);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
                     1, fn, ctx);
 }
 
 /* The removal whose sums were added to the user's last, if its record does not say so yet. */
 static removal *to_be_noted(const htc_gateway *gw, const user *u)
 {
-    removal *last = gw_removal(gw, u->folded_job);
+    removal *last = htc__gw_removal(gw, u->folded_job);
     return last && !last->noted ? last : NULL;
 }
 
@@ -225,7 +225,7 @@ static void last_noted(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     removal    *m = ctx, *last = NULL;
-    const user *u = gw_user(gw, m->user);
+    const user *u = htc__gw_user(gw, m->user);
     if (r->status != HTC_OK) {
         stored(gw, m, r);
         return;
@@ -237,7 +237,7 @@ static void last_noted(void *role, void *ctx, const htc_kv_result *r)
 
 static void fold(htc_gateway *gw, removal *m)
 {
-    user    *u = gw_user(gw, m->user);
+    user    *u = htc__gw_user(gw, m->user);
     removal *last = u ? to_be_noted(gw, u) : NULL;
     if (!u || m->folded || u->folded_job == m->id) {
         m->folded = 1;
@@ -258,10 +258,10 @@ static void fold(htc_gateway *gw, removal *m)
     sums.folded_done += m->done;
     sums.folded_job = m->id;
     u->folding = 1;
-    record_user_write(&gw->scratch, &sums);
-    key k = key_user(u->name);
+    htc__gw_record_user_write(&gw->scratch, &sums);
+    key k = htc__gw_key_user(u->name);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
                     1, folded, m);
 }
 
@@ -337,21 +337,21 @@ static void page_read(void *role, void *ctx, const htc_kv_result *r)
 
 static void next_page(htc_gateway *gw, removal *m)
 {
-    key k = m->stage == REMOVE_RESULTS ? key_results(m->id) : key_chunks(m->id);
-    htc_runtime_scan(gw->runtime, key_bytes(&k), &m->next, TOGETHER, page_read, m);
+    key k = m->stage == REMOVE_RESULTS ? htc__gw_key_results(m->id) : htc__gw_key_chunks(m->id);
+    htc_runtime_scan(gw->runtime, htc__gw_key_bytes(&k), &m->next, TOGETHER, page_read, m);
 }
 
 static void delete_keys(htc_gateway *gw, removal *m, const key *keys, size_t n)
 {
     htc_kv_request rq[3];
     for (size_t i = 0; i < n; i++)
-        rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = key_bytes(&keys[i]) };
+        rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__gw_key_bytes(&keys[i]) };
     htc_runtime_ask(gw->runtime, rq, n, stored, m);
 }
 
 static void stage_begin(htc_gateway *gw, removal *m)
 {
-    key job_key = key_job(m->id), record_key = key_removal(m->id), rest[3] = { key_open(m->id), key_spec(m->id), key_content(m->id) };
+    key job_key = htc__gw_key_job(m->id), record_key = htc__gw_key_removal(m->id), rest[3] = { htc__gw_key_open(m->id), htc__gw_key_spec(m->id), htc__gw_key_content(m->id) };
     switch ((removal_stage)m->stage) {
     case REMOVE_MARK: write_record(gw, m, stored, m); break;
     case REMOVE_HIDE: delete_keys(gw, m, &job_key, 1); break;
@@ -365,7 +365,7 @@ static void stage_begin(htc_gateway *gw, removal *m)
     }
 }
 
-void gw_remove(htc_gateway *gw, const job *j, removal_fn told, request *q)
+void htc__gw_remove(htc_gateway *gw, const job *j, removal_fn told, request *q)
 {
     removal *m = htc_runtime_context(gw->runtime, sizeof *m);
     if (!m)

@@ -5,7 +5,7 @@
 
 #define GIB (1 << 30)
 
-htc_status site_fits(const site_wish *wish, const site_nodes *sites, size_t n, double wall_max_s, char *why, size_t cap)
+htc_status htc__site_fits(const site_wish *wish, const site_nodes *sites, size_t n, double wall_max_s, char *why, size_t cap)
 {
     uint64_t memory = 0;
     uint32_t cores = 0, named = 0;
@@ -36,7 +36,7 @@ htc_status site_fits(const site_wish *wish, const site_nodes *sites, size_t n, d
     return HTC_ENOFIT;
 }
 
-int site_wants_agent(const site_now *s)
+int htc__site_wants_agent(const site_now *s)
 {
     return s->free > 0 && s->usable && s->startable > s->takers;
 }

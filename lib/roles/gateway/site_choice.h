@@ -23,7 +23,7 @@ typedef struct site_nodes {
 } site_nodes;
 
 /* Can it run at one of them, ever? wall_max_s: the longest that sites allow, 0: any. HTC_OK; HTC_ENOFIT, and why: in words. */
-htc_status site_fits(const site_wish *wish, const site_nodes *sites, size_t n, double wall_max_s, char *why, size_t cap);
+htc_status htc__site_fits(const site_wish *wish, const site_nodes *sites, size_t n, double wall_max_s, char *why, size_t cap);
 
 /* A site, as one user sees it now. */
 typedef struct site_now {
@@ -34,6 +34,6 @@ typedef struct site_now {
 } site_now;
 
 /* Does one more agent there have a task to take? */
-int site_wants_agent(const site_now *s);
+int htc__site_wants_agent(const site_now *s);
 
 #endif

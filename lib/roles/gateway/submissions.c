@@ -14,7 +14,7 @@ static void hash_of(const char *user_name, const char *text, uint8_t hash[16])
     crypto_generichash_final(&state, hash, 16);
 }
 
-known_key *gw_known_key(const htc_gateway *gw, const char *user_name, const char *text)
+known_key *htc__gw_known_key(const htc_gateway *gw, const char *user_name, const char *text)
 {
     uint8_t    hash[16];
     known_key *k;
@@ -23,9 +23,9 @@ known_key *gw_known_key(const htc_gateway *gw, const char *user_name, const char
     return k;
 }
 
-void gw_known_key_set(htc_gateway *gw, const char *user_name, const char *text, uint64_t id)
+void htc__gw_known_key_set(htc_gateway *gw, const char *user_name, const char *text, uint64_t id)
 {
-    known_key *k = gw_known_key(gw, user_name, text);
+    known_key *k = htc__gw_known_key(gw, user_name, text);
     if (!k) {
         k = htc__alloc(&gw->env, sizeof *k);
         if (!k) {
@@ -49,21 +49,21 @@ static void drop(htc_gateway *gw, known_key *k)
     htc__free(&gw->env, k, sizeof *k);
 }
 
-void gw_known_key_drop(htc_gateway *gw, const char *user_name, const char *text)
+void htc__gw_known_key_drop(htc_gateway *gw, const char *user_name, const char *text)
 {
-    known_key *k = gw_known_key(gw, user_name, text);
+    known_key *k = htc__gw_known_key(gw, user_name, text);
     if (k)
         drop(gw, k);
 }
 
-void gw_known_keys_free(htc_gateway *gw)
+void htc__gw_known_keys_free(htc_gateway *gw)
 {
     known_key *k, *next;
     HASH_ITER(hh, gw->known_keys, k, next)
     drop(gw, k);
 }
 
-int gw_known_key_ok(const char *text)
+int htc__gw_known_key_ok(const char *text)
 {
     size_t n = strlen(text);
     return n >= 1 && n <= KNOWN_KEY_MAX &&
@@ -71,7 +71,7 @@ int gw_known_key_ok(const char *text)
 }
 
 /* What was asked, but for who asked and from where: a key that comes with something else is not a repetition. */
-int gw_request_hash(const request *q, uint8_t hash[16])
+int htc__gw_request_hash(const request *q, uint8_t hash[16])
 {
     static const char *const besides[] = { "op", "user", "token", "key", "submit_dir", "jsdl" };
     const json_t            *jsdl = json_object_get(q->body, "jsdl");
