@@ -44,8 +44,9 @@ typedef struct htc_buf {
 
 /** Bytes that are read: those from p to end are left. */
 typedef struct htc_reader {
-    const uint8_t *p, *end; /**< the next one; behind the last one */
-    htc_status     status;  /**< HTC_OK; HTC_EPROTO from the first thing on that did not fit */
+    const uint8_t *p;      /**< the next one */
+    const uint8_t *end;    /**< behind the last one */
+    htc_status     status; /**< HTC_OK; HTC_EPROTO from the first thing on that did not fit */
 } htc_reader;
 
 /* ---- writing ---- */

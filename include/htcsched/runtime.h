@@ -216,7 +216,7 @@ HTC_API void htc_runtime_ask(htc_runtime *runtime, const htc_kv_request *request
                              void *context);
 
 /**
- * Write a key, or delete it, when nobody waits for that: a failure is logged, and nothing else.
+ * Write a key when nobody waits for that: a failure is logged, and nothing else.
  *
  * @param[in] runtime  as in htc_runtime_ask
  * @param[in] key      borrowed for the call
@@ -225,7 +225,15 @@ HTC_API void htc_runtime_ask(htc_runtime *runtime, const htc_kv_request *request
  * Cost: as htc_runtime_ask.   Since: 0.2
  */
 HTC_API void htc_runtime_put(htc_runtime *runtime, htc_bytes key, htc_bytes value);
-/** @copydoc htc_runtime_put */
+
+/**
+ * Delete a key when nobody waits for that: a failure is logged, and nothing else.
+ *
+ * @param[in] runtime  as in htc_runtime_ask
+ * @param[in] key      borrowed for the call
+ *
+ * Cost: as htc_runtime_ask.   Since: 0.2
+ */
 HTC_API void htc_runtime_delete(htc_runtime *runtime, htc_bytes key);
 
 /** Where a scan goes on: a copy, since a page is lent for its continuation only. len 0: at the first key; after a page: there is no
