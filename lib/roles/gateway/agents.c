@@ -38,6 +38,7 @@ void htc__gw_agent_counts(htc_gateway *gw, agent *a, int add)
     user    *u = a->user;
     uint32_t d = (uint32_t)add;
     (void)gw;
+    assert(add == 1 || add == -1);
     if (a->state == AGENT_LOST)
         return;
     if (a->stop || a->state == AGENT_LEAVING)
@@ -46,13 +47,17 @@ void htc__gw_agent_counts(htc_gateway *gw, agent *a, int add)
         u->draining += d;
     else
         u->agents += d;
+    /* One below zero: what changed was not between a -1 and a +1. */
+    assert(u->leaving != UINT32_MAX && u->draining != UINT32_MAX && u->agents != UINT32_MAX);
     /* Of the agents that count: one that is marked before it came is not awaited. */
     if ((a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING) && !a->stop && !a->draining)
         u->starting += d;
+    assert(u->starting != UINT32_MAX);
 }
 
 static void set_state(htc_gateway *gw, agent *a, agent_state state)
 {
+    assert(state > a->state); /* an agent only goes forward: nothing brings a lost one back */
     htc__gw_agent_counts(gw, a, -1);
     a->state = (uint8_t)state;
     a->since = gw->now;
@@ -185,6 +190,7 @@ static void agent_free(htc_gateway *gw, agent *a)
 static int seat(htc_gateway *gw, agent *a)
 {
     site *s = &gw->sites[a->site];
+    assert(a->slot < s->cores && !s->slots[a->slot].agent);
     HASH_ADD(hh, gw->agents, id, sizeof a->id, a);
     if (!a->hh.tbl) {
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for an agent");
@@ -225,6 +231,7 @@ void htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
 {
     site    *s = &gw->sites[site_index];
     uint32_t free_slot = 0;
+    assert(gw->phase == PHASE_READY); /* before, slots of agents that are still to be read look free */
     if (htc__gw_place(gw, u) == HTC_PLACE_REFUSED)
         return;
     while (free_slot < s->cores && s->slots[free_slot].agent)
@@ -292,6 +299,7 @@ static void watch(htc_gateway *gw, const agent *a, uint32_t pid)
 
 void htc__gw_agent_adopt(htc_gateway *gw, agent *a)
 {
+    assert(gw->phase == PHASE_RECOVERING);
     a->state = AGENT_UNKNOWN;
     a->heard = a->launched = a->since = gw->now;
     if (seat(gw, a) && a->handle_len)
@@ -329,6 +337,7 @@ void htc__gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
     unbind(gw, a);
     htc__gw_memory_reserve(gw, a);
     htc__gw_agent_counts(gw, a, -1);
+    assert(s->slots[a->slot].agent == a && gw->free < gw->slots);
     s->slots[a->slot].agent = NULL;
     assert(s->used > 0);
     s->used--;

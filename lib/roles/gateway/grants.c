@@ -25,6 +25,7 @@ held *htc__gw_agent_held(agent *a, const htc_attempt *at)
 
 int htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves)
 {
+    assert(a->state == AGENT_READY || grant == 0); /* 0: a lease that a gateway before gave */
     if (a->n_held == a->cap_held) {
         uint32_t cap = a->cap_held ? a->cap_held * 2 : 4;
         held    *more = htc__resize(&gw->env, a->held, a->cap_held * sizeof *more, cap * sizeof *more);
@@ -115,6 +116,7 @@ static void grant_durable(void *role, void *ctx, htc_status status)
     htc_runtime_context_free(gw->runtime, ctx);
     if (status != HTC_OK || !a || a->grant != d.grant || a->grant_pending == 0 || --a->grant_pending > 0)
         return;
+    assert(a->last_grant.len || a->last_grant.status != HTC_OK);
     htc_runtime_send(gw->runtime, a->peer, &a->last_grant);
 }
 
@@ -177,6 +179,8 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
         return LEASED_NEVER;
     }
     task *k = &c->tasks[offset];
+    assert(k->state == TASK_NEW || k->state == TASK_WAITING); /* else two agents would run it */
+    assert(j->user == a->user && !j->cancelled && !j->paused);
     k->attempt++;
     k->agent = a->id;
     k->phase = HTC_HELD_WAITING;
@@ -297,6 +301,7 @@ void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
         a->grant_pending++;
         htc__gw_chunk_dirty(gw, c, wait_with(gw, grant_durable, (on_durable){ .agent = a->id, .grant = a->grant }));
     }
+    assert(a->grant_pending == g->count); /* it leaves when the record of each of its leases is durable */
     if (g->count) {
         a->user->last_served = ++gw->served;
         if (gw->free) /* what is left of the memory may be more than was thought when agents were launched */

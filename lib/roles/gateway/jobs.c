@@ -120,6 +120,7 @@ void htc__gw_job_touch(htc_gateway *gw, job *j)
     uint64_t ready = htc__gw_job_ready(j);
     user    *u = j->user;
     uint64_t queued = u->queued;
+    assert(queued >= j->queued); /* the sum holds each job's part */
     u->queued = u->queued - j->queued + ready;
     j->queued = ready;
     if (ready && !j->in_ready)
@@ -137,6 +138,7 @@ void htc__gw_job_touch(htc_gateway *gw, job *j)
 
 void htc__gw_job_add(htc_gateway *gw, job *j)
 {
+    assert(!j->open && !htc__gw_job(gw, j->id)); /* two openings of one job would count its tasks twice */
     j->open = 1;
     HASH_ADD(hh, gw->jobs, id, sizeof j->id, j);
     if (!j->hh.tbl)
@@ -193,6 +195,7 @@ void htc__gw_job_free(htc_gateway *gw, job *j)
     HASH_ITER(hh, j->chunks, c, next)
     {
         HASH_DEL(j->chunks, c);
+        assert(!c->writing || j->open); /* its answer would find it gone; an open one goes with the gateway and all answers */
         chunk_free(gw, c);
     }
     htc_runtime_wake(gw->runtime, &j->write_done, HTC_ECLOSED);
@@ -220,6 +223,7 @@ void htc__gw_job_hold(job *j)
 
 void htc__gw_job_release(htc_gateway *gw, job *j)
 {
+    assert(j->uses > 0);
     if (--j->uses == 0 && !j->open)
         htc__gw_job_free(gw, j);
 }
@@ -228,6 +232,7 @@ void htc__gw_job_drop(htc_gateway *gw, job *j)
 {
     if (!j->open)
         return;
+    assert(j->finished && !j->writing); /* its end is durable */
     j->open = 0;
     htc__gw_job_touch(gw, j);
     HASH_DEL(gw->jobs, j);
@@ -251,6 +256,7 @@ chunk *htc__gw_chunk(job *j, uint64_t index)
 
 chunk *htc__gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
 {
+    assert(index < htc__gw_job_chunks(j));
     uint32_t n = htc__gw_job_chunk_size(j, index);
     chunk   *c = htc__alloc(&gw->env, sizeof *c + n * sizeof c->tasks[0]);
     if (!c) {
@@ -330,6 +336,8 @@ void htc__gw_task_set(htc_gateway *gw, chunk *c, uint32_t offset, task_state sta
     job     *j = c->job;
     task    *t = &c->tasks[offset];
     uint8_t  old = t->state;
+    assert(offset < c->n);
+    assert(old < TASK_WAITING || old > TASK_RETRY_WAIT || *count_of(&j->now, old) > 0); /* those are in memory, each counted */
     --*count_of(&j->now, old);
     ++*count_of(&j->now, (uint8_t)state);
     if (j->open) {
@@ -470,6 +478,7 @@ static int refusal(htc_status status)
 
 static void chunk_written(htc_gateway *gw, chunk *c, const htc_kv_result *r)
 {
+    assert(c->writing && c->puts_pending == 0); /* one write, answered once, and after all that it counts */
     c->writing = 0;
     htc__gw_job_hold(c->job);
     job *j = c->job;
@@ -520,6 +529,7 @@ static void chunk_put_answer(void *role, void *ctx, const htc_kv_result *r)
         chunk_written(gw, c, r);
         return;
     }
+    assert(c->writing && (c->puts_pending & INT32_MAX) > 0);
     if (r->status != HTC_OK)
         c->puts_pending |= UINT32_C(1) << 31;
     if (--c->puts_pending == 0)
@@ -540,6 +550,8 @@ static void chunk_write(htc_gateway *gw, chunk *c)
     size_t         n = 0, bytes = 0;
     uint32_t       puts = 0;
     extra_put     *p;
+    assert(c->dirty && !c->writing);
+    assert(!c->write_done && !c->putting); /* else the waiters and results of the write before would be lost */
     c->dirty = 0;
     DL_DELETE2(gw->dirty_chunks, c, dirty_prev, dirty_next);
     c->writing = 1;
@@ -600,6 +612,7 @@ static void job_written(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_gateway *gw = role;
     job *j = ctx;
+    assert(j->writing && j->uses > 0);
     j->writing = 0;
     if (r->status == HTC_OK) {
         j->version = r->version;
@@ -628,6 +641,7 @@ static void job_written(void *role, void *ctx, const htc_kv_result *r)
 static void job_write(htc_gateway *gw, job *j)
 {
     key k = htc__gw_key_job(j->id);
+    assert(j->dirty && !j->writing && !j->write_done);
     DL_DELETE2(gw->dirty_jobs, j, dirty_prev, dirty_next);
     j->dirty = 0;
     j->writing = 1;
@@ -676,6 +690,7 @@ void htc__gw_chunk_count(counts *sum, const chunk *c)
 static void low_loaded(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
 {
     (void)ctx;
+    assert(j->low_busy);
     j->low_busy = 0;
     if (status == HTC_OK && c && c->index == j->low && c->open == 0 && !j->walks && !j->finished) {
         htc__gw_chunk_count(&j->base, c);
@@ -711,6 +726,7 @@ void htc__gw_job_check(htc_gateway *gw, job *j)
     HASH_ITER(hh, j->chunks, c, next)
     if (c->dirty || c->writing)
         return;
+    assert(j->now.waiting == 0 && j->now.leased == 0 && j->now.retry_wait == 0); /* what is not said to be over is not */
     j->finished = 1;
     j->ended = gw->wall;
     j->base = j->now;

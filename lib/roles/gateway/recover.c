@@ -2,6 +2,7 @@
  *
  *   users -> the operator's own -> agents -> what is being removed -> all jobs, for their sums -> the list of open jobs ->
  *   each open job: record, specification, chunks -> ready */
+#include <assert.h>
 #include <string.h>
 
 #include "roles/gateway/gateway.h"
@@ -37,6 +38,7 @@ static void ready(htc_gateway *gw, recovery *rec)
     htc_runtime_context_free(gw->runtime, rec);
     if (for_one)
         return;
+    assert(gw->phase == PHASE_RECOVERING);
     gw->phase = PHASE_READY;
     gw->remove_at = gw->now;
     htc_runtime_ids_reserve(gw->agent_ids);
@@ -253,6 +255,7 @@ static void next_job(htc_gateway *gw, recovery *rec)
 {
     if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
+    assert(!rec->job); /* the one before is open, or gone */
     if (rec->at == rec->n) {
         ready(gw, rec);
         return;

@@ -6,6 +6,7 @@
  * one before it was, from "hide". Behind it everything that takes room goes before anything is written, for the store may be
  * full. The sums of the job are added to its user's record, which names the job that was added last; the removal's record
  * says when that is so, before the next one is added. One removal is worked on at a time. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ int htc__gw_removal_of(const htc_gateway *gw, const char *user_name)
 
 static void list_add(htc_gateway *gw, removal *m)
 {
+    assert(!m->listed && !htc__gw_removal(gw, m->id)); /* the sums of a job are added once */
     HASH_ADD(hh, gw->removals_by_id, id, sizeof m->id, m);
     if (!m->hh.tbl) {
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "removing a job");
@@ -48,6 +50,7 @@ static void list_add(htc_gateway *gw, removal *m)
 
 static void list_drop(htc_gateway *gw, removal *m)
 {
+    assert(gw->removing && !m->q); /* whoever asked for it has been told */
     DL_DELETE2(gw->removals, m, prev, list_next);
     HASH_DEL(gw->removals_by_id, m);
     htc_runtime_context_free(gw->runtime, m);
@@ -190,6 +193,7 @@ static void folded(void *role, void *ctx, const htc_kv_result *r)
     removal *m = ctx;
     user    *u = htc__gw_user(gw, m->user);
     if (u) {
+        assert(u->folding);
         u->folding = 0;
         if (r->status == HTC_OK) {
             u->folded_core_ns += m->core_ns;
@@ -253,6 +257,7 @@ static void fold(htc_gateway *gw, removal *m)
         pause_for(gw, 100 * HTC_MS);
         return;
     }
+    assert(!u->folding);
     user sums = *u;
     sums.folded_core_ns += m->core_ns;
     sums.folded_done += m->done;
@@ -352,6 +357,8 @@ static void delete_keys(htc_gateway *gw, removal *m, const key *keys, size_t n)
 static void stage_begin(htc_gateway *gw, removal *m)
 {
     key job_key = htc__gw_key_job(m->id), record_key = htc__gw_key_removal(m->id), rest[3] = { htc__gw_key_open(m->id), htc__gw_key_spec(m->id), htc__gw_key_content(m->id) };
+    assert(m->status == HTC_OK); /* a stage is judged by its own answers */
+    assert(m->listed ? gw->removing && m == gw->removals : m->stage <= REMOVE_RESULTS);
     switch ((removal_stage)m->stage) {
     case REMOVE_MARK: write_record(gw, m, stored, m); break;
     case REMOVE_HIDE: delete_keys(gw, m, &job_key, 1); break;
