@@ -1,4 +1,5 @@
 /* One connection: frames in, frames out, both bounded; dialled ones come back after growing pauses. */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -43,6 +44,7 @@ void htc__conn_tell_opened(htc__conn *c)
     htc_peer_info_write(&body, &c->info);
     if (c->secure)
         put_identity(&body, c);
+    assert(!c->told && c->state == CONN_OPEN); /* the machine hears OPENED and CLOSED in turn */
     c->told = 1;
     if (body.status == HTC_OK)
         htc__conn_tell(c, HTC_IN_OPENED, HTC_OK, 0, htc_buf_bytes(&body));
@@ -177,6 +179,7 @@ void htc__conn_drop(htc__conn *c, htc_status why)
         htc__conn_set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
     } else {
         c->state = CONN_DEAD;
+        assert(h->incoming > 0);
         h->incoming--;
         remove_from_table(c);
         htc__output_flooded(h);
@@ -194,6 +197,7 @@ htc_status htc__conn_attach(htc__conn *c, int fd)
 {
     htc_host          *h = c->host;
     struct event_base *base = h->base;
+    assert(c->fd < 0 && !c->read && !c->write); /* the socket before is closed, its events freed */
     if (!h->stream_in && !(h->stream_in = htc__alloc(h->env, HTC_HOST_STREAM_IN)))
         return HTC_ENOMEM;
     c->read = event_new(base, fd, EV_READ | EV_PERSIST, on_read, c);
@@ -269,6 +273,7 @@ htc__conn *htc__conn_new(htc_host *h, int stream)
         return NULL;
     }
     c->peer = ++h->peer_next;
+    assert(h->conns_count == 0 || h->conns[h->conns_count - 1]->peer < c->peer); /* they are found by halving */
     h->conns[h->conns_count++] = c;
     return c;
 }
@@ -657,6 +662,7 @@ void htc__conn_reap(htc_host *host)
     while (host->dead) {
         htc__conn *c = host->dead;
         host->dead = c->next_dead;
+        assert(c->state == CONN_DEAD && c->fd < 0 && !c->dirty); /* no list and no event names it */
         conn_free(c);
     }
 }

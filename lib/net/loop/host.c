@@ -1,4 +1,5 @@
 /* The live loop: stamps inputs, steps the machine, carries out its effects in order. */
+#include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sodium.h>
@@ -91,6 +92,7 @@ static void commit_start(htc_host *h);
 static void commit_done(void *ctx)
 {
     htc_host *h = ctx;
+    assert(h->commit_running);
     /* Running still: the machine, told, may ask for the next one at once, which must not take this buffer's place yet. */
     tell_stored(h, htc_buf_bytes(&h->commit_active), h->commit_status);
     htc_buf_clear(&h->commit_active);
@@ -103,6 +105,7 @@ static void commit_start(htc_host *h)
 {
     if (h->commit_running || h->commit_waiting.len == 0)
         return;
+    assert(h->commit_active.len == 0); /* all of the commit before is told */
     htc_buf swap = h->commit_active;
     h->commit_active = h->commit_waiting;
     h->commit_waiting = swap;
@@ -201,6 +204,7 @@ static void step(htc_host *h, const htc_input *in)
     htc_input stamped = *in;
     stamped.now = htc_host_now();
     stamped.wall = htc_host_wall();
+    assert(!h->stepping); /* what comes during a step is queued */
     h->stepping = 1;
     h->turn_open = h->turns && in->kind != HTC_IN_TURN;
     htc_output_clear(h->out);

@@ -1,5 +1,6 @@
 /* What waits to go out on all incoming connections is bounded together. Who takes it is waited for. Where there is too much of it in all, those
  * are ended who have taken nothing for a while, whoever holds most for longest first; never who comes and wants something. */
+#include <assert.h>
 #include <malloc.h>
 
 #include "net/loop/host_private.h"
@@ -86,6 +87,7 @@ void htc__output_note(htc__conn *c, size_t waiting)
         return;
     if (waiting < c->counted || c->counted == 0)
         c->took_at = htc_host_now();
+    assert(h->waiting_all >= c->counted);
     h->waiting_all = h->waiting_all - c->counted + waiting;
     c->counted = waiting;
     if (h->waiting_all > FLOOD || h->waiting_all > h->options.output_bytes_all)

@@ -1,4 +1,5 @@
 /* A few threads for what blocks. Results come back to the loop through an eventfd, and so does what other threads have for it. */
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -64,6 +65,7 @@ static job *list_pop(job_list *l)
     if (!l->first)
         l->last = &l->first;
     l->count--;
+    assert((l->count == 0) == !l->first);
     return j;
 }
 
@@ -177,6 +179,7 @@ htc_status htc__pool_add(htc__pool *p, void (*work)(void *), void (*done)(void *
         return HTC_ENOMEM;
     *j = (job){ work, done, ctx, NULL };
     pthread_mutex_lock(&p->lock);
+    assert(p->idle <= p->threads_count); /* else a piece would wait for a thread that there is not */
     htc_status status = p->waiting.count >= WAITING_MAX ? HTC_EBUSY : HTC_OK;
     if (status == HTC_OK && p->waiting.count >= p->idle && p->threads_count < p->threads_max && start_thread(p) != 0 &&
         p->threads_count == 0)
@@ -218,6 +221,7 @@ void htc__pool_destroy(htc__pool *p)
         p->ending = 0;
         call_done(p);
     } while (p->threads_count > 0);
+    assert(!p->waiting.first && p->idle == 0); /* every piece has been done, and told */
     event_free(p->wake);
     close(p->wake_fd);
     pthread_mutex_destroy(&p->lock);

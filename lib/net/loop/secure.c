@@ -1,6 +1,7 @@
 /* A connection whose bytes go through a secure channel: the channel's part of conn.c. */
 #include "net/loop/secure.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sodium.h>
@@ -13,6 +14,7 @@ static void stranger_enter(htc__secure *s)
 {
     htc_host_keys *k = s->keys;
     uint64_t       hash;
+    assert(!s->stranger && !s->older && !s->younger);
     crypto_shorthash((uint8_t *)&hash, s->source, s->source_len, k->places);
     s->slot = (uint32_t)(hash % HTC__SLOTS);
     s->stranger = 1;
@@ -43,6 +45,7 @@ static void stranger_leave(htc__secure *s)
     else
         k->youngest = s->older;
     s->older = s->younger = NULL;
+    assert(k->slots[s->slot] > 0 && k->counts.strangers > 0);
     k->slots[s->slot]--;
     k->counts.strangers--;
 }
@@ -82,6 +85,7 @@ static htc_status begin(htc__conn *c, uint32_t side)
                               .handshake_ns = k->options.handshake_ns,
                               .queue_max = c->host->options.output_bytes_max,
                               .only_xx = s->only_xx };
+    assert(!s->channel && c->fd >= 0); /* a channel is of one socket: its keys are not used for another */
     randombytes_buf(o.random, sizeof o.random);
     htc_status status = htc_channel_create(c->host->env, &o, htc_host_now(), &s->channel);
     sodium_memzero(o.random, sizeof o.random);
@@ -223,6 +227,7 @@ static void answered(void *ctx)
     question      *q = ctx;
     htc_host_keys *k = q->keys;
     htc__conn     *c = k->host->stopped ? NULL : htc__conn_find(k->host, q->peer);
+    assert(k->asking);
     k->asking = 0;
     if (c && c->state == CONN_CONNECTING && c->fd < 0) {
         if (c->secure->waiting) /* it had waited too long, and is to ask again */
@@ -243,6 +248,7 @@ void htc__secure_dial(htc__conn *c)
     htc__secure            *s = c->secure;
     struct sockaddr_storage to;
     socklen_t               len;
+    assert(c->state == CONN_IDLE && c->fd < 0 && !s->channel);
     c->state = CONN_CONNECTING;
     if (htc__address_ip(s->node, s->tcp_port, &to, &len)) {
         htc__conn_set_timer(c, s->keys->options.handshake_ns);
@@ -318,6 +324,7 @@ static void opened(htc__conn *c, const htc_channel_event *event)
     htc__secure          *s = c->secure;
     htc_channel_peer_info peer;
     uint8_t               key[HTC_KEY_BYTES];
+    assert(c->state == CONN_SHAKE);
     stranger_leave(s);
     s->keys->counts.opened++;
     if (htc_channel_peer(s->channel, &peer) == HTC_OK)

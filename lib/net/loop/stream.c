@@ -1,5 +1,6 @@
 /* Streams: connections whose bytes are the machine's own business. The hot path of the store's RESP listener: readiness
  * from libevent, then one read into a buffer that all share, and one write a turn. */
+#include <assert.h>
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -141,6 +142,7 @@ void htc__stream_flush(htc__conn *c)
 {
     if (c->fd < 0)
         return;
+    assert(c->lent.len == 0 || c->host->stepping); /* the output that it lies in is cleared by the next step */
     if (c->waiting.len > 0 && !keep(c))
         return;
     if (c->waiting.len > 0) {
@@ -175,6 +177,7 @@ void htc__stream_flush(htc__conn *c)
 
 void htc__conn_spoken_to(htc__conn *c)
 {
+    assert(c->state != CONN_DEAD && c->state != CONN_IDLE);
     if (c->dirty)
         return;
     c->dirty = 1;
@@ -187,6 +190,7 @@ void htc__stream_send(htc__conn *c, htc_bytes bytes, uint64_t tag)
 {
     if (!c->stream || c->state != CONN_OPEN)
         return;
+    assert(c->host->stepping);
     if (tag)
         c->sent_tag = tag;
     if (c->lent.len && (const uint8_t *)c->lent.data + c->lent.len == (const uint8_t *)bytes.data) {
