@@ -1,4 +1,5 @@
 /* Requests to a disk, carried out with files. */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -493,6 +494,7 @@ static htc_status carry_out(htc_disk_dir *d, htc_bytes body, htc_buf *answer, op
 
 static htc_status sync_file(htc_disk_dir *d, open_file *f)
 {
+    assert(f->fd >= 0); /* a file that waits for its sync is not given up */
     if (fdatasync(f->fd) != 0)
         return sync_failed(d, "sync", f->name);
     f->dirty = 0;
@@ -558,6 +560,7 @@ static void run_done(void *ctx)
 {
     htc_disk_dir *d = ctx;
     call         *c = d->running;
+    assert(c);
     d->running = NULL;
     htc_host *host = c->host;
     for (call *next; c; c = next) {
@@ -578,6 +581,7 @@ static void run_done(void *ctx)
 static htc_status run_next(htc_disk_dir *d, htc_host *host)
 {
     call *all = d->waiting;
+    assert(all && !d->running); /* one run at a time: what was asked for later is carried out later */
     d->running = all;
     d->waiting = NULL;
     htc_status status = htc_host_work(host, run_work, run_done, d);
