@@ -58,6 +58,19 @@ Test(exec, every_way_to_end_is_told_apart)
     }
 }
 
+/* As some shells and supervisors do: it is inherited. */
+Test(exec, ends_are_told_apart_where_they_are_ignored)
+{
+    drive d;
+    signal(SIGCHLD, SIG_IGN);
+    drive_open(&d);
+    shell(&d, "exit 3");
+    drive_run(&d);
+    cr_expect(eq(int, d.outcome.status, HTC_EEXIT), "%s", d.outcome.reason);
+    cr_expect(eq(int, d.outcome.exit_code, 3));
+    drive_close(&d);
+}
+
 Test(exec, no_outputs_cost_no_directories)
 {
     drive d;

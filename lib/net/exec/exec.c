@@ -1,4 +1,5 @@
 /* The agent's host: its calls, and the table of runs. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -125,6 +126,7 @@ static void do_job(void *arg)
 static void job_done(void *arg)
 {
     job *j = arg;
+    assert(j->agent->in_work > 0);
     j->agent->in_work--;
     j->done(j->run);
     free(j);
@@ -159,6 +161,7 @@ static void do_clean(void *arg)
 static void clean_done(void *arg)
 {
     job *j = arg;
+    assert(j->agent->in_work > 0);
     j->agent->in_work--;
     htc__strings_free(j->delete_names);
     free(j->place);
@@ -186,6 +189,7 @@ static void start_cleaning(htc__run *r, int drop)
 {
     htc_agent_host *a = r->agent;
     job            *j = calloc(1, sizeof *j);
+    assert(r->pid == 0 && r->place); /* nothing runs in the directory that goes */
     unlink_run(r);
     if (j) {
         *j = (job){ .agent = a, .attempt = r->attempt, .place = r->place, .drop = drop };
@@ -220,6 +224,7 @@ void htc__exec_answer(htc__run *r, uint32_t op, uint64_t tag, htc_status status,
 static void staged_in(void *arg)
 {
     htc__run *r = arg;
+    assert(r->phase == RUN_STAGING_IN);
     r->phase = RUN_READY;
     htc__exec_answer(r, HTC_CALL_STAGE_IN, r->tag, r->status, r->text);
     htc__exec_settle(r);
@@ -263,6 +268,7 @@ static void staged_out(void *arg)
 {
     htc__run *r = arg;
     htc_buf   body;
+    assert(r->phase == RUN_STAGING_OUT);
     r->phase = RUN_READY;
     if (r->status == HTC_OK) {
         htc_buf_init(&body, r->agent->env, 0);
@@ -399,6 +405,14 @@ static void on_host_end(void *ctx)
     a->host = NULL;
 }
 
+/* Where whoever started us ignores SIGCHLD, so do we, and the kernel tells nobody how a child has ended. */
+static void hear_of_children(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGCHLD, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+        signal(SIGCHLD, SIG_DFL);
+}
+
 htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_agent_host_options *options,
                                  htc_agent_host **out, htc_error *error)
 {
@@ -440,6 +454,8 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         status = htc__error(error, HTC_ENOMEM, "out of memory");
     if (status == HTC_OK && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         status = htc__error(error, HTC_EIO, "cannot become a subreaper: %s", strerror(errno));
+    if (status == HTC_OK)
+        hear_of_children();
     if (status == HTC_OK && (status = htc__record_open(a)) != HTC_OK)
         status = htc__error(error, status, "cannot write %s/groups: %s", a->slot_dir, strerror(errno));
     if (status != HTC_OK) {

@@ -1,4 +1,5 @@
 /* The life of a process: start, watch, end, and end what is left of its tree. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -124,6 +125,7 @@ static void answer_outcome(htc__run *r, htc_outcome *o)
 {
     char    tail[HTC_STDERR_TAIL_MAX];
     htc_buf body;
+    assert(r->pid == 0 && r->pidfd < 0); /* an outcome is the last of its process */
     snprintf(o->node, sizeof o->node, "%.63s", r->agent->node);
     o->cpu_ns = r->cpu_ns;
     o->memory_peak = r->memory_peak;
@@ -156,6 +158,7 @@ static void forget_process(htc__run *r)
 static void finish(htc__run *r)
 {
     htc_outcome o = { 0 };
+    assert(r->phase == RUN_SWEEPING && r->leader_reaped);
     r->ended = htc_host_wall();
     if (r->ended < r->started)
         r->ended = r->started; /* the wall clock was set back meanwhile */
@@ -205,6 +208,7 @@ static int sweep(htc__run *r)
     int             status, left = 0, place = place_of(a, r);
     if (!r->leader_reaped) {
         /* While the first process is not reaped its number, and so its group's, cannot be anybody else's. */
+        assert(r->pid > 0); /* of 0 it would be our own group */
         kill(-r->pid, SIGKILL);
         if (wait4(r->pid, &status, WNOHANG, &usage) == r->pid) {
             r->leader_reaped = 1;
@@ -271,6 +275,7 @@ static void on_exit_event(evutil_socket_t fd, short what, void *arg)
     htc__run *r = arg;
     (void)fd, (void)what;
     event_del(r->exit_event);
+    assert(r->phase == RUN_RUNNING); /* it ends once */
     r->phase = RUN_SWEEPING;
     r->sweep_since = htc_host_now();
     r->sweep_pause = SWEEP_FIRST;
@@ -507,6 +512,7 @@ static htc_status child_words(htc__run *r, htc__child *c)
 static htc_status watch(htc__run *r)
 {
     struct event_base *base = r->agent->host->base;
+    assert(r->pid > 0 && r->pidfd < 0 && !r->exit_event && !r->sweep_event);
     r->pidfd = pidfd_open(r->pid, 0);
     r->exit_event = r->pidfd < 0 ? NULL : event_new(base, r->pidfd, EV_READ | EV_PERSIST, on_exit_event, r);
     r->sweep_event = evtimer_new(base, on_sweep, r);
@@ -561,6 +567,7 @@ htc_status htc__run_start(htc__run *r, uint64_t tag)
 {
     htc__child *c = calloc(1, sizeof *c);
     htc_outcome o = { 0 };
+    assert(r->phase == RUN_READY && r->pid == 0);
     if (!c)
         return HTC_ENOMEM;
     c->in = c->out = c->err = -1;
