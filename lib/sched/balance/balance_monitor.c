@@ -1,4 +1,5 @@
 /* The monitoring service (Algorithm 6), the census that it writes, and why it is needed. */
+#include <assert.h>
 #include <math.h>
 
 #include "core/util.h"
@@ -92,6 +93,7 @@ static void publish(htc_balance_monitor *m, htc_balance_action *action)
 {
     htc_buf_clear(&m->census);
     htc__census_write(&m->census, m->free, m->partitions);
+    assert(m->census.status == HTC_OK); /* there was room for the longest from the beginning */
     m->last = HTC_BALANCE_PUBLISH;
     *action = (htc_balance_action){ .kind = HTC_BALANCE_PUBLISH, .body = htc_buf_bytes(&m->census) };
 }
@@ -105,6 +107,7 @@ htc_status htc_balance_monitor_step(htc_balance_monitor *monitor, htc_ns now, co
     if (m->last == HTC_BALANCE_LOOK) {
         if (!answer || (answer->free > HTC_BALANCE_FREE_MAX && answer->free != HTC_BALANCE_UNKNOWN))
             return HTC_EINVAL;
+        assert(m->at < m->partitions);
         m->free[m->at] = answer->free;
         if (m->at + 1 < m->partitions)
             look_at(m, m->at + 1, action);

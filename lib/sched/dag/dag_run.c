@@ -10,6 +10,7 @@ htc_status htc_dag_take(htc_dag *dag, uint32_t *task)
     uint32_t next = dag->first;
     if (next == HTC__DAG_NIL)
         return HTC_AGAIN;
+    assert(htc__dag_state(dag, next) == HTC_DAG_READY);
     htc__dag_unready(dag, next);
     htc__dag_set_state(dag, next, HTC_DAG_RUNNING);
     *task = next;

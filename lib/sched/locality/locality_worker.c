@@ -1,4 +1,5 @@
 /* What one worker's policy remembers: what has lately been done and moved, and tt. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -42,6 +43,7 @@ static void meter_restart(meter *m, htc_ns now)
 
 static void meter_turn(meter *m, htc_ns now, htc_ns window)
 {
+    assert(now >= m->began);
     htc_ns passed = (now - m->began) / window;
     if (passed == 0)
         return;
@@ -179,11 +181,13 @@ htc_status htc_locality_finished(htc_locality *locality, htc_ns now, uint64_t ne
 static void tt_double(htc_locality *l)
 {
     l->tt_ns = l->tt_ns > l->o.tt_ns_max / 2 ? l->o.tt_ns_max : l->tt_ns * 2;
+    assert(l->tt_ns >= l->o.tt_ns_min && l->tt_ns <= l->o.tt_ns_max);
 }
 
 static void tt_halve(htc_locality *l)
 {
     l->tt_ns = l->tt_ns / 2 < l->o.tt_ns_min ? l->o.tt_ns_min : l->tt_ns / 2;
+    assert(l->tt_ns >= l->o.tt_ns_min && l->tt_ns <= l->o.tt_ns_max);
 }
 
 /* Under the others tt decides nothing, so nothing can be learned about it. */

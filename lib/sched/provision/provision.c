@@ -61,12 +61,14 @@ static void settle(htc_provision *p, size_t at)
 
 static void push_lease(htc_provision *p, htc_provision_lease what)
 {
+    assert(p->n < p->cap); /* its room was made before anybody was asked for it */
     p->leases[p->n] = (chunk){ what, p->numbers++ };
     settle(p, p->n++);
 }
 
 static void remove_lease(htc_provision *p, size_t at)
 {
+    assert(at < p->n);
     p->leases[at] = p->leases[--p->n];
     if (at < p->n)
         settle(p, at);
@@ -191,6 +193,7 @@ static void take_over(htc_provision *p, htc_provision_lease what)
 {
     p->owned += what.nodes;
     p->granted += what.nodes;
+    assert(p->owned <= HTC_PROVISION_NODES_MAX);
     if (p->owned > p->peak)
         p->peak = p->owned;
     push_lease(p, what);
@@ -376,6 +379,7 @@ htc_status htc_provision_end(htc_provision *provision, htc_ns now, uint64_t *nod
         give_up(p, p->leases[i].lease.nodes, p->leases[i].lease.granted_at);
     if (p->initial > 0)
         give_up(p, p->initial, p->start);
+    assert(p->owned == 0); /* the leases and the initial nodes are all there are */
     p->n = 0;
     p->initial = p->asked = 0;
     p->closed = 1;
