@@ -488,6 +488,7 @@ int htc__sim_conn_stopped(htc_sim *sim, sim_event *e)
     int       cut = htc__sim_link_cut(link), first = e->released;
     if (!e->by_link)
         return 0;
+    assert(link->releasing >= (uint32_t)first);
     link->releasing -= (uint32_t)first;
     e->released = 0;
     if (cut && e->in.kind == HTC_IN_MESSAGE && !c->faithful) {

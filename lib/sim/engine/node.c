@@ -1,4 +1,5 @@
 /* A node: its machine's life, its steps, and what they ask for. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -131,6 +132,7 @@ htc_status htc_sim_boot(htc_sim_node *node)
     node->booting = 0;
     if (status != HTC_OK || !node->ops)
         return boot_failed(node, status != HTC_OK ? status : HTC_EINVAL);
+    assert(!node->paused_until && !node->held.first); /* nothing is left of its life before */
     node->up = 1;
     sim_event *e = htc__sim_event(node->sim, node, &(htc_input){ .size = sizeof(htc_input), .kind = HTC_IN_START });
     htc__sim_callers(node);
@@ -309,6 +311,7 @@ static void step(htc_sim_node *node, htc_input *in)
     in->wall = htc_sim_node_wall(node);
     if (in->kind == HTC_IN_TURN)
         node->turn_due = 0;
+    assert(in->kind != HTC_IN_START || !node->begun); /* once in its life */
     node->begun = 1;
     htc__sim_trace(sim, node, in);
     htc_output_clear(sim->out);
@@ -338,6 +341,7 @@ static int waits(htc_sim *sim, sim_event *e)
     htc_sim_node *node = e->node;
     int           first = e->released && !e->by_link;
     if (first) {
+        assert(node->releasing > 0);
         node->releasing--;
         e->released = 0;
     }

@@ -2,6 +2,7 @@
  * that finding a place looks at no event. What is to happen now never enters it: whatever is in the heap for this moment is
  * older, so these follow in a list, as they come. Events are used again, by size of their room: in the steady state a run takes
  * no memory. */
+#include <assert.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -114,6 +115,7 @@ sim_event *htc__sim_pop(htc_sim *sim, htc_ns *at)
         *at = sim->now;
         return htc__sim_list_take(&q->now);
     }
+    assert(q->count > 0 && q->heap[0].at >= sim->now); /* time does not run backwards */
     sim_slot   first = q->heap[0], last = q->heap[--q->count];
     size_t     i = 0;
     for (;;) {

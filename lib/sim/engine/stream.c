@@ -1,6 +1,8 @@
 /* Connections of bytes. What is sent arrives in pieces that are cut anywhere and joined anyhow: each piece is an event that says
  * how far the bytes have come, and takes its own time; an event that overtakes others brings what is before it along. Nothing is
  * lost but with the connection, which may break between any two bytes. */
+#include <assert.h>
+
 #include "sim/engine/sim_private.h"
 
 #define PIECES_MAX 8 /* or single bytes, one time in four */
@@ -86,6 +88,7 @@ sim_event *htc__sim_bytes(htc_sim *sim, const sim_event *e)
     p->arrived = e->offset > p->arrived ? e->offset : p->arrived;
     if (p->held || c->cut || end->open != 1)
         return NULL;
+    assert(p->delivered <= p->arrived && p->arrived <= p->delivered + p->bytes.len);
     size_t n = (size_t)(p->arrived - p->delivered);
     /* The end comes once, behind all bytes: an empty piece. */
     int        over = p->ended == 1 && p->bytes.len == n;
