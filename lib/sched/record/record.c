@@ -185,6 +185,7 @@ static htc_status insert(record *r, htc_bytes job, uint64_t attempt, taking **ou
     if (r->count == HTC_RECORD_TAKINGS_MAX)
         return HTC_EFULL;
     size_t at = place_of(r, job, attempt);
+    assert(at == r->count || compare(&r->takings[at], job, attempt) != 0); /* each has one taking */
     memmove(&r->takings[at + 1], &r->takings[at], (r->count - at) * sizeof *r->takings);
     r->count++;
     r->takings[at] = (taking){ .job = job, .attempt = attempt };
@@ -195,7 +196,7 @@ static htc_status insert(record *r, htc_bytes job, uint64_t attempt, taking **ou
 static void strike(record *r, taking *t)
 {
     size_t at = (size_t)(t - r->takings);
-    assert(r->count > 0);
+    assert(at < r->count);
     r->count--;
     memmove(t, t + 1, (r->count - at) * sizeof *t);
 }
