@@ -1,5 +1,6 @@
 #include "kvs/cell/cell.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -547,6 +548,7 @@ static void forget(htc__kv_cell *cell, uint64_t version)
 void htc__kv_cell_note(htc__kv_cell *cell, const htc__kv_seen *seen)
 {
     const htc__kv_left_list *l = &cell->listed;
+    assert(cell->count <= HTC__KV_CLIENTS && (cell->count == 0 || cell->seen[0].version <= seen->version)); /* the newest is first */
     if (l->bytes.len) {
         if (!cell->count && l->cut_at < l->cut_end && !l->own.client)
             forget(cell, l->cut_version);
