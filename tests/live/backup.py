@@ -8,7 +8,7 @@ from redis_client import Redis, Refused
 programs = os.path.abspath(sys.argv[1])
 htc, kvd = (os.path.join(programs, name) for name in ('htc', 'htc-kvd'))
 top = tempfile.mkdtemp(prefix='htc-backup-')
-KEYS = int(os.environ.get('KEYS', 20000 if 'HTC_TEST_LIGHT' in os.environ else 260000))
+KEYS = int(os.environ.get('KEYS', 20000 if 'HTC_TEST_LIGHT' in os.environ else 50000))
 AT_ONCE, PATIENCE = 1000, 600
 started = []
 
