@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     htc_config         *c = NULL;
     htc_error           error = { 0 };
     htc_gateway_options o = { .size = sizeof o };
-    htc_config_site     site;
+    htc_config_site     site = { .size = sizeof site };
     if (htc_config_parse(NULL, (htc_bytes){ data, size }, "fuzz.ini", &c, &error) != HTC_OK) {
         if (c || error.text[0] == 0)
             abort();

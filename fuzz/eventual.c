@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     htc_rng               rng = { 1 };
     htc_env               env = { .size = sizeof env, .rng = &rng };
-    htc_kv_namespace      space = { .name = htc_bytes_of("e") };
+    htc_kv_namespace      space = { .size = sizeof space, .name = htc_bytes_of("e") };
     htc_kv_member         members[2] = { { .id = 11, .peer = 99 }, { .id = 22, .peer = OTHER } };
     htc_kv_server_options o = { .size = sizeof o,
                                 .self = 11,

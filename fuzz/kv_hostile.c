@@ -310,7 +310,7 @@ static void play(world *w, uint8_t what, htc_bytes bytes)
 
 static void start(world *w, int at)
 {
-    htc_kv_namespace      space = { .name = htc_bytes_of("e") };
+    htc_kv_namespace      space = { .size = sizeof space, .name = htc_bytes_of("e") };
     htc_kv_member         members[3] = { { .id = 11 }, { .id = 22 }, { .id = THIRD, .peer = TO_THIRD } };
     htc_kv_server_options o = { .size = sizeof o,
                                 .self = at ? 22 : 11,

@@ -102,7 +102,7 @@ static htc_status gateway_call(void *ctx, htc_sim_node *node, const htc_effect *
 
 static htc_status gateway_boot(void *ctx, htc_sim_node *node)
 {
-    static const htc_site_options here = { .name = "here", .cores = 2, .memory = UINT64_C(8) << 30 };
+    static const htc_site_options here = { .size = sizeof here, .name = "here", .cores = 2, .memory = UINT64_C(8) << 30 };
     htc_gateway        *machine = NULL;
     htc_gateway_options options = { .size = sizeof options, .store_peer = STORE, .store_client_id = 4711, .owner_uid = UID,
                                     .owner_name = "ada", .sites = &here, .n_sites = 1 };

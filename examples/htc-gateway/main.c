@@ -34,7 +34,7 @@ static const char *own_name(char *buffer, size_t cap)
 /* --slots N: of the first site, or of "local" where none is configured. */
 static htc_status set_slots(htc_daemon *d, const char *slots)
 {
-    htc_config_site site;
+    htc_config_site site = { .size = sizeof site };
     char            key[160];
     htc_status      s = htc_config_site_get(d->config, 0, &site);
     if (s != HTC_OK)

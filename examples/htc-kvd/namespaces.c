@@ -45,7 +45,7 @@ htc_status space_parse(const char *text, htc_kv_namespace *space)
 {
     const char *rest = behind(text, "eventual");
     uint32_t   *at[3] = { &space->n, &space->r, &space->w };
-    *space = (htc_kv_namespace){ 0 };
+    *space = (htc_kv_namespace){ .size = sizeof(htc_kv_namespace) };
     if (!rest)
         return HTC_EUSAGE;
     space->name = (htc_bytes){ text, strcspn(text, "=") };

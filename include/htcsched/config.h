@@ -140,6 +140,7 @@ HTC_API const char *htc_config_key(size_t i, const char **allowed, const char **
 
 /** One [site.NAME]; without any there is one site "local" with the machine's cores. */
 typedef struct htc_config_site {
+    size_t      size;    /**< sizeof(htc_config_site), set by the caller */
     const char *name;    /**< lent by the configuration */
     const char *adapter; /**< "fork" */
     uint32_t    cores;   /**< slots; 0 in the file: a share of max(4, cores of this machine) less what other sites name */
@@ -163,8 +164,8 @@ HTC_API size_t htc_config_sites(const htc_config *config);
  *
  * @param[in]  config  borrowed
  * @param[in]  i       from 0
- * @param[out] site    its strings are lent until a key is set; untouched on failure
- * @return HTC_OK; HTC_EINVAL if a pointer is NULL or there is no such site
+ * @param[out] site    with its size set; its strings are lent until a key is set; untouched on failure
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL, there is no such site, or site has no size
  *
  * Cost: some system calls.   Since: 0.1
  */

@@ -19,6 +19,7 @@ extern "C" {
 
 /** A place where agents run. */
 typedef struct htc_site_options {
+    size_t      size;    /**< sizeof(htc_site_options), of all of an array the same */
     const char *name;    /**< copied */
     uint32_t    cores;   /**< slots */
     uint64_t    memory;  /**< of its node, bytes: running tasks never reserve more; 0: not known, nothing is reserved */

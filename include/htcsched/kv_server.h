@@ -80,6 +80,7 @@ typedef struct htc_kv_member {
 
 /** A set of keys that is eventual: a key has N copies, a change is answered when W of them have it, a read when R have answered. */
 typedef struct htc_kv_namespace {
+    size_t    size; /**< sizeof(htc_kv_namespace), of all of an array the same */
     htc_bytes name; /**< as htc_kv_request.space; not "default" */
     uint32_t  n;    /**< owners of a key, the first of its bucket's; 0: 3. Not more than htc_kv_server_options.owners */
     uint32_t  r;    /**< 1 to n; 0: 2 */

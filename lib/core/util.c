@@ -124,6 +124,33 @@ htc_status htc__options_copy(void *out, size_t known, const void *in, size_t siz
     return HTC_OK;
 }
 
+static size_t size_named(const void *sized)
+{
+    size_t size;
+    memcpy(&size, sized, sizeof size);
+    return size;
+}
+
+htc_status htc__options_at(void *out, size_t known, const void *array, size_t i, size_t min)
+{
+    size_t stride = size_named(array);
+    if (stride < min)
+        return HTC_EINVAL;
+    const uint8_t *at = (const uint8_t *)array + i * stride;
+    return size_named(at) == stride ? htc__options_copy(out, known, at, stride, min) : HTC_EINVAL;
+}
+
+htc_status htc__options_give(void *out, const void *known, size_t known_size, size_t min)
+{
+    size_t size = size_named(out);
+    if (size < min)
+        return HTC_EINVAL;
+    memset(out, 0, size);
+    memcpy(out, known, size < known_size ? size : known_size);
+    memcpy(out, &size, sizeof size);
+    return HTC_OK;
+}
+
 void htc__options_init(void *options, size_t size)
 {
     if (!options || size < sizeof size)

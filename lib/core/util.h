@@ -40,6 +40,12 @@ void htc__text_clean(char *text);
 /* Check a caller's options struct against what this library knows: size 0 or below min is HTC_EINVAL, a longer one
  * with unknown bytes that are not zero HTC_EABI. Copies the known part over out, which holds the defaults' zeros. */
 htc_status htc__options_copy(void *out, size_t known, const void *in, size_t size, size_t min);
+/* The same for element i of a caller's array, whose stride is the size that its first element names: HTC_EINVAL also if this one names
+ * another. */
+htc_status htc__options_at(void *out, size_t known, const void *array, size_t i, size_t min);
+/* Hand over what is known in a struct that begins with its size, as far as the caller's reaches: that size stays, what is beyond is zero. HTC_EINVAL: it has
+ * none, or less than min. */
+htc_status htc__options_give(void *out, const void *known, size_t known_size, size_t min);
 /* Fill in a caller's options struct, of which every field's zero is the default: its size, then zeros. Never more than size bytes, which is
  * how large the struct was when the caller was built. */
 void htc__options_init(void *options, size_t size);

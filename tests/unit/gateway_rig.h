@@ -310,7 +310,7 @@ static void rig_say(rig *r, uint32_t peer, const htc_buf *b)
 
 static void rig_start(rig *r)
 {
-    static const htc_site_options site = { .name = "local", .cores = 4, .memory = UINT64_C(8) << 30 };
+    static const htc_site_options site = { .size = sizeof site, .name = "local", .cores = 4, .memory = UINT64_C(8) << 30 };
     htc_gateway_options o = { .size = sizeof o, .store_peer = RIG_STORE, .store_client_id = 77 + ++r->starts,
                               .owner_uid = RIG_UID, .owner_name = "olga", .apart = HTC_APART_CONFINED, .sites = &site, .n_sites = 1, .prefetch_max = r->prefetch ? r->prefetch : 1 };
     htc_buf b;

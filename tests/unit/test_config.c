@@ -26,7 +26,7 @@ Test(config, defaults_work_without_a_file)
 {
     htc_config         *c = NULL;
     htc_gateway_options o = { .size = sizeof o };
-    htc_config_site     site;
+    htc_config_site     site = { .size = sizeof site };
     cr_assert(eq(int, htc_config_load(NULL, NULL, &c, NULL), HTC_OK));
     cr_expect(eq(str, (char *)htc_config_text(c, "fair.policy"), "maxmin"));
     cr_expect(eq(u64, htc_config_number(c, "split.max_tasks"), (uint64_t)1 << 40));
@@ -145,7 +145,7 @@ Test(config, a_long_line_is_refused_not_cut)
 Test(config, sites_divide_the_memory_that_none_of_them_names)
 {
     htc_config     *c = NULL;
-    htc_config_site a, b, d, whole;
+    htc_config_site a = { .size = sizeof a }, b = a, d = a, whole = a;
     cr_assert(eq(int, htc_config_parse(NULL, htc_bytes_of(""), NULL, &c, NULL), HTC_OK));
     cr_assert(eq(int, htc_config_site_get(c, 0, &whole), HTC_OK));
     cr_expect(eq(u64, whole.task_memory, whole.memory / whole.cores));
@@ -165,7 +165,7 @@ Test(config, sites_divide_the_memory_that_none_of_them_names)
 Test(config, sites_divide_the_slots_that_none_of_them_names)
 {
     htc_config     *c = NULL;
-    htc_config_site a, b, d, whole;
+    htc_config_site a = { .size = sizeof a }, b = a, d = a, whole = a;
     cr_assert(eq(int, htc_config_parse(NULL, htc_bytes_of("[site.a]\nadapter = fork\n"), NULL, &c, NULL), HTC_OK));
     cr_assert(eq(int, htc_config_site_get(c, 0, &whole), HTC_OK));
     htc_config_destroy(c);

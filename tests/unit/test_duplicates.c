@@ -17,7 +17,7 @@ static htc_status make_server(int same)
     htc_kv_server        *server = NULL;
     htc_kv_engine         engine = { 0 };
     htc_kv_member         members[3] = { { .id = 11 }, { .id = 12, .peer = 2 }, { .id = SAME(1, 12, 13), .peer = SAME(2, 2, 3) } };
-    htc_kv_namespace      spaces[2] = { { .name = htc_bytes_of("a") }, { .name = htc_bytes_of(SAME(3, "a", "b")) } };
+    htc_kv_namespace      spaces[2] = { { .size = sizeof *spaces, .name = htc_bytes_of("a") }, { .size = sizeof *spaces, .name = htc_bytes_of(SAME(3, "a", "b")) } };
     htc_kv_server_options o = { .size = sizeof o, .self = 11, .members = members, .member_count = 3,
                                 .namespaces = spaces, .namespace_count = 2 };
     cr_assert(htc_kv_memory_create(&env, &engine) == HTC_OK);
@@ -64,7 +64,7 @@ static htc_status make_hierarchy(int same)
 static htc_status make_gateway(int same)
 {
     htc_gateway        *gateway = NULL;
-    htc_site_options    sites[2] = { { .name = "here", .cores = 2 }, { .name = SAME(1, "here", "there"), .cores = 2 } };
+    htc_site_options    sites[2] = { { .size = sizeof *sites, .name = "here", .cores = 2 }, { .size = sizeof *sites, .name = SAME(1, "here", "there"), .cores = 2 } };
     htc_gateway_options o = { .size = sizeof o, .store_peer = 1, .store_client_id = 9, .owner_name = "olga", .sites = sites, .n_sites = 2 };
     htc_status          status = htc_gateway_create(&env, &o, &gateway);
     if (status == HTC_OK)

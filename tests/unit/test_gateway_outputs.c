@@ -121,7 +121,7 @@ Test(gateway_outputs, of_any_size_are_told)
     } said[] = { { 1, UINT64_MAX }, { UINT64_MAX, 1 }, { UINT64_MAX, UINT64_MAX }, { 0, UINT64_MAX } };
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         ended_with((htc_outcome){ .cpu_ns = UINT64_MAX, .memory_peak = UINT64_MAX, .started = said[i].started, .ended = said[i].ended,
-                                  .outputs = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX } });
+                                  .outputs = { .files = UINT64_MAX, .dirs = UINT64_MAX, .links = UINT64_MAX, .errors = UINT64_MAX, .bytes = UINT64_MAX } });
         json_t *answer = page(0, 0), *result = json_array_get(json_object_get(answer, "results"), 0);
         cr_assert(result != NULL);
         cr_expect(eq(i64, json_integer_value(json_object_get(result, "memory_peak")), INT64_MAX));

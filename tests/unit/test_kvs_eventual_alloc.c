@@ -145,7 +145,7 @@ static void turn(rig *r)
 
 static htc_status create(rig *r, const htc_env *env)
 {
-    htc_kv_namespace      space = { .name = htc_bytes_of("e") };
+    htc_kv_namespace      space = { .size = sizeof space, .name = htc_bytes_of("e") };
     htc_kv_member         members[2] = { { .id = 11, .peer = DIALLED }, { .id = 22, .peer = DIALLED } };
     htc_kv_client_options co = { .size = sizeof co, .client_id = 9, .peer = STORE };
     htc_status            status = htc_kv_client_create(env, &co, &r->client);

@@ -140,7 +140,7 @@ Test(kvs_eventual_moves, another_order_moves_nothing)
 static void grow_and_shrink(uint64_t seed, uint32_t n, uint32_t r, uint32_t wr)
 {
     open_space_growing(seed, 8, 1, calm, SOON, NEVER, 2);
-    w.spaces[1] = (htc_kv_namespace){ .name = htc_bytes_of(SPACE), .n = n, .r = r, .w = wr };
+    w.spaces[1] = (htc_kv_namespace){ .size = sizeof(htc_kv_namespace), .name = htc_bytes_of(SPACE), .n = n, .r = r, .w = wr };
     crash(&w, 0, HTC_NEVER);
     start(&w, 0);
     reads_judged = 1;

@@ -148,7 +148,7 @@ static void add_item(world *w, uint8_t kind)
 static world *open_world(uint32_t bits)
 {
     world                *w = calloc(1, sizeof *w);
-    htc_kv_namespace      space = { .name = htc_bytes_of("e") };
+    htc_kv_namespace      space = { .size = sizeof space, .name = htc_bytes_of("e") };
     htc_kv_member         members[3] = { { .id = SELF }, { .id = SILENT, .peer = TO_SILENT }, { .id = THIRD, .peer = TO_THIRD } };
     htc_kv_server_options o = { .size = sizeof o,
                                 .self = SELF,

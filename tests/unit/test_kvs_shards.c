@@ -49,7 +49,7 @@ Test(kvs_shards, a_namespace_waits_for_no_more_owners_than_there_are)
 {
     htc_rng               rng = { 5 };
     htc_env               env = { .size = sizeof env, .rng = &rng };
-    htc_kv_namespace      named = { .name = htc_bytes_of("all"), .n = 3, .r = 1, .w = 3 };
+    htc_kv_namespace      named = { .size = sizeof named, .name = htc_bytes_of("all"), .n = 3, .r = 1, .w = 3 };
     htc_kv_member         members[4];
     htc_kv_server_options o = { .size = sizeof o, .self = 1, .members = members, .member_count = 4 };
     htc_kv_server        *server;

@@ -1,4 +1,4 @@
-/* What a member's log tells an operator of the others: lib/kvs/replica/change_log.c. */
+/* What a member's log tells an operator of the others: lib/kvs/replica/member_log.c. */
 #include "cluster_world.h"
 #include "kvs/storage/batch.h"
 

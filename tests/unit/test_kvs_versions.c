@@ -61,7 +61,7 @@ static void input(rig *r, uint32_t kind, uint32_t peer, uint64_t tag, htc_bytes 
 static void open_rig(rig *r, int members, uint16_t speaks)
 {
     static const htc_kv_member listed[2] = { { .id = 11 }, { .id = 12, .peer = OTHER } };
-    htc_kv_namespace           space = { .name = htc_bytes_of("e"), .n = 2 };
+    htc_kv_namespace           space = { .size = sizeof space, .name = htc_bytes_of("e"), .n = 2 };
     htc_kv_server_options      o = { .size = sizeof o };
     *r = (rig){ .rng = { 3 } };
     r->env = (htc_env){ .size = sizeof r->env, .rng = &r->rng };

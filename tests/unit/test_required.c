@@ -28,7 +28,7 @@ static htc_status make_agent(int missing)
 static htc_status make_gateway(int missing)
 {
     htc_gateway        *gateway = NULL;
-    htc_site_options    site = { .name = LEFT_OUT(5, "here"), .cores = LEFT_OUT(6, 2) };
+    htc_site_options    site = { .size = LEFT_OUT(7, sizeof site), .name = LEFT_OUT(5, "here"), .cores = LEFT_OUT(6, 2) };
     htc_gateway_options o = { .size = sizeof o, .store_peer = LEFT_OUT(1, 1), .store_client_id = LEFT_OUT(2, 9), .owner_name = LEFT_OUT(3, "olga"),
                               .sites = &site, .n_sites = LEFT_OUT(4, 1) };
     htc_status          status = htc_gateway_create(&env, &o, &gateway);
@@ -183,7 +183,7 @@ static const struct {
     int         fields, opens;
 } table[] = {
     { "an agent: agent, peer", make_agent, 2, 0 },
-    { "a gateway: store_peer, store_client_id, owner_name, n_sites, a site's name, its cores", make_gateway, 6, 0 },
+    { "a gateway: store_peer, store_client_id, owner_name, n_sites, a site's name, its cores", make_gateway, 7, 0 },
     { "a client: client_id, peer", make_client, 2, 0 },
     { "a server: its own id, a member's id, its peer, members, member_count", make_server, 5, 0 },
     { "a gate: secret", make_gate, 1, 0 },
@@ -210,4 +210,22 @@ Test(required, a_field_without_a_default_has_to_be_set)
             cr_expect(status == HTC_EINVAL, "%s: number %d is left out: %s", table[i].what, field, htc_status_name(status));
         }
     }
+}
+
+/* An array of a caller that is newer: the stride is what its first element says, and what this library does not know has to be zero. */
+Test(required, sites_of_a_newer_caller_are_read)
+{
+    struct {
+        htc_site_options known;
+        uint64_t         unknown;
+    } sites[2] = { { { .size = sizeof *sites, .name = "here", .cores = 2 }, 0 }, { { .size = sizeof *sites, .name = "there", .cores = 2 }, 0 } };
+    htc_gateway        *gateway = NULL;
+    htc_gateway_options o = { .size = sizeof o, .store_peer = 1, .store_client_id = 9, .owner_name = "olga", .sites = &sites[0].known, .n_sites = 2 };
+    cr_assert(htc_gateway_create(&env, &o, &gateway) == HTC_OK);
+    htc_gateway_ops()->destroy(gateway);
+    sites[1].unknown = 1;
+    cr_expect(htc_gateway_create(&env, &o, &gateway) == HTC_EABI);
+    sites[1].unknown = 0;
+    sites[1].known.size = sizeof sites[1].known;
+    cr_expect(htc_gateway_create(&env, &o, &gateway) == HTC_EINVAL, "of another size than the first");
 }

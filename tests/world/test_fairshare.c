@@ -184,7 +184,7 @@ static void slots_are(sys *s, htc_ns begin, uint32_t at_s, uint32_t a, uint32_t 
 
 static void worked_example(void)
 {
-    static const htc_site_options site = { .name = "one", .cores = 100 };
+    static const htc_site_options site = { .size = sizeof site, .name = "one", .cores = 100 };
     spans    p = { { "ada", "bob", "cy" }, { 100 * HTC_SECOND, 60 * HTC_SECOND, 100 * HTC_SECOND }, 0 };
     sys     *s = open_system("eq1", NULL, &site, 1, &p);
     htc_ns   t = htc_sim_now(s->w);
@@ -216,7 +216,7 @@ static void worked_example(void)
  * task of cy, who comes after 4 s, has ended. */
 static double newcomer_waits(const char *policy)
 {
-    static const htc_site_options site = { .name = "one", .cores = 10 };
+    static const htc_site_options site = { .size = sizeof site, .name = "one", .cores = 10 };
     spans    p = { { "ada", "bob", "cy" }, { 40 * HTC_SECOND, 200 * HTC_MS, 200 * HTC_MS }, 0 };
     sys     *s = open_system(policy, NULL, &site, 1, &p);
     htc_ns   begin = htc_sim_now(s->w);
@@ -246,7 +246,7 @@ static void newcomer(void)
  * tasks of a second: 12 s if nothing is left idle. What a round of the bad job costs every 5 s, and launches, is less than 3. */
 static void failing_fast(void)
 {
-    static const htc_site_options site = { .name = "one", .cores = 4 };
+    static const htc_site_options site = { .size = sizeof site, .name = "one", .cores = 4 };
     spans  p = { { "ada", "bob" }, { HTC_SECOND, HTC_SECOND }, 0 };
     sys   *s = open_system(NULL, NULL, &site, 1, &p);
     htc_ns begin = htc_sim_now(s->w);

@@ -182,8 +182,8 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
         o->net.reorder_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 200000);
         o->net.reorder_ns = draw(&rng, 1, 100) * HTC_MS;
     }
-    o->sites[0] = (htc_site_options){ .name = "here", .cores = draw(&rng, 1, 2) };
-    o->sites[1] = (htc_site_options){ .name = "there", .cores = draw(&rng, 1, 2) };
+    o->sites[0] = (htc_site_options){ .size = sizeof(htc_site_options), .name = "here", .cores = draw(&rng, 1, 2) };
+    o->sites[1] = (htc_site_options){ .size = sizeof(htc_site_options), .name = "there", .cores = draw(&rng, 1, 2) };
     o->launch_fail_ppm = crashes ? draw(&rng, 0, 1) * 20000 : 0;
     o->gateway = (htc_gateway_options){ .tick_ns = HTC_SECOND,
                                         .heartbeat_ns = HTC_SECOND,

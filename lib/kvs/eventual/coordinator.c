@@ -810,20 +810,20 @@ void htc__kv_eventual_dispatch(htc_kv_server *s, uint64_t from, uint8_t kind, ht
 
 /* ---------------------------------------------------------------- life */
 
-static htc_status take_space(htc_kv_server *s, htc__kv_eventual *e, const htc_kv_namespace *given)
+static htc_status take_space(htc_kv_server *s, htc__kv_eventual *e, uint32_t i)
 {
-    htc__kv_space *space = &e->space[e->spaces];
-    if (!htc__kv_space_name_fits(given->name) || htc_bytes_equal(given->name, htc_bytes_of("default")) ||
-        htc__kv_space_of(s, given->name))
+    htc__kv_space   *space = &e->space[e->spaces];
+    htc_kv_namespace given = { 0 };
+    htc_status       status = htc__options_at(&given, sizeof given, s->options.namespaces, i, sizeof given);
+    if (status != HTC_OK || !htc__kv_space_name_fits(given.name) || htc_bytes_equal(given.name, htc_bytes_of("default")) || htc__kv_space_of(s, given.name))
+        return status != HTC_OK ? status : HTC_EINVAL;
+    space->n = given.n ? given.n : 3;
+    space->r = given.r ? given.r : 2;
+    space->w = given.w ? given.w : 2;
+    if (space->n > HTC_RING_OWNERS_MAX || (given.n && given.n > s->options.owners) || space->r > space->n || space->w > space->n)
         return HTC_EINVAL;
-    space->n = given->n ? given->n : 3;
-    space->r = given->r ? given->r : 2;
-    space->w = given->w ? given->w : 2;
-    if (space->n > HTC_RING_OWNERS_MAX || (given->n && given->n > s->options.owners) || space->r > space->n ||
-        space->w > space->n)
-        return HTC_EINVAL;
-    memcpy(space->name, given->name.data, given->name.len);
-    space->len = (uint8_t)given->name.len;
+    memcpy(space->name, given.name.data, given.name.len);
+    space->len = (uint8_t)given.name.len;
     e->spaces++;
     return HTC_OK;
 }
@@ -846,7 +846,7 @@ htc_status htc__kv_eventual_create(htc_kv_server *s)
     htc_buf_init(&e->other, &s->env, 0);
     htc_status status = HTC_OK;
     for (uint32_t i = 0; status == HTC_OK && i < o->namespace_count; i++)
-        status = take_space(s, e, &o->namespaces[i]);
+        status = take_space(s, e, i);
     return status;
 }
 

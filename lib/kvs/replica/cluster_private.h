@@ -14,7 +14,7 @@
 #include "kvs/util/place.h"
 #include "kvs/register/register.h"
 
-/* What the log has said of a member last: replica/change_log.c. */
+/* What the log has said of a member last: replica/member_log.c. */
 enum { HTC__KV_NOTICED_NOTHING, HTC__KV_NOTICED_HERE, HTC__KV_NOTICED_SILENT };
 
 typedef struct htc__kv_peer {
@@ -134,13 +134,13 @@ typedef struct htc__kv_cluster {
     uint64_t                 join_as_of; /* the newest number of the map that it was told, being none of it; 0: none */
     htc_ns                   suspect_ns, request_ns;
     uint8_t                  all_lost;             /* migrate/lost_bucket.c: a part of the log was, in this life */
-    uint8_t                  said_kind, said_back; /* replica/change_log.c: of the change that was spoken of last */
+    uint8_t                  said_kind, said_back; /* replica/member_log.c: of the change that was spoken of last */
     htc__kv_register        *reg;
     htc__table               requests; /* by tag: htc__kv_pending */
     htc__wheel               wheel;    /* of requests */
     htc__kv_passed_on        passed_on; /* by tag, and the member that did not answer in time */
     htc__table               leases;   /* by id, those whose records are held here: replica/lease.c */
-    htc__table               ends;     /* by key, those with a ttl that are held here: replica/expiry.c */
+    htc__table               ends;     /* by key, those with a ttl that are held here: replica/key_ttl.c */
     htc__wheel               lease_wheel, end_wheel;
     htc__kv_face             child_face, lease_face, end_face;
     uint64_t                 last_tag;
@@ -321,7 +321,7 @@ void htc__kv_pending_propose(htc_kv_server *s, htc__kv_pending *r, const htc_kv_
 void htc__kv_pending_give(htc_kv_server *s, htc__kv_pending *r, uint64_t to); /* another owner is to have it */
 void htc__kv_pending_tell(htc_kv_server *s, htc__kv_pending *r, const htc__kv_forwarded *answer);
 
-/* replica/change_log.c: once a step. */
+/* replica/member_log.c: once a step. */
 void htc__kv_cluster_log_tick(htc_kv_server *s);
 
 /* migrate/catchup.c */
@@ -391,7 +391,7 @@ void       htc__kv_cluster_lease_answer(htc_kv_server *s, htc__kv_pending *r, co
 htc_status htc__kv_cluster_leases_load(htc_kv_server *s);
 void       htc__kv_cluster_leases_tick(htc_kv_server *s);
 
-/* replica/expiry.c */
+/* replica/key_ttl.c */
 /* This owner holds a key with this ttl (0: none, or no key) of this term now; it had one before. Stages what finds it again. */
 htc_status htc__kv_cluster_end_held(htc_kv_server *s, htc_bytes key, htc_ns ttl, uint64_t term, int had);
 htc_ns     htc__kv_cluster_end_left(const htc_kv_server *s, htc_bytes key, htc_ns ttl);

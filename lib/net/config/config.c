@@ -392,7 +392,7 @@ static int on_value(void *arg, const char *section, const char *name, const char
 static htc_status check_sites(const htc_config *c, htc_error *error)
 {
     for (size_t i = 0; i < c->sites_count; i++) {
-        htc_config_site s = { 0 };
+        htc_config_site s = { .size = sizeof s };
         htc_config_site_get(c, i, &s);
         if (s.task_memory > s.memory && s.memory)
             return htc__error(error, HTC_ECONFIG, "site.%s.task_memory: a task would reserve %llu bytes, and the site has %llu", s.name,
@@ -590,12 +590,14 @@ static uint64_t unnamed_memory(const htc_config *c, const site *s, uint32_t core
     return all_cores > cores ? left / all_cores * cores : left;
 }
 
-htc_status htc_config_site_get(const htc_config *c, size_t i, htc_config_site *out)
+htc_status htc_config_site_get(const htc_config *c, size_t i, htc_config_site *site_out)
 {
-    if (!c || !out || i >= htc_config_sites(c))
+    if (!c || !site_out || i >= htc_config_sites(c))
         return HTC_EINVAL;
     const site *s = c->sites_count ? &c->sites[i] : NULL;
-    *out = (htc_config_site){ .name = s ? s->name : "local", .adapter = "fork" };
+    htc_config_site  known = { .size = sizeof known }, *out = &known;
+    out->name = s ? s->name : "local";
+    out->adapter = "fork";
     out->cores = site_cores(c, s);
     out->node_cores = (uint32_t)site_number(s, SITE_NODE_CORES);
     if (!out->node_cores)
@@ -606,7 +608,7 @@ htc_status htc_config_site_get(const htc_config *c, size_t i, htc_config_site *o
     out->task_memory = site_number(s, SITE_TASK_MEMORY);
     if (!out->task_memory)
         out->task_memory = out->memory / out->cores;
-    return HTC_OK;
+    return htc__options_give(site_out, out, sizeof *out, sizeof *out);
 }
 
 htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
@@ -619,9 +621,9 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
         return HTC_ENOMEM;
     c->gateway_sites_count = n;
     for (size_t i = 0; i < n; i++) {
-        htc_config_site s = { 0 };
+        htc_config_site s = { .size = sizeof s };
         htc_config_site_get(c, i, &s);
-        c->gateway_sites[i] = (htc_site_options){ s.name, s.cores, s.memory, s.node_cores, s.task_memory };
+        c->gateway_sites[i] = (htc_site_options){ sizeof(htc_site_options), s.name, s.cores, s.memory, s.node_cores, s.task_memory };
     }
     o->sites = c->gateway_sites;
     o->n_sites = n;

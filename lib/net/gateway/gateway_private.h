@@ -54,7 +54,7 @@ struct htc__job {
     uint8_t           body[];
 };
 
-/* gateway_files.c and gateway_secrets.c: on a worker thread */
+/* gateway_files.c and gateway_host.c: on a worker thread */
 void htc__gateway_files(htc__job *j);
 void htc__gateway_secrets(htc__job *j);
 void htc__uploads_forget(htc_gateway_host *g); /* those that nobody goes on with */
@@ -66,7 +66,7 @@ htc_status htc__content_touch_all(htc__job *j, htc_reader *r);
 htc_status htc__content_sweep(htc__job *j, htc_reader *r);
 htc_status htc__disk_use(htc__job *j, htc_reader *r);
 
-/* gateway_agents.c */
+/* agents_fork.c */
 htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body);
 htc_status htc__agent_watch(htc_gateway_host *g, uint64_t tag, htc_reader *body);
 htc_status htc__agent_kill(htc_gateway_host *g, htc_reader *body);

@@ -84,8 +84,12 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
     if (!gw->site_nodes)
         return HTC_ENOMEM;
     for (size_t i = 0; i < o->n_sites; i++) {
-        const htc_site_options *from = &o->sites[i];
-        site                   *s = &gw->sites[i];
+        htc_site_options  copy = { 0 };
+        htc_site_options *from = &copy;
+        site             *s = &gw->sites[i];
+        htc_status        status = htc__options_at(from, sizeof *from, o->sites, i, sizeof *from);
+        if (status != HTC_OK)
+            return status;
         if (!from->name || strlen(from->name) >= sizeof s->name || from->cores == 0 || from->cores > 1u << 20)
             return HTC_EINVAL;
         for (size_t j = 0; j < i; j++)

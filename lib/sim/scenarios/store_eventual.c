@@ -53,7 +53,7 @@ void htc__store_eventual_draw(store *s)
     g->eventual_keys = keys;
     g->way = way;
     g->compare = way == BY_COMPARING ? compare : NEVER;
-    g->space = (htc_kv_namespace){ .name = htc_bytes_of(SPACE), .n = n, .r = r, .w = w };
+    g->space = (htc_kv_namespace){ .size = sizeof(htc_kv_namespace), .name = htc_bytes_of(SPACE), .n = n, .r = r, .w = w };
     if (spared)
         spare_disks(g);
     if (way == BY_HINTS) {
