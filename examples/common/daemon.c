@@ -117,6 +117,7 @@ htc_status htc_daemon_open(htc_daemon *d, const htc_daemon_options *o, const cha
     static const uint32_t levels[] = { HTC_LOG_ERROR, HTC_LOG_WARN, HTC_LOG_INFO, HTC_LOG_DEBUG };
     char                  path[4200];
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* ignored by who started it, the ends of children would be lost */
     htc_status s = htc_state_open(&plain, htc_state_find(candidates), 0, &d->state, &d->error);
     if (s != HTC_OK)
         return s;

@@ -110,6 +110,7 @@ int main(int argc, char **argv)
 {
     setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* who started it may have it ignored: then the ends of children are lost */
     const char *term = getenv("TERM"), *dir = getenv("HTC_DIR");
     cli         c = { .program = argv[0], .dir = dir && dir[0] ? dir : "./htc-state" };
     c.progress = isatty(STDERR_FILENO) == 1;

@@ -70,4 +70,16 @@ expect 0 "${H[@]}" fetch 1 --to two
 [ "$(sort two/*/stdout | tr '\n' ' ')" = 'one two ' ] || fail "two sites: $(head two/*/stdout)"
 expect 0 "${H[@]}" down
 none_left
+# Started by a program that ignores SIGCHLD: the ends of tasks and of daemons are seen all the same.
+rm -rf "$dir"
+expect 0 env --ignore-signal=CHLD "${H[@]}" up --slots 1
+expect 5 timeout 60 "${H[@]}" submit --wait -- sh -c 'exit 3'
+expect 0 "${H[@]}" tasks 1 --json
+[[ $out = *'exit code 3'* ]] || fail "the end of the task is not seen: $out"
+daemon_pid htc-kvd
+kill -KILL "$pid"
+again() { grep -q 'signal 9' "$dir/log/supervisor.log" && "${H[@]}" status > /dev/null 2>&1; }
+soon again || fail "the end of the store is not seen: $(cat "$dir/log/supervisor.log")"
+expect 0 "${H[@]}" down
+none_left
 echo "up_down: all is well"
