@@ -48,3 +48,22 @@ Test(gateway_agents, a_handle_outlives_the_gateway)
     cr_expect(eq(u64, r.killed, h.id), "by its handle");
 }
 
+/* What is said on a connection counts for the agent that registered on it: a second one there would make it deaf. */
+Test(gateway_agents, a_connection_speaks_for_one_agent)
+{
+    uint32_t p = operator_peer();
+    submit(p, "olga", SWEEP(2));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(ge(sz, r.n_launched, 2));
+    hand            h = hello(r.launched[0].agent);
+    htc_agent_hello m = { .agent = r.launched[1].agent, .slots = 1, .cores = 4, .node = "node1" };
+    htc_buf         b;
+    cr_expect(eq(int, welcome_of(&h), HTC_OK));
+    htc_buf_init(&b, NULL, 0);
+    htc_agent_hello_write(&b, &m);
+    rig_say(&r, h.peer, &b);
+    htc_buf_free(&b);
+    cr_expect(eq(u32, r.closed, h.peer));
+    hand second = hello(r.launched[1].agent);
+    cr_expect(eq(int, welcome_of(&second), HTC_OK), "on its own it is welcome");
+}

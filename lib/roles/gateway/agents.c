@@ -459,6 +459,13 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
         welcome(gw, c->peer, HTC_ENOTFOUND);
         return;
     }
+    if (c->agent && c->agent != a->id) {
+        htc__log_with(&gw->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("agent", m->agent), HTC__NUMBER("uid", c->info.uid)),
+                      "agent %llu registers on the connection of agent %llu -> closed", (unsigned long long)m->agent,
+                      (unsigned long long)c->agent);
+        htc_runtime_close(gw->runtime, c->peer, HTC_EPROTO);
+        return;
+    }
     if (a->peer && a->peer != c->peer) {
         uint32_t old = a->peer;
         unbind(gw, a);
