@@ -241,6 +241,37 @@ Test(gateway_durable, makes_room_before_it_writes)
     }
 }
 
+/* A removal that a gateway before this one began, and that has not yet taken the job from view: who asks for it again waits for that one,
+ * and no other change comes between. */
+Test(gateway_durable, one_job_has_one_removal)
+{
+    uint32_t p = operator_peer();
+    double   core_s;
+    long     done;
+    run_three(p);
+    p = over_a_bad_engine();
+    r.busy = 1;
+    json_decref(rig_ask(&r, p, "{\"op\":\"rm\",\"id\":1}"));
+    while (r.posts && marked() < 1)
+        take_post();
+    unreadable = "j/fffffffffffffffe";
+    r.busy = 0;
+    kill_now();
+    unreadable = NULL;
+    p = operator_peer();
+    cr_expect(eq(str, (char *)refusal(p, "{\"op\":\"retry\",\"id\":1,\"failed\":true}"), "HTC_EBUSY"));
+    cr_expect(eq(ptr, rig_ask(&r, p, "{\"op\":\"rm\",\"id\":1}"), NULL), "it waits");
+    uint32_t other = operator_peer();
+    cr_expect(eq(str, (char *)refusal(other, "{\"op\":\"rm\",\"id\":1}"), "HTC_EBUSY"), "one waits already");
+    rig_pass(&r, 200 * HTC_SECOND);
+    const rig_message *m = rig_newest(&r, p, HTC_WIRE_USER_ANSWER);
+    cr_expect(m && memmem(m->bytes, m->len, "\"removed\":1", 11));
+    cr_expect(eq(sz, keys_of_jobs(), 0));
+    used(&core_s, &done);
+    cr_expect(eq(dbl, core_s, 30.0));
+    cr_expect(eq(long, done, 2));
+}
+
 /* ---- a submission that is repeated ---- */
 
 /* The answer to a submission under a key; "" or the error's name in error. */

@@ -34,11 +34,17 @@ typedef struct changing {
     UT_hash_handle hh;
 } changing;
 
-static changing *changing_of(const htc_gateway *gw, uint64_t id)
+static changing *change_of(const htc_gateway *gw, uint64_t id)
 {
     changing *c;
     HASH_FIND(hh, gw->changing, &id, sizeof id, c);
     return c;
+}
+
+/* A removal that an earlier gateway began is a change too, until it is over. */
+static int is_changing(const htc_gateway *gw, uint64_t id)
+{
+    return change_of(gw, id) != NULL || htc__gw_removal(gw, id) != NULL;
 }
 
 static int change_begin(htc_gateway *gw, uint64_t id)
@@ -60,7 +66,7 @@ static int change_begin(htc_gateway *gw, uint64_t id)
 
 static void change_end(htc_gateway *gw, uint64_t id)
 {
-    changing *c = changing_of(gw, id);
+    changing *c = change_of(gw, id);
     if (c) {
         HASH_DEL(gw->changing, c);
         htc__free(&gw->env, c, sizeof *c);
@@ -292,7 +298,7 @@ static void tell_agents(htc_gateway *gw, const job *j)
 
 static void cancel_job(htc_gateway *gw, request *q, job *j)
 {
-    if (changing_of(gw, j->id)) {
+    if (is_changing(gw, j->id)) {
         if (!passed_over(gw, q))
             htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
         return;
@@ -396,7 +402,7 @@ static void retry_open_job(htc_gateway *gw, request *q, job *j)
 
 static void retry_job(htc_gateway *gw, request *q, job *j)
 {
-    if ((j->cancelled || changing_of(gw, j->id)) && q->select.all) {
+    if ((j->cancelled || is_changing(gw, j->id)) && q->select.all) {
         passed_over(gw, q);
     } else if (j->cancelled) {
         htc__gw_req_fail(gw, q, HTC_EINVAL, "submit it again", "job %llu was cancelled", (unsigned long long)j->id);
@@ -404,7 +410,7 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
         htc__gw_req_fail(gw, q, HTC_EINVAL, "add --failed, or name tasks as ID.7", "retry needs to know what to retry");
     } else if (gw->shutdown) {
         htc__gw_req_fail(gw, q, HTC_EBUSY, "", "the system is ending");
-    } else if (changing_of(gw, j->id)) {
+    } else if (is_changing(gw, j->id)) {
         htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "job %llu is just being changed", (unsigned long long)j->id);
     } else if (j->open && !j->finished) {
         retry_open_job(gw, q, j);
@@ -440,13 +446,18 @@ static void change_over(htc_gateway *gw, request *q, uint64_t id, htc_status sta
 
 static void rm_job(htc_gateway *gw, request *q, job *j)
 {
-    if (j->open || changing_of(gw, j->id)) {
+    removal *m = htc__gw_removal(gw, j->id);
+    if (j->open || change_of(gw, j->id) || (m && m->stage > REMOVE_HIDE)) {
         if (!passed_over(gw, q))
             htc__gw_req_fail(gw, q, HTC_EBUSY, j->open && !j->finished ? "htc cancel ends it first" : "try again in a moment",
                              j->open && !j->finished ? "job %llu has not ended" : "job %llu is just being changed", (unsigned long long)j->id);
         return;
     }
-    if (change_begin(gw, j->id))
+    if (!change_begin(gw, j->id))
+        return;
+    if (m)
+        htc__gw_remove_join(m, change_over, q);
+    else
         htc__gw_remove(gw, j, change_over, q);
 }
 

@@ -502,6 +502,7 @@ htc_ns   htc__gw_job_slowed_until(const job *j); /* it pauses everywhere, until 
 /* remove.c */
 /* Remove a job that has ended; then q is told, and what is left of it goes in its own time. */
 void     htc__gw_remove(htc_gateway *gw, const job *j, removal_fn told, request *q);
+void     htc__gw_remove_join(removal *m, removal_fn told, request *q); /* who asks again for one that nobody waits for */
 removal *htc__gw_removal(const htc_gateway *gw, uint64_t id);
 int      htc__gw_removal_of(const htc_gateway *gw, const char *user_name); /* is there one of that user's? */
 void     htc__gw_removal_found(htc_gateway *gw, const removal *read); /* recovered from the store */

@@ -382,3 +382,10 @@ void htc__gw_remove(htc_gateway *gw, const job *j, removal_fn told, request *q)
     snprintf(m->key, sizeof m->key, "%s", j->key);
     stage_begin(gw, m);
 }
+
+void htc__gw_remove_join(removal *m, removal_fn told, request *q)
+{
+    assert(m->listed && m->stage <= REMOVE_HIDE && !m->q);
+    m->told = told;
+    m->q = q;
+}
