@@ -36,7 +36,7 @@ static sys *open_system(uint64_t seed, uint32_t sites, int trace, const char *co
                       .n_sites = sites,
                       .run = run_task,
                       .check_idle = only == NULL,
-                      .sites = { { .name = "here", .cores = 4, .memory = 24 * GIB }, { .name = "there", .cores = 2, .memory = 8 * GIB } },
+                      .sites = { { .size = sizeof(htc_site_options), .name = "here", .cores = 4, .memory = 24 * GIB }, { .size = sizeof(htc_site_options), .name = "there", .cores = 2, .memory = 8 * GIB } },
                       .gateway = { .policy = only ? "static" : NULL,
                                    .fair_users = only,
                                    .tick_ns = HTC_SECOND,
