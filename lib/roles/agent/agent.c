@@ -21,8 +21,6 @@
 
 #include "roles/agent/agent_private.h"
 
-#define RETRY_DOUBLINGS 3
-
 static htc_ns or_default(htc_ns value, htc_ns fallback)
 {
     return value ? value : fallback;
@@ -44,9 +42,9 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
     if (o.agent == 0 || o.peer == 0)
         return HTC_EINVAL;
     const char *node = o.node ? o.node : "";
-    htc_agent  *a = strlen(node) < sizeof a->node ? htc__alloc(env, sizeof *a) : NULL;
+    htc_agent  *a = strlen(node) < sizeof a->holder.node ? htc__alloc(env, sizeof *a) : NULL;
     if (!a)
-        return strlen(node) < sizeof a->node ? HTC_ENOMEM : HTC_EINVAL;
+        return strlen(node) < sizeof a->holder.node ? HTC_ENOMEM : HTC_EINVAL;
     a->env = *env;
     a->id = o.agent;
     a->peer = o.peer;
@@ -55,14 +53,17 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
         a->slots = HTC_AGENT_HELD_MAX;
     a->memory = o.memory;
     a->cores = o.cores;
-    a->stage_retry = o.stage_retry ? o.stage_retry : 3;
-    memcpy(a->node, node, strlen(node) + 1);
-    a->retry_ns = or_default(o.retry_ns, HTC_SECOND);
-    a->kill_after_ns = or_default(o.kill_after_ns, 10 * HTC_SECOND);
+    a->holder.stage_retry = o.stage_retry ? o.stage_retry : 3;
+    memcpy(a->holder.node, node, strlen(node) + 1);
+    a->holder.retry_ns = or_default(o.retry_ns, HTC_SECOND);
+    a->holder.kill_after_ns = or_default(o.kill_after_ns, 10 * HTC_SECOND);
     a->orphan_after_ns = or_default(o.orphan_after_ns, 60 * HTC_SECOND);
     a->heartbeat_ns = 10 * HTC_SECOND;
     a->lost_after_ns = 30 * HTC_SECOND;
     htc_buf_init(&a->buf, &a->env, HTC_WIRE_MESSAGE_MAX);
+    a->holder.env = &a->env;
+    a->holder.ops = &htc__agent_holder;
+    htc_buf_init(&a->holder.buf, &a->env, HTC_WIRE_MESSAGE_MAX);
     *out = a;
     return HTC_OK;
 }
@@ -75,22 +76,15 @@ static void agent_destroy(void *self)
     htc_env env = a->env;
     htc__agent_free_all(a);
     htc_buf_free(&a->buf);
+    htc_buf_free(&a->holder.buf);
     htc__free(&env, a, sizeof *a);
 }
 
 void htc__agent_emit(htc_agent *a, const htc_effect *effect)
 {
-    htc_status status = htc_output_add(a->out, effect);
-    if (status != HTC_OK && a->failed == HTC_OK)
-        a->failed = status;
-}
-
-/* The pause before the next try: retry_ns, doubling to 8 times. */
-htc_ns htc__agent_backoff(const htc_agent *a, uint32_t *tries)
-{
-    uint32_t n = *tries < RETRY_DOUBLINGS ? *tries : RETRY_DOUBLINGS;
-    ++*tries;
-    return a->retry_ns << n;
+    htc_status status = htc_output_add(a->holder.out, effect);
+    if (status != HTC_OK && a->holder.failed == HTC_OK)
+        a->holder.failed = status;
 }
 
 int htc__agent_ending(const htc_agent *a)
@@ -120,7 +114,7 @@ void htc__agent_stop(htc_agent *a)
         return;
     htc__log(&a->env, HTC_LOG_INFO, "told to stop -> kill %u tasks and give them back", (unsigned)a->count);
     a->stopping = 1;
-    a->stop_at = after(a->now, a->kill_after_ns + (a->retry_ns << RETRY_DOUBLINGS));
+    a->stop_at = after(a->holder.now, a->holder.kill_after_ns + (a->holder.retry_ns << ATTEMPT_DOUBLINGS));
     htc__agent_order_all(a, ORDER_STOP);
 }
 
@@ -155,14 +149,14 @@ static void opened(htc_agent *a)
  * silent: it or the gateway. It takes no decision on that before it has asked. */
 static void notice_stall(htc_agent *a, htc_ns deadline)
 {
-    if (deadline == HTC_NEVER || a->now <= deadline || a->now - deadline <= a->lost_after_ns)
+    if (deadline == HTC_NEVER || a->holder.now <= deadline || a->holder.now - deadline <= a->lost_after_ns)
         return;
     htc__log(&a->env, HTC_LOG_WARN, "was stalled for %llu ms -> register again before anything new",
-             (unsigned long long)((a->now - deadline) / HTC_MS));
-    a->heard_at = a->now;
+             (unsigned long long)((a->holder.now - deadline) / HTC_MS));
+    a->heard_at = a->holder.now;
     a->reconciling = UINT64_MAX;
     if (a->stop_at != HTC_NEVER)
-        a->stop_at = after(a->now, a->kill_after_ns);
+        a->stop_at = after(a->holder.now, a->holder.kill_after_ns);
     if (a->connected)
         greet(a);
 }
@@ -172,14 +166,14 @@ static void run_timers(htc_agent *a)
     htc__agent_timers(a);
     if (!a->connected)
         return;
-    if (a->registered && a->now >= after(a->heard_at, a->lost_after_ns)) {
+    if (a->registered && a->holder.now >= after(a->heard_at, a->lost_after_ns)) {
         htc__log(&a->env, HTC_LOG_WARN, "nothing heard of the gateway -> register again");
         greet(a);
-    } else if (!a->registered && a->now >= a->hello_at)
+    } else if (!a->registered && a->holder.now >= a->hello_at)
         htc__agent_say_hello(a);
-    if (a->registered && a->now >= a->beat_at)
+    if (a->registered && a->holder.now >= a->beat_at)
         htc__agent_say_heartbeat(a);
-    if (a->registered && a->pulling && a->now >= a->pull_at)
+    if (a->registered && a->pulling && a->holder.now >= a->pull_at)
         htc__agent_say_pull(a);
 }
 
@@ -212,7 +206,7 @@ static void settle(htc_agent *a)
 {
     if (!a->reconciling && !a->stopping && !a->disowned)
         htc__agent_start_waiting(a);
-    if (may_pull(a) && a->now >= a->wait_until) {
+    if (may_pull(a) && a->holder.now >= a->wait_until) {
         a->pull_seq++;
         a->pulling = 1;
         a->pull_tries = 0;
@@ -220,9 +214,9 @@ static void settle(htc_agent *a)
     }
     if (a->registered)
         htc__agent_say_give_back(a);
-    if (a->stopping && a->now >= a->stop_at)
+    if (a->stopping && a->holder.now >= a->stop_at)
         end(a, HTC_ETIMEDOUT, "told to stop, and the gateway does not take the tasks back");
-    else if (a->now >= orphan_at(a))
+    else if (a->holder.now >= orphan_at(a))
         end(a, HTC_EUNREACHABLE, "idle, and the gateway does not answer");
     else if (a->count > 0)
         return;
@@ -305,20 +299,19 @@ static htc_status agent_step(void *self, const htc_input *given, htc_output *out
     if (!in)
         return status;
     htc_ns deadline = agent_deadline(a);
-    a->now = in->now;
-    a->wall = in->wall;
-    a->out = out;
+    a->holder.now = in->now;
+    a->holder.out = out;
     if (!a->begun) {
         a->begun = 1;
-        a->heard_at = a->idle_at = a->now;
+        a->heard_at = a->idle_at = a->holder.now;
         a->stop_at = HTC_NEVER;
     }
     notice_stall(a, deadline);
     status = dispatch(a, in);
     run_timers(a);
     settle(a);
-    a->out = NULL;
-    return a->failed != HTC_OK ? a->failed : status;
+    a->holder.out = NULL;
+    return a->holder.failed != HTC_OK ? a->holder.failed : status;
 }
 
 const htc_machine_ops *htc_agent_ops(void)

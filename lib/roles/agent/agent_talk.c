@@ -7,7 +7,7 @@
 static void say(htc_agent *a)
 {
     if (a->buf.status != HTC_OK) {
-        a->failed = a->failed != HTC_OK ? a->failed : a->buf.status;
+        a->holder.failed = a->holder.failed != HTC_OK ? a->holder.failed : a->buf.status;
         return;
     }
     htc__agent_emit(a, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = a->peer, .body = htc_buf_bytes(&a->buf) });
@@ -17,7 +17,7 @@ static void list_held(const htc_agent *a, htc_held_list *list)
 {
     list->count = a->count;
     for (uint32_t i = 0; i < a->count; i++)
-        list->held[i] = (htc_held){ a->held[i]->attempt, htc__agent_told(a->held[i]) };
+        list->held[i] = (htc_held){ a->held[i]->attempt.id, htc__attempt_told(&a->held[i]->attempt) };
 }
 
 void htc__agent_say_hello(htc_agent *a)
@@ -29,11 +29,11 @@ void htc__agent_say_hello(htc_agent *a)
                             .cores = a->cores,
                             .seq = a->beat_seq,
                             .last_grant = a->last_grant };
-    memcpy(m->node, a->node, sizeof m->node);
+    memcpy(m->node, a->holder.node, sizeof m->node);
     list_held(a, &m->held);
     htc_agent_hello_write(&a->buf, m);
     say(a);
-    a->hello_at = a->now + htc__agent_backoff(a, &a->hello_tries);
+    a->hello_at = a->holder.now + htc__attempt_backoff(&a->holder, &a->hello_tries);
 }
 
 void htc__agent_say_heartbeat(htc_agent *a)
@@ -43,7 +43,7 @@ void htc__agent_say_heartbeat(htc_agent *a)
     list_held(a, &m->held);
     htc_heartbeat_write(&a->buf, m);
     say(a);
-    a->beat_at = a->now + (a->reconciling ? a->retry_ns : a->heartbeat_ns);
+    a->beat_at = a->holder.now + (a->reconciling ? a->holder.retry_ns : a->heartbeat_ns);
     if (a->reconciling == UINT64_MAX)
         a->reconciling = a->beat_seq;
 }
@@ -55,12 +55,12 @@ void htc__agent_say_pull(htc_agent *a)
     };
     htc_pull_write(&a->buf, &m);
     say(a);
-    a->pull_at = a->now + htc__agent_backoff(a, &a->pull_tries);
+    a->pull_at = a->holder.now + htc__attempt_backoff(&a->holder, &a->pull_tries);
 }
 
-void htc__agent_say_started(htc_agent *a, const agent_held *t)
+void htc__agent_say_started(htc_agent *a, const attempt *t)
 {
-    htc_started m = { a->id, t->attempt };
+    htc_started m = { a->id, t->id };
     htc_started_write(&a->buf, &m);
     say(a);
 }
@@ -76,11 +76,11 @@ void htc__agent_say_bye(htc_agent *a, htc_status status, const char *reason)
 
 void htc__agent_say_result(htc_agent *a, agent_held *t)
 {
-    htc_task_result m = { a->id, t->attempt, t->outcome };
+    htc_task_result m = { a->id, t->attempt.id, t->attempt.outcome };
     htc_task_result_write(&a->buf, &m);
     say(a);
     t->reported = 1;
-    t->timer_at = a->now + htc__agent_backoff(a, &t->tries);
+    t->say_at = a->holder.now + htc__attempt_backoff(&a->holder, &t->tries);
 }
 
 void htc__agent_say_give_back(htc_agent *a)
@@ -89,10 +89,10 @@ void htc__agent_say_give_back(htc_agent *a)
     *m = (htc_give_back){ .agent = a->id };
     for (uint32_t i = 0; i < a->count; i++) {
         agent_held *t = a->held[i];
-        if (t->phase != PHASE_RETURNING || a->now < t->timer_at)
+        if (t->attempt.phase != ATTEMPT_RETURNED || a->holder.now < t->say_at)
             continue;
-        m->attempts[m->count++] = t->attempt;
-        t->timer_at = a->now + htc__agent_backoff(a, &t->tries);
+        m->attempts[m->count++] = t->attempt.id;
+        t->say_at = a->holder.now + htc__attempt_backoff(&a->holder, &t->tries);
     }
     if (m->count == 0)
         return;
@@ -104,11 +104,11 @@ void htc__agent_say_give_back(htc_agent *a)
 static void repeat_all(htc_agent *a)
 {
     for (uint32_t i = 0; i < a->count; i++)
-        if (a->held[i]->phase == PHASE_REPORTING || a->held[i]->phase == PHASE_RETURNING) {
+        if (htc__attempt_is_over(&a->held[i]->attempt)) {
             a->held[i]->tries = 0;
-            a->held[i]->timer_at = a->now;
+            a->held[i]->say_at = a->holder.now;
         }
-    a->pull_at = a->beat_at = a->now;
+    a->pull_at = a->beat_at = a->holder.now;
     a->pull_tries = 0;
 }
 
@@ -120,7 +120,7 @@ static void disowned(htc_agent *a)
     a->disowned = 1;
     for (uint32_t i = a->count; i > 0; i--) {
         agent_held *t = a->held[i - 1];
-        if (t->phase == PHASE_REPORTING || t->phase == PHASE_RETURNING)
+        if (htc__attempt_is_over(&t->attempt))
             htc__agent_remove(a, t, !t->reported);
         else
             htc__agent_order(a, t, ORDER_REVOKE);
@@ -154,7 +154,7 @@ static void hear_heartbeat_answer(htc_agent *a, htc_reader *r)
     a->beat_answered = m->seq;
     if (a->reconciling && m->seq >= a->reconciling) {
         a->reconciling = 0;
-        a->beat_at = a->now + a->heartbeat_ns;
+        a->beat_at = a->holder.now + a->heartbeat_ns;
     }
     for (uint32_t i = 0; i < m->revoked; i++) {
         agent_held *t = htc__agent_find(a, &m->revoke[i]);
@@ -195,7 +195,7 @@ static void hear_grant(htc_agent *a, htc_reader *r)
     a->pulling = 0;
     a->wait_until = 0;
     if (m->kind == HTC_GRANT_WAIT && !a->nudged)
-        a->wait_until = m->retry_ns > HTC_NEVER - a->now ? HTC_NEVER : a->now + m->retry_ns;
+        a->wait_until = m->retry_ns > HTC_NEVER - a->holder.now ? HTC_NEVER : a->holder.now + m->retry_ns;
     if (m->kind == HTC_GRANT_EXIT && !a->nudged)
         a->exit = 1;
     a->nudged = 0;
@@ -210,10 +210,10 @@ static void hear_nudge(htc_agent *a)
 
 static void hear_cancel(htc_agent *a, htc_reader *r)
 {
-    htc_attempt attempt;
-    if (htc_cancel_read(r, &attempt) != HTC_OK)
+    htc_attempt id;
+    if (htc_cancel_read(r, &id) != HTC_OK)
         return;
-    agent_held *t = htc__agent_find(a, &attempt);
+    agent_held *t = htc__agent_find(a, &id);
     if (t)
         htc__agent_order(a, t, ORDER_CANCEL);
 }
@@ -249,7 +249,7 @@ void htc__agent_heard(htc_agent *a, htc_bytes body)
     htc_reader r = htc_wire_open(body, &type, &id);
     if (r.status != HTC_OK)
         return;
-    a->heard_at = a->now;
+    a->heard_at = a->holder.now;
     switch (type) {
     case HTC_WIRE_ERROR:
         hear_error(a, &r);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "roles/agent/agent_private.h"
+#include "roles/attempt/attempt.h"
 
 static const struct {
     uint32_t    number;
@@ -25,14 +25,14 @@ static const char *signal_name(uint32_t number)
     return "?";
 }
 
-void htc__agent_outcome_set(htc_agent *a, agent_held *t, htc_status status, const char *format, ...)
+void htc__attempt_outcome_set(const attempt_holder *h, attempt *t, htc_status status, const char *format, ...)
 {
     va_list args;
     t->outcome.status = status;
     va_start(args, format);
     vsnprintf(t->outcome.reason, sizeof t->outcome.reason, format, args);
     va_end(args);
-    memcpy(t->outcome.node, a->node, sizeof t->outcome.node);
+    memcpy(t->outcome.node, h->node, sizeof t->outcome.node);
 }
 
 static void seconds(char *text, size_t cap, htc_ns span)
@@ -44,8 +44,7 @@ static void seconds(char *text, size_t cap, htc_ns span)
                  (unsigned long long)(span % HTC_SECOND / HTC_MS));
 }
 
-/* The sentence for an outcome that has none yet. */
-void htc__agent_outcome_words(agent_held *t)
+void htc__attempt_outcome_words(attempt *t)
 {
     htc_outcome *o = &t->outcome;
     char         span[48];
@@ -82,7 +81,7 @@ void htc__agent_outcome_words(agent_held *t)
 
 /* A process that ended after it was told to: the order is why, whatever it made of the signal. One that ended well
  * was faster than the order. */
-static void obey_order(agent_held *t)
+static void obey_order(attempt *t)
 {
     htc_outcome *o = &t->outcome;
     if (o->status == HTC_OK || o->status == HTC_EOOM)
@@ -96,18 +95,18 @@ static void obey_order(agent_held *t)
     o->reason[0] = '\0';
 }
 
-void htc__agent_outcome_read(htc_agent *a, agent_held *t, const htc_input *in)
+void htc__attempt_outcome_read(const attempt_holder *h, attempt *t, const htc_input *in)
 {
     htc_outcome *o = &t->outcome;
     htc_reader   r = htc_reader_of(in->body);
     if (in->status != HTC_OK) { /* it never ran */
-        htc__agent_outcome_set(a, t, in->status, "%.*s", (int)(in->body.len < 200 ? in->body.len : 200),
+        htc__attempt_outcome_set(h, t, in->status, "%.*s", (int)(in->body.len < 200 ? in->body.len : 200),
                                in->body.len ? (const char *)in->body.data : "");
         return;
     }
     if (htc_outcome_read(&r, o) != HTC_OK || htc_reader_done(&r) != HTC_OK) {
         memset(o, 0, sizeof *o);
-        htc__agent_outcome_set(a, t, HTC_EINTERNAL, "the host's answer cannot be read");
+        htc__attempt_outcome_set(h, t, HTC_EINTERNAL, "the host's answer cannot be read");
         return;
     }
     if (o->stderr_tail.len) {
@@ -116,13 +115,13 @@ void htc__agent_outcome_read(htc_agent *a, agent_held *t, const htc_input *in)
     }
     if (o->status == HTC_OK)
         o->stderr_tail.len = 0; /* only kept for a failure */
-    memcpy(o->node, a->node, sizeof o->node);
+    memcpy(o->node, h->node, sizeof o->node);
     obey_order(t);
 }
 
 /* The outputs of a task that has ended. One that failed keeps its own status and reason: what is wrong with its outputs is
  * the smaller news, and stands behind. */
-void htc__agent_outcome_stored(agent_held *t, const htc_stored *s)
+void htc__attempt_outcome_stored(attempt *t, const htc_stored *s)
 {
     htc_outcome *o = &t->outcome;
     o->outputs = s->outputs;
@@ -131,7 +130,7 @@ void htc__agent_outcome_stored(agent_held *t, const htc_stored *s)
         o->final = s->final;
         o->reason[0] = '\0';
     }
-    htc__agent_outcome_words(t);
+    htc__attempt_outcome_words(t);
     size_t n = strlen(o->reason);
     int    own = n && (o->status != s->status || s->status == HTC_OK);
     if (s->reason[0])

@@ -1,0 +1,206 @@
+/* The attempts that the agent holds: taken from grants, begun when a slot is free, and told to the gateway until it has
+ * answered. What becomes of each is decided in roles/attempt. */
+#include <string.h>
+
+#include "roles/agent/agent_private.h"
+
+static agent_held *held_of(attempt *t)
+{
+    return (agent_held *)(void *)t;
+}
+
+static htc_agent *agent_of(attempt_holder *h)
+{
+    return (htc_agent *)(void *)h;
+}
+
+static uint32_t count_of(const htc_agent *a, int (*is)(const attempt *t))
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->count; i++)
+        n += is(&a->held[i]->attempt) != 0;
+    return n;
+}
+
+uint32_t htc__agent_active(const htc_agent *a)
+{
+    return count_of(a, htc__attempt_wants_slot);
+}
+
+uint32_t htc__agent_begun(const htc_agent *a)
+{
+    return count_of(a, htc__attempt_has_begun);
+}
+
+agent_held *htc__agent_find(htc_agent *a, const htc_attempt *id)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        if (htc__attempt_is(&a->held[i]->attempt, id))
+            return a->held[i];
+    return NULL;
+}
+
+static attempt *find_run(htc_agent *a, uint64_t run)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->held[i]->attempt.run == run)
+            return &a->held[i]->attempt;
+    return NULL;
+}
+
+void htc__agent_free_all(htc_agent *a)
+{
+    for (uint32_t i = 0; i < a->count; i++) {
+        htc__attempt_free(&a->holder, &a->held[i]->attempt, 0);
+        htc__free(&a->env, a->held[i], sizeof *a->held[i]);
+    }
+    a->count = 0;
+}
+
+void htc__agent_remove(htc_agent *a, agent_held *t, int drop)
+{
+    uint32_t i = 0;
+    htc__attempt_free(&a->holder, &t->attempt, drop);
+    while (a->held[i] != t)
+        i++;
+    memmove(&a->held[i], &a->held[i + 1], (--a->count - i) * sizeof *a->held);
+    htc__free(&a->env, t, sizeof *t);
+    if (htc__agent_begun(a) == 0)
+        a->idle_at = a->holder.now;
+}
+
+/* ---- how an attempt ends ---- */
+
+static void ended(attempt_holder *h, attempt *t)
+{
+    htc_agent *a = agent_of(h);
+    held_of(t)->tries = 0;
+    held_of(t)->say_at = h->now;
+    if (a->registered)
+        htc__agent_say_result(a, held_of(t));
+}
+
+static void returned(attempt_holder *h, attempt *t)
+{
+    held_of(t)->tries = 0;
+    held_of(t)->say_at = h->now; /* said when the step ends, all at once */
+}
+
+static void dropped(attempt_holder *h, attempt *t)
+{
+    htc__agent_remove(agent_of(h), held_of(t), 1);
+}
+
+static void node_failed(attempt_holder *h, htc_status status, const char *reason)
+{
+    htc__agent_leave(agent_of(h), status, reason);
+}
+
+const attempt_holder_ops htc__agent_holder = { ended, returned, dropped, node_failed };
+
+/* ---- grants, orders, answers ---- */
+
+void htc__agent_order(htc_agent *a, agent_held *t, attempt_order order)
+{
+    htc__attempt_order(&a->holder, &t->attempt, order);
+}
+
+void htc__agent_order_all(htc_agent *a, attempt_order order)
+{
+    for (uint32_t i = a->count; i > 0; i--)
+        htc__agent_order(a, a->held[i - 1], order);
+}
+
+void htc__agent_take(htc_agent *a, const htc_granted *granted)
+{
+    if (htc__agent_find(a, &granted->attempt) || a->count == HTC_AGENT_HELD_MAX)
+        return;
+    agent_held *t = htc__alloc(&a->env, sizeof *t);
+    if (!t || htc__attempt_init(&a->holder, &t->attempt, granted, a->last_run + 1) != HTC_OK) {
+        htc__free(&a->env, t, sizeof *t);
+        a->holder.failed = HTC_ENOMEM;
+        return;
+    }
+    a->last_run++;
+    t->say_at = HTC_NEVER;
+    a->held[a->count++] = t;
+    htc__attempt_read(&a->holder, &t->attempt);
+    if (t->attempt.phase == ATTEMPT_WAITING && htc__agent_ending(a))
+        htc__agent_order(a, t, ORDER_DRAIN);
+}
+
+void htc__agent_start_waiting(htc_agent *a)
+{
+    uint32_t running = count_of(a, htc__attempt_has_slot);
+    for (uint32_t i = 0; i < a->count && running < a->slots; i++)
+        if (a->held[i]->attempt.phase == ATTEMPT_WAITING) {
+            htc__attempt_begin(&a->holder, &a->held[i]->attempt);
+            running++;
+        }
+}
+
+void htc__agent_result(htc_agent *a, const htc_input *in)
+{
+    attempt *t = find_run(a, in->tag);
+    if (t)
+        htc__attempt_result(&a->holder, t, in);
+}
+
+static void shut_down(htc_agent *a, htc_status status)
+{
+    htc__log(&a->env, HTC_LOG_INFO, "asked to end %s -> give tasks back", status == HTC_OK ? "gently" : "now");
+    a->finishing = 1;
+    if (status == HTC_OK)
+        htc__agent_order_all(a, ORDER_DRAIN);
+    else
+        htc__agent_stop(a);
+}
+
+void htc__agent_event(htc_agent *a, const htc_input *in)
+{
+    if (in->op == HTC_EVENT_SHUTDOWN) {
+        shut_down(a, in->status);
+        return;
+    }
+    htc_reader r = htc_reader_of(in->body);
+    attempt   *t = find_run(a, htc_get_u64(&r));
+    if (!t || htc_reader_done(&r) != HTC_OK)
+        return;
+    if (in->op == HTC_EVENT_STARTED && htc__attempt_started(&a->holder, t) && a->registered)
+        htc__agent_say_started(a, t);
+    else if (in->op == HTC_EVENT_TASK_STOPPED)
+        htc__attempt_stopped(&a->holder, t);
+}
+
+void htc__agent_verdict(htc_agent *a, const htc_task_verdict *verdict)
+{
+    agent_held *t = htc__agent_find(a, &verdict->attempt);
+    if (t && t->attempt.phase == ATTEMPT_ENDED)
+        htc__agent_remove(a, t, verdict->status != HTC_OK);
+    else if (t && t->attempt.phase == ATTEMPT_RETURNED)
+        htc__agent_remove(a, t, 1);
+}
+
+void htc__agent_timers(htc_agent *a)
+{
+    for (uint32_t i = a->count; i > 0; i--) {
+        agent_held *t = a->held[i - 1];
+        htc__attempt_timer(&a->holder, &t->attempt);
+        if (t->attempt.phase == ATTEMPT_ENDED && a->registered && a->holder.now >= t->say_at)
+            htc__agent_say_result(a, t);
+    }
+}
+
+htc_ns htc__agent_tasks_deadline(const htc_agent *a)
+{
+    htc_ns at = HTC_NEVER;
+    for (uint32_t i = 0; i < a->count; i++) {
+        const agent_held *t = a->held[i];
+        htc_ns            own = htc__attempt_deadline(&t->attempt);
+        if (own < at)
+            at = own;
+        if (htc__attempt_is_over(&t->attempt) && a->registered && t->say_at < at)
+            at = t->say_at;
+    }
+    return at;
+}

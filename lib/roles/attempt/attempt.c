@@ -1,0 +1,403 @@
+/* The life of one attempt.
+ *
+ *   WAITING ──▶ STAGING_IN ──▶ RUNNING ──▶ STAGING_OUT ──▶ ENDED
+ *                 │   ▲                      │   ▲           ▲
+ *                 ▼   │ retry                ▼   │ retry     └── did not begin, could not be staged in
+ *               PAUSED_IN                  PAUSED_OUT
+ *   WAITING, or a phase in which the node failed or the holder was told to stop ──▶ RETURNED
+ *
+ * What an order does in each phase is the table below. An order that comes while the host works is noted and obeyed
+ * when the host has answered; the host's answer alone says how a process ended. */
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "roles/attempt/attempt.h"
+
+typedef enum action {
+    IGNORE, /* too late, or nothing to do */
+    REPORT, /* it ends here, with that order as its outcome */
+    DROP,
+    RETURN,
+    NOTE, /* obeyed when the host has answered */
+    TERM, /* SIGTERM, and SIGKILL after kill_after */
+    KILL
+} action;
+
+/* clang-format off */
+static const uint8_t on_order[ORDER_COUNT][ATTEMPT_PHASES] = {
+    /*                    WAITING  STAGING_IN  PAUSED_IN  RUNNING  STAGING_OUT  PAUSED_OUT  ENDED   RETURNED */
+    [ORDER_NONE]      = { IGNORE,  IGNORE,     IGNORE,    IGNORE,  IGNORE,      IGNORE,     IGNORE, IGNORE },
+    [ORDER_CANCEL]    = { REPORT,  NOTE,       REPORT,    TERM,    IGNORE,      IGNORE,     IGNORE, IGNORE },
+    [ORDER_WALL]      = { IGNORE,  IGNORE,     IGNORE,    TERM,    IGNORE,      IGNORE,     IGNORE, IGNORE },
+    [ORDER_SUSPENDED] = { IGNORE,  IGNORE,     IGNORE,    KILL,    IGNORE,      IGNORE,     IGNORE, IGNORE },
+    /* One that has ended waits until its outcome is known even when it is revoked: who revokes it may not have heard of the
+     * commit yet, and dropping the outputs of a committed attempt would lose them. */
+    [ORDER_REVOKE]    = { DROP,    NOTE,       DROP,      KILL,    NOTE,        DROP,       IGNORE, IGNORE },
+    [ORDER_STOP]      = { RETURN,  NOTE,       RETURN,    KILL,    IGNORE,      IGNORE,     IGNORE, IGNORE },
+    [ORDER_DRAIN]     = { RETURN,  IGNORE,     IGNORE,    IGNORE,  IGNORE,      IGNORE,     IGNORE, IGNORE },
+};
+
+static const struct {
+    uint8_t told;  /* how a heartbeat names it */
+    uint8_t wants; /* holds a slot or waits for one */
+    uint8_t has;   /* holds a slot */
+    uint8_t begun; /* its process or its result would be missed */
+} phases[ATTEMPT_PHASES] = {
+    [ATTEMPT_WAITING]     = { HTC_HELD_WAITING,     1, 0, 0 },
+    [ATTEMPT_STAGING_IN]  = { HTC_HELD_STAGING_IN,  1, 1, 1 },
+    [ATTEMPT_PAUSED_IN]   = { HTC_HELD_STAGING_IN,  1, 1, 1 },
+    [ATTEMPT_RUNNING]     = { HTC_HELD_RUNNING,     1, 1, 1 },
+    [ATTEMPT_STAGING_OUT] = { HTC_HELD_STAGING_OUT, 1, 1, 1 },
+    [ATTEMPT_PAUSED_OUT]  = { HTC_HELD_STAGING_OUT, 1, 1, 1 },
+    [ATTEMPT_ENDED]       = { HTC_HELD_REPORTING,   0, 0, 1 },
+    [ATTEMPT_RETURNED]    = { HTC_HELD_REPORTING,   0, 0, 0 },
+};
+
+static const htc_status why[ORDER_COUNT] = {
+    [ORDER_CANCEL] = HTC_ECANCELLED, [ORDER_WALL] = HTC_EWALLTIME, [ORDER_SUSPENDED] = HTC_EKILLED,
+    [ORDER_REVOKE] = HTC_EKILLED,    [ORDER_STOP] = HTC_EKILLED,
+};
+/* clang-format on */
+
+int htc__attempt_is(const attempt *t, const htc_attempt *id)
+{
+    return t->id.job == id->job && t->id.task == id->task && t->id.attempt == id->attempt;
+}
+
+int htc__attempt_is_over(const attempt *t)
+{
+    return t->phase == ATTEMPT_ENDED || t->phase == ATTEMPT_RETURNED;
+}
+
+int htc__attempt_has_begun(const attempt *t)
+{
+    return phases[t->phase].begun;
+}
+
+int htc__attempt_wants_slot(const attempt *t)
+{
+    return phases[t->phase].wants;
+}
+
+int htc__attempt_has_slot(const attempt *t)
+{
+    return phases[t->phase].has;
+}
+
+uint8_t htc__attempt_told(const attempt *t)
+{
+    return phases[t->phase].told;
+}
+
+htc_ns htc__attempt_backoff(const attempt_holder *h, uint32_t *tries)
+{
+    uint32_t n = *tries < ATTEMPT_DOUBLINGS ? *tries : ATTEMPT_DOUBLINGS;
+    ++*tries;
+    return h->retry_ns << n;
+}
+
+/* ---- calls of the host ---- */
+
+static void call(attempt_holder *h, uint32_t op, const attempt *t)
+{
+    htc_status status = htc_output_add(h->out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = op, .tag = t->run, .body = htc_buf_bytes(&h->buf) });
+    if (h->buf.status != HTC_OK)
+        status = h->buf.status;
+    if (status != HTC_OK && h->failed == HTC_OK)
+        h->failed = status;
+}
+
+static void call_of_run(attempt_holder *h, uint32_t op, const attempt *t)
+{
+    htc_buf_clear(&h->buf);
+    htc_put_u64(&h->buf, t->run);
+    call(h, op, t);
+}
+
+static void send_signal(attempt_holder *h, const attempt *t, uint32_t number)
+{
+    htc_buf_clear(&h->buf);
+    htc_put_u64(&h->buf, t->run);
+    htc_put_u32(&h->buf, number);
+    htc_put_u32(&h->buf, (uint32_t)why[t->order]);
+    call(h, HTC_CALL_SIGNAL, t);
+}
+
+static void stage_in(attempt_holder *h, attempt *t)
+{
+    assert(t->phase == ATTEMPT_WAITING || t->phase == ATTEMPT_PAUSED_IN);
+    t->phase = ATTEMPT_STAGING_IN;
+    t->staged = 1;
+    htc_buf_clear(&h->buf);
+    htc_put_u64(&h->buf, t->run);
+    htc_write_attempt(&h->buf, &t->id);
+    htc_put_str(&h->buf, t->user);
+    htc_put_u64(&h->buf, t->count);
+    htc_put_u32(&h->buf, t->compat);
+    htc_put_bytes(&h->buf, t->task);
+    call(h, HTC_CALL_STAGE_IN, t);
+}
+
+static void stage_out(attempt_holder *h, attempt *t)
+{
+    assert(t->phase == ATTEMPT_RUNNING || t->phase == ATTEMPT_PAUSED_OUT);
+    t->phase = ATTEMPT_STAGING_OUT;
+    call_of_run(h, HTC_CALL_STAGE_OUT, t);
+}
+
+/* ---- its beginning ---- */
+
+htc_status htc__attempt_init(attempt_holder *h, attempt *t, const htc_granted *granted, uint64_t run)
+{
+    uint8_t *task = htc__alloc(h->env, granted->task.len);
+    if (!task)
+        return HTC_ENOMEM;
+    if (granted->task.len)
+        memcpy(task, granted->task.data, granted->task.len);
+    *t = (attempt){ .id = granted->attempt, .run = run, .count = granted->count, .compat = granted->compat, .task = { task, granted->task.len },
+                    .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER };
+    memcpy(t->user, granted->user, sizeof t->user);
+    return HTC_OK;
+}
+
+void htc__attempt_free(attempt_holder *h, attempt *t, int drop)
+{
+    if (t->staged && h->out) {
+        htc_buf_clear(&h->buf);
+        htc_put_u64(&h->buf, t->run);
+        htc_put_u8(&h->buf, drop != 0);
+        call(h, HTC_CALL_CLEAN, t);
+    }
+    htc__free(h->env, (void *)(uintptr_t)t->task.data, t->task.len);
+    t->task = (htc_bytes){ 0 };
+}
+
+void htc__attempt_begin(attempt_holder *h, attempt *t)
+{
+    assert(t->phase == ATTEMPT_WAITING);
+    stage_in(h, t);
+}
+
+/* ---- its three ends ---- */
+
+static void give_back(attempt_holder *h, attempt *t)
+{
+    assert(!htc__attempt_is_over(t));
+    t->phase = ATTEMPT_RETURNED;
+    h->ops->returned(h, t);
+}
+
+static void end(attempt_holder *h, attempt *t)
+{
+    assert(!htc__attempt_is_over(t));
+    t->phase = ATTEMPT_ENDED;
+    htc__attempt_outcome_words(t);
+    htc__log_with(h->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__NUMBER("job", t->id.job), HTC__NUMBER("task", t->id.task), HTC__NUMBER("attempt", t->id.attempt),
+                              HTC__STATUS(t->outcome.status)),
+                  "task %llu.%llu attempt %u ended: %s %s -> report", (unsigned long long)t->id.job, (unsigned long long)t->id.task,
+                  (unsigned)t->id.attempt, htc_status_name(t->outcome.status), t->outcome.reason);
+    h->ops->ended(h, t);
+}
+
+/* By an order, and not by its process. */
+static void end_by_order(attempt_holder *h, attempt *t)
+{
+    if (t->order == ORDER_SUSPENDED)
+        htc__attempt_outcome_set(h, t, HTC_ESTOPPED, "its process was stopped by a signal such as SIGSTOP, and ended");
+    else
+        htc__attempt_outcome_set(h, t, HTC_ECANCELLED, "cancelled before it started");
+    end(h, t);
+}
+
+/* Limits are this machine's to watch; a task that cannot be read is refused at once. */
+void htc__attempt_read(attempt_holder *h, attempt *t)
+{
+    htc_task  *task = NULL;
+    htc_status status = htc_task_from_bytes(h->env, t->task, &task);
+    if (status != HTC_OK) {
+        htc__attempt_outcome_set(h, t, HTC_EREFUSED, "the task cannot be read: %s", htc_strerror(status));
+        end(h, t);
+        return;
+    }
+    t->wall = task->limits.wall;
+    t->memory = task->limits.memory;
+    htc_task_destroy(task);
+}
+
+/* ---- orders ---- */
+
+void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order)
+{
+    action what = (action)on_order[order][t->phase];
+    if (what == IGNORE)
+        return;
+    /* The first reason stands; only a revoked attempt is nobody's, whatever else was wanted of it. */
+    if (t->order == ORDER_NONE || order == ORDER_REVOKE)
+        t->order = (uint8_t)order;
+    switch (what) {
+    case IGNORE:
+    case NOTE:
+        break;
+    case REPORT:
+        end_by_order(h, t);
+        break;
+    case DROP:
+        h->ops->dropped(h, t);
+        break;
+    case RETURN:
+        give_back(h, t);
+        break;
+    case TERM:
+        if (t->kill_at == HTC_NEVER && t->order == order) {
+            send_signal(h, t, SIGTERM);
+            t->kill_at = h->now + h->kill_after_ns;
+            t->wall_at = HTC_NEVER;
+        }
+        break;
+    case KILL:
+        send_signal(h, t, SIGKILL);
+        t->kill_at = t->wall_at = HTC_NEVER;
+        break;
+    }
+}
+
+/* ---- what the host answers ---- */
+
+/* The node, not the task, is at fault: somebody else shall run it. */
+static void node_failed(attempt_holder *h, attempt *t, const htc_input *in, const char *doing)
+{
+    char reason[200];
+    int  n = in->body.len < 150 ? (int)in->body.len : 150;
+    snprintf(reason, sizeof reason, "%s: %s: %.*s", doing, htc_strerror(in->status), n, n ? (const char *)in->body.data : "");
+    give_back(h, t);
+    h->ops->node_failed(h, HTC_ENOSPC, reason);
+}
+
+static int is_transient(htc_status status)
+{
+    return status == HTC_AGAIN || status == HTC_EBUSY || status == HTC_ETIMEDOUT || status == HTC_EUNREACHABLE || status == HTC_ECLOSED;
+}
+
+/* 1 if the failure is worth another try; then it pauses in that phase. */
+static int pause_staging(const attempt_holder *h, attempt *t, htc_status status, attempt_phase phase)
+{
+    if (!is_transient(status) || t->tries >= h->stage_retry)
+        return 0;
+    t->retry_at = h->now + htc__attempt_backoff(h, &t->tries);
+    t->phase = (uint8_t)phase;
+    return 1;
+}
+
+static void staged_in(attempt_holder *h, attempt *t, const htc_input *in)
+{
+    if (t->order == ORDER_REVOKE)
+        h->ops->dropped(h, t);
+    else if (t->order == ORDER_STOP)
+        give_back(h, t);
+    else if (t->order == ORDER_CANCEL)
+        end_by_order(h, t);
+    else if (in->status == HTC_OK) {
+        t->phase = ATTEMPT_RUNNING;
+        t->tries = 0;
+        call_of_run(h, HTC_CALL_RUN, t);
+    } else if (in->status == HTC_ENOSPC || in->status == HTC_EIO)
+        node_failed(h, t, in, "staging in");
+    else if (!pause_staging(h, t, in->status, ATTEMPT_PAUSED_IN)) {
+        htc_status status = is_transient(in->status) ? HTC_ESTAGEIN : in->status;
+        htc__attempt_outcome_set(h, t, status, "%.*s", (int)(in->body.len < 200 ? in->body.len : 200),
+                                 in->body.len ? (const char *)in->body.data : "");
+        end(h, t);
+    }
+}
+
+static void ran(attempt_holder *h, attempt *t, const htc_input *in)
+{
+    t->wall_at = t->kill_at = HTC_NEVER;
+    htc__attempt_outcome_read(h, t, in);
+    int killed = t->outcome.status == HTC_ESIGNAL || t->outcome.status == HTC_EKILLED;
+    if (t->order == ORDER_REVOKE)
+        h->ops->dropped(h, t);
+    else if (t->order == ORDER_STOP && killed)
+        give_back(h, t);
+    else if (t->order == ORDER_SUSPENDED && killed)
+        end_by_order(h, t);
+    else
+        stage_out(h, t); /* a failed task's files are what its user looks at */
+}
+
+static void staged_out(attempt_holder *h, attempt *t, const htc_input *in)
+{
+    htc_reader r = htc_reader_of(in->body);
+    htc_stored stored;
+    htc_status status = in->status;
+    if (t->order == ORDER_REVOKE) {
+        h->ops->dropped(h, t);
+        return;
+    }
+    if (status == HTC_OK)
+        status = htc_stored_read(&r, &stored);
+    if (status == HTC_ENOSPC || status == HTC_EIO)
+        node_failed(h, t, in, "staging out");
+    else if (status == HTC_OK) {
+        htc__attempt_outcome_stored(t, &stored);
+        end(h, t);
+    } else if (!pause_staging(h, t, status, ATTEMPT_PAUSED_OUT)) {
+        /* A task that failed keeps its own reason: what was wrong with its outputs is the smaller news. */
+        if (t->outcome.status == HTC_OK)
+            htc__attempt_outcome_set(h, t, HTC_ESTAGEOUT, "%.*s", (int)(in->body.len < 200 ? in->body.len : 200),
+                                     in->status != HTC_OK && in->body.len ? (const char *)in->body.data : "");
+        end(h, t);
+    }
+}
+
+void htc__attempt_result(attempt_holder *h, attempt *t, const htc_input *in)
+{
+    if (in->op == HTC_CALL_STAGE_IN && t->phase == ATTEMPT_STAGING_IN)
+        staged_in(h, t, in);
+    else if (in->op == HTC_CALL_RUN && t->phase == ATTEMPT_RUNNING)
+        ran(h, t, in);
+    else if (in->op == HTC_CALL_STAGE_OUT && t->phase == ATTEMPT_STAGING_OUT)
+        staged_out(h, t, in);
+}
+
+int htc__attempt_started(attempt_holder *h, attempt *t)
+{
+    if (t->phase != ATTEMPT_RUNNING)
+        return 0;
+    if (t->wall && t->wall_at == HTC_NEVER && t->order == ORDER_NONE)
+        t->wall_at = t->wall > HTC_NEVER - h->now ? HTC_NEVER : h->now + t->wall;
+    return 1;
+}
+
+void htc__attempt_stopped(attempt_holder *h, attempt *t)
+{
+    htc__attempt_order(h, t, ORDER_SUSPENDED);
+}
+
+/* ---- time ---- */
+
+void htc__attempt_timer(attempt_holder *h, attempt *t)
+{
+    if (t->phase == ATTEMPT_RUNNING && h->now >= t->wall_at)
+        htc__attempt_order(h, t, ORDER_WALL);
+    if (t->phase == ATTEMPT_RUNNING && h->now >= t->kill_at) {
+        send_signal(h, t, SIGKILL);
+        t->kill_at = HTC_NEVER;
+    }
+    if (h->now < t->retry_at)
+        return;
+    if (t->phase == ATTEMPT_PAUSED_IN)
+        stage_in(h, t);
+    else if (t->phase == ATTEMPT_PAUSED_OUT)
+        stage_out(h, t);
+}
+
+htc_ns htc__attempt_deadline(const attempt *t)
+{
+    if (t->phase == ATTEMPT_RUNNING)
+        return t->wall_at < t->kill_at ? t->wall_at : t->kill_at;
+    return t->phase == ATTEMPT_PAUSED_IN || t->phase == ATTEMPT_PAUSED_OUT ? t->retry_at : HTC_NEVER;
+}

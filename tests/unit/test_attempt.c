@@ -1,0 +1,361 @@
+/* One attempt in a holder's hand: what each order does in each phase, limits, staging that is tried again, and, over random walks,
+ * that it ends once and asks its host for nothing out of turn. */
+#include "expect.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "roles/attempt/attempt.h"
+
+#define RUN 7
+
+typedef struct rig {
+    attempt_holder h; /* first */
+    htc_rng        rng;
+    htc_env        env;
+    attempt        t;
+    char           said[256]; /* a letter for each call and each end, in order */
+    uint32_t       signal, ends, freed, node_failures;
+    uint32_t       owed; /* the call that the host has not answered; 0: none */
+} rig;
+
+static void note(rig *r, char letter)
+{
+    size_t n = strlen(r->said);
+    if (n + 1 < sizeof r->said)
+        r->said[n] = letter;
+}
+
+static void ended(attempt_holder *h, attempt *t)
+{
+    (void)t;
+    note((rig *)h, 'E');
+    ((rig *)h)->ends++;
+}
+
+static void returned(attempt_holder *h, attempt *t)
+{
+    (void)t;
+    note((rig *)h, 'R');
+    ((rig *)h)->ends++;
+}
+
+static void dropped(attempt_holder *h, attempt *t)
+{
+    note((rig *)h, 'D');
+    ((rig *)h)->ends++;
+    ((rig *)h)->freed = 1;
+    htc__attempt_free(h, t, 1);
+}
+
+static void node_failed(attempt_holder *h, htc_status status, const char *reason)
+{
+    cr_expect(eq(int, status, HTC_ENOSPC) && reason[0]);
+    ((rig *)h)->node_failures++;
+}
+
+/* The calls since the last look. */
+static void take_calls(rig *r)
+{
+    for (size_t i = 0; i < htc_output_count(r->h.out); i++) {
+        htc_effect e;
+        htc_output_get(r->h.out, i, &e);
+        cr_assert(eq(u64, e.tag, RUN));
+        htc_reader in = htc_reader_of(e.body);
+        cr_assert(eq(u64, htc_get_u64(&in), RUN));
+        switch (e.op) {
+        case HTC_CALL_STAGE_IN: note(r, 'i'); r->owed = e.op; break;
+        case HTC_CALL_RUN: note(r, 'r'); r->owed = e.op; break;
+        case HTC_CALL_STAGE_OUT: note(r, 'o'); r->owed = e.op; break;
+        case HTC_CALL_SIGNAL:
+            r->signal = htc_get_u32(&in);
+            note(r, r->signal == SIGTERM ? 't' : 'k');
+            cr_expect(eq(u32, r->owed, HTC_CALL_RUN), "only a process gets signals");
+            break;
+        case HTC_CALL_CLEAN: note(r, htc_get_u8(&in) ? 'c' : 'C'); break;
+        default: cr_assert(0, "call %u", (unsigned)e.op);
+        }
+    }
+    htc_output_clear(r->h.out);
+}
+
+static void begin(rig *r, htc_ns wall)
+{
+    static const attempt_holder_ops ops = { ended, returned, dropped, node_failed };
+    memset(r, 0, sizeof *r);
+    r->env = (htc_env){ .size = sizeof r->env };
+    r->h = (attempt_holder){ .env = &r->env, .ops = &ops, .now = HTC_SECOND, .stage_retry = 2, .retry_ns = HTC_SECOND, .kill_after_ns = 10 * HTC_SECOND, .node = "n1" };
+    htc_buf_init(&r->h.buf, &r->env, 1 << 20);
+    cr_assert(eq(int, htc_output_create(NULL, 0, &r->h.out), HTC_OK));
+    htc_task  task = { .executable = "/bin/true", .values_json = "{}", .limits = { .wall = wall, .memory = 4096, .cores = 1 } };
+    htc_bytes bytes;
+    cr_assert(eq(int, htc_task_to_bytes(&r->env, &task, &bytes), HTC_OK));
+    htc_granted g = { .attempt = { 1, 2, 3 }, .count = 9, .task = bytes, .user = "olga" };
+    cr_assert(eq(int, htc__attempt_init(&r->h, &r->t, &g, RUN), HTC_OK));
+    htc_work_free(&r->env, bytes);
+    htc__attempt_read(&r->h, &r->t);
+    take_calls(r);
+}
+
+static void finish(rig *r)
+{
+    if (!r->freed) {
+        htc__attempt_free(&r->h, &r->t, 0);
+        take_calls(r);
+    }
+    htc_output_destroy(r->h.out);
+    htc_buf_free(&r->h.buf);
+}
+
+static void answer(rig *r, htc_status status, const htc_outcome *o)
+{
+    htc_input in = { .size = sizeof in, .now = r->h.now, .kind = HTC_IN_RESULT, .op = r->owed, .tag = RUN, .status = status };
+    htc_buf   b;
+    htc_buf_init(&b, NULL, 0);
+    if (status == HTC_OK && r->owed == HTC_CALL_RUN)
+        htc_outcome_write(&b, o ? o : &(htc_outcome){ .status = HTC_OK });
+    else if (status == HTC_OK && r->owed == HTC_CALL_STAGE_OUT)
+        htc_stored_write(&b, &(htc_stored){ .status = HTC_OK });
+    else if (status != HTC_OK)
+        htc_put_text(&b, "because");
+    in.body = htc_buf_bytes(&b);
+    r->owed = 0;
+    htc__attempt_result(&r->h, &r->t, &in);
+    take_calls(r);
+    htc_buf_free(&b);
+}
+
+static void order(rig *r, attempt_order what)
+{
+    htc__attempt_order(&r->h, &r->t, what);
+    take_calls(r);
+}
+
+static void at(rig *r, htc_ns now)
+{
+    r->h.now = now;
+    htc__attempt_timer(&r->h, &r->t);
+    take_calls(r);
+}
+
+static void bring_to(rig *r, attempt_phase phase)
+{
+    if (phase == ATTEMPT_WAITING)
+        return;
+    if (phase == ATTEMPT_RETURNED) {
+        order(r, ORDER_DRAIN);
+        return;
+    }
+    htc__attempt_begin(&r->h, &r->t);
+    take_calls(r);
+    if (phase == ATTEMPT_PAUSED_IN)
+        answer(r, HTC_EBUSY, NULL);
+    if (phase == ATTEMPT_STAGING_IN || phase == ATTEMPT_PAUSED_IN)
+        return;
+    answer(r, HTC_OK, NULL);
+    if (phase == ATTEMPT_RUNNING)
+        return;
+    answer(r, HTC_OK, NULL);
+    if (phase == ATTEMPT_STAGING_OUT)
+        return;
+    answer(r, phase == ATTEMPT_PAUSED_OUT ? HTC_EBUSY : HTC_OK, NULL);
+}
+
+/* ---- orders ---- */
+
+/* What is said when the order comes, and behind "/" when the host answers that the process was killed, or OK. */
+/* clang-format off */
+static const char *const said[ORDER_COUNT][ATTEMPT_PHASES] = {
+    /*                    WAITING STAGING_IN PAUSED_IN RUNNING STAGING_OUT PAUSED_OUT ENDED RETURNED */
+    [ORDER_NONE]      = { "/",    "/r",      "/",      "/o",   "/E",       "/",       "/",  "/" },
+    [ORDER_CANCEL]    = { "E/",   "/E",      "E/",     "t/o",  "/E",       "/",       "/",  "/" },
+    [ORDER_WALL]      = { "/",    "/r",      "/",      "t/o",  "/E",       "/",       "/",  "/" },
+    [ORDER_SUSPENDED] = { "/",    "/r",      "/",      "k/E",  "/E",       "/",       "/",  "/" },
+    [ORDER_REVOKE]    = { "D/",   "/Dc",     "Dc/",    "k/Dc", "/Dc",      "Dc/",     "/",  "/" },
+    [ORDER_STOP]      = { "R/",   "/R",      "R/",     "k/R",  "/E",       "/",       "/",  "/" },
+    [ORDER_DRAIN]     = { "R/",   "/r",      "/",      "/o",   "/E",       "/",       "/",  "/" },
+};
+/* clang-format on */
+
+Test(attempt, does_with_each_order_what_its_phase_allows)
+{
+    static rig r;
+    for (int o = 0; o < ORDER_COUNT; o++)
+        for (int p = 0; p < ATTEMPT_PHASES; p++) {
+            begin(&r, 0);
+            bring_to(&r, (attempt_phase)p);
+            cr_assert(eq(int, r.t.phase, p));
+            memset(r.said, 0, sizeof r.said);
+            order(&r, (attempt_order)o);
+            note(&r, '/');
+            htc_outcome killed = { .status = HTC_ESIGNAL, .signal = SIGKILL };
+            if (r.owed && !r.freed)
+                answer(&r, HTC_OK, r.t.order != ORDER_NONE ? &killed : NULL);
+            cr_expect(eq(str, r.said, (char *)(uintptr_t)said[o][p]), "order %d in phase %d", o, p);
+            finish(&r);
+        }
+}
+
+Test(attempt, says_why_it_ended)
+{
+    static const struct {
+        attempt_order order;
+        htc_outcome   told;
+        htc_status    status;
+        const char   *reason;
+    } rows[] = {
+        { ORDER_NONE, { .status = HTC_OK }, HTC_OK, "" },
+        { ORDER_NONE, { .status = HTC_EEXIT, .exit_code = 3 }, HTC_EEXIT, "exit code 3" },
+        { ORDER_NONE, { .status = HTC_ESIGNAL, .signal = SIGSEGV }, HTC_ESIGNAL, "killed by signal 11 (SEGV)" },
+        { ORDER_NONE, { .status = HTC_EKILLED, .signal = SIGKILL }, HTC_EKILLED, "killed from outside by signal 9 (KILL)" },
+        { ORDER_NONE, { .status = HTC_EOOM }, HTC_EOOM, "memory limit of 4096 bytes reached" },
+        { ORDER_WALL, { .status = HTC_ESIGNAL, .signal = SIGTERM }, HTC_EWALLTIME, "wall-time limit of 30 s reached" },
+        { ORDER_WALL, { .status = HTC_EEXIT, .exit_code = 143 }, HTC_EWALLTIME, "wall-time limit of 30 s reached" },
+        { ORDER_WALL, { .status = HTC_OK }, HTC_OK, "" }, /* faster than the order */
+        { ORDER_CANCEL, { .status = HTC_EEXIT, .exit_code = 1 }, HTC_ECANCELLED, NULL },
+        { ORDER_CANCEL, { .status = HTC_EOOM }, HTC_EOOM, "memory limit of 4096 bytes reached" },
+    };
+    static rig r;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        begin(&r, 30 * HTC_SECOND);
+        bring_to(&r, ATTEMPT_RUNNING);
+        order(&r, rows[i].order);
+        answer(&r, HTC_OK, &rows[i].told);
+        answer(&r, HTC_OK, NULL);
+        cr_assert(eq(int, r.t.phase, ATTEMPT_ENDED));
+        cr_expect(eq(int, r.t.outcome.status, rows[i].status), "row %zu", i);
+        if (rows[i].reason)
+            cr_expect(eq(str, r.t.outcome.reason, (char *)(uintptr_t)rows[i].reason), "row %zu", i);
+        cr_expect(eq(str, r.t.outcome.node, "n1"));
+        finish(&r);
+    }
+}
+
+/* ---- time ---- */
+
+Test(attempt, has_a_wall_time_from_its_start_on)
+{
+    static rig r;
+    begin(&r, 30 * HTC_SECOND);
+    bring_to(&r, ATTEMPT_RUNNING);
+    cr_expect(eq(u64, (uint64_t)htc__attempt_deadline(&r.t), (uint64_t)HTC_NEVER), "it has not started");
+    at(&r, 100 * HTC_SECOND);
+    cr_expect(htc__attempt_started(&r.h, &r.t));
+    cr_expect(eq(u64, (uint64_t)htc__attempt_deadline(&r.t), (uint64_t)(130 * HTC_SECOND)));
+    at(&r, 110 * HTC_SECOND);
+    cr_expect(htc__attempt_started(&r.h, &r.t), "said again, it counts from the first");
+    at(&r, 130 * HTC_SECOND - 1);
+    cr_expect(eq(str, r.said, "ir"));
+    at(&r, 130 * HTC_SECOND);
+    cr_expect(eq(str, r.said, "irt"));
+    at(&r, 140 * HTC_SECOND - 1);
+    cr_expect(eq(str, r.said, "irt"));
+    at(&r, 140 * HTC_SECOND);
+    cr_expect(eq(str, r.said, "irtk"));
+    at(&r, 1000 * HTC_SECOND);
+    cr_expect(eq(str, r.said, "irtk"), "once");
+    cr_expect(eq(u64, (uint64_t)htc__attempt_deadline(&r.t), (uint64_t)HTC_NEVER));
+    finish(&r);
+}
+
+/* Twice, after pauses that double; then it is the task's outcome, and what makes a node useless is not. */
+Test(attempt, tries_staging_again)
+{
+    static rig r;
+    begin(&r, 0);
+    bring_to(&r, ATTEMPT_PAUSED_IN);
+    for (int i = 0; i < 2; i++) {
+        htc_ns due = htc__attempt_deadline(&r.t);
+        cr_expect(eq(u64, (uint64_t)(due - r.h.now), (uint64_t)(HTC_SECOND << i)));
+        at(&r, due - 1);
+        cr_expect(eq(int, r.t.phase, ATTEMPT_PAUSED_IN));
+        at(&r, due);
+        cr_assert(eq(u32, r.owed, HTC_CALL_STAGE_IN));
+        answer(&r, HTC_EBUSY, NULL);
+    }
+    cr_expect(eq(int, r.t.phase, ATTEMPT_ENDED) && eq(int, r.t.outcome.status, HTC_ESTAGEIN));
+    cr_expect(eq(str, r.t.outcome.reason, "because"));
+    finish(&r);
+    begin(&r, 0);
+    bring_to(&r, ATTEMPT_STAGING_IN);
+    answer(&r, HTC_ENOTFOUND, NULL);
+    cr_expect(eq(int, r.t.outcome.status, HTC_ENOTFOUND), "at once");
+    finish(&r);
+    for (int out = 0; out < 2; out++) {
+        begin(&r, 0);
+        bring_to(&r, out ? ATTEMPT_STAGING_OUT : ATTEMPT_STAGING_IN);
+        answer(&r, HTC_ENOSPC, NULL);
+        cr_expect(eq(int, r.t.phase, ATTEMPT_RETURNED) && eq(u32, r.node_failures, 1), "a full disk is not its fault");
+        finish(&r);
+    }
+}
+
+Test(attempt, refuses_a_task_that_cannot_be_read)
+{
+    static rig  r;
+    htc_granted g = { .attempt = { 1, 2, 3 }, .count = 9, .task = { "xyz", 3 } };
+    begin(&r, 0);
+    htc__attempt_free(&r.h, &r.t, 0);
+    cr_assert(eq(int, htc__attempt_init(&r.h, &r.t, &g, RUN), HTC_OK));
+    htc__attempt_read(&r.h, &r.t);
+    cr_expect(eq(int, r.t.phase, ATTEMPT_ENDED) && eq(int, r.t.outcome.status, HTC_EREFUSED));
+    finish(&r);
+}
+
+/* ---- random walks ---- */
+
+static void one_step(rig *r)
+{
+    static const htc_status told[] = { HTC_OK, HTC_OK, HTC_OK, HTC_EBUSY, HTC_ENOTFOUND, HTC_ENOSPC };
+    static const htc_status ran[] = { HTC_OK, HTC_EEXIT, HTC_ESIGNAL, HTC_EKILLED, HTC_EOOM };
+    switch (htc_rng_below(&r->rng, 6)) {
+    case 0:
+        order(r, (attempt_order)htc_rng_below(&r->rng, ORDER_COUNT));
+        break;
+    case 1:
+        if (r->t.phase == ATTEMPT_WAITING) {
+            htc__attempt_begin(&r->h, &r->t);
+            take_calls(r);
+        }
+        break;
+    case 2:
+        htc__attempt_started(&r->h, &r->t);
+        break;
+    case 3:
+        if (htc__attempt_deadline(&r->t) != HTC_NEVER)
+            at(r, htc__attempt_deadline(&r->t) > r->h.now ? htc__attempt_deadline(&r->t) : r->h.now);
+        break;
+    default:
+        if (r->owed)
+            answer(r, told[htc_rng_below(&r->rng, 6)], &(htc_outcome){ .status = ran[htc_rng_below(&r->rng, 5)], .signal = SIGKILL });
+    }
+}
+
+Test(attempt, ends_once_whatever_comes)
+{
+    static rig r;
+    uint32_t   ended_by[128] = { 0 };
+    htc_rng    seeds = { 11 };
+    for (int i = 0; i < 20000; i++) {
+        begin(&r, i % 2 ? HTC_SECOND : 0);
+        r.rng = (htc_rng){ htc_rng_next(&seeds) };
+        for (int n = 0; n < 60 && !r.freed; n++) {
+            uint32_t ends = r.ends;
+            size_t   calls = strlen(r.said);
+            one_step(&r);
+            cr_assert(r.ends <= 1, "walk %d: %s", i, r.said);
+            cr_assert(!ends || strlen(r.said) == calls, "walk %d: after its end it asks for more: %s", i, r.said);
+            if (!r.freed && !r.ends && r.t.phase != ATTEMPT_WAITING)
+                cr_assert(r.owed || htc__attempt_deadline(&r.t) != HTC_NEVER, "walk %d: nothing will wake it: %s", i, r.said);
+            if (!r.freed)
+                cr_assert(eq(int, htc__attempt_is_over(&r.t), r.ends != 0));
+        }
+        int begun = strchr(r.said, 'i') != NULL;
+        finish(&r);
+        cr_assert(eq(int, begun, strchr(r.said, 'c') != NULL || strchr(r.said, 'C') != NULL), "walk %d: cleaned if and only if it was staged: %s", i, r.said);
+        for (const char *c = r.said; *c; c++)
+            ended_by[(unsigned char)*c]++;
+    }
+    for (const char *c = "irotkERDcC"; *c; c++)
+        cr_expect(gt(u32, ended_by[(unsigned char)*c], 100), "%c is seldom", *c);
+}
