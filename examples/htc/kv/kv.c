@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "htcsched/state.h"
-#include "../htc-kvd/dir_kind.h"
-#include "../htc-kvd/namespaces.h"
+#include "../../htc-kvd/dir_kind.h"
+#include "../../htc-kvd/namespaces.h"
 
 #define TIMEOUT_MAX_S (366 * 86400)
 

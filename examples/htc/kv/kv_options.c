@@ -1,6 +1,6 @@
 /* The options of htc kv: which subcommands each belongs to. The same table parses, refuses, and is printed by --help. */
 #include "kv.h"
-#include "sub_options.h"
+#include "../sub_options.h"
 
 #define OF(command) (1u << KV_##command)
 #define OFFLINE (OF(FSCK) | OF(DUMP) | OF(CLUSTER))

@@ -2,7 +2,7 @@
 #ifndef HTC_EXAMPLES_KV_H
 #define HTC_EXAMPLES_KV_H
 
-#include "htc.h"
+#include "../htc.h"
 #include "htcsched/kv_backup.h"
 #include "htcsched/kv_store.h"
 #include "htcsched/store.h"

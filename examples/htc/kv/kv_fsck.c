@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../htc-kvd/namespaces.h"
+#include "../../htc-kvd/namespaces.h"
 
 typedef struct looking {
     kv_call  *k;

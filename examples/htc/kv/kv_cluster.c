@@ -4,11 +4,11 @@
  * together with when that began, so that a number that is used again is nobody's. Those that began the store are started with each other's ids
  * for good, whoever has left meanwhile ("first" in that file); who came later finds the others by their addresses. A member that has left
  * does not come back: its directory becomes DIR/left-ID. */
-#include "at_work.h"
+#include "../at_work.h"
 #include "kv.h"
-#include "../htc-kvd/dir_kind.h"
-#include "../htc-kvd/member_file.h"
-#include "../htc-kvd/namespaces.h"
+#include "../../htc-kvd/dir_kind.h"
+#include "../../htc-kvd/member_file.h"
+#include "../../htc-kvd/namespaces.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "htcsched/state.h"
-#include "supervisor.h"
+#include "../supervisor.h"
 
 #define MEMBERS_MAX      KV_CLUSTER_MAX
 #define SHARDS_MAX       64
