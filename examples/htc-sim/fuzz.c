@@ -16,6 +16,19 @@ typedef struct worker {
     int   from;
 } worker;
 
+static htc_status one_system(uint64_t seed, fuzz_run *run)
+{
+    htc_sim_store_report  *r = &run->report;
+    htc_sim_system_report *system = &run->system;
+    htc_status             status = htc_sim_system_run(NULL, &(htc_sim_system_options){ .size = sizeof(htc_sim_system_options), .seed = seed }, system);
+    r->failed = system->failed;
+    r->hash = system->hash;
+    r->events = system->events;
+    r->span = system->span;
+    snprintf(r->text, sizeof r->text, "%s", system->text);
+    return status;
+}
+
 void fuzz_one(const fuzz_options *o, uint64_t seed, fuzz_run *run)
 {
     htc_sim_store_options so = { .size = sizeof so,
@@ -24,8 +37,8 @@ void fuzz_one(const fuzz_options *o, uint64_t seed, fuzz_run *run)
                                  .members = o->members,
                                  .operations = o->operations,
                                  .search = o->search };
-    *run = (fuzz_run){ .seed = seed, .report = { .size = sizeof run->report } };
-    htc_status status = htc_sim_store_run(NULL, &so, &run->report);
+    *run = (fuzz_run){ .seed = seed, .report = { .size = sizeof run->report }, .system = { .size = sizeof run->system } };
+    htc_status status = o->scenario == SCENARIO_SYSTEM ? one_system(seed, run) : htc_sim_store_run(NULL, &so, &run->report);
     if (status != HTC_OK) {
         run->report.failed = 1;
         snprintf(run->report.text, sizeof run->report.text, "it does not run: %s", htc_strerror(status));
@@ -109,6 +122,10 @@ static void add(fuzz_sum *sum, const fuzz_run *run)
     sum->changes += r->changes;
     sum->moved += r->moved;
     sum->undecided += r->undecided;
+    sum->tasks += run->system.tasks;
+    sum->agents += run->system.agents;
+    sum->crashes += run->system.crashes;
+    sum->idle_longest = run->system.idle_longest > sum->idle_longest ? run->system.idle_longest : sum->idle_longest;
     sum->span += r->span;
     sum->hash += r->hash * (2 * run->seed + 1);
     for (int i = 0; i < HTC_SIM_STORE_FAULTS; i++)

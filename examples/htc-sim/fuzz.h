@@ -1,12 +1,18 @@
-/* htc-sim fuzz: many runs of htcsched/sim_store.h, spread over processes, added up. */
+/* htc-sim fuzz: many runs of a scenario (htcsched/sim_store.h, htcsched/sim_system.h), spread over processes, added up. */
 #ifndef HTC_SIM_FUZZ_H
 #define HTC_SIM_FUZZ_H
 
 #include "htcsched/sim_store.h"
+#include "htcsched/sim_system.h"
+
+enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BROKEN = 3 };
+
+typedef enum fuzz_scenario { SCENARIO_STORE = 0, SCENARIO_SYSTEM } fuzz_scenario;
 
 typedef struct fuzz_options {
     uint64_t from, to; /* seeds, both included */
     uint32_t jobs;     /* 0: as many as there are processors */
+    fuzz_scenario scenario;
     uint32_t cells, members, operations, search;
     int      json, verbose, trace;
     const char *kept;       /* file of what has run; NULL: none */
@@ -15,8 +21,9 @@ typedef struct fuzz_options {
 
 /* One seed: what a worker says of it. */
 typedef struct fuzz_run {
-    uint64_t             seed;
-    htc_sim_store_report report;
+    uint64_t              seed;
+    htc_sim_store_report  report; /* of a system too: failed, hash, events, span and text; the rest is 0 */
+    htc_sim_system_report system;
 } fuzz_run;
 
 typedef struct fuzz_sum {
@@ -26,6 +33,8 @@ typedef struct fuzz_sum {
     uint64_t changes, moved; /* of the members; buckets for them */
     uint64_t asked[HTC_KV_COUNT + 1]; /* by htc_kv_op */
     uint64_t faults[HTC_SIM_STORE_FAULTS];
+    uint64_t tasks, agents, crashes; /* of systems */
+    htc_ns   idle_longest;
     htc_ns   span;
     uint64_t hash;  /* of all hashes, whatever their order */
     fuzz_run first; /* the failure with the lowest seed */
@@ -36,6 +45,9 @@ int fuzz_all(const fuzz_options *o, fuzz_sum *sum,
              void (*on_run)(const fuzz_options *o, const fuzz_sum *sum, const fuzz_run *run));
 /* One seed in this process. */
 void fuzz_one(const fuzz_options *o, uint64_t seed, fuzz_run *run);
+
+/* options.c: the words of the command line. EXIT_FINE; or what to end with, and it is said: *done. */
+int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done);
 
 /* fuzz_kept.c: what the file has of these seeds, and the first that it has not; 0, or -1 and a message */
 int  fuzz_kept_read(const fuzz_options *o, fuzz_sum *sum, uint64_t *next);

@@ -12,19 +12,19 @@
 #include <unistd.h>
 
 /* One line: these words, then numbers in this order, hash in hexadecimal. */
-#define FIRST_WORDS "seeds, watches, eventual and changes " HTC_VERSION
+#define FIRST_WORDS "seeds of stores and systems " HTC_VERSION
 
 typedef struct line {
-    uint64_t number[18 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
+    uint64_t number[22 + HTC_KV_COUNT + 1 + HTC_SIM_STORE_FAULTS];
     size_t   n;
 } line;
 
-enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, WATCHES, TOLD, EVENTUAL_READS, EVENTUAL_WRITES, SIBLINGS, CONFLICTS, CHANGES, MOVED, ASKED };
+enum { FROM, TO, OPTIONS, FAILED, FIRST, OPERATIONS, KNOWN, EVENTS, UNDECIDED, SPAN, WATCHES, TOLD, EVENTUAL_READS, EVENTUAL_WRITES, SIBLINGS, CONFLICTS, CHANGES, MOVED, TASKS, AGENTS, CRASHES, IDLE, ASKED };
 
 /* Seeds with other options are other seeds. */
 static uint64_t options_of(const fuzz_options *o)
 {
-    return (uint64_t)o->operations << 32 | (uint64_t)o->members << 8 | (uint64_t)o->cells << 1 | (o->search != 0);
+    return (uint64_t)o->scenario << 60 | (uint64_t)o->operations << 32 | (uint64_t)o->members << 8 | (uint64_t)o->cells << 1 | (o->search != 0);
 }
 
 static int parse(char *text, line *l, uint64_t *hash)
@@ -61,6 +61,10 @@ static void sum_of(const line *l, uint64_t hash, fuzz_sum *sum)
                        .conflicts = n[CONFLICTS],
                        .changes = n[CHANGES],
                        .moved = n[MOVED],
+                       .tasks = n[TASKS],
+                       .agents = n[AGENTS],
+                       .crashes = n[CRASHES],
+                       .idle_longest = n[IDLE],
                        .hash = hash,
                        .first.seed = n[FIRST] };
     memcpy(sum->asked, n + ASKED, sizeof sum->asked);
@@ -135,6 +139,7 @@ int fuzz_kept_add(const fuzz_options *part, const fuzz_sum *sum)
         fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->watches, sum->told, sum->eventual_reads,
                 sum->eventual_writes, sum->siblings, sum->conflicts);
         fprintf(f, " %" PRIu64 " %" PRIu64, sum->changes, sum->moved);
+        fprintf(f, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, sum->tasks, sum->agents, sum->crashes, sum->idle_longest);
         for (size_t i = 0; i <= HTC_KV_COUNT; i++)
             fprintf(f, " %" PRIu64, sum->asked[i]);
         for (size_t i = 0; i < HTC_SIM_STORE_FAULTS; i++)
@@ -167,6 +172,10 @@ void fuzz_sum_add(fuzz_sum *sum, const fuzz_sum *part)
     sum->conflicts += part->conflicts;
     sum->changes += part->changes;
     sum->moved += part->moved;
+    sum->tasks += part->tasks;
+    sum->agents += part->agents;
+    sum->crashes += part->crashes;
+    sum->idle_longest = part->idle_longest > sum->idle_longest ? part->idle_longest : sum->idle_longest;
     sum->hash += part->hash;
     for (size_t i = 0; i <= HTC_KV_COUNT; i++)
         sum->asked[i] += part->asked[i];

@@ -25,7 +25,11 @@ void fuzz_say_progress(const fuzz_options *o, const fuzz_sum *sum, const fuzz_ru
     static uint64_t had;
     had = began > 0 ? had : o->done;
     began = began > 0 ? began : now;
-    if (o->verbose)
+    if (o->verbose && o->scenario == SCENARIO_SYSTEM)
+        printf("seed %" PRIu64 ": %016" PRIx64 ", %" PRIu64 " tasks, %u agents, %u crashes, %.3f s, %s\n", run->seed, run->report.hash,
+               run->system.tasks, run->system.agents, run->system.crashes, (double)run->report.span / 1e9,
+               run->report.text[0] ? run->report.text : "fine");
+    else if (o->verbose)
         printf("seed %" PRIu64 ": %016" PRIx64 ", %" PRIu64 " operations, %" PRIu64 " changes of members, %.3f s, %s\n", run->seed,
                run->report.hash, run->report.operations, run->report.changes, (double)run->report.span / 1e9,
                run->report.text[0] ? run->report.text : "fine");
@@ -65,9 +69,28 @@ static const char *const asked[HTC_KV_COUNT + 1] = { [HTC_KV_GET] = "get",
                                                      [HTC_KV_LEASE_REVOKE] = "lease_revoke",
                                                      [HTC_KV_COUNT] = "count" };
 
+static void say_json_failure(const fuzz_sum *sum)
+{
+    if (sum->failed) {
+        printf(",\"seed\":%" PRIu64 ",\"text\":", sum->first.seed);
+        json_text(sum->first.report.text);
+    }
+    printf("}\n");
+}
+
+static void say_json_system(const fuzz_options *o, const fuzz_sum *sum)
+{
+    printf("{\"scenario\":\"system\",\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"tasks\":%" PRIu64
+           ",\"agents\":%" PRIu64 ",\"crashes\":%" PRIu64 ",\"idle_longest_ms\":%.3f,\"events\":%" PRIu64 ",\"virtual_hours\":%.3f,\"hash\":\"%016" PRIx64
+           "\"",
+           o->from, o->to, sum->seeds, sum->failed, sum->tasks, sum->agents, sum->crashes, (double)sum->idle_longest / 1e6, sum->events,
+           (double)sum->span / 3600e9, sum->hash);
+    say_json_failure(sum);
+}
+
 static void say_json(const fuzz_options *o, const fuzz_sum *sum)
 {
-    printf("{\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64
+    printf("{\"scenario\":\"store\",\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64
            ",\"operations\":%" PRIu64 ",\"known\":%" PRIu64 ",\"undecided\":%" PRIu64 ",\"events\":%" PRIu64
            ",\"virtual_hours\":%.3f,\"hash\":\"%016" PRIx64 "\",\"asked\":{",
            o->from, o->to, sum->seeds, sum->failed, sum->operations, sum->known, sum->undecided, sum->events,
@@ -83,21 +106,24 @@ static void say_json(const fuzz_options *o, const fuzz_sum *sum)
         printf(":%" PRIu64, sum->faults[i]);
     }
     printf("}");
-    if (sum->failed) {
-        printf(",\"seed\":%" PRIu64 ",\"text\":", sum->first.seed);
-        json_text(sum->first.report.text);
-    }
-    printf("}\n");
+    say_json_failure(sum);
 }
 
 void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
 {
     if (o->json) {
-        say_json(o, sum);
+        (o->scenario == SCENARIO_SYSTEM ? say_json_system : say_json)(o, sum);
         return;
     }
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
+    if (o->scenario == SCENARIO_SYSTEM) {
+        printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " tasks, %" PRIu64 " agents, %" PRIu64
+               " crashes of gateway or store, a slot free for at most %.1f ms, %.2f hours of virtual time, %" PRIu64 " events, hash %016" PRIx64 "\n",
+               sum->seeds, sum->failed, sum->tasks, sum->agents, sum->crashes, (double)sum->idle_longest / 1e6, (double)sum->span / 3600e9,
+               sum->events, sum->hash);
+        return;
+    }
     printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " operations (%" PRIu64
            " requests with a known outcome), %.2f hours of virtual time, %" PRIu64 " events, hash %016" PRIx64 "\n",
            sum->seeds, sum->failed, sum->operations, sum->known, (double)sum->span / 3600e9, sum->events, sum->hash);
@@ -133,6 +159,16 @@ static void print(void *ctx, const char *line)
 }
 
 /* Its hash. */
+static uint64_t again_system(uint64_t seed, void (*trace)(void *, const char *), void *ctx)
+{
+    htc_sim_system_report  r = { .size = sizeof r };
+    htc_sim_system_options so = { .size = sizeof so, .seed = seed, .trace = trace, .trace_ctx = ctx };
+    htc_status             status = htc_sim_system_run(NULL, &so, &r);
+    if (status != HTC_OK)
+        fprintf(stderr, "htc-sim: seed %" PRIu64 " does not run: %s\n", seed, htc_strerror(status));
+    return r.hash;
+}
+
 static uint64_t again(const fuzz_options *o, uint64_t seed, void (*trace)(void *, const char *), void (*history)(void *, const char *),
                       void *ctx)
 {
@@ -146,7 +182,9 @@ static uint64_t again(const fuzz_options *o, uint64_t seed, void (*trace)(void *
                                  .trace = trace,
                                  .history = history,
                                  .trace_ctx = ctx };
-    htc_status            status = htc_sim_store_run(NULL, &so, &r);
+    if (o->scenario == SCENARIO_SYSTEM)
+        return again_system(seed, trace, ctx);
+    htc_status status = htc_sim_store_run(NULL, &so, &r);
     if (status != HTC_OK)
         fprintf(stderr, "htc-sim: seed %" PRIu64 " does not run: %s\n", seed, htc_strerror(status));
     return r.hash;
@@ -167,6 +205,8 @@ void fuzz_say_failure(const fuzz_options *o, const fuzz_run *run)
     for (uint64_t i = l->count > LAST_LINES ? l->count - LAST_LINES : 0; i < l->count; i++)
         printf("  %s\n", l->lines[i % LAST_LINES]);
     printf("again: htc-sim fuzz --seed %" PRIu64 " --trace", run->seed);
+    if (o->scenario == SCENARIO_SYSTEM)
+        printf(" --scenario system");
     if (o->members)
         printf(" --members %u", o->members);
     if (o->operations)
@@ -179,5 +219,5 @@ void fuzz_say_failure(const fuzz_options *o, const fuzz_run *run)
 
 void fuzz_say_history(const fuzz_options *o, uint64_t seed)
 {
-    again(o, seed, o->verbose ? print : NULL, print, NULL);
+    again(o, seed, o->verbose || o->scenario == SCENARIO_SYSTEM ? print : NULL, print, NULL);
 }

@@ -96,6 +96,29 @@ HTC_API htc_status htc_gateway_create(const htc_env *env, const htc_gateway_opti
  */
 HTC_API const htc_machine_ops *htc_gateway_ops(void);
 
+/** What an audit has found. */
+typedef struct htc_gateway_books {
+    size_t   size;       /**< sizeof(htc_gateway_books), set by the caller */
+    uint32_t ready;      /**< 1: it has recovered, the store answers, and it may launch agents */
+    uint32_t free;       /**< slots that no agent has */
+    uint32_t paused;     /**< sites at which nothing is launched for a while, after a failure */
+    uint64_t wanting;    /**< tasks that wait, could start in a free slot, and that no agent of their user is about to take */
+    char     wrong[128]; /**< a count that does not add up, in one sentence; "": all do */
+} htc_gateway_books;
+
+/**
+ * Audit a gateway's books: are the counts that it keeps beside jobs, users, agents and sites what they count? For tests,
+ * simulators and whoever doubts; nothing is changed. Of a gateway that has not recovered yet nothing is known: all 0.
+ *
+ * @param[in]  gateway  borrowed
+ * @param[in]  add_up   1: all is counted anew; 0: books->wrong stays empty
+ * @param[out] books    filled as far as its size says
+ * @return HTC_OK, whatever is wrong; HTC_EINVAL; HTC_EABI
+ *
+ * Cost: O(agents) a user with waiting tasks; with add_up O(users (jobs + agents)).   Since: 0.2
+ */
+HTC_API htc_status htc_gateway_audit(const htc_gateway *gateway, int add_up, htc_gateway_books *books);
+
 #ifdef __cplusplus
 }
 #endif

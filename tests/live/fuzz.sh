@@ -81,13 +81,27 @@ grep -q '^\[ *1000\.0.* m0 < start' "$dir/out" || fail "--trace --verbose shows 
 for cells in memory log; do
     ends 0 fuzz --seeds 1..4 --cells $cells --members 5 --operations 20 --search
 done
+# Whole systems: the same whatever the number of processes, kept beside stores, and seen again.
+for jobs in 1 3; do
+    ends 0 fuzz --scenario system --seeds 1..12 --json --jobs $jobs
+    cp "$dir/out" "$dir/systems.$jobs"
+done
+cmp "$dir/systems.1" "$dir/systems.3" || fail "systems of three processes differ from those of one"
+grep -q '"scenario":"system".*"seeds":12,"failed":0,"tasks":[1-9]' "$dir/out" || fail "systems: $(cat "$dir/out")"
+for again in 1 2; do
+    ends 0 fuzz --scenario system --seeds 1..12 --json --kept "$dir/kept"
+    cmp "$dir/systems.1" "$dir/out" || fail "systems that are kept: $(cat "$dir/out")"
+done
+ends 0 fuzz --scenario system --seed 7 --trace
+grep -q '^\[ *1000\.0.* gateway < start' "$dir/out" || fail "--trace shows no trace of a system"
 ends 0 --help
 for option in $(grep -oE '^  --[a-z]+' "$dir/out"); do
     grep -qF -- "${option//-/\\-}" "$SOURCE/doc/man/htc-sim.1" || fail "htc-sim(1) does not say what $option is"
 done
 ends 0 --version
 for wrong in "" "fuzz more" "boil" "fuzz --seeds 5" "fuzz --seeds 5..4" "fuzz --seeds x..4" "fuzz --jobs 0" "fuzz --cells sand" \
-    "fuzz --members 2" "fuzz --operations 0" "fuzz --trace" "fuzz --nonsense" "fuzz --seed" "fuzz --kept"; do
+    "fuzz --members 2" "fuzz --operations 0" "fuzz --trace" "fuzz --nonsense" "fuzz --seed" "fuzz --kept" "fuzz --scenario" \
+    "fuzz --scenario sea" "fuzz --scenario system --members 3"; do
     # shellcheck disable=SC2086
     ends 2 $wrong
     grep -q '^htc-sim: ' "$dir/err" || fail "htc-sim $wrong does not say what is wrong"

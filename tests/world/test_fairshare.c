@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "system.h"
+#include <stdio.h>
+
+#include "roles/gateway/gateway.h"
+#include "sim/scenarios/system_private.h"
 
 static int failed;
 
@@ -30,11 +33,11 @@ typedef struct spans {
     uint64_t    bad; /* tasks of this job fail at once; 0: none does */
 } spans;
 
-static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *run)
+static void run_task(sys *s, const char *user_name, const htc_attempt *a, sys_run *run)
 {
     const spans *p = s->options.ctx;
     for (int i = 0; i < 4; i++)
-        if (p->names[i] && strcmp(p->names[i], user) == 0)
+        if (p->names[i] && strcmp(p->names[i], user_name) == 0)
             run->span = p->span[i];
     if (p->bad && a->job == p->bad)
         *run = (sys_run){ .span = HTC_MS, .status = HTC_EEXIT, .exit_code = 1 };
@@ -59,13 +62,15 @@ static sys *open_system(const char *policy, const char *const *fair_users, const
                                    .heartbeat_ns = 100 * HTC_SECOND,
                                    .lost_after_ns = 300 * HTC_SECOND } };
     memcpy(o.sites, sites, n * sizeof *sites);
-    sys *s = sys_open(&o);
+    sys *s = NULL;
+    if (htc__sys_open(NULL, &o, &s) != HTC_OK)
+        abort();
     for (int i = 0; i < 4; i++)
         if (p->names[i])
-            sys_add_account(s, p->names[i], 1);
-    while (!sys_accounts_ready(s) && htc_sim_next(s->w) == HTC_OK)
+            htc__sys_add_account(s, p->names[i], 1);
+    while (!htc__sys_accounts_ready(s) && htc_sim_next(s->w) == HTC_OK)
         ;
-    sys_watch_jobs(s, 10 * HTC_SECOND);
+    htc__sys_watch_jobs(s, 10 * HTC_SECOND);
     return s;
 }
 
@@ -73,18 +78,28 @@ static double makespan(sys *s, const sys_job *j)
 {
     htc_ns last = 0;
     for (uint64_t i = 0; i < j->count; i++) {
-        const sys_task *t = sys_task_of(s, j->id, i);
+        const sys_task *t = htc__sys_task_of(s, j->id, i);
         last = t->ended > last ? t->ended : last;
     }
     return (double)(last - j->submitted) / 1e9;
 }
 
+/* Slots that agents hold for this user, leaving ones included; as the gateway knows. */
+static uint32_t gateway_slots(const sys *s, const char *name)
+{
+    const htc_gateway *gw = htc_sim_machine(s->gateway);
+    uint32_t           n = 0;
+    for (const agent *a = gw ? gw->agents : NULL; a; a = a->hh.next)
+        n += strcmp(a->user->name, name) == 0;
+    return n;
+}
+
 static void close_system(sys *s)
 {
-    while (!sys_all_finished(s) && htc_sim_next(s->w) == HTC_OK)
+    while (!htc__sys_all_finished(s) && htc_sim_next(s->w) == HTC_OK)
         ;
     if (!htc_sim_failure(s->w))
-        sys_check_results(s);
+        htc__sys_check_results(s);
     expect(!htc_sim_failure(s->w), "%s", htc_sim_failure(s->w));
 }
 
@@ -140,8 +155,8 @@ static void run_bags(const row *r, const char *policy, const double *expected, d
     htc_ns   begin = htc_sim_now(s->w);
     sys_job *jobs[4];
     for (int i = 0; i < 4; i++) {
-        sys_run_until(s, begin + (htc_ns)i * GAP_S * HTC_SECOND);
-        jobs[i] = sys_submit(s, names[i], names[i], r->bags[i]);
+        htc__sys_run_until(s, begin + (htc_ns)i * GAP_S * HTC_SECOND);
+        jobs[i] = htc__sys_submit(s, names[i], names[i], r->bags[i]);
     }
     close_system(s);
     printf("  %-10s %-6s", r->name, fixed ? "simple" : "df");
@@ -154,7 +169,7 @@ static void run_bags(const row *r, const char *policy, const double *expected, d
         *last = m + i * GAP_S > *last ? m + i * GAP_S : *last;
     }
     printf("   (%u agents, %llu events)\n", (unsigned)s->agents_launched, (unsigned long long)htc_sim_events(s->w));
-    sys_close(s);
+    htc__sys_close(s);
 }
 
 static void table_of_makespans(void)
@@ -175,8 +190,8 @@ static void table_of_makespans(void)
 static void slots_are(sys *s, htc_ns begin, uint32_t at_s, uint32_t a, uint32_t b, uint32_t c)
 {
     /* Three seconds later: what the store, the launches and the network take adds up to less. */
-    sys_run_until(s, begin + (at_s + 3) * HTC_SECOND);
-    uint32_t is[3] = { sys_gateway_slots(s, "ada"), sys_gateway_slots(s, "bob"), sys_gateway_slots(s, "cy") };
+    htc__sys_run_until(s, begin + (at_s + 3) * HTC_SECOND);
+    uint32_t is[3] = { gateway_slots(s, "ada"), gateway_slots(s, "bob"), gateway_slots(s, "cy") };
     printf("  t = %3u s: A %3u  B %3u  C %3u\n", (unsigned)at_s, (unsigned)is[0], (unsigned)is[1], (unsigned)is[2]);
     expect(is[0] == a && is[1] == b && is[2] == c, "the example says A %u B %u C %u", (unsigned)a, (unsigned)b,
            (unsigned)c);
@@ -184,18 +199,18 @@ static void slots_are(sys *s, htc_ns begin, uint32_t at_s, uint32_t a, uint32_t 
 
 static void worked_example(void)
 {
-    static const htc_site_options site = { .size = sizeof site, .name = "one", .cores = 100 };
+    static const htc_site_options here = { .size = sizeof here, .name = "one", .cores = 100 };
     spans    p = { { "ada", "bob", "cy" }, { 100 * HTC_SECOND, 60 * HTC_SECOND, 100 * HTC_SECOND }, 0 };
-    sys     *s = open_system("eq1", NULL, &site, 1, &p);
+    sys     *s = open_system("eq1", NULL, &here, 1, &p);
     htc_ns   t = htc_sim_now(s->w);
-    sys_job *a = sys_submit(s, "ada", "a", 200);
+    sys_job *a = htc__sys_submit(s, "ada", "a", 200);
     slots_are(s, t, 0, 100, 0, 0);
-    sys_run_until(s, t + 50 * HTC_SECOND);
-    sys_job *b = sys_submit(s, "bob", "b", 50);
+    htc__sys_run_until(s, t + 50 * HTC_SECOND);
+    sys_job *b = htc__sys_submit(s, "bob", "b", 50);
     slots_are(s, t, 50, 100, 0, 0);
     slots_are(s, t, 100, 50, 50, 0);
-    sys_run_until(s, t + 150 * HTC_SECOND);
-    sys_job *c = sys_submit(s, "cy", "c", 20);
+    htc__sys_run_until(s, t + 150 * HTC_SECOND);
+    sys_job *c = htc__sys_submit(s, "cy", "c", 20);
     slots_are(s, t, 150, 50, 50, 0);
     slots_are(s, t, 160, 80, 0, 20);
     slots_are(s, t, 200, 50, 0, 20);
@@ -207,7 +222,7 @@ static void worked_example(void)
     expect(is[0] >= 300 && is[0] < 303, "A took %.2f s, the example says 300", is[0]);
     expect(is[1] >= 110 && is[1] < 113, "B took %.2f s, the example says 110", is[1]);
     expect(is[2] >= 110 && is[2] < 113, "C took %.2f s, the example says 110", is[2]);
-    sys_close(s);
+    htc__sys_close(s);
 }
 
 /* ---- a newcomer ---- */
@@ -216,19 +231,19 @@ static void worked_example(void)
  * task of cy, who comes after 4 s, has ended. */
 static double newcomer_waits(const char *policy)
 {
-    static const htc_site_options site = { .size = sizeof site, .name = "one", .cores = 10 };
+    static const htc_site_options here = { .size = sizeof here, .name = "one", .cores = 10 };
     spans    p = { { "ada", "bob", "cy" }, { 40 * HTC_SECOND, 200 * HTC_MS, 200 * HTC_MS }, 0 };
-    sys     *s = open_system(policy, NULL, &site, 1, &p);
+    sys     *s = open_system(policy, NULL, &here, 1, &p);
     htc_ns   begin = htc_sim_now(s->w);
-    sys_submit(s, "ada", "a", 5);
-    sys_run_until(s, begin + HTC_SECOND);
-    sys_submit(s, "bob", "b", 1000);
-    sys_run_until(s, begin + 4 * HTC_SECOND);
-    sys_job *c = sys_submit(s, "cy", "c", 1);
+    htc__sys_submit(s, "ada", "a", 5);
+    htc__sys_run_until(s, begin + HTC_SECOND);
+    htc__sys_submit(s, "bob", "b", 1000);
+    htc__sys_run_until(s, begin + 4 * HTC_SECOND);
+    sys_job *c = htc__sys_submit(s, "cy", "c", 1);
     close_system(s);
     double waited = makespan(s, c);
     printf("  %-6s %6.2f s\n", policy ? policy : "(none)", waited);
-    sys_close(s);
+    htc__sys_close(s);
     return waited;
 }
 
@@ -246,21 +261,21 @@ static void newcomer(void)
  * tasks of a second: 12 s if nothing is left idle. What a round of the bad job costs every 5 s, and launches, is less than 3. */
 static void failing_fast(void)
 {
-    static const htc_site_options site = { .size = sizeof site, .name = "one", .cores = 4 };
+    static const htc_site_options here = { .size = sizeof here, .name = "one", .cores = 4 };
     spans  p = { { "ada", "bob" }, { HTC_SECOND, HTC_SECOND }, 0 };
-    sys   *s = open_system(NULL, NULL, &site, 1, &p);
+    sys   *s = open_system(NULL, NULL, &here, 1, &p);
     htc_ns begin = htc_sim_now(s->w);
     p.bad = 1;
-    sys_submit(s, "ada", "bad", 2000);
-    sys_run_until(s, begin + HTC_SECOND);
-    sys_job *good = sys_submit(s, "ada", "good", 8), *bob = sys_submit(s, "bob", "b", 40);
-    sys_run_until(s, begin + 40 * HTC_SECOND);
+    htc__sys_submit(s, "ada", "bad", 2000);
+    htc__sys_run_until(s, begin + HTC_SECOND);
+    sys_job *good = htc__sys_submit(s, "ada", "good", 8), *bob = htc__sys_submit(s, "bob", "b", 40);
+    htc__sys_run_until(s, begin + 40 * HTC_SECOND);
     double ada_s = makespan(s, good), bob_s = makespan(s, bob);
     printf("  ada's next job %.2f s, bob's %.2f s\n", ada_s, bob_s);
     expect(ada_s > 0 && ada_s < 6, "ada's next job waits for one that fails fast: %.2f s", ada_s);
     expect(bob_s > 0 && bob_s < 15, "slots are held for a job that fails fast: bob took %.2f s", bob_s);
     expect(!htc_sim_failure(s->w), "%s", htc_sim_failure(s->w));
-    sys_close(s);
+    htc__sys_close(s);
 }
 
 int main(void)

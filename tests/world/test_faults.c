@@ -1,281 +1,15 @@
-/* Everything that can go wrong, over many seeds: messages lost, doubled, delayed, out of order; connections broken;
- * agents, gateway and store killed and stopped; tasks that fail, nodes that are full, launches that do not work.
- *
- * After every event: no result is committed twice or without its outputs, no slot is held by two living agents, the
- * books add up, no slot is free for longer than 50 ms while somebody who could use it waits (as far as the gateway
- * knows). In the end, when the faults have stopped: every task of every accepted job has exactly one committed result,
- * every agent has left, of jobs that were removed nothing is left, and users are told exactly the run time that is stored. The same seed gives the same trace.
+/* Whole systems under everything that can go wrong, over many seeds (htcsched/sim_system.h); some of them twice, for the same seed is
+ * the same run.
  *
  * HTC_SEED=n runs one seed and prints its trace; HTC_TEST_FULL=1 runs ten times as many, HTC_TEST_LIGHT=1 a tenth. */
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "system.h"
+#include "htcsched/sim_system.h"
 
-#define SEEDS      2000
-#define SEEDS_FULL 20000
+#define SEEDS       2000
+#define SEEDS_FULL  20000
 #define SEEDS_LIGHT 200
-
-typedef struct plan {
-    htc_rng  rng;
-    htc_ns   trouble_gap, trouble_end;
-    int      crashes, pauses, cancels;
-    uint32_t fail_ppm;
-} plan;
-
-typedef struct verdict {
-    uint64_t hash, events, tasks;
-    uint32_t crashes, agents;
-    htc_ns   idle_longest, took;
-    char     failure[1024];
-} verdict;
-
-static uint32_t draw(htc_rng *rng, uint32_t from, uint32_t to)
-{
-    return from + (uint32_t)htc_rng_below(rng, to - from + 1);
-}
-
-/* How an attempt goes follows from the seed and its numbers alone, not from when it runs. */
-static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *run)
-{
-    const plan *p = s->options.ctx;
-    uint64_t    words[4] = { s->options.sim.seed, a->job, a->task, a->attempt };
-    htc_rng     rng = { htc_hash64((htc_bytes){ words, sizeof words }, 0) };
-    (void)user;
-    run->span = htc_rng_below(&rng, 4) ? htc_rng_below(&rng, 50 * HTC_MS) : htc_rng_below(&rng, 2 * HTC_SECOND);
-    run->status = HTC_OK;
-    if (htc_rng_below(&rng, 1000000) < p->fail_ppm) {
-        run->status = htc_rng_below(&rng, 2) ? HTC_EEXIT : HTC_EOOM;
-        run->exit_code = 3;
-    }
-    if (htc_rng_below(&rng, 1000000) < p->fail_ppm / 4)
-        run->stage_in = htc_rng_below(&rng, 2) ? HTC_ETIMEDOUT : HTC_ENOSPC;
-    if (htc_rng_below(&rng, 1000000) < p->fail_ppm / 4)
-        run->stage_out = htc_rng_below(&rng, 2) ? HTC_EBUSY : HTC_ENOSPC;
-}
-
-static void boot_again(htc_sim *w, void *ctx)
-{
-    (void)w;
-    htc_sim_boot(ctx);
-}
-
-static sys_agent *some_agent(sys *s, htc_rng *rng)
-{
-    uint64_t n = s->agents_alive ? htc_rng_below(rng, s->agents_alive) : 0;
-    for (sys_agent *a = s->agents; a; a = a->next)
-        if (a->alive && n-- == 0)
-            return htc_sim_up(a->node) ? a : NULL;
-    return NULL;
-}
-
-static void crash(sys *s, htc_sim_node *node, htc_rng *rng)
-{
-    static const htc_ns longest[] = { 5 * HTC_MS, 200 * HTC_MS, 5 * HTC_SECOND };
-    if (!htc_sim_up(node))
-        return;
-    htc_sim_crash(node);
-    sys_after(s, htc_rng_below(rng, longest[htc_rng_below(rng, 3)]), boot_again, node);
-}
-
-static void stop_for_a_while(sys *s, htc_sim_node *node, htc_rng *rng)
-{
-    htc_ns span = htc_rng_below(rng, htc_rng_below(rng, 3) ? HTC_SECOND : 8 * HTC_SECOND);
-    sys_note(s, "%s is stopped for %.3f s", htc_sim_name(node), (double)span / 1e9);
-    htc_sim_pause(node, span);
-    if (node == s->gateway || node == s->store) {
-        s->disturbed_at = htc_sim_now(s->w);
-        s->idle_since = HTC_NEVER;
-    }
-}
-
-/* The host of the gateway sees the stopped state of its child. */
-static void stop_and_tell(sys *s, sys_agent *a, htc_rng *rng)
-{
-    htc_buf b;
-    stop_for_a_while(s, a->node, rng);
-    if (!htc_sim_up(s->gateway) || a->watcher != htc_sim_incarnation(s->gateway))
-        return;
-    htc_buf_init(&b, NULL, 0);
-    htc_put_u64(&b, a->id);
-    sys_agent_put_handle(&b, a);
-    htc_sim_event(s->gateway, HTC_MS, HTC_EVENT_AGENT_STOPPED, HTC_OK, htc_buf_bytes(&b));
-    htc_buf_free(&b);
-}
-
-static void cancel_some(sys *s, htc_rng *rng)
-{
-    for (sys_job *j = s->jobs; j; j = j->next)
-        if (j->acknowledged && !j->cancelled && !j->finished && htc_rng_below(rng, 2)) {
-            sys_cancel(j);
-            return;
-        }
-}
-
-static void remove_some(sys *s, htc_rng *rng)
-{
-    for (sys_job *j = s->jobs; j; j = j->next)
-        if (j->finished && !j->removing && htc_rng_below(rng, 2)) {
-            sys_remove(j);
-            return;
-        }
-}
-
-static void trouble(htc_sim *w, void *ctx)
-{
-    sys       *s = ctx;
-    plan      *p = s->options.ctx;
-    sys_agent *a = some_agent(s, &p->rng);
-    uint32_t   what = draw(&p->rng, 0, 14);
-    if (htc_sim_now(w) >= p->trouble_end)
-        return;
-    if (what <= 2 && p->crashes && a)
-        htc_sim_crash(a->node);
-    else if (what == 3 && p->crashes)
-        crash(s, s->gateway, &p->rng);
-    else if (what == 4 && p->crashes)
-        crash(s, s->store, &p->rng);
-    else if (what == 5)
-        htc_sim_break(s->gateway, s->store);
-    else if (what == 6)
-        htc_sim_break(s->gateway, s->operator_->node);
-    else if (what == 7 && a)
-        htc_sim_break(s->gateway, a->node);
-    else if (what == 8 && p->pauses && a)
-        stop_for_a_while(s, a->node, &p->rng);
-    else if (what == 9 && p->pauses)
-        stop_for_a_while(s, draw(&p->rng, 0, 1) ? s->gateway : s->store, &p->rng);
-    else if (what == 10 && p->pauses && a)
-        sys_agent_stop_task(a);
-    else if (what == 11 && p->pauses && a)
-        stop_and_tell(s, a, &p->rng);
-    else if (what == 12 && p->crashes && sys_accounts_ready(s))
-        s->disk_full_until = htc_sim_now(w) + htc_rng_below(&p->rng, HTC_SECOND);
-    else if (what == 13 && p->cancels)
-        cancel_some(s, &p->rng);
-    else if (what == 14)
-        remove_some(s, &p->rng);
-    sys_after(s, 1 + htc_rng_below(&p->rng, 2 * p->trouble_gap), trouble, s);
-}
-
-/* Every fourth seed has no faults at all, the next faults of messages only, then crashes, then everything. */
-static void make_options(uint64_t seed, plan *p, sys_options *o)
-{
-    htc_rng rng = { seed };
-    rng = htc_rng_fork(&rng, "plan");
-    uint64_t kind = seed % 4;
-    int      messages = kind == 1 || kind == 3, crashes = kind >= 2;
-    *o = (sys_options){ .sim = { .seed = seed },
-                        .net = { .jitter_ns = draw(&rng, 0, 200) * HTC_US },
-                        .commit_ns = draw(&rng, 0, 2000) * HTC_US,
-                        .commit_jitter_ns = draw(&rng, 0, 3000) * HTC_US,
-                        .launch_ns = draw(&rng, 1, 20) * HTC_MS,
-                        .launch_jitter_ns = draw(&rng, 0, 20) * HTC_MS,
-                        .stage_ns = draw(&rng, 0, 2) * HTC_MS,
-                        .n_sites = draw(&rng, 1, 2),
-                        .run = run_task,
-                        .check_idle = 1,
-                        .ctx = p };
-    if (messages) {
-        o->net.loss_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
-        o->net.duplicate_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
-        o->net.reorder_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 200000);
-        o->net.reorder_ns = draw(&rng, 1, 100) * HTC_MS;
-    }
-    o->sites[0] = (htc_site_options){ .size = sizeof(htc_site_options), .name = "here", .cores = draw(&rng, 1, 2) };
-    o->sites[1] = (htc_site_options){ .size = sizeof(htc_site_options), .name = "there", .cores = draw(&rng, 1, 2) };
-    o->launch_fail_ppm = crashes ? draw(&rng, 0, 1) * 20000 : 0;
-    o->gateway = (htc_gateway_options){ .tick_ns = HTC_SECOND,
-                                        .heartbeat_ns = HTC_SECOND,
-                                        .lost_after_ns = 3 * HTC_SECOND,
-                                        .launch_timeout_ns = 10 * HTC_SECOND,
-                                        .relaunch_backoff_ns = 100 * HTC_MS,
-                                        .max_attempts = 60,
-                                        .max_lost = 10000,
-                                        .retry_backoff_ns = 100 * HTC_MS,
-                                        .retry_backoff_max_ns = HTC_SECOND };
-    *p = (plan){ .rng = htc_rng_fork(&rng, "trouble"),
-                 .trouble_gap = draw(&rng, 20, 1000) * HTC_MS,
-                 .crashes = crashes,
-                 .pauses = crashes,
-                 .cancels = (int)draw(&rng, 0, 1),
-                 .fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0 };
-}
-
-static void add_jobs(sys *s, htc_rng *rng, uint64_t *tasks)
-{
-    static const char *const names[] = { "ada", "bob", "eve" };
-    uint32_t                 users = draw(rng, 2, 3), left = 30;
-    for (uint32_t i = 0; i < users; i++)
-        sys_add_account(s, names[i], draw(rng, 1, 3));
-    while (!sys_accounts_ready(s) && htc_sim_next(s->w) == HTC_OK)
-        ;
-    for (uint32_t i = 0; i < users + 1 && left > 2; i++) {
-        char     name[16];
-        uint32_t n = draw(rng, 1, left / 2);
-        snprintf(name, sizeof name, "job%u", (unsigned)i);
-        sys_submit(s, names[i % users], name, n);
-        left -= n;
-        *tasks += n;
-        sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(rng, HTC_SECOND));
-    }
-}
-
-static void all_up(sys *s)
-{
-    htc_sim_boot(s->store);
-    htc_sim_boot(s->gateway);
-}
-
-static int all_removed(const sys *s)
-{
-    for (const sys_job *j = s->jobs; j; j = j->next)
-        if (j->removing && !j->removed)
-            return 0;
-    return 1;
-}
-
-/* The gateway is killed at some of the writes that a removal takes. */
-static void remove_at_last(sys *s, const plan *p, htc_rng *rng)
-{
-    for (int i = 0; i < 3; i++)
-        remove_some(s, rng);
-    for (int i = 0; p->crashes && i < 3; i++) {
-        sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(rng, 60 * HTC_MS));
-        htc_sim_crash(s->gateway);
-        htc_sim_boot(s->gateway);
-    }
-    htc_ns end = htc_sim_now(s->w) + 100 * HTC_SECOND;
-    while (!all_removed(s) && htc_sim_now(s->w) < end && htc_sim_next(s->w) == HTC_OK)
-        ;
-}
-
-static void run_world(sys *s, plan *p, verdict *v)
-{
-    htc_rng rng = htc_rng_fork(&p->rng, "jobs");
-    htc_ns  begin = htc_sim_now(s->w);
-    p->trouble_end = begin + draw(&rng, 2, 15) * HTC_SECOND;
-    sys_watch_jobs(s, 300 * HTC_MS);
-    if (s->options.sim.seed % 4)
-        sys_after(s, htc_rng_below(&rng, HTC_SECOND), trouble, s);
-    add_jobs(s, &rng, &v->tasks);
-    sys_run_until(s, p->trouble_end + 6 * HTC_SECOND); /* the longest way back up, and more */
-    htc_sim_net_faults(s->w, 0);
-    all_up(s);
-    while (!sys_all_finished(s) && htc_sim_now(s->w) < p->trouble_end + 400 * HTC_SECOND &&
-           htc_sim_next(s->w) == HTC_OK)
-        ;
-    v->took = htc_sim_now(s->w) - begin;
-    remove_at_last(s, p, &rng);
-    sys_usage_ask(s);
-    sys_run_until(s, htc_sim_now(s->w) + 20 * HTC_SECOND);
-    if (!s->usage_told)
-        sys_fail(s, "users are told nothing of what they used");
-    if (!htc_sim_failure(s->w))
-        sys_check_results(s);
-    if (s->agents_alive)
-        sys_fail(s, "%u agents are still there, with nothing to do", (unsigned)s->agents_alive);
-}
 
 static void print_line(void *ctx, const char *line)
 {
@@ -283,23 +17,16 @@ static void print_line(void *ctx, const char *line)
     puts(line);
 }
 
-static void run_seed(uint64_t seed, int trace, verdict *v)
+static htc_sim_system_report run(uint64_t seed, int trace)
 {
-    sys_options o;
-    plan        p;
-    memset(v, 0, sizeof *v);
-    make_options(seed, &p, &o);
-    o.sim.trace = trace ? print_line : NULL;
-    sys *s = sys_open(&o);
-    run_world(s, &p, v);
-    v->hash = htc_sim_hash(s->w);
-    v->events = htc_sim_events(s->w);
-    v->crashes = s->crashes;
-    v->agents = s->agents_launched;
-    v->idle_longest = s->idle_longest;
-    if (htc_sim_failure(s->w))
-        snprintf(v->failure, sizeof v->failure, "%s", htc_sim_failure(s->w));
-    sys_close(s);
+    htc_sim_system_options o = { .size = sizeof o, .seed = seed, .trace = trace ? print_line : NULL };
+    htc_sim_system_report  r = { .size = sizeof r };
+    htc_status             status = htc_sim_system_run(NULL, &o, &r);
+    if (status != HTC_OK) {
+        r.failed = 1;
+        snprintf(r.text, sizeof r.text, "seed %llu does not run: %s", (unsigned long long)seed, htc_strerror(status));
+    }
+    return r;
 }
 
 int main(void)
@@ -308,35 +35,32 @@ int main(void)
     uint64_t    seeds = full && *full == '1' ? SEEDS_FULL : getenv("HTC_TEST_LIGHT") ? SEEDS_LIGHT : SEEDS, events = 0, tasks = 0, crashes = 0, agents = 0;
     uint32_t    failed = 0;
     htc_ns      idle = 0;
-    verdict     v, again;
     if (one) {
-        run_seed(strtoull(one, NULL, 10), 1, &v);
-        printf("%s\n", v.failure[0] ? v.failure : "ok");
-        return v.failure[0] != 0;
+        htc_sim_system_report r = run(strtoull(one, NULL, 10), 1);
+        printf("%s\n", r.failed ? r.text : "ok");
+        return r.failed != 0;
     }
     for (uint64_t seed = 1; seed <= seeds && failed < 20; seed++) {
-        run_seed(seed, 0, &v);
+        htc_sim_system_report r = run(seed, 0);
         if (seed % 100 == 1) {
-            run_seed(seed, 0, &again);
-            if (v.hash != again.hash || v.events != again.events) {
+            htc_sim_system_report again = run(seed, 0);
+            if (r.hash != again.hash || r.events != again.events) {
                 printf("seed %llu: two runs differ\n", (unsigned long long)seed);
                 failed++;
             }
         }
-        if (v.failure[0]) {
-            printf("%s   (HTC_SEED=%llu shows the trace)\n", v.failure, (unsigned long long)seed);
+        if (r.failed) {
+            printf("%s   (HTC_SEED=%llu shows the trace)\n", r.text, (unsigned long long)seed);
             failed++;
         }
-        events += v.events;
-        tasks += v.tasks;
-        crashes += v.crashes;
-        agents += v.agents;
-        idle = v.idle_longest > idle ? v.idle_longest : idle;
+        events += r.events;
+        tasks += r.tasks;
+        crashes += r.crashes;
+        agents += r.agents;
+        idle = r.idle_longest > idle ? r.idle_longest : idle;
     }
-    printf("%llu seeds: %llu tasks, %llu agents, %llu crashes of gateway or store, %llu events; a slot was free for at "
-           "most "
-           "%.1f ms; %u failed\n",
-           (unsigned long long)seeds, (unsigned long long)tasks, (unsigned long long)agents,
-           (unsigned long long)crashes, (unsigned long long)events, (double)idle / 1e6, (unsigned)failed);
+    printf("%llu seeds: %llu tasks, %llu agents, %llu crashes of gateway or store, %llu events; a slot was free for at most %.1f ms; %u failed\n",
+           (unsigned long long)seeds, (unsigned long long)tasks, (unsigned long long)agents, (unsigned long long)crashes,
+           (unsigned long long)events, (double)idle / 1e6, (unsigned)failed);
     return failed != 0;
 }

@@ -1,12 +1,14 @@
 /* Tasks packed by memory, with the real gateway, store and agents, whose processes and gateway are killed meanwhile: after every
- * step what is reserved adds up and is no more than a node has (world_books.c); whenever a process starts, all that run on its
- * node ask for no more (world_agent.c); in the end every task has its result. And a large task is not passed for ever.
+ * step what is reserved adds up and is no more than a node has (roles/gateway/books.c); whenever a process starts, all that run on its
+ * node ask for no more (system_agent.c); in the end every task has its result. And a large task is not passed for ever.
  *
  * HTC_SEED=n runs one seed and prints its trace; HTC_TEST_LIGHT=1 runs a tenth. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "system.h"
+#include <stdio.h>
+
+#include "sim/scenarios/system_private.h"
 
 #define GIB         (UINT64_C(1) << 30)
 #define SEEDS       400
@@ -45,16 +47,19 @@ static sys *open_system(uint64_t seed, uint32_t sites, int trace, const char *co
                                    .relaunch_backoff_ns = 100 * HTC_MS,
                                    .max_lost = 10000,
                                    .memory_wait_ns = 5 * HTC_SECOND } };
-    return sys_open(&o);
+    sys *s = NULL;
+    if (htc__sys_open(NULL, &o, &s) != HTC_OK)
+        abort();
+    return s;
 }
 
 static void accounts(sys *s)
 {
-    sys_add_account(s, "ada", 1);
-    sys_add_account(s, "bob", 2);
-    while (!sys_accounts_ready(s) && htc_sim_next(s->w) == HTC_OK)
+    htc__sys_add_account(s, "ada", 1);
+    htc__sys_add_account(s, "bob", 2);
+    while (!htc__sys_accounts_ready(s) && htc_sim_next(s->w) == HTC_OK)
         ;
-    sys_watch_jobs(s, HTC_SECOND);
+    htc__sys_watch_jobs(s, HTC_SECOND);
 }
 
 /* ---- many seeds ---- */
@@ -79,14 +84,14 @@ static void trouble(htc_sim *w, void *ctx)
         return;
     if (htc_rng_below(&p->rng, 3) == 0 && htc_sim_up(s->gateway)) {
         htc_sim_crash(s->gateway);
-        sys_after(s, htc_rng_below(&p->rng, HTC_SECOND), boot_again, s->gateway);
+        htc__sys_after(s, htc_rng_below(&p->rng, HTC_SECOND), boot_again, s->gateway);
     }
     for (sys_agent *a = s->agents; a; a = a->next)
         if (a->alive && htc_sim_up(a->node) && htc_rng_below(&p->rng, 4) == 0) {
             htc_sim_crash(a->node);
             break;
         }
-    sys_after(s, 1 + htc_rng_below(&p->rng, 2 * HTC_SECOND), trouble, p);
+    htc__sys_after(s, 1 + htc_rng_below(&p->rng, 2 * HTC_SECOND), trouble, p);
 }
 
 static uint64_t some_memory(htc_rng *rng)
@@ -109,17 +114,17 @@ static int run_seed(uint64_t seed, int trace)
         trouble(s->w, &p);
     for (int i = 0; i < 6; i++) {
         snprintf(name, sizeof name, "job%d", i);
-        sys_submit_large(s, htc_rng_below(&p.rng, 2) ? "ada" : "bob", name, 1 + htc_rng_below(&p.rng, 12), some_memory(&p.rng));
-        sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(&p.rng, 2 * HTC_SECOND));
+        htc__sys_submit_large(s, htc_rng_below(&p.rng, 2) ? "ada" : "bob", name, 1 + htc_rng_below(&p.rng, 12), some_memory(&p.rng));
+        htc__sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(&p.rng, 2 * HTC_SECOND));
     }
-    while (!sys_all_finished(s) && htc_sim_now(s->w) < p.end + 600 * HTC_SECOND && htc_sim_next(s->w) == HTC_OK)
+    while (!htc__sys_all_finished(s) && htc_sim_now(s->w) < p.end + 600 * HTC_SECOND && htc_sim_next(s->w) == HTC_OK)
         ;
     if (!htc_sim_failure(s->w))
-        sys_check_results(s);
+        htc__sys_check_results(s);
     const char *failure = htc_sim_failure(s->w);
     if (failure)
         printf("%s   (HTC_SEED=%llu shows the trace)\n", failure, (unsigned long long)seed);
-    sys_close(s);
+    htc__sys_close(s);
     return failure != NULL;
 }
 
@@ -131,18 +136,18 @@ static int large_beside_small(void)
 {
     sys    *s = open_system(1, 1, 0, NULL);
     accounts(s);
-    sys_submit(s, "bob", "small", 400);
-    sys_run_until(s, htc_sim_now(s->w) + HTC_SECOND);
-    sys_job *large = sys_submit_large(s, "ada", "large", 1, 20 * GIB);
+    htc__sys_submit(s, "bob", "small", 400);
+    htc__sys_run_until(s, htc_sim_now(s->w) + HTC_SECOND);
+    sys_job *large = htc__sys_submit_large(s, "ada", "large", 1, 20 * GIB);
     htc_ns   begin = htc_sim_now(s->w);
-    while (!htc_sim_failure(s->w) && !(large->id && sys_task_of(s, large->id, 0)->committed) &&
+    while (!htc_sim_failure(s->w) && !(large->id && htc__sys_task_of(s, large->id, 0)->committed) &&
            htc_sim_now(s->w) < begin + 200 * HTC_SECOND && htc_sim_next(s->w) == HTC_OK)
         ;
     double      waited = (double)(htc_sim_now(s->w) - begin) / 1e9;
     const char *failure = htc_sim_failure(s->w);
     printf("a task of 20 of 24 GiB beside small ones has ended after %.1f s%s%s\n", waited, failure ? ": " : "", failure ? failure : "");
     int bad = failure || waited > 14;
-    sys_close(s);
+    htc__sys_close(s);
     return bad;
 }
 
@@ -153,8 +158,8 @@ static int large_without_a_share(void)
     static const char *const only[] = { "bob", NULL };
     sys    *s = open_system(1, 1, 0, only);
     accounts(s);
-    sys_submit_large(s, "ada", "large", 1, 20 * GIB);
-    sys_job *small = sys_submit_large(s, "bob", "small", 40, 10 * GIB);
+    htc__sys_submit_large(s, "ada", "large", 1, 20 * GIB);
+    sys_job *small = htc__sys_submit_large(s, "bob", "small", 40, 10 * GIB);
     htc_ns   begin = htc_sim_now(s->w);
     while (!small->finished && htc_sim_now(s->w) < begin + 60 * HTC_SECOND && htc_sim_next(s->w) == HTC_OK)
         ;
@@ -162,7 +167,7 @@ static int large_without_a_share(void)
     int         bad = failure || !small->finished;
     if (bad)
         printf("a task that never gets a slot has room kept for it: %s\n", failure ? failure : "others starve");
-    sys_close(s);
+    htc__sys_close(s);
     return bad;
 }
 

@@ -125,14 +125,6 @@ static void launch_failed(htc_gateway *gw, site *s, const char *why)
                   (double)pause / 1e9);
 }
 
-void htc__gw_agent_handle(agent *a, htc_bytes handle)
-{
-    assert(handle.len <= sizeof a->handle);
-    a->handle_len = (uint32_t)handle.len;
-    if (handle.len)
-        memcpy(a->handle, handle.data, handle.len);
-}
-
 /* What LAUNCH and WATCH_AGENT answer. 0: nothing that could be. */
 static int read_handle(agent *a, htc_bytes body)
 {

@@ -1,4 +1,5 @@
 /* What the gateway keeps in the store, byte by byte. Each record begins with its format's number. */
+#include <assert.h>
 #include <string.h>
 
 #include "roles/gateway/gateway.h"
@@ -14,6 +15,14 @@ static void need(htc_reader *r, int condition)
 {
     if (!condition)
         htc_reader_fail(r);
+}
+
+void htc__gw_agent_handle(agent *a, htc_bytes handle)
+{
+    assert(handle.len <= sizeof a->handle);
+    a->handle_len = (uint32_t)handle.len;
+    if (handle.len)
+        memcpy(a->handle, handle.data, handle.len);
 }
 
 /* A varint that is at most max. */

@@ -2,13 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "system.h"
+#include "sim/scenarios/system_private.h"
 
 static void send_request(sys_user *u, sys_request *q, htc_output *out)
 {
     char *text = json_dumps(q->body, JSON_COMPACT);
-    if (!text)
-        abort();
+    if (!text) {
+        htc__sys_no_memory(u->s);
+        return;
+    }
     htc_wire_begin(&u->buf, HTC_WIRE_USER_REQUEST, q->id);
     htc_put_raw(&u->buf, htc_bytes_of(text));
     free(text);
@@ -24,7 +26,7 @@ static void finish(sys_user *u, sys_request **at, json_t *answer)
     if (q->answer)
         q->answer(u, q->ctx, answer);
     json_decref(q->body);
-    free(q);
+    htc__free(&u->s->env, q, sizeof *q);
 }
 
 static void answered(sys_user *u, uint64_t id, htc_bytes text)
@@ -35,7 +37,7 @@ static void answered(sys_user *u, uint64_t id, htc_bytes text)
         at = &(*at)->next;
     json_t *answer = *at ? json_loadb(text.data, text.len, 0, &e) : NULL;
     if (!json_is_object(answer))
-        sys_fail(u->s, "an answer to nothing, or not a JSON object: %.*s", (int)text.len, (const char *)text.data);
+        htc__sys_fail(u->s, "an answer to nothing, or not a JSON object: %.*s", (int)text.len, (const char *)text.data);
     else
         finish(u, at, answer);
     json_decref(answer);
@@ -88,6 +90,7 @@ static htc_ns deadline(const void *self)
     return HTC_NEVER;
 }
 
+/* The end of its program: what it had asked is forgotten. */
 static void destroy(void *self)
 {
     sys_user *u = self;
@@ -95,38 +98,54 @@ static void destroy(void *self)
         sys_request *q = u->requests;
         u->requests = q->next;
         json_decref(q->body);
-        free(q);
+        htc__free(&u->s->env, q, sizeof *q);
     }
     htc_buf_free(&u->buf);
-    free(u);
+}
+
+void htc__sys_users_free(sys *s)
+{
+    while (s->users) {
+        sys_user *u = s->users;
+        s->users = u->next;
+        destroy(u);
+        htc__free(&s->env, u, sizeof *u);
+    }
 }
 
 static htc_status boot(void *ctx, htc_sim_node *node)
 {
     static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy, 0 };
     sys_user                    *u = ctx;
-    htc_sim_install(node, &ops, u);
+    htc_status status = htc_sim_install(node, &ops, u);
+    if (status != HTC_OK)
+        return status;
     return htc_sim_dial(node, SYS_PEER_GATEWAY, u->s->gateway, NULL);
 }
 
-sys_user *sys_user_add(sys *s, const char *name)
+sys_user *htc__sys_user_add(sys *s, const char *name)
 {
     static const htc_sim_host host = { .size = sizeof host, .boot = boot };
-    sys_user                 *u = calloc(1, sizeof *u);
+    sys_user                 *u = htc__sys_alloc(s, sizeof *u);
     if (!u)
-        abort();
+        return NULL;
     u->s = s;
+    u->next = s->users;
+    s->users = u;
     htc_buf_init(&u->buf, NULL, 0);
-    u->node = sys_node(s, name, &host, u, 1);
+    u->node = htc__sys_node(s, name, &host, u, 1);
     htc_sim_boot(u->node);
     return u;
 }
 
-void sys_ask(sys_user *u, json_t *body, void (*answer)(sys_user *u, void *ctx, json_t *answer), void *ctx)
+void htc__sys_ask(sys_user *u, json_t *body, void (*answer)(sys_user *u, void *ctx, json_t *answer), void *ctx)
 {
-    sys_request *q = calloc(1, sizeof *q), **at = &u->requests;
-    if (!q || !body)
-        abort();
+    sys_request *q = body ? htc__sys_alloc(u->s, sizeof *q) : NULL, **at = &u->requests;
+    if (!q) {
+        htc__sys_no_memory(u->s);
+        json_decref(body);
+        return;
+    }
     *q = (sys_request){ .id = ++u->last_id, .body = body, .answer = answer, .ctx = ctx };
     while (*at)
         at = &(*at)->next;

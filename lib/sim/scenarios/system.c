@@ -1,12 +1,11 @@
-#include "system.h"
+#include "sim/scenarios/system_private.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- what the disks hold ---- */
 
-sys_task *sys_task_of(sys *s, uint64_t job, uint64_t task)
+sys_task *htc__sys_task_of(sys *s, uint64_t job, uint64_t task)
 {
     sys_task *t, find;
     memset(&find, 0, sizeof find);
@@ -15,42 +14,53 @@ sys_task *sys_task_of(sys *s, uint64_t job, uint64_t task)
     HASH_FIND(hh, s->tasks, &find.key, sizeof find.key, t);
     if (t)
         return t;
-    t = calloc(1, sizeof *t);
+    t = htc__sys_alloc(s, sizeof *t);
     if (!t)
-        abort();
+        return &s->no_task;
     t->key = find.key;
     HASH_ADD(hh, s->tasks, key, sizeof t->key, t);
+    if (!t->hh.tbl) {
+        htc__free(&s->env, t, sizeof *t);
+        htc__sys_no_memory(s);
+        return &s->no_task;
+    }
     return t;
 }
 
-static void need_attempt(sys_task *t, uint32_t attempt)
+/* 0: there is no memory. */
+static int need_attempt(sys *s, sys_task *t, uint32_t attempt)
 {
     if (attempt < t->n_attempts)
-        return;
-    t->attempts = realloc(t->attempts, (attempt + 1) * sizeof *t->attempts);
-    if (!t->attempts)
-        abort();
-    memset(t->attempts + t->n_attempts, 0, (attempt + 1 - t->n_attempts) * sizeof *t->attempts);
+        return 1;
+    sys_try *more = t == &s->no_task ? NULL : htc__sys_alloc(s, (attempt + 1) * sizeof *more);
+    if (!more)
+        return 0;
+    if (t->n_attempts)
+        memcpy(more, t->attempts, t->n_attempts * sizeof *more);
+    htc__free(&s->env, t->attempts, t->n_attempts * sizeof *more);
+    t->attempts = more;
     t->n_attempts = attempt + 1;
+    return 1;
 }
 
-void sys_output_stored(sys *s, const htc_attempt *a)
+void htc__sys_output_stored(sys *s, const htc_attempt *a)
 {
-    sys_task *t = sys_task_of(s, a->job, a->task);
-    need_attempt(t, a->attempt);
-    t->attempts[a->attempt].output = 1;
+    sys_task *t = htc__sys_task_of(s, a->job, a->task);
+    if (need_attempt(s, t, a->attempt))
+        t->attempts[a->attempt].output = 1;
 }
 
-void sys_output_dropped(sys *s, const htc_attempt *a)
+void htc__sys_output_dropped(sys *s, const htc_attempt *a)
 {
-    sys_task *t = sys_task_of(s, a->job, a->task);
-    need_attempt(t, a->attempt);
+    sys_task *t = htc__sys_task_of(s, a->job, a->task);
+    if (!need_attempt(s, t, a->attempt))
+        return;
     const sys_job *j = s->jobs;
     while (j && j->id != a->job)
         j = j->next;
     /* Of a job that is removed nobody wants them: an agent that was not heard meanwhile is told so. */
     if (t->committed == a->attempt && !(j && j->removing))
-        sys_fail(s, "the outputs of %llu.%llu attempt %u are dropped, and it is committed", (unsigned long long)a->job,
+        htc__sys_fail(s, "the outputs of %llu.%llu attempt %u are dropped, and it is committed", (unsigned long long)a->job,
                  (unsigned long long)a->task, (unsigned)a->attempt);
     if (t->attempts[a->attempt].output)
         t->attempts[a->attempt].output = 2;
@@ -60,11 +70,14 @@ static void result_durable(sys *s, const htc_attempt *a, htc_bytes value)
 {
     htc_outcome o;
     htc_reader  r = htc_reader_of(value);
-    sys_task   *t = sys_task_of(s, a->job, a->task);
-    need_attempt(t, a->attempt);
-    if (htc_get_u8(&r) != 2 || htc_outcome_read(&r, &o) != HTC_OK)
-        sys_fail(s, "a result that cannot be read");
-    else if (o.status == HTC_OK)
+    sys_task   *t = htc__sys_task_of(s, a->job, a->task);
+    if (!need_attempt(s, t, a->attempt))
+        return;
+    if (htc_get_u8(&r) != 2 || htc_outcome_read(&r, &o) != HTC_OK) {
+        htc__sys_fail(s, "a result that cannot be read");
+        return;
+    }
+    if (o.status == HTC_OK)
         t->attempts[a->attempt].result = 1;
     t->attempts[a->attempt].told = 1;
     t->attempts[a->attempt].status = o.status;
@@ -98,28 +111,29 @@ static void task_seen(void *ctx, const sys_task_state *state)
     sys               *s = c->s;
     unsigned long long job = c->job, task = c->first + state->offset;
     uint32_t           attempt = state->done ? state->attempt : 0;
-    sys_task          *t = sys_task_of(s, job, task);
+    sys_task          *t = htc__sys_task_of(s, job, task);
     count_cost(c, t, state);
     if (!state->done && !state->cancelled)
         return;
     if (attempt == 0) {
         if (t->committed)
-            sys_fail(s, "%llu.%llu was done and is cancelled", job, task);
+            htc__sys_fail(s, "%llu.%llu was done and is cancelled", job, task);
         t->cancelled = 1;
         return;
     }
     if (t->cancelled)
-        sys_fail(s, "%llu.%llu was cancelled and is done", job, task);
+        htc__sys_fail(s, "%llu.%llu was cancelled and is done", job, task);
     if (t->committed == attempt)
         return;
-    need_attempt(t, attempt);
+    if (!need_attempt(s, t, attempt))
+        return;
     if (t->committed)
-        sys_fail(s, "%llu.%llu is committed twice: attempts %u and %u", job, task, (unsigned)t->committed,
+        htc__sys_fail(s, "%llu.%llu is committed twice: attempts %u and %u", job, task, (unsigned)t->committed,
                  (unsigned)attempt);
     else if (!t->attempts[attempt].result)
-        sys_fail(s, "%llu.%llu attempt %u is committed, and its result is not there", job, task, (unsigned)attempt);
+        htc__sys_fail(s, "%llu.%llu attempt %u is committed, and its result is not there", job, task, (unsigned)attempt);
     else if (t->attempts[attempt].output != 1)
-        sys_fail(s, "%llu.%llu attempt %u is committed, and its outputs are not there", job, task, (unsigned)attempt);
+        htc__sys_fail(s, "%llu.%llu attempt %u is committed, and its outputs are not there", job, task, (unsigned)attempt);
     s->committed++;
     t->committed = attempt;
     t->ended = htc_sim_now(s->w);
@@ -129,14 +143,14 @@ static void chunk_durable(sys *s, uint64_t job, uint64_t index, htc_bytes value)
 {
     chunk_at at = { .s = s, .job = job, .first = index * 1024 };
     uint64_t core_ns = 0;
-    if (sys_chunk_read(value, task_seen, &at, &core_ns) != HTC_OK)
-        sys_fail(s, "a chunk record that cannot be read");
-    sys_usage_chunk(s, job, index, core_ns, at.sure, at.maybe);
+    if (htc__sys_chunk_read(s, value, task_seen, &at, &core_ns) != HTC_OK)
+        htc__sys_fail(s, "a chunk record that cannot be read");
+    htc__sys_usage_chunk(s, job, index, core_ns, at.sure, at.maybe);
 }
 
 /* The keys that matter here: r/JOB/TASK/ATTEMPT, the result of an attempt, c/JOB/CHUNK, the states of 1024 tasks, and j/JOB,
  * which says whose job it is. */
-void sys_committed(sys *s, htc_bytes key, htc_bytes value)
+void htc__sys_committed(sys *s, htc_bytes key, htc_bytes value)
 {
     char               text[64], user[64];
     unsigned long long job, number;
@@ -150,27 +164,27 @@ void sys_committed(sys *s, htc_bytes key, htc_bytes value)
         result_durable(s, &(htc_attempt){ job, number, attempt }, value);
     else if (sscanf(text, "c/%16llx/%16llx", &job, &number) == 2)
         chunk_durable(s, job, number, value);
-    else if (text[0] == 'j' && text[1] == '/' && sys_job_read(value, &id, user) == HTC_OK)
-        sys_usage_owner(s, id, user);
+    else if (text[0] == 'j' && text[1] == '/' && htc__sys_job_read(value, &id, user) == HTC_OK)
+        htc__sys_usage_owner(s, id, user);
 }
 
 /* ---- checks ---- */
 
 #define IDLE_MAX (50 * HTC_MS)
 
-void sys_check(sys *s)
+void htc__sys_check(sys *s)
 {
-    sys_books   b;
-    int         add_up = !s->options.check_every || ++s->steps % s->options.check_every == 0;
-    const char *wrong = add_up ? sys_gateway_wrong(s) : NULL;
-    if (wrong)
-        sys_fail(s, "%s", wrong);
+    htc_gateway_books b = { .size = sizeof b };
+    int               add_up = !s->options.check_every || ++s->steps % s->options.check_every == 0;
+    if ((!add_up && !s->options.check_idle) || htc_gateway_audit(htc_sim_machine(s->gateway), add_up, &b) != HTC_OK)
+        return;
+    if (b.wrong[0])
+        htc__sys_fail(s, "%s", b.wrong);
     if (!s->options.check_idle)
         return;
-    sys_gateway_books(s, &b);
     /* A full disk refuses the record of a new agent too; the gateway looks again within two seconds. */
     int full = htc_sim_now(s->w) < s->disk_full_until + 2 * HTC_SECOND;
-    if (!b.ready || full || b.unusable || b.free == 0 || b.wanting == 0) {
+    if (!b.ready || full || b.paused || b.free == 0 || b.wanting == 0) {
         s->idle_since = HTC_NEVER;
         return;
     }
@@ -180,13 +194,13 @@ void sys_check(sys *s)
     if (idle > s->idle_longest)
         s->idle_longest = idle;
     if (idle > IDLE_MAX)
-        sys_fail(s, "%u slots have been free for %.3f ms while %llu tasks wait", (unsigned)b.free, (double)idle / 1e6,
+        htc__sys_fail(s, "%u slots have been free for %.3f ms while %llu tasks wait", (unsigned)b.free, (double)idle / 1e6,
                  (unsigned long long)b.wanting);
 }
 
 static void fail_job(const sys_job *j, const char *what, uint64_t n)
 {
-    sys_fail(j->s, "job %llu (%s): %s %llu of %llu", (unsigned long long)j->id, j->name, what, (unsigned long long)n,
+    htc__sys_fail(j->s, "job %llu (%s): %s %llu of %llu", (unsigned long long)j->id, j->name, what, (unsigned long long)n,
              (unsigned long long)j->count);
 }
 
@@ -196,12 +210,12 @@ static void check_submissions(sys *s)
     uint64_t kept = 0;
     for (const sys_job *j = s->jobs; j; j = j->next)
         kept += !j->removed;
-    if (sys_store_jobs(s) != kept)
-        sys_fail(s, "%llu jobs were submitted and not removed, %llu are stored", (unsigned long long)kept,
-                 (unsigned long long)sys_store_jobs(s));
+    if (htc__sys_store_jobs(s) != kept)
+        htc__sys_fail(s, "%llu jobs were submitted and not removed, %llu are stored", (unsigned long long)kept,
+                 (unsigned long long)htc__sys_store_jobs(s));
 }
 
-void sys_check_results(sys *s)
+void htc__sys_check_results(sys *s)
 {
     check_submissions(s);
     for (const sys_job *j = s->jobs; j; j = j->next) {
@@ -210,16 +224,16 @@ void sys_check_results(sys *s)
             fail_job(j, "not finished", 0);
         if (j->removing && !j->removed)
             fail_job(j, "not removed", 0);
-        if (j->removed && sys_store_left(s, j->id))
-            sys_fail(s, "job %llu is removed, and the store has %s", (unsigned long long)j->id, sys_store_left(s, j->id));
+        if (j->removed && htc__sys_store_left(s, j->id))
+            htc__sys_fail(s, "job %llu is removed, and the store has %s", (unsigned long long)j->id, htc__sys_store_left(s, j->id));
         for (uint64_t i = 0; i < j->count; i++)
-            n += sys_task_of(s, j->id, i)->committed != 0;
+            n += htc__sys_task_of(s, j->id, i)->committed != 0;
         if (n != j->count && !j->cancelled)
             fail_job(j, "committed results:", n);
     }
     for (const sys_task *t = s->tasks; t; t = t->hh.next) /* of any job that came to be, acknowledged or not */
         if (t->runs && !t->committed && !t->cancelled)
-            sys_fail(s, "%llu.%llu has run and has no result", (unsigned long long)t->key.job,
+            htc__sys_fail(s, "%llu.%llu has run and has no result", (unsigned long long)t->key.job,
                      (unsigned long long)t->key.task);
 }
 
@@ -244,11 +258,10 @@ static void submit_again(htc_sim *w, void *ctx)
     submit(ctx);
 }
 
-const char *sys_jsdl(uint64_t n)
+const char *htc__sys_jsdl(sys *s, uint64_t n)
 {
-    static char text[2048];
     snprintf(
-        text, sizeof text,
+        s->jsdl, sizeof s->jsdl,
         "<JobDefinition xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl\""
         " xmlns:sweep=\"http://schemas.ogf.org/jsdl/2009/03/sweep\""
         " xmlns:sweepfunc=\"http://schemas.ogf.org/jsdl/2009/03/sweep/functions\">"
@@ -260,7 +273,7 @@ const char *sys_jsdl(uint64_t n)
         "<sweep:Match>//p:Argument</sweep:Match></sweep:DocumentNode>"
         "<sweepfunc:LoopInteger start=\"1\" end=\"%llu\"/></sweep:Assignment></sweep:Sweep></JobDefinition>",
         (unsigned long long)n);
-    return text;
+    return s->jsdl;
 }
 
 static void submitted(sys_user *u, void *ctx, json_t *answer)
@@ -270,12 +283,12 @@ static void submitted(sys_user *u, void *ctx, json_t *answer)
     (void)u;
     if (!id) {
         if (answer)
-            sys_note(j->s, "submit: %s %s", text_of(answer, "error"), text_of(answer, "message"));
-        sys_after(j->s, 500 * HTC_MS, submit_again, j); /* the answer may be lost, the job not: it is the same key */
+            htc__sys_note(j->s, "submit: %s %s", text_of(answer, "error"), text_of(answer, "message"));
+        htc__sys_after(j->s, 500 * HTC_MS, submit_again, j); /* the answer may be lost, the job not: it is the same key */
         return;
     }
     if (number_of(answer, "count") != j->count)
-        sys_fail(j->s, "%llu tasks were submitted, %llu accepted", (unsigned long long)j->count,
+        htc__sys_fail(j->s, "%llu tasks were submitted, %llu accepted", (unsigned long long)j->count,
                  (unsigned long long)number_of(answer, "count"));
     j->id = id;
     j->acknowledged = 1;
@@ -283,22 +296,22 @@ static void submitted(sys_user *u, void *ctx, json_t *answer)
 
 static void submit(sys_job *j)
 {
-    sys_ask(j->s->operator_,
+    htc__sys_ask(j->s->operator_,
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "op", "submit", "user", j->user, "name", j->name, "key", j->name, "jsdl",
-                      sys_jsdl(j->count), "memory", (json_int_t)j->memory),
+                      htc__sys_jsdl(j->s, j->count), "memory", (json_int_t)j->memory),
             submitted, j);
 }
 
-sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count)
+sys_job *htc__sys_submit(sys *s, const char *user, const char *name, uint64_t count)
 {
-    return sys_submit_large(s, user, name, count, 0);
+    return htc__sys_submit_large(s, user, name, count, 0);
 }
 
-sys_job *sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory)
+sys_job *htc__sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory)
 {
-    sys_job *j = calloc(1, sizeof *j), **at = &s->jobs;
+    sys_job *j = htc__sys_alloc(s, sizeof *j), **at = &s->jobs;
     if (!j)
-        abort();
+        return NULL;
     *j = (sys_job){ .s = s, .count = count, .memory = memory, .submitted = htc_sim_now(s->w) };
     snprintf(j->user, sizeof j->user, "%s", user);
     snprintf(j->name, sizeof j->name, "%s", name);
@@ -312,7 +325,7 @@ sys_job *sys_submit_large(sys *s, const char *user, const char *name, uint64_t c
 static void cancel_again(htc_sim *w, void *ctx)
 {
     (void)w;
-    sys_cancel(ctx);
+    htc__sys_cancel(ctx);
 }
 
 static void cancel_answered(sys_user *u, void *ctx, json_t *answer)
@@ -320,21 +333,21 @@ static void cancel_answered(sys_user *u, void *ctx, json_t *answer)
     sys_job *j = ctx;
     (void)u;
     if (!answer || !json_object_get(answer, "cancelled"))
-        sys_after(j->s, 300 * HTC_MS, cancel_again, j);
+        htc__sys_after(j->s, 300 * HTC_MS, cancel_again, j);
 }
 
-void sys_cancel(sys_job *j)
+void htc__sys_cancel(sys_job *j)
 {
     char id[32];
     snprintf(id, sizeof id, "%llu", (unsigned long long)j->id);
     j->cancelled = 1;
-    sys_ask(j->s->operator_, json_pack("{s:s, s:s}", "op", "cancel", "id", id), cancel_answered, j);
+    htc__sys_ask(j->s->operator_, json_pack("{s:s, s:s}", "op", "cancel", "id", id), cancel_answered, j);
 }
 
 static void remove_again(htc_sim *w, void *ctx)
 {
     (void)w;
-    sys_remove(ctx);
+    htc__sys_remove(ctx);
 }
 
 static void remove_answered(sys_user *u, void *ctx, json_t *answer)
@@ -344,15 +357,15 @@ static void remove_answered(sys_user *u, void *ctx, json_t *answer)
     if (answer && (json_object_get(answer, "removed") || strcmp(text_of(answer, "error"), "HTC_ENOTFOUND") == 0))
         j->removed = 1;
     else
-        sys_after(j->s, 100 * HTC_MS, remove_again, j);
+        htc__sys_after(j->s, 100 * HTC_MS, remove_again, j);
 }
 
-void sys_remove(sys_job *j)
+void htc__sys_remove(sys_job *j)
 {
     char id[32];
     snprintf(id, sizeof id, "%llu", (unsigned long long)j->id);
     j->removing = 1;
-    sys_ask(j->s->operator_, json_pack("{s:s, s:s}", "op", "rm", "id", id), remove_answered, j);
+    htc__sys_ask(j->s->operator_, json_pack("{s:s, s:s}", "op", "rm", "id", id), remove_answered, j);
 }
 
 static sys_job *job_of(sys *s, uint64_t id)
@@ -363,7 +376,7 @@ static sys_job *job_of(sys *s, uint64_t id)
     return NULL;
 }
 
-uint64_t sys_task_memory(sys *s, uint64_t job, uint32_t site)
+uint64_t htc__sys_task_memory(sys *s, uint64_t job, uint32_t site)
 {
     const sys_job          *j = job_of(s, job);
     const htc_site_options *o = &s->options.sites[site];
@@ -380,11 +393,11 @@ static void check_status(sys *s, json_t *job)
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
         sum += number_of(tasks, states[i]);
     if (sum != count)
-        sys_fail(s, "status of job %llu: %llu tasks in all states, %llu in the job",
+        htc__sys_fail(s, "status of job %llu: %llu tasks in all states, %llu in the job",
                  (unsigned long long)number_of(job, "id"), (unsigned long long)sum, (unsigned long long)count);
     int done = strcmp(text_of(job, "state"), "done") == 0 || strcmp(text_of(job, "state"), "cancelled") == 0;
     if (j && j->finished && !done)
-        sys_fail(s, "job %llu was done and is %s again", (unsigned long long)j->id, text_of(job, "state"));
+        htc__sys_fail(s, "job %llu was done and is %s again", (unsigned long long)j->id, text_of(job, "state"));
     if (j && done && !j->finished) {
         j->finished = 1;
         j->ended = htc_sim_now(s->w);
@@ -403,23 +416,23 @@ static void status_answered(sys_user *u, void *ctx, json_t *answer)
     (void)u;
     if (answer)
         json_array_foreach(json_object_get(answer, "jobs"), i, job) check_status(s, job);
-    sys_after(s, s->watch_every, ask_status, s);
+    htc__sys_after(s, s->watch_every, ask_status, s);
 }
 
 static void ask_status(htc_sim *w, void *ctx)
 {
     sys *s = ctx;
     (void)w;
-    sys_ask(s->operator_, json_pack("{s:s, s:s, s:i}", "op", "status", "id", "all", "limit", 1000), status_answered, s);
+    htc__sys_ask(s->operator_, json_pack("{s:s, s:s, s:i}", "op", "status", "id", "all", "limit", 1000), status_answered, s);
 }
 
-void sys_watch_jobs(sys *s, htc_ns every)
+void htc__sys_watch_jobs(sys *s, htc_ns every)
 {
     s->watch_every = every;
-    sys_after(s, every, ask_status, s);
+    htc__sys_after(s, every, ask_status, s);
 }
 
-int sys_all_finished(const sys *s)
+int htc__sys_all_finished(const sys *s)
 {
     for (const sys_job *j = s->jobs; j; j = j->next)
         if (!j->finished)
@@ -441,32 +454,32 @@ static void account_added(sys_user *u, void *ctx, json_t *answer)
         return;
     }
     if (answer)
-        sys_note(s, "user.add: %s %s", text_of(answer, "error"), text_of(answer, "message"));
-    sys_after(s, 100 * HTC_MS, add_account, a);
+        htc__sys_note(s, "user.add: %s %s", text_of(answer, "error"), text_of(answer, "message"));
+    htc__sys_after(s, 100 * HTC_MS, add_account, a);
 }
 
 static void add_account(htc_sim *w, void *ctx)
 {
     sys_account *a = ctx;
     (void)w;
-    sys_ask(a->s->operator_,
+    htc__sys_ask(a->s->operator_,
             json_pack("{s:s, s:s, s:s, s:I}", "op", "user.add", "name", a->name, "password", "secret", "weight",
                       (json_int_t)a->weight),
             account_added, a);
 }
 
-void sys_add_account(sys *s, const char *name, uint64_t weight)
+void htc__sys_add_account(sys *s, const char *name, uint64_t weight)
 {
-    sys_account *a = calloc(1, sizeof *a);
+    sys_account *a = htc__sys_alloc(s, sizeof *a);
     if (!a)
-        abort();
+        return;
     *a = (sys_account){ .s = s, .weight = weight, .next = s->accounts };
     snprintf(a->name, sizeof a->name, "%s", name);
     s->accounts = a;
     add_account(s->w, a);
 }
 
-int sys_accounts_ready(const sys *s)
+int htc__sys_accounts_ready(const sys *s)
 {
     for (const sys_account *a = s->accounts; a; a = a->next)
         if (!a->ready)
@@ -476,7 +489,21 @@ int sys_accounts_ready(const sys *s)
 
 /* ---- the simulation ---- */
 
-void sys_fail(sys *s, const char *format, ...)
+void htc__sys_no_memory(sys *s)
+{
+    s->no_memory = 1;
+    htc_sim_fail(s->w, "there is no memory for the run itself");
+}
+
+void *htc__sys_alloc(sys *s, size_t size)
+{
+    void *p = htc__alloc(&s->env, size);
+    if (!p)
+        htc__sys_no_memory(s);
+    return p;
+}
+
+void htc__sys_fail(sys *s, const char *format, ...)
 {
     char    text[512];
     va_list args;
@@ -486,7 +513,7 @@ void sys_fail(sys *s, const char *format, ...)
     htc_sim_fail(s->w, text);
 }
 
-void sys_note(sys *s, const char *format, ...)
+void htc__sys_note(sys *s, const char *format, ...)
 {
     char    text[512];
     va_list args;
@@ -498,18 +525,18 @@ void sys_note(sys *s, const char *format, ...)
     htc_sim_note(s->w, text);
 }
 
-void sys_after(sys *s, htc_ns delay, void (*fn)(htc_sim *w, void *ctx), void *ctx)
+void htc__sys_after(sys *s, htc_ns delay, void (*fn)(htc_sim *w, void *ctx), void *ctx)
 {
     htc_sim_at(s->w, htc_sim_now(s->w) + delay, fn, ctx, 0);
 }
 
-void sys_run_until(sys *s, htc_ns at)
+void htc__sys_run_until(sys *s, htc_ns at)
 {
     if (at > htc_sim_now(s->w))
         htc_sim_run(s->w, at - htc_sim_now(s->w));
 }
 
-htc_sim_node *sys_node(sys *s, const char *name, const htc_sim_host *host, void *ctx, int faithful)
+htc_sim_node *htc__sys_node(sys *s, const char *name, const htc_sim_host *host, void *ctx, int faithful)
 {
     htc_sim_node        *node = NULL;
     htc_sim_node_options o = { .size = sizeof o,
@@ -520,58 +547,70 @@ htc_sim_node *sys_node(sys *s, const char *name, const htc_sim_host *host, void 
                                .info = {
                                    .transport = HTC_TRANSPORT_UNIX, .uid = SYS_UID, .pid = 100 + s->last_node++ } };
     if (htc_sim_add(s->w, &o, &node) != HTC_OK)
-        abort();
+        htc__sys_no_memory(s);
     return node;
 }
 
 /* ---- open and close ---- */
 
-sys *sys_open(const sys_options *options)
+htc_status htc__sys_open(const htc_env *env, const sys_options *options, sys **out)
 {
-    sys *s = calloc(1, sizeof *s);
+    sys *s = htc__alloc(env, sizeof *s);
     if (!s)
-        abort();
+        return HTC_ENOMEM;
+    if (env)
+        s->env = *env;
     s->options = *options;
     s->options.sim.size = sizeof s->options.sim;
     s->options.net.size = sizeof s->options.net;
     s->options.sim.net = &s->options.net;
-    if (htc_sim_create(NULL, &s->options.sim, &s->w) != HTC_OK)
-        abort();
+    htc_status status = htc_sim_create(env, &s->options.sim, &s->w);
+    if (status != HTC_OK) {
+        htc__free(env, s, sizeof *s);
+        return status;
+    }
     s->idle_since = HTC_NEVER;
     s->rng_disk = htc_sim_rng(s->w, "disk");
     s->rng_launch = htc_sim_rng(s->w, "launch");
     s->rng_host = htc_sim_rng(s->w, "host");
     s->rng_random = htc_sim_rng(s->w, "random");
-    s->store = sys_store_add(s);
-    s->gateway = sys_gateway_add(s);
+    s->store = htc__sys_store_add(s);
+    s->gateway = htc__sys_gateway_add(s);
     htc_sim_boot(s->store);
     htc_sim_boot(s->gateway);
-    s->operator_ = sys_user_add(s, "operator");
-    return s;
+    s->operator_ = htc__sys_user_add(s, "operator");
+    if (s->no_memory) {
+        htc__sys_close(s);
+        return HTC_ENOMEM;
+    }
+    *out = s;
+    return HTC_OK;
 }
 
-void sys_close(sys *s)
+void htc__sys_close(sys *s)
 {
+    htc_env   env = s->env;
     sys_task *t, *next;
     htc_sim_destroy(s->w);
-    sys_store_close(s);
-    sys_agents_close(s);
+    htc__sys_store_close(s);
+    htc__sys_agents_close(s);
+    htc__sys_users_free(s);
     HASH_ITER(hh, s->tasks, t, next)
     {
         HASH_DEL(s->tasks, t);
-        free(t->attempts);
-        free(t);
+        htc__free(&env, t->attempts, t->n_attempts * sizeof *t->attempts);
+        htc__free(&env, t, sizeof *t);
     }
-    sys_usage_free(s);
+    htc__sys_usage_free(s);
     while (s->jobs) {
         sys_job *j = s->jobs;
         s->jobs = j->next;
-        free(j);
+        htc__free(&env, j, sizeof *j);
     }
     while (s->accounts) {
         sys_account *a = s->accounts;
         s->accounts = a->next;
-        free(a);
+        htc__free(&env, a, sizeof *a);
     }
-    free(s);
+    htc__free(&env, s, sizeof *s);
 }

@@ -2,7 +2,7 @@
  * shared disk when the agent is gone. */
 #include <string.h>
 
-#include "system.h"
+#include "sim/scenarios/system_private.h"
 
 typedef struct sys_process {
     uint64_t            run;
@@ -69,13 +69,11 @@ static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint
     sys         *s = a->s;
     sys_process *p = process_of(a, run);
     if (!p) {
-        p = calloc(1, sizeof *p);
+        p = htc__sys_alloc(s, sizeof *p);
         if (!p)
-            abort();
+            return;
         p->run = run;
         htc_read_attempt(r, &p->attempt);
-        if (strcmp(a->user, "") == 0)
-            abort();
         p->next = a->processes;
         a->processes = p;
         if (s->options.run)
@@ -93,9 +91,9 @@ static void check_memory(const sys_agent *a)
     uint64_t sum = 0, total = s->options.sites[a->site].memory;
     for (const sys_agent *o = s->agents; o; o = o->next)
         for (const sys_process *p = o->alive && o->site == a->site ? o->processes : NULL; p; p = p->next)
-            sum += p->running ? sys_task_memory(s, p->attempt.job, a->site) : 0;
+            sum += p->running ? htc__sys_task_memory(s, p->attempt.job, a->site) : 0;
     if (total && sum > total)
-        sys_fail(s, "tasks that ask for %llu bytes run at site %u, which has %llu", (unsigned long long)sum, (unsigned)a->site,
+        htc__sys_fail(s, "tasks that ask for %llu bytes run at site %u, which has %llu", (unsigned long long)sum, (unsigned)a->site,
                  (unsigned long long)total);
 }
 
@@ -109,10 +107,10 @@ static void run(sys_agent *a, const htc_effect *effect, sys_process *p)
     p->call = *effect;
     p->running = 1;
     p->started = htc_sim_now(s->w);
-    sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
+    htc__sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
     check_memory(a);
     if (++a->running > 1)
-        sys_fail(s, "agent %llu runs two tasks at once", (unsigned long long)a->id);
+        htc__sys_fail(s, "agent %llu runs two tasks at once", (unsigned long long)a->id);
     htc_sim_event(a->node, 0, HTC_EVENT_STARTED, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
     end_after(a, p, p->how.span, p->how.status, 0);
@@ -127,7 +125,7 @@ static void stage_out(sys_agent *a, const htc_effect *effect, sys_process *p)
     htc_buf_init(&b, NULL, 0);
     htc_stored_write(&b, &stored);
     if (status == HTC_OK)
-        sys_output_stored(a->s, &p->attempt);
+        htc__sys_output_stored(a->s, &p->attempt);
     htc_sim_result(a->node, a->s->options.stage_ns, effect, status,
                    status == HTC_OK ? htc_buf_bytes(&b) : htc_bytes_of("no luck"));
     htc_buf_free(&b);
@@ -137,13 +135,13 @@ static void clean(sys_agent *a, sys_process *p, int drop)
 {
     sys_process **at = &a->processes;
     if (p->running)
-        sys_fail(a->s, "agent %llu cleans a running task", (unsigned long long)a->id);
+        htc__sys_fail(a->s, "agent %llu cleans a running task", (unsigned long long)a->id);
     if (drop)
-        sys_output_dropped(a->s, &p->attempt);
+        htc__sys_output_dropped(a->s, &p->attempt);
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
-    free(p);
+    htc__free(&a->s->env, p, sizeof *p);
 }
 
 static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
@@ -158,7 +156,7 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         return HTC_OK;
     }
     if (!p) {
-        sys_fail(a->s, "agent %llu asks %s of run %llu, which is not staged", (unsigned long long)a->id,
+        htc__sys_fail(a->s, "agent %llu asks %s of run %llu, which is not staged", (unsigned long long)a->id,
                  htc_call_name(effect->op), (unsigned long long)number);
         return HTC_OK;
     }
@@ -179,7 +177,7 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         clean(a, p, htc_get_u8(&r));
         break;
     default:
-        sys_fail(a->s, "an agent asks for %s", htc_call_name(effect->op));
+        htc__sys_fail(a->s, "an agent asks for %s", htc_call_name(effect->op));
     }
     return HTC_OK;
 }
@@ -200,14 +198,15 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     char              name[32];
     snprintf(name, sizeof name, "site%u-n%u", (unsigned)a->site, (unsigned)a->slot);
     o.node = name;
-    if (htc_agent_create(htc_sim_env(node), &o, &machine) != HTC_OK)
-        abort();
+    htc_status status = htc_agent_create(htc_sim_env(node), &o, &machine);
+    if (status != HTC_OK)
+        return status;
     htc_sim_install(node, htc_agent_ops(), machine);
     return htc_sim_dial(node, SYS_PEER_GATEWAY, a->s->gateway, NULL);
 }
 
 /* What its host calls it: of different lengths, and with nothing of its process in it. */
-void sys_agent_put_handle(htc_buf *b, const sys_agent *a)
+void htc__sys_agent_put_handle(htc_buf *b, const sys_agent *a)
 {
     uint8_t form[24];
     size_t  n = 1 + a->id % sizeof form;
@@ -216,11 +215,11 @@ void sys_agent_put_handle(htc_buf *b, const sys_agent *a)
     htc_put_bytes(b, (htc_bytes){ form, n });
 }
 
-int sys_agent_is(const sys_agent *a, htc_bytes handle)
+int htc__sys_agent_is(const sys_agent *a, htc_bytes handle)
 {
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
-    sys_agent_put_handle(&b, a);
+    htc__sys_agent_put_handle(&b, a);
     htc_reader r = htc_reader_of(htc_buf_bytes(&b));
     int        same = htc_bytes_equal(htc_get_bytes(&r), handle);
     htc_buf_free(&b);
@@ -228,20 +227,20 @@ int sys_agent_is(const sys_agent *a, htc_bytes handle)
 }
 
 /* The host of the gateway that started or watches this process says how it ended. */
-void sys_agent_tell_exit(sys_agent *a)
+void htc__sys_agent_tell_exit(sys_agent *a)
 {
     htc_buf b;
     if (!a->watched || a->watcher != htc_sim_incarnation(a->s->gateway) || !htc_sim_up(a->s->gateway))
         return;
     htc_buf_init(&b, NULL, 0);
     htc_put_u64(&b, a->id);
-    sys_agent_put_handle(&b, a);
+    htc__sys_agent_put_handle(&b, a);
     htc_put_str(&b, "");
     htc_sim_event(a->s->gateway, HTC_MS, HTC_EVENT_AGENT_EXIT, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
-void sys_agent_stop_task(sys_agent *a)
+void htc__sys_agent_stop_task(sys_agent *a)
 {
     uint8_t bytes[8];
     htc_buf b;
@@ -266,14 +265,14 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     a->s->agents_alive--;
     for (sys_process *p = a->processes, *next; p; p = next) { /* its processes die with it */
         next = p->next;
-        free(p);
+        htc__free(&a->s->env, p, sizeof *p);
     }
     a->processes = NULL;
     a->running = 0;
-    sys_agent_tell_exit(a);
+    htc__sys_agent_tell_exit(a);
 }
 
-sys_agent *sys_agent_find(sys *s, uint64_t id)
+sys_agent *htc__sys_agent_find(sys *s, uint64_t id)
 {
     for (sys_agent *a = s->agents; a; a = a->next)
         if (a->id == id)
@@ -289,19 +288,19 @@ static void appear(htc_sim *w, void *ctx)
         htc_sim_boot(a->node);
 }
 
-sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user)
+sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user)
 {
     static const htc_sim_host host = { .size = sizeof host, .boot = boot, .call = call, .ended = ended };
-    sys_agent                *a = calloc(1, sizeof *a);
+    sys_agent                *a = htc__sys_alloc(s, sizeof *a);
     char                      name[32];
     if (!a)
-        abort();
+        return NULL;
     for (const sys_agent *other = s->agents; other; other = other->next) {
         if (other->alive && other->site == site && other->slot == slot)
-            sys_fail(s, "slot %u of site %u is given to agent %llu while agent %llu lives in it", (unsigned)slot,
+            htc__sys_fail(s, "slot %u of site %u is given to agent %llu while agent %llu lives in it", (unsigned)slot,
                      (unsigned)site, (unsigned long long)id, (unsigned long long)other->id);
         if (other->id == id)
-            sys_fail(s, "agent %llu is launched twice", (unsigned long long)id);
+            htc__sys_fail(s, "agent %llu is launched twice", (unsigned long long)id);
     }
     *a = (sys_agent){ .s = s,
                       .id = id,
@@ -317,21 +316,21 @@ sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, c
     s->agents = a;
     s->agents_alive++;
     s->agents_launched++;
-    a->node = sys_node(s, name, &host, a, 0);
+    a->node = htc__sys_node(s, name, &host, a, 0);
     htc_sim_set_info(a->node, &(htc_peer_info){ .transport = HTC_TRANSPORT_UNIX, .uid = SYS_UID, .pid = a->pid });
-    sys_after(s, s->options.launch_ns + htc_rng_below(&s->rng_launch, s->options.launch_jitter_ns + 1), appear, a);
+    htc__sys_after(s, s->options.launch_ns + htc_rng_below(&s->rng_launch, s->options.launch_jitter_ns + 1), appear, a);
     return a;
 }
 
-void sys_agents_close(sys *s)
+void htc__sys_agents_close(sys *s)
 {
     for (sys_agent *a = s->agents, *next; a; a = next) {
         next = a->next;
         for (sys_process *p = a->processes, *q; p; p = q) {
             q = p->next;
-            free(p);
+            htc__free(&s->env, p, sizeof *p);
         }
-        free(a);
+        htc__free(&s->env, a, sizeof *a);
     }
     s->agents = NULL;
 }

@@ -1,7 +1,7 @@
 /* The store's node. Its disk is the memory engine: a batch reaches it when it is durable and not before, so a crash
  * loses exactly what was not; whether the batch under way was written is the disk's own secret. */
 #include "kvs/cell/cell.h"
-#include "system.h"
+#include "sim/scenarios/system_private.h"
 
 /* Tells of the keys that begin with this letter. */
 static void tell(sys *s, htc_bytes batch, char letter)
@@ -17,9 +17,9 @@ static void tell(sys *s, htc_bytes batch, char letter)
             continue;
         if (htc__kv_unseal(change.value, change.key, &payload) != HTC_OK ||
             htc__kv_cell_read(payload, NULL, &cell) != HTC_OK)
-            sys_fail(s, "the store writes a record that it could not read");
+            htc__sys_fail(s, "the store writes a record that it could not read");
         else if (!cell.deleted)
-            sys_committed(s, key, cell.value);
+            htc__sys_committed(s, key, cell.value);
     }
 }
 
@@ -30,7 +30,7 @@ static void durable(sys *s)
     s->commit.pending = 0;
     htc_status status = s->disk.ops->apply(s->disk.ctx, batch);
     if (status != HTC_OK)
-        sys_fail(s, "the disk answers %s", htc_status_name(status));
+        htc__sys_fail(s, "the disk answers %s", htc_status_name(status));
     tell(s, batch, 'r');
     tell(s, batch, 'c');
     tell(s, batch, 'j');
@@ -62,7 +62,7 @@ static htc_status commit(void *ctx, htc_sim_node *node, const htc_effect *effect
     sync   y = { s, htc_sim_incarnation(node), effect->tag };
     htc_ns span = s->options.commit_ns + htc_rng_below(&s->rng_disk, s->options.commit_jitter_ns + 1);
     if (s->commit.pending)
-        sys_fail(s, "a second commit before the first was stored");
+        htc__sys_fail(s, "a second commit before the first was stored");
     s->commit.pending = 1;
     s->commit.tag = effect->tag;
     htc_buf_clear(&s->commit.batch);
@@ -75,7 +75,7 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     sys *s = ctx;
     (void)node;
     if (!crashed)
-        sys_fail(s, "the store has ended: %s", htc_status_name(status));
+        htc__sys_fail(s, "the store has ended: %s", htc_status_name(status));
     s->crashes++;
     s->disturbed_at = htc_sim_now(s->w);
     if (s->commit.pending && htc_rng_below(&s->rng_disk, 2))
@@ -88,18 +88,21 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     sys                  *s = ctx;
     htc_kv_server_options o = { .size = sizeof o, .engine = s->disk };
     htc_kv_server        *server;
-    if (htc_kv_server_create(htc_sim_env(node), &o, &server) != HTC_OK)
-        abort();
+    htc_status            status = htc_kv_server_create(htc_sim_env(node), &o, &server);
+    if (status != HTC_OK)
+        return status;
     return htc_sim_install(node, htc_kv_server_ops(), server);
 }
 
-htc_sim_node *sys_store_add(sys *s)
+htc_sim_node *htc__sys_store_add(sys *s)
 {
     static const htc_sim_host host = { .size = sizeof host, .boot = boot, .commit = commit, .ended = ended };
     htc_buf_init(&s->commit.batch, NULL, 0);
-    if (htc_kv_memory_create(NULL, &s->disk) != HTC_OK)
-        abort();
-    return sys_node(s, "store", &host, s, 0);
+    if (htc_kv_memory_create(&s->env, &s->disk) != HTC_OK) {
+        htc__sys_no_memory(s);
+        return NULL;
+    }
+    return htc__sys_node(s, "store", &host, s, 0);
 }
 
 static int is_stored(htc_bytes key, htc_bytes value)
@@ -115,7 +118,7 @@ static int count_job(void *ctx, htc_bytes key, htc_bytes value)
     return 1;
 }
 
-uint64_t sys_store_jobs(sys *s)
+uint64_t htc__sys_store_jobs(sys *s)
 {
     uint64_t n = 0;
     s->disk.ops->scan(s->disk.ctx, htc_bytes_of(NULL), count_job, &n);
@@ -146,16 +149,17 @@ static int is_left(void *ctx, htc_bytes key, htc_bytes value)
     return 0;
 }
 
-const char *sys_store_left(sys *s, uint64_t job)
+const char *htc__sys_store_left(sys *s, uint64_t job)
 {
-    static left l;
-    l = (left){ .job = job };
+    left l = { .job = job };
     s->disk.ops->scan(s->disk.ctx, htc_bytes_of(NULL), is_left, &l);
-    return l.key[0] ? l.key : NULL;
+    memcpy(s->left, l.key, sizeof s->left);
+    return s->left[0] ? s->left : NULL;
 }
 
-void sys_store_close(sys *s)
+void htc__sys_store_close(sys *s)
 {
     htc_buf_free(&s->commit.batch);
-    s->disk.ops->destroy(s->disk.ctx);
+    if (s->disk.ops)
+        s->disk.ops->destroy(s->disk.ctx);
 }

@@ -1,23 +1,28 @@
 /* The whole system in a world: one store, one gateway, the agents it launches and the users who ask it, with a model of
  * what tasks do and checks of what must hold after every event.
  *
- *   world_store.c    the store over a disk that keeps what was durable at a crash and no more
- *   world_gateway.c  the gateway and what its host does for it: launching, ending and watching agents
- *   world_agent.c    agents and their executor: run times and failures from the seed, stored outputs
- *   world_user.c     users: requests in JSON, repeated over broken connections
- *   world_usage.c    what attempts have cost, added up from what became durable, and compared with what users are told
+ *   system_store.c    the store over a disk that keeps what was durable at a crash and no more
+ *   system_gateway.c  the gateway and what its host does for it: launching, ending and watching agents
+ *   system_agent.c    agents and their executor: run times and failures from the seed, stored outputs
+ *   system_user.c     users: requests in JSON, repeated over broken connections
+ *   system_usage.c    what attempts have cost, added up from what became durable, and compared with what users are told
  *   system.c         puts them together; what was submitted, committed and stored, and the checks
  */
-#ifndef SYSTEM_H
-#define SYSTEM_H
+#ifndef HTC_SIM_SYSTEM_PRIVATE_H
+#define HTC_SIM_SYSTEM_PRIVATE_H
 
+#define HASH_NONFATAL_OOM 1
 #include <jansson.h>
+#include <stdio.h>
 #include <uthash.h>
 
 #include "htcsched/agent.h"
 #include "htcsched/gateway.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/sim.h"
+#include "core/codec.h"
+#include "core/util.h"
+#include "roles/runtime/agent_wire.h"
 #include "roles/runtime/calls.h"
 
 #define SYS_SITES_MAX    4
@@ -54,19 +59,21 @@ typedef struct sys_options {
     void    *ctx;
 } sys_options;
 
+typedef struct sys_try {
+    uint8_t    output; /* 1 stored, 2 dropped again */
+    uint8_t    result; /* 1: a result of success is durable */
+    uint8_t    told;   /* 1: a result is durable */
+    htc_status status;
+    htc_ns     span;
+} sys_try;
+
 /* What the disk holds of one task: results by attempt, and the stored outputs. */
 typedef struct sys_task {
     struct {
         uint64_t job, task;
     } key;
     uint32_t committed; /* the attempt that the durable chunk record calls done; 0: none */
-    struct {
-        uint8_t output; /* 1 stored, 2 dropped again */
-        uint8_t result; /* 1: a result of success is durable */
-        uint8_t told;   /* 1: a result is durable */
-        htc_status status;
-        htc_ns     span;
-    } * attempts;
+    sys_try *attempts;
     uint32_t       n_attempts;
     uint32_t       runs;      /* processes started for it */
     int            cancelled; /* so says the durable chunk record */
@@ -105,9 +112,25 @@ struct sys_user {
     uint64_t      last_id;
     int           connected;
     htc_buf       buf;
+    sys_user     *next;
 };
 
+/* What a chunk of a job has cost. */
+typedef struct sys_cost {
+    struct {
+        uint64_t job, chunk; /* chunk UINT64_MAX: whose job it is */
+    } key;
+    uint64_t       core_ns;
+    char           user[64];
+    UT_hash_handle hh;
+} sys_cost;
+
 struct sys {
+    htc_env       env;     /* its allocator alone is used */
+    int           no_memory; /* for the run itself: it says nothing then */
+    sys_task      no_task; /* given in the place of one for which there was no memory */
+    sys_cost      no_cost;
+    char          jsdl[2048], left[64];
     sys_options   options;
     htc_sim      *w;
     htc_kv_engine disk;
@@ -127,42 +150,36 @@ struct sys {
     htc_ns              idle_since; /* a slot is free and somebody demands it; HTC_NEVER: not so */
     htc_ns              idle_longest;
     htc_ns              disturbed_at; /* the last crash or pause of gateway or store */
+    sys_user           *users;
     sys_user           *operator_;    /* who submits for everybody */
     struct sys_job     *jobs;
     struct sys_account *accounts;
-    struct sys_cost    *costs;
+    sys_cost           *costs;
     int                 usage_told;
     htc_ns              watch_every;
     uint64_t            steps; /* of the gateway */
 };
 
-sys *sys_open(const sys_options *options);
-void sys_close(sys *s);
-void sys_fail(sys *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sys_note(sys *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sys_after(sys *s, htc_ns delay, void (*fn)(htc_sim *w, void *ctx), void *ctx);
-void sys_run_until(sys *s, htc_ns at); /* nothing if that is past */
+htc_status htc__sys_open(const htc_env *env, const sys_options *options, sys **out);
+void      *htc__sys_alloc(sys *s, size_t size); /* NULL: the run ends as one without memory */
+void       htc__sys_no_memory(sys *s);
+void htc__sys_close(sys *s);
+void htc__sys_fail(sys *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void htc__sys_note(sys *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void htc__sys_after(sys *s, htc_ns delay, void (*fn)(htc_sim *w, void *ctx), void *ctx);
+void htc__sys_run_until(sys *s, htc_ns at); /* nothing if that is past */
 /* faithful: a stream of bytes: it breaks, but loses nothing in the middle */
-htc_sim_node *sys_node(sys *s, const char *name, const htc_sim_host *host, void *ctx, int faithful);
+htc_sim_node *htc__sys_node(sys *s, const char *name, const htc_sim_host *host, void *ctx, int faithful);
 
-/* world_store.c */
-htc_sim_node *sys_store_add(sys *s);
-void          sys_store_close(sys *s);
+/* system_store.c */
+htc_sim_node *htc__sys_store_add(sys *s);
+void          htc__sys_store_close(sys *s);
 /* A key of this job that the store still holds; NULL: none. Lent until the next call. */
-const char *sys_store_left(sys *s, uint64_t job);
-uint64_t    sys_store_jobs(sys *s); /* records of jobs */
+const char *htc__sys_store_left(sys *s, uint64_t job);
+uint64_t    htc__sys_store_jobs(sys *s); /* records of jobs */
 
-/* world_gateway.c */
-htc_sim_node *sys_gateway_add(sys *s);
-/* world_books.c: the gateway's own books, for checks. */
-typedef struct sys_books {
-    int      ready;    /* it has recovered and the store answers */
-    uint32_t free;     /* slots */
-    uint64_t wanting;  /* tasks that wait and that no agent of their user is about to take */
-    int      unusable; /* a site is paused */
-} sys_books;
-void        sys_gateway_books(const sys *s, sys_books *b);
-const char *sys_gateway_wrong(const sys *s); /* a count that does not add up; NULL: all do */
+/* system_gateway.c */
+htc_sim_node *htc__sys_gateway_add(sys *s);
 /* What a durable chunk record says of a task. */
 typedef struct sys_task_state {
     uint64_t   offset;
@@ -171,32 +188,31 @@ typedef struct sys_task_state {
     htc_status status;
 } sys_task_state;
 /* Its tasks, and the run time that it counts; HTC_EINVAL if it is no chunk record. */
-htc_status sys_chunk_read(htc_bytes value, void (*seen)(void *ctx, const sys_task_state *task), void *ctx, uint64_t *core_ns);
+htc_status htc__sys_chunk_read(sys *s, htc_bytes value, void (*seen)(void *ctx, const sys_task_state *task), void *ctx, uint64_t *core_ns);
 /* Whose job a job's record is. */
-htc_status sys_job_read(htc_bytes value, uint64_t *id, char user[64]);
-/* Slots that agents hold for this user, leaving ones included; as the gateway knows. */
-uint32_t sys_gateway_slots(const sys *s, const char *user);
+htc_status htc__sys_job_read(htc_bytes value, uint64_t *id, char user[64]);
 
-/* world_agent.c */
-sys_agent *sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user);
-sys_agent *sys_agent_find(sys *s, uint64_t id);
-void       sys_agent_tell_exit(sys_agent *a);
-void       sys_agent_put_handle(htc_buf *b, const sys_agent *a);
-int        sys_agent_is(const sys_agent *a, htc_bytes handle);
-void       sys_agent_stop_task(sys_agent *a); /* somebody suspends the process that it runs */
-void       sys_agents_close(sys *s);
+/* system_agent.c */
+sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user);
+sys_agent *htc__sys_agent_find(sys *s, uint64_t id);
+void       htc__sys_agent_tell_exit(sys_agent *a);
+void       htc__sys_agent_put_handle(htc_buf *b, const sys_agent *a);
+int        htc__sys_agent_is(const sys_agent *a, htc_bytes handle);
+void       htc__sys_agent_stop_task(sys_agent *a); /* somebody suspends the process that it runs */
+void       htc__sys_agents_close(sys *s);
 
-/* world_user.c */
-sys_user *sys_user_add(sys *s, const char *name);
+/* system_user.c */
+sys_user *htc__sys_user_add(sys *s, const char *name);
+void      htc__sys_users_free(sys *s);
 /* Ask as soon as there is a connection. body is taken, the answer is borrowed; NULL: the connection broke first. */
-void sys_ask(sys_user *u, json_t *body, void (*answer)(sys_user *u, void *ctx, json_t *answer), void *ctx);
+void htc__sys_ask(sys_user *u, json_t *body, void (*answer)(sys_user *u, void *ctx, json_t *answer), void *ctx);
 
 /* system.c */
-sys_task *sys_task_of(sys *s, uint64_t job, uint64_t task);
-void      sys_output_stored(sys *s, const htc_attempt *attempt);
-void      sys_output_dropped(sys *s, const htc_attempt *attempt);
-void      sys_committed(sys *s, htc_bytes key, htc_bytes value); /* a value has become durable */
-void      sys_check(sys *s);                                     /* after every step of the gateway */
+sys_task *htc__sys_task_of(sys *s, uint64_t job, uint64_t task);
+void      htc__sys_output_stored(sys *s, const htc_attempt *attempt);
+void      htc__sys_output_dropped(sys *s, const htc_attempt *attempt);
+void      htc__sys_committed(sys *s, htc_bytes key, htc_bytes value); /* a value has become durable */
+void      htc__sys_check(sys *s);                                     /* after every step of the gateway */
 /* A job of a user, submitted again until it is there: the answer may be lost, the job not. */
 typedef struct sys_job {
     sys            *s;
@@ -208,17 +224,17 @@ typedef struct sys_job {
     htc_ns          submitted, ended;
     struct sys_job *next;
 } sys_job;
-sys_job *sys_submit(sys *s, const char *user, const char *name, uint64_t count);
-sys_job *sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory);
+sys_job *htc__sys_submit(sys *s, const char *user, const char *name, uint64_t count);
+sys_job *htc__sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory);
 /* What a task of this job reserves at a site, as far as is known. */
-uint64_t sys_task_memory(sys *s, uint64_t job, uint32_t site);
-void     sys_cancel(sys_job *j); /* until it is told that it has */
-void     sys_remove(sys_job *j); /* until it is told that it is gone */
+uint64_t htc__sys_task_memory(sys *s, uint64_t job, uint32_t site);
+void     htc__sys_cancel(sys_job *j); /* until it is told that it has */
+void     htc__sys_remove(sys_job *j); /* until it is told that it is gone */
 /* Keeps asking for all jobs: their counts must add up, and once finished they stay so. */
-void sys_watch_jobs(sys *s, htc_ns every);
-int  sys_all_finished(const sys *s);
+void htc__sys_watch_jobs(sys *s, htc_ns every);
+int  htc__sys_all_finished(const sys *s);
 /* Once nothing moves any more: each task has exactly one committed result, and what it names is stored. */
-void sys_check_results(sys *s);
+void htc__sys_check_results(sys *s);
 typedef struct sys_account {
     sys                *s;
     char                name[64];
@@ -227,18 +243,18 @@ typedef struct sys_account {
     struct sys_account *next;
 } sys_account;
 /* Adds a user to the system, however often it has to be asked for. */
-void sys_add_account(sys *s, const char *name, uint64_t weight);
-int  sys_accounts_ready(const sys *s);
+void htc__sys_add_account(sys *s, const char *name, uint64_t weight);
+int  htc__sys_accounts_ready(const sys *s);
 
-/* world_usage.c */
-void sys_usage_owner(sys *s, uint64_t job, const char *user);
+/* system_usage.c */
+void htc__sys_usage_owner(sys *s, uint64_t job, const char *user);
 /* A chunk's record has become durable that counts this much; sure: what its tasks' new results have cost, maybe: what may be
  * among it, of results of which it is not known whether they were counted or their attempt given up. */
-void sys_usage_chunk(sys *s, uint64_t job, uint64_t index, uint64_t core_ns, htc_ns sure, htc_ns maybe);
-void sys_usage_ask(sys *s); /* until users are told exactly what is durable: then usage_told */
-void sys_usage_free(sys *s);
+void htc__sys_usage_chunk(sys *s, uint64_t job, uint64_t index, uint64_t core_ns, htc_ns sure, htc_ns maybe);
+void htc__sys_usage_ask(sys *s); /* until users are told exactly what is durable: then usage_told */
+void htc__sys_usage_free(sys *s);
 
 /* The JSDL of a sweep of n tasks, no-ops for this world. Lent until the next call. */
-const char *sys_jsdl(uint64_t n);
+const char *htc__sys_jsdl(sys *s, uint64_t n);
 
 #endif

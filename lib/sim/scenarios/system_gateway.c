@@ -1,9 +1,8 @@
 /* The gateway's node and its host: it launches, ends and watches agents, hashes passwords, draws random bytes. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "roles/runtime/apart.h"
-#include "system.h"
+#include "sim/scenarios/system_private.h"
 
 static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
 {
@@ -18,22 +17,24 @@ static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
     (void)htc_get_u32(&r); /* uid and gid: of HTC_PLACE_UID alone */
     (void)htc_get_u32(&r);
     if (place_kind != HTC_PLACE_CONFINED && place_kind != HTC_PLACE_OWNER)
-        sys_fail(s, "the gateway launches an agent of %s as %u", user_name, (unsigned)place_kind);
+        htc__sys_fail(s, "the gateway launches an agent of %s as %u", user_name, (unsigned)place_kind);
     while (site_index < s->options.n_sites && strcmp(s->options.sites[site_index].name, site_name) != 0)
         site_index++;
     if (htc_reader_done(&r) != HTC_OK || site_index == s->options.n_sites ||
         slot_number >= s->options.sites[site_index].cores) {
-        sys_fail(s, "the gateway launches an agent at %s, slot %u", site_name, (unsigned)slot_number);
+        htc__sys_fail(s, "the gateway launches an agent at %s, slot %u", site_name, (unsigned)slot_number);
         return;
     }
     if (htc_rng_below(&s->rng_launch, 1000000) < s->options.launch_fail_ppm) {
         htc_sim_result(node, HTC_MS, effect, HTC_EBUSY, htc_bytes_of("no process could be started"));
         return;
     }
-    sys_agent *a = sys_agent_launch(s, id, site_index, slot_number, user_name);
+    sys_agent *a = htc__sys_agent_launch(s, id, site_index, slot_number, user_name);
     htc_buf    b;
+    if (!a)
+        return;
     htc_buf_init(&b, NULL, 0);
-    sys_agent_put_handle(&b, a);
+    htc__sys_agent_put_handle(&b, a);
     htc_put_str(&b, "an agent of the world");
     htc_sim_result(node, HTC_MS, effect, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
@@ -42,15 +43,15 @@ static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
 static void kill_agent(sys *s, htc_reader *r)
 {
     uint64_t   id = htc_get_u64(r);
-    sys_agent *a = sys_agent_find(s, id);
-    if (!a || !a->alive || !sys_agent_is(a, htc_get_bytes(r)))
+    sys_agent *a = htc__sys_agent_find(s, id);
+    if (!a || !a->alive || !htc__sys_agent_is(a, htc_get_bytes(r)))
         return;
     if (htc_sim_up(a->node)) {
         htc_sim_crash(a->node);
     } else { /* its process has only just begun */
         a->alive = 0;
         s->agents_alive--;
-        sys_agent_tell_exit(a);
+        htc__sys_agent_tell_exit(a);
     }
 }
 
@@ -58,18 +59,18 @@ static void kill_agent(sys *s, htc_reader *r)
 static void watch_agent(sys *s, htc_sim_node *node, const htc_effect *effect)
 {
     htc_reader r = htc_reader_of(effect->body);
-    sys_agent *a = sys_agent_find(s, htc_get_u64(&r));
+    sys_agent *a = htc__sys_agent_find(s, htc_get_u64(&r));
     htc_bytes  handle = htc_get_bytes(&r);
     uint32_t   pid = htc_get_u32(&r);
     htc_buf    b;
-    if (!a || !a->alive || !(handle.len ? sys_agent_is(a, handle) : pid == a->pid)) {
+    if (!a || !a->alive || !(handle.len ? htc__sys_agent_is(a, handle) : pid == a->pid)) {
         htc_sim_result(node, HTC_MS, effect, HTC_ENOTFOUND, htc_bytes_of(""));
         return;
     }
     a->watched = 1;
     a->watcher = htc_sim_incarnation(s->gateway);
     htc_buf_init(&b, NULL, 0);
-    sys_agent_put_handle(&b, a);
+    htc__sys_agent_put_handle(&b, a);
     htc_put_str(&b, "an agent of the world");
     htc_sim_result(node, HTC_MS, effect, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
@@ -123,7 +124,7 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         attempt.job = htc_get_u64(&r);
         attempt.task = htc_get_u64(&r);
         attempt.attempt = htc_get_u32(&r);
-        sys_output_dropped(s, &attempt);
+        htc__sys_output_dropped(s, &attempt);
         break;
     case HTC_CALL_CONTENT_SWEEP:
         htc_put_u64(&b, 0);
@@ -141,7 +142,7 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         answer_with(node, effect, HTC_ENOTFOUND, &b);
         break;
     default:
-        sys_fail(s, "the gateway asks for %s", htc_call_name(effect->op));
+        htc__sys_fail(s, "the gateway asks for %s", htc_call_name(effect->op));
     }
     htc_buf_free(&b);
     return HTC_OK;
@@ -160,8 +161,11 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     o.apart = HTC_APART_CONFINED;
     o.sites = s->options.sites;
     o.n_sites = s->options.n_sites;
-    if (htc_gateway_create(htc_sim_env(node), &o, &machine) != HTC_OK)
-        abort();
+    htc_status status = htc_gateway_create(htc_sim_env(node), &o, &machine);
+    if (status != HTC_OK) {
+        htc__sys_fail(s, "the gateway cannot be made: %s", htc_status_name(status));
+        return status;
+    }
     htc_sim_install(node, htc_gateway_ops(), machine);
     return htc_sim_dial(node, SYS_PEER_STORE, s->store, NULL);
 }
@@ -171,7 +175,7 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     sys *s = ctx;
     (void)node;
     if (!crashed)
-        sys_fail(s, "the gateway has ended: %s", htc_status_name(status));
+        htc__sys_fail(s, "the gateway has ended: %s", htc_status_name(status));
     s->crashes++;
     s->disturbed_at = htc_sim_now(s->w);
     s->idle_since = HTC_NEVER;
@@ -180,13 +184,13 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
 static void checked(void *ctx, htc_sim_node *node)
 {
     (void)node;
-    sys_check(ctx);
+    htc__sys_check(ctx);
 }
 
-htc_sim_node *sys_gateway_add(sys *s)
+htc_sim_node *htc__sys_gateway_add(sys *s)
 {
     static const htc_sim_host host = {
         .size = sizeof host, .boot = boot, .call = call, .ended = ended, .checked = checked
     };
-    return sys_node(s, "gateway", &host, s, 0);
+    return htc__sys_node(s, "gateway", &host, s, 0);
 }

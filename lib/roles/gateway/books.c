@@ -1,9 +1,8 @@
-/* What the gateway itself believes: read, never changed, by the checks. */
-#include <stdlib.h>
+/* The gateway's books, audited: counts that are kept beside what they count, and slots that could be used. Read, never changed. */
+#include <stdio.h>
+#include <string.h>
 
 #include "roles/gateway/gateway.h"
-
-#include "system.h"
 
 /* Agents of a user that are about to take a task: registered without one, or on their way. */
 static uint64_t takers(const htc_gateway *gw, const user *u)
@@ -71,64 +70,22 @@ static const char *wrong_count(const htc_gateway *gw)
     return gw->free + seated == gw->slots ? NULL : "free and held slots are not all slots";
 }
 
-void sys_gateway_books(const sys *s, sys_books *b)
+htc_status htc_gateway_audit(const htc_gateway *gw, int add_up, htc_gateway_books *books)
 {
-    const htc_gateway *gw = htc_sim_machine(s->gateway);
-    const user        *u;
-    memset(b, 0, sizeof *b);
-    if (!gw || gw->phase != PHASE_READY)
-        return;
-    b->ready = htc_runtime_connected(gw->runtime) && htc_runtime_ids_left(gw->agent_ids) && gw->store_status == HTC_OK && !gw->shutdown;
-    b->free = gw->free;
-    for (size_t i = 0; i < gw->n_sites; i++)
-        b->unusable |= gw->sites[i].not_before > gw->now;
-    for (u = gw->users; u && gw->free; u = u->hh.next) {
-        uint64_t n = u->queued ? takers(gw, u) : 0;
-        b->wanting += u->queued > n && could_start(gw, u) ? u->queued - n : 0;
-    }
-}
-
-const char *sys_gateway_wrong(const sys *s)
-{
-    const htc_gateway *gw = htc_sim_machine(s->gateway);
-    return gw && gw->phase == PHASE_READY ? wrong_count(gw) : NULL;
-}
-
-uint32_t sys_gateway_slots(const sys *s, const char *name)
-{
-    const htc_gateway *gw = htc_sim_machine(s->gateway);
-    const agent       *a;
-    uint32_t           n = 0;
-    for (a = gw ? gw->agents : NULL; a; a = a->hh.next)
-        n += strcmp(a->user->name, name) == 0;
-    return n;
-}
-
-htc_status sys_chunk_read(htc_bytes value, void (*seen)(void *ctx, const sys_task_state *task), void *ctx, uint64_t *core_ns)
-{
-    htc_reader r = htc_reader_of(value);
-    htc_get_u8(&r);
-    uint64_t n = htc_get_varint(&r);
-    chunk   *c = r.status == HTC_OK && n <= CHUNK_TASKS ? calloc(1, sizeof *c + n * sizeof c->tasks[0]) : NULL;
-    if (!c)
+    htc_gateway_books b = { .size = sizeof b };
+    if (!gw || !books)
         return HTC_EINVAL;
-    c->n = (uint32_t)n;
-    htc_status status = htc__gw_record_chunk_read(value, c);
-    for (uint32_t i = 0; status == HTC_OK && i < c->n; i++) {
-        const task *t = &c->tasks[i];
-        seen(ctx, &(sys_task_state){ .offset = i, .done = t->state == TASK_DONE, .cancelled = t->state == TASK_CANCELLED,
-                                     .leased = t->state == TASK_LEASED, .attempt = t->attempt, .status = t->status });
+    if (gw->phase == PHASE_READY) {
+        const char *wrong = add_up ? wrong_count(gw) : NULL;
+        snprintf(b.wrong, sizeof b.wrong, "%s", wrong ? wrong : "");
+        b.ready = htc_runtime_connected(gw->runtime) && htc_runtime_ids_left(gw->agent_ids) && gw->store_status == HTC_OK && !gw->shutdown;
+        b.free = gw->free;
+        for (size_t i = 0; i < gw->n_sites; i++)
+            b.paused += gw->sites[i].not_before > gw->now;
+        for (const user *u = gw->users; u && gw->free; u = u->hh.next) {
+            uint64_t n = u->queued ? takers(gw, u) : 0;
+            b.wanting += u->queued > n && could_start(gw, u) ? u->queued - n : 0;
+        }
     }
-    *core_ns = c->used.core_ns;
-    free(c);
-    return status;
-}
-
-htc_status sys_job_read(htc_bytes value, uint64_t *id, char user_name[64])
-{
-    job j;
-    memset(&j, 0, sizeof j);
-    htc_status status = htc__gw_record_job_read(value, &j, user_name);
-    *id = j.id;
-    return status;
+    return htc__options_give(books, &b, sizeof b, offsetof(htc_gateway_books, wrong));
 }

@@ -1,0 +1,170 @@
+/* The words of the command line of htc-sim. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+
+static const char help[] =
+    "usage: htc-sim fuzz [--seeds A..B | --seed S] [options]\n"
+    "\n"
+    "Runs whole replicated stores in virtual time, one for each seed, under the faults that it draws, and judges every\n"
+    "answer that clients were given; or whole systems of store, gateway, agents and users, and looks that no task is\n"
+    "done twice or lost. The same seed is the same run.\n"
+    "\n"
+    "  --scenario NAME   store, or system (store)\n"
+    "  --seeds A..B      from the seed A up to B (1..1000)\n"
+    "  --seed S          that seed alone\n"
+    "  --trace           with --seed: print the history, a line for each operation, with --verbose also whatever was\n"
+    "                    delivered to members and clients; of a system all that was delivered\n"
+    "  --kept FILE       write there what has run, a line for each thousand seeds, and do not run again what is there\n"
+    "  --jobs N          processes (as many as there are processors)\n"
+    "  --json            one object on standard output\n"
+    "  --verbose         a line for each seed\n"
+    "  --help            this\n"
+    "  --version         the version\n"
+    "\n"
+    "Of stores alone:\n"
+    "  --cells KIND      memory, or log: where members keep their records (drawn)\n"
+    "  --members N       3 to 7 (drawn: 3, sometimes 5)\n"
+    "  --operations N    asked while there is trouble (drawn)\n"
+    "  --search          look for an order of each key's operations as well, the slow way\n"
+    "\n"
+    "Ends with 0: nothing wrong was answered; 1: a seed has failed, and how to see it again is said; 2: it was called\n"
+    "wrongly; 3: it could not be done.\n";
+
+static int usage(const char *format, const char *word)
+{
+    fprintf(stderr, "htc-sim: ");
+    fprintf(stderr, format, word);
+    fprintf(stderr, "\nTry htc-sim --help.\n");
+    return EXIT_USAGE;
+}
+
+/* 1: text is a number from min to max and nothing else. */
+static int number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+    char *end;
+    if (text[0] < '0' || text[0] > '9')
+        return 0;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (errno || *end || v < min || v > max)
+        return 0;
+    *out = v;
+    return 1;
+}
+
+static int seeds(const char *text, fuzz_options *o)
+{
+    char        first[32];
+    const char *dots = strstr(text, "..");
+    size_t      n = dots ? (size_t)(dots - text) : sizeof first;
+    if (n >= sizeof first)
+        return 0;
+    memcpy(first, text, n);
+    first[n] = '\0';
+    return number(first, 0, UINT64_MAX - 1, &o->from) && number(dots + 2, 0, UINT64_MAX - 1, &o->to) &&
+           o->from <= o->to;
+}
+
+static int cells(const char *text, fuzz_options *o)
+{
+    o->cells = strcmp(text, "memory") == 0 ? HTC_SIM_STORE_MEMORY
+               : strcmp(text, "log") == 0  ? HTC_SIM_STORE_LOG
+                                           : HTC_SIM_STORE_DRAWN;
+    return o->cells != HTC_SIM_STORE_DRAWN;
+}
+
+static int bounded(const char *text, uint64_t min, uint64_t max, uint32_t *out)
+{
+    uint64_t v;
+    if (!number(text, min, max, &v))
+        return 0;
+    *out = (uint32_t)v;
+    return 1;
+}
+
+enum { SCENARIO = 1, SEEDS, SEED, TRACE, KEPT, JOBS, CELLS, MEMBERS, OPERATIONS, SEARCH, JSON, VERBOSE, HELP, VERSION };
+
+static const struct option options[] = { { "scenario", required_argument, NULL, SCENARIO },
+                                         { "seeds", required_argument, NULL, SEEDS },
+                                         { "seed", required_argument, NULL, SEED },
+                                         { "trace", no_argument, NULL, TRACE },
+                                         { "kept", required_argument, NULL, KEPT },
+                                         { "jobs", required_argument, NULL, JOBS },
+                                         { "cells", required_argument, NULL, CELLS },
+                                         { "members", required_argument, NULL, MEMBERS },
+                                         { "operations", required_argument, NULL, OPERATIONS },
+                                         { "search", no_argument, NULL, SEARCH },
+                                         { "json", no_argument, NULL, JSON },
+                                         { "verbose", no_argument, NULL, VERBOSE },
+                                         { "help", no_argument, NULL, HELP },
+                                         { "version", no_argument, NULL, VERSION },
+                                         { NULL, 0, NULL, 0 } };
+
+/* 1: taken; 0: its value is wrong. */
+static int take(int option, const char *value, fuzz_options *o)
+{
+    switch (option) {
+    case SCENARIO:
+        o->scenario = strcmp(value, "system") == 0 ? SCENARIO_SYSTEM : SCENARIO_STORE;
+        return o->scenario == SCENARIO_SYSTEM || strcmp(value, "store") == 0;
+    case SEEDS:
+        return seeds(value, o);
+    case SEED:
+        o->jobs = 1;
+        return number(value, 0, UINT64_MAX - 1, &o->from) && (o->to = o->from, 1);
+    case TRACE:
+        return o->trace = 1;
+    case KEPT:
+        o->kept = value;
+        return value[0] != '\0';
+    case JOBS:
+        return bounded(value, 1, 256, &o->jobs);
+    case CELLS:
+        return cells(value, o);
+    case MEMBERS:
+        return bounded(value, 3, 7, &o->members);
+    case OPERATIONS:
+        return bounded(value, 1, 10000, &o->operations);
+    case SEARCH:
+        return (int)(o->search = 1);
+    case JSON:
+        return o->json = 1;
+    case VERBOSE:
+        return o->verbose = 1;
+    }
+    return 0;
+}
+
+int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
+{
+    int option, at = 0;
+    opterr = 0;
+    *done = 1;
+    *o = (fuzz_options){ .from = 1, .to = 1000 };
+    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
+        if (option == HELP || option == VERSION) {
+            fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
+            return EXIT_FINE;
+        }
+        if (option == '?')
+            return usage("no such option, or without its value: %s", argv[optind - 1]);
+        if (!take(option, optarg, o))
+            return usage("not what this option takes: %s", optarg);
+    }
+    if (optind == argc)
+        return usage("%s", "what is to be done? fuzz");
+    if (strcmp(argv[optind], "fuzz") != 0 || optind + 1 < argc)
+        return usage("not known here: %s", argv[strcmp(argv[optind], "fuzz") == 0 ? optind + 1 : optind]);
+    if (o->trace && o->from != o->to)
+        return usage("%s", "--trace is for one seed: --seed S");
+    if (o->scenario == SCENARIO_SYSTEM && (o->cells || o->members || o->operations || o->search))
+        return usage("%s", "--cells, --members, --operations and --search are of stores alone");
+    *done = 0;
+    return EXIT_FINE;
+}

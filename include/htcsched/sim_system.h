@@ -1,0 +1,78 @@
+/**
+ * @file htcsched/sim_system.h
+ * @brief A whole system in virtual time: store, gateway, agents and users, faults drawn from a seed, and checks after every event.
+ *
+ * Library htcsched-sim (`pkg-config --libs htcsched-sim`).
+ *
+ * One run is one seed: it draws sites, users, jobs and how their tasks go, how long the disk and launches take, and which faults
+ * exist. A seed that 4 divides has none, the next one faults of messages alone, the one behind it kills and stops of agents, gateway and store
+ * and full disks, the fourth all of these. The real gateway, store and agents run under them.
+ *
+ * After every event: no result is committed twice or without its outputs, no slot is held by two living agents, the gateway's
+ * books add up (htc_gateway_audit), no slot is free for longer than 50 ms while somebody who could use it waits. In the end, when the
+ * faults have stopped: every task of every accepted job has exactly one committed result, every agent has left, of jobs that
+ * were removed nothing is left, and users are told exactly the run time that is stored.
+ *
+ *     htc_sim_system_report report = { .size = sizeof report };
+ *     htc_sim_system_run(NULL, &(htc_sim_system_options){ .size = sizeof(htc_sim_system_options), .seed = 7 }, &report);
+ *     if (report.failed)
+ *         puts(report.text);
+ *
+ * `htc-sim fuzz --scenario system` runs many.
+ *
+ * Threads: pure: runs share nothing.   Allocation: through env, and malloc for JSON; given back when the run is over.
+ */
+#ifndef HTCSCHED_SIM_SYSTEM_H
+#define HTCSCHED_SIM_SYSTEM_H
+
+#include "htcsched/env.h"
+#include "htcsched/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a run is; every field's zero is its default. */
+typedef struct htc_sim_system_options {
+    size_t   size; /**< sizeof(htc_sim_system_options) */
+    uint64_t seed; /**< of everything */
+    /**
+     * Take one line of the trace: htc_sim_options.trace.
+     *
+     * @param[in] ctx   trace_ctx
+     * @param[in] line  no newline; borrowed
+     */
+    void (*trace)(void *ctx, const char *line);
+    void *trace_ctx; /**< handed to it */
+} htc_sim_system_options;
+
+/** What became of a run. */
+typedef struct htc_sim_system_report {
+    size_t   size;         /**< sizeof(htc_sim_system_report), set by the caller */
+    uint32_t failed;       /**< 1: text says what is wrong */
+    uint32_t crashes;      /**< of gateway and store */
+    uint32_t agents;       /**< that were launched */
+    uint64_t tasks;        /**< submitted */
+    uint64_t hash;         /**< htc_sim_hash: the same for the same seed */
+    uint64_t events;       /**< delivered */
+    htc_ns   span;         /**< of virtual time, until all jobs had ended */
+    htc_ns   idle_longest; /**< how long a slot was free while somebody who could use it waited */
+    char     text[1024];   /**< what is wrong, a line */
+} htc_sim_system_report;
+
+/**
+ * Run one seed from its beginning to its judgement.
+ *
+ * @param[in]  env      its allocator alone is looked at (NULL: malloc)
+ * @param[in]  options  borrowed; NULL: the defaults, seed 0
+ * @param[out] report   filled as far as its size says
+ * @return HTC_OK, whatever became of the run; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: some 5 ms and a MiB.   Since: 0.2
+ */
+HTC_API htc_status htc_sim_system_run(const htc_env *env, const htc_sim_system_options *options, htc_sim_system_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

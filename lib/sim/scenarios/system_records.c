@@ -1,0 +1,33 @@
+/* What durable records of the gateway say: read by the gateway's own code, for the checks. */
+#include "roles/gateway/gateway.h"
+#include "sim/scenarios/system_private.h"
+
+htc_status htc__sys_chunk_read(sys *s, htc_bytes value, void (*seen)(void *ctx, const sys_task_state *task), void *ctx, uint64_t *core_ns)
+{
+    htc_reader r = htc_reader_of(value);
+    htc_get_u8(&r);
+    uint64_t n = htc_get_varint(&r);
+    size_t   size = sizeof(chunk) + n * sizeof(task);
+    chunk   *c = r.status == HTC_OK && n <= CHUNK_TASKS ? htc__sys_alloc(s, size) : NULL;
+    if (!c)
+        return HTC_EINVAL;
+    c->n = (uint32_t)n;
+    htc_status status = htc__gw_record_chunk_read(value, c);
+    for (uint32_t i = 0; status == HTC_OK && i < c->n; i++) {
+        const task *t = &c->tasks[i];
+        seen(ctx, &(sys_task_state){ .offset = i, .done = t->state == TASK_DONE, .cancelled = t->state == TASK_CANCELLED,
+                                     .leased = t->state == TASK_LEASED, .attempt = t->attempt, .status = t->status });
+    }
+    *core_ns = c->used.core_ns;
+    htc__free(&s->env, c, size);
+    return status;
+}
+
+htc_status htc__sys_job_read(htc_bytes value, uint64_t *id, char user_name[64])
+{
+    job j;
+    memset(&j, 0, sizeof j);
+    htc_status status = htc__gw_record_job_read(value, &j, user_name);
+    *id = j.id;
+    return status;
+}

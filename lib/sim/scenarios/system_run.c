@@ -1,0 +1,298 @@
+/* One seed of a whole system: messages lost, doubled, delayed, out of order; connections broken;
+ * agents, gateway and store killed and stopped; tasks that fail, nodes that are full, launches that do not work.
+ *
+ * After every event: no result is committed twice or without its outputs, no slot is held by two living agents, the
+ * books add up, no slot is free for longer than 50 ms while somebody who could use it waits (as far as the gateway
+ * knows). In the end, when the faults have stopped: every task of every accepted job has exactly one committed result,
+ * every agent has left, of jobs that were removed nothing is left, and users are told exactly the run time that is stored. The same seed gives the same trace.
+ */
+#include <string.h>
+
+#include "htcsched/sim_system.h"
+#include "sim/scenarios/system_private.h"
+
+typedef struct plan {
+    htc_rng  rng;
+    htc_ns   trouble_gap, trouble_end;
+    int      crashes, pauses, cancels;
+    uint32_t fail_ppm;
+} plan;
+
+static uint32_t draw(htc_rng *rng, uint32_t from, uint32_t to)
+{
+    return from + (uint32_t)htc_rng_below(rng, to - from + 1);
+}
+
+/* How an attempt goes follows from the seed and its numbers alone, not from when it runs. */
+static void run_task(sys *s, const char *user, const htc_attempt *a, sys_run *run)
+{
+    const plan *p = s->options.ctx;
+    uint64_t    words[4] = { s->options.sim.seed, a->job, a->task, a->attempt };
+    htc_rng     rng = { htc_hash64((htc_bytes){ words, sizeof words }, 0) };
+    (void)user;
+    run->span = htc_rng_below(&rng, 4) ? htc_rng_below(&rng, 50 * HTC_MS) : htc_rng_below(&rng, 2 * HTC_SECOND);
+    run->status = HTC_OK;
+    if (htc_rng_below(&rng, 1000000) < p->fail_ppm) {
+        run->status = htc_rng_below(&rng, 2) ? HTC_EEXIT : HTC_EOOM;
+        run->exit_code = 3;
+    }
+    if (htc_rng_below(&rng, 1000000) < p->fail_ppm / 4)
+        run->stage_in = htc_rng_below(&rng, 2) ? HTC_ETIMEDOUT : HTC_ENOSPC;
+    if (htc_rng_below(&rng, 1000000) < p->fail_ppm / 4)
+        run->stage_out = htc_rng_below(&rng, 2) ? HTC_EBUSY : HTC_ENOSPC;
+}
+
+static void boot_again(htc_sim *w, void *ctx)
+{
+    (void)w;
+    htc_sim_boot(ctx);
+}
+
+static sys_agent *some_agent(sys *s, htc_rng *rng)
+{
+    uint64_t n = s->agents_alive ? htc_rng_below(rng, s->agents_alive) : 0;
+    for (sys_agent *a = s->agents; a; a = a->next)
+        if (a->alive && n-- == 0)
+            return htc_sim_up(a->node) ? a : NULL;
+    return NULL;
+}
+
+static void crash(sys *s, htc_sim_node *node, htc_rng *rng)
+{
+    static const htc_ns longest[] = { 5 * HTC_MS, 200 * HTC_MS, 5 * HTC_SECOND };
+    if (!htc_sim_up(node))
+        return;
+    htc_sim_crash(node);
+    htc__sys_after(s, htc_rng_below(rng, longest[htc_rng_below(rng, 3)]), boot_again, node);
+}
+
+static void stop_for_a_while(sys *s, htc_sim_node *node, htc_rng *rng)
+{
+    htc_ns span = htc_rng_below(rng, htc_rng_below(rng, 3) ? HTC_SECOND : 8 * HTC_SECOND);
+    htc__sys_note(s, "%s is stopped for %.3f s", htc_sim_name(node), (double)span / 1e9);
+    htc_sim_pause(node, span);
+    if (node == s->gateway || node == s->store) {
+        s->disturbed_at = htc_sim_now(s->w);
+        s->idle_since = HTC_NEVER;
+    }
+}
+
+/* The host of the gateway sees the stopped state of its child. */
+static void stop_and_tell(sys *s, sys_agent *a, htc_rng *rng)
+{
+    htc_buf b;
+    stop_for_a_while(s, a->node, rng);
+    if (!htc_sim_up(s->gateway) || a->watcher != htc_sim_incarnation(s->gateway))
+        return;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&b, a->id);
+    htc__sys_agent_put_handle(&b, a);
+    htc_sim_event(s->gateway, HTC_MS, HTC_EVENT_AGENT_STOPPED, HTC_OK, htc_buf_bytes(&b));
+    htc_buf_free(&b);
+}
+
+static void cancel_some(sys *s, htc_rng *rng)
+{
+    for (sys_job *j = s->jobs; j; j = j->next)
+        if (j->acknowledged && !j->cancelled && !j->finished && htc_rng_below(rng, 2)) {
+            htc__sys_cancel(j);
+            return;
+        }
+}
+
+static void remove_some(sys *s, htc_rng *rng)
+{
+    for (sys_job *j = s->jobs; j; j = j->next)
+        if (j->finished && !j->removing && htc_rng_below(rng, 2)) {
+            htc__sys_remove(j);
+            return;
+        }
+}
+
+static void trouble(htc_sim *w, void *ctx)
+{
+    sys       *s = ctx;
+    plan      *p = s->options.ctx;
+    sys_agent *a = some_agent(s, &p->rng);
+    uint32_t   what = draw(&p->rng, 0, 14);
+    if (htc_sim_now(w) >= p->trouble_end)
+        return;
+    if (what <= 2 && p->crashes && a)
+        htc_sim_crash(a->node);
+    else if (what == 3 && p->crashes)
+        crash(s, s->gateway, &p->rng);
+    else if (what == 4 && p->crashes)
+        crash(s, s->store, &p->rng);
+    else if (what == 5)
+        htc_sim_break(s->gateway, s->store);
+    else if (what == 6)
+        htc_sim_break(s->gateway, s->operator_->node);
+    else if (what == 7 && a)
+        htc_sim_break(s->gateway, a->node);
+    else if (what == 8 && p->pauses && a)
+        stop_for_a_while(s, a->node, &p->rng);
+    else if (what == 9 && p->pauses)
+        stop_for_a_while(s, draw(&p->rng, 0, 1) ? s->gateway : s->store, &p->rng);
+    else if (what == 10 && p->pauses && a)
+        htc__sys_agent_stop_task(a);
+    else if (what == 11 && p->pauses && a)
+        stop_and_tell(s, a, &p->rng);
+    else if (what == 12 && p->crashes && htc__sys_accounts_ready(s))
+        s->disk_full_until = htc_sim_now(w) + htc_rng_below(&p->rng, HTC_SECOND);
+    else if (what == 13 && p->cancels)
+        cancel_some(s, &p->rng);
+    else if (what == 14)
+        remove_some(s, &p->rng);
+    htc__sys_after(s, 1 + htc_rng_below(&p->rng, 2 * p->trouble_gap), trouble, s);
+}
+
+/* Every fourth seed has no faults at all, the next faults of messages only, then crashes, then everything. */
+static void make_options(uint64_t seed, plan *p, sys_options *o)
+{
+    htc_rng rng = { seed };
+    rng = htc_rng_fork(&rng, "plan");
+    uint64_t kind = seed % 4;
+    int      messages = kind == 1 || kind == 3, crashes = kind >= 2;
+    *o = (sys_options){ .sim = { .seed = seed },
+                        .net = { .jitter_ns = draw(&rng, 0, 200) * HTC_US },
+                        .commit_ns = draw(&rng, 0, 2000) * HTC_US,
+                        .commit_jitter_ns = draw(&rng, 0, 3000) * HTC_US,
+                        .launch_ns = draw(&rng, 1, 20) * HTC_MS,
+                        .launch_jitter_ns = draw(&rng, 0, 20) * HTC_MS,
+                        .stage_ns = draw(&rng, 0, 2) * HTC_MS,
+                        .n_sites = draw(&rng, 1, 2),
+                        .run = run_task,
+                        .check_idle = 1,
+                        .ctx = p };
+    if (messages) {
+        o->net.loss_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
+        o->net.duplicate_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 50000);
+        o->net.reorder_ppm = draw(&rng, 0, 1) * draw(&rng, 0, 200000);
+        o->net.reorder_ns = draw(&rng, 1, 100) * HTC_MS;
+    }
+    o->sites[0] = (htc_site_options){ .size = sizeof(htc_site_options), .name = "here", .cores = draw(&rng, 1, 2) };
+    o->sites[1] = (htc_site_options){ .size = sizeof(htc_site_options), .name = "there", .cores = draw(&rng, 1, 2) };
+    o->launch_fail_ppm = crashes ? draw(&rng, 0, 1) * 20000 : 0;
+    o->gateway = (htc_gateway_options){ .tick_ns = HTC_SECOND,
+                                        .heartbeat_ns = HTC_SECOND,
+                                        .lost_after_ns = 3 * HTC_SECOND,
+                                        .launch_timeout_ns = 10 * HTC_SECOND,
+                                        .relaunch_backoff_ns = 100 * HTC_MS,
+                                        .max_attempts = 60,
+                                        .max_lost = 10000,
+                                        .retry_backoff_ns = 100 * HTC_MS,
+                                        .retry_backoff_max_ns = HTC_SECOND };
+    *p = (plan){ .rng = htc_rng_fork(&rng, "trouble"),
+                 .trouble_gap = draw(&rng, 20, 1000) * HTC_MS,
+                 .crashes = crashes,
+                 .pauses = crashes,
+                 .cancels = (int)draw(&rng, 0, 1),
+                 .fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0 };
+}
+
+static void add_jobs(sys *s, htc_rng *rng, htc_sim_system_report *v)
+{
+    static const char *const names[] = { "ada", "bob", "eve" };
+    uint32_t                 users = draw(rng, 2, 3), left = 30;
+    for (uint32_t i = 0; i < users; i++)
+        htc__sys_add_account(s, names[i], draw(rng, 1, 3));
+    htc_ns end = htc_sim_now(s->w) + 400 * HTC_SECOND;
+    while (!htc__sys_accounts_ready(s) && htc_sim_now(s->w) < end && htc_sim_next(s->w) == HTC_OK)
+        ;
+    if (!htc__sys_accounts_ready(s))
+        htc__sys_fail(s, "users cannot be added");
+    for (uint32_t i = 0; i < users + 1 && left > 2; i++) {
+        char     name[16];
+        uint32_t n = draw(rng, 1, left / 2);
+        snprintf(name, sizeof name, "job%u", (unsigned)i);
+        htc__sys_submit(s, names[i % users], name, n);
+        left -= n;
+        v->tasks += n;
+        htc__sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(rng, HTC_SECOND));
+    }
+}
+
+static void all_up(sys *s)
+{
+    htc_sim_boot(s->store);
+    htc_sim_boot(s->gateway);
+}
+
+static int all_removed(const sys *s)
+{
+    for (const sys_job *j = s->jobs; j; j = j->next)
+        if (j->removing && !j->removed)
+            return 0;
+    return 1;
+}
+
+/* The gateway is killed at some of the writes that a removal takes. */
+static void remove_at_last(sys *s, const plan *p, htc_rng *rng)
+{
+    for (int i = 0; i < 3; i++)
+        remove_some(s, rng);
+    for (int i = 0; p->crashes && i < 3; i++) {
+        htc__sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(rng, 60 * HTC_MS));
+        htc_sim_crash(s->gateway);
+        htc_sim_boot(s->gateway);
+    }
+    htc_ns end = htc_sim_now(s->w) + 100 * HTC_SECOND;
+    while (!all_removed(s) && htc_sim_now(s->w) < end && htc_sim_next(s->w) == HTC_OK)
+        ;
+}
+
+static void run_world(sys *s, plan *p, htc_sim_system_report *v)
+{
+    htc_rng rng = htc_rng_fork(&p->rng, "jobs");
+    htc_ns  begin = htc_sim_now(s->w);
+    p->trouble_end = begin + draw(&rng, 2, 15) * HTC_SECOND;
+    htc__sys_watch_jobs(s, 300 * HTC_MS);
+    if (s->options.sim.seed % 4)
+        htc__sys_after(s, htc_rng_below(&rng, HTC_SECOND), trouble, s);
+    add_jobs(s, &rng, v);
+    htc__sys_run_until(s, p->trouble_end + 6 * HTC_SECOND); /* the longest way back up, and more */
+    htc_sim_net_faults(s->w, 0);
+    all_up(s);
+    while (!htc__sys_all_finished(s) && htc_sim_now(s->w) < p->trouble_end + 400 * HTC_SECOND &&
+           htc_sim_next(s->w) == HTC_OK)
+        ;
+    v->span = htc_sim_now(s->w) - begin;
+    remove_at_last(s, p, &rng);
+    htc__sys_usage_ask(s);
+    htc__sys_run_until(s, htc_sim_now(s->w) + 20 * HTC_SECOND);
+    if (!s->usage_told)
+        htc__sys_fail(s, "users are told nothing of what they used");
+    if (!htc_sim_failure(s->w))
+        htc__sys_check_results(s);
+    if (s->agents_alive)
+        htc__sys_fail(s, "%u agents are still there, with nothing to do", (unsigned)s->agents_alive);
+}
+
+htc_status htc_sim_system_run(const htc_env *env, const htc_sim_system_options *options, htc_sim_system_report *report)
+{
+    htc_sim_system_options given = { 0 };
+    htc_sim_system_report  r = { .size = sizeof r };
+    sys_options            o;
+    plan                   p;
+    sys                   *s;
+    htc_status             status = htc__options_copy(&given, sizeof given, options, options ? options->size : 0, offsetof(htc_sim_system_options, trace));
+    if (!report || status != HTC_OK)
+        return report ? status : HTC_EINVAL;
+    make_options(given.seed, &p, &o);
+    o.sim.trace = given.trace;
+    o.sim.trace_ctx = given.trace_ctx;
+    status = htc__sys_open(env, &o, &s);
+    if (status != HTC_OK)
+        return status;
+    run_world(s, &p, &r);
+    r.hash = htc_sim_hash(s->w);
+    r.events = htc_sim_events(s->w);
+    r.crashes = s->crashes;
+    r.agents = s->agents_launched;
+    r.idle_longest = s->idle_longest;
+    r.failed = htc_sim_failure(s->w) != NULL;
+    snprintf(r.text, sizeof r.text, "%s", r.failed ? htc_sim_failure(s->w) : "");
+    status = s->no_memory || htc_sim_status(s->w) == HTC_ENOMEM ? HTC_ENOMEM : HTC_OK;
+    htc__sys_close(s);
+    return status == HTC_OK ? htc__options_give(report, &r, sizeof r, offsetof(htc_sim_system_report, text)) : status;
+}

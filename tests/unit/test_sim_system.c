@@ -1,0 +1,60 @@
+/* A system in virtual time: the same seed is the same run, wrong use is refused, and a run without memory ends and gives all back. */
+#include "expect.h"
+
+#include "alloc_fail.h"
+#include "htcsched/sim_system.h"
+
+static htc_sim_system_report run(const htc_env *env, uint64_t seed, htc_status *status)
+{
+    htc_sim_system_report r = { .size = sizeof r };
+    *status = htc_sim_system_run(env, &(htc_sim_system_options){ .size = sizeof(htc_sim_system_options), .seed = seed }, &r);
+    return r;
+}
+
+Test(sim_system, runs_a_seed_the_same_way_again)
+{
+    uint64_t tasks = 0, crashes = 0;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        htc_status            status, again;
+        htc_sim_system_report a = run(NULL, seed, &status), b = run(NULL, seed, &again);
+        cr_assert(eq(int, status, HTC_OK) && eq(int, again, HTC_OK));
+        cr_expect(eq(u32, a.failed, 0), "%s", a.text);
+        cr_expect(eq(u64, a.hash, b.hash) && eq(u64, a.events, b.events));
+        cr_expect(seed % 4 || eq(u32, a.crashes, 0), "a seed that 4 divides has no faults");
+        tasks += a.tasks;
+        crashes += a.crashes;
+    }
+    cr_expect(tasks > 50 && crashes > 4);
+}
+
+Test(sim_system, refuses_wrong_use)
+{
+    htc_sim_system_report  r = { .size = sizeof r };
+    htc_sim_system_options o = { .size = sizeof o, .seed = 4 };
+    cr_expect(eq(int, htc_sim_system_run(NULL, &o, NULL), HTC_EINVAL));
+    o.size = 1;
+    cr_expect(eq(int, htc_sim_system_run(NULL, &o, &r), HTC_EINVAL));
+    r.size = 0;
+    o.size = sizeof o;
+    cr_expect(eq(int, htc_sim_system_run(NULL, &o, &r), HTC_EINVAL));
+}
+
+/* The memory of the world and that of the machines in it are one: whoever is refused, it ends without a fault of its own. */
+Test(sim_system, ends_without_memory)
+{
+    size_t ended = 0;
+    for (int once = 0; once < 2; once++)
+        for (size_t n = 1, refused = 1; refused; n += 1 + n / (once ? 3 : 12)) {
+            alloc_fail f = alloc_fail_at(n);
+            htc_status status;
+            f.once = once;
+            htc_env env = alloc_fail_env(&f);
+            run(&env, 3, &status);
+            cr_expect(status == HTC_OK || status == HTC_ENOMEM, "allocation %zu: %s", n, htc_status_name(status));
+            cr_expect(eq(sz, f.live, 0), "allocation %zu", n);
+            cr_expect(eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
+            refused = f.refused;
+            ended += status == HTC_ENOMEM;
+        }
+    cr_expect(ended > 20, "only %zu runs have noticed", ended);
+}
