@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (kind == 0)
             ask(s, piece, now);
         else
-            htc__kv_eventual_dispatch(s, 22, kind, piece);
+            htc__kv_component_eventual_keys.on_item(s, 22, kind, piece);
         now += HTC_MS;
         step(s, out, (htc_input){ .size = sizeof(htc_input), .now = now, .kind = HTC_IN_TIMEOUT });
         uint64_t done = tag;

@@ -137,7 +137,7 @@ static void say_record(int n, int from, htc_bytes key, const htc__kv_cell *cell,
     htc_put_varint(&b, epoch);
     htc_put_bytes(&b, key);
     htc__kv_cell_write(&b, cell);
-    htc__kv_catchup_dispatch(w.node[n].server, w.members[from].id, HTC__KV_ITEM_RECORD, htc_buf_bytes(&b));
+    htc__kv_components_hear(w.node[n].server, w.members[from].id, HTC__KV_ITEM_RECORD, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
@@ -146,7 +146,7 @@ static void say_ask(int n, int from, const htc__kv_ask *ask)
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
     htc__kv_ask_write(&b, ask);
-    htc__kv_cluster_on_ask(w.node[n].server, w.members[from].id, htc_buf_bytes(&b));
+    htc__kv_components_hear(w.node[n].server, w.members[from].id, HTC__KV_ITEM_ASK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 
@@ -220,7 +220,7 @@ Test(kvs_catch, any_bytes_are_survived)
         for (size_t i = 0; i < len; i++)
             bytes[i] = (uint8_t)(htc_rng_below(&rng, 2) ? htc_rng_below(&rng, 8) : htc_rng_below(&rng, 256));
         uint8_t kind = (uint8_t)(HTC__KV_ITEM_CATCH + htc_rng_below(&rng, 5));
-        htc__kv_catchup_dispatch(w.node[0].server, w.members[1].id, kind, (htc_bytes){ bytes, len });
+        htc__kv_components_hear(w.node[0].server, w.members[1].id, kind, (htc_bytes){ bytes, len });
         HOLDS(w.node[0].server->broken == HTC_OK);
         HOLDS(counts_of(0).taken == taken || is_record(kind, (htc_bytes){ bytes, len }));
     }

@@ -674,11 +674,13 @@ Test(kvs_cluster, no_collection_without_all_owners)
     for (int n = 0; n < 2; n++)
         HOLDS(htc__kv_register_counted(w.node[n].server->cluster->reg)->reads == reads[n]);
     /* And they are looked at the more seldom the longer that lasts: here after 16 times 40 ms. */
-    const htc__kv_cluster *c = w.node[0].server->cluster;
-    htc_ns                 before = c->collect_at;
-    int                    looks = 0;
-    for (htc_ns until = w.now + 5 * HTC_SECOND; w.now < until; looks += before != c->collect_at, before = c->collect_at)
+    const htc_kv_server *s = w.node[0].server;
+    htc_ns               before = htc__kv_component_tombstones.deadline(s);
+    int                  looks = 0;
+    for (htc_ns until = w.now + 5 * HTC_SECOND; w.now < until; before = htc__kv_component_tombstones.deadline(s)) {
         run_until(&w, w.now + 10 * HTC_MS);
+        looks += before != htc__kv_component_tombstones.deadline(s);
+    }
     cr_expect(looks >= 6 && looks <= 9, "%d looks in 5 s", looks);
     for (int i = 0; i < 20; i++) {
         char   name[16];
@@ -777,7 +779,7 @@ Test(kvs_cluster, scans_of_clients_that_are_gone_hold_no_place)
     open_world(&w, 1, 3, calm);
     run_until(&w, w.now + HTC_SECOND);
     int                    store = w.user[0].store;
-    const htc__kv_cluster *c = w.node[store].server->cluster;
+    const htc_kv_server *s = w.node[store].server;
     for (int n = 0; n < 3; n++)
         w.apart[n][store] = w.apart[store][n] = 1;
     w.user[0].by_hand = 1;
@@ -787,11 +789,11 @@ Test(kvs_cluster, scans_of_clients_that_are_gone_hold_no_place)
         carry_out(&w, NODES);
     }
     run_until(&w, w.now + 20 * HTC_MS);
-    cr_expect(eq(sz, c->scan_count, 12));
+    cr_expect(eq(sz, htc__kv_scans_count(s), 12));
     w.user[0].store = -1;
     w.user[0].again = HTC_NEVER;
     hang_up(&w, NODES, store);
-    cr_expect(eq(sz, c->scan_count, 0));
+    cr_expect(eq(sz, htc__kv_scans_count(s), 0));
     close_world(&w);
 }
 

@@ -399,7 +399,7 @@ static void ask_owner(int n, const htc__kv_ask *ask)
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
     htc__kv_ask_write(&b, ask);
-    htc__kv_cluster_on_ask(w.node[n].server, w.members[owner].id, htc_buf_bytes(&b));
+    htc__kv_components_hear(w.node[n].server, w.members[owner].id, HTC__KV_ITEM_ASK, htc_buf_bytes(&b));
     htc_buf_free(&b);
 }
 

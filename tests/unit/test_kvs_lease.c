@@ -61,7 +61,7 @@ static htc_kv_result answer_of(int u)
 /* Records of leases that a member holds, final or not. */
 static size_t records_at(int n)
 {
-    return w.node[n].server->cluster->leases.count;
+    return htc__kv_leases_count(w.node[n].server);
 }
 
 static void until_records_at(int n)

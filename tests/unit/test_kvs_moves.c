@@ -340,7 +340,7 @@ Test(kvs_moves, what_is_handed_to_the_wrong_member_waits)
         htc__kv_forwarded_write(&b, &wrong);
         for (uint32_t i = 0; i < c->count; i++) /* from the one that has it; no other is believed */
             if (c->peers[i].id != c->id)
-                htc__kv_cluster_on_answer(w.node[w.user[0].store].server, c->peers[i].id, htc_buf_bytes(&b));
+                htc__kv_components_hear(w.node[w.user[0].store].server, c->peers[i].id, HTC__KV_ITEM_ANSWER, htc_buf_bytes(&b));
         for (int turns = 0; !htc_kv_client_next(w.user[0].client, &result); turns++) {
             HOLDS(turns < 100000);
             turn(&w);

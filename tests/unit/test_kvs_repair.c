@@ -384,7 +384,7 @@ Test(kvs_repair, floors_are_renewed)
         settle(5 * HTC_SECOND);
         uint32_t bucket[KEYS];
         buckets_of_keys(bucket);
-        HOLDS(cluster_of(1)->floors > 0);
+        HOLDS(htc__kv_acceptors_floors(w.node[1].server) > 0);
         crash(&w, 1, HTC_NEVER);
         for (int k = 0; k < KEYS; k++)
             damage_bucket(1, 'v', bucket[k]);

@@ -689,7 +689,7 @@ static void due(htc_kv_server *s, seeking *x)
     }
 }
 
-void htc__kv_eventual_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_eventual *e = s->cluster->eventual;
     while (e && s->broken == HTC_OK && htc__wheel_next(&e->wheel) <= s->now) {
@@ -715,7 +715,7 @@ static htc_ns earlier(htc_ns a, htc_ns b)
     return a < b ? a : b;
 }
 
-htc_ns htc__kv_eventual_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     const htc__kv_eventual *e = s->cluster->eventual;
     if (!e)
@@ -759,7 +759,7 @@ int htc__kv_eventual_ask(htc_kv_server *s, const htc_kv_request *q, const htc__k
     return 1;
 }
 
-void htc__kv_eventual_dispatch(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
 {
     htc__kv_copy copy;
     if (!s->cluster->eventual)
@@ -828,7 +828,7 @@ static htc_status take_space(htc_kv_server *s, htc__kv_eventual *e, uint32_t i)
     return HTC_OK;
 }
 
-htc_status htc__kv_eventual_create(htc_kv_server *s)
+static htc_status make(htc_kv_server *s)
 {
     const htc_kv_server_options *o = &s->options;
     if (o->namespace_count == 0)
@@ -850,7 +850,7 @@ htc_status htc__kv_eventual_create(htc_kv_server *s)
     return status;
 }
 
-void htc__kv_eventual_free(htc_kv_server *s)
+static void unmake(htc_kv_server *s)
 {
     htc__kv_eventual *e = s->cluster->eventual;
     if (!e)
@@ -867,7 +867,7 @@ void htc__kv_eventual_free(htc_kv_server *s)
     s->cluster->eventual = NULL;
 }
 
-htc_status htc__kv_eventual_load(htc_kv_server *s)
+static htc_status load(htc_kv_server *s)
 {
     htc__kv_eventual *e = s->cluster->eventual;
     if (!e)
@@ -898,3 +898,8 @@ htc_status htc__kv_eventual_undone(htc_kv_server *s)
     htc_status status = htc__kv_index_load(s);
     return status == HTC_OK ? htc__kv_hints_load(s) : status;
 }
+
+const htc__kv_component htc__kv_component_eventual_keys = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline, .on_item = on_item,
+                                                  .items = { HTC__KV_ITEM_PASS, HTC__KV_ITEM_PASSED, HTC__KV_ITEM_FETCH, HTC__KV_ITEM_FETCHED,
+                                                             HTC__KV_ITEM_STORE, HTC__KV_ITEM_STORED, HTC__KV_ITEM_TREE, HTC__KV_ITEM_ENTRIES,
+                                                             HTC__KV_ITEM_PULL, HTC__KV_ITEM_COLLECT, HTC__KV_ITEM_COLLECTED, HTC__KV_ITEM_SETTLED } };

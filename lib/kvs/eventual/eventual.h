@@ -140,18 +140,12 @@ typedef struct htc__kv_eventual {
 
 /* ---- hooks of the rest of the store (cluster*.c) ---- */
 
-htc_status htc__kv_eventual_create(htc_kv_server *s); /* HTC_EINVAL: no such namespaces */
-void       htc__kv_eventual_free(htc_kv_server *s);
-htc_status htc__kv_eventual_load(htc_kv_server *s);
 /* As htc__kv_backend.ask, of a request that names a namespace. */
 int        htc__kv_eventual_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *stamp,
                                 const htc__kv_face *face, uint64_t conn, uint64_t slot, htc_kv_result *result);
 /* Of HTC_KV_COUNT, and of HTC_KV_SCAN, with HTC_KV_EVENTUAL: what this member holds. */
 void       htc__kv_eventual_count(htc_kv_server *s, htc_kv_result *result);
 void       htc__kv_eventual_list(htc_kv_server *s, const htc_kv_request *q, htc_kv_result *result);
-void       htc__kv_eventual_dispatch(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item);
-void       htc__kv_eventual_tick(htc_kv_server *s);
-htc_ns     htc__kv_eventual_deadline(const htc_kv_server *s);
 htc_status htc__kv_eventual_undone(htc_kv_server *s);                        /* what was staged is gone */
 void       htc__kv_eventual_metrics(const htc_kv_server *s, htc_metrics *m); /* eventual/metrics.c */
 

@@ -169,7 +169,7 @@ htc_status htc__kv_buckets_make(htc_kv_server *s)
     return status == HTC_OK ? htc__kv_repair_make(s) : status;
 }
 
-void htc__kv_buckets_free(htc_kv_server *s)
+static void unmake(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     if (c->holding) {
@@ -518,7 +518,7 @@ void htc__kv_cluster_on_install(htc_kv_server *s, uint64_t from, htc_bytes item)
 
 /* ---------------------------------------------------------------- time */
 
-void htc__kv_buckets_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     htc__kv_bucket_states *h = c->holding;
@@ -544,7 +544,7 @@ void htc__kv_buckets_tick(htc_kv_server *s)
     }
 }
 
-htc_ns htc__kv_buckets_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     const htc__kv_cluster *c = s->cluster;
     const htc__kv_bucket_states *h = c->holding;
@@ -574,3 +574,22 @@ void htc__kv_buckets_undone(htc_kv_server *s)
     if (status != HTC_OK)
         htc__kv_cluster_broken(s, status);
 }
+
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+{
+    switch (kind) {
+    case HTC__KV_ITEM_INSTALL:
+        htc__kv_cluster_on_install(s, from, item);
+        break;
+    case HTC__KV_ITEM_COPIED:
+        htc__kv_cluster_on_copied(s, from, item);
+        break;
+    default:
+        htc__kv_cluster_on_seal(s, from, item, kind == HTC__KV_ITEM_COPY);
+        break;
+    }
+}
+
+/* Made with the first map, which says how many there are, and loaded before all that asks for them. */
+const htc__kv_component htc__kv_component_buckets = { .free = unmake, .tick = tick, .deadline = deadline, .on_item = on_item,
+                                            .items = { HTC__KV_ITEM_SEAL, HTC__KV_ITEM_COPY, HTC__KV_ITEM_INSTALL, HTC__KV_ITEM_COPIED } };

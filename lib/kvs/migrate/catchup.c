@@ -388,7 +388,7 @@ static void on_record(htc_kv_server *s, uint64_t from, htc_bytes item)
     s->cluster->catching->counts.taken += (uint64_t)htc__kv_cluster_accept_late(s, from, &ask);
 }
 
-void htc__kv_catchup_dispatch(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
 {
     if (!s->cluster->catching || !s->cluster->map)
         return;
@@ -442,7 +442,7 @@ static void begin_with_next(htc_kv_server *s)
     }
 }
 
-void htc__kv_catchup_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     catching *t = s->cluster->catching;
     if (!s->cluster->map || s->now < t->at)
@@ -460,7 +460,7 @@ void htc__kv_catchup_tick(htc_kv_server *s)
         t->at = s->now + s->cluster->suspect_ns / 2;
 }
 
-htc_ns htc__kv_catchup_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     return s->cluster->map && s->cluster->count > 1 ? s->cluster->catching->at : HTC_NEVER;
 }
@@ -476,13 +476,17 @@ void htc__kv_catchup_counted(const htc_kv_server *s, htc__kv_catchup_counts *cou
         counts->left += !c->peers[i].self && c->peers[i].listed && !c->peers[i].caught_up;
 }
 
-htc_status htc__kv_catchup_make(htc_kv_server *s)
+static htc_status make(htc_kv_server *s)
 {
     s->cluster->catching = htc__alloc(&s->env, sizeof *s->cluster->catching);
     return s->cluster->catching ? HTC_OK : HTC_ENOMEM;
 }
 
-void htc__kv_catchup_free(htc_kv_server *s)
+static void unmake(htc_kv_server *s)
 {
     htc__free(&s->env, s->cluster->catching, sizeof *s->cluster->catching);
 }
+
+const htc__kv_component htc__kv_component_catching = { .make = make, .free = unmake, .tick = tick, .deadline = deadline, .on_item = on_item,
+                                             .items = { HTC__KV_ITEM_CATCH, HTC__KV_ITEM_LEAVES, HTC__KV_ITEM_KEYS, HTC__KV_ITEM_CAUGHT,
+                                                        HTC__KV_ITEM_RECORD } };

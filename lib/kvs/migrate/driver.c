@@ -677,7 +677,7 @@ static void look_at_batch(htc_kv_server *s, htc_status status)
         s->cluster->moving->lost = 1;
 }
 
-void htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item)
+static void on_shown(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     moving      *m = s->cluster->moving;
     htc__kv_page page;
@@ -695,7 +695,7 @@ void htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item)
         look_at_batch(s, htc__kv_migration_batch_shown(m->batch, s->now, from, page.bucket, page.after, &page.floors, page.entries, page.last));
 }
 
-void htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item)
+static void on_installed(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     moving      *m = s->cluster->moving;
     htc__kv_page page;
@@ -755,7 +755,7 @@ static htc_ns begins_at(const htc_kv_server *s)
         return m->number && m->number == c->map->mover ? m->at : turn_at(m);
     if (map_is_behind(s))
         return turn_at(m);
-    if (!c->to_mend) {
+    if (!htc__kv_keeping_to_mend(s)) {
         htc_ns repair = htc__kv_repair_at(s);
         return repair > m->at ? repair : m->at;
     }
@@ -797,7 +797,7 @@ static void begin_something(htc_kv_server *s)
         grant(s);
     else if (map_is_behind(s))
         read_map(s);
-    else if (c->to_mend)
+    else if (htc__kv_keeping_to_mend(s))
         (void)name_next(s, 0);
     else
         renew(s);
@@ -824,11 +824,11 @@ static void give_up(htc_kv_server *s)
         discard(m);
 }
 
-void htc__kv_cluster_moving_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     moving          *m = c->moving;
-    if (!c->map || m->asking || c->next_map)
+    if (!c->map || m->asking || htc__kv_keeping_is_offered(s))
         return;
     look_at_wish(s);
     if (htc__kv_change_request_any_time(&m->wish) && m->batch && !m->own)
@@ -845,12 +845,12 @@ void htc__kv_cluster_moving_tick(htc_kv_server *s)
         begin_something(s);
 }
 
-htc_ns htc__kv_cluster_moving_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     const htc__kv_cluster *c = s->cluster;
     const moving          *m = c->moving;
     htc_ns                 at = HTC_NEVER;
-    if (c->map && !m->asking && !c->next_map)
+    if (c->map && !m->asking && !htc__kv_keeping_is_offered(s))
         at = !m->batch ? begins_at(s) : m->ready ? 0 : htc__kv_migration_batch_deadline(m->batch);
     if (c->map && !m->asking && m->asker.answer && m->asker_until < at)
         at = m->asker_until;
@@ -866,7 +866,7 @@ void htc__kv_cluster_moving_read(htc_kv_server *s)
 
 /* What this member has stored of the map may be older than all that it has done since. Where there is no trace of a change it asks
  * nobody: a majority of those that keep the map has one, if there was any, and tells. */
-void htc__kv_cluster_moving_load(htc_kv_server *s)
+static htc_status load(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     htc__kv_name     name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, htc__kv_map_key());
@@ -875,9 +875,10 @@ void htc__kv_cluster_moving_load(htc_kv_server *s)
                                   htc__kv_read(s, htc__kv_name_bytes(&name), &bytes) != HTC_ENOTFOUND);
     if (c->moving->read)
         wait_for_others(s);
+    return HTC_OK;
 }
 
-htc_status htc__kv_cluster_moving_make(htc_kv_server *s)
+static htc_status make_moving(htc_kv_server *s)
 {
     moving *m = htc__alloc(&s->env, sizeof *m);
     if (!m)
@@ -887,7 +888,7 @@ htc_status htc__kv_cluster_moving_make(htc_kv_server *s)
     return HTC_OK;
 }
 
-void htc__kv_cluster_moving_free(htc_kv_server *s)
+static void unmake(htc_kv_server *s)
 {
     moving *m = s->cluster->moving;
     if (!m)
@@ -897,3 +898,11 @@ void htc__kv_cluster_moving_free(htc_kv_server *s)
     htc_buf_free(&m->image);
     htc__free(&s->env, m, sizeof *m);
 }
+
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+{
+    (kind == HTC__KV_ITEM_SHOWN ? on_shown : on_installed)(s, from, item);
+}
+
+const htc__kv_component htc__kv_component_moving = { .make = make_moving, .free = unmake, .load = load, .tick = tick, .deadline = deadline, .on_item = on_item,
+                                           .items = { HTC__KV_ITEM_SHOWN, HTC__KV_ITEM_INSTALLED } };

@@ -8,6 +8,15 @@
 #define JOIN_NS HTC_SECOND
 #define SURE_NS (2 * JOIN_NS + JOIN_NS / 2) /* said by three answers, at least */
 
+struct htc__kv_joining {
+    htc_ns     at;          /* when it is asked again */
+    uint64_t   as_of;       /* the newest number of the map that it was told, being none of it; 0: none */
+    uint32_t   asks_nobody; /* that it knows nobody to ask is told */
+    uint32_t   turned_away; /* it cannot be let in; 2: told */
+    htc_status refused;     /* why it is not let in, as it was told last, */
+    htc_ns     refused_since;
+};
+
 /* Of a member that was none yet: one that has left does not come back by itself. */
 static int outside(const htc_kv_server *s)
 {
@@ -30,29 +39,29 @@ static void say_if_alone(htc_kv_server *s)
     for (uint32_t i = 0; i < c->count; i++)
         if (!c->peers[i].self)
             return;
-    if (!c->asks_nobody)
+    if (!c->joining->asks_nobody)
         htc__log(&s->env, HTC_LOG_WARN, "this member is in no store, and no other one is named that could let it in -> name one of its members in --join");
-    c->asks_nobody = 1;
+    c->joining->asks_nobody = 1;
 }
 
-void htc__kv_join_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    if (!outside(s) || s->now < c->join_at)
+    if (!outside(s) || s->now < c->joining->at)
         return;
-    c->join_at = s->now + JOIN_NS;
+    c->joining->at = s->now + JOIN_NS;
     say_if_alone(s);
     htc_buf_clear(&c->scratch);
-    htc__kv_as_of_write(&c->scratch, c->join_as_of);
+    htc__kv_as_of_write(&c->scratch, c->joining->as_of);
     say_to_all(s, HTC__KV_ITEM_AS_OF);
     htc_buf_clear(&c->scratch);
     htc__kv_join_write(&c->scratch, &c->description, s->options.replaces);
     say_to_all(s, HTC__KV_ITEM_JOIN);
 }
 
-htc_ns htc__kv_join_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
-    return outside(s) ? s->cluster->join_at : HTC_NEVER;
+    return outside(s) ? s->cluster->joining->at : HTC_NEVER;
 }
 
 /* Some members may be behind. */
@@ -60,10 +69,10 @@ void htc__kv_cluster_on_as_of(htc_kv_server *s, htc_bytes item)
 {
     htc__kv_cluster *c = s->cluster;
     uint64_t         numbers;
-    if (htc__kv_as_of_read(item, &numbers) != HTC_OK || numbers <= c->join_as_of)
+    if (htc__kv_as_of_read(item, &numbers) != HTC_OK || numbers <= c->joining->as_of)
         return;
-    c->join_as_of = numbers;
-    c->join_at = s->now;
+    c->joining->as_of = numbers;
+    c->joining->at = s->now;
 }
 
 /* ---------------------------------------------------------------- why not */
@@ -97,28 +106,43 @@ void htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item)
     htc_status       status = (htc_status)(int32_t)htc_get_u32(&r);
     if (htc_reader_done(&r) != HTC_OK || c->map || status == HTC_AGAIN) /* how to ask; nothing is in the way */
         return;
-    if (!lasts(status) || status != c->refused)
-        c->refused_since = s->now;
-    else if (s->now - c->refused_since >= SURE_NS)
-        c->turned_away = 1;
-    if (status != c->refused && reason(status)) /* once for each */
+    if (!lasts(status) || status != c->joining->refused)
+        c->joining->refused_since = s->now;
+    else if (s->now - c->joining->refused_since >= SURE_NS)
+        c->joining->turned_away = 1;
+    if (status != c->joining->refused && reason(status)) /* once for each */
         htc__log_with(&s->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(status)), "not let in: %s -> ask again", reason(status));
-    c->refused = status;
+    c->joining->refused = status;
 }
 
 htc_status htc__kv_cluster_join_refused(const htc_kv_server *s)
 {
-    return s->cluster->refused;
+    return s->cluster->joining->refused;
 }
 
 htc_status htc__kv_join_tell(htc_kv_server *s, htc_output *out)
 {
     htc__kv_cluster *c = s->cluster;
-    if (c->turned_away != 1 || c->map)
+    if (c->joining->turned_away != 1 || c->map)
         return HTC_OK;
-    c->turned_away = 2;
+    c->joining->turned_away = 2;
     return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL,
                                               .op = HTC_KV_SERVER_REFUSED,
-                                              .tag = (uint64_t)-(int64_t)c->refused,
-                                              .body = htc_bytes_of(reason(c->refused)) });
+                                              .tag = (uint64_t)-(int64_t)c->joining->refused,
+                                              .body = htc_bytes_of(reason(c->joining->refused)) });
 }
+
+static htc_status make(htc_kv_server *s)
+{
+    struct htc__kv_joining *x = s->cluster->joining = htc__alloc(&s->env, sizeof *x);
+    return x ? HTC_OK : HTC_ENOMEM;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_joining *x = s->cluster->joining;
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->joining = NULL;
+}
+
+const htc__kv_component htc__kv_component_joining = { .make = make, .free = unmake, .tick = tick, .deadline = deadline };

@@ -20,6 +20,10 @@
 #include "kvs/eventual/eventual.h"
 #include "kvs/storage/log.h"
 
+struct htc__kv_lost {
+    uint8_t all; /* a part of the log was, in this life */
+};
+
 static htc__kv_bucket_state *hold_of(htc__kv_cluster *c, uint32_t bucket)
 {
     return bucket == HTC__KV_OWN_BUCKET ? &c->own_hold : &c->hold[bucket];
@@ -36,7 +40,7 @@ void htc__kv_lost_all(htc_kv_server *s)
     for (uint32_t b = 0; b < c->buckets; b++)
         c->hold[b] = htc__kv_bucket_state_lost();
     c->own_hold = htc__kv_bucket_state_lost();
-    c->all_lost = 1;
+    c->lost->all = 1;
     htc__log_with(&s->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__NUMBER("buckets", c->buckets), HTC__STATUS(HTC_ECORRUPT)),
                   "a part of this member's log is lost -> leave all of its keys to their other owners until their buckets are renewed");
 }
@@ -90,7 +94,7 @@ static int known(htc_kv_server *s, uint32_t bucket, uint64_t numbers)
 /* What it says of itself from now on it says in its next life, too. */
 static int repaired(htc_kv_server *s)
 {
-    htc_status status = s->cluster->reserved ? htc__kv_eventual_floor_keep(s) : HTC_EBUSY;
+    htc_status status = htc__kv_acceptors_reserved(s) ? htc__kv_eventual_floor_keep(s) : HTC_EBUSY;
     if (status == HTC_ENOMEM || status == HTC_EIO)
         htc__kv_cluster_broken(s, status);
     if (status == HTC_OK)
@@ -145,3 +149,22 @@ void htc__kv_lost_say(htc_kv_server *s, uint64_t to, const htc__kv_seal_ask *sea
     htc__kv_shown_write(&c->scratch, &page);
     htc__kv_cluster_reply(s, to, HTC__KV_ITEM_SHOWN);
 }
+
+int htc__kv_lost_is_all(const htc_kv_server *s)
+{
+    return s->cluster->lost->all;
+}
+
+static htc_status make(htc_kv_server *s)
+{
+    s->cluster->lost = htc__alloc(&s->env, sizeof *s->cluster->lost);
+    return s->cluster->lost ? HTC_OK : HTC_ENOMEM;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    htc__free(&s->env, s->cluster->lost, sizeof *s->cluster->lost);
+    s->cluster->lost = NULL;
+}
+
+const htc__kv_component htc__kv_component_lost = { .make = make, .free = unmake };

@@ -108,7 +108,7 @@ void htc__kv_repair_whole(htc_kv_server *s, uint32_t bucket, int renewed)
     r->renewed++;
     if (r->count && r->at > s->now + c->suspect_ns / 4) /* it goes well: a member that lost a part of its log has all of them to go through */
         r->at = s->now + c->suspect_ns / 4;
-    if (r->count == 0 && c->all_lost)
+    if (r->count == 0 && htc__kv_lost_is_all(s))
         htc__log(&s->env, HTC_LOG_INFO, "all that this member had lost of its log is renewed -> serve all keys");
     if (r->renewed > SAID_MOST)
         return;
@@ -269,14 +269,14 @@ static void look_on(htc_kv_server *s)
 }
 
 /* In each step, and hardly ever anything to do: the room for names is made behind these questions. */
-void htc__kv_repair_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     const repairing *r = s->cluster->repairing;
     if (s->cluster->map && r->looking && s->now >= r->look_at)
         look_on(s);
 }
 
-htc_ns htc__kv_repair_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     const repairing *r = s->cluster->repairing;
     return s->cluster->map && r->looking ? r->look_at : HTC_NEVER;
@@ -313,3 +313,5 @@ void htc__kv_repair_free(htc_kv_server *s)
     htc__free(&s->env, r->damaged, (size_t)s->cluster->buckets + 1);
     htc__free(&s->env, r, sizeof *r);
 }
+
+const htc__kv_component htc__kv_component_repairing = { .tick = tick, .deadline = deadline }; /* made and freed with the buckets */

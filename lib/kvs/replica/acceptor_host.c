@@ -12,6 +12,24 @@
 /* Replies that wait for the disk: beyond this another one is dropped, as if it had been lost. */
 #define LATE_BYTES ((size_t)48 << 20)
 
+/* A reply that waits for its batch. */
+typedef struct htc__kv_late_reply {
+    struct htc__kv_late_reply *next;
+    uint64_t                   batch, to;
+    uint8_t                    kind;
+    size_t                     len;
+    uint8_t                    bytes[];
+} htc__kv_late_reply;
+
+struct htc__kv_acceptors {
+    htc__kv_late_reply *late, **late_last;
+    size_t              late_bytes;
+    size_t              floors;                   /* buckets that have any */
+    uint64_t            reserving, reserve_batch; /* a number that is being made durable, in this batch; 0: none */
+    htc_ns              reserve_at;               /* a batch has failed: it is staged again then */
+    uint64_t            reserved;
+};
+
 /* ---------------------------------------------------------------- acceptor */
 
 htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__kv_floors *floors)
@@ -19,7 +37,7 @@ htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__k
     uint64_t  number = bucket;
     htc_bytes bytes;
     *floors = (htc__kv_floors){ 0 };
-    if (!s->cluster->floors)
+    if (!s->cluster->acceptors->floors)
         return HTC_OK;
     htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_FLOORS, &number, (htc_bytes){ NULL, 0 });
     htc_status   status = htc__kv_read(s, htc__kv_name_bytes(&name), &bytes);
@@ -32,7 +50,7 @@ htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__k
 }
 
 /* An accept shows nothing of the cell that it replaces, and a read shows its bytes as they are. */
-static htc_status load(htc_kv_server *s, const htc__kv_ask *ask, htc_bytes name, uint32_t bucket, htc__kv_cell *cell,
+static htc_status look_up(htc_kv_server *s, const htc__kv_ask *ask, htc_bytes name, uint32_t bucket, htc__kv_cell *cell,
                        htc__kv_floors *floors, htc_bytes *held)
 {
     htc_bytes  bytes;
@@ -55,7 +73,7 @@ htc_status htc__kv_cluster_floors_put(htc_kv_server *s, uint32_t bucket, const h
     htc__kv_name of = htc__kv_name_of(HTC__SCHEMA_FLOORS, &number, (htc_bytes){ NULL, 0 });
     htc_buf_clear(&s->scratch);
     htc__kv_floors_write(&s->scratch, floors);
-    s->cluster->floors++;
+    s->cluster->acceptors->floors++;
     return s->scratch.status == HTC_OK ? htc__kv_stage(s, htc__kv_name_bytes(&of), htc_buf_bytes(&s->scratch))
                                        : s->scratch.status;
 }
@@ -144,7 +162,7 @@ void htc__kv_cluster_reply(htc_kv_server *s, uint64_t to, uint8_t kind)
         return;
     }
     size_t size = sizeof(htc__kv_late_reply) + c->scratch.len;
-    if (c->late_bytes + size > LATE_BYTES) {
+    if (c->acceptors->late_bytes + size > LATE_BYTES) {
         c->counts.dropped++;
         return;
     }
@@ -158,16 +176,16 @@ void htc__kv_cluster_reply(htc_kv_server *s, uint64_t to, uint8_t kind)
     late->kind = kind;
     late->len = c->scratch.len;
     memcpy(late->bytes, c->scratch.data, c->scratch.len);
-    *c->late_last = late;
-    c->late_last = &late->next;
-    c->late_bytes += size;
+    *c->acceptors->late_last = late;
+    c->acceptors->late_last = &late->next;
+    c->acceptors->late_bytes += size;
 }
 
 static void free_late(htc_kv_server *s, htc__kv_late_reply *late)
 {
     size_t size = sizeof *late + late->len;
-    assert(s->cluster->late_bytes >= size);
-    s->cluster->late_bytes -= size;
+    assert(s->cluster->acceptors->late_bytes >= size);
+    s->cluster->acceptors->late_bytes -= size;
     htc__free(&s->env, late, size);
 }
 
@@ -198,7 +216,7 @@ static int carry_out(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask, in
     htc__kv_name of;
     htc__kv_name_key(&of, ask->key);
     htc_bytes  name = htc__kv_name_bytes(&of), held_as = { NULL, 0 };
-    htc_status status = load(s, ask, name, bucket, &cell, &floors, &held_as);
+    htc_status status = look_up(s, ask, name, bucket, &cell, &floors, &held_as);
     if (status == HTC_OK) {
         hung had = hung_on(&cell);
         duties = htc__kv_acceptor_step(&cell, &floors, ask, &reply);
@@ -226,7 +244,7 @@ static int carry_out(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask, in
     return status == HTC_OK && (duties & HTC__KV_STORE_CELL);
 }
 
-void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item)
+static void on_ask(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_ask ask;
     if (htc__kv_ask_read(item, from == s->cluster->id, &ask) == HTC_OK)
@@ -238,11 +256,11 @@ int htc__kv_cluster_accept_late(htc_kv_server *s, uint64_t from, const htc__kv_a
     return carry_out(s, from, ask, 0);
 }
 
-void htc__kv_cluster_late_stored(htc_kv_server *s)
+static void late_stored(htc_kv_server *s)
 {
     htc__kv_cluster     *c = s->cluster;
     uint64_t             stored = htc__kv_stored(s);
-    htc__kv_late_reply **at = &c->late;
+    htc__kv_late_reply **at = &c->acceptors->late;
     while (*at) {
         htc__kv_late_reply *late = *at;
         if (late->batch > stored) {
@@ -253,21 +271,21 @@ void htc__kv_cluster_late_stored(htc_kv_server *s)
         htc__kv_cluster_say(s, late->to, late->kind, (htc_bytes){ late->bytes, late->len });
         free_late(s, late);
     }
-    c->late_last = at;
-    if (c->reserving && c->reserve_batch <= stored) {
-        c->reserved = c->reserving;
-        c->reserving = 0;
-        htc__kv_register_reserved(c->reg, s->now, c->reserved);
+    c->acceptors->late_last = at;
+    if (c->acceptors->reserving && c->acceptors->reserve_batch <= stored) {
+        c->acceptors->reserved = c->acceptors->reserving;
+        c->acceptors->reserving = 0;
+        htc__kv_register_reserved(c->reg, s->now, c->acceptors->reserved);
     }
 }
 
-void htc__kv_cluster_late_free(htc_kv_server *s)
+static void late_free(htc_kv_server *s)
 {
-    for (htc__kv_late_reply *late; (late = s->cluster->late);) {
-        s->cluster->late = late->next;
+    for (htc__kv_late_reply *late; (late = s->cluster->acceptors->late);) {
+        s->cluster->acceptors->late = late->next;
         free_late(s, late);
     }
-    s->cluster->late_last = &s->cluster->late;
+    s->cluster->acceptors->late_last = &s->cluster->acceptors->late;
 }
 
 /* ---------------------------------------------------------------- numbers, and who this is */
@@ -275,10 +293,10 @@ void htc__kv_cluster_late_free(htc_kv_server *s)
 static void stage_self(htc_kv_server *s, uint64_t counter)
 {
     htc__kv_cluster *c = s->cluster;
-    c->reserving = counter;
+    c->acceptors->reserving = counter;
     if (htc__kv_room(s, 0, 0) != HTC_OK) {
-        c->reserve_batch = UINT64_MAX;
-        c->reserve_at = s->now + HTC__KV_ROOM_AGAIN;
+        c->acceptors->reserve_batch = UINT64_MAX;
+        c->acceptors->reserve_at = s->now + HTC__KV_ROOM_AGAIN;
         return;
     }
     htc_buf_clear(&s->scratch);
@@ -291,7 +309,7 @@ static void stage_self(htc_kv_server *s, uint64_t counter)
         status = htc__kv_stage(s, htc__schema_name(HTC__SCHEMA_IDENTITY), htc_buf_bytes(&s->scratch));
     if (status != HTC_OK)
         htc__kv_cluster_broken(s, status);
-    c->reserve_batch = htc__kv_open(s);
+    c->acceptors->reserve_batch = htc__kv_open(s);
 }
 
 void htc__kv_cluster_reserve(void *ctx, uint64_t counter)
@@ -302,22 +320,22 @@ void htc__kv_cluster_reserve(void *ctx, uint64_t counter)
 void htc__kv_cluster_undone(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    htc__kv_cluster_late_free(s); /* what they showed is gone */
+    late_free(s); /* what they showed is gone */
     htc_status status = htc__kv_eventual_undone(s);
     if (status != HTC_OK)
         htc__kv_cluster_broken(s, status);
     htc__kv_buckets_undone(s);
-    if (!c->reserving)
+    if (!c->acceptors->reserving)
         return;
-    c->reserve_batch = UINT64_MAX;
-    c->reserve_at = s->now + HTC_SECOND;
+    c->acceptors->reserve_batch = UINT64_MAX;
+    c->acceptors->reserve_at = s->now + HTC_SECOND;
 }
 
-void htc__kv_cluster_reserve_again(htc_kv_server *s)
+static void reserve_again(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    if (c->reserving && c->reserve_batch == UINT64_MAX && s->now >= c->reserve_at)
-        stage_self(s, c->reserving);
+    if (c->acceptors->reserving && c->acceptors->reserve_batch == UINT64_MAX && s->now >= c->acceptors->reserve_at)
+        stage_self(s, c->acceptors->reserving);
 }
 
 static int count_floors(void *visitor, htc_bytes name, htc_bytes value)
@@ -379,7 +397,7 @@ htc_status htc__kv_cluster_load(htc_kv_server *s)
     } else if (status != HTC_ENOTFOUND) {
         return status;
     }
-    if ((status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_FLOORS), count_floors, &c->floors)) != HTC_OK ||
+    if ((status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_FLOORS), count_floors, &c->acceptors->floors)) != HTC_OK ||
         (status = htc__kv_cluster_map_load(s)) != HTC_OK)
         return status;
     if (htc__kv_lost_frames(s)) /* higher ones may be in use */
@@ -400,13 +418,59 @@ htc_status htc__kv_cluster_load(htc_kv_server *s)
     /* Answers to what an earlier life has asked may still come: they are not to be taken for answers to this one. */
     c->own_client = htc_rng_next(s->env.rng) | 1;
     c->last_tag = HTC__BROKEN(tag_reused) ? 0 : htc_rng_next(s->env.rng) >> 1;
-    htc__wheel_init(&c->wheel, s->now, HTC_MS);
-    htc__wheel_init(&c->lease_wheel, s->now, HTC_MS);
-    htc__wheel_init(&c->end_wheel, s->now, HTC_MS);
-    if ((status = htc__kv_cluster_leases_load(s)) != HTC_OK || (status = htc__kv_cluster_ends_load(s)) != HTC_OK ||
-        (status = htc__kv_cluster_tombstones_load(s)) != HTC_OK || (status = htc__kv_buckets_load(s)) != HTC_OK ||
-        (status = htc__kv_eventual_load(s)) != HTC_OK)
+    if ((status = htc__kv_components_load(s)) != HTC_OK)
         return status;
-    htc__kv_cluster_moving_load(s);
     return htc__kv_register_create(&s->env, &o, &host, &c->reg);
 }
+
+/* ---------------------------------------------------------------- the component */
+
+size_t htc__kv_acceptors_floors(const htc_kv_server *s)
+{
+    return s->cluster->acceptors->floors;
+}
+
+uint64_t htc__kv_acceptors_reserved(const htc_kv_server *s)
+{
+    return s->cluster->acceptors->reserved;
+}
+
+static void tick(htc_kv_server *s)
+{
+    late_stored(s);
+    reserve_again(s);
+}
+
+static htc_ns deadline(const htc_kv_server *s)
+{
+    const struct htc__kv_acceptors *x = s->cluster->acceptors;
+    return x->reserving && x->reserve_batch == UINT64_MAX ? x->reserve_at : HTC_NEVER;
+}
+
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+{
+    (void)kind;
+    on_ask(s, from, item);
+}
+
+static htc_status make(htc_kv_server *s)
+{
+    struct htc__kv_acceptors *x = s->cluster->acceptors = htc__alloc(&s->env, sizeof *x);
+    if (!x)
+        return HTC_ENOMEM;
+    x->late_last = &x->late;
+    return HTC_OK;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_acceptors *x = s->cluster->acceptors;
+    if (!x)
+        return;
+    late_free(s);
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->acceptors = NULL;
+}
+
+const htc__kv_component htc__kv_component_acceptors = { .make = make, .free = unmake, .tick = tick, .deadline = deadline, .on_item = on_item,
+                                              .items = { HTC__KV_ITEM_ASK } };

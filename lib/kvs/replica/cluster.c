@@ -1,12 +1,10 @@
 /* The members, what is said to them, and time. */
-#include "kvs/replica/cluster.h"
+#include "kvs/replica/cluster_private.h"
 
 #include <string.h>
 
 #include "core/fault.h"
-#include "kvs/replica/watch.h"
 #include "kvs/util/digest.h"
-#include "kvs/eventual/eventual.h"
 
 /* One message has at most about this many bytes of items, if it has more than one. */
 #define MESSAGE_BYTES ((size_t)1 << 20)
@@ -232,7 +230,7 @@ static int can_serve(const htc_kv_server *s)
 static htc_status tell_serving(htc_kv_server *s, htc_output *out)
 {
     htc__kv_cluster *c = s->cluster;
-    if (!s->options.tell_serving || c->told || !c->reserved || !can_serve(s))
+    if (!s->options.tell_serving || c->told || !htc__kv_acceptors_reserved(s) || !can_serve(s))
         return HTC_OK;
     c->told = 1;
     return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_KV_SERVER_SERVING });
@@ -248,43 +246,33 @@ static htc_status tell_left(htc_kv_server *s, htc_output *out)
     return htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_KV_SERVER_LEFT });
 }
 
-/* ---------------------------------------------------------------- components */
-
-static void sweep_tick(htc_kv_server *s)
-{
-    htc_status status = htc__kv_lease_gc_tick(s);
-    if (status != HTC_OK)
-        htc__kv_cluster_broken(s, status);
-}
-
-static void register_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     if (htc__kv_register_deadline(s->cluster->reg) <= s->now)
         htc__kv_register_timeout(s->cluster->reg, s->now);
 }
 
-static htc_ns register_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     return htc__kv_register_deadline(s->cluster->reg);
 }
 
-static htc_ns reserve_deadline(const htc_kv_server *s)
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
 {
-    const htc__kv_cluster *c = s->cluster;
-    return c->reserving && c->reserve_batch == UINT64_MAX ? c->reserve_at : HTC_NEVER;
+    htc__kv_reply reply;
+    (void)kind;
+    if (htc__kv_reply_read(item, &reply) == HTC_OK)
+        htc__kv_register_reply(s->cluster->reg, s->now, from, &reply);
 }
 
-static htc_ns requests_deadline(const htc_kv_server *s)
+static void unmake(htc_kv_server *s)
 {
-    return htc__wheel_next(&s->cluster->wheel);
+    htc__kv_register_destroy(s->cluster->reg);
+    s->cluster->reg = NULL;
 }
 
-/* Leases and ends change keys, which waits for room. */
-static htc_ns ends_deadline(const htc_kv_server *s)
-{
-    htc_ns lease = htc__wheel_next(&s->cluster->lease_wheel), end = htc__wheel_next(&s->cluster->end_wheel);
-    return htc__kv_full(s) ? HTC_NEVER : lease < end ? lease : end;
-}
+/* Made when all is loaded: it is told which numbers it may use. */
+const htc__kv_component htc__kv_component_registers = { .free = unmake, .tick = tick, .deadline = deadline, .on_item = on_item, .items = { HTC__KV_ITEM_REPLY } };
 
 /* What is to be said to the others, at once; and to each that is connected something now and then. */
 static htc_ns peers_deadline(const htc_kv_server *s)
@@ -303,43 +291,10 @@ static htc_ns peers_deadline(const htc_kv_server *s)
     return at;
 }
 
-/* What a member among several is made of, in the order in which a step goes through it. What one says to this member itself is heard behind those
- * that say most of it. */
-static const struct {
-    void (*tick)(htc_kv_server *s);             /* NULL: it does nothing by itself */
-    htc_ns (*deadline)(const htc_kv_server *s); /* when tick is to be called next; NULL: it has no time of its own */
-} component[] = {
-    { htc__kv_cluster_late_stored, NULL },
-    { htc__kv_cluster_reserve_again, reserve_deadline },
-    { htc__kv_cluster_map_tick, htc__kv_cluster_map_deadline },
-    { htc__kv_cluster_requests_due, requests_deadline },
-    { htc__kv_cluster_leases_tick, ends_deadline },
-    { htc__kv_cluster_ends_tick, NULL },
-    { htc__kv_cluster_collect_tick, htc__kv_cluster_collect_deadline },
-    { sweep_tick, htc__kv_lease_gc_deadline },
-    { htc__kv_eventual_tick, htc__kv_eventual_deadline },
-    { register_tick, register_deadline },
-    { htc__kv_repair_tick, htc__kv_repair_deadline },
-    { htc__kv_catchup_tick, htc__kv_catchup_deadline },
-    { htc__kv_join_tick, htc__kv_join_deadline },
-    { htc__kv_cluster_moving_tick, htc__kv_cluster_moving_deadline },
-    { htc__kv_buckets_tick, htc__kv_buckets_deadline },
-    { htc__kv_dispatch_self, NULL },
-    { htc__kv_cluster_watch_tick, htc__kv_cluster_watch_deadline },
-    { htc__kv_cluster_scans_go_on, htc__kv_cluster_scans_deadline },
-    { htc__kv_dispatch_self, NULL },
-    { htc__kv_cluster_marks_tick, htc__kv_cluster_marks_deadline },
-    { htc__kv_cluster_log_tick, NULL },
-    { NULL, peers_deadline },
-};
-#define COMPONENTS (sizeof component / sizeof *component)
-
 htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
 {
     const htc__kv_cluster *c = s->cluster;
-    for (size_t i = 0; i < COMPONENTS; i++)
-        if (component[i].tick)
-            component[i].tick(s);
+    htc__kv_components_tick(s);
     if (s->broken != HTC_OK)
         return s->broken;
     htc_status status = tell_serving(s, out);
@@ -358,21 +313,15 @@ htc_status htc__kv_cluster_finish(htc_kv_server *s, htc_output *out)
 
 htc_ns htc__kv_cluster_deadline(const htc_kv_server *s)
 {
-    htc_ns at = HTC_NEVER;
-    for (size_t i = 0; i < COMPONENTS && at > 0; i++) {
-        if (!component[i].deadline)
-            continue;
-        htc_ns due = component[i].deadline(s);
-        at = due < at ? due : at;
-    }
-    return at;
+    htc_ns at = htc__kv_components_deadline(s), say = at > 0 ? peers_deadline(s) : 0;
+    return say < at ? say : at;
 }
 
 void htc__kv_cluster_stats(const htc_kv_server *s, htc_kv_server_stats *stats)
 {
     stats->clock = s->cluster->clock;
-    stats->leases = s->cluster->leases.count;
-    stats->tombstones = s->cluster->graves.count;
+    stats->leases = htc__kv_leases_count(s);
+    stats->tombstones = htc__kv_tombstones_count(s);
 }
 
 uint64_t htc__kv_cluster_clock(const htc_kv_server *s)
@@ -483,26 +432,13 @@ htc_status htc__kv_cluster_create(htc_kv_server *s)
     c->suspect_ns = s->options.suspect_ns;
     c->request_ns = s->options.request_ns;
     c->fingerprint = s->options.join ? 0 : fingerprint_of(&s->options);
-    c->late_last = &c->late;
-    c->scans_last = &c->scans;
-    htc__table_init(&c->requests, &s->env);
     htc__table_init(&c->greeted, &s->env);
-    htc__table_init(&c->shown, &s->env);
-    htc__table_init(&c->leases, &s->env);
-    htc__table_init(&c->ends, &s->env);
-    htc__table_init(&c->graves, &s->env);
     htc_buf_init(&c->scratch, &s->env, 0);
     htc_buf_init(&c->here, &s->env, 4 * WAITING_BYTES);
-    htc_status status = htc__kv_cluster_moving_make(s);
+    htc_status status = htc__kv_components_make(s);
     if (status == HTC_OK)
         status = name_members(s, c);
-    if (status == HTC_OK)
-        status = htc__kv_cluster_map_first(s);
-    if (status == HTC_OK)
-        status = htc__kv_cluster_watch_make(s);
-    if (status == HTC_OK)
-        status = htc__kv_catchup_make(s);
-    return status == HTC_OK ? htc__kv_eventual_create(s) : status;
+    return status == HTC_OK ? htc__kv_cluster_map_first(s) : status;
 }
 
 void htc__kv_cluster_free(htc_kv_server *s)
@@ -510,25 +446,11 @@ void htc__kv_cluster_free(htc_kv_server *s)
     htc__kv_cluster *c = s->cluster;
     if (!c)
         return;
-    htc__kv_register_destroy(c->reg);
-    htc__kv_cluster_moving_free(s);
-    htc__kv_catchup_free(s);
-    htc__kv_cluster_scans_free(s);
-    htc__kv_cluster_requests_free(s);
-    htc__kv_cluster_watch_free(s);
-    htc__kv_eventual_free(s);
-    htc__kv_cluster_late_free(s);
+    htc__kv_components_free(s);
     for (uint32_t i = 0; c->peers && i < c->count; i++)
         htc_buf_free(&c->peers[i].items);
     htc__free(&s->env, c->peers, c->count * sizeof *c->peers);
-    htc__kv_buckets_free(s);
-    htc__kv_cluster_map_free(s);
-    htc__table_free(&c->requests);
     htc__table_free(&c->greeted);
-    htc__table_free(&c->shown);
-    htc__table_free(&c->leases);
-    htc__table_free(&c->ends);
-    htc__table_free(&c->graves);
     htc_buf_free(&c->scratch);
     htc_buf_free(&c->here);
     htc__free(&s->env, c, sizeof *c);

@@ -75,15 +75,6 @@ typedef struct htc__kv_pending {
     size_t              size;
 } htc__kv_pending;
 
-/* A reply that waits for its batch. */
-typedef struct htc__kv_late_reply {
-    struct htc__kv_late_reply *next;
-    uint64_t                   batch, to;
-    uint8_t                    kind;
-    size_t                     len;
-    uint8_t                    bytes[];
-} htc__kv_late_reply;
-
 /* Who keeps a bucket, as the newest map says. */
 typedef struct htc__kv_route {
     uint64_t epoch, image;
@@ -102,81 +93,92 @@ typedef struct htc__kv_cluster_counts {
     uint64_t moved, copied;           /* buckets that this member has moved, and that it has copied, being late */
 } htc__kv_cluster_counts;
 
+#define HTC__KV_ITEMS_MAX 12 /* kinds that one component hears */
+
+/* A part of a member with a state of its own, which its file alone knows. NULL: it does not do that. */
+typedef struct htc__kv_component {
+    htc_status (*make)(htc_kv_server *s);             /* before the members are known. HTC_ENOMEM, HTC_EINVAL */
+    void (*free)(htc_kv_server *s);                   /* also if it was not made */
+    htc_status (*load)(htc_kv_server *s);             /* from the cells; the map and the buckets are known */
+    void (*tick)(htc_kv_server *s);                   /* once a step */
+    htc_ns (*deadline)(const htc_kv_server *s);       /* when tick is to be called next */
+    void (*on_item)(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item); /* of these kinds; items that cannot be read are nothing */
+    uint8_t items[HTC__KV_ITEMS_MAX];
+} htc__kv_component;
+
+extern const htc__kv_component htc__kv_component_acceptors, htc__kv_component_asked, htc__kv_component_buckets, htc__kv_component_catching,
+    htc__kv_component_ends, htc__kv_component_eventual_keys, htc__kv_component_hosting, htc__kv_component_joining,
+    htc__kv_component_keeping, htc__kv_component_keys, htc__kv_component_lease_sweep, htc__kv_component_leases,
+    htc__kv_component_lost, htc__kv_component_member_log, htc__kv_component_moving, htc__kv_component_notifying,
+    htc__kv_component_registers, htc__kv_component_repairing, htc__kv_component_report, htc__kv_component_scans,
+    htc__kv_component_tombstones;
+
 typedef struct htc__kv_cluster {
+    /* what all components look at: who the members are, and where keys are */
     htc__kv_map             *map;         /* the newest seen; NULL: none yet */
     uint64_t                 map_version; /* of its register; 0: it is the first, which all compute alike */
-    int                      to_mend;     /* who keeps the map should be as many as keep anything else, and members; asked in each step */
-    uint64_t                 own_kept;    /* an epoch of the map in which a majority of those that keep it has answered; 0: none known */
-    int                      own_asked;   /* they are being asked */
-    htc__kv_face             own_face;
-    htc__kv_map             *next_map;    /* newer, adopted at the end of the step */
-    uint64_t                 next_version;
-    uint64_t                 map_stored; /* the version of the copy in the cells */
-    htc_ns                   map_store_at;
-    htc__kv_route           *route; /* by bucket */
+    htc__kv_route           *route;       /* by bucket */
     uint32_t                 buckets;
-    htc__kv_bucket_state            *hold, own_hold; /* by bucket; of the map itself */
-    struct htc__kv_bucket_states  *holding;        /* migrate/buckets.c */
-    struct htc__kv_moving   *moving;         /* migrate/driver.c */
-    struct htc__kv_repairing *repairing;     /* migrate/repair.c */
-    struct htc__kv_catchup *catching;       /* migrate/catchup.c */
-    htc__kv_cluster_counts   counts;
-    htc__kv_peer            *peers;       /* they only become more */
-    uint32_t                 count, self; /* self: which of them this member is */
-    htc__kv_map_member       description; /* of this member, for a map */
+    htc__kv_bucket_state    *hold, own_hold; /* by bucket; of the map itself */
+    htc__kv_peer            *peers;          /* they only become more */
+    uint32_t                 count, self;    /* self: which of them this member is */
+    htc__kv_map_member       description;    /* of this member, for a map */
     uint64_t                 seed, id, fingerprint;
-    uint32_t                  told;      /* that it serves */
-    uint32_t                 left;      /* told that it is no member any more */
-    uint32_t                 turned_away; /* it cannot be let in; 2: told */
-    uint32_t                 asks_nobody; /* that it knows nobody to ask is told */
-    htc_status               refused;   /* why it is not let in, as it was told last */
-    htc_ns                   refused_since, join_at; /* migrate/join.c */
-    uint64_t                 join_as_of; /* the newest number of the map that it was told, being none of it; 0: none */
     htc_ns                   suspect_ns, request_ns;
-    uint8_t                  all_lost;             /* migrate/lost_bucket.c: a part of the log was, in this life */
-    uint8_t                  said_kind, said_back; /* replica/member_log.c: of the change that was spoken of last */
     htc__kv_register        *reg;
-    htc__table               requests; /* by tag: htc__kv_pending */
-    htc__wheel               wheel;    /* of requests */
-    htc__kv_passed_on        passed_on; /* by tag, and the member that did not answer in time */
-    htc__table               leases;   /* by id, those whose records are held here: replica/lease.c */
-    htc__table               ends;     /* by key, those with a ttl that are held here: replica/key_ttl.c */
-    htc__wheel               lease_wheel, end_wheel;
-    htc__kv_face             child_face, lease_face, end_face;
     uint64_t                 last_tag;
     uint64_t                 own_client, own_sequence; /* of what this life writes for itself and for clients without a number */
     uint64_t                 clock;
-    htc__table               greeted;             /* connections of other members */
-    struct htc__kv_scanning *scans, **scans_last; /* cluster_scan.c */
-    size_t                   scan_count;
-    htc__kv_face             scan_face;
-    htc__table               shown;     /* connections that have shown a key: replica/keys.c */
-    htc__table               graves;    /* by key, the tombstones that are held here: replica/tombstone_gc.c */
-    struct grave            *oldest_grave, *newest_grave;
-    uint32_t                 collecting; /* so many are being collected */
-    htc_ns                   collect_at; /* no others before */
-    uint64_t                 collect_in_vain; /* tombstones looked at since it was one's turn */
-    htc__kv_face             collect_face;
-    htc__kv_name             sweep_from; /* replica/lease_gc.c: where its next look begins; empty: at the first */
-    uint32_t                 sweeping;   /* keys asked for */
-    htc_ns                   sweep_at;
-    htc__kv_face             sweep_face;
-
-    struct htc__kv_hosting  *hosting;  /* replica/watch.c */
-    struct htc__kv_marking  *marking;  /* replica/watch_notify.c */
-    struct htc__kv_eventual *eventual; /* eventual.h; NULL: every namespace is strong */
+    htc__kv_cluster_counts   counts;
+    htc_buf                  scratch, here; /* here: what this member has said to itself, while that is read */
+    htc__table               greeted;       /* connections of other members: replica/dispatch.c */
+    uint32_t                 told;          /* that it serves */
+    uint32_t                 left;          /* told that it is no member any more */
     int                      spaces_unknown; /* and it was said that others are not */
+    int                      ending;         /* a fault point says so: the member ends when it has sent what it has to say */
 
-    htc__kv_late_reply *late, **late_last;
-    size_t              late_bytes;
-    size_t              forwarded_bytes; /* of requests that other members have forwarded, and that are not answered yet */
-    uint64_t            reserving, reserve_batch; /* a number that is being made durable, in this batch; 0: none */
-    htc_ns              reserve_at;               /* a batch has failed: it is staged again then */
-    uint64_t            reserved;
-    size_t              floors;        /* buckets that have any */
-    int                 ending;        /* a fault point says so: the member ends when it has sent what it has to say */
-    htc_buf             scratch, here; /* here: what this member has said to itself, while that is read */
+    /* what they have for themselves */
+    struct htc__kv_acceptors     *acceptors;   /* replica/acceptor_host.c */
+    struct htc__kv_asked         *asked;       /* replica/requests.c */
+    struct htc__kv_bucket_states *holding;     /* migrate/buckets.c */
+    struct htc__kv_catchup       *catching;    /* migrate/catchup.c */
+    struct htc__kv_ends          *ends;        /* replica/key_ttl.c */
+    struct htc__kv_eventual      *eventual;    /* eventual.h; NULL: every namespace is strong */
+    struct htc__kv_hosting       *hosting;     /* replica/watch.c */
+    struct htc__kv_joining       *joining;     /* migrate/join.c */
+    struct htc__kv_keeping       *keeping;     /* replica/map_keeper.c */
+    struct htc__kv_keys          *keys;        /* replica/keys.c */
+    struct htc__kv_lease_sweep   *lease_sweep; /* replica/lease_gc.c */
+    struct htc__kv_held_leases        *leases;      /* replica/lease.c */
+    struct htc__kv_lost          *lost;        /* migrate/lost_bucket.c */
+    struct htc__kv_marking       *marking;     /* replica/watch_notify.c */
+    struct htc__kv_member_log    *member_log;  /* replica/member_log.c */
+    struct htc__kv_moving        *moving;      /* migrate/driver.c */
+    struct htc__kv_repairing     *repairing;   /* migrate/repair.c */
+    struct htc__kv_report        *report;      /* replica/report.c */
+    struct htc__kv_scans         *scans;       /* cluster_scan.c */
+    struct htc__kv_tombstones    *tombstones;  /* replica/tombstone_gc.c */
 } htc__kv_cluster;
+
+/* What others ask of a component's state. */
+uint64_t htc__kv_tombstones_count(const htc_kv_server *s);
+size_t   htc__kv_leases_count(const htc_kv_server *s);
+size_t   htc__kv_requests_count(const htc_kv_server *s);
+size_t   htc__kv_acceptors_floors(const htc_kv_server *s);   /* buckets that have any */
+uint64_t htc__kv_acceptors_reserved(const htc_kv_server *s); /* numbers up to this one may be used; 0: none yet */
+int      htc__kv_keeping_is_offered(const htc_kv_server *s); /* a map, to be adopted at the next step */
+int      htc__kv_keeping_to_mend(const htc_kv_server *s);    /* who keeps the map should be as many as keep anything else, and members */
+int      htc__kv_lost_is_all(const htc_kv_server *s);        /* a part of the log was lost, in this life */
+size_t   htc__kv_scans_count(const htc_kv_server *s);
+int      htc__kv_scans_asks(const htc_kv_server *s, const htc__kv_face *face); /* it is theirs */
+
+/* replica/components.c: all of them, in the order in which a step goes through them. */
+htc_status htc__kv_components_make(htc_kv_server *s);
+void       htc__kv_components_free(htc_kv_server *s);
+htc_status htc__kv_components_load(htc_kv_server *s);
+void       htc__kv_components_tick(htc_kv_server *s);
+htc_ns     htc__kv_components_deadline(const htc_kv_server *s);
+void       htc__kv_components_hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item);
 
 /* cluster.c */
 void           htc__kv_cluster_say(htc_kv_server *s, uint64_t to, uint8_t kind, htc_bytes item);
@@ -218,29 +220,23 @@ int        htc__kv_route_has(const htc__kv_cluster *c, uint32_t bucket, uint64_t
 uint64_t   htc__kv_bucket_epoch(const htc__kv_cluster *c, uint32_t bucket);
 htc_status htc__kv_cluster_map_first(htc_kv_server *s); /* from the options; HTC_EINVAL, HTC_ENOMEM */
 htc_status htc__kv_cluster_map_load(htc_kv_server *s);
-void       htc__kv_cluster_map_free(htc_kv_server *s);
 /* It is known to be final. Takes the map. */
 void htc__kv_cluster_map_offer(htc_kv_server *s, htc__kv_map *map, uint64_t version);
 void htc__kv_cluster_map_offer_bytes(htc_kv_server *s, htc_bytes bytes, uint64_t version);
 /* Stages a copy. */
 htc_status htc__kv_cluster_map_keep(htc_kv_server *s, htc_bytes bytes, uint64_t version);
-void htc__kv_cluster_map_tick(htc_kv_server *s); /* adopts what was offered */
 /* Say to that member which map there is here; ask it for its own; send it the map. */
 void htc__kv_cluster_say_have(htc_kv_server *s, uint64_t to);
 void htc__kv_cluster_say_want(htc_kv_server *s, uint64_t to);
 void htc__kv_cluster_say_map(htc_kv_server *s, uint64_t to); /* 0: to all */
-void htc__kv_cluster_on_have(htc_kv_server *s, uint64_t from, htc_bytes item);
-void htc__kv_cluster_on_want(htc_kv_server *s, uint64_t from, htc_bytes item);
 void htc__kv_cluster_on_map(htc_kv_server *s, htc_bytes item);
 /* It was a member, and the newest map does not name it. */
 int htc__kv_cluster_has_left(const htc__kv_cluster *c);
 /* The epoch of a bucket that another member has named: who is behind is told. 1: both know the same. */
 int    htc__kv_cluster_epoch_is(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t epoch);
-htc_ns htc__kv_cluster_map_deadline(const htc_kv_server *s);
 
 /* migrate/buckets.c; migrate/backfill.c: htc__kv_cluster_on_copied */
 htc_status htc__kv_buckets_load(htc_kv_server *s);
-void       htc__kv_buckets_free(htc_kv_server *s);
 htc_status htc__kv_buckets_make(htc_kv_server *s); /* room for all buckets */
 void       htc__kv_cluster_learn(htc_kv_server *s, uint32_t bucket); /* its route has changed */
 int        htc__kv_cluster_serves(htc_kv_server *s, uint32_t bucket, uint64_t epoch);
@@ -249,27 +245,18 @@ size_t     htc__kv_cluster_page(const htc_kv_server *s, size_t most); /* bytes o
 void       htc__kv_cluster_on_seal(htc_kv_server *s, uint64_t from, htc_bytes item, int copy);
 void       htc__kv_cluster_on_install(htc_kv_server *s, uint64_t from, htc_bytes item);
 void       htc__kv_cluster_on_copied(htc_kv_server *s, uint64_t from, htc_bytes item);
-void       htc__kv_buckets_tick(htc_kv_server *s);
-htc_ns     htc__kv_buckets_deadline(const htc_kv_server *s);
 /* What a batch that failed had changed is read again. */
 void       htc__kv_buckets_undone(htc_kv_server *s);
 htc_status htc__kv_cluster_stage_first(htc_kv_server *s); /* which buckets it has held from the beginning */
 
 /* migrate/driver.c */
-htc_status htc__kv_cluster_moving_make(htc_kv_server *s);
-void       htc__kv_cluster_moving_load(htc_kv_server *s);
 void       htc__kv_cluster_moving_read(htc_kv_server *s); /* the map is to be read, by a majority, before anything else is done */
-void       htc__kv_cluster_moving_free(htc_kv_server *s);
-void       htc__kv_cluster_on_shown(htc_kv_server *s, uint64_t from, htc_bytes item);
-void       htc__kv_cluster_on_installed(htc_kv_server *s, uint64_t from, htc_bytes item);
 /* as_of: what its AS_OF says, or HTC__KV_UNSAID. */
 void       htc__kv_cluster_on_join(htc_kv_server *s, htc_bytes item, uint64_t as_of);
 /* A mover is at work, and that member is it. */
 void       htc__kv_cluster_moving_heard(htc_kv_server *s, uint64_t from, uint32_t bucket, uint64_t number);
 uint64_t   htc__kv_cluster_driver(const htc_kv_server *s); /* who moves buckets; 0: this member has not heard */
 void       htc__kv_cluster_moving_adopted(htc_kv_server *s);                /* the map is another one */
-void       htc__kv_cluster_moving_tick(htc_kv_server *s);
-htc_ns     htc__kv_cluster_moving_deadline(const htc_kv_server *s);
 
 /* What a member is told to change. */
 typedef struct htc__kv_change_request {
@@ -295,18 +282,12 @@ htc_status htc__kv_cluster_join_waits(const htc_kv_server *s);
 void       htc__kv_cluster_on_refused(htc_kv_server *s, htc_bytes item);
 void       htc__kv_cluster_on_as_of(htc_kv_server *s, htc_bytes item);
 htc_status htc__kv_cluster_join_refused(const htc_kv_server *s); /* why this one is not, as it was told last */
-void       htc__kv_join_tick(htc_kv_server *s);
-htc_ns     htc__kv_join_deadline(const htc_kv_server *s);
 htc_status htc__kv_join_tell(htc_kv_server *s, htc_output *out); /* whoever runs it, once, that it cannot be let in */
 
 /* replica/report.c: the value of an answer to HTC_KV_MEMBERS, in c->scratch. HTC_ENOMEM, HTC_EFULL. */
 htc_status htc__kv_cluster_report(htc_kv_server *s, int buckets, htc_bytes *value);
 
 /* replica/requests.c */
-void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item);
-void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item);
-void htc__kv_cluster_requests_due(htc_kv_server *s);
-void htc__kv_cluster_requests_free(htc_kv_server *s);
 /* What the register says of a request. */
 void htc__kv_cluster_done(void *ctx, uint64_t tag, const htc__kv_outcome *outcome);
 void htc__kv_cluster_hand_over(void *ctx, uint64_t tag, uint64_t to, int tried);
@@ -321,9 +302,6 @@ void htc__kv_pending_propose(htc_kv_server *s, htc__kv_pending *r, const htc_kv_
 void htc__kv_pending_give(htc_kv_server *s, htc__kv_pending *r, uint64_t to); /* another owner is to have it */
 void htc__kv_pending_tell(htc_kv_server *s, htc__kv_pending *r, const htc__kv_forwarded *answer);
 
-/* replica/member_log.c: once a step. */
-void htc__kv_cluster_log_tick(htc_kv_server *s);
-
 /* migrate/catchup.c */
 typedef struct htc__kv_catchup_counts {
     uint64_t compared;     /* keys, with the same key of another owner */
@@ -331,11 +309,6 @@ typedef struct htc__kv_catchup_counts {
     uint64_t rounds;       /* members that were gone through */
     uint64_t left;         /* that are yet to be */
 } htc__kv_catchup_counts;
-htc_status htc__kv_catchup_make(htc_kv_server *s);
-void       htc__kv_catchup_free(htc_kv_server *s);
-void       htc__kv_catchup_dispatch(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item);
-void       htc__kv_catchup_tick(htc_kv_server *s);
-htc_ns     htc__kv_catchup_deadline(const htc_kv_server *s);
 void       htc__kv_catchup_counted(const htc_kv_server *s, htc__kv_catchup_counts *counts);
 
 /* migrate/lost_bucket.c */
@@ -366,8 +339,6 @@ const char *htc__kv_repair_why(htc_status why); /* in words */
 htc_ns     htc__kv_repair_at(const htc_kv_server *s); /* when the next renewal is to begin */
 /* In this copy of the map. HTC_ENOTFOUND: there is nothing that can be renewed now; else as of the map's steps. */
 htc_status htc__kv_repair_begin(htc_kv_server *s, htc__kv_map *map);
-void       htc__kv_repair_tick(htc_kv_server *s);
-htc_ns     htc__kv_repair_deadline(const htc_kv_server *s);
 void       htc__kv_repair_counted(const htc_kv_server *s, htc__kv_repair_counts *counts);
 
 /* replica/lease.c */
@@ -388,39 +359,24 @@ void htc__kv_cluster_lease_read(htc_kv_server *s, uint64_t id, const htc_kv_resu
 /* A new term is final, and this member has written it: it was not found done before. */
 void       htc__kv_cluster_lease_begins(htc_kv_server *s, uint64_t id, uint64_t term);
 void       htc__kv_cluster_lease_answer(htc_kv_server *s, htc__kv_pending *r, const htc__kv_forwarded *a);
-htc_status htc__kv_cluster_leases_load(htc_kv_server *s);
-void       htc__kv_cluster_leases_tick(htc_kv_server *s);
 
 /* replica/key_ttl.c */
 /* This owner holds a key with this ttl (0: none, or no key) of this term now; it had one before. Stages what finds it again. */
 htc_status htc__kv_cluster_end_held(htc_kv_server *s, htc_bytes key, htc_ns ttl, uint64_t term, int had);
 htc_ns     htc__kv_cluster_end_left(const htc_kv_server *s, htc_bytes key, htc_ns ttl);
-htc_status htc__kv_cluster_ends_load(htc_kv_server *s);
-void       htc__kv_cluster_ends_tick(htc_kv_server *s);
 
 /* replica/tombstone_gc.c */
 /* This owner held a tombstone of the key (had), and holds one now (has). Stages what finds it again. */
 htc_status htc__kv_cluster_tombstone(htc_kv_server *s, htc_bytes key, int had, int has);
-htc_status htc__kv_cluster_tombstones_load(htc_kv_server *s);
-void       htc__kv_cluster_collect_tick(htc_kv_server *s);
-htc_ns     htc__kv_cluster_collect_deadline(const htc_kv_server *s);
 
 /* replica/lease_gc.c */
 /* This owner held the key bound to lease had (0: to none), and holds it bound to has now. Stages what finds it again. */
 htc_status htc__kv_cluster_bound(htc_kv_server *s, htc_bytes key, uint64_t had, uint64_t has);
-htc_status htc__kv_lease_gc_tick(htc_kv_server *s);
-htc_ns     htc__kv_lease_gc_deadline(const htc_kv_server *s);
 
 /* cluster_scan.c */
 int    htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *request, const htc__kv_face *face, uint64_t conn,
                             uint64_t slot, htc_kv_result *result);
-void   htc__kv_cluster_on_list(htc_kv_server *s, uint64_t from, htc_bytes item);
-void   htc__kv_cluster_on_listed(htc_kv_server *s, uint64_t from, htc_bytes item);
-void   htc__kv_cluster_scans_go_on(htc_kv_server *s);
 void   htc__kv_cluster_scans_hurry(htc_kv_server *s, const htc__kv_face *face); /* its lists can be asked for now */
-htc_ns htc__kv_cluster_scans_deadline(const htc_kv_server *s);
-void   htc__kv_cluster_scans_free(htc_kv_server *s);
-const struct htc__kv_scanning *htc__kv_cluster_scan_next(const struct htc__kv_scanning *x); /* NULL: the last */
 
 /* replica/acceptor_host.c */
 /* This owner holds that cell of the key from now on (NULL: none), with all that hangs on it. There is room for it. */
@@ -429,12 +385,8 @@ htc_status htc__kv_cluster_floors_put(htc_kv_server *s, uint32_t bucket, const h
 htc_status htc__kv_cluster_floors_load(htc_kv_server *s, uint32_t bucket, htc__kv_floors *floors);
 /* What stands in c->scratch, to that member: now, or when what this step has looked at is stored (s->touched). */
 void htc__kv_cluster_reply(htc_kv_server *s, uint64_t to, uint8_t kind);
-void htc__kv_cluster_on_ask(htc_kv_server *s, uint64_t from, htc_bytes item);
 /* An accept that is answered to nobody. 1: it was taken; 0: refused, or there is no room. */
 int  htc__kv_cluster_accept_late(htc_kv_server *s, uint64_t from, const htc__kv_ask *ask);
-void htc__kv_cluster_late_stored(htc_kv_server *s);
-void htc__kv_cluster_late_free(htc_kv_server *s);
 void htc__kv_cluster_reserve(void *ctx, uint64_t counter);
-void htc__kv_cluster_reserve_again(htc_kv_server *s);
 
 #endif

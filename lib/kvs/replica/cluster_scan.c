@@ -166,7 +166,7 @@ static int put_unserved(htc_kv_server *s, htc_buf *b)
     return 1;
 }
 
-void htc__kv_cluster_on_list(htc_kv_server *s, uint64_t from, htc_bytes item)
+static void on_list(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_cluster *c = s->cluster;
     htc__kv_list_ask ask;
@@ -214,29 +214,34 @@ static void clear_page(htc_kv_server *s, scanning *x)
     x->merged = 0;
 }
 
+struct htc__kv_scans {
+    scanning    *first, **last;
+    size_t       count;
+    htc__kv_face face;
+};
+
 static void drop(htc_kv_server *s, scanning *x)
 {
     htc__kv_cluster *c = s->cluster;
-    scanning       **at = &c->scans;
+    scanning       **at = &c->scans->first;
     while (*at != x)
         at = &(*at)->next;
     *at = x->next;
-    c->scan_count--;
-    if (c->scans_last == &x->next)
-        c->scans_last = at;
+    c->scans->count--;
+    if (c->scans->last == &x->next)
+        c->scans->last = at;
     clear_page(s, x);
     htc__free(&s->env, x, sizeof *x);
 }
 
-const scanning *htc__kv_cluster_scan_next(const scanning *x)
+size_t htc__kv_scans_count(const htc_kv_server *s)
 {
-    return x->next;
+    return s->cluster->scans->count;
 }
 
-void htc__kv_cluster_scans_free(htc_kv_server *s)
+int htc__kv_scans_asks(const htc_kv_server *s, const htc__kv_face *face)
 {
-    while (s->cluster->scans)
-        drop(s, s->cluster->scans);
+    return face == &s->cluster->scans->face;
 }
 
 static void set(uint8_t *to, size_t *len, htc_bytes from)
@@ -261,7 +266,7 @@ static int is_gone(const scanning *x)
 
 static void drop_gone(htc_kv_server *s)
 {
-    for (scanning *x = s->cluster->scans, *next; x; x = next) {
+    for (scanning *x = s->cluster->scans->first, *next; x; x = next) {
         next = x->next;
         if (is_gone(x))
             answer(s, x, &(htc_kv_result){ .size = sizeof(htc_kv_result), .status = HTC_ECANCELLED });
@@ -282,9 +287,9 @@ int htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *q, const htc__k
         result->status = HTC_EUNSUPPORTED; /* members list in the order of keys */
         return 1;
     }
-    if (c->scan_count >= SCANS_MAX)
+    if (c->scans->count >= SCANS_MAX)
         drop_gone(s);
-    if (c->scan_count >= SCANS_MAX) {
+    if (c->scans->count >= SCANS_MAX) {
         result->status = HTC_EBUSY;
         return 1;
     }
@@ -307,9 +312,9 @@ int htc__kv_cluster_scan(htc_kv_server *s, const htc_kv_request *q, const htc__k
     set(x->after, &x->after_len, q->cursor);
     x->until = s->now + c->request_ns;
     x->pause = retry_of(s) / 2;
-    c->scan_count++;
-    *c->scans_last = x;
-    c->scans_last = &x->next;
+    c->scans->count++;
+    *c->scans->last = x;
+    c->scans->last = &x->next;
     return 0;
 }
 
@@ -361,7 +366,7 @@ static void begin_page(htc_kv_server *s, scanning *x)
 
 static scanning *find(const htc_kv_server *s, uint64_t tag)
 {
-    scanning *x = s->cluster->scans;
+    scanning *x = s->cluster->scans->first;
     while (x && x->tag != tag)
         x = x->next;
     return x;
@@ -383,7 +388,7 @@ static int read_unserved(htc_reader *r, listing *l)
     return r->status == HTC_OK;
 }
 
-void htc__kv_cluster_on_listed(htc_kv_server *s, uint64_t from, htc_bytes item)
+static void on_listed(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc_reader          r = htc_reader_of(item);
     scanning           *x = find(s, htc_get_u64(&r));
@@ -703,7 +708,7 @@ static void settle(htc_kv_server *s, scanning *x, size_t at)
 {
     found          *f = &x->found[at];
     htc_kv_request  q = { .size = sizeof q, .op = HTC_KV_GET, .key = { x->bytes.data + f->key_at, f->key_len } };
-    htc__kv_pending *r = htc__kv_pending_own(s, &q, &s->cluster->scan_face, x->tag, at, s->now + s->cluster->request_ns);
+    htc__kv_pending *r = htc__kv_pending_own(s, &q, &s->cluster->scans->face, x->tag, at, s->now + s->cluster->request_ns);
     if (!r)
         return;
     x->reading++;
@@ -743,7 +748,7 @@ static void read_some(htc_kv_server *s, scanning *x)
 {
     static const htc__kv_stamp nobody = { .fresh = 1 };
     htc__kv_cluster           *c = s->cluster;
-    c->scan_face = (htc__kv_face){ .answer = read_answered, .ctx = s };
+    c->scans->face = (htc__kv_face){ .answer = read_answered, .ctx = s };
     while (x->reading < READS_AT_ONCE && x->read_next < x->found_n && s->broken == HTC_OK && x->failed == HTC_OK &&
            (x->bytes.len <= PAGE_BYTES || x->read_next == 0)) {
         size_t at = x->read_next++;
@@ -754,7 +759,7 @@ static void read_some(htc_kv_server *s, scanning *x)
         htc_kv_result  now = { .size = sizeof now };
         f->state = READING;
         x->reading++;
-        if (htc__kv_cluster_ask(s, &q, &nobody, &c->scan_face, x->tag, at, &now))
+        if (htc__kv_cluster_ask(s, &q, &nobody, &c->scans->face, x->tag, at, &now))
             read_answered(s, x->tag, at, &now);
     }
 }
@@ -855,15 +860,15 @@ static void go_on(htc_kv_server *s, scanning *x)
 
 void htc__kv_cluster_scans_hurry(htc_kv_server *s, const htc__kv_face *face)
 {
-    for (scanning *x = s->cluster->scans; x; x = x->next)
+    for (scanning *x = s->cluster->scans->first; x; x = x->next)
         if (x->face == face && x->tag && !x->merged)
             x->again_at = s->now;
 }
 
-void htc__kv_cluster_scans_go_on(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     int running = 0;
-    for (scanning *x = s->cluster->scans, *next; x && s->broken == HTC_OK; x = next, running++) {
+    for (scanning *x = s->cluster->scans->first, *next; x && s->broken == HTC_OK; x = next, running++) {
         next = x->next;
         if (running >= RUNNING_MAX && s->now < x->until)
             return; /* it waits, and so do those behind it, which came later */
@@ -881,11 +886,11 @@ void htc__kv_cluster_scans_go_on(htc_kv_server *s)
     }
 }
 
-htc_ns htc__kv_cluster_scans_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     htc_ns at = HTC_NEVER;
     int    running = 0;
-    for (const scanning *x = s->cluster->scans; x; x = x->next, running++) {
+    for (const scanning *x = s->cluster->scans->first; x; x = x->next, running++) {
         if (running >= RUNNING_MAX)
             return x->until < at ? x->until : at;
         if (may_go_on(s, x))
@@ -898,3 +903,31 @@ htc_ns htc__kv_cluster_scans_deadline(const htc_kv_server *s)
     }
     return at;
 }
+
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+{
+    (kind == HTC__KV_ITEM_LIST ? on_list : on_listed)(s, from, item);
+}
+
+static htc_status make(htc_kv_server *s)
+{
+    struct htc__kv_scans *x = s->cluster->scans = htc__alloc(&s->env, sizeof *x);
+    if (!x)
+        return HTC_ENOMEM;
+    x->last = &x->first;
+    return HTC_OK;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_scans *x = s->cluster->scans;
+    if (!x)
+        return;
+    while (x->first)
+        drop(s, x->first);
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->scans = NULL;
+}
+
+const htc__kv_component htc__kv_component_scans = { .make = make, .free = unmake, .tick = tick, .deadline = deadline, .on_item = on_item,
+                                          .items = { HTC__KV_ITEM_LIST, HTC__KV_ITEM_LISTED } };

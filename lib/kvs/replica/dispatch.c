@@ -3,28 +3,10 @@
  * A member's bytes are read as a stranger's are: an item that cannot be read, or that is about something which this member knows nothing of, is as
  * if it had been lost; a connection that says what is no message of items is told so and closed. What an item makes this member keep is
  * bounded where it is kept. */
-#include "kvs/replica/watch.h"
-#include "kvs/eventual/eventual.h"
+#include "kvs/peer/eventual_wire.h"
+#include "kvs/replica/cluster_private.h"
 
 /* ---------------------------------------------------------------- items */
-
-/* Of the map, and of buckets that move. */
-static int hear_of_map(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
-{
-    switch (kind) {
-    case HTC__KV_ITEM_HAVE:
-        htc__kv_cluster_on_have(s, from, item);
-        return 1;
-    case HTC__KV_ITEM_WANT:
-        htc__kv_cluster_on_want(s, from, item);
-        return 1;
-    case HTC__KV_ITEM_MAP:
-        htc__kv_cluster_on_map(s, item);
-        return 1;
-    default:
-        return !s->cluster->map; /* there is nothing else that it could do */
-    }
-}
 
 /* Asked for what this member holds, with an answer that may be long. */
 static int is_question(uint8_t kind)
@@ -33,68 +15,20 @@ static int is_question(uint8_t kind)
            kind == HTC__KV_ITEM_FETCH || kind == HTC__KV_ITEM_TREE || kind == HTC__KV_ITEM_PULL;
 }
 
+static int is_of_map(uint8_t kind)
+{
+    return kind == HTC__KV_ITEM_HAVE || kind == HTC__KV_ITEM_WANT || kind == HTC__KV_ITEM_MAP;
+}
+
 static void hear(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
 {
-    htc__kv_reply reply;
-    if (hear_of_map(s, from, kind, item))
-        return;
+    if (!s->cluster->map && !is_of_map(kind))
+        return; /* there is nothing else that it could do */
     if (is_question(kind) && htc__kv_cluster_much_waits(htc__kv_cluster_peer(s->cluster, from))) {
         s->cluster->counts.dropped++; /* as its answer would be */
         return;
     }
-    switch (kind) {
-    case HTC__KV_ITEM_ASK:
-        htc__kv_cluster_on_ask(s, from, item);
-        break;
-    case HTC__KV_ITEM_REPLY:
-        if (htc__kv_reply_read(item, &reply) == HTC_OK)
-            htc__kv_register_reply(s->cluster->reg, s->now, from, &reply);
-        break;
-    case HTC__KV_ITEM_FORWARD:
-        htc__kv_cluster_on_forward(s, from, item);
-        break;
-    case HTC__KV_ITEM_ANSWER:
-        htc__kv_cluster_on_answer(s, from, item);
-        break;
-    case HTC__KV_ITEM_WATCH:
-        htc__kv_cluster_on_watch(s, from, item);
-        break;
-    case HTC__KV_ITEM_MARKS:
-        htc__kv_cluster_on_marks(s, from, item);
-        break;
-    case HTC__KV_ITEM_LIST:
-        htc__kv_cluster_on_list(s, from, item);
-        break;
-    case HTC__KV_ITEM_LISTED:
-        htc__kv_cluster_on_listed(s, from, item);
-        break;
-    case HTC__KV_ITEM_SEAL:
-    case HTC__KV_ITEM_COPY:
-        htc__kv_cluster_on_seal(s, from, item, kind == HTC__KV_ITEM_COPY);
-        break;
-    case HTC__KV_ITEM_SHOWN:
-        htc__kv_cluster_on_shown(s, from, item);
-        break;
-    case HTC__KV_ITEM_INSTALL:
-        htc__kv_cluster_on_install(s, from, item);
-        break;
-    case HTC__KV_ITEM_INSTALLED:
-        htc__kv_cluster_on_installed(s, from, item);
-        break;
-    case HTC__KV_ITEM_COPIED:
-        htc__kv_cluster_on_copied(s, from, item);
-        break;
-    case HTC__KV_ITEM_CATCH:
-    case HTC__KV_ITEM_LEAVES:
-    case HTC__KV_ITEM_KEYS:
-    case HTC__KV_ITEM_CAUGHT:
-    case HTC__KV_ITEM_RECORD:
-        htc__kv_catchup_dispatch(s, from, kind, item);
-        break;
-    default:
-        htc__kv_eventual_dispatch(s, from, kind, item);
-        break;
-    }
+    htc__kv_components_hear(s, from, kind, item);
 }
 
 static int much_said(const htc__kv_peer *self)

@@ -16,9 +16,15 @@ typedef struct end {
     const htc__node *node; /* that holds this */
 } end;
 
+struct htc__kv_ends {
+    htc__table   held; /* by key: end */
+    htc__wheel   wheel;
+    htc__kv_face face;
+};
+
 static end *find(const htc_kv_server *s, htc_bytes key)
 {
-    htc__node *node = s->cluster->ends.count ? htc__table_find(&s->cluster->ends, key) : NULL;
+    htc__node *node = s->cluster->ends->held.count ? htc__table_find(&s->cluster->ends->held, key) : NULL;
     return node ? htc__node_value(node) : NULL;
 }
 
@@ -27,19 +33,19 @@ static void forget(htc_kv_server *s, htc_bytes key)
     end *e = find(s, key);
     if (!e)
         return;
-    htc__wheel_remove(&s->cluster->end_wheel, &e->entry);
-    htc__table_remove(&s->cluster->ends, key);
+    htc__wheel_remove(&s->cluster->ends->wheel, &e->entry);
+    htc__table_remove(&s->cluster->ends->held, key);
 }
 
 static void again_at(htc_kv_server *s, end *e, htc_ns at)
 {
-    htc__wheel_remove(&s->cluster->end_wheel, &e->entry);
-    htc__wheel_add(&s->cluster->end_wheel, &e->entry, at);
+    htc__wheel_remove(&s->cluster->ends->wheel, &e->entry);
+    htc__wheel_add(&s->cluster->ends->wheel, &e->entry, at);
 }
 
 static htc_status begin(htc_kv_server *s, htc_bytes key, htc_ns ttl, uint64_t term)
 {
-    htc__table *ends = &s->cluster->ends;
+    htc__table *ends = &s->cluster->ends->held;
     end        *e = find(s, key);
     if (!e) {
         htc__node *node = htc__table_make(ends, key, sizeof *e);
@@ -97,13 +103,14 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
     return l->status == HTC_OK;
 }
 
-htc_status htc__kv_cluster_ends_load(htc_kv_server *s)
+static htc_status load(htc_kv_server *s)
 {
+    htc__wheel_init(&s->cluster->ends->wheel, s->now, HTC_MS);
     loading    l = { s, HTC_OK };
     htc_status status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_END), load_one, &l);
     if (status == HTC_OK)
         status = l.status;
-    for (htc__node *node = s->cluster->ends.head[0], *next; status == HTC_OK && node; node = next) {
+    for (htc__node *node = s->cluster->ends->held.head[0], *next; status == HTC_OK && node; node = next) {
         htc_bytes    key = htc__node_key(node), value;
         htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, key);
         htc__kv_cell cell;
@@ -158,17 +165,44 @@ static void carry_out(htc_kv_server *s, end *e)
     again_at(s, e, s->now + (c->request_ns << (e->tries < 6 ? e->tries : 6)));
     e->tries++;
     htc_kv_request q = { .size = sizeof q, .op = HTC__KV_EXPIRE, .key = key, .version = e->term };
-    c->end_face = (htc__kv_face){ .answer = answered, .ctx = s };
-    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->end_face, 0, 0, s->now + c->request_ns);
+    c->ends->face = (htc__kv_face){ .answer = answered, .ctx = s };
+    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->ends->face, 0, 0, s->now + c->request_ns);
     if (r)
         htc__kv_pending_propose(s, r, &q);
 }
 
-void htc__kv_cluster_ends_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
-    for (int i = 0; i < ENDS_A_STEP && htc__wheel_next(&s->cluster->end_wheel) <= s->now && !htc__kv_full(s); i++) {
-        htc__wheel_entry *entry = htc__wheel_take(&s->cluster->end_wheel, s->now);
+    for (int i = 0; i < ENDS_A_STEP && htc__wheel_next(&s->cluster->ends->wheel) <= s->now && !htc__kv_full(s); i++) {
+        htc__wheel_entry *entry = htc__wheel_take(&s->cluster->ends->wheel, s->now);
         if (entry)
             carry_out(s, (end *)entry);
     }
 }
+
+/* It changes keys, which waits for room. */
+static htc_ns deadline(const htc_kv_server *s)
+{
+    return htc__kv_full(s) ? HTC_NEVER : htc__wheel_next(&s->cluster->ends->wheel);
+}
+
+static htc_status make(htc_kv_server *s)
+{
+    struct htc__kv_ends *x = s->cluster->ends = htc__alloc(&s->env, sizeof *x);
+    if (!x)
+        return HTC_ENOMEM;
+    htc__table_init(&x->held, &s->env);
+    return HTC_OK;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_ends *x = s->cluster->ends;
+    if (!x)
+        return;
+    htc__table_free(&x->held);
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->ends = NULL;
+}
+
+const htc__kv_component htc__kv_component_ends = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline };

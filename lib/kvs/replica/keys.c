@@ -11,9 +11,13 @@ typedef struct shown {
     char     name[HTC_PEER_NAME_MAX];
 } shown;
 
+struct htc__kv_keys {
+    htc__table shown; /* by connection */
+};
+
 static const shown *shown_on(const htc_kv_server *s, uint32_t number)
 {
-    htc__node *node = htc__table_find(&s->cluster->shown, (htc_bytes){ &number, sizeof number });
+    htc__node *node = htc__table_find(&s->cluster->keys->shown, (htc_bytes){ &number, sizeof number });
     return node ? htc__node_value(node) : NULL;
 }
 
@@ -23,19 +27,19 @@ htc_status htc__kv_cluster_key_shown(htc_kv_server *s, uint32_t number, htc_byte
     htc__kv_cluster_key_gone(s, number);
     if (htc_peer_identity_read(opened, &who) != HTC_OK)
         return HTC_OK;
-    htc__node *node = htc__table_make(&s->cluster->shown, (htc_bytes){ &number, sizeof number }, sizeof(shown));
+    htc__node *node = htc__table_make(&s->cluster->keys->shown, (htc_bytes){ &number, sizeof number }, sizeof(shown));
     if (!node)
         return HTC_ENOMEM;
     shown *x = htc__node_value(node);
     x->role = who.role;
     memcpy(x->name, who.name, sizeof x->name);
-    htc__table_link(&s->cluster->shown, node);
+    htc__table_link(&s->cluster->keys->shown, node);
     return HTC_OK;
 }
 
 void htc__kv_cluster_key_gone(htc_kv_server *s, uint32_t number)
 {
-    htc__table_remove(&s->cluster->shown, (htc_bytes){ &number, sizeof number });
+    htc__table_remove(&s->cluster->keys->shown, (htc_bytes){ &number, sizeof number });
 }
 
 static int speaks_as(const shown *x, const htc__kv_peer *peer)
@@ -67,3 +71,24 @@ int htc__kv_cluster_key_speaks_as(const htc_kv_server *s, uint32_t number, const
                   x->name, peer->id, peer->name);
     return 0;
 }
+
+static htc_status make(htc_kv_server *s)
+{
+    struct htc__kv_keys *x = s->cluster->keys = htc__alloc(&s->env, sizeof *x);
+    if (!x)
+        return HTC_ENOMEM;
+    htc__table_init(&x->shown, &s->env);
+    return HTC_OK;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_keys *x = s->cluster->keys;
+    if (!x)
+        return;
+    htc__table_free(&x->shown);
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->keys = NULL;
+}
+
+const htc__kv_component htc__kv_component_keys = { .make = make, .free = unmake };

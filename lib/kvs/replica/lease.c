@@ -89,16 +89,22 @@ htc_status htc__kv_lease_record_read(htc_bytes bytes, htc__kv_lease_record *reco
 
 /* ---------------------------------------------------------------- the records that are held here */
 
+struct htc__kv_held_leases {
+    htc__table   held; /* by id: lease */
+    htc__wheel   wheel;
+    htc__kv_face face;
+};
+
 static lease *find(const htc_kv_server *s, uint64_t id)
 {
-    htc__node *node = htc__table_find(&s->cluster->leases, (htc_bytes){ &id, sizeof id });
+    htc__node *node = htc__table_find(&s->cluster->leases->held, (htc_bytes){ &id, sizeof id });
     return node ? htc__node_value(node) : NULL;
 }
 
 static void look_at(htc_kv_server *s, lease *l, htc_ns at)
 {
-    htc__wheel_remove(&s->cluster->lease_wheel, &l->entry);
-    htc__wheel_add(&s->cluster->lease_wheel, &l->entry, at);
+    htc__wheel_remove(&s->cluster->leases->wheel, &l->entry);
+    htc__wheel_add(&s->cluster->leases->wheel, &l->entry, at);
 }
 
 static htc_ns after(htc_ns now, htc_ns span)
@@ -111,18 +117,18 @@ static void forget(htc_kv_server *s, uint64_t id)
     lease *l = find(s, id);
     if (!l)
         return;
-    htc__wheel_remove(&s->cluster->lease_wheel, &l->entry);
-    htc__table_remove(&s->cluster->leases, (htc_bytes){ &id, sizeof id });
+    htc__wheel_remove(&s->cluster->leases->wheel, &l->entry);
+    htc__table_remove(&s->cluster->leases->held, (htc_bytes){ &id, sizeof id });
 }
 
 static lease *add(htc_kv_server *s, uint64_t id)
 {
-    htc__node *node = htc__table_make(&s->cluster->leases, (htc_bytes){ &id, sizeof id }, sizeof(lease));
+    htc__node *node = htc__table_make(&s->cluster->leases->held, (htc_bytes){ &id, sizeof id }, sizeof(lease));
     if (!node) {
         htc__kv_cluster_broken(s, HTC_ENOMEM);
         return NULL;
     }
-    htc__table_link(&s->cluster->leases, node);
+    htc__table_link(&s->cluster->leases->held, node);
     lease *l = htc__node_value(node);
     l->id = id;
     return l;
@@ -184,8 +190,9 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
     return s->broken == HTC_OK;
 }
 
-htc_status htc__kv_cluster_leases_load(htc_kv_server *s)
+static htc_status load(htc_kv_server *s)
 {
+    htc__wheel_init(&s->cluster->leases->wheel, s->now, HTC_MS);
     htc__kv_name from = htc__kv_name_of(HTC__SCHEMA_CELL, NULL, (htc_bytes){ HTC__KV_OWN_PREFIX, sizeof HTC__KV_OWN_PREFIX - 1 });
     htc_status   status = htc__kv_scan(s, htc__kv_name_bytes(&from), load_one, s);
     return status == HTC_OK ? s->broken : status;
@@ -327,8 +334,8 @@ static void own(htc_kv_server *s, const lease *l, step what)
     htc__kv_cluster  *c = s->cluster;
     htc__kv_lease_key key;
     htc_kv_request    q = { .size = sizeof q, .op = HTC__KV_END, .key = htc__kv_lease_key_of(&key, l->id), .version = l->term };
-    c->lease_face = (htc__kv_face){ .answer = answered, .ctx = s };
-    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->lease_face, l->id, what, s->now + c->request_ns);
+    c->leases->face = (htc__kv_face){ .answer = answered, .ctx = s };
+    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->leases->face, l->id, what, s->now + c->request_ns);
     if (r && what == END) {
         htc__kv_pending_propose(s, r, &q);
     } else if (r) {
@@ -344,8 +351,8 @@ static void remind(htc_kv_server *s, lease *l)
     htc__kv_lease_key key;
     htc_kv_request    q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc__kv_lease_key_of(&key, l->id) };
     l->ask_at = after(s->now, l->ttl > c->suspect_ns ? l->ttl : c->suspect_ns);
-    c->lease_face = (htc__kv_face){ .answer = answered, .ctx = s };
-    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->lease_face, l->id, REMIND, s->now + c->request_ns);
+    c->leases->face = (htc__kv_face){ .answer = answered, .ctx = s };
+    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->leases->face, l->id, REMIND, s->now + c->request_ns);
     if (r)
         htc__kv_pending_give(s, r, l->record.keeper);
 }
@@ -397,12 +404,44 @@ static void due(htc_kv_server *s, lease *l)
     }
 }
 
-void htc__kv_cluster_leases_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
-    htc__wheel *wheel = &s->cluster->lease_wheel;
+    htc__wheel *wheel = &s->cluster->leases->wheel;
     for (int i = 0; i < LEASES_A_STEP && htc__wheel_next(wheel) <= s->now && !htc__kv_full(s); i++) {
         htc__wheel_entry *entry = htc__wheel_take(wheel, s->now);
         if (entry)
             due(s, (lease *)entry);
     }
 }
+
+/* It changes keys, which waits for room. */
+static htc_ns deadline(const htc_kv_server *s)
+{
+    return htc__kv_full(s) ? HTC_NEVER : htc__wheel_next(&s->cluster->leases->wheel);
+}
+
+static htc_status make(htc_kv_server *s)
+{
+    struct htc__kv_held_leases *x = s->cluster->leases = htc__alloc(&s->env, sizeof *x);
+    if (!x)
+        return HTC_ENOMEM;
+    htc__table_init(&x->held, &s->env);
+    return HTC_OK;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_held_leases *x = s->cluster->leases;
+    if (!x)
+        return;
+    htc__table_free(&x->held);
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->leases = NULL;
+}
+
+size_t htc__kv_leases_count(const htc_kv_server *s)
+{
+    return s->cluster->leases->held.count;
+}
+
+const htc__kv_component htc__kv_component_leases = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline };

@@ -38,6 +38,14 @@ uint64_t htc__kv_bucket_epoch(const htc__kv_cluster *c, uint32_t bucket)
     return bucket == HTC__KV_OWN_BUCKET ? c->map->own_epoch : c->route[bucket].epoch;
 }
 
+struct htc__kv_keeping {
+    int          to_mend; /* asked in each step */
+    htc__kv_map *next;    /* newer, adopted at the end of the step */
+    uint64_t     next_version;
+    uint64_t     stored; /* the version of the copy in the cells */
+    htc_ns       store_at;
+};
+
 static int listed(const htc__kv_map_own *own, uint64_t id)
 {
     for (uint32_t i = 0; i < own->n; i++)
@@ -175,7 +183,7 @@ static htc_status take_up(htc_kv_server *s, htc__kv_map *map, uint64_t version)
         return status;
     c->map = map;
     c->map_version = version;
-    c->to_mend = to_mend(map);
+    c->keeping->to_mend = to_mend(map);
     find_routes(c, map, version);
     return HTC_OK;
 }
@@ -193,20 +201,20 @@ void htc__kv_cluster_map_offer(htc_kv_server *s, htc__kv_map *map, uint64_t vers
     htc__kv_cluster *c = s->cluster;
     /* Who waits to be let in has nothing from a map that does not name it. */
     int early = !c->map && s->options.join && !htc__kv_map_find(map, c->id);
-    if (early || !fits(c, map) || (c->map && version <= c->map_version) || (c->next_map && version <= c->next_version)) {
+    if (early || !fits(c, map) || (c->map && version <= c->map_version) || (c->keeping->next && version <= c->keeping->next_version)) {
         htc__kv_map_destroy(map);
         return;
     }
-    htc__kv_map_destroy(c->next_map);
-    c->next_map = map;
-    c->next_version = version;
+    htc__kv_map_destroy(c->keeping->next);
+    c->keeping->next = map;
+    c->keeping->next_version = version;
 }
 
 void htc__kv_cluster_map_offer_bytes(htc_kv_server *s, htc_bytes bytes, uint64_t version)
 {
     htc__kv_cluster *c = s->cluster;
     htc__kv_map     *map = NULL;
-    if ((c->map && version <= c->map_version) || (c->next_map && version <= c->next_version))
+    if ((c->map && version <= c->map_version) || (c->keeping->next && version <= c->keeping->next_version))
         return;
     htc_status status = htc__kv_map_decode(&s->env, bytes, &map);
     if (status == HTC_OK)
@@ -218,11 +226,11 @@ void htc__kv_cluster_map_offer_bytes(htc_kv_server *s, htc_bytes bytes, uint64_t
 htc_status htc__kv_cluster_map_keep(htc_kv_server *s, htc_bytes bytes, uint64_t version)
 {
     htc__kv_cluster *c = s->cluster;
-    htc_status       status = c->map_stored == 0 ? htc__kv_cluster_stage_first(s) : HTC_OK;
+    htc_status       status = c->keeping->stored == 0 ? htc__kv_cluster_stage_first(s) : HTC_OK;
     if (status != HTC_OK)
         return status;
-    c->map_stored = version;
-    c->map_store_at = s->now + STORE_NS;
+    c->keeping->stored = version;
+    c->keeping->store_at = s->now + STORE_NS;
     htc_buf_clear(&s->scratch);
     htc_put_u8(&s->scratch, COPY_FORMAT);
     htc_put_varint(&s->scratch, version);
@@ -235,13 +243,13 @@ static void store_copy(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     htc_buf          bytes;
-    if (c->map_stored == c->map_version || s->now < c->map_store_at)
+    if (c->keeping->stored == c->map_version || s->now < c->keeping->store_at)
         return;
     htc_buf_init(&bytes, &s->env, 0);
     htc__kv_map_encode(&bytes, c->map);
     htc_status status = bytes.status;
     if (status == HTC_OK && (htc__kv_full(s) || htc__kv_room(s, c->buckets / 8, bytes.len) != HTC_OK))
-        c->map_store_at = s->now + HTC__KV_ROOM_AGAIN;
+        c->keeping->store_at = s->now + HTC__KV_ROOM_AGAIN;
     else if (status == HTC_OK)
         status = htc__kv_cluster_map_keep(s, htc_buf_bytes(&bytes), c->map_version);
     if (status != HTC_OK)
@@ -252,10 +260,10 @@ static void store_copy(htc_kv_server *s)
 static void adopt(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    htc__kv_map     *map = c->next_map, *before = c->map;
-    c->next_map = NULL;
+    htc__kv_map     *map = c->keeping->next, *before = c->map;
+    c->keeping->next = NULL;
     int        members = !before || map->members != before->members || map->kind != before->kind;
-    htc_status status = take_up(s, map, c->next_version);
+    htc_status status = take_up(s, map, c->keeping->next_version);
     if (status != HTC_OK) {
         c->map = before;
         htc__kv_map_destroy(map);
@@ -268,26 +276,26 @@ static void adopt(htc_kv_server *s)
         htc__kv_cluster_broken(s, status);
     htc__kv_map_destroy(before);
     if (members)
-        c->map_store_at = s->now;
+        c->keeping->store_at = s->now;
     htc__kv_register_moved(c->reg, s->now, owners_of, s);
     htc__kv_cluster_moving_adopted(s);
 }
 
-void htc__kv_cluster_map_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    if (c->next_map)
+    if (c->keeping->next)
         adopt(s);
     if (c->map && s->broken == HTC_OK)
         store_copy(s);
 }
 
-htc_ns htc__kv_cluster_map_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     const htc__kv_cluster *c = s->cluster;
-    if (c->next_map)
+    if (c->keeping->next)
         return 0;
-    return c->map && c->map_stored != c->map_version ? c->map_store_at : HTC_NEVER;
+    return c->map && c->keeping->stored != c->map_version ? c->keeping->store_at : HTC_NEVER;
 }
 
 /* ---------------------------------------------------------------- who has which */
@@ -341,7 +349,7 @@ void htc__kv_cluster_say_map(htc_kv_server *s, uint64_t to)
         htc__kv_cluster_say_all(s, HTC__KV_ITEM_MAP, htc_buf_bytes(&c->scratch));
 }
 
-void htc__kv_cluster_on_have(htc_kv_server *s, uint64_t from, htc_bytes item)
+static void on_have(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     uint64_t theirs;
     if (htc__kv_have_read(item, &theirs) != HTC_OK)
@@ -352,7 +360,7 @@ void htc__kv_cluster_on_have(htc_kv_server *s, uint64_t from, htc_bytes item)
         htc__kv_cluster_say_map(s, from);
 }
 
-void htc__kv_cluster_on_want(htc_kv_server *s, uint64_t from, htc_bytes item)
+static void on_want(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     uint64_t theirs;
     if (htc__kv_have_read(item, &theirs) == HTC_OK && theirs < have(s->cluster))
@@ -419,14 +427,48 @@ htc_status htc__kv_cluster_map_load(htc_kv_server *s)
         return status;
     }
     htc__kv_map_destroy(first);
-    c->map_stored = version;
+    c->keeping->stored = version;
     return HTC_OK;
 }
 
-void htc__kv_cluster_map_free(htc_kv_server *s)
+/* ---------------------------------------------------------------- the component */
+
+int htc__kv_keeping_is_offered(const htc_kv_server *s)
+{
+    return s->cluster->keeping->next != NULL;
+}
+
+int htc__kv_keeping_to_mend(const htc_kv_server *s)
+{
+    return s->cluster->keeping->to_mend;
+}
+
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+{
+    if (kind == HTC__KV_ITEM_HAVE)
+        on_have(s, from, item);
+    else if (kind == HTC__KV_ITEM_WANT)
+        on_want(s, from, item);
+    else
+        htc__kv_cluster_on_map(s, item);
+}
+
+static htc_status make(htc_kv_server *s)
+{
+    s->cluster->keeping = htc__alloc(&s->env, sizeof *s->cluster->keeping);
+    return s->cluster->keeping ? HTC_OK : HTC_ENOMEM;
+}
+
+static void unmake(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     htc__kv_map_destroy(c->map);
-    htc__kv_map_destroy(c->next_map);
+    if (c->keeping)
+        htc__kv_map_destroy(c->keeping->next);
+    htc__free(&s->env, c->keeping, sizeof *c->keeping);
     htc__free(&s->env, c->route, c->buckets * sizeof *c->route);
+    c->keeping = NULL;
 }
+
+const htc__kv_component htc__kv_component_keeping = { .make = make, .free = unmake, .tick = tick, .deadline = deadline, .on_item = on_item,
+                                            .items = { HTC__KV_ITEM_HAVE, HTC__KV_ITEM_WANT, HTC__KV_ITEM_MAP } };

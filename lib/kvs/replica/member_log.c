@@ -86,23 +86,27 @@ static void say_renewal(const htc_kv_server *s, const htc__kv_map *map)
                   map->renewed == 1 ? "" : "s", map->renewed == 1 ? "its" : "their");
 }
 
+struct htc__kv_member_log {
+    uint8_t kind, back; /* of the change that was spoken of last */
+};
+
 static void notice_change(htc_kv_server *s)
 {
     htc__kv_cluster   *c = s->cluster;
     const htc__kv_map *map = c->map;
-    if (!map || (c->said_kind == map->kind && c->said_back == map->back))
+    if (!map || (c->member_log->kind == map->kind && c->member_log->back == map->back))
         return;
     if (map->kind == HTC__KV_RENEW)
         say_renewal(s, map);
     else if (map->kind != HTC__KV_STAY)
         say_change(s, map);
-    else if (c->said_kind != HTC__KV_RENEW)
+    else if (c->member_log->kind != HTC__KV_RENEW)
         say_settled(s, map);
-    c->said_kind = map->kind;
-    c->said_back = map->back;
+    c->member_log->kind = map->kind;
+    c->member_log->back = map->back;
 }
 
-void htc__kv_cluster_log_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     for (uint32_t i = 0; c->map && i < c->count; i++)
@@ -110,3 +114,18 @@ void htc__kv_cluster_log_tick(htc_kv_server *s)
             notice(s, &c->peers[i]);
     notice_change(s);
 }
+
+static htc_status make(htc_kv_server *s)
+{
+    struct htc__kv_member_log *x = s->cluster->member_log = htc__alloc(&s->env, sizeof *x);
+    return x ? HTC_OK : HTC_ENOMEM;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_member_log *x = s->cluster->member_log;
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->member_log = NULL;
+}
+
+const htc__kv_component htc__kv_component_member_log = { .make = make, .free = unmake, .tick = tick };

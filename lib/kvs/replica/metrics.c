@@ -45,11 +45,8 @@ static void members(const htc_kv_server *s, htc_metrics *m)
 static void requests(const htc_kv_server *s, htc_metrics *m)
 {
     const htc__kv_cluster *c = s->cluster;
-    uint64_t               scans = 0;
-    for (const struct htc__kv_scanning *x = c->scans; x; x = htc__kv_cluster_scan_next(x))
-        scans++;
-    gauge(m, "htc_kv_requests_in_progress", "Requests on their way to owners of their keys.", c->requests.count);
-    gauge(m, "htc_kv_scans_in_progress", "Pages of scans, and counts, that all members are asked for.", scans);
+    gauge(m, "htc_kv_requests_in_progress", "Requests on their way to owners of their keys.", htc__kv_requests_count(s));
+    gauge(m, "htc_kv_scans_in_progress", "Pages of scans, and counts, that all members are asked for.", htc__kv_scans_count(s));
     counter(m, "htc_kv_requests_forwarded", "", "Requests that another owner was asked to carry out.",
             c->counts.forwarded);
     counter(m, "htc_kv_buckets_moved", "", "Buckets that this member has moved to other owners.", c->counts.moved);

@@ -4,13 +4,19 @@
 #include "kvs/replica/cluster_private.h"
 #include "kvs/wire/kv_members.h"
 
+struct htc__kv_report {
+    uint64_t     kept;  /* an epoch of the map in which a majority of those that keep it has answered; 0: none known */
+    int          asked; /* they are being asked */
+    htc__kv_face face;
+};
+
 static void map_was_read(void *ctx, uint64_t epoch, uint64_t slot, const htc_kv_result *result)
 {
     htc__kv_cluster *c = ((htc_kv_server *)ctx)->cluster;
     (void)slot;
-    c->own_asked = 0;
-    if (result->status == HTC_OK && epoch > c->own_kept)
-        c->own_kept = epoch;
+    c->report->asked = 0;
+    if (result->status == HTC_OK && epoch > c->report->kept)
+        c->report->kept = epoch;
 }
 
 /* Whoever gets the map as one of its next keepers takes it up at once, and may be the first of them: until a majority has it the store needs
@@ -23,13 +29,13 @@ static int is_kept(htc_kv_server *s)
     uint64_t         epoch = c->map->own_epoch;
     if (c->map->own_next.n)
         return 0;
-    if (epoch == 1 || c->own_kept >= epoch)
+    if (epoch == 1 || c->report->kept >= epoch)
         return 1;
-    if (c->own_asked)
+    if (c->report->asked)
         return 0;
-    c->own_face = (htc__kv_face){ .answer = map_was_read, .ctx = s };
-    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->own_face, epoch, 0, s->now + c->request_ns);
-    c->own_asked = r != NULL;
+    c->report->face = (htc__kv_face){ .answer = map_was_read, .ctx = s };
+    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->report->face, epoch, 0, s->now + c->request_ns);
+    c->report->asked = r != NULL;
     if (r)
         htc__kv_pending_route(s, r);
     return 0;
@@ -146,3 +152,18 @@ htc_status htc__kv_cluster_report(htc_kv_server *s, int buckets, htc_bytes *valu
     *value = htc_buf_bytes(&c->scratch);
     return status;
 }
+
+static htc_status make(htc_kv_server *s)
+{
+    struct htc__kv_report *x = s->cluster->report = htc__alloc(&s->env, sizeof *x);
+    return x ? HTC_OK : HTC_ENOMEM;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_report *x = s->cluster->report;
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->report = NULL;
+}
+
+const htc__kv_component htc__kv_component_report = { .make = make, .free = unmake };

@@ -21,9 +21,17 @@ typedef htc__kv_pending request;
 
 static void route(htc_kv_server *s, request *r);
 
+struct htc__kv_asked {
+    htc__table        requests; /* by tag */
+    htc__wheel        wheel;
+    htc__kv_passed_on passed_on;       /* by tag, and the member that did not answer in time */
+    size_t            forwarded_bytes; /* of requests that other members have forwarded, and that are not answered yet */
+    htc__kv_face      child_face;
+};
+
 static request *find(const htc_kv_server *s, uint64_t tag)
 {
-    htc__node *node = htc__table_find(&s->cluster->requests, (htc_bytes){ &tag, sizeof tag });
+    htc__node *node = htc__table_find(&s->cluster->asked->requests, (htc_bytes){ &tag, sizeof tag });
     return node ? htc__node_value(node) : NULL;
 }
 
@@ -37,18 +45,12 @@ static void forget(htc_kv_server *s, request *r)
 {
     uint64_t tag = r->tag;
     if (!r->face)
-        s->cluster->forwarded_bytes -= cost_of(r);
+        s->cluster->asked->forwarded_bytes -= cost_of(r);
     if (r->client)
         htc__kv_flight_leave(&s->flight, r->flies);
-    htc__wheel_remove(&s->cluster->wheel, &r->entry);
+    htc__wheel_remove(&s->cluster->asked->wheel, &r->entry);
     htc__free(&s->env, r->bytes, r->size);
-    htc__table_remove(&s->cluster->requests, (htc_bytes){ &tag, sizeof tag });
-}
-
-void htc__kv_cluster_requests_free(htc_kv_server *s)
-{
-    while (s->cluster->requests.head[0])
-        forget(s, htc__node_value(s->cluster->requests.head[0]));
+    htc__table_remove(&s->cluster->asked->requests, (htc_bytes){ &tag, sizeof tag });
 }
 
 static void take(uint8_t **at, htc_bytes *bytes)
@@ -64,10 +66,10 @@ static request *make(htc_kv_server *s, const htc_kv_request *q, const htc__kv_st
     htc__kv_cluster *c = s->cluster;
     uint64_t         tag = c->last_tag + 1;
     size_t           size = q->key.len + q->value.len + q->seen.len;
-    htc__node       *node = htc__table_make(&c->requests, (htc_bytes){ &tag, sizeof tag }, sizeof(request));
+    htc__node       *node = htc__table_make(&c->asked->requests, (htc_bytes){ &tag, sizeof tag }, sizeof(request));
     uint8_t         *at = node ? htc__alloc(&s->env, size) : NULL;
     if (!at) {
-        htc__table_discard(&c->requests, node);
+        htc__table_discard(&c->asked->requests, node);
         return NULL;
     }
     request *r = htc__node_value(node);
@@ -76,15 +78,15 @@ static request *make(htc_kv_server *s, const htc_kv_request *q, const htc__kv_st
     take(&at, &r->q.key);
     take(&at, &r->q.value);
     take(&at, &r->q.seen);
-    htc__table_link(&c->requests, node);
+    htc__table_link(&c->asked->requests, node);
     c->last_tag = tag;
     return r;
 }
 
 static void due_at(htc_kv_server *s, request *r, htc_ns at)
 {
-    htc__wheel_remove(&s->cluster->wheel, &r->entry);
-    htc__wheel_add(&s->cluster->wheel, &r->entry, at < r->until ? at : r->until);
+    htc__wheel_remove(&s->cluster->asked->wheel, &r->entry);
+    htc__wheel_add(&s->cluster->asked->wheel, &r->entry, at < r->until ? at : r->until);
 }
 
 /* A change that failed has changed nothing, but where it was sent more than once another copy of it may yet come to an owner,
@@ -207,7 +209,7 @@ static void note(htc_kv_server *s, uint64_t tag, const htc__kv_forwarded *answer
 static void refuse(htc_kv_server *s, request *r, htc_status status)
 {
     r->target = s->cluster->id;
-    htc__wheel_remove(&s->cluster->wheel, &r->entry);
+    htc__wheel_remove(&s->cluster->asked->wheel, &r->entry);
     note(s, r->tag, &(htc__kv_forwarded){ .tried = r->tried, .result = { .op = r->q.op, .status = status } });
 }
 
@@ -220,7 +222,7 @@ void htc__kv_pending_propose(htc_kv_server *s, request *r, const htc_kv_request 
     uint64_t       tag = r->tag;
     r->target = s->cluster->id;
     r->listed = 0;
-    htc__wheel_remove(&s->cluster->wheel, &r->entry); /* the register answers in time */
+    htc__wheel_remove(&s->cluster->asked->wheel, &r->entry); /* the register answers in time */
     htc_status status = htc__kv_register_ask(s->cluster->reg, s->now, &owners, q, &r->stamp, r->tried, r->until, tag);
     if (status == HTC_ENOMEM)
         htc__kv_cluster_broken(s, status);
@@ -262,7 +264,7 @@ static void propose(htc_kv_server *s, request *r)
         htc__kv_pending_propose(s, r, &q);
         return;
     }
-    if (s->cluster->leases.count >= s->options.leases_max || htc__kv_lease_record_read(q.value, &record) != HTC_OK) {
+    if (htc__kv_leases_count(s) >= s->options.leases_max || htc__kv_lease_record_read(q.value, &record) != HTC_OK) {
         refuse(s, r, HTC_EBUSY);
         return;
     }
@@ -398,7 +400,7 @@ static void next_owner(htc_kv_server *s, request *r)
     htc__kv_peer *peer = htc__kv_cluster_peer(s->cluster, r->target);
     if (peer)
         peer->left = s->now;
-    htc__kv_passed_note(&s->cluster->passed_on, r->tag, r->target, r->given);
+    htc__kv_passed_note(&s->cluster->asked->passed_on, r->tag, r->target, r->given);
     r->attempt++;
     r->again = 1;
     s->cluster->counts.passed_on++;
@@ -418,11 +420,11 @@ static void place(htc_kv_server *s, request *r)
         tell(s, r, &(htc__kv_forwarded){ .tried = r->tried, .to = owners.id[owners.first] });
 }
 
-void htc__kv_cluster_requests_due(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    while (htc__wheel_next(&c->wheel) <= s->now) {
-        request *r = (request *)htc__wheel_take(&c->wheel, s->now);
+    while (htc__wheel_next(&c->asked->wheel) <= s->now) {
+        request *r = (request *)htc__wheel_take(&c->asked->wheel, s->now);
         if (!r)
             continue;
         if (r->until <= s->now)
@@ -486,7 +488,7 @@ static void child_answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv
         fail(s, r, HTC_ENOTFOUND);
     } else if (slot == LEASE_BOUND && gone) {
         htc_kv_request q = { .size = sizeof q, .op = HTC_KV_DELETE, .key = r->q.key };
-        if ((next = htc__kv_pending_own(s, &q, &s->cluster->child_face, r->tag, UNBOUND, r->until))) {
+        if ((next = htc__kv_pending_own(s, &q, &s->cluster->asked->child_face, r->tag, UNBOUND, r->until))) {
             next->kind = HTC__KV_FORWARD_UNBIND;
             next->lease = r->lease;
             route(s, next);
@@ -504,9 +506,9 @@ static void look_at_lease(htc_kv_server *s, request *r, uint64_t lease, child wh
     htc__kv_cluster  *c = s->cluster;
     htc__kv_lease_key key;
     htc_kv_request    q = { .size = sizeof q, .op = HTC_KV_GET, .key = htc__kv_lease_key_of(&key, lease) };
-    c->child_face = (htc__kv_face){ .answer = child_answered, .ctx = s };
-    htc__wheel_remove(&c->wheel, &r->entry);
-    request *look = htc__kv_pending_own(s, &q, &c->child_face, r->tag, what, r->until);
+    c->asked->child_face = (htc__kv_face){ .answer = child_answered, .ctx = s };
+    htc__wheel_remove(&c->asked->wheel, &r->entry);
+    request *look = htc__kv_pending_own(s, &q, &c->asked->child_face, r->tag, what, r->until);
     if (look)
         route(s, look);
 }
@@ -562,7 +564,7 @@ static int ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *s
     r->op = q->op;
     r->kind = (uint8_t)kind;
     r->lease = lease;
-    r->client = face != &s->cluster->scan_face;
+    r->client = !htc__kv_scans_asks(s, face);
     r->flies = r->op == HTC_KV_GET ? htc__kv_flight_guess(&s->flight, r->q.key) : r->size;
     r->until = s->now + s->cluster->request_ns + htc__kv_flight_patience(&s->flight, r->flies);
     if (r->client)
@@ -602,7 +604,7 @@ int htc__kv_cluster_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv
         told = htc__kv_cluster_change(s, q, face, conn, slot, result);
     else if (s->cluster->map) /* else it has not been let in yet */
         told = ask(s, q, stamp, face, conn, slot, result);
-    if (told && face != &s->cluster->scan_face)
+    if (told && !htc__kv_scans_asks(s, face))
         htc__kv_count_answer(&s->counts, q->op, result->status);
     return told;
 }
@@ -620,11 +622,11 @@ static void not_here(htc_kv_server *s, uint64_t from, const htc__kv_forward *f, 
 
 /* Asked by another member, which takes this one for the owner that is to propose. It is kept until it is answered, but no longer
  * than that member waits; one that arrives twice is asked for twice, which its stamp makes harmless. */
-void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
+static void on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_forward f;
     htc_status      status = htc__kv_forward_read(item, &f);
-    if (status == HTC_OK && s->cluster->forwarded_bytes > FORWARDED_BYTES)
+    if (status == HTC_OK && s->cluster->asked->forwarded_bytes > FORWARDED_BYTES)
         status = HTC_EBUSY;
     if (status == HTC_EUNSUPPORTED || status == HTC_EBUSY)
         not_here(s, from, &f, status);
@@ -637,7 +639,7 @@ void htc__kv_cluster_on_forward(htc_kv_server *s, uint64_t from, htc_bytes item)
         htc__kv_cluster_broken(s, HTC_ENOMEM);
         return;
     }
-    s->cluster->forwarded_bytes += cost_of(r);
+    s->cluster->asked->forwarded_bytes += cost_of(r);
     r->conn = from;
     r->slot = f.tag;
     r->tried = f.tried;
@@ -657,7 +659,7 @@ static void note_pace(htc_kv_server *s, uint64_t from, const request *r, const h
 {
     htc__kv_cluster      *c = s->cluster;
     htc__kv_peer         *peer = htc__kv_cluster_peer(c, from);
-    const htc__kv_passed *late = htc__kv_passed_find(&c->passed_on, a->tag, from);
+    const htc__kv_passed *late = htc__kv_passed_find(&c->asked->passed_on, a->tag, from);
     if (!peer || peer->self || !(late || (r && r->target == from)) || a->result.status == HTC_ETIMEDOUT)
         return;
     if (!r || htc__kv_is_change(r->q.op))
@@ -676,7 +678,7 @@ static int has_too_much(const request *r, const htc__kv_forwarded *a)
 
 /* An owner's word, or this member's own register's. Only who has the request now is believed: an earlier one may say that it failed
  * while this one makes it. */
-void htc__kv_cluster_on_answer(htc_kv_server *s, uint64_t from, htc_bytes item)
+static void on_answer(htc_kv_server *s, uint64_t from, htc_bytes item)
 {
     htc__kv_forwarded a;
     request          *r;
@@ -738,3 +740,50 @@ void htc__kv_cluster_hand_over(void *ctx, uint64_t tag, uint64_t to, int tried)
 {
     note(ctx, tag, &(htc__kv_forwarded){ .tried = tried != 0, .to = to });
 }
+
+/* ---------------------------------------------------------------- the component */
+
+size_t htc__kv_requests_count(const htc_kv_server *s)
+{
+    return s->cluster->asked->requests.count;
+}
+
+static htc_status load(htc_kv_server *s)
+{
+    htc__wheel_init(&s->cluster->asked->wheel, s->now, HTC_MS);
+    return HTC_OK;
+}
+
+static htc_ns deadline(const htc_kv_server *s)
+{
+    return htc__wheel_next(&s->cluster->asked->wheel);
+}
+
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+{
+    (kind == HTC__KV_ITEM_FORWARD ? on_forward : on_answer)(s, from, item);
+}
+
+static htc_status make_asked(htc_kv_server *s)
+{
+    struct htc__kv_asked *x = s->cluster->asked = htc__alloc(&s->env, sizeof *x);
+    if (!x)
+        return HTC_ENOMEM;
+    htc__table_init(&x->requests, &s->env);
+    return HTC_OK;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_asked *x = s->cluster->asked;
+    if (!x)
+        return;
+    while (x->requests.head[0])
+        forget(s, htc__node_value(x->requests.head[0]));
+    htc__table_free(&x->requests);
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->asked = NULL;
+}
+
+const htc__kv_component htc__kv_component_asked = { .make = make_asked, .free = unmake, .load = load, .tick = tick, .deadline = deadline, .on_item = on_item,
+                                          .items = { HTC__KV_ITEM_FORWARD, HTC__KV_ITEM_ANSWER } };

@@ -22,33 +22,42 @@ typedef struct grave {
     uint8_t          asked;
 } grave;
 
+struct htc__kv_tombstones {
+    htc__table   held; /* by key: grave */
+    grave       *oldest, *newest;
+    uint32_t     collecting; /* so many are being collected */
+    htc_ns       at;         /* no others before */
+    uint64_t     in_vain;    /* looked at since it was one's turn */
+    htc__kv_face face;
+};
+
 static uint64_t count(const htc_kv_server *s)
 {
-    return s->cluster->graves.count;
+    return s->cluster->tombstones->held.count;
 }
 
 static void unlink_grave(htc__kv_cluster *c, grave *g)
 {
-    *(g->older ? &g->older->newer : &c->oldest_grave) = g->newer;
-    *(g->newer ? &g->newer->older : &c->newest_grave) = g->older;
+    *(g->older ? &g->older->newer : &c->tombstones->oldest) = g->newer;
+    *(g->newer ? &g->newer->older : &c->tombstones->newest) = g->older;
     g->older = g->newer = NULL;
 }
 
 static void append_grave(htc__kv_cluster *c, grave *g)
 {
-    g->older = c->newest_grave;
+    g->older = c->tombstones->newest;
     g->newer = NULL;
-    *(c->newest_grave ? &c->newest_grave->newer : &c->oldest_grave) = g;
-    c->newest_grave = g;
+    *(c->tombstones->newest ? &c->tombstones->newest->newer : &c->tombstones->oldest) = g;
+    c->tombstones->newest = g;
 }
 
 static void forget(htc_kv_server *s, htc_bytes key)
 {
-    htc__node *node = htc__table_find(&s->cluster->graves, key);
+    htc__node *node = htc__table_find(&s->cluster->tombstones->held, key);
     if (!node)
         return;
     unlink_grave(s->cluster, htc__node_value(node));
-    htc__table_remove(&s->cluster->graves, key);
+    htc__table_remove(&s->cluster->tombstones->held, key);
 }
 
 static int is_first_owner(const htc_kv_server *s, htc_bytes key)
@@ -61,25 +70,25 @@ static int is_first_owner(const htc_kv_server *s, htc_bytes key)
 static htc_status remember(htc_kv_server *s, htc_bytes key)
 {
     htc__kv_cluster *c = s->cluster;
-    htc__node       *node = htc__table_find(&c->graves, key);
+    htc__node       *node = htc__table_find(&c->tombstones->held, key);
     if (node)
         return HTC_OK;
-    if (!(node = htc__table_make(&c->graves, key, sizeof(grave))))
+    if (!(node = htc__table_make(&c->tombstones->held, key, sizeof(grave))))
         return HTC_ENOMEM;
-    htc__table_link(&c->graves, node);
+    htc__table_link(&c->tombstones->held, node);
     grave *g = htc__node_value(node);
     g->node = node;
     append_grave(c, g);
-    if (c->collect_in_vain && is_first_owner(s, key)) { /* it would be long before it is met */
-        c->collect_in_vain = 0;
-        c->collect_at = s->now + PAUSE_NS < c->collect_at ? s->now + PAUSE_NS : c->collect_at;
+    if (c->tombstones->in_vain && is_first_owner(s, key)) { /* it would be long before it is met */
+        c->tombstones->in_vain = 0;
+        c->tombstones->at = s->now + PAUSE_NS < c->tombstones->at ? s->now + PAUSE_NS : c->tombstones->at;
     }
     return HTC_OK;
 }
 
 htc_status htc__kv_cluster_tombstone(htc_kv_server *s, htc_bytes key, int had, int has)
 {
-    if (!had && !has && !s->cluster->graves.count)
+    if (!had && !has && !s->cluster->tombstones->held.count)
         return HTC_OK;
     htc__kv_name name = htc__kv_name_of(HTC__SCHEMA_TOMBSTONE, NULL, key);
     if (has) {
@@ -105,7 +114,7 @@ static int load_one(void *visitor, htc_bytes name, htc_bytes value)
     return l->status == HTC_OK;
 }
 
-htc_status htc__kv_cluster_tombstones_load(htc_kv_server *s)
+static htc_status load(htc_kv_server *s)
 {
     loading    l = { s, HTC_OK };
     htc_status status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_TOMBSTONE), load_one, &l);
@@ -120,10 +129,10 @@ static void answered(void *ctx, uint64_t conn, uint64_t slot, const htc_kv_resul
     htc_kv_server   *s = ctx;
     htc__kv_cluster *c = s->cluster;
     (void)conn, (void)slot;
-    assert(c->collecting > 0);
-    c->collecting--;
-    if (result->status != HTC_OK && result->status != HTC_EBUSY && c->collect_at < s->now + c->suspect_ns)
-        c->collect_at = s->now + c->suspect_ns;
+    assert(c->tombstones->collecting > 0);
+    c->tombstones->collecting--;
+    if (result->status != HTC_OK && result->status != HTC_EBUSY && c->tombstones->at < s->now + c->suspect_ns)
+        c->tombstones->at = s->now + c->suspect_ns;
 }
 
 static void collect(htc_kv_server *s, htc_bytes key)
@@ -132,11 +141,11 @@ static void collect(htc_kv_server *s, htc_bytes key)
     uint32_t         bucket;
     htc__kv_owners   owners = htc__kv_cluster_owners(s, key, &bucket);
     htc_kv_request   q = { .size = sizeof q, .op = HTC__KV_EXPIRE, .key = key }; /* an owner's own business */
-    c->collect_face = (htc__kv_face){ .answer = answered, .ctx = s };
-    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->collect_face, 0, 0, s->now + c->request_ns);
+    c->tombstones->face = (htc__kv_face){ .answer = answered, .ctx = s };
+    htc__kv_pending *r = htc__kv_pending_own(s, &q, &c->tombstones->face, 0, 0, s->now + c->request_ns);
     if (!r)
         return;
-    c->collecting++;
+    c->tombstones->collecting++;
     r->target = c->id;
     htc_status status = htc__kv_register_collect(c->reg, s->now, &owners, key, r->tag);
     if (status == HTC_ENOMEM)
@@ -161,12 +170,12 @@ static int its_turn(const htc_kv_server *s, htc_bytes key)
 
 static int wanted(const htc_kv_server *s)
 {
-    return count(s) > s->options.tombstones_max && s->cluster->collecting < AT_ONCE && !htc__kv_full(s);
+    return count(s) > s->options.tombstones_max && s->cluster->tombstones->collecting < AT_ONCE && !htc__kv_full(s);
 }
 
-htc_ns htc__kv_cluster_collect_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
-    return wanted(s) ? s->cluster->collect_at : HTC_NEVER;
+    return wanted(s) ? s->cluster->tombstones->at : HTC_NEVER;
 }
 
 /* What is too many may all be for others to collect, or an owner may be away: the longer that has been so, the more seldom it is
@@ -179,21 +188,49 @@ static htc_ns pause(const htc_kv_server *s, uint64_t in_vain)
     return s->cluster->suspect_ns * (looks < IDLE_MAX ? 1 + looks : IDLE_MAX);
 }
 
-void htc__kv_cluster_collect_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
-    if (s->now < htc__kv_cluster_collect_deadline(s))
+    if (s->now < deadline(s))
         return;
     for (int i = 0; i < AT_ONCE && wanted(s) && s->broken == HTC_OK; i++) {
-        grave *g = c->oldest_grave;
+        grave *g = c->tombstones->oldest;
         unlink_grave(c, g);
         append_grave(c, g);
         if (its_turn(s, htc__node_key(g->node))) {
             collect(s, htc__node_key(g->node));
-            c->collect_in_vain = 0;
+            c->tombstones->in_vain = 0;
         } else {
-            c->collect_in_vain++;
+            c->tombstones->in_vain++;
         }
     }
-    c->collect_at = s->now + pause(s, c->collect_in_vain);
+    c->tombstones->at = s->now + pause(s, c->tombstones->in_vain);
 }
+
+/* ---------------------------------------------------------------- the component */
+
+static htc_status make(htc_kv_server *s)
+{
+    struct htc__kv_tombstones *x = s->cluster->tombstones = htc__alloc(&s->env, sizeof *x);
+    if (!x)
+        return HTC_ENOMEM;
+    htc__table_init(&x->held, &s->env);
+    return HTC_OK;
+}
+
+static void unmake(htc_kv_server *s)
+{
+    struct htc__kv_tombstones *x = s->cluster->tombstones;
+    if (!x)
+        return;
+    htc__table_free(&x->held);
+    htc__free(&s->env, x, sizeof *x);
+    s->cluster->tombstones = NULL;
+}
+
+uint64_t htc__kv_tombstones_count(const htc_kv_server *s)
+{
+    return count(s);
+}
+
+const htc__kv_component htc__kv_component_tombstones = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline };

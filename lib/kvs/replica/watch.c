@@ -334,7 +334,7 @@ static void has_heard(htc_kv_server *s, link *l, uint64_t have)
             check_pages(s, i);
 }
 
-void htc__kv_cluster_on_marks(htc_kv_server *s, uint64_t from, htc_bytes bytes)
+static void on_marks(htc_kv_server *s, uint64_t from, htc_bytes bytes)
 {
     hosting            *w = of(s);
     const htc__kv_peer *peer = htc__kv_cluster_peer(s->cluster, from);
@@ -609,7 +609,7 @@ void htc__kv_cluster_watch_page(htc_kv_server *s, uint64_t conn, const uint64_t 
 
 /* ---------------------------------------------------------------- time and life */
 
-void htc__kv_cluster_watch_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     hosting         *w = of(s);
@@ -631,7 +631,7 @@ void htc__kv_cluster_watch_tick(htc_kv_server *s)
     read_again(s);
 }
 
-htc_ns htc__kv_cluster_watch_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     const htc__kv_cluster *c = s->cluster;
     const hosting         *w = of(s);
@@ -650,7 +650,7 @@ const htc__kv_watching_counts *htc__kv_cluster_watch_counted(const htc_kv_server
     return &of(s)->counts;
 }
 
-htc_status htc__kv_cluster_watch_make(htc_kv_server *s)
+static htc_status make(htc_kv_server *s)
 {
     htc__kv_watches *hub = &s->native.watches;
     hosting         *w = htc__alloc(&s->env, sizeof *w);
@@ -669,7 +669,7 @@ htc_status htc__kv_cluster_watch_make(htc_kv_server *s)
     return s->cluster->marking ? HTC_OK : HTC_ENOMEM;
 }
 
-void htc__kv_cluster_watch_free(htc_kv_server *s)
+static void unmake(htc_kv_server *s)
 {
     hosting *w = of(s);
     htc__kv_cluster_marking_free(s);
@@ -684,3 +684,12 @@ void htc__kv_cluster_watch_free(htc_kv_server *s)
     htc__free(&s->env, w, sizeof *w);
     s->cluster->hosting = NULL;
 }
+
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+{
+    (void)kind;
+    on_marks(s, from, item);
+}
+
+const htc__kv_component htc__kv_component_hosting = { .make = make, .free = unmake, .tick = tick, .deadline = deadline, .on_item = on_item,
+                                            .items = { HTC__KV_ITEM_MARKS } };

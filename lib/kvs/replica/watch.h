@@ -42,12 +42,6 @@ typedef struct htc__kv_watching_counts {
     uint64_t settled, streams, over;
 } htc__kv_watching_counts;
 
-/* Where the hub of s and its watches are bound to the cluster. */
-htc_status htc__kv_cluster_watch_make(htc_kv_server *s);
-void       htc__kv_cluster_watch_free(htc_kv_server *s);
-void       htc__kv_cluster_watch_tick(htc_kv_server *s);
-htc_ns     htc__kv_cluster_watch_deadline(const htc_kv_server *s);
-void       htc__kv_cluster_on_marks(htc_kv_server *s, uint64_t from, htc_bytes item);
 /* An owner, perhaps this one, holds that. */
 void htc__kv_cluster_marked(htc_kv_server *s, const htc__kv_marked *marked);
 
@@ -63,14 +57,11 @@ const htc__kv_watching_counts *htc__kv_cluster_watch_counted(const htc_kv_server
 typedef struct htc__kv_marking htc__kv_marking;
 htc__kv_marking *htc__kv_cluster_marking_make(htc_kv_server *s); /* NULL: no memory */
 void             htc__kv_cluster_marking_free(htc_kv_server *s);
-void             htc__kv_cluster_on_watch(htc_kv_server *s, uint64_t from, htc_bytes item);
 /* This owner holds that cell of the key now; NULL: none. */
 void htc__kv_cluster_changed(htc_kv_server *s, htc_bytes key, const htc__kv_cell *cell);
 /* 1: it holds something of the key. */
 int    htc__kv_cluster_held(htc_kv_server *s, htc_bytes key, htc__kv_marked *marked);
 int    htc__kv_cluster_watch_known(const htc_kv_server *s, uint64_t host, const htc__kv_list_ask *ask);
 uint64_t htc__kv_cluster_marks_said(const htc_kv_server *s);
-void   htc__kv_cluster_marks_tick(htc_kv_server *s);
-htc_ns htc__kv_cluster_marks_deadline(const htc_kv_server *s);
 
 #endif

@@ -232,7 +232,7 @@ static int is_known(host *h, const htc__kv_watch_item *item)
     return !h->lost;
 }
 
-void htc__kv_cluster_on_watch(htc_kv_server *s, uint64_t from, htc_bytes bytes)
+static void on_watch(htc_kv_server *s, uint64_t from, htc_bytes bytes)
 {
     htc_reader         r = htc_reader_of(bytes), whole;
     htc__kv_watch_item item;
@@ -312,7 +312,7 @@ static int has_something(const host *h)
     return h->owes || (h->waiting.first && !h->told.first);
 }
 
-void htc__kv_cluster_marks_tick(htc_kv_server *s)
+static void tick(htc_kv_server *s)
 {
     htc__kv_cluster *c = s->cluster;
     for (htc__node *node = c->marking->hosts.head[0], *next; node && s->broken == HTC_OK; node = next) {
@@ -330,7 +330,7 @@ void htc__kv_cluster_marks_tick(htc_kv_server *s)
     }
 }
 
-htc_ns htc__kv_cluster_marks_deadline(const htc_kv_server *s)
+static htc_ns deadline(const htc_kv_server *s)
 {
     const htc__kv_cluster *c = s->cluster;
     htc_ns                 at = HTC_NEVER;
@@ -372,3 +372,12 @@ void htc__kv_cluster_marking_free(htc_kv_server *s)
     htc__table_free(&marking->hosts);
     htc__free(&s->env, marking, sizeof *marking);
 }
+
+static void on_item(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item)
+{
+    (void)kind;
+    on_watch(s, from, item);
+}
+
+/* Made and freed with those that it marks for: replica/watch.c. */
+const htc__kv_component htc__kv_component_notifying = { .tick = tick, .deadline = deadline, .on_item = on_item, .items = { HTC__KV_ITEM_WATCH } };
