@@ -10,7 +10,8 @@
 #include "htcsched/client.h"
 #include "htcsched/work.h"
 #include "race.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 enum { TASKS = 60, AT_ONCE = 6 };
 

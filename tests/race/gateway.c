@@ -6,7 +6,8 @@
 #include "htcsched/gateway_host.h"
 #include "race.h"
 #include "roles/runtime/apart.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 enum { HASHES = 4, VERIFICATIONS = 20, UPLOADS = 40, SAME = 8, READS = 40, AGENTS = 4, TASKS = 20 };
 

@@ -23,7 +23,8 @@
 #include "net/exec/exec_private.h"
 #include "net/files/files.h"
 #include "net/files/proc.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 enum { RUN = 77, TAG = 5 };
 

@@ -13,7 +13,7 @@
 #include "htcsched/gateway.h"
 #include "htcsched/kv_server.h"
 #include "roles/runtime/agent_wire.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
 
 #define RIG_STORE 1u /* the gateway's number of the store; the store knows the gateway by the same */
 #define RIG_UID 1000u

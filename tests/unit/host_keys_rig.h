@@ -19,7 +19,8 @@
 #include "htcsched/channel.h"
 #include "htcsched/host_keys.h"
 #include "htcsched/keys.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 enum { CALL_LOAD = 1000, TYPE_ECHO = 400 };
 

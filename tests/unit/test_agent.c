@@ -7,7 +7,8 @@
 #include "core/util.h"
 #include "htcsched/agent.h"
 #include "htcsched/work.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 #define GATEWAY 5
 #define MS      HTC_MS

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "core/util.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 static htc_buf b;
 

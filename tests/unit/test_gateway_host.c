@@ -17,7 +17,8 @@
 #include "htcsched/gateway_host.h"
 #include "net/files/files.h"
 #include "roles/runtime/apart.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 #define CALLS_MAX 128
 

@@ -18,7 +18,8 @@
 #include "core/wire.h"
 #include "htcsched/client.h"
 #include "net/loop/host_private.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 enum { CALL_QUICK = 1000, CALL_WORK, CALL_REFUSED };
 

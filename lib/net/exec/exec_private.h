@@ -10,7 +10,8 @@
 #include "net/exec/exec_confine.h"
 #include "net/loop/host_private.h"
 #include "net/files/proc.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 typedef enum htc__run_phase {
     RUN_STAGING_IN = 1,

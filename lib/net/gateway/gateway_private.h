@@ -7,7 +7,8 @@
 #include "htcsched/gateway_host.h"
 #include "net/loop/host_private.h"
 #include "roles/runtime/apart.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 typedef struct htc__job   htc__job;
 typedef struct htc__agent htc__agent;

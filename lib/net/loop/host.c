@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "net/loop/host_private.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
+#include "roles/runtime/agent_wire.h"
 
 /* Of one step, in all: a batch, messages to other members and answers, each bounded by itself and as large as the largest values make them. */
 #define OUTPUT_MAX    ((size_t)256 << 20)

@@ -7,7 +7,7 @@
 #include "core/util.h"
 #include "htcsched/work.h"
 #include "roles/runtime/agent_wire.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
 
 /* Where it stands; attempt.c has the transitions. */
 typedef enum attempt_phase {

@@ -32,7 +32,7 @@
 #include "htcsched/work.h"
 #include "roles/runtime/agent_wire.h"
 #include "roles/runtime/apart.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
 #include "roles/gateway/admission.h"
 #include "roles/gateway/health.h"
 #include "roles/gateway/memory.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/util.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
 
 #define ATTEMPT_BYTES_MIN 3 /* three varints */
 

@@ -23,7 +23,7 @@
 #include "core/codec.h"
 #include "core/util.h"
 #include "roles/runtime/agent_wire.h"
-#include "roles/runtime/calls.h"
+#include "htcsched/calls.h"
 
 #define SYS_SITES_MAX    4
 #define SYS_UID          1000 /* whose processes they all are */
