@@ -263,7 +263,7 @@ static int lacks_after_hints(uint64_t seed)
         snprintf(key, sizeof key, "k%d", i);
         lacks += !held(2, key);
     }
-    HOLDS(counted("htc_kv_eventual_hints") == 0 && counted("htc_kv_eventual_hints_left_out_total") == 0);
+    HOLDS(counted("htc_kv_eventual_hints") == 0 && counted("htc_kv_eventual_hints_dropped_total") == 0);
     HOLDS(counted("htc_kv_eventual_hints_handed_over_total") == 30 || HTC__BROKEN(hint_unconfirmed));
     HOLDS(counted("htc_kv_eventual_records") == 90 - (uint64_t)lacks);
     close_world(&w);

@@ -414,7 +414,7 @@ static uint64_t some_are_kept(uint64_t seed)
 {
     third_is_let_in(seed);
     HOLDS(kept_by(1) || broken);
-    HOLDS(counted("htc_kv_eventual_leaving") == kept_by(0) + kept_by(1));
+    HOLDS(counted("htc_kv_eventual_orphans") == kept_by(0) + kept_by(1));
     HOLDS(eventual_of(1)->settled <= cluster_of(1)->map_version || broken);
     return kept_by(1);
 }
@@ -455,7 +455,7 @@ Test(kvs_eventual_moves, a_copy_goes_when_its_owner_is_back)
     run_until(&w, w.now + HTC_SECOND);
     settle();
     HOLDS(kept_by(1) == 0 && cluster_of(1)->map_version == version);
-    HOLDS(counted("htc_kv_eventual_leaving") == 0);
+    HOLDS(counted("htc_kv_eventual_orphans") == 0);
     HOLDS(found_all() == MANY);
     close_world(&w);
 }
@@ -530,7 +530,7 @@ Test(kvs_eventual_moves, nothing_is_forgotten_that_might_come_back)
     run_until(&w, w.now + 60 * HTC_SECOND);
     for (int i = 0; i < MANY; i++)
         HOLDS(ask_now(1, request(HTC_KV_GET, numbered(name, i), "")).status == HTC_ENOTFOUND);
-    HOLDS(counted("htc_kv_eventual_deleted") == 0 && counted("htc_kv_eventual_forgotten") >= MANY); /* everywhere */
+    HOLDS(counted("htc_kv_eventual_deleted") == 0 && counted("htc_kv_eventual_deletions_collected") >= MANY); /* everywhere */
     close_world(&w);
 }
 

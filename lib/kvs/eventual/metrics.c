@@ -26,16 +26,16 @@ void htc__kv_eventual_metrics(const htc_kv_server *s, htc_metrics *m)
     gauge(m, "htc_kv_eventual_requests_in_progress", "Requests that wait for owners.", e->seeking.count);
     counter(m, "htc_kv_eventual_hints_handed_over", "Hints whose owner has confirmed that it lacks nothing.",
             e->counts.handed_over);
-    counter(m, "htc_kv_eventual_hints_left_out", "Hints that there was no room for.", e->counts.left_out);
-    counter(m, "htc_kv_eventual_mended", "Copies that a read found to lack something.", e->counts.mended);
+    counter(m, "htc_kv_eventual_hints_dropped", "Hints dropped for lack of room.", e->counts.left_out);
+    counter(m, "htc_kv_eventual_read_repairs", "Copies repaired because a read found them out of date.", e->counts.mended);
     counter(m, "htc_kv_eventual_compared", "Buckets compared with another owner.", e->counts.compared);
     counter(m, "htc_kv_eventual_copied", "Records sent to another owner as comparing found them to differ.",
             e->counts.copied);
-    counter(m, "htc_kv_eventual_forgotten", "Deletions that all owners held and this one has forgotten.",
+    counter(m, "htc_kv_eventual_deletions_collected", "Deletions that all owners held and this one has removed.",
             e->counts.forgotten);
     gauge(m, "htc_kv_eventual_damaged", "Records that this member cannot read.", e->damaged.count);
     counter(m, "htc_kv_eventual_repaired", "Such records replaced by what the other owners had.", e->counts.repaired);
-    gauge(m, "htc_kv_eventual_leaving", "Records of keys that this member owns no more, kept until enough owners have them.", e->others);
-    counter(m, "htc_kv_eventual_left", "Records dropped since their owners have them, this member being none any more.", e->counts.left);
+    gauge(m, "htc_kv_eventual_orphans", "Records of keys that this member no longer owns, kept until enough owners have them.", e->others);
+    counter(m, "htc_kv_eventual_orphans_handed_off", "Records handed to their owners by this member, which no longer owns them.", e->counts.left);
     counter(m, "htc_kv_eventual_conflicts", "Changes refused since there were too many values.", e->counts.conflicts);
 }

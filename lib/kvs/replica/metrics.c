@@ -35,8 +35,8 @@ static void members(const htc_kv_server *s, htc_metrics *m)
     htc_metrics_value(m, NULL, 0, waiting);
     counter(m, "htc_kv_members_messages_sent", "", "Messages to other members.", c->counts.sent);
     counter(m, "htc_kv_members_sent_bytes", "bytes", "Bytes of messages to other members.", c->counts.sent_bytes);
-    counter(m, "htc_kv_members_messages_heard", "", "Messages of other members.", c->counts.heard);
-    counter(m, "htc_kv_members_messages_repeated", "", "Messages that had been heard before, or were overtaken.",
+    counter(m, "htc_kv_members_messages_received", "", "Messages received from other members.", c->counts.heard);
+    counter(m, "htc_kv_members_messages_repeated", "", "Messages received twice or out of order, and ignored.",
             c->counts.repeated);
     counter(m, "htc_kv_members_dropped", "", "What was to be said to a member that was away, or had too much waiting.",
             c->counts.dropped);
@@ -56,7 +56,7 @@ static void requests(const htc_kv_server *s, htc_metrics *m)
     htc__kv_repair_counted(s, &repair);
     gauge(m, "htc_kv_buckets_damaged", "Buckets of which this member has records that are damaged.", repair.damaged);
     counter(m, "htc_kv_buckets_renewed", "", "Buckets of which it had damaged records, and has none any more.", repair.renewed);
-    counter(m, "htc_kv_renewals_given_up", "", "Renewals of damaged buckets that this member has given up.", repair.given_up);
+    counter(m, "htc_kv_renewals_failed", "", "Renewals of damaged buckets that failed here.", repair.given_up);
     counter(m, "htc_kv_requests_passed_on", "", "Requests given to the next owner, since one did not answer.",
             c->counts.passed_on);
 }
@@ -64,9 +64,9 @@ static void requests(const htc_kv_server *s, htc_metrics *m)
 static void watches(const htc_kv_server *s, htc_metrics *m)
 {
     const htc__kv_watching_counts *w = htc__kv_cluster_watch_counted(s);
-    counter(m, "htc_kv_watch_marks_said", "", "Changes of keys that another member watches, as they were said to it.",
+    counter(m, "htc_kv_watch_notices_sent", "", "Changes of keys that another member watches, sent to it.",
             htc__kv_cluster_marks_said(s));
-    counter(m, "htc_kv_watch_marks_heard", "", "Changes that other members said of keys that are watched here.", w->heard);
+    counter(m, "htc_kv_watch_notices_received", "", "Changes of keys that are watched here, received from other members.", w->heard);
     counter(m, "htc_kv_watch_reads_repeated", "", "Reads for watchers that were behind what a member had said.", w->again);
     counter(m, "htc_kv_watch_reads_settled", "", "Of these, those that outbid whatever was under way.", w->settled);
     counter(m, "htc_kv_watch_streams", "", "Members to which all that is watched here was said from the beginning.", w->streams);
@@ -99,9 +99,9 @@ void htc__kv_cluster_metrics(const htc_kv_server *s, htc_metrics *m)
     htc_metrics_value(m, &(htc_metric_label){ "phase", htc_bytes_of("prepare") }, 1, r->prepares);
     htc_metrics_value(m, &(htc_metric_label){ "phase", htc_bytes_of("accept") }, 1, r->accepts);
     counter(m, "htc_kv_rounds_lost", "", "Rounds that a higher ballot has outbid.", r->lost);
-    counter(m, "htc_kv_rounds_overdue", "", "Rounds that too few owners answered in time.", r->overdue);
-    counter(m, "htc_kv_rounds_said_again", "", "Messages of rounds repeated to owners that had not answered.",
+    counter(m, "htc_kv_rounds_timed_out", "", "Rounds that too few owners answered in time.", r->overdue);
+    counter(m, "htc_kv_round_messages_retransmitted", "", "Messages of rounds sent again to owners that had not answered.",
             r->said_again);
     counter(m, "htc_kv_requests_handed_over", "", "Requests given to another owner after lost rounds.", r->handed_over);
-    counter(m, "htc_kv_requests_given_up", "", "Requests that no majority answered in time.", r->given_up);
+    counter(m, "htc_kv_requests_timed_out", "", "Requests that no majority answered in time.", r->given_up);
 }

@@ -122,7 +122,7 @@ static int keep_waiting(htc_kv_server *s, htc__kv_contest *x, const htc__kv_whos
         return 0;
     x->count++;
     s->rivals++;
-    s->counts.rivals++;
+    s->counts.contended++;
     return 1;
 }
 

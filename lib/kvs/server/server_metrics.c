@@ -108,15 +108,15 @@ static void clients(const htc_kv_server *s, const htc_kv_server_stats *now, htc_
     counter(m, "htc_kv_requests", "", "Messages with requests of the store's own clients that arrived.", now->messages);
     counter(m, "htc_kv_requests_pushed_back", "", "Those that were to be sent again: too much at once.",
             now->pushed_back);
-    counter(m, "htc_kv_repeats_known", "", "Repeated changes answered from what was remembered.",
+    counter(m, "htc_kv_requests_deduplicated", "", "Retried changes answered from the record of the first try.",
             now->answered_from_list);
-    counter(m, "htc_kv_rivals", "", "Compare-and-swaps that waited for others of the same key, to be let go one by one.",
-            s->counts.rivals);
+    counter(m, "htc_kv_cas_contended", "", "Compare-and-swaps delayed because others of the same key were in progress.",
+            s->counts.contended);
     const htc__kv_watches *w = &s->native.watches;
     gauge(m, "htc_kv_watches", "", "Keys and prefixes that are watched, each watcher's own.", w->count);
     counter(m, "htc_kv_watch_events", "", "Values and deletions that were told to watchers.", w->events);
     counter(m, "htc_kv_watch_merged", "", "Changes that joined one that a watcher had not been told yet.", w->merged);
-    counter(m, "htc_kv_watch_started_over", "", "Watched prefixes of which too much had changed: all is told anew.", w->started_over);
+    counter(m, "htc_kv_watch_restarts", "", "Watches of prefixes started again because too much had changed.", w->started_over);
     counter(m, "htc_kv_resp_commands", "", "Commands of Redis' clients.", resp.commands);
     counter(m, "htc_kv_resp_connections_refused", "", "Connections of Redis' clients that there was no room for.",
             resp.refused);

@@ -31,7 +31,7 @@ typedef struct htc__kv_counts {
     uint64_t commits[HTC__KV_COMMIT_BOUNDS + 1];
     htc_ns   commits_sum;
     uint64_t expired; /* keys whose ttl has ended, by this member */
-    uint64_t rivals; /* lost compare-and-swaps that waited to be let go */
+    uint64_t contended; /* lost compare-and-swaps that waited to be let go */
     uint64_t on_way; /* bytes of the batch that is on its way */
     htc_ns   begun;  /* and when it left */
 } htc__kv_counts;
