@@ -534,6 +534,31 @@ Test(kvs_eventual_moves, nothing_is_forgotten_that_might_come_back)
     close_world(&w);
 }
 
+/* A member that was let in ends before its map is stored, and its records are: it is let in once more, and has them. */
+Test(kvs_eventual_moves, records_are_known_though_the_map_was_lost)
+{
+    htc_buf b;
+    third_is_let_in(1);
+    start(&w, 2);
+    run_until(&w, w.now + HTC_SECOND);
+    settle();
+    uint64_t held = eventual_of(2)->index.count;
+    HOLDS(held > 0);
+    crash(&w, 2, HTC_NEVER);
+    htc_buf_init(&b, NULL, 0);
+    htc__kv_batch_drop(&b, htc__schema_name(HTC__SCHEMA_MAP));
+    HOLDS(w.node[2].engine.ops->apply(w.node[2].engine.ctx, htc_buf_bytes(&b)) == HTC_OK);
+    htc_buf_free(&b);
+    start(&w, 2);
+    HOLDS(cluster_of(2)->map == NULL && eventual_of(2)->index.count == 0);
+    run_until(&w, w.now + 5 * HTC_SECOND);
+    HOLDS(listed(2) && cluster_of(2)->map != NULL);
+    HOLDS(eventual_of(2)->index.count == held);
+    settle();
+    HOLDS(found_all() == MANY);
+    close_world(&w);
+}
+
 /* ---------------------------------------------------------------- whoever goes hands over what it has */
 
 /* A value that nobody else has, in the store of a member that is down. */

@@ -867,6 +867,11 @@ static void unmake(htc_kv_server *s)
     s->cluster->eventual = NULL;
 }
 
+htc_status htc__kv_eventual_map_known(htc_kv_server *s)
+{
+    return s->cluster->eventual ? htc__kv_index_load(s) : HTC_OK;
+}
+
 static htc_status load(htc_kv_server *s)
 {
     htc__kv_eventual *e = s->cluster->eventual;

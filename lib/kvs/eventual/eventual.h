@@ -146,6 +146,8 @@ int        htc__kv_eventual_ask(htc_kv_server *s, const htc_kv_request *q, const
 /* Of HTC_KV_COUNT, and of HTC_KV_SCAN, with HTC_KV_EVENTUAL: what this member holds. */
 void       htc__kv_eventual_count(htc_kv_server *s, htc_kv_result *result);
 void       htc__kv_eventual_list(htc_kv_server *s, const htc_kv_request *q, htc_kv_result *result);
+/* A member that is let in gets its first map. It may hold records all the same: of an earlier life that ended before its map was stored. */
+htc_status htc__kv_eventual_map_known(htc_kv_server *s);
 htc_status htc__kv_eventual_undone(htc_kv_server *s);                        /* what was staged is gone */
 void       htc__kv_eventual_metrics(const htc_kv_server *s, htc_metrics *m); /* eventual/metrics.c */
 

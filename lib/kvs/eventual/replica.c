@@ -336,6 +336,8 @@ htc_status htc__kv_index_load(htc_kv_server *s)
     }
     if (htc__kv_lost_frames(s)) /* higher numbers may be in use */
         e->floor = htc__kv_recovery_above(e->floor);
+    if (!s->cluster->map) /* which says in which bucket a key is: htc__kv_eventual_map_known */
+        return HTC_OK;
     status = htc__kv_scan(s, htc__schema_name(HTC__SCHEMA_SIBLINGS), load_one, &l);
     return status == HTC_OK ? l.status : status;
 }

@@ -11,6 +11,7 @@
  * A newer map is adopted between two messages, never within one. */
 #include <string.h>
 
+#include "kvs/eventual/eventual.h"
 #include "kvs/replica/cluster_private.h"
 
 #define COPY_FORMAT 1
@@ -272,7 +273,7 @@ static void adopt(htc_kv_server *s)
     }
     for (uint32_t b = 0; before && b < c->buckets && s->broken == HTC_OK; b++)
         htc__kv_cluster_learn(s, b);
-    if (!before && (status = htc__kv_buckets_load(s)) != HTC_OK)
+    if (!before && ((status = htc__kv_buckets_load(s)) != HTC_OK || (status = htc__kv_eventual_map_known(s)) != HTC_OK))
         htc__kv_cluster_broken(s, status);
     htc__kv_map_destroy(before);
     if (members)
