@@ -544,13 +544,24 @@ Test(kvs_eventual_moves, records_are_known_though_the_map_was_lost)
     settle();
     uint64_t held = eventual_of(2)->index.count;
     HOLDS(held > 0);
+    /* And strong keys with an end of their own, which comes while it is alone. */
+    for (int i = 0; i < 8; i++) {
+        char name[8];
+        HOLDS(ask_now(1, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc_bytes_of(numbered(name, i)), .value = htc_bytes_of("v"), .ttl = 2 * HTC_SECOND }).status == HTC_OK);
+        HOLDS(ask_now(1, (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = 2 * HTC_SECOND }).status == HTC_OK);
+    }
     crash(&w, 2, HTC_NEVER);
+    for (int n = 0; n < 2; n++)
+        w.apart[n][2] = w.apart[2][n] = 1;
     htc_buf_init(&b, NULL, 0);
     htc__kv_batch_drop(&b, htc__schema_name(HTC__SCHEMA_MAP));
     HOLDS(w.node[2].engine.ops->apply(w.node[2].engine.ctx, htc_buf_bytes(&b)) == HTC_OK);
     htc_buf_free(&b);
     start(&w, 2);
+    run_until(&w, w.now + 5 * HTC_SECOND);
     HOLDS(cluster_of(2)->map == NULL && eventual_of(2)->index.count == 0);
+    for (int n = 0; n < 2; n++)
+        w.apart[n][2] = w.apart[2][n] = 0;
     run_until(&w, w.now + 5 * HTC_SECOND);
     HOLDS(listed(2) && cluster_of(2)->map != NULL);
     HOLDS(eventual_of(2)->index.count == held);

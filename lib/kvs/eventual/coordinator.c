@@ -697,7 +697,7 @@ static void tick(htc_kv_server *s)
         if (x)
             due(s, x);
     }
-    if (!e || s->broken != HTC_OK)
+    if (!e || s->broken != HTC_OK || !s->cluster->map) /* the rest asks who owns a key */
         return;
     htc__kv_hints_tick(s);
     if (s->broken == HTC_OK)
@@ -720,7 +720,10 @@ static htc_ns deadline(const htc_kv_server *s)
     const htc__kv_eventual *e = s->cluster->eventual;
     if (!e)
         return HTC_NEVER;
-    htc_ns at = earlier(htc__wheel_next(&e->wheel), htc__kv_hints_deadline(s));
+    htc_ns at = htc__wheel_next(&e->wheel);
+    if (!s->cluster->map)
+        return at;
+    at = earlier(at, htc__kv_hints_deadline(s));
     at = earlier(at, earlier(htc__kv_orphans_deadline(s), htc__kv_recovery_deadline(s)));
     return earlier(at, earlier(htc__kv_anti_entropy_deadline(s), htc__kv_forget_deadline(s)));
 }

@@ -104,6 +104,7 @@ typedef struct htc__kv_component {
     htc_ns (*deadline)(const htc_kv_server *s);       /* when tick is to be called next */
     void (*on_item)(htc_kv_server *s, uint64_t from, uint8_t kind, htc_bytes item); /* of these kinds; items that cannot be read are nothing */
     uint8_t items[HTC__KV_ITEMS_MAX];
+    uint8_t needs_map; /* tick asks who owns a key */
 } htc__kv_component;
 
 extern const htc__kv_component htc__kv_component_acceptors, htc__kv_component_asked, htc__kv_component_buckets, htc__kv_component_catching,

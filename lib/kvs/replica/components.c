@@ -57,10 +57,16 @@ htc_status htc__kv_components_load(htc_kv_server *s)
     return status;
 }
 
+/* For the first map: a member that was let in, and ended before that was stored, holds records all the same. */
+static int waits(const htc_kv_server *s, const htc__kv_component *x)
+{
+    return x->needs_map && !s->cluster->map;
+}
+
 void htc__kv_components_tick(htc_kv_server *s)
 {
     for (size_t i = 0; i < COMPONENTS; i++)
-        if (components[i]->tick)
+        if (components[i]->tick && !waits(s, components[i]))
             components[i]->tick(s);
 }
 
@@ -68,7 +74,7 @@ htc_ns htc__kv_components_deadline(const htc_kv_server *s)
 {
     htc_ns at = HTC_NEVER;
     for (size_t i = 0; i < COMPONENTS && at > 0; i++) {
-        if (!components[i]->deadline)
+        if (!components[i]->deadline || waits(s, components[i]))
             continue;
         htc_ns due = components[i]->deadline(s);
         at = due < at ? due : at;

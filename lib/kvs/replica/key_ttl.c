@@ -205,4 +205,4 @@ static void unmake(htc_kv_server *s)
     s->cluster->ends = NULL;
 }
 
-const htc__kv_component htc__kv_component_ends = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline };
+const htc__kv_component htc__kv_component_ends = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline, .needs_map = 1 };

@@ -444,4 +444,4 @@ size_t htc__kv_leases_count(const htc_kv_server *s)
     return s->cluster->leases->held.count;
 }
 
-const htc__kv_component htc__kv_component_leases = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline };
+const htc__kv_component htc__kv_component_leases = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline, .needs_map = 1 };

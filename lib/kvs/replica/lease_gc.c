@@ -132,4 +132,4 @@ static void unmake(htc_kv_server *s)
     s->cluster->lease_sweep = NULL;
 }
 
-const htc__kv_component htc__kv_component_lease_sweep = { .make = make, .free = unmake, .tick = tick, .deadline = deadline };
+const htc__kv_component htc__kv_component_lease_sweep = { .make = make, .free = unmake, .tick = tick, .deadline = deadline, .needs_map = 1 };

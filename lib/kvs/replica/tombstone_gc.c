@@ -233,4 +233,4 @@ uint64_t htc__kv_tombstones_count(const htc_kv_server *s)
     return count(s);
 }
 
-const htc__kv_component htc__kv_component_tombstones = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline };
+const htc__kv_component htc__kv_component_tombstones = { .make = make, .free = unmake, .load = load, .tick = tick, .deadline = deadline, .needs_map = 1 };
