@@ -77,7 +77,8 @@ typedef enum htc_call {
                                       files, u64 bytes removed */
     HTC_CALL_DISK_USE = 38,   /**< u64 job, hashes -> u64 bytes, u64 files of its outputs; then of each upload that is there its hash and u64
                                    size. Job 0 -> u64 bytes, u64 files of all outputs, of all uploads, of unfinished ones */
-    HTC_CALL_JOB_PLACE = 40   /**< u64 job, u32 uid, u32 gid: make the directory of its outputs, owned by these. No answer */
+    HTC_CALL_JOB_PLACE = 40   /**< u64 job, u32 uid, u32 gid: make the place of its outputs if it is not there; uid != 0: owned by
+                                   these. Nobody else makes it, so that nothing is stored of a job that was dropped. No answer */
 } htc_call;
 
 /** What a host tells unasked. */

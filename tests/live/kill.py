@@ -115,7 +115,7 @@ def check_usage(ids):
             break
         time.sleep(0.1)
     else:
-        fail(f"removed jobs are still there: {os.listdir(os.path.join(STATE, 'data', 'out'))}")
+        fail(f"removed jobs are still there: {[d for d in os.walk(os.path.join(STATE, 'data', 'out'))]}")
     if usage() != (done, core_s):
         fail(f"{usage()} is counted after rm, and it was {(done, core_s)}")
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "core/util.h"
@@ -145,6 +146,11 @@ static void scene(uint64_t stop_after, const char *what)
     race_dir(dir);
     snprintf(slot, sizeof slot, "%s/slot", dir);
     snprintf(data, sizeof data, "%s/data", dir);
+    for (size_t i = 0; i < 3; i++) { /* as the gateway makes it */
+        static const char *const below[] = { "", "/out", "/out/3" };
+        snprintf(path, sizeof path, "%s%s", data, below[i]);
+        race_check(mkdir(path, 0700) == 0, "%s", path);
+    }
     snprintf(path, sizeof path, "%s/in", dir);
     snprintf(uri, sizeof uri, "file:%s", path);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

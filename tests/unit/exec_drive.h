@@ -29,7 +29,7 @@
 enum { RUN = 77, TAG = 5 };
 
 typedef struct drive {
-    char     dir[256], slot[512], data[512];
+    char     dir[256], slot[512], data[512], place[600];
     htc_task task;
     uint32_t compat;
     uint64_t count;
@@ -61,6 +61,8 @@ static inline void drive_open(drive *d)
     cr_assert(mkdtemp(d->dir) != NULL);
     snprintf(d->slot, sizeof d->slot, "%s/slots/0", d->dir);
     snprintf(d->data, sizeof d->data, "%s/data", d->dir);
+    snprintf(d->place, sizeof d->place, "%s/out/3", d->data); /* as the gateway makes it */
+    cr_assert(eq(int, htc__make_dirs(d->place), 0));
     d->count = 10;
     d->task.index = 7;
     d->task.values_json = "{\"x\":\"1\"}";

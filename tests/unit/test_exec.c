@@ -78,8 +78,21 @@ Test(exec, no_outputs_cost_no_directories)
     shell(&d, "exit 0");
     drive_run(&d);
     char path[700];
-    snprintf(path, sizeof path, "%s/out", d.data);
+    snprintf(path, sizeof path, "%s/0", d.place);
     cr_expect(access(path, F_OK) != 0);
+    drive_close(&d);
+}
+
+/* An attempt that was given up long ago may still have something to store. */
+Test(exec, nothing_is_stored_of_a_job_that_was_removed)
+{
+    drive d;
+    drive_open(&d);
+    cr_assert(eq(int, htc__remove_tree(d.place), 0));
+    shell(&d, "echo late");
+    drive_run(&d);
+    cr_expect(eq(int, d.staged_out, HTC_ESTAGEOUT), "%s", d.text);
+    cr_expect(access(d.place, F_OK) != 0, "its place is there again");
     drive_close(&d);
 }
 

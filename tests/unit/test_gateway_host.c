@@ -53,7 +53,7 @@ static uint32_t pid_of(htc_bytes handle)
 
 static int answered(uint32_t op)
 {
-    return op != HTC_CALL_KILL_AGENT && op != HTC_CALL_DROP_OUTPUT;
+    return op != HTC_CALL_KILL_AGENT && op != HTC_CALL_DROP_OUTPUT && op != HTC_CALL_JOB_PLACE;
 }
 
 static void go_on(play *p, htc_output *out)
@@ -438,6 +438,28 @@ Test(gateway_host, outputs_are_read_dropped_and_never_left)
     expect_bytes(&p, 0, 10, "3456");
     expect_bytes(&p, 1, 10, "");
     expect_bytes(&p, 5, 4, "ive");
+    htc__remove_tree(p.dir);
+}
+
+/* Nobody else makes it: what is stored late finds no place. */
+Test(gateway_host, a_job_has_its_place_until_it_is_dropped)
+{
+    play p;
+    char dir[300];
+    play_open(&p);
+    snprintf(dir, sizeof dir, "%s/data/out/3", p.dir);
+    htc_buf *b = add(&p, HTC_CALL_JOB_PLACE);
+    htc_put_u64(b, 3);
+    htc_put_u32(b, 0);
+    htc_put_u32(b, 0);
+    b = add(&p, HTC_CALL_DISK_USE); /* an answer to wait for */
+    htc_put_u64(b, 0);
+    play_run(&p);
+    cr_expect(eq(int, access(dir, F_OK), 0));
+    p.count = p.next = p.answered = 0;
+    htc_put_u64(add(&p, HTC_CALL_DROP_JOB), 3);
+    play_run(&p);
+    cr_expect(access(dir, F_OK) != 0);
     htc__remove_tree(p.dir);
 }
 

@@ -46,16 +46,27 @@ static htc_status no_store(outputs *o, const char *path)
     return htc__status_of(why, HTC_ESTAGEOUT);
 }
 
+/* The place of the job is there for as long as the job is; what lies below it is made when it is needed. */
+static int open_above(const outputs *o)
+{
+    char job[32];
+    int  data = open(o->run->agent->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(job, sizeof job, "out/%" PRIu64, o->run->attempt.job);
+    int place = data < 0 ? -1 : htc__open_below(data, job, O_PATH | O_DIRECTORY, 0, 0);
+    int above = place < 0 ? -1 : htc__make_below(place, o->above + strlen(job) + 1), why = errno;
+    if (place >= 0)
+        close(place);
+    if (data >= 0)
+        close(data);
+    errno = why;
+    return above;
+}
+
 static htc_status make_part(outputs *o)
 {
     if (o->manifest)
         return HTC_OK;
-    int data = open(o->run->agent->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    o->above_fd = data < 0 ? -1 : htc__make_below(data, o->above);
-    int why = errno;
-    if (data >= 0)
-        close(data);
-    errno = why;
+    o->above_fd = open_above(o);
     if (o->above_fd < 0 || htc__remove_below(o->above_fd, o->part) != 0 || mkdirat(o->above_fd, o->part, 0700) != 0 ||
         (o->part_fd = htc__open_below(o->above_fd, o->part, O_PATH | O_DIRECTORY, 0, 0)) < 0)
         return no_store(o, o->above);

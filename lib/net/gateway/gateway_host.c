@@ -76,6 +76,11 @@ static void disk(htc_gateway_host *g, int full)
     htc_host_event(g->host, HTC_EVENT_DISK, full ? HTC_ENOSPC : HTC_OK, (htc_bytes){ 0 });
 }
 
+void htc__gateway_disk_full(htc_gateway_host *g)
+{
+    disk(g, 1);
+}
+
 static void job_work(void *arg)
 {
     htc__job *j = arg;

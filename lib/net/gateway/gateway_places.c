@@ -25,21 +25,33 @@ htc_status htc__places_share(const htc_gateway_host *g, htc_error *error)
     return HTC_OK;
 }
 
-/* Only we can make names in data/out, so the directory that is opened is the one that was made. */
-htc_status htc__job_place(const htc_gateway_host *g, htc_reader *body)
+/* Only we can make names in data/out, so the directory that is opened is the one that was made. -1 and errno. */
+static int give_place(const char *path, uint32_t uid, uint32_t gid)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int result = fd < 0 || fchown(fd, uid, gid) != 0 || fchmod(fd, 0700) != 0 ? -1 : 0, why = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = why;
+    return result;
+}
+
+htc_status htc__job_place(htc_gateway_host *g, htc_reader *body)
 {
     char     path[PATH_MAX];
     uint64_t job = htc_get_u64(body);
     uint32_t uid = htc_get_u32(body), gid = htc_get_u32(body);
-    if (htc_reader_done(body) != HTC_OK || uid == 0 || g->apart != HTC_APART_UID)
+    if (htc_reader_done(body) != HTC_OK)
         return HTC_OK; /* no answer */
     int n = snprintf(path, sizeof path, "%s/out/%" PRIu64, g->data_dir, job);
-    int fd = n < PATH_MAX && htc__make_dirs(path) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    if (fd < 0 || fchown(fd, uid, gid) != 0 || fchmod(fd, 0700) != 0)
-        htc__log(g->env, HTC_LOG_ERROR, "cannot make %s for uid %" PRIu32 ": %s -> its outputs cannot be stored", path, uid,
-                 strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    int made = n < PATH_MAX ? htc__make_dirs(path) : -1;
+    if (made == 0 && uid != 0 && g->apart == HTC_APART_UID)
+        made = give_place(path, uid, gid);
+    if (made != 0) {
+        htc__log(g->env, HTC_LOG_ERROR, "cannot make %s: %s -> its outputs cannot be stored", path, strerror(errno));
+        if (htc__status_of(errno, HTC_EIO) == HTC_ENOSPC)
+            htc__gateway_disk_full(g);
+    }
     return HTC_OK;
 }
 

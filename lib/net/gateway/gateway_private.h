@@ -77,6 +77,7 @@ int        htc__agent_has_pid(const htc_gateway_host *g, pid_t pid); /* one of t
 
 /* gateway_places.c: directories that several uids pass through or own */
 htc_status htc__places_share(const htc_gateway_host *g, htc_error *error);
-htc_status htc__job_place(const htc_gateway_host *g, htc_reader *body);
+htc_status htc__job_place(htc_gateway_host *g, htc_reader *body);
+void       htc__gateway_disk_full(htc_gateway_host *g);
 
 #endif

@@ -399,6 +399,10 @@ static void event(htc_gateway *gw, const htc_input *in)
     switch (in->op) {
     case HTC_EVENT_AGENT_EXIT:
     case HTC_EVENT_AGENT_STOPPED: htc__gw_agent_event(gw, in); break;
+    case HTC_EVENT_DISK:
+        if (in->status == HTC_OK)
+            htc__gw_job_places(gw); /* those that there was no room for */
+        break;
     case HTC_EVENT_SHUTDOWN: htc__gw_shutdown(gw, in->status != HTC_OK); break;
     default: break;
     }

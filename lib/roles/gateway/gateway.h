@@ -422,6 +422,7 @@ void     htc__gw_job_counts_from_record(job *j); /* of one that is not open */
 const char *htc__gw_job_state(const job *j);
 uint64_t htc__gw_job_waiting(const job *j); /* tasks that no agent has, and that wait for one */
 uint64_t htc__gw_job_ready(const job *j);   /* of those, how many could be handed out now */
+void     htc__gw_job_places(htc_gateway *gw); /* of outputs: what could not be made is made */
 void     htc__gw_job_touch(htc_gateway *gw, job *j);
 void     htc__gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w);
 chunk   *htc__gw_chunk(job *j, uint64_t index); /* in memory, or NULL */

@@ -136,6 +136,25 @@ void htc__gw_job_touch(htc_gateway *gw, job *j)
         htc__gw_reallocate_soon(gw);
 }
 
+/* Where its outputs go. Agents make none: what one of them stores late would bring back the place of a job that was removed. */
+static void make_place(htc_gateway *gw, const job *j)
+{
+    int apart = htc__gw_place(gw, j->user) == HTC_PLACE_UID;
+    htc_buf_clear(&gw->scratch);
+    htc_put_u64(&gw->scratch, j->id);
+    htc_put_u32(&gw->scratch, apart ? j->user->uid : 0);
+    htc_put_u32(&gw->scratch, apart ? j->user->gid : 0);
+    htc_runtime_call(gw->runtime, HTC_CALL_JOB_PLACE, htc_buf_bytes(&gw->scratch), NULL, NULL);
+}
+
+void htc__gw_job_places(htc_gateway *gw)
+{
+    job *j, *next;
+    HASH_ITER(hh, gw->jobs, j, next)
+    if (!j->finished)
+        make_place(gw, j);
+}
+
 void htc__gw_job_add(htc_gateway *gw, job *j)
 {
     assert(!j->open && !htc__gw_job(gw, j->id)); /* two openings of one job would count its tasks twice */
@@ -146,13 +165,7 @@ void htc__gw_job_add(htc_gateway *gw, job *j)
     j->user->open_jobs++;
     j->user->running += j->now.leased;
     j->user->retrying += j->now.retry_wait;
-    if (htc__gw_place(gw, j->user) == HTC_PLACE_UID) { /* where its agents, who are no owners, put outputs */
-        htc_buf_clear(&gw->scratch);
-        htc_put_u64(&gw->scratch, j->id);
-        htc_put_u32(&gw->scratch, j->user->uid);
-        htc_put_u32(&gw->scratch, j->user->gid);
-        htc_runtime_call(gw->runtime, HTC_CALL_JOB_PLACE, htc_buf_bytes(&gw->scratch), NULL, NULL);
-    }
+    make_place(gw, j);
     htc__gw_job_touch(gw, j);
 }
 

@@ -66,6 +66,57 @@ void htc__sys_output_dropped(sys *s, const htc_attempt *a)
         t->attempts[a->attempt].output = 2;
 }
 
+static sys_place *place_of(const sys *s, uint64_t job)
+{
+    sys_place *p;
+    HASH_FIND(hh, s->places, &job, sizeof job, p);
+    return p;
+}
+
+int htc__sys_has_place(const sys *s, uint64_t job)
+{
+    return place_of(s, job) != NULL;
+}
+
+void htc__sys_place_made(sys *s, uint64_t job)
+{
+    sys_place *p = place_of(s, job) ? NULL : htc__sys_alloc(s, sizeof *p);
+    if (!p)
+        return;
+    p->job = job;
+    HASH_ADD(hh, s->places, job, sizeof p->job, p);
+    if (!p->hh.tbl) {
+        htc__free(&s->env, p, sizeof *p);
+        htc__sys_no_memory(s);
+    }
+}
+
+static void place_free(sys *s, sys_place *p)
+{
+    HASH_DEL(s->places, p);
+    htc__free(&s->env, p, sizeof *p);
+}
+
+void htc__sys_place_dropped(sys *s, uint64_t job)
+{
+    sys_place *p = place_of(s, job);
+    for (sys_task *t = s->tasks; t; t = t->hh.next)
+        for (uint32_t i = 0; t->key.job == job && i < t->n_attempts; i++)
+            if (t->attempts[i].output)
+                t->attempts[i].output = 2;
+    if (p)
+        place_free(s, p);
+}
+
+int htc__sys_outputs_left(const sys *s, uint64_t job)
+{
+    for (const sys_task *t = s->tasks; t; t = t->hh.next)
+        for (uint32_t i = 0; t->key.job == job && i < t->n_attempts; i++)
+            if (t->attempts[i].output == 1)
+                return 1;
+    return htc__sys_has_place(s, job);
+}
+
 static void result_durable(sys *s, const htc_attempt *a, htc_bytes value)
 {
     htc_outcome o;
@@ -224,6 +275,8 @@ void htc__sys_check_results(sys *s)
             fail_job(j, "not finished", 0);
         if (j->removing && !j->removed)
             fail_job(j, "not removed", 0);
+        if (j->removed && htc__sys_outputs_left(s, j->id))
+            htc__sys_fail(s, "job %llu is removed, and outputs of it lie there", (unsigned long long)j->id);
         if (j->removed && htc__sys_store_left(s, j->id))
             htc__sys_fail(s, "job %llu is removed, and the store has %s", (unsigned long long)j->id, htc__sys_store_left(s, j->id));
         for (uint64_t i = 0; i < j->count; i++)
@@ -601,6 +654,8 @@ void htc__sys_close(sys *s)
         htc__free(&env, t->attempts, t->n_attempts * sizeof *t->attempts);
         htc__free(&env, t, sizeof *t);
     }
+    while (s->places)
+        place_free(s, s->places);
     htc__sys_usage_free(s);
     while (s->jobs) {
         sys_job *j = s->jobs;

@@ -123,6 +123,8 @@ static void stage_out(sys_agent *a, const htc_effect *effect, sys_process *p)
     htc_status status = p->how.stage_out;
     p->how.stage_out = HTC_OK;
     htc_buf_init(&b, NULL, 0);
+    if (status == HTC_OK && !htc__sys_has_place(a->s, p->attempt.job))
+        status = HTC_ESTAGEOUT;
     htc_stored_write(&b, &stored);
     if (status == HTC_OK)
         htc__sys_output_stored(a->s, &p->attempt);

@@ -76,15 +76,6 @@ static void watch_agent(sys *s, htc_sim_node *node, const htc_effect *effect)
     htc_buf_free(&b);
 }
 
-static void drop_outputs_of_job(sys *s, uint64_t id)
-{
-    sys_task *t, *next;
-    HASH_ITER(hh, s->tasks, t, next)
-    for (uint32_t i = 0; t->key.job == id && i < t->n_attempts; i++)
-        if (t->attempts[i].output)
-            t->attempts[i].output = 2;
-}
-
 static void answer_with(htc_sim_node *node, const htc_effect *effect, htc_status status, htc_buf *b)
 {
     htc_sim_result(node, HTC_MS, effect, status, htc_buf_bytes(b));
@@ -117,8 +108,11 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         answer_with(node, effect, HTC_OK, &b);
         break;
     case HTC_CALL_DROP_JOB:
-        drop_outputs_of_job(s, htc_get_u64(&r));
+        htc__sys_place_dropped(s, htc_get_u64(&r));
         answer_with(node, effect, HTC_OK, &b);
+        break;
+    case HTC_CALL_JOB_PLACE:
+        htc__sys_place_made(s, htc_get_u64(&r));
         break;
     case HTC_CALL_DROP_OUTPUT:
         attempt.job = htc_get_u64(&r);

@@ -82,6 +82,12 @@ typedef struct sys_task {
     UT_hash_handle hh;
 } sys_task;
 
+/* Where outputs of a job go, from its submission until it is removed. */
+typedef struct sys_place {
+    uint64_t       job;
+    UT_hash_handle hh;
+} sys_place;
+
 struct sys_agent {
     sys                *s;
     htc_sim_node       *node;
@@ -145,6 +151,7 @@ struct sys {
     sys_agent          *agents; /* newest first */
     uint32_t            last_node, last_pid, agents_alive, agents_launched;
     sys_task           *tasks;
+    sys_place          *places;
     uint64_t            committed;
     uint32_t            crashes;    /* of gateway and store */
     htc_ns              idle_since; /* a slot is free and somebody demands it; HTC_NEVER: not so */
@@ -211,6 +218,10 @@ void htc__sys_ask(sys_user *u, json_t *body, void (*answer)(sys_user *u, void *c
 sys_task *htc__sys_task_of(sys *s, uint64_t job, uint64_t task);
 void      htc__sys_output_stored(sys *s, const htc_attempt *attempt);
 void      htc__sys_output_dropped(sys *s, const htc_attempt *attempt);
+void      htc__sys_place_made(sys *s, uint64_t job);
+void      htc__sys_place_dropped(sys *s, uint64_t job); /* with all that was stored there */
+int       htc__sys_has_place(const sys *s, uint64_t job);
+int       htc__sys_outputs_left(const sys *s, uint64_t job);
 void      htc__sys_committed(sys *s, htc_bytes key, htc_bytes value); /* a value has become durable */
 void      htc__sys_check(sys *s);                                     /* after every step of the gateway */
 /* A job of a user, submitted again until it is there: the answer may be lost, the job not. */
