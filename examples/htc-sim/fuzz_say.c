@@ -109,6 +109,11 @@ static void say_json(const fuzz_options *o, const fuzz_sum *sum)
     say_json_failure(sum);
 }
 
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
 {
     if (o->json) {
@@ -118,15 +123,15 @@ void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
     if (o->scenario == SCENARIO_SYSTEM) {
-        printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " tasks, %" PRIu64 " agents, %" PRIu64
+        printf("%" PRIu64 " seed%s, %" PRIu64 " failed: %" PRIu64 " tasks, %" PRIu64 " agents, %" PRIu64
                " crashes of gateway or store, a slot free for at most %.1f ms, %.2f hours of virtual time, %" PRIu64 " events, hash %016" PRIx64 "\n",
-               sum->seeds, sum->failed, sum->tasks, sum->agents, sum->crashes, (double)sum->idle_longest / 1e6, (double)sum->span / 3600e9,
+               sum->seeds, plural(sum->seeds), sum->failed, sum->tasks, sum->agents, sum->crashes, (double)sum->idle_longest / 1e6, (double)sum->span / 3600e9,
                sum->events, sum->hash);
         return;
     }
-    printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " operations (%" PRIu64
+    printf("%" PRIu64 " seed%s, %" PRIu64 " failed: %" PRIu64 " operations (%" PRIu64
            " requests with a known outcome), %.2f hours of virtual time, %" PRIu64 " events, hash %016" PRIx64 "\n",
-           sum->seeds, sum->failed, sum->operations, sum->known, (double)sum->span / 3600e9, sum->events, sum->hash);
+           sum->seeds, plural(sum->seeds), sum->failed, sum->operations, sum->known, (double)sum->span / 3600e9, sum->events, sum->hash);
     if (sum->undecided)
         printf("%" PRIu64 " times undecided: the search for an order ran out of steps\n", sum->undecided);
     for (uint32_t i = HTC_KV_GET; i <= HTC_KV_COUNT; i++)

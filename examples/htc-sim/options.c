@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +19,12 @@ static const char help[] =
     "  --scenario NAME   store, or system (store)\n"
     "  --seeds A..B      from the seed A up to B (1..1000)\n"
     "  --seed S          that seed alone\n"
-    "  --trace           with --seed: print the history, a line for each operation, with --verbose also whatever was\n"
-    "                    delivered to members and clients; of a system all that was delivered\n"
+    "  --trace           with --seed: print the history, a line for each operation, with --verbose also every input of\n"
+    "                    members and clients but timeouts; of a system every such input and all that is logged\n"
     "  --kept FILE       write there what has run, a line for each thousand seeds, and do not run again what is there\n"
     "  --jobs N          processes (as many as there are processors)\n"
     "  --json            one object on standard output\n"
-    "  --verbose         a line for each seed\n"
+    "  --verbose         a line for each seed, with its virtual time (of a system: until all jobs had ended)\n"
     "  --help            this\n"
     "  --version         the version\n"
     "\n"
@@ -36,10 +37,13 @@ static const char help[] =
     "Ends with 0: nothing wrong was answered; 1: a seed has failed, and how to see it again is said; 2: it was called\n"
     "wrongly; 3: it could not be done.\n";
 
-static int usage(const char *format, const char *word)
+static int usage(const char *format, ...)
 {
+    va_list ap;
     fprintf(stderr, "htc-sim: ");
-    fprintf(stderr, format, word);
+    va_start(ap, format);
+    vfprintf(stderr, format, ap);
+    va_end(ap);
     fprintf(stderr, "\nTry htc-sim --help.\n");
     return EXIT_USAGE;
 }
@@ -106,6 +110,18 @@ static const struct option options[] = { { "scenario", required_argument, NULL, 
                                          { "version", no_argument, NULL, VERSION },
                                          { NULL, 0, NULL, 0 } };
 
+/* What each takes, for who gave it something else. */
+static const char *const takes[VERSION + 1] = {
+    [SCENARIO] = "store or system",
+    [SEEDS] = "two numbers, A..B, the first not above the second (one seed: --seed S)",
+    [SEED] = "one number (several: --seeds A..B)",
+    [KEPT] = "the name of a file",
+    [JOBS] = "a number from 1 to 256",
+    [CELLS] = "memory or log",
+    [MEMBERS] = "a number from 3 to 7",
+    [OPERATIONS] = "a number from 1 to 10000",
+};
+
 /* 1: taken; 0: its value is wrong. */
 static int take(int option, const char *value, fuzz_options *o)
 {
@@ -143,7 +159,7 @@ static int take(int option, const char *value, fuzz_options *o)
 
 int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
 {
-    int option, at = 0;
+    int option, at = 0, one = 0, several = 0;
     opterr = 0;
     *done = 1;
     *o = (fuzz_options){ .from = 1, .to = 1000 };
@@ -155,16 +171,22 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         if (option == '?')
             return usage("no such option, or without its value: %s", argv[optind - 1]);
         if (!take(option, optarg, o))
-            return usage("not what this option takes: %s", optarg);
+            return usage("--%s takes %s, not %s", options[at].name, takes[option], optarg);
+        one |= option == SEED;
+        several |= option == SEEDS;
     }
     if (optind == argc)
-        return usage("%s", "what is to be done? fuzz");
-    if (strcmp(argv[optind], "fuzz") != 0 || optind + 1 < argc)
-        return usage("not known here: %s", argv[strcmp(argv[optind], "fuzz") == 0 ? optind + 1 : optind]);
+        return usage("a command is missing: fuzz");
+    if (strcmp(argv[optind], "fuzz") != 0)
+        return usage("there is no command %s: fuzz is the only one", argv[optind]);
+    if (optind + 1 < argc)
+        return usage("fuzz takes options alone, not %s", argv[optind + 1]);
+    if (one && several)
+        return usage("--seed is one seed, --seeds are several: take one of these options");
     if (o->trace && o->from != o->to)
-        return usage("%s", "--trace is for one seed: --seed S");
+        return usage("--trace is for one seed: --seed S");
     if (o->scenario == SCENARIO_SYSTEM && (o->cells || o->members || o->operations || o->search))
-        return usage("%s", "--cells, --members, --operations and --search are of stores alone");
+        return usage("--cells, --members, --operations and --search are of stores alone");
     *done = 0;
     return EXIT_FINE;
 }

@@ -410,7 +410,7 @@ htc_status run_keys(cli *c, int argc, char **argv)
     }
     if (which == KEYS_COMMANDS)
         return cli_error(c, HTC_EUSAGE, "", "htc keys --help lists the commands",
-                         word ? "there is no command keys %.60s" : "what about keys?%.0s", word ? word : "");
+                         word ? "there is no command keys %.60s" : "a command is missing%.0s", word ? word : "");
     char          name[32];
     const command cmd = { name, sub->args, sub->summary, run_keys };
     snprintf(name, sizeof name, "keys %s", sub->name);

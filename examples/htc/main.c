@@ -36,7 +36,7 @@ const command commands[] = {
     { "agents", "", "List agents and what they run.", run_agents },
     { "kv", "COMMAND ...", "The key-value store: htc kv --help.", run_kv },
     { "keys", "new|show|add|list|revoke|rotate|enrol|join ...", "Keys of secure connections: htc keys --help.", run_keys },
-    { "report", "[ID...] [--svg FILE]", "Makespans, efficiency and cores held over time.", run_report },
+    { "report", "[ID...] [--svg FILE]", "Makespans, efficiency and slots held over time.", run_report },
 };
 const size_t n_commands = sizeof commands / sizeof commands[0];
 
@@ -86,7 +86,7 @@ static htc_status dispatch(cli *c, int argc, char **argv)
                 print_help();
                 return HTC_OK;
             }
-        return cli_error(c, HTC_EUSAGE, "", "htc --help lists the commands", "what is to be done?");
+        return cli_error(c, HTC_EUSAGE, "", "htc --help lists the commands", "a command is missing");
     }
     const char *name = argv[at];
     if (strcmp(name, "help") == 0) {

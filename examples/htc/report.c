@@ -1,4 +1,4 @@
-/* report: what jobs took: makespans, efficiency, cores held over time. Every figure comes from the gateway's records.
+/* report: what jobs took: makespans, efficiency, slots held over time. Every figure comes from the gateway's records.
  */
 #include "chart.h"
 #include "htc.h"
@@ -49,7 +49,7 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
     uint64_t    from = 0;
     int         more = 1;
     double      cpu = 0, run = 0, last = 0;
-    json_int_t  done = 0, failed = 0;
+    json_int_t  done = 0, failed = 0, cancelled = 0;
     size_t      user = chart_user(&t->chart, j_str(job, "user"));
     const char *id = json_string_value(json_object_get(line, "selector"));
     while (more) {
@@ -62,9 +62,12 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
         json_array_foreach(json_object_get(answer, "results"), i, r)
         {
             double started = j_num(r, "started"), ended = j_num(r, "ended");
-            int    ok = strcmp(j_str(r, "status"), "HTC_OK") == 0;
-            done += ok;
-            failed += !ok;
+            if (strcmp(j_str(r, "status"), "HTC_OK") == 0)
+                done++;
+            else if (strcmp(j_str(r, "status"), "HTC_ECANCELLED") == 0)
+                cancelled++; /* while it ran */
+            else
+                failed++;
             cpu += j_num(r, "cpu_s");
             if (started > 0 && ended >= started) {
                 run += ended - started;
@@ -80,7 +83,7 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
     double submitted = j_num(job, "submitted"), makespan = last > submitted ? last - submitted : 0;
     t->cpu_s += cpu;
     t->run_s += run;
-    t->tasks += (uint64_t)(done + failed);
+    t->tasks += (uint64_t)(done + failed + cancelled);
     t->sum_makespan += makespan;
     t->last = fmax(t->last, last);
     json_object_set_new(line, "done", json_integer(done));
@@ -136,9 +139,9 @@ static void print_report(cli *c, const json_t *lines, const json_t *total, const
         "\nlast end %.1f s after the first submission; makespans together %.1f s; efficiency %.1f%% (bound %.1f%%)\n",
         j_num(total, "last_end_s"), j_num(total, "sum_makespan_s"), 100 * j_num(total, "efficiency"),
         100 * j_num(total, "efficiency_bound"));
-    printf("%" PRIu64 " tasks, %.2f s each in %s, on %" PRIu64 " cores\n\n%s held\n", j_u64(total, "tasks"),
+    printf("%" PRIu64 " tasks, %.2f s each in %s, on %" PRIu64 " cores\n\nslots held by each user\n", j_u64(total, "tasks"),
            j_num(total, "pte_s"), j_bool(total, "shared_cores") ? "CPU time (slots share cores)" : "run time",
-           j_u64(total, "ncu"), j_bool(total, "shared_cores") ? "slots" : "cores");
+           j_u64(total, "ncu"));
     chart_print(&t->chart, stdout, c->colour, t->slots ? t->slots : 1, chart_columns(stdout));
 }
 
@@ -147,7 +150,7 @@ static htc_status write_svg(cli *c, const totals *t, const char *path)
     out_file   out;
     htc_status s = out_open(c, &out, path, 0666);
     if (s == HTC_OK)
-        chart_svg(&t->chart, "cores held by each user", NULL, NULL, t->slots, out.f);
+        chart_svg(&t->chart, "slots held by each user", NULL, NULL, t->slots, out.f);
     return out_close(c, &out, s);
 }
 
@@ -168,7 +171,7 @@ htc_status run_report(cli *c, int argc, char **argv)
 {
     const char    *svg = NULL;
     words          w;
-    const opt      opts[] = { { "svg", 0, OPT_TEXT, &svg, "FILE", "write the chart of cores held as a picture; - is standard output" } };
+    const opt      opts[] = { { "svg", 0, OPT_TEXT, &svg, "FILE", "write the chart of slots held as a picture; - is standard output" } };
     const command *cmd = find_command("report");
     totals        *t = must(calloc(1, sizeof *t));
     json_t        *jobs = json_array(), *lines = json_array(), *job;

@@ -427,13 +427,29 @@ static htc_status wait_for_pages(cli *c, progress *p, selection *sel, double unt
     return s;
 }
 
+/* What did not end well, and the command that lists it. */
+static htc_status say_unfinished(cli *c, const selection *sel, uint64_t failed, uint64_t cancelled, uint64_t count)
+{
+    char        hint[160];
+    const char *id = sel->all ? "ID" : sel->id;
+    if (!failed) {
+        snprintf(hint, sizeof hint, "htc tasks %.60s --state cancelled lists them", id);
+        return cli_error(c, HTC_ETASKS, sel->id, hint, "%" PRIu64 " of %" PRIu64 " tasks were cancelled", cancelled, count);
+    }
+    snprintf(hint, sizeof hint, "htc tasks %.60s --failed says why", id);
+    if (!cancelled)
+        return cli_error(c, HTC_ETASKS, sel->id, hint, "%" PRIu64 " of %" PRIu64 " tasks failed", failed, count);
+    return cli_error(c, HTC_ETASKS, sel->id, hint, "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", failed, count,
+                     cancelled);
+}
+
 htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
 {
     progress   p;
     selection  sel;
     json_t    *all = json_object(), *job;
     size_t     i;
-    uint64_t   failed = 0, count = 0;
+    uint64_t   failed = 0, cancelled = 0, count = 0;
     double     until = timeout_s >= 0 ? now_s() + timeout_s : HUGE_VAL;
     progress_begin(&p, c);
     catch_interrupt();
@@ -444,18 +460,15 @@ htc_status wait_for_jobs(cli *c, const char *selector, double timeout_s)
     json_array_foreach(json_object_get(all, "jobs"), i, job)
     {
         const json_t *n = json_object_get(job, "tasks");
-        failed += j_u64(n, "failed") + j_u64(n, "cancelled");
+        failed += j_u64(n, "failed");
+        cancelled += j_u64(n, "cancelled");
         count += j_u64(job, "count");
     }
     if (s == HTC_OK && c->json && !c->json_done)
         put_json(c, all);
     json_decref(all);
-    if (s == HTC_OK && failed) {
-        char hint[160];
-        snprintf(hint, sizeof hint, "htc tasks %.60s --failed says why", sel.all ? "ID" : sel.id);
-        s = cli_error(c, HTC_ETASKS, sel.id, hint, "%" PRIu64 " of %" PRIu64 " tasks failed or were cancelled", failed,
-                      count);
-    }
+    if (s == HTC_OK && failed + cancelled)
+        s = say_unfinished(c, &sel, failed, cancelled, count);
     selection_free(&sel);
     return s;
 }

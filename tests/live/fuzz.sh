@@ -104,5 +104,13 @@ for wrong in "" "fuzz more" "boil" "fuzz --seeds 5" "fuzz --seeds 5..4" "fuzz --
     "fuzz --scenario sea" "fuzz --scenario system --members 3"; do
     # shellcheck disable=SC2086
     ends 2 $wrong
+    grep -q 'Try htc-sim --help' "$dir/err" || fail "htc-sim $wrong: $(cat "$dir/err")"
     grep -q '^htc-sim: ' "$dir/err" || fail "htc-sim $wrong does not say what is wrong"
 done
+# An error names the option and what it takes.
+ends 2 fuzz --seeds 7
+grep -q -- '--seeds takes two numbers, A..B' "$dir/err" || fail "--seeds 7: $(cat "$dir/err")"
+ends 2 fuzz --seed 7 --seeds 1..2
+grep -q -- 'take one of these options' "$dir/err" || fail "--seed with --seeds: $(cat "$dir/err")"
+ends 2 nosuch
+grep -q 'no command nosuch: fuzz' "$dir/err" || fail "htc-sim nosuch: $(cat "$dir/err")"

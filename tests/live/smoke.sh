@@ -80,8 +80,10 @@ expect 0 "${H[@]}" agents --json
 [ "$(json "$out" 'v["slots"]')" = 2 ] || fail "slots: $out"
 expect 0 "${H[@]}" cancel 3
 expect 0 "${H[@]}" cancel 4
-expect 5 "${H[@]}" wait 4
+refuse 5 '3 of 3 tasks were cancelled: htc tasks 4 --state cancelled lists them' "${H[@]}" wait 4
 expect 5 "${H[@]}" wait 3
+expect 0 "${H[@]}" report 4 --json
+[ "$(json "$out" 'v["jobs"][0]["failed"]')" = 0 ] || fail "what was cancelled while it ran has not failed: $out"
 expect 0 "${H[@]}" rm 3
 refuse 4 'no job|not found|no such' "${H[@]}" status 3
 
@@ -107,7 +109,7 @@ expect 0 "${H[@]}" cancel last
 echo secret > password
 echo wrong > wrong
 expect 0 "${H[@]}" user add ada --weight 2 --uid 65102:65102 --password-file password
-refuse 4 'exists' "${H[@]}" user add ada --password-file password
+refuse 4 'exists already: htc user set' "${H[@]}" user add ada --password-file password
 refuse 4 'password' "${H[@]}" login ada --password-file wrong
 expect 0 "${H[@]}" login ada --password-file password
 [ "$(stat -c %a "$dir/tokens/ada")" = 600 ] || fail "the token can be read by others"

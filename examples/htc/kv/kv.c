@@ -501,7 +501,7 @@ htc_status run_kv(cli *c, int argc, char **argv)
         return told;
     }
     if (!word)
-        return cli_error(c, HTC_EUSAGE, "", "htc kv --help lists the commands", "what is to be done with the store?");
+        return cli_error(c, HTC_EUSAGE, "", "htc kv --help lists the commands", "a command is missing");
     if (which == KV_COMMANDS)
         return cli_error(c, HTC_EUSAGE, "", "htc kv --help lists the commands", "there is no command kv %.60s", word);
     char          name[32];

@@ -71,7 +71,7 @@ static void user_saved(void *role, void *ctx, const htc_kv_result *r)
     change_over(gw, ctx);
     if (r->status != HTC_OK) {
         if (r->status == HTC_MISMATCH)
-            htc__gw_req_fail(gw, ch.q, HTC_EEXISTS, "", "user %s exists already", ch.name);
+            htc__gw_req_fail(gw, ch.q, HTC_EEXISTS, "htc user set changes one", "user %s exists already", ch.name);
         else
             htc__gw_req_fail(gw, ch.q, r->status, "", "user %s could not be stored: %s", ch.name, htc_strerror(r->status));
         return;
@@ -214,7 +214,7 @@ static void set_user(htc_gateway *gw, request *q, int create)
     } else if (uid == 0 || uid > HTC_NO_UID || gid > HTC_NO_UID || (uid == HTC_NO_UID) != (gid == HTC_NO_UID)) {
         htc__gw_req_fail(gw, q, HTC_EINVAL, "a uid and a gid of the machine", uid == 0 ? "no user is root" : "a uid and a gid belong together");
     } else if (create && old) {
-        htc__gw_req_fail(gw, q, HTC_EEXISTS, "", "user %s exists already", name);
+        htc__gw_req_fail(gw, q, HTC_EEXISTS, "htc user set changes one", "user %s exists already", name);
     } else if (!create && !old) {
         htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "htc users lists them", "there is no user %s", name);
     } else if (password && (strlen(password) < 1 || strlen(password) > 1024)) {
