@@ -108,16 +108,17 @@ typedef struct htc_gateway_books {
 
 /**
  * Audit a gateway's books: are the counts that it keeps beside jobs, users, agents and sites what they count? For tests,
- * simulators and whoever doubts; nothing is changed. Of a gateway that has not recovered yet nothing is known: all 0.
+ * simulators and whoever doubts. It takes no decision; what the next task of a job asks for is looked up and
+ * remembered, as for a decision. Of a gateway that has not recovered yet nothing is known: all 0.
  *
  * @param[in]  gateway  borrowed
  * @param[in]  add_up   1: all is counted anew; 0: books->wrong stays empty
  * @param[out] books    filled as far as its size says
- * @return HTC_OK, whatever is wrong; HTC_EINVAL; HTC_EABI
+ * @return HTC_OK, whatever is wrong; HTC_EINVAL
  *
  * Cost: O(agents) a user with waiting tasks; with add_up O(users (jobs + agents)).   Since: 0.2
  */
-HTC_API htc_status htc_gateway_audit(const htc_gateway *gateway, int add_up, htc_gateway_books *books);
+HTC_API htc_status htc_gateway_audit(htc_gateway *gateway, int add_up, htc_gateway_books *books);
 
 #ifdef __cplusplus
 }

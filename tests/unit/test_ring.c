@@ -169,7 +169,7 @@ Test(ring, divides_first_places_exactly_without_racks)
 
 /* ---- shares ---- */
 
-/* limits.md and the goals: the largest load within 2 % of the mean at equal weights, 5 % at weights of 1 to 10, with 50
+/* The largest load within 2 % of the mean at equal weights, 5 % at weights of 1 to 10, with 50
  * buckets a member; before and after a fifth of the members has been exchanged. */
 Test(ring, is_even_with_fifty_buckets_a_member)
 {

@@ -138,7 +138,7 @@ typedef struct htc__kv_eventual {
     htc_buf                 bytes, other;
 } htc__kv_eventual;
 
-/* ---- hooks of the rest of the store (cluster*.c) ---- */
+/* ---- what replica/ and migrate/ call ---- */
 
 /* As htc__kv_backend.ask, of a request that names a namespace. */
 int        htc__kv_eventual_ask(htc_kv_server *s, const htc_kv_request *q, const htc__kv_stamp *stamp,

@@ -1,5 +1,5 @@
-/* What the server of several members is made of shares this: cluster.c (members, messages, time) and the cluster_*.c beside it,
- * of which each begins by saying what it is for. */
+/* What the server of several members is made of shares this: cluster.c (members, messages, time) and the components that
+ * components.c lists, each of which begins by saying what it is for. */
 #ifndef HTC_KVS_CLUSTER_PRIVATE_H
 #define HTC_KVS_CLUSTER_PRIVATE_H
 
@@ -271,6 +271,8 @@ int         htc__kv_change_request_any_time(const htc__kv_change_request *wish);
 int         htc__kv_change_request_under_way(const htc__kv_map *map, const htc__kv_change_request *wish); /* it is what is under way */
 int         htc__kv_change_request_same(const htc__kv_change_request *a, const htc__kv_change_request *b);
 htc_status  htc__kv_change_request_begin(htc__kv_map *map, const htc__kv_change_request *wish); /* as of the map's steps */
+
+/* migrate/driver.c */
 /* HTC_OK: it will be begun, and driven to its end; HTC_EBUSY: another one is waiting here; HTC_EUNSUPPORTED. */
 htc_status htc__kv_cluster_change_request(htc_kv_server *s, const htc__kv_change_request *wish);
 /* A client's (HTC_KV_CHANGE): 1: *result says why it cannot be; 0: the face is answered when it has begun. */

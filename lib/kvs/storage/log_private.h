@@ -76,7 +76,7 @@ typedef struct htc__wal {
     uint64_t  batch, batch_flying, batch_stored; /* the open one, the one on its way (0: none) */
     uint64_t  flying;                            /* sequence on its way */
     int       held_back;                         /* a batch waits until the next segment may be begun */
-    int       ending;                            /* htc__log_end: nothing more is written */
+    int       ending;                            /* log_end: nothing more is written */
     log_marks marks_open, marks_flying;
 
     /* The copy of the table to the end of the log. */

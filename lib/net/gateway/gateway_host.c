@@ -76,11 +76,6 @@ static void disk(htc_gateway_host *g, int full)
     htc_host_event(g->host, HTC_EVENT_DISK, full ? HTC_ENOSPC : HTC_OK, (htc_bytes){ 0 });
 }
 
-void htc__gateway_disk_full(htc_gateway_host *g)
-{
-    disk(g, 1);
-}
-
 static void job_work(void *arg)
 {
     htc__job *j = arg;
@@ -229,6 +224,9 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
     htc__agents_look(g);
     if (g->disk_full && can_write(g))
         disk(g, 0);
+    else if (g->place_missing && !g->disk_full && can_write(g))
+        htc_host_event(g->host, HTC_EVENT_DISK, HTC_OK, (htc_bytes){ 0 });
+    g->place_missing = g->disk_full && g->place_missing;
     event_add(g->look, &tv);
 }
 

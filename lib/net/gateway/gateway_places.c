@@ -48,9 +48,9 @@ htc_status htc__job_place(htc_gateway_host *g, htc_reader *body)
     if (made == 0 && uid != 0 && g->apart == HTC_APART_UID)
         made = give_place(path, uid, gid);
     if (made != 0) {
-        htc__log(g->env, HTC_LOG_ERROR, "cannot make %s: %s -> its outputs cannot be stored", path, strerror(errno));
-        if (htc__status_of(errno, HTC_EIO) == HTC_ENOSPC)
-            htc__gateway_disk_full(g);
+        htc__log(g->env, HTC_LOG_ERROR, "cannot make %s: %s -> its outputs cannot be stored, try again", path,
+                 n < PATH_MAX ? strerror(errno) : "its name is too long");
+        g->place_missing = 1;
     }
     return HTC_OK;
 }

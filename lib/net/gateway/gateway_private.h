@@ -33,6 +33,7 @@ struct htc_gateway_host {
     htc__agent        *agents;
     struct event      *look;       /* stopped agents, the disk */
     int                disk_full;
+    int                place_missing; /* a place of outputs could not be made: the gateway is to ask again */
     uint32_t           jobs;       /* on the threads now */
     uint32_t           hashing;    /* passwords on the threads now */
     htc__job          *hash_first, **hash_last;
@@ -78,6 +79,5 @@ int        htc__agent_has_pid(const htc_gateway_host *g, pid_t pid); /* one of t
 /* gateway_places.c: directories that several uids pass through or own */
 htc_status htc__places_share(const htc_gateway_host *g, htc_error *error);
 htc_status htc__job_place(htc_gateway_host *g, htc_reader *body);
-void       htc__gateway_disk_full(htc_gateway_host *g);
 
 #endif

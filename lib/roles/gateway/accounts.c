@@ -121,7 +121,7 @@ static void save_change(htc_gateway *gw, change *ch)
     key k = htc__gw_key_user(ch->name);
     htc_runtime_ask(gw->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = ch->create ? HTC_KV_CAS_VERSION : HTC_KV_PUT, .key = htc__gw_key_bytes(&k),
-                                   .value = htc_buf_bytes(&gw->scratch) }, 1, user_saved, ch);
+                                   .value = htc__gw_record_bytes(gw, &gw->scratch) }, 1, user_saved, ch);
 }
 
 static void password_hashed(void *role, void *ctx, htc_status status, htc_bytes body)
@@ -309,7 +309,7 @@ static void token_drawn(void *role, void *ctx, htc_status status, htc_bytes body
     htc_put_u64(&gw->scratch, l->tokens_from);
     key k = htc__gw_key_token(hex);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
                     1, token_saved, l);
 }
 

@@ -106,7 +106,7 @@ void htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap)
 static void save_agent(htc_gateway *gw, const agent *a)
 {
     htc__gw_record_agent_write(&gw->scratch, a);
-    htc__gw_put(gw, htc__gw_key_agent(a->id), htc_buf_bytes(&gw->scratch));
+    htc__gw_put(gw, htc__gw_key_agent(a->id), htc__gw_record_bytes(gw, &gw->scratch));
 }
 
 static void launch_failed(htc_gateway *gw, site *s, const char *why)
@@ -247,7 +247,7 @@ void htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
     key k = htc__gw_key_agent(id);
     htc__gw_record_agent_write(&gw->scratch, a);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
                     1, noted, ctx);
 }
 

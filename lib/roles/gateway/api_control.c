@@ -427,7 +427,7 @@ static void retry_job(htc_gateway *gw, request *q, job *j)
         htc__gw_record_job_write(&gw->scratch, j);
         htc_kv_request rq[2] = {
             { .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&open_key), .value = htc_bytes_of("1") },
-            { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch), .version = j->version },
+            { .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&job_key), .value = htc__gw_record_bytes(gw, &gw->scratch), .version = j->version },
         };
         htc_runtime_ask(gw->runtime, rq, 2, retry_reopened, q);
     }

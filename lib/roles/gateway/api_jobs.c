@@ -179,7 +179,7 @@ static void numbered(void *role, void *ctx, const htc_kv_result *r)
     rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&spec_key), .value = htc_spec_bytes(j->spec) };
     if (j->content.len)
         rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&content_key), .value = htc_buf_bytes(&j->content) };
-    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&job_key), .value = htc_buf_bytes(&gw->scratch) };
+    rq[n++] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&job_key), .value = htc__gw_record_bytes(gw, &gw->scratch) };
     htc_runtime_ask(gw->runtime, rq, n, stored, s);
 }
 

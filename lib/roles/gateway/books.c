@@ -1,4 +1,4 @@
-/* The gateway's books, audited: counts that are kept beside what they count, and slots that could be used. Read, never changed. */
+/* The gateway's books, audited: counts that are kept beside what they count, and slots that could be used. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@ static uint64_t takers(const htc_gateway *gw, const user *u)
 }
 
 /* A task of the user could start in a slot that is free. */
-static int could_start(const htc_gateway *gw, const user *u)
+static int could_start(htc_gateway *gw, const user *u)
 {
     for (size_t i = 0; i < gw->n_sites; i++)
-        if (gw->sites[i].used < gw->sites[i].cores && htc__gw_startable((htc_gateway *)gw, u, i) > htc__gw_takers(gw, u, i))
+        if (gw->sites[i].used < gw->sites[i].cores && htc__gw_startable(gw, u, i) > htc__gw_takers(gw, u, i))
             return 1;
     return 0;
 }
@@ -70,7 +70,7 @@ static const char *wrong_count(const htc_gateway *gw)
     return gw->free + seated == gw->slots ? NULL : "free and held slots are not all slots";
 }
 
-htc_status htc_gateway_audit(const htc_gateway *gw, int add_up, htc_gateway_books *books)
+htc_status htc_gateway_audit(htc_gateway *gw, int add_up, htc_gateway_books *books)
 {
     htc_gateway_books b = { .size = sizeof b };
     if (!gw || !books)

@@ -401,7 +401,7 @@ static void event(htc_gateway *gw, const htc_input *in)
     case HTC_EVENT_AGENT_STOPPED: htc__gw_agent_event(gw, in); break;
     case HTC_EVENT_DISK:
         if (in->status == HTC_OK)
-            htc__gw_job_places(gw); /* those that there was no room for */
+            htc__gw_job_places(gw); /* those that could not be made */
         break;
     case HTC_EVENT_SHUTDOWN: htc__gw_shutdown(gw, in->status != HTC_OK); break;
     default: break;

@@ -386,13 +386,15 @@ htc_bytes htc__gw_key_bytes(const key *k);
 void htc__gw_put(htc_gateway *gw, key k, htc_bytes value);
 void htc__gw_delete(htc_gateway *gw, key k);
 
-/* records.c: each writer clears b first; each reader answers HTC_ECORRUPT for what it cannot have written. */
 /* manifest.c */
 int        htc__gw_name_stays(const char *name);
 /* Append the entries of the whole lines of a piece to list; *taken: the bytes of these lines. HTC_ECORRUPT: a line is no entry,
  * or none ends. */
 htc_status htc__gw_manifest_entries(htc_bytes piece, json_t *list, size_t *taken);
 
+/* records.c: each writer clears b first; each reader answers HTC_ECORRUPT for what it cannot have written. */
+/* What was written there, to be stored. Where there was no memory for all of it, the gateway ends and nothing more is asked of the store. */
+htc_bytes  htc__gw_record_bytes(htc_gateway *gw, const htc_buf *b);
 void       htc__gw_record_result_write(htc_buf *b, const htc_outcome *o);
 htc_status htc__gw_record_result_read(htc_bytes bytes, htc_outcome *o);
 void       htc__gw_record_user_write(htc_buf *b, const user *u);
@@ -402,6 +404,7 @@ htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_
 void       htc__gw_record_chunk_write(htc_buf *b, const chunk *c);
 htc_status htc__gw_record_chunk_read(htc_bytes bytes, chunk *c); /* c->n is set and its tasks are zero */
 void       htc__gw_record_agent_write(htc_buf *b, const agent *a);
+void       htc__gw_agent_handle(agent *a, htc_bytes handle); /* at most HTC_HANDLE_MAX bytes */
 htc_status htc__gw_record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES]);
 void       htc__gw_record_removal_write(htc_buf *b, const removal *m);
 htc_status htc__gw_record_removal_read(htc_bytes bytes, removal *m);
@@ -466,7 +469,6 @@ void   htc__gw_agents_free(htc_gateway *gw);
 uint32_t htc__gw_place(const htc_gateway *gw, const user *u); /* htc__place_kind: how that user's tasks run */
 void     htc__gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap); /* for people, or why not */
 void     htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* of all other users than the owner */
-void   htc__gw_agent_handle(agent *a, htc_bytes handle); /* at most HTC_HANDLE_MAX bytes */
 void   htc__gw_agent_ids_ready(void *role, void *ctx, htc_status status);
 
 /* grants.c */
@@ -534,6 +536,9 @@ int   htc__gw_user_name_ok(const char *name);
 void  htc__gw_tokens_sweep(htc_gateway *gw);
 void  htc__gw_tokens_end(htc_gateway *gw, request *q, user *u); /* all logins of u; answers q */
 key   htc__gw_key_token_of(const char *token);
+void  htc__gw_token_hash(const char *token, char hex[65]);
+int   htc__gw_operator_token(const htc_gateway *gw, const char *token);
+void  htc__gw_token_check(htc_gateway *gw, request *q, const char *token); /* then htc__gw_request_run, or an error */
 
 /* leave.c */
 void  htc__gw_api_leave(htc_gateway *gw, request *q); /* logout, user.rm */
@@ -541,15 +546,14 @@ void  htc__gw_api_leave(htc_gateway *gw, request *q); /* logout, user.rm */
  * cleared by what follows, none comes. Else q has been answered: "user NAME cannot be WHAT", and then has the status. */
 void  htc__gw_user_quiet(htc_gateway *gw, request *q, user *u, const char *what, void (*then)(void *role, void *ctx, htc_status status),
                          void *ctx);
-void  htc__gw_token_hash(const char *token, char hex[65]);
-int   htc__gw_operator_token(const htc_gateway *gw, const char *token);
-void  htc__gw_token_check(htc_gateway *gw, request *q, const char *token); /* then htc__gw_request_run, or an error */
+
+/* gateway.c */
+void htc__gw_shutdown(htc_gateway *gw, int at_once);
 
 /* recover.c */
 void htc__gw_recover(htc_gateway *gw);
 /* Read job id into memory as an open one, then fn, with one walk begun: its end is not looked for before that ends. */
 void htc__gw_job_open(htc_gateway *gw, uint64_t id, void (*fn)(htc_gateway *gw, void *ctx, job *j), void *ctx);
-void htc__gw_shutdown(htc_gateway *gw, int at_once);
 
 /* api.c */
 /* The jobs that q's selector (its "id") names and q may see, newest first; fn may be called at once. "all" is worked through

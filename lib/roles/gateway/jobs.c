@@ -607,7 +607,8 @@ void htc__gw_chunk_dirty(htc_gateway *gw, chunk *c, htc_runtime_waiter *w)
 
 void htc__gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value)
 {
-    extra_put *p = htc__alloc(&gw->env, sizeof *p);
+    htc_bytes  bytes = htc__gw_record_bytes(gw, value);
+    extra_put *p = htc_runtime_status(gw->runtime) == HTC_OK ? htc__alloc(&gw->env, sizeof *p) : NULL;
     if (!p) {
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "keeping a result");
         return;
@@ -615,7 +616,7 @@ void htc__gw_chunk_put(htc_gateway *gw, chunk *c, key k, const htc_buf *value)
     htc_buf_init(&p->key, &gw->env, 0);
     htc_buf_init(&p->value, &gw->env, HTC_KV_VALUE_MAX);
     htc_put_raw(&p->key, htc__gw_key_bytes(&k));
-    htc_put_raw(&p->value, htc_buf_bytes(value));
+    htc_put_raw(&p->value, bytes);
     if (p->key.status != HTC_OK || p->value.status != HTC_OK)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "keeping a result");
     LL_APPEND(c->puts, p);
@@ -663,7 +664,7 @@ static void job_write(htc_gateway *gw, job *j)
     htc__gw_job_hold(j);
     htc__gw_record_job_write(&gw->scratch, j);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch),
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch),
                                    .version = j->version }, 1, job_written, j);
 }
 

@@ -25,6 +25,13 @@ void htc__gw_agent_handle(agent *a, htc_bytes handle)
         memcpy(a->handle, handle.data, handle.len);
 }
 
+htc_bytes htc__gw_record_bytes(htc_gateway *gw, const htc_buf *b)
+{
+    if (b->status != HTC_OK)
+        htc_runtime_break(gw->runtime, b->status, "writing down a record");
+    return htc_buf_bytes(b);
+}
+
 /* A varint that is at most max. */
 static uint64_t get_max(htc_reader *r, uint64_t max)
 {

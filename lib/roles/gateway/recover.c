@@ -406,7 +406,7 @@ static void users_read(htc_gateway *gw, recovery *rec)
     htc__gw_record_user_write(&gw->scratch, u);
     key k = htc__gw_key_user(u->name);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
                     1, owner_made, rec);
 }
 

@@ -212,7 +212,7 @@ static void write_record(htc_gateway *gw, const removal *m, htc_runtime_store_fn
     htc__gw_record_removal_write(&gw->scratch, m);
     key k = htc__gw_key_removal(m->id);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
                     1, fn, ctx);
 }
 
@@ -266,7 +266,7 @@ static void fold(htc_gateway *gw, removal *m)
     htc__gw_record_user_write(&gw->scratch, &sums);
     key k = htc__gw_key_user(u->name);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc_buf_bytes(&gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
                     1, folded, m);
 }
 

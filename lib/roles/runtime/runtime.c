@@ -281,6 +281,8 @@ void htc_runtime_wake(htc_runtime *r, htc_runtime_waiter **list, htc_status stat
 void htc_runtime_ask(htc_runtime *r, const htc_kv_request *requests, size_t n, htc_runtime_store_fn fn, void *ctx)
 {
     assert(r->store && r->out);
+    if (r->broken != HTC_OK)
+        return; /* it ends with this step, and what it would say may be wrong */
     pending *p = remember(r, &(pending){ .store = fn, .from_store = 1, .context = ctx });
     if (!p)
         return;

@@ -99,7 +99,12 @@ static void place_free(sys *s, sys_place *p)
 
 void htc__sys_place_dropped(sys *s, uint64_t job)
 {
-    sys_place *p = place_of(s, job);
+    sys_place     *p = place_of(s, job);
+    const sys_job *j = s->jobs;
+    while (j && j->id != job)
+        j = j->next;
+    if (j && !j->removing)
+        htc__sys_fail(s, "all outputs of job %llu are dropped, and nobody asked for that", (unsigned long long)job);
     for (sys_task *t = s->tasks; t; t = t->hh.next)
         for (uint32_t i = 0; t->key.job == job && i < t->n_attempts; i++)
             if (t->attempts[i].output)
@@ -279,8 +284,12 @@ void htc__sys_check_results(sys *s)
             htc__sys_fail(s, "job %llu is removed, and outputs of it lie there", (unsigned long long)j->id);
         if (j->removed && htc__sys_store_left(s, j->id))
             htc__sys_fail(s, "job %llu is removed, and the store has %s", (unsigned long long)j->id, htc__sys_store_left(s, j->id));
-        for (uint64_t i = 0; i < j->count; i++)
-            n += htc__sys_task_of(s, j->id, i)->committed != 0;
+        for (uint64_t i = 0; i < j->count; i++) {
+            const sys_task *t = htc__sys_task_of(s, j->id, i);
+            n += t->committed != 0;
+            if (t->committed && !j->removing && t->attempts[t->committed].output != 1)
+                fail_job(j, "lost the outputs of task", i);
+        }
         if (n != j->count && !j->cancelled)
             fail_job(j, "committed results:", n);
     }
@@ -542,6 +551,14 @@ int htc__sys_accounts_ready(const sys *s)
 
 /* ---- the simulation ---- */
 
+void htc__sys_refused(sys *s, htc_status status, const char *what)
+{
+    if (status == HTC_ENOMEM)
+        htc__sys_no_memory(s);
+    else
+        htc__sys_fail(s, "%s: %s", what, htc_status_name(status));
+}
+
 void htc__sys_no_memory(sys *s)
 {
     s->no_memory = 1;
@@ -629,8 +646,8 @@ htc_status htc__sys_open(const htc_env *env, const sys_options *options, sys **o
     s->rng_random = htc_sim_rng(s->w, "random");
     s->store = htc__sys_store_add(s);
     s->gateway = htc__sys_gateway_add(s);
-    htc_sim_boot(s->store);
-    htc_sim_boot(s->gateway);
+    if (htc_sim_boot(s->store) == HTC_ENOMEM || htc_sim_boot(s->gateway) == HTC_ENOMEM)
+        htc__sys_no_memory(s);
     s->operator_ = htc__sys_user_add(s, "operator");
     if (s->no_memory) {
         htc__sys_close(s);

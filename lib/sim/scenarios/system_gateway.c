@@ -157,11 +157,11 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     o.n_sites = s->options.n_sites;
     htc_status status = htc_gateway_create(htc_sim_env(node), &o, &machine);
     if (status != HTC_OK) {
-        htc__sys_fail(s, "the gateway cannot be made: %s", htc_status_name(status));
+        htc__sys_refused(s, status, "the gateway cannot be made");
         return status;
     }
-    htc_sim_install(node, htc_gateway_ops(), machine);
-    return htc_sim_dial(node, SYS_PEER_STORE, s->store, NULL);
+    status = htc_sim_install(node, htc_gateway_ops(), machine);
+    return status != HTC_OK ? status : htc_sim_dial(node, SYS_PEER_STORE, s->store, NULL);
 }
 
 static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)

@@ -6,6 +6,8 @@
  *   system_agent.c    agents and their executor: run times and failures from the seed, stored outputs
  *   system_user.c     users: requests in JSON, repeated over broken connections
  *   system_usage.c    what attempts have cost, added up from what became durable, and compared with what users are told
+ *   system_records.c what is read of the gateway's records, and a job's document
+ *   system_run.c     draws a run from its seed: who submits what, and what goes wrong
  *   system.c         puts them together; what was submitted, committed and stored, and the checks
  */
 #ifndef HTC_SIM_SYSTEM_PRIVATE_H
@@ -170,6 +172,7 @@ struct sys {
 htc_status htc__sys_open(const htc_env *env, const sys_options *options, sys **out);
 void      *htc__sys_alloc(sys *s, size_t size); /* NULL: the run ends as one without memory */
 void       htc__sys_no_memory(sys *s);
+void      htc__sys_refused(sys *s, htc_status status, const char *what); /* for want of memory, or it is a fault */
 void htc__sys_close(sys *s);
 void htc__sys_fail(sys *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void htc__sys_note(sys *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -187,6 +190,8 @@ uint64_t    htc__sys_store_jobs(sys *s); /* records of jobs */
 
 /* system_gateway.c */
 htc_sim_node *htc__sys_gateway_add(sys *s);
+
+/* system_records.c */
 /* What a durable chunk record says of a task. */
 typedef struct sys_task_state {
     uint64_t   offset;

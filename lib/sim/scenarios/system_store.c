@@ -30,7 +30,7 @@ static void durable(sys *s)
     s->commit.pending = 0;
     htc_status status = s->disk.ops->apply(s->disk.ctx, batch);
     if (status != HTC_OK)
-        htc__sys_fail(s, "the disk answers %s", htc_status_name(status));
+        htc__sys_refused(s, status, "the disk does not take a batch");
     tell(s, batch, 'r');
     tell(s, batch, 'c');
     tell(s, batch, 'j');
@@ -67,6 +67,8 @@ static htc_status commit(void *ctx, htc_sim_node *node, const htc_effect *effect
     s->commit.tag = effect->tag;
     htc_buf_clear(&s->commit.batch);
     htc_put_raw(&s->commit.batch, effect->body);
+    if (s->commit.batch.status != HTC_OK)
+        htc__sys_no_memory(s);
     return htc_sim_at(s->w, htc_sim_now(s->w) + span, synced, &y, sizeof y);
 }
 
@@ -97,7 +99,7 @@ static htc_status boot(void *ctx, htc_sim_node *node)
 htc_sim_node *htc__sys_store_add(sys *s)
 {
     static const htc_sim_host host = { .size = sizeof host, .boot = boot, .commit = commit, .ended = ended };
-    htc_buf_init(&s->commit.batch, NULL, 0);
+    htc_buf_init(&s->commit.batch, &s->env, 0);
     if (htc_kv_memory_create(&s->env, &s->disk) != HTC_OK) {
         htc__sys_no_memory(s);
         return NULL;

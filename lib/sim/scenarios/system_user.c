@@ -4,6 +4,16 @@
 
 #include "sim/scenarios/system_private.h"
 
+/* 1: it is on its way. */
+static int say(sys_user *u, uint32_t peer, htc_output *out)
+{
+    int said = u->buf.status == HTC_OK &&
+               htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = peer, .body = htc_buf_bytes(&u->buf) }) == HTC_OK;
+    if (!said)
+        htc__sys_no_memory(u->s);
+    return said;
+}
+
 static void send_request(sys_user *u, sys_request *q, htc_output *out)
 {
     char *text = json_dumps(q->body, JSON_COMPACT);
@@ -14,9 +24,7 @@ static void send_request(sys_user *u, sys_request *q, htc_output *out)
     htc_wire_begin(&u->buf, HTC_WIRE_USER_REQUEST, q->id);
     htc_put_raw(&u->buf, htc_bytes_of(text));
     free(text);
-    htc_output_add(out,
-                   &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = SYS_PEER_GATEWAY, .body = htc_buf_bytes(&u->buf) });
-    q->sent = 1;
+    q->sent = say(u, SYS_PEER_GATEWAY, out);
 }
 
 static void finish(sys_user *u, sys_request **at, json_t *answer)
@@ -64,7 +72,7 @@ static htc_status step(void *self, const htc_input *in, htc_output *out)
     case HTC_IN_OPENED:
         u->connected = 1;
         htc_wire_hello(&u->buf, HTC_WIRE_ROLE_USER, HTC_WIRE_VERSION);
-        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_MESSAGE, .peer = in->peer, .body = htc_buf_bytes(&u->buf) });
+        say(u, in->peer, out);
         break;
     case HTC_IN_CLOSED:
         u->connected = 0;
