@@ -36,6 +36,7 @@ typedef struct htc_agent_host_options {
     uint32_t    confine; /**< 1: tasks are another user's and share this uid: they are confined, see htc_gateway_host_apart */
     const char *const *confined_paths; /**< what they see, read-only, beside the system's directories; absolute; NULL at the end, or NULL */
     const int  *lock;    /**< of the slot, from htc_agent_host_recover: taken over, also if creating fails; NULL: the slot is locked now */
+    uint32_t    slots;   /**< tasks that it runs at once, at most 128; 0: 1 */
 } htc_agent_host_options;
 
 /**

@@ -44,11 +44,14 @@ typedef enum htc_call {
     HTC_CALL_STAGE_IN = 1, /**< u64 run, attempt, str user, u64 tasks of the job, u32 compat (0: none, 1: Slurm's environment, 2: SGE's),
                                 bytes task (htc_task_from_bytes): make the private scratch directory and the inputs. HTC_ESTAGEIN,
                                 HTC_EINPUT, HTC_EPATH: the task's fault; HTC_ENOSPC, HTC_EIO: the node's */
-    HTC_CALL_RUN = 2,      /**< u64 run -> outcome, without outputs, when its process and all that it has started have ended */
+    HTC_CALL_RUN = 2,      /**< u64 run -> outcome, without outputs, when its process and all that it has started have ended. Several may be asked
+                                for: those beyond the host's slots begin when one is free. HTC_AGAIN: it was taken back before it
+                                began (TAKE_BACK, SIGNAL); HTC_ENOSPC, HTC_EIO: the node's fault */
     HTC_CALL_SIGNAL = 3,   /**< u64 run, u32 signal, u32 why as a status (HTC_EWALLTIME, HTC_ECANCELLED, HTC_EKILLED): to all of its
                                 processes. No answer */
     HTC_CALL_STAGE_OUT = 4, /**< u64 run -> stored: all that can be stored is, under task and attempt, synced if results are to be durable.
                                  HTC_ENOSPC, HTC_EIO: the node's fault, and nothing is stored */
+    HTC_CALL_TAKE_BACK = 6, /**< u64 run: if RUN was asked and it has not begun, RUN answers HTC_AGAIN now; else nothing. No answer of its own */
     HTC_CALL_CLEAN = 5,    /**< u64 run, u8 drop: remove the scratch directory; drop 1: what was stored too. No answer */
 
     /* A gateway asks: */

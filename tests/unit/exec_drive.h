@@ -166,6 +166,9 @@ static inline void on_result(drive *d, const htc_input *in, htc_output *out)
 static inline int is_ready(const drive *d)
 {
     char path[700];
+    snprintf(path, sizeof path, "%s/scratch/k0/work/ready", d->slot); /* of a keeper */
+    if (access(path, F_OK) == 0)
+        return 1;
     snprintf(path, sizeof path, "%s/scratch/3.7.2/work/ready", d->slot);
     return access(path, F_OK) == 0;
 }

@@ -140,11 +140,13 @@ static uint32_t pull(hand *h, htc_attempt *at)
 }
 
 /* Report how an attempt ended; the verdict, HTC_AGAIN if none came. */
+static uint64_t outputs_left; /* of those that report: without any a result is kept with its task, else in a record of its own */
+
 static htc_status report_after(hand *h, const htc_attempt *at, htc_status status, htc_ns ran, const char *reason)
 {
     htc_task_result m = { .agent = h->id, .attempt = *at,
                           .outcome = { .status = status, .exit_code = status == HTC_EEXIT, .started = r.wall - ran,
-                                       .ended = r.wall, .node = "node1" } };
+                                       .ended = r.wall, .node = "node1", .outputs = { .files = outputs_left } } };
     size_t          before = r.n_inbox;
     htc_buf         b;
     snprintf(m.outcome.reason, sizeof m.outcome.reason, "%s", reason);

@@ -146,7 +146,7 @@ static void bring_to(rig *r, attempt_phase phase)
         order(r, ORDER_DRAIN);
         return;
     }
-    htc__attempt_begin(&r->h, &r->t);
+    htc__attempt_begin(&r->h, &r->t, 0);
     take_calls(r);
     if (phase == ATTEMPT_PAUSED_IN)
         answer(r, HTC_EBUSY, NULL);
@@ -314,7 +314,7 @@ static void one_step(rig *r)
         break;
     case 1:
         if (r->t.phase == ATTEMPT_WAITING) {
-            htc__attempt_begin(&r->h, &r->t);
+            htc__attempt_begin(&r->h, &r->t, 0);
             take_calls(r);
         }
         break;

@@ -103,6 +103,7 @@ Test(gateway_durable, goes_on_with_a_removal_wherever_it_was_killed)
     double core_s;
     long   done;
     int    interrupted = 1, resumed = 0;
+    outputs_left = 1;
     for (int n = 0; interrupted; n++) {
         if (n) {
             rig_end(&r);
@@ -173,10 +174,51 @@ static void one_whole_job(uint32_t p)
     rig_pass(&r, HTC_SECOND);
 }
 
+/* A result that says nothing but that it went well stands in the chunk's record; the others have one of their own. All are listed in the
+ * order of their tasks, before and after the gateway is killed, and the sums are theirs. */
+Test(gateway_durable, lists_results_in_brief_among_others)
+{
+    enum { TASKS = 200 };
+    uint32_t    p = operator_peer();
+    htc_attempt at;
+    submit(p, "olga", SWEEP(200));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello(r.launched[r.n_launched - 1].agent);
+    for (int i = 0; i < TASKS; i++) {
+        cr_assert(eq(u32, pull(&h, &at), HTC_GRANT_TASKS));
+        rig_pass(&r, 50 * HTC_MS);
+        outputs_left = i % 3 == 0;
+        cr_assert(eq(int, report_after(&h, &at, HTC_OK, 40 * HTC_MS + 1500, ""), HTC_OK));
+    }
+    for (int killed = 0; killed < 2; killed++) {
+        json_t *answer = rig_ask(&r, p, "{\"op\":\"results\",\"id\":1}"), *list = json_object_get(answer, "results"), *v;
+        size_t  i;
+        double  sum = 0, core_s;
+        long    done;
+        cr_assert(eq(sz, json_array_size(list), TASKS));
+        json_array_foreach(list, i, v)
+        {
+            cr_expect(eq(long, (long)json_integer_value(json_object_get(v, "index")), (long)i));
+            cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(v, "node")), "node1"));
+            cr_expect(eq(str, (char *)(uintptr_t)json_string_value(json_object_get(v, "status")), "HTC_OK"));
+            cr_expect(eq(long, (long)json_integer_value(json_object_get(json_object_get(v, "summary"), "files")), i % 3 == 0));
+            sum += json_number_value(json_object_get(v, "ended")) - json_number_value(json_object_get(v, "started"));
+        }
+        used(&core_s, &done);
+        cr_expect(eq(long, done, TASKS));
+        cr_expect(core_s > sum - 1e-3 && core_s < sum + 1e-3, "%f and %f", core_s, sum);
+        cr_expect(core_s > TASKS * 0.04 - 1e-3 && core_s < TASKS * 0.04 + 2e-3, "%f", core_s);
+        json_decref(answer);
+        kill_now();
+        p = operator_peer();
+    }
+}
+
 /* What cannot be deleted is tried again, and not left behind for ever. */
 Test(gateway_durable, deletes_in_the_end_what_could_not_be_deleted)
 {
     uint32_t p = operator_peer();
+    outputs_left = 1;
     one_whole_job(p);
     p = over_a_bad_engine();
     unreadable = "r/0000000000000001/0000000000000007";

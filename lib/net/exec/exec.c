@@ -51,17 +51,19 @@ void htc__run_free(htc__run *r)
 {
     if (r->task)
         htc_task_destroy(r->task);
-    if (r->work != r->scratch)
-        free(r->work);
+    if (!r->plain) {
+        if (r->work != r->scratch)
+            free(r->work);
+        free(r->scratch);
+        free(r->out);
+        free(r->scratch_entry);
+    }
     close_if_open(r->dir_fd);
     close_if_open(r->streams[0]);
     close_if_open(r->streams[1]);
     free(r->place);
     free(r->work_below);
     free(r->dir);
-    free(r->scratch);
-    free(r->out);
-    free(r->scratch_entry);
     free(r);
 }
 
@@ -73,7 +75,40 @@ static void unlink_run(htc__run *r)
     *p = r->next;
 }
 
-static htc__run *run_new(htc_agent_host *a, uint64_t number, const htc_attempt *attempt, htc_task *task)
+/* Where a run that no keeper has lies. 0: out of memory. */
+static int name_places(htc__run *r)
+{
+    const htc_task *t = r->task;
+    const char     *below = t->directory && t->directory[0] != '/' ? t->directory : "";
+    if (asprintf(&r->place, "scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32, r->attempt.job, r->attempt.task, r->attempt.attempt) < 0)
+        r->place = NULL;
+    if (!r->place || asprintf(&r->dir, "%s/%s", r->agent->slot_dir, r->place) < 0)
+        r->dir = NULL;
+    if (asprintf(&r->work_below, "work%s%s", *below ? "/" : "", below) < 0)
+        r->work_below = NULL;
+    if (!r->dir || asprintf(&r->scratch, "%s/work", r->dir) < 0)
+        r->scratch = NULL;
+    if (!r->dir || asprintf(&r->out, "%s/out", r->dir) < 0)
+        r->out = NULL;
+    if (!r->scratch || asprintf(&r->scratch_entry, "HTC_SCRATCH=%s", r->scratch) < 0)
+        r->scratch_entry = NULL;
+    if (!t->directory)
+        r->work = r->scratch;
+    else if (t->directory[0] == '/')
+        r->work = strdup(t->directory);
+    else if (!r->scratch || asprintf(&r->work, "%s/%s", r->scratch, t->directory) < 0)
+        r->work = NULL;
+    return r->work_below && r->out && r->scratch_entry && r->work;
+}
+
+void htc__run_unkept(htc__run *r)
+{
+    r->plain = 0;
+    r->work = r->scratch = r->out = r->scratch_entry = NULL;
+}
+
+/* task is taken if there is one. */
+static htc__run *run_new(htc_agent_host *a, uint64_t number, const htc_attempt *attempt, htc_task *task, int plain)
 {
     htc__run *r = calloc(1, sizeof *r);
     if (!r)
@@ -82,22 +117,13 @@ static htc__run *run_new(htc_agent_host *a, uint64_t number, const htc_attempt *
     r->run = number;
     r->attempt = *attempt;
     r->pidfd = r->dir_fd = r->streams[0] = r->streams[1] = -1;
-    const char *below = task->directory && task->directory[0] != '/' ? task->directory : "";
-    int bad = asprintf(&r->place, "scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32, attempt->job, attempt->task, attempt->attempt) < 0;
-    bad = bad || asprintf(&r->dir, "%s/%s", a->slot_dir, r->place) < 0 ||
-          asprintf(&r->work_below, "work%s%s", *below ? "/" : "", below) < 0;
-    bad = bad || asprintf(&r->scratch, "%s/work", r->dir) < 0 || asprintf(&r->out, "%s/out", r->dir) < 0 ||
-          asprintf(&r->scratch_entry, "HTC_SCRATCH=%s", r->scratch) < 0;
-    if (!bad && task->directory)
-        bad = task->directory[0] == '/' ? !(r->work = strdup(task->directory))
-                                        : asprintf(&r->work, "%s/%s", r->scratch, task->directory) < 0;
-    else
-        r->work = r->scratch;
-    if (bad) {
+    r->task = task;
+    r->plain = plain;
+    if (!plain && !name_places(r)) {
+        r->task = NULL;
         htc__run_free(r);
         return NULL;
     }
-    r->task = task;
     r->next = a->runs;
     a->runs = r;
     return r;
@@ -188,6 +214,11 @@ static char **names_to_delete(const htc__run *r)
 static void start_cleaning(htc__run *r, int drop)
 {
     htc_agent_host *a = r->agent;
+    if (r->plain && !r->left) {
+        unlink_run(r);
+        htc__run_free(r); /* it has left nothing, and stored nothing */
+        return;
+    }
     job            *j = calloc(1, sizeof *j);
     assert(r->pid == 0 && r->place); /* nothing runs in the directory that goes */
     unlink_run(r);
@@ -246,7 +277,7 @@ static htc_status stage_in(htc_agent_host *a, uint64_t tag, htc_reader *body)
     htc_status status = htc_task_from_bytes(NULL, bytes, &task);
     if (status != HTC_OK)
         return status;
-    htc__run *r = run_new(a, number, &attempt, task);
+    htc__run *r = run_new(a, number, &attempt, task, htc__kept_plain(a, task, bytes.len));
     if (!r) {
         htc_task_destroy(task);
         return HTC_ENOMEM;
@@ -256,6 +287,10 @@ static htc_status stage_in(htc_agent_host *a, uint64_t tag, htc_reader *body)
     r->compat = compat;
     r->tag = tag;
     r->phase = RUN_STAGING_IN;
+    if (r->plain) { /* its place is there */
+        staged_in(r);
+        return HTC_OK;
+    }
     status = htc__exec_work(r, htc__stage_in, staged_in);
     if (status != HTC_OK) {
         unlink_run(r);
@@ -287,14 +322,24 @@ static htc_status stage_out(htc__run *r, uint64_t tag)
         return HTC_EBUSY;
     r->tag = tag;
     r->phase = RUN_STAGING_OUT;
+    if (r->plain && !r->left) {
+        r->stored = (htc_stored){ .status = HTC_OK };
+        r->status = HTC_OK;
+        staged_out(r);
+        return HTC_OK;
+    }
     htc_status status = htc__exec_work(r, htc__stage_out, staged_out);
     if (status != HTC_OK)
         r->phase = RUN_READY;
     return status;
 }
 
+static void take_back(htc__run *r);
+
 static void send_signal(htc__run *r, uint32_t signal, htc_status why)
 {
+    if (r->phase == RUN_WAITING)
+        take_back(r);
     if (r->phase != RUN_RUNNING)
         return;
     if (r->why == HTC_OK) {
@@ -311,9 +356,72 @@ static void clean(htc__run *r, int drop)
 {
     r->clean_wanted = 1;
     r->drop_wanted |= drop;
-    if (r->phase == RUN_RUNNING)
+    if (r->phase == RUN_RUNNING || r->phase == RUN_WAITING)
         send_signal(r, SIGKILL, HTC_EKILLED);
     htc__exec_settle(r);
+}
+
+static htc_status start(htc__run *r, uint64_t tag)
+{
+    htc_status status = r->plain ? htc__kept_start(r, tag) : HTC_ETOOBIG;
+    if (status != HTC_ETOOBIG)
+        return status;
+    if (!r->scratch) { /* it was plain, but for its size */
+        if (!name_places(r))
+            return HTC_ENOMEM;
+        htc__stage_in(r);
+        if (r->status != HTC_OK) {
+            r->tag = tag;
+            htc__run_refuse(r, r->status);
+            return HTC_OK;
+        }
+    }
+    return htc__run_start(r, tag);
+}
+
+/* A keeper takes more than it can run, the first come first; all others need a slot that nobody has. */
+static int has_room(const htc_agent_host *a, const htc__run *r)
+{
+    uint32_t unkept = htc__runs_unkept(a), kept = htc__kept_runs(a);
+    return r->plain && unkept == 0 ? kept < a->slots * (HTC__KEEPER_DEPTH - 1) : unkept + kept < a->slots;
+}
+
+static htc__run *first_waiting(const htc_agent_host *a)
+{
+    htc__run *first = NULL;
+    for (htc__run *r = a->runs; r; r = r->next)
+        if (r->phase == RUN_WAITING && (!first || r->run < first->run))
+            first = r;
+    return first;
+}
+
+void htc__exec_start_waiting(htc_agent_host *a)
+{
+    for (htc__run *r; !a->closing && (r = first_waiting(a)) && has_room(a, r);) {
+        r->phase = RUN_READY;
+        htc_status status = start(r, r->tag);
+        if (status != HTC_OK)
+            htc__exec_answer(r, HTC_CALL_RUN, r->tag, status, htc_strerror(status));
+    }
+}
+
+static htc_status run(htc__run *r, uint64_t tag)
+{
+    if (!first_waiting(r->agent) && has_room(r->agent, r))
+        return start(r, tag);
+    r->tag = tag;
+    r->phase = RUN_WAITING;
+    return HTC_OK;
+}
+
+static void take_back(htc__run *r)
+{
+    if (r->phase == RUN_RUNNING) {
+        htc__kept_take_back(r);
+    } else if (r->phase == RUN_WAITING) {
+        snprintf(r->text, sizeof r->text, "not begun");
+        htc__run_refuse(r, HTC_AGAIN);
+    }
 }
 
 static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes bytes)
@@ -328,14 +436,15 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     htc_status why = op == HTC_CALL_SIGNAL ? (htc_status)(int32_t)htc_get_u32(&body) : HTC_OK;
     int        drop = op == HTC_CALL_CLEAN ? htc_get_u8(&body) : 0;
     htc__run  *r = run_numbered(a, number);
-    int        answered = op != HTC_CALL_SIGNAL && op != HTC_CALL_CLEAN;
+    int        answered = op != HTC_CALL_SIGNAL && op != HTC_CALL_CLEAN && op != HTC_CALL_TAKE_BACK;
     if (htc_reader_done(&body) != HTC_OK || (op == HTC_CALL_SIGNAL && (signal == 0 || signal > 64)))
         return answered ? HTC_EPROTO : HTC_OK;
     if (!r)
         return answered ? HTC_ENOTFOUND : HTC_OK;
     switch (op) {
-    case HTC_CALL_RUN: return r->phase == RUN_READY && !r->clean_wanted ? htc__run_start(r, tag) : HTC_EBUSY;
+    case HTC_CALL_RUN: return r->phase == RUN_READY && !r->clean_wanted ? run(r, tag) : HTC_EBUSY;
     case HTC_CALL_SIGNAL: send_signal(r, signal, why); return HTC_OK;
+    case HTC_CALL_TAKE_BACK: take_back(r); return HTC_OK;
     case HTC_CALL_STAGE_OUT: return stage_out(r, tag);
     case HTC_CALL_CLEAN: clean(r, drop != 0); return HTC_OK;
     default: return HTC_EUNSUPPORTED;
@@ -389,9 +498,11 @@ static void on_host_end(void *ctx)
 {
     htc_agent_host *a = ctx;
     a->closing = 1;
+    htc__keepers_close(a);
     for (htc__run *r = a->runs; r; r = r->next) {
         htc__run_end_now(r);
-        htc__remove_below(a->slot_fd, r->place);
+        if (r->place)
+            htc__remove_below(a->slot_fd, r->place);
     }
     if (a->poll)
         event_free(a->poll);
@@ -463,6 +574,12 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         return status;
     }
     a->host = host;
+    a->slots = o.slots == 0 ? 1 : o.slots < HTC__KEEPERS_MAX ? o.slots : HTC__KEEPERS_MAX;
+    if (htc__keepers_open(a, a->slots) != 0) {
+        status = htc__error(error, htc__status_of(errno, HTC_EIO), "cannot make the processes that start tasks in %s: %s", a->slot_dir, strerror(errno));
+        htc_agent_host_destroy(a);
+        return status;
+    }
     a->hook = (htc__hook){ on_host_end, a, NULL };
     htc__host_hook(host, &a->hook);
     htc_host_on_call(host, on_call, a);
@@ -474,6 +591,7 @@ void htc_agent_host_destroy(htc_agent_host *a)
 {
     if (!a)
         return;
+    htc__keepers_close(a);
     close_if_open(a->lock_fd);
     close_if_open(a->record_fd);
     close_if_open(a->slot_fd);

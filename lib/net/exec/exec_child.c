@@ -2,6 +2,7 @@
  * is made, which would cost more than the rest of the start. So what it writes is seen by the parent, and nothing of it
  * may stay behind: no lock, no allocation. Signals are blocked until the parent's handlers are gone. (Under
  * ThreadSanitizer and valgrind vfork is a fork: then a program that cannot be executed is told as exit code 127.) */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -17,6 +18,8 @@
 #include "net/exec/exec_private.h"
 
 #define CONFINED_STACK (128 << 10)
+#define BUSY_TRIES 100
+#define BUSY_PAUSE_US 1000
 
 static void __attribute__((noreturn)) fail(htc__child *c, int stage)
 {
@@ -85,7 +88,9 @@ static void __attribute__((noreturn)) become_task(htc__child *c)
             fail(c, CHILD_LIMITS);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execve(c->program, c->argv, c->envp);
+    /* A program that was just written may be open for writing in a child that is about to exec: until then it is busy. */
+    for (int tries = 0; execve(c->program, c->argv, c->envp) != 0 && errno == ETXTBSY && tries < BUSY_TRIES; tries++)
+        usleep(BUSY_PAUSE_US);
     fail(c, CHILD_EXEC);
 }
 
@@ -171,6 +176,7 @@ static void add_limit(htc__child *c, int resource, uint64_t value, uint64_t grac
         if (soft > hard)
             soft = hard;
     }
+    assert(c->limits_count < HTC__KEEPER_LIMITS);
     c->limits[c->limits_count].resource = resource;
     c->limits[c->limits_count++].limit = (struct rlimit){ soft, hard };
 }

@@ -8,14 +8,18 @@
 #include "htcsched/agent_host.h"
 #include "htcsched/work.h"
 #include "net/exec/exec_confine.h"
+#include "net/exec/keeper.h"
 #include "net/loop/host_private.h"
 #include "net/files/proc.h"
 #include "htcsched/calls.h"
 #include "roles/runtime/agent_wire.h"
 
+typedef struct htc__keeper htc__keeper;
+
 typedef enum htc__run_phase {
     RUN_STAGING_IN = 1,
     RUN_READY,   /* staged in, or ended */
+    RUN_WAITING, /* RUN was asked, and no slot is free */
     RUN_RUNNING,
     RUN_SWEEPING, /* its first process has ended; the rest of its tree is being ended */
     RUN_STAGING_OUT
@@ -29,6 +33,11 @@ typedef struct htc__run {
     htc_attempt      attempt;
     uint32_t         phase, compat;
     char             user[64];
+    /* A plain task is run by a keeper, in the keeper's place; the names below are the keeper's then. */
+    int              plain;
+    htc__keeper     *keeper; /* it has the run; NULL before and after */
+    int              start_told;
+    uint32_t         left;   /* htc__keeper_left: then place is the run's own */
     htc_task        *task;  /* malloc'd: read by worker threads */
     /* Its directory, made by staging in and held from then on. Once the task has run, the paths may lead anywhere: all that
      * is looked at afterwards is opened below dir_fd (htc__run_open_work, htc__run_open_out), the streams are held open. */
@@ -72,6 +81,8 @@ struct htc_agent_host {
     htc__hook      hook;
     char          *slot_dir, *data_dir, *node, *site, *home, *path;
     char          *oom_events; /* where the cgroup's are counted, or NULL */
+    uint64_t       oom_kills;  /* of the cgroup, as it was seen at oom_at */
+    htc_ns         oom_at;
     uint32_t       confine;  /* tasks are another user's and share our uid */
     char         **confined_paths; /* what they see beside the system; NULL at the end */
     char         **env_pass; /* "NAME=value" that were found; NULL at the end */
@@ -87,6 +98,10 @@ struct htc_agent_host {
     int            record_fd; /* slots/SITE.N/groups */
     size_t         record_len;
     char           boot[64];
+    uint32_t       slots;
+    htc__keeper   *keepers; /* one for each slot */
+    uint32_t       n_keepers;
+    htc__keepers_file *keepers_file; /* slots/SITE.N/keepers, mapped; NULL: there are no keepers */
     int            closing;
     uint32_t       in_work; /* pieces of work on the threads */
 };
@@ -95,6 +110,8 @@ struct htc_agent_host {
 void htc__exec_answer(htc__run *r, uint32_t op, uint64_t tag, htc_status status, const char *text);
 /* The run may be forgotten now if that was asked for. Frees it then. */
 void htc__exec_settle(htc__run *r);
+/* A run has ended: those that wait for its slot. */
+void htc__exec_start_waiting(htc_agent_host *a);
 void htc__run_free(htc__run *r);
 htc_status htc__exec_work(htc__run *r, void (*work)(void *), void (*done)(void *));
 
@@ -115,13 +132,38 @@ void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt);
 
 /* exec_run.c: the life of a process */
 htc_status htc__run_start(htc__run *r, uint64_t tag);
+uint32_t   htc__runs_unkept(const htc_agent_host *a); /* that run, and no keeper has */
 void       htc__run_signal(htc__run *r, int signal);
 void       htc__run_end_now(htc__run *r); /* at the end of everything: blocks until its tree is gone */
 void       htc__exec_poll_arm(htc_agent_host *a);
 
+/* keeper_runs.c: plain tasks, which keepers run */
+int        htc__keepers_open(htc_agent_host *a, uint32_t slots); /* 0, or -1 and errno */
+void       htc__keepers_close(htc_agent_host *a);                /* ends them and what they run */
+int        htc__kept_plain(const htc_agent_host *a, const htc_task *t, size_t bytes); /* does a keeper run it? */
+/* HTC_ETOOBIG: it has more words than a keeper takes; then it is plain no more, and nothing was answered. */
+htc_status htc__kept_start(htc__run *r, uint64_t tag);
+void       htc__kept_signal(htc__run *r, int signal); /* one that has not begun is taken back: its RUN answers HTC_AGAIN */
+int        htc__kept_take_back(htc__run *r);          /* 1: it had not begun, and has not now: its RUN is answered */
+uint32_t   htc__kept_runs(const htc_agent_host *a);   /* that keepers have */
+pid_t      htc__kept_pid(const htc__run *r);          /* of its first process; 0: none */
+void       htc__kept_look_again(htc_agent_host *a);   /* once a second while something runs */
+/* The run whose processes are children of pid, which is a keeper; NULL: pid is none. *kept: it is one. */
+htc__run  *htc__kept_by(const htc_agent_host *a, pid_t pid, int *kept);
+
+/* for keeper_runs.c: exec.c, */
+void htc__run_unkept(htc__run *r); /* it is not plain, and has no names of places yet */
+/* exec_run.c */
+int  htc__run_look(htc_agent_host *a, int full, const htc__run *orphans); /* fills procs, owner: place of the run in a->runs */
+int  htc__run_index(const htc_agent_host *a, const htc__run *r);
+void htc__run_tell_started(htc__run *r);
+void htc__run_outcome(htc__run *r); /* of its wait_status, exec_stage and why: answers RUN */
+void htc__run_refuse(htc__run *r, htc_status status); /* it never ran: r->text says why */
+
 /* exec_child.c: what the child needs, and what it says of itself, in memory that both see until exec. */
 typedef enum htc__child_stage {
-    CHILD_SESSION = 1, CHILD_RECORD, CHILD_LIMITS, CHILD_DIRECTORY, CHILD_STREAMS, CHILD_EXEC, CHILD_CONFINE
+    CHILD_SESSION = 1, CHILD_RECORD, CHILD_LIMITS, CHILD_DIRECTORY, CHILD_STREAMS, CHILD_EXEC, CHILD_CONFINE,
+    CHILD_PLACE, CHILD_FORK /* of a keeper: before there is a process */
 } htc__child_stage;
 typedef struct htc__child {
     htc__run    *run;
@@ -129,7 +171,7 @@ typedef struct htc__child {
     char         program[PATH_MAX];
     int          directory; /* where it begins */
     int          in, out, err;
-    struct { int resource; struct rlimit limit; } limits[12];
+    htc__keeper_limit limits[HTC__KEEPER_LIMITS];
     size_t       limits_count;
     pid_t        parent;
     htc__confine *confine; /* NULL: not */
@@ -152,5 +194,7 @@ void   htc__strings_free(char **list);
 htc_status htc__slot_enter(const char *slot_dir, char **real, int *lock_fd, htc_error *error);
 htc_status htc__record_open(htc_agent_host *a);
 htc_status htc__record_write(htc_agent_host *a);
+/* Which keeper of the slot (a descriptor) runs the attempt now; -1: none. */
+int        htc__keeper_of(int slot_fd, const htc_attempt *attempt);
 
 #endif

@@ -51,7 +51,7 @@ htc_status htc__record_open(htc_agent_host *a)
 
 typedef struct record {
     pid_t    pid;
-    uint64_t start;
+    uint64_t start, latest; /* ticks: it was started in this time */
 } record;
 
 /* The records of this boot; those of another boot name nobody who still lives. */
@@ -71,10 +71,55 @@ static size_t read_records(const char *slot_dir, record *list, size_t max)
                 long     pid;
                 uint64_t start;
                 if (sscanf(line, "%ld %" SCNu64, &pid, &start) == 2 && pid > 1)
-                    list[count++] = (record){ (pid_t)pid, start };
+                    list[count++] = (record){ (pid_t)pid, start, start };
             }
     }
     free(text);
+    return count;
+}
+
+#define START_TAKES 100 /* ticks: of a keeper that was killed before it saw its task begin */
+
+/* 1: the file of this boot's keepers. What is in it may be a user's to write. */
+static int read_keepers_file(int slot_fd, htc__keepers_file *file)
+{
+    char boot[64];
+    int  fd = openat(slot_fd, "keepers", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    int  whole = fd >= 0 && read(fd, file, sizeof *file) == (ssize_t)sizeof *file;
+    if (fd >= 0)
+        close(fd);
+    (void)htc_host_boot(boot);
+    return whole && memcmp(file->magic, HTC__KEEPERS_MAGIC, 8) == 0 && strncmp(file->boot, boot, sizeof file->boot) == 0;
+}
+
+int htc__keeper_of(int slot_fd, const htc_attempt *attempt)
+{
+    htc__keepers_file *file = calloc(1, sizeof *file);
+    int                found = -1;
+    if (file && read_keepers_file(slot_fd, file))
+        for (int i = 0; i < HTC__KEEPERS_MAX && found < 0; i++) {
+            const htc__keeper_record *k = &file->keeper[i];
+            if (k->attempt == attempt->attempt && k->attempt && k->job == attempt->job && k->task == attempt->task)
+                found = i;
+        }
+    free(file);
+    return found;
+}
+
+/* Those of keepers. */
+static size_t read_keepers(const char *slot_dir, record *list, size_t count, size_t max)
+{
+    htc__keepers_file *file = calloc(1, sizeof *file);
+    int                slot = open(slot_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (file && slot >= 0 && read_keepers_file(slot, file))
+        for (size_t i = 0; i < HTC__KEEPERS_MAX && count < max; i++) {
+            const htc__keeper_record *k = &file->keeper[i];
+            if (k->attempt && k->pid > 1)
+                list[count++] = (record){ (pid_t)k->pid, k->begin, k->end ? k->end : k->begin + START_TAKES };
+        }
+    if (slot >= 0)
+        close(slot);
+    free(file);
     return count;
 }
 
@@ -109,7 +154,7 @@ static int is_leftover(const htc__procs *procs, const htc__proc *p, const record
         return 0;
     for (size_t i = 0; i < count; i++) {
         const htc__proc *leader = htc__procs_find(procs, list[i].pid);
-        if (leader && leader->start != list[i].start)
+        if (leader && (leader->start < list[i].start || leader->start > list[i].latest))
             continue;
         if ((p->group == list[i].pid || p->session == list[i].pid) && p->start >= list[i].start)
             return 1;
@@ -119,8 +164,9 @@ static int is_leftover(const htc__procs *procs, const htc__proc *p, const record
 
 static uint32_t end_leftovers(const htc_env *env, const char *slot_dir)
 {
-    record     list[HTC_AGENT_HELD_MAX];
-    size_t     count = read_records(slot_dir, list, HTC_AGENT_HELD_MAX);
+    record     list[HTC_AGENT_HELD_MAX + HTC__KEEPERS_MAX];
+    size_t     groups = read_records(slot_dir, list, HTC_AGENT_HELD_MAX);
+    size_t     count = read_keepers(slot_dir, list, groups, sizeof list / sizeof *list);
     char       entry[PATH_MAX + 32];
     htc__procs procs = { 0 };
     uint32_t   ended = 0, alive = 1;
@@ -211,8 +257,11 @@ htc_status htc_agent_host_recover(const htc_env *env, const char *slot_dir, int 
         htc__log(env, HTC_LOG_WARN, "%s/scratch cannot be removed: %s -> leave it", real, strerror(errno));
     if (slot >= 0)
         close(slot);
-    snprintf(path, sizeof path, "%s/groups", real);
-    unlink(path);
+    static const char *const records[] = { "groups", "keepers" };
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", real, records[i]);
+        unlink(path);
+    }
     if (lock)
         *lock = fd;
     else

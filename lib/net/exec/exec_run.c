@@ -30,6 +30,14 @@ static int lives(const htc__run *r)
     return r->phase == RUN_RUNNING || r->phase == RUN_SWEEPING;
 }
 
+uint32_t htc__runs_unkept(const htc_agent_host *a)
+{
+    uint32_t n = 0;
+    for (const htc__run *r = a->runs; r; r = r->next)
+        n += lives(r) && !r->keeper;
+    return n;
+}
+
 /* --- whose process is it --- */
 
 /* A child of ours that is nobody's first process: an orphan of some task. Its environment says of which, and if it does
@@ -47,7 +55,7 @@ static int owner_of_orphan(const htc_agent_host *a, pid_t pid, int fallback)
     return fallback;
 }
 
-static int place_of(const htc_agent_host *a, const htc__run *wanted)
+int htc__run_index(const htc_agent_host *a, const htc__run *wanted)
 {
     int i = 0;
     for (const htc__run *r = a->runs; r && r != wanted; r = r->next)
@@ -62,9 +70,13 @@ static int look(htc_agent_host *a, int full, int orphans)
     if (htc__procs_look(&a->procs, full, htc_host_now()) != 0)
         return -1;
     for (size_t n = 0; n < a->procs.count; n++) {
-        htc__proc *p = &a->procs.list[n];
-        int        i = 0, leader = -1;
-        if (p->parent != self)
+        htc__proc      *p = &a->procs.list[n];
+        int             i = 0, leader = -1, kept, is_keeper;
+        const htc__run *of_keeper = htc__kept_by(a, p->parent, &kept);
+        (void)htc__kept_by(a, p->pid, &is_keeper);
+        if (kept && of_keeper)
+            p->owner = htc__run_index(a, of_keeper);
+        if (p->parent != self || is_keeper)
             continue;
         for (const htc__run *r = a->runs; r; r = r->next, i++)
             if ((r->pid == p->pid || (r->first > 0 && r->first == p->pid)) && lives(r))
@@ -75,6 +87,11 @@ static int look(htc_agent_host *a, int full, int orphans)
     return 0;
 }
 
+int htc__run_look(htc_agent_host *a, int full, const htc__run *orphans)
+{
+    return look(a, full, htc__run_index(a, orphans));
+}
+
 /* --- the end --- */
 
 static void outcome_of_exit(const htc__run *r, htc_outcome *o)
@@ -82,7 +99,7 @@ static void outcome_of_exit(const htc__run *r, htc_outcome *o)
     int s = r->wait_status;
     if (r->exec_errno) {
         static const char *const stages[] = { "", "starting its session", "recording its process", "setting its limits",
-                                              "entering its directory", "opening its streams", "executing it", "confining it" };
+                                              "entering its directory", "opening its streams", "executing it", "confining it" }; /* htc__child_stage */
         o->status = HTC_ENOEXEC;
         snprintf(o->reason, sizeof o->reason, "%.120s: %s: %s", r->task->executable,
                  stages[r->exec_stage >= CHILD_SESSION && r->exec_stage <= CHILD_CONFINE ? r->exec_stage : 0],
@@ -155,11 +172,9 @@ static void forget_process(htc__run *r)
     r->pid = r->first = 0;
 }
 
-static void finish(htc__run *r)
+void htc__run_outcome(htc__run *r)
 {
     htc_outcome o = { 0 };
-    assert(r->phase == RUN_SWEEPING && r->leader_reaped);
-    r->ended = htc_host_wall();
     if (r->ended < r->started)
         r->ended = r->started; /* the wall clock was set back meanwhile */
     outcome_of_exit(r, &o);
@@ -167,10 +182,33 @@ static void finish(htc__run *r)
         o.status = r->why;
         snprintf(o.reason, sizeof o.reason, "%s", r->why_text);
     }
+    answer_outcome(r, &o);
+}
+
+/* What the node cannot do is told as such; the rest is how this task ends. */
+void htc__run_refuse(htc__run *r, htc_status status)
+{
+    htc_outcome o = { .status = status };
+    r->phase = RUN_READY;
+    if (status == HTC_AGAIN || status == HTC_ENOSPC || status == HTC_EIO) {
+        htc__exec_answer(r, HTC_CALL_RUN, r->tag, status, r->text);
+        return;
+    }
+    r->started = 0;
+    snprintf(o.reason, sizeof o.reason, "%.250s", r->text[0] ? r->text : htc_strerror(status));
+    answer_outcome(r, &o);
+}
+
+static void finish(htc__run *r)
+{
+    assert(r->phase == RUN_SWEEPING && r->leader_reaped);
+    r->ended = htc_host_wall();
     forget_process(r);
     htc__record_write(r->agent);
-    answer_outcome(r, &o);
+    htc_agent_host *a = r->agent;
+    htc__run_outcome(r);
     htc__exec_settle(r);
+    htc__exec_start_waiting(a);
 }
 
 static void add_usage(htc__run *r, const struct rusage *u)
@@ -205,7 +243,7 @@ static int sweep(htc__run *r)
     htc_agent_host *a = r->agent;
     struct rusage   usage;
     siginfo_t       info;
-    int             status, left = 0, place = place_of(a, r);
+    int             status, left = 0, place = htc__run_index(a, r);
     if (!r->leader_reaped) {
         /* While the first process is not reaped its number, and so its group's, cannot be anybody else's. */
         assert(r->pid > 0); /* of 0 it would be our own group */
@@ -260,7 +298,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
     sweep_or_again(arg);
 }
 
-static void tell_started(htc__run *r)
+void htc__run_tell_started(htc__run *r)
 {
     htc_buf body;
     htc_buf_init(&body, r->agent->env, 64);
@@ -317,11 +355,12 @@ static void check_run(htc__run *r, int place)
     htc__procs       *procs = &r->agent->procs;
     uint64_t          memory = 0, count = 0;
     char              state = 0;
+    pid_t             leader = r->keeper ? htc__kept_pid(r) : r->pid;
     for (size_t i = 0; i < procs->count; i++)
         if (procs->list[i].owner == place && procs->list[i].pid != r->first) {
             memory += procs->list[i].memory;
             count++;
-            if (procs->list[i].pid == r->pid)
+            if (procs->list[i].pid == leader)
                 state = procs->list[i].state;
         }
     if (memory > r->memory_peak)
@@ -342,6 +381,7 @@ static void on_poll(evutil_socket_t fd, short what, void *arg)
     int             i = 0, usual = 0;
     (void)fd, (void)what;
     a->poll_armed = 0;
+    htc__kept_look_again(a);
     for (const htc__run *r = a->runs; r; r = r->next, i++)
         if (lives(r))
             usual = i;
@@ -376,7 +416,9 @@ void htc__exec_poll_arm(htc_agent_host *a)
 void htc__run_signal(htc__run *r, int signal)
 {
     htc_agent_host *a = r->agent;
-    int             place = place_of(a, r);
+    int             place = htc__run_index(a, r);
+    if (r->phase == RUN_RUNNING && r->keeper)
+        htc__kept_signal(r, signal);
     if (r->phase != RUN_RUNNING || r->pid <= 0)
         return;
     kill(-r->pid, signal);
@@ -559,14 +601,13 @@ static htc_status start_child(htc__run *r, htc__child *c)
     if (status != HTC_OK)
         htc__run_end_now(r);
     else if (!c->error)
-        tell_started(r);
+        htc__run_tell_started(r);
     return status;
 }
 
 htc_status htc__run_start(htc__run *r, uint64_t tag)
 {
     htc__child *c = calloc(1, sizeof *c);
-    htc_outcome o = { 0 };
     assert(r->phase == RUN_READY && r->pid == 0);
     if (!c)
         return HTC_ENOMEM;
@@ -597,10 +638,7 @@ htc_status htc__run_start(htc__run *r, uint64_t tag)
     child_close(c);
     free(c);
     if (status != HTC_OK) {
-        r->started = 0;
-        o.status = status;
-        snprintf(o.reason, sizeof o.reason, "%.250s", r->text[0] ? r->text : htc_strerror(status));
-        answer_outcome(r, &o);
+        htc__run_refuse(r, status);
         return HTC_OK;
     }
     htc__exec_poll_arm(r->agent);

@@ -337,13 +337,25 @@ static htc_status live_read(htc__job *j, htc_reader *r)
     uint32_t len = htc_get_u32(r);
     if (htc_reader_done(r) != HTC_OK || (strcmp(name, "stdout") != 0 && strcmp(name, "stderr") != 0))
         return HTC_EPROTO;
-    snprintf(path, sizeof path, "slots/%s.%" PRIu32 "/scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32 "/%s", site, number, a.job, a.task,
-             a.attempt, name);
+    snprintf(path, sizeof path, "slots/%s.%" PRIu32, site, number);
     int top = open(j->gateway->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = top < 0 ? -1 : htc__open_below(top, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
+    int slot = top < 0 ? -1 : htc__open_below(top, path, O_PATH | O_DIRECTORY, 0, 0);
+    int keeper = slot < 0 ? -1 : htc__keeper_of(slot, &a);
+    if (keeper >= 0)
+        snprintf(path, sizeof path, "scratch/k%d/%s", keeper, name);
+    else
+        snprintf(path, sizeof path, "scratch/%" PRIu64 ".%" PRIu64 ".%" PRIu32 "/%s", a.job, a.task, a.attempt, name);
+    int fd = slot < 0 ? -1 : htc__open_below(slot, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0);
     int why = errno;
+    if (keeper >= 0 && fd >= 0 && htc__keeper_of(slot, &a) != keeper) { /* it ended meanwhile: that is another task's */
+        close(fd);
+        fd = -1;
+        why = ENOENT;
+    }
     if (top >= 0)
         close(top);
+    if (slot >= 0)
+        close(slot);
     errno = why;
     return read_piece(j, fd, name, offset, len > READ_MAX ? READ_MAX : len);
 }

@@ -180,7 +180,7 @@ static void run_timers(htc_agent *a)
 static int may_pull(const htc_agent *a)
 {
     return a->registered && !htc__agent_ending(a) && !a->exit && !a->pulling && !a->reconciling &&
-           a->count < HTC_AGENT_HELD_MAX && htc__agent_active(a) < a->slots;
+           a->count < HTC_AGENT_HELD_MAX && htc__agent_active(a) < a->slots + htc__agent_ahead(a);
 }
 
 static void end(htc_agent *a, htc_status status, const char *reason)

@@ -4,6 +4,13 @@
 
 #include "roles/agent/agent_private.h"
 
+#define SHORT (20 * HTC_MS)     /* a task */
+#define TOLD_TOGETHER 32
+#define TOLD_AFTER (5 * HTC_MS)
+#define AHEAD_MAX 8             /* begun before a slot is free */
+#define AHEAD_SPAN (100 * HTC_MS)
+#define WAITS_SPAN (2 * HTC_SECOND) /* tasks no longer than this: one more waits here */
+
 static agent_held *held_of(attempt *t)
 {
     return (agent_held *)(void *)t;
@@ -71,17 +78,41 @@ void htc__agent_remove(htc_agent *a, agent_held *t, int drop)
 
 /* ---- how an attempt ends ---- */
 
+/* Results of short tasks are told together: each costs the gateway's store a write that others can share. The last ones, and
+ * those of long tasks, are told at once. */
+static htc_ns tell_at(const htc_agent *a, const attempt *ended)
+{
+    uint32_t untold = 0, begun = 0;
+    htc_ns   at = a->holder.now + TOLD_AFTER;
+    for (uint32_t i = 0; i < a->count; i++) {
+        const agent_held *t = a->held[i];
+        begun += htc__attempt_wants_slot(&t->attempt) != 0;
+        if (t->attempt.phase != ATTEMPT_ENDED || t->reported || &t->attempt == ended)
+            continue;
+        untold++;
+        at = t->say_at < at ? t->say_at : at;
+    }
+    return a->span && a->span < SHORT && begun > 0 && untold < TOLD_TOGETHER ? at : a->holder.now;
+}
+
 static void ended(attempt_holder *h, attempt *t)
 {
-    htc_agent *a = agent_of(h);
+    htc_agent         *a = agent_of(h);
+    const htc_outcome *o = &t->outcome;
+    htc_ns             span = o->ended > o->started ? o->ended - o->started : 0;
+    if (o->started)
+        a->span = a->span ? a->span - a->span / 4 + span / 4 : span + 1;
+    htc_ns at = tell_at(a, t);
     held_of(t)->tries = 0;
-    held_of(t)->say_at = h->now;
-    if (a->registered)
-        htc__agent_say_result(a, held_of(t));
+    held_of(t)->say_at = at;
+    for (uint32_t i = 0; at == h->now && i < a->count; i++) /* with it those that wait to be told */
+        if (a->held[i]->attempt.phase == ATTEMPT_ENDED && !a->held[i]->reported)
+            a->held[i]->say_at = at;
 }
 
 static void returned(attempt_holder *h, attempt *t)
 {
+    agent_of(h)->span = WAITS_SPAN + 1; /* what runs is longer than was thought, or all ends: nothing more is taken ahead */
     held_of(t)->tries = 0;
     held_of(t)->say_at = h->now; /* said when the step ends, all at once */
 }
@@ -129,13 +160,22 @@ void htc__agent_take(htc_agent *a, const htc_granted *granted)
         htc__agent_order(a, t, ORDER_DRAIN);
 }
 
+uint32_t htc__agent_ahead(const htc_agent *a)
+{
+    if (!a->span || a->span > WAITS_SPAN)
+        return 0;
+    return a->batch / 2 > a->slots ? a->batch / 2 : a->slots;
+}
+
+/* The host is given some ahead of a free slot, if the tasks of late were so short that it is free soon. */
 void htc__agent_start_waiting(htc_agent *a)
 {
-    uint32_t running = count_of(a, htc__attempt_has_slot);
-    for (uint32_t i = 0; i < a->count && running < a->slots; i++)
+    uint64_t each = a->span && a->span <= AHEAD_SPAN ? AHEAD_SPAN / a->span : 0;
+    uint32_t begun = count_of(a, htc__attempt_has_slot), most = a->slots + a->slots * (uint32_t)(each < AHEAD_MAX ? each : AHEAD_MAX);
+    for (uint32_t i = 0; i < a->count && begun < most; i++)
         if (a->held[i]->attempt.phase == ATTEMPT_WAITING) {
-            htc__attempt_begin(&a->holder, &a->held[i]->attempt);
-            running++;
+            htc__attempt_begin(&a->holder, &a->held[i]->attempt, begun >= a->slots);
+            begun++;
         }
 }
 

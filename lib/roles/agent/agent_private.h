@@ -43,6 +43,9 @@ struct htc_agent {
     htc_ns   idle_at;  /* since when nothing is held that has begun */
     htc_ns   hello_at, beat_at, pull_at, wait_until, stop_at;
     uint32_t hello_tries, pull_tries;
+    htc_ns   span; /* that tasks run, as of late; 0: not known */
+    uint32_t batch; /* tasks of the last grant */
+    uint8_t  turns;
     uint64_t beat_seq, beat_answered, pull_seq, last_grant, last_run;
 
     uint32_t    count;
@@ -82,6 +85,8 @@ htc_ns      htc__agent_tasks_deadline(const htc_agent *a);
 uint32_t htc__agent_begun(const htc_agent *a);
 /* Tasks that hold a slot or wait for one. */
 uint32_t htc__agent_active(const htc_agent *a);
+/* So many more than there are slots are wanted here, so that none is ever without a task. */
+uint32_t htc__agent_ahead(const htc_agent *a);
 void     htc__agent_free_all(htc_agent *a);
 
 /* agent_talk.c */

@@ -178,6 +178,7 @@ static void hear_tasks(htc_agent *a, const htc_grant *m)
         return;
     a->last_grant = m->grant;
     a->exit = 0;
+    a->batch = m->count;
     for (uint32_t i = 0; i < m->count; i++)
         htc__agent_take(a, &m->tasks[i]);
 }

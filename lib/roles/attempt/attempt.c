@@ -15,6 +15,8 @@
 
 #include "roles/attempt/attempt.h"
 
+#define AHEAD_FOR (200 * HTC_MS) /* an attempt that was asked for ahead of its slot waits no longer */
+
 typedef enum action {
     IGNORE, /* too late, or nothing to do */
     REPORT, /* it ends here, with that order as its outcome */
@@ -140,6 +142,13 @@ static void stage_in(attempt_holder *h, attempt *t)
     call(h, HTC_CALL_STAGE_IN, t);
 }
 
+static void take_back(attempt_holder *h, attempt *t)
+{
+    if (t->phase == ATTEMPT_RUNNING && t->back_at != HTC_NEVER)
+        call_of_run(h, HTC_CALL_TAKE_BACK, t);
+    t->back_at = HTC_NEVER;
+}
+
 static void stage_out(attempt_holder *h, attempt *t)
 {
     assert(t->phase == ATTEMPT_RUNNING || t->phase == ATTEMPT_PAUSED_OUT);
@@ -157,7 +166,7 @@ htc_status htc__attempt_init(attempt_holder *h, attempt *t, const htc_granted *g
     if (granted->task.len)
         memcpy(task, granted->task.data, granted->task.len);
     *t = (attempt){ .id = granted->attempt, .run = run, .count = granted->count, .compat = granted->compat, .task = { task, granted->task.len },
-                    .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER };
+                    .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER, .back_at = HTC_NEVER };
     memcpy(t->user, granted->user, sizeof t->user);
     return HTC_OK;
 }
@@ -174,9 +183,10 @@ void htc__attempt_free(attempt_holder *h, attempt *t, int drop)
     t->task = (htc_bytes){ 0 };
 }
 
-void htc__attempt_begin(attempt_holder *h, attempt *t)
+void htc__attempt_begin(attempt_holder *h, attempt *t, int ahead)
 {
     assert(t->phase == ATTEMPT_WAITING);
+    t->back_at = ahead ? h->now + AHEAD_FOR : HTC_NEVER;
     stage_in(h, t);
 }
 
@@ -194,7 +204,7 @@ static void end(attempt_holder *h, attempt *t)
     assert(!htc__attempt_is_over(t));
     t->phase = ATTEMPT_ENDED;
     htc__attempt_outcome_words(t);
-    htc__log_with(h->env, HTC_LOG_INFO,
+    htc__log_with(h->env, t->outcome.status == HTC_OK ? HTC_LOG_DEBUG : HTC_LOG_INFO, /* thousands a second go well */
                   HTC__FIELDS(HTC__NUMBER("job", t->id.job), HTC__NUMBER("task", t->id.task), HTC__NUMBER("attempt", t->id.attempt),
                               HTC__STATUS(t->outcome.status)),
                   "task %llu.%llu attempt %u ended: %s %s -> report", (unsigned long long)t->id.job, (unsigned long long)t->id.task,
@@ -232,6 +242,8 @@ void htc__attempt_read(attempt_holder *h, attempt *t)
 void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order)
 {
     action what = (action)on_order[order][t->phase];
+    if (order == ORDER_DRAIN)
+        take_back(h, t);
     if (what == IGNORE)
         return;
     /* The first reason stands; only a revoked attempt is nobody's, whatever else was wanted of it. */
@@ -313,9 +325,28 @@ static void staged_in(attempt_holder *h, attempt *t, const htc_input *in)
     }
 }
 
+/* It was taken back before it began. */
+static void not_begun(attempt_holder *h, attempt *t)
+{
+    if (t->order == ORDER_REVOKE)
+        h->ops->dropped(h, t);
+    else if (t->order == ORDER_CANCEL)
+        end_by_order(h, t);
+    else
+        give_back(h, t);
+}
+
 static void ran(attempt_holder *h, attempt *t, const htc_input *in)
 {
-    t->wall_at = t->kill_at = HTC_NEVER;
+    t->wall_at = t->kill_at = t->back_at = HTC_NEVER;
+    if (in->status == HTC_AGAIN) {
+        not_begun(h, t);
+        return;
+    }
+    if ((in->status == HTC_ENOSPC || in->status == HTC_EIO) && t->order == ORDER_NONE) {
+        node_failed(h, t, in, "starting");
+        return;
+    }
     htc__attempt_outcome_read(h, t, in);
     int killed = t->outcome.status == HTC_ESIGNAL || t->outcome.status == HTC_EKILLED;
     if (t->order == ORDER_REVOKE)
@@ -367,6 +398,7 @@ int htc__attempt_started(attempt_holder *h, attempt *t)
 {
     if (t->phase != ATTEMPT_RUNNING)
         return 0;
+    t->back_at = HTC_NEVER;
     if (t->wall && t->wall_at == HTC_NEVER && t->order == ORDER_NONE)
         t->wall_at = t->wall > HTC_NEVER - h->now ? HTC_NEVER : h->now + t->wall;
     return 1;
@@ -387,6 +419,8 @@ void htc__attempt_timer(attempt_holder *h, attempt *t)
         send_signal(h, t, SIGKILL);
         t->kill_at = HTC_NEVER;
     }
+    if (h->now >= t->back_at)
+        take_back(h, t);
     if (h->now < t->retry_at)
         return;
     if (t->phase == ATTEMPT_PAUSED_IN)
@@ -397,7 +431,9 @@ void htc__attempt_timer(attempt_holder *h, attempt *t)
 
 htc_ns htc__attempt_deadline(const attempt *t)
 {
-    if (t->phase == ATTEMPT_RUNNING)
-        return t->wall_at < t->kill_at ? t->wall_at : t->kill_at;
+    if (t->phase == ATTEMPT_RUNNING) {
+        htc_ns limit = t->wall_at < t->kill_at ? t->wall_at : t->kill_at;
+        return limit < t->back_at ? limit : t->back_at;
+    }
     return t->phase == ATTEMPT_PAUSED_IN || t->phase == ATTEMPT_PAUSED_OUT ? t->retry_at : HTC_NEVER;
 }

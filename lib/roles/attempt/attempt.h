@@ -46,7 +46,7 @@ typedef struct attempt {
     htc_bytes   task;                /* own copy */
     htc_ns      wall;                /* limit; 0: none */
     uint64_t    memory;              /* limit, for the words of an outcome */
-    htc_ns wall_at, kill_at, retry_at; /* limit reached; SIGKILL; pause over. HTC_NEVER: no such time */
+    htc_ns wall_at, kill_at, retry_at, back_at; /* limit reached; SIGKILL; pause over; not begun for too long. HTC_NEVER: no such time */
     htc_outcome outcome;
     uint8_t     tail[HTC_STDERR_TAIL_MAX];
 } attempt;
@@ -84,7 +84,8 @@ void       htc__attempt_read(attempt_holder *h, attempt *t);
  * be NULL when all ends: then nothing is asked. */
 void htc__attempt_free(attempt_holder *h, attempt *t, int drop);
 
-void htc__attempt_begin(attempt_holder *h, attempt *t); /* ATTEMPT_WAITING only */
+/* ATTEMPT_WAITING only. ahead: a slot is about to be free; if it is not soon, the attempt is returned. 0: there is one. */
+void htc__attempt_begin(attempt_holder *h, attempt *t, int ahead);
 void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order);
 void htc__attempt_result(attempt_holder *h, attempt *t, const htc_input *in); /* the host's answer to a call */
 /* Its process runs, at once or after a pause. 0: it is not asked to. */

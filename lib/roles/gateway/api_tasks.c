@@ -184,8 +184,9 @@ static void forget_missing(listing *l)
 /* What was found after the present one is for the next answer, which begins at that task. */
 static void page_ends(htc_gateway *gw, listing *l, uint64_t index)
 {
-    for (; l->n > l->naming + 1; l->n--)
-        json_array_remove(l->q->answer, l->place[l->n - 1]);
+    while (json_array_size(l->q->answer) > l->place[l->naming] + 1)
+        json_array_remove(l->q->answer, json_array_size(l->q->answer) - 1);
+    l->n = l->naming + 1;
     forget_missing(l);
     l->index = index;
     finish(gw, l, HTC_OK);
@@ -282,10 +283,6 @@ static void ask_results(htc_gateway *gw, listing *l)
     htc_kv_request rq[RESULTS_AT_ONCE];
     key            keys[RESULTS_AT_ONCE];
     for (uint32_t i = 0; i < l->n; i++) {
-        if (l->results) {
-            l->place[i] = json_array_size(l->q->answer);
-            json_array_append_new(l->q->answer, json_null());
-        }
         keys[i] = htc__gw_key_result(l->asked[i].job, l->asked[i].task, l->asked[i].attempt);
         rq[i] = (htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&keys[i]) };
     }
@@ -303,8 +300,22 @@ static int says_more(const listing *l, const task *t)
     return t->attempt && (t->state == TASK_FAILED || t->state == TASK_RETRY_WAIT || (l->q->select.has_tasks && ended(t)));
 }
 
-static void take_result(listing *l, uint64_t index, const task *t)
+/* Its place in the answer is known; what it says is in the chunk, or in a record that is to be asked for. */
+static void take_result(listing *l, uint64_t index, const chunk *c, const task *t, size_t place)
 {
+    htc_attempt at = { l->job->id, index, t->attempt };
+    htc_outcome o;
+    if (t->brief[0]) {
+        htc__gw_brief_get(c, t, l->job->submitted, &o);
+        if (l->results)
+            json_array_append_new(l->q->answer, outcome_json(&at, &o));
+        else
+            add_outcome(json_array_get(l->q->answer, place), &o);
+        return;
+    }
+    if (l->results)
+        json_array_append_new(l->q->answer, json_null());
+    l->place[l->n] = place;
     l->asked[l->n] = (htc_attempt){ l->job->id, index, t->attempt };
     l->status[l->n++] = t->state == TASK_CANCELLED ? HTC_ECANCELLED : t->status;
 }
@@ -326,20 +337,18 @@ static int take_chunk(htc_gateway *gw, listing *l, chunk *c)
     for (; l->index < end && l->n < RESULTS_AT_ONCE; l->index++) {
         size_t      listed = json_array_size(l->q->answer);
         const task *t = c ? &c->tasks[l->index % CHUNK_TASKS] : &untouched;
-        if (listed + (l->results ? l->n : 0) >= l->limit)
+        if (listed >= l->limit)
             break;
         if (!named(l->q, l->index) || !wanted(l, t))
             continue;
         if (l->results) {
             if (ended(t))
-                take_result(l, l->index, t);
+                take_result(l, l->index, c, t, listed);
             continue;
         }
         json_array_append_new(l->q->answer, task_json(gw, j, l->index, t));
-        if (says_more(l, t)) {
-            l->place[l->n] = listed;
-            take_result(l, l->index, t);
-        }
+        if (says_more(l, t))
+            take_result(l, l->index, c, t, listed);
     }
     if (l->n)
         ask_results(gw, l);

@@ -457,7 +457,9 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     if (gw->jobs_ended)
         htc__gw_waits_check(gw);
     gw->jobs_ended = 0;
-    htc__gw_flush(gw);
+    gw->turns |= in->kind == HTC_IN_TURN;
+    if (!gw->turns || in->kind == HTC_IN_TURN)
+        htc__gw_flush(gw); /* once for all that came together */
     if (htc_runtime_status(gw->runtime) == HTC_OK)
         check_shutdown(gw);
     /* What is due already is expected now, not back then: a deadline may be older than the step that has set it. */
@@ -469,6 +471,6 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
 
 const htc_machine_ops *htc_gateway_ops(void)
 {
-    static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy, 0 };
+    static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy, HTC_MACHINE_TURNS };
     return &ops;
 }

@@ -41,6 +41,7 @@
 
 #define NAME_MAX_BYTES 64
 #define CHUNK_TASKS 1024u      /* tasks in one chunk record */
+#define BRIEF_BYTES 16         /* of a result in there */
 #define CHUNKS_OPEN_MAX 256    /* of one job: no fresh chunk is begun beyond, which bounds memory when everything fails */
 #define CHUNKS_AHEAD_MAX 256   /* of one job: chunks that exist only because tasks in them were cancelled by name */
 #define KNOWN_KEY_MAX 64
@@ -72,6 +73,7 @@ typedef struct task {
     uint32_t attempt; /* newest attempt number; only grows */
     int32_t  status;  /* of the last attempt that ended */
     uint64_t agent;   /* while LEASED */
+    uint8_t  brief[BRIEF_BYTES]; /* DONE: its result, if it is as most are; brief[0] 0: it has a record of its own */
     htc_ns   since;   /* on the clock of now; RETRY_WAIT: when it is due. Not stored */
 } task;
 
@@ -102,6 +104,9 @@ struct chunk {
     extra_put *puts;         /* results of the next write */
     extra_put *putting;      /* results of the write in flight */
     htc_buf    image;        /* the record of the write in flight */
+    htc_buf    nodes;        /* names that results in here mention by number, from 1: each a str */
+    uint32_t   n_nodes;
+    htc_bytes  nodes_read;   /* of a record that was just read: lies in its bytes */
     htc_runtime_waiter *next_done;  /* wait for the next write */
     htc_runtime_waiter *write_done; /* wait for the one in flight */
     chunk     *dirty_prev, *dirty_next;
@@ -330,7 +335,7 @@ struct htc_gateway {
     htc_runtime        *runtime;
     htc_runtime_ids    *agent_ids;
     htc_ns              now, wall, started_wall, expected; /* expected: when the driver was to call at the latest */
-    uint8_t             phase, shutdown, stop_now;
+    uint8_t             phase, shutdown, stop_now, turns;
     user               *users;
     job                *jobs;
     agent              *agents;
@@ -402,7 +407,14 @@ htc_status htc__gw_record_user_read(htc_bytes bytes, user *u);
 void       htc__gw_record_job_write(htc_buf *b, const job *j);
 htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES]);
 void       htc__gw_record_chunk_write(htc_buf *b, const chunk *c);
-htc_status htc__gw_record_chunk_read(htc_bytes bytes, chunk *c); /* c->n is set and its tasks are zero */
+/* c->n is set and its tasks are zero. Who keeps c calls htc__gw_chunk_read_done while the bytes are there. */
+htc_status htc__gw_record_chunk_read(htc_bytes bytes, chunk *c);
+void       htc__gw_chunk_read_done(htc_gateway *gw, chunk *c); /* it keeps nodes_read */
+/* 1: the result says no more than that it went well, where, and how long it took, and now stands in the chunk. Times are rounded down to
+ * microseconds; CPU time and memory to 11 bits. */
+int        htc__gw_brief_put(chunk *c, task *t, const htc_outcome *o);
+/* What was put. submitted: of the job. Names are in nodes or nodes_read. */
+void       htc__gw_brief_get(const chunk *c, const task *t, htc_ns submitted, htc_outcome *o);
 void       htc__gw_record_agent_write(htc_buf *b, const agent *a);
 void       htc__gw_agent_handle(agent *a, htc_bytes handle); /* at most HTC_HANDLE_MAX bytes */
 htc_status htc__gw_record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES]);

@@ -405,6 +405,8 @@ static void bound_run(const htc_gateway *gw, agent *a, const htc_attempt *at, ht
     o->started -= early < o->started ? early : o->started;
     if (o->ended - o->started > most)
         o->started = o->ended - most;
+    o->started -= o->started % HTC_US; /* as all results are kept, and so counted */
+    o->ended -= o->ended % HTC_US;
 }
 
 static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc_task_result *m)
@@ -421,7 +423,8 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
     htc__gw_job_ended(gw, j, a->site, o);
     htc__gw_use(c, (usage){ .core_ns = o->ended - o->started, .losses = o->status == HTC_ESTOPPED });
     t->status = o->status;
-    keep_result(gw, c, &m->attempt, o);
+    if (!htc__gw_brief_put(c, t, o))
+        keep_result(gw, c, &m->attempt, o);
     if (o->status == HTC_OK) {
         htc_allot_profile_add(&j->user->runs, ran);
         htc__gw_task_set(gw, c, offset, TASK_DONE);

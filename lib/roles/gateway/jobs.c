@@ -197,6 +197,7 @@ static void chunk_free(htc_gateway *gw, chunk *c)
     free_puts(gw, &c->puts);
     free_puts(gw, &c->putting);
     htc_buf_free(&c->image);
+    htc_buf_free(&c->nodes);
     if (c->dirty)
         DL_DELETE2(gw->dirty_chunks, c, dirty_prev, dirty_next);
     htc__free(&gw->env, c, sizeof *c + c->n * sizeof c->tasks[0]);
@@ -281,6 +282,7 @@ chunk *htc__gw_chunk_new(htc_gateway *gw, job *j, uint64_t index)
     c->n = n;
     c->open = n;
     htc_buf_init(&c->image, &gw->env, 0);
+    htc_buf_init(&c->nodes, &gw->env, 0);
     HASH_ADD(hh, j->chunks, index, sizeof c->index, c);
     if (!c->hh.tbl)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a chunk");
@@ -798,6 +800,7 @@ static void chunk_loaded(void *role, void *ctx, const htc_kv_result *r)
         c = htc__gw_chunk_new(gw, l.job, l.index);
         if (c) {
             status = htc__gw_record_chunk_read(r->value, c);
+            htc__gw_chunk_read_done(gw, c);
             c->version = r->version;
             c->open = 0;
             for (uint32_t i = 0; i < c->n; i++)

@@ -6,7 +6,7 @@
 
 #define USER_FORMAT 2
 #define JOB_FORMAT 2
-#define CHUNK_FORMAT 2
+#define CHUNK_FORMAT 3
 #define AGENT_FORMAT 2
 #define REMOVAL_FORMAT 1
 #define RESULT_FORMAT 2
@@ -180,6 +180,141 @@ htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_
     return htc_runtime_record_end(&r);
 }
 
+/* ---- results in brief ----
+ *
+ *   0      number of the node, 1 to 255
+ *   1-6    begin, microseconds after the job's submission
+ *   7-11   run time, microseconds
+ *   12-13  CPU time, microseconds, rounded     } 11 bits m and 5 bits e: m 2^e
+ *   14-15  most memory, KiB, rounded           } */
+
+static uint16_t pack_rounded(uint64_t v)
+{
+    uint32_t e = 0;
+    while (v > 2047) {
+        v = (v + 1) / 2;
+        e++;
+    }
+    return (uint16_t)(v | e << 11);
+}
+
+static uint64_t unpack_rounded(uint16_t v)
+{
+    return (uint64_t)(v & 2047) << (v >> 11);
+}
+
+static void put_bytes(uint8_t *at, uint64_t v, int n)
+{
+    for (int i = 0; i < n; i++)
+        at[i] = (uint8_t)(v >> 8 * i);
+}
+
+static uint64_t get_bytes(const uint8_t *at, int n)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < n; i++)
+        v |= (uint64_t)at[i] << 8 * i;
+    return v;
+}
+
+/* Its number among the chunk's, from 1; 0: it has none. */
+static uint32_t node_number(chunk *c, const char *name)
+{
+    htc_reader r = htc_reader_of(htc_buf_bytes(&c->nodes));
+    char       known[NAME_MAX_BYTES];
+    for (uint32_t i = 1; i <= c->n_nodes; i++) {
+        htc_get_str(&r, known, sizeof known);
+        if (r.status == HTC_OK && strcmp(known, name) == 0)
+            return i;
+    }
+    if (c->n_nodes == 255 || c->nodes.status != HTC_OK)
+        return 0;
+    htc_put_str(&c->nodes, name);
+    return c->nodes.status == HTC_OK ? ++c->n_nodes : 0;
+}
+
+static int is_brief(const chunk *c, const htc_outcome *o)
+{
+    const htc_outputs *x = &o->outputs;
+    return o->status == HTC_OK && !o->exit_code && !o->signal && !o->reason[0] && !o->stderr_tail.len && !o->final && !x->files && !x->dirs &&
+           !x->links && !x->errors && !x->bytes && !x->manifest_bytes && o->started >= c->job->submitted &&
+           (o->started - c->job->submitted) / HTC_US < UINT64_C(1) << 48 && (o->ended - o->started) / HTC_US < UINT64_C(1) << 40;
+}
+
+int htc__gw_brief_put(chunk *c, task *t, const htc_outcome *o)
+{
+    uint32_t number = is_brief(c, o) ? node_number(c, o->node) : 0;
+    if (!number)
+        return 0;
+    uint64_t begin = o->started / HTC_US, base = c->job->submitted / HTC_US;
+    t->brief[0] = (uint8_t)number;
+    put_bytes(&t->brief[1], begin - base, 6);
+    put_bytes(&t->brief[7], o->ended / HTC_US - begin, 5);
+    put_bytes(&t->brief[12], pack_rounded(o->cpu_ns / HTC_US), 2);
+    put_bytes(&t->brief[14], pack_rounded(o->memory_peak / 1024), 2);
+    return 1;
+}
+
+void htc__gw_brief_get(const chunk *c, const task *t, htc_ns submitted, htc_outcome *o)
+{
+    htc_reader r = htc_reader_of(c->nodes.len ? htc_buf_bytes(&c->nodes) : c->nodes_read);
+    *o = (htc_outcome){ .status = HTC_OK };
+    for (uint32_t i = 0; i < t->brief[0]; i++)
+        htc_get_str(&r, o->node, sizeof o->node);
+    o->started = (submitted / HTC_US + get_bytes(&t->brief[1], 6)) * HTC_US;
+    o->ended = o->started + get_bytes(&t->brief[7], 5) * HTC_US;
+    o->cpu_ns = unpack_rounded((uint16_t)get_bytes(&t->brief[12], 2)) * HTC_US;
+    o->memory_peak = unpack_rounded((uint16_t)get_bytes(&t->brief[14], 2)) * 1024;
+}
+
+static void briefs_write(htc_buf *b, const chunk *c)
+{
+    htc_put_varint(b, c->n_nodes);
+    if (!c->n_nodes)
+        return;
+    htc_put_bytes(b, htc_buf_bytes(&c->nodes));
+    uint8_t *bits = htc_buf_extend(b, (c->n + 7) / 8);
+    if (bits)
+        memset(bits, 0, (c->n + 7) / 8);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->tasks[i].brief[0]) {
+            n++;
+            if (bits)
+                bits[i / 8] = (uint8_t)(bits[i / 8] | 1u << i % 8);
+        }
+    uint8_t *at = htc_buf_extend(b, (size_t)n * BRIEF_BYTES);
+    for (uint32_t i = 0; at && i < c->n; i++)
+        if (c->tasks[i].brief[0]) {
+            memcpy(at, c->tasks[i].brief, BRIEF_BYTES);
+            at += BRIEF_BYTES;
+        }
+}
+
+static void briefs_read(htc_reader *r, chunk *c)
+{
+    char name[NAME_MAX_BYTES];
+    c->n_nodes = (uint32_t)get_max(r, 255);
+    if (!c->n_nodes || r->status != HTC_OK)
+        return;
+    c->nodes_read = htc_get_bytes(r);
+    htc_reader names = htc_reader_of(c->nodes_read);
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        htc_get_str(&names, name, sizeof name);
+    need(r, htc_reader_done(&names) == HTC_OK);
+    htc_bytes bits = htc_get_raw(r, (c->n + 7) / 8);
+    for (uint32_t i = 0; bits.len && i < c->n && r->status == HTC_OK; i++) {
+        if (!(((const uint8_t *)bits.data)[i / 8] >> i % 8 & 1))
+            continue;
+        htc_bytes brief = htc_get_raw(r, BRIEF_BYTES);
+        need(r, c->tasks[i].state == TASK_DONE);
+        if (r->status != HTC_OK)
+            return;
+        memcpy(c->tasks[i].brief, brief.data, BRIEF_BYTES);
+        need(r, c->tasks[i].brief[0] && c->tasks[i].brief[0] <= c->n_nodes);
+    }
+}
+
 /* A task that is done at its first attempt, and one that was never touched, cost one bit each; the others have an entry. */
 static int plain(const task *t)
 {
@@ -215,6 +350,7 @@ void htc__gw_record_chunk_write(htc_buf *b, const chunk *c)
         if (t->state == TASK_LEASED)
             htc_put_u64(b, t->agent);
     }
+    briefs_write(b, c);
 }
 
 htc_status htc__gw_record_chunk_read(htc_bytes bytes, chunk *c)
@@ -247,7 +383,16 @@ htc_status htc__gw_record_chunk_read(htc_bytes bytes, chunk *c)
             t->agent = htc_get_u64(&r);
         need(&r, t->state > TASK_NEW && t->state <= TASK_CANCELLED && was_done == (t->state == TASK_DONE));
     }
+    briefs_read(&r, c);
     return htc_runtime_record_end(&r);
+}
+
+void htc__gw_chunk_read_done(htc_gateway *gw, chunk *c)
+{
+    htc_put_raw(&c->nodes, c->nodes_read);
+    c->nodes_read = (htc_bytes){ 0 };
+    if (c->nodes.status != HTC_OK)
+        htc_runtime_break(gw->runtime, c->nodes.status, "reading a chunk record");
 }
 
 void htc__gw_record_agent_write(htc_buf *b, const agent *a)

@@ -144,6 +144,7 @@ static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
         htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a chunk record");
         return;
     }
+    htc__gw_chunk_read_done(gw, c);
     c->open = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         c->open += c->tasks[i].state < TASK_DONE;

@@ -168,6 +168,12 @@ static void task_seen(void *ctx, const sys_task_state *state)
     unsigned long long job = c->job, task = c->first + state->offset;
     uint32_t           attempt = state->done ? state->attempt : 0;
     sys_task          *t = htc__sys_task_of(s, job, task);
+    if (state->brief && need_attempt(s, t, state->attempt)) {
+        sys_try *a = &t->attempts[state->attempt];
+        a->result = a->told = 1;
+        a->status = HTC_OK;
+        a->span = state->span;
+    }
     count_cost(c, t, state);
     if (!state->done && !state->cancelled)
         return;

@@ -9,7 +9,7 @@ typedef struct sys_process {
     htc_attempt         attempt;
     sys_run             how;
     htc_effect          call; /* RUN, until it is answered */
-    int                 running;
+    int                 running, waiting; /* waiting: RUN was asked while another one ran */
     htc_ns              started;
     struct sys_process *next;
 } sys_process;
@@ -30,6 +30,26 @@ static sys_process *process_of(sys_agent *a, uint64_t run)
     return NULL;
 }
 
+static void start(sys_agent *a, sys_process *p);
+
+/* The one that waits for the slot longest. */
+static void start_waiting(sys_agent *a)
+{
+    sys_process *first = NULL;
+    for (sys_process *p = a->processes; p; p = p->next)
+        if (p->waiting && (!first || p->run < first->run))
+            first = p;
+    if (first && a->running == 0)
+        start(a, first);
+}
+
+static void take_back(sys_agent *a, sys_process *p)
+{
+    if (p->waiting)
+        htc_sim_result(a->node, 0, &p->call, HTC_AGAIN, htc_bytes_of("not begun"));
+    p->waiting = 0;
+}
+
 static void answer_run(sys_agent *a, sys_process *p, htc_status status, uint32_t number)
 {
     sys        *s = a->s;
@@ -47,6 +67,7 @@ static void answer_run(sys_agent *a, sys_process *p, htc_status status, uint32_t
     htc_outcome_write(&b, &o);
     htc_sim_result(a->node, 0, &p->call, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
+    start_waiting(a);
 }
 
 static void process_ends(htc_sim *w, void *ctx)
@@ -99,12 +120,19 @@ static void check_memory(const sys_agent *a)
 
 static void run(sys_agent *a, const htc_effect *effect, sys_process *p)
 {
+    p->call = *effect;
+    p->waiting = 1;
+    start_waiting(a);
+}
+
+static void start(sys_agent *a, sys_process *p)
+{
     sys    *s = a->s;
     uint8_t bytes[8];
     htc_buf b;
     htc_buf_init(&b, NULL, sizeof bytes);
     htc_put_u64(&b, p->run);
-    p->call = *effect;
+    p->waiting = 0;
     p->running = 1;
     p->started = htc_sim_now(s->w);
     htc__sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
@@ -118,7 +146,7 @@ static void run(sys_agent *a, const htc_effect *effect, sys_process *p)
 
 static void stage_out(sys_agent *a, const htc_effect *effect, sys_process *p)
 {
-    htc_stored stored = { .outputs = { .files = 1, .bytes = p->attempt.task } };
+    htc_stored stored = { .outputs = { .files = p->attempt.task % 2, .bytes = p->attempt.task % 2 } }; /* of the others nothing is left */
     htc_buf    b;
     htc_status status = p->how.stage_out;
     p->how.stage_out = HTC_OK;
@@ -136,7 +164,7 @@ static void stage_out(sys_agent *a, const htc_effect *effect, sys_process *p)
 static void clean(sys_agent *a, sys_process *p, int drop)
 {
     sys_process **at = &a->processes;
-    if (p->running)
+    if (p->running || p->waiting)
         htc__sys_fail(a->s, "agent %llu cleans a running task", (unsigned long long)a->id);
     if (drop)
         htc__sys_output_dropped(a->s, &p->attempt);
@@ -169,9 +197,15 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
     case HTC_CALL_SIGNAL: {
         uint32_t   sig = htc_get_u32(&r);
         htc_status why = (htc_status)(int32_t)htc_get_u32(&r);
+        if (p->waiting)
+            take_back(a, p);
+        else
         end_after(a, p, HTC_MS, why, sig); /* no task here ignores SIGTERM */
         break;
     }
+    case HTC_CALL_TAKE_BACK:
+        take_back(a, p);
+        break;
     case HTC_CALL_STAGE_OUT:
         stage_out(a, effect, p);
         break;

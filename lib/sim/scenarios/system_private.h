@@ -198,6 +198,8 @@ typedef struct sys_task_state {
     int        done, cancelled, leased;
     uint32_t   attempt;
     htc_status status;
+    int        brief; /* its result is in here, */
+    htc_ns     span;  /* with this run time */
 } sys_task_state;
 /* Its tasks, and the run time that it counts; HTC_EINVAL if it is no chunk record. */
 htc_status htc__sys_chunk_read(sys *s, htc_bytes value, void (*seen)(void *ctx, const sys_task_state *task), void *ctx, uint64_t *core_ns);

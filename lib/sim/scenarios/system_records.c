@@ -15,8 +15,12 @@ htc_status htc__sys_chunk_read(sys *s, htc_bytes value, void (*seen)(void *ctx, 
     htc_status status = htc__gw_record_chunk_read(value, c);
     for (uint32_t i = 0; status == HTC_OK && i < c->n; i++) {
         const task *t = &c->tasks[i];
+        htc_outcome o = { 0 };
+        if (t->brief[0])
+            htc__gw_brief_get(c, t, 0, &o);
         seen(ctx, &(sys_task_state){ .offset = i, .done = t->state == TASK_DONE, .cancelled = t->state == TASK_CANCELLED,
-                                     .leased = t->state == TASK_LEASED, .attempt = t->attempt, .status = t->status });
+                                     .leased = t->state == TASK_LEASED, .attempt = t->attempt, .status = t->status,
+                                     .brief = t->brief[0] != 0, .span = o.ended - o.started });
     }
     *core_ns = c->used.core_ns;
     htc__free(&s->env, c, size);
