@@ -2,9 +2,9 @@
  * @file htcsched/agent_host.h
  * @brief The executor: carries out what an agent asks of its host. Processes, limits, files in and out.
  *
- * Every task runs in a session and process group of its own, with its own scratch directory (0700), a clean environment,
- * rlimits and no_new_privs. The agent's process is the subreaper of all that a task starts: when a task's first process
- * has ended, what is left of its tree is killed.
+ * Every task runs in a process group of its own, in a session without a terminal that it shares with nobody but the tasks before
+ * it in its slot, with its own scratch directory (0700), a clean environment, rlimits and no_new_privs. When a task's first
+ * process has ended, what is left of its tree is killed, whatever sessions are in it.
  *
  * Threads: owner (the host's); files are moved on the host's worker threads.   Allocation: through env, and by malloc where
  * the system's own functions do.

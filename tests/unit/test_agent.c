@@ -883,13 +883,13 @@ Test(agent, works_ahead_of_its_slot_when_tasks_are_short)
     now += 2 * MS;
     ends(2, HTC_OK, 0, 0);
     stored(2);
-    wait_until(now + 3 * MS);
+    wait_until(now + 8 * MS);
     expect("[1000000] call RUN 2\n"
            "[1000000] call RUN 3\n"
            "[1000000] call RUN 4\n"
            "[1000002] call STAGE_OUT 2\n"
-           "[1000005] send TASK_RESULT 1.1/1 HTC_OK () files 1\n"
-           "[1000005] send TASK_RESULT 1.0/1 HTC_OK () files 1\n");
+           "[1000010] send TASK_RESULT 1.1/1 HTC_OK () files 1\n"
+           "[1000010] send TASK_RESULT 1.0/1 HTC_OK () files 1\n");
 }
 
 /* One that does not begin soon is for somebody else: the task before it is not as short as those before were. */
@@ -904,7 +904,7 @@ Test(agent, gives_back_what_does_not_begin_soon)
     event(HTC_EVENT_STARTED, 2);
     forget();
     wait_until(now + 250 * MS);
-    expect("[1000005] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
+    expect("[1000010] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1000200] call TAKE_BACK 3\n");
     forget();
     result(HTC_CALL_RUN, 3, HTC_AGAIN, htc_bytes_of("not begun"));

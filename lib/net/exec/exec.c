@@ -605,6 +605,8 @@ void htc_agent_host_destroy(htc_agent_host *a)
     free(a->home);
     free(a->path);
     free(a->oom_events);
+    free(a->found_name);
+    free(a->found_path);
     free(a);
 }
 

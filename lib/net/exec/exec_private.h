@@ -83,6 +83,8 @@ struct htc_agent_host {
     char          *oom_events; /* where the cgroup's are counted, or NULL */
     uint64_t       oom_kills;  /* of the cgroup, as it was seen at oom_at */
     htc_ns         oom_at;
+    char          *found_name, *found_path; /* the last program that was looked for, and where it is */
+    htc_ns         found_at;
     uint32_t       confine;  /* tasks are another user's and share our uid */
     char         **confined_paths; /* what they see beside the system; NULL at the end */
     char         **env_pass; /* "NAME=value" that were found; NULL at the end */

@@ -116,6 +116,8 @@ static size_t read_keepers(const char *slot_dir, record *list, size_t count, siz
             const htc__keeper_record *k = &file->keeper[i];
             if (k->attempt && k->pid > 1)
                 list[count++] = (record){ (pid_t)k->pid, k->begin, k->end ? k->end : k->begin + START_TAKES };
+            if (k->session > 1 && count < max) /* without its leader: what is in it has begun there, unless that lives and is another */
+                list[count++] = (record){ (pid_t)k->session, k->since > START_TAKES ? k->since - START_TAKES : 0, k->since };
         }
     if (slot >= 0)
         close(slot);
@@ -164,7 +166,7 @@ static int is_leftover(const htc__procs *procs, const htc__proc *p, const record
 
 static uint32_t end_leftovers(const htc_env *env, const char *slot_dir)
 {
-    record     list[HTC_AGENT_HELD_MAX + HTC__KEEPERS_MAX];
+    record     list[HTC_AGENT_HELD_MAX + 2 * HTC__KEEPERS_MAX];
     size_t     groups = read_records(slot_dir, list, HTC_AGENT_HELD_MAX);
     size_t     count = read_keepers(slot_dir, list, groups, sizeof list / sizeof *list);
     char       entry[PATH_MAX + 32];

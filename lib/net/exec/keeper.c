@@ -21,6 +21,8 @@
 
 #define WORDS_MAX 4096        /* arguments and variables */
 #define TICK (20 * HTC_MS)    /* two changes of a directory within this may have one time: the kernel's clock of files moves by ticks */
+#define WAITING_ENOUGH 2
+#define TOLD_TOGETHER 5
 #define PAUSE_FIRST (20 * 1000)
 #define PAUSE_LAST (20 * 1000 * 1000)
 
@@ -34,8 +36,10 @@ typedef struct seen {
 typedef struct keeper {
     htc__keeper_ring   *ring;
     htc__keeper_record *record;
+    uid_t               uid;
     unsigned            number;
     uint32_t            aside; /* places set aside so far */
+    uint32_t            untold; /* results of which the agent was not told */
     int                 slot, event, socket;
     int                 place, work, out; /* O_PATH; -1: there is no place */
     seen                place_seen, work_seen, out_seen;
@@ -182,10 +186,10 @@ static int is_empty(int fd)
 }
 
 /* Is the directory as it was seen? Its time says so if it is so old that a change of now has another one; else a look does. */
-static int is_untouched(int fd, seen *s, htc_ns began, int look)
+static int is_untouched(const keeper *k, int fd, seen *s, htc_ns began, int look)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0 || st.st_nlink != s->links || st.st_mode != s->mode || st.st_uid != geteuid())
+    if (fstat(fd, &st) != 0 || st.st_nlink != s->links || st.st_mode != s->mode || st.st_uid != k->uid)
         return 0;
     int    same = st.st_ctim.tv_sec == s->ctime.tv_sec && st.st_ctim.tv_nsec == s->ctime.tv_nsec;
     htc_ns at = (htc_ns)s->ctime.tv_sec * HTC_SECOND + (htc_ns)s->ctime.tv_nsec;
@@ -214,7 +218,7 @@ static int place_is_ours(keeper *k, htc_ns began)
 {
     struct stat st;
     char        name[64];
-    if (is_untouched(k->place, &k->place_seen, began, 0))
+    if (is_untouched(k, k->place, &k->place_seen, began, 0))
         return 1;
     /* Changed within a tick of its making, as far as its time says: are the four names still what they were? */
     static const char *const names[] = { "stdout", "stderr", "work", "out" };
@@ -244,8 +248,8 @@ static int place_is_ours(keeper *k, htc_ns began)
 static uint32_t what_is_left(keeper *k, htc_ns began)
 {
     uint32_t left = left_in_stream(k, 1, KEEPER_LEFT_OUT) | left_in_stream(k, 2, KEEPER_LEFT_ERROR);
-    if (fcntl(0, F_GETFL) != k->null_flags || !is_untouched(k->work, &k->work_seen, began, 1) ||
-        !is_untouched(k->out, &k->out_seen, began, 1) || !place_is_ours(k, began))
+    if (fcntl(0, F_GETFL) != k->null_flags || !is_untouched(k, k->work, &k->work_seen, began, 1) ||
+        !is_untouched(k, k->out, &k->out_seen, began, 1) || !place_is_ours(k, began))
         left |= KEEPER_LEFT_OTHER;
     return left;
 }
@@ -260,7 +264,9 @@ static void __attribute__((noreturn)) become_task(keeper *k, htc__keeper_task *t
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(125);
-    if (setsid() >= 0) {
+    /* The session is the keeper's, which nobody else is in. One of its own for each task would cost a twentieth of a short one: the
+     * kernel makes a scheduling group for a session. */
+    if (setpgid(0, 0) == 0) {
         stage = CHILD_LIMITS;
         uint32_t i = 0;
         while (i < t->n_limits && setrlimit((__rlimit_resource_t)t->limits[i].resource, &t->limits[i].limit) == 0)
@@ -408,9 +414,13 @@ static void run(keeper *k, htc__keeper_task *t)
     atomic_store(&k->record->pid, 0);
 }
 
-static void tell(const keeper *k)
+/* After the nth task. While others wait some results may come together: the agent looks from time to time anyhow. */
+static void tell(keeper *k, uint32_t n)
 {
     uint64_t one = 1;
+    if (atomic_load(&k->ring->put) - n > WAITING_ENOUGH && ++k->untold < TOLD_TOGETHER)
+        return;
+    k->untold = 0;
     if (!atomic_exchange(&k->ring->told, 1))
         while (write(k->event, &one, sizeof one) < 0 && errno == EINTR)
             ;
@@ -475,6 +485,9 @@ static void become_keeper(keeper *k, pid_t parent)
     if (null > 2)
         close(null);
     k->null_flags = fcntl(0, F_GETFL);
+    k->uid = geteuid();
+    k->record->session = getpid();
+    k->record->since = ticks();
 }
 
 void htc__keeper_be(const htc__keeper_begin *begin)
@@ -491,6 +504,6 @@ void htc__keeper_be(const htc__keeper_begin *begin)
         if (atomic_compare_exchange_strong(&t->state, &waits, KEEPER_RUNS))
             run(&k, t);
         atomic_store(&t->state, KEEPER_DONE); /* also of one that was withdrawn: the agent may use its place again */
-        tell(&k);
+        tell(&k, n + 1);
     }
 }

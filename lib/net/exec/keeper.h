@@ -75,6 +75,8 @@ typedef struct htc__keeper_record {
     _Atomic int32_t  pid;
     uint64_t         begin;
     _Atomic uint64_t end;
+    int32_t          session; /* the keeper's, in which all of its tasks are; begun not later than since */
+    uint64_t         since;
 } htc__keeper_record;
 
 #define HTC__KEEPERS_MAGIC "htckeep1"

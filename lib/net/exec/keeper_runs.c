@@ -24,6 +24,7 @@
 
 #define PLAIN_BYTES 6144 /* of a task; what its words come to is looked at again when they are written */
 #define START_TOLD_AFTER (10 * HTC_MS) /* one that is over before that need not be told as started */
+#define FOUND_FOR HTC_SECOND /* a program, by its name */
 #define OOM_SEEN_FOR (100 * HTC_MS)
 #define SWEEP_GIVE_UP (30 * HTC_SECOND)
 #define END_PATIENCE (5 * HTC_SECOND)
@@ -187,17 +188,21 @@ static void arm_started(htc__keeper *k)
         k->started_armed = 1;
 }
 
+static void hear(htc__keeper *k);
+
+/* While several are in the ring the keeper need not tell of each; one that runs alone is told as started once. */
 static void on_started(evutil_socket_t fd, short what, void *arg)
 {
     htc__keeper *k = arg;
-    htc__run    *r = at_work(k);
     (void)fd, (void)what;
     k->started_armed = 0;
+    hear(k);
+    htc__run *r = at_work(k);
     if (r && !r->start_told && htc_host_wall() >= task_at(k, place_in(k, r))->started + START_TOLD_AFTER / 2) {
         r->start_told = 1;
         htc__run_tell_started(r);
     }
-    if (!r || !r->start_told)
+    if (!r || !r->start_told || k->put - k->taken > 1)
         arm_started(k);
 }
 
@@ -528,9 +533,32 @@ static uint64_t oom_kills(htc_agent_host *a)
     return a->oom_kills;
 }
 
+/* The same name as just now is the same program: the directory that it is looked for in first is empty. */
+static htc_status find_program(htc__run *r, htc__child *c)
+{
+    htc_agent_host *a = r->agent;
+    const char     *name = r->task->executable ? r->task->executable : "";
+    htc_ns          now = htc_host_now();
+    if (a->found_name && strcmp(a->found_name, name) == 0 && now < a->found_at + FOUND_FOR) {
+        snprintf(c->program, sizeof c->program, "%s", a->found_path);
+        return HTC_OK;
+    }
+    htc_status status = htc__child_find(c, r, r->text, sizeof r->text);
+    free(a->found_name);
+    free(a->found_path);
+    a->found_name = status == HTC_OK ? strdup(name) : NULL;
+    a->found_path = status == HTC_OK ? strdup(c->program) : NULL;
+    if (!a->found_path) {
+        free(a->found_name);
+        a->found_name = NULL;
+    }
+    a->found_at = now;
+    return status;
+}
+
 static htc_status fill(htc__run *r, htc__keeper_task *t, htc__child *c)
 {
-    htc_status status = htc__child_find(c, r, r->text, sizeof r->text);
+    htc_status status = find_program(r, c);
     if (status != HTC_OK)
         return status;
     htc__child_limits(c, &r->task->limits);

@@ -5,8 +5,8 @@
 #include "roles/agent/agent_private.h"
 
 #define SHORT (20 * HTC_MS)     /* a task */
-#define TOLD_TOGETHER 32
-#define TOLD_AFTER (5 * HTC_MS)
+#define TOLD_TOGETHER 48
+#define TOLD_AFTER (10 * HTC_MS)
 #define AHEAD_MAX 8             /* begun before a slot is free */
 #define AHEAD_SPAN (100 * HTC_MS)
 #define WAITS_SPAN (2 * HTC_SECOND) /* tasks no longer than this: one more waits here */

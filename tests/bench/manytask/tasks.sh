@@ -23,9 +23,9 @@ run_htc()
     [ "\$3" = 0 ] || task=(/bin/sleep "\$3")
     d=\$(mktemp -d "$dir/state.XXXXXX")
     "$programs/htc" --dir "\$d/s" up --slots "\$2" > /dev/null
-    "$programs/htc" --dir "\$d/s" submit --wait -- /bin/true ::: n=1:100 > /dev/null 2>&1
+    "$programs/htc" --dir "\$d/s" submit --env 'N={n}' --wait -- /bin/true ::: n=1:100 > /dev/null 2>&1
     c0=\$(cpu_ns) t0=\$(date +%s%N)
-    "$programs/htc" --dir "\$d/s" submit --wait -- "\${task[@]}" ::: "n=1:\$1" > /dev/null 2>&1 || return 1
+    "$programs/htc" --dir "\$d/s" submit --env 'N={n}' --wait -- "\${task[@]}" ::: "n=1:\$1" > /dev/null 2>&1 || return 1
     t1=\$(date +%s%N) c1=\$(cpu_ns)
     "$programs/htc" --dir "\$d/s" down --now > /dev/null 2>&1
     awk -v w=\$((t1 - t0)) -v c=\$((c1 - c0)) 'BEGIN { printf "%.6f %.6f\\n", w / 1e9, c / 1e9 }'
