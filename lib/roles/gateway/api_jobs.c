@@ -337,13 +337,26 @@ static void submit_new(htc_gateway *gw, request *q)
 
 /* ---- a submission that is repeated ---- */
 
-/* It was stored, and this gateway had taken it for not stored. */
+static void repeat_ask(htc_gateway *gw, request *q, uint64_t id);
+
+typedef struct repeated {
+    request *q;
+    uint64_t id;
+} repeated;
+
+/* It was stored, and this gateway had taken it for not stored. Where it cannot be opened its record has changed since it was read: it has
+ * ended, or it is being removed. To forget the key then would make one submission two jobs. */
 static void repeat_opened(htc_gateway *gw, void *ctx, job *j)
 {
-    request *q = ctx;
+    repeated again = *(repeated *)ctx;
+    request *q = again.q;
+    htc_runtime_context_free(gw->runtime, ctx);
     if (!j) {
-        htc__gw_known_key_drop(gw, q->user->name, htc__gw_req_str(q, "key"));
-        htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the job of this submission is just being removed");
+        htc__gw_known_key_set(gw, q->user->name, htc__gw_req_str(q, "key"), again.id);
+        if (htc__gw_removal(gw, again.id))
+            htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the job of this submission is just being removed");
+        else
+            repeat_ask(gw, q, again.id);
         return;
     }
     htc__gw_known_key_set(gw, j->user->name, j->key, j->id);
@@ -363,8 +376,12 @@ static void repeat_of(htc_gateway *gw, request *q, const job *j)
     else if (j->finished || htc__gw_job(gw, j->id))
         answer_submitted(gw, q, htc__gw_job(gw, j->id) ? htc__gw_job(gw, j->id) : j, 1);
     else {
+        repeated *again = htc_runtime_context(gw->runtime, sizeof *again);
+        if (!again)
+            return;
+        *again = (repeated){ q, j->id };
         htc__gw_known_key_set(gw, q->user->name, j->key, 0); /* nobody else opens it meanwhile */
-        htc__gw_job_open(gw, j->id, repeat_opened, q);
+        htc__gw_job_open(gw, j->id, repeat_opened, again);
     }
 }
 
@@ -388,6 +405,13 @@ static void repeat_read(void *role, void *ctx, const htc_kv_result *r)
     }
 }
 
+static void repeat_ask(htc_gateway *gw, request *q, uint64_t id)
+{
+    key k = htc__gw_key_job(id);
+    htc_runtime_ask(gw->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, repeat_read, q);
+}
+
 void htc__gw_api_submit(htc_gateway *gw, request *q)
 {
     const char      *text = htc__gw_req_str(q, "key");
@@ -399,9 +423,7 @@ void htc__gw_api_submit(htc_gateway *gw, request *q)
     } else if (!known->job) {
         htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the submission of this key is under way");
     } else {
-        key k = htc__gw_key_job(known->job);
-        htc_runtime_ask(gw->runtime,
-                        &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__gw_key_bytes(&k) }, 1, repeat_read, q);
+        repeat_ask(gw, q, known->job);
     }
 }
 
