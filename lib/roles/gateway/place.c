@@ -134,9 +134,12 @@ static void waits_for_memory(htc_gateway *gw, job *j)
     gw->memory_waits = 1;
 }
 
+/* Where room is kept for another job, an agent that has a task gets no other one: what it reserves would never be given back. */
 int htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t named)
 {
-    if (fits(gw, &gw->sites[a->site].memory, a->site, j, named, a->memory))
+    const memory *m = &gw->sites[a->site].memory;
+    int           holds_on = a->n_held && m->kept_for && m->kept_for != j->id;
+    if (!holds_on && fits(gw, m, a->site, j, named, a->memory))
         return 1;
     waits_for_memory(gw, j);
     return 0;
