@@ -11,13 +11,16 @@ static void chunk_record(htc_bytes bytes)
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
     c->n = again->n = bytes.len > 3 ? 64 : 5;
+    htc_buf_init(&c->nodes, NULL, 0);
     if (htc__gw_record_chunk_read(bytes, c) == HTC_OK) {
+        htc_put_raw(&c->nodes, c->nodes_read);
         htc__gw_record_chunk_write(&b, c);
         if (htc__gw_record_chunk_read(htc_buf_bytes(&b), again) != HTC_OK ||
             memcmp(c->tasks, again->tasks, c->n * sizeof c->tasks[0]) != 0)
             abort();
     }
     htc_buf_free(&b);
+    htc_buf_free(&c->nodes);
     free(c);
     free(again);
 }

@@ -304,7 +304,7 @@ Test(exec_kept, a_process_is_recorded_while_it_runs)
     cr_expect(htc__read_text(path, script, sizeof script) > 0);
     cr_expect(eq(long, (long)file.keeper[0].pid, atol(script)));
     cr_expect(file.keeper[0].job == 3 && file.keeper[0].task == 7 && file.keeper[0].attempt == 2);
-    cr_expect(file.keeper[0].end >= file.keeper[0].begin);
+    cr_expect(file.keeper[0].end == 0 || file.keeper[0].end >= file.keeper[0].begin); /* 0: the keeper does not go on yet */
     cr_expect(memcmp(file.magic, HTC__KEEPERS_MAGIC, 8) == 0);
     drive_close(&d);
 }

@@ -103,7 +103,8 @@ static void cancel_some(sys *s, htc_rng *rng)
 static void remove_some(sys *s, htc_rng *rng)
 {
     for (sys_job *j = s->jobs; j; j = j->next)
-        if (j->finished && !j->removing && htc_rng_below(rng, 2)) {
+        /* Who does not know yet that it was accepted submits it again, and would have another one behind the removal. */
+        if (j->acknowledged && j->finished && !j->removing && htc_rng_below(rng, 2)) {
             htc__sys_remove(j);
             return;
         }
