@@ -53,7 +53,14 @@
     X(image_of_one)          /* of eventual keys the image of a bucket is what one of its old owners holds */           \
     X(mended_by_few)         /* of a damaged eventual record one other owner's word is enough, whatever W is */        \
     X(unmerged_dropped)      /* an owner that keeps a bucket no more drops its eventual keys, whoever has them */        \
-    X(left_to_few)           /* it drops them when those owners have them that are heard, be they fewer than W */
+    X(left_to_few)           /* it drops them when those owners have them that are heard, be they fewer than W */     \
+    X(note_taken_back)       /* tasks on their way to a ledger whose owner is dead go back to who gave them */        \
+    X(clear_before_accept)   /* a note is cleared when it was told */                                                 \
+    X(forget_before_clear)   /* that a note was accepted is forgotten before it was cleared */                        \
+    X(note_read_early)       /* a note is accepted as it was read before the ledger's version was known */            \
+    X(note_number_reused)    /* the number of a cleared note is given again */                                        \
+    X(ledger_unversioned)    /* a ledger is written whatever its version is */                                        \
+    X(end_when_empty)        /* a flow has ended when each of its ledgers was seen without tasks */
 
 #define HTC__BROKEN_ENUM(name) HTC__BROKEN_##name,
 typedef enum htc__broken { HTC__BROKEN_NOTHING, HTC__BROKEN_TABLE(HTC__BROKEN_ENUM) HTC__BROKEN_COUNT } htc__broken;

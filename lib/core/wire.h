@@ -53,13 +53,21 @@
     X(DRAIN, 311)                                                                                                      \
     X(CANCEL, 312)                                                                                                     \
     X(STOP, 313)                                                                                                       \
-    X(NUDGE, 314)
+    X(NUDGE, 314)                                                                                                      \
+    /* workers: lib/roles/worker/worker_wire.h says their payload */                                                   \
+    X(WORKER_LOAD_ASK, 320) /* seq */                                                                                  \
+    X(WORKER_LOAD, 321)     /* seq, tasks */                                                                           \
+    X(WORKER_STEAL, 322)    /* seq, to: the thief's ledger */                                                          \
+    X(WORKER_GIVEN, 323)    /* seq, tasks, the note */                                                                 \
+    X(WORKER_NOTE, 324)     /* the note: it waits to be accepted */                                                    \
+    X(WORKER_ACCEPTED, 325) /* the note */                                                                             \
+    X(WORKER_CLEARED, 326)  /* the note */
 
 #define HTC__WIRE_ENUM(name, number) HTC_WIRE_##name = (number),
 typedef enum htc_wire_type { HTC_WIRE_TABLE(HTC__WIRE_ENUM) } htc_wire_type;
 #undef HTC__WIRE_ENUM
 
-typedef enum htc_wire_role { HTC_WIRE_ROLE_STORE_CLIENT = 1, HTC_WIRE_ROLE_USER, HTC_WIRE_ROLE_AGENT, HTC_WIRE_ROLE_STORE_MEMBER } htc_wire_role;
+typedef enum htc_wire_role { HTC_WIRE_ROLE_STORE_CLIENT = 1, HTC_WIRE_ROLE_USER, HTC_WIRE_ROLE_AGENT, HTC_WIRE_ROLE_STORE_MEMBER, HTC_WIRE_ROLE_WORKER } htc_wire_role;
 
 /* Name of a type for traces and logs; "?" for an unknown one. */
 const char *htc_wire_name(uint16_t type);

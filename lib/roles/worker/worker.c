@@ -1,0 +1,304 @@
+/* Connections, the lease, time.
+ *
+ * A worker lives as long as its lease: the lease's number is its epoch, and a key bound to it says that this epoch lives. Who finds the
+ * lease gone has been given up by the others: it ends, and its next life has another epoch. What it had written before stands; what
+ * it would write afterwards is refused, since who took its ledgers has changed their versions. */
+#include <string.h>
+
+#include "roles/worker/worker_private.h"
+
+#define LEASE_NS (10 * HTC_SECOND)
+#define TICK     HTC_SECOND
+#define TRY_AGAIN (100 * HTC_MS)
+
+uint32_t htc__worker_peer(const htc__worker *w, uint64_t id)
+{
+    return id && id <= w->options.n && id != w->id ? w->peers[id - 1] : 0;
+}
+
+void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
+{
+    worker_message said = *m;
+    said.flow = w->options.flow;
+    htc__worker_write(&w->buf, type, &said);
+    htc_runtime_send(w->runtime, peer, &w->buf);
+}
+
+void htc__worker_stop(htc__worker *w, htc_status status)
+{
+    if (w->stopped)
+        return;
+    htc__log_with(&w->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("worker", w->id), HTC__STATUS(status)), "worker %llu ends: %s",
+                  (unsigned long long)w->id, htc_strerror(status));
+    w->stopped = 1;
+    htc_runtime_stop(w->runtime, status);
+}
+
+/* ---- its lease ---- */
+
+static void registered(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    (void)ctx;
+    w->registering = 0;
+    w->joined = r->status == HTC_OK;
+    w->survey_at = w->now;
+}
+
+static void granted(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    (void)ctx;
+    w->joining = 0;
+    if (r->status != HTC_OK || !r->lease) {
+        w->renew_at = w->now + TRY_AGAIN;
+        return;
+    }
+    w->epoch = r->lease;
+    w->renew_at = w->now + w->options.lease_ns / 3;
+    w->registering = 1;
+    flow_key k = htc__flow_key_worker(w->id);
+    htc_buf_clear(&w->buf);
+    htc_put_u64(&w->buf, w->epoch);
+    htc_runtime_ask(w->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
+                                       .lease = w->epoch }, 1, registered, NULL);
+}
+
+static void renewed(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    (void)ctx;
+    w->joining = 0;
+    if (r->status == HTC_ENOTFOUND)
+        htc__worker_stop(w, HTC_ELOST);
+    w->renew_at = w->now + (r->status == HTC_OK ? w->options.lease_ns / 3 : TRY_AGAIN);
+}
+
+static void keep_lease(htc__worker *w)
+{
+    if (w->joining || w->registering || w->now < w->renew_at)
+        return;
+    w->joining = 1;
+    if (w->epoch)
+        htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_RENEW, .lease = w->epoch }, 1, renewed, NULL);
+    else
+        htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_GRANT, .ttl = w->options.lease_ns }, 1, granted,
+                        NULL);
+}
+
+/* ---- the machine ---- */
+
+static int calls(const htc__worker *w, uint32_t peer)
+{
+    for (uint32_t i = 0; i < w->options.n; i++)
+        if (i != w->options.self && w->peers[i] == peer)
+            return 1;
+    return 0;
+}
+
+static void message(htc__worker *w, const htc_input *in)
+{
+    uint16_t       type, version;
+    uint8_t        role;
+    uint64_t       id;
+    worker_message m;
+    htc_reader     r = htc_wire_open(in->body, &type, &id);
+    if (r.status != HTC_OK)
+        return;
+    if (type == HTC_WIRE_HELLO) {
+        htc_status status = htc_wire_read_hello(&r, HTC_WIRE_VERSION, &role, &version);
+        if (status != HTC_OK || role != HTC_WIRE_ROLE_WORKER) {
+            htc_runtime_close(w->runtime, in->peer, HTC_EPROTO);
+            return;
+        }
+        htc_wire_welcome(&w->buf, id, version);
+        htc_runtime_send(w->runtime, in->peer, &w->buf);
+    } else if (type >= HTC_WIRE_WORKER_LOAD_ASK && type <= HTC_WIRE_WORKER_CLEARED) {
+        if (htc__worker_read(&r, &m) == HTC_OK && m.flow == w->options.flow && w->joined)
+            htc__worker_heard(w, in->peer, type, &m);
+    }
+}
+
+static void opened(htc__worker *w, const htc_input *in)
+{
+    if (!calls(w, in->peer))
+        return;
+    htc_wire_hello(&w->buf, HTC_WIRE_ROLE_WORKER, HTC_WIRE_VERSION);
+    htc_runtime_send(w->runtime, in->peer, &w->buf);
+}
+
+static running *run_of(htc__worker *w, uint64_t number)
+{
+    running *x;
+    DL_FOREACH(w->runs, x)
+    if (x->attempt.run == number)
+        return x;
+    return NULL;
+}
+
+static void event(htc__worker *w, const htc_input *in)
+{
+    if (in->op == HTC_EVENT_SHUTDOWN) {
+        htc__worker_stop(w, HTC_OK);
+        return;
+    }
+    htc_reader r = htc_reader_of(in->body);
+    running   *x = run_of(w, htc_get_u64(&r));
+    if (x && htc_reader_done(&r) == HTC_OK && in->op == HTC_EVENT_STARTED)
+        (void)htc__attempt_started(&w->holder, &x->attempt);
+    else if (x && htc_reader_done(&r) == HTC_OK && in->op == HTC_EVENT_TASK_STOPPED)
+        htc__attempt_stopped(&w->holder, &x->attempt);
+}
+
+static int is_of_run(uint32_t op)
+{
+    return op == HTC_CALL_STAGE_IN || op == HTC_CALL_RUN || op == HTC_CALL_STAGE_OUT;
+}
+
+static void run_time(htc__worker *w)
+{
+    running *x, *next;
+    keep_lease(w);
+    DL_FOREACH_SAFE(w->runs, x, next)
+    htc__attempt_timer(&w->holder, &x->attempt);
+    if (!w->joined || w->ended || w->stopped)
+        return;
+    if (w->now >= w->survey_at)
+        htc__worker_survey(w);
+    if (w->now >= w->tick_at) {
+        w->tick_at = w->now + TICK;
+        htc__worker_ledgers_tick(w);
+    }
+    htc__worker_begin(w);
+    htc__worker_steal(w);
+    htc__worker_flush(w);
+}
+
+static htc_ns earlier(htc_ns a, htc_ns b)
+{
+    return a < b ? a : b;
+}
+
+static htc_ns deadline(const void *self)
+{
+    const htc__worker *w = self;
+    const running     *x;
+    if (w->stopped)
+        return HTC_NEVER;
+    htc_ns at = earlier(htc_runtime_deadline(w->runtime), w->joining || w->registering ? HTC_NEVER : w->renew_at);
+    DL_FOREACH(w->runs, x)
+    at = earlier(at, htc__attempt_deadline(&x->attempt));
+    if (!w->joined || w->ended)
+        return at;
+    at = earlier(at, earlier(w->tick_at, w->survey ? HTC_NEVER : w->survey_at));
+    return earlier(at, earlier(htc__worker_ledgers_deadline(w), htc__worker_steal_deadline(w)));
+}
+
+static htc_status step(void *self, const htc_input *given, htc_output *out)
+{
+    htc__worker     *w = self;
+    htc_input        room;
+    htc_status       unknown;
+    const htc_input *in = htc__input_known(given, &room, &unknown);
+    if (!in)
+        return unknown;
+    htc_status broken = htc_runtime_begin(w->runtime, in, out);
+    if (broken != HTC_OK || w->stopped)
+        return broken;
+    w->now = w->holder.now = in->now;
+    w->holder.out = out;
+    int       from_store = in->peer == w->options.store_peer;
+    running  *x = in->kind == HTC_IN_RESULT && is_of_run(in->op) ? run_of(w, in->tag) : NULL;
+    switch ((htc_input_kind)in->kind) {
+    case HTC_IN_MESSAGE:
+        if (!from_store)
+            message(w, in);
+        break;
+    case HTC_IN_OPENED:
+        if (!from_store)
+            opened(w, in);
+        break;
+    case HTC_IN_RESULT:
+        if (x)
+            htc__attempt_result(&w->holder, &x->attempt, in);
+        break;
+    case HTC_IN_EVENT: event(w, in); break;
+    default: break;
+    }
+    if (!(in->kind == HTC_IN_RESULT && is_of_run(in->op)))
+        htc_runtime_input(w->runtime, in);
+    if (htc_runtime_status(w->runtime) == HTC_OK && !w->stopped)
+        run_time(w);
+    w->holder.out = NULL;
+    if (w->holder.failed != HTC_OK)
+        htc_runtime_break(w->runtime, w->holder.failed, "asking the host");
+    return htc_runtime_end(w->runtime, in);
+}
+
+static void destroy(void *self)
+{
+    htc__worker *w = self;
+    if (!w)
+        return;
+    htc_env env = w->env;
+    htc__worker_tasks_free(w);
+    htc__worker_ledgers_free(w);
+    htc_runtime_destroy(w->runtime);
+    htc_buf_free(&w->buf);
+    htc_buf_free(&w->header_bytes);
+    htc_buf_free(&w->holder.buf);
+    htc__free(&env, w, sizeof *w);
+}
+
+const htc_machine_ops *htc__worker_ops(void)
+{
+    static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy, 0 };
+    return &ops;
+}
+
+htc_status htc__worker_create(const htc_env *env, const htc__worker_options *options, htc__worker **out)
+{
+    if (!env || !options || !out || options->n < 1 || options->n > GROUP_MAX || options->self >= options->n || !options->peers || options->slots > SLOTS_MAX)
+        return HTC_EINVAL;
+    htc__worker *w = htc__alloc(env, sizeof *w);
+    if (!w)
+        return HTC_ENOMEM;
+    w->env = *env;
+    w->options = *options;
+    w->options.slots = options->slots ? options->slots : 1;
+    w->options.lease_ns = options->lease_ns ? options->lease_ns : LEASE_NS;
+    w->options.commit_gap_ns = options->commit_gap_ns ? options->commit_gap_ns : HTC_MS;
+    w->options.steal.size = sizeof w->options.steal;
+    memcpy(w->peers, options->peers, options->n * sizeof *w->peers);
+    w->id = (uint64_t)options->self + 1;
+    htc_buf_init(&w->buf, &w->env, HTC_WIRE_MESSAGE_MAX);
+    htc_buf_init(&w->header_bytes, &w->env, 0);
+    htc_buf_init(&w->holder.buf, &w->env, HTC_WIRE_MESSAGE_MAX);
+    w->holder.env = &w->env;
+    w->holder.ops = &htc__worker_holder;
+    w->holder.stage_retry = 3;
+    w->holder.retry_ns = HTC_SECOND;
+    w->holder.kill_after_ns = 10 * HTC_SECOND;
+    htc_kv_client_options store = { .size = sizeof store, .client_id = options->store_client_id, .peer = options->store_peer };
+    htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker" };
+    htc_status            status = htc_runtime_create(env, &runtime, &w->runtime);
+    if (status == HTC_OK)
+        status = htc_steal_start(options->n, options->self, 0, &w->thief);
+    if (status != HTC_OK) {
+        destroy(w);
+        return status;
+    }
+    *out = w;
+    return HTC_OK;
+}
+
+void htc__worker_look(const htc__worker *w, htc__worker_figures *f)
+{
+    const own *o;
+    *f = w->figures;
+    f->running = w->n_runs;
+    f->ledgers = 0;
+    DL_FOREACH2(w->owns, o, next_own)
+    f->ledgers++;
+}
