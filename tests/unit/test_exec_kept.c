@@ -12,6 +12,7 @@ typedef struct series {
     const char *scripts[SCRIPTS_MAX];
     uint32_t    n, begun, ended, at_once;
     uint64_t    take_back; /* this run, as soon as it was asked for */
+    const char *passed;    /* "NAME=value": of the agent's environment, and handed on */
     htc_outcome outcome[SCRIPTS_MAX];
     htc_status  status[SCRIPTS_MAX]; /* of RUN */
     htc_stored  stored[SCRIPTS_MAX];
@@ -123,9 +124,10 @@ static htc_ns series_deadline(const void *self)
 static void run_series(series *s)
 {
     static const htc_machine_ops ops = { sizeof ops, series_step, series_deadline, NULL, 0 };
-    static const char *const     environ_of[] = { "PATH=/usr/bin:/bin", NULL };
+    static const char *const     pass[] = { "PASSED", NULL };
+    const char *const            environ_of[] = { "PATH=/usr/bin:/bin", s->passed, NULL };
     htc_agent_host_options       o = { .size = sizeof o, .slot_dir = s->slot, .data_dir = s->data, .agent = 99, .node = "here", .site = "local",
-                                       .environ = environ_of };
+                                       .environ = environ_of, .env_pass = s->passed ? pass : NULL };
     htc_host                    *host;
     htc_agent_host              *agent;
     htc_error                    error = { 0 };
@@ -240,6 +242,37 @@ Test(exec_kept, a_killed_keeper_costs_the_task_that_it_ran)
     cr_expect(eq(int, s.outcome[1].status, HTC_EKILLED), "%s", s.outcome[1].reason);
     cr_expect(eq(int, s.outcome[2].status, HTC_OK), "%s", s.outcome[2].reason);
     cr_expect(eq(int, s.outcome[3].status, HTC_OK), "%s", s.tail[3]);
+    close_series(&s);
+}
+
+/* Stopping it is no way to hold the slot. */
+Test(exec_kept, a_stopped_keeper_ends_with_its_task)
+{
+    series s;
+    open_series(&s);
+    s.scripts[0] = "kill -STOP $PPID; sleep 100";
+    s.scripts[1] = CLEAN_HERE;
+    run_series(&s);
+    cr_expect(eq(int, s.outcome[0].status, HTC_EKILLED), "%s", s.outcome[0].reason);
+    expect_all_clean(&s);
+    close_series(&s);
+}
+
+/* What does not fit between agent and keeper is run without one. */
+Test(exec_kept, a_large_environment_is_run_without_a_keeper)
+{
+    static char passed[20000];
+    series      s;
+    open_series(&s);
+    memset(passed, 'x', sizeof passed - 1);
+    memcpy(passed, "PASSED=", 7);
+    s.passed = passed;
+    s.scripts[0] = "[ ${#PASSED} = 19992 ] || exit 8; echo done";
+    s.scripts[1] = "case \"$HTC_SCRATCH\" in */3.1.1/work) ;; *) exit 7;; esac";
+    run_series(&s);
+    for (int i = 0; i < 2; i++)
+        cr_expect(eq(int, s.outcome[i].status, HTC_OK), "%s", s.outcome[i].reason);
+    cr_expect(eq(u64, s.stored[0].outputs.files, 1));
     close_series(&s);
 }
 

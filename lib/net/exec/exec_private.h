@@ -149,7 +149,7 @@ void       htc__kept_signal(htc__run *r, int signal); /* one that has not begun 
 int        htc__kept_take_back(htc__run *r);          /* 1: it had not begun, and has not now: its RUN is answered */
 uint32_t   htc__kept_runs(const htc_agent_host *a);   /* that keepers have */
 pid_t      htc__kept_pid(const htc__run *r);          /* of its first process; 0: none */
-void       htc__kept_look_again(htc_agent_host *a);   /* once a second while something runs */
+void       htc__kept_look_again(htc_agent_host *a);   /* behind each look at all processes while something runs */
 /* The run whose processes are children of pid, which is a keeper; NULL: pid is none. *kept: it is one. */
 htc__run  *htc__kept_by(const htc_agent_host *a, pid_t pid, int *kept);
 

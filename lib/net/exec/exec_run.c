@@ -381,7 +381,6 @@ static void on_poll(evutil_socket_t fd, short what, void *arg)
     int             i = 0, usual = 0;
     (void)fd, (void)what;
     a->poll_armed = 0;
-    htc__kept_look_again(a);
     for (const htc__run *r = a->runs; r; r = r->next, i++)
         if (lives(r))
             usual = i;
@@ -390,6 +389,7 @@ static void on_poll(evutil_socket_t fd, short what, void *arg)
         for (htc__run *r = a->runs; r; r = r->next, i++)
             if (lives(r))
                 check_run(r, i);
+        htc__kept_look_again(a);
     }
     htc__exec_poll_arm(a);
 }

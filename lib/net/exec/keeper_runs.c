@@ -663,14 +663,21 @@ void htc__kept_signal(htc__run *r, int signal)
     }
 }
 
-/* A keeper that waits for processes which do not end is given up, and they are left to the kernel. */
+/* A keeper that waits for processes which do not end is given up, and they are left to the kernel. One that was stopped, which its task
+ * can do, ends with the task. */
 void htc__kept_look_again(htc_agent_host *a)
 {
     for (uint32_t i = 0; i < a->n_keepers; i++) {
-        htc__keeper *k = &a->keepers[i];
-        htc__run    *r = k->pid > 0 ? at_work(k) : NULL;
+        htc__keeper     *k = &a->keepers[i];
+        htc__run        *r = k->pid > 0 ? at_work(k) : NULL;
+        const htc__proc *p = r ? htc__procs_find(&a->procs, k->pid) : NULL;
         if (!r)
             continue;
+        if (p && (p->state == 'T' || p->state == 't')) {
+            htc__log_with(a->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("run", r->run)),
+                          "run %" PRIu64 ": the process that started it was stopped -> end both", r->run);
+            kill(k->pid, SIGKILL);
+        }
         const htc__keeper_task *t = task_at(k, place_in(k, r));
         if (atomic_load(&t->state) == KEEPER_SWEEPS && htc_host_wall() > t->ended + SWEEP_GIVE_UP) {
             htc__log_with(a->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("run", r->run)),
