@@ -203,13 +203,25 @@ static char *failure(cli *c, uint64_t job, const json_t *task, json_t **outcome)
     return text;
 }
 
+/* Of one that has run: 0, the exit code, or the signal that ended it. */
+static const char *show_exit(const json_t *task, char text[24])
+{
+    text[0] = '\0';
+    if (j_u64(task, "signal"))
+        snprintf(text, 24, "SIG%" PRIu64, j_u64(task, "signal"));
+    else if (json_object_get(task, "exit_code"))
+        snprintf(text, 24, "%d", (int)json_integer_value(json_object_get(task, "exit_code")));
+    return text;
+}
+
 static void print_tasks(cli *c, uint64_t job, const json_t *tasks)
 {
     table   t;
     size_t  i, explained = 0;
     json_t *task;
     double  now = wall_s();
-    table_begin(&t, ">TASK", "STATE", ">ATTEMPT", "NODE", ">FOR", "REASON", NULL);
+    char    exit_text[24];
+    table_begin(&t, ">TASK", "STATE", ">ATTEMPT", "NODE", ">FOR", ">EXIT", "REASON", NULL);
     json_array_foreach(tasks, i, task)
     {
         double  since = j_num(task, "since");
@@ -217,12 +229,12 @@ static void print_tasks(cli *c, uint64_t job, const json_t *tasks)
         char   *reason = strcmp(j_str(task, "state"), "failed") == 0 && explained++ < EXPLAINED_MAX
                              ? failure(c, job, task, &outcome)
                              : must_dup(j_str(task, "reason"));
-        double  seconds = outcome ? j_num(outcome, "ended") - j_num(outcome, "started") : since > 0 ? now - since : -1;
+        double  seconds = j_num(task, "ended") > 0 ? j_num(task, "ended") - j_num(task, "started") : since > 0 ? now - since : -1;
         for (char *p = reason; *p; p++) /* tabs divide the table's cells */
             *p = *p == '\t' ? ' ' : *p;
-        table_row(&t, "%" PRIu64 "\t%s\t%" PRIu64 "\t%s\t%s\t%s", j_u64(task, "index"), j_str(task, "state"),
+        table_row(&t, "%" PRIu64 "\t%s\t%" PRIu64 "\t%s\t%s\t%s\t%s", j_u64(task, "index"), j_str(task, "state"),
                   j_u64(task, "attempt"), outcome ? j_str(outcome, "node") : j_str(task, "node"),
-                  show_seconds(seconds).s, reason);
+                  show_seconds(seconds).s, show_exit(task, exit_text), reason);
         json_decref(outcome);
         free(reason);
     }

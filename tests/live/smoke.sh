@@ -54,6 +54,8 @@ expect 0 "${H[@]}" retry 2 --failed
 expect 0 "${H[@]}" wait 2
 expect 0 "${H[@]}" status 2 --json
 [ "$(json "$out" '(v["jobs"][0]["tasks"]["done"], v["jobs"][0]["state"])')" = "(3, 'done')" ] || fail "after the retry: $out"
+expect 0 "${H[@]}" tasks 2 --json
+[ "$(json "$out" '[(t["exit_code"], t["ended"] > t["started"], t["node"] != "") for t in v["tasks"]]')" = "[(0, True, True), (0, True, True), (0, True, True)]" ] || fail "ended tasks: $out"
 expect 0 "${H[@]}" tasks 2.1 --json
 [ "$(json "$out" 'v["tasks"][0]["attempt"]')" = 3 ] || fail "an attempt's number only grows: $out"
 

@@ -158,8 +158,11 @@ static void add_outcome(json_t *listed, const htc_outcome *o)
         json_object_set_new(listed, "reason", json_string(o->reason));
     if (o->started)
         json_object_set_new(listed, "started", json_real((double)o->started / 1e9));
-    if (o->ended)
+    if (o->ended) {
         json_object_set_new(listed, "ended", json_real((double)o->ended / 1e9));
+        json_object_set_new(listed, "exit_code", json_integer(o->exit_code));
+        json_object_set_new(listed, "signal", json_integer((json_int_t)o->signal));
+    }
 }
 
 /* ---- the outputs of the results that were found ---- */
@@ -294,10 +297,10 @@ static int ended(const task *t)
     return t->state == TASK_DONE || t->state == TASK_FAILED || t->state == TASK_CANCELLED;
 }
 
-/* A list of many tasks says more only about what went wrong; one that names tasks says all of each. */
-static int says_more(const listing *l, const task *t)
+/* What a list says of a task beside its state: how its last attempt ended. */
+static int says_more(const task *t)
 {
-    return t->attempt && (t->state == TASK_FAILED || t->state == TASK_RETRY_WAIT || (l->q->select.has_tasks && ended(t)));
+    return t->attempt && (t->state == TASK_RETRY_WAIT || ended(t));
 }
 
 /* Its place in the answer is known; what it says is in the chunk, or in a record that is to be asked for. */
@@ -347,7 +350,7 @@ static int take_chunk(htc_gateway *gw, listing *l, chunk *c)
             continue;
         }
         json_array_append_new(l->q->answer, task_json(gw, j, l->index, t));
-        if (says_more(l, t))
+        if (says_more(t))
             take_result(l, l->index, c, t, listed);
     }
     if (l->n)
