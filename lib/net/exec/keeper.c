@@ -153,17 +153,44 @@ static void send_streams(const keeper *k, uint32_t aside)
 }
 
 /* What is there now is the task's. Without its name nobody could find it: then it stays as it is, and the next place cannot be made. */
-static void set_aside(keeper *k, htc__keeper_task *t)
+static void set_all_aside(keeper *k, const char *to)
 {
-    char from[64], to[80];
-    send_streams(k, k->aside + 1);
+    char from[64];
     name_place(k, from);
-    snprintf(to, sizeof to, "%s.%u", from, (unsigned)++k->aside);
-    t->aside = k->aside;
     (void)renameat(k->slot, from, k->slot, to);
     close_one(&k->place);
     close_one(&k->work);
     close_one(&k->out);
+}
+
+/* The directories are as they were: what was written goes to a directory of its own, and the rest stays. 0, or -1. */
+static int set_streams_aside(keeper *k, uint32_t left, const char *to)
+{
+    static const char *const names[] = { "stdout", "stderr" };
+    if (mkdirat(k->slot, to, 0700) != 0)
+        return -1;
+    int dir = openat(k->slot, to, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), bad = dir < 0;
+    for (int i = 0; i < 2 && !bad; i++)
+        if (left & (i == 0 ? KEEPER_LEFT_OUT : KEEPER_LEFT_ERROR))
+            bad = renameat(k->place, names[i], dir, names[i]) != 0 || open_stream(k, names[i], i + 1) != 0;
+    if (dir >= 0)
+        close(dir);
+    return bad || see(k->place, &k->place_seen) != 0 ? -1 : 0;
+}
+
+static void set_aside(keeper *k, htc__keeper_task *t)
+{
+    char name[64], to[80];
+    send_streams(k, k->aside + 1);
+    name_place(k, name);
+    snprintf(to, sizeof to, "%s.%u", name, (unsigned)++k->aside);
+    t->aside = k->aside;
+    if (!(t->left & KEEPER_LEFT_OTHER) && set_streams_aside(k, t->left, to) == 0)
+        return;
+    /* Half of it may be there already; then the rest has another name, and is removed with the slot. */
+    if (faccessat(k->slot, to, F_OK, 0) == 0)
+        snprintf(to, sizeof to, "%s.rest.%u", name, (unsigned)k->aside);
+    set_all_aside(k, to);
 }
 
 /* ---- what a task left ---- */
