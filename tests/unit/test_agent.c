@@ -406,6 +406,28 @@ Test(agent, waits_as_told_and_pulls_when_nudged)
     expect("[1000500] send PULL 4 want 128\n");
 }
 
+/* What waits may wait for the very task that the agent holds. */
+Test(agent, asks_again_when_the_last_that_it_held_is_settled)
+{
+    create_serving((htc_agent_options){ .slots = 2 });
+    hear_tasks(1, 1, 0, 1, 0);
+    result(HTC_CALL_STAGE_IN, 1, HTC_OK, htc_bytes_of(NULL));
+    hear_grant(2, HTC_GRANT_WAIT, 1000 * HTC_SECOND);
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    expect("[1000000] call STAGE_IN 1\n"
+           "[1000000] send PULL 2 want 127\n"
+           "[1000000] call RUN 1\n"
+           "[1000000] call STAGE_OUT 1\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n");
+    hear_verdict(0, HTC_OK);
+    expect("[1000000] call CLEAN 1\n"
+           "[1000000] send PULL 3 want 128\n");
+    hear_grant(3, HTC_GRANT_WAIT, 1000 * HTC_SECOND); /* it holds nothing: that is for another reason */
+    wait_until(now + 500 * MS);
+    expect("");
+}
+
 /* Prefetched tasks run one after another without a pull; the slots bound what runs at once. */
 Test(agent, works_through_prefetched_tasks)
 {
@@ -444,7 +466,8 @@ Test(agent, repeats_a_result_until_the_verdict)
            "[1001000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1003000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
            "[1007000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
-           "[1008000] call CLEAN 1 drop\n");
+           "[1008000] call CLEAN 1 drop\n"
+           "[1008000] send PULL 3 want 128\n");
 }
 
 Test(agent, ends_a_task_at_its_wall_time_limit)

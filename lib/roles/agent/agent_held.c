@@ -74,6 +74,8 @@ void htc__agent_remove(htc_agent *a, agent_held *t, int drop)
     htc__free(&a->env, t, sizeof *t);
     if (htc__agent_begun(a) == 0)
         a->idle_at = a->holder.now;
+    if (a->count == 0 && a->waits_busy)
+        a->wait_until = 0; /* what it held may be what the gateway waited for */
 }
 
 /* ---- how an attempt ends ---- */

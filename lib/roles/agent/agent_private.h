@@ -35,6 +35,7 @@ struct htc_agent {
     uint8_t    exit;        /* the gateway has nothing more for this agent */
     uint8_t    pulling;     /* a pull is not answered yet */
     uint8_t    nudged;      /* a NUDGE came while a pull was under way */
+    uint8_t    waits_busy;  /* wait_until was said while it held tasks: it is over with the last of them */
     uint64_t   reconciling; /* start nothing before the heartbeat with this seq is answered; 0: free to start */
     htc_status leave;       /* why it leaves by itself; HTC_OK: it does not */
     char       leave_reason[256];

@@ -195,6 +195,7 @@ static void hear_grant(htc_agent *a, htc_reader *r)
         return;
     a->pulling = 0;
     a->wait_until = 0;
+    a->waits_busy = a->count > 0;
     if (m->kind == HTC_GRANT_WAIT && !a->nudged)
         a->wait_until = m->retry_ns > HTC_NEVER - a->holder.now ? HTC_NEVER : a->holder.now + m->retry_ns;
     if (m->kind == HTC_GRANT_EXIT && !a->nudged)

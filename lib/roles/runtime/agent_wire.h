@@ -100,7 +100,8 @@ typedef struct htc_granted {
 
 typedef enum htc_compat { HTC_COMPAT_NONE = 0, HTC_COMPAT_SLURM = 1, HTC_COMPAT_SGE = 2 } htc_compat;
 
-/* GRANT. WAIT: pull again after retry_ns or on a NUDGE. EXIT: nothing more for this agent; it leaves. */
+/* GRANT. WAIT: pull again after retry_ns, on a NUDGE, or when the last task that was held then has its verdict.
+ * EXIT: nothing more for this agent; it leaves. */
 typedef struct htc_grant {
     uint64_t seq;   /* of the pull answered; 0 when sent again after a heartbeat */
     uint64_t grant; /* number of this grant, from 1; 0 with WAIT and EXIT */
