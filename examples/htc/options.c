@@ -137,9 +137,10 @@ static htc_status store(cli *c, const opt *o, const char *value)
     case OPT_ELSEWHERE:
         return HTC_OK;
     case OPT_COUNT:
+    case OPT_NUMBER:
         errno = 0;
         *(int64_t *)o->into = strtoll(value, &end, 10);
-        s = errno || end == value || *end || *(int64_t *)o->into < 0 ? HTC_EUSAGE : HTC_OK;
+        s = errno || end == value || *end || (o->kind == OPT_COUNT && *(int64_t *)o->into < 0) ? HTC_EUSAGE : HTC_OK;
         break;
     case OPT_TIME:
     case OPT_WALLTIME:
@@ -159,8 +160,9 @@ static htc_status store(cli *c, const opt *o, const char *value)
                                                : "write a number",
                          "'%.80s' is not a %s", value,
                          o->kind == OPT_TIME || o->kind == OPT_WALLTIME ? "time"
-                         : o->kind == OPT_SIZE ? "size"
-                                               : "count");
+                         : o->kind == OPT_SIZE   ? "size"
+                         : o->kind == OPT_NUMBER ? "whole number"
+                                                 : "count");
     }
     return HTC_OK;
 }

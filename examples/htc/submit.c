@@ -19,7 +19,7 @@ typedef struct plan {
     const char *name, *output, *error_output, *each_line, *compat, *out, *exe, *args, *pairs[2], *key;
     double      time_s;
     uint64_t    memory;
-    int64_t     retries;
+    int64_t     retries, priority, max_running;
     uint32_t    wait, dry_run, paused, unordered;
     words       inputs, env, sweeps;
     staging     staging;
@@ -350,6 +350,10 @@ static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answ
         json_object_set_new(r, "memory", json_integer((json_int_t)p->memory));
     if (p->retries >= 0)
         json_object_set_new(r, "retries", json_integer(p->retries));
+    if (p->priority)
+        json_object_set_new(r, "priority", json_integer(p->priority));
+    if (p->max_running)
+        json_object_set_new(r, "max_running", json_integer(p->max_running));
     if (p->output)
         j_add(&r, "output", p->output);
     if (p->error_output)
@@ -405,6 +409,8 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
 
 #define SUBMIT_OPTIONS(p)                                                                                              \
     { "retries", 'r', OPT_COUNT, &(p).retries, "N", "run a failed task again up to N times" },                         \
+        { "priority", 0, OPT_NUMBER, &(p).priority, "N", "go before your jobs of a lower number: -1000 to 1000 (0)" },  \
+        { "max-running", 0, OPT_COUNT, &(p).max_running, "N", "run at most N of its tasks at once" },                  \
         { "output",    'o',       OPT_TEXT,                                                                            \
           &(p).output, "PATTERN", "name of standard output in the results: %j job %a task %u user %n name" },          \
         { "error", 'e', OPT_TEXT, &(p).error_output, "PATTERN", "name of standard error in the results" },             \
@@ -490,9 +496,9 @@ htc_status run_generate(cli *c, int argc, char **argv)
         s = check_names(c, &p);
     if (s == HTC_OK)
         s = prepare(c, cmd, &p, &w, &xml, &len);
-    if (s == HTC_OK && (p.retries >= 0 || p.output || p.error_output || p.compat || p.wait || p.paused))
+    if (s == HTC_OK && (p.retries >= 0 || p.output || p.error_output || p.compat || p.wait || p.paused || p.priority || p.max_running))
         fprintf(stderr,
-                "htc: warning: --retries, --output, --error, --compat, --wait and --hold are not in a document: "
+                "htc: warning: --retries, --priority, --max-running, --output, --error, --compat, --wait and --hold are not in a document: "
                 "give them to htc submit\n");
     if (s == HTC_OK && p.dry_run) {
         s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);

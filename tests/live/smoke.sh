@@ -97,6 +97,14 @@ refuse 1 'one file' "${H[@]}" submit -o '%a' -e '%a' -- true
 refuse 4 'cannot make the directory' "${H[@]}" fetch last --to /proc/nowhere
 expect 0 "${H[@]}" rm last
 
+# One at a time: each finds the directory of the one before gone. A job that goes first is no job of others.
+expect 0 "${H[@]}" submit --max-running 1 --priority -7 --wait -- sh -c 'mkdir "$0" && sleep 0.02 && rmdir "$0"' "$PWD/alone" '{}' ::: 1 2 3 4 5 6 7 8
+expect 0 "${H[@]}" status last --json
+[ "$(json "$out" '(v["jobs"][0]["max_running"], v["jobs"][0]["priority"])')" = '(1, -7)' ] || fail "what was asked for: $out"
+expect 0 "${H[@]}" rm last
+refuse 1 '-1000 to 1000' "${H[@]}" submit --priority 1001 -- true
+refuse 1 'not a count' "${H[@]}" submit --max-running -1 -- true
+
 # What a task prints comes back byte by byte, whatever it is; a reader that goes ends a following.
 expect 0 "${H[@]}" submit --wait -- sh -c 'head -c 300000 /dev/zero; printf "\\377\\n"'
 [ "$("${H[@]}" logs last | sha256sum)" = "$( (head -c 300000 /dev/zero; printf '\377\n') | sha256sum)" ] || fail "zero bytes in a log"

@@ -42,12 +42,13 @@ json_t *htc__gw_job_json(htc_gateway *gw, const job *j)
                                (json_int_t)leased, "running", (json_int_t)running, "staging_out", (json_int_t)staging_out,
                                "retry_wait", (json_int_t)j->now.retry_wait, "done", (json_int_t)j->now.done, "failed",
                                (json_int_t)j->now.failed, "cancelled", (json_int_t)cancelled);
-    json_t *o = json_pack("{s:I,s:s,s:s,s:s,s:o,s:o,s:o,s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:s}", "id", (json_int_t)j->id,
+    json_t *o = json_pack("{s:I,s:s,s:s,s:s,s:o,s:o,s:o,s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:s,s:i,s:I}", "id", (json_int_t)j->id,
                           "user", u->name, "name", j->name, "state", htc__gw_job_state(j), "submitted", seconds(j->submitted),
                           "started", seconds(j->started), "ended", seconds(j->ended), "count", (json_int_t)j->count, "tasks",
                           tasks, "attempts", (json_int_t)j->now.used.attempts, "lost", (json_int_t)j->now.used.losses, "duplicates",
                           (json_int_t)j->duplicates, "agents", (json_int_t)agents, "ra", (json_int_t)u->ra, "weight",
-                          (json_int_t)u->weight, "output", j->output, "error_output", j->error_output);
+                          (json_int_t)u->weight, "output", j->output, "error_output", j->error_output, "priority",
+                          (int)j->priority, "max_running", (json_int_t)j->max_running);
     uint64_t left = j->count - htc__gw_job_terminal(j);
     if (o && j->open && left && u->runs.mean_s > 0 && agents)
         json_object_set_new(o, "eta_s", json_real(ceil((double)left / (double)agents) * u->runs.mean_s));
@@ -215,13 +216,18 @@ static int options(htc_gateway *gw, request *q, job *j)
 {
     const char *compat = htc__gw_req_str(q, "compat");
     uint64_t    retries = htc__gw_req_u64(q, "retries", gw->options.max_attempts - 1);
-    double      limit = htc__gw_req_num(q, "time_limit", 0);
+    uint64_t    max_running = htc__gw_req_u64(q, "max_running", 0);
+    double      limit = htc__gw_req_num(q, "time_limit", 0), priority = htc__gw_req_num(q, "priority", 0);
     if (!option_text(gw, q, "name", j->name, sizeof j->name) || !option_text(gw, q, "output", j->output, sizeof j->output) ||
         !option_text(gw, q, "error_output", j->error_output, sizeof j->error_output) ||
         !option_text(gw, q, "submit_dir", j->submit_dir, sizeof j->submit_dir))
         return 0;
     if (retries > 1000 || !(limit >= 0 && limit < 1e9)) {
         htc__gw_req_fail(gw, q, HTC_EINVAL, "", retries > 1000 ? "retries: 0 to 1000" : "time_limit: 0 to 1e9 seconds");
+        return 0;
+    }
+    if (!(fabs(priority) <= JOB_PRIORITY_MAX) || priority != floor(priority) || max_running > INT64_MAX) {
+        htc__gw_req_fail(gw, q, HTC_EINVAL, "", max_running > INT64_MAX ? "max_running: 0 or more" : "priority: -%d to %d", JOB_PRIORITY_MAX, JOB_PRIORITY_MAX);
         return 0;
     }
     if (compat && strcmp(compat, "slurm") != 0 && strcmp(compat, "sge") != 0) {
@@ -231,6 +237,8 @@ static int options(htc_gateway *gw, request *q, job *j)
     j->compat = !compat ? HTC_COMPAT_NONE : strcmp(compat, "slurm") == 0 ? HTC_COMPAT_SLURM : HTC_COMPAT_SGE;
     j->max_attempts = (uint32_t)retries + 1;
     j->time_limit_s = limit;
+    j->priority = (int32_t)priority;
+    j->max_running = max_running;
     j->memory = htc__gw_req_u64(q, "memory", 0);
     j->paused = htc__gw_req_flag(q, "paused") != 0;
     return 1;

@@ -120,7 +120,16 @@ static const user *over_base(const htc_gateway *gw, const user *except)
     return best;
 }
 
-/* It waits, and not for a slot: its tasks fail fast. 1: the sentence is in text. */
+/* It waits, and not for a slot: as many run as may. 1: the sentence is in text. */
+static int why_full(const job *j, char *text, size_t cap)
+{
+    if (!htc__gw_job_is_full(j))
+        return 0;
+    snprintf(text, cap, "%llu run, which is as many as --max-running lets", (unsigned long long)j->now.leased);
+    return 1;
+}
+
+/* Likewise: its tasks fail fast. */
 static int why_slowed(const htc_gateway *gw, const job *j, char *text, size_t cap)
 {
     htc_ns until = htc__gw_job_slowed_until(j);
@@ -279,6 +288,9 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         } else if (j->paused) {
             snprintf(text, sizeof text, "%llu.%llu waits because its job is paused", id, i);
             code = "Paused";
+        } else if (why_full(j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "MaxRunning";
         } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
             code = "FailingFast";
@@ -287,7 +299,7 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
             code = "Memory";
         } else {
             unsigned long long ahead = 0;
-            for (const job *o = j->user->ready; o && o->id < j->id; o = o->ready_next)
+            for (const job *o = j->user->ready; o && htc__gw_job_turn(o, j) < 0; o = o->ready_next)
                 ahead += htc__gw_job_ready(o);
             if (t->state == TASK_NEW && index > j->next)
                 ahead += index - j->next;
@@ -381,6 +393,9 @@ static void why_job(htc_gateway *gw, request *q, job *j)
     } else if (j->paused) {
         snprintf(text, sizeof text, "job %llu is paused", (unsigned long long)j->id);
         code = "Paused";
+    } else if (why_full(j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
+        code = "MaxRunning";
     } else if (why_slowed(gw, j, user_text, sizeof user_text)) {
         snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
         code = "FailingFast";
@@ -397,11 +412,11 @@ static void why_job(htc_gateway *gw, request *q, job *j)
         code = "Running";
     } else {
         unsigned long long ahead = 0;
-        for (const job *o = j->user->ready; o && o->id < j->id; o = o->ready_next)
+        for (const job *o = j->user->ready; o && htc__gw_job_turn(o, j) < 0; o = o->ready_next)
             ahead += htc__gw_job_ready(o);
         code = why_user(gw, j->user, user_text, sizeof user_text);
         if (ahead)
-            snprintf(text, sizeof text, "%llu tasks of job %llu wait, with %llu of earlier jobs before them: %s",
+            snprintf(text, sizeof text, "%llu tasks of job %llu wait, with %llu of other jobs before them: %s",
                      (unsigned long long)waiting, (unsigned long long)j->id, ahead, user_text);
         else
             snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting,

@@ -33,6 +33,8 @@ static const char *wrong_count(const htc_gateway *gw)
         const counts *c = &j->now;
         if (c->fresh + c->waiting + c->leased + c->retry_wait + c->done + c->failed + c->cancelled != j->count)
             return "the states of a job's tasks do not add up to its tasks";
+        if (j->max_running && c->leased > j->max_running)
+            return "more tasks of a job are held than may run";
     }
     for (u = gw->users; u; u = u->hh.next) {
         uint64_t running = 0, held_tasks = 0;

@@ -45,6 +45,7 @@
 #define CHUNKS_OPEN_MAX 256    /* of one job: no fresh chunk is begun beyond, which bounds memory when everything fails */
 #define CHUNKS_AHEAD_MAX 256   /* of one job: chunks that exist only because tasks in them were cancelled by name */
 #define KNOWN_KEY_MAX 64
+#define JOB_PRIORITY_MAX 1000 /* and, below 0, as much */
 #define REALLOCATE_GAP (50 * HTC_MS)
 
 typedef struct user  user;
@@ -135,6 +136,8 @@ struct job {
     double    time_limit_s; /* of submit; 0: the document's */
     uint64_t  memory;
     uint32_t  max_attempts, compat;
+    int32_t   priority;    /* among its user's jobs: the higher goes first */
+    uint64_t  max_running; /* tasks that agents hold at once; 0: any number */
     char      output[256], error_output[256], submit_dir[512];
     char      key[KNOWN_KEY_MAX + 1]; /* of its submission; "": none */
     uint8_t   asked[16]; /* with a key: the hash of what was asked */
@@ -157,7 +160,7 @@ struct job {
     job        *all_prev, *all_next; /* every job in memory, open or not */
     htc_runtime_waiter *next_done, *write_done;
     UT_hash_handle hh;
-    job *ready_prev, *ready_next; /* among the user's jobs with something to hand out, by id */
+    job *ready_prev, *ready_next; /* among the user's jobs with something to hand out, in turn */
     uint8_t  in_ready;
     uint64_t queued; /* of htc__gw_job_ready(), as it is in the user's sum */
     health  *health; /* one a site, from the first failure on; NULL: well everywhere */
@@ -437,6 +440,8 @@ void     htc__gw_job_counts_from_record(job *j); /* of one that is not open */
 const char *htc__gw_job_state(const job *j);
 uint64_t htc__gw_job_waiting(const job *j); /* tasks that no agent has, and that wait for one */
 uint64_t htc__gw_job_ready(const job *j);   /* of those, how many could be handed out now */
+int         htc__gw_job_is_full(const job *j); /* tasks wait, and as many run as may */
+int         htc__gw_job_turn(const job *a, const job *b); /* < 0: a's tasks are handed out before b's */
 void     htc__gw_job_places(htc_gateway *gw); /* of outputs: what could not be made is made */
 void     htc__gw_job_touch(htc_gateway *gw, job *j);
 void     htc__gw_job_dirty(htc_gateway *gw, job *j, htc_runtime_waiter *w);

@@ -61,15 +61,6 @@ const char *htc__gw_job_state(const job *j)
     return j->started ? "running" : "queued";
 }
 
-/* While it is slowed at every site, no more than all of these allow. */
-static uint64_t slowed(const job *j, uint64_t ready)
-{
-    uint64_t allowed = 0;
-    for (size_t i = 0; i < j->n_health; i++)
-        allowed += htc__gw_job_allows(j, i);
-    return j->n_health == 0 || allowed > ready ? ready : allowed;
-}
-
 /* No fresh chunk is begun while too many are unfinished: the retries have to go first. */
 static int fresh_ready(const job *j)
 {
@@ -81,11 +72,6 @@ uint64_t htc__gw_job_waiting(const job *j)
     if (!j->open || j->paused || j->cancelled || j->finished)
         return 0;
     return j->now.waiting + (fresh_ready(j) ? j->now.fresh : 0);
-}
-
-uint64_t htc__gw_job_ready(const job *j)
-{
-    return slowed(j, htc__gw_job_waiting(j));
 }
 
 /* ---- the tables ---- */
@@ -108,11 +94,6 @@ job *htc__gw_job_new(htc_gateway *gw)
     return j;
 }
 
-static int by_id(const job *a, const job *b)
-{
-    return a->id < b->id ? -1 : a->id > b->id;
-}
-
 /* Keep the user's sum and list of jobs with something to hand out; call after every change of what htc__gw_job_ready() looks
  * at. What is in the sum is remembered, so that a change that was not told is put right by the next call. */
 void htc__gw_job_touch(htc_gateway *gw, job *j)
@@ -124,7 +105,7 @@ void htc__gw_job_touch(htc_gateway *gw, job *j)
     u->queued = u->queued - j->queued + ready;
     j->queued = ready;
     if (ready && !j->in_ready)
-        DL_INSERT_INORDER2(u->ready, j, by_id, ready_prev, ready_next);
+        DL_INSERT_INORDER2(u->ready, j, htc__gw_job_turn, ready_prev, ready_next);
     else if (!ready && j->in_ready)
         DL_DELETE2(u->ready, j, ready_prev, ready_next);
     j->in_ready = ready != 0;

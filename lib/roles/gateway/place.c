@@ -1,5 +1,5 @@
-/* Which job may hand out a task at which site: jobs that fail fast are slowed there (health.h), and tasks are packed by the
- * memory that they ask for (memory.h). A site is one node. */
+/* Which job may hand out a task at which site: jobs that fail fast are slowed there (health.h), tasks are packed by the memory
+ * that they ask for (memory.h), and a user's jobs take turns by priority and number. A site is one node. */
 #include "roles/gateway/gateway.h"
 
 /* ---- jobs that fail fast ---- */
@@ -197,6 +197,40 @@ void htc__gw_memory_keep(htc_gateway *gw)
 }
 
 /* ---- whose turn it is ---- */
+
+int htc__gw_job_turn(const job *a, const job *b)
+{
+    if (a->priority != b->priority)
+        return a->priority > b->priority ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* While it is slowed at every site, no more than all of these allow. */
+static uint64_t slowed(const job *j, uint64_t ready)
+{
+    uint64_t allowed = 0;
+    for (size_t i = 0; i < j->n_health; i++)
+        allowed += htc__gw_job_allows(j, i);
+    return j->n_health == 0 || allowed > ready ? ready : allowed;
+}
+
+/* Of those that wait: no more than may run beside what agents hold. */
+static uint64_t capped(const job *j, uint64_t waiting)
+{
+    uint64_t left = j->max_running > j->now.leased ? j->max_running - j->now.leased : 0;
+    return j->max_running == 0 || left > waiting ? waiting : left;
+}
+
+int htc__gw_job_is_full(const job *j)
+{
+    uint64_t waiting = htc__gw_job_waiting(j);
+    return waiting && capped(j, waiting) == 0;
+}
+
+uint64_t htc__gw_job_ready(const job *j)
+{
+    return slowed(j, capped(j, htc__gw_job_waiting(j)));
+}
 
 #define LOOK_MAX 1000 /* jobs of a user that are looked at, past those that have no room now */
 

@@ -5,7 +5,7 @@
 #include "roles/gateway/gateway.h"
 
 #define USER_FORMAT 2
-#define JOB_FORMAT 2
+#define JOB_FORMAT 3
 #define CHUNK_FORMAT 3
 #define AGENT_FORMAT 2
 #define REMOVAL_FORMAT 1
@@ -130,6 +130,8 @@ void htc__gw_record_job_write(htc_buf *b, const job *j)
     htc_put_varint(b, j->memory);
     htc_put_varint(b, j->max_attempts);
     htc_put_varint(b, j->compat);
+    htc_put_u32(b, (uint32_t)j->priority);
+    htc_put_varint(b, j->max_running);
     htc_put_str(b, j->output);
     htc_put_str(b, j->error_output);
     htc_put_str(b, j->submit_dir);
@@ -156,6 +158,8 @@ htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_
     j->memory = htc_get_varint(&r);
     j->max_attempts = (uint32_t)get_max(&r, UINT32_MAX);
     j->compat = (uint32_t)get_max(&r, UINT32_MAX);
+    j->priority = (int32_t)htc_get_u32(&r);
+    j->max_running = htc_get_varint(&r);
     htc_get_str(&r, j->output, sizeof j->output);
     htc_get_str(&r, j->error_output, sizeof j->error_output);
     htc_get_str(&r, j->submit_dir, sizeof j->submit_dir);
@@ -174,6 +178,7 @@ htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_
     j->low = htc_get_varint(&r);
     counts_read(&r, &j->base);
     need(&r, j->id != 0 && j->count != 0 && flags < 8);
+    need(&r, j->priority >= -JOB_PRIORITY_MAX && j->priority <= JOB_PRIORITY_MAX);
     need(&r, j->low <= (j->count - 1) / CHUNK_TASKS + 1);
     need(&r, j->base.done <= j->count && j->base.failed <= j->count - j->base.done &&
                  j->base.cancelled <= j->count - j->base.done - j->base.failed);

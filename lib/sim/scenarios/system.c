@@ -365,29 +365,38 @@ static void submitted(sys_user *u, void *ctx, json_t *answer)
 static void submit(sys_job *j)
 {
     htc__sys_ask(j->s->operator_,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "op", "submit", "user", j->user, "name", j->name, "key", j->name, "jsdl",
-                      htc__sys_jsdl(j->s, j->count), "memory", (json_int_t)j->memory),
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:i}", "op", "submit", "user", j->user, "name", j->name, "key", j->name, "jsdl",
+                      htc__sys_jsdl(j->s, j->count), "memory", (json_int_t)j->memory, "max_running", (json_int_t)j->max_running,
+                      "priority", j->priority),
             submitted, j);
 }
 
-sys_job *htc__sys_submit(sys *s, const char *user, const char *name, uint64_t count)
-{
-    return htc__sys_submit_large(s, user, name, count, 0);
-}
-
-sys_job *htc__sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory)
+sys_job *htc__sys_submit_as(sys *s, const sys_job *wanted)
 {
     sys_job *j = htc__sys_alloc(s, sizeof *j), **at = &s->jobs;
     if (!j)
         return NULL;
-    *j = (sys_job){ .s = s, .count = count, .memory = memory, .submitted = htc_sim_now(s->w) };
-    snprintf(j->user, sizeof j->user, "%s", user);
-    snprintf(j->name, sizeof j->name, "%s", name);
+    *j = *wanted;
+    j->s = s;
+    j->submitted = htc_sim_now(s->w);
     while (*at)
         at = &(*at)->next;
     *at = j;
     submit(j);
     return j;
+}
+
+sys_job *htc__sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory)
+{
+    sys_job wanted = { .count = count, .memory = memory };
+    snprintf(wanted.user, sizeof wanted.user, "%s", user);
+    snprintf(wanted.name, sizeof wanted.name, "%s", name);
+    return htc__sys_submit_as(s, &wanted);
+}
+
+sys_job *htc__sys_submit(sys *s, const char *user, const char *name, uint64_t count)
+{
+    return htc__sys_submit_large(s, user, name, count, 0);
 }
 
 static void cancel_again(htc_sim *w, void *ctx)

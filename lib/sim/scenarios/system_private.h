@@ -237,12 +237,15 @@ typedef struct sys_job {
     char            user[64], name[64];
     uint64_t        count, id; /* 0: not known yet */
     uint64_t        memory;    /* bytes that a task asks for; 0: it names none */
+    uint64_t        max_running; /* 0: any number */
+    int             priority;
     int             acknowledged, finished, cancelled;
     int             removing, removed; /* asked for; answered */
     htc_ns          submitted, ended;
     struct sys_job *next;
 } sys_job;
 sys_job *htc__sys_submit(sys *s, const char *user, const char *name, uint64_t count);
+sys_job *htc__sys_submit_as(sys *s, const sys_job *wanted); /* by its user, name, count, memory, max_running and priority */
 sys_job *htc__sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory);
 /* What a task of this job reserves at a site, as far as is known. */
 uint64_t htc__sys_task_memory(sys *s, uint64_t job, uint32_t site);

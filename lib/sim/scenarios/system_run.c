@@ -203,10 +203,11 @@ static void add_jobs(sys *s, htc_rng *rng, htc_sim_system_report *v)
     if (!htc__sys_accounts_ready(s))
         htc__sys_fail(s, "users cannot be added");
     for (uint32_t i = 0; i < users + 1 && left > 2; i++) {
-        char     name[16];
         uint32_t n = draw(rng, 1, left / 2);
-        snprintf(name, sizeof name, "job%u", (unsigned)i);
-        htc__sys_submit(s, names[i % users], name, n);
+        sys_job  wanted = { .count = n, .max_running = draw(rng, 0, 1) * draw(rng, 1, 3), .priority = (int)draw(rng, 0, 2) - 1 };
+        snprintf(wanted.user, sizeof wanted.user, "%s", names[i % users]);
+        snprintf(wanted.name, sizeof wanted.name, "job%u", (unsigned)i);
+        htc__sys_submit_as(s, &wanted);
         left -= n;
         v->tasks += n;
         htc__sys_run_until(s, htc_sim_now(s->w) + htc_rng_below(rng, HTC_SECOND));
