@@ -19,7 +19,7 @@ static uint64_t submit_with(uint32_t peer, const char *jsdl, const char *name, i
 static int why_says(uint32_t peer, const char *id, const char *code)
 {
     char text[96];
-    snprintf(text, sizeof text, "{\"op\":\"why\",\"id\":\"%s\"}", id);
+    snprintf(text, sizeof text, "{\"op\":\"why\",\"%s\":\"%s\"}", id[0] >= 'a' ? "user" : "id", id);
     json_t *answer = rig_ask(&r, peer, text);
     const char *got = json_string_value(json_object_get(answer, "code"));
     int         same = got && strcmp(got, code) == 0;
@@ -44,6 +44,7 @@ Test(gateway_turns, no_more_run_at_once_than_the_job_lets)
     cr_expect(eq(u32, pull(&h[0], &at[2]), HTC_GRANT_WAIT), "it holds one, and the other runs");
     cr_expect(why_says(p, "1", "MaxRunning"));
     cr_expect(why_says(p, "1.4", "MaxRunning"));
+    cr_expect(why_says(p, "olga", "MaxRunning"));
     for (int i = 0; i < 3; i++) {
         cr_expect(eq(int, report(&h[0], &at[0], HTC_OK), HTC_OK));
         cr_assert(eq(u32, pull(&h[0], &at[0]), HTC_GRANT_TASKS), "one has ended: the next");

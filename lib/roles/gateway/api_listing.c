@@ -125,7 +125,7 @@ static int why_full(const job *j, char *text, size_t cap)
 {
     if (!htc__gw_job_is_full(j))
         return 0;
-    snprintf(text, cap, "%llu run, which is as many as --max-running lets", (unsigned long long)j->now.leased);
+    snprintf(text, cap, "agents hold %llu of its tasks, which is its limit (--max-running)", (unsigned long long)j->now.leased);
     return 1;
 }
 
@@ -192,6 +192,14 @@ static const job *slowed_job(const htc_gateway *gw, const user *u, char *text, s
     return NULL;
 }
 
+static const job *full_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    for (const job *j = gw->jobs; j; j = j->hh.next)
+        if (j->user == u && why_full(j, text, cap))
+            return j;
+    return NULL;
+}
+
 /* Why a user who has tasks to hand out does not have more agents; the code, and the sentence in text. */
 static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t cap)
 {
@@ -218,6 +226,10 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     if (u->queued == 0 && (slow = slowed_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
         snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
         return "FailingFast";
+    }
+    if (u->queued == 0 && (slow = full_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
+        snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
+        return "MaxRunning";
     }
     if (u->queued == 0 && u->running == 0 && u->retrying == 0) {
         snprintf(text, cap, "%s has no unfinished task", name);
