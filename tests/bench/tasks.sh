@@ -17,7 +17,7 @@ pid_of() # NAME
         [ "$(cat "/proc/$p/comm" 2> /dev/null)" = "$1" ] && echo "$p"
     done
 }
-# Microseconds of CPU time so far: gateway, store, agents and tasks. The gateway's children are the agents that have ended.
+# Microseconds of CPU time so far: gateway, store, agents with their keepers and tasks. The gateway's children are the agents that have ended.
 cpu_us()
 {
     # shellcheck disable=SC2046
@@ -27,7 +27,7 @@ cpu_us()
         pid == kvd { k = own; next }
         { a += all }
         END { printf "%d %d %d\n", g / tick * 1e6, k / tick * 1e6, a / tick * 1e6 }' \
-        $(printf '/proc/%s/stat ' "$gateway" "$kvd" $(pid_of htc-agent)) 2> /dev/null
+        $(printf '/proc/%s/stat ' "$gateway" "$kvd" $(pid_of htc-agent) $(pid_of htc-keeper)) 2> /dev/null
 }
 kib() # PID
 {
