@@ -14,9 +14,7 @@ void htc__flow_write(htc_buf *b, const flow *f)
     htc_put_varint(b, f->tasks);
     htc_put_str(b, f->user);
     htc_put_bytes(b, f->task);
-    htc_put_varint(b, f->counts.done);
-    htc_put_varint(b, f->counts.failed);
-    htc_put_varint(b, f->counts.cancelled);
+    htc__ledger_counts_write(b, &f->counts);
 }
 
 htc_status htc__flow_read(htc_bytes bytes, flow *f)
@@ -27,9 +25,7 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f)
     f->tasks = htc_get_varint(&r);
     htc_get_str(&r, f->user, sizeof f->user);
     f->task = htc_get_bytes(&r);
-    f->counts.done = htc_get_varint(&r);
-    f->counts.failed = htc_get_varint(&r);
-    f->counts.cancelled = htc_get_varint(&r);
+    htc__ledger_counts_read(&r, &f->counts);
     if (f->state < FLOW_BUILDING || f->state > FLOW_ENDED)
         htc_reader_fail(&r);
     return htc_runtime_record_end(&r);

@@ -203,15 +203,27 @@ htc_status htc__ledger_forget(ledger *l, uint64_t from, uint64_t note)
 
 /* ---- as a record ---- */
 
+void htc__ledger_counts_write(htc_buf *b, const ledger_counts *c)
+{
+    htc_put_varint(b, c->done);
+    htc_put_varint(b, c->failed);
+    htc_put_varint(b, c->cancelled);
+}
+
+void htc__ledger_counts_read(htc_reader *r, ledger_counts *c)
+{
+    c->done = htc_get_varint(r);
+    c->failed = htc_get_varint(r);
+    c->cancelled = htc_get_varint(r);
+}
+
 void htc__ledger_write(htc_buf *b, const ledger *l)
 {
     htc_runtime_record_begin(b, LEDGER_FORMAT);
     htc_put_varint(b, l->worker);
     htc_put_varint(b, l->epoch);
     htc_put_varint(b, l->next_note);
-    htc_put_varint(b, l->counts.done);
-    htc_put_varint(b, l->counts.failed);
-    htc_put_varint(b, l->counts.cancelled);
+    htc__ledger_counts_write(b, &l->counts);
     htc_put_varint(b, l->live.n);
     uint64_t last = 0;
     for (uint32_t i = 0; i < l->live.n; i++) { /* each from the end of the one before */
@@ -257,9 +269,7 @@ htc_status htc__ledger_read(htc_bytes bytes, ledger *l)
     l->worker = htc_get_varint(&r);
     l->epoch = htc_get_varint(&r);
     l->next_note = htc_get_varint(&r);
-    l->counts.done = htc_get_varint(&r);
-    l->counts.failed = htc_get_varint(&r);
-    l->counts.cancelled = htc_get_varint(&r);
+    htc__ledger_counts_read(&r, &l->counts);
     uint64_t n = htc_get_varint(&r), last = 0;
     need(&r, n <= LEDGER_LIVE_MAX && bytes.len <= LEDGER_BYTES_MAX && l->next_note > 0);
     for (uint64_t i = 0; i < n && r.status == HTC_OK; i++) {

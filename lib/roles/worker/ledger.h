@@ -82,6 +82,10 @@ void       htc__ledger_take(ledger *l, uint64_t worker, uint64_t epoch);
 
 /* ---- as a record ---- */
 
+/* As part of a record. */
+void htc__ledger_counts_write(htc_buf *b, const ledger_counts *c);
+void htc__ledger_counts_read(htc_reader *r, ledger_counts *c);
+
 void       htc__ledger_write(htc_buf *b, const ledger *l); /* HTC_EFULL in b: it is too large */
 htc_status htc__ledger_read(htc_bytes bytes, ledger *l);   /* HTC_ECORRUPT: nobody wrote that */
 
