@@ -52,6 +52,10 @@ typedef enum htc_call {
     HTC_CALL_STAGE_OUT = 4, /**< u64 run -> stored: all that can be stored is, under task and attempt, synced if results are to be durable.
                                  HTC_ENOSPC, HTC_EIO: the node's fault, and nothing is stored */
     HTC_CALL_TAKE_BACK = 6, /**< u64 run: if RUN was asked and it has not begun, RUN answers HTC_AGAIN now; else nothing. No answer of its own */
+    HTC_CALL_DIAL = 7,      /**< str address (unix:PATH, or tcp://[NAME@]HOST:PORT, where NAME is whose key it shows) -> u32 number of the
+                                 connection: keep one to it, made again when it is lost, until HANG_UP. HTC_OK does not say that anybody is
+                                 there: HTC_IN_OPENED does. HTC_EUNSUPPORTED: no such address */
+    HTC_CALL_HANG_UP = 8,   /**< u32 number that DIAL answered: end it. No answer */
     HTC_CALL_CLEAN = 5,    /**< u64 run, u8 drop: remove the scratch directory; drop 1: what was stored too. No answer */
 
     /* A gateway asks: */

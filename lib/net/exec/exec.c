@@ -424,6 +424,29 @@ static void take_back(htc__run *r)
     }
 }
 
+/* Connections of the role's own: to the other workers. */
+static htc_status dial(htc_agent_host *a, uint64_t tag, htc_reader *body)
+{
+    char       address[300];
+    uint8_t    number[4];
+    uint32_t   peer = 0;
+    htc_get_str(body, address, sizeof address);
+    if (htc_reader_done(body) != HTC_OK)
+        return HTC_EPROTO;
+    if (strncmp(address, "unix:", 5) != 0)
+        return HTC_EUNSUPPORTED;
+    htc_status status = htc_host_dial_unix(a->host, address + 5, 0, &peer, NULL);
+    htc__le32_put(number, peer);
+    return status == HTC_OK ? htc_host_answer(a->host, HTC_CALL_DIAL, tag, HTC_OK, (htc_bytes){ number, sizeof number }) : status;
+}
+
+static void hang_up(htc_agent_host *a, htc_reader *body)
+{
+    uint32_t peer = htc_get_u32(body);
+    if (htc_reader_done(body) == HTC_OK)
+        (void)htc_host_hang_up(a->host, peer);
+}
+
 static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes bytes)
 {
     htc_agent_host *a = ctx;
@@ -431,6 +454,12 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     (void)host;
     if (op == HTC_CALL_STAGE_IN)
         return stage_in(a, tag, &body);
+    if (op == HTC_CALL_DIAL)
+        return dial(a, tag, &body);
+    if (op == HTC_CALL_HANG_UP) {
+        hang_up(a, &body);
+        return HTC_OK;
+    }
     uint64_t   number = htc_get_u64(&body);
     uint32_t   signal = op == HTC_CALL_SIGNAL ? htc_get_u32(&body) : 0;
     htc_status why = op == HTC_CALL_SIGNAL ? (htc_status)(int32_t)htc_get_u32(&body) : HTC_OK;
