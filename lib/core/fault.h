@@ -64,7 +64,10 @@
     X(parents_counted)       /* a task of a graph counts its parents, whoever tells it */                             \
     X(bad_bit_ignored)       /* a task whose parent has failed is not cancelled by that */                            \
     X(counted_before_told)   /* a task is counted before its children know that it has ended */                       \
-    X(task_unversioned)      /* how a task ended is written whatever its record's version is */
+    X(task_unversioned)      /* how a task ended is written whatever its record's version is */ \
+    X(after_granted)         /* who waits for a job goes on when its last task is granted */                           \
+    X(after_linked_late)     /* a job waits for others from when it is stored, and not from when they are looked at */  \
+    X(after_not_looked)      /* a gateway that starts does not look whether what a job waits for has ended meanwhile */
 
 #define HTC__BROKEN_ENUM(name) HTC__BROKEN_##name,
 typedef enum htc__broken { HTC__BROKEN_NOTHING, HTC__BROKEN_TABLE(HTC__BROKEN_ENUM) HTC__BROKEN_COUNT } htc__broken;

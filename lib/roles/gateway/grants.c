@@ -180,7 +180,7 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
     }
     task *k = &c->tasks[offset];
     assert(k->state == TASK_NEW || k->state == TASK_WAITING); /* else two agents would run it */
-    assert(j->user == a->user && !j->cancelled && !j->paused);
+    assert(j->user == a->user && !j->cancelled && !j->paused && !j->waits);
     k->attempt++;
     k->agent = a->id;
     k->phase = HTC_HELD_WAITING;
