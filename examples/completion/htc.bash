@@ -38,6 +38,10 @@ _htc()
         mapfile -t COMPREPLY < <(compgen -W "member host user" -- "$cur")
         return
         ;;
+    --after)
+        mapfile -t COMPREPLY < <(compgen -W "last" -- "$cur")
+        return
+        ;;
     --compat)
         mapfile -t COMPREPLY < <(compgen -W "slurm sge" -- "$cur")
         return
@@ -50,7 +54,7 @@ _htc()
         return
     fi
     local options= words=
-    local work="--name --time --mem --input --env --each-line --retries --priority --max-running --output --error --compat --wait --hold --dry-run"
+    local work="--name --time --mem --input --env --each-line --retries --priority --max-running --after --output --error --compat --wait --hold --dry-run"
     case $command in
     up) options="--config --slots --pause-max --foreground" ;;
     down) options="--now" ;;
