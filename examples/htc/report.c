@@ -88,6 +88,7 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
     t->last = fmax(t->last, last);
     json_object_set_new(line, "done", json_integer(done));
     json_object_set_new(line, "failed", json_integer(failed));
+    json_object_set_new(line, "cancelled", json_integer((json_int_t)j_u64(json_object_get(job, "tasks"), "cancelled")));
     json_object_set_new(line, "cpu_s", json_real(cpu));
     json_object_set_new(line, "run_s", json_real(run));
     json_object_set_new(line, "ended", json_real(last));

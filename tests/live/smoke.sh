@@ -85,7 +85,7 @@ expect 0 "${H[@]}" cancel 4
 refuse 5 '3 of 3 tasks were cancelled: htc tasks 4 --state cancelled lists them' "${H[@]}" wait 4
 expect 5 "${H[@]}" wait 3
 expect 0 "${H[@]}" report 4 --json
-[ "$(json "$out" 'v["jobs"][0]["failed"]')" = 0 ] || fail "what was cancelled while it ran has not failed: $out"
+[ "$(json "$out" '(v["jobs"][0]["failed"], v["jobs"][0]["cancelled"])')" = '(0, 3)' ] || fail "what was cancelled while it ran has not failed: $out"
 expect 0 "${H[@]}" rm 3
 refuse 4 'no job|not found|no such' "${H[@]}" status 3
 
