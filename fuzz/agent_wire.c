@@ -21,6 +21,8 @@ static union {
     htc_give_back        back;
     htc_bye              bye;
     htc_attempt          attempt;
+    htc_slots            slots;
+    htc_slots_held       slots_held;
     int                  on;
 } m;
 
@@ -48,6 +50,8 @@ static int read_and_write(uint16_t type, htc_reader *r, htc_buf *b)
         TRY(HTC_WIRE_BYE, htc_bye_read(r, &m.bye), htc_bye_write(b, &m.bye))
         TRY(HTC_WIRE_DRAIN, htc_drain_read(r, &m.on), htc_drain_write(b, m.on))
         TRY(HTC_WIRE_CANCEL, htc_cancel_read(r, &m.attempt), htc_cancel_write(b, &m.attempt))
+        TRY(HTC_WIRE_SLOTS, htc_slots_read(r, &m.slots), htc_slots_write(b, &m.slots))
+        TRY(HTC_WIRE_SLOTS_HELD, htc_slots_held_read(r, &m.slots_held), htc_slots_held_write(b, &m.slots_held))
     default:
         return 0;
     }

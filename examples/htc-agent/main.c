@@ -28,6 +28,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     htc_agent_host *hands = NULL;
     htc_agent      *agent = NULL;
     char            slot[4400], node[64];
+    uint32_t        slots = o->slots ? (uint32_t)strtoul(o->slots, NULL, 10) : 1;
     const char     *pass[257] = { NULL }, *seen[257] = { NULL };
     for (size_t i = 0; i < 256 && (pass[i] = htc_config_item(d->config, "task.env_pass", i)); i++)
         ;
@@ -35,7 +36,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
         ;
     htc_agent_options      options = { .size = sizeof options,
                                        .agent = o->agent,
-                                       .slots = 1,
+                                       .slots = slots,
                                        .node = node,
                                        .kill_after_ns = htc_config_ns(d->config, "agent.kill_after_s"),
                                        .orphan_after_ns = htc_config_ns(d->config, "agent.orphan_after_s"),
@@ -51,6 +52,8 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                              .environ = (const char *const *)environ,
                                              .confine = o->confine,
                                              .confined_paths = seen,
+                                             .slots = slots,
+                                             .slots_max = (uint32_t)htc_config_number(d->config, "agent.slots_max"),
                                              .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
     snprintf(slot, sizeof slot, "%s/%s.%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->site, o->slot);
     htc_agent_host_node(&options.memory, &options.cores, node);
@@ -78,7 +81,7 @@ int main(int argc, char **argv)
 {
     htc_daemon         d = { .name = "htc-agent" };
     htc_daemon_options o = { 0 };
-    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcanuiUGC", &o);
+    htc_status         s = htc_daemon_parse(&d, argc, argv, "dcansuiUGC", &o);
     if (s == HTC_OK && !o.agent) {
         snprintf(d.error.text, sizeof d.error.text, "--agent is missing: the gateway starts agents, people need not");
         s = HTC_EUSAGE;

@@ -40,7 +40,7 @@ static void print_jobs(cli *c, const json_t *jobs)
     table   t;
     size_t  i;
     json_t *job;
-    table_begin(&t, ">ID", "USER", "NAME", "STATE", ">TASKS", ">WAIT", ">RUN", ">DONE", ">FAIL", ">AGENTS", ">TIME",
+    table_begin(&t, ">ID", "USER", "NAME", "STATE", ">TASKS", ">WAIT", ">RUN", ">DONE", ">FAIL", ">SLOTS", ">TIME",
                 "SUBMITTED", NULL);
     json_array_foreach(jobs, i, job)
     {
@@ -92,7 +92,7 @@ static void print_job(cli *c, const json_t *job)
            j_u64(n, "retry_wait"), j_u64(n, "done"), j_u64(n, "failed"), j_u64(n, "cancelled"));
     printf("submitted %s  started %s  ended %s\n", show_time(j_num(job, "submitted")).s,
            show_time(j_num(job, "started")).s, show_time(j_num(job, "ended")).s);
-    printf("agents %" PRIu64 "  entitled to %" PRIu64 "  attempts %" PRIu64 "  lost %" PRIu64, j_u64(job, "agents"),
+    printf("slots %" PRIu64 "  entitled to %" PRIu64 "  attempts %" PRIu64 "  lost %" PRIu64, j_u64(job, "agents"),
            j_u64(job, "ra"), j_u64(job, "attempts"), j_u64(job, "lost"));
     if (j_num(job, "eta_s") > 0)
         printf("  about %s left", show_seconds(j_num(job, "eta_s")).s);
@@ -363,7 +363,7 @@ static void print_users(cli *c, const json_t *answer)
     table   t;
     size_t  i;
     json_t *u;
-    table_begin(&t, "USER", ">WEIGHT", ">JOBS", ">QUEUED", ">RUNNING", ">AGENTS", ">SHARE", ">DONE", ">CORE TIME",
+    table_begin(&t, "USER", ">WEIGHT", ">JOBS", ">QUEUED", ">RUNNING", ">SLOTS", ">SHARE", ">DONE", ">CORE TIME",
                 NULL);
     json_array_foreach(json_object_get(answer, "users"), i, u)
         table_row(&t, "%s\t%.6g\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%s",
@@ -379,10 +379,10 @@ static void print_agents(cli *c, const json_t *answer)
     size_t  i;
     json_t *a;
     double  now = wall_s();
-    table_begin(&t, "AGENT", "USER", "NODE", ">SLOT", "STATE", "TASK", ">FOR", ">PID", ">DONE", "AS", "REASON", NULL);
+    table_begin(&t, "AGENT", "USER", "NODE", ">SLOT", ">SLOTS", "STATE", "TASK", ">FOR", ">PID", ">DONE", "AS", "REASON", NULL);
     json_array_foreach(json_object_get(answer, "agents"), i, a) table_row(
-        &t, "%s\t%s\t%s\t%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s", show_id(json_object_get(a, "id")).s,
-        j_str(a, "user"), j_str(a, "node"), j_u64(a, "slot"), j_str(a, "state"), j_str(a, "task"),
+        &t, "%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "/%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s", show_id(json_object_get(a, "id")).s,
+        j_str(a, "user"), j_str(a, "node"), j_u64(a, "slot"), j_u64(a, "slots_filled"), j_u64(a, "slots"), j_str(a, "state"), j_str(a, "task"),
         show_seconds(j_num(a, "since") > 0 ? now - j_num(a, "since") : -1).s, j_u64(a, "pid"), j_u64(a, "tasks_done"),
         j_str(a, "as"), j_str(a, "reason"));
     table_end(c, &t);

@@ -37,6 +37,7 @@ typedef struct htc_agent_host_options {
     const char *const *confined_paths; /**< what they see, read-only, beside the system's directories; absolute; NULL at the end, or NULL */
     const int  *lock;    /**< of the slot, from htc_agent_host_recover: taken over, also if creating fails; NULL: the slot is locked now */
     uint32_t    slots;   /**< tasks that it runs at once, at most 128; 0: 1 */
+    uint32_t    slots_max; /**< to which HTC_CALL_SLOTS may raise that, at most 128; 0: slots */
 } htc_agent_host_options;
 
 /**

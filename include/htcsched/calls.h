@@ -52,15 +52,17 @@ typedef enum htc_call {
     HTC_CALL_STAGE_OUT = 4, /**< u64 run -> stored: all that can be stored is, under task and attempt, synced if results are to be durable.
                                  HTC_ENOSPC, HTC_EIO: the node's fault, and nothing is stored */
     HTC_CALL_TAKE_BACK = 6, /**< u64 run: if RUN was asked and it has not begun, RUN answers HTC_AGAIN now; else nothing. No answer of its own */
-    HTC_CALL_DIAL = 7,      /**< str address (unix:PATH, or tcp://[NAME@]HOST:PORT, where NAME is whose key it shows) -> u32 number of the
+    HTC_CALL_DIAL = 12,     /**< str address (unix:PATH, or tcp://[NAME@]HOST:PORT, where NAME is whose key it shows) -> u32 number of the
                                  connection: keep one to it, made again when it is lost, until HANG_UP. HTC_OK does not say that anybody is
                                  there: HTC_IN_OPENED does. HTC_EUNSUPPORTED: no such address */
-    HTC_CALL_HANG_UP = 8,   /**< u32 number that DIAL answered: end it. No answer */
+    HTC_CALL_HANG_UP = 13,  /**< u32 number that DIAL answered: end it. No answer */
+    HTC_CALL_SLOTS = 7,    /**< u32 slots, at least 1: so many tasks run at once from now on. With fewer than run, nothing is ended, and
+                                nothing begins before fewer run. No answer */
     HTC_CALL_CLEAN = 5,    /**< u64 run, u8 drop: remove the scratch directory; drop 1: what was stored too. No answer */
 
     /* A gateway asks: */
     HTC_CALL_LAUNCH = 20,     /**< str site, u64 agent, u32 slot, str user, u8 place (1: as whoever started the system, 2: confined, 3: as
-                                   uid), u32 uid, u32 gid -> bytes handle, str name: what was launched, for the calls below and for people
+                                   uid), u32 uid, u32 gid; with slots_max above 1 also u32 slots, of the agent's options -> bytes handle, str name: what was launched, for the calls below and for people
                                    ("process 4711"). The handle is the host's own affair, 1 to HTC_HANDLE_MAX bytes; it is kept over
                                    restarts of the gateway */
     HTC_CALL_KILL_AGENT = 21, /**< u64 agent, bytes handle: end it at once, if it still is that agent. No answer */

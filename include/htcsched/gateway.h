@@ -70,6 +70,7 @@ typedef struct htc_gateway_options {
     htc_ns      idle_ns;   /**< a Unix peer of another uid, or a TCP peer, that asks nothing for this long is closed; 0: 300 s */
     uint32_t    owner_only; /**< 1: a Unix peer of another uid than owner_uid is no user, only an agent */
     htc_ns   content_grace_ns; /**< data.content_grace_s: uploads that no job names are kept this long after they were asked for; 0: 24 h */
+    uint32_t slots_max; /**< agent.slots_max: slots that one agent fills at most, 1 to 64; above 1 LAUNCH says how many; 0: 1 */
 } htc_gateway_options;
 
 /** A gateway, as a machine: self of htc_gateway_ops. */

@@ -54,6 +54,8 @@
     X(CANCEL, 312)                                                                                                     \
     X(STOP, 313)                                                                                                       \
     X(NUDGE, 314)                                                                                                      \
+    X(SLOTS, 315)                                                                                                      \
+    X(SLOTS_HELD, 316)                                                                                                 \
     /* workers: lib/roles/worker/worker_wire.h says their payload */                                                   \
     X(WORKER_LOAD_ASK, 320) /* seq */                                                                                  \
     X(WORKER_LOAD, 321)     /* seq, tasks */                                                                           \

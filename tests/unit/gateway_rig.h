@@ -40,7 +40,7 @@ typedef struct rig {
     size_t         n_inbox;
     struct {
         uint64_t agent;
-        uint32_t slot, place, uid, gid;
+        uint32_t slot, place, uid, gid, slots;
         char     user[64];
     } launched[64];
     size_t     n_launched;
@@ -141,6 +141,7 @@ static void rig_call(rig *r, const htc_effect *e)
         r->launched[r->n_launched].place = htc_get_u8(&in);
         r->launched[r->n_launched].uid = htc_get_u32(&in);
         r->launched[r->n_launched].gid = htc_get_u32(&in);
+        r->launched[r->n_launched].slots = htc_reader_left(&in) ? htc_get_u32(&in) : 1;
         rig_put_handle(&b, r->launched[r->n_launched].agent);
         htc_put_str(&b, "rig");
         r->n_launched++;

@@ -30,6 +30,7 @@ static struct {
     uint32_t op;
 } owed[4096];
 static uint32_t owed_count;
+static uint32_t slots, held; /* as the host was told last; as the gateway was */
 
 static void say(const char *format, ...)
 {
@@ -64,6 +65,7 @@ static void say_message(htc_bytes message)
         htc_task_result result;
         htc_give_back   back;
         htc_bye         bye;
+        htc_slots_held  held;
     } m;
     uint16_t   type;
     uint64_t   id;
@@ -103,6 +105,11 @@ static void say_message(htc_bytes message)
         for (uint32_t i = 0; i < m.back.count; i++)
             say_attempt(&m.back.attempts[i]);
         break;
+    case HTC_WIRE_SLOTS_HELD:
+        cr_assert(eq(int, htc_slots_held_read(&r, &m.held), HTC_OK));
+        held = m.held.slots;
+        say(" %llu: %u", (unsigned long long)m.held.seq, (unsigned)m.held.slots);
+        break;
     case HTC_WIRE_BYE:
         cr_assert(eq(int, htc_bye_read(&r, &m.bye), HTC_OK));
         say(" %s (%s)", htc_status_name(m.bye.status), m.bye.reason);
@@ -113,7 +120,12 @@ static void say_message(htc_bytes message)
 static void say_call(const htc_effect *e)
 {
     htc_reader r = htc_reader_of(e->body);
-    uint64_t   run = htc_get_u64(&r);
+    if (e->op == HTC_CALL_SLOTS) {
+        slots = htc_get_u32(&r);
+        say("call SLOTS %u", (unsigned)slots);
+        return;
+    }
+    uint64_t run = htc_get_u64(&r);
     cr_assert(eq(u64, run, e->tag));
     say("call %s %llu", htc_call_name(e->op), (unsigned long long)run);
     if (e->op == HTC_CALL_RUN && ++running > running_max)
@@ -197,10 +209,18 @@ static void hear_welcome(htc_status status)
     hear();
 }
 
+static void hear_slots(uint64_t seq, uint32_t n)
+{
+    htc_slots_write(&body, &(htc_slots){ seq, n });
+    hear();
+}
+
+static uint32_t cores = 1; /* of each task */
+
 static htc_bytes a_task(htc_ns wall)
 {
     htc_task task = {
-        .index = 7, .executable = "/bin/true", .values_json = "{}", .limits = { .wall = wall, .cores = 1 }
+        .index = 7, .executable = "/bin/true", .values_json = "{}", .limits = { .wall = wall, .cores = cores }
     };
     htc_bytes bytes = { 0 };
     cr_assert(eq(int, htc_task_to_bytes(NULL, &task, &bytes), HTC_OK));
@@ -590,6 +610,81 @@ Test(agent, a_signal_to_the_agent_drains_it_for_good)
            "[1010000] stop HTC_OK\n");
 }
 
+/* With fewer slots what runs goes on, what waits is given back, and the gateway is told of each slot as its task ends. */
+Test(agent, fewer_slots_end_nothing)
+{
+    create_running((htc_agent_options){ .slots = 3 }, 5, 0);
+    hear_slots(1, 1);
+    expect("[1000000] call SLOTS 1\n"
+           "[1000000] send SLOTS_HELD 1: 3\n"
+           "[1000000] send GIVE_BACK 1.3/1 1.4/1\n");
+    hear_verdict(3, HTC_OK);
+    hear_verdict(4, HTC_OK);
+    ends(2, HTC_OK, 0, 0);
+    stored(2);
+    expect("[1000000] call STAGE_OUT 2\n"
+           "[1000000] send TASK_RESULT 1.1/1 HTC_OK () files 1\n"
+           "[1000000] send SLOTS_HELD 1: 2\n");
+    hear_verdict(1, HTC_OK);
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    hear_verdict(0, HTC_OK);
+    expect("[1000000] call CLEAN 2\n"
+           "[1000000] call STAGE_OUT 1\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
+           "[1000000] send SLOTS_HELD 1: 1\n"
+           "[1000000] call CLEAN 1\n");
+    ends(3, HTC_OK, 0, 0);
+    stored(3);
+    expect("[1000000] call STAGE_OUT 3\n"
+           "[1000000] send TASK_RESULT 1.2/1 HTC_OK () files 1\n"
+           "[1000000] send PULL 2 want 127\n");
+}
+
+/* More slots are filled at once. An older word changes nothing, and the answer says which is the newest. */
+Test(agent, more_slots_are_filled)
+{
+    create_running((htc_agent_options){ .slots = 1 }, 1, 0);
+    hear_slots(7, 2);
+    expect("[1000000] call SLOTS 2\n"
+           "[1000000] send SLOTS_HELD 7: 2\n"
+           "[1000000] send PULL 2 want 127\n");
+    hear_slots(6, 1);
+    expect("[1000000] send SLOTS_HELD 7: 2\n");
+    hear_slots(7, 2);
+    expect("[1000000] send SLOTS_HELD 7: 2\n");
+    hear_tasks(2, 2, 1, 2, 0);
+    expect("[1000000] call STAGE_IN 2\n");
+}
+
+/* A task of two cores waits for two slots, and none that came after it passes it. */
+Test(agent, a_wide_task_waits_for_its_slots)
+{
+    create_running((htc_agent_options){ .slots = 2 }, 1, 0);
+    cores = 2;
+    hear_tasks(2, 2, 10, 1, 0);
+    cores = 1;
+    hear_tasks(0, 3, 11, 1, 0);
+    expect("");
+    ends(1, HTC_OK, 0, 0);
+    stored(1);
+    expect("[1000000] call STAGE_OUT 1\n"
+           "[1000000] send TASK_RESULT 1.0/1 HTC_OK () files 1\n"
+           "[1000000] call STAGE_IN 2\n");
+    hear_slots(1, 1);
+    forget();
+    result(HTC_CALL_STAGE_IN, 2, HTC_OK, htc_bytes_of(NULL));
+    event(HTC_EVENT_STARTED, 2);
+    ends(2, HTC_OK, 0, 0);
+    stored(2);
+    expect("[1000000] call RUN 2\n"
+           "[1000000] send STARTED 1.10/1\n"
+           "[1000000] call STAGE_OUT 2\n"
+           "[1000000] send TASK_RESULT 1.10/1 HTC_OK () files 1\n"
+           "[1000000] send SLOTS_HELD 1: 1\n"
+           "[1000000] send PULL 3 want 125\n");
+}
+
 /* Told to stop, it kills and gives all back uncharged; what had ended by itself is still reported. */
 Test(agent, stops_at_once_and_gives_everything_back)
 {
@@ -776,6 +871,8 @@ static void answer_one(uint32_t i)
         result(op, run, status, htc_bytes_of("why not"));
 }
 
+#define SLOTS_MOST 4u
+
 static void random_input(uint64_t *grant, uint64_t *seq, uint64_t *next)
 {
     uint64_t task = *next ? htc_rng_below(&rng, *next) : 0;
@@ -835,13 +932,16 @@ static void random_input(uint64_t *grant, uint64_t *seq, uint64_t *next)
         if (htc_rng_below(&rng, 20) == 0)
             event(HTC_EVENT_TASK_STOPPED, htc_rng_below(&rng, 20));
         break;
+    case 17:
+        hear_slots(1 + htc_rng_below(&rng, 300), 1 + (uint32_t)htc_rng_below(&rng, SLOTS_MOST));
+        break;
     default:
         wait_until(now + htc_rng_below(&rng, 10 * HTC_SECOND));
         break;
     }
 }
 
-/* Whatever comes in whatever order: never more runs than slots, no step fails, and when the gateway then takes all
+/* Whatever comes in whatever order: never more runs than slots that the gateway was told to be held, no step fails, and when the gateway then takes all
  * back, the agent leaves and every directory that was made has been removed exactly once. */
 Test(agent, survives_any_order_of_anything)
 {
@@ -850,11 +950,13 @@ Test(agent, survives_any_order_of_anything)
         create((htc_agent_options){ .slots = 1 + (uint32_t)(seed % 3) });
         rng = (htc_rng){ seed };
         ran_for = seed % 2 ? 10 * HTC_SECOND : HTC_MS;
-        uint32_t most = (1 + (uint32_t)(seed % 3)) * (seed % 2 ? 1 : 9); /* the host keeps those that come ahead of a slot waiting */
+        uint32_t most = SLOTS_MOST * (seed % 2 ? 1 : 9); /* the host keeps those that come ahead of a slot waiting */
+        held = 1 + (uint32_t)(seed % 3);
         for (int i = 0; i < 300 && !stopped; i++) {
             forget();
             random_input(&grant, &seq, &next);
             cr_assert(eq(int, step_status, HTC_OK), "seed %llu", (unsigned long long)seed);
+            cr_assert(seed % 2 == 0 || running <= held, "seed %llu: %u run, and %u slots are held", (unsigned long long)seed, running, held);
             cr_assert(running_max <= most, "seed %llu: %u ran at once", (unsigned long long)seed, running_max);
         }
         for (int i = 0; i < 10000 && !stopped; i++) {

@@ -182,6 +182,17 @@ Test(agent_wire, small_messages_of_the_agent_read_back)
     htc_cancel_write(&b, &started.attempt);
     r = payload(HTC_WIRE_CANCEL);
     cr_expect(htc_cancel_read(&r, &s2.attempt) == HTC_OK && same_attempt(&s2.attempt, &started.attempt));
+    htc_slots      slots;
+    htc_slots_held filled;
+    htc_slots_write(&b, &(htc_slots){ 9, 64 });
+    r = payload(HTC_WIRE_SLOTS);
+    cr_expect(htc_slots_read(&r, &slots) == HTC_OK && slots.seq == 9 && slots.slots == 64);
+    htc_slots_write(&b, &(htc_slots){ 9, 0 }); /* none at all is DRAIN */
+    r = payload(HTC_WIRE_SLOTS);
+    cr_expect(htc_slots_read(&r, &slots) == HTC_EPROTO);
+    htc_slots_held_write(&b, &(htc_slots_held){ 11, 9, 65 });
+    r = payload(HTC_WIRE_SLOTS_HELD);
+    cr_expect(htc_slots_held_read(&r, &filled) == HTC_OK && filled.agent == 11 && filled.seq == 9 && filled.slots == 65);
     htc_stop_write(&b);
     r = payload(HTC_WIRE_STOP);
     cr_expect(eq(sz, htc_reader_left(&r), 0));

@@ -11,6 +11,7 @@ typedef struct series {
     char        dir[256], slot[512], data[512];
     const char *scripts[SCRIPTS_MAX];
     uint32_t    n, begun, ended, at_once;
+    uint32_t    slots, slots_begin, slots_later; /* 0: 1; of SLOTS at the beginning, and when the first has ended; 0: none is said */
     uint64_t    take_back; /* this run, as soon as it was asked for */
     const char *passed;    /* "NAME=value": of the agent's environment, and handed on */
     htc_outcome outcome[SCRIPTS_MAX];
@@ -51,6 +52,16 @@ static htc_buf of_run(uint64_t run)
     return b;
 }
 
+static void say_slots(htc_output *out, uint32_t slots)
+{
+    htc_buf b;
+    if (!slots)
+        return;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u32(&b, slots);
+    say(out, HTC_CALL_SLOTS, 0, &b);
+}
+
 static void begin_next(series *s, htc_output *out)
 {
     uint64_t  run = s->begun++;
@@ -84,6 +95,7 @@ static htc_status series_step(void *self, const htc_input *in, htc_output *out)
     series *s = self;
     htc_buf b = of_run(in->tag);
     if (in->kind == HTC_IN_START) {
+        say_slots(out, s->slots_begin);
         while (s->begun < s->at_once && s->begun < s->n)
             begin_next(s, out);
     } else if (in->kind == HTC_IN_RESULT && in->op == HTC_CALL_STAGE_IN) {
@@ -105,7 +117,8 @@ static htc_status series_step(void *self, const htc_input *in, htc_output *out)
         htc_buf run = of_run(in->tag);
         htc_put_u8(&run, 0);
         say(out, HTC_CALL_CLEAN, in->tag, &run);
-        s->ended++;
+        if (s->ended++ == 0)
+            say_slots(out, s->slots_later);
         if (s->begun < s->n)
             begin_next(s, out);
         else if (s->ended == s->n)
@@ -127,7 +140,8 @@ static void run_series(series *s)
     static const char *const     pass[] = { "PASSED", NULL };
     const char *const            environ_of[] = { "PATH=/usr/bin:/bin", s->passed, NULL };
     htc_agent_host_options       o = { .size = sizeof o, .slot_dir = s->slot, .data_dir = s->data, .agent = 99, .node = "here", .site = "local",
-                                       .environ = environ_of, .env_pass = s->passed ? pass : NULL };
+                                       .environ = environ_of, .env_pass = s->passed ? pass : NULL, .slots = s->slots,
+                                       .slots_max = s->slots_begin };
     htc_host                    *host;
     htc_agent_host              *agent;
     htc_error                    error = { 0 };
@@ -294,6 +308,26 @@ Test(exec_kept, what_waits_can_be_taken_back)
     cr_assert(htc__read_text(path, text, sizeof text) > 0);
     cr_expect(eq(str, text, "013"));
     cr_expect(eq(int, s.status[2], HTC_AGAIN));
+    close_series(&s);
+}
+
+/* With four slots four run at once, though it began with two: each waits for the others. With one again the next run one by one, as soon
+ * as those have ended; none of them is ended before. */
+Test(exec_kept, slots_change_while_it_runs)
+{
+    series      s;
+    static char wait[700], alone[700];
+    open_series(&s);
+    s.at_once = s.slots_begin = 4;
+    s.slots = 2;
+    s.slots_later = 1;
+    snprintf(wait, sizeof wait, "cd '%s'; > here.$$; while [ $(ls here.* | wc -l) -lt 4 ]; do sleep 0.01; done", s.dir);
+    snprintf(alone, sizeof alone, "mkdir '%s/alone' && sleep 0.1 && rmdir '%s/alone'", s.dir, s.dir);
+    for (int i = 0; i < 10; i++)
+        s.scripts[i] = i < 4 ? wait : alone;
+    run_series(&s);
+    for (uint32_t i = 0; i < s.n; i++)
+        cr_expect(s.status[i] == HTC_OK && s.outcome[i].status == HTC_OK, "%u: %s %s", i, s.outcome[i].reason, s.tail[i]);
     close_series(&s);
 }
 

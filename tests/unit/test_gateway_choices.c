@@ -161,14 +161,15 @@ Test(gateway_choices, a_task_fits_where_some_node_has_what_it_asks_for)
     }
 }
 
-Test(gateway_choices, an_agent_starts_where_it_has_a_task_to_take)
+Test(gateway_choices, slots_are_wanted_where_tasks_would_fill_them)
 {
     static const struct {
         site_now now;
-        int      wanted;
+        uint64_t wanted;
     } rows[] = {
         { { 1, 1, 1, 0 }, 1 }, { { 0, 1, 1, 0 }, 0 }, { { 1, 0, 1, 0 }, 0 }, { { 1, 1, 0, 0 }, 0 }, { { 1, 1, 2, 2 }, 0 }, { { 1, 1, 3, 2 }, 1 },
+        { { 9, 1, 7, 2 }, 5 }, { { 4, 1, 7, 2 }, 4 }, { { 4, 1, 2, 7 }, 0 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        cr_expect(htc__site_wants_agent(&rows[i].now) == rows[i].wanted, "row %zu", i);
+        cr_expect(htc__site_wants_slots(&rows[i].now) == rows[i].wanted, "row %zu", i);
 }

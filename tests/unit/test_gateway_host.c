@@ -157,6 +157,8 @@ static void launch(play *p, uint64_t agent)
     htc_put_u8(b, HTC_PLACE_OWNER);
     htc_put_u32(b, HTC_NO_UID);
     htc_put_u32(b, HTC_NO_UID);
+    if (agent == 42) /* else one */
+        htc_put_u32(b, 9);
 }
 
 Test(gateway_host, an_agent_gets_its_arguments_and_its_end_is_told)
@@ -173,7 +175,7 @@ Test(gateway_host, an_agent_gets_its_arguments_and_its_end_is_told)
     cr_expect(eq(str, p.exit_how, "exit code 7"));
     snprintf(path, sizeof path, "%s/log/agent-local.3.out", p.dir);
     cr_assert(htc__read_text(path, text, sizeof text) > 0);
-    snprintf(want, sizeof want, "--dir %s --agent 42 --slot 3 --user ada --site local\n", p.dir);
+    snprintf(want, sizeof want, "--dir %s --agent 42 --slot 3 --slots 9 --user ada --site local\n", p.dir);
     cr_expect(strncmp(text, want, strlen(want)) == 0, "%s", text);
     cr_expect(eq(u32, (uint32_t)atoi(text + strlen(want)), get_pid(&p, 0)), "a session of its own");
     htc__remove_tree(p.dir);

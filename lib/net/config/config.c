@@ -47,6 +47,7 @@ static const struct key {
     { "agent.launch_timeout_s", SECONDS, "600", "0.1 to 86400 seconds", 0.1, 86400 },
     { "agent.max_relaunch", NUMBER, "5", "1 to 1000", 1, 1000 },
     { "agent.relaunch_backoff_s", SECONDS, "5", "0.01 to 3600 seconds", 0.01, 3600 },
+    { "agent.slots_max", NUMBER, "64", "1 to 64", 1, 64 },
     { "agent.prefetch", AUTO_NUMBER, "auto", "auto or 1 to 64", 1, 64 },
     { "agent.kill_after_s", SECONDS, "10", "0.01 to 3600 seconds", 0.01, 3600 },
     { "agent.orphan_after_s", SECONDS, "60", "0.1 to 86400 seconds", 0.1, 86400 },
@@ -645,6 +646,7 @@ htc_status htc_config_gateway(htc_config *c, htc_gateway_options *o)
     o->token_life_ns = htc_config_ns(c, "server.token_life_s");
     o->idle_ns = htc_config_ns(c, "server.idle_s");
     o->content_grace_ns = htc_config_ns(c, "data.content_grace_s");
+    o->slots_max = (uint32_t)htc_config_number(c, "agent.slots_max");
     o->prefetch_max = (uint32_t)htc_config_number(c, "agent.prefetch");
     uint64_t min_agents = htc_config_number(c, "fair.min_agents");
     o->min_agents = min_agents ? (uint32_t)min_agents : UINT32_MAX;

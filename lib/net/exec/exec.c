@@ -379,11 +379,19 @@ static htc_status start(htc__run *r, uint64_t tag)
     return htc__run_start(r, tag);
 }
 
-/* A keeper takes more than it can run, the first come first; all others need a slot that nobody has. */
+uint32_t htc__run_slots(const htc__run *r)
+{
+    return r->task && r->task->limits.cores > 1 ? r->task->limits.cores : 1;
+}
+
+/* A keeper takes more than it can run, the first come first; all others need slots that nobody has. While more keepers run something than
+ * there are slots none is given more. */
 static int has_room(const htc_agent_host *a, const htc__run *r)
 {
     uint32_t unkept = htc__runs_unkept(a), kept = htc__kept_runs(a);
-    return r->plain && unkept == 0 ? kept < a->slots * (HTC__KEEPER_DEPTH - 1) : unkept + kept < a->slots;
+    if (r->plain && unkept == 0)
+        return htc__keepers_busy(a) <= a->slots && kept < a->slots * (HTC__KEEPER_DEPTH - 1);
+    return unkept + kept == 0 || unkept + kept + htc__run_slots(r) <= a->slots;
 }
 
 static htc__run *first_waiting(const htc_agent_host *a)
@@ -447,6 +455,13 @@ static void hang_up(htc_agent_host *a, htc_reader *body)
         (void)htc_host_hang_up(a->host, peer);
 }
 
+/* What runs goes on: with fewer slots than that nothing begins until enough has ended. */
+static void set_slots(htc_agent_host *a, uint32_t slots)
+{
+    a->slots = slots == 0 ? 1 : slots < a->n_keepers ? slots : a->n_keepers;
+    htc__exec_start_waiting(a);
+}
+
 static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, htc_bytes bytes)
 {
     htc_agent_host *a = ctx;
@@ -458,6 +473,10 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
         return dial(a, tag, &body);
     if (op == HTC_CALL_HANG_UP) {
         hang_up(a, &body);
+        return HTC_OK;
+    }
+    if (op == HTC_CALL_SLOTS) {
+        set_slots(a, htc_get_u32(&body));
         return HTC_OK;
     }
     uint64_t   number = htc_get_u64(&body);
@@ -604,7 +623,8 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
     }
     a->host = host;
     a->slots = o.slots == 0 ? 1 : o.slots < HTC__KEEPERS_MAX ? o.slots : HTC__KEEPERS_MAX;
-    if (htc__keepers_open(a, a->slots) != 0) {
+    uint32_t most = o.slots_max < HTC__KEEPERS_MAX ? o.slots_max : HTC__KEEPERS_MAX;
+    if (htc__keepers_open(a, most > a->slots ? most : a->slots) != 0) {
         status = htc__error(error, htc__status_of(errno, HTC_EIO), "cannot make the processes that start tasks in %s: %s", a->slot_dir, strerror(errno));
         htc_agent_host_destroy(a);
         return status;

@@ -100,8 +100,8 @@ struct htc_agent_host {
     int            record_fd; /* slots/SITE.N/groups */
     size_t         record_len;
     char           boot[64];
-    uint32_t       slots;
-    htc__keeper   *keepers; /* one for each slot */
+    uint32_t       slots;   /* as they stand now */
+    htc__keeper   *keepers; /* one for each slot that there may be */
     uint32_t       n_keepers;
     htc__keepers_file *keepers_file; /* slots/SITE.N/keepers, mapped; NULL: there are no keepers */
     int            closing;
@@ -134,7 +134,8 @@ void htc__drop_outputs(const char *data_dir, const htc_attempt *attempt);
 
 /* exec_run.c: the life of a process */
 htc_status htc__run_start(htc__run *r, uint64_t tag);
-uint32_t   htc__runs_unkept(const htc_agent_host *a); /* that run, and no keeper has */
+uint32_t   htc__runs_unkept(const htc_agent_host *a); /* slots of those that run, and no keeper has */
+uint32_t   htc__run_slots(const htc__run *r);         /* that it takes */
 void       htc__run_signal(htc__run *r, int signal);
 void       htc__run_end_now(htc__run *r); /* at the end of everything: blocks until its tree is gone */
 void       htc__exec_poll_arm(htc_agent_host *a);
@@ -148,6 +149,7 @@ htc_status htc__kept_start(htc__run *r, uint64_t tag);
 void       htc__kept_signal(htc__run *r, int signal); /* one that has not begun is taken back: its RUN answers HTC_AGAIN */
 int        htc__kept_take_back(htc__run *r);          /* 1: it had not begun, and has not now: its RUN is answered */
 uint32_t   htc__kept_runs(const htc_agent_host *a);   /* that keepers have */
+uint32_t   htc__keepers_busy(const htc_agent_host *a); /* that have some */
 pid_t      htc__kept_pid(const htc__run *r);          /* of its first process; 0: none */
 void       htc__kept_look_again(htc_agent_host *a);   /* behind each look at all processes while something runs */
 /* The run whose processes are children of pid, which is a keeper; NULL: pid is none. *kept: it is one. */

@@ -34,7 +34,7 @@ uint32_t htc__runs_unkept(const htc_agent_host *a)
 {
     uint32_t n = 0;
     for (const htc__run *r = a->runs; r; r = r->next)
-        n += lives(r) && !r->keeper;
+        n += lives(r) && !r->keeper ? htc__run_slots(r) : 0;
     return n;
 }
 

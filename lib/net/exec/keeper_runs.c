@@ -58,11 +58,24 @@ static uint32_t place_in(const htc__keeper *k, const htc__run *r)
     return n;
 }
 
+static uint32_t tasks_of(const htc__keeper *k)
+{
+    return k->put - k->taken;
+}
+
 uint32_t htc__kept_runs(const htc_agent_host *a)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < a->n_keepers; i++)
-        n += a->keepers[i].put - a->keepers[i].taken;
+        n += tasks_of(&a->keepers[i]);
+    return n;
+}
+
+uint32_t htc__keepers_busy(const htc_agent_host *a)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->n_keepers; i++)
+        n += tasks_of(&a->keepers[i]) != 0;
     return n;
 }
 
@@ -95,7 +108,7 @@ htc__run *htc__kept_by(const htc_agent_host *a, pid_t pid, int *kept)
 
 int htc__kept_plain(const htc_agent_host *a, const htc_task *t, size_t bytes)
 {
-    return a->keepers_file && !a->confine && !t->n_in && !t->n_out && !t->directory && !t->input && !t->output && !t->error && bytes <= PLAIN_BYTES;
+    return a->keepers_file && !a->confine && t->limits.cores <= 1 && !t->n_in && !t->n_out && !t->directory && !t->input && !t->output && !t->error && bytes <= PLAIN_BYTES;
 }
 
 /* ---- what comes back ---- */
@@ -504,12 +517,14 @@ static int put_words(htc__keeper_task *t, const htc__child *c, const htc__run *r
     return all;
 }
 
+/* The one with the fewest tasks: one without any only while fewer keepers than there are slots have some. */
 static htc__keeper *free_keeper(const htc_agent_host *a)
 {
     htc__keeper *best = NULL;
+    uint32_t     busy = htc__keepers_busy(a);
     for (uint32_t i = 0; i < a->n_keepers; i++) {
         htc__keeper *k = &a->keepers[i];
-        if (k->put - k->taken < HTC__KEEPER_DEPTH - 1 && (!best || k->put - k->taken < best->put - best->taken))
+        if ((tasks_of(k) || busy < a->slots) && tasks_of(k) < HTC__KEEPER_DEPTH - 1 && (!best || tasks_of(k) < tasks_of(best)))
             best = k;
     }
     return best;

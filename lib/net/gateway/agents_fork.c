@@ -208,9 +208,9 @@ void htc__agents_free(htc_gateway_host *g)
 /* --- launching --- */
 
 typedef struct launch {
-    char        agent[32], slot[16], site[128], user[128], uid[16], gid[16];
+    char        agent[32], slot[16], slots[16], site[128], user[128], uid[16], gid[16];
     uint32_t    place; /* htc__place_kind */
-    const char *argv[24];
+    const char *argv[26];
     int         in, out, report;
 } launch;
 
@@ -272,7 +272,7 @@ static pid_t start(const htc_gateway_host *g, launch *l)
 /* Under root each agent is told whom to become, root included: then its slot is made anew for that uid. */
 static void name_arguments(const htc_gateway_host *g, launch *l)
 {
-    const char *words[] = { g->agent_path, "--dir", g->state_dir, "--agent", l->agent, "--slot", l->slot,
+    const char *words[] = { g->agent_path, "--dir", g->state_dir, "--agent", l->agent, "--slot", l->slot, "--slots", l->slots,
                             "--user", l->user, "--site", l->site };
     size_t      n = sizeof words / sizeof *words;
     memcpy(l->argv, words, sizeof words);
@@ -313,6 +313,7 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
     htc_get_str(body, l.user, sizeof l.user);
     l.place = htc_get_u8(body);
     uint32_t uid = htc_get_u32(body), gid = htc_get_u32(body);
+    uint32_t slots = htc_reader_left(body) ? htc_get_u32(body) : 1; /* not said where an agent never has more */
     if (htc_reader_done(body) != HTC_OK)
         return HTC_EPROTO;
     if (!can_place(g, l.place, uid, gid))
@@ -322,6 +323,7 @@ htc_status htc__agent_launch(htc_gateway_host *g, uint64_t tag, htc_reader *body
     snprintf(l.gid, sizeof l.gid, "%" PRIu32, own ? 0 : gid);
     snprintf(l.agent, sizeof l.agent, "%" PRIu64, agent);
     snprintf(l.slot, sizeof l.slot, "%" PRIu32, slot);
+    snprintf(l.slots, sizeof l.slots, "%" PRIu32, slots);
     name_arguments(g, &l);
     pid_t pid = start(g, &l);
     if (pid < 0) {

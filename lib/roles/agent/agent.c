@@ -51,6 +51,7 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
     a->slots = o.slots ? o.slots : 1;
     if (a->slots > HTC_AGENT_HELD_MAX)
         a->slots = HTC_AGENT_HELD_MAX;
+    a->occupied = a->slots;
     a->memory = o.memory;
     a->cores = o.cores;
     a->holder.stage_retry = o.stage_retry ? o.stage_retry : 3;
@@ -130,6 +131,43 @@ void htc__agent_drain(htc_agent *a, int on)
         htc__agent_order_all(a, ORDER_DRAIN);
 }
 
+/* Fewer slots end nothing: what runs goes on, what has not begun is given back. The host is told at once, so that it begins
+ * nothing above them either. */
+void htc__agent_set_slots(htc_agent *a, const htc_slots *m)
+{
+    uint32_t slots = m->slots < HTC_AGENT_HELD_MAX ? m->slots : HTC_AGENT_HELD_MAX, before = a->slots;
+    if (m->seq > a->slots_seq) {
+        uint32_t filled = htc__agent_filled(a);
+        a->slots_seq = m->seq;
+        a->slots = slots;
+        a->occupied = filled < a->occupied ? filled : a->occupied;
+        a->occupied = slots > a->occupied ? slots : a->occupied;
+    }
+    if (a->slots != before) {
+        htc__log(&a->env, HTC_LOG_INFO, "may fill %u slots, before %u -> %s", (unsigned)a->slots, (unsigned)before,
+                 a->slots < before ? "begin nothing above them" : "pull again");
+        htc_buf_clear(&a->buf);
+        htc_put_u32(&a->buf, a->slots);
+        htc__agent_emit(a, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_CALL_SLOTS, .body = htc_buf_bytes(&a->buf) });
+    }
+    if (a->slots < before)
+        htc__agent_return_excess(a);
+    if (a->slots > before)
+        a->wait_until = a->exit = 0;
+    htc__agent_say_slots_held(a);
+}
+
+/* A slot above those that it may fill has fallen free: the gateway waits for it. */
+static void notice_free_slots(htc_agent *a)
+{
+    uint32_t filled = htc__agent_filled(a), now = filled > a->slots ? filled : a->slots;
+    if (now >= a->occupied)
+        return;
+    a->occupied = now;
+    if (a->registered)
+        htc__agent_say_slots_held(a);
+}
+
 static void greet(htc_agent *a)
 {
     a->registered = 0;
@@ -180,7 +218,7 @@ static void run_timers(htc_agent *a)
 static int may_pull(const htc_agent *a)
 {
     return a->registered && !htc__agent_ending(a) && !a->exit && !a->pulling && !a->reconciling &&
-           a->count < HTC_AGENT_HELD_MAX && htc__agent_active(a) < a->slots + htc__agent_ahead(a);
+           a->count < HTC_AGENT_HELD_MAX && htc__agent_active(a) < a->slots + htc__agent_ahead(a) / (a->slots > 1 ? 2 : 1);
 }
 
 static void end(htc_agent *a, htc_status status, const char *reason)
@@ -206,6 +244,7 @@ static void settle(htc_agent *a)
 {
     if (!a->reconciling && !a->stopping && !a->disowned)
         htc__agent_start_waiting(a);
+    notice_free_slots(a);
     if (may_pull(a) && a->holder.now >= a->wait_until) {
         a->pull_seq++;
         a->pulling = 1;

@@ -29,9 +29,22 @@ static uint32_t count_of(const htc_agent *a, int (*is)(const attempt *t))
     return n;
 }
 
+static uint32_t slots_of(const htc_agent *a, int (*is)(const attempt *t))
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->count; i++)
+        n += is(&a->held[i]->attempt) ? a->held[i]->attempt.cores : 0;
+    return n;
+}
+
 uint32_t htc__agent_active(const htc_agent *a)
 {
-    return count_of(a, htc__attempt_wants_slot);
+    return slots_of(a, htc__attempt_wants_slot);
+}
+
+uint32_t htc__agent_filled(const htc_agent *a)
+{
+    return slots_of(a, htc__attempt_has_slot);
 }
 
 uint32_t htc__agent_begun(const htc_agent *a)
@@ -169,16 +182,34 @@ uint32_t htc__agent_ahead(const htc_agent *a)
     return a->batch / 2 > a->slots ? a->batch / 2 : a->slots;
 }
 
-/* The host is given some ahead of a free slot, if the tasks of late were so short that it is free soon. */
+/* The host is given some ahead of a free slot, if the tasks of late were so short that it is free soon. One that takes several
+ * slots waits for them, and none passes it. */
 void htc__agent_start_waiting(htc_agent *a)
 {
     uint64_t each = a->span && a->span <= AHEAD_SPAN ? AHEAD_SPAN / a->span : 0;
-    uint32_t begun = count_of(a, htc__attempt_has_slot), most = a->slots + a->slots * (uint32_t)(each < AHEAD_MAX ? each : AHEAD_MAX);
-    for (uint32_t i = 0; i < a->count && begun < most; i++)
-        if (a->held[i]->attempt.phase == ATTEMPT_WAITING) {
-            htc__attempt_begin(&a->holder, &a->held[i]->attempt, begun >= a->slots);
-            begun++;
-        }
+    uint32_t begun = htc__agent_filled(a), most = a->slots + a->slots * (uint32_t)(each < AHEAD_MAX ? each : AHEAD_MAX);
+    for (uint32_t i = 0; i < a->count && begun < most; i++) {
+        attempt *t = &a->held[i]->attempt;
+        if (t->phase != ATTEMPT_WAITING)
+            continue;
+        if (t->cores > 1 && begun + t->cores > a->slots)
+            return;
+        htc__attempt_begin(&a->holder, t, begun >= a->slots);
+        begun += t->cores;
+    }
+}
+
+void htc__agent_return_excess(htc_agent *a)
+{
+    uint32_t active = htc__agent_active(a);
+    for (uint32_t i = a->count; i > 0; i--) {
+        attempt *t = &a->held[i - 1]->attempt;
+        uint32_t cores = htc__attempt_wants_slot(t) ? t->cores : 0;
+        if (cores == 0 || (active <= a->slots && cores <= a->slots))
+            continue;
+        htc__agent_order(a, a->held[i - 1], ORDER_DRAIN); /* nothing, where it has begun */
+        active -= htc__attempt_wants_slot(t) ? 0 : cores;
+    }
 }
 
 void htc__agent_result(htc_agent *a, const htc_input *in)

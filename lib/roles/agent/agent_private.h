@@ -21,7 +21,10 @@ struct htc_agent {
 
     htc_env  env;
     uint64_t id;
-    uint32_t peer, slots, cores;
+    uint32_t peer, cores;
+    uint32_t slots;    /* that it may fill now */
+    uint32_t occupied; /* that, or those that are filled still, if these are more: as the gateway was told last */
+    uint64_t slots_seq; /* of the newest SLOTS */
     uint64_t memory;
     htc_ns   orphan_after_ns;
     htc_ns   heartbeat_ns, lost_after_ns; /* as the gateway said last */
@@ -68,6 +71,7 @@ void htc__agent_stop(htc_agent *a);
 void htc__agent_drain(htc_agent *a, int on);
 /* 1 if nothing new may begin: draining, finishing, stopping or leaving. */
 int  htc__agent_ending(const htc_agent *a);
+void htc__agent_set_slots(htc_agent *a, const htc_slots *slots);
 
 /* agent_held.c */
 extern const attempt_holder_ops htc__agent_holder;
@@ -84,8 +88,12 @@ void        htc__agent_remove(htc_agent *a, agent_held *t, int drop);
 htc_ns      htc__agent_tasks_deadline(const htc_agent *a);
 /* Tasks whose processes or results would be missed. */
 uint32_t htc__agent_begun(const htc_agent *a);
-/* Tasks that hold a slot or wait for one. */
+/* Slots that tasks hold or wait for. */
 uint32_t htc__agent_active(const htc_agent *a);
+/* Slots that tasks hold, begun ahead of a free one or not. */
+uint32_t htc__agent_filled(const htc_agent *a);
+/* Of what has not begun, no more is kept than there are slots for. */
+void     htc__agent_return_excess(htc_agent *a);
 /* So many more than there are slots are wanted here, so that none is ever without a task. */
 uint32_t htc__agent_ahead(const htc_agent *a);
 void     htc__agent_free_all(htc_agent *a);
@@ -95,6 +103,7 @@ void htc__agent_say_hello(htc_agent *a);
 void htc__agent_say_heartbeat(htc_agent *a);
 void htc__agent_say_pull(htc_agent *a);
 void htc__agent_say_started(htc_agent *a, const attempt *t);
+void htc__agent_say_slots_held(htc_agent *a);
 void htc__agent_say_bye(htc_agent *a, htc_status status, const char *reason);
 void htc__agent_say_result(htc_agent *a, agent_held *t);
 /* One message for all that are being given back and whose turn it is. */

@@ -65,6 +65,12 @@ void htc__agent_say_started(htc_agent *a, const attempt *t)
     say(a);
 }
 
+void htc__agent_say_slots_held(htc_agent *a)
+{
+    htc_slots_held_write(&a->buf, &(htc_slots_held){ .agent = a->id, .seq = a->slots_seq, .slots = a->occupied });
+    say(a);
+}
+
 void htc__agent_say_bye(htc_agent *a, htc_status status, const char *reason)
 {
     htc_bye m = { .agent = a->id, .status = status };
@@ -234,6 +240,13 @@ static void hear_drain(htc_agent *a, htc_reader *r)
         htc__agent_drain(a, on);
 }
 
+static void hear_slots(htc_agent *a, htc_reader *r)
+{
+    htc_slots m;
+    if (htc_slots_read(r, &m) == HTC_OK)
+        htc__agent_set_slots(a, &m);
+}
+
 static void hear_error(htc_agent *a, htc_reader *r)
 {
     char       text[320];
@@ -279,6 +292,9 @@ void htc__agent_heard(htc_agent *a, htc_bytes body)
         break;
     case HTC_WIRE_NUDGE:
         hear_nudge(a);
+        break;
+    case HTC_WIRE_SLOTS:
+        hear_slots(a, &r);
         break;
     default:
         break; /* WELCOME, and what is not for an agent */

@@ -165,7 +165,7 @@ htc_status htc__attempt_init(attempt_holder *h, attempt *t, const htc_granted *g
         return HTC_ENOMEM;
     if (granted->task.len)
         memcpy(task, granted->task.data, granted->task.len);
-    *t = (attempt){ .id = granted->attempt, .run = run, .count = granted->count, .compat = granted->compat, .task = { task, granted->task.len },
+    *t = (attempt){ .id = granted->attempt, .run = run, .count = granted->count, .compat = granted->compat, .cores = 1, .task = { task, granted->task.len },
                     .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER, .back_at = HTC_NEVER };
     memcpy(t->user, granted->user, sizeof t->user);
     return HTC_OK;
@@ -234,6 +234,7 @@ void htc__attempt_read(attempt_holder *h, attempt *t)
     }
     t->wall = task->limits.wall;
     t->memory = task->limits.memory;
+    t->cores = task->limits.cores > 1 ? task->limits.cores : 1;
     htc_task_destroy(task);
 }
 

@@ -40,6 +40,7 @@ typedef struct attempt {
     uint8_t     phase, order;
     uint8_t     staged; /* the host has been asked for something: CLEAN is owed */
     uint32_t    compat;
+    uint32_t    cores; /* slots that it takes; at least 1 */
     uint32_t    tries; /* of the staging under way */
     uint64_t    count; /* tasks of the job */
     char        user[64];

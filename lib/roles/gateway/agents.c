@@ -3,7 +3,7 @@
  *   submitted --launched--> starting --hello--> ready --told to exit, or bye--> leaving --process ended--> (gone)
  *   any --silent for lost_after, or stopped--> lost --process ended--> (gone);   from the store: unknown --hello--> ready
  *
- * A slot is free again only when the process of its agent is gone. */
+ * A slot is free again only when the process of its agent is gone, or the agent has given it back: slots.c. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,22 +37,24 @@ void htc__gw_agent_counts(htc_gateway *gw, agent *a, int add)
 {
     user    *u = a->user;
     uint32_t d = (uint32_t)add;
-    (void)gw;
+    (void)gw; /* where nothing is asserted */
     assert(add == 1 || add == -1);
     if (a->state == AGENT_LOST)
         return;
-    if (a->stop || a->state == AGENT_LEAVING)
-        u->leaving += d;
-    else if (a->draining)
-        u->draining += d;
-    else
-        u->agents += d;
-    /* One below zero: what changed was not between a -1 and a +1. */
-    assert(u->leaving != UINT32_MAX && u->draining != UINT32_MAX && u->agents != UINT32_MAX);
+    if (a->stop || a->state == AGENT_LEAVING) {
+        u->leaving += d * a->n_slots;
+    } else if (a->draining) {
+        u->draining += d * a->n_slots;
+    } else {
+        u->agents += d * a->want;
+        u->draining += d * (a->n_slots - a->want);
+    }
+    /* Below zero: what changed was not between a -1 and a +1. */
+    assert(u->leaving <= gw->slots && u->draining <= gw->slots && u->agents <= gw->slots);
     /* Of the agents that count: one that is marked before it came is not awaited. */
     if ((a->state == AGENT_SUBMITTED || a->state == AGENT_STARTING) && !a->stop && !a->draining)
-        u->starting += d;
-    assert(u->starting != UINT32_MAX);
+        u->starting += d * a->want;
+    assert(u->starting <= gw->slots);
 }
 
 static void set_state(htc_gateway *gw, agent *a, agent_state state)
@@ -102,12 +104,6 @@ void htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap)
 }
 
 /* ---- launch ---- */
-
-static void save_agent(htc_gateway *gw, const agent *a)
-{
-    htc__gw_record_agent_write(&gw->scratch, a);
-    htc__gw_put(gw, htc__gw_key_agent(a->id), htc__gw_record_bytes(gw, &gw->scratch));
-}
 
 static void launch_failed(htc_gateway *gw, site *s, const char *why)
 {
@@ -162,7 +158,7 @@ static void launched(void *role, void *ctx, htc_status status, htc_bytes body)
     }
     if (a->state == AGENT_SUBMITTED)
         set_state(gw, a, AGENT_STARTING);
-    save_agent(gw, a);
+    htc__gw_agent_save(gw, a);
 }
 
 void htc__gw_agent_ids_ready(void *role, void *ctx, htc_status status)
@@ -181,17 +177,12 @@ static void agent_free(htc_gateway *gw, agent *a)
 
 static int seat(htc_gateway *gw, agent *a)
 {
-    site *s = &gw->sites[a->site];
-    assert(a->slot < s->cores && !s->slots[a->slot].agent);
     HASH_ADD(hh, gw->agents, id, sizeof a->id, a);
     if (!a->hh.tbl) {
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for an agent");
         return 0;
     }
-    s->slots[a->slot].agent = a;
-    s->used++;
-    assert(gw->free > 0);
-    gw->free--;
+    htc__gw_slots_seat(gw, a);
     htc_buf_init(&a->last_grant, &gw->env, HTC_WIRE_MESSAGE_MAX);
     htc__gw_agent_counts(gw, a, 1);
     return 1;
@@ -208,47 +199,50 @@ static void noted(void *role, void *ctx, const htc_kv_result *r)
             htc__gw_agent_gone(gw, a, "it could not be noted");
         return;
     }
+    a->noted = a->n_slots;
+    a->told = htc__gw_slots_may_fill(a);
     htc_buf_clear(&gw->scratch);
     htc_put_str(&gw->scratch, gw->sites[a->site].name);
     htc_put_u64(&gw->scratch, a->id);
-    htc_put_u32(&gw->scratch, a->slot);
+    htc_put_u32(&gw->scratch, a->slots[0]);
     htc_put_str(&gw->scratch, a->user->name);
     htc_put_u8(&gw->scratch, (uint8_t)htc__gw_place(gw, a->user));
     htc_put_u32(&gw->scratch, a->user->uid);
     htc_put_u32(&gw->scratch, a->user->gid);
+    if (gw->options.slots_max > 1)
+        htc_put_u32(&gw->scratch, a->told);
     htc_runtime_call(gw->runtime, HTC_CALL_LAUNCH, htc_buf_bytes(&gw->scratch), launched, ctx);
 }
 
-void htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index)
+uint32_t htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index, uint32_t slots)
 {
-    site    *s = &gw->sites[site_index];
-    uint32_t free_slot = 0;
+    const site *s = &gw->sites[site_index];
     assert(gw->phase == PHASE_READY); /* before, slots of agents that are still to be read look free */
     if (htc__gw_place(gw, u) == HTC_PLACE_REFUSED)
-        return;
-    while (free_slot < s->cores && s->slots[free_slot].agent)
-        free_slot++;
-    uint64_t id = free_slot < s->cores ? htc_runtime_id(gw->agent_ids) : 0;
+        return 0;
+    uint64_t id = slots && s->used < s->cores ? htc_runtime_id(gw->agent_ids) : 0;
     if (!id)
-        return;
+        return 0;
     agent    *a = htc__alloc(&gw->env, sizeof *a);
     uint64_t *ctx = a ? htc_runtime_context(gw->runtime, sizeof *ctx) : NULL;
     if (!ctx) {
         htc__free(&gw->env, a, sizeof *a);
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "launching an agent");
-        return;
+        return 0;
     }
-    *a = (agent){ .id = id, .user = u, .site = site_index, .slot = free_slot, .state = AGENT_SUBMITTED,
+    *a = (agent){ .id = id, .user = u, .site = site_index, .state = AGENT_SUBMITTED, .claim = ++gw->claims,
                   .launched = gw->now, .heard = gw->now, .since = gw->now, .launched_wall = gw->wall };
+    a->n_slots = a->want = htc__gw_slots_find(gw, a, slots < gw->options.slots_max ? slots : gw->options.slots_max);
     *ctx = id;
     if (!seat(gw, a))
-        return;
+        return 0;
     u->last_served = ++gw->served;
     key k = htc__gw_key_agent(id);
     htc__gw_record_agent_write(&gw->scratch, a);
     htc_runtime_ask(gw->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
                     1, noted, ctx);
+    return a->n_slots;
 }
 
 /* how: for people, or "". */
@@ -270,7 +264,7 @@ static void watched(void *role, void *ctx, htc_status status, htc_bytes body)
     if (!a)
         return;
     if (status == HTC_OK && !a->handle_len && read_handle(a, body))
-        save_agent(gw, a);
+        htc__gw_agent_save(gw, a);
     else if (status == HTC_ENOTFOUND)
         ended(gw, a, "");
 }
@@ -293,6 +287,8 @@ void htc__gw_agent_adopt(htc_gateway *gw, agent *a)
 {
     assert(gw->phase == PHASE_RECOVERING);
     a->state = AGENT_UNKNOWN;
+    a->noted = a->want = a->n_slots;
+    gw->claims = a->claim > gw->claims ? a->claim : gw->claims;
     a->heard = a->launched = a->since = gw->now;
     if (seat(gw, a) && a->handle_len)
         watch(gw, a, 0);
@@ -324,16 +320,11 @@ static void unbind(htc_gateway *gw, agent *a)
 
 void htc__gw_agent_gone(htc_gateway *gw, agent *a, const char *why)
 {
-    site *s = &gw->sites[a->site];
     lose_tasks(gw, a, why);
     unbind(gw, a);
     htc__gw_memory_reserve(gw, a);
     htc__gw_agent_counts(gw, a, -1);
-    assert(s->slots[a->slot].agent == a && gw->free < gw->slots);
-    s->slots[a->slot].agent = NULL;
-    assert(s->used > 0);
-    s->used--;
-    gw->free++;
+    htc__gw_slots_leave(gw, a);
     HASH_DEL(gw->agents, a);
     htc__gw_delete(gw, htc__gw_key_agent(a->id));
     htc__log_with(&gw->env, HTC_LOG_DEBUG,
@@ -409,6 +400,7 @@ static void answer_heartbeat(htc_gateway *gw, agent *a, const htc_heartbeat *m)
     answer->flags = (a->draining ? HTC_AGENT_DRAIN : 0u) | (a->stop ? HTC_AGENT_STOP : 0u);
     htc_heartbeat_answer_write(&gw->scratch, answer);
     htc_runtime_send(gw->runtime, a->peer, &gw->scratch);
+    htc__gw_slots_remind(gw, a);
     htc__free(&gw->env, answer, sizeof *answer);
 }
 
@@ -480,6 +472,7 @@ static void hello(htc_gateway *gw, conn *c, const htc_agent_hello *m)
             htc__gw_agents_stop(gw, gw->stop_now);
     }
     welcome(gw, c->peer, HTC_OK);
+    htc__gw_slots_greet(gw, a, m->slots);
     if (m->seq >= a->hb_seq) {
         htc_heartbeat beat = { .agent = a->id, .seq = m->seq, .last_grant = m->last_grant, .held = m->held };
         a->hb_seq = m->seq;
@@ -516,6 +509,7 @@ typedef union message {
     htc_task_result result;
     htc_give_back   give_back;
     htc_bye         bye;
+    htc_slots_held  slots;
 } message;
 
 static htc_status read_message(uint16_t type, htc_reader *r, message *m, uint64_t *id)
@@ -529,6 +523,7 @@ static htc_status read_message(uint16_t type, htc_reader *r, message *m, uint64_
     case HTC_WIRE_TASK_RESULT: status = htc_task_result_read(r, &m->result); *id = m->result.agent; break;
     case HTC_WIRE_GIVE_BACK: status = htc_give_back_read(r, &m->give_back); *id = m->give_back.agent; break;
     case HTC_WIRE_BYE: status = htc_bye_read(r, &m->bye); *id = m->bye.agent; break;
+    case HTC_WIRE_SLOTS_HELD: status = htc_slots_held_read(r, &m->slots); *id = m->slots.agent; break;
     default: break;
     }
     return status;
@@ -549,6 +544,7 @@ static void act(htc_gateway *gw, conn *c, agent *a, uint16_t type, message *m)
     case HTC_WIRE_TASK_RESULT: htc__gw_result(gw, a, c->peer, &m->result); break;
     case HTC_WIRE_GIVE_BACK: htc__gw_give_back(gw, a, c->peer, &m->give_back); break;
     case HTC_WIRE_BYE: bye(gw, a, &m->bye); break;
+    case HTC_WIRE_SLOTS_HELD: htc__gw_slots_heard(gw, a, &m->slots); break;
     default: break;
     }
 }

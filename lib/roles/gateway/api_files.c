@@ -107,7 +107,7 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     htc_buf_clear(&gw->scratch);
     if (f->live) {
         htc_put_str(&gw->scratch, gw->sites[a->site].name);
-        htc_put_u32(&gw->scratch, a->slot);
+        htc_put_u32(&gw->scratch, a->slots[0]);
         htc_write_attempt(&gw->scratch, &f->at);
     } else {
         htc_put_u64(&gw->scratch, f->at.job);

@@ -38,12 +38,16 @@ static json_t *agent_json(const htc_gateway *gw, const request *q, const agent *
     conn *c;
     HASH_FIND(hh, gw->conns, &a->peer, sizeof a->peer, c);
     json_t *o = json_pack("{s:I,s:s,s:s,s:I,s:s,s:s,s:f,s:s,s:I,s:I,s:s}", "id", (json_int_t)a->id, "user", a->user->name, "site",
-                          s->name, "slot", (json_int_t)a->slot, "node", a->node, "state", htc__gw_agent_state_name(a), "since", since,
+                          s->name, "slot", (json_int_t)a->slots[0], "node", a->node, "state", htc__gw_agent_state_name(a), "since", since,
                           "launched_as", a->handle_name, "pid", (json_int_t)(c ? c->info.pid : 0), "tasks_done", (json_int_t)a->tasks_done, "reason", reason);
     char as[200];
     htc__gw_place_text(gw, a->user, as, sizeof as);
     if (o)
         json_object_set_new(o, "as", json_string(as));
+    if (o) {
+        json_object_set_new(o, "slots", json_integer(a->n_slots));
+        json_object_set_new(o, "slots_filled", json_integer(htc__gw_slots_filled(a)));
+    }
     if (o && a->n_held && (q->operator_ || q->user == a->user)) {
         snprintf(text, sizeof text, "%llu.%llu", (unsigned long long)a->held[0].attempt.job,
                  (unsigned long long)a->held[0].attempt.task);
@@ -256,7 +260,7 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
         return "Satisfied";
     }
     if (u->starting) {
-        snprintf(text, cap, "%u agents of %s are starting", u->starting, name);
+        snprintf(text, cap, "the agents of %u slots of %s are starting", u->starting, name);
         return "Starting";
     }
     for (const agent *a = gw->agents; a; a = a->hh.next) {

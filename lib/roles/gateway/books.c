@@ -4,13 +4,13 @@
 
 #include "roles/gateway/gateway.h"
 
-/* Agents of a user that are about to take a task: registered without one, or on their way. */
+/* Slots of a user's agents that are about to be filled: these have registered, or are on their way. */
 static uint64_t takers(const htc_gateway *gw, const user *u)
 {
     uint64_t     n = 0;
     const agent *a;
     for (a = gw->agents; a; a = a->hh.next)
-        n += a->user == u && a->n_held == 0 && !a->draining && !a->stop && a->state <= AGENT_READY;
+        n += a->user == u ? htc__gw_slots_idle(a) : 0;
     return n;
 }
 
@@ -64,31 +64,42 @@ static const char *wrong_count(const htc_gateway *gw)
         for (a = gw->agents; a; a = a->hh.next)
             if (a->user == u) {
                 held_tasks += a->n_held;
-                agents += a->state != AGENT_LOST;
+                agents += a->state != AGENT_LOST ? a->n_slots : 0;
             }
         if (u->running != running)
             return "a user's running tasks are not the leased tasks of that user's jobs";
         if (held_tasks != running)
             return "the tasks that agents hold are not the leased ones";
         if (u->agents + u->draining + u->leaving != agents)
-            return "a user's agents are not those there are";
+            return "a user's slots are not those of the agents there are";
     }
     for (size_t i = 0; i < gw->n_sites; i++) {
         const memory *m = &gw->sites[i].memory;
         uint64_t      reserved = 0;
         for (a = gw->agents; a; a = a->hh.next) {
+            uint64_t asked = 0;
             reserved += a->site == i ? a->memory : 0;
-            for (uint32_t k = 0; k < a->n_held; k++)
+            for (uint32_t k = 0; k < a->n_held; k++) {
+                asked += a->held[k].memory;
                 if (a->held[k].memory > a->memory)
                     return "an agent holds a task that asks for more than it has reserved";
+            }
+            if (a->n_held <= a->n_slots && asked != a->memory)
+                return "an agent has not reserved what its tasks ask for";
         }
         if (reserved != m->reserved)
             return "what agents have reserved is not what is counted";
         if (m->total && reserved > m->total)
             return "more memory is reserved than a node has";
     }
-    for (a = gw->agents; a; a = a->hh.next)
-        seated++;
+    for (a = gw->agents; a; a = a->hh.next) {
+        seated += a->n_slots;
+        if (a->want == 0 || a->want > a->n_slots || a->noted > a->n_slots)
+            return "an agent is to fill more slots than it has";
+        for (uint32_t k = 0; k < a->n_slots; k++)
+            if (gw->sites[a->site].slots[a->slots[k]].agent != a)
+                return "a slot of an agent is not its own";
+    }
     return gw->free + seated == gw->slots ? NULL : "free and held slots are not all slots";
 }
 

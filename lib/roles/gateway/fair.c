@@ -13,7 +13,8 @@ static int site_usable(const htc_gateway *gw, const site *s)
     return s->not_before <= gw->now;
 }
 
-/* The one expected to finish first: an idle one, one that has not registered, else the one whose task began first. */
+/* Of whose slots one is expected to be free first: an agent with an idle one, one that has not registered, else the one whose task began
+ * first. */
 static agent *to_drain(htc_gateway *gw, const user *u)
 {
     agent *a, *next, *best = NULL;
@@ -21,7 +22,7 @@ static agent *to_drain(htc_gateway *gw, const user *u)
     {
         if (a->user != u || a->draining || a->stop || a->state > AGENT_READY)
             continue;
-        uint32_t mine = a->n_held != 0, its = best && best->n_held != 0;
+        uint32_t mine = htc__gw_slots_idle(a) == 0, its = best && htc__gw_slots_idle(best) == 0;
         if (!best || mine < its || (mine == its && (a->since < best->since || (a->since == best->since && a->id < best->id))))
             best = a;
     }
@@ -32,7 +33,7 @@ static agent *newest_drain(htc_gateway *gw, const user *u)
 {
     agent *a, *next, *best = NULL;
     HASH_ITER(hh, gw->agents, a, next)
-    if (a->user == u && a->draining && !a->stop && a->state <= AGENT_READY && (!best || a->drain_order > best->drain_order))
+    if (a->user == u && (a->draining || a->want < a->n_slots) && !a->stop && a->state <= AGENT_READY && (!best || a->drain_order > best->drain_order))
         best = a;
     return best;
 }
@@ -41,51 +42,97 @@ uint64_t htc__gw_takers(const htc_gateway *gw, const user *u, size_t at)
 {
     uint64_t n = 0;
     for (const agent *a = gw->agents; a; a = a->hh.next)
-        n += a->user == u && a->site == at && a->n_held == 0 && !a->draining && !a->stop && a->state <= AGENT_READY;
+        n += a->user == u && a->site == at ? htc__gw_slots_idle(a) : 0;
     return n;
 }
 
-static int launch_somewhere(htc_gateway *gw, user *u)
+/* One slot of it is to be given back, or no longer. The last one is the agent itself. */
+static void drain_one(htc_gateway *gw, agent *a)
+{
+    if (a->want > 1)
+        htc__gw_slots_want(gw, a, a->want - 1);
+    else
+        htc__gw_agent_drain(gw, a, 1);
+}
+
+static void undrain_one(htc_gateway *gw, agent *a)
+{
+    if (a->draining)
+        htc__gw_agent_drain(gw, a, 0);
+    else
+        htc__gw_slots_want(gw, a, a->want + 1);
+}
+
+/* Tasks that wait at an agent for one of its slots: with more slots they would start there, and nowhere else. */
+static uint32_t ahead_of(const htc_gateway *gw, const agent *a)
+{
+    uint32_t ahead = htc__gw_slots_may_grow(gw, a) && a->n_held > a->n_slots ? a->n_held - a->n_slots : 0;
+    return ahead < gw->options.slots_max - a->n_slots ? ahead : gw->options.slots_max - a->n_slots;
+}
+
+static uint64_t ahead_at(const htc_gateway *gw, const user *u, size_t at)
+{
+    uint64_t n = 0;
+    for (const agent *a = gw->agents; a; a = a->hh.next)
+        n += a->user == u && a->site == at ? ahead_of(gw, a) : 0;
+    return n;
+}
+
+/* Slots for n tasks that are handed out ahead, or for others: an agent that is there grows, the one with the most ahead first; for others
+ * a new one is launched if none can. */
+static uint32_t give(htc_gateway *gw, user *u, uint32_t at, uint32_t n, int others)
+{
+    agent *best = NULL;
+    for (agent *a = gw->agents; a; a = a->hh.next)
+        if (a->user == u && a->site == at && htc__gw_slots_may_grow(gw, a) && (!best || ahead_of(gw, a) > ahead_of(gw, best)))
+            best = a;
+    uint32_t given = best ? htc__gw_slots_grow(gw, best, n) : 0;
+    return given || !others ? given : htc__gw_agent_launch(gw, u, at, n);
+}
+
+static uint32_t give_somewhere(htc_gateway *gw, user *u, uint64_t n)
 {
     for (uint32_t i = 0; i < gw->n_sites; i++) {
         site    *s = &gw->sites[i];
         site_now now = { .free = s->cores - s->used, .usable = site_usable(gw, s) != 0 };
-        if (now.free && now.usable) {
-            now.startable = htc__gw_startable(gw, u, i);
-            now.takers = htc__gw_takers(gw, u, i);
-        }
-        if (htc__site_wants_agent(&now)) {
-            uint32_t used = s->used;
-            htc__gw_agent_launch(gw, u, i);
-            return s->used > used;
-        }
+        if (now.free == 0 || !now.usable)
+            continue;
+        uint64_t ahead = ahead_at(gw, u, i), least = ahead < n ? ahead : n;
+        uint32_t given = least ? give(gw, u, i, (uint32_t)(least < now.free ? least : now.free), 0) : 0;
+        now.startable = given ? 0 : htc__gw_startable(gw, u, i);
+        now.takers = htc__gw_takers(gw, u, i);
+        uint64_t wants = htc__site_wants_slots(&now);
+        if (wants)
+            given = give(gw, u, i, (uint32_t)(wants < n ? wants : n), 1);
+        if (wants || given)
+            return given;
     }
     return 0;
 }
 
-static uint64_t launch(htc_gateway *gw, user *u, uint64_t n)
+static uint64_t give_slots(htc_gateway *gw, user *u, uint64_t n)
 {
-    uint64_t launched = 0;
-    while (launched < n && launch_somewhere(gw, u))
-        launched++;
-    return launched;
+    uint64_t given = 0;
+    for (uint32_t more = 1; given < n && more; given += more)
+        more = give_somewhere(gw, u, n - given);
+    return given;
 }
 
-/* Answers how many agents could not be launched. */
+/* Answers how many slots could not be given. */
 static uint64_t carry_out(htc_gateway *gw, user *u, const htc_allot_change *change)
 {
     for (uint64_t i = 0; i < change->undrain; i++) {
         agent *a = newest_drain(gw, u);
         if (!a)
             break;
-        htc__gw_agent_drain(gw, a, 0);
+        undrain_one(gw, a);
     }
-    uint64_t left = change->grant - launch(gw, u, change->grant);
+    uint64_t left = change->grant - give_slots(gw, u, change->grant);
     for (uint64_t i = 0; i < change->drain; i++) {
         agent *a = to_drain(gw, u);
         if (!a)
             break;
-        htc__gw_agent_drain(gw, a, 1);
+        drain_one(gw, a);
     }
     return left;
 }
@@ -118,6 +165,11 @@ static void view(htc_gateway *gw, const user *u, uint64_t id, int now, htc_allot
     int      refused = htc__gw_place(gw, u) == HTC_PLACE_REFUSED;
     uint64_t queued = refused ? 0 : now ? startable_now(gw, u) : u->usable;
     queued = queued < u->queued ? queued : u->queued;
+    for (size_t i = 0; i < gw->n_sites && !refused && gw->options.slots_max > 1; i++) {
+        const site *s = &gw->sites[i];
+        uint64_t    ahead = ahead_at(gw, u, i), seats = site_usable(gw, s) ? s->cores - s->used : 0;
+        queued += now && seats < ahead ? seats : ahead;
+    }
     uint64_t in_turn = queued == 0 && u->queued && u->busy && !refused;
     *v = (htc_allot_user){ .weight = u->weight_used, .queued = queued + in_turn, .running = u->busy - in_turn,
                            .agents = u->agents, .draining = u->draining, .starting = u->starting,
@@ -161,7 +213,7 @@ static void count_busy(htc_gateway *gw)
         u->usable = 0;
     }
     for (const agent *a = gw->agents; a; a = a->hh.next)
-        a->user->busy += a->n_held != 0;
+        a->user->busy += htc__gw_slots_filled(a);
     for (uint32_t i = 0; i < gw->n_sites; i++) {
         for (user *u = gw->users; u; u = u->hh.next)
             u->reserved = 0;
@@ -211,7 +263,8 @@ static htc_status divide_and_launch(htc_gateway *gw, division *d)
     if (status == HTC_OK && left)
         status = divide(gw, d, 1);
     for (size_t i = 0; status == HTC_OK && left && i < d->n; i++)
-        launch(gw, d->who[i], d->changes[i].grant);
+        give_slots(gw, d->who[i], d->changes[i].grant);
+    htc__gw_slots_tell_all(gw);
     return status;
 }
 

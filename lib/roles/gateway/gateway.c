@@ -25,6 +25,7 @@ static void defaults(htc_gateway_options *o)
     o->max_lost = o->max_lost ? o->max_lost : 20;
     o->retry_backoff_ns = or_default(o->retry_backoff_ns, HTC_SECOND);
     o->retry_backoff_max_ns = or_default(o->retry_backoff_max_ns, 300 * HTC_SECOND);
+    o->slots_max = o->slots_max == 0 ? 1 : o->slots_max < AGENT_SLOTS_MAX ? o->slots_max : AGENT_SLOTS_MAX;
     o->memory_wait_ns = or_default(o->memory_wait_ns, 60 * HTC_SECOND);
     o->tasks_max = o->tasks_max ? o->tasks_max : UINT64_C(1) << 40;
     o->idle_ns = or_default(o->idle_ns, 300 * HTC_SECOND);

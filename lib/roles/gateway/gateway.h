@@ -12,6 +12,7 @@
  *   content.c   what is uploaded, and goes when no job names it
  *   submissions.c  keys under which a submission may be repeated
  *   after.c     jobs that wait for other jobs
+ *   slots.c     which slots an agent has, and how many it may fill
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
  * is said only after the record that holds it is durable. Memory runs ahead of the store, never the other way; each
@@ -41,6 +42,7 @@
 #include "roles/gateway/site_choice.h"
 
 #define NAME_MAX_BYTES 64
+#define AGENT_SLOTS_MAX 64 /* of one agent */
 #define CHUNK_TASKS 1024u      /* tasks in one chunk record */
 #define BRIEF_BYTES 16         /* of a result in there */
 #define CHUNKS_OPEN_MAX 256    /* of one job: no fresh chunk is begun beyond, which bounds memory when everything fails */
@@ -224,8 +226,8 @@ struct user {
     uint64_t running; /* leased tasks */
     uint64_t retrying; /* tasks in retry_wait */
     uint64_t open_jobs;
-    uint32_t agents, draining, leaving, starting; /* agents: without the draining and the leaving */
-    uint32_t busy; /* agents that hold tasks, as the last division counted them */
+    uint32_t agents, draining, leaving, starting; /* slots; agents: of its agents, without the draining and the leaving ones */
+    uint32_t busy; /* slots with tasks, as the last division counted them */
     uint64_t usable, reserved; /* likewise: tasks that could start in some slot; bytes, at the site at hand */
     uint64_t ra, base;
     uint64_t weight_used; /* as the last division counted it, in 1/1024 */
@@ -249,7 +251,7 @@ typedef enum agent_state {
     AGENT_UNKNOWN,       /* known from the store, has not come back yet */
     AGENT_READY,         /* idle or busy */
     AGENT_LEAVING,       /* told to exit, or said BYE */
-    AGENT_LOST           /* given up; its slot waits for its process to be gone */
+    AGENT_LOST           /* given up; its slots wait for its process to be gone */
 } agent_state;
 
 typedef struct held {
@@ -263,7 +265,13 @@ typedef struct held {
 struct agent {
     uint64_t id;
     user    *user;
-    uint32_t site, slot, peer;
+    uint32_t site, peer;
+    uint32_t slots[AGENT_SLOTS_MAX]; /* of the site: slots.c */
+    uint32_t n_slots, noted, want, told;
+    uint64_t claim;                  /* of the slots that it was given last: they grow */
+    uint64_t slots_seq, slots_heard; /* of SLOTS as said last; of the newest that it has answered */
+    uint8_t  one_slot;               /* it was launched by a gateway that knew no SLOTS */
+    uint8_t  tell, saving, save_again;
     uint32_t handle_len; /* 0: not launched, or not known yet */
     uint8_t  handle[HTC_HANDLE_MAX];
     char     handle_name[HTC_HANDLE_NAME_MAX]; /* for people */
@@ -278,7 +286,7 @@ struct agent {
     uint32_t grant_pending;
     held    *held;
     uint32_t n_held, cap_held;
-    uint64_t memory; /* reserved: what the largest of them asks for, since one runs at a time */
+    uint64_t memory; /* reserved: what the largest of them ask for, as many as it has slots */
     uint64_t tasks_done;
     char     reason[128];
     UT_hash_handle hh;
@@ -394,7 +402,7 @@ struct htc_gateway {
     htc_ns              content_at;
     uint8_t             content_busy;
     htc_ns              remove_at; /* not before */
-    uint64_t            served, arrivals, drains;
+    uint64_t            served, arrivals, drains, claims;
     chunk              *dirty_chunks;
     job                *dirty_jobs, *all_jobs;
     due                *dues;
@@ -511,7 +519,7 @@ void htc__gw_chunk_settle(htc_gateway *gw, chunk *c); /* drop it from memory if 
 
 /* agents.c */
 agent *htc__gw_agent(htc_gateway *gw, uint64_t id);
-void   htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index);
+uint32_t htc__gw_agent_launch(htc_gateway *gw, user *u, uint32_t site_index, uint32_t slots); /* with how many, 0: none was launched */
 void   htc__gw_agent_message(htc_gateway *gw, conn *c, uint16_t type, htc_reader *r);
 void   htc__gw_agent_closed(htc_gateway *gw, conn *c);
 void   htc__gw_agent_event(htc_gateway *gw, const htc_input *in);
@@ -528,6 +536,24 @@ uint32_t htc__gw_place(const htc_gateway *gw, const user *u); /* htc__place_kind
 void     htc__gw_place_text(const htc_gateway *gw, const user *u, char *text, size_t cap); /* for people, or why not */
 void     htc__gw_apart_text(const htc_gateway *gw, char *text, size_t cap); /* of all other users than the owner */
 void   htc__gw_agent_ids_ready(void *role, void *ctx, htc_status status);
+
+/* slots.c */
+uint32_t htc__gw_slots_find(const htc_gateway *gw, agent *a, uint32_t n); /* free ones of its site, up to n, behind those in a->slots */
+void     htc__gw_slots_seat(htc_gateway *gw, agent *a);                   /* a->slots are its from now on */
+void     htc__gw_slots_leave(htc_gateway *gw, agent *a);
+void     htc__gw_slots_lose(htc_gateway *gw, agent *a, uint32_t number); /* it is another's; not its first one */
+uint32_t htc__gw_slots_filled(const agent *a);   /* with tasks that it holds */
+uint32_t htc__gw_slots_idle(const agent *a);     /* that are to be filled, without such */
+uint32_t htc__gw_slots_may_fill(const agent *a);
+int      htc__gw_slots_may_grow(const htc_gateway *gw, const agent *a);
+uint32_t htc__gw_slots_grow(htc_gateway *gw, agent *a, uint32_t n);   /* how many it is given, n at most */
+void     htc__gw_slots_want(htc_gateway *gw, agent *a, uint32_t n);   /* it is told with the next htc__gw_slots_tell_all */
+void     htc__gw_slots_tell(htc_gateway *gw, agent *a);
+void     htc__gw_slots_tell_all(htc_gateway *gw);
+void     htc__gw_slots_greet(htc_gateway *gw, agent *a, uint32_t fills); /* it has registered */
+void     htc__gw_slots_remind(htc_gateway *gw, agent *a);                /* if it has not answered, or has slots to give back */
+void     htc__gw_slots_heard(htc_gateway *gw, agent *a, const htc_slots_held *m);
+void     htc__gw_agent_save(htc_gateway *gw, agent *a); /* its record, one write at a time */
 
 /* grants.c */
 void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m);
@@ -552,6 +578,7 @@ uint64_t htc__gw_job_task_memory(const job *j, const htc_task *t);     /* the fi
 uint64_t htc__gw_task_memory(htc_gateway *gw, const job *j, uint64_t index); /* the same; it is expanded */
 uint64_t htc__site_needs(const site *s, uint64_t named);            /* what a task with that figure reserves there */
 int      htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory); /* if not, the job waits for memory */
+int      htc__gw_memory_fits_slots(htc_gateway *gw, const agent *a, uint32_t slots); /* may what it holds run in so many? */
 void     htc__gw_memory_reserve(htc_gateway *gw, agent *a);         /* after a change of what it holds */
 void     htc__gw_memory_note(htc_gateway *gw, const user *u, int owed); /* jobs, up to one that fits, that memory keeps from a slot that is free or owed to the user */
 void     htc__gw_memory_keep(htc_gateway *gw);                      /* room for those who have waited for long */
@@ -608,7 +635,7 @@ int  htc__gw_edges_broken(const job *j, char *text, size_t cap); /* why it was c
 /* fair.c */
 void htc__gw_reallocate_soon(htc_gateway *gw);
 void htc__gw_reallocate(htc_gateway *gw);
-uint64_t htc__gw_takers(const htc_gateway *gw, const user *u, size_t at); /* the user's agents at a site that are about to take a task */
+uint64_t htc__gw_takers(const htc_gateway *gw, const user *u, size_t at); /* slots of the user's agents at a site that are about to be filled */
 
 /* accounts.c */
 user *htc__gw_user(htc_gateway *gw, const char *name);

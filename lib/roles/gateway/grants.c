@@ -202,23 +202,36 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
     return LEASED_NEVER;
 }
 
-/* One task at a time, or as many as run in a tenth of a second: then handing out costs little, and none is hoarded. */
-static uint32_t batch_size(htc_gateway *gw, agent *a, uint32_t want)
+/* For a slot one task at a time, or as many as run in a tenth of a second: then handing out costs little, and none is hoarded. */
+static uint32_t batch_of_slot(const htc_gateway *gw, const user *u)
 {
-    user    *u = a->user;
-    uint32_t max = gw->options.prefetch_max ? gw->options.prefetch_max : 64;
-    uint32_t n = 1;
-    double mean_s = u->runs.mean_s;
+    uint32_t max = gw->options.prefetch_max ? gw->options.prefetch_max : 64, n = 1;
+    double   mean_s = u->runs.mean_s;
     if (u->runs.count && mean_s < 0.1)
         n = mean_s < 0.1 / 64 ? 64 : (uint32_t)(0.1 / mean_s + 0.999);
     uint64_t share = u->queued / ((uint64_t)(u->agents ? u->agents : 1) * 2);
     if (n > share)
         n = share ? (uint32_t)share : 1;
-    if (n > max)
-        n = max;
+    return n < max ? n : max;
+}
+
+/* An agent of several slots gets what fills them, and as much again. 0: it is to have fewer slots, and holds as many tasks. */
+static uint32_t batch_size(const htc_gateway *gw, const agent *a, uint32_t want)
+{
+    uint32_t slots = htc__gw_slots_may_fill(a), n = batch_of_slot(gw, a->user);
+    if (a->want < a->n_slots && a->n_held >= slots)
+        return 0;
+    if (a->n_slots > 1) {
+        uint64_t most = (uint64_t)slots * (n + 1), idle = slots > a->n_held ? slots - a->n_held : 0;
+        most = gw->options.prefetch_max == 1 ? slots : most;
+        most = most > a->n_held ? most - a->n_held : 1;
+        most = most < (uint64_t)slots * n ? most : (uint64_t)slots * n;
+        most = most > idle ? most : idle;
+        n = most < HTC_AGENT_HELD_MAX ? (uint32_t)most : HTC_AGENT_HELD_MAX;
+    }
     if (n > want)
         n = want ? want : 1;
-    return n > HTC_AGENT_HELD_MAX ? HTC_AGENT_HELD_MAX : n;
+    return n < HTC_AGENT_HELD_MAX ? n : HTC_AGENT_HELD_MAX;
 }
 
 static void answer_pull(htc_gateway *gw, agent *a, uint32_t kind, htc_ns retry_ns)
@@ -261,6 +274,9 @@ void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
             a->state = AGENT_LEAVING;
             htc__gw_agent_counts(gw, a, 1);
             htc__gw_reallocate_soon(gw);
+        } else if (htc__gw_slots_idle(a)) { /* nothing fills these: somebody else may have them */
+            htc__gw_slots_want(gw, a, htc__gw_slots_filled(a));
+            htc__gw_slots_tell(gw, a);
         }
         answer_pull(gw, a, a->n_held ? HTC_GRANT_WAIT : HTC_GRANT_EXIT, 200 * HTC_MS);
         return;
@@ -273,12 +289,16 @@ void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
         answer_pull(gw, a, HTC_GRANT_WAIT, until - gw->now);
         return;
     }
+    uint32_t n = batch_size(gw, a, m->want), unfit = 0;
+    if (n == 0) {
+        answer_pull(gw, a, HTC_GRANT_WAIT, 100 * HTC_MS);
+        return;
+    }
     htc_grant *g = htc__alloc(&gw->env, sizeof *g);
     if (!g) {
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making a grant");
         return;
     }
-    uint32_t n = batch_size(gw, a, m->want), unfit = 0;
     size_t   bytes = 0;
     chunk   *c;
     job     *j;

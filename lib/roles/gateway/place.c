@@ -1,5 +1,8 @@
 /* Which job may hand out a task at which site: jobs that fail fast are slowed there (health.h), tasks are packed by the memory
  * that they ask for (memory.h), and a user's jobs take turns by priority and number. A site is one node. */
+#include <assert.h>
+#include <string.h>
+
 #include "roles/gateway/gateway.h"
 
 /* ---- jobs that fail fast ---- */
@@ -134,12 +137,42 @@ static void waits_for_memory(htc_gateway *gw, job *j)
     gw->memory_waits = 1;
 }
 
-/* Where room is kept for another job, an agent that has a task gets no other one: what it reserves would never be given back. */
+/* What its tasks, and one more that asks for so much, reserve: as many run at once as there are slots, and these may be the largest. */
+static uint64_t reserves(const agent *a, uint32_t slots, uint64_t more)
+{
+    uint64_t largest[AGENT_SLOTS_MAX], sum = 0;
+    uint32_t n = 0; /* of them, the smallest first */
+    assert(slots <= AGENT_SLOTS_MAX);
+    for (uint32_t i = 0; i <= a->n_held; i++) {
+        uint64_t one = i < a->n_held ? a->held[i].memory : more;
+        uint32_t at = 0;
+        if (n == slots && (n == 0 || one <= largest[0]))
+            continue;
+        if (n == slots)
+            memmove(largest, largest + 1, --n * sizeof *largest);
+        while (at < n && largest[at] < one)
+            at++;
+        memmove(largest + at + 1, largest + at, (n++ - at) * sizeof *largest);
+        largest[at] = one;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sum += largest[i];
+    return sum;
+}
+
+int htc__gw_memory_fits_slots(htc_gateway *gw, const agent *a, uint32_t slots)
+{
+    return htc__memory_fits(&gw->sites[a->site].memory, 0, reserves(a, slots, 0) - a->memory);
+}
+
+/* Where room is kept for another job, an agent that has a task gets no other one in its place: what it reserves would never be given
+ * back. */
 int htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t named)
 {
     const memory *m = &gw->sites[a->site].memory;
+    uint64_t      need = htc__site_needs(&gw->sites[a->site], named);
     int           holds_on = a->n_held && m->kept_for && m->kept_for != j->id;
-    if (!holds_on && fits(gw, m, a->site, j, named, a->memory))
+    if ((!holds_on || a->n_held < htc__gw_slots_may_fill(a)) && fits(gw, m, a->site, j, named, need - (reserves(a, a->n_slots, need) - a->memory)))
         return 1;
     waits_for_memory(gw, j);
     return 0;
@@ -147,9 +180,7 @@ int htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t named)
 
 void htc__gw_memory_reserve(htc_gateway *gw, agent *a)
 {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < a->n_held; i++)
-        most = a->held[i].memory > most ? a->held[i].memory : most;
+    uint64_t most = reserves(a, a->n_slots, 0);
     htc__memory_change(&gw->sites[a->site].memory, a->memory, most);
     if (most < a->memory)
         htc__gw_reallocate_soon(gw);

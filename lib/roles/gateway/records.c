@@ -8,7 +8,8 @@
 #define JOB_FORMAT 3
 #define JOB_FORMAT_AFTER 4 /* the same, and the jobs that it waits for: at least one */
 #define CHUNK_FORMAT 3
-#define AGENT_FORMAT 2
+#define AGENT_FORMAT 3
+#define AGENT_FORMAT_ONE_SLOT 2 /* read only */
 #define REMOVAL_FORMAT 1
 #define RESULT_FORMAT 2
 
@@ -411,26 +412,45 @@ void htc__gw_record_agent_write(htc_buf *b, const agent *a)
     htc_put_u64(b, a->id);
     htc_put_str(b, a->user->name);
     htc_put_varint(b, a->site);
-    htc_put_varint(b, a->slot);
+    htc_put_varint(b, a->slots[0]);
     htc_put_bytes(b, (htc_bytes){ a->handle, a->handle_len });
     htc_put_str(b, a->handle_name);
     htc_put_u64(b, a->launched_wall);
+    htc_put_varint(b, a->claim);
+    htc_put_varint(b, a->n_slots - 1);
+    for (uint32_t i = 1; i < a->n_slots; i++)
+        htc_put_varint(b, a->slots[i]);
+}
+
+static void get_slots(htc_reader *r, agent *a)
+{
+    a->claim = htc_get_varint(r);
+    a->n_slots = 1 + (uint32_t)get_max(r, AGENT_SLOTS_MAX - 1);
+    for (uint32_t i = 1; i < a->n_slots; i++) {
+        a->slots[i] = (uint32_t)get_max(r, UINT32_MAX);
+        for (uint32_t k = 0; k < i; k++)
+            need(r, a->slots[k] != a->slots[i]);
+    }
 }
 
 htc_status htc__gw_record_agent_read(htc_bytes bytes, agent *a, char user_name[NAME_MAX_BYTES])
 {
     htc_reader r;
-    htc_runtime_record_open(bytes, AGENT_FORMAT, AGENT_FORMAT, &r);
+    uint8_t    format = htc_runtime_record_open(bytes, AGENT_FORMAT_ONE_SLOT, AGENT_FORMAT, &r);
     a->id = htc_get_u64(&r);
     htc_get_str(&r, user_name, NAME_MAX_BYTES);
     a->site = (uint32_t)get_max(&r, UINT32_MAX);
-    a->slot = (uint32_t)get_max(&r, UINT32_MAX);
+    a->slots[0] = (uint32_t)get_max(&r, UINT32_MAX);
     htc_bytes handle = htc_get_bytes(&r);
     need(&r, handle.len <= sizeof a->handle);
     htc_get_str(&r, a->handle_name, sizeof a->handle_name);
     if (r.status == HTC_OK)
         htc__gw_agent_handle(a, handle);
     a->launched_wall = htc_get_u64(&r);
+    a->n_slots = 1;
+    a->one_slot = format == AGENT_FORMAT_ONE_SLOT;
+    if (!a->one_slot)
+        get_slots(&r, a);
     return htc_runtime_record_end(&r);
 }
 

@@ -345,6 +345,29 @@ static void take_job(htc_gateway *gw, const htc_kv_item *item)
     j.user->tasks_done += j.base.done;
 }
 
+/* A slot that two records name belongs to the later claim: the earlier agent is gone if it was its first, and has else given it back;
+ * its record outlived that. 0: a itself is gone. */
+static int settle_slots(htc_gateway *gw, agent *a)
+{
+    const site *s = &gw->sites[a->site];
+    uint32_t    n = 0;
+    for (uint32_t i = 0; i < a->n_slots; i++) {
+        agent *before = s->slots[a->slots[i]].agent;
+        if (before && before->claim > a->claim) {
+            if (i == 0)
+                return 0;
+            continue;
+        }
+        if (before && before->slots[0] == a->slots[i])
+            htc__gw_agent_gone(gw, before, "its slot was given to a later one");
+        else if (before)
+            htc__gw_slots_lose(gw, before, a->slots[i]);
+        a->slots[n++] = a->slots[i];
+    }
+    a->n_slots = n;
+    return 1;
+}
+
 static void take_agent(htc_gateway *gw, const htc_kv_item *item)
 {
     char   owner[NAME_MAX_BYTES];
@@ -354,12 +377,10 @@ static void take_agent(htc_gateway *gw, const htc_kv_item *item)
         return;
     }
     int good = htc__gw_record_agent_read(item->value, a, owner) == HTC_OK && (a->user = htc__gw_user(gw, owner)) != NULL &&
-               a->site < gw->n_sites && a->slot < gw->sites[a->site].cores;
-    if (good) {
-        /* A slot goes to the next agent when the process of the last one is gone: its record outlived it. */
-        agent *before = gw->sites[a->site].slots[a->slot].agent;
-        if (before)
-            htc__gw_agent_gone(gw, before, "its slot was given to a later one");
+               a->site < gw->n_sites;
+    for (uint32_t i = 0; good && i < a->n_slots; i++)
+        good = a->slots[i] < gw->sites[a->site].cores;
+    if (good && settle_slots(gw, a)) {
         htc__gw_agent_adopt(gw, a);
         return;
     }

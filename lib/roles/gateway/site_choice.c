@@ -36,7 +36,8 @@ htc_status htc__site_fits(const site_wish *wish, const site_nodes *sites, size_t
     return HTC_ENOFIT;
 }
 
-int htc__site_wants_agent(const site_now *s)
+uint64_t htc__site_wants_slots(const site_now *s)
 {
-    return s->free > 0 && s->usable && s->startable > s->takers;
+    uint64_t wants = s->usable && s->startable > s->takers ? s->startable - s->takers : 0;
+    return wants < s->free ? wants : s->free;
 }

@@ -30,10 +30,10 @@ typedef struct site_now {
     uint32_t free;      /* slots without an agent */
     uint8_t  usable;    /* it launches agents */
     uint64_t startable; /* tasks of the user that could start there */
-    uint64_t takers;    /* the user's agents there that are about to take one */
+    uint64_t takers;    /* slots of the user's agents there that are about to be filled */
 } site_now;
 
-/* Does one more agent there have a task to take? */
-int htc__site_wants_agent(const site_now *s);
+/* How many more slots there would be filled by tasks of the user: none without a free one. */
+uint64_t htc__site_wants_slots(const site_now *s);
 
 #endif

@@ -411,6 +411,38 @@ htc_status htc_bye_read(htc_reader *r, htc_bye *m)
     return htc_reader_done(r);
 }
 
+void htc_slots_write(htc_buf *b, const htc_slots *m)
+{
+    htc_wire_begin(b, HTC_WIRE_SLOTS, 0);
+    htc_put_u64(b, m->seq);
+    htc_put_u32(b, m->slots);
+}
+
+htc_status htc_slots_read(htc_reader *r, htc_slots *m)
+{
+    m->seq = htc_get_u64(r);
+    m->slots = htc_get_u32(r);
+    if (m->seq == 0 || m->slots == 0)
+        htc_reader_fail(r);
+    return htc_reader_done(r);
+}
+
+void htc_slots_held_write(htc_buf *b, const htc_slots_held *m)
+{
+    htc_wire_begin(b, HTC_WIRE_SLOTS_HELD, 0);
+    htc_put_u64(b, m->agent);
+    htc_put_u64(b, m->seq);
+    htc_put_u32(b, m->slots);
+}
+
+htc_status htc_slots_held_read(htc_reader *r, htc_slots_held *m)
+{
+    m->agent = htc_get_u64(r);
+    m->seq = htc_get_u64(r);
+    m->slots = htc_get_u32(r);
+    return htc_reader_done(r);
+}
+
 void htc_drain_write(htc_buf *b, int on)
 {
     htc_wire_begin(b, HTC_WIRE_DRAIN, 0);

@@ -11,6 +11,11 @@
  *     - a grant > last_grant: its answer was lost, and is sent again.
  *     - a listed (task, attempt) that is not leased to this agent: revoked in the answer; the agent ends and drops it.
  * - TASK_RESULT is repeated until TASK_VERDICT comes; only then does the agent forget the outputs.
+ * - SLOTS: how many slots the agent may fill now, numbered by the gateway (seq grows with each change). Above it no task
+ *   begins; what runs goes on. The agent answers with SLOTS_HELD, and says it again whenever fewer are held. To a seq that is
+ *   not the newest it answers with the newest it knows, from which the gateway goes on counting. The gateway takes a slot
+ *   back only when SLOTS_HELD has said so, and repeats SLOTS with the heartbeat's answer until then. An agent that was
+ *   launched before there were several slots has one, and is sent no SLOTS.
  * - The gateway's DRAIN, CANCEL, STOP are repeated as flags of the heartbeat's answer, so that a lost one costs no more
  *   than one heartbeat. */
 #ifndef HTC_ROLES_AGENT_WIRE_H
@@ -48,7 +53,7 @@ typedef struct htc_held_list {
 typedef struct htc_agent_hello {
     uint64_t agent;
     char     node[64]; /* host name */
-    uint32_t slots;
+    uint32_t slots;    /* that it may fill */
     uint64_t memory;   /* of the node, bytes */
     uint32_t cores;    /* of the node */
     uint64_t seq;      /* of the newest heartbeat sent */
@@ -179,6 +184,19 @@ typedef struct htc_bye {
     char       reason[256];
 } htc_bye;
 
+/* SLOTS. */
+typedef struct htc_slots {
+    uint64_t seq;   /* from 1 */
+    uint32_t slots; /* at least 1; none at all is DRAIN */
+} htc_slots;
+
+/* SLOTS_HELD. */
+typedef struct htc_slots_held {
+    uint64_t agent;
+    uint64_t seq;   /* of the newest SLOTS; 0: none has come */
+    uint32_t slots; /* that it may fill, or that are still filled, if these are more */
+} htc_slots_held;
+
 /* DRAIN {on}: exit after the current task. STOP: end all tasks now, give them back, exit. NUDGE: pull now.
  * CANCEL {attempt}. */
 
@@ -209,6 +227,10 @@ void       htc_give_back_write(htc_buf *b, const htc_give_back *m);
 htc_status htc_give_back_read(htc_reader *r, htc_give_back *m);
 void       htc_bye_write(htc_buf *b, const htc_bye *m);
 htc_status htc_bye_read(htc_reader *r, htc_bye *m);
+void       htc_slots_write(htc_buf *b, const htc_slots *m);
+htc_status htc_slots_read(htc_reader *r, htc_slots *m);
+void       htc_slots_held_write(htc_buf *b, const htc_slots_held *m);
+htc_status htc_slots_held_read(htc_reader *r, htc_slots_held *m);
 void       htc_drain_write(htc_buf *b, int on);
 htc_status htc_drain_read(htc_reader *r, int *on);
 void       htc_cancel_write(htc_buf *b, const htc_attempt *a);

@@ -2,8 +2,8 @@
 #include "htcsched/calls.h"
 
 #define CALLS(X)                                                                                                       \
-    X(CALL_STAGE_IN) X(CALL_RUN) X(CALL_SIGNAL) X(CALL_STAGE_OUT) X(CALL_TAKE_BACK) X(CALL_DIAL) X(CALL_HANG_UP) X(CALL_CLEAN) X(CALL_LAUNCH) X(CALL_KILL_AGENT)      \
-    X(CALL_WATCH_AGENT) X(CALL_HASH_PASSWORD) X(CALL_VERIFY_PASSWORD) X(CALL_RANDOM) X(CALL_BLOB_WRITE)                \
+    X(CALL_STAGE_IN) X(CALL_RUN) X(CALL_SIGNAL) X(CALL_STAGE_OUT) X(CALL_TAKE_BACK) X(CALL_SLOTS) X(CALL_DIAL) X(CALL_HANG_UP) X(CALL_CLEAN)        \
+    X(CALL_LAUNCH) X(CALL_KILL_AGENT) X(CALL_WATCH_AGENT) X(CALL_HASH_PASSWORD) X(CALL_VERIFY_PASSWORD) X(CALL_RANDOM) X(CALL_BLOB_WRITE)                \
     X(CALL_BLOB_STAT) X(CALL_FILE_READ) X(CALL_DROP_JOB) X(CALL_DROP_OUTPUT) X(CALL_LIVE_READ) X(CALL_CONTENT_TOUCH)   \
     X(CALL_CONTENT_SWEEP) X(CALL_DISK_USE) X(CALL_JOB_PLACE)
 #define EVENTS(X)                                                                                                      \

@@ -9,7 +9,7 @@ typedef struct sys_process {
     htc_attempt         attempt;
     sys_run             how;
     htc_effect          call; /* RUN, until it is answered */
-    int                 running, waiting; /* waiting: RUN was asked while another one ran */
+    int                 running, waiting; /* waiting: RUN was asked while every slot was filled */
     htc_ns              started;
     struct sys_process *next;
 } sys_process;
@@ -32,15 +32,18 @@ static sys_process *process_of(sys_agent *a, uint64_t run)
 
 static void start(sys_agent *a, sys_process *p);
 
-/* The one that waits for the slot longest. */
+/* Those that wait for a slot longest. */
 static void start_waiting(sys_agent *a)
 {
-    sys_process *first = NULL;
-    for (sys_process *p = a->processes; p; p = p->next)
-        if (p->waiting && (!first || p->run < first->run))
-            first = p;
-    if (first && a->running == 0)
+    while (a->running < a->slots) {
+        sys_process *first = NULL;
+        for (sys_process *p = a->processes; p; p = p->next)
+            if (p->waiting && (!first || p->run < first->run))
+                first = p;
+        if (!first)
+            return;
         start(a, first);
+    }
 }
 
 static void take_back(sys_agent *a, sys_process *p)
@@ -118,6 +121,25 @@ static void check_memory(const sys_agent *a)
                  (unsigned long long)total);
 }
 
+/* A slot is one agent's: that it may fill, or that it still fills. */
+static void check_slots(const sys_agent *a)
+{
+    sys     *s = a->s;
+    uint32_t sum = 0, cores = s->options.sites[a->site].cores;
+    for (const sys_agent *o = s->agents; o; o = o->next)
+        if (o->alive && o->site == a->site)
+            sum += o->slots > o->running ? o->slots : o->running;
+    if (sum > cores)
+        htc__sys_fail(s, "agents fill %u slots of site %u, which has %u", (unsigned)sum, (unsigned)a->site, (unsigned)cores);
+}
+
+static void set_slots(sys_agent *a, uint32_t slots)
+{
+    a->slots = slots;
+    check_slots(a);
+    start_waiting(a);
+}
+
 static void run(sys_agent *a, const htc_effect *effect, sys_process *p)
 {
     p->call = *effect;
@@ -138,8 +160,9 @@ static void start(sys_agent *a, sys_process *p)
     htc__sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
     htc__sys_check_begin(s, &p->attempt);
     check_memory(a);
-    if (++a->running > 1)
-        htc__sys_fail(s, "agent %llu runs two tasks at once", (unsigned long long)a->id);
+    if (++a->running > a->slots)
+        htc__sys_fail(s, "agent %llu runs %u tasks at once", (unsigned long long)a->id, (unsigned)a->running);
+    check_slots(a);
     htc_sim_event(a->node, 0, HTC_EVENT_STARTED, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);
     end_after(a, p, p->how.span, p->how.status, 0);
@@ -186,6 +209,11 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         stage_in(a, effect, &r, number);
         return HTC_OK;
     }
+    if (effect->op == HTC_CALL_SLOTS) {
+        r = htc_reader_of(effect->body);
+        set_slots(a, htc_get_u32(&r));
+        return HTC_OK;
+    }
     if (!p) {
         htc__sys_fail(a->s, "agent %llu asks %s of run %llu, which is not staged", (unsigned long long)a->id,
                  htc_call_name(effect->op), (unsigned long long)number);
@@ -226,7 +254,7 @@ static htc_status boot(void *ctx, htc_sim_node *node)
     htc_agent_options o = { .size = sizeof o,
                             .agent = a->id,
                             .peer = SYS_PEER_GATEWAY,
-                            .slots = 1,
+                            .slots = a->slots,
                             .node = "n0",
                             .memory = 1 << 30,
                             .cores = 4,
@@ -325,7 +353,7 @@ static void appear(htc_sim *w, void *ctx)
         htc_sim_boot(a->node);
 }
 
-sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user)
+sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, uint32_t slots, const char *user)
 {
     static const htc_sim_host host = { .size = sizeof host, .boot = boot, .call = call, .ended = ended };
     sys_agent                *a = htc__sys_alloc(s, sizeof *a);
@@ -344,6 +372,7 @@ sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t sl
                       .pid = ++s->last_pid,
                       .site = site,
                       .slot = slot,
+                      .slots = slots,
                       .alive = 1,
                       .watched = 1,
                       .watcher = htc_sim_incarnation(s->gateway),
@@ -351,6 +380,7 @@ sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t sl
     snprintf(a->user, sizeof a->user, "%s", user);
     snprintf(name, sizeof name, "agent%llu", (unsigned long long)id);
     s->agents = a;
+    check_slots(a);
     s->agents_alive++;
     s->agents_launched++;
     a->node = htc__sys_node(s, name, &host, a, 0);

@@ -16,20 +16,21 @@ static void launch(sys *s, htc_sim_node *node, const htc_effect *effect)
     uint8_t place_kind = htc_get_u8(&r);
     (void)htc_get_u32(&r); /* uid and gid: of HTC_PLACE_UID alone */
     (void)htc_get_u32(&r);
+    uint32_t slots = s->options.gateway.slots_max > 1 ? htc_get_u32(&r) : 1;
     if (place_kind != HTC_PLACE_CONFINED && place_kind != HTC_PLACE_OWNER)
         htc__sys_fail(s, "the gateway launches an agent of %s as %u", user_name, (unsigned)place_kind);
     while (site_index < s->options.n_sites && strcmp(s->options.sites[site_index].name, site_name) != 0)
         site_index++;
     if (htc_reader_done(&r) != HTC_OK || site_index == s->options.n_sites ||
-        slot_number >= s->options.sites[site_index].cores) {
-        htc__sys_fail(s, "the gateway launches an agent at %s, slot %u", site_name, (unsigned)slot_number);
+        slot_number >= s->options.sites[site_index].cores || slots == 0 || (slots > 1 && slots > s->options.gateway.slots_max)) {
+        htc__sys_fail(s, "the gateway launches an agent at %s, slot %u, with %u slots", site_name, (unsigned)slot_number, (unsigned)slots);
         return;
     }
     if (htc_rng_below(&s->rng_launch, 1000000) < s->options.launch_fail_ppm) {
         htc_sim_result(node, HTC_MS, effect, HTC_EBUSY, htc_bytes_of("no process could be started"));
         return;
     }
-    sys_agent *a = htc__sys_agent_launch(s, id, site_index, slot_number, user_name);
+    sys_agent *a = htc__sys_agent_launch(s, id, site_index, slot_number, slots, user_name);
     htc_buf    b;
     if (!a)
         return;

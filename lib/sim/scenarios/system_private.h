@@ -95,6 +95,7 @@ struct sys_agent {
     htc_sim_node       *node;
     uint64_t            id;
     uint32_t            pid, site, slot;
+    uint32_t            slots; /* its host was told that it may fill so many */
     char                user[64];
     int                 alive, watched; /* watched: the gateway of this incarnation is told of its end */
     uint64_t            watcher;
@@ -213,7 +214,7 @@ typedef struct sys_job_state {
 htc_status htc__sys_job_read(htc_bytes value, sys_job_state *state);
 
 /* system_agent.c */
-sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, const char *user);
+sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, uint32_t slots, const char *user);
 sys_agent *htc__sys_agent_find(sys *s, uint64_t id);
 void       htc__sys_agent_tell_exit(sys_agent *a);
 void       htc__sys_agent_put_handle(htc_buf *b, const sys_agent *a);

@@ -174,8 +174,13 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
     }
     o->sites[0] = (htc_site_options){ .size = sizeof(htc_site_options), .name = "here", .cores = draw(&rng, 1, 2) };
     o->sites[1] = (htc_site_options){ .size = sizeof(htc_site_options), .name = "there", .cores = draw(&rng, 1, 2) };
+    htc_rng several = htc_rng_fork(&rng, "several slots"); /* of its own: of one slot everything is as it was */
+    uint32_t slots_max = (const uint32_t[]){ 1, 1, 2, 3, 64 }[draw(&several, 0, 4)];
+    for (uint32_t i = 0; slots_max > 1 && i < 2; i++)
+        o->sites[i].cores = draw(&several, 1, 6);
     o->launch_fail_ppm = crashes ? draw(&rng, 0, 1) * 20000 : 0;
     o->gateway = (htc_gateway_options){ .tick_ns = HTC_SECOND,
+                                        .slots_max = slots_max,
                                         .heartbeat_ns = HTC_SECOND,
                                         .lost_after_ns = 3 * HTC_SECOND,
                                         .launch_timeout_ns = 10 * HTC_SECOND,
