@@ -26,6 +26,7 @@
 #include "htcsched/disk_host.h"
 #include "htcsched/env.h"
 #include "htcsched/fit.h"
+#include "htcsched/flow.h"
 #include "htcsched/gateway.h"
 #include "htcsched/gateway_host.h"
 #include "htcsched/hierarchy.h"
