@@ -1,20 +1,20 @@
 /**
  * @file htcsched/flow.h
- * @brief Tasks and what each of them waits for: built and checked.
+ * @brief Tasks and what each of them waits for: built, read from a file, checked, written.
  *
  * A flow is a set of tasks with dependencies, or a plain bag of tasks. It is built in memory, checked as a whole, and then handed to
  * whatever submits or simulates it:
  *
- *     htc_flow_create
+ *     htc_flow_create or htc_flow_read
  *     htc_flow_add, htc_flow_after     each as often as there are tasks and dependencies
  *     htc_flow_check                   no cycle, no unknown task: from here on parents and children are listed
- *     htc_flow_get, htc_flow_parents, htc_flow_children, htc_flow_task_bytes
+ *     htc_flow_get, htc_flow_parents, htc_flow_children, htc_flow_task_bytes, htc_flow_write
  *
- * Tasks are numbered from 0 in the order in which they were added. A task with
+ * What htc_flow_read gives is checked. Tasks are numbered from 0 in the order in which they were added. A task with
  * a count stands for that many equal tasks, for the memory of one; nothing may wait for it, and it waits for nothing.
  *
  * Threads: owner; a checked flow may be read by any thread.   Allocation: through env, 180 to 340 bytes a task and its texts, and 28
- * bytes a dependency.
+ * bytes a dependency. The parsers of XML and JSON take memory from malloc while they read.   Source: doc/flows.md.
  */
 #ifndef HTCSCHED_FLOW_H
 #define HTCSCHED_FLOW_H
@@ -295,6 +295,79 @@ HTC_API htc_status htc_flow_find(const htc_flow *flow, const char *name, uint32_
  */
 HTC_API htc_status htc_flow_task_bytes(const htc_env *env, const htc_flow *flow, uint32_t id, uint64_t copy,
                                        htc_bytes *out);
+
+/* ---- files ---- */
+
+/** In which form a flow is written down: doc/flows.md. */
+typedef enum htc_flow_format {
+    HTC_FLOW_AUTO = 0,  /**< read only: known by the content */
+    HTC_FLOW_TEXT,      /**< one task a line, as a person types it */
+    HTC_FLOW_JSONL,     /**< one JSON object a line */
+    HTC_FLOW_DAX,       /**< read only: the XML of Pegasus, 2.1 and 3.x */
+    HTC_FLOW_WFCOMMONS, /**< read only: WfFormat 1.4 and 1.5 */
+    HTC_FLOW_JOBS,      /**< read only: a JSON object with jobs */
+    HTC_FLOW_DOT        /**< write only: for Graphviz */
+} htc_flow_format;
+
+/** Which program runs the tasks of a kind. */
+typedef struct htc_flow_program {
+    const char *kind;    /**< the name of the transformation as the file has it */
+    const char *program; /**< a path, or a name to be looked for in PATH */
+} htc_flow_program;
+
+/** How a file is read. Every field's zero is its default. */
+typedef struct htc_flow_reading {
+    size_t      size;       /**< sizeof(htc_flow_reading) */
+    const char *file;       /**< what errors call the file, in front of the place; NULL: nothing */
+    double      time_scale; /**< recorded run times of DAX and WfFormat times this; above 0; 0: 1 */
+    double      size_scale; /**< sizes of their files times this; above 0; 0: 1 */
+    const htc_flow_program
+          *programs; /**< of DAX and WfFormat: what runs each kind; NULL: each task sleeps for its recorded run time */
+    size_t n_programs;              /**< of programs */
+    size_t bytes_max;               /**< longest file; 0: 256 MiB */
+    const htc_flow_options *bounds; /**< of the flow; NULL: every default */
+} htc_flow_reading;
+
+/**
+ * Fill in every default of the options of htc_flow_read.
+ *
+ * @param[out] options  NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API void htc_flow_reading_init(htc_flow_reading *options, size_t size);
+
+/**
+ * Read a flow. No network, no files, no entity expansion; what it names is not looked at.
+ *
+ * @param[in]  env      kept; NULL: malloc
+ * @param[in]  bytes    borrowed: the content of the file
+ * @param[in]  format   htc_flow_format, one that can be read
+ * @param[in]  options  borrowed; NULL: every default
+ * @param[out] out      gives the flow, checked: htc_flow_destroy; untouched on failure
+ * @param[out] error    why not, with line, element or JSON path, and what to do about it; NULL is fine
+ * @return HTC_OK; HTC_ESCHEMA if it breaks the rules of its form: unknown words, parents that are not there, names that are there twice,
+ *         negative times; HTC_EXML; HTC_EJSON; HTC_ECYCLE; HTC_EUNSUPPORTED for another dialect or version, triggers, sub-workflows, and tasks
+ *         for which neither a program nor a run time is known; HTC_ETOOBIG beyond a bound; HTC_EINVAL; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: O(bytes).   Since: 0.2
+ */
+HTC_API htc_status htc_flow_read(const htc_env *env, htc_bytes bytes, uint32_t format, const htc_flow_reading *options,
+                                 htc_flow **out, htc_error *error);
+
+/**
+ * Write a flow. What is written as text or JSON lines reads back as an equal flow.
+ *
+ * @param[in]  env     where the bytes come from; NULL: malloc
+ * @param[in]  flow    borrowed; checked
+ * @param[in]  format  HTC_FLOW_TEXT, HTC_FLOW_JSONL or HTC_FLOW_DOT
+ * @param[out] out     gives the bytes: htc_work_free; untouched on failure
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL, the flow not checked, or the format none of these; HTC_ETOOBIG beyond 4 GiB; HTC_ENOMEM
+ *
+ * Cost: O(bytes written).   Since: 0.2
+ */
+HTC_API htc_status htc_flow_write(const htc_env *env, const htc_flow *flow, uint32_t format, htc_bytes *out);
 
 #ifdef __cplusplus
 }
