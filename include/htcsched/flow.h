@@ -1,16 +1,16 @@
 /**
  * @file htcsched/flow.h
- * @brief Tasks and what each of them waits for: built, read from a file, checked, written.
+ * @brief Tasks and what each of them waits for: built, read from a file, generated, checked, written.
  *
  * A flow is a set of tasks with dependencies, or a plain bag of tasks. It is built in memory, checked as a whole, and then handed to
  * whatever submits or simulates it:
  *
- *     htc_flow_create or htc_flow_read
+ *     htc_flow_create, htc_flow_read or htc_flow_generate
  *     htc_flow_add, htc_flow_after     each as often as there are tasks and dependencies
  *     htc_flow_check                   no cycle, no unknown task: from here on parents and children are listed
  *     htc_flow_get, htc_flow_parents, htc_flow_children, htc_flow_task_bytes, htc_flow_write
  *
- * What htc_flow_read gives is checked. Tasks are numbered from 0 in the order in which they were added. A task with
+ * What htc_flow_read and htc_flow_generate give is checked. Tasks are numbered from 0 in the order in which they were added. A task with
  * a count stands for that many equal tasks, for the memory of one; nothing may wait for it, and it waits for nothing.
  *
  * Threads: owner; a checked flow may be read by any thread.   Allocation: through env, 180 to 340 bytes a task and its texts, and 28
@@ -368,6 +368,54 @@ HTC_API htc_status htc_flow_read(const htc_env *env, htc_bytes bytes, uint32_t f
  * Cost: O(bytes written).   Since: 0.2
  */
 HTC_API htc_status htc_flow_write(const htc_env *env, const htc_flow *flow, uint32_t format, htc_bytes *out);
+
+/* ---- generated flows ---- */
+
+/** Shapes of flows for experiments. With degree d: */
+typedef enum htc_flow_shape {
+    HTC_FLOW_BAG = 1,  /**< no dependencies */
+    HTC_FLOW_FANOUT,   /**< the children of task i are i*d+1 .. i*d+d */
+    HTC_FLOW_FANIN,    /**< its mirror: the parents of task n-1-i are n-1-(i*d+1) .. n-1-(i*d+d) */
+    HTC_FLOW_PIPELINE, /**< chains of d tasks */
+    HTC_FLOW_MAPREDUCE /**< the last d tasks wait for all others */
+} htc_flow_shape;
+
+/** What to generate. Every field's zero is its default, but shape and tasks. */
+typedef struct htc_flow_generator {
+    size_t   size;   /**< sizeof(htc_flow_generator) */
+    uint32_t shape;  /**< htc_flow_shape */
+    uint32_t degree; /**< d; 0: 2, of HTC_FLOW_MAPREDUCE 1 */
+    uint64_t tasks;  /**< at least 1 */
+    htc_ns
+        length_min; /**< each task sleeps for a time drawn from length_min .. length_max, both included, below 2^63 */
+    htc_ns                  length_max; /**< not below length_min, but 0: length_min */
+    uint64_t                data_min; /**< each task makes one file of a size drawn likewise, which its children read */
+    uint64_t                data_max; /**< not below data_min, but 0: data_min; no files if both are 0 */
+    uint64_t                seed;     /**< of what is drawn: the same seed, the same flow */
+    const htc_flow_options *bounds;   /**< of the flow; NULL: every default */
+} htc_flow_generator;
+
+/**
+ * Fill in every default of the options of htc_flow_generate.
+ *
+ * @param[out] options  NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API void htc_flow_generator_init(htc_flow_generator *options, size_t size);
+
+/**
+ * Generate a flow of sleeping tasks. A bag in which nothing is drawn is one task with a count.
+ *
+ * @param[in]  env      kept; NULL: malloc
+ * @param[in]  options  borrowed
+ * @param[out] out      gives the flow, checked: htc_flow_destroy; untouched on failure
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL or a field out of range; HTC_EFULL beyond a bound; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: O(tasks + dependencies); O(1) for a bag in which nothing is drawn.   Since: 0.2
+ */
+HTC_API htc_status htc_flow_generate(const htc_env *env, const htc_flow_generator *options, htc_flow **out);
 
 #ifdef __cplusplus
 }
