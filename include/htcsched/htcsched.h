@@ -27,6 +27,7 @@
 #include "htcsched/env.h"
 #include "htcsched/fit.h"
 #include "htcsched/flow.h"
+#include "htcsched/flows.h"
 #include "htcsched/gateway.h"
 #include "htcsched/gateway_host.h"
 #include "htcsched/hierarchy.h"

@@ -68,6 +68,7 @@ typedef struct htc_runtime_options {
     const htc_kv_client_options
         *store; /**< of the client of the store; borrowed. NULL: the role has no store, and asks for nothing of it */
     const char *name; /**< of the role, in what is logged; copied; NULL: "role" */
+    uint64_t calls_from; /**< calls of the host bear tags above this: where several roles share a host, no two share any */
 } htc_runtime_options;
 
 /**

@@ -106,6 +106,10 @@ HTC_API const char *htc_spec_name(const htc_spec *spec);
  */
 HTC_API const char *htc_spec_warnings(const htc_spec *spec);
 
+/** The program of a task that is a seat at a flow: whoever runs it is a worker of the flow that its one argument numbers, until the flow
+ *  has ended. */
+#define HTC_FLOW_EXECUTABLE "htc:flow"
+
 /** Limits of a task; 0 = none. Sizes in bytes, times in ns. */
 typedef struct htc_limits {
     htc_ns   wall;           /**< WallTimeLimit */

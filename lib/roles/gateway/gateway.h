@@ -177,6 +177,7 @@ struct job {
     uint64_t  max_running; /* tasks that agents hold at once; 0: any number */
     edge     *edges;       /* jobs that it waits for; NULL: they lie in edges_read */
     uint32_t  n_edges;
+    uint8_t   seats;       /* its tasks are seats at a flow (HTC_FLOW_EXECUTABLE) */
     uint8_t   waits;       /* for one of them, or for the record that says that they have ended */
     uint8_t   edges_late;  /* an outcome is known that is not in the record */
     htc_bytes edges_read;  /* of a record that was just read: lies in its bytes */

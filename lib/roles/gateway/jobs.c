@@ -139,10 +139,21 @@ void htc__gw_job_places(htc_gateway *gw)
         make_place(gw, j);
 }
 
+static int are_seats(const job *j)
+{
+    htc_task *t = NULL;
+    if (!j->spec || htc_spec_task(j->spec, 0, &t, NULL) != HTC_OK)
+        return 0; /* what cannot be expanded fails when its turn comes */
+    int seats = t->executable && strcmp(t->executable, HTC_FLOW_EXECUTABLE) == 0;
+    htc_task_destroy(t);
+    return seats;
+}
+
 void htc__gw_job_add(htc_gateway *gw, job *j)
 {
     assert(!j->open && !htc__gw_job(gw, j->id)); /* two openings of one job would count its tasks twice */
     j->open = 1;
+    j->seats = (uint8_t)are_seats(j);
     HASH_ADD(hh, gw->jobs, id, sizeof j->id, j);
     if (!j->hh.tbl)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a job");

@@ -70,7 +70,7 @@ htc_status htc_runtime_create(const htc_env *env, const htc_runtime_options *opt
     htc_runtime_options o = { 0 };
     if (!options || !out)
         return HTC_EINVAL;
-    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, sizeof o);
+    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_runtime_options, calls_from));
     if (status != HTC_OK)
         return status;
     htc_runtime *r = htc__alloc(env, sizeof *r);
@@ -80,6 +80,7 @@ htc_status htc_runtime_create(const htc_env *env, const htc_runtime_options *opt
         r->env = *env;
     r->role = o.role;
     snprintf(r->name, sizeof r->name, "%s", o.name ? o.name : "role");
+    r->last_tag = o.calls_from;
     if (o.store) {
         r->store_peer = o.store->peer;
         status = htc_kv_client_create(env, o.store, &r->store);

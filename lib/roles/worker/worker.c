@@ -9,7 +9,7 @@
 #include "roles/worker/worker_private.h"
 
 #define LEASE_NS  (10 * HTC_SECOND)
-#define RUNS_FROM (UINT64_C(1) << 62) /* calls of attempts bear their numbers, the others the runtime's, which count from 1 */
+#define RUNS_FROM (UINT64_C(1) << 48) /* calls of attempts bear their numbers, the others the runtime's, which are below */
 
 void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
 {
@@ -26,7 +26,9 @@ void htc__worker_stop(htc__worker *w, htc_status status)
     htc__log_with(&w->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("worker", w->id), HTC__STATUS(status)), "worker %llu ends: %s",
                   (unsigned long long)w->id, htc_strerror(status));
     w->stopped = 1;
-    htc_runtime_stop(w->runtime, status);
+    w->stop_status = status;
+    if (!w->options.within)
+        htc_runtime_stop(w->runtime, status);
 }
 
 /* ---- its lease ---- */
@@ -301,8 +303,10 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     w->options.commit_gap_ns = options->commit_gap_ns ? options->commit_gap_ns : HTC_MS;
     w->options.steal.size = sizeof w->options.steal;
     memcpy(w->address, options->address, strlen(options->address) + 1);
+    w->options.address = w->address;
+    w->options.node = NULL;
     w->id = options->id;
-    w->last_run = RUNS_FROM;
+    w->last_run = options->calls_from + RUNS_FROM;
     w->collect_at = w->survey_at = w->rest_at = w->read_at = w->tell_at = HTC_NEVER;
     htc_buf_init(&w->buf, &w->env, HTC_WIRE_MESSAGE_MAX);
     htc_buf_init(&w->header_bytes, &w->env, 0);
@@ -315,7 +319,7 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     if (options->node)
         (void)snprintf(w->holder.node, sizeof w->holder.node, "%s", options->node);
     htc_kv_client_options store = { .size = sizeof store, .client_id = options->store_client_id, .peer = options->store_peer };
-    htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker" };
+    htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker", .calls_from = options->calls_from };
     htc_status            status = htc_runtime_create(env, &runtime, &w->runtime);
     if (status == HTC_OK)
         status = htc_steal_start(1, 0, 0, &w->thief);
@@ -325,6 +329,30 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     }
     *out = w;
     return HTC_OK;
+}
+
+void htc__worker_slots(htc__worker *w, uint32_t slots)
+{
+    w->options.slots = slots < SLOTS_MAX ? slots : SLOTS_MAX;
+}
+
+void htc__worker_cancel_all(htc__worker *w)
+{
+    w->cancel_wanted = 1;
+}
+
+int htc__worker_stopped(const htc__worker *w, htc_status *status)
+{
+    *status = w->stop_status;
+    return w->stopped;
+}
+
+int htc__worker_flow_ended(const htc__worker *w, uint64_t *done, uint64_t *failed, uint64_t *cancelled)
+{
+    *done = w->flow.counts.done;
+    *failed = w->flow.counts.failed;
+    *cancelled = w->flow.counts.cancelled;
+    return w->ended;
 }
 
 void htc__worker_look(const htc__worker *w, htc__worker_figures *f)

@@ -21,12 +21,23 @@ typedef struct htc__worker_options {
     htc_ns            lease_ns;        /* for how long it is thought alive; 0: 10 s */
     htc_ns            commit_gap_ns;   /* between two changes of a ledger, at least; 0: 1 ms */
     htc_steal_options steal;           /* its zero is every default */
+    uint64_t          calls_from;      /* its calls of the host bear numbers above this, and below 2^56 more: of several workers of one host
+                                          no two share any */
+    uint8_t           within;          /* it is part of another role: it says no HTC_OUT_STOP, and htc__worker_stopped says when it has ended */
 } htc__worker_options;
 
 /* It ends (HTC_OUT_STOP): HTC_OK when the flow has ended, or when it was asked to leave (HTC_EVENT_SHUTDOWN) and has handed over what it
  * had; HTC_ELOST when the others have given it up. */
 htc_status             htc__worker_create(const htc_env *env, const htc__worker_options *options, htc__worker **out);
 const htc_machine_ops *htc__worker_ops(void);
+
+/* For the role that it is part of. */
+void htc__worker_slots(htc__worker *w, uint32_t slots); /* from now on; with fewer, what runs goes on */
+/* Nobody wants the flow any more: said in its header, so that all of its workers end. With the next step. */
+void htc__worker_cancel_all(htc__worker *w);
+int  htc__worker_stopped(const htc__worker *w, htc_status *status); /* 1: it has ended */
+/* The flow as it ended: 1, or 0 if it has not. */
+int  htc__worker_flow_ended(const htc__worker *w, uint64_t *done, uint64_t *failed, uint64_t *cancelled);
 
 /* For tests and whoever watches. */
 typedef struct htc__worker_figures {

@@ -285,22 +285,35 @@ static uint64_t all(const ledger_counts *c)
 static void header_changed(void *role, void *ctx, const htc_kv_result *r)
 {
     htc__worker *w = role;
-    (void)ctx;
+    int          cancels = ctx == w;
     w->ending = 0;
     if (r->status == HTC_MISMATCH && r->version > w->header_version)
         header_read(w, r->value, r->version);
-    if (r->status != HTC_OK && !w->ended)
-        w->collect_at = w->now + AGAIN_NS; /* looked at again then */
+    if (r->status == HTC_OK || w->ended)
+        return;
+    w->cancel_wanted |= cancels != 0;
+    w->collect_at = w->now + AGAIN_NS; /* looked at again then */
 }
 
-static void change_header(htc__worker *w, const flow *f)
+static void change_header(htc__worker *w, const flow *f, int cancels)
 {
     flow_key k = htc__flow_key_header(w->options.flow);
     htc__flow_write(&w->buf, f);
     w->ending = 1;
     htc_runtime_ask(w->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
-                                       .version = w->header_version }, 1, header_changed, NULL);
+                                       .version = w->header_version }, 1, header_changed, cancels ? w : NULL);
+}
+
+/* Whoever is told that nobody wants it says so, collector or not. */
+static void cancel_flow(htc__worker *w)
+{
+    flow f = w->flow;
+    if (!htc__worker_runs_flow(w) || w->ending)
+        return;
+    w->cancel_wanted = 0;
+    if (htc__flow_mark(&f, (ledger_span){ 0, w->flow.tasks }))
+        change_header(w, &f, 1);
 }
 
 static void look_for_the_end(htc__worker *w)
@@ -311,9 +324,9 @@ static void look_for_the_end(htc__worker *w)
     if (all(&w->total) == w->flow.tasks) {
         f.state = FLOW_ENDED;
         f.counts = w->total;
-        change_header(w, &f);
+        change_header(w, &f, 0);
     } else if (w->total.failed > w->flow.max_fails && htc__flow_mark(&f, (ledger_span){ 0, w->flow.tasks })) {
-        change_header(w, &f);
+        change_header(w, &f, 0);
     }
 }
 
@@ -386,6 +399,8 @@ static int counts_wait(const htc__worker *w, const own *o)
 void htc__worker_group_timers(htc__worker *w)
 {
     own *o;
+    if (w->cancel_wanted)
+        cancel_flow(w);
     if (w->now >= w->collect_at && !w->leaving) {
         w->collect_at = HTC_NEVER;
         if (htc__worker_collects(w))

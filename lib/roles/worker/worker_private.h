@@ -139,6 +139,7 @@ typedef struct child {
 typedef struct running {
     attempt         attempt; /* first: its functions are given that */
     uint64_t        ledger, id;
+    uint32_t        slots;
     uint8_t         over;    /* it has ended, and END is under way: it holds no slot */
     struct running *prev, *next;
 } running;
@@ -172,6 +173,8 @@ struct htc__worker {
     htc_ns               now;
     uint64_t             id, epoch;
     uint8_t              joining, joined, registering, stopped;
+    htc_status           stop_status;
+    uint8_t              cancel_wanted; /* all of the flow */
     uint8_t              watching, members_known, collector_known;
     uint8_t              leaving, left; /* told to go: what runs ends, then all is handed over */
     uint8_t              ended;         /* the flow */
@@ -197,7 +200,7 @@ struct htc__worker {
     uint64_t             last_telling;
     htc_ns               tell_at;
     running             *runs;
-    uint32_t             n_runs; /* that hold a slot */
+    uint32_t             n_runs; /* slots that they hold */
     uint64_t             last_run;
     struct survey       *survey;
     htc_steal_thief      thief;

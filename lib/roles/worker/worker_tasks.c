@@ -43,7 +43,7 @@ static void forget(htc__worker *w, running *x, int drop)
 {
     htc__attempt_free(&w->holder, &x->attempt, drop);
     DL_DELETE(w->runs, x);
-    w->n_runs -= !x->over;
+    w->n_runs -= x->over ? 0 : x->slots;
     htc__free(&w->env, x, sizeof *x);
 }
 
@@ -134,7 +134,7 @@ static void ended(attempt_holder *h, attempt *t)
     w->figures.run++;
     if (o && n && n->run == t->run) {
         x->over = 1;
-        w->n_runs--;
+        w->n_runs -= x->slots;
         htc__worker_node_ended(w, n);
         return;
     }
@@ -182,7 +182,7 @@ static void node_failed(attempt_holder *h, htc_status status, const char *reason
     htc__worker_stop(w, status);
 }
 
-const attempt_holder_ops htc__worker_holder = { ended, returned, dropped, node_failed };
+const attempt_holder_ops htc__worker_holder = { ended, returned, dropped, node_failed, NULL };
 
 /* ---- the beginning ---- */
 
@@ -229,10 +229,15 @@ static void begin(htc__worker *w, own *o, uint64_t id, node *n)
         n->failures = n->task.failures;
     }
     DL_APPEND(w->runs, x);
+    x->slots = 1;
     w->n_runs++;
     htc__attempt_read(&w->holder, &x->attempt);
     x = htc__worker_run(w, w->last_run); /* one that cannot be read has ended */
-    if (x && x->attempt.phase == ATTEMPT_WAITING)
+    if (!x)
+        return;
+    w->n_runs += x->attempt.cores - x->slots; /* one that asks for more than there are takes all, beside what runs */
+    x->slots = x->attempt.cores;
+    if (x->attempt.phase == ATTEMPT_WAITING)
         htc__attempt_begin(&w->holder, &x->attempt, 0);
 }
 
