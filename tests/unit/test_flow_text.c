@@ -3,6 +3,7 @@
 
 #include "alloc_fail.h"
 #include "property.h"
+#include "work/flow_private.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -126,6 +127,60 @@ Test(flow_text, words_agree_with_sh)
         htc_flow_destroy(f);
     }
     cr_expect(seen > 0);
+}
+
+/* ---- times and sizes ---- */
+
+Test(flow_text, times_and_sizes_are_exact)
+{
+    static const struct {
+        const char *text;
+        int         ok;
+        uint64_t    value;
+    } times[] = {
+        { "0", 1, 0 },
+        { "90", 1, 90 * HTC_SECOND },
+        { "1.5h", 1, 5400 * HTC_SECOND },
+        { "0.1s", 1, 100 * HTC_MS },
+        { "2m", 1, 120 * HTC_SECOND },
+        { "1d", 1, 86400 * HTC_SECOND },
+        { "7ns", 1, 7 },
+        { "0.9ns", 1, 0 },
+        { "0.000000001", 1, 1 },
+        { "1.0000000000000000009999s", 1, HTC_SECOND },
+        { "9223372036.854775807", 1, INT64_MAX },
+        { "9223372036.854775808", -1, 0 },
+        { "99999999999999999999999999999999999999999999h", -1, 0 },
+        { "", 0, 0 },
+        { ".5", 0, 0 },
+        { "1.", 0, 0 },
+        { "-1", 0, 0 },
+        { "1 s", 0, 0 },
+        { "1S", 0, 0 },
+        { "1e3", 0, 0 },
+    }, sizes[] = {
+        { "1", 1, 1 },
+        { "1B", 1, 1 },
+        { "2K", 1, 2048 },
+        { "2KiB", 1, 2048 },
+        { "1.5M", 1, 1572864 },
+        { "8G", 1, UINT64_C(8) << 30 },
+        { "1T", 1, UINT64_C(1) << 40 },
+        { "8388608T", -1, 0 },
+        { "1KB", 0, 0 },
+        { "K", 0, 0 },
+        { "1s", 0, 0 },
+    };
+    for (size_t i = 0; i < COUNT(times); i++) {
+        uint64_t value = 0;
+        cr_expect(eq(int, htc__flow_time_parse(htc_bytes_of(times[i].text), &value), times[i].ok), "%s", times[i].text);
+        cr_expect(eq(u64, value, times[i].value), "%s", times[i].text);
+    }
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        uint64_t value = 0;
+        cr_expect(eq(int, htc__flow_size_parse(htc_bytes_of(sizes[i].text), &value), sizes[i].ok), "%s", sizes[i].text);
+        cr_expect(eq(u64, value, sizes[i].value), "%s", sizes[i].text);
+    }
 }
 
 /* ---- refusals ---- */
