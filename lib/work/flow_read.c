@@ -128,7 +128,9 @@ htc_status htc__flow_put_after(htc__flow_reader *r, uint32_t child, htc_bytes na
                                 "the name of a parent has 1 to %d bytes, not %zu", HTC_FLOW_NAME_MAX, name.len);
     memcpy(text, name.data, name.len);
     text[name.len] = '\0';
-    if (htc_flow_find(r->flow, text, &parent) == HTC_OK)
+    /* Behind one that has to wait the others wait too: parents stay in their order. */
+    int in_turn = r->n_waits == 0 || r->waits[r->n_waits - 1].child != child;
+    if (in_turn && htc_flow_find(r->flow, text, &parent) == HTC_OK)
         return link_to(r, child, parent, rule, line, place);
     htc__flow_list  waits = { r->waits, r->n_waits, r->waits_cap, sizeof *r->waits };
     htc__flow_wait *w = htc__flow_list_add(r->env, &waits);
