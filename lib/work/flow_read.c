@@ -132,6 +132,9 @@ htc_status htc__flow_put_after(htc__flow_reader *r, uint32_t child, htc_bytes na
     int in_turn = r->n_waits == 0 || r->waits[r->n_waits - 1].child != child;
     if (in_turn && htc_flow_find(r->flow, text, &parent) == HTC_OK)
         return link_to(r, child, parent, rule, line, place);
+    if (r->n_waits >= r->flow->edges_max)
+        return htc__flow_refuse(r, HTC_ETOOBIG, line, place, "raise the bound, or split the flow",
+                                "there are more than %u dependencies", r->flow->edges_max);
     htc__flow_list  waits = { r->waits, r->n_waits, r->waits_cap, sizeof *r->waits };
     htc__flow_wait *w = htc__flow_list_add(r->env, &waits);
     if (!w)

@@ -267,6 +267,9 @@ Test(flow_text, bounds_hold)
     cr_expect(
         eq(int, htc_flow_read(NULL, htc_bytes_of("a: x\nb: after=a,a x\n"), HTC_FLOW_TEXT, &o, &f, &e), HTC_ETOOBIG));
     cr_expect(strstr(e.text, "more dependencies") != NULL, "%s", e.text);
+    cr_expect(
+        eq(int, htc_flow_read(NULL, htc_bytes_of("a: after=b,b x\nb: x\n"), HTC_FLOW_TEXT, &o, &f, &e), HTC_ETOOBIG));
+    cr_expect(eq(str, e.text, "there are more than 1 dependencies"));
     char *large = calloc(1, 102);
     memset(large, '#', 101);
     cr_expect(eq(int, htc_flow_read(NULL, htc_bytes_of(large), HTC_FLOW_TEXT, &o, &f, &e), HTC_ETOOBIG));
