@@ -68,7 +68,7 @@ static htc_status read_uses(job *j, const xmlNode *node)
         return status;
     file = file ? file : name;
     if (!file)
-        return refuse(j->r, HTC_ESCHEMA, node, NULL, "uses names no file");
+        return refuse(j->r, HTC_ESCHEMA, node, "name it with file, or name", "uses names no file");
     int ok = !size || (htc__double_parse(htc_bytes_of(size), &value) == 1
                            ? htc__flow_scale(value, 1, j->r->o->size_scale, &bytes)
                            : 0);
@@ -115,8 +115,8 @@ static htc_status read_profile(job *j, const xmlNode *node)
         status = read_seconds(j, node, (const char *)text);
     } else if (text && strcmp(key, "cores") == 0) {
         if (htc__unsigned_parse(value, &cores) != 1 || cores == 0 || cores > UINT32_MAX)
-            status = refuse(j->r, HTC_ESCHEMA, node, NULL, "the cores %s are no whole number from 1 on",
-                            htc__quote(value).text);
+            status = refuse(j->r, HTC_ESCHEMA, node, "leave it out if it is not known",
+                            "the cores %s are no whole number from 1 on", htc__quote(value).text);
         j->task.cores = (uint32_t)cores;
     }
     xmlFree(text);
@@ -142,8 +142,9 @@ static htc_status split_words(job *j)
 {
     htc_put_u8(&j->words, 0);
     if (j->words.status != HTC_OK)
-        return j->words.status == HTC_EFULL ? refuse(j->r, HTC_ETOOBIG, j->node, NULL, "the arguments are too long")
-                                            : j->words.status;
+        return j->words.status == HTC_EFULL
+                   ? refuse(j->r, HTC_ETOOBIG, j->node, "put them into a file", "the arguments are too long")
+                   : j->words.status;
     for (char *p = (char *)j->words.data; *p;) {
         size_t n = strcspn(p, " \t\r\n");
         if (n) {
@@ -165,7 +166,7 @@ static htc_status put_job(job *j)
     uint32_t       id, line = htc__xml_line(j->node);
     int            ok = j->run < 0 ? 1 : htc__flow_scale(j->run, 1e9, j->r->o->time_scale, &t->run);
     if (ok != 1)
-        return refuse(j->r, HTC_ESCHEMA, j->node, NULL, "the run time is too long");
+        return refuse(j->r, HTC_ESCHEMA, j->node, "a run time is in seconds", "the run time is too long");
     t->in = j->in.items;
     t->n_in = j->in.n;
     t->out = j->out.items;
@@ -192,7 +193,7 @@ static htc_status read_job(htc__flow_reader *r, const xmlNode *node)
     j.task.kind = attribute(&j, node, "name", &status);
     const char *run = attribute(&j, node, "runtime", &status);
     if (status == HTC_OK && !j.task.name)
-        status = refuse(r, HTC_ESCHEMA, node, NULL, "the job has no id");
+        status = refuse(r, HTC_ESCHEMA, node, "give every job an id", "the job has no id");
     if (status == HTC_OK && run)
         status = read_seconds(&j, node, run);
     if (status == HTC_OK)
@@ -217,14 +218,15 @@ static htc_status read_child(htc__flow_reader *r, const xmlNode *node)
     uint32_t   id;
     htc_status status = HTC_OK;
     if (!child)
-        return refuse(r, HTC_ESCHEMA, node, NULL, "child has no ref");
+        return refuse(r, HTC_ESCHEMA, node, "name a job with ref", "child has no ref");
     if (htc_flow_find(r->flow, (const char *)child, &id) != HTC_OK)
         status = refuse(r, HTC_ESCHEMA, node, "jobs come first, then what they wait for",
                         "there is no job %s before this line", htc__quote(htc_bytes_of((const char *)child)).text);
     for (const xmlNode *part = htc__xml_first(node); part && status == HTC_OK; part = htc__xml_next(part)) {
         xmlChar *parent = is(part, "parent") ? htc__xml_attribute(part, NULL, "ref") : NULL;
         if (!parent)
-            status = refuse(r, HTC_ESCHEMA, part, NULL, "in child there is parent with ref, and nothing else");
+            status = refuse(r, HTC_ESCHEMA, part, "name a job with ref",
+                            "in child there is parent with ref, and nothing else");
         else
             status = htc__flow_put_after(r, id, htc_bytes_of((const char *)parent), HTC_FLOW_OK, htc__xml_line(part),
                                          NULL, 0, 0);

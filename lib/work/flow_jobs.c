@@ -75,7 +75,7 @@ htc_status htc__flow_read_json(htc__flow_reader *r, uint32_t format)
     size_t       flags = JSON_REJECT_DUPLICATES | (format == HTC_FLOW_AUTO ? JSON_DISABLE_EOF_CHECK : 0);
     json_t      *root = r->bytes.len ? json_loadb(r->bytes.data, r->bytes.len, flags, &e) : NULL;
     if (!r->bytes.len)
-        return htc__flow_refuse(r, HTC_EJSON, 0, "", NULL, "the document is empty");
+        return htc__flow_refuse(r, HTC_EJSON, 0, "", "is it the right file?", "the document is empty");
     if (!root && json_error_code(&e) == json_error_out_of_memory)
         return HTC_ENOMEM;
     if (!root) {

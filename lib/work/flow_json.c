@@ -50,7 +50,8 @@ static const char *type_of(const json_t *value)
 
 static htc_status refuse_type(const htc__flow_object *o, const char *key, const json_t *value, const char *wanted)
 {
-    return htc__flow_object_refuse(o, HTC_ESCHEMA, key, NULL, "%s has to be %s, not %s", key, wanted, type_of(value));
+    return htc__flow_object_refuse(o, HTC_ESCHEMA, key, "doc/flows.md lists what each key takes",
+                                   "%s has to be %s, not %s", key, wanted, type_of(value));
 }
 
 static htc_status get_text(const htc__flow_object *o, const char *key, const json_t *value, const char **out)
@@ -68,8 +69,9 @@ static htc_status get_count(const htc__flow_object *o, const char *key, const js
     if (!json_is_integer(value))
         return refuse_type(o, key, value, "a whole number");
     if (n < 1 || (uint64_t)n > max)
-        return htc__flow_object_refuse(o, HTC_ESCHEMA, key, NULL, "%s is %lld, and has to be 1 to %llu", key,
-                                       (long long)n, (unsigned long long)max);
+        return htc__flow_object_refuse(o, HTC_ESCHEMA, key, "leave it out to have the default",
+                                       "%s is %lld, and has to be 1 to %llu", key, (long long)n,
+                                       (unsigned long long)max);
     *out = (uint64_t)n;
     return HTC_OK;
 }
@@ -183,7 +185,8 @@ htc_status htc__flow_key_env(htc__flow_object *o, const char *key, const json_t 
         if (status != HTC_OK)
             return status;
         if (!name[0] || strchr(name, '='))
-            return htc__flow_object_refuse(o, HTC_ESCHEMA, path, NULL, "%s is no name of a variable",
+            return htc__flow_object_refuse(o, HTC_ESCHEMA, path,
+                                           "a name has one byte or more, and no =", "%s is no name of a variable",
                                            htc__quote(htc_bytes_of(name)).text);
         *at = o->text.len;
         htc_put_text(&o->text, "%s=", name);
@@ -191,7 +194,7 @@ htc_status htc__flow_key_env(htc__flow_object *o, const char *key, const json_t 
     }
     if (o->text.status != HTC_OK)
         return o->text.status == HTC_EFULL
-                   ? htc__flow_object_refuse(o, HTC_ETOOBIG, key, NULL, "the variables are too long")
+                   ? htc__flow_object_refuse(o, HTC_ETOOBIG, key, "put them into a file", "the variables are too long")
                    : o->text.status;
     for (size_t i = 0; i < o->env.n; i++) {
         size_t at = ((size_t *)o->env.items)[i];
@@ -376,7 +379,7 @@ static htc_status read_keys(htc__flow_object *o, const htc__flow_key *keys, size
         return htc__flow_object_refuse(o, HTC_ESCHEMA, "", "write {...}", "a task has to be an object, not %s",
                                        type_of(o->json));
     if (name && !json_object_get(o->json, name))
-        return htc__flow_object_refuse(o, HTC_ESCHEMA, "", NULL, "the task has no %s", name);
+        return htc__flow_object_refuse(o, HTC_ESCHEMA, "", "every task has one", "the task has no %s", name);
     json_object_foreach(o->json, key, value)
     {
         htc_status status = read_key(o, keys, n, hint, key, value);

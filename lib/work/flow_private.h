@@ -1,5 +1,5 @@
-/* What the files of the flow model share: flow.c builds, flow_check.c checks and lists, flow_text.c, flow_json.c, flow_jobs.c, flow_dax.c and flow_wfcommons.c read,
- * flow_units.c knows times and sizes. */
+/* What the files of the flow model share: flow.c builds, flow_check.c checks and lists, flow_read.c and a file for each
+ * form read, flow_units.c knows times and sizes. */
 #ifndef HTC_WORK_FLOW_PRIVATE_H
 #define HTC_WORK_FLOW_PRIVATE_H
 

@@ -89,6 +89,10 @@ htc_status htc__flow_put(htc__flow_reader *r, const htc_flow_task *task, uint32_
         snprintf(hint, sizeof hint, "the other one is in line %u: give one of them another name", line_of(r, other));
     else if (status == HTC_EEXISTS)
         snprintf(hint, sizeof hint, "give one of them another name");
+    else if (status == HTC_EFULL || status == HTC_ETOOBIG)
+        snprintf(hint, sizeof hint, "raise the bound, or split the flow");
+    else if (status == HTC_EINVAL)
+        snprintf(hint, sizeof hint, "correct %.60s of this task", e.where);
     return htc__flow_refuse(r, as_document(status), line, where ? where : e.where, hint, "%s", e.text);
 }
 
@@ -109,7 +113,7 @@ static htc_status link_to(htc__flow_reader *r, uint32_t child, uint32_t parent, 
     if (status == HTC_ECYCLE)
         return htc__flow_refuse(r, HTC_ECYCLE, line, place[0] ? place : name, "take it out of its own parents",
                                 "task %s waits for itself", htc__quote(htc_bytes_of(name)).text);
-    return htc__flow_refuse(r, HTC_ETOOBIG, line, place[0] ? place : name, NULL,
+    return htc__flow_refuse(r, HTC_ETOOBIG, line, place[0] ? place : name, "raise the bound, or split the flow",
                             "there are more dependencies, or tasks, than are allowed");
 }
 
@@ -120,12 +124,17 @@ htc_status htc__flow_put_after(htc__flow_reader *r, uint32_t child, htc_bytes na
     uint32_t parent;
     tell_place(list, "after", i, k, place);
     if (name.len == 0 || name.len >= sizeof text || memchr(name.data, 0, name.len))
-        return htc__flow_refuse(r, HTC_ESCHEMA, line, place, NULL, "the name of a parent has 1 to %d bytes, not %zu",
-                                HTC_FLOW_NAME_MAX, name.len);
+        return htc__flow_refuse(r, HTC_ESCHEMA, line, place, "write the name of a task",
+                                "the name of a parent has 1 to %d bytes, not %zu", HTC_FLOW_NAME_MAX, name.len);
     memcpy(text, name.data, name.len);
     text[name.len] = '\0';
-    if (htc_flow_find(r->flow, text, &parent) == HTC_OK)
+    /* Behind one that has to wait the others wait too: parents stay in their order. */
+    int in_turn = r->n_waits == 0 || r->waits[r->n_waits - 1].child != child;
+    if (in_turn && htc_flow_find(r->flow, text, &parent) == HTC_OK)
         return link_to(r, child, parent, rule, line, place);
+    if (r->n_waits >= r->flow->edges_max)
+        return htc__flow_refuse(r, HTC_ETOOBIG, line, place, "raise the bound, or split the flow",
+                                "there are more than %u dependencies", r->flow->edges_max);
     htc__flow_list  waits = { r->waits, r->n_waits, r->waits_cap, sizeof *r->waits };
     htc__flow_wait *w = htc__flow_list_add(r->env, &waits);
     if (!w)
@@ -136,7 +145,8 @@ htc_status htc__flow_put_after(htc__flow_reader *r, uint32_t child, htc_bytes na
     r->waits_cap = waits.cap;
     htc_put_raw(&r->names, (htc_bytes){ text, name.len + 1 });
     if (r->names.status == HTC_EFULL)
-        return htc__flow_refuse(r, HTC_ETOOBIG, line, place, NULL, "too many tasks are named before they come");
+        return htc__flow_refuse(r, HTC_ETOOBIG, line, place, "put tasks in front of those that wait for them",
+                                "too many tasks are named before they come");
     return r->names.status;
 }
 
@@ -175,7 +185,8 @@ static htc_status finish(htc__flow_reader *r)
     if (status == HTC_OK)
         return HTC_OK;
     uint32_t line = htc_flow_find(r->flow, e.where, &task) == HTC_OK ? line_of(r, task) : 0;
-    return htc__flow_refuse(r, as_document(status), line, e.where, e.hint, "%s", e.text);
+    return htc__flow_refuse(r, as_document(status), line, e.where,
+                            e.hint[0] ? e.hint : "take out one of the dependencies, or the count", "%s", e.text);
 }
 
 htc_status htc__flow_replay(htc__flow_reader *r, htc_flow_task *task, int run_is_known, uint32_t line,
@@ -242,7 +253,8 @@ static htc_status read_as(htc__flow_reader *r, uint32_t format)
     case HTC_FLOW_DOT:
         break;
     }
-    return htc__flow_refuse(r, HTC_EINVAL, 0, "", NULL, "a flow cannot be read in form %u", format);
+    return htc__flow_refuse(r, HTC_EINVAL, 0, "", "let the content say which form it is",
+                            "a flow cannot be read in form %u", format);
 }
 
 static int options_are_fine(const htc_flow_reading *o)
@@ -268,8 +280,8 @@ static htc_status read_flow(htc__flow_reader *r, uint32_t format)
 {
     size_t max = r->o->bytes_max ? r->o->bytes_max : HTC__FLOW_READ_MAX;
     if (r->bytes.len > max)
-        return htc__flow_refuse(r, HTC_ETOOBIG, 0, "", NULL, "the file has %zu bytes, more than %zu", r->bytes.len,
-                                max);
+        return htc__flow_refuse(r, HTC_ETOOBIG, 0, "", "raise the bound, or split the flow",
+                                "the file has %zu bytes, more than %zu", r->bytes.len, max);
     htc_status status = htc_flow_create(r->env, r->o->bounds, &r->flow);
     if (status != HTC_OK)
         return status;

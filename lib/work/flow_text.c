@@ -180,7 +180,7 @@ static htc_status read_word(text_reader *t)
     if (!w)
         return HTC_ENOMEM;
     if (t->words.n > HTC__FLOW_WORDS_MAX)
-        return refuse(t, HTC_ETOOBIG, NULL, "the task has more than %u words", HTC__FLOW_WORDS_MAX);
+        return refuse(t, HTC_ETOOBIG, "put them into a file", "the task has more than %u words", HTC__FLOW_WORDS_MAX);
     w->at = t->text.len;
     while (!at_word_end(t)) {
         size_t     n = continued(t);
@@ -197,7 +197,7 @@ static htc_status read_word(text_reader *t)
     w->len = t->text.len - w->at;
     put(t, '\0', 1);
     if (t->text.status == HTC_EFULL || t->mask.status == HTC_EFULL)
-        return refuse(t, HTC_ETOOBIG, NULL, "the task has more than %zu bytes", LINE_MAX_BYTES);
+        return refuse(t, HTC_ETOOBIG, "put them into a file", "the task has more than %zu bytes", LINE_MAX_BYTES);
     return t->text.status == HTC_OK ? t->mask.status : t->text.status;
 }
 

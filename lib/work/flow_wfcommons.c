@@ -15,8 +15,8 @@ typedef struct instance {
     json_t           *executions; /* by id: what the run recorded; 1.4 has it in the task */
 } instance;
 
-static __attribute__((format(printf, 5, 6))) htc_status refuse(const instance *w, htc_status status, size_t i,
-                                                               const char *key, const char *format, ...)
+static __attribute__((format(printf, 6, 7))) htc_status
+refuse(const instance *w, htc_status status, size_t i, const char *key, const char *hint, const char *format, ...)
 {
     char    text[sizeof w->r->error->text], place[160];
     va_list args;
@@ -24,7 +24,7 @@ static __attribute__((format(printf, 5, 6))) htc_status refuse(const instance *w
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     snprintf(place, sizeof place, "%s[%zu]%s%s", w->path, i, key[0] ? "." : "", key);
-    return htc__flow_refuse(w->r, status, 0, place, NULL, "%s", text);
+    return htc__flow_refuse(w->r, status, 0, place, hint, "%s", text);
 }
 
 static const char *text_at(const json_t *object, const char *key)
@@ -55,9 +55,10 @@ static htc_status index_tasks(instance *w)
     {
         const char *id = id_of(task), *name = text_at(task, "name");
         if (!id)
-            return refuse(w, HTC_ESCHEMA, i, "", "the task has no id");
+            return refuse(w, HTC_ESCHEMA, i, "", "give every task an id", "the task has no id");
         if (json_object_get(w->ids, id))
-            return refuse(w, HTC_ESCHEMA, i, "id", "two tasks have the id %s", htc__quote(htc_bytes_of(id)).text);
+            return refuse(w, HTC_ESCHEMA, i, "id", "give one of them another id", "two tasks have the id %s",
+                          htc__quote(htc_bytes_of(id)).text);
         if (json_object_set(w->ids, id, task) != 0 ||
             (name && json_object_set_new(w->names, name, json_string(id)) != 0))
             return HTC_ENOMEM;
@@ -72,7 +73,7 @@ static htc_status put_size(const instance *w, const char *path, size_t i, const 
     if (ok == 1)
         return HTC_OK;
     snprintf(place, sizeof place, "%.120s[%zu]", path, i);
-    return htc__flow_refuse(w->r, HTC_ESCHEMA, 0, place, NULL,
+    return htc__flow_refuse(w->r, HTC_ESCHEMA, 0, place, "a size is a number of bytes",
                             ok == 0 ? "the size of the file is no number, or below 0" : "the file is too large");
 }
 
@@ -89,8 +90,8 @@ static htc_status index_files(instance *w, const json_t *files)
         if (status != HTC_OK)
             return status;
         if (!id)
-            return htc__flow_refuse(w->r, HTC_ESCHEMA, 0, "workflow.specification.files", NULL, "file %zu has no id",
-                                    i);
+            return htc__flow_refuse(w->r, HTC_ESCHEMA, 0, "workflow.specification.files", "give every file an id",
+                                    "file %zu has no id", i);
         if (json_object_set_new(w->files, id, json_integer((json_int_t)bytes)) != 0)
             return HTC_ENOMEM;
     }
@@ -105,8 +106,8 @@ static htc_status index_executions(instance *w, const json_t *executions)
     {
         const char *id = text_at(execution, "id");
         if (!id || !json_object_get(w->ids, id))
-            return htc__flow_refuse(w->r, HTC_ESCHEMA, 0, "workflow.execution.tasks", NULL,
-                                    "execution %zu is of no task", i);
+            return htc__flow_refuse(w->r, HTC_ESCHEMA, 0, "workflow.execution.tasks",
+                                    "name a task of the specification by its id", "execution %zu is of no task", i);
         if (json_object_set(w->executions, id, execution) != 0)
             return HTC_ENOMEM;
     }
@@ -142,7 +143,7 @@ static htc_status get_files(const instance *w, size_t i, const json_t *task, con
         if (!file)
             return HTC_ENOMEM;
         if (!json_is_string(name))
-            return refuse(w, HTC_ESCHEMA, i, key, "file %zu is no text", k);
+            return refuse(w, HTC_ESCHEMA, i, key, "write the ids of files", "file %zu is no text", k);
         const json_t *bytes = json_object_get(w->files, json_string_value(name));
         *file = (htc_flow_file){ json_string_value(name), (uint64_t)json_integer_value(bytes) };
     }
@@ -161,7 +162,7 @@ static htc_status get_linked_files(const instance *w, size_t i, const json_t *ta
         int         is_input = link && strcmp(link, "input") == 0;
         uint64_t    bytes = 0;
         if (!name || !link || (!is_input && strcmp(link, "output") != 0))
-            return refuse(w, HTC_ESCHEMA, i, "files",
+            return refuse(w, HTC_ESCHEMA, i, "files", "a file has name, link and sizeInBytes",
                           "file %zu has no name, or a link that is neither input nor output", k);
         htc_flow_file *file = htc__flow_list_add(w->r->env, is_input ? in : out);
         if (!file)
@@ -186,7 +187,7 @@ static htc_status get_arguments(const instance *w, size_t i, const json_t *execu
             return HTC_ENOMEM;
         *word = json_string_value(item);
         if (!*word)
-            return refuse(w, HTC_ESCHEMA, i, "command.arguments", "word %zu is no text", k);
+            return refuse(w, HTC_ESCHEMA, i, "command.arguments", "write texts", "word %zu is no text", k);
     }
     return HTC_OK;
 }
@@ -200,10 +201,11 @@ static htc_status get_numbers(const instance *w, size_t i, const json_t *executi
                                         : !run;
     *run_is_known = run != NULL;
     if (ok != 1)
-        return refuse(w, HTC_ESCHEMA, i, "runtimeInSeconds",
+        return refuse(w, HTC_ESCHEMA, i, "runtimeInSeconds", "a run time is a number of seconds",
                       ok == 0 ? "the run time is no number, or below 0" : "the run time is too long");
     if (cores && !(json_is_number(cores) && json_number_value(cores) >= 1 && json_number_value(cores) <= 1e9))
-        return refuse(w, HTC_ESCHEMA, i, "coreCount", "the cores are no number from 1 on");
+        return refuse(w, HTC_ESCHEMA, i, "coreCount", "leave it out if it is not known",
+                      "the cores are no number from 1 on");
     if (cores)
         task->cores = (uint32_t)json_number_value(cores);
     return HTC_OK;
@@ -266,16 +268,18 @@ static htc_status put_edge(const instance *w, size_t i, const char *key, size_t 
     uint32_t    other, self = (uint32_t)i;
     int         is_parent = key[0] == 'p';
     if (!name)
-        return refuse(w, HTC_ESCHEMA, i, key, "number %zu of %s is no text", k, key);
+        return refuse(w, HTC_ESCHEMA, i, key, "write the ids of tasks", "number %zu of %s is no text", k, key);
     id = json_object_get(w->ids, name) ? name : json_string_value(json_object_get(w->names, name));
     if (!id || htc_flow_find(w->r->flow, id, &other) != HTC_OK)
-        return refuse(w, HTC_ESCHEMA, i, key, "%s names %s, and there is no such task", key,
-                      htc__quote(htc_bytes_of(name)).text);
+        return refuse(w, HTC_ESCHEMA, i, key, "add a task with this id, or correct it here",
+                      "%s names %s, and there is no such task", key, htc__quote(htc_bytes_of(name)).text);
     htc_status status = htc_flow_after(w->r->flow, is_parent ? self : other, is_parent ? other : self, HTC_FLOW_OK);
     if (status == HTC_ECYCLE)
-        return refuse(w, status, i, key, "task %s waits for itself", htc__quote(htc_bytes_of(id)).text);
+        return refuse(w, status, i, key, "take it out of its own list", "task %s waits for itself",
+                      htc__quote(htc_bytes_of(id)).text);
     if (status == HTC_EFULL)
-        return refuse(w, HTC_ETOOBIG, i, key, "there are more dependencies than are allowed");
+        return refuse(w, HTC_ETOOBIG, i, key, "raise the bound, or split the flow",
+                      "there are more dependencies than are allowed");
     return status;
 }
 
@@ -288,7 +292,8 @@ static htc_status put_edges(const instance *w)
     {
         const json_t *list = json_object_get(task, keys[side]);
         if (list && !json_is_array(list))
-            return refuse(w, HTC_ESCHEMA, i, keys[side], "%s has to be a list", keys[side]);
+            return refuse(w, HTC_ESCHEMA, i, keys[side], "write [] if there are none", "%s has to be a list",
+                          keys[side]);
         json_array_foreach(list, k, item)
         {
             htc_status status = put_edge(w, i, keys[side], k, item);
@@ -320,7 +325,8 @@ static htc_status read_instance(instance *w, const json_t *workflow, int is_new)
     w->path = is_new ? "workflow.specification.tasks" : "workflow.tasks";
     w->tasks = json_object_get(is_new ? specification : workflow, "tasks");
     if (!json_is_array(w->tasks))
-        return htc__flow_refuse(w->r, HTC_ESCHEMA, 0, w->path, NULL, "the document has no list of tasks");
+        return htc__flow_refuse(w->r, HTC_ESCHEMA, 0, w->path, "is it of the version that it names?",
+                                "the document has no list of tasks");
     w->ids = json_object();
     w->names = json_object();
     w->files = json_object();
@@ -347,7 +353,7 @@ htc_status htc__flow_read_wfcommons(htc__flow_reader *r, const json_t *root)
     const json_t *workflow = json_object_get(root, "workflow");
     int           is_new = 0;
     if (!json_is_object(workflow))
-        return htc__flow_refuse(r, HTC_ESCHEMA, 0, "workflow", NULL, "the document has no workflow");
+        return htc__flow_refuse(r, HTC_ESCHEMA, 0, "workflow", "is it the right file?", "the document has no workflow");
     htc_status status = check_version(r, root, &is_new);
     return status == HTC_OK ? read_instance(&w, workflow, is_new) : status;
 }

@@ -34,6 +34,7 @@ static inline void flow_refuses(const refusal *r, size_t n, uint32_t format)
         cr_expect(status == r[i].status && !f, "%s: %s, %s", r[i].text, htc_status_name(status), e.text);
         cr_expect(e.status == status && e.line == r[i].line && strstr(e.text, r[i].part) != NULL, "%s: line %u, %s",
                   r[i].text, e.line, e.text);
+        cr_expect(e.hint[0] || status == HTC_EXML, "%s: no next step", r[i].text);
         cr_expect(!r[i].where || strcmp(e.where, r[i].where) == 0, "%s: at %s", r[i].text, e.where);
         cr_expect(eq(int, htc_flow_read(NULL, htc_bytes_of(r[i].text), format, NULL, &f, NULL), r[i].status));
         htc_flow_destroy(f);

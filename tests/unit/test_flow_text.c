@@ -3,6 +3,7 @@
 
 #include "alloc_fail.h"
 #include "property.h"
+#include "work/flow_private.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -128,6 +129,60 @@ Test(flow_text, words_agree_with_sh)
     cr_expect(seen > 0);
 }
 
+/* ---- times and sizes ---- */
+
+Test(flow_text, times_and_sizes_are_exact)
+{
+    static const struct {
+        const char *text;
+        int         ok;
+        uint64_t    value;
+    } times[] = {
+        { "0", 1, 0 },
+        { "90", 1, 90 * HTC_SECOND },
+        { "1.5h", 1, 5400 * HTC_SECOND },
+        { "0.1s", 1, 100 * HTC_MS },
+        { "2m", 1, 120 * HTC_SECOND },
+        { "1d", 1, 86400 * HTC_SECOND },
+        { "7ns", 1, 7 },
+        { "0.9ns", 1, 0 },
+        { "0.000000001", 1, 1 },
+        { "1.0000000000000000009999s", 1, HTC_SECOND },
+        { "9223372036.854775807", 1, INT64_MAX },
+        { "9223372036.854775808", -1, 0 },
+        { "99999999999999999999999999999999999999999999h", -1, 0 },
+        { "", 0, 0 },
+        { ".5", 0, 0 },
+        { "1.", 0, 0 },
+        { "-1", 0, 0 },
+        { "1 s", 0, 0 },
+        { "1S", 0, 0 },
+        { "1e3", 0, 0 },
+    }, sizes[] = {
+        { "1", 1, 1 },
+        { "1B", 1, 1 },
+        { "2K", 1, 2048 },
+        { "2KiB", 1, 2048 },
+        { "1.5M", 1, 1572864 },
+        { "8G", 1, UINT64_C(8) << 30 },
+        { "1T", 1, UINT64_C(1) << 40 },
+        { "8388608T", -1, 0 },
+        { "1KB", 0, 0 },
+        { "K", 0, 0 },
+        { "1s", 0, 0 },
+    };
+    for (size_t i = 0; i < COUNT(times); i++) {
+        uint64_t value = 0;
+        cr_expect(eq(int, htc__flow_time_parse(htc_bytes_of(times[i].text), &value), times[i].ok), "%s", times[i].text);
+        cr_expect(eq(u64, value, times[i].value), "%s", times[i].text);
+    }
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        uint64_t value = 0;
+        cr_expect(eq(int, htc__flow_size_parse(htc_bytes_of(sizes[i].text), &value), sizes[i].ok), "%s", sizes[i].text);
+        cr_expect(eq(u64, value, sizes[i].value), "%s", sizes[i].text);
+    }
+}
+
 /* ---- refusals ---- */
 
 Test(flow_text, every_mistake_is_told_with_its_line)
@@ -212,6 +267,9 @@ Test(flow_text, bounds_hold)
     cr_expect(
         eq(int, htc_flow_read(NULL, htc_bytes_of("a: x\nb: after=a,a x\n"), HTC_FLOW_TEXT, &o, &f, &e), HTC_ETOOBIG));
     cr_expect(strstr(e.text, "more dependencies") != NULL, "%s", e.text);
+    cr_expect(
+        eq(int, htc_flow_read(NULL, htc_bytes_of("a: after=b,b x\nb: x\n"), HTC_FLOW_TEXT, &o, &f, &e), HTC_ETOOBIG));
+    cr_expect(eq(str, e.text, "there are more than 1 dependencies"));
     char *large = calloc(1, 102);
     memset(large, '#', 101);
     cr_expect(eq(int, htc_flow_read(NULL, htc_bytes_of(large), HTC_FLOW_TEXT, &o, &f, &e), HTC_ETOOBIG));

@@ -77,11 +77,14 @@ static htc_flow *draw_flow(htc_rng *rng)
     HOLDS(htc_flow_create(NULL, NULL, &f) == HTC_OK);
     for (uint64_t n = 1 + htc_rng_below(rng, 8); n > 0; n--)
         draw_task(rng, f);
-    /* Any order that has no cycle: children are larger in a flow that is numbered the other way round. */
-    uint32_t tasks = htc_flow_count(f), backwards = (uint32_t)htc_rng_below(rng, 2);
-    for (uint64_t n = htc_rng_below(rng, 12); n > 0 && tasks > 1; n--) {
+    /* A task waits for tasks of lower rank, so that there is no cycle; their numbers say nothing. */
+    uint32_t tasks = htc_flow_count(f);
+    uint64_t rank[8];
+    for (uint32_t t = 0; t < tasks; t++)
+        rank[t] = htc_rng_next(rng);
+    for (uint64_t n = htc_rng_below(rng, 16); n > 0; n--) {
         uint32_t a = (uint32_t)htc_rng_below(rng, tasks), b = (uint32_t)htc_rng_below(rng, tasks), rule = (a + b) % 3;
-        if (a != b && (a > b) != backwards)
+        if (rank[a] > rank[b])
             HOLDS(htc_flow_after(f, a, b, rule) == HTC_OK);
     }
     if (htc_rng_below(rng, 4) == 0) {
