@@ -74,8 +74,8 @@ typedef enum htc_call {
                                  told when those under way have ended (why HTC_AGAIN). SIGNAL: the same, and functions are told that they
                                  are cancelled (why as asked); with SIGKILL those under way have failed at once. Of the task's limits
                                  wall is that of each task, cpu does not count, the others are those of the process that calls the
-                                 function. An answer that is not HTC_OK: nothing was run. HTC_EUNSUPPORTED: a command; HTC_ENOTFOUND: no such
-                                 builtin, or no such symbol; HTC_EINPUT: the object cannot be read or loaded; HTC_ECORRUPT: it has another hash;
+                                 function. An answer that is not HTC_OK: nothing was run (HTC_ENOMEM: or it is not known what). HTC_EUNSUPPORTED: a command;
+                                 HTC_ENOTFOUND: no such builtin, or no such symbol; HTC_EINVAL: an argument that the builtin does not take; HTC_EINPUT: the object cannot be read or loaded; HTC_ECORRUPT: it has another hash;
                                  HTC_EVERSION: it was made for another version of htcsched/task_fn.h; HTC_EREFUSED, HTC_ENOSPC, HTC_EIO: the
                                  node's fault; HTC_EBUSY: too many spans; HTC_EPROTO: not such a body */
 
