@@ -143,9 +143,10 @@ static inline htc_ns spans_deadline(const void *self)
 static inline void run_spans(spans *s)
 {
     static const htc_machine_ops ops = { sizeof ops, spans_step, spans_deadline, NULL, 0 };
+    static const char *const     seen[] = { BUILD, NULL };
     static const char *const     environ_of[] = { "PATH=/usr/bin:/bin", NULL };
     htc_agent_host_options       o = { .size = sizeof o, .slot_dir = s->slot, .data_dir = s->data, .agent = 99, .node = "here", .site = "local",
-                                       .environ = environ_of, .slots = s->slots, .confine = s->confine,
+                                       .environ = environ_of, .slots = s->slots, .confine = s->confine, .confined_paths = seen,
                                        .functions = s->program ? (*s->program ? s->program : NULL) : HTC_FN };
     htc_host                    *host;
     htc_agent_host              *agent;

@@ -401,6 +401,49 @@ Test(functions, all_pairs)
     spans_close(&s);
 }
 
+/* ---- whose process it is ---- */
+
+/* Of a user who shares our uid: functions see the system's directories and their own, and what they do to their process is judged as ever. */
+Test(functions, confined)
+{
+    spans s;
+    char  secret[300], why[200] = "";
+    spans_open(&s);
+    if (htc__confine_probe(s.dir, why, sizeof why) != 0) {
+        spans_close(&s);
+        cr_skip("no confinement here: %s", why);
+    }
+    s.confine = 1;
+    snprintf(secret, sizeof secret, "%s/secret", s.dir);
+    write_file(secret, "x");
+    one_span *x = add_span(&s, HTC_TASK_BUILTIN, NULL, "read", secret, 0, 1);
+    one_span *y = add_span(&s, HTC_TASK_FUNCTION, OBJECT, "misbehave", "segv 700", 0, 1000);
+    one_span *z = add_span(&s, HTC_TASK_BUILTIN, NULL, "write", "10 here", 0, 1);
+    run_spans(&s);
+    expect_one_failure(x, 0, HTC_EEXIT, "No such file");
+    expect_one_failure(y, 700, HTC_ESIGNAL, "SIGSEGV");
+    cr_expect(eq(u64, expect_all_told(z), 0));
+    cr_expect(eq(u64, z->answer.done, 1));
+    spans_close(&s);
+}
+
+/* It has the environment of its template and none of ours, and is in a session of its own. */
+Test(functions, a_clean_process)
+{
+    spans s;
+    spans_open(&s);
+    setenv("NOT_FOR_TASKS", "x", 1);
+    one_span *x = add_span(&s, HTC_TASK_FUNCTION, OBJECT, "look_around", NULL, 0, 4);
+    x->task.env = (const char *const[]){ "FOR_TASKS=yes", NULL };
+    x->task.n_env = 1;
+    x->task.limits.open_files = 60;
+    x->task.limits.file_size = 12345;
+    run_spans(&s);
+    cr_expect(eq(u64, expect_all_told(x), 0));
+    cr_expect(eq(u64, x->answer.done, 4), "%s", x->answer.failed ? failure_at(x, 0).reason : "");
+    spans_close(&s);
+}
+
 /* ---- the executor ---- */
 
 /* An executor that is killed leaves no helper. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,6 +113,25 @@ HTC_TASK_FN int wait_for_go(htc_fn_task *task)
     snprintf(path, sizeof path, "%s/go", task->argument);
     while (access(path, F_OK) != 0 && !task->cancelled(task))
         usleep(1000);
+    return 0;
+}
+
+HTC_TASK_FN int look_around(htc_fn_task *task)
+{
+    struct rlimit files, bytes;
+    const char   *mine = getenv("FOR_TASKS"), *scratch = getenv("HTC_SCRATCH"), *user = getenv("HTC_USER");
+    char          cwd[512] = "";
+    sigset_t      blocked;
+    if (getenv("NOT_FOR_TASKS") || !mine || strcmp(mine, "yes") != 0 || !user || strcmp(user, "ada") != 0)
+        return task->fail(task, "environment");
+    if (!getcwd(cwd, sizeof cwd) || !scratch || strcmp(cwd, scratch) != 0)
+        return task->fail(task, cwd);
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur != 60 || getrlimit(RLIMIT_FSIZE, &bytes) != 0 || bytes.rlim_cur != 12345)
+        return task->fail(task, "limits");
+    if (getsid(0) != getpid() || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+        return task->fail(task, "session or privileges");
+    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) != 0 || sigismember(&blocked, SIGTERM))
+        return task->fail(task, "signals are blocked");
     return 0;
 }
 
