@@ -63,8 +63,8 @@ static const suspect *guilty(htc__fn_process *p, const suspect *list, size_t n, 
             snprintf(reason, HTC__SPAN_REASON_MAX, "ran longer than its limit of %.3g s", (double)p->over_limit / (double)HTC_SECOND);
             return &list[i];
         }
-    if (p->over_where)
-        return NULL; /* it had ended meanwhile */
+    if (p->over_where || atomic_load(&p->shared->how) == FN_HOW_HELPER)
+        return NULL; /* it had ended meanwhile; or it was nobody */
     for (size_t i = 0; i < n; i++)
         if (noted == list[i].thread + 1 && o->status != HTC_EKILLED)
             return &list[i];
@@ -101,7 +101,7 @@ static void judge(htc__fn_process *p, const htc_outcome *o)
     const suspect *x = by_us ? NULL : guilty(p, list, left, o, &why, reason);
     if (x)
         blame(p, x, why, reason);
-    if (x || by_us || p->over_where || p->ending)
+    if (x || by_us || p->over_where || p->ending || atomic_load(&p->shared->how) == FN_HOW_HELPER)
         return;
     for (size_t i = 0; i < left; i++)
         if (htc__span_book_suspect(list[i].span->book, list[i].index, list[i].at) != HTC_OK)

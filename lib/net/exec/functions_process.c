@@ -19,6 +19,7 @@
 #define AHEAD 2              /* portions of a span that are out, where they hold as many tasks as a portion can */
 #define OPENS_MAX 200        /* objects and spans, then an idle process is ended: what it has loaded stays loaded */
 #define IDLE_MAX (60 * HTC_SECOND)
+#define END_PATIENCE (5 * HTC_SECOND)
 #define OPEN_PATIENCE (60 * HTC_SECOND) /* for an object that is loaded, where its tasks have no smaller limit */
 #define QUIET_MAX (10 * HTC_SECOND) /* portions are out, and no thread is at one of them: or as long as a task may take, if that is less */
 #define TICK_LEAST (5 * HTC_MS)
@@ -451,7 +452,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
             htc__process_kill(p);
         }
     }
-    if (!p->n_spans && p->run && now - p->idle_since > IDLE_MAX)
+    if (p->ending && now - p->idle_since > END_PATIENCE)
+        htc__process_kill(p);
+    else if (!p->ending && !p->n_spans && p->run && now - p->idle_since > IDLE_MAX)
         htc__process_end(p);
     if (p->run)
         hear(p); /* also where nobody has told */
@@ -469,6 +472,7 @@ void htc__process_kill(htc__fn_process *p)
 void htc__process_end(htc__fn_process *p)
 {
     p->ending = 1;
+    p->idle_since = htc_host_now();
     if (p->socket >= 0)
         shutdown(p->socket, SHUT_WR); /* it goes when it has read the end */
 }

@@ -66,6 +66,8 @@ static void on_exit_called(void)
 
 static void __attribute__((noreturn)) give_up(int code, const char *why)
 {
+    if (noted)
+        atomic_store(&noted->how, FN_HOW_HELPER);
     fprintf(stderr, "htc-fn: %s\n", why);
     _exit(code);
 }

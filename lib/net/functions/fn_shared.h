@@ -12,7 +12,8 @@
 typedef enum htc__fn_how {
     FN_HOW_SIGNAL = 1, /* a signal that the thread itself has raised */
     FN_HOW_EXIT,       /* exit() */
-    FN_HOW_THREAD_EXIT /* pthread_exit() */
+    FN_HOW_THREAD_EXIT, /* pthread_exit() */
+    FN_HOW_HELPER       /* the helper itself, which cannot go on; no task is guilty of that */
 } htc__fn_how;
 
 typedef struct htc__fn_thread {
