@@ -347,9 +347,11 @@ static void check_stopped(htc__run *r, char state)
 {
     htc_buf body;
     int     stopped = state == 'T';
-    if (stopped && r->process)
-        htc__run_signal(r, SIGKILL); /* one of its functions has done it: the others have to go on */
-    else if (stopped && !r->stop_told) {
+    if (stopped && r->process && r->why == HTC_OK) {
+        r->why = HTC_EKILLED; /* one of its functions has done it: the others have to go on */
+        snprintf(r->why_text, sizeof r->why_text, "its process was stopped, by itself or from outside");
+        htc__run_signal(r, SIGKILL);
+    } else if (stopped && !r->process && !r->stop_told) {
         htc_buf_init(&body, r->agent->env, 64);
         htc_put_u64(&body, r->run);
         htc_host_event(r->agent->host, HTC_EVENT_TASK_STOPPED, HTC_OK, htc_buf_bytes(&body));

@@ -397,6 +397,8 @@ static void look_at(htc__fn_process *p, uint32_t thread, htc_ns now)
     uint64_t        begun = atomic_load(&t->begun);
     uint32_t        where = atomic_load(&t->where), at = atomic_load(&t->at);
     const htc__span *s = htc__process_span_at(p, where);
+    if (atomic_load(&t->begun) != begun)
+        s = NULL; /* it went on meanwhile: at is of another task */
     if (!s || begun != w->begun || where != w->where || !w->since) {
         *w = (htc__fn_watch){ begun, where, now };
         return;

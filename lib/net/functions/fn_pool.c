@@ -1,6 +1,7 @@
 /* The order in which a thread writes is what the executor relies on when the process is dead. A record of a task comes before `at` goes past it.
  * The thread leaves a range, and lets go of the portion, before the range's record: as soon as the executor has read that, the portion's number
- * may be another one's. If the process dies between the two, tasks of the range that left nothing are run again. */
+ * may be another one's. If the process dies between the two, tasks of the range that left nothing are run again. `begun` is counted before any of it changes: who reads the
+ * same count before and after has read of one task. */
 #include "net/functions/fn_pool.h"
 
 #include <assert.h>
@@ -236,6 +237,7 @@ static void run(worker *w, range r)
     htc__fn_span   *span = p->span;
     htc_task_fn     fn = span->fn;
     uint32_t        i = r.offset, end = r.offset + r.count;
+    atomic_store_explicit(&t->begun, ++w->begun, memory_order_release);
     atomic_store_explicit(&t->from, i, memory_order_release);
     atomic_store_explicit(&t->at, i, memory_order_release);
     atomic_store_explicit(&t->where, r.portion + 1, memory_order_release);
@@ -248,8 +250,8 @@ static void run(worker *w, range r)
     for (; i < end && !atomic_load_explicit(&span->stop, memory_order_relaxed); i++) {
         if (end - i > 1 && atomic_load_explicit(&w->pool->idle, memory_order_relaxed))
             end = give_half(w, r.portion, i, end);
+        atomic_store_explicit(&t->begun, ++w->begun, memory_order_release);
         atomic_store_explicit(&t->at, i, memory_order_release);
-        atomic_store_explicit(&t->begun, ++w->begun, memory_order_relaxed);
         w->task.number = p->from + i;
         if (p->input)
             set_input(w, p, i);

@@ -20,7 +20,7 @@ typedef struct htc__fn_thread {
     /* A range of a portion: those from `from` to before `at` have ended, `at` is under way. where is set last and cleared first. */
     _Alignas(128) _Atomic uint32_t where; /* portion + 1; 0: none */
     _Atomic uint32_t from, at;
-    _Atomic uint64_t begun; /* tasks so far: as long as it is the same, the task is */
+    _Atomic uint64_t begun; /* tasks and ranges so far: as long as it is the same, so is all above */
     /* Records (fn_frames.h). Counters run free. */
     _Alignas(128) _Atomic uint32_t head; /* by the thread, behind whole records */
     _Alignas(128) _Atomic uint32_t tail; /* by the executor */

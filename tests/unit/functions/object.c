@@ -92,6 +92,8 @@ HTC_TASK_FN int misbehave(htc_fn_task *task)
         pthread_exit(NULL);
     if (strcmp(what, "kill") == 0)
         kill(getpid(), SIGKILL);
+    if (strcmp(what, "stop") == 0)
+        raise(SIGSTOP);
     while (strcmp(what, "loop") == 0)
         ;
     return 0;
