@@ -11,8 +11,9 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc > 1) {
-        fputs("usage: htc-fn [--version]\n"
-              "Calls the functions of function tasks. An agent starts it, people need not: htc-fn(8).\n",
+        fputs("usage: htc-fn [--help | --version]\n"
+              "Calls the functions of function tasks. An agent starts it, people need not: htc-fn(8).\n"
+              "  --help, --version\n",
               strcmp(argv[1], "--help") == 0 ? stdout : stderr);
         return strcmp(argv[1], "--help") == 0 ? 0 : 1;
     }
