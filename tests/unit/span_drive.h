@@ -26,6 +26,7 @@ typedef struct spans {
     uint32_t n, slots, confine;
     const htc_env *env; /* of the executor */
     const char *program; /* NULL: htc-fn of this build; "": there is none */
+    void (*between)(const struct spans *s); /* the spans are asked for one after the other; this happens before the next */
     /* when there is a file ready in dir: */
     uint32_t   kill_with; /* the process that it names */
     uint32_t   take_back, signal; /* of the first span: this */
@@ -111,7 +112,7 @@ static inline htc_status spans_step(void *self, const htc_input *in, htc_output 
 {
     spans *s = self;
     if (in->kind == HTC_IN_START)
-        for (uint32_t i = 0; i < s->n; i++)
+        for (uint32_t i = 0; i < (s->between ? 1 : s->n); i++)
             ask_span(out, i, &s->span[i]);
     if (in->kind == HTC_IN_TIMEOUT)
         act(s, out);
@@ -128,8 +129,12 @@ static inline htc_status spans_step(void *self, const htc_input *in, htc_output 
         uint32_t answered = 0;
         for (uint32_t i = 0; i < s->n; i++)
             answered += s->span[i].answered != 0;
-        if (answered == s->n)
+        if (answered == s->n) {
             stop(out);
+        } else if (s->between) {
+            s->between(s);
+            ask_span(out, answered, &s->span[answered]);
+        }
     }
     s->next = s->acted || !(s->kill_with || s->signal || s->take_back) ? HTC_NEVER : in->now + 2 * HTC_MS;
     return HTC_OK;

@@ -406,6 +406,37 @@ Test(functions, all_pairs)
     spans_close(&s);
 }
 
+static void copy_object(const spans *s, const char *from, const char *to)
+{
+    char command[1600];
+    snprintf(command, sizeof command, "cp %s/%s %s/new.so && mv %s/new.so %s/%s", OBJECT_DIR, from, s->dir, s->dir, s->dir, to);
+    cr_assert(eq(int, system(command), 0));
+}
+
+static void replace_object(const spans *s)
+{
+    copy_object(s, s->span[1].answered ? "functions_object.so" : s->span[0].answered ? "functions_no_abi.so" : "", "o.so");
+}
+
+/* The same path, another file: what is called is what is there now, also where the process has loaded the path before. */
+Test(functions, a_file_that_was_replaced)
+{
+    spans s;
+    char  path[300];
+    spans_open(&s);
+    snprintf(path, sizeof path, "%s/o.so", s.dir);
+    copy_object(&s, "functions_object.so", "o.so");
+    s.between = replace_object;
+    for (int i = 0; i < 3; i++)
+        add_span(&s, HTC_TASK_FUNCTION, path, "square", NULL, 0, 5);
+    run_spans(&s);
+    cr_expect(eq(u64, expect_all_told(&s.span[0]), 0));
+    cr_expect(eq(int, s.span[1].status, HTC_EVERSION), "%s", s.span[1].text);
+    cr_expect(eq(u64, expect_all_told(&s.span[2]), 0));
+    cr_expect(eq(u64, s.span[2].answer.done, 5));
+    spans_close(&s);
+}
+
 /* ---- whose process it is ---- */
 
 /* Of a user who shares our uid: functions see the system's directories and their own, and what they do to their process is judged as ever. */

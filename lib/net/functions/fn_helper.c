@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +25,14 @@
 #define EXIT_PROTOCOL 64 /* what came is not what an executor of this version says */
 #define EXIT_CANNOT 65
 
+/* A file that was loaded under a name. */
 typedef struct object {
-    char *name;
-    void *handle;
+    char           *name;
+    void           *handle;
+    dev_t           device;
+    ino_t           inode;
+    off_t           size;
+    struct timespec changed;
 } object;
 
 typedef struct helper {
@@ -122,33 +128,69 @@ static size_t receive(helper *h, int fds[2])
 
 /* ---- objects ---- */
 
-/* By its name, which an upload's hash is: what was loaded under it stays. fd: taken. NULL, with a sentence. */
+/* The same file under the same name; *before: how many others there were under it. */
+static void *find_loaded(const helper *h, const char *name, const struct stat *st, size_t *before)
+{
+    *before = 0;
+    for (size_t i = 0; i < h->n_objects; i++) {
+        const object *o = &h->objects[i];
+        if (strcmp(o->name, name) != 0)
+            continue;
+        if (o->device == st->st_dev && o->inode == st->st_ino && o->size == st->st_size && o->changed.tv_sec == st->st_mtim.tv_sec &&
+            o->changed.tv_nsec == st->st_mtim.tv_nsec)
+            return o->handle;
+        ++*before;
+    }
+    return NULL;
+}
+
+/* The loader believes a name that it knows, whatever file is there now: a file that has taken another's place is told to it by another name of
+ * the same directory, where $ORIGIN still leads. */
+static int name_for_loader(const char *name, size_t before, char path[PATH_MAX])
+{
+    const char *base = strrchr(name, '/') + 1;
+    size_t      n = (size_t)(base - name), len = strlen(base) + 1;
+    if (n + 2 * before + len > PATH_MAX)
+        return -1;
+    memcpy(path, name, n);
+    for (size_t i = 0; i < before; i++, n += 2)
+        memcpy(path + n, "./", 2);
+    memcpy(path + n, base, len);
+    return 0;
+}
+
+/* What was loaded stays. fd: of an upload, and taken; -1: name is its path. NULL, with a sentence. */
 static void *load(helper *h, const char *name, int fd, char *why, size_t room)
 {
-    char  path[64];
-    void *handle = NULL;
-    for (size_t i = 0; i < h->n_objects && !handle && fd >= 0; i++)
-        if (strcmp(h->objects[i].name, name) == 0)
-            handle = h->objects[i].handle;
+    char        path[PATH_MAX];
+    struct stat st;
+    size_t      before = 0;
+    int         there = fd >= 0 ? fstat(fd, &st) == 0 : name[0] == '/' && stat(name, &st) == 0;
+    void       *handle = there ? find_loaded(h, name, &st, &before) : NULL;
     if (handle) {
-        close(fd);
+        if (fd >= 0)
+            close(fd);
         return handle;
     }
-    if (h->n_objects == OBJECTS_MAX) {
-        snprintf(why, room, "the process has loaded %d objects, and takes no more", OBJECTS_MAX);
+    if (!there || h->n_objects == OBJECTS_MAX) {
+        snprintf(why, room, "%.90s cannot be loaded: %.100s", name, there ? "the process has loaded as many objects as it takes" : strerror(errno));
         return NULL;
     }
-    /* The descriptor stays open: its number would name another object to the loader. */
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    handle = dlopen(fd >= 0 ? path : name, RTLD_NOW | RTLD_LOCAL);
+    /* The descriptor of an upload stays open: its number would name another object to the loader. */
+    if (fd >= 0)
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    else if (name_for_loader(name, before, path) != 0)
+        snprintf(path, sizeof path, "%s", name);
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         const char *said = dlerror();
         snprintf(why, room, "%.90s cannot be loaded: %.140s", name, said ? said : "?");
         return NULL;
     }
-    char *copy = fd >= 0 ? strdup(name) : NULL; /* a path may be another file by the next time */
-    if (copy)
-        h->objects[h->n_objects++] = (object){ copy, handle };
+    char *copy = strdup(name);
+    if (!copy)
+        give_up(EXIT_CANNOT, "out of memory");
+    h->objects[h->n_objects++] = (object){ copy, handle, st.st_dev, st.st_ino, st.st_size, st.st_mtim };
     return handle;
 }
 
