@@ -37,12 +37,23 @@ static htc_status open_to_workers(htc_daemon *d, htc_host *host, const char *slo
     return htc_host_listen_unix(host, work + 5, 0600, 2, &d->error);
 }
 
+/* htc-fn, which runs function tasks, stands beside this program. NULL: there is none. */
+static const char *find_functions(char *path, size_t room)
+{
+    ssize_t n = readlink("/proc/self/exe", path, room);
+    char   *slash = n > 0 && (size_t)n < room ? memrchr(path, '/', (size_t)n) : NULL;
+    if (!slash || (size_t)(slash - path) + sizeof "/htc-fn" > room)
+        return NULL;
+    memcpy(slash, "/htc-fn", sizeof "/htc-fn");
+    return access(path, X_OK) == 0 ? path : NULL;
+}
+
 static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
 {
     htc_host       *host = NULL;
     htc_agent_host *hands = NULL;
     htc_agent      *agent = NULL;
-    char            slot[4400], node[64], store[300], work[300];
+    char            slot[4400], node[64], store[300], work[300], functions[4096];
     uint32_t        slots = o->slots ? (uint32_t)strtoul(o->slots, NULL, 10) : 1;
     const char     *pass[257] = { NULL }, *seen[257] = { NULL };
     for (size_t i = 0; i < 256 && (pass[i] = htc_config_item(d->config, "task.env_pass", i)); i++)
@@ -69,6 +80,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                              .confined_paths = seen,
                                              .slots = slots,
                                              .slots_max = (uint32_t)htc_config_number(d->config, "agent.slots_max"),
+                                             .functions = find_functions(functions, sizeof functions),
                                              .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
     snprintf(slot, sizeof slot, "%s/%s.%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->site, o->slot);
     htc_agent_host_node(&options.memory, &options.cores, node);

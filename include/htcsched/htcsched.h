@@ -55,6 +55,7 @@
 #include "htcsched/status.h"
 #include "htcsched/steal.h"
 #include "htcsched/store.h"
+#include "htcsched/task_fn.h"
 #include "htcsched/version.h"
 #include "htcsched/work.h"
 
