@@ -297,7 +297,7 @@ size_t htc_flow_children(const htc_flow *flow, uint32_t id, const htc_flow_edge 
 
 /* ---- a task for its executor ---- */
 
-/* What an executor runs for a builtin: the one place that knows it. seconds has room for 32 bytes. */
+/* The command that an executor runs for a builtin: the one place that knows it. seconds has room for 32 bytes. */
 static htc_status builtin_command(const htc_flow_task *task, htc_task *out, char *seconds, const char **args)
 {
     switch ((htc_flow_builtin)task->builtin) {
