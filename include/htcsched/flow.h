@@ -288,8 +288,8 @@ HTC_API htc_status htc_flow_find(const htc_flow *flow, const char *name, uint32_
  * @param[in]  id    its number
  * @param[in]  copy  which one of a task with a count, below the count; else 0
  * @param[out] out   gives the bytes: htc_work_free; untouched on failure
- * @return HTC_OK; HTC_EINVAL if a pointer is NULL, or id or copy too large; HTC_EUNSUPPORTED for the builtins spin, read and write: noop and
- *         sleep are given as the commands true and sleep, and there are none for these; HTC_ENOMEM
+ * @return HTC_OK; HTC_EINVAL if a pointer is NULL, or id or copy too large; HTC_EUNSUPPORTED for the builtin read, which
+ *         executors have of files alone; HTC_ENOMEM
  *
  * Cost: O(size of the task).   Since: 0.2
  */

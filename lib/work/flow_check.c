@@ -297,36 +297,28 @@ size_t htc_flow_children(const htc_flow *flow, uint32_t id, const htc_flow_edge 
 
 /* ---- a task for its executor ---- */
 
-/* The command that an executor runs for a builtin: the one place that knows it. seconds has room for 32 bytes. */
-static htc_status builtin_command(const htc_flow_task *task, htc_task *out, char *seconds, const char **args)
+/* What an executor is told of a builtin: the one place that knows it. argument has room for 32 bytes. */
+static htc_status builtin_of(const htc_flow_task *task, htc_task *out, char *argument)
 {
-    switch ((htc_flow_builtin)task->builtin) {
-    case HTC_FLOW_PROGRAM:
+    static const char *const names[] = { [HTC_FLOW_NOOP] = "noop", [HTC_FLOW_SLEEP] = "sleep", [HTC_FLOW_SPIN] = "spin", [HTC_FLOW_WRITE] = "write" };
+    if (task->builtin == HTC_FLOW_PROGRAM)
         return HTC_OK;
-    case HTC_FLOW_NOOP:
-        out->executable = "/bin/true";
-        return HTC_OK;
-    case HTC_FLOW_SLEEP:
-        snprintf(seconds, 32, "%llu.%09llu", (unsigned long long)(task->amount / HTC_SECOND),
-                 (unsigned long long)(task->amount % HTC_SECOND));
-        args[0] = seconds;
-        out->executable = "/bin/sleep";
-        out->args = args;
-        out->n_args = 1;
-        return HTC_OK;
-    case HTC_FLOW_SPIN:
-    case HTC_FLOW_READ:
-    case HTC_FLOW_WRITE:
-        break;
-    }
-    return HTC_EUNSUPPORTED;
+    if (task->builtin == HTC_FLOW_READ)
+        return HTC_EUNSUPPORTED;
+    out->kind = HTC_TASK_BUILTIN;
+    out->function = names[task->builtin];
+    if (task->builtin == HTC_FLOW_WRITE)
+        snprintf(argument, 32, "%llu", (unsigned long long)task->amount);
+    else if (task->builtin != HTC_FLOW_NOOP)
+        snprintf(argument, 32, "%llu.%09llu", (unsigned long long)(task->amount / HTC_SECOND), (unsigned long long)(task->amount % HTC_SECOND));
+    out->argument = argument;
+    return HTC_OK;
 }
 
 htc_status htc_flow_task_bytes(const htc_env *env, const htc_flow *flow, uint32_t id, uint64_t copy, htc_bytes *out)
 {
     const htc_flow_task *task = htc_flow_get(flow, id);
-    char                 seconds[32];
-    const char          *args[2] = { NULL, NULL };
+    char                 argument[32] = "";
     if (!task || !out || copy >= task->count)
         return HTC_EINVAL;
     htc_task   t = { .index = flow->first[id] + copy,
@@ -336,6 +328,6 @@ htc_status htc_flow_task_bytes(const htc_env *env, const htc_flow *flow, uint32_
                      .env = task->env,
                      .n_env = task->n_env,
                      .limits = { .wall = task->wall, .memory = task->memory, .cores = task->cores } };
-    htc_status status = builtin_command(task, &t, seconds, args);
+    htc_status status = builtin_of(task, &t, argument);
     return status == HTC_OK ? htc_task_to_bytes(env, &t, out) : status;
 }

@@ -22,6 +22,7 @@
 #include "kvs/cell/record.h"
 #include "kvs/storage/batch.h"
 #include "roles/runtime/agent_wire.h"
+#include "roles/runtime/span_wire.h"
 #include "roles/worker/flow.h"
 #include "roles/worker/graph_task.h"
 #include "roles/worker/worker.h"
@@ -72,12 +73,12 @@ struct world {
     htc_sim_node *store;
     host_of       workers[WORKERS_MAX];
     uint32_t      n;
-    int           graph, cancels;
+    int           graph, cancels, functions; /* functions: tasks are a builtin, asked for in spans */
     uint32_t      tries;
     uint64_t      tasks, seed;
     htc_rng       rng;
     htc_ns        trouble_until, longest; /* a task's run time, at most */
-    int           ended, kill_thief, thieves_killed;
+    int           ended, kill_thief, thieves_killed, quiet;
     uint64_t      moved; /* most tasks that were on their way at once */
     ledger_counts counts, expected;
     task_of      *task;
@@ -404,6 +405,48 @@ static void run(host_of *n, htc_sim_node *at, const htc_effect *effect, htc_outc
     t->runs++;
 }
 
+/* A span: some of it may be left undone, and asked for again. */
+static void run_span(host_of *n, htc_sim_node *at, const htc_effect *effect, htc_ns span)
+{
+    world            *w = n->of;
+    htc__span_request q;
+    htc__span_answer  a = { .why = HTC_OK, .begin = htc_sim_wall(w->sim), .end = htc_sim_wall(w->sim) + span };
+    htc_buf           failures, ranges, b;
+    htc_buf_init(&failures, NULL, 0);
+    htc_buf_init(&ranges, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    if (htc__span_request_read(effect->body, &q) != HTC_OK || q.to > w->tasks) {
+        fail(w, "a span that nobody could run");
+        return;
+    }
+    uint64_t left = htc_rng_below(&w->rng, 8) || w->quiet ? q.to : q.from + htc_rng_below(&w->rng, q.to - q.from + 1);
+    for (uint64_t id = q.from; id < left; id++) {
+        task_of *t = &w->task[id];
+        if (w->graph && !may_run(w, id))
+            fail(w, "task %llu runs before its parents have ended", (unsigned long long)id);
+        n->runs++;
+        if (t->fate == FAILS_ALWAYS || (t->fate == FAILS_ONCE && t->runs == 0)) {
+            htc__span_put_failure(&failures, &(htc__span_failure){ .number = id, .status = HTC_EEXIT, .reason = "it said so" });
+            a.failed++;
+        } else {
+            a.done++;
+        }
+        t->runs++;
+    }
+    if (left < q.to) {
+        htc__span_put_range(&ranges, left, q.to);
+        a.ranges = 1;
+        a.why = HTC_AGAIN;
+    }
+    a.failed_list = htc_buf_bytes(&failures);
+    a.range_list = htc_buf_bytes(&ranges);
+    htc__span_answer_write(&b, &a);
+    htc_sim_result(at, span, effect, HTC_OK, htc_buf_bytes(&b));
+    htc_buf_free(&failures);
+    htc_buf_free(&ranges);
+    htc_buf_free(&b);
+}
+
 static void dial(host_of *n, htc_sim_node *at, const htc_effect *effect)
 {
     world     *w = n->of;
@@ -429,6 +472,7 @@ static htc_status worker_call(void *ctx, htc_sim_node *at, const htc_effect *eff
     htc_buf_init(&b, NULL, 0);
     switch (effect->op) {
     case HTC_CALL_DIAL: dial(n, at, effect); break;
+    case HTC_CALL_RUN_SPAN: run_span(n, at, effect, span); break;
     case HTC_CALL_STAGE_IN:
         stage_in(n, effect);
         htc_sim_result(at, 50 * HTC_US, effect, HTC_OK, htc_bytes_of(NULL));
@@ -496,6 +540,8 @@ static void ask(submitter *s, const htc_input *in, htc_output *out, const htc_kv
 static void write_header(const world *w, htc_buf *b, flow_state state)
 {
     htc_task task = { .executable = "/bin/true", .values_json = "{}", .limits = { .cores = 1 } };
+    if (w->functions)
+        task = (htc_task){ .kind = HTC_TASK_BUILTIN, .function = "noop", .values_json = "{}", .limits = { .cores = 1 } };
     flow     f = { .state = (uint8_t)state, .kind = w->graph ? FLOW_GRAPH : FLOW_BAG, .tasks = w->tasks, .tries = w->tries, .max_fails = UINT64_MAX, .user = "ada" };
     if (w->header.n_marks) {
         f.n_marks = w->header.n_marks;
@@ -682,7 +728,7 @@ static void trouble(htc_sim *sim, void *ctx)
 
 /* ---- a run ---- */
 
-static int  quiet;
+static int  silent;
 static char why[300]; /* of the last run that failed */
 
 typedef struct sums {
@@ -753,6 +799,8 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     w->tasks = 1 + htc_rng_below(&w->rng, w->graph ? GRAPH_MAX : htc_rng_below(&w->rng, 4) ? 400 : TASKS_MAX - 1);
     w->tries = 1 + (uint32_t)htc_rng_below(&w->rng, 3);
     w->cancels = kind > 0 && htc_rng_below(&w->rng, 4) == 0;
+    w->functions = htc_rng_below(&w->rng, 3) == 0;
+    w->quiet = kind == 0;
     w->task = calloc(w->tasks, sizeof *w->task);
     if (!w->task)
         abort();
@@ -791,7 +839,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         check_end(w, kind == 0);
     const char *failure = htc_sim_failure(w->sim);
     snprintf(why, sizeof why, "%s", failure ? failure : "");
-    if (failure && !quiet)
+    if (failure && !silent)
         printf("seed %llu at %.6f s: %s   (HTC_SEED=%llu shows the trace)\n", (unsigned long long)seed, (double)htc_sim_now(w->sim) / 1e9, failure,
                (unsigned long long)seed);
     int bad = failure != NULL;
@@ -837,12 +885,12 @@ static int is_noticed(const char *rule)
 {
     sums     total = { 0 };
     uint64_t seed = 1;
-    quiet = 1;
+    silent = 1;
     htc__broken_set(htc__broken_find(rule), 1);
     while (seed <= RULE_SEEDS && !run_seed(seed, 0, &total))
         seed++;
     htc__broken_set(htc__broken_find(rule), 0);
-    quiet = 0;
+    silent = 0;
     if (seed > RULE_SEEDS) {
         printf("%s: nobody notices it in %d seeds\n", rule, RULE_SEEDS);
         return 0;

@@ -113,7 +113,10 @@ static void asked_to_leave(htc__worker *w, htc_status how)
     }
     w->leaving = 1;
     DL_FOREACH_SAFE(w->runs, x, next)
-    htc__attempt_order(&w->holder, &x->attempt, how == HTC_EKILLED ? ORDER_STOP : ORDER_DRAIN);
+    if (x->function)
+        htc__worker_function_order(w, x, how == HTC_EKILLED ? ORDER_STOP : ORDER_DRAIN);
+    else
+        htc__attempt_order(&w->holder, &x->attempt, how == HTC_EKILLED ? ORDER_STOP : ORDER_DRAIN);
 }
 
 /* ---- the machine ---- */
@@ -160,6 +163,8 @@ static void event(htc__worker *w, const htc_input *in)
     }
     htc_reader r = htc_reader_of(in->body);
     running   *x = htc__worker_run(w, htc_get_u64(&r));
+    if (x && x->function)
+        return;
     if (x && htc_reader_done(&r) == HTC_OK && in->op == HTC_EVENT_STARTED)
         (void)htc__attempt_started(&w->holder, &x->attempt);
     else if (x && htc_reader_done(&r) == HTC_OK && in->op == HTC_EVENT_TASK_STOPPED)
@@ -168,7 +173,7 @@ static void event(htc__worker *w, const htc_input *in)
 
 static int is_of_run(uint32_t op)
 {
-    return op == HTC_CALL_STAGE_IN || op == HTC_CALL_RUN || op == HTC_CALL_STAGE_OUT;
+    return op == HTC_CALL_STAGE_IN || op == HTC_CALL_RUN || op == HTC_CALL_STAGE_OUT || op == HTC_CALL_RUN_SPAN;
 }
 
 static void run_time(htc__worker *w)
@@ -249,7 +254,9 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
             opened(w, in);
         break;
     case HTC_IN_RESULT:
-        if (x)
+        if (x && x->function)
+            htc__worker_function_result(w, x, in);
+        else if (x)
             htc__attempt_result(&w->holder, &x->attempt, in);
         break;
     case HTC_IN_EVENT: event(w, in); break;

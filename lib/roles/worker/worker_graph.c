@@ -163,7 +163,7 @@ void htc__worker_count_told(htc__worker *w, own *o)
         while (i < had && o->ended[i].id != n->id)
             i++;
         if (i == had)
-            o->ended[o->n_ended++] = (ended_task){ n->id, n->task.state };
+            o->ended[o->n_ended++] = (ended_task){ n->id, n->id + 1, n->task.state };
         i = 0;
     }
 }

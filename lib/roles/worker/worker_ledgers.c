@@ -173,7 +173,7 @@ static void accept_stored(htc__worker *w, own *o)
 static void nodes_left(htc__worker *w, own *o)
 {
     for (uint32_t i = 0; i < o->ended_sent; i++)
-        htc__worker_nodes_gone(w, o, (ledger_span){ o->ended[i].id, o->ended[i].id + 1 });
+        htc__worker_nodes_gone(w, o, (ledger_span){ o->ended[i].id, o->ended[i].to });
     for (uint32_t i = 0; i < o->n_asks; i++) {
         const ledger_note *n = o->asks[i].note ? htc__ledger_note(&o->next, o->asks[i].note) : NULL;
         for (uint32_t k = 0; n && k < n->n; k++)
@@ -238,9 +238,10 @@ static uint32_t add_ended(own *o)
 {
     uint32_t sent = 0;
     for (; sent < o->n_ended; sent++) {
-        ledger_span   one = { o->ended[sent].id, o->ended[sent].id + 1 };
+        ledger_span   one = { o->ended[sent].id, o->ended[sent].to };
+        uint64_t      n = one.to - one.from;
         uint8_t       how = o->ended[sent].how;
-        ledger_counts c = { .done = how == GRAPH_DONE, .failed = how == GRAPH_FAILED, .cancelled = how == GRAPH_CANCELLED };
+        ledger_counts c = { .done = how == GRAPH_DONE ? n : 0, .failed = how == GRAPH_FAILED ? n : 0, .cancelled = how == GRAPH_CANCELLED ? n : 0 };
         if (htc__ledger_commit(&o->next, &one, 1, &c) != HTC_OK)
             break; /* no room for more spans: with the next change */
     }
@@ -359,7 +360,9 @@ void htc__worker_marked(htc__worker *w)
     EACH_OWN(w, o)
     o->marked = 1;
     DL_FOREACH_SAFE(w->runs, x, next)
-    if (!x->over && htc__flow_is_marked(&w->flow, x->id))
+    if (!x->over && x->function && htc__flow_is_marked(&w->flow, x->id))
+        htc__worker_function_order(w, x, ORDER_CANCEL);
+    else if (!x->over && htc__flow_is_marked(&w->flow, x->id))
         htc__attempt_order(&w->holder, &x->attempt, ORDER_CANCEL);
     for (n = w->nodes; n; n = next_node) {
         next_node = n->hh.next;

@@ -27,7 +27,8 @@
 #include "roles/worker/worker_wire.h"
 
 #define SLOTS_MAX  128
-#define ENDED_MAX  256 /* of one ledger, not counted yet: beyond, nothing new begins */
+#define ENDED_FULL 256 /* of one ledger, not counted yet: beyond, nothing new begins */
+#define ENDED_MAX  2600 /* and as many more as one answer about functions may bring */
 #define ASKS_MAX   16  /* thieves that wait for one ledger */
 #define GROUP_MAX  1024
 #define READS_MAX  64  /* records in one request */
@@ -40,7 +41,7 @@
 /* ---- a ledger that this worker owns, as far as it knows ---- */
 
 typedef struct ended_task {
-    uint64_t id;
+    uint64_t id, to; /* of a bag also several */
     uint8_t  how; /* graph_state */
 } ended_task;
 
@@ -137,9 +138,14 @@ typedef struct child {
 } child;
 
 typedef struct running {
-    attempt         attempt; /* first: its functions are given that */
-    uint64_t        ledger, id;
+    attempt         attempt; /* first: its functions are given that; of function tasks its numbers and outcome alone */
+    uint64_t        ledger, id, to; /* to: behind the last of several, of a bag of functions */
     uint32_t        slots;
+    uint8_t         function; /* RUN_SPAN is asked for */
+    uint8_t         dropped;  /* what becomes of it is nobody's affair */
+    uint8_t        *answer;   /* of a span, for which there was no room */
+    size_t          answer_len;
+    htc_ns          begun;
     uint8_t         over;    /* it has ended, and END is under way: it holds no slot */
     struct running *prev, *next;
 } running;
@@ -202,6 +208,8 @@ struct htc__worker {
     running             *runs;
     uint32_t             n_runs; /* slots that they hold */
     uint64_t             last_run;
+    uint32_t             task_kind; /* of a bag: htc_task_kind of its tasks */
+    uint64_t             span;      /* of a bag of functions: so many in one call, as it went of late */
     struct survey       *survey;
     htc_steal_thief      thief;
     htc_ns               nudge_at;
@@ -250,6 +258,14 @@ void   htc__worker_ledgers_free(htc__worker *w);
 void   htc__worker_read_again(htc__worker *w, own *o); /* after an answer that says nothing sure */
 void   htc__worker_marked(htc__worker *w); /* the header's marks have changed */
 
+/* worker_functions.c: function tasks, which the host calls in batches (HTC_CALL_RUN_SPAN) */
+uint64_t htc__worker_span(const htc__worker *w, uint32_t kind, uint64_t ready); /* of a bag: how many at once */
+int      htc__worker_can_call(const htc__worker *w); /* one more */
+htc_status htc__worker_call_function(htc__worker *w, running *x, htc_bytes task);
+void     htc__worker_answers(htc__worker *w); /* those that waited for room */
+void     htc__worker_function_result(htc__worker *w, running *x, const htc_input *in);
+void     htc__worker_function_order(htc__worker *w, running *x, attempt_order order);
+
 /* worker_tasks.c */
 extern const attempt_holder_ops htc__worker_holder;
 void     htc__worker_ready_anew(htc__worker *w, own *o); /* of a bag: from now.live, what runs and what has ended */
@@ -262,6 +278,7 @@ uint32_t htc__worker_idle(const htc__worker *w);
 void     htc__worker_forget_counted(own *o);
 running *htc__worker_run(htc__worker *w, uint64_t run);
 void     htc__worker_forget_run(htc__worker *w, running *x, int drop);
+void     htc__worker_ended(htc__worker *w, own *o, uint64_t from, uint64_t to, graph_state how);
 void     htc__worker_tasks_free(htc__worker *w);
 
 /* worker_graph.c */
