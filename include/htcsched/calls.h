@@ -69,7 +69,7 @@ typedef enum htc_call {
     HTC_CALL_RUN_SPAN = 8,  /**< u64 run, str user, bytes task (htc_task_from_bytes, not a command), u64 from, u64 to (task numbers, from < to),
                                  varint inputs (0, or to - from), bytes each (at most 4096): the input of task from, from + 1 and so on ->
                                  span, when all of it has ended or been given up. The function is called once for each number, by as
-                                 many threads at a time as the host has slots, whatever runs beside; several spans may be under way (64).
+                                 many threads at a time as the host has slots at the time (SLOTS), whatever runs beside; several spans may be under way (64).
                                  The run is not staged in or out, and not cleaned. TAKE_BACK: no further task is begun, and span is
                                  told when those under way have ended (why HTC_AGAIN). SIGNAL: the same, and functions are told that they
                                  are cancelled (why as asked); with SIGKILL those under way have failed at once. Of the task's limits

@@ -1,9 +1,12 @@
 /* The threads of a helper of functions, and an executor that reads their rings while they write: each number is called exactly once, with its own
- * input, and told once; a span that is stopped is told to its end. HTC_TEST_FULL in the environment: ten times as many. */
+ * input, and told once; a span that is stopped is told to its end; threads without a slot do nothing, and slots come and go. HTC_TEST_FULL in the environment: ten times as many. */
 #include "race.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "core/codec.h"
 #include "net/functions/fn_pool.h"
@@ -12,12 +15,16 @@
 
 enum { N = 40000, PORTION = 3000, THREADS_MAX = 4 };
 
-static atomic_uint calls[N];
+static atomic_uint calls[N], at_work, most_at_work;
 
 static int count(htc_fn_task *task)
 {
     unsigned char want = (unsigned char)(task->number * 3);
+    unsigned      beside = atomic_fetch_add(&at_work, 1) + 1, most = atomic_load(&most_at_work);
+    while (beside > most && !atomic_compare_exchange_weak(&most_at_work, &most, beside))
+        ;
     atomic_fetch_add_explicit(&calls[task->number], 1, memory_order_relaxed);
+    atomic_fetch_sub(&at_work, 1);
     if (task->in_bytes && (task->in_bytes != 1 || *(const unsigned char *)task->in != want))
         return task->fail(task, "another's input");
     return task->number % 5 == 0 ? task->append(task, &task->number, sizeof task->number) : task->number % 1001 == 1;
@@ -84,9 +91,16 @@ static void put(htc__fn_pool *pool, htc__fn_span *span, const htc__span_portion 
     htc_buf_free(&in);
 }
 
-/* stop_at: done, when the span is stopped; N: it is not. */
-static void play(uint32_t threads, int with_input, uint64_t stop_at)
+static void set_slots(htc__fn_shared *shared, uint32_t slots)
 {
+    atomic_store(&shared->slots, slots);
+    syscall(SYS_futex, &shared->slots, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* stop_at: done, when the span is stopped; N: it is not. slots: of the threads may work; 0: it changes all the time. */
+static void play(uint32_t threads, int with_input, uint64_t stop_at, uint32_t slots)
+{
+    htc_rng         rng = { threads };
     htc__fn_shared *shared = mmap(NULL, htc__fn_shared_size(threads), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     htc__fn_span    span = { .fn = count, .argument = "" };
     htc__fn_pool   *pool;
@@ -96,6 +110,8 @@ static void play(uint32_t threads, int with_input, uint64_t stop_at)
     for (uint32_t i = 0; i < N; i++)
         atomic_store(&calls[i], 0);
     race_check(htc__span_book_create(NULL, 0, N, &t->book) == HTC_OK, "a book");
+    set_slots(shared, slots ? slots : threads);
+    atomic_store(&most_at_work, 0);
     race_check(htc__fn_pool_create(shared, threads, nobody, gone, NULL, &pool) == HTC_OK, "a pool");
     for (int stopped = 0; !htc__span_book_over(t->book) || htc__span_book_out(t->book);) {
         htc__span_portion p;
@@ -107,9 +123,12 @@ static void play(uint32_t threads, int with_input, uint64_t stop_at)
         }
         for (uint32_t i = 0; i < threads; i++)
             read_ring(t, shared, i);
+        if (!slots)
+            set_slots(shared, 1 + (uint32_t)htc_rng_below(&rng, threads));
         if (stopped && !htc__span_book_out(t->book))
             break;
     }
+    race_check(!slots || atomic_load(&most_at_work) <= slots, "%u at a time, in %u slots", atomic_load(&most_at_work), slots);
     htc__fn_pool_destroy(pool);
     for (uint32_t i = 0; i < N; i++) {
         race_check(atomic_load(&calls[i]) <= 1, "%u was called %u times", i, atomic_load(&calls[i]));
@@ -127,9 +146,11 @@ int main(void)
     int rounds = getenv("HTC_TEST_FULL") ? 20 : 2;
     for (int i = 0; i < rounds; i++)
         for (uint32_t threads = 1; threads <= THREADS_MAX; threads++) {
-            play(threads, 0, N);
-            play(threads, 1, N);
-            play(threads, 0, 1000 * threads);
+            play(threads, 0, N, threads);
+            play(threads, 1, N, threads);
+            play(threads, 0, N, 1);
+            play(threads, 1, N, 0);
+            play(threads, 0, 1000 * threads, 0);
         }
     race_said("each number is called once and told once, by 1 to 4 threads");
     return 0;

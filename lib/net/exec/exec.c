@@ -463,6 +463,7 @@ static void hang_up(htc_agent_host *a, htc_reader *body)
 static void set_slots(htc_agent_host *a, uint32_t slots)
 {
     a->slots = slots == 0 ? 1 : slots < a->n_keepers ? slots : a->n_keepers;
+    htc__functions_slots(a);
     htc__exec_start_waiting(a);
 }
 

@@ -253,6 +253,12 @@ void htc__functions_attend(htc_agent_host *a)
         event_add(a->functions->attend, &now);
 }
 
+void htc__functions_slots(htc_agent_host *a)
+{
+    for (uint32_t i = 0; i < HTC__FN_PROCESSES; i++)
+        htc__process_slots(&a->functions->process[i]);
+}
+
 /* ---- the calls ---- */
 
 /* What a process has for all of its tasks; what is of each task alone is not in it. */

@@ -94,6 +94,7 @@ typedef struct htc__functions {
 /* functions.c, for exec.c */
 htc_status htc__functions_open(htc_agent_host *a, const char *program); /* HTC_OK, HTC_ENOMEM */
 void       htc__functions_close(htc_agent_host *a); /* nothing is answered any more; processes are ended by whoever ends the runs */
+void       htc__functions_slots(htc_agent_host *a); /* there are more of them now, or fewer */
 htc_status htc__functions_run(htc_agent_host *a, uint64_t tag, htc_bytes body);
 /* 1: the number is a span's, and it was done. */
 int htc__functions_signal(htc_agent_host *a, uint64_t run, uint32_t signal, htc_status why);
@@ -115,6 +116,7 @@ void htc__process_take(htc__fn_process *p, htc__span *s);     /* has room for it
 void htc__process_leave(htc__fn_process *p, htc__span *s);    /* and is told */
 void htc__process_stop(htc__fn_process *p, const htc__span *s); /* the span is not gone on with */
 void htc__process_kill(htc__fn_process *p);
+void htc__process_slots(htc__fn_process *p); /* as many threads work as there are slots */
 void htc__process_end(htc__fn_process *p); /* nobody needs it: it ends by itself */
 void htc__process_free(htc__fn_process *p); /* all but the process itself */
 

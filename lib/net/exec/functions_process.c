@@ -2,6 +2,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/util.h"
@@ -471,6 +474,14 @@ void htc__process_kill(htc__fn_process *p)
         htc__run_signal(p->run, SIGKILL);
 }
 
+void htc__process_slots(htc__fn_process *p)
+{
+    if (!p->shared)
+        return;
+    atomic_store(&p->shared->slots, p->agent->slots);
+    syscall(SYS_futex, &p->shared->slots, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 void htc__process_end(htc__fn_process *p)
 {
     p->ending = 1;
@@ -557,6 +568,7 @@ static int make_shared(htc__fn_process *p, int *memory)
     if (at == MAP_FAILED)
         return -1;
     p->shared = at;
+    htc__process_slots(p);
     return 0;
 }
 
@@ -627,7 +639,9 @@ static void start(htc__fn_process *p, const htc__span *s)
 {
     int            ends[2] = { -1, -1 }, memory = -1;
     htc__fn_frame *hello = NULL;
-    p->threads = p->agent->slots < HTC__FN_THREADS_MAX ? p->agent->slots : HTC__FN_THREADS_MAX;
+    p->threads = p->agent->n_keepers > p->agent->slots ? p->agent->n_keepers : p->agent->slots; /* as many slots as it may come to have */
+    if (p->threads > HTC__FN_THREADS_MAX)
+        p->threads = HTC__FN_THREADS_MAX;
     memset(p->tails, 0, sizeof p->tails);
     memset(p->watch, 0, sizeof p->watch);
     p->over_where = p->over_at = p->opens = 0;

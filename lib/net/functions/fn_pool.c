@@ -230,6 +230,22 @@ static uint32_t give_half(worker *w, uint32_t number, uint32_t i, uint32_t end)
     return middle;
 }
 
+/* It has a slot. */
+static int may_work(const worker *w)
+{
+    return w->number < atomic_load_explicit(&w->pool->shared->slots, memory_order_relaxed);
+}
+
+/* It has lost its slot: what is left is for the others. */
+static uint32_t give_all(worker *w, uint32_t number, uint32_t i, uint32_t end)
+{
+    if (htc_deque_push(w->deque, pack((range){ number, i, end - i })) != HTC_OK)
+        return end;
+    htc_deque_expose(w->deque);
+    call_idle(w->pool);
+    return i;
+}
+
 static void run(worker *w, range r)
 {
     htc__fn_thread *t = w->shared;
@@ -248,6 +264,8 @@ static void run(worker *w, range r)
     if (end - i > 1)
         end = give_half(w, r.portion, i, end); /* the first task may take long */
     for (; i < end && !atomic_load_explicit(&span->stop, memory_order_relaxed); i++) {
+        if (!may_work(w) && (end = give_all(w, r.portion, i, end)) == i)
+            break;
         if (end - i > 1 && atomic_load_explicit(&w->pool->idle, memory_order_relaxed))
             end = give_half(w, r.portion, i, end);
         atomic_store_explicit(&t->begun, ++w->begun, memory_order_release);
@@ -291,20 +309,31 @@ static int steal(worker *w)
     return again;
 }
 
+/* Until it has a slot again, or all is over. What is in its deque the others have meanwhile. */
+static void wait_for_slot(worker *w)
+{
+    _Atomic uint32_t *slots = &w->pool->shared->slots;
+    for (uint32_t now; w->number >= (now = atomic_load(slots)) && !atomic_load(&w->pool->end);)
+        syscall(SYS_futex, slots, FUTEX_WAIT, now, NULL, NULL, 0);
+}
+
 /* Until there may be something. 0: it is over. */
 static int wait_for_work(worker *w)
 {
     htc__fn_pool *pool = w->pool;
     int           found = 0;
+    wait_for_slot(w);
+    if (htc_deque_size(w->deque))
+        return !atomic_load(&pool->end);
     atomic_fetch_add(&pool->idle, 1);
-    for (int looks = 0; !found && !atomic_load(&pool->end); looks++) {
+    for (int looks = 0; !found && may_work(w) && !atomic_load(&pool->end); looks++) {
         uint32_t news = atomic_load(&pool->news);
         found = steal(w);
         if (!found && looks >= LOOKS)
             syscall(SYS_futex, &pool->news, FUTEX_WAIT_PRIVATE, news, NULL, NULL, 0);
     }
     atomic_fetch_sub(&pool->idle, 1);
-    return found;
+    return !atomic_load(&pool->end);
 }
 
 static void gone(void *arg)
@@ -317,7 +346,7 @@ static void work_on(worker *w)
 {
     void *item;
     do {
-        while (htc_deque_pop(w->deque, &item) == HTC_OK)
+        while (may_work(w) && htc_deque_pop(w->deque, &item) == HTC_OK)
             run(w, unpack(item));
     } while (wait_for_work(w));
 }
@@ -406,7 +435,9 @@ void htc__fn_pool_destroy(htc__fn_pool *pool)
         return;
     atomic_store(&pool->end, 1);
     atomic_fetch_add(&pool->news, 1);
+    atomic_store(&pool->shared->slots, pool->n_workers);
     syscall(SYS_futex, &pool->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    syscall(SYS_futex, &pool->shared->slots, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     for (uint32_t i = 0; i < pool->n_started; i++)
         pthread_join(pool->workers[i].thread, NULL);
     for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)

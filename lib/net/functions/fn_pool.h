@@ -16,7 +16,7 @@ typedef struct htc__fn_span {
     _Atomic uint32_t stop; /* 1: begin nothing further; 2: and it is cancelled */
 } htc__fn_span;
 
-/* shared: kept, all zero. tell is called by any thread when the executor should look; gone by one that a function has ended with
+/* shared: kept, all zero but for slots. tell is called by any thread when the executor should look; gone by one that a function has ended with
  * pthread_exit(). HTC_OK, HTC_ENOMEM, HTC_EREFUSED (no thread). */
 htc_status htc__fn_pool_create(htc__fn_shared *shared, uint32_t threads, void (*tell)(void *ctx), void (*gone)(void), void *ctx, htc__fn_pool **out);
 /* Waits for what is under way. */

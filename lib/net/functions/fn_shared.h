@@ -32,6 +32,7 @@ typedef struct htc__fn_shared {
     _Atomic uint32_t loading;            /* span + 1, while its object is loaded */
     _Atomic uint32_t guilty;             /* thread + 1: whose task ends the process */
     _Atomic uint32_t how;                /* htc__fn_how */
+    _Alignas(128) _Atomic uint32_t slots; /* by the executor: so many threads, the first ones, may work now; what the others sleep on */
     htc__fn_thread   thread[];
 } htc__fn_shared;
 
