@@ -24,6 +24,7 @@ typedef struct spans {
     char     dir[256], slot[512], data[512];
     one_span span[SPANS];
     uint32_t n, slots, confine;
+    uint32_t slots_then; /* not 0: SLOTS is called with it after the first span was asked for */
     const htc_env *env; /* of the executor */
     const char *program; /* NULL: htc-fn of this build; "": there is none */
     void (*between)(const struct spans *s); /* the spans are asked for one after the other; this happens before the next */
@@ -108,12 +109,23 @@ static inline void act(spans *s, htc_output *out)
     }
 }
 
+static inline void change_slots(htc_output *out, uint32_t slots)
+{
+    htc_buf b;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u32(&b, slots);
+    say_span(out, HTC_CALL_SLOTS, 0, &b);
+}
+
 static inline htc_status spans_step(void *self, const htc_input *in, htc_output *out)
 {
     spans *s = self;
-    if (in->kind == HTC_IN_START)
+    if (in->kind == HTC_IN_START) {
         for (uint32_t i = 0; i < (s->between ? 1 : s->n); i++)
             ask_span(out, i, &s->span[i]);
+        if (s->slots_then)
+            change_slots(out, s->slots_then);
+    }
     if (in->kind == HTC_IN_TIMEOUT)
         act(s, out);
     if (in->kind == HTC_IN_RESULT) {
@@ -151,7 +163,7 @@ static inline void run_spans(spans *s)
     static const char *const     seen[] = { BUILD, NULL };
     static const char *const     environ_of[] = { "PATH=/usr/bin:/bin", NULL };
     htc_agent_host_options       o = { .size = sizeof o, .slot_dir = s->slot, .data_dir = s->data, .agent = 99, .node = "here", .site = "local",
-                                       .environ = environ_of, .slots = s->slots, .confine = s->confine, .confined_paths = seen,
+                                       .environ = environ_of, .slots = s->slots, .slots_max = 4, .confine = s->confine, .confined_paths = seen,
                                        .functions = s->program ? (*s->program ? s->program : NULL) : HTC_FN };
     htc_host                    *host;
     htc_agent_host              *agent;

@@ -94,6 +94,20 @@ Test(functions, each_task_has_its_own_input)
     spans_close(&s);
 }
 
+/* As many at a time as there are slots now: three wait until all are there, though there was one slot when they were asked for. */
+Test(functions, more_slots_while_they_run)
+{
+    spans s;
+    spans_open(&s);
+    s.slots = 1;
+    s.slots_then = 3;
+    one_span *x = add_span(&s, HTC_TASK_FUNCTION, OBJECT, "meet", NULL, 0, 300);
+    run_spans(&s);
+    cr_expect(eq(u64, expect_all_told(x), 0));
+    cr_expect(eq(u64, x->answer.done, 300));
+    spans_close(&s);
+}
+
 /* ---- what a function says itself ---- */
 
 Test(functions, failures_are_told_with_their_reason)

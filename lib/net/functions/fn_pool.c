@@ -17,6 +17,7 @@
 
 #include "core/codec.h"
 #include "htcsched/deque.h"
+#include "htcsched/env.h"
 #include "roles/functions/fn_frames.h"
 
 #define PIECES 16          /* of a portion, for each thread */
@@ -24,6 +25,8 @@
 #define NAP_FIRST 20000    /* for room in the ring, ns */
 #define NAP_LAST 1000000
 #define SIGNAL_STACK (64 << 10)
+#define SLOW (20 * HTC_US) /* a task of the last ranges: then taking each from the deque costs next to nothing */
+#define SLOW_FOR 64        /* ranges */
 
 /* An item of a deque is a range: portion, offset, count. */
 #define COUNT_BITS 21
@@ -50,6 +53,7 @@ typedef struct worker {
     htc_deque      *deque;
     htc__fn_thread *shared;
     uint64_t        begun;
+    uint32_t        slow; /* ranges for which tasks are taken to be slow */
     /* the task under way */
     htc_fn_task     task;
     htc__fn_span   *span;
@@ -230,6 +234,25 @@ static uint32_t give_half(worker *w, uint32_t number, uint32_t i, uint32_t end)
     return middle;
 }
 
+/* Slow tasks: all but the first are where others can take them while it runs, in two halves, of which the nearer one is taken back next. */
+static uint32_t leave_one(worker *w, uint32_t number, uint32_t i, uint32_t end)
+{
+    uint32_t middle = give_half(w, number, i, end);
+    if (middle - i > 1 && htc_deque_push(w->deque, pack((range){ number, i + 1, middle - i - 1 })) == HTC_OK) {
+        htc_deque_expose(w->deque);
+        call_idle(w->pool);
+        middle = i + 1;
+    }
+    return middle;
+}
+
+static htc_ns now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (htc_ns)t.tv_sec * HTC_SECOND + (htc_ns)t.tv_nsec;
+}
+
 /* It has a slot. */
 static int may_work(const worker *w)
 {
@@ -262,7 +285,8 @@ static void run(worker *w, range r)
     w->task.in = NULL;
     w->task.in_bytes = 0;
     if (end - i > 1)
-        end = give_half(w, r.portion, i, end); /* the first task may take long */
+        end = w->slow ? leave_one(w, r.portion, i, end) : give_half(w, r.portion, i, end); /* the first task may take long */
+    htc_ns began = now();
     for (; i < end && !atomic_load_explicit(&span->stop, memory_order_relaxed); i++) {
         if (!may_work(w) && (end = give_all(w, r.portion, i, end)) == i)
             break;
@@ -277,6 +301,10 @@ static void run(worker *w, range r)
         if (code || w->failed || w->out_bytes)
             report(w, r.portion, i, code);
     }
+    if (now() - began > SLOW * (i - r.offset))
+        w->slow = SLOW_FOR;
+    else if (w->slow)
+        w->slow--;
     atomic_store_explicit(&t->where, 0, memory_order_release);
     atomic_fetch_sub_explicit(&p->left, end - r.offset, memory_order_release);
     if (i > r.offset)
@@ -468,6 +496,7 @@ htc_status htc__fn_pool_create(htc__fn_shared *shared, uint32_t threads, void (*
         worker *w = &pool->workers[i];
         w->pool = pool;
         w->number = i;
+        w->slow = 1; /* until it is known */
         w->shared = &shared->thread[i];
         w->task = (htc_fn_task){ .size = sizeof w->task, .append = on_append, .fail = on_fail, .cancelled = on_cancelled };
         status = htc_deque_create(NULL, NULL, &w->deque);

@@ -1,6 +1,7 @@
 /* A shared object of function tasks, some of which do what a function must not. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,18 @@ HTC_TASK_FN int misbehave(htc_fn_task *task)
         raise(SIGSTOP);
     while (strcmp(what, "loop") == 0)
         ;
+    return 0;
+}
+
+/* Returns when three of them were under way at one time, and not before. */
+HTC_TASK_FN int meet(htc_fn_task *task)
+{
+    static atomic_int here, met;
+    if (atomic_fetch_add(&here, 1) == 2)
+        atomic_store(&met, 1);
+    while (!atomic_load(&met) && !task->cancelled(task))
+        usleep(100);
+    atomic_fetch_sub(&here, 1);
     return 0;
 }
 
