@@ -33,11 +33,19 @@ static void write_old(uint64_t id, uint32_t number)
 Test(gateway_records, slots_of_an_agent_read_back)
 {
     user  u = { .name = "olga" };
-    agent a = { .id = 5, .user = &u, .site = 1, .slots = { 3, 0, 70000 }, .n_slots = 3, .claim = 400, .launched_wall = 99 }, c = { 0 };
-    char  name[NAME_MAX_BYTES];
+    agent a = { .id = 5,
+                .user = &u,
+                .site = 1,
+                .slots = { 3, 0, 70000 },
+                .n_slots = 3,
+                .claim = 400,
+                .launched_wall = 99 },
+          c = { 0 };
+    char name[NAME_MAX_BYTES];
     htc__gw_record_agent_write(&b, &a);
     cr_assert(eq(int, htc__gw_record_agent_read(htc_buf_bytes(&b), &c, name), HTC_OK));
-    cr_expect(eq(str, name, "olga") && c.id == 5 && c.site == 1 && c.claim == 400 && c.launched_wall == 99 && !c.one_slot);
+    cr_expect(eq(str, name, "olga") && c.id == 5 && c.site == 1 && c.claim == 400 && c.launched_wall == 99 &&
+              !c.one_slot);
     cr_expect(c.n_slots == 3 && c.slots[0] == 3 && c.slots[1] == 0 && c.slots[2] == 70000);
 }
 
