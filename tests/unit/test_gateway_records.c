@@ -49,7 +49,7 @@ Test(gateway_records, slots_of_an_agent_read_back)
     cr_expect(c.n_slots == 3 && c.slots[0] == 3 && c.slots[1] == 0 && c.slots[2] == 70000);
 }
 
-/* It has one slot, and knows no SLOTS. */
+/* It has one slot, and knows no SLOTS. The next gateway has to know that too. */
 Test(gateway_records, a_record_of_one_slot_is_read)
 {
     agent a = { 0 };
@@ -57,6 +57,13 @@ Test(gateway_records, a_record_of_one_slot_is_read)
     write_old(5, 3);
     cr_assert(eq(int, htc__gw_record_agent_read(htc_buf_bytes(&b), &a, name), HTC_OK));
     cr_expect(a.id == 5 && a.n_slots == 1 && a.slots[0] == 3 && a.one_slot && a.claim == 0);
+    user    u = { .name = "olga" };
+    htc_buf again;
+    a.user = &u;
+    htc_buf_init(&again, NULL, 0);
+    htc__gw_record_agent_write(&again, &a);
+    cr_expect(htc_bytes_equal(htc_buf_bytes(&again), htc_buf_bytes(&b)));
+    htc_buf_free(&again);
 }
 
 Test(gateway_records, slots_that_no_agent_has_are_refused)
