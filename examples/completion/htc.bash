@@ -58,7 +58,7 @@ _htc()
         return
     fi
     local options= words=
-    local work="--name --time --mem --input --env --each-line --retries --priority --max-running --after --output --error --compat --wait --hold --dry-run"
+    local work="--name --time --mem --cores --input --env --each-line --retries --priority --max-running --after --output --error --compat --wait --hold --dry-run"
     case $command in
     up) options="--config --slots --pause-max --foreground" ;;
     down) options="--now" ;;

@@ -19,7 +19,7 @@ typedef struct plan {
     const char *name, *output, *error_output, *each_line, *compat, *out, *exe, *args, *pairs[2], *key;
     double      time_s;
     uint64_t    memory;
-    int64_t     retries, priority, max_running;
+    int64_t     retries, priority, max_running, cores;
     uint32_t    wait, dry_run, paused, unordered;
     words       inputs, env, sweeps, after;
     json_t     *edges; /* what after says */
@@ -132,7 +132,7 @@ static htc_status write_document(cli *c, const command *cmd, plan *p, const word
            .words = p->command.at,
            .n_words = p->command.count,
            .name = p->name,
-           .limits = { .wall = time_ns(p->time_s), .memory = p->memory, .cores = 1 },
+           .limits = { .wall = time_ns(p->time_s), .memory = p->memory, .cores = p->cores ? (uint32_t)p->cores : 1 },
            .env = p->env.count ? p->env.at : NULL,
            .in = p->staging.stage,
            .n_in = p->staging.count,
@@ -447,6 +447,7 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
     { "name", 'J', OPT_TEXT, &(p).name, "NAME", "the job's name" },                                                    \
         { "time", 't', OPT_WALLTIME, &(p).time_s, "TIME", "wall-time limit of a task: D-HH:MM:SS, HH:MM:SS, MM:SS, 90s" }, \
         { "mem", 'm', OPT_SIZE, &(p).memory, "SIZE", "memory of a task, reserved and its limit: 512M, 4G" },                             \
+        { "cores", 'c', OPT_COUNT, &(p).cores, "N", "cores of a task, each of which is a slot of one agent (1)" },     \
         { "input", 'i', OPT_LIST, &(p).inputs, "[NAME=]FILE", "stage a file into every task (may be repeated)" },      \
         { "env", 0, OPT_LIST, &(p).env, "NAME=VALUE", "environment of every task (may be repeated)" },                 \
     {                                                                                                                  \

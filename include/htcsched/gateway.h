@@ -103,7 +103,8 @@ typedef struct htc_gateway_books {
     uint32_t ready;      /**< 1: it has recovered, the store answers, and it may launch agents */
     uint32_t free;       /**< slots that no agent has */
     uint32_t paused;     /**< sites at which nothing is launched for a while, after a failure */
-    uint64_t wanting;    /**< tasks that wait, could start in a free slot, and that no agent of their user is about to take */
+    uint64_t wanting;    /**< tasks that wait, could start in a free slot, and that no agent of their user is about to take; of users whose tasks
+                               take one slot each: others wait for more */
     char     wrong[128]; /**< a count that does not add up, in one sentence; "": all do */
 } htc_gateway_books;
 

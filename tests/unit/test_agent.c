@@ -653,6 +653,8 @@ Test(agent, more_slots_are_filled)
     expect("[1000000] send SLOTS_HELD 7: 2\n");
     hear_slots(7, 2);
     expect("[1000000] send SLOTS_HELD 7: 2\n");
+    hear_slots(7, 1); /* of another gateway, to which 7 is new */
+    expect("[1000000] send SLOTS_HELD 8: 2\n");
     hear_tasks(2, 2, 1, 2, 0);
     expect("[1000000] call STAGE_IN 2\n");
 }
@@ -683,6 +685,19 @@ Test(agent, a_wide_task_waits_for_its_slots)
            "[1000000] send TASK_RESULT 1.10/1 HTC_OK () files 1\n"
            "[1000000] send SLOTS_HELD 1: 1\n"
            "[1000000] send PULL 3 want 125\n");
+}
+
+/* SLOTS passes a grant on its way: what no longer fits is given back, or it would wait for ever. */
+Test(agent, a_task_that_is_too_wide_is_given_back)
+{
+    create_serving((htc_agent_options){ .slots = 2 });
+    hear_slots(1, 1);
+    forget();
+    cores = 2;
+    hear_tasks(1, 1, 0, 1, 0);
+    cores = 1;
+    expect("[1000000] send PULL 2 want 127\n"
+           "[1000000] send GIVE_BACK 1.0/1\n");
 }
 
 /* Told to stop, it kills and gives all back uncharged; what had ended by itself is still reported. */

@@ -1,5 +1,4 @@
 /* The gateway, one rule at a time, over a real store in the same process. */
-#include "alloc_fail.h"
 #include "gateway_hand.h"
 
 TestSuite(gateway, .init = begin, .fini = end);
@@ -839,56 +838,4 @@ Test(gateway, drops_what_all_earlier_attempts_may_have_left)
     cr_assert(eq(u32, at.attempt, 3));
     cr_assert(eq(int, report(&h, &at, HTC_OK), HTC_OK));
     cr_expect(eq(u32, r.calls[HTC_CALL_DROP_OUTPUT], 2));
-}
-
-/* ---- memory refused ---- */
-
-/* One job through its life, whatever fails on the way. */
-static void life(void)
-{
-    uint32_t    p = operator_peer();
-    htc_buf     b;
-    json_t     *rq = json_pack("{s:s,s:s}", "op", "submit", "jsdl", SWEEP(2));
-    char       *text = json_dumps(rq, 0);
-    json_decref(rig_ask(&r, p, text));
-    free(text);
-    json_decref(rq);
-    rig_pass(&r, 100 * HTC_MS);
-    if (r.n_launched) {
-        uint64_t        id = r.launched[0].agent;
-        uint32_t        peer = rig_open(&r, RIG_UID, HTC_WIRE_ROLE_AGENT);
-        htc_agent_hello m = { .agent = id, .node = "node1", .slots = 1, .cores = 4 };
-        htc_buf_init(&b, NULL, 0);
-        htc_agent_hello_write(&b, &m);
-        rig_say(&r, peer, &b);
-        htc_pull_write(&b, &(htc_pull){ .agent = id, .seq = 1, .want = 1 });
-        rig_say(&r, peer, &b);
-        htc_task_result_write(&b, &(htc_task_result){ .agent = id, .attempt = { 1, 0, 1 }, .outcome = { .status = HTC_EEXIT } });
-        rig_say(&r, peer, &b);
-        htc_buf_free(&b);
-    }
-    rig_pass(&r, 2 * HTC_SECOND);
-    json_decref(rig_ask(&r, p, "{\"op\":\"results\",\"id\":1}"));
-    json_decref(rig_ask(&r, p, "{\"op\":\"cancel\",\"id\":1}"));
-    json_decref(rig_ask(&r, p, "{\"op\":\"why\"}"));
-}
-
-/* A gateway that is refused memory says so and ends; it leaks nothing, and the store has what the next one needs. */
-Test(gateway_memory, refused_at_every_point_ends_it_cleanly)
-{
-    for (size_t n = 1;; n++) {
-        alloc_fail f = alloc_fail_at(n);
-        htc_env    env = alloc_fail_env(&f);
-        rig_begin_with(&r, env.alloc);
-        life();
-        int refused = f.refused != 0;
-        if (refused)
-            cr_assert(r.has_stopped && r.stopped == HTC_ENOMEM, "allocation %zu: %s", n,
-                      r.has_stopped ? htc_status_name(r.stopped) : "it went on");
-        rig_end(&r);
-        cr_assert(eq(sz, f.live, 0), "allocation %zu leaks", n);
-        cr_assert(eq(sz, f.wrong_sizes, 0), "allocation %zu: freed with another size", n);
-        if (!refused)
-            break;
-    }
 }

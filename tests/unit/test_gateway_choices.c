@@ -134,7 +134,7 @@ Test(gateway_choices, nodes_agree_with_arrays)
 
 Test(gateway_choices, a_task_fits_where_some_node_has_what_it_asks_for)
 {
-    static const site_nodes sites[] = { { "small", 4ull << 30, 4 }, { "large", 64ull << 30, 16 }, { "any", 0, 8 } };
+    static const site_nodes sites[] = { { "small", 4ull << 30, 4, 1 }, { "large", 64ull << 30, 16, 12 }, { "any", 0, 8, 8 } };
     static const struct {
         site_wish   wish;
         size_t      n;
@@ -151,7 +151,9 @@ Test(gateway_choices, a_task_fits_where_some_node_has_what_it_asks_for)
         { { NULL, 65ull << 30, 1, 0 }, 2, 0, "asks for 65.0 GiB of memory, and the largest node has 64.0 GiB" },
         { { NULL, 65ull << 30, 1, 0 }, 3, 0, NULL }, /* where memory is not counted */
         { { NULL, 0, 17, 0 }, 3, 0, "asks for 17 cores, and the largest node has 16" },
-        { { NULL, 0, 16, 0 }, 3, 0, "asks for 16 cores, and an agent runs on one" },
+        { { NULL, 0, 13, 0 }, 3, 0, "asks for 13 cores, and an agent has 12 slots at most" },
+        { { "small", 0, 2, 0 }, 3, 0, "asks for 2 cores, and an agent has 1 slot at most" },
+        { { NULL, 0, 12, 0 }, 3, 0, NULL },
         { { NULL, 0, 1, 0 }, 0, 0, "asks for host ?, and no site has that name" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -147,7 +147,8 @@ Test(gateway_slots, a_share_is_given_back_as_tasks_end)
     say_held(&h, s.seq, 4);
     cr_expect(eq(u32, free_slots(), 0), "all four run on");
     cr_expect(eq(long, (long)count_of(p, id, "leased"), 4));
-    cr_expect(eq(u32, pull_many(&h, 100, at + 10, &kind), 0) && eq(u32, kind, HTC_GRANT_WAIT), "nothing in their place");
+    cr_expect(eq(u32, pull_many(&h, 100, at + 10, &kind), 0) && eq(u32, kind, HTC_GRANT_WAIT),
+              "nothing in their place");
     ten_seconds();
     report(&h, &at[0], HTC_OK);
     say_held(&h, s.seq, 3);
@@ -238,4 +239,104 @@ Test(gateway_slots, a_lost_agent_loses_all_its_tasks)
             same |= at[10 + i].task == at[k].task && at[10 + i].attempt == 2;
         cr_expect(same, "the lost ones come first");
     }
+}
+
+/* ---- tasks of several cores ---- */
+
+#define WIDE(n, cores)                                                                                                 \
+    "<jsdl:JobDefinition xmlns:jsdl='http://schemas.ggf.org/jsdl/2005/11/jsdl'"                                        \
+    " xmlns:px='http://schemas.ggf.org/jsdl/2005/11/jsdl-posix' "                                                      \
+    "xmlns:sweep='http://schemas.ogf.org/jsdl/2009/03/sweep'"                                                          \
+    " xmlns:sf='http://schemas.ogf.org/jsdl/2009/03/sweep/functions'><jsdl:JobDescription><jsdl:Application>"          \
+    "<px:POSIXApplication><px:Executable>/bin/true</px:Executable><px:Argument>0</px:Argument></px:POSIXApplication>"  \
+    "</jsdl:Application><jsdl:Resources><jsdl:TotalCPUCount><jsdl:Exact>" #cores "</jsdl:Exact></jsdl:TotalCPUCount>"  \
+    "</jsdl:Resources></jsdl:JobDescription><sweep:Sweep><sweep:Assignment><sweep:DocumentNode>"                       \
+    "<sweep:NamespaceBinding ns='http://schemas.ggf.org/jsdl/2005/11/jsdl-posix' prefix='p'/>"                         \
+    "<sweep:Match>//p:Argument[1]</sweep:Match></sweep:DocumentNode><sf:LoopInteger start='1' end='" #n "'/>"          \
+    "</sweep:Assignment></sweep:Sweep></jsdl:JobDefinition>"
+
+static const char *why_of(uint32_t p, uint64_t id)
+{
+    static char code[32];
+    char        text[80];
+    snprintf(text, sizeof text, "{\"op\":\"why\",\"id\":%llu}", (unsigned long long)id);
+    json_t *answer = rig_ask(&r, p, text);
+    snprintf(code, sizeof code, "%s", json_string_value(json_object_get(answer, "code")));
+    json_decref(answer);
+    return code;
+}
+
+Test(gateway_slots, a_wide_task_takes_as_many_slots)
+{
+    uint32_t    p = operator_peer(), kind;
+    htc_attempt at[64];
+    uint64_t    id = submit(p, "olga", WIDE(3, 2));
+    rig_pass(&r, 100 * HTC_MS);
+    cr_assert(eq(sz, r.n_launched, 1));
+    cr_expect(eq(u32, r.launched[0].slots, 4));
+    hand h = hello_of(r.launched[0].agent, 4);
+    cr_assert(eq(u32, pull_many(&h, 100, at, &kind), 2));
+    cr_expect(eq(u32, pull_many(&h, 100, at + 10, &kind), 0), "none is given ahead of its slots");
+    cr_expect(eq(u32, free_slots(), 0));
+    cr_expect(eq(str, (char *)(uintptr_t)why_of(p, id), "Cores"));
+    ten_seconds();
+    report(&h, &at[0], HTC_OK);
+    cr_expect(eq(u32, pull_many(&h, 100, at + 10, &kind), 1));
+    cr_expect(eq(long, (long)count_of(p, id, "done"), 1));
+}
+
+/* Three slots free one after the other; tasks of one core, of a job that comes after, would fill each of them. */
+Test(gateway_slots, narrow_tasks_do_not_pass_a_wide_one_for_ever)
+{
+    uint32_t    p = operator_peer(), kind;
+    htc_attempt at[64];
+    submit(p, "olga", SWEEP(4));
+    rig_pass(&r, 100 * HTC_MS);
+    hand h = hello_of(r.launched[0].agent, 4);
+    cr_assert(eq(u32, pull_many(&h, 100, at, &kind), 4));
+    uint64_t wide = submit(p, "olga", WIDE(1, 3));
+    submit(p, "olga", SWEEP(100));
+    rig_pass(&r, 100 * HTC_MS);
+    ten_seconds();
+    for (int i = 0; i < 3; i++) {
+        cr_expect(eq(u32, pull_many(&h, 100, at + 10, &kind), 0) && eq(u32, kind, HTC_GRANT_WAIT), "%d are free", i);
+        cr_expect(eq(str, (char *)(uintptr_t)why_of(p, wide), "Cores"));
+        report(&h, &at[i], HTC_OK);
+        rig_pass(&r, 100 * HTC_MS);
+        cr_expect(eq(sz, r.n_launched, 1) && eq(u32, free_slots(), 0), "they stay at this agent");
+    }
+    cr_expect(rig_newest(&r, h.peer, HTC_WIRE_NUDGE) != NULL, "it is told at once");
+    cr_assert(pull_many(&h, 100, at + 10, &kind) >= 1);
+    cr_expect(eq(u64, at[10].job, wide));
+}
+
+/* Two users whose tasks are wider than either's share: without lent slots neither would ever start. */
+Test(gateway_slots, what_no_share_is_wide_enough_for_runs_in_turns)
+{
+    uint32_t    p = operator_peer(), kind;
+    htc_attempt at[64];
+    add_user(p, "bob");
+    uint64_t ids[2] = { submit(p, "olga", WIDE(1, 3)), submit(p, "bob", WIDE(1, 4)) };
+    for (size_t i = 0; i < 2; i++) {
+        rig_pass(&r, HTC_SECOND);
+        cr_assert(r.n_launched > i, "agent %zu", i);
+        hand h = hello_of(r.launched[r.n_launched - 1].agent, r.launched[r.n_launched - 1].slots);
+        cr_assert(eq(u32, pull_many(&h, 100, at, &kind), 1));
+        cr_expect(at[0].job == ids[0] || at[0].job == ids[1]);
+        ten_seconds();
+        report(&h, &at[0], HTC_OK);
+        cr_expect(eq(u32, pull_many(&h, 100, at, &kind), 0) && eq(u32, kind, HTC_GRANT_EXIT));
+        process_ended(h.id);
+    }
+    cr_expect(eq(long, (long)count_of(p, ids[0], "done"), 1) && eq(long, (long)count_of(p, ids[1], "done"), 1));
+}
+
+/* No agent ever has so many slots: that is said at once. */
+Test(gateway_slots, what_fits_no_agent_is_refused)
+{
+    json_t *rq = json_pack("{s:s,s:s,s:s}", "op", "submit", "user", "olga", "jsdl", WIDE(1, 5));
+    char   *text = json_dumps(rq, 0);
+    cr_expect(eq(str, (char *)(uintptr_t)refusal(operator_peer(), text), "HTC_ENOFIT"));
+    free(text);
+    json_decref(rq);
 }

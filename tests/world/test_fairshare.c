@@ -43,6 +43,8 @@ static void run_task(sys *s, const char *user_name, const htc_attempt *a, sys_ru
         *run = (sys_run){ .span = HTC_MS, .status = HTC_EEXIT, .exit_code = 1 };
 }
 
+static uint32_t slots_max; /* of an agent */
+
 /* Small latencies, no faults; heartbeats matter to nothing here and are rare. */
 static sys *open_system(const char *policy, const char *const *fair_users, const htc_site_options *sites, uint32_t n,
                         spans *p)
@@ -58,6 +60,7 @@ static sys *open_system(const char *policy, const char *const *fair_users, const
                       .check_idle = !policy || strcmp(policy, "static") != 0,
                       .check_every = 50,
                       .gateway = { .policy = policy,
+                                   .slots_max = slots_max,
                                    .fair_users = fair_users,
                                    .heartbeat_ns = 100 * HTC_SECOND,
                                    .lost_after_ns = 300 * HTC_SECOND } };
@@ -90,7 +93,7 @@ static uint32_t gateway_slots(const sys *s, const char *name)
     const htc_gateway *gw = htc_sim_machine(s->gateway);
     uint32_t           n = 0;
     for (const agent *a = gw ? gw->agents : NULL; a; a = a->hh.next)
-        n += strcmp(a->user->name, name) == 0;
+        n += strcmp(a->user->name, name) == 0 ? a->n_slots : 0;
     return n;
 }
 
@@ -278,16 +281,19 @@ static void failing_fast(void)
     htc__sys_close(s);
 }
 
+/* The same shares, whether each slot has an agent of its own or one agent has many. */
 int main(void)
 {
-    printf("beside a job whose tasks fail at once:\n");
-    failing_fast();
-    printf("a newcomer's first task has ended after:\n");
-    newcomer();
-    printf("worked example, with agents:\n");
-    worked_example();
-    printf("makespans of four users in seconds:\n");
-    table_of_makespans();
+    for (slots_max = 1; slots_max <= 64; slots_max *= 64) {
+        printf("agents of %u slots at most\nbeside a job whose tasks fail at once:\n", (unsigned)slots_max);
+        failing_fast();
+        printf("a newcomer's first task has ended after:\n");
+        newcomer();
+        printf("worked example, with agents:\n");
+        worked_example();
+        printf("makespans of four users in seconds:\n");
+        table_of_makespans();
+    }
     printf("%s\n", failed ? "FAILED" : "ok");
     return failed != 0;
 }

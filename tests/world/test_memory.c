@@ -41,6 +41,7 @@ static sys *open_system(uint64_t seed, uint32_t sites, int trace, const char *co
                       .sites = { { .size = sizeof(htc_site_options), .name = "here", .cores = 4, .memory = 24 * GIB }, { .size = sizeof(htc_site_options), .name = "there", .cores = 2, .memory = 8 * GIB } },
                       .gateway = { .policy = only ? "static" : NULL,
                                    .fair_users = only,
+                                   .slots_max = seed % 2 ? 1 : 64,
                                    .tick_ns = HTC_SECOND,
                                    .heartbeat_ns = HTC_SECOND,
                                    .lost_after_ns = 3 * HTC_SECOND,

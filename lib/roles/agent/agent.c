@@ -141,6 +141,8 @@ void htc__agent_drain(htc_agent *a, int on)
 void htc__agent_set_slots(htc_agent *a, const htc_slots *m)
 {
     uint32_t slots = m->slots < HTC_AGENT_HELD_MAX ? m->slots : HTC_AGENT_HELD_MAX, before = a->slots;
+    if (m->seq == a->slots_seq && slots != a->slots) /* a gateway before used the number: this one is to count on from a new one */
+        a->slots_seq++;
     if (m->seq > a->slots_seq) {
         uint32_t filled = htc__agent_filled(a);
         a->slots_seq = m->seq;

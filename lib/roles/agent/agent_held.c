@@ -173,7 +173,8 @@ void htc__agent_take(htc_agent *a, const htc_granted *granted)
     htc__attempt_read(&a->holder, &t->attempt);
     if (t->attempt.phase == ATTEMPT_WAITING)
         (void)htc__agent_is_seat(a, t);
-    if (t->attempt.phase == ATTEMPT_WAITING && htc__agent_ending(a))
+    /* One that is too wide was granted before SLOTS, and came after it. */
+    if (t->attempt.phase == ATTEMPT_WAITING && (htc__agent_ending(a) || (t->attempt.cores > 1 && t->attempt.cores > a->slots)))
         htc__agent_order(a, t, ORDER_DRAIN);
 }
 

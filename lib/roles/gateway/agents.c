@@ -302,7 +302,7 @@ static void lose_tasks(htc_gateway *gw, agent *a, const char *why)
     while (a->n_held) {
         htc_attempt at = a->held[a->n_held - 1].attempt;
         assert(a->n_held > 0);
-        a->n_held--;
+        a->held_slots -= a->held[--a->n_held].slots;
         htc__gw_task_lost(gw, &at, a->id, why);
     }
     htc_buf_clear(&a->last_grant);

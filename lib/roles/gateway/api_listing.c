@@ -150,7 +150,7 @@ static const site *roomiest(const htc_gateway *gw, const job *j)
     const site *best = NULL;
     for (size_t i = 0; i < gw->n_sites; i++) {
         const site *s = &gw->sites[i];
-        if (s->memory.total && htc__site_needs(s, j->need) <= s->memory.total &&
+        if (s->memory.total && htc__site_needs(s, j->need, j->need_slots) <= s->memory.total &&
             (!best || s->memory.kept_for == j->id || htc__memory_free(&s->memory) > htc__memory_free(&best->memory)))
             best = s;
         if (best && best->memory.kept_for == j->id)
@@ -169,7 +169,7 @@ static int why_memory(const htc_gateway *gw, const job *j, char *text, size_t ca
     if (!s)
         return 0;
     int n = snprintf(text, cap, "its next task asks for %.1f GiB of memory%s, and at site %s %.1f of %.1f GiB are free; ",
-                     (double)htc__site_needs(s, j->need) / GIB, j->need ? "" : " (what a task gets that names none)", s->name,
+                     (double)htc__site_needs(s, j->need, j->need_slots) / GIB, j->need ? "" : " (what a task gets that names none)", s->name,
                      (double)htc__memory_free(&s->memory) / GIB, (double)s->memory.total / GIB);
     if (n < 0 || (size_t)n >= cap)
         return 1;
@@ -177,6 +177,25 @@ static int why_memory(const htc_gateway *gw, const job *j, char *text, size_t ca
         snprintf(text + n, cap - (size_t)n, "room is kept for it");
     else
         snprintf(text + n, cap - (size_t)n, "smaller tasks pass it for %.0f s more", until > gw->now ? (double)(until - gw->now) / 1e9 : 0.0);
+    return 1;
+}
+
+/* Its next task takes several slots and waits for them. 1: the sentence is in text. */
+static int why_wide(htc_gateway *gw, const job *j, char *text, size_t cap)
+{
+    if (!j->in_ready || j->need_slots <= 1)
+        return 0;
+    for (size_t i = 0; i < gw->n_sites; i++)
+        if (htc__gw_wide_at(gw, i) == j) {
+            snprintf(text, cap, "its next task takes %u slots of one agent at once, and at site %s those that fall free are kept for it", j->need_slots,
+                     gw->sites[i].name);
+            return 1;
+        }
+    if (j->need_slots > j->user->fits_slots)
+        snprintf(text, cap, "its next task takes %u slots of one agent at once, and the share of %s is %u now; it starts when that many are free",
+                 j->need_slots, j->user->name, j->user->fits_slots);
+    else
+        snprintf(text, cap, "its next task takes %u slots of one agent at once, and others come first", j->need_slots);
     return 1;
 }
 
@@ -338,6 +357,9 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
         } else if (why_memory(gw, j, user_text, sizeof user_text)) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
             code = "Memory";
+        } else if (why_wide(gw, j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "Cores";
         } else {
             unsigned long long ahead = 0;
             for (const job *o = j->user->ready; o && htc__gw_job_turn(o, j) < 0; o = o->ready_next)
@@ -447,6 +469,9 @@ static void why_job(htc_gateway *gw, request *q, job *j)
     } else if (why_memory(gw, j, user_text, sizeof user_text)) {
         snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
         code = "Memory";
+    } else if (why_wide(gw, j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
+        code = "Cores";
     } else if (waiting == 0 && j->now.retry_wait) {
         snprintf(text, sizeof text, "nothing of job %llu waits for a slot: %llu tasks run, %llu failed and pause before the next try",
                  (unsigned long long)j->id, (unsigned long long)j->now.leased, (unsigned long long)j->now.retry_wait);

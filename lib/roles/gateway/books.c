@@ -14,6 +14,15 @@ static uint64_t takers(const htc_gateway *gw, const user *u)
     return n;
 }
 
+/* Are all its tasks of one slot? Others wait for more than a slot that is free. */
+static int all_narrow(const user *u)
+{
+    const job *j = u->ready;
+    while (j && j->need_slots <= 1)
+        j = j->ready_next;
+    return !j;
+}
+
 /* A task of the user could start in a slot that is free. */
 static int could_start(htc_gateway *gw, const user *u)
 {
@@ -94,6 +103,11 @@ static const char *wrong_count(const htc_gateway *gw)
     }
     for (a = gw->agents; a; a = a->hh.next) {
         seated += a->n_slots;
+        uint32_t taken = 0;
+        for (uint32_t k = 0; k < a->n_held; k++)
+            taken += a->held[k].slots;
+        if (taken != a->held_slots)
+            return "the slots that an agent's tasks take are not what is counted";
         if (a->want == 0 || a->want > a->n_slots || a->noted > a->n_slots)
             return "an agent is to fill more slots than it has";
         for (uint32_t k = 0; k < a->n_slots; k++)
@@ -117,7 +131,7 @@ htc_status htc_gateway_audit(htc_gateway *gw, int add_up, htc_gateway_books *boo
             b.paused += gw->sites[i].not_before > gw->now;
         for (const user *u = gw->users; u && gw->free; u = u->hh.next) {
             uint64_t n = u->queued ? takers(gw, u) : 0;
-            b.wanting += u->queued > n && could_start(gw, u) ? u->queued - n : 0;
+            b.wanting += u->queued > n && all_narrow(u) && could_start(gw, u) ? u->queued - n : 0;
         }
     }
     return htc__options_give(books, &b, sizeof b, offsetof(htc_gateway_books, wrong));

@@ -13,6 +13,13 @@ static int site_usable(const htc_gateway *gw, const site *s)
     return s->not_before <= gw->now;
 }
 
+/* Where slots are kept for another user they are needed most. */
+static uint32_t rank_of(htc_gateway *gw, const agent *a)
+{
+    const job *j = htc__gw_wide_at(gw, a->site);
+    return (j && j->user != a->user ? 0 : 2) + (htc__gw_slots_idle(a) == 0);
+}
+
 /* Of whose slots one is expected to be free first: an agent with an idle one, one that has not registered, else the one whose task began
  * first. */
 static agent *to_drain(htc_gateway *gw, const user *u)
@@ -22,7 +29,7 @@ static agent *to_drain(htc_gateway *gw, const user *u)
     {
         if (a->user != u || a->draining || a->stop || a->state > AGENT_READY)
             continue;
-        uint32_t mine = htc__gw_slots_idle(a) == 0, its = best && htc__gw_slots_idle(best) == 0;
+        uint32_t mine = rank_of(gw, a), its = best ? rank_of(gw, best) : 0;
         if (!best || mine < its || (mine == its && (a->since < best->since || (a->since == best->since && a->id < best->id))))
             best = a;
     }
@@ -55,22 +62,27 @@ static void drain_one(htc_gateway *gw, agent *a)
         htc__gw_agent_drain(gw, a, 1);
 }
 
-static void undrain_one(htc_gateway *gw, agent *a)
+static void undrain(htc_gateway *gw, const user *u, uint64_t n)
 {
-    if (a->draining)
-        htc__gw_agent_drain(gw, a, 0);
-    else
-        htc__gw_slots_want(gw, a, a->want + 1);
+    for (agent *a; n > 0 && (a = newest_drain(gw, u)) != NULL; n--)
+        if (a->draining)
+            htc__gw_agent_drain(gw, a, 0);
+        else
+            htc__gw_slots_want(gw, a, a->want + 1);
 }
 
 /* Tasks that wait at an agent for one of its slots: with more slots they would start there, and nowhere else. */
-static uint32_t ahead_of(const htc_gateway *gw, const agent *a)
+static uint32_t ahead_of(htc_gateway *gw, const agent *a)
 {
-    uint32_t ahead = htc__gw_slots_may_grow(gw, a) && a->n_held > a->n_slots ? a->n_held - a->n_slots : 0;
-    return ahead < gw->options.slots_max - a->n_slots ? ahead : gw->options.slots_max - a->n_slots;
+    uint32_t ahead = htc__gw_slots_may_grow(gw, a) && a->held_slots > a->n_slots ? a->held_slots - a->n_slots : 0;
+    if (ahead > gw->options.slots_max - a->n_slots)
+        ahead = gw->options.slots_max - a->n_slots;
+    while (ahead && !htc__gw_memory_fits_slots(gw, a, a->n_slots + ahead))
+        ahead--;
+    return ahead;
 }
 
-static uint64_t ahead_at(const htc_gateway *gw, const user *u, size_t at)
+static uint64_t ahead_at(htc_gateway *gw, const user *u, size_t at)
 {
     uint64_t n = 0;
     for (const agent *a = gw->agents; a; a = a->hh.next)
@@ -78,21 +90,33 @@ static uint64_t ahead_at(const htc_gateway *gw, const user *u, size_t at)
     return n;
 }
 
-/* Slots for n tasks that are handed out ahead, or for others: an agent that is there grows, the one with the most ahead first; for others
+/* Slots for n tasks that are handed out ahead, or for others: an agent that is there grows, the one that
+ * collects slots for a wide one first, then the one with the most ahead; for others
  * a new one is launched if none can. */
 static uint32_t give(htc_gateway *gw, user *u, uint32_t at, uint32_t n, int others)
 {
     agent *best = NULL;
     for (agent *a = gw->agents; a; a = a->hh.next)
-        if (a->user == u && a->site == at && htc__gw_slots_may_grow(gw, a) && (!best || ahead_of(gw, a) > ahead_of(gw, best)))
+        if (a->user == u && a->site == at && htc__gw_slots_may_grow(gw, a) &&
+            (!best || ahead_of(gw, a) > ahead_of(gw, best)))
+            best = a;
+    for (agent *a = gw->agents; a; a = a->hh.next)
+        if (a->user == u && a->site == at && htc__gw_slots_may_grow(gw, a) && htc__gw_wide_collects(gw, a))
             best = a;
     uint32_t given = best ? htc__gw_slots_grow(gw, best, n) : 0;
     return given || !others ? given : htc__gw_agent_launch(gw, u, at, n);
 }
 
+/* The site that keeps slots for a task of the user comes first. */
 static uint32_t give_somewhere(htc_gateway *gw, user *u, uint64_t n)
 {
+    uint32_t first = 0;
     for (uint32_t i = 0; i < gw->n_sites; i++) {
+        const job *j = htc__gw_wide_at(gw, i);
+        first = j && j->user == u ? i : first;
+    }
+    for (uint32_t k = 0; k < gw->n_sites; k++) {
+        uint32_t i = (first + k) % (uint32_t)gw->n_sites;
         site    *s = &gw->sites[i];
         site_now now = { .free = s->cores - s->used, .usable = site_usable(gw, s) != 0 };
         if (now.free == 0 || !now.usable)
@@ -121,12 +145,7 @@ static uint64_t give_slots(htc_gateway *gw, user *u, uint64_t n)
 /* Answers how many slots could not be given. */
 static uint64_t carry_out(htc_gateway *gw, user *u, const htc_allot_change *change)
 {
-    for (uint64_t i = 0; i < change->undrain; i++) {
-        agent *a = newest_drain(gw, u);
-        if (!a)
-            break;
-        undrain_one(gw, a);
-    }
+    undrain(gw, u, change->undrain);
     uint64_t left = change->grant - give_slots(gw, u, change->grant);
     for (uint64_t i = 0; i < change->drain; i++) {
         agent *a = to_drain(gw, u);
@@ -164,7 +183,8 @@ static void view(htc_gateway *gw, const user *u, uint64_t id, int now, htc_allot
 {
     int      refused = htc__gw_place(gw, u) == HTC_PLACE_REFUSED;
     uint64_t queued = refused ? 0 : now ? startable_now(gw, u) : u->usable;
-    queued = queued < u->queued ? queued : u->queued;
+    uint64_t all = htc__gw_wide_queued(gw, u);
+    queued = queued < all ? queued : all;
     for (size_t i = 0; i < gw->n_sites && !refused && gw->options.slots_max > 1; i++) {
         const site *s = &gw->sites[i];
         uint64_t    ahead = ahead_at(gw, u, i), seats = site_usable(gw, s) ? s->cores - s->used : 0;
@@ -247,11 +267,52 @@ static htc_status divide(htc_gateway *gw, division *d, int now)
     return d->n ? htc_allot_plan(&gw->env, &options, d->views, d->n, slots, free_slots, d->changes) : HTC_OK;
 }
 
+/* Where every share is too narrow for the tasks that wait, slots that are free are lent for one of them, whose user was served longest
+ * ago. */
+static void lend(htc_gateway *gw, division *d)
+{
+    user    *best = NULL;
+    uint32_t at = 0, slots = 0;
+    for (size_t i = 0; i < d->n; i++) {
+        user      *u = d->who[i];
+        const job *j = htc__gw_wide_short(gw, u);
+        uint32_t   reach = 0;
+        for (uint32_t k = 0; j && k < gw->n_sites; k++) {
+            if (j->need_slots > gw->site_nodes[k].slots || !htc__gw_job_allows(j, k) || htc__gw_wide_reach(gw, u, k) < j->need_slots)
+                continue;
+            reach = 1;
+            if (u->lent_slots == 0 && gw->free && !htc__gw_wide_at(gw, k) && (!best || u->last_served < best->last_served)) {
+                best = u;
+                at = k;
+                slots = j->need_slots;
+            }
+        }
+        if (!reach)
+            u->lent_slots = 0;
+    }
+    if (!best)
+        return;
+    htc__gw_wide_lend(gw, best, at);
+    uint32_t idle = (uint32_t)htc__gw_takers(gw, best, at);
+    if (slots > idle)
+        give(gw, best, at, slots - idle, 1);
+}
+
 /* Slots that are free, and that whoever is due them could not use, go to those who can. */
 static htc_status divide_and_launch(htc_gateway *gw, division *d)
 {
     uint64_t   left = 0;
     htc_status status = divide(gw, d, 0);
+    int        again = 0;
+    for (size_t i = 0; status == HTC_OK && i < d->n; i++) {
+        d->who[i]->fits_slots = d->changes[i].share.ra < UINT32_MAX ? (uint32_t)d->changes[i].share.ra : UINT32_MAX;
+        again |= htc__gw_wide_short(gw, d->who[i]) != NULL;
+    }
+    if (again) { /* tasks that take more than the share are no demand */
+        count_busy(gw);
+        status = status == HTC_OK ? divide(gw, d, 0) : status;
+    }
+    htc__gw_wide_keep(gw);
     for (size_t i = 0; status == HTC_OK && i < d->n; i++) {
         d->who[i]->ra = d->changes[i].share.ra;
         d->who[i]->base = d->changes[i].share.base;
@@ -262,8 +323,13 @@ static htc_status divide_and_launch(htc_gateway *gw, division *d)
     }
     if (status == HTC_OK && left)
         status = divide(gw, d, 1);
-    for (size_t i = 0; status == HTC_OK && left && i < d->n; i++)
-        give_slots(gw, d->who[i], d->changes[i].grant);
+    for (size_t i = 0; status == HTC_OK && left && i < d->n; i++) {
+        uint64_t marked = gw->options.slots_max > 1 ? d->changes[i].undrain : 0, n = d->changes[i].grant + marked;
+        n -= give_slots(gw, d->who[i], n); /* those that are marked are waited for */
+        undrain(gw, d->who[i], n < marked ? n : marked);
+    }
+    if (status == HTC_OK && gw->options.slots_max > 1)
+        lend(gw, d);
     htc__gw_slots_tell_all(gw);
     return status;
 }
@@ -284,6 +350,8 @@ void htc__gw_reallocate(htc_gateway *gw)
             if (gw->policy != HTC_ALLOT_STATIC || fixed_user(gw, u->name)) /* nobody else ever has a slot */
                 htc__gw_memory_note(gw, u, 0);
         htc__gw_memory_keep(gw);
+        for (user *u = gw->users; u; u = u->hh.next)
+            u->fits_slots = UINT32_MAX;
         count_busy(gw);
         for (user *u = gw->users; u; u = u->hh.next) {
             u->ra = u->base = 0;

@@ -106,7 +106,8 @@ static htc_status copy_sites(htc_gateway *gw, const htc_gateway_options *o)
         s->task_memory = from->task_memory ? from->task_memory : from->memory / from->cores;
         if (from->memory && s->task_memory > from->memory)
             return HTC_EINVAL;
-        gw->site_nodes[i] = (site_nodes){ .name = s->name, .memory = from->memory, .cores = s->node_cores };
+        gw->site_nodes[i] = (site_nodes){ .name = s->name, .memory = from->memory, .cores = s->node_cores,
+                                           .slots = s->cores < o->slots_max ? s->cores : o->slots_max };
         gw->slots += s->cores;
     }
     gw->free = gw->slots;
@@ -145,6 +146,7 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
     htc_buf_init(&gw->scratch, env, HTC_WIRE_MESSAGE_MAX);
     snprintf(gw->owner_name, sizeof gw->owner_name, "%s", o.owner_name);
     status = htc_allot_policy_from_name(o.policy ? o.policy : "maxmin", &gw->policy);
+    defaults(&o);
     if (status == HTC_OK)
         status = copy_sites(gw, &o);
     if (status == HTC_OK)
@@ -160,7 +162,6 @@ htc_status htc_gateway_create(const htc_env *env, const htc_gateway_options *opt
         destroy(gw);
         return status;
     }
-    defaults(&o);
     o.sites = NULL;
     o.fair_users = NULL;
     o.owner_name = gw->owner_name;

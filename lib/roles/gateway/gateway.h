@@ -13,6 +13,7 @@
  *   submissions.c  keys under which a submission may be repeated
  *   after.c     jobs that wait for other jobs
  *   slots.c     which slots an agent has, and how many it may fill
+ *   wide.c      tasks that take several slots of one agent
  *
  * The rule that makes a kill at any moment harmless: what the outside may rely on (a grant, a verdict, an accepted job)
  * is said only after the record that holds it is durable. Memory runs ahead of the store, never the other way; each
@@ -50,6 +51,7 @@
 #define KNOWN_KEY_MAX 64
 #define JOB_PRIORITY_MAX 1000 /* and, below 0, as much */
 #define AFTER_MAX 64          /* jobs that a job waits for */
+#define LOOK_MAX 1000 /* jobs of a user that are looked at, past those that have no room now */
 #define REALLOCATE_GAP (50 * HTC_MS)
 
 typedef struct user  user;
@@ -209,6 +211,7 @@ struct job {
     health  *health; /* one a site, from the first failure on; NULL: well everywhere */
     size_t   n_health;
     uint64_t need, need_of; /* what its next task asks for, bytes, 0: nothing named; the task's index + 1 */
+    uint32_t need_slots;    /* and slots */
     htc_ns   memory_since;  /* its next task waits for memory since then; 0: it does not */
 };
 
@@ -229,7 +232,9 @@ struct user {
     uint64_t open_jobs;
     uint32_t agents, draining, leaving, starting; /* slots; agents: of its agents, without the draining and the leaving ones */
     uint32_t busy; /* slots with tasks, as the last division counted them */
-    uint64_t usable, reserved; /* likewise: tasks that could start in some slot; bytes, at the site at hand */
+    uint32_t fits_slots; /* a task that takes more does not fit the share, as the last division knew it */
+    uint32_t lent_slots; /* one that takes so many gets them beyond the share, since nobody else can use them; 0: none does */
+    uint64_t usable, reserved; /* likewise: slots that tasks which could start would fill; bytes, at the site at hand */
     uint64_t ra, base;
     uint64_t weight_used; /* as the last division counted it, in 1/1024 */
     uint64_t last_served, arrival;
@@ -258,6 +263,7 @@ typedef enum agent_state {
 typedef struct held {
     htc_attempt attempt;
     uint64_t    grant, memory; /* memory: it reserves, bytes */
+    uint32_t    slots;   /* it takes */
     htc_ns      since;   /* now, when it was handed out; 0: by a gateway before */
     uint8_t     misses;
     uint8_t     durable; /* the grant was sent at least once */
@@ -287,6 +293,7 @@ struct agent {
     uint32_t grant_pending;
     held    *held;
     uint32_t n_held, cap_held;
+    uint32_t held_slots; /* that all of them take, whether they run at once or not */
     uint64_t memory; /* reserved: what the largest of them ask for, as many as it has slots */
     uint64_t tasks_done;
     char     reason[128];
@@ -302,6 +309,7 @@ typedef struct site {
     uint32_t cores, node_cores;
     uint64_t task_memory;
     memory   memory;
+    uint64_t wide_job; /* slots are kept for its next task; 0: none are: wide.c */
     slot    *slots;
     uint32_t used, failures;
     htc_ns   not_before; /* launches pause until */
@@ -543,7 +551,7 @@ uint32_t htc__gw_slots_find(const htc_gateway *gw, agent *a, uint32_t n); /* fre
 void     htc__gw_slots_seat(htc_gateway *gw, agent *a);                   /* a->slots are its from now on */
 void     htc__gw_slots_leave(htc_gateway *gw, agent *a);
 void     htc__gw_slots_lose(htc_gateway *gw, agent *a, uint32_t number); /* it is another's; not its first one */
-uint32_t htc__gw_slots_filled(const agent *a);   /* with tasks that it holds */
+uint32_t htc__gw_slots_filled(const agent *a);   /* with tasks that it holds, one after the other where they are more */
 uint32_t htc__gw_slots_idle(const agent *a);     /* that are to be filled, without such */
 uint32_t htc__gw_slots_may_fill(const agent *a);
 int      htc__gw_slots_may_grow(const htc_gateway *gw, const agent *a);
@@ -556,6 +564,19 @@ void     htc__gw_slots_remind(htc_gateway *gw, agent *a);                /* if i
 void     htc__gw_slots_heard(htc_gateway *gw, agent *a, const htc_slots_held *m);
 void     htc__gw_agent_save(htc_gateway *gw, agent *a); /* its record, one write at a time */
 
+/* wide.c */
+int      htc__gw_wide_fits(const htc_gateway *gw, const user *u, size_t at, uint32_t slots); /* the site, and the user's share */
+int      htc__gw_wide_takes(htc_gateway *gw, agent *a, const job *j, uint32_t slots); /* may it have the next task of j now? */
+void     htc__gw_wide_handed(htc_gateway *gw, const job *j, uint32_t slots);
+job     *htc__gw_wide_at(htc_gateway *gw, size_t at);             /* whose next task slots of that site are kept for; NULL: nobody's */
+int      htc__gw_wide_collects(htc_gateway *gw, const agent *a);  /* such slots are kept at this agent */
+void     htc__gw_wide_nudge(htc_gateway *gw, const agent *a);     /* a slot of it has fallen free */
+void     htc__gw_wide_keep(htc_gateway *gw);                      /* at sites that keep none */
+uint32_t htc__gw_wide_reach(const htc_gateway *gw, const user *u, size_t at); /* slots of the site that the user has, or could have now */
+void     htc__gw_wide_lend(htc_gateway *gw, user *u, size_t at);  /* beyond the share, for the first task that is wider */
+uint64_t htc__gw_wide_queued(htc_gateway *gw, const user *u);     /* slots that all queued tasks would fill */
+job     *htc__gw_wide_short(htc_gateway *gw, const user *u);      /* the first whose next task does not fit its share; NULL: there is none */
+
 /* grants.c */
 void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m);
 void htc__gw_started(htc_gateway *gw, agent *a, const htc_attempt *at);
@@ -564,7 +585,7 @@ void htc__gw_give_back(htc_gateway *gw, agent *a, uint32_t peer, const htc_give_
 void htc__gw_reconcile(htc_gateway *gw, agent *a, const htc_heartbeat *m, htc_heartbeat_answer *answer);
 void htc__gw_task_lost(htc_gateway *gw, const htc_attempt *at, uint64_t agent_id, const char *why);
 held *htc__gw_agent_held(agent *a, const htc_attempt *at);
-int   htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves);
+int   htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves, uint32_t slots);
 void  htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at);
 htc_status htc__gw_fits(htc_gateway *gw, const job *j, const htc_task *t, char *why, size_t cap);
 void  htc__gw_node_seen(htc_gateway *gw, const char *name); /* there is such a node, however its tasks fare */
@@ -576,9 +597,10 @@ job     *htc__gw_job_for(htc_gateway *gw, agent *a);               /* whose task
 uint64_t htc__gw_startable(htc_gateway *gw, const user *u, size_t at); /* tasks that could start there now, at most its slots */
 uint64_t htc__gw_usable(htc_gateway *gw, const user *u, size_t at);    /* those that slots of others, and what these reserve, would start too */
 uint64_t htc__gw_job_task_memory(const job *j, const htc_task *t);     /* the figure it names, bytes; 0: none */
-uint64_t htc__gw_task_memory(htc_gateway *gw, const job *j, uint64_t index); /* the same; it is expanded */
-uint64_t htc__site_needs(const site *s, uint64_t named);            /* what a task with that figure reserves there */
-int      htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory); /* if not, the job waits for memory */
+uint64_t htc__gw_task_needs(htc_gateway *gw, const job *j, uint64_t index, uint32_t *slots); /* the same, and the slots that it takes; it is expanded */
+void     htc__gw_job_needs(htc_gateway *gw, job *j);                     /* need and need_slots are those of its next task */
+uint64_t htc__site_needs(const site *s, uint64_t named, uint32_t slots); /* what a task with that figure reserves there */
+int      htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t memory, uint32_t slots); /* if not, the job waits for memory */
 int      htc__gw_memory_fits_slots(htc_gateway *gw, const agent *a, uint32_t slots); /* may what it holds run in so many? */
 void     htc__gw_memory_reserve(htc_gateway *gw, agent *a);         /* after a change of what it holds */
 void     htc__gw_memory_note(htc_gateway *gw, const user *u, int owed); /* jobs, up to one that fits, that memory keeps from a slot that is free or owed to the user */

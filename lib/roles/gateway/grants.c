@@ -23,7 +23,7 @@ held *htc__gw_agent_held(agent *a, const htc_attempt *at)
     return NULL;
 }
 
-int htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves)
+int htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_t grant, uint64_t reserves, uint32_t slots)
 {
     assert(a->state == AGENT_READY || grant == 0); /* 0: a lease that a gateway before gave */
     if (a->n_held == a->cap_held) {
@@ -36,7 +36,8 @@ int htc__gw_agent_hold(htc_gateway *gw, agent *a, const htc_attempt *at, uint64_
         a->held = more;
         a->cap_held = cap;
     }
-    a->held[a->n_held++] = (held){ .attempt = *at, .grant = grant, .memory = reserves, .since = grant ? gw->now : 0 };
+    a->held[a->n_held++] = (held){ .attempt = *at, .grant = grant, .memory = reserves, .slots = slots, .since = grant ? gw->now : 0 };
+    a->held_slots += slots;
     htc__gw_memory_reserve(gw, a);
     return 1;
 }
@@ -46,6 +47,7 @@ void htc__gw_agent_unhold(htc_gateway *gw, agent *a, const htc_attempt *at)
     held *h = htc__gw_agent_held(a, at);
     if (!h)
         return;
+    a->held_slots -= h->slots;
     *h = a->held[--a->n_held];
     htc__gw_memory_reserve(gw, a);
 }
@@ -162,7 +164,8 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
         return LEASED_NEVER;
     }
     uint64_t asked = htc__gw_job_task_memory(j, t);
-    if (!htc__gw_memory_fits(gw, a, j, asked)) {
+    uint32_t slots = t->limits.cores > 1 ? t->limits.cores : 1;
+    if (!htc__gw_wide_takes(gw, a, j, slots) || !htc__gw_memory_fits(gw, a, j, asked, slots)) {
         htc_task_destroy(t);
         return LEASED_NOT_YET;
     }
@@ -184,6 +187,7 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
     k->attempt++;
     k->agent = a->id;
     k->phase = HTC_HELD_WAITING;
+    htc__gw_wide_handed(gw, j, slots);
     htc__gw_job_taken(gw, j, index);
     htc__gw_task_set(gw, c, offset, TASK_LEASED);
     g->attempt = (htc_attempt){ j->id, index, k->attempt };
@@ -196,7 +200,7 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
         j->started = gw->wall;
         htc__gw_job_dirty(gw, j, NULL);
     }
-    if (htc__gw_agent_hold(gw, a, &g->attempt, a->grant, htc__site_needs(&gw->sites[a->site], asked)))
+    if (htc__gw_agent_hold(gw, a, &g->attempt, a->grant, htc__site_needs(&gw->sites[a->site], asked, slots), slots))
         return LEASED;
     htc_work_free(&gw->env, g->task);
     return LEASED_NEVER;
@@ -215,16 +219,19 @@ static uint32_t batch_of_slot(const htc_gateway *gw, const user *u)
     return n < max ? n : max;
 }
 
-/* An agent of several slots gets what fills them, and as much again. 0: it is to have fewer slots, and holds as many tasks. */
+#define LONG_S 2.0 /* a task: one that waited at an agent could have begun elsewhere */
+
+/* An agent of several slots gets what fills them, and as much again of those that are not long. 0: it is to have fewer slots, and holds as many tasks. */
 static uint32_t batch_size(const htc_gateway *gw, const agent *a, uint32_t want)
 {
     uint32_t slots = htc__gw_slots_may_fill(a), n = batch_of_slot(gw, a->user);
-    if (a->want < a->n_slots && a->n_held >= slots)
+    if (a->want < a->n_slots && a->held_slots >= slots)
         return 0;
     if (a->n_slots > 1) {
-        uint64_t most = (uint64_t)slots * (n + 1), idle = slots > a->n_held ? slots - a->n_held : 0;
-        most = gw->options.prefetch_max == 1 ? slots : most;
-        most = most > a->n_held ? most - a->n_held : 1;
+        uint64_t most = (uint64_t)slots * (n + 1), idle = slots > a->held_slots ? slots - a->held_slots : 0;
+        if (gw->options.prefetch_max == 1 || !a->user->runs.count || a->user->runs.mean_s > LONG_S)
+            most = slots; /* none ahead */
+        most = most > a->held_slots ? most - a->held_slots : 1;
         most = most < (uint64_t)slots * n ? most : (uint64_t)slots * n;
         most = most > idle ? most : idle;
         n = most < HTC_AGENT_HELD_MAX ? (uint32_t)most : HTC_AGENT_HELD_MAX;
@@ -269,16 +276,17 @@ void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     htc_buf_clear(&a->last_grant);
     a->grant_pending = 0;
     if (gw->shutdown || a->draining || a->stop || a->state != AGENT_READY || !htc__gw_job_for(gw, a)) {
-        if (a->state == AGENT_READY && a->n_held == 0) {
+        int keeps = !gw->shutdown && a->state == AGENT_READY && htc__gw_wide_collects(gw, a);
+        if (a->state == AGENT_READY && a->n_held == 0 && !keeps) {
             htc__gw_agent_counts(gw, a, -1);
             a->state = AGENT_LEAVING;
             htc__gw_agent_counts(gw, a, 1);
             htc__gw_reallocate_soon(gw);
-        } else if (htc__gw_slots_idle(a)) { /* nothing fills these: somebody else may have them */
+        } else if (htc__gw_slots_idle(a) && !keeps) { /* nothing fills these: somebody else may have them */
             htc__gw_slots_want(gw, a, htc__gw_slots_filled(a));
             htc__gw_slots_tell(gw, a);
         }
-        answer_pull(gw, a, a->n_held ? HTC_GRANT_WAIT : HTC_GRANT_EXIT, 200 * HTC_MS);
+        answer_pull(gw, a, a->n_held || keeps ? HTC_GRANT_WAIT : HTC_GRANT_EXIT, keeps ? 100 * HTC_MS : 200 * HTC_MS);
         return;
     }
     if (gw->store_status != HTC_OK) {
@@ -471,6 +479,7 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
     for (uint32_t n = 1; n < m->attempt.attempt && n <= DROPPED_MAX; n++)
         drop_output(gw, j->id, m->attempt.task, m->attempt.attempt - n);
     verdict_later(gw, c, a, &m->attempt, HTC_OK);
+    htc__gw_wide_nudge(gw, a);
     htc__gw_reallocate_soon(gw);
 }
 

@@ -87,45 +87,46 @@ uint64_t htc__gw_job_task_memory(const job *j, const htc_task *t)
     return named < t->memory_min ? t->memory_min : named;
 }
 
-uint64_t htc__gw_task_memory(htc_gateway *gw, const job *j, uint64_t index)
+uint64_t htc__gw_task_needs(htc_gateway *gw, const job *j, uint64_t index, uint32_t *slots)
 {
     htc_task  *t = NULL;
     htc_status status = htc_spec_task(j->spec, index, &t, NULL);
     uint64_t   named = status == HTC_OK ? htc__gw_job_task_memory(j, t) : 0;
+    *slots = status == HTC_OK && t->limits.cores > 1 ? t->limits.cores : 1;
     if (status == HTC_ENOMEM)
         htc_runtime_break(gw->runtime, status, "expanding a task");
     htc_task_destroy(t);
     return named;
 }
 
-static uint64_t next_memory(htc_gateway *gw, job *j)
+void htc__gw_job_needs(htc_gateway *gw, job *j)
 {
     uint64_t index = htc__gw_job_next(j);
-    if (j->need_of != index + 1) {
-        j->need = htc__gw_task_memory(gw, j, index);
-        j->need_of = index + 1;
-    }
-    return j->need;
+    if (j->need_of == index + 1)
+        return;
+    j->need = htc__gw_task_needs(gw, j, index, &j->need_slots);
+    j->need_of = index + 1;
 }
 
-uint64_t htc__site_needs(const site *s, uint64_t named)
+uint64_t htc__site_needs(const site *s, uint64_t named, uint32_t slots)
 {
-    return named ? named : s->task_memory;
+    uint64_t default_of = s->task_memory * (slots ? slots : 1);
+    return named ? named : default_of < s->memory.total ? default_of : s->memory.total;
 }
 
-static int fits_somewhere(const htc_gateway *gw, uint64_t named)
+static int fits_somewhere(const htc_gateway *gw, uint64_t named, uint32_t slots)
 {
     for (size_t i = 0; i < gw->n_sites; i++)
-        if (gw->sites[i].memory.total == 0 || htc__site_needs(&gw->sites[i], named) <= gw->sites[i].memory.total)
+        if (gw->sites[i].memory.total == 0 || htc__site_needs(&gw->sites[i], named, slots) <= gw->sites[i].memory.total)
             return 1;
     return 0;
 }
 
 /* One that no node could ever take goes on as if it fitted: it fails when it is handed out, and says why. */
-static int fits(const htc_gateway *gw, const memory *m, size_t at, const job *j, uint64_t named, uint64_t has)
+static int fits(const htc_gateway *gw, const memory *m, size_t at, const job *j, uint64_t has)
 {
-    uint64_t need = htc__site_needs(&gw->sites[at], named);
-    return htc__memory_fits(m, j->id, need > has ? need - has : 0) || !fits_somewhere(gw, named);
+    uint64_t need = htc__site_needs(&gw->sites[at], j->need, j->need_slots);
+    return htc__memory_fits(m, j->id, need > has ? need - has : 0) || !fits_somewhere(gw, j->need, j->need_slots);
 }
 
 static void waits_for_memory(htc_gateway *gw, job *j)
@@ -167,12 +168,12 @@ int htc__gw_memory_fits_slots(htc_gateway *gw, const agent *a, uint32_t slots)
 
 /* Where room is kept for another job, an agent that has a task gets no other one in its place: what it reserves would never be given
  * back. */
-int htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t named)
+int htc__gw_memory_fits(htc_gateway *gw, agent *a, job *j, uint64_t named, uint32_t slots)
 {
     const memory *m = &gw->sites[a->site].memory;
-    uint64_t      need = htc__site_needs(&gw->sites[a->site], named);
-    int           holds_on = a->n_held && m->kept_for && m->kept_for != j->id;
-    if ((!holds_on || a->n_held < htc__gw_slots_may_fill(a)) && fits(gw, m, a->site, j, named, need - (reserves(a, a->n_slots, need) - a->memory)))
+    uint64_t      need = htc__site_needs(&gw->sites[a->site], named, slots);
+    int           holds_on = a->n_held && m->kept_for && m->kept_for != j->id && a->held_slots >= htc__gw_slots_may_fill(a);
+    if (!holds_on && (htc__memory_fits(m, j->id, reserves(a, a->n_slots, need) - a->memory) || !fits_somewhere(gw, named, slots)))
         return 1;
     waits_for_memory(gw, j);
     return 0;
@@ -194,7 +195,8 @@ static memory_wait longest_wait(htc_gateway *gw, size_t at)
     for (job *j = gw->jobs; j; j = j->hh.next) {
         if (!j->memory_since || gw->now < j->memory_since + gw->options.memory_wait_ns || !j->in_ready || !htc__gw_job_allows(j, at))
             continue;
-        memory_wait w = { j->id, htc__site_needs(&gw->sites[at], next_memory(gw, j)), j->memory_since };
+        htc__gw_job_needs(gw, j);
+        memory_wait w = { j->id, htc__site_needs(&gw->sites[at], j->need, j->need_slots), j->memory_since };
         for (size_t i = 0; i < gw->n_sites; i++)
             if (gw->sites[i].memory.kept_for == j->id)
                 w.need = UINT64_MAX;
@@ -209,7 +211,9 @@ static void keep_at(htc_gateway *gw, size_t at)
 {
     memory  *m = &gw->sites[at].memory;
     job     *j = m->kept_for ? htc__gw_job(gw, m->kept_for) : NULL;
-    uint64_t need = j && j->memory_since && j->in_ready && htc__gw_job_allows(j, at) ? htc__site_needs(&gw->sites[at], next_memory(gw, j)) : UINT64_MAX;
+    if (j)
+        htc__gw_job_needs(gw, j);
+    uint64_t need = j && j->memory_since && j->in_ready && htc__gw_job_allows(j, at) ? htc__site_needs(&gw->sites[at], j->need, j->need_slots) : UINT64_MAX;
     htc__memory_keep(m, need <= m->total ? m->kept_for : 0, need);
     memory_wait w = m->kept_for || !gw->memory_waits ? (memory_wait){ 0 } : longest_wait(gw, at);
     if (w.job)
@@ -263,29 +267,35 @@ uint64_t htc__gw_job_ready(const job *j)
     return slowed(j, capped(j, htc__gw_job_waiting(j)));
 }
 
-#define LOOK_MAX 1000 /* jobs of a user that are looked at, past those that have no room now */
-
 job *htc__gw_job_for(htc_gateway *gw, agent *a)
 {
-    int  looks = LOOK_MAX;
-    job *j = a->user->ready;
-    while (j && (htc__gw_job_allows(j, a->site) == 0 || !htc__gw_memory_fits(gw, a, j, next_memory(gw, j))))
-        j = --looks ? j->ready_next : NULL;
-    return j;
+    int looks = LOOK_MAX;
+    for (job *j = a->user->ready; j && looks--; j = j->ready_next) {
+        if (htc__gw_job_allows(j, a->site) == 0)
+            continue;
+        htc__gw_job_needs(gw, j);
+        if (htc__gw_wide_takes(gw, a, j, j->need_slots) && htc__gw_memory_fits(gw, a, j, j->need, j->need_slots))
+            return j;
+    }
+    return NULL;
 }
 
-/* How many tasks of this job could start beside what m says, at most most. */
-static uint64_t startable(const htc_gateway *gw, memory *m, size_t at, const job *j, uint64_t most)
+/* How many slots, at most most, tasks of this job would fill that could start beside what m says. now: of those
+ * that take several slots only the ones that slots are kept for. */
+static uint64_t startable(const htc_gateway *gw, memory *m, size_t at, const job *j, uint64_t most, int now)
 {
     uint64_t ready = htc__gw_job_ready(j), allows = htc__gw_job_allows(j, at), n = 0;
+    if (!htc__gw_wide_fits(gw, j->user, at, j->need_slots) || (now && j->need_slots > 1 && gw->sites[at].wide_job != j->id))
+        return 0;
+    most = most / j->need_slots + (most % j->need_slots != 0);
     most = ready < most ? ready : most;
     most = allows < most ? allows : most;
-    for (; n < most && fits(gw, m, at, j, j->need, 0); n++) {
-        htc__memory_change(m, 0, htc__site_needs(&gw->sites[at], j->need));
+    for (; n < most && fits(gw, m, at, j, 0); n++) {
+        htc__memory_change(m, 0, htc__site_needs(&gw->sites[at], j->need, j->need_slots));
         if (m->kept_for == j->id)
             htc__memory_keep(m, 0, 0);
     }
-    return n;
+    return n * j->need_slots;
 }
 
 uint64_t htc__gw_startable(htc_gateway *gw, const user *u, size_t at)
@@ -294,8 +304,8 @@ uint64_t htc__gw_startable(htc_gateway *gw, const user *u, size_t at)
     int      looks = LOOK_MAX;
     memory   m = gw->sites[at].memory;
     for (job *j = u->ready; j && n < cores && looks--; j = j->ready_next) {
-        next_memory(gw, j);
-        n += startable(gw, &m, at, j, cores - n);
+        htc__gw_job_needs(gw, j);
+        n += startable(gw, &m, at, j, cores - n, 1);
     }
     return n;
 }
@@ -306,9 +316,9 @@ uint64_t htc__gw_usable(htc_gateway *gw, const user *u, size_t at)
     int      looks = LOOK_MAX;
     memory   now = gw->sites[at].memory, own = { .total = now.total, .reserved = u->reserved };
     for (job *j = u->ready; j && n < cores && looks--; j = j->ready_next) {
-        next_memory(gw, j);
-        if (!j->memory_since || fits(gw, &now, at, j, j->need, 0))
-            n += startable(gw, &own, at, j, cores - n);
+        htc__gw_job_needs(gw, j);
+        if (!j->memory_since || fits(gw, &now, at, j, 0))
+            n += startable(gw, &own, at, j, cores - n, 0);
     }
     return n;
 }
@@ -318,9 +328,9 @@ void htc__gw_memory_note(htc_gateway *gw, const user *u, int owed)
     int looks = LOOK_MAX, fit = 0;
     for (job *j = u->ready; j && !fit && looks--; j = j->ready_next) {
         int held_up = 0;
-        next_memory(gw, j);
+        htc__gw_job_needs(gw, j);
         for (size_t i = 0; i < gw->n_sites && !fit; i++) {
-            fit = htc__gw_job_allows(j, i) && fits(gw, &gw->sites[i].memory, i, j, j->need, 0);
+            fit = htc__gw_job_allows(j, i) && fits(gw, &gw->sites[i].memory, i, j, 0);
             held_up |= !fit && htc__gw_job_allows(j, i) && (owed || gw->sites[i].used < gw->sites[i].cores);
         }
         if (held_up && !fit)

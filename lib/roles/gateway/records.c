@@ -9,7 +9,7 @@
 #define JOB_FORMAT_AFTER 4 /* the same, and the jobs that it waits for: at least one */
 #define CHUNK_FORMAT 3
 #define AGENT_FORMAT 3
-#define AGENT_FORMAT_ONE_SLOT 2 /* read only */
+#define AGENT_FORMAT_ONE_SLOT 2 /* of an agent that was launched when there was no other */
 #define REMOVAL_FORMAT 1
 #define RESULT_FORMAT 2
 
@@ -408,7 +408,7 @@ void htc__gw_chunk_read_done(htc_gateway *gw, chunk *c)
 
 void htc__gw_record_agent_write(htc_buf *b, const agent *a)
 {
-    htc_runtime_record_begin(b, AGENT_FORMAT);
+    htc_runtime_record_begin(b, a->one_slot ? AGENT_FORMAT_ONE_SLOT : AGENT_FORMAT);
     htc_put_u64(b, a->id);
     htc_put_str(b, a->user->name);
     htc_put_varint(b, a->site);
@@ -416,6 +416,8 @@ void htc__gw_record_agent_write(htc_buf *b, const agent *a)
     htc_put_bytes(b, (htc_bytes){ a->handle, a->handle_len });
     htc_put_str(b, a->handle_name);
     htc_put_u64(b, a->launched_wall);
+    if (a->one_slot)
+        return;
     htc_put_varint(b, a->claim);
     htc_put_varint(b, a->n_slots - 1);
     for (uint32_t i = 1; i < a->n_slots; i++)
@@ -425,7 +427,8 @@ void htc__gw_record_agent_write(htc_buf *b, const agent *a)
 static void get_slots(htc_reader *r, agent *a)
 {
     a->claim = htc_get_varint(r);
-    a->n_slots = 1 + (uint32_t)get_max(r, AGENT_SLOTS_MAX - 1);
+    uint64_t more = get_max(r, AGENT_SLOTS_MAX - 1);
+    a->n_slots = r->status == HTC_OK ? 1 + (uint32_t)more : 1;
     for (uint32_t i = 1; i < a->n_slots; i++) {
         a->slots[i] = (uint32_t)get_max(r, UINT32_MAX);
         for (uint32_t k = 0; k < i; k++)

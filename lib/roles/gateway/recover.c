@@ -77,8 +77,10 @@ static void settle_tasks(htc_gateway *gw, job *j)
                 agent *a = htc__gw_agent(gw, t->agent);
                 t->phase = HTC_HELD_WAITING;
                 t->cancel |= j->cancelled;
+                uint32_t slots;
+                uint64_t named = a ? htc__gw_task_needs(gw, j, at.task, &slots) : 0;
                 if (a)
-                    htc__gw_agent_hold(gw, a, &at, 0, htc__site_needs(&gw->sites[a->site], htc__gw_task_memory(gw, j, at.task)));
+                    htc__gw_agent_hold(gw, a, &at, 0, htc__site_needs(&gw->sites[a->site], named, slots), slots);
                 else
                     htc__gw_task_lost(gw, &at, t->agent, "its agent is gone");
             }

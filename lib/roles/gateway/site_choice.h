@@ -20,6 +20,7 @@ typedef struct site_nodes {
     const char *name;
     uint64_t    memory; /* of its largest node; 0: it is not counted */
     uint32_t    cores;  /* of its largest node */
+    uint32_t    slots;  /* of one agent there, at most */
 } site_nodes;
 
 /* Can it run at one of them, ever? wall_max_s: the longest that sites allow, 0: any. HTC_OK; HTC_ENOFIT, and why: in words. */

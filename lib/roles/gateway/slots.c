@@ -74,7 +74,7 @@ void htc__gw_slots_lose(htc_gateway *gw, agent *a, uint32_t number)
 
 uint32_t htc__gw_slots_filled(const agent *a)
 {
-    return a->n_held < a->n_slots ? a->n_held : a->n_slots;
+    return a->held_slots < a->n_slots ? a->held_slots : a->n_slots;
 }
 
 uint32_t htc__gw_slots_idle(const agent *a)
@@ -107,7 +107,8 @@ static void saved(void *role, void *ctx, const htc_kv_result *r)
         while (r->status != HTC_OK && a->n_slots > a->noted) /* what could not be noted was not told either */
             vacate(gw, a, a->n_slots - 1);
         htc__gw_agent_counts(gw, a, 1);
-        if (r->status != HTC_OK && a->state != AGENT_LOST) /* what a lost one reserved is free when its process is gone */
+        if (r->status != HTC_OK &&
+            a->state != AGENT_LOST) /* what a lost one reserved is free when its process is gone */
             htc__gw_memory_reserve(gw, a);
     }
     if (a->save_again)
@@ -126,7 +127,10 @@ void htc__gw_agent_save(htc_gateway *gw, agent *a)
     key k = htc__gw_key_agent(a->id);
     htc__gw_record_agent_write(&gw->scratch, a);
     htc_runtime_ask(gw->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__gw_key_bytes(&k), .value = htc__gw_record_bytes(gw, &gw->scratch) },
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request),
+                                       .op = HTC_KV_PUT,
+                                       .key = htc__gw_key_bytes(&k),
+                                       .value = htc__gw_record_bytes(gw, &gw->scratch) },
                     1, saved, s);
 }
 
@@ -221,7 +225,7 @@ void htc__gw_slots_remind(htc_gateway *gw, agent *a)
 void htc__gw_slots_heard(htc_gateway *gw, agent *a, const htc_slots_held *m)
 {
     if (a->one_slot || m->seq < a->slots_seq)
-        return; /* it answers the newest too */
+        return;                  /* it answers the newest too */
     if (m->seq > a->slots_seq) { /* of a gateway before this one */
         a->slots_seq = m->seq;
         if (a->state == AGENT_READY)

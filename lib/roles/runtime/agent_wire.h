@@ -13,7 +13,7 @@
  * - TASK_RESULT is repeated until TASK_VERDICT comes; only then does the agent forget the outputs.
  * - SLOTS: how many slots the agent may fill now, numbered by the gateway (seq grows with each change). Above it no task
  *   begins; what runs goes on. The agent answers with SLOTS_HELD, and says it again whenever fewer are held. To a seq that is
- *   not the newest it answers with the newest it knows, from which the gateway goes on counting. The gateway takes a slot
+ *   not the newest, or that it knows with another number, it answers with a newer one, from which the gateway goes on counting. The gateway takes a slot
  *   back only when SLOTS_HELD has said so, and repeats SLOTS with the heartbeat's answer until then. An agent that was
  *   launched before there were several slots has one, and is sent no SLOTS.
  * - The gateway's DRAIN, CANCEL, STOP are repeated as flags of the heartbeat's answer, so that a lost one costs no more

@@ -330,8 +330,11 @@ static void submit_again(htc_sim *w, void *ctx)
     submit(ctx);
 }
 
-const char *htc__sys_jsdl(sys *s, uint64_t n)
+const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores)
 {
+    char resources[120] = "";
+    if (cores > 1)
+        snprintf(resources, sizeof resources, "<Resources><TotalCPUCount><Exact>%u</Exact></TotalCPUCount></Resources>", (unsigned)cores);
     snprintf(
         s->jsdl, sizeof s->jsdl,
         "<JobDefinition xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl\""
@@ -339,12 +342,12 @@ const char *htc__sys_jsdl(sys *s, uint64_t n)
         " xmlns:sweepfunc=\"http://schemas.ogf.org/jsdl/2009/03/sweep/functions\">"
         "<JobDescription><Application>"
         "<POSIXApplication xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\">"
-        "<Executable>/bin/true</Executable><Argument>x</Argument></POSIXApplication></Application></JobDescription>"
+        "<Executable>/bin/true</Executable><Argument>x</Argument></POSIXApplication></Application>%s</JobDescription>"
         "<sweep:Sweep><sweep:Assignment><sweep:DocumentNode>"
         "<sweep:NamespaceBinding ns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\" prefix=\"p\"/>"
         "<sweep:Match>//p:Argument</sweep:Match></sweep:DocumentNode>"
         "<sweepfunc:LoopInteger start=\"1\" end=\"%llu\"/></sweep:Assignment></sweep:Sweep></JobDefinition>",
-        (unsigned long long)n);
+        resources, (unsigned long long)n);
     return s->jsdl;
 }
 
@@ -372,7 +375,7 @@ static void submit(sys_job *j)
 {
     htc__sys_ask(j->s->operator_,
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:o}", "op", "submit", "user", j->user, "name", j->name, "key", j->name, "jsdl",
-                      htc__sys_jsdl(j->s, j->count), "memory", (json_int_t)j->memory, "max_running", (json_int_t)j->max_running,
+                      htc__sys_jsdl(j->s, j->count, j->cores), "memory", (json_int_t)j->memory, "max_running", (json_int_t)j->max_running,
                       "priority", j->priority, "after", htc__sys_after_json(j)),
             submitted, j);
 }

@@ -9,6 +9,7 @@ typedef struct sys_process {
     htc_attempt         attempt;
     sys_run             how;
     htc_effect          call; /* RUN, until it is answered */
+    uint32_t            slots; /* that it fills */
     int                 running, waiting; /* waiting: RUN was asked while every slot was filled */
     htc_ns              started;
     struct sys_process *next;
@@ -35,12 +36,11 @@ static void start(sys_agent *a, sys_process *p);
 /* Those that wait for a slot longest. */
 static void start_waiting(sys_agent *a)
 {
-    while (a->running < a->slots) {
-        sys_process *first = NULL;
+    for (sys_process *first = NULL;; first = NULL) {
         for (sys_process *p = a->processes; p; p = p->next)
             if (p->waiting && (!first || p->run < first->run))
                 first = p;
-        if (!first)
+        if (!first || (a->running && a->running + first->slots > a->slots)) /* one that was begun with more slots still runs, alone */
             return;
         start(a, first);
     }
@@ -61,7 +61,7 @@ static void answer_run(sys_agent *a, sys_process *p, htc_status status, uint32_t
     if (!p->running)
         return;
     p->running = 0;
-    a->running--;
+    a->running -= p->slots;
     htc_ns span = htc_sim_now(s->w) - p->started;
     o.ended = htc_sim_wall(s->w);
     o.started = o.ended - span;
@@ -88,6 +88,22 @@ static void end_after(sys_agent *a, const sys_process *p, htc_ns delay, htc_stat
     htc_sim_at(a->s->w, htc_sim_now(a->s->w) + delay, process_ends, &e, sizeof e);
 }
 
+/* The rest of STAGE_IN: whose task it is, and the task. */
+static uint32_t slots_of(sys *s, htc_reader *r)
+{
+    htc_task *t = NULL;
+    char      user[64];
+    htc_get_str(r, user, sizeof user);
+    (void)htc_get_u64(r); /* tasks of its job */
+    (void)htc_get_u32(r); /* whose environment */
+    htc_status status = htc_task_from_bytes(&s->env, htc_get_bytes(r), &t);
+    uint32_t   slots = status == HTC_OK ? t->limits.cores : 1;
+    if (status == HTC_ENOMEM)
+        htc__sys_no_memory(s);
+    htc_task_destroy(t);
+    return slots;
+}
+
 static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint64_t run)
 {
     sys         *s = a->s;
@@ -98,6 +114,7 @@ static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint
             return;
         p->run = run;
         htc_read_attempt(r, &p->attempt);
+        p->slots = slots_of(s, r);
         p->next = a->processes;
         a->processes = p;
         if (s->options.run)
@@ -160,8 +177,9 @@ static void start(sys_agent *a, sys_process *p)
     htc__sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
     htc__sys_check_begin(s, &p->attempt);
     check_memory(a);
-    if (++a->running > a->slots)
-        htc__sys_fail(s, "agent %llu runs %u tasks at once", (unsigned long long)a->id, (unsigned)a->running);
+    a->running += p->slots;
+    if (a->running > a->slots && a->running > p->slots)
+        htc__sys_fail(s, "agent %llu fills %u slots", (unsigned long long)a->id, (unsigned)a->running);
     check_slots(a);
     htc_sim_event(a->node, 0, HTC_EVENT_STARTED, HTC_OK, htc_buf_bytes(&b));
     htc_buf_free(&b);

@@ -22,6 +22,7 @@
 #include "htcsched/gateway.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/sim.h"
+#include "htcsched/work.h"
 #include "core/codec.h"
 #include "core/util.h"
 #include "roles/runtime/agent_wire.h"
@@ -99,7 +100,7 @@ struct sys_agent {
     char                user[64];
     int                 alive, watched; /* watched: the gateway of this incarnation is told of its end */
     uint64_t            watcher;
-    uint32_t            running; /* processes */
+    uint32_t            running; /* slots that its processes fill */
     struct sys_process *processes;
     sys_agent          *next;
 };
@@ -248,6 +249,7 @@ typedef struct sys_job {
     uint64_t        count, id; /* 0: not known yet */
     uint64_t        memory;    /* bytes that a task asks for; 0: it names none */
     uint64_t        max_running; /* 0: any number */
+    uint32_t        cores;       /* of a task; 0: 1 */
     int             priority;
     int             acknowledged, finished, cancelled;
     int             removing, removed; /* asked for; answered */
@@ -262,7 +264,7 @@ typedef struct sys_job {
     struct sys_job *next;
 } sys_job;
 sys_job *htc__sys_submit(sys *s, const char *user, const char *name, uint64_t count);
-sys_job *htc__sys_submit_as(sys *s, const sys_job *wanted); /* by its user, name, count, memory, max_running, priority and after */
+sys_job *htc__sys_submit_as(sys *s, const sys_job *wanted); /* by its user, name, count, memory, max_running, cores, priority and after */
 sys_job *htc__sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory);
 /* What a task of this job reserves at a site, as far as is known. */
 uint64_t htc__sys_task_memory(sys *s, uint64_t job, uint32_t site);
@@ -299,7 +301,7 @@ void htc__sys_usage_chunk(sys *s, uint64_t job, uint64_t index, uint64_t core_ns
 void htc__sys_usage_ask(sys *s); /* until users are told exactly what is durable: then usage_told */
 void htc__sys_usage_free(sys *s);
 
-/* The JSDL of a sweep of n tasks, no-ops for this world. Lent until the next call. */
-const char *htc__sys_jsdl(sys *s, uint64_t n);
+/* The JSDL of a sweep of n tasks, no-ops for this world, of so many cores each. Lent until the next call. */
+const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores);
 
 #endif

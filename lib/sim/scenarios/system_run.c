@@ -197,6 +197,18 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
                  .fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0 };
 }
 
+/* Every third job has tasks of several slots, of no more than some agent may have. */
+static uint32_t wide_of(const sys *s, uint32_t job)
+{
+    uint64_t words[2] = { s->options.sim.seed, job };
+    htc_rng  rng = { htc_hash64((htc_bytes){ words, sizeof words }, 0) };
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < s->options.n_sites; i++)
+        most = s->options.sites[i].cores > most ? s->options.sites[i].cores : most;
+    most = most < s->options.gateway.slots_max ? most : s->options.gateway.slots_max;
+    return draw(&rng, 0, 2) ? 1 : draw(&rng, 1, most);
+}
+
 static void add_jobs(sys *s, htc_rng *rng, htc_sim_system_report *v)
 {
     static const char *const names[] = { "ada", "bob", "eve" };
@@ -210,7 +222,7 @@ static void add_jobs(sys *s, htc_rng *rng, htc_sim_system_report *v)
         htc__sys_fail(s, "users cannot be added");
     for (uint32_t i = 0; i < users + 4 && left > 2; i++) {
         uint32_t n = draw(rng, 1, left / 2);
-        sys_job  wanted = { .count = n, .max_running = draw(rng, 0, 1) * draw(rng, 1, 3), .priority = (int)draw(rng, 0, 2) - 1 };
+        sys_job  wanted = { .count = n, .cores = wide_of(s, i), .max_running = draw(rng, 0, 1) * draw(rng, 1, 3), .priority = (int)draw(rng, 0, 2) - 1 };
         snprintf(wanted.user, sizeof wanted.user, "%s", names[i % users]);
         snprintf(wanted.name, sizeof wanted.name, "job%u", (unsigned)i);
         htc__sys_draw_after(s, &wanted, rng);
