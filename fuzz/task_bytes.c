@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(status == HTC_EPROTO && !t);
         return 0;
     }
-    CHECK(t->executable[0] && t->limits.cores && !t->args[t->n_args] && !t->env[t->n_env]);
+    CHECK((t->executable[0] || t->kind != HTC_TASK_COMMAND) && t->limits.cores && !t->args[t->n_args] && !t->env[t->n_env]);
+    CHECK((t->kind == HTC_TASK_COMMAND) == !t->function && (t->kind == HTC_TASK_FUNCTION) == (t->object != NULL));
     for (size_t i = 0; i < t->n_env; i++)
         CHECK(strchr(t->env[i], '=') > t->env[i]);
     for (size_t i = 0; i < t->n_in; i++)

@@ -38,6 +38,14 @@ _htc()
         mapfile -t COMPREPLY < <(compgen -W "member host user" -- "$cur")
         return
         ;;
+    --after)
+        mapfile -t COMPREPLY < <(compgen -W "last" -- "$cur")
+        return
+        ;;
+    --shape)
+        mapfile -t COMPREPLY < <(compgen -W "bot fanout fanin pipeline mapreduce" -- "$cur")
+        return
+        ;;
     --compat)
         mapfile -t COMPREPLY < <(compgen -W "slurm sge" -- "$cur")
         return
@@ -46,11 +54,11 @@ _htc()
     local common="--dir --user --token-file --timeout --json --help"
     if [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "up down user login logout submit generate validate status tasks why logs fetch wait \
-            cancel release retry rm du users agents report keys kv help $common --version" -- "$cur")
+            cancel release retry rm du users agents report keys kv flow help $common --version" -- "$cur")
         return
     fi
     local options= words=
-    local work="--name --time --mem --cores --input --env --each-line --retries --priority --max-running --output --error --compat --wait --hold --dry-run"
+    local work="--name --time --mem --cores --input --env --each-line --retries --priority --max-running --after --output --error --compat --wait --hold --dry-run"
     case $command in
     up) options="--config --slots --pause-max --foreground" ;;
     down) options="--now" ;;
@@ -70,6 +78,10 @@ _htc()
     keys)
         options="--ring --key --server --once --role --for --next --use --finish"
         words="new show add list revoke rotate enrol join"
+        ;;
+    flow)
+        options="--agents --tries --max-fails --detach --watch --scratch --slots --keep --format --time-scale --size-scale --program --shape --tasks --degree --length --data --seed --to --out --failed --limit"
+        words="run check write status tasks cancel rm"
         ;;
     kv) options="--store --key --ring --server --password-file --timeout --file --version --seen --values --namespace --context --reconcile --limit --replace --members --base-port --shards --engine --durability --patience --stop --buckets --no-wait --weight --prefix --count --from --leased --without-namespaces --ttl"
         words="get put delete append add cas scan watch backup restore fsck dump members join leave replace rebalance undo cluster" ;;

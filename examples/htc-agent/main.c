@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -22,12 +24,36 @@ static htc_status take_slot(htc_daemon *d, const htc_daemon_options *o, const ch
     return s;
 }
 
+/* Flows: where the store is, and a door for the other workers. An agent of a user who may not reach the store works at no flow. */
+static htc_status open_to_workers(htc_daemon *d, htc_host *host, const char *slot, char store[300], char work[300], htc_agent_options *o)
+{
+    const char *kvd = htc_state_path(d->state, HTC_STATE_STORE_SOCKET);
+    if (access(kvd, R_OK | W_OK) != 0 || strlen(kvd) > 240 || strlen(slot) > 240)
+        return HTC_OK;
+    snprintf(store, 300, "unix:%s", kvd);
+    snprintf(work, 300, "unix:%s/work.sock", slot);
+    o->store = store;
+    o->address = work;
+    return htc_host_listen_unix(host, work + 5, 0600, 2, &d->error);
+}
+
+/* htc-fn, which runs function tasks, stands beside this program. NULL: there is none. */
+static const char *find_functions(char *path, size_t room)
+{
+    ssize_t n = readlink("/proc/self/exe", path, room);
+    char   *slash = n > 0 && (size_t)n < room ? memrchr(path, '/', (size_t)n) : NULL;
+    if (!slash || (size_t)(slash - path) + sizeof "/htc-fn" > room)
+        return NULL;
+    memcpy(slash, "/htc-fn", sizeof "/htc-fn");
+    return access(path, X_OK) == 0 ? path : NULL;
+}
+
 static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
 {
     htc_host       *host = NULL;
     htc_agent_host *hands = NULL;
     htc_agent      *agent = NULL;
-    char            slot[4400], node[64];
+    char            slot[4400], node[64], store[300], work[300], functions[4096];
     uint32_t        slots = o->slots ? (uint32_t)strtoul(o->slots, NULL, 10) : 1;
     const char     *pass[257] = { NULL }, *seen[257] = { NULL };
     for (size_t i = 0; i < 256 && (pass[i] = htc_config_item(d->config, "task.env_pass", i)); i++)
@@ -54,6 +80,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                              .confined_paths = seen,
                                              .slots = slots,
                                              .slots_max = (uint32_t)htc_config_number(d->config, "agent.slots_max"),
+                                             .functions = find_functions(functions, sizeof functions),
                                              .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
     snprintf(slot, sizeof slot, "%s/%s.%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->site, o->slot);
     htc_agent_host_node(&options.memory, &options.cores, node);
@@ -67,6 +94,8 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
         s = htc_agent_host_create(&d->env, host, &hands_options, &hands, &d->error);
     if (s == HTC_OK)
         s = htc_host_dial_unix(host, htc_state_path(d->state, HTC_STATE_GATEWAY_SOCKET), 1, &options.peer, &d->error);
+    if (s == HTC_OK)
+        s = open_to_workers(d, host, slot, store, work, &options);
     if (s == HTC_OK)
         s = htc_agent_create(&d->env, &options, &agent);
     if (s == HTC_OK)

@@ -59,6 +59,7 @@ typedef enum opt_kind {
     OPT_TIME,     /* double, seconds; a number alone is seconds */
     OPT_WALLTIME, /* the same; a number alone is minutes, as batch systems have it */
     OPT_SIZE,     /* uint64_t, bytes */
+    OPT_FACTOR,   /* double, above 0 */
     OPT_ELSEWHERE /* refused here, and no part of --help: other commands have it, which help names */
 } opt_kind;
 
@@ -250,6 +251,7 @@ htc_status           run_user(cli *c, int argc, char **argv);
 htc_status           run_login(cli *c, int argc, char **argv);
 htc_status           run_logout(cli *c, int argc, char **argv);
 htc_status           run_report(cli *c, int argc, char **argv);
+htc_status           run_flow(cli *c, int argc, char **argv);
 htc_status           run_kv(cli *c, int argc, char **argv);
 htc_status           run_keys(cli *c, int argc, char **argv);
 htc_status           run_up(cli *c, int argc, char **argv);

@@ -149,6 +149,12 @@ static htc_status store(cli *c, const opt *o, const char *value)
     case OPT_SIZE:
         s = parse_size(value, o->into);
         break;
+    case OPT_FACTOR: {
+        char *behind;
+        *(double *)o->into = strtod(value, &behind);
+        s = *behind || behind == value || !(*(double *)o->into > 0 && *(double *)o->into < 1e12) ? HTC_EUSAGE : HTC_OK;
+        break;
+    }
     }
     if (s != HTC_OK) {
         char where[96];
@@ -157,10 +163,12 @@ static htc_status store(cli *c, const opt *o, const char *value)
                          o->kind == OPT_TIME       ? "write 90s, 5m, 2h, 1d, HH:MM:SS or D-HH:MM:SS; a number is seconds"
                          : o->kind == OPT_WALLTIME ? "write 90s, 5m, 2h, 1d, HH:MM:SS or D-HH:MM:SS; a number is minutes"
                          : o->kind == OPT_SIZE ? "write 512M, 4G or a number of MiB"
-                                               : "write a number",
+                         : o->kind == OPT_FACTOR ? "write a number above 0, such as 0.01"
+                                                 : "write a number",
                          "'%.80s' is not a %s", value,
                          o->kind == OPT_TIME || o->kind == OPT_WALLTIME ? "time"
                          : o->kind == OPT_SIZE   ? "size"
+                         : o->kind == OPT_FACTOR ? "factor"
                          : o->kind == OPT_NUMBER ? "whole number"
                                                  : "count");
     }

@@ -88,6 +88,7 @@ static htc_status gather_results(cli *c, totals *t, json_t *job, json_t *line)
     t->last = fmax(t->last, last);
     json_object_set_new(line, "done", json_integer(done));
     json_object_set_new(line, "failed", json_integer(failed));
+    json_object_set_new(line, "cancelled", json_integer((json_int_t)j_u64(json_object_get(job, "tasks"), "cancelled")));
     json_object_set_new(line, "cpu_s", json_real(cpu));
     json_object_set_new(line, "run_s", json_real(run));
     json_object_set_new(line, "ended", json_real(last));
@@ -135,6 +136,14 @@ static void print_report(cli *c, const json_t *lines, const json_t *total, const
         j_str(l, "name"), j_u64(l, "count"), j_u64(l, "failed"), show_clock(j_num(l, "submitted")).s,
         show_clock(j_num(l, "ended")).s, show_seconds(j_num(l, "makespan_s")).s, show_seconds(j_num(l, "cpu_s")).s);
     table_end(c, &tab);
+    json_array_foreach(lines, i, l)
+    {
+        char *reason = must_dup(j_str(l, "reason"));
+        htc_text_show(reason);
+        if (reason[0])
+            printf("job %s was cancelled: %s\n", j_str(l, "selector"), reason);
+        free(reason);
+    }
     printf(
         "\nlast end %.1f s after the first submission; makespans together %.1f s; efficiency %.1f%% (bound %.1f%%)\n",
         j_num(total, "last_end_s"), j_num(total, "sum_makespan_s"), 100 * j_num(total, "efficiency"),
@@ -196,9 +205,9 @@ htc_status run_report(cli *c, int argc, char **argv)
         job = json_array_get(jobs, i);
         snprintf(selector, sizeof selector, "%" PRIu64, j_u64(job, "id"));
         json_t *line =
-            json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:f}", "id", (json_int_t)j_u64(job, "id"), "selector", selector,
+            json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:f, s:s}", "id", (json_int_t)j_u64(job, "id"), "selector", selector,
                       "user", j_str(job, "user"), "name", j_str(job, "name"), "state", j_str(job, "state"), "count",
-                      (json_int_t)j_u64(job, "count"), "submitted", j_num(job, "submitted"));
+                      (json_int_t)j_u64(job, "count"), "submitted", j_num(job, "submitted"), "reason", j_str(job, "reason"));
         s = gather_results(c, t, job, line);
         if (s == HTC_ENOTFOUND) { /* removed meanwhile: it is no part of the report */
             json_decref(line);

@@ -59,6 +59,20 @@ static void print_jobs(cli *c, const json_t *jobs)
     table_end(c, &t);
 }
 
+/* "after job 3 (ok), job 5 (any: failed)": how it has to end, and how it did. */
+static void print_after(const json_t *after)
+{
+    size_t  i;
+    json_t *e;
+    json_array_foreach(after, i, e)
+    {
+        const char *outcome = j_str(e, "outcome");
+        printf("%sjob %" PRIu64 " (%s%s%s)", i ? ", " : "after ", j_u64(e, "id"), j_str(e, "when"), outcome[0] ? ": " : "", outcome);
+    }
+    if (json_array_size(after))
+        printf("\n");
+}
+
 /* One job in full: a line for each thing a person may ask next. */
 static void print_job(cli *c, const json_t *job)
 {
@@ -83,6 +97,7 @@ static void print_job(cli *c, const json_t *job)
     if (j_num(job, "eta_s") > 0)
         printf("  about %s left", show_seconds(j_num(job, "eta_s")).s);
     printf("\n");
+    print_after(json_object_get(job, "after"));
     if (reason[0])
         printf("reason: %s\n", reason);
     free(name);

@@ -21,7 +21,8 @@ typedef struct plan {
     uint64_t    memory;
     int64_t     retries, priority, max_running, cores;
     uint32_t    wait, dry_run, paused, unordered;
-    words       inputs, env, sweeps;
+    words       inputs, env, sweeps, after;
+    json_t     *edges; /* what after says */
     staging     staging;
     char       *files[64]; /* contents of @files; a command names no more */
     size_t      n_files;
@@ -35,6 +36,8 @@ static void plan_end(plan *p)
     words_free(&p->inputs);
     words_free(&p->env);
     words_free(&p->sweeps);
+    words_free(&p->after);
+    json_decref(p->edges);
     words_free(&p->command);
     for (size_t i = 0; i < p->n_files; i++)
         free(p->files[i]);
@@ -354,6 +357,8 @@ static htc_status send_job(cli *c, const plan *p, const char *xml, json_t **answ
         json_object_set_new(r, "priority", json_integer(p->priority));
     if (p->max_running)
         json_object_set_new(r, "max_running", json_integer(p->max_running));
+    if (p->edges)
+        json_object_set(r, "after", p->edges);
     if (p->output)
         j_add(&r, "output", p->output);
     if (p->error_output)
@@ -376,6 +381,47 @@ static htc_status check_names(cli *c, const plan *p)
     if (p->compat && strcmp(p->compat, "slurm") != 0 && strcmp(p->compat, "sge") != 0)
         return cli_error(c, HTC_EUSAGE, "--compat", "slurm or sge", "'%.60s' is not known", p->compat);
     return HTC_OK;
+}
+
+static htc_status after_one(cli *c, plan *p, char *word)
+{
+    static const char *const rules[] = { "ok", "any", "failed" };
+    selection                sel = { 0 };
+    size_t                   rule = 0;
+    char                    *colon = strchr(word, ':');
+    if (colon)
+        *colon = '\0';
+    while (colon && rule < 3 && strcmp(colon + 1, rules[rule]) != 0)
+        rule++;
+    if (rule == 3)
+        return cli_error(c, HTC_EUSAGE, "--after", "ok, any or failed", "'%.60s' is no way for a job to end", colon + 1);
+    if (strcmp(word, "last") != 0 && (!*word || strspn(word, "0123456789") != strlen(word) || strlen(word) > 18))
+        return cli_error(c, HTC_EUSAGE, "--after", "write ID, ID:any or ID:failed, divided by commas", "'%.60s' is no job", word);
+    htc_status s = selection_settle(c, word, &sel);
+    if (s == HTC_OK)
+        json_array_append_new(p->edges, json_pack("{s:I, s:s}", "id", (json_int_t)strtoll(sel.id, NULL, 10), "when", rules[rule]));
+    selection_free(&sel);
+    return s;
+}
+
+/* The jobs that it waits for: ID[:RULE][,...], as often as --after is there. "last" is settled now: it is another job later. */
+static htc_status read_after(cli *c, plan *p)
+{
+    htc_status s = HTC_OK;
+    for (size_t i = 0; s == HTC_OK && i < p->after.count; i++) {
+        char *list = must_dup(p->after.at[i]), *at = list;
+        if (!p->edges)
+            p->edges = must(json_array());
+        while (s == HTC_OK && at) {
+            char *word = at;
+            at = strchr(at, ',');
+            if (at)
+                *at++ = '\0';
+            s = after_one(c, p, word);
+        }
+        free(list);
+    }
+    return s;
 }
 
 /* Do two files of a task certainly meet? Only where it depends on it is the document read for its number of tasks. */
@@ -412,6 +458,7 @@ static htc_status check_places(cli *c, const plan *p, htc_bytes xml)
     { "retries", 'r', OPT_COUNT, &(p).retries, "N", "run a failed task again up to N times" },                         \
         { "priority", 0, OPT_NUMBER, &(p).priority, "N", "go before your jobs of a lower number: -1000 to 1000 (0)" },  \
         { "max-running", 0, OPT_COUNT, &(p).max_running, "N", "run at most N of its tasks at once" },                  \
+        { "after", 0, OPT_LIST, &(p).after, "ID[:RULE]", "wait for your job ID to end ok, any or failed (ok)" },       \
         { "output",    'o',       OPT_TEXT,                                                                            \
           &(p).output, "PATTERN", "name of standard output in the results: %j job %a task %u user %n name" },          \
         { "error", 'e', OPT_TEXT, &(p).error_output, "PATTERN", "name of standard error in the results" },             \
@@ -443,6 +490,8 @@ htc_status run_submit(cli *c, int argc, char **argv)
         s = prepare(c, cmd, &p, &w, &xml, &len);
     if (s == HTC_OK && (p.output || p.error_output))
         s = check_places(c, &p, (htc_bytes){ xml, len });
+    if (s == HTC_OK && !p.dry_run)
+        s = read_after(c, &p);
     if (s == HTC_OK && p.dry_run)
         s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);
     else if (s == HTC_OK)
@@ -497,9 +546,9 @@ htc_status run_generate(cli *c, int argc, char **argv)
         s = check_names(c, &p);
     if (s == HTC_OK)
         s = prepare(c, cmd, &p, &w, &xml, &len);
-    if (s == HTC_OK && (p.retries >= 0 || p.output || p.error_output || p.compat || p.wait || p.paused || p.priority || p.max_running))
+    if (s == HTC_OK && (p.retries >= 0 || p.output || p.error_output || p.compat || p.wait || p.paused || p.priority || p.max_running || p.after.count))
         fprintf(stderr,
-                "htc: warning: --retries, --priority, --max-running, --output, --error, --compat, --wait and --hold are not in a document: "
+                "htc: warning: --retries, --priority, --max-running, --after, --output, --error, --compat, --wait and --hold are not in a document: "
                 "give them to htc submit\n");
     if (s == HTC_OK && p.dry_run) {
         s = show_tasks(c, (htc_bytes){ xml, len }, 0, SHOWN_MAX);

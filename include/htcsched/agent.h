@@ -30,6 +30,9 @@ typedef struct htc_agent_options {
     htc_ns      kill_after_ns;   /**< from SIGTERM to SIGKILL; 0: 10 s */
     htc_ns      orphan_after_ns; /**< idle and no gateway for this long: leave; 0: 60 s */
     uint32_t    stage_retry;     /**< transient stage-in errors; 0: 3 */
+    const char *store;   /**< where the store is (HTC_CALL_DIAL), for flows; copied; NULL: it works at none. Since: 0.2 */
+    const char *address; /**< where other workers of a flow reach this agent: connections to there are this machine's; copied; NULL: as
+                              store. Since: 0.2 */
 } htc_agent_options;
 
 /** An agent, as a machine: self of htc_agent_ops. */

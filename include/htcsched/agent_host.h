@@ -38,6 +38,7 @@ typedef struct htc_agent_host_options {
     const int  *lock;    /**< of the slot, from htc_agent_host_recover: taken over, also if creating fails; NULL: the slot is locked now */
     uint32_t    slots;   /**< tasks that it runs at once, at most 128; 0: 1 */
     uint32_t    slots_max; /**< to which HTC_CALL_SLOTS may raise that, at most 128; 0: slots */
+    const char *functions; /**< the program htc-fn, which calls htc_agent_host_help; absolute; NULL: function tasks are refused */
 } htc_agent_host_options;
 
 /**
@@ -94,6 +95,19 @@ HTC_API htc_status htc_agent_host_recover(const htc_env *env, const char *slot_d
  * Cost: some system calls.   Since: 0.1
  */
 HTC_API void htc_agent_host_node(uint64_t *memory, uint32_t *cores, char node[64]);
+
+/**
+ * What the program htc-fn does: call functions for the executor that started it. Its standard input is the channel to that.
+ *
+ * Threads: starts one for each slot, takes over the handlers of signals that a mistake in a function raises, and reads and writes nothing
+ * else. Call it first of all.
+ *
+ * @param[in] channel  descriptor of the channel; duplicated
+ * @return 1 if no executor is at its other end. Else it does not return: the process ends with the executor, or with a function that ends it
+ *
+ * Cost: what the functions take.   Since: 0.2
+ */
+HTC_API int htc_agent_host_help(int channel);
 
 /** Room for the path of a home directory. */
 #define HTC_AGENT_HOST_HOME_MAX 4096

@@ -19,6 +19,13 @@
  *              never ran), str node, str reason (at most 255 bytes), bytes end of standard error (at most 4096, for a failure), u8 final,
  *              outputs. status: HTC_OK, HTC_EEXIT, HTC_ESIGNAL, HTC_EKILLED, HTC_EOOM, HTC_EWALLTIME, HTC_EREFUSED, HTC_ENOEXEC,
  *              HTC_ESTAGEIN, HTC_EINPUT, HTC_ESTAGEOUT, HTC_ENOSPC, HTC_ECANCELLED. final 1: trying again cannot mend it
+ *     span     status why, str reason (at most 255 bytes), u64 begin and u64 end on the wall clock, u64 done (tasks that have ended well),
+ *              varint n and n times u64 number, status, str reason (at most 255 bytes): failed; varint n and n times u64 from, u64 to: not
+ *              run, or not known to have ended; varint n and n times u64 number, bytes (at most 4096): what tasks have left as output.
+ *              Every number of the span is in exactly one of done, failed and not run; outputs are of tasks that are done. Tasks not run
+ *              are so for why: HTC_OK (there are none), HTC_AGAIN (taken back), HTC_ECANCELLED and others of SIGNAL, HTC_EFULL (1024 failed,
+ *              or 4 MiB of outputs: an answer holds no more), HTC_EREFUSED, HTC_ENOMEM, HTC_EIO (the node's fault). A task fails with HTC_EEXIT
+ *              (the function said so, or exit() was called), HTC_ESIGNAL, HTC_EKILLED, HTC_EOOM, HTC_EWALLTIME, HTC_ETOOBIG (output)
  *     stored   status (HTC_OK, or HTC_ESTAGEOUT: something that belongs to the result could not be stored), u8 final, str reason (at most
  *              255 bytes), outputs
  *
@@ -52,9 +59,25 @@ typedef enum htc_call {
     HTC_CALL_STAGE_OUT = 4, /**< u64 run -> stored: all that can be stored is, under task and attempt, synced if results are to be durable.
                                  HTC_ENOSPC, HTC_EIO: the node's fault, and nothing is stored */
     HTC_CALL_TAKE_BACK = 6, /**< u64 run: if RUN was asked and it has not begun, RUN answers HTC_AGAIN now; else nothing. No answer of its own */
+    HTC_CALL_DIAL = 12,     /**< str address (unix:PATH, or tcp://[NAME@]HOST:PORT, where NAME is whose key it shows) -> u32 number of the
+                                 connection: keep one to it, made again when it is lost, until HANG_UP. HTC_OK does not say that anybody is
+                                 there: HTC_IN_OPENED does. HTC_EUNSUPPORTED: no such address */
+    HTC_CALL_HANG_UP = 13,  /**< u32 number that DIAL answered: end it. No answer */
     HTC_CALL_SLOTS = 7,    /**< u32 slots, at least 1: so many tasks run at once from now on. With fewer than run, nothing is ended, and
                                 nothing begins before fewer run. No answer */
     HTC_CALL_CLEAN = 5,    /**< u64 run, u8 drop: remove the scratch directory; drop 1: what was stored too. No answer */
+    HTC_CALL_RUN_SPAN = 8,  /**< u64 run, str user, bytes task (htc_task_from_bytes, not a command), u64 from, u64 to (task numbers, from < to),
+                                 varint inputs (0, or to - from), bytes each (at most 4096): the input of task from, from + 1 and so on ->
+                                 span, when all of it has ended or been given up. The function is called once for each number, by as
+                                 many threads at a time as the host has slots at the time (SLOTS), whatever runs beside; several spans may be under way (64).
+                                 The run is not staged in or out, and not cleaned. TAKE_BACK: no further task is begun, and span is
+                                 told when those under way have ended (why HTC_AGAIN). SIGNAL: the same, and functions are told that they
+                                 are cancelled (why as asked); with SIGKILL those under way have failed at once. Of the task's limits
+                                 wall is that of each task, cpu does not count, the others are those of the process that calls the
+                                 function. An answer that is not HTC_OK: nothing was run (HTC_ENOMEM: or it is not known what). HTC_EUNSUPPORTED: a command;
+                                 HTC_ENOTFOUND: no such builtin, or no such symbol; HTC_EINVAL: an argument that the builtin does not take; HTC_EINPUT: the object cannot be read or loaded; HTC_ECORRUPT: it has another hash;
+                                 HTC_EVERSION: it was made for another version of htcsched/task_fn.h; HTC_EREFUSED, HTC_ENOSPC, HTC_EIO: the
+                                 node's fault; HTC_EBUSY: too many spans; HTC_EPROTO: not such a body */
 
     /* A gateway asks: */
     HTC_CALL_LAUNCH = 20,     /**< str site, u64 agent, u32 slot, str user, u8 place (1: as whoever started the system, 2: confined, 3: as

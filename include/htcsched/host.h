@@ -158,6 +158,18 @@ HTC_API void htc_host_accept(htc_host *host, uint32_t yes);
 HTC_API htc_status htc_host_dial_unix(htc_host *host, const char *path, uint32_t port, uint32_t *peer, htc_error *error);
 
 /**
+ * End a connection that was dialled, for good: it is not dialled again, and its number means nothing any more. If it was open the machine is
+ * told HTC_IN_CLOSED.
+ *
+ * @param[in,out] host  in the loop's thread
+ * @param[in]     peer  its number
+ * @return HTC_OK; HTC_ENOTFOUND: no such connection, or not a dialled one; HTC_EINVAL if host is NULL
+ *
+ * Cost: O(connections).   Since: 0.2
+ */
+HTC_API htc_status htc_host_hang_up(htc_host *host, uint32_t peer);
+
+/**
  * Carries out HTC_OUT_CALL.
  *
  * @param[in]     ctx   as registered

@@ -26,6 +26,8 @@
 #include "htcsched/disk_host.h"
 #include "htcsched/env.h"
 #include "htcsched/fit.h"
+#include "htcsched/flow.h"
+#include "htcsched/flows.h"
 #include "htcsched/gateway.h"
 #include "htcsched/gateway_host.h"
 #include "htcsched/hierarchy.h"
@@ -53,6 +55,7 @@
 #include "htcsched/status.h"
 #include "htcsched/steal.h"
 #include "htcsched/store.h"
+#include "htcsched/task_fn.h"
 #include "htcsched/version.h"
 #include "htcsched/work.h"
 

@@ -55,6 +55,9 @@ typedef void (*htc_runtime_store_fn)(void *role, void *context, const htc_kv_res
 /** Goes on when the host has answered a call, once. The body is lent for the call. */
 typedef void (*htc_runtime_call_fn)(void *role, void *context, htc_status status, htc_bytes body);
 
+/** Goes on with each event of a watch, up to and with HTC_KV_EVENT_ENDED. The event is lent for the call. A continuation may ask, call and
+ *  send; it does not watch anew, nor call htc_runtime_begin, _end or _destroy. */
+typedef void (*htc_runtime_watch_fn)(void *role, void *context, const htc_kv_event *event);
 /** Goes on when what was waited for has come about, or failed: once. */
 typedef void (*htc_runtime_wait_fn)(void *role, void *context, htc_status status);
 
@@ -65,6 +68,7 @@ typedef struct htc_runtime_options {
     const htc_kv_client_options
         *store; /**< of the client of the store; borrowed. NULL: the role has no store, and asks for nothing of it */
     const char *name; /**< of the role, in what is logged; copied; NULL: "role" */
+    uint64_t calls_from; /**< calls of the host bear tags above this: where several roles share a host, no two share any */
 } htc_runtime_options;
 
 /**
@@ -236,6 +240,20 @@ HTC_API void htc_runtime_put(htc_runtime *runtime, htc_bytes key, htc_bytes valu
  */
 HTC_API void htc_runtime_delete(htc_runtime *runtime, htc_bytes key);
 
+/**
+ * Watch a key, or all keys with a prefix, for as long as the runtime lives: what there is, then HTC_KV_EVENT_CURRENT, then what changes
+ * (htc_kv_client_watch).
+ *
+ * @param[in] runtime  as in htc_runtime_ask
+ * @param[in] key      borrowed for the call
+ * @param[in] prefix   1: all keys that begin with key
+ * @param[in] fn       goes on with each event
+ * @param[in] context  its second argument; kept
+ *
+ * Cost: as htc_kv_client_watch.   Since: 0.2
+ */
+HTC_API void htc_runtime_watch(htc_runtime *runtime, htc_bytes key, uint32_t prefix, htc_runtime_watch_fn fn,
+                               void *context);
 /** Where a scan goes on: a copy, since a page is lent for its continuation only. len 0: at the first key; after a page: there is no
  *  other. */
 typedef struct htc_runtime_cursor {

@@ -9,9 +9,10 @@
  * and full disks, the fourth all of these. The real gateway, store and agents run under them.
  *
  * After every event: no result is committed twice or without its outputs, no slot is held by two living agents, the gateway's
- * books add up (htc_gateway_audit), no slot is free for longer than 50 ms while somebody who could use it waits. In the end, when the
- * faults have stopped: every task of every accepted job has exactly one committed result, every agent has left, of jobs that
- * were removed nothing is left, and users are told exactly the run time that is stored.
+ * books add up (htc_gateway_audit), no slot is free for longer than 50 ms while somebody who could use it waits, and no task begins before the
+ * jobs that its job waits for have ended as they should. In the end, when the faults have stopped: every task of every accepted job has
+ * exactly one committed result, but of jobs that were cancelled or that waited in vain, every agent has left, of jobs that were removed
+ * nothing is left, and users are told exactly the run time that is stored.
  *
  *     htc_sim_system_report report = { .size = sizeof report };
  *     htc_sim_system_run(NULL, &(htc_sim_system_options){ .size = sizeof(htc_sim_system_options), .seed = 7 }, &report);

@@ -106,6 +106,10 @@ HTC_API const char *htc_spec_name(const htc_spec *spec);
  */
 HTC_API const char *htc_spec_warnings(const htc_spec *spec);
 
+/** The program of a task that is a seat at a flow: whoever runs it is a worker of the flow that its one argument numbers, until the flow
+ *  has ended. */
+#define HTC_FLOW_EXECUTABLE "htc:flow"
+
 /** Limits of a task; 0 = none. Sizes in bytes, times in ns. */
 typedef struct htc_limits {
     htc_ns   wall;           /**< WallTimeLimit */
@@ -139,6 +143,18 @@ typedef struct htc_stage {
     uint32_t    flags; /**< htc_stage_flags */
 } htc_stage;
 
+/** What a task is. */
+typedef enum htc_task_kind {
+    HTC_TASK_COMMAND = 0,  /**< a process: executable, args and all that goes with it */
+    HTC_TASK_BUILTIN = 1,  /**< a function that the system has: function and argument (htcsched/calls.h, RUN_SPAN) */
+    HTC_TASK_FUNCTION = 2  /**< a function of a shared object (htcsched/task_fn.h): object, function and argument */
+} htc_task_kind;
+
+/** Bytes of the name of a function, at most, without the zero. */
+#define HTC_TASK_FUNCTION_MAX 255
+/** Bytes of the argument of a function, at most, without the zero. */
+#define HTC_TASK_ARGUMENT_MAX 1023
+
 /** One task, ready to run. Everything is lent as long as the task lives. */
 typedef struct htc_task {
     uint64_t           index;      /**< from 0 */
@@ -161,6 +177,10 @@ typedef struct htc_task {
     const char        *architecture; /**< filter: CPUArchitectureName; NULL: any */
     const char        *system;       /**< filter: OperatingSystemName; NULL: any */
     uint64_t           memory_min;   /**< filter: IndividualPhysicalMemory in bytes; 0: any */
+    uint32_t           kind;         /**< htc_task_kind; of a function executable may be NULL or "", and args are not looked at */
+    const char        *function;     /**< the builtin, or the symbol in object: letters, digits and _, no digit first; NULL of a command */
+    const char        *argument;     /**< of the function; NULL: "" */
+    const char        *object;       /**< htc:HASH (64 hex digits: uploaded content) or an absolute path; NULL but of HTC_TASK_FUNCTION */
 } htc_task;
 
 /**

@@ -60,7 +60,14 @@
     X(note_read_early)       /* a note is accepted as it was read before the ledger's version was known */            \
     X(note_number_reused)    /* the number of a cleared note is given again */                                        \
     X(ledger_unversioned)    /* a ledger is written whatever its version is */                                        \
-    X(end_when_empty)        /* a flow has ended when each of its ledgers was seen without tasks */
+    X(end_when_empty)        /* a flow has ended when each of its ledgers was seen without tasks */                  \
+    X(parents_counted)       /* a task of a graph counts its parents, whoever tells it */                             \
+    X(bad_bit_ignored)       /* a task whose parent has failed is not cancelled by that */                            \
+    X(counted_before_told)   /* a task is counted before its children know that it has ended */                       \
+    X(task_unversioned)      /* how a task ended is written whatever its record's version is */ \
+    X(after_granted)         /* who waits for a job goes on when its last task is granted */                           \
+    X(after_linked_late)     /* a job waits for others from when it is stored, and not from when they are looked at */  \
+    X(after_not_looked)      /* a gateway that starts does not look whether what a job waits for has ended meanwhile */
 
 #define HTC__BROKEN_ENUM(name) HTC__BROKEN_##name,
 typedef enum htc__broken { HTC__BROKEN_NOTHING, HTC__BROKEN_TABLE(HTC__BROKEN_ENUM) HTC__BROKEN_COUNT } htc__broken;

@@ -63,7 +63,12 @@
     X(WORKER_GIVEN, 323)    /* seq, tasks, the note */                                                                 \
     X(WORKER_NOTE, 324)     /* the note: it waits to be accepted */                                                    \
     X(WORKER_ACCEPTED, 325) /* the note */                                                                             \
-    X(WORKER_CLEARED, 326)  /* the note */
+    X(WORKER_CLEARED, 326)  /* the note */                                                                             \
+    X(WORKER_NUDGE, 327)    /* there is work to steal */                                                               \
+    X(WORKER_TOLD, 328)     /* to: a ledger, note: a task that waits in it and has news, seq: how often it was sent on */ \
+    X(WORKER_NOT_OWNER, 329) /* the same: it is somebody else's ledger */                                              \
+    X(WORKER_COUNTS, 330)   /* from: a ledger; tasks, note, to: done, failed and cancelled, to who looks for the end */ \
+    X(WORKER_COUNTED, 331)  /* the same: that is known */
 
 #define HTC__WIRE_ENUM(name, number) HTC_WIRE_##name = (number),
 typedef enum htc_wire_type { HTC_WIRE_TABLE(HTC__WIRE_ENUM) } htc_wire_type;

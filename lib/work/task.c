@@ -2,6 +2,7 @@
  *
  *   u32 magic, u64 index, str executable, str values_json,
  *   u8 which of input, output, error, directory, host, architecture, system are there, and those,
+ *   where the highest bit of that is set: u8 kind, str function, str argument, and of HTC_TASK_FUNCTION str object; a command has none,
  *   u64 memory_min, limits (12 u64, u32 cores, u8 core_is_set),
  *   counts of args, env, in, out; the strings; a staging is str name, str uri, varint flags */
 #include <string.h>
@@ -15,6 +16,8 @@ typedef struct task_block {
 } task_block;
 
 #define OPTIONAL 7
+#define IS_FUNCTION (1u << OPTIONAL)
+#define OBJECT_MAX 4095
 
 static void list_optional(const htc_task *t, const char *out[OPTIONAL])
 {
@@ -41,10 +44,40 @@ static void put_stages(htc_buf *b, const htc_stage *stages, size_t n)
     }
 }
 
+static int name_is_fine(const char *name)
+{
+    size_t n = name ? strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") : 0;
+    return n > 0 && n <= HTC_TASK_FUNCTION_MAX && name[n] == '\0' && (name[0] < '0' || name[0] > '9');
+}
+
+static int object_is_fine(const char *object)
+{
+    return object && strlen(object) <= OBJECT_MAX && (object[0] == '/' || htc__uri_is_upload(htc_bytes_of(object)));
+}
+
+static int function_is_fine(const htc_task *t)
+{
+    if (t->kind == HTC_TASK_COMMAND)
+        return !t->function && !t->object && !t->argument;
+    return t->kind <= HTC_TASK_FUNCTION && name_is_fine(t->function) && (!t->argument || strlen(t->argument) <= HTC_TASK_ARGUMENT_MAX) &&
+           (t->kind == HTC_TASK_FUNCTION ? object_is_fine(t->object) : !t->object);
+}
+
 static int task_is_whole(const htc_task *t)
 {
-    return t && t->executable && (t->args || !t->n_args) && (t->env || !t->n_env) && (t->in || !t->n_in) &&
+    return t && (t->executable || t->kind != HTC_TASK_COMMAND) && function_is_fine(t) && (t->args || !t->n_args) && (t->env || !t->n_env) && (t->in || !t->n_in) &&
            (t->out || !t->n_out);
+}
+
+static void put_function(htc_buf *b, const htc_task *t)
+{
+    if (t->kind == HTC_TASK_COMMAND)
+        return;
+    htc_put_u8(b, (uint8_t)t->kind);
+    htc_put_str(b, t->function);
+    htc_put_str(b, t->argument ? t->argument : "");
+    if (t->kind == HTC_TASK_FUNCTION)
+        htc_put_str(b, t->object);
 }
 
 htc_status htc_task_to_bytes(const htc_env *env, const htc_task *task, htc_bytes *out)
@@ -56,16 +89,17 @@ htc_status htc_task_to_bytes(const htc_env *env, const htc_task *task, htc_bytes
     htc_buf_init(&b, env, 0);
     htc_put_u32(&b, HTC__TASK_MAGIC);
     htc_put_u64(&b, task->index);
-    htc_put_str(&b, task->executable);
+    htc_put_str(&b, task->executable ? task->executable : "");
     htc_put_str(&b, task->values_json ? task->values_json : "{}");
     list_optional(task, optional);
     uint8_t there = 0;
     for (unsigned i = 0; i < OPTIONAL; i++)
         there = (uint8_t)(there | (optional[i] ? 1u << i : 0));
-    htc_put_u8(&b, there);
+    htc_put_u8(&b, (uint8_t)(there | (task->kind == HTC_TASK_COMMAND ? 0 : IS_FUNCTION)));
     for (unsigned i = 0; i < OPTIONAL; i++)
         if (optional[i])
             htc_put_str(&b, optional[i]);
+    put_function(&b, task);
     htc_put_varint(&b, task->memory_min);
     put_limits(&b, &task->limits);
     htc_put_varint(&b, task->n_args);
@@ -152,6 +186,16 @@ static int stream_is_fine(const char *name)
     return !name || htc__path_stays(htc_bytes_of(name));
 }
 
+static void get_function(task_reader *d, htc_task *t)
+{
+    t->kind = htc_get_u8(&d->r);
+    t->function = get_text(d);
+    t->argument = get_text(d);
+    t->object = t->kind == HTC_TASK_FUNCTION ? get_text(d) : NULL;
+    if (t->kind == HTC_TASK_COMMAND || !function_is_fine(t))
+        htc_reader_fail(&d->r);
+}
+
 /* What stands before the lists; the strings go to text. */
 static void get_head(task_reader *d, htc_task *t)
 {
@@ -165,13 +209,15 @@ static void get_head(task_reader *d, htc_task *t)
     uint8_t there = htc_get_u8(&d->r);
     for (unsigned i = 0; i < OPTIONAL; i++)
         *optional[i] = there >> i & 1 ? get_text(d) : NULL;
+    if (there & IS_FUNCTION)
+        get_function(d, t);
     t->memory_min = htc_get_varint(&d->r);
     get_limits(&d->r, &t->limits);
     t->n_args = htc_get_count(&d->r, 1);
     t->n_env = htc_get_count(&d->r, 1);
     t->n_in = htc_get_count(&d->r, 3);
     t->n_out = htc_get_count(&d->r, 3);
-    if (there >> OPTIONAL || !t->executable[0] || !stream_is_fine(t->input) || !stream_is_fine(t->output) ||
+    if ((!t->executable[0] && t->kind == HTC_TASK_COMMAND) || !stream_is_fine(t->input) || !stream_is_fine(t->output) ||
         !stream_is_fine(t->error))
         htc_reader_fail(&d->r);
 }

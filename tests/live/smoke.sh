@@ -85,7 +85,7 @@ expect 0 "${H[@]}" cancel 4
 refuse 5 '3 of 3 tasks were cancelled: htc tasks 4 --state cancelled lists them' "${H[@]}" wait 4
 expect 5 "${H[@]}" wait 3
 expect 0 "${H[@]}" report 4 --json
-[ "$(json "$out" 'v["jobs"][0]["failed"]')" = 0 ] || fail "what was cancelled while it ran has not failed: $out"
+[ "$(json "$out" '(v["jobs"][0]["failed"], v["jobs"][0]["cancelled"])')" = '(0, 3)' ] || fail "what was cancelled while it ran has not failed: $out"
 expect 0 "${H[@]}" rm 3
 refuse 4 'no job|not found|no such' "${H[@]}" status 3
 
@@ -104,6 +104,39 @@ expect 0 "${H[@]}" status last --json
 expect 0 "${H[@]}" rm last
 refuse 1 '-1000 to 1000' "${H[@]}" submit --priority 1001 -- true
 refuse 1 'not a count' "${H[@]}" submit --max-running -1 -- true
+
+# One job after another: what the first leaves is there. What can never run is cancelled, with the reason, down the chain.
+job_of_line() { sed -nE 's/^job ([0-9]+): .*/\1/p' <<< "$out"; }
+expect 0 "${H[@]}" submit --hold -- sh -c 'echo 1 > "$0"' "$PWD/first"
+first=$(job_of_line)
+expect 0 "${H[@]}" submit --after "$first" -- sh -c 'cp "$0" "$1"' "$PWD/first" "$PWD/second"
+second=$(job_of_line)
+expect 0 "${H[@]}" submit --after "$first:failed" -- true
+never=$(job_of_line)
+expect 0 "${H[@]}" submit --after "$first,$second:any" --after last:any -- true
+all=$(job_of_line)
+expect 0 "${H[@]}" why "$second" --json
+[ "$(json "$out" 'v["code"]')" = After ] || fail "what it waits for: $out"
+expect 0 "${H[@]}" status "$all"
+grep -q "^after job $first (ok), job $second (any), job $never (any)$" <<< "$out" && grep -q "^job $all  waiting" <<< "$out" || fail "its parents: $out"
+refuse 6 'not all jobs have ended' "${H[@]}" wait "$all" --timeout 0
+refuse 6 'has not ended' "${H[@]}" rm "$first"
+expect 0 "${H[@]}" release "$first"
+expect 0 "${H[@]}" wait "$all"
+[ "$(cat second)" = 1 ] || fail "the second was before the first"
+expect 5 "${H[@]}" wait "$never"
+expect 0 "${H[@]}" why "$never"
+grep -q "job $first ended well" <<< "$out" || fail "why it was cancelled: $out"
+expect 0 "${H[@]}" report "$never"
+grep -q "^job $never was cancelled: job $first ended well" <<< "$out" || fail "a report without the reason: $out"
+expect 0 "${H[@]}" submit --after "$never" -- true
+refuse 5 'cancelled' "${H[@]}" wait last
+expect 0 "${H[@]}" rm "$first"
+refuse 4 "job $first is removed" "${H[@]}" submit --after "$first" -- true
+refuse 4 'there is no job 999 ' "${H[@]}" submit --after 999:any -- true
+refuse 1 'no way for a job to end' "${H[@]}" submit --after "$second:well" -- true
+refuse 1 'is no job' "${H[@]}" submit --after "$second,,x" -- true
+for id in "$second" "$never" "$all" last; do expect 0 "${H[@]}" rm "$id"; done
 
 # What a task prints comes back byte by byte, whatever it is; a reader that goes ends a following.
 expect 0 "${H[@]}" submit --wait -- sh -c 'head -c 300000 /dev/zero; printf "\\377\\n"'

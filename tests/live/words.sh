@@ -95,7 +95,7 @@ done
 [ "$(options_of keys new)" = "$common" ] || wrong "htc keys new --help lists $(options_of keys new)"
 
 # A page of a daemon has a paragraph for each option that the daemon has, and for no other.
-for page in htc-kvd.8 htc-gateway.8 htc-agent.8 htc-sim.1; do
+for page in htc-kvd.8 htc-gateway.8 htc-agent.8 htc-fn.8 htc-sim.1; do
     program=${page%.*}
     had=$("$bin/$program" --help | grep -oE '^  --[a-z-]+(, --[a-z-]+)*' | grep -oE -- '--[a-z-]+' | sort -u)
     told=$(plain "doc/man/$page" | awk 'head && /^\.B/; { head = /^\.TP/ }' | grep -oE -- '--[a-z][a-z-]*' | sort -u)

@@ -70,7 +70,7 @@ static int be_worker(uint32_t self)
 {
     static const char *const environ_of[] = { "PATH=/usr/bin:/bin", NULL };
     char                     path[300], slot[300], data[300];
-    uint32_t                 peers[WORKERS] = { 0 }, store_peer = 0;
+    uint32_t                 store_peer = 0;
     htc_host                *host = NULL;
     htc_agent_host          *hands = NULL;
     htc__worker             *worker = NULL;
@@ -93,14 +93,9 @@ static int be_worker(uint32_t self)
     snprintf(path, sizeof path, "%s/store/kvd.sock", top);
     if (status == HTC_OK)
         status = htc_host_dial_unix(host, path, 1, &store_peer, &error);
-    for (uint32_t i = 0; i < WORKERS && status == HTC_OK; i++) {
-        snprintf(path, sizeof path, "%s/worker%u.sock", top, i);
-        if (i != self)
-            status = htc_host_dial_unix(host, path, 2, &peers[i], &error);
-    }
-    htc__worker_options w = { .flow = FLOW, .n = WORKERS, .self = self, .peers = peers, .store_peer = store_peer,
-                              .store_client_id = htc_rng_next(&rng) | 1, .slots = 2, .lease_ns = 2 * HTC_SECOND,
-                              .steal = { .poll_ns_max = HTC_SECOND / 4, .at_ceiling = HTC_STEAL_GO_ON } };
+    snprintf(path, sizeof path, "unix:%s/worker%u.sock", top, self);
+    htc__worker_options w = { .flow = FLOW, .id = self + 1, .address = path, .store_peer = store_peer,
+                              .store_client_id = htc_rng_next(&rng) | 1, .slots = 2, .lease_ns = 2 * HTC_SECOND };
     if (status == HTC_OK)
         status = htc__worker_create(&env, &w, &worker);
     if (status == HTC_OK)
@@ -123,7 +118,7 @@ static void start_worker(uint32_t self)
     lives++;
 }
 
-/* One that has ended by itself has lost its lease, and comes back. */
+/* One that has ended by itself has lost its lease, and comes back; or the flow has ended. */
 static void reap(void)
 {
     int   status;
@@ -167,7 +162,7 @@ static void put(htc_store *store, const flow_key *k, const htc_buf *value)
 static void submit(htc_store *store)
 {
     char     command[400];
-    flow     f = { .state = FLOW_RUNNING, .tasks = tasks, .user = "ada" };
+    flow     f = { .state = FLOW_RUNNING, .kind = FLOW_BAG, .tasks = tasks, .tries = 3, .max_fails = UINT64_MAX, .user = "ada" };
     ledger   l;
     htc_buf  b;
     flow_key k = htc__flow_key_ledger(FLOW, 0);

@@ -82,6 +82,39 @@ static long long count_of(uint32_t peer, uint64_t id, const char *state)
     return n;
 }
 
+/* ---- killed, or one message further ---- */
+
+/* What was under way between it and the store is lost; the store goes on. */
+static void kill_now(void)
+{
+    rig_post **at = &r.posts;
+    while (*at) {
+        rig_post *p = *at;
+        if (p->to_store && p->in.kind == HTC_IN_STORED) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        free((void *)(uintptr_t)p->in.body.data);
+        free(p);
+    }
+    rig_kill(&r);
+    rig_start(&r);
+}
+
+/* One message further; r.busy is set. */
+static void take_post(void)
+{
+    rig_post *post = r.posts;
+    r.posts = post->next;
+    if (post->to_store)
+        rig_store_step(&r, &post->in);
+    else
+        rig_gateway_step(&r, &post->in);
+    free((void *)(uintptr_t)post->in.body.data);
+    free(post);
+}
+
 /* ---- an agent in the test's hand ---- */
 
 typedef struct hand {

@@ -81,7 +81,7 @@ static void take_calls(rig *r)
 
 static void begin(rig *r, htc_ns wall)
 {
-    static const attempt_holder_ops ops = { ended, returned, dropped, node_failed };
+    static const attempt_holder_ops ops = { ended, returned, dropped, node_failed, NULL };
     memset(r, 0, sizeof *r);
     r->env = (htc_env){ .size = sizeof r->env };
     r->h = (attempt_holder){ .env = &r->env, .ops = &ops, .now = HTC_SECOND, .stage_retry = 2, .retry_ns = HTC_SECOND, .kill_after_ns = 10 * HTC_SECOND, .node = "n1" };

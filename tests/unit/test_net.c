@@ -845,3 +845,56 @@ Test(net, a_dialled_connection_comes_back)
     htc_host_destroy(h);
     world_close(&w);
 }
+
+/* One that hangs up for good: it is told that the connection has ended, and it is not dialled again. */
+typedef struct leaver {
+    htc_host *host;
+    uint32_t  peer, opened, closed;
+    htc_ns    stop_at;
+} leaver;
+
+static htc_status leaver_step(void *self, const htc_input *in, htc_output *out)
+{
+    leaver *l = self;
+    htc_buf b;
+    if (in->kind == HTC_IN_OPENED) {
+        l->opened++;
+        htc_buf_init(&b, NULL, 0);
+        htc_wire_hello(&b, HTC_WIRE_ROLE_USER, HTC_WIRE_VERSION);
+        send_message(out, l->peer, &b);
+        htc_buf_free(&b);
+    } else if (in->kind == HTC_IN_MESSAGE) {
+        cr_expect(eq(int, htc_host_hang_up(l->host, l->peer), HTC_OK));
+        cr_expect(eq(int, htc_host_hang_up(l->host, l->peer), HTC_ENOTFOUND));
+        l->stop_at = in->now + 100 * HTC_MS; /* five times the pause before it would be dialled again */
+    } else if (in->kind == HTC_IN_CLOSED) {
+        l->closed++;
+    }
+    if (in->now >= l->stop_at)
+        htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_STOP, .status = HTC_OK });
+    return HTC_OK;
+}
+
+static htc_ns leaver_deadline(const void *self)
+{
+    return ((const leaver *)self)->stop_at;
+}
+
+Test(net, who_hangs_up_is_not_dialled_again)
+{
+    static const htc_machine_ops ops = { sizeof ops, leaver_step, leaver_deadline, NULL, 0 };
+    world    w;
+    leaver   l = { .stop_at = HTC_NEVER };
+    uint32_t nobody;
+    world_open(&w, NULL);
+    cr_assert(eq(int, htc_host_create(NULL, NULL, &l.host), HTC_OK));
+    cr_assert(eq(int, htc_host_dial_unix(l.host, w.path, 3, &l.peer, NULL), HTC_OK));
+    cr_assert(eq(int, htc_host_dial_unix(l.host, "/nowhere/at/all", 3, &nobody, NULL), HTC_OK));
+    cr_expect(eq(int, htc_host_hang_up(l.host, nobody), HTC_OK), "one that was never open");
+    cr_expect(eq(int, htc_host_hang_up(l.host, 12345), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_host_hang_up(NULL, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_host_run(l.host, &ops, &l), HTC_OK));
+    cr_expect(l.opened == 1 && l.closed == 1);
+    htc_host_destroy(l.host);
+    world_close(&w);
+}

@@ -30,6 +30,7 @@ typedef struct model {
     htc_runtime_ids    *ids;
     htc_runtime_waiter *waiters;
     uint32_t            woken;
+    uint64_t            watched[KEYS], events; /* as the watch of this life told them last */
 } model;
 
 typedef struct adding {
@@ -154,6 +155,32 @@ static void call(model *m)
     htc_buf_free(&b);
 }
 
+/* Whatever is added arrives, and no sum that is older than one told. */
+static void told(void *role, void *context, const htc_kv_event *e)
+{
+    model   *m = role;
+    uint64_t value = 0;
+    HOLDS(context == m && e->kind != HTC_KV_EVENT_ENDED && e->kind != HTC_KV_EVENT_DELETED);
+    m->events++;
+    if (e->kind != HTC_KV_EVENT_VALUE)
+        return;
+    uint32_t key = (uint32_t)(((const char *)e->key.data)[2] - '0');
+    HOLDS(e->key.len == 3 && key < KEYS);
+    for (size_t i = 0; i < e->value.len; i++)
+        value = value * 10 + (uint64_t)(((const char *)e->value.data)[i] - '0');
+    HOLDS(value >= m->watched[key] && value <= m->asked[key]);
+    m->watched[key] = value;
+}
+
+static int all_is_told(void *ctx)
+{
+    const model *m = ctx;
+    for (uint32_t key = 0; key < KEYS; key++)
+        if (m->watched[key] < m->acked[key])
+            return 0;
+    return m->under_way == 0;
+}
+
 static void draw(model *m)
 {
     uint64_t id = htc_runtime_id(m->ids);
@@ -194,8 +221,10 @@ static htc_status role_step(void *self, const htc_input *in, htc_output *out)
     model *m = self;
     char   name[8];
     HOLDS(htc_runtime_begin(m->runtime, in, out) == HTC_OK);
-    if (in->kind == HTC_IN_START)
+    if (in->kind == HTC_IN_START) {
         htc_runtime_ids_reserve(m->ids);
+        htc_runtime_watch(m->runtime, htc_bytes_of("c/"), 1, told, m);
+    }
     if (in->kind == HTC_IN_EVENT)
         switch (htc_rng_below(&m->rng, 8)) {
         case 0:
@@ -245,6 +274,7 @@ static htc_status role_boot(void *ctx, htc_sim_node *node)
     htc_runtime_options   o = { .size = sizeof o, .role = m, .store = &store, .name = "tester" };
     m->life++;
     m->under_way = m->waiting = m->woken = 0;
+    memset(m->watched, 0, sizeof m->watched);
     HOLDS(htc_runtime_create(htc_sim_env(node), &o, &m->runtime) == HTC_OK);
     HOLDS(htc_runtime_ids_create(m->runtime, htc_bytes_of("ids"), 5, NULL, NULL, &m->ids) == HTC_OK);
     HOLDS(htc_sim_install(node, &ops, m) == HTC_OK);
@@ -267,16 +297,11 @@ static htc_status store_boot(void *ctx, htc_sim_node *node)
     return htc_sim_install(node, htc_kv_server_ops(), server);
 }
 
-static int all_is_answered(void *ctx)
-{
-    return ((model *)ctx)->under_way == 0;
-}
-
 Test(runtime, agrees_with_the_model)
 {
     static const htc_sim_host stores = { .size = sizeof stores, .boot = store_boot };
     static const htc_sim_host roles = { .size = sizeof roles, .boot = role_boot, .call = role_call };
-    uint64_t scans = 0, ids = 0, lives = 0;
+    uint64_t scans = 0, ids = 0, lives = 0, events = 0;
     PROPERTY(rng, 1600)
     {
         model                m = { .rng = htc_rng_fork(&rng, "role") };
@@ -295,13 +320,14 @@ Test(runtime, agrees_with_the_model)
             HOLDS(htc_sim_run(m.sim, htc_rng_below(&rng, HTC_SECOND)) == HTC_OK);
         }
         HOLDS(htc_sim_run(m.sim, HTC_SECOND) == HTC_OK);
-        HOLDS(htc_sim_settle(m.sim, 600 * HTC_SECOND, "all is answered", all_is_answered, &m) == HTC_OK);
+        HOLDS(htc_sim_settle(m.sim, 600 * HTC_SECOND, "all is answered, and told", all_is_told, &m) == HTC_OK);
         scans += m.scans_done;
         ids += m.ids_given;
         lives += m.life;
+        events += m.events;
         htc_sim_destroy(m.sim);
     }
-    cr_expect(scans > 100 && ids > 100 && lives > 200, "%lu scans, %lu ids, %lu lives", scans, ids, lives);
+    cr_expect(scans > 100 && ids > 100 && lives > 200 && events > 1000, "%lu scans, %lu ids, %lu lives, %lu events", scans, ids, lives, events);
 }
 
 /* ---------------------------------------------------------------- what breaks it */

@@ -508,6 +508,55 @@ Test(work, tasks_from_strangers_stay_in_their_directory)
     }
 }
 
+/* What is not a process: each kind with what it has to name, and comes back as it went. Only a whole one is written. */
+Test(work, functions_on_the_wire)
+{
+#define UPLOAD "htc:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+    static const struct {
+        uint32_t    kind;
+        const char *executable, *function, *argument, *object;
+        htc_status  status;
+    } table[] = {
+        { HTC_TASK_COMMAND, "x", NULL, NULL, NULL, HTC_OK },
+        { HTC_TASK_COMMAND, "x", "noop", NULL, NULL, HTC_EINVAL },
+        { HTC_TASK_COMMAND, "x", NULL, "1", NULL, HTC_EINVAL },
+        { HTC_TASK_COMMAND, NULL, NULL, NULL, NULL, HTC_EINVAL },
+        { HTC_TASK_BUILTIN, NULL, "noop", NULL, NULL, HTC_OK },
+        { HTC_TASK_BUILTIN, "", "sleep", "0.5", NULL, HTC_OK },
+        { HTC_TASK_BUILTIN, "", "sleep", "0.5", "/x.so", HTC_EINVAL },
+        { HTC_TASK_BUILTIN, "", "", NULL, NULL, HTC_EINVAL },
+        { HTC_TASK_BUILTIN, "", NULL, NULL, NULL, HTC_EINVAL },
+        { HTC_TASK_FUNCTION, "", "f", "", "/a/x.so", HTC_OK },
+        { HTC_TASK_FUNCTION, "", "_f9", NULL, UPLOAD, HTC_OK },
+        { HTC_TASK_FUNCTION, "", "9f", NULL, UPLOAD, HTC_EINVAL },
+        { HTC_TASK_FUNCTION, "", "f-g", NULL, UPLOAD, HTC_EINVAL },
+        { HTC_TASK_FUNCTION, "", "f", NULL, "x.so", HTC_EINVAL },
+        { HTC_TASK_FUNCTION, "", "f", NULL, UPLOAD "0", HTC_EINVAL },
+        { HTC_TASK_FUNCTION, "", "f", NULL, NULL, HTC_EINVAL },
+        { 3, "x", "f", NULL, "/a/x.so", HTC_EINVAL },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        htc_task  t = { .executable = table[i].executable, .kind = table[i].kind, .function = table[i].function, .argument = table[i].argument,
+                        .object = table[i].object, .limits = { .cores = 1 } };
+        htc_task *back = NULL;
+        htc_bytes bytes = { 0 };
+        cr_assert(eq(int, htc_task_to_bytes(NULL, &t, &bytes), table[i].status), "row %zu", i);
+        if (table[i].status != HTC_OK)
+            continue;
+        cr_assert(eq(int, htc_task_from_bytes(NULL, bytes, &back), HTC_OK), "row %zu", i);
+        cr_expect(eq(u32, back->kind, t.kind));
+        cr_expect((!t.function && !back->function) || strcmp(t.function, back->function) == 0);
+        cr_expect((!t.object && !back->object) || strcmp(t.object, back->object) == 0);
+        cr_expect(t.kind == HTC_TASK_COMMAND ? !back->argument : strcmp(t.argument ? t.argument : "", back->argument) == 0);
+        htc_task_destroy(back);
+        /* Nothing that is cut off anywhere is one. */
+        for (size_t n = 0; n < bytes.len; n++)
+            cr_expect(eq(int, htc_task_from_bytes(NULL, (htc_bytes){ bytes.data, n }, &back), HTC_EPROTO));
+        htc_work_free(NULL, bytes);
+    }
+#undef UPLOAD
+}
+
 /* ---- memory ---- */
 
 static htc_status all_of_it(const htc_env *env, const char *text)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "net/exec/exec_private.h"
+#include "net/exec/functions.h"
 #include "net/files/files.h"
 
 /* --- runs --- */
@@ -19,7 +20,7 @@
 static htc__run *run_numbered(const htc_agent_host *a, uint64_t number)
 {
     for (htc__run *r = a->runs; r; r = r->next)
-        if (r->run == number)
+        if (r->run == number && !r->process)
             return r;
     return NULL;
 }
@@ -107,8 +108,7 @@ void htc__run_unkept(htc__run *r)
     r->work = r->scratch = r->out = r->scratch_entry = NULL;
 }
 
-/* task is taken if there is one. */
-static htc__run *run_new(htc_agent_host *a, uint64_t number, const htc_attempt *attempt, htc_task *task, int plain)
+htc__run *htc__run_new(htc_agent_host *a, uint64_t number, const htc_attempt *attempt, htc_task *task, int plain)
 {
     htc__run *r = calloc(1, sizeof *r);
     if (!r)
@@ -116,7 +116,7 @@ static htc__run *run_new(htc_agent_host *a, uint64_t number, const htc_attempt *
     r->agent = a;
     r->run = number;
     r->attempt = *attempt;
-    r->pidfd = r->dir_fd = r->streams[0] = r->streams[1] = -1;
+    r->channel = r->pidfd = r->dir_fd = r->streams[0] = r->streams[1] = -1;
     r->task = task;
     r->plain = plain;
     if (!plain && !name_places(r)) {
@@ -275,9 +275,13 @@ static htc_status stage_in(htc_agent_host *a, uint64_t tag, htc_reader *body)
     if (htc_reader_done(body) != HTC_OK || run_numbered(a, number))
         return HTC_EPROTO;
     htc_status status = htc_task_from_bytes(NULL, bytes, &task);
+    if (status == HTC_OK && task->kind != HTC_TASK_COMMAND) {
+        htc_task_destroy(task);
+        status = HTC_EUNSUPPORTED; /* HTC_CALL_RUN_SPAN runs them */
+    }
     if (status != HTC_OK)
         return status;
-    htc__run *r = run_new(a, number, &attempt, task, htc__kept_plain(a, task, bytes.len));
+    htc__run *r = htc__run_new(a, number, &attempt, task, htc__kept_plain(a, task, bytes.len));
     if (!r) {
         htc_task_destroy(task);
         return HTC_ENOMEM;
@@ -432,10 +436,34 @@ static void take_back(htc__run *r)
     }
 }
 
+/* Connections of the role's own: to the other workers. */
+static htc_status dial(htc_agent_host *a, uint64_t tag, htc_reader *body)
+{
+    char       address[300];
+    uint8_t    number[4];
+    uint32_t   peer = 0;
+    htc_get_str(body, address, sizeof address);
+    if (htc_reader_done(body) != HTC_OK)
+        return HTC_EPROTO;
+    if (strncmp(address, "unix:", 5) != 0)
+        return HTC_EUNSUPPORTED;
+    htc_status status = htc_host_dial_unix(a->host, address + 5, 0, &peer, NULL);
+    htc__le32_put(number, peer);
+    return status == HTC_OK ? htc_host_answer(a->host, HTC_CALL_DIAL, tag, HTC_OK, (htc_bytes){ number, sizeof number }) : status;
+}
+
+static void hang_up(htc_agent_host *a, htc_reader *body)
+{
+    uint32_t peer = htc_get_u32(body);
+    if (htc_reader_done(body) == HTC_OK)
+        (void)htc_host_hang_up(a->host, peer);
+}
+
 /* What runs goes on: with fewer slots than that nothing begins until enough has ended. */
 static void set_slots(htc_agent_host *a, uint32_t slots)
 {
     a->slots = slots == 0 ? 1 : slots < a->n_keepers ? slots : a->n_keepers;
+    htc__functions_slots(a);
     htc__exec_start_waiting(a);
 }
 
@@ -446,10 +474,18 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     (void)host;
     if (op == HTC_CALL_STAGE_IN)
         return stage_in(a, tag, &body);
+    if (op == HTC_CALL_DIAL)
+        return dial(a, tag, &body);
+    if (op == HTC_CALL_HANG_UP) {
+        hang_up(a, &body);
+        return HTC_OK;
+    }
     if (op == HTC_CALL_SLOTS) {
         set_slots(a, htc_get_u32(&body));
         return HTC_OK;
     }
+    if (op == HTC_CALL_RUN_SPAN)
+        return htc__functions_run(a, tag, bytes);
     uint64_t   number = htc_get_u64(&body);
     uint32_t   signal = op == HTC_CALL_SIGNAL ? htc_get_u32(&body) : 0;
     htc_status why = op == HTC_CALL_SIGNAL ? (htc_status)(int32_t)htc_get_u32(&body) : HTC_OK;
@@ -458,6 +494,10 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     int        answered = op != HTC_CALL_SIGNAL && op != HTC_CALL_CLEAN && op != HTC_CALL_TAKE_BACK;
     if (htc_reader_done(&body) != HTC_OK || (op == HTC_CALL_SIGNAL && (signal == 0 || signal > 64)))
         return answered ? HTC_EPROTO : HTC_OK;
+    if (!r && op == HTC_CALL_SIGNAL && htc__functions_signal(a, number, signal, why))
+        return HTC_OK;
+    if (!r && op == HTC_CALL_TAKE_BACK && htc__functions_take_back(a, number))
+        return HTC_OK;
     if (!r)
         return answered ? HTC_ENOTFOUND : HTC_OK;
     switch (op) {
@@ -517,6 +557,7 @@ static void on_host_end(void *ctx)
 {
     htc_agent_host *a = ctx;
     a->closing = 1;
+    htc__functions_close(a);
     htc__keepers_close(a);
     for (htc__run *r = a->runs; r; r = r->next) {
         htc__run_end_now(r);
@@ -600,6 +641,10 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         htc_agent_host_destroy(a);
         return status;
     }
+    if (htc__functions_open(a, o.functions) != HTC_OK) {
+        htc_agent_host_destroy(a);
+        return htc__error(error, HTC_ENOMEM, "out of memory");
+    }
     a->hook = (htc__hook){ on_host_end, a, NULL };
     htc__host_hook(host, &a->hook);
     htc_host_on_call(host, on_call, a);
@@ -611,6 +656,7 @@ void htc_agent_host_destroy(htc_agent_host *a)
 {
     if (!a)
         return;
+    htc__functions_close(a);
     htc__keepers_close(a);
     close_if_open(a->lock_fd);
     close_if_open(a->record_fd);

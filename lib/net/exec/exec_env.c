@@ -71,10 +71,12 @@ static void add_sge(entries *e, const htc__run *r)
 static void add_ours(entries *e, const htc__run *r, htc_ns wall_now)
 {
     add(e, "HTC_USER=%s", r->user);
-    add(e, "HTC_METAJOB_ID=%" PRIu64, r->attempt.job);
-    add(e, "HTC_TASK_INDEX=%" PRIu64, r->attempt.task);
-    add(e, "HTC_TASK_COUNT=%" PRIu64, r->count);
-    add(e, "HTC_TASK_ATTEMPT=%" PRIu32, r->attempt.attempt);
+    if (!r->process) { /* the process is for many tasks */
+        add(e, "HTC_METAJOB_ID=%" PRIu64, r->attempt.job);
+        add(e, "HTC_TASK_INDEX=%" PRIu64, r->attempt.task);
+        add(e, "HTC_TASK_COUNT=%" PRIu64, r->count);
+        add(e, "HTC_TASK_ATTEMPT=%" PRIu32, r->attempt.attempt);
+    }
     add(e, "HTC_AGENT_ID=%" PRIu64, r->agent->agent);
     add(e, "HTC_SITE=%s", r->agent->site);
     put(e, strdup(r->scratch_entry));

@@ -15,6 +15,8 @@
 #include "roles/runtime/agent_wire.h"
 
 typedef struct htc__keeper htc__keeper;
+struct htc__functions;
+struct htc__fn_process;
 
 typedef enum htc__run_phase {
     RUN_STAGING_IN = 1,
@@ -38,6 +40,9 @@ typedef struct htc__run {
     htc__keeper     *keeper; /* it has the run; NULL before and after */
     int              start_told;
     uint32_t         left;   /* htc__keeper_left: then place is the run's own */
+    /* A run that nobody has asked for: a helper process of functions. */
+    struct htc__fn_process *process; /* NULL: it is none */
+    int              channel; /* its standard input, while it is started; -1 */
     htc_task        *task;  /* malloc'd: read by worker threads */
     /* Its directory, made by staging in and held from then on. Once the task has run, the paths may lead anywhere: all that
      * is looked at afterwards is opened below dir_fd (htc__run_open_work, htc__run_open_out), the streams are held open. */
@@ -104,6 +109,7 @@ struct htc_agent_host {
     htc__keeper   *keepers; /* one for each slot that there may be */
     uint32_t       n_keepers;
     htc__keepers_file *keepers_file; /* slots/SITE.N/keepers, mapped; NULL: there are no keepers */
+    struct htc__functions *functions; /* NULL while it begins and ends */
     int            closing;
     uint32_t       in_work; /* pieces of work on the threads */
 };
@@ -115,6 +121,8 @@ void htc__exec_settle(htc__run *r);
 /* A run has ended: those that wait for its slot. */
 void htc__exec_start_waiting(htc_agent_host *a);
 void htc__run_free(htc__run *r);
+/* Into the list; task is taken if there is one. NULL: out of memory. */
+htc__run *htc__run_new(htc_agent_host *a, uint64_t number, const htc_attempt *attempt, htc_task *task, int plain);
 htc_status htc__exec_work(htc__run *r, void (*work)(void *), void (*done)(void *));
 
 /* Why a path of the machine that a document names is not for this task: it is another user's, and the paths would be opened with
@@ -154,6 +162,9 @@ pid_t      htc__kept_pid(const htc__run *r);          /* of its first process; 0
 void       htc__kept_look_again(htc_agent_host *a);   /* behind each look at all processes while something runs */
 /* The run whose processes are children of pid, which is a keeper; NULL: pid is none. *kept: it is one. */
 htc__run  *htc__kept_by(const htc_agent_host *a, pid_t pid, int *kept);
+
+/* functions_judge.c: the process has ended, or could not be started; what is left of its run is for the caller to settle. */
+void       htc__functions_ended(htc__run *r, const htc_outcome *o);
 
 /* for keeper_runs.c: exec.c, */
 void htc__run_unkept(htc__run *r); /* it is not plain, and has no names of places yet */

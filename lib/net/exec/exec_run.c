@@ -34,7 +34,7 @@ uint32_t htc__runs_unkept(const htc_agent_host *a)
 {
     uint32_t n = 0;
     for (const htc__run *r = a->runs; r; r = r->next)
-        n += lives(r) && !r->keeper ? htc__run_slots(r) : 0;
+        n += lives(r) && !r->keeper && !r->process ? htc__run_slots(r) : 0;
     return n;
 }
 
@@ -151,6 +151,11 @@ static void answer_outcome(htc__run *r, htc_outcome *o)
     r->failed = o->status != HTC_OK;
     if (r->failed && r->started)
         o->stderr_tail = (htc_bytes){ tail, stderr_tail(r, tail) };
+    if (r->process) {
+        r->phase = RUN_READY;
+        htc__functions_ended(r, o);
+        return;
+    }
     htc_buf_init(&body, r->agent->env, 0);
     htc_outcome_write(&body, o);
     r->phase = RUN_READY;
@@ -190,7 +195,7 @@ void htc__run_refuse(htc__run *r, htc_status status)
 {
     htc_outcome o = { .status = status };
     r->phase = RUN_READY;
-    if (status == HTC_AGAIN || status == HTC_ENOSPC || status == HTC_EIO) {
+    if (!r->process && (status == HTC_AGAIN || status == HTC_ENOSPC || status == HTC_EIO)) {
         htc__exec_answer(r, HTC_CALL_RUN, r->tag, status, r->text);
         return;
     }
@@ -301,6 +306,8 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 void htc__run_tell_started(htc__run *r)
 {
     htc_buf body;
+    if (r->process)
+        return;
     htc_buf_init(&body, r->agent->env, 64);
     htc_put_u64(&body, r->run);
     if (body.status == HTC_OK)
@@ -340,7 +347,11 @@ static void check_stopped(htc__run *r, char state)
 {
     htc_buf body;
     int     stopped = state == 'T';
-    if (stopped && !r->stop_told) {
+    if (stopped && r->process && r->why == HTC_OK) {
+        r->why = HTC_EKILLED; /* one of its functions has done it: the others have to go on */
+        snprintf(r->why_text, sizeof r->why_text, "its process was stopped, by itself or from outside");
+        htc__run_signal(r, SIGKILL);
+    } else if (stopped && !r->process && !r->stop_told) {
         htc_buf_init(&body, r->agent->env, 64);
         htc_put_u64(&body, r->run);
         htc_host_event(r->agent->host, HTC_EVENT_TASK_STOPPED, HTC_OK, htc_buf_bytes(&body));
@@ -484,6 +495,10 @@ static int open_stream(htc__run *r, const char *name, int which)
 static htc_status open_input(htc__run *r, htc__child *c)
 {
     const char *name = r->task->input;
+    if (r->channel >= 0) {
+        c->in = fcntl(r->channel, F_DUPFD_CLOEXEC, 0);
+        return c->in >= 0 ? HTC_OK : HTC_EREFUSED;
+    }
     if (name && name[0] == '/' && htc__run_no_paths(r)) {
         snprintf(r->text, sizeof r->text, "standard input %.200s: %s", name, htc__run_no_paths(r));
         return HTC_EPATH;

@@ -203,6 +203,12 @@ static void arm_started(htc__keeper *k)
 
 static void hear(htc__keeper *k);
 
+/* It has a process, which executes its program or is about to: what could not be executed is known when there is a number. */
+static int has_begun(const htc__keeper_task *t)
+{
+    return atomic_load(&t->pid) > 0 && t->stage == 0 && htc_host_wall() >= t->started + START_TOLD_AFTER / 2;
+}
+
 /* While several are in the ring the keeper need not tell of each; one that runs alone is told as started once. */
 static void on_started(evutil_socket_t fd, short what, void *arg)
 {
@@ -211,7 +217,7 @@ static void on_started(evutil_socket_t fd, short what, void *arg)
     k->started_armed = 0;
     hear(k);
     htc__run *r = at_work(k);
-    if (r && !r->start_told && htc_host_wall() >= task_at(k, place_in(k, r))->started + START_TOLD_AFTER / 2) {
+    if (r && !r->start_told && has_begun(task_at(k, place_in(k, r)))) {
         r->start_told = 1;
         htc__run_tell_started(r);
     }

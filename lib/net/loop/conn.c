@@ -155,6 +155,16 @@ static void remove_from_table(htc__conn *c)
 }
 
 /* The socket is gone: forget it, tell the machine, and either wait for the next try or end. */
+/* Nobody names it any more; its memory goes when the step is over. */
+static void bury(htc__conn *c)
+{
+    htc_host *h = c->host;
+    c->state = CONN_DEAD;
+    remove_from_table(c);
+    c->next_dead = h->dead;
+    h->dead = c;
+}
+
 void htc__conn_drop(htc__conn *c, htc_status why)
 {
     htc_host *h = c->host;
@@ -174,17 +184,16 @@ void htc__conn_drop(htc__conn *c, htc_status why)
     htc_buf_free(&c->in);
     if (c->timer)
         event_del(c->timer);
-    if (c->dialled) {
+    if (c->dialled && c->hung_up) {
+        bury(c);
+    } else if (c->dialled) {
         c->state = CONN_IDLE;
         htc__conn_set_timer(c, c->pause / 2 + htc_rng_below(&h->rng, c->pause / 2 + 1));
     } else {
-        c->state = CONN_DEAD;
         assert(h->incoming > 0);
         h->incoming--;
-        remove_from_table(c);
+        bury(c);
         htc__output_flooded(h);
-        c->next_dead = h->dead;
-        h->dead = c;
         htc__host_pump(h);
     }
     if (c->told) {
@@ -323,6 +332,24 @@ htc_status htc_host_dial_unix(htc_host *host, const char *path, uint32_t port, u
 {
     htc_status status = host && path && peer ? htc__conn_dial(host, path, port, peer) : HTC_EINVAL;
     return status == HTC_OK ? HTC_OK : htc__error(error, status, "cannot dial %s: %s", path ? path : "", htc_strerror(status));
+}
+
+htc_status htc_host_hang_up(htc_host *host, uint32_t peer)
+{
+    htc__conn *c = host ? htc__conn_find(host, peer) : NULL;
+    if (!host)
+        return HTC_EINVAL;
+    if (!c || !c->dialled || c->state == CONN_DEAD)
+        return HTC_ENOTFOUND;
+    c->hung_up = 1;
+    if (c->state != CONN_IDLE) {
+        htc__conn_drop(c, HTC_ECLOSED);
+        return HTC_OK;
+    }
+    if (c->timer)
+        event_del(c->timer);
+    bury(c);
+    return HTC_OK;
 }
 
 static void dial(htc__conn *c)

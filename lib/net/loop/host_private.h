@@ -117,6 +117,7 @@ struct htc__conn {
     int              fd;
     uint32_t         state; /* htc__conn_state */
     int              dialled, welcomed, told; /* told: the machine knows it as open */
+    int              hung_up; /* a dialled one that is wanted no more */
     int              stranger; /* of another uid, and none of the processes that this program started */
     int              deaf; /* not read from until it has read */
     htc_peer_info    info;

@@ -41,7 +41,9 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
         return status;
     if (o.agent == 0 || o.peer == 0)
         return HTC_EINVAL;
-    const char *node = o.node ? o.node : "";
+    const char *node = o.node ? o.node : "", *store = o.store ? o.store : "", *address = o.address ? o.address : store;
+    if (strlen(store) > 255 || strlen(address) > 255)
+        return HTC_EINVAL;
     htc_agent  *a = strlen(node) < sizeof a->holder.node ? htc__alloc(env, sizeof *a) : NULL;
     if (!a)
         return strlen(node) < sizeof a->holder.node ? HTC_ENOMEM : HTC_EINVAL;
@@ -52,6 +54,8 @@ htc_status htc_agent_create(const htc_env *env, const htc_agent_options *options
     if (a->slots > HTC_AGENT_HELD_MAX)
         a->slots = HTC_AGENT_HELD_MAX;
     a->occupied = a->slots;
+    memcpy(a->store, store, strlen(store) + 1);
+    memcpy(a->address, address, strlen(address) + 1);
     a->memory = o.memory;
     a->cores = o.cores;
     a->holder.stage_retry = o.stage_retry ? o.stage_retry : 3;
@@ -75,6 +79,7 @@ static void agent_destroy(void *self)
     if (!a)
         return;
     htc_env env = a->env;
+    htc__agent_flows_free(a);
     htc__agent_free_all(a);
     htc_buf_free(&a->buf);
     htc_buf_free(&a->holder.buf);
@@ -315,6 +320,8 @@ static htc_ns agent_deadline(const void *self)
     if (!a->begun || a->ended)
         return HTC_NEVER;
     htc_ns at = htc__agent_tasks_deadline(a);
+    htc_ns flows = htc__agent_flows_deadline(a);
+    at = flows < at ? flows : at;
 #define EARLIEST(condition, moment)                                                                                    \
     if ((condition) && (moment) < at)                                                                                  \
         at = (moment);
@@ -348,7 +355,8 @@ static htc_status agent_step(void *self, const htc_input *given, htc_output *out
         a->stop_at = HTC_NEVER;
     }
     notice_stall(a, deadline);
-    status = dispatch(a, in);
+    status = htc__agent_flows_input(a, in) ? HTC_OK : dispatch(a, in);
+    htc__agent_flows_run(a);
     run_timers(a);
     settle(a);
     a->holder.out = NULL;

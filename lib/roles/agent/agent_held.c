@@ -142,7 +142,7 @@ static void node_failed(attempt_holder *h, htc_status status, const char *reason
     htc__agent_leave(agent_of(h), status, reason);
 }
 
-const attempt_holder_ops htc__agent_holder = { ended, returned, dropped, node_failed };
+const attempt_holder_ops htc__agent_holder = { ended, returned, dropped, node_failed, htc__agent_carries_out };
 
 /* ---- grants, orders, answers ---- */
 
@@ -171,6 +171,8 @@ void htc__agent_take(htc_agent *a, const htc_granted *granted)
     t->say_at = HTC_NEVER;
     a->held[a->count++] = t;
     htc__attempt_read(&a->holder, &t->attempt);
+    if (t->attempt.phase == ATTEMPT_WAITING)
+        (void)htc__agent_is_seat(a, t);
     /* One that is too wide was granted before SLOTS, and came after it. */
     if (t->attempt.phase == ATTEMPT_WAITING && (htc__agent_ending(a) || (t->attempt.cores > 1 && t->attempt.cores > a->slots)))
         htc__agent_order(a, t, ORDER_DRAIN);
@@ -178,7 +180,7 @@ void htc__agent_take(htc_agent *a, const htc_granted *granted)
 
 uint32_t htc__agent_ahead(const htc_agent *a)
 {
-    if (!a->span || a->span > WAITS_SPAN)
+    if (!a->span || a->span > WAITS_SPAN || htc__agent_has_seat(a))
         return 0;
     return a->batch / 2 > a->slots ? a->batch / 2 : a->slots;
 }

@@ -8,13 +8,28 @@
 #include "htcsched/agent.h"
 #include "htcsched/work.h"
 #include "roles/attempt/attempt.h"
+#include "roles/worker/worker.h"
 
 typedef struct agent_held {
     attempt  attempt;  /* first: its holder's functions are given that */
     uint8_t  reported; /* a TASK_RESULT left: it may have been committed, its outputs are not ours to drop */
     uint32_t tries;    /* of the message that is repeated until the gateway's verdict: TASK_RESULT or GIVE_BACK */
     htc_ns   say_at;   /* when it is due */
+    uint64_t flow;     /* it is a seat at this flow: as long as it runs, this agent is a worker there; 0: a task */
+    uint8_t  seat;     /* seat_phase */
 } agent_held;
+
+/* What is asked of the host for a task, this agent does itself for a seat. */
+typedef enum seat_phase {
+    SEAT_NONE,    /* nothing is asked */
+    SEAT_ENTERED, /* STAGE_IN */
+    SEAT_WANTED,  /* RUN: when there is a worker it is one slot of that */
+    SEAT_AT_WORK,
+    SEAT_LEFT,    /* to be given back, when the worker runs no more than it has slots without it */
+    SEAT_OVER     /* STAGE_OUT */
+} seat_phase;
+
+struct agent_flow;
 
 struct htc_agent {
     attempt_holder holder; /* first: its functions are given that. The step under way: now, out, failed */
@@ -55,6 +70,10 @@ struct htc_agent {
     uint32_t    count;
     agent_held *held[HTC_AGENT_HELD_MAX]; /* in the order they came */
 
+    char     store[256], address[256]; /* "": it works at no flow */
+    uint64_t last_flow;
+    htc_ns   wall; /* of the step under way */
+    struct agent_flow *flows; /* where it is a worker */
     union { /* room for what is read or written in one step */
         htc_agent_hello      hello;
         htc_heartbeat        beat;
@@ -109,5 +128,15 @@ void htc__agent_say_result(htc_agent *a, agent_held *t);
 /* One message for all that are being given back and whose turn it is. */
 void htc__agent_say_give_back(htc_agent *a);
 void htc__agent_heard(htc_agent *a, htc_bytes message);
+
+/* agent_flow.c */
+int         htc__agent_is_seat(htc_agent *a, agent_held *t); /* by what it was granted; then its flow is noted */
+int         htc__agent_carries_out(attempt_holder *h, attempt *t, uint32_t op, htc_bytes body);
+/* 1: the input was for a worker, or from one, and nobody else's. */
+int         htc__agent_flows_input(htc_agent *a, const htc_input *in);
+void        htc__agent_flows_run(htc_agent *a);
+htc_ns      htc__agent_flows_deadline(const htc_agent *a);
+int         htc__agent_has_seat(const htc_agent *a);
+void        htc__agent_flows_free(htc_agent *a);
 
 #endif

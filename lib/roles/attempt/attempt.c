@@ -102,8 +102,10 @@ htc_ns htc__attempt_backoff(const attempt_holder *h, uint32_t *tries)
 
 /* ---- calls of the host ---- */
 
-static void call(attempt_holder *h, uint32_t op, const attempt *t)
+static void call(attempt_holder *h, uint32_t op, attempt *t)
 {
+    if (h->ops->carries_out && h->ops->carries_out(h, t, op, htc_buf_bytes(&h->buf)))
+        return;
     htc_status status = htc_output_add(h->out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = op, .tag = t->run, .body = htc_buf_bytes(&h->buf) });
     if (h->buf.status != HTC_OK)
         status = h->buf.status;
@@ -111,14 +113,14 @@ static void call(attempt_holder *h, uint32_t op, const attempt *t)
         h->failed = status;
 }
 
-static void call_of_run(attempt_holder *h, uint32_t op, const attempt *t)
+static void call_of_run(attempt_holder *h, uint32_t op, attempt *t)
 {
     htc_buf_clear(&h->buf);
     htc_put_u64(&h->buf, t->run);
     call(h, op, t);
 }
 
-static void send_signal(attempt_holder *h, const attempt *t, uint32_t number)
+static void send_signal(attempt_holder *h, attempt *t, uint32_t number)
 {
     htc_buf_clear(&h->buf);
     htc_put_u64(&h->buf, t->run);

@@ -60,6 +60,9 @@ typedef struct attempt_holder_ops {
     void (*dropped)(attempt_holder *h, attempt *t); /* it calls htc__attempt_free */
     /* The node cannot run tasks: those that come get no better. Called behind returned(). */
     void (*node_failed)(attempt_holder *h, htc_status status, const char *reason);
+    /* What would be asked of the host (htcsched/calls.h). 1: the holder does it itself, and answers with htc__attempt_result, later. NULL:
+     * it never does. */
+    int (*carries_out)(attempt_holder *h, attempt *t, uint32_t op, htc_bytes body);
 } attempt_holder_ops;
 
 /* What the attempts of one holder share: the first member of a struct of the holder's own. */

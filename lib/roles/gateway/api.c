@@ -328,6 +328,7 @@ static void job_found(void *role, void *ctx, const htc_kv_result *r)
         htc__gw_req_fail(gw, w.q, HTC_ECORRUPT, "", "the record of job %llu is damaged", (unsigned long long)w.id);
         return;
     }
+    htc__gw_edges_keep(gw, j);
     j->version = r->version;
     htc__gw_job_counts_from_record(j);
     j->next = j->count;

@@ -453,6 +453,12 @@ static void rm_job(htc_gateway *gw, request *q, job *j)
                              j->open && !j->finished ? "job %llu has not ended" : "job %llu is just being changed", (unsigned long long)j->id);
         return;
     }
+    const edge *child = htc__gw_awaited(gw, j->id);
+    if (child) { /* how it ended is not in the record of who waited for it yet: nobody could tell when this one is gone */
+        if (!passed_over(gw, q))
+            htc__gw_req_fail(gw, q, HTC_EBUSY, "try again in a moment", "the end of job %llu is just being noted for a job that waits for it", (unsigned long long)j->id);
+        return;
+    }
     if (!change_begin(gw, j->id))
         return;
     if (m)

@@ -49,7 +49,13 @@ json_t *htc__gw_job_json(htc_gateway *gw, const job *j)
                           (json_int_t)j->duplicates, "agents", (json_int_t)agents, "ra", (json_int_t)u->ra, "weight",
                           (json_int_t)u->weight, "output", j->output, "error_output", j->error_output, "priority",
                           (int)j->priority, "max_running", (json_int_t)j->max_running);
+    char     reason[300] = "";
     uint64_t left = j->count - htc__gw_job_terminal(j);
+    htc__gw_edges_broken(j, reason, sizeof reason);
+    if (o) {
+        json_object_set_new(o, "after", htc__gw_edges_json(j));
+        json_object_set_new(o, "reason", json_string(reason));
+    }
     if (o && j->open && left && u->runs.mean_s > 0 && agents)
         json_object_set_new(o, "eta_s", json_real(ceil((double)left / (double)agents) * u->runs.mean_s));
     else if (o)
@@ -150,6 +156,7 @@ static void stored(void *role, void *ctx, const htc_kv_result *r)
     j->version = r->version;
     htc_buf_free(&j->content);
     htc__gw_job_add(gw, j);
+    htc__gw_edges_opened(gw, j);
     htc__log_with(&gw->env, HTC_LOG_INFO,
                   HTC__FIELDS(HTC__TEXT("user", j->user->name), HTC__NUMBER("job", j->id), HTC__NUMBER("tasks", j->count)),
                   "%s submits job %llu (%s): %llu tasks", j->user->name, (unsigned long long)j->id, j->name,
@@ -199,6 +206,36 @@ static void touched(void *role, void *ctx, htc_status status, htc_bytes body)
         draw_number(gw, ctx);
     else
         give_up(gw, ctx, status);
+}
+
+/* The parents, before anything is stored: what may not be waited for is refused. */
+static void parents_looked(htc_gateway *gw, void *ctx, htc_status status, uint64_t parent)
+{
+    submission        *s = ctx;
+    job               *j = s->job;
+    unsigned long long id = parent;
+    if (status == HTC_OK && j->content.len) {
+        htc_runtime_call(gw->runtime, HTC_CALL_CONTENT_TOUCH, htc_buf_bytes(&j->content), touched, s);
+        return;
+    }
+    if (status == HTC_OK) {
+        draw_number(gw, s);
+        return;
+    }
+    assert(gw->submitting >= s->bytes && !j->id);
+    gw->submitting -= s->bytes;
+    if (j->key[0])
+        htc__gw_known_key_drop(gw, j->user->name, j->key);
+    if (status == HTC_ENOTFOUND)
+        htc__gw_req_fail(gw, s->q, status, "htc status lists the jobs that can be waited for", "there is no job %llu to wait for", id);
+    else if (status == HTC_EMPTY)
+        htc__gw_req_fail(gw, s->q, HTC_ENOTFOUND, "leave it out, if it ended as it should", "job %llu is removed, and how it ended is not known", id);
+    else if (status == HTC_EDENIED)
+        htc__gw_req_fail(gw, s->q, status, "htc status lists your jobs", "job %llu belongs to another user, and a job waits for jobs of its own user alone", id);
+    else
+        htc__gw_req_fail(gw, s->q, status, "try again in a moment", "job %llu, to wait for, could not be read: %s", id, htc_strerror(status));
+    htc__gw_job_free(gw, j);
+    htc_runtime_context_free(gw->runtime, s);
 }
 
 static int option_text(htc_gateway *gw, request *q, const char *name, char *out, size_t cap)
@@ -299,7 +336,7 @@ static void submit_new(htc_gateway *gw, request *q)
     j->count = htc_spec_count(j->spec);
     j->now.fresh = j->count;
     j->submitted = gw->wall;
-    if (!options(gw, q, j) || !first_task_fits(gw, q, j)) {
+    if (!options(gw, q, j) || !htc__gw_edges_parse(gw, q, j) || !first_task_fits(gw, q, j)) {
         htc__gw_job_free(gw, j);
         return;
     }
@@ -337,10 +374,7 @@ static void submit_new(htc_gateway *gw, request *q)
         return;
     *s = (submission){ .q = q, .job = j, .bytes = bytes };
     gw->submitting += bytes;
-    if (j->content.len)
-        htc_runtime_call(gw->runtime, HTC_CALL_CONTENT_TOUCH, htc_buf_bytes(&j->content), touched, s);
-    else
-        draw_number(gw, s);
+    htc__gw_edges_look(gw, j, 1, parents_looked, s);
 }
 
 /* ---- a submission that is repeated ---- */

@@ -223,6 +223,14 @@ static const job *full_job(const htc_gateway *gw, const user *u, char *text, siz
     return NULL;
 }
 
+static const job *waiting_job(const htc_gateway *gw, const user *u, char *text, size_t cap)
+{
+    for (const job *j = gw->jobs; j; j = j->hh.next)
+        if (j->user == u && !j->paused && htc__gw_edges_why(j, text, cap))
+            return j;
+    return NULL;
+}
+
 /* Why a user who has tasks to hand out does not have more agents; the code, and the sentence in text. */
 static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t cap)
 {
@@ -253,6 +261,10 @@ static const char *why_user(htc_gateway *gw, const user *u, char *text, size_t c
     if (u->queued == 0 && (slow = full_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
         snprintf(text, cap, "job %llu of %s waits: %s", (unsigned long long)slow->id, name, slow_text);
         return "MaxRunning";
+    }
+    if (u->queued == 0 && u->running == 0 && u->retrying == 0 && (slow = waiting_job(gw, u, slow_text, sizeof slow_text)) != NULL) {
+        snprintf(text, cap, "job %llu of %s waits for other jobs: %s", (unsigned long long)slow->id, name, slow_text);
+        return "After";
     }
     if (u->queued == 0 && u->running == 0 && u->retrying == 0) {
         snprintf(text, cap, "%s has no unfinished task", name);
@@ -308,6 +320,15 @@ typedef struct asking {
     task     task; /* as it was when its last result was asked for */
 } asking;
 
+/* What follows "cancelled": the job that it waited for in vain. */
+static void cancelled_text(const job *j, char *text, size_t cap)
+{
+    char why[300];
+    text[0] = '\0';
+    if (htc__gw_edges_broken(j, why, sizeof why))
+        snprintf(text, cap, ": %s", why);
+}
+
 /* reason: how its last attempt ended, in the words of who saw it. */
 static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t index, const task *t, const char *reason)
 {
@@ -319,10 +340,14 @@ static void explain_task(htc_gateway *gw, request *q, const job *j, uint64_t ind
     case TASK_NEW:
     case TASK_WAITING:
         if (j->cancelled) {
-            snprintf(text, sizeof text, "%llu.%llu was cancelled", id, i);
+            cancelled_text(j, user_text, sizeof user_text);
+            snprintf(text, sizeof text, "%llu.%llu was cancelled%s", id, i, user_text);
         } else if (j->paused) {
             snprintf(text, sizeof text, "%llu.%llu waits because its job is paused", id, i);
             code = "Paused";
+        } else if (htc__gw_edges_why(j, user_text, sizeof user_text)) {
+            snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
+            code = "After";
         } else if (why_full(j, user_text, sizeof user_text)) {
             snprintf(text, sizeof text, "%llu.%llu waits with its job: %s", id, i, user_text);
             code = "MaxRunning";
@@ -426,11 +451,15 @@ static void why_job(htc_gateway *gw, request *q, job *j)
     }
     uint64_t waiting = htc__gw_job_waiting(j);
     if (!j->open || j->finished) {
-        snprintf(text, sizeof text, "job %llu has ended: %s", (unsigned long long)j->id, htc__gw_job_state(j));
+        cancelled_text(j, user_text, sizeof user_text);
+        snprintf(text, sizeof text, "job %llu has ended: %s%s", (unsigned long long)j->id, htc__gw_job_state(j), user_text);
         code = "None";
     } else if (j->paused) {
         snprintf(text, sizeof text, "job %llu is paused", (unsigned long long)j->id);
         code = "Paused";
+    } else if (htc__gw_edges_why(j, user_text, sizeof user_text)) {
+        snprintf(text, sizeof text, "job %llu has not begun: %s", (unsigned long long)j->id, user_text);
+        code = "After";
     } else if (why_full(j, user_text, sizeof user_text)) {
         snprintf(text, sizeof text, "%llu tasks of job %llu wait: %s", (unsigned long long)waiting, (unsigned long long)j->id, user_text);
         code = "MaxRunning";

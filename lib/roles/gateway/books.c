@@ -32,6 +32,23 @@ static int could_start(htc_gateway *gw, const user *u)
     return 0;
 }
 
+/* What waits for other jobs has not begun and asks for nothing, and hears of each end that it does not know of. */
+static const char *wrong_edges(const htc_gateway *gw, const job *j)
+{
+    uint32_t unmet = 0;
+    for (uint32_t i = 0; i < j->n_edges; i++) {
+        edge e = htc__gw_edge(j, i);
+        unmet += !htc__gw_edge_is_met(&e);
+        if (!j->cancelled && htc__gw_edge_is_broken(&e))
+            return "a job that can never run is not cancelled";
+        if (!j->cancelled && e.outcome == PARENT_OPEN && !(e.linked && htc__gw_awaited(gw, e.parent)))
+            return "a job waits for another one whose end nobody tells it";
+    }
+    if (unmet && !j->waits)
+        return "a job goes on before those that it waits for have ended as they should";
+    return j->waits && (j->now.leased || j->queued || j->in_ready || j->started) ? "a job that waits for others has begun" : NULL;
+}
+
 static const char *wrong_count(const htc_gateway *gw)
 {
     const job   *j;
@@ -44,6 +61,9 @@ static const char *wrong_count(const htc_gateway *gw)
             return "the states of a job's tasks do not add up to its tasks";
         if (j->max_running && c->leased > j->max_running)
             return "more tasks of a job are held than may run";
+        const char *edges = wrong_edges(gw, j);
+        if (edges)
+            return edges;
     }
     for (u = gw->users; u; u = u->hh.next) {
         uint64_t running = 0, held_tasks = 0;

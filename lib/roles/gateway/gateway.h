@@ -11,6 +11,7 @@
  *   node_health.c  which nodes fail everybody (pure)      site_choice.c  where a task fits, where an agent starts (pure)
  *   content.c   what is uploaded, and goes when no job names it
  *   submissions.c  keys under which a submission may be repeated
+ *   after.c     jobs that wait for other jobs
  *   slots.c     which slots an agent has, and how many it may fill
  *   wide.c      tasks that take several slots of one agent
  *
@@ -49,6 +50,7 @@
 #define CHUNKS_AHEAD_MAX 256   /* of one job: chunks that exist only because tasks in them were cancelled by name */
 #define KNOWN_KEY_MAX 64
 #define JOB_PRIORITY_MAX 1000 /* and, below 0, as much */
+#define AFTER_MAX 64          /* jobs that a job waits for */
 #define LOOK_MAX 1000 /* jobs of a user that are looked at, past those that have no room now */
 #define REALLOCATE_GAP (50 * HTC_MS)
 
@@ -130,6 +132,39 @@ typedef struct ready_task {
     struct ready_task *prev, *next;
 } ready_task;
 
+/* ---- a job that waits for another one of its user ---- */
+
+typedef enum edge_rule {
+    AFTER_OK = 0, /* the parent ends with every task done */
+    AFTER_ANY,    /* it ends */
+    AFTER_FAILED, /* it ends otherwise than well */
+    AFTER_RULES
+} edge_rule;
+
+typedef enum edge_outcome {
+    PARENT_OPEN = 0,  /* as far as is known */
+    PARENT_OK,        /* every task is done */
+    PARENT_FAILED,    /* a task failed */
+    PARENT_CANCELLED, /* no task failed, and one was cancelled */
+    PARENT_GONE,      /* it was removed, and how it ended is not known */
+    PARENT_OUTCOMES
+} edge_outcome;
+
+typedef struct edge {
+    uint64_t parent;
+    uint8_t  rule, outcome; /* edge_rule, edge_outcome: the first end of the parent that was seen, and no later one */
+    uint8_t  linked;
+    job     *job;
+    struct edge *prev, *next; /* among those that wait for the same parent */
+} edge;
+
+/* A job that others wait for: until each of them has its outcome in its record. */
+typedef struct awaited {
+    uint64_t       id;
+    edge          *edges;
+    UT_hash_handle hh;
+} awaited;
+
 struct job {
     uint64_t  id;
     user     *user;
@@ -142,6 +177,12 @@ struct job {
     uint32_t  max_attempts, compat;
     int32_t   priority;    /* among its user's jobs: the higher goes first */
     uint64_t  max_running; /* tasks that agents hold at once; 0: any number */
+    edge     *edges;       /* jobs that it waits for; NULL: they lie in edges_read */
+    uint32_t  n_edges;
+    uint8_t   seats;       /* its tasks are seats at a flow (HTC_FLOW_EXECUTABLE) */
+    uint8_t   waits;       /* for one of them, or for the record that says that they have ended */
+    uint8_t   edges_late;  /* an outcome is known that is not in the record */
+    htc_bytes edges_read;  /* of a record that was just read: lies in its bytes */
     char      output[256], error_output[256], submit_dir[512];
     char      key[KNOWN_KEY_MAX + 1]; /* of its submission; "": none */
     uint8_t   asked[16]; /* with a key: the hash of what was asked */
@@ -365,6 +406,7 @@ struct htc_gateway {
     removal            *removals, *removals_by_id; /* jobs that are removed; the first is worked on */
     uint8_t             removing;
     known_key          *known_keys;
+    awaited            *awaited; /* jobs that others wait for */
     htc_buf             marks; /* content that jobs name, as far as it is read */
     htc_ns              content_at;
     uint8_t             content_busy;
@@ -589,6 +631,29 @@ void       htc__gw_known_key_drop(htc_gateway *gw, const char *user_name, const 
 void       htc__gw_known_keys_free(htc_gateway *gw);
 int        htc__gw_known_key_ok(const char *text);
 int        htc__gw_request_hash(const request *q, uint8_t hash[16]); /* 0: out of memory */
+
+/* after.c */
+edge htc__gw_edge(const job *j, uint32_t i);             /* of a job that is kept, or was just read */
+int  htc__gw_edge_is_met(const edge *e);
+int  htc__gw_edge_is_broken(const edge *e);              /* it can never be met */
+const char *htc__gw_edge_rule(const edge *e);            /* in the words of a request */
+void htc__gw_edges_write(htc_buf *b, const job *j);
+void htc__gw_edges_read(htc_reader *r, job *j);
+void htc__gw_edges_keep(htc_gateway *gw, job *j);        /* who keeps a job that was read calls this while the bytes are there */
+int  htc__gw_edges_parse(htc_gateway *gw, request *q, job *j); /* the "after" of a submission; 0: q has been answered */
+/* Link j's edges, so that no end of a parent passes unseen, and look for parents that have ended already. Then fn, once: with the
+ * status and parent of an edge that may not be, if ask is said (HTC_ENOTFOUND, HTC_EDENIED or what the store says); else HTC_OK. */
+typedef void (*edges_fn)(htc_gateway *gw, void *ctx, htc_status status, uint64_t parent);
+void htc__gw_edges_look(htc_gateway *gw, job *j, int ask, edges_fn fn, void *ctx);
+void htc__gw_edges_opened(htc_gateway *gw, job *j);      /* it is among the open jobs now, and its record is durable */
+void htc__gw_edges_written(htc_gateway *gw, job *j);     /* what is known of its edges is durable */
+void htc__gw_edges_end(htc_gateway *gw, job *j);         /* nothing is waited for any more */
+void htc__gw_edges_free(htc_gateway *gw, job *j);
+void htc__gw_parent_ended(htc_gateway *gw, const job *j); /* its end is durable: tell those that wait for it */
+const edge *htc__gw_awaited(const htc_gateway *gw, uint64_t id); /* of a job that waits for this one; NULL: none does */
+json_t *htc__gw_edges_json(const job *j);
+int  htc__gw_edges_why(const job *j, char *text, size_t cap);    /* what it waits for; 0: for nothing */
+int  htc__gw_edges_broken(const job *j, char *text, size_t cap); /* why it was cancelled; 0: not for an edge */
 
 /* fair.c */
 void htc__gw_reallocate_soon(htc_gateway *gw);

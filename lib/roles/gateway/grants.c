@@ -183,7 +183,7 @@ static leased lease(htc_gateway *gw, agent *a, job *j, chunk *c, uint32_t offset
     }
     task *k = &c->tasks[offset];
     assert(k->state == TASK_NEW || k->state == TASK_WAITING); /* else two agents would run it */
-    assert(j->user == a->user && !j->cancelled && !j->paused);
+    assert(j->user == a->user && !j->cancelled && !j->paused && !j->waits);
     k->attempt++;
     k->agent = a->id;
     k->phase = HTC_HELD_WAITING;
@@ -315,6 +315,8 @@ void htc__gw_pull(htc_gateway *gw, agent *a, const htc_pull *m)
     g->grant = ++a->grant;
     g->kind = HTC_GRANT_TASKS;
     while (g->count < n && bytes < GRANT_BYTES_MAX && unfit < UNFIT_AT_ONCE && htc_runtime_status(gw->runtime) == HTC_OK && (j = htc__gw_job_for(gw, a))) {
+        if (j->seats && a->n_held >= htc__gw_slots_may_fill(a))
+            break; /* a seat lasts: none is handed out ahead */
         if (!htc__gw_job_peek(gw, j, &c, &offset)) {
             if (htc__gw_job_for(gw, a) == j)
                 break;
@@ -454,7 +456,8 @@ static void accept_result(htc_gateway *gw, agent *a, job *j, chunk *c, const htc
     if (!htc__gw_brief_put(c, t, o))
         keep_result(gw, c, &m->attempt, o);
     if (o->status == HTC_OK) {
-        htc_allot_profile_add(&j->user->runs, ran);
+        if (!j->seats)
+            htc_allot_profile_add(&j->user->runs, ran);
         htc__gw_task_set(gw, c, offset, TASK_DONE);
     } else if (o->status == HTC_ECANCELLED || t->cancel || j->cancelled) {
         htc__gw_task_set(gw, c, offset, TASK_CANCELLED);

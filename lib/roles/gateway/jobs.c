@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "roles/gateway/gateway.h"
 
 /* ---- counts ---- */
@@ -58,6 +59,8 @@ const char *htc__gw_job_state(const job *j)
     }
     if (j->paused)
         return "paused";
+    if (j->waits)
+        return "waiting";
     return j->started ? "running" : "queued";
 }
 
@@ -69,7 +72,7 @@ static int fresh_ready(const job *j)
 
 uint64_t htc__gw_job_waiting(const job *j)
 {
-    if (!j->open || j->paused || j->cancelled || j->finished)
+    if (!j->open || j->paused || j->waits || j->cancelled || j->finished)
         return 0;
     return j->now.waiting + (fresh_ready(j) ? j->now.fresh : 0);
 }
@@ -136,10 +139,21 @@ void htc__gw_job_places(htc_gateway *gw)
         make_place(gw, j);
 }
 
+static int are_seats(const job *j)
+{
+    htc_task *t = NULL;
+    if (!j->spec || htc_spec_task(j->spec, 0, &t, NULL) != HTC_OK)
+        return 0; /* what cannot be expanded fails when its turn comes */
+    int seats = t->executable && strcmp(t->executable, HTC_FLOW_EXECUTABLE) == 0;
+    htc_task_destroy(t);
+    return seats;
+}
+
 void htc__gw_job_add(htc_gateway *gw, job *j)
 {
     assert(!j->open && !htc__gw_job(gw, j->id)); /* two openings of one job would count its tasks twice */
     j->open = 1;
+    j->seats = (uint8_t)are_seats(j);
     HASH_ADD(hh, gw->jobs, id, sizeof j->id, j);
     if (!j->hh.tbl)
         htc_runtime_break(gw->runtime, HTC_ENOMEM, "making room for a job");
@@ -200,6 +214,7 @@ void htc__gw_job_free(htc_gateway *gw, job *j)
     htc_spec_destroy(j->spec);
     htc__free(&gw->env, j->health, j->n_health * sizeof *j->health);
     htc_buf_free(&j->content);
+    htc__gw_edges_free(gw, j);
     DL_DELETE2(gw->all_jobs, j, all_prev, all_next);
     htc__free(&gw->env, j, sizeof *j);
 }
@@ -229,6 +244,7 @@ void htc__gw_job_drop(htc_gateway *gw, job *j)
         return;
     assert(j->finished && !j->writing); /* its end is durable */
     j->open = 0;
+    htc__gw_edges_end(gw, j);
     htc__gw_job_touch(gw, j);
     HASH_DEL(gw->jobs, j);
     assert(j->user->open_jobs > 0);
@@ -434,6 +450,8 @@ void htc__gw_job_taken(htc_gateway *gw, job *j, uint64_t index)
         list_drop(gw, &j->head);
     else if (j->tail && j->tail->index == index)
         list_drop(gw, &j->tail);
+    if (HTC__BROKEN(after_granted) && j->now.fresh + j->now.waiting + j->now.retry_wait == 1) /* this one */
+        htc__gw_parent_ended(gw, j);
 }
 
 uint64_t htc__gw_job_next(const job *j)
@@ -617,8 +635,11 @@ static void job_written(void *role, void *ctx, const htc_kv_result *r)
         htc_runtime_wake(gw->runtime, &j->write_done, HTC_OK);
         if (j->next_done)
             htc__gw_job_dirty(gw, j, NULL);
+        if (j->open && !j->dirty)
+            htc__gw_edges_written(gw, j);
         if (j->finished && j->open && !j->dirty) {
             htc__gw_delete(gw, htc__gw_key_open(j->id));
+            htc__gw_parent_ended(gw, j);
             htc__gw_job_drop(gw, j);
             gw->jobs_ended = 1;
         }

@@ -6,6 +6,7 @@
 
 #define USER_FORMAT 2
 #define JOB_FORMAT 3
+#define JOB_FORMAT_AFTER 4 /* the same, and the jobs that it waits for: at least one */
 #define CHUNK_FORMAT 3
 #define AGENT_FORMAT 3
 #define AGENT_FORMAT_ONE_SLOT 2 /* of an agent that was launched when there was no other */
@@ -122,7 +123,7 @@ static void counts_read(htc_reader *r, counts *c)
 
 void htc__gw_record_job_write(htc_buf *b, const job *j)
 {
-    htc_runtime_record_begin(b, JOB_FORMAT);
+    htc_runtime_record_begin(b, j->n_edges ? JOB_FORMAT_AFTER : JOB_FORMAT);
     htc_put_u64(b, j->id);
     htc_put_str(b, j->user->name);
     htc_put_str(b, j->name);
@@ -145,12 +146,14 @@ void htc__gw_record_job_write(htc_buf *b, const job *j)
     htc_put_u8(b, (uint8_t)(j->cancelled | j->paused << 1 | j->finished << 2));
     htc_put_varint(b, j->low);
     counts_write(b, &j->base);
+    if (j->n_edges)
+        htc__gw_edges_write(b, j);
 }
 
 htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_MAX_BYTES])
 {
     htc_reader r;
-    htc_runtime_record_open(bytes, JOB_FORMAT, JOB_FORMAT, &r);
+    uint8_t format = htc_runtime_record_open(bytes, JOB_FORMAT, JOB_FORMAT_AFTER, &r);
     j->id = htc_get_u64(&r);
     htc_get_str(&r, user_name, NAME_MAX_BYTES);
     htc_get_str(&r, j->name, sizeof j->name);
@@ -183,6 +186,8 @@ htc_status htc__gw_record_job_read(htc_bytes bytes, job *j, char user_name[NAME_
     need(&r, j->low <= (j->count - 1) / CHUNK_TASKS + 1);
     need(&r, j->base.done <= j->count && j->base.failed <= j->count - j->base.done &&
                  j->base.cancelled <= j->count - j->base.done - j->base.failed);
+    if (format == JOB_FORMAT_AFTER)
+        htc__gw_edges_read(&r, j);
     return htc_runtime_record_end(&r);
 }
 

@@ -107,11 +107,22 @@ static void job_complete(htc_gateway *gw, recovery *rec)
     settle_tasks(gw, j);
     HASH_ITER(hh, j->chunks, c, next)
     htc__gw_chunk_settle(gw, c);
+    htc__gw_edges_opened(gw, j);
     if (rec->opened)
         rec->opened(gw, rec->ctx, j);
     htc__gw_job_check(gw, j);
     htc__gw_job_release(gw, j);
     next_job(gw, rec);
+}
+
+/* Parents may have ended when there was no gateway to note it. */
+static void parents_looked(htc_gateway *gw, void *ctx, htc_status status, uint64_t parent)
+{
+    (void)parent;
+    if (status == HTC_OK)
+        job_complete(gw, ctx);
+    else
+        htc_runtime_break(gw->runtime, status, "reading the job that another one waits for");
 }
 
 static void take_chunk(htc_gateway *gw, recovery *rec, const htc_kv_item *item)
@@ -178,7 +189,7 @@ static void chunks_page(void *role, void *ctx, const htc_kv_result *r)
     if (htc_runtime_status(gw->runtime) != HTC_OK)
         return;
     if (next.len == 0) {
-        job_complete(gw, rec);
+        htc__gw_edges_look(gw, rec->job, 0, parents_looked, rec);
         return;
     }
     key k = htc__gw_key_chunks(rec->job->id);
@@ -243,6 +254,7 @@ static void job_read(void *role, void *ctx, const htc_kv_result *r)
         htc_runtime_break(gw->runtime, HTC_ECORRUPT, "reading a job record");
         return;
     }
+    htc__gw_edges_keep(gw, j);
     j->version = r->version;
     j->now = j->base;
     if (j->finished) {

@@ -17,6 +17,7 @@ typedef struct pending {
     uint64_t             tag;
     htc_runtime_store_fn store; /* of a request */
     htc_runtime_call_fn  call;  /* of a call */
+    htc_runtime_watch_fn watch; /* of a watch, which has a tag of its own */
     uint8_t              from_store;
     void                *context;
     UT_hash_handle       hh;
@@ -69,7 +70,7 @@ htc_status htc_runtime_create(const htc_env *env, const htc_runtime_options *opt
     htc_runtime_options o = { 0 };
     if (!options || !out)
         return HTC_EINVAL;
-    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, sizeof o);
+    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_runtime_options, calls_from));
     if (status != HTC_OK)
         return status;
     htc_runtime *r = htc__alloc(env, sizeof *r);
@@ -79,6 +80,7 @@ htc_status htc_runtime_create(const htc_env *env, const htc_runtime_options *opt
         r->env = *env;
     r->role = o.role;
     snprintf(r->name, sizeof r->name, "%s", o.name ? o.name : "role");
+    r->last_tag = o.calls_from;
     if (o.store) {
         r->store_peer = o.store->peer;
         status = htc_kv_client_create(env, o.store, &r->store);
@@ -158,11 +160,27 @@ static void store_answers(htc_runtime *r)
     }
 }
 
+static void watch_events(htc_runtime *r)
+{
+    htc_kv_event event = { 0 };
+    while (r->broken == HTC_OK && htc_kv_client_event(r->store, &event)) {
+        pending *p;
+        HASH_FIND(hh, r->pending, &event.tag, sizeof event.tag, p);
+        if (!p || !p->watch)
+            continue;
+        htc_runtime_watch_fn fn = p->watch;
+        void                *ctx = p->context;
+        if (event.kind == HTC_KV_EVENT_ENDED)
+            forget(r, p);
+        fn(r->role, ctx, &event);
+    }
+}
+
 static void call_answered(htc_runtime *r, const htc_input *in)
 {
     pending *p;
     HASH_FIND(hh, r->pending, &in->tag, sizeof in->tag, p);
-    if (!p || p->from_store)
+    if (!p || !p->call)
         return;
     htc_runtime_call_fn fn = p->call;
     void               *ctx = p->context;
@@ -183,6 +201,7 @@ htc_status htc_runtime_input(htc_runtime *r, const htc_input *in)
             htc_runtime_break(r, status, "talking to the store");
     }
     store_answers(r);
+    watch_events(r);
     return r->broken;
 }
 
@@ -290,6 +309,19 @@ void htc_runtime_ask(htc_runtime *r, const htc_kv_request *requests, size_t n, h
     if (status != HTC_OK) {
         forget(r, p);
         htc_runtime_break(r, status, "asking the store");
+    }
+}
+
+void htc_runtime_watch(htc_runtime *r, htc_bytes key, uint32_t prefix, htc_runtime_watch_fn fn, void *ctx)
+{
+    assert(r->store && r->out);
+    pending *p = r->broken == HTC_OK ? remember(r, &(pending){ .watch = fn, .context = ctx }) : NULL;
+    if (!p)
+        return;
+    htc_status status = htc_kv_client_watch(r->store, r->now, &(htc_kv_watch){ .size = sizeof(htc_kv_watch), .key = key, .tag = p->tag, .prefix = prefix }, r->out);
+    if (status != HTC_OK) {
+        forget(r, p);
+        htc_runtime_break(r, status, "watching the store");
     }
 }
 

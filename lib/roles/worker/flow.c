@@ -5,30 +5,84 @@
 #include "htcsched/runtime.h"
 #include "roles/worker/flow.h"
 
-#define FLOW_FORMAT 1
+#define FLOW_FORMAT   1
+#define WORKER_FORMAT 1
 
 void htc__flow_write(htc_buf *b, const flow *f)
 {
     htc_runtime_record_begin(b, FLOW_FORMAT);
     htc_put_u8(b, f->state);
+    htc_put_u8(b, f->kind);
     htc_put_varint(b, f->tasks);
+    htc_put_varint(b, f->job);
+    htc_put_varint(b, f->tries);
+    htc_put_varint(b, f->max_fails);
     htc_put_str(b, f->user);
     htc_put_bytes(b, f->task);
+    htc_put_varint(b, f->n_marks);
+    for (uint32_t i = 0; i < f->n_marks; i++) {
+        htc_put_varint(b, f->marks[i].from);
+        htc_put_varint(b, f->marks[i].to);
+    }
     htc__ledger_counts_write(b, &f->counts);
 }
 
 htc_status htc__flow_read(htc_bytes bytes, flow *f)
 {
     htc_reader r;
+    memset(f, 0, sizeof *f);
     htc_runtime_record_open(bytes, FLOW_FORMAT, FLOW_FORMAT, &r);
     f->state = htc_get_u8(&r);
+    f->kind = htc_get_u8(&r);
     f->tasks = htc_get_varint(&r);
+    f->job = htc_get_varint(&r);
+    uint64_t tries = htc_get_varint(&r);
+    f->max_fails = htc_get_varint(&r);
     htc_get_str(&r, f->user, sizeof f->user);
     f->task = htc_get_bytes(&r);
+    uint64_t n = htc_get_varint(&r);
+    int      good = f->state >= FLOW_BUILDING && f->state <= FLOW_ABORTED && (f->kind == FLOW_BAG || f->kind == FLOW_GRAPH) && tries > 0 &&
+               tries <= UINT32_MAX && n <= FLOW_MARKS_MAX;
+    f->tries = (uint32_t)tries;
+    for (; good && f->n_marks < n && r.status == HTC_OK; f->n_marks++) {
+        ledger_span *s = &f->marks[f->n_marks];
+        *s = (ledger_span){ htc_get_varint(&r), 0 };
+        s->to = htc_get_varint(&r);
+        good = s->from < s->to;
+    }
     htc__ledger_counts_read(&r, &f->counts);
-    if (f->state < FLOW_BUILDING || f->state > FLOW_ENDED)
+    if (!good)
         htc_reader_fail(&r);
     return htc_runtime_record_end(&r);
+}
+
+int htc__flow_is_marked(const flow *f, uint64_t id)
+{
+    for (uint32_t i = 0; i < f->n_marks; i++)
+        if (id >= f->marks[i].from && id < f->marks[i].to)
+            return 1;
+    return 0;
+}
+
+int htc__flow_mark(flow *f, ledger_span ids)
+{
+    for (uint32_t i = 0; i < f->n_marks; i++)
+        if (f->marks[i].from <= ids.from && f->marks[i].to >= ids.to)
+            return 0;
+    for (uint32_t i = 0; i < f->n_marks;)
+        if (f->marks[i].from <= ids.to && f->marks[i].to >= ids.from) { /* they touch */
+            ids.from = f->marks[i].from < ids.from ? f->marks[i].from : ids.from;
+            ids.to = f->marks[i].to > ids.to ? f->marks[i].to : ids.to;
+            f->marks[i] = f->marks[--f->n_marks];
+        } else {
+            i++;
+        }
+    if (f->n_marks == FLOW_MARKS_MAX) {
+        ledger_span last = f->marks[--f->n_marks];
+        return htc__flow_mark(f, (ledger_span){ last.from < ids.from ? last.from : ids.from, last.to > ids.to ? last.to : ids.to });
+    }
+    f->marks[f->n_marks++] = ids;
+    return 1;
 }
 
 static flow_key key_of(const char *format, uint64_t a, uint64_t b)
@@ -63,14 +117,42 @@ flow_key htc__flow_key_collector(uint64_t id)
     return key_of("f/%016" PRIx64 "/c", id, 0);
 }
 
-flow_key htc__flow_key_worker(uint64_t worker)
+flow_key htc__flow_key_task(uint64_t id, uint64_t task)
 {
-    return key_of("w/%016" PRIx64, worker, 0);
+    return key_of("f/%016" PRIx64 "/t/%016" PRIx64, id, task);
 }
 
-flow_key htc__flow_key_workers(void)
+flow_key htc__flow_key_tasks(uint64_t id)
 {
-    return key_of("w/", 0, 0);
+    return key_of("f/%016" PRIx64 "/t/", id, 0);
+}
+
+flow_key htc__flow_key_worker(uint64_t group, uint64_t worker)
+{
+    return key_of("w/%016" PRIx64 "/%016" PRIx64, group, worker);
+}
+
+flow_key htc__flow_key_workers(uint64_t group)
+{
+    return key_of("w/%016" PRIx64 "/", group, 0);
+}
+
+void htc__flow_worker_write(htc_buf *b, const flow_worker *w)
+{
+    htc_runtime_record_begin(b, WORKER_FORMAT);
+    htc_put_u64(b, w->epoch);
+    htc_put_u32(b, w->slots);
+    htc_put_str(b, w->address);
+}
+
+htc_status htc__flow_worker_read(htc_bytes bytes, flow_worker *w)
+{
+    htc_reader r;
+    htc_runtime_record_open(bytes, WORKER_FORMAT, WORKER_FORMAT, &r);
+    w->epoch = htc_get_u64(&r);
+    w->slots = htc_get_u32(&r);
+    htc_get_str(&r, w->address, sizeof w->address);
+    return htc_runtime_record_end(&r);
 }
 
 htc_bytes htc__flow_key_bytes(const flow_key *k)

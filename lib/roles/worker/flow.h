@@ -1,22 +1,35 @@
-/* What the store has of a flow beside its ledgers: the header, and the keys. */
+/* What the store has of a flow beside its ledgers and tasks: the header, and the keys. */
 #ifndef HTC_ROLES_FLOW_H
 #define HTC_ROLES_FLOW_H
 
 #include "core/codec.h"
 #include "roles/worker/ledger.h"
 
-typedef enum flow_state { FLOW_BUILDING = 1, FLOW_RUNNING, FLOW_ENDED } flow_state;
+typedef enum flow_state { FLOW_BUILDING = 1, FLOW_RUNNING, FLOW_ENDED, FLOW_ABORTED } flow_state;
+
+/* A bag: tasks that wait for nothing, without records of their own. A graph: each task has one (graph_task.h). */
+typedef enum flow_kind { FLOW_BAG = 1, FLOW_GRAPH } flow_kind;
+
+#define FLOW_MARKS_MAX 64 /* spans of tasks that are to be cancelled */
 
 typedef struct flow {
-    uint8_t       state; /* flow_state */
+    uint8_t       state, kind; /* flow_state, flow_kind */
     uint64_t      tasks;
+    uint64_t      job;       /* by which outputs are stored; of a gateway's flows its own number */
+    uint32_t      tries;     /* how often a task is run, at most; from 1 */
+    uint64_t      max_fails; /* beyond so many failed tasks all is cancelled; UINT64_MAX: never */
     char          user[64];
     htc_bytes     task;   /* htc_task_to_bytes: that of every task but for its index; lies in the bytes that were read */
+    uint32_t      n_marks;
+    ledger_span   marks[FLOW_MARKS_MAX];
     ledger_counts counts; /* of one that has ended */
 } flow;
 
 void       htc__flow_write(htc_buf *b, const flow *f);
 htc_status htc__flow_read(htc_bytes bytes, flow *f); /* HTC_ECORRUPT */
+/* These tasks are to be cancelled. Where there is no room the marks grow together, so that more are cancelled. 1: that is new. */
+int htc__flow_mark(flow *f, ledger_span ids);
+int htc__flow_is_marked(const flow *f, uint64_t id);
 
 typedef struct flow_key {
     char   text[64];
@@ -26,10 +39,22 @@ typedef struct flow_key {
 flow_key  htc__flow_key_header(uint64_t id);               /* f/ID/h */
 flow_key  htc__flow_key_ledger(uint64_t id, uint64_t number); /* f/ID/l/NUMBER */
 flow_key  htc__flow_key_ledgers(uint64_t id);              /* what the keys of all begin with */
+flow_key  htc__flow_key_task(uint64_t id, uint64_t task);  /* f/ID/t/TASK */
+flow_key  htc__flow_key_tasks(uint64_t id);
 flow_key  htc__flow_key_collector(uint64_t id);            /* f/ID/c: bound to a lease: who looks for the end */
-flow_key  htc__flow_key_worker(uint64_t worker);           /* w/WORKER: bound to a lease: this epoch lives */
-flow_key  htc__flow_key_workers(void);
+flow_key  htc__flow_key_worker(uint64_t group, uint64_t worker); /* w/GROUP/WORKER: bound to a lease: this epoch lives */
+flow_key  htc__flow_key_workers(uint64_t group);
 htc_bytes htc__flow_key_bytes(const flow_key *k);
 int       htc__flow_key_number(htc_bytes key, const flow_key *prefix, uint64_t *number); /* 1: what stands behind the prefix */
+
+/* What stands under a worker's key. */
+typedef struct flow_worker {
+    uint64_t epoch;
+    uint32_t slots;
+    char     address[256]; /* where the others reach it */
+} flow_worker;
+
+void       htc__flow_worker_write(htc_buf *b, const flow_worker *w);
+htc_status htc__flow_worker_read(htc_bytes bytes, flow_worker *w); /* HTC_ECORRUPT */
 
 #endif

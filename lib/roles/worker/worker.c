@@ -3,18 +3,13 @@
  * A worker lives as long as its lease: the lease's number is its epoch, and a key bound to it says that this epoch lives. Who finds the
  * lease gone has been given up by the others: it ends, and its next life has another epoch. What it had written before stands; what
  * it would write afterwards is refused, since who took its ledgers has changed their versions. */
+#include <stdio.h>
 #include <string.h>
 
 #include "roles/worker/worker_private.h"
 
-#define LEASE_NS (10 * HTC_SECOND)
-#define TICK     HTC_SECOND
-#define TRY_AGAIN (100 * HTC_MS)
-
-uint32_t htc__worker_peer(const htc__worker *w, uint64_t id)
-{
-    return id && id <= w->options.n && id != w->id ? w->peers[id - 1] : 0;
-}
+#define LEASE_NS  (10 * HTC_SECOND)
+#define RUNS_FROM (UINT64_C(1) << 48) /* calls of attempts bear their numbers, the others the runtime's, which are below */
 
 void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
 {
@@ -31,7 +26,9 @@ void htc__worker_stop(htc__worker *w, htc_status status)
     htc__log_with(&w->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("worker", w->id), HTC__STATUS(status)), "worker %llu ends: %s",
                   (unsigned long long)w->id, htc_strerror(status));
     w->stopped = 1;
-    htc_runtime_stop(w->runtime, status);
+    w->stop_status = status;
+    if (!w->options.within)
+        htc_runtime_stop(w->runtime, status);
 }
 
 /* ---- its lease ---- */
@@ -42,7 +39,8 @@ static void registered(void *role, void *ctx, const htc_kv_result *r)
     (void)ctx;
     w->registering = 0;
     w->joined = r->status == HTC_OK;
-    w->survey_at = w->now;
+    if (w->joined && !w->watching)
+        htc__worker_watch(w);
 }
 
 static void granted(void *role, void *ctx, const htc_kv_result *r)
@@ -51,15 +49,16 @@ static void granted(void *role, void *ctx, const htc_kv_result *r)
     (void)ctx;
     w->joining = 0;
     if (r->status != HTC_OK || !r->lease) {
-        w->renew_at = w->now + TRY_AGAIN;
+        w->renew_at = w->now + AGAIN_NS;
         return;
     }
     w->epoch = r->lease;
     w->renew_at = w->now + w->options.lease_ns / 3;
     w->registering = 1;
-    flow_key k = htc__flow_key_worker(w->id);
-    htc_buf_clear(&w->buf);
-    htc_put_u64(&w->buf, w->epoch);
+    flow_key    k = htc__flow_key_worker(w->options.flow, w->id);
+    flow_worker self = { .epoch = w->epoch, .slots = w->options.slots };
+    memcpy(self.address, w->address, sizeof self.address);
+    htc__flow_worker_write(&w->buf, &self);
     htc_runtime_ask(w->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
                                        .lease = w->epoch }, 1, registered, NULL);
@@ -72,7 +71,7 @@ static void renewed(void *role, void *ctx, const htc_kv_result *r)
     w->joining = 0;
     if (r->status == HTC_ENOTFOUND)
         htc__worker_stop(w, HTC_ELOST);
-    w->renew_at = w->now + (r->status == HTC_OK ? w->options.lease_ns / 3 : TRY_AGAIN);
+    w->renew_at = w->now + (r->status == HTC_OK ? w->options.lease_ns / 3 : AGAIN_NS);
 }
 
 static void keep_lease(htc__worker *w)
@@ -87,15 +86,40 @@ static void keep_lease(htc__worker *w)
                         NULL);
 }
 
-/* ---- the machine ---- */
+/* ---- leaving ---- */
 
-static int calls(const htc__worker *w, uint32_t peer)
+static void revoked(void *role, void *ctx, const htc_kv_result *r)
 {
-    for (uint32_t i = 0; i < w->options.n; i++)
-        if (i != w->options.self && w->peers[i] == peer)
-            return 1;
-    return 0;
+    (void)ctx;
+    (void)r; /* else it ends by itself */
+    htc__worker_stop(role, HTC_OK);
 }
+
+/* When nothing runs and everything is handed over the others may know at once that this one is gone. */
+static void leave(htc__worker *w)
+{
+    if (w->left || w->runs || w->owns || w->survey || w->joining || w->registering)
+        return;
+    w->left = 1;
+    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = w->epoch }, 1, revoked, NULL);
+}
+
+static void asked_to_leave(htc__worker *w, htc_status how)
+{
+    running *x, *next;
+    if (!w->epoch) {
+        htc__worker_stop(w, HTC_OK);
+        return;
+    }
+    w->leaving = 1;
+    DL_FOREACH_SAFE(w->runs, x, next)
+    if (x->function)
+        htc__worker_function_order(w, x, how == HTC_EKILLED ? ORDER_STOP : ORDER_DRAIN);
+    else
+        htc__attempt_order(&w->holder, &x->attempt, how == HTC_EKILLED ? ORDER_STOP : ORDER_DRAIN);
+}
+
+/* ---- the machine ---- */
 
 static void message(htc__worker *w, const htc_input *in)
 {
@@ -114,37 +138,33 @@ static void message(htc__worker *w, const htc_input *in)
         }
         htc_wire_welcome(&w->buf, id, version);
         htc_runtime_send(w->runtime, in->peer, &w->buf);
-    } else if (type >= HTC_WIRE_WORKER_LOAD_ASK && type <= HTC_WIRE_WORKER_CLEARED) {
+    } else if (type >= HTC_WIRE_WORKER_LOAD_ASK && type <= HTC_WIRE_WORKER_COUNTED) {
         if (htc__worker_read(&r, &m) == HTC_OK && m.flow == w->options.flow && w->joined)
             htc__worker_heard(w, in->peer, type, &m);
     }
 }
 
+/* Who called greets. */
 static void opened(htc__worker *w, const htc_input *in)
 {
-    if (!calls(w, in->peer))
-        return;
-    htc_wire_hello(&w->buf, HTC_WIRE_ROLE_WORKER, HTC_WIRE_VERSION);
-    htc_runtime_send(w->runtime, in->peer, &w->buf);
-}
-
-static running *run_of(htc__worker *w, uint64_t number)
-{
-    running *x;
-    DL_FOREACH(w->runs, x)
-    if (x->attempt.run == number)
-        return x;
-    return NULL;
+    for (uint32_t i = 0; i < w->n_members; i++)
+        if (w->members[i].peer == in->peer) {
+            htc_wire_hello(&w->buf, HTC_WIRE_ROLE_WORKER, HTC_WIRE_VERSION);
+            htc_runtime_send(w->runtime, in->peer, &w->buf);
+            return;
+        }
 }
 
 static void event(htc__worker *w, const htc_input *in)
 {
     if (in->op == HTC_EVENT_SHUTDOWN) {
-        htc__worker_stop(w, HTC_OK);
+        asked_to_leave(w, in->status);
         return;
     }
     htc_reader r = htc_reader_of(in->body);
-    running   *x = run_of(w, htc_get_u64(&r));
+    running   *x = htc__worker_run(w, htc_get_u64(&r));
+    if (x && x->function)
+        return;
     if (x && htc_reader_done(&r) == HTC_OK && in->op == HTC_EVENT_STARTED)
         (void)htc__attempt_started(&w->holder, &x->attempt);
     else if (x && htc_reader_done(&r) == HTC_OK && in->op == HTC_EVENT_TASK_STOPPED)
@@ -153,7 +173,7 @@ static void event(htc__worker *w, const htc_input *in)
 
 static int is_of_run(uint32_t op)
 {
-    return op == HTC_CALL_STAGE_IN || op == HTC_CALL_RUN || op == HTC_CALL_STAGE_OUT;
+    return op == HTC_CALL_STAGE_IN || op == HTC_CALL_RUN || op == HTC_CALL_STAGE_OUT || op == HTC_CALL_RUN_SPAN;
 }
 
 static void run_time(htc__worker *w)
@@ -162,17 +182,28 @@ static void run_time(htc__worker *w)
     keep_lease(w);
     DL_FOREACH_SAFE(w->runs, x, next)
     htc__attempt_timer(&w->holder, &x->attempt);
-    if (!w->joined || w->ended || w->stopped)
+    if (!w->joined || w->stopped)
         return;
-    if (w->now >= w->survey_at)
-        htc__worker_survey(w);
-    if (w->now >= w->tick_at) {
-        w->tick_at = w->now + TICK;
-        htc__worker_ledgers_tick(w);
+    if (w->ended) {
+        htc__worker_stop(w, HTC_OK);
+        return;
     }
-    htc__worker_begin(w);
-    htc__worker_steal(w);
-    htc__worker_flush(w);
+    htc__worker_group_timers(w);
+    if (htc__worker_runs_flow(w)) {
+        if (w->now >= w->survey_at && !w->leaving)
+            htc__worker_survey(w);
+        htc__worker_ledgers_timers(w);
+        htc__worker_graph(w);
+        htc__worker_tells(w);
+        if (!w->leaving) {
+            htc__worker_begin(w);
+            htc__worker_nudge(w);
+            htc__worker_steal(w);
+        }
+        htc__worker_flush(w);
+    }
+    if (w->leaving)
+        leave(w);
 }
 
 static htc_ns earlier(htc_ns a, htc_ns b)
@@ -191,8 +222,11 @@ static htc_ns deadline(const void *self)
     at = earlier(at, htc__attempt_deadline(&x->attempt));
     if (!w->joined || w->ended)
         return at;
-    at = earlier(at, earlier(w->tick_at, w->survey ? HTC_NEVER : w->survey_at));
-    return earlier(at, earlier(htc__worker_ledgers_deadline(w), htc__worker_steal_deadline(w)));
+    at = earlier(at, htc__worker_group_deadline(w));
+    if (!htc__worker_runs_flow(w))
+        return at;
+    at = earlier(at, earlier(htc__worker_graph_deadline(w), w->survey || w->leaving ? HTC_NEVER : w->survey_at));
+    return earlier(at, earlier(htc__worker_ledgers_deadline(w), w->leaving ? HTC_NEVER : htc__worker_steal_deadline(w)));
 }
 
 static htc_status step(void *self, const htc_input *given, htc_output *out)
@@ -209,7 +243,7 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     w->now = w->holder.now = in->now;
     w->holder.out = out;
     int       from_store = in->peer == w->options.store_peer;
-    running  *x = in->kind == HTC_IN_RESULT && is_of_run(in->op) ? run_of(w, in->tag) : NULL;
+    running  *x = in->kind == HTC_IN_RESULT && is_of_run(in->op) ? htc__worker_run(w, in->tag) : NULL;
     switch ((htc_input_kind)in->kind) {
     case HTC_IN_MESSAGE:
         if (!from_store)
@@ -220,7 +254,9 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
             opened(w, in);
         break;
     case HTC_IN_RESULT:
-        if (x)
+        if (x && x->function)
+            htc__worker_function_result(w, x, in);
+        else if (x)
             htc__attempt_result(&w->holder, &x->attempt, in);
         break;
     case HTC_IN_EVENT: event(w, in); break;
@@ -243,7 +279,10 @@ static void destroy(void *self)
         return;
     htc_env env = w->env;
     htc__worker_tasks_free(w);
+    htc__worker_tell_free(w);
+    htc__worker_graph_free(w);
     htc__worker_ledgers_free(w);
+    htc__worker_group_free(w);
     htc_runtime_destroy(w->runtime);
     htc_buf_free(&w->buf);
     htc_buf_free(&w->header_bytes);
@@ -259,7 +298,7 @@ const htc_machine_ops *htc__worker_ops(void)
 
 htc_status htc__worker_create(const htc_env *env, const htc__worker_options *options, htc__worker **out)
 {
-    if (!env || !options || !out || options->n < 1 || options->n > GROUP_MAX || options->self >= options->n || !options->peers || options->slots > SLOTS_MAX)
+    if (!env || !options || !out || options->id == 0 || options->slots > SLOTS_MAX || !options->address || strlen(options->address) > 255)
         return HTC_EINVAL;
     htc__worker *w = htc__alloc(env, sizeof *w);
     if (!w)
@@ -270,8 +309,12 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     w->options.lease_ns = options->lease_ns ? options->lease_ns : LEASE_NS;
     w->options.commit_gap_ns = options->commit_gap_ns ? options->commit_gap_ns : HTC_MS;
     w->options.steal.size = sizeof w->options.steal;
-    memcpy(w->peers, options->peers, options->n * sizeof *w->peers);
-    w->id = (uint64_t)options->self + 1;
+    memcpy(w->address, options->address, strlen(options->address) + 1);
+    w->options.address = w->address;
+    w->options.node = NULL;
+    w->id = options->id;
+    w->last_run = options->calls_from + RUNS_FROM;
+    w->collect_at = w->survey_at = w->rest_at = w->read_at = w->tell_at = HTC_NEVER;
     htc_buf_init(&w->buf, &w->env, HTC_WIRE_MESSAGE_MAX);
     htc_buf_init(&w->header_bytes, &w->env, 0);
     htc_buf_init(&w->holder.buf, &w->env, HTC_WIRE_MESSAGE_MAX);
@@ -280,11 +323,13 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     w->holder.stage_retry = 3;
     w->holder.retry_ns = HTC_SECOND;
     w->holder.kill_after_ns = 10 * HTC_SECOND;
+    if (options->node)
+        (void)snprintf(w->holder.node, sizeof w->holder.node, "%s", options->node);
     htc_kv_client_options store = { .size = sizeof store, .client_id = options->store_client_id, .peer = options->store_peer };
-    htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker" };
+    htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker", .calls_from = options->calls_from };
     htc_status            status = htc_runtime_create(env, &runtime, &w->runtime);
     if (status == HTC_OK)
-        status = htc_steal_start(options->n, options->self, 0, &w->thief);
+        status = htc_steal_start(1, 0, 0, &w->thief);
     if (status != HTC_OK) {
         destroy(w);
         return status;
@@ -293,12 +338,42 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     return HTC_OK;
 }
 
+void htc__worker_slots(htc__worker *w, uint32_t slots)
+{
+    w->options.slots = slots < SLOTS_MAX ? slots : SLOTS_MAX;
+}
+
+void htc__worker_cancel_all(htc__worker *w)
+{
+    w->cancel_wanted = 1;
+}
+
+int htc__worker_stopped(const htc__worker *w, htc_status *status)
+{
+    *status = w->stop_status;
+    return w->stopped;
+}
+
+int htc__worker_flow_ended(const htc__worker *w, uint64_t *done, uint64_t *failed, uint64_t *cancelled)
+{
+    *done = w->flow.counts.done;
+    *failed = w->flow.counts.failed;
+    *cancelled = w->flow.counts.cancelled;
+    return w->ended;
+}
+
 void htc__worker_look(const htc__worker *w, htc__worker_figures *f)
 {
-    const own *o;
+    const own  *o;
+    const node *n;
     *f = w->figures;
     f->running = w->n_runs;
-    f->ledgers = 0;
-    DL_FOREACH2(w->owns, o, next_own)
-    f->ledgers++;
+    f->members = w->n_members + 1;
+    EACH_OWN(w, o)
+    {
+        f->ledgers++;
+        f->ready += htc__ids_count(&o->ready);
+    }
+    for (n = w->nodes; n; n = n->hh.next)
+        f->waiting += n->phase == NODE_WAITING;
 }

@@ -1,28 +1,24 @@
-/* The ledgers that this worker owns, and the survey of all.
+/* The ledgers that this worker owns.
  *
  * A ledger has at most one change under way: the next version is made of the one that is stored, of what has ended, of what thieves have
- * asked for and of what is known of notes. Where the store answers anything but OK, nothing is known: the record is read again, and the
- * worker goes on from what stands there. */
+ * asked for, of what is to be cancelled and of what is known of notes. Where the store answers anything but OK, nothing is known: the record
+ * is read again, and the worker goes on from what stands there. */
 #include <assert.h>
 #include <string.h>
 
 #include "core/fault.h"
 #include "roles/worker/worker_private.h"
 
-#define SURVEY_IDLE HTC_SECOND /* between surveys of one who looks for the end, or has no ledger */
-
 own *htc__worker_own(const htc__worker *w, uint64_t number)
 {
     own *o;
-    DL_FOREACH2(w->owns, o, next_own)
-    if (o->number == number)
-        return o;
-    return NULL;
+    HASH_FIND(hh, w->owns, &number, sizeof number, o);
+    return o;
 }
 
 static void own_free(htc__worker *w, own *o)
 {
-    DL_DELETE2(w->owns, o, prev, next_own);
+    HASH_DEL(w->owns, o);
     htc__free(&w->env, o, sizeof *o);
 }
 
@@ -32,45 +28,74 @@ void htc__worker_ledgers_free(htc__worker *w)
         own_free(w, w->owns);
 }
 
-/* It is somebody else's. */
+static int is_graph(const htc__worker *w)
+{
+    return w->flow.kind == FLOW_GRAPH;
+}
+
+/* It is somebody else's, or nobody's. */
 static void lose(htc__worker *w, own *o)
 {
     htc__log_with(&w->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("worker", w->id), HTC__NUMBER("ledger", o->number)),
-                  "worker %llu has lost ledger %llu", (unsigned long long)w->id, (unsigned long long)o->number);
-    o->n_asks ? htc__worker_given(w, o, 0) : (void)0;
+                  "worker %llu has ledger %llu no more", (unsigned long long)w->id, (unsigned long long)o->number);
+    htc__worker_given(w, o, 0);
     uint64_t number = o->number;
     own_free(w, o);
     htc__worker_drop_runs(w, number);
+    htc__worker_nodes_lost(w, number);
+    if (w->round.stealing)
+        htc__worker_settle(w, 0);
+    htc__worker_survey_soon(w, 0);
 }
 
-/* As the record stands. */
-static void adopt(htc__worker *w, own *o, const ledger *l, uint64_t version)
+/* Of what is known of notes, what is still to be said. */
+static void forget_said(own *o)
 {
-    o->now = *l;
-    o->version = version;
-    htc__worker_counted(w, o);
-    htc__worker_ready_anew(w, o);
     uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_accepted; i++)
-        if (htc__ledger_note(l, o->accepted[i].note))
+        if (htc__ledger_note(&o->now, o->accepted[i].note))
             o->accepted[n++] = o->accepted[i];
     o->n_accepted = n;
     n = 0;
     for (uint32_t i = 0; i < o->n_cleared; i++)
-        if (htc__ledger_accepted(l, o->cleared[i].ledger, o->cleared[i].note))
+        if (htc__ledger_accepted(&o->now, o->cleared[i].ledger, o->cleared[i].note))
             o->cleared[n++] = o->cleared[i];
     o->n_cleared = n;
 }
 
-static own *take_up(htc__worker *w, uint64_t number, const ledger *l, uint64_t version)
+/* As the record stands, whatever was thought before. */
+static void adopt(htc__worker *w, own *o, const ledger *l, uint64_t version)
+{
+    o->now = *l;
+    o->version = version;
+    htc__worker_forget_counted(o);
+    if (is_graph(w))
+        htc__worker_nodes_anew(w, o);
+    else
+        htc__worker_ready_anew(w, o);
+    forget_said(o);
+    o->marked = w->flow.n_marks > 0;
+}
+
+own *htc__worker_take_up(htc__worker *w, uint64_t number, const ledger *l, uint64_t version)
 {
     own *o = htc__alloc(&w->env, sizeof *o);
-    if (!o) {
+    if (o) {
+        o->number = number;
+        HASH_ADD(hh, w->owns, number, sizeof o->number, o);
+    }
+    if (!o || !o->hh.tbl) {
+        htc__free(&w->env, o, sizeof *o);
         htc_runtime_break(w->runtime, HTC_ENOMEM, "taking a ledger up");
         return NULL;
     }
-    o->number = number;
-    DL_APPEND2(w->owns, o, prev, next_own);
+    o->notes_gap = HTC_SECOND;
+    o->news_gap = NEWS_NS;
+    o->notes_at = w->now + o->notes_gap;
+    o->news_at = w->now + o->news_gap;
+    o->counts_gap = AGAIN_NS;
+    o->counts_at = w->now;
+    htc__worker_owner_is(w, number, w->id);
     adopt(w, o, l, version);
     return o;
 }
@@ -88,21 +113,22 @@ static void read_again(void *role, void *ctx, const htc_kv_result *r)
         return;
     o->reading = 0;
     if (r->status != HTC_OK) {
-        o->write_at = w->now + 100 * HTC_MS;
-        o->wanted = 2; /* to be read, before anything else */
+        o->write_at = w->now + AGAIN_NS;
+        o->unsure = 1;
         return;
     }
     if (htc__ledger_read(r->value, &l) != HTC_OK) {
         htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a ledger");
         return;
     }
-    o->wanted = 0;
+    o->unsure = o->handing = 0;
     if (!htc__ledger_is_of(&l, w->id, w->epoch)) {
         lose(w, o);
         return;
     }
     adopt(w, o, &l, r->version);
     htc__worker_given(w, o, 0);
+    htc__worker_counts_changed(w, o);
     if (o->accept_read && !HTC__BROKEN(note_read_early))
         htc__worker_read_note(w, o); /* that it stands there was read before this version was known */
 }
@@ -130,14 +156,29 @@ static void tell_cleared(htc__worker *w, own *o)
 
 static void accept_stored(htc__worker *w, own *o)
 {
-    ledger_pair p = o->accept;
+    ledger_pair        p = o->accept;
+    const ledger_note *n = htc__ledger_note(&o->accept_from, p.note);
     o->accept = (ledger_pair){ 0, 0 };
     o->holds = o->accept_read = 0;
     w->figures.stolen += o->accept_tasks;
+    for (uint32_t i = 0; is_graph(w) && n && i < n->n; i++)
+        htc__worker_nodes_add(w, o, n->ids[i]);
     if (HTC__BROKEN(forget_before_clear))
         htc__worker_heard(w, 0, HTC_WIRE_WORKER_CLEARED, &(worker_message){ .from = p.ledger, .note = p.note });
     htc__worker_say(w, o->accept_peer, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = p.ledger, .note = p.note, .to = o->number });
     htc__worker_settle(w, o->accept_tasks);
+}
+
+/* The tasks of a graph that this change has moved out of live: their nodes go. */
+static void nodes_left(htc__worker *w, own *o)
+{
+    for (uint32_t i = 0; i < o->ended_sent; i++)
+        htc__worker_nodes_gone(w, o, (ledger_span){ o->ended[i].id, o->ended[i].to });
+    for (uint32_t i = 0; i < o->n_asks; i++) {
+        const ledger_note *n = o->asks[i].note ? htc__ledger_note(&o->next, o->asks[i].note) : NULL;
+        for (uint32_t k = 0; n && k < n->n; k++)
+            htc__worker_nodes_gone(w, o, n->ids[k]);
+    }
 }
 
 static void changed(void *role, void *ctx, const htc_kv_result *r)
@@ -153,25 +194,35 @@ static void changed(void *role, void *ctx, const htc_kv_result *r)
         htc__worker_read_again(w, o);
         return;
     }
+    if (o->handing) {
+        lose(w, o);
+        return;
+    }
     int accepts = o->accept_read && htc__ledger_accepted(&o->next, o->accept.ledger, o->accept.note);
     o->now = o->next;
     o->version = r->version;
     tell_cleared(w, o);
-    adopt(w, o, &o->next, r->version);
+    if (is_graph(w))
+        nodes_left(w, o);
+    htc__worker_forget_counted(o);
+    if (!is_graph(w))
+        htc__worker_ready_anew(w, o);
+    forget_said(o);
     htc__worker_given(w, o, 1);
     if (accepts)
         accept_stored(w, o);
+    htc__worker_counts_changed(w, o);
 }
 
 /* What is accepted first: what else it holds may be among the rest of this change. */
 static int add_accept(htc__worker *w, own *o)
 {
-    ledger_span ids;
+    const ledger_note *n = NULL;
     if (!o->accept_read)
         return 0;
-    htc_status status = htc__ledger_accept(&o->next, o->number, &o->accept_from, o->accept.ledger, o->accept.note, &ids);
+    htc_status status = htc__ledger_accept(&o->next, o->number, &o->accept_from, o->accept.ledger, o->accept.note, &n);
     if (status == HTC_OK) {
-        o->accept_tasks = ids.to - ids.from;
+        o->accept_tasks = htc__ledger_note_tasks(n);
         return 1;
     }
     if (status == HTC_EEXISTS) /* accepted before: who gave it did not hear */
@@ -187,26 +238,79 @@ static uint32_t add_ended(own *o)
 {
     uint32_t sent = 0;
     for (; sent < o->n_ended; sent++) {
-        ledger_span   one = { o->ended[sent].id, o->ended[sent].id + 1 };
-        ledger_counts c = { .done = !o->ended[sent].failed, .failed = o->ended[sent].failed };
+        ledger_span   one = { o->ended[sent].id, o->ended[sent].to };
+        uint64_t      n = one.to - one.from;
+        uint8_t       how = o->ended[sent].how;
+        ledger_counts c = { .done = how == GRAPH_DONE ? n : 0, .failed = how == GRAPH_FAILED ? n : 0, .cancelled = how == GRAPH_CANCELLED ? n : 0 };
         if (htc__ledger_commit(&o->next, &one, 1, &c) != HTC_OK)
             break; /* no room for more spans: with the next change */
     }
     return sent;
 }
 
+/* Of a bag: what is marked, and neither runs nor has ended. */
+static int add_cancelled(htc__worker *w, own *o)
+{
+    ledger_ids ids;
+    int        some = 0;
+    htc__worker_untouched(w, o, &ids);
+    for (uint32_t i = 0; i < ids.n; i++)
+        for (uint32_t k = 0; k < w->flow.n_marks; k++) {
+            ledger_span s = ids.at[i], m = w->flow.marks[k];
+            s.from = m.from > s.from ? m.from : s.from;
+            s.to = m.to < s.to ? m.to : s.to;
+            if (s.from >= s.to || htc__ledger_commit(&o->next, &s, 1, &(ledger_counts){ .cancelled = s.to - s.from }) != HTC_OK)
+                continue;
+            some = 1;
+            for (uint32_t r = 0; r < o->ready.n; r++) { /* those that were to be begun */
+                ledger_span x = o->ready.at[r];
+                x.from = x.from > s.from ? x.from : s.from;
+                x.to = x.to < s.to ? x.to : s.to;
+                if (x.from < x.to && htc__ids_remove(&o->ready, x) == HTC_OK)
+                    r = UINT32_MAX; /* from the first again */
+            }
+        }
+    return some;
+}
+
+static int add_tries(own *o)
+{
+    uint64_t failures;
+    int      some = o->n_again > 0;
+    for (uint32_t i = 0; i < o->n_again; i++)
+        (void)htc__ledger_try_again(&o->next, o->again[i], &failures);
+    o->n_again = 0;
+    return some;
+}
+
+/* What has been stored so far stays; a worker that leaves hands it to nobody when all of it is stored. */
+static int hands(htc__worker *w, own *o)
+{
+    o->handing = w->leaving && !w->runs && !o->n_ended && !o->told_first && !o->asks_sent;
+    if (o->handing)
+        htc__ledger_take(&o->next, 0, 0);
+    return o->handing;
+}
+
 static void change(htc__worker *w, own *o)
 {
     o->next = o->now;
     int some = add_accept(w, o);
+    if (is_graph(w))
+        htc__worker_count_told(w, o);
     o->ended_sent = add_ended(o);
+    if (!is_graph(w)) {
+        some |= o->marked && add_cancelled(w, o);
+        some |= add_tries(o);
+    }
+    o->marked = 0;
     for (uint32_t i = 0; i < o->n_accepted; i++)
         some |= htc__ledger_clear(&o->next, o->accepted[i].note) == HTC_OK;
     for (uint32_t i = 0; i < o->n_cleared; i++)
         some |= htc__ledger_forget(&o->next, o->cleared[i].ledger, o->cleared[i].note) == HTC_OK;
     htc__worker_give(w, o);
     some |= o->ended_sent > 0 || o->asks_sent > 0;
-    o->wanted = 0;
+    some |= hands(w, o);
     if (!some) {
         htc__worker_given(w, o, 1); /* those who get nothing */
         return;
@@ -225,38 +329,52 @@ static void change(htc__worker *w, own *o)
                                        .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf), .version = o->version }, 1, changed, number);
 }
 
-static int is_due(const own *o)
+static int has_cause(const htc__worker *w, const own *o)
 {
-    return !o->writing && !o->reading && (o->wanted == 2 || ((!o->holds || o->accept_read) &&
-                                          (o->n_ended || o->n_asks || o->n_accepted || o->n_cleared || o->accept_read || o->wanted)));
+    return o->n_ended || o->told_first || o->n_asks || o->n_accepted || o->n_cleared || o->accept_read || o->marked || o->n_again ||
+           (w->leaving && !w->runs);
+}
+
+static int is_due(const htc__worker *w, const own *o)
+{
+    return !o->writing && !o->reading && (o->unsure || ((!o->holds || o->accept_read) && has_cause(w, o)));
 }
 
 void htc__worker_flush(htc__worker *w)
 {
     own *o, *next;
-    DL_FOREACH_SAFE2(w->owns, o, next, next_own)
-    if (is_due(o) && w->now >= o->write_at) {
-        if (o->wanted == 2)
+    EACH_OWN_SAFE(w, o, next)
+    if (is_due(w, o) && w->now >= o->write_at) {
+        if (o->unsure)
             htc__worker_read_again(w, o);
         else
             change(w, o);
     }
 }
 
-htc_ns htc__worker_ledgers_deadline(const htc__worker *w)
+void htc__worker_marked(htc__worker *w)
 {
-    htc_ns     at = HTC_NEVER;
-    const own *o;
-    DL_FOREACH2(w->owns, o, next_own)
-    if (is_due(o) && o->write_at < at)
-        at = o->write_at;
-    return at;
+    own     *o;
+    running *x, *next;
+    node    *n, *next_node;
+    EACH_OWN(w, o)
+    o->marked = 1;
+    DL_FOREACH_SAFE(w->runs, x, next)
+    if (!x->over && x->function && htc__flow_is_marked(&w->flow, x->id))
+        htc__worker_function_order(w, x, ORDER_CANCEL);
+    else if (!x->over && htc__flow_is_marked(&w->flow, x->id))
+        htc__attempt_order(&w->holder, &x->attempt, ORDER_CANCEL);
+    for (n = w->nodes; n; n = next_node) {
+        next_node = n->hh.next;
+        if (htc__flow_is_marked(&w->flow, n->id))
+            htc__worker_node_cancel(w, n);
+    }
 }
 
 /* ---- notes that nobody answers for ---- */
 
 /* For one of the mistakes: what is thought of a ledger's owner without asking the store. */
-int htc__worker_peer_lives(const htc__worker *w, const ledger *l)
+static int peer_lives(const htc__worker *w, const ledger *l)
 {
     return l->worker == w->id || htc__worker_peer(w, l->worker) == 0 || w->round.answered > 0;
 }
@@ -266,6 +384,18 @@ typedef struct look_at {
     ledger_pair pair;   /* a note of ours and whom it is for; or one of theirs */
     uint8_t     out;
 } look_at;
+
+static void take_back(htc__worker *w, own *o, uint64_t note)
+{
+    const ledger_note *n = htc__ledger_note(&o->now, note);
+    if (!n || o->writing || o->reading)
+        return;
+    for (uint32_t i = 0; i < n->n; i++)
+        if (htc__ids_add(&o->now.live, n->ids[i]) != HTC_OK)
+            return;
+    htc__worker_ready_anew(w, o);
+    htc__worker_heard(w, 0, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = o->number, .note = note });
+}
 
 /* Of a note that we gave: was it accepted? Of a pair: was the note cleared? Stale reads say only what stays true. */
 static void looked(void *role, void *ctx, const htc_kv_result *r)
@@ -279,12 +409,8 @@ static void looked(void *role, void *ctx, const htc_kv_result *r)
         return;
     if (a.out && htc__ledger_accepted(&l, o->number, a.pair.note)) {
         htc__worker_heard(w, 0, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = o->number, .note = a.pair.note, .to = a.pair.ledger });
-    } else if (a.out && HTC__BROKEN(note_taken_back) && !htc__worker_peer_lives(w, &l)) {
-        const ledger_note *n = htc__ledger_note(&o->now, a.pair.note);
-        if (n && !o->writing && !o->reading && htc__ids_add(&o->now.live, n->ids) == HTC_OK) {
-            htc__worker_ready_anew(w, o);
-            htc__worker_heard(w, 0, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = o->number, .note = a.pair.note });
-        }
+    } else if (a.out && HTC__BROKEN(note_taken_back) && !peer_lives(w, &l)) {
+        take_back(w, o, a.pair.note);
     } else if (a.out) {
         uint32_t peer = htc__worker_peer(w, l.worker);
         own     *mine = htc__worker_own(w, a.pair.ledger);
@@ -307,252 +433,43 @@ static void look_at_ledger(htc__worker *w, own *o, ledger_pair pair, int out)
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, looked, a);
 }
 
-void htc__worker_ledgers_tick(htc__worker *w)
+static htc_ns longer(htc_ns gap)
+{
+    return gap * 2 < NEWS_MAX ? gap * 2 : NEWS_MAX;
+}
+
+static void look_after_notes(htc__worker *w, own *o)
+{
+    o->notes_at = w->now + o->notes_gap;
+    o->notes_gap = longer(o->notes_gap);
+    for (uint32_t i = 0; i < o->now.n_out; i++)
+        look_at_ledger(w, o, (ledger_pair){ o->now.out[i].ledger, o->now.out[i].note }, 1);
+    for (uint32_t i = 0; i < o->now.n_in; i++)
+        look_at_ledger(w, o, o->now.in[i], 0);
+}
+
+void htc__worker_ledgers_timers(htc__worker *w)
 {
     own *o;
-    DL_FOREACH2(w->owns, o, next_own)
+    EACH_OWN(w, o)
+    if (!o->now.n_out && !o->now.n_in) {
+        o->notes_gap = HTC_SECOND;
+        o->notes_at = w->now + o->notes_gap;
+    } else if (w->now >= o->notes_at) {
+        look_after_notes(w, o);
+    }
+}
+
+htc_ns htc__worker_ledgers_deadline(const htc__worker *w)
+{
+    htc_ns     at = HTC_NEVER;
+    const own *o;
+    EACH_OWN(w, o)
     {
-        for (uint32_t i = 0; i < o->now.n_out; i++)
-            look_at_ledger(w, o, (ledger_pair){ o->now.out[i].ledger, o->now.out[i].note }, 1);
-        for (uint32_t i = 0; i < o->now.n_in; i++)
-            look_at_ledger(w, o, o->now.in[i], 0);
+        if (is_due(w, o) && o->write_at < at)
+            at = o->write_at;
+        if ((o->now.n_out || o->now.n_in) && o->notes_at < at)
+            at = o->notes_at;
     }
-}
-
-/* ---- the survey ----
- *
- * The header, who lives, who looks for the end, all ledgers; in that order, so that who is thought dead was dead before its ledger was
- * read. Then: what is nobody's is taken, one ledger if it is only that there is none here, all by who looks for the end. */
-
-typedef struct seen_ledger {
-    uint64_t version;
-    ledger   l;
-} seen_ledger;
-
-typedef struct survey {
-    uint8_t            collects;
-    uint64_t           epochs[GROUP_MAX]; /* of the living, by number - 1; 0: dead */
-    uint64_t           first_absent;
-    uint64_t           live; /* spans that were seen in ledgers */
-    uint64_t           take; /* under way */
-    ledger             taking;
-    htc_runtime_cursor next;
-} survey;
-
-static void survey_end(htc__worker *w)
-{
-    htc_runtime_context_free(w->runtime, w->survey);
-    w->survey = NULL;
-    w->survey_at = w->now + SURVEY_IDLE;
-}
-
-static int lives(const survey *s, const ledger *l)
-{
-    return l->worker && l->worker <= GROUP_MAX && s->epochs[l->worker - 1] == l->epoch;
-}
-
-static void ended_written(void *role, void *ctx, const htc_kv_result *r)
-{
-    htc__worker *w = role;
-    (void)ctx;
-    (void)r; /* another one may have been first */
-    if (w->survey)
-        survey_end(w);
-}
-
-/* Counts never fall, and each task is counted once: their sum is the truth, or less. */
-static void end_flow(htc__worker *w)
-{
-    flow     f = w->flow;
-    flow_key k = htc__flow_key_header(w->options.flow);
-    f.state = FLOW_ENDED;
-    f.counts = w->survey->taking.counts;
-    htc__flow_write(&w->buf, &f);
-    htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
-                                       .version = w->header_version }, 1, ended_written, NULL);
-}
-
-static void made(void *role, void *ctx, const htc_kv_result *r);
-
-static void put_ledger(htc__worker *w, uint64_t number, const ledger *l, uint64_t version)
-{
-    flow_key k = htc__flow_key_ledger(w->options.flow, number);
-    w->survey->take = number;
-    w->survey->taking = *l;
-    htc__ledger_write(&w->buf, l);
-    htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
-                                       .version = version }, 1, made, NULL);
-}
-
-static void ledgers_page(void *role, void *ctx, const htc_kv_result *r);
-
-static void next_page(htc__worker *w)
-{
-    flow_key k = htc__flow_key_ledgers(w->options.flow);
-    htc_runtime_scan(w->runtime, htc__flow_key_bytes(&k), &w->survey->next, 0, ledgers_page, NULL);
-}
-
-/* Taken or created, or somebody was faster. Then all is looked at again. */
-static void made(void *role, void *ctx, const htc_kv_result *r)
-{
-    htc__worker *w = role;
-    survey      *s = w->survey;
-    (void)ctx;
-    if (!s)
-        return;
-    if (r->status == HTC_OK && !htc__worker_own(w, s->take)) {
-        w->figures.taken++;
-        take_up(w, s->take, &s->taking, r->version);
-        htc_steal_nudge(&w->thief, w->now);
-    }
-    survey_end(w);
-    if (r->status == HTC_OK)
-        w->survey_at = w->now; /* there may be more */
-}
-
-static void seen(htc__worker *w, uint64_t number, const ledger *l, uint64_t version, ledger_counts *sum, uint64_t *take, ledger *taking, uint64_t *at)
-{
-    survey *s = w->survey;
-    sum->done += l->counts.done;
-    sum->failed += l->counts.failed;
-    sum->cancelled += l->counts.cancelled;
-    s->live += l->live.n;
-    if (number == s->first_absent)
-        s->first_absent++;
-    own *o = htc__worker_own(w, number);
-    if (htc__ledger_is_of(l, w->id, w->epoch)) {
-        if (!o)
-            take_up(w, number, l, version); /* taken before, though the answer was lost */
-        else if (version > o->version && !o->writing && !o->reading)
-            htc__worker_read_again(w, o); /* what was taken up was read before a change of ours that was late */
-    } else if (!*take && !lives(s, l) && (s->collects || !w->owns)) {
-        *take = number + 1;
-        *taking = *l;
-        *at = version;
-    }
-}
-
-static void ledgers_page(void *role, void *ctx, const htc_kv_result *r)
-{
-    htc__worker  *w = role;
-    survey       *s = w->survey;
-    htc_kv_item   item;
-    size_t        at = 0;
-    ledger        l, taking;
-    ledger_counts sum = { 0 };
-    uint64_t      number, take = 0, version = 0;
-    flow_key      prefix = htc__flow_key_ledgers(w->options.flow);
-    (void)ctx;
-    if (!s)
-        return;
-    if (r->status != HTC_OK) {
-        survey_end(w);
-        return;
-    }
-    sum = s->taking.counts; /* of the pages before */
-    while (htc_kv_result_item(r, &at, &item) == HTC_OK)
-        if (htc__flow_key_number(item.key, &prefix, &number) && htc__ledger_read(item.value, &l) == HTC_OK)
-            seen(w, number, &l, item.version, &sum, &take, &taking, &version);
-    s->taking.counts = sum;
-    s->next = htc_runtime_next_page(w->runtime, r);
-    if (HTC__BROKEN(end_when_empty) && s->collects && !s->live && !s->next.len && sum.done) {
-        s->taking.counts.done = w->flow.tasks;
-        end_flow(w);
-    } else if (take) {
-        htc__ledger_take(&taking, w->id, w->epoch);
-        put_ledger(w, take - 1, &taking, version);
-    } else if (s->next.len) {
-        next_page(w);
-    } else if (sum.done + sum.failed + sum.cancelled == w->flow.tasks && s->collects) {
-        end_flow(w);
-    } else if (!w->owns) {
-        htc__ledger_init(&l, (ledger_span){ 0, 0 });
-        htc__ledger_take(&l, w->id, w->epoch);
-        put_ledger(w, s->first_absent, &l, 0);
-    } else {
-        survey_end(w);
-    }
-}
-
-static void collector_known(void *role, void *ctx, const htc_kv_result *r)
-{
-    htc__worker *w = role;
-    (void)ctx;
-    if (!w->survey)
-        return;
-    htc_reader value = htc_reader_of(r->value);
-    w->survey->collects = r->status == HTC_OK || (r->status == HTC_MISMATCH && htc_get_u64(&value) == w->epoch && value.status == HTC_OK);
-    next_page(w);
-}
-
-static void workers_page(void *role, void *ctx, const htc_kv_result *r)
-{
-    htc__worker *w = role;
-    survey      *s = w->survey;
-    htc_kv_item  item;
-    size_t       at = 0;
-    uint64_t     number;
-    flow_key     prefix = htc__flow_key_workers(), k = htc__flow_key_collector(w->options.flow);
-    (void)ctx;
-    if (!s)
-        return;
-    if (r->status != HTC_OK) {
-        survey_end(w);
-        return;
-    }
-    while (htc_kv_result_item(r, &at, &item) == HTC_OK) {
-        htc_reader value = htc_reader_of(item.value);
-        uint64_t   epoch = htc_get_u64(&value);
-        if (htc__flow_key_number(item.key, &prefix, &number) && number && number <= GROUP_MAX && value.status == HTC_OK)
-            s->epochs[number - 1] = epoch;
-    }
-    s->next = htc_runtime_next_page(w->runtime, r);
-    if (s->next.len) {
-        htc_runtime_scan(w->runtime, htc__flow_key_bytes(&prefix), &s->next, 0, workers_page, NULL);
-        return;
-    }
-    htc_buf_clear(&w->buf);
-    htc_put_u64(&w->buf, w->epoch);
-    htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .flags = HTC_KV_NX, .key = htc__flow_key_bytes(&k),
-                                       .value = htc_buf_bytes(&w->buf), .lease = w->epoch }, 1, collector_known, NULL);
-}
-
-static void header_known(void *role, void *ctx, const htc_kv_result *r)
-{
-    htc__worker *w = role;
-    flow_key     k = htc__flow_key_workers();
-    (void)ctx;
-    if (!w->survey)
-        return;
-    if (r->status == HTC_OK) {
-        htc_buf_clear(&w->header_bytes);
-        htc_put_raw(&w->header_bytes, r->value);
-        w->header_version = r->version;
-        if (w->header_bytes.status != HTC_OK || htc__flow_read(htc_buf_bytes(&w->header_bytes), &w->flow) != HTC_OK) {
-            htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a flow");
-            return;
-        }
-    }
-    if (r->status == HTC_OK && w->flow.state == FLOW_ENDED) {
-        w->ended = 1;
-        survey_end(w);
-    } else if (r->status != HTC_OK || w->flow.state != FLOW_RUNNING) {
-        survey_end(w); /* not yet */
-    } else {
-        htc_runtime_scan(w->runtime, htc__flow_key_bytes(&k), NULL, 0, workers_page, NULL);
-    }
-}
-
-void htc__worker_survey(htc__worker *w)
-{
-    flow_key k = htc__flow_key_header(w->options.flow);
-    if (w->survey || w->ended)
-        return;
-    w->survey = htc_runtime_context(w->runtime, sizeof *w->survey);
-    if (!w->survey)
-        return;
-    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, header_known, NULL);
+    return at;
 }

@@ -1,33 +1,48 @@
 /* The inside of a worker. One file a duty:
  *
- *   worker.c          connections, the lease, time
- *   worker_ledgers.c  the ledgers that it owns: one change under way each, read again after any other answer; the survey of all
+ *   worker.c          the machine: connections, the lease, time, leaving
+ *   worker_group.c    who else is there, what the header says, who looks for the end
+ *   worker_survey.c   the look at all ledgers: what is nobody's is taken
+ *   worker_ledgers.c  the ledgers that it owns: one change under way each, read again after any other answer
  *   worker_tasks.c    what is ready, what runs, what has ended and is not counted yet
+ *   worker_graph.c    tasks with a record each: read, ended, cancelled
+ *   worker_tell.c     children are told how a task ended, and owners that a task has news
  *   worker_steal.c    thief and victim; notes on their way
  *
- * What the outside may rely on is said when the ledger that holds it is stored. */
+ * What the outside may rely on is said when the record that holds it is stored. */
 #ifndef HTC_ROLES_WORKER_PRIVATE_H
 #define HTC_ROLES_WORKER_PRIVATE_H
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 #include <utlist.h>
 
 #include "core/util.h"
+#include "htcsched/calls.h"
 #include "htcsched/runtime.h"
 #include "roles/attempt/attempt.h"
 #include "roles/worker/flow.h"
+#include "roles/worker/graph_task.h"
 #include "roles/worker/worker.h"
 #include "roles/worker/worker_wire.h"
 
-#define SLOTS_MAX   128
-#define ENDED_MAX   256 /* of one ledger, not counted yet: beyond, nothing new begins */
-#define ASKS_MAX    16  /* thieves that wait for one ledger */
-#define GROUP_MAX   1024
-#define ROUND_NS    (200 * HTC_MS)  /* a thief waits for loads, */
-#define GIVEN_NS    (2 * HTC_SECOND) /* and for what it was given */
+#define SLOTS_MAX  128
+#define ENDED_FULL 256 /* of one ledger, not counted yet: beyond, nothing new begins */
+#define ENDED_MAX  2600 /* and as many more as one answer about functions may bring */
+#define ASKS_MAX   16  /* thieves that wait for one ledger */
+#define GROUP_MAX  1024
+#define READS_MAX  64  /* records in one request */
+#define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
+#define GIVEN_NS   (2 * HTC_SECOND) /* and for what it was given */
+#define AGAIN_NS   (100 * HTC_MS)   /* after a store that did not answer */
+#define NEWS_NS    (2 * HTC_SECOND) /* without news: look; doubled up to */
+#define NEWS_MAX   (64 * HTC_SECOND)
+
+/* ---- a ledger that this worker owns, as far as it knows ---- */
 
 typedef struct ended_task {
-    uint64_t id;
-    uint8_t  failed;
+    uint64_t id, to; /* of a bag also several */
+    uint8_t  how; /* graph_state */
 } ended_task;
 
 /* A thief who waits for a ledger's next change. */
@@ -37,105 +52,268 @@ typedef struct thief_ask {
     uint64_t note, tasks; /* what it gets with the change that is under way; note 0: nothing yet */
 } thief_ask;
 
-/* A ledger that this worker owns, as far as it knows. */
 typedef struct own {
-    uint64_t    number, version;
-    ledger      now;   /* as it is stored at that version */
-    ledger      next;  /* on its way there */
-    ledger_ids  ready; /* live, not begun */
-    uint8_t     writing, reading; /* a change, or a look at it, is under way */
-    uint8_t     holds;            /* no change: a note is being read for it */
-    uint8_t     wanted;           /* a change, though no task has ended */
-    htc_ns      write_at;         /* not before */
-    uint32_t    n_ended, ended_sent; /* of these, how many are in next */
-    ended_task  ended[ENDED_MAX];
-    uint32_t    n_asks, asks_sent;
-    thief_ask   asks[ASKS_MAX];
-    uint32_t    n_accepted; /* notes of now.out that are known to be accepted, and with whom to share that they are cleared */
+    uint64_t       number, version;
+    ledger         now;   /* as it is stored at that version */
+    ledger         next;  /* on its way there */
+    ledger_ids     ready; /* live, to be begun */
+    uint8_t        writing, reading; /* a change, or a look at it, is under way */
+    uint8_t        unsure;           /* it is to be read before anything else */
+    uint8_t        holds;            /* no change: a note is being read for it */
+    uint8_t        handing;          /* the change under way gives it to nobody */
+    uint8_t        marked;           /* some of it may be marked: cancelled with the next change */
+    htc_ns         write_at;         /* not before */
+    uint32_t       n_ended, ended_sent; /* of these, how many are in next */
+    ended_task     ended[ENDED_MAX];
+    uint32_t       n_again;    /* of a bag: failed, to be tried again, not noted yet */
+    uint64_t       again[SLOTS_MAX];
+    uint32_t       n_asks, asks_sent;
+    thief_ask      asks[ASKS_MAX];
+    uint32_t       n_accepted; /* notes of now.out that are known to be accepted, and with whom to share that they are cleared */
     struct {
         uint64_t note;
         uint32_t peer;
     } accepted[LEDGER_OUT_MAX];
-    uint32_t    n_cleared;  /* pairs of now.in that are known to be cleared */
-    ledger_pair cleared[LEDGER_IN_MAX];
-    ledger_pair accept;     /* a note to accept; ledger and note, note 0: none */
-    ledger      accept_from; /* where it stands, read while nothing was under way here */
-    uint8_t     accept_read;
-    uint64_t    read_of; /* the ledger that accept_from was read of last */
-    uint32_t    accept_peer;
-    uint64_t    accept_tasks; /* in next */
-    struct own *prev, *next_own;
+    uint32_t       n_cleared;  /* pairs of now.in that are known to be cleared */
+    ledger_pair    cleared[LEDGER_IN_MAX];
+    ledger_pair    accept;      /* a note to accept; ledger and note, note 0: none */
+    ledger         accept_from; /* where it stands, read while nothing was under way here */
+    uint8_t        accept_read;
+    uint64_t       read_of; /* the ledger that accept_from was read of last */
+    uint32_t       accept_peer;
+    uint64_t       accept_tasks; /* in next */
+    htc_ns         notes_at, notes_gap; /* look after notes that nobody has answered for */
+    htc_ns         news_at, news_gap;   /* of a graph: read again what waits */
+    ledger_counts  counted;             /* as who looks for the end has said to know */
+    htc_ns         counts_at, counts_gap;
+    struct node   *told_first; /* ended, and their children know; to be counted */
+    UT_hash_handle hh;
 } own;
 
+/* ---- a task of a graph that is live in a ledger of ours ---- */
+
+typedef enum node_phase {
+    NODE_UNREAD, /* its record is to be read */
+    NODE_WAITING, /* for parents */
+    NODE_READY,
+    NODE_GIVEN, /* in a note that is being stored */
+    NODE_RUNNING,
+    NODE_ENDING, /* END or CANCEL is under way, or its answer was none */
+    NODE_TELLING, /* terminal; its children are told */
+    NODE_TOLD /* to be counted */
+} node_phase;
+
+typedef struct node {
+    uint64_t       id, ledger, version;
+    uint8_t        phase;
+    uint8_t        reading, queued; /* its record is asked for; it is in the row of those to be */
+    uint8_t        stale;           /* there was news while it was read */
+    uint32_t       untold;
+    uint64_t       telling; /* the number of what its children are told in this life of the node */
+    uint64_t       run;   /* NODE_RUNNING, NODE_ENDING: the attempt; 0: it is being cancelled */
+    uint32_t       failures; /* of the record that the attempt began with */
+    uint8_t       *bytes; /* the record */
+    size_t         len;
+    graph_task     task; /* lies in bytes */
+    struct node   *prev, *next; /* those to be read; or those of a ledger to be counted */
+    UT_hash_handle hh;
+} node;
+
+/* A task that is somebody's child, and what it is to be told. */
+typedef struct tell {
+    uint64_t     parent_id, telling;
+    uint32_t     parent; /* which of the child's */
+    uint8_t      bit, sent;
+    struct tell *next;
+} tell;
+
+typedef struct child {
+    uint64_t       id, version;
+    uint8_t        busy, queued, known;
+    uint8_t       *bytes;
+    size_t         len;
+    tell          *tells;
+    struct child  *prev, *next; /* those to be told */
+    UT_hash_handle hh;
+} child;
+
 typedef struct running {
-    attempt         attempt; /* first: its functions are given that */
-    uint64_t        ledger, id;
+    attempt         attempt; /* first: its functions are given that; of function tasks its numbers and outcome alone */
+    uint64_t        ledger, id, to; /* to: behind the last of several, of a bag of functions */
+    uint32_t        slots;
+    uint8_t         function; /* RUN_SPAN is asked for */
+    uint8_t         dropped;  /* what becomes of it is nobody's affair */
+    uint8_t        *answer;   /* of a span, for which there was no room */
+    size_t          answer_len;
+    htc_ns          begun;
+    uint8_t         over;    /* it has ended, and END is under way: it holds no slot */
     struct running *prev, *next;
 } running;
+
+typedef struct member {
+    uint64_t id, epoch;
+    uint32_t peer; /* 0: not yet */
+    uint8_t  dialling, stale;
+    char     address[256];
+} member;
+
+/* Who owns a ledger, as it was heard of last: a hint. */
+typedef struct owner {
+    uint64_t       ledger, worker;
+    UT_hash_handle hh;
+} owner;
+
+/* What is known of a ledger's counts, by who looks for the end. */
+typedef struct sum {
+    uint64_t       ledger;
+    ledger_counts  counts;
+    UT_hash_handle hh;
+} sum;
 
 struct htc__worker {
     attempt_holder       holder; /* first */
     htc_env              env;
     htc__worker_options  options;
-    uint32_t             peers[GROUP_MAX];
+    char                 address[256];
     htc_runtime         *runtime;
     htc_ns               now;
     uint64_t             id, epoch;
-    uint8_t              joining, joined, registering, stopped, ended; /* ended: the flow */
-    htc_ns               renew_at, lease_until, survey_at, tick_at;
+    uint8_t              joining, joined, registering, stopped;
+    htc_status           stop_status;
+    uint8_t              cancel_wanted; /* all of the flow */
+    uint8_t              watching, members_known, collector_known;
+    uint8_t              leaving, left; /* told to go: what runs ends, then all is handed over */
+    uint8_t              ended;         /* the flow */
+    htc_ns               renew_at, survey_at, rest_at;
     htc_buf              header_bytes; /* of the flow, as it was read; flow.task lies in there */
     flow                 flow;
     uint64_t             header_version;
+    uint8_t              header_known, ending; /* ending: the header's last change is under way */
+    uint64_t             collector, collector_epoch; /* who looks for the end; 0: nobody */
+    htc_ns               collect_at;
+    uint32_t             n_members;
+    member               members[GROUP_MAX]; /* the others that live, by id */
     own                 *owns;
+    owner               *owners;
+    sum                 *sums;
+    ledger_counts        total; /* of sums */
+    node                *nodes;
+    node                *to_read;
+    uint32_t             reads; /* requests under way */
+    htc_ns               read_at;
+    child               *children, *to_tell;
+    uint32_t             n_children, tells; /* tells: changes under way */
+    uint64_t             last_telling;
+    htc_ns               tell_at;
     running             *runs;
-    uint32_t             n_runs;
+    uint32_t             n_runs; /* slots that they hold */
     uint64_t             last_run;
+    uint32_t             task_kind; /* of a bag: htc_task_kind of its tasks */
+    uint64_t             span;      /* of a bag of functions: so many in one call, as it went of late */
     struct survey       *survey;
     htc_steal_thief      thief;
+    htc_ns               nudge_at;
     struct {
         uint8_t  loads, stealing; /* a round: loads are asked for; a victim is asked */
         uint64_t seq;
         htc_ns   until;
-        uint32_t n, answered, asked[GROUP_MAX], victim;
+        uint32_t n, answered, asked[GROUP_MAX], peers[GROUP_MAX], victim;
         uint64_t load[GROUP_MAX];
     } round;
     htc__worker_figures  figures;
     htc_buf              buf;
 };
 
+#define EACH_OWN(w, o)           for ((o) = (w)->owns; (o); (o) = (o)->hh.next)
+#define EACH_OWN_SAFE(w, o, nx)  for ((o) = (w)->owns; (o) && ((nx) = (o)->hh.next, 1); (o) = (nx))
+
 /* worker.c */
 void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
 void htc__worker_stop(htc__worker *w, htc_status status);
-uint32_t htc__worker_peer(const htc__worker *w, uint64_t id); /* the connection to a worker; 0: none */
+
+/* worker_group.c */
+void     htc__worker_watch(htc__worker *w); /* once */
+uint32_t htc__worker_peer(const htc__worker *w, uint64_t id);                 /* the connection to a worker; 0: none */
+int      htc__worker_lives(const htc__worker *w, uint64_t id, uint64_t epoch); /* as far as is known */
+int      htc__worker_collects(const htc__worker *w);
+void     htc__worker_group_timers(htc__worker *w);
+htc_ns   htc__worker_group_deadline(const htc__worker *w);
+void     htc__worker_sum(htc__worker *w, uint64_t number, const ledger_counts *c); /* counts that were seen, however stale */
+void     htc__worker_counts_changed(htc__worker *w, own *o);
+void     htc__worker_counts_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
+void     htc__worker_group_free(htc__worker *w);
+int      htc__worker_runs_flow(const htc__worker *w); /* it is running, and all that has to be known is */
+
+/* worker_survey.c */
+void htc__worker_survey(htc__worker *w);
+void htc__worker_survey_soon(htc__worker *w, htc_ns in);
 
 /* worker_ledgers.c */
-own *htc__worker_own(const htc__worker *w, uint64_t number);
-void htc__worker_survey(htc__worker *w); /* of all ledgers and workers: take what is nobody's, look for the end */
-void htc__worker_flush(htc__worker *w);  /* every ledger that is due is changed */
+own   *htc__worker_own(const htc__worker *w, uint64_t number);
+own   *htc__worker_take_up(htc__worker *w, uint64_t number, const ledger *l, uint64_t version);
+void   htc__worker_flush(htc__worker *w);  /* every ledger that is due is changed */
 htc_ns htc__worker_ledgers_deadline(const htc__worker *w);
-void htc__worker_ledgers_tick(htc__worker *w);  /* notes that nobody has answered for */
-void htc__worker_ledgers_free(htc__worker *w);
-int  htc__worker_peer_lives(const htc__worker *w, const ledger *l);
-void htc__worker_read_again(htc__worker *w, own *o); /* after an answer that says nothing sure */
+void   htc__worker_ledgers_timers(htc__worker *w); /* notes that nobody has answered for */
+void   htc__worker_ledgers_free(htc__worker *w);
+void   htc__worker_read_again(htc__worker *w, own *o); /* after an answer that says nothing sure */
+void   htc__worker_marked(htc__worker *w); /* the header's marks have changed */
+
+/* worker_functions.c: function tasks, which the host calls in batches (HTC_CALL_RUN_SPAN) */
+uint64_t htc__worker_span(const htc__worker *w, uint32_t kind, uint64_t ready); /* of a bag: how many at once */
+int      htc__worker_can_call(const htc__worker *w); /* one more */
+htc_status htc__worker_call_function(htc__worker *w, running *x, htc_bytes task);
+void     htc__worker_answers(htc__worker *w); /* those that waited for room */
+void     htc__worker_function_result(htc__worker *w, running *x, const htc_input *in);
+void     htc__worker_function_order(htc__worker *w, running *x, attempt_order order);
 
 /* worker_tasks.c */
 extern const attempt_holder_ops htc__worker_holder;
-void     htc__worker_ready_anew(htc__worker *w, own *o); /* from now.live, what runs and what has ended */
+void     htc__worker_ready_anew(htc__worker *w, own *o); /* of a bag: from now.live, what runs and what has ended */
+void     htc__worker_untouched(const htc__worker *w, const own *o, ledger_ids *ids); /* of a bag: live, and neither runs nor has ended */
 void     htc__worker_begin(htc__worker *w);
 void     htc__worker_drop_runs(htc__worker *w, uint64_t number); /* of a ledger that is not ours any more */
-uint64_t htc__worker_waiting(const htc__worker *w);
+void     htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt_order order);
+uint64_t htc__worker_waiting(const htc__worker *w); /* tasks that could be given */
 uint32_t htc__worker_idle(const htc__worker *w);
-void     htc__worker_counted(htc__worker *w, own *o); /* the first ended_sent are stored */
+void     htc__worker_forget_counted(own *o);
+running *htc__worker_run(htc__worker *w, uint64_t run);
+void     htc__worker_forget_run(htc__worker *w, running *x, int drop);
+void     htc__worker_ended(htc__worker *w, own *o, uint64_t from, uint64_t to, graph_state how);
 void     htc__worker_tasks_free(htc__worker *w);
+
+/* worker_graph.c */
+node  *htc__worker_node(const htc__worker *w, uint64_t id);
+void   htc__worker_nodes_anew(htc__worker *w, own *o);  /* from now.live, whatever was thought */
+void   htc__worker_nodes_add(htc__worker *w, own *o, ledger_span ids);
+void   htc__worker_nodes_gone(htc__worker *w, own *o, ledger_span ids);
+void   htc__worker_nodes_lost(htc__worker *w, uint64_t number); /* all of a ledger that is not ours any more */
+void   htc__worker_node_news(htc__worker *w, node *n);
+void   htc__worker_node_record(htc__worker *w, node *n, htc_bytes value, uint64_t version);
+void   htc__worker_node_ended(htc__worker *w, node *n); /* its attempt is over: END */
+void   htc__worker_node_told(htc__worker *w, node *n);
+void   htc__worker_node_cancel(htc__worker *w, node *n);
+void   htc__worker_count_told(htc__worker *w, own *o);
+void   htc__worker_graph(htc__worker *w);
+htc_ns htc__worker_graph_deadline(const htc__worker *w);
+void   htc__worker_graph_free(htc__worker *w);
+
+/* worker_tell.c */
+void htc__worker_tell(htc__worker *w, uint64_t id, const node *parent, uint32_t which, graph_bit bit);
+void htc__worker_tells(htc__worker *w);
+void htc__worker_told_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
+void htc__worker_owner_is(htc__worker *w, uint64_t number, uint64_t worker);
+void htc__worker_tell_free(htc__worker *w);
 
 /* worker_steal.c */
 void   htc__worker_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
 void   htc__worker_steal(htc__worker *w);
 htc_ns htc__worker_steal_deadline(const htc__worker *w);
+void   htc__worker_group_changed(htc__worker *w);
 void   htc__worker_give(htc__worker *w, own *o);  /* puts notes for who asks into next */
 void   htc__worker_given(htc__worker *w, own *o, int stored); /* tells them */
 void   htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer);
 void   htc__worker_read_note(htc__worker *w, own *o); /* o->accept, where it stands */
 void   htc__worker_settle(htc__worker *w, uint64_t got); /* of the round under way */
+void   htc__worker_nudge(htc__worker *w); /* others, if there is more here than can run */
 
 #endif

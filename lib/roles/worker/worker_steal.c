@@ -6,12 +6,15 @@
 #include "core/fault.h"
 #include "roles/worker/worker_private.h"
 
+#define PURSE_SPANS 128            /* a ledger that is more scattered than that takes nothing more in */
+#define NUDGE_NS    (10 * HTC_MS)  /* between two rounds of nudges */
+
 /* ---- victim ---- */
 
 static own *richest(htc__worker *w)
 {
     own *best = NULL, *o;
-    DL_FOREACH2(w->owns, o, next_own)
+    EACH_OWN(w, o)
     if (!o->holds && o->ready.n && (!best || htc__ids_count(&o->ready) > htc__ids_count(&best->ready)))
         best = o;
     return best;
@@ -24,7 +27,7 @@ static void nothing_for(htc__worker *w, uint32_t peer, uint64_t seq)
 
 static void asked_for_tasks(htc__worker *w, uint32_t peer, const worker_message *m)
 {
-    own *o = richest(w);
+    own *o = w->leaving ? NULL : richest(w);
     if (!o || o->n_asks == ASKS_MAX || htc__worker_own(w, m->to)) {
         nothing_for(w, peer, m->seq);
         return;
@@ -32,34 +35,64 @@ static void asked_for_tasks(htc__worker *w, uint32_t peer, const worker_message 
     o->asks[o->n_asks++] = (thief_ask){ .peer = peer, .seq = m->seq, .to = m->to };
 }
 
-/* The rule's part of what is ready, from its end: the last span, so that one span goes. */
-static ledger_span loot(htc__worker *w, const own *o)
+/* The rule's part of what is ready, from its end, as far as a note has room. */
+static uint32_t loot(htc__worker *w, const own *o, ledger_span *ids)
 {
-    uint64_t    amount = 0;
-    ledger_span last = o->ready.n ? o->ready.at[o->ready.n - 1] : (ledger_span){ 0, 0 };
-    if (htc_steal_give(&w->options.steal, htc__ids_count(&o->ready), htc__worker_idle(w), &amount) != HTC_OK || amount == 0)
-        return (ledger_span){ 0, 0 };
-    if (amount > last.to - last.from)
-        amount = last.to - last.from;
-    return (ledger_span){ last.to - amount, last.to };
+    uint64_t amount = 0;
+    uint32_t n = 0;
+    if (htc_steal_give(&w->options.steal, htc__ids_count(&o->ready), htc__worker_idle(w), &amount) != HTC_OK)
+        return 0;
+    for (uint32_t i = o->ready.n; i > 0 && n < LEDGER_NOTE_MAX && amount > 0; i--) {
+        ledger_span s = o->ready.at[i - 1];
+        if (s.to - s.from > amount)
+            s.from = s.to - amount;
+        amount -= s.to - s.from;
+        ids[n++] = s;
+    }
+    return n;
+}
+
+static void mark_given(htc__worker *w, const own *o, const ledger_span *ids, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint64_t id = ids[i].from; id < ids[i].to; id++) {
+            node *x = htc__worker_node(w, id);
+            if (x && x->ledger == o->number && x->phase == NODE_READY)
+                x->phase = NODE_GIVEN;
+        }
+}
+
+static int give_to(htc__worker *w, own *o, thief_ask *a)
+{
+    ledger_span ids[LEDGER_NOTE_MAX];
+    ledger      before = o->next;
+    uint32_t    n = loot(w, o, ids);
+    if (n == 0 || htc__ledger_give(&o->next, ids, n, a->to, &a->note) != HTC_OK)
+        return 0;
+    htc__ledger_write(&w->buf, &o->next);
+    if (w->buf.status != HTC_OK || w->buf.len > LEDGER_BYTES_GIVE) {
+        o->next = before;
+        return 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        a->tasks += ids[i].to - ids[i].from;
+        (void)htc__ids_remove(&o->ready, ids[i]); /* from its end: it needs no room */
+    }
+    if (w->flow.kind == FLOW_GRAPH)
+        mark_given(w, o, ids, n);
+    return 1;
 }
 
 void htc__worker_give(htc__worker *w, own *o)
 {
     o->asks_sent = 0;
     for (uint32_t i = 0; i < o->n_asks; i++) {
-        thief_ask  *a = &o->asks[i];
-        ledger_span ids = loot(w, o);
+        thief_ask *a = &o->asks[i];
         a->note = a->tasks = 0;
-        if (ids.from >= ids.to || htc__ids_remove(&o->ready, ids) != HTC_OK)
-            continue;
-        if (htc__ledger_give(&o->next, ids, a->to, &a->note) != HTC_OK) {
-            (void)htc__ids_add(&o->ready, ids);
-            a->note = 0;
-            continue;
-        }
-        a->tasks = ids.to - ids.from;
-        o->asks_sent++;
+        if (give_to(w, o, a))
+            o->asks_sent++;
+        else
+            a->note = a->tasks = 0;
     }
 }
 
@@ -126,7 +159,7 @@ void htc__worker_read_note(htc__worker *w, own *o)
 
 void htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer)
 {
-    if (from == o->number || o->writing || o->reading || o->wanted == 2 || o->holds)
+    if (from == o->number || o->writing || o->reading || o->unsure || o->holds)
         return; /* who gave it reminds us */
     o->accept = (ledger_pair){ from, note };
     o->accept_peer = peer;
@@ -152,7 +185,7 @@ static void is_accepted(htc__worker *w, uint32_t peer, const worker_message *m)
 static void is_cleared(htc__worker *w, const worker_message *m)
 {
     own *o;
-    DL_FOREACH2(w->owns, o, next_own)
+    EACH_OWN(w, o)
     {
         int known = 0;
         for (uint32_t i = 0; i < o->n_cleared; i++)
@@ -176,8 +209,8 @@ void htc__worker_settle(htc__worker *w, uint64_t got)
 static own *purse(const htc__worker *w)
 {
     own *o;
-    DL_FOREACH2(w->owns, o, next_own)
-    if (!o->writing && !o->reading && !o->holds && o->wanted != 2 && o->now.n_in < LEDGER_IN_MAX && o->now.live.n < LEDGER_LIVE_MAX / 2)
+    EACH_OWN(w, o)
+    if (!o->writing && !o->reading && !o->holds && !o->unsure && o->now.n_in < LEDGER_IN_MAX / 2 && o->now.live.n < PURSE_SPANS)
         return o;
     return NULL;
 }
@@ -194,7 +227,7 @@ static void rob(htc__worker *w)
     }
     w->round.victim = w->round.asked[place];
     w->round.until = w->now + GIVEN_NS;
-    htc__worker_say(w, w->peers[w->round.victim], HTC_WIRE_WORKER_STEAL, &(worker_message){ .seq = w->round.seq, .to = o->number });
+    htc__worker_say(w, w->round.peers[place], HTC_WIRE_WORKER_STEAL, &(worker_message){ .seq = w->round.seq, .to = o->number });
 }
 
 static void load_known(htc__worker *w, uint32_t peer, const worker_message *m)
@@ -202,7 +235,7 @@ static void load_known(htc__worker *w, uint32_t peer, const worker_message *m)
     if (!w->round.loads || m->seq != w->round.seq)
         return;
     for (uint32_t i = 0; i < w->round.n; i++)
-        if (w->peers[w->round.asked[i]] == peer) {
+        if (w->round.peers[i] == peer) {
             w->round.load[i] = m->tasks;
             w->round.answered++;
         }
@@ -221,18 +254,35 @@ static void given(htc__worker *w, uint32_t peer, const worker_message *m)
 
 static int is_idle(const htc__worker *w)
 {
-    return w->owns && htc__worker_waiting(w) == 0 && htc__worker_idle(w) > 0 && !w->round.loads && !w->round.stealing;
+    return w->owns && w->n_members > 0 && htc__worker_waiting(w) == 0 && htc__worker_idle(w) > 0 && !w->round.loads && !w->round.stealing;
 }
 
-void htc__worker_steal(htc__worker *w)
+/* Numbers of the group count the living by id, this one among them. */
+static uint32_t place_of_self(const htc__worker *w)
 {
     uint32_t n = 0;
-    if (w->round.loads && w->now >= w->round.until)
-        rob(w);
-    else if (w->round.stealing && w->now >= w->round.until)
-        htc__worker_settle(w, 0);
-    if (!is_idle(w) || !purse(w) || w->now < htc_steal_due(&w->thief))
-        return;
+    while (n < w->n_members && w->members[n].id < w->id)
+        n++;
+    return n;
+}
+
+static uint32_t peer_at(const htc__worker *w, uint32_t place)
+{
+    uint32_t self = place_of_self(w);
+    return w->members[place > self ? place - 1 : place].peer;
+}
+
+void htc__worker_group_changed(htc__worker *w)
+{
+    w->round.loads = 0;
+    w->round.stealing = 0;
+    w->round.seq++;
+    (void)htc_steal_start(w->n_members + 1, place_of_self(w), w->now, &w->thief);
+}
+
+static void ask_loads(htc__worker *w)
+{
+    uint32_t n = 0;
     if (htc_steal_ask(&w->thief, &w->options.steal, w->now, w->env.rng, GROUP_MAX, w->round.asked, &n) != HTC_OK)
         return;
     w->round.loads = 1;
@@ -241,8 +291,39 @@ void htc__worker_steal(htc__worker *w)
     w->round.answered = 0;
     w->round.until = w->now + ROUND_NS;
     memset(w->round.load, 0, n * sizeof *w->round.load);
+    for (uint32_t i = 0; i < n; i++) {
+        w->round.peers[i] = peer_at(w, w->round.asked[i]);
+        if (w->round.peers[i] == 0)
+            w->round.answered++; /* nobody there yet: nothing to be had */
+        else
+            htc__worker_say(w, w->round.peers[i], HTC_WIRE_WORKER_LOAD_ASK, &(worker_message){ .seq = w->round.seq });
+    }
+    if (w->round.answered >= w->round.n)
+        rob(w);
+}
+
+void htc__worker_steal(htc__worker *w)
+{
+    if (w->round.loads && w->now >= w->round.until)
+        rob(w);
+    else if (w->round.stealing && w->now >= w->round.until)
+        htc__worker_settle(w, 0);
+    if (is_idle(w) && purse(w) && w->now >= htc_steal_due(&w->thief))
+        ask_loads(w);
+}
+
+/* More is ready here than can begin: some others are told, so that nobody has to ask again and again. */
+void htc__worker_nudge(htc__worker *w)
+{
+    uint32_t to[32], n = htc_steal_neighbours(HTC_STEAL_SQRT, w->n_members + 1);
+    if (w->n_members == 0 || w->now < w->nudge_at || htc__worker_idle(w) > 0 || htc__worker_waiting(w) == 0)
+        return;
+    w->nudge_at = w->now + NUDGE_NS;
+    n = n > 32 ? 32 : n;
+    if (htc_steal_pick(w->env.rng, w->n_members + 1, place_of_self(w), n, to) != HTC_OK)
+        return;
     for (uint32_t i = 0; i < n; i++)
-        htc__worker_say(w, w->peers[w->round.asked[i]], HTC_WIRE_WORKER_LOAD_ASK, &(worker_message){ .seq = w->round.seq });
+        htc__worker_say(w, peer_at(w, to[i]), HTC_WIRE_WORKER_NUDGE, &(worker_message){ 0 });
 }
 
 htc_ns htc__worker_steal_deadline(const htc__worker *w)
@@ -270,6 +351,11 @@ void htc__worker_heard(htc__worker *w, uint32_t peer, uint16_t type, const worke
         break;
     case HTC_WIRE_WORKER_ACCEPTED: is_accepted(w, peer, m); break;
     case HTC_WIRE_WORKER_CLEARED: is_cleared(w, m); break;
+    case HTC_WIRE_WORKER_NUDGE: htc_steal_nudge(&w->thief, w->now); break;
+    case HTC_WIRE_WORKER_TOLD:
+    case HTC_WIRE_WORKER_NOT_OWNER: htc__worker_told_heard(w, peer, type, m); break;
+    case HTC_WIRE_WORKER_COUNTS:
+    case HTC_WIRE_WORKER_COUNTED: htc__worker_counts_heard(w, peer, type, m); break;
     default: break;
     }
 }

@@ -20,9 +20,18 @@ uint64_t htc__worker_waiting(const htc__worker *w)
 {
     uint64_t   n = 0;
     const own *o;
-    DL_FOREACH2(w->owns, o, next_own)
+    EACH_OWN(w, o)
     n += htc__ids_count(&o->ready);
     return n;
+}
+
+running *htc__worker_run(htc__worker *w, uint64_t run)
+{
+    running *x;
+    DL_FOREACH(w->runs, x)
+    if (x->attempt.run == run)
+        return x;
+    return NULL;
 }
 
 uint32_t htc__worker_idle(const htc__worker *w)
@@ -34,8 +43,14 @@ static void forget(htc__worker *w, running *x, int drop)
 {
     htc__attempt_free(&w->holder, &x->attempt, drop);
     DL_DELETE(w->runs, x);
-    w->n_runs--;
+    w->n_runs -= x->over ? 0 : x->slots;
+    htc__free(&w->env, x->answer, x->answer_len);
     htc__free(&w->env, x, sizeof *x);
+}
+
+void htc__worker_forget_run(htc__worker *w, running *x, int drop)
+{
+    forget(w, x, drop);
 }
 
 void htc__worker_tasks_free(htc__worker *w)
@@ -44,80 +59,144 @@ void htc__worker_tasks_free(htc__worker *w)
         forget(w, w->runs, 0);
 }
 
-static void take_out(ledger_ids *s, uint64_t id)
+/* What of it is in there; without room it stays: then it is run twice, and counted once. */
+static void take_out(ledger_ids *s, uint64_t from, uint64_t to)
 {
-    if (htc__ids_has(s, (ledger_span){ id, id + 1 }))
-        (void)htc__ids_remove(s, (ledger_span){ id, id + 1 }); /* without room it stays: then it is run twice, and counted once */
+    for (uint32_t i = 0; i < s->n && s->at[i].from < to;) {
+        ledger_span x = { s->at[i].from > from ? s->at[i].from : from, s->at[i].to < to ? s->at[i].to : to };
+        uint32_t    before = s->n;
+        if (x.from >= x.to || htc__ids_remove(s, x) != HTC_OK || s->n >= before)
+            i++; /* else the next one has its place */
+    }
+}
+
+void htc__worker_untouched(const htc__worker *w, const own *o, ledger_ids *ids)
+{
+    const running *x;
+    *ids = o->now.live;
+    DL_FOREACH(w->runs, x)
+    if (x->ledger == o->number)
+        take_out(ids, x->id, x->to);
+    for (uint32_t i = 0; i < o->n_ended; i++)
+        take_out(ids, o->ended[i].id, o->ended[i].to);
 }
 
 void htc__worker_ready_anew(htc__worker *w, own *o)
 {
-    const running *x;
-    o->ready = o->now.live;
-    DL_FOREACH(w->runs, x)
-    if (x->ledger == o->number)
-        take_out(&o->ready, x->id);
-    for (uint32_t i = 0; i < o->n_ended; i++)
-        take_out(&o->ready, o->ended[i].id);
+    htc__worker_untouched(w, o, &o->ready);
 }
 
 /* Of those that have ended some may be counted already, or be somebody else's now: they are not live. */
-static void forget_counted(own *o)
+void htc__worker_forget_counted(own *o)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_ended; i++)
-        if (htc__ids_has(&o->now.live, (ledger_span){ o->ended[i].id, o->ended[i].id + 1 }))
+        if (htc__ids_has(&o->now.live, (ledger_span){ o->ended[i].id, o->ended[i].to }))
             o->ended[n++] = o->ended[i];
     o->n_ended = n;
     o->ended_sent = 0;
-}
-
-void htc__worker_counted(htc__worker *w, own *o)
-{
-    (void)w;
-    forget_counted(o);
-}
-
-static void drop_run(htc__worker *w, running *x)
-{
-    htc__attempt_order(&w->holder, &x->attempt, ORDER_REVOKE);
 }
 
 void htc__worker_drop_runs(htc__worker *w, uint64_t number)
 {
     running *x, *next;
     DL_FOREACH_SAFE(w->runs, x, next)
-    if (x->ledger == number)
-        drop_run(w, x);
+    if (x->ledger == number && x->function)
+        htc__worker_function_order(w, x, ORDER_REVOKE);
+    else if (x->ledger == number && !x->over)
+        htc__attempt_order(&w->holder, &x->attempt, ORDER_REVOKE);
+    else if (x->ledger == number)
+        forget(w, x, 0); /* END may still be stored: then what it has stored is the result */
+}
+
+void htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt_order order)
+{
+    running *x, *next;
+    DL_FOREACH_SAFE(w->runs, x, next)
+    if (x->ledger == number && x->id == id && !x->over && x->function)
+        htc__worker_function_order(w, x, order);
+    else if (x->ledger == number && x->id == id && !x->over)
+        htc__attempt_order(&w->holder, &x->attempt, order);
 }
 
 /* ---- how an attempt ends ---- */
+
+/* To be counted; with those before if they touch. Without room it is run again when the ledger is looked at, and counted then. */
+void htc__worker_ended(htc__worker *w, own *o, uint64_t from, uint64_t to, graph_state how)
+{
+    ended_task *last = o->n_ended > o->ended_sent ? &o->ended[o->n_ended - 1] : NULL;
+    (void)w;
+    if (last && last->to == from && last->how == (uint8_t)how && !o->writing)
+        last->to = to;
+    else if (o->n_ended < ENDED_MAX)
+        o->ended[o->n_ended++] = (ended_task){ from, to, (uint8_t)how };
+    else
+        o->unsure = 1;
+}
+
+/* A task of a bag that has failed is tried again as often as the flow says. What is noted of that is a hint: when it is lost it is tried more
+ * often. */
+static int try_again(htc__worker *w, own *o, const running *x)
+{
+    uint64_t failures = htc__ledger_failures(&o->now, x->id) + 1;
+    for (uint32_t i = 0; i < o->n_again; i++)
+        failures += o->again[i] == x->id;
+    if (failures >= w->flow.tries || x->attempt.outcome.final || htc__ids_add(&o->ready, (ledger_span){ x->id, x->id + 1 }) != HTC_OK)
+        return 0;
+    if (o->n_again < SLOTS_MAX)
+        o->again[o->n_again++] = x->id;
+    return 1;
+}
 
 static void ended(attempt_holder *h, attempt *t)
 {
     htc__worker *w = worker_of(h);
     running     *x = running_of(t);
     own         *o = htc__worker_own(w, x->ledger);
+    node        *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
+    int          good = t->outcome.status == HTC_OK;
     w->figures.run++;
-    if (o && o->n_ended < ENDED_MAX)
-        o->ended[o->n_ended++] = (ended_task){ x->id, t->outcome.status != HTC_OK };
-    forget(w, x, o == NULL);
+    if (o && n && n->run == t->run) {
+        x->over = 1;
+        w->n_runs -= x->slots;
+        htc__worker_node_ended(w, n);
+        return;
+    }
+    if (!o || w->flow.kind == FLOW_GRAPH) {
+        forget(w, x, 1); /* it is somebody else's now */
+        return;
+    }
+    int again = !good && t->outcome.status != HTC_ECANCELLED && try_again(w, o, x);
+    if (!again)
+        htc__worker_ended(w, o, x->id, x->to, good ? GRAPH_DONE : t->outcome.status == HTC_ECANCELLED ? GRAPH_CANCELLED : GRAPH_FAILED);
+    forget(w, x, again);
+}
+
+static void give_up(htc__worker *w, running *x)
+{
+    own     *o = htc__worker_own(w, x->ledger);
+    node    *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
+    uint64_t id = x->id, run = x->attempt.run;
+    forget(w, x, 1);
+    if (!o || !htc__ids_has(&o->now.live, (ledger_span){ id, id + 1 }))
+        return;
+    if (n && n->run == run) {
+        n->phase = NODE_WAITING;
+        n->run = 0;
+        htc__worker_node_news(w, n); /* what it is now is read anew */
+    } else if (w->flow.kind == FLOW_BAG) {
+        (void)htc__ids_add(&o->ready, (ledger_span){ id, id + 1 });
+    }
 }
 
 static void returned(attempt_holder *h, attempt *t)
 {
-    htc__worker *w = worker_of(h);
-    running     *x = running_of(t);
-    own         *o = htc__worker_own(w, x->ledger);
-    uint64_t     id = x->id;
-    forget(w, x, 1);
-    if (o && htc__ids_has(&o->now.live, (ledger_span){ id, id + 1 }))
-        (void)htc__ids_add(&o->ready, (ledger_span){ id, id + 1 });
+    give_up(worker_of(h), running_of(t));
 }
 
 static void dropped(attempt_holder *h, attempt *t)
 {
-    forget(worker_of(h), running_of(t), 1);
+    give_up(worker_of(h), running_of(t));
 }
 
 static void node_failed(attempt_holder *h, htc_status status, const char *reason)
@@ -127,58 +206,123 @@ static void node_failed(attempt_holder *h, htc_status status, const char *reason
     htc__worker_stop(w, status);
 }
 
-const attempt_holder_ops htc__worker_holder = { ended, returned, dropped, node_failed };
+const attempt_holder_ops htc__worker_holder = { ended, returned, dropped, node_failed, NULL };
 
 /* ---- the beginning ---- */
 
-static htc_status task_bytes(htc__worker *w, uint64_t id, htc_bytes *bytes)
+/* With its number, and what it is. */
+static htc_status task_bytes(htc__worker *w, htc_bytes from, uint64_t id, htc_bytes *bytes, uint32_t *kind)
 {
     htc_task  *t = NULL;
-    htc_status status = htc_task_from_bytes(&w->env, w->flow.task, &t);
+    htc_status status = htc_task_from_bytes(&w->env, from, &t);
     if (status != HTC_OK)
         return status;
     htc_task copy = *t;
     copy.index = id;
+    *kind = t->kind;
     status = htc_task_to_bytes(&w->env, &copy, bytes);
     htc_task_destroy(t);
     return status;
 }
 
-static void begin(htc__worker *w, own *o, uint64_t id)
+/* Unique in this life of this worker; other lives have another epoch. */
+static uint32_t attempt_number(const htc__worker *w)
 {
-    htc_granted g = { .attempt = { w->options.flow, id, (uint32_t)(w->epoch << 16 | ((w->last_run + 1) & 0xffff)) }, .count = w->flow.tasks };
+    return (uint32_t)(w->epoch << 16 | ((w->last_run + 1) & 0xffff));
+}
+
+static void note_begun(htc__worker *w, const own *o, running *x, uint64_t id, uint64_t to, node *n)
+{
+    w->last_run++;
+    x->ledger = o->number;
+    x->id = id;
+    x->to = to;
+    x->begun = w->now;
+    if (n) {
+        n->phase = NODE_RUNNING;
+        n->run = w->last_run;
+        n->failures = n->task.failures;
+    }
+    DL_APPEND(w->runs, x);
+    x->slots = 1;
+    w->n_runs++;
+}
+
+static htc_status begin_function(htc__worker *w, const own *o, running *x, const htc_granted *g, uint64_t to, node *n)
+{
+    x->function = 1;
+    x->attempt = (attempt){ .id = g->attempt, .run = w->last_run + 1, .phase = ATTEMPT_ENDED, .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER,
+                            .back_at = HTC_NEVER };
+    htc_status status = htc__worker_call_function(w, x, g->task);
+    if (status == HTC_OK)
+        note_begun(w, o, x, g->attempt.task, to, n);
+    return status;
+}
+
+static htc_status begin_command(htc__worker *w, const own *o, running *x, const htc_granted *g, node *n)
+{
+    htc_status status = htc__attempt_init(&w->holder, &x->attempt, g, w->last_run + 1);
+    if (status != HTC_OK)
+        return status;
+    note_begun(w, o, x, g->attempt.task, g->attempt.task + 1, n);
+    htc__attempt_read(&w->holder, &x->attempt);
+    x = htc__worker_run(w, w->last_run); /* one that cannot be read has ended */
+    if (!x)
+        return HTC_OK;
+    w->n_runs += x->attempt.cores - x->slots; /* one that asks for more than there are takes all, beside what runs */
+    x->slots = x->attempt.cores;
+    if (x->attempt.phase == ATTEMPT_WAITING)
+        htc__attempt_begin(&w->holder, &x->attempt, 0);
+    return HTC_OK;
+}
+
+/* Tasks from id; how many is said, and of functions of a bag may be several. */
+static uint64_t begin(htc__worker *w, own *o, uint64_t id, uint64_t ready, node *n)
+{
+    htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, id, attempt_number(w) }, .count = w->flow.tasks };
     running    *x = htc__alloc(&w->env, sizeof *x);
-    htc_status  status = x ? task_bytes(w, id, &g.task) : HTC_ENOMEM;
+    uint32_t    kind = HTC_TASK_COMMAND;
+    htc_status  status = x ? task_bytes(w, n && n->task.task.len ? n->task.task : w->flow.task, id, &g.task, &kind) : HTC_ENOMEM;
+    uint64_t    n_tasks = n ? 1 : htc__worker_span(w, kind, ready);
     memcpy(g.user, w->flow.user, sizeof g.user);
     if (status == HTC_OK) {
-        status = htc__attempt_init(&w->holder, &x->attempt, &g, w->last_run + 1);
+        if (kind != HTC_TASK_COMMAND) {
+            x->to = id + n_tasks;
+            x->id = id;
+            status = begin_function(w, o, x, &g, id + n_tasks, n);
+        } else {
+            status = begin_command(w, o, x, &g, n);
+        }
         htc_work_free(&w->env, g.task);
     }
     if (status != HTC_OK) {
         htc__free(&w->env, x, sizeof *x);
         htc_runtime_break(w->runtime, status, "beginning a task");
-        return;
     }
-    w->last_run++;
-    x->ledger = o->number;
-    x->id = id;
-    DL_APPEND(w->runs, x);
-    w->n_runs++;
-    htc__attempt_read(&w->holder, &x->attempt);
-    const running *there;
-    DL_SEARCH_SCALAR(w->runs, there, attempt.run, w->last_run); /* one that cannot be read has ended */
-    if (there && x->attempt.phase == ATTEMPT_WAITING)
-        htc__attempt_begin(&w->holder, &x->attempt, 0);
+    return n_tasks;
+}
+
+/* What a ledger can still note: of a bag also how scattered its tasks are. */
+static int can_begin(const htc__worker *w, const own *o)
+{
+    return w->n_runs < w->options.slots && o->ready.n && htc__worker_can_call(w) && o->n_ended + w->n_runs < ENDED_FULL &&
+           (w->flow.kind == FLOW_GRAPH || o->ready.n + w->n_runs < LEDGER_LIVE_MAX / 2);
 }
 
 void htc__worker_begin(htc__worker *w)
 {
     own *o;
-    DL_FOREACH2(w->owns, o, next_own)
-    while (w->n_runs < w->options.slots && o->ready.n && o->n_ended + w->n_runs < ENDED_MAX && o->ready.n + w->n_runs < LEDGER_LIVE_MAX / 2) {
-        uint64_t id = o->ready.at[0].from;
-        if (htc__ids_remove(&o->ready, (ledger_span){ id, id + 1 }) != HTC_OK)
+    htc__worker_answers(w);
+    EACH_OWN(w, o)
+    while (can_begin(w, o) && htc_runtime_status(w->runtime) == HTC_OK) {
+        ledger_span first = o->ready.at[0];
+        uint64_t    id = first.from, begun = 1;
+        node       *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, id) : NULL;
+        if (w->flow.kind == FLOW_BAG && htc__flow_is_marked(&w->flow, id))
+            o->marked = 1;
+        else if (w->flow.kind == FLOW_BAG || (n && n->phase == NODE_READY))
+            begun = begin(w, o, id, first.to - first.from, n);
+        if (htc__ids_remove(&o->ready, (ledger_span){ id, id + begun }) != HTC_OK)
             break;
-        begin(w, o, id);
     }
 }

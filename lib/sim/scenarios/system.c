@@ -211,13 +211,13 @@ static void chunk_durable(sys *s, uint64_t job, uint64_t index, htc_bytes value)
 }
 
 /* The keys that matter here: r/JOB/TASK/ATTEMPT, the result of an attempt, c/JOB/CHUNK, the states of 1024 tasks, and j/JOB,
- * which says whose job it is. */
+ * which says whose job it is and how it has ended. */
 void htc__sys_committed(sys *s, htc_bytes key, htc_bytes value)
 {
-    char               text[64], user[64];
+    char               text[64];
     unsigned long long job, number;
     unsigned           attempt;
-    uint64_t           id;
+    sys_job_state      state;
     if (key.len >= sizeof text)
         return;
     memcpy(text, key.data, key.len);
@@ -226,8 +226,10 @@ void htc__sys_committed(sys *s, htc_bytes key, htc_bytes value)
         result_durable(s, &(htc_attempt){ job, number, attempt }, value);
     else if (sscanf(text, "c/%16llx/%16llx", &job, &number) == 2)
         chunk_durable(s, job, number, value);
-    else if (text[0] == 'j' && text[1] == '/' && htc__sys_job_read(value, &id, user) == HTC_OK)
-        htc__sys_usage_owner(s, id, user);
+    else if (text[0] == 'j' && text[1] == '/' && htc__sys_job_read(value, &state) == HTC_OK) {
+        htc__sys_usage_owner(s, state.id, state.user);
+        htc__sys_job_stored(s, &state);
+    }
 }
 
 /* ---- checks ---- */
@@ -296,8 +298,10 @@ void htc__sys_check_results(sys *s)
             if (t->committed && !j->removing && t->attempts[t->committed].output != 1)
                 fail_job(j, "lost the outputs of task", i);
         }
-        if (n != j->count && !j->cancelled)
+        if (n != j->count && !j->cancelled && !htc__sys_never_runs(j))
             fail_job(j, "committed results:", n);
+        if (htc__sys_never_runs(j) && (n || j->stored_end != SYS_CANCELLED))
+            fail_job(j, "could never run, and is not cancelled: results:", n);
     }
     for (const sys_task *t = s->tasks; t; t = t->hh.next) /* of any job that came to be, acknowledged or not */
         if (t->runs && !t->committed && !t->cancelled)
@@ -355,6 +359,8 @@ static void submitted(sys_user *u, void *ctx, json_t *answer)
     if (!id) {
         if (answer)
             htc__sys_note(j->s, "submit: %s %s", text_of(answer, "error"), text_of(answer, "message"));
+        if (answer && strcmp(text_of(answer, "error"), "HTC_ENOTFOUND") == 0)
+            j->n_after = 0; /* one of them is removed: it does not wait then */
         htc__sys_after(j->s, 500 * HTC_MS, submit_again, j); /* the answer may be lost, the job not: it is the same key */
         return;
     }
@@ -368,9 +374,9 @@ static void submitted(sys_user *u, void *ctx, json_t *answer)
 static void submit(sys_job *j)
 {
     htc__sys_ask(j->s->operator_,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:i}", "op", "submit", "user", j->user, "name", j->name, "key", j->name, "jsdl",
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:o}", "op", "submit", "user", j->user, "name", j->name, "key", j->name, "jsdl",
                       htc__sys_jsdl(j->s, j->count, j->cores), "memory", (json_int_t)j->memory, "max_running", (json_int_t)j->max_running,
-                      "priority", j->priority),
+                      "priority", j->priority, "after", htc__sys_after_json(j)),
             submitted, j);
 }
 
@@ -481,7 +487,8 @@ static void check_status(sys *s, json_t *job)
     if (j && done && !j->finished) {
         j->finished = 1;
         j->ended = htc_sim_now(s->w);
-        if (number_of(tasks, "done") + (j->cancelled ? number_of(tasks, "cancelled") : 0) != count)
+        int may_be = j->cancelled || htc__sys_never_runs(j);
+        if (number_of(tasks, "done") + (may_be ? number_of(tasks, "cancelled") : 0) != count)
             fail_job(j, "done, with finished tasks:", number_of(tasks, "done"));
     }
 }

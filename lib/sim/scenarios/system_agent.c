@@ -175,6 +175,7 @@ static void start(sys_agent *a, sys_process *p)
     p->running = 1;
     p->started = htc_sim_now(s->w);
     htc__sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
+    htc__sys_check_begin(s, &p->attempt);
     check_memory(a);
     a->running += p->slots;
     if (a->running > a->slots && a->running > p->slots)

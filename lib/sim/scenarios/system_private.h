@@ -205,8 +205,14 @@ typedef struct sys_task_state {
 } sys_task_state;
 /* Its tasks, and the run time that it counts; HTC_EINVAL if it is no chunk record. */
 htc_status htc__sys_chunk_read(sys *s, htc_bytes value, void (*seen)(void *ctx, const sys_task_state *task), void *ctx, uint64_t *core_ns);
-/* Whose job a job's record is. */
-htc_status htc__sys_job_read(htc_bytes value, uint64_t *id, char user[64]);
+/* What a durable job record says. */
+typedef enum sys_end { SYS_OPEN = 0, SYS_OK, SYS_FAILED, SYS_CANCELLED } sys_end; /* OK: every task is done; CANCELLED: none failed */
+typedef struct sys_job_state {
+    uint64_t id;
+    char     user[64], name[128];
+    sys_end  end;
+} sys_job_state;
+htc_status htc__sys_job_read(htc_bytes value, sys_job_state *state);
 
 /* system_agent.c */
 sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t slot, uint32_t slots, const char *user);
@@ -233,6 +239,9 @@ int       htc__sys_has_place(const sys *s, uint64_t job);
 int       htc__sys_outputs_left(const sys *s, uint64_t job);
 void      htc__sys_committed(sys *s, htc_bytes key, htc_bytes value); /* a value has become durable */
 void      htc__sys_check(sys *s);                                     /* after every step of the gateway */
+#define SYS_AFTER_MAX 3
+typedef enum sys_rule { SYS_AFTER_OK = 0, SYS_AFTER_ANY, SYS_AFTER_FAILED } sys_rule;
+
 /* A job of a user, submitted again until it is there: the answer may be lost, the job not. */
 typedef struct sys_job {
     sys            *s;
@@ -245,10 +254,17 @@ typedef struct sys_job {
     int             acknowledged, finished, cancelled;
     int             removing, removed; /* asked for; answered */
     htc_ns          submitted, ended;
+    struct {
+        struct sys_job *parent;
+        sys_rule        rule;
+    } after[SYS_AFTER_MAX]; /* jobs that it waits for */
+    uint32_t        n_after;
+    uint64_t        stored_id; /* of its record; 0: there was none yet */
+    sys_end         stored_end; /* as its record said first */
     struct sys_job *next;
 } sys_job;
 sys_job *htc__sys_submit(sys *s, const char *user, const char *name, uint64_t count);
-sys_job *htc__sys_submit_as(sys *s, const sys_job *wanted); /* by its user, name, count, memory, max_running, cores and priority */
+sys_job *htc__sys_submit_as(sys *s, const sys_job *wanted); /* by its user, name, count, memory, max_running, cores, priority and after */
 sys_job *htc__sys_submit_large(sys *s, const char *user, const char *name, uint64_t count, uint64_t memory);
 /* What a task of this job reserves at a site, as far as is known. */
 uint64_t htc__sys_task_memory(sys *s, uint64_t job, uint32_t site);
@@ -269,6 +285,13 @@ typedef struct sys_account {
 /* Adds a user to the system, however often it has to be asked for. */
 void htc__sys_add_account(sys *s, const char *name, uint64_t weight);
 int  htc__sys_accounts_ready(const sys *s);
+
+/* system_after.c */
+void    htc__sys_job_stored(sys *s, const sys_job_state *state);            /* a job's record has become durable */
+int     htc__sys_never_runs(const sys_job *j);                              /* a parent has ended as it should not */
+void    htc__sys_check_begin(sys *s, const htc_attempt *attempt);           /* a process is started: all parents have ended as they should */
+json_t *htc__sys_after_json(const sys_job *j);
+void    htc__sys_draw_after(sys *s, sys_job *j, htc_rng *rng);              /* among the jobs of its user that there are */
 
 /* system_usage.c */
 void htc__sys_usage_owner(sys *s, uint64_t job, const char *user);

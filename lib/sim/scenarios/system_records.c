@@ -27,11 +27,15 @@ htc_status htc__sys_chunk_read(sys *s, htc_bytes value, void (*seen)(void *ctx, 
     return status;
 }
 
-htc_status htc__sys_job_read(htc_bytes value, uint64_t *id, char user_name[64])
+htc_status htc__sys_job_read(htc_bytes value, sys_job_state *state)
 {
     job j;
     memset(&j, 0, sizeof j);
-    htc_status status = htc__gw_record_job_read(value, &j, user_name);
-    *id = j.id;
+    memset(state, 0, sizeof *state);
+    htc_status status = htc__gw_record_job_read(value, &j, state->user);
+    state->id = j.id;
+    memcpy(state->name, j.name, sizeof state->name);
+    if (j.finished)
+        state->end = j.base.done == j.count ? SYS_OK : j.base.failed ? SYS_FAILED : SYS_CANCELLED;
     return status;
 }

@@ -4,7 +4,8 @@
  * After every event: no result is committed twice or without its outputs, no slot is held by two living agents, the
  * books add up, no slot is free for longer than 50 ms while somebody who could use it waits (as far as the gateway
  * knows). In the end, when the faults have stopped: every task of every accepted job has exactly one committed result,
- * every agent has left, of jobs that were removed nothing is left, and users are told exactly the run time that is stored. The same seed gives the same trace.
+ * every agent has left, no task has begun before the jobs that its job waits for had ended as they should, what could never run is
+ * cancelled, of jobs that were removed nothing is left, and users are told exactly the run time that is stored. The same seed gives the same trace.
  */
 #include <string.h>
 
@@ -219,11 +220,12 @@ static void add_jobs(sys *s, htc_rng *rng, htc_sim_system_report *v)
         ;
     if (!htc__sys_accounts_ready(s))
         htc__sys_fail(s, "users cannot be added");
-    for (uint32_t i = 0; i < users + 1 && left > 2; i++) {
+    for (uint32_t i = 0; i < users + 4 && left > 2; i++) {
         uint32_t n = draw(rng, 1, left / 2);
         sys_job  wanted = { .count = n, .cores = wide_of(s, i), .max_running = draw(rng, 0, 1) * draw(rng, 1, 3), .priority = (int)draw(rng, 0, 2) - 1 };
         snprintf(wanted.user, sizeof wanted.user, "%s", names[i % users]);
         snprintf(wanted.name, sizeof wanted.name, "job%u", (unsigned)i);
+        htc__sys_draw_after(s, &wanted, rng);
         htc__sys_submit_as(s, &wanted);
         left -= n;
         v->tasks += n;

@@ -1,0 +1,96 @@
+/* htc flow: tasks that wait for tasks, run by agents that steal work from each other. This file finds the command. */
+#include "flow.h"
+#include "sub_options.h"
+
+#include <string.h>
+
+typedef struct subcommand {
+    const char *name, *args, *summary;
+    size_t      words_min, words_max;
+    htc_status (*run)(flow_call *k);
+} subcommand;
+
+enum { RUN, CHECK, WRITE, STATUS, TASKS, CANCEL, RM, FLOW_COMMANDS };
+
+static const subcommand subcommands[FLOW_COMMANDS] = {
+    [RUN] = { "run", "FILE | - | --shape SHAPE --tasks N", "Run a flow, and wait for its end.", 0, 1, flow_run },
+    [CHECK] = { "check", "FILE | -", "Check a flow: its form, its names, cycles.", 0, 1, flow_check },
+    [WRITE] = { "write", "FILE | - | --shape SHAPE --tasks N", "Write a flow in another form.", 0, 1, flow_convert },
+    [STATUS] = { "status", "ID", "How a flow stands.", 1, 1, flow_status },
+    [TASKS] = { "tasks", "ID", "The tasks of a flow with dependencies.", 1, 1, flow_tasks },
+    [CANCEL] = { "cancel", "ID[.TASKS]", "Cancel a flow, or tasks and what depends on them.", 1, 1, flow_cancel },
+    [RM] = { "rm", "ID", "Remove the records of a flow that has ended.", 1, 1, flow_rm },
+};
+
+#define OF(which) (1u << (which))
+#define READS     (OF(RUN) | OF(CHECK) | OF(WRITE))
+
+static const char *name_of(uint32_t which)
+{
+    return subcommands[which].name;
+}
+
+static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int argc, char **argv)
+{
+    const sub_opt rows[] = {
+        { OF(RUN), { "agents", 'a', OPT_COUNT, &k->agents, "N", "slots that work at it at most (the cores of this machine)" } },
+        { OF(RUN), { "tries", 'r', OPT_COUNT, &k->tries, "N", "run a task that fails up to N times (1)" } },
+        { OF(RUN), { "max-fails", 0, OPT_COUNT, &k->max_fails, "N", "cancel the rest when more than N tasks have failed" } },
+        { OF(RUN), { "detach", 'd', OPT_FLAG, &k->detach, NULL, "do not wait for its end" } },
+        { OF(RUN), { "watch", 0, OPT_FLAG, &k->watch, NULL, "show how it gets on, also where no terminal is" } },
+        { OF(RUN), { "scratch", 0, OPT_FLAG, &k->scratch, NULL, "run each task in a directory of its own, not in this one" } },
+        { OF(RUN), { "slots", 0, OPT_COUNT, &k->slots, "N", "of the system that is started where none runs" } },
+        { OF(RUN), { "keep", 0, OPT_FLAG, &k->keep, NULL, "keep that system's directory, with what tasks printed" } },
+        { READS, { "format", 'f', OPT_TEXT, &k->format, "FORM", "text, jsonl, dax, wfcommons or jobs (by its content)" } },
+        { READS, { "time-scale", 0, OPT_FACTOR, &k->time_scale, "X", "recorded run times times X" } },
+        { READS, { "size-scale", 0, OPT_FACTOR, &k->size_scale, "X", "recorded sizes times X" } },
+        { READS, { "program", 0, OPT_LIST, &k->programs, "KIND=PROGRAM", "what runs the tasks of a kind (may be repeated)" } },
+        { READS, { "shape", 0, OPT_TEXT, &k->shape, "SHAPE", "bot, fanout, fanin, pipeline or mapreduce" } },
+        { READS, { "tasks", 'n', OPT_COUNT, &k->tasks, "N", "of a shape" } },
+        { READS, { "degree", 0, OPT_COUNT, &k->degree, "N", "of a shape: children, parents, stages, reducers" } },
+        { READS, { "length", 0, OPT_TEXT, &k->length, "TIME[:TIME]", "of its tasks" } },
+        { READS, { "data", 0, OPT_TEXT, &k->data, "SIZE[:SIZE]", "that each of its tasks makes" } },
+        { READS, { "seed", 0, OPT_NUMBER, &k->seed, "N", "of what is drawn" } },
+        { OF(WRITE), { "to", 0, OPT_TEXT, &k->to, "FORM", "text, jsonl or dot (text)" } },
+        { OF(WRITE), { "out", 'o', OPT_TEXT, &k->out, "FILE", "write there instead of standard output" } },
+        { OF(TASKS), { "failed", 0, OPT_FLAG, &k->failed, NULL, "those that failed alone" } },
+        { OF(TASKS), { "limit", 0, OPT_COUNT, &k->limit, "N", "so many at most" } },
+    };
+    const sub_opts all = { rows, sizeof rows / sizeof *rows, FLOW_COMMANDS, name_of };
+    return sub_opt_parse(k->c, cmd, &all, which, argc, argv, &k->w);
+}
+
+htc_status run_flow(cli *c, int argc, char **argv)
+{
+    flow_call   k = { .c = c, .tasks = -1, .degree = -1, .agents = -1, .tries = -1, .max_fails = -1, .slots = -1, .limit = -1 };
+    const char *word = bring_forward(argc, argv);
+    uint32_t    which = 0;
+    while (which < FLOW_COMMANDS && (!word || strcmp(subcommands[which].name, word) != 0))
+        which++;
+    if (!word && wants_help(argc, argv)) {
+        const command all = { "flow", "COMMAND [options]", "Tasks that wait for tasks.", run_flow };
+        htc_status    told = parse(&k, &all, FLOW_COMMANDS, argc, argv);
+        puts("\nCommands:");
+        for (size_t i = 0; i < FLOW_COMMANDS; i++)
+            printf("  %-7s %-36s %s\n", subcommands[i].name, subcommands[i].args, subcommands[i].summary);
+        words_free(&k.w);
+        return told;
+    }
+    if (which == FLOW_COMMANDS)
+        return cli_error(c, HTC_EUSAGE, "", "htc flow --help lists the commands", word ? "there is no command flow %.60s" : "a command is missing%.0s",
+                         word ? word : "");
+    char          name[32];
+    const command cmd = { name, subcommands[which].args, subcommands[which].summary, run_flow };
+    snprintf(name, sizeof name, "flow %s", subcommands[which].name);
+    htc_status s = parse(&k, &cmd, which, argc - 1, argv + 1);
+    if (s == HTC_OK)
+        s = want_words(c, &cmd, &k.w, subcommands[which].words_min, subcommands[which].words_max);
+    if (s == HTC_OK && k.watch)
+        c->progress = 1;
+    if (s == HTC_OK)
+        s = subcommands[which].run(&k);
+    htc_store_close(k.store);
+    words_free(&k.programs);
+    words_free(&k.w);
+    return s;
+}

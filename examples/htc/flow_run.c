@@ -1,0 +1,290 @@
+/* htc flow run: the flow is stored, its seats are submitted as a job, and what becomes of it is told. Where no system runs, one is started for
+ * the run, in a directory of its own, and ended afterwards. */
+#include "flow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "htcsched/config.h"
+#include "htcsched/state.h"
+
+#define LOOK_S 0.05 /* between looks, growing to */
+#define LOOK_MAX_S 1.0
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* ---- a system of its own ---- */
+
+typedef struct own_system {
+    char *dir; /* NULL: there is a system already */
+    const char *before;
+} own_system;
+
+/* This program again, as "htc --dir DIR WORD...". What it prints is kept from sight unless it fails. */
+static htc_status again(cli *c, const char *dir, char *const *more)
+{
+    char *argv[12] = { (char *)(uintptr_t)c->program, (char *)(uintptr_t)"--dir", (char *)(uintptr_t)dir };
+    int   status, n = 3, out[2];
+    char  text[400];
+    for (; more[n - 3] && n < 11; n++)
+        argv[n] = more[n - 3];
+    if (pipe2(out, O_CLOEXEC) != 0)
+        return cli_error(c, HTC_EINTERNAL, "", "", "no pipe: %s", strerror(errno));
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(out[1], 1);
+        dup2(out[1], 2);
+        execv("/proc/self/exe", argv);
+        _exit(127);
+    }
+    close(out[1]);
+    ssize_t len = 0, got;
+    while ((got = read(out[0], text + len, sizeof text - 1 - (size_t)len)) > 0 || (got < 0 && errno == EINTR))
+        len += got > 0 ? got : 0;
+    text[len > 0 ? len : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    close(out[0]);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return cli_error(c, HTC_EINTERNAL, "", "", "no process: %s", strerror(errno));
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? HTC_OK : cli_error(c, HTC_EUNREACHABLE, dir, "", "htc %s: %.200s", more[0], text);
+}
+
+static int runs_here(cli *c)
+{
+    htc_state *state = NULL;
+    htc_error  none = { 0 };
+    uint32_t   holder = htc_state_open(NULL, c->dir, 0, &state, &none) == HTC_OK ? htc_state_holder(state) : 0;
+    htc_state_close(state);
+    return holder != 0;
+}
+
+static htc_status own_begin(flow_call *k, own_system *own)
+{
+    const char *tmp = getenv("TMPDIR");
+    char        slots[24];
+    if (runs_here(k->c))
+        return HTC_OK;
+    own->dir = must_print("%s/htc-flow-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
+    if (!mkdtemp(own->dir))
+        return cli_error(k->c, write_status(errno), own->dir, "TMPDIR names another place", "cannot be made: %s", strerror(errno));
+    snprintf(slots, sizeof slots, "%" PRId64, k->slots > 0 ? k->slots : (int64_t)sysconf(_SC_NPROCESSORS_ONLN));
+    char      *call[] = { (char *)(uintptr_t)"up", (char *)(uintptr_t)"--slots", slots, NULL };
+    htc_status s = again(k->c, own->dir, call);
+    own->before = k->c->dir;
+    k->c->dir = own->dir;
+    return s;
+}
+
+static htc_status remove_dir(cli *c, const char *dir)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    int   status = 1;
+    if (pid == 0) {
+        execl("/bin/rm", "rm", "-rf", "--", dir, (char *)NULL);
+        _exit(127);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? HTC_OK : cli_error(c, HTC_EIO, dir, "remove it", "cannot be removed");
+}
+
+static htc_status own_end(flow_call *k, own_system *own, htc_status s)
+{
+    char      *call[] = { (char *)(uintptr_t)"down", (char *)(uintptr_t)"--now", NULL };
+    htc_error  kept = k->c->error;
+    htc_status ended;
+    if (!own->dir)
+        return s;
+    htc_store_close(k->store);
+    k->store = NULL;
+    api_close(k->c);
+    ended = again(k->c, own->dir, call);
+    if (k->keep)
+        fprintf(stderr, "htc: the system of this run is kept in %s\n", own->dir);
+    else if (ended == HTC_OK)
+        ended = remove_dir(k->c, own->dir);
+    k->c->dir = own->before ? own->before : k->c->dir;
+    free(own->dir);
+    if (s != HTC_OK)
+        k->c->error = kept; /* the first thing that went wrong */
+    return s != HTC_OK ? s : ended;
+}
+
+/* ---- submitting ---- */
+
+/* As many tasks as there are to be seats, each a worker's slot at the flow. */
+static htc_status submit_seats(flow_call *k, uint64_t id, uint64_t seats, uint64_t *job)
+{
+    char        number[24], source[32], name[40];
+    const char *words_of[] = { HTC_FLOW_EXECUTABLE, number, ":::", source }, *env[] = { "HTC_SEAT={seat}", NULL };
+    htc_command seat = { .size = sizeof seat, .words = words_of, .n_words = 4, .name = name, .env = env };
+    htc_bytes   xml;
+    json_t     *answer = NULL;
+    snprintf(number, sizeof number, "%" PRIu64, id);
+    snprintf(source, sizeof source, "seat=1:%" PRIu64, seats);
+    snprintf(name, sizeof name, "flow %" PRIu64, id);
+    htc_status s = htc_command_to_jsdl(NULL, &seat, &xml, &k->c->error);
+    if (s != HTC_OK)
+        return s;
+    char *text = must(strndup(xml.data, xml.len));
+    htc_work_free(NULL, xml);
+    json_t *r = json_pack("{s:s}", "op", "submit");
+    j_add(&r, "jsdl", text);
+    j_add(&r, "name", name);
+    s = api_call(k->c, r, 0, &answer);
+    if (s == HTC_OK)
+        *job = j_u64(answer, "id");
+    json_decref(answer);
+    free(text);
+    return s;
+}
+
+static uint64_t seats_of(const flow_call *k, uint64_t tasks)
+{
+    uint64_t seats = k->agents > 0 ? (uint64_t)k->agents : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    return seats < tasks ? seats : tasks;
+}
+
+static htc_status store_flow(flow_call *k, const htc_flow *flow, uint64_t seats, const char *directory, uint64_t *id)
+{
+    htc_flows_options o;
+    htc_flows_options_init(&o, sizeof o);
+    o.tries = k->tries > 0 && k->tries < INT32_MAX ? (uint32_t)k->tries : 1;
+    o.max_fails = k->max_fails > 0 ? (uint64_t)k->max_fails : 0;
+    o.workers = seats < UINT32_MAX ? (uint32_t)seats : UINT32_MAX;
+    o.directory = directory;
+    return htc_flows_submit(k->store, flow, &o, id, &k->c->error);
+}
+
+/* ---- told ---- */
+
+static htc_status outcome(flow_call *k, uint64_t id, const htc_flows_view *v, double took, int stays)
+{
+    if (k->c->json) {
+        json_t *o = flow_view_json(id, v);
+        json_object_set_new(o, "seconds", json_real(took));
+        put_json(k->c, o);
+    } else {
+        printf("flow %" PRIu64 ": %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64 " cancelled in %s\n", id, v->done, v->failed, v->cancelled,
+               show_seconds(took).s);
+    }
+    if (!v->failed && !v->cancelled)
+        return HTC_OK;
+    char hint[80];
+    snprintf(hint, sizeof hint, "htc flow tasks %" PRIu64 " --failed lists them", id);
+    return cli_error(k->c, HTC_ETASKS, "", v->graph && stays ? hint : "", "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", v->failed,
+                     v->tasks, v->cancelled);
+}
+
+static int say_failed(void *ctx, const htc_flows_task *t)
+{
+    uint32_t *left = ctx;
+    if (strcmp(t->state, "failed") != 0)
+        return 1;
+    char *text = must_print("task %" PRIu64 " (%s): %s", t->number, t->name, t->reason);
+    put_line(text);
+    free(text);
+    return --*left > 0;
+}
+
+static htc_status wait_for_flow(flow_call *k, uint64_t id, htc_flows_view *v)
+{
+    progress   p;
+    double     gap = LOOK_S;
+    htc_status s = HTC_OK;
+    struct sigaction on = { .sa_handler = on_interrupt }, before;
+    sigaction(SIGINT, &on, &before);
+    progress_begin(&p, k->c);
+    for (;;) {
+        *v = (htc_flows_view){ .size = sizeof *v };
+        s = htc_flows_look(k->store, id, v, &k->c->error);
+        if (s != HTC_OK || v->state == HTC_FLOWS_ENDED || v->state == HTC_FLOWS_ABORTED || interrupted)
+            break;
+        progress_say(&p, "flow %" PRIu64 ": %" PRIu64 " of %" PRIu64 " tasks ended, %" PRIu64 " failed, %u slots", id, v->done + v->failed + v->cancelled,
+                     v->tasks, v->failed, v->slots);
+        pause_ms((unsigned)(gap * 1000));
+        gap = gap * 1.2 < LOOK_MAX_S ? gap * 1.2 : LOOK_MAX_S;
+    }
+    progress_end(&p);
+    sigaction(SIGINT, &before, NULL);
+    return s;
+}
+
+/* ---- the whole ---- */
+
+static htc_status run_and_tell(flow_call *k, const htc_flow *flow, const own_system *own)
+{
+    uint64_t       id = 0, job = 0, seats = seats_of(k, htc_flow_total(flow));
+    htc_flows_view v = { .size = sizeof v };
+    char          *directory = k->scratch ? NULL : getcwd(NULL, 0);
+    double         begun = now_s();
+    htc_status     s = flow_open_store(k);
+    if (s == HTC_OK)
+        s = store_flow(k, flow, seats, directory, &id);
+    if (s == HTC_OK)
+        s = submit_seats(k, id, seats, &job);
+    if (s == HTC_OK)
+        s = htc_flows_start(k->store, id, job, &k->c->error);
+    if (s != HTC_OK && id) {
+        htc_error kept = k->c->error, ignored;
+        (void)htc_flows_remove(k->store, id, &ignored); /* nothing of it stays half submitted */
+        k->c->error = kept;
+    }
+    free(directory);
+    if (s != HTC_OK)
+        return s;
+    if (!k->c->json) {
+        printf("flow %" PRIu64 ": %" PRIu64 " task%s, job %" PRIu64 "\n", id, htc_flow_total(flow), htc_flow_total(flow) == 1 ? "" : "s", job);
+        fflush(stdout);
+    }
+    if (k->detach) {
+        if (k->c->json)
+            put_json(k->c, json_pack("{s:I, s:I, s:I}", "flow", (json_int_t)id, "job", (json_int_t)job, "tasks", (json_int_t)htc_flow_total(flow)));
+        return HTC_OK;
+    }
+    s = wait_for_flow(k, id, &v);
+    if (s == HTC_OK && interrupted && own->dir)
+        return cli_error(k->c, HTC_ECANCELLED, "", "", "interrupted: the flow ends with the system that was started for it");
+    if (s == HTC_OK && interrupted) {
+        char hint[80];
+        snprintf(hint, sizeof hint, "htc flow status %" PRIu64 " looks at it, htc flow cancel %" PRIu64 " ends it", id, id);
+        return cli_error(k->c, HTC_ETIMEDOUT, "", hint, "interrupted: the flow goes on");
+    }
+    if (s == HTC_OK && v.failed && v.graph && !k->c->json) {
+        uint32_t left = 5;
+        (void)htc_flows_tasks(k->store, id, say_failed, &left, NULL);
+    }
+    return s == HTC_OK ? outcome(k, id, &v, now_s() - begun, !own->dir) : s;
+}
+
+htc_status flow_run(flow_call *k)
+{
+    htc_flow  *flow = NULL;
+    own_system own = { 0 };
+    htc_status s = HTC_OK;
+    if (k->detach && !runs_here(k->c))
+        s = cli_error(k->c, HTC_EUNREACHABLE, "--detach", "htc up starts a system, or leave --detach out", "no system runs here that the flow could be left to");
+    if (s == HTC_OK)
+        s = flow_read(k, &flow);
+    if (s == HTC_OK)
+        s = own_begin(k, &own);
+    if (s == HTC_OK)
+        s = run_and_tell(k, flow, &own);
+    s = own_end(k, &own, s);
+    htc_store_close(k->store);
+    k->store = NULL;
+    htc_flow_destroy(flow);
+    return s;
+}

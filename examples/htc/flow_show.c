@@ -1,0 +1,174 @@
+/* Flows in the store: how they stand, their tasks, cancelled, removed. */
+#include "flow.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+htc_status flow_open_store(flow_call *k)
+{
+    char             *address = must_print("unix:%s/kvd.sock", k->c->dir);
+    htc_store_options o = { .size = sizeof o, .address = address };
+    htc_status        s = htc_store_open(NULL, &o, &k->store, &k->c->error);
+    if (s != HTC_OK && !k->c->error.hint[0])
+        snprintf(k->c->error.hint, sizeof k->c->error.hint, "htc up starts a system; flows are for whoever started it");
+    free(address);
+    return s;
+}
+
+htc_status flow_number(flow_call *k, const char *word, uint64_t *id)
+{
+    char *end;
+    *id = strtoull(word, &end, 10);
+    if (*end || end == word || *id == 0)
+        return cli_error(k->c, HTC_EUSAGE, word, "htc flow run said its number", "that is no flow's number");
+    return HTC_OK;
+}
+
+const char *flow_state_name(const htc_flows_view *v)
+{
+    switch ((htc_flows_state)v->state) {
+    case HTC_FLOWS_BUILDING: return "building";
+    case HTC_FLOWS_RUNNING: return v->workers ? "running" : "queued";
+    case HTC_FLOWS_ABORTED: return "aborted";
+    case HTC_FLOWS_ENDED: return v->failed ? "done_with_failures" : v->cancelled ? "cancelled" : "done";
+    }
+    return "?";
+}
+
+json_t *flow_view_json(uint64_t id, const htc_flows_view *v)
+{
+    return json_pack("{s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I}", "flow", (json_int_t)id, "state", flow_state_name(v), "job", (json_int_t)v->job,
+                     "graph", (int)v->graph, "tasks", (json_int_t)v->tasks, "done", (json_int_t)v->done, "failed", (json_int_t)v->failed, "cancelled",
+                     (json_int_t)v->cancelled, "workers", (json_int_t)v->workers, "slots", (json_int_t)v->slots);
+}
+
+htc_status flow_status(flow_call *k)
+{
+    htc_flows_view v = { .size = sizeof v };
+    uint64_t       id = 0, ended;
+    htc_status     s = flow_number(k, k->w.at[0], &id);
+    if (s == HTC_OK)
+        s = flow_open_store(k);
+    if (s == HTC_OK)
+        s = htc_flows_look(k->store, id, &v, &k->c->error);
+    if (s != HTC_OK)
+        return s;
+    if (k->c->json) {
+        put_json(k->c, flow_view_json(id, &v));
+        return HTC_OK;
+    }
+    ended = v.done + v.failed + v.cancelled;
+    int filled = v.tasks ? (int)(40.0 * (double)ended / (double)v.tasks) : 0;
+    printf("flow %" PRIu64 "  %s%s%s  job %" PRIu64 "  %s\n", id, colour_state(k->c, flow_state_name(&v)), flow_state_name(&v), colour_end(k->c), v.job,
+           v.graph ? "with dependencies" : "a bag");
+    printf("[%.*s%*s] %" PRIu64 " of %" PRIu64 " tasks ended\n", filled, "########################################", 40 - filled, "", ended, v.tasks);
+    printf("done %" PRIu64 "  failed %" PRIu64 "  cancelled %" PRIu64 "  workers %u  slots %u\n", v.done, v.failed, v.cancelled, v.workers, v.slots);
+    return HTC_OK;
+}
+
+/* ---- tasks ---- */
+
+typedef struct listing {
+    flow_call *k;
+    table      t;
+    json_t    *json;
+    uint64_t   shown;
+} listing;
+
+static double seconds(htc_ns ns)
+{
+    return (double)ns / 1e9;
+}
+
+static int list_task(void *ctx, const htc_flows_task *t)
+{
+    listing *l = ctx;
+    double   ran = t->ended > t->began && t->began ? seconds(t->ended - t->began) : -1;
+    if (l->k->failed && strcmp(t->state, "failed") != 0)
+        return 1;
+    if (l->k->limit > 0 && l->shown == (uint64_t)l->k->limit)
+        return 0;
+    l->shown++;
+    if (l->json) {
+        json_array_append_new(l->json,
+                              json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:I, s:I, s:f, s:f}", "task", (json_int_t)t->number, "name", t->name, "state",
+                                        t->state, "reason", t->reason, "waits_for", (json_int_t)t->untold, "failures", (json_int_t)t->failures, "exit_code",
+                                        (int)t->exit_code, "signal", (int)t->signal, "worker", (json_int_t)t->worker, "attempt", (json_int_t)t->attempt,
+                                        "started", seconds(t->began), "ended", seconds(t->ended)));
+        return 1;
+    }
+    table_row(&l->t, "%" PRIu64 "\t%s\t%s\t%s\t%s%u\t%s", t->number, t->name, t->state, show_seconds(ran).s, t->signal ? "signal " : "",
+              t->signal ? t->signal : t->exit_code, t->reason);
+    return 1;
+}
+
+htc_status flow_tasks(flow_call *k)
+{
+    listing    l = { .k = k, .json = k->c->json ? json_array() : NULL };
+    uint64_t   id = 0;
+    htc_status s = flow_number(k, k->w.at[0], &id);
+    if (s == HTC_OK)
+        s = flow_open_store(k);
+    if (!l.json)
+        table_begin(&l.t, ">TASK", "NAME", "STATE", ">RUN TIME", ">EXIT", "REASON", NULL);
+    if (s == HTC_OK)
+        s = htc_flows_tasks(k->store, id, list_task, &l, &k->c->error);
+    if (s == HTC_OK && l.shown == 0 && !k->failed) { /* a bag, or none */
+        htc_flows_view v = { .size = sizeof v };
+        s = htc_flows_look(k->store, id, &v, &k->c->error);
+        if (s == HTC_OK && !v.graph && !l.json)
+            printf("flow %" PRIu64 " is a bag: its tasks have no records of their own; htc flow status %" PRIu64 " counts them\n", id, id);
+    }
+    if (s == HTC_OK && l.json)
+        put_json(k->c, l.json);
+    else if (s == HTC_OK && l.shown)
+        table_end(k->c, &l.t);
+    return s;
+}
+
+/* ---- cancelled, removed ---- */
+
+htc_status flow_cancel(flow_call *k)
+{
+    uint64_t   id = 0, from = 0, to = UINT64_MAX;
+    char      *word = must_dup(k->w.at[0]), *dot = strchr(word, '.');
+    htc_status s;
+    if (dot)
+        *dot = '\0';
+    s = flow_number(k, word, &id);
+    if (s == HTC_OK && dot) {
+        char *end;
+        from = to = strtoull(dot + 1, &end, 10);
+        if (*end == '-' && end > dot + 1)
+            to = strtoull(end + 1, &end, 10);
+        if (*end || end == dot + 1 || to < from || to == UINT64_MAX)
+            s = cli_error(k->c, HTC_EUSAGE, k->w.at[0], "7.3 is a task, 7.10-20 several", "that names no tasks");
+        to++;
+    }
+    free(word);
+    if (s == HTC_OK)
+        s = flow_open_store(k);
+    if (s == HTC_OK)
+        s = htc_flows_cancel(k->store, id, from, to, &k->c->error);
+    if (s == HTC_OK && k->c->json)
+        put_json(k->c, json_pack("{s:I, s:b}", "flow", (json_int_t)id, "cancelled", 1));
+    else if (s == HTC_OK)
+        printf("flow %" PRIu64 ": what has not ended is cancelled\n", id);
+    return s;
+}
+
+htc_status flow_rm(flow_call *k)
+{
+    uint64_t   id = 0;
+    htc_status s = flow_number(k, k->w.at[0], &id);
+    if (s == HTC_OK)
+        s = flow_open_store(k);
+    if (s == HTC_OK)
+        s = htc_flows_remove(k->store, id, &k->c->error);
+    if (s == HTC_OK && k->c->json)
+        put_json(k->c, json_pack("{s:I, s:b}", "flow", (json_int_t)id, "removed", 1));
+    else if (s == HTC_OK)
+        printf("flow %" PRIu64 " is removed; its outputs are those of its job\n", id);
+    return s;
+}

@@ -1,0 +1,8 @@
+/* A flow in the text form. */
+#include "flow.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    flow_fuzz(data, size, HTC_FLOW_TEXT);
+    return 0;
+}

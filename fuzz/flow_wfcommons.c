@@ -1,0 +1,8 @@
+/* A flow in WfFormat. */
+#include "flow.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    flow_fuzz(data, size, HTC_FLOW_WFCOMMONS);
+    return 0;
+}

@@ -1,0 +1,193 @@
+/**
+ * @file htcsched/flows.h
+ * @brief Flows in a store: submitted, looked at, cancelled, removed.
+ *
+ * A flow (htcsched/flow.h) becomes records in a store: a header, ledgers that say who answers for its tasks, and, if tasks wait for tasks, a
+ * record for each. Workers that know the flow's number run it from there; whoever submitted it need not stay.
+ *
+ *     uint64_t id;
+ *     htc_flows_submit(store, flow, NULL, &id, &error);   // nobody runs it yet
+ *     htc_flows_start(store, id, 0, &error);              // from here on workers do
+ *     htc_flows_view view = { .size = sizeof view };
+ *     while (htc_flows_look(store, id, &view, &error) == HTC_OK && view.state == HTC_FLOWS_RUNNING)
+ *         wait_a_little();
+ *     printf("%llu done, %llu failed\n", (unsigned long long)view.done, (unsigned long long)view.failed);
+ *
+ * doc/design/workers.md says what is stored, and why nothing is lost or counted twice.
+ *
+ * Threads: owner of the store.   Allocation: through env of the store's opener where it is named, else malloc.
+ */
+#ifndef HTCSCHED_FLOWS_H
+#define HTCSCHED_FLOWS_H
+
+#include "htcsched/flow.h"
+#include "htcsched/store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** How a flow is submitted; every field's zero is its default. */
+typedef struct htc_flows_options {
+    size_t      size;      /**< sizeof(htc_flows_options) */
+    const char *user;      /**< whose tasks they are, at most 63 bytes; NULL: "" */
+    uint32_t    tries;     /**< how often a task is run at most, if it fails; 0: once */
+    uint32_t    workers;   /**< so many are expected: the tasks are laid out for them, and spread by stealing all the same; 0: 1 */
+    uint64_t    max_fails; /**< beyond so many failed tasks all that has not ended is cancelled; 0: never */
+    const char *directory; /**< where its commands run, absolute; NULL: each in a private scratch directory. Builtins have none */
+} htc_flows_options;
+
+/** Options that are all default. */
+#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL }
+
+/** Where a flow stands. */
+typedef enum htc_flows_state {
+    HTC_FLOWS_BUILDING = 1, /**< its records are being written */
+    HTC_FLOWS_RUNNING,      /**< workers may run it */
+    HTC_FLOWS_ENDED,        /**< each of its tasks is done, failed or cancelled */
+    HTC_FLOWS_ABORTED       /**< its submitter went away before it was complete */
+} htc_flows_state;
+
+/** A flow as it stands. */
+typedef struct htc_flows_view {
+    size_t   size;      /**< sizeof(htc_flows_view) */
+    uint32_t state;     /**< htc_flows_state */
+    uint32_t graph;     /**< 1: tasks wait for tasks, and each has a record; 0: a bag */
+    uint64_t job;       /**< number by which its outputs are stored; 0: its own */
+    uint64_t tasks;     /**< in all */
+    uint64_t done;      /**< counted so far */
+    uint64_t failed;    /**< counted so far */
+    uint64_t cancelled; /**< counted so far */
+    uint64_t ledgers;   /**< records that share out the tasks */
+    uint32_t workers;   /**< that live */
+    uint32_t slots;     /**< of all these */
+    uint32_t tries;     /**< how often a task is run at most */
+    char     user[64];  /**< whose it is */
+} htc_flows_view;
+
+/** How a task of a graph stands, and ended. What lies in texts is lent for the call. */
+typedef struct htc_flows_task {
+    size_t      size;      /**< sizeof(htc_flows_task) */
+    uint64_t    number;    /**< from 0 */
+    const char *name;      /**< as it was submitted */
+    const char *state;     /**< "waiting", "ready" (also while it runs), "done", "failed", "cancelled" */
+    const char *reason;    /**< of a failure or cancellation; "" */
+    uint32_t    parents;   /**< that it waits for, or waited for */
+    uint32_t    untold;    /**< of these, those that have not ended, as far as is known here */
+    uint32_t    failures;  /**< attempts that failed and were repeated */
+    uint32_t    attempt;   /**< the one whose end counts; of its outputs */
+    htc_status  status;    /**< of that: HTC_OK, HTC_EEXIT, ... */
+    uint32_t    exit_code; /**< of that */
+    uint32_t    signal;    /**< of that; 0: none */
+    uint64_t    worker;    /**< whose it was; 0: it never ran */
+    htc_ns      began;     /**< wall clock; 0: it never ran */
+    htc_ns      ended;     /**< wall clock */
+} htc_flows_task;
+
+/**
+ * Called for each task, in the order of their numbers.
+ *
+ * @param[in] ctx   as given
+ * @param[in] task  lent for the call
+ * @return 1: go on; 0: enough
+ */
+typedef int (*htc_flows_task_fn)(void *ctx, const htc_flows_task *task);
+
+/**
+ * Fill in every default, for languages that cannot use HTC_FLOWS_OPTIONS_INIT.
+ *
+ * @param[out] options  NULL is fine
+ * @param[in]  size     sizeof *options as the caller was built: no more than this is written; 0: nothing
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API void htc_flows_options_init(htc_flows_options *options, size_t size);
+
+/**
+ * Write the records of a flow. Workers leave it alone until htc_flows_start.
+ *
+ * @param[in,out] store    nothing outstanding
+ * @param[in]     flow     checked (htc_flow_check); borrowed
+ * @param[in]     options  borrowed; NULL: every default
+ * @param[out]    id       its number, never used before in this store; set as soon as anything is stored, also on failure: htc_flows_remove
+ * @param[out]    error    why, and the next step; NULL is fine
+ * @return HTC_OK; HTC_EINVAL for an empty flow or options out of range; HTC_ETOOBIG: a task waits for more than 1,024 others, is waited for by
+ *         more than 4,096, or its record is longer than 256 KiB; HTC_EUNSUPPORTED: a task that nothing here can execute; as htc_store_ask;
+ *         HTC_ENOMEM
+ *
+ * Cost: a request for each 64 tasks of a graph; of a bag one for each worker.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_submit(htc_store *store, const htc_flow *flow, const htc_flows_options *options, uint64_t *id,
+                                    htc_error *error);
+
+/**
+ * Let workers run it.
+ *
+ * @param[in,out] store  nothing outstanding
+ * @param[in]     id     of htc_flows_submit
+ * @param[in]     job    number by which its outputs are stored; 0: the flow's own
+ * @param[out]    error  why; NULL is fine
+ * @return HTC_OK, also if it runs already; HTC_ENOTFOUND; HTC_EBUSY: it has ended; as htc_store_ask
+ *
+ * Cost: two round trips.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_start(htc_store *store, uint64_t id, uint64_t job, htc_error *error);
+
+/**
+ * How a flow stands. Counts of one that runs may be behind what has happened, never ahead.
+ *
+ * @param[in,out] store  nothing outstanding
+ * @param[in]     id     its number
+ * @param[out]    view   filled as far as its size says; untouched on failure
+ * @param[out]    error  why; NULL is fine
+ * @return HTC_OK; HTC_ENOTFOUND; HTC_EINVAL; as htc_store_ask
+ *
+ * Cost: a round trip; of one that runs a scan of its ledgers.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, htc_error *error);
+
+/**
+ * Tell of each task of a graph; of a bag of none, for its tasks have no records.
+ *
+ * @param[in,out] store  nothing outstanding; not to be used by fn
+ * @param[in]     id     its number
+ * @param[in]     fn     called for each
+ * @param[in]     ctx    handed to fn
+ * @param[out]    error  why; NULL is fine
+ * @return HTC_OK; HTC_EINVAL; HTC_ECORRUPT: a record that cannot be read; as htc_store_ask
+ *
+ * Cost: a scan of its tasks.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task_fn fn, void *ctx, htc_error *error);
+
+/**
+ * Cancel tasks that have not ended: those that wait never run, those that run are ended, and what can no longer run because of them is
+ * cancelled too. It is stored when this answers, and carried out by the workers.
+ *
+ * @param[in,out] store  nothing outstanding
+ * @param[in]     id     its number
+ * @param[in]     from   first task
+ * @param[in]     to     behind the last one; UINT64_MAX: all from there on
+ * @param[out]    error  why; NULL is fine
+ * @return HTC_OK; HTC_ENOTFOUND; HTC_EBUSY: it has ended; HTC_EINVAL: no such tasks; as htc_store_ask
+ *
+ * Cost: two round trips, more if others change the flow at the same time.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_cancel(htc_store *store, uint64_t id, uint64_t from, uint64_t to, htc_error *error);
+
+/**
+ * Remove the records of a flow that has ended, or was never started. Its outputs are the job's.
+ *
+ * @param[in,out] store  nothing outstanding
+ * @param[in]     id     its number
+ * @param[out]    error  why; NULL is fine
+ * @return HTC_OK; HTC_ENOTFOUND; HTC_EBUSY: it runs; as htc_store_ask
+ *
+ * Cost: a request for each 64 records.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_remove(htc_store *store, uint64_t id, htc_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

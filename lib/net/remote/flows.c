@@ -1,0 +1,440 @@
+/* Flows in a store: lib/roles/worker says what is written, this file writes and reads it. */
+#include "htcsched/flows.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "roles/worker/flow.h"
+#include "roles/worker/graph_task.h"
+#include "roles/worker/submission.h"
+
+#define TOGETHER 64 /* records in one request */
+#define AHEAD    8  /* requests on their way */
+#define FASTER   64 /* times that others may be faster with the header */
+
+void htc_flows_options_init(htc_flows_options *options, size_t size)
+{
+    static const htc_flows_options defaults = HTC_FLOWS_OPTIONS_INIT;
+    if (options)
+        memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
+}
+
+/* One request; a status that is not HTC_OK is the answer, but for those that the caller knows what to do with. */
+static htc_status ask(htc_store *store, const htc_kv_request *q, htc_kv_result *r, htc_error *error)
+{
+    *r = (htc_kv_result){ .size = sizeof *r };
+    htc_status status = htc_store_ask(store, q, r, error);
+    return status == HTC_OK ? r->status : status;
+}
+
+static htc_kv_request of_key(uint32_t op, const flow_key *k)
+{
+    return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = op, .key = htc__flow_key_bytes(k) };
+}
+
+static htc_status no_flow(uint64_t id, htc_error *error)
+{
+    return htc__error(error, HTC_ENOTFOUND, "there is no flow %llu", (unsigned long long)id);
+}
+
+/* ---- the header ---- */
+
+typedef struct header {
+    htc_buf  bytes; /* f->task lies in there */
+    flow     f;
+    uint64_t version;
+} header;
+
+static htc_status header_get(htc_store *store, uint64_t id, header *h, htc_error *error)
+{
+    htc_kv_result r;
+    flow_key      k = htc__flow_key_header(id);
+    htc_kv_request q = of_key(HTC_KV_GET, &k);
+    htc_status    status = ask(store, &q, &r, error);
+    htc_buf_init(&h->bytes, NULL, 0);
+    if (status == HTC_ENOTFOUND)
+        return no_flow(id, error);
+    if (status != HTC_OK)
+        return status;
+    htc_put_raw(&h->bytes, r.value);
+    h->version = r.version;
+    status = h->bytes.status == HTC_OK ? htc__flow_read(htc_buf_bytes(&h->bytes), &h->f) : h->bytes.status;
+    return status == HTC_ECORRUPT ? htc__error(error, status, "the header of flow %llu cannot be read", (unsigned long long)id) : status;
+}
+
+/* Changed by fn, on top of whatever others make of it meanwhile. fn answers HTC_OK: write it; HTC_EEXISTS: it is so already. */
+static htc_status header_change(htc_store *store, uint64_t id, htc_status (*fn)(flow *f, const void *ctx, htc_error *error), const void *ctx, htc_error *error)
+{
+    htc_status status = HTC_MISMATCH;
+    for (int i = 0; i < FASTER && status == HTC_MISMATCH; i++) {
+        header        h;
+        htc_kv_result r;
+        htc_buf       b;
+        htc_buf_init(&b, NULL, 0);
+        status = header_get(store, id, &h, error);
+        if (status == HTC_OK)
+            status = fn(&h.f, ctx, error);
+        if (status == HTC_OK) {
+            flow_key k = htc__flow_key_header(id);
+            htc__flow_write(&b, &h.f);
+            htc_kv_request q = of_key(HTC_KV_CAS_VERSION, &k);
+            q.value = htc_buf_bytes(&b);
+            q.version = h.version;
+            status = b.status == HTC_OK ? ask(store, &q, &r, error) : b.status;
+        }
+        htc_buf_free(&b);
+        htc_buf_free(&h.bytes);
+    }
+    return status == HTC_EEXISTS ? HTC_OK : status == HTC_MISMATCH ? htc__error(error, HTC_EBUSY, "others change flow %llu all the time", (unsigned long long)id) : status;
+}
+
+/* ---- submitted ---- */
+
+static htc_status draw(htc_store *store, uint64_t *id, htc_error *error)
+{
+    htc_kv_result  r;
+    htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of("g/flow"), .delta = 1 };
+    htc_status     status = ask(store, &q, &r, error);
+    if (status == HTC_OK && r.number < 1)
+        status = htc__error(error, HTC_ECORRUPT, "the counter of flows is not a number");
+    if (status == HTC_OK)
+        *id = (uint64_t)r.number;
+    return status;
+}
+
+static htc_status put_header(htc_store *store, const submission *s, htc_error *error)
+{
+    htc_kv_result  r;
+    htc_buf        b;
+    flow_key       k = htc__flow_key_header(s->id);
+    htc_kv_request q = of_key(HTC_KV_PUT, &k);
+    htc_buf_init(&b, NULL, 0);
+    htc__submission_header(s, FLOW_BUILDING, &b);
+    q.flags = HTC_KV_NX;
+    q.value = htc_buf_bytes(&b);
+    htc_status status = b.status == HTC_OK ? ask(store, &q, &r, error) : b.status;
+    htc_buf_free(&b);
+    return status;
+}
+
+/* Answers to what is on its way; all: until there is none. */
+static htc_status settle(htc_store *store, uint32_t *flying, uint32_t most, htc_error *error)
+{
+    htc_status status = HTC_OK;
+    while (*flying > most) {
+        htc_kv_result r = { .size = sizeof r };
+        htc_status    got = htc_store_next(store, HTC_NEVER, &r);
+        if (got != HTC_OK)
+            return htc__error(error, got, "the store does not answer: %s", htc_strerror(got));
+        *flying -= r.last != 0;
+        if (r.status != HTC_OK && r.status != HTC_MISMATCH && r.status != HTC_ENOTFOUND && status == HTC_OK) /* MISMATCH: it is there */
+            status = htc__error(error, r.status, "the store refuses a record: %s", htc_strerror(r.status));
+    }
+    return status;
+}
+
+static htc_status put_records(htc_store *store, submission *s, htc_error *error)
+{
+    htc_kv_request q[TOGETHER];
+    flow_key       k[TOGETHER];
+    htc_buf        b[TOGETHER];
+    uint64_t       n = htc__submission_records(s), at = 0;
+    uint32_t       flying = 0;
+    htc_status     status = HTC_OK;
+    for (size_t i = 0; i < TOGETHER; i++)
+        htc_buf_init(&b[i], NULL, 0);
+    while (at < n && status == HTC_OK) {
+        size_t m = 0;
+        for (; m < TOGETHER && at < n && status == HTC_OK; m++, at++) {
+            status = htc__submission_record(s, at, &k[m], &b[m]);
+            q[m] = of_key(HTC_KV_PUT, &k[m]);
+            q[m].flags = HTC_KV_NX;
+            q[m].value = htc_buf_bytes(&b[m]);
+        }
+        if (status != HTC_OK)
+            status = htc__error(error, status, "task %llu cannot be written: %s", (unsigned long long)(at - 1 - s->n_ledgers), htc_strerror(status));
+        else
+            status = htc_store_submit(store, q, m, 1);
+        flying += status == HTC_OK;
+        if (status == HTC_OK)
+            status = settle(store, &flying, AHEAD, error);
+    }
+    htc_status rest = settle(store, &flying, 0, status == HTC_OK ? error : NULL);
+    for (size_t i = 0; i < TOGETHER; i++)
+        htc_buf_free(&b[i]);
+    return status == HTC_OK ? rest : status;
+}
+
+htc_status htc_flows_submit(htc_store *store, const htc_flow *given, const htc_flows_options *options, uint64_t *id, htc_error *error)
+{
+    htc_flows_options o = HTC_FLOWS_OPTIONS_INIT;
+    submission        s = { 0 };
+    if (!store || !given || !id)
+        return htc__error(error, HTC_EINVAL, "no store, or no flow");
+    htc_status status = options ? htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_flows_options, directory)) : HTC_OK;
+    if (status != HTC_OK)
+        return htc__error(error, status, "the options of a flow: %s", htc_strerror(status));
+    if (o.user && strlen(o.user) >= sizeof s.header.user)
+        return htc__error(error, HTC_EINVAL, "the name of a flow's user is longer than %zu bytes", sizeof s.header.user - 1);
+    if (o.user)
+        memcpy(s.header.user, o.user, strlen(o.user) + 1);
+    if (o.directory && o.directory[0] != '/')
+        return htc__error(error, HTC_EINVAL, "the directory of a flow's commands is not absolute");
+    s.directory = o.directory;
+    s.header.tries = o.tries ? o.tries : 1;
+    s.header.max_fails = o.max_fails ? o.max_fails : UINT64_MAX;
+    uint64_t number = 0;
+    status = htc__submission_init(&s, NULL, given, 0, o.workers, error);
+    if (status == HTC_EUNSUPPORTED)
+        status = htc__error(error, status, "nothing here executes what a task of the flow asks for");
+    if (status == HTC_OK)
+        status = draw(store, &number, error);
+    s.id = number;
+    if (status == HTC_OK)
+        status = put_header(store, &s, error);
+    if (number)
+        *id = number;
+    if (status == HTC_OK)
+        status = put_records(store, &s, error);
+    htc__submission_free(&s);
+    return status;
+}
+
+static htc_status started(flow *f, const void *ctx, htc_error *error)
+{
+    if (f->state == FLOW_RUNNING)
+        return HTC_EEXISTS;
+    if (f->state != FLOW_BUILDING)
+        return htc__error(error, HTC_EBUSY, "the flow has ended");
+    f->state = FLOW_RUNNING;
+    f->job = *(const uint64_t *)ctx;
+    return HTC_OK;
+}
+
+htc_status htc_flows_start(htc_store *store, uint64_t id, uint64_t job, htc_error *error)
+{
+    return store ? header_change(store, id, started, &job, error) : HTC_EINVAL;
+}
+
+/* ---- looked at ---- */
+
+/* All records behind a prefix, page by page. */
+static htc_status walk(htc_store *store, const flow_key *prefix, int (*fn)(void *ctx, uint64_t number, const htc_kv_item *item), void *ctx, htc_error *error)
+{
+    htc_buf    cursor;
+    htc_status status;
+    int        more = 1;
+    htc_buf_init(&cursor, NULL, 0);
+    do {
+        htc_kv_result  r;
+        htc_kv_item    item;
+        size_t         at = 0;
+        uint64_t       number;
+        htc_kv_request q = of_key(HTC_KV_SCAN, prefix);
+        q.cursor = htc_buf_bytes(&cursor);
+        status = ask(store, &q, &r, error);
+        while (status == HTC_OK && more && htc_kv_result_item(&r, &at, &item) == HTC_OK)
+            if (htc__flow_key_number(item.key, prefix, &number))
+                more = fn(ctx, number, &item);
+        if (status == HTC_OK) {
+            htc_buf_clear(&cursor);
+            htc_put_raw(&cursor, r.cursor);
+        }
+    } while (status == HTC_OK && more && cursor.len);
+    htc_buf_free(&cursor);
+    return status;
+}
+
+static int see_ledger(void *ctx, uint64_t number, const htc_kv_item *item)
+{
+    htc_flows_view *v = ctx;
+    ledger          l;
+    (void)number;
+    if (htc__ledger_read(item->value, &l) != HTC_OK)
+        return 1;
+    v->ledgers++;
+    v->done += l.counts.done;
+    v->failed += l.counts.failed;
+    v->cancelled += l.counts.cancelled;
+    return 1;
+}
+
+static int see_worker(void *ctx, uint64_t number, const htc_kv_item *item)
+{
+    htc_flows_view *v = ctx;
+    flow_worker     w;
+    (void)number;
+    if (htc__flow_worker_read(item->value, &w) == HTC_OK) {
+        v->workers++;
+        v->slots += w.slots;
+    }
+    return 1;
+}
+
+htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, htc_error *error)
+{
+    header h;
+    if (!store || !view || view->size < offsetof(htc_flows_view, job))
+        return htc__error(error, HTC_EINVAL, "no store, or no room for what is seen");
+    htc_status     status = header_get(store, id, &h, error);
+    htc_flows_view v = { .size = view->size };
+    if (status == HTC_OK) {
+        v.state = h.f.state;
+        v.graph = h.f.kind == FLOW_GRAPH;
+        v.job = h.f.job;
+        v.tasks = h.f.tasks;
+        v.tries = h.f.tries;
+        memcpy(v.user, h.f.user, sizeof v.user);
+        flow_key ledgers = htc__flow_key_ledgers(id), workers = htc__flow_key_workers(id);
+        status = walk(store, &ledgers, see_ledger, &v, error);
+        if (status == HTC_OK)
+            status = walk(store, &workers, see_worker, &v, error);
+        if (h.f.state == FLOW_ENDED) {
+            v.done = h.f.counts.done;
+            v.failed = h.f.counts.failed;
+            v.cancelled = h.f.counts.cancelled;
+        }
+    }
+    htc_buf_free(&h.bytes);
+    if (status == HTC_OK)
+        memcpy(view, &v, view->size < sizeof v ? view->size : sizeof v);
+    return status;
+}
+
+typedef struct tasks_walk {
+    htc_flows_task_fn fn;
+    void             *ctx;
+    htc_status        status;
+    uint64_t          number;
+} tasks_walk;
+
+static const char *state_name(const graph_task *t)
+{
+    switch ((graph_state)t->state) {
+    case GRAPH_OPEN: return htc__graph_is_ready(t) ? "ready" : "waiting";
+    case GRAPH_DONE: return "done";
+    case GRAPH_FAILED: return "failed";
+    case GRAPH_CANCELLED: return "cancelled";
+    }
+    return "?";
+}
+
+static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
+{
+    tasks_walk *w = ctx;
+    graph_task  g;
+    char        name[256];
+    w->number = number;
+    w->status = htc__graph_read(item->value, &g);
+    if (w->status != HTC_OK)
+        return 0;
+    size_t len = g.name.len < sizeof name ? g.name.len : sizeof name - 1;
+    memcpy(name, g.name.len ? g.name.data : "", len);
+    name[len] = 0;
+    htc_flows_task t = { .size = sizeof t, .number = number, .name = name, .state = state_name(&g), .reason = g.outcome.reason,
+                         .parents = (uint32_t)g.parents.len, .failures = g.failures, .attempt = g.outcome.attempt,
+                         .status = (htc_status)(int32_t)g.outcome.status, .exit_code = g.outcome.exit_code, .signal = g.outcome.signal,
+                         .worker = g.outcome.worker, .began = g.outcome.began, .ended = g.outcome.ended };
+    const uint8_t *p = g.parents.data;
+    for (size_t i = 0; i < g.parents.len; i++)
+        t.untold += (p[i] & 3) == GRAPH_NOT_TOLD;
+    return w->fn(w->ctx, &t);
+}
+
+htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task_fn fn, void *ctx, htc_error *error)
+{
+    tasks_walk w = { fn, ctx, HTC_OK, 0 };
+    flow_key   k = htc__flow_key_tasks(id);
+    if (!store || !fn)
+        return HTC_EINVAL;
+    htc_status status = walk(store, &k, see_task, &w, error);
+    if (status == HTC_OK && w.status != HTC_OK)
+        status = htc__error(error, w.status, "the record of task %llu of flow %llu cannot be read", (unsigned long long)w.number, (unsigned long long)id);
+    return status;
+}
+
+/* ---- cancelled, removed ---- */
+
+static htc_status marked(flow *f, const void *ctx, htc_error *error)
+{
+    ledger_span s = *(const ledger_span *)ctx;
+    if (f->state != FLOW_RUNNING && f->state != FLOW_BUILDING)
+        return htc__error(error, HTC_EBUSY, "the flow has ended");
+    if (s.to > f->tasks)
+        s.to = f->tasks;
+    if (s.from >= s.to)
+        return htc__error(error, HTC_EINVAL, "the flow has %llu tasks, numbered from 0", (unsigned long long)f->tasks);
+    return htc__flow_mark(f, s) ? HTC_OK : HTC_EEXISTS;
+}
+
+htc_status htc_flows_cancel(htc_store *store, uint64_t id, uint64_t from, uint64_t to, htc_error *error)
+{
+    return store ? header_change(store, id, marked, &(ledger_span){ from, to }, error) : HTC_EINVAL;
+}
+
+static htc_status removable(flow *f, const void *ctx, htc_error *error)
+{
+    (void)ctx;
+    if (f->state == FLOW_RUNNING)
+        return htc__error(error, HTC_EBUSY, "the flow has not ended: cancel it first");
+    if (f->state != FLOW_BUILDING)
+        return HTC_EEXISTS;
+    f->state = FLOW_ABORTED;
+    return HTC_OK;
+}
+
+typedef struct removal {
+    htc_store *store;
+    flow_key   keys[TOGETHER];
+    size_t     n;
+} removal;
+
+static int note_key(void *ctx, uint64_t number, const htc_kv_item *item)
+{
+    removal *m = ctx;
+    (void)number;
+    flow_key *k = &m->keys[m->n];
+    if (item->key.len >= sizeof k->text)
+        return 1;
+    memcpy(k->text, item->key.data, item->key.len);
+    k->len = item->key.len;
+    return ++m->n < TOGETHER;
+}
+
+/* Noted and deleted by turns, until none is left. */
+static htc_status remove_all(htc_store *store, const flow_key *prefix, htc_error *error)
+{
+    for (;;) {
+        removal        m = { .store = store };
+        htc_kv_request q[TOGETHER];
+        uint32_t       flying = 1;
+        htc_status     status = walk(store, prefix, note_key, &m, error);
+        if (status != HTC_OK || m.n == 0)
+            return status;
+        for (size_t i = 0; i < m.n; i++)
+            q[i] = of_key(HTC_KV_DELETE, &m.keys[i]);
+        status = htc_store_submit(store, q, m.n, 1);
+        if (status == HTC_OK)
+            status = settle(store, &flying, 0, error);
+        if (status != HTC_OK)
+            return status;
+    }
+}
+
+htc_status htc_flows_remove(htc_store *store, uint64_t id, htc_error *error)
+{
+    flow_key tasks = htc__flow_key_tasks(id), ledgers = htc__flow_key_ledgers(id), last = htc__flow_key_header(id);
+    if (!store)
+        return HTC_EINVAL;
+    htc_status status = header_change(store, id, removable, NULL, error);
+    if (status == HTC_OK)
+        status = remove_all(store, &tasks, error);
+    if (status == HTC_OK)
+        status = remove_all(store, &ledgers, error);
+    htc_kv_result  r;
+    htc_kv_request q = of_key(HTC_KV_DELETE, &last);
+    if (status == HTC_OK)
+        status = ask(store, &q, &r, error);
+    return status == HTC_ENOTFOUND ? HTC_OK : status;
+}

@@ -1,0 +1,66 @@
+/* A task of a graph: one record of the store, and the steps by which it changes. The ledger says who must drive a task to its end, the
+ * record what happened to it.
+ *
+ *     END     the record is open and its parents let it run: done or failed; tries left: open still, one try less
+ *     TELL    a parent is terminal: its bit here says how it ended. A bit that the edge's rule forbids cancels the task by the same change
+ *     CANCEL  the record is open: cancelled
+ *
+ * What is done, failed or cancelled stays so: the first END wins, whoever's it is, since each change is a compare-and-swap on the version
+ * that its author read. Told twice, a bit changes nothing.
+ *
+ * Functions of what is passed in: no store, no clock, no allocation. */
+#ifndef HTC_ROLES_GRAPH_TASK_H
+#define HTC_ROLES_GRAPH_TASK_H
+
+#include "core/codec.h"
+
+#define GRAPH_PARENTS_MAX  1024 /* of a task; a submitter puts a tree of empty tasks before one that has more */
+#define GRAPH_CHILDREN_MAX 4096 /* likewise behind it */
+#define GRAPH_BYTES_MAX    (256 * 1024)
+
+typedef enum graph_state { GRAPH_OPEN = 1, GRAPH_DONE, GRAPH_FAILED, GRAPH_CANCELLED } graph_state;
+typedef enum graph_rule { GRAPH_RULE_OK = 0, GRAPH_RULE_ANY, GRAPH_RULE_FAILED } graph_rule; /* how a parent has to end for a child to run */
+typedef enum graph_bit { GRAPH_NOT_TOLD = 0, GRAPH_ENDED_OK, GRAPH_ENDED_BAD } graph_bit;
+
+/* How a task ended. */
+typedef struct graph_outcome {
+    uint64_t worker, epoch; /* whose attempt it was; 0: nobody's, it never ran */
+    uint32_t attempt;       /* its number: of the outputs */
+    uint32_t status, exit_code, signal; /* as in htc_outcome */
+    uint64_t began, ended;  /* wall clock */
+    char     reason[256];
+} graph_outcome;
+
+/* As read; slices lie in the bytes that were read. */
+typedef struct graph_task {
+    uint8_t       state; /* graph_state */
+    uint64_t      home;  /* the ledger that it waits in */
+    uint32_t      failures; /* attempts that failed and left it open */
+    graph_outcome outcome;  /* of one that is terminal; of an open one the last attempt that failed */
+    htc_bytes     name;
+    htc_bytes     parents;  /* a byte for each: graph_rule * 4 + graph_bit */
+    htc_bytes     children; /* for each u64 task, u32 which of its parents this is */
+    htc_bytes     task;     /* htc_task_to_bytes; empty: as the header says */
+} graph_task;
+
+#define GRAPH_CHILD_BYTES 12
+#define GRAPH_EDGE(rule)  ((uint8_t)((rule) * 4)) /* a byte of parents that nobody has told yet */
+
+void       htc__graph_write(htc_buf *b, const graph_task *t);
+htc_status htc__graph_read(htc_bytes bytes, graph_task *t); /* HTC_ECORRUPT */
+
+uint32_t htc__graph_n_children(const graph_task *t);
+void     htc__graph_child(const graph_task *t, uint32_t i, uint64_t *task, uint32_t *parent);
+
+int htc__graph_is_ready(const graph_task *t);    /* open, and every parent has ended as its rule asks */
+int htc__graph_is_terminal(const graph_task *t);
+/* How a terminal task is told to its children. */
+graph_bit htc__graph_told_as(const graph_task *t);
+/* parents: GRAPH_PARENTS_MAX bytes that are the task's from now on. HTC_OK: it has changed; HTC_EEXISTS: told before, or terminal; HTC_EINVAL:
+ * there is no such parent. */
+htc_status htc__graph_tell(graph_task *t, uint8_t *parents, uint32_t parent, graph_bit bit);
+/* HTC_OK: it has changed; HTC_EEXISTS: terminal, HTC_EINVAL: it may not run yet, or has failed meanwhile. tries: how often it may be run. */
+htc_status htc__graph_end(graph_task *t, int done, uint32_t failures, uint32_t tries, const graph_outcome *outcome);
+htc_status htc__graph_cancel(graph_task *t, const char *reason); /* HTC_EEXISTS */
+
+#endif

@@ -1,0 +1,27 @@
+/* A flow as records: what whoever submits it writes into the store, one by one. Pure. */
+#ifndef HTC_ROLES_SUBMISSION_H
+#define HTC_ROLES_SUBMISSION_H
+
+#include "htcsched/flow.h"
+#include "roles/worker/flow.h"
+
+typedef struct submission {
+    const htc_env  *env;
+    const htc_flow *flow; /* checked */
+    flow            header; /* but for its task, which lies in task */
+    htc_bytes       task;   /* of a bag: htc_task_to_bytes of one; else none. Freed by htc__submission_free */
+    uint64_t        id, home; /* tasks that a ledger is home to */
+    uint64_t        n_ledgers;
+    const char     *directory; /* of commands; NULL: private ones */
+    uint32_t        entry; /* the flow's task that the last record was of: they come in order */
+} submission;
+
+/* HTC_EINVAL, HTC_EUNSUPPORTED, HTC_ETOOBIG, HTC_ENOMEM. directory, header.user, tries and max_fails are the caller's, before. */
+htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error);
+void       htc__submission_free(submission *s);
+void       htc__submission_header(const submission *s, flow_state state, htc_buf *b);
+uint64_t   htc__submission_records(const submission *s);
+/* Record i: ledgers, then tasks. Appended to nothing: b is cleared. */
+htc_status htc__submission_record(submission *s, uint64_t i, flow_key *key, htc_buf *b);
+
+#endif

@@ -1,0 +1,252 @@
+/* The look at all ledgers, when a flow begins to run, when somebody is gone, when there is no work here, and now and then. What is nobody's
+ * is taken: one ledger by a worker that has no tasks, what is left by who looks for the end, a moment later. A worker that finds every
+ * ledger owned, and has none, makes one: it needs a place for what it steals.
+ *
+ * An owner that is not seen among the living is looked for in the store before its ledger is taken; that it is dead is a guess all the same,
+ * which costs work, and never a result. */
+#include <string.h>
+
+#include "core/fault.h"
+#include "roles/worker/worker_private.h"
+
+#define SAFETY_NS (30 * HTC_SECOND)  /* between surveys that nothing has caused */
+#define REST_NS   (200 * HTC_MS)     /* what is nobody's is left to those without tasks */
+#define ORPHANS   256
+
+typedef struct orphan {
+    uint64_t number, version, worker, epoch;
+} orphan;
+
+typedef struct survey {
+    uint64_t           first_absent;
+    uint64_t           spans, done; /* live ones that were seen, tasks that have ended */
+    uint32_t           n, at;       /* orphans; the one that is being taken */
+    uint8_t            took;
+    uint32_t           limit;
+    orphan             orphans[ORPHANS];
+    ledger             taking;
+    htc_runtime_cursor next;
+} survey;
+
+void htc__worker_survey_soon(htc__worker *w, htc_ns in)
+{
+    if (w->now + in < w->survey_at)
+        w->survey_at = w->now + in;
+}
+
+static void survey_end(htc__worker *w, htc_ns next)
+{
+    htc_runtime_context_free(w->runtime, w->survey);
+    w->survey = NULL;
+    w->survey_at = w->now + next;
+}
+
+/* ---- taking ---- */
+
+static void take_next(htc__worker *w);
+
+static void taken(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    survey      *s = w->survey;
+    uint64_t     number = *(uint64_t *)ctx;
+    htc_runtime_context_free(w->runtime, ctx);
+    if (!s)
+        return;
+    if (r->status == HTC_OK && !htc__worker_own(w, number)) {
+        w->figures.taken++;
+        s->took = 1;
+        htc__worker_take_up(w, number, &s->taking, r->version);
+        htc_steal_nudge(&w->thief, w->now);
+    }
+    s->at++;
+    if (s->took || r->status == HTC_MISMATCH || s->at < s->n)
+        take_next(w);
+    else
+        survey_end(w, AGAIN_NS); /* whether it was stored is not known: look */
+}
+
+static void put_taken(htc__worker *w, uint64_t number, uint64_t version)
+{
+    flow_key  k = htc__flow_key_ledger(w->options.flow, number);
+    uint64_t *ctx = htc_runtime_context(w->runtime, sizeof *ctx);
+    if (!ctx)
+        return;
+    *ctx = number;
+    htc__ledger_take(&w->survey->taking, w->id, w->epoch);
+    htc__ledger_write(&w->buf, &w->survey->taking);
+    if (w->buf.status != HTC_OK) {
+        htc_runtime_break(w->runtime, w->buf.status, "taking a ledger");
+        return;
+    }
+    htc_runtime_ask(w->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
+                                       .version = version }, 1, taken, ctx);
+}
+
+/* As it stands now. */
+static void to_take(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    survey      *s = w->survey;
+    (void)ctx;
+    if (!s)
+        return;
+    const orphan *x = &s->orphans[s->at];
+    if (r->status == HTC_OK && htc__ledger_read(r->value, &s->taking) == HTC_OK && s->taking.worker == x->worker && s->taking.epoch == x->epoch &&
+        !htc__worker_own(w, x->number)) {
+        put_taken(w, x->number, r->version);
+        return;
+    }
+    s->at++;
+    take_next(w);
+}
+
+static void read_to_take(htc__worker *w)
+{
+    flow_key k = htc__flow_key_ledger(w->options.flow, w->survey->orphans[w->survey->at].number);
+    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, to_take, NULL);
+}
+
+static void owner_known(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    survey      *s = w->survey;
+    flow_worker  f;
+    (void)ctx;
+    if (!s)
+        return;
+    int dead = r->status == HTC_ENOTFOUND || (r->status == HTC_OK && htc__flow_worker_read(r->value, &f) == HTC_OK && f.epoch != s->orphans[s->at].epoch);
+    if (dead) {
+        read_to_take(w);
+        return;
+    }
+    s->at++;
+    take_next(w);
+}
+
+static void take_next(htc__worker *w)
+{
+    survey *s = w->survey;
+    if (s->at >= s->n || s->at >= s->limit || w->leaving) {
+        /* all pages were not looked at if there were more of them than room */
+        survey_end(w, s->n == ORPHANS || s->took ? REST_NS : SAFETY_NS);
+        return;
+    }
+    const orphan *x = &s->orphans[s->at];
+    if (x->worker == 0 || x->worker == w->id) { /* nobody's, or of a life before this one */
+        read_to_take(w);
+        return;
+    }
+    flow_key k = htc__flow_key_worker(w->options.flow, x->worker);
+    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, owner_known, NULL);
+}
+
+static void create(htc__worker *w)
+{
+    survey *s = w->survey;
+    s->n = s->limit = 1;
+    htc__ledger_init(&s->taking, (ledger_span){ 0, 0 });
+    put_taken(w, s->first_absent, 0);
+}
+
+/* ---- looking ---- */
+
+static int has_tasks(const htc__worker *w)
+{
+    const own *o;
+    EACH_OWN(w, o)
+    if (o->now.live.n)
+        return 1;
+    return 0;
+}
+
+static void seen(htc__worker *w, uint64_t number, const ledger *l, uint64_t version)
+{
+    survey *s = w->survey;
+    own    *o = htc__worker_own(w, number);
+    s->spans += l->live.n;
+    s->done += l->counts.done;
+    if (htc__worker_collects(w))
+        htc__worker_sum(w, number, &l->counts);
+    if (number == s->first_absent)
+        s->first_absent++;
+    htc__worker_owner_is(w, number, l->worker);
+    if (htc__ledger_is_of(l, w->id, w->epoch)) {
+        if (!o)
+            htc__worker_take_up(w, number, l, version); /* taken before, though the answer was lost */
+        else if (version > o->version && !o->writing && !o->reading)
+            htc__worker_read_again(w, o); /* what was taken up was read before a change of ours that was late */
+    } else if (s->n < ORPHANS && !htc__worker_lives(w, l->worker, l->epoch)) {
+        s->orphans[s->n++] = (orphan){ number, version, l->worker, l->epoch };
+    }
+}
+
+static void all_seen(htc__worker *w)
+{
+    survey *s = w->survey;
+    int     needs_one = !w->owns || !has_tasks(w);
+    if (HTC__BROKEN(end_when_empty) && htc__worker_collects(w) && !s->spans && s->done)
+        htc__worker_sum(w, UINT64_MAX, &(ledger_counts){ .done = w->flow.tasks - w->total.done - w->total.failed - w->total.cancelled });
+    if (s->n && w->rest_at == HTC_NEVER)
+        w->rest_at = w->now + REST_NS;
+    if (!s->n)
+        w->rest_at = HTC_NEVER;
+    s->limit = htc__worker_collects(w) && w->now >= w->rest_at ? s->n : needs_one ? 1 : 0;
+    if (s->n && s->limit) {
+        /* those without tasks do not all reach for the same one */
+        s->at = s->limit == 1 && s->n > 1 ? (uint32_t)htc_rng_below(w->env.rng, s->n) : 0;
+        s->limit = s->limit == 1 ? s->at + 1 : s->n;
+        take_next(w);
+    } else if (s->n) {
+        survey_end(w, htc__worker_collects(w) ? w->rest_at - w->now : SAFETY_NS);
+    } else if (!w->owns && !w->leaving) {
+        create(w);
+    } else {
+        survey_end(w, SAFETY_NS);
+    }
+}
+
+static void ledgers_page(void *role, void *ctx, const htc_kv_result *r);
+
+static void next_page(htc__worker *w)
+{
+    flow_key k = htc__flow_key_ledgers(w->options.flow);
+    htc_runtime_scan(w->runtime, htc__flow_key_bytes(&k), &w->survey->next, 0, ledgers_page, NULL);
+}
+
+static void ledgers_page(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    survey      *s = w->survey;
+    htc_kv_item  item;
+    size_t       at = 0;
+    uint64_t     number;
+    flow_key     prefix = htc__flow_key_ledgers(w->options.flow);
+    (void)ctx;
+    if (!s)
+        return;
+    if (r->status != HTC_OK) {
+        survey_end(w, AGAIN_NS);
+        return;
+    }
+    ledger *l = &s->taking;
+    while (htc_kv_result_item(r, &at, &item) == HTC_OK)
+        if (htc__flow_key_number(item.key, &prefix, &number) && htc__ledger_read(item.value, l) == HTC_OK)
+            seen(w, number, l, item.version);
+    s->next = htc_runtime_next_page(w->runtime, r);
+    if (s->next.len)
+        next_page(w);
+    else
+        all_seen(w);
+}
+
+void htc__worker_survey(htc__worker *w)
+{
+    w->survey_at = HTC_NEVER;
+    if (w->survey || w->ended)
+        return;
+    w->survey = htc_runtime_context(w->runtime, sizeof *w->survey);
+    if (w->survey)
+        next_page(w);
+}

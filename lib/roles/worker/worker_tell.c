@@ -1,0 +1,371 @@
+/* Children are told how a task ended, and owners that a task has news.
+ *
+ * What a child is to be told gathers here while a change of its record is under way: one change for all of it. A record is changed by whoever
+ * ends a parent, so the version is a guess: an answer that refuses it says what stands there, and the change is made again on top of that.
+ * Who tells a child the last it waits for says so to the owner of the ledger that the child waits in; if that word is lost the owner sees it
+ * when it looks by itself. */
+#include <string.h>
+
+#include "core/fault.h"
+#include "roles/worker/worker_private.h"
+
+#define TELLS_AT_ONCE 256   /* records that are read or changed at once */
+#define CHILDREN_KEPT 4096  /* records remembered with nothing to tell */
+#define SENT_ON_MAX   3     /* how often a word is sent after an owner that was not one */
+
+/* ---- owners ---- */
+
+void htc__worker_owner_is(htc__worker *w, uint64_t number, uint64_t worker)
+{
+    owner *x;
+    HASH_FIND(hh, w->owners, &number, sizeof number, x);
+    if (!x) {
+        x = htc__alloc(&w->env, sizeof *x);
+        if (x) {
+            x->ledger = number;
+            HASH_ADD(hh, w->owners, ledger, sizeof x->ledger, x);
+        }
+        if (!x || !x->hh.tbl) {
+            htc__free(&w->env, x, sizeof *x);
+            return; /* a hint */
+        }
+    }
+    x->worker = worker;
+}
+
+typedef struct word {
+    uint64_t ledger, id, seq;
+} word;
+
+static void say_told(htc__worker *w, uint64_t worker, const word *x)
+{
+    if (worker == w->id) {
+        node *n = htc__worker_node(w, x->id);
+        if (n)
+            htc__worker_node_news(w, n);
+        return;
+    }
+    htc__worker_say(w, htc__worker_peer(w, worker), HTC_WIRE_WORKER_TOLD, &(worker_message){ .to = x->ledger, .note = x->id, .seq = x->seq });
+}
+
+static void owner_read(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    word         x = *(word *)ctx;
+    ledger       l;
+    htc_runtime_context_free(w->runtime, ctx);
+    if (r->status != HTC_OK || htc__ledger_read(r->value, &l) != HTC_OK)
+        return;
+    htc__worker_owner_is(w, x.ledger, l.worker);
+    say_told(w, l.worker, &x);
+}
+
+static void find_owner(htc__worker *w, const word *x)
+{
+    flow_key k = htc__flow_key_ledger(w->options.flow, x->ledger);
+    word    *ctx = htc_runtime_context(w->runtime, sizeof *ctx);
+    if (!ctx)
+        return;
+    *ctx = *x;
+    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, owner_read, ctx);
+}
+
+static void tell_owner(htc__worker *w, uint64_t number, uint64_t id)
+{
+    word   x = { number, id, 0 };
+    owner *o;
+    HASH_FIND(hh, w->owners, &number, sizeof number, o);
+    if (htc__worker_own(w, number))
+        say_told(w, w->id, &x);
+    else if (o && htc__worker_peer(w, o->worker))
+        say_told(w, o->worker, &x);
+    else
+        find_owner(w, &x);
+}
+
+void htc__worker_told_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
+{
+    node *n = htc__worker_node(w, m->note);
+    if (type == HTC_WIRE_WORKER_TOLD && htc__worker_own(w, m->to)) {
+        if (n)
+            htc__worker_node_news(w, n);
+    } else if (type == HTC_WIRE_WORKER_TOLD) {
+        htc__worker_say(w, peer, HTC_WIRE_WORKER_NOT_OWNER, m);
+    } else if (m->seq < SENT_ON_MAX) {
+        find_owner(w, &(word){ m->to, m->note, m->seq + 1 });
+    }
+}
+
+/* ---- children ---- */
+
+static child *child_of(htc__worker *w, uint64_t id)
+{
+    child *c;
+    HASH_FIND(hh, w->children, &id, sizeof id, c);
+    if (c)
+        return c;
+    c = htc__alloc(&w->env, sizeof *c);
+    if (c) {
+        c->id = id;
+        HASH_ADD(hh, w->children, id, sizeof c->id, c);
+    }
+    if (!c || !c->hh.tbl) {
+        htc__free(&w->env, c, sizeof *c);
+        htc_runtime_break(w->runtime, HTC_ENOMEM, "telling a task");
+        return NULL;
+    }
+    w->n_children++;
+    return c;
+}
+
+static void child_free(htc__worker *w, child *c)
+{
+    while (c->tells) {
+        tell *t = c->tells;
+        LL_DELETE(c->tells, t);
+        htc__free(&w->env, t, sizeof *t);
+    }
+    if (c->queued)
+        DL_DELETE(w->to_tell, c);
+    HASH_DEL(w->children, c);
+    w->n_children--;
+    htc__free(&w->env, c->bytes, c->len);
+    htc__free(&w->env, c, sizeof *c);
+}
+
+void htc__worker_tell_free(htc__worker *w)
+{
+    owner *x, *next;
+    while (w->children)
+        child_free(w, w->children);
+    HASH_ITER(hh, w->owners, x, next)
+    {
+        HASH_DEL(w->owners, x);
+        htc__free(&w->env, x, sizeof *x);
+    }
+}
+
+static void queue(htc__worker *w, child *c)
+{
+    if (c->queued || c->busy)
+        return;
+    c->queued = 1;
+    DL_APPEND(w->to_tell, c);
+}
+
+void htc__worker_tell(htc__worker *w, uint64_t id, const node *parent, uint32_t which, graph_bit bit)
+{
+    child *c = child_of(w, id);
+    tell  *t = c ? htc__alloc(&w->env, sizeof *t) : NULL;
+    if (!t) {
+        htc_runtime_break(w->runtime, HTC_ENOMEM, "telling a task");
+        return;
+    }
+    *t = (tell){ .parent_id = parent->id, .telling = parent->telling, .parent = which, .bit = (uint8_t)bit };
+    LL_APPEND(c->tells, t);
+    queue(w, c);
+}
+
+/* What is remembered of the record; a node of ours may know better. */
+static int remember(htc__worker *w, child *c, htc_bytes value, uint64_t version)
+{
+    uint8_t *bytes = htc__alloc(&w->env, value.len);
+    if (!bytes) {
+        htc_runtime_break(w->runtime, HTC_ENOMEM, "telling a task");
+        return 0;
+    }
+    memcpy(bytes, value.data, value.len);
+    htc__free(&w->env, c->bytes, c->len);
+    c->bytes = bytes;
+    c->len = value.len;
+    c->version = version;
+    c->known = 1;
+    return 1;
+}
+
+/* The parent's child knows. */
+static void is_told(htc__worker *w, const tell *t)
+{
+    node *n = htc__worker_node(w, t->parent_id);
+    w->figures.told++;
+    if (n && n->phase == NODE_TELLING && n->telling == t->telling && --n->untold == 0)
+        htc__worker_node_told(w, n);
+}
+
+static void tells_done(htc__worker *w, child *c, int sent_alone)
+{
+    tell *t, *next;
+    LL_FOREACH_SAFE(c->tells, t, next)
+    if (t->sent || !sent_alone) {
+        LL_DELETE(c->tells, t);
+        is_told(w, t);
+        htc__free(&w->env, t, sizeof *t);
+    }
+}
+
+/* Its owner is to know if it can run now, or never. */
+static void has_news(htc__worker *w, const graph_task *t, uint64_t id)
+{
+    if (htc__graph_is_ready(t) || htc__graph_is_terminal(t))
+        tell_owner(w, t->home, id);
+}
+
+static void tell_child(htc__worker *w, child *c);
+
+typedef struct told_of {
+    uint64_t id;
+    size_t   len;
+    uint8_t  bytes[];
+} told_of;
+
+static void told(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    told_of     *a = ctx;
+    child       *c;
+    graph_task   t;
+    HASH_FIND(hh, w->children, &a->id, sizeof a->id, c);
+    w->tells--;
+    if (c) {
+        c->busy = 0;
+        if (r->status == HTC_OK) {
+            if (remember(w, c, (htc_bytes){ a->bytes, a->len }, r->version) && htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) == HTC_OK) {
+                node *n = htc__worker_node(w, c->id);
+                if (n && n->phase <= NODE_READY && !n->reading)
+                    htc__worker_node_record(w, n, (htc_bytes){ c->bytes, c->len }, c->version);
+                else
+                    has_news(w, &t, c->id);
+                tells_done(w, c, 1);
+            }
+        } else if (r->status == HTC_MISMATCH && r->version) {
+            (void)remember(w, c, r->value, r->version);
+        } else if (r->status == HTC_MISMATCH) {
+            tells_done(w, c, 0); /* it is not there: its flow is being removed */
+        } else {
+            c->known = 0;
+            w->tell_at = w->now + AGAIN_NS;
+        }
+        if (c->tells)
+            queue(w, c);
+    }
+    htc_runtime_context_free(w->runtime, ctx);
+}
+
+static void child_read(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc__worker *w = role;
+    uint64_t     id = *(uint64_t *)ctx;
+    child       *c;
+    htc_runtime_context_free(w->runtime, ctx);
+    HASH_FIND(hh, w->children, &id, sizeof id, c);
+    w->tells--;
+    if (!c)
+        return;
+    c->busy = 0;
+    if (r->status == HTC_OK)
+        (void)remember(w, c, r->value, r->version);
+    else if (r->status == HTC_ENOTFOUND)
+        tells_done(w, c, 0);
+    else
+        w->tell_at = w->now + AGAIN_NS;
+    if (c->tells)
+        queue(w, c);
+}
+
+static void read_child(htc__worker *w, child *c)
+{
+    flow_key  k = htc__flow_key_task(w->options.flow, c->id);
+    uint64_t *id = htc_runtime_context(w->runtime, sizeof *id);
+    if (!id)
+        return;
+    *id = c->id;
+    c->busy = 1;
+    w->tells++;
+    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, child_read, id);
+}
+
+/* All that it is to be told, in one change; what it knows as it is stored is done with. 1: there is something to be written. */
+static int tell_all(htc__worker *w, child *c, graph_task *t, uint8_t *parents)
+{
+    graph_task stored = *t;
+    tell      *x, *next;
+    int        some = 0;
+    LL_FOREACH_SAFE(c->tells, x, next)
+    {
+        uint8_t    alone[GRAPH_PARENTS_MAX];
+        graph_task one = stored;
+        x->sent = htc__graph_tell(&one, alone, x->parent, (graph_bit)x->bit) == HTC_OK;
+        if (x->sent)
+            (void)htc__graph_tell(t, parents, x->parent, (graph_bit)x->bit); /* refused if this change cancels it: it is stored all the same */
+        some |= x->sent;
+        if (x->sent)
+            continue;
+        LL_DELETE(c->tells, x);
+        is_told(w, x);
+        htc__free(&w->env, x, sizeof *x);
+    }
+    return some;
+}
+
+static void tell_child(htc__worker *w, child *c)
+{
+    uint8_t     parents[GRAPH_PARENTS_MAX];
+    graph_task  t;
+    const node *n = htc__worker_node(w, c->id);
+    if (n && n->bytes && (!c->known || n->version > c->version) && !remember(w, c, (htc_bytes){ n->bytes, n->len }, n->version))
+        return;
+    if (!c->known) {
+        read_child(w, c);
+        return;
+    }
+    if (htc__graph_read((htc_bytes){ c->bytes, c->len }, &t) != HTC_OK) {
+        htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a task");
+        return;
+    }
+    if (!tell_all(w, c, &t, parents)) { /* told before; whether its owner has heard of that is not known */
+        has_news(w, &t, c->id);
+        return;
+    }
+    flow_key k = htc__flow_key_task(w->options.flow, c->id);
+    htc__graph_write(&w->buf, &t);
+    told_of *a = htc_runtime_context(w->runtime, sizeof *a + w->buf.len);
+    if (!a || w->buf.status != HTC_OK) {
+        htc_runtime_break(w->runtime, w->buf.status == HTC_OK ? HTC_ENOMEM : w->buf.status, "telling a task");
+        return;
+    }
+    a->id = c->id;
+    a->len = w->buf.len;
+    memcpy(a->bytes, w->buf.data, w->buf.len);
+    c->busy = 1;
+    w->tells++;
+    htc_runtime_ask(w->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
+                                       .version = c->version }, 1, told, a);
+}
+
+/* Those remembered longest go first: the hash is in the order they came. */
+static void keep_few(htc__worker *w)
+{
+    child *c, *next;
+    uint32_t looked = 0;
+    HASH_ITER(hh, w->children, c, next)
+    {
+        if (w->n_children <= CHILDREN_KEPT || looked++ == 64)
+            return;
+        if (!c->busy && !c->queued && !c->tells)
+            child_free(w, c);
+    }
+}
+
+void htc__worker_tells(htc__worker *w)
+{
+    if (w->now >= w->tell_at)
+        w->tell_at = HTC_NEVER;
+    while (w->to_tell && w->tells < TELLS_AT_ONCE && w->tell_at == HTC_NEVER && htc_runtime_status(w->runtime) == HTC_OK) {
+        child *c = w->to_tell;
+        DL_DELETE(w->to_tell, c);
+        c->queued = 0;
+        tell_child(w, c);
+    }
+    keep_few(w);
+}
