@@ -10,6 +10,7 @@
 typedef struct series {
     char        dir[256], slot[512], data[512];
     const char *scripts[SCRIPTS_MAX];
+    const char *directory; /* that odd ones run in */
     uint32_t    n, begun, ended, at_once;
     uint32_t    slots, slots_begin, slots_later; /* 0: 1; of SLOTS at the beginning, and when the first has ended; 0: none is said */
     uint64_t    take_back; /* this run, as soon as it was asked for */
@@ -68,6 +69,8 @@ static void begin_next(series *s, htc_output *out)
     htc_bytes bytes = { 0 };
     htc_task  task = { .index = run, .executable = "/bin/sh", .args = (const char *const[]){ "-c", s->scripts[run], NULL }, .n_args = 2,
                        .values_json = "{}", .limits = { .cores = 1 } };
+    if (run % 2)
+        task.directory = s->directory;
     cr_assert(eq(int, htc_task_to_bytes(NULL, &task, &bytes), HTC_OK));
     htc_buf b = of_run(run);
     htc_write_attempt(&b, &(htc_attempt){ 3, run, 1 });
@@ -376,3 +379,43 @@ Test(exec_kept, a_process_is_recorded_while_it_runs)
     drive_close(&d);
 }
 
+
+/* A task may begin in a directory of its user's: the keeper takes it there, and the next one begins in its place again. One that is not there
+ * costs that task alone. */
+Test(exec_kept, a_directory_of_its_own)
+{
+    series s;
+    char   path[600], text[800], keeper[64];
+    static char where[900], gone[300];
+    open_series(&s);
+    snprintf(where, sizeof where, "{ pwd; ps -o ppid= -p $$; } >> '%s/where'", s.dir);
+    s.directory = s.dir;
+    s.scripts[0] = s.scripts[1] = s.scripts[2] = where;
+    run_series(&s);
+    for (uint32_t i = 0; i < 3; i++)
+        cr_expect(eq(int, s.outcome[i].status, HTC_OK), "%u: %s", i, s.tail[i]);
+    snprintf(path, sizeof path, "%s/where", s.dir);
+    cr_assert(htc__read_text(path, text, sizeof text) > 0);
+    char *lines[6], *at = text;
+    for (int i = 0; i < 6; i++, at++) {
+        lines[i] = at;
+        at += strcspn(at, "\n");
+        cr_assert(*at == '\n', "%s", text);
+        *at = 0;
+    }
+    cr_expect(strstr(lines[0], "/scratch/k") != NULL, "%s", lines[0]);
+    cr_expect(eq(str, lines[2], s.dir));
+    cr_expect(eq(str, lines[4], lines[0]));
+    snprintf(keeper, sizeof keeper, "%s", lines[1]);
+    cr_expect(eq(str, lines[3], keeper), "it has another parent: no keeper ran it");
+    close_series(&s);
+    open_series(&s);
+    snprintf(gone, sizeof gone, "%s/none", s.dir);
+    s.directory = gone;
+    s.scripts[0] = s.scripts[1] = s.scripts[2] = ":";
+    run_series(&s);
+    cr_expect(s.outcome[0].status == HTC_OK && s.outcome[2].status == HTC_OK);
+    cr_expect(eq(int, s.outcome[1].status, HTC_ENOEXEC));
+    cr_expect(strstr(s.outcome[1].reason, "entering its directory: No such file") != NULL, "%s", s.outcome[1].reason);
+    close_series(&s);
+}

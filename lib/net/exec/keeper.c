@@ -299,8 +299,11 @@ static void __attribute__((noreturn)) become_task(keeper *k, htc__keeper_task *t
         while (i < t->n_limits && setrlimit((__rlimit_resource_t)t->limits[i].resource, &t->limits[i].limit) == 0)
             i++;
         if (i == t->n_limits) {
-            stage = CHILD_EXEC;
-            execve(t->words, k->argv, k->envp);
+            stage = CHILD_DIRECTORY;
+            if (t->directory == 0 || chdir(t->words + t->directory) == 0) {
+                stage = CHILD_EXEC;
+                execve(t->words, k->argv, k->envp);
+            }
         }
     }
     t->error = errno ? errno : EINVAL;
@@ -322,6 +325,8 @@ static int lay_out(keeper *k, htc__keeper_task *t)
         at += strnlen(at, (size_t)(end - at)) + 1;
     }
     k->argv[t->n_args] = k->envp[t->n_env] = NULL;
+    if (t->directory && (t->directory >= sizeof t->words || !memchr(t->words + t->directory, 0, sizeof t->words - t->directory)))
+        return -1;
     return at <= end ? 0 : -1;
 }
 

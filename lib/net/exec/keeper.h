@@ -47,8 +47,9 @@ typedef struct htc__keeper_task {
     /* by the agent */
     uint64_t job, task;
     uint32_t attempt;
-    uint32_t n_args, n_env; /* of words: the program, n_args arguments, n_env variables, each with its zero */
+    uint32_t n_args, n_env; /* of words: the program, n_args arguments, n_env variables, the directory, each with its zero */
     uint32_t n_limits;
+    uint32_t directory; /* in words: where it begins; 0: in its place */
     htc__keeper_limit limits[HTC__KEEPER_LIMITS];
     /* by the keeper */
     _Atomic int32_t pid; /* of its first process; 0: none */

@@ -108,7 +108,7 @@ htc__run *htc__kept_by(const htc_agent_host *a, pid_t pid, int *kept)
 
 int htc__kept_plain(const htc_agent_host *a, const htc_task *t, size_t bytes)
 {
-    return a->keepers_file && !a->confine && t->limits.cores <= 1 && !t->n_in && !t->n_out && !t->directory && !t->input && !t->output && !t->error && bytes <= PLAIN_BYTES;
+    return a->keepers_file && !a->confine && t->limits.cores <= 1 && !t->n_in && !t->n_out && (!t->directory || t->directory[0] == '/') && !t->input && !t->output && !t->error && bytes <= PLAIN_BYTES;
 }
 
 /* ---- what comes back ---- */
@@ -520,7 +520,8 @@ static int put_words(htc__keeper_task *t, const htc__child *c, const htc__run *r
     t->n_args = (uint32_t)r->task->n_args + 1;
     for (t->n_env = 0; all && env[t->n_env]; t->n_env++)
         all = put_word(t, &n, env[t->n_env]);
-    return all;
+    t->directory = r->task->directory ? (uint32_t)n : 0;
+    return all && (!r->task->directory || put_word(t, &n, r->task->directory));
 }
 
 /* The one with the fewest tasks: one without any only while fewer keepers than there are slots have some. */
@@ -554,12 +555,14 @@ static uint64_t oom_kills(htc_agent_host *a)
     return a->oom_kills;
 }
 
-/* The same name as just now is the same program: the directory that it is looked for in first is empty. */
+/* The same name as just now is the same program: the directory that it is looked for in first is empty, unless it is the user's. */
 static htc_status find_program(htc__run *r, htc__child *c)
 {
     htc_agent_host *a = r->agent;
     const char     *name = r->task->executable ? r->task->executable : "";
     htc_ns          now = htc_host_now();
+    if (r->task->directory && name[0] != '/')
+        return htc__child_find(c, r, r->text, sizeof r->text);
     if (a->found_name && strcmp(a->found_name, name) == 0 && now < a->found_at + FOUND_FOR) {
         snprintf(c->program, sizeof c->program, "%s", a->found_path);
         return HTC_OK;
@@ -618,7 +621,8 @@ htc_status htc__kept_start(htc__run *r, uint64_t tag)
     r->start_told = 0;
     r->started = 0;
     r->oom_kills = oom_kills(a);
-    r->work = r->scratch = k->work;
+    r->scratch = k->work;
+    r->work = r->task->directory ? (char *)(uintptr_t)r->task->directory : k->work;
     r->out = k->out;
     r->scratch_entry = k->scratch_entry;
     if (k->pid == 0 && begin(k) != 0) {
