@@ -208,7 +208,7 @@ struct htc__worker {
     running             *runs;
     uint32_t             n_runs; /* slots that they hold */
     uint64_t             last_run;
-    uint32_t             task_kind; /* of a bag: htc_task_kind of its tasks */
+    htc_ns               lasts; /* a command, as of late; 0: not known */
     uint64_t             span;      /* of a bag of functions: so many in one call, as it went of late */
     struct survey       *survey;
     htc_steal_thief      thief;

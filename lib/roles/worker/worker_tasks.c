@@ -6,6 +6,9 @@
 #include "htcsched/work.h"
 #include "roles/worker/worker_private.h"
 
+#define AHEAD_SPAN (100 * HTC_MS)
+#define AHEAD_MAX  8 /* of each slot */
+
 static htc__worker *worker_of(attempt_holder *h)
 {
     return (htc__worker *)(void *)h;
@@ -156,6 +159,8 @@ static void ended(attempt_holder *h, attempt *t)
     node        *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
     int          good = t->outcome.status == HTC_OK;
     w->figures.run++;
+    if (t->outcome.started && t->outcome.ended >= t->outcome.started)
+        w->lasts = w->lasts ? w->lasts - w->lasts / 4 + (t->outcome.ended - t->outcome.started) / 4 : t->outcome.ended - t->outcome.started + 1;
     if (o && n && n->run == t->run) {
         x->over = 1;
         w->n_runs -= x->slots;
@@ -191,6 +196,7 @@ static void give_up(htc__worker *w, running *x)
 
 static void returned(attempt_holder *h, attempt *t)
 {
+    worker_of(h)->lasts = AHEAD_SPAN + 1; /* what runs is longer than was thought */
     give_up(worker_of(h), running_of(t));
 }
 
@@ -272,7 +278,7 @@ static htc_status begin_command(htc__worker *w, const own *o, running *x, const 
     w->n_runs += x->attempt.cores - x->slots; /* one that asks for more than there are takes all, beside what runs */
     x->slots = x->attempt.cores;
     if (x->attempt.phase == ATTEMPT_WAITING)
-        htc__attempt_begin(&w->holder, &x->attempt, 0);
+        htc__attempt_begin(&w->holder, &x->attempt, w->n_runs > w->options.slots);
     return HTC_OK;
 }
 
@@ -302,10 +308,17 @@ static uint64_t begin(htc__worker *w, own *o, uint64_t id, uint64_t ready, node 
     return n_tasks;
 }
 
+/* The host is given some ahead of a free slot, if commands of late were so short that it is free soon: then none waits for us. */
+static uint32_t most_at_once(const htc__worker *w)
+{
+    uint64_t each = w->lasts && w->lasts <= AHEAD_SPAN ? AHEAD_SPAN / w->lasts : 0;
+    return w->options.slots * (1 + (uint32_t)(each < AHEAD_MAX ? each : AHEAD_MAX));
+}
+
 /* What a ledger can still note: of a bag also how scattered its tasks are. */
 static int can_begin(const htc__worker *w, const own *o)
 {
-    return w->n_runs < w->options.slots && o->ready.n && htc__worker_can_call(w) && o->n_ended + w->n_runs < ENDED_FULL &&
+    return w->n_runs < most_at_once(w) && o->ready.n && htc__worker_can_call(w) && o->n_ended + w->n_runs < ENDED_FULL &&
            (w->flow.kind == FLOW_GRAPH || o->ready.n + w->n_runs < LEDGER_LIVE_MAX / 2);
 }
 
