@@ -29,6 +29,7 @@ typedef struct objects_peer {
     uint32_t           n_wants, decided, ready;
     htc_status         status; /* of the last that was not HTC_OK */
     int                ends;   /* when all are decided */
+    void              *ctx;    /* the test's own */
     htc_buf            buf;
 } objects_peer;
 
@@ -63,10 +64,6 @@ static inline void objects_peer_message(objects_peer *p, const htc_input *in)
     if (type == HTC_WIRE_HELLO && htc_wire_read_hello(&r, HTC_WIRE_VERSION, &role, &version) == HTC_OK) {
         htc_wire_welcome(&p->buf, id, version);
         htc_runtime_send(p->runtime, in->peer, &p->buf);
-    } else if (type == HTC_WIRE_WELCOME) {
-        for (uint32_t i = 0; i < p->n_to; i++)
-            if (p->to[i].peer == in->peer)
-                p->to[i].open = 1;
     } else if (type >= HTC_WIRE_OBJECT_ASK && type <= HTC_WIRE_OBJECT_NONE) {
         htc__objects_heard(p->objects, in->peer, type, &r);
     }
@@ -76,8 +73,8 @@ static inline void objects_peer_connection(objects_peer *p, const htc_input *in)
 {
     for (uint32_t i = 0; i < p->n_to; i++)
         if (p->to[i].peer == in->peer) {
-            p->to[i].open = 0;
-            if (in->kind != HTC_IN_OPENED)
+            p->to[i].open = in->kind == HTC_IN_OPENED;
+            if (!p->to[i].open)
                 continue;
             htc_wire_hello(&p->buf, HTC_WIRE_ROLE_WORKER, HTC_WIRE_VERSION);
             htc_runtime_send(p->runtime, in->peer, &p->buf);
@@ -139,7 +136,8 @@ static inline objects_peer *objects_peer_create(const htc_env *env, uint64_t sel
     htc_runtime_options r = { .size = sizeof r, .role = p, .name = "objects" };
     options.role = p;
     options.peer_of = objects_peer_of;
-    options.ready = objects_peer_ready;
+    if (!options.ready)
+        options.ready = objects_peer_ready;
     if (htc_runtime_create(env, &r, &p->runtime) == HTC_OK) {
         options.runtime = p->runtime;
         if (htc__objects_create(env, &options, &p->objects) == HTC_OK)

@@ -580,6 +580,10 @@ static uint32_t serves_of(const htc__objects *o, uint32_t peer)
 static void asked_for(htc__objects *o, uint32_t peer, const object_message *m)
 {
     const entry *e = htc__objects_find(o, m->hash);
+    if (!o->listed) { /* it may be here */
+        say_none(o, peer, m->hash, m->offset, HTC_EBUSY);
+        return;
+    }
     if (!e || e->state != ENTRY_HERE || m->offset + m->len > e->size) {
         say_none(o, peer, m->hash, m->offset, HTC_ENOTFOUND);
         return;
