@@ -10,6 +10,8 @@
 
 #include "htcsched/client.h"
 #include "htcsched/host.h"
+#include "htcsched/host_keys.h"
+#include "htcsched/keys.h"
 #include "net/exec/objects.h"
 #include "net/files/files.h"
 #include "objects_peer.h"
@@ -95,14 +97,49 @@ static void socket_of(char path[300])
     snprintf(path, 300, "%s/socket", top);
 }
 
-static int serve(void)
+/* A key for each, and each in the other's ring. */
+static void make_keys(void)
 {
+    static const char *const who[2] = { "has", "wants" };
+    uint8_t public[2][HTC_KEY_BYTES];
     char    path[300];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s.key", top, who[i]);
+        bench_must(htc_keys_create(path, public[i], NULL) == HTC_OK, "a key");
+    }
+    for (int i = 0; i < 2; i++) {
+        htc_keyring *ring = NULL;
+        snprintf(path, sizeof path, "%s/%s.ring", top, who[i]);
+        bench_must(htc_keyring_create(NULL, 0, &ring) == HTC_OK &&
+                       htc_keyring_set(ring, who[1 - i], HTC_KEY_MEMBER, HTC_KEY_CURRENT, public[1 - i]) == HTC_OK &&
+                       htc_keys_save_ring(path, ring, NULL) == HTC_OK, "a key ring");
+        htc_keyring_destroy(ring);
+    }
+}
+
+static htc_host_keys *keys_of(htc_host *host, const char *who)
+{
+    char                  key[300], ring[300];
+    htc_host_keys        *keys = NULL;
+    htc_host_keys_options o = { .size = sizeof o, .key_path = key, .ring_path = ring };
+    snprintf(key, sizeof key, "%s/%s.key", top, who);
+    snprintf(ring, sizeof ring, "%s/%s.ring", top, who);
+    bench_must(htc_host_keys_open(host, &o, &keys, NULL) == HTC_OK, "the keys");
+    return keys;
+}
+
+static int serve(int say_port)
+{
+    char     path[300];
+    uint16_t port = 0;
     htc_rng rng = { 7 };
     htc_env env = { .size = sizeof env, .rng = &rng };
     site    s = site_open(&env, "has", 2);
     socket_of(path);
     bench_must(htc_host_listen_unix(s.host, path, 0600, 0, NULL) == HTC_OK, "a socket");
+    htc_host_keys_listen_options lo = { .size = sizeof lo, .address = "127.0.0.1:0" };
+    bench_must(htc_host_keys_listen(keys_of(s.host, "has"), &lo, &port, NULL) == HTC_OK, "a port");
+    bench_must(write(say_port, &port, sizeof port) == sizeof port, "saying the port");
     return htc_host_run(s.host, &objects_peer_ops, s.peer) == HTC_OK ? 0 : 1;
 }
 
@@ -138,7 +175,8 @@ static htc_ns timed_deadline(const void *self)
     return objects_peer_ops.deadline(t->peer);
 }
 
-static double fetch_once(void)
+/* port 0: over the Unix socket. */
+static double fetch_once(uint16_t port)
 {
     char     path[300], dir[300];
     htc_rng  rng = { 9 };
@@ -155,8 +193,14 @@ static double fetch_once(void)
     object.n_workers = 1;
     s.peer->to[0].worker = 2;
     s.peer->n_to = 1;
-    socket_of(path);
-    bench_must(htc_host_dial_unix(s.host, path, 0, &s.peer->to[0].peer, NULL) == HTC_OK, "dialling");
+    if (port) {
+        snprintf(path, sizeof path, "127.0.0.1:%u", (unsigned)port);
+        htc_host_keys_dial_options d = { .size = sizeof d, .address = path, .name = "has" };
+        bench_must(htc_host_keys_dial(keys_of(s.host, "wants"), &d, &s.peer->to[0].peer, NULL) == HTC_OK, "dialling");
+    } else {
+        socket_of(path);
+        bench_must(htc_host_dial_unix(s.host, path, 0, &s.peer->to[0].peer, NULL) == HTC_OK, "dialling");
+    }
     htc_status status = htc_host_run(s.host, &t.ops, &t);
     bench_must(status == HTC_OK && s.peer->ready == 1, "fetching");
     site_close(&s);
@@ -166,18 +210,24 @@ static double fetch_once(void)
 int main(int argc, char **argv)
 {
     bench  b = bench_open("objects", argc, argv);
-    double hashing = 1e9, fetching = 1e9;
+    double   hashing = 1e9, fetching = 1e9, secure = 1e9;
+    int      ports[2];
+    uint16_t port = 0;
     strcpy(top, "/tmp/htc-objects-XXXXXX");
     bench_must(mkdtemp(top) != NULL, "a directory");
     make_object();
+    make_keys();
+    bench_must(pipe(ports) == 0, "a pipe");
     pid_t server = fork();
     if (server == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(serve());
+        _exit(serve(ports[1]));
     }
+    bench_must(read(ports[0], &port, sizeof port) == sizeof port, "hearing the port");
     for (int i = 0; i < (b.quick ? 5 : ROUNDS); i++) {
         hashing = fmin(hashing, hash_once());
-        fetching = fmin(fetching, fetch_once());
+        fetching = fmin(fetching, fetch_once(0));
+        secure = fmin(secure, fetch_once(port));
     }
     kill(server, SIGKILL);
     waitpid(server, NULL, 0);
@@ -185,6 +235,9 @@ int main(int argc, char **argv)
     bench_row(&b, &(bench_figure){ .what = "fetched over a Unix socket", .n = SIZE, .unit = "ms", .value = 1e3 * fetching });
     bench_row(&b, &(bench_figure){ .what = "hashing / fetching over a Unix socket", .n = SIZE, .unit = "1", .value = hashing / fetching,
                                    .goal = 0.7, .more = 1 });
+    bench_row(&b, &(bench_figure){ .what = "fetched through a secure channel", .n = SIZE, .unit = "ms", .value = 1e3 * secure });
+    bench_row(&b, &(bench_figure){ .what = "hashing / fetching through a secure channel", .n = SIZE, .unit = "1", .value = hashing / secure,
+                                   .goal = 0.45, .more = 1 });
     htc__remove_tree(top);
-    return 0;
+    return bench_close(&b);
 }
