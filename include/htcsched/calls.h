@@ -92,7 +92,7 @@ typedef enum htc_call {
                                       of a whole object. HTC_ENOTFOUND; HTC_EINPUT: it does not reach so far */
     HTC_CALL_OBJECT_ADOPT = 48,  /**< hash, u64 size, attempt, str name -> HTC_OK: the stored output of that name is an object from now on. The
                                       output may be removed afterwards. HTC_ENOTFOUND; HTC_EINPUT: it is another one now */
-    HTC_CALL_OBJECT_DROP = 49,   /**< hash: remove it, whole or not. No answer */
+    HTC_CALL_OBJECT_DROP = 49,   /**< hash -> HTC_OK: it is removed, whole or not, and so is the claim to its room */
     HTC_CALL_OBJECT_LIST = 50,   /**< -> for each object that is there: hash, u64 bytes, u8 whole (0: its beginning alone), the one that was
                                       used longest ago first. At most 65536; more are removed */
 

@@ -292,13 +292,14 @@ static void spoilt(void)
         fail("with a spoilt object the others are lost");
 }
 
-/* Room for one of three: two end, told so, and the process lives on to say it. */
-static void full_disk(void)
+/* Room for one of three: they come one after the other, each in the place of the one before. On a disk with room for none it is told. */
+static void full_disk(const char *size, int code_wanted, uint64_t wanted)
 {
-    char dir[300];
+    char dir[300], how[60];
     snprintf(dir, sizeof dir, "%s/small", top);
+    snprintf(how, sizeof how, "size=%s,mode=755", size);
     htc__make_dirs(dir);
-    if (mount("none", dir, "tmpfs", 0, "size=15m,mode=755") != 0) {
+    if (mount("none", dir, "tmpfs", 0, how) != 0) {
         printf("a full disk is not tried: a small one cannot be mounted here\n");
         return;
     }
@@ -307,9 +308,8 @@ static void full_disk(void)
     uint64_t there = bytes_there("small");
     if (umount(dir) != 0)
         fail("unmounting %s", dir);
-    if (code != 100 - HTC_ENOSPC)
-        fail("a full disk ends with %d", code);
-    printf("a full disk was told; %llu bytes were there\n", (unsigned long long)there);
+    if (code != code_wanted || there != wanted)
+        fail("a disk of %s ends with %d, and %llu bytes are there", size, code, (unsigned long long)there);
 }
 
 int main(void)
@@ -325,7 +325,8 @@ int main(void)
     for (int i = 0; i < HAVE; i++)
         start_having(i);
     killed_in_the_middle(&rng, light);
-    full_disk();
+    full_disk("15m", 0, SIZE);
+    full_disk("5m", 100 - HTC_ENOSPC, 0);
     spoilt();
     end_all();
     htc__remove_tree(top);

@@ -332,8 +332,7 @@ static inline void carry_out(objects_world *w, uint32_t i)
             }
         break;
     }
-    if (h.op != HTC_CALL_OBJECT_DROP)
-        result(w, &h, status, status == HTC_OK ? htc_buf_bytes(&b) : (htc_bytes){ 0 });
+    result(w, &h, status, status == HTC_OK ? htc_buf_bytes(&b) : (htc_bytes){ 0 });
     check_promises(w);
     htc_buf_free(&b);
     free(h.body);

@@ -35,8 +35,8 @@ static void ask_next(bench_of *x, htc_output *out)
     for (int more = x->answered == x->asked; more && x->asked < x->n;) {
         ask *a = &x->asks[x->asked];
         htc_output_add(out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = a->op, .tag = (uint64_t)++x->asked, .body = htc_buf_bytes(&a->body) });
-        more = a->at_once || a->op == HTC_CALL_OBJECT_DROP;
-        if (a->op == HTC_CALL_OBJECT_DROP || a->never) {
+        more = a->at_once;
+        if (a->never) {
             a->answered = 1;
             x->answered++;
         }

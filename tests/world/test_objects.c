@@ -242,7 +242,10 @@ static htc_status on_call(void *ctx, htc_sim_node *node, const htc_effect *call)
     case HTC_CALL_OBJECT_WRITE: write_piece(s, i, call, &r); break;
     case HTC_CALL_OBJECT_FINISH: finish(s, i, call); break;
     case HTC_CALL_OBJECT_READ: read_piece(s, i, call, &r); break;
-    case HTC_CALL_OBJECT_DROP: wipe(&s->place[i]); break;
+    case HTC_CALL_OBJECT_DROP:
+        wipe(&s->place[i]);
+        say(s, call, HTC_OK, htc_bytes_of(NULL));
+        break;
     default: fail(s->of, "a call that nobody knows", s->self, i);
     }
     return HTC_OK;

@@ -213,8 +213,7 @@ static void answer_op(void *ctx)
     queue *q = x->of;
     assert(q->unanswered);
     q->unanswered--;
-    if (x->number != HTC_CALL_OBJECT_DROP)
-        (void)htc_host_answer(q->h->host, x->number, x->tag, x->status, x->status == HTC_OK ? htc_buf_bytes(&x->answer) : (htc_bytes){ 0 });
+    (void)htc_host_answer(q->h->host, x->number, x->tag, x->status, x->status == HTC_OK ? htc_buf_bytes(&x->answer) : (htc_bytes){ 0 });
     htc_buf_free(&x->answer);
     free(x);
     settle(q);
@@ -323,7 +322,7 @@ htc_status htc__objects_host_call(htc__objects_host *h, uint32_t number, uint64_
     uint8_t hash[32];
     op     *x = malloc(sizeof *x + body.len);
     if (!x)
-        return number == HTC_CALL_OBJECT_DROP ? HTC_OK : HTC_ENOMEM;
+        return HTC_ENOMEM;
     memset(x, 0, sizeof *x);
     if (body.len)
         memcpy(x->body, body.data, body.len);
@@ -336,7 +335,7 @@ htc_status htc__objects_host_call(htc__objects_host *h, uint32_t number, uint64_
         status = add(h, hash, x);
     if (status != HTC_OK)
         free(x);
-    return number == HTC_CALL_OBJECT_DROP ? HTC_OK : status;
+    return status;
 }
 
 int htc__objects_host_fd(const htc__objects_host *h, const uint8_t hash[32])

@@ -94,7 +94,12 @@ static htc_status take_up(htc__object_part *part, uint64_t bytes)
 /* Where the file system can: so a disk that is too full says so now. */
 static int set_aside(int fd, uint64_t size)
 {
-    return size && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) ? -1 : 0;
+    struct stat st;
+    if (!size || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) == 0 || (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
+        return 0;
+    if (fstat(fd, &st) == 0)
+        (void)!ftruncate(fd, st.st_size); /* what it got of it goes back now, or else with the part */
+    return -1;
 }
 
 htc_status htc__object_room(const htc__objects_place *p, htc__object_part *part, const uint8_t hash[32], uint64_t size)

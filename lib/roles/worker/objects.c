@@ -126,9 +126,18 @@ static void keep_bounds(htc__objects *o)
         ;
 }
 
+static void dropped(void *role, void *ctx, htc_status status, htc_bytes body)
+{
+    htc__objects *o = ctx;
+    (void)role, (void)status, (void)body;
+    assert(o->dropping);
+    o->dropping--;
+}
+
 void htc__objects_drop_file(htc__objects *o, const entry *e)
 {
-    htc_runtime_call(o->runtime, HTC_CALL_OBJECT_DROP, (htc_bytes){ e->hash, sizeof e->hash }, NULL, NULL);
+    o->dropping++;
+    htc_runtime_call(o->runtime, HTC_CALL_OBJECT_DROP, (htc_bytes){ e->hash, sizeof e->hash }, dropped, o);
 }
 
 /* Its file goes, here or not: what is read of it at this moment is read first. */

@@ -115,16 +115,25 @@ void htc__fetch_again(htc__objects *o, entry *e)
     go_to(o, e, ENTRY_QUEUED, &o->queue);
 }
 
+/* What nobody uses makes room. Else several may have taken it from each other: then one at a time is fetched, until one has come. One that was
+ * alone has no room. */
 static void no_space(htc__objects *o, entry *e, htc_status why)
 {
-    if (why == HTC_ENOSPC && htc__objects_evict(o))
+    if (why != HTC_ENOSPC) {
+        htc__objects_failed(o, e, HTC_EIO);
+    } else if (o->dropping || htc__objects_evict(o)) {
         htc__fetch_again(o, e);
-    else
-        htc__objects_failed(o, e, why == HTC_ENOSPC ? HTC_ENOSPC : HTC_EIO);
+    } else if (!e->fetch->tight) {
+        o->tight = 1;
+        htc__fetch_again(o, e);
+    } else {
+        htc__objects_failed(o, e, HTC_ENOSPC);
+    }
 }
 
 static void come(htc__objects *o, entry *e, int fetched)
 {
+    o->tight = 0;
     o->figures.fetched += fetched != 0;
     o->figures.fetched_bytes += fetched ? e->size : 0;
     slots_free(o, e->fetch);
@@ -211,6 +220,7 @@ static void roomed(void *role, void *ctx, htc_status status, htc_bytes body)
 
 static void begin(htc__objects *o, entry *e)
 {
+    e->fetch->tight = o->tight;
     go_to(o, e, ENTRY_ROOM, &o->active);
     htc_buf_clear(&o->buf);
     htc_put_raw(&o->buf, (htc_bytes){ e->hash, sizeof e->hash });
@@ -415,7 +425,7 @@ void htc__fetch_run(htc__objects *o)
     entry *e, *next;
     DL_FOREACH_SAFE(o->active, e, next)
     go_on(o, e);
-    while (o->queue && o->n_active < o->options.fetches)
+    while (o->queue && !o->dropping && o->n_active < (o->tight ? 1 : o->options.fetches))
         begin(o, o->queue);
 }
 

@@ -88,6 +88,7 @@ typedef struct fetch {
     uint32_t n_sources, turn;
     uint32_t from;   /* sources whose bytes are in it, as bits */
     int      resumed; /* some bytes are of a life before */
+    int      tight;   /* it was begun when nothing else was */
     int      alone;   /* of several sources one was wrong: one is asked at a time */
     uint32_t wrongs;
     uint64_t start;   /* pieces are counted from here */
@@ -129,8 +130,10 @@ struct htc__objects {
     entry               *unused; /* may be evicted, the one used longest ago first */
     entry               *queue, *active; /* QUEUED; ROOM, FETCH, FINISH */
     uint32_t             n_unused, n_active, asks, reads;
+    uint32_t             dropping; /* what has gone and still takes room on the disk: nothing new begins meanwhile */
     uint64_t             cached, unused_bytes, lives;
     int                  roomier; /* there may be room for a want that had none */
+    int                  tight;   /* the disk was full for several at once */
     want                *wants;
     want                *waiting, *fetching, *decided, *told; /* wants by state, each in order */
     serve               *serves;
