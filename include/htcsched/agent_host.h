@@ -39,6 +39,9 @@ typedef struct htc_agent_host_options {
     uint32_t    slots;   /**< tasks that it runs at once, at most 128; 0: 1 */
     uint32_t    slots_max; /**< to which HTC_CALL_SLOTS may raise that, at most 128; 0: slots */
     const char *functions; /**< the program htc-fn, which calls htc_agent_host_help; absolute; NULL: function tasks are refused */
+    const char *objects_dir; /**< where objects lie that tasks make and others read (HTC_CALL_OBJECT_ROOM and those after it), below it in a
+                                  directory of this uid's own. Of tasks that are confined: a user's alone. On the file system of data_dir an output
+                                  becomes an object without being copied. NULL: there are none. Since: 0.2 */
 } htc_agent_host_options;
 
 /**

@@ -79,6 +79,23 @@ typedef enum htc_call {
                                  HTC_EVERSION: it was made for another version of htcsched/task_fn.h; HTC_EREFUSED, HTC_ENOSPC, HTC_EIO: the
                                  node's fault; HTC_EBUSY: too many spans; HTC_EPROTO: not such a body */
 
+    /* A worker asks, for the objects that tasks make and others read. An object is known by its hash; its calls are carried out in
+       the order in which they are asked: */
+    HTC_CALL_OBJECT_ROOM = 44,   /**< hash, u64 size -> u64 have: set disk aside for an object that is to be fetched. have: bytes of its
+                                      beginning that are there from a fetch that was broken off. HTC_EEXISTS: all of it is there; HTC_ENOSPC */
+    HTC_CALL_OBJECT_WRITE = 45,  /**< hash, u64 offset, u64 size, bytes -> HTC_OK: a piece is written, behind all that stand before it: one
+                                      that comes early waits for them. HTC_ENOTFOUND: room was not made; HTC_ENOSPC, HTC_EIO:
+                                      what was written before stays; HTC_ECANCELLED: it was finished or dropped meanwhile */
+    HTC_CALL_OBJECT_FINISH = 46, /**< hash -> HTC_OK: the object is whole, has that hash, is synced if results are to be durable, and is kept
+                                      until DROP. HTC_EINPUT: it has another hash, and is removed */
+    HTC_CALL_OBJECT_READ = 47,   /**< hash, u64 offset, u32 len, bytes prefix (at most 64) -> the prefix, hash, u64 offset, u64 size, bytes:
+                                      of a whole object. HTC_ENOTFOUND; HTC_EINPUT: it does not reach so far */
+    HTC_CALL_OBJECT_ADOPT = 48,  /**< hash, u64 size, attempt, str name -> HTC_OK: the stored output of that name is an object from now on. The
+                                      output may be removed afterwards. HTC_ENOTFOUND; HTC_EINPUT: it is another one now */
+    HTC_CALL_OBJECT_DROP = 49,   /**< hash -> HTC_OK: it is removed, whole or not, and so is the claim to its room */
+    HTC_CALL_OBJECT_LIST = 50,   /**< -> for each object that is there: hash, u64 bytes, u8 whole (0: its beginning alone), the one that was
+                                      used longest ago first. At most 65536; more are removed */
+
     /* A gateway asks: */
     HTC_CALL_LAUNCH = 20,     /**< str site, u64 agent, u32 slot, str user, u8 place (1: as whoever started the system, 2: confined, 3: as
                                    uid), u32 uid, u32 gid; with slots_max above 1 also u32 slots, of the agent's options -> bytes handle, str name: what was launched, for the calls below and for people

@@ -68,7 +68,11 @@
     X(WORKER_TOLD, 328)     /* to: a ledger, note: a task that waits in it and has news, seq: how often it was sent on */ \
     X(WORKER_NOT_OWNER, 329) /* the same: it is somebody else's ledger */                                              \
     X(WORKER_COUNTS, 330)   /* from: a ledger; tasks, note, to: done, failed and cancelled, to who looks for the end */ \
-    X(WORKER_COUNTED, 331)  /* the same: that is known */
+    X(WORKER_COUNTED, 331)  /* the same: that is known */                                                              \
+    /* between workers: lib/roles/worker/objects_wire.h */                                                             \
+    X(OBJECT_ASK, 340)      /* 32 B hash, u64 offset, u32 len */                                                       \
+    X(OBJECT_BYTES, 341)    /* 32 B hash, u64 offset, u64 size of the object, bytes */                                 \
+    X(OBJECT_NONE, 342)     /* 32 B hash, u64 offset, status: that piece is not to be had here */
 
 #define HTC__WIRE_ENUM(name, number) HTC_WIRE_##name = (number),
 typedef enum htc_wire_type { HTC_WIRE_TABLE(HTC__WIRE_ENUM) } htc_wire_type;

@@ -43,6 +43,7 @@ typedef struct drive {
     uint32_t   durable, confine;
     uint64_t   outputs_bytes_max;
     const char *oom_events; /* instead of the cgroup's */
+    const char *objects_dir;
     /* what came */
     htc_status  staged_in, staged_out;
     char        text[600];
@@ -250,7 +251,7 @@ static inline void drive_run(drive *d)
     static const char *const environ[] = { "HOME=/nonexistent home", "PATH=/usr/bin:/bin", "PASSED=yes", "SECRET=no", NULL };
     htc_agent_host_options o = { .size = sizeof o, .slot_dir = d->slot, .data_dir = d->data, .agent = 99,
                                  .node = "here", .site = "local", .env_pass = pass, .environ = environ,
-                                 .durable = d->durable, .confine = d->confine, .outputs_bytes_max = d->outputs_bytes_max };
+                                 .durable = d->durable, .confine = d->confine, .outputs_bytes_max = d->outputs_bytes_max, .objects_dir = d->objects_dir };
     htc_host       *host;
     htc_agent_host *agent;
     htc_error       error = { 0 };

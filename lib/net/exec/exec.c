@@ -486,6 +486,8 @@ static htc_status on_call(void *ctx, htc_host *host, uint32_t op, uint64_t tag, 
     }
     if (op == HTC_CALL_RUN_SPAN)
         return htc__functions_run(a, tag, bytes);
+    if (htc__objects_host_is_call(op))
+        return a->objects ? htc__objects_host_call(a->objects, op, tag, bytes) : HTC_EUNSUPPORTED;
     uint64_t   number = htc_get_u64(&body);
     uint32_t   signal = op == HTC_CALL_SIGNAL ? htc_get_u32(&body) : 0;
     htc_status why = op == HTC_CALL_SIGNAL ? (htc_status)(int32_t)htc_get_u32(&body) : HTC_OK;
@@ -625,6 +627,8 @@ htc_status htc_agent_host_create(const htc_env *env, htc_host *host, const htc_a
         status = htc__error(error, HTC_ENOMEM, "out of memory");
     if (status == HTC_OK && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         status = htc__error(error, HTC_EIO, "cannot become a subreaper: %s", strerror(errno));
+    if (status == HTC_OK && o.objects_dir)
+        status = htc__objects_host_open(host, o.objects_dir, a->data_dir, o.durable != 0, &a->objects, error);
     if (status == HTC_OK)
         hear_of_children();
     if (status == HTC_OK && (status = htc__record_open(a)) != HTC_OK)
@@ -658,6 +662,7 @@ void htc_agent_host_destroy(htc_agent_host *a)
         return;
     htc__functions_close(a);
     htc__keepers_close(a);
+    htc__objects_host_close(a->objects);
     close_if_open(a->lock_fd);
     close_if_open(a->record_fd);
     close_if_open(a->slot_fd);

@@ -9,6 +9,7 @@
 #include "htcsched/work.h"
 #include "net/exec/exec_confine.h"
 #include "net/exec/keeper.h"
+#include "net/exec/objects.h"
 #include "net/loop/host_private.h"
 #include "net/files/proc.h"
 #include "htcsched/calls.h"
@@ -96,6 +97,7 @@ struct htc_agent_host {
     uint64_t       agent;
     uint32_t       durable;
     uint64_t       outputs_bytes_max;
+    htc__objects_host *objects; /* NULL: there are none */
     htc__run      *runs;
     htc__procs     procs;
     struct event  *poll;

@@ -1,8 +1,10 @@
 /* Staging in: the private directories and the inputs of a task, before it starts. On a worker thread. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,10 +60,20 @@ static htc_status make_scratch(htc__run *r, int *work)
     return *work >= 0 ? HTC_OK : cannot_create(r, r->work);
 }
 
+/* An upload, or an object: what has that hash. -1 and errno. */
+static int open_content(const htc__run *r, const uint8_t hash[32], char path[PATH_MAX])
+{
+    char hex[65];
+    htc_content_hex(hash, hex);
+    snprintf(path, PATH_MAX, "%.3900s/blobs/%s", r->agent->data_dir, hex);
+    int fd = r->agent->objects ? htc__objects_host_fd(r->agent->objects, hash) : -1;
+    return fd >= 0 ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
 /* The source of a stage: a descriptor, and the content it has to have if that is known. -1: status and text are set. */
 static int open_source(htc__run *r, const htc_stage *s, uint8_t hash[32], int *known, htc_status *status)
 {
-    char        path[PATH_MAX], hex[65];
+    char        path[PATH_MAX];
     struct stat st;
     *known = 0;
     if (strncmp(s->uri, "htc:", 4) == 0) {
@@ -71,8 +83,6 @@ static int open_source(htc__run *r, const htc_stage *s, uint8_t hash[32], int *k
             SAY(r, "%.100s: %.300s is not the hash of an upload", s->name, s->uri);
             return -1;
         }
-        htc_content_hex(hash, hex);
-        snprintf(path, sizeof path, "%.3900s/blobs/%s", r->agent->data_dir, hex);
         *known = 1;
     } else if (htc__run_no_paths(r)) {
         *status = HTC_EPATH;
@@ -83,7 +93,7 @@ static int open_source(htc__run *r, const htc_stage *s, uint8_t hash[32], int *k
         SAY(r, "%.100s: %.300s is neither file: with an absolute path nor htc: with a hash", s->name, s->uri);
         return -1;
     }
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a fifo must not hold us */
+    int fd = *known ? open_content(r, hash, path) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a fifo must not hold us */
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         int why = fd < 0 ? errno : 0;
         if (fd >= 0)
@@ -122,6 +132,15 @@ static int open_input(int dir, const htc_stage *s, int *why)
     return to;
 }
 
+/* All of it, with its hash. Content that has a hash shares its blocks with the copy where the file system can; never the file itself: the task
+ * runs as whoever owns it, and could write it. */
+static htc_status copy_in(int from, int to, int known, const htc_stage *s, htc__copied *copied)
+{
+    if (known && !(s->flags & HTC_STAGE_APPEND) && ioctl(to, FICLONE, from) == 0)
+        return htc__copy(from, -1, UINT64_MAX, copied);
+    return htc__copy(from, to, UINT64_MAX, copied);
+}
+
 static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
 {
     uint8_t     hash[32];
@@ -142,7 +161,7 @@ static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
                                                           : strerror(why));
         return why == EPERM || why == ELOOP || why == ENOTDIR || why == ENXIO ? HTC_EPATH : htc__status_of(why, HTC_ESTAGEIN);
     }
-    status = htc__copy(from, to, UINT64_MAX, &copied);
+    status = copy_in(from, to, known, s, &copied);
     if (status == HTC_ESTAGEOUT)
         status = HTC_ESTAGEIN;
     if (status != HTC_OK)

@@ -224,7 +224,7 @@ static void step(htc_host *h, const htc_input *in)
 
 static void enqueue(htc_host *h, const htc_input *in)
 {
-    htc__queued *q = htc__alloc(h->env, sizeof *q + in->body.len);
+    htc__queued *q = htc__alloc_raw(h->env, sizeof *q + in->body.len);
     if (!q) {
         htc_host_stop(h, HTC_ENOMEM);
         return;

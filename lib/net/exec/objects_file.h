@@ -1,0 +1,38 @@
+/* The file of one object, on a worker thread. */
+#ifndef HTC_NET_EXEC_OBJECTS_FILE_H
+#define HTC_NET_EXEC_OBJECTS_FILE_H
+
+#include <sodium.h>
+#include <stdint.h>
+
+#include "htcsched/bytes.h"
+#include "htcsched/codec.h"
+#include "roles/runtime/agent_wire.h"
+
+/* Where all of them lie. */
+typedef struct htc__objects_place {
+    int dir;  /* this user's, for reading */
+    int data; /* below it: outputs; O_PATH */
+    int durable;
+} htc__objects_place;
+
+/* One that is being written. */
+typedef struct htc__object_part {
+    int                      fd; /* -1: it is not open */
+    uint64_t                 size, at; /* of the whole; bytes that are written, and hashed */
+    crypto_generichash_state hash;
+} htc__object_part;
+
+int        htc__object_fd(const htc__objects_place *p, const uint8_t hash[32]); /* -1 and errno */
+htc_status htc__object_room(const htc__objects_place *p, htc__object_part *part, const uint8_t hash[32], uint64_t size);
+/* At part->at. */
+htc_status htc__object_append(htc__object_part *part, htc_bytes bytes);
+htc_status htc__object_finish(const htc__objects_place *p, htc__object_part *part, const uint8_t hash[32]);
+void       htc__object_part_close(htc__object_part *part);
+/* The prefix, hash, offset, size and the bytes, into answer. */
+htc_status htc__object_piece(const htc__objects_place *p, const uint8_t hash[32], uint64_t offset, uint32_t len, htc_bytes prefix, htc_buf *answer);
+htc_status htc__object_adopt(const htc__objects_place *p, const uint8_t hash[32], uint64_t size, const htc_attempt *attempt, const char *name);
+void       htc__object_drop(const htc__objects_place *p, const uint8_t hash[32]);
+htc_status htc__object_list(const htc__objects_place *p, htc_buf *answer);
+
+#endif
