@@ -63,9 +63,22 @@ typedef struct htc_flows_view {
     uint32_t slots;     /**< of all these */
     uint32_t tries;     /**< how often a task is run at most */
     char     user[64];  /**< whose it is */
+    uint64_t max_fails; /**< beyond so many failed tasks all that has not ended is cancelled; 0: never */
 } htc_flows_view;
 
-/** How a task of a graph stands, and ended. What lies in texts is lent for the call. */
+/** What a task waits for, as it knows it. */
+typedef struct htc_flows_parent {
+    uint32_t rule;  /**< htc_flow_rule */
+    uint32_t ended; /**< 0: it has not, as far as is known here; 1: well; 2: otherwise */
+} htc_flows_parent;
+
+/** A task that waits for another one. */
+typedef struct htc_flows_child {
+    uint64_t task;   /**< its number */
+    uint64_t parent; /**< which of its parents that other one is, from 0 */
+} htc_flows_child;
+
+/** How a task of a graph stands, and ended. What it points to is lent for the call. */
 typedef struct htc_flows_task {
     size_t      size;      /**< sizeof(htc_flows_task) */
     uint64_t    number;    /**< from 0 */
@@ -82,6 +95,9 @@ typedef struct htc_flows_task {
     uint64_t    worker;    /**< whose it was; 0: it never ran */
     htc_ns      began;     /**< wall clock; 0: it never ran */
     htc_ns      ended;     /**< wall clock */
+    const htc_flows_parent *waits;      /**< one for each of parents, in the order in which they were submitted; their numbers: children of others */
+    const htc_flows_child  *children;   /**< n_children tasks that wait for it */
+    uint32_t                n_children; /**< of children */
 } htc_flows_task;
 
 /**
