@@ -137,6 +137,26 @@ HTC_API htc_status htc_flows_submit(htc_store *store, const htc_flow *flow, cons
                                     htc_error *error);
 
 /**
+ * Write the records of a flow that goes on where another one has ended: its tasks that are not done, under their names. What is done is not run
+ * again, and lets what waits for it run. Neither is a task that was to run only if one fails which is done, nor what needs it. Workers leave the
+ * new flow alone until htc_flows_start; the old one stays as it is.
+ *
+ * @param[in,out] store    nothing outstanding
+ * @param[in]     from     the flow that has ended; a graph, for of the tasks of a bag none is known by itself
+ * @param[in]     options  borrowed; NULL: every default. Here 0 of tries and of max_fails means: as it was in the old flow. user and directory are
+ *                         those of the old flow: NULL
+ * @param[out]    id       the number of the new one; set as soon as anything is stored, also on failure: htc_flows_remove
+ * @param[out]    tasks    that it has; NULL is fine; untouched on failure
+ * @param[out]    error    why, and the next step; NULL is fine
+ * @return HTC_OK; HTC_EEXISTS: nothing is left to be run; HTC_ENOTFOUND; HTC_EBUSY: it has not ended; HTC_EUNSUPPORTED: a bag; HTC_EINVAL for
+ *         options out of range; HTC_ECORRUPT: records that cannot be read, or are no graph; as htc_store_ask; HTC_ENOMEM
+ *
+ * Cost: two scans of the old tasks and a request for each 64 new ones; about 32 bytes of memory a task and 8 a dependency.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_resume(htc_store *store, uint64_t from, const htc_flows_options *options, uint64_t *id, uint64_t *tasks,
+                                    htc_error *error);
+
+/**
  * Let workers run it.
  *
  * @param[in,out] store  nothing outstanding
