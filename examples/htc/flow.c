@@ -10,7 +10,7 @@ typedef struct subcommand {
     htc_status (*run)(flow_call *k);
 } subcommand;
 
-enum { RUN, CHECK, WRITE, STATUS, TASKS, CANCEL, RM, FLOW_COMMANDS };
+enum { RUN, CHECK, WRITE, STATUS, TASKS, WHY, REPORT, RENDER, CANCEL, RESUME, RM, FLOW_COMMANDS };
 
 static const subcommand subcommands[FLOW_COMMANDS] = {
     [RUN] = { "run", "FILE | - | --shape SHAPE --tasks N", "Run a flow, and wait for its end.", 0, 1, flow_run },
@@ -18,12 +18,17 @@ static const subcommand subcommands[FLOW_COMMANDS] = {
     [WRITE] = { "write", "FILE | - | --shape SHAPE --tasks N", "Write a flow in another form.", 0, 1, flow_convert },
     [STATUS] = { "status", "ID", "How a flow stands.", 1, 1, flow_status },
     [TASKS] = { "tasks", "ID", "The tasks of a flow with dependencies.", 1, 1, flow_tasks },
+    [WHY] = { "why", "ID[.TASK]", "Say in one sentence what a flow or a task waits for.", 1, 1, flow_why },
+    [REPORT] = { "report", "ID", "What a flow took: times, slots busy, efficiency.", 1, 1, flow_report },
+    [RENDER] = { "render", "ID | FILE | -", "Draw a flow: its tasks, and how they stand.", 0, 1, flow_render },
     [CANCEL] = { "cancel", "ID[.TASKS]", "Cancel a flow, or tasks and what depends on them.", 1, 1, flow_cancel },
+    [RESUME] = { "resume", "ID", "Run what is missing of a flow that has ended.", 1, 1, flow_resume },
     [RM] = { "rm", "ID", "Remove the records of a flow that has ended.", 1, 1, flow_rm },
 };
 
 #define OF(which) (1u << (which))
-#define READS     (OF(RUN) | OF(CHECK) | OF(WRITE))
+#define READS     (OF(RUN) | OF(CHECK) | OF(WRITE) | OF(RENDER))
+#define RUNS      (OF(RUN) | OF(RESUME))
 
 static const char *name_of(uint32_t which)
 {
@@ -33,11 +38,11 @@ static const char *name_of(uint32_t which)
 static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int argc, char **argv)
 {
     const sub_opt rows[] = {
-        { OF(RUN), { "agents", 'a', OPT_COUNT, &k->agents, "N", "slots that work at it at most (the cores of this machine)" } },
-        { OF(RUN), { "tries", 'r', OPT_COUNT, &k->tries, "N", "run a task that fails up to N times (1)" } },
-        { OF(RUN), { "max-fails", 0, OPT_COUNT, &k->max_fails, "N", "cancel the rest when more than N tasks have failed" } },
-        { OF(RUN), { "detach", 'd', OPT_FLAG, &k->detach, NULL, "do not wait for its end" } },
-        { OF(RUN), { "watch", 0, OPT_FLAG, &k->watch, NULL, "show how it gets on, also where no terminal is" } },
+        { RUNS, { "agents", 'a', OPT_COUNT, &k->agents, "N", "slots that work at it at most (the cores of this machine)" } },
+        { RUNS, { "tries", 'r', OPT_COUNT, &k->tries, "N", "run a task that fails up to N times (1; resumed: as before)" } },
+        { RUNS, { "max-fails", 0, OPT_COUNT, &k->max_fails, "N", "cancel the rest when more than N tasks have failed" } },
+        { RUNS, { "detach", 'd', OPT_FLAG, &k->detach, NULL, "do not wait for its end" } },
+        { RUNS, { "watch", 0, OPT_FLAG, &k->watch, NULL, "show how it gets on, also where no terminal is" } },
         { OF(RUN), { "scratch", 0, OPT_FLAG, &k->scratch, NULL, "run each task in a directory of its own, not in this one" } },
         { OF(RUN), { "slots", 0, OPT_COUNT, &k->slots, "N", "of the system that is started where none runs" } },
         { OF(RUN), { "keep", 0, OPT_FLAG, &k->keep, NULL, "keep that system's directory, with what tasks printed" } },
@@ -55,6 +60,8 @@ static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int ar
         { OF(WRITE), { "out", 'o', OPT_TEXT, &k->out, "FILE", "write there instead of standard output" } },
         { OF(TASKS), { "failed", 0, OPT_FLAG, &k->failed, NULL, "those that failed alone" } },
         { OF(TASKS), { "limit", 0, OPT_COUNT, &k->limit, "N", "so many at most" } },
+        { OF(REPORT) | OF(RENDER), { "svg", 0, OPT_TEXT, &k->svg, "FILE", "write a picture there; - is standard output" } },
+        { OF(RENDER), { "tiles", 0, OPT_FLAG, &k->tiles, NULL, "of the picture: the load of each worker over time" } },
     };
     const sub_opts all = { rows, sizeof rows / sizeof *rows, FLOW_COMMANDS, name_of };
     return sub_opt_parse(k->c, cmd, &all, which, argc, argv, &k->w);

@@ -1,8 +1,11 @@
-/* htc flow: what its files share. flow.c finds the command, flow_read.c has the flow that is named, flow_run.c runs one, flow_show.c looks. */
+/* htc flow: what its files share. flow.c finds the command, flow_read.c has the flow that is named, flow_run.c runs one, flow_show.c looks;
+ * flow_gather.c has all tasks, of which flow_report.c, flow_render.c and flow_why.c tell. */
 #ifndef HTC_EXAMPLES_FLOW_H
 #define HTC_EXAMPLES_FLOW_H
 
 #include "htc.h"
+
+#include "flow_tasks.h"
 
 #include "htcsched/flows.h"
 
@@ -10,13 +13,13 @@ typedef struct flow_call {
     cli        *c;
     words       w; /* behind the subcommand */
     /* which flow */
-    const char *format, *shape, *length, *data, *out, *to;
+    const char *format, *shape, *length, *data, *out, *to, *svg;
     words       programs; /* KIND=PROGRAM */
     double      time_scale, size_scale;
     int64_t     tasks, degree, seed;
     /* how it is run */
     int64_t     agents, tries, max_fails, slots, limit;
-    uint32_t    detach, watch, scratch, keep, failed;
+    uint32_t    detach, watch, scratch, keep, failed, tiles;
     htc_store  *store;
 } flow_call;
 
@@ -27,6 +30,7 @@ htc_status flow_check(flow_call *k);
 
 /* flow_run.c */
 htc_status flow_run(flow_call *k);
+htc_status flow_resume(flow_call *k);
 
 /* flow_show.c */
 htc_status flow_status(flow_call *k);
@@ -37,5 +41,18 @@ htc_status flow_open_store(flow_call *k);
 htc_status flow_number(flow_call *k, const char *word, uint64_t *id);
 const char *flow_state_name(const htc_flows_view *v);
 json_t    *flow_view_json(uint64_t id, const htc_flows_view *v);
+
+/* flow_gather.c: the tasks of a flow of the store; none of a bag, and of one that is not whole. Then flow_graph_free. */
+htc_status  flow_gather(flow_call *k, uint64_t id, htc_flows_view *view, flow_graph *g);
+void        flow_gather_read(const htc_flow *flow, flow_graph *g); /* of one that was read */
+void        flow_graph_free(flow_graph *g);
+const char *flow_task_state_name(uint32_t state);
+void        flow_put_json(flow_call *k, json_t *value); /* takes it */
+
+/* flow_report.c, flow_render.c, flow_why.c */
+htc_status flow_report(flow_call *k);
+htc_status flow_render(flow_call *k);
+htc_status flow_why(flow_call *k);
+void       flow_put_xml(FILE *out, const char *text); /* as text of an element, or within quotes */
 
 #endif

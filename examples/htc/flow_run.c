@@ -157,15 +157,27 @@ static uint64_t seats_of(const flow_call *k, uint64_t tasks)
     return seats < tasks ? seats : tasks;
 }
 
-static htc_status store_flow(flow_call *k, const htc_flow *flow, uint64_t seats, const char *directory, uint64_t *id)
+/* A flow that was read, or what is left of one that has ended. */
+typedef struct source {
+    const htc_flow *flow; /* NULL: from */
+    uint64_t        from, tasks;
+} source;
+
+static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
 {
+    uint64_t          seats = seats_of(k, of->flow ? of->tasks : UINT64_MAX);
     htc_flows_options o;
     htc_flows_options_init(&o, sizeof o);
-    o.tries = k->tries > 0 && k->tries < INT32_MAX ? (uint32_t)k->tries : 1;
+    o.tries = k->tries > 0 && k->tries < INT32_MAX ? (uint32_t)k->tries : 0;
     o.max_fails = k->max_fails > 0 ? (uint64_t)k->max_fails : 0;
     o.workers = seats < UINT32_MAX ? (uint32_t)seats : UINT32_MAX;
+    if (!of->flow)
+        return htc_flows_resume(k->store, of->from, &o, id, &of->tasks, &k->c->error);
+    char *directory = k->scratch ? NULL : getcwd(NULL, 0);
     o.directory = directory;
-    return htc_flows_submit(k->store, flow, &o, id, &k->c->error);
+    htc_status s = htc_flows_submit(k->store, of->flow, &o, id, &k->c->error);
+    free(directory);
+    return s;
 }
 
 /* ---- told ---- */
@@ -182,8 +194,9 @@ static htc_status outcome(flow_call *k, uint64_t id, const htc_flows_view *v, do
     }
     if (!v->failed && !v->cancelled)
         return HTC_OK;
-    char hint[80];
-    snprintf(hint, sizeof hint, "htc flow tasks %" PRIu64 " --failed lists them", id);
+    fflush(stdout); /* before the error, where both go to one place */
+    char hint[120];
+    snprintf(hint, sizeof hint, "htc flow tasks %" PRIu64 " --failed lists them, htc flow resume %" PRIu64 " runs what is missing", id, id);
     return cli_error(k->c, HTC_ETASKS, "", v->graph && stays ? hint : "", "%" PRIu64 " of %" PRIu64 " tasks failed and %" PRIu64 " were cancelled", v->failed,
                      v->tasks, v->cancelled);
 }
@@ -224,17 +237,16 @@ static htc_status wait_for_flow(flow_call *k, uint64_t id, htc_flows_view *v)
 
 /* ---- the whole ---- */
 
-static htc_status run_and_tell(flow_call *k, const htc_flow *flow, const own_system *own)
+static htc_status run_and_tell(flow_call *k, source *of, const own_system *own)
 {
-    uint64_t       id = 0, job = 0, seats = seats_of(k, htc_flow_total(flow));
+    uint64_t       id = 0, job = 0;
     htc_flows_view v = { .size = sizeof v };
-    char          *directory = k->scratch ? NULL : getcwd(NULL, 0);
     double         begun = now_s();
     htc_status     s = flow_open_store(k);
     if (s == HTC_OK)
-        s = store_flow(k, flow, seats, directory, &id);
+        s = store_flow(k, of, &id);
     if (s == HTC_OK)
-        s = submit_seats(k, id, seats, &job);
+        s = submit_seats(k, id, seats_of(k, of->tasks), &job);
     if (s == HTC_OK)
         s = htc_flows_start(k->store, id, job, &k->c->error);
     if (s != HTC_OK && id) {
@@ -242,16 +254,15 @@ static htc_status run_and_tell(flow_call *k, const htc_flow *flow, const own_sys
         (void)htc_flows_remove(k->store, id, &ignored); /* nothing of it stays half submitted */
         k->c->error = kept;
     }
-    free(directory);
     if (s != HTC_OK)
         return s;
     if (!k->c->json) {
-        printf("flow %" PRIu64 ": %" PRIu64 " task%s, job %" PRIu64 "\n", id, htc_flow_total(flow), htc_flow_total(flow) == 1 ? "" : "s", job);
+        printf("flow %" PRIu64 ": %" PRIu64 " task%s, job %" PRIu64 "\n", id, of->tasks, of->tasks == 1 ? "" : "s", job);
         fflush(stdout);
     }
     if (k->detach) {
         if (k->c->json)
-            put_json(k->c, json_pack("{s:I, s:I, s:I}", "flow", (json_int_t)id, "job", (json_int_t)job, "tasks", (json_int_t)htc_flow_total(flow)));
+            put_json(k->c, json_pack("{s:I, s:I, s:I}", "flow", (json_int_t)id, "job", (json_int_t)job, "tasks", (json_int_t)of->tasks));
         return HTC_OK;
     }
     s = wait_for_flow(k, id, &v);
@@ -281,10 +292,18 @@ htc_status flow_run(flow_call *k)
     if (s == HTC_OK)
         s = own_begin(k, &own);
     if (s == HTC_OK)
-        s = run_and_tell(k, flow, &own);
+        s = run_and_tell(k, &(source){ .flow = flow, .tasks = htc_flow_total(flow) }, &own);
     s = own_end(k, &own, s);
     htc_store_close(k->store);
     k->store = NULL;
     htc_flow_destroy(flow);
     return s;
+}
+
+htc_status flow_resume(flow_call *k)
+{
+    source           of = { 0 };
+    const own_system none = { 0 };
+    htc_status       s = flow_number(k, k->w.at[0], &of.from);
+    return s == HTC_OK ? run_and_tell(k, &of, &none) : s;
 }

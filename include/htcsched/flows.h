@@ -63,9 +63,22 @@ typedef struct htc_flows_view {
     uint32_t slots;     /**< of all these */
     uint32_t tries;     /**< how often a task is run at most */
     char     user[64];  /**< whose it is */
+    uint64_t max_fails; /**< beyond so many failed tasks all that has not ended is cancelled; 0: never */
 } htc_flows_view;
 
-/** How a task of a graph stands, and ended. What lies in texts is lent for the call. */
+/** What a task waits for, as it knows it. */
+typedef struct htc_flows_parent {
+    uint32_t rule;  /**< htc_flow_rule */
+    uint32_t ended; /**< 0: it has not, as far as is known here; 1: well; 2: otherwise */
+} htc_flows_parent;
+
+/** A task that waits for another one. */
+typedef struct htc_flows_child {
+    uint64_t task;   /**< its number */
+    uint64_t parent; /**< which of its parents that other one is, from 0 */
+} htc_flows_child;
+
+/** How a task of a graph stands, and ended. What it points to is lent for the call. */
 typedef struct htc_flows_task {
     size_t      size;      /**< sizeof(htc_flows_task) */
     uint64_t    number;    /**< from 0 */
@@ -82,6 +95,9 @@ typedef struct htc_flows_task {
     uint64_t    worker;    /**< whose it was; 0: it never ran */
     htc_ns      began;     /**< wall clock; 0: it never ran */
     htc_ns      ended;     /**< wall clock */
+    const htc_flows_parent *waits;      /**< one for each of parents, in the order in which they were submitted; their numbers: children of others */
+    const htc_flows_child  *children;   /**< n_children tasks that wait for it */
+    uint32_t                n_children; /**< of children */
 } htc_flows_task;
 
 /**
@@ -118,6 +134,26 @@ HTC_API void htc_flows_options_init(htc_flows_options *options, size_t size);
  * Cost: a request for each 64 tasks of a graph; of a bag one for each worker.   Since: 0.2
  */
 HTC_API htc_status htc_flows_submit(htc_store *store, const htc_flow *flow, const htc_flows_options *options, uint64_t *id,
+                                    htc_error *error);
+
+/**
+ * Write the records of a flow that goes on where another one has ended: its tasks that are not done, under their names. What is done is not run
+ * again, and lets what waits for it run. Neither is a task that was to run only if one fails which is done, nor what needs it. Workers leave the
+ * new flow alone until htc_flows_start; the old one stays as it is.
+ *
+ * @param[in,out] store    nothing outstanding
+ * @param[in]     from     the flow that has ended; a graph, for of the tasks of a bag none is known by itself
+ * @param[in]     options  borrowed; NULL: every default. Here 0 of tries and of max_fails means: as it was in the old flow. user and directory are
+ *                         those of the old flow: NULL
+ * @param[out]    id       the number of the new one; set as soon as anything is stored, also on failure: htc_flows_remove
+ * @param[out]    tasks    that it has; NULL is fine; untouched on failure
+ * @param[out]    error    why, and the next step; NULL is fine
+ * @return HTC_OK; HTC_EEXISTS: nothing is left to be run; HTC_ENOTFOUND; HTC_EBUSY: it has not ended; HTC_EUNSUPPORTED: a bag; HTC_EINVAL for
+ *         options out of range; HTC_ECORRUPT: records that cannot be read, or are no graph; as htc_store_ask; HTC_ENOMEM
+ *
+ * Cost: two scans of the old tasks and a request for each 64 new ones; about 32 bytes of memory a task and 8 a dependency.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_resume(htc_store *store, uint64_t from, const htc_flows_options *options, uint64_t *id, uint64_t *tasks,
                                     htc_error *error);
 
 /**

@@ -5,13 +5,11 @@
 #include <string.h>
 
 #include "core/util.h"
-#include "roles/worker/flow.h"
+#include "net/remote/flows_private.h"
 #include "roles/worker/graph_task.h"
 #include "roles/worker/submission.h"
 
-#define TOGETHER 64 /* records in one request */
-#define AHEAD    8  /* requests on their way */
-#define FASTER   64 /* times that others may be faster with the header */
+#define FASTER 64 /* times that others may be faster with the header */
 
 void htc_flows_options_init(htc_flows_options *options, size_t size)
 {
@@ -21,14 +19,14 @@ void htc_flows_options_init(htc_flows_options *options, size_t size)
 }
 
 /* One request; a status that is not HTC_OK is the answer, but for those that the caller knows what to do with. */
-static htc_status ask(htc_store *store, const htc_kv_request *q, htc_kv_result *r, htc_error *error)
+htc_status htc__flows_ask(htc_store *store, const htc_kv_request *q, htc_kv_result *r, htc_error *error)
 {
     *r = (htc_kv_result){ .size = sizeof *r };
     htc_status status = htc_store_ask(store, q, r, error);
     return status == HTC_OK ? r->status : status;
 }
 
-static htc_kv_request of_key(uint32_t op, const flow_key *k)
+htc_kv_request htc__flows_of_key(uint32_t op, const flow_key *k)
 {
     return (htc_kv_request){ .size = sizeof(htc_kv_request), .op = op, .key = htc__flow_key_bytes(k) };
 }
@@ -40,18 +38,12 @@ static htc_status no_flow(uint64_t id, htc_error *error)
 
 /* ---- the header ---- */
 
-typedef struct header {
-    htc_buf  bytes; /* f->task lies in there */
-    flow     f;
-    uint64_t version;
-} header;
-
-static htc_status header_get(htc_store *store, uint64_t id, header *h, htc_error *error)
+htc_status htc__flows_header_get(htc_store *store, uint64_t id, flows_header *h, htc_error *error)
 {
     htc_kv_result r;
     flow_key      k = htc__flow_key_header(id);
-    htc_kv_request q = of_key(HTC_KV_GET, &k);
-    htc_status    status = ask(store, &q, &r, error);
+    htc_kv_request q = htc__flows_of_key(HTC_KV_GET, &k);
+    htc_status    status = htc__flows_ask(store, &q, &r, error);
     htc_buf_init(&h->bytes, NULL, 0);
     if (status == HTC_ENOTFOUND)
         return no_flow(id, error);
@@ -68,20 +60,20 @@ static htc_status header_change(htc_store *store, uint64_t id, htc_status (*fn)(
 {
     htc_status status = HTC_MISMATCH;
     for (int i = 0; i < FASTER && status == HTC_MISMATCH; i++) {
-        header        h;
+        flows_header  h;
         htc_kv_result r;
         htc_buf       b;
         htc_buf_init(&b, NULL, 0);
-        status = header_get(store, id, &h, error);
+        status = htc__flows_header_get(store, id, &h, error);
         if (status == HTC_OK)
             status = fn(&h.f, ctx, error);
         if (status == HTC_OK) {
             flow_key k = htc__flow_key_header(id);
             htc__flow_write(&b, &h.f);
-            htc_kv_request q = of_key(HTC_KV_CAS_VERSION, &k);
+            htc_kv_request q = htc__flows_of_key(HTC_KV_CAS_VERSION, &k);
             q.value = htc_buf_bytes(&b);
             q.version = h.version;
-            status = b.status == HTC_OK ? ask(store, &q, &r, error) : b.status;
+            status = b.status == HTC_OK ? htc__flows_ask(store, &q, &r, error) : b.status;
         }
         htc_buf_free(&b);
         htc_buf_free(&h.bytes);
@@ -91,11 +83,11 @@ static htc_status header_change(htc_store *store, uint64_t id, htc_status (*fn)(
 
 /* ---- submitted ---- */
 
-static htc_status draw(htc_store *store, uint64_t *id, htc_error *error)
+htc_status htc__flows_draw(htc_store *store, uint64_t *id, htc_error *error)
 {
     htc_kv_result  r;
     htc_kv_request q = { .size = sizeof q, .op = HTC_KV_ADD, .key = htc_bytes_of("g/flow"), .delta = 1 };
-    htc_status     status = ask(store, &q, &r, error);
+    htc_status     status = htc__flows_ask(store, &q, &r, error);
     if (status == HTC_OK && r.number < 1)
         status = htc__error(error, HTC_ECORRUPT, "the counter of flows is not a number");
     if (status == HTC_OK)
@@ -103,23 +95,28 @@ static htc_status draw(htc_store *store, uint64_t *id, htc_error *error)
     return status;
 }
 
-static htc_status put_header(htc_store *store, const submission *s, htc_error *error)
+htc_status htc__flows_put_header(htc_store *store, uint64_t id, htc_bytes bytes, htc_error *error)
 {
     htc_kv_result  r;
-    htc_buf        b;
-    flow_key       k = htc__flow_key_header(s->id);
-    htc_kv_request q = of_key(HTC_KV_PUT, &k);
+    flow_key       k = htc__flow_key_header(id);
+    htc_kv_request q = htc__flows_of_key(HTC_KV_PUT, &k);
+    q.flags = HTC_KV_NX;
+    q.value = bytes;
+    return htc__flows_ask(store, &q, &r, error);
+}
+
+static htc_status put_header(htc_store *store, const submission *s, htc_error *error)
+{
+    htc_buf b;
     htc_buf_init(&b, NULL, 0);
     htc__submission_header(s, FLOW_BUILDING, &b);
-    q.flags = HTC_KV_NX;
-    q.value = htc_buf_bytes(&b);
-    htc_status status = b.status == HTC_OK ? ask(store, &q, &r, error) : b.status;
+    htc_status status = b.status == HTC_OK ? htc__flows_put_header(store, s->id, htc_buf_bytes(&b), error) : b.status;
     htc_buf_free(&b);
     return status;
 }
 
 /* Answers to what is on its way; all: until there is none. */
-static htc_status settle(htc_store *store, uint32_t *flying, uint32_t most, htc_error *error)
+htc_status htc__flows_settle(htc_store *store, uint32_t *flying, uint32_t most, htc_error *error)
 {
     htc_status status = HTC_OK;
     while (*flying > most) {
@@ -134,36 +131,77 @@ static htc_status settle(htc_store *store, uint32_t *flying, uint32_t most, htc_
     return status;
 }
 
+/* ---- many records ---- */
+
+void htc__flows_sending_begin(flows_sending *x, htc_store *store)
+{
+    x->store = store;
+    x->n = x->flying = 0;
+    for (size_t i = 0; i < FLOWS_TOGETHER; i++)
+        htc_buf_init(&x->b[i], NULL, 0);
+}
+
+static htc_status send_off(flows_sending *x)
+{
+    htc_kv_request q[FLOWS_TOGETHER];
+    for (size_t i = 0; i < x->n; i++) {
+        q[i] = htc__flows_of_key(HTC_KV_PUT, &x->k[i]);
+        q[i].flags = HTC_KV_NX;
+        q[i].value = htc_buf_bytes(&x->b[i]);
+    }
+    htc_status status = x->n ? htc_store_submit(x->store, q, x->n, 1) : HTC_OK;
+    x->flying += x->n && status == HTC_OK;
+    x->n = 0;
+    return status;
+}
+
+htc_status htc__flows_sending_room(flows_sending *x, flow_key **k, htc_buf **b, htc_error *error)
+{
+    htc_status status = HTC_OK;
+    if (x->n == FLOWS_TOGETHER) {
+        status = send_off(x);
+        if (status == HTC_OK)
+            status = htc__flows_settle(x->store, &x->flying, FLOWS_AHEAD, error);
+    }
+    *k = &x->k[x->n];
+    *b = &x->b[x->n];
+    return status;
+}
+
+htc_status htc__flows_sending_flush(flows_sending *x, htc_error *error)
+{
+    htc_status status = send_off(x);
+    htc_status rest = htc__flows_settle(x->store, &x->flying, 0, status == HTC_OK ? error : NULL);
+    return status == HTC_OK ? rest : status;
+}
+
+htc_status htc__flows_sending_end(flows_sending *x, htc_status status, htc_error *error)
+{
+    htc_status rest = status == HTC_OK ? htc__flows_sending_flush(x, error) : htc__flows_settle(x->store, &x->flying, 0, NULL);
+    for (size_t i = 0; i < FLOWS_TOGETHER; i++)
+        htc_buf_free(&x->b[i]);
+    return status == HTC_OK ? rest : status;
+}
+
 static htc_status put_records(htc_store *store, submission *s, htc_error *error)
 {
-    htc_kv_request q[TOGETHER];
-    flow_key       k[TOGETHER];
-    htc_buf        b[TOGETHER];
-    uint64_t       n = htc__submission_records(s), at = 0;
-    uint32_t       flying = 0;
-    htc_status     status = HTC_OK;
-    for (size_t i = 0; i < TOGETHER; i++)
-        htc_buf_init(&b[i], NULL, 0);
-    while (at < n && status == HTC_OK) {
-        size_t m = 0;
-        for (; m < TOGETHER && at < n && status == HTC_OK; m++, at++) {
-            status = htc__submission_record(s, at, &k[m], &b[m]);
-            q[m] = of_key(HTC_KV_PUT, &k[m]);
-            q[m].flags = HTC_KV_NX;
-            q[m].value = htc_buf_bytes(&b[m]);
-        }
+    flows_sending x;
+    uint64_t      n = htc__submission_records(s);
+    htc_status    status = HTC_OK;
+    htc__flows_sending_begin(&x, store);
+    for (uint64_t at = 0; at < n && status == HTC_OK; at++) {
+        flow_key *k;
+        htc_buf  *b;
+        status = htc__flows_sending_room(&x, &k, &b, error);
         if (status != HTC_OK)
-            status = htc__error(error, status, "task %llu cannot be written: %s", (unsigned long long)(at - 1 - s->n_ledgers), htc_strerror(status));
-        else
-            status = htc_store_submit(store, q, m, 1);
-        flying += status == HTC_OK;
+            break;
+        status = htc__submission_record(s, at, k, b);
         if (status == HTC_OK)
-            status = settle(store, &flying, AHEAD, error);
+            x.n++;
+        else
+            status = htc__error(error, status, "task %llu cannot be written: %s", (unsigned long long)(at - s->n_ledgers), htc_strerror(status));
     }
-    htc_status rest = settle(store, &flying, 0, status == HTC_OK ? error : NULL);
-    for (size_t i = 0; i < TOGETHER; i++)
-        htc_buf_free(&b[i]);
-    return status == HTC_OK ? rest : status;
+    return htc__flows_sending_end(&x, status, error);
 }
 
 htc_status htc_flows_submit(htc_store *store, const htc_flow *given, const htc_flows_options *options, uint64_t *id, htc_error *error)
@@ -189,7 +227,7 @@ htc_status htc_flows_submit(htc_store *store, const htc_flow *given, const htc_f
     if (status == HTC_EUNSUPPORTED)
         status = htc__error(error, status, "nothing here executes what a task of the flow asks for");
     if (status == HTC_OK)
-        status = draw(store, &number, error);
+        status = htc__flows_draw(store, &number, error);
     s.id = number;
     if (status == HTC_OK)
         status = put_header(store, &s, error);
@@ -219,8 +257,7 @@ htc_status htc_flows_start(htc_store *store, uint64_t id, uint64_t job, htc_erro
 
 /* ---- looked at ---- */
 
-/* All records behind a prefix, page by page. */
-static htc_status walk(htc_store *store, const flow_key *prefix, int (*fn)(void *ctx, uint64_t number, const htc_kv_item *item), void *ctx, htc_error *error)
+htc_status htc__flows_walk(htc_store *store, const flow_key *prefix, flows_item_fn *fn, flows_page_fn *page, void *ctx, htc_error *error)
 {
     htc_buf    cursor;
     htc_status status;
@@ -231,15 +268,16 @@ static htc_status walk(htc_store *store, const flow_key *prefix, int (*fn)(void 
         htc_kv_item    item;
         size_t         at = 0;
         uint64_t       number;
-        htc_kv_request q = of_key(HTC_KV_SCAN, prefix);
+        htc_kv_request q = htc__flows_of_key(HTC_KV_SCAN, prefix);
         q.cursor = htc_buf_bytes(&cursor);
-        status = ask(store, &q, &r, error);
+        status = htc__flows_ask(store, &q, &r, error);
         while (status == HTC_OK && more && htc_kv_result_item(&r, &at, &item) == HTC_OK)
             if (htc__flow_key_number(item.key, prefix, &number))
                 more = fn(ctx, number, &item);
         if (status == HTC_OK) {
             htc_buf_clear(&cursor);
             htc_put_raw(&cursor, r.cursor);
+            status = page ? page(ctx, error) : HTC_OK;
         }
     } while (status == HTC_OK && more && cursor.len);
     htc_buf_free(&cursor);
@@ -274,10 +312,10 @@ static int see_worker(void *ctx, uint64_t number, const htc_kv_item *item)
 
 htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, htc_error *error)
 {
-    header h;
+    flows_header h;
     if (!store || !view || view->size < offsetof(htc_flows_view, job))
         return htc__error(error, HTC_EINVAL, "no store, or no room for what is seen");
-    htc_status     status = header_get(store, id, &h, error);
+    htc_status     status = htc__flows_header_get(store, id, &h, error);
     htc_flows_view v = { .size = view->size };
     if (status == HTC_OK) {
         v.state = h.f.state;
@@ -285,11 +323,12 @@ htc_status htc_flows_look(htc_store *store, uint64_t id, htc_flows_view *view, h
         v.job = h.f.job;
         v.tasks = h.f.tasks;
         v.tries = h.f.tries;
+        v.max_fails = h.f.max_fails == UINT64_MAX ? 0 : h.f.max_fails;
         memcpy(v.user, h.f.user, sizeof v.user);
         flow_key ledgers = htc__flow_key_ledgers(id), workers = htc__flow_key_workers(id);
-        status = walk(store, &ledgers, see_ledger, &v, error);
+        status = htc__flows_walk(store, &ledgers, see_ledger, NULL, &v, error);
         if (status == HTC_OK)
-            status = walk(store, &workers, see_worker, &v, error);
+            status = htc__flows_walk(store, &workers, see_worker, NULL, &v, error);
         if (h.f.state == FLOW_ENDED) {
             v.done = h.f.counts.done;
             v.failed = h.f.counts.failed;
@@ -307,6 +346,8 @@ typedef struct tasks_walk {
     void             *ctx;
     htc_status        status;
     uint64_t          number;
+    htc_flows_parent *parents; /* GRAPH_PARENTS_MAX, then GRAPH_CHILDREN_MAX: of the task at hand */
+    htc_flows_child  *children;
 } tasks_walk;
 
 static const char *state_name(const graph_task *t)
@@ -337,18 +378,32 @@ static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
                          .status = (htc_status)(int32_t)g.outcome.status, .exit_code = g.outcome.exit_code, .signal = g.outcome.signal,
                          .worker = g.outcome.worker, .began = g.outcome.began, .ended = g.outcome.ended };
     const uint8_t *p = g.parents.data;
-    for (size_t i = 0; i < g.parents.len; i++)
+    for (size_t i = 0; i < g.parents.len; i++) {
         t.untold += (p[i] & 3) == GRAPH_NOT_TOLD;
+        w->parents[i] = (htc_flows_parent){ p[i] / 4u, p[i] & 3u };
+    }
+    t.waits = w->parents;
+    t.children = w->children;
+    t.n_children = htc__graph_n_children(&g);
+    for (uint32_t i = 0; i < t.n_children; i++) {
+        uint32_t parent;
+        htc__graph_child(&g, i, &w->children[i].task, &parent);
+        w->children[i].parent = parent;
+    }
     return w->fn(w->ctx, &t);
 }
 
 htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task_fn fn, void *ctx, htc_error *error)
 {
-    tasks_walk w = { fn, ctx, HTC_OK, 0 };
+    tasks_walk w = { .fn = fn, .ctx = ctx };
     flow_key   k = htc__flow_key_tasks(id);
     if (!store || !fn)
         return HTC_EINVAL;
-    htc_status status = walk(store, &k, see_task, &w, error);
+    w.parents = htc__alloc(NULL, GRAPH_PARENTS_MAX * sizeof *w.parents);
+    w.children = htc__alloc(NULL, GRAPH_CHILDREN_MAX * sizeof *w.children);
+    htc_status status = w.parents && w.children ? htc__flows_walk(store, &k, see_task, NULL, &w, error) : HTC_ENOMEM;
+    htc__free(NULL, w.parents, GRAPH_PARENTS_MAX * sizeof *w.parents);
+    htc__free(NULL, w.children, GRAPH_CHILDREN_MAX * sizeof *w.children);
     if (status == HTC_OK && w.status != HTC_OK)
         status = htc__error(error, w.status, "the record of task %llu of flow %llu cannot be read", (unsigned long long)w.number, (unsigned long long)id);
     return status;
@@ -386,7 +441,7 @@ static htc_status removable(flow *f, const void *ctx, htc_error *error)
 
 typedef struct removal {
     htc_store *store;
-    flow_key   keys[TOGETHER];
+    flow_key   keys[FLOWS_TOGETHER];
     size_t     n;
 } removal;
 
@@ -399,7 +454,7 @@ static int note_key(void *ctx, uint64_t number, const htc_kv_item *item)
         return 1;
     memcpy(k->text, item->key.data, item->key.len);
     k->len = item->key.len;
-    return ++m->n < TOGETHER;
+    return ++m->n < FLOWS_TOGETHER;
 }
 
 /* Noted and deleted by turns, until none is left. */
@@ -407,16 +462,16 @@ static htc_status remove_all(htc_store *store, const flow_key *prefix, htc_error
 {
     for (;;) {
         removal        m = { .store = store };
-        htc_kv_request q[TOGETHER];
+        htc_kv_request q[FLOWS_TOGETHER];
         uint32_t       flying = 1;
-        htc_status     status = walk(store, prefix, note_key, &m, error);
+        htc_status     status = htc__flows_walk(store, prefix, note_key, NULL, &m, error);
         if (status != HTC_OK || m.n == 0)
             return status;
         for (size_t i = 0; i < m.n; i++)
-            q[i] = of_key(HTC_KV_DELETE, &m.keys[i]);
+            q[i] = htc__flows_of_key(HTC_KV_DELETE, &m.keys[i]);
         status = htc_store_submit(store, q, m.n, 1);
         if (status == HTC_OK)
-            status = settle(store, &flying, 0, error);
+            status = htc__flows_settle(store, &flying, 0, error);
         if (status != HTC_OK)
             return status;
     }
@@ -433,8 +488,8 @@ htc_status htc_flows_remove(htc_store *store, uint64_t id, htc_error *error)
     if (status == HTC_OK)
         status = remove_all(store, &ledgers, error);
     htc_kv_result  r;
-    htc_kv_request q = of_key(HTC_KV_DELETE, &last);
+    htc_kv_request q = htc__flows_of_key(HTC_KV_DELETE, &last);
     if (status == HTC_OK)
-        status = ask(store, &q, &r, error);
+        status = htc__flows_ask(store, &q, &r, error);
     return status == HTC_ENOTFOUND ? HTC_OK : status;
 }

@@ -1,0 +1,140 @@
+/* All tasks of a flow: from the store, or from a file that was read. */
+#include "flow.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void flow_graph_free(flow_graph *g)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        free(g->tasks[i].name);
+        free(g->tasks[i].reason);
+    }
+    free(g->tasks);
+    free(g->waits);
+    free(g->edges);
+    *g = (flow_graph){ 0 };
+}
+
+static flow_task *add_task(flow_graph *g, const char *name, const char *reason)
+{
+    if (g->n == g->cap)
+        g->tasks = must(realloc(g->tasks, (g->cap = g->cap * 2 + 64) * sizeof *g->tasks));
+    flow_task *t = &g->tasks[g->n++];
+    *t = (flow_task){ .name = must_dup(name), .reason = must_dup(reason), .count = 1, .waits = g->n_waits, .edges = g->n_edges };
+    return t;
+}
+
+static void add_wait(flow_graph *g, flow_task *t, uint32_t rule, uint32_t ended)
+{
+    if (g->n_waits == g->waits_cap)
+        g->waits = must(realloc(g->waits, (g->waits_cap = g->waits_cap * 2 + 64) * sizeof *g->waits));
+    g->waits[g->n_waits++] = (flow_wait){ FLOW_NOBODY, (uint8_t)rule, (uint8_t)ended };
+    t->n_waits++;
+}
+
+static void add_edge(flow_graph *g, flow_task *t, uint64_t child, uint64_t place)
+{
+    if (g->n_edges == g->edges_cap)
+        g->edges = must(realloc(g->edges, (g->edges_cap = g->edges_cap * 2 + 64) * sizeof *g->edges));
+    g->edges[g->n_edges++] = (flow_edge){ child < FLOW_NOBODY ? (uint32_t)child : FLOW_NOBODY, place < FLOW_NOBODY ? (uint32_t)place : FLOW_NOBODY };
+    t->n_edges++;
+}
+
+/* Who each wait is for; 0: an edge leads nowhere. */
+static int tie(flow_graph *g)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        for (size_t e = g->tasks[i].edges; e < g->tasks[i].edges + g->tasks[i].n_edges; e++) {
+            const flow_task *child = g->edges[e].child < g->n ? &g->tasks[g->edges[e].child] : NULL;
+            if (!child || g->edges[e].place >= child->n_waits)
+                return 0;
+            g->waits[child->waits + g->edges[e].place].parent = i;
+        }
+    return 1;
+}
+
+static const char *const state_names[FLOW_TASK_STATES] = { "", "waiting", "ready", "done", "failed", "cancelled" };
+
+const char *flow_task_state_name(uint32_t state)
+{
+    return state < FLOW_TASK_STATES ? state_names[state] : "?";
+}
+
+void flow_put_json(flow_call *k, json_t *value)
+{
+    put_json(k->c, value);
+    json_decref(value);
+}
+
+typedef struct gathering {
+    flow_graph *g;
+    int         gap;
+} gathering;
+
+static int see(void *ctx, const htc_flows_task *from)
+{
+    gathering *x = ctx;
+    if (from->number != x->g->n || from->number >= FLOW_NOBODY) {
+        x->gap = 1;
+        return 0;
+    }
+    flow_task *t = add_task(x->g, from->name, from->reason);
+    for (uint8_t s = FLOW_TASK_WAITING; s < FLOW_TASK_STATES; s++)
+        if (strcmp(from->state, state_names[s]) == 0)
+            t->state = s;
+    t->failures = from->failures;
+    t->exit_code = from->exit_code;
+    t->signal = from->signal;
+    t->worker = from->worker;
+    t->began = from->worker ? from->began : 0;
+    t->ended = from->ended;
+    for (uint32_t i = 0; i < from->parents; i++)
+        add_wait(x->g, t, from->waits[i].rule, from->waits[i].ended);
+    for (uint32_t i = 0; i < from->n_children; i++)
+        add_edge(x->g, t, from->children[i].task, from->children[i].parent);
+    return 1;
+}
+
+htc_status flow_gather(flow_call *k, uint64_t id, htc_flows_view *view, flow_graph *g)
+{
+    gathering  x = { .g = g };
+    htc_status s = flow_open_store(k);
+    *g = (flow_graph){ 0 };
+    *view = (htc_flows_view){ .size = sizeof *view };
+    if (s == HTC_OK)
+        s = htc_flows_look(k->store, id, view, &k->c->error);
+    if (s == HTC_OK && view->graph && view->state != HTC_FLOWS_BUILDING && view->state != HTC_FLOWS_ABORTED) {
+        s = htc_flows_tasks(k->store, id, see, &x, &k->c->error);
+        if (s == HTC_OK && (x.gap || g->n != view->tasks || !tie(g)))
+            s = cli_error(k->c, HTC_ECORRUPT, "", "", "the records of flow %" PRIu64 " are not whole: was it removed meanwhile?", id);
+    }
+    if (s != HTC_OK)
+        flow_graph_free(g);
+    return s;
+}
+
+void flow_gather_read(const htc_flow *flow, flow_graph *g)
+{
+    *g = (flow_graph){ 0 };
+    for (uint32_t i = 0; i < htc_flow_count(flow); i++) {
+        const htc_flow_task *from = htc_flow_get(flow, i);
+        const htc_flow_edge *edges;
+        flow_task           *t = add_task(g, from->name, "");
+        size_t               n = htc_flow_parents(flow, i, &edges);
+        t->count = from->count;
+        for (size_t p = 0; p < n; p++) {
+            add_wait(g, t, edges[p].rule, 0);
+            g->waits[g->n_waits - 1].parent = edges[p].task;
+        }
+        n = htc_flow_children(flow, i, &edges);
+        for (size_t c = 0; c < n; c++) {
+            const htc_flow_edge *back;
+            size_t               of = htc_flow_parents(flow, edges[c].task, &back), place = 0;
+            while (place < of && back[place].task != i)
+                place++;
+            add_edge(g, t, edges[c].task, place);
+        }
+    }
+}

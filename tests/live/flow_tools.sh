@@ -1,0 +1,188 @@
+#!/bin/bash
+# What is done with a flow after htc flow run: why, report, render, resume. Figures are compared with those that a plain program makes of
+# the list of tasks; resumed flows with the file in which each task says that it has run.
+source "$(dirname "$0")/live.sh"
+dir=$top/state
+H=("$htc" --dir "$dir")
+
+# says PATTERN WORD...: htc flow why WORD... answers one line that matches.
+says()
+{
+    local pattern=$1
+    shift
+    expect 0 "${H[@]}" flow why "$@"
+    [ "$(printf '%s\n' "$out" | wc -l)" = 1 ] || fail "not one line: $out"
+    grep -qE "$pattern" <<< "$out" || fail "flow why $* says: $out"
+}
+state_is() { "${H[@]}" flow status "$id" --json | grep -q "\"state\": \"$1\""; }
+flow_of() { id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["flow"])' "$out"); }
+
+# --- a file needs no system ---
+cat > fails.flow << 'END'
+a: sh -c 'echo a >> ran'
+b: after=a sh -c 'echo b >> ran; [ -e good ]'
+c: after=b sh -c 'echo c >> ran; exit $(cat code)'
+"d \"<&>": after=b:failed sh -c 'echo d >> ran'
+e: after=b:any sh -c 'echo e >> ran'
+f: after=c,a sh -c 'echo f >> ran'
+g: after=a:failed sh -c 'echo g >> ran'
+h: after=g:any sh -c 'echo h >> ran'
+i: after=g sh -c 'echo i >> ran'
+END
+expect 0 "${H[@]}" flow render fails.flow
+grep -q 't1 -> t3 \[style=dashed, label="failed"\]' <<< "$out" || fail "$out"
+expect 0 "${H[@]}" flow render --svg plain.svg - < fails.flow
+python3 -c 'import xml.dom.minidom as x; d = x.parse("plain.svg"); assert len(d.getElementsByTagName("path")) == 9, "edges"' || fail "plain.svg is no picture of 9 edges"
+refuse 1 'a file has no workers' "${H[@]}" flow render fails.flow --tiles --svg no.svg
+refuse 1 'tiles are a picture' "${H[@]}" flow render 1 --tiles
+expect 3 "${H[@]}" flow report 1
+expect 3 "${H[@]}" flow resume 1
+
+# --- what failed, and why ---
+expect 0 "${H[@]}" up --slots 2
+echo 1 > code
+expect 5 "${H[@]}" flow run fails.flow
+[ "$(sort ran | tr -d '\n')" = abdeh ] || fail "these ran: $(cat ran)"
+says 'flow 1 has ended: 4 tasks done, 1 failed, 4 cancelled' 1
+says 'task a of flow 1 is done' 1.a
+says 'task b of flow 1 has failed: exit code 1' 1.1
+says 'task f of flow 1 was cancelled: it needs c, and b has failed: exit code 1' 1.f
+says 'task g .* was cancelled: it was to run only if a failed, which is done' 1.g
+says 'task i .* was cancelled: it needs g, and g was to run only if a failed, which is done' 1.i
+expect 4 "${H[@]}" flow why 1.nobody
+expect 4 "${H[@]}" flow why 99
+expect 0 "${H[@]}" flow why 1.f --json
+python3 -c 'import json, sys; o = json.loads(sys.argv[1]); assert o["code"] == "cancelled" and "has failed" in o["why"]' "$out" || fail "$out"
+
+# --- pictures ---
+expect 0 "${H[@]}" flow render 1
+grep -qF 't1 [label="b", fillcolor="#f4b6b6", tooltip="failed"]' <<< "$out" || fail "$out"
+grep -qF 'label="d \"<&>"' <<< "$out" || fail "$out"
+expect 0 "${H[@]}" flow render 1 --svg graph.svg
+expect 0 "${H[@]}" flow render 1 --svg tiles.svg --tiles
+expect 0 "${H[@]}" flow report 1 --svg lanes.svg
+grep -q 'critical path .* a > ' <<< "$out" || fail "$out"
+python3 - << 'END' || fail "a picture is not what it should be"
+import xml.dom.minidom as x
+text = lambda f, tag: ["".join(c.data for c in t.childNodes) for t in x.parse(f).getElementsByTagName(tag)]
+assert 'd "<&>: done' in text("graph.svg", "title"), text("graph.svg", "title")
+assert "b > f (ok)" not in text("graph.svg", "title") and "c > f (ok)" in text("graph.svg", "title")
+assert sorted(t.split(":")[0] for t in text("lanes.svg", "title")) == ["a", "b", 'd "<&>', "e", "h"], text("lanes.svg", "title")
+x.parse("tiles.svg")
+END
+expect 0 "${H[@]}" flow render --shape fanout --tasks 1500
+refuse 2 'too many to be laid out' "${H[@]}" flow render --shape fanout --tasks 1500 --svg no.svg
+
+# --- resumed: what is done is not run again ---
+rm ran
+expect 5 "${H[@]}" flow resume 1
+[ "$(sort ran | tr -d '\n')" = b ] || fail "resumed, these ran: $(cat ran)"
+touch good
+rm ran
+expect 5 "${H[@]}" flow resume 2 --tries 2
+[ "$(sort ran | tr -d '\n')" = bcc ] || fail "resumed again, these ran: $(cat ran)"
+echo 0 > code
+rm ran
+expect 0 "${H[@]}" flow resume 3 --json
+[ "$(sort ran | tr -d '\n')" = cf ] || fail "resumed at last, these ran: $(cat ran)"
+expect 0 "${H[@]}" flow tasks 4 --json
+python3 -c 'import json, sys; assert [(t["name"], t["state"]) for t in json.loads(sys.argv[1])] == [("c", "done"), ("f", "done")]' "$out" || fail "$out"
+refuse 4 'nothing of flow 4 is left' "${H[@]}" flow resume 4
+expect 0 "${H[@]}" flow run --shape bot --tasks 5
+refuse 2 'is a bag' "${H[@]}" flow resume 5
+expect 0 "${H[@]}" flow report 5
+grep -q 'a bag' <<< "$out" || fail "$out"
+refuse 2 'is a bag' "${H[@]}" flow render 5
+
+# --- waiting: for tasks, for a slot of many, for any slot ---
+cat > waits.flow << 'END'
+first: sh -c 'until [ -e go ]; do sleep 0.05; done; echo first >> ran'
+second: after=first sh -c 'echo second >> ran'
+third: after=first,second sh -c 'echo third >> ran'
+END
+for i in $(seq 4); do echo "hold-$i: sh -c 'until [ -e go ]; do sleep 0.05; done'"; done > holds.flow
+expect 0 "${H[@]}" flow run waits.flow --detach --json --agents 1
+flow_of
+soon state_is running || fail "it does not run"
+says 'flow 6 runs: slots 1 of 1, tasks ready or running 1, waiting for others 2' "$id"
+says 'task third of flow .* waits for first \(ready, or running\) and second \(waiting\)' "$id.third"
+says 'task first .* is ready: it runs, or is about to' "$id.first"
+refuse 6 'has not ended' "${H[@]}" flow resume "$id"
+held=$id
+expect 0 "${H[@]}" flow run holds.flow --detach --json --agents 1
+flow_of
+soon state_is running || fail "it does not run"
+says 'task hold-2 .* is ready: it runs, or waits for a slot: so do 3 others, and the flow has 1' "$id.hold-2"
+holds=$id
+expect 0 "${H[@]}" flow run waits.flow --detach --json
+flow_of
+says 'waits for a slot: none of its . seats has one; .*job' "$id"
+says 'task first .* waits for a slot: none of its' "$id.first"
+expect 0 "${H[@]}" flow cancel "$id"
+
+# Cancelled while it runs, and resumed.
+rm ran
+expect 0 "${H[@]}" flow cancel "$held.1-2"
+touch go
+id=$held
+soon state_is cancelled || fail "it does not end: $("${H[@]}" flow status "$id")"
+says 'task second of .* was cancelled: cancelled by its user' "$id.second"
+[ "$(cat ran)" = first ] || fail "these ran: $(cat ran)"
+expect 0 "${H[@]}" flow resume "$id"
+[ "$(tr '\n' ' ' < ran)" = 'first second third ' ] || fail "resumed, these ran: $(cat ran)"
+id=$holds
+soon state_is done || fail "the other flow does not end"
+
+# Too many failures: what was cancelled for them runs when it is resumed, and what was done does not.
+for i in $(seq 120); do echo "t$i: sh -c 'echo $i >> ran; [ -e calm ] || [ $i -gt 3 ]'"; done > many.flow
+for i in $(seq 120); do echo "u$i: after=t$i sh -c 'echo u$i >> ran'"; done >> many.flow
+rm ran
+"${H[@]}" flow run many.flow --max-fails 2 --json > told 2> /dev/null
+out=$(cat told)
+flow_of
+touch calm
+cp ran before
+"${H[@]}" flow tasks "$id" --json > tasks.json
+expect 0 "${H[@]}" flow resume "$id" --agents 2
+python3 - << 'END' || fail "not each task ran until it was done, and no more"
+import json
+done = [t["name"] for t in json.load(open("tasks.json")) if t["state"] == "done"]
+names = lambda f: [x if x[0] == "u" else "t" + x for x in open(f).read().split()]
+after = names("ran")[len(names("before")):]
+want = {"%s%d" % (k, i) for k in "tu" for i in range(1, 121)} - set(done)
+assert sorted(after) == sorted(want), (len(after), len(want), sorted(set(after) ^ want))
+END
+
+# --- figures, as a plain program makes them of the tasks ---
+expect 0 "${H[@]}" flow run --shape fanin --tasks 85 --degree 4 --length 0.01:0.05 --seed 3 --json
+flow_of
+"${H[@]}" flow tasks "$id" --json > tasks.json
+"${H[@]}" flow render "$id" --json > graph.json
+"${H[@]}" flow report "$id" --json > report.json
+python3 - << 'END' || fail "the figures are not those of the tasks: $(cat report.json)"
+import json, math
+tasks, graph, r = (json.load(open(f)) for f in ("tasks.json", "graph.json", "report.json"))
+began, ended = [t["started"] for t in tasks], [t["ended"] for t in tasks]
+length = [e - b for b, e in zip(began, ended)]
+ends = {}
+def end(t):
+    if t not in ends:
+        ends[t] = max([end(p["task"]) for p in graph[t]["after"]], default=0) + length[t]
+    return ends[t]
+path = max(end(t) for t in range(len(tasks)))
+span = max(ended) - min(began)
+busy = [sum(b <= at < e for b, e in zip(began, ended)) for at in began]
+near = lambda a, b: math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-4)
+assert len(tasks) == r["ran"] == 85 and sum(len(g["after"]) for g in graph) == 84
+assert r["slots_used"] >= max(busy) and (len(r["by_worker"]) > 1 or r["slots_used"] == max(busy)), (r["slots_used"], max(busy))
+assert near(r["makespan_s"], span) and near(r["run_s"], sum(length)) and near(r["critical_path_s"], path)
+assert near(r["bound_s"], max(path, sum(length) / r["slots_used"])) and near(r["efficiency"], r["bound_s"] / span)
+assert near(sum(r["busy"]) * span / len(r["busy"]), sum(length)) and sum(w["tasks"] for w in r["by_worker"]) == 85
+mean = sum(ended) / 85 - min(began)
+k, l = 85 / r["slots_used"], sum(length) / 85
+ideal = max(sum(ends.values()) / 85, (k + 1) * l / 2)
+assert near(r["turnaround_s"], mean) and near(r["delay_ratio"], (mean - ideal) / ideal)
+assert 0 < r["efficiency"] <= 1 + 1e-9
+END
+expect 0 "${H[@]}" down
+none_left
