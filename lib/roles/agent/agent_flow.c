@@ -284,9 +284,11 @@ static void flow_run(htc_agent *a, agent_flow *f)
                 htc__agent_say_started(a, &a->held[i]->attempt);
         }
     htc__worker_slots(f->worker, at_work);
-    htc__worker_look(f->worker, &figures);
-    if (left && at_work && figures.running <= at_work)
-        each_seat(a, f->flow, seat_left, NULL);
+    if (left && at_work) {
+        htc__worker_look(f->worker, &figures); /* it looks at every task that is known here: not in each step */
+        if (figures.running <= at_work)
+            each_seat(a, f->flow, seat_left, NULL);
+    }
 }
 
 /* ---- the step ---- */
