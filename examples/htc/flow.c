@@ -10,7 +10,7 @@ typedef struct subcommand {
     htc_status (*run)(flow_call *k);
 } subcommand;
 
-enum { RUN, CHECK, WRITE, STATUS, TASKS, WHY, REPORT, RENDER, CANCEL, RESUME, RM, FLOW_COMMANDS };
+enum { RUN, CHECK, WRITE, STATUS, TASKS, WHY, LOGS, REPORT, RENDER, CANCEL, RESUME, RM, FLOW_COMMANDS };
 
 static const subcommand subcommands[FLOW_COMMANDS] = {
     [RUN] = { "run", "FILE | - | --shape SHAPE --tasks N", "Run a flow, and wait for its end.", 0, 1, flow_run },
@@ -19,6 +19,7 @@ static const subcommand subcommands[FLOW_COMMANDS] = {
     [STATUS] = { "status", "ID", "How a flow stands.", 1, 1, flow_status },
     [TASKS] = { "tasks", "ID", "The tasks of a flow with dependencies.", 1, 1, flow_tasks },
     [WHY] = { "why", "ID[.TASK]", "Say in one sentence what a flow or a task waits for.", 1, 1, flow_why },
+    [LOGS] = { "logs", "ID.TASK", "Show what a task of a flow has written.", 1, 1, flow_logs },
     [REPORT] = { "report", "ID", "What a flow took: times, slots busy, efficiency.", 1, 1, flow_report },
     [RENDER] = { "render", "ID | FILE | -", "Draw a flow: its tasks, and how they stand.", 0, 1, flow_render },
     [CANCEL] = { "cancel", "ID[.TASKS]", "Cancel a flow, or tasks and what depends on them.", 1, 1, flow_cancel },
@@ -60,6 +61,7 @@ static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int ar
         { OF(WRITE), { "out", 'o', OPT_TEXT, &k->out, "FILE", "write there instead of standard output" } },
         { OF(TASKS), { "failed", 0, OPT_FLAG, &k->failed, NULL, "those that failed alone" } },
         { OF(TASKS), { "limit", 0, OPT_COUNT, &k->limit, "N", "so many at most" } },
+        { OF(LOGS), { "stderr", 0, OPT_FLAG, &k->errors, NULL, "standard error instead of standard output" } },
         { OF(REPORT) | OF(RENDER), { "svg", 0, OPT_TEXT, &k->svg, "FILE", "write a picture there; - is standard output" } },
         { OF(RENDER), { "tiles", 0, OPT_FLAG, &k->tiles, NULL, "of the picture: the load of each worker over time" } },
     };

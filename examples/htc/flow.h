@@ -1,5 +1,5 @@
 /* htc flow: what its files share. flow.c finds the command, flow_read.c has the flow that is named, flow_run.c runs one, flow_show.c looks;
- * flow_gather.c has all tasks, of which flow_report.c, flow_render.c and flow_why.c tell. */
+ * flow_gather.c has all tasks, of which flow_report.c, flow_render.c, flow_why.c and flow_logs.c tell. */
 #ifndef HTC_EXAMPLES_FLOW_H
 #define HTC_EXAMPLES_FLOW_H
 
@@ -19,7 +19,7 @@ typedef struct flow_call {
     int64_t     tasks, degree, seed;
     /* how it is run */
     int64_t     agents, tries, max_fails, slots, limit;
-    uint32_t    detach, watch, scratch, keep, failed, tiles;
+    uint32_t    detach, watch, scratch, keep, failed, tiles, errors;
     htc_store  *store;
 } flow_call;
 
@@ -47,12 +47,16 @@ htc_status  flow_gather(flow_call *k, uint64_t id, htc_flows_view *view, flow_gr
 void        flow_gather_read(const htc_flow *flow, flow_graph *g); /* of one that was read */
 void        flow_graph_free(flow_graph *g);
 const char *flow_task_state_name(uint32_t state);
+/* "7": a flow; "7.3", "7.NAME": a task of it, given. */
+htc_status  flow_which(flow_call *k, const char *word, uint64_t *id, char **task);
+htc_status  flow_find_task(flow_call *k, uint64_t id, const flow_graph *g, const char *task, uint32_t *number);
 void        flow_put_json(flow_call *k, json_t *value); /* takes it */
 
-/* flow_report.c, flow_render.c, flow_why.c */
+/* flow_report.c, flow_render.c, flow_why.c, flow_logs.c */
 htc_status flow_report(flow_call *k);
 htc_status flow_render(flow_call *k);
 htc_status flow_why(flow_call *k);
+htc_status flow_logs(flow_call *k);
 void       flow_put_xml(FILE *out, const char *text); /* as text of an element, or within quotes */
 
 #endif

@@ -68,6 +68,34 @@ void flow_put_json(flow_call *k, json_t *value)
     json_decref(value);
 }
 
+htc_status flow_which(flow_call *k, const char *word, uint64_t *id, char **task)
+{
+    char      *copy = must_dup(word), *dot = strchr(copy, '.');
+    htc_status s;
+    if (dot)
+        *dot = '\0';
+    s = flow_number(k, copy, id);
+    *task = s == HTC_OK && dot ? must_dup(dot + 1) : NULL;
+    free(copy);
+    return s;
+}
+
+htc_status flow_find_task(flow_call *k, uint64_t id, const flow_graph *g, const char *task, uint32_t *number)
+{
+    char    *end;
+    uint64_t n = strtoull(task, &end, 10);
+    for (uint32_t i = 0; i < g->n; i++)
+        if (strcmp(g->tasks[i].name, task) == 0) { /* a name goes before a number */
+            *number = i;
+            return HTC_OK;
+        }
+    if (*task && !*end && n < g->n) {
+        *number = (uint32_t)n;
+        return HTC_OK;
+    }
+    return cli_error(k->c, HTC_ENOTFOUND, "", "htc flow tasks lists numbers and names", "flow %" PRIu64 " has no task %.60s", id, task);
+}
+
 typedef struct gathering {
     flow_graph *g;
     int         gap;
@@ -85,8 +113,7 @@ static int see(void *ctx, const htc_flows_task *from)
         if (strcmp(from->state, state_names[s]) == 0)
             t->state = s;
     t->failures = from->failures;
-    t->exit_code = from->exit_code;
-    t->signal = from->signal;
+    t->attempt = from->attempt;
     t->worker = from->worker;
     t->began = from->worker ? from->began : 0;
     t->ended = from->ended;

@@ -26,7 +26,7 @@ typedef struct flow_edge {
 typedef struct flow_task {
     char    *name, *reason;
     uint8_t  state; /* flow_task_state; PLAIN: of a flow that was never submitted */
-    uint32_t failures, exit_code, signal;
+    uint32_t failures, attempt;
     uint64_t worker, count; /* whose it was; so many equal tasks */
     htc_ns   began, ended;  /* 0: it never ran */
     size_t   waits, edges;  /* where they begin in those of the flow */

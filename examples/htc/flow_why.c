@@ -188,49 +188,23 @@ static reason of_flow(question *q)
     return r;
 }
 
-/* "7" a flow, "7.3" or "7.NAME" a task of it. */
-static htc_status which(question *q, char *word, char **task)
-{
-    char *dot = strchr(word, '.');
-    if (dot)
-        *dot = '\0';
-    *task = dot ? dot + 1 : NULL;
-    return flow_number(q->k, word, &q->id);
-}
-
-static htc_status find_task(question *q, const char *task, uint32_t *number)
-{
-    char    *end;
-    uint64_t n = strtoull(task, &end, 10);
-    if (!q->v.graph)
-        return cli_error(q->k->c, HTC_EUNSUPPORTED, "", "htc flow status counts them", "flow %" PRIu64 " is a bag: its tasks have no records of their own", q->id);
-    for (uint32_t i = 0; i < q->g.n; i++)
-        if (strcmp(q->g.tasks[i].name, task) == 0) { /* a name goes before a number */
-            *number = i;
-            return HTC_OK;
-        }
-    if (*task && !*end && n < q->g.n) {
-        *number = (uint32_t)n;
-        return HTC_OK;
-    }
-    return cli_error(q->k->c, HTC_ENOTFOUND, "", "htc flow tasks lists numbers and names", "flow %" PRIu64 " has no task %.60s", q->id, task);
-}
-
 htc_status flow_why(flow_call *k)
 {
     question   q = { .k = k };
     reason     r = { NULL, "" };
-    char      *word = must_dup(k->w.at[0]), *task;
+    char      *task = NULL;
     uint32_t   number = 0;
-    htc_status s = which(&q, word, &task);
+    htc_status s = flow_which(k, k->w.at[0], &q.id, &task);
+    int        known = 0;
     if (s == HTC_OK)
         s = flow_gather(k, q.id, &q.v, &q.g);
-    if (s == HTC_OK && task && (q.v.state == HTC_FLOWS_RUNNING || q.v.state == HTC_FLOWS_ENDED))
-        s = find_task(&q, task, &number);
-    else
-        task = NULL;
+    if (s == HTC_OK && task && (q.v.state == HTC_FLOWS_RUNNING || q.v.state == HTC_FLOWS_ENDED)) {
+        s = q.v.graph ? flow_find_task(k, q.id, &q.g, task, &number) :
+                        cli_error(k->c, HTC_EUNSUPPORTED, "", "htc flow status counts them", "flow %" PRIu64 " is a bag: its tasks have no records of their own", q.id);
+        known = 1;
+    }
     if (s == HTC_OK) {
-        r = task ? of_task(&q, number) : of_flow(&q);
+        r = known ? of_task(&q, number) : of_flow(&q);
         if (k->c->json)
             flow_put_json(k, json_pack("{s:I, s:s, s:s}", "flow", (json_int_t)q.id, "why", r.text, "code", r.code));
         else
@@ -238,6 +212,6 @@ htc_status flow_why(flow_call *k)
     }
     free(r.text);
     flow_graph_free(&q.g);
-    free(word);
+    free(task);
     return s;
 }

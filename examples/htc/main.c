@@ -34,7 +34,7 @@ const command commands[] = {
     { "du", "[ID] [--jobs]", "Show what users or jobs hold on disk.", run_du },
     { "users", "", "List users, their shares and agents.", run_users },
     { "agents", "", "List agents and what they run.", run_agents },
-    { "flow", "run|status|tasks|why|report|render|cancel|resume|rm|check|write ...", "Tasks that wait for tasks: htc flow --help.", run_flow },
+    { "flow", "run|status|tasks|why|logs|report|render|cancel|resume|rm|check|write ...", "Tasks that wait for tasks: htc flow --help.", run_flow },
     { "kv", "COMMAND ...", "The key-value store: htc kv --help.", run_kv },
     { "keys", "new|show|add|list|revoke|rotate|enrol|join ...", "Keys of secure connections: htc keys --help.", run_keys },
     { "report", "[ID...] [--svg FILE]", "Makespans, efficiency and slots held over time.", run_report },

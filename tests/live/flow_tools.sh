@@ -1,5 +1,5 @@
 #!/bin/bash
-# What is done with a flow after htc flow run: why, report, render, resume. Figures are compared with those that a plain program makes of
+# What is done with a flow after htc flow run: why, logs, report, render, resume. Figures are compared with those that a plain program makes of
 # the list of tasks; resumed flows with the file in which each task says that it has run.
 source "$(dirname "$0")/live.sh"
 dir=$top/state
@@ -54,6 +54,27 @@ expect 4 "${H[@]}" flow why 99
 expect 0 "${H[@]}" flow why 1.f --json
 python3 -c 'import json, sys; o = json.loads(sys.argv[1]); assert o["code"] == "cancelled" and "has failed" in o["why"]' "$out" || fail "$out"
 
+# --- what tasks wrote, also those whose numbers are larger than any of the job's ---
+for i in $(seq 5); do echo "w$i: sh -c 'echo out $i; echo err $i >&2; exit \$(($i % 2))'"; done > writes.flow
+printf 'quiet: true\nnever: after=w1 true\n' >> writes.flow
+expect 5 "${H[@]}" flow run writes.flow --agents 2 --json
+flow_of
+for i in 1 4 5; do
+    expect 0 "${H[@]}" flow logs "$id.w$i"
+    [ "$out" = "out $i" ] || fail "task w$i wrote: $out"
+    expect 0 "${H[@]}" flow logs "$id.$((i - 1))" --stderr
+    [ "$out" = "err $i" ] || fail "task w$i wrote on standard error: $out"
+done
+expect 0 "${H[@]}" flow logs "$id.w5" --json
+[ "$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["text"], end="")' "$out")" = "out 5" ] || fail "$out"
+expect 0 "${H[@]}" flow logs "$id.quiet"
+[ -z "$out" ] || fail "a task that writes nothing wrote: $out"
+refuse 4 'it never ran' "${H[@]}" flow logs "$id.never"
+refuse 1 'names no task' "${H[@]}" flow logs "$id"
+refuse 4 'no task nobody' "${H[@]}" flow logs "$id.nobody"
+expect 0 "${H[@]}" rm "$id"
+expect 4 "${H[@]}" flow logs "$id.w1"
+
 # --- pictures ---
 expect 0 "${H[@]}" flow render 1
 grep -qF 't1 [label="b", fillcolor="#f4b6b6", tooltip="failed"]' <<< "$out" || fail "$out"
@@ -79,20 +100,20 @@ expect 5 "${H[@]}" flow resume 1
 [ "$(sort ran | tr -d '\n')" = b ] || fail "resumed, these ran: $(cat ran)"
 touch good
 rm ran
-expect 5 "${H[@]}" flow resume 2 --tries 2
+expect 5 "${H[@]}" flow resume 3 --tries 2
 [ "$(sort ran | tr -d '\n')" = bcc ] || fail "resumed again, these ran: $(cat ran)"
 echo 0 > code
 rm ran
-expect 0 "${H[@]}" flow resume 3 --json
+expect 0 "${H[@]}" flow resume 4 --json
 [ "$(sort ran | tr -d '\n')" = cf ] || fail "resumed at last, these ran: $(cat ran)"
-expect 0 "${H[@]}" flow tasks 4 --json
+expect 0 "${H[@]}" flow tasks 5 --json
 python3 -c 'import json, sys; assert [(t["name"], t["state"]) for t in json.loads(sys.argv[1])] == [("c", "done"), ("f", "done")]' "$out" || fail "$out"
-refuse 4 'nothing of flow 4 is left' "${H[@]}" flow resume 4
+refuse 4 'nothing of flow 5 is left' "${H[@]}" flow resume 5
 expect 0 "${H[@]}" flow run --shape bot --tasks 5
-refuse 2 'is a bag' "${H[@]}" flow resume 5
-expect 0 "${H[@]}" flow report 5
+refuse 2 'is a bag' "${H[@]}" flow resume 6
+expect 0 "${H[@]}" flow report 6
 grep -q 'a bag' <<< "$out" || fail "$out"
-refuse 2 'is a bag' "${H[@]}" flow render 5
+refuse 2 'is a bag' "${H[@]}" flow render 6
 
 # --- waiting: for tasks, for a slot of many, for any slot ---
 cat > waits.flow << 'END'
@@ -104,7 +125,7 @@ for i in $(seq 4); do echo "hold-$i: sh -c 'until [ -e go ]; do sleep 0.05; done
 expect 0 "${H[@]}" flow run waits.flow --detach --json --agents 1
 flow_of
 soon state_is running || fail "it does not run"
-says 'flow 6 runs: slots 1 of 1, tasks ready or running 1, waiting for others 2' "$id"
+says 'flow 7 runs: slots 1 of 1, tasks ready or running 1, waiting for others 2' "$id"
 says 'task third of flow .* waits for first \(ready, or running\) and second \(waiting\)' "$id.third"
 says 'task first .* is ready: it runs, or is about to' "$id.first"
 refuse 6 'has not ended' "${H[@]}" flow resume "$id"

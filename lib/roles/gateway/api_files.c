@@ -90,19 +90,8 @@ static void not_started(htc_gateway *gw, reading *f, const job *j, const task *t
                      status != HTC_OK ? htc_strerror(status) : "it has not started");
 }
 
-static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
+static void ask_for_file(htc_gateway *gw, reading *f, const agent *a)
 {
-    reading    *f = ctx;
-    const task *t = c ? &c->tasks[f->at.task % CHUNK_TASKS] : NULL;
-    if (status != HTC_OK || !t || t->attempt == 0) {
-        not_started(gw, f, j, t, status);
-        reading_end(gw, f);
-        return;
-    }
-    if (f->at.attempt == 0)
-        f->at.attempt = t->attempt;
-    f->final = t->state >= TASK_DONE;
-    const agent *a = t->state == TASK_LEASED && f->at.attempt == t->attempt ? htc__gw_agent(gw, t->agent) : NULL;
     f->live = a != NULL;
     htc_buf_clear(&gw->scratch);
     if (f->live) {
@@ -120,9 +109,28 @@ static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status 
     htc_runtime_call(gw->runtime, f->live ? HTC_CALL_LIVE_READ : HTC_CALL_FILE_READ, htc_buf_bytes(&gw->scratch), file_read, f);
 }
 
+static void task_known(htc_gateway *gw, void *ctx, job *j, chunk *c, htc_status status)
+{
+    reading    *f = ctx;
+    const task *t = c ? &c->tasks[f->at.task % CHUNK_TASKS] : NULL;
+    int         begun = t && t->attempt != 0;
+    if (status != HTC_OK || (!begun && f->at.attempt == 0)) {
+        not_started(gw, f, j, t, status);
+        reading_end(gw, f);
+        return;
+    }
+    if (f->at.attempt == 0)
+        f->at.attempt = t->attempt;
+    f->final = !begun || t->state >= TASK_DONE;
+    ask_for_file(gw, f, begun && t->state == TASK_LEASED && f->at.attempt == t->attempt ? htc__gw_agent(gw, t->agent) : NULL);
+}
+
+/* A flow's tasks leave their outputs with its job, whose own tasks are the seats: fewer than the flow's tasks, so that an attempt that is named is
+ * looked for whatever the job knows. */
 static void start_reading(htc_gateway *gw, request *q, job *j, reading wanted)
 {
-    if (wanted.at.task >= j->count) {
+    int of_flow = wanted.at.task >= j->count;
+    if (of_flow && wanted.at.attempt == 0) {
         htc__gw_req_fail(gw, q, HTC_ENOTFOUND, "its tasks count from 0", "job %llu has %llu tasks, and none with index %llu",
                          (unsigned long long)j->id, (unsigned long long)j->count, (unsigned long long)wanted.at.task);
         return;
@@ -135,6 +143,11 @@ static void start_reading(htc_gateway *gw, request *q, job *j, reading wanted)
     f->job = j;
     f->at.job = j->id;
     htc__gw_job_hold(j);
+    if (of_flow) {
+        f->final = 1;
+        ask_for_file(gw, f, NULL);
+        return;
+    }
     htc__gw_chunk_load(gw, j, f->at.task / CHUNK_TASKS, task_known, f);
 }
 
