@@ -122,8 +122,13 @@ static void svg_edge(const flow_graph *g, const layout *l, uint32_t from, const 
 {
     double x1 = MARGIN + l->depth[from] * (double)STEP_X + BOX_W, y1 = HEADER + l->row[from] * (double)STEP_Y + BOX_H / 2.0;
     double x2 = MARGIN + l->depth[e->child] * (double)STEP_X, y2 = HEADER + l->row[e->child] * (double)STEP_Y + BOX_H / 2.0;
-    fprintf(out, "<path d=\"M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f\" fill=\"none\" stroke=\"#777\"%s><title>", x1, y1, x1 + 30, y1, x2 - 30, y2, x2, y2,
-            rule_of(g, e) == HTC_FLOW_OK ? "" : " stroke-dasharray=\"4 3\"");
+    double gap = y1 + BOX_H / 2.0 + (STEP_Y - BOX_H) / 2.0; /* between two rows: what leads beyond the next column goes past the boxes there */
+    if (l->depth[e->child] - l->depth[from] > 1)
+        fprintf(out, "<path d=\"M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0fH%.0fC%.0f %.0f %.0f %.0f %.0f %.0f\"", x1, y1, x1 + 20, y1, x1 + 20, gap, x1 + 40, gap, x2 - 40,
+                x2 - 20, gap, x2 - 20, y2, x2, y2);
+    else
+        fprintf(out, "<path d=\"M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f\"", x1, y1, x1 + 30, y1, x2 - 30, y2, x2, y2);
+    fprintf(out, " fill=\"none\" stroke=\"#777\"%s><title>", rule_of(g, e) == HTC_FLOW_OK ? "" : " stroke-dasharray=\"4 3\"");
     flow_put_xml(out, g->tasks[from].name);
     fputs(" > ", out);
     flow_put_xml(out, g->tasks[e->child].name);
