@@ -173,6 +173,7 @@ struct htc__worker {
     htc_ns               now;
     uint64_t             id, epoch;
     uint8_t              joining, joined, registering, stopped;
+    uint8_t              stopping; /* 1: it is to stop; 2: what runs was told so */
     htc_status           stop_status;
     uint8_t              cancel_wanted; /* all of the flow */
     uint8_t              watching, members_known, collector_known;
@@ -233,6 +234,7 @@ htc_ns   htc__worker_group_deadline(const htc__worker *w);
 void     htc__worker_sum(htc__worker *w, uint64_t number, const ledger_counts *c); /* counts that were seen, however stale */
 void     htc__worker_counts_changed(htc__worker *w, own *o);
 void     htc__worker_counts_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
+void     htc__worker_hang_up_all(htc__worker *w);
 void     htc__worker_group_free(htc__worker *w);
 int      htc__worker_runs_flow(const htc__worker *w); /* it is running, and all that has to be known is */
 
