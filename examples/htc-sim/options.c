@@ -16,7 +16,7 @@ static const char help[] =
     "answer that clients were given; or whole systems of store, gateway, agents and users, and looks that no task is\n"
     "done twice or lost. The same seed is the same run.\n"
     "\n"
-    "  --scenario NAME   store, or system (store)\n"
+    "  --scenario NAME   store, system, or flows: systems in which agents work at flows too (store)\n"
     "  --seeds A..B      from the seed A up to B (1..1000)\n"
     "  --seed S          that seed alone\n"
     "  --trace           with --seed: print the history, a line for each operation, with --verbose also every input of\n"
@@ -36,6 +36,12 @@ static const char help[] =
     "\n"
     "Ends with 0: nothing wrong was answered; 1: a seed has failed, and how to see it again is said; 2: it was called\n"
     "wrongly; 3: it could not be done.\n";
+
+const char *fuzz_scenario_name(fuzz_scenario scenario)
+{
+    static const char *const names[] = { "store", "system", "flows" };
+    return names[scenario];
+}
 
 static int usage(const char *format, ...)
 {
@@ -112,7 +118,7 @@ static const struct option options[] = { { "scenario", required_argument, NULL, 
 
 /* What each takes, for who gave it something else. */
 static const char *const takes[VERSION + 1] = {
-    [SCENARIO] = "store or system",
+    [SCENARIO] = "store, system or flows",
     [SEEDS] = "two numbers, A..B, the first not above the second (one seed: --seed S)",
     [SEED] = "one number (several: --seeds A..B)",
     [KEPT] = "the name of a file",
@@ -127,8 +133,9 @@ static int take(int option, const char *value, fuzz_options *o)
 {
     switch (option) {
     case SCENARIO:
-        o->scenario = strcmp(value, "system") == 0 ? SCENARIO_SYSTEM : SCENARIO_STORE;
-        return o->scenario == SCENARIO_SYSTEM || strcmp(value, "store") == 0;
+        for (o->scenario = SCENARIO_STORE; o->scenario < SCENARIO_FLOWS && strcmp(value, fuzz_scenario_name(o->scenario)) != 0;)
+            o->scenario++;
+        return strcmp(value, fuzz_scenario_name(o->scenario)) == 0;
     case SEEDS:
         return seeds(value, o);
     case SEED:
@@ -185,7 +192,7 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         return usage("--seed is one seed, --seeds are several: take one of these options");
     if (o->trace && o->from != o->to)
         return usage("--trace is for one seed: --seed S");
-    if (o->scenario == SCENARIO_SYSTEM && (o->cells || o->members || o->operations || o->search))
+    if (o->scenario != SCENARIO_STORE && (o->cells || o->members || o->operations || o->search))
         return usage("--cells, --members, --operations and --search are of stores alone");
     *done = 0;
     return EXIT_FINE;

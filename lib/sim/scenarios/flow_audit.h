@@ -29,6 +29,7 @@ typedef struct flow_audit {
     uint64_t        number, tasks;
     uint32_t        tries;
     int             graph, has_header, ended;
+    int             stopped; /* a process was, which counts as a failure of its task: how tasks end is not known then */
     flow            header; /* without its task */
     audited_task   *task;
     uint8_t        *bits;

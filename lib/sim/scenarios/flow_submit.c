@@ -22,7 +22,7 @@ struct flow_submit {
     htc_kv_client *client;
     submission     records;
     uint8_t        phase;
-    int            asked, failed, cancel; /* asked: an answer is awaited; failed: one of those to this question was no success */
+    int            held, asked, failed, cancel; /* asked: an answer is awaited; failed: one of those to this question was no success */
     uint64_t       next, sent;            /* records that are stored; beside those that are on their way */
     uint64_t       version;
     ledger_span    marked;
@@ -124,6 +124,7 @@ static htc_status ask_next(flow_submit *s, const htc_input *in, htc_output *out)
     case SUBMIT_WRITE:
         return ask_records(s, in, out);
     case SUBMIT_START:
+        return s->held ? HTC_OK : ask_header(s, in, out, HTC_KV_CAS_VERSION, FLOW_RUNNING);
     case SUBMIT_MARK:
         return ask_header(s, in, out, HTC_KV_CAS_VERSION, FLOW_RUNNING);
     case SUBMIT_IDLE:
@@ -173,6 +174,7 @@ htc_status htc__flow_submit_create(const htc_env *env, const flow_submit_options
     if (!s)
         return HTC_ENOMEM;
     s->env = *env;
+    s->held = options->held;
     htc_buf_init(&s->mark, &s->env, 0);
     htc_status status = htc__submission_init(&s->records, &s->env, options->given, options->number, options->workers, NULL);
     s->records.header.job = options->job;
@@ -192,6 +194,16 @@ const htc_machine_ops *htc__flow_submit_ops(void)
 {
     static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy, 0 };
     return &ops;
+}
+
+int htc__flow_submit_stored(const flow_submit *s)
+{
+    return s->phase >= SUBMIT_START;
+}
+
+void htc__flow_submit_start(flow_submit *s)
+{
+    s->held = 0;
 }
 
 int htc__flow_submit_done(const flow_submit *s)
