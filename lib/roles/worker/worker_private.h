@@ -29,6 +29,7 @@
 #define SLOTS_MAX  128
 #define ENDED_MAX  256 /* of one ledger, not counted yet: beyond, nothing new begins */
 #define ASKS_MAX   16  /* thieves that wait for one ledger */
+#define NOTES_KEPT 8   /* beyond, who gave one reminds us */
 #define GROUP_MAX  1024
 #define READS_MAX  64  /* records in one request */
 #define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
@@ -81,6 +82,11 @@ typedef struct own {
     uint64_t       read_of; /* the ledger that accept_from was read of last */
     uint32_t       accept_peer;
     uint64_t       accept_tasks; /* in next */
+    uint32_t       n_notes; /* that others gave while something was under way here: accepted next */
+    struct {
+        ledger_pair pair;
+        uint32_t    peer;
+    } notes[NOTES_KEPT];
     htc_ns         notes_at, notes_gap; /* look after notes that nobody has answered for */
     htc_ns         news_at, news_gap;   /* of a graph: read again what waits */
     ledger_counts  counted;             /* as who looks for the end has said to know */
@@ -298,6 +304,7 @@ void   htc__worker_give(htc__worker *w, own *o);  /* puts notes for who asks int
 void   htc__worker_given(htc__worker *w, own *o, int stored); /* tells them */
 void   htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer);
 void   htc__worker_read_note(htc__worker *w, own *o); /* o->accept, where it stands */
+void   htc__worker_accept_next(htc__worker *w, own *o); /* one of o->notes, if nothing is under way */
 void   htc__worker_settle(htc__worker *w, uint64_t got); /* of the round under way */
 void   htc__worker_nudge(htc__worker *w); /* others, if there is more here than can run */
 
