@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow.h"
 #include "fuzz.h"
 
 static const char help[] =
     "usage: htc-sim fuzz [--seeds A..B | --seed S] [options]\n"
-    "\n"
-    "Runs whole replicated stores in virtual time, one for each seed, under the faults that it draws, and judges every\n"
+        "\n"
+        "Runs whole replicated stores in virtual time, one for each seed, under the faults that it draws, and judges every\n"
     "answer that clients were given; or whole systems of store, gateway, agents and users, and looks that no task is\n"
     "done twice or lost. The same seed is the same run.\n"
     "\n"
@@ -173,6 +174,8 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
     while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
         if (option == HELP || option == VERSION) {
             fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
+            if (option == HELP)
+                printf("\n%s", flow_help);
             return EXIT_FINE;
         }
         if (option == '?')
@@ -183,9 +186,9 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         several |= option == SEEDS;
     }
     if (optind == argc)
-        return usage("a command is missing: fuzz");
+        return usage("a command is missing: fuzz or flow");
     if (strcmp(argv[optind], "fuzz") != 0)
-        return usage("there is no command %s: fuzz is the only one", argv[optind]);
+        return usage("there is no command %s: fuzz and flow are there, the command comes first", argv[optind]);
     if (optind + 1 < argc)
         return usage("fuzz takes options alone, not %s", argv[optind + 1]);
     if (one && several)
