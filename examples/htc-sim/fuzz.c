@@ -16,11 +16,12 @@ typedef struct worker {
     int   from;
 } worker;
 
-static htc_status one_system(uint64_t seed, fuzz_run *run)
+static htc_status one_system(const fuzz_options *o, uint64_t seed, fuzz_run *run)
 {
     htc_sim_store_report  *r = &run->report;
     htc_sim_system_report *system = &run->system;
-    htc_status             status = htc_sim_system_run(NULL, &(htc_sim_system_options){ .size = sizeof(htc_sim_system_options), .seed = seed }, system);
+    htc_sim_system_options so = { .size = sizeof so, .seed = seed, .flows = o->scenario == SCENARIO_FLOWS };
+    htc_status             status = htc_sim_system_run(NULL, &so, system);
     r->failed = system->failed;
     r->hash = system->hash;
     r->events = system->events;
@@ -38,7 +39,7 @@ void fuzz_one(const fuzz_options *o, uint64_t seed, fuzz_run *run)
                                  .operations = o->operations,
                                  .search = o->search };
     *run = (fuzz_run){ .seed = seed, .report = { .size = sizeof run->report }, .system = { .size = sizeof run->system } };
-    htc_status status = o->scenario == SCENARIO_SYSTEM ? one_system(seed, run) : htc_sim_store_run(NULL, &so, &run->report);
+    htc_status status = o->scenario != SCENARIO_STORE ? one_system(o, seed, run) : htc_sim_store_run(NULL, &so, &run->report);
     if (status != HTC_OK) {
         run->report.failed = 1;
         snprintf(run->report.text, sizeof run->report.text, "it does not run: %s", htc_strerror(status));

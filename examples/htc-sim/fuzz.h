@@ -7,7 +7,7 @@
 
 enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BROKEN = 3 };
 
-typedef enum fuzz_scenario { SCENARIO_STORE = 0, SCENARIO_SYSTEM } fuzz_scenario;
+typedef enum fuzz_scenario { SCENARIO_STORE = 0, SCENARIO_SYSTEM, SCENARIO_FLOWS } fuzz_scenario; /* FLOWS: a system with flows */
 
 typedef struct fuzz_options {
     uint64_t from, to; /* seeds, both included */
@@ -43,6 +43,7 @@ typedef struct fuzz_sum {
 /* Run them all; on_run is told of each. 0; -1 and a message on standard error: it could not be done. */
 int fuzz_all(const fuzz_options *o, fuzz_sum *sum,
              void (*on_run)(const fuzz_options *o, const fuzz_sum *sum, const fuzz_run *run));
+const char *fuzz_scenario_name(fuzz_scenario scenario);
 /* One seed in this process. */
 void fuzz_one(const fuzz_options *o, uint64_t seed, fuzz_run *run);
 

@@ -25,7 +25,7 @@ void fuzz_say_progress(const fuzz_options *o, const fuzz_sum *sum, const fuzz_ru
     static uint64_t had;
     had = began > 0 ? had : o->done;
     began = began > 0 ? began : now;
-    if (o->verbose && o->scenario == SCENARIO_SYSTEM)
+    if (o->verbose && o->scenario != SCENARIO_STORE)
         printf("seed %" PRIu64 ": %016" PRIx64 ", %" PRIu64 " tasks, %u agents, %u crashes, %.3f s, %s\n", run->seed, run->report.hash,
                run->system.tasks, run->system.agents, run->system.crashes, (double)run->report.span / 1e9,
                run->report.text[0] ? run->report.text : "fine");
@@ -80,10 +80,10 @@ static void say_json_failure(const fuzz_sum *sum)
 
 static void say_json_system(const fuzz_options *o, const fuzz_sum *sum)
 {
-    printf("{\"scenario\":\"system\",\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"tasks\":%" PRIu64
+    printf("{\"scenario\":\"%s\",\"from\":%" PRIu64 ",\"to\":%" PRIu64 ",\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"tasks\":%" PRIu64
            ",\"agents\":%" PRIu64 ",\"crashes\":%" PRIu64 ",\"idle_longest_ms\":%.3f,\"events\":%" PRIu64 ",\"virtual_hours\":%.3f,\"hash\":\"%016" PRIx64
            "\"",
-           o->from, o->to, sum->seeds, sum->failed, sum->tasks, sum->agents, sum->crashes, (double)sum->idle_longest / 1e6, sum->events,
+           fuzz_scenario_name(o->scenario), o->from, o->to, sum->seeds, sum->failed, sum->tasks, sum->agents, sum->crashes, (double)sum->idle_longest / 1e6, sum->events,
            (double)sum->span / 3600e9, sum->hash);
     say_json_failure(sum);
 }
@@ -117,12 +117,12 @@ static const char *plural(uint64_t n)
 void fuzz_say_sum(const fuzz_options *o, const fuzz_sum *sum)
 {
     if (o->json) {
-        (o->scenario == SCENARIO_SYSTEM ? say_json_system : say_json)(o, sum);
+        (o->scenario != SCENARIO_STORE ? say_json_system : say_json)(o, sum);
         return;
     }
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
-    if (o->scenario == SCENARIO_SYSTEM) {
+    if (o->scenario != SCENARIO_STORE) {
         printf("%" PRIu64 " seed%s, %" PRIu64 " failed: %" PRIu64 " tasks, %" PRIu64 " agents, %" PRIu64
                " crashes of gateway or store, a slot free for at most %.1f ms, %.2f hours of virtual time, %" PRIu64 " events, hash %016" PRIx64 "\n",
                sum->seeds, plural(sum->seeds), sum->failed, sum->tasks, sum->agents, sum->crashes, (double)sum->idle_longest / 1e6, (double)sum->span / 3600e9,
@@ -164,10 +164,10 @@ static void print(void *ctx, const char *line)
 }
 
 /* Its hash. */
-static uint64_t again_system(uint64_t seed, void (*trace)(void *, const char *), void *ctx)
+static uint64_t again_system(const fuzz_options *o, uint64_t seed, void (*trace)(void *, const char *), void *ctx)
 {
     htc_sim_system_report  r = { .size = sizeof r };
-    htc_sim_system_options so = { .size = sizeof so, .seed = seed, .trace = trace, .trace_ctx = ctx };
+    htc_sim_system_options so = { .size = sizeof so, .seed = seed, .trace = trace, .trace_ctx = ctx, .flows = o->scenario == SCENARIO_FLOWS };
     htc_status             status = htc_sim_system_run(NULL, &so, &r);
     if (status != HTC_OK)
         fprintf(stderr, "htc-sim: seed %" PRIu64 " does not run: %s\n", seed, htc_strerror(status));
@@ -187,8 +187,8 @@ static uint64_t again(const fuzz_options *o, uint64_t seed, void (*trace)(void *
                                  .trace = trace,
                                  .history = history,
                                  .trace_ctx = ctx };
-    if (o->scenario == SCENARIO_SYSTEM)
-        return again_system(seed, trace, ctx);
+    if (o->scenario != SCENARIO_STORE)
+        return again_system(o, seed, trace, ctx);
     htc_status status = htc_sim_store_run(NULL, &so, &r);
     if (status != HTC_OK)
         fprintf(stderr, "htc-sim: seed %" PRIu64 " does not run: %s\n", seed, htc_strerror(status));
@@ -210,8 +210,8 @@ void fuzz_say_failure(const fuzz_options *o, const fuzz_run *run)
     for (uint64_t i = l->count > LAST_LINES ? l->count - LAST_LINES : 0; i < l->count; i++)
         printf("  %s\n", l->lines[i % LAST_LINES]);
     printf("again: htc-sim fuzz --seed %" PRIu64 " --trace", run->seed);
-    if (o->scenario == SCENARIO_SYSTEM)
-        printf(" --scenario system");
+    if (o->scenario != SCENARIO_STORE)
+        printf(" --scenario %s", fuzz_scenario_name(o->scenario));
     if (o->members)
         printf(" --members %u", o->members);
     if (o->operations)
@@ -224,5 +224,5 @@ void fuzz_say_failure(const fuzz_options *o, const fuzz_run *run)
 
 void fuzz_say_history(const fuzz_options *o, uint64_t seed)
 {
-    again(o, seed, o->verbose || o->scenario == SCENARIO_SYSTEM ? print : NULL, print, NULL);
+    again(o, seed, o->verbose || o->scenario != SCENARIO_STORE ? print : NULL, print, NULL);
 }

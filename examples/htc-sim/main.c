@@ -1,7 +1,9 @@
 /* htc-sim: the simulator from the command line. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "flow.h"
 #include "fuzz.h"
 
 #define PART 1000u /* seeds of one line of what is kept */
@@ -53,6 +55,8 @@ static int fuzz(const fuzz_options *o)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "flow") == 0)
+        return flow_command(argc - 1, argv + 1);
     fuzz_options o;
     int          done, ends = fuzz_options_read(argc, argv, &o, &done);
     return done ? ends : fuzz(&o);

@@ -7,16 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow.h"
 #include "fuzz.h"
 
 static const char help[] =
     "usage: htc-sim fuzz [--seeds A..B | --seed S] [options]\n"
-    "\n"
-    "Runs whole replicated stores in virtual time, one for each seed, under the faults that it draws, and judges every\n"
+        "\n"
+        "Runs whole replicated stores in virtual time, one for each seed, under the faults that it draws, and judges every\n"
     "answer that clients were given; or whole systems of store, gateway, agents and users, and looks that no task is\n"
     "done twice or lost. The same seed is the same run.\n"
     "\n"
-    "  --scenario NAME   store, or system (store)\n"
+    "  --scenario NAME   store, system, or flows: systems in which agents work at flows too (store)\n"
     "  --seeds A..B      from the seed A up to B (1..1000)\n"
     "  --seed S          that seed alone\n"
     "  --trace           with --seed: print the history, a line for each operation, with --verbose also every input of\n"
@@ -36,6 +37,12 @@ static const char help[] =
     "\n"
     "Ends with 0: nothing wrong was answered; 1: a seed has failed, and how to see it again is said; 2: it was called\n"
     "wrongly; 3: it could not be done.\n";
+
+const char *fuzz_scenario_name(fuzz_scenario scenario)
+{
+    static const char *const names[] = { "store", "system", "flows" };
+    return names[scenario];
+}
 
 static int usage(const char *format, ...)
 {
@@ -112,7 +119,7 @@ static const struct option options[] = { { "scenario", required_argument, NULL, 
 
 /* What each takes, for who gave it something else. */
 static const char *const takes[VERSION + 1] = {
-    [SCENARIO] = "store or system",
+    [SCENARIO] = "store, system or flows",
     [SEEDS] = "two numbers, A..B, the first not above the second (one seed: --seed S)",
     [SEED] = "one number (several: --seeds A..B)",
     [KEPT] = "the name of a file",
@@ -127,8 +134,9 @@ static int take(int option, const char *value, fuzz_options *o)
 {
     switch (option) {
     case SCENARIO:
-        o->scenario = strcmp(value, "system") == 0 ? SCENARIO_SYSTEM : SCENARIO_STORE;
-        return o->scenario == SCENARIO_SYSTEM || strcmp(value, "store") == 0;
+        for (o->scenario = SCENARIO_STORE; o->scenario < SCENARIO_FLOWS && strcmp(value, fuzz_scenario_name(o->scenario)) != 0;)
+            o->scenario++;
+        return strcmp(value, fuzz_scenario_name(o->scenario)) == 0;
     case SEEDS:
         return seeds(value, o);
     case SEED:
@@ -166,6 +174,8 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
     while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
         if (option == HELP || option == VERSION) {
             fputs(option == HELP ? help : "htc-sim " HTC_VERSION "\n", stdout);
+            if (option == HELP)
+                printf("\n%s", flow_help);
             return EXIT_FINE;
         }
         if (option == '?')
@@ -176,16 +186,16 @@ int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done)
         several |= option == SEEDS;
     }
     if (optind == argc)
-        return usage("a command is missing: fuzz");
+        return usage("a command is missing: fuzz or flow");
     if (strcmp(argv[optind], "fuzz") != 0)
-        return usage("there is no command %s: fuzz is the only one", argv[optind]);
+        return usage("there is no command %s: fuzz and flow are there, the command comes first", argv[optind]);
     if (optind + 1 < argc)
         return usage("fuzz takes options alone, not %s", argv[optind + 1]);
     if (one && several)
         return usage("--seed is one seed, --seeds are several: take one of these options");
     if (o->trace && o->from != o->to)
         return usage("--trace is for one seed: --seed S");
-    if (o->scenario == SCENARIO_SYSTEM && (o->cells || o->members || o->operations || o->search))
+    if (o->scenario != SCENARIO_STORE && (o->cells || o->members || o->operations || o->search))
         return usage("--cells, --members, --operations and --search are of stores alone");
     *done = 0;
     return EXIT_FINE;

@@ -463,6 +463,18 @@ HTC_API htc_status htc_sim_dial(htc_sim_node *node, uint32_t peer, htc_sim_node 
                                 const htc_sim_dial_options *options);
 
 /**
+ * End a connection that htc_sim_dial keeps, or is about to make: it is not made again.
+ *
+ * @param[in,out] node  up
+ * @param[in]     peer  the number that it was dialled with
+ * @return HTC_OK: the machine is told HTC_IN_CLOSED if there was a connection; HTC_ENOTFOUND: nothing is dialled under that number; HTC_EINVAL:
+ *         node is NULL; or what the run has failed with
+ *
+ * Cost: O(dials of the node).   Since: 0.2
+ */
+HTC_API htc_status htc_sim_hang_up(htc_sim_node *node, uint32_t peer);
+
+/**
  * Break the connections between two nodes; what is under way is lost, both are told.
  *
  * @param[in,out] a  a node

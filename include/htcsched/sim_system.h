@@ -14,6 +14,10 @@
  * exactly one committed result, but of jobs that were cancelled or that waited in vain, every agent has left, of jobs that were removed
  * nothing is left, and users are told exactly the run time that is stored.
  *
+ * With flows, some jobs are seats at a flow, which a user has written into the store: agents are workers of it, and reach each other. After every
+ * commit of the store each of its tasks is in one place, none has begun before its parents ended as they should, what has ended stays so, and no seat
+ * is done before the flow has ended. In the end each task is as a plain loop leaves it.
+ *
  *     htc_sim_system_report report = { .size = sizeof report };
  *     htc_sim_system_run(NULL, &(htc_sim_system_options){ .size = sizeof(htc_sim_system_options), .seed = 7 }, &report);
  *     if (report.failed)
@@ -44,7 +48,8 @@ typedef struct htc_sim_system_options {
      * @param[in] line  no newline; borrowed
      */
     void (*trace)(void *ctx, const char *line);
-    void *trace_ctx; /**< handed to it */
+    void    *trace_ctx; /**< handed to it */
+    uint32_t flows;     /**< 1: one or two flows are among the jobs, and agents work at them. Since: 0.2 */
 } htc_sim_system_options;
 
 /** What became of a run. */

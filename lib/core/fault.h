@@ -65,6 +65,8 @@
     X(bad_bit_ignored)       /* a task whose parent has failed is not cancelled by that */                            \
     X(counted_before_told)   /* a task is counted before its children know that it has ended */                       \
     X(task_unversioned)      /* how a task ended is written whatever its record's version is */ \
+    X(worker_connection_kept) /* an agent's next worker of a flow has the connection to the store of the one before */      \
+    X(worker_runs_left)       /* a worker stops and leaves what it runs to nobody */                                    \
     X(after_granted)         /* who waits for a job goes on when its last task is granted */                           \
     X(after_linked_late)     /* a job waits for others from when it is stored, and not from when they are looked at */  \
     X(after_not_looked)      /* a gateway that starts does not look whether what a job waits for has ended meanwhile */

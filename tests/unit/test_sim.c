@@ -127,6 +127,41 @@ Test(sim, a_number_that_is_dialled_is_not_dialled_again)
     pair_close(&p);
 }
 
+/* A connection that was hung up stays away, whether it was there, broken or not made yet; its number is free again. */
+Test(sim, what_was_hung_up_is_not_dialled_again)
+{
+    pair p = pair_open(2, NULL);
+    cr_expect(eq(int, htc_sim_hang_up(NULL, 1), HTC_EINVAL));
+    cr_expect(eq(int, htc_sim_hang_up(p.a->node, 7), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_sim_hang_up(p.a->node, 1), HTC_OK), "not made yet");
+    htc_sim_run(p.sim, HTC_SECOND);
+    cr_expect(eq(sz, p.b->opened, 0));
+    cr_assert(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_OK));
+    htc_sim_run(p.sim, HTC_SECOND);
+    cr_assert(eq(sz, p.b->opened, 1));
+    cr_expect(eq(int, htc_sim_hang_up(p.a->node, 1), HTC_OK), "open");
+    htc_sim_run(p.sim, HTC_SECOND);
+    cr_expect(eq(sz, p.b->opened, 1));
+    cr_expect(eq(sz, p.b->closed, 1));
+    cr_expect(eq(sz, p.a->closed, 1));
+    cr_expect(eq(int, htc_sim_hang_up(p.a->node, 1), HTC_ENOTFOUND), "it is over");
+    cr_assert(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_OK));
+    htc_sim_run(p.sim, HTC_SECOND);
+    htc_sim_break(p.a->node, p.b->node);
+    htc_sim_run(p.sim, 10 * HTC_MS);
+    cr_expect(eq(int, htc_sim_hang_up(p.a->node, 1), HTC_OK), "broken, and to be dialled again");
+    htc_sim_run(p.sim, HTC_SECOND);
+    cr_expect(eq(sz, p.b->opened, 2));
+    cr_assert(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_OK));
+    htc_sim_crash(p.b->node); /* it waits at a node that is down */
+    htc_sim_run(p.sim, HTC_SECOND);
+    cr_expect(eq(int, htc_sim_hang_up(p.a->node, 1), HTC_OK));
+    htc_sim_boot(p.b->node);
+    htc_sim_run(p.sim, HTC_SECOND);
+    cr_expect(eq(sz, p.b->opened, 2));
+    pair_close(&p);
+}
+
 Test(sim, clogged_link_lets_everything_through_at_the_end)
 {
     pair p = pair_open(7, NULL);

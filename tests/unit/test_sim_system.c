@@ -4,11 +4,16 @@
 #include "alloc_fail.h"
 #include "htcsched/sim_system.h"
 
-static htc_sim_system_report run(const htc_env *env, uint64_t seed, htc_status *status)
+static htc_sim_system_report run_with(const htc_env *env, uint64_t seed, uint32_t flows, htc_status *status)
 {
     htc_sim_system_report r = { .size = sizeof r };
-    *status = htc_sim_system_run(env, &(htc_sim_system_options){ .size = sizeof(htc_sim_system_options), .seed = seed }, &r);
+    *status = htc_sim_system_run(env, &(htc_sim_system_options){ .size = sizeof(htc_sim_system_options), .seed = seed, .flows = flows }, &r);
     return r;
+}
+
+static htc_sim_system_report run(const htc_env *env, uint64_t seed, htc_status *status)
+{
+    return run_with(env, seed, 0, status);
 }
 
 Test(sim_system, runs_a_seed_the_same_way_again)
@@ -40,7 +45,7 @@ Test(sim_system, refuses_wrong_use)
 }
 
 /* The memory of the world and that of the machines in it are one: whoever is refused, it ends without a fault of its own. */
-Test(sim_system, ends_without_memory)
+static void end_without_memory(uint32_t flows)
 {
     size_t ended = 0;
     for (int once = 0; once < 2; once++)
@@ -49,7 +54,7 @@ Test(sim_system, ends_without_memory)
             htc_status status;
             f.once = once;
             htc_env env = alloc_fail_env(&f);
-            htc_sim_system_report r = run(&env, 3, &status);
+            htc_sim_system_report r = run_with(&env, 3, flows, &status);
             cr_expect(status == HTC_ENOMEM || (status == HTC_OK && !r.failed), "allocation %zu: %s, %s", n, htc_status_name(status), r.text);
             cr_expect(eq(sz, f.live, 0), "allocation %zu", n);
             cr_expect(eq(sz, f.wrong_sizes, 0), "allocation %zu", n);
@@ -57,4 +62,14 @@ Test(sim_system, ends_without_memory)
             ended += status == HTC_ENOMEM;
         }
     cr_expect(ended > 20, "only %zu runs have noticed", ended);
+}
+
+Test(sim_system, ends_without_memory)
+{
+    end_without_memory(0);
+}
+
+Test(sim_system, ends_without_memory_for_flows)
+{
+    end_without_memory(1);
 }

@@ -15,13 +15,14 @@
 
 #include <utlist.h>
 
+#include "core/fault.h"
 #include "core/wire.h"
 #include "htcsched/calls.h"
 #include "roles/agent/agent_private.h"
 
 #define NUMBERS       56                    /* bits below the number of a worker, in numbers of its calls */
 #define DIAL_TAG      (UINT64_C(1) << 55)   /* the agent's own calls that are no run's */
-#define FLOWS_MAX     64
+#define NUMBERS_MAX   255                   /* of workers: each life has one that no other had lately */
 #define TRY_AGAIN     HTC_SECOND
 
 typedef struct agent_flow {
@@ -149,6 +150,17 @@ static void hang_up(htc_agent *a, uint32_t peer)
         htc__agent_emit(a, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_CALL_HANG_UP, .body = htc_buf_bytes(&a->buf) });
 }
 
+/* What the host still answers to the worker before is nobody's then. */
+static uint64_t next_number(htc_agent *a)
+{
+    agent_flow *f;
+    do {
+        a->last_flow = a->last_flow % NUMBERS_MAX + 1;
+        DL_SEARCH_SCALAR(a->flows, f, number, a->last_flow);
+    } while (f);
+    return a->last_flow;
+}
+
 static agent_flow *flow_new(htc_agent *a, uint64_t flow)
 {
     agent_flow *f = htc__alloc(&a->env, sizeof *f);
@@ -157,9 +169,8 @@ static agent_flow *flow_new(htc_agent *a, uint64_t flow)
         return NULL;
     }
     f->flow = flow;
-    f->number = ++a->last_flow & (FLOWS_MAX - 1) ? a->last_flow & (FLOWS_MAX - 1) : ++a->last_flow & (FLOWS_MAX - 1);
+    f->number = next_number(a);
     DL_APPEND(a->flows, f);
-    dial_store(a, f);
     return f;
 }
 
@@ -176,6 +187,19 @@ void htc__agent_flows_free(htc_agent *a)
 {
     while (a->flows)
         flow_end(a, a->flows);
+}
+
+/* The next one has a connection to the store of its own, which it is told of when it is opened. */
+static void worker_gone(htc_agent *a, agent_flow *f, htc_ns not_before)
+{
+    htc__worker_ops()->destroy(f->worker);
+    f->worker = NULL;
+    if (!HTC__BROKEN(worker_connection_kept)) {
+        hang_up(a, f->store_peer);
+        f->store_peer = 0;
+    }
+    f->number = next_number(a);
+    f->not_before = not_before;
 }
 
 static void worker_begin(htc_agent *a, agent_flow *f)
@@ -237,14 +261,11 @@ static void worker_ended(htc_agent *a, agent_flow *f, htc_status status)
     int      ended = htc__worker_flow_ended(f->worker, &done, &failed, &cancelled);
     htc__log_with(&a->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("flow", f->flow), HTC__STATUS(status)), "works no more at flow %" PRIu64 ": %s", f->flow,
                   ended ? "it has ended" : htc_strerror(status));
-    htc__worker_ops()->destroy(f->worker);
-    f->worker = NULL;
+    worker_gone(a, f, a->holder.now + (ended || status == HTC_OK || status == HTC_ELOST ? 0 : TRY_AGAIN));
     if (ended)
         flow_ended(a, f, done, failed, cancelled);
     else
         each_seat(a, f->flow, seat_left, NULL);
-    if (!ended && status != HTC_OK)
-        f->not_before = a->holder.now + (status == HTC_ELOST ? 0 : TRY_AGAIN);
 }
 
 /* Seats that are to go: all when this agent ends, those above its slots else. */
@@ -271,8 +292,10 @@ static void flow_run(htc_agent *a, agent_flow *f)
     }
     if (!f->worker) {
         each_seat(a, f->flow, seat_left, NULL);
-        if (at_work && f->store_peer && a->holder.now >= f->not_before)
+        if (at_work && f->store_peer)
             worker_begin(a, f);
+        else if (at_work && !f->dialling && a->holder.now >= f->not_before)
+            dial_store(a, f);
         else if (!at_work && !f->dialling)
             flow_end(a, f);
         return;
@@ -299,9 +322,7 @@ static void worker_step(htc_agent *a, agent_flow *f, const htc_input *in)
     htc_status status = htc__worker_ops()->step(f->worker, in->peer == a->peer || in->kind == HTC_IN_START ? &time : in, a->holder.out);
     if (status == HTC_OK || status == HTC_EUNSUPPORTED)
         return;
-    htc__worker_ops()->destroy(f->worker); /* the next one starts from the store */
-    f->worker = NULL;
-    f->not_before = a->holder.now + TRY_AGAIN;
+    worker_gone(a, f, a->holder.now + TRY_AGAIN); /* the next one starts from the store */
 }
 
 static void greet_worker(htc_agent *a, const htc_input *in, htc_reader *r, uint64_t id)
@@ -323,13 +344,26 @@ static void dialled(htc_agent *a, const htc_input *in)
     uint32_t    peer = htc_get_u32(&r);
     DL_SEARCH_SCALAR(a->flows, f, number, in->tag & ~DIAL_TAG);
     if (!f || in->status != HTC_OK || htc_reader_done(&r) != HTC_OK) {
-        if (f)
+        if (f) {
             f->dialling = 0;
+            f->not_before = a->holder.now + TRY_AGAIN;
+        }
         hang_up(a, in->status == HTC_OK ? peer : 0);
         return;
     }
     f->dialling = 0;
     f->store_peer = peer;
+}
+
+/* A worker's call that it did not live to see answered. */
+static void dialled_for_nobody(htc_agent *a, const htc_input *in)
+{
+    agent_flow *f;
+    htc_reader  r = htc_reader_of(in->body);
+    uint32_t    peer = htc_get_u32(&r);
+    DL_SEARCH_SCALAR(a->flows, f, number, in->tag >> NUMBERS);
+    if (!(f && f->worker) && in->status == HTC_OK && htc_reader_done(&r) == HTC_OK)
+        hang_up(a, peer);
 }
 
 /* Whose number is it? */
@@ -351,6 +385,8 @@ int htc__agent_flows_input(htc_agent *a, const htc_input *in)
     if (in->kind == HTC_IN_RESULT && in->op == HTC_CALL_DIAL && !mine) {
         dialled(a, in);
         mine = 1;
+    } else if (in->kind == HTC_IN_RESULT && in->op == HTC_CALL_DIAL) {
+        dialled_for_nobody(a, in);
     } else if (in->kind == HTC_IN_MESSAGE && others) {
         htc_reader r = htc_wire_open(in->body, &type, &id);
         if (r.status == HTC_OK && type == HTC_WIRE_HELLO) {
@@ -412,7 +448,7 @@ htc_ns htc__agent_flows_deadline(const htc_agent *a)
             return a->holder.now;
     DL_FOREACH(a->flows, f)
     {
-        htc_ns     own = f->worker ? htc__worker_ops()->deadline(f->worker) : f->store_peer ? f->not_before : HTC_NEVER;
+        htc_ns     own = f->worker ? htc__worker_ops()->deadline(f->worker) : f->dialling ? HTC_NEVER : f->not_before;
         htc_status status;
         if (f->worker && htc__worker_stopped(f->worker, &status))
             own = a->holder.now;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "roles/worker/worker_private.h"
 
 #define LEASE_NS  (10 * HTC_SECOND)
@@ -21,14 +22,34 @@ void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_
 
 void htc__worker_stop(htc__worker *w, htc_status status)
 {
-    if (w->stopped)
+    if (w->stopped || w->stopping)
         return;
     htc__log_with(&w->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("worker", w->id), HTC__STATUS(status)), "worker %llu ends: %s",
                   (unsigned long long)w->id, htc_strerror(status));
-    w->stopped = 1;
     w->stop_status = status;
+    w->stopping = w->options.within;
+    w->stopped = !w->options.within;
     if (!w->options.within)
         htc_runtime_stop(w->runtime, status);
+}
+
+/* One that is part of another role goes on in a process that another worker may be of next: what it runs ends first, and the others are called
+ * no more. */
+static void stop_when_nothing_runs(htc__worker *w)
+{
+    running *x, *next;
+    int      runs = 0;
+    DL_FOREACH_SAFE(w->runs, x, next)
+    if (!x->over && w->stopping == 1)
+        htc__attempt_order(&w->holder, &x->attempt, ORDER_REVOKE);
+    w->stopping = 2;
+    DL_FOREACH(w->runs, x)
+    runs |= !x->over;
+    if (runs && !HTC__BROKEN(worker_runs_left))
+        return;
+    htc__worker_tasks_free(w);
+    htc__worker_hang_up_all(w);
+    w->stopped = 1;
 }
 
 /* ---- its lease ---- */
@@ -179,10 +200,11 @@ static int is_of_run(uint32_t op)
 static void run_time(htc__worker *w)
 {
     running *x, *next;
-    keep_lease(w);
+    if (!w->stopping)
+        keep_lease(w);
     DL_FOREACH_SAFE(w->runs, x, next)
     htc__attempt_timer(&w->holder, &x->attempt);
-    if (!w->joined || w->stopped)
+    if (!w->joined || w->stopped || w->stopping)
         return;
     if (w->ended) {
         htc__worker_stop(w, HTC_OK);
@@ -217,10 +239,10 @@ static htc_ns deadline(const void *self)
     const running     *x;
     if (w->stopped)
         return HTC_NEVER;
-    htc_ns at = earlier(htc_runtime_deadline(w->runtime), w->joining || w->registering ? HTC_NEVER : w->renew_at);
+    htc_ns at = earlier(htc_runtime_deadline(w->runtime), w->joining || w->registering || w->stopping ? HTC_NEVER : w->renew_at);
     DL_FOREACH(w->runs, x)
     at = earlier(at, htc__attempt_deadline(&x->attempt));
-    if (!w->joined || w->ended)
+    if (!w->joined || w->ended || w->stopping)
         return at;
     at = earlier(at, htc__worker_group_deadline(w));
     if (!htc__worker_runs_flow(w))
@@ -246,7 +268,7 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     running  *x = in->kind == HTC_IN_RESULT && is_of_run(in->op) ? htc__worker_run(w, in->tag) : NULL;
     switch ((htc_input_kind)in->kind) {
     case HTC_IN_MESSAGE:
-        if (!from_store)
+        if (!from_store && !w->stopping)
             message(w, in);
         break;
     case HTC_IN_OPENED:
@@ -266,6 +288,8 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
         htc_runtime_input(w->runtime, in);
     if (htc_runtime_status(w->runtime) == HTC_OK && !w->stopped)
         run_time(w);
+    if (w->stopping && !w->stopped)
+        stop_when_nothing_runs(w);
     w->holder.out = NULL;
     if (w->holder.failed != HTC_OK)
         htc_runtime_break(w->runtime, w->holder.failed, "asking the host");

@@ -50,6 +50,14 @@ static void hang_up(htc__worker *w, uint32_t peer)
     htc_runtime_call(w->runtime, HTC_CALL_HANG_UP, htc_buf_bytes(&w->buf), NULL, NULL);
 }
 
+void htc__worker_hang_up_all(htc__worker *w)
+{
+    for (uint32_t i = 0; i < w->n_members; i++)
+        if (w->members[i].peer)
+            hang_up(w, w->members[i].peer);
+    w->n_members = 0;
+}
+
 typedef struct dial_of {
     uint64_t id, epoch;
 } dial_of;

@@ -30,6 +30,7 @@
 #define ENDED_FULL 256 /* of one ledger, not counted yet: beyond, nothing new begins */
 #define ENDED_MAX  2600 /* and as many more as one answer about functions may bring */
 #define ASKS_MAX   16  /* thieves that wait for one ledger */
+#define NOTES_KEPT 8   /* beyond, who gave one reminds us */
 #define GROUP_MAX  1024
 #define READS_MAX  64  /* records in one request */
 #define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
@@ -82,6 +83,11 @@ typedef struct own {
     uint64_t       read_of; /* the ledger that accept_from was read of last */
     uint32_t       accept_peer;
     uint64_t       accept_tasks; /* in next */
+    uint32_t       n_notes; /* that others gave while something was under way here: accepted next */
+    struct {
+        ledger_pair pair;
+        uint32_t    peer;
+    } notes[NOTES_KEPT];
     htc_ns         notes_at, notes_gap; /* look after notes that nobody has answered for */
     htc_ns         news_at, news_gap;   /* of a graph: read again what waits */
     ledger_counts  counted;             /* as who looks for the end has said to know */
@@ -179,6 +185,7 @@ struct htc__worker {
     htc_ns               now;
     uint64_t             id, epoch;
     uint8_t              joining, joined, registering, stopped;
+    uint8_t              stopping; /* 1: it is to stop; 2: what runs was told so */
     htc_status           stop_status;
     uint8_t              cancel_wanted; /* all of the flow */
     uint8_t              watching, members_known, collector_known;
@@ -241,6 +248,7 @@ htc_ns   htc__worker_group_deadline(const htc__worker *w);
 void     htc__worker_sum(htc__worker *w, uint64_t number, const ledger_counts *c); /* counts that were seen, however stale */
 void     htc__worker_counts_changed(htc__worker *w, own *o);
 void     htc__worker_counts_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
+void     htc__worker_hang_up_all(htc__worker *w);
 void     htc__worker_group_free(htc__worker *w);
 int      htc__worker_runs_flow(const htc__worker *w); /* it is running, and all that has to be known is */
 
@@ -313,6 +321,7 @@ void   htc__worker_give(htc__worker *w, own *o);  /* puts notes for who asks int
 void   htc__worker_given(htc__worker *w, own *o, int stored); /* tells them */
 void   htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer);
 void   htc__worker_read_note(htc__worker *w, own *o); /* o->accept, where it stands */
+void   htc__worker_accept_next(htc__worker *w, own *o); /* one of o->notes, if nothing is under way */
 void   htc__worker_settle(htc__worker *w, uint64_t got); /* of the round under way */
 void   htc__worker_nudge(htc__worker *w); /* others, if there is more here than can run */
 

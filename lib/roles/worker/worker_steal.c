@@ -157,10 +157,43 @@ void htc__worker_read_note(htc__worker *w, own *o)
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, accept_read, a);
 }
 
+static int is_busy(const own *o)
+{
+    return o->writing || o->reading || o->unsure || o->holds;
+}
+
+static void keep_note(own *o, ledger_pair pair, uint32_t peer)
+{
+    if (o->holds && o->accept.ledger == pair.ledger && o->accept.note == pair.note)
+        return;
+    for (uint32_t i = 0; i < o->n_notes; i++)
+        if (o->notes[i].pair.ledger == pair.ledger && o->notes[i].pair.note == pair.note)
+            return;
+    if (o->n_notes == NOTES_KEPT)
+        return;
+    o->notes[o->n_notes].pair = pair;
+    o->notes[o->n_notes++].peer = peer;
+}
+
+void htc__worker_accept_next(htc__worker *w, own *o)
+{
+    if (o->n_notes == 0 || is_busy(o))
+        return;
+    ledger_pair pair = o->notes[0].pair;
+    uint32_t    peer = o->notes[0].peer;
+    o->n_notes--;
+    memmove(&o->notes[0], &o->notes[1], o->n_notes * sizeof o->notes[0]);
+    htc__worker_accept(w, o, pair.ledger, pair.note, peer);
+}
+
 void htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer)
 {
-    if (from == o->number || o->writing || o->reading || o->unsure || o->holds)
-        return; /* who gave it reminds us */
+    if (from == o->number)
+        return;
+    if (is_busy(o)) {
+        keep_note(o, (ledger_pair){ from, note }, peer);
+        return;
+    }
     o->accept = (ledger_pair){ from, note };
     o->accept_peer = peer;
     o->accept_tasks = 0;
@@ -248,7 +281,7 @@ static void given(htc__worker *w, uint32_t peer, const worker_message *m)
     own *o = m->tasks ? htc__worker_own(w, m->to) : NULL;
     if (o)
         htc__worker_accept(w, o, m->from, m->note, peer);
-    if (w->round.stealing && m->seq == w->round.seq && (!o || !o->holds))
+    if (w->round.stealing && m->seq == w->round.seq && (!o || (!o->holds && !o->n_notes)))
         htc__worker_settle(w, 0);
 }
 

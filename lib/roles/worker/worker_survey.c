@@ -10,6 +10,7 @@
 #include "roles/worker/worker_private.h"
 
 #define SAFETY_NS (30 * HTC_SECOND)  /* between surveys that nothing has caused */
+#define SOON_NS   (10 * HTC_MS)      /* another was faster, and this one has no ledger yet */
 #define REST_NS   (200 * HTC_MS)     /* what is nobody's is left to those without tasks */
 #define ORPHANS   256
 
@@ -18,7 +19,7 @@ typedef struct orphan {
 } orphan;
 
 typedef struct survey {
-    uint64_t           first_absent;
+    uint64_t           beyond;      /* all numbers of ledgers that were seen */
     uint64_t           spans, done; /* live ones that were seen, tasks that have ended */
     uint32_t           n, at;       /* orphans; the one that is being taken */
     uint8_t            took;
@@ -130,7 +131,7 @@ static void take_next(htc__worker *w)
     survey *s = w->survey;
     if (s->at >= s->n || s->at >= s->limit || w->leaving) {
         /* all pages were not looked at if there were more of them than room */
-        survey_end(w, s->n == ORPHANS || s->took ? REST_NS : SAFETY_NS);
+        survey_end(w, s->n == ORPHANS || s->took ? REST_NS : w->owns || w->leaving ? SAFETY_NS : SOON_NS);
         return;
     }
     const orphan *x = &s->orphans[s->at];
@@ -142,12 +143,16 @@ static void take_next(htc__worker *w)
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, owner_known, NULL);
 }
 
+/* All that have none make theirs at the same moment: each under a number of its own. */
 static void create(htc__worker *w)
 {
-    survey *s = w->survey;
+    survey  *s = w->survey;
+    uint64_t place = 0;
+    while (place < w->n_members && w->members[place].id < w->id)
+        place++;
     s->n = s->limit = 1;
     htc__ledger_init(&s->taking, (ledger_span){ 0, 0 });
-    put_taken(w, s->first_absent, 0);
+    put_taken(w, s->beyond + place, 0);
 }
 
 /* ---- looking ---- */
@@ -169,8 +174,7 @@ static void seen(htc__worker *w, uint64_t number, const ledger *l, uint64_t vers
     s->done += l->counts.done;
     if (htc__worker_collects(w))
         htc__worker_sum(w, number, &l->counts);
-    if (number == s->first_absent)
-        s->first_absent++;
+    s->beyond = number >= s->beyond ? number + 1 : s->beyond;
     htc__worker_owner_is(w, number, l->worker);
     if (htc__ledger_is_of(l, w->id, w->epoch)) {
         if (!o)

@@ -455,6 +455,28 @@ htc_status htc_sim_dial(htc_sim_node *node, uint32_t peer, htc_sim_node *target,
     return sim->status;
 }
 
+htc_status htc_sim_hang_up(htc_sim_node *node, uint32_t peer)
+{
+    if (!node)
+        return HTC_EINVAL;
+    sim_dial **at = &node->dials;
+    while (*at && (*at)->peer != peer)
+        at = &(*at)->next;
+    sim_dial *d = *at;
+    if (!d)
+        return HTC_ENOTFOUND;
+    d->once = 1;
+    if (peer_of(node, peer)) { /* when its end is told, the dial is over */
+        htc__sim_close_peer(node, peer, HTC_OK);
+        return node->sim->status;
+    }
+    *at = d->next;
+    d->dead = 1;
+    if (!d->pending)
+        dial_free(node->sim, d);
+    return node->sim->status;
+}
+
 void htc__sim_conns_forget(htc_sim_node *node)
 {
     for (uint32_t i = 0; i < node->peers.cap; i++)

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "htcsched/work.h"
+
 /* ---- what the disks hold ---- */
 
 sys_task *htc__sys_task_of(sys *s, uint64_t job, uint64_t task)
@@ -91,6 +93,22 @@ void htc__sys_place_made(sys *s, uint64_t job)
     }
 }
 
+sys_job *htc__sys_job_of_record(const sys *s, uint64_t id)
+{
+    sys_job *j = s->jobs;
+    while (j && j->stored_id != id)
+        j = j->next;
+    return j;
+}
+
+uint64_t htc__sys_leased(const sys *s, uint64_t job)
+{
+    uint64_t n = 0;
+    for (const sys_task *t = s->tasks; t; t = t->hh.next)
+        n += t->key.job == job && t->leased;
+    return n;
+}
+
 static void place_free(sys *s, sys_place *p)
 {
     HASH_DEL(s->places, p);
@@ -168,6 +186,8 @@ static void task_seen(void *ctx, const sys_task_state *state)
     unsigned long long job = c->job, task = c->first + state->offset;
     uint32_t           attempt = state->done ? state->attempt : 0;
     sys_task          *t = htc__sys_task_of(s, job, task);
+    const sys_job     *j = htc__sys_job_of_record(s, job);
+    const sys_flow    *seats = j ? j->flow : NULL;
     if (state->brief && need_attempt(s, t, state->attempt)) {
         sys_try *a = &t->attempts[state->attempt];
         a->result = a->told = 1;
@@ -194,6 +214,8 @@ static void task_seen(void *ctx, const sys_task_state *state)
                  (unsigned)attempt);
     else if (!t->attempts[attempt].result)
         htc__sys_fail(s, "%llu.%llu attempt %u is committed, and its result is not there", job, task, (unsigned)attempt);
+    else if (seats)
+        htc__sys_flow_seat_done(seats, job, task);
     else if (t->attempts[attempt].output != 1)
         htc__sys_fail(s, "%llu.%llu attempt %u is committed, and its outputs are not there", job, task, (unsigned)attempt);
     s->committed++;
@@ -295,10 +317,10 @@ void htc__sys_check_results(sys *s)
         for (uint64_t i = 0; i < j->count; i++) {
             const sys_task *t = htc__sys_task_of(s, j->id, i);
             n += t->committed != 0;
-            if (t->committed && !j->removing && t->attempts[t->committed].output != 1)
+            if (t->committed && !j->removing && !j->flow && t->attempts[t->committed].output != 1)
                 fail_job(j, "lost the outputs of task", i);
         }
-        if (n != j->count && !j->cancelled && !htc__sys_never_runs(j))
+        if (n != j->count && !j->cancelled && !htc__sys_never_runs(j) && !(j->flow && htc__sys_flow_seats_fail(j->flow)))
             fail_job(j, "committed results:", n);
         if (htc__sys_never_runs(j) && (n || j->stored_end != SYS_CANCELLED))
             fail_job(j, "could never run, and is not cancelled: results:", n);
@@ -330,11 +352,14 @@ static void submit_again(htc_sim *w, void *ctx)
     submit(ctx);
 }
 
-const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores)
+const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores, uint64_t flow)
 {
-    char resources[120] = "";
+    char resources[120] = "", program[160] = "<Executable>/bin/true</Executable><Argument>x</Argument>";
     if (cores > 1)
         snprintf(resources, sizeof resources, "<Resources><TotalCPUCount><Exact>%u</Exact></TotalCPUCount></Resources>", (unsigned)cores);
+    if (flow)
+        snprintf(program, sizeof program, "<Executable>" HTC_FLOW_EXECUTABLE "</Executable><Argument>%llu</Argument><Environment name=\"SEAT\">x</Environment>",
+                 (unsigned long long)flow);
     snprintf(
         s->jsdl, sizeof s->jsdl,
         "<JobDefinition xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl\""
@@ -342,12 +367,12 @@ const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores)
         " xmlns:sweepfunc=\"http://schemas.ogf.org/jsdl/2009/03/sweep/functions\">"
         "<JobDescription><Application>"
         "<POSIXApplication xmlns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\">"
-        "<Executable>/bin/true</Executable><Argument>x</Argument></POSIXApplication></Application>%s</JobDescription>"
+        "%s</POSIXApplication></Application>%s</JobDescription>"
         "<sweep:Sweep><sweep:Assignment><sweep:DocumentNode>"
         "<sweep:NamespaceBinding ns=\"http://schemas.ggf.org/jsdl/2005/11/jsdl-posix\" prefix=\"p\"/>"
-        "<sweep:Match>//p:Argument</sweep:Match></sweep:DocumentNode>"
+        "<sweep:Match>//p:%s</sweep:Match></sweep:DocumentNode>"
         "<sweepfunc:LoopInteger start=\"1\" end=\"%llu\"/></sweep:Assignment></sweep:Sweep></JobDefinition>",
-        resources, (unsigned long long)n);
+        program, resources, flow ? "Environment" : "Argument", (unsigned long long)n);
     return s->jsdl;
 }
 
@@ -375,7 +400,7 @@ static void submit(sys_job *j)
 {
     htc__sys_ask(j->s->operator_,
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:o}", "op", "submit", "user", j->user, "name", j->name, "key", j->name, "jsdl",
-                      htc__sys_jsdl(j->s, j->count, j->cores), "memory", (json_int_t)j->memory, "max_running", (json_int_t)j->max_running,
+                      htc__sys_jsdl(j->s, j->count, j->cores, j->flow ? htc__sys_flow_number(j->flow) : 0), "memory", (json_int_t)j->memory, "max_running", (json_int_t)j->max_running,
                       "priority", j->priority, "after", htc__sys_after_json(j)),
             submitted, j);
 }
@@ -481,14 +506,15 @@ static void check_status(sys *s, json_t *job)
     if (sum != count)
         htc__sys_fail(s, "status of job %llu: %llu tasks in all states, %llu in the job",
                  (unsigned long long)number_of(job, "id"), (unsigned long long)sum, (unsigned long long)count);
-    int done = strcmp(text_of(job, "state"), "done") == 0 || strcmp(text_of(job, "state"), "cancelled") == 0;
+    int done = strcmp(text_of(job, "state"), "done") == 0 || strcmp(text_of(job, "state"), "cancelled") == 0 ||
+               (j && j->flow && strcmp(text_of(job, "state"), "done_with_failures") == 0);
     if (j && j->finished && !done)
         htc__sys_fail(s, "job %llu was done and is %s again", (unsigned long long)j->id, text_of(job, "state"));
     if (j && done && !j->finished) {
         j->finished = 1;
         j->ended = htc_sim_now(s->w);
-        int may_be = j->cancelled || htc__sys_never_runs(j);
-        if (number_of(tasks, "done") + (may_be ? number_of(tasks, "cancelled") : 0) != count)
+        int seats_fail = j->flow && htc__sys_flow_seats_fail(j->flow), may_be = seats_fail || j->cancelled || htc__sys_never_runs(j);
+        if (number_of(tasks, "done") + (may_be ? number_of(tasks, "cancelled") : 0) + (seats_fail ? number_of(tasks, "failed") : 0) != count)
             fail_job(j, "done, with finished tasks:", number_of(tasks, "done"));
     }
 }
@@ -699,6 +725,7 @@ void htc__sys_close(sys *s)
     while (s->places)
         place_free(s, s->places);
     htc__sys_usage_free(s);
+    htc__sys_flows_free(s);
     while (s->jobs) {
         sys_job *j = s->jobs;
         s->jobs = j->next;

@@ -4,10 +4,13 @@
 
 #include "sim/scenarios/system_private.h"
 
+#define FLOW_RUNS 56 /* a worker's runs have numbers from 2^56 on: agent_flow.c */
+
 typedef struct sys_process {
     uint64_t            run;
     htc_attempt         attempt;
     sys_run             how;
+    sys_flow           *flow; /* whose task it is; NULL: a job's */
     htc_effect          call; /* RUN, until it is answered */
     uint32_t            slots; /* that it fills */
     int                 running, waiting; /* waiting: RUN was asked while every slot was filled */
@@ -62,6 +65,8 @@ static void answer_run(sys_agent *a, sys_process *p, htc_status status, uint32_t
         return;
     p->running = 0;
     a->running -= p->slots;
+    if (p->flow)
+        htc__sys_flow_ends(p->flow);
     htc_ns span = htc_sim_now(s->w) - p->started;
     o.ended = htc_sim_wall(s->w);
     o.started = o.ended - span;
@@ -104,6 +109,17 @@ static uint32_t slots_of(sys *s, htc_reader *r)
     return slots;
 }
 
+/* It is a worker's: of a flow whose number the attempt has as its job's. */
+static void enter_flow(sys_agent *a, sys_process *p)
+{
+    p->flow = htc__sys_flow_of(a->s, p->attempt.job);
+    if (!p->flow)
+        htc__sys_fail(a->s, "agent %llu runs task %llu of flow %llu, which there is not", (unsigned long long)a->id,
+                      (unsigned long long)p->attempt.task, (unsigned long long)p->attempt.job);
+    p->how.span /= 4;
+    p->how.stage_out = HTC_OK; /* so that a task ends as it is to */
+}
+
 static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint64_t run)
 {
     sys         *s = a->s;
@@ -119,6 +135,8 @@ static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint
         a->processes = p;
         if (s->options.run)
             s->options.run(s, a->user, &p->attempt, &p->how);
+        if (run >> FLOW_RUNS)
+            enter_flow(a, p);
     }
     htc_status status = p->how.stage_in;
     p->how.stage_in = HTC_OK; /* a second try goes well */
@@ -174,8 +192,13 @@ static void start(sys_agent *a, sys_process *p)
     p->waiting = 0;
     p->running = 1;
     p->started = htc_sim_now(s->w);
-    htc__sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
-    htc__sys_check_begin(s, &p->attempt);
+    if (p->flow) {
+        p->how.status = htc__sys_flow_begins(p->flow, a, p->attempt.task);
+        p->how.exit_code = p->how.status == HTC_OK ? 0 : 3;
+    } else {
+        htc__sys_task_of(s, p->attempt.job, p->attempt.task)->runs++;
+        htc__sys_check_begin(s, &p->attempt);
+    }
     check_memory(a);
     a->running += p->slots;
     if (a->running > a->slots && a->running > p->slots)
@@ -193,10 +216,10 @@ static void stage_out(sys_agent *a, const htc_effect *effect, sys_process *p)
     htc_status status = p->how.stage_out;
     p->how.stage_out = HTC_OK;
     htc_buf_init(&b, NULL, 0);
-    if (status == HTC_OK && !htc__sys_has_place(a->s, p->attempt.job))
+    if (status == HTC_OK && !p->flow && !htc__sys_has_place(a->s, p->attempt.job))
         status = HTC_ESTAGEOUT;
     htc_stored_write(&b, &stored);
-    if (status == HTC_OK)
+    if (status == HTC_OK && !p->flow)
         htc__sys_output_stored(a->s, &p->attempt);
     htc_sim_result(a->node, a->s->options.stage_ns, effect, status,
                    status == HTC_OK ? htc_buf_bytes(&b) : htc_bytes_of("no luck"));
@@ -208,12 +231,42 @@ static void clean(sys_agent *a, sys_process *p, int drop)
     sys_process **at = &a->processes;
     if (p->running || p->waiting)
         htc__sys_fail(a->s, "agent %llu cleans a running task", (unsigned long long)a->id);
-    if (drop)
+    if (drop && !p->flow)
         htc__sys_output_dropped(a->s, &p->attempt);
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
     htc__free(&a->s->env, p, sizeof *p);
+}
+
+/* The store, or another agent. */
+static void dial(sys_agent *a, const htc_effect *effect)
+{
+    sys               *s = a->s;
+    char               address[64];
+    unsigned long long id;
+    htc_reader         r = htc_reader_of(effect->body);
+    htc_buf            b;
+    htc_get_str(&r, address, sizeof address);
+    const sys_agent *other = sscanf(address, "agent:%llu", &id) == 1 ? htc__sys_agent_find(s, id) : NULL;
+    htc_sim_node    *target = strcmp(address, "store") == 0 ? s->store : other ? other->node : NULL;
+    uint32_t         peer = SYS_PEER_GATEWAY + ++a->last_peer;
+    htc_status       status = target ? htc_sim_dial(a->node, peer, target, NULL) : HTC_EUNSUPPORTED;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u32(&b, peer);
+    htc_sim_result(a->node, 0, effect, status, status == HTC_OK ? htc_buf_bytes(&b) : htc_bytes_of("no such address"));
+    htc_buf_free(&b);
+    if (status != HTC_OK)
+        htc__sys_fail(s, "agent %llu dials %s: %s", (unsigned long long)a->id, address, htc_status_name(status));
+}
+
+static void hang_up(sys_agent *a, const htc_effect *effect)
+{
+    htc_reader r = htc_reader_of(effect->body);
+    uint32_t   peer = htc_get_u32(&r);
+    htc_status status = htc_sim_hang_up(a->node, peer);
+    if (status != HTC_OK)
+        htc__sys_fail(a->s, "agent %llu hangs up connection %u: %s", (unsigned long long)a->id, (unsigned)peer, htc_status_name(status));
 }
 
 static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
@@ -225,6 +278,10 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
     (void)node;
     if (effect->op == HTC_CALL_STAGE_IN) {
         stage_in(a, effect, &r, number);
+        return HTC_OK;
+    }
+    if (effect->op == HTC_CALL_DIAL || effect->op == HTC_CALL_HANG_UP) {
+        (effect->op == HTC_CALL_DIAL ? dial : hang_up)(a, effect);
         return HTC_OK;
     }
     if (effect->op == HTC_CALL_SLOTS) {
@@ -278,9 +335,12 @@ static htc_status boot(void *ctx, htc_sim_node *node)
                             .cores = 4,
                             .retry_ns = a->s->options.gateway.heartbeat_ns,
                             .kill_after_ns = a->s->options.gateway.heartbeat_ns };
-    char              name[32];
+    char              name[32], address[32];
     snprintf(name, sizeof name, "site%u-n%u", (unsigned)a->site, (unsigned)a->slot);
+    snprintf(address, sizeof address, "agent:%llu", (unsigned long long)a->id);
     o.node = name;
+    o.store = "store";
+    o.address = address;
     htc_status status = htc_agent_create(htc_sim_env(node), &o, &machine);
     if (status != HTC_OK)
         return status;
@@ -329,6 +389,8 @@ void htc__sys_agent_stop_task(sys_agent *a)
     htc_buf b;
     for (const sys_process *p = a->processes; p; p = p->next)
         if (p->running) {
+            if (p->flow)
+                htc__sys_flow_stopped(p->flow);
             htc_buf_init(&b, NULL, sizeof bytes);
             htc_put_u64(&b, p->run);
             htc_sim_event(a->node, HTC_MS, HTC_EVENT_TASK_STOPPED, HTC_OK, htc_buf_bytes(&b));
@@ -348,6 +410,8 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     a->s->agents_alive--;
     for (sys_process *p = a->processes, *next; p; p = next) { /* its processes die with it */
         next = p->next;
+        if (p->running && p->flow)
+            htc__sys_flow_ends(p->flow);
         htc__free(&a->s->env, p, sizeof *p);
     }
     a->processes = NULL;

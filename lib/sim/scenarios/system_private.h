@@ -5,6 +5,7 @@
  *   system_gateway.c  the gateway and what its host does for it: launching, ending and watching agents
  *   system_agent.c    agents and their executor: run times and failures from the seed, stored outputs
  *   system_user.c     users: requests in JSON, repeated over broken connections
+ *   system_flow.c     flows: their users submit seats, agents are workers, and what the store has of each is audited
  *   system_usage.c    what attempts have cost, added up from what became durable, and compared with what users are told
  *   system_records.c what is read of the gateway's records, and a job's document
  *   system_run.c     draws a run from its seed: who submits what, and what goes wrong
@@ -57,6 +58,7 @@ typedef struct sys_options {
     uint32_t            launch_fail_ppm;
     /* NULL: no task takes time or fails. */
     void (*run)(sys *s, const char *user, const htc_attempt *attempt, sys_run *run);
+    uint32_t flows;       /* 1: there are some among the jobs */
     int      check_idle;  /* no slot is free for longer than it may be while somebody demands it */
     uint32_t check_every; /* steps of the gateway are its counts added up; 0: 1 */
     void    *ctx;
@@ -101,6 +103,7 @@ struct sys_agent {
     int                 alive, watched; /* watched: the gateway of this incarnation is told of its end */
     uint64_t            watcher;
     uint32_t            running; /* slots that its processes fill */
+    uint32_t            last_peer; /* connections that it had its host make */
     struct sys_process *processes;
     sys_agent          *next;
 };
@@ -165,6 +168,7 @@ struct sys {
     sys_user           *operator_;    /* who submits for everybody */
     struct sys_job     *jobs;
     struct sys_account *accounts;
+    struct sys_flow    *flows;
     sys_cost           *costs;
     int                 usage_told;
     htc_ns              watch_every;
@@ -259,6 +263,7 @@ typedef struct sys_job {
         sys_rule        rule;
     } after[SYS_AFTER_MAX]; /* jobs that it waits for */
     uint32_t        n_after;
+    struct sys_flow *flow;     /* its tasks are seats at this one; NULL: they are tasks */
     uint64_t        stored_id; /* of its record; 0: there was none yet */
     sys_end         stored_end; /* as its record said first */
     struct sys_job *next;
@@ -293,6 +298,25 @@ void    htc__sys_check_begin(sys *s, const htc_attempt *attempt);           /* a
 json_t *htc__sys_after_json(const sys_job *j);
 void    htc__sys_draw_after(sys *s, sys_job *j, htc_rng *rng);              /* among the jobs of its user that there are */
 
+/* system_flow.c */
+typedef struct sys_flow sys_flow;
+/* A flow of this user, drawn; its seats are submitted as a job of that name when it is stored. */
+void      htc__sys_flow_add(sys *s, const char *user, const char *name, htc_rng *rng);
+sys_flow *htc__sys_flow_of(const sys *s, uint64_t number);
+uint64_t  htc__sys_flow_number(const sys_flow *f);
+uint64_t  htc__sys_flow_tasks(const sys *s); /* of all flows */
+/* An agent's process begins a task: how that goes. */
+htc_status htc__sys_flow_begins(sys_flow *f, const sys_agent *a, uint64_t task);
+void       htc__sys_flow_ends(sys_flow *f); /* and ends it, however */
+void       htc__sys_flow_stopped(sys_flow *f); /* somebody has stopped the process of one of its tasks */
+void       htc__sys_flow_cancel_some(sys *s, htc_rng *rng);
+int        htc__sys_flows_submitted(const sys *s);
+void       htc__sys_flows_stored(sys *s, htc_bytes batch); /* a batch has become durable */
+void       htc__sys_flow_seat_done(const sys_flow *f, uint64_t job, uint64_t seat); /* so says a chunk record that has become durable */
+int        htc__sys_flow_seats_fail(const sys_flow *f); /* its seats do not end well, for not all of its tasks did */
+void       htc__sys_flows_check(sys *s);
+void       htc__sys_flows_free(sys *s);
+
 /* system_usage.c */
 void htc__sys_usage_owner(sys *s, uint64_t job, const char *user);
 /* A chunk's record has become durable that counts this much; sure: what its tasks' new results have cost, maybe: what may be
@@ -301,7 +325,9 @@ void htc__sys_usage_chunk(sys *s, uint64_t job, uint64_t index, uint64_t core_ns
 void htc__sys_usage_ask(sys *s); /* until users are told exactly what is durable: then usage_told */
 void htc__sys_usage_free(sys *s);
 
-/* The JSDL of a sweep of n tasks, no-ops for this world, of so many cores each. Lent until the next call. */
-const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores);
+/* The JSDL of a sweep of n tasks, no-ops for this world of so many cores each, or seats at a flow; 0: none. Lent until the next call. */
+const char *htc__sys_jsdl(sys *s, uint64_t n, uint32_t cores, uint64_t flow);
+uint64_t    htc__sys_leased(const sys *s, uint64_t job); /* tasks of a job, as the durable chunk records say */
+sys_job    *htc__sys_job_of_record(const sys *s, uint64_t id); /* as its durable record has it; NULL: none of ours */
 
 #endif

@@ -16,6 +16,7 @@ typedef struct plan {
     htc_rng  rng;
     htc_ns   trouble_gap, trouble_end;
     int      crashes, pauses, cancels;
+    uint32_t dice; /* troubles to draw from */
     uint32_t fail_ppm;
 } plan;
 
@@ -111,12 +112,32 @@ static void remove_some(sys *s, htc_rng *rng)
         }
 }
 
+/* What workers do among themselves and with the store, and clocks, by which they hold their leases. */
+static void trouble_of_flows(sys *s, plan *p, const sys_agent *a, uint32_t what)
+{
+    const sys_agent *other = some_agent(s, &p->rng);
+    htc_sim_node    *some[] = { s->store, s->gateway, a ? a->node : s->store };
+    htc_sim_node    *node = some[draw(&p->rng, 0, 2)];
+    if (what == 15 && a)
+        htc_sim_break(a->node, s->store);
+    else if (what == 16 && a && other)
+        htc_sim_break(a->node, other->node);
+    else if (what == 17 && a && other)
+        htc_sim_clog(a->node, draw(&p->rng, 0, 1) ? other->node : s->store, htc_rng_below(&p->rng, 2 * HTC_SECOND));
+    else if (what == 18 && p->pauses)
+        htc_sim_jump(node, (int64_t)htc_rng_below(&p->rng, 20 * HTC_SECOND) - (int64_t)(10 * HTC_SECOND));
+    else if (what == 19 && p->pauses)
+        htc_sim_drift(node, (int32_t)htc_rng_below(&p->rng, 20000) - 10000);
+    else if (what == 20 && p->cancels)
+        htc__sys_flow_cancel_some(s, &p->rng);
+}
+
 static void trouble(htc_sim *w, void *ctx)
 {
     sys       *s = ctx;
     plan      *p = s->options.ctx;
     sys_agent *a = some_agent(s, &p->rng);
-    uint32_t   what = draw(&p->rng, 0, 14);
+    uint32_t   what = draw(&p->rng, 0, p->dice);
     if (htc_sim_now(w) >= p->trouble_end)
         return;
     if (what <= 2 && p->crashes && a)
@@ -145,11 +166,13 @@ static void trouble(htc_sim *w, void *ctx)
         cancel_some(s, &p->rng);
     else if (what == 14)
         remove_some(s, &p->rng);
+    else
+        trouble_of_flows(s, p, a, what);
     htc__sys_after(s, 1 + htc_rng_below(&p->rng, 2 * p->trouble_gap), trouble, s);
 }
 
 /* Every fourth seed has no faults at all, the next faults of messages only, then crashes, then everything. */
-static void make_options(uint64_t seed, plan *p, sys_options *o)
+static void make_options(uint64_t seed, int flows, plan *p, sys_options *o)
 {
     htc_rng rng = { seed };
     rng = htc_rng_fork(&rng, "plan");
@@ -164,6 +187,7 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
                         .stage_ns = draw(&rng, 0, 2) * HTC_MS,
                         .n_sites = draw(&rng, 1, 2),
                         .run = run_task,
+                        .flows = flows != 0,
                         .check_idle = 1,
                         .ctx = p };
     if (messages) {
@@ -194,6 +218,7 @@ static void make_options(uint64_t seed, plan *p, sys_options *o)
                  .crashes = crashes,
                  .pauses = crashes,
                  .cancels = (int)draw(&rng, 0, 1),
+                 .dice = flows ? 20 : 14,
                  .fail_ppm = kind ? draw(&rng, 0, 1) * 60000 : 0 };
 }
 
@@ -220,6 +245,13 @@ static void add_jobs(sys *s, htc_rng *rng, htc_sim_system_report *v)
         ;
     if (!htc__sys_accounts_ready(s))
         htc__sys_fail(s, "users cannot be added");
+    htc_rng flows = htc_rng_fork(rng, "flows"); /* of its own: without any all is as it was */
+    for (uint32_t i = 0, n = s->options.flows ? draw(&flows, 1, 2) : 0; i < n; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "flow%u", (unsigned)i);
+        htc__sys_flow_add(s, names[htc_rng_below(&flows, users)], name, &flows);
+    }
+    v->tasks += htc__sys_flow_tasks(s);
     for (uint32_t i = 0; i < users + 4 && left > 2; i++) {
         uint32_t n = draw(rng, 1, left / 2);
         sys_job  wanted = { .count = n, .cores = wide_of(s, i), .max_running = draw(rng, 0, 1) * draw(rng, 1, 3), .priority = (int)draw(rng, 0, 2) - 1 };
@@ -274,7 +306,7 @@ static void run_world(sys *s, plan *p, htc_sim_system_report *v)
     htc__sys_run_until(s, p->trouble_end + 6 * HTC_SECOND); /* the longest way back up, and more */
     htc_sim_net_faults(s->w, 0);
     all_up(s);
-    while (!htc__sys_all_finished(s) && htc_sim_now(s->w) < p->trouble_end + 400 * HTC_SECOND &&
+    while (!(htc__sys_flows_submitted(s) && htc__sys_all_finished(s)) && htc_sim_now(s->w) < p->trouble_end + 400 * HTC_SECOND &&
            htc_sim_next(s->w) == HTC_OK)
         ;
     v->span = htc_sim_now(s->w) - begin;
@@ -285,6 +317,8 @@ static void run_world(sys *s, plan *p, htc_sim_system_report *v)
         htc__sys_fail(s, "users are told nothing of what they used");
     if (!htc_sim_failure(s->w))
         htc__sys_check_results(s);
+    if (!htc_sim_failure(s->w))
+        htc__sys_flows_check(s);
     if (s->agents_alive)
         htc__sys_fail(s, "%u agents are still there, with nothing to do", (unsigned)s->agents_alive);
 }
@@ -299,7 +333,7 @@ htc_status htc_sim_system_run(const htc_env *env, const htc_sim_system_options *
     htc_status             status = htc__options_copy(&given, sizeof given, options, options ? options->size : 0, offsetof(htc_sim_system_options, trace));
     if (!report || status != HTC_OK)
         return report ? status : HTC_EINVAL;
-    make_options(given.seed, &p, &o);
+    make_options(given.seed, given.flows != 0, &p, &o);
     o.sim.trace = given.trace;
     o.sim.trace_ctx = given.trace_ctx;
     status = htc__sys_open(env, &o, &s);

@@ -31,6 +31,7 @@ static void durable(sys *s)
     htc_status status = s->disk.ops->apply(s->disk.ctx, batch);
     if (status != HTC_OK)
         htc__sys_refused(s, status, "the disk does not take a batch");
+    htc__sys_flows_stored(s, batch);
     tell(s, batch, 'r');
     tell(s, batch, 'c');
     tell(s, batch, 'j');

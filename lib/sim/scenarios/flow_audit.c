@@ -1,0 +1,362 @@
+#include "sim/scenarios/flow_audit.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "htcsched/kv_engine.h"
+#include "kvs/cell/cell.h"
+
+static void __attribute__((format(printf, 2, 3))) fail(flow_audit *a, const char *format, ...)
+{
+    char    text[300];
+    va_list ap;
+    size_t  n = (size_t)snprintf(text, sizeof text, "flow %llu: ", (unsigned long long)a->number);
+    va_start(ap, format);
+    vsnprintf(text + n, sizeof text - n, format, ap);
+    va_end(ap);
+    htc_sim_fail(a->sim, text);
+}
+
+static size_t parents_of(const flow_audit *a, uint64_t id, const htc_flow_edge **edges)
+{
+    return a->graph ? htc_flow_parents(a->given, (uint32_t)id, edges) : 0;
+}
+
+/* ---- what is to come out ---- */
+
+/* As rules take it: a task that has been cancelled has not ended well. */
+static int satisfied(uint32_t rule, int ok)
+{
+    return rule == HTC_FLOW_ANY || (rule == HTC_FLOW_OK) == ok;
+}
+
+/* Each task when all before it are known, as a plain loop runs them. */
+static void run_one_by_one(flow_audit *a)
+{
+    const htc_flow_edge *edge;
+    a->expected = (ledger_counts){ 0 };
+    for (uint64_t id = 0; id < a->tasks; id++) {
+        audited_task *t = &a->task[id];
+        size_t        n = parents_of(a, id, &edge);
+        t->expected = t->fate == FLOW_FAILS_ALWAYS || (t->fate == FLOW_FAILS_ONCE && a->tries == 1) ? GRAPH_FAILED : GRAPH_DONE;
+        for (size_t i = 0; i < n; i++)
+            if (!satisfied(edge[i].rule, a->task[edge[i].task].expected == GRAPH_DONE))
+                t->expected = GRAPH_CANCELLED;
+        a->expected.done += t->expected == GRAPH_DONE;
+        a->expected.failed += t->expected == GRAPH_FAILED;
+        a->expected.cancelled += t->expected == GRAPH_CANCELLED;
+    }
+}
+
+void htc__flow_audit_fates(flow_audit *a, htc_rng *rng)
+{
+    for (uint64_t id = 0; id < a->tasks; id++) {
+        uint64_t dice = htc_rng_below(rng, 40);
+        a->task[id].fate = dice == 0 ? FLOW_FAILS_ALWAYS : dice < 3 ? FLOW_FAILS_ONCE : FLOW_GOES_WELL;
+    }
+    run_one_by_one(a);
+}
+
+htc_status htc__flow_audit_create(const htc_env *env, htc_sim *sim, const htc_flow *given, uint64_t number, uint32_t tries, flow_audit **out)
+{
+    flow_audit          *a = htc__alloc(env, sizeof *a);
+    const htc_flow_edge *edge;
+    size_t               at = 0;
+    if (!a)
+        return HTC_ENOMEM;
+    if (env)
+        a->env.alloc = env->alloc;
+    a->sim = sim;
+    a->given = given;
+    a->number = number;
+    a->tries = tries;
+    a->tasks = htc_flow_total(given);
+    a->graph = htc_flow_count(given) > 1 || htc_flow_edges(given) > 0;
+    a->n_bits = htc_flow_edges(given) + 1;
+    a->task = htc__alloc(&a->env, a->tasks * sizeof *a->task);
+    a->bits = htc__alloc(&a->env, a->n_bits);
+    if (!a->task || !a->bits) {
+        htc__flow_audit_destroy(a);
+        return HTC_ENOMEM;
+    }
+    for (uint64_t id = 0; id < a->tasks; id++) {
+        a->task[id].bits = a->bits + at;
+        at += parents_of(a, id, &edge);
+    }
+    run_one_by_one(a);
+    *out = a;
+    return HTC_OK;
+}
+
+void htc__flow_audit_destroy(flow_audit *a)
+{
+    if (!a)
+        return;
+    htc_env env = a->env;
+    for (uint64_t i = 0; i < a->n_ledgers; i++)
+        htc__free(&env, a->ledgers[i], sizeof *a->ledgers[i]);
+    htc__free(&env, a->ledgers, a->cap_ledgers * sizeof *a->ledgers);
+    htc__free(&env, a->task, a->tasks * sizeof *a->task);
+    htc__free(&env, a->bits, a->n_bits);
+    htc__free(&env, a, sizeof *a);
+}
+
+/* ---- tasks ---- */
+
+/* Its parents have ended as it asks, and it knows. */
+static int may_run(const flow_audit *a, uint64_t id)
+{
+    const htc_flow_edge *edge;
+    size_t               n = parents_of(a, id, &edge);
+    for (size_t i = 0; i < n; i++) {
+        uint8_t state = a->task[edge[i].task].state;
+        if (state < GRAPH_DONE || !satisfied(edge[i].rule, state == GRAPH_DONE) || !a->task[id].bits[i])
+            return 0;
+    }
+    return 1;
+}
+
+static void see_task(flow_audit *a, uint64_t id, htc_bytes value)
+{
+    graph_task           g;
+    const htc_flow_edge *edge;
+    if (id >= a->tasks || htc__graph_read(value, &g) != HTC_OK) {
+        fail(a, "a task that nobody wrote");
+        return;
+    }
+    audited_task  *t = &a->task[id];
+    const uint8_t *parents = g.parents.data;
+    size_t         n = parents_of(a, id, &edge);
+    for (size_t i = 0; i < n && g.parents.len == n; i++) {
+        if (t->bits[i] && t->bits[i] != (parents[i] & 3))
+            fail(a, "task %llu was told of parent %zu, and now knows something else", (unsigned long long)id, i);
+        t->bits[i] = parents[i] & 3;
+    }
+    if (t->state > GRAPH_OPEN && (g.state != t->state || g.outcome.attempt != t->attempt || g.outcome.worker != t->worker))
+        fail(a, "task %llu has ended twice", (unsigned long long)id);
+    if ((g.state == GRAPH_DONE || g.state == GRAPH_FAILED) && !may_run(a, id))
+        fail(a, "task %llu has ended before its parents", (unsigned long long)id);
+    t->state = g.state;
+    t->attempt = g.outcome.attempt;
+    t->worker = g.outcome.worker;
+}
+
+/* ---- places ---- */
+
+static htc_status need_ledgers(flow_audit *a, uint64_t n)
+{
+    while (a->n_ledgers < n) {
+        if (a->n_ledgers == a->cap_ledgers) {
+            uint64_t cap = a->cap_ledgers ? 2 * a->cap_ledgers : 16;
+            ledger **more = htc__resize(&a->env, a->ledgers, a->cap_ledgers * sizeof *more, cap * sizeof *more);
+            if (!more)
+                return HTC_ENOMEM;
+            a->ledgers = more;
+            a->cap_ledgers = cap;
+        }
+        a->ledgers[a->n_ledgers] = htc__alloc(&a->env, sizeof(ledger));
+        if (!a->ledgers[a->n_ledgers])
+            return HTC_ENOMEM;
+        a->n_ledgers++;
+    }
+    return HTC_OK;
+}
+
+static uint64_t mark(flow_audit *a, ledger_span s, const char *where)
+{
+    uint64_t n = 0;
+    for (uint64_t id = s.from; id < s.to && id < a->tasks; id++, n++) {
+        if (a->task[id].placed & 1)
+            fail(a, "task %llu is in two places, one of them %s", (unsigned long long)id, where);
+        a->task[id].placed |= 1;
+    }
+    return n;
+}
+
+static int is_accepted(const flow_audit *a, uint64_t from, const ledger_note *note)
+{
+    return note->ledger < a->n_ledgers && htc__ledger_accepted(a->ledgers[note->ledger], from, note->note);
+}
+
+static uint32_t which_parent(const flow_audit *a, uint32_t child, uint32_t parent)
+{
+    const htc_flow_edge *edge;
+    uint32_t             i = 0, n = (uint32_t)htc_flow_parents(a->given, child, &edge);
+    while (i < n && edge[i].task != parent)
+        i++;
+    return i;
+}
+
+/* A task that has just been counted: its record says how it ended, and each of its children knows. */
+static void check_counted(flow_audit *a, uint64_t id)
+{
+    const htc_flow_edge *edge;
+    size_t               n = htc_flow_children(a->given, (uint32_t)id, &edge);
+    if (a->task[id].state <= GRAPH_OPEN)
+        fail(a, "task %llu is counted, and has not ended", (unsigned long long)id);
+    for (size_t i = 0; i < n; i++) {
+        const audited_task *child = &a->task[edge[i].task];
+        if (child->state == GRAPH_OPEN && !child->bits[which_parent(a, edge[i].task, (uint32_t)id)])
+            fail(a, "task %llu is counted, and its child %u does not know", (unsigned long long)id, edge[i].task);
+    }
+}
+
+static void check_places(flow_audit *a)
+{
+    uint64_t      placed = 0;
+    ledger_counts c = { 0 };
+    a->moving = 0;
+    for (uint64_t id = 0; id < a->tasks; id++)
+        a->task[id].placed = a->task[id].placed & 1 ? 2 : 0; /* 2: it was in one */
+    for (uint64_t j = 0; j < a->n_ledgers; j++) {
+        const ledger *x = a->ledgers[j];
+        for (uint32_t i = 0; i < x->live.n; i++)
+            placed += mark(a, x->live.at[i], "live");
+        for (uint32_t i = 0; i < x->n_out; i++) {
+            for (uint32_t k = 0; k < x->out[i].n && !is_accepted(a, j, &x->out[i]); k++)
+                placed += mark(a, x->out[i].ids[k], "on its way");
+            a->moving += is_accepted(a, j, &x->out[i]) ? 0 : htc__ledger_note_tasks(&x->out[i]);
+        }
+        c.done += x->counts.done;
+        c.failed += x->counts.failed;
+        c.cancelled += x->counts.cancelled;
+    }
+    if (!a->has_header || (a->header.state != FLOW_RUNNING && a->header.state != FLOW_ENDED))
+        return;
+    if (placed + c.done + c.failed + c.cancelled != a->tasks)
+        fail(a, "%llu tasks have a place and %llu are counted, of %llu", (unsigned long long)placed,
+             (unsigned long long)(c.done + c.failed + c.cancelled), (unsigned long long)a->tasks);
+    for (uint64_t id = 0; a->graph && id < a->tasks; id++)
+        if (a->task[id].placed == 2)
+            check_counted(a, id);
+    if (a->header.state == FLOW_ENDED) {
+        a->ended = 1;
+        a->counts = a->header.counts;
+    }
+}
+
+/* ---- what is stored ---- */
+
+static int see_record(flow_audit *a, htc_bytes own, htc_bytes value)
+{
+    uint64_t number;
+    flow_key ledgers = htc__flow_key_ledgers(a->number), tasks = htc__flow_key_tasks(a->number), header = htc__flow_key_header(a->number);
+    if (htc__flow_key_number(own, &ledgers, &number)) {
+        if (number >= a->tasks + 4096) {
+            fail(a, "ledger %llu is there", (unsigned long long)number);
+            return 0;
+        }
+        if (need_ledgers(a, number + 1) != HTC_OK)
+            return HTC_ENOMEM;
+        if (htc__ledger_read(value, a->ledgers[number]) != HTC_OK)
+            fail(a, "ledger %llu cannot be read", (unsigned long long)number);
+        return 1;
+    }
+    if (htc__flow_key_number(own, &tasks, &number)) {
+        see_task(a, number, value);
+        return 0;
+    }
+    if (own.len != header.len || memcmp(own.data, header.text, own.len) != 0)
+        return 0;
+    a->has_header = htc__flow_read(value, &a->header) == HTC_OK;
+    a->header.task = htc_bytes_of(NULL);
+    if (!a->has_header)
+        fail(a, "the header cannot be read");
+    else if (a->ended && a->header.state != FLOW_ENDED)
+        fail(a, "the flow had ended, and has not any more");
+    return 1;
+}
+
+int htc__flow_audit_batch(flow_audit *a, htc_bytes batch)
+{
+    htc_kv_change change;
+    size_t        at = 0;
+    int           seen = 0;
+    while (htc_kv_batch_next(batch, &at, &change) == 1) {
+        htc__kv_cell cell;
+        htc_bytes    payload;
+        if (change.drop || change.key.len < 2 || *(const char *)change.key.data != 'k' ||
+            htc__kv_unseal(change.value, change.key, &payload) != HTC_OK || htc__kv_cell_read(payload, NULL, &cell) != HTC_OK || cell.deleted)
+            continue;
+        int one = see_record(a, (htc_bytes){ (const char *)change.key.data + 1, change.key.len - 1 }, cell.value);
+        if (one < 0)
+            return one;
+        seen |= one;
+    }
+    if (seen)
+        check_places(a);
+    return seen;
+}
+
+/* ---- runs ---- */
+
+htc_status htc__flow_audit_begins(flow_audit *a, uint64_t id)
+{
+    if (id >= a->tasks) {
+        fail(a, "task %llu runs, and there is none", (unsigned long long)id);
+        return HTC_OK;
+    }
+    audited_task *t = &a->task[id];
+    if (!may_run(a, id))
+        fail(a, "task %llu runs before its parents have ended", (unsigned long long)id);
+    int fails = t->fate == FLOW_FAILS_ALWAYS || (t->fate == FLOW_FAILS_ONCE && (t->runs == 0 || a->tries == 1));
+    t->runs++;
+    return fails ? HTC_EEXIT : HTC_OK;
+}
+
+/* As a plain loop would have it; where somebody cancelled tasks or stopped processes, some have ended otherwise. */
+void htc__flow_audit_end(flow_audit *a)
+{
+    const ledger_counts *c = &a->counts, *e = &a->expected;
+    int                  exact = !a->header.n_marks && !a->stopped;
+    if (c->done + c->failed + c->cancelled != a->tasks)
+        fail(a, "%llu tasks are counted of %llu", (unsigned long long)(c->done + c->failed + c->cancelled), (unsigned long long)a->tasks);
+    if (exact && (c->done != e->done || c->failed != e->failed || c->cancelled != e->cancelled))
+        fail(a, "%llu done, %llu failed, %llu cancelled; to be %llu, %llu, %llu", (unsigned long long)c->done, (unsigned long long)c->failed,
+             (unsigned long long)c->cancelled, (unsigned long long)e->done, (unsigned long long)e->failed, (unsigned long long)e->cancelled);
+    for (uint64_t id = 0; id < a->tasks && a->graph; id++)
+        if (a->task[id].state <= GRAPH_OPEN || (exact && a->task[id].state != a->task[id].expected))
+            fail(a, "task %llu has ended as %u, to be %u", (unsigned long long)id, a->task[id].state, a->task[id].expected);
+}
+
+void htc__flow_audit_runs(flow_audit *a)
+{
+    uint64_t runs = 0, needed = 0;
+    for (uint64_t id = 0; id < a->tasks; id++) {
+        const audited_task *t = &a->task[id];
+        runs += t->runs;
+        needed += t->expected == GRAPH_CANCELLED ? 0 : t->fate == FLOW_GOES_WELL || a->tries == 1 ? 1 : t->fate == FLOW_FAILS_ALWAYS ? a->tries : 2;
+    }
+    /* how often a task of a bag has failed is forgotten when it is stolen */
+    if (a->graph || a->tries == 1 ? runs != needed : runs < needed)
+        fail(a, "%llu runs without a fault, to be %llu", (unsigned long long)runs, (unsigned long long)needed);
+}
+
+void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const char *line), void *ctx)
+{
+    const htc_flow_edge *edge;
+    char                 line[200];
+    for (uint64_t j = 0; j < a->n_ledgers; j++) {
+        const ledger *x = a->ledgers[j];
+        snprintf(line, sizeof line, "ledger %llu of worker %llu: %llu live in %u spans, %u notes, %u accepted", (unsigned long long)j,
+                 (unsigned long long)x->worker, (unsigned long long)htc__ids_count(&x->live), x->live.n, x->n_out, x->n_in);
+        print(ctx, line);
+        for (uint32_t i = 0; i < x->n_out; i++) {
+            snprintf(line, sizeof line, "  note %llu to ledger %llu, from task %llu, %llu tasks", (unsigned long long)x->out[i].note,
+                     (unsigned long long)x->out[i].ledger, (unsigned long long)x->out[i].ids[0].from,
+                     (unsigned long long)htc__ledger_note_tasks(&x->out[i]));
+            print(ctx, line);
+        }
+        for (uint64_t id = 0; a->graph && id < a->tasks; id++) {
+            size_t n = parents_of(a, id, &edge), untold = 0;
+            if (!htc__ids_has(&x->live, (ledger_span){ id, id + 1 }))
+                continue;
+            for (size_t i = 0; i < n; i++)
+                untold += !a->task[id].bits[i];
+            snprintf(line, sizeof line, "  task %llu: state %u, %zu of %zu parents untold", (unsigned long long)id, a->task[id].state, untold, n);
+            print(ctx, line);
+        }
+    }
+}

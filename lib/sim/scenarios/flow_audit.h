@@ -1,0 +1,61 @@
+/* A flow as its store has it, seen batch by batch as they become durable, and what has to hold of it after each: every task is in exactly one
+ * place, live in one ledger, in one note that is not accepted yet, or counted; of a graph no task runs before its parents have ended as it
+ * asks, what has ended stays as it ended, and a task is counted when its children know. In the end each task is as a plain loop leaves it. */
+#ifndef HTC_SIM_FLOW_AUDIT_H
+#define HTC_SIM_FLOW_AUDIT_H
+
+#include "htcsched/flow.h"
+#include "htcsched/sim.h"
+#include "roles/worker/flow.h"
+#include "roles/worker/graph_task.h"
+
+/* What becomes of a task when it runs. */
+typedef enum flow_fate { FLOW_GOES_WELL = 0, FLOW_FAILS_ONCE, FLOW_FAILS_ALWAYS } flow_fate;
+
+typedef struct audited_task {
+    uint64_t worker; /* how it ended, as stored: whose attempt, */
+    uint32_t attempt;
+    uint8_t  state;  /* and graph_state; 0: no record yet */
+    uint8_t  placed; /* it is in a place; one that was and is in none is counted */
+    uint8_t  fate, expected; /* flow_fate; graph_state in the end */
+    uint32_t runs;
+    uint8_t *bits; /* what it was told of each parent: graph_bit */
+} audited_task;
+
+typedef struct flow_audit {
+    htc_env         env;
+    htc_sim        *sim; /* fails when something does not hold */
+    const htc_flow *given; /* a bag, or a graph in which no task has a count */
+    uint64_t        number, tasks;
+    uint32_t        tries;
+    int             graph, has_header, ended;
+    int             stopped; /* a process was, which counts as a failure of its task: how tasks end is not known then */
+    flow            header; /* without its task */
+    audited_task   *task;
+    uint8_t        *bits;
+    size_t          n_bits;
+    ledger        **ledgers;
+    uint64_t        n_ledgers, cap_ledgers;
+    uint64_t        moving; /* tasks in notes that are not accepted */
+    ledger_counts   counts, expected; /* of the flow that has ended; as a plain loop leaves it */
+} flow_audit;
+
+/* sim and flow are kept. Fates: all go well. HTC_ENOMEM. */
+htc_status htc__flow_audit_create(const htc_env *env, htc_sim *sim, const htc_flow *given, uint64_t number, uint32_t tries, flow_audit **out);
+void       htc__flow_audit_destroy(flow_audit *a);
+void       htc__flow_audit_fates(flow_audit *a, htc_rng *rng); /* one task in forty fails always, one in twenty once */
+/* A batch of the store has become durable. 1: a ledger or the header was among it; 0: none was; HTC_ENOMEM. */
+int htc__flow_audit_batch(flow_audit *a, htc_bytes batch);
+/* A task is about to run: how it will go, HTC_OK or HTC_EEXIT. */
+htc_status htc__flow_audit_begins(flow_audit *a, uint64_t task);
+/* Of a flow that has ended. */
+void htc__flow_audit_end(flow_audit *a);
+/* Every task ran as often as it had to and no more: without faults that is so. */
+void htc__flow_audit_runs(flow_audit *a);
+void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const char *line), void *ctx);
+
+/* A flow to be audited. shape 0: fan-out, 1: chains, 2: levels, else at random; rules of all kinds. functions: of a builtin, else of a
+ * command. */
+htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, int functions, htc_flow **out);
+
+#endif

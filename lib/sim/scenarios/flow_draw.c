@@ -1,0 +1,68 @@
+/* Random flows. */
+#include "sim/scenarios/flow_audit.h"
+
+#define PARENTS_MAX 8
+#define LEVEL       20
+
+static uint32_t draw_parents(htc_rng *rng, uint32_t id, uint64_t shape, uint32_t *parents)
+{
+    uint32_t n = 0;
+    switch (shape) {
+    case 0: /* fan-out */
+        parents[n++] = (id - 1) / 4;
+        break;
+    case 1: /* chains */
+        if (id % 50)
+            parents[n++] = id - 1;
+        break;
+    case 2: /* levels, each task of four of the level before */
+        for (; n < 4 && id >= LEVEL; n++)
+            parents[n] = id / LEVEL * LEVEL - LEVEL + (id + n * 5) % LEVEL;
+        break;
+    default:
+        for (uint64_t wanted = htc_rng_below(rng, PARENTS_MAX + 1); n < wanted; n++)
+            parents[n] = (uint32_t)(id - 1 - htc_rng_below(rng, id < 60 ? id : 60));
+        break;
+    }
+    return n;
+}
+
+/* Of two dependencies of one task on another the first is taken. */
+static htc_status draw_edges(htc_flow *f, htc_rng *rng, uint32_t id, uint64_t shape)
+{
+    uint32_t   parents[PARENTS_MAX], n = id ? draw_parents(rng, id, shape, parents) : 0;
+    htc_status status = HTC_OK;
+    for (uint32_t i = 0; i < n && status == HTC_OK; i++) {
+        uint64_t dice = htc_rng_below(rng, 20);
+        uint32_t before = 0;
+        while (before < i && parents[before] != parents[i])
+            before++;
+        if (before == i)
+            status = htc_flow_after(f, id, parents[i], dice == 0 ? HTC_FLOW_FAILED : dice < 4 ? HTC_FLOW_ANY : HTC_FLOW_OK);
+    }
+    return status;
+}
+
+htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, int functions, htc_flow **out)
+{
+    htc_flow     *f = NULL;
+    htc_flow_task t = HTC_FLOW_TASK_INIT;
+    htc_status    status = htc_flow_create(env, NULL, &f);
+    if (functions)
+        t.builtin = HTC_FLOW_NOOP;
+    else
+        t.executable = "/bin/true";
+    t.count = graph ? 1 : tasks;
+    for (uint32_t id = 0; id < (graph ? tasks : 1) && status == HTC_OK; id++) {
+        status = htc_flow_add(f, &t, NULL, NULL);
+        if (status == HTC_OK && graph)
+            status = draw_edges(f, rng, id, shape);
+    }
+    if (status == HTC_OK)
+        status = htc_flow_check(f, NULL);
+    if (status == HTC_OK)
+        *out = f;
+    else
+        htc_flow_destroy(f);
+    return status;
+}
