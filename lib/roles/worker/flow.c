@@ -64,11 +64,18 @@ int htc__flow_is_marked(const flow *f, uint64_t id)
     return 0;
 }
 
-int htc__flow_mark(flow *f, ledger_span ids)
+int htc__flow_all_marked(const flow *f, ledger_span ids)
 {
     for (uint32_t i = 0; i < f->n_marks; i++)
         if (f->marks[i].from <= ids.from && f->marks[i].to >= ids.to)
-            return 0;
+            return 1;
+    return 0;
+}
+
+int htc__flow_mark(flow *f, ledger_span ids)
+{
+    if (htc__flow_all_marked(f, ids))
+        return 0;
     for (uint32_t i = 0; i < f->n_marks;)
         if (f->marks[i].from <= ids.to && f->marks[i].to >= ids.from) { /* they touch */
             ids.from = f->marks[i].from < ids.from ? f->marks[i].from : ids.from;

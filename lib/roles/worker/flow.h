@@ -30,6 +30,7 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f); /* HTC_ECORRUPT */
 /* These tasks are to be cancelled. Where there is no room the marks grow together, so that more are cancelled. 1: that is new. */
 int htc__flow_mark(flow *f, ledger_span ids);
 int htc__flow_is_marked(const flow *f, uint64_t id);
+int htc__flow_all_marked(const flow *f, ledger_span ids); /* by one mark */
 
 typedef struct flow_key {
     char   text[64];

@@ -30,7 +30,8 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     htc_task  *t = NULL;
     htc_bytes  bytes;
     htc_status status = htc_flow_task_bytes(s->env, s->flow, entry, copy, &bytes);
-    if (status != HTC_OK || !s->directory || htc_flow_get(s->flow, entry)->builtin != HTC_FLOW_PROGRAM) {
+    int        command = htc_flow_get(s->flow, entry)->builtin == HTC_FLOW_PROGRAM;
+    if (status != HTC_OK || (command && !s->directory)) {
         *out = bytes;
         return status;
     }
@@ -38,9 +39,12 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     htc_work_free(s->env, bytes);
     if (status != HTC_OK)
         return status;
-    htc_task in_place = *t;
-    in_place.directory = s->directory;
-    status = htc_task_to_bytes(s->env, &in_place, out);
+    htc_task stored = *t;
+    if (command)
+        stored.directory = s->directory;
+    else
+        stored.index = 0; /* so that equal functions are equal bytes: a worker asks for several at once, and says the numbers */
+    status = htc_task_to_bytes(s->env, &stored, out);
     htc_task_destroy(t);
     return status;
 }

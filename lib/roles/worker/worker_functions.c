@@ -1,6 +1,6 @@
 /* Function tasks: the host calls them in processes that live on, many in one call (HTC_CALL_RUN_SPAN). There are as many calls at a time as
- * slots. Of a bag each is for as many tasks as take some 20 ms, so that asking costs nothing beside them, and what is asked for is not missed
- * by thieves for long; a task of a graph is asked for alone. */
+ * slots. Each is for as many tasks as take some 20 ms, so that asking costs nothing beside them, and what is asked for is not missed by thieves for
+ * long: of a graph, ready ones with numbers in a row that are the same but for these. */
 #include <stdio.h>
 #include <string.h>
 
@@ -87,23 +87,66 @@ void htc__worker_function_order(htc__worker *w, running *x, attempt_order order)
 
 /* ---- the answer ---- */
 
-/* One task of a graph, or all of it: as an attempt would tell it. */
-static void node_outcome(htc__worker *w, running *x, node *n, const htc__span_answer *a, htc_status status, const char *reason, int ran)
+/* One task of a graph: as an attempt of its own would tell it, for END may be asked for again and again. */
+static void node_outcome(htc__worker *w, const running *of, node *n, const htc__span_answer *a, htc_status status, const char *reason)
 {
-    htc_outcome *o = &x->attempt.outcome;
-    if (!ran) {
-        n->phase = NODE_WAITING;
-        n->run = 0;
-        htc__worker_forget_run(w, x, 1);
-        htc__worker_node_news(w, n);
+    running *x = htc__alloc(&w->env, sizeof *x);
+    if (!x) {
+        htc_runtime_break(w->runtime, HTC_ENOMEM, "noting how a function task ended");
         return;
     }
+    *x = (running){ .ledger = of->ledger, .id = n->id, .to = n->id + 1, .function = 1, .over = 1 };
+    x->attempt = of->attempt;
+    x->attempt.id.task = n->id;
+    x->attempt.run = n->run = ++w->last_run;
+    htc_outcome *o = &x->attempt.outcome;
     *o = (htc_outcome){ .status = status, .exit_code = status == HTC_OK ? 0 : 1, .started = a->begin, .ended = a->end };
     (void)snprintf(o->reason, sizeof o->reason, "%s", reason);
     o->final = status == HTC_EINVAL || status == HTC_ENOTFOUND || status == HTC_EINPUT || status == HTC_ECORRUPT || status == HTC_EVERSION || status == HTC_EUNSUPPORTED;
-    x->over = 1;
-    w->n_runs -= x->slots;
+    DL_APPEND(w->runs, x);
     htc__worker_node_ended(w, n);
+}
+
+static void node_not_run(htc__worker *w, node *n)
+{
+    n->phase = NODE_WAITING;
+    n->run = 0;
+    htc__worker_node_news(w, n); /* what it is now is read anew */
+}
+
+static node *node_of(const htc__worker *w, const running *x, uint64_t id)
+{
+    node *n = id >= x->id && id < x->to ? htc__worker_node(w, id) : NULL;
+    return n && n->run == x->attempt.run && n->phase == NODE_RUNNING ? n : NULL;
+}
+
+static void graph_answer(htc__worker *w, running *x, const htc__span_answer *a)
+{
+    node      *n;
+    htc_reader r = htc_reader_of(a->failed_list);
+    for (uint64_t i = 0; i < a->failed; i++) {
+        htc__span_failure f;
+        htc__span_get_failure(&r, &f);
+        if ((n = node_of(w, x, f.number)))
+            node_outcome(w, x, n, a, f.status, f.reason);
+    }
+    r = htc_reader_of(a->range_list);
+    for (uint64_t i = 0; i < a->ranges; i++) {
+        uint64_t from, to;
+        htc__span_get_range(&r, &from, &to);
+        for (uint64_t id = from > x->id ? from : x->id; id < to && id < x->to; id++) {
+            if (!(n = node_of(w, x, id)))
+                continue;
+            if (a->why == HTC_ECANCELLED && htc__flow_is_marked(&w->flow, id))
+                node_outcome(w, x, n, a, HTC_ECANCELLED, "cancelled");
+            else
+                node_not_run(w, n);
+        }
+    }
+    for (uint64_t id = x->id; id < x->to; id++)
+        if ((n = node_of(w, x, id)))
+            node_outcome(w, x, n, a, HTC_OK, "");
+    w->figures.run += a->done + a->failed;
 }
 
 /* It is tried again: what is noted of that is a hint, and without room it is tried more often. 0: it has failed for good. */
@@ -142,7 +185,11 @@ static void bag_answer(htc__worker *w, running *x, own *o, const htc__span_answe
         htc__span_failure f;
         htc__span_get_failure(&r, &f);
         ledger_span one = { f.number, f.number + 1 };
-        if (f.number >= x->id && f.number < x->to && htc__ids_remove(&left, one) == HTC_OK && !tried_again(w, o, f.number))
+        if (f.number < x->id || f.number >= x->to || htc__ids_remove(&left, one) != HTC_OK)
+            continue;
+        if (f.status == HTC_ECANCELLED && htc__flow_is_marked(&w->flow, f.number))
+            htc__worker_ended(w, o, one.from, one.to, GRAPH_CANCELLED);
+        else if (!tried_again(w, o, f.number))
             (void)htc__ids_add(&bad, one); /* at most HTC__SPAN_FAILED_MAX: there is room */
     }
     r = htc_reader_of(a->range_list);
@@ -151,9 +198,7 @@ static void bag_answer(htc__worker *w, running *x, own *o, const htc__span_answe
         htc__span_get_range(&r, &from, &to);
         if (from < x->id || to > x->to || htc__ids_remove(&left, (ledger_span){ from, to }) != HTC_OK)
             continue;
-        if (a->why == HTC_ECANCELLED)
-            htc__worker_ended(w, o, from, to, GRAPH_CANCELLED);
-        else if (htc__ids_add(&o->ready, (ledger_span){ from, to }) != HTC_OK)
+        if (htc__ids_add(&o->ready, (ledger_span){ from, to }) != HTC_OK) /* what is marked is cancelled from there */
             o->unsure = 1;
     }
     end_in_order(w, o, &left, &bad);
@@ -198,64 +243,55 @@ static const char *text_of(htc_bytes body, char *text, size_t cap)
 }
 
 /* Nothing was run: for the function's own sake it has failed, for the node's another worker is to run it. */
-static void not_run(htc__worker *w, running *x, own *o, node *n, const htc_input *in)
+static void not_run(htc__worker *w, running *x, own *o, const htc_input *in)
 {
     char             text[200];
     htc__span_answer a = { .begin = in->wall, .end = in->wall };
     int              node_fault = in->status == HTC_EREFUSED || in->status == HTC_ENOSPC || in->status == HTC_EIO || in->status == HTC_ENOMEM || in->status == HTC_EBUSY;
     text_of(in->body, text, sizeof text);
-    if (node_fault && in->status != HTC_EBUSY) {
-        htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(in->status)), "functions cannot be called here: %s: %s -> this worker ends",
-                      htc_strerror(in->status), text);
-        htc__worker_stop(w, in->status);
-    } else if (n) {
-        node_outcome(w, x, n, &a, in->status, text[0] ? text : htc_strerror(in->status), !node_fault);
-        return;
-    } else if (node_fault) {
-        o->unsure = 1;
-    } else {
-        htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(in->status)), "function tasks have failed: %s: %s", htc_strerror(in->status), text);
-        htc__worker_ended(w, o, x->id, x->to, GRAPH_FAILED);
+    for (uint64_t id = x->id; w->flow.kind == FLOW_GRAPH && id < x->to; id++) {
+        node *n = node_of(w, x, id);
+        if (n && node_fault)
+            node_not_run(w, n);
+        else if (n)
+            node_outcome(w, x, n, &a, in->status, text[0] ? text : htc_strerror(in->status));
     }
+    if (w->flow.kind == FLOW_BAG && node_fault)
+        o->unsure = 1;
+    else if (w->flow.kind == FLOW_BAG)
+        htc__worker_ended(w, o, x->id, x->to, GRAPH_FAILED);
+    htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(in->status)), "functions were not called: %s: %s", htc_strerror(in->status), text);
+    if (node_fault && in->status != HTC_EBUSY)
+        htc__worker_stop(w, in->status);
     htc__worker_forget_run(w, x, 1);
 }
 
 void htc__worker_function_result(htc__worker *w, running *x, const htc_input *in)
 {
     own             *o = htc__worker_own(w, x->ledger);
-    node            *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
     htc__span_answer a = { 0 };
     if (x->over || x->answer)
         return;
-    if (x->dropped || !o || (w->flow.kind == FLOW_GRAPH && (!n || n->run != x->attempt.run))) {
+    if (x->dropped || !o) {
         htc__worker_forget_run(w, x, 1);
         return;
     }
     if (in->status != HTC_OK) {
-        not_run(w, x, o, n, in);
+        not_run(w, x, o, in);
         return;
     }
     if (htc__span_answer_read(in->body, &a) != HTC_OK) {
         htc_runtime_break(w->runtime, HTC_EPROTO, "reading what became of function tasks");
         return;
     }
-    if (!n) {
-        learn(w, x);
-        if (!has_room(o, &a)) {
-            keep_answer(w, x, in->body);
-            return;
-        }
+    learn(w, x);
+    if (w->flow.kind == FLOW_GRAPH) {
+        graph_answer(w, x, &a);
+    } else if (has_room(o, &a)) {
         bag_answer(w, x, o, &a);
-        htc__worker_forget_run(w, x, 0);
+    } else {
+        keep_answer(w, x, in->body);
         return;
     }
-    htc__span_failure f = { .status = HTC_OK };
-    htc_reader        r = htc_reader_of(a.failed_list);
-    if (a.failed)
-        htc__span_get_failure(&r, &f);
-    w->figures.run++;
-    if (!a.failed && !a.done && a.why == HTC_ECANCELLED)
-        node_outcome(w, x, n, &a, HTC_ECANCELLED, "cancelled", 1);
-    else
-        node_outcome(w, x, n, &a, a.failed ? f.status : HTC_OK, f.reason, a.failed || a.done);
+    htc__worker_forget_run(w, x, 0);
 }

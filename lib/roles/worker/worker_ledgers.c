@@ -363,8 +363,8 @@ void htc__worker_marked(htc__worker *w)
     EACH_OWN(w, o)
     o->marked = 1;
     DL_FOREACH_SAFE(w->runs, x, next)
-    if (!x->over && x->function && htc__flow_is_marked(&w->flow, x->id))
-        htc__worker_function_order(w, x, ORDER_CANCEL);
+    if (!x->over && x->function && htc__flow_is_marked(&w->flow, x->id)) /* some of it: then what has not begun comes back */
+        htc__worker_function_order(w, x, htc__flow_all_marked(&w->flow, (ledger_span){ x->id, x->to }) ? ORDER_CANCEL : ORDER_DRAIN);
     else if (!x->over && htc__flow_is_marked(&w->flow, x->id))
         htc__attempt_order(&w->holder, &x->attempt, ORDER_CANCEL);
     for (n = w->nodes; n; n = next_node) {

@@ -8,6 +8,7 @@
 
 #define AHEAD_SPAN (100 * HTC_MS)
 #define AHEAD_MAX  8 /* of each slot */
+#define EQUAL_MAX  1024
 
 static htc__worker *worker_of(attempt_holder *h)
 {
@@ -116,9 +117,10 @@ void htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt_ord
 {
     running *x, *next;
     DL_FOREACH_SAFE(w->runs, x, next)
-    if (x->ledger == number && x->id == id && !x->over && x->function)
-        htc__worker_function_order(w, x, order);
-    else if (x->ledger == number && x->id == id && !x->over)
+    if (x->ledger == number && x->id == id && !x->over && x->function) {
+        if (x->to == x->id + 1) /* of several the others go on, and what becomes of this one is nobody's affair */
+            htc__worker_function_order(w, x, order);
+    } else if (x->ledger == number && x->id == id && !x->over)
         htc__attempt_order(&w->holder, &x->attempt, order);
 }
 
@@ -237,14 +239,15 @@ static uint32_t attempt_number(const htc__worker *w)
     return (uint32_t)(w->epoch << 16 | ((w->last_run + 1) & 0xffff));
 }
 
-static void note_begun(htc__worker *w, const own *o, running *x, uint64_t id, uint64_t to, node *n)
+static void note_begun(htc__worker *w, const own *o, running *x, uint64_t id, uint64_t to, int graph)
 {
     w->last_run++;
     x->ledger = o->number;
     x->id = id;
     x->to = to;
     x->begun = w->now;
-    if (n) {
+    for (uint64_t i = id; graph && i < to; i++) {
+        node *n = htc__worker_node(w, i);
         n->phase = NODE_RUNNING;
         n->run = w->last_run;
         n->failures = n->task.failures;
@@ -254,23 +257,23 @@ static void note_begun(htc__worker *w, const own *o, running *x, uint64_t id, ui
     w->n_runs++;
 }
 
-static htc_status begin_function(htc__worker *w, const own *o, running *x, const htc_granted *g, uint64_t to, node *n)
+static htc_status begin_function(htc__worker *w, const own *o, running *x, const htc_granted *g, uint64_t to, int graph)
 {
     x->function = 1;
     x->attempt = (attempt){ .id = g->attempt, .run = w->last_run + 1, .phase = ATTEMPT_ENDED, .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER,
                             .back_at = HTC_NEVER };
     htc_status status = htc__worker_call_function(w, x, g->task);
     if (status == HTC_OK)
-        note_begun(w, o, x, g->attempt.task, to, n);
+        note_begun(w, o, x, g->attempt.task, to, graph);
     return status;
 }
 
-static htc_status begin_command(htc__worker *w, const own *o, running *x, const htc_granted *g, node *n)
+static htc_status begin_command(htc__worker *w, const own *o, running *x, const htc_granted *g, int graph)
 {
     htc_status status = htc__attempt_init(&w->holder, &x->attempt, g, w->last_run + 1);
     if (status != HTC_OK)
         return status;
-    note_begun(w, o, x, g->attempt.task, g->attempt.task + 1, n);
+    note_begun(w, o, x, g->attempt.task, g->attempt.task + 1, graph);
     htc__attempt_read(&w->holder, &x->attempt);
     x = htc__worker_run(w, w->last_run); /* one that cannot be read has ended */
     if (!x)
@@ -282,22 +285,34 @@ static htc_status begin_command(htc__worker *w, const own *o, running *x, const 
     return HTC_OK;
 }
 
-/* Tasks from id; how many is said, and of functions of a bag may be several. */
+/* Of a graph: so many ready ones from this one on are the same, but for their numbers. */
+static uint64_t equal_nodes(const htc__worker *w, const node *first, uint64_t ready)
+{
+    uint64_t n = 1;
+    for (; n < ready && n < EQUAL_MAX; n++) {
+        const node *x = htc__worker_node(w, first->id + n);
+        if (!x || x->phase != NODE_READY || !htc_bytes_equal(x->task.task, first->task.task))
+            break;
+    }
+    return n;
+}
+
+/* Tasks from id; how many is said, and of functions may be several. */
 static uint64_t begin(htc__worker *w, own *o, uint64_t id, uint64_t ready, node *n)
 {
     htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, id, attempt_number(w) }, .count = w->flow.tasks };
     running    *x = htc__alloc(&w->env, sizeof *x);
     uint32_t    kind = HTC_TASK_COMMAND;
     htc_status  status = x ? task_bytes(w, n && n->task.task.len ? n->task.task : w->flow.task, id, &g.task, &kind) : HTC_ENOMEM;
-    uint64_t    n_tasks = n ? 1 : htc__worker_span(w, kind, ready);
+    uint64_t    n_tasks = htc__worker_span(w, kind, n ? equal_nodes(w, n, ready) : ready);
     memcpy(g.user, w->flow.user, sizeof g.user);
     if (status == HTC_OK) {
         if (kind != HTC_TASK_COMMAND) {
             x->to = id + n_tasks;
             x->id = id;
-            status = begin_function(w, o, x, &g, id + n_tasks, n);
+            status = begin_function(w, o, x, &g, id + n_tasks, n != NULL);
         } else {
-            status = begin_command(w, o, x, &g, n);
+            status = begin_command(w, o, x, &g, n != NULL);
         }
         htc_work_free(&w->env, g.task);
     }
