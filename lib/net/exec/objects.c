@@ -35,9 +35,8 @@ typedef struct op {
     htc_status  status;
     uint64_t    size, offset;
     uint32_t    len;
-    htc_bytes   bytes; /* of WRITE; the prefix of READ */
+    htc_bytes   bytes; /* of WRITE; the prefix of READ; the name of ADOPT */
     htc_attempt attempt;
-    char        name[256];
     htc_buf     answer;
     uint8_t     body[];
 } op;
@@ -140,7 +139,9 @@ static htc_status room(queue *q, op *x)
 
 static htc_status adopt(queue *q, const op *x)
 {
-    htc_status status = htc__object_adopt(&q->h->place, q->hash, x->size, &x->attempt, x->name);
+    char name[HTC_OUTPUT_NAME_MAX] = "";
+    memcpy(name, x->bytes.len ? x->bytes.data : name, x->bytes.len);
+    htc_status status = htc__object_adopt(&q->h->place, q->hash, x->size, &x->attempt, name);
     if (status == HTC_OK) {
         end_early(q);
         htc__object_part_close(&q->part);
@@ -305,7 +306,9 @@ static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
     case HTC_CALL_OBJECT_ADOPT:
         x->size = htc_get_u64(r);
         htc_read_attempt(r, &x->attempt);
-        htc_get_str(r, x->name, sizeof x->name);
+        x->bytes = htc_get_bytes(r);
+        if (x->bytes.len >= HTC_OUTPUT_NAME_MAX || (x->bytes.len && memchr(x->bytes.data, 0, x->bytes.len)))
+            return HTC_EPROTO;
         break;
     default: break;
     }
