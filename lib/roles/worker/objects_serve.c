@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "roles/worker/objects_private.h"
 
 static void say_none(htc__objects *o, uint32_t peer, const uint8_t hash[32], uint64_t offset, htc_status why)
@@ -80,7 +81,7 @@ static uint32_t serves_of(const htc__objects *o, uint32_t peer)
 void htc__serve_ask(htc__objects *o, uint32_t peer, const object_message *m)
 {
     const entry *e = htc__objects_find(o, m->hash);
-    if (!o->listed) { /* it may be here */
+    if (!o->listed && !HTC__BROKEN(object_unlisted_denied)) { /* it may be here */
         say_none(o, peer, m->hash, m->offset, HTC_EBUSY);
         return;
     }
