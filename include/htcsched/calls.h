@@ -95,6 +95,8 @@ typedef enum htc_call {
     HTC_CALL_OBJECT_DROP = 49,   /**< hash -> HTC_OK: it is removed, whole or not, and so is the claim to its room */
     HTC_CALL_OBJECT_LIST = 50,   /**< -> for each object that is there: hash, u64 bytes, u8 whole (0: its beginning alone), the one that was
                                       used longest ago first. At most 65536; more are removed */
+    HTC_CALL_OBJECT_OUTPUT = 51, /**< attempt, str name -> hash, u64 size: of the stored output of that name, as its manifest says.
+                                      HTC_ENOTFOUND: it is not stored, or not all of it */
 
     /* A gateway asks: */
     HTC_CALL_LAUNCH = 20,     /**< str site, u64 agent, u32 slot, str user, u8 place (1: as whoever started the system, 2: confined, 3: as

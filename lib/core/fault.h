@@ -67,6 +67,10 @@
     X(task_unversioned)      /* how a task ended is written whatever its record's version is */ \
     X(worker_connection_kept) /* an agent's next worker of a flow has the connection to the store of the one before */      \
     X(worker_runs_left)       /* a worker stops and leaves what it runs to nobody */                                    \
+    X(object_sources_mixed)  /* after a wrong hash an object is asked of several again */                              \
+    X(object_part_blamed)    /* for a part of a life before its source is blamed */                                    \
+    X(object_unlisted_denied) /* a worker says that it has not what its disk may have */                               \
+    X(object_from_anybody)   /* a piece is taken from whoever sends it */                                              \
     X(after_granted)         /* who waits for a job goes on when its last task is granted */                           \
     X(after_linked_late)     /* a job waits for others from when it is stored, and not from when they are looked at */  \
     X(after_not_looked)      /* a gateway that starts does not look whether what a job waits for has ended meanwhile */

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 
 #include "net/exec/objects.h"
+#include "net/files/manifest.h"
 #include "roles/worker/objects_wire.h"
 
 #define PIECE 1000u
@@ -337,6 +338,45 @@ Test(exec_objects, an_output_becomes_an_object)
     cr_expect(st.st_ino == out.st_ino || st.st_nlink == 1, "it was copied though it is on the same file system");
     cr_assert(eq(int, unlink(path), 0));
     cr_expect(is_whole(&x) && !is_there(&x, ".part") && !is_there(&x, ".new"));
+    close_bench(&x);
+}
+
+/* What an output is known by stands in its attempt's manifest. */
+Test(exec_objects, the_hash_of_an_output_is_told)
+{
+    static const char *const names[] = { "sub/out", "cut", "dir", "none", "a \"b\"" };
+    bench_of                 x;
+    char                     path[400];
+    ask                     *a[5];
+    htc_outputs              sums = { 0 };
+    htc__copied              c = { .size = SIZE };
+    open_bench(&x);
+    memcpy(c.hash, x.hash, 32);
+    write_output(&x, path);
+    snprintf(path, sizeof path, "%s/out/3/0/7.2/manifest", x.data);
+    FILE *f = fopen(path, "w");
+    cr_assert(f != NULL);
+    htc__manifest_add(f, &(htc__entry){ .type = 'd', .name = "dir", .mode = 0755 }, &sums);
+    htc__manifest_add(f, &(htc__entry){ .type = 'f', .name = "cut", .mode = 0644, .stored = &c, .error = "cut" }, &sums);
+    htc__manifest_add(f, &(htc__entry){ .type = 'f', .name = "sub/out", .mode = 0644, .stored = &c }, &sums);
+    htc__manifest_add(f, &(htc__entry){ .type = 'f', .name = "a \"b\"", .mode = 0644, .stored = &c }, &sums);
+    fclose(f);
+    for (int i = 0; i < 5; i++) {
+        a[i] = add(&x, HTC_CALL_OBJECT_OUTPUT);
+        htc_buf_clear(&a[i]->body);
+        htc_write_attempt(&a[i]->body, &(htc_attempt){ 3, 7, 2 });
+        htc_put_str(&a[i]->body, names[i]);
+    }
+    ask *other = add(&x, HTC_CALL_OBJECT_OUTPUT);
+    htc_buf_clear(&other->body);
+    htc_write_attempt(&other->body, &(htc_attempt){ 3, 7, 1 });
+    htc_put_str(&other->body, "sub/out");
+    play(&x);
+    for (int i = 0; i < 5; i++)
+        cr_expect(eq(int, a[i]->status, i == 0 || i == 4 ? HTC_OK : HTC_ENOTFOUND), "%s", names[i]);
+    htc_reader r = htc_reader_of(htc_buf_bytes(&a[0]->answer));
+    cr_expect(memcmp(htc_get_raw(&r, 32).data, x.hash, 32) == 0 && htc_get_u64(&r) == SIZE && htc_reader_done(&r) == HTC_OK);
+    cr_expect(eq(int, other->status, HTC_ENOTFOUND), "another attempt");
     close_bench(&x);
 }
 

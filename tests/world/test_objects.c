@@ -1,19 +1,21 @@
-/* usage: test_objects        (HTC_SEED=n: that seed alone, with its trace)
+/* usage: test_objects        (HTC_SEED=n: that seed alone, with its trace; HTC_BROKEN=rule: without that rule)
  *
  * Four workers over a simulated network, each with some objects, each in want of others. Messages are lost, doubled and overtake each other,
  * connections break, workers are killed and stopped; disks lose objects, or keep them with a bit that has turned. Whoever comes back goes on
- * from its disk. In the end each has what it wants, byte by byte, or it is true that nobody has it any more. */
+ * from its disk. In the end each has what it wants, byte by byte, or it is true that nobody has it any more. Then each rule is left out in
+ * turn, and some seed has to notice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/codec.h"
+#include "core/fault.h"
 #include "htcsched/client.h"
 #include "htcsched/sim.h"
 #include "htcsched/sim_faults.h"
 #include "objects_peer.h"
 
-enum { WORKERS = 4, OBJECTS = 8, EARLY = 32, SEEDS = 1000, SEEDS_LIGHT = 100 };
+enum { WORKERS = 4, OBJECTS = 8, EARLY = 32, SEEDS = 1000, SEEDS_LIGHT = 100, RULE_SEEDS = 3000 };
 
 typedef struct world world;
 
@@ -345,6 +347,9 @@ static void trouble(htc_sim *sim, void *ctx)
 
 /* ---- a run ---- */
 
+static int  quiet;
+static char why[300]; /* of the last run that failed */
+
 static void print_line(void *ctx, const char *line)
 {
     (void)ctx;
@@ -442,7 +447,8 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     if (!htc_sim_failure(w->sim) && !all_decided(w))
         fail(w, "something is neither here nor lost", 0, -1);
     const char *failure = htc_sim_failure(w->sim);
-    if (failure)
+    snprintf(why, sizeof why, "%s", failure ? failure : "");
+    if (failure && !quiet)
         printf("seed %llu at %.6f s: %s   (HTC_SEED=%llu shows the trace)\n", (unsigned long long)seed, (double)htc_sim_now(w->sim) / 1e9, failure,
                (unsigned long long)seed);
     int bad = failure != NULL;
@@ -461,11 +467,40 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     return bad;
 }
 
+static const char *const rules[] = {
+    "object_sources_mixed",   /* one who sends something else hides an object that others have */
+    "object_part_blamed",     /* the only one who has it is not asked again for what was rotten here */
+    "object_unlisted_denied", /* who comes back is taken for one that has nothing */
+    "object_from_anybody",    /* who is blamed is not who sent it */
+};
+
+static int is_noticed(const char *rule)
+{
+    sums     total = { 0 };
+    uint64_t seed = 1;
+    quiet = 1;
+    htc__broken_set(htc__broken_find(rule), 1);
+    while (seed <= RULE_SEEDS && !run_seed(seed, 0, &total))
+        seed++;
+    htc__broken_set(htc__broken_find(rule), 0);
+    quiet = 0;
+    if (seed > RULE_SEEDS) {
+        printf("%s: nobody notices it in %d seeds\n", rule, RULE_SEEDS);
+        return 0;
+    }
+    printf("%s: seed %llu: %s\n", rule, (unsigned long long)seed, why);
+    return run_seed(seed, 0, &total) == 0;
+}
+
 int main(void)
 {
-    const char *one = getenv("HTC_SEED");
+    const char *one = getenv("HTC_SEED"), *rule = getenv("HTC_BROKEN");
     uint64_t    seeds = getenv("HTC_TEST_LIGHT") ? SEEDS_LIGHT : SEEDS, failed = 0;
     sums        total = { 0 };
+    if (rule && one)
+        htc__broken_set(htc__broken_find(rule), 1);
+    if (rule && !one)
+        return !is_noticed(rule);
     if (one)
         return run_seed(strtoull(one, NULL, 10), 1, &total);
     for (uint64_t seed = 1; seed <= seeds; seed++)
@@ -474,5 +509,7 @@ int main(void)
            "%llu failed\n",
            (unsigned long long)seeds, (unsigned long long)total.events, (unsigned long long)total.crashes, (unsigned long long)total.wrong,
            (unsigned long long)total.lost, (unsigned long long)total.refused, (unsigned long long)failed);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        failed += !is_noticed(rules[i]);
     return failed != 0;
 }

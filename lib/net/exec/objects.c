@@ -35,9 +35,8 @@ typedef struct op {
     htc_status  status;
     uint64_t    size, offset;
     uint32_t    len;
-    htc_bytes   bytes; /* of WRITE; the prefix of READ */
+    htc_bytes   bytes; /* of WRITE; the prefix of READ; the name of ADOPT and OUTPUT */
     htc_attempt attempt;
-    char        name[256];
     htc_buf     answer;
     uint8_t     body[];
 } op;
@@ -138,9 +137,25 @@ static htc_status room(queue *q, op *x)
     return status;
 }
 
+static void name_of(const op *x, char name[HTC_OUTPUT_NAME_MAX])
+{
+    if (x->bytes.len)
+        memcpy(name, x->bytes.data, x->bytes.len);
+    name[x->bytes.len] = '\0';
+}
+
+static htc_status output(const queue *q, op *x)
+{
+    char name[HTC_OUTPUT_NAME_MAX];
+    name_of(x, name);
+    return htc__object_output(&q->h->place, &x->attempt, name, &x->answer);
+}
+
 static htc_status adopt(queue *q, const op *x)
 {
-    htc_status status = htc__object_adopt(&q->h->place, q->hash, x->size, &x->attempt, x->name);
+    char name[HTC_OUTPUT_NAME_MAX];
+    name_of(x, name);
+    htc_status status = htc__object_adopt(&q->h->place, q->hash, x->size, &x->attempt, name);
     if (status == HTC_OK) {
         end_early(q);
         htc__object_part_close(&q->part);
@@ -161,6 +176,7 @@ static void carry_out(queue *q, op *x)
         done(x, htc__object_piece(&q->h->place, q->hash, x->offset, x->len, x->bytes, &x->answer));
         break;
     case HTC_CALL_OBJECT_ADOPT: done(x, adopt(q, x)); break;
+    case HTC_CALL_OBJECT_OUTPUT: done(x, output(q, x)); break;
     case HTC_CALL_OBJECT_LIST: done(x, htc__object_list(&q->h->place, &x->answer)); break;
     default:
         end_early(q);
@@ -283,7 +299,7 @@ static htc_status add(htc__objects_host *h, const uint8_t hash[32], op *x)
 static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
 {
     memset(hash, 0, 32);
-    if (x->number != HTC_CALL_OBJECT_LIST) {
+    if (x->number != HTC_CALL_OBJECT_LIST && x->number != HTC_CALL_OBJECT_OUTPUT) {
         htc_bytes h = htc_get_raw(r, 32);
         if (h.len)
             memcpy(hash, h.data, 32);
@@ -303,9 +319,12 @@ static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
             return HTC_EPROTO;
         break;
     case HTC_CALL_OBJECT_ADOPT:
-        x->size = htc_get_u64(r);
+    case HTC_CALL_OBJECT_OUTPUT:
+        x->size = x->number == HTC_CALL_OBJECT_ADOPT ? htc_get_u64(r) : 0;
         htc_read_attempt(r, &x->attempt);
-        htc_get_str(r, x->name, sizeof x->name);
+        x->bytes = htc_get_bytes(r);
+        if (x->bytes.len >= HTC_OUTPUT_NAME_MAX || (x->bytes.len && memchr(x->bytes.data, 0, x->bytes.len)))
+            return HTC_EPROTO;
         break;
     default: break;
     }
@@ -314,7 +333,7 @@ static htc_status read_op(op *x, htc_reader *r, uint8_t hash[32])
 
 int htc__objects_host_is_call(uint32_t number)
 {
-    return number >= HTC_CALL_OBJECT_ROOM && number <= HTC_CALL_OBJECT_LIST;
+    return number >= HTC_CALL_OBJECT_ROOM && number <= HTC_CALL_OBJECT_OUTPUT;
 }
 
 htc_status htc__objects_host_call(htc__objects_host *h, uint32_t number, uint64_t tag, htc_bytes body)

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 #include "core/codec.h"
 #include "htcsched/client.h"
 #include "net/exec/objects_file.h"
@@ -289,6 +291,47 @@ htc_status htc__object_adopt(const htc__objects_place *p, const uint8_t hash[32]
     if (status == HTC_OK)
         unlinkat(p->dir, n.part, 0);
     return status;
+}
+
+/* The entry of a file that is stored whole under this name. */
+static int read_entry(const char *line, const char *name, htc_buf *answer)
+{
+    uint8_t       hash[32];
+    json_t       *entry = json_loads(line, 0, NULL);
+    const char   *is = json_string_value(json_object_get(entry, "name")), *type = json_string_value(json_object_get(entry, "type"));
+    const char   *hex = json_string_value(json_object_get(entry, "hash"));
+    const json_t *size = json_object_get(entry, "size");
+    int           found = is && type && hex && strcmp(is, name) == 0 && strcmp(type, "f") == 0 && !json_object_get(entry, "error") &&
+                json_is_integer(size) && json_integer_value(size) >= 0 && htc_content_unhex(hex, hash) == HTC_OK;
+    if (found) {
+        htc_put_raw(answer, (htc_bytes){ hash, sizeof hash });
+        htc_put_u64(answer, (uint64_t)json_integer_value(size));
+    }
+    json_decref(entry);
+    return found;
+}
+
+htc_status htc__object_output(const htc__objects_place *p, const htc_attempt *a, const char *name, htc_buf *answer)
+{
+    char        place[96], *line = NULL;
+    struct stat st;
+    size_t      room = 0;
+    int         found = 0;
+    if (htc__output_place(place, sizeof place, a->job, a->task, a->attempt) != 0)
+        return HTC_ENOTFOUND;
+    int top = htc__open_below(p->data, place, O_PATH | O_DIRECTORY, 0, 0);
+    int fd = top < 0 ? -1 : own_file(htc__open_below(top, "manifest", O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0), &st);
+    if (top >= 0)
+        close(top);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!f && fd >= 0)
+        close(fd);
+    while (f && !found && getline(&line, &room, f) >= 0)
+        found = read_entry(line, name, answer);
+    free(line);
+    if (f)
+        fclose(f);
+    return found ? answer->status : HTC_ENOTFOUND;
 }
 
 void htc__object_drop(const htc__objects_place *p, const uint8_t hash[32])

@@ -32,6 +32,8 @@ void       htc__object_part_close(htc__object_part *part);
 /* The prefix, hash, offset, size and the bytes, into answer. */
 htc_status htc__object_piece(const htc__objects_place *p, const uint8_t hash[32], uint64_t offset, uint32_t len, htc_bytes prefix, htc_buf *answer);
 htc_status htc__object_adopt(const htc__objects_place *p, const uint8_t hash[32], uint64_t size, const htc_attempt *attempt, const char *name);
+/* Its hash and size, as the manifest says. */
+htc_status htc__object_output(const htc__objects_place *p, const htc_attempt *attempt, const char *name, htc_buf *answer);
 void       htc__object_drop(const htc__objects_place *p, const uint8_t hash[32]);
 htc_status htc__object_list(const htc__objects_place *p, htc_buf *answer);
 

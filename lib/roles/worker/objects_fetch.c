@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "roles/worker/objects_private.h"
 
 static slot *slot_of(fetch *f, uint64_t piece)
@@ -157,13 +158,13 @@ static void blame(htc__objects *o, entry *e, uint32_t i)
 static void wrong(htc__objects *o, entry *e)
 {
     fetch *f = e->fetch;
-    int    one = f->from && !(f->from & (f->from - 1)) && !f->resumed;
+    int    one = f->from && !(f->from & (f->from - 1)) && (!f->resumed || HTC__BROKEN(object_part_blamed));
     o->figures.wrong++;
     f->wrongs++;
     for (uint32_t i = 0; i < f->n_sources; i++)
         if ((f->from & 1u << i) && (one || f->wrongs > WRONGS_MAX))
             blame(o, e, i);
-    f->alone = 1;
+    f->alone = !HTC__BROKEN(object_sources_mixed);
     f->from = 0;
     htc__fetch_again(o, e);
 }
@@ -265,7 +266,7 @@ static entry *asked_of(htc__objects *o, uint32_t peer, const object_message *m, 
     if (*piece < f->base || *piece >= f->pieces || *piece - f->base >= WINDOW || offset_of(f, *piece) != m->offset)
         return NULL;
     const slot *s = slot_of(f, *piece);
-    return s->state == SLOT_ASKED && s->peer == peer ? e : NULL;
+    return s->state == SLOT_ASKED && (s->peer == peer || HTC__BROKEN(object_from_anybody)) ? e : NULL;
 }
 
 void htc__fetch_bytes(htc__objects *o, uint32_t peer, const object_message *m, htc_bytes payload)

@@ -1,4 +1,5 @@
-/* The inside of the objects: objects.c has what is here and who wants it, objects_fetch.c brings what is not.
+/* The inside of the objects: objects.c has what is here and who wants it, objects_fetch.c brings what is not, objects_serve.c sends others what
+ * is.
  *
  *              want let in          its turn           room            all pieces written
  *     IDLE, PART ------> QUEUED --------------> ROOM -------> FETCH ----------------------> FINISH -----> HERE
@@ -160,6 +161,7 @@ void   htc__objects_drop_file(htc__objects *o, const entry *e);
 void   htc__objects_settle(htc__objects *o, entry *e);
 void   htc__objects_move(entry **list, entry *e); /* to the end of a list; NULL: out of all */
 int    htc__objects_evict(htc__objects *o);       /* one; 0: there is none */
+void   htc__objects_vanished(htc__objects *o, entry *e); /* its file is not what it should be: it goes, if nobody uses it */
 void   htc__objects_arrived(htc__objects *o, entry *e);
 void   htc__objects_failed(htc__objects *o, entry *e, htc_status why);
 
@@ -174,5 +176,9 @@ void       htc__fetch_bytes(htc__objects *o, uint32_t peer, const object_message
 void       htc__fetch_none(htc__objects *o, uint32_t peer, const object_message *m);
 void       htc__fetch_closed(htc__objects *o, uint32_t peer);
 void       htc__fetch_gone(htc__objects *o, uint64_t worker);
+
+/* objects_serve.c */
+void htc__serve_ask(htc__objects *o, uint32_t peer, const object_message *m);
+void htc__serve_closed(htc__objects *o, uint32_t peer);
 
 #endif
