@@ -38,14 +38,13 @@ void htc__worker_stop(htc__worker *w, htc_status status)
 static void stop_when_nothing_runs(htc__worker *w)
 {
     running *x, *next;
-    int      runs = 0;
     DL_FOREACH_SAFE(w->runs, x, next)
-    if (!x->over && w->stopping == 1)
+    if (w->stopping == 1 && x->function)
+        htc__worker_function_order(w, x, ORDER_REVOKE);
+    else if (w->stopping == 1)
         htc__attempt_order(&w->holder, &x->attempt, ORDER_REVOKE);
     w->stopping = 2;
-    DL_FOREACH(w->runs, x)
-    runs |= !x->over;
-    if (runs && !HTC__BROKEN(worker_runs_left))
+    if (w->runs && !HTC__BROKEN(worker_runs_left))
         return;
     htc__worker_tasks_free(w);
     htc__worker_hang_up_all(w);
@@ -119,7 +118,7 @@ static void revoked(void *role, void *ctx, const htc_kv_result *r)
 /* When nothing runs and everything is handed over the others may know at once that this one is gone. */
 static void leave(htc__worker *w)
 {
-    if (w->left || w->runs || w->owns || w->survey || w->joining || w->registering)
+    if (w->left || w->runs || w->over_runs || w->owns || w->survey || w->joining || w->registering)
         return;
     w->left = 1;
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = w->epoch }, 1, revoked, NULL);

@@ -38,7 +38,7 @@ int htc__worker_can_call(const htc__worker *w)
     const running *x;
     uint32_t       n = 0;
     DL_FOREACH(w->runs, x)
-    n += x->function && !x->over;
+    n += x->function;
     return n < CALLS_MAX;
 }
 
@@ -103,8 +103,10 @@ static void node_outcome(htc__worker *w, const running *of, node *n, const htc__
     *o = (htc_outcome){ .status = status, .exit_code = status == HTC_OK ? 0 : 1, .started = a->begin, .ended = a->end };
     (void)snprintf(o->reason, sizeof o->reason, "%s", reason);
     o->final = status == HTC_EINVAL || status == HTC_ENOTFOUND || status == HTC_EINPUT || status == HTC_ECORRUPT || status == HTC_EVERSION || status == HTC_EUNSUPPORTED;
-    DL_APPEND(w->runs, x);
-    htc__worker_node_ended(w, n);
+    if (htc__worker_add_run(w, x))
+        htc__worker_node_ended(w, n);
+    else
+        htc__free(&w->env, x, sizeof *x);
 }
 
 static void node_not_run(htc__worker *w, node *n)

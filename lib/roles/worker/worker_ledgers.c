@@ -286,7 +286,7 @@ static int add_tries(own *o)
 /* What has been stored so far stays; a worker that leaves hands it to nobody when all of it is stored. */
 static int hands(htc__worker *w, own *o)
 {
-    o->handing = w->leaving && !w->runs && !o->n_ended && !o->told_first && !o->asks_sent;
+    o->handing = w->leaving && !w->runs && !w->over_runs && !o->n_ended && !o->told_first && !o->asks_sent;
     if (o->handing)
         htc__ledger_take(&o->next, 0, 0);
     return o->handing;
@@ -332,7 +332,7 @@ static void change(htc__worker *w, own *o)
 static int has_cause(const htc__worker *w, const own *o)
 {
     return o->n_ended || o->told_first || o->n_asks || o->n_accepted || o->n_cleared || o->accept_read || o->marked || o->n_again ||
-           (w->leaving && !w->runs);
+           (w->leaving && !w->runs && !w->over_runs);
 }
 
 static int is_due(const htc__worker *w, const own *o)
@@ -363,9 +363,9 @@ void htc__worker_marked(htc__worker *w)
     EACH_OWN(w, o)
     o->marked = 1;
     DL_FOREACH_SAFE(w->runs, x, next)
-    if (!x->over && x->function && htc__flow_is_marked(&w->flow, x->id)) /* some of it: then what has not begun comes back */
+    if (x->function && htc__flow_is_marked(&w->flow, x->id)) /* some of it: then what has not begun comes back */
         htc__worker_function_order(w, x, htc__flow_all_marked(&w->flow, (ledger_span){ x->id, x->to }) ? ORDER_CANCEL : ORDER_DRAIN);
-    else if (!x->over && htc__flow_is_marked(&w->flow, x->id))
+    else if (htc__flow_is_marked(&w->flow, x->id))
         htc__attempt_order(&w->holder, &x->attempt, ORDER_CANCEL);
     for (n = w->nodes; n; n = next_node) {
         next_node = n->hh.next;

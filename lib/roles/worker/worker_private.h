@@ -154,6 +154,7 @@ typedef struct running {
     htc_ns          begun;
     uint8_t         over;    /* it has ended, and END is under way: it holds no slot */
     struct running *prev, *next;
+    UT_hash_handle  hh; /* by attempt.run */
 } running;
 
 typedef struct member {
@@ -212,7 +213,9 @@ struct htc__worker {
     uint32_t             n_children, tells; /* tells: changes under way */
     uint64_t             last_telling;
     htc_ns               tell_at;
-    running             *runs;
+    running             *runs;     /* that the host has */
+    running             *over_runs;
+    running             *by_run;   /* both */
     uint32_t             n_runs; /* slots that they hold */
     uint64_t             last_run;
     htc_ns               lasts; /* a command, as of late; 0: not known */
@@ -284,7 +287,9 @@ void     htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt
 uint64_t htc__worker_waiting(const htc__worker *w); /* tasks that could be given */
 uint32_t htc__worker_idle(const htc__worker *w);
 void     htc__worker_forget_counted(own *o);
-running *htc__worker_run(htc__worker *w, uint64_t run);
+running *htc__worker_run(const htc__worker *w, uint64_t run);
+int      htc__worker_add_run(htc__worker *w, running *x); /* 0: out of memory, which has been said */
+void     htc__worker_run_over(htc__worker *w, running *x);
 void     htc__worker_forget_run(htc__worker *w, running *x, int drop);
 void     htc__worker_ended(htc__worker *w, own *o, uint64_t from, uint64_t to, graph_state how);
 void     htc__worker_tasks_free(htc__worker *w);

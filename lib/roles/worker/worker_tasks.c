@@ -29,13 +29,34 @@ uint64_t htc__worker_waiting(const htc__worker *w)
     return n;
 }
 
-running *htc__worker_run(htc__worker *w, uint64_t run)
+running *htc__worker_run(const htc__worker *w, uint64_t run)
 {
     running *x;
-    DL_FOREACH(w->runs, x)
-    if (x->attempt.run == run)
-        return x;
-    return NULL;
+    HASH_FIND(hh, w->by_run, &run, sizeof run, x);
+    return x;
+}
+
+int htc__worker_add_run(htc__worker *w, running *x)
+{
+    HASH_ADD(hh, w->by_run, attempt.run, sizeof x->attempt.run, x);
+    if (!x->hh.tbl) {
+        htc_runtime_break(w->runtime, HTC_ENOMEM, "noting a run");
+        return 0;
+    }
+    if (x->over)
+        DL_APPEND(w->over_runs, x);
+    else
+        DL_APPEND(w->runs, x);
+    return 1;
+}
+
+/* END is asked for: it holds no slot, and no time runs for it. */
+void htc__worker_run_over(htc__worker *w, running *x)
+{
+    DL_DELETE(w->runs, x);
+    DL_APPEND(w->over_runs, x);
+    w->n_runs -= x->slots;
+    x->over = 1;
 }
 
 uint32_t htc__worker_idle(const htc__worker *w)
@@ -46,7 +67,11 @@ uint32_t htc__worker_idle(const htc__worker *w)
 static void forget(htc__worker *w, running *x, int drop)
 {
     htc__attempt_free(&w->holder, &x->attempt, drop);
-    DL_DELETE(w->runs, x);
+    if (x->over)
+        DL_DELETE(w->over_runs, x);
+    else
+        DL_DELETE(w->runs, x);
+    HASH_DEL(w->by_run, x);
     w->n_runs -= x->over ? 0 : x->slots;
     htc__free(&w->env, x->answer, x->answer_len);
     htc__free(&w->env, x, sizeof *x);
@@ -61,6 +86,8 @@ void htc__worker_tasks_free(htc__worker *w)
 {
     while (w->runs)
         forget(w, w->runs, 0);
+    while (w->over_runs)
+        forget(w, w->over_runs, 0);
 }
 
 /* What of it is in there; without room it stays: then it is run twice, and counted once. */
@@ -107,9 +134,10 @@ void htc__worker_drop_runs(htc__worker *w, uint64_t number)
     DL_FOREACH_SAFE(w->runs, x, next)
     if (x->ledger == number && x->function)
         htc__worker_function_order(w, x, ORDER_REVOKE);
-    else if (x->ledger == number && !x->over)
-        htc__attempt_order(&w->holder, &x->attempt, ORDER_REVOKE);
     else if (x->ledger == number)
+        htc__attempt_order(&w->holder, &x->attempt, ORDER_REVOKE);
+    DL_FOREACH_SAFE(w->over_runs, x, next)
+    if (x->ledger == number)
         forget(w, x, 0); /* END may still be stored: then what it has stored is the result */
 }
 
@@ -117,10 +145,10 @@ void htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt_ord
 {
     running *x, *next;
     DL_FOREACH_SAFE(w->runs, x, next)
-    if (x->ledger == number && x->id == id && !x->over && x->function) {
+    if (x->ledger == number && x->id == id && x->function) {
         if (x->to == x->id + 1) /* of several the others go on, and what becomes of this one is nobody's affair */
             htc__worker_function_order(w, x, order);
-    } else if (x->ledger == number && x->id == id && !x->over)
+    } else if (x->ledger == number && x->id == id)
         htc__attempt_order(&w->holder, &x->attempt, order);
 }
 
@@ -164,8 +192,7 @@ static void ended(attempt_holder *h, attempt *t)
     if (t->outcome.started && t->outcome.ended >= t->outcome.started)
         w->lasts = w->lasts ? w->lasts - w->lasts / 4 + (t->outcome.ended - t->outcome.started) / 4 : t->outcome.ended - t->outcome.started + 1;
     if (o && n && n->run == t->run) {
-        x->over = 1;
-        w->n_runs -= x->slots;
+        htc__worker_run_over(w, x);
         htc__worker_node_ended(w, n);
         return;
     }
@@ -239,8 +266,10 @@ static uint32_t attempt_number(const htc__worker *w)
     return (uint32_t)(w->epoch << 16 | ((w->last_run + 1) & 0xffff));
 }
 
-static void note_begun(htc__worker *w, const own *o, running *x, uint64_t id, uint64_t to, int graph)
+static htc_status note_begun(htc__worker *w, const own *o, running *x, uint64_t id, uint64_t to, int graph)
 {
+    if (!htc__worker_add_run(w, x))
+        return HTC_ENOMEM;
     w->last_run++;
     x->ledger = o->number;
     x->id = id;
@@ -252,9 +281,9 @@ static void note_begun(htc__worker *w, const own *o, running *x, uint64_t id, ui
         n->run = w->last_run;
         n->failures = n->task.failures;
     }
-    DL_APPEND(w->runs, x);
     x->slots = 1;
     w->n_runs++;
+    return HTC_OK;
 }
 
 static htc_status begin_function(htc__worker *w, const own *o, running *x, const htc_granted *g, uint64_t to, int graph)
@@ -263,9 +292,7 @@ static htc_status begin_function(htc__worker *w, const own *o, running *x, const
     x->attempt = (attempt){ .id = g->attempt, .run = w->last_run + 1, .phase = ATTEMPT_ENDED, .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER,
                             .back_at = HTC_NEVER };
     htc_status status = htc__worker_call_function(w, x, g->task);
-    if (status == HTC_OK)
-        note_begun(w, o, x, g->attempt.task, to, graph);
-    return status;
+    return status == HTC_OK ? note_begun(w, o, x, g->attempt.task, to, graph) : status;
 }
 
 static htc_status begin_command(htc__worker *w, const own *o, running *x, const htc_granted *g, int graph)
@@ -273,7 +300,11 @@ static htc_status begin_command(htc__worker *w, const own *o, running *x, const 
     htc_status status = htc__attempt_init(&w->holder, &x->attempt, g, w->last_run + 1);
     if (status != HTC_OK)
         return status;
-    note_begun(w, o, x, g->attempt.task, g->attempt.task + 1, graph);
+    status = note_begun(w, o, x, g->attempt.task, g->attempt.task + 1, graph);
+    if (status != HTC_OK) {
+        htc__attempt_free(&w->holder, &x->attempt, 1);
+        return status;
+    }
     htc__attempt_read(&w->holder, &x->attempt);
     x = htc__worker_run(w, w->last_run); /* one that cannot be read has ended */
     if (!x)
