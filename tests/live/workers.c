@@ -198,12 +198,22 @@ static int has_ended(htc_store *store, flow *f)
     return htc_store_ask(store, &q, &r, NULL) == HTC_OK && htc__flow_read(r.value, f) == HTC_OK && f->state == FLOW_ENDED;
 }
 
+/* Of ledger j, if there is one; numbers are left out, but never more than there are workers in a row. */
+static uint64_t beyond; /* all numbers of ledgers that were seen */
+
+static int find_ledger(htc_store *store, uint64_t j, ledger *l)
+{
+    int there = get_ledger(store, j, l);
+    beyond = there && j >= beyond ? j + 1 : beyond;
+    return there;
+}
+
 /* Kill the thief whom a note is for that is not accepted. 1: it was not accepted afterwards either, so it was killed in between. */
 static int kill_between(htc_store *store)
 {
     ledger l, to;
-    for (uint64_t j = 0; j < WORKERS * 4 && get_ledger(store, j, &l); j++)
-        for (uint32_t i = 0; i < l.n_out; i++) {
+    for (uint64_t j = 0; j < beyond + WORKERS; j++)
+        for (uint32_t i = 0, there = (uint32_t)find_ledger(store, j, &l); there && i < l.n_out; i++) {
             uint64_t m = l.out[i].ledger, note = l.out[i].note;
             if (!get_ledger(store, m, &to) || htc__ledger_accepted(&to, j, note) || to.worker < 1 || to.worker > WORKERS || workers[to.worker - 1] <= 0)
                 continue;
@@ -288,10 +298,11 @@ int main(int argc, char **argv)
         fail("%lu done, %lu failed of %lu", (unsigned long)f.counts.done, (unsigned long)f.counts.failed, (unsigned long)tasks);
     ledger l;
     uint64_t stolen = 0, by_others = 0;
-    for (; get_ledger(store, ledgers, &l); ledgers++)
-        if (ledgers) {
-            by_others += l.counts.done;
-            stolen += l.counts.done;
+    for (uint64_t j = 0; j < beyond + WORKERS; j++)
+        if (find_ledger(store, j, &l)) {
+            ledgers++;
+            by_others += j ? l.counts.done : 0;
+            stolen += j ? l.counts.done : 0;
         }
     htc_store_close(store);
     printf("%.1f s, %lu lives, %lu workers killed at random, %lu thieves, %lu of them between give and accept; %lu ledgers; %lu tasks ended in another "

@@ -131,19 +131,14 @@ Test(sim, a_number_that_is_dialled_is_not_dialled_again)
 Test(sim, what_was_hung_up_is_not_dialled_again)
 {
     pair p = pair_open(2, NULL);
-    cr_expect(eq(int, htc_sim_hang_up(NULL, 1), HTC_EINVAL));
-    cr_expect(eq(int, htc_sim_hang_up(p.a->node, 7), HTC_ENOTFOUND));
+    cr_expect(eq(int, htc_sim_hang_up(NULL, 1), HTC_EINVAL) && eq(int, htc_sim_hang_up(p.a->node, 7), HTC_ENOTFOUND));
     cr_expect(eq(int, htc_sim_hang_up(p.a->node, 1), HTC_OK), "not made yet");
     htc_sim_run(p.sim, HTC_SECOND);
-    cr_expect(eq(sz, p.b->opened, 0));
-    cr_assert(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_OK));
+    cr_assert(eq(sz, p.b->opened, 0) && eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_OK));
     htc_sim_run(p.sim, HTC_SECOND);
-    cr_assert(eq(sz, p.b->opened, 1));
     cr_expect(eq(int, htc_sim_hang_up(p.a->node, 1), HTC_OK), "open");
     htc_sim_run(p.sim, HTC_SECOND);
-    cr_expect(eq(sz, p.b->opened, 1));
-    cr_expect(eq(sz, p.b->closed, 1));
-    cr_expect(eq(sz, p.a->closed, 1));
+    cr_expect(eq(sz, p.b->opened, 1) && eq(sz, p.b->closed, 1) && eq(sz, p.a->closed, 1));
     cr_expect(eq(int, htc_sim_hang_up(p.a->node, 1), HTC_ENOTFOUND), "it is over");
     cr_assert(eq(int, htc_sim_dial(p.a->node, 1, p.b->node, NULL), HTC_OK));
     htc_sim_run(p.sim, HTC_SECOND);

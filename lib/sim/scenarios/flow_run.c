@@ -129,7 +129,7 @@ static htc_status store_commit(void *ctx, htc_sim_node *node, const htc_effect *
 static htc_status store_boot(void *ctx, htc_sim_node *node)
 {
     study                *y = ctx;
-    htc_kv_server_options o = { .size = sizeof o, .engine = y->disk };
+    htc_kv_server_options o = { .size = sizeof o, .engine = y->disk, .connections_max = y->options.workers + 1 };
     htc_kv_server        *server = NULL;
     htc_status            status = htc_kv_server_create(htc_sim_env(node), &o, &server);
     return status != HTC_OK ? status : htc_sim_install(node, htc_kv_server_ops(), server);
