@@ -24,7 +24,7 @@
 #include "roles/runtime/agent_wire.h"
 #include "roles/worker/flow.h"
 #include "roles/worker/graph_task.h"
-#include "roles/worker/worker.h"
+#include "htcsched/worker.h"
 
 #define SEEDS       (getenv("HTC_TEST_FULL") ? 20000 : 450)
 #define SEEDS_LIGHT 30
@@ -453,14 +453,14 @@ static htc_status worker_boot(void *ctx, htc_sim_node *at)
 {
     host_of            *n = ctx;
     world              *w = n->of;
-    htc__worker        *machine = NULL;
+    htc_worker        *machine = NULL;
     char                address[16];
-    htc__worker_options o = { .flow = FLOW, .id = n->self + 1, .address = address, .store_peer = 1, .store_client_id = htc_rng_next(&w->rng) | 1,
+    htc_worker_options o = { .size = sizeof o, .flow = FLOW, .id = n->self + 1, .address = address, .store_peer = 1, .store_client_id = htc_rng_next(&w->rng) | 1,
                               .slots = 2, .lease_ns = 3 * HTC_SECOND };
     snprintf(address, sizeof address, "%u", n->self);
-    htc_status status = htc__worker_create(htc_sim_env(at), &o, &machine);
+    htc_status status = htc_worker_create(htc_sim_env(at), &o, &machine);
     if (status == HTC_OK)
-        status = htc_sim_install(at, htc__worker_ops(), machine);
+        status = htc_sim_install(at, htc_worker_ops(), machine);
     return status == HTC_OK ? htc_sim_dial(at, 1, w->store, NULL) : status;
 }
 
@@ -799,14 +799,14 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     total->events += htc_sim_events(w->sim);
     total->thieves += (uint64_t)w->thieves_killed;
     for (uint32_t i = 0; i < w->n; i++) {
-        htc__worker_figures f = { 0 };
+        htc_worker_figures f = { .size = sizeof f };
         total->runs += w->workers[i].runs;
         if (htc_sim_up(w->workers[i].node))
-            htc__worker_look(htc_sim_machine(w->workers[i].node), &f);
+            (void)htc_worker_look(htc_sim_machine(w->workers[i].node), &f);
         total->stolen += f.stolen;
         total->taken += f.taken;
-        total->told += f.told;
-        total->cancelled += f.cancelled;
+        total->told += f.tells;
+        total->cancelled += f.cancels;
     }
     htc_sim_destroy(w->sim);
     free(w->task);

@@ -3,15 +3,16 @@
  * A worker lives as long as its lease: the lease's number is its epoch, and a key bound to it says that this epoch lives. Who finds the
  * lease gone has been given up by the others: it ends, and its next life has another epoch. What it had written before stands; what
  * it would write afterwards is refused, since who took its ledgers has changed their versions. */
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "roles/worker/worker_private.h"
 
 #define LEASE_NS  (10 * HTC_SECOND)
+#define HOST_NAME (sizeof ((attempt_holder *)NULL)->node)
 #define RUNS_FROM (UINT64_C(1) << 48) /* calls of attempts bear their numbers, the others the runtime's, which are below */
 
-void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
+void htc__worker_say(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m)
 {
     worker_message said = *m;
     said.flow = w->options.flow;
@@ -19,7 +20,7 @@ void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_
     htc_runtime_send(w->runtime, peer, &w->buf);
 }
 
-void htc__worker_stop(htc__worker *w, htc_status status)
+void htc__worker_stop(htc_worker *w, htc_status status)
 {
     if (w->stopped)
         return;
@@ -35,7 +36,7 @@ void htc__worker_stop(htc__worker *w, htc_status status)
 
 static void registered(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     (void)ctx;
     w->registering = 0;
     w->joined = r->status == HTC_OK;
@@ -45,7 +46,7 @@ static void registered(void *role, void *ctx, const htc_kv_result *r)
 
 static void granted(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     (void)ctx;
     w->joining = 0;
     if (r->status != HTC_OK || !r->lease) {
@@ -66,7 +67,7 @@ static void granted(void *role, void *ctx, const htc_kv_result *r)
 
 static void renewed(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     (void)ctx;
     w->joining = 0;
     if (r->status == HTC_ENOTFOUND)
@@ -74,7 +75,7 @@ static void renewed(void *role, void *ctx, const htc_kv_result *r)
     w->renew_at = w->now + (r->status == HTC_OK ? w->options.lease_ns / 3 : AGAIN_NS);
 }
 
-static void keep_lease(htc__worker *w)
+static void keep_lease(htc_worker *w)
 {
     if (w->joining || w->registering || w->now < w->renew_at)
         return;
@@ -96,7 +97,7 @@ static void revoked(void *role, void *ctx, const htc_kv_result *r)
 }
 
 /* When nothing runs and everything is handed over the others may know at once that this one is gone. */
-static void leave(htc__worker *w)
+static void leave(htc_worker *w)
 {
     if (w->left || w->runs || w->owns || w->survey || w->joining || w->registering)
         return;
@@ -104,7 +105,7 @@ static void leave(htc__worker *w)
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = w->epoch }, 1, revoked, NULL);
 }
 
-static void asked_to_leave(htc__worker *w, htc_status how)
+static void asked_to_leave(htc_worker *w, htc_status how)
 {
     running *x, *next;
     if (!w->epoch) {
@@ -118,7 +119,7 @@ static void asked_to_leave(htc__worker *w, htc_status how)
 
 /* ---- the machine ---- */
 
-static void message(htc__worker *w, const htc_input *in)
+static void message(htc_worker *w, const htc_input *in)
 {
     uint16_t       type, version;
     uint8_t        role;
@@ -142,7 +143,7 @@ static void message(htc__worker *w, const htc_input *in)
 }
 
 /* Who called greets. */
-static void opened(htc__worker *w, const htc_input *in)
+static void opened(htc_worker *w, const htc_input *in)
 {
     for (uint32_t i = 0; i < w->n_members; i++)
         if (w->members[i].peer == in->peer) {
@@ -152,7 +153,7 @@ static void opened(htc__worker *w, const htc_input *in)
         }
 }
 
-static void event(htc__worker *w, const htc_input *in)
+static void event(htc_worker *w, const htc_input *in)
 {
     if (in->op == HTC_EVENT_SHUTDOWN) {
         asked_to_leave(w, in->status);
@@ -171,7 +172,7 @@ static int is_of_run(uint32_t op)
     return op == HTC_CALL_STAGE_IN || op == HTC_CALL_RUN || op == HTC_CALL_STAGE_OUT;
 }
 
-static void run_time(htc__worker *w)
+static void run_time(htc_worker *w)
 {
     running *x, *next;
     keep_lease(w);
@@ -208,7 +209,7 @@ static htc_ns earlier(htc_ns a, htc_ns b)
 
 static htc_ns deadline(const void *self)
 {
-    const htc__worker *w = self;
+    const htc_worker *w = self;
     const running     *x;
     if (w->stopped)
         return HTC_NEVER;
@@ -226,7 +227,7 @@ static htc_ns deadline(const void *self)
 
 static htc_status step(void *self, const htc_input *given, htc_output *out)
 {
-    htc__worker     *w = self;
+    htc_worker     *w = self;
     htc_input        room;
     htc_status       unknown;
     const htc_input *in = htc__input_known(given, &room, &unknown);
@@ -267,7 +268,7 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
 
 static void destroy(void *self)
 {
-    htc__worker *w = self;
+    htc_worker *w = self;
     if (!w)
         return;
     htc_env env = w->env;
@@ -283,30 +284,48 @@ static void destroy(void *self)
     htc__free(&env, w, sizeof *w);
 }
 
-const htc_machine_ops *htc__worker_ops(void)
+const htc_machine_ops *htc_worker_ops(void)
 {
     static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy, 0 };
     return &ops;
 }
 
-htc_status htc__worker_create(const htc_env *env, const htc__worker_options *options, htc__worker **out)
+void htc_worker_options_init(htc_worker_options *options, size_t size)
 {
-    if (!env || !options || !out || options->id == 0 || options->slots > SLOTS_MAX || !options->address || strlen(options->address) > 255)
-        return HTC_EINVAL;
-    htc__worker *w = htc__alloc(env, sizeof *w);
-    if (!w)
-        return HTC_ENOMEM;
-    w->env = *env;
-    w->options = *options;
-    w->options.slots = options->slots ? options->slots : 1;
-    w->options.lease_ns = options->lease_ns ? options->lease_ns : LEASE_NS;
-    w->options.commit_gap_ns = options->commit_gap_ns ? options->commit_gap_ns : HTC_MS;
-    w->options.steal.size = sizeof w->options.steal;
-    memcpy(w->address, options->address, strlen(options->address) + 1);
-    w->options.address = w->address;
-    w->options.node = NULL;
-    w->id = options->id;
-    w->last_run = options->calls_from + RUNS_FROM;
+    htc__options_init(options, size);
+}
+
+/* A thief alone asks nobody: what is answered otherwise is that its options are none. */
+static htc_status check_steal(const htc_worker *w)
+{
+    htc_steal_thief alone;
+    htc_rng         rng = { 0 };
+    uint32_t        other, n;
+    htc_status      status = htc_steal_start(1, 0, 0, &alone);
+    if (status == HTC_OK)
+        status = htc_steal_ask(&alone, &w->steal, 0, &rng, 1, &other, &n);
+    return status == HTC_AGAIN ? HTC_OK : status;
+}
+
+static htc_status check_options(const htc_worker_options *o)
+{
+    int good = o->flow && o->id && o->address && strlen(o->address) <= 255 && o->store_client_id && o->store_peer &&
+               o->slots <= HTC_WORKER_SLOTS_MAX && (!o->node || strlen(o->node) < HOST_NAME) && o->within <= 1;
+    return good ? HTC_OK : HTC_EINVAL;
+}
+
+/* Fields that are not zero yet. */
+static htc_status fill_in(htc_worker *w, const htc_worker_options *o)
+{
+    w->options = *o;
+    w->options.slots = o->slots ? o->slots : 1;
+    w->options.lease_ns = o->lease_ns ? o->lease_ns : LEASE_NS;
+    w->options.commit_gap_ns = o->commit_gap_ns ? o->commit_gap_ns : HTC_MS;
+    memcpy(w->address, o->address, strlen(o->address) + 1);
+    w->options.address = w->options.node = NULL;
+    w->options.steal = NULL;
+    w->id = o->id;
+    w->last_run = o->calls_from + RUNS_FROM;
     w->collect_at = w->survey_at = w->rest_at = w->read_at = w->tell_at = HTC_NEVER;
     htc_buf_init(&w->buf, &w->env, HTC_WIRE_MESSAGE_MAX);
     htc_buf_init(&w->header_bytes, &w->env, 0);
@@ -316,11 +335,35 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     w->holder.stage_retry = 3;
     w->holder.retry_ns = HTC_SECOND;
     w->holder.kill_after_ns = 10 * HTC_SECOND;
-    if (options->node)
-        (void)snprintf(w->holder.node, sizeof w->holder.node, "%s", options->node);
-    htc_kv_client_options store = { .size = sizeof store, .client_id = options->store_client_id, .peer = options->store_peer };
-    htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker", .calls_from = options->calls_from };
-    htc_status            status = htc_runtime_create(env, &runtime, &w->runtime);
+    if (o->node)
+        memcpy(w->holder.node, o->node, strlen(o->node) + 1);
+    w->steal.size = sizeof w->steal;
+    if (!o->steal)
+        return HTC_OK;
+    htc_status status = htc__options_copy(&w->steal, sizeof w->steal, o->steal, o->steal->size, offsetof(htc_steal_options, policy));
+    w->steal.size = sizeof w->steal;
+    return status == HTC_OK ? check_steal(w) : status;
+}
+
+htc_status htc_worker_create(const htc_env *env, const htc_worker_options *options, htc_worker **out)
+{
+    htc_worker_options o = HTC_WORKER_OPTIONS_INIT;
+    if (!env || !env->rng || !options || !out)
+        return HTC_EINVAL;
+    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_worker_options, slots));
+    if (status == HTC_OK)
+        status = check_options(&o);
+    if (status != HTC_OK)
+        return status;
+    htc_worker *w = htc__alloc(env, sizeof *w);
+    if (!w)
+        return HTC_ENOMEM;
+    w->env = *env;
+    status = fill_in(w, &o);
+    htc_kv_client_options store = { .size = sizeof store, .client_id = o.store_client_id, .peer = o.store_peer };
+    htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker", .calls_from = o.calls_from };
+    if (status == HTC_OK)
+        status = htc_runtime_create(env, &runtime, &w->runtime);
     if (status == HTC_OK)
         status = htc_steal_start(1, 0, 0, &w->thief);
     if (status != HTC_OK) {
@@ -331,42 +374,44 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     return HTC_OK;
 }
 
-void htc__worker_slots(htc__worker *w, uint32_t slots)
+void htc_worker_slots(htc_worker *w, uint32_t slots)
 {
-    w->options.slots = slots < SLOTS_MAX ? slots : SLOTS_MAX;
+    w->options.slots = slots < HTC_WORKER_SLOTS_MAX ? slots : HTC_WORKER_SLOTS_MAX;
 }
 
-void htc__worker_cancel_all(htc__worker *w)
+void htc_worker_cancel(htc_worker *w)
 {
     w->cancel_wanted = 1;
 }
 
-int htc__worker_stopped(const htc__worker *w, htc_status *status)
+int htc_worker_stopped(const htc_worker *w, htc_status *status)
 {
-    *status = w->stop_status;
+    if (w->stopped && status)
+        *status = w->stop_status;
     return w->stopped;
 }
 
-int htc__worker_flow_ended(const htc__worker *w, uint64_t *done, uint64_t *failed, uint64_t *cancelled)
+htc_status htc_worker_look(const htc_worker *w, htc_worker_figures *figures)
 {
-    *done = w->flow.counts.done;
-    *failed = w->flow.counts.failed;
-    *cancelled = w->flow.counts.cancelled;
-    return w->ended;
-}
-
-void htc__worker_look(const htc__worker *w, htc__worker_figures *f)
-{
-    const own  *o;
-    const node *n;
-    *f = w->figures;
-    f->running = w->n_runs;
-    f->members = w->n_members + 1;
+    htc_worker_figures f = w->figures;
+    const own         *o;
+    const node        *n;
+    if (!figures)
+        return HTC_EINVAL;
+    f.running = w->n_runs;
+    f.members = w->n_members + 1;
     EACH_OWN(w, o)
     {
-        f->ledgers++;
-        f->ready += htc__ids_count(&o->ready);
+        f.ledgers++;
+        f.ready += htc__ids_count(&o->ready);
     }
     for (n = w->nodes; n; n = n->hh.next)
-        f->waiting += n->phase == NODE_WAITING;
+        f.waiting += n->phase == NODE_WAITING;
+    f.flow_ended = w->ended;
+    if (w->ended) {
+        f.done = w->flow.counts.done;
+        f.failed = w->flow.counts.failed;
+        f.cancelled = w->flow.counts.cancelled;
+    }
+    return htc__options_give(figures, &f, sizeof f, offsetof(htc_worker_figures, run));
 }

@@ -11,7 +11,7 @@
 
 /* ---- victim ---- */
 
-static own *richest(htc__worker *w)
+static own *richest(htc_worker *w)
 {
     own *best = NULL, *o;
     EACH_OWN(w, o)
@@ -20,12 +20,12 @@ static own *richest(htc__worker *w)
     return best;
 }
 
-static void nothing_for(htc__worker *w, uint32_t peer, uint64_t seq)
+static void nothing_for(htc_worker *w, uint32_t peer, uint64_t seq)
 {
     htc__worker_say(w, peer, HTC_WIRE_WORKER_GIVEN, &(worker_message){ .seq = seq });
 }
 
-static void asked_for_tasks(htc__worker *w, uint32_t peer, const worker_message *m)
+static void asked_for_tasks(htc_worker *w, uint32_t peer, const worker_message *m)
 {
     own *o = w->leaving ? NULL : richest(w);
     if (!o || o->n_asks == ASKS_MAX || htc__worker_own(w, m->to)) {
@@ -36,11 +36,11 @@ static void asked_for_tasks(htc__worker *w, uint32_t peer, const worker_message 
 }
 
 /* The rule's part of what is ready, from its end, as far as a note has room. */
-static uint32_t loot(htc__worker *w, const own *o, ledger_span *ids)
+static uint32_t loot(htc_worker *w, const own *o, ledger_span *ids)
 {
     uint64_t amount = 0;
     uint32_t n = 0;
-    if (htc_steal_give(&w->options.steal, htc__ids_count(&o->ready), htc__worker_idle(w), &amount) != HTC_OK)
+    if (htc_steal_give(&w->steal, htc__ids_count(&o->ready), htc__worker_idle(w), &amount) != HTC_OK)
         return 0;
     for (uint32_t i = o->ready.n; i > 0 && n < LEDGER_NOTE_MAX && amount > 0; i--) {
         ledger_span s = o->ready.at[i - 1];
@@ -52,7 +52,7 @@ static uint32_t loot(htc__worker *w, const own *o, ledger_span *ids)
     return n;
 }
 
-static void mark_given(htc__worker *w, const own *o, const ledger_span *ids, uint32_t n)
+static void mark_given(htc_worker *w, const own *o, const ledger_span *ids, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         for (uint64_t id = ids[i].from; id < ids[i].to; id++) {
@@ -62,7 +62,7 @@ static void mark_given(htc__worker *w, const own *o, const ledger_span *ids, uin
         }
 }
 
-static int give_to(htc__worker *w, own *o, thief_ask *a)
+static int give_to(htc_worker *w, own *o, thief_ask *a)
 {
     ledger_span ids[LEDGER_NOTE_MAX];
     ledger      before = o->next;
@@ -83,7 +83,7 @@ static int give_to(htc__worker *w, own *o, thief_ask *a)
     return 1;
 }
 
-void htc__worker_give(htc__worker *w, own *o)
+void htc__worker_give(htc_worker *w, own *o)
 {
     o->asks_sent = 0;
     for (uint32_t i = 0; i < o->n_asks; i++) {
@@ -96,7 +96,7 @@ void htc__worker_give(htc__worker *w, own *o)
     }
 }
 
-void htc__worker_given(htc__worker *w, own *o, int stored)
+void htc__worker_given(htc_worker *w, own *o, int stored)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < o->n_asks; i++) {
@@ -124,7 +124,7 @@ typedef struct note_read {
 
 static void accept_read(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     note_read    a = *(note_read *)ctx;
     own         *o = htc__worker_own(w, a.number);
     htc_runtime_context_free(w->runtime, ctx);
@@ -140,7 +140,7 @@ static void accept_read(void *role, void *ctx, const htc_kv_result *r)
 }
 
 /* The version of o is known, and nothing changes it until the note was read: then the note is still for o when o is changed. */
-void htc__worker_read_note(htc__worker *w, own *o)
+void htc__worker_read_note(htc_worker *w, own *o)
 {
     flow_key   k = htc__flow_key_ledger(w->options.flow, o->accept.ledger);
     note_read *a = htc_runtime_context(w->runtime, sizeof *a);
@@ -157,7 +157,7 @@ void htc__worker_read_note(htc__worker *w, own *o)
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, accept_read, a);
 }
 
-void htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer)
+void htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer)
 {
     if (from == o->number || o->writing || o->reading || o->unsure || o->holds)
         return; /* who gave it reminds us */
@@ -167,7 +167,7 @@ void htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, ui
     htc__worker_read_note(w, o);
 }
 
-static void is_accepted(htc__worker *w, uint32_t peer, const worker_message *m)
+static void is_accepted(htc_worker *w, uint32_t peer, const worker_message *m)
 {
     own *o = htc__worker_own(w, m->from);
     if (!o || !htc__ledger_note(&o->now, m->note))
@@ -182,7 +182,7 @@ static void is_accepted(htc__worker *w, uint32_t peer, const worker_message *m)
 }
 
 /* A fact about some ledger of ours: whichever has the pair. */
-static void is_cleared(htc__worker *w, const worker_message *m)
+static void is_cleared(htc_worker *w, const worker_message *m)
 {
     own *o;
     EACH_OWN(w, o)
@@ -197,16 +197,16 @@ static void is_cleared(htc__worker *w, const worker_message *m)
 
 /* ---- thief ---- */
 
-void htc__worker_settle(htc__worker *w, uint64_t got)
+void htc__worker_settle(htc_worker *w, uint64_t got)
 {
     if (!w->round.stealing)
         return;
     w->round.stealing = 0;
     w->round.until = HTC_NEVER;
-    (void)htc_steal_settle(&w->thief, &w->options.steal, w->now, got ? w->round.victim : HTC_STEAL_NOBODY, got);
+    (void)htc_steal_settle(&w->thief, &w->steal, w->now, got ? w->round.victim : HTC_STEAL_NOBODY, got);
 }
 
-static own *purse(const htc__worker *w)
+static own *purse(const htc_worker *w)
 {
     own *o;
     EACH_OWN(w, o)
@@ -215,7 +215,7 @@ static own *purse(const htc__worker *w)
     return NULL;
 }
 
-static void rob(htc__worker *w)
+static void rob(htc_worker *w)
 {
     uint32_t place = 0;
     own     *o = purse(w);
@@ -230,7 +230,7 @@ static void rob(htc__worker *w)
     htc__worker_say(w, w->round.peers[place], HTC_WIRE_WORKER_STEAL, &(worker_message){ .seq = w->round.seq, .to = o->number });
 }
 
-static void load_known(htc__worker *w, uint32_t peer, const worker_message *m)
+static void load_known(htc_worker *w, uint32_t peer, const worker_message *m)
 {
     if (!w->round.loads || m->seq != w->round.seq)
         return;
@@ -243,7 +243,7 @@ static void load_known(htc__worker *w, uint32_t peer, const worker_message *m)
         rob(w);
 }
 
-static void given(htc__worker *w, uint32_t peer, const worker_message *m)
+static void given(htc_worker *w, uint32_t peer, const worker_message *m)
 {
     own *o = m->tasks ? htc__worker_own(w, m->to) : NULL;
     if (o)
@@ -252,13 +252,13 @@ static void given(htc__worker *w, uint32_t peer, const worker_message *m)
         htc__worker_settle(w, 0);
 }
 
-static int is_idle(const htc__worker *w)
+static int is_idle(const htc_worker *w)
 {
     return w->owns && w->n_members > 0 && htc__worker_waiting(w) == 0 && htc__worker_idle(w) > 0 && !w->round.loads && !w->round.stealing;
 }
 
 /* Numbers of the group count the living by id, this one among them. */
-static uint32_t place_of_self(const htc__worker *w)
+static uint32_t place_of_self(const htc_worker *w)
 {
     uint32_t n = 0;
     while (n < w->n_members && w->members[n].id < w->id)
@@ -266,13 +266,13 @@ static uint32_t place_of_self(const htc__worker *w)
     return n;
 }
 
-static uint32_t peer_at(const htc__worker *w, uint32_t place)
+static uint32_t peer_at(const htc_worker *w, uint32_t place)
 {
     uint32_t self = place_of_self(w);
     return w->members[place > self ? place - 1 : place].peer;
 }
 
-void htc__worker_group_changed(htc__worker *w)
+void htc__worker_group_changed(htc_worker *w)
 {
     w->round.loads = 0;
     w->round.stealing = 0;
@@ -280,10 +280,10 @@ void htc__worker_group_changed(htc__worker *w)
     (void)htc_steal_start(w->n_members + 1, place_of_self(w), w->now, &w->thief);
 }
 
-static void ask_loads(htc__worker *w)
+static void ask_loads(htc_worker *w)
 {
     uint32_t n = 0;
-    if (htc_steal_ask(&w->thief, &w->options.steal, w->now, w->env.rng, GROUP_MAX, w->round.asked, &n) != HTC_OK)
+    if (htc_steal_ask(&w->thief, &w->steal, w->now, w->env.rng, GROUP_MAX, w->round.asked, &n) != HTC_OK)
         return;
     w->round.loads = 1;
     w->round.seq++;
@@ -302,7 +302,7 @@ static void ask_loads(htc__worker *w)
         rob(w);
 }
 
-void htc__worker_steal(htc__worker *w)
+void htc__worker_steal(htc_worker *w)
 {
     if (w->round.loads && w->now >= w->round.until)
         rob(w);
@@ -313,7 +313,7 @@ void htc__worker_steal(htc__worker *w)
 }
 
 /* More is ready here than can begin: some others are told, so that nobody has to ask again and again. */
-void htc__worker_nudge(htc__worker *w)
+void htc__worker_nudge(htc_worker *w)
 {
     uint32_t to[32], n = htc_steal_neighbours(HTC_STEAL_SQRT, w->n_members + 1);
     if (w->n_members == 0 || w->now < w->nudge_at || htc__worker_idle(w) > 0 || htc__worker_waiting(w) == 0)
@@ -326,7 +326,7 @@ void htc__worker_nudge(htc__worker *w)
         htc__worker_say(w, peer_at(w, to[i]), HTC_WIRE_WORKER_NUDGE, &(worker_message){ 0 });
 }
 
-htc_ns htc__worker_steal_deadline(const htc__worker *w)
+htc_ns htc__worker_steal_deadline(const htc_worker *w)
 {
     if (w->round.loads || w->round.stealing)
         return w->round.until;
@@ -335,7 +335,7 @@ htc_ns htc__worker_steal_deadline(const htc__worker *w)
 
 /* ---- what is heard ---- */
 
-void htc__worker_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
+void htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m)
 {
     own *o;
     switch (type) {

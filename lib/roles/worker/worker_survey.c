@@ -28,13 +28,13 @@ typedef struct survey {
     htc_runtime_cursor next;
 } survey;
 
-void htc__worker_survey_soon(htc__worker *w, htc_ns in)
+void htc__worker_survey_soon(htc_worker *w, htc_ns in)
 {
     if (w->now + in < w->survey_at)
         w->survey_at = w->now + in;
 }
 
-static void survey_end(htc__worker *w, htc_ns next)
+static void survey_end(htc_worker *w, htc_ns next)
 {
     htc_runtime_context_free(w->runtime, w->survey);
     w->survey = NULL;
@@ -43,11 +43,11 @@ static void survey_end(htc__worker *w, htc_ns next)
 
 /* ---- taking ---- */
 
-static void take_next(htc__worker *w);
+static void take_next(htc_worker *w);
 
 static void taken(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     survey      *s = w->survey;
     uint64_t     number = *(uint64_t *)ctx;
     htc_runtime_context_free(w->runtime, ctx);
@@ -66,7 +66,7 @@ static void taken(void *role, void *ctx, const htc_kv_result *r)
         survey_end(w, AGAIN_NS); /* whether it was stored is not known: look */
 }
 
-static void put_taken(htc__worker *w, uint64_t number, uint64_t version)
+static void put_taken(htc_worker *w, uint64_t number, uint64_t version)
 {
     flow_key  k = htc__flow_key_ledger(w->options.flow, number);
     uint64_t *ctx = htc_runtime_context(w->runtime, sizeof *ctx);
@@ -87,7 +87,7 @@ static void put_taken(htc__worker *w, uint64_t number, uint64_t version)
 /* As it stands now. */
 static void to_take(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     survey      *s = w->survey;
     (void)ctx;
     if (!s)
@@ -102,7 +102,7 @@ static void to_take(void *role, void *ctx, const htc_kv_result *r)
     take_next(w);
 }
 
-static void read_to_take(htc__worker *w)
+static void read_to_take(htc_worker *w)
 {
     flow_key k = htc__flow_key_ledger(w->options.flow, w->survey->orphans[w->survey->at].number);
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, to_take, NULL);
@@ -110,7 +110,7 @@ static void read_to_take(htc__worker *w)
 
 static void owner_known(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     survey      *s = w->survey;
     flow_worker  f;
     (void)ctx;
@@ -125,7 +125,7 @@ static void owner_known(void *role, void *ctx, const htc_kv_result *r)
     take_next(w);
 }
 
-static void take_next(htc__worker *w)
+static void take_next(htc_worker *w)
 {
     survey *s = w->survey;
     if (s->at >= s->n || s->at >= s->limit || w->leaving) {
@@ -142,7 +142,7 @@ static void take_next(htc__worker *w)
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, owner_known, NULL);
 }
 
-static void create(htc__worker *w)
+static void create(htc_worker *w)
 {
     survey *s = w->survey;
     s->n = s->limit = 1;
@@ -152,7 +152,7 @@ static void create(htc__worker *w)
 
 /* ---- looking ---- */
 
-static int has_tasks(const htc__worker *w)
+static int has_tasks(const htc_worker *w)
 {
     const own *o;
     EACH_OWN(w, o)
@@ -161,7 +161,7 @@ static int has_tasks(const htc__worker *w)
     return 0;
 }
 
-static void seen(htc__worker *w, uint64_t number, const ledger *l, uint64_t version)
+static void seen(htc_worker *w, uint64_t number, const ledger *l, uint64_t version)
 {
     survey *s = w->survey;
     own    *o = htc__worker_own(w, number);
@@ -182,7 +182,7 @@ static void seen(htc__worker *w, uint64_t number, const ledger *l, uint64_t vers
     }
 }
 
-static void all_seen(htc__worker *w)
+static void all_seen(htc_worker *w)
 {
     survey *s = w->survey;
     int     needs_one = !w->owns || !has_tasks(w);
@@ -209,7 +209,7 @@ static void all_seen(htc__worker *w)
 
 static void ledgers_page(void *role, void *ctx, const htc_kv_result *r);
 
-static void next_page(htc__worker *w)
+static void next_page(htc_worker *w)
 {
     flow_key k = htc__flow_key_ledgers(w->options.flow);
     htc_runtime_scan(w->runtime, htc__flow_key_bytes(&k), &w->survey->next, 0, ledgers_page, NULL);
@@ -217,7 +217,7 @@ static void next_page(htc__worker *w)
 
 static void ledgers_page(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     survey      *s = w->survey;
     htc_kv_item  item;
     size_t       at = 0;
@@ -241,7 +241,7 @@ static void ledgers_page(void *role, void *ctx, const htc_kv_result *r)
         all_seen(w);
 }
 
-void htc__worker_survey(htc__worker *w)
+void htc__worker_survey(htc_worker *w)
 {
     w->survey_at = HTC_NEVER;
     if (w->survey || w->ended)

@@ -6,9 +6,9 @@
 #include "htcsched/work.h"
 #include "roles/worker/worker_private.h"
 
-static htc__worker *worker_of(attempt_holder *h)
+static htc_worker *worker_of(attempt_holder *h)
 {
-    return (htc__worker *)(void *)h;
+    return (htc_worker *)(void *)h;
 }
 
 static running *running_of(attempt *t)
@@ -16,7 +16,7 @@ static running *running_of(attempt *t)
     return (running *)(void *)t;
 }
 
-uint64_t htc__worker_waiting(const htc__worker *w)
+uint64_t htc__worker_waiting(const htc_worker *w)
 {
     uint64_t   n = 0;
     const own *o;
@@ -25,7 +25,7 @@ uint64_t htc__worker_waiting(const htc__worker *w)
     return n;
 }
 
-running *htc__worker_run(htc__worker *w, uint64_t run)
+running *htc__worker_run(htc_worker *w, uint64_t run)
 {
     running *x;
     DL_FOREACH(w->runs, x)
@@ -34,12 +34,12 @@ running *htc__worker_run(htc__worker *w, uint64_t run)
     return NULL;
 }
 
-uint32_t htc__worker_idle(const htc__worker *w)
+uint32_t htc__worker_idle(const htc_worker *w)
 {
     return w->options.slots > w->n_runs ? w->options.slots - w->n_runs : 0;
 }
 
-static void forget(htc__worker *w, running *x, int drop)
+static void forget(htc_worker *w, running *x, int drop)
 {
     htc__attempt_free(&w->holder, &x->attempt, drop);
     DL_DELETE(w->runs, x);
@@ -47,12 +47,12 @@ static void forget(htc__worker *w, running *x, int drop)
     htc__free(&w->env, x, sizeof *x);
 }
 
-void htc__worker_forget_run(htc__worker *w, running *x, int drop)
+void htc__worker_forget_run(htc_worker *w, running *x, int drop)
 {
     forget(w, x, drop);
 }
 
-void htc__worker_tasks_free(htc__worker *w)
+void htc__worker_tasks_free(htc_worker *w)
 {
     while (w->runs)
         forget(w, w->runs, 0);
@@ -64,7 +64,7 @@ static void take_out(ledger_ids *s, uint64_t id)
         (void)htc__ids_remove(s, (ledger_span){ id, id + 1 }); /* without room it stays: then it is run twice, and counted once */
 }
 
-void htc__worker_untouched(const htc__worker *w, const own *o, ledger_ids *ids)
+void htc__worker_untouched(const htc_worker *w, const own *o, ledger_ids *ids)
 {
     const running *x;
     *ids = o->now.live;
@@ -75,7 +75,7 @@ void htc__worker_untouched(const htc__worker *w, const own *o, ledger_ids *ids)
         take_out(ids, o->ended[i].id);
 }
 
-void htc__worker_ready_anew(htc__worker *w, own *o)
+void htc__worker_ready_anew(htc_worker *w, own *o)
 {
     htc__worker_untouched(w, o, &o->ready);
 }
@@ -91,7 +91,7 @@ void htc__worker_forget_counted(own *o)
     o->ended_sent = 0;
 }
 
-void htc__worker_drop_runs(htc__worker *w, uint64_t number)
+void htc__worker_drop_runs(htc_worker *w, uint64_t number)
 {
     running *x, *next;
     DL_FOREACH_SAFE(w->runs, x, next)
@@ -101,7 +101,7 @@ void htc__worker_drop_runs(htc__worker *w, uint64_t number)
         forget(w, x, 0); /* END may still be stored: then what it has stored is the result */
 }
 
-void htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt_order order)
+void htc__worker_order(htc_worker *w, uint64_t number, uint64_t id, attempt_order order)
 {
     running *x, *next;
     DL_FOREACH_SAFE(w->runs, x, next)
@@ -113,7 +113,7 @@ void htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt_ord
 
 /* A task of a bag that has failed is tried again as often as the flow says. What is noted of that is a hint: when it is lost it is tried more
  * often. */
-static int try_again(htc__worker *w, own *o, const running *x)
+static int try_again(htc_worker *w, own *o, const running *x)
 {
     uint64_t failures = htc__ledger_failures(&o->now, x->id) + 1;
     for (uint32_t i = 0; i < o->n_again; i++)
@@ -126,7 +126,7 @@ static int try_again(htc__worker *w, own *o, const running *x)
 
 static void ended(attempt_holder *h, attempt *t)
 {
-    htc__worker *w = worker_of(h);
+    htc_worker *w = worker_of(h);
     running     *x = running_of(t);
     own         *o = htc__worker_own(w, x->ledger);
     node        *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
@@ -148,7 +148,7 @@ static void ended(attempt_holder *h, attempt *t)
     forget(w, x, again);
 }
 
-static void give_up(htc__worker *w, running *x)
+static void give_up(htc_worker *w, running *x)
 {
     own     *o = htc__worker_own(w, x->ledger);
     node    *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
@@ -177,7 +177,7 @@ static void dropped(attempt_holder *h, attempt *t)
 
 static void node_failed(attempt_holder *h, htc_status status, const char *reason)
 {
-    htc__worker *w = worker_of(h);
+    htc_worker *w = worker_of(h);
     htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(status)), "%s -> this worker ends", reason);
     htc__worker_stop(w, status);
 }
@@ -186,7 +186,7 @@ const attempt_holder_ops htc__worker_holder = { ended, returned, dropped, node_f
 
 /* ---- the beginning ---- */
 
-static htc_status task_bytes(htc__worker *w, htc_bytes from, uint64_t id, htc_bytes *bytes)
+static htc_status task_bytes(htc_worker *w, htc_bytes from, uint64_t id, htc_bytes *bytes)
 {
     htc_task  *t = NULL;
     htc_status status = htc_task_from_bytes(&w->env, from, &t);
@@ -200,12 +200,12 @@ static htc_status task_bytes(htc__worker *w, htc_bytes from, uint64_t id, htc_by
 }
 
 /* Unique in this life of this worker; other lives have another epoch. */
-static uint32_t attempt_number(const htc__worker *w)
+static uint32_t attempt_number(const htc_worker *w)
 {
     return (uint32_t)(w->epoch << 16 | ((w->last_run + 1) & 0xffff));
 }
 
-static void begin(htc__worker *w, own *o, uint64_t id, node *n)
+static void begin(htc_worker *w, own *o, uint64_t id, node *n)
 {
     htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, id, attempt_number(w) }, .count = w->flow.tasks };
     running    *x = htc__alloc(&w->env, sizeof *x);
@@ -242,13 +242,13 @@ static void begin(htc__worker *w, own *o, uint64_t id, node *n)
 }
 
 /* What a ledger can still note: of a bag also how scattered its tasks are. */
-static int can_begin(const htc__worker *w, const own *o)
+static int can_begin(const htc_worker *w, const own *o)
 {
     return w->n_runs < w->options.slots && o->ready.n && o->n_ended + w->n_runs < ENDED_MAX &&
            (w->flow.kind == FLOW_GRAPH || o->ready.n + w->n_runs < LEDGER_LIVE_MAX / 2);
 }
 
-void htc__worker_begin(htc__worker *w)
+void htc__worker_begin(htc_worker *w)
 {
     own *o;
     EACH_OWN(w, o)
