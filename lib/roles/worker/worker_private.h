@@ -151,7 +151,7 @@ typedef struct member {
     char     address[256];
 } member;
 
-/* Who owns a ledger, as it was heard of last: a hint. */
+/* A ledger that was seen in the store. Who owns it is a hint. */
 typedef struct owner {
     uint64_t       ledger, worker;
     UT_hash_handle hh;
@@ -195,6 +195,7 @@ struct htc_worker {
     node                *nodes;
     node                *to_read;
     uint32_t             reads; /* requests under way */
+    uint32_t             look_ups; /* likewise: is there such a ledger? */
     htc_ns               read_at;
     child               *children, *to_tell;
     uint32_t             n_children, tells; /* tells: changes under way */
@@ -285,6 +286,7 @@ void   htc__worker_graph_free(htc_worker *w);
 void htc__worker_tell(htc_worker *w, uint64_t id, const node *parent, uint32_t which, graph_bit bit);
 void htc__worker_tells(htc_worker *w);
 void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
+int  htc__worker_is_ledger(const htc_worker *w, uint64_t number); /* it was seen in the store: they stay */
 void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker);
 void htc__worker_tell_free(htc_worker *w);
 

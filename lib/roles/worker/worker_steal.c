@@ -8,6 +8,7 @@
 
 #define PURSE_SPANS 128            /* a ledger that is more scattered than that takes nothing more in */
 #define NUDGE_NS    (10 * HTC_MS)  /* between two rounds of nudges */
+#define LOOK_UPS    64             /* messages that wait for a read of the ledger that they name */
 
 /* ---- victim ---- */
 
@@ -335,9 +336,52 @@ htc_ns htc__worker_steal_deadline(const htc_worker *w)
 
 /* ---- what is heard ---- */
 
+/* What names a ledger that is not known to exist waits until one read has said that it does. Tasks that are given to a ledger which nobody has
+ * would stay in their note for ever, and counts of one would be remembered for ever. */
+typedef struct unknown_ledger {
+    uint32_t       peer;
+    uint16_t       type;
+    uint64_t       number;
+    worker_message m;
+} unknown_ledger;
+
+static void looked_up(void *role, void *ctx, const htc_kv_result *r)
+{
+    htc_worker    *w = role;
+    unknown_ledger x = *(unknown_ledger *)ctx;
+    ledger         l;
+    htc_runtime_context_free(w->runtime, ctx);
+    w->look_ups--;
+    if (r->status == HTC_OK && htc__ledger_read(r->value, &l) == HTC_OK)
+        htc__worker_owner_is(w, x.number, l.worker);
+    if (htc__worker_is_ledger(w, x.number))
+        htc__worker_heard(w, x.peer, x.type, &x.m);
+    else if (x.type == HTC_WIRE_WORKER_STEAL)
+        nothing_for(w, x.peer, x.m.seq);
+}
+
+static void look_up(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m, uint64_t number)
+{
+    flow_key        k = htc__flow_key_ledger(w->options.flow, number);
+    unknown_ledger *x = w->look_ups < LOOK_UPS ? htc_runtime_context(w->runtime, sizeof *x) : NULL;
+    if (!x) {
+        if (type == HTC_WIRE_WORKER_STEAL)
+            nothing_for(w, peer, m->seq);
+        return;
+    }
+    *x = (unknown_ledger){ peer, type, number, *m };
+    w->look_ups++;
+    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, looked_up, x);
+}
+
 void htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m)
 {
-    own *o;
+    own     *o;
+    uint64_t named = type == HTC_WIRE_WORKER_STEAL ? m->to : m->from;
+    if ((type == HTC_WIRE_WORKER_STEAL || (type == HTC_WIRE_WORKER_COUNTS && htc__worker_collects(w))) && !htc__worker_is_ledger(w, named)) {
+        look_up(w, peer, type, m, named);
+        return;
+    }
     switch (type) {
     case HTC_WIRE_WORKER_LOAD_ASK:
         htc__worker_say(w, peer, HTC_WIRE_WORKER_LOAD, &(worker_message){ .seq = m->seq, .tasks = htc__worker_waiting(w) });

@@ -33,6 +33,13 @@ void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker)
     x->worker = worker;
 }
 
+int htc__worker_is_ledger(const htc_worker *w, uint64_t number)
+{
+    owner *x;
+    HASH_FIND(hh, w->owners, &number, sizeof number, x);
+    return x != NULL;
+}
+
 typedef struct word {
     uint64_t ledger, id, seq;
 } word;
