@@ -89,7 +89,7 @@ own *htc__worker_take_up(htc_worker *w, uint64_t number, const ledger *l, uint64
         htc_runtime_break(w->runtime, HTC_ENOMEM, "taking a ledger up");
         return NULL;
     }
-    o->notes_gap = HTC_SECOND;
+    o->notes_gap = NOTES_NS;
     o->news_gap = NEWS_NS;
     o->notes_at = w->now + o->notes_gap;
     o->news_at = w->now + o->news_gap;
@@ -147,11 +147,20 @@ void htc__worker_read_again(htc_worker *w, own *o)
 
 /* ---- changing one ---- */
 
+/* Who takes over the ledger of a dead thief accepts one note at a time. When one of those that had to be looked after is gone, so is what the
+ * next one waits for. */
 static void tell_cleared(htc_worker *w, own *o)
 {
+    int some = 0;
     for (uint32_t i = 0; i < o->n_accepted; i++)
-        if (!htc__ledger_note(&o->now, o->accepted[i].note))
+        if (!htc__ledger_note(&o->now, o->accepted[i].note)) {
             htc__worker_say(w, o->accepted[i].peer, HTC_WIRE_WORKER_CLEARED, &(worker_message){ .from = o->number, .note = o->accepted[i].note });
+            some = 1;
+        }
+    if (some && o->notes_gap > NOTES_NS && w->now + AGAIN_NS < o->notes_at) {
+        o->notes_gap = NOTES_NS;
+        o->notes_at = w->now + AGAIN_NS;
+    }
 }
 
 static void accept_stored(htc_worker *w, own *o)
@@ -450,7 +459,7 @@ void htc__worker_ledgers_timers(htc_worker *w)
     own *o;
     EACH_OWN(w, o)
     if (!o->now.n_out && !o->now.n_in) {
-        o->notes_gap = HTC_SECOND;
+        o->notes_gap = NOTES_NS;
         o->notes_at = w->now + o->notes_gap;
     } else if (w->now >= o->notes_at) {
         look_after_notes(w, o);

@@ -34,6 +34,7 @@
 #define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
 #define GIVEN_NS   (2 * HTC_SECOND) /* and for what it was given */
 #define AGAIN_NS   (100 * HTC_MS)   /* after a store that did not answer */
+#define NOTES_NS   HTC_SECOND       /* a note that is not answered for: look; doubled up to NEWS_MAX */
 #define NEWS_NS    (2 * HTC_SECOND) /* without news: look; doubled up to */
 #define NEWS_MAX   (64 * HTC_SECOND)
 
@@ -209,6 +210,7 @@ struct htc_worker {
     htc_ns               nudge_at;
     struct {
         uint8_t  loads, stealing; /* a round: loads are asked for; a victim is asked */
+        uint8_t  warned;          /* that the policy does not fit this group */
         uint64_t seq;
         htc_ns   until;
         uint32_t n, answered, asked[GROUP_MAX], peers[GROUP_MAX], victim;
