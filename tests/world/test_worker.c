@@ -4,6 +4,8 @@
  * ended, and a task is counted when its children know. In the end the flow has ended, each task as it ends when a plain loop runs them one
  * by one.
  *
+ * The policies of stealing take turns, so that each meets each kind of faults.
+ *
  * Then each of the rules that keep it so is left out (lib/core/fault.h), and some seed has to notice.
  *
  * HTC_SEED=n runs one seed and prints its trace, with HTC_BROKEN=rule without that rule; HTC_TEST_LIGHT=1 runs a tenth. */
@@ -76,6 +78,8 @@ struct world {
     uint32_t      tries;
     uint64_t      tasks, seed;
     htc_rng       rng;
+    htc_registry *registry;
+    htc_steal_options steal;
     htc_ns        trouble_until, longest; /* a task's run time, at most */
     int           ended, kill_thief, thieves_killed;
     uint64_t      moved; /* most tasks that were on their way at once */
@@ -456,7 +460,7 @@ static htc_status worker_boot(void *ctx, htc_sim_node *at)
     htc_worker        *machine = NULL;
     char                address[16];
     htc_worker_options o = { .size = sizeof o, .flow = FLOW, .id = n->self + 1, .address = address, .store_peer = 1, .store_client_id = htc_rng_next(&w->rng) | 1,
-                              .slots = 2, .lease_ns = 3 * HTC_SECOND };
+                              .slots = 2, .lease_ns = 3 * HTC_SECOND, .steal = &w->steal };
     snprintf(address, sizeof address, "%u", n->self);
     htc_status status = htc_worker_create(htc_sim_env(at), &o, &machine);
     if (status == HTC_OK)
@@ -685,8 +689,12 @@ static void trouble(htc_sim *sim, void *ctx)
 static int  quiet;
 static char why[300]; /* of the last run that failed */
 
+static const char *const policies[] = { "random", "static", "mesh-2d", "near", "mesh-3d", "one", "two", "log2", "sqrt" };
+#define POLICIES (sizeof policies / sizeof *policies)
+
 typedef struct sums {
     uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves;
+    uint64_t by_policy[POLICIES]; /* stolen */
 } sums;
 
 static htc_sim_node *add(world *w, const char *name, const htc_sim_host *host, void *ctx)
@@ -727,6 +735,23 @@ static void check_end(world *w, int quiet_world)
         fail(w, "%llu runs without a fault, to be %llu", (unsigned long long)runs, (unsigned long long)needed);
 }
 
+/* How the workers of a seed steal: the first 12 at random, then each policy in turn, with every kind of faults. */
+static size_t policy_of(uint64_t seed)
+{
+    return seed / 12 % POLICIES;
+}
+
+static void choose_policy(world *w)
+{
+    w->steal.size = sizeof w->steal;
+    if (htc_registry_create(NULL, &w->registry) != HTC_OK || htc_registry_add_builtin(w->registry) != HTC_OK ||
+        htc_steal_find(w->registry, policies[policy_of(w->seed)], &w->steal.policy) != HTC_OK)
+        abort();
+    w->steal.amount = w->seed % 7 == 6 ? HTC_STEAL_ONE : HTC_STEAL_BY_DEFAULT;
+    if (w->seed % 5 == 4)
+        w->steal.shape = (htc_steal_shape){ .x = 2, .y = 2 }; /* of a mesh with more than four workers none */
+}
+
 /* seed % 3: 0 a bag, else a graph. seed % 4: 0 no faults, 1 thieves are killed between GIVE and ACCEPT, 2 messages, 3 everything. */
 static int run_seed(uint64_t seed, int traced, sums *total)
 {
@@ -748,6 +773,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         abort();
     w->rng = htc_sim_rng(w->sim, "world");
     w->seed = seed;
+    choose_policy(w);
     w->n = 2 + (uint32_t)htc_rng_below(&w->rng, WORKERS_MAX - 1);
     w->graph = seed % 3 != 0;
     w->tasks = 1 + htc_rng_below(&w->rng, w->graph ? GRAPH_MAX : htc_rng_below(&w->rng, 4) ? 400 : TASKS_MAX - 1);
@@ -807,8 +833,10 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         total->taken += f.taken;
         total->told += f.tells;
         total->cancelled += f.cancels;
+        total->by_policy[policy_of(seed)] += f.stolen;
     }
     htc_sim_destroy(w->sim);
+    htc_registry_destroy(w->registry);
     free(w->task);
     htc_buf_free(&w->batch);
     w->disk.ops->destroy(w->disk.ctx);
@@ -868,6 +896,11 @@ int main(void)
            "children told, %llu events; %llu failed\n",
            (unsigned long long)seeds, (unsigned long long)total.tasks, (unsigned long long)total.runs, (unsigned long long)total.stolen,
            (unsigned long long)total.taken, (unsigned long long)total.thieves, (unsigned long long)total.told, (unsigned long long)total.events, (unsigned long long)failed);
+    for (size_t i = 0; i < POLICIES; i++)
+        if (seeds > 12 * POLICIES && total.by_policy[i] == 0) {
+            printf("by %s nobody steals\n", policies[i]);
+            failed++;
+        }
     for (size_t i = 0; !getenv("HTC_TEST_LIGHT") && i < sizeof rules / sizeof *rules; i++)
         failed += !is_noticed(rules[i]);
     return failed != 0;

@@ -277,14 +277,28 @@ void htc__worker_group_changed(htc_worker *w)
 {
     w->round.loads = 0;
     w->round.stealing = 0;
+    w->round.warned = 0;
     w->round.seq++;
     (void)htc_steal_start(w->n_members + 1, place_of_self(w), w->now, &w->thief);
+}
+
+/* A mesh may have fewer points than there are workers, and a policy may fail: then nothing would be stolen for ever. */
+static htc_status choose_whom_to_ask(htc_worker *w, uint32_t *n)
+{
+    htc_status status = htc_steal_ask(&w->thief, &w->steal, w->now, w->env.rng, GROUP_MAX, w->round.asked, n);
+    if (status == HTC_OK || status == HTC_AGAIN)
+        return status;
+    if (!w->round.warned)
+        htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("workers", w->n_members + 1), HTC__STATUS(status)),
+                      "the policy of stealing does not choose among %u workers -> ask some at random", w->n_members + 1);
+    w->round.warned = 1;
+    return htc_steal_ask(&w->thief, NULL, w->now, w->env.rng, GROUP_MAX, w->round.asked, n);
 }
 
 static void ask_loads(htc_worker *w)
 {
     uint32_t n = 0;
-    if (htc_steal_ask(&w->thief, &w->steal, w->now, w->env.rng, GROUP_MAX, w->round.asked, &n) != HTC_OK)
+    if (choose_whom_to_ask(w, &n) != HTC_OK)
         return;
     w->round.loads = 1;
     w->round.seq++;
