@@ -119,7 +119,8 @@ HTC_API htc_status htc_worker_create(const htc_env *env, const htc_worker_option
 HTC_API const htc_machine_ops *htc_worker_ops(void);
 
 /**
- * Change how many tasks are run at once, from the next step on. With fewer slots what runs goes on.
+ * Change how many tasks are run at once. With more the deadline has passed at once, so that a step begins them; with fewer what runs goes
+ * on.
  *
  * @param[in,out] worker  not NULL
  * @param[in]     slots   0: nothing begins here any more; above HTC_WORKER_SLOTS_MAX counts as that
@@ -129,8 +130,8 @@ HTC_API const htc_machine_ops *htc_worker_ops(void);
 HTC_API void htc_worker_slots(htc_worker *worker, uint32_t slots);
 
 /**
- * Nobody wants the flow any more: with the next step that can, it is stored that all its tasks are cancelled, and the workers end it.
- * htc_flows_cancel does so from outside, also for some tasks.
+ * Nobody wants the flow any more: with the next step, for which the deadline has passed at once, or as soon as the flow runs, it is stored that
+ * all its tasks are cancelled, and the workers end it. htc_flows_cancel does so from outside, also for some tasks.
  *
  * @param[in,out] worker  not NULL
  *

@@ -131,3 +131,196 @@ Test(worker, counts_of_no_ledger_end_nothing)
     cr_expect(rig_get_header(&r, &f) && f.state == FLOW_RUNNING);
     rig_close(&r);
 }
+
+/* ---- an end in every phase ---- */
+
+enum { TASKS = 6, PHASES_MAX = 2000 };
+
+static void put_flow(rig *r, int graph)
+{
+    if (graph)
+        rig_put_chain(r, TASKS);
+    else
+        rig_put_bag(r, TASKS);
+}
+
+static void start_anew(rig *r, uint64_t client_id)
+{
+    htc_worker_options o = rig_options();
+    if (r->worker)
+        rig_end(r, &r->worker);
+    o.store_client_id = client_id;
+    rig_start(r, &o, NULL);
+}
+
+/* A worker to which nothing happens makes of the flow what a plain loop would. */
+static void finish(rig *r)
+{
+    flow f;
+    start_anew(r, 4713);
+    rig_pass(r, 300 * HTC_SECOND);
+    cr_assert(r->ended && r->status == HTC_OK);
+    cr_assert(rig_get_header(r, &f) && f.state == FLOW_ENDED && f.counts.done == TASKS && f.counts.failed == 0 && f.counts.cancelled == 0);
+}
+
+/* 0: it has none yet. */
+static int revoke_lease(rig *r)
+{
+    flow_key      k = htc__flow_key_worker(RIG_FLOW, 1);
+    htc_kv_result result = { 0 };
+    flow_worker   self;
+    if (rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, &result) != HTC_OK ||
+        htc__flow_worker_read(result.value, &self) != HTC_OK)
+        return 0;
+    return rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = self.epoch }, NULL) == HTC_OK;
+}
+
+static void shut_down(rig *r, htc_status how)
+{
+    rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_EVENT, .op = HTC_EVENT_SHUTDOWN, .status = how });
+}
+
+typedef enum fate { KILLED, LEASE_LOST, TOLD_TO_LEAVE, TOLD_TO_STOP, HEADER_GONE, CANCELLED, FATES } fate;
+
+/* That becomes of a worker when it has taken n inputs. 0: it had ended before. */
+static int meets(rig *r, int graph, fate f, uint32_t n)
+{
+    flow_key           header = htc__flow_key_header(RIG_FLOW);
+    htc_worker_options o = rig_options();
+    rig_open(r, 3);
+    put_flow(r, graph);
+    r->worker_env = (htc_env){ .size = sizeof r->worker_env, .rng = &r->worker_rng };
+    cr_assert(htc_worker_create(&r->worker_env, &o, &r->worker) == HTC_OK);
+    rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_START });
+    rig_connect(r, RIG_STORE);
+    for (uint32_t i = 0; i < n && !r->ended; i++)
+        if (!rig_one(r)) { /* the next thing that time brings */
+            r->now += HTC_MS;
+            rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_TIMEOUT });
+        }
+    if (r->ended)
+        return 0;
+    switch (f) {
+    case KILLED: rig_end(r, &r->worker); break;
+    case LEASE_LOST: r->left = (uint32_t)revoke_lease(r); break; /* without its host the flow does not end before that is noticed */
+    case TOLD_TO_LEAVE: shut_down(r, HTC_OK); break;
+    case TOLD_TO_STOP: shut_down(r, HTC_EKILLED); break;
+    case HEADER_GONE: rig_delete(r, &header); break;
+    case CANCELLED: htc_worker_cancel(r->worker); break;
+    case FATES: break;
+    }
+    rig_pass(r, 60 * HTC_SECOND);
+    return 1;
+}
+
+Test(worker, killed_in_any_phase_another_goes_on)
+{
+    for (uint32_t graph = 0, n = 0; graph < 2; graph += 1, n = 0)
+        for (int goes_on = 1; goes_on && n < PHASES_MAX; n++) {
+            rig r;
+            goes_on = meets(&r, (int)graph, KILLED, n);
+            if (goes_on)
+                finish(&r);
+            rig_close(&r);
+            cr_assert(goes_on || n > 50);
+        }
+}
+
+Test(worker, without_its_lease_it_ends_in_any_phase)
+{
+    uint32_t lost = 0;
+    for (uint32_t graph = 0, n = 0; graph < 2; graph += 1, n = 0)
+        for (int goes_on = 1; goes_on && n < PHASES_MAX; n++) {
+            rig r;
+            goes_on = meets(&r, (int)graph, LEASE_LOST, n);
+            cr_assert(!goes_on || (r.ended && (r.status == HTC_ELOST || look(&r).flow_ended)), "after %u inputs: %d, %s", n, r.ended,
+                      htc_status_name(r.status));
+            lost += goes_on && r.status == HTC_ELOST;
+            r.left = 0;
+            if (goes_on)
+                finish(&r);
+            rig_close(&r);
+        }
+    cr_expect(lost > 100);
+}
+
+Test(worker, told_to_leave_it_ends_in_any_phase)
+{
+    for (fate how = TOLD_TO_LEAVE; how <= TOLD_TO_STOP; how++)
+        for (uint32_t graph = 0, n = 0; graph < 2; graph += 1, n = 0)
+            for (int goes_on = 1; goes_on && n < PHASES_MAX; n++) {
+                rig    r;
+                ledger l;
+                goes_on = meets(&r, (int)graph, how, n);
+                cr_assert(!goes_on || (r.ended && r.status == HTC_OK), "after %u inputs: %d, %s", n, r.ended, htc_status_name(r.status));
+                cr_assert(!goes_on || (rig_get_ledger(&r, 0, &l) && (l.worker == 0 || look(&r).flow_ended)), "after %u inputs it has not handed over", n);
+                if (goes_on)
+                    finish(&r);
+                rig_close(&r);
+            }
+}
+
+Test(worker, a_flow_that_vanishes_ends_it_in_any_phase)
+{
+    for (uint32_t graph = 0, n = 0; graph < 2; graph += 1, n = 0)
+        for (int goes_on = 1; goes_on && n < PHASES_MAX; n++) {
+            rig r;
+            goes_on = meets(&r, (int)graph, HEADER_GONE, n);
+            /* of a flow that it has never seen it cannot know that there was one */
+            cr_assert(!goes_on || (r.ended ? r.status == HTC_OK : look(&r).ledgers == 0), "after %u inputs: %d, %s", n, r.ended, htc_status_name(r.status));
+            rig_close(&r);
+        }
+}
+
+Test(worker, cancelled_in_any_phase_all_of_it_is_counted)
+{
+    for (uint32_t graph = 0, n = 0; graph < 2; graph += 1, n = 0)
+        for (int goes_on = 1; goes_on && n < PHASES_MAX; n++) {
+            rig  r;
+            flow f;
+            goes_on = meets(&r, (int)graph, CANCELLED, n);
+            cr_assert(!goes_on || (r.ended && r.status == HTC_OK && rig_get_header(&r, &f) && f.state == FLOW_ENDED &&
+                                   f.counts.done + f.counts.cancelled == TASKS && f.counts.failed == 0),
+                      "after %u inputs: %d, %s", n, r.ended, htc_status_name(r.status));
+            rig_close(&r);
+        }
+}
+
+/* A worker of another machine says no HTC_OUT_STOP. */
+Test(worker, within_another_machine_it_ends_by_itself)
+{
+    rig                r;
+    htc_worker_options o = rig_options();
+    htc_status         status = HTC_EINVAL;
+    rig_open(&r, 3);
+    rig_put_bag(&r, TASKS);
+    o.within = 1;
+    rig_start(&r, &o, NULL);
+    cr_expect(!htc_worker_stopped(r.worker, NULL));
+    rig_pass(&r, 10 * HTC_SECOND);
+    cr_expect(!r.ended && htc_worker_stopped(r.worker, &status) && status == HTC_OK && look(&r).flow_ended);
+    cr_expect(htc_worker_ops()->deadline(r.worker) == HTC_NEVER);
+    rig_close(&r);
+}
+
+Test(worker, with_no_slots_it_runs_nothing)
+{
+    rig                r;
+    htc_worker_options o = rig_options();
+    rig_open(&r, 3);
+    r.left = 1;
+    rig_put_bag(&r, TASKS);
+    rig_start(&r, &o, NULL);
+    rig_pass(&r, HTC_SECOND);
+    cr_assert(look(&r).running == 2 && look(&r).ready == TASKS - 2);
+    htc_worker_slots(r.worker, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        rig_answer(&r, &r.calls[i], HTC_EINPUT, htc_bytes_of("none")); /* staging in has failed: to be tried again */
+    rig_pass(&r, 10 * HTC_SECOND);
+    cr_expect(look(&r).running == 0 && r.asked[HTC_CALL_STAGE_IN] == 2);
+    htc_worker_slots(r.worker, 1000);
+    rig_pass(&r, HTC_SECOND);
+    htc_worker_figures f = look(&r);
+    cr_expect(f.ready == 0 && f.running == TASKS);
+    rig_close(&r);
+}

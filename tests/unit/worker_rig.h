@@ -272,6 +272,11 @@ static void rig_put(rig *r, const flow_key *k, htc_bytes value)
         abort();
 }
 
+static void rig_delete(rig *r, const flow_key *k)
+{
+    (void)rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__flow_key_bytes(k) }, NULL);
+}
+
 static void rig_put_header(rig *r, flow_state state, flow_kind kind, uint64_t tasks)
 {
     htc_task task = { .executable = "/bin/true", .values_json = "{}", .limits = { .cores = 1 } };
@@ -297,7 +302,7 @@ static void rig_put_ledger(rig *r, uint64_t number, const ledger *l)
     htc_buf_free(&b);
 }
 
-static int rig_get_ledger(rig *r, uint64_t number, ledger *l)
+static inline int rig_get_ledger(rig *r, uint64_t number, ledger *l)
 {
     flow_key      k = htc__flow_key_ledger(RIG_FLOW, number);
     htc_kv_result result = { 0 };
@@ -375,7 +380,7 @@ static void rig_say(rig *r, uint32_t peer, uint16_t type, worker_message m)
 }
 
 /* The last message of that type; NULL: none was said. */
-static const rig_said *rig_heard(const rig *r, uint16_t type)
+static inline const rig_said *rig_heard(const rig *r, uint16_t type)
 {
     for (uint32_t i = r->n_said; i > 0 && i + RIG_KEPT > r->n_said; i--)
         if (r->said[(i - 1) % RIG_KEPT].type == type)

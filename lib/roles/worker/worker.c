@@ -12,6 +12,13 @@
 #define HOST_NAME (sizeof ((attempt_holder *)NULL)->node)
 #define RUNS_FROM (UINT64_C(1) << 48) /* calls of attempts bear their numbers, the others the runtime's, which are below */
 
+int htc__worker_written(htc_worker *w, const char *what)
+{
+    if (w->buf.status != HTC_OK)
+        htc_runtime_break(w->runtime, w->buf.status, what);
+    return w->buf.status == HTC_OK;
+}
+
 void htc__worker_say(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m)
 {
     worker_message said = *m;
@@ -40,8 +47,25 @@ static void registered(void *role, void *ctx, const htc_kv_result *r)
     (void)ctx;
     w->registering = 0;
     w->joined = r->status == HTC_OK;
-    if (w->joined && !w->watching)
+    if (!w->joined)
+        w->renew_at = w->now + AGAIN_NS;
+    else if (!w->watching)
         htc__worker_watch(w);
+}
+
+/* The key that says that this epoch lives. */
+static void enrol(htc_worker *w)
+{
+    flow_key    k = htc__flow_key_worker(w->options.flow, w->id);
+    flow_worker self = { .epoch = w->epoch, .slots = w->options.slots };
+    w->registering = 1;
+    memcpy(self.address, w->address, sizeof self.address);
+    htc__flow_worker_write(&w->buf, &self);
+    if (!htc__worker_written(w, "enrolling"))
+        return;
+    htc_runtime_ask(w->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
+                                       .lease = w->epoch }, 1, registered, NULL);
 }
 
 static void granted(void *role, void *ctx, const htc_kv_result *r)
@@ -55,14 +79,7 @@ static void granted(void *role, void *ctx, const htc_kv_result *r)
     }
     w->epoch = r->lease;
     w->renew_at = w->now + w->options.lease_ns / 3;
-    w->registering = 1;
-    flow_key    k = htc__flow_key_worker(w->options.flow, w->id);
-    flow_worker self = { .epoch = w->epoch, .slots = w->options.slots };
-    memcpy(self.address, w->address, sizeof self.address);
-    htc__flow_worker_write(&w->buf, &self);
-    htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
-                                       .lease = w->epoch }, 1, registered, NULL);
+    enrol(w);
 }
 
 static void renewed(void *role, void *ctx, const htc_kv_result *r)
@@ -73,6 +90,8 @@ static void renewed(void *role, void *ctx, const htc_kv_result *r)
     if (r->status == HTC_ENOTFOUND)
         htc__worker_stop(w, HTC_ELOST);
     w->renew_at = w->now + (r->status == HTC_OK ? w->options.lease_ns / 3 : AGAIN_NS);
+    if (r->status == HTC_OK && !w->joined && !w->leaving)
+        enrol(w); /* the store did not say that it is enrolled */
 }
 
 static void keep_lease(htc_worker *w)
@@ -178,8 +197,13 @@ static void run_time(htc_worker *w)
     keep_lease(w);
     DL_FOREACH_SAFE(w->runs, x, next)
     htc__attempt_timer(&w->holder, &x->attempt);
-    if (!w->joined || w->stopped)
+    if (w->stopped)
         return;
+    if (!w->joined) {
+        if (w->leaving)
+            leave(w);
+        return;
+    }
     if (w->ended) {
         htc__worker_stop(w, HTC_OK);
         return;
@@ -213,6 +237,8 @@ static htc_ns deadline(const void *self)
     const running     *x;
     if (w->stopped)
         return HTC_NEVER;
+    if (w->poked)
+        return 0;
     htc_ns at = earlier(htc_runtime_deadline(w->runtime), w->joining || w->registering ? HTC_NEVER : w->renew_at);
     DL_FOREACH(w->runs, x)
     at = earlier(at, htc__attempt_deadline(&x->attempt));
@@ -237,6 +263,7 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     if (broken != HTC_OK || w->stopped)
         return broken;
     w->now = w->holder.now = in->now;
+    w->poked = 0;
     w->holder.out = out;
     int       from_store = in->peer == w->options.store_peer;
     running  *x = in->kind == HTC_IN_RESULT && is_of_run(in->op) ? htc__worker_run(w, in->tag) : NULL;
@@ -376,12 +403,14 @@ htc_status htc_worker_create(const htc_env *env, const htc_worker_options *optio
 
 void htc_worker_slots(htc_worker *w, uint32_t slots)
 {
-    w->options.slots = slots < HTC_WORKER_SLOTS_MAX ? slots : HTC_WORKER_SLOTS_MAX;
+    slots = slots < HTC_WORKER_SLOTS_MAX ? slots : HTC_WORKER_SLOTS_MAX;
+    w->poked |= slots > w->options.slots;
+    w->options.slots = slots;
 }
 
 void htc_worker_cancel(htc_worker *w)
 {
-    w->cancel_wanted = 1;
+    w->cancel_wanted = w->poked = 1;
 }
 
 int htc_worker_stopped(const htc_worker *w, htc_status *status)

@@ -31,6 +31,7 @@
 #define ASKS_MAX   16  /* thieves that wait for one ledger */
 #define GROUP_MAX  1024
 #define READS_MAX  64  /* records in one request */
+#define GRAPH_LIVE 65536 /* tasks of a graph that are live in one ledger: LEDGER_HOME, and what may be given to it, are far fewer */
 #define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
 #define GIVEN_NS   (2 * HTC_SECOND) /* and for what it was given */
 #define AGAIN_NS   (100 * HTC_MS)   /* after a store that did not answer */
@@ -177,6 +178,7 @@ struct htc_worker {
     uint8_t              joining, joined, registering, stopped;
     htc_status           stop_status;
     uint8_t              cancel_wanted; /* all of the flow */
+    uint8_t              poked;         /* from outside a step: there is something to do */
     uint8_t              watching, members_known, collector_known;
     uint8_t              leaving, left; /* told to go: what runs ends, then all is handed over */
     uint8_t              ended;         /* the flow */
@@ -224,6 +226,7 @@ struct htc_worker {
 #define EACH_OWN_SAFE(w, o, nx)  for ((o) = (w)->owns; (o) && ((nx) = (o)->hh.next, 1); (o) = (nx))
 
 /* worker.c */
+int  htc__worker_written(htc_worker *w, const char *what); /* 1: what is in buf is whole; 0: the runtime is broken */
 void htc__worker_say(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
 void htc__worker_stop(htc_worker *w, htc_status status);
 
@@ -245,6 +248,8 @@ void htc__worker_survey(htc_worker *w);
 void htc__worker_survey_soon(htc_worker *w, htc_ns in);
 
 /* worker_ledgers.c */
+/* HTC_ECORRUPT also where it has tasks that the flow has not. */
+htc_status htc__worker_ledger_read(const htc_worker *w, htc_bytes bytes, ledger *l);
 own   *htc__worker_own(const htc_worker *w, uint64_t number);
 own   *htc__worker_take_up(htc_worker *w, uint64_t number, const ledger *l, uint64_t version);
 void   htc__worker_flush(htc_worker *w);  /* every ledger that is due is changed */
