@@ -5,6 +5,7 @@
  * that it knows. */
 #include <string.h>
 
+#include "htcsched/flow.h"
 #include "roles/worker/worker_private.h"
 
 #define COLLECT_NS (20 * HTC_MS) /* who comes first to look for the end is drawn within this */
@@ -47,6 +48,8 @@ static void hang_up(htc_worker *w, uint32_t peer)
 {
     htc_buf_clear(&w->buf);
     htc_put_u32(&w->buf, peer);
+    if (!htc__worker_written(w, "hanging up"))
+        return;
     htc_runtime_call(w->runtime, HTC_CALL_HANG_UP, htc_buf_bytes(&w->buf), NULL, NULL);
 }
 
@@ -81,6 +84,8 @@ static void dial(htc_worker *w, const member *m)
     *d = (dial_of){ m->id, m->epoch };
     htc_buf_clear(&w->buf);
     htc_put_str(&w->buf, m->address);
+    if (!htc__worker_written(w, "calling a worker"))
+        return;
     htc_runtime_call(w->runtime, HTC_CALL_DIAL, htc_buf_bytes(&w->buf), dialled, d);
 }
 
@@ -159,16 +164,21 @@ int htc__worker_runs_flow(const htc_worker *w)
 
 static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
 {
-    int      runs = w->header_known && w->flow.state == FLOW_RUNNING;
+    int      known = w->header_known, runs = known && w->flow.state == FLOW_RUNNING;
     uint32_t marks = w->flow.n_marks;
+    uint64_t tasks = w->flow.tasks;
+    uint8_t  kind = w->flow.kind;
     if (w->header_known && version <= w->header_version)
         return;
     htc_buf_clear(&w->header_bytes);
     htc_put_raw(&w->header_bytes, value);
     w->header_version = version;
     w->header_known = 1;
-    if (w->header_bytes.status != HTC_OK || htc__flow_read(htc_buf_bytes(&w->header_bytes), &w->flow) != HTC_OK) {
-        htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a flow");
+    htc_status status = w->header_bytes.status == HTC_OK ? htc__flow_read(htc_buf_bytes(&w->header_bytes), &w->flow) : w->header_bytes.status;
+    if (status == HTC_OK && (w->flow.tasks > HTC_FLOW_TOTAL_MAX || (known && (w->flow.tasks != tasks || w->flow.kind != kind))))
+        status = HTC_ECORRUPT;
+    if (status != HTC_OK) {
+        htc_runtime_break(w->runtime, status, "reading a flow");
         return;
     }
     w->ended = w->flow.state == FLOW_ENDED || w->flow.state == FLOW_ABORTED;
@@ -231,6 +241,8 @@ static void collector_event(void *role, void *ctx, const htc_kv_event *e)
         uint64_t id = htc_get_u64(&r), epoch = htc_get_u64(&r);
         if (htc_reader_done(&r) == HTC_OK)
             collector_is(w, id, epoch);
+        else /* nobody would look for the end */
+            htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading who looks for the end of a flow");
     } else if (e->kind == HTC_KV_EVENT_DELETED || (e->kind == HTC_KV_EVENT_CURRENT && !w->collector)) {
         collector_gone(w);
     } else if (e->kind == HTC_KV_EVENT_ENDED) {
@@ -255,6 +267,8 @@ static void collect(htc_worker *w)
     htc_buf_clear(&w->buf);
     htc_put_u64(&w->buf, w->id);
     htc_put_u64(&w->buf, w->epoch);
+    if (!htc__worker_written(w, "offering to look for the end"))
+        return;
     htc_runtime_ask(w->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .flags = HTC_KV_NX, .key = htc__flow_key_bytes(&k),
                                        .value = htc_buf_bytes(&w->buf), .lease = w->epoch }, 1, collecting, NULL);
@@ -299,6 +313,8 @@ static void change_header(htc_worker *w, const flow *f, int cancels)
 {
     flow_key k = htc__flow_key_header(w->options.flow);
     htc__flow_write(&w->buf, f);
+    if (!htc__worker_written(w, "writing a flow"))
+        return;
     w->ending = 1;
     htc_runtime_ask(w->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),

@@ -16,6 +16,25 @@ own *htc__worker_own(const htc_worker *w, uint64_t number)
     return o;
 }
 
+static int has_spans(const htc_worker *w, const ledger_span *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (s[i].to > w->flow.tasks)
+            return 0;
+    return 1;
+}
+
+htc_status htc__worker_ledger_read(const htc_worker *w, htc_bytes bytes, ledger *l)
+{
+    htc_status status = htc__ledger_read(bytes, l);
+    if (status != HTC_OK)
+        return status;
+    int good = has_spans(w, l->live.at, l->live.n) && (w->flow.kind != FLOW_GRAPH || htc__ids_count(&l->live) <= GRAPH_LIVE);
+    for (uint32_t i = 0; i < l->n_out; i++)
+        good &= has_spans(w, l->out[i].ids, l->out[i].n) && (w->flow.kind != FLOW_GRAPH || htc__ledger_note_tasks(&l->out[i]) <= GRAPH_LIVE);
+    return good ? HTC_OK : HTC_ECORRUPT;
+}
+
 static void own_free(htc_worker *w, own *o)
 {
     HASH_DEL(w->owns, o);
@@ -117,7 +136,7 @@ static void read_again(void *role, void *ctx, const htc_kv_result *r)
         o->unsure = 1;
         return;
     }
-    if (htc__ledger_read(r->value, &l) != HTC_OK) {
+    if (htc__worker_ledger_read(w, r->value, &l) != HTC_OK) {
         htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a ledger");
         return;
     }
@@ -411,7 +430,7 @@ static void looked(void *role, void *ctx, const htc_kv_result *r)
     own         *o = htc__worker_own(w, a.number);
     ledger       l;
     htc_runtime_context_free(w->runtime, ctx);
-    if (!o || r->status != HTC_OK || htc__ledger_read(r->value, &l) != HTC_OK)
+    if (!o || r->status != HTC_OK || htc__worker_ledger_read(w, r->value, &l) != HTC_OK)
         return;
     if (a.out && htc__ledger_accepted(&l, o->number, a.pair.note)) {
         htc__worker_heard(w, 0, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = o->number, .note = a.pair.note, .to = a.pair.ledger });

@@ -131,7 +131,7 @@ static void accept_read(void *role, void *ctx, const htc_kv_result *r)
     htc_runtime_context_free(w->runtime, ctx);
     if (!o || !o->holds || o->accept.ledger != a.pair.ledger || o->accept.note != a.pair.note)
         return;
-    if (r->status == HTC_OK && htc__ledger_read(r->value, &o->accept_from) == HTC_OK) {
+    if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &o->accept_from) == HTC_OK) {
         o->accept_read = 1;
         return;
     }
@@ -366,7 +366,7 @@ static void looked_up(void *role, void *ctx, const htc_kv_result *r)
     ledger         l;
     htc_runtime_context_free(w->runtime, ctx);
     w->look_ups--;
-    if (r->status == HTC_OK && htc__ledger_read(r->value, &l) == HTC_OK)
+    if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &l) == HTC_OK)
         htc__worker_owner_is(w, x.number, l.worker);
     if (htc__worker_is_ledger(w, x.number))
         htc__worker_heard(w, x.peer, x.type, &x.m);

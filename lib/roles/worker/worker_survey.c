@@ -75,10 +75,8 @@ static void put_taken(htc_worker *w, uint64_t number, uint64_t version)
     *ctx = number;
     htc__ledger_take(&w->survey->taking, w->id, w->epoch);
     htc__ledger_write(&w->buf, &w->survey->taking);
-    if (w->buf.status != HTC_OK) {
-        htc_runtime_break(w->runtime, w->buf.status, "taking a ledger");
+    if (!htc__worker_written(w, "taking a ledger"))
         return;
-    }
     htc_runtime_ask(w->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
                                        .version = version }, 1, taken, ctx);
@@ -93,7 +91,7 @@ static void to_take(void *role, void *ctx, const htc_kv_result *r)
     if (!s)
         return;
     const orphan *x = &s->orphans[s->at];
-    if (r->status == HTC_OK && htc__ledger_read(r->value, &s->taking) == HTC_OK && s->taking.worker == x->worker && s->taking.epoch == x->epoch &&
+    if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &s->taking) == HTC_OK && s->taking.worker == x->worker && s->taking.epoch == x->epoch &&
         !htc__worker_own(w, x->number)) {
         put_taken(w, x->number, r->version);
         return;
@@ -182,6 +180,15 @@ static void seen(htc_worker *w, uint64_t number, const ledger *l, uint64_t versi
     }
 }
 
+/* Its tasks are nobody's to run, and the flow does not end before somebody has cancelled or mended it. */
+static void unreadable(htc_worker *w, uint64_t number)
+{
+    if (number == w->survey->first_absent)
+        w->survey->first_absent++;
+    htc__log_with(&w->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__NUMBER("flow", w->options.flow), HTC__NUMBER("ledger", number)),
+                  "ledger %llu cannot be read -> leave it", (unsigned long long)number);
+}
+
 static void all_seen(htc_worker *w)
 {
     survey *s = w->survey;
@@ -232,8 +239,12 @@ static void ledgers_page(void *role, void *ctx, const htc_kv_result *r)
     }
     ledger *l = &s->taking;
     while (htc_kv_result_item(r, &at, &item) == HTC_OK)
-        if (htc__flow_key_number(item.key, &prefix, &number) && htc__ledger_read(item.value, l) == HTC_OK)
+        if (!htc__flow_key_number(item.key, &prefix, &number))
+            continue;
+        else if (htc__worker_ledger_read(w, item.value, l) == HTC_OK)
             seen(w, number, l, item.version);
+        else
+            unreadable(w, number);
     s->next = htc_runtime_next_page(w->runtime, r);
     if (s->next.len)
         next_page(w);

@@ -191,7 +191,7 @@ static htc_status task_bytes(htc_worker *w, htc_bytes from, uint64_t id, htc_byt
     htc_task  *t = NULL;
     htc_status status = htc_task_from_bytes(&w->env, from, &t);
     if (status != HTC_OK)
-        return status;
+        return status == HTC_ENOMEM ? status : HTC_ECORRUPT;
     htc_task copy = *t;
     copy.index = id;
     status = htc_task_to_bytes(&w->env, &copy, bytes);

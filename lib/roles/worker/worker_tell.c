@@ -61,7 +61,7 @@ static void owner_read(void *role, void *ctx, const htc_kv_result *r)
     word         x = *(word *)ctx;
     ledger       l;
     htc_runtime_context_free(w->runtime, ctx);
-    if (r->status != HTC_OK || htc__ledger_read(r->value, &l) != HTC_OK)
+    if (r->status != HTC_OK || htc__worker_ledger_read(w, r->value, &l) != HTC_OK)
         return;
     htc__worker_owner_is(w, x.ledger, l.worker);
     say_told(w, l.worker, &x);
