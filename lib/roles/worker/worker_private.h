@@ -80,6 +80,8 @@ typedef struct own {
     ledger_pair    accept;      /* a note to accept; ledger and note, note 0: none */
     ledger         accept_from; /* where it stands, read while nothing was under way here */
     uint8_t        accept_read;
+    ledger_pair    later;       /* a note that came while something else was under way; note 0: none */
+    uint32_t       later_peer;
     uint64_t       read_of; /* the ledger that accept_from was read of last */
     uint32_t       accept_peer;
     uint64_t       accept_tasks; /* in next */
@@ -208,6 +210,7 @@ struct htc_worker {
     uint32_t             n_runs; /* slots that they hold */
     uint64_t             last_run;
     struct survey       *survey;
+    uint8_t              raced; /* others were faster with the last ledger that was to be this worker's first */
     htc_steal_thief      thief;
     htc_ns               nudge_at;
     struct {
@@ -305,6 +308,7 @@ void   htc__worker_group_changed(htc_worker *w);
 void   htc__worker_give(htc_worker *w, own *o);  /* puts notes for who asks into next */
 void   htc__worker_given(htc_worker *w, own *o, int stored); /* tells them */
 void   htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer);
+void   htc__worker_accept_later(htc_worker *w, own *o); /* what came while it could not be accepted */
 void   htc__worker_read_note(htc_worker *w, own *o); /* o->accept, where it stands */
 void   htc__worker_settle(htc_worker *w, uint64_t got); /* of the round under way */
 void   htc__worker_nudge(htc_worker *w); /* others, if there is more here than can run */

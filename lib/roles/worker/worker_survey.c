@@ -11,6 +11,7 @@
 
 #define SAFETY_NS (30 * HTC_SECOND)  /* between surveys that nothing has caused */
 #define REST_NS   (200 * HTC_MS)     /* what is nobody's is left to those without tasks */
+#define RACE_NS   (20 * HTC_MS)      /* a worker without a ledger to which another was faster looks again within */
 #define ORPHANS   256
 
 typedef struct orphan {
@@ -21,7 +22,7 @@ typedef struct survey {
     uint64_t           first_absent;
     uint64_t           spans, done; /* live ones that were seen, tasks that have ended */
     uint32_t           n, at;       /* orphans; the one that is being taken */
-    uint8_t            took;
+    uint8_t            took, raced;
     uint32_t           limit;
     orphan             orphans[ORPHANS];
     ledger             taking;
@@ -60,6 +61,7 @@ static void taken(void *role, void *ctx, const htc_kv_result *r)
         htc_steal_nudge(&w->thief, w->now);
     }
     s->at++;
+    s->raced |= r->status == HTC_MISMATCH;
     if (s->took || r->status == HTC_MISMATCH || s->at < s->n)
         take_next(w);
     else
@@ -127,8 +129,9 @@ static void take_next(htc_worker *w)
 {
     survey *s = w->survey;
     if (s->at >= s->n || s->at >= s->limit || w->leaving) {
+        w->raced = s->raced && !w->owns;
         /* all pages were not looked at if there were more of them than room */
-        survey_end(w, s->n == ORPHANS || s->took ? REST_NS : SAFETY_NS);
+        survey_end(w, w->raced ? 1 + htc_rng_below(w->env.rng, RACE_NS) : s->n == ORPHANS || s->took ? REST_NS : SAFETY_NS);
         return;
     }
     const orphan *x = &s->orphans[s->at];
@@ -145,7 +148,8 @@ static void create(htc_worker *w)
     survey *s = w->survey;
     s->n = s->limit = 1;
     htc__ledger_init(&s->taking, (ledger_span){ 0, 0 });
-    put_taken(w, s->first_absent, 0);
+    /* where many begin together each tries another number */
+    put_taken(w, s->first_absent + (w->raced ? htc_rng_below(w->env.rng, w->n_members + 1) : 0), 0);
 }
 
 /* ---- looking ---- */
