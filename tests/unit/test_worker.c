@@ -182,7 +182,17 @@ static void shut_down(rig *r, htc_status how)
 
 typedef enum fate { KILLED, LEASE_LOST, TOLD_TO_LEAVE, TOLD_TO_STOP, HEADER_GONE, CANCELLED, FATES } fate;
 
-/* That becomes of a worker when it has taken n inputs. 0: it had ended before. */
+/* n inputs, one after the other. */
+static void take_inputs(rig *r, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && !r->ended; i++)
+        if (!rig_one(r)) { /* the next thing that time brings */
+            r->now += HTC_MS;
+            rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_TIMEOUT });
+        }
+}
+
+/* What becomes of a worker when it has taken n inputs. 0: it had ended before. */
 static int meets(rig *r, int graph, fate f, uint32_t n)
 {
     flow_key           header = htc__flow_key_header(RIG_FLOW);
@@ -193,11 +203,7 @@ static int meets(rig *r, int graph, fate f, uint32_t n)
     cr_assert(htc_worker_create(&r->worker_env, &o, &r->worker) == HTC_OK);
     rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_START });
     rig_connect(r, RIG_STORE);
-    for (uint32_t i = 0; i < n && !r->ended; i++)
-        if (!rig_one(r)) { /* the next thing that time brings */
-            r->now += HTC_MS;
-            rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_TIMEOUT });
-        }
+    take_inputs(r, n);
     if (r->ended)
         return 0;
     switch (f) {
@@ -323,4 +329,77 @@ Test(worker, with_no_slots_it_runs_nothing)
     htc_worker_figures f = look(&r);
     cr_expect(f.ready == 0 && f.running == TASKS);
     rig_close(&r);
+}
+
+/* ---- what comes at the wrong moment ---- */
+
+/* Another worker, with a ledger of its own, in which a note to ledger 0 stands. */
+static uint32_t put_giver(rig *r, uint64_t note_to)
+{
+    ledger   l;
+    uint64_t note;
+    htc__ledger_init(&l, (ledger_span){ 20, 30 });
+    htc__ledger_take(&l, 2, 99);
+    if (htc__ledger_give(&l, &(ledger_span){ 24, 30 }, 1, note_to, &note) != HTC_OK || note != 1)
+        abort();
+    rig_put_ledger(r, 1, &l);
+    return rig_other_worker(r, 2, 99);
+}
+
+/* A change of the ledger is under way whenever tasks end. What is given meanwhile is accepted after it, not when it is said again. */
+Test(worker, a_note_is_accepted_whatever_is_under_way)
+{
+    for (uint32_t n = 0; n < 60; n++) {
+        rig                r;
+        htc_worker_options o = rig_options();
+        ledger             l;
+        rig_open(&r, 3);
+        r.left = 1;
+        htc__ledger_init(&l, (ledger_span){ 0, 20 });
+        rig_put_ledger(&r, 0, &l);
+        rig_put_header(&r, FLOW_RUNNING, FLOW_BAG, 30);
+        rig_start(&r, &o, NULL);
+        uint32_t peer = put_giver(&r, 0);
+        rig_pass(&r, 500 * HTC_MS);
+        cr_assert(look(&r).ledgers == 1 && look(&r).running == 2);
+        r.left = 0;
+        for (uint32_t i = 0; i < 2; i++)
+            rig_answer(&r, &r.calls[i + 1], HTC_OK, htc_bytes_of(NULL)); /* behind DIAL: staged in */
+        take_inputs(&r, n);
+        r.left = 1; /* what runs, runs on */
+        htc_buf b;
+        htc_buf_init(&b, NULL, 0);
+        htc__worker_write(&b, HTC_WIRE_WORKER_NOTE, &(worker_message){ .flow = RIG_FLOW, .from = 1, .note = 1, .to = 0 });
+        rig_post_to(&r, RIG_STORE, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = peer, .body = htc_buf_bytes(&b) });
+        htc_buf_free(&b);
+        rig_pass(&r, 100 * HTC_MS);
+        cr_expect(rig_get_ledger(&r, 0, &l) && htc__ledger_accepted(&l, 1, 1), "after %u inputs", n);
+        rig_close(&r);
+    }
+}
+
+/* Workers that begin together want the same number for their first ledger: who comes second takes another one, at once. */
+Test(worker, another_is_faster_with_its_first_ledger)
+{
+    for (uint32_t n = 0; n < 60; n++) {
+        rig                r;
+        htc_worker_options o = rig_options();
+        rig_open(&r, 3);
+        r.left = 1;
+        rig_put_header(&r, FLOW_RUNNING, FLOW_BAG, 30);
+        (void)rig_other_worker(&r, 2, 99);
+        rig_put_collector(&r, 2, 99); /* else this one would become it, and look again for that */
+        r.worker_env = (htc_env){ .size = sizeof r.worker_env, .rng = &r.worker_rng };
+        cr_assert(htc_worker_create(&r.worker_env, &o, &r.worker) == HTC_OK);
+        rig_post_to(&r, RIG_STORE, (htc_input){ .kind = HTC_IN_START });
+        rig_connect(&r, RIG_STORE);
+        take_inputs(&r, n);
+        ledger l;
+        htc__ledger_init(&l, (ledger_span){ 0, 0 });
+        htc__ledger_take(&l, 2, 99);
+        rig_put_ledger(&r, 0, &l);
+        rig_pass(&r, HTC_SECOND);
+        cr_expect(look(&r).ledgers == 1, "after %u inputs", n);
+        rig_close(&r);
+    }
 }

@@ -368,6 +368,18 @@ static uint32_t rig_other_worker(rig *r, uint64_t id, uint64_t epoch)
     return 10 + r->last_peer;
 }
 
+/* It looks for the end. */
+static inline void rig_put_collector(rig *r, uint64_t id, uint64_t epoch)
+{
+    flow_key k = htc__flow_key_collector(RIG_FLOW);
+    htc_buf  b;
+    htc_buf_init(&b, NULL, 0);
+    htc_put_u64(&b, id);
+    htc_put_u64(&b, epoch);
+    rig_put(r, &k, htc_buf_bytes(&b));
+    htc_buf_free(&b);
+}
+
 static void rig_say(rig *r, uint32_t peer, uint16_t type, worker_message m)
 {
     htc_buf b;

@@ -371,7 +371,10 @@ void htc__worker_flush(htc_worker *w)
 {
     own *o, *next;
     EACH_OWN_SAFE(w, o, next)
-    if (is_due(w, o) && w->now >= o->write_at) {
+    {
+        htc__worker_accept_later(w, o);
+        if (!is_due(w, o) || w->now < o->write_at)
+            continue;
         if (o->unsure)
             htc__worker_read_again(w, o);
         else

@@ -160,12 +160,28 @@ void htc__worker_read_note(htc_worker *w, own *o)
 
 void htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer)
 {
-    if (from == o->number || o->writing || o->reading || o->unsure || o->holds)
-        return; /* who gave it reminds us */
+    if (from == o->number)
+        return;
+    if (o->writing || o->reading || o->unsure || o->holds) {
+        if (o->later.note == 0) { /* else who gave it reminds us */
+            o->later = (ledger_pair){ from, note };
+            o->later_peer = peer;
+        }
+        return;
+    }
     o->accept = (ledger_pair){ from, note };
     o->accept_peer = peer;
     o->accept_tasks = 0;
     htc__worker_read_note(w, o);
+}
+
+void htc__worker_accept_later(htc_worker *w, own *o)
+{
+    ledger_pair p = o->later;
+    if (p.note == 0 || o->writing || o->reading || o->unsure || o->holds)
+        return;
+    o->later = (ledger_pair){ 0, 0 };
+    htc__worker_accept(w, o, p.ledger, p.note, o->later_peer);
 }
 
 static void is_accepted(htc_worker *w, uint32_t peer, const worker_message *m)
@@ -249,13 +265,15 @@ static void given(htc_worker *w, uint32_t peer, const worker_message *m)
     own *o = m->tasks ? htc__worker_own(w, m->to) : NULL;
     if (o)
         htc__worker_accept(w, o, m->from, m->note, peer);
-    if (w->round.stealing && m->seq == w->round.seq && (!o || !o->holds))
+    int comes = o && (o->holds || (o->later.ledger == m->from && o->later.note == m->note));
+    if (w->round.stealing && m->seq == w->round.seq && !comes)
         htc__worker_settle(w, 0);
 }
 
+/* Tasks whose records are being read may be ready. */
 static int is_idle(const htc_worker *w)
 {
-    return w->owns && w->n_members > 0 && htc__worker_waiting(w) == 0 && htc__worker_idle(w) > 0 && !w->round.loads && !w->round.stealing;
+    return w->owns && w->n_members > 0 && htc__worker_waiting(w) == 0 && !w->to_read && !w->reads && htc__worker_idle(w) > 0 && !w->round.loads && !w->round.stealing;
 }
 
 /* Numbers of the group count the living by id, this one among them. */
