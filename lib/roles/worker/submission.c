@@ -31,9 +31,11 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     htc_task  *t = NULL;
     htc_bytes  bytes;
     htc_status status = htc_flow_task_bytes(s->env, s->flow, entry, copy, &bytes);
-    if (status != HTC_OK || !s->directory || htc_flow_get(s->flow, entry)->builtin != HTC_FLOW_PROGRAM) {
-        *out = bytes;
+    if (status != HTC_OK)
         return status;
+    if (!s->directory || htc_flow_get(s->flow, entry)->builtin != HTC_FLOW_PROGRAM) {
+        *out = bytes;
+        return HTC_OK;
     }
     status = htc_task_from_bytes(s->env, bytes, &t);
     htc_work_free(s->env, bytes);
