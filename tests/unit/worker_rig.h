@@ -61,7 +61,7 @@ typedef struct rig {
     void *ctx;
 } rig;
 
-static void rig_post_to(rig *r, uint8_t to, htc_input in)
+static inline void rig_post_to(rig *r, uint8_t to, htc_input in)
 {
     rig_post *p = calloc(1, sizeof *p), **end = &r->posts;
     uint8_t  *bytes = malloc(in.body.len + 1);
@@ -77,7 +77,7 @@ static void rig_post_to(rig *r, uint8_t to, htc_input in)
     *end = p;
 }
 
-static void rig_store_step(rig *r, const htc_input *in)
+static inline void rig_store_step(rig *r, const htc_input *in)
 {
     htc_effect e;
     htc_output_clear(r->out);
@@ -91,7 +91,7 @@ static void rig_store_step(rig *r, const htc_input *in)
 }
 
 /* An answer of the store to the worker, as the test wants it to be. */
-static void rig_change_answer(rig *r, htc_input *in, htc_buf *b)
+static inline void rig_change_answer(rig *r, htc_input *in, htc_buf *b)
 {
     uint16_t            type;
     uint64_t            id;
@@ -115,13 +115,13 @@ static void rig_change_answer(rig *r, htc_input *in, htc_buf *b)
     in->body = htc_buf_bytes(b);
 }
 
-static void rig_answer(rig *r, const htc_effect *e, htc_status status, htc_bytes body)
+static inline void rig_answer(rig *r, const htc_effect *e, htc_status status, htc_bytes body)
 {
     rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_RESULT, .op = e->op, .tag = e->tag, .status = status, .body = body });
 }
 
 /* A run that ends so. */
-static void rig_ends(rig *r, const htc_effect *run, htc_status how)
+static inline void rig_ends(rig *r, const htc_effect *run, htc_status how)
 {
     htc_outcome o = { .status = how, .exit_code = how == HTC_EEXIT ? 7 : 0, .started = r->now + 1, .ended = r->now + 1 };
     htc_buf     b;
@@ -131,7 +131,7 @@ static void rig_ends(rig *r, const htc_effect *run, htc_status how)
     htc_buf_free(&b);
 }
 
-static void rig_call(rig *r, const htc_effect *e)
+static inline void rig_call(rig *r, const htc_effect *e)
 {
     htc_stored stored = { 0 };
     htc_buf    b;
@@ -153,7 +153,7 @@ static void rig_call(rig *r, const htc_effect *e)
     htc_buf_free(&b);
 }
 
-static void rig_hear(rig *r, const htc_effect *e)
+static inline void rig_hear(rig *r, const htc_effect *e)
 {
     rig_said   s = { .peer = e->peer };
     uint64_t   id;
@@ -163,7 +163,7 @@ static void rig_hear(rig *r, const htc_effect *e)
     r->said[r->n_said++ % RIG_KEPT] = s;
 }
 
-static void rig_worker_step(rig *r, const htc_input *given)
+static inline void rig_worker_step(rig *r, const htc_input *given)
 {
     htc_input  in = *given;
     htc_effect e;
@@ -193,14 +193,14 @@ static void rig_worker_step(rig *r, const htc_input *given)
     htc_buf_free(&b);
 }
 
-static void rig_client_sends(rig *r)
+static inline void rig_client_sends(rig *r)
 {
     htc_effect e;
     for (size_t i = 0; htc_output_get(r->out, i, &e) == HTC_OK; i++)
         rig_post_to(r, 0, (htc_input){ .kind = HTC_IN_MESSAGE, .peer = RIG_CLIENT, .body = e.body });
 }
 
-static void rig_client_step(rig *r, const htc_input *in)
+static inline void rig_client_step(rig *r, const htc_input *in)
 {
     htc_output_clear(r->out);
     if (htc_kv_client_step(r->client, in, r->out) != HTC_OK)
@@ -209,7 +209,7 @@ static void rig_client_step(rig *r, const htc_input *in)
 }
 
 /* One input; 0: there is none. */
-static int rig_one(rig *r)
+static inline int rig_one(rig *r)
 {
     rig_post *p = r->posts;
     if (!p)
@@ -227,14 +227,14 @@ static int rig_one(rig *r)
     return 1;
 }
 
-static void rig_run(rig *r)
+static inline void rig_run(rig *r)
 {
     while (rig_one(r))
         ;
 }
 
 /* Let span pass: worker and store are woken when they want to be. */
-static void rig_pass(rig *r, htc_ns span)
+static inline void rig_pass(rig *r, htc_ns span)
 {
     htc_ns end = r->now + span;
     rig_run(r);
@@ -244,7 +244,7 @@ static void rig_pass(rig *r, htc_ns span)
         if (at > end)
             break;
         r->now = at > r->now ? at : r->now;
-        rig_post_to(r, at == of_store ? 0 : RIG_STORE, (htc_input){ .kind = HTC_IN_TIMEOUT });
+        rig_post_to(r, (uint8_t)(at == of_store ? 0 : RIG_STORE), (htc_input){ .kind = HTC_IN_TIMEOUT });
         rig_run(r);
     }
     r->now = end;
@@ -252,7 +252,7 @@ static void rig_pass(rig *r, htc_ns span)
 
 /* ---- the test's own requests ---- */
 
-static htc_status rig_ask(rig *r, const htc_kv_request *q, htc_kv_result *result)
+static inline htc_status rig_ask(rig *r, const htc_kv_request *q, htc_kv_result *result)
 {
     htc_kv_result own = { .size = sizeof own }, *to = result ? result : &own;
     htc_output_clear(r->out);
@@ -266,18 +266,18 @@ static htc_status rig_ask(rig *r, const htc_kv_request *q, htc_kv_result *result
     return to->status;
 }
 
-static void rig_put(rig *r, const flow_key *k, htc_bytes value)
+static inline void rig_put(rig *r, const flow_key *k, htc_bytes value)
 {
     if (rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(k), .value = value }, NULL) != HTC_OK)
         abort();
 }
 
-static void rig_delete(rig *r, const flow_key *k)
+static inline void rig_delete(rig *r, const flow_key *k)
 {
     (void)rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__flow_key_bytes(k) }, NULL);
 }
 
-static void rig_put_header(rig *r, flow_state state, flow_kind kind, uint64_t tasks)
+static inline void rig_put_header(rig *r, flow_state state, flow_kind kind, uint64_t tasks)
 {
     htc_task task = { .executable = "/bin/true", .values_json = "{}", .limits = { .cores = 1 } };
     flow     f = { .state = (uint8_t)state, .kind = (uint8_t)kind, .tasks = tasks, .tries = 2, .max_fails = UINT64_MAX, .user = "ada" };
@@ -292,7 +292,7 @@ static void rig_put_header(rig *r, flow_state state, flow_kind kind, uint64_t ta
     htc_buf_free(&b);
 }
 
-static void rig_put_ledger(rig *r, uint64_t number, const ledger *l)
+static inline void rig_put_ledger(rig *r, uint64_t number, const ledger *l)
 {
     flow_key k = htc__flow_key_ledger(RIG_FLOW, number);
     htc_buf  b;
@@ -310,7 +310,7 @@ static inline int rig_get_ledger(rig *r, uint64_t number, ledger *l)
            htc__ledger_read(result.value, l) == HTC_OK;
 }
 
-static int rig_get_header(rig *r, flow *f)
+static inline int rig_get_header(rig *r, flow *f)
 {
     flow_key      k = htc__flow_key_header(RIG_FLOW);
     htc_kv_result result = { 0 };
@@ -319,7 +319,7 @@ static int rig_get_header(rig *r, flow *f)
 }
 
 /* A bag of so many tasks in ledger 0. */
-static void rig_put_bag(rig *r, uint64_t tasks)
+static inline void rig_put_bag(rig *r, uint64_t tasks)
 {
     ledger l;
     htc__ledger_init(&l, (ledger_span){ 0, tasks });
@@ -328,7 +328,7 @@ static void rig_put_bag(rig *r, uint64_t tasks)
 }
 
 /* A chain of so many tasks in ledger 0: each waits for the one before it. */
-static void rig_put_chain(rig *r, uint64_t tasks)
+static inline void rig_put_chain(rig *r, uint64_t tasks)
 {
     ledger l;
     htc__ledger_init(&l, (ledger_span){ 0, tasks });
@@ -355,7 +355,7 @@ static void rig_put_chain(rig *r, uint64_t tasks)
 /* ---- another worker ---- */
 
 /* It is there, and has called. Its number as a peer of the worker is the answer. */
-static uint32_t rig_other_worker(rig *r, uint64_t id, uint64_t epoch)
+static inline uint32_t rig_other_worker(rig *r, uint64_t id, uint64_t epoch)
 {
     flow_key    k = htc__flow_key_worker(RIG_FLOW, id);
     flow_worker f = { .epoch = epoch, .slots = 1, .address = "there" };
@@ -380,7 +380,7 @@ static inline void rig_put_collector(rig *r, uint64_t id, uint64_t epoch)
     htc_buf_free(&b);
 }
 
-static void rig_say(rig *r, uint32_t peer, uint16_t type, worker_message m)
+static inline void rig_say(rig *r, uint32_t peer, uint16_t type, worker_message m)
 {
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
@@ -403,7 +403,7 @@ static inline const rig_said *rig_heard(const rig *r, uint16_t type)
 /* ---- begin and end ---- */
 
 /* A connection between the store and the worker, or the test. */
-static void rig_connect(rig *r, uint32_t peer)
+static inline void rig_connect(rig *r, uint32_t peer)
 {
     htc_buf b;
     htc_buf_init(&b, NULL, 0);
@@ -413,7 +413,7 @@ static void rig_connect(rig *r, uint32_t peer)
     htc_buf_free(&b);
 }
 
-static void rig_open(rig *r, uint64_t seed)
+static inline void rig_open(rig *r, uint64_t seed)
 {
     htc_kv_server_options o = { .size = sizeof o };
     htc_kv_client_options c = { .size = sizeof c, .client_id = 4711, .peer = RIG_CLIENT };
@@ -427,7 +427,7 @@ static void rig_open(rig *r, uint64_t seed)
     rig_run(r);
 }
 
-static htc_worker_options rig_options(void)
+static inline htc_worker_options rig_options(void)
 {
     htc_worker_options o = HTC_WORKER_OPTIONS_INIT;
     o.flow = RIG_FLOW;
@@ -440,7 +440,7 @@ static htc_worker_options rig_options(void)
 }
 
 /* f: its allocations; NULL: none is refused. */
-static void rig_start(rig *r, const htc_worker_options *o, alloc_fail *f)
+static inline void rig_start(rig *r, const htc_worker_options *o, alloc_fail *f)
 {
     r->worker_env = f ? alloc_fail_env(f) : (htc_env){ .size = sizeof r->worker_env };
     r->worker_env.rng = &r->worker_rng;
@@ -451,7 +451,7 @@ static void rig_start(rig *r, const htc_worker_options *o, alloc_fail *f)
     rig_run(r);
 }
 
-static void rig_end(rig *r, htc_worker **worker)
+static inline void rig_end(rig *r, htc_worker **worker)
 {
     htc_worker_ops()->destroy(*worker);
     *worker = NULL;
@@ -459,7 +459,7 @@ static void rig_end(rig *r, htc_worker **worker)
     rig_run(r);
 }
 
-static void rig_close(rig *r)
+static inline void rig_close(rig *r)
 {
     if (r->worker)
         rig_end(r, &r->worker);
