@@ -690,7 +690,8 @@ static int  quiet;
 static char why[300]; /* of the last run that failed */
 
 static const char *const policies[] = { "random", "static", "mesh-2d", "near", "mesh-3d", "one", "two", "log2", "sqrt" };
-#define POLICIES (sizeof policies / sizeof *policies)
+#define POLICIES        (sizeof policies / sizeof *policies)
+#define POLICY_OF(seed) ((seed) / 12 % POLICIES) /* each in turn, with every kind of faults */
 
 typedef struct sums {
     uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves;
@@ -735,17 +736,11 @@ static void check_end(world *w, int quiet_world)
         fail(w, "%llu runs without a fault, to be %llu", (unsigned long long)runs, (unsigned long long)needed);
 }
 
-/* How the workers of a seed steal: the first 12 at random, then each policy in turn, with every kind of faults. */
-static size_t policy_of(uint64_t seed)
-{
-    return seed / 12 % POLICIES;
-}
-
 static void choose_policy(world *w)
 {
     w->steal.size = sizeof w->steal;
     if (htc_registry_create(NULL, &w->registry) != HTC_OK || htc_registry_add_builtin(w->registry) != HTC_OK ||
-        htc_steal_find(w->registry, policies[policy_of(w->seed)], &w->steal.policy) != HTC_OK)
+        htc_steal_find(w->registry, policies[POLICY_OF(w->seed)], &w->steal.policy) != HTC_OK)
         abort();
     w->steal.amount = w->seed % 7 == 6 ? HTC_STEAL_ONE : HTC_STEAL_BY_DEFAULT;
     if (w->seed % 5 == 4)
@@ -833,7 +828,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         total->taken += f.taken;
         total->told += f.tells;
         total->cancelled += f.cancels;
-        total->by_policy[policy_of(seed)] += f.stolen;
+        total->by_policy[POLICY_OF(seed)] += f.stolen;
     }
     htc_sim_destroy(w->sim);
     htc_registry_destroy(w->registry);
@@ -896,11 +891,8 @@ int main(void)
            "children told, %llu events; %llu failed\n",
            (unsigned long long)seeds, (unsigned long long)total.tasks, (unsigned long long)total.runs, (unsigned long long)total.stolen,
            (unsigned long long)total.taken, (unsigned long long)total.thieves, (unsigned long long)total.told, (unsigned long long)total.events, (unsigned long long)failed);
-    for (size_t i = 0; i < POLICIES; i++)
-        if (seeds > 12 * POLICIES && total.by_policy[i] == 0) {
-            printf("by %s nobody steals\n", policies[i]);
-            failed++;
-        }
+    for (size_t i = 0; i < POLICIES && seeds > 12 * POLICIES; i++)
+        failed += total.by_policy[i] == 0 && printf("by %s nobody steals\n", policies[i]);
     for (size_t i = 0; !getenv("HTC_TEST_LIGHT") && i < sizeof rules / sizeof *rules; i++)
         failed += !is_noticed(rules[i]);
     return failed != 0;
