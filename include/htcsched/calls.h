@@ -2,8 +2,8 @@
  * @file htcsched/calls.h
  * @brief What the roles ask of their host (HTC_OUT_CALL) and what the host tells them (HTC_IN_EVENT): number, body, answer.
  *
- * Who embeds a gateway or an agent in a program of their own carries these calls out. The library's own hosts are htcsched/agent_host.h
- * and htcsched/gateway_host.h; examples/embed/site.c is one in virtual time.
+ * Who embeds a gateway, an agent or a worker in a program of their own carries these calls out. The library's own hosts are
+ * htcsched/agent_host.h and htcsched/gateway_host.h; examples/embed/site.c is one in virtual time.
  *
  * Every call but those marked "no answer" is answered exactly once, by HTC_IN_RESULT with the same op and tag. Its status is the
  * outcome, its body the answer on HTC_OK, else a reason as plain text, which may be empty. Calls are carried out in the order of the
@@ -47,7 +47,7 @@ extern "C" {
 
 /** What is asked of a host. A run is an agent's own number for one attempt, which it never uses twice. */
 typedef enum htc_call {
-    /* An agent asks: */
+    /* An agent asks, or a worker (htcsched/worker.h): */
     HTC_CALL_STAGE_IN = 1, /**< u64 run, attempt, str user, u64 tasks of the job, u32 compat (0: none, 1: Slurm's environment, 2: SGE's),
                                 bytes task (htc_task_from_bytes): make the private scratch directory and the inputs. HTC_ESTAGEIN,
                                 HTC_EINPUT, HTC_EPATH: the task's fault; HTC_ENOSPC, HTC_EIO: the node's */
@@ -130,10 +130,10 @@ typedef enum htc_call {
 
 /** What a host tells unasked. */
 typedef enum htc_event {
-    HTC_EVENT_STARTED = 60,       /**< to an agent: u64 run: its process runs now */
+    HTC_EVENT_STARTED = 60,       /**< to an agent or worker: u64 run: its process runs now */
     HTC_EVENT_AGENT_EXIT = 61,    /**< to a gateway: u64 agent, bytes handle, str how it ended, for people ("": not known) */
     HTC_EVENT_AGENT_STOPPED = 62, /**< to a gateway: u64 agent, bytes handle: it is in the stopped state */
-    HTC_EVENT_TASK_STOPPED = 63,  /**< to an agent: u64 run: its process is in the stopped state */
+    HTC_EVENT_TASK_STOPPED = 63,  /**< to an agent or worker: u64 run: its process is in the stopped state */
     HTC_EVENT_SHUTDOWN = 64,      /**< to any role: it is asked to end; status HTC_OK: let tasks finish, HTC_EKILLED: at once */
     HTC_EVENT_DISK = 65           /**< to a gateway: status HTC_OK or HTC_ENOSPC: the data directory can be written again, or is full. After HTC_OK
                                    the gateway asks again for the places of all open jobs */

@@ -13,9 +13,12 @@
  *         wait_a_little();
  *     printf("%llu done, %llu failed\n", (unsigned long long)view.done, (unsigned long long)view.failed);
  *
+ * Those who have no htc_store, but a client of the store in a machine of their own (htcsched/kv.h), write the records themselves:
+ * htc_flows_records_create, _count, _get.
+ *
  * doc/design/workers.md says what is stored, and why nothing is lost or counted twice.
  *
- * Threads: owner of the store.   Allocation: through env of the store's opener where it is named, else malloc.
+ * Threads: owner of the store, of records their owner.   Allocation: through env where it is named, else malloc.
  */
 #ifndef HTCSCHED_FLOWS_H
 #define HTCSCHED_FLOWS_H
@@ -222,6 +225,64 @@ HTC_API htc_status htc_flows_cancel(htc_store *store, uint64_t id, uint64_t from
  * Cost: a request for each 64 records.   Since: 0.2
  */
 HTC_API htc_status htc_flows_remove(htc_store *store, uint64_t id, htc_error *error);
+
+/* ---- records, for a client of one's own ---- */
+
+/** The records of a flow. */
+typedef struct htc_flows_records htc_flows_records;
+
+/**
+ * The records of a flow, to be written by a client of one's own. Pure: no store is asked.
+ *
+ * @param[in]  env      kept; NULL: malloc
+ * @param[in]  flow     checked (htc_flow_check); kept, and not changed meanwhile
+ * @param[in]  options  copied; NULL: every default
+ * @param[in]  id       the flow's number, not 0; never used before in that store: htc_flows_submit draws them by adding 1 to the key "g/flow"
+ * @param[out] out      gives the records: htc_flows_records_destroy; untouched on failure
+ * @param[out] error    why, and the next step; NULL is fine
+ * @return HTC_OK; as htc_flows_submit for the flow and the options; HTC_EABI; HTC_ENOMEM
+ *
+ * Cost: O(tasks).   Since: 0.2
+ */
+HTC_API htc_status htc_flows_records_create(const htc_env *env, const htc_flow *flow, const htc_flows_options *options, uint64_t id,
+                                            htc_flows_records **out, htc_error *error);
+
+/**
+ * Free records.
+ *
+ * @param[in] records  NULL is fine
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API void htc_flows_records_destroy(htc_flows_records *records);
+
+/**
+ * How many records there are.
+ *
+ * @param[in] records  not NULL
+ * @return at least 3
+ *
+ * Cost: O(1).   Since: 0.2
+ */
+HTC_API uint64_t htc_flows_records_count(const htc_flows_records *records);
+
+/**
+ * One record, as a request. Write the first one, and when it is answered those between, in any order, many at a time. When all of these are
+ * answered write the last one: from then on workers run the flow.
+ *
+ * The first is the header as one that is being built; HTC_MISMATCH: there is a flow of that number. Those between are answered with
+ * HTC_MISMATCH where they are there already. The last is the header as one that runs; its version is the caller's to set, to what the answer
+ * to the first said. HTC_MISMATCH: somebody has cancelled or removed the flow meanwhile.
+ *
+ * @param[in,out] records  not NULL
+ * @param[in]     i        from 0, below their count; in order each costs least
+ * @param[out]    request  all but its version; key and value are lent until the next call for these records; untouched on failure; not NULL
+ * @return HTC_OK; HTC_EINVAL: no such record; HTC_ETOOBIG: the record of a task is longer than 256 KiB; HTC_EUNSUPPORTED: a task that nothing
+ *         here can execute; HTC_ENOMEM
+ *
+ * Cost: O(its bytes), and O(parents) for each child.   Since: 0.2
+ */
+HTC_API htc_status htc_flows_records_get(htc_flows_records *records, uint64_t i, htc_kv_request *request);
 
 #ifdef __cplusplus
 }

@@ -58,5 +58,6 @@
 #include "htcsched/task_fn.h"
 #include "htcsched/version.h"
 #include "htcsched/work.h"
+#include "htcsched/worker.h"
 
 #endif

@@ -50,7 +50,8 @@ typedef struct htc_input {
     htc_bytes  body;   /**< as kind and op say */
 } htc_input;
 
-/** Who is at the other end of a connection, as the body of HTC_IN_OPENED. */
+/** Who is at the other end of a connection, as the body of HTC_IN_OPENED: its members one after the other, each as htc_put_u32 writes it. With
+ *  HTC_TRANSPORT_SECURE those of htc_peer_identity follow, as htc_put_str, htc_put_u32 and htc_put_raw write them. */
 typedef struct htc_peer_info {
     uint32_t transport; /**< htc_transport */
     uint32_t uid;       /**< Unix sockets: the peer's user; UINT32_MAX where there is none */

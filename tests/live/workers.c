@@ -23,7 +23,7 @@
 #include "htcsched/work.h"
 #include "net/files/files.h"
 #include "roles/worker/flow.h"
-#include "roles/worker/worker.h"
+#include "htcsched/worker.h"
 
 #define WORKERS  4
 #define FLOW     7
@@ -73,7 +73,7 @@ static int be_worker(uint32_t self)
     uint32_t                 store_peer = 0;
     htc_host                *host = NULL;
     htc_agent_host          *hands = NULL;
-    htc__worker             *worker = NULL;
+    htc_worker             *worker = NULL;
     htc_error                error = { 0 };
     int                      lock = -1;
     htc_rng                  rng = { (uint64_t)getpid() << 20 ^ htc_host_now() };
@@ -94,15 +94,15 @@ static int be_worker(uint32_t self)
     if (status == HTC_OK)
         status = htc_host_dial_unix(host, path, 1, &store_peer, &error);
     snprintf(path, sizeof path, "unix:%s/worker%u.sock", top, self);
-    htc__worker_options w = { .flow = FLOW, .id = self + 1, .address = path, .store_peer = store_peer,
+    htc_worker_options w = { .size = sizeof w, .flow = FLOW, .id = self + 1, .address = path, .store_peer = store_peer,
                               .store_client_id = htc_rng_next(&rng) | 1, .slots = 2, .lease_ns = 2 * HTC_SECOND };
     if (status == HTC_OK)
-        status = htc__worker_create(&env, &w, &worker);
+        status = htc_worker_create(&env, &w, &worker);
     if (status == HTC_OK)
-        status = htc_host_run(host, htc__worker_ops(), worker);
+        status = htc_host_run(host, htc_worker_ops(), worker);
     htc_host_destroy(host);
     htc_agent_host_destroy(hands);
-    htc__worker_ops()->destroy(worker);
+    htc_worker_ops()->destroy(worker);
     return status == HTC_OK || status == HTC_ELOST ? 0 : 5;
 }
 

@@ -4,6 +4,8 @@
  * ended, and a task is counted when its children know. In the end the flow has ended, each task as it ends when a plain loop runs them one
  * by one.
  *
+ * The policies of stealing take turns, so that each meets each kind of faults.
+ *
  * Then each of the rules that keep it so is left out (lib/core/fault.h), and some seed has to notice.
  *
  * HTC_SEED=n runs one seed and prints its trace, with HTC_BROKEN=rule without that rule; HTC_TEST_LIGHT=1 runs a tenth. */
@@ -19,8 +21,8 @@
 #include "htcsched/sim.h"
 #include "htcsched/work.h"
 #include "roles/runtime/agent_wire.h"
+#include "htcsched/worker.h"
 #include "roles/runtime/span_wire.h"
-#include "roles/worker/worker.h"
 #include "sim/scenarios/flow_audit.h"
 #include "sim/scenarios/flow_submit.h"
 
@@ -59,6 +61,8 @@ struct world {
     uint32_t      tries;
     uint64_t      tasks, seed;
     htc_rng       rng;
+    htc_registry *registry;
+    htc_steal_options steal;
     htc_ns        trouble_until, longest; /* a task's run time, at most */
     int           kill_thief, thieves_killed, quiet;
     htc_flow     *flow;
@@ -265,14 +269,14 @@ static htc_status worker_boot(void *ctx, htc_sim_node *at)
 {
     host_of            *n = ctx;
     world              *w = n->of;
-    htc__worker        *machine = NULL;
+    htc_worker        *machine = NULL;
     char                address[16];
-    htc__worker_options o = { .flow = FLOW, .id = n->self + 1, .address = address, .store_peer = 1, .store_client_id = htc_rng_next(&w->rng) | 1,
-                              .slots = 2, .lease_ns = 3 * HTC_SECOND };
+    htc_worker_options o = { .size = sizeof o, .flow = FLOW, .id = n->self + 1, .address = address, .store_peer = 1, .store_client_id = htc_rng_next(&w->rng) | 1,
+                              .slots = 2, .lease_ns = 3 * HTC_SECOND, .steal = &w->steal };
     snprintf(address, sizeof address, "%u", n->self);
-    htc_status status = htc__worker_create(htc_sim_env(at), &o, &machine);
+    htc_status status = htc_worker_create(htc_sim_env(at), &o, &machine);
     if (status == HTC_OK)
-        status = htc_sim_install(at, htc__worker_ops(), machine);
+        status = htc_sim_install(at, htc_worker_ops(), machine);
     return status == HTC_OK ? htc_sim_dial(at, 1, w->store, NULL) : status;
 }
 
@@ -343,8 +347,13 @@ static void trouble(htc_sim *sim, void *ctx)
 static int  silent;
 static char why[300]; /* of the last run that failed */
 
+static const char *const policies[] = { "random", "static", "mesh-2d", "near", "mesh-3d", "one", "two", "log2", "sqrt" };
+#define POLICIES        (sizeof policies / sizeof *policies)
+#define POLICY_OF(seed) ((seed) / 12 % POLICIES) /* each in turn, with every kind of faults */
+
 typedef struct sums {
     uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves;
+    uint64_t by_policy[POLICIES]; /* stolen */
 } sums;
 
 static uint64_t graph_max(uint64_t seed)
@@ -367,6 +376,17 @@ static void print_line(void *ctx, const char *line)
     puts(line);
 }
 
+static void choose_policy(world *w)
+{
+    w->steal.size = sizeof w->steal;
+    if (htc_registry_create(NULL, &w->registry) != HTC_OK || htc_registry_add_builtin(w->registry) != HTC_OK ||
+        htc_steal_find(w->registry, policies[POLICY_OF(w->seed)], &w->steal.policy) != HTC_OK)
+        abort();
+    w->steal.amount = w->seed % 7 == 6 ? HTC_STEAL_ONE : HTC_STEAL_BY_DEFAULT;
+    if (w->seed % 5 == 4)
+        w->steal.shape = (htc_steal_shape){ .x = 2, .y = 2 }; /* of a mesh with more than four workers none */
+}
+
 /* seed % 3: 0 a bag, else a graph. seed % 5: 0 some workers join late. seed % 4: 0 no faults, 1 thieves are killed between GIVE and ACCEPT, 2 messages, 3 everything. */
 static int run_seed(uint64_t seed, int traced, sums *total)
 {
@@ -387,6 +407,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         abort();
     w->rng = htc_sim_rng(w->sim, "world");
     w->seed = seed;
+    choose_policy(w);
     w->n = 2 + (uint32_t)htc_rng_below(&w->rng, WORKERS_MAX - 1);
     w->graph = seed % 3 != 0;
     w->tasks = 1 + htc_rng_below(&w->rng, w->graph ? graph_max(seed) : htc_rng_below(&w->rng, 4) ? 400 : TASKS_MAX - 1);
@@ -447,16 +468,18 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     total->events += htc_sim_events(w->sim);
     total->thieves += (uint64_t)w->thieves_killed;
     for (uint32_t i = 0; i < w->n; i++) {
-        htc__worker_figures f = { 0 };
+        htc_worker_figures f = { .size = sizeof f };
         total->runs += w->workers[i].runs;
         if (htc_sim_up(w->workers[i].node))
-            htc__worker_look(htc_sim_machine(w->workers[i].node), &f);
+            (void)htc_worker_look(htc_sim_machine(w->workers[i].node), &f);
         total->stolen += f.stolen;
         total->taken += f.taken;
-        total->told += f.told;
-        total->cancelled += f.cancelled;
+        total->told += f.tells;
+        total->cancelled += f.cancels;
+        total->by_policy[POLICY_OF(seed)] += f.stolen;
     }
     htc_sim_destroy(w->sim);
+    htc_registry_destroy(w->registry);
     htc__flow_audit_destroy(w->audit);
     htc_flow_destroy(w->flow);
     htc_buf_free(&w->batch);
@@ -517,6 +540,8 @@ int main(void)
            "children told, %llu events; %llu failed\n",
            (unsigned long long)seeds, (unsigned long long)total.tasks, (unsigned long long)total.runs, (unsigned long long)total.stolen,
            (unsigned long long)total.taken, (unsigned long long)total.thieves, (unsigned long long)total.told, (unsigned long long)total.events, (unsigned long long)failed);
+    for (size_t i = 0; i < POLICIES && seeds > 12 * POLICIES; i++)
+        failed += total.by_policy[i] == 0 && printf("by %s nobody steals\n", policies[i]);
     for (size_t i = 0; !getenv("HTC_TEST_LIGHT") && i < sizeof rules / sizeof *rules; i++)
         failed += !is_noticed(rules[i]);
     return failed != 0;

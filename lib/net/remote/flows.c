@@ -11,13 +11,6 @@
 
 #define FASTER 64 /* times that others may be faster with the header */
 
-void htc_flows_options_init(htc_flows_options *options, size_t size)
-{
-    static const htc_flows_options defaults = HTC_FLOWS_OPTIONS_INIT;
-    if (options)
-        memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
-}
-
 /* One request; a status that is not HTC_OK is the answer, but for those that the caller knows what to do with. */
 htc_status htc__flows_ask(htc_store *store, const htc_kv_request *q, htc_kv_result *r, htc_error *error)
 {
@@ -206,26 +199,14 @@ static htc_status put_records(htc_store *store, submission *s, htc_error *error)
 
 htc_status htc_flows_submit(htc_store *store, const htc_flow *given, const htc_flows_options *options, uint64_t *id, htc_error *error)
 {
-    htc_flows_options o = HTC_FLOWS_OPTIONS_INIT;
-    submission        s = { 0 };
+    submission s = { 0 };
+    uint64_t   number = 0;
+    uint32_t   workers;
     if (!store || !given || !id)
         return htc__error(error, HTC_EINVAL, "no store, or no flow");
-    htc_status status = options ? htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_flows_options, directory)) : HTC_OK;
-    if (status != HTC_OK)
-        return htc__error(error, status, "the options of a flow: %s", htc_strerror(status));
-    if (o.user && strlen(o.user) >= sizeof s.header.user)
-        return htc__error(error, HTC_EINVAL, "the name of a flow's user is longer than %zu bytes", sizeof s.header.user - 1);
-    if (o.user)
-        memcpy(s.header.user, o.user, strlen(o.user) + 1);
-    if (o.directory && o.directory[0] != '/')
-        return htc__error(error, HTC_EINVAL, "the directory of a flow's commands is not absolute");
-    s.directory = o.directory;
-    s.header.tries = o.tries ? o.tries : 1;
-    s.header.max_fails = o.max_fails ? o.max_fails : UINT64_MAX;
-    uint64_t number = 0;
-    status = htc__submission_init(&s, NULL, given, 0, o.workers, error);
-    if (status == HTC_EUNSUPPORTED)
-        status = htc__error(error, status, "nothing here executes what a task of the flow asks for");
+    htc_status status = htc__submission_options(&s, options, &workers, error);
+    if (status == HTC_OK)
+        status = htc__submission_init(&s, NULL, given, 0, workers, error);
     if (status == HTC_OK)
         status = htc__flows_draw(store, &number, error);
     s.id = number;

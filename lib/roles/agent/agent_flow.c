@@ -28,7 +28,7 @@
 typedef struct agent_flow {
     uint64_t           flow, number;
     uint32_t           store_peer; /* 0: not yet */
-    htc__worker       *worker;     /* NULL: not yet, or not any more */
+    htc_worker       *worker;     /* NULL: not yet, or not any more */
     uint8_t            dialling, leaving;
     htc_ns             not_before; /* the next worker */
     struct agent_flow *prev, *next;
@@ -123,7 +123,7 @@ int htc__agent_carries_out(attempt_holder *h, attempt *x, uint32_t op, htc_bytes
     case HTC_CALL_SIGNAL:
         (void)htc_get_u64(&r);
         if (x->order == ORDER_CANCEL && f && f->worker && htc_get_u32(&r) != 9)
-            htc__worker_cancel_all(f->worker);
+            htc_worker_cancel(f->worker);
         else if (t->seat == SEAT_WANTED || t->seat == SEAT_AT_WORK)
             t->seat = SEAT_LEFT;
         break;
@@ -177,7 +177,7 @@ static agent_flow *flow_new(htc_agent *a, uint64_t flow)
 static void flow_end(htc_agent *a, agent_flow *f)
 {
     DL_DELETE(a->flows, f);
-    htc__worker_ops()->destroy(f->worker);
+    htc_worker_ops()->destroy(f->worker);
     if (a->holder.out)
         hang_up(a, f->store_peer);
     htc__free(&a->env, f, sizeof *f);
@@ -192,7 +192,7 @@ void htc__agent_flows_free(htc_agent *a)
 /* The next one has a connection to the store of its own, which it is told of when it is opened. */
 static void worker_gone(htc_agent *a, agent_flow *f, htc_ns not_before)
 {
-    htc__worker_ops()->destroy(f->worker);
+    htc_worker_ops()->destroy(f->worker);
     f->worker = NULL;
     if (!HTC__BROKEN(worker_connection_kept)) {
         hang_up(a, f->store_peer);
@@ -204,9 +204,9 @@ static void worker_gone(htc_agent *a, agent_flow *f, htc_ns not_before)
 
 static void worker_begin(htc_agent *a, agent_flow *f)
 {
-    htc__worker_options o = { .flow = f->flow, .id = a->id, .address = a->address, .store_peer = f->store_peer,
+    htc_worker_options o = { .size = sizeof o, .flow = f->flow, .id = a->id, .address = a->address, .store_peer = f->store_peer,
                               .store_client_id = htc_rng_next(a->env.rng) | 1, .node = a->holder.node, .calls_from = f->number << NUMBERS, .within = 1 };
-    htc_status          status = htc__worker_create(&a->env, &o, &f->worker);
+    htc_status          status = htc_worker_create(&a->env, &o, &f->worker);
     f->leaving = 0;
     if (status != HTC_OK)
         a->holder.failed = status;
@@ -257,13 +257,14 @@ static void flow_ended(htc_agent *a, agent_flow *f, uint64_t done, uint64_t fail
 
 static void worker_ended(htc_agent *a, agent_flow *f, htc_status status)
 {
-    uint64_t done, failed, cancelled;
-    int      ended = htc__worker_flow_ended(f->worker, &done, &failed, &cancelled);
+    htc_worker_figures figures = { .size = sizeof figures };
+    (void)htc_worker_look(f->worker, &figures);
+    int ended = figures.flow_ended != 0;
     htc__log_with(&a->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("flow", f->flow), HTC__STATUS(status)), "works no more at flow %" PRIu64 ": %s", f->flow,
                   ended ? "it has ended" : htc_strerror(status));
     worker_gone(a, f, a->holder.now + (ended || status == HTC_OK || status == HTC_ELOST ? 0 : TRY_AGAIN));
     if (ended)
-        flow_ended(a, f, done, failed, cancelled);
+        flow_ended(a, f, figures.done, figures.failed, figures.cancelled);
     else
         each_seat(a, f->flow, seat_left, NULL);
 }
@@ -283,10 +284,10 @@ static void choose_who_leaves(htc_agent *a)
 
 static void flow_run(htc_agent *a, agent_flow *f)
 {
-    htc__worker_figures figures;
+    htc_worker_figures figures = { .size = sizeof figures };
     htc_status          status;
     uint32_t            at_work = seats(a, f->flow, SEAT_AT_WORK) + seats(a, f->flow, SEAT_WANTED), left = seats(a, f->flow, SEAT_LEFT);
-    if (f->worker && htc__worker_stopped(f->worker, &status)) {
+    if (f->worker && htc_worker_stopped(f->worker, &status)) {
         worker_ended(a, f, status);
         return;
     }
@@ -306,9 +307,9 @@ static void flow_run(htc_agent *a, agent_flow *f)
             if (htc__attempt_started(&a->holder, &a->held[i]->attempt) && a->registered)
                 htc__agent_say_started(a, &a->held[i]->attempt);
         }
-    htc__worker_slots(f->worker, at_work);
+    htc_worker_slots(f->worker, at_work);
     if (left && at_work) {
-        htc__worker_look(f->worker, &figures); /* it looks at every task that is known here: not in each step */
+        (void)htc_worker_look(f->worker, &figures); /* it looks at every task that is known here: not in each step */
         if (figures.running <= at_work)
             each_seat(a, f->flow, seat_left, NULL);
     }
@@ -319,7 +320,7 @@ static void flow_run(htc_agent *a, agent_flow *f)
 static void worker_step(htc_agent *a, agent_flow *f, const htc_input *in)
 {
     htc_input  time = { .size = sizeof time, .now = in->now, .wall = in->wall, .kind = HTC_IN_TIMEOUT };
-    htc_status status = htc__worker_ops()->step(f->worker, in->peer == a->peer || in->kind == HTC_IN_START ? &time : in, a->holder.out);
+    htc_status status = htc_worker_ops()->step(f->worker, in->peer == a->peer || in->kind == HTC_IN_START ? &time : in, a->holder.out);
     if (status == HTC_OK || status == HTC_EUNSUPPORTED)
         return;
     worker_gone(a, f, a->holder.now + TRY_AGAIN); /* the next one starts from the store */
@@ -395,7 +396,7 @@ int htc__agent_flows_input(htc_agent *a, const htc_input *in)
         }
     }
     DL_FOREACH_SAFE(a->flows, f, next)
-    if (f->worker && (others || mine || in->kind == HTC_IN_TIMEOUT || in->now >= htc__worker_ops()->deadline(f->worker)))
+    if (f->worker && (others || mine || in->kind == HTC_IN_TIMEOUT || in->now >= htc_worker_ops()->deadline(f->worker)))
         worker_step(a, f, mine || others || in->kind == HTC_IN_TIMEOUT ? in : &(htc_input){ .size = sizeof *in, .now = in->now, .wall = in->wall, .kind = HTC_IN_TIMEOUT });
     return mine || (others && in->kind != HTC_IN_EVENT);
 }
@@ -448,9 +449,9 @@ htc_ns htc__agent_flows_deadline(const htc_agent *a)
             return a->holder.now;
     DL_FOREACH(a->flows, f)
     {
-        htc_ns     own = f->worker ? htc__worker_ops()->deadline(f->worker) : f->dialling ? HTC_NEVER : f->not_before;
+        htc_ns     own = f->worker ? htc_worker_ops()->deadline(f->worker) : f->dialling ? HTC_NEVER : f->not_before;
         htc_status status;
-        if (f->worker && htc__worker_stopped(f->worker, &status))
+        if (f->worker && htc_worker_stopped(f->worker, &status))
             own = a->holder.now;
         at = own < at ? own : at;
     }

@@ -8,7 +8,7 @@
 #include "htcsched/agent.h"
 #include "htcsched/work.h"
 #include "roles/attempt/attempt.h"
-#include "roles/worker/worker.h"
+#include "htcsched/worker.h"
 
 typedef struct agent_held {
     attempt  attempt;  /* first: its holder's functions are given that */

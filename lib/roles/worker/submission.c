@@ -1,3 +1,4 @@
+#include <stddef.h>
 #include <string.h>
 
 #include "core/util.h"
@@ -31,9 +32,11 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     htc_bytes  bytes;
     htc_status status = htc_flow_task_bytes(s->env, s->flow, entry, copy, &bytes);
     int        command = htc_flow_get(s->flow, entry)->builtin == HTC_FLOW_PROGRAM;
-    if (status != HTC_OK || (command && !s->directory)) {
-        *out = bytes;
+    if (status != HTC_OK)
         return status;
+    if (command && !s->directory) {
+        *out = bytes;
+        return HTC_OK;
     }
     status = htc_task_from_bytes(s->env, bytes, &t);
     htc_work_free(s->env, bytes);
@@ -47,6 +50,25 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     status = htc_task_to_bytes(s->env, &stored, out);
     htc_task_destroy(t);
     return status;
+}
+
+htc_status htc__submission_options(submission *s, const htc_flows_options *options, uint32_t *workers, htc_error *error)
+{
+    htc_flows_options o = HTC_FLOWS_OPTIONS_INIT;
+    htc_status        status = options ? htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_flows_options, directory)) : HTC_OK;
+    if (status != HTC_OK)
+        return htc__error(error, status, "the options of a flow: %s", htc_strerror(status));
+    if (o.user && strlen(o.user) >= sizeof s->header.user)
+        return htc__error(error, HTC_EINVAL, "the name of a flow's user is longer than %zu bytes", sizeof s->header.user - 1);
+    if (o.user)
+        memcpy(s->header.user, o.user, strlen(o.user) + 1);
+    if (o.directory && o.directory[0] != '/')
+        return htc__error(error, HTC_EINVAL, "the directory of a flow's commands is not absolute");
+    s->directory = o.directory;
+    s->header.tries = o.tries ? o.tries : 1;
+    s->header.max_fails = o.max_fails ? o.max_fails : UINT64_MAX;
+    *workers = o.workers;
+    return HTC_OK;
 }
 
 htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error)
@@ -66,10 +88,10 @@ htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flo
     if (s->header.kind == FLOW_GRAPH && s->home > LEDGER_HOME)
         s->home = LEDGER_HOME;
     s->n_ledgers = (tasks - 1) / s->home + 1;
-    if (s->header.kind == FLOW_BAG)
-        return task_of(s, 0, 0, &s->task);
-    htc_status status = HTC_OK;
-    for (uint32_t i = 0; i < htc_flow_count(given) && status == HTC_OK; i++)
+    htc_status status = s->header.kind == FLOW_BAG ? task_of(s, 0, 0, &s->task) : HTC_OK;
+    if (status == HTC_EUNSUPPORTED)
+        return htc__error(error, status, "nothing here executes what a task of the flow asks for");
+    for (uint32_t i = 0; s->header.kind == FLOW_GRAPH && i < htc_flow_count(given) && status == HTC_OK; i++)
         status = too_wide(given, i, error);
     return status;
 }
@@ -156,4 +178,98 @@ htc_status htc__submission_record(submission *s, uint64_t i, flow_key *key, htc_
     *key = htc__flow_key_ledger(s->id, i);
     htc__ledger_write(b, &l);
     return b->status;
+}
+
+/* ---- for a client of one's own ---- */
+
+struct htc_flows_records {
+    htc_env    env;
+    submission s;
+    char      *directory; /* a copy */
+    size_t     directory_len;
+    flow_key   key;
+    htc_buf    buf;
+};
+
+void htc_flows_options_init(htc_flows_options *options, size_t size)
+{
+    htc__options_init(options, size);
+}
+
+static htc_status keep_directory(htc_flows_records *r)
+{
+    if (!r->s.directory)
+        return HTC_OK;
+    r->directory_len = strlen(r->s.directory) + 1;
+    r->directory = htc__alloc(&r->env, r->directory_len);
+    if (!r->directory)
+        return HTC_ENOMEM;
+    memcpy(r->directory, r->s.directory, r->directory_len);
+    r->s.directory = r->directory;
+    return HTC_OK;
+}
+
+htc_status htc_flows_records_create(const htc_env *env, const htc_flow *given, const htc_flows_options *options, uint64_t id, htc_flows_records **out,
+                                    htc_error *error)
+{
+    static const htc_env malloc_env = { .size = sizeof malloc_env };
+    uint32_t             workers = 0;
+    if (!given || !out || id == 0)
+        return htc__error(error, HTC_EINVAL, "no flow, or no number for it");
+    htc_flows_records *r = htc__alloc(env, sizeof *r);
+    if (!r)
+        return HTC_ENOMEM;
+    r->env = env ? *env : malloc_env;
+    htc_buf_init(&r->buf, &r->env, 0);
+    htc_status status = htc__submission_options(&r->s, options, &workers, error);
+    if (status == HTC_OK)
+        status = keep_directory(r);
+    if (status == HTC_OK)
+        status = htc__submission_init(&r->s, &r->env, given, id, workers, error);
+    if (status != HTC_OK) {
+        htc_flows_records_destroy(r);
+        return status;
+    }
+    *out = r;
+    return HTC_OK;
+}
+
+void htc_flows_records_destroy(htc_flows_records *records)
+{
+    if (!records)
+        return;
+    htc_env env = records->env;
+    htc__submission_free(&records->s);
+    htc__free(&env, records->directory, records->directory_len);
+    htc_buf_free(&records->buf);
+    htc__free(&env, records, sizeof *records);
+}
+
+uint64_t htc_flows_records_count(const htc_flows_records *records)
+{
+    return htc__submission_records(&records->s) + 2;
+}
+
+htc_status htc_flows_records_get(htc_flows_records *records, uint64_t i, htc_kv_request *request)
+{
+    uint64_t last = htc_flows_records_count(records) - 1;
+    if (i > last)
+        return HTC_EINVAL;
+    htc_status status = HTC_OK;
+    if (i == 0 || i == last) {
+        records->key = htc__flow_key_header(records->s.id);
+        htc__submission_header(&records->s, i == 0 ? FLOW_BUILDING : FLOW_RUNNING, &records->buf);
+    } else {
+        status = htc__submission_record(&records->s, i - 1, &records->key, &records->buf);
+    }
+    if (status == HTC_OK)
+        status = records->buf.status;
+    if (status != HTC_OK)
+        return status;
+    *request = (htc_kv_request){ .size = sizeof *request,
+                                 .op = i == last ? HTC_KV_CAS_VERSION : HTC_KV_PUT,
+                                 .flags = i == last ? 0 : HTC_KV_NX,
+                                 .key = htc__flow_key_bytes(&records->key),
+                                 .value = htc_buf_bytes(&records->buf) };
+    return HTC_OK;
 }

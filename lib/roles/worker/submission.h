@@ -3,6 +3,7 @@
 #define HTC_ROLES_SUBMISSION_H
 
 #include "htcsched/flow.h"
+#include "htcsched/flows.h"
 #include "roles/worker/flow.h"
 
 typedef struct submission {
@@ -16,6 +17,8 @@ typedef struct submission {
     uint32_t        entry; /* the flow's task that the last record was of: they come in order */
 } submission;
 
+/* What the options say of the header and of directory, which is borrowed. *workers: the options' own. HTC_EINVAL, HTC_EABI. */
+htc_status htc__submission_options(submission *s, const htc_flows_options *options, uint32_t *workers, htc_error *error);
 /* HTC_EINVAL, HTC_EUNSUPPORTED, HTC_ETOOBIG, HTC_ENOMEM. directory, header.user, tries and max_fails are the caller's, before. */
 htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flow *given, uint64_t id, uint32_t workers, htc_error *error);
 void       htc__submission_free(submission *s);

@@ -3,16 +3,24 @@
  * A worker lives as long as its lease: the lease's number is its epoch, and a key bound to it says that this epoch lives. Who finds the
  * lease gone has been given up by the others: it ends, and its next life has another epoch. What it had written before stands; what
  * it would write afterwards is refused, since who took its ledgers has changed their versions. */
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "core/fault.h"
 #include "roles/worker/worker_private.h"
 
 #define LEASE_NS  (10 * HTC_SECOND)
+#define HOST_NAME (sizeof ((attempt_holder *)NULL)->node)
 #define RUNS_FROM (UINT64_C(1) << 48) /* calls of attempts bear their numbers, the others the runtime's, which are below */
 
-void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
+int htc__worker_written(htc_worker *w, const char *what)
+{
+    if (w->buf.status != HTC_OK)
+        htc_runtime_break(w->runtime, w->buf.status, what);
+    return w->buf.status == HTC_OK;
+}
+
+void htc__worker_say(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m)
 {
     worker_message said = *m;
     said.flow = w->options.flow;
@@ -20,14 +28,14 @@ void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_
     htc_runtime_send(w->runtime, peer, &w->buf);
 }
 
-void htc__worker_stop(htc__worker *w, htc_status status)
+void htc__worker_stop(htc_worker *w, htc_status status)
 {
     if (w->stopped || w->stopping)
         return;
     htc__log_with(&w->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("worker", w->id), HTC__STATUS(status)), "worker %llu ends: %s",
                   (unsigned long long)w->id, htc_strerror(status));
     w->stop_status = status;
-    w->stopping = w->options.within;
+    w->stopping = w->options.within != 0;
     w->stopped = !w->options.within;
     if (!w->options.within)
         htc_runtime_stop(w->runtime, status);
@@ -35,7 +43,7 @@ void htc__worker_stop(htc__worker *w, htc_status status)
 
 /* One that is part of another role goes on in a process that another worker may be of next: what it runs ends first, and the others are called
  * no more. */
-static void stop_when_nothing_runs(htc__worker *w)
+static void stop_when_nothing_runs(htc_worker *w)
 {
     running *x, *next;
     DL_FOREACH_SAFE(w->runs, x, next)
@@ -55,17 +63,34 @@ static void stop_when_nothing_runs(htc__worker *w)
 
 static void registered(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     (void)ctx;
     w->registering = 0;
     w->joined = r->status == HTC_OK;
-    if (w->joined && !w->watching)
+    if (!w->joined)
+        w->renew_at = w->now + AGAIN_NS;
+    else if (!w->watching)
         htc__worker_watch(w);
+}
+
+/* The key that says that this epoch lives. */
+static void enrol(htc_worker *w)
+{
+    flow_key    k = htc__flow_key_worker(w->options.flow, w->id);
+    flow_worker self = { .epoch = w->epoch, .slots = w->options.slots };
+    w->registering = 1;
+    memcpy(self.address, w->address, sizeof self.address);
+    htc__flow_worker_write(&w->buf, &self);
+    if (!htc__worker_written(w, "enrolling"))
+        return;
+    htc_runtime_ask(w->runtime,
+                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
+                                       .lease = w->epoch }, 1, registered, NULL);
 }
 
 static void granted(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     (void)ctx;
     w->joining = 0;
     if (r->status != HTC_OK || !r->lease) {
@@ -74,27 +99,22 @@ static void granted(void *role, void *ctx, const htc_kv_result *r)
     }
     w->epoch = r->lease;
     w->renew_at = w->now + w->options.lease_ns / 3;
-    w->registering = 1;
-    flow_key    k = htc__flow_key_worker(w->options.flow, w->id);
-    flow_worker self = { .epoch = w->epoch, .slots = w->options.slots };
-    memcpy(self.address, w->address, sizeof self.address);
-    htc__flow_worker_write(&w->buf, &self);
-    htc_runtime_ask(w->runtime,
-                    &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
-                                       .lease = w->epoch }, 1, registered, NULL);
+    enrol(w);
 }
 
 static void renewed(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     (void)ctx;
     w->joining = 0;
     if (r->status == HTC_ENOTFOUND)
         htc__worker_stop(w, HTC_ELOST);
     w->renew_at = w->now + (r->status == HTC_OK ? w->options.lease_ns / 3 : AGAIN_NS);
+    if (r->status == HTC_OK && !w->joined && !w->leaving)
+        enrol(w); /* the store did not say that it is enrolled */
 }
 
-static void keep_lease(htc__worker *w)
+static void keep_lease(htc_worker *w)
 {
     if (w->joining || w->registering || w->now < w->renew_at)
         return;
@@ -116,7 +136,7 @@ static void revoked(void *role, void *ctx, const htc_kv_result *r)
 }
 
 /* When nothing runs and everything is handed over the others may know at once that this one is gone. */
-static void leave(htc__worker *w)
+static void leave(htc_worker *w)
 {
     if (w->left || w->runs || w->over_runs || w->owns || w->survey || w->joining || w->registering)
         return;
@@ -124,7 +144,7 @@ static void leave(htc__worker *w)
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = w->epoch }, 1, revoked, NULL);
 }
 
-static void asked_to_leave(htc__worker *w, htc_status how)
+static void asked_to_leave(htc_worker *w, htc_status how)
 {
     running *x, *next;
     if (!w->epoch) {
@@ -141,7 +161,7 @@ static void asked_to_leave(htc__worker *w, htc_status how)
 
 /* ---- the machine ---- */
 
-static void message(htc__worker *w, const htc_input *in)
+static void message(htc_worker *w, const htc_input *in)
 {
     uint16_t       type, version;
     uint8_t        role;
@@ -165,7 +185,7 @@ static void message(htc__worker *w, const htc_input *in)
 }
 
 /* Who called greets. */
-static void opened(htc__worker *w, const htc_input *in)
+static void opened(htc_worker *w, const htc_input *in)
 {
     for (uint32_t i = 0; i < w->n_members; i++)
         if (w->members[i].peer == in->peer) {
@@ -175,7 +195,7 @@ static void opened(htc__worker *w, const htc_input *in)
         }
 }
 
-static void event(htc__worker *w, const htc_input *in)
+static void event(htc_worker *w, const htc_input *in)
 {
     if (in->op == HTC_EVENT_SHUTDOWN) {
         asked_to_leave(w, in->status);
@@ -196,15 +216,20 @@ static int is_of_run(uint32_t op)
     return op == HTC_CALL_STAGE_IN || op == HTC_CALL_RUN || op == HTC_CALL_STAGE_OUT || op == HTC_CALL_RUN_SPAN;
 }
 
-static void run_time(htc__worker *w)
+static void run_time(htc_worker *w)
 {
     running *x, *next;
     if (!w->stopping)
         keep_lease(w);
     DL_FOREACH_SAFE(w->runs, x, next)
     htc__attempt_timer(&w->holder, &x->attempt);
-    if (!w->joined || w->stopped || w->stopping)
+    if (w->stopped || w->stopping)
         return;
+    if (!w->joined) {
+        if (w->leaving)
+            leave(w);
+        return;
+    }
     if (w->ended) {
         htc__worker_stop(w, HTC_OK);
         return;
@@ -234,10 +259,12 @@ static htc_ns earlier(htc_ns a, htc_ns b)
 
 static htc_ns deadline(const void *self)
 {
-    const htc__worker *w = self;
+    const htc_worker *w = self;
     const running     *x;
     if (w->stopped)
         return HTC_NEVER;
+    if (w->poked)
+        return 0;
     htc_ns at = earlier(htc_runtime_deadline(w->runtime), w->joining || w->registering || w->stopping ? HTC_NEVER : w->renew_at);
     DL_FOREACH(w->runs, x)
     at = earlier(at, htc__attempt_deadline(&x->attempt));
@@ -252,7 +279,7 @@ static htc_ns deadline(const void *self)
 
 static htc_status step(void *self, const htc_input *given, htc_output *out)
 {
-    htc__worker     *w = self;
+    htc_worker     *w = self;
     htc_input        room;
     htc_status       unknown;
     const htc_input *in = htc__input_known(given, &room, &unknown);
@@ -262,6 +289,7 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
     if (broken != HTC_OK || w->stopped)
         return broken;
     w->now = w->holder.now = in->now;
+    w->poked = 0;
     w->holder.out = out;
     int       from_store = in->peer == w->options.store_peer;
     running  *x = in->kind == HTC_IN_RESULT && is_of_run(in->op) ? htc__worker_run(w, in->tag) : NULL;
@@ -297,7 +325,7 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
 
 static void destroy(void *self)
 {
-    htc__worker *w = self;
+    htc_worker *w = self;
     if (!w)
         return;
     htc_env env = w->env;
@@ -313,30 +341,48 @@ static void destroy(void *self)
     htc__free(&env, w, sizeof *w);
 }
 
-const htc_machine_ops *htc__worker_ops(void)
+const htc_machine_ops *htc_worker_ops(void)
 {
     static const htc_machine_ops ops = { sizeof ops, step, deadline, destroy, 0 };
     return &ops;
 }
 
-htc_status htc__worker_create(const htc_env *env, const htc__worker_options *options, htc__worker **out)
+void htc_worker_options_init(htc_worker_options *options, size_t size)
 {
-    if (!env || !options || !out || options->id == 0 || options->slots > SLOTS_MAX || !options->address || strlen(options->address) > 255)
-        return HTC_EINVAL;
-    htc__worker *w = htc__alloc(env, sizeof *w);
-    if (!w)
-        return HTC_ENOMEM;
-    w->env = *env;
-    w->options = *options;
-    w->options.slots = options->slots ? options->slots : 1;
-    w->options.lease_ns = options->lease_ns ? options->lease_ns : LEASE_NS;
-    w->options.commit_gap_ns = options->commit_gap_ns ? options->commit_gap_ns : HTC_MS;
-    w->options.steal.size = sizeof w->options.steal;
-    memcpy(w->address, options->address, strlen(options->address) + 1);
-    w->options.address = w->address;
-    w->options.node = NULL;
-    w->id = options->id;
-    w->last_run = options->calls_from + RUNS_FROM;
+    htc__options_init(options, size);
+}
+
+/* A thief alone asks nobody: what is answered otherwise is that its options are none. */
+static htc_status check_steal(const htc_worker *w)
+{
+    htc_steal_thief alone;
+    htc_rng         rng = { 0 };
+    uint32_t        other, n;
+    htc_status      status = htc_steal_start(1, 0, 0, &alone);
+    if (status == HTC_OK)
+        status = htc_steal_ask(&alone, &w->steal, 0, &rng, 1, &other, &n);
+    return status == HTC_AGAIN ? HTC_OK : status;
+}
+
+static htc_status check_options(const htc_worker_options *o)
+{
+    int good = o->flow && o->id && o->address && strlen(o->address) <= 255 && o->store_client_id && o->store_peer &&
+               o->slots <= HTC_WORKER_SLOTS_MAX && (!o->node || strlen(o->node) < HOST_NAME) && o->within <= 1;
+    return good ? HTC_OK : HTC_EINVAL;
+}
+
+/* Fields that are not zero yet. */
+static htc_status fill_in(htc_worker *w, const htc_worker_options *o)
+{
+    w->options = *o;
+    w->options.slots = o->slots ? o->slots : 1;
+    w->options.lease_ns = o->lease_ns ? o->lease_ns : LEASE_NS;
+    w->options.commit_gap_ns = o->commit_gap_ns ? o->commit_gap_ns : HTC_MS;
+    memcpy(w->address, o->address, strlen(o->address) + 1);
+    w->options.address = w->options.node = NULL;
+    w->options.steal = NULL;
+    w->id = o->id;
+    w->last_run = o->calls_from + RUNS_FROM;
     w->collect_at = w->survey_at = w->rest_at = w->read_at = w->tell_at = HTC_NEVER;
     htc_buf_init(&w->buf, &w->env, HTC_WIRE_MESSAGE_MAX);
     htc_buf_init(&w->header_bytes, &w->env, 0);
@@ -346,11 +392,35 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     w->holder.stage_retry = 3;
     w->holder.retry_ns = HTC_SECOND;
     w->holder.kill_after_ns = 10 * HTC_SECOND;
-    if (options->node)
-        (void)snprintf(w->holder.node, sizeof w->holder.node, "%s", options->node);
-    htc_kv_client_options store = { .size = sizeof store, .client_id = options->store_client_id, .peer = options->store_peer };
-    htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker", .calls_from = options->calls_from };
-    htc_status            status = htc_runtime_create(env, &runtime, &w->runtime);
+    if (o->node)
+        memcpy(w->holder.node, o->node, strlen(o->node) + 1);
+    w->steal.size = sizeof w->steal;
+    if (!o->steal)
+        return HTC_OK;
+    htc_status status = htc__options_copy(&w->steal, sizeof w->steal, o->steal, o->steal->size, offsetof(htc_steal_options, policy));
+    w->steal.size = sizeof w->steal;
+    return status == HTC_OK ? check_steal(w) : status;
+}
+
+htc_status htc_worker_create(const htc_env *env, const htc_worker_options *options, htc_worker **out)
+{
+    htc_worker_options o = HTC_WORKER_OPTIONS_INIT;
+    if (!env || !env->rng || !options || !out)
+        return HTC_EINVAL;
+    htc_status status = htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_worker_options, slots));
+    if (status == HTC_OK)
+        status = check_options(&o);
+    if (status != HTC_OK)
+        return status;
+    htc_worker *w = htc__alloc(env, sizeof *w);
+    if (!w)
+        return HTC_ENOMEM;
+    w->env = *env;
+    status = fill_in(w, &o);
+    htc_kv_client_options store = { .size = sizeof store, .client_id = o.store_client_id, .peer = o.store_peer };
+    htc_runtime_options   runtime = { .size = sizeof runtime, .role = w, .store = &store, .name = "worker", .calls_from = o.calls_from };
+    if (status == HTC_OK)
+        status = htc_runtime_create(env, &runtime, &w->runtime);
     if (status == HTC_OK)
         status = htc_steal_start(1, 0, 0, &w->thief);
     if (status != HTC_OK) {
@@ -361,42 +431,46 @@ htc_status htc__worker_create(const htc_env *env, const htc__worker_options *opt
     return HTC_OK;
 }
 
-void htc__worker_slots(htc__worker *w, uint32_t slots)
+void htc_worker_slots(htc_worker *w, uint32_t slots)
 {
-    w->options.slots = slots < SLOTS_MAX ? slots : SLOTS_MAX;
+    slots = slots < HTC_WORKER_SLOTS_MAX ? slots : HTC_WORKER_SLOTS_MAX;
+    w->poked |= slots > w->options.slots;
+    w->options.slots = slots;
 }
 
-void htc__worker_cancel_all(htc__worker *w)
+void htc_worker_cancel(htc_worker *w)
 {
-    w->cancel_wanted = 1;
+    w->cancel_wanted = w->poked = 1;
 }
 
-int htc__worker_stopped(const htc__worker *w, htc_status *status)
+int htc_worker_stopped(const htc_worker *w, htc_status *status)
 {
-    *status = w->stop_status;
+    if (w->stopped && status)
+        *status = w->stop_status;
     return w->stopped;
 }
 
-int htc__worker_flow_ended(const htc__worker *w, uint64_t *done, uint64_t *failed, uint64_t *cancelled)
+htc_status htc_worker_look(const htc_worker *w, htc_worker_figures *figures)
 {
-    *done = w->flow.counts.done;
-    *failed = w->flow.counts.failed;
-    *cancelled = w->flow.counts.cancelled;
-    return w->ended;
-}
-
-void htc__worker_look(const htc__worker *w, htc__worker_figures *f)
-{
-    const own  *o;
-    const node *n;
-    *f = w->figures;
-    f->running = w->n_runs;
-    f->members = w->n_members + 1;
+    htc_worker_figures f = w->figures;
+    const own         *o;
+    const node        *n;
+    if (!figures)
+        return HTC_EINVAL;
+    f.running = w->n_runs;
+    f.members = w->n_members + 1;
     EACH_OWN(w, o)
     {
-        f->ledgers++;
-        f->ready += htc__ids_count(&o->ready);
+        f.ledgers++;
+        f.ready += htc__ids_count(&o->ready);
     }
     for (n = w->nodes; n; n = n->hh.next)
-        f->waiting += n->phase == NODE_WAITING;
+        f.waiting += n->phase == NODE_WAITING;
+    f.flow_ended = w->ended;
+    if (w->ended) {
+        f.done = w->flow.counts.done;
+        f.failed = w->flow.counts.failed;
+        f.cancelled = w->flow.counts.cancelled;
+    }
+    return htc__options_give(figures, &f, sizeof f, offsetof(htc_worker_figures, run));
 }

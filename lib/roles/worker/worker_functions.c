@@ -13,7 +13,7 @@
 #define SPAN_SHORT (10 * HTC_MS)
 #define SPAN_LONG  (40 * HTC_MS)
 
-uint64_t htc__worker_span(const htc__worker *w, uint32_t kind, uint64_t ready)
+uint64_t htc__worker_span(const htc_worker *w, uint32_t kind, uint64_t ready)
 {
     uint64_t least = (w->options.slots + CALLS_MAX - 1) / CALLS_MAX, n = w->span > least ? w->span : least;
     if (kind == HTC_TASK_COMMAND)
@@ -21,7 +21,7 @@ uint64_t htc__worker_span(const htc__worker *w, uint32_t kind, uint64_t ready)
     return n < ready ? n : ready;
 }
 
-static void learn(htc__worker *w, const running *x)
+static void learn(htc_worker *w, const running *x)
 {
     uint64_t n = x->to - x->id;
     htc_ns   took = w->now - x->begun;
@@ -33,7 +33,7 @@ static void learn(htc__worker *w, const running *x)
         w->span = n / 2 ? n / 2 : 1;
 }
 
-int htc__worker_can_call(const htc__worker *w)
+int htc__worker_can_call(const htc_worker *w)
 {
     const running *x;
     uint32_t       n = 0;
@@ -42,7 +42,7 @@ int htc__worker_can_call(const htc__worker *w)
     return n < CALLS_MAX;
 }
 
-htc_status htc__worker_call_function(htc__worker *w, running *x, htc_bytes task)
+htc_status htc__worker_call_function(htc_worker *w, running *x, htc_bytes task)
 {
     htc__span_request r = { .run = x->attempt.run, .from = x->id, .to = x->to, .task = task };
     memcpy(r.user, w->flow.user, sizeof r.user);
@@ -53,7 +53,7 @@ htc_status htc__worker_call_function(htc__worker *w, running *x, htc_bytes task)
     return htc_output_add(w->holder.out, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_CALL_RUN_SPAN, .tag = x->attempt.run, .body = htc_buf_bytes(&w->holder.buf) });
 }
 
-static void ask(htc__worker *w, const running *x, uint32_t op, uint32_t signal, htc_status why)
+static void ask(htc_worker *w, const running *x, uint32_t op, uint32_t signal, htc_status why)
 {
     htc_buf_clear(&w->holder.buf);
     htc_put_u64(&w->holder.buf, x->attempt.run);
@@ -66,7 +66,7 @@ static void ask(htc__worker *w, const running *x, uint32_t op, uint32_t signal, 
         w->holder.failed = status;
 }
 
-void htc__worker_function_order(htc__worker *w, running *x, attempt_order order)
+void htc__worker_function_order(htc_worker *w, running *x, attempt_order order)
 {
     if (x->answer) { /* it is over */
         if (order == ORDER_REVOKE)
@@ -88,7 +88,7 @@ void htc__worker_function_order(htc__worker *w, running *x, attempt_order order)
 /* ---- the answer ---- */
 
 /* One task of a graph: as an attempt of its own would tell it, for END may be asked for again and again. */
-static void node_outcome(htc__worker *w, const running *of, node *n, const htc__span_answer *a, htc_status status, const char *reason)
+static void node_outcome(htc_worker *w, const running *of, node *n, const htc__span_answer *a, htc_status status, const char *reason)
 {
     running *x = htc__alloc(&w->env, sizeof *x);
     if (!x) {
@@ -109,20 +109,20 @@ static void node_outcome(htc__worker *w, const running *of, node *n, const htc__
         htc__free(&w->env, x, sizeof *x);
 }
 
-static void node_not_run(htc__worker *w, node *n)
+static void node_not_run(htc_worker *w, node *n)
 {
     n->phase = NODE_WAITING;
     n->run = 0;
     htc__worker_node_news(w, n); /* what it is now is read anew */
 }
 
-static node *node_of(const htc__worker *w, const running *x, uint64_t id)
+static node *node_of(const htc_worker *w, const running *x, uint64_t id)
 {
     node *n = id >= x->id && id < x->to ? htc__worker_node(w, id) : NULL;
     return n && n->run == x->attempt.run && n->phase == NODE_RUNNING ? n : NULL;
 }
 
-static void graph_answer(htc__worker *w, running *x, const htc__span_answer *a)
+static void graph_answer(htc_worker *w, running *x, const htc__span_answer *a)
 {
     node      *n;
     htc_reader r = htc_reader_of(a->failed_list);
@@ -152,7 +152,7 @@ static void graph_answer(htc__worker *w, running *x, const htc__span_answer *a)
 }
 
 /* It is tried again: what is noted of that is a hint, and without room it is tried more often. 0: it has failed for good. */
-static int tried_again(htc__worker *w, own *o, uint64_t id)
+static int tried_again(htc_worker *w, own *o, uint64_t id)
 {
     uint64_t failures = htc__ledger_failures(&o->now, id) + 1;
     for (uint32_t i = 0; i < o->n_again; i++)
@@ -167,7 +167,7 @@ static int tried_again(htc__worker *w, own *o, uint64_t id)
 }
 
 /* Both in order, so that what leaves the ledger leaves it from one end. */
-static void end_in_order(htc__worker *w, own *o, const ledger_ids *done, const ledger_ids *failed)
+static void end_in_order(htc_worker *w, own *o, const ledger_ids *done, const ledger_ids *failed)
 {
     uint32_t d = 0, f = 0;
     while (d < done->n || f < failed->n) {
@@ -179,7 +179,7 @@ static void end_in_order(htc__worker *w, own *o, const ledger_ids *done, const l
 }
 
 /* What is done is what is left of the span. */
-static void bag_answer(htc__worker *w, running *x, own *o, const htc__span_answer *a)
+static void bag_answer(htc_worker *w, running *x, own *o, const htc__span_answer *a)
 {
     ledger_ids left = { .n = 1, .at = { { x->id, x->to } } }, bad = { .n = 0 };
     htc_reader r = htc_reader_of(a->failed_list);
@@ -211,7 +211,7 @@ static int has_room(const own *o, const htc__span_answer *a)
     return o->n_ended + 2 * a->failed + 2 * a->ranges + 1 <= ENDED_MAX;
 }
 
-static void keep_answer(htc__worker *w, running *x, htc_bytes body)
+static void keep_answer(htc_worker *w, running *x, htc_bytes body)
 {
     x->answer = htc__alloc(&w->env, body.len);
     if (!x->answer) {
@@ -222,7 +222,7 @@ static void keep_answer(htc__worker *w, running *x, htc_bytes body)
     x->answer_len = body.len;
 }
 
-void htc__worker_answers(htc__worker *w)
+void htc__worker_answers(htc_worker *w)
 {
     running *x, *next;
     DL_FOREACH_SAFE(w->runs, x, next)
@@ -245,7 +245,7 @@ static const char *text_of(htc_bytes body, char *text, size_t cap)
 }
 
 /* Nothing was run: for the function's own sake it has failed, for the node's another worker is to run it. */
-static void not_run(htc__worker *w, running *x, own *o, const htc_input *in)
+static void not_run(htc_worker *w, running *x, own *o, const htc_input *in)
 {
     char             text[200];
     htc__span_answer a = { .begin = in->wall, .end = in->wall };
@@ -268,7 +268,7 @@ static void not_run(htc__worker *w, running *x, own *o, const htc_input *in)
     htc__worker_forget_run(w, x, 1);
 }
 
-void htc__worker_function_result(htc__worker *w, running *x, const htc_input *in)
+void htc__worker_function_result(htc_worker *w, running *x, const htc_input *in)
 {
     own             *o = htc__worker_own(w, x->ledger);
     htc__span_answer a = { 0 };

@@ -14,7 +14,7 @@
 
 #define READS_AT_ONCE 4 /* requests */
 
-node *htc__worker_node(const htc__worker *w, uint64_t id)
+node *htc__worker_node(const htc_worker *w, uint64_t id)
 {
     node *n;
     HASH_FIND(hh, w->nodes, &id, sizeof id, n);
@@ -23,14 +23,14 @@ node *htc__worker_node(const htc__worker *w, uint64_t id)
 
 /* ---- nodes come and go ---- */
 
-static void unqueue(htc__worker *w, node *n)
+static void unqueue(htc_worker *w, node *n)
 {
     if (n->queued)
         DL_DELETE(w->to_read, n);
     n->queued = 0;
 }
 
-static void want_read(htc__worker *w, node *n)
+static void want_read(htc_worker *w, node *n)
 {
     n->stale |= n->reading;
     if (n->queued || n->reading || n->phase == NODE_TOLD)
@@ -39,7 +39,7 @@ static void want_read(htc__worker *w, node *n)
     DL_APPEND(w->to_read, n);
 }
 
-static void node_free(htc__worker *w, node *n)
+static void node_free(htc_worker *w, node *n)
 {
     own     *o = htc__worker_own(w, n->ledger);
     running *x = n->run ? htc__worker_run(w, n->run) : NULL;
@@ -53,7 +53,7 @@ static void node_free(htc__worker *w, node *n)
     htc__free(&w->env, n, sizeof *n);
 }
 
-static node *node_new(htc__worker *w, uint64_t id, uint64_t number)
+static node *node_new(htc_worker *w, uint64_t id, uint64_t number)
 {
     node *n = htc__alloc(&w->env, sizeof *n);
     if (n) {
@@ -70,7 +70,7 @@ static node *node_new(htc__worker *w, uint64_t id, uint64_t number)
     return n;
 }
 
-void htc__worker_nodes_add(htc__worker *w, own *o, ledger_span ids)
+void htc__worker_nodes_add(htc_worker *w, own *o, ledger_span ids)
 {
     for (uint64_t id = ids.from; id < ids.to && htc_runtime_status(w->runtime) == HTC_OK; id++) {
         node *n = htc__worker_node(w, id);
@@ -83,7 +83,7 @@ void htc__worker_nodes_add(htc__worker *w, own *o, ledger_span ids)
     }
 }
 
-void htc__worker_nodes_gone(htc__worker *w, own *o, ledger_span ids)
+void htc__worker_nodes_gone(htc_worker *w, own *o, ledger_span ids)
 {
     for (uint64_t id = ids.from; id < ids.to; id++) {
         node *n = htc__worker_node(w, id);
@@ -92,7 +92,7 @@ void htc__worker_nodes_gone(htc__worker *w, own *o, ledger_span ids)
     }
 }
 
-void htc__worker_nodes_lost(htc__worker *w, uint64_t number)
+void htc__worker_nodes_lost(htc_worker *w, uint64_t number)
 {
     node *n, *next;
     HASH_ITER(hh, w->nodes, n, next)
@@ -101,7 +101,7 @@ void htc__worker_nodes_lost(htc__worker *w, uint64_t number)
 }
 
 /* What is live has a node, what is not has none. What was on its way in a change that was refused is here still, or gone. */
-void htc__worker_nodes_anew(htc__worker *w, own *o)
+void htc__worker_nodes_anew(htc_worker *w, own *o)
 {
     node *n, *next;
     o->ready.n = 0;
@@ -125,7 +125,7 @@ void htc__worker_nodes_anew(htc__worker *w, own *o)
 
 /* ---- what a record says ---- */
 
-static void ready(htc__worker *w, node *n)
+static void ready(htc_worker *w, node *n)
 {
     own *o = htc__worker_own(w, n->ledger);
     n->phase = NODE_READY;
@@ -134,14 +134,14 @@ static void ready(htc__worker *w, node *n)
     htc_steal_nudge(&w->thief, w->now);
 }
 
-static void unready(htc__worker *w, const node *n)
+static void unready(htc_worker *w, const node *n)
 {
     own *o = htc__worker_own(w, n->ledger);
     if (o && htc__ids_has(&o->ready, (ledger_span){ n->id, n->id + 1 }))
         (void)htc__ids_remove(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
-void htc__worker_node_told(htc__worker *w, node *n)
+void htc__worker_node_told(htc_worker *w, node *n)
 {
     own *o = htc__worker_own(w, n->ledger);
     assert(n->phase == NODE_TELLING);
@@ -151,7 +151,7 @@ void htc__worker_node_told(htc__worker *w, node *n)
         DL_APPEND(o->told_first, n);
 }
 
-void htc__worker_count_told(htc__worker *w, own *o)
+void htc__worker_count_told(htc_worker *w, own *o)
 {
     node    *n, *next;
     uint32_t i = 0, had = o->n_ended;
@@ -169,7 +169,7 @@ void htc__worker_count_told(htc__worker *w, own *o)
 }
 
 /* Terminal: its children are told, each; then it is counted. */
-static void tell_children(htc__worker *w, node *n)
+static void tell_children(htc_worker *w, node *n)
 {
     graph_bit bit = htc__graph_told_as(&n->task);
     uint32_t  count = htc__graph_n_children(&n->task), parent;
@@ -185,7 +185,7 @@ static void tell_children(htc__worker *w, node *n)
     }
 }
 
-void htc__worker_node_record(htc__worker *w, node *n, htc_bytes value, uint64_t version)
+void htc__worker_node_record(htc_worker *w, node *n, htc_bytes value, uint64_t version)
 {
     uint8_t *bytes = htc__alloc(&w->env, value.len);
     if (!bytes) {
@@ -225,11 +225,11 @@ typedef struct reads {
     uint64_t ids[READS_MAX];
 } reads;
 
-static void ending_read(htc__worker *w, node *n);
+static void ending_read(htc_worker *w, node *n);
 
 static void was_read(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     reads       *a = ctx;
     uint64_t     id = a->ids[a->at++];
     node        *n = htc__worker_node(w, id);
@@ -258,7 +258,7 @@ static void was_read(void *role, void *ctx, const htc_kv_result *r)
     }
 }
 
-static void read_some(htc__worker *w)
+static void read_some(htc_worker *w)
 {
     htc_kv_request q[READS_MAX];
     flow_key       k[READS_MAX];
@@ -277,13 +277,13 @@ static void read_some(htc__worker *w)
     htc_runtime_ask(w->runtime, q, a->n, was_read, a);
 }
 
-void htc__worker_node_news(htc__worker *w, node *n)
+void htc__worker_node_news(htc_worker *w, node *n)
 {
     if (n->phase <= NODE_READY)
         want_read(w, n);
 }
 
-static void look_for_news(htc__worker *w, own *o)
+static void look_for_news(htc_worker *w, own *o)
 {
     node *n;
     o->news_at = w->now + o->news_gap;
@@ -295,7 +295,7 @@ static void look_for_news(htc__worker *w, own *o)
             (void)htc__ids_add(&o->ready, (ledger_span){ n->id, n->id + 1 });
 }
 
-void htc__worker_graph(htc__worker *w)
+void htc__worker_graph(htc_worker *w)
 {
     own *o;
     if (w->flow.kind != FLOW_GRAPH)
@@ -309,7 +309,7 @@ void htc__worker_graph(htc__worker *w)
         read_some(w);
 }
 
-htc_ns htc__worker_graph_deadline(const htc__worker *w)
+htc_ns htc__worker_graph_deadline(const htc_worker *w)
 {
     htc_ns     at = w->to_read ? w->read_at : HTC_NEVER;
     const own *o;
@@ -331,10 +331,10 @@ typedef struct end_of {
     uint8_t  bytes[]; /* what is written */
 } end_of;
 
-static void write_end(htc__worker *w, node *n);
+static void write_end(htc_worker *w, node *n);
 
 /* Its attempt is not needed any more; keep: what it has stored is the result. */
-static void attempt_over(htc__worker *w, node *n, int keep)
+static void attempt_over(htc_worker *w, node *n, int keep)
 {
     running *x = n->run ? htc__worker_run(w, n->run) : NULL;
     n->run = 0;
@@ -342,19 +342,19 @@ static void attempt_over(htc__worker *w, node *n, int keep)
         htc__worker_forget_run(w, x, !keep);
 }
 
-static int is_ours(const htc__worker *w, const node *n, const graph_outcome *o)
+static int is_ours(const htc_worker *w, const node *n, const graph_outcome *o)
 {
-    const running *x = n->run ? htc__worker_run((htc__worker *)(uintptr_t)w, n->run) : NULL;
+    const running *x = n->run ? htc__worker_run((htc_worker *)(uintptr_t)w, n->run) : NULL;
     return x && o->worker == w->id && o->epoch == w->epoch && o->attempt == x->attempt.id.attempt;
 }
 
 /* The record says what became of it. */
-static void ending_read(htc__worker *w, node *n)
+static void ending_read(htc_worker *w, node *n)
 {
     const graph_task *t = &n->task;
     if (htc__graph_is_terminal(t)) {
         attempt_over(w, n, is_ours(w, n, &t->outcome));
-        w->figures.ended++;
+        w->figures.ends++;
         tell_children(w, n);
     } else if (n->run == 0 || t->failures == n->failures) {
         write_end(w, n);
@@ -367,7 +367,7 @@ static void ending_read(htc__worker *w, node *n)
 
 static void end_answered(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     end_of      *a = ctx;
     node        *n = htc__worker_node(w, a->id);
     if (n && n->phase == NODE_ENDING && n->run == a->run) {
@@ -382,7 +382,7 @@ static void end_answered(void *role, void *ctx, const htc_kv_result *r)
     htc_runtime_context_free(w->runtime, ctx);
 }
 
-static void outcome_of(const htc__worker *w, const running *x, graph_outcome *o)
+static void outcome_of(const htc_worker *w, const running *x, graph_outcome *o)
 {
     const htc_outcome *from = &x->attempt.outcome;
     *o = (graph_outcome){ .worker = w->id,
@@ -396,7 +396,7 @@ static void outcome_of(const htc__worker *w, const running *x, graph_outcome *o)
     (void)snprintf(o->reason, sizeof o->reason, "%s", from->reason);
 }
 
-static void write_end(htc__worker *w, node *n)
+static void write_end(htc_worker *w, node *n)
 {
     graph_task     t = n->task;
     const running *x = n->run ? htc__worker_run(w, n->run) : NULL;
@@ -433,14 +433,14 @@ static void write_end(htc__worker *w, node *n)
                                        .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf), .version = n->version }, 1, end_answered, a);
 }
 
-void htc__worker_node_ended(htc__worker *w, node *n)
+void htc__worker_node_ended(htc_worker *w, node *n)
 {
     unqueue(w, n);
     n->phase = NODE_ENDING;
     write_end(w, n);
 }
 
-void htc__worker_node_cancel(htc__worker *w, node *n)
+void htc__worker_node_cancel(htc_worker *w, node *n)
 {
     if (n->phase != NODE_WAITING && n->phase != NODE_READY)
         return; /* not read yet, then it is seen; or it runs, and is told to end */
@@ -448,11 +448,11 @@ void htc__worker_node_cancel(htc__worker *w, node *n)
     unqueue(w, n);
     n->phase = NODE_ENDING;
     n->run = 0;
-    w->figures.cancelled++;
+    w->figures.cancels++;
     write_end(w, n);
 }
 
-void htc__worker_graph_free(htc__worker *w)
+void htc__worker_graph_free(htc_worker *w)
 {
     while (w->nodes)
         node_free(w, w->nodes);

@@ -5,13 +5,14 @@
  * that it knows. */
 #include <string.h>
 
+#include "htcsched/flow.h"
 #include "roles/worker/worker_private.h"
 
 #define COLLECT_NS (20 * HTC_MS) /* who comes first to look for the end is drawn within this */
 
 /* ---- members ---- */
 
-static member *find(htc__worker *w, uint64_t id, uint32_t *at)
+static member *find(htc_worker *w, uint64_t id, uint32_t *at)
 {
     uint32_t low = 0, high = w->n_members;
     while (low < high) {
@@ -25,32 +26,34 @@ static member *find(htc__worker *w, uint64_t id, uint32_t *at)
     return low < w->n_members && w->members[low].id == id ? &w->members[low] : NULL;
 }
 
-static const member *member_of(const htc__worker *w, uint64_t id)
+static const member *member_of(const htc_worker *w, uint64_t id)
 {
     uint32_t at;
-    return find((htc__worker *)(uintptr_t)w, id, &at);
+    return find((htc_worker *)(uintptr_t)w, id, &at);
 }
 
-uint32_t htc__worker_peer(const htc__worker *w, uint64_t id)
+uint32_t htc__worker_peer(const htc_worker *w, uint64_t id)
 {
     const member *m = member_of(w, id);
     return m ? m->peer : 0;
 }
 
-int htc__worker_lives(const htc__worker *w, uint64_t id, uint64_t epoch)
+int htc__worker_lives(const htc_worker *w, uint64_t id, uint64_t epoch)
 {
     const member *m = member_of(w, id);
     return id == w->id ? epoch == w->epoch : m && m->epoch == epoch;
 }
 
-static void hang_up(htc__worker *w, uint32_t peer)
+static void hang_up(htc_worker *w, uint32_t peer)
 {
     htc_buf_clear(&w->buf);
     htc_put_u32(&w->buf, peer);
+    if (!htc__worker_written(w, "hanging up"))
+        return;
     htc_runtime_call(w->runtime, HTC_CALL_HANG_UP, htc_buf_bytes(&w->buf), NULL, NULL);
 }
 
-void htc__worker_hang_up_all(htc__worker *w)
+void htc__worker_hang_up_all(htc_worker *w)
 {
     for (uint32_t i = 0; i < w->n_members; i++)
         if (w->members[i].peer)
@@ -64,7 +67,7 @@ typedef struct dial_of {
 
 static void dialled(void *role, void *ctx, htc_status status, htc_bytes body)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     dial_of      d = *(dial_of *)ctx;
     htc_reader   r = htc_reader_of(body);
     uint32_t     peer = htc_get_u32(&r), at;
@@ -81,7 +84,7 @@ static void dialled(void *role, void *ctx, htc_status status, htc_bytes body)
         hang_up(w, peer);
 }
 
-static void dial(htc__worker *w, const member *m)
+static void dial(htc_worker *w, const member *m)
 {
     dial_of *d = htc_runtime_context(w->runtime, sizeof *d);
     if (!d)
@@ -89,10 +92,12 @@ static void dial(htc__worker *w, const member *m)
     *d = (dial_of){ m->id, m->epoch };
     htc_buf_clear(&w->buf);
     htc_put_str(&w->buf, m->address);
+    if (!htc__worker_written(w, "calling a worker"))
+        return;
     htc_runtime_call(w->runtime, HTC_CALL_DIAL, htc_buf_bytes(&w->buf), dialled, d);
 }
 
-static void member_gone(htc__worker *w, uint32_t at)
+static void member_gone(htc_worker *w, uint32_t at)
 {
     member gone = w->members[at];
     if (gone.peer)
@@ -104,7 +109,7 @@ static void member_gone(htc__worker *w, uint32_t at)
         htc__worker_survey_soon(w, 0);
 }
 
-static void member_is(htc__worker *w, uint64_t id, const flow_worker *f)
+static void member_is(htc_worker *w, uint64_t id, const flow_worker *f)
 {
     uint32_t at;
     member  *m = find(w, id, &at);
@@ -127,7 +132,7 @@ static void member_is(htc__worker *w, uint64_t id, const flow_worker *f)
 
 static void members_event(void *role, void *ctx, const htc_kv_event *e)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     flow_key     prefix = htc__flow_key_workers(w->options.flow);
     flow_worker  f;
     uint64_t     id;
@@ -160,23 +165,28 @@ static void members_event(void *role, void *ctx, const htc_kv_event *e)
 
 /* ---- the header ---- */
 
-int htc__worker_runs_flow(const htc__worker *w)
+int htc__worker_runs_flow(const htc_worker *w)
 {
     return w->header_known && w->members_known && w->flow.state == FLOW_RUNNING;
 }
 
-static void header_read(htc__worker *w, htc_bytes value, uint64_t version)
+static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
 {
-    int      runs = w->header_known && w->flow.state == FLOW_RUNNING;
+    int      known = w->header_known, runs = known && w->flow.state == FLOW_RUNNING;
     uint32_t marks = w->flow.n_marks;
+    uint64_t tasks = w->flow.tasks;
+    uint8_t  kind = w->flow.kind;
     if (w->header_known && version <= w->header_version)
         return;
     htc_buf_clear(&w->header_bytes);
     htc_put_raw(&w->header_bytes, value);
     w->header_version = version;
     w->header_known = 1;
-    if (w->header_bytes.status != HTC_OK || htc__flow_read(htc_buf_bytes(&w->header_bytes), &w->flow) != HTC_OK) {
-        htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a flow");
+    htc_status status = w->header_bytes.status == HTC_OK ? htc__flow_read(htc_buf_bytes(&w->header_bytes), &w->flow) : w->header_bytes.status;
+    if (status == HTC_OK && (w->flow.tasks > HTC_FLOW_TOTAL_MAX || (known && (w->flow.tasks != tasks || w->flow.kind != kind))))
+        status = HTC_ECORRUPT;
+    if (status != HTC_OK) {
+        htc_runtime_break(w->runtime, status, "reading a flow");
         return;
     }
     w->ended = w->flow.state == FLOW_ENDED || w->flow.state == FLOW_ABORTED;
@@ -188,7 +198,7 @@ static void header_read(htc__worker *w, htc_bytes value, uint64_t version)
 
 static void header_event(void *role, void *ctx, const htc_kv_event *e)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     (void)ctx;
     if (e->kind == HTC_KV_EVENT_VALUE)
         header_read(w, e->value, e->version);
@@ -200,12 +210,12 @@ static void header_event(void *role, void *ctx, const htc_kv_event *e)
 
 /* ---- who looks for the end ---- */
 
-int htc__worker_collects(const htc__worker *w)
+int htc__worker_collects(const htc_worker *w)
 {
     return w->collector == w->id && w->collector_epoch == w->epoch;
 }
 
-static void collector_is(htc__worker *w, uint64_t id, uint64_t epoch)
+static void collector_is(htc_worker *w, uint64_t id, uint64_t epoch)
 {
     own *o;
     if (w->collector == id && w->collector_epoch == epoch)
@@ -224,7 +234,7 @@ static void collector_is(htc__worker *w, uint64_t id, uint64_t epoch)
         htc__worker_survey_soon(w, 0); /* of all ledgers: the sums so far, and what is nobody's */
 }
 
-static void collector_gone(htc__worker *w)
+static void collector_gone(htc_worker *w)
 {
     w->collector = 0;
     w->collect_at = w->now + htc_rng_below(w->env.rng, COLLECT_NS);
@@ -232,13 +242,15 @@ static void collector_gone(htc__worker *w)
 
 static void collector_event(void *role, void *ctx, const htc_kv_event *e)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     htc_reader   r = htc_reader_of(e->value);
     (void)ctx;
     if (e->kind == HTC_KV_EVENT_VALUE) {
         uint64_t id = htc_get_u64(&r), epoch = htc_get_u64(&r);
         if (htc_reader_done(&r) == HTC_OK)
             collector_is(w, id, epoch);
+        else /* nobody would look for the end */
+            htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading who looks for the end of a flow");
     } else if (e->kind == HTC_KV_EVENT_DELETED || (e->kind == HTC_KV_EVENT_CURRENT && !w->collector)) {
         collector_gone(w);
     } else if (e->kind == HTC_KV_EVENT_ENDED) {
@@ -248,7 +260,7 @@ static void collector_event(void *role, void *ctx, const htc_kv_event *e)
 
 static void collecting(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     (void)ctx;
     if (r->status == HTC_OK)
         collector_is(w, w->id, w->epoch);
@@ -256,19 +268,21 @@ static void collecting(void *role, void *ctx, const htc_kv_result *r)
         w->collect_at = w->now + AGAIN_NS;
 }
 
-static void collect(htc__worker *w)
+static void collect(htc_worker *w)
 {
     flow_key k = htc__flow_key_collector(w->options.flow);
     w->collect_at = HTC_NEVER;
     htc_buf_clear(&w->buf);
     htc_put_u64(&w->buf, w->id);
     htc_put_u64(&w->buf, w->epoch);
+    if (!htc__worker_written(w, "offering to look for the end"))
+        return;
     htc_runtime_ask(w->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_PUT, .flags = HTC_KV_NX, .key = htc__flow_key_bytes(&k),
                                        .value = htc_buf_bytes(&w->buf), .lease = w->epoch }, 1, collecting, NULL);
 }
 
-void htc__worker_watch(htc__worker *w)
+void htc__worker_watch(htc_worker *w)
 {
     flow_key header = htc__flow_key_header(w->options.flow), members = htc__flow_key_workers(w->options.flow),
              collector = htc__flow_key_collector(w->options.flow);
@@ -292,7 +306,7 @@ static uint64_t all(const ledger_counts *c)
 
 static void header_changed(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     int          cancels = ctx == w;
     w->ending = 0;
     if (r->status == HTC_MISMATCH && r->version > w->header_version)
@@ -303,10 +317,12 @@ static void header_changed(void *role, void *ctx, const htc_kv_result *r)
     w->collect_at = w->now + AGAIN_NS; /* looked at again then */
 }
 
-static void change_header(htc__worker *w, const flow *f, int cancels)
+static void change_header(htc_worker *w, const flow *f, int cancels)
 {
     flow_key k = htc__flow_key_header(w->options.flow);
     htc__flow_write(&w->buf, f);
+    if (!htc__worker_written(w, "writing a flow"))
+        return;
     w->ending = 1;
     htc_runtime_ask(w->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
@@ -314,7 +330,7 @@ static void change_header(htc__worker *w, const flow *f, int cancels)
 }
 
 /* Whoever is told that nobody wants it says so, collector or not. */
-static void cancel_flow(htc__worker *w)
+static void cancel_flow(htc_worker *w)
 {
     flow f = w->flow;
     if (!htc__worker_runs_flow(w) || w->ending)
@@ -324,7 +340,7 @@ static void cancel_flow(htc__worker *w)
         change_header(w, &f, 1);
 }
 
-static void look_for_the_end(htc__worker *w)
+static void look_for_the_end(htc_worker *w)
 {
     flow f = w->flow;
     if (!htc__worker_collects(w) || !htc__worker_runs_flow(w) || w->ending)
@@ -338,7 +354,7 @@ static void look_for_the_end(htc__worker *w)
     }
 }
 
-void htc__worker_sum(htc__worker *w, uint64_t number, const ledger_counts *c)
+void htc__worker_sum(htc_worker *w, uint64_t number, const ledger_counts *c)
 {
     sum *s;
     HASH_FIND(hh, w->sums, &number, sizeof number, s);
@@ -363,7 +379,7 @@ void htc__worker_sum(htc__worker *w, uint64_t number, const ledger_counts *c)
     look_for_the_end(w);
 }
 
-static void say_counts(htc__worker *w, own *o)
+static void say_counts(htc_worker *w, own *o)
 {
     const ledger_counts *c = &o->now.counts;
     o->counts_at = w->now + o->counts_gap;
@@ -372,7 +388,7 @@ static void say_counts(htc__worker *w, own *o)
                     &(worker_message){ .from = o->number, .tasks = c->done, .note = c->failed, .to = c->cancelled });
 }
 
-void htc__worker_counts_changed(htc__worker *w, own *o)
+void htc__worker_counts_changed(htc_worker *w, own *o)
 {
     if (htc__worker_collects(w)) {
         htc__worker_sum(w, o->number, &o->now.counts);
@@ -382,7 +398,7 @@ void htc__worker_counts_changed(htc__worker *w, own *o)
     }
 }
 
-void htc__worker_counts_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
+void htc__worker_counts_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m)
 {
     ledger_counts c = { .done = m->tasks, .failed = m->note, .cancelled = m->to };
     own          *o = htc__worker_own(w, m->from);
@@ -399,12 +415,12 @@ void htc__worker_counts_heard(htc__worker *w, uint32_t peer, uint16_t type, cons
 
 /* ---- time ---- */
 
-static int counts_wait(const htc__worker *w, const own *o)
+static int counts_wait(const htc_worker *w, const own *o)
 {
     return w->collector && !htc__worker_collects(w) && !same(&o->counted, &o->now.counts);
 }
 
-void htc__worker_group_timers(htc__worker *w)
+void htc__worker_group_timers(htc_worker *w)
 {
     own *o;
     if (w->cancel_wanted)
@@ -421,7 +437,7 @@ void htc__worker_group_timers(htc__worker *w)
         say_counts(w, o);
 }
 
-htc_ns htc__worker_group_deadline(const htc__worker *w)
+htc_ns htc__worker_group_deadline(const htc_worker *w)
 {
     htc_ns     at = w->leaving ? HTC_NEVER : w->collect_at;
     const own *o;
@@ -431,7 +447,7 @@ htc_ns htc__worker_group_deadline(const htc__worker *w)
     return at;
 }
 
-void htc__worker_group_free(htc__worker *w)
+void htc__worker_group_free(htc_worker *w)
 {
     sum *s, *next;
     HASH_ITER(hh, w->sums, s, next)

@@ -9,32 +9,51 @@
 #include "core/fault.h"
 #include "roles/worker/worker_private.h"
 
-own *htc__worker_own(const htc__worker *w, uint64_t number)
+own *htc__worker_own(const htc_worker *w, uint64_t number)
 {
     own *o;
     HASH_FIND(hh, w->owns, &number, sizeof number, o);
     return o;
 }
 
-static void own_free(htc__worker *w, own *o)
+static int has_spans(const htc_worker *w, const ledger_span *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (s[i].to > w->flow.tasks)
+            return 0;
+    return 1;
+}
+
+htc_status htc__worker_ledger_read(const htc_worker *w, htc_bytes bytes, ledger *l)
+{
+    htc_status status = htc__ledger_read(bytes, l);
+    if (status != HTC_OK)
+        return status;
+    int good = has_spans(w, l->live.at, l->live.n) && (w->flow.kind != FLOW_GRAPH || htc__ids_count(&l->live) <= GRAPH_LIVE);
+    for (uint32_t i = 0; i < l->n_out; i++)
+        good &= has_spans(w, l->out[i].ids, l->out[i].n) && (w->flow.kind != FLOW_GRAPH || htc__ledger_note_tasks(&l->out[i]) <= GRAPH_LIVE);
+    return good ? HTC_OK : HTC_ECORRUPT;
+}
+
+static void own_free(htc_worker *w, own *o)
 {
     HASH_DEL(w->owns, o);
     htc__free(&w->env, o, sizeof *o);
 }
 
-void htc__worker_ledgers_free(htc__worker *w)
+void htc__worker_ledgers_free(htc_worker *w)
 {
     while (w->owns)
         own_free(w, w->owns);
 }
 
-static int is_graph(const htc__worker *w)
+static int is_graph(const htc_worker *w)
 {
     return w->flow.kind == FLOW_GRAPH;
 }
 
 /* It is somebody else's, or nobody's. */
-static void lose(htc__worker *w, own *o)
+static void lose(htc_worker *w, own *o)
 {
     htc__log_with(&w->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("worker", w->id), HTC__NUMBER("ledger", o->number)),
                   "worker %llu has ledger %llu no more", (unsigned long long)w->id, (unsigned long long)o->number);
@@ -64,7 +83,7 @@ static void forget_said(own *o)
 }
 
 /* As the record stands, whatever was thought before. */
-static void adopt(htc__worker *w, own *o, const ledger *l, uint64_t version)
+static void adopt(htc_worker *w, own *o, const ledger *l, uint64_t version)
 {
     o->now = *l;
     o->version = version;
@@ -77,7 +96,7 @@ static void adopt(htc__worker *w, own *o, const ledger *l, uint64_t version)
     o->marked = w->flow.n_marks > 0;
 }
 
-own *htc__worker_take_up(htc__worker *w, uint64_t number, const ledger *l, uint64_t version)
+own *htc__worker_take_up(htc_worker *w, uint64_t number, const ledger *l, uint64_t version)
 {
     own *o = htc__alloc(&w->env, sizeof *o);
     if (o) {
@@ -89,7 +108,7 @@ own *htc__worker_take_up(htc__worker *w, uint64_t number, const ledger *l, uint6
         htc_runtime_break(w->runtime, HTC_ENOMEM, "taking a ledger up");
         return NULL;
     }
-    o->notes_gap = HTC_SECOND;
+    o->notes_gap = NOTES_NS;
     o->news_gap = NEWS_NS;
     o->notes_at = w->now + o->notes_gap;
     o->news_at = w->now + o->news_gap;
@@ -104,7 +123,7 @@ own *htc__worker_take_up(htc__worker *w, uint64_t number, const ledger *l, uint6
 
 static void read_again(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     uint64_t     number = *(uint64_t *)ctx;
     own         *o = htc__worker_own(w, number);
     ledger       l;
@@ -117,7 +136,7 @@ static void read_again(void *role, void *ctx, const htc_kv_result *r)
         o->unsure = 1;
         return;
     }
-    if (htc__ledger_read(r->value, &l) != HTC_OK) {
+    if (htc__worker_ledger_read(w, r->value, &l) != HTC_OK) {
         htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a ledger");
         return;
     }
@@ -133,7 +152,7 @@ static void read_again(void *role, void *ctx, const htc_kv_result *r)
         htc__worker_read_note(w, o); /* that it stands there was read before this version was known */
 }
 
-void htc__worker_read_again(htc__worker *w, own *o)
+void htc__worker_read_again(htc_worker *w, own *o)
 {
     uint64_t *number = htc_runtime_context(w->runtime, sizeof *number);
     flow_key  k = htc__flow_key_ledger(w->options.flow, o->number);
@@ -147,14 +166,23 @@ void htc__worker_read_again(htc__worker *w, own *o)
 
 /* ---- changing one ---- */
 
-static void tell_cleared(htc__worker *w, own *o)
+/* Who takes over the ledger of a dead thief accepts one note at a time. When one of those that had to be looked after is gone, so is what the
+ * next one waits for. */
+static void tell_cleared(htc_worker *w, own *o)
 {
+    int some = 0;
     for (uint32_t i = 0; i < o->n_accepted; i++)
-        if (!htc__ledger_note(&o->now, o->accepted[i].note))
+        if (!htc__ledger_note(&o->now, o->accepted[i].note)) {
             htc__worker_say(w, o->accepted[i].peer, HTC_WIRE_WORKER_CLEARED, &(worker_message){ .from = o->number, .note = o->accepted[i].note });
+            some = 1;
+        }
+    if (some && o->notes_gap > NOTES_NS && w->now + AGAIN_NS < o->notes_at) {
+        o->notes_gap = NOTES_NS;
+        o->notes_at = w->now + AGAIN_NS;
+    }
 }
 
-static void accept_stored(htc__worker *w, own *o)
+static void accept_stored(htc_worker *w, own *o)
 {
     ledger_pair        p = o->accept;
     const ledger_note *n = htc__ledger_note(&o->accept_from, p.note);
@@ -170,7 +198,7 @@ static void accept_stored(htc__worker *w, own *o)
 }
 
 /* The tasks of a graph that this change has moved out of live: their nodes go. */
-static void nodes_left(htc__worker *w, own *o)
+static void nodes_left(htc_worker *w, own *o)
 {
     for (uint32_t i = 0; i < o->ended_sent; i++)
         htc__worker_nodes_gone(w, o, (ledger_span){ o->ended[i].id, o->ended[i].to });
@@ -183,7 +211,7 @@ static void nodes_left(htc__worker *w, own *o)
 
 static void changed(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     uint64_t     number = *(uint64_t *)ctx;
     own         *o = htc__worker_own(w, number);
     htc_runtime_context_free(w->runtime, ctx);
@@ -215,7 +243,7 @@ static void changed(void *role, void *ctx, const htc_kv_result *r)
 }
 
 /* What is accepted first: what else it holds may be among the rest of this change. */
-static int add_accept(htc__worker *w, own *o)
+static int add_accept(htc_worker *w, own *o)
 {
     const ledger_note *n = NULL;
     if (!o->accept_read)
@@ -249,7 +277,7 @@ static uint32_t add_ended(own *o)
 }
 
 /* Of a bag: what is marked, and neither runs nor has ended. */
-static int add_cancelled(htc__worker *w, own *o)
+static int add_cancelled(htc_worker *w, own *o)
 {
     ledger_ids ids;
     int        some = 0;
@@ -284,7 +312,7 @@ static int add_tries(own *o)
 }
 
 /* What has been stored so far stays; a worker that leaves hands it to nobody when all of it is stored. */
-static int hands(htc__worker *w, own *o)
+static int hands(htc_worker *w, own *o)
 {
     o->handing = w->leaving && !w->runs && !w->over_runs && !o->n_ended && !o->told_first && !o->asks_sent;
     if (o->handing)
@@ -292,7 +320,7 @@ static int hands(htc__worker *w, own *o)
     return o->handing;
 }
 
-static void change(htc__worker *w, own *o)
+static void change(htc_worker *w, own *o)
 {
     o->next = o->now;
     int some = add_accept(w, o);
@@ -329,18 +357,18 @@ static void change(htc__worker *w, own *o)
                                        .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf), .version = o->version }, 1, changed, number);
 }
 
-static int has_cause(const htc__worker *w, const own *o)
+static int has_cause(const htc_worker *w, const own *o)
 {
     return o->n_ended || o->told_first || o->n_asks || o->n_accepted || o->n_cleared || o->accept_read || o->marked || o->n_again ||
            (w->leaving && !w->runs && !w->over_runs);
 }
 
-static int is_due(const htc__worker *w, const own *o)
+static int is_due(const htc_worker *w, const own *o)
 {
     return !o->writing && !o->reading && (o->unsure || ((!o->holds || o->accept_read) && has_cause(w, o)));
 }
 
-void htc__worker_flush(htc__worker *w)
+void htc__worker_flush(htc_worker *w)
 {
     own *o, *next;
     EACH_OWN_SAFE(w, o, next)
@@ -355,7 +383,7 @@ void htc__worker_flush(htc__worker *w)
     }
 }
 
-void htc__worker_marked(htc__worker *w)
+void htc__worker_marked(htc_worker *w)
 {
     own     *o;
     running *x, *next;
@@ -377,7 +405,7 @@ void htc__worker_marked(htc__worker *w)
 /* ---- notes that nobody answers for ---- */
 
 /* For one of the mistakes: what is thought of a ledger's owner without asking the store. */
-static int peer_lives(const htc__worker *w, const ledger *l)
+static int peer_lives(const htc_worker *w, const ledger *l)
 {
     return l->worker == w->id || htc__worker_peer(w, l->worker) == 0 || w->round.answered > 0;
 }
@@ -388,7 +416,7 @@ typedef struct look_at {
     uint8_t     out;
 } look_at;
 
-static void take_back(htc__worker *w, own *o, uint64_t note)
+static void take_back(htc_worker *w, own *o, uint64_t note)
 {
     const ledger_note *n = htc__ledger_note(&o->now, note);
     if (!n || o->writing || o->reading)
@@ -403,12 +431,12 @@ static void take_back(htc__worker *w, own *o, uint64_t note)
 /* Of a note that we gave: was it accepted? Of a pair: was the note cleared? Stale reads say only what stays true. */
 static void looked(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     look_at      a = *(look_at *)ctx;
     own         *o = htc__worker_own(w, a.number);
     ledger       l;
     htc_runtime_context_free(w->runtime, ctx);
-    if (!o || r->status != HTC_OK || htc__ledger_read(r->value, &l) != HTC_OK)
+    if (!o || r->status != HTC_OK || htc__worker_ledger_read(w, r->value, &l) != HTC_OK)
         return;
     if (a.out && htc__ledger_accepted(&l, o->number, a.pair.note)) {
         htc__worker_heard(w, 0, HTC_WIRE_WORKER_ACCEPTED, &(worker_message){ .from = o->number, .note = a.pair.note, .to = a.pair.ledger });
@@ -426,7 +454,7 @@ static void looked(void *role, void *ctx, const htc_kv_result *r)
     }
 }
 
-static void look_at_ledger(htc__worker *w, own *o, ledger_pair pair, int out)
+static void look_at_ledger(htc_worker *w, own *o, ledger_pair pair, int out)
 {
     look_at *a = htc_runtime_context(w->runtime, sizeof *a);
     flow_key k = htc__flow_key_ledger(w->options.flow, pair.ledger);
@@ -441,7 +469,7 @@ static htc_ns longer(htc_ns gap)
     return gap * 2 < NEWS_MAX ? gap * 2 : NEWS_MAX;
 }
 
-static void look_after_notes(htc__worker *w, own *o)
+static void look_after_notes(htc_worker *w, own *o)
 {
     o->notes_at = w->now + o->notes_gap;
     o->notes_gap = longer(o->notes_gap);
@@ -451,19 +479,19 @@ static void look_after_notes(htc__worker *w, own *o)
         look_at_ledger(w, o, o->now.in[i], 0);
 }
 
-void htc__worker_ledgers_timers(htc__worker *w)
+void htc__worker_ledgers_timers(htc_worker *w)
 {
     own *o;
     EACH_OWN(w, o)
     if (!o->now.n_out && !o->now.n_in) {
-        o->notes_gap = HTC_SECOND;
+        o->notes_gap = NOTES_NS;
         o->notes_at = w->now + o->notes_gap;
     } else if (w->now >= o->notes_at) {
         look_after_notes(w, o);
     }
 }
 
-htc_ns htc__worker_ledgers_deadline(const htc__worker *w)
+htc_ns htc__worker_ledgers_deadline(const htc_worker *w)
 {
     htc_ns     at = HTC_NEVER;
     const own *o;

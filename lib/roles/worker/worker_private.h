@@ -23,19 +23,21 @@
 #include "roles/attempt/attempt.h"
 #include "roles/worker/flow.h"
 #include "roles/worker/graph_task.h"
-#include "roles/worker/worker.h"
+#include "htcsched/worker.h"
 #include "roles/worker/worker_wire.h"
 
-#define SLOTS_MAX  128
+#define SLOTS_MAX  HTC_WORKER_SLOTS_MAX
 #define ENDED_FULL 256 /* of one ledger, not counted yet: beyond, nothing new begins */
 #define ENDED_MAX  2600 /* and as many more as one answer about functions may bring */
 #define ASKS_MAX   16  /* thieves that wait for one ledger */
 #define NOTES_KEPT 8   /* beyond, who gave one reminds us */
 #define GROUP_MAX  1024
 #define READS_MAX  64  /* records in one request */
+#define GRAPH_LIVE 65536 /* tasks of a graph that are live in one ledger: LEDGER_HOME, and what may be given to it, are far fewer */
 #define ROUND_NS   (200 * HTC_MS)   /* a thief waits for loads, */
 #define GIVEN_NS   (2 * HTC_SECOND) /* and for what it was given */
 #define AGAIN_NS   (100 * HTC_MS)   /* after a store that did not answer */
+#define NOTES_NS   HTC_SECOND       /* a note that is not answered for: look; doubled up to NEWS_MAX */
 #define NEWS_NS    (2 * HTC_SECOND) /* without news: look; doubled up to */
 #define NEWS_MAX   (64 * HTC_SECOND)
 
@@ -164,7 +166,7 @@ typedef struct member {
     char     address[256];
 } member;
 
-/* Who owns a ledger, as it was heard of last: a hint. */
+/* A ledger that was seen in the store. Who owns it is a hint. */
 typedef struct owner {
     uint64_t       ledger, worker;
     UT_hash_handle hh;
@@ -177,10 +179,11 @@ typedef struct sum {
     UT_hash_handle hh;
 } sum;
 
-struct htc__worker {
+struct htc_worker {
     attempt_holder       holder; /* first */
     htc_env              env;
-    htc__worker_options  options;
+    htc_worker_options   options; /* without pointers */
+    htc_steal_options    steal;
     char                 address[256];
     htc_runtime         *runtime;
     htc_ns               now;
@@ -189,6 +192,7 @@ struct htc__worker {
     uint8_t              stopping; /* 1: it is to stop; 2: what runs was told so */
     htc_status           stop_status;
     uint8_t              cancel_wanted; /* all of the flow */
+    uint8_t              poked;         /* from outside a step: there is something to do */
     uint8_t              watching, members_known, collector_known;
     uint8_t              leaving, left; /* told to go: what runs ends, then all is handed over */
     uint8_t              ended;         /* the flow */
@@ -208,6 +212,7 @@ struct htc__worker {
     node                *nodes;
     node                *to_read;
     uint32_t             reads; /* requests under way */
+    uint32_t             look_ups; /* likewise: is there such a ledger? */
     htc_ns               read_at;
     child               *children, *to_tell;
     uint32_t             n_children, tells; /* tells: changes under way */
@@ -225,12 +230,13 @@ struct htc__worker {
     htc_ns               nudge_at;
     struct {
         uint8_t  loads, stealing; /* a round: loads are asked for; a victim is asked */
+        uint8_t  warned;          /* that the policy does not fit this group */
         uint64_t seq;
         htc_ns   until;
         uint32_t n, answered, asked[GROUP_MAX], peers[GROUP_MAX], victim;
         uint64_t load[GROUP_MAX];
     } round;
-    htc__worker_figures  figures;
+    htc_worker_figures   figures; /* what has been done */
     htc_buf              buf;
 };
 
@@ -238,96 +244,100 @@ struct htc__worker {
 #define EACH_OWN_SAFE(w, o, nx)  for ((o) = (w)->owns; (o) && ((nx) = (o)->hh.next, 1); (o) = (nx))
 
 /* worker.c */
-void htc__worker_say(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
-void htc__worker_stop(htc__worker *w, htc_status status);
+int  htc__worker_written(htc_worker *w, const char *what); /* 1: what is in buf is whole; 0: the runtime is broken */
+void htc__worker_say(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
+void htc__worker_stop(htc_worker *w, htc_status status);
 
 /* worker_group.c */
-void     htc__worker_watch(htc__worker *w); /* once */
-uint32_t htc__worker_peer(const htc__worker *w, uint64_t id);                 /* the connection to a worker; 0: none */
-int      htc__worker_lives(const htc__worker *w, uint64_t id, uint64_t epoch); /* as far as is known */
-int      htc__worker_collects(const htc__worker *w);
-void     htc__worker_group_timers(htc__worker *w);
-htc_ns   htc__worker_group_deadline(const htc__worker *w);
-void     htc__worker_sum(htc__worker *w, uint64_t number, const ledger_counts *c); /* counts that were seen, however stale */
-void     htc__worker_counts_changed(htc__worker *w, own *o);
-void     htc__worker_counts_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
-void     htc__worker_hang_up_all(htc__worker *w);
-void     htc__worker_group_free(htc__worker *w);
-int      htc__worker_runs_flow(const htc__worker *w); /* it is running, and all that has to be known is */
+void     htc__worker_watch(htc_worker *w); /* once */
+uint32_t htc__worker_peer(const htc_worker *w, uint64_t id);                 /* the connection to a worker; 0: none */
+int      htc__worker_lives(const htc_worker *w, uint64_t id, uint64_t epoch); /* as far as is known */
+int      htc__worker_collects(const htc_worker *w);
+void     htc__worker_group_timers(htc_worker *w);
+htc_ns   htc__worker_group_deadline(const htc_worker *w);
+void     htc__worker_sum(htc_worker *w, uint64_t number, const ledger_counts *c); /* counts that were seen, however stale */
+void     htc__worker_counts_changed(htc_worker *w, own *o);
+void     htc__worker_counts_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
+void     htc__worker_hang_up_all(htc_worker *w);
+void     htc__worker_group_free(htc_worker *w);
+int      htc__worker_runs_flow(const htc_worker *w); /* it is running, and all that has to be known is */
 
 /* worker_survey.c */
-void htc__worker_survey(htc__worker *w);
-void htc__worker_survey_soon(htc__worker *w, htc_ns in);
+void htc__worker_survey(htc_worker *w);
+void htc__worker_survey_soon(htc_worker *w, htc_ns in);
 
 /* worker_ledgers.c */
-own   *htc__worker_own(const htc__worker *w, uint64_t number);
-own   *htc__worker_take_up(htc__worker *w, uint64_t number, const ledger *l, uint64_t version);
-void   htc__worker_flush(htc__worker *w);  /* every ledger that is due is changed */
-htc_ns htc__worker_ledgers_deadline(const htc__worker *w);
-void   htc__worker_ledgers_timers(htc__worker *w); /* notes that nobody has answered for */
-void   htc__worker_ledgers_free(htc__worker *w);
-void   htc__worker_read_again(htc__worker *w, own *o); /* after an answer that says nothing sure */
-void   htc__worker_marked(htc__worker *w); /* the header's marks have changed */
+/* HTC_ECORRUPT also where it has tasks that the flow has not. */
+htc_status htc__worker_ledger_read(const htc_worker *w, htc_bytes bytes, ledger *l);
+own   *htc__worker_own(const htc_worker *w, uint64_t number);
+own   *htc__worker_take_up(htc_worker *w, uint64_t number, const ledger *l, uint64_t version);
+void   htc__worker_flush(htc_worker *w);  /* every ledger that is due is changed */
+htc_ns htc__worker_ledgers_deadline(const htc_worker *w);
+void   htc__worker_ledgers_timers(htc_worker *w); /* notes that nobody has answered for */
+void   htc__worker_ledgers_free(htc_worker *w);
+void   htc__worker_read_again(htc_worker *w, own *o); /* after an answer that says nothing sure */
+void   htc__worker_marked(htc_worker *w); /* the header's marks have changed */
 
 /* worker_functions.c: function tasks, which the host calls in batches (HTC_CALL_RUN_SPAN) */
-uint64_t htc__worker_span(const htc__worker *w, uint32_t kind, uint64_t ready); /* of a bag: how many at once */
-int      htc__worker_can_call(const htc__worker *w); /* one more */
-htc_status htc__worker_call_function(htc__worker *w, running *x, htc_bytes task);
-void     htc__worker_answers(htc__worker *w); /* those that waited for room */
-void     htc__worker_function_result(htc__worker *w, running *x, const htc_input *in);
-void     htc__worker_function_order(htc__worker *w, running *x, attempt_order order);
+uint64_t htc__worker_span(const htc_worker *w, uint32_t kind, uint64_t ready); /* of a bag: how many at once */
+int      htc__worker_can_call(const htc_worker *w); /* one more */
+htc_status htc__worker_call_function(htc_worker *w, running *x, htc_bytes task);
+void     htc__worker_answers(htc_worker *w); /* those that waited for room */
+void     htc__worker_function_result(htc_worker *w, running *x, const htc_input *in);
+void     htc__worker_function_order(htc_worker *w, running *x, attempt_order order);
 
 /* worker_tasks.c */
 extern const attempt_holder_ops htc__worker_holder;
-void     htc__worker_ready_anew(htc__worker *w, own *o); /* of a bag: from now.live, what runs and what has ended */
-void     htc__worker_untouched(const htc__worker *w, const own *o, ledger_ids *ids); /* of a bag: live, and neither runs nor has ended */
-void     htc__worker_begin(htc__worker *w);
-void     htc__worker_drop_runs(htc__worker *w, uint64_t number); /* of a ledger that is not ours any more */
-void     htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt_order order);
-uint64_t htc__worker_waiting(const htc__worker *w); /* tasks that could be given */
-uint32_t htc__worker_idle(const htc__worker *w);
+void     htc__worker_ready_anew(htc_worker *w, own *o); /* of a bag: from now.live, what runs and what has ended */
+void     htc__worker_untouched(const htc_worker *w, const own *o, ledger_ids *ids); /* of a bag: live, and neither runs nor has ended */
+void     htc__worker_begin(htc_worker *w);
+void     htc__worker_drop_runs(htc_worker *w, uint64_t number); /* of a ledger that is not ours any more */
+void     htc__worker_order(htc_worker *w, uint64_t number, uint64_t id, attempt_order order);
+uint64_t htc__worker_waiting(const htc_worker *w); /* tasks that could be given */
+uint32_t htc__worker_idle(const htc_worker *w);
 void     htc__worker_forget_counted(own *o);
-running *htc__worker_run(const htc__worker *w, uint64_t run);
-int      htc__worker_add_run(htc__worker *w, running *x); /* 0: out of memory, which has been said */
-void     htc__worker_run_over(htc__worker *w, running *x);
-void     htc__worker_forget_run(htc__worker *w, running *x, int drop);
-void     htc__worker_ended(htc__worker *w, own *o, uint64_t from, uint64_t to, graph_state how);
-void     htc__worker_tasks_free(htc__worker *w);
+running *htc__worker_run(const htc_worker *w, uint64_t run);
+int      htc__worker_add_run(htc_worker *w, running *x); /* 0: out of memory, which has been said */
+void     htc__worker_run_over(htc_worker *w, running *x);
+void     htc__worker_forget_run(htc_worker *w, running *x, int drop);
+void     htc__worker_ended(htc_worker *w, own *o, uint64_t from, uint64_t to, graph_state how);
+void     htc__worker_tasks_free(htc_worker *w);
 
 /* worker_graph.c */
-node  *htc__worker_node(const htc__worker *w, uint64_t id);
-void   htc__worker_nodes_anew(htc__worker *w, own *o);  /* from now.live, whatever was thought */
-void   htc__worker_nodes_add(htc__worker *w, own *o, ledger_span ids);
-void   htc__worker_nodes_gone(htc__worker *w, own *o, ledger_span ids);
-void   htc__worker_nodes_lost(htc__worker *w, uint64_t number); /* all of a ledger that is not ours any more */
-void   htc__worker_node_news(htc__worker *w, node *n);
-void   htc__worker_node_record(htc__worker *w, node *n, htc_bytes value, uint64_t version);
-void   htc__worker_node_ended(htc__worker *w, node *n); /* its attempt is over: END */
-void   htc__worker_node_told(htc__worker *w, node *n);
-void   htc__worker_node_cancel(htc__worker *w, node *n);
-void   htc__worker_count_told(htc__worker *w, own *o);
-void   htc__worker_graph(htc__worker *w);
-htc_ns htc__worker_graph_deadline(const htc__worker *w);
-void   htc__worker_graph_free(htc__worker *w);
+node  *htc__worker_node(const htc_worker *w, uint64_t id);
+void   htc__worker_nodes_anew(htc_worker *w, own *o);  /* from now.live, whatever was thought */
+void   htc__worker_nodes_add(htc_worker *w, own *o, ledger_span ids);
+void   htc__worker_nodes_gone(htc_worker *w, own *o, ledger_span ids);
+void   htc__worker_nodes_lost(htc_worker *w, uint64_t number); /* all of a ledger that is not ours any more */
+void   htc__worker_node_news(htc_worker *w, node *n);
+void   htc__worker_node_record(htc_worker *w, node *n, htc_bytes value, uint64_t version);
+void   htc__worker_node_ended(htc_worker *w, node *n); /* its attempt is over: END */
+void   htc__worker_node_told(htc_worker *w, node *n);
+void   htc__worker_node_cancel(htc_worker *w, node *n);
+void   htc__worker_count_told(htc_worker *w, own *o);
+void   htc__worker_graph(htc_worker *w);
+htc_ns htc__worker_graph_deadline(const htc_worker *w);
+void   htc__worker_graph_free(htc_worker *w);
 
 /* worker_tell.c */
-void htc__worker_tell(htc__worker *w, uint64_t id, const node *parent, uint32_t which, graph_bit bit);
-void htc__worker_tells(htc__worker *w);
-void htc__worker_told_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
-void htc__worker_owner_is(htc__worker *w, uint64_t number, uint64_t worker);
-void htc__worker_tell_free(htc__worker *w);
+void htc__worker_tell(htc_worker *w, uint64_t id, const node *parent, uint32_t which, graph_bit bit);
+void htc__worker_tells(htc_worker *w);
+void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
+int  htc__worker_is_ledger(const htc_worker *w, uint64_t number); /* it was seen in the store: they stay */
+void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker);
+void htc__worker_tell_free(htc_worker *w);
 
 /* worker_steal.c */
-void   htc__worker_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m);
-void   htc__worker_steal(htc__worker *w);
-htc_ns htc__worker_steal_deadline(const htc__worker *w);
-void   htc__worker_group_changed(htc__worker *w);
-void   htc__worker_give(htc__worker *w, own *o);  /* puts notes for who asks into next */
-void   htc__worker_given(htc__worker *w, own *o, int stored); /* tells them */
-void   htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer);
-void   htc__worker_read_note(htc__worker *w, own *o); /* o->accept, where it stands */
-void   htc__worker_accept_next(htc__worker *w, own *o); /* one of o->notes, if nothing is under way */
-void   htc__worker_settle(htc__worker *w, uint64_t got); /* of the round under way */
-void   htc__worker_nudge(htc__worker *w); /* others, if there is more here than can run */
+void   htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m);
+void   htc__worker_steal(htc_worker *w);
+htc_ns htc__worker_steal_deadline(const htc_worker *w);
+void   htc__worker_group_changed(htc_worker *w);
+void   htc__worker_give(htc_worker *w, own *o);  /* puts notes for who asks into next */
+void   htc__worker_given(htc_worker *w, own *o, int stored); /* tells them */
+void   htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer);
+void   htc__worker_read_note(htc_worker *w, own *o); /* o->accept, where it stands */
+void   htc__worker_accept_next(htc_worker *w, own *o); /* one of o->notes, if nothing is under way */
+void   htc__worker_settle(htc_worker *w, uint64_t got); /* of the round under way */
+void   htc__worker_nudge(htc_worker *w); /* others, if there is more here than can run */
 
 #endif

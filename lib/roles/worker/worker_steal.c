@@ -8,10 +8,11 @@
 
 #define PURSE_SPANS 128            /* a ledger that is more scattered than that takes nothing more in */
 #define NUDGE_NS    (10 * HTC_MS)  /* between two rounds of nudges */
+#define LOOK_UPS    64             /* messages that wait for a read of the ledger that they name */
 
 /* ---- victim ---- */
 
-static own *richest(htc__worker *w)
+static own *richest(htc_worker *w)
 {
     own *best = NULL, *o;
     EACH_OWN(w, o)
@@ -20,12 +21,12 @@ static own *richest(htc__worker *w)
     return best;
 }
 
-static void nothing_for(htc__worker *w, uint32_t peer, uint64_t seq)
+static void nothing_for(htc_worker *w, uint32_t peer, uint64_t seq)
 {
     htc__worker_say(w, peer, HTC_WIRE_WORKER_GIVEN, &(worker_message){ .seq = seq });
 }
 
-static void asked_for_tasks(htc__worker *w, uint32_t peer, const worker_message *m)
+static void asked_for_tasks(htc_worker *w, uint32_t peer, const worker_message *m)
 {
     own *o = w->leaving ? NULL : richest(w);
     if (!o || o->n_asks == ASKS_MAX || htc__worker_own(w, m->to)) {
@@ -36,11 +37,11 @@ static void asked_for_tasks(htc__worker *w, uint32_t peer, const worker_message 
 }
 
 /* The rule's part of what is ready, from its end, as far as a note has room. */
-static uint32_t loot(htc__worker *w, const own *o, ledger_span *ids)
+static uint32_t loot(htc_worker *w, const own *o, ledger_span *ids)
 {
     uint64_t amount = 0;
     uint32_t n = 0;
-    if (htc_steal_give(&w->options.steal, htc__ids_count(&o->ready), htc__worker_idle(w), &amount) != HTC_OK)
+    if (htc_steal_give(&w->steal, htc__ids_count(&o->ready), htc__worker_idle(w), &amount) != HTC_OK)
         return 0;
     for (uint32_t i = o->ready.n; i > 0 && n < LEDGER_NOTE_MAX && amount > 0; i--) {
         ledger_span s = o->ready.at[i - 1];
@@ -52,7 +53,7 @@ static uint32_t loot(htc__worker *w, const own *o, ledger_span *ids)
     return n;
 }
 
-static void mark_given(htc__worker *w, const own *o, const ledger_span *ids, uint32_t n)
+static void mark_given(htc_worker *w, const own *o, const ledger_span *ids, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         for (uint64_t id = ids[i].from; id < ids[i].to; id++) {
@@ -62,7 +63,7 @@ static void mark_given(htc__worker *w, const own *o, const ledger_span *ids, uin
         }
 }
 
-static int give_to(htc__worker *w, own *o, thief_ask *a)
+static int give_to(htc_worker *w, own *o, thief_ask *a)
 {
     ledger_span ids[LEDGER_NOTE_MAX];
     ledger      before = o->next;
@@ -83,7 +84,7 @@ static int give_to(htc__worker *w, own *o, thief_ask *a)
     return 1;
 }
 
-void htc__worker_give(htc__worker *w, own *o)
+void htc__worker_give(htc_worker *w, own *o)
 {
     o->asks_sent = 0;
     for (uint32_t i = 0; i < o->n_asks; i++) {
@@ -96,7 +97,7 @@ void htc__worker_give(htc__worker *w, own *o)
     }
 }
 
-void htc__worker_given(htc__worker *w, own *o, int stored)
+void htc__worker_given(htc_worker *w, own *o, int stored)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < o->n_asks; i++) {
@@ -124,13 +125,13 @@ typedef struct note_read {
 
 static void accept_read(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     note_read    a = *(note_read *)ctx;
     own         *o = htc__worker_own(w, a.number);
     htc_runtime_context_free(w->runtime, ctx);
     if (!o || !o->holds || o->accept.ledger != a.pair.ledger || o->accept.note != a.pair.note)
         return;
-    if (r->status == HTC_OK && htc__ledger_read(r->value, &o->accept_from) == HTC_OK) {
+    if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &o->accept_from) == HTC_OK) {
         o->accept_read = 1;
         return;
     }
@@ -140,7 +141,7 @@ static void accept_read(void *role, void *ctx, const htc_kv_result *r)
 }
 
 /* The version of o is known, and nothing changes it until the note was read: then the note is still for o when o is changed. */
-void htc__worker_read_note(htc__worker *w, own *o)
+void htc__worker_read_note(htc_worker *w, own *o)
 {
     flow_key   k = htc__flow_key_ledger(w->options.flow, o->accept.ledger);
     note_read *a = htc_runtime_context(w->runtime, sizeof *a);
@@ -175,7 +176,7 @@ static void keep_note(own *o, ledger_pair pair, uint32_t peer)
     o->notes[o->n_notes++].peer = peer;
 }
 
-void htc__worker_accept_next(htc__worker *w, own *o)
+void htc__worker_accept_next(htc_worker *w, own *o)
 {
     if (o->n_notes == 0 || is_busy(o))
         return;
@@ -186,7 +187,7 @@ void htc__worker_accept_next(htc__worker *w, own *o)
     htc__worker_accept(w, o, pair.ledger, pair.note, peer);
 }
 
-void htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer)
+void htc__worker_accept(htc_worker *w, own *o, uint64_t from, uint64_t note, uint32_t peer)
 {
     if (from == o->number)
         return;
@@ -200,7 +201,7 @@ void htc__worker_accept(htc__worker *w, own *o, uint64_t from, uint64_t note, ui
     htc__worker_read_note(w, o);
 }
 
-static void is_accepted(htc__worker *w, uint32_t peer, const worker_message *m)
+static void is_accepted(htc_worker *w, uint32_t peer, const worker_message *m)
 {
     own *o = htc__worker_own(w, m->from);
     if (!o || !htc__ledger_note(&o->now, m->note))
@@ -215,7 +216,7 @@ static void is_accepted(htc__worker *w, uint32_t peer, const worker_message *m)
 }
 
 /* A fact about some ledger of ours: whichever has the pair. */
-static void is_cleared(htc__worker *w, const worker_message *m)
+static void is_cleared(htc_worker *w, const worker_message *m)
 {
     own *o;
     EACH_OWN(w, o)
@@ -230,16 +231,16 @@ static void is_cleared(htc__worker *w, const worker_message *m)
 
 /* ---- thief ---- */
 
-void htc__worker_settle(htc__worker *w, uint64_t got)
+void htc__worker_settle(htc_worker *w, uint64_t got)
 {
     if (!w->round.stealing)
         return;
     w->round.stealing = 0;
     w->round.until = HTC_NEVER;
-    (void)htc_steal_settle(&w->thief, &w->options.steal, w->now, got ? w->round.victim : HTC_STEAL_NOBODY, got);
+    (void)htc_steal_settle(&w->thief, &w->steal, w->now, got ? w->round.victim : HTC_STEAL_NOBODY, got);
 }
 
-static own *purse(const htc__worker *w)
+static own *purse(const htc_worker *w)
 {
     own *o;
     EACH_OWN(w, o)
@@ -248,7 +249,7 @@ static own *purse(const htc__worker *w)
     return NULL;
 }
 
-static void rob(htc__worker *w)
+static void rob(htc_worker *w)
 {
     uint32_t place = 0;
     own     *o = purse(w);
@@ -263,7 +264,7 @@ static void rob(htc__worker *w)
     htc__worker_say(w, w->round.peers[place], HTC_WIRE_WORKER_STEAL, &(worker_message){ .seq = w->round.seq, .to = o->number });
 }
 
-static void load_known(htc__worker *w, uint32_t peer, const worker_message *m)
+static void load_known(htc_worker *w, uint32_t peer, const worker_message *m)
 {
     if (!w->round.loads || m->seq != w->round.seq)
         return;
@@ -276,7 +277,7 @@ static void load_known(htc__worker *w, uint32_t peer, const worker_message *m)
         rob(w);
 }
 
-static void given(htc__worker *w, uint32_t peer, const worker_message *m)
+static void given(htc_worker *w, uint32_t peer, const worker_message *m)
 {
     own *o = m->tasks ? htc__worker_own(w, m->to) : NULL;
     if (o)
@@ -285,13 +286,14 @@ static void given(htc__worker *w, uint32_t peer, const worker_message *m)
         htc__worker_settle(w, 0);
 }
 
-static int is_idle(const htc__worker *w)
+/* Tasks whose records are being read may be ready. */
+static int is_idle(const htc_worker *w)
 {
-    return w->owns && w->n_members > 0 && htc__worker_waiting(w) == 0 && htc__worker_idle(w) > 0 && !w->round.loads && !w->round.stealing;
+    return w->owns && w->n_members > 0 && htc__worker_waiting(w) == 0 && !w->to_read && !w->reads && htc__worker_idle(w) > 0 && !w->round.loads && !w->round.stealing;
 }
 
 /* Numbers of the group count the living by id, this one among them. */
-static uint32_t place_of_self(const htc__worker *w)
+static uint32_t place_of_self(const htc_worker *w)
 {
     uint32_t n = 0;
     while (n < w->n_members && w->members[n].id < w->id)
@@ -299,24 +301,38 @@ static uint32_t place_of_self(const htc__worker *w)
     return n;
 }
 
-static uint32_t peer_at(const htc__worker *w, uint32_t place)
+static uint32_t peer_at(const htc_worker *w, uint32_t place)
 {
     uint32_t self = place_of_self(w);
     return w->members[place > self ? place - 1 : place].peer;
 }
 
-void htc__worker_group_changed(htc__worker *w)
+void htc__worker_group_changed(htc_worker *w)
 {
     w->round.loads = 0;
     w->round.stealing = 0;
+    w->round.warned = 0;
     w->round.seq++;
     (void)htc_steal_start(w->n_members + 1, place_of_self(w), w->now, &w->thief);
 }
 
-static void ask_loads(htc__worker *w)
+/* A mesh may have fewer points than there are workers, and a policy may fail: then nothing would be stolen for ever. */
+static htc_status choose_whom_to_ask(htc_worker *w, uint32_t *n)
+{
+    htc_status status = htc_steal_ask(&w->thief, &w->steal, w->now, w->env.rng, GROUP_MAX, w->round.asked, n);
+    if (status == HTC_OK || status == HTC_AGAIN)
+        return status;
+    if (!w->round.warned)
+        htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__NUMBER("workers", w->n_members + 1), HTC__STATUS(status)),
+                      "the policy of stealing does not choose among %u workers -> ask some at random", w->n_members + 1);
+    w->round.warned = 1;
+    return htc_steal_ask(&w->thief, NULL, w->now, w->env.rng, GROUP_MAX, w->round.asked, n);
+}
+
+static void ask_loads(htc_worker *w)
 {
     uint32_t n = 0;
-    if (htc_steal_ask(&w->thief, &w->options.steal, w->now, w->env.rng, GROUP_MAX, w->round.asked, &n) != HTC_OK)
+    if (choose_whom_to_ask(w, &n) != HTC_OK)
         return;
     w->round.loads = 1;
     w->round.seq++;
@@ -335,7 +351,7 @@ static void ask_loads(htc__worker *w)
         rob(w);
 }
 
-void htc__worker_steal(htc__worker *w)
+void htc__worker_steal(htc_worker *w)
 {
     if (w->round.loads && w->now >= w->round.until)
         rob(w);
@@ -346,7 +362,7 @@ void htc__worker_steal(htc__worker *w)
 }
 
 /* More is ready here than can begin: some others are told, so that nobody has to ask again and again. */
-void htc__worker_nudge(htc__worker *w)
+void htc__worker_nudge(htc_worker *w)
 {
     uint32_t to[32], n = htc_steal_neighbours(HTC_STEAL_SQRT, w->n_members + 1);
     if (w->n_members == 0 || w->now < w->nudge_at || htc__worker_idle(w) > 0 || htc__worker_waiting(w) == 0)
@@ -359,7 +375,7 @@ void htc__worker_nudge(htc__worker *w)
         htc__worker_say(w, peer_at(w, to[i]), HTC_WIRE_WORKER_NUDGE, &(worker_message){ 0 });
 }
 
-htc_ns htc__worker_steal_deadline(const htc__worker *w)
+htc_ns htc__worker_steal_deadline(const htc_worker *w)
 {
     if (w->round.loads || w->round.stealing)
         return w->round.until;
@@ -368,9 +384,52 @@ htc_ns htc__worker_steal_deadline(const htc__worker *w)
 
 /* ---- what is heard ---- */
 
-void htc__worker_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
+/* What names a ledger that is not known to exist waits until one read has said that it does. Tasks that are given to a ledger which nobody has
+ * would stay in their note for ever, and counts of one would be remembered for ever. */
+typedef struct unknown_ledger {
+    uint32_t       peer;
+    uint16_t       type;
+    uint64_t       number;
+    worker_message m;
+} unknown_ledger;
+
+static void looked_up(void *role, void *ctx, const htc_kv_result *r)
 {
-    own *o;
+    htc_worker    *w = role;
+    unknown_ledger x = *(unknown_ledger *)ctx;
+    ledger         l;
+    htc_runtime_context_free(w->runtime, ctx);
+    w->look_ups--;
+    if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &l) == HTC_OK)
+        htc__worker_owner_is(w, x.number, l.worker);
+    if (htc__worker_is_ledger(w, x.number))
+        htc__worker_heard(w, x.peer, x.type, &x.m);
+    else if (x.type == HTC_WIRE_WORKER_STEAL)
+        nothing_for(w, x.peer, x.m.seq);
+}
+
+static void look_up(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m, uint64_t number)
+{
+    flow_key        k = htc__flow_key_ledger(w->options.flow, number);
+    unknown_ledger *x = w->look_ups < LOOK_UPS ? htc_runtime_context(w->runtime, sizeof *x) : NULL;
+    if (!x) {
+        if (type == HTC_WIRE_WORKER_STEAL)
+            nothing_for(w, peer, m->seq);
+        return;
+    }
+    *x = (unknown_ledger){ peer, type, number, *m };
+    w->look_ups++;
+    htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, looked_up, x);
+}
+
+void htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m)
+{
+    own     *o;
+    uint64_t named = type == HTC_WIRE_WORKER_STEAL ? m->to : m->from;
+    if ((type == HTC_WIRE_WORKER_STEAL || (type == HTC_WIRE_WORKER_COUNTS && htc__worker_collects(w))) && !htc__worker_is_ledger(w, named)) {
+        look_up(w, peer, type, m, named);
+        return;
+    }
     switch (type) {
     case HTC_WIRE_WORKER_LOAD_ASK:
         htc__worker_say(w, peer, HTC_WIRE_WORKER_LOAD, &(worker_message){ .seq = m->seq, .tasks = htc__worker_waiting(w) });

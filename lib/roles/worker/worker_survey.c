@@ -29,13 +29,13 @@ typedef struct survey {
     htc_runtime_cursor next;
 } survey;
 
-void htc__worker_survey_soon(htc__worker *w, htc_ns in)
+void htc__worker_survey_soon(htc_worker *w, htc_ns in)
 {
     if (w->now + in < w->survey_at)
         w->survey_at = w->now + in;
 }
 
-static void survey_end(htc__worker *w, htc_ns next)
+static void survey_end(htc_worker *w, htc_ns next)
 {
     htc_runtime_context_free(w->runtime, w->survey);
     w->survey = NULL;
@@ -44,11 +44,11 @@ static void survey_end(htc__worker *w, htc_ns next)
 
 /* ---- taking ---- */
 
-static void take_next(htc__worker *w);
+static void take_next(htc_worker *w);
 
 static void taken(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     survey      *s = w->survey;
     uint64_t     number = *(uint64_t *)ctx;
     htc_runtime_context_free(w->runtime, ctx);
@@ -67,7 +67,7 @@ static void taken(void *role, void *ctx, const htc_kv_result *r)
         survey_end(w, AGAIN_NS); /* whether it was stored is not known: look */
 }
 
-static void put_taken(htc__worker *w, uint64_t number, uint64_t version)
+static void put_taken(htc_worker *w, uint64_t number, uint64_t version)
 {
     flow_key  k = htc__flow_key_ledger(w->options.flow, number);
     uint64_t *ctx = htc_runtime_context(w->runtime, sizeof *ctx);
@@ -76,10 +76,8 @@ static void put_taken(htc__worker *w, uint64_t number, uint64_t version)
     *ctx = number;
     htc__ledger_take(&w->survey->taking, w->id, w->epoch);
     htc__ledger_write(&w->buf, &w->survey->taking);
-    if (w->buf.status != HTC_OK) {
-        htc_runtime_break(w->runtime, w->buf.status, "taking a ledger");
+    if (!htc__worker_written(w, "taking a ledger"))
         return;
-    }
     htc_runtime_ask(w->runtime,
                     &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_CAS_VERSION, .key = htc__flow_key_bytes(&k), .value = htc_buf_bytes(&w->buf),
                                        .version = version }, 1, taken, ctx);
@@ -88,13 +86,13 @@ static void put_taken(htc__worker *w, uint64_t number, uint64_t version)
 /* As it stands now. */
 static void to_take(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     survey      *s = w->survey;
     (void)ctx;
     if (!s)
         return;
     const orphan *x = &s->orphans[s->at];
-    if (r->status == HTC_OK && htc__ledger_read(r->value, &s->taking) == HTC_OK && s->taking.worker == x->worker && s->taking.epoch == x->epoch &&
+    if (r->status == HTC_OK && htc__worker_ledger_read(w, r->value, &s->taking) == HTC_OK && s->taking.worker == x->worker && s->taking.epoch == x->epoch &&
         !htc__worker_own(w, x->number)) {
         put_taken(w, x->number, r->version);
         return;
@@ -103,7 +101,7 @@ static void to_take(void *role, void *ctx, const htc_kv_result *r)
     take_next(w);
 }
 
-static void read_to_take(htc__worker *w)
+static void read_to_take(htc_worker *w)
 {
     flow_key k = htc__flow_key_ledger(w->options.flow, w->survey->orphans[w->survey->at].number);
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, to_take, NULL);
@@ -111,7 +109,7 @@ static void read_to_take(htc__worker *w)
 
 static void owner_known(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     survey      *s = w->survey;
     flow_worker  f;
     (void)ctx;
@@ -126,7 +124,7 @@ static void owner_known(void *role, void *ctx, const htc_kv_result *r)
     take_next(w);
 }
 
-static void take_next(htc__worker *w)
+static void take_next(htc_worker *w)
 {
     survey *s = w->survey;
     if (s->at >= s->n || s->at >= s->limit || w->leaving) {
@@ -144,7 +142,7 @@ static void take_next(htc__worker *w)
 }
 
 /* All that have none make theirs at the same moment: each under a number of its own. */
-static void create(htc__worker *w)
+static void create(htc_worker *w)
 {
     survey  *s = w->survey;
     uint64_t place = 0;
@@ -157,7 +155,7 @@ static void create(htc__worker *w)
 
 /* ---- looking ---- */
 
-static int has_tasks(const htc__worker *w)
+static int has_tasks(const htc_worker *w)
 {
     const own *o;
     EACH_OWN(w, o)
@@ -166,7 +164,7 @@ static int has_tasks(const htc__worker *w)
     return 0;
 }
 
-static void seen(htc__worker *w, uint64_t number, const ledger *l, uint64_t version)
+static void seen(htc_worker *w, uint64_t number, const ledger *l, uint64_t version)
 {
     survey *s = w->survey;
     own    *o = htc__worker_own(w, number);
@@ -186,7 +184,15 @@ static void seen(htc__worker *w, uint64_t number, const ledger *l, uint64_t vers
     }
 }
 
-static void all_seen(htc__worker *w)
+/* Its tasks are nobody's to run, and the flow does not end before somebody has cancelled or mended it. */
+static void unreadable(htc_worker *w, uint64_t number)
+{
+    w->survey->beyond = number >= w->survey->beyond ? number + 1 : w->survey->beyond;
+    htc__log_with(&w->env, HTC_LOG_ERROR, HTC__FIELDS(HTC__NUMBER("flow", w->options.flow), HTC__NUMBER("ledger", number)),
+                  "ledger %llu cannot be read -> leave it", (unsigned long long)number);
+}
+
+static void all_seen(htc_worker *w)
 {
     survey *s = w->survey;
     int     needs_one = !w->owns || !has_tasks(w);
@@ -213,7 +219,7 @@ static void all_seen(htc__worker *w)
 
 static void ledgers_page(void *role, void *ctx, const htc_kv_result *r);
 
-static void next_page(htc__worker *w)
+static void next_page(htc_worker *w)
 {
     flow_key k = htc__flow_key_ledgers(w->options.flow);
     htc_runtime_scan(w->runtime, htc__flow_key_bytes(&k), &w->survey->next, 0, ledgers_page, NULL);
@@ -221,7 +227,7 @@ static void next_page(htc__worker *w)
 
 static void ledgers_page(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     survey      *s = w->survey;
     htc_kv_item  item;
     size_t       at = 0;
@@ -236,8 +242,12 @@ static void ledgers_page(void *role, void *ctx, const htc_kv_result *r)
     }
     ledger *l = &s->taking;
     while (htc_kv_result_item(r, &at, &item) == HTC_OK)
-        if (htc__flow_key_number(item.key, &prefix, &number) && htc__ledger_read(item.value, l) == HTC_OK)
+        if (!htc__flow_key_number(item.key, &prefix, &number))
+            continue;
+        else if (htc__worker_ledger_read(w, item.value, l) == HTC_OK)
             seen(w, number, l, item.version);
+        else
+            unreadable(w, number);
     s->next = htc_runtime_next_page(w->runtime, r);
     if (s->next.len)
         next_page(w);
@@ -245,7 +255,7 @@ static void ledgers_page(void *role, void *ctx, const htc_kv_result *r)
         all_seen(w);
 }
 
-void htc__worker_survey(htc__worker *w)
+void htc__worker_survey(htc_worker *w)
 {
     w->survey_at = HTC_NEVER;
     if (w->survey || w->ended)

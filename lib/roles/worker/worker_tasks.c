@@ -10,9 +10,9 @@
 #define AHEAD_MAX  8 /* of each slot */
 #define EQUAL_MAX  1024
 
-static htc__worker *worker_of(attempt_holder *h)
+static htc_worker *worker_of(attempt_holder *h)
 {
-    return (htc__worker *)(void *)h;
+    return (htc_worker *)(void *)h;
 }
 
 static running *running_of(attempt *t)
@@ -20,7 +20,7 @@ static running *running_of(attempt *t)
     return (running *)(void *)t;
 }
 
-uint64_t htc__worker_waiting(const htc__worker *w)
+uint64_t htc__worker_waiting(const htc_worker *w)
 {
     uint64_t   n = 0;
     const own *o;
@@ -29,14 +29,14 @@ uint64_t htc__worker_waiting(const htc__worker *w)
     return n;
 }
 
-running *htc__worker_run(const htc__worker *w, uint64_t run)
+running *htc__worker_run(const htc_worker *w, uint64_t run)
 {
     running *x;
     HASH_FIND(hh, w->by_run, &run, sizeof run, x);
     return x;
 }
 
-int htc__worker_add_run(htc__worker *w, running *x)
+int htc__worker_add_run(htc_worker *w, running *x)
 {
     HASH_ADD(hh, w->by_run, attempt.run, sizeof x->attempt.run, x);
     if (!x->hh.tbl) {
@@ -51,7 +51,7 @@ int htc__worker_add_run(htc__worker *w, running *x)
 }
 
 /* END is asked for: it holds no slot, and no time runs for it. */
-void htc__worker_run_over(htc__worker *w, running *x)
+void htc__worker_run_over(htc_worker *w, running *x)
 {
     DL_DELETE(w->runs, x);
     DL_APPEND(w->over_runs, x);
@@ -59,12 +59,12 @@ void htc__worker_run_over(htc__worker *w, running *x)
     x->over = 1;
 }
 
-uint32_t htc__worker_idle(const htc__worker *w)
+uint32_t htc__worker_idle(const htc_worker *w)
 {
     return w->options.slots > w->n_runs ? w->options.slots - w->n_runs : 0;
 }
 
-static void forget(htc__worker *w, running *x, int drop)
+static void forget(htc_worker *w, running *x, int drop)
 {
     htc__attempt_free(&w->holder, &x->attempt, drop);
     if (x->over)
@@ -77,12 +77,12 @@ static void forget(htc__worker *w, running *x, int drop)
     htc__free(&w->env, x, sizeof *x);
 }
 
-void htc__worker_forget_run(htc__worker *w, running *x, int drop)
+void htc__worker_forget_run(htc_worker *w, running *x, int drop)
 {
     forget(w, x, drop);
 }
 
-void htc__worker_tasks_free(htc__worker *w)
+void htc__worker_tasks_free(htc_worker *w)
 {
     while (w->runs)
         forget(w, w->runs, 0);
@@ -101,7 +101,7 @@ static void take_out(ledger_ids *s, uint64_t from, uint64_t to)
     }
 }
 
-void htc__worker_untouched(const htc__worker *w, const own *o, ledger_ids *ids)
+void htc__worker_untouched(const htc_worker *w, const own *o, ledger_ids *ids)
 {
     const running *x;
     *ids = o->now.live;
@@ -112,7 +112,7 @@ void htc__worker_untouched(const htc__worker *w, const own *o, ledger_ids *ids)
         take_out(ids, o->ended[i].id, o->ended[i].to);
 }
 
-void htc__worker_ready_anew(htc__worker *w, own *o)
+void htc__worker_ready_anew(htc_worker *w, own *o)
 {
     htc__worker_untouched(w, o, &o->ready);
 }
@@ -128,7 +128,7 @@ void htc__worker_forget_counted(own *o)
     o->ended_sent = 0;
 }
 
-void htc__worker_drop_runs(htc__worker *w, uint64_t number)
+void htc__worker_drop_runs(htc_worker *w, uint64_t number)
 {
     running *x, *next;
     DL_FOREACH_SAFE(w->runs, x, next)
@@ -141,7 +141,7 @@ void htc__worker_drop_runs(htc__worker *w, uint64_t number)
         forget(w, x, 0); /* END may still be stored: then what it has stored is the result */
 }
 
-void htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt_order order)
+void htc__worker_order(htc_worker *w, uint64_t number, uint64_t id, attempt_order order)
 {
     running *x, *next;
     DL_FOREACH_SAFE(w->runs, x, next)
@@ -155,7 +155,7 @@ void htc__worker_order(htc__worker *w, uint64_t number, uint64_t id, attempt_ord
 /* ---- how an attempt ends ---- */
 
 /* To be counted; with those before if they touch. Without room it is run again when the ledger is looked at, and counted then. */
-void htc__worker_ended(htc__worker *w, own *o, uint64_t from, uint64_t to, graph_state how)
+void htc__worker_ended(htc_worker *w, own *o, uint64_t from, uint64_t to, graph_state how)
 {
     ended_task *last = o->n_ended > o->ended_sent ? &o->ended[o->n_ended - 1] : NULL;
     (void)w;
@@ -169,7 +169,7 @@ void htc__worker_ended(htc__worker *w, own *o, uint64_t from, uint64_t to, graph
 
 /* A task of a bag that has failed is tried again as often as the flow says. What is noted of that is a hint: when it is lost it is tried more
  * often. */
-static int try_again(htc__worker *w, own *o, const running *x)
+static int try_again(htc_worker *w, own *o, const running *x)
 {
     uint64_t failures = htc__ledger_failures(&o->now, x->id) + 1;
     for (uint32_t i = 0; i < o->n_again; i++)
@@ -183,7 +183,7 @@ static int try_again(htc__worker *w, own *o, const running *x)
 
 static void ended(attempt_holder *h, attempt *t)
 {
-    htc__worker *w = worker_of(h);
+    htc_worker *w = worker_of(h);
     running     *x = running_of(t);
     own         *o = htc__worker_own(w, x->ledger);
     node        *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
@@ -206,7 +206,7 @@ static void ended(attempt_holder *h, attempt *t)
     forget(w, x, again);
 }
 
-static void give_up(htc__worker *w, running *x)
+static void give_up(htc_worker *w, running *x)
 {
     own     *o = htc__worker_own(w, x->ledger);
     node    *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
@@ -236,7 +236,7 @@ static void dropped(attempt_holder *h, attempt *t)
 
 static void node_failed(attempt_holder *h, htc_status status, const char *reason)
 {
-    htc__worker *w = worker_of(h);
+    htc_worker *w = worker_of(h);
     htc__log_with(&w->env, HTC_LOG_WARN, HTC__FIELDS(HTC__STATUS(status)), "%s -> this worker ends", reason);
     htc__worker_stop(w, status);
 }
@@ -246,12 +246,12 @@ const attempt_holder_ops htc__worker_holder = { ended, returned, dropped, node_f
 /* ---- the beginning ---- */
 
 /* With its number, and what it is. */
-static htc_status task_bytes(htc__worker *w, htc_bytes from, uint64_t id, htc_bytes *bytes, uint32_t *kind)
+static htc_status task_bytes(htc_worker *w, htc_bytes from, uint64_t id, htc_bytes *bytes, uint32_t *kind)
 {
     htc_task  *t = NULL;
     htc_status status = htc_task_from_bytes(&w->env, from, &t);
     if (status != HTC_OK)
-        return status;
+        return status == HTC_ENOMEM ? status : HTC_ECORRUPT;
     htc_task copy = *t;
     copy.index = id;
     *kind = t->kind;
@@ -261,12 +261,12 @@ static htc_status task_bytes(htc__worker *w, htc_bytes from, uint64_t id, htc_by
 }
 
 /* Unique in this life of this worker; other lives have another epoch. */
-static uint32_t attempt_number(const htc__worker *w)
+static uint32_t attempt_number(const htc_worker *w)
 {
     return (uint32_t)(w->epoch << 16 | ((w->last_run + 1) & 0xffff));
 }
 
-static htc_status note_begun(htc__worker *w, const own *o, running *x, uint64_t id, uint64_t to, int graph)
+static htc_status note_begun(htc_worker *w, const own *o, running *x, uint64_t id, uint64_t to, int graph)
 {
     if (!htc__worker_add_run(w, x))
         return HTC_ENOMEM;
@@ -286,7 +286,7 @@ static htc_status note_begun(htc__worker *w, const own *o, running *x, uint64_t 
     return HTC_OK;
 }
 
-static htc_status begin_function(htc__worker *w, const own *o, running *x, const htc_granted *g, uint64_t to, int graph)
+static htc_status begin_function(htc_worker *w, const own *o, running *x, const htc_granted *g, uint64_t to, int graph)
 {
     x->function = 1;
     x->attempt = (attempt){ .id = g->attempt, .run = w->last_run + 1, .phase = ATTEMPT_ENDED, .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER,
@@ -295,7 +295,7 @@ static htc_status begin_function(htc__worker *w, const own *o, running *x, const
     return status == HTC_OK ? note_begun(w, o, x, g->attempt.task, to, graph) : status;
 }
 
-static htc_status begin_command(htc__worker *w, const own *o, running *x, const htc_granted *g, int graph)
+static htc_status begin_command(htc_worker *w, const own *o, running *x, const htc_granted *g, int graph)
 {
     htc_status status = htc__attempt_init(&w->holder, &x->attempt, g, w->last_run + 1);
     if (status != HTC_OK)
@@ -317,7 +317,7 @@ static htc_status begin_command(htc__worker *w, const own *o, running *x, const 
 }
 
 /* Of a graph: so many ready ones from this one on are the same, but for their numbers. */
-static uint64_t equal_nodes(const htc__worker *w, const node *first, uint64_t ready)
+static uint64_t equal_nodes(const htc_worker *w, const node *first, uint64_t ready)
 {
     uint64_t n = 1;
     for (; n < ready && n < EQUAL_MAX; n++) {
@@ -329,7 +329,7 @@ static uint64_t equal_nodes(const htc__worker *w, const node *first, uint64_t re
 }
 
 /* Tasks from id; how many is said, and of functions may be several. */
-static uint64_t begin(htc__worker *w, own *o, uint64_t id, uint64_t ready, node *n)
+static uint64_t begin(htc_worker *w, own *o, uint64_t id, uint64_t ready, node *n)
 {
     htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, id, attempt_number(w) }, .count = w->flow.tasks };
     running    *x = htc__alloc(&w->env, sizeof *x);
@@ -355,20 +355,20 @@ static uint64_t begin(htc__worker *w, own *o, uint64_t id, uint64_t ready, node 
 }
 
 /* The host is given some ahead of a free slot, if commands of late were so short that it is free soon: then none waits for us. */
-static uint32_t most_at_once(const htc__worker *w)
+static uint32_t most_at_once(const htc_worker *w)
 {
     uint64_t each = w->lasts && w->lasts <= AHEAD_SPAN ? AHEAD_SPAN / w->lasts : 0;
     return w->options.slots * (1 + (uint32_t)(each < AHEAD_MAX ? each : AHEAD_MAX));
 }
 
 /* What a ledger can still note: of a bag also how scattered its tasks are. */
-static int can_begin(const htc__worker *w, const own *o)
+static int can_begin(const htc_worker *w, const own *o)
 {
     return w->n_runs < most_at_once(w) && o->ready.n && htc__worker_can_call(w) && o->n_ended + w->n_runs < ENDED_FULL &&
            (w->flow.kind == FLOW_GRAPH || o->ready.n + w->n_runs < LEDGER_LIVE_MAX / 2);
 }
 
-void htc__worker_begin(htc__worker *w)
+void htc__worker_begin(htc_worker *w)
 {
     own *o;
     htc__worker_answers(w);

@@ -15,7 +15,7 @@
 
 /* ---- owners ---- */
 
-void htc__worker_owner_is(htc__worker *w, uint64_t number, uint64_t worker)
+void htc__worker_owner_is(htc_worker *w, uint64_t number, uint64_t worker)
 {
     owner *x;
     HASH_FIND(hh, w->owners, &number, sizeof number, x);
@@ -33,11 +33,18 @@ void htc__worker_owner_is(htc__worker *w, uint64_t number, uint64_t worker)
     x->worker = worker;
 }
 
+int htc__worker_is_ledger(const htc_worker *w, uint64_t number)
+{
+    owner *x;
+    HASH_FIND(hh, w->owners, &number, sizeof number, x);
+    return x != NULL;
+}
+
 typedef struct word {
     uint64_t ledger, id, seq;
 } word;
 
-static void say_told(htc__worker *w, uint64_t worker, const word *x)
+static void say_told(htc_worker *w, uint64_t worker, const word *x)
 {
     if (worker == w->id) {
         node *n = htc__worker_node(w, x->id);
@@ -50,17 +57,17 @@ static void say_told(htc__worker *w, uint64_t worker, const word *x)
 
 static void owner_read(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     word         x = *(word *)ctx;
     ledger       l;
     htc_runtime_context_free(w->runtime, ctx);
-    if (r->status != HTC_OK || htc__ledger_read(r->value, &l) != HTC_OK)
+    if (r->status != HTC_OK || htc__worker_ledger_read(w, r->value, &l) != HTC_OK)
         return;
     htc__worker_owner_is(w, x.ledger, l.worker);
     say_told(w, l.worker, &x);
 }
 
-static void find_owner(htc__worker *w, const word *x)
+static void find_owner(htc_worker *w, const word *x)
 {
     flow_key k = htc__flow_key_ledger(w->options.flow, x->ledger);
     word    *ctx = htc_runtime_context(w->runtime, sizeof *ctx);
@@ -70,7 +77,7 @@ static void find_owner(htc__worker *w, const word *x)
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, 1, owner_read, ctx);
 }
 
-static void tell_owner(htc__worker *w, uint64_t number, uint64_t id)
+static void tell_owner(htc_worker *w, uint64_t number, uint64_t id)
 {
     word   x = { number, id, 0 };
     owner *o;
@@ -83,7 +90,7 @@ static void tell_owner(htc__worker *w, uint64_t number, uint64_t id)
         find_owner(w, &x);
 }
 
-void htc__worker_told_heard(htc__worker *w, uint32_t peer, uint16_t type, const worker_message *m)
+void htc__worker_told_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker_message *m)
 {
     node *n = htc__worker_node(w, m->note);
     if (type == HTC_WIRE_WORKER_TOLD && htc__worker_own(w, m->to)) {
@@ -98,7 +105,7 @@ void htc__worker_told_heard(htc__worker *w, uint32_t peer, uint16_t type, const 
 
 /* ---- children ---- */
 
-static child *child_of(htc__worker *w, uint64_t id)
+static child *child_of(htc_worker *w, uint64_t id)
 {
     child *c;
     HASH_FIND(hh, w->children, &id, sizeof id, c);
@@ -118,7 +125,7 @@ static child *child_of(htc__worker *w, uint64_t id)
     return c;
 }
 
-static void child_free(htc__worker *w, child *c)
+static void child_free(htc_worker *w, child *c)
 {
     while (c->tells) {
         tell *t = c->tells;
@@ -133,7 +140,7 @@ static void child_free(htc__worker *w, child *c)
     htc__free(&w->env, c, sizeof *c);
 }
 
-void htc__worker_tell_free(htc__worker *w)
+void htc__worker_tell_free(htc_worker *w)
 {
     owner *x, *next;
     while (w->children)
@@ -145,7 +152,7 @@ void htc__worker_tell_free(htc__worker *w)
     }
 }
 
-static void queue(htc__worker *w, child *c)
+static void queue(htc_worker *w, child *c)
 {
     if (c->queued || c->busy)
         return;
@@ -153,7 +160,7 @@ static void queue(htc__worker *w, child *c)
     DL_APPEND(w->to_tell, c);
 }
 
-void htc__worker_tell(htc__worker *w, uint64_t id, const node *parent, uint32_t which, graph_bit bit)
+void htc__worker_tell(htc_worker *w, uint64_t id, const node *parent, uint32_t which, graph_bit bit)
 {
     child *c = child_of(w, id);
     tell  *t = c ? htc__alloc(&w->env, sizeof *t) : NULL;
@@ -167,7 +174,7 @@ void htc__worker_tell(htc__worker *w, uint64_t id, const node *parent, uint32_t 
 }
 
 /* What is remembered of the record; a node of ours may know better. */
-static int remember(htc__worker *w, child *c, htc_bytes value, uint64_t version)
+static int remember(htc_worker *w, child *c, htc_bytes value, uint64_t version)
 {
     uint8_t *bytes = htc__alloc(&w->env, value.len);
     if (!bytes) {
@@ -184,15 +191,15 @@ static int remember(htc__worker *w, child *c, htc_bytes value, uint64_t version)
 }
 
 /* The parent's child knows. */
-static void is_told(htc__worker *w, const tell *t)
+static void is_told(htc_worker *w, const tell *t)
 {
     node *n = htc__worker_node(w, t->parent_id);
-    w->figures.told++;
+    w->figures.tells++;
     if (n && n->phase == NODE_TELLING && n->telling == t->telling && --n->untold == 0)
         htc__worker_node_told(w, n);
 }
 
-static void tells_done(htc__worker *w, child *c, int sent_alone)
+static void tells_done(htc_worker *w, child *c, int sent_alone)
 {
     tell *t, *next;
     LL_FOREACH_SAFE(c->tells, t, next)
@@ -204,13 +211,13 @@ static void tells_done(htc__worker *w, child *c, int sent_alone)
 }
 
 /* Its owner is to know if it can run now, or never. */
-static void has_news(htc__worker *w, const graph_task *t, uint64_t id)
+static void has_news(htc_worker *w, const graph_task *t, uint64_t id)
 {
     if (htc__graph_is_ready(t) || htc__graph_is_terminal(t))
         tell_owner(w, t->home, id);
 }
 
-static void tell_child(htc__worker *w, child *c);
+static void tell_child(htc_worker *w, child *c);
 
 typedef struct told_of {
     uint64_t id;
@@ -220,7 +227,7 @@ typedef struct told_of {
 
 static void told(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     told_of     *a = ctx;
     child       *c;
     graph_task   t;
@@ -253,7 +260,7 @@ static void told(void *role, void *ctx, const htc_kv_result *r)
 
 static void child_read(void *role, void *ctx, const htc_kv_result *r)
 {
-    htc__worker *w = role;
+    htc_worker *w = role;
     uint64_t     id = *(uint64_t *)ctx;
     child       *c;
     htc_runtime_context_free(w->runtime, ctx);
@@ -272,7 +279,7 @@ static void child_read(void *role, void *ctx, const htc_kv_result *r)
         queue(w, c);
 }
 
-static void read_child(htc__worker *w, child *c)
+static void read_child(htc_worker *w, child *c)
 {
     flow_key  k = htc__flow_key_task(w->options.flow, c->id);
     uint64_t *id = htc_runtime_context(w->runtime, sizeof *id);
@@ -285,7 +292,7 @@ static void read_child(htc__worker *w, child *c)
 }
 
 /* All that it is to be told, in one change; what it knows as it is stored is done with. 1: there is something to be written. */
-static int tell_all(htc__worker *w, child *c, graph_task *t, uint8_t *parents)
+static int tell_all(htc_worker *w, child *c, graph_task *t, uint8_t *parents)
 {
     graph_task stored = *t;
     tell      *x, *next;
@@ -307,7 +314,7 @@ static int tell_all(htc__worker *w, child *c, graph_task *t, uint8_t *parents)
     return some;
 }
 
-static void tell_child(htc__worker *w, child *c)
+static void tell_child(htc_worker *w, child *c)
 {
     uint8_t     parents[GRAPH_PARENTS_MAX];
     graph_task  t;
@@ -344,7 +351,7 @@ static void tell_child(htc__worker *w, child *c)
 }
 
 /* Those remembered longest go first: the hash is in the order they came. */
-static void keep_few(htc__worker *w)
+static void keep_few(htc_worker *w)
 {
     child *c, *next;
     uint32_t looked = 0;
@@ -357,7 +364,7 @@ static void keep_few(htc__worker *w)
     }
 }
 
-void htc__worker_tells(htc__worker *w)
+void htc__worker_tells(htc_worker *w)
 {
     if (w->now >= w->tell_at)
         w->tell_at = HTC_NEVER;

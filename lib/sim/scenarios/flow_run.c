@@ -9,10 +9,10 @@
 #include "htcsched/kv_server.h"
 #include "htcsched/sim.h"
 #include "htcsched/sim_flow.h"
+#include "htcsched/worker.h"
 #include "kvs/cell/cell.h"
 #include "roles/runtime/agent_wire.h"
 #include "roles/runtime/span_wire.h"
-#include "roles/worker/worker.h"
 #include "sim/scenarios/flow_submit.h"
 
 #define FLOW       1
@@ -263,16 +263,16 @@ static htc_status worker_boot(void *ctx, htc_sim_node *node)
 {
     study_worker       *w = ctx;
     study              *y = w->of;
-    htc__worker        *machine = NULL;
+    htc_worker        *machine = NULL;
     char                address[16];
-    htc__worker_options o = { .flow = FLOW, .id = w->self + 1, .address = address, .store_peer = PEER_STORE, .store_client_id = htc_rng_next(&y->rng) | 1,
+    htc_worker_options o = { .size = sizeof o, .flow = FLOW, .id = w->self + 1, .address = address, .store_peer = PEER_STORE, .store_client_id = htc_rng_next(&y->rng) | 1,
                               .slots = y->options.slots };
     if (y->options.steal)
-        o.steal = *y->options.steal;
+        o.steal = y->options.steal;
     snprintf(address, sizeof address, "%u", (unsigned)w->self);
-    htc_status status = htc__worker_create(htc_sim_env(node), &o, &machine);
+    htc_status status = htc_worker_create(htc_sim_env(node), &o, &machine);
     if (status == HTC_OK)
-        status = htc_sim_install(node, htc__worker_ops(), machine);
+        status = htc_sim_install(node, htc_worker_ops(), machine);
     return status == HTC_OK ? htc_sim_dial(node, PEER_STORE, y->store, NULL) : status;
 }
 
@@ -323,8 +323,8 @@ static htc_status add_all(study *y)
 static int is_ready(const study *y)
 {
     for (uint32_t i = 0; i < y->options.workers; i++) {
-        htc__worker_figures f;
-        htc__worker_look(htc_sim_machine(y->workers[i].node), &f);
+        htc_worker_figures f = { .size = sizeof f };
+        (void)htc_worker_look(htc_sim_machine(y->workers[i].node), &f);
         if (f.members < y->options.workers)
             return 0;
     }
@@ -402,12 +402,12 @@ static void spread(const study *y, htc_sim_flow_report *r)
 {
     double n = y->options.workers, mean = (double)y->ran / n, sum = 0;
     for (uint32_t i = 0; i < y->options.workers; i++) {
-        htc__worker_figures f;
+        htc_worker_figures f = { .size = sizeof f };
         double              off = (double)y->workers[i].ran - mean;
         sum += off * off;
         if (!htc_sim_up(y->workers[i].node))
             continue;
-        htc__worker_look(htc_sim_machine(y->workers[i].node), &f);
+        (void)htc_worker_look(htc_sim_machine(y->workers[i].node), &f);
         r->stolen += f.stolen;
     }
     r->cv = mean > 0 ? root(sum / n) / mean : 0;

@@ -1,0 +1,104 @@
+/* The records of a flow for a client of one's own: the same, byte by byte, as htc_flows_submit and htc_flows_start leave in a store. */
+#include "expect.h"
+
+#include <string.h>
+
+#include "alloc_fail.h"
+#include "htcsched/flows.h"
+
+TestSuite(flows_records);
+
+static const char *const texts[] = { "a: true\nb: after=a true\nc: after=a true\nd: after=b,c true\n", "hello: count=5000 echo hello\n",
+                                     "a: true\nb: true\nc: after=a,b sleep 1\n" };
+
+static htc_flow *read_flow(const char *text)
+{
+    htc_flow *f = NULL;
+    htc_error error = { 0 };
+    cr_assert(htc_flow_read(NULL, htc_bytes_of(text), HTC_FLOW_AUTO, NULL, &f, &error) == HTC_OK, "%s", error.text);
+    return f;
+}
+
+static void is_stored(htc_store *store, const htc_kv_request *q)
+{
+    htc_kv_result r = { .size = sizeof r };
+    cr_assert(htc_store_ask(store, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = q->key }, &r, NULL) == HTC_OK &&
+              r.status == HTC_OK);
+    cr_assert(htc_bytes_equal(r.value, q->value), "%.*s", (int)q->key.len, (const char *)q->key.data);
+}
+
+static uint64_t stored(htc_store *store)
+{
+    htc_kv_result r = { .size = sizeof r };
+    cr_assert(htc_store_ask(store, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_COUNT }, &r, NULL) == HTC_OK && r.status == HTC_OK);
+    return (uint64_t)r.number;
+}
+
+Test(flows_records, are_those_that_submitting_stores)
+{
+    htc_store_options memory = { .size = sizeof memory, .address = "memory:" };
+    htc_flows_options o[] = { HTC_FLOWS_OPTIONS_INIT, { sizeof o[0], "ada", 3, 4, 7, "/tmp" } };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts * 2; i++) {
+        htc_store         *store = NULL;
+        htc_flows_records *records = NULL;
+        htc_kv_request     q = { 0 };
+        htc_flow          *f = read_flow(texts[i / 2]);
+        uint64_t           id = 0;
+        cr_assert(htc_store_open(NULL, &memory, &store, NULL) == HTC_OK);
+        cr_assert(htc_flows_submit(store, f, &o[i % 2], &id, NULL) == HTC_OK);
+        cr_assert(htc_flows_records_create(NULL, f, &o[i % 2], id, &records, NULL) == HTC_OK);
+        uint64_t n = htc_flows_records_count(records);
+        cr_expect(stored(store) == n - 1 + 1); /* the header comes twice; and the counter of flows */
+        for (uint64_t k = 0; k + 1 < n; k++) {
+            cr_assert(htc_flows_records_get(records, k, &q) == HTC_OK && q.op == HTC_KV_PUT && q.flags == HTC_KV_NX);
+            is_stored(store, &q);
+        }
+        cr_assert(htc_flows_start(store, id, 0, NULL) == HTC_OK);
+        cr_assert(htc_flows_records_get(records, n - 1, &q) == HTC_OK && q.op == HTC_KV_CAS_VERSION);
+        is_stored(store, &q);
+        cr_expect(htc_flows_records_get(records, n, &q) == HTC_EINVAL && htc_flows_records_get(records, UINT64_MAX, &q) == HTC_EINVAL);
+        htc_flows_records_destroy(records);
+        htc_flow_destroy(f);
+        htc_store_close(store);
+    }
+}
+
+Test(flows_records, what_is_out_of_range_is_refused)
+{
+    char               name[100] = { 0 };
+    htc_flow          *f = read_flow(texts[0]);
+    htc_flows_records *records = NULL;
+    htc_error          error = { 0 };
+    memset(name, 'a', sizeof name - 1);
+    htc_flows_options no_name = HTC_FLOWS_OPTIONS_INIT, no_place = HTC_FLOWS_OPTIONS_INIT, no_size = { 0 };
+    no_name.user = name;
+    no_place.directory = "here";
+    cr_expect(htc_flows_records_create(NULL, NULL, NULL, 1, &records, &error) == HTC_EINVAL && error.text[0]);
+    cr_expect(htc_flows_records_create(NULL, f, NULL, 0, &records, &error) == HTC_EINVAL);
+    cr_expect(htc_flows_records_create(NULL, f, NULL, 1, NULL, &error) == HTC_EINVAL);
+    cr_expect(htc_flows_records_create(NULL, f, &no_name, 1, &records, &error) == HTC_EINVAL);
+    cr_expect(htc_flows_records_create(NULL, f, &no_place, 1, &records, &error) == HTC_EINVAL);
+    cr_expect(htc_flows_records_create(NULL, f, &no_size, 1, &records, &error) == HTC_EINVAL && !records);
+    htc_flows_records_destroy(NULL);
+    htc_flow_destroy(f);
+}
+
+Test(flows_records, memory_may_be_refused_at_any_step)
+{
+    htc_flows_options o = { sizeof o, "ada", 3, 4, 7, "/tmp" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        htc_flow *f = read_flow(texts[i]);
+        ALLOC_FAIL_EVERY (fail, 1000) {
+            htc_env            env = alloc_fail_env(&fail);
+            htc_flows_records *records = NULL;
+            htc_kv_request     q;
+            htc_status         status = htc_flows_records_create(&env, f, &o, 1, &records, NULL);
+            for (uint64_t k = 0; status == HTC_OK && k < htc_flows_records_count(records); k++)
+                status = htc_flows_records_get(records, k, &q);
+            cr_assert(status == (fail.refused ? HTC_ENOMEM : HTC_OK), "allocation %zu refused: %s", fail.fail_at, htc_status_name(status));
+            htc_flows_records_destroy(records);
+            cr_assert(fail.live == 0 && fail.wrong_sizes == 0);
+        }
+        htc_flow_destroy(f);
+    }
+}
