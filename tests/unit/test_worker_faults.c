@@ -140,6 +140,31 @@ Test(worker_faults, no_answer_is_too_wrong)
     }
 }
 
+static htc_status but_the_first(void *ctx, uint32_t i, htc_status status)
+{
+    uint32_t *seen = ctx;
+    (void)i;
+    return (*seen)++ == 0 ? status : HTC_ENOSPC;
+}
+
+/* It has a lease, and the store refuses its key. */
+Test(worker_faults, one_that_cannot_enrol_can_leave)
+{
+    rig      r;
+    uint32_t seen = 0;
+    rig_open(&r, 3);
+    put_flow(&r, 0);
+    r.answers = but_the_first;
+    r.ctx = &seen;
+    start(&r, 4712, NULL);
+    rig_pass(&r, 10 * HTC_SECOND);
+    cr_assert(!r.ended && seen > 3 && r.asked[HTC_CALL_RUN] == 0);
+    rig_post_to(&r, RIG_STORE, (htc_input){ .kind = HTC_IN_EVENT, .op = HTC_EVENT_SHUTDOWN });
+    rig_pass(&r, HTC_SECOND);
+    cr_expect(r.ended && r.status == HTC_OK);
+    rig_close(&r);
+}
+
 /* ---- memory ---- */
 
 static void without_memory(alloc_fail *f, int graph)
