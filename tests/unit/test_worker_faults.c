@@ -60,10 +60,11 @@ static htc_status this_one(void *ctx, uint32_t i, htc_status status)
     return o->seen++ == o->at ? o->status : status;
 }
 
-/* After these nothing is known of what was asked: each single answer in turn, and the flow ends as if there had been none. */
+/* After these nothing is known of what was asked, and after HTC_AGAIN the client asks again, so that of several answers one comes later than
+ * the rest: each single answer in turn, and the flow ends as if there had been none. */
 Test(worker_faults, any_one_answer_may_be_none)
 {
-    static const htc_status all[] = { HTC_EUNKNOWN, HTC_ENOSPC, HTC_EFULL, HTC_ETIMEDOUT };
+    static const htc_status all[] = { HTC_EUNKNOWN, HTC_ENOSPC, HTC_EFULL, HTC_ETIMEDOUT, HTC_AGAIN };
     for (size_t s = 0; s < sizeof all / sizeof *all; s++)
         for (int graph = 0; graph < 2; graph++) {
             one_answer o = { .status = all[s] };
