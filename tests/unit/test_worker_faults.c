@@ -60,10 +60,11 @@ static htc_status this_one(void *ctx, uint32_t i, htc_status status)
     return o->seen++ == o->at ? o->status : status;
 }
 
-/* After these nothing is known of what was asked: each single answer in turn, and the flow ends as if there had been none. */
+/* After these nothing is known of what was asked, and after HTC_AGAIN the client asks again, so that of several answers one comes later than
+ * the rest: each single answer in turn, and the flow ends as if there had been none. */
 Test(worker_faults, any_one_answer_may_be_none)
 {
-    static const htc_status all[] = { HTC_EUNKNOWN, HTC_ENOSPC, HTC_EFULL, HTC_ETIMEDOUT };
+    static const htc_status all[] = { HTC_EUNKNOWN, HTC_ENOSPC, HTC_EFULL, HTC_ETIMEDOUT, HTC_AGAIN };
     for (size_t s = 0; s < sizeof all / sizeof *all; s++)
         for (int graph = 0; graph < 2; graph++) {
             one_answer o = { .status = all[s] };
@@ -138,6 +139,31 @@ Test(worker_faults, no_answer_is_too_wrong)
         HOLDS(rig_get_header(&r, &f) && f.counts.done + f.counts.failed + f.counts.cancelled <= TASKS);
         rig_close(&r);
     }
+}
+
+static htc_status but_the_first(void *ctx, uint32_t i, htc_status status)
+{
+    uint32_t *seen = ctx;
+    (void)i;
+    return (*seen)++ == 0 ? status : HTC_ENOSPC;
+}
+
+/* It has a lease, and the store refuses its key. */
+Test(worker_faults, one_that_cannot_enrol_can_leave)
+{
+    rig      r;
+    uint32_t seen = 0;
+    rig_open(&r, 3);
+    put_flow(&r, 0);
+    r.answers = but_the_first;
+    r.ctx = &seen;
+    start(&r, 4712, NULL);
+    rig_pass(&r, 10 * HTC_SECOND);
+    cr_assert(!r.ended && seen > 3 && r.asked[HTC_CALL_RUN] == 0);
+    rig_post_to(&r, RIG_STORE, (htc_input){ .kind = HTC_IN_EVENT, .op = HTC_EVENT_SHUTDOWN });
+    rig_pass(&r, HTC_SECOND);
+    cr_expect(r.ended && r.status == HTC_OK);
+    rig_close(&r);
 }
 
 /* ---- memory ---- */

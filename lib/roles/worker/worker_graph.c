@@ -221,7 +221,7 @@ void htc__worker_node_record(htc_worker *w, node *n, htc_bytes value, uint64_t v
 /* ---- reading ---- */
 
 typedef struct reads {
-    uint32_t n, at;
+    uint32_t n;
     uint64_t ids[READS_MAX];
 } reads;
 
@@ -231,7 +231,7 @@ static void was_read(void *role, void *ctx, const htc_kv_result *r)
 {
     htc_worker *w = role;
     reads       *a = ctx;
-    uint64_t     id = a->ids[a->at++];
+    uint64_t     id = a->ids[r->index]; /* several owners of keys, and answers that are asked for again, come in any order */
     node        *n = htc__worker_node(w, id);
     if (r->last) {
         htc_runtime_context_free(w->runtime, a);
