@@ -184,7 +184,7 @@ htc_status flow_check(flow_call *k)
     htc_flow  *flow = NULL;
     htc_status s = flow_read(k, &flow);
     if (s == HTC_OK && k->c->json)
-        put_json(k->c, json_pack("{s:I, s:I}", "tasks", (json_int_t)htc_flow_total(flow), "edges", (json_int_t)htc_flow_edges(flow)));
+        flow_put_json(k, json_pack("{s:I, s:I}", "tasks", (json_int_t)htc_flow_total(flow), "edges", (json_int_t)htc_flow_edges(flow)));
     else if (s == HTC_OK)
         printf("%llu task%s, %zu dependenc%s\n", (unsigned long long)htc_flow_total(flow), htc_flow_total(flow) == 1 ? "" : "s", htc_flow_edges(flow),
                htc_flow_edges(flow) == 1 ? "y" : "ies");

@@ -187,7 +187,7 @@ static htc_status outcome(flow_call *k, uint64_t id, const htc_flows_view *v, do
     if (k->c->json) {
         json_t *o = flow_view_json(id, v);
         json_object_set_new(o, "seconds", json_real(took));
-        put_json(k->c, o);
+        flow_put_json(k, o);
     } else {
         printf("flow %" PRIu64 ": %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64 " cancelled in %s\n", id, v->done, v->failed, v->cancelled,
                show_seconds(took).s);
@@ -262,7 +262,7 @@ static htc_status run_and_tell(flow_call *k, source *of, const own_system *own)
     }
     if (k->detach) {
         if (k->c->json)
-            put_json(k->c, json_pack("{s:I, s:I, s:I}", "flow", (json_int_t)id, "job", (json_int_t)job, "tasks", (json_int_t)of->tasks));
+            flow_put_json(k, json_pack("{s:I, s:I, s:I}", "flow", (json_int_t)id, "job", (json_int_t)job, "tasks", (json_int_t)of->tasks));
         return HTC_OK;
     }
     s = wait_for_flow(k, id, &v);

@@ -55,7 +55,7 @@ htc_status flow_status(flow_call *k)
     if (s != HTC_OK)
         return s;
     if (k->c->json) {
-        put_json(k->c, flow_view_json(id, &v));
+        flow_put_json(k, flow_view_json(id, &v));
         return HTC_OK;
     }
     ended = v.done + v.failed + v.cancelled;
@@ -121,9 +121,11 @@ htc_status flow_tasks(flow_call *k)
             printf("flow %" PRIu64 " is a bag: its tasks have no records of their own; htc flow status %" PRIu64 " counts them\n", id, id);
     }
     if (s == HTC_OK && l.json)
-        put_json(k->c, l.json);
+        flow_put_json(k, l.json);
     else if (s == HTC_OK && l.shown)
         table_end(k->c, &l.t);
+    else
+        json_decref(l.json);
     return s;
 }
 
@@ -152,7 +154,7 @@ htc_status flow_cancel(flow_call *k)
     if (s == HTC_OK)
         s = htc_flows_cancel(k->store, id, from, to, &k->c->error);
     if (s == HTC_OK && k->c->json)
-        put_json(k->c, json_pack("{s:I, s:b}", "flow", (json_int_t)id, "cancelled", 1));
+        flow_put_json(k, json_pack("{s:I, s:b}", "flow", (json_int_t)id, "cancelled", 1));
     else if (s == HTC_OK)
         printf("flow %" PRIu64 ": what has not ended is cancelled\n", id);
     return s;
@@ -167,7 +169,7 @@ htc_status flow_rm(flow_call *k)
     if (s == HTC_OK)
         s = htc_flows_remove(k->store, id, &k->c->error);
     if (s == HTC_OK && k->c->json)
-        put_json(k->c, json_pack("{s:I, s:b}", "flow", (json_int_t)id, "removed", 1));
+        flow_put_json(k, json_pack("{s:I, s:b}", "flow", (json_int_t)id, "removed", 1));
     else if (s == HTC_OK)
         printf("flow %" PRIu64 " is removed; its outputs are those of its job\n", id);
     return s;

@@ -185,7 +185,8 @@ htc_status htc__resumption_task(const resumption *r, uint64_t number, const grap
         htc_put_u64(&children, child);
         htc_put_u32(&children, r->edges[i].parent);
     }
-    htc__graph_write(b, &(graph_task){ .state = GRAPH_OPEN, .home = t->number / r->home, .name = old->name, .parents = { r->parents + t->parents, old->parents.len },
+    htc_bytes parents = { old->parents.len ? r->parents + t->parents : NULL, old->parents.len };
+    htc__graph_write(b, &(graph_task){ .state = GRAPH_OPEN, .home = t->number / r->home, .name = old->name, .parents = parents,
                                        .children = htc_buf_bytes(&children), .task = old->task });
     htc_status status = children.status != HTC_OK ? children.status : b->status;
     htc_buf_free(&children);
