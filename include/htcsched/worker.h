@@ -130,6 +130,18 @@ HTC_API const htc_machine_ops *htc_worker_ops(void);
 HTC_API void htc_worker_slots(htc_worker *worker, uint32_t slots);
 
 /**
+ * Say whether the host keeps what it is asked to run until a slot of its own is free, as htcsched/agent_host.h does, and has as many slots as
+ * this worker, all for it. Then it is given some short commands ahead of a free slot, so that none waits for a message. At first not: what is
+ * asked for begins at once.
+ *
+ * @param[in,out] worker  not NULL
+ * @param[in]     ahead   0: no; what was given ahead is taken back with the next step, for which the deadline has passed. Else yes
+ *
+ * Cost: O(runs).   Since: 0.2
+ */
+HTC_API void htc_worker_ahead(htc_worker *worker, int ahead);
+
+/**
  * Nobody wants the flow any more: with the next step, for which the deadline has passed at once, or as soon as the flow runs, it is stored that
  * all its tasks are cancelled, and the workers end it. htc_flows_cancel does so from outside, also for some tasks.
  *

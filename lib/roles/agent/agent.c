@@ -153,6 +153,8 @@ void htc__agent_set_slots(htc_agent *a, const htc_slots *m)
     if (a->slots != before) {
         htc__log(&a->env, HTC_LOG_INFO, "may fill %u slots, before %u -> %s", (unsigned)a->slots, (unsigned)before,
                  a->slots < before ? "begin nothing above them" : "pull again");
+        if (a->slots > before)
+            htc__agent_flows_take_back(a); /* the host would begin it in the new ones */
         htc_buf_clear(&a->buf);
         htc_put_u32(&a->buf, a->slots);
         htc__agent_emit(a, &(htc_effect){ .kind = HTC_OUT_CALL, .op = HTC_CALL_SLOTS, .body = htc_buf_bytes(&a->buf) });

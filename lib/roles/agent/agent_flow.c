@@ -308,6 +308,7 @@ static void flow_run(htc_agent *a, agent_flow *f)
                 htc__agent_say_started(a, &a->held[i]->attempt);
         }
     htc_worker_slots(f->worker, at_work);
+    htc_worker_ahead(f->worker, at_work == a->slots); /* the host knows the slots of the agent, not the seats of a flow */
     if (left && at_work) {
         (void)htc_worker_look(f->worker, &figures); /* it looks at every task that is known here: not in each step */
         if (figures.running <= at_work)
@@ -324,6 +325,17 @@ static void worker_step(htc_agent *a, agent_flow *f, const htc_input *in)
     if (status == HTC_OK || status == HTC_EUNSUPPORTED)
         return;
     worker_gone(a, f, a->holder.now + TRY_AGAIN); /* the next one starts from the store */
+}
+
+void htc__agent_flows_take_back(htc_agent *a)
+{
+    htc_input   time = { .size = sizeof time, .now = a->holder.now, .wall = a->wall, .kind = HTC_IN_TIMEOUT };
+    agent_flow *f, *next;
+    DL_FOREACH_SAFE(a->flows, f, next)
+    if (f->worker) {
+        htc_worker_ahead(f->worker, 0);
+        worker_step(a, f, &time);
+    }
 }
 
 static void greet_worker(htc_agent *a, const htc_input *in, htc_reader *r, uint64_t id)

@@ -135,6 +135,7 @@ int         htc__agent_carries_out(attempt_holder *h, attempt *t, uint32_t op, h
 /* 1: the input was for a worker, or from one, and nobody else's. */
 int         htc__agent_flows_input(htc_agent *a, const htc_input *in);
 void        htc__agent_flows_run(htc_agent *a);
+void        htc__agent_flows_take_back(htc_agent *a); /* what was given to the host ahead of a slot */
 htc_ns      htc__agent_flows_deadline(const htc_agent *a);
 int         htc__agent_has_seat(const htc_agent *a);
 void        htc__agent_flows_free(htc_agent *a);

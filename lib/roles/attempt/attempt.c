@@ -229,6 +229,10 @@ void htc__attempt_read(attempt_holder *h, attempt *t)
 {
     htc_task  *task = NULL;
     htc_status status = htc_task_from_bytes(h->env, t->task, &task);
+    if (status == HTC_ENOMEM) {
+        h->failed = status;
+        return;
+    }
     if (status != HTC_OK) {
         htc__attempt_outcome_set(h, t, HTC_EREFUSED, "the task cannot be read: %s", htc_strerror(status));
         end(h, t);

@@ -80,7 +80,7 @@ struct attempt_holder {
 
 /* attempt.c */
 
-/* A copy of what was granted. HTC_ENOMEM. Once it is on the holder's list, htc__attempt_read looks at it: what cannot be
+/* A copy of what was granted. HTC_ENOMEM (of read: holder.failed). Once it is on the holder's list, htc__attempt_read looks at it: what cannot be
  * read has ended. */
 htc_status htc__attempt_init(attempt_holder *h, attempt *t, const htc_granted *granted, uint64_t run);
 void       htc__attempt_read(attempt_holder *h, attempt *t);

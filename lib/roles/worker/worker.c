@@ -438,6 +438,18 @@ void htc_worker_slots(htc_worker *w, uint32_t slots)
     w->options.slots = slots;
 }
 
+void htc_worker_ahead(htc_worker *w, int ahead)
+{
+    running *x;
+    if (w->ahead && !ahead)
+        DL_FOREACH(w->runs, x)
+        if (!x->function && x->attempt.back_at != HTC_NEVER) {
+            x->attempt.back_at = w->now;
+            w->poked = 1;
+        }
+    w->ahead = ahead != 0;
+}
+
 void htc_worker_cancel(htc_worker *w)
 {
     w->cancel_wanted = w->poked = 1;

@@ -192,6 +192,7 @@ struct htc_worker {
     uint8_t              stopping; /* 1: it is to stop; 2: what runs was told so */
     htc_status           stop_status;
     uint8_t              cancel_wanted; /* all of the flow */
+    uint8_t              ahead;         /* the host keeps what has no slot yet */
     uint8_t              poked;         /* from outside a step: there is something to do */
     uint8_t              watching, members_known, collector_known;
     uint8_t              leaving, left; /* told to go: what runs ends, then all is handed over */

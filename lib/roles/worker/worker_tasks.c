@@ -306,6 +306,8 @@ static htc_status begin_command(htc_worker *w, const own *o, running *x, const h
         return status;
     }
     htc__attempt_read(&w->holder, &x->attempt);
+    if (w->holder.failed != HTC_OK) /* this step is the last one */
+        return HTC_OK;
     x = htc__worker_run(w, w->last_run); /* one that cannot be read has ended */
     if (!x)
         return HTC_OK;
@@ -357,7 +359,7 @@ static uint64_t begin(htc_worker *w, own *o, uint64_t id, uint64_t ready, node *
 /* The host is given some ahead of a free slot, if commands of late were so short that it is free soon: then none waits for us. */
 static uint32_t most_at_once(const htc_worker *w)
 {
-    uint64_t each = w->lasts && w->lasts <= AHEAD_SPAN ? AHEAD_SPAN / w->lasts : 0;
+    uint64_t each = w->ahead && w->lasts && w->lasts <= AHEAD_SPAN ? AHEAD_SPAN / w->lasts : 0;
     return w->options.slots * (1 + (uint32_t)(each < AHEAD_MAX ? each : AHEAD_MAX));
 }
 
