@@ -146,8 +146,9 @@ static void stage_in(attempt_holder *h, attempt *t)
 
 static void take_back(attempt_holder *h, attempt *t)
 {
-    if (t->phase == ATTEMPT_RUNNING && t->back_at != HTC_NEVER)
-        call_of_run(h, HTC_CALL_TAKE_BACK, t);
+    if (t->phase != ATTEMPT_RUNNING || t->back_at == HTC_NEVER)
+        return; /* one that is staged in yet is taken back when it has been */
+    call_of_run(h, HTC_CALL_TAKE_BACK, t);
     t->back_at = HTC_NEVER;
 }
 
