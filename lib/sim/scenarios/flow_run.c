@@ -366,10 +366,10 @@ static htc_status longest_path(const study *y, htc_ns *longest)
     uint32_t             n = htc_flow_count(y->flow), from = 0, to = 0;
     size_t               bytes = n * (sizeof(htc_ns) + 2 * sizeof(uint32_t));
     htc_ns              *until = htc__alloc(&y->env, bytes);
-    uint32_t            *row = (uint32_t *)(void *)(until + n), *waits = row + n;
     const htc_flow_edge *edge;
     if (!until)
         return HTC_ENOMEM;
+    uint32_t *row = (uint32_t *)(void *)(until + n), *waits = row + n;
     for (uint32_t i = 0; i < n; i++) {
         waits[i] = (uint32_t)htc_flow_parents(y->flow, i, &edge);
         if (!waits[i])
