@@ -215,7 +215,7 @@ static int say_failed(void *ctx, const htc_flows_task *t)
 static htc_status wait_for_flow(flow_call *k, uint64_t id, htc_flows_view *v)
 {
     progress   p;
-    double     gap = LOOK_S;
+    double     begun = now_s();
     htc_status s = HTC_OK;
     struct sigaction on = { .sa_handler = on_interrupt }, before;
     sigaction(SIGINT, &on, &before);
@@ -227,8 +227,9 @@ static htc_status wait_for_flow(flow_call *k, uint64_t id, htc_flows_view *v)
             break;
         progress_say(&p, "flow %" PRIu64 ": %" PRIu64 " of %" PRIu64 " tasks ended, %" PRIu64 " failed, %u slots", id, v->done + v->failed + v->cancelled,
                      v->tasks, v->failed, v->slots);
+        double gap = (now_s() - begun) / 50; /* its end is seen at most 2 % late */
+        gap = gap < LOOK_S ? LOOK_S : gap < LOOK_MAX_S ? gap : LOOK_MAX_S;
         pause_ms((unsigned)(gap * 1000));
-        gap = gap * 1.2 < LOOK_MAX_S ? gap * 1.2 : LOOK_MAX_S;
     }
     progress_end(&p);
     sigaction(SIGINT, &before, NULL);
