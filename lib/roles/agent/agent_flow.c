@@ -38,8 +38,11 @@ typedef struct agent_flow {
 
 int htc__agent_is_seat(htc_agent *a, agent_held *t)
 {
-    htc_task *task = NULL;
-    if (htc_task_from_bytes(&a->env, t->attempt.task, &task) != HTC_OK)
+    htc_task  *task = NULL;
+    htc_status status = htc_task_from_bytes(&a->env, t->attempt.task, &task);
+    if (status == HTC_ENOMEM)
+        a->holder.failed = status;
+    if (status != HTC_OK)
         return 0; /* refused elsewhere */
     if (task->executable && strcmp(task->executable, HTC_FLOW_EXECUTABLE) == 0 && task->n_args == 1)
         t->flow = strtoull(task->args[0], NULL, 10);

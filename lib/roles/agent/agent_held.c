@@ -7,8 +7,6 @@
 #define SHORT (20 * HTC_MS)     /* a task */
 #define TOLD_TOGETHER 48
 #define TOLD_AFTER (10 * HTC_MS)
-#define AHEAD_MAX 8             /* begun before a slot is free */
-#define AHEAD_SPAN (100 * HTC_MS)
 #define WAITS_SPAN (2 * HTC_SECOND) /* tasks no longer than this: one more waits here */
 
 static agent_held *held_of(attempt *t)
@@ -112,11 +110,8 @@ static htc_ns tell_at(const htc_agent *a, const attempt *ended)
 
 static void ended(attempt_holder *h, attempt *t)
 {
-    htc_agent         *a = agent_of(h);
-    const htc_outcome *o = &t->outcome;
-    htc_ns             span = o->ended > o->started ? o->ended - o->started : 0;
-    if (o->started)
-        a->span = a->span ? a->span - a->span / 4 + span / 4 : span + 1;
+    htc_agent *a = agent_of(h);
+    a->span = htc__attempt_lately(a->span, &t->outcome);
     htc_ns at = tell_at(a, t);
     held_of(t)->tries = 0;
     held_of(t)->say_at = at;
@@ -185,12 +180,10 @@ uint32_t htc__agent_ahead(const htc_agent *a)
     return a->batch / 2 > a->slots ? a->batch / 2 : a->slots;
 }
 
-/* The host is given some ahead of a free slot, if the tasks of late were so short that it is free soon. One that takes several
- * slots waits for them, and none passes it. */
+/* One that takes several slots waits for them, and none passes it. */
 void htc__agent_start_waiting(htc_agent *a)
 {
-    uint64_t each = a->span && a->span <= AHEAD_SPAN ? AHEAD_SPAN / a->span : 0;
-    uint32_t begun = htc__agent_filled(a), most = a->slots + a->slots * (uint32_t)(each < AHEAD_MAX ? each : AHEAD_MAX);
+    uint32_t begun = htc__agent_filled(a), most = htc__attempt_most(a->span, a->slots);
     for (uint32_t i = 0; i < a->count && begun < most; i++) {
         attempt *t = &a->held[i]->attempt;
         if (t->phase != ATTEMPT_WAITING)

@@ -15,6 +15,7 @@
 
 #include "roles/attempt/attempt.h"
 
+#define AHEAD_MAX 8 /* of each slot */
 #define AHEAD_FOR (200 * HTC_MS) /* an attempt that was asked for ahead of its slot waits no longer */
 
 typedef enum action {
@@ -184,6 +185,20 @@ void htc__attempt_free(attempt_holder *h, attempt *t, int drop)
     }
     htc__free(h->env, (void *)(uintptr_t)t->task.data, t->task.len);
     t->task = (htc_bytes){ 0 };
+}
+
+htc_ns htc__attempt_lately(htc_ns lately, const htc_outcome *o)
+{
+    htc_ns span = o->ended > o->started ? o->ended - o->started : 0;
+    if (!o->started)
+        return lately;
+    return lately ? lately - lately / 4 + span / 4 : span + 1;
+}
+
+uint32_t htc__attempt_most(htc_ns lately, uint32_t slots)
+{
+    uint64_t each = lately && lately <= ATTEMPT_AHEAD_SPAN ? ATTEMPT_AHEAD_SPAN / lately : 0;
+    return slots + slots * (uint32_t)(each < AHEAD_MAX ? each : AHEAD_MAX);
 }
 
 void htc__attempt_begin(attempt_holder *h, attempt *t, int ahead)

@@ -88,6 +88,12 @@ void       htc__attempt_read(attempt_holder *h, attempt *t);
  * be NULL when all ends: then nothing is asked. */
 void htc__attempt_free(attempt_holder *h, attempt *t, int drop);
 
+/* How long commands run lately, with one more that has ended; 0: not known. */
+htc_ns htc__attempt_lately(htc_ns lately, const htc_outcome *o);
+/* Slots that a host which keeps what has none may be asked to fill, of so many: more than there are where commands are so short that one is free
+ * soon, so that none waits for a message. Beyond ATTEMPT_AHEAD_SPAN none are. */
+#define ATTEMPT_AHEAD_SPAN (100 * HTC_MS)
+uint32_t htc__attempt_most(htc_ns lately, uint32_t slots);
 /* ATTEMPT_WAITING only. ahead: a slot is about to be free; if it is not soon, the attempt is returned. 0: there is one. */
 void htc__attempt_begin(attempt_holder *h, attempt *t, int ahead);
 void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order);

@@ -6,8 +6,6 @@
 #include "htcsched/work.h"
 #include "roles/worker/worker_private.h"
 
-#define AHEAD_SPAN (100 * HTC_MS)
-#define AHEAD_MAX  8 /* of each slot */
 #define EQUAL_MAX  1024
 
 static htc_worker *worker_of(attempt_holder *h)
@@ -189,8 +187,7 @@ static void ended(attempt_holder *h, attempt *t)
     node        *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
     int          good = t->outcome.status == HTC_OK;
     w->figures.run++;
-    if (t->outcome.started && t->outcome.ended >= t->outcome.started)
-        w->lasts = w->lasts ? w->lasts - w->lasts / 4 + (t->outcome.ended - t->outcome.started) / 4 : t->outcome.ended - t->outcome.started + 1;
+    w->lasts = htc__attempt_lately(w->lasts, &t->outcome);
     if (o && n && n->run == t->run) {
         htc__worker_run_over(w, x);
         htc__worker_node_ended(w, n);
@@ -225,7 +222,7 @@ static void give_up(htc_worker *w, running *x)
 
 static void returned(attempt_holder *h, attempt *t)
 {
-    worker_of(h)->lasts = AHEAD_SPAN + 1; /* what runs is longer than was thought */
+    worker_of(h)->lasts = ATTEMPT_AHEAD_SPAN + 1; /* what runs is longer than was thought */
     give_up(worker_of(h), running_of(t));
 }
 
@@ -356,11 +353,9 @@ static uint64_t begin(htc_worker *w, own *o, uint64_t id, uint64_t ready, node *
     return n_tasks;
 }
 
-/* The host is given some ahead of a free slot, if commands of late were so short that it is free soon: then none waits for us. */
 static uint32_t most_at_once(const htc_worker *w)
 {
-    uint64_t each = w->ahead && w->lasts && w->lasts <= AHEAD_SPAN ? AHEAD_SPAN / w->lasts : 0;
-    return w->options.slots * (1 + (uint32_t)(each < AHEAD_MAX ? each : AHEAD_MAX));
+    return w->ahead ? htc__attempt_most(w->lasts, w->options.slots) : w->options.slots;
 }
 
 /* What a ledger can still note: of a bag also how scattered its tasks are. */
