@@ -72,6 +72,7 @@ static void take_calls(rig *r)
             note(r, r->signal == SIGTERM ? 't' : 'k');
             cr_expect(eq(u32, r->owed, HTC_CALL_RUN), "only a process gets signals");
             break;
+        case HTC_CALL_TAKE_BACK: note(r, 'b'); break;
         case HTC_CALL_CLEAN: note(r, htc_get_u8(&in) ? 'c' : 'C'); break;
         default: cr_assert(0, "call %u", (unsigned)e.op);
         }
@@ -358,4 +359,57 @@ Test(attempt, ends_once_whatever_comes)
     }
     for (const char *c = "irotkERDcC"; *c; c++)
         cr_expect(gt(u32, ended_by[(unsigned char)*c], 100), "%c is seldom", *c);
+}
+
+/* ---- ahead of a slot ---- */
+
+Test(attempt, what_is_given_ahead_comes_back_when_no_slot_is_free_soon)
+{
+    for (int late = 0; late < 2; late++) { /* is it staged in only when it should be back already? */
+        rig r;
+        begin(&r, 0);
+        htc__attempt_begin(&r.h, &r.t, 1);
+        take_calls(&r);
+        if (late)
+            at(&r, r.h.now + HTC_SECOND);
+        cr_expect(eq(str, r.said, "i"));
+        answer(&r, HTC_OK, NULL);
+        cr_expect(eq(str, r.said, "ir"));
+        cr_expect(htc__attempt_deadline(&r.t) != HTC_NEVER);
+        at(&r, htc__attempt_deadline(&r.t) > r.h.now ? htc__attempt_deadline(&r.t) : r.h.now);
+        cr_expect(eq(str, r.said, "irb"));
+        cr_expect(htc__attempt_deadline(&r.t) == HTC_NEVER);
+        answer(&r, HTC_AGAIN, NULL);
+        cr_expect(eq(str, r.said, "irbR"));
+        finish(&r);
+    }
+}
+
+Test(attempt, what_has_begun_is_not_taken_back)
+{
+    rig r;
+    begin(&r, 0);
+    htc__attempt_begin(&r.h, &r.t, 1);
+    take_calls(&r);
+    answer(&r, HTC_OK, NULL);
+    cr_expect(htc__attempt_started(&r.h, &r.t));
+    at(&r, r.h.now + 10 * HTC_SECOND);
+    cr_expect(eq(str, r.said, "ir"));
+    answer(&r, HTC_OK, NULL);
+    finish(&r);
+}
+
+Test(attempt, short_commands_are_given_ahead)
+{
+    cr_expect(eq(u32, htc__attempt_most(0, 2), 2), "nothing is known yet");
+    cr_expect(eq(u32, htc__attempt_most(1, 2), 18));
+    cr_expect(eq(u32, htc__attempt_most(50 * HTC_MS, 2), 6));
+    cr_expect(eq(u32, htc__attempt_most(ATTEMPT_AHEAD_SPAN, 2), 4));
+    cr_expect(eq(u32, htc__attempt_most(ATTEMPT_AHEAD_SPAN + 1, 2), 2));
+    cr_expect(eq(u32, htc__attempt_most(1, 0), 0));
+    htc_outcome never = { .started = 0, .ended = 5 }, back = { .started = 9, .ended = 5 }, four = { .started = 1, .ended = 5 };
+    cr_expect(eq(u64, htc__attempt_lately(7, &never), 7));
+    cr_expect(eq(u64, htc__attempt_lately(0, &four), 5), "0 says that nothing is known");
+    cr_expect(eq(u64, htc__attempt_lately(8, &four), 7));
+    cr_expect(eq(u64, htc__attempt_lately(8, &back), 6), "of a clock that was set back");
 }
