@@ -331,6 +331,57 @@ Test(worker, with_no_slots_it_runs_nothing)
     rig_close(&r);
 }
 
+/* All calls of this kind from the first-th on are answered: they end well. Returns how many there are. */
+static uint32_t answer_all(rig *r, uint32_t first, uint32_t op)
+{
+    uint32_t   n = r->n_calls, answered = 0;
+    htc_stored stored = { 0 };
+    htc_buf    b;
+    htc_buf_init(&b, NULL, 0);
+    htc_stored_write(&b, &stored);
+    for (uint32_t i = first; i < n; i++) {
+        if (r->calls[i].op != op)
+            continue;
+        answered++;
+        if (op == HTC_CALL_RUN)
+            rig_ends(r, &r->calls[i], HTC_OK);
+        else
+            rig_answer(r, &r->calls[i], HTC_OK, op == HTC_CALL_STAGE_OUT ? htc_buf_bytes(&b) : htc_bytes_of(NULL));
+    }
+    htc_buf_free(&b);
+    rig_pass(r, HTC_MS);
+    return answered;
+}
+
+/* A host that begins at once what it is asked for gets no more than there are slots; one that keeps it gets short commands ahead, and gives
+ * back what it has not begun. */
+Test(worker, gives_ahead_where_the_host_keeps_what_has_no_slot)
+{
+    rig                r;
+    htc_worker_options o = rig_options();
+    rig_open(&r, 3);
+    r.left = 1;
+    rig_put_bag(&r, 60);
+    rig_start(&r, &o, NULL);
+    rig_pass(&r, HTC_SECOND);
+    cr_assert(answer_all(&r, 0, HTC_CALL_STAGE_IN) == 2 && answer_all(&r, 0, HTC_CALL_RUN) == 2 && answer_all(&r, 0, HTC_CALL_STAGE_OUT) == 2);
+    rig_pass(&r, 10 * HTC_SECOND);
+    cr_expect(look(&r).run == 2 && look(&r).running == 2, "they were short, and yet %u run", look(&r).running);
+
+    uint32_t first = r.n_calls;
+    htc_worker_ahead(r.worker, 1);
+    for (int i = 0; i < 1000 && look(&r).running == 2; i++)
+        rig_pass(&r, 10 * HTC_MS);
+    cr_assert(look(&r).running == 18);
+    cr_assert(answer_all(&r, first, HTC_CALL_STAGE_IN) == 16);
+    cr_expect(r.asked[HTC_CALL_RUN] == 2 + 16 && r.asked[HTC_CALL_TAKE_BACK] == 0);
+    htc_worker_ahead(r.worker, 0);
+    cr_expect(htc_worker_ops()->deadline(r.worker) <= r.now, "it is due");
+    rig_pass(&r, HTC_MS);
+    cr_expect(r.asked[HTC_CALL_TAKE_BACK] == 16, "%u come back", r.asked[HTC_CALL_TAKE_BACK]);
+    rig_close(&r);
+}
+
 /* ---- what comes at the wrong moment ---- */
 
 /* Another worker, with a ledger of its own, in which a note to ledger 0 stands. */
