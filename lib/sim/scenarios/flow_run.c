@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "htcsched/dag.h"
 #include "htcsched/calls.h"
 #include "htcsched/kv_engine.h"
 #include "htcsched/kv_server.h"
@@ -360,34 +361,29 @@ static void run_study(study *y)
 
 /* ---- what is told ---- */
 
-/* Parents have smaller numbers in no flow for sure: tasks are taken when all their parents were. */
 static htc_status longest_path(const study *y, htc_ns *longest)
 {
-    uint32_t             n = htc_flow_count(y->flow), from = 0, to = 0;
-    size_t               bytes = n * (sizeof(htc_ns) + 2 * sizeof(uint32_t));
-    htc_ns              *until = htc__alloc(&y->env, bytes);
+    uint32_t             n = htc_flow_count(y->flow);
+    htc_dag_options      options = HTC_DAG_OPTIONS_INIT;
+    htc_ns              *length = htc__alloc(&y->env, n * sizeof *length);
+    htc_dag             *dag = NULL;
     const htc_flow_edge *edge;
-    if (!until)
-        return HTC_ENOMEM;
-    uint32_t *row = (uint32_t *)(void *)(until + n), *waits = row + n;
-    for (uint32_t i = 0; i < n; i++) {
-        waits[i] = (uint32_t)htc_flow_parents(y->flow, i, &edge);
-        if (!waits[i])
-            row[to++] = i;
+    options.tasks_max = HTC_DAG_TASKS_MAX;
+    htc_status status = length ? htc_dag_create(&y->env, &options, &dag) : HTC_ENOMEM;
+    for (uint32_t i = 0; status == HTC_OK && i < n; i++) {
+        length[i] = length_of(y->flow, i);
+        status = htc_dag_add_task(dag, i);
     }
-    for (*longest = 0; from < to; from++) {
-        size_t children = htc_flow_children(y->flow, row[from], &edge);
-        until[row[from]] += length_of(y->flow, row[from]);
-        *longest = until[row[from]] > *longest ? until[row[from]] : *longest;
-        for (size_t i = 0; i < children; i++) {
-            htc_ns *of = &until[edge[i].task];
-            *of = until[row[from]] > *of ? until[row[from]] : *of;
-            if (--waits[edge[i].task] == 0)
-                row[to++] = edge[i].task;
-        }
+    for (uint32_t i = 0; status == HTC_OK && i < n; i++) {
+        size_t children = htc_flow_children(y->flow, i, &edge);
+        for (size_t k = 0; status == HTC_OK && k < children; k++)
+            status = htc_dag_add_edge(dag, i, edge[k].task);
     }
-    htc__free(&y->env, until, bytes);
-    return HTC_OK;
+    if (status == HTC_OK)
+        status = htc_dag_critical_path(dag, n, length, 0, NULL, NULL, NULL, longest);
+    htc_dag_destroy(dag);
+    htc__free(&y->env, length, n * sizeof *length);
+    return status;
 }
 
 static double root(double x)
