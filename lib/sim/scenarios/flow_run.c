@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/util.h"
-#include "htcsched/dag.h"
 #include "htcsched/calls.h"
+#include "htcsched/dag.h"
 #include "htcsched/kv_engine.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/sim.h"
