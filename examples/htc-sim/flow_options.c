@@ -1,7 +1,5 @@
 /* The words of htc-sim flow. */
-#include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,34 +39,12 @@ const char flow_help[] =
     "\n"
     "Ends with 0; 1: a run has failed; 2: it was called wrongly; 3: it could not be done.\n";
 
-static int usage(const char *format, ...)
-{
-    va_list ap;
-    fprintf(stderr, "htc-sim: ");
-    va_start(ap, format);
-    vfprintf(stderr, format, ap);
-    va_end(ap);
-    fprintf(stderr, "\nTry htc-sim flow --help.\n");
-    return EXIT_USAGE;
-}
-
-static int number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
-{
-    char *end;
-    if (text[0] < '0' || text[0] > '9')
-        return 0;
-    errno = 0;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (errno || *end || v < min || v > max)
-        return 0;
-    *out = v;
-    return 1;
-}
+#define usage(...) usage_of("htc-sim flow", __VA_ARGS__)
 
 static int small(const char *text, uint32_t min, uint32_t max, uint32_t *out)
 {
     uint64_t v;
-    if (!number(text, min, max, &v))
+    if (!number_in(text, min, max, &v))
         return 0;
     *out = (uint32_t)v;
     return 1;
@@ -199,7 +175,7 @@ static int take(int option, const char *value, flow_options *o)
     case SHAPE:
         return (o->shape = which(value, shapes)) != 0;
     case TASKS:
-        return number(value, 1, 10000000, &o->tasks);
+        return number_in(value, 1, 10000000, &o->tasks);
     case DEGREE:
         return small(value, 1, 4096, &o->degree);
     case LENGTH:
@@ -212,7 +188,7 @@ static int take(int option, const char *value, flow_options *o)
         o->sim.layout = which(value, layouts);
         return o->sim.layout-- != 0;
     case SEED:
-        return number(value, 0, UINT64_MAX - 10000, &o->seed);
+        return number_in(value, 0, UINT64_MAX - 10000, &o->seed);
     case RUNS:
         return small(value, 1, 10000, &o->runs);
     case TIMELINE:

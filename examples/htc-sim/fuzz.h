@@ -49,6 +49,10 @@ void fuzz_one(const fuzz_options *o, uint64_t seed, fuzz_run *run);
 
 /* options.c: the words of the command line. EXIT_FINE; or what to end with, and it is said: *done. */
 int fuzz_options_read(int argc, char **argv, fuzz_options *o, int *done);
+/* Of every command's words: says what is wrong, and whose --help says how it is right; EXIT_USAGE. */
+int usage_of(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* 1: text is a number from min to max and nothing else. */
+int number_in(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 
 /* fuzz_kept.c: what the file has of these seeds, and the first that it has not; 0, or -1 and a message */
 int  fuzz_kept_read(const fuzz_options *o, fuzz_sum *sum, uint64_t *next);

@@ -44,19 +44,20 @@ const char *fuzz_scenario_name(fuzz_scenario scenario)
     return names[scenario];
 }
 
-static int usage(const char *format, ...)
+int usage_of(const char *command, const char *format, ...)
 {
     va_list ap;
     fprintf(stderr, "htc-sim: ");
     va_start(ap, format);
     vfprintf(stderr, format, ap);
     va_end(ap);
-    fprintf(stderr, "\nTry htc-sim --help.\n");
+    fprintf(stderr, "\nTry %s --help.\n", command);
     return EXIT_USAGE;
 }
 
-/* 1: text is a number from min to max and nothing else. */
-static int number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+#define usage(...) usage_of("htc-sim", __VA_ARGS__)
+
+int number_in(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
     char *end;
     if (text[0] < '0' || text[0] > '9')
@@ -78,7 +79,7 @@ static int seeds(const char *text, fuzz_options *o)
         return 0;
     memcpy(first, text, n);
     first[n] = '\0';
-    return number(first, 0, UINT64_MAX - 1, &o->from) && number(dots + 2, 0, UINT64_MAX - 1, &o->to) &&
+    return number_in(first, 0, UINT64_MAX - 1, &o->from) && number_in(dots + 2, 0, UINT64_MAX - 1, &o->to) &&
            o->from <= o->to;
 }
 
@@ -93,7 +94,7 @@ static int cells(const char *text, fuzz_options *o)
 static int bounded(const char *text, uint64_t min, uint64_t max, uint32_t *out)
 {
     uint64_t v;
-    if (!number(text, min, max, &v))
+    if (!number_in(text, min, max, &v))
         return 0;
     *out = (uint32_t)v;
     return 1;
@@ -141,7 +142,7 @@ static int take(int option, const char *value, fuzz_options *o)
         return seeds(value, o);
     case SEED:
         o->jobs = 1;
-        return number(value, 0, UINT64_MAX - 1, &o->from) && (o->to = o->from, 1);
+        return number_in(value, 0, UINT64_MAX - 1, &o->from) && (o->to = o->from, 1);
     case TRACE:
         return o->trace = 1;
     case KEPT:
