@@ -8,6 +8,7 @@
  *     htc_flow_create, htc_flow_read or htc_flow_generate
  *     htc_flow_add, htc_flow_after     each as often as there are tasks and dependencies
  *     htc_flow_check                   no cycle, no unknown task: from here on parents and children are listed
+ *     htc_flow_after_files             who reads a file waits for who makes it
  *     htc_flow_get, htc_flow_parents, htc_flow_children, htc_flow_task_bytes, htc_flow_write
  *
  * What htc_flow_read and htc_flow_generate give is checked. Tasks are numbered from 0 in the order in which they were added. A task with
@@ -190,6 +191,19 @@ HTC_API htc_status htc_flow_after(htc_flow *flow, uint32_t child, uint32_t paren
  * Cost: O(tasks + dependencies); 8 bytes a task while it runs.   Since: 0.2
  */
 HTC_API htc_status htc_flow_check(htc_flow *flow, htc_error *error);
+
+/**
+ * Let each task wait for those that make the files it reads (in, out of htc_flow_task), by the rule HTC_FLOW_OK. One that waits for them
+ * already, by whatever rule, waits as before; one that reads what it makes itself does not wait for that.
+ *
+ * @param[in,out] flow   checked, and checked again on success; on failure some of that may be added, and it is not checked
+ * @param[out]    error  why not, with the names of the tasks; NULL is fine
+ * @return HTC_OK; HTC_ECYCLE; HTC_ESCHEMA: two tasks make one file; HTC_EINVAL if flow is NULL or not checked, or one of the two tasks has
+ *         a count; HTC_EFULL beyond edges_max; HTC_ENOMEM
+ *
+ * Cost: O(tasks + files + dependencies); 72 bytes a file that is made and 12 a file that is read while it runs.   Since: 0.2
+ */
+HTC_API htc_status htc_flow_after_files(htc_flow *flow, htc_error *error);
 
 /**
  * How many tasks were added.
