@@ -37,6 +37,16 @@ static htc_status open_to_workers(htc_daemon *d, htc_host *host, const char *slo
     return htc_host_listen_unix(host, work + 5, 0600, 2, &d->error);
 }
 
+/* Where objects lie: of one user alone, though others' tasks may run by the same uid. */
+static void find_objects(const htc_daemon_options *o, const char *slot, char *path, size_t room)
+{
+    size_t fine = o->user ? strspn(o->user, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") : 0;
+    if (o->confine && fine && !o->user[fine])
+        snprintf(path, room, "%s/objects.%s", slot, o->user);
+    else
+        snprintf(path, room, "%s/objects", slot);
+}
+
 /* htc-fn, which runs function tasks, stands beside this program. NULL: there is none. */
 static const char *find_functions(char *path, size_t room)
 {
@@ -53,7 +63,7 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
     htc_host       *host = NULL;
     htc_agent_host *hands = NULL;
     htc_agent      *agent = NULL;
-    char            slot[4400], node[64], store[300], work[300], functions[4096];
+    char            slot[4400], node[64], store[300], work[300], functions[4096], objects[4600];
     uint32_t        slots = o->slots ? (uint32_t)strtoul(o->slots, NULL, 10) : 1;
     const char     *pass[257] = { NULL }, *seen[257] = { NULL };
     for (size_t i = 0; i < 256 && (pass[i] = htc_config_item(d->config, "task.env_pass", i)); i++)
@@ -81,8 +91,10 @@ static htc_status serve(htc_daemon *d, const htc_daemon_options *o)
                                              .slots = slots,
                                              .slots_max = (uint32_t)htc_config_number(d->config, "agent.slots_max"),
                                              .functions = find_functions(functions, sizeof functions),
+                                             .objects_dir = objects,
                                              .durable = htc_config_durability(d->config) == HTC_DURABLE_SYNC };
     snprintf(slot, sizeof slot, "%s/%s.%u", htc_state_path(d->state, HTC_STATE_SLOTS), o->site, o->slot);
+    find_objects(o, slot, objects, sizeof objects);
     htc_agent_host_node(&options.memory, &options.cores, node);
     int        lock = -1; /* goes to the executor, or with this process */
     htc_status s = take_slot(d, o, slot, &lock);

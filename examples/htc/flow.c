@@ -10,7 +10,7 @@ typedef struct subcommand {
     htc_status (*run)(flow_call *k);
 } subcommand;
 
-enum { RUN, CHECK, WRITE, STATUS, TASKS, WHY, LOGS, REPORT, RENDER, CANCEL, RESUME, RM, FLOW_COMMANDS };
+enum { RUN, CHECK, WRITE, STATUS, TASKS, WHY, LOGS, FETCH, REPORT, RENDER, CANCEL, RESUME, RM, FLOW_COMMANDS };
 
 static const subcommand subcommands[FLOW_COMMANDS] = {
     [RUN] = { "run", "FILE | - | --shape SHAPE --tasks N", "Run a flow, and wait for its end.", 0, 1, flow_run },
@@ -20,6 +20,7 @@ static const subcommand subcommands[FLOW_COMMANDS] = {
     [TASKS] = { "tasks", "ID", "The tasks of a flow with dependencies.", 1, 1, flow_tasks },
     [WHY] = { "why", "ID[.TASK]", "Say in one sentence what a flow or a task waits for.", 1, 1, flow_why },
     [LOGS] = { "logs", "ID.TASK", "Show what a task of a flow has written.", 1, 1, flow_logs },
+    [FETCH] = { "fetch", "ID[.TASK]", "Fetch the files of a flow that was run with --scratch.", 1, 1, flow_fetch },
     [REPORT] = { "report", "ID", "What a flow took: times, slots busy, efficiency.", 1, 1, flow_report },
     [RENDER] = { "render", "ID | FILE | -", "Draw a flow: its tasks, and how they stand.", 0, 1, flow_render },
     [CANCEL] = { "cancel", "ID[.TASKS]", "Cancel a flow, or tasks and what depends on them.", 1, 1, flow_cancel },
@@ -44,7 +45,7 @@ static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int ar
         { RUNS, { "max-fails", 0, OPT_COUNT, &k->max_fails, "N", "cancel the rest when more than N tasks have failed" } },
         { RUNS, { "detach", 'd', OPT_FLAG, &k->detach, NULL, "do not wait for its end" } },
         { RUNS, { "watch", 0, OPT_FLAG, &k->watch, NULL, "show how it gets on, also where no terminal is" } },
-        { OF(RUN), { "scratch", 0, OPT_FLAG, &k->scratch, NULL, "run each task in a directory of its own, not in this one" } },
+        { OF(RUN), { "scratch", 0, OPT_FLAG, &k->scratch, NULL, "run each task in a directory of its own: bring what it reads (in=), keep what it makes (out=)" } },
         { OF(RUN), { "slots", 0, OPT_COUNT, &k->slots, "N", "of the system that is started where none runs" } },
         { OF(RUN), { "keep", 0, OPT_FLAG, &k->keep, NULL, "keep that system's directory, with what tasks printed" } },
         { READS, { "format", 'f', OPT_TEXT, &k->format, "FORM", "text, jsonl, dax, wfcommons or jobs (by its content)" } },
@@ -59,6 +60,8 @@ static htc_status parse(flow_call *k, const command *cmd, uint32_t which, int ar
         { READS, { "seed", 0, OPT_NUMBER, &k->seed, "N", "of what is drawn" } },
         { OF(WRITE), { "to", 0, OPT_TEXT, &k->to, "FORM", "text, jsonl or dot (text)" } },
         { OF(WRITE), { "out", 'o', OPT_TEXT, &k->out, "FILE", "write there instead of standard output" } },
+        { OF(FETCH), { "out", 'o', OPT_TEXT, &k->out, "DIR", "write there instead of here" } },
+        { OF(FETCH), { "all", 0, OPT_FLAG, &k->all, NULL, "also what other tasks of the flow read" } },
         { OF(TASKS), { "failed", 0, OPT_FLAG, &k->failed, NULL, "those that failed alone" } },
         { OF(TASKS), { "limit", 0, OPT_COUNT, &k->limit, "N", "so many at most" } },
         { OF(LOGS), { "stderr", 0, OPT_FLAG, &k->errors, NULL, "standard error instead of standard output" } },

@@ -19,7 +19,7 @@ typedef struct flow_call {
     int64_t     tasks, degree, seed;
     /* how it is run */
     int64_t     agents, tries, max_fails, slots, limit;
-    uint32_t    detach, watch, scratch, keep, failed, tiles, errors;
+    uint32_t    detach, watch, scratch, keep, failed, tiles, errors, all;
     htc_store  *store;
 } flow_call;
 
@@ -51,6 +51,10 @@ const char *flow_task_state_name(uint32_t state);
 htc_status  flow_which(flow_call *k, const char *word, uint64_t *id, char **task);
 htc_status  flow_find_task(flow_call *k, uint64_t id, const flow_graph *g, const char *task, uint32_t *number);
 void        flow_put_json(flow_call *k, json_t *value); /* takes it */
+
+/* flow_fetch.c. task: NULL: of all; to: a directory, made if it is not there. */
+htc_status flow_fetch(flow_call *k);
+htc_status flow_fetch_to(flow_call *k, uint64_t id, const htc_flows_view *v, const char *task, const char *to, uint64_t *files, uint64_t *bytes);
 
 /* flow_report.c, flow_render.c, flow_why.c, flow_logs.c */
 htc_status flow_report(flow_call *k);

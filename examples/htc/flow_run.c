@@ -173,10 +173,13 @@ static htc_status store_flow(flow_call *k, source *of, uint64_t *id)
     o.workers = seats < UINT32_MAX ? (uint32_t)seats : UINT32_MAX;
     if (!of->flow)
         return htc_flows_resume(k->store, of->from, &o, id, &of->tasks, &k->c->error);
-    char *directory = k->scratch ? NULL : getcwd(NULL, 0);
-    o.directory = directory;
+    char *here = getcwd(NULL, 0);
+    if (k->scratch)
+        o.inputs = here;
+    else
+        o.directory = here;
     htc_status s = htc_flows_submit(k->store, of->flow, &o, id, &k->c->error);
-    free(directory);
+    free(here);
     return s;
 }
 
@@ -278,6 +281,11 @@ static htc_status run_and_tell(flow_call *k, source *of, const own_system *own)
         uint32_t left = 5;
         (void)htc_flows_tasks(k->store, id, say_failed, &left, NULL);
     }
+    uint64_t files = 0, bytes = 0;
+    if (s == HTC_OK && k->scratch && v.graph)
+        s = flow_fetch_to(k, id, &v, NULL, ".", &files, &bytes);
+    if (s == HTC_OK && files && !k->c->json)
+        printf("%" PRIu64 " result%s fetched, %s\n", files, files == 1 ? "" : "s", show_size((double)bytes).s);
     return s == HTC_OK ? outcome(k, id, &v, now_s() - begun, !own->dir) : s;
 }
 
@@ -290,6 +298,8 @@ htc_status flow_run(flow_call *k)
         s = cli_error(k->c, HTC_EUNREACHABLE, "--detach", "htc up starts a system, or leave --detach out", "no system runs here that the flow could be left to");
     if (s == HTC_OK)
         s = flow_read(k, &flow);
+    if (s == HTC_OK && k->scratch)
+        s = htc_flow_after_files(flow, &k->c->error);
     if (s == HTC_OK)
         s = own_begin(k, &own);
     if (s == HTC_OK)

@@ -37,11 +37,15 @@ typedef struct htc_flows_options {
     uint32_t    tries;     /**< how often a task is run at most, if it fails; 0: once */
     uint32_t    workers;   /**< so many are expected: the tasks are laid out for them, and spread by stealing all the same; 0: 1 */
     uint64_t    max_fails; /**< beyond so many failed tasks all that has not ended is cancelled; 0: never */
-    const char *directory; /**< where its commands run, absolute; NULL: each in a private scratch directory. Builtins have none */
+    const char *directory; /**< where its commands run, absolute, and find their files themselves; NULL: each in a private scratch
+                                directory, to which the files are brought that it reads (htc_flow_task.in), and of which those are kept
+                                that it makes (out). Builtins have none */
+    const char *inputs;    /**< without directory: where files lie that commands read and no task of the flow makes, absolute, on each node; NULL:
+                                such files are not looked for */
 } htc_flows_options;
 
 /** Options that are all default. */
-#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL }
+#define HTC_FLOWS_OPTIONS_INIT { sizeof(htc_flows_options), NULL, 0, 0, 0, NULL, NULL }
 
 /** Where a flow stands. */
 typedef enum htc_flows_state {
@@ -81,6 +85,13 @@ typedef struct htc_flows_child {
     uint64_t parent; /**< which of its parents that other one is, from 0 */
 } htc_flows_child;
 
+/** A file that a task makes, of a flow whose tasks have directories of their own. */
+typedef struct htc_flows_file {
+    const char *name;  /**< as it was submitted; also of the output that is stored */
+    uint64_t    bytes; /**< 0: not known */
+    uint32_t    read;  /**< 1: another task reads it; 0: it is a result */
+} htc_flows_file;
+
 /** How a task of a graph stands, and ended. What it points to is lent for the call. */
 typedef struct htc_flows_task {
     size_t      size;      /**< sizeof(htc_flows_task) */
@@ -101,6 +112,10 @@ typedef struct htc_flows_task {
     const htc_flows_parent *waits;      /**< one for each of parents, in the order in which they were submitted; their numbers: children of others */
     const htc_flows_child  *children;   /**< n_children tasks that wait for it */
     uint32_t                n_children; /**< of children */
+    const char             *kind;       /**< of which program or step it is; "": not known */
+    const htc_flows_file   *files;      /**< n_files that it makes, or is to */
+    uint32_t                n_files;    /**< of files */
+    uint64_t                data;       /**< bytes that it reads of what others make, as far as it is known */
 } htc_flows_task;
 
 /**
@@ -131,7 +146,8 @@ HTC_API void htc_flows_options_init(htc_flows_options *options, size_t size);
  * @param[out]    id       its number, never used before in this store; set as soon as anything is stored, also on failure: htc_flows_remove
  * @param[out]    error    why, and the next step; NULL is fine
  * @return HTC_OK; HTC_EINVAL for an empty flow or options out of range; HTC_ETOOBIG: a task waits for more than 1,024 others, is waited for by
- *         more than 4,096, or its record is longer than 256 KiB; HTC_EUNSUPPORTED: a task that nothing here can execute; as htc_store_ask;
+ *         more than 4,096, or its record is longer than 256 KiB; HTC_EUNSUPPORTED: a task that nothing here can execute, or that reads what a
+ *         builtin is to make; HTC_ESCHEMA: two tasks make one file, or one that has a count makes what is read; HTC_EPATH: a file's name leaves the task's directory; as htc_store_ask;
  *         HTC_ENOMEM
  *
  * Cost: a request for each 64 tasks of a graph; of a bag one for each worker.   Since: 0.2
@@ -141,13 +157,13 @@ HTC_API htc_status htc_flows_submit(htc_store *store, const htc_flow *flow, cons
 
 /**
  * Write the records of a flow that goes on where another one has ended: its tasks that are not done, under their names. What is done is not run
- * again, and lets what waits for it run. Neither is a task that was to run only if one fails which is done, nor what needs it. Workers leave the
+ * again, and lets what waits for it run, unless a task that is run reads what it has made (htc_flow_task.in). Neither is a task that was to run only if one fails which is done, nor what needs it. Workers leave the
  * new flow alone until htc_flows_start; the old one stays as it is.
  *
  * @param[in,out] store    nothing outstanding
  * @param[in]     from     the flow that has ended; a graph, for of the tasks of a bag none is known by itself
- * @param[in]     options  borrowed; NULL: every default. Here 0 of tries and of max_fails means: as it was in the old flow. user and directory are
- *                         those of the old flow: NULL
+ * @param[in]     options  borrowed; NULL: every default. Here 0 of tries and of max_fails means: as it was in the old flow. user, directory and
+ *                         inputs are those of the old flow: NULL
  * @param[out]    id       the number of the new one; set as soon as anything is stored, also on failure: htc_flows_remove
  * @param[out]    tasks    that it has; NULL is fine; untouched on failure
  * @param[out]    error    why, and the next step; NULL is fine

@@ -12,6 +12,7 @@
  *     connections  one to the store, made before, numbered store_peer, again after it was lost. Others when it asks for them
  *                  (HTC_CALL_DIAL, HTC_CALL_HANG_UP), and those that other workers make to this one's address
  *     tasks        HTC_CALL_STAGE_IN, _RUN, _TAKE_BACK, _SIGNAL, _STAGE_OUT and _CLEAN, as htcsched/calls.h says
+ *     objects      HTC_CALL_OBJECT_ROOM and those behind it, for flows whose tasks read what others make; never for others
  *     events       HTC_EVENT_STARTED and HTC_EVENT_TASK_STOPPED where there are processes; HTC_EVENT_SHUTDOWN: finish what runs, hand over
  *                  the rest, end. With HTC_EKILLED: hand over what runs too
  *
@@ -58,10 +59,11 @@ typedef struct htc_worker_options {
                                       no two share any */
     uint32_t    within;          /**< 1: it is part of another machine, whose step calls its own with the same output: at its end there
                                       is no HTC_OUT_STOP, and htc_worker_stopped says so */
+    uint64_t    cache_bytes;     /**< of what tasks read, kept here beside what they make while the flow runs; 0: 1 GiB */
 } htc_worker_options;
 
 /** Options with every default; flow, id, address, store_client_id and store_peer are to be set. */
-#define HTC_WORKER_OPTIONS_INIT { sizeof(htc_worker_options), 0, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0, 0 }
+#define HTC_WORKER_OPTIONS_INIT { sizeof(htc_worker_options), 0, 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0, 0, 0 }
 
 /** What a worker has done, and where it stands. */
 typedef struct htc_worker_figures {
@@ -82,6 +84,11 @@ typedef struct htc_worker_figures {
     uint64_t done;       /**< tasks of the flow; 0 before its end */
     uint64_t failed;     /**< tasks of the flow; 0 before its end */
     uint64_t cancelled;  /**< tasks of the flow; 0 before its end */
+    uint64_t made;       /**< objects that tasks made here */
+    uint64_t fetched;    /**< objects that came from other workers */
+    uint64_t fetched_bytes; /**< of these */
+    uint64_t served;     /**< pieces of objects sent to other workers */
+    uint64_t remade;     /**< tasks run once more, for what they had made was lost */
 } htc_worker_figures;
 
 /** A worker, as a machine: self of htc_worker_ops. */

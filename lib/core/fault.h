@@ -65,6 +65,9 @@
     X(bad_bit_ignored)       /* a task whose parent has failed is not cancelled by that */                            \
     X(counted_before_told)   /* a task is counted before its children know that it has ended */                       \
     X(task_unversioned)      /* how a task ended is written whatever its record's version is */ \
+    X(redo_unclaimed)        /* what is lost is made again by each who misses it */ \
+    X(claim_without_epoch)   /* a claim holds as long as a worker of that number lives */ \
+    X(claim_kept)            /* who needs a thing no more keeps its claim to make it */ \
     X(worker_connection_kept) /* an agent's next worker of a flow has the connection to the store of the one before */      \
     X(worker_runs_left)       /* a worker stops and leaves what it runs to nobody */                                    \
     X(object_sources_mixed)  /* after a wrong hash an object is asked of several again */                              \

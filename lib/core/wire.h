@@ -69,8 +69,9 @@
     X(WORKER_NOT_OWNER, 329) /* the same: it is somebody else's ledger */                                              \
     X(WORKER_COUNTS, 330)   /* from: a ledger; tasks, note, to: done, failed and cancelled, to who looks for the end */ \
     X(WORKER_COUNTED, 331)  /* the same: that is known */                                                              \
+    X(WORKER_REDO, 332)     /* note: a task that the receiver has claimed to make again: does it? */                   \
     /* between workers: lib/roles/worker/objects_wire.h */                                                             \
-    X(OBJECT_ASK, 340)      /* 32 B hash, u64 offset, u32 len */                                                       \
+    X(OBJECT_ASK, 340)      /* 32 B hash, u64 offset, u32 len, varint flow */                                          \
     X(OBJECT_BYTES, 341)    /* 32 B hash, u64 offset, u64 size of the object, bytes */                                 \
     X(OBJECT_NONE, 342)     /* 32 B hash, u64 offset, status: that piece is not to be had here */
 

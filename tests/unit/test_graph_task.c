@@ -115,6 +115,81 @@ Test(graph_task, every_step_is_what_its_words_come_to)
         cr_expect(ends[s] > 20, "%lu of state %d", ends[s], s);
 }
 
+/* ---- objects ---- */
+
+static graph_object object_of(uint64_t n)
+{
+    graph_object o = { .size = n * 1000, .worker = n };
+    memset(o.hash, (int)n, sizeof o.hash);
+    return o;
+}
+
+/* Told of two of the three that it reads, in any order and again, it knows those; what is beyond GRAPH_KNOWN_MAX counts alone. */
+Test(graph_task, what_it_reads_is_known_as_it_was_told)
+{
+    uint8_t    room[GRAPH_KNOWN_MAX * GRAPH_KNOWN_BYTES];
+    htc_buf    reads, makes, made, b;
+    graph_task parent = { .state = GRAPH_DONE, .made_by = 9 }, t = { .state = GRAPH_OPEN };
+    htc_buf_init(&reads, NULL, 0);
+    htc_buf_init(&makes, NULL, 0);
+    htc_buf_init(&made, NULL, 0);
+    htc_buf_init(&b, NULL, 0);
+    for (uint32_t i = 0; i < 100; i++) {
+        char         name[16];
+        graph_object o = object_of(i);
+        snprintf(name, sizeof name, "f%u", i);
+        htc_put_u64(&reads, i % 2 ? 5 : 4);
+        htc_put_str(&reads, name);
+        htc_put_str(&makes, name);
+        htc__graph_put_made(&made, &o);
+    }
+    t.reads = htc_buf_bytes(&reads);
+    parent.makes = htc_buf_bytes(&makes);
+    parent.made = htc_buf_bytes(&made);
+    through_bytes(&b, &t);
+    htc__graph_inform(&t, room, 5, &parent);
+    cr_expect(t.data == 2500000 && t.known.len == 50 * (size_t)GRAPH_KNOWN_BYTES);
+    through_bytes(&b, &t);
+    htc__graph_inform(&t, room, 5, &parent); /* again */
+    cr_expect(t.data == 2500000 && t.known.len == 50 * (size_t)GRAPH_KNOWN_BYTES);
+    htc__graph_inform(&t, room, 4, &parent);
+    cr_expect(t.data == 4950000 && t.known.len == GRAPH_KNOWN_MAX * (size_t)GRAPH_KNOWN_BYTES);
+    through_bytes(&b, &t);
+    for (uint32_t i = 0; i < 100; i++) {
+        graph_object o, want = object_of(i);
+        int          known = i % 2 || i < 2 * (GRAPH_KNOWN_MAX - 50);
+        cr_assert(htc__graph_known(&t, i, &o) == (known ? HTC_OK : HTC_ENOTFOUND), "%u", i);
+        cr_assert(!known || (o.size == want.size && o.worker == 9 && memcmp(o.hash, want.hash, sizeof o.hash) == 0));
+    }
+    htc_buf_free(&reads);
+    htc_buf_free(&makes);
+    htc_buf_free(&made);
+    htc_buf_free(&b);
+}
+
+Test(graph_task, one_makes_it_again)
+{
+    uint8_t    made[GRAPH_MADE_BYTES] = { 1 }, anew[GRAPH_MADE_BYTES] = { 2 };
+    graph_task t = { .state = GRAPH_OPEN, .makes = { "\1a", 2 } };
+    htc_buf    b;
+    htc_buf_init(&b, NULL, 0);
+    cr_expect(htc__graph_claim(&t, 3, 7, 1) == HTC_EINVAL);
+    t.state = GRAPH_DONE;
+    t.made = (htc_bytes){ made, sizeof made };
+    t.made_by = 8;
+    through_bytes(&b, &t);
+    cr_expect(htc__graph_redo(&t, 3, 7, (htc_bytes){ anew, sizeof anew }) == HTC_EINVAL && htc__graph_unclaim(&t, 0, 0) == HTC_EINVAL);
+    cr_expect(htc__graph_claim(&t, 3, 7, 0) == HTC_OK && htc__graph_is_claimed_by(&t, 3, 7) && !htc__graph_is_claimed_by(&t, 3, 8));
+    through_bytes(&b, &t);
+    cr_expect(htc__graph_claim(&t, 4, 1, 0) == HTC_EEXISTS && htc__graph_claim(&t, 4, 1, 1) == HTC_OK); /* the second: the first is dead */
+    cr_expect(htc__graph_unclaim(&t, 3, 7) == HTC_EINVAL && htc__graph_redo(&t, 3, 7, (htc_bytes){ anew, sizeof anew }) == HTC_EINVAL);
+    cr_expect(htc__graph_redo(&t, 4, 1, (htc_bytes){ anew, sizeof anew }) == HTC_OK && t.made_by == 4 && t.redo_worker == 0);
+    through_bytes(&b, &t);
+    cr_expect(((const uint8_t *)t.made.data)[0] == 2);
+    cr_expect(htc__graph_claim(&t, 4, 1, 0) == HTC_OK && htc__graph_unclaim(&t, 4, 1) == HTC_OK && t.redo_worker == 0);
+    htc_buf_free(&b);
+}
+
 /* A record that was cut, or says what none can say, is refused. */
 Test(graph_task, what_nobody_wrote_is_refused)
 {

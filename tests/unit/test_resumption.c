@@ -17,8 +17,28 @@ typedef struct model {
     uint32_t n;
     int      after[TASKS][TASKS];
     int      done[TASKS];
+    int      reads[TASKS][TASKS]; /* c reads what p makes */
+    int      again[TASKS]; /* done, and made again for who reads it */
     int      outer[TASKS]; /* 0, or a byte of one more parent: of a task that was settled before the old flow began */
 } model;
+
+static int never_runs(const model *m, uint32_t c);
+
+static int runs_again(const model *m, uint32_t t)
+{
+    return m->again[t] || (!m->done[t] && !never_runs(m, t));
+}
+
+static void make_again(model *m)
+{
+    for (int more = 1; more;) {
+        more = 0;
+        for (uint32_t c = 0; c < m->n; c++)
+            for (uint32_t p = 0; p < m->n; p++)
+                if (m->reads[c][p] && m->done[p] && !m->again[p] && runs_again(m, c))
+                    more = m->again[p] = 1;
+    }
+}
 
 /* Numbers are no order in which they run: a task may wait for one with a larger number. */
 static model draw(htc_rng *rng)
@@ -34,10 +54,13 @@ static model draw(htc_rng *rng)
         m.done[i] = htc_rng_below(rng, 2) == 0;
         if (htc_rng_below(rng, 4) == 0)
             m.outer[i] = GRAPH_EDGE((int)htc_rng_below(rng, 3)) | (1 + (int)htc_rng_below(rng, 2));
+        if (m.done[i] && m.outer[i]) /* it ran, so that let it */
+            m.outer[i] = m.outer[i] / 4 * 4 + (m.outer[i] / 4 == GRAPH_RULE_FAILED ? GRAPH_ENDED_BAD : GRAPH_ENDED_OK);
         for (uint32_t k = 0; k < i; k++)
-            if (htc_rng_below(rng, 3) == 0)
+            if (htc_rng_below(rng, 3) == 0 && (m.reads[order[i]][order[k]] = htc_rng_below(rng, 3) == 0, 1))
                 m.after[order[i]][order[k]] = htc_rng_below(rng, 2) ? 1 : 1 + (int)htc_rng_below(rng, 3);
     }
+    make_again(&m);
     return m;
 }
 
@@ -47,14 +70,9 @@ static int never_runs(const model *m, uint32_t c)
     if (!m->done[c] && ((rule == GRAPH_RULE_OK && bit == GRAPH_ENDED_BAD) || (rule == GRAPH_RULE_FAILED && bit == GRAPH_ENDED_OK)))
         return 1;
     for (uint32_t p = 0; p < m->n && !m->done[c]; p++)
-        if ((m->after[c][p] == 1 + GRAPH_RULE_FAILED && m->done[p]) || (m->after[c][p] == 1 + GRAPH_RULE_OK && never_runs(m, p)))
+        if ((m->after[c][p] == 1 + GRAPH_RULE_FAILED && m->done[p] && !m->again[p]) || (m->after[c][p] == 1 + GRAPH_RULE_OK && never_runs(m, p)))
             return 1;
     return 0;
-}
-
-static int runs_again(const model *m, uint32_t t)
-{
-    return !m->done[t] && !never_runs(m, t);
 }
 
 static uint32_t new_number(const model *m, uint32_t t)
@@ -81,11 +99,17 @@ static graph_task record_of(const model *m, uint32_t t, htc_buf *b)
     char       name[16];
     graph_task g = { .state = m->done[t] ? GRAPH_DONE : (uint8_t)others[t % 3], .home = 9, .failures = 2, .task = htc_bytes_of("what it runs"),
                      .outcome = { .worker = 5, .began = 1, .ended = 2, .reason = "a reason" } };
-    htc_buf    children;
+    htc_buf    children, reads;
     snprintf(name, sizeof name, "t%u", t);
     g.name = htc_bytes_of(name);
+    g.makes = (htc_bytes){ "\3out", 4 };
     htc_buf_init(&children, NULL, 0);
+    htc_buf_init(&reads, NULL, 0);
     for (uint32_t i = 0; i < m->n; i++) {
+        if (m->reads[t][i]) {
+            htc_put_u64(&reads, i);
+            htc_put_str(&reads, "out");
+        }
         if (m->after[t][i])
             parents[g.parents.len++] = (uint8_t)(GRAPH_EDGE(m->after[t][i] - 1) | (i % 3));
         if (m->after[i][t]) {
@@ -97,7 +121,9 @@ static graph_task record_of(const model *m, uint32_t t, htc_buf *b)
         parents[g.parents.len++] = (uint8_t)m->outer[t];
     g.parents.data = parents;
     g.children = htc_buf_bytes(&children);
+    g.reads = htc_buf_bytes(&reads);
     htc__graph_write(b, &g);
+    htc_buf_free(&reads);
     htc_buf_free(&children);
     cr_assert(eq(int, htc__graph_read(htc_buf_bytes(b), &g), HTC_OK));
     return g;
@@ -143,10 +169,18 @@ static void expect_records(const resumption *r, const model *m, records *made)
         snprintf(name, sizeof name, "t%u", t);
         HOLDS(htc_bytes_equal(got->name, htc_bytes_of(name)) && htc_bytes_equal(got->task, htc_bytes_of("what it runs")));
         HOLDS(got->state == GRAPH_OPEN && got->failures == 0 && got->outcome.ended == 0 && got->home == number / r->home);
+        HOLDS(htc_bytes_equal(got->makes, (htc_bytes){ "\3out", 4 }) && got->made.len == 0);
+        htc_reader reads = htc_reader_of(got->reads);
+        uint64_t   maker;
+        htc_bytes  file;
+        for (uint32_t i = 0; i < m->n; i++)
+            if (m->reads[t][i])
+                HOLDS(htc__graph_next_read(&reads, &maker, &file) && maker == (runs_again(m, i) ? new_number(m, i) : GRAPH_NOBODY));
+        HOLDS(!htc__graph_next_read(&reads, &maker, &file));
         const uint8_t *p = got->parents.data;
         for (uint32_t i = 0; i < m->n; i++) {
             if (m->after[t][i])
-                HOLDS(*p++ == (GRAPH_EDGE(m->after[t][i] - 1) | (m->done[i] ? GRAPH_ENDED_OK : never_runs(m, i) ? GRAPH_ENDED_BAD : GRAPH_NOT_TOLD)));
+                HOLDS(*p++ == (GRAPH_EDGE(m->after[t][i] - 1) | (m->again[t] && !m->again[i] ? (m->after[t][i] == 1 + GRAPH_RULE_FAILED ? GRAPH_ENDED_BAD : GRAPH_ENDED_OK) : runs_again(m, i) ? GRAPH_NOT_TOLD : m->done[i] ? GRAPH_ENDED_OK : never_runs(m, i) ? GRAPH_ENDED_BAD : GRAPH_NOT_TOLD)));
             if (m->after[i][t] && runs_again(m, i)) {
                 uint64_t task;
                 uint32_t parent;
@@ -192,7 +226,7 @@ static void run_plainly(records *made, uint32_t n)
 
 Test(resumption, what_is_left_is_what_each_tasks_parents_came_to)
 {
-    uint64_t nothing = 0, some = 0, forbidden = 0;
+    uint64_t nothing = 0, some = 0, forbidden = 0, made_again = 0;
     PROPERTY(rng, 3000)
     {
         model      m = draw(&rng);
@@ -204,6 +238,7 @@ Test(resumption, what_is_left_is_what_each_tasks_parents_came_to)
         for (uint32_t i = 0; i < m.n; i++) {
             again += (uint32_t)runs_again(&m, i);
             forbidden += (uint64_t)never_runs(&m, i);
+            made_again += (uint64_t)m.again[i];
         }
         htc__resumption_init(&r, NULL);
         HOLDS(add_all(&r, &m) == HTC_OK);
@@ -230,7 +265,8 @@ Test(resumption, what_is_left_is_what_each_tasks_parents_came_to)
             htc_buf_free(&made.bytes[i]);
         htc__resumption_free(&r);
     }
-    cr_expect(nothing > 10 && some > 100 && forbidden > 100, "%lu with nothing left, %lu with something; %lu tasks were forbidden", nothing, some, forbidden);
+    cr_expect(nothing > 10 && some > 100 && forbidden > 100 && made_again > 100, "%lu with nothing left, %lu with something; %lu tasks were forbidden, %lu made again", nothing,
+              some, forbidden, made_again);
 }
 
 /* A header of the old flow says how often tasks are tried, and for whom; the caller may say otherwise. */

@@ -13,11 +13,15 @@ enum { TASKS = 6 };
 
 static void put_flow(rig *r, int graph)
 {
-    if (graph)
+    if (graph >= 2)
+        rig_put_files(r, TASKS, graph == 3);
+    else if (graph)
         rig_put_chain(r, TASKS);
     else
         rig_put_bag(r, TASKS);
 }
+
+enum { KINDS = 4 }; /* a bag, a chain, a chain of files, one of which the first file is lost */
 
 static void start(rig *r, uint64_t client_id, alloc_fail *f)
 {
@@ -66,7 +70,7 @@ Test(worker_faults, any_one_answer_may_be_none)
 {
     static const htc_status all[] = { HTC_EUNKNOWN, HTC_ENOSPC, HTC_EFULL, HTC_ETIMEDOUT, HTC_AGAIN };
     for (size_t s = 0; s < sizeof all / sizeof *all; s++)
-        for (int graph = 0; graph < 2; graph++) {
+        for (int graph = 0; graph < KINDS; graph++) {
             one_answer o = { .status = all[s] };
             for (o.at = o.seen = 0; o.at <= o.seen; o.at++) {
                 rig r;
@@ -109,7 +113,7 @@ Test(worker_faults, many_answers_may_be_none)
         rig          r;
         some_answers s = { .rng = htc_rng_fork(&rng, "answers"), .one_in = 2 + (uint32_t)htc_rng_below(&rng, 9) };
         rig_open(&r, htc_rng_next(&rng));
-        put_flow(&r, (int)htc_rng_below(&rng, 2));
+        put_flow(&r, (int)htc_rng_below(&rng, KINDS));
         r.answers = some;
         r.ctx = &s;
         start(&r, 4712, NULL);
@@ -129,7 +133,7 @@ Test(worker_faults, no_answer_is_too_wrong)
         flow         f;
         some_answers s = { .rng = htc_rng_fork(&rng, "answers"), .one_in = 2 + (uint32_t)htc_rng_below(&rng, 20), .any = 1 };
         rig_open(&r, htc_rng_next(&rng));
-        put_flow(&r, (int)htc_rng_below(&rng, 2));
+        put_flow(&r, (int)htc_rng_below(&rng, KINDS));
         r.answers = some;
         r.ctx = &s;
         for (uint64_t life = 1; life < 4; life++) {
@@ -187,7 +191,7 @@ static void without_memory(alloc_fail *f, int graph)
 
 Test(worker_faults, memory_may_be_refused_at_any_step)
 {
-    for (int graph = 0; graph < 2; graph++) {
+    for (int graph = 0; graph < KINDS; graph++) {
         ALLOC_FAIL_EVERY (f, 5000)
             without_memory(&f, graph);
         ALLOC_FAIL_ONCE (f, 5000)

@@ -9,6 +9,7 @@
 
 #include "alloc_fail.h"
 #include "core/wire.h"
+#include "htcsched/client.h"
 #include "htcsched/calls.h"
 #include "htcsched/kv_server.h"
 #include "htcsched/work.h"
@@ -120,6 +121,26 @@ static inline void rig_answer(rig *r, const htc_effect *e, htc_status status, ht
     rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_RESULT, .op = e->op, .tag = e->tag, .status = status, .body = body });
 }
 
+/* What a task has left is an object from then on, and whatever is staged in is here. */
+static inline void rig_object_call(rig *r, const htc_effect *e)
+{
+    htc_reader in = htc_reader_of(e->body);
+    uint8_t    hash[32];
+    htc_buf    b;
+    htc_buf_init(&b, NULL, 0);
+    if (e->op == HTC_CALL_OBJECT_OUTPUT) {
+        htc_attempt attempt;
+        htc_read_attempt(&in, &attempt);
+        htc_content_hash(htc_get_bytes(&in), hash);
+        htc_put_raw(&b, (htc_bytes){ hash, sizeof hash });
+        htc_put_u64(&b, 5);
+    }
+    if (e->op == HTC_CALL_OBJECT_ROOM)
+        htc_put_u64(&b, 0);
+    rig_answer(r, e, HTC_OK, htc_buf_bytes(&b));
+    htc_buf_free(&b);
+}
+
 /* A run that ends so. */
 static inline void rig_ends(rig *r, const htc_effect *run, htc_status how)
 {
@@ -142,6 +163,8 @@ static inline void rig_call(rig *r, const htc_effect *e)
         htc_put_u32(&b, 10 + ++r->last_peer);
         rig_answer(r, e, HTC_OK, htc_buf_bytes(&b));
         rig_post_to(r, RIG_STORE, (htc_input){ .kind = HTC_IN_OPENED, .peer = 10 + r->last_peer });
+    } else if (e->op >= HTC_CALL_OBJECT_ROOM && e->op <= HTC_CALL_OBJECT_OUTPUT) {
+        rig_object_call(r, e);
     } else if (e->op == HTC_CALL_STAGE_IN && !r->left) {
         rig_answer(r, e, HTC_OK, htc_bytes_of(NULL));
     } else if (e->op == HTC_CALL_RUN && !r->left) {
@@ -158,7 +181,7 @@ static inline void rig_hear(rig *r, const htc_effect *e)
     rig_said   s = { .peer = e->peer };
     uint64_t   id;
     htc_reader in = htc_wire_open(e->body, &s.type, &id);
-    if (s.type >= HTC_WIRE_WORKER_LOAD_ASK && htc__worker_read(&in, &s.m) != HTC_OK)
+    if (s.type >= HTC_WIRE_WORKER_LOAD_ASK && s.type < HTC_WIRE_OBJECT_ASK && htc__worker_read(&in, &s.m) != HTC_OK)
         abort();
     r->said[r->n_said++ % RIG_KEPT] = s;
 }
@@ -277,10 +300,11 @@ static inline void rig_delete(rig *r, const flow_key *k)
     (void)rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_DELETE, .key = htc__flow_key_bytes(k) }, NULL);
 }
 
-static inline void rig_put_header(rig *r, flow_state state, flow_kind kind, uint64_t tasks)
+static inline void rig_put_header_of(rig *r, flow_state state, flow_kind kind, uint64_t tasks, int data)
 {
     htc_task task = { .executable = "/bin/true", .values_json = "{}", .limits = { .cores = 1 } };
-    flow     f = { .state = (uint8_t)state, .kind = (uint8_t)kind, .tasks = tasks, .tries = 2, .max_fails = UINT64_MAX, .user = "ada" };
+    flow     f = { .state = (uint8_t)state, .kind = (uint8_t)kind, .data = (uint8_t)data, .tasks = tasks, .tries = 2, .max_fails = UINT64_MAX,
+                   .user = "ada" };
     flow_key k = htc__flow_key_header(RIG_FLOW);
     htc_buf  b;
     htc_buf_init(&b, NULL, 0);
@@ -290,6 +314,11 @@ static inline void rig_put_header(rig *r, flow_state state, flow_kind kind, uint
     rig_put(r, &k, htc_buf_bytes(&b));
     htc_work_free(NULL, f.task);
     htc_buf_free(&b);
+}
+
+static inline void rig_put_header(rig *r, flow_state state, flow_kind kind, uint64_t tasks)
+{
+    rig_put_header_of(r, state, kind, tasks, 0);
 }
 
 static inline void rig_put_ledger(rig *r, uint64_t number, const ledger *l)
@@ -350,6 +379,78 @@ static inline void rig_put_chain(rig *r, uint64_t tasks)
         htc_buf_free(&child);
     }
     rig_put_header(r, FLOW_RUNNING, FLOW_GRAPH, tasks);
+}
+
+static inline void rig_put_task(rig *r, uint64_t id, const graph_task *t)
+{
+    flow_key k = htc__flow_key_task(RIG_FLOW, id);
+    htc_buf  b;
+    htc_buf_init(&b, NULL, 0);
+    htc__graph_write(&b, t);
+    rig_put(r, &k, htc_buf_bytes(&b));
+    htc_buf_free(&b);
+}
+
+/* t lies in bytes. */
+static inline int rig_get_task(rig *r, uint64_t id, htc_buf *bytes, graph_task *t)
+{
+    flow_key      k = htc__flow_key_task(RIG_FLOW, id);
+    htc_kv_result result = { 0 };
+    htc_buf_clear(bytes);
+    if (rig_ask(r, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_GET, .key = htc__flow_key_bytes(&k) }, &result) != HTC_OK)
+        return 0;
+    htc_put_raw(bytes, result.value);
+    return htc__graph_read(htc_buf_bytes(bytes), t) == HTC_OK;
+}
+
+#define RIG_MAKER 77u /* the worker that ran task 0 of a chain of files, and is gone */
+
+/* A chain in which each task reads "out" of the one before and makes its own. done: the first has run, at RIG_MAKER. */
+static inline void rig_put_files(rig *r, uint64_t tasks, int done)
+{
+    htc_task     task = { .executable = "/bin/true", .values_json = "{}", .limits = { .cores = 1 } };
+    graph_object object = { .size = 5 };
+    ledger       l;
+    htc_bytes    bytes;
+    if (htc_task_to_bytes(NULL, &task, &bytes) != HTC_OK)
+        abort();
+    htc_content_hash(htc_bytes_of("out"), object.hash);
+    htc__ledger_init(&l, (ledger_span){ done != 0, tasks });
+    l.counts.done = done != 0;
+    rig_put_ledger(r, 0, &l);
+    for (uint64_t id = 0; id < tasks; id++) {
+        uint8_t    parent = GRAPH_EDGE(GRAPH_RULE_OK) | (done && id == 1 ? GRAPH_ENDED_OK : GRAPH_NOT_TOLD);
+        htc_buf    child, reads, makes, made;
+        graph_task t = { .state = done && id == 0 ? GRAPH_DONE : GRAPH_OPEN, .parents = { &parent, id > 0 }, .task = bytes };
+        htc_buf_init(&child, NULL, 0);
+        htc_buf_init(&reads, NULL, 0);
+        htc_buf_init(&makes, NULL, 0);
+        htc_buf_init(&made, NULL, 0);
+        htc_put_u64(&child, id + 1);
+        htc_put_u32(&child, 0);
+        if (id) {
+            htc_put_u64(&reads, id - 1);
+            htc_put_str(&reads, "out");
+        }
+        htc_put_str(&makes, "out");
+        if (t.state == GRAPH_DONE) {
+            htc__graph_put_made(&made, &object);
+            t.outcome = (graph_outcome){ .worker = RIG_MAKER, .epoch = 5, .attempt = 1, .ended = 1 };
+            t.made_by = RIG_MAKER;
+        }
+        if (id + 1 < tasks)
+            t.children = htc_buf_bytes(&child);
+        t.reads = htc_buf_bytes(&reads);
+        t.makes = htc_buf_bytes(&makes);
+        t.made = htc_buf_bytes(&made);
+        rig_put_task(r, id, &t);
+        htc_buf_free(&child);
+        htc_buf_free(&reads);
+        htc_buf_free(&makes);
+        htc_buf_free(&made);
+    }
+    htc_work_free(NULL, bytes);
+    rig_put_header_of(r, FLOW_RUNNING, FLOW_GRAPH, tasks, 1);
 }
 
 /* ---- another worker ---- */

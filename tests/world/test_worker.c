@@ -24,6 +24,7 @@
 #include "htcsched/worker.h"
 #include "roles/runtime/span_wire.h"
 #include "sim/scenarios/flow_audit.h"
+#include "sim/scenarios/flow_disk.h"
 #include "sim/scenarios/flow_submit.h"
 
 #define SEEDS       (getenv("HTC_TEST_FULL") ? 20000 : 450)
@@ -42,6 +43,7 @@ typedef struct host_of {
     htc_sim_node *node;
     uint32_t      self, peers; /* connections that were made, over all lives */
     uint64_t      runs;        /* asked for, over all lives */
+    flow_disk    *disk;
     struct {
         uint64_t run, task;
     } staged[256];
@@ -57,7 +59,9 @@ struct world {
     htc_sim_node *store;
     host_of       workers[WORKERS_MAX];
     uint32_t      n;
-    int           graph, cancels, functions; /* functions: tasks are a builtin, asked for in spans */
+    int           graph, cancels;
+    flow_work     work; /* functions are asked for in spans */
+    uint64_t      cache; /* of each worker; 0: as large as by default */
     uint32_t      tries;
     uint64_t      tasks, seed;
     htc_rng       rng;
@@ -96,6 +100,12 @@ static void boot_again(htc_sim *sim, void *ctx)
 static void kill_and_boot(world *w, htc_sim_node *node, htc_ns later)
 {
     htc_sim_crash(node);
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->workers[i].node == node) {
+            htc__flow_disk_crash(w->workers[i].disk);
+            if (htc_rng_below(&w->rng, 3) == 0)
+                htc__flow_disk_lose(w->workers[i].disk, &w->rng);
+        }
     htc_sim_at(w->sim, htc_sim_now(w->sim) + later, boot_again, &node, sizeof node);
 }
 
@@ -177,7 +187,11 @@ static void run(host_of *n, htc_sim_node *at, const htc_effect *effect, htc_outc
         return;
     }
     n->runs++;
+    if (w->work == FLOW_FILES)
+        htc__flow_disk_run(n->disk, w->audit, number);
     o->status = htc__flow_audit_begins(w->audit, id);
+    if (w->audit->stopped && w->audit->task[id].state == GRAPH_DONE && htc_rng_below(&w->rng, 2))
+        o->status = HTC_EEXIT;
     o->exit_code = o->status == HTC_OK ? 0 : 7;
 }
 
@@ -241,13 +255,16 @@ static htc_status worker_call(void *ctx, htc_sim_node *at, const htc_effect *eff
     htc_stored  stored = { 0 };
     htc_buf     b;
     htc_ns      span = htc_rng_below(&n->of->rng, n->of->longest + 1);
+    htc_reader  r = htc_reader_of(effect->body);
+    if (n->of->work == FLOW_FILES && htc__flow_disk_call(n->disk, at, effect, 20 * HTC_US + htc_rng_below(&n->of->rng, HTC_MS)))
+        return HTC_OK;
     htc_buf_init(&b, NULL, 0);
     switch (effect->op) {
     case HTC_CALL_DIAL: dial(n, at, effect); break;
     case HTC_CALL_RUN_SPAN: run_span(n, at, effect, span); break;
     case HTC_CALL_STAGE_IN:
         stage_in(n, effect);
-        htc_sim_result(at, 50 * HTC_US, effect, HTC_OK, htc_bytes_of(NULL));
+        htc_sim_result(at, 50 * HTC_US, effect, n->of->work == FLOW_FILES ? htc__flow_disk_stage_in(n->disk, effect) : HTC_OK, htc_bytes_of(NULL));
         break;
     case HTC_CALL_RUN:
         run(n, at, effect, &o);
@@ -256,10 +273,16 @@ static htc_status worker_call(void *ctx, htc_sim_node *at, const htc_effect *eff
         htc_sim_result(at, span, effect, HTC_OK, htc_buf_bytes(&b));
         break;
     case HTC_CALL_STAGE_OUT:
+        if (n->of->work == FLOW_FILES)
+            htc__flow_disk_stage_out(n->disk, n->of->audit, htc_get_u64(&r));
         htc_stored_write(&b, &stored);
         htc_sim_result(at, 50 * HTC_US, effect, HTC_OK, htc_buf_bytes(&b));
         break;
-    default: break; /* CLEAN, HANG_UP, SIGNAL: a task that is to end goes on to its end here */
+    case HTC_CALL_CLEAN:
+        if (n->of->work == FLOW_FILES)
+            htc__flow_disk_clean(n->disk, effect);
+        break;
+    default: break; /* HANG_UP, SIGNAL: a task that is to end goes on to its end here */
     }
     htc_buf_free(&b);
     return HTC_OK;
@@ -272,7 +295,7 @@ static htc_status worker_boot(void *ctx, htc_sim_node *at)
     htc_worker        *machine = NULL;
     char                address[16];
     htc_worker_options o = { .size = sizeof o, .flow = FLOW, .id = n->self + 1, .address = address, .store_peer = 1, .store_client_id = htc_rng_next(&w->rng) | 1,
-                              .slots = 2, .lease_ns = 3 * HTC_SECOND, .steal = &w->steal };
+                              .slots = 2, .lease_ns = 3 * HTC_SECOND, .steal = &w->steal, .cache_bytes = w->cache };
     snprintf(address, sizeof address, "%u", n->self);
     htc_status status = htc_worker_create(htc_sim_env(at), &o, &machine);
     if (status == HTC_OK)
@@ -352,7 +375,7 @@ static const char *const policies[] = { "random", "static", "mesh-2d", "near", "
 #define POLICY_OF(seed) ((seed) / 12 % POLICIES) /* each in turn, with every kind of faults */
 
 typedef struct sums {
-    uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves;
+    uint64_t tasks, runs, stolen, taken, told, cancelled, events, thieves, made, fetched, lost, remade;
     uint64_t by_policy[POLICIES]; /* stolen */
 } sums;
 
@@ -413,12 +436,14 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     w->tasks = 1 + htc_rng_below(&w->rng, w->graph ? graph_max(seed) : htc_rng_below(&w->rng, 4) ? 400 : TASKS_MAX - 1);
     w->tries = 1 + (uint32_t)htc_rng_below(&w->rng, 3);
     w->cancels = kind > 0 && htc_rng_below(&w->rng, 4) == 0;
-    w->functions = htc_rng_below(&w->rng, 3) == 0;
+    w->work = htc_rng_below(&w->rng, 3) == 0 ? FLOW_FUNCTIONS : w->graph && htc_rng_below(&w->rng, 2) ? FLOW_FILES : FLOW_COMMANDS;
+    w->cache = htc_rng_below(&w->rng, 3) ? 0 : 3000000; /* room for a few of the largest that a task reads */
     w->quiet = kind == 0;
-    if (htc__flow_draw(NULL, &w->rng, w->tasks, w->graph, htc_rng_below(&w->rng, 6), w->functions, &w->flow) != HTC_OK ||
+    if (htc__flow_draw(NULL, &w->rng, w->tasks, w->graph, htc_rng_below(&w->rng, 6), w->work, &w->flow) != HTC_OK ||
         htc__flow_audit_create(NULL, w->sim, w->flow, FLOW, w->tries, &w->audit) != HTC_OK)
         abort();
     htc__flow_audit_fates(w->audit, &w->rng);
+    w->audit->stopped = w->work == FLOW_FILES && seed % 8 == 3; /* what is made again may fail: how its readers end is not known then */
     w->longest = htc_rng_below(&w->rng, 2) ? 2 * HTC_MS : 100 * HTC_MS;
     w->kill_thief = kind == 1 ? 3 : 0;
     htc_buf_init(&w->batch, NULL, 0);
@@ -430,6 +455,8 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         snprintf(name, sizeof name, "worker%u", i);
         *n = (host_of){ .of = w, .self = i };
         n->node = add(w, name, &hosts, n);
+        if (!(n->disk = htc__flow_disk_create(w->sim, NULL)))
+            abort();
     }
     htc_sim_boot(w->store);
     htc_sim_boot(w->client);
@@ -467,6 +494,7 @@ static int run_seed(uint64_t seed, int traced, sums *total)
     total->tasks += w->tasks;
     total->events += htc_sim_events(w->sim);
     total->thieves += (uint64_t)w->thieves_killed;
+    total->remade += w->audit->remade;
     for (uint32_t i = 0; i < w->n; i++) {
         htc_worker_figures f = { .size = sizeof f };
         total->runs += w->workers[i].runs;
@@ -476,6 +504,10 @@ static int run_seed(uint64_t seed, int traced, sums *total)
         total->taken += f.taken;
         total->told += f.tells;
         total->cancelled += f.cancels;
+        total->made += f.made;
+        total->fetched += f.fetched;
+        total->lost += htc__flow_disk_lost(w->workers[i].disk);
+        htc__flow_disk_destroy(w->workers[i].disk);
         total->by_policy[POLICY_OF(seed)] += f.stolen;
     }
     htc_sim_destroy(w->sim);
@@ -501,6 +533,9 @@ static const char *const rules[] = {
     "bad_bit_ignored",     /* it waits for ever */
     "counted_before_told", /* who takes over does not see that its children wait: for ever */
     "task_unversioned",    /* who was thought dead ends it once more */
+    "redo_unclaimed",      /* made twice */
+    "claim_without_epoch", /* a dead claimant blocks all */
+    "claim_kept",          /* so does a live one that needs it no more */
 };
 
 #define RULE_SEEDS 6000
@@ -537,9 +572,10 @@ int main(void)
     for (uint64_t seed = 1; seed <= seeds; seed++)
         failed += run_seed(seed, 0, &total) != 0;
     printf("%llu seeds: %llu tasks, run %llu times, %llu stolen by those who lived, %llu ledgers taken by them, %llu thieves killed on the way, %llu "
-           "children told, %llu events; %llu failed\n",
+           "children told, %llu events; %llu objects made, %llu fetched by those who lived, %llu lost, %llu tasks made again; %llu failed\n",
            (unsigned long long)seeds, (unsigned long long)total.tasks, (unsigned long long)total.runs, (unsigned long long)total.stolen,
-           (unsigned long long)total.taken, (unsigned long long)total.thieves, (unsigned long long)total.told, (unsigned long long)total.events, (unsigned long long)failed);
+           (unsigned long long)total.taken, (unsigned long long)total.thieves, (unsigned long long)total.told, (unsigned long long)total.events, (unsigned long long)total.made,
+           (unsigned long long)total.fetched, (unsigned long long)total.lost, (unsigned long long)total.remade, (unsigned long long)failed);
     for (size_t i = 0; i < POLICIES && seeds > 12 * POLICIES; i++)
         failed += total.by_policy[i] == 0 && printf("by %s nobody steals\n", policies[i]);
     for (size_t i = 0; !getenv("HTC_TEST_LIGHT") && i < sizeof rules / sizeof *rules; i++)

@@ -98,7 +98,7 @@ static int open_source(htc__run *r, const htc_stage *s, uint8_t hash[32], int *k
         int why = fd < 0 ? errno : 0;
         if (fd >= 0)
             close(fd);
-        *status = htc__status_of(why, HTC_EINPUT);
+        *status = *known && why == ENOENT ? HTC_ENOTFOUND : htc__status_of(why, HTC_EINPUT);
         SAY(r, "%.100s: %.300s: %s", s->name, path, why ? strerror(why) : "not a regular file");
         return -1;
     }
@@ -167,7 +167,7 @@ static htc_status stage_one(htc__run *r, int dir, const htc_stage *s)
     if (status != HTC_OK)
         SAY(r, "copying the input %.200s: %s", s->name, htc_strerror(status));
     if (status == HTC_OK && known && memcmp(copied.hash, hash, 32) != 0) {
-        status = HTC_ESTAGEIN;
+        status = HTC_ECORRUPT;
         SAY(r, "%.200s was staged in wrong: its content has another hash than %.100s", s->name, s->uri);
     }
     int executable = (s->flags & HTC_STAGE_EXECUTABLE) || is_program(r, s) || runs_at_its_source(from);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/util.h"
+#include "htcsched/work.h"
 #include "net/remote/flows_private.h"
 #include "roles/worker/graph_task.h"
 #include "roles/worker/submission.h"
@@ -329,6 +330,7 @@ typedef struct tasks_walk {
     uint64_t          number;
     htc_flows_parent *parents; /* GRAPH_PARENTS_MAX, then GRAPH_CHILDREN_MAX: of the task at hand */
     htc_flows_child  *children;
+    htc_flows_file   *files; /* GRAPH_READS_MAX */
 } tasks_walk;
 
 static const char *state_name(const graph_task *t)
@@ -342,18 +344,51 @@ static const char *state_name(const graph_task *t)
     return "?";
 }
 
+static void text_of(htc_bytes from, char *text, size_t room)
+{
+    size_t len = from.len < room ? from.len : room - 1;
+    if (len)
+        memcpy(text, from.data, len);
+    text[len] = 0;
+}
+
+static int is_read(const graph_task *g, const char *name)
+{
+    htc_reader r = htc_reader_of(g->makes);
+    while (htc_reader_left(&r))
+        if (htc_bytes_equal(htc_get_bytes(&r), htc_bytes_of(name)))
+            return 1;
+    return 0;
+}
+
+/* What it makes is what is stored of it, by names of its own. */
+static uint32_t files_of(const graph_task *g, const htc_task *task, htc_flows_file *files)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; task && i < task->n_out && n < GRAPH_READS_MAX; i++) {
+        graph_object made = { .size = 0 };
+        if (strcmp(task->out[i].name, task->out[i].uri) != 0)
+            continue;
+        (void)htc__graph_made(g, htc_bytes_of(task->out[i].name), &made);
+        files[n++] = (htc_flows_file){ task->out[i].name, made.size, (uint32_t)is_read(g, task->out[i].name) };
+    }
+    return n;
+}
+
 static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
 {
     tasks_walk *w = ctx;
     graph_task  g;
-    char        name[256];
+    htc_task   *task = NULL;
+    char        name[256], kind[256];
     w->number = number;
     w->status = htc__graph_read(item->value, &g);
     if (w->status != HTC_OK)
         return 0;
-    size_t len = g.name.len < sizeof name ? g.name.len : sizeof name - 1;
-    memcpy(name, g.name.len ? g.name.data : "", len);
-    name[len] = 0;
+    text_of(g.name, name, sizeof name);
+    text_of(g.kind, kind, sizeof kind);
+    if (g.task.len && (w->status = htc_task_from_bytes(NULL, g.task, &task)) != HTC_OK)
+        return 0;
     htc_flows_task t = { .size = sizeof t, .number = number, .name = name, .state = state_name(&g), .reason = g.outcome.reason,
                          .parents = (uint32_t)g.parents.len, .failures = g.failures, .attempt = g.outcome.attempt,
                          .status = (htc_status)(int32_t)g.outcome.status, .exit_code = g.outcome.exit_code, .signal = g.outcome.signal,
@@ -371,7 +406,13 @@ static int see_task(void *ctx, uint64_t number, const htc_kv_item *item)
         htc__graph_child(&g, i, &w->children[i].task, &parent);
         w->children[i].parent = parent;
     }
-    return w->fn(w->ctx, &t);
+    t.kind = kind;
+    t.data = g.data;
+    t.files = w->files;
+    t.n_files = files_of(&g, task, w->files);
+    int more = w->fn(w->ctx, &t);
+    htc_task_destroy(task);
+    return more;
 }
 
 htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task_fn fn, void *ctx, htc_error *error)
@@ -382,9 +423,11 @@ htc_status htc_flows_tasks(htc_store *store, uint64_t id, htc_flows_task_fn fn, 
         return HTC_EINVAL;
     w.parents = htc__alloc(NULL, GRAPH_PARENTS_MAX * sizeof *w.parents);
     w.children = htc__alloc(NULL, GRAPH_CHILDREN_MAX * sizeof *w.children);
-    htc_status status = w.parents && w.children ? htc__flows_walk(store, &k, see_task, NULL, &w, error) : HTC_ENOMEM;
+    w.files = htc__alloc(NULL, GRAPH_READS_MAX * sizeof *w.files);
+    htc_status status = w.parents && w.children && w.files ? htc__flows_walk(store, &k, see_task, NULL, &w, error) : HTC_ENOMEM;
     htc__free(NULL, w.parents, GRAPH_PARENTS_MAX * sizeof *w.parents);
     htc__free(NULL, w.children, GRAPH_CHILDREN_MAX * sizeof *w.children);
+    htc__free(NULL, w.files, GRAPH_READS_MAX * sizeof *w.files);
     if (status == HTC_OK && w.status != HTC_OK)
         status = htc__error(error, w.status, "the record of task %llu of flow %llu cannot be read", (unsigned long long)w.number, (unsigned long long)id);
     return status;

@@ -133,8 +133,8 @@ htc_status htc_flows_resume(htc_store *store, uint64_t from, const htc_flows_opt
     htc_status status = options ? htc__options_copy(&o, sizeof o, options, options->size, offsetof(htc_flows_options, directory)) : HTC_OK;
     if (status != HTC_OK)
         return htc__error(error, status, "the options of a flow: %s", htc_strerror(status));
-    if (o.user || o.directory)
-        return htc__error(error, HTC_EINVAL, "user and directory are those of the flow that goes on");
+    if (o.user || o.directory || o.inputs)
+        return htc__error(error, HTC_EINVAL, "user, directory and inputs are those of the flow that goes on");
     htc__resumption_init(&x.r, NULL);
     htc_buf_init(&x.page, NULL, 0);
     status = htc__flows_header_get(store, from, &h, error);

@@ -263,8 +263,12 @@ static void worker_ended(htc_agent *a, agent_flow *f, htc_status status)
     htc_worker_figures figures = { .size = sizeof figures };
     (void)htc_worker_look(f->worker, &figures);
     int ended = figures.flow_ended != 0;
-    htc__log_with(&a->env, HTC_LOG_INFO, HTC__FIELDS(HTC__NUMBER("flow", f->flow), HTC__STATUS(status)), "works no more at flow %" PRIu64 ": %s", f->flow,
-                  ended ? "it has ended" : htc_strerror(status));
+    htc__log_with(&a->env, HTC_LOG_INFO,
+                  HTC__FIELDS(HTC__NUMBER("flow", f->flow), HTC__NUMBER("run", figures.run), HTC__NUMBER("stolen", figures.stolen),
+                              HTC__NUMBER("made", figures.made), HTC__NUMBER("fetched_bytes", figures.fetched_bytes), HTC__NUMBER("remade", figures.remade),
+                              HTC__STATUS(status)),
+                  "works no more at flow %" PRIu64 ": %s; run=%" PRIu64 " stolen=%" PRIu64 " made=%" PRIu64 " fetched_bytes=%" PRIu64 " remade=%" PRIu64,
+                  f->flow, ended ? "it has ended" : htc_strerror(status), figures.run, figures.stolen, figures.made, figures.fetched_bytes, figures.remade);
     worker_gone(a, f, a->holder.now + (ended || status == HTC_OK || status == HTC_ELOST ? 0 : TRY_AGAIN));
     if (ended)
         flow_ended(a, f, figures.done, figures.failed, figures.cancelled);

@@ -10,6 +10,7 @@
  * when the host has answered; the host's answer alone says how a process ended. */
 #include <assert.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -258,6 +259,31 @@ void htc__attempt_read(attempt_holder *h, attempt *t)
     t->memory = task->limits.memory;
     t->cores = task->limits.cores > 1 ? task->limits.cores : 1;
     htc_task_destroy(task);
+}
+
+htc_status htc__attempt_task(attempt_holder *h, attempt *t, htc_bytes task)
+{
+    uint8_t *copy = htc__alloc(h->env, task.len);
+    assert(t->phase == ATTEMPT_WAITING);
+    if (!copy)
+        return HTC_ENOMEM;
+    memcpy(copy, task.data, task.len);
+    htc__free(h->env, (void *)(uintptr_t)t->task.data, t->task.len);
+    t->task = (htc_bytes){ copy, task.len };
+    return HTC_OK;
+}
+
+void htc__attempt_refuse(attempt_holder *h, attempt *t, htc_status status, int final, const char *format, ...)
+{
+    char    reason[200];
+    va_list ap;
+    assert(t->phase == ATTEMPT_WAITING);
+    va_start(ap, format);
+    vsnprintf(reason, sizeof reason, format, ap);
+    va_end(ap);
+    htc__attempt_outcome_set(h, t, status, "%s", reason);
+    t->outcome.final = final != 0;
+    end(h, t);
 }
 
 /* ---- orders ---- */

@@ -94,6 +94,10 @@ htc_ns htc__attempt_lately(htc_ns lately, const htc_outcome *o);
  * soon, so that none waits for a message. Beyond ATTEMPT_AHEAD_SPAN none are. */
 #define ATTEMPT_AHEAD_SPAN (100 * HTC_MS)
 uint32_t htc__attempt_most(htc_ns lately, uint32_t slots);
+/* ATTEMPT_WAITING only: another form of its task, copied; HTC_ENOMEM. */
+htc_status htc__attempt_task(attempt_holder *h, attempt *t, htc_bytes task);
+/* ATTEMPT_WAITING only: it ends without having begun. final: it would end like that every time. */
+void htc__attempt_refuse(attempt_holder *h, attempt *t, htc_status status, int final, const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* ATTEMPT_WAITING only. ahead: a slot is about to be free; if it is not soon, the attempt is returned. 0: there is one. */
 void htc__attempt_begin(attempt_holder *h, attempt *t, int ahead);
 void htc__attempt_order(attempt_holder *h, attempt *t, attempt_order order);

@@ -5,7 +5,7 @@
 #include "htcsched/runtime.h"
 #include "roles/worker/flow.h"
 
-#define FLOW_FORMAT   1
+#define FLOW_FORMAT   2
 #define WORKER_FORMAT 1
 
 void htc__flow_write(htc_buf *b, const flow *f)
@@ -13,6 +13,7 @@ void htc__flow_write(htc_buf *b, const flow *f)
     htc_runtime_record_begin(b, FLOW_FORMAT);
     htc_put_u8(b, f->state);
     htc_put_u8(b, f->kind);
+    htc_put_u8(b, f->data);
     htc_put_varint(b, f->tasks);
     htc_put_varint(b, f->job);
     htc_put_varint(b, f->tries);
@@ -34,6 +35,7 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f)
     htc_runtime_record_open(bytes, FLOW_FORMAT, FLOW_FORMAT, &r);
     f->state = htc_get_u8(&r);
     f->kind = htc_get_u8(&r);
+    f->data = htc_get_u8(&r);
     f->tasks = htc_get_varint(&r);
     f->job = htc_get_varint(&r);
     uint64_t tries = htc_get_varint(&r);
@@ -41,7 +43,7 @@ htc_status htc__flow_read(htc_bytes bytes, flow *f)
     htc_get_str(&r, f->user, sizeof f->user);
     f->task = htc_get_bytes(&r);
     uint64_t n = htc_get_varint(&r);
-    int      good = f->state >= FLOW_BUILDING && f->state <= FLOW_ABORTED && (f->kind == FLOW_BAG || f->kind == FLOW_GRAPH) && tries > 0 &&
+    int      good = f->state >= FLOW_BUILDING && f->state <= FLOW_ABORTED && (f->kind == FLOW_BAG || f->kind == FLOW_GRAPH) && f->data <= 1 && tries > 0 &&
                tries <= UINT32_MAX && n <= FLOW_MARKS_MAX;
     f->tries = (uint32_t)tries;
     for (; good && f->n_marks < n && r.status == HTC_OK; f->n_marks++) {

@@ -17,6 +17,7 @@ typedef struct flow {
     uint64_t      tasks;
     uint64_t      job;       /* by which outputs are stored; of a gateway's flows its own number */
     uint32_t      tries;     /* how often a task is run, at most; from 1 */
+    uint8_t       data;      /* 1: some of its tasks read what others make */
     uint64_t      max_fails; /* beyond so many failed tasks all is cancelled; UINT64_MAX: never */
     char          user[64];
     htc_bytes     task;   /* htc_task_to_bytes: that of every task but for its index; lies in the bytes that were read */

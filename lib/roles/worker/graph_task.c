@@ -5,7 +5,7 @@
 #include "htcsched/runtime.h"
 #include "roles/worker/graph_task.h"
 
-#define GRAPH_FORMAT 1
+#define GRAPH_FORMAT 2
 
 /* ---- as a record ---- */
 
@@ -51,6 +51,70 @@ static void outcome_read(htc_reader *r, graph_outcome *o)
     htc_get_str(r, o->reason, sizeof o->reason);
 }
 
+/* Of most tasks there is nothing. */
+static void data_write(htc_buf *b, const graph_task *t)
+{
+    int some = t->reads.len || t->makes.len;
+    htc_put_u8(b, some != 0);
+    if (!some)
+        return;
+    htc_put_bytes(b, t->reads);
+    htc_put_bytes(b, t->makes);
+    htc_put_bytes(b, t->known);
+    htc_put_varint(b, t->data);
+    htc_put_bytes(b, t->made);
+    htc_put_varint(b, t->made_by);
+    htc_put_varint(b, t->redo_worker);
+    htc_put_varint(b, t->redo_epoch);
+}
+
+static int names_fit(htc_bytes bytes, int with_maker, uint32_t *n)
+{
+    htc_reader r = htc_reader_of(bytes);
+    for (*n = 0; htc_reader_left(&r) && r.status == HTC_OK; ++*n) {
+        if (with_maker)
+            (void)htc_get_u64(&r);
+        (void)htc_get_bytes(&r);
+    }
+    return r.status == HTC_OK && *n <= GRAPH_READS_MAX;
+}
+
+static int known_fit(htc_bytes known, uint32_t n)
+{
+    htc_reader r = htc_reader_of(known);
+    int        good = known.len % GRAPH_KNOWN_BYTES == 0 && known.len / GRAPH_KNOWN_BYTES <= GRAPH_KNOWN_MAX;
+    while (good && htc_reader_left(&r)) {
+        good = htc_get_u32(&r) < n;
+        (void)htc_get_raw(&r, GRAPH_KNOWN_BYTES - 4);
+    }
+    return good;
+}
+
+static void data_read(htc_reader *r, graph_task *t)
+{
+    uint32_t reads = 0, makes = 0;
+    uint8_t  some = htc_get_u8(r);
+    if (some > 1)
+        htc_reader_fail(r);
+    if (some != 1)
+        return;
+    t->reads = htc_get_bytes(r);
+    t->makes = htc_get_bytes(r);
+    t->known = htc_get_bytes(r);
+    t->data = htc_get_varint(r);
+    t->made = htc_get_bytes(r);
+    t->made_by = htc_get_varint(r);
+    t->redo_worker = htc_get_varint(r);
+    t->redo_epoch = htc_get_varint(r);
+    if (r->status != HTC_OK)
+        return;
+    int good = (t->reads.len || t->makes.len) && names_fit(t->reads, 1, &reads) && names_fit(t->makes, 0, &makes) && known_fit(t->known, reads) &&
+               (t->made.len == 0 || (t->state == GRAPH_DONE && t->made.len == (size_t)makes * GRAPH_MADE_BYTES)) &&
+               (t->redo_worker == 0 || t->state == GRAPH_DONE);
+    if (!good)
+        htc_reader_fail(r);
+}
+
 void htc__graph_write(htc_buf *b, const graph_task *t)
 {
     htc_runtime_record_begin(b, GRAPH_FORMAT);
@@ -62,6 +126,8 @@ void htc__graph_write(htc_buf *b, const graph_task *t)
     htc_put_bytes(b, t->parents);
     htc_put_bytes(b, t->children);
     htc_put_bytes(b, t->task);
+    htc_put_bytes(b, t->kind);
+    data_write(b, t);
     if (b->status == HTC_OK && b->len > GRAPH_BYTES_MAX)
         b->status = HTC_EFULL;
 }
@@ -79,6 +145,8 @@ htc_status htc__graph_read(htc_bytes bytes, graph_task *t)
     t->parents = htc_get_bytes(&r);
     t->children = htc_get_bytes(&r);
     t->task = htc_get_bytes(&r);
+    t->kind = htc_get_bytes(&r);
+    data_read(&r, t);
     int good = bytes.len <= GRAPH_BYTES_MAX && t->state >= GRAPH_OPEN && t->state <= GRAPH_CANCELLED && t->parents.len <= GRAPH_PARENTS_MAX &&
                t->children.len % GRAPH_CHILD_BYTES == 0 && t->children.len / GRAPH_CHILD_BYTES <= GRAPH_CHILDREN_MAX;
     const uint8_t *p = t->parents.data;

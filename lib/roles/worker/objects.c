@@ -434,6 +434,7 @@ static void adopted(void *role, void *ctx, htc_status status, htc_bytes body)
     }
     htc__objects_settle(o, e);
     keep_bounds(o);
+    o->figures.made += status == HTC_OK;
     if (o->options.made)
         o->options.made(o->options.role, a.hash, status);
 }
@@ -526,6 +527,8 @@ void htc__objects_heard(htc__objects *o, uint32_t peer, uint16_t type, htc_reade
     htc_bytes      payload = { r->p, htc_reader_left(r) };
     if (htc__object_read(r, type, &m) != HTC_OK)
         return;
+    if (type == HTC_WIRE_OBJECT_ASK && m.scope != o->options.scope)
+        return; /* of a worker beside this one */
     if (type == HTC_WIRE_OBJECT_ASK)
         htc__serve_ask(o, peer, &m);
     else if (type == HTC_WIRE_OBJECT_BYTES)

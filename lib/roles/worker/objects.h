@@ -27,6 +27,7 @@ typedef struct htc__objects_options {
     htc_runtime *runtime; /* the owner's; kept */
     void        *role;    /* first argument of what follows */
     uint64_t     self;    /* this worker: it is not asked */
+    uint64_t     scope;   /* of the flow: nobody asks those of another one */
     /* Which connection leads to a worker; 0: none now. */
     uint32_t (*peer_of)(void *role, uint64_t worker);
     /* A want is decided. HTC_OK: all of it is here until it is released. Else the want is over, because of its object `which`: HTC_ELOST:
@@ -80,6 +81,7 @@ void   htc__objects_run(htc__objects *o, htc_ns now);
 htc_ns htc__objects_deadline(const htc__objects *o);
 
 typedef struct htc__objects_figures {
+    uint64_t made;                   /* kept, of tasks that ran here */
     uint64_t fetched, fetched_bytes; /* objects that came and were right */
     uint64_t asked, served;          /* pieces asked for; pieces sent to others */
     uint64_t wrong, lost, evicted;   /* objects */

@@ -369,7 +369,7 @@ static int ask(htc__objects *o, entry *e, uint64_t piece)
     o->figures.asked++;
     if (!f->alone)
         f->turn = (uint32_t)i + 1;
-    object_message m = { .offset = offset_of(f, piece), .len = length_of(e, piece) };
+    object_message m = { .scope = o->options.scope, .offset = offset_of(f, piece), .len = length_of(e, piece) };
     memcpy(m.hash, e->hash, sizeof m.hash);
     htc__object_write(&o->buf, HTC_WIRE_OBJECT_ASK, &m);
     htc_runtime_send(o->runtime, peer, &o->buf);

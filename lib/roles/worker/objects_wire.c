@@ -9,6 +9,7 @@ void htc__object_write(htc_buf *b, uint16_t type, const object_message *m)
     htc_put_u64(b, m->offset);
     if (type == HTC_WIRE_OBJECT_ASK) {
         htc_put_u32(b, m->len);
+        htc_put_varint(b, m->scope);
     } else if (type == HTC_WIRE_OBJECT_BYTES) {
         htc_put_u64(b, m->size);
         htc_put_bytes(b, m->bytes);
@@ -37,6 +38,7 @@ htc_status htc__object_read(htc_reader *r, uint16_t type, object_message *m)
     read.offset = htc_get_u64(r);
     if (type == HTC_WIRE_OBJECT_ASK) {
         read.len = htc_get_u32(r);
+        read.scope = htc_get_varint(r);
     } else if (type == HTC_WIRE_OBJECT_BYTES) {
         read.size = htc_get_u64(r);
         read.bytes = htc_get_bytes(r);

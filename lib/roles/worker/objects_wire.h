@@ -16,6 +16,7 @@ typedef struct object_message {
     uint64_t   offset;
     uint64_t   size;   /* BYTES */
     uint32_t   len;    /* ASK: 1 to OBJECT_PIECE_MAX */
+    uint64_t   scope;  /* ASK: the flow: where several workers share a host, the one of that flow answers */
     htc_status status; /* NONE: an error. HTC_EBUSY: ask again later */
     htc_bytes  bytes;  /* BYTES: borrowed from the message; within size */
 } object_message;

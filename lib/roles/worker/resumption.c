@@ -16,6 +16,7 @@ void htc__resumption_free(resumption *r)
     htc__free(r->env, r->tasks, r->n_cap * sizeof *r->tasks);
     htc__free(r->env, r->parents, r->parents_cap);
     htc__free(r->env, r->edges, r->edges_cap * sizeof *r->edges);
+    htc__free(r->env, r->reads, r->reads_cap * sizeof *r->reads);
     *r = (resumption){ .env = r->env };
 }
 
@@ -35,6 +36,20 @@ static htc_status room(const htc_env *env, void *list, size_t *cap, size_t want,
     return HTC_OK;
 }
 
+static htc_status add_reads(resumption *r, const graph_task *t)
+{
+    htc_reader at = htc_reader_of(t->reads);
+    uint64_t   maker;
+    htc_bytes  name;
+    htc_status status = HTC_OK;
+    while (status == HTC_OK && htc__graph_next_read(&at, &maker, &name)) {
+        status = room(r->env, &r->reads, &r->reads_cap, r->n_reads + 1, sizeof *r->reads);
+        if (status == HTC_OK && maker < RESUMPTION_NONE)
+            r->reads[r->n_reads++] = (resumption_read){ r->n, (uint32_t)maker };
+    }
+    return status;
+}
+
 htc_status htc__resumption_add(resumption *r, uint64_t number, const graph_task *t)
 {
     uint32_t children = htc__graph_n_children(t);
@@ -49,9 +64,14 @@ htc_status htc__resumption_add(resumption *r, uint64_t number, const graph_task 
         status = room(r->env, &r->parents, &r->parents_cap, r->n_parents + t->parents.len, 1);
     if (status == HTC_OK)
         status = room(r->env, &r->edges, &r->edges_cap, r->n_edges + children, sizeof *r->edges);
-    if (status != HTC_OK)
+    size_t reads = r->n_reads;
+    if (status == HTC_OK)
+        status = add_reads(r, t);
+    if (status != HTC_OK) {
+        r->n_reads = reads;
         return status;
-    r->tasks[r->n++] = (resumption_task){ t->state == GRAPH_DONE, RESUMPTION_NONE, 0, r->n_parents, r->n_edges };
+    }
+    r->tasks[r->n++] = (resumption_task){ .done = t->state == GRAPH_DONE, .number = RESUMPTION_NONE, .parents = r->n_parents, .edges = r->n_edges };
     const uint8_t *p = t->parents.data;
     for (size_t i = 0; i < t->parents.len; i++)
         r->parents[r->n_parents++] = p[i];
@@ -112,33 +132,62 @@ static void tell(resumption *r, uint32_t task, graph_bit bit, uint32_t *queue, u
 {
     for (size_t i = r->tasks[task].edges; i < edges_end(r, task); i++) {
         resumption_edge e = r->edges[i];
-        r->parents[r->tasks[e.child].parents + e.parent] |= (uint8_t)bit;
+        uint8_t        *p = &r->parents[r->tasks[e.child].parents + e.parent];
+        if (!r->tasks[e.child].again)
+            *p |= (uint8_t)bit;
+        else if (!r->tasks[task].again) /* what let it run once lets it run again */
+            *p |= *p / 4 == GRAPH_RULE_FAILED ? GRAPH_ENDED_BAD : GRAPH_ENDED_OK;
         if (--r->tasks[e.child].waits == 0)
             queue[(*tail)++] = e.child;
     }
 }
 
-htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint32_t workers)
+/* Which of them run: number is 0 then. */
+static htc_status see_who_runs(resumption *r, uint32_t *queue)
 {
-    uint32_t   head = 0, tail = 0, *queue;
-    htc_status status = tasks == 0 || tasks != r->n ? HTC_ECORRUPT : find_parents(r);
-    if (status != HTC_OK)
-        return status;
-    queue = htc__alloc_raw(r->env, r->n * sizeof *queue);
-    if (!queue)
-        return HTC_ENOMEM;
-    for (uint32_t i = 0; i < r->n; i++)
+    uint32_t   head = 0, tail = 0;
+    htc_status status = find_parents(r);
+    for (uint32_t i = 0; i < r->n && status == HTC_OK; i++)
         if (r->tasks[i].waits == 0)
             queue[tail++] = i;
     for (; head < tail; head++) {
         resumption_task *t = &r->tasks[queue[head]];
-        int              runs = !t->done && may_run(r, queue[head]);
+        int              runs = t->again || (!t->done && may_run(r, queue[head]));
         t->number = runs ? 0 : RESUMPTION_NONE;
         tell(r, queue[head], runs ? GRAPH_NOT_TOLD : t->done ? GRAPH_ENDED_OK : GRAPH_ENDED_BAD, queue, &tail);
     }
+    return status == HTC_OK && head < r->n ? HTC_ECORRUPT /* they wait for each other */ : status;
+}
+
+/* What is read by one that runs is made again. 1: that is more than before. */
+static int make_again(resumption *r)
+{
+    int more = 0;
+    for (size_t i = r->n_reads; i-- > 0;) { /* makers stand before their readers, most often */
+        resumption_task *maker = r->reads[i].maker < r->n ? &r->tasks[r->reads[i].maker] : NULL;
+        if (!maker || !maker->done || maker->again || r->tasks[r->reads[i].task].number == RESUMPTION_NONE)
+            continue;
+        maker->again = 1;
+        more = 1;
+        maker->number = 0;
+    }
+    return more;
+}
+
+htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint32_t workers)
+{
+    htc_status status = tasks == 0 || tasks != r->n ? HTC_ECORRUPT : HTC_OK;
+    if (status != HTC_OK)
+        return status;
+    uint32_t *queue = htc__alloc_raw(r->env, r->n * sizeof *queue);
+    if (!queue)
+        return HTC_ENOMEM;
+    do
+        status = see_who_runs(r, queue);
+    while (status == HTC_OK && make_again(r));
     htc__free(r->env, queue, r->n * sizeof *queue);
-    if (head < r->n)
-        return HTC_ECORRUPT; /* they wait for each other */
+    if (status != HTC_OK)
+        return status;
     for (uint32_t i = 0; i < r->n; i++)
         if (r->tasks[i].number == 0)
             r->tasks[i].number = r->again++;
@@ -155,7 +204,7 @@ htc_status htc__resumption_settle(resumption *r, uint64_t tasks, uint32_t worker
 
 void htc__resumption_header(const resumption *r, const flow *old, uint32_t tries, uint64_t max_fails, htc_buf *b)
 {
-    flow f = { .state = FLOW_BUILDING, .kind = FLOW_GRAPH, .tasks = r->again, .tries = tries ? tries : old->tries, .max_fails = max_fails ? max_fails : old->max_fails };
+    flow f = { .state = FLOW_BUILDING, .kind = FLOW_GRAPH, .data = old->data, .tasks = r->again, .tries = tries ? tries : old->tries, .max_fails = max_fails ? max_fails : old->max_fails };
     memcpy(f.user, old->user, sizeof f.user);
     htc__flow_write(b, &f);
 }
@@ -169,15 +218,30 @@ void htc__resumption_ledger(const resumption *r, uint64_t i, htc_buf *b)
     htc__ledger_write(b, &l);
 }
 
+/* Who makes what it reads, by new numbers. */
+static void put_reads(const resumption *r, const graph_task *old, htc_buf *b)
+{
+    htc_reader at = htc_reader_of(old->reads);
+    uint64_t   maker;
+    htc_bytes  name;
+    while (htc__graph_next_read(&at, &maker, &name)) {
+        uint32_t now = maker < r->n ? r->tasks[maker].number : RESUMPTION_NONE;
+        htc_put_u64(b, now == RESUMPTION_NONE ? GRAPH_NOBODY : now);
+        htc_put_bytes(b, name);
+    }
+}
+
 htc_status htc__resumption_task(const resumption *r, uint64_t number, const graph_task *old, htc_buf *b)
 {
     const resumption_task *t = number < r->n ? &r->tasks[number] : NULL;
-    htc_buf                children;
+    htc_buf                children, reads;
     if (!t || t->number == RESUMPTION_NONE)
         return HTC_ENOTFOUND;
-    if (old->parents.len != parents_end(r, (uint32_t)number) - t->parents || old->state == GRAPH_DONE)
+    if (old->parents.len != parents_end(r, (uint32_t)number) - t->parents || (old->state == GRAPH_DONE && !t->again))
         return HTC_ECORRUPT;
     htc_buf_init(&children, r->env, 0);
+    htc_buf_init(&reads, r->env, 0);
+    put_reads(r, old, &reads);
     for (size_t i = t->edges; i < edges_end(r, (uint32_t)number); i++) {
         uint32_t child = r->tasks[r->edges[i].child].number;
         if (child == RESUMPTION_NONE)
@@ -187,8 +251,10 @@ htc_status htc__resumption_task(const resumption *r, uint64_t number, const grap
     }
     htc_bytes parents = { old->parents.len ? r->parents + t->parents : NULL, old->parents.len };
     htc__graph_write(b, &(graph_task){ .state = GRAPH_OPEN, .home = t->number / r->home, .name = old->name, .parents = parents,
-                                       .children = htc_buf_bytes(&children), .task = old->task });
-    htc_status status = children.status != HTC_OK ? children.status : b->status;
+                                       .children = htc_buf_bytes(&children), .task = old->task, .kind = old->kind, .reads = htc_buf_bytes(&reads),
+                                       .makes = old->makes });
+    htc_status status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : b->status;
     htc_buf_free(&children);
+    htc_buf_free(&reads);
     return status;
 }

@@ -1,6 +1,7 @@
 /* A flow that goes on: the tasks of one that has ended which are not done become a new flow. Pure.
  *
- * What is done is not run again. A task that a parent forbids which is done, since it was to run only if that failed, will never run, nor
+ * What is done is not run again, unless a task that is run reads what it has made: whoever kept that need not any more. It waits then for what is
+ * made again alone. A task that a parent forbids which is done, since it was to run only if that failed, will never run, nor
  * will what needs it: that is settled too. All others are run, under their names and in their order; a parent that is settled stands in
  * their records as having ended.
  *
@@ -22,11 +23,16 @@ typedef struct resumption_edge {
 
 typedef struct resumption_task {
     uint8_t  done;
+    uint8_t  again;    /* done, and run all the same: some other reads what it makes */
     uint32_t number;   /* in the new flow */
     uint32_t waits;    /* for so many of which it is not known yet whether they run */
     size_t   parents;  /* where its bytes begin */
     size_t   edges;    /* where its children begin */
 } resumption_task;
+
+typedef struct resumption_read {
+    uint32_t task, maker;
+} resumption_read;
 
 typedef struct resumption {
     const htc_env   *env;
@@ -35,6 +41,8 @@ typedef struct resumption {
     size_t           n_parents, parents_cap, n_edges, edges_cap;
     uint8_t         *parents; /* rules and bits, as in the record of the new flow */
     resumption_edge *edges;
+    size_t           n_reads, reads_cap;
+    resumption_read *reads;
     uint32_t         again; /* tasks of the new flow */
     uint64_t         home, n_ledgers;
 } resumption;

@@ -35,8 +35,13 @@ static htc_status task_of(const submission *s, uint32_t entry, uint64_t copy, ht
     if (status != HTC_OK)
         return status;
     if (command && !s->directory) {
-        *out = bytes;
-        return HTC_OK;
+        if (s->files)
+            status = htc__submission_files_stage(s->files, entry, &bytes);
+        if (status == HTC_OK)
+            *out = bytes;
+        else
+            htc_work_free(s->env, bytes);
+        return status;
     }
     status = htc_task_from_bytes(s->env, bytes, &t);
     htc_work_free(s->env, bytes);
@@ -64,7 +69,10 @@ htc_status htc__submission_options(submission *s, const htc_flows_options *optio
         memcpy(s->header.user, o.user, strlen(o.user) + 1);
     if (o.directory && o.directory[0] != '/')
         return htc__error(error, HTC_EINVAL, "the directory of a flow's commands is not absolute");
+    if (o.inputs && o.inputs[0] != '/')
+        return htc__error(error, HTC_EINVAL, "the directory of a flow's inputs is not absolute");
     s->directory = o.directory;
+    s->inputs = o.inputs;
     s->header.tries = o.tries ? o.tries : 1;
     s->header.max_fails = o.max_fails ? o.max_fails : UINT64_MAX;
     *workers = o.workers;
@@ -88,8 +96,9 @@ htc_status htc__submission_init(submission *s, const htc_env *env, const htc_flo
     if (s->header.kind == FLOW_GRAPH && s->home > LEDGER_HOME)
         s->home = LEDGER_HOME;
     s->n_ledgers = (tasks - 1) / s->home + 1;
-    htc_status status = s->header.kind == FLOW_BAG ? task_of(s, 0, 0, &s->task) : HTC_OK;
-    if (status == HTC_EUNSUPPORTED)
+    htc_status status = s->directory ? HTC_OK : htc__submission_files_create(env, given, s->inputs, &s->files, error);
+    s->header.data = s->files != NULL && s->header.kind == FLOW_GRAPH;
+    if (status == HTC_OK && s->header.kind == FLOW_BAG && (status = task_of(s, 0, 0, &s->task)) == HTC_EUNSUPPORTED)
         return htc__error(error, status, "nothing here executes what a task of the flow asks for");
     for (uint32_t i = 0; s->header.kind == FLOW_GRAPH && i < htc_flow_count(given) && status == HTC_OK; i++)
         status = too_wide(given, i, error);
@@ -101,6 +110,8 @@ void htc__submission_free(submission *s)
     if (s->task.data)
         htc_work_free(s->env, s->task);
     s->task = (htc_bytes){ NULL, 0 };
+    htc__submission_files_destroy(s->files);
+    s->files = NULL;
 }
 
 void htc__submission_header(const submission *s, flow_state state, htc_buf *b)
@@ -142,7 +153,7 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
 {
     uint8_t              parents[GRAPH_PARENTS_MAX];
     const htc_flow_edge *edges;
-    htc_buf              children;
+    htc_buf              children, reads, makes;
     htc_bytes            task;
     uint32_t             n = htc_flow_count(s->flow);
     if (s->entry >= n || htc_flow_first(s->flow, s->entry) > number)
@@ -157,11 +168,20 @@ static htc_status task_record(submission *s, uint64_t number, htc_buf *b)
     if (status != HTC_OK)
         return status;
     htc_buf_init(&children, s->env, 0);
+    htc_buf_init(&reads, s->env, 0);
+    htc_buf_init(&makes, s->env, 0);
     put_children(s, s->entry, &children);
+    if (s->files)
+        htc__submission_files_put(s->files, s->entry, &reads, &makes);
     htc__graph_write(b, &(graph_task){ .state = GRAPH_OPEN, .home = number / s->home, .name = htc_bytes_of(t->name), .parents = { parents, count },
-                                       .children = htc_buf_bytes(&children), .task = task });
-    status = children.status != HTC_OK ? children.status : b->status == HTC_EFULL ? HTC_ETOOBIG : b->status;
+                                       .children = htc_buf_bytes(&children), .task = task, .kind = htc_bytes_of(t->kind),
+                                       .reads = htc_buf_bytes(&reads), .makes = htc_buf_bytes(&makes) });
+    status = children.status != HTC_OK ? children.status : reads.status != HTC_OK ? reads.status : makes.status;
+    if (status == HTC_OK)
+        status = b->status == HTC_EFULL ? HTC_ETOOBIG : b->status;
     htc_buf_free(&children);
+    htc_buf_free(&reads);
+    htc_buf_free(&makes);
     htc_work_free(s->env, task);
     return status;
 }
@@ -185,8 +205,8 @@ htc_status htc__submission_record(submission *s, uint64_t i, flow_key *key, htc_
 struct htc_flows_records {
     htc_env    env;
     submission s;
-    char      *directory; /* a copy */
-    size_t     directory_len;
+    char      *directory, *inputs; /* copies */
+    size_t     directory_len, inputs_len;
     flow_key   key;
     htc_buf    buf;
 };
@@ -196,16 +216,17 @@ void htc_flows_options_init(htc_flows_options *options, size_t size)
     htc__options_init(options, size);
 }
 
-static htc_status keep_directory(htc_flows_records *r)
+/* *text becomes a copy; NULL stays. */
+static htc_status keep(const htc_env *env, const char **text, char **copy, size_t *len)
 {
-    if (!r->s.directory)
+    if (!*text)
         return HTC_OK;
-    r->directory_len = strlen(r->s.directory) + 1;
-    r->directory = htc__alloc(&r->env, r->directory_len);
-    if (!r->directory)
+    *len = strlen(*text) + 1;
+    *copy = htc__alloc(env, *len);
+    if (!*copy)
         return HTC_ENOMEM;
-    memcpy(r->directory, r->s.directory, r->directory_len);
-    r->s.directory = r->directory;
+    memcpy(*copy, *text, *len);
+    *text = *copy;
     return HTC_OK;
 }
 
@@ -223,7 +244,9 @@ htc_status htc_flows_records_create(const htc_env *env, const htc_flow *given, c
     htc_buf_init(&r->buf, &r->env, 0);
     htc_status status = htc__submission_options(&r->s, options, &workers, error);
     if (status == HTC_OK)
-        status = keep_directory(r);
+        status = keep(&r->env, &r->s.directory, &r->directory, &r->directory_len);
+    if (status == HTC_OK)
+        status = keep(&r->env, &r->s.inputs, &r->inputs, &r->inputs_len);
     if (status == HTC_OK)
         status = htc__submission_init(&r->s, &r->env, given, id, workers, error);
     if (status != HTC_OK) {
@@ -241,6 +264,7 @@ void htc_flows_records_destroy(htc_flows_records *records)
     htc_env env = records->env;
     htc__submission_free(&records->s);
     htc__free(&env, records->directory, records->directory_len);
+    htc__free(&env, records->inputs, records->inputs_len);
     htc_buf_free(&records->buf);
     htc__free(&env, records, sizeof *records);
 }

@@ -5,6 +5,7 @@
 #include "htcsched/flow.h"
 #include "htcsched/flows.h"
 #include "roles/worker/flow.h"
+#include "roles/worker/submission_data.h"
 
 typedef struct submission {
     const htc_env  *env;
@@ -14,6 +15,8 @@ typedef struct submission {
     uint64_t        id, home; /* tasks that a ledger is home to */
     uint64_t        n_ledgers;
     const char     *directory; /* of commands; NULL: private ones */
+    const char     *inputs;    /* where what they read lies that no task makes; NULL: nowhere */
+    submission_files *files;   /* NULL: no task reads or makes any that is brought */
     uint32_t        entry; /* the flow's task that the last record was of: they come in order */
 } submission;
 

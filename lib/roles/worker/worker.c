@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/fault.h"
+#include "roles/worker/objects.h"
 #include "roles/worker/worker_private.h"
 
 #define LEASE_NS  (10 * HTC_SECOND)
@@ -138,7 +139,7 @@ static void revoked(void *role, void *ctx, const htc_kv_result *r)
 /* When nothing runs and everything is handed over the others may know at once that this one is gone. */
 static void leave(htc_worker *w)
 {
-    if (w->left || w->runs || w->over_runs || w->owns || w->survey || w->joining || w->registering)
+    if (w->left || w->runs || w->over_runs || w->owns || w->remakes || w->survey || w->joining || w->registering)
         return;
     w->left = 1;
     htc_runtime_ask(w->runtime, &(htc_kv_request){ .size = sizeof(htc_kv_request), .op = HTC_KV_LEASE_REVOKE, .lease = w->epoch }, 1, revoked, NULL);
@@ -178,7 +179,9 @@ static void message(htc_worker *w, const htc_input *in)
         }
         htc_wire_welcome(&w->buf, id, version);
         htc_runtime_send(w->runtime, in->peer, &w->buf);
-    } else if (type >= HTC_WIRE_WORKER_LOAD_ASK && type <= HTC_WIRE_WORKER_COUNTED) {
+    } else if (type >= HTC_WIRE_OBJECT_ASK && type <= HTC_WIRE_OBJECT_NONE) {
+        htc__worker_objects_heard(w, in->peer, type, &r);
+    } else if (type >= HTC_WIRE_WORKER_LOAD_ASK && type <= HTC_WIRE_WORKER_REDO) {
         if (htc__worker_read(&r, &m) == HTC_OK && m.flow == w->options.flow && w->joined)
             htc__worker_heard(w, in->peer, type, &m);
     }
@@ -231,6 +234,7 @@ static void run_time(htc_worker *w)
         return;
     }
     if (w->ended) {
+        htc__worker_objects_end(w);
         htc__worker_stop(w, HTC_OK);
         return;
     }
@@ -241,11 +245,16 @@ static void run_time(htc_worker *w)
         htc__worker_ledgers_timers(w);
         htc__worker_graph(w);
         htc__worker_tells(w);
+        if (w->objects)
+            htc__objects_run(w->objects, w->now);
+        htc__worker_remakes(w);
         if (!w->leaving) {
             htc__worker_begin(w);
             htc__worker_nudge(w);
             htc__worker_steal(w);
         }
+        if (w->objects)
+            htc__objects_run(w->objects, w->now); /* what began wants something */
         htc__worker_flush(w);
     }
     if (w->leaving)
@@ -273,6 +282,9 @@ static htc_ns deadline(const void *self)
     at = earlier(at, htc__worker_group_deadline(w));
     if (!htc__worker_runs_flow(w))
         return at;
+    at = earlier(at, htc__worker_remakes_deadline(w));
+    if (w->objects)
+        at = earlier(at, htc__objects_deadline(w->objects));
     at = earlier(at, earlier(htc__worker_graph_deadline(w), w->survey || w->leaving ? HTC_NEVER : w->survey_at));
     return earlier(at, earlier(htc__worker_ledgers_deadline(w), w->leaving ? HTC_NEVER : htc__worker_steal_deadline(w)));
 }
@@ -302,10 +314,14 @@ static htc_status step(void *self, const htc_input *given, htc_output *out)
         if (!from_store)
             opened(w, in);
         break;
+    case HTC_IN_CLOSED:
+        if (!from_store && w->objects)
+            htc__objects_closed(w->objects, in->peer);
+        break;
     case HTC_IN_RESULT:
         if (x && x->function)
             htc__worker_function_result(w, x, in);
-        else if (x)
+        else if (x && !htc__worker_data_staged(w, x, in))
             htc__attempt_result(&w->holder, &x->attempt, in);
         break;
     case HTC_IN_EVENT: event(w, in); break;
@@ -329,6 +345,9 @@ static void destroy(void *self)
     if (!w)
         return;
     htc_env env = w->env;
+    htc__objects_destroy(w->objects);
+    w->objects = NULL; /* nothing is asked of the host any more */
+    htc__worker_remakes_free(w);
     htc__worker_tasks_free(w);
     htc__worker_tell_free(w);
     htc__worker_graph_free(w);
@@ -464,7 +483,8 @@ int htc_worker_stopped(const htc_worker *w, htc_status *status)
 
 htc_status htc_worker_look(const htc_worker *w, htc_worker_figures *figures)
 {
-    htc_worker_figures f = w->figures;
+    htc_worker_figures   f = w->figures;
+    htc__objects_figures objects = { 0 };
     const own         *o;
     const node        *n;
     if (!figures)
@@ -477,7 +497,13 @@ htc_status htc_worker_look(const htc_worker *w, htc_worker_figures *figures)
         f.ready += htc__ids_count(&o->ready);
     }
     for (n = w->nodes; n; n = n->hh.next)
-        f.waiting += n->phase == NODE_WAITING;
+        f.waiting += n->phase == NODE_WAITING || n->phase == NODE_LACKING;
+    if (w->objects)
+        htc__objects_look(w->objects, &objects);
+    f.made = objects.made;
+    f.fetched = objects.fetched;
+    f.fetched_bytes = objects.fetched_bytes;
+    f.served = objects.served;
     f.flow_ended = w->ended;
     if (w->ended) {
         f.done = w->flow.counts.done;

@@ -211,7 +211,7 @@ void htc__worker_node_record(htc_worker *w, node *n, htc_bytes value, uint64_t v
         unready(w, n);
         n->phase = NODE_WAITING;
         htc__worker_node_cancel(w, n);
-    } else if (htc__graph_is_ready(&n->task) && n->phase != NODE_READY) {
+    } else if (htc__graph_is_ready(&n->task) && n->phase != NODE_READY && n->phase != NODE_LACKING) {
         ready(w, n);
     } else if (n->phase == NODE_UNREAD) {
         n->phase = NODE_WAITING;
@@ -403,15 +403,22 @@ static void write_end(htc_worker *w, node *n)
     graph_outcome  outcome;
     end_of        *a;
     htc_status     status;
+    htc_buf        made;
+    htc_buf_init(&made, &w->env, 0);
     if (x) {
         outcome_of(w, x, &outcome);
         int cancelled = outcome.status == (uint32_t)HTC_ECANCELLED;
         status = cancelled ? htc__graph_cancel(&t, outcome.reason) :
                              htc__graph_end(&t, outcome.status == (uint32_t)HTC_OK, n->failures, x->attempt.outcome.final ? 0 : w->flow.tries, &outcome);
+        if (t.state == GRAPH_DONE)
+            htc__worker_data_put_made(x, &made);
+        t.made = htc_buf_bytes(&made);
+        t.made_by = made.len ? w->id : 0;
     } else {
         status = htc__graph_cancel(&t, "cancelled by its user");
     }
     if (status != HTC_OK) { /* it may not end yet: the record that it began with is not that which stands there */
+        htc_buf_free(&made);
         attempt_over(w, n, 0);
         n->phase = NODE_WAITING;
         want_read(w, n);
@@ -419,9 +426,11 @@ static void write_end(htc_worker *w, node *n)
     }
     flow_key k = htc__flow_key_task(w->options.flow, n->id);
     htc__graph_write(&w->buf, &t);
+    status = made.status != HTC_OK ? made.status : w->buf.status;
+    htc_buf_free(&made);
     a = htc_runtime_context(w->runtime, sizeof *a + w->buf.len);
-    if (!a || w->buf.status != HTC_OK) {
-        htc_runtime_break(w->runtime, w->buf.status == HTC_OK ? HTC_ENOMEM : w->buf.status, "writing a task");
+    if (!a || status != HTC_OK) {
+        htc_runtime_break(w->runtime, status == HTC_OK ? HTC_ENOMEM : status, "writing a task");
         return;
     }
     a->id = n->id;
@@ -442,7 +451,7 @@ void htc__worker_node_ended(htc_worker *w, node *n)
 
 void htc__worker_node_cancel(htc_worker *w, node *n)
 {
-    if (n->phase != NODE_WAITING && n->phase != NODE_READY)
+    if (n->phase != NODE_WAITING && n->phase != NODE_LACKING && n->phase != NODE_READY)
         return; /* not read yet, then it is seen; or it runs, and is told to end */
     unready(w, n);
     unqueue(w, n);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "htcsched/flow.h"
+#include "roles/worker/objects.h"
 #include "roles/worker/worker_private.h"
 
 #define COLLECT_NS (20 * HTC_MS) /* who comes first to look for the end is drawn within this */
@@ -104,6 +105,8 @@ static void member_gone(htc_worker *w, uint32_t at)
         hang_up(w, gone.peer);
     memmove(&w->members[at], &w->members[at + 1], (w->n_members - at - 1) * sizeof w->members[0]);
     w->n_members--;
+    if (w->objects)
+        htc__objects_worker_gone(w->objects, gone.id);
     htc__worker_group_changed(w);
     if (htc__worker_collects(w))
         htc__worker_survey_soon(w, 0);
@@ -190,6 +193,7 @@ static void header_read(htc_worker *w, htc_bytes value, uint64_t version)
         return;
     }
     w->ended = w->flow.state == FLOW_ENDED || w->flow.state == FLOW_ABORTED;
+    htc__worker_objects(w);
     if (w->flow.state == FLOW_RUNNING && !runs)
         htc__worker_survey_soon(w, 0);
     if (w->flow.state == FLOW_RUNNING && (w->flow.n_marks || marks))

@@ -8,6 +8,8 @@
  *   worker_graph.c    tasks with a record each: read, ended, cancelled
  *   worker_tell.c     children are told how a task ended, and owners that a task has news
  *   worker_steal.c    thief and victim; notes on their way
+ *   worker_data.c     what a task reads is brought, what it makes is kept (objects.h)
+ *   worker_remake.c   what was lost is made again
  *
  * What the outside may rely on is said when the record that holds it is stored. */
 #ifndef HTC_ROLES_WORKER_PRIVATE_H
@@ -103,6 +105,7 @@ typedef struct own {
 typedef enum node_phase {
     NODE_UNREAD, /* its record is to be read */
     NODE_WAITING, /* for parents */
+    NODE_LACKING, /* what it reads is lost, and is being made again */
     NODE_READY,
     NODE_GIVEN, /* in a note that is being stored */
     NODE_RUNNING,
@@ -120,6 +123,9 @@ typedef struct node {
     uint64_t       telling; /* the number of what its children are told in this life of the node */
     uint64_t       run;   /* NODE_RUNNING, NODE_ENDING: the attempt; 0: it is being cancelled */
     uint32_t       failures; /* of the record that the attempt began with */
+    uint64_t       lacks;    /* NODE_LACKING: who made it */
+    uint8_t        hopeless; /* that task could not make it again */
+    uint8_t        spoilt;   /* times that what it reads could not be staged in */
     uint8_t       *bytes; /* the record */
     size_t         len;
     graph_task     task; /* lies in bytes */
@@ -145,12 +151,41 @@ typedef struct child {
     UT_hash_handle hh;
 } child;
 
+typedef struct run_data run_data; /* worker_data.c */
+
+/* A task that is done and runs once more, for what it made is lost. */
+typedef enum remake_phase {
+    REMAKE_READ,    /* its record is to be read, then claimed */
+    REMAKE_THEIRS,  /* somebody else has claimed it */
+    REMAKE_READY,   /* claimed: to be run */
+    REMAKE_RUNNING,
+    REMAKE_LACKING, /* what it reads is lost too */
+    REMAKE_WRITE,   /* made: to be stored */
+    REMAKE_GIVE_UP  /* the claim is to be given back */
+} remake_phase;
+
+typedef struct remake {
+    uint64_t       id, version, run, lacks; /* run: 0: none; lacks: REMAKE_LACKING */
+    uint8_t        phase, asked; /* asked: a request for its record is under way */
+    uint8_t        unsure, failed; /* it is to be read first; it could not be made */
+    uint32_t       tries;
+    htc_ns         at, gap; /* not before */
+    uint8_t       *bytes; /* the record */
+    size_t         len;
+    graph_task     task; /* lies in bytes */
+    graph_object   lost; /* of what it made */
+    htc_buf        made; /* REMAKE_WRITE */
+    UT_hash_handle hh;
+} remake;
+
 typedef struct running {
     attempt         attempt; /* first: its functions are given that; of function tasks its numbers and outcome alone */
     uint64_t        ledger, id, to; /* to: behind the last of several, of a bag of functions */
     uint32_t        slots;
     uint8_t         function; /* RUN_SPAN is asked for */
     uint8_t         dropped;  /* what becomes of it is nobody's affair */
+    uint8_t         remake;   /* of a task that was done: no ledger's */
+    run_data       *data;     /* NULL: it reads nothing that is brought, and has not made anything yet */
     uint8_t        *answer;   /* of a span, for which there was no room */
     size_t          answer_len;
     htc_ns          begun;
@@ -227,6 +262,8 @@ struct htc_worker {
     htc_ns               lasts; /* a command, as of late; 0: not known */
     uint64_t             span;      /* of a bag of functions: so many in one call, as it went of late */
     struct survey       *survey;
+    struct htc__objects *objects; /* NULL: the flow has none, or is not known yet */
+    remake              *remakes;
     htc_steal_thief      thief;
     htc_ns               nudge_at;
     struct {
@@ -302,7 +339,29 @@ int      htc__worker_add_run(htc_worker *w, running *x); /* 0: out of memory, wh
 void     htc__worker_run_over(htc_worker *w, running *x);
 void     htc__worker_forget_run(htc_worker *w, running *x, int drop);
 void     htc__worker_ended(htc_worker *w, own *o, uint64_t from, uint64_t to, graph_state how);
+void     htc__worker_give_up(htc_worker *w, running *x); /* it has not run, and is to be begun again */
+void     htc__worker_begin_remake(htc_worker *w, remake *r); /* as r->run, if that does not end at once */
 void     htc__worker_tasks_free(htc_worker *w);
+
+/* worker_data.c */
+void htc__worker_objects(htc_worker *w); /* made, if the flow has any */
+void htc__worker_objects_heard(htc_worker *w, uint32_t peer, uint16_t type, htc_reader *r);
+void htc__worker_objects_end(htc_worker *w); /* the flow has ended */
+void htc__worker_data_begin(htc_worker *w, running *x, const graph_task *t); /* the attempt, when all is here that it reads */
+int  htc__worker_data_staged(htc_worker *w, running *x, const htc_input *in); /* 1: in vain, and the run is gone */
+int  htc__worker_data_keep(htc_worker *w, running *x, const graph_task *t);   /* 0: it made nothing. Else its end comes when that is kept */
+void htc__worker_data_put_made(const running *x, htc_buf *b);
+void htc__worker_data_free(htc_worker *w, running *x);
+
+/* worker_remake.c */
+void   htc__worker_lacks(htc_worker *w, running *x, uint64_t maker, const graph_object *lost); /* the run is gone */
+void   htc__worker_remake_ended(htc_worker *w, running *x);
+void   htc__worker_remake_not_run(htc_worker *w, const running *x);
+void   htc__worker_remade(htc_worker *w, running *x); /* and kept, or not: as its outcome says. The run is gone */
+void   htc__worker_redo_heard(htc_worker *w, const worker_message *m);
+void   htc__worker_remakes(htc_worker *w);
+htc_ns htc__worker_remakes_deadline(const htc_worker *w);
+void   htc__worker_remakes_free(htc_worker *w);
 
 /* worker_graph.c */
 node  *htc__worker_node(const htc_worker *w, uint64_t id);

@@ -446,6 +446,7 @@ void htc__worker_heard(htc_worker *w, uint32_t peer, uint16_t type, const worker
     case HTC_WIRE_WORKER_NUDGE: htc_steal_nudge(&w->thief, w->now); break;
     case HTC_WIRE_WORKER_TOLD:
     case HTC_WIRE_WORKER_NOT_OWNER: htc__worker_told_heard(w, peer, type, m); break;
+    case HTC_WIRE_WORKER_REDO: htc__worker_redo_heard(w, m); break;
     case HTC_WIRE_WORKER_COUNTS:
     case HTC_WIRE_WORKER_COUNTED: htc__worker_counts_heard(w, peer, type, m); break;
     default: break;

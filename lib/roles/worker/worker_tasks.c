@@ -64,6 +64,7 @@ uint32_t htc__worker_idle(const htc_worker *w)
 
 static void forget(htc_worker *w, running *x, int drop)
 {
+    htc__worker_data_free(w, x);
     htc__attempt_free(&w->holder, &x->attempt, drop);
     if (x->over)
         DL_DELETE(w->over_runs, x);
@@ -188,9 +189,14 @@ static void ended(attempt_holder *h, attempt *t)
     int          good = t->outcome.status == HTC_OK;
     w->figures.run++;
     w->lasts = htc__attempt_lately(w->lasts, &t->outcome);
+    if (x->remake) {
+        htc__worker_remake_ended(w, x);
+        return;
+    }
     if (o && n && n->run == t->run) {
         htc__worker_run_over(w, x);
-        htc__worker_node_ended(w, n);
+        if (!good || !htc__worker_data_keep(w, x, &n->task))
+            htc__worker_node_ended(w, n);
         return;
     }
     if (!o || w->flow.kind == FLOW_GRAPH) {
@@ -203,8 +209,10 @@ static void ended(attempt_holder *h, attempt *t)
     forget(w, x, again);
 }
 
-static void give_up(htc_worker *w, running *x)
+void htc__worker_give_up(htc_worker *w, running *x)
 {
+    if (x->remake)
+        htc__worker_remake_not_run(w, x);
     own     *o = htc__worker_own(w, x->ledger);
     node    *n = w->flow.kind == FLOW_GRAPH ? htc__worker_node(w, x->id) : NULL;
     uint64_t id = x->id, run = x->attempt.run;
@@ -223,12 +231,12 @@ static void give_up(htc_worker *w, running *x)
 static void returned(attempt_holder *h, attempt *t)
 {
     worker_of(h)->lasts = ATTEMPT_AHEAD_SPAN + 1; /* what runs is longer than was thought */
-    give_up(worker_of(h), running_of(t));
+    htc__worker_give_up(worker_of(h), running_of(t));
 }
 
 static void dropped(attempt_holder *h, attempt *t)
 {
-    give_up(worker_of(h), running_of(t));
+    htc__worker_give_up(worker_of(h), running_of(t));
 }
 
 static void node_failed(attempt_holder *h, htc_status status, const char *reason)
@@ -263,12 +271,12 @@ static uint32_t attempt_number(const htc_worker *w)
     return (uint32_t)(w->epoch << 16 | ((w->last_run + 1) & 0xffff));
 }
 
-static htc_status note_begun(htc_worker *w, const own *o, running *x, uint64_t id, uint64_t to, int graph)
+static htc_status note_begun(htc_worker *w, uint64_t number, running *x, uint64_t id, uint64_t to, int graph)
 {
     if (!htc__worker_add_run(w, x))
         return HTC_ENOMEM;
     w->last_run++;
-    x->ledger = o->number;
+    x->ledger = number;
     x->id = id;
     x->to = to;
     x->begun = w->now;
@@ -283,24 +291,30 @@ static htc_status note_begun(htc_worker *w, const own *o, running *x, uint64_t i
     return HTC_OK;
 }
 
-static htc_status begin_function(htc_worker *w, const own *o, running *x, const htc_granted *g, uint64_t to, int graph)
+static htc_status begin_function(htc_worker *w, uint64_t number, running *x, const htc_granted *g, uint64_t to, int graph)
 {
     x->function = 1;
     x->attempt = (attempt){ .id = g->attempt, .run = w->last_run + 1, .phase = ATTEMPT_ENDED, .wall_at = HTC_NEVER, .kill_at = HTC_NEVER, .retry_at = HTC_NEVER,
                             .back_at = HTC_NEVER };
     htc_status status = htc__worker_call_function(w, x, g->task);
-    return status == HTC_OK ? note_begun(w, o, x, g->attempt.task, to, graph) : status;
+    return status == HTC_OK ? note_begun(w, number, x, g->attempt.task, to, graph) : status;
 }
 
-static htc_status begin_command(htc_worker *w, const own *o, running *x, const htc_granted *g, int graph)
+/* n, r: whose task it is; of a bag neither. */
+static htc_status begin_command(htc_worker *w, uint64_t number, running *x, const htc_granted *g, node *n, remake *r)
 {
     htc_status status = htc__attempt_init(&w->holder, &x->attempt, g, w->last_run + 1);
     if (status != HTC_OK)
         return status;
-    status = note_begun(w, o, x, g->attempt.task, g->attempt.task + 1, graph);
+    status = note_begun(w, number, x, g->attempt.task, g->attempt.task + 1, n != NULL);
     if (status != HTC_OK) {
         htc__attempt_free(&w->holder, &x->attempt, 1);
         return status;
+    }
+    if (r) {
+        x->remake = 1;
+        r->run = w->last_run;
+        r->phase = REMAKE_RUNNING;
     }
     htc__attempt_read(&w->holder, &x->attempt);
     if (w->holder.failed != HTC_OK) /* this step is the last one */
@@ -310,7 +324,15 @@ static htc_status begin_command(htc_worker *w, const own *o, running *x, const h
         return HTC_OK;
     w->n_runs += x->attempt.cores - x->slots; /* one that asks for more than there are takes all, beside what runs */
     x->slots = x->attempt.cores;
-    if (x->attempt.phase == ATTEMPT_WAITING)
+    if (x->attempt.phase != ATTEMPT_WAITING)
+        return HTC_OK;
+    const graph_task *t = n ? &n->task : r ? &r->task : NULL;
+    if (n && n->hopeless) {
+        n->hopeless = 0;
+        htc__attempt_refuse(&w->holder, &x->attempt, HTC_EINPUT, 1, "what it reads of task %llu was lost, and could not be made again", (unsigned long long)n->lacks);
+    } else if (t && t->reads.len)
+        htc__worker_data_begin(w, x, t);
+    else
         htc__attempt_begin(&w->holder, &x->attempt, w->n_runs > w->options.slots);
     return HTC_OK;
 }
@@ -328,7 +350,7 @@ static uint64_t equal_nodes(const htc_worker *w, const node *first, uint64_t rea
 }
 
 /* Tasks from id; how many is said, and of functions may be several. */
-static uint64_t begin(htc_worker *w, own *o, uint64_t id, uint64_t ready, node *n)
+static uint64_t begin(htc_worker *w, const own *o, uint64_t id, uint64_t ready, node *n)
 {
     htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, id, attempt_number(w) }, .count = w->flow.tasks };
     running    *x = htc__alloc(&w->env, sizeof *x);
@@ -340,9 +362,9 @@ static uint64_t begin(htc_worker *w, own *o, uint64_t id, uint64_t ready, node *
         if (kind != HTC_TASK_COMMAND) {
             x->to = id + n_tasks;
             x->id = id;
-            status = begin_function(w, o, x, &g, id + n_tasks, n != NULL);
+            status = begin_function(w, o->number, x, &g, id + n_tasks, n != NULL);
         } else {
-            status = begin_command(w, o, x, &g, n != NULL);
+            status = begin_command(w, o->number, x, &g, n, NULL);
         }
         htc_work_free(&w->env, g.task);
     }
@@ -351,6 +373,23 @@ static uint64_t begin(htc_worker *w, own *o, uint64_t id, uint64_t ready, node *
         htc_runtime_break(w->runtime, status, "beginning a task");
     }
     return n_tasks;
+}
+
+void htc__worker_begin_remake(htc_worker *w, remake *r)
+{
+    htc_granted g = { .attempt = { w->flow.job ? w->flow.job : w->options.flow, r->id, attempt_number(w) }, .count = w->flow.tasks };
+    running    *x = htc__alloc(&w->env, sizeof *x);
+    uint32_t    kind = HTC_TASK_COMMAND;
+    htc_status  status = x ? task_bytes(w, r->task.task.len ? r->task.task : w->flow.task, r->id, &g.task, &kind) : HTC_ENOMEM;
+    memcpy(g.user, w->flow.user, sizeof g.user);
+    if (status == HTC_OK) {
+        status = kind == HTC_TASK_COMMAND ? begin_command(w, UINT64_MAX, x, &g, NULL, r) : HTC_ECORRUPT;
+        htc_work_free(&w->env, g.task);
+    }
+    if (status != HTC_OK) {
+        htc__free(&w->env, x, sizeof *x);
+        htc_runtime_break(w->runtime, status, "beginning a task");
+    }
 }
 
 static uint32_t most_at_once(const htc_worker *w)

@@ -292,7 +292,7 @@ static void read_child(htc_worker *w, child *c)
 }
 
 /* All that it is to be told, in one change; what it knows as it is stored is done with. 1: there is something to be written. */
-static int tell_all(htc_worker *w, child *c, graph_task *t, uint8_t *parents)
+static int tell_all(htc_worker *w, child *c, graph_task *t, uint8_t *parents, uint8_t *known)
 {
     graph_task stored = *t;
     tell      *x, *next;
@@ -301,7 +301,10 @@ static int tell_all(htc_worker *w, child *c, graph_task *t, uint8_t *parents)
     {
         uint8_t    alone[GRAPH_PARENTS_MAX];
         graph_task one = stored;
+        const node *n = htc__worker_node(w, x->parent_id);
         x->sent = htc__graph_tell(&one, alone, x->parent, (graph_bit)x->bit) == HTC_OK;
+        if (x->sent && n && n->task.made.len) /* else whoever runs it looks where it was made */
+            htc__graph_inform(t, known, x->parent_id, &n->task);
         if (x->sent)
             (void)htc__graph_tell(t, parents, x->parent, (graph_bit)x->bit); /* refused if this change cancels it: it is stored all the same */
         some |= x->sent;
@@ -316,7 +319,7 @@ static int tell_all(htc_worker *w, child *c, graph_task *t, uint8_t *parents)
 
 static void tell_child(htc_worker *w, child *c)
 {
-    uint8_t     parents[GRAPH_PARENTS_MAX];
+    uint8_t     parents[GRAPH_PARENTS_MAX], known[GRAPH_KNOWN_MAX * GRAPH_KNOWN_BYTES];
     graph_task  t;
     const node *n = htc__worker_node(w, c->id);
     if (n && n->bytes && (!c->known || n->version > c->version) && !remember(w, c, (htc_bytes){ n->bytes, n->len }, n->version))
@@ -329,7 +332,7 @@ static void tell_child(htc_worker *w, child *c)
         htc_runtime_break(w->runtime, HTC_ECORRUPT, "reading a task");
         return;
     }
-    if (!tell_all(w, c, &t, parents)) { /* told before; whether its owner has heard of that is not known */
+    if (!tell_all(w, c, &t, parents, known)) { /* told before; whether its owner has heard of that is not known */
         has_news(w, &t, c->id);
         return;
     }

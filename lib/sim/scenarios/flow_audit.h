@@ -1,6 +1,7 @@
 /* A flow as its store has it, seen batch by batch as they become durable, and what has to hold of it after each: every task is in exactly one
  * place, live in one ledger, in one note that is not accepted yet, or counted; of a graph no task runs before its parents have ended as it
- * asks, what has ended stays as it ended, and a task is counted when its children know. In the end each task is as a plain loop leaves it. */
+ * asks, what has ended stays as it ended, and a task is counted when its children know. What a task has made is made again by who has claimed
+ * that alone. In the end each task is as a plain loop leaves it. */
 #ifndef HTC_SIM_FLOW_AUDIT_H
 #define HTC_SIM_FLOW_AUDIT_H
 
@@ -19,6 +20,8 @@ typedef struct audited_task {
     uint8_t  placed; /* it is in a place; one that was and is in none is counted */
     uint8_t  fate, expected; /* flow_fate; graph_state in the end */
     uint32_t runs;
+    uint64_t content; /* what its files hold follows from this; 0: it has not run */
+    uint64_t made_by, redo_worker; /* as stored */
     uint8_t *bits; /* what it was told of each parent: graph_bit */
 } audited_task;
 
@@ -37,6 +40,7 @@ typedef struct flow_audit {
     ledger        **ledgers;
     uint64_t        n_ledgers, cap_ledgers;
     uint64_t        moving; /* tasks in notes that are not accepted */
+    uint64_t        remade; /* tasks that were made again */
     ledger_counts   counts, expected; /* of the flow that has ended; as a plain loop leaves it */
 } flow_audit;
 
@@ -48,14 +52,20 @@ void       htc__flow_audit_fates(flow_audit *a, htc_rng *rng); /* one task in fo
 int htc__flow_audit_batch(flow_audit *a, htc_bytes batch);
 /* A task is about to run: how it will go, HTC_OK or HTC_EEXIT. */
 htc_status htc__flow_audit_begins(flow_audit *a, uint64_t task);
+/* What a file holds; b is cleared. 0: its task has not succeeded, so there is none. */
+int  htc__flow_audit_content(const flow_audit *a, const char *file, htc_buf *b);
+void htc__flow_audit_makes(flow_audit *a, uint64_t task); /* it runs, and has read what there is: its content is known */
+void htc__flow_audit_made(const flow_audit *a, const char *file, htc_buf *b); /* likewise, though its end is not stored */
 /* Of a flow that has ended. */
 void htc__flow_audit_end(flow_audit *a);
-/* Every task ran as often as it had to and no more: without faults that is so. */
+/* Every task ran as often as it had to and no more: without faults that is so, but that what was lost with an agent that ended is made again. */
 void htc__flow_audit_runs(flow_audit *a);
 void htc__flow_audit_print(const flow_audit *a, void (*print)(void *ctx, const char *line), void *ctx);
 
-/* A flow to be audited. shape 0: fan-out, 1: chains, 2: levels, else at random; rules of all kinds. functions: of a builtin, else of a
- * command. */
-htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, int functions, htc_flow **out);
+/* What the tasks of a flow are: of a builtin, commands, or commands that read files of each other. */
+typedef enum flow_work { FLOW_FUNCTIONS = 1, FLOW_COMMANDS, FLOW_FILES } flow_work;
+
+/* A flow to be audited. shape 0: fan-out, 1: chains, 2: levels, else at random; rules of all kinds. Of a bag FLOW_FILES is FLOW_COMMANDS. */
+htc_status htc__flow_draw(const htc_env *env, htc_rng *rng, uint64_t tasks, int graph, uint64_t shape, flow_work work, htc_flow **out);
 
 #endif

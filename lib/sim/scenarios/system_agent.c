@@ -2,6 +2,7 @@
  * shared disk when the agent is gone. */
 #include <string.h>
 
+#include "sim/scenarios/flow_disk.h"
 #include "sim/scenarios/system_private.h"
 
 #define FLOW_RUNS 56 /* a worker's runs have numbers from 2^56 on: agent_flow.c */
@@ -120,6 +121,11 @@ static void enter_flow(sys_agent *a, sys_process *p)
     p->how.stage_out = HTC_OK; /* so that a task ends as it is to */
 }
 
+static int has_files(const sys_process *p)
+{
+    return p->flow && htc__sys_flow_files(p->flow);
+}
+
 static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint64_t run)
 {
     sys         *s = a->s;
@@ -140,6 +146,8 @@ static void stage_in(sys_agent *a, const htc_effect *effect, htc_reader *r, uint
     }
     htc_status status = p->how.stage_in;
     p->how.stage_in = HTC_OK; /* a second try goes well */
+    if (status == HTC_OK && has_files(p))
+        status = htc__flow_disk_stage_in(a->disk, effect);
     htc_sim_result(a->node, s->options.stage_ns, effect, status, htc_bytes_of(status == HTC_OK ? NULL : "no luck"));
 }
 
@@ -193,6 +201,8 @@ static void start(sys_agent *a, sys_process *p)
     p->running = 1;
     p->started = htc_sim_now(s->w);
     if (p->flow) {
+        if (has_files(p))
+            htc__flow_disk_run(a->disk, htc__sys_flow_files(p->flow), p->run);
         p->how.status = htc__sys_flow_begins(p->flow, a, p->attempt.task);
         p->how.exit_code = p->how.status == HTC_OK ? 0 : 3;
     } else {
@@ -221,6 +231,8 @@ static void stage_out(sys_agent *a, const htc_effect *effect, sys_process *p)
     htc_stored_write(&b, &stored);
     if (status == HTC_OK && !p->flow)
         htc__sys_output_stored(a->s, &p->attempt);
+    if (status == HTC_OK && has_files(p))
+        htc__flow_disk_stage_out(a->disk, htc__sys_flow_files(p->flow), p->run);
     htc_sim_result(a->node, a->s->options.stage_ns, effect, status,
                    status == HTC_OK ? htc_buf_bytes(&b) : htc_bytes_of("no luck"));
     htc_buf_free(&b);
@@ -275,7 +287,8 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
     htc_reader   r = htc_reader_of(effect->body);
     uint64_t     number = htc_get_u64(&r);
     sys_process *p = process_of(a, number);
-    (void)node;
+    if (htc__flow_disk_call(a->disk, node, effect, a->s->options.stage_ns))
+        return HTC_OK;
     if (effect->op == HTC_CALL_STAGE_IN) {
         stage_in(a, effect, &r, number);
         return HTC_OK;
@@ -314,6 +327,8 @@ static htc_status call(void *ctx, htc_sim_node *node, const htc_effect *effect)
         stage_out(a, effect, p);
         break;
     case HTC_CALL_CLEAN:
+        if (has_files(p))
+            htc__flow_disk_clean(a->disk, effect);
         clean(a, p, htc_get_u8(&r));
         break;
     default:
@@ -416,6 +431,8 @@ static void ended(void *ctx, htc_sim_node *node, htc_status status, int crashed)
     }
     a->processes = NULL;
     a->running = 0;
+    htc__flow_disk_destroy(a->disk);
+    a->disk = NULL;
     htc__sys_agent_tell_exit(a);
 }
 
@@ -459,6 +476,9 @@ sys_agent *htc__sys_agent_launch(sys *s, uint64_t id, uint32_t site, uint32_t sl
                       .watched = 1,
                       .watcher = htc_sim_incarnation(s->gateway),
                       .next = s->agents };
+    a->disk = htc__flow_disk_create(s->w, &s->env);
+    if (!a->disk)
+        htc__sys_no_memory(s);
     snprintf(a->user, sizeof a->user, "%s", user);
     snprintf(name, sizeof name, "agent%llu", (unsigned long long)id);
     s->agents = a;
@@ -479,6 +499,7 @@ void htc__sys_agents_close(sys *s)
             q = p->next;
             htc__free(&s->env, p, sizeof *p);
         }
+        htc__flow_disk_destroy(a->disk);
         htc__free(&s->env, a, sizeof *a);
     }
     s->agents = NULL;

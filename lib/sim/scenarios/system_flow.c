@@ -18,6 +18,7 @@ struct sys_flow {
     flow_audit      *audit;
     htc_sim_node    *node; /* whoever submits it */
     flow_submit     *submit;
+    int              files;          /* its tasks read what others make */
     uint32_t         tries, running; /* running: its tasks' processes */
     sys_job          seats;  /* as they are to be submitted */
     sys_job         *job;    /* NULL: not yet */
@@ -65,10 +66,11 @@ void htc__sys_flow_add(sys *s, const char *user, const char *name, htc_rng *rng)
         return;
     *f = (sys_flow){ .s = s, .number = FIRST_FLOW + (s->flows ? 1 : 0), .tries = 1 + (uint32_t)htc_rng_below(rng, 3), .next = s->flows };
     f->seats = (sys_job){ .count = 1 + htc_rng_below(rng, SEATS_MAX), .max_running = htc_rng_below(rng, 3) ? 0 : 1 + htc_rng_below(rng, 2), .flow = f };
+    f->files = graph && htc_rng_below(rng, 2);
     snprintf(f->seats.user, sizeof f->seats.user, "%s", user);
     snprintf(f->seats.name, sizeof f->seats.name, "%s", name);
     s->flows = f;
-    if (htc__flow_draw(&s->env, rng, tasks, graph, htc_rng_below(rng, 6), 0, &f->given) != HTC_OK ||
+    if (htc__flow_draw(&s->env, rng, tasks, graph, htc_rng_below(rng, 6), f->files ? FLOW_FILES : FLOW_COMMANDS, &f->given) != HTC_OK ||
         htc__flow_audit_create(&s->env, s->w, f->given, f->number, f->tries, &f->audit) != HTC_OK) {
         htc__sys_no_memory(s);
         return;
@@ -88,6 +90,11 @@ sys_flow *htc__sys_flow_of(const sys *s, uint64_t number)
     while (f && f->number != number)
         f = f->next;
     return f;
+}
+
+struct flow_audit *htc__sys_flow_files(const sys_flow *f)
+{
+    return f->files ? f->audit : NULL;
 }
 
 uint64_t htc__sys_flow_number(const sys_flow *f)

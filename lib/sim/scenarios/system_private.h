@@ -105,6 +105,7 @@ struct sys_agent {
     uint32_t            running; /* slots that its processes fill */
     uint32_t            last_peer; /* connections that it had its host make */
     struct sys_process *processes;
+    struct flow_disk   *disk; /* of this agent alone: it goes with it */
     sys_agent          *next;
 };
 
@@ -304,6 +305,7 @@ typedef struct sys_flow sys_flow;
 void      htc__sys_flow_add(sys *s, const char *user, const char *name, htc_rng *rng);
 sys_flow *htc__sys_flow_of(const sys *s, uint64_t number);
 uint64_t  htc__sys_flow_number(const sys_flow *f);
+struct flow_audit *htc__sys_flow_files(const sys_flow *f); /* NULL: its tasks read nothing that others make */
 uint64_t  htc__sys_flow_tasks(const sys *s); /* of all flows */
 /* An agent's process begins a task: how that goes. */
 htc_status htc__sys_flow_begins(sys_flow *f, const sys_agent *a, uint64_t task);

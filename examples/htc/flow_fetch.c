@@ -1,0 +1,135 @@
+/* The files of a flow whose tasks had directories of their own: results, which no other task reads, or all of them. They are kept with the flow's
+ * job, under the number of the attempt whose end counts. */
+#include "flow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "below.h"
+
+typedef struct wanted_file {
+    uint64_t task;
+    uint32_t attempt;
+    char    *name, *of; /* of: the name of the task */
+} wanted_file;
+
+typedef struct fetching {
+    const flow_call *k;
+    const char      *task; /* NULL: of all */
+    wanted_file     *files;
+    size_t           n, cap, seen; /* seen: tasks of that name or number */
+    uint64_t         bytes;
+} fetching;
+
+static int is_asked(const fetching *f, const htc_flows_task *t)
+{
+    char *end;
+    if (!f->task || strcmp(f->task, t->name) == 0)
+        return 1;
+    return *f->task && strtoull(f->task, &end, 10) == t->number && !*end;
+}
+
+static int see(void *ctx, const htc_flows_task *t)
+{
+    fetching *f = ctx;
+    if (!is_asked(f, t))
+        return 1;
+    f->seen++;
+    for (uint32_t i = 0; i < t->n_files && strcmp(t->state, "done") == 0; i++) {
+        if (t->files[i].read && !f->k->all && !f->task)
+            continue;
+        if (f->n == f->cap)
+            f->files = must(realloc(f->files, (f->cap = f->cap * 2 + 16) * sizeof *f->files));
+        f->files[f->n++] = (wanted_file){ t->number, t->attempt, must_dup(t->files[i].name), must_dup(t->name) };
+    }
+    return 1;
+}
+
+static htc_status cannot_write(const flow_call *k, const char *name, int why)
+{
+    htc_status s = write_status(why);
+    return cli_error(k->c, s, name, s == HTC_ENOSPC ? "make room and fetch again" : "--out names another directory",
+                     why == EEXIST || why == ENOTDIR || why == ELOOP ? "something else is there already (%s)" : "cannot be written: %s", strerror(why));
+}
+
+static htc_status fetch_one(fetching *f, uint64_t job, int top, const wanted_file *x)
+{
+    below_file b;
+    uint64_t   size = 0;
+    char       hex[65];
+    if (below_begin(&b, top, x->name, 0666) != 0)
+        return cannot_write(f->k, x->name, errno);
+    htc_status s = api_download(f->k->c, job, x->task, x->attempt, x->name, b.fd, &size, hex);
+    if (below_end(&b, s == HTC_OK) != 0 && s == HTC_OK)
+        s = cannot_write(f->k, x->name, errno);
+    f->bytes += size;
+    return s;
+}
+
+static htc_status fetch_them(fetching *f, uint64_t job, const char *to)
+{
+    progress   p;
+    htc_status s = HTC_OK;
+    if (mkdir(to, 0777) != 0 && errno != EEXIST)
+        return cannot_write(f->k, to, errno);
+    int top = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (top < 0)
+        return cannot_write(f->k, to, errno);
+    progress_begin(&p, f->k->c);
+    for (size_t i = 0; i < f->n && s == HTC_OK; i++) {
+        s = fetch_one(f, job, top, &f->files[i]);
+        progress_say(&p, "%zu of %zu files", i + 1, f->n);
+    }
+    progress_end(&p);
+    close(top);
+    return s;
+}
+
+htc_status flow_fetch_to(flow_call *k, uint64_t id, const htc_flows_view *v, const char *task, const char *to, uint64_t *files, uint64_t *bytes)
+{
+    fetching   f = { .k = k, .task = task };
+    htc_status s = htc_flows_tasks(k->store, id, see, &f, &k->c->error);
+    if (s == HTC_OK && task && !f.seen)
+        s = cli_error(k->c, HTC_ENOTFOUND, "", "htc flow tasks lists numbers and names", "flow %" PRIu64 " has no task %.60s", id, task);
+    if (s == HTC_OK && f.n)
+        s = fetch_them(&f, v->job, to);
+    *files = f.n;
+    *bytes = f.bytes;
+    for (size_t i = 0; i < f.n; i++) {
+        free(f.files[i].name);
+        free(f.files[i].of);
+    }
+    free(f.files);
+    return s;
+}
+
+htc_status flow_fetch(flow_call *k)
+{
+    htc_flows_view v = { .size = sizeof v };
+    uint64_t       id = 0, files = 0, bytes = 0;
+    char          *task = NULL;
+    htc_status     s = flow_which(k, k->w.at[0], &id, &task);
+    if (s == HTC_OK)
+        s = flow_open_store(k);
+    if (s == HTC_OK)
+        s = htc_flows_look(k->store, id, &v, &k->c->error);
+    if (s == HTC_OK && !v.graph)
+        s = cli_error(k->c, HTC_EUNSUPPORTED, "", "", "flow %" PRIu64 " is a bag: its tasks have no records of their own", id);
+    if (s == HTC_OK)
+        s = flow_fetch_to(k, id, &v, task, k->out ? k->out : ".", &files, &bytes);
+    free(task);
+    if (s != HTC_OK)
+        return s;
+    if (k->c->json)
+        flow_put_json(k, json_pack("{s:I, s:I, s:I}", "flow", (json_int_t)id, "files", (json_int_t)files, "bytes", (json_int_t)bytes));
+    else if (files)
+        printf("%" PRIu64 " file%s, %s\n", files, files == 1 ? "" : "s", show_size((double)bytes).s);
+    else
+        printf("flow %" PRIu64 " has made no files that are kept: its tasks ran in the directory in which it was submitted, or name none with out=\n", id);
+    return HTC_OK;
+}
